@@ -1,0 +1,140 @@
+// Package wiretest holds what the tests of several packages share: octets out
+// of hex, packets out of captures, and the checks that every codec must pass.
+package wiretest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// Hex returns the octets written in s, in which white space is free.
+func Hex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		t.Fatalf("bad hex in the test itself: %v", err)
+	}
+	return b
+}
+
+// Path returns the path of a file below the module's testdata folder.
+func Path(t testing.TB, name ...string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(append([]string{dir, "testdata"}, name...)...)
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("no go.mod above the test's folder")
+		}
+		dir = up
+	}
+}
+
+// Packet is one record of a capture.
+type Packet struct {
+	Number  int // from 1
+	Time    time.Time
+	Data    []byte
+	OrigLen int // octets on the wire; more than len(Data) when the capture cut it
+}
+
+// Capture returns all packets of a capture in testdata. It reads the one
+// format that the project's captures have, little-endian microsecond pcap of
+// Ethernet, so that the codecs' tests need no other library.
+func Capture(t testing.TB, name string) []Packet {
+	t.Helper()
+	b, err := os.ReadFile(Path(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	le := binary.LittleEndian
+	if len(b) < 24 || le.Uint32(b) != 0xA1B2C3D4 || le.Uint32(b[20:]) != 1 {
+		t.Fatalf("%s: not a little-endian microsecond Ethernet pcap", name)
+	}
+	var packets []Packet
+	for b = b[24:]; len(b) > 0; {
+		if len(b) < 16 || len(b) < 16+int(le.Uint32(b[8:])) {
+			t.Fatalf("%s: cut in the middle of record %d", name, len(packets)+1)
+		}
+		n := int(le.Uint32(b[8:]))
+		packets = append(packets, Packet{
+			Number:  len(packets) + 1,
+			Time:    time.Unix(int64(le.Uint32(b)), int64(le.Uint32(b[4:]))*1000).UTC(),
+			Data:    b[16 : 16+n : 16+n],
+			OrigLen: int(le.Uint32(b[12:])),
+		})
+		b = b[16+n:]
+	}
+	if len(packets) == 0 {
+		t.Fatalf("%s: no packets", name)
+	}
+	return packets
+}
+
+// Captures returns the names of the captures in testdata that match a glob
+// pattern, at least one.
+func Captures(t testing.TB, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(Path(t, pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no captures %s (%v)", pattern, err)
+	}
+	for i, p := range paths {
+		paths[i] = filepath.Base(p)
+	}
+	return paths
+}
+
+// NoAllocs fails the test if f allocates.
+func NoAllocs(t *testing.T, what string, f func()) {
+	t.Helper()
+	if n := testing.AllocsPerRun(100, f); n != 0 {
+		t.Errorf("%s: %v allocations, want none", what, n)
+	}
+}
+
+// Prefixes hands every proper prefix of msg to decode, each in a slice with no
+// octets behind it, and fails the test unless every one is refused as truncated.
+func Prefixes(t *testing.T, msg []byte, decode func([]byte) error) {
+	t.Helper()
+	for n := range msg {
+		if err := decode(bytes.Clone(msg[:n:n])); !errors.Is(err, wireerr.Truncated) {
+			t.Errorf("%d of %d octets: error %v, want one that is truncated", n, len(msg), err)
+		}
+	}
+}
+
+// Encodes checks an AppendBinary: it must give want, behind whatever the
+// buffer holds already and over whatever lies in its free capacity.
+func Encodes(t *testing.T, want []byte, appendTo func([]byte) ([]byte, error)) {
+	t.Helper()
+	for _, spare := range []int{0, len(want) + 8} {
+		buf := bytes.Repeat([]byte{0xA5}, 3+spare)[:3]
+		got, err := appendTo(buf)
+		if err != nil {
+			t.Errorf("append: %v", err)
+			return
+		}
+		if !bytes.Equal(got[:3], []byte{0xA5, 0xA5, 0xA5}) {
+			t.Errorf("append changed what was in the buffer: %x", got[:3])
+		}
+		if !bytes.Equal(got[3:], want) {
+			t.Errorf("append with %d octets of room\n got %x\nwant %x", spare, got[3:], want)
+		}
+	}
+}
