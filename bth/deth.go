@@ -1,0 +1,86 @@
+package bth
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+const dethSize = 8
+
+// What the methods of [DETH] return: too few octets, a value that does not
+// fit, a deviation that Validate reports.
+var (
+	ErrTruncatedDETH = wireerr.New("bth: DETH: 8 octets needed", wireerr.Truncated)
+	ErrSrcQPRange    = wireerr.New("bth: DETH: SrcQP: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrReservedDETH  = wireerr.New("bth: DETH: reserved bits set", wireerr.Malformed)
+)
+
+// DETH is the Datagram Extended Transport Header, IBTA section 9.3.2.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                             QKey                              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Reserved    |                     SrcQP                     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type DETH struct {
+	QKey     uint32 // key that lets the packet into the destination queue pair
+	Reserved uint8
+	SrcQP    uint32 // queue pair of the sender, 24 bits
+}
+
+// Decode reads the header at the start of b and returns what follows it, which
+// aliases b. It fails only with [ErrTruncatedDETH], h is then unchanged.
+func (h *DETH) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < dethSize {
+		return nil, ErrTruncatedDETH
+	}
+	h.set((*[dethSize]byte)(b))
+	return b[dethSize:], nil
+}
+
+func (h *DETH) set(b *[dethSize]byte) {
+	h.QKey = binary.BigEndian.Uint32(b[:])
+	h.Reserved = b[4]
+	h.SrcQP = binary.BigEndian.Uint32(b[4:]) & 0xffffff
+}
+
+// AppendBinary appends the 8 octets of the header to b. On error, which is
+// [ErrSrcQPRange], b comes back as it was.
+func (h DETH) AppendBinary(b []byte) ([]byte, error) {
+	if err := h.fits(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, dethSize)
+	h.put((*[dethSize]byte)(more))
+	return b, nil
+}
+
+func (h DETH) fits() error {
+	if over24(h.SrcQP) {
+		return ErrSrcQPRange
+	}
+	return nil
+}
+
+func (h DETH) put(b *[dethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], h.QKey)
+	binary.BigEndian.PutUint32(b[4:], uint32(h.Reserved)<<24|h.SrcQP)
+}
+
+// Validate returns an error if SrcQP does not fit its field or reserved bits
+// are set.
+func (h DETH) Validate() error {
+	if h.Reserved != 0 {
+		return ErrReservedDETH
+	}
+	return h.fits()
+}
+
+// String returns the fields, and reserved bits if any are set.
+func (h DETH) String() string {
+	return fmt.Sprintf("QKey 0x%08x SrcQP 0x%06x", h.QKey, h.SrcQP) + reserved(uint32(h.Reserved))
+}

@@ -1,0 +1,112 @@
+package bth
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+const fethSize = 4
+
+// What the methods of [FETH] return: too few octets, values that do not fit,
+// deviations that Validate reports.
+var (
+	ErrTruncatedFETH     = wireerr.New("bth: FETH: 4 octets needed", wireerr.Truncated)
+	ErrFETHReservedRange = wireerr.New("bth: FETH: Reserved: over 0x3ffffff, more than 26 bits", wireerr.Range)
+	ErrSelectivityRange  = wireerr.New("bth: FETH: Selectivity: over 3, more than 2 bits", wireerr.Range)
+	ErrPlacementRange    = wireerr.New("bth: FETH: Placement: over 15, more than 4 bits", wireerr.Range)
+	ErrReservedFETH      = wireerr.New("bth: FETH: reserved bits set", wireerr.Malformed)
+	ErrSelectivity       = wireerr.New("bth: FETH: Selectivity: neither 0 nor 1", wireerr.Malformed)
+	ErrPlacement         = wireerr.New("bth: FETH: Placement: neither 1, 2 nor both", wireerr.Malformed)
+)
+
+// Values of Selectivity, what memory a FLUSH is about.
+const (
+	SelectivityRange  = 0 // what the RETH says
+	SelectivityRegion = 1 // the whole memory region
+)
+
+// Bits of Placement, what a FLUSH makes sure of.
+const (
+	PlacementGlobal     = 1 // the data can be seen by all
+	PlacementPersistent = 2 // the data outlives a power failure
+)
+
+// FETH is the FLUSH Extended Transport Header, IBTA annex A19.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                     Reserved                      |Sel|  Plt  |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type FETH struct {
+	Reserved    uint32 // 26 bits
+	Selectivity uint8  // [SelectivityRange] or [SelectivityRegion]; 2 bits
+	Placement   uint8  // [PlacementGlobal], [PlacementPersistent] or both; 4 bits
+}
+
+// Decode reads the header at the start of b and returns what follows it, which
+// aliases b. It fails only with [ErrTruncatedFETH], h is then unchanged.
+func (h *FETH) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < fethSize {
+		return nil, ErrTruncatedFETH
+	}
+	h.set((*[fethSize]byte)(b))
+	return b[fethSize:], nil
+}
+
+func (h *FETH) set(b *[fethSize]byte) {
+	h.Reserved = binary.BigEndian.Uint32(b[:]) >> 6
+	h.Selectivity = b[3] >> 4 & 0x03
+	h.Placement = b[3] & 0x0f
+}
+
+// AppendBinary appends the 4 octets of the header to b. A value that does not
+// fit its field is an error, and b comes back as it was.
+func (h FETH) AppendBinary(b []byte) ([]byte, error) {
+	if err := h.fits(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, fethSize)
+	h.put((*[fethSize]byte)(more))
+	return b, nil
+}
+
+func (h FETH) fits() error {
+	switch {
+	case h.Reserved>>26 != 0:
+		return ErrFETHReservedRange
+	case h.Selectivity > 3:
+		return ErrSelectivityRange
+	case h.Placement > 15:
+		return ErrPlacementRange
+	}
+	return nil
+}
+
+func (h FETH) put(b *[fethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], h.Reserved<<6|uint32(h.Selectivity)<<4|uint32(h.Placement))
+}
+
+// Validate returns an error if a value does not fit its field, reserved bits
+// are set, or selectivity or placement has no meaning.
+func (h FETH) Validate() error {
+	if err := h.fits(); err != nil {
+		return err
+	}
+	switch {
+	case h.Reserved != 0:
+		return ErrReservedFETH
+	case h.Selectivity > SelectivityRegion:
+		return ErrSelectivity
+	case h.Placement == 0 || h.Placement > PlacementGlobal|PlacementPersistent:
+		return ErrPlacement
+	}
+	return nil
+}
+
+// String returns the fields, and reserved bits if any are set.
+func (h FETH) String() string {
+	return fmt.Sprintf("Selectivity %d Placement %d", h.Selectivity, h.Placement) + reserved(h.Reserved)
+}

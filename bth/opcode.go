@@ -1,0 +1,153 @@
+package bth
+
+import "fmt"
+
+// Opcode says what a packet is and which headers it has: the transport in the
+// 3 high bits, the operation in the 5 low bits. IBTA section 9.2.1.
+type Opcode uint8
+
+// Transport returns the transport, the 3 high bits.
+func (o Opcode) Transport() Transport { return Transport(o >> 5) }
+
+// Operation returns the operation, the 5 low bits. It has a meaning only for
+// the transports RC, UC, RD, UD and XRC.
+func (o Opcode) Operation() Operation { return Operation(o & 0x1f) }
+
+// Known tells whether the opcode is one of the 88 that are defined.
+func (o Opcode) Known() bool { return layouts[o].payload != PayloadUnknown }
+
+// Headers returns the extended headers between the BTH and the payload, none
+// for an unknown opcode.
+func (o Opcode) Headers() HeaderSet { return layouts[o].headers }
+
+// HeaderLen returns the length of these extended headers in octets, 0 to 40.
+func (o Opcode) HeaderLen() int { return int(layouts[o].length) }
+
+// Payload returns the rule for what follows the extended headers.
+func (o Opcode) Payload() PayloadRule { return layouts[o].payload }
+
+// String returns transport and operation, such as "RC RDMA WRITE Only", or
+// "CNP", or for an unknown opcode "RC unknown 0x1e" or "unknown 0xc3".
+func (o Opcode) String() string {
+	switch {
+	case o == CNP:
+		return "CNP"
+	case o.Known():
+		return o.Transport().String() + " " + o.Operation().String()
+	case o.Transport() <= TransportXRC:
+		return fmt.Sprintf("%v unknown 0x%02x", o.Transport(), uint8(o))
+	default:
+		return fmt.Sprintf("unknown 0x%02x", uint8(o))
+	}
+}
+
+// Reliable Connection.
+const (
+	RCSendFirst                  Opcode = 0x00
+	RCSendMiddle                 Opcode = 0x01
+	RCSendLast                   Opcode = 0x02
+	RCSendLastWithImmediate      Opcode = 0x03
+	RCSendOnly                   Opcode = 0x04
+	RCSendOnlyWithImmediate      Opcode = 0x05
+	RCRDMAWriteFirst             Opcode = 0x06
+	RCRDMAWriteMiddle            Opcode = 0x07
+	RCRDMAWriteLast              Opcode = 0x08
+	RCRDMAWriteLastWithImmediate Opcode = 0x09
+	RCRDMAWriteOnly              Opcode = 0x0a
+	RCRDMAWriteOnlyWithImmediate Opcode = 0x0b
+	RCRDMAReadRequest            Opcode = 0x0c
+	RCRDMAReadResponseFirst      Opcode = 0x0d
+	RCRDMAReadResponseMiddle     Opcode = 0x0e
+	RCRDMAReadResponseLast       Opcode = 0x0f
+	RCRDMAReadResponseOnly       Opcode = 0x10
+	RCAcknowledge                Opcode = 0x11
+	RCAtomicAcknowledge          Opcode = 0x12
+	RCCmpSwap                    Opcode = 0x13
+	RCFetchAdd                   Opcode = 0x14
+	RCSendLastWithInvalidate     Opcode = 0x16
+	RCSendOnlyWithInvalidate     Opcode = 0x17
+	RCFlush                      Opcode = 0x1c
+	RCAtomicWrite                Opcode = 0x1d
+)
+
+// Unreliable Connection.
+const (
+	UCSendFirst                  Opcode = 0x20
+	UCSendMiddle                 Opcode = 0x21
+	UCSendLast                   Opcode = 0x22
+	UCSendLastWithImmediate      Opcode = 0x23
+	UCSendOnly                   Opcode = 0x24
+	UCSendOnlyWithImmediate      Opcode = 0x25
+	UCRDMAWriteFirst             Opcode = 0x26
+	UCRDMAWriteMiddle            Opcode = 0x27
+	UCRDMAWriteLast              Opcode = 0x28
+	UCRDMAWriteLastWithImmediate Opcode = 0x29
+	UCRDMAWriteOnly              Opcode = 0x2a
+	UCRDMAWriteOnlyWithImmediate Opcode = 0x2b
+)
+
+// Reliable Datagram.
+const (
+	RDSendFirst                  Opcode = 0x40
+	RDSendMiddle                 Opcode = 0x41
+	RDSendLast                   Opcode = 0x42
+	RDSendLastWithImmediate      Opcode = 0x43
+	RDSendOnly                   Opcode = 0x44
+	RDSendOnlyWithImmediate      Opcode = 0x45
+	RDRDMAWriteFirst             Opcode = 0x46
+	RDRDMAWriteMiddle            Opcode = 0x47
+	RDRDMAWriteLast              Opcode = 0x48
+	RDRDMAWriteLastWithImmediate Opcode = 0x49
+	RDRDMAWriteOnly              Opcode = 0x4a
+	RDRDMAWriteOnlyWithImmediate Opcode = 0x4b
+	RDRDMAReadRequest            Opcode = 0x4c
+	RDRDMAReadResponseFirst      Opcode = 0x4d
+	RDRDMAReadResponseMiddle     Opcode = 0x4e
+	RDRDMAReadResponseLast       Opcode = 0x4f
+	RDRDMAReadResponseOnly       Opcode = 0x50
+	RDAcknowledge                Opcode = 0x51
+	RDAtomicAcknowledge          Opcode = 0x52
+	RDCmpSwap                    Opcode = 0x53
+	RDFetchAdd                   Opcode = 0x54
+	RDResync                     Opcode = 0x55
+	RDFlush                      Opcode = 0x5c
+)
+
+// Unreliable Datagram.
+const (
+	UDSendOnly              Opcode = 0x64
+	UDSendOnlyWithImmediate Opcode = 0x65
+)
+
+// Congestion Notification Packet, the only opcode of its transport (IBTA annex
+// A17.9.3). 0x80 is not the CNP.
+const CNP Opcode = 0x81
+
+// Extended Reliable Connection.
+const (
+	XRCSendFirst                  Opcode = 0xa0
+	XRCSendMiddle                 Opcode = 0xa1
+	XRCSendLast                   Opcode = 0xa2
+	XRCSendLastWithImmediate      Opcode = 0xa3
+	XRCSendOnly                   Opcode = 0xa4
+	XRCSendOnlyWithImmediate      Opcode = 0xa5
+	XRCRDMAWriteFirst             Opcode = 0xa6
+	XRCRDMAWriteMiddle            Opcode = 0xa7
+	XRCRDMAWriteLast              Opcode = 0xa8
+	XRCRDMAWriteLastWithImmediate Opcode = 0xa9
+	XRCRDMAWriteOnly              Opcode = 0xaa
+	XRCRDMAWriteOnlyWithImmediate Opcode = 0xab
+	XRCRDMAReadRequest            Opcode = 0xac
+	XRCRDMAReadResponseFirst      Opcode = 0xad
+	XRCRDMAReadResponseMiddle     Opcode = 0xae
+	XRCRDMAReadResponseLast       Opcode = 0xaf
+	XRCRDMAReadResponseOnly       Opcode = 0xb0
+	XRCAcknowledge                Opcode = 0xb1
+	XRCAtomicAcknowledge          Opcode = 0xb2
+	XRCCmpSwap                    Opcode = 0xb3
+	XRCFetchAdd                   Opcode = 0xb4
+	XRCSendLastWithInvalidate     Opcode = 0xb6
+	XRCSendOnlyWithInvalidate     Opcode = 0xb7
+	XRCFlush                      Opcode = 0xbc
+	XRCAtomicWrite                Opcode = 0xbd
+)

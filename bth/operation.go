@@ -1,0 +1,53 @@
+package bth
+
+import "fmt"
+
+// Operation is what a packet does, whatever its transport: the 5 low bits of
+// the opcode.
+type Operation uint8
+
+// The operations. Not every transport has every one.
+const (
+	OpSendFirst                  Operation = 0x00
+	OpSendMiddle                 Operation = 0x01
+	OpSendLast                   Operation = 0x02
+	OpSendLastWithImmediate      Operation = 0x03
+	OpSendOnly                   Operation = 0x04
+	OpSendOnlyWithImmediate      Operation = 0x05
+	OpRDMAWriteFirst             Operation = 0x06
+	OpRDMAWriteMiddle            Operation = 0x07
+	OpRDMAWriteLast              Operation = 0x08
+	OpRDMAWriteLastWithImmediate Operation = 0x09
+	OpRDMAWriteOnly              Operation = 0x0a
+	OpRDMAWriteOnlyWithImmediate Operation = 0x0b
+	OpRDMAReadRequest            Operation = 0x0c
+	OpRDMAReadResponseFirst      Operation = 0x0d
+	OpRDMAReadResponseMiddle     Operation = 0x0e
+	OpRDMAReadResponseLast       Operation = 0x0f
+	OpRDMAReadResponseOnly       Operation = 0x10
+	OpAcknowledge                Operation = 0x11
+	OpAtomicAcknowledge          Operation = 0x12
+	OpCmpSwap                    Operation = 0x13
+	OpFetchAdd                   Operation = 0x14
+	OpResync                     Operation = 0x15
+	OpSendLastWithInvalidate     Operation = 0x16
+	OpSendOnlyWithInvalidate     Operation = 0x17
+	OpFlush                      Operation = 0x1c
+	OpAtomicWrite                Operation = 0x1d
+)
+
+// String returns the name of the operation with its abbreviations written out,
+// such as "RDMA WRITE Only with Immediate", "unknown 0x1e" for one that has no
+// name.
+func (o Operation) String() string {
+	if int(o) < len(operations) && operations[o].name != "" {
+		return operations[o].name
+	}
+	return fmt.Sprintf("unknown 0x%02x", uint8(o))
+}
+
+// response tells whether a responder sends it: READ responses, Acknowledge and
+// ATOMIC Acknowledge.
+func (o Operation) response() bool {
+	return OpRDMAReadResponseFirst <= o && o <= OpAtomicAcknowledge
+}

@@ -1,0 +1,27 @@
+package bth
+
+import "fmt"
+
+// Transport is the transport service of an opcode, 3 bits.
+type Transport uint8
+
+// The transports. 6 and 7 are left to manufacturers.
+const (
+	TransportRC  Transport = 0 // Reliable Connection
+	TransportUC  Transport = 1 // Unreliable Connection
+	TransportRD  Transport = 2 // Reliable Datagram
+	TransportUD  Transport = 3 // Unreliable Datagram
+	TransportCNP Transport = 4 // congestion notification, opcode 0x81 only
+	TransportXRC Transport = 5 // Extended Reliable Connection
+)
+
+var transportNames = [...]string{"RC", "UC", "RD", "UD", "CNP", "XRC"}
+
+// String returns the abbreviation of the transport, "unknown 0x6" for one that
+// has none.
+func (t Transport) String() string {
+	if int(t) < len(transportNames) {
+		return transportNames[t]
+	}
+	return fmt.Sprintf("unknown %#x", uint8(t))
+}
