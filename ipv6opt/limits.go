@@ -1,0 +1,48 @@
+package ipv6opt
+
+// The limits that hosts may set (RFC 8504 section 5.3) and Linux does set.
+const (
+	DefaultMaxOptions = 8 // options in a header, padding not counted
+	DefaultMaxPadding = 7 // octets of padding in a row, all of Pad1 and PadN counted
+)
+
+// Limits bounds what a header may hold. A field that is zero stands for its
+// default. Decoding has no limits but the header's length; a receiver that
+// wants them asks [Limits.Check].
+type Limits struct {
+	MaxOptions int // options, padding not counted; default [DefaultMaxOptions]
+	MaxPadding int // octets of padding in a row; default [DefaultMaxPadding]
+}
+
+// Check returns the first thing in the header that is beyond the limits:
+// [ErrOptionLimit], [ErrPaddingLimit], or [ErrOverrun] when an option overruns
+// the header.
+func (l Limits) Check(h *Header) error {
+	if l.MaxOptions == 0 {
+		l.MaxOptions = DefaultMaxOptions
+	}
+	if l.MaxPadding == 0 {
+		l.MaxPadding = DefaultMaxPadding
+	}
+	options, padding := 0, 0
+	for at := 0; at < len(h.Options); {
+		o, end, err := optionAt(h.Options, at)
+		if err != nil {
+			return err
+		}
+		if o.Type.IsPadding() {
+			padding += end - at
+		} else {
+			padding = 0
+			options++
+		}
+		switch {
+		case options > l.MaxOptions:
+			return ErrOptionLimit
+		case padding > l.MaxPadding:
+			return ErrPaddingLimit
+		}
+		at = end
+	}
+	return nil
+}
