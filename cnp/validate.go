@@ -1,0 +1,53 @@
+package cnp
+
+import (
+	"errors"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// Deviations of a CNP from the annex.
+var (
+	ErrSolicited = wireerr.New("cnp: Solicited Event is set", wireerr.Malformed)
+	ErrMigReq    = wireerr.New("cnp: MigReq is set", wireerr.Malformed)
+	ErrPad       = wireerr.New("cnp: pad count is not 0", wireerr.Malformed)
+	ErrTVer      = wireerr.New("cnp: transport header version is not 0", wireerr.Malformed)
+	ErrFECN      = wireerr.New("cnp: FECN is set", wireerr.Malformed)
+	ErrResv6     = wireerr.New("cnp: reserved bits behind BECN are not 0", wireerr.Malformed)
+	ErrDestQP    = wireerr.New("cnp: destination queue pair is 0", wireerr.Malformed)
+	ErrAckReq    = wireerr.New("cnp: acknowledge request is set", wireerr.Malformed)
+	ErrResv7     = wireerr.New("cnp: reserved bits before the PSN are not 0", wireerr.Malformed)
+	ErrPSN       = wireerr.New("cnp: PSN is not 0", wireerr.Malformed)
+	ErrReserved  = wireerr.New("cnp: reserved octets are not 0", wireerr.Malformed)
+)
+
+// Validate returns nil for a CNP as the annex has it, otherwise an error that
+// names every deviation; errors.Is finds each. BECN may be set or not: the
+// annex's figure leaves it out, hardware sets it, and no receiver may ask for
+// it.
+func (c *CNP) Validate() error {
+	var found []error
+	for _, d := range []struct {
+		there bool
+		err   error
+	}{
+		{c.Opcode != bth.CNP, ErrNotCNP},
+		{c.Solicited, ErrSolicited},
+		{c.MigReq, ErrMigReq},
+		{c.Pad != 0, ErrPad},
+		{c.TVer != 0, ErrTVer},
+		{c.FECN, ErrFECN},
+		{c.Resv6 != 0, ErrResv6},
+		{c.DestQP == 0, ErrDestQP},
+		{c.AckReq, ErrAckReq},
+		{c.Resv7 != 0, ErrResv7},
+		{c.PSN != 0, ErrPSN},
+		{c.Reserved != [ReservedSize]byte{}, ErrReserved},
+	} {
+		if d.there {
+			found = append(found, d.err)
+		}
+	}
+	return errors.Join(found...)
+}

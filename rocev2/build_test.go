@@ -1,0 +1,176 @@
+package rocev2
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// Both packets of packet_test.go, sent by hardware and by Linux, from fields
+// alone.
+func TestBuild(t *testing.T) {
+	cnp := Packet{
+		Datagram: Datagram{
+			Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2, DstPort: Port,
+		},
+		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}},
+		Payload: make([]byte, 16),
+	}
+	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP)[14:], cnp.AppendBinary)
+	send := Packet{
+		Datagram: Datagram{
+			Src: addr("fd77::2%eth0"), Dst: addr("fd77::1"), TrafficClass: 0x68, HopLimit: 64, SrcPort: 0xE341, DstPort: Port,
+		},
+		BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0}},
+	}
+	wiretest.Encodes(t, wiretest.Hex(t, send6)[14:], send.AppendBinary)
+}
+
+func TestBuildPadsWithZeros(t *testing.T) {
+	p := Packet{
+		Datagram: Datagram{Src: addr("fd77::2"), Dst: addr("fd77::1"), DstPort: Port},
+		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, Pad: 3}},
+		Payload:  []byte{1},
+	}
+	out, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, []byte{1, 0, 0, 0}, out[60:64])
+	require.Len(t, out, p.Len())
+	p.Padding = []byte{7, 8, 9}
+	out, err = p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, []byte{1, 7, 8, 9}, out[60:64])
+	p.Padding = []byte{7}
+	_, err = p.AppendBinary(nil)
+	require.ErrorIs(t, err, ErrPaddingSize)
+}
+
+// naive is the Internet checksum as RFC 1071 words it.
+func naive(b []byte) uint16 {
+	var s uint32
+	for i := range b {
+		if i%2 == 0 {
+			s += uint32(b[i]) << 8
+		} else {
+			s += uint32(b[i])
+		}
+		s = s>>16 + s&0xFFFF
+	}
+	return ^uint16(s)
+}
+
+func TestUDPChecksum(t *testing.T) {
+	srh := []byte{17, 4, 4, 1, 1, 0, 0, 0} // SRv6, 2 segments, 1 left
+	last, mid := addr("2001:db8::3").As16(), addr("2001:db8::2").As16()
+	srh = append(append(srh, last[:]...), mid[:]...)
+	srh[1] = 4
+	for _, c := range []struct {
+		name     string
+		d        Datagram
+		src, dst string // of the pseudo-header
+	}{
+		{"IPv4", Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1")}, "10.0.17.1", "10.0.18.1"},
+		{"IPv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")}, "2001:db8::1", "2001:db8::2"},
+		{"IPv6 behind Destination Options", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 60, Ext: extension(17)}, "2001:db8::1", "2001:db8::2"},
+		{"SRv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: srh}, "2001:db8::1", "2001:db8::3"},
+	} {
+		for size := range 40 {
+			d := c.d
+			d.SrcPort, d.DstPort, d.Checksum = 49152, 1021, 1
+			d.Data = bytes.Repeat([]byte{0xF3, 0x81, 0x7C}, size)[:size]
+			out, err := d.AppendBinary(nil)
+			require.NoError(t, err, c.name)
+			require.Len(t, out, d.Len())
+			udp := out[len(out)-8-size:]
+			pseudo := append(addr(c.src).AsSlice(), addr(c.dst).AsSlice()...)
+			pseudo = append(pseudo, 0, 17, 0, uint8(8+size))
+			require.Zero(t, naive(append(pseudo, udp...)), "%s, %d octets", c.name, size)
+		}
+	}
+}
+
+// A checksum that comes out as 0 is sent as FFFF: 0 stands for none.
+func TestUDPChecksumZero(t *testing.T) {
+	d := Datagram{Src: addr("::"), Dst: addr("::"), Checksum: 1, Data: []byte{0, 0}}
+	be.PutUint16(d.Data, ^uint16(17+10+10)) // protocol and both lengths
+	out, err := d.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, []byte{0xFF, 0xFF}, out[46:48])
+}
+
+func TestNotBuilt(t *testing.T) {
+	good := Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")}
+	good4 := Datagram{Src: addr("10.0.0.1"), Dst: addr("10.0.0.2")}
+	with := func(d Datagram, change func(*Datagram)) Datagram { change(&d); return d }
+	for _, c := range []struct {
+		name string
+		d    Datagram
+		err  error
+	}{
+		{"no addresses", Datagram{}, ErrAddress},
+		{"both families", with(good, func(d *Datagram) { d.Dst = addr("10.0.0.2") }), ErrAddress},
+		{"flow label", with(good, func(d *Datagram) { d.FlowLabel = 1 << 20 }), ErrFlowLabel},
+		{"flags", with(good4, func(d *Datagram) { d.Flags = 8 }), ErrFlags},
+		{"More Fragments", with(good4, func(d *Datagram) { d.Flags = 1 }), ErrFlags},
+		{"IPv4 options of 3 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 3) }), ErrOptions},
+		{"IPv4 options of 44 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 44) }), ErrOptions},
+		{"IPv4 packet of 65536 octets", with(good4, func(d *Datagram) { d.Data = make([]byte, 65536-28) }), ErrTooLong},
+		{"IPv6 payload of 65536 octets", with(good, func(d *Datagram) { d.Data = make([]byte, 65536-8) }), ErrTooLong},
+		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), ErrExtensions},
+		{"octets behind the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), ErrExtensions},
+		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), ErrExtensions},
+		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }), ErrExtensions},
+	} {
+		b := []byte{1, 2, 3}
+		out, err := c.d.AppendBinary(b)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, b, out, c.name)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = c.d.AppendBinary(b) })
+		p := Packet{Datagram: c.d, Payload: c.d.Data}
+		out, err = p.AppendBinary(b)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, b, out, c.name)
+	}
+}
+
+// D1: the builder computes the ICRC over the extension headers as sent unless
+// told otherwise.
+func TestCoverage(t *testing.T) {
+	p := Packet{
+		Datagram: Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), DstPort: Port, NextHeader: 60, Ext: extension(17)},
+		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}},
+	}
+	for _, coverage := range []icrc.Coverage{icrc.AsSent, icrc.Without, icrc.Skipped} {
+		p.Coverage = coverage
+		out, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		got, err := icrc.Verify(out)
+		require.NoError(t, err)
+		require.Equal(t, coverage, got)
+	}
+}
+
+func TestCarriage(t *testing.T) {
+	for _, c := range []struct {
+		carriage Carriage
+		want     Datagram
+		err      error
+	}{
+		{Carriage{}, Datagram{TrafficClass: 0xC0, HopLimit: 64}, nil},
+		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, Datagram{TrafficClass: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, nil},
+		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1}, Datagram{TrafficClass: 0xFF, HopLimit: 1}, nil},
+		{Carriage{DSCP: 64}, Datagram{}, ErrTrafficClass},
+		{Carriage{ECN: 4}, Datagram{}, ErrTrafficClass},
+	} {
+		var d Datagram
+		require.ErrorIs(t, c.carriage.Apply(&d), c.err)
+		require.Equal(t, c.want, d)
+	}
+}

@@ -1,0 +1,118 @@
+package rocev2
+
+import "net/netip"
+
+// Options says what the octets given to a Decode are. The zero value stands
+// for a whole Ethernet frame.
+type Options struct {
+	// IP: the octets begin with an IPv4 or IPv6 header, not with Ethernet.
+	IP bool
+	// Cut: the capture cut the packet, its captured length is below its
+	// original length. D13: a cut packet whose headers are whole is accepted;
+	// its lengths come from the UDP length, and Truncated is set where octets
+	// are missing. Without this word missing octets are an error.
+	Cut bool
+	// Ports are the wanted UDP destination ports; anything else is ErrPort.
+	// None given means every port for a Datagram, 4791 for a Packet.
+	Ports []uint16
+}
+
+func (o *Options) wants(port uint16) bool {
+	for _, p := range o.Ports {
+		if p == port {
+			return true
+		}
+	}
+	return len(o.Ports) == 0
+}
+
+// A Datagram is a UDP datagram in the IP packet that carries it: what RoCEv2,
+// FCN and the proxy message have in common.
+//
+// Of IP in IP (D12) it shows the innermost packet, the one around the UDP
+// header. Decoding does not verify the IPv4 header checksum and the UDP
+// checksum.
+type Datagram struct {
+	// Link, Outer and IP are the packet's octets, one behind the other, as
+	// Decode found them; AppendBinary does not use them. They alias the input.
+	Link  []byte // Ethernet header and VLAN tags; empty for a bare IP packet
+	Outer []byte // the IP and extension headers before the innermost IP header; mostly empty
+	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
+
+	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent
+	TrafficClass uint8      // DSCP and ECN: IPv6 Traffic Class, IPv4 TOS
+	HopLimit     uint8      // IPv4: TTL
+	FlowLabel    uint32     // 20 bits, IPv6 only
+	ID           uint16     // IPv4 only
+	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment
+	NextHeader   uint8      // IPv6 only: what Ext begins with, 0, 43 or 60; not used where Ext is empty
+	Ext          []byte     // IPv4 options or IPv6 extension headers; aliases the input
+
+	SrcPort, DstPort uint16
+	Length           uint16 // of UDP header and data, in octets; AppendBinary computes it
+	Checksum         uint16 // AppendBinary leaves 0 at 0 and puts the right checksum for anything else
+	Data             []byte // what follows the UDP header, up to Length; aliases the input
+
+	Truncated bool // D13: the capture cut the packet before the end that Length gives
+}
+
+// DSCP returns the Differentiated Services Code Point, 0–63.
+func (d *Datagram) DSCP() uint8 { return d.TrafficClass >> 2 }
+
+// ECN returns the ECN field (RFC 3168), 0–3: 0 not ECN-capable, 3 congestion
+// experienced.
+func (d *Datagram) ECN() uint8 { return d.TrafficClass & 3 }
+
+// DecodeFrame sets d from an Ethernet II frame: plain, 802.1Q, 802.1ad or
+// stacked tags. d aliases b.
+func (d *Datagram) DecodeFrame(b []byte) error { return d.Decode(b, Options{}) }
+
+// DecodeIP sets d from an IPv4 or IPv6 packet. d aliases b.
+func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, Options{IP: true}) }
+
+// Decode sets d from the octets that o describes; d aliases b. Octets behind
+// the IP packet (Ethernet padding) and behind the UDP length are ignored. An
+// error that [ErrNotRoCEv2] matches means that b is no UDP datagram to a
+// wanted port; other errors are those of a broken one. On error d is
+// unchanged.
+func (d *Datagram) Decode(b []byte, o Options) error {
+	var at place
+	if err := at.find(b, &o); err != nil {
+		return err
+	}
+	d.set(b, &at)
+	return nil
+}
+
+func (d *Datagram) set(b []byte, at *place) {
+	d.Link = b[:at.outer:at.outer]
+	d.Outer = b[at.outer:at.ip:at.ip]
+	end := min(at.end, len(b))
+	d.IP = b[at.ip:end:end]
+	if ip := d.IP; ip[0]>>4 == 6 {
+		d.Src = netip.AddrFrom16([16]byte(ip[8:24]))
+		d.Dst = netip.AddrFrom16([16]byte(ip[24:40]))
+		first := be.Uint32(ip)
+		d.TrafficClass, d.FlowLabel = uint8(first>>20), first&0xFFFFF
+		d.HopLimit = ip[7]
+		d.ID, d.Flags = 0, 0
+		d.NextHeader = at.next
+	} else {
+		d.Src = netip.AddrFrom4([4]byte(ip[12:16]))
+		d.Dst = netip.AddrFrom4([4]byte(ip[16:20]))
+		d.TrafficClass, d.FlowLabel = ip[1], 0
+		d.HopLimit = ip[8]
+		d.ID, d.Flags = be.Uint16(ip[4:]), ip[6]>>5
+		d.NextHeader = 0
+	}
+	d.Ext = b[at.ext:at.udp:at.udp]
+	udp := b[at.udp : at.udp+8]
+	d.SrcPort, d.DstPort = be.Uint16(udp), be.Uint16(udp[2:])
+	d.Length, d.Checksum = be.Uint16(udp[4:]), be.Uint16(udp[6:])
+	end = at.udp + int(d.Length)
+	d.Truncated = end > len(b)
+	if d.Truncated {
+		end = len(b)
+	}
+	d.Data = b[at.udp+8 : end : end]
+}

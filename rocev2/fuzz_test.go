@@ -1,0 +1,59 @@
+package rocev2
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzPacket decodes any octets. What decodes is built again: the same octets
+// come out, but for checksums and ICRC where those were wrong, and for octets
+// behind the UDP length. What does not decode leaves the packet alone.
+func FuzzPacket(f *testing.F) {
+	f.Add(wiretest.Hex(f, hardwareCNP), false, false)
+	f.Add(wiretest.Hex(f, send6), false, true)
+	f.Add(wrap(protoIPv6, wiretest.Hex(f, send6)[14:]), true, false)
+	f.Add(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(f, send6)[54:]...)), true, true)
+	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
+		o := Options{IP: ip, Cut: cut}
+		for range Extensions(b, o) {
+		}
+		var p Packet
+		if err := p.Decode(b, o); err != nil {
+			require.Equal(t, Packet{}, p)
+			return
+		}
+		if p.Truncated {
+			require.True(t, cut)
+			return
+		}
+		out, err := p.AppendBinary(nil)
+		if err != nil {
+			// An unknown opcode's or an odd chain's packet must build too; only
+			// what the walk accepts and the builder cannot say is left.
+			t.Fatalf("decoded, but not built: %v", err)
+		}
+		require.Len(t, out, p.Len())
+		in := bytes.Clone(p.IP[:len(out)])
+		var q Packet
+		require.NoError(t, q.DecodeIP(out))
+		_, err = icrc.Verify(out)
+		require.NoError(t, err)
+		if len(out) < len(p.IP) { // octets behind the UDP length are gone
+			require.Equal(t, p.BTH, q.BTH)
+			require.Equal(t, p.Payload, q.Payload)
+			return
+		}
+		for _, b := range [][]byte{in, out} {
+			if b[0]>>4 == 4 {
+				copy(b[10:], []byte{0, 0})
+			}
+			copy(b[len(b)-int(p.Length)+6:], []byte{0, 0}) // UDP checksum
+			copy(b[len(b)-4:], []byte{0, 0, 0, 0})
+		}
+		require.Equal(t, in, out)
+	})
+}

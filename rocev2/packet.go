@@ -1,0 +1,189 @@
+package rocev2
+
+import (
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+)
+
+// Port is the UDP destination port of RoCEv2 (IBTA annex A17).
+const Port = 4791
+
+// The smallest UDP data of a RoCEv2 packet: BTH and ICRC.
+const minData = bth.Size + icrcSize
+
+const icrcSize = 4
+
+// A Packet is a RoCEv2 packet (IBTA annex A17):
+//
+//	[Ethernet, VLAN tags] [outer IP headers] IP, options or extension headers,
+//	UDP | BTH | extended transport headers | payload | pad | ICRC
+//
+// The zero value is ready for any number of Decode calls; they allocate
+// nothing.
+type Packet struct {
+	Datagram
+	BTH bth.Headers
+
+	// Payload is what stands between the headers and the pad: the 16 reserved
+	// octets of a CNP, everything up to the ICRC when the opcode is not a known
+	// one. It aliases the input. Of a Truncated packet it is what is there;
+	// PayloadLen says how much was sent.
+	Payload []byte
+	Padding []byte // the pad octets, as many as the pad count says; aliases the input
+
+	ICRC     uint32        // the value on the wire, least significant octet first; 0 when Truncated
+	Coverage icrc.Coverage // D1: how AppendBinary computes the ICRC; Decode sets it to AsSent
+}
+
+// DecodeFrame sets p from an Ethernet II frame: plain, 802.1Q, 802.1ad or
+// stacked tags. p aliases b.
+func (p *Packet) DecodeFrame(b []byte) error { return p.Decode(b, Options{}) }
+
+// DecodeIP sets p from an IPv4 or IPv6 packet. p aliases b.
+func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, Options{IP: true}) }
+
+// Decode sets p from the octets that o describes; p aliases b. An error that
+// [ErrNotRoCEv2] matches means that b is other traffic, other errors are
+// those of a broken RoCEv2 packet. On error p is unchanged.
+//
+// The ICRC is not verified: icrc.Verify(p.IP) does that. TVer, reserved bits,
+// AETH syndromes, a payload where the opcode has none or that is no multiple
+// of 4 with its pad are shown, not refused.
+func (p *Packet) Decode(b []byte, o Options) error {
+	if len(o.Ports) == 0 {
+		o.Ports = ports4791
+	}
+	var at place
+	if err := at.find(b, &o); err != nil {
+		return err
+	}
+	data := at.udp + 8
+	length := int(be.Uint16(b[at.udp+4:])) - 8
+	l, err := layOut(b[data:min(data+length, len(b))], length)
+	if err != nil {
+		return err
+	}
+	p.Datagram.set(b, &at)
+	p.setTransport(l)
+	return nil
+}
+
+var ports4791 = []uint16{Port}
+
+// DecodeDatagram sets p from a datagram that was decoded before, which may be
+// p's own; its ports do not matter. p aliases what d aliases. On error p is
+// unchanged.
+func (p *Packet) DecodeDatagram(d *Datagram) error {
+	l, err := layOut(d.Data, int(d.Length)-8)
+	if err != nil {
+		return err
+	}
+	if d != &p.Datagram {
+		p.Datagram = *d
+	}
+	p.setTransport(l)
+	return nil
+}
+
+// layout is where BTH and extended headers, payload, and pad end, counted
+// from the BTH on.
+type layout struct{ headers, payload, padding int }
+
+// layOut finds the layout of UDP data of this length, of which a cut packet
+// has fewer octets. A CNP has no pad, whatever its pad count says; of an
+// unknown opcode nothing behind the BTH is known, and no arithmetic is done.
+func layOut(data []byte, length int) (l layout, err error) {
+	if length < minData {
+		return l, ErrRoom
+	}
+	if len(data) < bth.Size {
+		return l, ErrHeadersCut
+	}
+	op := bth.Opcode(data[0])
+	l.headers = bth.Size + op.HeaderLen()
+	l.padding = length - icrcSize
+	l.payload = l.padding
+	switch {
+	case l.headers > l.padding:
+		return l, ErrHeadersRoom
+	case l.headers > len(data):
+		return l, ErrHeadersCut
+	case op.Known() && op != bth.CNP:
+		l.payload -= int(data[1] >> 4 & 3)
+		if l.payload < l.headers {
+			return l, ErrPad
+		}
+	}
+	return l, nil
+}
+
+func (p *Packet) setTransport(l layout) {
+	p.BTH.Decode(p.Data) // cannot fail: layOut saw the headers
+	if p.Truncated {
+		there := len(p.Data)
+		l.payload, l.padding = min(l.payload, there), min(l.padding, there)
+		p.ICRC = 0
+	} else {
+		p.ICRC = le.Uint32(p.Data[l.padding:])
+	}
+	p.Payload = p.Data[l.headers:l.payload:l.payload]
+	p.Padding = p.Data[l.payload:l.padding:l.padding]
+	p.Coverage = icrc.AsSent
+}
+
+// PayloadLen returns how many octets of payload were sent, without the pad,
+// also when the capture cut them. p must have been decoded.
+func (p *Packet) PayloadLen() int {
+	l, _ := layOut(p.Data, int(p.Length)-8)
+	return l.payload - l.headers
+}
+
+// Len returns how many octets AppendBinary appends.
+func (p *Packet) Len() int {
+	return p.headerLen() + 8 + p.BTH.Len() + len(p.Payload) + len(p.padding()) + icrcSize
+}
+
+// padding is what AppendBinary puts behind the payload.
+func (p *Packet) padding() []byte {
+	if op := p.BTH.Opcode; p.Padding == nil && op.Known() && op != bth.CNP && p.BTH.Pad <= 3 {
+		return zeros[:p.BTH.Pad]
+	}
+	return p.Padding
+}
+
+var zeros [3]byte
+
+// AppendBinary appends the IP packet that the fields describe, [Datagram]'s
+// for IP and UDP (Data apart), then BTH, the extended headers that the opcode
+// calls for, Payload, Padding and the ICRC. Lengths, the IPv4 header checksum
+// and the ICRC are computed, the UDP checksum as well unless Checksum is 0.
+// A decoded packet with right checksums comes out as it came in, but for
+// octets behind its UDP length.
+//
+// The payload may be longer or shorter than the opcode allows. Where the
+// opcode has a pad, Padding must have as many octets as the BTH's pad count
+// says, or be nil, which stands for zeros.
+func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
+	pad := p.padding()
+	if op := p.BTH.Opcode; op.Known() && op != bth.CNP && len(pad) != int(p.BTH.Pad) {
+		return b, ErrPaddingSize
+	}
+	out, udp, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+icrcSize)
+	if err != nil {
+		return b, err
+	}
+	if out, err = p.BTH.AppendBinary(out); err != nil {
+		return b, err
+	}
+	out = append(out, p.Payload...)
+	out = append(out, pad...)
+	out = append(out, 0, 0, 0, 0)
+	ip := out[len(b):]
+	if err := icrc.Put(ip, p.Coverage); err != nil {
+		return b, err
+	}
+	if p.Checksum != 0 {
+		putUDPChecksum(ip, udp-len(b)) // it covers the ICRC, which masks it
+	}
+	return out, nil
+}

@@ -1,0 +1,376 @@
+package rocev2
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// hardwareCNP is a CNP that a ConnectX-4 Lx sent over IPv4, with its Ethernet
+// header (DSCP 48, ECN 10, hop limit 64, UDP source port and checksum 0).
+const hardwareCNP = `e41d2dab2bc2 7cfe90643b32 0800
+	45c2003c718c400040119161 0a001101 0a001201
+	000012b700280000
+	8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`
+
+// send6 is a zero-length RC SEND Only that soft-RoCE sent over IPv6.
+const send6 = `525400770001 525400770002 86dd
+	6680000000181140 fd770000000000000000000000000002 fd770000000000000000000000000001
+	e34112b700180000 0400ffff 00000011 80fffff0 4b69f6c2`
+
+func TestDecodeFrame(t *testing.T) {
+	b := wiretest.Hex(t, hardwareCNP)
+	var p Packet
+	require.NoError(t, p.DecodeFrame(append(b, 0xEE, 0xEE))) // Ethernet padding
+	require.Equal(t, Packet{
+		Datagram: Datagram{
+			Link: b[:14], Outer: []byte{}, IP: b[14:],
+			Src: netip.MustParseAddr("10.0.17.1"), Dst: netip.MustParseAddr("10.0.18.1"),
+			TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2, Ext: []byte{},
+			SrcPort: 0, DstPort: 4791, Length: 40, Data: b[42:],
+		},
+		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}},
+		Payload: make([]byte, 16), Padding: []byte{}, ICRC: 0x2A00FD82,
+	}, p)
+	require.Equal(t, uint8(48), p.DSCP())
+	require.Equal(t, uint8(2), p.ECN())
+	require.Equal(t, 16, p.PayloadLen())
+
+	b = wiretest.Hex(t, send6)
+	require.NoError(t, p.DecodeIP(b[14:]))
+	require.Equal(t, Packet{
+		Datagram: Datagram{
+			Link: []byte{}, Outer: []byte{}, IP: b[14:],
+			Src: netip.MustParseAddr("fd77::2"), Dst: netip.MustParseAddr("fd77::1"),
+			TrafficClass: 0x68, HopLimit: 64, NextHeader: 17, Ext: []byte{},
+			SrcPort: 0xE341, DstPort: 4791, Length: 24, Data: b[62:],
+		},
+		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0}},
+		Payload: []byte{}, Padding: []byte{}, ICRC: 0xC2F6694B,
+	}, p)
+}
+
+// Every packet of the soft-RoCE captures with a right ICRC comes out of the
+// builder as it went in, and none is refused.
+func TestCaptures(t *testing.T) {
+	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
+		t.Run(name, func(t *testing.T) {
+			var p Packet
+			rebuilt := 0
+			for _, c := range wiretest.Capture(t, name) {
+				err := p.Decode(c.Data, Options{Cut: len(c.Data) < c.OrigLen})
+				if err != nil {
+					require.ErrorIs(t, err, ErrNotRoCEv2, "frame %d", c.Number)
+					continue
+				}
+				coverage, err := icrc.Verify(p.IP)
+				if p.BTH.Opcode == bth.RCFlush {
+					require.ErrorIs(t, err, icrc.ErrMismatch, "frame %d", c.Number) // soft-RoCE's known mistake
+					continue
+				}
+				require.NoError(t, err, "frame %d", c.Number)
+				require.Equal(t, icrc.AsSent, coverage)
+				out, err := p.AppendBinary(nil)
+				require.NoError(t, err, "frame %d", c.Number)
+				require.Equal(t, p.IP, out, "frame %d", c.Number)
+				require.Len(t, out, p.Len())
+				rebuilt++
+			}
+			require.NotZero(t, rebuilt)
+		})
+	}
+}
+
+// wrap puts octets into an IPv6 packet with this next header.
+func wrap(next uint8, inner []byte) []byte {
+	b := make([]byte, 40, 40+len(inner))
+	b[0], b[4], b[5], b[6], b[7] = 0x60, uint8(len(inner)>>8), uint8(len(inner)), next, 64
+	b[23], b[39] = 1, 2
+	return append(b, inner...)
+}
+
+// extension is an extension header of 8 octets.
+func extension(next uint8) []byte { return []byte{next, 0, 1, 4, 0, 0, 0, 0} }
+
+func TestWalk(t *testing.T) {
+	cnp := wiretest.Hex(t, hardwareCNP)
+	ip4, ip6 := cnp[14:], wiretest.Hex(t, send6)[14:]
+	udp := ip6[40:]
+	options := append(bytes.Clone(ip4[:20]), 1, 1, 1, 1)
+	options[0], options[3] = 0x46, 64
+	options = append(options, ip4[20:]...)
+
+	var chain []byte
+	for range 2000 {
+		chain = append(chain, extension(protoDestOpts)...)
+	}
+	chain[len(chain)-8] = protoUDP
+	chain = append(chain, udp...)
+
+	tunnel := func(depth int) []byte {
+		b := ip6
+		for range depth {
+			b = wrap(protoIPv6, b)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name       string
+		octets     []byte
+		outer, ext int // octets before the innermost IP header, and of options or extension headers
+	}{
+		{"IPv4", ip4, 0, 0},
+		{"IPv4 with options", options, 0, 4},
+		{"IPv6", ip6, 0, 0},
+		{"Hop-by-Hop", wrap(protoHopByHop, append(extension(protoUDP), udp...)), 0, 8},
+		{"Hop-by-Hop, Routing, Destination Options", wrap(protoHopByHop, bytes.Join([][]byte{extension(protoRouting), extension(protoDestOpts), extension(protoUDP), udp}, nil)), 0, 24},
+		{"2,000 extension headers", wrap(protoDestOpts, chain), 0, 16000},
+		{"IPv4 in IPv6", wrap(protoIPv4, ip4), 40, 0},
+		{"IPv4 in IPv6 behind an extension header", wrap(protoDestOpts, append(extension(protoIPv4), ip4...)), 48, 0},
+		{"IPv6 four deep in IPv6", tunnel(4), 160, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var p Packet
+			require.NoError(t, p.DecodeIP(c.octets))
+			require.Len(t, p.Outer, c.outer)
+			require.Len(t, p.Ext, c.ext)
+			require.Equal(t, c.octets[c.outer:], p.IP)
+			require.Equal(t, uint16(Port), p.DstPort)
+
+			ethertype := []byte{0x08, 0x00}
+			if c.octets[0]>>4 == 6 {
+				ethertype = []byte{0x86, 0xDD}
+			}
+			for tags := range 4 {
+				frame := make([]byte, 12)
+				for i := range tags {
+					frame = append(frame, [][]byte{{0x81, 0x00, 0, 7}, {0x88, 0xA8, 0, 9}}[i%2]...)
+				}
+				frame = append(append(frame, ethertype...), c.octets...)
+				require.NoError(t, p.DecodeFrame(frame))
+				require.Len(t, p.Link, 14+4*tags)
+				require.Equal(t, c.octets[c.outer:], p.IP)
+				wiretest.Prefixes(t, frame, func(b []byte) error {
+					was := p
+					err := p.DecodeFrame(b)
+					require.Equal(t, was, p)
+					return err
+				})
+				if len(frame) > 1000 {
+					break // the prefixes of the long one, once
+				}
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	cnp, send := wiretest.Hex(t, hardwareCNP), wiretest.Hex(t, send6)
+	with := func(b []byte, at int, octets ...byte) []byte {
+		b = bytes.Clone(b)
+		copy(b[at:], octets)
+		return b
+	}
+	ip4, ip6 := cnp[14:], send[14:]
+	udp := ip6[40:]
+	five := ip6
+	for range 5 {
+		five = wrap(protoIPv6, five)
+	}
+	lied := with(wrap(protoIPv6, ip6), 40+5, 25)
+	longer := append(bytes.Clone(send), make([]byte, 8)...)
+	for _, c := range []struct {
+		name  string
+		frame []byte
+		ip    []byte
+		err   error
+		other bool // other traffic, not RoCEv2
+	}{
+		{name: "nothing", frame: nil, err: ErrFrame, other: true},
+		{name: "ARP", frame: with(cnp, 12, 0x08, 0x06), err: ErrNotIP, other: true},
+		{name: "802.3 length", frame: with(cnp, 12, 0x00, 0x2E), err: ErrNotIP, other: true},
+		{name: "VLAN tags without end", frame: bytes.Repeat([]byte{0x81, 0x00}, 500), err: ErrFrame, other: true},
+		{name: "IPv6 announced, IPv4 there", frame: with(send, 14, 0x45), err: ErrVersion, other: true},
+		{name: "IPv4 announced, IPv6 there", frame: with(cnp, 14, 0x65), err: ErrVersion, other: true},
+		{name: "IP version 0", ip: make([]byte, 60), err: ErrVersion, other: true},
+		{name: "IHL 4", ip: with(ip4, 0, 0x44), err: ErrIHL, other: true},
+		{name: "IHL beyond the packet", ip: with(ip4[:24], 0, 0x4F), err: ErrIPv4Header, other: true},
+		{name: "Total Length 19", ip: with(ip4, 2, 0, 19), err: ErrTotal, other: true},
+		{name: "Total Length 27", ip: with(ip4, 2, 0, 27), err: ErrUDPHeader, other: true},
+		{name: "More Fragments", ip: with(ip4, 6, 0x20, 0), err: ErrFragment, other: true},
+		{name: "fragment offset", ip: with(ip4, 6, 0, 1), err: ErrFragment, other: true},
+		{name: "IPv6 fragment", ip: wrap(protoFragment, append(extension(17), udp...)), err: ErrFragment, other: true},
+		{name: "AH", ip: with(ip6, 6, 51), err: ErrNotUDP, other: true},
+		{name: "TCP", ip: with(ip4, 9, 6), err: ErrNotUDP, other: true},
+		{name: "Hop-by-Hop is no IPv4 protocol", ip: with(ip4, 9, 0), err: ErrNotUDP, other: true},
+		{name: "extension header of no octets", ip: wrap(protoDestOpts, nil), err: ErrExtension, other: true},
+		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}), err: ErrExtension, other: true},
+		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: ErrUDPHeader, other: true},
+		{name: "IPv6 five deep in IPv6", ip: five, err: ErrDepth, other: true},
+		{name: "other port", ip: with(ip4, 22, 0, 53), err: ErrPort, other: true},
+		{name: "other port, UDP length 0", ip: with(ip4, 22, 0, 53, 0, 0), err: ErrPort, other: true},
+		{name: "other port, Total Length beyond the octets", ip: with(with(ip4, 22, 0, 53), 2, 1), err: ErrPort, other: true},
+
+		{name: "UDP length 7", ip: with(ip4, 24, 0, 7), err: ErrUDPLength},
+		{name: "UDP length 0", ip: with(ip4, 24, 0, 0), err: ErrUDPLength},
+		{name: "UDP length beyond the octets", ip: with(ip4, 24, 0, 41), err: ErrUDPBeyondIP},
+		{name: "UDP length beyond the IP packet", frame: with(longer, 58, 0, 25), err: ErrUDPBeyondIP},
+		{name: "Total Length beyond the octets", ip: with(ip4, 2, 0, 61), err: ErrIPLength},
+		{name: "Payload Length beyond the octets", ip: with(ip6, 4, 0, 25), err: ErrIPLength},
+		{name: "inner packet longer than the outer one", ip: lied, err: ErrIPLength},
+		{name: "UDP header alone", ip: with(ip4, 24, 0, 8), err: ErrRoom},
+		{name: "no room for the ICRC", ip: with(ip4, 24, 0, 23), err: ErrRoom},
+		{name: "no room for AtomicETH", ip: with(ip4, 28, 0x13), err: ErrHeadersRoom},
+		{name: "pad count beyond the payload", ip: with(ip6, 49, 0x10), err: ErrPad},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var p Packet
+			decode, octets := p.DecodeFrame, c.frame
+			if c.ip != nil {
+				decode, octets = p.DecodeIP, c.ip
+			}
+			err := decode(octets)
+			require.ErrorIs(t, err, c.err)
+			if c.err == nil {
+				return
+			}
+			if c.other {
+				require.ErrorIs(t, err, ErrNotRoCEv2)
+			} else {
+				require.NotErrorIs(t, err, ErrNotRoCEv2)
+			}
+			require.Equal(t, Packet{}, p)
+			wiretest.NoAllocs(t, "refusing", func() { _ = decode(octets) })
+		})
+	}
+}
+
+func TestUnknownOpcodeKeepsTheRestRaw(t *testing.T) {
+	b := wiretest.Hex(t, hardwareCNP)
+	b[42], b[43] = 0x9F, 0x30 // pad count 3
+	var p Packet
+	require.NoError(t, p.DecodeFrame(b))
+	require.Equal(t, b[54:70], p.Payload)
+	require.Empty(t, p.Padding)
+	require.Equal(t, 16, p.PayloadLen())
+}
+
+// The UDP length may be shorter than the IP payload; what lies behind it is
+// ignored, the ICRC stands before it (D12).
+func TestUDPLengthShorterThanIP(t *testing.T) {
+	b := wiretest.Hex(t, send6)
+	b = append(b, 1, 2, 3, 4, 5)
+	b[19] += 5
+	var p Packet
+	require.NoError(t, p.DecodeFrame(b))
+	require.Equal(t, uint32(0xC2F6694B), p.ICRC)
+	require.Len(t, p.Data, 16)
+	require.Len(t, p.IP, 69)
+}
+
+// D13: of a packet that the capture cut, headers must be whole, and that is
+// enough.
+func TestCut(t *testing.T) {
+	var frame []byte
+	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") {
+		if len(c.Data) > 100 && c.Data[62] == uint8(bth.RCRDMAWriteOnly) {
+			frame = c.Data
+			break
+		}
+	}
+	require.NotNil(t, frame)
+	var whole Packet
+	require.NoError(t, whole.DecodeFrame(frame))
+	headers := 14 + 40 + 8 + whole.BTH.Len()
+	for n := range len(frame) + 1 {
+		var p Packet
+		err := p.Decode(frame[:n:n], Options{Cut: true})
+		switch {
+		case n < headers:
+			require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
+			require.Equal(t, n < 62, errors.Is(err, ErrNotRoCEv2), "%d octets", n)
+			require.Equal(t, Packet{}, p)
+		default:
+			require.NoError(t, err, "%d octets", n)
+			require.Equal(t, n < len(frame), p.Truncated)
+			require.Equal(t, whole.BTH, p.BTH)
+			require.Equal(t, whole.PayloadLen(), p.PayloadLen())
+			require.Len(t, p.Payload, min(n-headers, whole.PayloadLen()))
+			if p.Truncated {
+				require.Zero(t, p.ICRC)
+			}
+		}
+	}
+}
+
+func TestPorts(t *testing.T) {
+	b := wiretest.Hex(t, send6)
+	b[56], b[57] = 0x03, 0xFD // 1021
+	var d Datagram
+	require.NoError(t, d.DecodeFrame(b))
+	require.NoError(t, d.Decode(b, Options{Ports: []uint16{1022, 1021}}))
+	require.ErrorIs(t, d.Decode(b, Options{Ports: []uint16{1022}}), ErrPort)
+	var p Packet
+	require.ErrorIs(t, p.DecodeFrame(b), ErrPort)
+	require.NoError(t, p.Decode(b, Options{Ports: []uint16{1021}}))
+	q := Packet{Datagram: d}
+	require.NoError(t, q.DecodeDatagram(&q.Datagram))
+	require.Equal(t, p, q)
+	q = Packet{}
+	require.NoError(t, q.DecodeDatagram(&d))
+	require.Equal(t, p, q)
+}
+
+func TestExtensions(t *testing.T) {
+	udp := wiretest.Hex(t, send6)[54:]
+	inner := wrap(protoHopByHop, bytes.Join([][]byte{extension(protoRouting), extension(protoUDP), udp}, nil))
+	outer := wrap(protoDestOpts, append(extension(protoIPv6), inner...))
+	var p Packet
+	require.NoError(t, p.DecodeIP(outer))
+
+	collect := func(seq func(func(uint8, []byte) bool)) (types []uint8) {
+		for typ, octets := range seq {
+			require.Len(t, octets, 8)
+			types = append(types, typ)
+		}
+		return types
+	}
+	require.Equal(t, []uint8{60, 0, 43}, collect(Extensions(outer, Options{IP: true})))
+	require.Equal(t, []uint8{60}, collect(Extensions(p.Outer, Options{IP: true})))
+	require.Equal(t, []uint8{0, 43}, collect(p.Extensions()))
+
+	icmp := wrap(protoHopByHop, append(extension(58), 143, 0, 0, 0))
+	require.Equal(t, []uint8{0}, collect(Extensions(icmp, Options{IP: true})))
+	require.Empty(t, collect(Extensions(wiretest.Hex(t, hardwareCNP), Options{})))
+	for n := range outer {
+		collect(Extensions(outer[:n:n], Options{IP: true}))
+	}
+	wiretest.NoAllocs(t, "Extensions", func() {
+		for range Extensions(outer, Options{IP: true}) {
+		}
+		for range p.Extensions() {
+		}
+	})
+}
+
+func TestNoAllocations(t *testing.T) {
+	b := wiretest.Hex(t, send6)
+	var p Packet
+	wiretest.NoAllocs(t, "Packet.DecodeFrame", func() { _ = p.DecodeFrame(b) })
+	wiretest.NoAllocs(t, "Packet.Decode", func() { _ = p.Decode(b, Options{Ports: []uint16{4791, 1021}}) })
+	var d Datagram
+	wiretest.NoAllocs(t, "Datagram.DecodeFrame", func() { _ = d.DecodeFrame(b) })
+	out := make([]byte, 0, 128)
+	wiretest.NoAllocs(t, "Packet.AppendBinary", func() { out, _ = p.AppendBinary(out[:0]) })
+	p.Checksum = 1
+	wiretest.NoAllocs(t, "Packet.AppendBinary with checksum", func() { out, _ = p.AppendBinary(out[:0]) })
+	p.FlowLabel = 1 << 20
+	wiretest.NoAllocs(t, "Packet.AppendBinary, error", func() { out, _ = p.AppendBinary(out[:0]) })
+}
