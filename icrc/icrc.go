@@ -1,0 +1,99 @@
+// Package icrc computes and verifies the invariant CRC of RoCEv2 packets
+// (IBTA annex A17, section A17.3.3): the last four octets of the UDP data.
+//
+// It is the CRC-32 of Ethernet, sent least significant octet first, over
+// eight octets of 0xFF, which stand in for the absent LRH, then the IP packet
+// up to the ICRC, with what may change on the way replaced by ones:
+//
+//	IPv4  TOS (DSCP, ECN), TTL, header checksum
+//	IPv6  traffic class, flow label, hop limit
+//	UDP   checksum
+//	BTH   octet 4: FECN, BECN and six reserved bits
+//
+// The packet given is one IPv4 or IPv6 packet, of IP in IP the innermost. Its
+// end comes from the UDP length; octets behind that are ignored. Ports, and
+// IP and UDP checksums, are not looked at.
+package icrc
+
+// A Coverage says what becomes of IPv4 options and IPv6 extension headers.
+//
+// D1: the annex covers "the entire IP datagram" and elsewhere expects neither
+// options nor extension headers, so implementations differ. The three
+// coverages are one for a packet that has none.
+type Coverage uint8
+
+const (
+	// AsSent covers them octet for octet: the literal reading, and what
+	// senders should use.
+	AsSent Coverage = iota
+	// Without gives the ICRC of the same packet without them: left out, and
+	// IPv6 Payload Length and Next Header, IPv4 IHL and Total Length as they
+	// would be; the IPv6 destination is Segment List[0] where a type 4 Routing
+	// header with Segments Left above 0 is left out. A packet carries this one
+	// when a node behind the NIC inserted the header, as IOAM and SRH
+	// insertion do.
+	Without
+	// Skipped leaves them out and everything else as on the wire.
+	Skipped
+)
+
+// String returns "as-sent", "without" or "skipped".
+func (c Coverage) String() string {
+	switch c {
+	case AsSent:
+		return "as-sent"
+	case Without:
+		return "without"
+	case Skipped:
+		return "skipped"
+	}
+	return "unknown coverage"
+}
+
+// Sum returns the ICRC of an IPv4 or IPv6 packet in this coverage, as the
+// value whose least significant octet is sent first. It does not read the
+// four octets where the ICRC stands.
+func Sum(ip []byte, c Coverage) (uint32, error) {
+	p, err := find(ip)
+	if err != nil {
+		return 0, err
+	}
+	return p.sum(ip, c)
+}
+
+// Verify checks the ICRC of an IPv4 or IPv6 packet and returns the coverage
+// that matches: it tries AsSent, Without and Skipped in this order. The error
+// is ErrMismatch when none does.
+func Verify(ip []byte) (Coverage, error) {
+	p, err := find(ip)
+	if err != nil {
+		return AsSent, err
+	}
+	want := le.Uint32(ip[p.end:])
+	for c := AsSent; c <= Skipped; c++ {
+		// Without may have no sum: then it does not match.
+		if sum, err := p.sum(ip, c); err == nil && sum == want {
+			return c, nil
+		}
+		if p.udp == p.ext { // the three are one
+			break
+		}
+	}
+	return AsSent, ErrMismatch
+}
+
+// Put computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes
+// it into the last four octets of the UDP data, the only ones that it
+// changes. On error it changes nothing.
+func Put(ip []byte, c Coverage) error {
+	p, err := find(ip)
+	if err != nil {
+		return err
+	}
+	sum, err := p.sum(ip, c)
+	if err != nil {
+		return err
+	}
+	le.PutUint32(ip[p.end:], sum)
+	return nil
+}

@@ -1,0 +1,104 @@
+package icrc
+
+import "encoding/binary"
+
+var (
+	be = binary.BigEndian
+	le = binary.LittleEndian
+)
+
+// Protocol numbers that may stand between the IP header and UDP, and UDP.
+const (
+	hopByHop       = 0
+	udpProtocol    = 17
+	routing        = 43
+	fragment       = 44
+	destOptions    = 60
+	segmentRouting = 4 // Routing Type (RFC 8754)
+	ipv4Len        = 20
+	ipv6Len        = 40
+	udpLen         = 8
+	bthLen         = 12
+	icrcLen        = 4
+	fixedLen       = udpLen + bthLen // what stands behind the IP header in every packet
+	minUDP         = fixedLen + icrcLen
+)
+
+// packet is where things stand in one IP packet: offsets into its octets.
+type packet struct {
+	ext int // end of the fixed IP header: options, extension headers
+	udp int // the UDP header; ext where there are none
+	end int // the ICRC
+}
+
+// find checks ip down to the UDP length and says where things stand.
+func find(ip []byte) (p packet, err error) {
+	if len(ip) < ipv4Len {
+		return p, ErrHeader
+	}
+	var limit int // the end of the IP packet, by its own length field
+	switch ip[0] >> 4 {
+	case 4:
+		p.ext, p.udp = ipv4Len, int(ip[0]&0x0F)*4
+		limit = int(be.Uint16(ip[2:]))
+		switch {
+		case p.udp < ipv4Len:
+			return p, ErrIHL
+		case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
+			return p, ErrFragment
+		case ip[9] != udpProtocol:
+			return p, ErrNotUDP
+		case len(ip) < p.udp:
+			return p, ErrHeader
+		}
+	case 6:
+		if len(ip) < ipv6Len {
+			return p, ErrHeader
+		}
+		limit = ipv6Len + int(be.Uint16(ip[4:]))
+		p.ext, p.udp = ipv6Len, ipv6Len
+		if next := ip[6]; next != udpProtocol {
+			if p.udp, err = skip(ip[:min(limit, len(ip))], next); err != nil {
+				return p, err
+			}
+		}
+	default:
+		return p, ErrVersion
+	}
+	if min(limit, len(ip)) < p.udp+udpLen {
+		return p, ErrUDPHeader
+	}
+	length := int(be.Uint16(ip[p.udp+4:]))
+	p.end = p.udp + length - icrcLen
+	switch {
+	case length < minUDP:
+		return p, ErrUDPLength
+	case p.udp+length > len(ip):
+		return p, ErrUDPCut
+	case p.udp+length > limit:
+		return p, ErrUDPBeyondIP
+	}
+	return p, nil
+}
+
+// skip walks the extension headers of the IPv6 packet ip, the first of type
+// next, and returns the offset of the UDP header.
+func skip(ip []byte, next uint8) (udp int, err error) {
+	at := ipv6Len
+	for ; next != udpProtocol; next, at = ip[at], at+extensionLen(ip, at) {
+		switch next {
+		case hopByHop, routing, destOptions:
+		case fragment:
+			return 0, ErrFragment
+		default:
+			return 0, ErrNotUDP
+		}
+		if len(ip)-at < 8 || len(ip)-at < extensionLen(ip, at) {
+			return 0, ErrExtension
+		}
+	}
+	return at, nil
+}
+
+// extensionLen returns the length of the extension header at ip[at:].
+func extensionLen(ip []byte, at int) int { return (int(ip[at+1]) + 1) * 8 }
