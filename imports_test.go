@@ -1,0 +1,167 @@
+package rocecn_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module   = "github.com/rocecn/rocecn"
+	gopacket = "github.com/google/gopacket"
+	testify  = "github.com/stretchr/testify"
+	xnet     = "golang.org/x/net"
+)
+
+// A package imports the standard library and the floors below its own, never
+// a neighbour. A new package takes its place here.
+var floors = [][]string{
+	{"internal/wireerr"},
+	{"bth", "icrc", "ipv6opt", "ioam"},
+	{"rocev2"},
+	{"fcn", "cnp", "ppfc", "proxymsg"},
+	{"fastcnp"},
+	{"rocelayers"},
+}
+
+func TestImports(t *testing.T) {
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (name == "testdata" || strings.ContainsAny(name[:1], "._")):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, wrong := range wrongImports(filepath.ToSlash(file), string(src)) {
+			t.Error(wrong)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+func TestWrongImportsAreFound(t *testing.T) {
+	for _, c := range []struct {
+		file, imports string // the file, what it imports
+		wrong         string // the one import refused, if any
+	}{
+		{"bth/bth.go", `errors ` + module + `/internal/wireerr`, ``},
+		{"bth/bth.go", module, module},
+		{"bth/bth.go", module + `/icrc`, module + `/icrc`},
+		{"bth/bth.go", module + `/rocev2`, module + `/rocev2`},
+		{"bth/bth.go", module + `/internal/wiretest`, module + `/internal/wiretest`},
+		{"bth/bth.go", gopacket, gopacket},
+		{"bth/bth.go", testify + `/require`, testify + `/require`},
+		{"bth/bth.go", xnet + `/bpf`, xnet + `/bpf`},
+		{"bth/bth.go", `C`, `C`},
+		{"bth/bth_test.go", `testing ` + testify + `/require ` + module + `/internal/wiretest ` + xnet + `/bpf`, ``},
+		{"bth/bth_test.go", gopacket + `/layers`, gopacket + `/layers`},
+		{"bth/bth_test.go", `C`, `C`},
+		{"rocev2/walk.go", module + `/bth`, ``},
+		{"rocev2/walk.go", module + `/examples/inspect`, module + `/examples/inspect`},
+		{"fastcnp/build.go", module + `/rocev2 ` + module + `/cnp`, ``},
+		{"fastcnp/build.go", module + `/rocelayers`, module + `/rocelayers`},
+		{"rocelayers/bth.go", gopacket + ` ` + gopacket + `/layers ` + module + `/fastcnp`, ``},
+		{"rocelayers/bth.go", xnet + `/bpf`, xnet + `/bpf`},
+		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
+		{"examples/inspect/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6 ` + module + `/rocelayers`, ``},
+		{"examples/inspect/main.go", testify + `/require`, testify + `/require`},
+		{"examples/inspect/main.go", `C`, `C`},
+		{"examples/inspect/main_test.go", testify + `/require`, ``},
+		{"internal/wiretest/wiretest.go", module + `/internal/wireerr`, ``},
+		{"errors.go", module + `/internal/wireerr`, ``},
+		{"errors.go", module + `/bth`, module + `/bth`},
+		{"bth/bth.go", `example.com/other`, `example.com/other`},
+		{"bth/bth_test.go", `example.com/other`, `example.com/other`},
+		{"novel/novel.go", `errors`, `novel`},
+	} {
+		src := "package p\n"
+		for imported := range strings.FieldsSeq(c.imports) {
+			src += fmt.Sprintf("import %q\n", imported)
+		}
+		wrong := wrongImports(c.file, src)
+		if c.wrong == "" {
+			require.Empty(t, wrong)
+			continue
+		}
+		require.Len(t, wrong, 1, "%s with %s", c.file, c.imports)
+		require.Contains(t, wrong[0], strconv.Quote(c.wrong))
+	}
+}
+
+// wrongImports returns a line for each import that a file of the module, named
+// from its root, must not have.
+func wrongImports(file, src string) (wrong []string) {
+	pkg := path.Dir(file)
+	if reach(pkg) < 0 {
+		return []string{fmt.Sprintf("%s: package %q has no place on a floor", file, pkg)}
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, spec := range f.Imports {
+		if imported, _ := strconv.Unquote(spec.Path.Value); !allowed(file, imported) {
+			wrong = append(wrong, fmt.Sprintf("%s must not import %q", file, imported))
+		}
+	}
+	return wrong
+}
+
+func allowed(file, imported string) bool {
+	pkg, test := path.Dir(file), strings.HasSuffix(file, "_test.go")
+	example := within("examples", pkg)
+	switch {
+	case imported == "C":
+		return false
+	case within(testify, imported):
+		return test
+	case within(xnet, imported):
+		return test || example
+	case within(gopacket, imported):
+		return pkg == "rocelayers" || example
+	case within(module, imported):
+		f := floor(strings.TrimPrefix(imported, module+"/"))
+		return test || f >= 0 && f < reach(pkg)
+	default: // only the standard library has no dot before the first slash
+		first, _, _ := strings.Cut(imported, "/")
+		return !strings.Contains(first, ".")
+	}
+}
+
+// floor returns the floor that a package stands on, -1 when it is on none and
+// others cannot build on it.
+func floor(pkg string) int {
+	return slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, pkg) })
+}
+
+// reach returns how many floors, from the lowest, a package may import; -1 when
+// it is not known.
+func reach(pkg string) int {
+	switch {
+	case within("examples", pkg):
+		return len(floors)
+	case pkg == ".", within("internal", pkg):
+		return 1
+	}
+	return floor(pkg)
+}
+
+// within tells whether p is the path root or one below it.
+func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }
