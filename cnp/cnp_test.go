@@ -1,0 +1,238 @@
+package cnp
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// published is an example of a CNP, from the BTH up to the ICRC.
+const published = `8100ffff 400000d2 00000000 00000000000000000000000000000000`
+
+// hardware is a whole CNP packet that a ConnectX-4 Lx sent.
+const hardware = `
+	45c2003c718c400040119161 0a001101 0a001201
+	000012b700280000
+	8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`
+
+// marked is an RC SEND Only with 4 octets of payload and ECN 3, over IPv6.
+const marked = `
+	60300000001c113f 20010db8000100000000000000000001 20010db8000200000000000000000002
+	c00112b7001c0000
+	0400abcd 00000011 80fffff0 01020304 00000000`
+
+func TestPublishedExample(t *testing.T) {
+	want := New(0xD2, 0xFFFF)
+	require.NoError(t, want.Validate())
+	wiretest.Encodes(t, wiretest.Hex(t, published), want.AppendBinary)
+	b, err := want.MarshalBinary()
+	require.NoError(t, err)
+	require.Equal(t, wiretest.Hex(t, published), b)
+
+	var c CNP
+	rest, err := c.Decode(append(b, 0xEE))
+	require.NoError(t, err)
+	require.Equal(t, []byte{0xEE}, rest)
+	require.Equal(t, want, c)
+	require.NoError(t, c.UnmarshalBinary(b))
+	require.ErrorIs(t, c.UnmarshalBinary(append(b, 0)), ErrLength)
+	wiretest.Prefixes(t, b, c.UnmarshalBinary)
+}
+
+func TestFromPacket(t *testing.T) {
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(wiretest.Hex(t, hardware)))
+	c, err := FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, New(0x118, 0xFFFF), c)
+	require.NoError(t, c.Validate())
+}
+
+func TestReservedOctetsAreKeptAndPadIgnored(t *testing.T) {
+	b := wiretest.Hex(t, hardware)
+	b[29] = 0x30 // pad count 3
+	copy(b[40:56], "reserved octets.")
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(b))
+	c, err := FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, "reserved octets.", string(c.Reserved[:]))
+	out, err := c.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, b[28:56], out)
+	require.ErrorIs(t, c.Validate(), ErrPad)
+	require.ErrorIs(t, c.Validate(), ErrReserved)
+}
+
+func TestNotACNP(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(b []byte) []byte
+		err    error
+	}{
+		{"opcode 0x80", func(b []byte) []byte { b[28] = 0x80; return b }, ErrNotCNP},
+		{"P bit", func(b []byte) []byte { b[32] |= 0x20; return b }, ErrPPFC},
+		{"15 octets", func(b []byte) []byte { b[25] = 39; return b }, ErrLength},
+		{"no octets", func(b []byte) []byte { b[25] = 24; return b }, ErrLength},
+		{"17 octets", func(b []byte) []byte { b[3], b[25] = 61, 41; return append(b, 0) }, ErrLength},
+	} {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(c.change(wiretest.Hex(t, hardware))), c.name)
+		_, err := FromPacket(&p)
+		require.ErrorIs(t, err, c.err, c.name)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = FromPacket(&p) })
+		if c.err == ErrLength {
+			continue
+		}
+		var cnp CNP
+		_, err = cnp.Decode(p.Data)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, CNP{}, cnp)
+		cnp.Header = p.BTH.Header
+		_, err = cnp.AppendBinary(nil)
+		require.ErrorIs(t, err, c.err, c.name)
+		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, Config{})
+		require.ErrorIs(t, err, c.err, c.name)
+	}
+}
+
+// A capture that cut the reserved octets still shows the CNP.
+func TestTruncated(t *testing.T) {
+	b := wiretest.Hex(t, hardware)
+	b[40] = 7
+	for n := 40; n < len(b); n++ {
+		var p rocev2.Packet
+		require.NoError(t, p.Decode(b[:n], rocev2.Options{IP: true, Cut: true}))
+		c, err := FromPacket(&p)
+		require.NoError(t, err)
+		require.Equal(t, uint32(0x118), c.DestQP)
+		require.Equal(t, n > 40, c.Reserved[0] == 7)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	all := map[error]func(*CNP){
+		ErrNotCNP:    func(c *CNP) { c.Opcode = bth.RCSendOnly },
+		ErrSolicited: func(c *CNP) { c.Solicited = true },
+		ErrMigReq:    func(c *CNP) { c.MigReq = true },
+		ErrPad:       func(c *CNP) { c.Pad = 1 },
+		ErrTVer:      func(c *CNP) { c.TVer = 1 },
+		ErrFECN:      func(c *CNP) { c.FECN = true },
+		ErrResv6:     func(c *CNP) { c.Resv6 = 1 },
+		ErrDestQP:    func(c *CNP) { c.DestQP = 0 },
+		ErrAckReq:    func(c *CNP) { c.AckReq = true },
+		ErrResv7:     func(c *CNP) { c.Resv7 = 1 },
+		ErrPSN:       func(c *CNP) { c.PSN = 1 },
+		ErrReserved:  func(c *CNP) { c.Reserved[15] = 1 },
+	}
+	broken := New(1, 0xFFFF)
+	for err, change := range all {
+		c := New(1, 0xFFFF)
+		change(&c)
+		change(&broken)
+		for other := range all {
+			require.Equal(t, err == other, errors.Is(c.Validate(), other), "%v: %v", err, other)
+		}
+	}
+	for err := range all {
+		require.ErrorIs(t, broken.Validate(), err)
+	}
+	c := New(1, 0xFFFF)
+	c.BECN = false
+	require.NoError(t, c.Validate(), "BECN is not required")
+}
+
+// The hardware's packet, built from fields.
+func TestAppendPacket(t *testing.T) {
+	c := New(0x118, 0xFFFF)
+	cfg := Config{Carriage: rocev2.Carriage{ECN: 2}}
+	out, err := c.AppendPacket(nil, netip.MustParseAddr("10.0.17.1"), netip.MustParseAddr("10.0.18.1"), cfg)
+	require.NoError(t, err)
+	want := wiretest.Hex(t, hardware)
+	for _, at := range []int{4, 5, 6, 10, 11} { // IPv4 identification, Don't Fragment, header checksum
+		want[at] = out[at]
+	}
+	// Identification and flags are in the ICRC.
+	require.NoError(t, icrc.Put(want, icrc.AsSent))
+	require.Equal(t, want, out)
+}
+
+func TestAppendFor(t *testing.T) {
+	var data rocev2.Packet
+	require.NoError(t, data.DecodeIP(wiretest.Hex(t, marked)))
+	require.Equal(t, uint8(3), data.ECN())
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{}, `
+			6c000000 00281140 20010db8000200000000000000000002 20010db8000100000000000000000001
+			000012b700280000
+			8100abcd 40123456 00000000 00000000000000000000000000000000`},
+		{Config{Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5}, SrcPort: 0xC001}, `
+			6b9beef5 00281109 20010db8000200000000000000000002 20010db8000100000000000000000001
+			c00112b700280000
+			8100abcd 40123456 00000000 00000000000000000000000000000000`},
+	} {
+		out, err := AppendFor([]byte("before"), &data, 0x123456, c.cfg)
+		require.NoError(t, err)
+		require.Equal(t, "before", string(out[:6]))
+		require.Equal(t, wiretest.Hex(t, c.want), out[6:len(out)-4])
+		_, err = icrc.Verify(out[6:])
+		require.NoError(t, err)
+
+		c.cfg.Checksum = true
+		out, err = AppendFor(nil, &data, 0x123456, c.cfg)
+		require.NoError(t, err)
+		require.NotZero(t, uint16(out[46])<<8|uint16(out[47]))
+		_, err = icrc.Verify(out)
+		require.NoError(t, err)
+	}
+	_, err := AppendFor(nil, &data, 1<<24, Config{})
+	require.ErrorIs(t, err, bth.ErrDestQPRange)
+	_, err = AppendFor(nil, &data, 1, Config{Carriage: rocev2.Carriage{DSCP: 64}})
+	require.ErrorIs(t, err, rocev2.ErrTrafficClass)
+
+	out := make([]byte, 0, 128)
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, 1, Config{}) })
+	wiretest.NoAllocs(t, "AppendFor, error", func() { _, _ = AppendFor(out[:0], &data, 1<<24, Config{}) })
+}
+
+func FuzzCNP(f *testing.F) {
+	f.Add(wiretest.Hex(f, published))
+	f.Add(wiretest.Hex(f, hardware)[28:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c CNP
+		rest, err := c.Decode(b)
+		if err != nil {
+			require.Equal(t, CNP{}, c)
+			return
+		}
+		_ = c.Validate()
+		out, err := c.AppendBinary(nil)
+		require.NoError(t, err)
+		require.Equal(t, b, append(out, rest...))
+	})
+}
+
+func BenchmarkAppendFor(b *testing.B) {
+	for _, c := range []struct{ name, data string }{{"IPv4", hardware}, {"IPv6", marked}} {
+		b.Run(c.name, func(b *testing.B) {
+			var data rocev2.Packet
+			if err := data.DecodeIP(wiretest.Hex(b, c.data)); err != nil {
+				b.Fatal(err)
+			}
+			out := make([]byte, 0, 128)
+			b.ReportAllocs()
+			for b.Loop() {
+				out, _ = AppendFor(out[:0], &data, 0x118, Config{})
+			}
+		})
+	}
+}

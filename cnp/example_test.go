@@ -1,0 +1,27 @@
+package cnp_test
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A receiver answers a packet that arrived with Congestion Experienced.
+func ExampleAppendFor() {
+	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
+		"60300000001c113f20010db800010000000000000000000120010db8000200000000000000000002" +
+		"c00112b7001c0000" + "0400ffff0000001180fffff0" + "01020304" + "00000000")
+	var data rocev2.Packet
+	if err := data.DecodeFrame(frame); err != nil {
+		fmt.Println(err)
+		return
+	}
+	const senderQP = 0x118 // the receiver knows it from connection set-up
+	if data.ECN() == 3 {
+		packet, err := cnp.AppendFor(nil, &data, senderQP, cnp.Config{})
+		fmt.Println(len(packet), err)
+	}
+	// Output: 80 <nil>
+}
