@@ -10,11 +10,13 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 capture=$1
 
-lists=$here/rocev2.fields
-case ${capture##*/} in
-rxe-*) ;;
-*) lists="$lists $here/ipv6opt.fields" ;;
-esac
+fields() {
+	sed '/^#/d' "$here/rocev2.fields"
+	case ${capture##*/} in
+	rxe-*) ;;
+	*) sed '/^#/d' "$here/ipv6opt.fields" ;;
+	esac
+}
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -38,7 +40,7 @@ for guess in drbd_rdma eth_over_ib fc_infiniband iser_infiniband lnet_ib \
 done
 
 set -- "$@" -T fields -E header=y -E separator=/t -E occurrence=a -E aggregator=,
-for field in $(sed '/^#/d' $lists); do
+for field in $(fields); do
 	set -- "$@" -e "$field"
 done
 
