@@ -47,7 +47,7 @@ func (h *AETH) set(b *[aethSize]byte) {
 // AppendBinary appends the 4 octets of the header to b. On error, which is
 // [ErrMSNRange], b comes back as it was.
 func (h AETH) AppendBinary(b []byte) ([]byte, error) {
-	if err := h.fits(); err != nil {
+	if err := h.misfit(); err != nil {
 		return b, err
 	}
 	b, more := grow(b, aethSize)
@@ -55,8 +55,8 @@ func (h AETH) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (h AETH) fits() error {
-	if over24(h.MSN) {
+func (h AETH) misfit() error {
+	if h.MSN > 0xffffff {
 		return ErrMSNRange
 	}
 	return nil
@@ -72,7 +72,7 @@ func (h AETH) Validate() error {
 	if code, nak := h.Syndrome.Code(); h.Syndrome.Kind() == KindReserved || nak && code > NAKInvalidRDRequest {
 		return ErrSyndrome
 	}
-	return h.fits()
+	return h.misfit()
 }
 
 // String returns the fields.

@@ -51,7 +51,7 @@ func (h *DETH) set(b *[dethSize]byte) {
 // AppendBinary appends the 8 octets of the header to b. On error, which is
 // [ErrSrcQPRange], b comes back as it was.
 func (h DETH) AppendBinary(b []byte) ([]byte, error) {
-	if err := h.fits(); err != nil {
+	if err := h.misfit(); err != nil {
 		return b, err
 	}
 	b, more := grow(b, dethSize)
@@ -59,8 +59,8 @@ func (h DETH) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (h DETH) fits() error {
-	if over24(h.SrcQP) {
+func (h DETH) misfit() error {
+	if h.SrcQP > 0xffffff {
 		return ErrSrcQPRange
 	}
 	return nil
@@ -77,7 +77,7 @@ func (h DETH) Validate() error {
 	if h.Reserved != 0 {
 		return ErrReservedDETH
 	}
-	return h.fits()
+	return h.misfit()
 }
 
 // String returns the fields, and reserved bits if any are set.

@@ -65,7 +65,7 @@ func (h *FETH) set(b *[fethSize]byte) {
 // AppendBinary appends the 4 octets of the header to b. A value that does not
 // fit its field is an error, and b comes back as it was.
 func (h FETH) AppendBinary(b []byte) ([]byte, error) {
-	if err := h.fits(); err != nil {
+	if err := h.misfit(); err != nil {
 		return b, err
 	}
 	b, more := grow(b, fethSize)
@@ -73,7 +73,7 @@ func (h FETH) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (h FETH) fits() error {
+func (h FETH) misfit() error {
 	switch {
 	case h.Reserved>>26 != 0:
 		return ErrFETHReservedRange
@@ -92,7 +92,7 @@ func (h FETH) put(b *[fethSize]byte) {
 // Validate returns an error if a value does not fit its field, reserved bits
 // are set, or selectivity or placement has no meaning.
 func (h FETH) Validate() error {
-	if err := h.fits(); err != nil {
+	if err := h.misfit(); err != nil {
 		return err
 	}
 	switch {

@@ -17,7 +17,8 @@ var (
 	ErrTrailing  = wireerr.New("bth: octets left over behind the headers", wireerr.Malformed)
 )
 
-// Values that [Header.AppendBinary] refuses because they do not fit.
+// Values that [Header.AppendBinary] refuses because they do not fit their
+// field.
 var (
 	ErrPadRange    = wireerr.New("bth: Pad: over 3, more than 2 bits", wireerr.Range)
 	ErrTVerRange   = wireerr.New("bth: TVer: over 15, more than 4 bits", wireerr.Range)
@@ -67,31 +68,17 @@ func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, ErrTruncated
 	}
-	h.set((*[Size]byte)(b))
+	h.setRow0(binary.BigEndian.Uint32(b[0:]))
+	h.setRow1(binary.BigEndian.Uint32(b[4:]))
+	h.setRow2(binary.BigEndian.Uint32(b[8:]))
 	return b[Size:], nil
 }
 
-func (h *Header) set(b *[Size]byte) {
-	h.Opcode = Opcode(b[0])
-	h.Solicited = b[1]&0x80 != 0
-	h.MigReq = b[1]&0x40 != 0
-	h.Pad = b[1] >> 4 & 0x03
-	h.TVer = b[1] & 0x0f
-	h.PKey = binary.BigEndian.Uint16(b[2:])
-	h.FECN = b[4]&0x80 != 0
-	h.BECN = b[4]&0x40 != 0
-	h.Resv6 = b[4] & 0x3f
-	h.DestQP = binary.BigEndian.Uint32(b[4:]) & 0xffffff
-	h.AckReq = b[8]&0x80 != 0
-	h.Resv7 = b[8] & 0x7f
-	h.PSN = binary.BigEndian.Uint32(b[8:]) & 0xffffff
-}
-
-// AppendBinary appends the BTH to b. A value that does not fit its field is
-// an error, and b comes back as it was.
+// AppendBinary appends the 12 octets of the BTH to b. A value that does not
+// fit its field is an error, and b comes back as it was.
 func (h *Header) AppendBinary(b []byte) ([]byte, error) {
-	if err := h.fits(); err != nil {
-		return b, err
+	if !h.fits() {
+		return b, h.misfit()
 	}
 	b, more := grow(b, Size)
 	h.put((*[Size]byte)(more))
@@ -99,23 +86,55 @@ func (h *Header) AppendBinary(b []byte) ([]byte, error) {
 }
 
 func (h *Header) put(b *[Size]byte) {
-	b[0] = uint8(h.Opcode)
-	b[1] = bit(h.Solicited)<<7 | bit(h.MigReq)<<6 | h.Pad<<4 | h.TVer
-	binary.BigEndian.PutUint16(b[2:], h.PKey)
-	flags := bit(h.FECN)<<7 | bit(h.BECN)<<6 | h.Resv6
-	binary.BigEndian.PutUint32(b[4:], uint32(flags)<<24|h.DestQP)
-	flags = bit(h.AckReq)<<7 | h.Resv7
-	binary.BigEndian.PutUint32(b[8:], uint32(flags)<<24|h.PSN)
+	binary.BigEndian.PutUint32(b[0:], h.row0())
+	binary.BigEndian.PutUint32(b[4:], h.row1())
+	binary.BigEndian.PutUint32(b[8:], h.row2())
 }
 
-// fits returns the error of the first field whose value is too large for it.
-func (h *Header) fits() error {
-	if h.Pad>>2|h.TVer>>4|h.Resv6>>6|h.Resv7>>7 == 0 && !over24(h.DestQP|h.PSN) {
-		return nil
-	}
-	return h.misfit()
+// The three rows of the picture, each small enough to be inlined where a whole
+// header would be a call.
+
+func (h *Header) setRow0(row uint32) {
+	h.Opcode = Opcode(row >> 24)
+	h.Solicited = row>>23&1 != 0
+	h.MigReq = row>>22&1 != 0
+	h.Pad = uint8(row >> 20 & 0x3)
+	h.TVer = uint8(row >> 16 & 0xf)
+	h.PKey = uint16(row)
 }
 
+func (h *Header) row0() uint32 {
+	return uint32(h.Opcode)<<24 | bit(h.Solicited)<<23 | bit(h.MigReq)<<22 |
+		uint32(h.Pad)<<20 | uint32(h.TVer)<<16 | uint32(h.PKey)
+}
+
+func (h *Header) setRow1(row uint32) {
+	h.FECN = row>>31 != 0
+	h.BECN = row>>30&1 != 0
+	h.Resv6 = uint8(row >> 24 & 0x3f)
+	h.DestQP = row & 0xffffff
+}
+
+func (h *Header) row1() uint32 {
+	return bit(h.FECN)<<31 | bit(h.BECN)<<30 | uint32(h.Resv6)<<24 | h.DestQP
+}
+
+func (h *Header) setRow2(row uint32) {
+	h.AckReq = row>>31 != 0
+	h.Resv7 = uint8(row >> 24 & 0x7f)
+	h.PSN = row & 0xffffff
+}
+
+func (h *Header) row2() uint32 {
+	return bit(h.AckReq)<<31 | uint32(h.Resv7)<<24 | h.PSN
+}
+
+// fits tells whether every value fits its field.
+func (h *Header) fits() bool {
+	return h.Pad>>2|h.TVer>>4|h.Resv6>>6|h.Resv7>>7 == 0 && (h.DestQP|h.PSN)>>24 == 0
+}
+
+// misfit returns the error of the first value that does not fit its field.
 func (h *Header) misfit() error {
 	switch {
 	case h.Pad > 3:
@@ -124,13 +143,14 @@ func (h *Header) misfit() error {
 		return ErrTVerRange
 	case h.Resv6 > 63:
 		return ErrResv6Range
-	case over24(h.DestQP):
+	case h.DestQP > 0xffffff:
 		return ErrDestQPRange
 	case h.Resv7 > 127:
 		return ErrResv7Range
-	default:
+	case h.PSN > 0xffffff:
 		return ErrPSNRange
 	}
+	return nil
 }
 
 // MarshalBinary returns the 12 octets of the BTH; see [Header.AppendBinary].
@@ -147,15 +167,14 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-// Validate returns an error if TVer is not 0, if reserved bits are set, or if
-// a value does not fit its field: the first such thing, in wire order. An
-// unknown opcode is not an error of the BTH. PPFC takes the top bit of Resv6,
-// so its messages are not valid by this measure.
+// Validate returns nil if every value fits its field, TVer is 0 and no reserved
+// bit is set, and otherwise the error of the first of these that is not so. An
+// unknown opcode is no error of the BTH. PPFC takes the top bit of Resv6, so
+// its messages are not valid by this measure.
 func (h *Header) Validate() error {
-	if err := h.fits(); err != nil {
-		return err
-	}
 	switch {
+	case !h.fits():
+		return h.misfit()
 	case h.TVer != 0:
 		return ErrTVer
 	case h.Resv6 != 0:
@@ -166,25 +185,23 @@ func (h *Header) Validate() error {
 	return nil
 }
 
-// String returns the fields that are always of interest, and the others where
-// they are not zero.
+// String returns opcode, queue pair, PSN and partition key, and of the other
+// fields those that are not zero.
 func (h Header) String() string {
 	s := fmt.Sprintf("%v DestQP 0x%06x PSN %d PKey 0x%04x", h.Opcode, h.DestQP, h.PSN, h.PKey)
-	for _, flag := range []struct {
-		set  bool
-		name string
-	}{
-		{h.Solicited, "Solicited"}, {h.MigReq, "MigReq"}, {h.FECN, "FECN"}, {h.BECN, "BECN"}, {h.AckReq, "AckReq"},
-	} {
-		if flag.set {
-			s += " " + flag.name
-		}
-	}
-	for _, field := range []struct {
-		value uint8
+	for _, field := range [...]struct {
 		name  string
+		value uint32
 	}{
-		{h.Pad, "Pad"}, {h.TVer, "TVer"}, {h.Resv6, "Resv6"}, {h.Resv7, "Resv7"},
+		{"Solicited", bit(h.Solicited)},
+		{"MigReq", bit(h.MigReq)},
+		{"Pad", uint32(h.Pad)},
+		{"TVer", uint32(h.TVer)},
+		{"FECN", bit(h.FECN)},
+		{"BECN", bit(h.BECN)},
+		{"Resv6", uint32(h.Resv6)},
+		{"AckReq", bit(h.AckReq)},
+		{"Resv7", uint32(h.Resv7)},
 	} {
 		if field.value != 0 {
 			s += fmt.Sprintf(" %s %d", field.name, field.value)

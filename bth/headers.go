@@ -1,6 +1,9 @@
 package bth
 
-import "strings"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 // Headers is the BTH and the extended headers that its opcode calls for. It
 // can be decoded into again and again.
@@ -32,89 +35,58 @@ func (h *Headers) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, ErrTruncated
 	}
-	l := layouts[b[0]]
-	n := Size + int(l.length)
-	if len(b) < n {
-		return nil, l.headers.truncated(len(b) - Size)
+	l := &layouts[b[0]]
+	if rest = b[Size:]; len(rest) < int(l.length) {
+		return nil, l.headers.truncated(len(rest))
 	}
-	h.Header.set((*[Size]byte)(b))
-	if h.Present|l.headers != 0 {
-		h.set(l.headers, b[Size:])
+	h.setRow0(binary.BigEndian.Uint32(b[0:]))
+	h.setRow1(binary.BigEndian.Uint32(b[4:]))
+	h.setRow2(binary.BigEndian.Uint32(b[8:]))
+	if h.Present|l.headers == 0 {
+		return rest, nil
 	}
-	return b[n:], nil
+	h.set(l.headers, rest)
+	return rest[l.length:], nil
 }
 
 // set reads these extended headers from b, which is long enough.
 func (h *Headers) set(headers HeaderSet, b []byte) {
-	if stale := h.Present &^ headers; stale != 0 {
-		h.reset(stale)
+	if h.Present&^headers != 0 {
+		*h = Headers{Header: h.Header}
 	}
 	h.Present = headers
-	if headers.Has(HasRDETH) {
-		h.RDETH.set((*[rdethSize]byte)(b))
-		b = b[rdethSize:]
-	}
-	if headers.Has(HasDETH) {
-		h.DETH.set((*[dethSize]byte)(b))
-		b = b[dethSize:]
-	}
-	if headers.Has(HasXRCETH) {
-		h.XRCETH.set((*[xrcethSize]byte)(b))
-		b = b[xrcethSize:]
-	}
-	if headers.Has(HasFETH) {
-		h.FETH.set((*[fethSize]byte)(b))
-		b = b[fethSize:]
-	}
-	if headers.Has(HasRETH) {
-		h.RETH.set((*[rethSize]byte)(b))
-		b = b[rethSize:]
-	}
-	if headers.Has(HasAtomicETH) {
-		h.AtomicETH.set((*[atomicETHSize]byte)(b))
-		b = b[atomicETHSize:]
-	}
-	if headers.Has(HasAETH) {
-		h.AETH.set((*[aethSize]byte)(b))
-		b = b[aethSize:]
-	}
-	if headers.Has(HasAtomicAckETH) {
-		h.AtomicAckETH.set((*[atomicAckETHSize]byte)(b))
-		b = b[atomicAckETHSize:]
-	}
-	if headers.Has(HasImmDt) {
-		h.ImmDt.set((*[immDtSize]byte)(b))
-		b = b[immDtSize:]
-	}
-	if headers.Has(HasIETH) {
-		h.IETH.set((*[iethSize]byte)(b))
-	}
-}
-
-// reset zeroes these extended headers.
-func (h *Headers) reset(headers HeaderSet) {
-	for x := range headers.All() {
-		switch x {
+	for left := headers; left != 0; left &= left - 1 {
+		switch left & -left {
 		case HasRDETH:
-			h.RDETH = RDETH{}
+			h.RDETH.set((*[rdethSize]byte)(b))
+			b = b[rdethSize:]
 		case HasDETH:
-			h.DETH = DETH{}
+			h.DETH.set((*[dethSize]byte)(b))
+			b = b[dethSize:]
 		case HasXRCETH:
-			h.XRCETH = XRCETH{}
+			h.XRCETH.set((*[xrcethSize]byte)(b))
+			b = b[xrcethSize:]
 		case HasFETH:
-			h.FETH = FETH{}
+			h.FETH.set((*[fethSize]byte)(b))
+			b = b[fethSize:]
 		case HasRETH:
-			h.RETH = RETH{}
+			h.RETH.set((*[rethSize]byte)(b))
+			b = b[rethSize:]
 		case HasAtomicETH:
-			h.AtomicETH = AtomicETH{}
+			h.AtomicETH.set((*[atomicETHSize]byte)(b))
+			b = b[atomicETHSize:]
 		case HasAETH:
-			h.AETH = AETH{}
+			h.AETH.set((*[aethSize]byte)(b))
+			b = b[aethSize:]
 		case HasAtomicAckETH:
-			h.AtomicAckETH = AtomicAckETH{}
+			h.AtomicAckETH.set((*[atomicAckETHSize]byte)(b))
+			b = b[atomicAckETHSize:]
 		case HasImmDt:
-			h.ImmDt = ImmDt{}
+			h.ImmDt.set((*[immDtSize]byte)(b))
+			b = b[immDtSize:]
 		case HasIETH:
-			h.IETH = IETH{}
+			h.IETH.set((*[iethSize]byte)(b))
+			b = b[iethSize:]
 		}
 	}
 }
@@ -124,91 +96,76 @@ func (h *Headers) reset(headers HeaderSet) {
 // left out. A value that does not fit its field is an error, and b comes back
 // as it was.
 func (h *Headers) AppendBinary(b []byte) ([]byte, error) {
-	l := layouts[h.Opcode]
-	if err := h.fits(l.headers); err != nil {
+	l := &layouts[h.Opcode]
+	if !h.Header.fits() {
+		return b, h.misfit()
+	}
+	if err := h.extendedMisfit(l.headers); err != nil {
 		return b, err
 	}
 	b, more := grow(b, Size+int(l.length))
 	h.Header.put((*[Size]byte)(more))
-	if l.headers != 0 {
-		h.put(l.headers, more[Size:])
-	}
+	h.put(l.headers, more[Size:])
 	return b, nil
 }
 
 // put writes these extended headers to b, which is long enough.
 func (h *Headers) put(headers HeaderSet, b []byte) {
-	if headers.Has(HasRDETH) {
-		h.RDETH.put((*[rdethSize]byte)(b))
-		b = b[rdethSize:]
-	}
-	if headers.Has(HasDETH) {
-		h.DETH.put((*[dethSize]byte)(b))
-		b = b[dethSize:]
-	}
-	if headers.Has(HasXRCETH) {
-		h.XRCETH.put((*[xrcethSize]byte)(b))
-		b = b[xrcethSize:]
-	}
-	if headers.Has(HasFETH) {
-		h.FETH.put((*[fethSize]byte)(b))
-		b = b[fethSize:]
-	}
-	if headers.Has(HasRETH) {
-		h.RETH.put((*[rethSize]byte)(b))
-		b = b[rethSize:]
-	}
-	if headers.Has(HasAtomicETH) {
-		h.AtomicETH.put((*[atomicETHSize]byte)(b))
-		b = b[atomicETHSize:]
-	}
-	if headers.Has(HasAETH) {
-		h.AETH.put((*[aethSize]byte)(b))
-		b = b[aethSize:]
-	}
-	if headers.Has(HasAtomicAckETH) {
-		h.AtomicAckETH.put((*[atomicAckETHSize]byte)(b))
-		b = b[atomicAckETHSize:]
-	}
-	if headers.Has(HasImmDt) {
-		h.ImmDt.put((*[immDtSize]byte)(b))
-		b = b[immDtSize:]
-	}
-	if headers.Has(HasIETH) {
-		h.IETH.put((*[iethSize]byte)(b))
+	for left := headers; left != 0; left &= left - 1 {
+		switch left & -left {
+		case HasRDETH:
+			h.RDETH.put((*[rdethSize]byte)(b))
+			b = b[rdethSize:]
+		case HasDETH:
+			h.DETH.put((*[dethSize]byte)(b))
+			b = b[dethSize:]
+		case HasXRCETH:
+			h.XRCETH.put((*[xrcethSize]byte)(b))
+			b = b[xrcethSize:]
+		case HasFETH:
+			h.FETH.put((*[fethSize]byte)(b))
+			b = b[fethSize:]
+		case HasRETH:
+			h.RETH.put((*[rethSize]byte)(b))
+			b = b[rethSize:]
+		case HasAtomicETH:
+			h.AtomicETH.put((*[atomicETHSize]byte)(b))
+			b = b[atomicETHSize:]
+		case HasAETH:
+			h.AETH.put((*[aethSize]byte)(b))
+			b = b[aethSize:]
+		case HasAtomicAckETH:
+			h.AtomicAckETH.put((*[atomicAckETHSize]byte)(b))
+			b = b[atomicAckETHSize:]
+		case HasImmDt:
+			h.ImmDt.put((*[immDtSize]byte)(b))
+			b = b[immDtSize:]
+		case HasIETH:
+			h.IETH.put((*[iethSize]byte)(b))
+			b = b[iethSize:]
+		}
 	}
 }
 
-// fits returns the error of the first field, of the BTH and of these extended
-// headers, whose value is too large for it.
-func (h *Headers) fits(headers HeaderSet) error {
-	if err := h.Header.fits(); err != nil {
-		return err
-	}
-	if headers.Has(HasRDETH) {
-		if err := h.RDETH.fits(); err != nil {
-			return err
+// misfit returns the error of the first value in these extended headers that
+// does not fit its field.
+func (h *Headers) extendedMisfit(headers HeaderSet) (err error) {
+	const bounded = HasRDETH | HasDETH | HasXRCETH | HasFETH | HasAETH
+	for left := headers & bounded; left != 0 && err == nil; left &= left - 1 {
+		switch left & -left {
+		case HasRDETH:
+			err = h.RDETH.misfit()
+		case HasDETH:
+			err = h.DETH.misfit()
+		case HasXRCETH:
+			err = h.XRCETH.misfit()
+		case HasFETH:
+			err = h.FETH.misfit()
+		case HasAETH:
+			err = h.AETH.misfit()
 		}
 	}
-	if headers.Has(HasDETH) {
-		if err := h.DETH.fits(); err != nil {
-			return err
-		}
-	}
-	if headers.Has(HasXRCETH) {
-		if err := h.XRCETH.fits(); err != nil {
-			return err
-		}
-	}
-	if headers.Has(HasFETH) {
-		if err := h.FETH.fits(); err != nil {
-			return err
-		}
-	}
-	if headers.Has(HasAETH) {
-		return h.AETH.fits()
-	}
-	return nil
+	return err
 }
 
 // Len returns how many octets the BTH and the extended headers that Opcode

@@ -14,16 +14,13 @@ func grow(b []byte, n int) (whole, more []byte) {
 }
 
 // bit returns 1 for true, without a branch.
-func bit(v bool) uint8 {
-	var x uint8
+func bit(v bool) uint32 {
+	var x uint32
 	if v {
 		x = 1
 	}
 	return x
 }
-
-// over24 tells that v does not fit 24 bits.
-func over24(v uint32) bool { return v>>24 != 0 }
 
 // reserved returns how a header shows its reserved bits: not at all when they
 // are zero.

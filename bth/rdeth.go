@@ -47,7 +47,7 @@ func (h *RDETH) set(b *[rdethSize]byte) {
 // AppendBinary appends the 4 octets of the header to b. On error, which is
 // [ErrEEContextRange], b comes back as it was.
 func (h RDETH) AppendBinary(b []byte) ([]byte, error) {
-	if err := h.fits(); err != nil {
+	if err := h.misfit(); err != nil {
 		return b, err
 	}
 	b, more := grow(b, rdethSize)
@@ -55,8 +55,8 @@ func (h RDETH) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (h RDETH) fits() error {
-	if over24(h.EEContext) {
+func (h RDETH) misfit() error {
+	if h.EEContext > 0xffffff {
 		return ErrEEContextRange
 	}
 	return nil
@@ -72,7 +72,7 @@ func (h RDETH) Validate() error {
 	if h.Reserved != 0 {
 		return ErrReservedRDETH
 	}
-	return h.fits()
+	return h.misfit()
 }
 
 // String returns the fields, keys in hexadecimal, and reserved bits if any are

@@ -47,7 +47,7 @@ func (h *XRCETH) set(b *[xrcethSize]byte) {
 // AppendBinary appends the 4 octets of the header to b. On error, which is
 // [ErrSRQRange], b comes back as it was.
 func (h XRCETH) AppendBinary(b []byte) ([]byte, error) {
-	if err := h.fits(); err != nil {
+	if err := h.misfit(); err != nil {
 		return b, err
 	}
 	b, more := grow(b, xrcethSize)
@@ -55,8 +55,8 @@ func (h XRCETH) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (h XRCETH) fits() error {
-	if over24(h.SRQ) {
+func (h XRCETH) misfit() error {
+	if h.SRQ > 0xffffff {
 		return ErrSRQRange
 	}
 	return nil
@@ -72,7 +72,7 @@ func (h XRCETH) Validate() error {
 	if h.Reserved != 0 {
 		return ErrReservedXRCETH
 	}
-	return h.fits()
+	return h.misfit()
 }
 
 // String returns the fields, and reserved bits if any are set.

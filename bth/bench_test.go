@@ -1,0 +1,110 @@
+package bth_test
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// shapes are the kinds of packets that a walk meets.
+var shapes = []struct {
+	name   string
+	opcode bth.Opcode
+}{
+	{"none", bth.RCSendOnly},
+	{"RETH", bth.RCRDMAWriteOnly},
+	{"AETH", bth.RCAcknowledge},
+	{"DETH+ImmDt", bth.UDSendOnlyWithImmediate},
+	{"unknown", 0xc3},
+}
+
+// sink keeps results alive, in a place where they do not escape otherwise.
+var sink struct {
+	header  bth.Header
+	headers bth.Headers
+	err     error
+}
+
+func decodeHeader(b []byte)  { _, sink.err = sink.header.Decode(b) }
+func appendHeader(b []byte)  { _, sink.err = sink.header.AppendBinary(b) }
+func decodeHeaders(b []byte) { _, sink.err = sink.headers.Decode(b) }
+func appendHeaders(b []byte) { _, sink.err = sink.headers.AppendBinary(b) }
+
+func BenchmarkHeader(b *testing.B) {
+	octets, _ := packet(b, bth.RCSendOnly)
+	buf := make([]byte, 0, 64)
+	b.Run("decode", func(b *testing.B) {
+		for b.Loop() {
+			decodeHeader(octets)
+		}
+	})
+	b.Run("append", func(b *testing.B) {
+		for b.Loop() {
+			appendHeader(buf)
+		}
+	})
+}
+
+func BenchmarkHeaders(b *testing.B) {
+	buf := make([]byte, 0, 64)
+	all := make([][]byte, len(shapes))
+	for i, s := range shapes {
+		all[i], _ = packet(b, s.opcode)
+		b.Run("decode/"+s.name, func(b *testing.B) {
+			for b.Loop() {
+				decodeHeaders(all[i])
+			}
+		})
+		b.Run("append/"+s.name, func(b *testing.B) {
+			for b.Loop() {
+				appendHeaders(buf)
+			}
+		})
+	}
+	b.Run("decode/in turn", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			decodeHeaders(all[i%len(all)])
+		}
+	})
+}
+
+// What the benchmarks do, and what fails, allocates nothing.
+func TestNothingAllocates(t *testing.T) {
+	buf := make([]byte, 0, 64)
+	octets := make([][]byte, 256)
+	for i := range octets {
+		octets[i], _ = packet(t, bth.Opcode(i))
+	}
+	wiretest.NoAllocs(t, "every opcode, whole and cut", func() {
+		for _, b := range octets {
+			decodeHeader(b)
+			appendHeader(buf)
+			decodeHeaders(b)
+			appendHeaders(buf)
+			decodeHeader(b[:11])
+			decodeHeaders(b[:11])
+			decodeHeaders(b[:len(b)-1])
+			sink.err = sink.headers.Validate()
+			sink.err = sink.headers.UnmarshalBinary(b)
+			sink.headers.PSN = 1 << 24
+			appendHeaders(buf)
+		}
+	})
+	for _, tt := range misfits {
+		wiretest.NoAllocs(t, tt.err.Error(), func() { _, sink.err = tt.header.AppendBinary(buf) })
+	}
+	for _, tt := range extended {
+		b := wiretest.Hex(t, tt.octets)
+		wiretest.NoAllocs(t, tt.bit.String(), func() {
+			_, sink.err = tt.header.Decode(b)
+			_, sink.err = tt.header.AppendBinary(buf)
+			_, sink.err = tt.header.Decode(b[1:])
+		})
+	}
+	wiretest.NoAllocs(t, "iteration", func() {
+		for x := range bth.RDRDMAWriteOnlyWithImmediate.Headers().All() {
+			sink.headers.Present |= x
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package bth_test
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// codec is what every extended header can do.
+type codec interface {
+	Decode([]byte) ([]byte, error)
+	encoding.BinaryAppender
+	fmt.Stringer
+}
+
+// extended has one of each extended header, in wire order, with octets
+// computed by hand. Every field differs from its neighbours.
+var extended = []struct {
+	bit       bth.HeaderSet
+	octets    string
+	header    codec
+	text      string
+	truncated error
+	needs     string
+}{
+	{bth.HasRDETH, "a1 b2c3d4", &bth.RDETH{Reserved: 0xa1, EEContext: 0xb2c3d4},
+		"EEContext 0xb2c3d4 Reserved 0xa1", bth.ErrTruncatedRDETH, "RDETH: 4 octets"},
+	{bth.HasDETH, "80010000 a1 000012", &bth.DETH{QKey: 0x80010000, Reserved: 0xa1, SrcQP: 0x12},
+		"QKey 0x80010000 SrcQP 0x000012 Reserved 0xa1", bth.ErrTruncatedDETH, "DETH: 8 octets"},
+	{bth.HasXRCETH, "a1 b2c3d4", &bth.XRCETH{Reserved: 0xa1, SRQ: 0xb2c3d4},
+		"SRQ 0xb2c3d4 Reserved 0xa1", bth.ErrTruncatedXRCETH, "XRCETH: 4 octets"},
+	{bth.HasFETH, "80000052", &bth.FETH{Reserved: 0x2000001, Selectivity: bth.SelectivityRegion, Placement: bth.PlacementPersistent},
+		"Selectivity 1 Placement 2 Reserved 0x2000001", bth.ErrTruncatedFETH, "FETH: 4 octets"},
+	{bth.HasRETH, "00007ff81c36b000 0000028e 00000064", &bth.RETH{VirtualAddress: 0x7ff81c36b000, RKey: 0x28e, DMALength: 100},
+		"VirtualAddress 0x00007ff81c36b000 RKey 0x0000028e DMALength 100", bth.ErrTruncatedRETH, "RETH: 16 octets"},
+	{bth.HasAtomicETH, "00007ff81c36f000 0000028e 99aa000000000001 1122334455667788",
+		&bth.AtomicETH{VirtualAddress: 0x7ff81c36f000, RKey: 0x28e, SwapAdd: 0x99aa000000000001, Compare: 0x1122334455667788},
+		"VirtualAddress 0x00007ff81c36f000 RKey 0x0000028e SwapAdd 0x99aa000000000001 Compare 0x1122334455667788",
+		bth.ErrTruncatedAtomicETH, "AtomicETH: 28 octets"},
+	{bth.HasAETH, "62 b2c3d4", &bth.AETH{Syndrome: 0x62, MSN: 0xb2c3d4},
+		"NAK remote access MSN 11715540", bth.ErrTruncatedAETH, "AETH: 4 octets"},
+	{bth.HasAtomicAckETH, "1122334455667788", &bth.AtomicAckETH{Original: 0x1122334455667788},
+		"Original 0x1122334455667788", bth.ErrTruncatedAtomicAckETH, "AtomicAckETH: 8 octets"},
+	{bth.HasImmDt, "cafe0006", &bth.ImmDt{Data: 0xcafe0006},
+		"Data 0xcafe0006", bth.ErrTruncatedImmDt, "ImmDt: 4 octets"},
+	{bth.HasIETH, "08000140", &bth.IETH{RKey: 0x08000140},
+		"RKey 0x08000140", bth.ErrTruncatedIETH, "IETH: 4 octets"},
+}
+
+// fresh returns a zero header of the same type.
+func fresh(c codec) codec { return reflect.New(reflect.TypeOf(c).Elem()).Interface().(codec) }
+
+func TestExtendedHeaders(t *testing.T) {
+	for _, tt := range extended {
+		t.Run(tt.bit.String(), func(t *testing.T) {
+			octets := wiretest.Hex(t, tt.octets)
+			h := fresh(tt.header)
+			rest, err := h.Decode(append(octets, 1, 2))
+			require.NoError(t, err)
+			require.Equal(t, tt.header, h)
+			require.Equal(t, []byte{1, 2}, rest)
+			wiretest.Encodes(t, octets, h.AppendBinary)
+			require.Equal(t, tt.text, h.String())
+
+			wiretest.Prefixes(t, octets, func(b []byte) error {
+				rest, err := h.Decode(b)
+				require.Nil(t, rest)
+				require.Equal(t, tt.header, h)
+				require.Equal(t, tt.truncated, err)
+				return err
+			})
+			require.EqualError(t, tt.truncated, "bth: "+tt.needs+" needed")
+		})
+	}
+}
+
+func TestExtendedHeadersAppendRefusesWhatDoesNotFit(t *testing.T) {
+	for _, tt := range []struct {
+		header codec
+		in     bth.Headers // the same header within a packet that has it
+		err    error
+	}{
+		{&bth.RDETH{EEContext: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.RDAcknowledge},
+			RDETH: bth.RDETH{EEContext: 1 << 24}}, bth.ErrEEContextRange},
+		{&bth.DETH{SrcQP: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.UDSendOnly},
+			DETH: bth.DETH{SrcQP: 1 << 24}}, bth.ErrSrcQPRange},
+		{&bth.XRCETH{SRQ: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.XRCSendOnly},
+			XRCETH: bth.XRCETH{SRQ: 1 << 24}}, bth.ErrSRQRange},
+		{&bth.FETH{Reserved: 1 << 26}, bth.Headers{Header: bth.Header{Opcode: bth.RCFlush},
+			FETH: bth.FETH{Reserved: 1 << 26}}, bth.ErrFETHReservedRange},
+		{&bth.FETH{Selectivity: 4}, bth.Headers{Header: bth.Header{Opcode: bth.RCFlush},
+			FETH: bth.FETH{Selectivity: 4}}, bth.ErrSelectivityRange},
+		{&bth.FETH{Placement: 16}, bth.Headers{Header: bth.Header{Opcode: bth.RCFlush},
+			FETH: bth.FETH{Placement: 16}}, bth.ErrPlacementRange},
+		{&bth.AETH{MSN: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.RCAcknowledge},
+			AETH: bth.AETH{MSN: 1 << 24}}, bth.ErrMSNRange},
+	} {
+		for _, h := range []interface {
+			encoding.BinaryAppender
+			Validate() error
+		}{tt.header.(validator), &tt.in} {
+			b, err := h.AppendBinary([]byte{1})
+			require.ErrorIs(t, err, tt.err)
+			require.ErrorIs(t, err, wireerr.Range)
+			require.Equal(t, []byte{1}, b)
+			require.ErrorIs(t, h.Validate(), tt.err)
+		}
+	}
+}
+
+// validator is a header that can deviate from the format.
+type validator interface {
+	codec
+	Validate() error
+}
+
+func TestExtendedHeadersValidate(t *testing.T) {
+	for _, tt := range []struct {
+		header validator
+		err    error
+	}{
+		{&bth.RDETH{EEContext: 0xffffff}, nil},
+		{&bth.RDETH{Reserved: 1}, bth.ErrReservedRDETH},
+		{&bth.DETH{QKey: 0xffffffff, SrcQP: 0xffffff}, nil},
+		{&bth.DETH{Reserved: 1}, bth.ErrReservedDETH},
+		{&bth.XRCETH{SRQ: 0xffffff}, nil},
+		{&bth.XRCETH{Reserved: 1}, bth.ErrReservedXRCETH},
+		{&bth.FETH{Selectivity: bth.SelectivityRegion, Placement: bth.PlacementGlobal | bth.PlacementPersistent}, nil},
+		{&bth.FETH{Reserved: 1, Placement: bth.PlacementGlobal}, bth.ErrReservedFETH},
+		{&bth.FETH{Selectivity: 2, Placement: bth.PlacementGlobal}, bth.ErrSelectivity},
+		{&bth.FETH{Selectivity: bth.SelectivityRange}, bth.ErrPlacement},
+		{&bth.FETH{Placement: 4}, bth.ErrPlacement},
+		{&bth.AETH{Syndrome: 0x1f, MSN: 0xffffff}, nil},
+		{&bth.AETH{Syndrome: 0x64}, nil},
+		{&bth.AETH{Syndrome: 0x65}, bth.ErrSyndrome},
+		{&bth.AETH{Syndrome: 0x40}, bth.ErrSyndrome},
+		{&bth.AETH{Syndrome: 0x80}, bth.ErrSyndrome},
+	} {
+		require.ErrorIs(t, tt.header.Validate(), tt.err, "%T %v", tt.header, tt.header)
+		if tt.err != nil {
+			require.ErrorIs(t, tt.err, wireerr.Malformed)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package bth_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// table is testdata/opcodes.json: what is known of every opcode, made without
+// this package.
+type table struct {
+	Sizes   map[string]int `json:"eth_bytes"`
+	Opcodes []struct {
+		Opcode, Name, Note string
+		Headers            []string
+		HeaderBytes        int `json:"header_bytes"`
+		Payload            bool
+	}
+}
+
+func readTable(t *testing.T) (tab table) {
+	b, err := os.ReadFile(wiretest.Path(t, "opcodes.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &tab))
+	require.Len(t, tab.Opcodes, 88)
+	return tab
+}
+
+// The table and the package say the same of every octet, known and unknown.
+func TestOpcodesAreThoseOfTheTable(t *testing.T) {
+	listed := map[bth.Opcode]bool{}
+	for _, row := range readTable(t).Opcodes {
+		n, err := strconv.ParseUint(row.Opcode, 0, 8)
+		require.NoError(t, err)
+		o := bth.Opcode(n)
+		listed[o] = true
+		t.Run(row.Name, func(t *testing.T) {
+			require.True(t, o.Known())
+			require.Equal(t, row.Name, tableName(o))
+			require.Equal(t, row.HeaderBytes, bth.Size+o.HeaderLen())
+			var headers []string
+			for x := range o.Headers().All() {
+				headers = append(headers, x.String())
+			}
+			require.Equal(t, strings.Join(row.Headers, " "), strings.Join(headers, " "))
+
+			want := bth.PayloadNone
+			switch {
+			case o == bth.CNP:
+				require.Contains(t, row.Note, "16 reserved octets")
+				want = bth.PayloadReserved
+			case strings.HasSuffix(row.Name, "ATOMIC_WRITE"): // RC has the note, XRC is by analogy
+				want = bth.PayloadEight
+			case row.Payload:
+				want = bth.PayloadAny
+			}
+			require.Equal(t, want, o.Payload())
+		})
+	}
+	for i := range 256 {
+		o := bth.Opcode(i)
+		if listed[o] {
+			continue
+		}
+		require.False(t, o.Known(), o)
+		require.Zero(t, o.Headers(), o)
+		require.Zero(t, o.HeaderLen(), o)
+		require.Equal(t, bth.PayloadUnknown, o.Payload(), o)
+		require.Contains(t, o.String(), "unknown")
+	}
+}
+
+// tableName returns the name in the manner of the table: "RC RDMA WRITE Only
+// with Immediate" is RC_RDMA_WRITE_ONLY_IMM there.
+func tableName(o bth.Opcode) string {
+	return strings.NewReplacer(" WITH", "", "IMMEDIATE", "IMM", "INVALIDATE", "INV",
+		"CMPSWAP", "COMPARE_SWAP", "FETCHADD", "FETCH_ADD", " ", "_").Replace(strings.ToUpper(o.String()))
+}
+
+// Every constant has the name of its number, in Go's way of writing it.
+func TestConstantsAreNamedAfterTheirStrings(t *testing.T) {
+	for file, tt := range map[string]struct {
+		count   int
+		pattern string
+		text    func(n uint8) string
+	}{
+		"opcode.go":    {88, `(\w+)\s+Opcode = (0x..)`, func(n uint8) string { return bth.Opcode(n).String() }},
+		"operation.go": {26, `Op(\w+)\s+Operation = (0x..)`, func(n uint8) string { return bth.Operation(n).String() }},
+	} {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		constants := regexp.MustCompile(tt.pattern).FindAllStringSubmatch(string(source), -1)
+		require.Len(t, constants, tt.count)
+		for _, c := range constants {
+			n, err := strconv.ParseUint(c[2], 0, 8)
+			require.NoError(t, err)
+			require.Equal(t, strings.ToLower(strings.ReplaceAll(tt.text(uint8(n)), " ", "")), strings.ToLower(c[1]))
+		}
+	}
+}
+
+func TestExtendedHeaderSizesAreThoseOfTheTable(t *testing.T) {
+	sizes := readTable(t).Sizes
+	require.Equal(t, sizes["BTH"], bth.Size)
+	for _, tt := range extended {
+		require.Len(t, wiretest.Hex(t, tt.octets), sizes[tt.bit.String()], tt.bit)
+	}
+}
+
+func TestOpcodeString(t *testing.T) {
+	for o, want := range map[bth.Opcode]string{
+		bth.RCSendFirst:                   "RC SEND First",
+		bth.UCSendLastWithImmediate:       "UC SEND Last with Immediate",
+		bth.RCRDMAWriteOnly:               "RC RDMA WRITE Only",
+		bth.XRCRDMAWriteOnlyWithImmediate: "XRC RDMA WRITE Only with Immediate",
+		bth.RCRDMAReadRequest:             "RC RDMA READ Request",
+		bth.RDRDMAReadResponseFirst:       "RD RDMA READ response First",
+		bth.RCAcknowledge:                 "RC Acknowledge",
+		bth.RCAtomicAcknowledge:           "RC ATOMIC Acknowledge",
+		bth.RCCmpSwap:                     "RC CmpSwap",
+		bth.RCFetchAdd:                    "RC FetchAdd",
+		bth.RDResync:                      "RD Resync",
+		bth.RCSendLastWithInvalidate:      "RC SEND Last with Invalidate",
+		bth.RCFlush:                       "RC FLUSH",
+		bth.XRCAtomicWrite:                "XRC ATOMIC WRITE",
+		bth.UDSendOnly:                    "UD SEND Only",
+		bth.CNP:                           "CNP",
+		0x1e:                              "RC unknown 0x1e",
+		0x66:                              "UD unknown 0x66",
+		0x80:                              "CNP unknown 0x80", // not the CNP
+		0xc3:                              "unknown 0xc3",
+	} {
+		require.Equal(t, want, o.String())
+	}
+	require.Equal(t, "unknown 0x6", bth.Transport(6).String())
+	require.Equal(t, "unknown 0x1e", bth.Operation(0x1e).String())
+	require.Equal(t, "unknown 0xff", bth.Operation(0xff).String())
+}
+
+func TestOpcodeParts(t *testing.T) {
+	require.Equal(t, bth.TransportXRC, bth.XRCAtomicWrite.Transport())
+	require.Equal(t, bth.OpAtomicWrite, bth.XRCAtomicWrite.Operation())
+	require.Equal(t, bth.TransportCNP, bth.CNP.Transport())
+}
+
+func TestPayloadRuleString(t *testing.T) {
+	var words []string
+	for r := range bth.PayloadReserved + 2 {
+		words = append(words, r.String())
+	}
+	require.Equal(t, []string{"unknown", "none", "any", "8 octets", "16 reserved octets", "unknown 0x5"}, words)
+}
+
+func TestHeaderSet(t *testing.T) {
+	s := bth.HasImmDt | bth.HasRETH | bth.HasRDETH
+	require.True(t, s.Has(bth.HasRETH))
+	require.True(t, s.Has(bth.HasRETH|bth.HasImmDt))
+	require.False(t, s.Has(bth.HasRETH|bth.HasAETH))
+	require.False(t, s.Has(bth.HasAETH))
+	require.Equal(t, "RDETH RETH ImmDt", s.String())
+	require.Equal(t, "none", bth.HeaderSet(0).String())
+	require.Equal(t, "IETH unknown 0x8000", (bth.HasIETH | 0x8000).String())
+
+	wireOrder := []bth.HeaderSet{bth.HasRDETH, bth.HasRETH, bth.HasImmDt}
+	all := s.All()
+	require.Equal(t, wireOrder, slices.Collect(all))
+	require.Equal(t, wireOrder, slices.Collect(all), "a second time")
+	for x := range all {
+		require.Equal(t, bth.HasRDETH, x)
+		break
+	}
+}
