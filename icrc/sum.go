@@ -1,32 +1,53 @@
 package icrc
 
+// The masks of the IP header, of UDP and BTH, and of the two without options
+// or extension headers between.
+var (
+	maskIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF}
+	maskIPv6 = mask{64: 0x0F, 64 + 1: 0xFF, 64 + 2: 0xFF, 64 + 3: 0xFF, 64 + 7: 0xFF}
+	maskUDP  = mask{64 + 6: 0xFF, 64 + 7: 0xFF, 64 + 12: 0xFF}
+
+	maskIPv4UDP = maskIPv4.with(&maskUDP, ipv4Len)
+	maskIPv6UDP = maskIPv6.with(&maskUDP, ipv6Len)
+)
+
+// with returns m with another mask put behind its first n octets.
+func (m mask) with(behind *mask, n int) mask {
+	copy(m[64+n:], behind[64:128])
+	return m
+}
+
 // sum returns the ICRC of the packet that p describes.
 func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
-	var head [ipv6Len]byte
-	copy(head[:], ip[:p.ext])
-	switch c {
-	case AsSent, Skipped:
-	case Without:
-		if err := p.leaveOut(&head, ip); err != nil {
-			return 0, err
+	if p.ext == p.udp && c <= Skipped {
+		m := &maskIPv6UDP
+		if p.ext == ipv4Len {
+			m = &maskIPv4UDP
 		}
+		return ^update(prefixed, ip[:p.end], m), nil
+	}
+	m := &maskIPv6
+	if p.ext == ipv4Len {
+		m = &maskIPv4
+	}
+	var r uint32
+	switch c {
+	case AsSent:
+		r = update(prefixed, ip[:p.udp], m)
+	case Without, Skipped:
+		var head [ipv6Len]byte
+		copy(head[:], ip[:p.ext])
+		if c == Without {
+			if err := p.leaveOut(&head, ip); err != nil {
+				return 0, err
+			}
+		}
+		// The tables, because what hash/crc32 gets moves to the heap.
+		r, _ = slicing.update(prefixed, head[:p.ext], m)
 	default:
 		return 0, ErrCoverage
 	}
-	if p.ext == ipv4Len {
-		head[1], head[8], head[10], head[11] = 0xFF, 0xFF, 0xFF, 0xFF
-	} else {
-		head[0] |= 0x0F
-		head[1], head[2], head[3], head[7] = 0xFF, 0xFF, 0xFF, 0xFF
-	}
-	r := update(prefixed, head[:p.ext])
-	if c == AsSent {
-		r = updateLong(r, ip[p.ext:p.udp])
-	}
-	fixed := [fixedLen]byte(ip[p.udp:])
-	fixed[6], fixed[7], fixed[12] = 0xFF, 0xFF, 0xFF
-	r = update(r, fixed[:])
-	return ^updateLong(r, ip[p.udp+fixedLen:p.end]), nil
+	return ^update(r, ip[p.udp:p.end], &maskUDP), nil
 }
 
 // leaveOut makes the IP header at the front of head, a copy, what it would be
