@@ -6,32 +6,21 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config says how a CNP is carried. The zero value is what hardware does:
-// DSCP 48, hop limit 64, UDP source port 0, UDP checksum 0; only its ECN field
-// of 10 differs from ours, 00.
-type Config struct {
-	rocev2.Carriage
-	SrcPort  uint16 // UDP source port
-	Checksum bool   // compute the UDP checksum instead of sending 0
-}
-
 // AppendPacket appends c as a whole IP packet, IPv4 or IPv6 as the addresses
-// are, with its ICRC.
-func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+// are, with its ICRC. The zero Carriage is what hardware does: DSCP 48, hop
+// limit 64, UDP source port 0, UDP checksum 0; only its ECN field of 10 differs
+// from ours, 00.
+func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
 	if err := recognise(c.Opcode, c.Resv6); err != nil {
 		return b, err
 	}
 	var p rocev2.Packet
-	p.Src, p.Dst = src, dst
-	p.SrcPort, p.DstPort = cfg.SrcPort, rocev2.Port
-	if cfg.Checksum {
-		p.Checksum = 0xFFFF
-	}
-	p.BTH.Header = c.Header
-	p.Payload = c.Reserved[:]
-	if err := cfg.Apply(&p.Datagram); err != nil {
+	if err := as.Apply(&p.Datagram); err != nil {
 		return b, err
 	}
+	p.Src, p.Dst, p.DstPort = src, dst, rocev2.Port
+	p.BTH.Header = c.Header
+	p.Payload = c.Reserved[:]
 	return p.AppendBinary(b)
 }
 
@@ -40,7 +29,7 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, e
 // which the data packet does not carry. Whether data was marked
 // (data.ECN() == 3) and is of a transport that CNPs are meant for is the
 // caller's to check.
-func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]byte, error) {
+func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, as rocev2.Carriage) ([]byte, error) {
 	c := New(senderQP, data.BTH.PKey)
-	return c.AppendPacket(b, data.Dst, data.Src, cfg)
+	return c.AppendPacket(b, data.Dst, data.Src, as)
 }

@@ -17,10 +17,6 @@ const Size = bth.Size + ReservedSize
 // ReservedSize is the number of reserved octets behind the BTH.
 const ReservedSize = 16
 
-// BitP is the bit of bth.Header.Resv6 that turns opcode 0x81 into a PPFC
-// notification (PPFC section 3).
-const BitP = 0x20
-
 // A CNP is a Congestion Notification Packet from its BTH up to the ICRC (IBTA
 // annex A17.9.3, figure 6):
 //
@@ -80,7 +76,7 @@ func recognise(op bth.Opcode, octet4 uint8) error {
 	switch {
 	case op != bth.CNP:
 		return ErrNotCNP
-	case octet4&BitP != 0:
+	case octet4&bth.P != 0:
 		return ErrPPFC
 	}
 	return nil

@@ -97,7 +97,7 @@ func TestNotACNP(t *testing.T) {
 		cnp.Header = p.BTH.Header
 		_, err = cnp.AppendBinary(nil)
 		require.ErrorIs(t, err, c.err, c.name)
-		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, Config{})
+		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, rocev2.Carriage{})
 		require.ErrorIs(t, err, c.err, c.name)
 	}
 }
@@ -151,8 +151,8 @@ func TestValidate(t *testing.T) {
 // The hardware's packet, built from fields.
 func TestAppendPacket(t *testing.T) {
 	c := New(0x118, 0xFFFF)
-	cfg := Config{Carriage: rocev2.Carriage{ECN: 2}}
-	out, err := c.AppendPacket(nil, netip.MustParseAddr("10.0.17.1"), netip.MustParseAddr("10.0.18.1"), cfg)
+	as := rocev2.Carriage{ECN: 2}
+	out, err := c.AppendPacket(nil, netip.MustParseAddr("10.0.17.1"), netip.MustParseAddr("10.0.18.1"), as)
 	require.NoError(t, err)
 	want := wiretest.Hex(t, hardware)
 	for _, at := range []int{4, 5, 6, 10, 11} { // IPv4 identification, Don't Fragment, header checksum
@@ -168,40 +168,40 @@ func TestAppendFor(t *testing.T) {
 	require.NoError(t, data.DecodeIP(wiretest.Hex(t, marked)))
 	require.Equal(t, uint8(3), data.ECN())
 	for _, c := range []struct {
-		cfg  Config
+		as   rocev2.Carriage
 		want string
 	}{
-		{Config{}, `
+		{rocev2.Carriage{}, `
 			6c000000 00281140 20010db8000200000000000000000002 20010db8000100000000000000000001
 			000012b700280000
 			8100abcd 40123456 00000000 00000000000000000000000000000000`},
-		{Config{Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5}, SrcPort: 0xC001}, `
+		{rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 0xC001}, `
 			6b9beef5 00281109 20010db8000200000000000000000002 20010db8000100000000000000000001
 			c00112b700280000
 			8100abcd 40123456 00000000 00000000000000000000000000000000`},
 	} {
-		out, err := AppendFor([]byte("before"), &data, 0x123456, c.cfg)
+		out, err := AppendFor([]byte("before"), &data, 0x123456, c.as)
 		require.NoError(t, err)
 		require.Equal(t, "before", string(out[:6]))
 		require.Equal(t, wiretest.Hex(t, c.want), out[6:len(out)-4])
 		_, err = icrc.Verify(out[6:])
 		require.NoError(t, err)
 
-		c.cfg.Checksum = true
-		out, err = AppendFor(nil, &data, 0x123456, c.cfg)
+		c.as.Checksum = true
+		out, err = AppendFor(nil, &data, 0x123456, c.as)
 		require.NoError(t, err)
 		require.NotZero(t, uint16(out[46])<<8|uint16(out[47]))
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
 	}
-	_, err := AppendFor(nil, &data, 1<<24, Config{})
+	_, err := AppendFor(nil, &data, 1<<24, rocev2.Carriage{})
 	require.ErrorIs(t, err, bth.ErrDestQPRange)
-	_, err = AppendFor(nil, &data, 1, Config{Carriage: rocev2.Carriage{DSCP: 64}})
+	_, err = AppendFor(nil, &data, 1, rocev2.Carriage{DSCP: 64})
 	require.ErrorIs(t, err, rocev2.ErrTrafficClass)
 
 	out := make([]byte, 0, 128)
-	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, 1, Config{}) })
-	wiretest.NoAllocs(t, "AppendFor, error", func() { _, _ = AppendFor(out[:0], &data, 1<<24, Config{}) })
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, 1, rocev2.Carriage{}) })
+	wiretest.NoAllocs(t, "AppendFor, error", func() { _, _ = AppendFor(out[:0], &data, 1<<24, rocev2.Carriage{}) })
 }
 
 func FuzzCNP(f *testing.F) {
@@ -231,7 +231,7 @@ func BenchmarkAppendFor(b *testing.B) {
 			out := make([]byte, 0, 128)
 			b.ReportAllocs()
 			for b.Loop() {
-				out, _ = AppendFor(out[:0], &data, 0x118, Config{})
+				out, _ = AppendFor(out[:0], &data, 0x118, rocev2.Carriage{})
 			}
 		})
 	}

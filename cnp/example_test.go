@@ -20,7 +20,7 @@ func ExampleAppendFor() {
 	}
 	const senderQP = 0x118 // the receiver knows it from connection set-up
 	if data.ECN() == 3 {
-		packet, err := cnp.AppendFor(nil, &data, senderQP, cnp.Config{})
+		packet, err := cnp.AppendFor(nil, &data, senderQP, rocev2.Carriage{})
 		fmt.Println(len(packet), err)
 	}
 	// Output: 80 <nil>

@@ -165,7 +165,7 @@ func TestCarriage(t *testing.T) {
 	}{
 		{Carriage{}, Datagram{TrafficClass: 0xC0, HopLimit: 64}, nil},
 		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, Datagram{TrafficClass: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, nil},
-		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1}, Datagram{TrafficClass: 0xFF, HopLimit: 1}, nil},
+		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true}, Datagram{TrafficClass: 0xFF, HopLimit: 1, SrcPort: 7, Checksum: 0xFFFF}, nil},
 		{Carriage{DSCP: 64}, Datagram{}, ErrTrafficClass},
 		{Carriage{ECN: 4}, Datagram{}, ErrTrafficClass},
 	} {

@@ -2,14 +2,16 @@ package rocev2
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// Carriage is what the congestion messages leave to whoever builds them: how
-// the network is to treat the packet. The zero value gives DSCP 48, not
-// ECN-capable, hop limit 64, flow label 0 (D6).
+// Carriage is what the formats of the congestion messages leave to whoever
+// builds them: the fields of IP and UDP. The zero value gives DSCP 48, not
+// ECN-capable, hop limit 64, flow label 0, UDP source port and checksum 0 (D6).
 type Carriage struct {
 	DSCP      uint8  // 1–63; 0 stands for 48 (CS6), BestEffort for DSCP 0
 	ECN       uint8  // 0–3
 	HopLimit  uint8  // IPv4: TTL; 0 stands for 64
 	FlowLabel uint32 // 20 bits; not used over IPv4
+	SrcPort   uint16 // UDP source port
+	Checksum  bool   // compute the UDP checksum where 0 may be sent instead, on port 4791
 }
 
 // BestEffort as a Carriage's DSCP stands for DSCP 0.
@@ -18,8 +20,7 @@ const BestEffort = 0xFF
 // ErrTrafficClass: a DSCP over 63 that is not BestEffort, or an ECN over 3.
 var ErrTrafficClass = wireerr.New("rocev2: DSCP over 63 or ECN over 3", wireerr.Range)
 
-// Apply sets d's TrafficClass, HopLimit and FlowLabel. On error d is
-// unchanged.
+// Apply sets the fields of d that c is about. On error d is unchanged.
 func (c Carriage) Apply(d *Datagram) error {
 	switch c.DSCP {
 	case 0:
@@ -36,5 +37,10 @@ func (c Carriage) Apply(d *Datagram) error {
 	d.TrafficClass = c.DSCP<<2 | c.ECN
 	d.HopLimit = c.HopLimit
 	d.FlowLabel = c.FlowLabel
+	d.SrcPort = c.SrcPort
+	d.Checksum = 0
+	if c.Checksum {
+		d.Checksum = 0xFFFF
+	}
 	return nil
 }

@@ -1,0 +1,109 @@
+// Package fcn encodes and decodes the Fast Congestion Notification of wide
+// area networks (FCN section 4, draft-he-rtgwg-wan-fcn): the UDP message with
+// which a congested node tells the ingress PE the flow label of a congested
+// flow.
+package fcn
+
+import (
+	"encoding/binary"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Port is the UDP destination port. The draft's is not assigned yet (TBD1);
+// this is one of the ports of RFC 4727 for experiments.
+const Port = 1021
+
+// Size is the length of a message in octets; with its UDP header it has 12.
+const Size = 4
+
+// MaxFlowLabel and MaxLevel are the largest values of their fields.
+const (
+	MaxFlowLabel = 1<<20 - 1
+	MaxLevel     = 7
+	maxReserved  = 1<<9 - 1
+)
+
+// A Message is the data of an FCN (FCN section 4):
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|              Flow Label               | CL  |     Reserved    |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type Message struct {
+	FlowLabel uint32 // 20 bits: of the outer IPv6 header of the congested packet
+	Level     uint8  // congestion level, 1 lowest … 7 highest; 0 not used
+	Reserved  uint16 // 9 bits: zero on send, ignored on receipt, kept
+}
+
+var (
+	ErrTruncated     = wireerr.New("fcn: message truncated: 4 octets needed", wireerr.Truncated)
+	ErrLength        = wireerr.New("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
+	ErrFlowLabel     = wireerr.New("fcn: Flow Label over 20 bits", wireerr.Range)
+	ErrLevel         = wireerr.New("fcn: congestion level over 7", wireerr.Range)
+	ErrReserved      = wireerr.New("fcn: Reserved over 9 bits", wireerr.Range)
+	ErrReservedSet   = wireerr.New("fcn: reserved bits are not 0", wireerr.Malformed)
+	ErrFlowLabelZero = wireerr.New("fcn: Flow Label is 0, which labels no flow", wireerr.Malformed)
+)
+
+// Decode sets m from the first 4 octets of b and returns the rest. On error m
+// is unchanged.
+func (m *Message) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < Size {
+		return nil, ErrTruncated
+	}
+	v := binary.BigEndian.Uint32(b)
+	*m = Message{FlowLabel: v >> 12, Level: uint8(v >> 9 & 7), Reserved: uint16(v & maxReserved)}
+	return b[Size:], nil
+}
+
+// FromDatagram returns the message in a decoded UDP datagram, which must have
+// exactly 4 octets of data. Its ports do not matter.
+func FromDatagram(d *rocev2.Datagram) (Message, error) {
+	var m Message
+	if d.Length > 8+Size {
+		return m, ErrLength
+	}
+	_, err := m.Decode(d.Data)
+	return m, err
+}
+
+// AppendBinary appends the message, without its UDP header. A value that does
+// not fit its field is an error.
+func (m Message) AppendBinary(b []byte) ([]byte, error) {
+	switch {
+	case m.FlowLabel > MaxFlowLabel:
+		return b, ErrFlowLabel
+	case m.Level > MaxLevel:
+		return b, ErrLevel
+	case m.Reserved > maxReserved:
+		return b, ErrReserved
+	}
+	return binary.BigEndian.AppendUint32(b, m.FlowLabel<<12|uint32(m.Level)<<9|uint32(m.Reserved)), nil
+}
+
+// MarshalBinary returns the message, without its UDP header.
+func (m Message) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary sets m from exactly 4 octets.
+func (m *Message) UnmarshalBinary(b []byte) error {
+	if len(b) > Size {
+		return ErrLength
+	}
+	_, err := m.Decode(b)
+	return err
+}
+
+// Validate returns an error for what a conforming node does not send:
+// reserved bits that are not 0, and a flow label of 0.
+func (m Message) Validate() error {
+	switch {
+	case m.Reserved != 0:
+		return ErrReservedSet
+	case m.FlowLabel == 0:
+		return ErrFlowLabelZero
+	}
+	return nil
+}

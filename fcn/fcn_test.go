@@ -1,0 +1,190 @@
+package fcn
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMessage(t *testing.T) {
+	for _, c := range []struct {
+		m      Message
+		octets string
+	}{
+		{Message{}, "00000000"},
+		{Message{FlowLabel: 0xBEEF5, Level: 7}, "beef5e00"},
+		{Message{FlowLabel: 1, Level: 1}, "00001200"},
+		{Message{FlowLabel: MaxFlowLabel, Level: 4, Reserved: 0x155}, "fffff955"},
+		{Message{Reserved: 0x1FF}, "000001ff"},
+	} {
+		wire := wiretest.Hex(t, c.octets)
+		wiretest.Encodes(t, wire, c.m.AppendBinary)
+		var m Message
+		rest, err := m.Decode(append(wire, 1, 2))
+		require.NoError(t, err)
+		require.Equal(t, []byte{1, 2}, rest)
+		require.Equal(t, c.m, m)
+		require.NoError(t, m.UnmarshalBinary(wire))
+		require.ErrorIs(t, m.UnmarshalBinary(append(wire, 0)), ErrLength)
+		require.Equal(t, c.m, m)
+		wiretest.Prefixes(t, wire, m.UnmarshalBinary)
+		require.Equal(t, c.m, m)
+		b, err := m.MarshalBinary()
+		require.NoError(t, err)
+		require.Equal(t, wire, b)
+	}
+}
+
+func TestRange(t *testing.T) {
+	for _, c := range []struct {
+		m   Message
+		err error
+	}{
+		{Message{FlowLabel: 1 << 20}, ErrFlowLabel},
+		{Message{Level: 8}, ErrLevel},
+		{Message{Reserved: 1 << 9}, ErrReserved},
+	} {
+		out, err := c.m.AppendBinary([]byte{9})
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{9}, out)
+		out, err = c.m.AppendPacket([]byte{9}, addr("192.0.2.5"), addr("192.0.2.1"), Config{})
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{9}, out)
+		wiretest.NoAllocs(t, "out of range", func() { _, _ = c.m.AppendBinary(nil) })
+	}
+}
+
+func TestValidate(t *testing.T) {
+	require.NoError(t, Message{FlowLabel: 1}.Validate())
+	require.ErrorIs(t, Message{FlowLabel: 1, Reserved: 1}.Validate(), ErrReservedSet)
+	require.ErrorIs(t, Message{Level: 1}.Validate(), ErrFlowLabelZero)
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+const (
+	packet6 = `6c00000000 0c1140 20010db8ffff00000000000000000005 20010db8ffff00000000000000000001
+		c00103fd 000cc36f beef5e00`
+	packet4 = `45c0002000000000 4011f606 c0000205 c0000201 c00103fd 000c9ae0 beef5e00`
+)
+
+func TestAppendPacket(t *testing.T) {
+	m := Message{FlowLabel: 0xBEEF5, Level: 7}
+	cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	frames := make([][]byte, 0, 3)
+	for _, c := range []struct{ src, dst, octets, ethertype string }{
+		{"2001:db8:ffff::5", "2001:db8:ffff::1", packet6, "86dd"},
+		{"192.0.2.5", "192.0.2.1", packet4, "0800"},
+	} {
+		wiretest.Encodes(t, wiretest.Hex(t, c.octets), func(b []byte) ([]byte, error) {
+			return m.AppendPacket(b, addr(c.src), addr(c.dst), cfg)
+		})
+		frames = append(frames, wiretest.Hex(t, "020000000001 020000000002"+c.ethertype+c.octets))
+
+		var d rocev2.Datagram
+		require.NoError(t, d.DecodeIP(wiretest.Hex(t, c.octets)))
+		got, err := FromDatagram(&d)
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+	}
+	cfg.CopyLabel, cfg.Port = true, 4000
+	out, err := m.AppendPacket(nil, addr("2001:db8:ffff::5"), addr("2001:db8:ffff::1"), cfg)
+	require.NoError(t, err)
+	require.Equal(t, wiretest.Hex(t, "6c0beef5"), out[:4])
+	require.Equal(t, []byte{0x0F, 0xA0}, out[42:44])
+	frames = append(frames, append(wiretest.Hex(t, "020000000001 020000000002 86dd"), out...))
+
+	for i, row := range wiretest.Tshark(t, frames...) {
+		require.Equal(t, "1", row.Get("udp.checksum.status"), "packet %d: checksum", i)
+		require.Equal(t, uint64(12), row.Uint("udp.length"))
+	}
+}
+
+func TestUDPLength(t *testing.T) {
+	for _, size := range []int{0, 1, 2, 3, 4, 5, 8, 100} {
+		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: Port, Data: make([]byte, size)}
+		out, err := d.AppendBinary(nil)
+		require.NoError(t, err)
+		require.NoError(t, d.DecodeIP(out))
+		_, err = FromDatagram(&d)
+		switch {
+		case size < Size:
+			require.ErrorIs(t, err, ErrTruncated)
+		case size > Size:
+			require.ErrorIs(t, err, ErrLength)
+		default:
+			require.NoError(t, err)
+		}
+		wiretest.NoAllocs(t, "FromDatagram", func() { _, _ = FromDatagram(&d) })
+	}
+}
+
+// congested is the start of a packet that an ingress PE encapsulated: flow
+// label BEEF5, ECN 10.
+const congested = `602beef50100293f 20010db8ffff00000000000000000001 20010db8ffff00000000000000000009`
+
+func TestAppendFor(t *testing.T) {
+	outer := wiretest.Hex(t, congested)
+	cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	wiretest.Encodes(t, wiretest.Hex(t, packet6), func(b []byte) ([]byte, error) {
+		return AppendFor(b, outer, addr("2001:db8:ffff::5"), 7, cfg)
+	})
+	for _, c := range []struct {
+		name   string
+		octets []byte
+		src    string
+		level  uint8
+		err    error
+	}{
+		{"cut header", outer[:39], "2001:db8::1", 1, ErrNotIPv6},
+		{"nothing", nil, "2001:db8::1", 1, ErrNotIPv6},
+		{"IPv4", wiretest.Hex(t, packet4+packet4), "2001:db8::1", 1, ErrNotIPv6},
+		{"not ECN-capable", append([]byte{0x60, 0x0B}, outer[2:]...), "2001:db8::1", 1, ErrNotECNCapable},
+		{"level 8", outer, "2001:db8::1", 8, ErrLevel},
+		{"IPv4 source", outer, "192.0.2.1", 1, rocev2.ErrAddress},
+	} {
+		out, err := AppendFor([]byte{9}, c.octets, addr(c.src), c.level, cfg)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, []byte{9}, out, c.name)
+		src := addr(c.src)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(nil, c.octets, src, c.level, cfg) })
+	}
+	src, out := addr("2001:db8::1"), make([]byte, 0, 128)
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], outer, src, 7, cfg) })
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte{0xBE, 0xEF, 0x5E, 0x00})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m Message
+		rest, err := m.Decode(b)
+		if err != nil {
+			require.Equal(t, Message{}, m)
+			return
+		}
+		_ = m.Validate()
+		out, err := m.AppendBinary(nil)
+		require.NoError(t, err)
+		require.Equal(t, b, append(out, rest...))
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	wire := wiretest.Hex(b, "beef5e00")
+	var m Message
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = m.Decode(wire)
+	}
+}
+
+func BenchmarkAppendFor(b *testing.B) {
+	outer, src, out := wiretest.Hex(b, congested), addr("2001:db8::1"), make([]byte, 0, 128)
+	b.ReportAllocs()
+	for b.Loop() {
+		out, _ = AppendFor(out[:0], outer, src, 7, Config{})
+	}
+}

@@ -1,0 +1,266 @@
+package ppfc
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// with returns a notification as New makes it, with these fields.
+func with(change func(*Notification)) Notification {
+	n := New(0xD2, 0xFFFF)
+	n.Congested = addr("192.0.2.7")
+	change(&n)
+	return n
+}
+
+var wire = []struct {
+	name   string
+	n      Notification
+	octets string
+}{
+	{"stop, IPv4", with(func(n *Notification) { n.Type, n.Port, n.Pause = Stop, 7, 100*time.Microsecond }),
+		"8100ffff 600000d2 00000000 c0000207 00000007 00000064"},
+	{"resume, IPv6", with(func(n *Notification) { n.Congested, n.Type, n.Port = addr("2001:db8::7"), Resume, 0xFFFF }),
+		"8100ffff 600000d2 00000000 20010db8000000000000000000000007 0001ffff 00000000"},
+	{"alarm, IPv4-mapped address", with(func(n *Notification) { n.Congested, n.Type = addr("::ffff:192.0.2.7"), Alarm }),
+		"8100ffff 600000d2 00000000 00000000000000000000ffffc0000207 00020000 00000000"},
+	{"hold, everything set", with(func(n *Notification) {
+		n.Header = bth.Header{Opcode: bth.CNP, Solicited: true, MigReq: true, Pad: 3, TVer: 15, PKey: 0x1234, FECN: true, BECN: true, Resv6: 63, DestQP: 0xFFFFFF, AckReq: true, Resv7: 127, PSN: 0xFFFFFF}
+		n.Flags, n.Type, n.Port, n.Reserved, n.Pause = 0x2AAA, Hold, 0x0102, 0x0304, MaxPause
+	}),
+		"81ff1234 ffffffff ffffffff c0000207 aaab0102 0304ffff"},
+}
+
+func TestNotification(t *testing.T) {
+	for _, c := range wire {
+		t.Run(c.name, func(t *testing.T) {
+			octets := wiretest.Hex(t, c.octets)
+			wiretest.Encodes(t, octets, c.n.AppendBinary)
+			var n Notification
+			require.NoError(t, n.Decode(octets))
+			require.Equal(t, c.n, n)
+			n = Notification{}
+			require.NoError(t, n.UnmarshalBinary(octets))
+			require.Equal(t, c.n, n)
+			b, err := n.MarshalBinary()
+			require.NoError(t, err)
+			require.Equal(t, octets, b)
+			wiretest.NoAllocs(t, "Decode", func() { _ = n.Decode(octets) })
+			wiretest.NoAllocs(t, "AppendBinary", func() { b, _ = n.AppendBinary(b[:0]) })
+		})
+	}
+}
+
+// D10: 12 octets of extension are IPv4, 24 are IPv6, nothing else is anything.
+func TestLength(t *testing.T) {
+	octets := append(wiretest.Hex(t, wire[1].octets), make([]byte, 20)...)
+	for size := range octets {
+		var n Notification
+		err := n.Decode(octets[:size])
+		switch {
+		case size == 24:
+			require.NoError(t, err)
+			require.True(t, n.Congested.Is4())
+			continue
+		case size == 36:
+			require.NoError(t, err)
+			require.True(t, n.Congested.Is6())
+			continue
+		case size < 24:
+			require.ErrorIs(t, err, wireerr.Truncated)
+		default:
+			require.ErrorIs(t, err, ErrLength)
+		}
+		require.Equal(t, Notification{}, n)
+		wiretest.NoAllocs(t, "wrong length", func() { _ = n.Decode(octets[:size]) })
+	}
+}
+
+func TestNotBuilt(t *testing.T) {
+	for _, c := range []struct {
+		n   Notification
+		err error
+	}{
+		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
+		{with(func(n *Notification) { n.Resv6 = 0x1F }), ErrP},
+		{with(func(n *Notification) { n.Congested = netip.Addr{} }), ErrCongested},
+		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlags},
+		{with(func(n *Notification) { n.Type = 4 }), ErrType},
+		{with(func(n *Notification) { n.Pause = MaxPause + time.Microsecond }), ErrPause},
+		{with(func(n *Notification) { n.Pause = -time.Microsecond }), ErrPause},
+		{with(func(n *Notification) { n.Pause = time.Nanosecond }), ErrPause},
+		{with(func(n *Notification) { n.DestQP = 1 << 24 }), bth.ErrDestQPRange},
+	} {
+		out, err := c.n.AppendBinary([]byte{9})
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{9}, out)
+		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{})
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{9}, out)
+		src, buf := addr("192.0.2.1"), make([]byte, 0, 128)
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, src, rocev2.Carriage{}) })
+	}
+	n := with(func(*Notification) {})
+	_, err := n.AppendPacket(nil, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{ECN: 4})
+	require.ErrorIs(t, err, rocev2.ErrTrafficClass)
+}
+
+func TestValidate(t *testing.T) {
+	good := with(func(*Notification) {})
+	require.NoError(t, good.Validate())
+	for _, c := range []struct {
+		n   Notification
+		err error
+	}{
+		{with(func(n *Notification) { n.Resv6 |= 1 }), bth.ErrResv6},
+		{with(func(n *Notification) { n.Flags = 1 }), ErrFlagsSet},
+		{with(func(n *Notification) { n.Reserved = 1 }), ErrReservedSet},
+	} {
+		require.ErrorIs(t, c.n.Validate(), c.err)
+	}
+}
+
+// A CNP decoder that meets P = 1 and a PPFC decoder that meets P = 0 both say
+// so, and packets of both families carry extensions of both.
+func TestPackets(t *testing.T) {
+	var frames [][]byte
+	for _, c := range wire {
+		for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
+			src, dst := addr(ends[0]), addr(ends[1])
+			out, err := c.n.AppendPacket(nil, src, dst, rocev2.Carriage{SrcPort: 0xC001, Checksum: true})
+			require.NoError(t, err)
+			_, err = icrc.Verify(out)
+			require.NoError(t, err)
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(out))
+			require.Equal(t, [2]netip.Addr{src, dst}, [2]netip.Addr{p.Src, p.Dst})
+			n, err := FromPacket(&p)
+			require.NoError(t, err)
+			require.Equal(t, c.n, n)
+			_, err = cnp.FromPacket(&p)
+			require.ErrorIs(t, err, cnp.ErrPPFC)
+			wiretest.NoAllocs(t, "FromPacket", func() { _, _ = FromPacket(&p) })
+
+			ethernet := "020000000001 020000000002 86dd"
+			if src.Is4() {
+				ethernet = "020000000001 020000000002 0800"
+			}
+			frames = append(frames, append(wiretest.Hex(t, ethernet), out...))
+
+			p.BTH.Resv6 &^= bth.P
+			_, err = FromPacket(&p)
+			require.ErrorIs(t, err, ErrP)
+			p.BTH.Opcode = bth.RCSendOnly
+			_, err = FromPacket(&p)
+			require.ErrorIs(t, err, ErrNotPPFC)
+		}
+	}
+	for i, row := range wiretest.Tshark(t, frames...) {
+		n := wire[i/2].n
+		require.Equal(t, "1", row.Get("udp.checksum.status"))
+		require.Equal(t, uint64(0x81), row.Uint("infiniband.bth.opcode"))
+		require.Equal(t, n.Solicited, row.Bool("infiniband.bth.se"))
+		require.Equal(t, n.MigReq, row.Bool("infiniband.bth.m"))
+		require.Equal(t, uint64(n.Pad), row.Uint("infiniband.bth.padcnt"))
+		require.Equal(t, uint64(n.TVer), row.Uint("infiniband.bth.tver"))
+		require.Equal(t, uint64(n.PKey), row.Uint("infiniband.bth.p_key"))
+		require.Equal(t, n.Resv6, row.Octets("infiniband.reserved")[0]&0x3F)
+		require.Equal(t, uint64(n.DestQP), row.Uint("infiniband.bth.destqp"))
+		require.Equal(t, n.AckReq, row.Bool("infiniband.bth.a"))
+		require.Equal(t, uint64(n.Resv7), row.Uint("infiniband.bth.reserved7"))
+		require.Equal(t, uint64(n.PSN), row.Uint("infiniband.bth.psn"))
+	}
+}
+
+func TestBrokenPackets(t *testing.T) {
+	for size := range 40 {
+		p := rocev2.Packet{BTH: bth.Headers{Header: New(1, 2).Header}, Payload: make([]byte, size)}
+		p.Src, p.Dst, p.DstPort = addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Port
+		out, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		require.NoError(t, p.DecodeIP(out))
+		_, err = FromPacket(&p)
+		if size == SizeIPv4 || size == SizeIPv6 {
+			require.NoError(t, err)
+			require.NoError(t, p.Decode(out[:len(out)-5], rocev2.Options{IP: true, Cut: true}))
+			_, err = FromPacket(&p)
+			require.ErrorIs(t, err, ErrTruncated)
+		} else {
+			require.ErrorIs(t, err, ErrLength)
+		}
+	}
+}
+
+func TestAppendFor(t *testing.T) {
+	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD, DestQP: 0x111111, PSN: 5}}}
+	data.Src, data.Dst, data.DstPort = addr("2001:db8:1::1"), addr("2001:db8:2::2"), rocev2.Port
+	src := addr("2001:db8:ffff::5")
+	const ip = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
+	for _, c := range []struct {
+		n      Notification
+		octets string
+	}{
+		{Notification{Type: Hold, Port: 3, Pause: time.Millisecond}, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
+		{Notification{Congested: addr("2001:db8:2::2")}, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
+	} {
+		out, err := AppendFor(nil, &data, src, c.n, rocev2.Carriage{})
+		require.NoError(t, err)
+		require.Equal(t, wiretest.Hex(t, c.octets), out[:len(out)-4])
+		_, err = icrc.Verify(out)
+		require.NoError(t, err)
+		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, src, c.n, rocev2.Carriage{}) })
+	}
+}
+
+func TestTypeString(t *testing.T) {
+	for typ, want := range map[Type]string{Stop: "stop", Resume: "resume", Alarm: "alarm", Hold: "hold", 4: "Type(4)"} {
+		require.Equal(t, want, typ.String())
+	}
+}
+
+func FuzzNotification(f *testing.F) {
+	for _, c := range wire {
+		f.Add(wiretest.Hex(f, c.octets))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var n Notification
+		if err := n.Decode(b); err != nil {
+			require.Equal(t, Notification{}, n)
+			return
+		}
+		_ = n.Validate()
+		out, err := n.AppendBinary(nil)
+		require.NoError(t, err)
+		require.Equal(t, b, out)
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	octets := wiretest.Hex(b, wire[1].octets)
+	var n Notification
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = n.Decode(octets)
+	}
+}
+
+func BenchmarkAppendFor(b *testing.B) {
+	data := rocev2.Packet{}
+	data.Src = addr("2001:db8:1::1")
+	src, out := addr("2001:db8:ffff::5"), make([]byte, 0, 128)
+	b.ReportAllocs()
+	for b.Loop() {
+		out, _ = AppendFor(out[:0], &data, src, Notification{Type: Hold}, rocev2.Carriage{})
+	}
+}
