@@ -17,7 +17,7 @@ var (
 	ErrSyndrome      = wireerr.New("bth: AETH: Syndrome: reserved value", wireerr.Malformed)
 )
 
-// AETH is the ACK Extended Transport Header, IBTA section 9.3.5.
+// AETH is the ACK Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

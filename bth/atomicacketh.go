@@ -13,7 +13,7 @@ const atomicAckETHSize = 8
 var ErrTruncatedAtomicAckETH = wireerr.New("bth: AtomicAckETH: 8 octets needed", wireerr.Truncated)
 
 // AtomicAckETH is the Atomic ACK Extended Transport Header, IBTA section
-// 9.5.3.
+// 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

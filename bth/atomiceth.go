@@ -12,7 +12,7 @@ const atomicETHSize = 28
 // ErrTruncatedAtomicETH is the error of [AtomicETH.Decode].
 var ErrTruncatedAtomicETH = wireerr.New("bth: AtomicETH: 28 octets needed", wireerr.Truncated)
 
-// AtomicETH is the Atomic Extended Transport Header, IBTA section 9.3.4.
+// AtomicETH is the Atomic Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -19,7 +19,7 @@ var shapes = []struct {
 	{"unknown", 0xc3},
 }
 
-// sink keeps results alive, in a place where they do not escape otherwise.
+// sink is what the functions below work on.
 var sink struct {
 	header  bth.Header
 	headers bth.Headers

@@ -62,7 +62,7 @@ func flag(v bool) string {
 // octet. testdata/rxe-verbs6.tsv was made by tshark 4.0.17:
 //
 //	tshark -r rxe-verbs6.pcap -Y infiniband -T fields -E header=y -E occurrence=f \
-//	  -e frame.number -e infiniband.bth.opcode … (the names in its first line)
+//	  -e frame.number -e infiniband.bth.opcode … (an -e for each name in its first line)
 func TestCaptureAgreesWithTshark(t *testing.T) {
 	file, err := os.ReadFile(filepath.Join("testdata", "rxe-verbs6.tsv"))
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ var (
 	ErrReservedDETH  = wireerr.New("bth: DETH: reserved bits set", wireerr.Malformed)
 )
 
-// DETH is the Datagram Extended Transport Header, IBTA section 9.3.2.
+// DETH is the Datagram Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

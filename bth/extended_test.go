@@ -68,6 +68,7 @@ func TestExtendedHeaders(t *testing.T) {
 			require.Equal(t, []byte{1, 2}, rest)
 			wiretest.Encodes(t, octets, h.AppendBinary)
 			require.Equal(t, tt.text, h.String())
+			require.NotContains(t, fresh(h).String(), "Reserved", "it is zero")
 
 			wiretest.Prefixes(t, octets, func(b []byte) error {
 				rest, err := h.Decode(b)
@@ -83,7 +84,7 @@ func TestExtendedHeaders(t *testing.T) {
 
 func TestExtendedHeadersAppendRefusesWhatDoesNotFit(t *testing.T) {
 	for _, tt := range []struct {
-		header codec
+		header validator
 		in     bth.Headers // the same header within a packet that has it
 		err    error
 	}{
@@ -102,10 +103,7 @@ func TestExtendedHeadersAppendRefusesWhatDoesNotFit(t *testing.T) {
 		{&bth.AETH{MSN: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.RCAcknowledge},
 			AETH: bth.AETH{MSN: 1 << 24}}, bth.ErrMSNRange},
 	} {
-		for _, h := range []interface {
-			encoding.BinaryAppender
-			Validate() error
-		}{tt.header.(validator), &tt.in} {
+		for _, h := range []validator{tt.header, &tt.in} {
 			b, err := h.AppendBinary([]byte{1})
 			require.ErrorIs(t, err, tt.err)
 			require.ErrorIs(t, err, wireerr.Range)

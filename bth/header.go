@@ -134,7 +134,8 @@ func (h *Header) fits() bool {
 	return h.Pad>>2|h.TVer>>4|h.Resv6>>6|h.Resv7>>7 == 0 && (h.DestQP|h.PSN)>>24 == 0
 }
 
-// misfit returns the error of the first value that does not fit its field.
+// misfit returns the error of the first value that does not fit its field, if
+// fits is false.
 func (h *Header) misfit() error {
 	switch {
 	case h.Pad > 3:
@@ -147,10 +148,9 @@ func (h *Header) misfit() error {
 		return ErrDestQPRange
 	case h.Resv7 > 127:
 		return ErrResv7Range
-	case h.PSN > 0xffffff:
+	default:
 		return ErrPSNRange
 	}
-	return nil
 }
 
 // MarshalBinary returns the 12 octets of the BTH; see [Header.AppendBinary].
@@ -167,10 +167,10 @@ func (h *Header) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-// Validate returns nil if every value fits its field, TVer is 0 and no reserved
-// bit is set, and otherwise the error of the first of these that is not so. An
-// unknown opcode is no error of the BTH. PPFC takes the top bit of Resv6, so
-// its messages are not valid by this measure.
+// Validate returns an error if a value does not fit its field, if TVer is not
+// 0, or if a bit of Resv6 or Resv7 is set: the first of these, in this order.
+// An unknown opcode is no error of the BTH. PPFC takes the top bit of Resv6,
+// so its messages are not valid by this measure.
 func (h *Header) Validate() error {
 	switch {
 	case !h.fits():

@@ -2,7 +2,7 @@ package bth
 
 import (
 	"encoding/binary"
-	"strings"
+	"fmt"
 )
 
 // Headers is the BTH and the extended headers that its opcode calls for. It
@@ -10,8 +10,9 @@ import (
 type Headers struct {
 	Header
 
-	// Present says which of the following the packet carries. The others are
-	// zero: Decode sees to that by what Present was before.
+	// Present says which of the following the packet carries. Decode leaves the
+	// others zero; it clears those of the packet before, by what Present says
+	// of that one.
 	Present      HeaderSet
 	RDETH        RDETH
 	DETH         DETH
@@ -98,7 +99,7 @@ func (h *Headers) set(headers HeaderSet, b []byte) {
 func (h *Headers) AppendBinary(b []byte) ([]byte, error) {
 	l := &layouts[h.Opcode]
 	if !h.Header.fits() {
-		return b, h.misfit()
+		return b, h.Header.misfit()
 	}
 	if err := h.extendedMisfit(l.headers); err != nil {
 		return b, err
@@ -147,8 +148,8 @@ func (h *Headers) put(headers HeaderSet, b []byte) {
 	}
 }
 
-// misfit returns the error of the first value in these extended headers that
-// does not fit its field.
+// extendedMisfit returns the error of the first value in these extended
+// headers that does not fit its field, nil if there is none.
 func (h *Headers) extendedMisfit(headers HeaderSet) (err error) {
 	const bounded = HasRDETH | HasDETH | HasXRCETH | HasFETH | HasAETH
 	for left := headers & bounded; left != 0 && err == nil; left &= left - 1 {
@@ -172,7 +173,8 @@ func (h *Headers) extendedMisfit(headers HeaderSet) (err error) {
 // calls for have: 12 to 52.
 func (h *Headers) Len() int { return Size + h.Opcode.HeaderLen() }
 
-// MarshalBinary returns the octets that [Headers.AppendBinary] appends.
+// MarshalBinary returns the octets of the BTH and the extended headers; see
+// [Headers.AppendBinary].
 func (h *Headers) MarshalBinary() ([]byte, error) {
 	return h.AppendBinary(nil)
 }
@@ -215,32 +217,13 @@ func (h *Headers) Validate() error {
 
 // String returns the BTH and the headers that are present.
 func (h Headers) String() string {
-	var s strings.Builder
-	s.WriteString(h.Header.String())
-	for x := range h.Present.All() {
-		s.WriteString("; " + x.String() + " ")
-		switch x {
-		case HasRDETH:
-			s.WriteString(h.RDETH.String())
-		case HasDETH:
-			s.WriteString(h.DETH.String())
-		case HasXRCETH:
-			s.WriteString(h.XRCETH.String())
-		case HasFETH:
-			s.WriteString(h.FETH.String())
-		case HasRETH:
-			s.WriteString(h.RETH.String())
-		case HasAtomicETH:
-			s.WriteString(h.AtomicETH.String())
-		case HasAETH:
-			s.WriteString(h.AETH.String())
-		case HasAtomicAckETH:
-			s.WriteString(h.AtomicAckETH.String())
-		case HasImmDt:
-			s.WriteString(h.ImmDt.String())
-		case HasIETH:
-			s.WriteString(h.IETH.String())
+	s := h.Header.String()
+	for i, extended := range [...]fmt.Stringer{
+		h.RDETH, h.DETH, h.XRCETH, h.FETH, h.RETH, h.AtomicETH, h.AETH, h.AtomicAckETH, h.ImmDt, h.IETH,
+	} {
+		if x := HeaderSet(1) << i; h.Present.Has(x) {
+			s += fmt.Sprintf("; %v %v", x, extended)
 		}
 	}
-	return s.String()
+	return s
 }

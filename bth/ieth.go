@@ -12,7 +12,7 @@ const iethSize = 4
 // ErrTruncatedIETH is the error of [IETH.Decode].
 var ErrTruncatedIETH = wireerr.New("bth: IETH: 4 octets needed", wireerr.Truncated)
 
-// IETH is the Invalidate Extended Transport Header, IBTA section 9.3.7.
+// IETH is the Invalidate Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

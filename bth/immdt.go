@@ -12,7 +12,7 @@ const immDtSize = 4
 // ErrTruncatedImmDt is the error of [ImmDt.Decode].
 var ErrTruncatedImmDt = wireerr.New("bth: ImmDt: 4 octets needed", wireerr.Truncated)
 
-// ImmDt is the Immediate Data Extended Transport Header, IBTA section 9.3.6.
+// ImmDt is the Immediate Data Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

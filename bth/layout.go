@@ -27,33 +27,35 @@ func (r PayloadRule) String() string {
 // Sets of transports, for the table below.
 const (
 	rc       = 1 << TransportRC
+	uc       = 1 << TransportUC
 	rd       = 1 << TransportRD
 	ud       = 1 << TransportUD
 	xrc      = 1 << TransportXRC
 	reliable = rc | rd | xrc
-	stream   = reliable | 1<<TransportUC
+	allButUD = reliable | uc
 )
 
 // operations has one row an operation: what it is called, which headers are
-// its own, what payload it has, and which transports have it.
+// its own, what payload it has, and which transports have it. RD and XRC FLUSH
+// and XRC ATOMIC WRITE are taken to be like those of RC.
 var operations = [32]struct {
 	name       string
 	headers    HeaderSet
 	payload    PayloadRule
 	transports uint8
 }{
-	OpSendFirst:                  {"SEND First", 0, PayloadAny, stream},
-	OpSendMiddle:                 {"SEND Middle", 0, PayloadAny, stream},
-	OpSendLast:                   {"SEND Last", 0, PayloadAny, stream},
-	OpSendLastWithImmediate:      {"SEND Last with Immediate", HasImmDt, PayloadAny, stream},
-	OpSendOnly:                   {"SEND Only", 0, PayloadAny, stream | ud},
-	OpSendOnlyWithImmediate:      {"SEND Only with Immediate", HasImmDt, PayloadAny, stream | ud},
-	OpRDMAWriteFirst:             {"RDMA WRITE First", HasRETH, PayloadAny, stream},
-	OpRDMAWriteMiddle:            {"RDMA WRITE Middle", 0, PayloadAny, stream},
-	OpRDMAWriteLast:              {"RDMA WRITE Last", 0, PayloadAny, stream},
-	OpRDMAWriteLastWithImmediate: {"RDMA WRITE Last with Immediate", HasImmDt, PayloadAny, stream},
-	OpRDMAWriteOnly:              {"RDMA WRITE Only", HasRETH, PayloadAny, stream},
-	OpRDMAWriteOnlyWithImmediate: {"RDMA WRITE Only with Immediate", HasRETH | HasImmDt, PayloadAny, stream},
+	OpSendFirst:                  {"SEND First", 0, PayloadAny, allButUD},
+	OpSendMiddle:                 {"SEND Middle", 0, PayloadAny, allButUD},
+	OpSendLast:                   {"SEND Last", 0, PayloadAny, allButUD},
+	OpSendLastWithImmediate:      {"SEND Last with Immediate", HasImmDt, PayloadAny, allButUD},
+	OpSendOnly:                   {"SEND Only", 0, PayloadAny, allButUD | ud},
+	OpSendOnlyWithImmediate:      {"SEND Only with Immediate", HasImmDt, PayloadAny, allButUD | ud},
+	OpRDMAWriteFirst:             {"RDMA WRITE First", HasRETH, PayloadAny, allButUD},
+	OpRDMAWriteMiddle:            {"RDMA WRITE Middle", 0, PayloadAny, allButUD},
+	OpRDMAWriteLast:              {"RDMA WRITE Last", 0, PayloadAny, allButUD},
+	OpRDMAWriteLastWithImmediate: {"RDMA WRITE Last with Immediate", HasImmDt, PayloadAny, allButUD},
+	OpRDMAWriteOnly:              {"RDMA WRITE Only", HasRETH, PayloadAny, allButUD},
+	OpRDMAWriteOnlyWithImmediate: {"RDMA WRITE Only with Immediate", HasRETH | HasImmDt, PayloadAny, allButUD},
 	OpRDMAReadRequest:            {"RDMA READ Request", HasRETH, PayloadNone, reliable},
 	OpRDMAReadResponseFirst:      {"RDMA READ response First", HasAETH, PayloadAny, reliable},
 	OpRDMAReadResponseMiddle:     {"RDMA READ response Middle", 0, PayloadAny, reliable},

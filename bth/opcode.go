@@ -86,7 +86,8 @@ const (
 	UCRDMAWriteOnlyWithImmediate Opcode = 0x2b
 )
 
-// Reliable Datagram.
+// Reliable Datagram. Some adapters use these numbers for a transport of their
+// own with a longer BTH (DCT), which no bit of the packet tells.
 const (
 	RDSendFirst                  Opcode = 0x40
 	RDSendMiddle                 Opcode = 0x41
@@ -119,8 +120,8 @@ const (
 	UDSendOnlyWithImmediate Opcode = 0x65
 )
 
-// Congestion Notification Packet, the only opcode of its transport (IBTA annex
-// A17.9.3). 0x80 is not the CNP.
+// CNP is the Congestion Notification Packet, the only opcode of its transport
+// (IBTA annex A17.9.3). 0x80 is not the CNP.
 const CNP Opcode = 0x81
 
 // Extended Reliable Connection.

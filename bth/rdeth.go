@@ -17,7 +17,7 @@ var (
 	ErrReservedRDETH  = wireerr.New("bth: RDETH: reserved bits set", wireerr.Malformed)
 )
 
-// RDETH is the Reliable Datagram Extended Transport Header, IBTA section 9.3.1.
+// RDETH is the Reliable Datagram Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

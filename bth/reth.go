@@ -12,7 +12,7 @@ const rethSize = 16
 // ErrTruncatedRETH is the error of [RETH.Decode].
 var ErrTruncatedRETH = wireerr.New("bth: RETH: 16 octets needed", wireerr.Truncated)
 
-// RETH is the RDMA Extended Transport Header, IBTA section 9.3.3.
+// RETH is the RDMA Extended Transport Header, IBTA section 9.3.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

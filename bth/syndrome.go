@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Syndrome is the first octet of the [AETH], IBTA section 9.7.5.2.1.
+// Syndrome is the first octet of the [AETH], IBTA section 9.7.5.
 //
 //	 0 1 2 3 4 5 6 7
 //	+-+-+-+-+-+-+-+-+
@@ -40,7 +40,7 @@ func (k SyndromeKind) String() string {
 // NAKCode is the reason that a NAK gives.
 type NAKCode uint8
 
-// The NAK codes, IBTA section 9.7.5.2.2. The others are reserved.
+// The NAK codes, IBTA section 9.7.5. The others are reserved.
 const (
 	NAKPSNSequence       NAKCode = 0 // a packet is missing
 	NAKInvalidRequest    NAKCode = 1
@@ -79,7 +79,7 @@ func (s Syndrome) Credits() (n int, ok bool) {
 }
 
 // Timer returns how long the sender is to wait before it tries again, 10 µs to
-// 655.36 ms, and 0 for anything but an RNR NAK.
+// 655.36 ms (IBTA table 45), and 0 for anything but an RNR NAK.
 func (s Syndrome) Timer() time.Duration {
 	const unit = 10 * time.Microsecond
 	if s.Kind() != KindRNRNAK {
@@ -102,8 +102,7 @@ func (s Syndrome) Code() (code NAKCode, ok bool) {
 func (s Syndrome) low() int { return int(s & 0x1f) }
 
 // step returns the value of a code in the scale that credits and timers share:
-// 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on, two steps to every doubling (IBTA
-// tables 45 and 46).
+// 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on, two steps to every doubling.
 func step(code int) int {
 	if code < 2 {
 		return code
