@@ -1,0 +1,104 @@
+package ioam
+
+import "slices"
+
+// AppendFresh appends the option data of a trace that has no nodes yet and
+// room for this many words of 4 octets: for each node Type.NodeLen() and, with
+// bit 22, the words of its snapshot. 127 is the most, 61 what an IPv6 option
+// can hold. Everything but RemainingLen and Data comes from t. In a
+// pre-allocated trace the room stands in the option, all zero; in an
+// incremental one the number is a budget.
+func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
+	if words < 0 || words > 0x7F {
+		return b, ErrRemainingLenRange
+	}
+	fresh := *t
+	fresh.RemainingLen, fresh.Data = 0, nil
+	if err := fresh.check(); err != nil {
+		return b, err
+	}
+	fresh.RemainingLen = uint8(words)
+	b = fresh.appendHeader(b)
+	if t.Kind == TypePreallocated {
+		b = append(b, make([]byte, 4*words)...)
+	}
+	return b, nil
+}
+
+// AddNode records a node in a pre-allocated trace, in place, as a transit node
+// does (RFC 9197 section 4.4.1): o.Data changes, and with it the packet that it
+// aliases. The trace's type says which fields are written; those that n.Type
+// lacks are written as unavailable.
+//
+// It reports whether the node was added. It is not when O is set, or when the
+// node is longer than RemainingLen, which sets O; neither is an error. On error
+// o is unchanged. Whether the namespace is one of the node's is for the caller
+// to know.
+func AddNode(o Option, n *Node) (added bool, err error) {
+	if o.Type != TypePreallocated {
+		return false, ErrNotPreallocated
+	}
+	t, words, err := admit(o, n)
+	if err != nil {
+		return false, err
+	}
+	if !t.claim(words) {
+		t.appendHeader(o.Data[:0])
+		return false, nil
+	}
+	at := 4 * int(t.RemainingLen)
+	n.append(t.Data[at:at:at+4*words], t.Type)
+	t.appendHeader(o.Data[:0])
+	return true, nil
+}
+
+// AppendNode is [AddNode] for an incremental trace, which grows: it appends
+// the option data with the node in front of the older ones. The result may be
+// longer than an IPv6 option can hold when the trace's budget is; b must not
+// overlap o.Data. When no node is added, the option data is appended all the
+// same, with O set. On error it returns b.
+func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error) {
+	if o.Type != TypeIncremental {
+		return b, false, ErrNotIncremental
+	}
+	t, words, err := admit(o, n)
+	if err != nil {
+		return b, false, err
+	}
+	added = t.claim(words)
+	b = slices.Grow(b, len(o.Data)+4*words)
+	b = t.appendHeader(b)
+	if added {
+		b = n.append(b, t.Type)
+	}
+	return append(b, t.Data...), added, nil
+}
+
+// admit decodes a trace and checks a node that is to go into it, of so many
+// words.
+func admit(o Option, n *Node) (t Trace, words int, err error) {
+	if err := t.Decode(o); err != nil {
+		return Trace{}, 0, err
+	}
+	if err := n.check(); err != nil {
+		return Trace{}, 0, err
+	}
+	words = t.Type.NodeLen()
+	if t.Type&BitSnapshot != 0 {
+		words++
+		if n.Type&BitSnapshot != 0 {
+			words += len(n.Snapshot.Data) / 4
+		}
+	}
+	return t, words, nil
+}
+
+// claim takes the room for a node out of RemainingLen, or sets O.
+func (t *Trace) claim(words int) bool {
+	if t.Overflow || words > int(t.RemainingLen) {
+		t.Overflow = true
+		return false
+	}
+	t.RemainingLen -= uint8(words)
+	return true
+}

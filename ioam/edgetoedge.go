@@ -1,0 +1,113 @@
+package ioam
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// E2EType is an IOAM-E2E-Type: 16 bits that say which fields an edge-to-edge
+// option has (RFC 9197 section 4.6).
+type E2EType uint16
+
+// The bits, and the fields of [EdgeToEdge] behind them. Bits 4 to 15 are not
+// defined.
+const (
+	E2ESequence64 E2EType = 0x8000 // bit 0: Sequence64, 8 octets
+	E2ESequence32 E2EType = 0x4000 // bit 1: Sequence32, 4 octets
+	E2ESeconds    E2EType = 0x2000 // bit 2: Seconds, 4 octets
+	E2EFraction   E2EType = 0x1000 // bit 3: Fraction, 4 octets
+)
+
+// EdgeToEdge carries data from the node that put IOAM into the packet to the
+// one that takes it out (RFC 9197 section 4.6).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|         Namespace-ID          |         IOAM-E2E-Type         |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	~              the fields of the bits, in their order           ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type EdgeToEdge struct {
+	Namespace  uint16
+	Type       E2EType // which of the fields below there are
+	Sequence64 uint64  // bit 0
+	Sequence32 uint32  // bit 1
+	Seconds    uint32  // bit 2: when the packet entered, see [EdgeToEdge.Time]
+	Fraction   uint32  // bit 3
+	Rest       []byte  // what stands behind, for bits 4 to 15; aliases the packet
+}
+
+// Decode reads an edge-to-edge option. Rest aliases o.Data. On error e is
+// unchanged.
+func (e *EdgeToEdge) Decode(o Option) error {
+	if o.Type != TypeEdgeToEdge {
+		return ErrNotEdgeToEdge
+	}
+	if len(o.Data) < 4 {
+		return ErrTruncatedEdgeToEdge
+	}
+	d := EdgeToEdge{Namespace: be.Uint16(o.Data), Type: E2EType(be.Uint16(o.Data[2:]))}
+	b := o.Data[4:]
+	if len(b) < d.Type.len() {
+		return ErrTruncatedEdgeToEdge
+	}
+	if d.Type&E2ESequence64 != 0 {
+		d.Sequence64 = be.Uint64(b)
+		b = b[8:]
+	}
+	if d.Type&E2ESequence32 != 0 {
+		d.Sequence32 = be.Uint32(b)
+		b = b[4:]
+	}
+	if d.Type&E2ESeconds != 0 {
+		d.Seconds = be.Uint32(b)
+		b = b[4:]
+	}
+	if d.Type&E2EFraction != 0 {
+		d.Fraction = be.Uint32(b)
+		b = b[4:]
+	}
+	d.Rest = b
+	if err := d.check(); err != nil {
+		return err
+	}
+	*e = d
+	return nil
+}
+
+// AppendBinary appends the option data. Rest must be empty unless one of bits
+// 4 to 15 is set.
+func (e *EdgeToEdge) AppendBinary(b []byte) ([]byte, error) {
+	if err := e.check(); err != nil {
+		return b, err
+	}
+	b = slices.Grow(b, 4+e.Type.len()+len(e.Rest))
+	b = be.AppendUint16(b, e.Namespace)
+	b = be.AppendUint16(b, uint16(e.Type))
+	if e.Type&E2ESequence64 != 0 {
+		b = be.AppendUint64(b, e.Sequence64)
+	}
+	if e.Type&E2ESequence32 != 0 {
+		b = be.AppendUint32(b, e.Sequence32)
+	}
+	if e.Type&E2ESeconds != 0 {
+		b = be.AppendUint32(b, e.Seconds)
+	}
+	if e.Type&E2EFraction != 0 {
+		b = be.AppendUint32(b, e.Fraction)
+	}
+	return append(b, e.Rest...), nil
+}
+
+func (e *EdgeToEdge) check() error {
+	if len(e.Rest) > 0 && e.Type&0x0FFF == 0 {
+		return ErrEdgeToEdgeLen
+	}
+	return nil
+}
+
+// len returns the octets of the fields of bits 0 to 3.
+func (t E2EType) len() int {
+	return 4*bits.OnesCount16(uint16(t>>12)) + 4*int(t>>15)
+}

@@ -1,0 +1,265 @@
+package ioam
+
+import "encoding/binary"
+
+var be = binary.BigEndian
+
+const (
+	usual = BitNode | BitInterfaces | BitSeconds | BitFraction
+	rare  = 0x00FFFF &^ BitReserved
+)
+
+// What fields hold that a node could not fill: all ones (RFC 9197
+// section 4.4.2). A field of 4 or 8 octets with two parts can have one known
+// part.
+const (
+	NoHopLimit  = 0xFF // only when the node_id beside it is unavailable too; else it is hop limit 255
+	NoNodeID    = 0xFFFFFF
+	NoInterface = 0xFFFF
+	NoValue     = 0xFFFFFFFF // every field of 32 bits, WideIngress and WideEgress among them
+
+	NoWideNodeID = 0xFFFFFFFFFFFFFF
+	NoWideValue  = 0xFFFFFFFFFFFFFFFF
+
+	NoSchema = 0xFFFFFF // SchemaID of a snapshot without data
+)
+
+// DelayOverflow is the bit of TransitDelay that says that the delay was over
+// 2^31−1 nanoseconds; the other bits are zero then (RFC 9197 section 4.4.2.5).
+const DelayOverflow = 0x80000000
+
+// Node is what one node recorded in a trace, newest node first in the packet
+// (RFC 9197 section 4.4.2). Only the fields whose bit is set in Type are there;
+// [Node.Available] says which of them hold a value. Numbers are those on the
+// wire.
+type Node struct {
+	Type TraceType
+
+	HopLimit           uint8  // bit 0: hop limit when sent on
+	NodeID             uint32 // bit 0: 24 bits
+	Ingress            uint16 // bit 1: interface that received the packet
+	Egress             uint16 // bit 1: interface that sent it
+	Seconds            uint32 // bit 2: time of arrival, see [Node.Time]
+	Fraction           uint32 // bit 3: its unit depends on the format
+	TransitDelay       uint32 // bit 4: nanoseconds, or [DelayOverflow]
+	NamespaceData      uint32 // bit 5: what the namespace defines
+	QueueDepth         uint32 // bit 6: buffers in the egress queue; Linux writes octets
+	ChecksumComplement uint32 // bit 7
+
+	WideHopLimit      uint8  // bit 8: as HopLimit
+	WideNodeID        uint64 // bit 8: 56 bits
+	WideIngress       uint32 // bit 9
+	WideEgress        uint32 // bit 9
+	WideNamespaceData uint64 // bit 10
+	BufferOccupancy   uint32 // bit 11: of the shared buffer pool, in units of the node's own
+
+	Undefined [10]uint32 // bits 12 to 21
+	Snapshot  Snapshot   // bit 22
+}
+
+// Snapshot is an Opaque State Snapshot (RFC 9197 section 4.4.2.13).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Length      |                     Schema ID                 |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	~                          Opaque data                          ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// Length counts the data in units of 4 octets.
+type Snapshot struct {
+	SchemaID uint32 // 24 bits
+	Data     []byte // a multiple of 4 octets, up to 1020; aliases the packet
+}
+
+// Available returns the bits of the fields that are there and hold a value:
+// not all ones or, for a snapshot, a schema. Where a field has two parts, one
+// of them may still be unavailable.
+func (n *Node) Available() TraceType {
+	t := n.Type &^ BitReserved
+	without := func(bit TraceType, unavailable bool) {
+		if unavailable {
+			t &^= bit
+		}
+	}
+	without(BitNode, n.HopLimit == NoHopLimit && n.NodeID == NoNodeID)
+	without(BitInterfaces, n.Ingress == NoInterface && n.Egress == NoInterface)
+	without(BitSeconds, n.Seconds == NoValue)
+	without(BitFraction, n.Fraction == NoValue)
+	without(BitTransitDelay, n.TransitDelay == NoValue)
+	without(BitNamespaceData, n.NamespaceData == NoValue)
+	without(BitQueueDepth, n.QueueDepth == NoValue)
+	without(BitChecksum, n.ChecksumComplement == NoValue)
+	without(BitWideNode, n.WideHopLimit == NoHopLimit && n.WideNodeID == NoWideNodeID)
+	without(BitWideInterfaces, n.WideIngress == NoValue && n.WideEgress == NoValue)
+	without(BitWideNamespaceData, n.WideNamespaceData == NoWideValue)
+	without(BitBufferOccupancy, n.BufferOccupancy == NoValue)
+	for i, word := range n.Undefined {
+		without(BitUndefined>>i, word == NoValue)
+	}
+	without(BitSnapshot, n.Snapshot.SchemaID == NoSchema && len(n.Snapshot.Data) == 0)
+	return t
+}
+
+// AppendBinary appends the fields that n.Type names, as they stand in a trace
+// of that type.
+func (n *Node) AppendBinary(b []byte) ([]byte, error) {
+	if err := n.check(); err != nil {
+		return b, err
+	}
+	return n.append(b, n.Type), nil
+}
+
+// check returns the first value that does not fit its field.
+func (n *Node) check() error {
+	switch {
+	case n.Type > 0xFFFFFF:
+		return ErrTraceTypeRange
+	case n.NodeID > NoNodeID, n.WideNodeID > NoWideNodeID:
+		return ErrNodeIDRange
+	case n.Snapshot.SchemaID > NoSchema:
+		return ErrSchemaIDRange
+	case len(n.Snapshot.Data)%4 != 0, len(n.Snapshot.Data) > 4*255:
+		return ErrSnapshotLen
+	}
+	return nil
+}
+
+// append appends the fields that t names, those that n does not have as
+// unavailable.
+func (n *Node) append(b []byte, t TraceType) []byte {
+	word := func(bit TraceType, w uint32) {
+		if n.Type&bit == 0 {
+			w = NoValue
+		}
+		if t&bit != 0 {
+			b = be.AppendUint32(b, w)
+		}
+	}
+	wide := func(bit TraceType, high, low uint32) {
+		word(bit, high)
+		word(bit, low)
+	}
+	word(BitNode, uint32(n.HopLimit)<<24|n.NodeID)
+	word(BitInterfaces, uint32(n.Ingress)<<16|uint32(n.Egress))
+	word(BitSeconds, n.Seconds)
+	word(BitFraction, n.Fraction)
+	word(BitTransitDelay, n.TransitDelay)
+	word(BitNamespaceData, n.NamespaceData)
+	word(BitQueueDepth, n.QueueDepth)
+	word(BitChecksum, n.ChecksumComplement)
+	wide(BitWideNode, uint32(n.WideHopLimit)<<24|uint32(n.WideNodeID>>32), uint32(n.WideNodeID))
+	wide(BitWideInterfaces, n.WideIngress, n.WideEgress)
+	wide(BitWideNamespaceData, uint32(n.WideNamespaceData>>32), uint32(n.WideNamespaceData))
+	word(BitBufferOccupancy, n.BufferOccupancy)
+	for i, w := range n.Undefined {
+		word(BitUndefined>>i, w)
+	}
+	if t&BitSnapshot != 0 {
+		s := n.Snapshot
+		if n.Type&BitSnapshot == 0 {
+			s = Snapshot{SchemaID: NoSchema}
+		}
+		b = be.AppendUint32(b, uint32(len(s.Data)/4)<<24|s.SchemaID)
+		b = append(b, s.Data...)
+	}
+	return b
+}
+
+// set reads the fields that t names from b, which holds a whole node but for
+// the data of its snapshot, and returns the octets behind the node. Other
+// fields stay as they are.
+func (n *Node) set(b []byte, t TraceType) (extra int) {
+	n.Type = t
+	if t.Has(usual) { // one check of the bounds for the four
+		p := (*[16]byte)(b)
+		n.setNode(be.Uint32(p[0:4]))
+		n.setInterfaces(be.Uint32(p[4:8]))
+		n.Seconds = be.Uint32(p[8:12])
+		n.Fraction = be.Uint32(p[12:16])
+		b = b[16:]
+	} else {
+		if t&BitNode != 0 {
+			n.setNode(be.Uint32(b))
+			b = b[4:]
+		}
+		if t&BitInterfaces != 0 {
+			n.setInterfaces(be.Uint32(b))
+			b = b[4:]
+		}
+		if t&BitSeconds != 0 {
+			n.Seconds = be.Uint32(b)
+			b = b[4:]
+		}
+		if t&BitFraction != 0 {
+			n.Fraction = be.Uint32(b)
+			b = b[4:]
+		}
+	}
+	if t&BitTransitDelay != 0 {
+		n.TransitDelay = be.Uint32(b)
+		b = b[4:]
+	}
+	if t&BitNamespaceData != 0 {
+		n.NamespaceData = be.Uint32(b)
+		b = b[4:]
+	}
+	if t&BitQueueDepth != 0 {
+		n.QueueDepth = be.Uint32(b)
+		b = b[4:]
+	}
+	if t&BitChecksum != 0 {
+		n.ChecksumComplement = be.Uint32(b)
+		b = b[4:]
+	}
+	if t&rare != 0 {
+		return n.setRare(b, t)
+	}
+	return 0
+}
+
+func (n *Node) setNode(w uint32) {
+	n.HopLimit, n.NodeID = uint8(w>>24), w&0xFFFFFF
+}
+
+func (n *Node) setInterfaces(w uint32) {
+	n.Ingress, n.Egress = uint16(w>>16), uint16(w)
+}
+
+// setRare is set for bits 8 to 22.
+func (n *Node) setRare(b []byte, t TraceType) (extra int) {
+	if t&BitWideNode != 0 {
+		w := be.Uint64(b)
+		n.WideHopLimit, n.WideNodeID = uint8(w>>56), w&NoWideNodeID
+		b = b[8:]
+	}
+	if t&BitWideInterfaces != 0 {
+		n.WideIngress = be.Uint32(b)
+		n.WideEgress = be.Uint32(b[4:])
+		b = b[8:]
+	}
+	if t&BitWideNamespaceData != 0 {
+		n.WideNamespaceData = be.Uint64(b)
+		b = b[8:]
+	}
+	if t&BitBufferOccupancy != 0 {
+		n.BufferOccupancy = be.Uint32(b)
+		b = b[4:]
+	}
+	if t&UndefinedBits != 0 {
+		for i := range n.Undefined {
+			if t&(BitUndefined>>i) != 0 {
+				n.Undefined[i] = be.Uint32(b)
+				b = b[4:]
+			}
+		}
+	}
+	if t&BitSnapshot != 0 {
+		w := be.Uint32(b)
+		end := min(4+4*int(w>>24), len(b))
+		n.Snapshot = Snapshot{SchemaID: w & 0xFFFFFF, Data: b[4:end:end]}
+		return end - 4
+	}
+	return 0
+}

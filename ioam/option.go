@@ -1,0 +1,76 @@
+// Package ioam reads and writes In Situ OAM: the data that the nodes of a
+// network leave in the packets that cross them (RFC 9197), as IPv6 options
+// carry it (RFC 9486), and direct export (RFC 9326).
+//
+// An IPv6 option of type [IPv6MayChange] or [IPv6NoChange] holds an [Option];
+// its Type says which of [Trace], [ProofOfTransit], [EdgeToEdge] and
+// [DirectExport] decodes the rest. A trace's nodes come from [Trace.Nodes].
+package ioam
+
+import "strconv"
+
+// The types of the IPv6 options that carry IOAM (RFC 9486 section 5).
+const (
+	IPv6MayChange = 0x31 // trace and proof of transit, in Hop-by-Hop Options
+	IPv6NoChange  = 0x11 // direct export in Hop-by-Hop Options, edge-to-edge in Destination Options
+)
+
+// OptType is an IOAM-Option-Type (RFC 9197 section 4.1, RFC 9326 section 3.2).
+type OptType uint8
+
+// The option types.
+const (
+	TypePreallocated   OptType = iota // pre-allocated trace
+	TypeIncremental                   // incremental trace
+	TypeProofOfTransit                // proof of transit
+	TypeEdgeToEdge                    // edge-to-edge
+	TypeDirectExport                  // direct export
+)
+
+var optTypeNames = [...]string{"pre-allocated trace", "incremental trace", "proof of transit", "edge-to-edge", "direct export"}
+
+func (t OptType) String() string {
+	if int(t) < len(optTypeNames) {
+		return optTypeNames[t]
+	}
+	return "OptType(" + strconv.Itoa(int(t)) + ")"
+}
+
+// Option is the data of an IPv6 option that carries IOAM (RFC 9486
+// section 3). In the extension header the option is aligned at 4n.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Option-Type  |  Opt Data Len |   Reserved    | IOAM-Opt-Type |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	~                          option data                          ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// Option-Type and Opt Data Len belong to the extension header.
+type Option struct {
+	Reserved uint8 // zero on send, ignored on receipt
+	Type     OptType
+	Data     []byte // what Type says
+}
+
+// Decode reads all of b, the data of an IPv6 option. Data aliases b, which has
+// to stay as it is while o is in use. On error o is unchanged.
+func (o *Option) Decode(b []byte) error {
+	if len(b) < 2 {
+		return ErrTruncatedOption
+	}
+	o.Reserved = b[0]
+	o.Type = OptType(b[1])
+	o.Data = b[2:len(b):len(b)]
+	return nil
+}
+
+// AppendBinary appends the data of the IPv6 option, 255 octets at most.
+func (o Option) AppendBinary(b []byte) ([]byte, error) {
+	if len(o.Data) > 253 {
+		return b, ErrOptionLen
+	}
+	b = append(b, o.Reserved, uint8(o.Type))
+	return append(b, o.Data...), nil
+}

@@ -1,0 +1,77 @@
+package ioam
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// TraceType is an IOAM-Trace-Type: 24 bits that say which fields every node of
+// a trace records (RFC 9197 section 4.4.1). Fields stand in the order of the
+// bits.
+type TraceType uint32
+
+// The bits, and the fields of [Node] behind them. Each field takes 4 octets,
+// the wide ones 8.
+const (
+	BitNode              TraceType = 0x800000 >> iota // bit 0: HopLimit, NodeID
+	BitInterfaces                                     // bit 1: Ingress, Egress
+	BitSeconds                                        // bit 2: Seconds
+	BitFraction                                       // bit 3: Fraction
+	BitTransitDelay                                   // bit 4: TransitDelay
+	BitNamespaceData                                  // bit 5: NamespaceData
+	BitQueueDepth                                     // bit 6: QueueDepth
+	BitChecksum                                       // bit 7: ChecksumComplement
+	BitWideNode                                       // bit 8: WideHopLimit, WideNodeID
+	BitWideInterfaces                                 // bit 9: WideIngress, WideEgress
+	BitWideNamespaceData                              // bit 10: WideNamespaceData
+	BitBufferOccupancy                                // bit 11: BufferOccupancy
+	BitUndefined                                      // bit 12: Undefined[0]; bits 13 to 21 follow
+
+	BitSnapshot TraceType = 0x000002 // bit 22: Snapshot, of variable length
+	BitReserved TraceType = 0x000001 // bit 23: no field, zero on send, ignored on receipt
+)
+
+// UndefinedBits are bits 12 to 21, which have no meaning yet. A node that is
+// asked for them records all ones.
+const UndefinedBits TraceType = 0x000FFC
+
+const (
+	wideBits  = BitWideNode | BitWideInterfaces | BitWideNamespaceData
+	countBits = 0xFFFFFF &^ (BitSnapshot | BitReserved) // those that NodeLen counts
+)
+
+// Has reports whether all of these bits are set.
+func (t TraceType) Has(bits TraceType) bool { return t&bits == bits }
+
+// NodeLen returns the length of each node in units of 4 octets, without the
+// Opaque State Snapshot: 0 to 25.
+func (t TraceType) NodeLen() int {
+	return bits.OnesCount32(uint32(t&countBits)) + bits.OnesCount32(uint32(t&wideBits))
+}
+
+var bitNames = [24]string{
+	0: "node", 1: "interfaces", 2: "seconds", 3: "fraction", 4: "transit delay", 5: "namespace data",
+	6: "queue depth", 7: "checksum complement", 8: "wide node", 9: "wide interfaces",
+	10: "wide namespace data", 11: "buffer occupancy", 22: "snapshot", 23: "reserved",
+}
+
+// String returns the number and the names of the bits, as in
+// "0xf20000 (node, interfaces, seconds, fraction, queue depth)".
+func (t TraceType) String() string {
+	var names []string
+	for i, name := range bitNames {
+		if t&(BitNode>>i) == 0 {
+			continue
+		}
+		if name == "" {
+			name = "bit " + strconv.Itoa(i)
+		}
+		names = append(names, name)
+	}
+	s := "0x" + strconv.FormatUint(0x1000000|uint64(t), 16)[1:]
+	if len(names) > 0 {
+		s += " (" + strings.Join(names, ", ") + ")"
+	}
+	return s
+}
