@@ -1,0 +1,43 @@
+package fastcnp
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func BenchmarkFastCNP(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		ext  []byte
+	}{
+		{"option1", nil},
+		{"option2", hopByHop(b, trace(1, 20, 20))},
+	} {
+		data := congested(b, 0, c.ext)
+		cfg := Config{Source: loopback}
+		out := make([]byte, 0, 512)
+		b.Run(c.name+"/build", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				out, _ = AppendFor(out[:0], data, cfg)
+			}
+		})
+		b.Run(c.name+"/icrc", func(b *testing.B) { // of the packet built, the floor
+			for b.Loop() {
+				_, _ = icrc.Sum(out, icrc.AsSent)
+			}
+		})
+		var p rocev2.Packet
+		if err := p.DecodeIP(out); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(c.name+"/decode", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = FromPacket(&p)
+			}
+		})
+	}
+}

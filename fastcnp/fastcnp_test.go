@@ -1,0 +1,566 @@
+package fastcnp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+var (
+	loopback = addr("2001:db8:ffff::5")
+	sender   = addr("2001:db8:1::1")
+	receiver = addr("2001:db8:4::e")
+)
+
+// congested returns a data packet from sender to receiver with these
+// extension headers, as the walk leaves it.
+func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD, DestQP: 0x111111, PSN: 5}}, Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort = sender, receiver, 0xC001, rocev2.Port
+	p.NextHeader, p.Ext = next, ext
+	out, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	var q rocev2.Packet
+	require.NoError(t, q.DecodeIP(out))
+	return &q
+}
+
+// hopByHop is a Hop-by-Hop header with these options, each with its type.
+func hopByHop(t testing.TB, options ...[]byte) []byte {
+	t.Helper()
+	w := ipv6opt.Begin(nil, 17)
+	for _, o := range options {
+		require.NoError(t, w.Add(ipv6opt.Type(o[0]), 4, 0, o[1:]))
+	}
+	return w.Finish()
+}
+
+// trace is a Hop-by-Hop option with an IOAM pre-allocated trace of bit 0: words
+// of space, the last of which hold nodes.
+func trace(namespace uint16, words, nodes int) []byte {
+	b := []byte{0x31, 0x5A, 0x00, uint8(namespace >> 8), uint8(namespace), 1 << 3, uint8(words - nodes), 0x80, 0, 0, 0xA5}
+	for i := range words {
+		b = append(b, 64, 0, 0, uint8(i))
+	}
+	return b
+}
+
+const option1Header = `11 02 9e 10 20010db800040000000000000000000e 01 02 00 00`
+
+// The worked octets of option 1, and the whole packet around them.
+func TestOption1(t *testing.T) {
+	out, err := AppendFor(nil, congested(t, 0, nil), Config{Source: loopback})
+	require.NoError(t, err)
+	require.Equal(t, wiretest.Hex(t, `
+		6c000000 00403c40 20010db8ffff00000000000000000005 20010db8000100000000000000000001`+
+		option1Header+`
+		c00112b700280000
+		8100abcd 40111111 00000000 00000000000000000000000000000000`), out[:len(out)-4])
+	coverage, err := icrc.Verify(out)
+	require.NoError(t, err)
+	require.Equal(t, icrc.AsSent, coverage)
+
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out))
+	n, err := FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, Notification{
+		Source: loopback, Destination: sender, CNP: cnp.New(0x111111, 0xABCD),
+		Option: Option{Number: 1, OriginalDestination: receiver}, OptionType: 0x9E, Offset: 42,
+	}, n)
+	require.NoError(t, n.Validate())
+	require.True(t, n.FromNetwork())
+	require.Equal(t, "network", n.Origin().String())
+	for range n.Option.Trace.Nodes() {
+		t.Error("option 1 has no trace")
+	}
+}
+
+// The worked octets of option 2: the trace of a packet that crossed three
+// Linux nodes, copied verbatim.
+func TestOption2(t *testing.T) {
+	var data rocev2.Packet
+	require.NoError(t, data.DecodeFrame(wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data))
+	option := data.Ext[4:] // behind Next Header, Hdr Ext Len, PadN: 31, 46, 00, 00, trace
+	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
+
+	data.Dst = receiver
+	out, err := AppendFor(nil, &data, Config{Source: loopback})
+	require.NoError(t, err)
+	want := wiretest.Hex(t, "11 0b 01 00 9e 56 00 00 007b2800 f2000000")
+	want = append(want, option[12:72]...)
+	want = append(want, wiretest.Hex(t, "20010db800040000000000000000000e 01020000")...)
+	require.Len(t, want, 96)
+	require.Equal(t, want, out[40:136])
+	_, err = icrc.Verify(out)
+	require.NoError(t, err)
+
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out))
+	n, err := FromPacket(&p)
+	require.NoError(t, err)
+	require.NoError(t, n.Validate())
+	require.Equal(t, uint8(2), n.Option.Number)
+	require.Equal(t, receiver, n.Option.OriginalDestination)
+	require.Equal(t, uint16(123), n.Option.Trace.Namespace)
+	var ids []uint32
+	for node := range n.Option.Trace.Nodes() {
+		ids = append(ids, node.NodeID)
+	}
+	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
+}
+
+// Everything of the trace is copied: flags, RemainingLen, free space, reserved
+// octets.
+func TestTraceIsCopiedVerbatim(t *testing.T) {
+	option := trace(7, 20, 3)
+	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
+	option[5] |= 0x07
+	out, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), Config{Source: loopback})
+	require.NoError(t, err)
+	require.Equal(t, option[1:], out[46:46+len(option)-1])
+}
+
+func build(t testing.TB, next uint8, ext []byte) []byte {
+	t.Helper()
+	c := cnp.New(0xD2, 0xFFFF)
+	p := rocev2.Packet{BTH: bth.Headers{Header: c.Header}, Payload: c.Reserved[:]}
+	p.Src, p.Dst, p.DstPort = receiver, sender, rocev2.Port
+	p.HopLimit, p.NextHeader, p.Ext = 255, next, ext
+	out, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return out
+}
+
+// option2Data is the data of an option 2 with this IOAM data.
+func option2Data(ioam ...byte) []byte {
+	a := receiver.As16()
+	return append(ioam, a[:]...)
+}
+
+// Options are found wherever they stand, and broken ones have an error each.
+func TestPlacement(t *testing.T) {
+	address := wiretest.Hex(t, "20010db800040000000000000000000e")
+	one := append([]byte{0x9E, 16}, address...)
+	two := append([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 1<<3, 0, 0x80, 0, 0, 0, 64, 0, 0, 9)...)
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	apart := CodePoints{Option1: 0x9E, Option2: 0x9F}
+	other := []byte{0x1E, 2, 1, 2}
+	asType := func(typ uint8, o []byte) []byte { o = bytes.Clone(o); o[0] = typ; return o }
+	withLen := func(n int) []byte { return append([]byte{0x9E, uint8(n)}, make([]byte, n)...) }
+	bad := func(at int, v uint8) []byte { o := bytes.Clone(two); o[at] = v; return o }
+
+	for _, c := range []struct {
+		name    string
+		options []byte // of the header; padded to a multiple of 8 with Pad1
+		points  CodePoints
+		number  uint8
+		offset  int
+		err     error
+	}{
+		{name: "option 1 first", options: one, number: 1, offset: 42},
+		{name: "option 1 off its alignment", options: join([]byte{0}, one), number: 1, offset: 43},
+		{name: "option 1 behind another", options: join(other, one), number: 1, offset: 46},
+		{name: "option 2 first", options: two, number: 2, offset: 42},
+		{name: "option 2 before another", options: join([]byte{1, 0}, two, other), number: 2, offset: 44},
+		{name: "apart: option 1", options: one, points: apart, number: 1, offset: 42},
+		{name: "apart: option 2", options: asType(0x9F, two), points: apart, number: 2, offset: 42},
+
+		{name: "no option", options: other, err: ErrNotFastCNP},
+		{name: "another type", options: asType(0x9D, one), err: ErrNotFastCNP},
+		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: ErrNotFastCNP},
+		{name: "apart: option 1 as option 2", options: asType(0x9F, one), points: apart, err: ErrOption2Len},
+		{name: "apart: option 2 as option 1", options: two, points: apart, err: ErrOption1Len},
+		{name: "0 octets", options: withLen(0), err: ErrOptionLen},
+		{name: "15 octets", options: withLen(15), err: ErrOptionLen},
+		{name: "17 octets", options: withLen(17), err: ErrOptionLen},
+		{name: "25 octets", options: withLen(25), err: ErrOptionLen},
+		{name: "two options 1", options: join(one, one), err: ErrSecond},
+		{name: "options 1 and 2", options: join(one, two), err: ErrSecond},
+		{name: "broken behind it", options: join(one, []byte{0x1E, 200}), err: ErrOverrun},
+		{name: "IOAM proof of transit", options: bad(3, 2), err: ioam.ErrNotTrace},
+		{name: "IOAM direct export", options: bad(3, 4), err: ioam.ErrNotTrace},
+		{name: "NodeLen 2", options: bad(6, 2<<3), err: ioam.ErrNodeLen},
+		{name: "RemainingLen beyond the space", options: bad(7, 2), err: ioam.ErrRemainingLen},
+		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}), err: ioam.ErrTruncatedNode},
+		{name: "snapshot beyond the remainder", options: join([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 1, 0, 0, 9)), err: ioam.ErrTruncatedSnapshot},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			header := append([]byte{17, 0}, c.options...)
+			header = append(header, make([]byte, -len(header)&7)...)
+			header[1] = uint8(len(header)/8 - 1)
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(build(t, ipv6opt.DestinationOptions, header)))
+			n, err := c.points.FromPacket(&p)
+			require.ErrorIs(t, err, c.err)
+			wiretest.NoAllocs(t, "FromPacket", func() { _, _ = c.points.FromPacket(&p) })
+			if c.err != nil {
+				require.Equal(t, Notification{}, n)
+				return
+			}
+			require.Equal(t, c.number, n.Option.Number)
+			require.Equal(t, c.offset, n.Offset)
+			require.Equal(t, receiver, n.Option.OriginalDestination)
+			require.Equal(t, Receiver, n.Origin())
+			require.Equal(t, "receiver", n.Origin().String())
+			require.False(t, n.FromNetwork())
+
+			// In packets that are no CNP the type means nothing.
+			p.BTH.Opcode = bth.RCSendOnly
+			_, err = c.points.FromPacket(&p)
+			require.ErrorIs(t, err, cnp.ErrNotCNP)
+			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, bth.P
+			_, err = c.points.FromPacket(&p)
+			require.ErrorIs(t, err, cnp.ErrPPFC)
+		})
+	}
+}
+
+// Only Destination Options headers count, any of them, and only once.
+func TestHeaders(t *testing.T) {
+	one := wiretest.Hex(t, option1Header)
+	next := func(typ uint8, header []byte) []byte { header = bytes.Clone(header); header[0] = typ; return header }
+	for _, c := range []struct {
+		name string
+		next uint8
+		ext  []byte
+		err  error
+	}{
+		{"in Hop-by-Hop", 0, one, ErrNotFastCNP},
+		{"behind Hop-by-Hop", 0, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
+		{"in the second header", 60, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
+		{"in both headers", 60, append(next(60, one), one...), ErrSecond},
+	} {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(build(t, c.next, c.ext)))
+		_, err := FromPacket(&p)
+		require.ErrorIs(t, err, c.err, c.name)
+	}
+}
+
+func TestBrokenCNP(t *testing.T) {
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
+	p.Length--
+	_, err := FromPacket(&p)
+	require.ErrorIs(t, err, cnp.ErrLength)
+	require.NoError(t, p.DecodeIP(build(t, 60, []byte{17, 0, 1, 4, 0, 0, 0, 0})))
+	p.Length--
+	_, err = FromPacket(&p)
+	require.ErrorIs(t, err, ErrNotFastCNP)
+}
+
+func TestIPv4(t *testing.T) {
+	p := rocev2.Packet{}
+	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
+	_, err := AppendFor(nil, &p, Config{Source: loopback})
+	require.ErrorIs(t, err, ErrIPv4)
+	p.BTH.Opcode = bth.CNP
+	p.Data = make([]byte, 32)
+	p.Data[0], p.Length = 0x81, 40
+	_, err = FromPacket(&p)
+	require.ErrorIs(t, err, ErrNotFastCNP)
+}
+
+// D4: 57 words beside the trace's header fit, 58 do not.
+func TestLongTrace(t *testing.T) {
+	build := func(words, nodes int, long LongTrace) (Notification, error) {
+		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
+		out, err := AppendFor([]byte{1}, data, Config{Source: loopback, Long: long})
+		buf := make([]byte, 0, 512)
+		wiretest.NoAllocs(t, "AppendFor", func() { buf, _ = AppendFor(buf[:0], data, Config{Source: loopback, Long: long}) })
+		if err != nil {
+			require.Equal(t, []byte{1}, out)
+			return Notification{}, err
+		}
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(out[1:]))
+		var h ipv6opt.Header
+		_, err = h.Decode(p.Ext)
+		require.NoError(t, err)
+		require.NoError(t, ipv6opt.Limits{}.Check(&h), "what we send keeps to the limits of hosts")
+		n, err := FromPacket(&p)
+		require.NoError(t, err)
+		return n, nil
+	}
+	for words := 1; words <= 57; words++ {
+		for long := Refuse; long <= FallBack; long++ {
+			n, err := build(words, words/2, long)
+			require.NoError(t, err)
+			require.Equal(t, uint8(2), n.Option.Number)
+			require.Len(t, n.Option.Trace.Data, 4*words)
+			require.Equal(t, words-words/2, int(n.Option.Trace.RemainingLen))
+		}
+	}
+	for words := 58; words <= 61; words++ {
+		_, err := build(words, 10, Refuse)
+		require.ErrorIs(t, err, ErrTooLong)
+		n, err := build(words, 10, Trim)
+		require.NoError(t, err)
+		require.Equal(t, uint8(2), n.Option.Number)
+		require.Len(t, n.Option.Trace.Data, 40)
+		require.Zero(t, n.Option.Trace.RemainingLen)
+		_, err = build(words, words, Trim)
+		require.ErrorIs(t, err, ErrTooLong, "node data is never dropped")
+		n, err = build(words, words, FallBack)
+		require.NoError(t, err)
+		require.Equal(t, uint8(1), n.Option.Number)
+	}
+	_, err := build(1, 1, FallBack+1)
+	require.ErrorIs(t, err, ErrLong)
+}
+
+// D5: which trace goes into the Fast CNP.
+func TestWhichTrace(t *testing.T) {
+	dex := []byte{0x11, 0, 4, 0, 5, 0, 0, 0x80, 0, 0, 0}
+	broken := trace(6, 2, 2)
+	broken[5] = 3 << 3
+	inner := hopByHop(t, dex, broken, trace(7, 1, 1), trace(8, 1, 1))
+	data := congested(t, 0, inner)
+	outer := make([]byte, 40)
+	outer[0] = 0x60
+	ext := hopByHop(t, trace(9, 1, 1))
+	ext[0] = 41
+	binary.BigEndian.PutUint16(outer[4:], uint16(len(ext)+len(data.IP)))
+	require.NoError(t, data.DecodeIP(bytes.Join([][]byte{outer, ext, data.IP}, nil)))
+	require.Equal(t, sender, data.Src)
+
+	for _, c := range []struct {
+		name      string
+		cfg       Config
+		namespace uint16 // 0: none, option 1
+	}{
+		{"first that parses", Config{}, 7},
+		{"by namespace", Config{ByNamespace: true, Namespace: 8}, 8},
+		{"namespace that is not there", Config{ByNamespace: true, Namespace: 9}, 0},
+		{"broken trace of the namespace", Config{ByNamespace: true, Namespace: 6}, 0},
+		{"outer", Config{OuterTrace: true}, 9},
+		{"outer, by namespace", Config{OuterTrace: true, ByNamespace: true, Namespace: 7}, 0},
+	} {
+		c.cfg.Source = loopback
+		out, err := AppendFor(nil, data, c.cfg)
+		require.NoError(t, err, c.name)
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(out))
+		n, err := FromPacket(&p)
+		require.NoError(t, err)
+		require.Equal(t, c.namespace, n.Option.Trace.Namespace, c.name)
+		require.Equal(t, c.namespace != 0, n.Option.Number == 2, c.name)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	data := congested(t, 0, nil)
+	cfg := Config{
+		Source: loopback, PKey: 0x1234, CodePoints: CodePoints{Option1: 0x8F}, Coverage: icrc.Without,
+		Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 7, Checksum: true},
+	}
+	out, err := AppendFor(nil, data, cfg)
+	require.NoError(t, err)
+	coverage, err := icrc.Verify(out)
+	require.NoError(t, err)
+	require.Equal(t, icrc.Without, coverage)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out))
+	require.Equal(t, []any{uint8(46), uint8(1), uint8(9), uint32(0xBEEF5), uint16(7), uint16(0x1234)},
+		[]any{p.DSCP(), p.ECN(), p.HopLimit, p.FlowLabel, p.SrcPort, p.BTH.PKey})
+	require.NotZero(t, p.Checksum)
+	_, err = FromPacket(&p)
+	require.ErrorIs(t, err, ErrNotFastCNP)
+	_, err = cfg.CodePoints.FromPacket(&p)
+	require.NoError(t, err)
+
+	for _, c := range []struct {
+		cfg Config
+		err error
+	}{
+		{Config{}, ErrSource},
+		{Config{Source: addr("192.0.2.1")}, ErrSource},
+		{Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClass},
+		{Config{Source: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, rocev2.ErrFlowLabel},
+	} {
+		buf := make([]byte, 0, 512)
+		_, err := AppendFor(buf, data, c.cfg)
+		require.ErrorIs(t, err, c.err)
+		wiretest.NoAllocs(t, "error", func() { _, _ = AppendFor(buf, data, c.cfg) })
+	}
+}
+
+// From fields alone, by a receiver.
+func TestAppendPacket(t *testing.T) {
+	n := Notification{Source: receiver, Destination: sender, CNP: cnp.New(0xD2, 0xFFFF), Option: Option{Number: 1, OriginalDestination: receiver}}
+	want := build(t, 60, wiretest.Hex(t, option1Header))
+	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) {
+		return n.AppendPacket(b, rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255})
+	})
+	for _, c := range []struct {
+		change func(*Notification)
+		err    error
+	}{
+		{func(n *Notification) { n.CNP.Opcode = 0x80 }, cnp.ErrNotCNP},
+		{func(n *Notification) { n.CNP.Resv6 = bth.P }, cnp.ErrPPFC},
+		{func(n *Notification) { n.Option.Number = 3 }, ErrNumber},
+		{func(n *Notification) { n.Option.OriginalDestination = addr("192.0.2.1") }, ErrDestination},
+		{func(n *Notification) { n.Option.Number, n.Option.Trace.Data = 2, make([]byte, 232) }, ErrTooLong},
+		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, ioam.ErrTraceTypeRange},
+		{func(n *Notification) { n.Option.Number, n.Option.Trace.Kind = 2, ioam.TypeDirectExport }, ioam.ErrNotTrace},
+		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, ipv6opt.ErrPadding},
+	} {
+		bad := n
+		c.change(&bad)
+		buf := make([]byte, 1, 512)
+		out, err := bad.AppendPacket(buf, rocev2.Carriage{})
+		require.ErrorIs(t, err, c.err)
+		require.Len(t, out, 1)
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = bad.AppendPacket(buf, rocev2.Carriage{}) })
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Notification{CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDestination: receiver}, Offset: 44}
+	require.NoError(t, good.Validate())
+	for _, c := range []struct {
+		change func(*Notification)
+		err    error
+	}{
+		{func(n *Notification) { n.OptionType = 0x1E }, ErrAct},
+		{func(n *Notification) { n.OptionType = 0xDE }, ErrAct},
+		{func(n *Notification) { n.OptionType = 0xBE }, ErrChg},
+		{func(n *Notification) { n.Option.Reserved = 1 }, ErrReserved},
+		{func(n *Notification) { n.Offset = 42 }, ErrAlignment},
+		{func(n *Notification) { n.Option.Number = 1 }, ErrAlignment},
+		{func(n *Notification) { n.CNP.PSN = 1 }, cnp.ErrPSN},
+	} {
+		bad := good
+		c.change(&bad)
+		require.ErrorIs(t, bad.Validate(), c.err)
+	}
+}
+
+// Every prefix of an option's data is an error or, at 16 octets, option 1.
+func TestOptionPrefixes(t *testing.T) {
+	data := option2Data(0, 0, 0, 1, 1<<3, 0, 0x80, 0, 0, 0, 64, 0, 0, 9)
+	for n := range data {
+		var o Option
+		err := o.Decode(data[:n:n])
+		if n == 16 || n == 26 { // option 1; a trace without nodes, 16 other octets for an address
+			require.NoError(t, err)
+			continue
+		}
+		require.Error(t, err, "%d octets", n)
+		require.Equal(t, Option{}, o)
+	}
+	var o Option
+	require.NoError(t, o.Decode(data))
+	require.Len(t, data, o.Len())
+	wiretest.Encodes(t, data, o.AppendBinary)
+	wiretest.NoAllocs(t, "Option.Decode", func() { _ = o.Decode(data) })
+	buf := make([]byte, 0, 64)
+	wiretest.NoAllocs(t, "Option.AppendBinary", func() { _, _ = o.AppendBinary(buf) })
+	var one Option
+	require.NoError(t, one.Decode(data[:16]))
+	wiretest.Encodes(t, data[:16], one.AppendBinary)
+}
+
+// problem is the ICMPv6 Parameter Problem that quotes a packet.
+func problem(code uint8, pointer int, packet []byte) []byte {
+	return append([]byte{4, code, 0, 0, 0, 0, uint8(pointer >> 8), uint8(pointer)}, packet...)
+}
+
+func TestFromICMP(t *testing.T) {
+	sent, err := AppendFor(nil, congested(t, 0, nil), Config{Source: loopback})
+	require.NoError(t, err)
+	n, err := FromICMP(problem(2, 42, sent))
+	require.NoError(t, err)
+	require.Equal(t, sender, n.Destination)
+	require.Equal(t, receiver, n.Option.OriginalDestination)
+	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
+
+	// A message of 1280 octets at most quotes it whole; a middlebox may not.
+	n, err = FromICMP(problem(2, 42, sent[:40+24+8+12]))
+	require.NoError(t, err)
+	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
+
+	plain := build(t, 60, []byte{17, 0, 0x9D, 4, 0, 0, 0, 0})
+	other := problem(2, 42, sent)
+	other[0] = 1
+	for _, c := range []struct {
+		name string
+		icmp []byte
+		err  error
+	}{
+		{"nothing", nil, ErrICMPTruncated},
+		{"7 octets", make([]byte, 7), ErrICMPTruncated},
+		{"Destination Unreachable", other, ErrNotProblem},
+		{"code 1", problem(1, 42, sent), ErrNotProblem},
+		{"pointer at the option's length", problem(2, 43, sent), ErrPointer},
+		{"pointer beyond", problem(2, 60000, sent), ErrPointer},
+		{"another option", problem(2, 42, plain), ErrNotFastCNP},
+		{"quote cut in the BTH", problem(2, 42, sent[:83]), rocev2.ErrHeadersCut},
+		{"quote cut in the IPv6 header", problem(2, 42, sent[:39]), rocev2.ErrIPv6Header},
+	} {
+		_, err := FromICMP(c.icmp)
+		require.ErrorIs(t, err, c.err, c.name)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = FromICMP(c.icmp) })
+	}
+	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = FromICMP(other) })
+}
+
+// Linux quotes a packet whose destination option it does not know. These have
+// the type of a Fast CNP option, but 18 octets of data.
+func TestFromICMPLinux(t *testing.T) {
+	types := 0
+	for _, c := range wiretest.Capture(t, "ioam-linux618-dstopt-unknown-actions.pcap") {
+		if c.Data[20] != 58 {
+			continue
+		}
+		icmp := c.Data[54:]
+		quoted := icmp[8:]
+		pointer := binary.BigEndian.Uint32(icmp[4:])
+		points := CodePoints{Option1: ipv6opt.Type(quoted[pointer]), Option2: ipv6opt.Type(quoted[pointer])}
+		_, err := points.FromICMP(icmp)
+		require.ErrorIs(t, err, ErrOptionLen)
+		types++
+	}
+	require.NotZero(t, types)
+}
+
+func TestNoAllocations(t *testing.T) {
+	for name, ext := range map[string][]byte{"option 1": nil, "option 2": hopByHop(t, trace(1, 40, 12))} {
+		data := congested(t, 0, ext)
+		out := make([]byte, 0, 512)
+		cfg := Config{Source: loopback}
+		wiretest.NoAllocs(t, name+": AppendFor", func() { out, _ = AppendFor(out[:0], data, cfg) })
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(out))
+		wiretest.NoAllocs(t, name+": FromPacket", func() {
+			n, _ := FromPacket(&p)
+			for node := range n.Option.Trace.Nodes() {
+				_ = node.HopLimit
+			}
+		})
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	out, err := AppendFor(nil, congested(t, 0, hopByHop(t, trace(1, 4, 2))), Config{Source: loopback})
+	require.NoError(t, err)
+	for n := range out {
+		var p rocev2.Packet
+		require.ErrorIs(t, p.DecodeIP(out[:n:n]), wireerr.Truncated)
+	}
+}

@@ -1,0 +1,142 @@
+package fastcnp
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Notification is a Fast CNP (FAST section 4):
+//
+//	IPv6 | Destination Options with option 1 or 2 | UDP | BTH, OpCode 0x81 |
+//	16 reserved octets | ICRC
+//
+// Source is the loopback address of the switch, Destination the source address
+// of the congested packet. CNP.DestQP is the DestQP of the congested packet,
+// not the sender's own queue pair.
+type Notification struct {
+	Source      netip.Addr
+	Destination netip.Addr
+	CNP         cnp.CNP
+	Option      Option
+	OptionType  ipv6opt.Type // as sent; AppendPacket takes 0 for DefaultType
+	Offset      int          // of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
+}
+
+var (
+	ErrNotFastCNP = wireerr.New("fastcnp: a CNP without a Fast CNP option")
+	ErrSecond     = wireerr.New("fastcnp: more than one Fast CNP option", wireerr.Malformed)
+	ErrOverrun    = wireerr.New("fastcnp: an option behind the Fast CNP option runs beyond its header", wireerr.Malformed)
+)
+
+// FromPacket returns the Fast CNP in a decoded packet, whose options have
+// DefaultType. See [CodePoints.FromPacket].
+func FromPacket(p *rocev2.Packet) (Notification, error) { return CodePoints{}.FromPacket(p) }
+
+// FromPacket returns the Fast CNP in a decoded packet; its trace aliases the
+// packet. It returns cnp.ErrNotCNP or cnp.ErrPPFC for packets that are no CNP,
+// in which the option types mean nothing, and ErrNotFastCNP for a CNP without
+// the option. Every other error is that of a broken Fast CNP.
+//
+// The option may stand anywhere in a Destination Options header. A second Fast
+// CNP option and an option behind it that overruns the header are errors.
+func (c CodePoints) FromPacket(p *rocev2.Packet) (Notification, error) {
+	var n Notification
+	var err error
+	if n.CNP, err = cnp.FromPacket(p); err != nil && err != cnp.ErrLength {
+		return Notification{}, err
+	}
+	// A broken Fast CNP is told from a broken CNP by its option.
+	if found := n.findOption(p, c.orDefault()); found != nil {
+		return Notification{}, found
+	}
+	if err != nil {
+		return Notification{}, err
+	}
+	n.Source, n.Destination = p.Src, p.Dst
+	return n, nil
+}
+
+// findOption looks through the Destination Options of the innermost IPv6
+// header.
+func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
+	at := 40
+	for typ, octets := range p.Extensions() {
+		if typ == ipv6opt.DestinationOptions {
+			if err := n.findIn(octets, at, c); err != nil {
+				return err
+			}
+		}
+		at += len(octets)
+	}
+	if n.Option.Number == 0 {
+		return ErrNotFastCNP
+	}
+	return nil
+}
+
+// findIn looks through one Destination Options header.
+func (n *Notification) findIn(header []byte, at int, c CodePoints) error {
+	var h ipv6opt.Header
+	if _, err := h.Decode(header); err != nil {
+		return err
+	}
+	for o, err := range h.All() {
+		switch {
+		case err != nil && n.Option.Number != 0:
+			return ErrOverrun
+		case err != nil: // broken before any option of ours: nothing to recognise
+			return nil
+		case o.Type != c.Option1 && o.Type != c.Option2:
+			continue
+		case n.Option.Number != 0:
+			return ErrSecond
+		}
+		switch {
+		case c.Option1 == c.Option2:
+			err = n.Option.Decode(o.Data)
+		case o.Type == c.Option1:
+			err = n.Option.decodeAs(1, o.Data)
+		default:
+			err = n.Option.decodeAs(2, o.Data)
+		}
+		if err != nil {
+			return err
+		}
+		n.OptionType, n.Offset = o.Type, at+int(o.Offset)
+	}
+	return nil
+}
+
+// Origin says who sent a Fast CNP.
+type Origin uint8
+
+// A Fast CNP comes from the receiver of the congested packet or from a switch
+// on the way (FAST section 4).
+const (
+	Network Origin = iota
+	Receiver
+)
+
+// String returns "network" or "receiver".
+func (o Origin) String() string {
+	if o == Receiver {
+		return "receiver"
+	}
+	return "network"
+}
+
+// Origin compares the source address with the original destination: where they
+// are the same, the receiver sent the Fast CNP (FAST section 4).
+func (n *Notification) Origin() Origin {
+	if n.Source == n.Option.OriginalDestination {
+		return Receiver
+	}
+	return Network
+}
+
+// FromNetwork says whether a switch on the way sent the Fast CNP.
+func (n *Notification) FromNetwork() bool { return n.Origin() == Network }

@@ -1,0 +1,67 @@
+package fastcnp
+
+import (
+	"encoding/binary"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// ICMPv6 Parameter Problem (RFC 4443 section 3.4).
+const (
+	icmpParameterProblem   = 4
+	icmpUnrecognisedOption = 2
+	icmpHeader             = 8
+)
+
+var (
+	ErrICMPTruncated = wireerr.New("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
+	ErrNotProblem    = wireerr.New("fastcnp: not an ICMPv6 Parameter Problem (type 4) with code 2, unrecognized IPv6 option")
+	ErrPointer       = wireerr.New("fastcnp: the ICMPv6 Parameter Problem does not point at a Fast CNP option type")
+)
+
+// FromICMP is [CodePoints.FromICMP] for options of DefaultType.
+func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) }
+
+// FromICMP recognises the answer of a host that does not know the Fast CNP
+// option: an ICMPv6 Parameter Problem, code 2, that points at the type of the
+// option (RFC 8200 section 4.2, RFC 4443 section 3.4). It returns the Fast CNP
+// that the message quotes, as far as it does: the sender that is not capable is
+// its Destination, the flow Option.OriginalDestination and CNP.DestQP.
+//
+// b begins with the ICMPv6 type and ends where the message ends. Its checksum
+// is not verified. Other ICMPv6 messages are ErrNotProblem, a problem with
+// another octet is ErrPointer; quoted packets that are no Fast CNP give the
+// errors of rocev2 and of [CodePoints.FromPacket]. The trace aliases b.
+//
+// Anybody can send such a message; that its source is the Destination of a Fast
+// CNP that was sent is the caller's to check.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Type = 4    |   Code = 2    |          Checksum             |
+//	|                            Pointer                            |
+//	~    As much of the invoking packet as possible, 1280 in all    ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+func (c CodePoints) FromICMP(b []byte) (Notification, error) {
+	if len(b) < icmpHeader {
+		return Notification{}, ErrICMPTruncated
+	}
+	if b[0] != icmpParameterProblem || b[1] != icmpUnrecognisedOption {
+		return Notification{}, ErrNotProblem
+	}
+	pointer := binary.BigEndian.Uint32(b[4:])
+	var p rocev2.Packet
+	if err := p.Decode(b[icmpHeader:], rocev2.Options{IP: true, Cut: true}); err != nil {
+		return Notification{}, err
+	}
+	n, err := c.FromPacket(&p)
+	if err != nil {
+		return Notification{}, err
+	}
+	if uint32(len(p.Outer)+n.Offset) != pointer {
+		return Notification{}, ErrPointer
+	}
+	return n, nil
+}

@@ -1,0 +1,41 @@
+package fastcnp
+
+import (
+	"errors"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/ipv6opt"
+)
+
+// Deviations of a Fast CNP from the draft, besides those of package cnp.
+var (
+	ErrAct       = wireerr.New("fastcnp: the act bits of the option type are not 10", wireerr.Malformed)
+	ErrChg       = wireerr.New("fastcnp: the chg bit of the option type is set", wireerr.Malformed)
+	ErrReserved  = wireerr.New("fastcnp: the reserved octet of option 2 is not 0", wireerr.Malformed)
+	ErrAlignment = wireerr.New("fastcnp: option is not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
+)
+
+// Validate returns nil for a Fast CNP as the draft has it, otherwise an error
+// that names every deviation, those of [cnp.CNP.Validate] among them;
+// errors.Is finds each. The alignment (D3) is checked where Offset is set, as
+// it is after decoding.
+func (n *Notification) Validate() error {
+	typ := n.OptionType
+	if typ == 0 {
+		typ = DefaultType
+	}
+	found := []error{n.CNP.Validate()}
+	if typ.Action() != ipv6opt.DiscardICMP {
+		found = append(found, ErrAct)
+	}
+	if typ.MayChange() {
+		found = append(found, ErrChg)
+	}
+	if n.Option.Number == 2 && n.Option.Reserved != 0 {
+		found = append(found, ErrReserved)
+	}
+	if n.Offset != 0 && (n.Option.Number == 1 && n.Offset%4 != 2 || n.Option.Number == 2 && n.Offset%4 != 0) {
+		found = append(found, ErrAlignment)
+	}
+	return errors.Join(found...)
+}
