@@ -2,8 +2,10 @@ module github.com/rocecn/rocecn
 
 go 1.25.0
 
+require github.com/stretchr/testify v1.12.1
+
 require (
 	github.com/google/gopacket v1.1.19 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.58.0 // indirect
 )
