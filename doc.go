@@ -1,2 +1,48 @@
-// Package rocecn is the map of a library for RoCEv2 congestion signalling.
+// Package rocecn is the map of a library for RoCEv2 congestion signalling; the
+// work is done by the packages below it, and this one holds the roots of their
+// errors.
+//
+// # What is on the wire
+//
+//	            Ethernet, VLAN tags                  rocev2
+//	            [outer IP headers]                   rocev2
+//	            IPv4, IPv6                           rocev2
+//	            options headers                      ipv6opt
+//	              IOAM option                        ioam
+//	              Fast CNP option                    fastcnp
+//	            UDP                                  rocev2
+//	    ┌───────────────┼──────────────┐
+//	port 4791       FCN port       proxy port
+//	   BTH            fcn           proxymsg         bth
+//	extended headers                                 bth
+//	payload, CNP, PPFC                               cnp, ppfc
+//	  ICRC                                           icrc
+//
+// # Which package for which job
+//
+//   - rocev2: from an Ethernet frame or an IP packet to BTH, extended headers,
+//     payload and ICRC, and back. Most programs begin here.
+//   - message: what kind of message a packet is, all kinds in one call.
+//   - fastcnp: the CNP that a switch sends straight to the sender.
+//   - cnp: the CNP that a receiver sends.
+//   - ppfc: the notification that says stop, resume, alarm or hold.
+//   - fcn: the message to the ingress PE of a wide area network.
+//   - proxymsg: the message to a proxy that translates it.
+//   - icrc: the invariant CRC, alone.
+//   - bth: the Base Transport Header and the extended headers, alone.
+//   - ipv6opt and ioam: IPv6 options headers and In Situ OAM, alone.
+//   - rocelayers: all of it as gopacket layers; the only package that imports
+//     gopacket.
+//
+// # How they are used
+//
+// Decode sets a receiver that can be used again and again; AppendBinary, and
+// AppendPacket and AppendFor for whole packets, append to a slice. None of
+// them allocates, neither where it succeeds nor where it fails, and no input
+// makes them panic. On error a receiver of Decode is as it was before.
+// Types with variable parts alias their input, and say so.
+//
+// Reserved bits are fields: what was decoded is encoded to the same octets.
+// Decoding is lenient where the specifications say "ignored on receipt";
+// Validate is strict.
 package rocecn
