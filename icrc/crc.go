@@ -33,44 +33,81 @@ func newTables() *tables {
 // between 64 octets of zero: loads at any shift against the octets stay inside.
 type mask [3 * 64]byte
 
+// prefixedIPv6 is the register after them and after the first word of every
+// IPv6 packet, of which only the version is not masked.
+const prefixedIPv6 = 0xF926E1D1
+
+// plainTables returns the register after the octets that the ICRC of a packet
+// without options and extension headers covers. It could be updateTables with
+// a mask, but masks that are constants take a third off a CNP.
+func plainTables(b []byte) uint32 {
+	t, r := slicing, uint32(0)
+	if b[0]>>4 == 6 {
+		h := (*[ipv6Len + fixedLen]byte)(b)
+		r = t.half(prefixedIPv6 ^ (le.Uint64(h[4:]) | 0xFF000000))
+		r = t.step(r, le.Uint64(h[12:]), le.Uint64(h[20:]))
+		r = t.step(r, le.Uint64(h[28:]), le.Uint64(h[36:]))
+		r = t.step(r, le.Uint64(h[44:])|0xFFFF0000, le.Uint64(h[52:])|0xFF)
+		b = b[len(h):]
+	} else {
+		h := (*[ipv4Len + fixedLen]byte)(b)
+		r = t.half(prefixed ^ (le.Uint64(h[:]) | 0xFF00))
+		r = t.step(r, le.Uint64(h[8:])|0xFFFF00FF, le.Uint64(h[16:]))
+		r = t.step(r, le.Uint64(h[24:])|0xFFFF0000, le.Uint64(h[32:])|0xFF)
+		b = b[len(h):]
+	}
+	if len(b) == 16 && le.Uint64(b)|le.Uint64(b[8:]) == 0 { // the rest of a CNP
+		return t[12][r>>24] ^ t[13][uint8(r>>16)] ^ t[14][uint8(r>>8)] ^ t[15][uint8(r)]
+	}
+	return updateTables(r, b, &maskNone)
+}
+
 // updateTables returns the register r after b, masked: by the tables up to
 // 128 octets, beyond that the front by the tables and the rest, a multiple of
 // 16 that hash/crc32 is fast with, by it.
 func updateTables(r uint32, b []byte, m *mask) uint32 {
-	r, i := slicing.update(r, b, m)
-	if i < len(b) {
-		r = ^crc32.Update(^r, crc32.IEEETable, b[i:])
+	r, b = slicing.update(r, b, m)
+	if len(b) > 0 {
+		r = ^crc32.Update(^r, crc32.IEEETable, b)
 	}
 	return r
 }
 
-// update returns the register r after b[:i], masked: all of b if that is
-// below 128 octets, otherwise the first 64 to 79.
-func (t *tables) update(r uint32, b []byte, m *mask) (_ uint32, i int) {
-	for ; (len(b)-i)&3 != 0; i++ {
-		r = r>>8 ^ t[0][uint8(r)^(b[i]|m[64+i])]
+// update takes b, masked, into the register r: all of it if that is below 128
+// octets, otherwise the first 64 to 79. It returns the rest.
+func (t *tables) update(r uint32, b []byte, with *mask) (_ uint32, rest []byte) {
+	m := with[64:]
+	for ; len(b)&3 != 0; b, m = b[1:], m[1:] {
+		r = r>>8 ^ t[0][uint8(r)^(b[0]|m[0])]
 	}
-	if (len(b)-i)&4 != 0 {
-		r ^= le.Uint32(b[i:]) | le.Uint32(m[64+i:])
-		r = t[3][uint8(r)] ^ t[2][uint8(r>>8)] ^ t[1][uint8(r>>16)] ^ t[0][r>>24]
-		i += 4
+	if len(b)&4 != 0 {
+		r ^= le.Uint32(b) | le.Uint32(m)
+		r = t[0][r>>24] ^ t[1][uint8(r>>16)] ^ t[2][uint8(r>>8)] ^ t[3][uint8(r)]
+		b, m = b[4:], m[4:]
 	}
-	if (len(b)-i)&8 != 0 {
-		r = t.step(0, 0, (le.Uint64(b[i:])|le.Uint64(m[64+i:]))^uint64(r))
-		i += 8
+	if len(b)&8 != 0 {
+		r = t.half(uint64(r) ^ (le.Uint64(b) | le.Uint64(m)))
+		b, m = b[8:], m[8:]
 	}
-	for ; i < len(b) && (i < 64 || len(b)-i < 64); i += 16 {
-		r = t.step(r, le.Uint64(b[i:])|le.Uint64(m[64+i:]), le.Uint64(b[i+8:])|le.Uint64(m[72+i:]))
+	for len(b) >= 16 && len(m) >= 16 && (len(m) > 64 || len(b) < 64) {
+		r = t.step(r, le.Uint64(b)|le.Uint64(m), le.Uint64(b[8:])|le.Uint64(m[8:]))
+		b, m = b[16:], m[16:]
 	}
-	return r, i
+	return r, b
 }
 
 // step returns the register r after the 16 octets v and w. What depends on r
 // comes last: the other look-ups need not wait for the step before.
 func (t *tables) step(r uint32, v, w uint64) uint32 {
 	s := t[0][w>>56] ^ t[1][uint8(w>>48)] ^ t[2][uint8(w>>40)] ^ t[3][uint8(w>>32)] ^
-		t[4][uint8(w>>24)] ^ t[5][uint8(w>>16)] ^ t[6][uint8(w>>8)] ^ t[7][uint8(w)]
-	s ^= t[8][v>>56] ^ t[9][uint8(v>>48)] ^ t[10][uint8(v>>40)] ^ t[11][uint8(v>>32)]
+		t[4][uint8(w>>24)] ^ t[5][uint8(w>>16)] ^ t[6][uint8(w>>8)] ^ t[7][uint8(w)] ^
+		t[8][v>>56] ^ t[9][uint8(v>>48)] ^ t[10][uint8(v>>40)] ^ t[11][uint8(v>>32)]
 	r ^= uint32(v)
 	return s ^ t[12][r>>24] ^ t[13][uint8(r>>16)] ^ t[14][uint8(r>>8)] ^ t[15][uint8(r)]
+}
+
+// half returns the register after 8 octets to which it was added.
+func (t *tables) half(v uint64) uint32 {
+	return t[0][v>>56] ^ t[1][uint8(v>>48)] ^ t[2][uint8(v>>40)] ^ t[3][uint8(v>>32)] ^
+		t[4][uint8(v>>24)] ^ t[5][uint8(v>>16)] ^ t[6][uint8(v>>8)] ^ t[7][uint8(v)]
 }

@@ -53,16 +53,19 @@ TEXT ·updateWide(SB), NOSPLIT, $0-44
 	MOVQ m+32(FP), DI
 
 	// Octets of zero in front of b, and a register of 0, change nothing: CX of
-	// them make the length a multiple of 64. The expansion reads only the first
-	// 64-CX octets of b, which are there. r is added to the first four.
+	// them make the length a multiple of 64. r is added to the first four of b.
 	MOVL       BX, CX
 	NEGL       CX
 	ANDL       $63, CX
 	MOVQ       $-1, AX
-	SHLQ       CX, AX
+	MOVQ       $-1, DX
+	SHRQ       CX, AX
+	SHLQ       CX, DX
 	KMOVQ      AX, K1
-	VPEXPANDB.Z (SI), K1, Z1
-	VPEXPANDB.Z Z2, K1, Z2
+	KMOVQ      DX, K2
+	VMOVDQU8.Z (SI), K1, Z1          // the first 64-CX octets of b, and no more
+	VPEXPANDB.Z Z1, K2, Z1           // CX octets on
+	VPEXPANDB.Z Z2, K2, Z2
 	SUBQ       CX, SI
 	SUBQ       CX, DI
 	VPTERNLOGQ $0x36, 64(DI), Z2, Z1 // (Z1 OR mask) XOR Z2

@@ -1,40 +1,29 @@
 package icrc
 
-// The masks of the IP header, of UDP and BTH, and of the two without options
-// or extension headers between.
+// The masks of the IP header and of what stands behind it.
 var (
 	maskIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF}
 	maskIPv6 = mask{64: 0x0F, 64 + 1: 0xFF, 64 + 2: 0xFF, 64 + 3: 0xFF, 64 + 7: 0xFF}
-	maskUDP  = mask{64 + 6: 0xFF, 64 + 7: 0xFF, 64 + 12: 0xFF}
-
-	maskIPv4UDP = maskIPv4.with(&maskUDP, ipv4Len)
-	maskIPv6UDP = maskIPv6.with(&maskUDP, ipv6Len)
+	maskUDP  = mask{64 + 6: 0xFF, 64 + 7: 0xFF, 64 + 12: 0xFF} // with the BTH
+	maskNone mask
 )
-
-// with returns m with another mask put behind its first n octets.
-func (m mask) with(behind *mask, n int) mask {
-	copy(m[64+n:], behind[64:128])
-	return m
-}
 
 // sum returns the ICRC of the packet that p describes.
 func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
-	if p.ext == p.udp && c <= Skipped {
-		m := &maskIPv6UDP
-		if p.ext == ipv4Len {
-			m = &maskIPv4UDP
-		}
-		return ^update(prefixed, ip[:p.end], m), nil
+	if c > Skipped {
+		return 0, ErrCoverage
+	}
+	if p.ext == p.udp {
+		return ^plain(ip[:p.end]), nil
 	}
 	m := &maskIPv6
 	if p.ext == ipv4Len {
 		m = &maskIPv4
 	}
 	var r uint32
-	switch c {
-	case AsSent:
+	if c == AsSent {
 		r = update(prefixed, ip[:p.udp], m)
-	case Without, Skipped:
+	} else {
 		var head [ipv6Len]byte
 		copy(head[:], ip[:p.ext])
 		if c == Without {
@@ -42,10 +31,8 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 				return 0, err
 			}
 		}
-		// The tables, because what hash/crc32 gets moves to the heap.
+		// Not by update: what it may hand to hash/crc32 moves to the heap.
 		r, _ = slicing.update(prefixed, head[:p.ext], m)
-	default:
-		return 0, ErrCoverage
 	}
 	return ^update(r, ip[p.udp:p.end], &maskUDP), nil
 }

@@ -2,5 +2,6 @@
 
 package icrc
 
-// update returns the CRC register r after b, masked.
+func plain(b []byte) uint32 { return plainTables(b) }
+
 func update(r uint32, b []byte, m *mask) uint32 { return updateTables(r, b, m) }

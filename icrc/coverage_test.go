@@ -1,0 +1,163 @@
+package icrc_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// A CNP from the UDP header up to the ICRC.
+const cnp = `c00112b700280000 8100ffff400000d200000000 00000000000000000000000000000000`
+
+const (
+	src6 = `20010db8000100000000000000000001`
+	dst6 = `20010db8000200000000000000000002`
+	src4 = `c0000201`
+	dst4 = `c0000202`
+)
+
+// D1, every header written out: what is sent, and what takes its place in the
+// other two coverages, from which options and extension headers are left out.
+var coverages = []struct{ name, header, ext, without, skipped string }{
+	{
+		name:    "IPv6 Hop-by-Hop",
+		header:  `6cabcdef 0030 00 40` + src6 + dst6,
+		ext:     `11 00 010400000000`,
+		without: `6cabcdef 0028 11 40` + src6 + dst6,
+		skipped: `6cabcdef 0030 00 40` + src6 + dst6,
+	},
+	{
+		name:    "IPv6 Destination Options, a Fast CNP's",
+		header:  `60000000 0040 3c 40` + src6 + dst6,
+		ext:     `11 02 9e10 20010db800040000000000000000000e 01020000`,
+		without: `60000000 0028 11 40` + src6 + dst6,
+		skipped: `60000000 0040 3c 40` + src6 + dst6,
+	},
+	{
+		name:    "IPv6 Routing type 4, Segments Left 1",
+		header:  `60000000 0050 2b 40` + src6 + dst6,
+		ext:     `11 04 04 01 01000000 20010db8005500000000000000000001` + dst6,
+		without: `60000000 0028 11 40` + src6 + `20010db8005500000000000000000001`,
+		skipped: `60000000 0050 2b 40` + src6 + dst6,
+	},
+	{
+		name:    "IPv6 Routing type 4, Segments Left 0",
+		header:  `60000000 0040 2b 40` + src6 + dst6,
+		ext:     `11 02 04 00 00000000 20010db8005500000000000000000001`,
+		without: `60000000 0028 11 40` + src6 + dst6,
+		skipped: `60000000 0040 2b 40` + src6 + dst6,
+	},
+	{
+		name:    "IPv6 Routing of another type",
+		header:  `60000000 0040 2b 40` + src6 + dst6,
+		ext:     `11 02 02 01 00000000 20010db8005500000000000000000001`,
+		without: `60000000 0028 11 40` + src6 + dst6,
+		skipped: `60000000 0040 2b 40` + src6 + dst6,
+	},
+	{
+		name:   "IPv6 Hop-by-Hop with IOAM, Routing, Destination Options",
+		header: `60012345 0068 00 3f` + src6 + dst6,
+		ext: `2b 03 0100 3114 0000 007b 1803 800000 00 000000000000000000000000 0104 0000` +
+			`3c 02 04 02 01000000 20010db8005500000000000000000001` +
+			`11 00 010400000000`,
+		without: `60012345 0028 11 3f` + src6 + `20010db8005500000000000000000001`,
+		skipped: `60012345 0068 00 3f` + src6 + dst6,
+	},
+	{
+		name:   "IPv6 two Routing headers: the last one's destination",
+		header: `60000000 0058 2b 40` + src6 + dst6,
+		ext: `2b 02 04 01 00000000 20010db8005500000000000000000001` +
+			`11 02 04 01 00000000 20010db8005600000000000000000001`,
+		without: `60000000 0028 11 40` + src6 + `20010db8005600000000000000000001`,
+		skipped: `60000000 0058 2b 40` + src6 + dst6,
+	},
+	{
+		name:    "IPv4 Router Alert",
+		header:  `46c2 0040 718c 4000 40 11 9161` + src4 + dst4,
+		ext:     `94040000`,
+		without: `45c2 003c 718c 4000 40 11 9161` + src4 + dst4,
+		skipped: `46c2 0040 718c 4000 40 11 9161` + src4 + dst4,
+	},
+	{
+		name:    "IPv4 40 octets of options",
+		header:  `4f00 0064 0000 4000 ff 11 0000` + src4 + dst4,
+		ext:     `072704` + strings.Repeat(`00`, 37),
+		without: `4500 003c 0000 4000 ff 11 0000` + src4 + dst4,
+		skipped: `4f00 0064 0000 4000 ff 11 0000` + src4 + dst4,
+	},
+}
+
+func TestCoverages(t *testing.T) {
+	eachWay(t, func() {
+		udp := wiretest.Hex(t, cnp)
+		for _, v := range coverages {
+			header, ext := wiretest.Hex(t, v.header), wiretest.Hex(t, v.ext)
+			sent := bytes.Join([][]byte{header, ext, udp, {0xA5, 0xA5, 0xA5, 0xA5}}, nil)
+			for c, want := range map[icrc.Coverage]uint32{
+				icrc.AsSent:  reference(masked(header, ext, udp)),
+				icrc.Without: reference(masked(wiretest.Hex(t, v.without), nil, udp)),
+				icrc.Skipped: reference(masked(wiretest.Hex(t, v.skipped), nil, udp)),
+			} {
+				got, err := icrc.Sum(sent, c)
+				require.NoError(t, err, "%s, %v", v.name, c)
+				require.Equal(t, want, got, "%s, %v", v.name, c)
+
+				ip := bytes.Clone(sent)
+				require.NoError(t, icrc.Put(ip, c))
+				octets := []byte{byte(want), byte(want >> 8), byte(want >> 16), byte(want >> 24)}
+				require.Equal(t, append(bytes.Clone(sent[:len(sent)-4]), octets...), ip, "%s, %v: Put", v.name, c)
+				matched, err := icrc.Verify(ip)
+				require.NoError(t, err, "%s, %v", v.name, c)
+				require.Equal(t, c, matched, v.name)
+			}
+			_, err := icrc.Verify(sent)
+			require.ErrorIs(t, err, icrc.ErrMismatch, v.name)
+		}
+	})
+}
+
+// Without options and extension headers the three are one.
+func TestCoveragesAreOne(t *testing.T) {
+	for _, version := range []int{4, 6} {
+		ip := plain(version, 100)
+		want, err := icrc.Sum(ip, icrc.AsSent)
+		require.NoError(t, err)
+		for _, c := range []icrc.Coverage{icrc.Without, icrc.Skipped} {
+			got, err := icrc.Sum(ip, c)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		require.NoError(t, icrc.Put(ip, icrc.Skipped))
+		c, err := icrc.Verify(ip)
+		require.NoError(t, err)
+		require.Equal(t, icrc.AsSent, c)
+	}
+}
+
+// A type 4 Routing header that says that there are segments and has none: the
+// packet without it is not known, the other coverages are.
+func TestNoSegmentList(t *testing.T) {
+	ip := wiretest.Hex(t, `60000000 0034 2b 40`+src6+dst6+`11 00 04 01 00000000`+cnp+`00000000`)
+	_, err := icrc.Sum(ip, icrc.Without)
+	require.ErrorIs(t, err, icrc.ErrSegmentList)
+	require.ErrorIs(t, icrc.Put(ip, icrc.Without), icrc.ErrSegmentList)
+	for _, c := range []icrc.Coverage{icrc.AsSent, icrc.Skipped} {
+		require.NoError(t, icrc.Put(ip, c))
+		matched, err := icrc.Verify(ip)
+		require.NoError(t, err)
+		require.Equal(t, c, matched)
+	}
+}
+
+func TestCoverageString(t *testing.T) {
+	for c, want := range map[icrc.Coverage]string{
+		icrc.AsSent: "as-sent", icrc.Without: "without", icrc.Skipped: "skipped", 3: "unknown coverage",
+	} {
+		require.Equal(t, want, c.String())
+	}
+}

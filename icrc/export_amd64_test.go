@@ -1,0 +1,4 @@
+package icrc
+
+// Wide says whether updateWide is in use.
+var Wide = &wide

@@ -1,0 +1,64 @@
+package icrc_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/icrc"
+)
+
+// On any octets Sum, Put and Verify agree with the bit-serial reference.
+func FuzzSum(f *testing.F) {
+	for _, p := range packets(f) {
+		f.Add(p.ip)
+	}
+	f.Fuzz(func(t *testing.T, ip []byte) {
+		before := bytes.Clone(ip)
+		sums := referenceSums(ip)
+		eachWay(t, func() {
+			for c := icrc.AsSent; c <= icrc.Skipped; c++ {
+				want, ok := sums[c]
+				got, err := icrc.Sum(ip, c)
+				require.Equal(t, ok, err == nil, "%v: %v", c, err)
+				require.Equal(t, want, got, c)
+
+				put := bytes.Clone(ip)
+				require.Equal(t, err, icrc.Put(put, c))
+				if !ok {
+					require.Equal(t, ip, put)
+					continue
+				}
+				matched, err := icrc.Verify(put)
+				require.NoError(t, err)
+				require.Equal(t, want, sums[matched])
+				require.LessOrEqual(t, matched, c)
+			}
+			matched, err := icrc.Verify(ip)
+			require.Equal(t, sums == nil, err != nil && err != icrc.ErrMismatch)
+			if err == nil {
+				require.Contains(t, sums, matched)
+			}
+			require.Equal(t, before, ip)
+		})
+	})
+}
+
+// A Delta gives what Sum gives for the changed packet.
+func FuzzDelta(f *testing.F) {
+	f.Add(uint16(16), uint16(20), uint32(0x00000118))
+	f.Add(uint16(1024), uint16(0), uint32(0xFFFFFFFF))
+	f.Fuzz(func(t *testing.T, payload, behind uint16, diff uint32) {
+		payload %= 5000
+		behind %= payload + 1
+		ip := plain(6, 60+4+int(payload))
+		at := ip[len(ip)-4-int(behind)-4:]
+		before, err := icrc.Sum(ip, icrc.AsSent)
+		require.NoError(t, err)
+		be.PutUint32(at, be.Uint32(at)^diff)
+		after, err := icrc.Sum(ip, icrc.AsSent)
+		require.NoError(t, err)
+		require.Equal(t, after, before^icrc.NewDelta(behind).Of(diff))
+	})
+}

@@ -1,0 +1,40 @@
+package icrc_test
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/icrc"
+)
+
+// No octet before or behind the packet is touched: it stands at either end of
+// a page between two that cannot be read.
+func TestReadsNothingElse(t *testing.T) {
+	page := syscall.Getpagesize()
+	b, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer syscall.Munmap(b)
+	require.NoError(t, syscall.Mprotect(b[:page], syscall.PROT_NONE))
+	require.NoError(t, syscall.Mprotect(b[2*page:], syscall.PROT_NONE))
+	b = b[page : 2*page : 2*page]
+	eachWay(t, func() {
+		all := packets(t)
+		for n := 60; n < 400; n++ {
+			all = append(all, packet{ip: plain(6, n)})
+		}
+		for _, p := range all {
+			sums := referenceSums(p.ip)
+			front, back := b[:copy(b, p.ip)], b[page-len(p.ip):]
+			for _, ip := range [][]byte{front, back} {
+				copy(ip, p.ip)
+				for c, want := range sums {
+					got, err := icrc.Sum(ip, c)
+					require.NoError(t, err)
+					require.Equal(t, want, got)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package icrc_test
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/rocecn/rocecn/icrc"
+)
+
+var be = binary.BigEndian
+
+// reference is the ICRC as the annex has it, one bit at a time: the shift
+// register of CRC-32 over eight octets of ones and then b, each octet's least
+// significant bit first, complemented, and read the other way round.
+func reference(b []byte) uint32 {
+	const polynomial = 0x04C11DB7
+	register := ^uint32(0)
+	feed := func(octet byte) {
+		for bit := range 8 {
+			out := register>>31 ^ uint32(octet>>bit&1)
+			register = register<<1 ^ polynomial*out
+		}
+	}
+	for range 8 {
+		feed(0xFF)
+	}
+	for _, octet := range b {
+		feed(octet)
+	}
+	return bits.Reverse32(^register)
+}
+
+// masked returns an IP header, what follows it, and UDP up to the ICRC as the
+// ICRC sees them.
+func masked(header, ext, udp []byte) []byte {
+	b := append([]byte(nil), header...)
+	if header[0]>>4 == 4 {
+		b[1], b[8], b[10], b[11] = 0xFF, 0xFF, 0xFF, 0xFF
+	} else {
+		b[0] |= 0x0F
+		b[1], b[2], b[3], b[7] = 0xFF, 0xFF, 0xFF, 0xFF
+	}
+	b = append(b, ext...)
+	at := len(b)
+	b = append(b, udp...)
+	b[at+6], b[at+7], b[at+12] = 0xFF, 0xFF, 0xFF
+	return b
+}
+
+// referenceSums walks ip with no care for speed and returns its ICRC in
+// every coverage that has one, nil when it is no packet with an ICRC.
+func referenceSums(ip []byte) map[icrc.Coverage]uint32 {
+	if len(ip) < 20 {
+		return nil
+	}
+	var header, without []byte
+	var udp, end int
+	noWithout := false
+	switch ip[0] >> 4 {
+	case 4:
+		udp, end = int(ip[0]&15)*4, int(be.Uint16(ip[2:]))
+		if udp < 20 || udp > len(ip) || ip[9] != 17 || be.Uint16(ip[6:])&0x3FFF != 0 {
+			return nil
+		}
+		header = ip[:20]
+		without = append(without, header...)
+		without[0] = 0x45
+		be.PutUint16(without[2:], uint16(end-(udp-20)))
+	case 6:
+		if len(ip) < 40 {
+			return nil
+		}
+		udp, end = 40, 40+int(be.Uint16(ip[4:]))
+		header = ip[:40]
+		without = append(without, header...)
+		for next := ip[6]; next != 17; {
+			if next != 0 && next != 43 && next != 60 || udp+8 > min(len(ip), end) {
+				return nil
+			}
+			length := 8 + 8*int(ip[udp+1])
+			if udp+length > min(len(ip), end) {
+				return nil
+			}
+			if next == 43 && ip[udp+2] == 4 && ip[udp+3] > 0 {
+				if length < 24 {
+					noWithout = true
+				} else {
+					copy(without[24:], ip[udp+8:udp+24])
+				}
+			}
+			next = ip[udp]
+			udp += length
+		}
+		without[6] = 17
+		be.PutUint16(without[4:], uint16(end-udp))
+	default:
+		return nil
+	}
+	if udp+8 > min(len(ip), end) {
+		return nil
+	}
+	length := int(be.Uint16(ip[udp+4:]))
+	if length < 24 || udp+length > min(len(ip), end) {
+		return nil
+	}
+	ext, data := ip[len(header):udp], ip[udp:udp+length-4]
+	sums := map[icrc.Coverage]uint32{
+		icrc.AsSent:  reference(masked(header, ext, data)),
+		icrc.Skipped: reference(masked(header, nil, data)),
+	}
+	if !noWithout {
+		sums[icrc.Without] = reference(masked(without, nil, data))
+	}
+	return sums
+}
