@@ -11,23 +11,16 @@ import "iter"
 func Extensions(b []byte, o Options) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		at, version, err := linkEnd(b, &o)
+		limit := len(b)
 		for depth := 0; err == nil && depth <= maxDepth; depth++ {
-			var ip ipHeader
-			if ip, err = readIP(b, at, version); err != nil {
+			var p place
+			var next uint8
+			next, err = p.header(b, at, limit, version)
+			if version == 6 && !yieldChain(yield, p.next, b[p.ext:p.udp]) {
 				return
 			}
-			b = b[:min(ip.end, len(b))]
-			at += ip.len
-			if version == 6 {
-				for isExtension(ip.next) {
-					n := extensionLen(b, at)
-					if n == 0 || !yield(ip.next, b[at:at+n:at+n]) {
-						return
-					}
-					ip.next, at = b[at], at+n
-				}
-			}
-			switch ip.next {
+			at, limit = p.udp, p.end
+			switch next {
 			case protoIPv4:
 				version = 4
 			case protoIPv6:
@@ -47,13 +40,19 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 		if !d.Src.Is6() {
 			return
 		}
-		next := d.NextHeader
-		for at := 0; at < len(d.Ext); {
-			n := extensionLen(d.Ext, at)
-			if n == 0 || !yield(next, d.Ext[at:at+n:at+n]) {
-				return
-			}
-			next, at = d.Ext[at], at+n
-		}
+		yieldChain(yield, d.NextHeader, d.Ext)
 	}
+}
+
+// yieldChain yields the extension headers in ext, of which the first is of
+// type next. It says whether to go on.
+func yieldChain(yield func(uint8, []byte) bool, next uint8, ext []byte) bool {
+	for len(ext) > 0 {
+		n := extensionLen(ext, 0)
+		if n == 0 || !yield(next, ext[:n:n]) {
+			return false
+		}
+		next, ext = ext[0], ext[n:]
+	}
+	return true
 }

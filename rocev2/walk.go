@@ -34,9 +34,10 @@ type place struct {
 	outer int   // the outermost IP header
 	ip    int   // the innermost IP header
 	ext   int   // its options or extension headers
-	udp   int   // the UDP header
+	udp   int   // the UDP header, or whatever follows the IP headers
 	end   int   // the end of the innermost IP packet, by its own length field
 	next  uint8 // its Protocol or Next Header field
+	lied  bool  // an IP length field runs beyond the octets there
 }
 
 // find walks b to the UDP header. The end of every IP packet is the one that
@@ -52,34 +53,15 @@ func (p *place) find(b []byte, o *Options) error {
 	if o.Cut {
 		limit = math.MaxInt
 	}
-	lied := false
 	for depth := 0; ; depth++ {
-		p.ip = at
-		ip, err := readIP(b[:min(limit, len(b))], at, version)
+		next, err := p.header(b, at, limit, version)
 		if err != nil {
 			return err
 		}
-		if lied = lied || ip.end > limit; ip.end > limit {
-			ip.end = limit
-		}
-		p.next, p.end, limit = ip.next, ip.end, ip.end
-		there := b[:min(limit, len(b))]
-		p.ext = at + ip.fixed
-		at += ip.len
-		next := ip.next
-		if version == 6 {
-			for isExtension(next) {
-				n := extensionLen(there, at)
-				if n == 0 {
-					return ErrExtension
-				}
-				next, at = b[at], at+n
-			}
-		}
+		at, limit = p.udp, p.end
 		switch next {
 		case protoUDP:
-			p.udp = at
-			return p.checkUDP(there, o, lied)
+			return p.checkUDP(b[:min(p.end, len(b))], o)
 		case protoIPv4:
 			version = 4
 		case protoIPv6:
@@ -95,9 +77,75 @@ func (p *place) find(b []byte, o *Options) error {
 	}
 }
 
+// header finds the places of the IP header of this version at b[at:], of its
+// extension headers and of what follows them, whose type it returns. The
+// packet around this one ends at limit. On error ext and udp are around the
+// extension headers that are whole.
+func (p *place) header(b []byte, at, limit int, version uint8) (next uint8, err error) {
+	b = b[:min(limit, len(b))]
+	p.ip, p.ext, p.udp = at, at, at
+	if version != 6 {
+		return p.ipv4(b, at, limit)
+	}
+	if len(b)-at < 40 {
+		return 0, ErrIPv6Header
+	}
+	ip := b[at : at+40]
+	if ip[0]>>4 != 6 {
+		return 0, ErrVersion
+	}
+	at += 40
+	next = ip[6]
+	p.next, p.ext = next, at
+	p.endAt(at+int(be.Uint16(ip[4:])), limit)
+	b = b[:min(p.end, len(b))]
+	for isExtension(next) {
+		n := extensionLen(b, at)
+		if n == 0 {
+			p.udp = at
+			return 0, ErrExtension
+		}
+		next, at = b[at], at+n
+	}
+	p.udp = at
+	return next, nil
+}
+
+// ipv4 is header for IPv4. Fragments are refused.
+func (p *place) ipv4(b []byte, at, limit int) (next uint8, err error) {
+	there := len(b) - at
+	if there < 20 {
+		return 0, ErrIPv4Header
+	}
+	ip := b[at : at+20]
+	n, total := int(ip[0]&0x0F)*4, int(be.Uint16(ip[2:]))
+	switch {
+	case ip[0]>>4 != 4:
+		return 0, ErrVersion
+	case n < 20:
+		return 0, ErrIHL
+	case there < n:
+		return 0, ErrIPv4Header
+	case total < n:
+		return 0, ErrTotal
+	case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
+		return 0, ErrFragment
+	}
+	p.next, p.ext, p.udp = ip[9], at+20, at+n
+	p.endAt(at+total, limit)
+	return p.next, nil
+}
+
+// endAt sets the end of the innermost packet, which is not beyond the one
+// around it.
+func (p *place) endAt(end, limit int) {
+	p.end = min(end, limit)
+	p.lied = p.lied || end > limit
+}
+
 // checkUDP checks the UDP header and its length against the octets there,
 // which end where the IP packet or the capture does.
-func (p *place) checkUDP(there []byte, o *Options, lied bool) error {
+func (p *place) checkUDP(there []byte, o *Options) error {
 	if len(there)-p.udp < 8 {
 		return ErrUDPHeader
 	}
@@ -109,7 +157,7 @@ func (p *place) checkUDP(there []byte, o *Options, lied bool) error {
 	switch {
 	case length < 8:
 		return ErrUDPLength
-	case lied:
+	case p.lied:
 		return ErrIPLength
 	case p.udp+length > p.end:
 		return ErrUDPBeyondIP
@@ -120,13 +168,19 @@ func (p *place) checkUDP(there []byte, o *Options, lied bool) error {
 // linkEnd returns where the IP header stands, behind the Ethernet header and
 // its VLAN tags if there is one, and the IP version that is due there.
 func linkEnd(b []byte, o *Options) (end int, version uint8, err error) {
-	if o.IP {
-		if len(b) > 0 {
-			version = b[0] >> 4
-		}
-		return 0, version, nil
+	if !o.IP {
+		return ethernetEnd(b, 0)
 	}
-	for end = 14; end <= len(b); end += 4 {
+	if len(b) > 0 {
+		version = b[0] >> 4
+	}
+	return
+}
+
+// ethernetEnd is linkEnd for the Ethernet header at b[at:]. With ErrNotIP it
+// returns the end as well, behind the EtherType that is another.
+func ethernetEnd(b []byte, at int) (end int, version uint8, err error) {
+	for end = at + 14; end <= len(b); end += 4 {
 		switch be.Uint16(b[end-2:]) {
 		case etherIPv6:
 			return end, 6, nil
@@ -134,53 +188,10 @@ func linkEnd(b []byte, o *Options) (end int, version uint8, err error) {
 			return end, 4, nil
 		case etherVLAN, etherSVID:
 		default:
-			return 0, 0, ErrNotIP
+			return end, 0, ErrNotIP
 		}
 	}
 	return 0, 0, ErrFrame
-}
-
-// ipHeader is what the walk needs of an IP header.
-type ipHeader struct {
-	fixed int   // octets before IPv4 options or IPv6 extension headers
-	len   int   // octets with IPv4 options, without IPv6 extension headers
-	end   int   // offset of the end of the packet, by its length field
-	next  uint8 // Protocol or Next Header
-}
-
-// readIP reads the IP header at b[at:] after checking that it is whole, of
-// this version and no fragment.
-func readIP(b []byte, at int, version uint8) (h ipHeader, err error) {
-	there := len(b) - at
-	if version == 6 {
-		if there < 40 {
-			return h, ErrIPv6Header
-		}
-		ip := b[at : at+40]
-		if ip[0]>>4 != 6 {
-			return h, ErrVersion
-		}
-		return ipHeader{fixed: 40, len: 40, end: at + 40 + int(be.Uint16(ip[4:])), next: ip[6]}, nil
-	}
-	if there < 20 {
-		return h, ErrIPv4Header
-	}
-	ip := b[at : at+20]
-	if ip[0]>>4 != 4 {
-		return h, ErrVersion
-	}
-	h = ipHeader{fixed: 20, len: int(ip[0]&0x0F) * 4, end: at + int(be.Uint16(ip[2:])), next: ip[9]}
-	switch {
-	case h.len < 20:
-		return h, ErrIHL
-	case there < h.len:
-		return h, ErrIPv4Header
-	case h.end < at+h.len:
-		return h, ErrTotal
-	case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
-		return h, ErrFragment
-	}
-	return h, nil
 }
 
 // isExtension says whether the walk steps over headers of this type (D12).
