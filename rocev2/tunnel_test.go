@@ -1,0 +1,322 @@
+package rocev2
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// What the tunnels carry: two RoCEv2 packets (60 and 64 octets), the start of
+// a TCP segment (24) and an ICMPv6 echo request (48).
+const (
+	cnp4 = `45c2003c718c400040119161 0a001101 0a001201
+		000012b700280000
+		8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`
+	send = `6681234500181140 fd770000000000000000000000000002 fd770000000000000000000000000001` + rc
+	rc   = `e34112b700180000 0400ffff 00000011 80fffff0 4b69f6c2`
+	tcp  = `45000018000040004006055e 0a001101 0a001201 c0010c43`
+	echo = `6005432100083a40 fd770000000000000000000000000002 fd770000000000000000000000000001
+		80006e4b00010001`
+)
+
+var (
+	cnp4Flow = Flow{FiveTuple: FiveTuple{addr("10.0.17.1"), addr("10.0.18.1"), 17, 0, 4791}}
+	sendFlow = Flow{FiveTuple: FiveTuple{addr("fd77::2"), addr("fd77::1"), 17, 0xE341, 4791}, FlowLabel: 0x12345}
+	tcpFlow  = Flow{FiveTuple: FiveTuple{addr("10.0.17.1"), addr("10.0.18.1"), 6, 0xC001, 3139}}
+	echoFlow = Flow{FiveTuple: FiveTuple{addr("fd77::2"), addr("fd77::1"), 58, 0, 0}, FlowLabel: 0x54321}
+)
+
+// Pieces of tunnel headers.
+const (
+	macs   = `020000000001 020000000002 `
+	nodes  = ` 20010db8000000000000000000000001 20010db8000000000000000000000002 `
+	node2  = ` 20010db8000000000000000000000002 `
+	node3  = ` 20010db8000000000000000000000003 `
+	sites  = ` c0000201 c0000202 `
+	vni42  = ` 0800000000002a00 `
+	toVTEP = `450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `86dd` // around send
+)
+
+// flows are frames in three parts: what stands before the outermost IP header,
+// the tunnels, the flow's own packet.
+var flows = []struct {
+	name               string
+	link, tunnel, flow string
+	want               Flow
+}{
+	{"IPv4", macs + `0800`, ``, cnp4, cnp4Flow},
+	{"IPv6", macs + `86dd`, ``, send, sendFlow},
+	{"TCP", macs + `81002007 0800`, ``, tcp, tcpFlow},
+	{"ICMPv6", macs + `86dd`, ``, echo, echoFlow},
+	{"SRv6 without encapsulation, Segments Left 1", macs + `86dd`, ``,
+		`6681234500402b40 fd770000000000000000000000000002` + node2 +
+			`1104040101000000 fd770000000000000000000000000001` + node2 + rc, sendFlow},
+	{"SRv6 without encapsulation, Segments Left 0", macs + `86dd`, ``,
+		`6681234500402b40 fd770000000000000000000000000002 fd770000000000000000000000000001
+			1104040001000000 fd770000000000000000000000000001` + node2 + rc, sendFlow},
+
+	{"IPv4 in IPv6", macs + `86dd`, `602beef5003c0440` + nodes, cnp4, cnp4Flow},
+	{"IPv6 in IPv4", macs + `0800`, `450000540000000040290000` + sites, send, sendFlow},
+	{"TCP in IPv4 in IPv4", macs + `0800`, `4500002c0000000040040000` + sites, tcp, tcpFlow},
+	{"ICMPv6 in IPv6", macs + `86dd`, `602beef500302940` + nodes, echo, echoFlow},
+	{"IP in IP, 4 deep", macs + `86dd`, `6000000000902940` + nodes + `6000000000680440` + nodes +
+		`450000680000000040040000` + sites + `450000540000000040290000` + sites, send, sendFlow},
+
+	{"IPv6 in SRv6, Segments Left 1", macs + `86dd`, `602beef500682b40` + nodes + `2904040101000000` + node3 + node2, send, sendFlow},
+	{"IPv4 in SRv6", macs + `86dd`, `602beef500542b40` + nodes + `0402040000000000` + node2, cnp4, cnp4Flow},
+	{"Ethernet with 802.1Q in SRv6", macs + `86dd`, `602beef500662b40` + nodes + `8f02040000000000` + node2 + macs + `81002007 0800`, cnp4, cnp4Flow},
+
+	{"VXLAN over IPv4", macs + `0800`, toVTEP, send, sendFlow},
+	{"802.1Q in VXLAN over IPv6", macs + `86dd`, `602beef5005e1140` + nodes + `c00112b5005e0000` + vni42 + macs + `81002007 0800`, cnp4, cnp4Flow},
+	{"TCP, two tags in VXLAN over IPv6", macs + `86dd`, `602beef5003e1140` + nodes + `c00112b5003e0000` + vni42 + macs + `88a82009 81002007 0800`, tcp, tcpFlow},
+
+	{"one MPLS label", macs + `8847 3e801140`, ``, cnp4, cnp4Flow},
+	{"three MPLS labels, IPv6", macs + `8847 3e800040 3e801040 0000213f`, ``, send, sendFlow},
+	{"MPLS behind a tag, EtherType 8848", macs + `81002007 8848 3e801140`, ``, send, sendFlow},
+	{"VXLAN below MPLS", macs + `8847 3e800040 0000013f`, toVTEP, send, sendFlow},
+	{"MPLS in VXLAN", macs + `0800`, `450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `8847 3e801140`, cnp4, cnp4Flow},
+	{"MPLS in UDP", macs + `0800`, `450000600000000040110000` + sites + `c00119eb004c0000 3e801140`, send, sendFlow},
+	{"MPLS in IPv6", macs + `86dd`, `602beef500448940` + nodes + `3e801040 00000140`, cnp4, cnp4Flow},
+
+	{"GRE", macs + `0800`, `4500005400000000402f0000` + sites + `00000800`, cnp4, cnp4Flow},
+	{"GRE with checksum, key and sequence number", macs + `86dd`, `602beef500502f40` + nodes + `b00086dd 00000000 00000007 00000001`, send, sendFlow},
+	{"Ethernet in GRE with key", macs + `0800`, `4500006600000000402f0000` + sites + `20006558 00002a00` + macs + `0800`, cnp4, cnp4Flow},
+	{"MPLS in GRE", macs + `0800`, `4500005800000000402f0000` + sites + `00008847 3e801140`, cnp4, cnp4Flow},
+
+	{"GRE in VXLAN in SRv6 in IPv4 below MPLS", macs + `8847 3e801140`, `450000c60000000040290000` + sites +
+		`602beef5008a2b40` + nodes + `1102040000000000` + node2 + `c00112b500720000` + vni42 + macs + `0800` +
+		`4500005400000000402f0000` + sites + `00000800`, cnp4, cnp4Flow},
+}
+
+func TestFlow(t *testing.T) {
+	for _, c := range flows {
+		t.Run(c.name, func(t *testing.T) {
+			link, tunnel, flow := wiretest.Hex(t, c.link), wiretest.Hex(t, c.tunnel), wiretest.Hex(t, c.flow)
+			frame := slices.Concat(link, tunnel, flow)
+			c.want.Outermost, c.want.IP = frame[len(link):], flow
+			var f Flow
+			require.NoError(t, f.DecodeFrame(append(frame, 0xEE, 0xEE))) // Ethernet padding
+			require.Equal(t, c.want, f)
+			require.NoError(t, f.DecodeIP(f.Outermost))
+			require.Equal(t, c.want, f)
+			wiretest.NoAllocs(t, "Decode", func() { _ = f.DecodeFrame(frame) })
+
+			whole := f
+			wiretest.Prefixes(t, frame, func(b []byte) error {
+				err := f.DecodeFrame(b)
+				require.Equal(t, whole, f)
+				return err
+			})
+			// D13: as soon as the ports are there, the flow is known.
+			ports := len(frame) - len(flow) + map[uint8]int{6: 24, 17: len(flow) - 16, 58: 40}[f.Protocol]
+			if flow[0] == 0x45 && f.Protocol == 17 {
+				ports = len(frame) - len(flow) + 28
+			}
+			for n := range frame {
+				var f Flow
+				err := f.Decode(frame[:n:n], Options{Cut: true})
+				if n < ports {
+					require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
+					require.Equal(t, Flow{}, f)
+					continue
+				}
+				require.NoError(t, err, "%d octets", n)
+				require.Equal(t, whole.FiveTuple, f.FiveTuple)
+				require.Equal(t, whole.FlowLabel, f.FlowLabel)
+				require.Equal(t, frame[len(frame)-len(flow):n], f.IP)
+			}
+		})
+	}
+}
+
+// tshark finds the same innermost packets.
+func TestFlowTshark(t *testing.T) {
+	var frames [][]byte
+	for _, c := range flows {
+		frames = append(frames, wiretest.Hex(t, c.link+c.tunnel+c.flow))
+	}
+	for i, row := range wiretest.Tshark(t, frames...) {
+		c := flows[i]
+		if strings.HasPrefix(c.name, "SRv6 without") {
+			continue // it shows the address of the IPv6 header
+		}
+		last := func(field string) string {
+			all := row.All(field)
+			return all[len(all)-1]
+		}
+		family := "ip"
+		if c.want.Src.Is6() {
+			family = "ipv6"
+		}
+		require.Equal(t, c.want.Src.String(), last(family+".src"), c.name)
+		require.Equal(t, c.want.Dst.String(), last(family+".dst"), c.name)
+		if c.want.Protocol == 17 {
+			require.Equal(t, "4791", last("udp.dstport"), c.name)
+			require.True(t, row.Has("infiniband.bth"), c.name)
+		}
+	}
+}
+
+// Every UDP packet of every capture, none of which is in a tunnel that a
+// Datagram is not seen through, has the flow that a Datagram shows.
+func TestFlowOfCaptures(t *testing.T) {
+	for _, name := range wiretest.Captures(t, "*.pcap") {
+		for _, c := range wiretest.Capture(t, name) {
+			var f Flow
+			var d Datagram
+			o := Options{Cut: len(c.Data) < c.OrigLen}
+			if d.Decode(c.Data, o) != nil {
+				continue
+			}
+			require.NoError(t, f.Decode(c.Data, o), "%s %d", name, c.Number)
+			require.Equal(t, Flow{
+				FiveTuple{d.Src, d.Dst, 17, d.SrcPort, d.DstPort}, d.FlowLabel, c.Data[len(d.Link):][:len(d.Outer)+len(d.IP)], d.IP,
+			}, f, "%s %d", name, c.Number)
+		}
+	}
+}
+
+func TestNoFlow(t *testing.T) {
+	with := func(s string, at int, octets ...byte) []byte {
+		b := wiretest.Hex(t, s)
+		copy(b[at:], octets)
+		return b
+	}
+	// nested puts the octets into themselves: header is a tunnel of IPv4, its
+	// length at 2.
+	nested := func(n int, header, innermost string) []byte {
+		b := wiretest.Hex(t, innermost)
+		for range n {
+			h := wiretest.Hex(t, header)
+			total := len(h) + len(b)
+			be.PutUint16(h[2:], uint16(total))
+			if len(h) > 24 { // UDP
+				be.PutUint16(h[24:], uint16(total-20))
+			}
+			b = append(h, b...)
+		}
+		return b
+	}
+	const (
+		inIP    = `450000000000000040040000` + sites
+		inVXLAN = `450000000000000040110000` + sites + `c00112b500000000` + vni42 + macs + `0800`
+		inGRE   = `4500000000000000402f0000` + sites + `00000800`
+	)
+	for _, c := range []struct {
+		name  string
+		frame []byte
+		ip    []byte
+		err   error
+	}{
+		{name: "nothing", ip: []byte{}, err: ErrIPv4Header},
+		{name: "ARP", frame: with(macs+`0806`+cnp4, 0), err: ErrNotIP},
+		{name: "More Fragments", ip: with(cnp4, 6, 0x20, 0), err: ErrFragment},
+		{name: "later fragment", ip: with(cnp4, 6, 0, 1), err: ErrFragment},
+		{name: "IPv6 fragment", ip: wrap(protoFragment, append(extension(17), wiretest.Hex(t, send)[40:]...)), err: ErrFragment},
+		{name: "fragment in IPv6", ip: wrap(protoIPv4, with(cnp4, 6, 0, 1)), err: ErrFragment},
+		{name: "UDP length 7", ip: with(cnp4, 24, 0, 7), err: ErrUDPLength},
+		{name: "UDP length beyond IP", ip: with(cnp4, 24, 0, 41), err: ErrUDPBeyondIP},
+		{name: "Total Length beyond the octets", ip: with(cnp4, 2, 0, 61), err: ErrIPLength},
+		{name: "inner packet longer than the outer one", ip: wrap(protoIPv4, with(cnp4, 2, 0, 61)), err: ErrIPLength},
+		{name: "inner packet longer than the UDP datagram around it", ip: with(toVTEP+send, 24, 0, 0x5D), err: ErrIPLength},
+		{name: "3 octets of TCP", ip: with(tcp, 2, 0, 23), err: ErrTCPHeader},
+
+		{name: "VXLAN, I flag 0", ip: with(toVTEP+send, 28, 0xF7), err: ErrVNI},
+		{name: "VXLAN, UDP length 15", ip: with(toVTEP+send, 24, 0, 15), err: ErrVXLAN},
+		{name: "VXLAN, no room for Ethernet", ip: with(toVTEP+send, 24, 0, 29), err: ErrFrame},
+		{name: "ARP in VXLAN", ip: with(toVTEP+send, 48, 0x08, 0x06), err: ErrNotIP},
+		{name: "ARP in Ethernet in IPv6", ip: wrap(protoEthernet, with(macs+`0806`+cnp4, 0)), err: ErrNotIP},
+		{name: "label stack without bottom", frame: append(with(macs+`8847`, 0), bytes.Repeat([]byte{0x3E, 0x80, 0x00, 0x40}, 2000)...), err: ErrLabels},
+		{name: "nothing below the labels", frame: with(macs+`8847 3e801140`, 0), err: ErrLabels},
+		{name: "pseudowire control word below the labels", frame: with(macs+`8847 3e801140 00000000`+macs+`0800`+cnp4, 0), err: ErrLabelled},
+		{name: "PPTP", ip: wrap(protoGRE, with(`3001880b`+cnp4, 0)), err: ErrGREFlags},
+		{name: "GRE with source routing", ip: wrap(protoGRE, with(`40000800 00000000`+cnp4, 0)), err: ErrGREFlags},
+		{name: "GRE options beyond the packet", ip: wrap(protoGRE, with(`b0000800 00000000 0000`, 0)), err: ErrGRE},
+		{name: "something else in GRE", ip: wrap(protoGRE, with(`00000806`+cnp4, 0)), err: ErrNotIP},
+
+		{name: "5 IP headers inside", ip: nested(5, inIP, cnp4), err: ErrDepth},
+		{name: "IP in IP, 100 deep", ip: nested(100, inIP, cnp4), err: ErrDepth},
+		{name: "VXLAN, 100 deep", ip: nested(100, inVXLAN, cnp4), err: ErrDepth},
+		{name: "GRE, 100 deep", ip: nested(100, inGRE, cnp4), err: ErrDepth},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var f Flow
+			decode, octets := f.DecodeFrame, c.frame
+			if c.ip != nil {
+				decode, octets = f.DecodeIP, c.ip
+			}
+			require.ErrorIs(t, decode(octets), c.err)
+			require.Equal(t, Flow{}, f)
+			wiretest.NoAllocs(t, "refusing", func() { _ = decode(octets) })
+		})
+	}
+	for depth := range 5 {
+		for _, header := range []string{inIP, inVXLAN, inGRE} {
+			var f Flow
+			require.NoError(t, f.DecodeIP(nested(depth, header, cnp4)), "%d deep", depth)
+			require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
+		}
+	}
+}
+
+// offset returns where part stands in whole, -1 when it is elsewhere.
+func offset(whole, part []byte) int {
+	at := int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
+	if at < 0 || at+len(part) > len(whole) {
+		return -1
+	}
+	return at
+}
+
+// FuzzFlow decodes any octets. What it finds lies in them, the flow in the
+// outermost packet, and is found again in each of the two. Where a Datagram
+// is to be seen that is no tunnel, it is the flow.
+func FuzzFlow(f *testing.F) {
+	for _, c := range flows {
+		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), false, false)
+	}
+	f.Add(wiretest.Hex(f, toVTEP+send), true, true)
+	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
+		o := Options{IP: ip, Cut: cut}
+		var d Datagram
+		isDatagram := d.Decode(b, o) == nil && d.DstPort != portVXLAN && d.DstPort != portMPLS
+		var flow Flow
+		if err := flow.Decode(b, o); err != nil {
+			require.Equal(t, Flow{}, flow)
+			require.False(t, isDatagram)
+			return
+		}
+		require.GreaterOrEqual(t, offset(b, flow.Outermost), 0)
+		require.GreaterOrEqual(t, offset(flow.Outermost, flow.IP), 0)
+		var again Flow
+		require.NoError(t, again.Decode(flow.Outermost, Options{IP: true, Cut: cut}))
+		require.Equal(t, flow, again)
+		require.NoError(t, again.Decode(flow.IP, Options{IP: true, Cut: cut}))
+		flow.Outermost = flow.IP
+		require.Equal(t, flow, again)
+		if isDatagram {
+			require.Equal(t, FiveTuple{d.Src, flow.Dst, 17, d.SrcPort, d.DstPort}, flow.FiveTuple)
+			require.Equal(t, d.FlowLabel, flow.FlowLabel)
+			require.Equal(t, d.IP, flow.IP)
+		}
+	})
+}
+
+func BenchmarkFlow(b *testing.B) {
+	for _, i := range []int{1, 11, 14, len(flows) - 1} {
+		b.Run(flows[i].name, func(b *testing.B) {
+			frame := wiretest.Hex(b, flows[i].link+flows[i].tunnel+flows[i].flow)
+			var f Flow
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = f.DecodeFrame(frame)
+			}
+		})
+	}
+}
