@@ -1,0 +1,58 @@
+// Package rocelayers has the library's codecs as layers of
+// [github.com/google/gopacket].
+//
+//	Ethernet | VLAN tags | IPv4 or IPv6 | UDP | BTH | CNP or Payload | ICRC
+//
+// Importing it registers the types of the layers and nothing else. [Register]
+// claims the UDP port; call it once, before decoding starts.
+//
+// # Basic decoding
+//
+// NewPacket decodes all of it, with any of gopacket's options:
+//
+//	rocelayers.Register()
+//	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+//	if l, ok := packet.Layer(rocelayers.LayerTypeBTH).(*rocelayers.BTH); ok {
+//		l.DestQP             // the fields of the BTH
+//		l.RETH.DMALength     // the extended headers that l.Present has
+//		l.ICRC.Value         // also a layer of its own, behind the payload
+//		coverage, err := rocelayers.VerifyICRC(packet)
+//	}
+//
+// # Decoding with a parser
+//
+// A DecodingLayerParser decodes into layers that are there already, and
+// allocates nothing:
+//
+//	var udp layers.UDP
+//	bth := rocelayers.BTH{UDP: &udp} // so that the BTH knows a cut packet
+//	var cnp rocelayers.CNP
+//	var payload gopacket.Payload
+//	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet,
+//		&eth, &vlan, &ip4, &ip6, &udp, &bth, &cnp, &payload)
+//	err := parser.DecodeLayers(frame, &decoded)
+//	coverage, err := rocelayers.VerifyNetworkLayer(&ip6)
+//
+// A parser ends at the payload, so the trailer is in the BTH layer: Padding
+// and ICRC. For packets with IPv6 Destination Options or Routing headers add
+// a layers.IPv6ExtensionSkipper. With more than eight layers gopacket's
+// DecodingLayerArray is a faster container than its map.
+//
+// # Creating packets
+//
+// [SerializeLayers] takes the place of gopacket's function of that name,
+// because the ICRC of a packet covers headers that gopacket writes after it:
+//
+//	opts := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+//	err := rocelayers.SerializeLayers(buf, opts, &eth, &ip6, &udp, &bth, &cnp)
+//
+// gopacket's own function refuses to compute an ICRC, with an error that says
+// so. It is as good where nothing is to be computed.
+//
+// # Where packets end
+//
+// The UDP length says where a packet ends: Ethernet padding is in no layer. A
+// packet that the capture cut decodes as far as it goes, if its headers are
+// whole; the BTH then is Truncated and there is no ICRC. gopacket 1.1.19 sets
+// its own Truncated falsely on packets with a Hop-by-Hop header.
+package rocelayers
