@@ -4,10 +4,9 @@ import "encoding/binary"
 
 var be = binary.BigEndian
 
-const (
-	usual = BitNode | BitInterfaces | BitSeconds | BitFraction
-	rare  = 0x00FFFF &^ BitReserved
-)
+// congestion is the type that congestion control asks for: where, when and how
+// long the queue was.
+const congestion = BitNode | BitInterfaces | BitSeconds | BitFraction | BitQueueDepth
 
 // What fields hold that a node could not fill: all ones (RFC 9197
 // section 4.4.2). A field of 4 or 8 octets with two parts can have one known
@@ -167,99 +166,97 @@ func (n *Node) append(b []byte, t TraceType) []byte {
 	return b
 }
 
-// set reads the fields that t names from b, which holds a whole node but for
-// the data of its snapshot, and returns the octets behind the node. Other
-// fields stay as they are.
-func (n *Node) set(b []byte, t TraceType) (extra int) {
+// set reads the fields that t names from the start of b and returns the octets
+// behind them. Other fields stay as they are; fields behind the end of b become
+// zero.
+func (n *Node) set(b []byte, t TraceType) (rest []byte) {
 	n.Type = t
-	if t.Has(usual) { // one check of the bounds for the four
-		p := (*[16]byte)(b)
-		n.setNode(be.Uint32(p[0:4]))
-		n.setInterfaces(be.Uint32(p[4:8]))
-		n.Seconds = be.Uint32(p[8:12])
-		n.Fraction = be.Uint32(p[12:16])
-		b = b[16:]
-	} else {
-		if t&BitNode != 0 {
-			n.setNode(be.Uint32(b))
-			b = b[4:]
-		}
-		if t&BitInterfaces != 0 {
-			n.setInterfaces(be.Uint32(b))
-			b = b[4:]
-		}
-		if t&BitSeconds != 0 {
-			n.Seconds = be.Uint32(b)
-			b = b[4:]
-		}
-		if t&BitFraction != 0 {
-			n.Fraction = be.Uint32(b)
-			b = b[4:]
-		}
+	if t == congestion && len(b) >= 20 { // what follows does the same, slower
+		n.setNode(be.Uint32(b))
+		n.setInterfaces(be.Uint32(b[4:]))
+		n.Seconds = be.Uint32(b[8:])
+		n.Fraction = be.Uint32(b[12:])
+		n.QueueDepth = be.Uint32(b[16:])
+		return b[20:]
+	}
+	var w uint32
+	if t&BitNode != 0 {
+		w, b = word(b)
+		n.setNode(w)
+	}
+	if t&BitInterfaces != 0 {
+		w, b = word(b)
+		n.setInterfaces(w)
+	}
+	if t&BitSeconds != 0 {
+		n.Seconds, b = word(b)
+	}
+	if t&BitFraction != 0 {
+		n.Fraction, b = word(b)
 	}
 	if t&BitTransitDelay != 0 {
-		n.TransitDelay = be.Uint32(b)
-		b = b[4:]
+		n.TransitDelay, b = word(b)
 	}
 	if t&BitNamespaceData != 0 {
-		n.NamespaceData = be.Uint32(b)
-		b = b[4:]
+		n.NamespaceData, b = word(b)
 	}
 	if t&BitQueueDepth != 0 {
-		n.QueueDepth = be.Uint32(b)
-		b = b[4:]
+		n.QueueDepth, b = word(b)
 	}
 	if t&BitChecksum != 0 {
-		n.ChecksumComplement = be.Uint32(b)
-		b = b[4:]
+		n.ChecksumComplement, b = word(b)
 	}
-	if t&rare != 0 {
-		return n.setRare(b, t)
+	if t&0xFFFF == 0 {
+		return b
 	}
-	return 0
+	return n.setHigh(b, t)
 }
 
-func (n *Node) setNode(w uint32) {
-	n.HopLimit, n.NodeID = uint8(w>>24), w&0xFFFFFF
-}
-
-func (n *Node) setInterfaces(w uint32) {
-	n.Ingress, n.Egress = uint16(w>>16), uint16(w)
-}
-
-// setRare is set for bits 8 to 22.
-func (n *Node) setRare(b []byte, t TraceType) (extra int) {
+// setHigh is set for bits 8 to 22.
+func (n *Node) setHigh(b []byte, t TraceType) (rest []byte) {
+	var w uint32
 	if t&BitWideNode != 0 {
-		w := be.Uint64(b)
-		n.WideHopLimit, n.WideNodeID = uint8(w>>56), w&NoWideNodeID
-		b = b[8:]
+		w, b = word(b)
+		n.WideHopLimit, n.WideNodeID = uint8(w>>24), uint64(w&0xFFFFFF)<<32
+		w, b = word(b)
+		n.WideNodeID |= uint64(w)
 	}
 	if t&BitWideInterfaces != 0 {
-		n.WideIngress = be.Uint32(b)
-		n.WideEgress = be.Uint32(b[4:])
-		b = b[8:]
+		n.WideIngress, b = word(b)
+		n.WideEgress, b = word(b)
 	}
 	if t&BitWideNamespaceData != 0 {
-		n.WideNamespaceData = be.Uint64(b)
-		b = b[8:]
+		w, b = word(b)
+		n.WideNamespaceData = uint64(w) << 32
+		w, b = word(b)
+		n.WideNamespaceData |= uint64(w)
 	}
 	if t&BitBufferOccupancy != 0 {
-		n.BufferOccupancy = be.Uint32(b)
-		b = b[4:]
+		n.BufferOccupancy, b = word(b)
 	}
 	if t&UndefinedBits != 0 {
 		for i := range n.Undefined {
 			if t&(BitUndefined>>i) != 0 {
-				n.Undefined[i] = be.Uint32(b)
-				b = b[4:]
+				n.Undefined[i], b = word(b)
 			}
 		}
 	}
 	if t&BitSnapshot != 0 {
-		w := be.Uint32(b)
-		end := min(4+4*int(w>>24), len(b))
-		n.Snapshot = Snapshot{SchemaID: w & 0xFFFFFF, Data: b[4:end:end]}
-		return end - 4
+		w, b = word(b)
+		end := min(4*int(w>>24), len(b))
+		n.Snapshot = Snapshot{SchemaID: w & 0xFFFFFF, Data: b[:end:end]}
+		b = b[end:]
 	}
-	return 0
+	return b
+}
+
+func (n *Node) setNode(w uint32)       { n.HopLimit, n.NodeID = uint8(w>>24), w&0xFFFFFF }
+func (n *Node) setInterfaces(w uint32) { n.Ingress, n.Egress = uint16(w>>16), uint16(w) }
+
+// word takes four octets off the start of b.
+func word(b []byte) (w uint32, rest []byte) {
+	if len(b) < 4 {
+		return 0, nil
+	}
+	return be.Uint32(b), b[4:]
 }

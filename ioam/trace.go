@@ -45,12 +45,17 @@ func (t *Trace) Decode(o Option) error {
 	}
 	h := be.Uint64(o.Data)
 	typ := TraceType(h >> 8 & 0xFFFFFF)
-	if int(h>>43&0x1F) != typ.NodeLen() {
+	nodeLen := typ.NodeLen()
+	if int(h>>43&0x1F) != nodeLen {
 		return ErrNodeLen
 	}
 	remaining := uint8(h >> 32 & 0x7F)
 	data := o.Data[traceHeaderLen:]
-	if err := checkNodes(o.Type, remaining, typ, data); err != nil {
+	free := freeLen(o.Type, remaining)
+	if free > len(data) {
+		return ErrRemainingLen
+	}
+	if err := checkNodes(data[free:], typ, 4*nodeLen); err != nil {
 		return err
 	}
 	t.Kind = o.Type
@@ -74,31 +79,33 @@ const (
 	flagR
 )
 
-// checkNodes checks that data consists of whole nodes, behind the free space
-// of a pre-allocated trace.
-func checkNodes(kind OptType, remaining uint8, typ TraceType, data []byte) error {
+// freeLen returns the octets of free space in front of the nodes.
+func freeLen(kind OptType, remaining uint8) int {
 	if kind == TypePreallocated {
-		if len(data) < 4*int(remaining) {
-			return ErrRemainingLen
-		}
-		data = data[4*int(remaining):]
+		return 4 * int(remaining)
 	}
-	size := uint32(4 * typ.NodeLen())
-	switch {
-	case len(data) == 0:
+	return 0
+}
+
+// checkNodes checks that the octets are whole nodes.
+func checkNodes(nodes []byte, typ TraceType, size int) error {
+	if typ&BitSnapshot != 0 {
+		return checkSnapshots(nodes, size)
+	}
+	if len(nodes) == 0 {
 		return nil
-	case typ&BitSnapshot != 0:
-		return checkSnapshots(int(size), data)
-	case size == 0:
+	}
+	if size == 0 {
 		return ErrNoNode
-	case uint32(len(data))%size != 0:
+	}
+	if uint32(len(nodes))%uint32(size) != 0 {
 		return ErrTruncatedNode
 	}
 	return nil
 }
 
 // checkSnapshots is checkNodes for nodes with a snapshot behind size octets.
-func checkSnapshots(size int, data []byte) error {
+func checkSnapshots(data []byte, size int) error {
 	for len(data) > 0 {
 		if len(data) < size+4 {
 			return ErrTruncatedNode
@@ -130,7 +137,11 @@ func (t *Trace) check() error {
 	case t.RemainingLen > 0x7F:
 		return ErrRemainingLenRange
 	}
-	return checkNodes(t.Kind, t.RemainingLen, t.Type, t.Data)
+	free := freeLen(t.Kind, t.RemainingLen)
+	if free > len(t.Data) {
+		return ErrRemainingLen
+	}
+	return checkNodes(t.Data[free:], t.Type, 4*t.Type.NodeLen())
 }
 
 func (t *Trace) appendHeader(b []byte) []byte {
@@ -154,10 +165,7 @@ func (t *Trace) appendHeader(b []byte) []byte {
 // NodeData returns the part of Data that holds nodes: without the free space
 // of a pre-allocated trace.
 func (t *Trace) NodeData() []byte {
-	if t.Kind == TypePreallocated {
-		return t.Data[min(4*int(t.RemainingLen), len(t.Data)):]
-	}
-	return t.Data
+	return t.Data[min(freeLen(t.Kind, t.RemainingLen), len(t.Data)):]
 }
 
 // Nodes yields the nodes, newest first. Each is a value of its own; only
@@ -177,29 +185,29 @@ func (t *Trace) Nodes() iter.Seq[Node] {
 //	for c := t.Cursor(); c.Next(&n); {
 //		… n.QueueDepth …
 //	}
+//
+// It relies on the checks of [Trace.Decode]. Where a trace made by hand ends
+// inside a node, the fields behind the end are zero.
 type Cursor struct {
 	rest []byte
 	typ  TraceType
-	size uint32
 }
 
 // Cursor returns a cursor before the newest node.
 func (t *Trace) Cursor() Cursor {
-	size := 4 * t.Type.NodeLen()
-	if t.Type&BitSnapshot != 0 {
-		size += 4
+	if t.Type&^BitReserved == 0 { // nodes without a field have no length
+		return Cursor{}
 	}
-	return Cursor{rest: t.NodeData(), typ: t.Type, size: uint32(max(size, 1))}
+	return Cursor{rest: t.NodeData(), typ: t.Type}
 }
 
 // Next reads the next node into n, and reports whether there was one. It sets
 // n.Type and the fields that it names and leaves the other fields alone.
 // Snapshot.Data aliases the trace.
 func (c *Cursor) Next(n *Node) bool {
-	if len(c.rest) < int(c.size) {
+	if len(c.rest) == 0 {
 		return false
 	}
-	extra := n.set(c.rest, c.typ)
-	c.rest = c.rest[int(c.size)+extra:]
+	c.rest = n.set(c.rest, c.typ)
 	return true
 }

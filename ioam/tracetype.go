@@ -47,7 +47,7 @@ func (t TraceType) Has(bits TraceType) bool { return t&bits == bits }
 // NodeLen returns the length of each node in units of 4 octets, without the
 // Opaque State Snapshot: 0 to 25.
 func (t TraceType) NodeLen() int {
-	return bits.OnesCount32(uint32(t&countBits)) + bits.OnesCount32(uint32(t&wideBits))
+	return bits.OnesCount64(uint64(t&countBits) | uint64(t&wideBits)<<32) // wide fields count twice
 }
 
 var bitNames = [24]string{
