@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// maxPacket is the longest packet that a capture may hold, in octets: libpcap
+// and Wireshark draw the line there too. A longer one is a damaged length.
+const maxPacket = 256 << 10
+
+// What is wrong with a capture, apart from errors of reading it.
+var (
+	errEmpty      = errors.New("empty file")
+	errNotCapture = errors.New("neither a pcap nor a pcapng capture")
+	errCut        = errors.New("the file breaks off")
+	errTooLong    = errors.New("damaged: captured length over 256 KiB")
+	errVersion    = errors.New("version of the format not supported")
+)
+
+// A record is one packet of a capture.
+type record struct {
+	data []byte    // what was captured; valid until the next record is read
+	orig uint32    // its octets on the wire
+	time time.Time // in UTC; the zero time when the capture does not say
+	link uint32    // link type, as https://www.tcpdump.org/linktypes.html lists them
+}
+
+// Link types that can be looked into.
+const (
+	linkEthernet = 1
+	linkDLTRaw   = 12 // what some programs write for linkRaw
+	linkRaw      = 101
+	linkIPv4     = 228
+	linkIPv6     = 229
+)
+
+// ip says that the packet begins with an IP header.
+func (r *record) ip() bool {
+	return r.link == linkRaw || r.link == linkDLTRaw || r.link == linkIPv4 || r.link == linkIPv6
+}
+
+// cut says that the snap length cut the packet.
+func (r *record) cut() bool { return uint64(len(r.data)) < uint64(r.orig) }
+
+// A capture yields its packets one by one, io.EOF at its end. After any error
+// it must not be used again.
+//
+// The readers of gopacket/pcapgo 1.1.19 are not used, because damage must not
+// do harm here and must be told apart from the end of the file: NgReader
+// returns io.EOF for a file cut anywhere, allocates whatever a length field
+// says up to 4 GiB, divides by zero on a time resolution of 2^-64, and rounds
+// binary resolutions; Reader refuses packets longer than the snap length,
+// panics on 32-bit machines when a length is negative there, and returns
+// io.EOF for a file cut right behind a record header; both keep 8 bits of the
+// link type.
+type capture interface {
+	next(*record) error
+}
+
+// openCapture finds out what kind of capture r is. Gzip is unpacked on the way.
+func openCapture(r io.Reader) (capture, error) {
+	o := octets{in: bufio.NewReaderSize(r, 64<<10)}
+	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
+		z, err := gzip.NewReader(o.in)
+		if err != nil {
+			return nil, ended(err)
+		}
+		o = octets{in: bufio.NewReaderSize(z, 64<<10), unpacked: true}
+	}
+	magic, err := o.in.Peek(4)
+	switch {
+	case err == io.EOF && len(magic) == 0:
+		return nil, errEmpty
+	case err == io.EOF:
+		return nil, errNotCapture
+	case err != nil:
+		return nil, ended(err)
+	}
+	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		switch order.Uint32(magic) {
+		case pcapMicro:
+			return newPcap(o, order, time.Microsecond)
+		case pcapNano:
+			return newPcap(o, order, time.Nanosecond)
+		case blockSection:
+			return &pcapng{octets: o}, nil
+		}
+	}
+	return nil, errNotCapture
+}
+
+// octets reads a capture and knows where it is.
+type octets struct {
+	in       *bufio.Reader
+	unpacked bool  // positions are those behind gzip
+	at       int64 // octets read so far
+	records  int   // records begun so far
+	start    int64 // where the last of them began
+	buf      []byte
+}
+
+// begin takes the first n octets of the next record. It returns io.EOF only
+// when the capture ends right before them.
+func (o *octets) begin(n int) ([]byte, error) {
+	o.records++
+	o.start = o.at
+	head, err := o.in.Peek(n)
+	if len(head) == 0 && err == io.EOF {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, o.fail(err)
+	}
+	return o.take(n)
+}
+
+// take returns the next n octets, few of them, valid until the next call of
+// anything.
+func (o *octets) take(n int) ([]byte, error) {
+	b, err := o.in.Peek(n)
+	if err != nil {
+		return nil, o.fail(err)
+	}
+	o.in.Discard(n) // cannot fail: they are there
+	o.at += int64(n)
+	return b, nil
+}
+
+// read returns the next n octets, maxPacket at most, valid until the next read.
+func (o *octets) read(n int) ([]byte, error) {
+	if cap(o.buf) < n {
+		o.buf = make([]byte, n+n/2)
+	}
+	b := o.buf[:n:n]
+	got, err := io.ReadFull(o.in, b)
+	o.at += int64(got)
+	if err != nil {
+		return nil, o.fail(err)
+	}
+	return b, nil
+}
+
+// skip steps over n octets.
+func (o *octets) skip(n int64) error {
+	got, err := io.CopyN(io.Discard, o.in, n)
+	o.at += got
+	if err != nil {
+		return o.fail(err)
+	}
+	return nil
+}
+
+// fail says where the capture is damaged.
+func (o *octets) fail(err error) error {
+	unpacked := ""
+	if o.unpacked {
+		unpacked = " of the unpacked data"
+	}
+	if o.records == 0 {
+		return fmt.Errorf("file header: %w", ended(err))
+	}
+	return fmt.Errorf("record %d, at octet %d%s: %w", o.records, o.start, unpacked, ended(err))
+}
+
+// ended gives the errors for an end in the wrong place a clear text.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errCut
+	}
+	return err
+}

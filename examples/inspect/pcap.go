@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// The magic numbers of pcap: time stamps in microseconds, in nanoseconds.
+const (
+	pcapMicro uint32 = 0xA1B2C3D4
+	pcapNano  uint32 = 0xA1B23C4D
+)
+
+// pcap reads the classic format (draft-ietf-opsawg-pcap).
+type pcap struct {
+	octets
+	order binary.ByteOrder
+	unit  time.Duration // of the fraction in a time stamp
+	link  uint32
+}
+
+// newPcap reads the file header.
+func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error) {
+	head, err := o.take(24)
+	if err != nil {
+		return nil, err
+	}
+	if order.Uint16(head[4:]) != 2 || order.Uint16(head[6:]) != 4 {
+		return nil, errVersion
+	}
+	// The snap length, head[16:20], promises nothing: files of merged
+	// captures and of some tools hold longer packets. Above the link type
+	// stands whether and how long frame check sequences are.
+	link := order.Uint32(head[20:]) & 0x03FFFFFF
+	return &pcap{octets: o, order: order, unit: unit, link: link}, nil
+}
+
+func (p *pcap) next(r *record) error {
+	head, err := p.begin(16)
+	if err != nil {
+		return err
+	}
+	seconds, fraction := p.order.Uint32(head[0:]), p.order.Uint32(head[4:])
+	captured := p.order.Uint32(head[8:])
+	r.orig = p.order.Uint32(head[12:])
+	r.time = time.Unix(int64(seconds), int64(fraction)*int64(p.unit)).UTC()
+	r.link = p.link
+	if captured > maxPacket {
+		return p.fail(errTooLong)
+	}
+	r.data, err = p.read(int(captured))
+	return err
+}
