@@ -61,13 +61,14 @@ func BenchmarkPut(b *testing.B) {
 
 func BenchmarkDelta(b *testing.B) {
 	destQP := icrc.NewDelta(20)
-	b.Run("of", func(b *testing.B) {
-		sum := uint32(0)
+	b.Run("op=of", func(b *testing.B) {
+		sum, qp := uint32(0), uint32(0)
 		for b.Loop() {
-			sum ^= destQP.Of(sum & 0xFFFFFF)
+			qp += 0x10203
+			sum ^= destQP.Of(qp & 0xFFFFFF)
 		}
 	})
-	b.Run("new", func(b *testing.B) {
+	b.Run("op=new", func(b *testing.B) {
 		for b.Loop() {
 			icrc.NewDelta(20)
 		}

@@ -2,11 +2,13 @@
 
 // The CRC by carry-less multiplication: Gopal et al., "Fast CRC Computation
 // for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), 64
-// octets at a time.
+// octets at a time in two chains.
 //
-// Why assembly: it takes a CNP in a third of the time that the tables need,
-// and hash/crc32, which has the same multiplication, can neither start from a
-// masked header nor take less than 64 octets nor an odd tail with it.
+// Why assembly: on a Zen 4 EPYC an IPv6 CNP takes 10 ns with it, 20 with the
+// tables, 27 with hash/crc32 unmasked; 1024 octets take 26, 98 and 33. The
+// tables must be through the header before hash/crc32 can take the rest, and
+// hash/crc32, which multiplies as well, is slow below 64 octets and with a
+// tail. CPUs without these instructions use the tables.
 //
 // A pair of constants folds 128 bits over a distance of d bits: the bits of
 // x^(d+32) mod P for the lower 64, of x^(d-32) mod P for the upper 64,
@@ -46,32 +48,32 @@ GLOBL reduce<>(SB), RODATA, $32
 
 // func updateWide(r uint32, b []byte, m *mask) uint32
 TEXT ·updateWide(SB), NOSPLIT, $0-44
-	MOVL r+0(FP), AX
+	MOVL  r+0(FP), AX
 	VMOVD AX, X2
-	MOVQ b_base+8(FP), SI
-	MOVQ b_len+16(FP), BX
-	MOVQ m+32(FP), DI
+	MOVQ  b_base+8(FP), SI
+	MOVQ  b_len+16(FP), BX
+	MOVQ  m+32(FP), DI
 
-	// Octets of zero in front of b, and a register of 0, change nothing: CX of
+	// Octets of zero in front of b, with a register of 0, change nothing: CX of
 	// them make the length a multiple of 64. r is added to the first four of b.
-	MOVL       BX, CX
-	NEGL       CX
-	ANDL       $63, CX
-	MOVQ       $-1, AX
-	MOVQ       $-1, DX
-	SHRQ       CX, AX
-	SHLQ       CX, DX
-	KMOVQ      AX, K1
-	KMOVQ      DX, K2
-	VMOVDQU8.Z (SI), K1, Z1          // the first 64-CX octets of b, and no more
-	VPEXPANDB.Z Z1, K2, Z1           // CX octets on
+	MOVL        BX, CX
+	NEGL        CX
+	ANDL        $63, CX
+	MOVQ        $-1, AX
+	MOVQ        $-1, DX
+	SHRQ        CX, AX
+	SHLQ        CX, DX
+	KMOVQ       AX, K1
+	KMOVQ       DX, K2
+	VMOVDQU8.Z  (SI), K1, Z1         // the first 64-CX octets of b and no more
+	VPEXPANDB.Z Z1, K2, Z1           // moved up by CX; slow if from memory
 	VPEXPANDB.Z Z2, K2, Z2
-	SUBQ       CX, SI
-	SUBQ       CX, DI
-	VPTERNLOGQ $0x36, 64(DI), Z2, Z1 // (Z1 OR mask) XOR Z2
-	ADDQ       CX, BX
-	SUBQ       $64, BX
-	JZ         lanes
+	SUBQ        CX, SI
+	SUBQ        CX, DI
+	VPTERNLOGQ  $0x36, 64(DI), Z2, Z1 // (Z1 OR mask) XOR Z2
+	ADDQ        CX, BX
+	SUBQ        $64, BX
+	JZ          lanes
 
 	VMOVDQU64       64(SI), Z2
 	VPORQ           128(DI), Z2, Z2

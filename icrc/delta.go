@@ -17,7 +17,7 @@ type Delta struct {
 
 // NewDelta returns the Delta of four octets with this many octets between
 // them and the ICRC: 20 for octets 4 to 7 of a CNP's BTH. Its time grows with
-// the distance, 1 µs or so for a CNP.
+// the distance, 2 µs for a CNP.
 func NewDelta(behind uint16) *Delta {
 	d := new(Delta)
 	for place := range d.table {

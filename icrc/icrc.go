@@ -13,6 +13,11 @@
 // The packet given is one IPv4 or IPv6 packet, of IP in IP the innermost. Its
 // end comes from the UDP length; octets behind that are ignored. Ports, and
 // IP and UDP checksums, are not looked at.
+//
+// Nothing here allocates, on errors neither, and everything may be called by
+// any number of goroutines at once. A packet in a local array moves to the
+// heap when it is handed over, though, as for hash/crc32. Start-up builds
+// tables of 16 KB in some 10 µs.
 package icrc
 
 // A Coverage says what becomes of IPv4 options and IPv6 extension headers.

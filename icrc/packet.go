@@ -7,21 +7,25 @@ var (
 	le = binary.LittleEndian
 )
 
-// Protocol numbers that may stand between the IP header and UDP, and UDP.
+// Protocol numbers, and the one Routing Type that matters.
 const (
 	hopByHop       = 0
 	udpProtocol    = 17
 	routing        = 43
 	fragment       = 44
 	destOptions    = 60
-	segmentRouting = 4 // Routing Type (RFC 8754)
-	ipv4Len        = 20
-	ipv6Len        = 40
-	udpLen         = 8
-	bthLen         = 12
-	icrcLen        = 4
-	fixedLen       = udpLen + bthLen // what stands behind the IP header in every packet
-	minUDP         = fixedLen + icrcLen
+	segmentRouting = 4 // RFC 8754
+)
+
+// Lengths in octets.
+const (
+	ipv4Len  = 20
+	ipv6Len  = 40
+	udpLen   = 8
+	bthLen   = 12
+	icrcLen  = 4
+	fixedLen = udpLen + bthLen // what every packet has behind the IP header
+	minUDP   = fixedLen + icrcLen
 )
 
 // packet is where things stand in one IP packet: offsets into its octets.

@@ -1,11 +1,12 @@
 package icrc
 
+import "math/bits"
+
 // The masks of the IP header and of what stands behind it.
 var (
 	maskIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF}
 	maskIPv6 = mask{64: 0x0F, 64 + 1: 0xFF, 64 + 2: 0xFF, 64 + 3: 0xFF, 64 + 7: 0xFF}
 	maskUDP  = mask{64 + 6: 0xFF, 64 + 7: 0xFF, 64 + 12: 0xFF} // with the BTH
-	maskNone mask
 )
 
 // sum returns the ICRC of the packet that p describes.
@@ -20,43 +21,43 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 	if p.ext == ipv4Len {
 		m = &maskIPv4
 	}
-	var r uint32
-	if c == AsSent {
-		r = update(prefixed, ip[:p.udp], m)
-	} else {
-		var head [ipv6Len]byte
-		copy(head[:], ip[:p.ext])
-		if c == Without {
-			if err := p.leaveOut(&head, ip); err != nil {
-				return 0, err
-			}
+	end := p.udp
+	if c != AsSent {
+		end = p.ext
+	}
+	r := update(prefixed, ip[:end], m)
+	if c == Without {
+		d, err := p.leaveOut(ip)
+		if err != nil {
+			return 0, err
 		}
-		// Not by update: what it may hand to hash/crc32 moves to the heap.
-		r, _ = slicing.update(prefixed, head[:p.ext], m)
+		r ^= d
 	}
 	return ^update(r, ip[p.udp:p.end], &maskUDP), nil
 }
 
-// leaveOut makes the IP header at the front of head, a copy, what it would be
-// without options and extension headers.
-func (p packet) leaveOut(head *[ipv6Len]byte, ip []byte) error {
-	n := uint16(p.udp - p.ext)
+// leaveOut returns what the register after the IP header is to be XORed with
+// for a header as it would be without options and extension headers: the
+// register is linear, so that is what the XOR of the two headers leaves in it.
+func (p packet) leaveOut(ip []byte) (uint32, error) {
+	t, n := slicing, uint32(p.udp-p.ext)
 	if p.ext == ipv4Len {
-		head[0] = 4<<4 | ipv4Len/4
-		be.PutUint16(head[2:], be.Uint16(head[2:])-n)
-		return nil
+		word := be.Uint32(ip) // Version, IHL, TOS, Total Length
+		diff := word ^ (word&0xF0FFFFFF | ipv4Len/4<<24 - n)
+		return t.step(t.word(bits.ReverseBytes32(diff)), 0, 0), nil
 	}
-	be.PutUint16(head[4:], be.Uint16(head[4:])-n)
-	next := head[6]
-	head[6] = udpProtocol
+	word := be.Uint32(ip[4:]) // Payload Length, Next Header, Hop Limit
+	diff := word ^ (word&0xFFFF00FF | udpProtocol<<8 - n<<16)
+	next, destination := ip[6], ip[24:40]
 	for at := p.ext; at < p.udp; next, at = ip[at], at+extensionLen(ip, at) {
 		if next != routing || ip[at+2] != segmentRouting || ip[at+3] == 0 {
 			continue
 		}
 		if extensionLen(ip, at) < 8+16 {
-			return ErrSegmentList
+			return 0, ErrSegmentList
 		}
-		copy(head[24:], ip[at+8:at+24])
+		destination = ip[at+8 : at+24]
 	}
-	return nil
+	r := t.step(t.word(bits.ReverseBytes32(diff)), 0, 0)
+	return t.step(r, le.Uint64(ip[24:])^le.Uint64(destination), le.Uint64(ip[32:])^le.Uint64(destination[8:])), nil
 }
