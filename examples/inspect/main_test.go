@@ -257,3 +257,17 @@ func TestLive(t *testing.T) {
 	feed.Close()
 	require.Zero(t, <-done)
 }
+
+func BenchmarkInspect(b *testing.B) {
+	capture := octetsOf(b, "rxe-verbs6.pcap")
+	for _, form := range []string{"-json", "-json=false"} {
+		b.Run(form, func(b *testing.B) {
+			packets := 0
+			for b.Loop() {
+				run([]string{form, "-"}, bytes.NewReader(capture), io.Discard, io.Discard)
+				packets += 253
+			}
+			b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
+		})
+	}
+}
