@@ -1,0 +1,165 @@
+package ipv6opt
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// list writes a header's options as "type@offset:data", in the order of All.
+func list(h *Header) (options []string, err error) {
+	for o, err := range h.All() {
+		if err != nil {
+			return append(options, fmt.Sprintf("%v@%d", o.Type, o.Offset)), err
+		}
+		options = append(options, fmt.Sprintf("%v@%d:%x", o.Type, o.Offset, o.Data))
+	}
+	return options, nil
+}
+
+func TestOptionsInTheirOrder(t *testing.T) {
+	for _, c := range []struct {
+		header  string
+		next    uint8
+		options []string
+	}{
+		{"3b 00 01 04 00000000", 59, []string{"PadN@2:00000000"}},
+		{"11 00 00 00 00 00 00 00", 17, []string{"Pad1@2:", "Pad1@3:", "Pad1@4:", "Pad1@5:", "Pad1@6:", "Pad1@7:"}},
+		{"3a 00 05 02 0000 01 00", 58, []string{"0x05@2:0000", "PadN@6:"}},
+		{"11 00 1e 03 a1a2a3 00", 17, []string{"0x1e@2:a1a2a3", "Pad1@7:"}},
+		{"06 01 c2 04 00010000 9e 05 a1a2a3a4a5 00", 6, []string{"0xc2@2:00010000", "0x9e@8:a1a2a3a4a5", "Pad1@15:"}},
+		{"11 02 9e 10 20010db800040000000000000000000e 01 02 00 00", 17,
+			[]string{"0x9e@2:20010db800040000000000000000000e", "PadN@20:0000"}},
+	} {
+		b := wiretest.Hex(t, c.header)
+		var h Header
+		rest, err := h.Decode(append(b, 0xEE))
+		require.NoError(t, err, c.header)
+		require.Equal(t, []byte{0xEE}, rest, c.header)
+		require.Equal(t, c.next, h.NextHeader, c.header)
+		options, err := list(&h)
+		require.NoError(t, err, c.header)
+		require.Equal(t, c.options, options, c.header)
+		wiretest.Encodes(t, b, h.AppendBinary)
+		wiretest.Prefixes(t, b, func(b []byte) error { _, err := h.Decode(b); return err })
+	}
+}
+
+func TestOptionThatOverrunsItsHeader(t *testing.T) {
+	for _, c := range []struct {
+		header  string
+		options []string
+	}{
+		{"11 00 1e 05 a1a2a3a4", []string{"0x1e@2"}},
+		{"11 00 01 05 00000000", []string{"PadN@2"}},
+		{"11 00 1e 03 a1a2a3 1e", []string{"0x1e@2:a1a2a3", "0x1e@7"}},
+		{"11 00 05 02 0000 9e ff", []string{"0x05@2:0000", "0x9e@6"}},
+	} {
+		var h Header
+		_, err := h.Decode(wiretest.Hex(t, c.header+"ffff"))
+		require.NoError(t, err, "%s: decoding checks the header's own length alone", c.header)
+		options, err := list(&h)
+		require.Equal(t, ErrOverrun, err, c.header)
+		require.Equal(t, c.options, options, c.header)
+		_, _, err = h.Find(0x99)
+		require.Equal(t, ErrOverrun, err, c.header)
+	}
+}
+
+func TestFind(t *testing.T) {
+	h := Header{Options: wiretest.Hex(t, "00 1e 01 a1  9e 02 b1b2 1e 01 c1 00 00 77 09")}
+	o, ok, err := h.Find(0x1E)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, Option{Type: 0x1E, Offset: 3, Data: []byte{0xA1}}, o, "the first of two")
+
+	o, ok, err = h.Find(0x9E)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.True(t, o.Aligned(4, 2) && o.Aligned(2, 0) && o.Aligned(1, 0))
+	require.False(t, o.Aligned(4, 0) || o.Aligned(8, 2) || o.Aligned(0, 0) || o.Aligned(-4, -2))
+
+	_, ok, err = h.Find(0x42)
+	require.Equal(t, ErrOverrun, err, "the last option is broken, so nobody knows")
+	require.False(t, ok)
+
+	h.Options = h.Options[:11]
+	_, ok, err = h.Find(0x42)
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestDecodeLeavesTheReceiverAloneOnError(t *testing.T) {
+	want := Header{NextHeader: 6, Options: []byte{1, 4, 0, 0, 0, 0}}
+	for _, b := range [][]byte{nil, {17, 0, 1, 4, 0, 0, 0}, {17, 1, 1, 4, 0, 0, 0, 0}, make([]byte, 7)} {
+		h := want
+		rest, err := h.Decode(b)
+		require.Error(t, err)
+		require.Nil(t, rest)
+		require.Equal(t, want, h)
+	}
+}
+
+func TestHeaderLengthMustFitHdrExtLen(t *testing.T) {
+	for n := range MaxLen + 16 {
+		h := Header{Options: make([]byte, n)}
+		b, err := h.AppendBinary([]byte{0xA5})
+		if (n+2)%8 == 0 && n+2 <= MaxLen {
+			require.NoError(t, err)
+			require.Equal(t, int(b[2])*8+8, n+2)
+		} else {
+			require.Equal(t, ErrHeaderLen, err, n)
+			require.Equal(t, []byte{0xA5}, b)
+		}
+	}
+}
+
+// The options headers of the captures, as tshark lists them.
+func TestOptionsInCaptures(t *testing.T) {
+	for _, c := range []struct {
+		capture string
+		packet  int
+		types   []string
+	}{
+		{"ioam-linux618-hpcc.pcap", 1, []string{"PadN@2 0", "0x31@4 70", "PadN@76 2"}},
+		{"ioam-linux618-overflow.pcap", 1, []string{"PadN@2 0", "0x31@4 50"}},
+		{"ioam-linux618-two.pcap", 1, []string{"PadN@2 0", "0x11@4 10", "0x31@16 34", "PadN@52 2"}},
+		{"ioam-linux618-dex.pcap", 1, []string{"PadN@2 0", "0x11@4 18"}},
+		{"ioam-linux618-dstopt-unknown-actions.pcap", 1, []string{"PadN@2 0", "0x9e@4 18"}},
+	} {
+		p := wiretest.Capture(t, c.capture)[c.packet-1]
+		var h Header
+		_, err := h.Decode(p.Data[14+40:])
+		require.NoError(t, err, c.capture)
+		var types []string
+		for o, err := range h.All() {
+			require.NoError(t, err, c.capture)
+			types = append(types, fmt.Sprintf("%v@%d %d", o.Type, o.Offset, len(o.Data)))
+		}
+		require.Equal(t, c.types, types, c.capture)
+	}
+}
+
+func TestReadingDoesNotAllocate(t *testing.T) {
+	good := wiretest.Hex(t, "11 02 9e 10 20010db800040000000000000000000e 01 02 00 00")
+	broken := wiretest.Hex(t, "11 00 1e 05 a1a2a3a4")
+	buf := make([]byte, 0, 64)
+	for _, b := range [][]byte{good, broken, good[:23], nil} {
+		wiretest.NoAllocs(t, fmt.Sprintf("reading %x", b), func() {
+			var h Header
+			h.Decode(b)
+			for o, err := range h.All() {
+				sink += len(o.Data)
+				_ = err
+			}
+			h.Find(0x31)
+			Limits{}.Check(&h)
+			h.AppendBinary(buf)
+		})
+	}
+}
+
+var sink int
