@@ -1,5 +1,5 @@
 // Package icrc computes and verifies the invariant CRC of RoCEv2 packets
-// (IBTA annex A17, section A17.3.3): the last four octets of the UDP data.
+// (IBTA annex A17, CA17-22): the last four octets of the UDP data.
 //
 // It is the CRC-32 of Ethernet, sent least significant octet first, over
 // eight octets of 0xFF, which stand in for the absent LRH, then the IP packet
