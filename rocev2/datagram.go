@@ -36,7 +36,7 @@ type Datagram struct {
 	// Link, Outer and IP are the packet's octets, one behind the other, as
 	// Decode found them; AppendBinary does not use them. They alias the input.
 	Link  []byte // Ethernet header and VLAN tags; empty for a bare IP packet
-	Outer []byte // the IP and extension headers before the innermost IP header; mostly empty
+	Outer []byte // the IP and extension headers before the innermost IP header; nil without any
 	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
 
 	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent
@@ -46,7 +46,7 @@ type Datagram struct {
 	ID           uint16     // IPv4 only
 	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment
 	NextHeader   uint8      // IPv6 only: what Ext begins with, 0, 43 or 60; not used where Ext is empty
-	Ext          []byte     // IPv4 options or IPv6 extension headers; aliases the input
+	Ext          []byte     // IPv4 options or IPv6 extension headers, nil without any; aliases the input
 
 	SrcPort, DstPort uint16
 	Length           uint16 // of UDP header and data, in octets; AppendBinary computes it
@@ -84,35 +84,41 @@ func (d *Datagram) Decode(b []byte, o Options) error {
 	return nil
 }
 
+// set sets d from the place of a datagram in b.
 func (d *Datagram) set(b []byte, at *place) {
-	d.Link = b[:at.outer:at.outer]
-	d.Outer = b[at.outer:at.ip:at.ip]
+	d.Link, d.Outer, d.Ext = b[:at.outer:at.outer], nil, nil
+	if at.ip > at.outer {
+		d.Outer = b[at.outer:at.ip:at.ip]
+	}
+	if at.udp > at.ext {
+		d.Ext = b[at.ext:at.udp:at.udp]
+	}
 	end := min(at.end, len(b))
 	d.IP = b[at.ip:end:end]
-	if ip := d.IP; ip[0]>>4 == 6 {
-		d.Src = netip.AddrFrom16([16]byte(ip[8:24]))
-		d.Dst = netip.AddrFrom16([16]byte(ip[24:40]))
-		first := be.Uint32(ip)
+	if ip := b[at.ip:at.udp]; ip[0]>>4 == 6 {
+		h := (*[40]byte)(ip)
+		d.Src = netip.AddrFrom16([16]byte(h[8:24]))
+		d.Dst = netip.AddrFrom16([16]byte(h[24:40]))
+		first := be.Uint32(h[0:])
 		d.TrafficClass, d.FlowLabel = uint8(first>>20), first&0xFFFFF
-		d.HopLimit = ip[7]
+		d.HopLimit = h[7]
 		d.ID, d.Flags = 0, 0
-		d.NextHeader = at.next
+		d.NextHeader = h[6]
 	} else {
-		d.Src = netip.AddrFrom4([4]byte(ip[12:16]))
-		d.Dst = netip.AddrFrom4([4]byte(ip[16:20]))
-		d.TrafficClass, d.FlowLabel = ip[1], 0
-		d.HopLimit = ip[8]
-		d.ID, d.Flags = be.Uint16(ip[4:]), ip[6]>>5
+		h := (*[20]byte)(ip)
+		d.Src = netip.AddrFrom4([4]byte(h[12:16]))
+		d.Dst = netip.AddrFrom4([4]byte(h[16:20]))
+		d.TrafficClass, d.FlowLabel = h[1], 0
+		d.HopLimit = h[8]
+		d.ID, d.Flags = be.Uint16(h[4:]), h[6]>>5
 		d.NextHeader = 0
 	}
-	d.Ext = b[at.ext:at.udp:at.udp]
-	udp := b[at.udp : at.udp+8]
-	d.SrcPort, d.DstPort = be.Uint16(udp), be.Uint16(udp[2:])
+	data := at.udp + 8
+	udp := (*[8]byte)(b[at.udp:data])
+	d.SrcPort, d.DstPort = be.Uint16(udp[0:]), be.Uint16(udp[2:])
 	d.Length, d.Checksum = be.Uint16(udp[4:]), be.Uint16(udp[6:])
 	end = at.udp + int(d.Length)
 	d.Truncated = end > len(b)
-	if d.Truncated {
-		end = len(b)
-	}
-	d.Data = b[at.udp+8 : end : end]
+	end = min(end, len(b))
+	d.Data = b[data:end:end]
 }

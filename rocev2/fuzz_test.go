@@ -22,7 +22,18 @@ func FuzzPacket(f *testing.F) {
 		for range Extensions(b, o) {
 		}
 		var p Packet
-		if err := p.Decode(b, o); err != nil {
+		err := p.Decode(b, o)
+		if !ip { // decodePlain gives what the walk gives, or nothing
+			var plain, walked Packet
+			o.Ports = ports4791
+			if plain.decodePlain(b) {
+				require.NoError(t, walked.decode(b, &o))
+				require.Equal(t, walked, plain)
+			} else {
+				require.Equal(t, Packet{}, plain)
+			}
+		}
+		if err != nil {
 			require.Equal(t, Packet{}, p)
 			return
 		}

@@ -29,7 +29,7 @@ type Packet struct {
 	// one. It aliases the input. Of a Truncated packet it is what is there;
 	// PayloadLen says how much was sent.
 	Payload []byte
-	Padding []byte // the pad octets, as many as the pad count says; aliases the input
+	Padding []byte // the pad octets, as many as the pad count says, nil without any; aliases the input
 
 	ICRC     uint32        // the value on the wire, least significant octet first; 0 when Truncated
 	Coverage icrc.Coverage // D1: how AppendBinary computes the ICRC; Decode sets it to AsSent
@@ -51,10 +51,18 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, Options{IP: true}
 // of 4 with its pad are shown, not refused.
 func (p *Packet) Decode(b []byte, o Options) error {
 	if len(o.Ports) == 0 {
+		if !o.IP && p.decodePlain(b) {
+			return nil
+		}
 		o.Ports = ports4791
 	}
+	return p.decode(b, &o)
+}
+
+// decode is Decode of any packet, by the walk.
+func (p *Packet) decode(b []byte, o *Options) error {
 	var at place
-	if err := at.find(b, &o); err != nil {
+	if err := at.find(b, o); err != nil {
 		return err
 	}
 	data := at.udp + 8
@@ -127,7 +135,10 @@ func (p *Packet) setTransport(l layout) {
 		p.ICRC = le.Uint32(p.Data[l.padding:])
 	}
 	p.Payload = p.Data[l.headers:l.payload:l.payload]
-	p.Padding = p.Data[l.payload:l.padding:l.padding]
+	p.Padding = nil
+	if l.padding > l.payload {
+		p.Padding = p.Data[l.payload:l.padding:l.padding]
+	}
 	p.Coverage = icrc.AsSent
 }
 

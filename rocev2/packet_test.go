@@ -31,13 +31,13 @@ func TestDecodeFrame(t *testing.T) {
 	require.NoError(t, p.DecodeFrame(append(b, 0xEE, 0xEE))) // Ethernet padding
 	require.Equal(t, Packet{
 		Datagram: Datagram{
-			Link: b[:14], Outer: []byte{}, IP: b[14:],
+			Link: b[:14], IP: b[14:],
 			Src: netip.MustParseAddr("10.0.17.1"), Dst: netip.MustParseAddr("10.0.18.1"),
-			TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2, Ext: []byte{},
+			TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2,
 			SrcPort: 0, DstPort: 4791, Length: 40, Data: b[42:],
 		},
 		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}},
-		Payload: make([]byte, 16), Padding: []byte{}, ICRC: 0x2A00FD82,
+		Payload: make([]byte, 16), ICRC: 0x2A00FD82,
 	}, p)
 	require.Equal(t, uint8(48), p.DSCP())
 	require.Equal(t, uint8(2), p.ECN())
@@ -47,13 +47,13 @@ func TestDecodeFrame(t *testing.T) {
 	require.NoError(t, p.DecodeIP(b[14:]))
 	require.Equal(t, Packet{
 		Datagram: Datagram{
-			Link: []byte{}, Outer: []byte{}, IP: b[14:],
+			Link: []byte{}, IP: b[14:],
 			Src: netip.MustParseAddr("fd77::2"), Dst: netip.MustParseAddr("fd77::1"),
-			TrafficClass: 0x68, HopLimit: 64, NextHeader: 17, Ext: []byte{},
+			TrafficClass: 0x68, HopLimit: 64, NextHeader: 17,
 			SrcPort: 0xE341, DstPort: 4791, Length: 24, Data: b[62:],
 		},
 		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0}},
-		Payload: []byte{}, Padding: []byte{}, ICRC: 0xC2F6694B,
+		Payload: []byte{}, ICRC: 0xC2F6694B,
 	}, p)
 }
 
