@@ -1,0 +1,241 @@
+package proxymsg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	switch4, proxy4 = addr("192.0.2.5"), addr("192.0.2.1")
+	switch6, proxy6 = addr("2001:db8:ffff::5"), addr("2001:db8:ffff::1")
+
+	fromC001 = Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+)
+
+// Whole packets up to the message: both tuples over both families.
+const (
+	write4Over4 = `45c00068000000004011f5be c0000205 c0000201 c00103fe00549462`
+	write4Over6 = `6c00000000541140 20010db8ffff00000000000000000005 20010db8ffff00000000000000000001 c00103fe0054bcf1`
+	send6Over4  = `45c00084000000004011f5a2 c0000205 c0000201 c00103fe00705ded`
+	send6Over6  = `6c00000000701140 20010db8ffff00000000000000000005 20010db8ffff00000000000000000001 c00103fe0070867c`
+)
+
+func TestAppendFor(t *testing.T) {
+	for _, c := range []struct {
+		frame string // the congested packet
+		level uint8
+		over4 string // the packets that carry the message
+		over6 string
+		data  string
+	}{
+		{`020000000001 020000000002 0800` + write4, 3, write4Over4, write4Over6, write4Fixed + write4},
+		{`020000000001 020000000002 81002007 86dd` + send6, 7, send6Over4, send6Over6, send6Fixed + send6},
+	} {
+		var flow rocev2.Flow
+		require.NoError(t, flow.DecodeFrame(append(wiretest.Hex(t, c.frame), 0, 0))) // Ethernet padding
+		wiretest.Encodes(t, wiretest.Hex(t, c.over4+c.data), func(b []byte) ([]byte, error) {
+			return AppendFor(b, &flow, switch4, proxy4, c.level, fromC001)
+		})
+		wiretest.Encodes(t, wiretest.Hex(t, c.over6+c.data), func(b []byte) ([]byte, error) {
+			return AppendFor(b, &flow, switch6, proxy6, c.level, fromC001)
+		})
+		for _, octets := range []string{c.over4 + c.data, c.over6 + c.data} {
+			var d rocev2.Datagram
+			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.Options{IP: true, Ports: []uint16{Port}}))
+			m, err := FromDatagram(&d, 0)
+			require.NoError(t, err)
+			require.NoError(t, m.Validate())
+			require.Equal(t, flow.FiveTuple, m.FiveTuple)
+			require.Equal(t, c.level, m.Level)
+			require.Equal(t, flow.IP, m.Invoking)
+			wiretest.NoAllocs(t, "FromDatagram", func() { _, _ = FromDatagram(&d, 0) })
+		}
+	}
+}
+
+// The tuple is taken below the tunnels, the invoking packet is the one around
+// them, without what stood before its IP header.
+func TestAppendForTunnel(t *testing.T) {
+	for _, c := range []struct {
+		name, link, tunnel, flow, fixed string
+		family                          Family
+	}{
+		{"IPv4 in IPv6", `86dd`, inIPv6, write4, write4Fixed, IPv4},
+		{"GRE", `0800`, inGRE, write4, write4Fixed, IPv4},
+		{"VXLAN below MPLS", `8847 3e800040 3e801140`, inVXLAN, send6, send6Fixed, IPv6},
+		{"SRv6", `81002007 86dd`, inSRv6, send6, send6Fixed, IPv6},
+	} {
+		var want Message
+		data := wiretest.Hex(t, c.fixed+c.tunnel+c.flow)
+		require.NoError(t, want.Decode(data, c.family))
+		var flow rocev2.Flow
+		require.NoError(t, flow.DecodeFrame(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow)), c.name)
+		out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
+		require.NoError(t, err, c.name)
+		require.Equal(t, data, out[48:], c.name)
+		require.NoError(t, want.Validate(), c.name)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	m := Message{FiveTuple: write4Tuple}
+	out, err := m.AppendPacket(nil, switch6, proxy6, Config{
+		Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 5}, Port: 4000,
+	})
+	require.NoError(t, err)
+	require.Equal(t, wiretest.Hex(t, `6b9beef500181109`), out[:8])
+	require.Equal(t, wiretest.Hex(t, `00050fa00018`), out[40:46])
+	for _, c := range []struct {
+		cfg Config
+		dst string
+		err error
+	}{
+		{Config{}, "192.0.2.1", rocev2.ErrAddress},
+		{Config{Carriage: rocev2.Carriage{DSCP: 64}}, "fd77::1", rocev2.ErrTrafficClass},
+		{Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, "fd77::1", rocev2.ErrFlowLabel},
+	} {
+		dst := addr(c.dst)
+		out, err := m.AppendPacket([]byte{9}, switch6, dst, c.cfg)
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{9}, out)
+		wiretest.NoAllocs(t, "refusing", func() { _, _ = m.AppendPacket(nil, switch6, dst, c.cfg) })
+	}
+}
+
+// D9: a carrying packet never has more than 576 octets over IPv4 or 1280 over
+// IPv6, its IP header included, and that many as soon as the invoking packet
+// has enough of them.
+func TestLimits(t *testing.T) {
+	var frames [][]byte
+	invoking := bytes.Repeat([]byte{0x45, 0xA3, 0x5C}, 30000)
+	for _, c := range []struct {
+		tuple    rocev2.FiveTuple
+		over6    bool
+		headers  int // octets before the invoking packet
+		limit    int
+		ethernet string
+	}{
+		{write4Tuple, false, 20 + 8 + 16, 576, `020000000001 020000000002 0800`},
+		{send6Tuple, false, 20 + 8 + 40, 576, `020000000001 020000000002 0800`},
+		{write4Tuple, true, 40 + 8 + 16, 1280, `020000000001 020000000002 86dd`},
+		{send6Tuple, true, 40 + 8 + 40, 1280, `020000000001 020000000002 86dd`},
+	} {
+		src, dst := switch4, proxy4
+		if c.over6 {
+			src, dst = switch6, proxy6
+		}
+		room := c.limit - c.headers
+		for _, n := range []int{0, 1, room - 1, room, room + 1, 1500, 9000, len(invoking)} {
+			m := Message{FiveTuple: c.tuple, Invoking: invoking[:n]}
+			out, err := m.AppendPacket(nil, src, dst, Config{})
+			require.NoError(t, err)
+			require.Len(t, out, c.headers+min(n, room))
+			require.Equal(t, invoking[:min(n, room)], out[c.headers:])
+			frames = append(frames, append(wiretest.Hex(t, c.ethernet), out...))
+			wiretest.NoAllocs(t, "AppendPacket", func() { out, _ = m.AppendPacket(out[:0], src, dst, Config{}) })
+		}
+	}
+	for i, row := range wiretest.Tshark(t, frames...) {
+		require.Equal(t, "1", row.Get("udp.checksum.status"), "packet %d", i)
+		require.Equal(t, "0", row.Get("udp.srcport"))
+		require.Equal(t, "1022", row.Get("udp.dstport"))
+		if row.Has("ip.src") {
+			require.Equal(t, switch4.String()+proxy4.String(), row.Get("ip.src")+row.Get("ip.dst"))
+			require.Equal(t, "1", row.Get("ip.checksum.status"))
+			require.Equal(t, uint64(len(frames[i])-14), row.Uint("ip.len"))
+			require.Equal(t, uint64(len(frames[i])-14-20), row.Uint("udp.length"))
+			require.LessOrEqual(t, row.Uint("ip.len"), uint64(576))
+		} else {
+			require.Equal(t, switch6.String()+proxy6.String(), row.Get("ipv6.src")+row.Get("ipv6.dst"))
+			require.Equal(t, uint64(len(frames[i])-14-40), row.Uint("ipv6.plen"))
+			require.Equal(t, uint64(len(frames[i])-14-40), row.Uint("udp.length"))
+			require.LessOrEqual(t, row.Uint("ipv6.plen"), uint64(1240))
+		}
+	}
+}
+
+// The checksum takes every value but 0, which stands for none: one of these
+// messages sums up to it, and is sent with FFFF.
+func TestChecksumIsNever0(t *testing.T) {
+	var out []byte
+	seen := 0
+	for i := range 1 << 16 {
+		m := Message{FiveTuple: send6Tuple, Reserved: uint32(i)}
+		var err error
+		out, err = m.AppendPacket(out[:0], switch6, proxy6, Config{})
+		require.NoError(t, err)
+		switch binary.BigEndian.Uint16(out[46:]) {
+		case 0:
+			t.Fatalf("reserved bits %#x: checksum 0", i)
+		case 0xFFFF:
+			seen++
+		}
+	}
+	require.Positive(t, seen)
+}
+
+// A capture that cut the message: what is missing is no part of Invoking, and
+// the family is told from what was sent.
+func TestTruncatedDatagram(t *testing.T) {
+	packet := wiretest.Hex(t, send6Over6+send6Fixed+send6)
+	for n := 48; n < len(packet); n++ {
+		var d rocev2.Datagram
+		require.NoError(t, d.Decode(packet[:n:n], rocev2.Options{IP: true, Cut: true}))
+		m, err := FromDatagram(&d, IPv6)
+		if n < 48+SizeIPv6 {
+			require.ErrorIs(t, err, ErrTruncatedIPv6)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, packet[48+SizeIPv6:n], m.Invoking)
+		m, err = FromDatagram(&d, 0)
+		if n < 48+SizeIPv6+40 {
+			require.ErrorIs(t, err, ErrFamily, "%d octets", n) // at 16 and 40 octets too
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, send6Tuple, m.FiveTuple)
+	}
+}
+
+func BenchmarkAppendFor(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"64 octets", wiretest.Hex(b, `020000000001 020000000002 86dd`+send6)},
+		{"4096 octets", longFrame(b)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var flow rocev2.Flow
+			out := make([]byte, 0, 1280)
+			b.ReportAllocs()
+			for b.Loop() {
+				err := flow.DecodeFrame(c.frame)
+				if err == nil {
+					out, err = AppendFor(out[:0], &flow, switch6, proxy6, 3, Config{})
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// longFrame is an RDMA WRITE with 4096 octets of payload over IPv6.
+func longFrame(tb testing.TB) []byte {
+	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: send6Tuple.Src, Dst: send6Tuple.Dst, DstPort: rocev2.Port}}
+	p.BTH.Opcode = 0x07 // RC RDMA WRITE Middle
+	p.Payload = make([]byte, 4096)
+	out, err := p.AppendBinary(wiretest.Hex(tb, `020000000001 020000000002 86dd`))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package proxymsg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// Family is the address family of a message's five-tuple, which the message
+// itself does not tell. The packet that carries the message may be of the
+// other one.
+//
+// D8: the zero value has it inferred. It is the family for which the invoking
+// packet has the addresses of the five-tuple; failing that, as with a tunnel,
+// the one that puts a plausible IP packet of either version where the invoking
+// packet begins, with a whole header and a length field that covers at least
+// the octets there; failing that, a message of exactly 16 octets is IPv4 and
+// one of exactly 40 is IPv6, without invoking packet. Where none decides or
+// both families pass, it is [ErrFamily].
+type Family uint8
+
+const (
+	IPv4 Family = 4
+	IPv6 Family = 6
+)
+
+func (f Family) String() string {
+	switch f {
+	case 0:
+		return "inferred"
+	case IPv4, IPv6:
+		return fmt.Sprintf("IPv%d", uint8(f))
+	}
+	return fmt.Sprintf("Family(%d)", uint8(f))
+}
+
+var (
+	ErrFamily      = wireerr.New("proxymsg: the message does not show whether its addresses are IPv4 or IPv6: the family must be given", wireerr.Malformed)
+	ErrFamilyRange = wireerr.New("proxymsg: the family given is neither IPv4 nor IPv6", wireerr.Range)
+)
+
+// infer finds the family of a message of which sent octets were sent and b is
+// there (D8).
+func infer(b []byte, sent int) (Family, error) {
+	if len(b) < SizeIPv4 {
+		return 0, ErrTruncatedIPv4
+	}
+	if f := theOne(sameAddresses(b, IPv4), sameAddresses(b, IPv6)); f != 0 {
+		return f, nil
+	}
+	if f := theOne(plausible(b, sent, SizeIPv4), plausible(b, sent, SizeIPv6)); f != 0 {
+		return f, nil
+	}
+	switch sent {
+	case SizeIPv4:
+		return IPv4, nil
+	case SizeIPv6:
+		return IPv6, nil
+	}
+	return 0, ErrFamily
+}
+
+// theOne returns the family that alone passed a test, otherwise 0.
+func theOne(v4, v6 bool) Family {
+	switch {
+	case v4 && !v6:
+		return IPv4
+	case v6 && !v4:
+		return IPv6
+	}
+	return 0
+}
+
+// sameAddresses says whether behind a fixed part of this family stands an IP
+// header of the same family with the same addresses.
+func sameAddresses(b []byte, f Family) bool {
+	l, at, n := &layout4, 12, 4 // the addresses in the IP header, n octets each
+	if f == IPv6 {
+		l, at, n = &layout6, 8, 16
+	}
+	at += l.size
+	if len(b) < at+2*n || Family(b[l.size]>>4) != f {
+		return false
+	}
+	return bytes.Equal(b[l.src:l.src+n], b[at:at+n]) && bytes.Equal(b[l.dst:l.dst+n], b[at+n:at+2*n])
+}
+
+// plausible says whether a fixed part of this size is followed by a whole IP
+// header whose length field covers at least the octets sent behind the fixed
+// part.
+func plausible(b []byte, sent, size int) bool {
+	if len(b) <= size {
+		return false
+	}
+	ip, sent := b[size:], sent-size
+	switch ip[0] >> 4 {
+	case 4:
+		header := int(ip[0]&0x0F) * 4
+		return header >= 20 && len(ip) >= header && int(binary.BigEndian.Uint16(ip[2:])) >= sent
+	case 6:
+		return len(ip) >= 40 && 40+int(binary.BigEndian.Uint16(ip[4:])) >= sent
+	}
+	return false
+}

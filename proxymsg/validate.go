@@ -1,0 +1,41 @@
+package proxymsg
+
+import (
+	"errors"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Deviations of a message from what a conforming node sends.
+var (
+	ErrReservedSet = wireerr.New("proxymsg: reserved bits are not 0", wireerr.Malformed)
+	ErrTooLong     = wireerr.New("proxymsg: message over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
+	ErrNoFlow      = wireerr.New("proxymsg: the invoking packet shows no flow", wireerr.Malformed)
+	ErrOtherFlow   = wireerr.New("proxymsg: the five-tuple is not that of the invoking packet", wireerr.Malformed)
+)
+
+// Validate returns nil for a message as the draft has it, otherwise an error
+// that names every deviation; errors.Is finds each, also [ErrAddress],
+// [ErrLevel] and [ErrReserved]. A message without an invoking packet is valid.
+func (m *Message) Validate() error {
+	var found []error
+	if err := m.check(); err != nil {
+		found = append(found, err)
+	}
+	if m.Reserved != 0 {
+		found = append(found, ErrReservedSet)
+	}
+	if m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8 {
+		found = append(found, ErrTooLong)
+	}
+	if len(m.Invoking) > 0 {
+		var flow rocev2.Flow
+		if err := flow.Decode(m.Invoking, rocev2.Options{IP: true, Cut: true}); err != nil {
+			found = append(found, ErrNoFlow, err)
+		} else if flow.FiveTuple != m.FiveTuple {
+			found = append(found, ErrOtherFlow)
+		}
+	}
+	return errors.Join(found...)
+}
