@@ -31,6 +31,7 @@ var floors = [][]string{
 	{"rocev2"},
 	{"fcn", "cnp", "ppfc", "proxymsg"},
 	{"fastcnp"},
+	{"message"},
 	{"rocelayers"},
 }
 

@@ -11,5 +11,6 @@
 //	}
 //
 // A [Datagram] is the part of it below the Base Transport Header, which
-// serves every other UDP message as well.
+// serves every other UDP message as well. A [Flow] is the five-tuple of a
+// packet below its tunnels, with what a congested node tells others about.
 package rocev2

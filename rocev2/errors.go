@@ -22,7 +22,7 @@ var (
 	ErrExtension  = wireerr.New("rocev2: IPv6 extension header runs beyond the packet: 8 octets and 8 for each unit of Hdr Ext Len needed", ErrNotRoCEv2, wireerr.Truncated)
 	ErrFragment   = wireerr.New("rocev2: IP fragment", ErrNotRoCEv2)
 	ErrNotUDP     = wireerr.New("rocev2: next header is not UDP", ErrNotRoCEv2)
-	ErrDepth      = wireerr.New("rocev2: IP in IP more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
+	ErrDepth      = wireerr.New("rocev2: IP headers nested more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
 	ErrUDPHeader  = wireerr.New("rocev2: UDP header truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
 	ErrPort       = wireerr.New("rocev2: UDP destination port is another", ErrNotRoCEv2)
 )

@@ -1,0 +1,31 @@
+package message_test
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func ExampleMessage_Decode() {
+	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
+		"6c00000000403c40" + "20010db8ffff00000000000000000005" + "20010db8000100000000000000000001" +
+		"11029e10" + "20010db800040000000000000000000e" + "01020000" +
+		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "b06ffb0e")
+
+	var m message.Message // reusable
+	switch err := m.Decode(frame, rocev2.Options{}, message.Config{}); m.Kind {
+	case message.FastCNP:
+		n := &m.FastCNP
+		fmt.Println("Fast CNP of the", n.Origin(), n.Source, "to", n.Destination)
+		fmt.Printf("about queue pair %#x at %v\n", n.CNP.DestQP, n.Option.OriginalDestination)
+	case message.CNP:
+		fmt.Printf("CNP of %v for queue pair %#x\n", m.Packet.Src, m.CNP.DestQP)
+	case message.Broken:
+		fmt.Println(err)
+	}
+	// Output:
+	// Fast CNP of the network 2001:db8:ffff::5 to 2001:db8:1::1
+	// about queue pair 0x111111 at 2001:db8:4::e
+}

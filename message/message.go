@@ -1,0 +1,168 @@
+// Package message tells the messages of RoCEv2 congestion signalling apart:
+// given a frame or an IP packet, it says what kind of message that is, and
+// decodes it.
+//
+//	UDP to 4791   OpCode 0x81, P bit set              PPFC
+//	              OpCode 0x81, Fast CNP option        Fast CNP
+//	              OpCode 0x81                         CNP
+//	              Acknowledge, ATOMIC Acknowledge     Ack
+//	              other opcodes, unknown ones too     Data
+//	UDP to the FCN port                               FCN
+//	UDP to the proxy port                             Proxy
+//
+// A program that knows what it waits for needs only the package of that
+// message.
+package message
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Kind is a kind of message.
+type Kind uint8
+
+// The kinds.
+const (
+	Other   Kind = iota // none of ours
+	Broken              // one of ours that does not parse
+	Data                // RoCEv2, but none of the following
+	Ack                 // Acknowledge and ATOMIC Acknowledge
+	CNP                 // of a receiver
+	FastCNP             // with the option of package fastcnp
+	PPFC
+	FCN
+	Proxy
+)
+
+var kinds = [...]string{"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy"}
+
+// String returns the kind in lower case, "error" for Broken.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// Config is what a deployment chooses. The zero value stands for the defaults.
+type Config struct {
+	FCNPort     uint16             // 0 stands for fcn.Port, 1021
+	ProxyPort   uint16             // 0 stands for proxymsg.Port, 1022
+	ProxyFamily proxymsg.Family    // of the five-tuples of proxy messages; 0: inferred (D8)
+	CodePoints  fastcnp.CodePoints // of the Fast CNP options (D2)
+}
+
+// Reach says how much of Message.Packet belongs to the packet that was
+// decoded last.
+type Reach uint8
+
+// The walk ended before UDP, at UDP, or behind the ICRC.
+const (
+	Nothing   Reach = iota
+	UDP             // Packet.Datagram does
+	Transport       // all of Packet does
+)
+
+// A Message is a message of any kind. It can be decoded into again and again,
+// without an allocation; it is large, so keep one and pass a pointer.
+type Message struct {
+	Kind  Kind
+	Reach Reach
+
+	// Packet is set as far as Reach says.
+	Packet rocev2.Packet
+
+	// Of these the one is set that Kind names; the others are left over from
+	// messages decoded before.
+	CNP     cnp.CNP
+	FastCNP fastcnp.Notification
+	PPFC    ppfc.Notification
+	FCN     fcn.Message
+	Proxy   proxymsg.Message
+}
+
+// Decode sets m from a frame or an IP packet, as o describes it; its Ports are
+// not used. m aliases b.
+//
+// The error is nil unless Kind is Other, and then says why the packet is none
+// of ours ([rocev2.ErrNotRoCEv2] matches it), or Broken, and then says what is
+// wrong. In those cases, too, Reach says what is known of the packet: Kind and
+// Reach are always set.
+func (m *Message) Decode(b []byte, o rocev2.Options, c Config) error {
+	o.Ports = nil
+	err := m.Packet.Decode(b, o)
+	if err == nil {
+		m.Reach = Transport
+		err = m.decodeTransport(c.CodePoints)
+	} else {
+		err = m.decodeDatagram(b, o, &c, err)
+	}
+	if err != nil {
+		m.Kind = Broken
+		if m.Reach == Nothing && errors.Is(err, rocev2.ErrNotRoCEv2) {
+			m.Kind = Other
+		}
+	}
+	return err
+}
+
+// decodeTransport decodes what stands behind the UDP header of port 4791.
+func (m *Message) decodeTransport(points fastcnp.CodePoints) (err error) {
+	p := &m.Packet
+	switch op := p.BTH.Opcode; {
+	case op != bth.CNP:
+		m.Kind = Data
+		if operation := op.Operation(); op.Known() && (operation == bth.OpAcknowledge || operation == bth.OpAtomicAcknowledge) {
+			m.Kind = Ack
+		}
+		return nil
+	case p.BTH.Resv6&bth.P != 0:
+		m.Kind = PPFC
+		m.PPFC, err = ppfc.FromPacket(p)
+		return err
+	}
+	m.Kind = FastCNP
+	if m.FastCNP, err = points.FromPacket(p); err == fastcnp.ErrNotFastCNP {
+		m.Kind = CNP
+		m.CNP, err = cnp.FromPacket(p)
+	}
+	return err
+}
+
+// decodeDatagram decodes what is not a RoCEv2 packet because of an error: a
+// message to one of the other ports, or nothing whole.
+func (m *Message) decodeDatagram(b []byte, o rocev2.Options, c *Config, err error) error {
+	if c.FCNPort == 0 {
+		c.FCNPort = fcn.Port
+	}
+	if c.ProxyPort == 0 {
+		c.ProxyPort = proxymsg.Port
+	}
+	m.Reach = Nothing
+	ports := [...]uint16{rocev2.Port, c.FCNPort, c.ProxyPort}
+	o.Ports = ports[:]
+	d := &m.Packet.Datagram
+	if err := d.Decode(b, o); err != nil {
+		return err
+	}
+	m.Reach = UDP
+	switch d.DstPort {
+	case rocev2.Port: // broken behind the UDP header
+	case c.FCNPort:
+		m.Kind = FCN
+		m.FCN, err = fcn.FromDatagram(d)
+	default:
+		m.Kind = Proxy
+		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
+	}
+	return err
+}

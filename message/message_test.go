@@ -1,0 +1,209 @@
+package message
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+var (
+	here  = addr("2001:db8:ffff::5")
+	there = addr("2001:db8:1::1")
+)
+
+// roce returns an IP packet with this BTH and payload.
+func roce(t testing.TB, h bth.Header, ext, payload []byte) []byte {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: h}, Payload: payload}
+	p.Src, p.Dst, p.DstPort = here, there, rocev2.Port
+	p.NextHeader, p.Ext = 60, ext
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+// udp returns an IP packet to this port.
+func udp(t testing.TB, port uint16, data []byte) []byte {
+	t.Helper()
+	d := rocev2.Datagram{Src: here, Dst: there, DstPort: port, Data: data}
+	b, err := d.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func fastOption(data ...byte) []byte {
+	option := append([]byte{17, 0, 0x9E, uint8(len(data))}, data...)
+	option = append(option, make([]byte, -len(option)&7)...)
+	option[1] = uint8(len(option)/8 - 1)
+	return option
+}
+
+func TestDecode(t *testing.T) {
+	address := there.As16()
+	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 3}
+	proxy, err := five.AppendBinary(nil)
+	require.NoError(t, err)
+	cnpHeader, ppfcHeader := cnp.New(7, 0xFFFF).Header, ppfc.New(7, 0xFFFF).Header
+	for _, c := range []struct {
+		name   string
+		octets []byte
+		kind   Kind
+		reach  Reach
+		err    error
+	}{
+		{"data", roce(t, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 8)), Data, Transport, nil},
+		{"unknown opcode", roce(t, bth.Header{Opcode: 0x1F}, nil, nil), Data, Transport, nil},
+		{"opcode 0x80", roce(t, bth.Header{Opcode: 0x80}, nil, make([]byte, 16)), Data, Transport, nil},
+		{"RC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAcknowledge}, nil, nil), Ack, Transport, nil},
+		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), Ack, Transport, nil},
+		{"XRC Acknowledge", roce(t, bth.Header{Opcode: bth.XRCAcknowledge}, nil, nil), Ack, Transport, nil},
+		{"UD has no Acknowledge", roce(t, bth.Header{Opcode: 0x71}, nil, nil), Data, Transport, nil},
+		{"CNP", roce(t, cnpHeader, nil, make([]byte, 16)), CNP, Transport, nil},
+		{"Fast CNP", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, Transport, nil},
+		{"PPFC", roce(t, ppfcHeader, nil, make([]byte, 12)), PPFC, Transport, nil},
+		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), PPFC, Transport, nil},
+		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil), Data, Transport, nil},
+		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, UDP, nil},
+		{"proxy message", udp(t, 1022, proxy), Proxy, UDP, nil},
+
+		{"other port", udp(t, 53, nil), Other, Nothing, rocev2.ErrPort},
+		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, Nothing, rocev2.ErrNotUDP},
+		{"nothing", nil, Other, Nothing, rocev2.ErrIPv4Header},
+
+		{"no BTH", udp(t, 4791, make([]byte, 15)), Broken, UDP, rocev2.ErrRoom},
+		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), Broken, Nothing, rocev2.ErrUDPLength},
+		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, Transport, cnp.ErrLength},
+		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken, Transport, cnp.ErrLength},
+		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken, Transport, fastcnp.ErrOptionLen},
+		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...), make([]byte, 16)), Broken, Transport, ioam.ErrNoNode},
+		{"PPFC of 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), Broken, Transport, ppfc.ErrLength},
+		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, UDP, fcn.ErrTruncated},
+		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, UDP, fcn.ErrLength},
+		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, UDP, proxymsg.ErrTruncatedIPv4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m Message
+			err := m.Decode(c.octets, rocev2.Options{IP: true}, Config{})
+			require.Equal(t, c.kind, m.Kind, "%v", err)
+			require.Equal(t, c.reach, m.Reach)
+			if c.kind == Broken || c.kind == Other {
+				require.ErrorIs(t, err, c.err)
+				require.Error(t, err)
+				if c.kind == Broken {
+					require.NotErrorIs(t, err, rocev2.ErrNotRoCEv2)
+				}
+			} else {
+				require.NoError(t, err)
+			}
+			// The same with ports given, and a message that held another before.
+			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)), rocev2.Options{IP: true}, Config{}))
+			_ = m.Decode(c.octets, rocev2.Options{IP: true, Ports: []uint16{1}}, Config{FCNPort: 1021, ProxyPort: 1022})
+			require.Equal(t, c.kind, m.Kind)
+			require.Equal(t, c.reach, m.Reach)
+			wiretest.NoAllocs(t, "Decode", func() { _ = m.Decode(c.octets, rocev2.Options{IP: true}, Config{}) })
+		})
+	}
+}
+
+// lengthened adds to the UDP length of an IPv6 packet.
+func lengthened(b []byte, by int) []byte {
+	b[45] = uint8(int(b[45]) + by)
+	return b
+}
+
+func TestValues(t *testing.T) {
+	var m Message
+	require.NoError(t, m.Decode(udp(t, 7000, []byte{0xBE, 0xEF, 0x5E, 0}), rocev2.Options{IP: true}, Config{FCNPort: 7000}))
+	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, m.FCN)
+
+	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
+	proxy, err := five.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.Options{IP: true}, Config{ProxyPort: 7001}))
+	require.Equal(t, Broken, m.Kind)
+	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.Options{IP: true}, Config{ProxyPort: 7001, ProxyFamily: proxymsg.IPv6}))
+	require.Equal(t, five, m.Proxy)
+
+	address := there.As16()
+	packet := roce(t, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16))
+	require.NoError(t, m.Decode(packet, rocev2.Options{IP: true}, Config{}))
+	require.Equal(t, there, m.FastCNP.Option.OriginalDestination)
+	require.NoError(t, m.Decode(packet, rocev2.Options{IP: true}, Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
+	require.Equal(t, CNP, m.Kind)
+	require.Equal(t, cnp.New(7, 0xFFFF), m.CNP)
+}
+
+func TestKindString(t *testing.T) {
+	want := map[Kind]string{Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn", Proxy: "proxy", 9: "Kind(9)"}
+	for k, s := range want {
+		require.Equal(t, s, k.String())
+	}
+}
+
+// Every packet of every capture is of a kind, cut anywhere as well.
+func TestCaptures(t *testing.T) {
+	var m Message
+	for _, name := range wiretest.Captures(t, "*.pcap") {
+		for _, c := range wiretest.Capture(t, name) {
+			for n := range len(c.Data) + 1 {
+				err := m.Decode(c.Data[:n:n], rocev2.Options{Cut: n < c.OrigLen}, Config{})
+				require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken, "%s frame %d", name, c.Number)
+			}
+		}
+	}
+}
+
+func FuzzMessage(f *testing.F) {
+	address := there.As16()
+	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)), true, false)
+	f.Add(roce(f, ppfc.New(7, 0xFFFF).Header, nil, make([]byte, 12)), true, true)
+	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), true, false)
+	f.Add(udp(f, 1022, make([]byte, 40)), true, false)
+	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
+		var m Message
+		err := m.Decode(b, rocev2.Options{IP: ip, Cut: cut}, Config{})
+		require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken)
+		var p rocev2.Packet
+		if p.Decode(b, rocev2.Options{IP: ip, Cut: cut}) == nil {
+			require.Equal(t, p, m.Packet)
+			require.Equal(t, Transport, m.Reach)
+		} else {
+			require.NotEqual(t, Transport, m.Reach)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	address := there.As16()
+	frame := func(ip []byte) []byte { return append(wiretest.Hex(b, "020000000001 020000000002 86dd"), ip...) }
+	for _, c := range []struct {
+		name  string
+		frame []byte
+	}{
+		{"data", frame(roce(b, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 1024)))},
+		{"cnp", frame(roce(b, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16)))},
+		{"fastcnp", frame(roce(b, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)))},
+		{"fcn", frame(udp(b, 1021, make([]byte, 4)))},
+		{"other", frame(udp(b, 53, make([]byte, 40)))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var m Message
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = m.Decode(c.frame, rocev2.Options{}, Config{})
+			}
+		})
+	}
+}
