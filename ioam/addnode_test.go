@@ -1,0 +1,195 @@
+package ioam
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+func TestAppendFresh(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		trace Trace
+		words int
+		want  string
+	}{
+		{"pre-allocated", Trace{Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00" + "00000000000000000000000000000000"},
+		{"incremental", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
+		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
+		{"active, and what is left of an old trace", Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
+			"0000 0901 800000 00 00000000"},
+		{"snapshots only", Trace{Type: BitSnapshot}, 2, "0000 0002 000002 00 00000000 00000000"},
+	} {
+		wiretest.Encodes(t, wiretest.Hex(t, c.want), func(b []byte) ([]byte, error) { return c.trace.AppendFresh(b, c.words) })
+	}
+	for _, c := range []struct {
+		trace Trace
+		words int
+		err   error
+	}{
+		{Trace{Type: BitNode}, 128, ErrRemainingLenRange},
+		{Trace{Type: BitNode}, -1, ErrRemainingLenRange},
+		{Trace{Type: 0x1000000}, 1, ErrTraceTypeRange},
+		{Trace{Kind: TypeDirectExport}, 1, ErrNotTrace},
+	} {
+		b, err := c.trace.AppendFresh([]byte{0xA5}, c.words)
+		require.Equal(t, c.err, err)
+		require.Equal(t, []byte{0xA5}, b)
+	}
+}
+
+// The rules of RFC 9197 section 4.4.1, one step after the other, on a trace
+// with room for two nodes and a half.
+func TestAddNodeInPlace(t *testing.T) {
+	b := wiretest.Hex(t, "007b 1005 c00000 00"+"a5a5a5a5 a5a5a5a5 a5a5a5a5 a5a5a5a5 a5a5a5a5")
+	o := Option{Type: TypePreallocated, Data: b}
+	for _, c := range []struct {
+		node  Node
+		added bool
+		want  string
+	}{
+		{Node{Type: 0xC00000, HopLimit: 63, NodeID: 0xB2, Ingress: 201, Egress: 202}, true,
+			"007b 1003 c00000 00" + "a5a5a5a5 a5a5a5a5 a5a5a5a5" + "3f0000b2 00c900ca"},
+		{Node{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302}, true,
+			"007b 1001 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
+		{Node{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402}, false, // sets O, nothing else
+			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
+		{Node{Type: 0xC00000}, false, // O is set already
+			"007b 1401 c00000 00" + "a5a5a5a5" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
+	} {
+		added, err := AddNode(o, &c.node)
+		require.NoError(t, err)
+		require.Equal(t, c.added, added)
+		require.Equal(t, wiretest.Hex(t, c.want), b)
+	}
+}
+
+func TestAddNodeWithOverflowSetDoesNothing(t *testing.T) {
+	for _, kind := range []OptType{TypePreallocated, TypeIncremental} {
+		b := wiretest.Hex(t, "007b 0c01 800000 00 00000000")
+		o, n := Option{Type: kind, Data: bytes.Clone(b)}, Node{Type: BitNode, NodeID: 1}
+		if kind == TypePreallocated {
+			added, err := AddNode(o, &n)
+			require.NoError(t, err)
+			require.False(t, added)
+			require.Equal(t, b, o.Data)
+		} else {
+			out, added, err := AppendNode([]byte{0xA5}, o, &n)
+			require.NoError(t, err)
+			require.False(t, added)
+			require.Equal(t, append([]byte{0xA5}, b...), out)
+		}
+	}
+}
+
+func TestAppendNode(t *testing.T) {
+	b := wiretest.Hex(t, "007b 1005 c00000 00")
+	for _, c := range []struct {
+		node  Node
+		added bool
+		want  string
+	}{
+		{Node{Type: 0xC00000, HopLimit: 63, NodeID: 0xB2, Ingress: 201, Egress: 202}, true,
+			"007b 1003 c00000 00" + "3f0000b2 00c900ca"},
+		{Node{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302}, true,
+			"007b 1001 c00000 00" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
+		{Node{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402}, false,
+			"007b 1401 c00000 00" + "3e0000c3 012d012e" + "3f0000b2 00c900ca"},
+	} {
+		o := Option{Type: TypeIncremental, Data: b}
+		wiretest.Encodes(t, wiretest.Hex(t, c.want), func(b []byte) ([]byte, error) {
+			out, added, err := AppendNode(b, o, &c.node)
+			require.Equal(t, c.added, added)
+			return out, err
+		})
+		b, _, _ = AppendNode(nil, o, &c.node)
+	}
+}
+
+// A node knows some fields, the trace asks for some: what it asks for and the
+// node lacks is written as unavailable.
+func TestAddNodeThatLacksFields(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		typ  TraceType
+		node Node
+		want string
+	}{
+		{"queue depth missing", 0xC20000, Node{Type: 0xC00000, HopLimit: 9, NodeID: 1, Ingress: 2, Egress: 3}, "09000001 00020003 ffffffff"},
+		{"values without their bit do not count", 0x820000, Node{Type: BitNode, NodeID: 1, QueueDepth: 7}, "00000001 ffffffff"},
+		{"fields that nobody asks for", BitQueueDepth, everyFieldNode, "00000007"},
+		{"everything missing", 0xFFFFFE, Node{}, ones(25) + "00ffffff"},
+		{"wide", 0x00E000, Node{Type: BitWideNode, WideHopLimit: 9, WideNodeID: 1}, "0900000000000001" + ones(4)},
+	} {
+		want := wiretest.Hex(t, c.want)
+		trace := Trace{Type: c.typ}
+		b, err := trace.AppendFresh(nil, len(want)/4)
+		require.NoError(t, err, c.what)
+		added, err := AddNode(Option{Data: b}, &c.node)
+		require.NoError(t, err, c.what)
+		require.True(t, added, c.what)
+		require.Equal(t, want, b[8:], c.what)
+	}
+}
+
+func TestAddNodeWithSnapshots(t *testing.T) {
+	trace := Trace{Type: 0x800002}
+	b, err := trace.AppendFresh(nil, 8)
+	require.NoError(t, err)
+	o := Option{Data: b}
+	for _, c := range []struct {
+		data      string
+		added     bool
+		remaining uint8
+	}{
+		{"abcdefgh", true, 4}, // 1 word, 1 of the snapshot, 2 of data
+		{"abcdefghijkl", false, 4},
+	} {
+		added, err := AddNode(o, &Node{Type: 0x800002, NodeID: 1, Snapshot: Snapshot{SchemaID: 2, Data: []byte(c.data)}})
+		require.NoError(t, err)
+		require.Equal(t, c.added, added)
+		require.NoError(t, trace.Decode(o))
+		require.Equal(t, c.remaining, trace.RemainingLen)
+		require.Equal(t, !c.added, trace.Overflow)
+	}
+	require.Equal(t, []Node{{Type: 0x800002, NodeID: 1, Snapshot: Snapshot{SchemaID: 2, Data: []byte("abcdefgh")}}},
+		slices.Collect(trace.Nodes()))
+}
+
+func TestAddNodeErrors(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		kind   OptType
+		octets string
+		node   Node
+		err    error
+	}{
+		{"direct export", TypeDirectExport, "007b 1002 c00000 00 00000000 00000000", Node{}, nil},
+		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{}, ErrRemainingLen},
+		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, ErrNodeLen},
+		{"no header", TypeIncremental, "007b", Node{}, ErrTruncatedTrace},
+		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000}, ErrNodeIDRange},
+	} {
+		b := wiretest.Hex(t, c.octets)
+		o := Option{Type: c.kind, Data: bytes.Clone(b)}
+		inPlace, inserted := c.err, c.err
+		if c.kind != TypePreallocated {
+			inPlace = ErrNotPreallocated
+		}
+		if c.kind != TypeIncremental {
+			inserted = ErrNotIncremental
+		}
+		added, err := AddNode(o, &c.node)
+		require.Equal(t, inPlace, err, c.what)
+		require.False(t, added, c.what)
+		out, added, err := AppendNode([]byte{0xA5}, o, &c.node)
+		require.Equal(t, inserted, err, c.what)
+		require.False(t, added, c.what)
+		require.Equal(t, []byte{0xA5}, out, c.what)
+		require.Equal(t, b, o.Data, "%s: unchanged", c.what)
+	}
+}

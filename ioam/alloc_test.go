@@ -1,0 +1,76 @@
+package ioam
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+func TestNoAllocations(t *testing.T) {
+	hpcc := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data[54+6:][:70]
+	full := longTrace(t, 61)
+	snapshots := wiretest.Capture(t, "ioam-linux61-encap-oss-inline.pcap")[0].Data[54+6:][:110]
+	buf, grown := make([]byte, 0, 512), make([]byte, 0, 512)
+	for what, b := range map[string][]byte{
+		"3 nodes": hpcc, "61 nodes": full, "snapshots": snapshots,
+		"a trace cut short": hpcc[:40], "no header": hpcc[:7], "nothing": nil,
+	} {
+		wiretest.NoAllocs(t, "reading "+what, func() {
+			var o Option
+			var trace Trace
+			var n Node
+			if o.Decode(b) != nil || trace.Decode(o) != nil {
+				return
+			}
+			for n := range trace.Nodes() {
+				sink += uint64(n.Available()) + uint64(len(n.Snapshot.Data))
+			}
+			for c := trace.Cursor(); c.Next(&n); {
+				when, _ := n.Time(POSIX)
+				sink += uint64(when.Nanosecond())
+			}
+			trace.AppendBinary(buf)
+			o.AppendBinary(buf)
+		})
+	}
+
+	wiretest.NoAllocs(t, "adding nodes", func() {
+		trace := Trace{Type: everyFieldNode.Type}
+		n := everyFieldNode
+		b, _ := trace.AppendFresh(buf, 60)
+		for range 4 { // two fit
+			AddNode(Option{Data: b}, &n)
+		}
+		n.NodeID = 0xFFFFFFFF
+		AddNode(Option{Data: b}, &n)
+		AddNode(Option{Data: b[:9]}, &n)
+		n.AppendBinary(buf)
+	})
+	wiretest.NoAllocs(t, "inserting a node", func() {
+		trace := Trace{Kind: TypeIncremental, Type: everyFieldNode.Type}
+		b, _ := trace.AppendFresh(buf, 60)
+		AppendNode(grown, Option{Type: TypeIncremental, Data: b}, &everyFieldNode)
+		AppendNode(grown, Option{Type: TypeIncremental, Data: b[:7]}, &everyFieldNode)
+	})
+
+	dex := wiretest.Hex(t, "007b 00 c0 f00000 00 00abcdef 00000007")
+	e2e := wiretest.Hex(t, "007b f001 0102030405060708 01020304 6b016366 000ac170 00")
+	pot := wiretest.Hex(t, "007b 00 80 0102030405060708 1112131415161718")
+	wiretest.NoAllocs(t, "the other options, whole and cut", func() {
+		for _, cut := range []int{0, 1} {
+			var d DirectExport
+			var e EdgeToEdge
+			var p ProofOfTransit
+			d.Decode(Option{Type: TypeDirectExport, Data: dex[cut:]})
+			e.Decode(Option{Type: TypeEdgeToEdge, Data: e2e[:len(e2e)-20*cut]})
+			p.Decode(Option{Type: TypeProofOfTransit, Data: pot[:len(pot)-cut]})
+			d.AppendBinary(buf)
+			e.AppendBinary(buf)
+			p.AppendBinary(buf)
+			d.Type = 0x1000000
+			d.AppendBinary(buf)
+		}
+	})
+}
+
+var sink uint64

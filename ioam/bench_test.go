@@ -1,0 +1,100 @@
+package ioam
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// longTrace returns the data of an IPv6 option with a trace of so many nodes.
+// They have the five words that congestion control asks for where they fit, and
+// one word each else.
+func longTrace(t testing.TB, nodes int) []byte {
+	typ := congestion
+	if nodes*typ.NodeLen() > 61 {
+		typ = BitNode
+	}
+	n := everyFieldNode
+	n.Type = typ
+	node, err := n.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := Trace{Namespace: 123, Type: typ, Data: bytes.Repeat(node, nodes)}
+	b, err := trace.AppendBinary([]byte{0, uint8(TypePreallocated)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Decoding a trace and reading all fields of its nodes, as ns/node.
+func BenchmarkTrace(b *testing.B) {
+	var t Trace
+	cursor := func() {
+		var n Node
+		for c := t.Cursor(); c.Next(&n); {
+			sink += allFields(&n)
+		}
+	}
+	nodes := func() {
+		for n := range t.Nodes() {
+			sink += allFields(&n)
+		}
+	}
+	for _, count := range []int{3, 11, 61} {
+		var o Option
+		if err := o.Decode(longTrace(b, count)); err != nil {
+			b.Fatal(err)
+		}
+		for _, by := range []struct {
+			name string
+			read func()
+		}{{"Decode", func() {}}, {"Cursor", cursor}, {"Nodes", nodes}} {
+			b.Run(fmt.Sprintf("nodes=%d/%s", count, by.name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := t.Decode(o); err != nil {
+						b.Fatal(err)
+					}
+					by.read()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/node")
+			})
+		}
+	}
+}
+
+func allFields(n *Node) uint64 {
+	return uint64(n.HopLimit) + uint64(n.NodeID) + uint64(n.Ingress) + uint64(n.Egress) +
+		uint64(n.Seconds) + uint64(n.Fraction) + uint64(n.QueueDepth)
+}
+
+func BenchmarkAddNode(b *testing.B) {
+	trace := Trace{Namespace: 123, Type: congestion}
+	fresh, err := trace.AppendFresh(nil, 5)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, n := bytes.Clone(fresh), everyFieldNode
+	b.ReportAllocs()
+	for b.Loop() {
+		copy(data, fresh)
+		if added, err := AddNode(Option{Data: data}, &n); !added || err != nil {
+			b.Fatal(added, err)
+		}
+	}
+}
+
+func BenchmarkDirectExport(b *testing.B) {
+	o := Option{Type: TypeDirectExport, Data: wiretest.Hex(b, "007b 00 c0 f00000 00 00abcdef 00000007")}
+	var d DirectExport
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Decode(o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

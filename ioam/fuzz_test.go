@@ -1,0 +1,138 @@
+package ioam
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+)
+
+// identity fails the test unless an option that decodes appends to the octets
+// that it came from.
+func identity(t *testing.T, decoded error, appendTo func([]byte) ([]byte, error), b []byte) {
+	t.Helper()
+	if decoded != nil {
+		return
+	}
+	out, err := appendTo(bytes.Repeat([]byte{0xA5}, len(b)+8)[:0])
+	if err != nil || !bytes.Equal(out, b) {
+		t.Fatalf("%x became %x (%v)", b, out, err)
+	}
+}
+
+func FuzzOption(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var o Option
+		err := o.Decode(b)
+		if len(b) <= 255 {
+			identity(t, err, o.AppendBinary, b)
+		}
+	})
+}
+
+// A trace that decodes appends to the octets that it came from, and so do all
+// of its nodes together.
+func FuzzTrace(f *testing.F) {
+	f.Fuzz(func(t *testing.T, incremental bool, b []byte) {
+		o := Option{Type: TypePreallocated, Data: b}
+		if incremental {
+			o.Type = TypeIncremental
+		}
+		var trace Trace
+		err := trace.Decode(o)
+		identity(t, err, trace.AppendBinary, b)
+		if err != nil {
+			return
+		}
+		var nodes []byte
+		for n := range trace.Nodes() {
+			before := len(nodes)
+			if nodes, err = n.AppendBinary(nodes); err != nil {
+				t.Fatal(err)
+			}
+			if len(nodes) == before {
+				t.Fatal("a node without octets")
+			}
+			if n.Available()&^n.Type != 0 {
+				t.Fatal("a field is available that is not there")
+			}
+		}
+		if !bytes.Equal(nodes, trace.NodeData()) {
+			t.Fatalf("nodes %x became %x", trace.NodeData(), nodes)
+		}
+	})
+}
+
+func FuzzDirectExport(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var d DirectExport
+		identity(t, d.Decode(Option{Type: TypeDirectExport, Data: b}), d.AppendBinary, b)
+	})
+}
+
+func FuzzEdgeToEdge(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var e EdgeToEdge
+		identity(t, e.Decode(Option{Type: TypeEdgeToEdge, Data: b}), e.AppendBinary, b)
+	})
+}
+
+func FuzzProofOfTransit(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p ProofOfTransit
+		identity(t, p.Decode(Option{Type: TypeProofOfTransit, Data: b}), p.AppendBinary, b)
+	})
+}
+
+// A node that is added to any trace is the newest node afterwards; the others
+// and the free space are as before. One that finds no room changes nothing but
+// O.
+func FuzzAddNode(f *testing.F) {
+	f.Fuzz(func(t *testing.T, incremental bool, b, node []byte) {
+		o := Option{Type: TypePreallocated, Data: bytes.Clone(b)}
+		if incremental {
+			o.Type = TypeIncremental
+		}
+		var before, after Trace
+		if before.Decode(Option{Type: o.Type, Data: b}) != nil {
+			return
+		}
+		var n Node
+		n.set(node, before.Type)
+		n.Snapshot.Data = n.Snapshot.Data[:len(n.Snapshot.Data)&^3]
+		octets, err := n.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var added bool
+		if incremental {
+			o.Data, added, err = AppendNode(nil, o, &n)
+		} else {
+			added, err = AddNode(o, &n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := after.Decode(o); err != nil {
+			t.Fatalf("%x became %x: %v", b, o.Data, err)
+		}
+		want := before
+		if room := !before.Overflow && len(octets) <= 4*int(before.RemainingLen); room != added {
+			t.Fatalf("added %v, with %d words of room for %d octets, overflow %v", added, before.RemainingLen, len(octets), before.Overflow)
+		}
+		if added {
+			want.RemainingLen -= uint8(len(octets) / 4)
+		} else {
+			octets = nil
+			want.Overflow = true
+		}
+		free := len(before.Data) - len(before.NodeData())
+		if !incremental {
+			free -= len(octets)
+		}
+		want.Data = bytes.Join([][]byte{before.Data[:free], octets, before.NodeData()}, nil)
+		if !reflect.DeepEqual(after, want) {
+			t.Fatalf("%+v\nbecame %+v\n  want %+v", before, after, want)
+		}
+	})
+}

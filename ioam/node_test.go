@@ -1,0 +1,77 @@
+package ioam
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+func TestNodeAppend(t *testing.T) {
+	wiretest.Encodes(t, wiretest.Hex(t, everyField), everyFieldNode.AppendBinary)
+
+	n := everyFieldNode
+	n.Type = 0x308002
+	wiretest.Encodes(t, wiretest.Hex(t, "6b016366 000ac170 41 00a1a1a1a1a1a1 02 00029a 48656c6c 6f212121"), n.AppendBinary)
+	n.Type = BitReserved
+	wiretest.Encodes(t, nil, n.AppendBinary)
+}
+
+func TestNodeAppendRefuses(t *testing.T) {
+	for _, c := range []struct {
+		node Node
+		err  error
+	}{
+		{Node{Type: 0x1000000}, ErrTraceTypeRange},
+		{Node{Type: BitNode, NodeID: 0x1000000}, ErrNodeIDRange},
+		{Node{Type: BitWideNode, WideNodeID: 1 << 56}, ErrNodeIDRange},
+		{Node{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 0x1000000}}, ErrSchemaIDRange},
+		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 3)}}, ErrSnapshotLen},
+		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 1024)}}, ErrSnapshotLen},
+	} {
+		b, err := c.node.AppendBinary([]byte{0xA5})
+		require.Equal(t, c.err, err)
+		require.ErrorIs(t, err, wireerr.Range)
+		require.Equal(t, []byte{0xA5}, b)
+	}
+}
+
+// A node that could not fill a field writes all ones. Of a field with two
+// parts one can be known.
+func TestAvailable(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		typ  TraceType
+		node string
+		want TraceType
+	}{
+		{"everything known", 0xFFFFFE, everyField, 0xFFFFFE},
+		{"nothing known", 0xFFFFFE, ones(25) + "00ffffff", 0},
+		{"node_id unknown", BitNode, "3dffffff", BitNode},
+		{"hop limit 255", BitNode, "ff0000d4", BitNode},
+		{"ingress unknown, as at the first node", BitInterfaces, "ffff0065", BitInterfaces},
+		{"egress unknown", BitInterfaces, "0065ffff", BitInterfaces},
+		{"delay overflow is a value", BitTransitDelay, "80000000", BitTransitDelay},
+		{"delay unknown", BitTransitDelay, "ffffffff", 0},
+		{"wide node_id unknown", BitWideNode, "3dffffff ffffffff", BitWideNode},
+		{"wide ingress unknown", BitWideInterfaces, "ffffffff 00000001", BitWideInterfaces},
+		{"half of the wide namespace data all ones", BitWideNamespaceData, "ffffffff 00000000", BitWideNamespaceData},
+		{"an undefined bit filled all the same", 0x000C00, "ffffffff 00000001", 0x000400},
+		{"a schema without data", BitSnapshot, "0000029a", BitSnapshot},
+		{"data without a schema", BitSnapshot, "01ffffff 00000000", BitSnapshot},
+		{"queue depth known, the rest not", 0xF20001, ones(4) + "00000007", BitQueueDepth},
+	} {
+		var n Node
+		require.Empty(t, n.set(wiretest.Hex(t, c.node), c.typ), c.what)
+		require.Equal(t, c.want, n.Available(), c.what)
+	}
+}
+
+func ones(words int) (s string) {
+	for range words {
+		s += "ffffffff "
+	}
+	return s
+}

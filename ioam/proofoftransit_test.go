@@ -1,0 +1,37 @@
+package ioam
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+func TestProofOfTransit(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		octets string
+		want   ProofOfTransit
+		fixed  int // octets that must be there
+	}{
+		{"type 0", "007b 00 80 0102030405060708 1112131415161718",
+			ProofOfTransit{Namespace: 123, Flags: 0x80, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}, 20},
+		{"another type", "007b 01 ff 010203", ProofOfTransit{Namespace: 123, Type: 1, Flags: 0xFF, Data: []byte{1, 2, 3}}, 4},
+		{"another type, empty", "007b ff 00", ProofOfTransit{Namespace: 123, Type: 0xFF, Data: []byte{}}, 4},
+	} {
+		b := wiretest.Hex(t, c.octets)
+		o := Option{Type: TypeProofOfTransit, Data: b}
+		var p ProofOfTransit
+		require.NoError(t, p.Decode(o), c.what)
+		require.Equal(t, c.want, p, c.what)
+		wiretest.Encodes(t, b, p.AppendBinary)
+		wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error { return p.Decode(Option{Type: TypeProofOfTransit, Data: b}) })
+		require.Equal(t, ErrNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
+		if p.Type == 0 {
+			o.Data = append(b, 0)
+			require.Equal(t, ErrProofOfTransitLen, p.Decode(o), c.what)
+		}
+		require.Equal(t, c.want, p, "%s: unchanged on error", c.what)
+	}
+}

@@ -1,0 +1,70 @@
+package ioam
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTimeFormats(t *testing.T) {
+	for _, c := range []struct {
+		format            TimeFormat
+		seconds, fraction uint32
+		want              string // empty: not a time
+	}{
+		{POSIX, 0, 0, "1970-01-01T00:00:00Z"},
+		{POSIX, 1795253094, 704880, "2026-11-21T09:24:54.70488Z"},
+		{POSIX, 0xFFFFFFFF, 999999, "2106-02-07T06:28:15.999999Z"},
+		{POSIX, 1795253094, 1000000, ""},
+		{POSIX, 1795253094, 0xFFFFFFFF, ""},
+
+		{PTP, 0, 0, "1970-01-01T00:00:00Z"}, // on the clock of TAI
+		{PTP, 1795253131, 704880123, "2026-11-21T09:25:31.704880123Z"},
+		{PTP, 0xFFFFFFFF, 999999999, "2106-02-07T06:28:15.999999999Z"},
+		{PTP, 1795253131, 1000000000, ""},
+
+		{NTP, 0x80000000, 0, "1968-01-20T03:14:08Z"},
+		{NTP, 2208988800, 0, "1970-01-01T00:00:00Z"},
+		{NTP, 0xFFFFFFFF, 0x80000000, "2036-02-07T06:28:15.5Z"},
+		{NTP, 0, 0, "2036-02-07T06:28:16Z"},
+		{NTP, 0x7FFFFFFF, 0xFFFFFFFF, "2104-02-26T09:42:23.999999999Z"},
+
+		{TimeFormat(3), 0, 0, ""},
+	} {
+		got, ok := c.format.Time(c.seconds, c.fraction)
+		require.Equal(t, c.want != "", ok)
+		if ok {
+			require.Equal(t, c.want, got.Format(time.RFC3339Nano))
+		}
+	}
+	require.Equal(t, []string{"PTP", "NTP", "POSIX", "TimeFormat(9)"}, []string{PTP.String(), NTP.String(), POSIX.String(), TimeFormat(9).String()})
+}
+
+func TestTimeOfANode(t *testing.T) {
+	both := BitSeconds | BitFraction
+	for _, c := range []struct {
+		what              string
+		typ               TraceType
+		seconds, fraction uint32
+		want              string // empty: none
+	}{
+		{"seconds and fraction", both, 100, 5, "1970-01-01T00:01:40.000005Z"},
+		{"seconds alone", BitSeconds, 100, 5, "1970-01-01T00:01:40Z"},
+		{"fraction unavailable", both, 100, NoValue, "1970-01-01T00:01:40Z"},
+		{"seconds unavailable", both, NoValue, 5, ""},
+		{"no seconds", BitFraction, 100, 5, ""},
+		{"fraction out of range", both, 100, 1e6, ""},
+	} {
+		n := Node{Type: c.typ, Seconds: c.seconds, Fraction: c.fraction}
+		got, ok := n.Time(POSIX)
+		require.Equal(t, c.want != "", ok, c.what)
+		e := EdgeToEdge{Type: E2EType(c.typ >> 8), Seconds: c.seconds, Fraction: c.fraction} // the same two bits
+		entered, known := e.Time(POSIX)
+		require.Equal(t, got, entered, c.what)
+		require.Equal(t, ok, known, c.what)
+		if ok {
+			require.Equal(t, c.want, got.Format(time.RFC3339Nano), c.what)
+		}
+	}
+}

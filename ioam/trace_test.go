@@ -1,0 +1,216 @@
+package ioam
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// Every field of every bit, each with a value of its own.
+const everyField = "40 0000a1 0191 0192 6b016366 000ac170 00000101 0badcafe 00000007 0000beef" + // bits 0 to 7
+	"41 00a1a1a1a1a1a1 00061ff9 000623e2 cafec0caf1adc0de 00000bf0" + // bits 8 to 11
+	"00000c00 00000c01 00000c02 00000c03 00000c04 00000c05 00000c06 00000c07 00000c08 00000c09" + // bits 12 to 21
+	"02 00029a 48656c6c 6f212121" // bit 22
+
+var everyFieldNode = Node{
+	Type:     0xFFFFFE,
+	HopLimit: 64, NodeID: 0xA1, Ingress: 401, Egress: 402, Seconds: 0x6B016366, Fraction: 704880,
+	TransitDelay: 257, NamespaceData: 0x0BADCAFE, QueueDepth: 7, ChecksumComplement: 0xBEEF,
+	WideHopLimit: 65, WideNodeID: 0xA1A1A1A1A1A1, WideIngress: 401401, WideEgress: 402402,
+	WideNamespaceData: 0xCAFEC0CAF1ADC0DE, BufferOccupancy: 0xBF0,
+	Undefined: [10]uint32{0xC00, 0xC01, 0xC02, 0xC03, 0xC04, 0xC05, 0xC06, 0xC07, 0xC08, 0xC09},
+	Snapshot:  Snapshot{SchemaID: 666, Data: []byte("Hello!!!")},
+}
+
+func TestTrace(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		kind   OptType
+		octets string
+		want   Trace // without Data
+		free   int   // octets in front of the nodes
+		nodes  []Node
+	}{
+		{"pre-allocated with a free word",
+			TypePreallocated, "007b 1001 c00000 00  a5a5a5a5  3d0000d4 01910192  3e0000c3 012d012e",
+			Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 4,
+			[]Node{
+				{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402},
+				{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302},
+			}},
+		{"incremental: RemainingLen is a budget, nodes stand at the front",
+			TypeIncremental, "007b 1001 c00000 00  3d0000d4 01910192  3e0000c3 012d012e",
+			Trace{Kind: TypeIncremental, Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 0,
+			[]Node{
+				{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402},
+				{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302},
+			}},
+		{"incremental with a budget beyond the option",
+			TypeIncremental, "0000 087f 800000 00",
+			Trace{Kind: TypeIncremental, RemainingLen: 127, Type: 0x800000}, 0, nil},
+		{"flags and reserved bits",
+			TypePreallocated, "ffff 0f80 800001 ff  40000001",
+			Trace{Namespace: 0xFFFF, Overflow: true, Loopback: true, Active: true, ReservedFlag: true, Type: 0x800001, Reserved: 0xFF}, 0,
+			[]Node{{Type: 0x800001, HopLimit: 64, NodeID: 1}}},
+		{"overflow", TypePreallocated, "0001 0c00 800000 00",
+			Trace{Namespace: 1, Overflow: true, Type: 0x800000}, 0, nil},
+		{"loopback", TypePreallocated, "0001 0a00 800000 00",
+			Trace{Namespace: 1, Loopback: true, Type: 0x800000}, 0, nil},
+		{"active", TypePreallocated, "0001 0900 800000 00",
+			Trace{Namespace: 1, Active: true, Type: 0x800000}, 0, nil},
+		{"R", TypePreallocated, "0001 0880 800000 00",
+			Trace{Namespace: 1, ReservedFlag: true, Type: 0x800000}, 0, nil},
+		{"every bit", TypePreallocated, "007b c802 fffffe 00 ffffffff 00000000" + everyField,
+			Trace{Namespace: 123, RemainingLen: 2, Type: 0xFFFFFE}, 8, []Node{everyFieldNode}},
+		{"snapshots only: NodeLen 0",
+			TypePreallocated, "007b 0001 000002 00  00000000  00ffffff  01000309 61626364  02000001 6162636465666768",
+			Trace{Namespace: 123, RemainingLen: 1, Type: 2}, 4,
+			[]Node{
+				{Type: 2, Snapshot: Snapshot{SchemaID: NoSchema, Data: []byte{}}},
+				{Type: 2, Snapshot: Snapshot{SchemaID: 777, Data: []byte("abcd")}},
+				{Type: 2, Snapshot: Snapshot{SchemaID: 1, Data: []byte("abcdefgh")}},
+			}},
+		{"snapshots behind fields, incremental",
+			TypeIncremental, "007b 0800 800002 00  3d0000d4 01000001 61626364  3e0000c3 00ffffff",
+			Trace{Kind: TypeIncremental, Namespace: 123, Type: 0x800002}, 0,
+			[]Node{
+				{Type: 0x800002, HopLimit: 61, NodeID: 0xD4, Snapshot: Snapshot{SchemaID: 1, Data: []byte("abcd")}},
+				{Type: 0x800002, HopLimit: 62, NodeID: 0xC3, Snapshot: Snapshot{SchemaID: NoSchema, Data: []byte{}}},
+			}},
+		{"no field and no node, but room", TypePreallocated, "007b 0001 000001 00  00000000",
+			Trace{Namespace: 123, RemainingLen: 1, Type: 1}, 4, nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			var trace Trace
+			require.NoError(t, trace.Decode(Option{Type: c.kind, Data: b}))
+			want := c.want
+			want.Data = b[8:]
+			require.Equal(t, want, trace)
+			require.Equal(t, b[8+c.free:], trace.NodeData())
+			require.Equal(t, c.nodes, slices.Collect(trace.Nodes()))
+			var read []Node
+			for c := trace.Cursor(); ; {
+				var n Node
+				if !c.Next(&n) {
+					break
+				}
+				read = append(read, n)
+			}
+			require.Equal(t, c.nodes, read, "with a cursor")
+			wiretest.Encodes(t, b, trace.AppendBinary)
+		})
+	}
+}
+
+func TestTraceErrors(t *testing.T) {
+	nodes := strings.Repeat("3d0000d4 01910192", 3)
+	for _, c := range []struct {
+		what   string
+		kind   OptType
+		octets string
+		err    error
+		root   error
+	}{
+		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", ErrNotTrace, wireerr.Malformed},
+		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", ErrNotTrace, wireerr.Malformed},
+		{"no header", 0, "", ErrTruncatedTrace, wireerr.Truncated},
+		{"7 octets of header", 0, "007b 1000 c00000", ErrTruncatedTrace, wireerr.Truncated},
+		{"NodeLen too small", 0, "007b 0800 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},
+		{"NodeLen too large", 0, "007b 1800 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},
+		{"NodeLen 0", 0, "007b 0000 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},
+		{"NodeLen that counts a wide field once", 0, "007b 0800 008000 00" + nodes, ErrNodeLen, wireerr.Malformed},
+		{"NodeLen that counts bit 22", 0, "007b 0800 000002 00 00ffffff", ErrNodeLen, wireerr.Malformed},
+		{"NodeLen that counts bit 23", 0, "007b 0800 000001 00", ErrNodeLen, wireerr.Malformed},
+		{"data without a field", 0, "007b 0000 000000 00 00000000", ErrNoNode, wireerr.Malformed},
+		{"data with bit 23 alone", 1, "007b 0000 000001 00 00000000", ErrNoNode, wireerr.Malformed},
+		{"RemainingLen beyond the space", 0, "007b 1007 c00000 00" + nodes, ErrRemainingLen, wireerr.Malformed},
+		{"RemainingLen 127 and no space", 0, "007b 107f c00000 00", ErrRemainingLen, wireerr.Malformed},
+		{"half a node", 0, "007b 1000 c00000 00 3d0000d4", ErrTruncatedNode, wireerr.Truncated},
+		{"a node and a half", 1, "007b 1000 c00000 00 3d0000d4 01910192 3e0000c3", ErrTruncatedNode, wireerr.Truncated},
+		{"half a word more", 0, "007b 1000 c00000 00" + nodes + "0000", ErrTruncatedNode, wireerr.Truncated},
+		{"half a node behind free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", ErrTruncatedNode, wireerr.Truncated},
+		{"a node without its snapshot", 0, "007b 0800 800002 00 3d0000d4", ErrTruncatedNode, wireerr.Truncated},
+		{"snapshot longer than the rest", 0, "007b 0800 800002 00 3d0000d4 02000001 61626364", ErrTruncatedSnapshot, wireerr.Truncated},
+		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", ErrTruncatedSnapshot, wireerr.Truncated},
+		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", ErrTruncatedNode, wireerr.Truncated},
+	} {
+		trace := Trace{Namespace: 7, Data: []byte{1, 2, 3}}
+		err := trace.Decode(Option{Type: c.kind, Data: wiretest.Hex(t, c.octets)})
+		require.Equal(t, c.err, err, c.what)
+		require.ErrorIs(t, err, c.root, c.what)
+		require.Equal(t, Trace{Namespace: 7, Data: []byte{1, 2, 3}}, trace, "%s: unchanged", c.what)
+	}
+}
+
+func TestTraceAppendRefuses(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		trace Trace
+		err   error
+	}{
+		{"another option type", Trace{Kind: TypeEdgeToEdge}, ErrNotTrace},
+		{"a type of 25 bits", Trace{Type: 0x1000000}, ErrTraceTypeRange},
+		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, ErrRemainingLenRange},
+		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, ErrRemainingLen},
+		{"half a node", Trace{Type: 0xC00000, Data: make([]byte, 4)}, ErrTruncatedNode},
+		{"a snapshot cut short", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, ErrTruncatedSnapshot},
+	} {
+		b, err := c.trace.AppendBinary([]byte{0xA5})
+		require.Equal(t, c.err, err, c.what)
+		require.Equal(t, []byte{0xA5}, b, c.what)
+	}
+}
+
+// What an IPv6 option of 254 octets holds: 61 words.
+func TestTraceInAnOptionOf254Octets(t *testing.T) {
+	for _, kind := range []OptType{TypePreallocated, TypeIncremental} {
+		b := append(wiretest.Hex(t, "007b 0800 800000 00"), bytes.Repeat([]byte{64, 0, 0, 0xB2}, 61)...)
+		full, err := Option{Type: kind, Data: b}.AppendBinary(nil)
+		require.NoError(t, err)
+		require.Len(t, full, 254)
+
+		var o Option
+		var trace Trace
+		require.NoError(t, o.Decode(full))
+		require.NoError(t, trace.Decode(o))
+		nodes := 0
+		for n := range trace.Nodes() {
+			require.EqualValues(t, 0xB2, n.NodeID)
+			nodes++
+		}
+		require.Equal(t, 61, nodes)
+
+		require.NoError(t, o.Decode(append(full, 0)))
+		require.Equal(t, ErrTruncatedNode, trace.Decode(o), "a 255th octet is no node")
+	}
+}
+
+// Traces that nobody checked do no harm.
+func TestReadingATraceMadeByHand(t *testing.T) {
+	for _, c := range []struct {
+		trace Trace
+		nodes []Node
+	}{
+		{Trace{Type: 0xC00000, Data: []byte{61, 0, 0, 0xD4, 1}}, []Node{{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4}}},
+		{Trace{Type: 0, Data: make([]byte, 8)}, nil},
+		{Trace{Type: BitReserved, Data: make([]byte, 8)}, nil},
+		{Trace{Type: 0xC00000, RemainingLen: 200, Data: make([]byte, 8)}, nil},
+		{Trace{Type: BitSnapshot, Data: []byte{9, 0, 0, 1, 5, 6}}, []Node{{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 1, Data: []byte{5, 6}}}}},
+	} {
+		require.Equal(t, c.nodes, slices.Collect(c.trace.Nodes()))
+	}
+}
+
+func TestNodesStopsWhenAsked(t *testing.T) {
+	trace := Trace{Type: BitNode, Data: make([]byte, 12)}
+	for range trace.Nodes() {
+		break
+	}
+}
