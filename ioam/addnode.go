@@ -18,9 +18,10 @@ func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 		return b, err
 	}
 	fresh.RemainingLen = uint8(words)
-	b = fresh.appendHeader(b)
+	b = fresh.appendHeader(slices.Grow(b, traceHeaderLen+4*words))
 	if t.Kind == TypePreallocated {
-		b = append(b, make([]byte, 4*words)...)
+		b = b[:len(b)+4*words]
+		clear(b[len(b)-4*words:])
 	}
 	return b, nil
 }

@@ -30,40 +30,51 @@ func longTrace(t testing.TB, nodes int) []byte {
 	return b
 }
 
-// Decoding a trace and reading all fields of its nodes, as ns/node.
+// Decoding a trace and reading all fields of its nodes.
 func BenchmarkTrace(b *testing.B) {
-	var t Trace
-	cursor := func() {
-		var n Node
-		for c := t.Cursor(); c.Next(&n); {
-			sink += allFields(&n)
-		}
-	}
-	nodes := func() {
-		for n := range t.Nodes() {
-			sink += allFields(&n)
-		}
-	}
 	for _, count := range []int{3, 11, 61} {
 		var o Option
 		if err := o.Decode(longTrace(b, count)); err != nil {
 			b.Fatal(err)
 		}
-		for _, by := range []struct {
-			name string
-			read func()
-		}{{"Decode", func() {}}, {"Cursor", cursor}, {"Nodes", nodes}} {
-			b.Run(fmt.Sprintf("nodes=%d/%s", count, by.name), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := t.Decode(o); err != nil {
-						b.Fatal(err)
-					}
-					by.read()
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/node")
-			})
+		var t Trace
+		perNode := func(b *testing.B) {
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/node")
 		}
+		b.Run(fmt.Sprintf("nodes=%d/header", count), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := t.Decode(o); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perNode(b)
+		})
+		b.Run(fmt.Sprintf("nodes=%d/cursor", count), func(b *testing.B) {
+			b.ReportAllocs()
+			var n Node
+			for b.Loop() {
+				if err := t.Decode(o); err != nil {
+					b.Fatal(err)
+				}
+				for c := t.Cursor(); c.Next(&n); {
+					sink += allFields(&n)
+				}
+			}
+			perNode(b)
+		})
+		b.Run(fmt.Sprintf("nodes=%d/range", count), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := t.Decode(o); err != nil {
+					b.Fatal(err)
+				}
+				for n := range t.Nodes() {
+					sink += allFields(&n)
+				}
+			}
+			perNode(b)
+		})
 	}
 }
 

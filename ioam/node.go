@@ -1,6 +1,10 @@
 package ioam
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
 
 var be = binary.BigEndian
 
@@ -99,6 +103,37 @@ func (n *Node) Available() TraceType {
 	}
 	without(BitSnapshot, n.Snapshot.SchemaID == NoSchema && len(n.Snapshot.Data) == 0)
 	return t
+}
+
+// String returns the fields that are there, as in "node 0xd4 at hop limit 61,
+// queue depth unavailable".
+func (n Node) String() string {
+	var fields []string
+	available := n.Available()
+	field := func(bit TraceType, format string, values ...any) {
+		if available.Has(bit) {
+			fields = append(fields, bit.name()+" "+fmt.Sprintf(format, values...))
+		} else if n.Type.Has(bit) {
+			fields = append(fields, bit.name()+" unavailable")
+		}
+	}
+	field(BitNode, "%#x at hop limit %d", n.NodeID, n.HopLimit)
+	field(BitInterfaces, "%d to %d", n.Ingress, n.Egress)
+	field(BitSeconds, "%d", n.Seconds)
+	field(BitFraction, "%d", n.Fraction)
+	field(BitTransitDelay, "%d", n.TransitDelay)
+	field(BitNamespaceData, "%#x", n.NamespaceData)
+	field(BitQueueDepth, "%d", n.QueueDepth)
+	field(BitChecksum, "%#x", n.ChecksumComplement)
+	field(BitWideNode, "%#x at hop limit %d", n.WideNodeID, n.WideHopLimit)
+	field(BitWideInterfaces, "%d to %d", n.WideIngress, n.WideEgress)
+	field(BitWideNamespaceData, "%#x", n.WideNamespaceData)
+	field(BitBufferOccupancy, "%d", n.BufferOccupancy)
+	for i, w := range n.Undefined {
+		field(BitUndefined>>i, "%#x", w)
+	}
+	field(BitSnapshot, "of schema %d: %x", n.Snapshot.SchemaID, n.Snapshot.Data)
+	return strings.Join(fields, ", ")
 }
 
 // AppendBinary appends the fields that n.Type names, as they stand in a trace

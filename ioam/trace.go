@@ -1,6 +1,7 @@
 package ioam
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 )
@@ -160,6 +161,23 @@ func (t *Trace) appendHeader(b []byte) []byte {
 		h |= flagR
 	}
 	return be.AppendUint64(b, h)
+}
+
+// String returns the header and the nodes, newest first.
+func (t Trace) String() string {
+	s := fmt.Sprintf("%v: namespace %d, type %v, remaining %d", t.Kind, t.Namespace, t.Type, t.RemainingLen)
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{{t.Overflow, "overflow"}, {t.Loopback, "loopback"}, {t.Active, "active"}} {
+		if f.set {
+			s += ", " + f.name
+		}
+	}
+	for n := range t.Nodes() {
+		s += "; " + n.String()
+	}
+	return s
 }
 
 // NodeData returns the part of Data that holds nodes: without the free space

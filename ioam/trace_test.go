@@ -214,3 +214,10 @@ func TestNodesStopsWhenAsked(t *testing.T) {
 		break
 	}
 }
+
+func TestTraceString(t *testing.T) {
+	require.Equal(t, "incremental trace: namespace 123, type 0x800000 (node), remaining 4, overflow, active; "+
+		"node 0xd4 at hop limit 61; node 0xc3 at hop limit 62",
+		Trace{Kind: TypeIncremental, Namespace: 123, Type: BitNode, RemainingLen: 4, Overflow: true, Active: true,
+			Data: []byte{61, 0, 0, 0xD4, 62, 0, 0, 0xC3}}.String())
+}

@@ -60,18 +60,23 @@ var bitNames = [24]string{
 // "0xf20000 (node, interfaces, seconds, fraction, queue depth)".
 func (t TraceType) String() string {
 	var names []string
-	for i, name := range bitNames {
-		if t&(BitNode>>i) == 0 {
-			continue
+	for i := range 24 {
+		if bit := BitNode >> i; t&bit != 0 {
+			names = append(names, bit.name())
 		}
-		if name == "" {
-			name = "bit " + strconv.Itoa(i)
-		}
-		names = append(names, name)
 	}
 	s := "0x" + strconv.FormatUint(0x1000000|uint64(t), 16)[1:]
 	if len(names) > 0 {
 		s += " (" + strings.Join(names, ", ") + ")"
 	}
 	return s
+}
+
+// name returns the name of a single bit.
+func (t TraceType) name() string {
+	i := bits.LeadingZeros32(uint32(t)) - 8
+	if bitNames[i] == "" {
+		return "bit " + strconv.Itoa(i)
+	}
+	return bitNames[i]
 }
