@@ -1,6 +1,7 @@
 package ioam
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 )
@@ -17,6 +18,9 @@ const (
 	E2ESeconds    E2EType = 0x2000 // bit 2: Seconds, 4 octets
 	E2EFraction   E2EType = 0x1000 // bit 3: Fraction, 4 octets
 )
+
+// String returns the number, as in "0x8000".
+func (t E2EType) String() string { return fmt.Sprintf("0x%04x", uint16(t)) }
 
 // EdgeToEdge carries data from the node that put IOAM into the packet to the
 // one that takes it out (RFC 9197 section 4.6).

@@ -42,6 +42,7 @@ func TestEdgeToEdge(t *testing.T) {
 		}
 		require.Equal(t, c.want, e, "%s: unchanged on error", c.what)
 	}
+	require.Equal(t, "0x3000", (E2ESeconds | E2EFraction).String())
 	e := EdgeToEdge{Type: E2ESequence32, Rest: []byte{1}}
 	b, err := e.AppendBinary([]byte{0xA5})
 	require.Equal(t, ErrEdgeToEdgeLen, err)

@@ -9,7 +9,7 @@ package ioam
 
 import "strconv"
 
-// The types of the IPv6 options that carry IOAM (RFC 9486 section 5).
+// The types of the IPv6 options that carry IOAM (RFC 9486 section 3).
 const (
 	IPv6MayChange = 0x31 // trace and proof of transit, in Hop-by-Hop Options
 	IPv6NoChange  = 0x11 // direct export in Hop-by-Hop Options, edge-to-edge in Destination Options

@@ -72,7 +72,7 @@ func (t *Trace) Decode(o Option) error {
 	return nil
 }
 
-// The flags in the header, taken as one number.
+// The flags in the eight octets of the header, taken as one number.
 const (
 	flagO = 1 << (42 - iota)
 	flagL

@@ -1,6 +1,7 @@
 package ioam
 
 import (
+	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -65,7 +66,7 @@ func (t TraceType) String() string {
 			names = append(names, bit.name())
 		}
 	}
-	s := "0x" + strconv.FormatUint(0x1000000|uint64(t), 16)[1:]
+	s := fmt.Sprintf("0x%06x", uint32(t))
 	if len(names) > 0 {
 		s += " (" + strings.Join(names, ", ") + ")"
 	}

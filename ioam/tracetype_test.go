@@ -43,6 +43,7 @@ func TestTraceTypeBits(t *testing.T) {
 		text  string
 	}{
 		{0, 0, "0x000000"},
+		{0x1800000, 1, "0x1800000 (node)"}, // 25 bits: printed, not encoded
 		{0xD40000, 4, "0xd40000 (node, interfaces, fraction, namespace data)"},
 		{0xF20000, 5, "0xf20000 (node, interfaces, seconds, fraction, queue depth)"},
 		{0x308002, 4, "0x308002 (seconds, fraction, wide node, snapshot)"},
