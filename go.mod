@@ -2,10 +2,13 @@ module github.com/rocecn/rocecn
 
 go 1.25.0
 
-require github.com/stretchr/testify v1.12.1
+require (
+	github.com/google/gopacket v1.1.19
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/net v0.58.0
+)
 
 require (
-	github.com/google/gopacket v1.1.19 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 )

@@ -32,18 +32,25 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	if err := cfg.Apply(&d); err != nil {
 		return b, err
 	}
-	room := maxPacketIPv6 - d.Len()
-	if src.Is4() {
-		room = maxPacketIPv4 - d.Len()
-	}
 	cut := *m
-	cut.Invoking = m.Invoking[:min(len(m.Invoking), room-m.layout().size)]
+	cut.Cut(src.Is4())
 	data, err := cut.AppendBinary(make([]byte, 0, maxPacketIPv6)) // on the stack
 	if err != nil {
 		return b, err
 	}
 	d.Data = data
 	return d.AppendBinary(b)
+}
+
+// Cut shortens Invoking to what fits into the largest packet that may carry m,
+// over IPv4 or over IPv6 without extension headers (D9), for those who send
+// the message through a UDP socket. AppendPacket does it by itself.
+func (m *Message) Cut(overIPv4 bool) {
+	room := maxPacketIPv6 - 40 - 8
+	if overIPv4 {
+		room = maxPacketIPv4 - 20 - 8
+	}
+	m.Invoking = m.Invoking[:min(len(m.Invoking), room-m.layout().size)]
 }
 
 // AppendFor appends the message with which the node at src tells a proxy that
