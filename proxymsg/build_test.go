@@ -239,3 +239,25 @@ func longFrame(tb testing.TB) []byte {
 	}
 	return out
 }
+
+// What is cut for a socket is what AppendPacket sends.
+func TestCut(t *testing.T) {
+	for _, tuple := range []rocev2.FiveTuple{
+		{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2")},
+		{Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2")},
+	} {
+		for _, node := range []string{"198.51.100.1", "2001:db8:ffff::1"} {
+			self := netip.MustParseAddr(node)
+			for _, size := range []int{0, 100, 2000} {
+				m := Message{FiveTuple: tuple, Invoking: make([]byte, size)}
+				packet, err := m.AppendPacket(nil, self, self, Config{})
+				require.NoError(t, err)
+				m.Cut(self.Is4())
+				data, err := m.AppendBinary(nil)
+				require.NoError(t, err)
+				require.Equal(t, packet[len(packet)-len(data):], data)
+				require.Len(t, packet, len(data)+8+map[bool]int{true: 20, false: 40}[self.Is4()])
+			}
+		}
+	}
+}
