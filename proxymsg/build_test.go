@@ -243,11 +243,11 @@ func longFrame(tb testing.TB) []byte {
 // What is cut for a socket is what AppendPacket sends.
 func TestCut(t *testing.T) {
 	for _, tuple := range []rocev2.FiveTuple{
-		{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2")},
-		{Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2")},
+		{Src: addr("192.0.2.1"), Dst: addr("192.0.2.2")},
+		{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")},
 	} {
 		for _, node := range []string{"198.51.100.1", "2001:db8:ffff::1"} {
-			self := netip.MustParseAddr(node)
+			self := addr(node)
 			for _, size := range []int{0, 100, 2000} {
 				m := Message{FiveTuple: tuple, Invoking: make([]byte, size)}
 				packet, err := m.AppendPacket(nil, self, self, Config{})

@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -68,7 +69,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.UintVar(&o.hops, "hops", 64, "hop `limit` to send with, 1 to 255")
 	flags.StringVar(&o.capture, "capture", "", "`file` that holds the congested packet")
 	flags.IntVar(&o.frame, "frame", 1, "`number` of the congested packet in it, from 1")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	usage := func(text string) int {
