@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"fcn", "cnp", "ppfc", "proxymsg"},
 	{"fastcnp"},
 	{"message"},
-	{"rocelayers"},
+	{"rocelayers", "internal/capture"}, // the latter for the examples alone
 }
 
 func TestImports(t *testing.T) {
@@ -80,8 +80,10 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"fastcnp/build.go", module + `/rocelayers`, module + `/rocelayers`},
 		{"rocelayers/bth.go", gopacket + ` ` + gopacket + `/layers ` + module + `/fastcnp`, ``},
 		{"rocelayers/bth.go", xnet + `/bpf`, xnet + `/bpf`},
+		{"rocelayers/bth.go", module + `/internal/capture`, module + `/internal/capture`},
 		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
 		{"examples/inspect/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6 ` + module + `/rocelayers`, ``},
+		{"examples/inspect/main.go", module + `/internal/capture`, ``},
 		{"examples/inspect/main.go", testify + `/require`, testify + `/require`},
 		{"examples/inspect/main.go", `C`, `C`},
 		{"examples/inspect/main_test.go", testify + `/require`, ``},

@@ -58,12 +58,12 @@ func (p *humanPrinter) print(f *finding) error {
 
 func (p *humanPrinter) time(f *finding) {
 	switch {
-	case f.record.time.IsZero():
+	case f.record.Time.IsZero():
 		p.cell("-")
-	case f.record.time.Nanosecond()%1000 == 0:
-		p.cell("%s", f.record.time.Format("15:04:05.000000"))
+	case f.record.Time.Nanosecond()%1000 == 0:
+		p.cell("%s", f.record.Time.Format("15:04:05.000000"))
 	default:
-		p.cell("%s", f.record.time.Format("15:04:05.000000000"))
+		p.cell("%s", f.record.Time.Format("15:04:05.000000000"))
 	}
 }
 

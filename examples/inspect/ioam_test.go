@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -196,7 +197,7 @@ func TestIOAM(t *testing.T) {
 		},
 	} {
 		ip := withOptions(t, c.options)
-		out, _, _ := inspect(capturing(linkRaw, ip), "-json", "-")
+		out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
 		_, got, _ := strings.Cut(out, `"ioam":`)
 		require.Equal(t, "["+c.json+"]}\n", got, c.name)
 		require.Contains(t, out, `"kind":"data"`, c.name)

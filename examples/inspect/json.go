@@ -131,7 +131,7 @@ type (
 
 func newJSONLine(f *finding) *jsonLine {
 	line := &jsonLine{
-		File: f.file, Frame: f.frame, Time: jsonTime(f.record.time), Kind: f.kind, Truncated: f.truncated, IOAM: newJSONIOAMs(f.ioam),
+		File: f.file, Frame: f.frame, Time: jsonTime(f.record.Time), Kind: f.kind, Truncated: f.truncated, IOAM: newJSONIOAMs(f.ioam),
 	}
 	if f.kind == kindError {
 		line.Error = f.err.Error()

@@ -6,6 +6,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -28,7 +29,7 @@ var kinds = []kind{kindData, kindAck, kindCNP, kindOther, kindError}
 type finding struct {
 	file   string // empty when there is only one
 	frame  int    // from 1
-	record *record
+	record *capture.Record
 	kind   kind
 	err    error // of kind error what is wrong, of kind other why it is none of ours
 
@@ -55,17 +56,17 @@ type looker struct {
 }
 
 // look says what a packet of a capture is. It leaves file and frame empty.
-func (l *looker) look(r *record) finding {
-	f := finding{record: r, truncated: r.cut()}
-	if r.link != linkEthernet && !r.ip() {
+func (l *looker) look(r *capture.Record) finding {
+	f := finding{record: r, truncated: r.Cut()}
+	if !r.Link.Supported() {
 		f.kind, f.err = kindOther, errLinkType
 		return f
 	}
-	options := rocev2.Options{IP: r.ip(), Cut: r.cut(), Ports: ports}
-	l.ioam = appendIOAM(l.ioam[:0], r.data, options)
+	options := rocev2.Options{IP: r.Link.IP(), Cut: r.Cut(), Ports: ports}
+	l.ioam = appendIOAM(l.ioam[:0], r.Data, options)
 	f.ioam = l.ioam
 
-	err := l.datagram.Decode(r.data, options)
+	err := l.datagram.Decode(r.Data, options)
 	switch {
 	case err == nil:
 		f.datagram = &l.datagram
@@ -74,7 +75,7 @@ func (l *looker) look(r *record) finding {
 	case errors.Is(err, rocev2.ErrNotRoCEv2):
 		f.kind, f.err = kindOther, err
 		options.Ports = nil // other UDP still has addresses and ports to show
-		if err == rocev2.ErrPort && l.datagram.Decode(r.data, options) == nil {
+		if err == rocev2.ErrPort && l.datagram.Decode(r.Data, options) == nil {
 			f.datagram = &l.datagram
 		}
 	default:

@@ -34,6 +34,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -138,14 +139,14 @@ func (i *inspector) file(name string, many bool) error {
 	i.progress = progress{terminal: i.progress.terminal, name: name, size: size, last: time.Now()}
 	defer i.progress.clear()
 
-	c, err := openCapture(&input{in, i})
+	c, err := capture.Open(&input{in, i})
 	if err != nil {
 		return err
 	}
-	links := map[uint32]bool{} // not supported, and said so
-	var r record
+	links := map[capture.LinkType]bool{} // not supported, and said so
+	var r capture.Record
 	for frame := 1; ; frame++ {
-		if err := c.next(&r); err == io.EOF {
+		if err := c.Next(&r); err == io.EOF {
 			return i.flush()
 		} else if err != nil {
 			return errors.Join(err, i.flush())
@@ -155,9 +156,9 @@ func (i *inspector) file(name string, many bool) error {
 		if many {
 			f.file = name
 		}
-		if f.err == errLinkType && !links[r.link] {
-			links[r.link] = true
-			i.message(name, fmt.Errorf("link type %s is not supported: its packets are counted as other", linkName(r.link)))
+		if f.err == errLinkType && !links[r.Link] {
+			links[r.Link] = true
+			i.message(name, fmt.Errorf("link type %v is not supported: its packets are counted as other", r.Link))
 		}
 		i.summary.add(&f)
 		if err := i.printer.print(&f); err != nil {
@@ -212,13 +213,4 @@ func (r *input) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.i.progress.read += int64(n)
 	return n, err
-}
-
-// linkName names the link types of which one wonders why they do not work.
-func linkName(link uint32) string {
-	switch link {
-	case 113, 276:
-		return fmt.Sprintf("%d (Linux cooked capture, as of tcpdump -i any)", link)
-	}
-	return fmt.Sprint(link)
 }

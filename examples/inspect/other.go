@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -30,18 +31,18 @@ func newOtherNamer() *otherNamer {
 // name returns the addresses of a packet, - when it has none, and its
 // protocol. A fragment, or what gopacket cannot read, is named by why it is
 // none of ours.
-func (n *otherNamer) name(r *record, why error) (flow, protocol string) {
+func (n *otherNamer) name(r *capture.Record, why error) (flow, protocol string) {
 	flow = "-"
 	first := layers.LayerTypeEthernet
 	switch {
-	case r.link != linkEthernet && !r.ip():
+	case !r.Link.Supported():
 		return flow, reason(why)
-	case r.ip() && len(r.data) > 0 && r.data[0]>>4 == 4:
+	case r.Link.IP() && len(r.Data) > 0 && r.Data[0]>>4 == 4:
 		first = layers.LayerTypeIPv4
-	case r.ip():
+	case r.Link.IP():
 		first = layers.LayerTypeIPv6
 	}
-	err := n.parsers[first].DecodeLayers(r.data, &n.decoded)
+	err := n.parsers[first].DecodeLayers(r.Data, &n.decoded)
 	for _, l := range n.decoded {
 		switch l {
 		case layers.LayerTypeIPv4:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -8,27 +9,46 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
 // capturing lays packets out as a pcap of this link type.
-func capturing(link int, packets ...[]byte) []byte {
-	file := words(binary.LittleEndian, pcapMicro, uint16(2), uint16(4), 0, 0, 65535, link)
+func capturing(link capture.LinkType, packets ...[]byte) []byte {
+	var all []capture.Record
 	for i, p := range packets {
-		file = append(file, words(binary.LittleEndian, 1795254649, i, len(p), len(p), p)...)
+		all = append(all, capture.Record{Data: p, OrigLen: uint32(len(p)), Time: time.Unix(1795254649, int64(i)*1000)})
 	}
-	return file
+	return captureOf(link, all...)
+}
+
+func captureOf(link capture.LinkType, records ...capture.Record) []byte {
+	var b bytes.Buffer
+	w, _ := capture.NewWriter(&b, link, time.Microsecond)
+	for i := range records {
+		w.Write(&records[i])
+	}
+	return b.Bytes()
+}
+
+// records returns the packets of a capture of testdata.
+func records(t testing.TB, name string) (all []capture.Record) {
+	for _, p := range wiretest.Capture(t, name) {
+		all = append(all, capture.Record{Data: p.Data, OrigLen: uint32(p.OrigLen), Time: p.Time})
+	}
+	return all
 }
 
 // line returns what is printed for one IP packet.
 func line(t testing.TB, ip []byte) flat {
 	t.Helper()
-	out, _, status := inspect(capturing(linkRaw, ip), "-json", "-")
+	out, _, status := inspect(capturing(capture.Raw, ip), "-json", "-")
 	require.Zero(t, status)
 	all := lines(t, out)
 	require.Len(t, all, 1)
@@ -38,7 +58,7 @@ func line(t testing.TB, ip []byte) flat {
 // human returns the line for people without its number and time.
 func human(t testing.TB, ip []byte) string {
 	t.Helper()
-	out, _, _ := inspect(capturing(linkRaw, ip), "-")
+	out, _, _ := inspect(capturing(capture.Raw, ip), "-")
 	_, text, ok := strings.Cut(out, "09:50:49.000000  ")
 	require.True(t, ok, out)
 	return strings.TrimSuffix(text, "\n")
@@ -81,7 +101,7 @@ func build(t testing.TB, p rocev2.Packet) []byte {
 // A whole line, with every key in its place and its format.
 func TestLine(t *testing.T) {
 	ip := build(t, packet(bth.RCRDMAWriteOnly))
-	out, _, _ := inspect(capturing(linkRaw, ip), "-json", "-")
+	out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
 	sum := binary.LittleEndian.Uint32(ip[len(ip)-4:])
 	require.Equal(t, `{"frame":1,"time":"2026-11-21T09:50:49.000000Z","kind":"data",`+
 		`"ip":{"version":6,"src":"2001:db8::1","dst":"2001:db8::2","dscp":26,"ecn":3,"hop_limit":61,"flow_label":782069},`+
@@ -92,7 +112,7 @@ func TestLine(t *testing.T) {
 		`"payload_len":3,"icrc":{"value":"`+string(appendHex(nil, uint64(sum), 8))+`","ok":true,"coverage":"as-sent"}}`+"\n", out)
 
 	ip[len(ip)-1] ^= 0x80
-	out, _, _ = inspect(capturing(linkRaw, ip), "-json", "-")
+	out, _, _ = inspect(capturing(capture.Raw, ip), "-json", "-")
 	require.True(t, strings.HasSuffix(out, `"icrc":{"value":"`+string(appendHex(nil, uint64(sum^0x80000000), 8))+`","ok":false}}`+"\n"), out)
 }
 
@@ -125,7 +145,7 @@ func TestExtendedHeaders(t *testing.T) {
 		{0x1E, nil, "CE"}, // unknown
 	} {
 		ip := build(t, packet(c.op))
-		out, _, _ := inspect(capturing(linkRaw, ip), "-json", "-")
+		out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
 		if c.headers == nil {
 			require.NotContains(t, out, `"headers"`, c.op)
 		} else {
@@ -220,7 +240,7 @@ func TestBrokenPackets(t *testing.T) {
 		{rocev2.ErrHeadersRoom, broken(func(ip []byte) { ip[udp+5] = 8 + 12 + 16 + 3 }), true},
 		{rocev2.ErrPad, broken(func(ip []byte) { ip[udp+5] = 8 + 12 + 16 + 4 }), true},
 	} {
-		out, messages, status := inspect(capturing(linkRaw, c.ip, good), "-json", "-")
+		out, messages, status := inspect(capturing(capture.Raw, c.ip, good), "-json", "-")
 		require.Zero(t, status)
 		require.Contains(t, messages, "2 packets: 1 data, 1 error\n")
 		require.Contains(t, messages, "errors: 1\n")
@@ -237,20 +257,17 @@ func TestBrokenPackets(t *testing.T) {
 // The snap length cuts packets: what their headers say is shown, the ICRC is
 // not.
 func TestSnapLength(t *testing.T) {
-	const capture, snap = "rxe-vlan4.pcap", 96
-	whole, _, _ := inspect(nil, "-json", wiretest.Path(t, capture))
-	packets, err := read(octetsOf(t, capture))
-	require.NoError(t, err)
-	file := words(binary.LittleEndian, pcapMicro, uint16(2), uint16(4), 0, 0, snap, 1)
+	const name, snap = "rxe-vlan4.pcap", 96
+	whole, _, _ := inspect(nil, "-json", wiretest.Path(t, name))
+	packets := records(t, name)
 	cut := 0
-	for _, p := range packets {
-		n := min(len(p.data), snap)
-		if n < len(p.data) {
+	for i := range packets {
+		if p := &packets[i]; len(p.Data) > snap {
+			p.Data = p.Data[:snap]
 			cut++
 		}
-		file = append(file, words(binary.LittleEndian,
-			uint32(p.time.Unix()), p.time.Nanosecond()/1000, n, p.orig, p.data[:n])...)
 	}
+	file := captureOf(capture.Ethernet, packets...)
 	out, messages, status := inspect(file, "-json", "-")
 	require.Zero(t, status)
 	require.NotZero(t, cut)
@@ -258,7 +275,7 @@ func TestSnapLength(t *testing.T) {
 	got, want := lines(t, out), lines(t, whole)
 	require.Len(t, got, len(want))
 	for i := range got {
-		if len(packets[i].data) > snap {
+		if packets[i].OrigLen > snap {
 			want[i]["truncated"] = "true"
 			maps.DeleteFunc(want[i], func(key, _ string) bool { return strings.HasPrefix(key, "icrc.") })
 		}
@@ -276,7 +293,7 @@ func TestOnlyPaddingCut(t *testing.T) {
 	frame := append(make([]byte, 12), 8, 0)
 	frame = append(frame, build(t, p)...)
 	require.Less(t, len(frame), 60)
-	file := words(binary.LittleEndian, pcapMicro, uint16(2), uint16(4), 0, 0, 65535, linkEthernet, 0, 0, len(frame), 60, frame)
+	file := captureOf(capture.Ethernet, capture.Record{Data: frame, OrigLen: 60})
 	out, _, _ := inspect(file, "-json", "-")
 	got := lines(t, out)[0]
 	require.Equal(t, "true", got["icrc.ok"])
@@ -290,7 +307,7 @@ func TestCoverage(t *testing.T) {
 		p.Coverage = coverage
 		ip := build(t, p)
 		require.Equal(t, coverage.String(), line(t, ip)["icrc.coverage"])
-		_, messages, _ := inspect(capturing(linkRaw, ip), "-")
+		_, messages, _ := inspect(capturing(capture.Raw, ip), "-")
 		if coverage == icrc.AsSent {
 			require.Contains(t, human(t, ip), "  icrc ok  ")
 			require.Contains(t, messages, "ICRC: 1 right, 0 wrong;")
@@ -311,7 +328,7 @@ func TestTunnel(t *testing.T) {
 
 func TestLinkTypes(t *testing.T) {
 	ip := build(t, packet(bth.RCSendOnly))
-	for _, link := range []int{linkDLTRaw, linkRaw, linkIPv6} {
+	for _, link := range []capture.LinkType{12, capture.Raw, 229} {
 		out, _, _ := inspect(capturing(link, ip), "-json", "-")
 		require.Equal(t, "data", lines(t, out)[0]["kind"], link)
 	}

@@ -26,7 +26,7 @@ func newSummary() *summary {
 
 func (s *summary) add(f *finding) {
 	s.packets++
-	if t := f.record.time; !t.IsZero() {
+	if t := f.record.Time; !t.IsZero() {
 		if s.first.IsZero() || t.Before(s.first) {
 			s.first = t
 		}

@@ -1,4 +1,16 @@
-package main
+// Package capture reads pcap and pcapng captures, packed with gzip or not, and
+// writes pcap. It has no limit on the length of a capture, tells damage from
+// the end and says where it is.
+//
+// The readers of gopacket/pcapgo 1.1.19 are not used, because damage must not
+// do harm here: NgReader returns io.EOF for a file cut anywhere, allocates
+// whatever a length field says up to 4 GiB, divides by zero on a time
+// resolution of 2^-64, and rounds binary resolutions; Reader refuses packets
+// longer than the snap length, panics on 32-bit machines when a length is
+// negative there, and returns io.EOF for a file cut right behind a record
+// header; both keep 8 bits of the link type. Its writer is not used because
+// with it, on Linux, comes live capture, and with that golang.org/x/sys.
+package capture
 
 import (
 	"bufio"
@@ -24,48 +36,59 @@ var (
 	errVersion    = errors.New("version of the format not supported")
 )
 
-// A record is one packet of a capture.
-type record struct {
-	data []byte    // what was captured; valid until the next record is read
-	orig uint32    // its octets on the wire
-	time time.Time // in UTC; the zero time when the capture does not say
-	link uint32    // link type, as https://www.tcpdump.org/linktypes.html lists them
+// A Record is one packet of a capture.
+type Record struct {
+	Data    []byte        // what was captured
+	OrigLen uint32        // its octets on the wire
+	Time    time.Time     // in UTC; the zero time when the capture does not say
+	Unit    time.Duration // of Time: time.Microsecond, or time.Nanosecond where the capture is finer
+	Link    LinkType
 }
 
-// Link types that can be looked into.
+// Cut says that the snap length cut the packet.
+func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
+
+// LinkType says what packets begin with, in the numbers of
+// https://www.tcpdump.org/linktypes.html.
+type LinkType uint32
+
+// Link types of Ethernet and of bare IP packets.
 const (
-	linkEthernet = 1
-	linkDLTRaw   = 12 // what some programs write for linkRaw
-	linkRaw      = 101
-	linkIPv4     = 228
-	linkIPv6     = 229
+	Ethernet LinkType = 1
+	Raw      LinkType = 101
+
+	dltRaw  LinkType = 12 // what some programs write for Raw
+	rawIPv4 LinkType = 228
+	rawIPv6 LinkType = 229
 )
 
-// ip says that the packet begins with an IP header.
-func (r *record) ip() bool {
-	return r.link == linkRaw || r.link == linkDLTRaw || r.link == linkIPv4 || r.link == linkIPv6
+// IP says that packets begin with an IP header.
+func (l LinkType) IP() bool { return l == Raw || l == dltRaw || l == rawIPv4 || l == rawIPv6 }
+
+// Supported says that packets begin with an Ethernet or an IP header.
+func (l LinkType) Supported() bool { return l == Ethernet || l.IP() }
+
+// String returns the number, and the name of those of which one wonders why
+// they are not supported.
+func (l LinkType) String() string {
+	switch l {
+	case 113, 276:
+		return fmt.Sprintf("%d (Linux cooked capture, as of tcpdump -i any)", uint32(l))
+	}
+	return fmt.Sprint(uint32(l))
 }
 
-// cut says that the snap length cut the packet.
-func (r *record) cut() bool { return uint64(len(r.data)) < uint64(r.orig) }
-
-// A capture yields its packets one by one, io.EOF at its end. After any error
-// it must not be used again.
-//
-// The readers of gopacket/pcapgo 1.1.19 are not used, because damage must not
-// do harm here and must be told apart from the end of the file: NgReader
-// returns io.EOF for a file cut anywhere, allocates whatever a length field
-// says up to 4 GiB, divides by zero on a time resolution of 2^-64, and rounds
-// binary resolutions; Reader refuses packets longer than the snap length,
-// panics on 32-bit machines when a length is negative there, and returns
-// io.EOF for a file cut right behind a record header; both keep 8 bits of the
-// link type.
-type capture interface {
-	next(*record) error
+// A Reader yields the packets of a capture one by one.
+type Reader interface {
+	// Next reads the next packet into r, whose Data is valid until Next is
+	// called again. At the end of the capture the error is io.EOF; any other
+	// one says where the capture is damaged. After an error the Reader must
+	// not be used again.
+	Next(r *Record) error
 }
 
-// openCapture finds out what kind of capture r is. Gzip is unpacked on the way.
-func openCapture(r io.Reader) (capture, error) {
+// Open finds out what kind of capture r is. Gzip is unpacked on the way.
+func Open(r io.Reader) (Reader, error) {
 	o := octets{in: bufio.NewReaderSize(r, 64<<10)}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
 		z, err := gzip.NewReader(o.in)

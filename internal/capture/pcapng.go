@@ -1,4 +1,4 @@
-package main
+package capture
 
 import (
 	"encoding/binary"
@@ -50,13 +50,13 @@ type pcapng struct {
 }
 
 type pcapngInterface struct {
-	link   uint32
+	link   LinkType
 	snap   uint32 // 0 for none
 	units  uint64 // of time stamps, in a second
 	offset int64  // of time stamps, in seconds
 }
 
-func (p *pcapng) next(r *record) error {
+func (p *pcapng) Next(r *Record) error {
 	for {
 		kind, err := p.beginBlock()
 		if err != nil {
@@ -156,7 +156,7 @@ func (p *pcapng) describe() error {
 	if err != nil {
 		return err
 	}
-	i := pcapngInterface{link: uint32(p.order.Uint16(head)), snap: p.order.Uint32(head[4:]), units: 1e6}
+	i := pcapngInterface{link: LinkType(p.order.Uint16(head)), snap: p.order.Uint32(head[4:]), units: 1e6}
 	for p.left >= 4 {
 		head, err := p.body(4)
 		if err != nil {
@@ -216,7 +216,7 @@ func resolution(value uint8) uint64 {
 }
 
 // packet reads a packet block, of the obsolete kind or of the present one.
-func (p *pcapng) packet(r *record, old bool) error {
+func (p *pcapng) packet(r *Record, old bool) error {
 	head, err := p.body(20)
 	if err != nil {
 		return err
@@ -231,15 +231,15 @@ func (p *pcapng) packet(r *record, old bool) error {
 	i := &p.interfaces[number]
 	ticks := uint64(p.order.Uint32(head[4:]))<<32 | uint64(p.order.Uint32(head[8:]))
 	captured := p.order.Uint32(head[12:])
-	r.orig = p.order.Uint32(head[16:])
-	r.time = i.time(ticks)
-	r.link = i.link
+	r.OrigLen = p.order.Uint32(head[16:])
+	r.Time, r.Unit = i.time(ticks), i.unit()
+	r.Link = i.link
 	return p.data(r, captured)
 }
 
 // simple reads a simple packet block, which has neither time nor captured
 // length and belongs to the first interface.
-func (p *pcapng) simple(r *record) error {
+func (p *pcapng) simple(r *Record) error {
 	head, err := p.body(4)
 	if err != nil {
 		return err
@@ -248,17 +248,17 @@ func (p *pcapng) simple(r *record) error {
 		return p.fail(errInterface)
 	}
 	i := &p.interfaces[0]
-	r.orig = p.order.Uint32(head)
-	r.time = time.Time{}
-	r.link = i.link
-	captured := r.orig
+	r.OrigLen = p.order.Uint32(head)
+	r.Time, r.Unit = time.Time{}, time.Microsecond
+	r.Link = i.link
+	captured := r.OrigLen
 	if i.snap != 0 {
 		captured = min(captured, i.snap)
 	}
 	return p.data(r, captured)
 }
 
-func (p *pcapng) data(r *record, captured uint32) (err error) {
+func (p *pcapng) data(r *Record, captured uint32) (err error) {
 	switch {
 	case captured > p.left:
 		return p.fail(errBlockShort)
@@ -266,8 +266,16 @@ func (p *pcapng) data(r *record, captured uint32) (err error) {
 		return p.fail(errTooLong)
 	}
 	p.left -= captured
-	r.data, err = p.read(int(captured))
+	r.Data, err = p.read(int(captured))
 	return err
+}
+
+// unit returns the unit that times of the interface are whole numbers of.
+func (i *pcapngInterface) unit() time.Duration {
+	if 1e6%i.units == 0 {
+		return time.Microsecond
+	}
+	return time.Nanosecond
 }
 
 // time converts a time stamp. Outside of the years 1 to 9999, which text has no

@@ -1,4 +1,4 @@
-package main
+package capture
 
 import (
 	"encoding/binary"
@@ -16,7 +16,7 @@ type pcap struct {
 	octets
 	order binary.ByteOrder
 	unit  time.Duration // of the fraction in a time stamp
-	link  uint32
+	link  LinkType
 }
 
 // newPcap reads the file header.
@@ -31,23 +31,23 @@ func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error
 	// The snap length, head[16:20], promises nothing: files of merged
 	// captures and of some tools hold longer packets. Above the link type
 	// stands whether and how long frame check sequences are.
-	link := order.Uint32(head[20:]) & 0x03FFFFFF
+	link := LinkType(order.Uint32(head[20:]) & 0x03FFFFFF)
 	return &pcap{octets: o, order: order, unit: unit, link: link}, nil
 }
 
-func (p *pcap) next(r *record) error {
+func (p *pcap) Next(r *Record) error {
 	head, err := p.begin(16)
 	if err != nil {
 		return err
 	}
 	seconds, fraction := p.order.Uint32(head[0:]), p.order.Uint32(head[4:])
 	captured := p.order.Uint32(head[8:])
-	r.orig = p.order.Uint32(head[12:])
-	r.time = time.Unix(int64(seconds), int64(fraction)*int64(p.unit)).UTC()
-	r.link = p.link
+	r.OrigLen = p.order.Uint32(head[12:])
+	r.Time = time.Unix(int64(seconds), int64(fraction)*int64(p.unit)).UTC()
+	r.Unit, r.Link = p.unit, p.link
 	if captured > maxPacket {
 		return p.fail(errTooLong)
 	}
-	r.data, err = p.read(int(captured))
+	r.Data, err = p.read(int(captured))
 	return err
 }

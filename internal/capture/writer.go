@@ -1,0 +1,51 @@
+package capture
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"time"
+)
+
+// A Writer writes a pcap capture of one link type.
+type Writer struct {
+	w    io.Writer
+	unit time.Duration
+	buf  []byte
+}
+
+// NewWriter returns a Writer whose time stamps are in units of unit,
+// time.Microsecond or time.Nanosecond, and writes the file header.
+func NewWriter(w io.Writer, link LinkType, unit time.Duration) (*Writer, error) {
+	magic := pcapMicro
+	if unit == time.Nanosecond {
+		magic = pcapNano
+	}
+	head := le.AppendUint32(make([]byte, 0, 24), magic)
+	head = le.AppendUint16(head, 2) // version 2.4
+	head = le.AppendUint16(head, 4)
+	head = le.AppendUint64(head, 0) // reserved
+	head = le.AppendUint32(head, maxPacket)
+	head = le.AppendUint32(head, uint32(link))
+	_, err := w.Write(head)
+	return &Writer{w: w, unit: unit}, err
+}
+
+var le = binary.LittleEndian
+
+// Write writes a packet, in one call of the Writer below. Its link type and
+// its unit do not matter. A time that pcap has no room for, before 1970 or
+// after 2106, is written as 0.
+func (w *Writer) Write(r *Record) error {
+	seconds, fraction := r.Time.Unix(), int64(r.Time.Nanosecond())/int64(w.unit)
+	if seconds < 0 || seconds > math.MaxUint32 {
+		seconds, fraction = 0, 0
+	}
+	w.buf = le.AppendUint32(w.buf[:0], uint32(seconds))
+	w.buf = le.AppendUint32(w.buf, uint32(fraction))
+	w.buf = le.AppendUint32(w.buf, uint32(len(r.Data)))
+	w.buf = le.AppendUint32(w.buf, r.OrigLen)
+	w.buf = append(w.buf, r.Data...)
+	_, err := w.w.Write(w.buf)
+	return err
+}

@@ -1,0 +1,56 @@
+package capture
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWriter(t *testing.T) {
+	for _, c := range []struct {
+		unit        time.Duration
+		magic, time string
+	}{
+		{time.Microsecond, "d4c3b2a1", "b9c4016b 60720700"}, // 488032 µs
+		{time.Nanosecond, "4d3cb2a1", "b9c4016b f5c9161d"},  // 488032757 ns
+	} {
+		var b bytes.Buffer
+		w, err := NewWriter(&b, Raw, c.unit)
+		require.NoError(t, err)
+		when := time.Unix(0x6B01C4B9, 488032757)
+		require.NoError(t, w.Write(&Record{Data: []byte("abc"), OrigLen: 4, Time: when, Unit: time.Hour, Link: Ethernet}))
+		require.NoError(t, w.Write(&Record{}))
+		require.NoError(t, w.Write(&Record{Time: time.Unix(math.MaxUint32, 0)}))
+		require.NoError(t, w.Write(&Record{Time: time.Unix(math.MaxUint32+1, 0)}))
+		require.Equal(t, wiretest.Hex(t, c.magic+"0200 0400 00000000 00000000 00000400 65000000"+
+			c.time+"03000000 04000000 616263"+
+			"00000000 00000000 00000000 00000000"+
+			"ffffffff 00000000 00000000 00000000"+
+			"00000000 00000000 00000000 00000000"), b.Bytes())
+	}
+}
+
+// failing fails from the second write on.
+type failing struct{ writes int }
+
+var errFull = errors.New("no space left")
+
+func (f *failing) Write(b []byte) (int, error) {
+	if f.writes++; f.writes > 1 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+func TestWriterFails(t *testing.T) {
+	_, err := NewWriter(&failing{writes: 1}, Ethernet, time.Microsecond)
+	require.ErrorIs(t, err, errFull)
+	w, err := NewWriter(&failing{}, Ethernet, time.Microsecond)
+	require.NoError(t, err)
+	require.ErrorIs(t, w.Write(&Record{}), errFull)
+}
