@@ -1,0 +1,345 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// hpcc is what congestion control reads: who, where, when, how full.
+	hpcc = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
+	// everything is all that is defined: bits 0 to 11 and the snapshot.
+	everything = 0xFFF002
+)
+
+// What we send fresh arrives with the nodes that Linux recorded. By the add-node
+// rule of RFC 9197 section 4.4.1 a node that finds too little room sets O.
+func TestLinuxRecordsIOAM(t *testing.T) {
+	r := newRoad(t)
+	var frames [][]byte
+	var traces []ioam.Trace
+	for i, c := range []struct {
+		name      string
+		fresh     ioam.Trace
+		words     int  // of room
+		nodes     int  // that arrive, the oldest ones
+		remaining int  // words of room that are left
+		overflow  bool // O arrives
+	}{
+		{"two nodes", ioam.Trace{Type: hpcc}, 10, 2, 0, false},
+		{"room left", ioam.Trace{Type: hpcc}, 25, 2, 15, false},
+		{"no room for the second", ioam.Trace{Type: hpcc}, 9, 1, 4, true},
+		{"no room for the first", ioam.Trace{Type: hpcc}, 4, 0, 4, true},
+		{"no room at all", ioam.Trace{Type: hpcc}, 0, 0, 0, true},
+		{"O is set already", ioam.Trace{Type: hpcc, Overflow: true}, 10, 0, 10, true},
+		{"the longest option", ioam.Trace{Type: hpcc}, 61, 2, 51, false},
+		{"everything", ioam.Trace{Type: everything}, 41, 2, 3, false},
+		{"everything but the second snapshot", ioam.Trace{Type: everything}, 37, 1, 19, true},
+		{"snapshots alone", ioam.Trace{Type: ioam.BitSnapshot}, 8, 2, 0, false},
+		{"wide fields", ioam.Trace{Type: ioam.BitWideNode | ioam.BitWideInterfaces | ioam.BitWideNamespaceData}, 15, 2, 3, false},
+		{"undefined bits", ioam.Trace{Type: ioam.BitNode | ioam.UndefinedBits}, 22, 2, 0, false},
+		{"flags and reserved bits", ioam.Trace{Type: hpcc | ioam.BitReserved, Active: true, Reserved: 0xA5}, 10, 2, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.fresh.Namespace = namespace
+			sent := dataPacket(uint32(i), hopByHop(t, c.fresh, c.words))
+			sent.Coverage = icrc.Without
+			if i%2 == 1 {
+				sent.BTH.Opcode = bth.RCSendOnly
+			}
+			start := time.Now()
+			frame, arrived := r.cross(t, &sent)
+			end := time.Now()
+
+			option, trace := traceIn(t, &arrived)
+			want := c.fresh
+			want.RemainingLen, want.Overflow, want.Data = uint8(c.remaining), c.overflow, trace.Data
+			require.Equal(t, want, trace)
+			recorded := transits[len(transits)-c.nodes:]
+			hopLimit := 64 - uint8(c.nodes)
+			for n := range trace.Nodes() {
+				require.NotEmpty(t, recorded, "a node more than there are")
+				require.Equal(t, recorded[0].recorded(&n, hopLimit), n)
+				if n.Type.Has(ioam.BitSeconds) {
+					at, ok := n.Time(ioam.POSIX)
+					require.True(t, ok)
+					require.WithinRange(t, at, start.Add(-time.Second), end.Add(time.Second))
+				}
+				recorded = recorded[1:]
+				hopLimit++
+			}
+			require.Empty(t, recorded, "nodes that are missing")
+			require.Equal(t, recordedByUs(t, sent, &trace), option)
+
+			checkCrossing(t, sent, &arrived)
+			checkFastCNP(t, &arrived, &trace)
+			frames, traces = append(frames, frame), append(traces, trace)
+		})
+	}
+	t.Run("tshark", func(t *testing.T) {
+		for i, row := range wiretest.Tshark(t, frames...) {
+			checkRow(t, row, &traces[i])
+		}
+	})
+}
+
+// recorded returns the node that n records. The timestamp, which nobody
+// foresees, is that of the node that arrived.
+func (n *transit) recorded(arrived *ioam.Node, hopLimit uint8) ioam.Node {
+	w := ioam.Node{Type: arrived.Type}
+	if w.Type.Has(ioam.BitNode) {
+		w.HopLimit, w.NodeID = hopLimit, n.node
+	}
+	if w.Type.Has(ioam.BitInterfaces) {
+		w.Ingress, w.Egress = n.ingress, n.egress
+	}
+	w.Seconds, w.Fraction = arrived.Seconds, arrived.Fraction
+	if w.Type.Has(ioam.BitTransitDelay) {
+		w.TransitDelay = ioam.NoValue // Linux does not measure it
+	}
+	if w.Type.Has(ioam.BitNamespaceData) {
+		w.NamespaceData = n.data
+	}
+	w.QueueDepth = 0 // nothing waits
+	if w.Type.Has(ioam.BitChecksum) {
+		w.ChecksumComplement = ioam.NoValue // nor has it these two
+	}
+	if w.Type.Has(ioam.BitBufferOccupancy) {
+		w.BufferOccupancy = ioam.NoValue
+	}
+	if w.Type.Has(ioam.BitWideNode) {
+		w.WideHopLimit, w.WideNodeID = hopLimit, n.wideNode
+	}
+	if w.Type.Has(ioam.BitWideInterfaces) {
+		w.WideIngress, w.WideEgress = n.wideIngress, n.wideEgress
+	}
+	if w.Type.Has(ioam.BitWideNamespaceData) {
+		w.WideNamespaceData = n.wideData
+	}
+	for i := range w.Undefined {
+		if w.Type.Has(ioam.BitUndefined >> i) {
+			w.Undefined[i] = ioam.NoValue
+		}
+	}
+	if w.Type.Has(ioam.BitSnapshot) {
+		w.Snapshot = ioam.Snapshot{SchemaID: n.schema, Data: []byte(n.snapshot)}
+	}
+	return w
+}
+
+// recordedByUs returns the IOAM option that ioam.AddNode makes of the one that
+// was sent, on the same nodes.
+func recordedByUs(t *testing.T, sent rocev2.Packet, arrived *ioam.Trace) ioam.Option {
+	t.Helper()
+	sent.Ext = slices.Clone(sent.Ext)
+	option, _ := traceIn(t, &sent)
+	nodes := slices.Collect(arrived.Nodes())
+	for i := range transits { // the oldest first
+		at := ioam.Node{Type: arrived.Type}
+		if i < len(nodes) {
+			at = nodes[len(nodes)-1-i]
+		}
+		n := transits[len(transits)-1-i].recorded(&at, 63-uint8(i))
+		_, err := ioam.AddNode(option, &n)
+		require.NoError(t, err)
+	}
+	return option
+}
+
+// checkCrossing: on the way nothing changes but hop limit and trace. The ICRC
+// is that of the packet without the extension header, and verifies as such.
+func checkCrossing(t *testing.T, sent rocev2.Packet, arrived *rocev2.Packet) {
+	t.Helper()
+	body := len(arrived.IP) - 4
+	sent.HopLimit -= 2
+	sent.Ext = arrived.Ext
+	require.Equal(t, whole(t, &sent)[:body], arrived.IP[:body])
+	sent.Ext = nil
+	bare := whole(t, &sent)
+	require.Equal(t, bare[len(bare)-4:], arrived.IP[body:])
+	coverage, err := icrc.Verify(arrived.IP)
+	require.NoError(t, err)
+	require.Equal(t, icrc.Without, coverage)
+}
+
+// checkFastCNP: the Fast CNP for a packet carries exactly its trace, and when
+// that is too long, its nodes if the free space may go.
+func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
+	t.Helper()
+	want := *trace
+	cfg := fastcnp.Config{Source: switchAddr}
+	if len(trace.Data) > 57*4 {
+		_, err := fastcnp.AppendFor(nil, congested, cfg)
+		require.ErrorIs(t, err, fastcnp.ErrTooLong)
+		cfg.Long = fastcnp.Trim
+		want.Data, want.RemainingLen = want.NodeData(), 0
+	}
+	_, n := fastCNP(t, congested, cfg)
+	require.NoError(t, n.Validate())
+	require.Equal(t, fastcnp.Option{Number: 2, OriginalDestination: receiverAddr, Trace: want}, n.Option)
+	require.Equal(t, senderAddr, n.Destination)
+	require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
+}
+
+// checkRow: tshark reads in a frame the trace that we read, where it can.
+func checkRow(t *testing.T, row wiretest.Row, trace *ioam.Trace) {
+	t.Helper()
+	require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
+	require.Equal(t, []string{"0x01", "0x31"}, row.All("ipv6.opt.type")[:2])
+	require.Equal(t, []string{"0", strconv.Itoa(10 + len(trace.Data))}, row.All("ipv6.opt.length")[:2])
+	require.EqualValues(t, ioam.TypePreallocated, row.Uint("ipv6.opt.ioam.opt_type"))
+	require.EqualValues(t, trace.Namespace, row.Uint("ipv6.opt.ioam.trace.ns"))
+	require.EqualValues(t, trace.Type.NodeLen(), row.Uint("ipv6.opt.ioam.trace.nodelen"))
+	require.Equal(t, trace.Overflow, row.Bool("ipv6.opt.ioam.trace.flag.o"))
+	require.Equal(t, trace.Active, row.Bool("ipv6.opt.ioam.trace.flag.a"))
+	require.EqualValues(t, trace.RemainingLen, row.Uint("ipv6.opt.ioam.trace.remlen"))
+	require.EqualValues(t, trace.Type, row.Uint("ipv6.opt.ioam.trace.type"))
+	require.EqualValues(t, trace.Reserved, row.Uint("ipv6.opt.ioam.trace.rsv"))
+	require.EqualValues(t, 0x123456, row.Uint("infiniband.bth.destqp"))
+	if trace.Type.NodeLen() == 0 {
+		return // which tshark takes for invalid
+	}
+	want := make(map[string][]uint64) // by the end of a node's field
+	var snapshots []string
+	for n := range trace.Nodes() {
+		number := func(bit ioam.TraceType, field string, value uint64) {
+			if n.Type.Has(bit) {
+				want[field] = append(want[field], value)
+			}
+		}
+		number(ioam.BitNode, "hlim", uint64(n.HopLimit))
+		number(ioam.BitNode, "id", uint64(n.NodeID))
+		number(ioam.BitInterfaces, "iif", uint64(n.Ingress))
+		number(ioam.BitInterfaces, "eif", uint64(n.Egress))
+		number(ioam.BitSeconds, "tss", uint64(n.Seconds))
+		number(ioam.BitFraction, "tsf", uint64(n.Fraction))
+		number(ioam.BitTransitDelay, "trdelay", uint64(n.TransitDelay))
+		number(ioam.BitNamespaceData, "nsdata", uint64(n.NamespaceData))
+		number(ioam.BitQueueDepth, "qdepth", uint64(n.QueueDepth))
+		number(ioam.BitChecksum, "csum", uint64(n.ChecksumComplement))
+		number(ioam.BitWideNode, "hlim", uint64(n.WideHopLimit))
+		number(ioam.BitWideNode, "id_wide", n.WideNodeID)
+		number(ioam.BitWideInterfaces, "iif_wide", uint64(n.WideIngress))
+		number(ioam.BitWideInterfaces, "eif_wide", uint64(n.WideEgress))
+		number(ioam.BitWideNamespaceData, "nsdata_wide", n.WideNamespaceData)
+		number(ioam.BitBufferOccupancy, "bufoccup", uint64(n.BufferOccupancy))
+		for i, word := range n.Undefined {
+			number(ioam.BitUndefined>>i, "undefined", uint64(word))
+		}
+		number(ioam.BitSnapshot, "oss.len", uint64(len(n.Snapshot.Data)/4))
+		number(ioam.BitSnapshot, "oss.scid", uint64(n.Snapshot.SchemaID))
+		if n.Type.Has(ioam.BitSnapshot) {
+			snapshots = append(snapshots, hex.EncodeToString(n.Snapshot.Data))
+		}
+	}
+	for field, values := range want {
+		var read []uint64
+		for _, s := range row.All("ipv6.opt.ioam.trace.node." + field) {
+			v, err := strconv.ParseUint(s, 0, 64)
+			require.NoError(t, err)
+			read = append(read, v)
+		}
+		require.Equal(t, values, read, field)
+	}
+	require.Equal(t, snapshots, row.All("ipv6.opt.ioam.trace.node.oss.data"))
+}
+
+// Traces that are none of its business go through Linux unchanged, and so does
+// an ICRC that covers them as sent. Recording breaks such an ICRC.
+func TestICRCAcrossTransitNodes(t *testing.T) {
+	r := newRoad(t)
+	for i, c := range []struct {
+		name  string
+		fresh ioam.Trace
+		err   error
+	}{
+		{"another namespace", ioam.Trace{Namespace: namespace + 1, Type: hpcc}, nil},
+		{"incremental trace", ioam.Trace{Namespace: namespace, Type: hpcc, Kind: ioam.TypeIncremental}, nil},
+		{"recorded", ioam.Trace{Namespace: namespace, Type: hpcc}, icrc.ErrMismatch},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sent := dataPacket(uint32(i), hopByHop(t, c.fresh, 10))
+			_, arrived := r.cross(t, &sent)
+			coverage, err := icrc.Verify(arrived.IP)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, icrc.AsSent, coverage)
+			if c.err == nil {
+				sent.HopLimit -= 2
+				require.Equal(t, whole(t, &sent), arrived.IP)
+			}
+			_, trace := traceIn(t, &arrived)
+			checkFastCNP(t, &arrived, &trace)
+		})
+	}
+}
+
+// The queue depth that Linux records is in octets of frames that wait: what
+// congestion looks like in a Fast CNP.
+func TestLinuxRecordsQueueDepth(t *testing.T) {
+	r := newRoad(t)
+	packet := func(psn uint32) *rocev2.Packet {
+		p := dataPacket(psn, hopByHop(t, ioam.Trace{Namespace: namespace, Type: hpcc}, 10))
+		p.Payload = make([]byte, 997)
+		return &p
+	}
+	r.cross(t, packet(0)) // so that c3 need not ask for the receiver later
+
+	// One packet passes, those behind it wait for seconds.
+	shape := func(action, rate string) {
+		t.Helper()
+		wiretest.Tool(t, "tc")
+		_, err := r.c3.tryRun("", "tc", "qdisc", action, "dev", "out", "root", "tbf", "rate", rate, "burst", "1800", "limit", "100000")
+		require.NoError(t, err)
+	}
+	shape("add", "1kbit")
+	var depths [3]int
+	for i := range depths {
+		r.start.sendIP(t, r.startB2, whole(t, packet(uint32(1+i))))
+	}
+	waiting := regexp.MustCompile(`backlog \d+b [2-9]p `)
+	await(t, "two packets wait", func() bool {
+		queue, err := r.c3.tryRun("", "tc", "-s", "qdisc", "show", "dev", "out")
+		require.NoError(t, err)
+		return waiting.MatchString(queue)
+	})
+	shape("change", "1gbit")
+	r.start.sendIP(t, r.startB2, whole(t, packet(4))) // makes Linux look at its queue again
+
+	var length, others int // octets of one data frame, and of all frames that are none
+	for i := range depths {
+		var congested rocev2.Packet
+		frame := r.end.receive(t, "data packet", func(frame []byte) bool {
+			if congested.DecodeFrame(frame) == nil {
+				return true
+			}
+			others += len(frame)
+			return false
+		})
+		require.EqualValues(t, 1+i, congested.BTH.PSN)
+		length = len(frame)
+		_, n := fastCNP(t, &congested, fastcnp.Config{Source: switchAddr})
+		for newest := range n.Option.Trace.Nodes() {
+			require.Equal(t, transits[0].node, newest.NodeID)
+			depths[i] = int(newest.QueueDepth)
+			break
+		}
+	}
+	for i, waited := range []int{0, 0, length} {
+		require.GreaterOrEqual(t, depths[i], waited)
+		require.LessOrEqual(t, depths[i], waited+others) // c3 itself may have sent something
+	}
+}
