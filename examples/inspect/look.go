@@ -58,11 +58,11 @@ type looker struct {
 // look says what a packet of a capture is. It leaves file and frame empty.
 func (l *looker) look(r *capture.Record) finding {
 	f := finding{record: r, truncated: r.Cut()}
-	if !r.Link.Supported() {
+	if !r.Supported() {
 		f.kind, f.err = kindOther, errLinkType
 		return f
 	}
-	options := rocev2.Options{IP: r.Link.IP(), Cut: r.Cut(), Ports: ports}
+	options := rocev2.Options{IP: r.IP(), Cut: r.Cut(), Ports: ports}
 	l.ioam = appendIOAM(l.ioam[:0], r.Data, options)
 	f.ioam = l.ioam
 

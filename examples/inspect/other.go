@@ -35,11 +35,11 @@ func (n *otherNamer) name(r *capture.Record, why error) (flow, protocol string) 
 	flow = "-"
 	first := layers.LayerTypeEthernet
 	switch {
-	case !r.Link.Supported():
+	case !r.Supported():
 		return flow, reason(why)
-	case r.Link.IP() && len(r.Data) > 0 && r.Data[0]>>4 == 4:
+	case r.IP() && len(r.Data) > 0 && r.Data[0]>>4 == 4:
 		first = layers.LayerTypeIPv4
-	case r.Link.IP():
+	case r.IP():
 		first = layers.LayerTypeIPv6
 	}
 	err := n.parsers[first].DecodeLayers(r.Data, &n.decoded)

@@ -45,6 +45,14 @@ type Record struct {
 	Link    LinkType
 }
 
+// IP says that the packet begins with an IP header.
+func (r *Record) IP() bool {
+	return r.Link == Raw || r.Link == dltRaw || r.Link == rawIPv4 || r.Link == rawIPv6
+}
+
+// Supported says that the packet begins with an Ethernet or an IP header.
+func (r *Record) Supported() bool { return r.Link == Ethernet || r.IP() }
+
 // Cut says that the snap length cut the packet.
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
@@ -61,12 +69,6 @@ const (
 	rawIPv4 LinkType = 228
 	rawIPv6 LinkType = 229
 )
-
-// IP says that packets begin with an IP header.
-func (l LinkType) IP() bool { return l == Raw || l == dltRaw || l == rawIPv4 || l == rawIPv6 }
-
-// Supported says that packets begin with an Ethernet or an IP header.
-func (l LinkType) Supported() bool { return l == Ethernet || l.IP() }
 
 // String returns the number, and the name of those of which one wonders why
 // they are not supported.
