@@ -9,12 +9,13 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 var (
-	ErrCut       = wireerr.New("rocelayers: BTH: the packet is cut, or gopacket takes it for cut: set BTH.UDP to tell", wireerr.Truncated)
+	ErrCut       = wireerr.New("rocelayers: the packet is cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
 	ErrSerialize = wireerr.New("rocelayers: BTH: its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
 )
 
@@ -26,10 +27,10 @@ var (
 // Contents is the headers; Payload is what stands between them and the pad, of
 // an unknown opcode everything up to the ICRC.
 //
-// NewPacket adds the layers in this order: BTH, then the [CNP] or a
-// gopacket.Payload unless the payload is empty, then the [ICRC]. In a
-// DecodingLayerParser the chain goes from the BTH to the CNP or Payload and
-// ends there; the ICRC is in the field of the BTH.
+// NewPacket adds the layers in this order: BTH, then [CNP], [FastCNP], [PPFC]
+// or a gopacket.Payload unless the payload is empty, then the [ICRC]. In a
+// DecodingLayerParser the chain goes from the BTH to the layer of the payload
+// and ends there; the ICRC is in the field of the BTH.
 type BTH struct {
 	layers.BaseLayer
 	bth.Headers
@@ -47,6 +48,13 @@ type BTH struct {
 	// octets are taken for whole, and there is ErrCut when gopacket says that
 	// they are not, which it always says where there is a Hop-by-Hop header.
 	UDP *layers.UDP
+
+	// IPv6 is the layer in whose extension headers the option stands that makes
+	// a CNP a Fast CNP, of IP in IP the innermost. NewPacket sets it. With a
+	// DecodingLayerParser set it once, to the parser's IPv6 layer; it may be left
+	// over from an earlier packet. Left nil, a Fast CNP is just a CNP.
+	IPv6       *layers.IPv6
+	CodePoints fastcnp.CodePoints // the option types that NextLayerType looks for (D2)
 }
 
 // LayerType returns LayerTypeBTH.
@@ -55,14 +63,22 @@ func (l *BTH) LayerType() gopacket.LayerType { return LayerTypeBTH }
 // CanDecode returns LayerTypeBTH.
 func (l *BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
 
-// NextLayerType returns LayerTypeCNP for opcode 0x81 with P clear (PPFC sets
-// it), otherwise gopacket.LayerTypePayload. A payload that the capture cut is
-// never more than that.
+// NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set,
+// LayerTypeFastCNP where the packet has a Fast CNP option, broken or not, and
+// otherwise LayerTypeCNP. For other opcodes it returns
+// gopacket.LayerTypePayload. A payload that the capture cut is never more than
+// that.
 func (l *BTH) NextLayerType() gopacket.LayerType {
-	if l.Opcode == bth.CNP && l.Resv6&bth.P == 0 && len(l.Payload) == l.PayloadLen {
-		return LayerTypeCNP
+	switch {
+	case l.Opcode != bth.CNP || len(l.Payload) != l.PayloadLen:
+		return gopacket.LayerTypePayload
+	case l.Resv6&bth.P != 0:
+		return LayerTypePPFC
 	}
-	return gopacket.LayerTypePayload
+	if _, err := l.FastCNP(l.CodePoints); err != fastcnp.ErrNotFastCNP {
+		return LayerTypeFastCNP
+	}
+	return LayerTypeCNP
 }
 
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
@@ -72,7 +88,7 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 // On error l is unchanged.
 func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	var p rocev2.Packet
-	length, err := l.length(data, df)
+	length, err := udpLength(l.UDP, LayerTypeBTH, data, df)
 	if err != nil {
 		return err
 	}
@@ -96,48 +112,16 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return l.ICRC.DecodeFromBytes(data[end:], df)
 }
 
-// length returns the length field of the UDP header before data, or what it
-// must be when there is none to look at.
-func (l *BTH) length(data []byte, df gopacket.DecodeFeedback) (uint16, error) {
-	n := len(data) + 8
-	switch {
-	case l.UDP == nil && truncated(df):
-		return 0, ErrCut
-	case l.UDP == nil && n > 0xFFFF:
-		return 0, rocev2.ErrTooLong
-	case l.UDP == nil:
-		return uint16(n), nil
-	case !l.meant():
-		return 0, rocev2.ErrPort
-	case int(l.UDP.Length) < n: // gopacket takes 0 for a jumbogram
-		return 0, rocev2.ErrUDPLength
-	}
-	return l.UDP.Length, nil
-}
-
-// meant tells whether the destination port leads to the BTH. gopacket also
-// goes by the source port, for other traffic that happens to come from 4791.
-func (l *BTH) meant() bool { return l.UDP.DstPort.LayerType() == LayerTypeBTH }
-
-// truncated tells whether a layer before has found the packet cut.
-func truncated(df gopacket.DecodeFeedback) bool {
-	switch df := df.(type) {
-	case *gopacket.DecodingLayerParser:
-		return df.Truncated
-	case gopacket.Packet:
-		return df.Metadata().Truncated
-	}
-	return false
-}
-
 func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
-	l := &BTH{UDP: udpBefore(p)}
-	if l.UDP != nil && !l.meant() {
+	before := layersBefore(p)
+	l := &BTH{UDP: last[*layers.UDP](before), IPv6: ipv6Around(before)}
+	if !meant(l.UDP, LayerTypeBTH) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}
+	addIOAM(p, before)
 	p.AddLayer(l)
 	// Not by NextDecoder, which has to be last and so leaves no place for a
 	// trailer.
@@ -150,21 +134,6 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 		p.AddLayer(&l.ICRC)
 	}
 	return nil
-}
-
-// udpBefore returns the UDP layer that was decoded last, nil when the last
-// layer is another.
-func udpBefore(p gopacket.PacketBuilder) *layers.UDP {
-	packet, ok := p.(gopacket.Packet)
-	if !ok {
-		return nil
-	}
-	before := packet.Layers()
-	if len(before) == 0 {
-		return nil
-	}
-	udp, _ := before[len(before)-1].(*layers.UDP)
-	return udp
 }
 
 // SerializeTo prepends the headers to the payload in b and puts pad and ICRC

@@ -166,14 +166,6 @@ func TestUnknownOpcodeKeepsTheRestRaw(t *testing.T) {
 	require.Equal(t, gopacket.LayerTypePayload, l.NextLayerType())
 }
 
-// A PPFC notification has the opcode of a CNP and is none.
-func TestPPFCIsNoCNP(t *testing.T) {
-	frame := with(wiretest.Hex(t, cnp4), 46, 0x40|bth.P)
-	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
-	require.Nil(t, packet.Layer(rocelayers.LayerTypeCNP))
-	require.Equal(t, frame[54:70], packet.Layer(gopacket.LayerTypePayload).LayerContents())
-}
-
 func TestPadIsNoPayload(t *testing.T) {
 	frame := sealed(t, wrap(17, slices.Concat(
 		wiretest.Hex(t, "c00112b7 00200000 0430ffff 00000011 00000001"), []byte("hello\x01\x02\x03"), make([]byte, 4))), icrc.AsSent)

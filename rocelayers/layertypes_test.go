@@ -9,21 +9,30 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 func TestMain(m *testing.M) {
-	if t := layers.UDPPort(4791).LayerType(); t != gopacket.LayerTypePayload {
-		fmt.Println("the import alone claims port 4791 for", t)
-		os.Exit(1)
+	for _, port := range []layers.UDPPort{rocev2.Port, fcn.Port, proxymsg.Port} {
+		if t := port.LayerType(); t != gopacket.LayerTypePayload {
+			fmt.Printf("the import alone claims port %d for %v\n", port, t)
+			os.Exit(1)
+		}
 	}
 	rocelayers.Register()
 	rocelayers.Register()
+	rocelayers.RegisterFCN(fcn.Port)
+	rocelayers.RegisterProxy(proxymsg.Port)
 	os.Exit(m.Run())
 }
 
 func TestLayerTypes(t *testing.T) {
 	require.Equal(t, rocelayers.LayerTypeBTH, layers.UDPPort(4791).LayerType())
+	require.Equal(t, rocelayers.LayerTypeFCN, layers.UDPPort(1021).LayerType())
+	require.Equal(t, rocelayers.LayerTypeProxy, layers.UDPPort(1022).LayerType())
 	for _, c := range []struct {
 		number int
 		name   string
@@ -37,6 +46,14 @@ func TestLayerTypes(t *testing.T) {
 		{1791, "BTH", rocelayers.LayerTypeBTH, new(rocelayers.BTH)},
 		{1792, "CNP", rocelayers.LayerTypeCNP, new(rocelayers.CNP)},
 		{1793, "ICRC", rocelayers.LayerTypeICRC, new(rocelayers.ICRC)},
+		{1794, "FastCNP", rocelayers.LayerTypeFastCNP, new(rocelayers.FastCNP)},
+		{1795, "IOAM", rocelayers.LayerTypeIOAM, new(rocelayers.IOAM)},
+		{1796, "FCN", rocelayers.LayerTypeFCN, new(rocelayers.FCN)},
+		{1797, "ProxyNotification", rocelayers.LayerTypeProxy, new(rocelayers.Proxy)},
+		{1798, "PPFC", rocelayers.LayerTypePPFC, new(rocelayers.PPFC)},
+		{int(layers.LayerTypeIPv6), "IPv6", layers.LayerTypeIPv6, new(rocelayers.IPv6)},
+		{int(layers.LayerTypeIPv6HopByHop), "IPv6HopByHop", layers.LayerTypeIPv6HopByHop, new(rocelayers.HopByHop)},
+		{int(layers.LayerTypeIPv6Destination), "IPv6Destination", layers.LayerTypeIPv6Destination, new(rocelayers.DestinationOptions)},
 	} {
 		require.EqualValues(t, c.number, c.typ)
 		require.Equal(t, c.name, c.typ.String())

@@ -10,9 +10,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// SerializeLayers is gopacket.SerializeLayers for packets that have an ICRC.
-// The layers stand in wire order, from the outermost to the payload, an [ICRC]
-// layer behind it or not.
+// SerializeLayers is gopacket.SerializeLayers for packets that have an ICRC,
+// and for the other messages of this package. The layers stand in wire order,
+// from the outermost to the payload, an [ICRC] layer behind it or not.
 //
 // With ComputeChecksums it computes the ICRC in the Coverage that the ICRC
 // layer asks for, by default AsSent, and then the checksum of the UDP layer
@@ -21,17 +21,23 @@ import (
 // ICRC layer's Value, the BTH's ICRC and the Checksum are set to what was
 // written.
 //
-// Without ComputeChecksums, or without a BTH, it does what gopacket's does:
-// checksums and ICRC are written as given.
+// Around an [FCN] or a [Proxy] it always computes the UDP checksum, without
+// SetNetworkLayerForChecksum, and never as 0, which would stand for none.
+//
+// Without ComputeChecksums, and for everything else, it does what gopacket's
+// does.
 func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls ...gopacket.SerializableLayer) error {
-	c, ok := findCarriage(ls)
-	if !opts.ComputeChecksums || !ok {
+	if !opts.ComputeChecksums {
 		return gopacket.SerializeLayers(w, opts, ls...)
 	}
 	if err := w.Clear(); err != nil {
 		return err
 	}
+	c := none
 	for i := len(ls) - 1; i >= 0; i-- {
+		if isMessage(ls[i]) {
+			c = findCarriage(ls, i)
+		}
 		o := opts
 		o.ComputeChecksums = i != c.udpAt && i != c.bthAt
 		if err := ls[i].SerializeTo(w, o); err != nil {
@@ -47,50 +53,70 @@ func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
 	return nil
 }
 
-// carriage is the layers that the ICRC has to do with, and their places in the
-// list of layers.
-type carriage struct {
-	ipAt, udpAt, bthAt int // of IP in IP the innermost
-
-	udp  *layers.UDP
-	bth  *BTH
-	icrc *ICRC
+// isMessage tells whether a layer is a message whose checksums gopacket cannot
+// compute.
+func isMessage(l gopacket.SerializableLayer) bool {
+	switch l.(type) {
+	case *BTH, *FCN, *Proxy:
+		return true
+	}
+	return false
 }
 
-// findCarriage returns the carriage of the first BTH; ok is false if there is
-// none with IP and UDP layers before it.
-func findCarriage(ls []gopacket.SerializableLayer) (c carriage, ok bool) {
-	c.ipAt = -1
-	for i, l := range ls {
-		switch l := l.(type) {
-		case *layers.IPv4, *layers.IPv6:
-			c.ipAt, c.udp = i, nil
-		case *layers.UDP:
-			c.udpAt, c.udp = i, l
-		case *BTH:
-			c.bthAt, c.bth, c.icrc = i, l, &l.ICRC
-			if last, ok := ls[len(ls)-1].(*ICRC); ok {
-				c.icrc = last
-			}
-			return c, c.ipAt >= 0 && c.udp != nil
+// carriage is the layers that a message's checksums have to do with, and their
+// places in the list of layers.
+type carriage struct {
+	ipAt, udpAt, bthAt int // of IP in IP the innermost; -1 for none
+
+	udp  *layers.UDP
+	bth  *BTH  // nil for other messages, which have no ICRC
+	icrc *ICRC // where the BTH's goes
+}
+
+var none = carriage{ipAt: -1, udpAt: -1, bthAt: -1}
+
+// findCarriage returns the carriage of the message at a place in the list, none
+// where UDP and IP layers are not the next ones before it.
+func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
+	c := none
+	if l, ok := ls[at].(*BTH); ok {
+		c.bthAt, c.bth, c.icrc = at, l, &l.ICRC
+		if last, ok := ls[len(ls)-1].(*ICRC); ok {
+			c.icrc = last
 		}
 	}
-	return c, false
+	for i := at - 1; i >= 0 && !isMessage(ls[i]); i-- {
+		switch l := ls[i].(type) {
+		case *layers.UDP:
+			c.udpAt, c.udp = i, l
+		case *layers.IPv4, *layers.IPv6, *IPv6:
+			if c.udp == nil {
+				return none
+			}
+			c.ipAt = i
+			return c
+		}
+	}
+	return none
 }
 
 // seal puts ICRC and UDP checksum into the finished IP packet.
 func (c *carriage) seal(ip []byte) error {
-	if err := icrc.Put(ip, c.icrc.Coverage); err != nil {
-		return err
-	}
 	var d rocev2.Datagram
+	if c.bth != nil {
+		if err := icrc.Put(ip, c.icrc.Coverage); err != nil {
+			return err
+		}
+	}
 	if err := d.DecodeIP(ip); err != nil {
 		return err
 	}
-	c.icrc.Value = binary.LittleEndian.Uint32(d.Data[len(d.Data)-icrcSize:])
-	c.bth.ICRC.Value = c.icrc.Value
-	if !wantsChecksum(c.udp) {
-		return nil
+	if c.bth != nil {
+		c.icrc.Value = binary.LittleEndian.Uint32(d.Data[len(d.Data)-icrcSize:])
+		c.bth.ICRC.Value = c.icrc.Value
+		if !wantsChecksum(c.udp) {
+			return nil
+		}
 	}
 	d.Checksum = 0xFFFF // to be computed
 	out, err := d.AppendBinary(nil)

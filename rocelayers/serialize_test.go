@@ -165,7 +165,7 @@ func TestSerializeAround(t *testing.T) {
 					require.Equal(t, coverage, got, name)
 				}
 				require.Equal(t, payload, string(p.Payload))
-				require.Equal(t, make([]byte, l.Pad), p.Padding)
+				require.Equal(t, string(make([]byte, l.Pad)), string(p.Padding))
 				require.NotZero(t, p.Checksum)
 				p.Coverage = coverage
 				want, err := p.AppendBinary(nil)

@@ -37,32 +37,56 @@ func capturedFrame(t testing.TB, capture string, at int, opcode uint8) []byte {
 	return nil
 }
 
-// stack is a parser with all layers that may stand around a BTH.
+// stack is a parser with all layers that may stand around our messages, and
+// these.
 type stack struct {
 	eth     layers.Ethernet
 	vlan    layers.Dot1Q
 	ip4     layers.IPv4
-	ip6     layers.IPv6
+	ip6     rocelayers.IPv6 // in some stacks gopacket's inside
 	ext     layers.IPv6ExtensionSkipper
+	hbh     rocelayers.HopByHop
+	options rocelayers.DestinationOptions
 	udp     layers.UDP
 	bth     rocelayers.BTH
 	cnp     rocelayers.CNP
+	fast    rocelayers.FastCNP
+	ppfc    rocelayers.PPFC
+	fcn     rocelayers.FCN
+	proxy   rocelayers.Proxy
 	payload gopacket.Payload
 
+	ipv6    gopacket.NetworkLayer // &ip6 or &ip6.IPv6
 	parser  *gopacket.DecodingLayerParser
 	decoded []gopacket.LayerType
 }
 
+// newStack returns a stack with gopacket's IPv6 layer.
 func newStack() *stack {
 	s := new(stack)
-	s.bth.UDP = &s.udp
+	s.ipv6 = &s.ip6.IPv6
+	return s.init()
+}
+
+// newOwnStack returns a stack with our IPv6 layer.
+func newOwnStack() *stack {
+	s := new(stack)
+	s.ipv6 = &s.ip6
+	return s.init()
+}
+
+func (s *stack) init() *stack {
+	s.bth.UDP, s.bth.IPv6 = &s.udp, &s.ip6.IPv6
+	s.fast.BTH, s.ppfc.BTH = &s.bth, &s.bth
+	s.fcn.UDP, s.proxy.UDP = &s.udp, &s.udp
 	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.all()...)
 	s.decoded = make([]gopacket.LayerType, 0, 16)
 	return s
 }
 
 func (s *stack) all() []gopacket.DecodingLayer {
-	return []gopacket.DecodingLayer{&s.eth, &s.vlan, &s.ip4, &s.ip6, &s.ext, &s.udp, &s.bth, &s.cnp, &s.payload}
+	return []gopacket.DecodingLayer{&s.eth, &s.vlan, &s.ip4, s.ipv6.(gopacket.DecodingLayer), &s.ext, &s.hbh, &s.options,
+		&s.udp, &s.bth, &s.cnp, &s.fast, &s.ppfc, &s.fcn, &s.proxy, &s.payload}
 }
 
 func (s *stack) decode(frame []byte) error { return s.parser.DecodeLayers(frame, &s.decoded) }
@@ -76,25 +100,39 @@ func (s *stack) ip() (ip gopacket.NetworkLayer) {
 		case layers.LayerTypeIPv4:
 			ip = &s.ip4
 		case layers.LayerTypeIPv6:
-			ip = &s.ip6
+			ip = s.ipv6
 		}
 	}
 	return ip
 }
 
+// layer returns the layer of a type if it was decoded, otherwise nil.
+func (s *stack) layer(t gopacket.LayerType) gopacket.Layer {
+	if !s.has(t) {
+		return nil
+	}
+	return map[gopacket.LayerType]gopacket.Layer{
+		layers.LayerTypeEthernet:        &s.eth,
+		layers.LayerTypeDot1Q:           &s.vlan,
+		layers.LayerTypeIPv4:            &s.ip4,
+		layers.LayerTypeIPv6:            s.ipv6,
+		layers.LayerTypeIPv6HopByHop:    &s.hbh,
+		layers.LayerTypeIPv6Destination: &s.options,
+		layers.LayerTypeUDP:             &s.udp,
+		rocelayers.LayerTypeBTH:         &s.bth,
+		rocelayers.LayerTypeCNP:         &s.cnp,
+		rocelayers.LayerTypeFastCNP:     &s.fast,
+		rocelayers.LayerTypePPFC:        &s.ppfc,
+		rocelayers.LayerTypeFCN:         &s.fcn,
+		rocelayers.LayerTypeProxy:       &s.proxy,
+		gopacket.LayerTypePayload:       s.payload,
+	}[t]
+}
+
 // layers returns the layers decoded, in wire order.
 func (s *stack) layers() (ls []gopacket.SerializableLayer) {
 	for _, t := range s.decoded {
-		ls = append(ls, map[gopacket.LayerType]gopacket.SerializableLayer{
-			layers.LayerTypeEthernet:  &s.eth,
-			layers.LayerTypeDot1Q:     &s.vlan,
-			layers.LayerTypeIPv4:      &s.ip4,
-			layers.LayerTypeIPv6:      &s.ip6,
-			layers.LayerTypeUDP:       &s.udp,
-			rocelayers.LayerTypeBTH:   &s.bth,
-			rocelayers.LayerTypeCNP:   &s.cnp,
-			gopacket.LayerTypePayload: s.payload,
-		}[t])
+		ls = append(ls, s.layer(t).(gopacket.SerializableLayer))
 	}
 	return ls
 }

@@ -31,8 +31,8 @@ func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 	return icrc.AsSent, ErrNoBTH
 }
 
-// VerifyNetworkLayer checks the ICRC of the packet that ip, a *layers.IPv4 or
-// *layers.IPv6, was decoded from. It is for a DecodingLayerParser, which knows
+// VerifyNetworkLayer checks the ICRC of the packet that ip, a *layers.IPv4,
+// *layers.IPv6 or *IPv6, was decoded from. It is for a DecodingLayerParser, which knows
 // that there is a BTH; of IP in IP the innermost layer is the one to give,
 // which the parser decodes last. It allocates nothing.
 func VerifyNetworkLayer(ip gopacket.NetworkLayer) (icrc.Coverage, error) {
@@ -50,6 +50,8 @@ func VerifyNetworkLayer(ip gopacket.NetworkLayer) (icrc.Coverage, error) {
 func octets(ip gopacket.NetworkLayer) ([]byte, error) {
 	var header, rest int
 	switch ip := ip.(type) {
+	case *IPv6:
+		return octets(&ip.IPv6)
 	case *layers.IPv4:
 		header, rest = len(ip.Contents), len(ip.Payload)
 	case *layers.IPv6:

@@ -1,0 +1,85 @@
+package rocelayers
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// FCN is the data of an FCN (FCN section 4): the flow label of a congested flow
+// and its congestion level. [RegisterFCN] claims its UDP port.
+type FCN struct {
+	layers.BaseLayer
+	fcn.Message
+
+	// UDP is the layer that carries the message: its length and port are looked
+	// at. NewPacket sets it. With a DecodingLayerParser set it once, to the
+	// parser's UDP layer. Left nil, the octets are taken for the UDP data, and
+	// there is ErrCut when gopacket says that they are cut.
+	UDP *layers.UDP
+}
+
+// LayerType returns LayerTypeFCN.
+func (l *FCN) LayerType() gopacket.LayerType { return LayerTypeFCN }
+
+// CanDecode returns LayerTypeFCN.
+func (l *FCN) CanDecode() gopacket.LayerClass { return LayerTypeFCN }
+
+// NextLayerType returns LayerTypeZero: nothing follows.
+func (l *FCN) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
+// those of [fcn.FromDatagram], of UDP, and ErrCut. On error l is unchanged.
+func (l *FCN) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	length, err := udpLength(l.UDP, LayerTypeFCN, data, df)
+	if err != nil {
+		return err
+	}
+	m, err := fcn.FromDatagram(&rocev2.Datagram{Data: data, Length: length})
+	if err != nil {
+		if errors.Is(err, wireerr.Truncated) {
+			df.SetTruncated()
+		}
+		return err
+	}
+	l.BaseLayer = layers.BaseLayer{Contents: data}
+	l.Message = m
+	return nil
+}
+
+// SerializeTo prepends the 4 octets.
+func (l *FCN) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	octets, err := b.PrependBytes(fcn.Size)
+	if err != nil {
+		return err
+	}
+	_, err = l.AppendBinary(octets[:0])
+	return err
+}
+
+// String returns the fields, Reserved where it is not 0.
+func (l *FCN) String() string {
+	s := fmt.Sprintf("FlowLabel 0x%05x Level %d", l.FlowLabel, l.Level)
+	if l.Reserved != 0 {
+		s += fmt.Sprintf(" Reserved 0x%03x", l.Reserved)
+	}
+	return s
+}
+
+func decodeFCN(data []byte, p gopacket.PacketBuilder) error {
+	l := &FCN{UDP: last[*layers.UDP](layersBefore(p))}
+	if !meant(l.UDP, LayerTypeFCN) {
+		return p.NextDecoder(gopacket.LayerTypePayload)
+	}
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return nil
+}
