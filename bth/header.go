@@ -35,6 +35,10 @@ var (
 	ErrResv7 = wireerr.New("bth: Resv7: reserved bits set", wireerr.Malformed)
 )
 
+// P is the bit of Resv6, and of octet 4 as a whole, that makes OpCode 0x81 a
+// PPFC notification instead of a CNP (PPFC section 3).
+const P = 0x20
+
 // Header is the Base Transport Header, IBTA section 9.2.
 //
 //	 0                   1                   2                   3

@@ -4,6 +4,7 @@
 package cnp
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rocecn/rocecn/bth"
@@ -39,10 +40,12 @@ type CNP struct {
 	Reserved [ReservedSize]byte // zero on send, ignored on receipt, kept
 }
 
+// What Decode, FromPacket and AppendBinary refuse. ErrNotCNP and ErrPPFC say
+// that the octets are another message.
 var (
 	ErrTruncated = wireerr.New("cnp: truncated: 28 octets of BTH and reserved octets needed", wireerr.Truncated)
-	ErrNotCNP    = wireerr.New("cnp: BTH OpCode is not 0x81", wireerr.Malformed)
-	ErrPPFC      = wireerr.New("cnp: the P bit is set: a PPFC notification, no CNP", wireerr.Malformed)
+	ErrNotCNP    = wireerr.New("cnp: BTH OpCode is not 0x81")
+	ErrPPFC      = wireerr.New("cnp: the P bit is set: a PPFC notification, no CNP")
 	ErrLength    = wireerr.New("cnp: not exactly 16 octets between BTH and ICRC", wireerr.Malformed)
 )
 
@@ -99,6 +102,16 @@ func FromPacket(p *rocev2.Packet) (CNP, error) {
 	c.Header = p.BTH.Header
 	copy(c.Reserved[:], p.Payload)
 	return c, nil
+}
+
+// String returns the BTH's fields, and the reserved octets where they are not
+// zero.
+func (c CNP) String() string {
+	s := c.Header.String()
+	if c.Reserved != [ReservedSize]byte{} {
+		s += fmt.Sprintf(" Reserved %x", c.Reserved)
+	}
+	return s
 }
 
 // AppendBinary appends BTH and reserved octets, without the ICRC.

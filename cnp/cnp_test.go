@@ -43,6 +43,10 @@ func TestPublishedExample(t *testing.T) {
 	require.NoError(t, c.UnmarshalBinary(b))
 	require.ErrorIs(t, c.UnmarshalBinary(append(b, 0)), ErrLength)
 	wiretest.Prefixes(t, b, c.UnmarshalBinary)
+	wiretest.NoAllocs(t, "Decode", func() { _, _ = c.Decode(b) })
+	require.Equal(t, c.Header.String(), c.String())
+	c.Reserved[0] = 1
+	require.Equal(t, c.Header.String()+" Reserved 01000000000000000000000000000000", c.String())
 }
 
 func TestFromPacket(t *testing.T) {

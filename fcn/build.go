@@ -18,6 +18,7 @@ type Config struct {
 	CopyLabel bool
 }
 
+// Why AppendFor sends nothing.
 var (
 	ErrNotIPv6       = wireerr.New("fcn: the congested packet has no outer IPv6 header: 40 octets of one needed", wireerr.Malformed)
 	ErrNotECNCapable = wireerr.New("fcn: the outer header of the congested packet is not ECN-capable")
@@ -47,7 +48,7 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 // AppendFor appends the FCN with which the node at src answers a congested
 // packet: to the source address of its outer IPv6 header, the
 // ingress PE, with the flow label of that header. congested begins with the
-// outer IPv6 header; what it carries, and how much of it is there, does not
+// outer IPv6 header, as rocev2.Flow.Outermost does; what it carries, and how much of it is there, does not
 // matter. If its ECN field says that the flow is not ECN-capable, nothing is
 // to be sent: ErrNotECNCapable.
 func AppendFor(b, congested []byte, src netip.Addr, level uint8, cfg Config) ([]byte, error) {

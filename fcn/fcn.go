@@ -6,6 +6,8 @@ package fcn
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
@@ -34,10 +36,11 @@ const (
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type Message struct {
 	FlowLabel uint32 // 20 bits: of the outer IPv6 header of the congested packet
-	Level     uint8  // congestion level, 1 lowest … 7 highest; 0 not used
+	Level     uint8  // congestion level, 1 lowest … 7 highest; 0 where the sender does not use the field
 	Reserved  uint16 // 9 bits: zero on send, ignored on receipt, kept
 }
 
+// What decoding and encoding refuse; the last two are Validate's.
 var (
 	ErrTruncated     = wireerr.New("fcn: message truncated: 4 octets needed", wireerr.Truncated)
 	ErrLength        = wireerr.New("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
@@ -73,15 +76,22 @@ func FromDatagram(d *rocev2.Datagram) (Message, error) {
 // AppendBinary appends the message, without its UDP header. A value that does
 // not fit its field is an error.
 func (m Message) AppendBinary(b []byte) ([]byte, error) {
-	switch {
-	case m.FlowLabel > MaxFlowLabel:
-		return b, ErrFlowLabel
-	case m.Level > MaxLevel:
-		return b, ErrLevel
-	case m.Reserved > maxReserved:
-		return b, ErrReserved
+	if err := m.fits(); err != nil {
+		return b, err
 	}
 	return binary.BigEndian.AppendUint32(b, m.FlowLabel<<12|uint32(m.Level)<<9|uint32(m.Reserved)), nil
+}
+
+func (m Message) fits() error {
+	switch {
+	case m.FlowLabel > MaxFlowLabel:
+		return ErrFlowLabel
+	case m.Level > MaxLevel:
+		return ErrLevel
+	case m.Reserved > maxReserved:
+		return ErrReserved
+	}
+	return nil
 }
 
 // MarshalBinary returns the message, without its UDP header.
@@ -96,14 +106,25 @@ func (m *Message) UnmarshalBinary(b []byte) error {
 	return err
 }
 
-// Validate returns an error for what a conforming node does not send:
-// reserved bits that are not 0, and a flow label of 0.
+// Validate returns nil for a message as the draft has it, otherwise an error
+// that names every deviation: what AppendBinary refuses, reserved bits that are
+// not 0, and a flow label of 0. Level may be 0: the field is optional.
 func (m Message) Validate() error {
-	switch {
-	case m.Reserved != 0:
-		return ErrReservedSet
-	case m.FlowLabel == 0:
-		return ErrFlowLabelZero
+	found := []error{m.fits()}
+	if m.Reserved != 0 {
+		found = append(found, ErrReservedSet)
 	}
-	return nil
+	if m.FlowLabel == 0 {
+		found = append(found, ErrFlowLabelZero)
+	}
+	return errors.Join(found...)
+}
+
+// String returns the fields, the flow label in hex.
+func (m Message) String() string {
+	s := fmt.Sprintf("flow label 0x%05x level %d", m.FlowLabel, m.Level)
+	if m.Reserved != 0 {
+		s += fmt.Sprintf(" Reserved %#x", m.Reserved)
+	}
+	return s
 }

@@ -1,6 +1,7 @@
 package fcn
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -31,6 +32,7 @@ func TestMessage(t *testing.T) {
 		require.ErrorIs(t, m.UnmarshalBinary(append(wire, 0)), ErrLength)
 		require.Equal(t, c.m, m)
 		wiretest.Prefixes(t, wire, m.UnmarshalBinary)
+		wiretest.NoAllocs(t, "Decode", func() { _, _ = m.Decode(wire) })
 		require.Equal(t, c.m, m)
 		b, err := m.MarshalBinary()
 		require.NoError(t, err)
@@ -60,7 +62,12 @@ func TestRange(t *testing.T) {
 func TestValidate(t *testing.T) {
 	require.NoError(t, Message{FlowLabel: 1}.Validate())
 	require.ErrorIs(t, Message{FlowLabel: 1, Reserved: 1}.Validate(), ErrReservedSet)
-	require.ErrorIs(t, Message{Level: 1}.Validate(), ErrFlowLabelZero)
+	both := Message{Reserved: 1 << 9, Level: 8}
+	for _, err := range []error{ErrReservedSet, ErrReserved, ErrLevel, ErrFlowLabelZero} {
+		require.Equal(t, err != ErrReserved, errors.Is(both.Validate(), err), "%v: the first range error alone", err)
+	}
+	require.Equal(t, "flow label 0xbeef5 level 7", Message{FlowLabel: 0xBEEF5, Level: 7}.String())
+	require.Equal(t, "flow label 0x00001 level 0 Reserved 0x3", Message{FlowLabel: 1, Reserved: 3}.String())
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }

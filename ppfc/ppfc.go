@@ -6,6 +6,7 @@ package ppfc
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -82,17 +83,17 @@ type Notification struct {
 	Pause     time.Duration // Pause Duration: whole microseconds, 0 to 65535
 }
 
+// What decoding and encoding refuse; ErrNotPPFC and ErrP say that the octets
+// are another message.
 var (
-	ErrTruncated   = wireerr.New("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
-	ErrNotPPFC     = wireerr.New("ppfc: BTH OpCode is not 0x81", wireerr.Malformed)
-	ErrP           = wireerr.New("ppfc: the P bit is not set: a CNP, no PPFC notification", wireerr.Malformed)
-	ErrLength      = wireerr.New("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
-	ErrCongested   = wireerr.New("ppfc: Congested Destination IP is no address", wireerr.Range)
-	ErrFlags       = wireerr.New("ppfc: Flags over 14 bits", wireerr.Range)
-	ErrType        = wireerr.New("ppfc: PT over 2 bits", wireerr.Range)
-	ErrPause       = wireerr.New("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
-	ErrFlagsSet    = wireerr.New("ppfc: Flags are not 0, none is defined", wireerr.Malformed)
-	ErrReservedSet = wireerr.New("ppfc: reserved bits are not 0", wireerr.Malformed)
+	ErrTruncated = wireerr.New("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
+	ErrNotPPFC   = wireerr.New("ppfc: BTH OpCode is not 0x81")
+	ErrP         = wireerr.New("ppfc: the P bit is not set: a CNP, no PPFC notification")
+	ErrLength    = wireerr.New("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
+	ErrCongested = wireerr.New("ppfc: Congested Destination IP is no address", wireerr.Range)
+	ErrFlags     = wireerr.New("ppfc: Flags over 14 bits", wireerr.Range)
+	ErrType      = wireerr.New("ppfc: PT over 2 bits", wireerr.Range)
+	ErrPause     = wireerr.New("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
 )
 
 // New returns the BTH of a notification: as a CNP's, with the P bit.
@@ -178,19 +179,27 @@ func (n *Notification) AppendBinary(b []byte) ([]byte, error) {
 	return out, nil
 }
 
+// fits says what keeps the extension from being encoded.
+func (n *Notification) fits() error {
+	switch {
+	case !n.Congested.IsValid():
+		return ErrCongested
+	case n.Flags >= 1<<14:
+		return ErrFlags
+	case n.Type > Hold:
+		return ErrType
+	case n.Pause < 0 || n.Pause > MaxPause || n.Pause%time.Microsecond != 0:
+		return ErrPause
+	}
+	return nil
+}
+
 func (n *Notification) appendExtension(b []byte) ([]byte, error) {
 	if err := recognise(n.Opcode, n.Resv6); err != nil {
 		return b, err
 	}
-	switch {
-	case !n.Congested.IsValid():
-		return b, ErrCongested
-	case n.Flags >= 1<<14:
-		return b, ErrFlags
-	case n.Type > Hold:
-		return b, ErrType
-	case n.Pause < 0 || n.Pause > MaxPause || n.Pause%time.Microsecond != 0:
-		return b, ErrPause
+	if err := n.fits(); err != nil {
+		return b, err
 	}
 	if n.Congested.Is4() {
 		a := n.Congested.As4()
@@ -211,19 +220,11 @@ func (n *Notification) MarshalBinary() ([]byte, error) { return n.AppendBinary(n
 // UnmarshalBinary is Decode.
 func (n *Notification) UnmarshalBinary(b []byte) error { return n.Decode(b) }
 
-// Validate returns an error for what a conforming node does not send:
-// reserved bits, of the BTH and of the extension, or flags that are not 0.
-func (n *Notification) Validate() error {
-	h := n.Header
-	h.Resv6 &^= bth.P
-	if err := h.Validate(); err != nil {
-		return err
+// String returns the extension's fields, then the BTH's.
+func (n Notification) String() string {
+	s := fmt.Sprintf("%v %v port %d of %v", n.Type, n.Pause, n.Port, n.Congested)
+	if n.Flags != 0 || n.Reserved != 0 {
+		s += fmt.Sprintf(" Flags %#x Reserved %#x", n.Flags, n.Reserved)
 	}
-	switch {
-	case n.Flags != 0:
-		return ErrFlagsSet
-	case n.Reserved != 0:
-		return ErrReservedSet
-	}
-	return nil
+	return s + "; " + n.Header.String()
 }

@@ -125,6 +125,11 @@ func TestValidate(t *testing.T) {
 	}{
 		{with(func(n *Notification) { n.Resv6 |= 1 }), bth.ErrResv6},
 		{with(func(n *Notification) { n.Flags = 1 }), ErrFlagsSet},
+		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlags},
+		{with(func(n *Notification) { n.DestQP = 0 }), ErrDestQP},
+		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
+		{with(func(n *Notification) { n.Resv6 = 0 }), ErrP},
+		{Notification{}, ErrCongested},
 		{with(func(n *Notification) { n.Reserved = 1 }), ErrReservedSet},
 	} {
 		require.ErrorIs(t, c.n.Validate(), c.err)
@@ -221,6 +226,13 @@ func TestAppendFor(t *testing.T) {
 		require.NoError(t, err)
 		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, src, c.n, rocev2.Carriage{}) })
 	}
+}
+
+func TestString(t *testing.T) {
+	n := with(func(n *Notification) { n.Type, n.Port, n.Pause = Hold, 7, time.Millisecond })
+	require.Equal(t, "hold 1ms port 7 of 192.0.2.7; "+n.Header.String(), n.String())
+	n.Flags = 1
+	require.Contains(t, n.String(), "Flags 0x1 Reserved 0x0")
 }
 
 func TestTypeString(t *testing.T) {
