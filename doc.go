@@ -36,13 +36,21 @@
 //
 // # How they are used
 //
-// Decode sets a receiver that can be used again and again; AppendBinary, and
-// AppendPacket and AppendFor for whole packets, append to a slice. None of
-// them allocates, neither where it succeeds nor where it fails, and no input
-// makes them panic. On error a receiver of Decode is as it was before.
-// Types with variable parts alias their input, and say so.
+// Decode sets a receiver that can be used again and again. It returns the rest
+// of its input where the format tells its own length, and takes all of it where
+// it does not. AppendBinary appends the format's octets to a slice, AppendPacket
+// a whole IP packet, AppendFor the packet that answers another; to send a frame,
+// append the Ethernet header first. None of them allocates (but to grow the
+// slice), neither where it succeeds nor where it fails, and no input makes them
+// panic. On error a receiver of Decode is as it was before (message.Message
+// apart), and the slice comes back as it was. Types with variable parts alias
+// their input, and say so; what is appended to must not overlap it.
 //
 // Reserved bits are fields: what was decoded is encoded to the same octets.
 // Decoding is lenient where the specifications say "ignored on receipt";
-// Validate is strict.
+// Validate is strict and names what deviates, in most packages everything at
+// once.
+//
+// D1 to D13 in the documentation are the choices that README.md lists, made
+// where the specifications are silent or leave one.
 package rocecn

@@ -14,6 +14,8 @@ const (
 	icmpHeader             = 8
 )
 
+// What FromICMP refuses; ErrNotProblem and ErrPointer say that the message is
+// about something else.
 var (
 	ErrICMPTruncated = wireerr.New("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
 	ErrNotProblem    = wireerr.New("fastcnp: not an ICMPv6 Parameter Problem (type 4) with code 2, unrecognized IPv6 option")
@@ -29,7 +31,8 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 // that the message quotes, as far as it does: the sender that is not capable is
 // its Destination, the flow Option.OriginalDestination and CNP.DestQP.
 //
-// b begins with the ICMPv6 type and ends where the message ends. Its checksum
+// b is what a socket for ICMPv6 delivers: it begins with the ICMPv6 type and
+// ends where the message ends. Its checksum
 // is not verified. Other ICMPv6 messages are ErrNotProblem, a problem with
 // another octet is ErrPointer; quoted packets that are no Fast CNP give the
 // errors of rocev2 and of [CodePoints.FromPacket]. The trace aliases b.

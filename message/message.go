@@ -33,7 +33,7 @@ type Kind uint8
 // The kinds.
 const (
 	Other   Kind = iota // none of ours
-	Broken              // one of ours that does not parse
+	Broken              // one of ours that does not parse; where Reach is not Nothing, Packet.DstPort says which
 	Data                // RoCEv2, but none of the following
 	Ack                 // Acknowledge and ATOMIC Acknowledge
 	CNP                 // of a receiver
@@ -65,12 +65,22 @@ type Config struct {
 // decoded last.
 type Reach uint8
 
-// The walk ended before UDP, at UDP, or behind the ICRC.
+// How far the walk came.
 const (
-	Nothing   Reach = iota
-	UDP             // Packet.Datagram does
-	Transport       // all of Packet does
+	Nothing   Reach = iota // not to a whole UDP datagram to one of the ports
+	UDP                    // Packet.Datagram belongs to it
+	Transport              // all of Packet does
 )
+
+var reaches = [...]string{"nothing", "UDP", "transport"}
+
+// String returns "nothing", "UDP" or "transport".
+func (r Reach) String() string {
+	if int(r) < len(reaches) {
+		return reaches[r]
+	}
+	return "Reach(" + strconv.Itoa(int(r)) + ")"
+}
 
 // A Message is a message of any kind. It can be decoded into again and again,
 // without an allocation; it is large, so keep one and pass a pointer.

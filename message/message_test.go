@@ -152,6 +152,12 @@ func TestKindString(t *testing.T) {
 	}
 }
 
+func TestReachString(t *testing.T) {
+	for r, s := range map[Reach]string{Nothing: "nothing", UDP: "UDP", Transport: "transport", 3: "Reach(3)"} {
+		require.Equal(t, s, r.String())
+	}
+}
+
 // Every packet of every capture is of a kind, cut anywhere as well.
 func TestCaptures(t *testing.T) {
 	var m Message

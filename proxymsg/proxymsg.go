@@ -67,12 +67,14 @@ type Message struct {
 // the level and the reserved bits.
 type layout struct{ src, dst, protocol, srcPort, dstPort, level, size int }
 
-// A revised layout (D7) changes these two lines.
+// A revised order of the fields (D7) changes these two lines, and with another
+// size SizeIPv4 and SizeIPv6.
 var (
 	layout4 = layout{src: 0, dst: 4, protocol: 8, srcPort: 9, dstPort: 11, level: 13, size: SizeIPv4}
 	layout6 = layout{src: 0, dst: 16, protocol: 32, srcPort: 33, dstPort: 35, level: 37, size: SizeIPv6}
 )
 
+// What decoding, encoding and BTH refuse.
 var (
 	ErrTruncatedIPv4 = wireerr.New("proxymsg: message truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
 	ErrTruncatedIPv6 = wireerr.New("proxymsg: message truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
@@ -105,21 +107,22 @@ func (m *Message) decode(b []byte, sent int, f Family) error {
 			return err
 		}
 	}
-	l := &layout4
 	switch {
+	case f != IPv4 && f != IPv6:
+		return ErrFamilyRange
 	case f == IPv4 && len(b) < SizeIPv4:
 		return ErrTruncatedIPv4
-	case f == IPv4:
-		m.Src = netip.AddrFrom4([4]byte(b[l.src:]))
-		m.Dst = netip.AddrFrom4([4]byte(b[l.dst:]))
 	case f == IPv6 && len(b) < SizeIPv6:
 		return ErrTruncatedIPv6
-	case f == IPv6:
-		l = &layout6
+	}
+	l := &layout6
+	if f == IPv4 {
+		l = &layout4
+		m.Src = netip.AddrFrom4([4]byte(b[l.src:]))
+		m.Dst = netip.AddrFrom4([4]byte(b[l.dst:]))
+	} else {
 		m.Src = netip.AddrFrom16([16]byte(b[l.src:]))
 		m.Dst = netip.AddrFrom16([16]byte(b[l.dst:]))
-	default:
-		return ErrFamilyRange
 	}
 	m.Protocol = b[l.protocol]
 	m.SrcPort = binary.BigEndian.Uint16(b[l.srcPort:])
@@ -180,7 +183,8 @@ func putAddr(b []byte, a netip.Addr) {
 }
 
 // BTH returns the Base Transport Header of the invoking packet, with the
-// opcode and the destination queue pair of the flow, which it finds below the
+// opcode and the destination queue pair of the flow: the receiver's, from which
+// a proxy has to know the sender's to send it a CNP. It finds them below the
 // tunnels that [rocev2.Flow] looks through. Nothing behind the BTH need be
 // there. The error is [ErrNoInvoking], or what the walk of package rocev2
 // finds in an invoking packet that is not RoCEv2 or is cut too early.

@@ -41,7 +41,7 @@ type Datagram struct {
 
 	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent
 	TrafficClass uint8      // DSCP and ECN: IPv6 Traffic Class, IPv4 TOS
-	HopLimit     uint8      // IPv4: TTL
+	HopLimit     uint8      // IPv4: TTL; sent as it is, Carriage has a default
 	FlowLabel    uint32     // 20 bits, IPv6 only
 	ID           uint16     // IPv4 only
 	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment

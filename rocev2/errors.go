@@ -32,9 +32,9 @@ var (
 	ErrIPLength    = wireerr.New("rocev2: IP length field runs beyond the octets there", wireerr.Truncated)
 	ErrUDPLength   = wireerr.New("rocev2: UDP length below 8", wireerr.Malformed)
 	ErrUDPBeyondIP = wireerr.New("rocev2: UDP length runs beyond the IP packet", wireerr.Malformed)
-	ErrRoom        = wireerr.New("rocev2: UDP data has no room for BTH and ICRC: 16 octets needed", wireerr.Truncated)
-	ErrHeadersRoom = wireerr.New("rocev2: no room for the extended headers of the opcode between BTH and ICRC", wireerr.Truncated)
-	ErrHeadersCut  = wireerr.New("rocev2: packet cut before the end of BTH and extended headers", wireerr.Truncated)
+	ErrRoom        = wireerr.New("rocev2: UDP data has no room for BTH and ICRC: 12 and 4 octets needed", wireerr.Truncated)
+	ErrHeadersRoom = wireerr.New("rocev2: no room for the extended headers of the opcode between BTH and ICRC: 4 to 40 octets needed", wireerr.Truncated)
+	ErrHeadersCut  = wireerr.New("rocev2: packet cut before the end of BTH and extended headers: 12 octets and those of the opcode needed", wireerr.Truncated)
 	ErrPad         = wireerr.New("rocev2: BTH pad count larger than the payload", wireerr.Malformed)
 )
 

@@ -18,6 +18,9 @@ type FiveTuple struct {
 // A Flow is the innermost flow in a packet, the one below its tunnels: IP in
 // IP, SRv6, VXLAN, MPLS, GRE and Ethernet in IP, one inside the other.
 //
+// Where a tunnel hides a RoCEv2 packet from [Packet], which follows IP in IP
+// alone, p.DecodeIP(f.IP) reads it.
+//
 // The zero value is ready for any number of Decode calls; they allocate
 // nothing.
 type Flow struct {

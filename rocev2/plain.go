@@ -11,7 +11,8 @@ import (
 // without tags, IPv4 without options or IPv6 without extension headers, UDP to
 // port 4791, nothing cut and nothing wrong. It does the same as the walk, which
 // a fuzz target holds it to, in half the time, because most offsets are
-// constants. False leaves p unchanged and the frame to the walk.
+// constants: that is lost when the fields are set by the same functions as
+// there. False leaves p unchanged and the frame to the walk.
 func (p *Packet) decodePlain(b []byte) bool {
 	const ip = 14
 	if len(b) < ip+20+8+minData {
