@@ -1,0 +1,61 @@
+package rocecn_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A probe: what is in a frame?
+func Example_read() {
+	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
+		"6c00000000403c40" + "20010db8ffff00000000000000000005" + "20010db8000100000000000000000001" +
+		"11029e10" + "20010db800040000000000000000000e" + "01020000" +
+		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "b06ffb0e")
+
+	var m message.Message // reusable
+	switch err := m.Decode(frame, rocev2.Options{}, message.Config{}); m.Kind {
+	case message.FastCNP:
+		n := &m.FastCNP
+		fmt.Println(n.Source, n.Origin(), n.Option.OriginalDestination, n.CNP.DestQP)
+		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
+			fmt.Println(node.NodeID, node.QueueDepth)
+		}
+	case message.CNP:
+		fmt.Println(m.Packet.Src, m.CNP.DestQP)
+	case message.Broken:
+		fmt.Println(err)
+	}
+	// Output: 2001:db8:ffff::5 network 2001:db8:4::e 1118481
+}
+
+// A congested switch: answer a frame with a Fast CNP.
+func Example_answer() {
+	frame, _ := hex.DecodeString("020000000001020000000002" + "86dd" +
+		"60320000001c1140" + "20010db8000100000000000000000001" + "20010db800040000000000000000000e" +
+		"c00112b7001c0000" + "0700ffff0011111100000005" + "01020304" + "00000000")
+	loopback := netip.MustParseAddr("2001:db8:ffff::5")
+
+	answer := func(packet, frame []byte) ([]byte, error) {
+		var congested rocev2.Packet
+		err := congested.DecodeFrame(frame)
+		if errors.Is(err, rocev2.ErrNotRoCEv2) {
+			return packet, nil // other traffic
+		} else if err != nil {
+			return packet, err // a broken RoCEv2 packet
+		}
+		if congested.ECN() != 3 || congested.BTH.Opcode == bth.CNP {
+			return packet, nil // not marked, or itself a notification
+		}
+		return fastcnp.AppendFor(packet, &congested, fastcnp.Config{Source: loopback})
+	}
+	packet, err := answer(nil, frame)
+	fmt.Println(len(packet), err)
+	// Output: 104 <nil>
+}
