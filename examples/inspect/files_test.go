@@ -94,7 +94,7 @@ func TestRandomDamage(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	const rounds = 3000
 	for range rounds {
-		for _, file := range [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))} {
+		for _, file := range [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), octetsOf(t, "messages.pcap"), pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))} {
 			for range 1 + random.IntN(4) {
 				file[random.IntN(len(file))] = uint8(random.Uint32())
 			}
@@ -146,7 +146,10 @@ func TestStreams(t *testing.T) {
 
 // Whole files: no panic, one line a packet in both forms, all of it JSON.
 func FuzzCapture(f *testing.F) {
-	f.Add(pack(octetsOf(f, "ioam-linux618-dex.pcap")))
+	for _, name := range []string{"ioam-linux618-dex.pcap", "fastcnp.pcap", "messages.pcap"} {
+		f.Add(octetsOf(f, name))
+		f.Add(pack(octetsOf(f, name)))
+	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		out, messages, status := inspect(file, "-json", "-")
 		human, _, sameStatus := inspect(file, "-")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -31,7 +32,7 @@ func (p *humanPrinter) print(f *finding) error {
 	p.cell("%5d", f.frame)
 	p.time(f)
 	flow, protocol := "-", ""
-	if f.kind == kindOther || f.kind == kindError {
+	if f.kind == message.Other || f.kind == message.Broken {
 		flow, protocol = p.other.name(f.record, f.err)
 	}
 	if d := f.datagram; d != nil {
@@ -39,11 +40,15 @@ func (p *humanPrinter) print(f *finding) error {
 	}
 	p.cell("%s", flow)
 	switch f.kind {
-	case kindOther:
+	case message.Other:
 		p.cell("other: %s", protocol)
-	case kindError:
+	case message.Broken:
 		p.cell("ERROR")
 		p.word("%s", reason(f.err))
+	case message.FCN:
+		p.fcn(f)
+	case message.Proxy:
+		p.proxy(f)
 	default:
 		p.transport(f)
 	}
@@ -70,7 +75,7 @@ func (p *humanPrinter) time(f *finding) {
 // transport prints the packet from its BTH on.
 func (p *humanPrinter) transport(f *finding) {
 	h := &f.packet.BTH
-	p.cell("%v", h.Opcode)
+	p.cell("%s", transportName(f))
 	p.cell("qp=0x%06x psn=%d", h.DestQP, h.PSN)
 	p.cell("payload=%d", f.packet.PayloadLen())
 	switch {
@@ -86,12 +91,21 @@ func (p *humanPrinter) transport(f *finding) {
 	for x := range h.Present.All() {
 		p.header(x, h)
 	}
+	p.notification(f)
 	p.marks(f.datagram, &h.Header)
-	if f.cnp != nil {
-		if err := f.cnp.Validate(); err != nil {
-			p.word("deviates: %s", strings.ReplaceAll(strings.ReplaceAll(err.Error(), "cnp: ", ""), "\n", ", "))
-		}
+	p.deviations(f)
+}
+
+// transportName says what the packet is; the opcode does not tell the
+// notifications apart.
+func transportName(f *finding) string {
+	switch f.kind {
+	case message.FastCNP:
+		return "Fast CNP"
+	case message.PPFC:
+		return "PPFC " + f.message.PPFC.Type.String()
 	}
+	return f.packet.BTH.Opcode.String()
 }
 
 // header prints one extended header.
@@ -132,8 +146,11 @@ func syndrome(s bth.Syndrome) string {
 }
 
 // marks prints what stands out: congestion, and fields that are not what they
-// mostly are. BECN is what every CNP has.
+// mostly are. BECN is what every CNP has. Without a BTH h is nil.
 func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
+	if h == nil {
+		h = &bth.Header{PKey: 0xFFFF}
+	}
 	for _, mark := range []struct {
 		set  bool
 		text string
@@ -160,11 +177,13 @@ func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
 }
 
 // reason is the text of an error without the package that it comes from.
-func reason(err error) string {
-	if _, text, ok := strings.Cut(err.Error(), ": "); ok {
-		return text
+func reason(err error) string { return withoutPackage(err.Error()) }
+
+func withoutPackage(text string) string {
+	if _, rest, ok := strings.Cut(text, ": "); ok {
+		return rest
 	}
-	return err.Error()
+	return text
 }
 
 // columns lays out lines whose columns are as wide as the widest cell so far,

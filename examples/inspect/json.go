@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -26,7 +27,7 @@ type jsonLine struct {
 	File      string    `json:"file,omitempty"`
 	Frame     int       `json:"frame"`
 	Time      jsonTime  `json:"time,omitzero"`
-	Kind      kind      `json:"kind"`
+	Kind      string    `json:"kind"`
 	Error     string    `json:"error,omitempty"`
 	Truncated bool      `json:"truncated,omitempty"`
 	IP        *jsonIP   `json:"ip,omitempty"`
@@ -36,6 +37,11 @@ type jsonLine struct {
 	Payload   *int      `json:"payload_len,omitempty"`
 	ICRC      *jsonICRC `json:"icrc,omitempty"`
 	IOAM      []any     `json:"ioam,omitempty"`
+
+	FastCNP *jsonFastCNP `json:"fast_cnp,omitempty"`
+	FCN     *jsonFCN     `json:"fcn,omitempty"`
+	Proxy   *jsonProxy   `json:"proxy,omitempty"`
+	PPFC    *jsonPPFC    `json:"ppfc,omitempty"`
 }
 
 type jsonIP struct {
@@ -131,9 +137,9 @@ type (
 
 func newJSONLine(f *finding) *jsonLine {
 	line := &jsonLine{
-		File: f.file, Frame: f.frame, Time: jsonTime(f.record.Time), Kind: f.kind, Truncated: f.truncated, IOAM: newJSONIOAMs(f.ioam),
+		File: f.file, Frame: f.frame, Time: jsonTime(f.record.Time), Kind: f.kind.String(), Truncated: f.truncated, IOAM: newJSONIOAMs(f.ioam),
 	}
-	if f.kind == kindError {
+	if f.kind == message.Broken {
 		line.Error = f.err.Error()
 	}
 	if d := f.datagram; d != nil {
@@ -142,7 +148,7 @@ func newJSONLine(f *finding) *jsonLine {
 	}
 	if p := f.packet; p != nil {
 		line.BTH = newJSONBTH(&p.BTH.Header)
-		if f.kind == kindData || f.kind == kindAck {
+		if f.kind == message.Data || f.kind == message.Ack {
 			line.Headers = newJSONHeaders(&p.BTH)
 			n := p.PayloadLen()
 			line.Payload = &n
@@ -153,6 +159,16 @@ func newJSONLine(f *finding) *jsonLine {
 				line.ICRC.Coverage = f.coverage.String()
 			}
 		}
+	}
+	switch m := f.message; f.kind {
+	case message.FastCNP:
+		line.FastCNP = newJSONFastCNP(&m.FastCNP)
+	case message.FCN:
+		line.FCN = &jsonFCN{m.FCN.FlowLabel, m.FCN.Level, m.FCN.Reserved}
+	case message.Proxy:
+		line.Proxy = newJSONProxy(&m.Proxy, f.datagram)
+	case message.PPFC:
+		line.PPFC = newJSONPPFC(&m.PPFC)
 	}
 	return line
 }

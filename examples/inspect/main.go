@@ -1,6 +1,6 @@
 // Command inspect prints what is in captures of RoCEv2 traffic, one line a
-// packet: BTH and extended headers, CNPs, IOAM traces, and whether the ICRC is
-// right.
+// packet: BTH and extended headers, congestion messages of every kind, IOAM
+// traces, and whether the ICRC is right.
 //
 //	inspect [-json] [-fcn-port N] [-proxy-port N] FILE…
 //
@@ -8,6 +8,7 @@
 // file - is standard input. From the root of the module:
 //
 //	$ go run ./examples/inspect testdata/rxe-rping6.pcap
+//	$ go run ./examples/inspect testdata/messages.pcap
 //	$ tcpdump -i eth0 -U -w - udp port 4791 | go run ./examples/inspect -
 //	$ go run ./examples/inspect -json testdata/*.pcap | jq -c 'select(.icrc.ok == false)'
 //
@@ -16,6 +17,14 @@
 // length of the payload, ICRC, and behind these whatever else there is to say:
 //
 //	61  09:50:49.365112  [fd77::2]:58177 > [fd77::1]:4791  RC SEND Last with Immediate  qp=0x000011 psn=16777211  payload=2  icrc ok  imm=0xcafe0007  ackreq  dscp=26
+//
+// Of the congestion messages it says who reports what about which flow; a trace
+// is the packet's way from hop to hop, with the depth of the queue that it met:
+//
+//	1  09:25:09.019332  [2001:db8:ffff::5]:49152 > [2001:db8:1::a]:4791  Fast CNP  qp=0x000012 psn=0  payload=16  icrc ok  from the network: 2001:db8:1::a > 2001:db8:4::e is congested  trace ns=123: 178 q=0 > 195 q=0 > 212 q=0  dscp=48
+//	2  09:50:49.000011  198.51.100.5:49152 > 192.0.2.1:4791  PPFC stop  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=100µs  dscp=48
+//	3  09:50:49.000012  [2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48
+//	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
 //
 // Packets that are none of ours are shown as other, broken ones as ERROR. A
 // summary goes to standard error. The exit status is 1 when a file could not
@@ -34,7 +43,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -50,8 +62,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
-	fcnPort := flags.Uint("fcn-port", 1021, "UDP destination `port` of FCN messages")
-	proxyPort := flags.Uint("proxy-port", 1022, "UDP destination `port` of messages to a proxy")
+	fcnPort := flags.Uint("fcn-port", fcn.Port, "UDP destination `port` of FCN messages")
+	proxyPort := flags.Uint("proxy-port", proxymsg.Port, "UDP destination `port` of messages to a proxy")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: inspect [-json] [-fcn-port N] [-proxy-port N] FILE...\n"+
 			"FILE is a pcap or pcapng capture, gzip or not, or - for standard input.")
@@ -72,6 +84,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	}
 
 	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr, summary: newSummary()}
+	i.looker.config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
 	i.printer = newHumanPrinter(i.out)
 	if *asJSON {
 		i.printer = newJSONPrinter(i.out)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write testdata/messages.pcap and the golden files anew")
 
 // inspect runs the program.
 func inspect(stdin []byte, args ...string) (stdout, stderr string, status int) {
@@ -93,6 +93,9 @@ func octetsOf(t testing.TB, capture string) []byte {
 // What every capture gives is committed, as JSON and for people. Run with
 // -update to write it anew, then read the difference.
 func TestGolden(t *testing.T) {
+	if *update {
+		TestMessages(t)
+	}
 	for _, c := range []struct{ extension, flag string }{{".jsonl", "-json"}, {".txt", "-json=false"}} {
 		for _, capture := range wiretest.Captures(t, "*.pcap") {
 			out, _, status := inspect(nil, c.flag, wiretest.Path(t, capture))
@@ -119,6 +122,10 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, "253 packets: 72 data, 22 ack, 159 other\n"+
 		"ICRC: 92 right, 2 wrong; truncated packets: 0; errors: 0\n"+
 		"from 2026-11-21 09:50:36 to 2026-11-21 09:50:59 UTC\n", stderr)
+
+	_, stderr, _ = inspect(nil, wiretest.Path(t, "messages.pcap"))
+	require.Contains(t, stderr, "24 packets: 1 data, 1 ack, 2 cnp, 4 fastcnp, 4 ppfc, 2 fcn, 2 proxy, 1 other, 7 error\n"+
+		"ICRC: 12 right, 0 wrong; truncated packets: 0; errors: 7\n")
 
 	_, stderr, _ = inspect(nil, wiretest.Path(t, "ioam-linux618-dex.pcap"))
 	require.Contains(t, stderr, "1 packet: 1 data\n")

@@ -7,21 +7,27 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/message"
 )
+
+// summaryKinds are all of them, in the order of the summary.
+var summaryKinds = []message.Kind{
+	message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy, message.Other, message.Broken,
+}
 
 // summary counts what was found in all files.
 type summary struct {
 	packets   int
 	first     time.Time // earliest and latest packet
 	last      time.Time
-	kinds     map[kind]int
+	kinds     map[message.Kind]int
 	right     map[icrc.Coverage]int // ICRCs
 	wrong     int
 	truncated int
 }
 
 func newSummary() *summary {
-	return &summary{kinds: map[kind]int{}, right: map[icrc.Coverage]int{}}
+	return &summary{kinds: map[message.Kind]int{}, right: map[icrc.Coverage]int{}}
 }
 
 func (s *summary) add(f *finding) {
@@ -53,7 +59,7 @@ func (s *summary) add(f *finding) {
 //	from 2026-11-21 09:50:36 to 2026-11-21 09:50:59 UTC
 func (s *summary) print(w io.Writer) {
 	var found []string
-	for _, k := range kinds {
+	for _, k := range summaryKinds {
 		if n := s.kinds[k]; n > 0 {
 			found = append(found, fmt.Sprintf("%d %s", n, k))
 		}
@@ -74,7 +80,7 @@ func (s *summary) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d packet%s: %s\n", s.packets, plural, strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
-		right, how, s.wrong, s.truncated, s.kinds[kindError])
+		right, how, s.wrong, s.truncated, s.kinds[message.Broken])
 	if !s.first.IsZero() {
 		fmt.Fprintf(w, "from %s to %s UTC\n", s.first.Format(time.DateTime), s.last.Format(time.DateTime))
 	}
