@@ -9,7 +9,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -517,7 +516,8 @@ func TestFromICMP(t *testing.T) {
 		require.ErrorIs(t, err, c.err, c.name)
 		wiretest.NoAllocs(t, c.name, func() { _, _ = FromICMP(c.icmp) })
 	}
-	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = FromICMP(other) })
+	good := problem(2, 42, sent)
+	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = FromICMP(good) })
 }
 
 // Linux quotes a packet whose destination option it does not know. These have
@@ -553,14 +553,5 @@ func TestNoAllocations(t *testing.T) {
 				_ = node.HopLimit
 			}
 		})
-	}
-}
-
-func TestPrefixes(t *testing.T) {
-	out, err := AppendFor(nil, congested(t, 0, hopByHop(t, trace(1, 4, 2))), Config{Source: loopback})
-	require.NoError(t, err)
-	for n := range out {
-		var p rocev2.Packet
-		require.ErrorIs(t, p.DecodeIP(out[:n:n]), wireerr.Truncated)
 	}
 }
