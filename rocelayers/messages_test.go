@@ -305,6 +305,7 @@ func override(f func()) {
 func TestMessages(t *testing.T) {
 	for _, c := range slices.Concat(built(t), broken(t)) {
 		requireMessage(t, c.name, c.frame)
+		require.NotEmpty(t, gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default).Dump())
 	}
 }
 
