@@ -266,15 +266,17 @@ func TestLive(t *testing.T) {
 }
 
 func BenchmarkInspect(b *testing.B) {
-	capture := octetsOf(b, "rxe-verbs6.pcap")
-	for _, form := range []string{"-json", "-json=false"} {
-		b.Run(form, func(b *testing.B) {
-			packets := 0
-			for b.Loop() {
-				run([]string{form, "-"}, bytes.NewReader(capture), io.Discard, io.Discard)
-				packets += 253
-			}
-			b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
-		})
+	for name, n := range map[string]int{"rxe-verbs6.pcap": 253, "fastcnp.pcap": 18, "messages.pcap": 24} {
+		capture := octetsOf(b, name)
+		for _, form := range []string{"-json", "-json=false"} {
+			b.Run(name+" "+form, func(b *testing.B) {
+				packets := 0
+				for b.Loop() {
+					run([]string{form, "-"}, bytes.NewReader(capture), io.Discard, io.Discard)
+					packets += n
+				}
+				b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
+			})
+		}
 	}
 }

@@ -243,6 +243,21 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// The trace that a Fast CNP met on its own way is not the one that it is about.
+func TestFastCNPWithTwoTraces(t *testing.T) {
+	p := rocev2.Packet{BTH: bth.Headers{Header: cnp.New(17, 0xFFFF).Header}, Payload: make([]byte, 16)}
+	p.Src, p.Dst, p.DstPort = switch6, sender6, rocev2.Port
+	p.Ext = wiretest.Hex(t, `3c 02 01 00 31 0e 0000 007c0800 80000000 3f000001 01020000
+		11 04 01 00 9e 1e 0000 007b0800 80000000 3f000002 20010db800040000000000000000000e 01020000`)
+	octets := build(t, p)
+	got := line(t, octets)
+	require.Equal(t, []string{"fastcnp", "0x31", "124", "1", "", "123", "2"}, []string{
+		got["kind"], got["ioam.0.option_type"], got["ioam.0.namespace"], got["ioam.0.nodes.0.node_id"],
+		got["fast_cnp.ioam.option_type"], got["fast_cnp.ioam.namespace"], got["fast_cnp.ioam.nodes.0.node_id"],
+	})
+	require.Contains(t, human(t, octets), "is congested  trace ns=123: 2  IOAM trace ns=124: 1")
+}
+
 // The ports of FCN and proxy messages are the user's to choose.
 func TestPorts(t *testing.T) {
 	all := map[string]string{}

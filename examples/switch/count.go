@@ -26,11 +26,11 @@ func (c *count) skip(why string) {
 
 // print writes the summary, the most frequent reasons first:
 //
-//	253 packets read, 72 matched, 72 Fast CNPs written: 70 with option 1, 2 with option 2
+//	packets: 253 read, 72 matched; Fast CNPs: 70 with option 1, 2 with option 2
 //	skipped: 159 not RoCEv2, 22 ack
 func (c *count) print(w io.Writer) {
-	fmt.Fprintf(w, "%d packets read, %d matched, %d Fast CNPs written: %d with option 1, %d with option 2\n",
-		c.read, c.matched, c.written[1]+c.written[2], c.written[1], c.written[2])
+	fmt.Fprintf(w, "packets: %d read, %d matched; Fast CNPs: %d with option 1, %d with option 2\n",
+		c.read, c.matched, c.written[1], c.written[2])
 	if len(c.skipped) == 0 {
 		return
 	}

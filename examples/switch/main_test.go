@@ -79,8 +79,8 @@ func octetsOf(t testing.TB, name string) []byte {
 // queue pair, P_Key, source port, time and trace, and tshark reads that.
 func TestCaptures(t *testing.T) {
 	for _, c := range []struct{ name, summary string }{
-		{"ioam-linux618-hpcc.pcap", "3 packets read, 3 matched, 3 Fast CNPs written: 0 with option 1, 3 with option 2\n"},
-		{"rxe-verbs6.pcap", "253 packets read, 72 matched, 72 Fast CNPs written: 72 with option 1, 0 with option 2\n" +
+		{"ioam-linux618-hpcc.pcap", "packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 3 with option 2\n"},
+		{"rxe-verbs6.pcap", "packets: 253 read, 72 matched; Fast CNPs: 72 with option 1, 0 with option 2\n" +
 			"skipped: 159 not RoCEv2, 22 ack\n"},
 	} {
 		out, summary := answer(t, octetsOf(t, c.name))
@@ -213,7 +213,7 @@ func TestMatch(t *testing.T) {
 		answers int
 		summary string
 	}{
-		{"nothing", "", nil, 0, "0 packets read, 0 matched, 0 Fast CNPs written: 0 with option 1, 0 with option 2\n"},
+		{"nothing", "", nil, 0, "packets: 0 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\n"},
 		{"all kinds", "", [][]byte{
 			packet(t, data),
 			packet(t, traced(2, 1)),
@@ -229,25 +229,25 @@ func TestMatch(t *testing.T) {
 			packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }),
 			packet(t, func(p *rocev2.Packet) { p.DstPort = 1021 }),
 			nil,
-		}, 4, "11 packets read, 4 matched, 4 Fast CNPs written: 3 with option 1, 1 with option 2\n" +
+		}, 4, "packets: 11 read, 4 matched; Fast CNPs: 3 with option 1, 1 with option 2\n" +
 			"skipped: 2 not RoCEv2, 1 IPv4, 1 ack, 1 broken, 1 cnp, 1 ppfc\n"},
 		{"only what is marked CE", "-ecn", [][]byte{
 			packet(t, data),
 			packet(t, congested),
 			packet(t, func(p *rocev2.Packet) { p.TrafficClass = 2 }),
 			packet(t, func(p *rocev2.Packet) { v4(p); congested(p) }),
-		}, 1, "4 packets read, 1 matched, 1 Fast CNPs written: 1 with option 1, 0 with option 2\nskipped: 2 not marked CE, 1 IPv4\n"},
+		}, 1, "packets: 4 read, 1 matched; Fast CNPs: 1 with option 1, 0 with option 2\nskipped: 2 not marked CE, 1 IPv4\n"},
 		{"the second and the fourth", "-every 2", [][]byte{
 			packet(t, data), packet(t, v4), packet(t, data), packet(t, data), packet(t, v4), packet(t, data), packet(t, data),
-		}, 2, "7 packets read, 5 matched, 2 Fast CNPs written: 2 with option 1, 0 with option 2\nskipped: 2 IPv4\n"},
+		}, 2, "packets: 7 read, 5 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 2 IPv4\n"},
 		{"long traces", "", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
-			1, "3 packets read, 3 matched, 1 Fast CNPs written: 0 with option 1, 1 with option 2\nskipped: 2 IOAM trace too long\n"},
+			1, "packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 2 IOAM trace too long\n"},
 		{"long traces", "-long refuse", [][]byte{packet(t, traced(58, 20))},
-			0, "1 packets read, 1 matched, 0 Fast CNPs written: 0 with option 1, 0 with option 2\nskipped: 1 IOAM trace too long\n"},
+			0, "packets: 1 read, 1 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 IOAM trace too long\n"},
 		{"long traces", "-long trim", [][]byte{packet(t, traced(58, 20)), packet(t, traced(58, 58))},
-			1, "2 packets read, 2 matched, 1 Fast CNPs written: 0 with option 1, 1 with option 2\nskipped: 1 IOAM trace too long\n"},
+			1, "packets: 2 read, 2 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 1 IOAM trace too long\n"},
 		{"long traces", "-long fallback", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
-			3, "3 packets read, 3 matched, 3 Fast CNPs written: 2 with option 1, 1 with option 2\n"},
+			3, "packets: 3 read, 3 matched; Fast CNPs: 2 with option 1, 1 with option 2\n"},
 	} {
 		var in []capture.Record
 		for i, p := range c.packets {
@@ -326,7 +326,7 @@ func TestLinkTypes(t *testing.T) {
 	ng = block(ng, []uint32{6, 0, 0, 2, uint32(len(ip)), uint32(len(ip))}, ip)
 	ng = block(ng, []uint32{6, 1, 0, 3, uint32(len(frame)), uint32(len(frame))}, frame)
 	out, summary := answer(t, ng)
-	require.Contains(t, summary, "3 packets read, 2 matched, 2 Fast CNPs written: 2 with option 1, 0 with option 2\nskipped: 1 of another link type\n")
+	require.Contains(t, summary, "packets: 3 read, 2 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 1 of another link type\n")
 	require.Len(t, out, 2)
 	require.Equal(t, capture.Ethernet, out[0].Link)
 }
@@ -418,7 +418,7 @@ func TestCutAnywhere(t *testing.T) {
 		out := records(t, stdout.Bytes())
 		require.GreaterOrEqual(t, len(out), answers)
 		answers = len(out)
-		require.Contains(t, stderr.String(), fmt.Sprintf("%d packets read, ", answers))
+		require.Contains(t, stderr.String(), fmt.Sprintf("packets: %d read, ", answers))
 		if status == 1 {
 			require.Regexp(t, `^switch: -: record \d, at octet \d+: the file breaks off\n`, stderr.String())
 		} else {
@@ -508,6 +508,21 @@ func FuzzSwitch(f *testing.F) {
 		for i := range out {
 			fastCNP(t, &out[i])
 		}
-		require.Contains(t, stderr.String(), fmt.Sprintf(", %d Fast CNPs written: ", len(out)))
+		var read, matched, option1, option2 int
+		_, summary, _ := strings.Cut(stderr.String(), "packets: ")
+		_, err := fmt.Sscanf(summary, "%d read, %d matched; Fast CNPs: %d with option 1, %d with option 2", &read, &matched, &option1, &option2)
+		require.NoError(t, err, summary)
+		require.Len(t, out, matched/every)
+		require.Equal(t, len(out), option1+option2)
 	})
+}
+
+func BenchmarkSwitch(b *testing.B) {
+	file := octetsOf(b, "rxe-verbs6.pcap")
+	packets := 0
+	for b.Loop() {
+		run([]string{"-source", source, "-", "-"}, bytes.NewReader(file), io.Discard, io.Discard)
+		packets += 253
+	}
+	b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
 }

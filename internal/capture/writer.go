@@ -33,9 +33,8 @@ func NewWriter(w io.Writer, link LinkType, unit time.Duration) (*Writer, error) 
 
 var le = binary.LittleEndian
 
-// Write writes a packet, in one call of the Writer below. Its link type and
-// its unit do not matter. A time that pcap has no room for, before 1970 or
-// after 2106, is written as 0.
+// Write writes a packet, whose link type and unit do not matter. A time that
+// pcap has no room for, before 1970 or after 2106, is written as 0.
 func (w *Writer) Write(r *Record) error {
 	seconds, fraction := r.Time.Unix(), int64(r.Time.Nanosecond())/int64(w.unit)
 	if seconds < 0 || seconds > math.MaxUint32 {
