@@ -10,9 +10,9 @@ import (
 type Headers struct {
 	Header
 
-	// Present says which of the following the packet carries. Decode leaves the
-	// others zero; it clears those of the packet before, by what Present says
-	// of that one.
+	// Present says which of the following the packet carries. Decode clears
+	// those that Present named before and the packet does not carry; headers
+	// set by hand without their bit in Present stay as they are.
 	Present      HeaderSet
 	RDETH        RDETH
 	DETH         DETH

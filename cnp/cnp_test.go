@@ -135,6 +135,8 @@ func TestValidate(t *testing.T) {
 		ErrPSN:       func(c *CNP) { c.PSN = 1 },
 		ErrReserved:  func(c *CNP) { c.Reserved[15] = 1 },
 	}
+	wide := New(1<<24, 0xFFFF)
+	require.ErrorIs(t, wide.Validate(), bth.ErrDestQPRange)
 	broken := New(1, 0xFFFF)
 	for err, change := range all {
 		c := New(1, 0xFFFF)

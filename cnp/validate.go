@@ -27,27 +27,19 @@ var (
 // annex's figure leaves it out, hardware sets it, and no receiver may ask for
 // it.
 func (c *CNP) Validate() error {
-	var found []error
-	for _, d := range []struct {
-		there bool
-		err   error
-	}{
-		{c.Opcode != bth.CNP, ErrNotCNP},
-		{c.Solicited, ErrSolicited},
-		{c.MigReq, ErrMigReq},
-		{c.Pad != 0, ErrPad},
-		{c.TVer != 0, ErrTVer},
-		{c.FECN, ErrFECN},
-		{c.Resv6 != 0, ErrResv6},
-		{c.DestQP == 0, ErrDestQP},
-		{c.AckReq, ErrAckReq},
-		{c.Resv7 != 0, ErrResv7},
-		{c.PSN != 0, ErrPSN},
-		{c.Reserved != [ReservedSize]byte{}, ErrReserved},
-	} {
-		if d.there {
-			found = append(found, d.err)
-		}
-	}
-	return errors.Join(found...)
+	return errors.Join(
+		wireerr.If(c.Opcode != bth.CNP, ErrNotCNP),
+		wireerr.If(c.Solicited, ErrSolicited),
+		wireerr.If(c.MigReq, ErrMigReq),
+		wireerr.If(c.Pad != 0, ErrPad),
+		wireerr.If(c.TVer != 0, ErrTVer),
+		wireerr.If(c.FECN, ErrFECN),
+		wireerr.If(c.Resv6 != 0, ErrResv6),
+		wireerr.If(c.DestQP == 0, ErrDestQP),
+		wireerr.If(c.DestQP > 0xFFFFFF, bth.ErrDestQPRange),
+		wireerr.If(c.AckReq, ErrAckReq),
+		wireerr.If(c.Resv7 != 0, ErrResv7),
+		wireerr.If(c.PSN != 0, ErrPSN),
+		wireerr.If(c.Reserved != [ReservedSize]byte{}, ErrReserved),
+	)
 }

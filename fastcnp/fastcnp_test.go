@@ -181,7 +181,8 @@ func TestPlacement(t *testing.T) {
 
 		{name: "no option", options: other, err: ErrNotFastCNP},
 		{name: "another type", options: asType(0x9D, one), err: ErrNotFastCNP},
-		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: ErrNotFastCNP},
+		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: ErrOverrun},
+		{name: "itself beyond the header", options: join([]byte{0x9E, 0x56}, one[2:]), err: ErrOverrun},
 		{name: "apart: option 1 as option 2", options: asType(0x9F, one), points: apart, err: ErrOption2Len},
 		{name: "apart: option 2 as option 1", options: two, points: apart, err: ErrOption1Len},
 		{name: "0 octets", options: withLen(0), err: ErrOptionLen},
@@ -430,7 +431,7 @@ func TestAppendPacket(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Notification{CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDestination: receiver}, Offset: 44}
+	good := Notification{Source: loopback, Destination: sender, CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDestination: receiver}, Offset: 44}
 	require.NoError(t, good.Validate())
 	for _, c := range []struct {
 		change func(*Notification)
@@ -443,6 +444,8 @@ func TestValidate(t *testing.T) {
 		{func(n *Notification) { n.Offset = 42 }, ErrAlignment},
 		{func(n *Notification) { n.Option.Number = 1 }, ErrAlignment},
 		{func(n *Notification) { n.CNP.PSN = 1 }, cnp.ErrPSN},
+		{func(n *Notification) { n.Source = addr("192.0.2.1") }, rocev2.ErrAddress},
+		{func(n *Notification) { n.Option = Option{} }, ErrNumber},
 	} {
 		bad := good
 		c.change(&bad)

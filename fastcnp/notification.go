@@ -29,7 +29,7 @@ type Notification struct {
 var (
 	ErrNotFastCNP = wireerr.New("fastcnp: a CNP without a Fast CNP option")
 	ErrSecond     = wireerr.New("fastcnp: more than one Fast CNP option", wireerr.Malformed)
-	ErrOverrun    = wireerr.New("fastcnp: an option behind the Fast CNP option runs beyond its header", wireerr.Malformed)
+	ErrOverrun    = wireerr.New("fastcnp: an option runs beyond the Destination Options header of the CNP", wireerr.Malformed)
 )
 
 // FromPacket returns the Fast CNP in a decoded packet, whose options have
@@ -42,7 +42,8 @@ func FromPacket(p *rocev2.Packet) (Notification, error) { return CodePoints{}.Fr
 // the option. Every other error is that of a broken Fast CNP.
 //
 // The option may stand anywhere in a Destination Options header. A second Fast
-// CNP option and an option behind it that overruns the header are errors.
+// CNP option is an error, and so is any option that overruns such a header:
+// without it a Fast CNP would pass for a CNP, whose DestQP is another.
 func (c CodePoints) FromPacket(p *rocev2.Packet) (Notification, error) {
 	var n Notification
 	var err error
@@ -86,10 +87,8 @@ func (n *Notification) findIn(header []byte, at int, c CodePoints) error {
 	}
 	for o, err := range h.All() {
 		switch {
-		case err != nil && n.Option.Number != 0:
+		case err != nil: // ours may be the broken one, or stand behind it
 			return ErrOverrun
-		case err != nil: // broken before any option of ours: nothing to recognise
-			return nil
 		case o.Type != c.Option1 && o.Type != c.Option2:
 			continue
 		case n.Option.Number != 0:

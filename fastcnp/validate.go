@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Deviations of a Fast CNP from the draft, besides those of package cnp.
@@ -24,18 +25,17 @@ func (n *Notification) Validate() error {
 	if typ == 0 {
 		typ = DefaultType
 	}
-	found := []error{n.CNP.Validate()}
-	if typ.Action() != ipv6opt.DiscardICMP {
-		found = append(found, ErrAct)
+	o, y := &n.Option, 2
+	if o.Number == 2 {
+		y = 0
 	}
-	if typ.MayChange() {
-		found = append(found, ErrChg)
-	}
-	if n.Option.Number == 2 && n.Option.Reserved != 0 {
-		found = append(found, ErrReserved)
-	}
-	if n.Offset != 0 && (n.Option.Number == 1 && n.Offset%4 != 2 || n.Option.Number == 2 && n.Offset%4 != 0) {
-		found = append(found, ErrAlignment)
-	}
-	return errors.Join(found...)
+	return errors.Join(
+		n.CNP.Validate(),
+		wireerr.If(!n.Source.Is6() || !n.Destination.Is6(), rocev2.ErrAddress),
+		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, ErrAct),
+		wireerr.If(typ.MayChange(), ErrChg),
+		o.check(),
+		wireerr.If(o.Number == 2 && o.Reserved != 0, ErrReserved),
+		wireerr.If(n.Offset != 0 && n.Offset%4 != y, ErrAlignment),
+	)
 }

@@ -110,14 +110,13 @@ func (m *Message) UnmarshalBinary(b []byte) error {
 // that names every deviation: what AppendBinary refuses, reserved bits that are
 // not 0, and a flow label of 0. Level may be 0: the field is optional.
 func (m Message) Validate() error {
-	found := []error{m.fits()}
-	if m.Reserved != 0 {
-		found = append(found, ErrReservedSet)
-	}
-	if m.FlowLabel == 0 {
-		found = append(found, ErrFlowLabelZero)
-	}
-	return errors.Join(found...)
+	return errors.Join(
+		wireerr.If(m.FlowLabel > MaxFlowLabel, ErrFlowLabel),
+		wireerr.If(m.Level > MaxLevel, ErrLevel),
+		wireerr.If(m.Reserved > maxReserved, ErrReserved),
+		wireerr.If(m.Reserved != 0, ErrReservedSet),
+		wireerr.If(m.FlowLabel == 0, ErrFlowLabelZero),
+	)
 }
 
 // String returns the fields, the flow label in hex.

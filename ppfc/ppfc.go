@@ -188,10 +188,14 @@ func (n *Notification) fits() error {
 		return ErrFlags
 	case n.Type > Hold:
 		return ErrType
-	case n.Pause < 0 || n.Pause > MaxPause || n.Pause%time.Microsecond != 0:
+	case !n.pauseFits():
 		return ErrPause
 	}
 	return nil
+}
+
+func (n *Notification) pauseFits() bool {
+	return n.Pause >= 0 && n.Pause <= MaxPause && n.Pause%time.Microsecond == 0
 }
 
 func (n *Notification) appendExtension(b []byte) ([]byte, error) {

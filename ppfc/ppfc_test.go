@@ -134,6 +134,11 @@ func TestValidate(t *testing.T) {
 	} {
 		require.ErrorIs(t, c.n.Validate(), c.err)
 	}
+	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24}, Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}
+	for _, err := range []error{ErrNotPPFC, ErrP, bth.ErrPadRange, bth.ErrTVer, bth.ErrResv6, bth.ErrDestQPRange, bth.ErrResv7, bth.ErrPSNRange,
+		ErrCongested, ErrFlagsSet, ErrFlags, ErrType, ErrReservedSet, ErrPause} {
+		require.ErrorIs(t, all.Validate(), err)
+	}
 }
 
 // A CNP decoder that meets P = 1 and a PPFC decoder that meets P = 0 both say

@@ -16,20 +16,25 @@ var (
 
 // Validate returns nil for a notification as the draft has it, otherwise an
 // error that names every deviation: what AppendBinary refuses, and reserved
-// bits, of the BTH and of the extension, flags and a queue pair that are not
-// as they must be. errors.Is finds each.
+// bits, flags, version and queue pair that are not as they must be. errors.Is
+// finds each.
 func (n *Notification) Validate() error {
-	h := n.Header
-	h.Resv6 &^= bth.P
-	found := []error{recognise(n.Opcode, n.Resv6), h.Validate(), n.fits()}
-	if n.DestQP == 0 {
-		found = append(found, ErrDestQP)
-	}
-	if n.Flags != 0 {
-		found = append(found, ErrFlagsSet)
-	}
-	if n.Reserved != 0 {
-		found = append(found, ErrReservedSet)
-	}
-	return errors.Join(found...)
+	resv5 := n.Resv6 &^ bth.P
+	return errors.Join(
+		wireerr.If(n.Opcode != bth.CNP, ErrNotPPFC),
+		wireerr.If(n.Resv6&bth.P == 0, ErrP),
+		wireerr.If(n.Pad > 3, bth.ErrPadRange),
+		wireerr.If(n.TVer != 0, bth.ErrTVer),
+		wireerr.If(resv5 != 0, bth.ErrResv6),
+		wireerr.If(n.DestQP == 0, ErrDestQP),
+		wireerr.If(n.DestQP > 0xFFFFFF, bth.ErrDestQPRange),
+		wireerr.If(n.Resv7 != 0, bth.ErrResv7),
+		wireerr.If(n.PSN > 0xFFFFFF, bth.ErrPSNRange),
+		wireerr.If(!n.Congested.IsValid(), ErrCongested),
+		wireerr.If(n.Flags != 0, ErrFlagsSet),
+		wireerr.If(n.Flags >= 1<<14, ErrFlags),
+		wireerr.If(n.Type > Hold, ErrType),
+		wireerr.If(n.Reserved != 0, ErrReservedSet),
+		wireerr.If(!n.pauseFits(), ErrPause),
+	)
 }

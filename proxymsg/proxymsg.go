@@ -155,7 +155,7 @@ func (m *Message) AppendBinary(b []byte) ([]byte, error) {
 
 func (m *Message) check() error {
 	switch {
-	case !(m.Src.Is4() && m.Dst.Is4() || m.Src.Is6() && m.Dst.Is6()):
+	case !m.oneFamily():
 		return ErrAddress
 	case m.Level > MaxLevel:
 		return ErrLevel
@@ -163,6 +163,11 @@ func (m *Message) check() error {
 		return ErrReserved
 	}
 	return nil
+}
+
+// oneFamily says whether both addresses are IPv4 or both are IPv6.
+func (m *Message) oneFamily() bool {
+	return m.Src.Is4() && m.Dst.Is4() || m.Src.Is6() && m.Dst.Is6()
 }
 
 func (m *Message) layout() *layout {

@@ -19,23 +19,24 @@ var (
 // that names every deviation; errors.Is finds each, also [ErrAddress],
 // [ErrLevel] and [ErrReserved]. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
-	var found []error
-	if err := m.check(); err != nil {
-		found = append(found, err)
+	return errors.Join(
+		wireerr.If(!m.oneFamily(), ErrAddress),
+		wireerr.If(m.Level > MaxLevel, ErrLevel),
+		wireerr.If(m.Reserved > maxReserved, ErrReserved),
+		wireerr.If(m.Reserved != 0, ErrReservedSet),
+		wireerr.If(m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8, ErrTooLong),
+		m.validateInvoking(),
+	)
+}
+
+// validateInvoking holds the five-tuple against the invoking packet's.
+func (m *Message) validateInvoking() error {
+	if len(m.Invoking) == 0 {
+		return nil
 	}
-	if m.Reserved != 0 {
-		found = append(found, ErrReservedSet)
+	var flow rocev2.Flow
+	if err := flow.Decode(m.Invoking, rocev2.Options{IP: true, Cut: true}); err != nil {
+		return errors.Join(ErrNoFlow, err)
 	}
-	if m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8 {
-		found = append(found, ErrTooLong)
-	}
-	if len(m.Invoking) > 0 {
-		var flow rocev2.Flow
-		if err := flow.Decode(m.Invoking, rocev2.Options{IP: true, Cut: true}); err != nil {
-			found = append(found, ErrNoFlow, err)
-		} else if flow.FiveTuple != m.FiveTuple {
-			found = append(found, ErrOtherFlow)
-		}
-	}
-	return errors.Join(found...)
+	return wireerr.If(flow.FiveTuple != m.FiveTuple, ErrOtherFlow)
 }

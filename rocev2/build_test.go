@@ -50,6 +50,12 @@ func TestBuildPadsWithZeros(t *testing.T) {
 	p.Padding = []byte{7}
 	_, err = p.AppendBinary(nil)
 	require.ErrorIs(t, err, ErrPaddingSize)
+	p.BTH.Opcode = bth.CNP
+	_, err = p.AppendBinary(nil)
+	require.ErrorIs(t, err, ErrPaddingSize)
+	p.Truncated = true
+	_, err = p.AppendBinary(nil)
+	require.ErrorIs(t, err, ErrCut)
 }
 
 // naive is the Internet checksum as RFC 1071 words it.
@@ -71,6 +77,9 @@ func TestUDPChecksum(t *testing.T) {
 	last, mid := addr("2001:db8::3").As16(), addr("2001:db8::2").As16()
 	srh = append(append(srh, last[:]...), mid[:]...)
 	srh[1] = 4
+	inserted := append(bytes.Clone(srh), srh...) // by a node on the way
+	inserted[0] = 43
+	copy(inserted[8:], mid[:])
 	for _, c := range []struct {
 		name     string
 		d        Datagram
@@ -79,6 +88,7 @@ func TestUDPChecksum(t *testing.T) {
 		{"IPv4", Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1")}, "10.0.17.1", "10.0.18.1"},
 		{"IPv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")}, "2001:db8::1", "2001:db8::2"},
 		{"IPv6 behind Destination Options", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 60, Ext: extension(17)}, "2001:db8::1", "2001:db8::2"},
+		{"SRv6, another one inserted", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: inserted}, "2001:db8::1", "2001:db8::3"},
 		{"SRv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: srh}, "2001:db8::1", "2001:db8::3"},
 	} {
 		for size := range 40 {

@@ -23,18 +23,20 @@ func putUDPChecksum(ip []byte, udp int) {
 }
 
 // finalDestination returns the address that the IPv6 packet is bound for in
-// the end.
+// the end. Of several Routing headers the last one tells: each node that
+// inserts one puts it in front.
 func finalDestination(ip []byte, udp int) []byte {
+	final := ip[24:40]
 	next, at := ip[6], 40
 	for at < udp {
 		n := extensionLen(ip, at)
 		h := ip[at : at+n]
 		if next == protoRouting && n >= 24 && h[2] == 4 && h[3] > 0 {
-			return h[8:24]
+			final = h[8:24]
 		}
 		next, at = h[0], at+n
 	}
-	return ip[24:40]
+	return final
 }
 
 // sum adds the 16-bit words of b to s (RFC 1071); a last odd octet counts as

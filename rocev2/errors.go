@@ -6,8 +6,9 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 // RoCEv2 packets that are broken.
 //
 // D12: what does not lead, through Ethernet, IPv4, IPv6 and the next headers
-// 0, 43, 60, 4 and 41, to a whole UDP header with a wanted destination port
-// is not RoCEv2; what is wrong from there on is an error of a RoCEv2 packet.
+// 0, 43, 60, 4 and 41, with at most four IP headers inside the first, to a
+// whole UDP header with a wanted destination port is not RoCEv2; what is wrong
+// from there on is an error of a RoCEv2 packet.
 var ErrNotRoCEv2 = wireerr.New("rocev2: not RoCEv2")
 
 // Other traffic; ErrNotRoCEv2 matches all of these.
@@ -38,13 +39,15 @@ var (
 	ErrPad         = wireerr.New("rocev2: BTH pad count larger than the payload", wireerr.Malformed)
 )
 
-// What cannot be built.
+// What cannot be built, or decoded out of a Datagram built by hand.
 var (
 	ErrAddress     = wireerr.New("rocev2: source and destination must both be IPv4 or both IPv6 addresses", wireerr.Range)
 	ErrFlowLabel   = wireerr.New("rocev2: IPv6 flow label over 20 bits", wireerr.Range)
 	ErrFlags       = wireerr.New("rocev2: IPv4 flags over 3 bits, or More Fragments set", wireerr.Range)
 	ErrOptions     = wireerr.New("rocev2: IPv4 options must be a multiple of 4 and at most 40 octets", wireerr.Range)
 	ErrExtensions  = wireerr.New("rocev2: Ext is no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
+	ErrDataLength  = wireerr.New("rocev2: Data has not the octets that Length says", wireerr.Range)
+	ErrCut         = wireerr.New("rocev2: packet is Truncated, its octets are not all there", wireerr.Truncated)
 	ErrTooLong     = wireerr.New("rocev2: packet over 65535 octets", wireerr.Range)
-	ErrPaddingSize = wireerr.New("rocev2: Padding must have as many octets as the BTH's pad count says", wireerr.Range)
+	ErrPaddingSize = wireerr.New("rocev2: Padding must have as many octets as the BTH's pad count says, none in CNPs and unknown opcodes", wireerr.Range)
 )

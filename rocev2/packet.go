@@ -82,6 +82,9 @@ var ports4791 = []uint16{Port}
 // p's own; its ports do not matter. p aliases what d aliases. On error p is
 // unchanged.
 func (p *Packet) DecodeDatagram(d *Datagram) error {
+	if there := int(d.Length) - 8; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
+		return ErrDataLength
+	}
 	l, err := layOut(d.Data, int(d.Length)-8)
 	if err != nil {
 		return err
@@ -156,11 +159,15 @@ func (p *Packet) Len() int {
 
 // padding is what AppendBinary puts behind the payload.
 func (p *Packet) padding() []byte {
-	if op := p.BTH.Opcode; p.Padding == nil && op.Known() && op != bth.CNP && p.BTH.Pad <= 3 {
+	if p.Padding == nil && p.hasPad() && p.BTH.Pad <= 3 {
 		return zeros[:p.BTH.Pad]
 	}
 	return p.Padding
 }
+
+// hasPad says whether the pad count means anything: not in a CNP, and not
+// where nothing is known of what follows the BTH.
+func (p *Packet) hasPad() bool { return p.BTH.Opcode.Known() && p.BTH.Opcode != bth.CNP }
 
 var zeros [3]byte
 
@@ -173,10 +180,14 @@ var zeros [3]byte
 //
 // The payload may be longer or shorter than the opcode allows. Where the
 // opcode has a pad, Padding must have as many octets as the BTH's pad count
-// says, or be nil, which stands for zeros.
+// says, or be nil, which stands for zeros; elsewhere it must be empty. Of a
+// Truncated packet nothing can be built.
 func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	pad := p.padding()
-	if op := p.BTH.Opcode; op.Known() && op != bth.CNP && len(pad) != int(p.BTH.Pad) {
+	switch {
+	case p.Truncated:
+		return b, ErrCut
+	case p.hasPad() && len(pad) != int(p.BTH.Pad) || !p.hasPad() && len(pad) > 0:
 		return b, ErrPaddingSize
 	}
 	out, udp, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+icrcSize)

@@ -326,6 +326,17 @@ func TestPorts(t *testing.T) {
 	q = Packet{}
 	require.NoError(t, q.DecodeDatagram(&d))
 	require.Equal(t, p, q)
+	for _, change := range []func(*Datagram){
+		func(d *Datagram) { d.Length = 0 },
+		func(d *Datagram) { d.Length++ },
+		func(d *Datagram) { d.Data = d.Data[1:] },
+		func(d *Datagram) { d.Length, d.Truncated = 8, true },
+	} {
+		wrong := d
+		change(&wrong)
+		require.ErrorIs(t, q.DecodeDatagram(&wrong), ErrDataLength)
+		require.Equal(t, p, q)
+	}
 }
 
 func TestExtensions(t *testing.T) {

@@ -26,3 +26,12 @@ func (e *wireError) Unwrap() []error { return e.roots }
 func New(text string, roots ...error) error {
 	return &wireError{text: text, roots: roots}
 }
+
+// If returns err if the condition holds, otherwise nil: a term of the
+// [errors.Join] in which a Validate names every deviation.
+func If(condition bool, err error) error {
+	if condition {
+		return err
+	}
+	return nil
+}
