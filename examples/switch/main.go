@@ -55,8 +55,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	flags.TextVar(&n.config.Source, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&n.every, "every", 1, "answer every `N`-th matching packet")
 	flags.BoolVar(&n.onlyCE, "ecn", false, "only packets marked CE match")
-	flags.Func("long", "what becomes of an IOAM trace that is too long for option 2: `refuse`, then there is no Fast CNP; "+
-		"trim, then its free space is left out; fallback, then option 1 is sent (default refuse)", n.setLong)
+	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no Fast CNP; "+
+		"trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)", n.setLong)
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: switch [-every N] [-ecn] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
 			"IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.")
