@@ -63,6 +63,17 @@ func (d *Datagram) DSCP() uint8 { return d.TrafficClass >> 2 }
 // experienced.
 func (d *Datagram) ECN() uint8 { return d.TrafficClass & 3 }
 
+// FinalDst returns the address that the datagram is bound for in the end: Dst,
+// but Segment List[0] where Ext holds a type 4 Routing header (RFC 8754) with
+// Segments Left above 0. The flow's sender and receiver know this one. d must
+// have been decoded.
+func (d *Datagram) FinalDst() netip.Addr {
+	if len(d.Ext) == 0 || d.Dst.Is4() {
+		return d.Dst
+	}
+	return netip.AddrFrom16([16]byte(finalDestination(d.IP, 40+len(d.Ext))))
+}
+
 // DecodeFrame sets d from an Ethernet II frame: plain, 802.1Q, 802.1ad or
 // stacked tags. d aliases b.
 func (d *Datagram) DecodeFrame(b []byte) error { return d.Decode(b, Options{}) }

@@ -385,3 +385,58 @@ func TestNoAllocations(t *testing.T) {
 	p.FlowLabel = 1 << 20
 	wiretest.NoAllocs(t, "Packet.AppendBinary, error", func() { out, _ = p.AppendBinary(out[:0]) })
 }
+
+func TestFinalDst(t *testing.T) {
+	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
+	for _, c := range []struct {
+		name string
+		ip   []byte
+		want string
+	}{
+		{"IPv4", wiretest.Hex(t, hardwareCNP)[14:], "10.0.18.1"},
+		{"IPv6", wiretest.Hex(t, send6)[14:], "fd77::1"},
+		{"Destination Options", wrap(protoDestOpts, append(extension(protoUDP), wiretest.Hex(t, send6)[54:]...)), "::2"},
+		{"SRv6", wrap(protoRouting, append(srh, wiretest.Hex(t, send6)[54:]...)), "2001:db8::3"},
+	} {
+		var p Packet
+		require.NoError(t, p.DecodeIP(c.ip), c.name)
+		require.Equal(t, c.want, p.FinalDst().String(), c.name)
+		wiretest.NoAllocs(t, c.name, func() { p.FinalDst() })
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, name := range wiretest.Captures(t, "rxe-*.pcap") {
+		for _, c := range wiretest.Capture(t, name) {
+			var p Packet
+			if p.DecodeFrame(c.Data) == nil {
+				require.NoError(t, p.Validate(), "%s frame %d", name, c.Number)
+			}
+		}
+	}
+	for _, c := range []struct {
+		op      bth.Opcode
+		payload int
+		pad     uint8
+		err     error
+	}{
+		{bth.RCSendOnly, 0, 0, nil},
+		{bth.RCSendOnly, 5, 3, nil},
+		{bth.RCSendOnly, 5, 0, ErrPayloadAlign},
+		{bth.RCAcknowledge, 4, 0, ErrPayload},
+		{bth.RCRDMAReadRequest, 4, 0, ErrPayload},
+		{bth.RCAtomicWrite, 8, 0, nil},
+		{bth.RCAtomicWrite, 4, 0, ErrPayloadEight},
+		{bth.CNP, 16, 0, nil},
+		{bth.CNP, 12, 0, ErrReserved16},
+		{0x9F, 5, 0, nil},
+	} {
+		p := Packet{BTH: bth.Headers{Header: bth.Header{Opcode: c.op, Pad: c.pad}}, Payload: make([]byte, c.payload)}
+		p.Src, p.Dst, p.DstPort = addr("::1"), addr("::2"), Port
+		out, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		require.NoError(t, p.DecodeIP(out))
+		require.ErrorIs(t, p.Validate(), c.err, "%v", c.op)
+		require.Equal(t, c.err == nil, p.Validate() == nil, "%v", c.op)
+	}
+}
