@@ -114,7 +114,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) 
 	}
 
 	err = n.run(packets, out)
-	switch broken := errors.Join(out.Flush(), closeOut()); { // Flush also gives the error of a write before
+	broken := out.Flush() // gives the error of a write before, too
+	if err := closeOut(); broken == nil {
+		broken = err
+	}
+	switch {
 	case errors.Is(broken, syscall.EPIPE), errors.Is(broken, io.ErrClosedPipe):
 		return 0 // whoever reads the packets has seen enough
 	case broken != nil:

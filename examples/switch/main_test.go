@@ -465,6 +465,16 @@ func TestOutputBreaks(t *testing.T) {
 	}
 }
 
+func TestOutputFull(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		wiretest.Missing(t, "there is no "+full)
+	}
+	var stderr bytes.Buffer
+	require.Equal(t, 1, run([]string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
+	require.Equal(t, "switch: /dev/full: no space left on device\n", stderr.String())
+}
+
 // The answer to a packet of a live capture comes before the next packet.
 func TestLive(t *testing.T) {
 	in, feed := io.Pipe()
