@@ -48,8 +48,11 @@ func (p *ProofOfTransit) Decode(o Option) error {
 	return nil
 }
 
-// AppendBinary appends the option data.
+// AppendBinary appends the option data. Type 0 has no Data.
 func (p *ProofOfTransit) AppendBinary(b []byte) ([]byte, error) {
+	if p.Type == 0 && len(p.Data) > 0 {
+		return b, ErrProofOfTransitLen
+	}
 	b = slices.Grow(b, 20+len(p.Data))
 	b = be.AppendUint16(b, p.Namespace)
 	b = append(b, p.Type, p.Flags)

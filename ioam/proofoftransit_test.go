@@ -35,3 +35,10 @@ func TestProofOfTransit(t *testing.T) {
 		require.Equal(t, c.want, p, "%s: unchanged on error", c.what)
 	}
 }
+
+func TestProofOfTransitWithData(t *testing.T) {
+	p := ProofOfTransit{Data: []byte{1}}
+	out, err := p.AppendBinary([]byte{9})
+	require.ErrorIs(t, err, ErrProofOfTransitLen)
+	require.Equal(t, []byte{9}, out)
+}

@@ -4,7 +4,9 @@ import "slices"
 
 // Builder writes one options header behind the octets of a slice. It pads
 // with Pad1 for one octet and PadN with zeros for more, never more than 7 in
-// a row, and allocates only when the slice must grow. Start with [Begin].
+// a row, and allocates only when the slice must grow. It does not count
+// options: hosts may refuse a header with more than 8 (see [Limits]). Start
+// with [Begin].
 //
 //	w := ipv6opt.Begin(packet, 17)
 //	if err := w.Add(0x1E, 4, 2, data); err != nil { … }
