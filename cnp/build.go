@@ -3,6 +3,7 @@ package cnp
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -14,14 +15,12 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 	if err := recognise(c.Opcode, c.Resv6); err != nil {
 		return b, err
 	}
-	var p rocev2.Packet
-	if err := as.Apply(&p.Datagram); err != nil {
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
+	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	p.Src, p.Dst, p.DstPort = src, dst, rocev2.Port
-	p.BTH.Header = c.Header
-	p.Payload = c.Reserved[:]
-	return p.AppendBinary(b)
+	return d.AppendRoCEv2(b, &c.Header, c.Reserved[:], icrc.AsSent)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN

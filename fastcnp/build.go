@@ -65,143 +65,144 @@ func AppendFor(b []byte, congested *rocev2.Packet, cfg Config) ([]byte, error) {
 	switch {
 	case !congested.Src.Is6():
 		return b, ErrIPv4
+	case !congested.Dst.Is6():
+		return b, ErrDestination
 	case !cfg.Source.Is6():
 		return b, ErrSource
 	case cfg.Long > FallBack:
 		return b, ErrLong
 	}
-	n := Notification{
-		Source: cfg.Source, Destination: congested.Src,
-		CNP:        cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
-		Option:     Option{Number: 1, OriginalDestination: congested.Dst},
-		OptionType: cfg.CodePoints.Option1,
+	o := header{typ: cfg.CodePoints.Option1, original: congested.Dst}
+	if err := cfg.embedTrace(&o, congested); err != nil {
+		return b, err
 	}
+	var d rocev2.Datagram
+	if err := cfg.Apply(&d); err != nil {
+		return b, err
+	}
+	d.Src, d.Dst = cfg.Source, congested.Src
+	if d.SrcPort == 0 {
+		d.SrcPort = congested.SrcPort
+	}
+	c := cnp.New(congested.BTH.DestQP, congested.BTH.PKey)
 	if cfg.PKey != 0 {
-		n.CNP.PKey = cfg.PKey
+		c.PKey = cfg.PKey
 	}
-	if cfg.SrcPort == 0 {
-		cfg.SrcPort = congested.SrcPort
-	}
-	if reserved, trace, ok := cfg.findTrace(congested); ok {
-		long := len(trace.Data) > maxNodeData
-		if long && cfg.Long == Trim {
-			trace.Data, trace.RemainingLen = trace.NodeData(), 0
-		}
-		if !long || cfg.Long != FallBack {
-			n.Option.Number, n.Option.Reserved, n.Option.Trace = 2, reserved, trace
-			n.OptionType = cfg.CodePoints.Option2
-		}
-	}
-	return n.appendPacket(b, cfg.Carriage, cfg.Coverage)
+	return appendPacket(b, &d, &o, &c, cfg.Coverage)
 }
 
-// findTrace returns the trace that goes with a congested packet, and the
-// reserved octet before it (D5).
-func (c *Config) findTrace(p *rocev2.Packet) (reserved uint8, trace ioam.Trace, ok bool) {
+// embedTrace makes o an option 2 if a trace goes with the congested packet and
+// fits or can be trimmed to fit (D4).
+func (c *Config) embedTrace(o *header, congested *rocev2.Packet) error {
+	if len(congested.Ext) == 0 && !c.OuterTrace {
+		return nil
+	}
+	var trace ioam.Trace
+	data := c.findTrace(congested, &trace)
+	if data == nil {
+		return nil
+	}
+	if len(trace.Data) > maxNodeData {
+		switch free := len(trace.Data) - len(trace.NodeData()); {
+		case c.Long == FallBack:
+			return nil
+		case c.Long == Refuse || len(trace.Data)-free > maxNodeData:
+			return ErrTooLong
+		default:
+			o.trimmed = free
+		}
+	}
+	o.typ, o.ioam = c.CodePoints.Option2, data
+	return nil
+}
+
+// findTrace finds the trace that goes with a congested packet (D5), and returns
+// the data of its option.
+func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte) {
+	var h ipv6opt.Header
 	if c.OuterTrace {
 		for typ, octets := range rocev2.Extensions(p.Outer, rocev2.Options{IP: true}) {
-			if typ == ipv6opt.HopByHop {
-				if reserved, ok = c.findTraceIn(octets, &trace); ok {
+			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop {
+				if data = c.findTraceIn(&h, trace); data != nil {
 					break
 				}
 			}
 		}
-		return reserved, trace, ok
+		return data
 	}
-	for typ, octets := range p.Extensions() {
-		if typ == ipv6opt.HopByHop {
-			if reserved, ok = c.findTraceIn(octets, &trace); ok {
+	for next, ext := p.NextHeader, p.Ext; len(ext) > 0; next = h.NextHeader { // p.Extensions() at less cost
+		var err error
+		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
+			if data = c.findTraceIn(&h, trace); data != nil {
 				break
 			}
 		}
 	}
-	return reserved, trace, ok
+	return data
 }
 
 // findTraceIn looks through one Hop-by-Hop header.
-func (c *Config) findTraceIn(header []byte, trace *ioam.Trace) (reserved uint8, ok bool) {
-	var h ipv6opt.Header
-	if _, err := h.Decode(header); err != nil {
-		return 0, false
-	}
+func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace) (data []byte) {
 	for o, err := range h.All() {
-		var data ioam.Option
-		if err != nil || o.Type != ioam.IPv6MayChange || data.Decode(o.Data) != nil || trace.Decode(data) != nil {
+		var option ioam.Option
+		if err != nil || o.Type != ioam.IPv6MayChange || option.Decode(o.Data) != nil || trace.Decode(option) != nil {
 			continue
 		}
 		if !c.ByNamespace || trace.Namespace == c.Namespace {
-			return data.Reserved, true
+			return o.Data
 		}
 	}
-	return 0, false
+	return nil
 }
 
 // AppendPacket appends n as a whole IPv6 packet with its ICRC, which covers
 // the option header as sent. A Carriage's source port is taken as it is.
-//
-// D3: option 1 stands at 4n+2, right behind the first two octets of the
-// header; option 2 at 4n, behind a PadN of 2.
 func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
-	return n.appendPacket(b, as, icrc.AsSent)
-}
-
-func (n *Notification) appendPacket(b []byte, as rocev2.Carriage, coverage icrc.Coverage) ([]byte, error) {
-	if n.CNP.Opcode != bth.CNP {
+	switch {
+	case n.CNP.Opcode != bth.CNP:
 		return b, cnp.ErrNotCNP
-	}
-	if n.CNP.Resv6&bth.P != 0 {
+	case n.CNP.Resv6&bth.P != 0:
 		return b, cnp.ErrPPFC
+	case !n.Source.Is6() || !n.Destination.Is6():
+		return b, rocev2.ErrAddress
 	}
 	if err := n.Option.check(); err != nil {
 		return b, err
 	}
-	var p rocev2.Packet
-	if err := as.Apply(&p.Datagram); err != nil {
+	o := header{typ: n.OptionType, original: n.Option.OriginalDestination}
+	if n.Option.Number == 2 {
+		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.Kind)) // on the stack
+		var err error
+		if o.ioam, err = n.Option.Trace.AppendBinary(data); err != nil {
+			return b, err
+		}
+	}
+	var d rocev2.Datagram
+	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	// The option header is built where it will stand, behind the IPv6 header;
-	// p.AppendBinary copies it onto itself.
-	const around = ipv6Size + 8 + cnp.Size + 4
+	d.Src, d.Dst = n.Source, n.Destination
+	return appendPacket(b, &d, &o, &n.CNP, icrc.AsSent)
+}
+
+// appendPacket appends the packet of d with this option header.
+func appendPacket(b []byte, d *rocev2.Datagram, o *header, c *cnp.CNP, coverage icrc.Coverage) ([]byte, error) {
+	if o.typ == 0 {
+		o.typ = DefaultType
+	}
+	if o.typ.IsPadding() {
+		return b, ipv6opt.ErrPadding
+	}
+	// The option header is written where it will stand, behind the IPv6 header,
+	// and AppendRoCEv2 leaves it there.
+	n := o.len()
+	out := slices.Grow(b, ipv6Size+n+8+cnp.Size+4)
 	at := len(b) + ipv6Size
-	out, err := n.appendHeader(slices.Grow(b, around+maxHeader)[:at])
+	d.NextHeader, d.Ext, d.DstPort = ipv6opt.DestinationOptions, out[at:at+n], rocev2.Port
+	o.put(d.Ext)
+	out, err := d.AppendRoCEv2(out, &c.Header, c.Reserved[:], coverage)
 	if err != nil {
-		return b, err
-	}
-	p.Src, p.Dst, p.DstPort = n.Source, n.Destination, rocev2.Port
-	p.NextHeader, p.Ext = ipv6opt.DestinationOptions, out[at:]
-	p.BTH.Header = n.CNP.Header
-	p.Payload = n.CNP.Reserved[:]
-	p.Coverage = coverage
-	if out, err = p.AppendBinary(out[:len(b)]); err != nil {
 		return b, err
 	}
 	return out, nil
-}
-
-const (
-	protoUDP = 17
-	ipv6Size = 40
-	// maxHeader is the length of the longest Destination Options header: two
-	// octets, the PadN of 2, the option, end padding.
-	maxHeader = (2 + 2 + 2 + maxData + 7) / 8 * 8
-)
-
-// appendHeader appends the Destination Options header.
-func (n *Notification) appendHeader(b []byte) ([]byte, error) {
-	typ, y := n.OptionType, 0
-	if typ == 0 {
-		typ = DefaultType
-	}
-	if n.Option.Number == 1 {
-		y = 2
-	}
-	w := ipv6opt.Begin(b, protoUDP)
-	data, err := w.Reserve(typ, 4, y, n.Option.Len())
-	if err != nil {
-		return b, err
-	}
-	if _, err := n.Option.AppendBinary(data[:0]); err != nil {
-		return b, err
-	}
-	return w.Finish(), nil
 }

@@ -269,6 +269,10 @@ func TestIPv4(t *testing.T) {
 	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
 	_, err := AppendFor(nil, &p, Config{Source: loopback})
 	require.ErrorIs(t, err, ErrIPv4)
+	p.Src = sender
+	_, err = AppendFor(nil, &p, Config{Source: loopback})
+	require.ErrorIs(t, err, ErrDestination)
+	p.Src = addr("192.0.2.1")
 	p.BTH.Opcode = bth.CNP
 	p.Data = make([]byte, 32)
 	p.Data[0], p.Length = 0x81, 40
@@ -392,6 +396,8 @@ func TestConfig(t *testing.T) {
 		{Config{Source: addr("192.0.2.1")}, ErrSource},
 		{Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClass},
 		{Config{Source: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, rocev2.ErrFlowLabel},
+		{Config{Source: loopback, CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ipv6opt.ErrPadding},
+		{Config{Source: loopback, Coverage: 3}, icrc.ErrCoverage},
 	} {
 		buf := make([]byte, 0, 512)
 		_, err := AppendFor(buf, data, c.cfg)
@@ -419,6 +425,8 @@ func TestAppendPacket(t *testing.T) {
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, ioam.ErrTraceTypeRange},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Kind = 2, ioam.TypeDirectExport }, ioam.ErrNotTrace},
 		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, ipv6opt.ErrPadding},
+		{func(n *Notification) { n.Source, n.Destination = addr("192.0.2.1"), addr("192.0.2.2") }, rocev2.ErrAddress},
+		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, bth.ErrPSNRange},
 	} {
 		bad := n
 		c.change(&bad)

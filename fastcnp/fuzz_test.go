@@ -3,7 +3,11 @@ package fastcnp
 import (
 	"testing"
 
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -30,18 +34,36 @@ func FuzzOption(f *testing.F) {
 	})
 }
 
+// byParts builds a Fast CNP of general parts only: the option by its own
+// AppendBinary, its header by package ipv6opt, the packet by package rocev2.
+func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Coverage) []byte {
+	data, err := n.Option.AppendBinary(nil)
+	require.NoError(t, err)
+	w := ipv6opt.Begin(nil, 17)
+	require.NoError(t, w.Add(n.OptionType, 4, 4-2*int(n.Option.Number), data))
+	p := rocev2.Packet{BTH: bth.Headers{Header: n.CNP.Header}, Payload: n.CNP.Reserved[:], Coverage: coverage}
+	require.NoError(t, as.Apply(&p.Datagram))
+	p.Src, p.Dst, p.DstPort, p.NextHeader, p.Ext = n.Source, n.Destination, rocev2.Port, 60, w.Finish()
+	out, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return out
+}
+
 // FuzzPacket takes any IP packet: a Fast CNP that decodes is built again from
 // its fields and decodes to the same; any other RoCEv2 packet over IPv6 gets a
-// Fast CNP, which decodes.
+// Fast CNP, which decodes. What is built is what the general parts build.
 func FuzzPacket(f *testing.F) {
-	f.Add(build(f, 60, wiretest.Hex(f, option1Header)))
-	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP)
-	f.Add(congested(f, 0, nil).IP)
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Add(build(f, 60, wiretest.Hex(f, option1Header)), uint8(0), false, uint8(0))
+	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint8(Refuse), true, uint8(icrc.Without))
+	f.Add(congested(f, 0, hopByHop(f, trace(1, 61, 20))).IP, uint8(Trim), false, uint8(icrc.Skipped))
+	f.Add(congested(f, 0, nil).IP, uint8(FallBack), true, uint8(icrc.AsSent))
+	f.Fuzz(func(t *testing.T, b []byte, long uint8, checksum bool, coverage uint8) {
 		var p rocev2.Packet
 		if p.DecodeIP(b) != nil {
 			return
 		}
+		cfg := Config{Source: loopback, Long: LongTrace(long % 3), Coverage: icrc.Coverage(coverage % 3)}
+		cfg.Checksum = checksum
 		n, err := FromPacket(&p)
 		if err == nil {
 			_ = n.Validate()
@@ -49,18 +71,31 @@ func FuzzPacket(f *testing.F) {
 			}
 		} else {
 			require.Equal(t, Notification{}, n)
-			out, err := AppendFor(nil, &p, Config{Source: loopback, Long: FallBack})
+			out, err := AppendFor(nil, &p, cfg)
 			if p.Src.Is4() {
 				require.ErrorIs(t, err, ErrIPv4)
 				return
 			}
-			require.NoError(t, err)
+			if err != nil {
+				require.ErrorIs(t, err, ErrTooLong)
+				require.NotEqual(t, FallBack, cfg.Long)
+				return
+			}
+			congested := p
 			require.NoError(t, p.DecodeIP(out))
 			n, err = FromPacket(&p)
 			require.NoError(t, err)
+			require.Equal(t, Notification{
+				Source: loopback, Destination: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
+				Option:     Option{Number: n.Option.Number, OriginalDestination: congested.Dst, Reserved: n.Option.Reserved, Trace: n.Option.Trace},
+				OptionType: DefaultType, Offset: n.Offset,
+			}, n)
+			cfg.SrcPort = congested.SrcPort
+			require.Equal(t, byParts(t, &n, cfg.Carriage, cfg.Coverage), out)
 		}
-		out, err := n.AppendPacket(nil, rocev2.Carriage{})
+		out, err := n.AppendPacket(nil, cfg.Carriage)
 		require.NoError(t, err)
+		require.Equal(t, byParts(t, &n, cfg.Carriage, icrc.AsSent), out)
 		var q rocev2.Packet
 		require.NoError(t, q.DecodeIP(out))
 		again, err := FromPacket(&q)

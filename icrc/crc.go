@@ -64,11 +64,14 @@ func plainTables(b []byte) uint32 {
 
 // updateTables returns the register r after b, masked.
 func updateTables(r uint32, b []byte, m *mask) uint32 {
+	if m == &maskNothing {
+		return slicing.update(r, b, zeros)
+	}
 	return slicing.update(r, b, m[64:])
 }
 
-// zeros is a mask of nothing.
-var zeros = make([]byte, 64)
+// zeros is what a mask ends with.
+var zeros = maskNothing[:64]
 
 // update returns the register r after b, masked by m but for its last 64
 // octets, which are zero. From 64 octets behind those that m masks it leaves

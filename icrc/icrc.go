@@ -89,16 +89,29 @@ func Verify(ip []byte) (Coverage, error) {
 
 // Put computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes
 // it into the last four octets of the UDP data, the only ones that it
-// changes. On error it changes nothing.
+// changes; meanwhile those that the ICRC masks may read as ones. On error it
+// changes nothing.
 func Put(ip []byte, c Coverage) error {
 	p, err := find(ip)
 	if err != nil {
 		return err
 	}
-	sum, err := p.sum(ip, c)
-	if err != nil {
-		return err
+	return p.put(ip, c)
+}
+
+// PutAt is Put for a packet that the caller has just built, and checks no more
+// than that its octets can be reached: the UDP header stands at ip[udp:], and
+// ip ends with the ICRC.
+func PutAt(ip []byte, udp int, c Coverage) error {
+	p := packet{ext: ipv6Len, udp: udp, end: len(ip) - icrcLen}
+	if len(ip) > 0 && ip[0]>>4 != 6 {
+		p.ext = ipv4Len
 	}
-	le.PutUint32(ip[p.end:], sum)
-	return nil
+	switch {
+	case udp < p.ext:
+		return ErrHeader
+	case p.end-udp < fixedLen:
+		return ErrUDPLength
+	}
+	return p.put(ip, c)
 }

@@ -3,6 +3,7 @@ package icrc_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -202,6 +203,21 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, icrc.ErrCoverage)
 	require.ErrorIs(t, err, wireerr.Range)
 	require.ErrorIs(t, icrc.Put(plain(4, 56), 3), icrc.ErrCoverage)
+	require.ErrorIs(t, icrc.PutAt(plain(4, 56), 20, 3), icrc.ErrCoverage)
+	for _, v := range []struct {
+		ip  []byte
+		udp int
+		err error
+	}{
+		{nil, 40, icrc.ErrUDPLength},
+		{plain(4, 56), 19, icrc.ErrHeader},
+		{plain(6, 76), 20, icrc.ErrHeader},
+		{plain(6, 76), -1, icrc.ErrHeader},
+		{plain(6, 76), 57, icrc.ErrUDPLength},
+		{plain(6, 76), math.MaxInt, icrc.ErrUDPLength},
+	} {
+		require.ErrorIs(t, icrc.PutAt(v.ip, v.udp, icrc.AsSent), v.err)
+	}
 }
 
 func TestEveryPrefix(t *testing.T) {
@@ -222,6 +238,7 @@ func TestNoAllocations(t *testing.T) {
 			for c := icrc.AsSent; c <= icrc.Skipped; c++ {
 				wiretest.NoAllocs(t, p.name+" Sum", func() { icrc.Sum(p.ip, c) })
 				wiretest.NoAllocs(t, p.name+" Put", func() { icrc.Put(p.ip, c) })
+				wiretest.NoAllocs(t, p.name+" PutAt", func() { icrc.PutAt(p.ip, p.udp, c) })
 				wiretest.NoAllocs(t, p.name+" Verify", func() { icrc.Verify(p.ip) })
 			}
 		}

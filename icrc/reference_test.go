@@ -7,7 +7,10 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 )
 
-var be = binary.BigEndian
+var (
+	be = binary.BigEndian
+	le = binary.LittleEndian
+)
 
 // reference is the ICRC as the annex has it, one bit at a time: the shift
 // register of CRC-32 over eight octets of ones and then b, each octet's least
@@ -112,4 +115,18 @@ func referenceSums(ip []byte) map[icrc.Coverage]uint32 {
 		sums[icrc.Without] = reference(masked(without, nil, data))
 	}
 	return sums
+}
+
+// transport returns where the UDP header and the ICRC of a packet stand that
+// has an ICRC.
+func transport(ip []byte) (udp, end int) {
+	if ip[0]>>4 == 4 {
+		udp = int(ip[0]&15) * 4
+	} else {
+		udp = 40
+		for next := ip[6]; next != 17; {
+			next, udp = ip[udp], udp+8+8*int(ip[udp+1])
+		}
+	}
+	return udp, udp + int(be.Uint16(ip[udp+4:])) - 4
 }

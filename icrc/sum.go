@@ -7,6 +7,8 @@ var (
 	maskIPv4 = mask{64 + 1: 0xFF, 64 + 8: 0xFF, 64 + 10: 0xFF, 64 + 11: 0xFF}
 	maskIPv6 = mask{64: 0x0F, 64 + 1: 0xFF, 64 + 2: 0xFF, 64 + 3: 0xFF, 64 + 7: 0xFF}
 	maskUDP  = mask{64 + 6: 0xFF, 64 + 7: 0xFF, 64 + 12: 0xFF} // with the BTH
+
+	maskNothing mask
 )
 
 // sum returns the ICRC of the packet that p describes.
@@ -34,6 +36,36 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 		r ^= d
 	}
 	return ^update(r, ip[p.udp:p.end], &maskUDP), nil
+}
+
+// put puts the ICRC into the packet that p describes.
+func (p packet) put(ip []byte, c Coverage) (err error) {
+	var sum uint32
+	if c == AsSent && p.ext == ipv6Len && p.udp > p.ext {
+		sum = p.sumInPlace(ip)
+	} else if sum, err = p.sum(ip, c); err != nil {
+		return err
+	}
+	le.PutUint32(ip[p.end:], sum)
+	return nil
+}
+
+// sumInPlace is sum in coverage AsSent for an IPv6 packet with extension
+// headers. It puts ones into the packet where the masks have them, and so is
+// done in one pass, not two; then it puts back what was there.
+func (p packet) sumInPlace(ip []byte) uint32 {
+	h, udp := (*[ipv6Len]byte)(ip), (*[fixedLen]byte)(ip[p.udp:])
+	label, hopLimit, checksum, resv8a := be.Uint32(h[0:]), h[7], be.Uint16(udp[6:]), udp[12]
+
+	be.PutUint32(h[0:], label|0x0FFFFFFF)
+	h[7], udp[12] = 0xFF, 0xFF
+	be.PutUint16(udp[6:], 0xFFFF)
+	r := update(prefixed, ip[:p.end], &maskNothing)
+
+	be.PutUint32(h[0:], label)
+	h[7], udp[12] = hopLimit, resv8a
+	be.PutUint16(udp[6:], checksum)
+	return ^r
 }
 
 // leaveOut returns what the register after the IP header is to be XORed with

@@ -3,6 +3,7 @@ package ppfc
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -14,14 +15,12 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 	if err != nil {
 		return b, err
 	}
-	var p rocev2.Packet
-	if err := as.Apply(&p.Datagram); err != nil {
+	var d rocev2.Datagram
+	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	p.Src, p.Dst, p.DstPort = src, dst, rocev2.Port
-	p.BTH.Header = n.Header
-	p.Payload = extension
-	return p.AppendBinary(b)
+	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
+	return d.AppendRoCEv2(b, &n.Header, extension, icrc.AsSent)
 }
 
 // AppendFor appends the notification that the node at src sends to the source

@@ -1,6 +1,12 @@
 package rocev2
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+)
 
 // Len returns how many octets AppendBinary appends.
 func (d *Datagram) Len() int { return d.headerLen() + 8 + len(d.Data) }
@@ -18,39 +24,67 @@ func (d *Datagram) headerLen() int {
 // lengths and the IPv4 header checksum are computed, the UDP checksum as well
 // unless Checksum is 0. To send a frame append the Ethernet header first.
 func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
-	out, at, err := d.appendHeaders(b, len(d.Data))
+	out, udp, err := d.appendHeaders(b, len(d.Data))
 	if err != nil {
 		return b, err
 	}
 	out = append(out, d.Data...)
 	if d.Checksum != 0 {
-		putUDPChecksum(out[len(b):], at-len(b))
+		putUDPChecksum(out[len(b):], udp-len(b))
+	}
+	return out, nil
+}
+
+// AppendRoCEv2 appends the IP packet with BTH, payload and ICRC as its data,
+// whatever Data is: what [Packet.AppendBinary] does, for packets without
+// extended transport headers, without the size of a Packet.
+//
+// If Ext stands where it goes, in the room behind b, it is left there.
+func (d *Datagram) AppendRoCEv2(b []byte, h *bth.Header, payload []byte, c icrc.Coverage) ([]byte, error) {
+	out, udp, err := d.appendHeaders(b, bth.Size+len(payload)+icrcSize)
+	if err != nil {
+		return b, err
+	}
+	if out, err = h.AppendBinary(out); err != nil {
+		return b, err
+	}
+	out = append(append(out, payload...), 0, 0, 0, 0)
+	if err := d.seal(out[len(b):], udp-len(b), c); err != nil {
+		return b, err
 	}
 	return out, nil
 }
 
 // appendHeaders appends the IP header, Ext and the UDP header, checksum 0, of
-// a datagram with this many octets of data, and makes room for those. It
-// returns where the UDP header stands.
-func (d *Datagram) appendHeaders(b []byte, data int) (out []byte, udp int, err error) {
-	n := d.headerLen()
-	if err := d.check(n + 8 + data); err != nil {
+// a datagram with n octets of data, and makes room for those. It returns where
+// the UDP header stands.
+func (d *Datagram) appendHeaders(b []byte, n int) (out []byte, udp int, err error) {
+	size := d.headerLen()
+	if err := d.check(size + 8 + n); err != nil {
 		return b, 0, err
 	}
-	udp = len(b) + n
-	out = slices.Grow(b, n+8+data)[:udp+8]
+	udp = len(b) + size
+	out = slices.Grow(b, size+8+n)[:udp+8]
 	ip := out[len(b):udp]
 	if d.Src.Is4() {
-		d.putIPv4(ip, uint16(n+8+data))
+		d.putIPv4(ip, uint16(size+8+n))
 	} else {
-		d.putIPv6(ip, uint16(n-40+8+data))
+		d.putIPv6(ip, uint16(size-40+8+n))
 	}
-	h := (*[8]byte)(out[udp:])
-	be.PutUint16(h[0:], d.SrcPort)
-	be.PutUint16(h[2:], d.DstPort)
-	be.PutUint16(h[4:], uint16(8+data))
-	be.PutUint16(h[6:], 0)
+	be.PutUint64(out[udp:], uint64(d.SrcPort)<<48|uint64(d.DstPort)<<32|uint64(8+n)<<16)
 	return out, udp, nil
+}
+
+// seal puts the ICRC at the end of ip, whose UDP header stands at ip[udp:], and
+// the UDP checksum if there is to be one: it covers the ICRC, which masks it.
+func (d *Datagram) seal(ip []byte, udp int, c icrc.Coverage) error {
+	if err := icrc.PutAt(ip, udp, c); err != nil {
+		return err
+	}
+	if d.Checksum != 0 {
+		putUDPChecksum(ip, udp)
+	}
+	return nil
 }
 
 // check says what keeps d from being a packet of n octets.
@@ -92,13 +126,10 @@ func (d *Datagram) check(n int) error {
 }
 
 func (d *Datagram) putIPv4(ip []byte, total uint16) {
-	ip[0], ip[1] = 4<<4|uint8(len(ip)/4), d.TrafficClass
-	be.PutUint16(ip[2:], total)
-	be.PutUint16(ip[4:], d.ID)
-	be.PutUint16(ip[6:], uint16(d.Flags)<<13)
-	ip[8], ip[9] = d.HopLimit, protoUDP
-	be.PutUint16(ip[10:], 0)
 	src, dst := d.Src.As4(), d.Dst.As4()
+	be.PutUint64(ip, uint64(4<<4|len(ip)/4)<<56|uint64(d.TrafficClass)<<48|uint64(total)<<32|
+		uint64(d.ID)<<16|uint64(d.Flags)<<13)
+	be.PutUint32(ip[8:], uint32(d.HopLimit)<<24|protoUDP<<16)
 	copy(ip[12:], src[:])
 	copy(ip[16:], dst[:])
 	copy(ip[20:], d.Ext)
@@ -106,14 +137,23 @@ func (d *Datagram) putIPv4(ip []byte, total uint16) {
 }
 
 func (d *Datagram) putIPv6(ip []byte, payload uint16) {
-	be.PutUint32(ip, 6<<28|uint32(d.TrafficClass)<<20|d.FlowLabel)
-	be.PutUint16(ip[4:], payload)
-	ip[6], ip[7] = protoUDP, d.HopLimit
+	next := uint8(protoUDP)
 	if len(d.Ext) > 0 {
-		ip[6] = d.NextHeader
+		next = d.NextHeader
+		if &d.Ext[0] != &ip[40] {
+			copy(ip[40:], d.Ext)
+		}
 	}
-	src, dst := d.Src.As16(), d.Dst.As16()
-	copy(ip[8:], src[:])
-	copy(ip[24:], dst[:])
-	copy(ip[40:], d.Ext)
+	be.PutUint64(ip, 6<<60|uint64(d.TrafficClass)<<52|uint64(d.FlowLabel)<<32|
+		uint64(payload)<<16|uint64(next)<<8|uint64(d.HopLimit))
+	putIPv6Addr((*[16]byte)(ip[8:]), d.Src)
+	putIPv6Addr((*[16]byte)(ip[24:]), d.Dst)
+}
+
+// putIPv6Addr puts an address in the two halves that it is made of. As16 would
+// be copied as a whole, and wait until both halves have reached memory.
+func putIPv6Addr(b *[16]byte, a netip.Addr) {
+	octets := a.AsSlice()
+	be.PutUint64(b[:8], be.Uint64(octets))
+	be.PutUint64(b[8:], be.Uint64(octets[8:]))
 }

@@ -33,6 +33,31 @@ func TestBuild(t *testing.T) {
 	wiretest.Encodes(t, wiretest.Hex(t, send6)[14:], send.AppendBinary)
 }
 
+// The CNP again, without a Packet, and with extension headers that stand where
+// they go.
+func TestAppendRoCEv2(t *testing.T) {
+	d := Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2, DstPort: Port}
+	h := bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}
+	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP)[14:], func(b []byte) ([]byte, error) {
+		return d.AppendRoCEv2(b, &h, make([]byte, 16), icrc.AsSent)
+	})
+
+	d.Src, d.Dst, d.NextHeader, d.Ext = addr("2001:db8::1"), addr("2001:db8::2"), 60, extension(17)
+	want, err := d.AppendRoCEv2(nil, &h, nil, icrc.AsSent)
+	require.NoError(t, err)
+	buf := bytes.Repeat([]byte{0xA5}, 100)
+	d.Ext = buf[3+40:][:copy(buf[3+40:], d.Ext)]
+	got, err := d.AppendRoCEv2(buf[:3], &h, nil, icrc.AsSent)
+	require.NoError(t, err)
+	require.Equal(t, want, got[3:])
+	require.Same(t, &buf[0], &got[0])
+
+	h.PSN = 1 << 24
+	got, err = d.AppendRoCEv2(buf[:3], &h, nil, icrc.AsSent)
+	require.ErrorIs(t, err, bth.ErrPSNRange)
+	require.Equal(t, buf[:3], got)
+}
+
 func TestBuildPadsWithZeros(t *testing.T) {
 	p := Packet{
 		Datagram: Datagram{Src: addr("fd77::2"), Dst: addr("fd77::1"), DstPort: Port},
@@ -143,6 +168,9 @@ func TestNotBuilt(t *testing.T) {
 		require.ErrorIs(t, err, c.err, c.name)
 		require.Equal(t, b, out, c.name)
 		wiretest.NoAllocs(t, c.name, func() { _, _ = c.d.AppendBinary(b) })
+		out, err = c.d.AppendRoCEv2(b, &bth.Header{}, c.d.Data, icrc.AsSent)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, b, out, c.name)
 		p := Packet{Datagram: c.d, Payload: c.d.Data}
 		out, err = p.AppendBinary(b)
 		require.ErrorIs(t, err, c.err, c.name)

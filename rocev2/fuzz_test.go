@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,11 @@ func FuzzPacket(f *testing.F) {
 		require.Len(t, out, p.Len())
 		_, err = icrc.Sum(p.IP, icrc.AsSent) // icrc walks the headers by itself
 		require.NoError(t, err)
+		if p.BTH.Len() == bth.Size {
+			again, err := p.AppendRoCEv2(nil, &p.BTH.Header, append(bytes.Clone(p.Payload), p.Padding...), p.Coverage)
+			require.NoError(t, err)
+			require.Equal(t, out, again)
+		}
 		in := bytes.Clone(p.IP[:len(out)])
 		var q Packet
 		require.NoError(t, q.DecodeIP(out))

@@ -197,15 +197,10 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	if out, err = p.BTH.AppendBinary(out); err != nil {
 		return b, err
 	}
-	out = append(out, p.Payload...)
-	out = append(out, pad...)
+	out = append(append(out, p.Payload...), pad...)
 	out = append(out, 0, 0, 0, 0)
-	ip := out[len(b):]
-	if err := icrc.Put(ip, p.Coverage); err != nil {
+	if err := p.seal(out[len(b):], udp-len(b), p.Coverage); err != nil {
 		return b, err
-	}
-	if p.Checksum != 0 {
-		putUDPChecksum(ip, udp-len(b)) // it covers the ICRC, which masks it
 	}
 	return out, nil
 }
