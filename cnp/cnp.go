@@ -91,13 +91,12 @@ func recognise(op bth.Opcode, octet4 uint8) error {
 // is ignored: a CNP has no pad.
 //
 // A Fast CNP is a CNP too; package fastcnp tells them apart.
-func FromPacket(p *rocev2.Packet) (CNP, error) {
-	var c CNP
+func FromPacket(p *rocev2.Packet) (c CNP, err error) {
 	if err := recognise(p.BTH.Opcode, p.BTH.Resv6); err != nil {
-		return c, err
+		return CNP{}, err
 	}
 	if p.PayloadLen() != ReservedSize {
-		return c, ErrLength
+		return CNP{}, ErrLength
 	}
 	c.Header = p.BTH.Header
 	copy(c.Reserved[:], p.Payload)

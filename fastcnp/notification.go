@@ -34,7 +34,10 @@ var (
 
 // FromPacket returns the Fast CNP in a decoded packet, whose options have
 // DefaultType. See [CodePoints.FromPacket].
-func FromPacket(p *rocev2.Packet) (Notification, error) { return CodePoints{}.FromPacket(p) }
+func FromPacket(p *rocev2.Packet) (n Notification, err error) {
+	err = n.set(p, CodePoints{})
+	return n, err
+}
 
 // FromPacket returns the Fast CNP in a decoded packet; its trace aliases the
 // packet. It returns cnp.ErrNotCNP or cnp.ErrPPFC for packets that are no CNP,
@@ -44,34 +47,45 @@ func FromPacket(p *rocev2.Packet) (Notification, error) { return CodePoints{}.Fr
 // The option may stand anywhere in a Destination Options header. A second Fast
 // CNP option is an error, and so is any option that overruns such a header:
 // without it a Fast CNP would pass for a CNP, whose DestQP is another.
-func (c CodePoints) FromPacket(p *rocev2.Packet) (Notification, error) {
-	var n Notification
-	var err error
-	if n.CNP, err = cnp.FromPacket(p); err != nil && err != cnp.ErrLength {
-		return Notification{}, err
+func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
+	err = n.set(p, c)
+	return n, err
+}
+
+// set sets n, which is zero, to the Fast CNP in p. It fills in the caller's
+// result: a Notification is too large to be copied on its way there.
+func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
+	_, err := cnp.FromPacket(p)
+	if err != nil && err != cnp.ErrLength {
+		return err
 	}
 	// A broken Fast CNP is told from a broken CNP by its option.
 	if found := n.findOption(p, c.orDefault()); found != nil {
-		return Notification{}, found
+		err = found
 	}
 	if err != nil {
-		return Notification{}, err
+		*n = Notification{}
+		return err
 	}
 	n.Source, n.Destination = p.Src, p.Dst
-	return n, nil
+	n.CNP.Header = p.BTH.Header
+	copy(n.CNP.Reserved[:], p.Payload)
+	return nil
 }
 
 // findOption looks through the Destination Options of the innermost IPv6
 // header.
 func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
-	at := 40
-	for typ, octets := range p.Extensions() {
-		if typ == ipv6opt.DestinationOptions {
-			if err := n.findIn(octets, at, c); err != nil {
-				return err
-			}
+	var h ipv6opt.Header
+	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && p.Src.Is6(); next = h.NextHeader { // p.Extensions() at less cost
+		at := ipv6Size + len(p.Ext) - len(ext)
+		var err error
+		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.DestinationOptions {
+			err = n.findIn(&h, at, c)
 		}
-		at += len(octets)
+		if err != nil {
+			return err
+		}
 	}
 	if n.Option.Number == 0 {
 		return ErrNotFastCNP
@@ -80,11 +94,7 @@ func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
 }
 
 // findIn looks through one Destination Options header.
-func (n *Notification) findIn(header []byte, at int, c CodePoints) error {
-	var h ipv6opt.Header
-	if _, err := h.Decode(header); err != nil {
-		return err
-	}
+func (n *Notification) findIn(h *ipv6opt.Header, at int, c CodePoints) error {
 	for o, err := range h.All() {
 		switch {
 		case err != nil: // ours may be the broken one, or stand behind it
