@@ -27,6 +27,8 @@ const marked = `
 	c00112b7001c0000
 	0400abcd 00000011 80fffff0 01020304 00000000`
 
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
 func TestPublishedExample(t *testing.T) {
 	want := New(0xD2, 0xFFFF)
 	require.NoError(t, want.Validate())
