@@ -56,8 +56,13 @@ var (
 // switch sends to the source of a congested packet (FAST section 4). It
 // carries option 2 if the packet has an IOAM trace, else option 1. The trace is
 // copied verbatim: flags, RemainingLen, free space and reserved octets
-// included. A trace that does not parse counts as none, and neither does
-// IOAM of another kind.
+// included: of several the first that parses (D5).
+//
+// The original destination is the one that the sender knows: where the packet
+// carries a Segment Routing header without encapsulation, Segment List[0]
+// (rocev2.Datagram.FinalDst).
+//
+// b must not overlap the octets that congested aliases.
 //
 // Whether congested is of a flow that is to be slowed down, and not itself a
 // CNP, is the caller's to decide.
@@ -72,7 +77,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, cfg Config) ([]byte, error) {
 	case cfg.Long > FallBack:
 		return b, ErrLong
 	}
-	o := header{typ: cfg.CodePoints.Option1, original: congested.Dst}
+	o := header{typ: cfg.CodePoints.Option1, original: congested.FinalDst()}
 	if err := cfg.embedTrace(&o, congested); err != nil {
 		return b, err
 	}

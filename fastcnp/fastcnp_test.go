@@ -367,6 +367,18 @@ func TestWhichTrace(t *testing.T) {
 	}
 }
 
+// The sender knows the flow by its final destination.
+func TestSegmentRouting(t *testing.T) {
+	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
+	out, err := AppendFor(nil, congested(t, 43, srh), Config{Source: loopback})
+	require.NoError(t, err)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out))
+	n, err := FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, addr("2001:db8::3"), n.Option.OriginalDestination)
+}
+
 func TestConfig(t *testing.T) {
 	data := congested(t, 0, nil)
 	cfg := Config{

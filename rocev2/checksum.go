@@ -31,13 +31,17 @@ func finalDestination(ip []byte, udp int) []byte {
 	for at < udp {
 		n := extensionLen(ip, at)
 		h := ip[at : at+n]
-		if next == protoRouting && n >= 24 && h[2] == 4 && h[3] > 0 {
+		if next == protoRouting && isSegmentList(h) {
 			final = h[8:24]
 		}
 		next, at = h[0], at+n
 	}
 	return final
 }
+
+// isSegmentList says whether a Routing header holds the destination: of type 4
+// (RFC 8754), with Segments Left above 0 and a Segment List[0].
+func isSegmentList(h []byte) bool { return len(h) >= 24 && h[2] == 4 && h[3] > 0 }
 
 // sum adds the 16-bit words of b to s (RFC 1071); a last odd octet counts as
 // the high half of a word. It adds 32 bits at a time, which is the same modulo

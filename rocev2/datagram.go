@@ -65,13 +65,16 @@ func (d *Datagram) ECN() uint8 { return d.TrafficClass & 3 }
 
 // FinalDst returns the address that the datagram is bound for in the end: Dst,
 // but Segment List[0] where Ext holds a type 4 Routing header (RFC 8754) with
-// Segments Left above 0. The flow's sender and receiver know this one. d must
-// have been decoded.
+// Segments Left above 0, the last such one. The flow's sender and receiver know
+// this address.
 func (d *Datagram) FinalDst() netip.Addr {
-	if len(d.Ext) == 0 || d.Dst.Is4() {
-		return d.Dst
+	final := d.Dst
+	for typ, h := range d.Extensions() {
+		if typ == protoRouting && isSegmentList(h) {
+			final = netip.AddrFrom16([16]byte(h[8:24]))
+		}
 	}
-	return netip.AddrFrom16([16]byte(finalDestination(d.IP, 40+len(d.Ext))))
+	return final
 }
 
 // DecodeFrame sets d from an Ethernet II frame: plain, 802.1Q, 802.1ad or
