@@ -9,82 +9,137 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// BenchmarkCNP takes one frame, Ethernet/IPv6/UDP/CNP, through what a Go
-// program may read it with.
-func BenchmarkCNP(b *testing.B) {
-	c := cnp.New(0x118, 0xFFFF)
-	ip, err := c.AppendPacket(nil, src6, dst6, rocev2.Carriage{SrcPort: 49152})
-	require.NoError(b, err)
-	frame := append(append(make([]byte, 12), 0x86, 0xDD), ip...)
+// BenchmarkLayers takes a frame of every message, Ethernet/IPv6/UDP, through
+// what a Go program may read it with: the codecs, parsers, NewPacket.
+func BenchmarkLayers(b *testing.B) {
+	var p rocev2.Packet
+	var d rocev2.Datagram
+	packet := func(frame []byte) error { return p.DecodeFrame(frame) }
+	c, n := cnp.New(0x118, 0xFFFF), ppfc.New(0x118, 0xFFFF)
+	n.Congested = dst6
+	plain := congested(b, 0, nil)
+	traced := congested(b, ipv6opt.HopByHop, options(b, 17, ioam.IPv6MayChange, ioamData(b, trace(b, 4))))
+	var flow rocev2.Flow
+	require.NoError(b, flow.DecodeIP(plain.IP))
+	frame := func(ip []byte, err error) []byte {
+		require.NoError(b, err)
+		return append(append(make([]byte, 0, 14+len(ip)), ether6...), ip...)
+	}
+	as := rocev2.Carriage{SrcPort: 49152}
 
-	ours := newStack()
+	for _, m := range []struct {
+		name  string
+		typ   gopacket.LayerType
+		frame []byte
+		codec func(frame []byte) error
+	}{
+		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
+			_ = packet(frame)
+			_, err := cnp.FromPacket(&p)
+			return err
+		}},
+		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastcnp.AppendFor(nil, plain, fastcnp.Config{Source: loopback})), func(frame []byte) error {
+			_ = packet(frame)
+			_, err := fastcnp.FromPacket(&p)
+			return err
+		}},
+		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastcnp.AppendFor(nil, traced, fastcnp.Config{Source: loopback})), func(frame []byte) error {
+			_ = packet(frame)
+			_, err := fastcnp.FromPacket(&p)
+			return err
+		}},
+		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
+			_ = packet(frame)
+			_, err := ppfc.FromPacket(&p)
+			return err
+		}},
+		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src6, dst6, fcn.Config{})), func(frame []byte) error {
+			_ = d.DecodeFrame(frame)
+			_, err := fcn.FromDatagram(&d)
+			return err
+		}},
+		// The layers, in contrast to the codec, decode the invoking packet, too.
+		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, src6, dst6, 5, proxymsg.Config{})), func(frame []byte) error {
+			_ = d.DecodeFrame(frame)
+			_, err := proxymsg.FromDatagram(&d, 0)
+			return err
+		}},
+	} {
+		b.Run(m.name, func(b *testing.B) { benchmark(b, m.typ, m.frame, m.codec) })
+	}
+}
+
+func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]byte) error) {
+	run := func(name string, f func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	s := newStack()
+	require.NoError(b, s.decode(frame))
+	require.True(b, s.has(typ))
 	array := gopacket.DecodingLayerContainer(gopacket.DecodingLayerArray(nil))
-	for _, l := range ours.all() {
+	for _, l := range s.all() {
 		array = array.Put(l)
 	}
 	inArray := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet)
 	inArray.SetDecodingLayerContainer(array)
-	inMap := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &ours.eth, &ours.ip6, &ours.udp, &ours.bth, &ours.cnp)
-	theirs := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &ours.eth, &ours.ip6, &ours.udp)
+	theirs := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &s.eth, &s.ip6.IPv6, &s.ext, &s.udp)
 	theirs.IgnoreUnsupported = true
-	require.NoError(b, theirs.DecodeLayers(frame, &ours.decoded))
-	require.Len(b, ours.decoded, 3)
-	require.NoError(b, ours.decode(frame))
-	require.Len(b, ours.decoded, 5)
-	var p rocev2.Packet
-	require.NoError(b, p.DecodeFrame(frame))
+	few := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet) // those that the frame has
+	for _, t := range s.decoded {
+		few.AddDecodingLayer(s.decoding(t))
+	}
+	ip, ls, buf := frame[14:], s.layers(), gopacket.NewSerializeBuffer()
 
-	buf := gopacket.NewSerializeBuffer()
-	ls := ours.layers()
-
-	for _, bench := range []struct {
-		name string
-		f    func() error
-	}{
-		{"walk", func() error { return p.DecodeFrame(frame) }},
-		{"walk+verify", func() error {
-			_ = p.DecodeFrame(frame)
-			_, err := icrc.Verify(p.IP)
+	run("codec", func() error { return codec(frame) })
+	run("gopacket-own-layers", func() error { return theirs.DecodeLayers(frame, &s.decoded) })
+	run("parser", func() error { return few.DecodeLayers(frame, &s.decoded) })
+	run("parser-all-layers", func() error { return s.decode(frame) })
+	run("parser-all-layers-array", func() error { return inArray.DecodeLayers(frame, &s.decoded) })
+	run("NewPacket-lazy", func() error {
+		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+		packet.Layer(typ)
+		return nil
+	})
+	run("NewPacket", func() error {
+		gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+		return nil
+	})
+	if typ == rocelayers.LayerTypeProxy {
+		return // its layers are the invoking packet's
+	}
+	run("SerializeLayers", func() error { return rocelayers.SerializeLayers(buf, complete, ls...) })
+	if _, err := rocelayers.VerifyNetworkLayer(s.ip()); err == nil {
+		run("parser+verify", func() error {
+			_ = few.DecodeLayers(frame, &s.decoded)
+			_, err := rocelayers.VerifyNetworkLayer(s.ipv6)
 			return err
-		}},
-		{"gopacket-own-layers", func() error { return theirs.DecodeLayers(frame, &ours.decoded) }},
-		{"parser", func() error { return inMap.DecodeLayers(frame, &ours.decoded) }},
-		{"parser-all-layers", func() error { return ours.decode(frame) }},
-		{"parser-all-layers-array", func() error { return inArray.DecodeLayers(frame, &ours.decoded) }},
-		{"parser+verify", func() error {
-			_ = inMap.DecodeLayers(frame, &ours.decoded)
-			_, err := rocelayers.VerifyNetworkLayer(&ours.ip6)
+		})
+		run("codec+verify", func() error {
+			_ = codec(frame)
+			_, err := icrc.Verify(ip)
 			return err
-		}},
-		{"NewPacket-lazy", func() error {
-			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
-			packet.Layer(rocelayers.LayerTypeBTH)
-			return nil
-		}},
-		{"NewPacket", func() error {
-			gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
-			return nil
-		}},
-		{"SerializeLayers", func() error {
-			return rocelayers.SerializeLayers(buf, complete, ls...)
-		}},
-		{"crc32", func() error {
+		})
+		run("crc32", func() error {
 			sum = crc32.ChecksumIEEE(ip[:len(ip)-4])
 			return nil
-		}},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := bench.f(); err != nil {
-					b.Fatal(err)
-				}
-			}
 		})
 	}
 }

@@ -54,7 +54,9 @@ type BTH struct {
 	// DecodingLayerParser set it once, to the parser's IPv6 layer; it may be left
 	// over from an earlier packet. Left nil, a Fast CNP is just a CNP.
 	IPv6       *layers.IPv6
-	CodePoints fastcnp.CodePoints // the option types that NextLayerType looks for (D2)
+	CodePoints fastcnp.CodePoints // the option types that decoding looks for (D2)
+
+	fast foundFastCNP
 }
 
 // LayerType returns LayerTypeBTH.
@@ -74,8 +76,7 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 		return gopacket.LayerTypePayload
 	case l.Resv6&bth.P != 0:
 		return LayerTypePPFC
-	}
-	if _, err := l.FastCNP(l.CodePoints); err != fastcnp.ErrNotFastCNP {
+	case l.fast.is:
 		return LayerTypeFastCNP
 	}
 	return LayerTypeCNP
@@ -99,17 +100,20 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 		return err
 	}
-	headers, end := p.BTH.Len(), len(data)-icrcSize
-	l.BaseLayer = layers.BaseLayer{Contents: data[:headers], Payload: p.Payload}
+	l.Contents, l.Payload = data[:p.BTH.Len()], p.Payload
 	l.Headers = p.BTH
 	l.Padding = p.Padding
-	l.PayloadLen = p.PayloadLen()
+	l.PayloadLen = len(p.Payload)
 	l.Truncated = p.Truncated
 	if p.Truncated {
+		l.PayloadLen = p.PayloadLen()
 		l.ICRC = ICRC{}
-		return nil
+	} else {
+		end := len(data) - icrcSize
+		l.ICRC = ICRC{BaseLayer: layers.BaseLayer{Contents: data[end:]}, Value: p.ICRC}
 	}
-	return l.ICRC.DecodeFromBytes(data[end:], df)
+	l.findFastCNP()
+	return nil
 }
 
 func decodeBTH(data []byte, p gopacket.PacketBuilder) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -32,8 +33,24 @@ type FastCNP struct {
 	BTH *BTH
 }
 
+// foundFastCNP is the Fast CNP that decoding a BTH found, for the FastCNP layer
+// to take.
+type foundFastCNP struct {
+	is           bool // there is one, perhaps broken
+	notification fastcnp.Notification
+	err          error
+}
+
+func (l *BTH) findFastCNP() {
+	l.fast.is = false
+	if l.Opcode == bth.CNP && l.hasExtensions() {
+		l.fast.notification, l.fast.err = l.FastCNP(l.CodePoints)
+		l.fast.is = l.fast.err != fastcnp.ErrNotFastCNP
+	}
+}
+
 // FastCNP returns the Fast CNP that the packet of a decoded BTH is with options
-// of these types, whatever NextLayerType says. The errors are those of
+// of these types, whatever CodePoints says. The errors are those of
 // [fastcnp.CodePoints.FromPacket]; a BTH without IPv6, or with one that does
 // not carry it, is ErrNotFastCNP. The trace aliases the packet. It allocates
 // nothing.
@@ -49,7 +66,7 @@ func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 // headers. It tells whether that leads to l: the layer may be of a packet
 // before.
 func (l *BTH) walk(p *rocev2.Packet) bool {
-	if l.IPv6 == nil || l.IPv6.NextHeader == layers.IPProtocolUDP || len(l.Contents) == 0 {
+	if len(l.Contents) == 0 || !l.hasExtensions() {
 		return false
 	}
 	ip, err := octets(l.IPv6)
@@ -57,6 +74,11 @@ func (l *BTH) walk(p *rocev2.Packet) bool {
 		return false
 	}
 	return len(p.Data) > 0 && &p.Data[0] == &l.Contents[0] && p.DecodeDatagram(&p.Datagram) == nil
+}
+
+// hasExtensions tells whether there may be extension headers before l.
+func (l *BTH) hasExtensions() bool {
+	return l.IPv6 != nil && l.IPv6.NextHeader != layers.IPProtocolUDP
 }
 
 // LayerType returns LayerTypeFastCNP.
@@ -69,19 +91,20 @@ func (l *FastCNP) CanDecode() gopacket.LayerClass { return LayerTypeFastCNP }
 // layer has.
 func (l *FastCNP) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
-// DecodeFromBytes sets l from the packet around l.BTH, whose payload data is;
-// it aliases both. The errors are those of [BTH.FastCNP], and ErrFastCNPAlone.
-// On error l is unchanged.
+// DecodeFromBytes sets l to what l.BTH, decoded before, has found; data is the
+// payload of that, and l aliases both. The errors are those of [BTH.FastCNP],
+// and ErrFastCNPAlone. On error l is unchanged.
 func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	if l.BTH == nil {
+	switch {
+	case l.BTH == nil:
 		return ErrFastCNPAlone
-	}
-	n, err := l.BTH.FastCNP(l.BTH.CodePoints)
-	if err != nil {
-		return err
+	case !l.BTH.fast.is:
+		return fastcnp.ErrNotFastCNP
+	case l.BTH.fast.err != nil:
+		return l.BTH.fast.err
 	}
 	l.BaseLayer = layers.BaseLayer{Contents: data}
-	l.Notification = n
+	l.Notification = l.BTH.fast.notification
 	return nil
 }
 

@@ -1,7 +1,10 @@
 package rocelayers_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/gopacket"
@@ -9,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -72,6 +78,58 @@ func FuzzBTHLayer(f *testing.F) {
 	})
 }
 
+// FuzzMessages decodes any UDP data to one of our ports, over IPv6 with any
+// options, cut by so many octets. The layers say of it what package message
+// says, in every way, and what package ioam says of the options. A parser's
+// layers serialize it as it was.
+func FuzzMessages(f *testing.F) {
+	ports := []uint16{rocev2.Port, fcn.Port, proxymsg.Port}
+	for _, c := range append(built(f), broken(f)...) {
+		var d rocev2.Datagram
+		require.NoError(f, d.DecodeFrame(c.frame))
+		if d.Src.Is6() && (len(d.Ext) == 0 || len(d.Ext) == 8+8*int(d.Ext[1])) {
+			f.Add(d.NextHeader == 0, d.Ext[min(2, len(d.Ext)):], uint8(slices.Index(ports, d.DstPort)), d.Data, uint16(0))
+		}
+	}
+	f.Fuzz(func(t *testing.T, hopByHop bool, options []byte, port uint8, data []byte, cut uint16) {
+		d := rocev2.Datagram{Src: src6, Dst: dst6, DstPort: ports[port%3], Data: data}
+		h := ipv6opt.Header{NextHeader: 17, Options: options}
+		if ext, err := h.AppendBinary(nil); err == nil { // otherwise without
+			d.NextHeader, d.Ext = 60, ext
+			if hopByHop {
+				d.NextHeader = 0
+			}
+		}
+		frame, err := d.AppendBinary(bytes.Clone(ether6))
+		if err != nil {
+			return
+		}
+		frame = frame[:max(len(frame)-int(cut), 14)]
+		frame = frame[:len(frame):len(frame)]
+
+		check := func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+			requireMessageIn(t, way, frame, get, failure)
+		}
+		if d.DstPort == proxymsg.Port { // gopacket's decoders get to see any invoking packet
+			eachParser(frame, check)
+			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+			requireNoPanicOfOurs(t, packet)
+			return
+		}
+		eachWay(frame, check)
+		s := newOwnStack()
+		if s.decode(frame) != nil || s.parser.Truncated {
+			return
+		}
+		if s.has(rocelayers.LayerTypeBTH) {
+			requireIOAM(t, frame)
+		}
+		buf := gopacket.NewSerializeBuffer()
+		require.NoError(t, rocelayers.SerializeLayers(buf, gopacket.SerializeOptions{}, s.layers()...))
+		require.Equal(t, frame, buf.Bytes()[:len(frame)]) // Ethernet pads
+	})
+}
+
 // FuzzFrame decodes any frame. Where package rocev2 finds a RoCEv2 packet and
 // gopacket gets as far as UDP, the BTH layer is the same. Nothing panics, but
 // for gopacket's own decoders in NewPacket.
@@ -83,23 +141,41 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var p rocev2.Packet
 		roce := p.DecodeFrame(frame) == nil
-		s := newStack()
-		s.parser.IgnorePanic = true
-		_ = s.decode(frame)
-		if roce && s.has(rocelayers.LayerTypeBTH) {
-			requireSame(t, &p, &s.bth)
-			coverage, verdict := icrc.Verify(p.IP)
-			got, err := rocelayers.VerifyNetworkLayer(s.ip())
-			require.Equal(t, verdict, err)
-			require.Equal(t, coverage, got)
+		for _, s := range []*stack{newStack(), newOwnStack()} {
+			s.parser.IgnorePanic = true
+			_ = s.decode(frame)
+			if roce && s.has(rocelayers.LayerTypeBTH) && !s.has(rocelayers.LayerTypeProxy) {
+				requireSame(t, &p, &s.bth)
+				coverage, verdict := icrc.Verify(p.IP)
+				got, err := rocelayers.VerifyNetworkLayer(s.ip())
+				require.Equal(t, verdict, err)
+				require.Equal(t, coverage, got)
+			}
+			for _, typ := range s.decoded {
+				for o := range rocelayers.IOAMOf(s.layer(typ)) {
+					_ = o.String()
+				}
+			}
 		}
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
-		if failure, ok := packet.ErrorLayer().(*gopacket.DecodeFailure); ok {
-			require.NotContains(t, failure.Dump(), "rocelayers.") // the stack of a panic
-		}
+		requireNoPanicOfOurs(t, packet)
 		if l := bthOf(packet); roce && l != nil {
 			requireSame(t, &p, l)
 		}
 		_, _ = rocelayers.VerifyICRC(packet)
 	})
+}
+
+// requireNoPanicOfOurs fails the test if a decoder of ours panicked, and not
+// one of gopacket's.
+func requireNoPanicOfOurs(t *testing.T, p gopacket.Packet) {
+	if failure, ok := p.ErrorLayer().(*gopacket.DecodeFailure); ok {
+		_, stack, _ := strings.Cut(failure.Dump(), "\npanic(")
+		for line := range strings.SplitSeq(stack, "\n") {
+			if strings.HasPrefix(line, "github.com/") { // the innermost, but for the runtime's
+				require.NotContains(t, line, "rocecn/rocecn")
+				return
+			}
+		}
+	}
 }

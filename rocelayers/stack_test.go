@@ -129,6 +129,14 @@ func (s *stack) layer(t gopacket.LayerType) gopacket.Layer {
 	}[t]
 }
 
+// decoding is layer for a DecodingLayer.
+func (s *stack) decoding(t gopacket.LayerType) gopacket.DecodingLayer {
+	if t == gopacket.LayerTypePayload {
+		return &s.payload
+	}
+	return s.layer(t).(gopacket.DecodingLayer)
+}
+
 // layers returns the layers decoded, in wire order.
 func (s *stack) layers() (ls []gopacket.SerializableLayer) {
 	for _, t := range s.decoded {
