@@ -7,6 +7,11 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
+var (
+	be = binary.BigEndian
+	le = binary.LittleEndian
+)
+
 const (
 	protoUDP = 17
 	ipv6Size = 40
@@ -75,5 +80,3 @@ func (o *header) put(b []byte) {
 		be.PutUint32(b[addressSize:], pad4)
 	}
 }
-
-var be = binary.BigEndian

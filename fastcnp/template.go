@@ -1,0 +1,110 @@
+package fastcnp
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Template is the Fast CNP with option 1 from one switch to one sender, whole
+// but for what comes out of the congested packet: original destination, queue
+// pair, P_Key and source port. It makes each Fast CNP by a copy and some table
+// look-ups, in a third of the time that [AppendFor] takes: CRC-32 is affine, so
+// what these change in the ICRC does not depend on the rest of the packet.
+//
+// It has 144 octets, and may be used by any number of goroutines. All templates
+// share tables of 28 KB, built by the first NewTemplate in some 20 µs.
+type Template struct {
+	packet  [ipv6Size + tailSize]byte // with zeros where the congested packet's go
+	sender  netip.Addr
+	icrc    uint32 // of packet
+	srcPort bool   // is the congested packet's
+	pKey    bool   // is the congested packet's
+	deltas  *deltas
+}
+
+// tailSize is the length of what follows the IPv6 header:
+//
+//	Destination Options (24) | UDP (8) | BTH (12) | reserved octets (16) | ICRC (4)
+const tailSize = 24 + 8 + cnp.Size + 4
+
+var (
+	ErrSender   = wireerr.New("fastcnp: the congested packet is not from the template's sender")
+	ErrTemplate = wireerr.New("fastcnp: templates are for UDP checksum 0 and ICRC coverage as-sent", wireerr.Range)
+)
+
+// deltas say what the ICRC changes by, with four octets each.
+type deltas struct {
+	original              [4]*icrc.Delta
+	srcPort, pKey, destQP *icrc.Delta
+}
+
+var newDeltas = sync.OnceValue(func() *deltas {
+	at := func(offset int) *icrc.Delta { return icrc.NewDelta(uint16(tailSize - 4 - offset - 4)) }
+	return &deltas{
+		original: [4]*icrc.Delta{at(4), at(8), at(12), at(16)},
+		srcPort:  at(24), pKey: at(32), destQP: at(36),
+	}
+})
+
+// NewTemplate returns the Template of the Fast CNPs with option 1 that AppendFor
+// appends for packets from sender. It fails as that does, and with ErrTemplate
+// where cfg asks for a UDP checksum or another coverage than icrc.AsSent. It
+// allocates, AppendFor of the Template does not.
+func NewTemplate(sender netip.Addr, cfg Config) (t Template, err error) {
+	if cfg.Checksum || cfg.Coverage != icrc.AsSent {
+		return Template{}, ErrTemplate
+	}
+	var p rocev2.Packet
+	p.Src, p.Dst = sender.WithZone(""), netip.IPv6Unspecified()
+	packet, err := AppendFor(t.packet[:0], &p, cfg)
+	if err != nil {
+		return Template{}, err
+	}
+	t.sender, t.icrc = p.Src, le.Uint32(packet[len(packet)-4:])
+	t.srcPort, t.pKey, t.deltas = cfg.SrcPort == 0, cfg.PKey == 0, newDeltas()
+	return t, nil
+}
+
+// AppendFor appends the Fast CNP with option 1 for a congested packet, which
+// must be from the template's sender: ErrSender. A trace in the packet does not
+// matter.
+func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error) {
+	switch {
+	case !t.sender.IsValid() || congested.Src != t.sender:
+		return b, ErrSender
+	case !congested.Dst.Is6():
+		return b, ErrDestination
+	case congested.BTH.DestQP > 0xFFFFFF:
+		return b, bth.ErrDestQPRange
+	}
+	out := append(b, t.packet[:]...)
+	tail := (*[tailSize]byte)(out[len(b)+ipv6Size:])
+	d, sum := t.deltas, t.icrc
+
+	original := congested.Dst.AsSlice()
+	high, low := be.Uint64(original), be.Uint64(original[8:])
+	be.PutUint64(tail[4:], high)
+	be.PutUint64(tail[12:], low)
+	sum ^= d.original[0].Of(uint32(high>>32)) ^ d.original[1].Of(uint32(high)) ^
+		d.original[2].Of(uint32(low>>32)) ^ d.original[3].Of(uint32(low))
+	if t.srcPort {
+		be.PutUint16(tail[24:], congested.SrcPort)
+		sum ^= d.srcPort.Of(uint32(congested.SrcPort) << 16)
+	}
+	if t.pKey {
+		be.PutUint16(tail[34:], congested.BTH.PKey)
+		sum ^= d.pKey.Of(uint32(congested.BTH.PKey))
+	}
+	be.PutUint32(tail[36:], becn|congested.BTH.DestQP)
+	sum ^= d.destQP.Of(congested.BTH.DestQP)
+	le.PutUint32(tail[tailSize-4:], sum)
+	return out, nil
+}
+
+const becn = 1 << 30 // in octets 4 to 7 of the BTH

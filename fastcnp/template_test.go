@@ -1,0 +1,102 @@
+package fastcnp
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTemplate(t *testing.T) {
+	template, err := NewTemplate(addr("2001:db8:1::1%eth0"), Config{Source: loopback})
+	require.NoError(t, err)
+	data := congested(t, 0, nil)
+	want, err := AppendFor(nil, data, Config{Source: loopback})
+	require.NoError(t, err)
+	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendFor(b, data) })
+
+	out := make([]byte, 0, 104)
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = template.AppendFor(out[:0], data) })
+	var none Template
+	for _, c := range []struct {
+		template *Template
+		change   func(*rocev2.Packet)
+		err      error
+	}{
+		{&none, func(p *rocev2.Packet) {}, ErrSender},
+		{&none, func(p *rocev2.Packet) { p.Src = netip.Addr{} }, ErrSender},
+		{&template, func(p *rocev2.Packet) { p.Src = receiver }, ErrSender},
+		{&template, func(p *rocev2.Packet) { p.Src = addr("192.0.2.1") }, ErrSender},
+		{&template, func(p *rocev2.Packet) { p.Dst = addr("192.0.2.1") }, ErrDestination},
+		{&template, func(p *rocev2.Packet) { p.BTH.DestQP = 1 << 24 }, bth.ErrDestQPRange},
+	} {
+		bad := *data
+		c.change(&bad)
+		out, err := c.template.AppendFor([]byte{9}, &bad)
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{9}, out)
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.template.AppendFor(nil, &bad) })
+	}
+}
+
+func TestNoTemplate(t *testing.T) {
+	for _, c := range []struct {
+		sender netip.Addr
+		cfg    Config
+		err    error
+	}{
+		{sender, Config{}, ErrSource},
+		{addr("192.0.2.1"), Config{Source: loopback}, ErrIPv4},
+		{netip.Addr{}, Config{Source: loopback}, ErrIPv4},
+		{sender, Config{Source: loopback, Coverage: icrc.Without}, ErrTemplate},
+		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{Checksum: true}}, ErrTemplate},
+		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClass},
+	} {
+		template, err := NewTemplate(c.sender, c.cfg)
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, Template{}, template)
+	}
+}
+
+// FuzzTemplate: what a template makes for a packet is what a full build gives,
+// octet for octet.
+func FuzzTemplate(f *testing.F) {
+	data := congested(f, 0, nil)
+	f.Add(data.IP, uint16(0), uint16(0), uint8(0), uint8(0), uint32(0), uint8(0))
+	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint16(1), uint16(2), uint8(46), uint8(9), uint32(0xBEEF5), uint8(0x8F))
+	f.Fuzz(func(t *testing.T, b []byte, srcPort, pKey uint16, dscp, hopLimit uint8, label uint32, option uint8) {
+		var p rocev2.Packet
+		if p.DecodeIP(b) != nil {
+			return
+		}
+		cfg := Config{Source: loopback, PKey: pKey}
+		cfg.SrcPort, cfg.DSCP, cfg.HopLimit, cfg.FlowLabel, cfg.CodePoints.Option1 = srcPort, dscp, hopLimit, label, ipv6opt.Type(option)
+		p.Ext = nil // with a trace there it would be option 2
+		want, wantErr := AppendFor(nil, &p, cfg)
+		template, err := NewTemplate(p.Src, cfg)
+		require.Equal(t, wantErr, err)
+		if err != nil {
+			return
+		}
+		got, err := template.AppendFor(nil, &p)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
+func BenchmarkTemplate(b *testing.B) {
+	data := congested(b, 0, nil)
+	template, err := NewTemplate(sender, Config{Source: loopback})
+	require.NoError(b, err)
+	out := make([]byte, 0, 104)
+	b.ReportAllocs()
+	for b.Loop() {
+		data.BTH.DestQP = (data.BTH.DestQP + 1) & 0xFFFFFF
+		out, _ = template.AppendFor(out[:0], data)
+	}
+}
