@@ -50,9 +50,9 @@ type BTH struct {
 	UDP *layers.UDP
 
 	// IPv6 is the layer in whose extension headers the option stands that makes
-	// a CNP a Fast CNP, of IP in IP the innermost. NewPacket sets it. With a
-	// DecodingLayerParser set it once, to the parser's IPv6 layer; it may be left
-	// over from an earlier packet. Left nil, a Fast CNP is just a CNP.
+	// a CNP a Fast CNP. NewPacket sets it. With a DecodingLayerParser set it
+	// once, to the parser's IPv6 layer; what that holds may be left over from an
+	// earlier packet. Left nil, a Fast CNP is just a CNP.
 	IPv6       *layers.IPv6
 	CodePoints fastcnp.CodePoints // the option types that decoding looks for (D2)
 

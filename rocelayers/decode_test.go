@@ -245,7 +245,7 @@ func TestVerifyWithoutIP(t *testing.T) {
 	packet := gopacket.NewPacket(wiretest.Hex(t, cnp4)[42:], rocelayers.LayerTypeBTH, gopacket.Default)
 	_, err := rocelayers.VerifyICRC(packet)
 	require.ErrorIs(t, err, rocelayers.ErrNoIP)
-	for _, ip := range []gopacket.NetworkLayer{nil, new(layers.IPv4), new(layers.IPv6),
+	for _, ip := range []gopacket.NetworkLayer{nil, new(layers.IPv4), new(layers.IPv6), new(rocelayers.IPv6),
 		&layers.IPv4{BaseLayer: layers.BaseLayer{Contents: make([]byte, 20), Payload: make([]byte, 20)}}} { // not one frame
 		_, err := rocelayers.VerifyNetworkLayer(ip)
 		require.ErrorIs(t, err, rocelayers.ErrNoIP)

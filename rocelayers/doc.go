@@ -1,10 +1,14 @@
 // Package rocelayers has the library's codecs as layers of
 // [github.com/google/gopacket].
 //
-//	Ethernet | VLAN tags | IPv4 or IPv6 | UDP | BTH | CNP or Payload | ICRC
+//	Ethernet | VLAN tags | IPv4 or IPv6 | HopByHop, DestinationOptions | UDP
+//	UDP | BTH | CNP, FastCNP, PPFC or Payload | ICRC
+//	UDP | FCN
+//	UDP | Proxy | IPv4 or IPv6 | … the packet that met congestion
 //
-// Importing it registers the types of the layers and nothing else. [Register]
-// claims the UDP port; call it once, before decoding starts.
+// Importing it registers the types of the layers and nothing else. [Register],
+// [RegisterFCN] and [RegisterProxy] claim UDP ports; call those you want once,
+// before decoding starts.
 //
 // # Basic decoding
 //
@@ -18,6 +22,10 @@
 //		l.ICRC.Value         // also a layer of its own, behind the payload
 //		coverage, err := rocelayers.VerifyICRC(packet)
 //	}
+//	if l, ok := packet.Layer(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP); ok {
+//		l.Option.OriginalDestination
+//		l.Option.Trace.Nodes()
+//	}
 //
 // # Decoding with a parser
 //
@@ -25,18 +33,31 @@
 // allocates nothing:
 //
 //	var udp layers.UDP
-//	bth := rocelayers.BTH{UDP: &udp} // so that the BTH knows a cut packet
+//	bth := rocelayers.BTH{UDP: &udp, IPv6: &ip6} // to know a cut packet, and a Fast CNP
+//	fast := rocelayers.FastCNP{BTH: &bth}
+//	var options rocelayers.DestinationOptions
 //	var cnp rocelayers.CNP
 //	var payload gopacket.Payload
 //	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet,
-//		&eth, &vlan, &ip4, &ip6, &udp, &bth, &cnp, &payload)
+//		&eth, &vlan, &ip4, &ip6, &options, &udp, &bth, &cnp, &fast, &payload)
 //	err := parser.DecodeLayers(frame, &decoded)
 //	coverage, err := rocelayers.VerifyNetworkLayer(&ip6)
 //
 // A parser ends at the payload, so the trailer is in the BTH layer: Padding
-// and ICRC. For packets with IPv6 Destination Options or Routing headers add
-// a layers.IPv6ExtensionSkipper. With more than eight layers gopacket's
+// and ICRC. Layers that need to know one that carries them have a field for
+// it, to be set once. For Routing headers put a layers.IPv6ExtensionSkipper
+// before our options in the list. With more than eight layers gopacket's
 // DecodingLayerArray is a faster container than its map.
+//
+// # IPv6 options and IOAM
+//
+// [DestinationOptions] and [HopByHop] are options headers with the parsing of
+// package ipv6opt. [OptionsOf] and [IOAMOf] read the options, and the IOAM among
+// them, out of these and of gopacket's own layers; NewPacket adds an [IOAM]
+// layer for each option of a RoCEv2 packet. gopacket decodes Hop-by-Hop headers
+// inside its IPv6 layer, and allocates for each option; [IPv6] takes the place
+// of that in a parser. [OverrideDestinationOptions] replaces gopacket's layer in
+// NewPacket.
 //
 // # Creating packets
 //

@@ -146,6 +146,8 @@ func TestFastCNPAlone(t *testing.T) {
 	require.ErrorIs(t, packet.ErrorLayer().Error(), rocelayers.ErrFastCNPAlone)
 
 	s := newStack()
+	require.NoError(t, s.decode(wiretest.Hex(t, cnp4)))
+	require.ErrorIs(t, s.fast.DecodeFromBytes(s.bth.Payload, s.parser), fastcnp.ErrNotFastCNP)
 	require.NoError(t, s.decode(built(t)[1].frame))
 	before := s.fast
 	for _, c := range broken(t)[:6] {

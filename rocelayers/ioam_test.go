@@ -150,10 +150,14 @@ func TestIOAMBroken(t *testing.T) {
 
 	overrun := options(t, 17, ioam.IPv6MayChange, whole)
 	overrun[5] = 255
-	l := slices.Collect(rocelayers.IOAMOf(&rocelayers.HopByHop{Header: ipv6opt.Header{Options: overrun[2:]}}))
-	require.Len(t, l, 1)
-	require.Equal(t, ipv6opt.ErrOverrun, l[0].Err)
-	require.Equal(t, overrun[4:], l[0].Contents)
+	header := &rocelayers.HopByHop{Header: ipv6opt.Header{NextHeader: 17, Options: overrun[2:]}}
+	for l := range rocelayers.IOAMOf(header) {
+		require.Equal(t, ipv6opt.ErrOverrun, l.Err)
+		require.Equal(t, overrun[4:], l.Contents)
+		require.Equal(t, "0x31 "+ipv6opt.ErrOverrun.Error(), l.String())
+		break
+	}
+	require.Equal(t, "NextHeader UDP, PadN 0 octets, 0x31 "+ipv6opt.ErrOverrun.Error(), header.String())
 }
 
 // One option alone, without the header around it.

@@ -150,6 +150,13 @@ func TestSerializeMessagesRefused(t *testing.T) {
 	}
 }
 
+// A packet that does not lead to its message has no checksum to compute.
+func TestSerializeUDPMessagesAstray(t *testing.T) {
+	ls := append(carriedBy(src6, fcn.Port), new(rocelayers.FCN))
+	ls[0].(*layers.IPv6).NextHeader = layers.IPProtocolTCP
+	require.ErrorIs(t, rocelayers.SerializeLayers(dirty(t), complete, ls...), rocev2.ErrNotUDP)
+}
+
 // Traffic that only comes from our ports is not ours.
 func TestMessagesFromOurPorts(t *testing.T) {
 	for _, port := range []uint16{fcn.Port, proxymsg.Port} {
