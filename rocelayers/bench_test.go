@@ -108,6 +108,13 @@ func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]
 	}
 	ip, ls, buf := frame[14:], s.layers(), gopacket.NewSerializeBuffer()
 
+	var p rocev2.Packet
+	var d rocev2.Datagram
+	walk := func() error { return p.DecodeFrame(frame) }
+	if walk() != nil { // a UDP message
+		walk = func() error { return d.DecodeFrame(frame) }
+	}
+	run("walk", walk)
 	run("codec", func() error { return codec(frame) })
 	run("gopacket-own-layers", func() error { return theirs.DecodeLayers(frame, &s.decoded) })
 	run("parser", func() error { return few.DecodeLayers(frame, &s.decoded) })
