@@ -73,7 +73,7 @@ func TestReservedOctetsAreKeptAndPadIgnored(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, b[28:56], out)
 	require.ErrorIs(t, c.Validate(), ErrPad)
-	require.ErrorIs(t, c.Validate(), ErrReserved)
+	require.ErrorIs(t, c.Validate(), ErrReservedSet)
 }
 
 func TestNotACNP(t *testing.T) {
@@ -124,18 +124,18 @@ func TestTruncated(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	all := map[error]func(*CNP){
-		ErrNotCNP:    func(c *CNP) { c.Opcode = bth.RCSendOnly },
-		ErrSolicited: func(c *CNP) { c.Solicited = true },
-		ErrMigReq:    func(c *CNP) { c.MigReq = true },
-		ErrPad:       func(c *CNP) { c.Pad = 1 },
-		ErrTVer:      func(c *CNP) { c.TVer = 1 },
-		ErrFECN:      func(c *CNP) { c.FECN = true },
-		ErrResv6:     func(c *CNP) { c.Resv6 = 1 },
-		ErrDestQP:    func(c *CNP) { c.DestQP = 0 },
-		ErrAckReq:    func(c *CNP) { c.AckReq = true },
-		ErrResv7:     func(c *CNP) { c.Resv7 = 1 },
-		ErrPSN:       func(c *CNP) { c.PSN = 1 },
-		ErrReserved:  func(c *CNP) { c.Reserved[15] = 1 },
+		ErrNotCNP:      func(c *CNP) { c.Opcode = bth.RCSendOnly },
+		ErrSolicited:   func(c *CNP) { c.Solicited = true },
+		ErrMigReq:      func(c *CNP) { c.MigReq = true },
+		ErrPad:         func(c *CNP) { c.Pad = 1 },
+		ErrTVer:        func(c *CNP) { c.TVer = 1 },
+		ErrFECN:        func(c *CNP) { c.FECN = true },
+		ErrResv6:       func(c *CNP) { c.Resv6 = 1 },
+		ErrDestQP:      func(c *CNP) { c.DestQP = 0 },
+		ErrAckReq:      func(c *CNP) { c.AckReq = true },
+		ErrResv7:       func(c *CNP) { c.Resv7 = 1 },
+		ErrPSN:         func(c *CNP) { c.PSN = 1 },
+		ErrReservedSet: func(c *CNP) { c.Reserved[15] = 1 },
 	}
 	wide := New(1<<24, 0xFFFF)
 	require.ErrorIs(t, wide.Validate(), bth.ErrDestQPRange)
@@ -205,7 +205,7 @@ func TestAppendFor(t *testing.T) {
 	_, err := AppendFor(nil, &data, 1<<24, rocev2.Carriage{})
 	require.ErrorIs(t, err, bth.ErrDestQPRange)
 	_, err = AppendFor(nil, &data, 1, rocev2.Carriage{DSCP: 64})
-	require.ErrorIs(t, err, rocev2.ErrTrafficClass)
+	require.ErrorIs(t, err, rocev2.ErrTrafficClassRange)
 
 	out := make([]byte, 0, 128)
 	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, 1, rocev2.Carriage{}) })

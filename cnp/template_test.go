@@ -30,8 +30,8 @@ func TestNoTemplate(t *testing.T) {
 		err      error
 	}{
 		{"192.0.2.1", "2001:db8::1", rocev2.Carriage{}, rocev2.ErrAddress},
-		{"192.0.2.1", "192.0.2.2", rocev2.Carriage{ECN: 4}, rocev2.ErrTrafficClass},
-		{"2001:db8::1", "2001:db8::2", rocev2.Carriage{FlowLabel: 1 << 20}, rocev2.ErrFlowLabel},
+		{"192.0.2.1", "192.0.2.2", rocev2.Carriage{ECN: 4}, rocev2.ErrTrafficClassRange},
+		{"2001:db8::1", "2001:db8::2", rocev2.Carriage{FlowLabel: 1 << 20}, rocev2.ErrFlowLabelRange},
 	} {
 		template, err := NewTemplate(addr(c.src), addr(c.dst), 1, c.as)
 		require.ErrorIs(t, err, c.err)

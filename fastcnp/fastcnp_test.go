@@ -406,8 +406,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{Config{}, ErrSource},
 		{Config{Source: addr("192.0.2.1")}, ErrSource},
-		{Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClass},
-		{Config{Source: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, rocev2.ErrFlowLabel},
+		{Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClassRange},
+		{Config{Source: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, rocev2.ErrFlowLabelRange},
 		{Config{Source: loopback, CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ipv6opt.ErrPadding},
 		{Config{Source: loopback, Coverage: 3}, icrc.ErrCoverage},
 	} {
@@ -460,7 +460,7 @@ func TestValidate(t *testing.T) {
 		{func(n *Notification) { n.OptionType = 0x1E }, ErrAct},
 		{func(n *Notification) { n.OptionType = 0xDE }, ErrAct},
 		{func(n *Notification) { n.OptionType = 0xBE }, ErrChg},
-		{func(n *Notification) { n.Option.Reserved = 1 }, ErrReserved},
+		{func(n *Notification) { n.Option.Reserved = 1 }, ErrReservedSet},
 		{func(n *Notification) { n.Offset = 42 }, ErrAlignment},
 		{func(n *Notification) { n.Option.Number = 1 }, ErrAlignment},
 		{func(n *Notification) { n.CNP.PSN = 1 }, cnp.ErrPSN},
@@ -525,8 +525,8 @@ func TestFromICMP(t *testing.T) {
 		icmp []byte
 		err  error
 	}{
-		{"nothing", nil, ErrICMPTruncated},
-		{"7 octets", make([]byte, 7), ErrICMPTruncated},
+		{"nothing", nil, ErrTruncatedICMP},
+		{"7 octets", make([]byte, 7), ErrTruncatedICMP},
 		{"Destination Unreachable", other, ErrNotProblem},
 		{"code 1", problem(1, 42, sent), ErrNotProblem},
 		{"pointer at the option's length", problem(2, 43, sent), ErrPointer},

@@ -17,7 +17,7 @@ const (
 // What FromICMP refuses; ErrNotProblem and ErrPointer say that the message is
 // about something else.
 var (
-	ErrICMPTruncated = wireerr.New("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
+	ErrTruncatedICMP = wireerr.New("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
 	ErrNotProblem    = wireerr.New("fastcnp: not an ICMPv6 Parameter Problem (type 4) with code 2, unrecognized IPv6 option")
 	ErrPointer       = wireerr.New("fastcnp: the ICMPv6 Parameter Problem does not point at a Fast CNP option type")
 )
@@ -49,7 +49,7 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 func (c CodePoints) FromICMP(b []byte) (Notification, error) {
 	if len(b) < icmpHeader {
-		return Notification{}, ErrICMPTruncated
+		return Notification{}, ErrTruncatedICMP
 	}
 	if b[0] != icmpParameterProblem || b[1] != icmpUnrecognisedOption {
 		return Notification{}, ErrNotProblem

@@ -55,7 +55,7 @@ func TestNoTemplate(t *testing.T) {
 		{netip.Addr{}, Config{Source: loopback}, ErrIPv4},
 		{sender, Config{Source: loopback, Coverage: icrc.Without}, ErrTemplate},
 		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{Checksum: true}}, ErrTemplate},
-		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClass},
+		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClassRange},
 	} {
 		template, err := NewTemplate(c.sender, c.cfg)
 		require.ErrorIs(t, err, c.err)

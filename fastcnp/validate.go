@@ -10,10 +10,10 @@ import (
 
 // Deviations of a Fast CNP from the draft, besides those of package cnp.
 var (
-	ErrAct       = wireerr.New("fastcnp: the act bits of the option type are not 10", wireerr.Malformed)
-	ErrChg       = wireerr.New("fastcnp: the chg bit of the option type is set", wireerr.Malformed)
-	ErrReserved  = wireerr.New("fastcnp: the reserved octet of option 2 is not 0", wireerr.Malformed)
-	ErrAlignment = wireerr.New("fastcnp: option is not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
+	ErrAct         = wireerr.New("fastcnp: the act bits of the option type are not 10", wireerr.Malformed)
+	ErrChg         = wireerr.New("fastcnp: the chg bit of the option type is set", wireerr.Malformed)
+	ErrReservedSet = wireerr.New("fastcnp: the reserved octet of option 2 is not 0", wireerr.Malformed)
+	ErrAlignment   = wireerr.New("fastcnp: option is not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
 )
 
 // Validate returns nil for a Fast CNP as the draft has it, otherwise an error
@@ -35,7 +35,7 @@ func (n *Notification) Validate() error {
 		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, ErrAct),
 		wireerr.If(typ.MayChange(), ErrChg),
 		o.check(),
-		wireerr.If(o.Number == 2 && o.Reserved != 0, ErrReserved),
+		wireerr.If(o.Number == 2 && o.Reserved != 0, ErrReservedSet),
 		wireerr.If(n.Offset != 0 && n.Offset%4 != y, ErrAlignment),
 	)
 }

@@ -42,13 +42,13 @@ type Message struct {
 
 // What decoding and encoding refuse; the last two are Validate's.
 var (
-	ErrTruncated     = wireerr.New("fcn: message truncated: 4 octets needed", wireerr.Truncated)
-	ErrLength        = wireerr.New("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
-	ErrFlowLabel     = wireerr.New("fcn: Flow Label over 20 bits", wireerr.Range)
-	ErrLevel         = wireerr.New("fcn: congestion level over 7", wireerr.Range)
-	ErrReserved      = wireerr.New("fcn: Reserved over 9 bits", wireerr.Range)
-	ErrReservedSet   = wireerr.New("fcn: reserved bits are not 0", wireerr.Malformed)
-	ErrFlowLabelZero = wireerr.New("fcn: Flow Label is 0, which labels no flow", wireerr.Malformed)
+	ErrTruncated      = wireerr.New("fcn: message truncated: 4 octets needed", wireerr.Truncated)
+	ErrLength         = wireerr.New("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
+	ErrFlowLabelRange = wireerr.New("fcn: Flow Label over 20 bits", wireerr.Range)
+	ErrLevelRange     = wireerr.New("fcn: congestion level over 7", wireerr.Range)
+	ErrReservedRange  = wireerr.New("fcn: Reserved over 9 bits", wireerr.Range)
+	ErrReservedSet    = wireerr.New("fcn: reserved bits are not 0", wireerr.Malformed)
+	ErrFlowLabelZero  = wireerr.New("fcn: Flow Label is 0, which labels no flow", wireerr.Malformed)
 )
 
 // Decode sets m from the first 4 octets of b and returns the rest. On error m
@@ -85,11 +85,11 @@ func (m Message) AppendBinary(b []byte) ([]byte, error) {
 func (m Message) fits() error {
 	switch {
 	case m.FlowLabel > MaxFlowLabel:
-		return ErrFlowLabel
+		return ErrFlowLabelRange
 	case m.Level > MaxLevel:
-		return ErrLevel
+		return ErrLevelRange
 	case m.Reserved > maxReserved:
-		return ErrReserved
+		return ErrReservedRange
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func (m *Message) UnmarshalBinary(b []byte) error {
 // not 0, and a flow label of 0. Level may be 0: the field is optional.
 func (m Message) Validate() error {
 	return errors.Join(
-		wireerr.If(m.FlowLabel > MaxFlowLabel, ErrFlowLabel),
-		wireerr.If(m.Level > MaxLevel, ErrLevel),
-		wireerr.If(m.Reserved > maxReserved, ErrReserved),
+		wireerr.If(m.FlowLabel > MaxFlowLabel, ErrFlowLabelRange),
+		wireerr.If(m.Level > MaxLevel, ErrLevelRange),
+		wireerr.If(m.Reserved > maxReserved, ErrReservedRange),
 		wireerr.If(m.Reserved != 0, ErrReservedSet),
 		wireerr.If(m.FlowLabel == 0, ErrFlowLabelZero),
 	)

@@ -44,9 +44,9 @@ func TestRange(t *testing.T) {
 		m   Message
 		err error
 	}{
-		{Message{FlowLabel: 1 << 20}, ErrFlowLabel},
-		{Message{Level: 8}, ErrLevel},
-		{Message{Reserved: 1 << 9}, ErrReserved},
+		{Message{FlowLabel: 1 << 20}, ErrFlowLabelRange},
+		{Message{Level: 8}, ErrLevelRange},
+		{Message{Reserved: 1 << 9}, ErrReservedRange},
 	} {
 		out, err := c.m.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, Message{FlowLabel: 1}.Validate())
 	require.ErrorIs(t, Message{FlowLabel: 1, Reserved: 1}.Validate(), ErrReservedSet)
 	both := Message{Reserved: 1 << 9, Level: 8}
-	for _, err := range []error{ErrReservedSet, ErrReserved, ErrLevel, ErrFlowLabelZero} {
+	for _, err := range []error{ErrReservedSet, ErrReservedRange, ErrLevelRange, ErrFlowLabelZero} {
 		require.ErrorIs(t, both.Validate(), err)
 	}
 	require.Equal(t, "flow label 0xbeef5 level 7", Message{FlowLabel: 0xBEEF5, Level: 7}.String())
@@ -149,7 +149,7 @@ func TestAppendFor(t *testing.T) {
 		{"nothing", nil, "2001:db8::1", 1, ErrNotIPv6},
 		{"IPv4", wiretest.Hex(t, packet4+packet4), "2001:db8::1", 1, ErrNotIPv6},
 		{"not ECN-capable", append([]byte{0x60, 0x0B}, outer[2:]...), "2001:db8::1", 1, ErrNotECNCapable},
-		{"level 8", outer, "2001:db8::1", 8, ErrLevel},
+		{"level 8", outer, "2001:db8::1", 8, ErrLevelRange},
 		{"IPv4 source", outer, "192.0.2.1", 1, rocev2.ErrAddress},
 	} {
 		out, err := AppendFor([]byte{9}, c.octets, addr(c.src), c.level, cfg)

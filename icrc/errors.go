@@ -15,7 +15,7 @@ var (
 	ErrNotUDP      = wireerr.New("icrc: next header is not UDP", wireerr.Malformed)
 	ErrExtension   = wireerr.New("icrc: IPv6 extension header runs beyond the packet: 8 octets and 8 for each unit of Hdr Ext Len needed", wireerr.Truncated)
 	ErrUDPHeader   = wireerr.New("icrc: UDP header truncated: 8 octets needed", wireerr.Truncated)
-	ErrUDPLength   = wireerr.New("icrc: UDP length has no room for BTH and ICRC: 24 octets needed", wireerr.Truncated)
+	ErrRoom        = wireerr.New("icrc: UDP length has no room for BTH and ICRC: 24 octets needed", wireerr.Truncated)
 	ErrUDPBeyondIP = wireerr.New("icrc: UDP length runs beyond the IP packet", wireerr.Malformed)
 	ErrUDPCut      = wireerr.New("icrc: packet cut: as many octets as the UDP length says needed", wireerr.Truncated)
 	ErrSegmentList = wireerr.New("icrc: type 4 Routing header with Segments Left has no Segment List[0]: 24 octets needed", wireerr.Truncated)

@@ -111,7 +111,7 @@ func PutAt(ip []byte, udp int, c Coverage) error {
 	case udp < p.ext:
 		return ErrHeader
 	case p.end-udp < fixedLen:
-		return ErrUDPLength
+		return ErrRoom
 	}
 	return p.put(ip, c)
 }

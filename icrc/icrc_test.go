@@ -165,15 +165,15 @@ func TestErrors(t *testing.T) {
 		{with(plain(4, 56), 9, 4), icrc.ErrNotUDP, wireerr.Malformed},         // IP in IP
 		{with(plain(4, 56), 2, 0, 19), icrc.ErrUDPHeader, wireerr.Truncated},
 		{with(plain(4, 56), 2, 0, 59), icrc.ErrUDPBeyondIP, wireerr.Malformed},
-		{with(plain(4, 56), 24, 0, 23), icrc.ErrUDPLength, wireerr.Truncated},
-		{with(plain(4, 56), 24, 0, 0), icrc.ErrUDPLength, wireerr.Truncated},
+		{with(plain(4, 56), 24, 0, 23), icrc.ErrRoom, wireerr.Truncated},
+		{with(plain(4, 56), 24, 0, 0), icrc.ErrRoom, wireerr.Truncated},
 		{with(plain(4, 56), 24, 0xFF, 0xFF), icrc.ErrUDPCut, wireerr.Truncated},
 		{with(plain(6, 76), 6, 44), icrc.ErrFragment, wireerr.Malformed},
 		{with(plain(6, 76), 6, 41), icrc.ErrNotUDP, wireerr.Malformed}, // IP in IP
 		{with(plain(6, 76), 6, 51), icrc.ErrNotUDP, wireerr.Malformed}, // AH
 		{with(plain(6, 76), 4, 0, 7), icrc.ErrUDPHeader, wireerr.Truncated},
 		{with(plain(6, 76), 4, 0, 39), icrc.ErrUDPBeyondIP, wireerr.Malformed},
-		{with(plain(6, 76), 44, 0, 23), icrc.ErrUDPLength, wireerr.Truncated},
+		{with(plain(6, 76), 44, 0, 23), icrc.ErrRoom, wireerr.Truncated},
 		{with(plain(6, 76), 44, 0, 41), icrc.ErrUDPCut, wireerr.Truncated},
 		{ext(`11 00 010400000000`)[:47], icrc.ErrExtension, wireerr.Truncated},
 		{ext(`11 06 010400000000`), icrc.ErrExtension, wireerr.Truncated},
@@ -209,12 +209,12 @@ func TestErrors(t *testing.T) {
 		udp int
 		err error
 	}{
-		{nil, 40, icrc.ErrUDPLength},
+		{nil, 40, icrc.ErrRoom},
 		{plain(4, 56), 19, icrc.ErrHeader},
 		{plain(6, 76), 20, icrc.ErrHeader},
 		{plain(6, 76), -1, icrc.ErrHeader},
-		{plain(6, 76), 57, icrc.ErrUDPLength},
-		{plain(6, 76), math.MaxInt, icrc.ErrUDPLength},
+		{plain(6, 76), 57, icrc.ErrRoom},
+		{plain(6, 76), math.MaxInt, icrc.ErrRoom},
 	} {
 		require.ErrorIs(t, icrc.PutAt(v.ip, v.udp, icrc.AsSent), v.err)
 	}

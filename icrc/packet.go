@@ -76,7 +76,7 @@ func find(ip []byte) (p packet, err error) {
 	p.end = p.udp + length - icrcLen
 	switch {
 	case length < minUDP:
-		return p, ErrUDPLength
+		return p, ErrRoom
 	case p.udp+length > len(ip):
 		return p, ErrUDPCut
 	case p.udp+length > limit:

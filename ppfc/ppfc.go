@@ -86,14 +86,14 @@ type Notification struct {
 // What decoding and encoding refuse; ErrNotPPFC and ErrP say that the octets
 // are another message.
 var (
-	ErrTruncated = wireerr.New("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
-	ErrNotPPFC   = wireerr.New("ppfc: BTH OpCode is not 0x81")
-	ErrP         = wireerr.New("ppfc: the P bit is not set: a CNP, no PPFC notification")
-	ErrLength    = wireerr.New("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
-	ErrCongested = wireerr.New("ppfc: Congested Destination IP is no address", wireerr.Range)
-	ErrFlags     = wireerr.New("ppfc: Flags over 14 bits", wireerr.Range)
-	ErrType      = wireerr.New("ppfc: PT over 2 bits", wireerr.Range)
-	ErrPause     = wireerr.New("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
+	ErrTruncated  = wireerr.New("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
+	ErrNotPPFC    = wireerr.New("ppfc: BTH OpCode is not 0x81")
+	ErrP          = wireerr.New("ppfc: the P bit is not set: a CNP, no PPFC notification")
+	ErrLength     = wireerr.New("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
+	ErrCongested  = wireerr.New("ppfc: Congested Destination IP is no address", wireerr.Range)
+	ErrFlagsRange = wireerr.New("ppfc: Flags over 14 bits", wireerr.Range)
+	ErrTypeRange  = wireerr.New("ppfc: PT over 2 bits", wireerr.Range)
+	ErrPauseRange = wireerr.New("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
 )
 
 // New returns the BTH of a notification: as a CNP's, with the P bit.
@@ -185,11 +185,11 @@ func (n *Notification) fits() error {
 	case !n.Congested.IsValid():
 		return ErrCongested
 	case n.Flags >= 1<<14:
-		return ErrFlags
+		return ErrFlagsRange
 	case n.Type > Hold:
-		return ErrType
+		return ErrTypeRange
 	case !n.pauseFits():
-		return ErrPause
+		return ErrPauseRange
 	}
 	return nil
 }

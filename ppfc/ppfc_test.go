@@ -95,11 +95,11 @@ func TestNotBuilt(t *testing.T) {
 		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
 		{with(func(n *Notification) { n.Resv6 = 0x1F }), ErrP},
 		{with(func(n *Notification) { n.Congested = netip.Addr{} }), ErrCongested},
-		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlags},
-		{with(func(n *Notification) { n.Type = 4 }), ErrType},
-		{with(func(n *Notification) { n.Pause = MaxPause + time.Microsecond }), ErrPause},
-		{with(func(n *Notification) { n.Pause = -time.Microsecond }), ErrPause},
-		{with(func(n *Notification) { n.Pause = time.Nanosecond }), ErrPause},
+		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlagsRange},
+		{with(func(n *Notification) { n.Type = 4 }), ErrTypeRange},
+		{with(func(n *Notification) { n.Pause = MaxPause + time.Microsecond }), ErrPauseRange},
+		{with(func(n *Notification) { n.Pause = -time.Microsecond }), ErrPauseRange},
+		{with(func(n *Notification) { n.Pause = time.Nanosecond }), ErrPauseRange},
 		{with(func(n *Notification) { n.DestQP = 1 << 24 }), bth.ErrDestQPRange},
 	} {
 		out, err := c.n.AppendBinary([]byte{9})
@@ -113,7 +113,7 @@ func TestNotBuilt(t *testing.T) {
 	}
 	n := with(func(*Notification) {})
 	_, err := n.AppendPacket(nil, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{ECN: 4})
-	require.ErrorIs(t, err, rocev2.ErrTrafficClass)
+	require.ErrorIs(t, err, rocev2.ErrTrafficClassRange)
 }
 
 func TestValidate(t *testing.T) {
@@ -125,7 +125,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{with(func(n *Notification) { n.Resv6 |= 1 }), bth.ErrResv6},
 		{with(func(n *Notification) { n.Flags = 1 }), ErrFlagsSet},
-		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlags},
+		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlagsRange},
 		{with(func(n *Notification) { n.DestQP = 0 }), ErrDestQP},
 		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
 		{with(func(n *Notification) { n.Resv6 = 0 }), ErrP},
@@ -136,7 +136,7 @@ func TestValidate(t *testing.T) {
 	}
 	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24}, Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}
 	for _, err := range []error{ErrNotPPFC, ErrP, bth.ErrPadRange, bth.ErrTVer, bth.ErrResv6, bth.ErrDestQPRange, bth.ErrResv7, bth.ErrPSNRange,
-		ErrCongested, ErrFlagsSet, ErrFlags, ErrType, ErrReservedSet, ErrPause} {
+		ErrCongested, ErrFlagsSet, ErrFlagsRange, ErrTypeRange, ErrReservedSet, ErrPauseRange} {
 		require.ErrorIs(t, all.Validate(), err)
 	}
 }

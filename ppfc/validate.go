@@ -32,9 +32,9 @@ func (n *Notification) Validate() error {
 		wireerr.If(n.PSN > 0xFFFFFF, bth.ErrPSNRange),
 		wireerr.If(!n.Congested.IsValid(), ErrCongested),
 		wireerr.If(n.Flags != 0, ErrFlagsSet),
-		wireerr.If(n.Flags >= 1<<14, ErrFlags),
-		wireerr.If(n.Type > Hold, ErrType),
+		wireerr.If(n.Flags >= 1<<14, ErrFlagsRange),
+		wireerr.If(n.Type > Hold, ErrTypeRange),
 		wireerr.If(n.Reserved != 0, ErrReservedSet),
-		wireerr.If(!n.pauseFits(), ErrPause),
+		wireerr.If(!n.pauseFits(), ErrPauseRange),
 	)
 }

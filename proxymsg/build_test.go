@@ -96,8 +96,8 @@ func TestConfig(t *testing.T) {
 		err error
 	}{
 		{Config{}, "192.0.2.1", rocev2.ErrAddress},
-		{Config{Carriage: rocev2.Carriage{DSCP: 64}}, "fd77::1", rocev2.ErrTrafficClass},
-		{Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, "fd77::1", rocev2.ErrFlowLabel},
+		{Config{Carriage: rocev2.Carriage{DSCP: 64}}, "fd77::1", rocev2.ErrTrafficClassRange},
+		{Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, "fd77::1", rocev2.ErrFlowLabelRange},
 	} {
 		dst := addr(c.dst)
 		out, err := m.AppendPacket([]byte{9}, switch6, dst, c.cfg)

@@ -80,8 +80,8 @@ var (
 	ErrTruncatedIPv6 = wireerr.New("proxymsg: message truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
 	ErrNoInvoking    = wireerr.New("proxymsg: there is no invoking packet", wireerr.Truncated)
 	ErrAddress       = wireerr.New("proxymsg: the addresses of the five-tuple must both be IPv4 or both IPv6", wireerr.Range)
-	ErrLevel         = wireerr.New("proxymsg: congestion level over 7", wireerr.Range)
-	ErrReserved      = wireerr.New("proxymsg: Reserved over 21 bits", wireerr.Range)
+	ErrLevelRange    = wireerr.New("proxymsg: congestion level over 7", wireerr.Range)
+	ErrReservedRange = wireerr.New("proxymsg: Reserved over 21 bits", wireerr.Range)
 )
 
 // Decode sets m from all of b, the data of a UDP datagram; m aliases b. The
@@ -158,9 +158,9 @@ func (m *Message) check() error {
 	case !m.oneFamily():
 		return ErrAddress
 	case m.Level > MaxLevel:
-		return ErrLevel
+		return ErrLevelRange
 	case m.Reserved > maxReserved:
-		return ErrReserved
+		return ErrReservedRange
 	}
 	return nil
 }

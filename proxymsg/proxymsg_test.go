@@ -171,8 +171,8 @@ func TestRange(t *testing.T) {
 		{Message{}, ErrAddress},
 		{Message{FiveTuple: rocev2.FiveTuple{Src: addr("10.0.0.1"), Dst: addr("fd77::1")}}, ErrAddress},
 		{Message{FiveTuple: rocev2.FiveTuple{Src: addr("fd77::1")}}, ErrAddress},
-		{Message{FiveTuple: write4Tuple, Level: 8}, ErrLevel},
-		{Message{FiveTuple: send6Tuple, Reserved: 1 << 21}, ErrReserved},
+		{Message{FiveTuple: write4Tuple, Level: 8}, ErrLevelRange},
+		{Message{FiveTuple: send6Tuple, Reserved: 1 << 21}, ErrReservedRange},
 	} {
 		src, dst := addr("192.0.2.5"), addr("192.0.2.1")
 		out, err := c.m.AppendBinary([]byte{9})
@@ -207,7 +207,7 @@ func TestValidate(t *testing.T) {
 		require.ErrorIs(t, m.Validate(), err)
 		m.Level = 8
 		require.ErrorIs(t, m.Validate(), err)
-		require.ErrorIs(t, m.Validate(), ErrLevel)
+		require.ErrorIs(t, m.Validate(), ErrLevelRange)
 	}
 }
 

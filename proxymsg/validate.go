@@ -17,12 +17,12 @@ var (
 
 // Validate returns nil for a message as the draft has it, otherwise an error
 // that names every deviation; errors.Is finds each, also [ErrAddress],
-// [ErrLevel] and [ErrReserved]. A message without an invoking packet is valid.
+// [ErrLevelRange] and [ErrReservedRange]. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
 		wireerr.If(!m.oneFamily(), ErrAddress),
-		wireerr.If(m.Level > MaxLevel, ErrLevel),
-		wireerr.If(m.Reserved > maxReserved, ErrReserved),
+		wireerr.If(m.Level > MaxLevel, ErrLevelRange),
+		wireerr.If(m.Reserved > maxReserved, ErrReservedRange),
 		wireerr.If(m.Reserved != 0, ErrReservedSet),
 		wireerr.If(m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8, ErrTooLong),
 		m.validateInvoking(),

@@ -272,7 +272,7 @@ func TestNoAllocations(t *testing.T) {
 		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: icrc.ErrMismatch},
 		{name: "cut", frame: ip4[:60], icrc: icrc.ErrUDPCut},
 		{name: "cut, no UDP layer", frame: ip4[:60], s: blind, err: rocelayers.ErrCut, icrc: icrc.ErrUDPCut},
-		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: rocev2.ErrRoom, icrc: icrc.ErrUDPLength},
+		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: rocev2.ErrRoom, icrc: icrc.ErrRoom},
 		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: rocev2.ErrPad, icrc: icrc.ErrMismatch},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength, icrc: icrc.ErrMismatch},
 		{name: "another port's", frame: with(with(ip6, 56, 0x13, 0x88), 54, 4791>>8, 4791&0xFF), err: rocev2.ErrPort},

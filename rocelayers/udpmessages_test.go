@@ -136,11 +136,11 @@ func TestSerializeMessagesRefused(t *testing.T) {
 		layer gopacket.SerializableLayer
 		err   error
 	}{
-		{&rocelayers.FCN{Message: fcn.Message{FlowLabel: 1 << 20}}, fcn.ErrFlowLabel},
+		{&rocelayers.FCN{Message: fcn.Message{FlowLabel: 1 << 20}}, fcn.ErrFlowLabelRange},
 		{&rocelayers.Proxy{}, proxymsg.ErrAddress},
-		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}}, proxymsg.ErrLevel},
+		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}}, proxymsg.ErrLevelRange},
 		{&rocelayers.PPFC{}, ppfc.ErrCongested},
-		{&rocelayers.PPFC{Notification: ppfc.Notification{Congested: src4, Pause: -1}}, ppfc.ErrPause},
+		{&rocelayers.PPFC{Notification: ppfc.Notification{Congested: src4, Pause: -1}}, ppfc.ErrPauseRange},
 	} {
 		for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions, ...gopacket.SerializableLayer) error{
 			gopacket.SerializeLayers, rocelayers.SerializeLayers,

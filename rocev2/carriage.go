@@ -17,8 +17,8 @@ type Carriage struct {
 // BestEffort as a Carriage's DSCP stands for DSCP 0.
 const BestEffort = 0xFF
 
-// ErrTrafficClass: a DSCP over 63 that is not BestEffort, or an ECN over 3.
-var ErrTrafficClass = wireerr.New("rocev2: DSCP over 63 or ECN over 3", wireerr.Range)
+// ErrTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
+var ErrTrafficClassRange = wireerr.New("rocev2: DSCP over 63 or ECN over 3", wireerr.Range)
 
 // Apply sets the fields of d that c is about. On error d is unchanged.
 func (c Carriage) Apply(d *Datagram) error {
@@ -29,7 +29,7 @@ func (c Carriage) Apply(d *Datagram) error {
 		c.DSCP = 0
 	}
 	if c.DSCP > 63 || c.ECN > 3 {
-		return ErrTrafficClass
+		return ErrTrafficClassRange
 	}
 	if c.HopLimit == 0 {
 		c.HopLimit = 64

@@ -41,13 +41,13 @@ var (
 
 // What cannot be built, or decoded out of a Datagram built by hand.
 var (
-	ErrAddress     = wireerr.New("rocev2: source and destination must both be IPv4 or both IPv6 addresses", wireerr.Range)
-	ErrFlowLabel   = wireerr.New("rocev2: IPv6 flow label over 20 bits", wireerr.Range)
-	ErrFlags       = wireerr.New("rocev2: IPv4 flags over 3 bits, or More Fragments set", wireerr.Range)
-	ErrOptions     = wireerr.New("rocev2: IPv4 options must be a multiple of 4 and at most 40 octets", wireerr.Range)
-	ErrExtensions  = wireerr.New("rocev2: Ext is no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
-	ErrDataLength  = wireerr.New("rocev2: Data has not the octets that Length says", wireerr.Range)
-	ErrCut         = wireerr.New("rocev2: packet is Truncated, its octets are not all there", wireerr.Truncated)
-	ErrTooLong     = wireerr.New("rocev2: packet over 65535 octets", wireerr.Range)
-	ErrPaddingSize = wireerr.New("rocev2: Padding must have as many octets as the BTH's pad count says, none in CNPs and unknown opcodes", wireerr.Range)
+	ErrAddress        = wireerr.New("rocev2: source and destination must both be IPv4 or both IPv6 addresses", wireerr.Range)
+	ErrFlowLabelRange = wireerr.New("rocev2: IPv6 flow label over 20 bits", wireerr.Range)
+	ErrFlagsRange     = wireerr.New("rocev2: IPv4 flags over 3 bits, or More Fragments set", wireerr.Range)
+	ErrIPv4Options    = wireerr.New("rocev2: IPv4 options must be a multiple of 4 and at most 40 octets", wireerr.Range)
+	ErrExtRange       = wireerr.New("rocev2: Ext is no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
+	ErrDataLength     = wireerr.New("rocev2: Data has not the octets that Length says", wireerr.Range)
+	ErrCut            = wireerr.New("rocev2: packet is Truncated, its octets are not all there", wireerr.Truncated)
+	ErrTooLong        = wireerr.New("rocev2: packet over 65535 octets", wireerr.Range)
+	ErrPaddingSize    = wireerr.New("rocev2: Padding must have as many octets as the BTH's pad count says, none in CNPs and unknown opcodes", wireerr.Range)
 )
