@@ -87,7 +87,7 @@ func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error)
 	tail := (*[tailSize]byte)(out[len(b)+ipv6Size:])
 	d, sum := t.deltas, t.icrc
 
-	original := congested.Dst.AsSlice()
+	original := congested.FinalDst().AsSlice()
 	high, low := be.Uint64(original), be.Uint64(original[8:])
 	be.PutUint64(tail[4:], high)
 	be.PutUint64(tail[12:], low)

@@ -68,19 +68,20 @@ func TestNoTemplate(t *testing.T) {
 func FuzzTemplate(f *testing.F) {
 	data := congested(f, 0, nil)
 	f.Add(data.IP, uint16(0), uint16(0), uint8(0), uint8(0), uint32(0), uint8(0))
+	segments := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, receiver.AsSlice()...)
+	f.Add(congested(f, 43, segments).IP, uint16(0), uint16(0), uint8(0), uint8(0), uint32(0), uint8(0))
 	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint16(1), uint16(2), uint8(46), uint8(9), uint32(0xBEEF5), uint8(0x8F))
 	f.Fuzz(func(t *testing.T, b []byte, srcPort, pKey uint16, dscp, hopLimit uint8, label uint32, option uint8) {
 		var p rocev2.Packet
 		if p.DecodeIP(b) != nil {
 			return
 		}
-		cfg := Config{Source: loopback, PKey: pKey}
+		cfg := Config{Source: loopback, PKey: pKey, Long: FallBack}
 		cfg.SrcPort, cfg.DSCP, cfg.HopLimit, cfg.FlowLabel, cfg.CodePoints.Option1 = srcPort, dscp, hopLimit, label, ipv6opt.Type(option)
-		p.Ext = nil // with a trace there it would be option 2
 		want, wantErr := AppendFor(nil, &p, cfg)
 		template, err := NewTemplate(p.Src, cfg)
 		require.Equal(t, wantErr, err)
-		if err != nil {
+		if err != nil || len(want) != len(template.packet) { // with a trace it is option 2
 			return
 		}
 		got, err := template.AppendFor(nil, &p)

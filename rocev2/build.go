@@ -126,14 +126,16 @@ func (d *Datagram) check(n int) error {
 }
 
 func (d *Datagram) putIPv4(ip []byte, total uint16) {
+	first := uint64(4<<4|len(ip)/4)<<56 | uint64(d.TrafficClass)<<48 | uint64(total)<<32 | uint64(d.ID)<<16 | uint64(d.Flags)<<13
+	third := uint32(d.HopLimit)<<24 | protoUDP<<16
 	src, dst := d.Src.As4(), d.Dst.As4()
-	be.PutUint64(ip, uint64(4<<4|len(ip)/4)<<56|uint64(d.TrafficClass)<<48|uint64(total)<<32|
-		uint64(d.ID)<<16|uint64(d.Flags)<<13)
-	be.PutUint32(ip[8:], uint32(d.HopLimit)<<24|protoUDP<<16)
-	copy(ip[12:], src[:])
-	copy(ip[16:], dst[:])
+	from, to := be.Uint32(src[:]), be.Uint32(dst[:])
+	checksum := ^fold(sum(first>>32+first&0xFFFFFFFF+uint64(third)+uint64(from)+uint64(to), d.Ext))
+	be.PutUint64(ip, first)
+	be.PutUint32(ip[8:], third|uint32(checksum))
+	be.PutUint32(ip[12:], from)
+	be.PutUint32(ip[16:], to)
 	copy(ip[20:], d.Ext)
-	be.PutUint16(ip[10:], ^fold(sum(0, ip)))
 }
 
 func (d *Datagram) putIPv6(ip []byte, payload uint16) {

@@ -116,10 +116,13 @@ func TestUDPChecksum(t *testing.T) {
 		{"SRv6, another one inserted", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: inserted}, "2001:db8::1", "2001:db8::3"},
 		{"SRv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: srh}, "2001:db8::1", "2001:db8::3"},
 	} {
-		for size := range 40 {
+		for size := range 120 {
 			d := c.d
 			d.SrcPort, d.DstPort, d.Checksum = 49152, 1021, 1
 			d.Data = bytes.Repeat([]byte{0xF3, 0x81, 0x7C}, size)[:size]
+			if size >= 60 {
+				d.Data = bytes.Repeat([]byte{0xFF}, size) // carries
+			}
 			out, err := d.AppendBinary(nil)
 			require.NoError(t, err, c.name)
 			require.Len(t, out, d.Len())

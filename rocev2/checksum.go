@@ -1,20 +1,21 @@
 package rocev2
 
+import "math/bits"
+
 // putUDPChecksum puts the checksum (RFC 768, RFC 8200 section 8.1) into the
-// UDP header at ip[udp:] of an IP packet without anything behind its data.
+// UDP header at ip[udp:], where it is 0, of an IP packet without anything
+// behind its data.
 // The destination address of the pseudo-header is the final one: with a type 4
 // Routing header whose Segments Left is not 0, Segment List[0].
 func putUDPChecksum(ip []byte, udp int) {
 	datagram := ip[udp:]
-	be.PutUint16(datagram[6:], 0)
-	var s uint64
+	s := uint64(len(datagram)) + protoUDP
 	if ip[0]>>4 == 6 {
-		s = sum(0, ip[8:24])
+		s = sum(s, ip[8:24])
 		s = sum(s, finalDestination(ip, udp))
 	} else {
-		s = sum(0, ip[12:20])
+		s = sum(s, ip[12:20])
 	}
-	s += uint64(len(datagram)) + protoUDP
 	c := ^fold(sum(s, datagram))
 	if c == 0 { // 0 on the wire stands for no checksum
 		c = 0xFFFF
@@ -23,33 +24,46 @@ func putUDPChecksum(ip []byte, udp int) {
 }
 
 // finalDestination returns the address that the IPv6 packet is bound for in
-// the end. Of several Routing headers the last one tells: each node that
-// inserts one puts it in front.
+// the end.
 func finalDestination(ip []byte, udp int) []byte {
-	final := ip[24:40]
-	next, at := ip[6], 40
-	for at < udp {
-		n := extensionLen(ip, at)
-		h := ip[at : at+n]
-		if next == protoRouting && isSegmentList(h) {
-			final = h[8:24]
-		}
-		next, at = h[0], at+n
+	if final := lastSegment(ip[6], ip[40:udp]); final != nil {
+		return final
 	}
-	return final
+	return ip[24:40]
 }
 
-// isSegmentList says whether a Routing header holds the destination: of type 4
-// (RFC 8754), with Segments Left above 0 and a Segment List[0].
-func isSegmentList(h []byte) bool { return len(h) >= 24 && h[2] == 4 && h[3] > 0 }
-
-// sum adds the 16-bit words of b to s (RFC 1071); a last odd octet counts as
-// the high half of a word. It adds 32 bits at a time, which is the same modulo
-// 65535; s has room for the carries of 2^32 such words.
-func sum(s uint64, b []byte) uint64 {
-	for ; len(b) >= 8; b = b[8:] {
-		s += uint64(be.Uint32(b)) + uint64(be.Uint32(b[4:]))
+// lastSegment returns the address that a type 4 Routing header (RFC 8754) in
+// ext holds, whose first header is of type next: Segment List[0] where Segments
+// Left is above 0, otherwise nil. Of several the last one tells: each node that
+// inserts one puts it in front.
+func lastSegment(next uint8, ext []byte) (final []byte) {
+	for {
+		n := extensionLen(ext, 0)
+		if n == 0 {
+			return final
+		}
+		if next == protoRouting && n >= 24 && ext[2] == 4 && ext[3] > 0 {
+			final = ext[8:24]
+		}
+		next, ext = ext[0], ext[n:]
 	}
+}
+
+// sum adds the 16-bit words of b to s (RFC 1071), which is below 2^40; a last
+// odd octet counts as the high half of a word. It adds 64 bits at a time and
+// the carries at the low end, which is the same modulo 65535.
+func sum(s uint64, b []byte) uint64 {
+	var carry uint64
+	for ; len(b) >= 32; b = b[32:] {
+		s, carry = bits.Add64(s, be.Uint64(b), carry)
+		s, carry = bits.Add64(s, be.Uint64(b[8:]), carry)
+		s, carry = bits.Add64(s, be.Uint64(b[16:]), carry)
+		s, carry = bits.Add64(s, be.Uint64(b[24:]), carry)
+	}
+	for ; len(b) >= 8; b = b[8:] {
+		s, carry = bits.Add64(s, be.Uint64(b), carry)
+	}
+	s = s>>32 + s&0xFFFFFFFF + carry
 	if len(b) >= 4 {
 		s += uint64(be.Uint32(b))
 		b = b[4:]

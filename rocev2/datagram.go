@@ -68,13 +68,20 @@ func (d *Datagram) ECN() uint8 { return d.TrafficClass & 3 }
 // Segments Left above 0, the last such one. The flow's sender and receiver know
 // this address.
 func (d *Datagram) FinalDst() netip.Addr {
-	final := d.Dst
-	for typ, h := range d.Extensions() {
-		if typ == protoRouting && isSegmentList(h) {
-			final = netip.AddrFrom16([16]byte(h[8:24]))
+	if len(d.Ext) == 0 {
+		return d.Dst
+	}
+	return d.routedTo()
+}
+
+// routedTo is FinalDst for a datagram with options or extension headers.
+func (d *Datagram) routedTo() netip.Addr {
+	if d.Src.Is6() {
+		if final := lastSegment(d.NextHeader, d.Ext); final != nil {
+			return netip.AddrFrom16([16]byte(final))
 		}
 	}
-	return final
+	return d.Dst
 }
 
 // DecodeFrame sets d from an Ethernet II frame: plain, 802.1Q, 802.1ad or
