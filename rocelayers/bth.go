@@ -9,14 +9,17 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 var (
-	ErrCut       = wireerr.New("rocelayers: the packet is cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
-	ErrSerialize = wireerr.New("rocelayers: BTH: its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
+	ErrCut        = wireerr.New("rocelayers: the packet is cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
+	ErrNoCarriage = wireerr.New("rocelayers: no IP and UDP layers before the BTH, which its ICRC covers", wireerr.Malformed)
+	ErrSerialize  = wireerr.New("rocelayers: BTH: its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
 )
 
 // BTH is the Base Transport Header with the extended headers that its opcode
@@ -83,7 +86,8 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 }
 
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
-// those of [rocev2.Packet.Decode], and ErrCut. A packet that the capture cut
+// those of [rocev2.Packet.Decode], ErrCut, and for opcode 0x81 without anything
+// behind the BTH that of package cnp or ppfc. A packet that the capture cut
 // decodes if its headers are whole and UDP is set: gopacket, in contrast to
 // package rocev2, has no other word for packets whose length fields lie.
 // On error l is unchanged.
@@ -99,6 +103,12 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 			df.SetTruncated()
 		}
 		return err
+	}
+	if p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 { // no decoder is called for nothing
+		if p.BTH.Resv6&bth.P != 0 {
+			return ppfc.ErrLength
+		}
+		return cnp.ErrLength
 	}
 	l.Contents, l.Payload = data[:p.BTH.Len()], p.Payload
 	l.Headers = p.BTH
@@ -147,10 +157,14 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 // behind the payload, or else l.ICRC.
 //
 // With ComputeChecksums it returns ErrSerialize, because the ICRC covers what
-// is not yet in b: [SerializeLayers] is the way.
+// is not yet in b: [SerializeLayers] is the way. Of a Truncated packet nothing
+// can be written: rocev2.ErrCut.
 func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	if opts.ComputeChecksums {
+	switch {
+	case opts.ComputeChecksums:
 		return ErrSerialize
+	case l.Truncated:
+		return rocev2.ErrCut
 	}
 	sealed := slices.Contains(b.Layers(), LayerTypeICRC)
 	payload := len(b.Bytes())

@@ -59,6 +59,14 @@
 // of that in a parser. [OverrideDestinationOptions] replaces gopacket's layer in
 // NewPacket.
 //
+// # What NewPacket cannot do
+//
+// The layers below UDP are gopacket's, and so are their limits: Routing headers
+// of other types than 0 end the packet there, as does an option that overruns its
+// Hop-by-Hop header; a UDP message without any data is called no decoder for. An
+// IPv6HopByHop of gopacket's is not written again without FixLengths: put a
+// [HopByHop] of [OptionsOf] in its place. Package rocev2 has none of these.
+//
 // # Creating packets
 //
 // [SerializeLayers] takes the place of gopacket's function of that name,

@@ -351,3 +351,36 @@ func TestMessagesNoAllocations(t *testing.T) {
 		}
 	}
 }
+
+// Opcode 0x81 with nothing behind the BTH is broken, though gopacket calls no
+// decoder for nothing.
+func TestEmptyCNP(t *testing.T) {
+	for _, c := range []struct {
+		header bth.Header
+		err    error
+	}{
+		{cnp.New(1, 0xFFFF).Header, cnp.ErrLength},
+		{ppfc.New(1, 0xFFFF).Header, ppfc.ErrLength},
+	} {
+		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
+		p.Src, p.Dst, p.DstPort = src6, dst6far, rocev2.Port
+		frame, err := p.AppendBinary(bytes.Clone(ether6))
+		require.NoError(t, err)
+		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+		require.NotNil(t, packet.ErrorLayer())
+		require.ErrorIs(t, packet.ErrorLayer().Error(), c.err)
+		var l rocelayers.BTH
+		require.ErrorIs(t, l.DecodeFromBytes(frame[62:], gopacket.NilDecodeFeedback), c.err)
+		require.Equal(t, rocelayers.BTH{}, l)
+	}
+}
+
+// A proxy message has no ICRC; the one in its invoking packet is another's.
+func TestProxyHasNoICRC(t *testing.T) {
+	var flow rocev2.Flow
+	require.NoError(t, flow.DecodeIP(congested(t, 0, nil).IP))
+	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, loopback, src6, 1, proxymsg.Config{})
+	require.NoError(t, err)
+	_, err = rocelayers.VerifyICRC(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))
+	require.ErrorIs(t, err, rocelayers.ErrNoBTH)
+}

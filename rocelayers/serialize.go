@@ -37,6 +37,9 @@ func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
 	for i := len(ls) - 1; i >= 0; i-- {
 		if isMessage(ls[i]) {
 			c = findCarriage(ls, i)
+			if _, ok := ls[i].(*BTH); ok && c == none {
+				return ErrNoCarriage
+			}
 		}
 		o := opts
 		o.ComputeChecksums = i != c.udpAt && i != c.bthAt

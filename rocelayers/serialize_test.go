@@ -214,14 +214,15 @@ func TestSerializeRefused(t *testing.T) {
 		layers list
 		err    error
 	}{
-		{"no IP layer", complete, list{u, good, data}, rocelayers.ErrSerialize},
-		{"no UDP layer", complete, list{ip, good, data}, rocelayers.ErrSerialize},
-		{"UDP outside IP", complete, list{u, ip, good, data}, rocelayers.ErrSerialize},
+		{"no IP layer", complete, list{u, good, data}, rocelayers.ErrNoCarriage},
+		{"no UDP layer", complete, list{ip, good, data}, rocelayers.ErrNoCarriage},
+		{"UDP outside IP", complete, list{u, ip, good, data}, rocelayers.ErrNoCarriage},
 		{"ICRC before the BTH", fix, list{new(rocelayers.ICRC), good, data}, rocelayers.ErrICRCOrder},
 		{"next header is not UDP", complete, list{&layers.IPv6{Version: 6, SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice(), NextHeader: 6}, u, good}, icrc.ErrNotUDP},
 		{"lengths not fixed", gopacket.SerializeOptions{ComputeChecksums: true}, list{ipv6(), udp(0), good}, wireerr.Truncated},
 		{"coverage 3", complete, list{ip, u, good, data, &rocelayers.ICRC{Coverage: 3}}, icrc.ErrCoverage},
 		{"DestQP over 24 bits", fix, list{wrong(func(l *rocelayers.BTH) { l.DestQP = 1 << 24 })}, bth.ErrDestQPRange},
+		{"cut by the capture", fix, list{wrong(func(l *rocelayers.BTH) { l.Truncated = true })}, rocev2.ErrCut},
 		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })}, rocev2.ErrPaddingSize},
 		{"Padding without Pad", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Padding = []byte{0} })}, rocev2.ErrPaddingSize},
 	} {

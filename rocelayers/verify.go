@@ -26,6 +26,8 @@ func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 			ip = l
 		case *BTH:
 			return VerifyNetworkLayer(ip)
+		case *Proxy: // a BTH behind it is the invoking packet's
+			return icrc.AsSent, ErrNoBTH
 		}
 	}
 	return icrc.AsSent, ErrNoBTH

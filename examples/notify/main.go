@@ -85,6 +85,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return usage("-dscp is over 63")
 	case o.hops < 1 || o.hops > 255:
 		return usage("-hops is not in 1 to 255")
+	case o.fcn != "" && o.label == 0:
+		return usage("-fcn needs -label, which is not 0")
 	case o.level > fcn.MaxLevel:
 		return usage("-level is over 7")
 	case o.frame < 1:

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,18 @@ func TestFCN(t *testing.T) {
 	}
 }
 
+// A socket of both families tells of IPv4 datagrams only where they went.
+func TestBothFamilies(t *testing.T) {
+	address, lines := listener(t, "", "fcn")
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	send(t, "-fcn", ":"+port, "-label", "1")
+	require.True(t, lines.Scan())
+	send(t, "-fcn", "127.0.0.1:"+port, "-label", "2")
+	require.True(t, lines.Scan())
+	require.Contains(t, lines.Text(), "(to 127.0.0.1): flow label 0x00002")
+}
+
 func TestProxy(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "[::1]"} {
 		t.Run(host, func(t *testing.T) {
@@ -88,8 +101,9 @@ func TestUsage(t *testing.T) {
 		text string
 	}{
 		{"", 2, "one of -listen, -fcn and -proxy is needed"},
-		{"-listen [::1]:0 -fcn [::1]:1", 2, "one of"},
-		{"-fcn [::1]:1 -level 8", 2, "-level is over 7"},
+		{"-listen [::1]:0 -proxy [::1]:1", 2, "one of"},
+		{"-fcn [::1]:1 -label 1 -level 8", 2, "-level is over 7"},
+		{"-fcn [::1]:1 -level 7", 2, "-fcn needs -label"},
 		{"-fcn [::1]:1 -label 0x100000", 2, "invalid value"},
 		{"-fcn [::1]:1 -dscp 64", 2, "-dscp is over 63"},
 		{"-fcn [::1]:1 -hops 0", 2, "-hops is not in 1 to 255"},
@@ -99,7 +113,7 @@ func TestUsage(t *testing.T) {
 		{"-listen [::1]:0", 1, "is neither 1021 nor 1022"},
 		{"-listen [::1]:0 -as cnp", 1, "neither fcn nor proxy"},
 		{"-listen nonsense", 1, "missing port"},
-		{"-fcn nonsense", 1, "missing port"},
+		{"-fcn nonsense -label 1", 1, "missing port"},
 		{"-proxy [::1]:1", 1, "-proxy needs -capture"},
 		{"-proxy [::1]:1 -capture /does/not/exist", 1, "no such file"},
 		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 9999", 1, "has no frame 9999"},

@@ -73,8 +73,10 @@ func reader(conn *net.UDPConn, local netip.Addr) (func([]byte) ([]byte, net.Addr
 	}
 	return func(buf []byte) ([]byte, net.Addr, string, error) {
 		n, cm, from, err := p.ReadFrom(buf)
-		how := "no control message" // as for IPv4 on a socket of both families
-		if cm != nil && cm.Dst != nil {
+		how := "no control message"
+		if cm != nil && cm.Dst.To4() != nil { // IPv4, of which these control messages do not tell
+			how = fmt.Sprintf("to %v", cm.Dst)
+		} else if cm != nil {
 			how = fmt.Sprintf("to %v, dscp %d, ecn %d, hop limit %d", cm.Dst, cm.TrafficClass>>2, cm.TrafficClass&3, cm.HopLimit)
 		}
 		return buf[:n], from, how, err

@@ -46,7 +46,7 @@ func (o *options) send(address string, stdout io.Writer, data func(overIPv4 bool
 		return err
 	}
 	defer conn.Close()
-	overIPv4 := addr.Addr().Is4()
+	overIPv4 := conn.RemoteAddr().(*net.UDPAddr).IP.To4() != nil
 	if overIPv4 {
 		c := ipv4.NewConn(conn)
 		err = errors.Join(c.SetTOS(int(o.dscp)<<2), c.SetTTL(int(o.hops)))
