@@ -87,6 +87,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"examples/inspect/main.go", testify + `/require`, testify + `/require`},
 		{"examples/inspect/main.go", `C`, `C`},
 		{"examples/inspect/main_test.go", testify + `/require`, ``},
+		{"bench/read_test.go", gopacket + `/layers ` + module + `/rocelayers`, ``},
+		{"rocev2/walk.go", module + `/bench`, module + `/bench`},
 		{"internal/wiretest/wiretest.go", module + `/internal/wireerr`, ``},
 		{"errors.go", module + `/internal/wireerr`, ``},
 		{"errors.go", module + `/bth`, module + `/bth`},
@@ -129,16 +131,15 @@ func wrongImports(file, src string) (wrong []string) {
 
 func allowed(file, imported string) bool {
 	pkg, test := path.Dir(file), strings.HasSuffix(file, "_test.go")
-	example := within("examples", pkg)
 	switch {
 	case imported == "C":
 		return false
 	case within(testify, imported):
 		return test
 	case within(xnet, imported):
-		return test || example
+		return test || onTop(pkg)
 	case within(gopacket, imported):
-		return pkg == "rocelayers" || example
+		return pkg == "rocelayers" || onTop(pkg)
 	case within(module, imported):
 		f := floor(strings.TrimPrefix(imported, module+"/"))
 		return test || f >= 0 && f < reach(pkg)
@@ -158,13 +159,16 @@ func floor(pkg string) int {
 // it is not known.
 func reach(pkg string) int {
 	switch {
-	case within("examples", pkg):
+	case onTop(pkg):
 		return len(floors)
 	case pkg == ".", within("internal", pkg):
 		return 1
 	}
 	return floor(pkg)
 }
+
+// onTop tells whether a package stands on all floors, and nothing on it.
+func onTop(pkg string) bool { return within("examples", pkg) || pkg == "bench" }
 
 // within tells whether p is the path root or one below it.
 func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }

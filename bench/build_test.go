@@ -1,0 +1,124 @@
+package main
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// BenchmarkBuild builds every message as a whole IPv6 packet, out of the
+// congested packet that it answers, which is decoded already. The floors are
+// the ICRC of the packet built, where it has one, and a copy of that packet.
+func BenchmarkBuild(b *testing.B) {
+	data, traced := congested(b, 0), congested(b, 4)
+
+	cnpFor := func(b *testing.B, name string, data *rocev2.Packet) {
+		packet, err := cnp.AppendFor(nil, data, 0x118, rocev2.Carriage{})
+		require.NoError(b, err)
+		buildFloors(b, name, packet, true)
+		run(b, name+"AppendFor", func(b *testing.B) {
+			out := make([]byte, 0, 128)
+			for b.Loop() {
+				out, err = cnp.AppendFor(out[:0], data, 0x118, rocev2.Carriage{})
+				check(b, err)
+			}
+		})
+		run(b, name+"Template", func(b *testing.B) {
+			t, err := cnp.NewTemplate(data.Dst, data.Src, 0xFFFF, rocev2.Carriage{})
+			check(b, err)
+			out := make([]byte, 0, 128)
+			for b.Loop() {
+				out, err = t.AppendPacket(out[:0], 0x118, 0)
+				check(b, err)
+			}
+		})
+	}
+	cnpFor(b, "CNP/", data)
+	over4 := *data // as far as an answer needs it
+	over4.Src, over4.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	cnpFor(b, "CNP over IPv4/", &over4)
+
+	cfg := fastcnp.Config{Source: loopback}
+	fastFor := func(b *testing.B, name string, data *rocev2.Packet) {
+		packet, err := fastcnp.AppendFor(nil, data, cfg)
+		require.NoError(b, err)
+		buildFloors(b, name, packet, true)
+		run(b, name+"AppendFor", func(b *testing.B) {
+			out := make([]byte, 0, 512)
+			for b.Loop() {
+				out, err = fastcnp.AppendFor(out[:0], data, cfg)
+				check(b, err)
+			}
+		})
+	}
+	fastFor(b, "Fast CNP 1/", data)
+	run(b, "Fast CNP 1/Template", func(b *testing.B) {
+		t, err := fastcnp.NewTemplate(data.Src, cfg)
+		check(b, err)
+		out := make([]byte, 0, 128)
+		for b.Loop() {
+			out, err = t.AppendFor(out[:0], data)
+			check(b, err)
+		}
+	})
+	fastFor(b, "Fast CNP 2/", traced)
+
+	packet, err := ppfc.AppendFor(nil, data, loopback, ppfc.Notification{}, rocev2.Carriage{})
+	require.NoError(b, err)
+	buildFloors(b, "PPFC/", packet, true)
+	run(b, "PPFC/AppendFor", func(b *testing.B) {
+		out := make([]byte, 0, 128)
+		for b.Loop() {
+			out, err = ppfc.AppendFor(out[:0], data, loopback, ppfc.Notification{}, rocev2.Carriage{})
+			check(b, err)
+		}
+	})
+
+	packet, err = fcn.AppendFor(nil, data.IP, loopback, 7, fcn.Config{})
+	require.NoError(b, err)
+	buildFloors(b, "FCN/", packet, false)
+	run(b, "FCN/AppendFor", func(b *testing.B) {
+		out := make([]byte, 0, 128)
+		for b.Loop() {
+			out, err = fcn.AppendFor(out[:0], data.IP, loopback, 7, fcn.Config{})
+			check(b, err)
+		}
+	})
+
+	f := flow(b)
+	packet, err = proxymsg.AppendFor(nil, f, loopback, sender, 5, proxymsg.Config{})
+	require.NoError(b, err)
+	buildFloors(b, "proxy/", packet, false)
+	run(b, "proxy/AppendFor", func(b *testing.B) {
+		out := make([]byte, 0, 2048)
+		for b.Loop() {
+			out, err = proxymsg.AppendFor(out[:0], f, loopback, sender, 5, proxymsg.Config{})
+			check(b, err)
+		}
+	})
+}
+
+func buildFloors(b *testing.B, name string, packet []byte, withICRC bool) {
+	if withICRC {
+		run(b, name+"ICRC", func(b *testing.B) {
+			for b.Loop() {
+				icrc.Sum(packet, icrc.AsSent)
+			}
+		})
+	}
+	run(b, name+"copy", func(b *testing.B) {
+		to := make([]byte, len(packet))
+		for b.Loop() {
+			copy(to, packet)
+		}
+	})
+}

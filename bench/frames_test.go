@@ -1,0 +1,82 @@
+package main
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+var (
+	sender   = netip.MustParseAddr("2001:db8:1::1")
+	receiver = netip.MustParseAddr("2001:db8:4::e")
+	loopback = netip.MustParseAddr("2001:db8:ffff::5") // of the congested switch
+)
+
+// frame puts an IPv6 packet just built into Ethernet.
+func frame(b testing.TB, ip []byte, err error) []byte {
+	require.NoError(b, err)
+	return append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD}, ip...)
+}
+
+// congestion is the type of a trace that says where, when and how long the
+// queue was: 5 words a node.
+const congestion = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
+
+// trace returns the data of an IOAM option with the trace of so many nodes.
+func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
+	t := ioam.Trace{Namespace: 123, Type: typ}
+	var err error
+	for i := range nodes {
+		n := ioam.Node{Type: typ, HopLimit: uint8(64 - i), NodeID: uint32(i), Ingress: 1, Egress: 2, Seconds: 1700000000, QueueDepth: uint32(i) << 10}
+		t.Data, err = n.AppendBinary(t.Data)
+		require.NoError(b, err)
+	}
+	data, err := t.AppendBinary([]byte{0, uint8(ioam.TypePreallocated)})
+	require.NoError(b, err)
+	return data
+}
+
+// dataFrame is an RDMA WRITE Middle of 1024 octets over IPv6, with a trace of so
+// many nodes in a Hop-by-Hop header, if any.
+func dataFrame(b testing.TB, nodes int) []byte {
+	p := rocev2.Packet{
+		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 2, HopLimit: 64, SrcPort: 49152, DstPort: rocev2.Port},
+		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x111111, PSN: 5}},
+		Payload:  make([]byte, 1024),
+	}
+	if nodes > 0 {
+		w := ipv6opt.Begin(nil, 17)
+		require.NoError(b, w.Add(ioam.IPv6MayChange, 4, 0, trace(b, congestion, nodes)))
+		p.NextHeader, p.Ext = ipv6opt.HopByHop, w.Finish()
+	}
+	ip, err := p.AppendBinary(nil)
+	return frame(b, ip, err)
+}
+
+// congested is dataFrame, decoded.
+func congested(b testing.TB, nodes int) *rocev2.Packet {
+	var p rocev2.Packet
+	require.NoError(b, p.DecodeFrame(dataFrame(b, nodes)))
+	return &p
+}
+
+// run runs a benchmark that says what it allocates.
+func run(b *testing.B, name string, f func(b *testing.B)) {
+	b.Run(name, func(b *testing.B) {
+		b.ReportAllocs()
+		f(b)
+	})
+}
+
+// check fails a benchmark that does not do what it says.
+func check(b *testing.B, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}

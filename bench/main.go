@@ -1,0 +1,231 @@
+// Bench measures the library side by side with what it is to be held against,
+// and prints the tables of BENCHMARKS.md. The benchmarks are the tests of this
+// folder; the program reads their output:
+//
+//	go test -run '^$' -bench . -benchtime 100ms -count 10 ./bench | tee new.txt
+//	go run ./bench -w BENCHMARKS.md new.txt
+//
+// A benchmark's name is Section/column/row. A cell is the median of its runs in
+// nanoseconds, and how many times the median of the column's first row that is.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// goals are the ratios that the library is held to: medians of the same run.
+var goals = []struct {
+	what, of, to string
+	per          float64 // of is divided by this
+	goal         string
+}{
+	{"walk of a CNP frame ÷ reader by hand", "Read/CNP/walk", "Read/CNP/by hand", 1, "≤ 2"},
+	{"DecodingLayerParser, the frame's five layers ÷ walk", "Read/CNP/DecodingLayerParser", "Read/CNP/walk", 1, "≥ 6"},
+	{"DecodingLayerParser, all our layers ÷ walk", "Read/CNP/DecodingLayerParser, all layers", "Read/CNP/walk", 1, "≥ 6"},
+	{"Fast CNP option 1 built ÷ its ICRC", "Build/Fast CNP 1/AppendFor", "Build/Fast CNP 1/ICRC", 1, "≤ 2.5"},
+	{"Fast CNP option 2 of 4 nodes built ÷ its ICRC", "Build/Fast CNP 2/AppendFor", "Build/Fast CNP 2/ICRC", 1, "≤ 3"},
+	{"ICRC ÷ hash/crc32, 76 octets", "ICRC/76 octets/icrc.Sum", "ICRC/76 octets/hash/crc32", 1, "≤ 1.0"},
+	{"ICRC ÷ hash/crc32, 256 octets", "ICRC/256 octets/icrc.Sum", "ICRC/256 octets/hash/crc32", 1, "≤ 1.5"},
+	{"ICRC ÷ hash/crc32, 1024 octets", "ICRC/1024 octets/icrc.Sum", "ICRC/1024 octets/hash/crc32", 1, "≤ 1.10"},
+	{"ICRC ÷ hash/crc32, 4096 octets", "ICRC/4096 octets/icrc.Sum", "ICRC/4096 octets/hash/crc32", 1, "≤ 1.10"},
+	{"trace of 3 nodes decoded, all fields read: ns a node", "IOAM/3 nodes/Cursor", "", 3, "≤ 6"},
+	{"the same, whole trace ÷ hash/crc32 over it", "IOAM/3 nodes/Cursor", "IOAM/3 nodes/hash/crc32", 1, ""},
+	{"batches: frames a second, 2 cores ÷ 1", "Batch/Fast CNP/1 core", "Batch/Fast CNP/2 cores", 1, "> 1"},
+}
+
+func main() {
+	into := flag.String("w", "", "put the tables into this file, between its lines <!-- tables --> and <!-- end -->")
+	flag.Parse()
+	if err := tables(*into, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func tables(into string, args []string) error {
+	in := io.Reader(os.Stdin)
+	if len(args) > 0 {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	r, err := parse(in)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s, %d cores, %s, %s; medians of %d runs.\n", strings.Join(r.machine, ", "), runtime.NumCPU(), runtime.Version(),
+		time.Now().Format(time.DateOnly), r.count()) + r.goals() + r.tables()
+	if into == "" {
+		fmt.Print(text)
+		return nil
+	}
+	old, err := os.ReadFile(into)
+	if err != nil {
+		return err
+	}
+	head, rest, found := strings.Cut(string(old), "<!-- tables -->\n")
+	_, tail, end := strings.Cut(rest, "<!-- end -->\n")
+	if !found || !end {
+		return fmt.Errorf("%s: no lines <!-- tables --> and <!-- end -->", into)
+	}
+	return os.WriteFile(into, []byte(head+"<!-- tables -->\n"+text+"<!-- end -->\n"+tail), 0o644)
+}
+
+// results are what a run of the benchmarks printed, in its order.
+type results struct {
+	machine []string // goos, goarch, cpu
+	names   []string // Section/column/row
+	runs    map[string][]result
+}
+
+type result struct{ ns, allocs float64 }
+
+func parse(in io.Reader) (*results, error) {
+	r := &results{runs: make(map[string][]result)}
+	s := bufio.NewScanner(in)
+	for s.Scan() {
+		if key, value, ok := strings.Cut(s.Text(), ": "); ok && (key == "goos" || key == "goarch" || key == "cpu") {
+			r.machine = append(r.machine, value)
+		}
+		fields := strings.Fields(s.Text())
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name := strings.ReplaceAll(strings.TrimPrefix(fields[0], "Benchmark"), "_", " ")
+		if at := strings.LastIndexByte(name, '-'); at >= 0 { // GOMAXPROCS
+			name = name[:at]
+		}
+		var one result
+		for i := 2; i+1 < len(fields); i += 2 {
+			v, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.Text(), err)
+			}
+			switch fields[i+1] {
+			case "ns/op":
+				one.ns = v
+			case "allocs/op":
+				one.allocs = v
+			}
+		}
+		if r.runs[name] == nil {
+			r.names = append(r.names, name)
+		}
+		r.runs[name] = append(r.runs[name], one)
+	}
+	if len(r.names) == 0 && s.Err() == nil {
+		return nil, fmt.Errorf("no benchmarks in the input")
+	}
+	return r, s.Err()
+}
+
+// count is how often each benchmark ran, at least.
+func (r *results) count() int {
+	n := len(r.runs[r.names[0]])
+	for _, runs := range r.runs {
+		n = min(n, len(runs))
+	}
+	return n
+}
+
+// median returns the medians of a benchmark, and whether it ran.
+func (r *results) median(name string) (m result, ok bool) {
+	runs := r.runs[name]
+	if len(runs) == 0 {
+		return m, false
+	}
+	middle := func(of func(result) float64) float64 {
+		sorted := slices.SortedFunc(slices.Values(runs), func(a, b result) int { return cmp.Compare(of(a), of(b)) })
+		return (of(sorted[(len(sorted)-1)/2]) + of(sorted[len(sorted)/2])) / 2
+	}
+	return result{middle(func(r result) float64 { return r.ns }), middle(func(r result) float64 { return r.allocs })}, true
+}
+
+func (r *results) goals() string {
+	var out strings.Builder
+	out.WriteString("\n| | measured | goal |\n|---|--:|--:|\n")
+	for _, g := range goals {
+		of, ok := r.median(g.of)
+		to, ok2 := r.median(g.to)
+		if g.to == "" {
+			to.ns, ok2 = 1, true
+		}
+		if ok && ok2 {
+			fmt.Fprintf(&out, "| %s | %.2f | %s |\n", g.what, of.ns/g.per/to.ns, g.goal)
+		}
+	}
+	return out.String()
+}
+
+func (r *results) tables() string {
+	var out strings.Builder
+	for _, section := range r.parts("", 0) {
+		columns, rows := r.parts(section, 1), r.parts(section, 2)
+		fmt.Fprintf(&out, "\n### %s\n\n| |", section)
+		for _, column := range columns {
+			fmt.Fprintf(&out, " %s |", column)
+		}
+		fmt.Fprintf(&out, "\n|---|%s\n", strings.Repeat("--:|", len(columns)))
+		for _, row := range rows {
+			fmt.Fprintf(&out, "| %s |", row)
+			for _, column := range columns {
+				fmt.Fprintf(&out, " %s |", r.cell(section+"/"+column+"/", row, rows[0]))
+			}
+			out.WriteString("\n")
+		}
+	}
+	return out.String()
+}
+
+// cell is a benchmark's nanoseconds, the ratio to the first row, the
+// allocations if there are any.
+func (r *results) cell(prefix, row, first string) string {
+	m, ok := r.median(prefix + row)
+	if !ok {
+		return ""
+	}
+	s := strconv.FormatFloat(m.ns, 'f', decimals(m.ns), 64)
+	if base, ok := r.median(prefix + first); ok {
+		s += fmt.Sprintf(" (%.*f)", decimals(m.ns/base.ns), m.ns/base.ns)
+	}
+	if m.allocs > 0 {
+		s += fmt.Sprintf(" %.0f allocs", m.allocs)
+	}
+	return s
+}
+
+// decimals leaves a number some three digits.
+func decimals(v float64) int {
+	switch {
+	case v < 10:
+		return 2
+	case v < 100:
+		return 1
+	}
+	return 0
+}
+
+// parts returns the different n-th parts of the names in a section, "" for all,
+// in their order.
+func (r *results) parts(section string, n int) (parts []string) {
+	for _, name := range r.names {
+		p := strings.SplitN(name, "/", 3)
+		if len(p) == 3 && (section == "" || p[0] == section) && !slices.Contains(parts, p[n]) {
+			parts = append(parts, p[n])
+		}
+	}
+	return parts
+}

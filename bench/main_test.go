@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTables(t *testing.T) {
+	r, err := parse(strings.NewReader(`goos: linux
+goarch: amd64
+pkg: github.com/rocecn/rocecn/bench
+cpu: A CPU
+BenchmarkRead/CNP/by_hand-2         	 100	        10.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkRead/CNP/by_hand-2         	 100	        14.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkRead/CNP/by_hand-2         	 100	         9.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkRead/CNP/walk-2            	 100	        15.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkRead/CNP/walk-2            	 100	        20.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkRead/FCN/NewPacket-2       	 100	      1000 ns/op	     880 B/op	       7 allocs/op
+PASS
+`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"linux", "amd64", "A CPU"}, r.machine)
+	require.Equal(t, 1, r.count())
+	require.Contains(t, r.goals(), "| walk of a CNP frame ÷ reader by hand | 1.75 | ≤ 2 |\n")
+	require.Equal(t, `
+### Read
+
+| | CNP | FCN |
+|---|--:|--:|
+| by hand | 10.0 (1.00) |  |
+| walk | 17.5 (1.75) |  |
+| NewPacket |  | 1000 7 allocs |
+`, r.tables())
+
+	_, err = parse(strings.NewReader("PASS\n"))
+	require.Error(t, err)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"hash/crc32"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocelayers"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// BenchmarkRead reads the frame of every message, Ethernet/IPv6/UDP, with
+// whatever a Go program may read it with. The ICRC is verified only where the
+// row says so. The floors are hash/crc32 over the octets that the ICRC covers,
+// or the IP packet where it has none, and a copy of the frame.
+func BenchmarkRead(b *testing.B) {
+	as := rocev2.Carriage{SrcPort: 49152}
+
+	c := cnp.New(0x118, 0xFFFF)
+	ip, err := c.AppendPacket(nil, receiver, sender, as)
+	f := frame(b, ip, err)
+	readFloors(b, "CNP/", f, f[14:len(f)-4])
+	run(b, "CNP/by hand", func(b *testing.B) {
+		var h byHand
+		for b.Loop() {
+			if !h.read(f) {
+				b.Fatal("not read")
+			}
+		}
+	})
+	readPacket(b, "CNP/", f, func(p *rocev2.Packet) error { _, err := cnp.FromPacket(p); return err })
+	readLayers(b, "CNP/", f, rocelayers.LayerTypeCNP)
+
+	for i, nodes := range []int{0, 4} {
+		name := []string{"Fast CNP 1/", "Fast CNP 2/"}[i]
+		ip, err = fastcnp.AppendFor(nil, congested(b, nodes), fastcnp.Config{Source: loopback})
+		f := frame(b, ip, err)
+		readFloors(b, name, f, f[14:len(f)-4])
+		readPacket(b, name, f, func(p *rocev2.Packet) error { _, err := fastcnp.FromPacket(p); return err })
+		readLayers(b, name, f, rocelayers.LayerTypeFastCNP)
+	}
+
+	ip, err = ppfc.AppendFor(nil, congested(b, 0), loopback, ppfc.Notification{}, as)
+	f = frame(b, ip, err)
+	readFloors(b, "PPFC/", f, f[14:len(f)-4])
+	readPacket(b, "PPFC/", f, func(p *rocev2.Packet) error { _, err := ppfc.FromPacket(p); return err })
+	readLayers(b, "PPFC/", f, rocelayers.LayerTypePPFC)
+
+	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, loopback, sender, fcn.Config{})
+	f = frame(b, ip, err)
+	readFloors(b, "FCN/", f, f[14:])
+	readDatagram(b, "FCN/", f, fcn.Port, func(d *rocev2.Datagram) error { _, err := fcn.FromDatagram(d); return err })
+	readLayers(b, "FCN/", f, rocelayers.LayerTypeFCN)
+
+	ip, err = proxymsg.AppendFor(nil, flow(b), loopback, sender, 5, proxymsg.Config{})
+	f = frame(b, ip, err)
+	readFloors(b, "proxy/", f, f[14:])
+	readDatagram(b, "proxy/", f, proxymsg.Port, func(d *rocev2.Datagram) error { _, err := proxymsg.FromDatagram(d, 0); return err })
+	readLayers(b, "proxy/", f, rocelayers.LayerTypeProxy)
+}
+
+func readFloors(b *testing.B, name string, frame, covered []byte) {
+	run(b, name+"hash/crc32", func(b *testing.B) {
+		for b.Loop() {
+			crc32.ChecksumIEEE(covered)
+		}
+	})
+	run(b, name+"copy", func(b *testing.B) {
+		to := make([]byte, len(frame))
+		for b.Loop() {
+			copy(to, frame)
+		}
+	})
+}
+
+// readPacket reads a message that is a RoCEv2 packet.
+func readPacket(b *testing.B, name string, frame []byte, fromPacket func(*rocev2.Packet) error) {
+	var p rocev2.Packet
+	run(b, name+"walk", func(b *testing.B) {
+		for b.Loop() {
+			check(b, p.DecodeFrame(frame))
+		}
+	})
+	run(b, name+"walk, ICRC verified", func(b *testing.B) {
+		for b.Loop() {
+			check(b, p.DecodeFrame(frame))
+			_, err := icrc.Verify(p.IP)
+			check(b, err)
+		}
+	})
+	run(b, name+"walk and message", func(b *testing.B) {
+		for b.Loop() {
+			check(b, p.DecodeFrame(frame))
+			check(b, fromPacket(&p))
+		}
+	})
+	readMessage(b, name, frame)
+}
+
+// readDatagram reads a message to another UDP port.
+func readDatagram(b *testing.B, name string, frame []byte, port uint16, fromDatagram func(*rocev2.Datagram) error) {
+	var d rocev2.Datagram
+	o := rocev2.Options{Ports: []uint16{port}}
+	run(b, name+"walk", func(b *testing.B) {
+		for b.Loop() {
+			check(b, d.Decode(frame, o))
+		}
+	})
+	run(b, name+"walk and message", func(b *testing.B) {
+		for b.Loop() {
+			check(b, d.Decode(frame, o))
+			check(b, fromDatagram(&d))
+		}
+	})
+	readMessage(b, name, frame)
+}
+
+// readMessage reads a message of which only package message knows what it is.
+func readMessage(b *testing.B, name string, frame []byte) {
+	run(b, name+"message.Decode", func(b *testing.B) {
+		var m message.Message
+		for b.Loop() {
+			check(b, m.Decode(frame, rocev2.Options{}, message.Config{}))
+		}
+	})
+}
+
+// flow is that of the congested packet.
+func flow(b testing.TB) *rocev2.Flow {
+	var f rocev2.Flow
+	require.NoError(b, f.DecodeFrame(dataFrame(b, 0)))
+	return &f
+}
