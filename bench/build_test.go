@@ -32,6 +32,9 @@ func BenchmarkBuild(b *testing.B) {
 				check(b, err)
 			}
 		})
+		if data.Src.Is6() {
+			buildLayers(b, name, packet)
+		}
 		run(b, name+"Template", func(b *testing.B) {
 			t, err := cnp.NewTemplate(data.Dst, data.Src, 0xFFFF, rocev2.Carriage{})
 			check(b, err)
@@ -59,6 +62,7 @@ func BenchmarkBuild(b *testing.B) {
 				check(b, err)
 			}
 		})
+		buildLayers(b, name, packet)
 	}
 	fastFor(b, "Fast CNP 1/", data)
 	run(b, "Fast CNP 1/Template", func(b *testing.B) {
@@ -82,6 +86,7 @@ func BenchmarkBuild(b *testing.B) {
 			check(b, err)
 		}
 	})
+	buildLayers(b, "PPFC/", packet)
 
 	packet, err = fcn.AppendFor(nil, data.IP, loopback, 7, fcn.Config{})
 	require.NoError(b, err)
@@ -93,6 +98,7 @@ func BenchmarkBuild(b *testing.B) {
 			check(b, err)
 		}
 	})
+	buildLayers(b, "FCN/", packet)
 
 	f := flow(b)
 	packet, err = proxymsg.AppendFor(nil, f, loopback, sender, 5, proxymsg.Config{})

@@ -56,6 +56,28 @@ func readLayers(b *testing.B, name string, frame []byte, typ gopacket.LayerType)
 	})
 }
 
+// buildLayers builds the frame of a packet out of its layers, with a UDP checksum.
+func buildLayers(b *testing.B, name string, packet []byte) {
+	s := newStack()
+	require.NoError(b, s.parser.DecodeLayers(frame(b, packet, nil), &s.decoded))
+	var all []gopacket.SerializableLayer
+	for _, t := range s.decoded {
+		for _, l := range s.layers() {
+			if l.CanDecode().Contains(t) {
+				all = append(all, l.(gopacket.SerializableLayer))
+			}
+		}
+	}
+	s.udp.SetNetworkLayerForChecksum(&s.ip6)
+	buf, opts := gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	run(b, name+"SerializeLayers", func(b *testing.B) {
+		for b.Loop() {
+			check(b, rocelayers.SerializeLayers(buf, opts, all...))
+		}
+	})
+	require.Len(b, buf.Bytes(), 14+len(packet))
+}
+
 // stack has the layers that our messages have over IPv6, and a parser of all.
 type stack struct {
 	eth     layers.Ethernet

@@ -102,6 +102,12 @@ func readPacket(b *testing.B, name string, frame []byte, fromPacket func(*rocev2
 			check(b, fromPacket(&p))
 		}
 	})
+	run(b, name+"message alone", func(b *testing.B) {
+		check(b, p.DecodeFrame(frame))
+		for b.Loop() {
+			check(b, fromPacket(&p))
+		}
+	})
 	readMessage(b, name, frame)
 }
 
@@ -117,6 +123,12 @@ func readDatagram(b *testing.B, name string, frame []byte, port uint16, fromData
 	run(b, name+"walk and message", func(b *testing.B) {
 		for b.Loop() {
 			check(b, d.Decode(frame, o))
+			check(b, fromDatagram(&d))
+		}
+	})
+	run(b, name+"message alone", func(b *testing.B) {
+		check(b, d.Decode(frame, o))
+		for b.Loop() {
 			check(b, fromDatagram(&d))
 		}
 	})

@@ -49,8 +49,12 @@ func (d *Datagram) AppendRoCEv2(b []byte, h *bth.Header, payload []byte, c icrc.
 		return b, err
 	}
 	out = append(append(out, payload...), 0, 0, 0, 0)
-	if err := d.seal(out[len(b):], udp-len(b), c); err != nil {
+	ip, udp := out[len(b):], udp-len(b)
+	if err := icrc.PutAt(ip, udp, c); err != nil {
 		return b, err
+	}
+	if d.Checksum != 0 {
+		putUDPChecksum(ip, udp) // it covers the ICRC, which masks it
 	}
 	return out, nil
 }
@@ -73,18 +77,6 @@ func (d *Datagram) appendHeaders(b []byte, n int) (out []byte, udp int, err erro
 	}
 	be.PutUint64(out[udp:], uint64(d.SrcPort)<<48|uint64(d.DstPort)<<32|uint64(8+n)<<16)
 	return out, udp, nil
-}
-
-// seal puts the ICRC at the end of ip, whose UDP header stands at ip[udp:], and
-// the UDP checksum if there is to be one: it covers the ICRC, which masks it.
-func (d *Datagram) seal(ip []byte, udp int, c icrc.Coverage) error {
-	if err := icrc.PutAt(ip, udp, c); err != nil {
-		return err
-	}
-	if d.Checksum != 0 {
-		putUDPChecksum(ip, udp)
-	}
-	return nil
 }
 
 // check says what keeps d from being a packet of n octets.

@@ -199,8 +199,12 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	}
 	out = append(append(out, p.Payload...), pad...)
 	out = append(out, 0, 0, 0, 0)
-	if err := p.seal(out[len(b):], udp-len(b), p.Coverage); err != nil {
+	ip, udp := out[len(b):], udp-len(b)
+	if err := icrc.PutAt(ip, udp, p.Coverage); err != nil {
 		return b, err
+	}
+	if p.Checksum != 0 {
+		putUDPChecksum(ip, udp) // it covers the ICRC, which masks it
 	}
 	return out, nil
 }
