@@ -79,9 +79,12 @@ func FuzzTemplate(f *testing.F) {
 		cfg := Config{Source: loopback, PKey: pKey, Long: FallBack}
 		cfg.SrcPort, cfg.DSCP, cfg.HopLimit, cfg.FlowLabel, cfg.CodePoints.Option1 = srcPort, dscp, hopLimit, label, ipv6opt.Type(option)
 		want, wantErr := AppendFor(nil, &p, cfg)
+		if wantErr == nil && len(want) != ipv6Size+tailSize { // with a trace it is option 2
+			return
+		}
 		template, err := NewTemplate(p.Src, cfg)
 		require.Equal(t, wantErr, err)
-		if err != nil || len(want) != len(template.packet) { // with a trace it is option 2
+		if err != nil {
 			return
 		}
 		got, err := template.AppendFor(nil, &p)
