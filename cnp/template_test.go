@@ -3,6 +3,7 @@ package cnp
 import (
 	"bytes"
 	"net/netip"
+	"reflect"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -21,6 +22,7 @@ func TestTemplate(t *testing.T) {
 	want, err := p.AppendBinary(nil)
 	require.NoError(t, err)
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0x718C) })
+	require.EqualValues(t, 92, reflect.TypeFor[Template]().Size(), "as the documentation says")
 }
 
 func TestNoTemplate(t *testing.T) {

@@ -2,6 +2,7 @@ package fastcnp
 
 import (
 	"net/netip"
+	"reflect"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -19,6 +20,7 @@ func TestTemplate(t *testing.T) {
 	want, err := AppendFor(nil, data, Config{Source: loopback})
 	require.NoError(t, err)
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendFor(b, data) })
+	require.LessOrEqual(t, int(reflect.TypeFor[Template]().Size()), 144, "as the documentation says")
 
 	out := make([]byte, 0, 104)
 	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = template.AppendFor(out[:0], data) })
