@@ -2,7 +2,7 @@
 // and prints the tables of BENCHMARKS.md. The benchmarks are the tests of this
 // folder; the program reads their output:
 //
-//	go test -run '^$' -bench . -benchtime 100ms -count 10 ./bench | tee new.txt
+//	go test -run '^$' -bench . -benchtime 60ms -count 8 ./bench | tee new.txt
 //	go run ./bench -w BENCHMARKS.md new.txt
 //
 // A benchmark's name is Section/column/row. A cell is the median of its runs in
