@@ -1,6 +1,6 @@
 module github.com/rocecn/rocecn
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/google/gopacket v1.1.19

@@ -12,9 +12,9 @@ const aethSize = 4
 // What the methods of [AETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedAETH = wireerr.New("bth: AETH: 4 octets needed", wireerr.Truncated)
-	ErrMSNRange      = wireerr.New("bth: AETH: MSN: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrSyndrome      = wireerr.New("bth: AETH: Syndrome: reserved value", wireerr.Malformed)
+	ErrTruncatedAETH = wireerr.Old("bth: AETH: 4 octets needed", wireerr.Truncated)
+	ErrMSNRange      = wireerr.Old("bth: AETH: MSN: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrSyndrome      = wireerr.Old("bth: AETH: Syndrome: reserved value", wireerr.Malformed)
 )
 
 // AETH is the ACK Extended Transport Header, IBTA section 9.3.

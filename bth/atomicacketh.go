@@ -10,7 +10,7 @@ import (
 const atomicAckETHSize = 8
 
 // ErrTruncatedAtomicAckETH is the error of [AtomicAckETH.Decode].
-var ErrTruncatedAtomicAckETH = wireerr.New("bth: AtomicAckETH: 8 octets needed", wireerr.Truncated)
+var ErrTruncatedAtomicAckETH = wireerr.Old("bth: AtomicAckETH: 8 octets needed", wireerr.Truncated)
 
 // AtomicAckETH is the Atomic ACK Extended Transport Header, IBTA section
 // 9.3.

@@ -10,7 +10,7 @@ import (
 const atomicETHSize = 28
 
 // ErrTruncatedAtomicETH is the error of [AtomicETH.Decode].
-var ErrTruncatedAtomicETH = wireerr.New("bth: AtomicETH: 28 octets needed", wireerr.Truncated)
+var ErrTruncatedAtomicETH = wireerr.Old("bth: AtomicETH: 28 octets needed", wireerr.Truncated)
 
 // AtomicETH is the Atomic Extended Transport Header, IBTA section 9.3.
 //

@@ -12,9 +12,9 @@ const dethSize = 8
 // What the methods of [DETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedDETH = wireerr.New("bth: DETH: 8 octets needed", wireerr.Truncated)
-	ErrSrcQPRange    = wireerr.New("bth: DETH: SrcQP: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrReservedDETH  = wireerr.New("bth: DETH: reserved bits set", wireerr.Malformed)
+	ErrTruncatedDETH = wireerr.Old("bth: DETH: 8 octets needed", wireerr.Truncated)
+	ErrSrcQPRange    = wireerr.Old("bth: DETH: SrcQP: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrReservedDETH  = wireerr.Old("bth: DETH: reserved bits set", wireerr.Malformed)
 )
 
 // DETH is the Datagram Extended Transport Header, IBTA section 9.3.

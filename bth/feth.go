@@ -12,13 +12,13 @@ const fethSize = 4
 // What the methods of [FETH] return: too few octets, values that do not fit,
 // deviations that Validate reports.
 var (
-	ErrTruncatedFETH     = wireerr.New("bth: FETH: 4 octets needed", wireerr.Truncated)
-	ErrFETHReservedRange = wireerr.New("bth: FETH: Reserved: over 0x3ffffff, more than 26 bits", wireerr.Range)
-	ErrSelectivityRange  = wireerr.New("bth: FETH: Selectivity: over 3, more than 2 bits", wireerr.Range)
-	ErrPlacementRange    = wireerr.New("bth: FETH: Placement: over 15, more than 4 bits", wireerr.Range)
-	ErrReservedFETH      = wireerr.New("bth: FETH: reserved bits set", wireerr.Malformed)
-	ErrSelectivity       = wireerr.New("bth: FETH: Selectivity: neither 0 nor 1", wireerr.Malformed)
-	ErrPlacement         = wireerr.New("bth: FETH: Placement: neither 1, 2 nor both", wireerr.Malformed)
+	ErrTruncatedFETH     = wireerr.Old("bth: FETH: 4 octets needed", wireerr.Truncated)
+	ErrFETHReservedRange = wireerr.Old("bth: FETH: Reserved: over 0x3ffffff, more than 26 bits", wireerr.Range)
+	ErrSelectivityRange  = wireerr.Old("bth: FETH: Selectivity: over 3, more than 2 bits", wireerr.Range)
+	ErrPlacementRange    = wireerr.Old("bth: FETH: Placement: over 15, more than 4 bits", wireerr.Range)
+	ErrReservedFETH      = wireerr.Old("bth: FETH: reserved bits set", wireerr.Malformed)
+	ErrSelectivity       = wireerr.Old("bth: FETH: Selectivity: neither 0 nor 1", wireerr.Malformed)
+	ErrPlacement         = wireerr.Old("bth: FETH: Placement: neither 1, 2 nor both", wireerr.Malformed)
 )
 
 // Values of Selectivity, what memory a FLUSH is about.

@@ -13,26 +13,26 @@ const Size = 12
 // What [Header.Decode], [Header.UnmarshalBinary] and [Headers.UnmarshalBinary]
 // refuse.
 var (
-	ErrTruncated = wireerr.New("bth: BTH: 12 octets needed", wireerr.Truncated)
-	ErrTrailing  = wireerr.New("bth: octets left over behind the headers", wireerr.Malformed)
+	ErrTruncated = wireerr.Old("bth: BTH: 12 octets needed", wireerr.Truncated)
+	ErrTrailing  = wireerr.Old("bth: octets left over behind the headers", wireerr.Malformed)
 )
 
 // Values that [Header.AppendBinary] refuses because they do not fit their
 // field.
 var (
-	ErrPadRange    = wireerr.New("bth: Pad: over 3, more than 2 bits", wireerr.Range)
-	ErrTVerRange   = wireerr.New("bth: TVer: over 15, more than 4 bits", wireerr.Range)
-	ErrResv6Range  = wireerr.New("bth: Resv6: over 63, more than 6 bits", wireerr.Range)
-	ErrDestQPRange = wireerr.New("bth: DestQP: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrResv7Range  = wireerr.New("bth: Resv7: over 127, more than 7 bits", wireerr.Range)
-	ErrPSNRange    = wireerr.New("bth: PSN: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrPadRange    = wireerr.Old("bth: Pad: over 3, more than 2 bits", wireerr.Range)
+	ErrTVerRange   = wireerr.Old("bth: TVer: over 15, more than 4 bits", wireerr.Range)
+	ErrResv6Range  = wireerr.Old("bth: Resv6: over 63, more than 6 bits", wireerr.Range)
+	ErrDestQPRange = wireerr.Old("bth: DestQP: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrResv7Range  = wireerr.Old("bth: Resv7: over 127, more than 7 bits", wireerr.Range)
+	ErrPSNRange    = wireerr.Old("bth: PSN: over 0xffffff, more than 24 bits", wireerr.Range)
 )
 
 // Deviations that [Header.Validate] reports.
 var (
-	ErrTVer  = wireerr.New("bth: TVer: not 0", wireerr.Malformed)
-	ErrResv6 = wireerr.New("bth: Resv6: reserved bits set", wireerr.Malformed)
-	ErrResv7 = wireerr.New("bth: Resv7: reserved bits set", wireerr.Malformed)
+	ErrTVer  = wireerr.Old("bth: TVer: not 0", wireerr.Malformed)
+	ErrResv6 = wireerr.Old("bth: Resv6: reserved bits set", wireerr.Malformed)
+	ErrResv7 = wireerr.Old("bth: Resv7: reserved bits set", wireerr.Malformed)
 )
 
 // P is the bit of Resv6, and of octet 4 as a whole, that makes OpCode 0x81 a

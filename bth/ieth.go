@@ -10,7 +10,7 @@ import (
 const iethSize = 4
 
 // ErrTruncatedIETH is the error of [IETH.Decode].
-var ErrTruncatedIETH = wireerr.New("bth: IETH: 4 octets needed", wireerr.Truncated)
+var ErrTruncatedIETH = wireerr.Old("bth: IETH: 4 octets needed", wireerr.Truncated)
 
 // IETH is the Invalidate Extended Transport Header, IBTA section 9.3.
 //

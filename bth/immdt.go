@@ -10,7 +10,7 @@ import (
 const immDtSize = 4
 
 // ErrTruncatedImmDt is the error of [ImmDt.Decode].
-var ErrTruncatedImmDt = wireerr.New("bth: ImmDt: 4 octets needed", wireerr.Truncated)
+var ErrTruncatedImmDt = wireerr.Old("bth: ImmDt: 4 octets needed", wireerr.Truncated)
 
 // ImmDt is the Immediate Data Extended Transport Header, IBTA section 9.3.
 //

@@ -12,9 +12,9 @@ const rdethSize = 4
 // What the methods of [RDETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedRDETH = wireerr.New("bth: RDETH: 4 octets needed", wireerr.Truncated)
-	ErrEEContextRange = wireerr.New("bth: RDETH: EEContext: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrReservedRDETH  = wireerr.New("bth: RDETH: reserved bits set", wireerr.Malformed)
+	ErrTruncatedRDETH = wireerr.Old("bth: RDETH: 4 octets needed", wireerr.Truncated)
+	ErrEEContextRange = wireerr.Old("bth: RDETH: EEContext: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrReservedRDETH  = wireerr.Old("bth: RDETH: reserved bits set", wireerr.Malformed)
 )
 
 // RDETH is the Reliable Datagram Extended Transport Header, IBTA section 9.3.

@@ -10,7 +10,7 @@ import (
 const rethSize = 16
 
 // ErrTruncatedRETH is the error of [RETH.Decode].
-var ErrTruncatedRETH = wireerr.New("bth: RETH: 16 octets needed", wireerr.Truncated)
+var ErrTruncatedRETH = wireerr.Old("bth: RETH: 16 octets needed", wireerr.Truncated)
 
 // RETH is the RDMA Extended Transport Header, IBTA section 9.3.
 //

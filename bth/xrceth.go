@@ -12,9 +12,9 @@ const xrcethSize = 4
 // What the methods of [XRCETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedXRCETH = wireerr.New("bth: XRCETH: 4 octets needed", wireerr.Truncated)
-	ErrSRQRange        = wireerr.New("bth: XRCETH: SRQ: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrReservedXRCETH  = wireerr.New("bth: XRCETH: reserved bits set", wireerr.Malformed)
+	ErrTruncatedXRCETH = wireerr.Old("bth: XRCETH: 4 octets needed", wireerr.Truncated)
+	ErrSRQRange        = wireerr.Old("bth: XRCETH: SRQ: over 0xffffff, more than 24 bits", wireerr.Range)
+	ErrReservedXRCETH  = wireerr.Old("bth: XRCETH: reserved bits set", wireerr.Malformed)
 )
 
 // XRCETH is the XRC Extended Transport Header, IBTA annex A14.

@@ -43,10 +43,10 @@ type CNP struct {
 // What Decode, FromPacket and AppendBinary refuse. ErrNotCNP and ErrPPFC say
 // that the octets are another message.
 var (
-	ErrTruncated = wireerr.New("cnp: truncated: 28 octets of BTH and reserved octets needed", wireerr.Truncated)
-	ErrNotCNP    = wireerr.New("cnp: BTH OpCode is not 0x81")
-	ErrPPFC      = wireerr.New("cnp: the P bit is set: a PPFC notification, no CNP")
-	ErrLength    = wireerr.New("cnp: not exactly 16 octets between BTH and ICRC", wireerr.Malformed)
+	ErrTruncated = wireerr.Old("cnp: truncated: 28 octets of BTH and reserved octets needed", wireerr.Truncated)
+	ErrNotCNP    = wireerr.Old("cnp: BTH OpCode is not 0x81")
+	ErrPPFC      = wireerr.Old("cnp: the P bit is set: a PPFC notification, no CNP")
+	ErrLength    = wireerr.Old("cnp: not exactly 16 octets between BTH and ICRC", wireerr.Malformed)
 )
 
 // New returns the CNP that a conforming node sends: everything zero but the

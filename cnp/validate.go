@@ -9,17 +9,17 @@ import (
 
 // Deviations of a CNP from the annex.
 var (
-	ErrSolicited   = wireerr.New("cnp: Solicited Event is set", wireerr.Malformed)
-	ErrMigReq      = wireerr.New("cnp: MigReq is set", wireerr.Malformed)
-	ErrPad         = wireerr.New("cnp: pad count is not 0", wireerr.Malformed)
-	ErrTVer        = wireerr.New("cnp: transport header version is not 0", wireerr.Malformed)
-	ErrFECN        = wireerr.New("cnp: FECN is set", wireerr.Malformed)
-	ErrResv6       = wireerr.New("cnp: reserved bits behind BECN are not 0", wireerr.Malformed)
-	ErrDestQP      = wireerr.New("cnp: destination queue pair is 0", wireerr.Malformed)
-	ErrAckReq      = wireerr.New("cnp: acknowledge request is set", wireerr.Malformed)
-	ErrResv7       = wireerr.New("cnp: reserved bits before the PSN are not 0", wireerr.Malformed)
-	ErrPSN         = wireerr.New("cnp: PSN is not 0", wireerr.Malformed)
-	ErrReservedSet = wireerr.New("cnp: reserved octets are not 0", wireerr.Malformed)
+	ErrSolicited   = wireerr.Old("cnp: Solicited Event is set", wireerr.Malformed)
+	ErrMigReq      = wireerr.Old("cnp: MigReq is set", wireerr.Malformed)
+	ErrPad         = wireerr.Old("cnp: pad count is not 0", wireerr.Malformed)
+	ErrTVer        = wireerr.Old("cnp: transport header version is not 0", wireerr.Malformed)
+	ErrFECN        = wireerr.Old("cnp: FECN is set", wireerr.Malformed)
+	ErrResv6       = wireerr.Old("cnp: reserved bits behind BECN are not 0", wireerr.Malformed)
+	ErrDestQP      = wireerr.Old("cnp: destination queue pair is 0", wireerr.Malformed)
+	ErrAckReq      = wireerr.Old("cnp: acknowledge request is set", wireerr.Malformed)
+	ErrResv7       = wireerr.Old("cnp: reserved bits before the PSN are not 0", wireerr.Malformed)
+	ErrPSN         = wireerr.Old("cnp: PSN is not 0", wireerr.Malformed)
+	ErrReservedSet = wireerr.Old("cnp: reserved octets are not 0", wireerr.Malformed)
 )
 
 // Validate returns nil for a CNP as the annex has it, otherwise an error that

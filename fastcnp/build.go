@@ -47,9 +47,9 @@ const (
 )
 
 var (
-	ErrIPv4   = wireerr.New("fastcnp: the congested packet is IPv4; a Fast CNP is IPv6 only (FAST section 3)")
-	ErrSource = wireerr.New("fastcnp: Config.Source is no IPv6 address", wireerr.Range)
-	ErrLong   = wireerr.New("fastcnp: Config.Long is none of Refuse, Trim and FallBack", wireerr.Range)
+	ErrIPv4   = wireerr.Old("fastcnp: the congested packet is IPv4; a Fast CNP is IPv6 only (FAST section 3)")
+	ErrSource = wireerr.Old("fastcnp: Config.Source is no IPv6 address", wireerr.Range)
+	ErrLong   = wireerr.Old("fastcnp: Config.Long is none of Refuse, Trim and FallBack", wireerr.Range)
 )
 
 // AppendFor appends the Fast CNP, a whole IPv6 packet with its ICRC, that a

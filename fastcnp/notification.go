@@ -27,9 +27,9 @@ type Notification struct {
 }
 
 var (
-	ErrNotFastCNP = wireerr.New("fastcnp: a CNP without a Fast CNP option")
-	ErrSecond     = wireerr.New("fastcnp: more than one Fast CNP option", wireerr.Malformed)
-	ErrOverrun    = wireerr.New("fastcnp: an option runs beyond the Destination Options header of the CNP", wireerr.Malformed)
+	ErrNotFastCNP = wireerr.Old("fastcnp: a CNP without a Fast CNP option")
+	ErrSecond     = wireerr.Old("fastcnp: more than one Fast CNP option", wireerr.Malformed)
+	ErrOverrun    = wireerr.Old("fastcnp: an option runs beyond the Destination Options header of the CNP", wireerr.Malformed)
 )
 
 // FromPacket returns the Fast CNP in a decoded packet, whose options have

@@ -72,12 +72,12 @@ type Option struct {
 }
 
 var (
-	ErrOptionLen   = wireerr.New("fastcnp: option data is neither 16 octets (option 1) nor 26 or more (option 2)", wireerr.Malformed)
-	ErrOption1Len  = wireerr.New("fastcnp: option 1 has not exactly 16 octets of data", wireerr.Malformed)
-	ErrOption2Len  = wireerr.New("fastcnp: option 2 truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
-	ErrNumber      = wireerr.New("fastcnp: option number is neither 1 nor 2", wireerr.Range)
-	ErrDestination = wireerr.New("fastcnp: original destination is no IPv6 address", wireerr.Range)
-	ErrTooLong     = wireerr.New("fastcnp: IOAM trace too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
+	ErrOptionLen   = wireerr.Old("fastcnp: option data is neither 16 octets (option 1) nor 26 or more (option 2)", wireerr.Malformed)
+	ErrOption1Len  = wireerr.Old("fastcnp: option 1 has not exactly 16 octets of data", wireerr.Malformed)
+	ErrOption2Len  = wireerr.Old("fastcnp: option 2 truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
+	ErrNumber      = wireerr.Old("fastcnp: option number is neither 1 nor 2", wireerr.Range)
+	ErrDestination = wireerr.Old("fastcnp: original destination is no IPv6 address", wireerr.Range)
+	ErrTooLong     = wireerr.Old("fastcnp: IOAM trace too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
 )
 
 // Decode sets o from the data of an option, which it takes for option 1 if it

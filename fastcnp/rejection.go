@@ -17,9 +17,9 @@ const (
 // What FromICMP refuses; ErrNotProblem and ErrPointer say that the message is
 // about something else.
 var (
-	ErrTruncatedICMP = wireerr.New("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
-	ErrNotProblem    = wireerr.New("fastcnp: not an ICMPv6 Parameter Problem (type 4) with code 2, unrecognized IPv6 option")
-	ErrPointer       = wireerr.New("fastcnp: the ICMPv6 Parameter Problem does not point at a Fast CNP option type")
+	ErrTruncatedICMP = wireerr.Old("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
+	ErrNotProblem    = wireerr.Old("fastcnp: not an ICMPv6 Parameter Problem (type 4) with code 2, unrecognized IPv6 option")
+	ErrPointer       = wireerr.Old("fastcnp: the ICMPv6 Parameter Problem does not point at a Fast CNP option type")
 )
 
 // FromICMP is [CodePoints.FromICMP] for options of DefaultType.

@@ -34,8 +34,8 @@ type Template struct {
 const tailSize = 24 + 8 + cnp.Size + 4
 
 var (
-	ErrSender   = wireerr.New("fastcnp: the congested packet is not from the template's sender")
-	ErrTemplate = wireerr.New("fastcnp: templates are for UDP checksum 0 and ICRC coverage as-sent", wireerr.Range)
+	ErrSender   = wireerr.Old("fastcnp: the congested packet is not from the template's sender")
+	ErrTemplate = wireerr.Old("fastcnp: templates are for UDP checksum 0 and ICRC coverage as-sent", wireerr.Range)
 )
 
 // deltas say what the ICRC changes by, with four octets each.

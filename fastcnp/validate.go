@@ -10,10 +10,10 @@ import (
 
 // Deviations of a Fast CNP from the draft, besides those of package cnp.
 var (
-	ErrAct         = wireerr.New("fastcnp: the act bits of the option type are not 10", wireerr.Malformed)
-	ErrChg         = wireerr.New("fastcnp: the chg bit of the option type is set", wireerr.Malformed)
-	ErrReservedSet = wireerr.New("fastcnp: the reserved octet of option 2 is not 0", wireerr.Malformed)
-	ErrAlignment   = wireerr.New("fastcnp: option is not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
+	ErrAct         = wireerr.Old("fastcnp: the act bits of the option type are not 10", wireerr.Malformed)
+	ErrChg         = wireerr.Old("fastcnp: the chg bit of the option type is set", wireerr.Malformed)
+	ErrReservedSet = wireerr.Old("fastcnp: the reserved octet of option 2 is not 0", wireerr.Malformed)
+	ErrAlignment   = wireerr.Old("fastcnp: option is not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
 )
 
 // Validate returns nil for a Fast CNP as the draft has it, otherwise an error

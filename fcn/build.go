@@ -20,8 +20,8 @@ type Config struct {
 
 // Why AppendFor sends nothing.
 var (
-	ErrNotIPv6       = wireerr.New("fcn: the congested packet has no outer IPv6 header: 40 octets of one needed", wireerr.Malformed)
-	ErrNotECNCapable = wireerr.New("fcn: the outer header of the congested packet is not ECN-capable")
+	ErrNotIPv6       = wireerr.Old("fcn: the congested packet has no outer IPv6 header: 40 octets of one needed", wireerr.Malformed)
+	ErrNotECNCapable = wireerr.Old("fcn: the outer header of the congested packet is not ECN-capable")
 )
 
 // AppendPacket appends the message as a whole IP packet, IPv4 or IPv6 as the

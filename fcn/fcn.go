@@ -42,13 +42,13 @@ type Message struct {
 
 // What decoding and encoding refuse; the last two are Validate's.
 var (
-	ErrTruncated      = wireerr.New("fcn: message truncated: 4 octets needed", wireerr.Truncated)
-	ErrLength         = wireerr.New("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
-	ErrFlowLabelRange = wireerr.New("fcn: Flow Label over 20 bits", wireerr.Range)
-	ErrLevelRange     = wireerr.New("fcn: congestion level over 7", wireerr.Range)
-	ErrReservedRange  = wireerr.New("fcn: Reserved over 9 bits", wireerr.Range)
-	ErrReservedSet    = wireerr.New("fcn: reserved bits are not 0", wireerr.Malformed)
-	ErrFlowLabelZero  = wireerr.New("fcn: Flow Label is 0, which labels no flow", wireerr.Malformed)
+	ErrTruncated      = wireerr.Old("fcn: message truncated: 4 octets needed", wireerr.Truncated)
+	ErrLength         = wireerr.Old("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
+	ErrFlowLabelRange = wireerr.Old("fcn: Flow Label over 20 bits", wireerr.Range)
+	ErrLevelRange     = wireerr.Old("fcn: congestion level over 7", wireerr.Range)
+	ErrReservedRange  = wireerr.Old("fcn: Reserved over 9 bits", wireerr.Range)
+	ErrReservedSet    = wireerr.Old("fcn: reserved bits are not 0", wireerr.Malformed)
+	ErrFlowLabelZero  = wireerr.Old("fcn: Flow Label is 0, which labels no flow", wireerr.Malformed)
 )
 
 // Decode sets m from the first 4 octets of b and returns the rest. On error m

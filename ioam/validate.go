@@ -8,10 +8,10 @@ import (
 
 // What a conforming sender leaves at zero, and Validate reports.
 var (
-	ErrReservedOption = wireerr.New("ioam: option: Reserved is not 0", wireerr.Malformed)
-	ErrReservedFlag   = wireerr.New("ioam: trace: R flag is set", wireerr.Malformed)
-	ErrReservedBit    = wireerr.New("ioam: trace: bit 23 of IOAM-Trace-Type is set", wireerr.Malformed)
-	ErrReservedTrace  = wireerr.New("ioam: trace: Reserved is not 0", wireerr.Malformed)
+	ErrReservedOption = wireerr.Old("ioam: option: Reserved is not 0", wireerr.Malformed)
+	ErrReservedFlag   = wireerr.Old("ioam: trace: R flag is set", wireerr.Malformed)
+	ErrReservedBit    = wireerr.Old("ioam: trace: bit 23 of IOAM-Trace-Type is set", wireerr.Malformed)
+	ErrReservedTrace  = wireerr.Old("ioam: trace: Reserved is not 0", wireerr.Malformed)
 )
 
 // Validate returns an error if the reserved octet is not 0 (RFC 9486 section 3).

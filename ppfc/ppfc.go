@@ -86,14 +86,14 @@ type Notification struct {
 // What decoding and encoding refuse; ErrNotPPFC and ErrP say that the octets
 // are another message.
 var (
-	ErrTruncated  = wireerr.New("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
-	ErrNotPPFC    = wireerr.New("ppfc: BTH OpCode is not 0x81")
-	ErrP          = wireerr.New("ppfc: the P bit is not set: a CNP, no PPFC notification")
-	ErrLength     = wireerr.New("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
-	ErrCongested  = wireerr.New("ppfc: Congested Destination IP is no address", wireerr.Range)
-	ErrFlagsRange = wireerr.New("ppfc: Flags over 14 bits", wireerr.Range)
-	ErrTypeRange  = wireerr.New("ppfc: PT over 2 bits", wireerr.Range)
-	ErrPauseRange = wireerr.New("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
+	ErrTruncated  = wireerr.Old("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
+	ErrNotPPFC    = wireerr.Old("ppfc: BTH OpCode is not 0x81")
+	ErrP          = wireerr.Old("ppfc: the P bit is not set: a CNP, no PPFC notification")
+	ErrLength     = wireerr.Old("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
+	ErrCongested  = wireerr.Old("ppfc: Congested Destination IP is no address", wireerr.Range)
+	ErrFlagsRange = wireerr.Old("ppfc: Flags over 14 bits", wireerr.Range)
+	ErrTypeRange  = wireerr.Old("ppfc: PT over 2 bits", wireerr.Range)
+	ErrPauseRange = wireerr.Old("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
 )
 
 // New returns the BTH of a notification: as a CNP's, with the P bit.

@@ -9,9 +9,9 @@ import (
 
 // Deviations of a notification from the draft, besides those of package bth.
 var (
-	ErrDestQP      = wireerr.New("ppfc: destination queue pair is 0", wireerr.Malformed)
-	ErrFlagsSet    = wireerr.New("ppfc: Flags are not 0, none is defined", wireerr.Malformed)
-	ErrReservedSet = wireerr.New("ppfc: reserved bits are not 0", wireerr.Malformed)
+	ErrDestQP      = wireerr.Old("ppfc: destination queue pair is 0", wireerr.Malformed)
+	ErrFlagsSet    = wireerr.Old("ppfc: Flags are not 0, none is defined", wireerr.Malformed)
+	ErrReservedSet = wireerr.Old("ppfc: reserved bits are not 0", wireerr.Malformed)
 )
 
 // Validate returns nil for a notification as the draft has it, otherwise an

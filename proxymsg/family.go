@@ -37,8 +37,8 @@ func (f Family) String() string {
 }
 
 var (
-	ErrFamily      = wireerr.New("proxymsg: the message does not show whether its addresses are IPv4 or IPv6: the family must be given", wireerr.Malformed)
-	ErrFamilyRange = wireerr.New("proxymsg: the family given is neither IPv4 nor IPv6", wireerr.Range)
+	ErrFamily      = wireerr.Old("proxymsg: the message does not show whether its addresses are IPv4 or IPv6: the family must be given", wireerr.Malformed)
+	ErrFamilyRange = wireerr.Old("proxymsg: the family given is neither IPv4 nor IPv6", wireerr.Range)
 )
 
 // infer finds the family of a message of which sent octets were sent and b is

@@ -76,12 +76,12 @@ var (
 
 // What decoding, encoding and BTH refuse.
 var (
-	ErrTruncatedIPv4 = wireerr.New("proxymsg: message truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
-	ErrTruncatedIPv6 = wireerr.New("proxymsg: message truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
-	ErrNoInvoking    = wireerr.New("proxymsg: there is no invoking packet", wireerr.Truncated)
-	ErrAddress       = wireerr.New("proxymsg: the addresses of the five-tuple must both be IPv4 or both IPv6", wireerr.Range)
-	ErrLevelRange    = wireerr.New("proxymsg: congestion level over 7", wireerr.Range)
-	ErrReservedRange = wireerr.New("proxymsg: Reserved over 21 bits", wireerr.Range)
+	ErrTruncatedIPv4 = wireerr.Old("proxymsg: message truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
+	ErrTruncatedIPv6 = wireerr.Old("proxymsg: message truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
+	ErrNoInvoking    = wireerr.Old("proxymsg: there is no invoking packet", wireerr.Truncated)
+	ErrAddress       = wireerr.Old("proxymsg: the addresses of the five-tuple must both be IPv4 or both IPv6", wireerr.Range)
+	ErrLevelRange    = wireerr.Old("proxymsg: congestion level over 7", wireerr.Range)
+	ErrReservedRange = wireerr.Old("proxymsg: Reserved over 21 bits", wireerr.Range)
 )
 
 // Decode sets m from all of b, the data of a UDP datagram; m aliases b. The

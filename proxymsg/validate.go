@@ -9,10 +9,10 @@ import (
 
 // Deviations of a message from what a conforming node sends.
 var (
-	ErrReservedSet = wireerr.New("proxymsg: reserved bits are not 0", wireerr.Malformed)
-	ErrTooLong     = wireerr.New("proxymsg: message over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
-	ErrNoFlow      = wireerr.New("proxymsg: the invoking packet shows no flow", wireerr.Malformed)
-	ErrOtherFlow   = wireerr.New("proxymsg: the five-tuple is not that of the invoking packet", wireerr.Malformed)
+	ErrReservedSet = wireerr.Old("proxymsg: reserved bits are not 0", wireerr.Malformed)
+	ErrTooLong     = wireerr.Old("proxymsg: message over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
+	ErrNoFlow      = wireerr.Old("proxymsg: the invoking packet shows no flow", wireerr.Malformed)
+	ErrOtherFlow   = wireerr.Old("proxymsg: the five-tuple is not that of the invoking packet", wireerr.Malformed)
 )
 
 // Validate returns nil for a message as the draft has it, otherwise an error

@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	ErrCut        = wireerr.New("rocelayers: the packet is cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
-	ErrNoCarriage = wireerr.New("rocelayers: no IP and UDP layers before the BTH, which its ICRC covers", wireerr.Malformed)
-	ErrSerialize  = wireerr.New("rocelayers: BTH: its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
+	ErrCut        = wireerr.Old("rocelayers: the packet is cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
+	ErrNoCarriage = wireerr.Old("rocelayers: no IP and UDP layers before the BTH, which its ICRC covers", wireerr.Malformed)
+	ErrSerialize  = wireerr.Old("rocelayers: BTH: its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
 )
 
 // BTH is the Base Transport Header with the extended headers that its opcode

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrFastCNPAlone: decoding found no BTH to ask.
-var ErrFastCNPAlone = wireerr.New("rocelayers: FastCNP: there is no BTH layer: set the field BTH", wireerr.Malformed)
+var ErrFastCNPAlone = wireerr.Old("rocelayers: FastCNP: there is no BTH layer: set the field BTH", wireerr.Malformed)
 
 // FastCNP is a Fast CNP (FAST section 4). It stands where a [CNP] would, behind
 // the [BTH], and like that its own octets are the 16 reserved ones. The option

@@ -18,7 +18,7 @@ type Carriage struct {
 const BestEffort = 0xFF
 
 // ErrTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
-var ErrTrafficClassRange = wireerr.New("rocev2: DSCP over 63 or ECN over 3", wireerr.Range)
+var ErrTrafficClassRange = wireerr.Old("rocev2: DSCP over 63 or ECN over 3", wireerr.Range)
 
 // Apply sets the fields of d that c is about. On error d is unchanged.
 func (c Carriage) Apply(d *Datagram) error {

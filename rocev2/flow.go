@@ -41,13 +41,13 @@ type Flow struct {
 
 // What Flow.Decode refuses, besides what the walk to a Datagram does.
 var (
-	ErrTCPHeader = wireerr.New("rocev2: TCP header truncated: 4 octets of ports needed", wireerr.Truncated)
-	ErrVXLAN     = wireerr.New("rocev2: VXLAN header truncated: 8 octets needed", wireerr.Truncated)
-	ErrVNI       = wireerr.New("rocev2: VXLAN header whose I flag is 0: no network identifier", wireerr.Malformed)
-	ErrLabels    = wireerr.New("rocev2: MPLS label stack truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", wireerr.Truncated)
-	ErrLabelled  = wireerr.New("rocev2: what MPLS labels carry is neither IPv4 nor IPv6")
-	ErrGRE       = wireerr.New("rocev2: GRE header truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", wireerr.Truncated)
-	ErrGREFlags  = wireerr.New("rocev2: GRE version is not 0, or flags that RFC 2784 refuses", wireerr.Malformed)
+	ErrTCPHeader = wireerr.Old("rocev2: TCP header truncated: 4 octets of ports needed", wireerr.Truncated)
+	ErrVXLAN     = wireerr.Old("rocev2: VXLAN header truncated: 8 octets needed", wireerr.Truncated)
+	ErrVNI       = wireerr.Old("rocev2: VXLAN header whose I flag is 0: no network identifier", wireerr.Malformed)
+	ErrLabels    = wireerr.Old("rocev2: MPLS label stack truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", wireerr.Truncated)
+	ErrLabelled  = wireerr.Old("rocev2: what MPLS labels carry is neither IPv4 nor IPv6")
+	ErrGRE       = wireerr.Old("rocev2: GRE header truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", wireerr.Truncated)
+	ErrGREFlags  = wireerr.Old("rocev2: GRE version is not 0, or flags that RFC 2784 refuses", wireerr.Malformed)
 )
 
 // Numbers that tunnels are known by, besides those of walk.go.

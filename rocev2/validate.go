@@ -10,10 +10,10 @@ import (
 // Deviations of a packet from the IBTA specification, besides those of package
 // bth. Decode shows them and does not refuse them.
 var (
-	ErrPayload      = wireerr.New("rocev2: payload where the opcode has none", wireerr.Malformed)
-	ErrPayloadEight = wireerr.New("rocev2: payload of ATOMIC WRITE is not 8 octets", wireerr.Malformed)
-	ErrReserved16   = wireerr.New("rocev2: not 16 octets between BTH and ICRC of a CNP", wireerr.Malformed)
-	ErrPayloadAlign = wireerr.New("rocev2: payload and pad together are no multiple of 4 octets", wireerr.Malformed)
+	ErrPayload      = wireerr.Old("rocev2: payload where the opcode has none", wireerr.Malformed)
+	ErrPayloadEight = wireerr.Old("rocev2: payload of ATOMIC WRITE is not 8 octets", wireerr.Malformed)
+	ErrReserved16   = wireerr.Old("rocev2: not 16 octets between BTH and ICRC of a CNP", wireerr.Malformed)
+	ErrPayloadAlign = wireerr.Old("rocev2: payload and pad together are no multiple of 4 octets", wireerr.Malformed)
 )
 
 // Validate returns nil for a packet whose BTH, extended headers, payload and

@@ -1,0 +1,66 @@
+// Package node is what the roles below it have in common: the reasons for
+// which they say nothing.
+//
+// A role is what one of the drafts asks of one kind of node: the congested
+// switch, the receiver, the sender, the proxy, the ingress PE, the border. Each
+// is a package of its own, a state machine without I/O: octets and the time go
+// in, octets and a verdict come out. No role starts a goroutine or reads a clock,
+// every table has a maximum, and the zero configuration of each is off.
+package node
+
+import "strconv"
+
+// A Reason says why a role refused a packet. It is an error, so that a role can
+// return it, and a small number, so that it can index counters.
+type Reason uint8
+
+// The reasons. Accepted, the zero value, is none.
+const (
+	Accepted        Reason = iota
+	Disabled               // the role is off
+	NotCapable             // the sender does not understand the message, or the packet is not ECN-capable
+	Acknowledgement        // nothing answers an acknowledgement
+	Notification           // nothing answers a notification
+	Fragment               // nothing answers a fragment
+	Address                // the sender's address is no unicast address that can be reached
+	OwnAddress             // the packet is the node's own
+	NotTunnelled           // FCN is for packets in an IPv6 tunnel
+	Tunnelled              // the node cannot reach the sender, or the notification came in a tunnel
+	NoMethod               // no way of notifying this sender is configured
+	NoProxy                // no proxy is known for this sender
+	Limited                // a rate limit holds
+	Broken                 // the octets do not parse
+	ICRC                   // the ICRC does not match
+	Checksum               // the UDP checksum is wrong
+	NotOurs                // not addressed to this node
+	Denied                 // the access list does not have the source
+	UnknownQP              // the sender's queue pair is not known
+	AmbiguousQP            // more than one queue pair could be the sender's
+	UnknownLabel           // no flow has this label
+	TupleMismatch          // the five-tuple is not the invoking packet's
+	TableFull              // no room for another flow
+
+	// Reasons is the number of reasons: the length of an array of counters.
+	Reasons = iota
+)
+
+var reasons = [Reasons]string{
+	"", "disabled", "not_capable", "acknowledgement", "notification", "fragment", "address", "own_address", "not_tunnelled",
+	"tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours", "denied", "unknown_qp",
+	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full",
+}
+
+// String returns the reason in lower case, as `rocecn play` prints it; the
+// empty string for Accepted.
+func (r Reason) String() string {
+	if int(r) < len(reasons) {
+		return reasons[r]
+	}
+	return "Reason(" + strconv.Itoa(int(r)) + ")"
+}
+
+// Error returns what String does, after "node: ".
+func (r Reason) Error() string { return "node: " + r.String() }
+
+// MarshalText returns what String does.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
