@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"fcn", "cnp", "ppfc", "proxymsg"},
 	{"fastcnp"},
 	{"message"},
-	{"rocelayers", "internal/capture"}, // the latter for the examples alone
+	{"rocelayers", "internal/capture"}, // the latter for programs alone
 }
 
 func TestImports(t *testing.T) {
@@ -75,18 +75,19 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"bth/bth_test.go", gopacket + `/layers`, gopacket + `/layers`},
 		{"bth/bth_test.go", `C`, `C`},
 		{"rocev2/walk.go", module + `/bth`, ``},
-		{"rocev2/walk.go", module + `/examples/inspect`, module + `/examples/inspect`},
+		{"rocev2/walk.go", module + `/cmd/rocecn`, module + `/cmd/rocecn`},
 		{"fastcnp/build.go", module + `/rocev2 ` + module + `/cnp`, ``},
 		{"fastcnp/build.go", module + `/rocelayers`, module + `/rocelayers`},
 		{"rocelayers/bth.go", gopacket + ` ` + gopacket + `/layers ` + module + `/fastcnp`, ``},
 		{"rocelayers/bth.go", xnet + `/bpf`, xnet + `/bpf`},
 		{"rocelayers/bth.go", module + `/internal/capture`, module + `/internal/capture`},
 		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
-		{"examples/inspect/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6 ` + module + `/rocelayers`, ``},
-		{"examples/inspect/main.go", module + `/internal/capture`, ``},
-		{"examples/inspect/main.go", testify + `/require`, testify + `/require`},
-		{"examples/inspect/main.go", `C`, `C`},
-		{"examples/inspect/main_test.go", testify + `/require`, ``},
+		{"cmd/rocecn/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6 ` + module + `/rocelayers`, ``},
+		{"cmd/rocecn/main.go", module + `/internal/capture`, ``},
+		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
+		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
+		{"cmd/rocecn/main.go", `C`, `C`},
+		{"cmd/rocecn/main_test.go", testify + `/require`, ``},
 		{"bench/read_test.go", gopacket + `/layers ` + module + `/rocelayers`, ``},
 		{"rocev2/walk.go", module + `/bench`, module + `/bench`},
 		{"internal/wiretest/wiretest.go", module + `/internal/wireerr`, ``},
@@ -142,7 +143,7 @@ func allowed(file, imported string) bool {
 		return pkg == "rocelayers" || onTop(pkg)
 	case within(module, imported):
 		f := floor(strings.TrimPrefix(imported, module+"/"))
-		return test || f >= 0 && f < reach(pkg)
+		return test || f >= 0 && f < reach(pkg) || within(module+"/cmd", imported) && within("cmd", pkg)
 	default: // only the standard library has no dot before the first slash
 		first, _, _ := strings.Cut(imported, "/")
 		return !strings.Contains(first, ".")
@@ -167,8 +168,9 @@ func reach(pkg string) int {
 	return floor(pkg)
 }
 
-// onTop tells whether a package stands on all floors, and nothing on it.
-func onTop(pkg string) bool { return within("examples", pkg) || pkg == "bench" }
+// onTop tells whether a package stands on all floors, and nothing on it but, in
+// a command, its other parts.
+func onTop(pkg string) bool { return within("cmd", pkg) || within("examples", pkg) || pkg == "bench" }
 
 // within tells whether p is the path root or one below it.
 func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }

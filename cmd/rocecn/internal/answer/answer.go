@@ -1,0 +1,154 @@
+// Package answer is the command that reads a capture of RoCEv2 traffic and writes a capture
+// of the Fast CNPs that a congested switch would send for it.
+//
+//	rocecn answer [-every N] [-ecn] [-long refuse|trim|fallback] -source ADDR IN OUT
+//
+// IN is a pcap or pcapng capture of Ethernet or raw IP, packed with gzip or
+// not; OUT becomes a pcap capture; - stands for standard input and output. From
+// the root of the module:
+//
+//	$ rocecn answer -source 2001:db8:ffff::5 testdata/ioam-linux618-hpcc.pcap /tmp/fastcnp.pcap
+//	$ rocecn inspect /tmp/fastcnp.pcap
+//	$ tcpdump -i eth0 -U -w - udp port 4791 | rocecn answer -ecn -source 2001:db8:ffff::5 - - | rocecn inspect -
+//
+// RoCEv2 data packets over IPv6 match; with -ecn, only those that are marked
+// CE. For each, or with -every for each N-th, a Fast CNP goes to the packet's
+// source: with option 2 if the packet carries an IOAM trace, else with option
+// 1. Acknowledgements and notifications are answered by none, and neither is
+// IPv4, for which there is no Fast CNP.
+//
+// What is written has the time of the packet that it answers. In a capture of
+// Ethernet it also has that packet's MAC addresses, swapped, and its VLAN tags;
+// otherwise it is raw IP.
+//
+// A summary goes to standard error. The exit status is 1 when IN could not be
+// read to its end or OUT not be written, 2 when the arguments are wrong.
+package answer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/internal/capture"
+)
+
+// Run is the command: it returns the exit status.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	var n node
+	flags := flag.NewFlagSet("answer", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.TextVar(&n.config.Source, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
+	flags.IntVar(&n.every, "every", 1, "answer every `N`-th matching packet")
+	flags.BoolVar(&n.onlyCE, "ecn", false, "only packets marked CE match")
+	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no Fast CNP; "+
+		"trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)", n.setLong)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: rocecn answer [-every N] [-ecn] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
+			"IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.")
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() != 2:
+		flags.Usage()
+		return 2
+	}
+	if err := n.check(); err != nil {
+		fmt.Fprintln(stderr, "rocecn answer:", err)
+		return 2
+	}
+
+	from, to := flags.Arg(0), flags.Arg(1)
+	say := func(name string, err error) {
+		if p, ok := err.(*fs.PathError); ok {
+			err = p.Err // the name is there already
+		}
+		fmt.Fprintf(stderr, "rocecn answer: %s: %v\n", name, err)
+	}
+	in, out := stdin, bufio.NewWriterSize(stdout, 64<<10)
+	if from != "-" {
+		f, err := os.Open(from)
+		if err != nil {
+			say(from, err)
+			return 1
+		}
+		defer f.Close()
+		in = f
+	}
+	if to != "-" && same(in, to) {
+		say(to, errors.New("the capture that is read cannot be written"))
+		return 2
+	}
+	packets, err := capture.Open(&input{in, out})
+	if err != nil {
+		say(from, err)
+		return 1
+	}
+	closeOut := func() error { return nil }
+	if to != "-" {
+		f, err := os.Create(to)
+		if err != nil {
+			say(to, err)
+			return 1
+		}
+		out.Reset(f)
+		closeOut = f.Close
+	}
+
+	err = n.run(packets, out)
+	broken := out.Flush() // gives the error of a write before, too
+	if err := closeOut(); broken == nil {
+		broken = err
+	}
+	switch {
+	case cli.Closed(broken):
+		return 0
+	case broken != nil:
+		say(to, broken)
+		return 1
+	case err != nil:
+		say(from, err)
+		status = 1
+	}
+	n.count.print(stderr)
+	return status
+}
+
+// same says whether the file of this name is the one that in reads.
+func same(in io.Reader, name string) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	a, err := f.Stat()
+	if err != nil || !a.Mode().IsRegular() {
+		return false
+	}
+	b, err := os.Stat(name)
+	return err == nil && os.SameFile(a, b)
+}
+
+// input hands out what was written before it waits for more, so that the
+// answers to a live capture do not stand in a buffer.
+type input struct {
+	io.Reader
+	out *bufio.Writer
+}
+
+func (r *input) Read(b []byte) (int, error) {
+	if err := r.out.Flush(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
+}

@@ -1,0 +1,539 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write testdata/fastcnp.pcap anew")
+
+const source = "2001:db8:ffff::5"
+
+// answer runs the program from standard input to standard output.
+func answer(t testing.TB, in []byte, args ...string) (out []capture.Record, summary string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	args = append([]string{"-source", source}, append(args, "-", "-")...)
+	require.Zero(t, Run(context.Background(), args, bytes.NewReader(in), &stdout, &stderr), stderr.String())
+	return records(t, stdout.Bytes()), stderr.String()
+}
+
+// records returns the packets of a whole capture.
+func records(t testing.TB, file []byte) (all []capture.Record) {
+	t.Helper()
+	in, err := capture.Open(bytes.NewReader(file))
+	require.NoError(t, err)
+	for {
+		var r capture.Record
+		err := in.Next(&r)
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(t, err)
+		r.Data = bytes.Clone(r.Data)
+		all = append(all, r)
+	}
+}
+
+// fastCNP returns the Fast CNP that a record must hold, whole and right.
+func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
+	t.Helper()
+	require.False(t, r.Cut())
+	require.NoError(t, m.Decode(r.Data, rocev2.Options{IP: r.IP()}, message.Config{}))
+	require.Equal(t, message.FastCNP, m.Kind)
+	coverage, err := icrc.Verify(m.Packet.IP)
+	require.NoError(t, err)
+	require.Equal(t, icrc.AsSent, coverage)
+	return m
+}
+
+func octetsOf(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(wiretest.Path(t, name))
+	require.NoError(t, err)
+	return b
+}
+
+// Every packet of the two captures that matches is answered with its address,
+// queue pair, P_Key, source port, time and trace, and tshark reads that.
+func TestCaptures(t *testing.T) {
+	for _, c := range []struct{ name, summary string }{
+		{"ioam-linux618-hpcc.pcap", "packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 3 with option 2\n"},
+		{"rxe-verbs6.pcap", "packets: 253 read, 72 matched; Fast CNPs: 72 with option 1, 0 with option 2\n" +
+			"skipped: 159 not RoCEv2, 22 ack\n"},
+	} {
+		out, summary := answer(t, octetsOf(t, c.name))
+		require.Equal(t, c.summary, summary)
+		var frames [][]byte
+		for _, r := range out {
+			frames = append(frames, r.Data)
+		}
+		i := 0
+		for _, row := range wiretest.Golden(t, c.name) {
+			if !row.Has("infiniband.bth") || row.Uint("infiniband.bth.opcode") == 0x11 || row.Uint("infiniband.bth.opcode") == 0x12 {
+				continue
+			}
+			m := fastCNP(t, &out[i])
+			n := &m.FastCNP
+			require.Equal(t, row.Get("ipv6.src"), n.Destination.String())
+			require.Equal(t, row.Get("ipv6.dst"), n.Option.OriginalDestination.String())
+			require.Equal(t, row.Uint("infiniband.bth.destqp"), uint64(n.CNP.DestQP))
+			require.Equal(t, row.Uint("infiniband.bth.p_key"), uint64(n.CNP.PKey))
+			require.Equal(t, row.Uint("udp.srcport"), uint64(m.Packet.SrcPort))
+			require.Equal(t, row.Get("frame.time_epoch"), fmt.Sprintf("%d.%09d", out[i].Time.Unix(), out[i].Time.Nanosecond()))
+			require.True(t, n.FromNetwork())
+			require.NoError(t, n.Validate())
+			if c.name != "rxe-verbs6.pcap" {
+				ids := []string{}
+				for node := range n.Option.Trace.Nodes() {
+					ids = append(ids, fmt.Sprintf("0x%06x", node.NodeID))
+				}
+				require.Equal(t, row.All("ipv6.opt.ioam.trace.node.id"), ids)
+			}
+			i++
+		}
+		require.Len(t, out, i)
+		t.Run("tshark", func(t *testing.T) {
+			for i, row := range wiretest.Tshark(t, frames...) {
+				m := fastCNP(t, &out[i])
+				n := &m.FastCNP
+				data, err := n.Option.AppendBinary(nil)
+				require.NoError(t, err)
+				require.Equal(t, source, row.Get("ipv6.src"))
+				require.Equal(t, n.Destination.String(), row.Get("ipv6.dst"))
+				require.Contains(t, row.All("ipv6.opt.type"), "0x9e")
+				require.Equal(t, fmt.Sprintf("%x", data), row.Get("ipv6.opt.experimental"))
+				require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
+				require.EqualValues(t, n.CNP.DestQP, row.Uint("infiniband.bth.destqp"))
+				require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
+			}
+		})
+	}
+}
+
+// The worked octets of both options: the destination options header, up to
+// the UDP header.
+func TestWorkedOctets(t *testing.T) {
+	out, _ := answer(t, octetsOf(t, "ioam-linux618-dex.pcap"))
+	require.Contains(t, string(out[0].Data), string(wiretest.Hex(t, "11029e10 20010db800040000000000000000000e 01020000")))
+	out, _ = answer(t, octetsOf(t, "ioam-linux618-hpcc.pcap"))
+	data := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
+	nodes := data[14+40+4+12:][:60]
+	require.Contains(t, string(out[0].Data), string(slices.Concat(wiretest.Hex(t, "110b0100 9e560000 007b2800 f2000000"),
+		nodes, wiretest.Hex(t, "20010db800040000000000000000000e 01020000"))))
+}
+
+// The capture that is committed has the answers to all packets with IOAM, in
+// the order of time. Run with -update to write it anew.
+func TestCommitted(t *testing.T) {
+	var all []capture.Record
+	for _, name := range wiretest.Captures(t, "ioam-*.pcap") {
+		out, _ := answer(t, octetsOf(t, name))
+		all = append(all, out...)
+	}
+	slices.SortStableFunc(all, func(a, b capture.Record) int { return a.Time.Compare(b.Time) })
+	want := captureOf(capture.Ethernet, time.Microsecond, all...)
+	if *update {
+		require.NoError(t, os.WriteFile(wiretest.Path(t, "fastcnp.pcap"), want, 0o644))
+	}
+	require.Equal(t, want, octetsOf(t, "fastcnp.pcap"))
+}
+
+func captureOf(link capture.LinkType, unit time.Duration, all ...capture.Record) []byte {
+	var b bytes.Buffer
+	w, _ := capture.NewWriter(&b, link, unit)
+	for i := range all {
+		if r := &all[i]; r.OrigLen == 0 {
+			r.OrigLen = uint32(len(r.Data))
+		}
+		w.Write(&all[i])
+	}
+	return b.Bytes()
+}
+
+// packet returns a data packet, changed.
+func packet(t testing.TB, change func(*rocev2.Packet)) []byte {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.DstPort = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), rocev2.Port
+	change(&p)
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func data(*rocev2.Packet) {}
+
+func v4(p *rocev2.Packet) {
+	p.Src, p.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+}
+
+// traced puts a Hop-by-Hop header with a pre-allocated trace into a packet:
+// words of space, the last of which hold nodes.
+func traced(words, nodes int) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) {
+		b := []byte{17, 0, 1, 0, 0x31, uint8(10 + 4*words), 0, 0, 0, 123, 1 << 3, uint8(words - nodes), 0x80, 0, 0, 0}
+		b = append(b, make([]byte, 4*words)...)
+		if pad := -len(b) & 7; pad > 0 {
+			b = append(append(b, 1, uint8(pad-2)), make([]byte, pad-2)...)
+		}
+		b[1] = uint8(len(b)/8 - 1)
+		p.Ext = b
+	}
+}
+
+// What matches, and what is said of the rest.
+func TestMatch(t *testing.T) {
+	congested := func(p *rocev2.Packet) { p.TrafficClass = 3 }
+	for _, c := range []struct {
+		name    string
+		args    string
+		packets [][]byte
+		answers int
+		summary string
+	}{
+		{"nothing", "", nil, 0, "packets: 0 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\n"},
+		{"all kinds", "", [][]byte{
+			packet(t, data),
+			packet(t, traced(2, 1)),
+			packet(t, v4),
+			packet(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.UDSendOnly }),
+			packet(t, func(p *rocev2.Packet) { p.BTH.Opcode = 0x1E }), // unknown
+			packet(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge }),
+			packet(t, func(p *rocev2.Packet) { p.BTH.Header, p.Payload = cnp.New(1, 2).Header, make([]byte, 16) }),
+			packet(t, func(p *rocev2.Packet) {
+				p.BTH.Header, p.Payload = cnp.New(1, 2).Header, make([]byte, 24)
+				p.BTH.Resv6 = bth.P
+			}),
+			packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }),
+			packet(t, func(p *rocev2.Packet) { p.DstPort = 1021 }),
+			nil,
+		}, 4, "packets: 11 read, 4 matched; Fast CNPs: 3 with option 1, 1 with option 2\n" +
+			"skipped: 2 not RoCEv2, 1 IPv4, 1 ack, 1 broken, 1 cnp, 1 ppfc\n"},
+		{"only what is marked CE", "-ecn", [][]byte{
+			packet(t, data),
+			packet(t, congested),
+			packet(t, func(p *rocev2.Packet) { p.TrafficClass = 2 }),
+			packet(t, func(p *rocev2.Packet) { v4(p); congested(p) }),
+		}, 1, "packets: 4 read, 1 matched; Fast CNPs: 1 with option 1, 0 with option 2\nskipped: 2 not marked CE, 1 IPv4\n"},
+		{"the second and the fourth", "-every 2", [][]byte{
+			packet(t, data), packet(t, v4), packet(t, data), packet(t, data), packet(t, v4), packet(t, data), packet(t, data),
+		}, 2, "packets: 7 read, 5 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 2 IPv4\n"},
+		{"long traces", "", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
+			1, "packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 2 IOAM trace too long\n"},
+		{"long traces", "-long refuse", [][]byte{packet(t, traced(58, 20))},
+			0, "packets: 1 read, 1 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 IOAM trace too long\n"},
+		{"long traces", "-long trim", [][]byte{packet(t, traced(58, 20)), packet(t, traced(58, 58))},
+			1, "packets: 2 read, 2 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 1 IOAM trace too long\n"},
+		{"long traces", "-long fallback", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
+			3, "packets: 3 read, 3 matched; Fast CNPs: 2 with option 1, 1 with option 2\n"},
+	} {
+		var in []capture.Record
+		for i, p := range c.packets {
+			in = append(in, capture.Record{Data: p, Time: time.Unix(int64(i), 0)})
+		}
+		out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, in...), strings.Fields(c.args)...)
+		require.Equal(t, c.summary, summary, c.name)
+		require.Len(t, out, c.answers, c.name)
+		for i := range out {
+			require.Equal(t, capture.Raw, out[i].Link)
+			fastCNP(t, &out[i])
+			if c.args == "-every 2" {
+				require.EqualValues(t, 2+3*i, out[i].Time.Unix())
+			}
+		}
+	}
+}
+
+// Around the answer stands what stood around the packet, on the way back.
+func TestFrames(t *testing.T) {
+	const macs, swapped = "020000000002 020000000001", "020000000001 020000000002"
+	inner := packet(t, data)
+	tunnelled := slices.Concat(wiretest.Hex(t, "4500 0000 00000000 4029 0000 c0000201 c0000202"), inner)
+	binary.BigEndian.PutUint16(tunnelled[2:], uint16(len(tunnelled)))
+	for _, c := range []struct {
+		link           capture.LinkType
+		before, after  string
+		ip             []byte
+		wantLink       capture.LinkType
+		unit, wantUnit time.Duration
+	}{
+		{capture.Ethernet, macs + "86dd", swapped + "86dd", inner, capture.Ethernet, time.Microsecond, time.Microsecond},
+		{capture.Ethernet, macs + "8100602a 86dd", swapped + "8100602a 86dd", inner, capture.Ethernet, time.Nanosecond, time.Nanosecond},
+		{capture.Ethernet, macs + "88a80001 8100602a 86dd", swapped + "88a80001 8100602a 86dd", inner, capture.Ethernet, time.Nanosecond, time.Nanosecond},
+		{capture.Ethernet, macs + "0800", swapped + "86dd", tunnelled, capture.Ethernet, time.Nanosecond, time.Nanosecond},
+		{capture.Raw, "", "", inner, capture.Raw, time.Nanosecond, time.Nanosecond},
+		{12, "", "", tunnelled, capture.Raw, time.Microsecond, time.Microsecond},
+		{229, "", "", inner, capture.Raw, time.Microsecond, time.Microsecond},
+	} {
+		head := wiretest.Hex(t, c.after)
+		when := time.Unix(1795254649, int64(7*c.unit)).UTC()
+		in := capture.Record{Data: append(wiretest.Hex(t, c.before), c.ip...), Time: when}
+		whole, _ := answer(t, captureOf(c.link, c.unit, in))
+		require.Len(t, whole, 1)
+		m := fastCNP(t, &whole[0])
+		require.Equal(t, head, m.Packet.Link[:len(head):len(head)])
+		require.Equal(t, []any{c.wantLink, c.wantUnit, when}, []any{whole[0].Link, whole[0].Unit, whole[0].Time})
+
+		// The snap length does not matter as long as the headers are there.
+		in.OrigLen = uint32(len(in.Data))
+		in.Data = in.Data[:len(in.Data)-4-64]
+		cut, _ := answer(t, captureOf(c.link, c.unit, in))
+		require.Equal(t, whole, cut)
+	}
+}
+
+// A pcap has one link type: that of the first answer.
+func TestLinkTypes(t *testing.T) {
+	ip := packet(t, data)
+	frame := append(wiretest.Hex(t, "020000000002 020000000001 86dd"), ip...)
+	_, summary := answer(t, captureOf(113, time.Microsecond, capture.Record{Data: frame}))
+	require.Contains(t, summary, "skipped: 1 of a link type not supported\n")
+
+	block := func(b []byte, words []uint32, data []byte) []byte {
+		data = append(bytes.Clone(data), make([]byte, -len(data)&3)...)
+		words = slices.Insert(words, 1, uint32(12+4*(len(words)-1)+len(data)))
+		for _, w := range words {
+			b = binary.BigEndian.AppendUint32(b, w)
+		}
+		return binary.BigEndian.AppendUint32(append(b, data...), words[1])
+	}
+	ng := block(nil, []uint32{0x0A0D0D0A, 0x1A2B3C4D, 1 << 16, 0xFFFFFFFF, 0xFFFFFFFF}, nil)
+	ng = block(ng, []uint32{1, 101 << 16, 0}, nil)
+	ng = block(ng, []uint32{1, 1 << 16, 0}, nil)
+	ng = block(ng, []uint32{6, 1, 0, 1, uint32(len(frame)), uint32(len(frame))}, frame)
+	ng = block(ng, []uint32{6, 0, 0, 2, uint32(len(ip)), uint32(len(ip))}, ip)
+	ng = block(ng, []uint32{6, 1, 0, 3, uint32(len(frame)), uint32(len(frame))}, frame)
+	out, summary := answer(t, ng)
+	require.Contains(t, summary, "packets: 3 read, 2 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 1 of another link type\n")
+	require.Len(t, out, 2)
+	require.Equal(t, capture.Ethernet, out[0].Link)
+}
+
+func TestUsage(t *testing.T) {
+	in := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
+	out := filepath.Join(t.TempDir(), "out")
+	for _, args := range [][]string{
+		{},
+		{in, out},
+		{"-source", source, in},
+		{"-source", source, in, in, out},
+		{"-source", "192.0.2.1", in, out},
+		{"-source", "::ffff:192.0.2.1", in, out},
+		{"-source", "fe80::1%eth0", in, out},
+		{"-source", "::", in, out},
+		{"-source", "ff02::1", in, out},
+		{"-source", "switch", in, out},
+		{"-source", source, "-every", "0", in, out},
+		{"-source", source, "-every", "-1", in, out},
+		{"-source", source, "-long", "cut", in, out},
+		{"-source", source, "-nonsense", in, out},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, 2, Run(context.Background(), args, nil, &stdout, &stderr), args)
+		require.Empty(t, stdout.String())
+		require.NotEmpty(t, stderr.String())
+		require.NoFileExists(t, out)
+	}
+	var stderr bytes.Buffer
+	require.Zero(t, Run(context.Background(), []string{"-h"}, nil, nil, &stderr))
+	require.Contains(t, stderr.String(), "usage: rocecn answer")
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	in, out := wiretest.Path(t, "ioam-linux618-hpcc.pcap"), filepath.Join(dir, "out")
+	text := filepath.Join(dir, "text")
+	require.NoError(t, os.WriteFile(text, []byte("no capture at all"), 0o600))
+	missing := filepath.Join(dir, "missing")
+	for _, c := range []struct {
+		in, out string
+		status  int
+		message string
+	}{
+		{missing, out, 1, "rocecn answer: " + missing + ": no such file or directory\n"},
+		{dir, out, 1, "rocecn answer: " + dir + ": is a directory\n"},
+		{text, out, 1, "rocecn answer: " + text + ": neither a pcap nor a pcapng capture\n"},
+		{in, dir, 1, "rocecn answer: " + dir + ": is a directory\n"},
+		{in, filepath.Join(missing, "out"), 1, "no such file or directory\n"},
+		{text, text, 2, "rocecn answer: " + text + ": the capture that is read cannot be written\n"},
+		{text, filepath.Join(dir, ".", "..", filepath.Base(dir), "text"), 2, "cannot be written\n"},
+	} {
+		var stderr bytes.Buffer
+		require.Equal(t, c.status, Run(context.Background(), []string{"-source", source, c.in, c.out}, nil, nil, &stderr))
+		require.Contains(t, stderr.String(), c.message)
+		require.NoFileExists(t, out)
+	}
+	require.Equal(t, "no capture at all", string(octets(t, text)))
+
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, Run(context.Background(), []string{"-source", source, in, out}, nil, &stdout, &stderr))
+	require.Empty(t, stdout.String())
+	require.Zero(t, Run(context.Background(), []string{"-source", source, in, "-"}, nil, &stdout, &stderr))
+	require.Equal(t, stdout.Bytes(), octets(t, out))
+	require.Len(t, records(t, stdout.Bytes()), 3)
+}
+
+func octets(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+// Cut after every octet: the packets before are answered, what is written is
+// a whole capture, and a message says where the input breaks off.
+func TestCutAnywhere(t *testing.T) {
+	file := octetsOf(t, "ioam-linux618-hpcc.pcap")
+	answers := 0
+	for n := range len(file) + 1 {
+		var stdout, stderr bytes.Buffer
+		status := Run(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]), &stdout, &stderr)
+		if n < 24 {
+			require.Equal(t, 1, status)
+			require.Empty(t, stdout.Bytes())
+			continue
+		}
+		out := records(t, stdout.Bytes())
+		require.GreaterOrEqual(t, len(out), answers)
+		answers = len(out)
+		require.Contains(t, stderr.String(), fmt.Sprintf("packets: %d read, ", answers))
+		if status == 1 {
+			require.Regexp(t, `^rocecn answer: -: record \d, at octet \d+: the file breaks off\n`, stderr.String())
+		} else {
+			require.Equal(t, n == len(file), answers == 3)
+		}
+	}
+	require.Equal(t, 3, answers)
+}
+
+// brokenWriter takes some octets, then no more.
+type brokenWriter struct {
+	room int
+	err  error
+}
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	if w.room -= len(b); w.room < 0 {
+		return 0, w.err
+	}
+	return len(b), nil
+}
+
+func TestOutputBreaks(t *testing.T) {
+	var many []capture.Record
+	for _, p := range wiretest.Capture(t, "ioam-linux618-hpcc.pcap") {
+		many = append(many, slices.Repeat([]capture.Record{{Data: p.Data}}, 500)...)
+	}
+	in := captureOf(capture.Ethernet, time.Microsecond, many...)
+	for _, c := range []struct {
+		err      error
+		status   int
+		messages string
+	}{
+		{syscall.EPIPE, 0, ""},
+		{io.ErrClosedPipe, 0, ""},
+		{errors.New("no space left"), 1, "rocecn answer: -: no space left\n"},
+	} {
+		for _, room := range []int{0, 100, 70000} {
+			var stderr bytes.Buffer
+			status := Run(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(in), &brokenWriter{room, c.err}, &stderr)
+			require.Equal(t, c.status, status)
+			require.Equal(t, c.messages, stderr.String())
+		}
+	}
+}
+
+func TestOutputFull(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		wiretest.Missing(t, "there is no "+full)
+	}
+	var stderr bytes.Buffer
+	require.Equal(t, 1, Run(context.Background(), []string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
+	require.Equal(t, "rocecn answer: /dev/full: no space left on device\n", stderr.String())
+}
+
+// The answer to a packet of a live capture comes before the next packet.
+func TestLive(t *testing.T) {
+	in, feed := io.Pipe()
+	answers, out := io.Pipe()
+	done := make(chan int)
+	go func() {
+		status := Run(context.Background(), []string{"-source", source, "-", "-"}, in, out, io.Discard)
+		out.Close()
+		done <- status
+	}()
+	file := octetsOf(t, "ioam-linux618-hpcc.pcap")
+	first := 24 + 16 + int(file[32]) // the file header and one record
+	go feed.Write(file[:first])
+	r, err := capture.Open(answers)
+	require.NoError(t, err)
+	var record capture.Record
+	require.NoError(t, r.Next(&record))
+	fastCNP(t, &record)
+	go func() {
+		feed.Write(file[first:])
+		feed.Close()
+	}()
+	require.NoError(t, r.Next(&record))
+	require.NoError(t, r.Next(&record))
+	require.Equal(t, io.EOF, r.Next(&record))
+	require.Zero(t, <-done)
+}
+
+// Whole files: no panic, and what is written is a capture of right Fast CNPs.
+func FuzzSwitch(f *testing.F) {
+	f.Add(octetsOf(f, "ioam-linux618-two.pcap"), 1, false)
+	f.Fuzz(func(t *testing.T, file []byte, every int, onlyCE bool) {
+		var stdout, stderr bytes.Buffer
+		args := []string{"-source", source, "-long", "fallback", "-every", fmt.Sprint(every), fmt.Sprintf("-ecn=%t", onlyCE), "-", "-"}
+		status := Run(context.Background(), args, bytes.NewReader(file), &stdout, &stderr)
+		if stdout.Len() == 0 {
+			require.NotZero(t, status)
+			return
+		}
+		out := records(t, stdout.Bytes())
+		for i := range out {
+			fastCNP(t, &out[i])
+		}
+		var read, matched, option1, option2 int
+		_, summary, _ := strings.Cut(stderr.String(), "packets: ")
+		_, err := fmt.Sscanf(summary, "%d read, %d matched; Fast CNPs: %d with option 1, %d with option 2", &read, &matched, &option1, &option2)
+		require.NoError(t, err, summary)
+		require.Len(t, out, matched/every)
+		require.Equal(t, len(out), option1+option2)
+	})
+}
+
+func BenchmarkSwitch(b *testing.B) {
+	file := octetsOf(b, "rxe-verbs6.pcap")
+	packets := 0
+	for b.Loop() {
+		Run(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file), io.Discard, io.Discard)
+		packets += 253
+	}
+	b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
+}

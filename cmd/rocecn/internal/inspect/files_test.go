@@ -1,0 +1,163 @@
+package inspect
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+func pack(octets []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write(octets)
+	z.Close()
+	return b.Bytes()
+}
+
+// pcapngOf lays Ethernet frames out as the newer format.
+func pcapngOf(records []capture.Record) []byte {
+	be := binary.BigEndian
+	block := func(b []byte, kind uint32, body []byte) []byte {
+		body = append(body, make([]byte, -len(body)&3)...)
+		b = be.AppendUint32(be.AppendUint32(b, kind), uint32(12+len(body)))
+		return be.AppendUint32(append(b, body...), uint32(12+len(body)))
+	}
+	words := func(all ...uint32) (b []byte) {
+		for _, v := range all {
+			b = be.AppendUint32(b, v)
+		}
+		return b
+	}
+	b := block(nil, 0x0A0D0D0A, words(0x1A2B3C4D, 1<<16, 0xFFFFFFFF, 0xFFFFFFFF))
+	b = block(b, 1, words(1<<16, 0))
+	for _, r := range records {
+		µs := uint64(r.Time.UnixMicro())
+		b = block(b, 6, append(words(0, uint32(µs>>32), uint32(µs), uint32(len(r.Data)), r.OrigLen), r.Data...))
+	}
+	return b
+}
+
+// Whatever the format and wherever the capture comes from, the lines are the
+// same.
+func TestSameLinesFromEveryFormat(t *testing.T) {
+	const name = "rxe-rping6.pcap"
+	octets := octetsOf(t, name)
+	want, _, _ := inspect(nil, "-json", wiretest.Path(t, name))
+	ng := pcapngOf(records(t, name))
+	for name, file := range map[string][]byte{"pcap": octets, "pcap.gz": pack(octets), "pcapng": ng, "pcapng.gz": pack(ng)} {
+		got, _, status := inspect(file, "-json", "-")
+		require.Zero(t, status)
+		require.Equal(t, want, got, name)
+		got, _, status = inspect(nil, "-json", write(t, name, file))
+		require.Zero(t, status)
+		require.Equal(t, want, got, name)
+	}
+}
+
+// Cut after every octet: what is whole is printed, and unless the cut is
+// between two records, a message says where the file breaks off.
+func TestCutAnywhere(t *testing.T) {
+	packets := records(t, "ioam-linux618-hpcc.pcap")
+	for _, file := range [][]byte{captureOf(capture.Ethernet, packets...), pcapngOf(packets), pack(pcapngOf(packets))} {
+		out, _, _ := inspect(file, "-json", "-")
+		want := strings.SplitAfter(out, "\n")
+		printed := 0
+		for n := range file {
+			out, messages, status := inspect(file[:n], "-json", "-")
+			got := strings.SplitAfter(out, "\n")
+			require.Equal(t, want[:len(got)-1], got[:len(got)-1])
+			require.GreaterOrEqual(t, len(got), printed)
+			printed = len(got)
+			require.Equal(t, status == 1, strings.HasPrefix(messages, "rocecn inspect: -: "), messages)
+			if status == 1 && n > 24 {
+				require.Regexp(t, `^rocecn inspect: -: (record \d+, at octet \d+( of the unpacked data)?: )?the file breaks off\n`, messages)
+			}
+		}
+	}
+}
+
+// Octets flipped at random: no panic, no endless loop, little memory, and all
+// output is JSON.
+func TestRandomDamage(t *testing.T) {
+	whole := [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), octetsOf(t, "messages.pcap"), pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))}
+	random := rand.New(rand.NewPCG(1, 2))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const rounds = 1000
+	for range rounds {
+		for _, file := range whole {
+			file = bytes.Clone(file)
+			for range 1 + random.IntN(4) {
+				file[random.IntN(len(file))] = uint8(random.Uint32())
+			}
+			out, messages, status := inspect(file, "-json", "-")
+			lines(t, out)
+			require.Contains(t, []int{0, 1}, status)
+			require.Equal(t, status == 1, strings.Contains(messages, "record ") || strings.Contains(messages, "capture\n") || strings.Contains(messages, "version"), messages)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/rounds, uint64(2<<20), "octets a round")
+}
+
+// endless is a capture without an end: it shows that a file is not read into
+// memory.
+type endless struct {
+	head, record []byte
+	packets      int
+	rest         []byte
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if len(e.rest) == 0 {
+		if e.packets == 0 {
+			return 0, io.EOF
+		}
+		e.packets--
+		e.rest = e.record
+	}
+	if len(e.head) > 0 {
+		e.rest, e.head = append(bytes.Clone(e.head), e.rest...), nil
+	}
+	n := copy(b, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+func TestStreams(t *testing.T) {
+	file := captureOf(capture.Ethernet, records(t, "rxe-verbs6.pcap")[66]) // an RDMA WRITE Middle
+	in := &endless{head: file[:24], record: file[24:], packets: 50_000}    // 56 MB
+	var stderr bytes.Buffer
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.Zero(t, Run(context.Background(), []string{"-"}, in, io.Discard, &stderr))
+	runtime.ReadMemStats(&after)
+	require.Contains(t, stderr.String(), "50000 packets: 50000 data\nICRC: 50000 right, 0 wrong;")
+	require.Less(t, int64(after.Sys)-int64(before.Sys), int64(16<<20))
+}
+
+// Whole files: no panic, one line a packet in both forms, all of it JSON.
+func FuzzCapture(f *testing.F) {
+	for _, name := range []string{"ioam-linux618-dex.pcap", "fastcnp.pcap", "messages.pcap"} {
+		f.Add(octetsOf(f, name))
+		f.Add(pack(octetsOf(f, name)))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		out, messages, status := inspect(file, "-json", "-")
+		human, _, sameStatus := inspect(file, "-")
+		require.Equal(t, status, sameStatus)
+		require.Equal(t, len(lines(t, out)), strings.Count(human, "\n"), "one line a packet")
+		require.Contains(t, messages, fmt.Sprintf("%d packet", len(lines(t, out))))
+	})
+}

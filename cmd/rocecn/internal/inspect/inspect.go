@@ -1,0 +1,222 @@
+// Package inspect is the command that prints what is in captures of RoCEv2 traffic, one line a
+// packet: BTH and extended headers, congestion messages of every kind, IOAM
+// traces, and whether the ICRC is right.
+//
+//	rocecn inspect [-json] [-fcn-port N] [-proxy-port N] FILE…
+//
+// It reads pcap and pcapng, Ethernet and raw IP, packed with gzip or not; the
+// file - is standard input. From the root of the module:
+//
+//	$ rocecn inspect testdata/rxe-rping6.pcap
+//	$ rocecn inspect testdata/messages.pcap
+//	$ tcpdump -i eth0 -U -w - udp port 4791 | rocecn inspect -
+//	$ rocecn inspect -json testdata/*.pcap | jq -c 'select(.icrc.ok == false)'
+//
+// A line has the number of the packet, the time in UTC, addresses and ports,
+// transport and operation, destination queue pair and packet sequence number,
+// length of the payload, ICRC, and behind these whatever else there is to say:
+//
+//	61  09:50:49.365112  [fd77::2]:58177 > [fd77::1]:4791  RC SEND Last with Immediate  qp=0x000011 psn=16777211  payload=2  icrc ok  imm=0xcafe0007  ackreq  dscp=26
+//
+// Of the congestion messages it says who reports what about which flow; a trace
+// is the packet's way from hop to hop, with the depth of the queue that it met:
+//
+//	1  09:25:09.019332  [2001:db8:ffff::5]:49152 > [2001:db8:1::a]:4791  Fast CNP  qp=0x000012 psn=0  payload=16  icrc ok  from the network: 2001:db8:1::a > 2001:db8:4::e is congested  trace ns=123: 178 q=0 > 195 q=0 > 212 q=0  dscp=48
+//	2  09:50:49.000011  198.51.100.5:49152 > 192.0.2.1:4791  PPFC stop  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=100µs  dscp=48
+//	3  09:50:49.000012  [2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48
+//	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
+//
+// Packets that are none of ours are shown as other, broken ones as ERROR. A
+// summary goes to standard error. The exit status is 1 when a file could not
+// be read to its end, 2 when the arguments are wrong.
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Run is the command: it returns the exit status.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	asJSON := flags.Bool("json", false, "print one JSON object a line")
+	fcnPort := flags.Uint("fcn-port", fcn.Port, "UDP destination `port` of FCN messages")
+	proxyPort := flags.Uint("proxy-port", proxymsg.Port, "UDP destination `port` of messages to a proxy")
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-fcn-port N] [-proxy-port N] FILE...\n"+
+			"FILE is a pcap or pcapng capture, gzip or not, or - for standard input.")
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() == 0:
+		flags.Usage()
+		return 2
+	}
+	if err := checkPorts(rocev2.Port, *fcnPort, *proxyPort); err != nil {
+		fmt.Fprintln(stderr, "rocecn inspect:", err)
+		return 2
+	}
+
+	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr, summary: newSummary()}
+	i.looker.config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
+	i.printer = newHumanPrinter(i.out)
+	if *asJSON {
+		i.printer = newJSONPrinter(i.out)
+	}
+	if isTerminal(stderr) && !isTerminal(stdout) {
+		i.progress.terminal = stderr
+	}
+	for _, name := range flags.Args() {
+		err := i.file(name, flags.NArg() > 1)
+		var broken outputError
+		switch {
+		case errors.As(err, &broken):
+			if cli.Closed(broken) {
+				return 0
+			}
+			fmt.Fprintln(stderr, "rocecn inspect:", broken)
+			return 1
+		case err != nil:
+			i.message(name, err)
+			status = 1
+		}
+	}
+	i.summary.print(stderr)
+	return status
+}
+
+// checkPorts sees to it that every port is one, and one kind's alone.
+func checkPorts(ports ...uint) error {
+	seen := map[uint]bool{}
+	for _, p := range ports {
+		if p == 0 || p > 0xFFFF {
+			return fmt.Errorf("port %d: 1 to 65535 allowed", p)
+		}
+		if seen[p] {
+			return fmt.Errorf("port %d is given to two kinds of message", p)
+		}
+		seen[p] = true
+	}
+	return nil
+}
+
+// An inspector goes through captures and prints what it finds.
+type inspector struct {
+	stdin    io.Reader
+	out      *bufio.Writer
+	stderr   io.Writer
+	printer  interface{ print(*finding) error }
+	looker   looker
+	summary  *summary
+	progress progress
+}
+
+// An outputError is one of writing the lines: there is no use in going on.
+type outputError struct{ error }
+
+func (e outputError) Unwrap() error { return e.error }
+
+// file prints the packets of one file.
+func (i *inspector) file(name string, many bool) error {
+	in, size, err := i.open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	i.progress = progress{terminal: i.progress.terminal, name: name, size: size, last: time.Now()}
+	defer i.progress.clear()
+
+	c, err := capture.Open(&input{in, i})
+	if err != nil {
+		return err
+	}
+	links := map[capture.LinkType]bool{} // not supported, and said so
+	var r capture.Record
+	for frame := 1; ; frame++ {
+		if err := c.Next(&r); err == io.EOF {
+			return i.flush()
+		} else if err != nil {
+			return errors.Join(err, i.flush())
+		}
+		f := i.looker.look(&r)
+		f.frame = frame
+		if many {
+			f.file = name
+		}
+		if f.err == errLinkType && !links[r.Link] {
+			links[r.Link] = true
+			i.message(name, fmt.Errorf("link type %v is not supported: its packets are counted as other", r.Link))
+		}
+		i.summary.add(&f)
+		if err := i.printer.print(&f); err != nil {
+			return outputError{err}
+		}
+		i.progress.packet()
+	}
+}
+
+func (i *inspector) open(name string) (in io.ReadCloser, size int64, err error) {
+	if name == "-" {
+		return io.NopCloser(i.stdin), 0, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return f, size, nil
+}
+
+// message tells the user something about a file.
+func (i *inspector) message(name string, err error) {
+	i.progress.clear()
+	i.flush()
+	if p, ok := err.(*fs.PathError); ok {
+		err = p.Err // the name is there already
+	}
+	fmt.Fprintf(i.stderr, "rocecn inspect: %s: %v\n", name, err)
+}
+
+func (i *inspector) flush() error {
+	if err := i.out.Flush(); err != nil {
+		return outputError{err}
+	}
+	return nil
+}
+
+// input hands out what was printed before it waits for more, so that the lines
+// of a live capture do not stand in a buffer, and counts for the progress line.
+type input struct {
+	io.Reader
+	i *inspector
+}
+
+func (r *input) Read(b []byte) (int, error) {
+	if err := r.i.flush(); err != nil {
+		return 0, err
+	}
+	n, err := r.Reader.Read(b)
+	r.i.progress.read += int64(n)
+	return n, err
+}

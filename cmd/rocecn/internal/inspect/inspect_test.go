@@ -1,0 +1,283 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write testdata/messages.pcap and the golden files anew")
+
+// inspect runs the program.
+func inspect(stdin []byte, args ...string) (stdout, stderr string, status int) {
+	var out, messages bytes.Buffer
+	status = Run(context.Background(), args, bytes.NewReader(stdin), &out, &messages)
+	return out.String(), messages.String(), status
+}
+
+// flat has every value of a JSON line by its path, as in "bth.psn". Extended
+// headers are named by their type, as in "RETH.va".
+type flat map[string]string
+
+func flatten(t testing.TB, line string) flat {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	var v any
+	require.NoError(t, d.Decode(&v), line)
+	require.IsType(t, map[string]any{}, v, line)
+	f := flat{}
+	f.add("", v)
+	return f
+}
+
+func (f flat) add(path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if path != "" {
+			path += "."
+		}
+		for key, value := range v {
+			f.add(path+key, value)
+		}
+	case []any:
+		for i, value := range v {
+			if path == "headers" {
+				header := value.(map[string]any)
+				f.add(header["type"].(string), header)
+			} else {
+				f.add(fmt.Sprintf("%s.%d", path, i), value)
+			}
+		}
+	default:
+		f[path] = fmt.Sprint(v)
+	}
+}
+
+// lines returns the lines of a -json output.
+func lines(t testing.TB, out string) (all []flat) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		require.True(t, strings.HasSuffix(line, "\n"), "a line without its end: %q", line)
+		all = append(all, flatten(t, line))
+	}
+	return all
+}
+
+func write(t testing.TB, name string, octets []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, octets, 0o600))
+	return path
+}
+
+func octetsOf(t testing.TB, capture string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(wiretest.Path(t, capture))
+	require.NoError(t, err)
+	return b
+}
+
+// What every capture gives is committed, as JSON and for people. Run with
+// -update to write it anew, then read the difference.
+func TestGolden(t *testing.T) {
+	if *update {
+		TestMessages(t)
+	}
+	for _, c := range []struct{ extension, flag string }{{".jsonl", "-json"}, {".txt", "-json=false"}} {
+		for _, capture := range wiretest.Captures(t, "*.pcap") {
+			out, _, status := inspect(nil, c.flag, wiretest.Path(t, capture))
+			require.Zero(t, status, capture)
+			golden := filepath.Join("testdata", strings.TrimSuffix(capture, ".pcap")+c.extension)
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(golden, []byte(out), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			wanted, got := strings.Split(string(want), "\n"), strings.Split(out, "\n")
+			for i := range min(len(wanted), len(got)) {
+				require.Equal(t, wanted[i], got[i], golden)
+			}
+			require.Len(t, got, len(wanted), golden)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	_, stderr, status := inspect(nil, wiretest.Path(t, "rxe-verbs6.pcap"))
+	require.Zero(t, status)
+	require.Equal(t, "253 packets: 72 data, 22 ack, 159 other\n"+
+		"ICRC: 92 right, 2 wrong; truncated packets: 0; errors: 0\n"+
+		"from 2026-11-21 09:50:36 to 2026-11-21 09:50:59 UTC\n", stderr)
+
+	_, stderr, _ = inspect(nil, wiretest.Path(t, "messages.pcap"))
+	require.Contains(t, stderr, "24 packets: 1 data, 1 ack, 2 cnp, 4 fastcnp, 4 ppfc, 2 fcn, 2 proxy, 1 other, 7 error\n"+
+		"ICRC: 12 right, 0 wrong; truncated packets: 0; errors: 7\n")
+
+	_, stderr, _ = inspect(nil, wiretest.Path(t, "ioam-linux618-dex.pcap"))
+	require.Contains(t, stderr, "1 packet: 1 data\n")
+}
+
+// Only a long run has a progress line, and only a terminal.
+func TestProgress(t *testing.T) {
+	var terminal bytes.Buffer
+	p := progress{terminal: &terminal, name: "a.pcap", size: 8 << 20, last: time.Now()}
+	for range 5000 {
+		p.packet()
+	}
+	p.clear()
+	require.Empty(t, terminal.String())
+	p.last, p.read = time.Now().Add(-time.Hour), 2<<20
+	for range 5000 {
+		p.packet()
+	}
+	p.clear()
+	p.clear()
+	require.Equal(t, "\ra.pcap: 5120 packets, 2 MiB, 25 %\x1b[K\r\x1b[K", terminal.String())
+
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	require.False(t, isTerminal(null))
+	require.False(t, isTerminal(&terminal))
+}
+
+func TestUsage(t *testing.T) {
+	capture := wiretest.Path(t, "rxe-rping6.pcap")
+	for _, args := range [][]string{
+		{},
+		{"-json"},
+		{"-nonsense", capture},
+		{"-fcn-port", capture},
+		{"-fcn-port", "0", capture},
+		{"-proxy-port", "65536", capture},
+		{"-proxy-port", "-1", capture},
+		{"-fcn-port", "4791", capture},
+		{"-fcn-port", "7", "-proxy-port", "7", capture},
+	} {
+		stdout, stderr, status := inspect(nil, args...)
+		require.Equal(t, 2, status, args)
+		require.Empty(t, stdout, args)
+		require.NotEmpty(t, stderr, args)
+	}
+	_, stderr, status := inspect(nil, "-h")
+	require.Zero(t, status)
+	require.Contains(t, stderr, "usage: rocecn inspect")
+	_, _, status = inspect(nil, "-fcn-port", "1022", "-proxy-port", "1021", capture)
+	require.Zero(t, status)
+}
+
+// A file that cannot be read is no reason to leave the others out.
+func TestSeveralFiles(t *testing.T) {
+	a, b := wiretest.Path(t, "rxe-rping6.pcap"), wiretest.Path(t, "rxe-vlan4.pcap")
+	missing := filepath.Join(t.TempDir(), "missing.pcap")
+	empty := write(t, "empty", nil)
+	text := write(t, "text", []byte("no capture at all"))
+	stdout, stderr, status := inspect(octetsOf(t, "rxe-udaddy6.pcap"), "-json", a, missing, empty, t.TempDir(), text, b, "-")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "rocecn inspect: "+missing+": no such file or directory\n")
+	require.Contains(t, stderr, "rocecn inspect: "+empty+": empty file\n")
+	require.Contains(t, stderr, ": is a directory\n")
+	require.Contains(t, stderr, "rocecn inspect: "+text+": neither a pcap nor a pcapng capture\n")
+	require.Contains(t, stderr, fmt.Sprintf("\n%d packets: ", 60+128+41))
+	frames := map[string]int{}
+	for _, line := range lines(t, stdout) {
+		frames[line["file"]]++
+		require.Equal(t, fmt.Sprint(frames[line["file"]]), line["frame"], "frames count from 1 in every file")
+	}
+	require.Equal(t, map[string]int{a: 60, b: 128, "-": 41}, frames)
+
+	stdout, _, _ = inspect(nil, a, b)
+	require.Equal(t, 60, strings.Count(stdout, a))
+	stdout, _, _ = inspect(nil, "-json", a)
+	require.NotContains(t, stdout, `"file"`)
+}
+
+// brokenWriter takes some octets, then no more.
+type brokenWriter struct {
+	room int
+	err  error
+}
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	if w.room -= len(b); w.room < 0 {
+		return 0, w.err
+	}
+	return len(b), nil
+}
+
+func TestOutputBreaks(t *testing.T) {
+	capture := wiretest.Path(t, "rxe-verbs6.pcap")
+	full := errors.New("no space left")
+	for _, c := range []struct {
+		err      error
+		status   int
+		messages string
+	}{
+		{syscall.EPIPE, 0, ""}, // as with | head
+		{io.ErrClosedPipe, 0, ""},
+		{full, 1, "rocecn inspect: no space left\n"},
+	} {
+		for _, room := range []int{0, 100, 70000} {
+			var stderr bytes.Buffer
+			status := Run(context.Background(), []string{"-json", capture, capture, capture}, nil, &brokenWriter{room, c.err}, &stderr)
+			require.Equal(t, c.status, status)
+			require.Equal(t, c.messages, stderr.String())
+		}
+	}
+}
+
+// The lines of a live capture come when their packets do, before the next ones.
+func TestLive(t *testing.T) {
+	in, feed := io.Pipe()
+	printed, out := io.Pipe()
+	done := make(chan int)
+	go func() {
+		status := Run(context.Background(), []string{"-"}, in, out, io.Discard)
+		out.Close()
+		done <- status
+	}()
+	capture := octetsOf(t, "rxe-rping6.pcap")
+	first := 24 + 16 + int(capture[32]) // the file header and one record
+	_, err := feed.Write(capture[:first])
+	require.NoError(t, err)
+	line := make([]byte, 1000)
+	n, err := printed.Read(line)
+	require.NoError(t, err)
+	require.Equal(t, 1, bytes.Count(line[:n], []byte("\n")))
+	go io.Copy(io.Discard, printed)
+	_, err = feed.Write(capture[first:])
+	require.NoError(t, err)
+	feed.Close()
+	require.Zero(t, <-done)
+}
+
+func BenchmarkInspect(b *testing.B) {
+	for name, n := range map[string]int{"rxe-verbs6.pcap": 253, "fastcnp.pcap": 18, "messages.pcap": 24} {
+		capture := octetsOf(b, name)
+		for _, form := range []string{"-json", "-json=false"} {
+			b.Run(name+" "+form, func(b *testing.B) {
+				packets := 0
+				for b.Loop() {
+					Run(context.Background(), []string{form, "-"}, bytes.NewReader(capture), io.Discard, io.Discard)
+					packets += n
+				}
+				b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// ioamOption is an IPv6 option that carries IOAM. Of the decoded forms the one
+// that option.Type names is set; err is set instead when there is none.
+type ioamOption struct {
+	kind   ipv6opt.Type
+	data   []byte // of the IPv6 option
+	option ioam.Option
+	err    error
+
+	trace          ioam.Trace
+	directExport   ioam.DirectExport
+	edgeToEdge     ioam.EdgeToEdge
+	proofOfTransit ioam.ProofOfTransit
+}
+
+// appendIOAM appends the IOAM options of all headers on the way to UDP or to
+// wherever the walk ends, outermost first.
+func appendIOAM(all []ioamOption, b []byte, o rocev2.Options) []ioamOption {
+	for next, octets := range rocev2.Extensions(b, o) {
+		if next != ipv6opt.HopByHop && next != ipv6opt.DestinationOptions {
+			continue
+		}
+		var h ipv6opt.Header
+		if _, err := h.Decode(octets); err != nil {
+			continue // cannot be: the walk saw that it is whole
+		}
+		for option, err := range h.All() {
+			if option.Type != ioam.IPv6MayChange && option.Type != ioam.IPv6NoChange {
+				continue
+			}
+			if err != nil { // the option overruns its header: what is there of its data
+				all = append(all, ioamOption{kind: option.Type, err: err, data: octets[min(int(option.Offset)+2, len(octets)):]})
+				continue
+			}
+			all = append(all, ioamOption{kind: option.Type, data: option.Data})
+			all[len(all)-1].decode()
+		}
+	}
+	return all
+}
+
+// decode decodes the data. Which IOAM types belong into which IPv6 option does
+// not matter here.
+func (o *ioamOption) decode() {
+	if o.err = o.option.Decode(o.data); o.err != nil {
+		return
+	}
+	switch o.option.Type {
+	case ioam.TypePreallocated, ioam.TypeIncremental:
+		o.err = o.trace.Decode(o.option)
+	case ioam.TypeProofOfTransit:
+		o.err = o.proofOfTransit.Decode(o.option)
+	case ioam.TypeEdgeToEdge:
+		o.err = o.edgeToEdge.Decode(o.option)
+	case ioam.TypeDirectExport:
+		o.err = o.directExport.Decode(o.option)
+	}
+}
+
+// String is what people read.
+func (o *ioamOption) String() string {
+	if o.err != nil {
+		return fmt.Sprintf("IOAM in option %v BROKEN: %s", o.kind, reason(o.err))
+	}
+	switch o.option.Type {
+	case ioam.TypePreallocated, ioam.TypeIncremental:
+		return "IOAM " + traceText(&o.trace)
+	case ioam.TypeProofOfTransit:
+		p := &o.proofOfTransit
+		if p.Type != 0 {
+			return fmt.Sprintf("IOAM proof of transit ns=%d type=%d", p.Namespace, p.Type)
+		}
+		return fmt.Sprintf("IOAM proof of transit ns=%d pktid=0x%x cumulative=0x%x", p.Namespace, p.PktID, p.Cumulative)
+	case ioam.TypeEdgeToEdge:
+		e := &o.edgeToEdge
+		s := fmt.Sprintf("IOAM edge-to-edge ns=%d", e.Namespace)
+		if sequence := e2eSequence(e); sequence != nil {
+			s += fmt.Sprintf(" seq=%d", sequence)
+		}
+		return s
+	case ioam.TypeDirectExport:
+		d := &o.directExport
+		s := fmt.Sprintf("IOAM direct export ns=%d", d.Namespace)
+		if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
+			s += fmt.Sprintf(" flow=%d", d.FlowID)
+		}
+		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
+			s += fmt.Sprintf(" seq=%d", d.Sequence)
+		}
+		return s
+	}
+	return fmt.Sprintf("IOAM type %d, %d octets", o.option.Type, len(o.option.Data))
+}
+
+// e2eSequence returns the sequence number, nil when there is none.
+func e2eSequence(e *ioam.EdgeToEdge) any {
+	switch {
+	case e.Type&ioam.E2ESequence64 != 0:
+		return hex64(e.Sequence64)
+	case e.Type&ioam.E2ESequence32 != 0:
+		return e.Sequence32
+	}
+	return nil
+}
+
+// traceText shows a trace as the way that the packet took, first hop first:
+//
+//	trace ns=123: 178 q=0 > 195 q=1448 > 212 q=0, room for 10 words
+func traceText(t *ioam.Trace) string {
+	hops := []string{}
+	for n := range t.Nodes() {
+		hops = append(hops, nodeText(&n))
+	}
+	slices.Reverse(hops)
+	s := fmt.Sprintf("trace ns=%d", t.Namespace)
+	if len(hops) > 0 {
+		s += ": " + strings.Join(hops, " > ")
+	}
+	if t.RemainingLen > 0 {
+		s += fmt.Sprintf(", room for %d words", t.RemainingLen)
+	}
+	if t.Overflow {
+		s += ", OVERFLOW"
+	}
+	return s
+}
+
+// nodeText shows who a node is, how deep its queue was and how long it held
+// the packet, as far as it said so.
+func nodeText(n *ioam.Node) string {
+	s := "?"
+	switch {
+	case n.Type.Has(ioam.BitNode) && n.NodeID != ioam.NoNodeID:
+		s = fmt.Sprint(n.NodeID)
+	case n.Type.Has(ioam.BitWideNode) && n.WideNodeID != ioam.NoWideNodeID:
+		s = fmt.Sprintf("0x%x", n.WideNodeID)
+	}
+	there := n.Available()
+	if there.Has(ioam.BitQueueDepth) {
+		s += fmt.Sprintf(" q=%d", n.QueueDepth)
+	}
+	switch {
+	case !there.Has(ioam.BitTransitDelay):
+	case n.TransitDelay&ioam.DelayOverflow != 0:
+		s += " delay>2s"
+	default:
+		s += fmt.Sprintf(" delay=%v", time.Duration(n.TransitDelay))
+	}
+	if there.Has(ioam.BitSnapshot) {
+		s += fmt.Sprintf(" schema=%d %q", n.Snapshot.SchemaID, n.Snapshot.Data)
+	}
+	return s
+}

@@ -1,0 +1,338 @@
+package inspect
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	sender6, receiver6, switch6, proxy6 = ip("2001:db8:1::1"), ip("2001:db8:4::e"), ip("2001:db8:ffff::5"), ip("2001:db8:ffff::9")
+	sender4, receiver4, switch4, proxy4 = ip("192.0.2.1"), ip("192.0.2.14"), ip("198.51.100.5"), ip("198.51.100.9")
+)
+
+func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// A sample is a packet, and what is printed for it by hand: the line from its
+// kind on, with ? for the value of the ICRC, and the line for people.
+type sample struct {
+	name, json, human string
+	octets            []byte
+}
+
+// samples are packets of each kind, and a broken one of each.
+func samples(t testing.TB) []sample {
+	whole := func(octets []byte, err error) []byte {
+		t.Helper()
+		require.NoError(t, err)
+		return octets
+	}
+	roce := func(src, dst netip.Addr, h bth.Header, payload int) *rocev2.Packet {
+		p := &rocev2.Packet{BTH: bth.Headers{Header: h}, Payload: make([]byte, payload)}
+		p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = src, dst, 49152, rocev2.Port, 61
+		return p
+	}
+	udp := func(port uint16, octets string) []byte {
+		d := rocev2.Datagram{Src: switch6, Dst: sender6, SrcPort: 49152, DstPort: port, HopLimit: 61, Checksum: 1, Data: wiretest.Hex(t, octets)}
+		return whole(d.AppendBinary(nil))
+	}
+
+	// The congested packets. The trace is that of three nodes, type F20000.
+	write := bth.Header{Opcode: bth.RCRDMAWriteOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 42}
+	data6, data4 := roce(sender6, receiver6, write, 64), roce(sender4, receiver4, write, 64)
+	for _, p := range []*rocev2.Packet{data6, data4} {
+		p.TrafficClass, p.FlowLabel = 26<<2|3, 0x12345
+		p.BTH.RETH = bth.RETH{VirtualAddress: 0x7F0000001000, RKey: 0x1234, DMALength: 64}
+	}
+	data6octets, data4octets := whole(data6.AppendBinary(nil)), whole(data4.AppendBinary(nil))
+	traced := *data6
+	traced.Ext = wiretest.Hex(t, `11 09 01 00 31 46 0000 007b2800 f2000000
+		3d0000d4 01910192 00000001 00000002 00000040
+		3e0000c3 012d012e 00000001 00000001 0000ffff
+		3f0000b2 00c900ca 00000001 00000000 00000005 01 02 0000`)
+	ack := roce(receiver6, sender6, bth.Header{Opcode: bth.RCAcknowledge, PKey: 0xFFFF, DestQP: 33, PSN: 42}, 0)
+	ack.BTH.AETH = bth.AETH{Syndrome: 0x1F, MSN: 7}
+	var flow6, flow4 rocev2.Flow
+	require.NoError(t, flow6.DecodeIP(data6octets))
+	require.NoError(t, flow4.DecodeIP(data4octets))
+
+	as := rocev2.Carriage{SrcPort: 49152}
+	config := fastcnp.Config{Source: switch6}
+	fast := func(p *rocev2.Packet, source netip.Addr) []byte {
+		config.Source = source
+		return whole(fastcnp.AppendFor(nil, p, config))
+	}
+	pause := func(src, dst, congested netip.Addr, typ ppfc.Type, pause time.Duration) []byte {
+		n := ppfc.New(17, 0xFFFF)
+		n.Congested, n.Type, n.Port, n.Pause = congested, typ, 7, pause
+		return whole(n.AppendPacket(nil, src, dst, as))
+	}
+	brokenFast := roce(switch6, sender6, cnp.New(17, 0xFFFF).Header, 16)
+	brokenFast.NextHeader, brokenFast.Ext = 60, wiretest.Hex(t, "11029e0f 20010db80004000000000000000000 0103000000")
+	cnp6, cnp4 := cnp.New(33, 0xFFFF), cnp.New(33, 0xFFFF)
+	cnp4.PSN = 1
+
+	// What the lines have in common.
+	const (
+		from6   = `"ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:1::1","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},`
+		from4   = `"ip":{"version":4,"src":"198.51.100.5","dst":"192.0.2.1","dscp":48,"ecn":0,"hop_limit":64},`
+		back6   = `"ip":{"version":6,"src":"2001:db8:4::e","dst":"2001:db8:1::1","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},`
+		back4   = `"ip":{"version":4,"src":"192.0.2.14","dst":"192.0.2.1","dscp":48,"ecn":0,"hop_limit":64},`
+		port    = `"udp":{"src":49152,"dst":4791,"checksum":"0x0000"},`
+		bthHead = `"bth":{"opcode":"0x81","name":"CNP","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":true,`
+		bthFast = bthHead + `"resv6":0,"dest_qp":17,"ackreq":false,"resv7":0,"psn":0},`
+		bthPPFC = bthHead + `"resv6":32,"dest_qp":17,"ackreq":false,"resv7":0,"psn":0},`
+		icrcOK  = `"icrc":{"value":"?","ok":true,"coverage":"as-sent"}`
+		trace   = `"ioam":{"type":0,"namespace":123,"node_len":5,"remaining_len":0,"overflow":false,"loopback":false,"active":false,"trace_type":"0xf20000","nodes":[` +
+			`{"hop_limit":61,"node_id":212,"ingress_if":401,"egress_if":402,"ts_sec":1,"ts_frac":2,"queue_depth":64},` +
+			`{"hop_limit":62,"node_id":195,"ingress_if":301,"egress_if":302,"ts_sec":1,"ts_frac":1,"queue_depth":65535},` +
+			`{"hop_limit":63,"node_id":178,"ingress_if":201,"egress_if":202,"ts_sec":1,"ts_frac":0,"queue_depth":5}]}`
+		plain6 = `"ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:1::1","dscp":0,"ecn":0,"hop_limit":61,"flow_label":0},`
+
+		human6 = "[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:4791  "
+		human4 = "198.51.100.5:49152 > 192.0.2.1:4791  "
+		hops   = "trace ns=123: 178 q=5 > 195 q=65535 > 212 q=64"
+		flow   = "2001:db8:1::1 > 2001:db8:4::e is congested"
+	)
+	broken := func(kind string, port uint16, checksum string, err error, octets []byte) sample {
+		return sample{
+			"broken " + kind,
+			fmt.Sprintf(`"kind":"error","error":"%v",%s"udp":{"src":49152,"dst":%d,"checksum":"%s"}`, err, plain6, port, checksum),
+			fmt.Sprintf("[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:%d  ERROR  %s", port, reason(err)),
+			octets,
+		}
+	}
+	return []sample{
+		{"data", `"kind":"data","ip":{"version":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","dscp":26,"ecn":3,"hop_limit":61,"flow_label":74565},` + port +
+			`"bth":{"opcode":"0x0a","name":"RC RDMA WRITE Only","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":false,` +
+			`"resv6":0,"dest_qp":17,"ackreq":true,"resv7":0,"psn":42},"headers":[{"type":"RETH","va":"0x00007f0000001000","rkey":"0x00001234","dma_len":64}],` +
+			`"payload_len":64,` + icrcOK,
+			"[2001:db8:1::1]:49152 > [2001:db8:4::e]:4791  RC RDMA WRITE Only  qp=0x000011 psn=42  payload=64  icrc ok  " +
+				"RETH va=0x00007f0000001000 rkey=0x00001234 len=64  CE  ackreq  dscp=26",
+			data6octets},
+		{"ack", `"kind":"ack","ip":{"version":6,"src":"2001:db8:4::e","dst":"2001:db8:1::1","dscp":0,"ecn":0,"hop_limit":61,"flow_label":0},` + port +
+			`"bth":{"opcode":"0x11","name":"RC Acknowledge","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":false,` +
+			`"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":42},"headers":[{"type":"AETH","syndrome":31,"msn":7}],"payload_len":0,` + icrcOK,
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  RC Acknowledge  qp=0x000021 psn=42  payload=0  icrc ok  ACK msn=7",
+			whole(ack.AppendBinary(nil))},
+		{"cnp", `"kind":"cnp",` + back6 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":0},` + icrcOK,
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  CNP  qp=0x000021 psn=0  payload=16  icrc ok  dscp=48",
+			whole(cnp6.AppendPacket(nil, receiver6, sender6, as))},
+		{"cnp, IPv4", `"kind":"cnp",` + back4 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":1},` + icrcOK,
+			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN is not 0",
+			whole(cnp4.AppendPacket(nil, receiver4, sender4, as))},
+
+		{"fastcnp, option 1, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
+			`,"fast_cnp":{"option":1,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network"}`,
+			human6 + "Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the network: " + flow + "  dscp=48",
+			fast(data6, switch6)},
+		{"fastcnp, option 1, receiver", `"kind":"fastcnp",` + back6 + port + bthFast + icrcOK +
+			`,"fast_cnp":{"option":1,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver"}`,
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the receiver: " + flow + "  dscp=48",
+			fast(data6, receiver6)},
+		{"fastcnp, option 2, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
+			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network",` + trace + `}`,
+			human6 + "Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the network: " + flow + "  " + hops + "  dscp=48",
+			fast(&traced, switch6)},
+		{"fastcnp, option 2, receiver", `"kind":"fastcnp",` + back6 + port + bthFast + icrcOK +
+			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver",` + trace + `}`,
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the receiver: " + flow + "  " + hops + "  dscp=48",
+			fast(&traced, receiver6)},
+
+		{"ppfc, stop", `"kind":"ppfc",` + from6 + port + bthPPFC + icrcOK +
+			`,"ppfc":{"type":"stop","address":"2001:db8:ffff::5","port":7,"pause_us":100,"flags":0}`,
+			human6 + "PPFC stop  qp=0x000011 psn=0  payload=24  icrc ok  address=2001:db8:ffff::5 port=7 pause=100µs  dscp=48",
+			pause(switch6, sender6, switch6, ppfc.Stop, 100*time.Microsecond)},
+		{"ppfc, resume", `"kind":"ppfc",` + from6 + port + bthPPFC + icrcOK +
+			`,"ppfc":{"type":"resume","address":"2001:db8:ffff::5","port":7,"pause_us":0,"flags":0}`,
+			human6 + "PPFC resume  qp=0x000011 psn=0  payload=24  icrc ok  address=2001:db8:ffff::5 port=7 pause=0s  dscp=48",
+			pause(switch6, sender6, switch6, ppfc.Resume, 0)},
+		{"ppfc, alarm, IPv4", `"kind":"ppfc",` + from4 + port + bthPPFC + icrcOK +
+			`,"ppfc":{"type":"alarm","address":"198.51.100.5","port":7,"pause_us":0,"flags":0}`,
+			human4 + "PPFC alarm  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=0s  dscp=48",
+			pause(switch4, sender4, switch4, ppfc.Alarm, 0)},
+		{"ppfc, hold, IPv4 in IPv6", `"kind":"ppfc",` + from6 + port + bthPPFC + icrcOK +
+			`,"ppfc":{"type":"hold","address":"198.51.100.5","port":7,"pause_us":65535,"flags":0}`,
+			human6 + "PPFC hold  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=65.535ms  dscp=48",
+			pause(switch6, sender6, switch4, ppfc.Hold, ppfc.MaxPause)},
+
+		{"fcn", `"kind":"fcn",` + from6 + `"udp":{"src":49152,"dst":1021,"checksum":"0xc36f"},"fcn":{"flow_label":782069,"level":7,"reserved":0}`,
+			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48",
+			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, switch6, sender6, fcn.Config{Carriage: as}))},
+		{"fcn, IPv4", `"kind":"fcn",` + from4 + `"udp":{"src":49152,"dst":1021,"checksum":"0x3b9f"},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
+			"198.51.100.5:49152 > 192.0.2.1:1021  FCN  label=0x00001 level=1  dscp=48  deviates: reserved bits are not 0",
+			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4, fcn.Config{Carriage: as}))},
+
+		{"proxy", `"kind":"proxy","ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:ffff::9","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},` +
+			`"udp":{"src":49152,"dst":1022,"checksum":"0x1cef"},"proxy":{"family":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","protocol":17,"src_port":49152,` +
+			`"dst_port":4791,"level":3,"invoking_len":144,"invoking_dest_qp":17}`,
+			"[2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  " +
+				"UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48",
+			whole(proxymsg.AppendFor(nil, &flow6, switch6, proxy6, 3, proxymsg.Config{Carriage: as}))},
+		{"proxy, IPv4", `"kind":"proxy","ip":{"version":4,"src":"198.51.100.5","dst":"198.51.100.9","dscp":48,"ecn":0,"hop_limit":64},` +
+			`"udp":{"src":49152,"dst":1022,"checksum":"0x1dc8"},"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":17,"src_port":49152,` +
+			`"dst_port":4791,"level":0,"invoking_len":124,"invoking_dest_qp":17}`,
+			"198.51.100.5:49152 > 198.51.100.9:1022  Proxy message  qp=0x000011 level=0  UDP 192.0.2.1:49152 > 192.0.2.14:4791 is congested  invoking=124  dscp=48",
+			whole(proxymsg.AppendFor(nil, &flow4, switch4, proxy4, 0, proxymsg.Config{Carriage: as}))},
+
+		{"other", `"kind":"other",` + plain6 + `"udp":{"src":49152,"dst":9,"checksum":"0xe459"}`,
+			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:9  other: UDP",
+			udp(9, "00")},
+
+		broken("data", 4791, "0x4736", rocev2.ErrHeadersRoom,
+			udp(4791, "0a00ffff 00000011 8000002a 0000000000000000000000000000 00000000")),
+		broken("ack", 4791, "0xc042", rocev2.ErrHeadersRoom, udp(4791, "1100ffff 00000021 0000002a 00000000")),
+		broken("cnp", 4791, "0x104e", cnp.ErrLength,
+			udp(4791, "8100ffff 40000021 00000000 000000000000000000000000000000 00000000")),
+		broken("fastcnp", 4791, "0x0000", fastcnp.ErrOptionLen, whole(brokenFast.AppendBinary(nil))),
+		broken("ppfc", 4791, "0xf05b", ppfc.ErrLength,
+			udp(4791, "8100ffff 60000011 00000000 00000000000000000000000000000000 00000000")),
+		broken("fcn", 1021, "0xc36d", fcn.ErrLength, udp(1021, "beef5e00 00")),
+		broken("proxy", 1022, "0x9305", proxymsg.ErrTruncatedIPv4, udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
+	}
+}
+
+// frames lays samples out as Ethernet frames.
+func frames(t testing.TB, all []sample) (frames [][]byte) {
+	for i := range all {
+		octets := all[i].octets
+		etherType := "86dd"
+		if octets[0]>>4 == 4 {
+			etherType = "0800"
+		}
+		frame := append(wiretest.Hex(t, "020000000002 020000000001"+etherType), octets...)
+		frames = append(frames, append(frame, make([]byte, max(0, 60-len(frame)))...))
+	}
+	return frames
+}
+
+// The capture that is committed has the samples. Run with -update to write it
+// anew.
+func TestMessages(t *testing.T) {
+	all := samples(t)
+	file := capturing(capture.Ethernet, frames(t, all)...)
+	if *update {
+		require.NoError(t, os.WriteFile(wiretest.Path(t, "messages.pcap"), file, 0o644))
+	}
+	require.Equal(t, file, octetsOf(t, "messages.pcap"))
+	out, _, status := inspect(nil, "-json", wiretest.Path(t, "messages.pcap"))
+	require.Zero(t, status)
+	got := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	require.Len(t, got, len(all))
+	for i, s := range all {
+		sum := binary.LittleEndian.Uint32(s.octets[len(s.octets)-4:])
+		want := strings.Replace(s.json, `"?"`, `"`+string(appendHex(nil, uint64(sum), 8))+`"`, 1)
+		_, line, _ := strings.Cut(got[i], `Z",`)
+		require.Equal(t, want+"}", line, s.name)
+		require.Equal(t, s.human, human(t, s.octets), s.name)
+	}
+}
+
+// The trace that a Fast CNP met on its own way is not the one that it is about.
+func TestFastCNPWithTwoTraces(t *testing.T) {
+	p := rocev2.Packet{BTH: bth.Headers{Header: cnp.New(17, 0xFFFF).Header}, Payload: make([]byte, 16)}
+	p.Src, p.Dst, p.DstPort = switch6, sender6, rocev2.Port
+	p.Ext = wiretest.Hex(t, `3c 02 01 00 31 0e 0000 007c0800 80000000 3f000001 01020000
+		11 04 01 00 9e 1e 0000 007b0800 80000000 3f000002 20010db800040000000000000000000e 01020000`)
+	octets := build(t, p)
+	got := line(t, octets)
+	require.Equal(t, []string{"fastcnp", "0x31", "124", "1", "", "123", "2"}, []string{
+		got["kind"], got["ioam.0.option_type"], got["ioam.0.namespace"], got["ioam.0.nodes.0.node_id"],
+		got["fast_cnp.ioam.option_type"], got["fast_cnp.ioam.namespace"], got["fast_cnp.ioam.nodes.0.node_id"],
+	})
+	require.Contains(t, human(t, octets), "is congested  trace ns=123: 2  IOAM trace ns=124: 1")
+}
+
+// The ports of FCN and proxy messages are the user's to choose.
+func TestPorts(t *testing.T) {
+	all := map[string]string{}
+	for _, s := range samples(t) {
+		if port := binary.BigEndian.Uint16(s.octets[udpAt(s.octets)+2:]); s.name == "fcn" || s.name == "proxy" {
+			out, _, _ := inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001", "-")
+			require.Equal(t, "other", lines(t, out)[0]["kind"])
+			binary.BigEndian.PutUint16(s.octets[udpAt(s.octets)+2:], port-1021+7000)
+			out, _, _ = inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001", "-")
+			all[s.name] = lines(t, out)[0]["kind"]
+			require.Equal(t, "other", line(t, s.octets)["kind"])
+		}
+	}
+	require.Equal(t, map[string]string{"fcn": "fcn", "proxy": "proxy"}, all)
+}
+
+// udpAt returns where the UDP header of an IP packet without options and
+// extension headers stands.
+func udpAt(ip []byte) int {
+	if ip[0]>>4 == 4 {
+		return 20
+	}
+	return 40
+}
+
+// Cut by the snap length, after every octet: what is said is what is said of
+// the whole packet, but for the ICRC.
+func TestMessagesCut(t *testing.T) {
+	truncated := map[string]int{}
+	for _, s := range samples(t) {
+		whole := line(t, s.octets)
+		for n := range s.octets {
+			out, _, status := inspect(captureOf(capture.Raw, capture.Record{Data: s.octets[:n], OrigLen: uint32(len(s.octets))}), "-json", "-")
+			require.Zero(t, status)
+			got := lines(t, out)[0]
+			require.Equal(t, "true", got["truncated"], "%s, %d octets", s.name, n)
+			require.NotContains(t, got, "icrc.value")
+			if got["kind"] != whole["kind"] {
+				require.Contains(t, []string{"other", "error"}, got["kind"], "%s, %d octets", s.name, n)
+				continue
+			}
+			truncated[got["kind"]]++
+			for key, value := range whole {
+				if _, ok := got[key]; ok && key != "time" && key != "error" {
+					require.Equal(t, value, got[key], "%s, %d octets: %s", s.name, n, key)
+				}
+			}
+		}
+	}
+	for _, kind := range []string{"data", "ack", "cnp", "fastcnp", "proxy"} {
+		require.NotZero(t, truncated[kind], kind)
+	}
+}
+
+// Proxy messages about other flows than RoCEv2's, and without a packet.
+func TestProxyMessages(t *testing.T) {
+	five := rocev2.FiveTuple{Src: sender4, Dst: receiver4, Protocol: 6, SrcPort: 1, DstPort: 2}
+	other := five
+	other.Protocol, other.SrcPort, other.DstPort = 50, 0, 0
+	const flow = "198.51.100.5:0 > 198.51.100.9:1022  Proxy message  level=7  "
+	for _, c := range []struct {
+		m           proxymsg.Message
+		json, human string
+	}{
+		{proxymsg.Message{FiveTuple: five, Level: 7},
+			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":6,"src_port":1,"dst_port":2,"level":7,"invoking_len":0}}`,
+			flow + "TCP 192.0.2.1:1 > 192.0.2.14:2 is congested  invoking=0  dscp=48"},
+		{proxymsg.Message{FiveTuple: other, Level: 7, Reserved: 1},
+			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":50,"src_port":0,"dst_port":0,"level":7,"invoking_len":0}}`,
+			flow + "IPSecESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: reserved bits are not 0"},
+	} {
+		octets, err := c.m.AppendPacket(nil, switch4, proxy4, proxymsg.Config{})
+		require.NoError(t, err)
+		out, _, _ := inspect(capturing(capture.Raw, octets), "-json", "-")
+		require.Contains(t, out, c.json)
+		require.Equal(t, c.human, human(t, octets))
+	}
+}

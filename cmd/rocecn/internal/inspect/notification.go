@@ -1,0 +1,85 @@
+package inspect
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/google/gopacket/layers"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
+)
+
+// notification prints who says what about which flow, as far as the columns
+// do not show it.
+func (p *humanPrinter) notification(f *finding) {
+	switch f.kind {
+	case message.FastCNP:
+		n := &f.message.FastCNP
+		p.word("from the %v: %v > %v is congested", n.Origin(), n.Destination, n.Option.OriginalDestination)
+		if n.Option.Number == 2 {
+			p.word("%s", traceText(&n.Option.Trace))
+		}
+	case message.PPFC:
+		n := &f.message.PPFC
+		p.word("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)
+	}
+}
+
+func (p *humanPrinter) fcn(f *finding) {
+	m := &f.message.FCN
+	p.cell("FCN")
+	p.cell("label=0x%05x level=%d", m.FlowLabel, m.Level)
+	p.marks(f.datagram, nil)
+	p.deviations(f)
+}
+
+func (p *humanPrinter) proxy(f *finding) {
+	m := &f.message.Proxy
+	p.cell("Proxy message")
+	if h, err := m.BTH(); err == nil {
+		p.cell("qp=0x%06x level=%d", h.DestQP, m.Level)
+	} else {
+		p.cell("level=%d", m.Level)
+	}
+	p.word("%s is congested", flowText(m))
+	p.word("invoking=%d", invokingLen(m, f.datagram))
+	if f.truncated {
+		p.word("truncated")
+	}
+	p.marks(f.datagram, nil)
+	p.deviations(f)
+}
+
+func flowText(m *proxymsg.Message) string {
+	protocol := layers.IPProtocol(m.Protocol)
+	if m.SrcPort == 0 && m.DstPort == 0 {
+		return fmt.Sprintf("%v %v > %v", protocol, m.Src, m.Dst)
+	}
+	return fmt.Sprintf("%v %v > %v", protocol, netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort))
+}
+
+// deviations prints what the specification of a message has otherwise.
+func (p *humanPrinter) deviations(f *finding) {
+	var err error
+	switch m := f.message; f.kind {
+	case message.CNP:
+		err = m.CNP.Validate()
+	case message.FastCNP:
+		err = m.FastCNP.Validate()
+	case message.PPFC:
+		err = m.PPFC.Validate()
+	case message.FCN:
+		err = m.FCN.Validate()
+	case message.Proxy:
+		err = m.Proxy.Validate()
+	}
+	if err == nil {
+		return
+	}
+	all := strings.Split(err.Error(), "\n")
+	for i, deviation := range all {
+		all[i] = withoutPackage(deviation)
+	}
+	p.word("deviates: %s", strings.Join(all, ", "))
+}

@@ -1,0 +1,87 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/message"
+)
+
+// summaryKinds are all of them, in the order of the summary.
+var summaryKinds = []message.Kind{
+	message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy, message.Other, message.Broken,
+}
+
+// summary counts what was found in all files.
+type summary struct {
+	packets   int
+	first     time.Time // earliest and latest packet
+	last      time.Time
+	kinds     map[message.Kind]int
+	right     map[icrc.Coverage]int // ICRCs
+	wrong     int
+	truncated int
+}
+
+func newSummary() *summary {
+	return &summary{kinds: map[message.Kind]int{}, right: map[icrc.Coverage]int{}}
+}
+
+func (s *summary) add(f *finding) {
+	s.packets++
+	if t := f.record.Time; !t.IsZero() {
+		if s.first.IsZero() || t.Before(s.first) {
+			s.first = t
+		}
+		if t.After(s.last) {
+			s.last = t
+		}
+	}
+	s.kinds[f.kind]++
+	switch {
+	case f.truncated:
+		s.truncated++
+	case f.packet == nil:
+	case f.icrcOK:
+		s.right[f.coverage]++
+	default:
+		s.wrong++
+	}
+}
+
+// print writes the summary:
+//
+//	253 packets: 72 data, 22 ack, 159 other
+//	ICRC: 92 right, 2 wrong; truncated packets: 0; errors: 0
+//	from 2026-11-21 09:50:36 to 2026-11-21 09:50:59 UTC
+func (s *summary) print(w io.Writer) {
+	var found []string
+	for _, k := range summaryKinds {
+		if n := s.kinds[k]; n > 0 {
+			found = append(found, fmt.Sprintf("%d %s", n, k))
+		}
+	}
+	if len(found) == 0 {
+		found = []string{"none"}
+	}
+	right, how := s.right[icrc.AsSent], ""
+	for _, c := range []icrc.Coverage{icrc.Without, icrc.Skipped} {
+		if n := s.right[c]; n > 0 {
+			right += n
+			how += fmt.Sprintf(", %d of them in coverage %v", n, c)
+		}
+	}
+	plural := "s"
+	if s.packets == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(w, "%d packet%s: %s\n", s.packets, plural, strings.Join(found, ", "))
+	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
+		right, how, s.wrong, s.truncated, s.kinds[message.Broken])
+	if !s.first.IsZero() {
+		fmt.Fprintf(w, "from %s to %s UTC\n", s.first.Format(time.DateTime), s.last.Format(time.DateTime))
+	}
+}

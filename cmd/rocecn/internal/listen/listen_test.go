@@ -1,0 +1,31 @@
+package listen
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		text string
+	}{
+		{"", 2, "usage: rocecn listen"},
+		{"-h", 0, "usage: rocecn listen"},
+		{"[::1]:0 more", 2, "usage"},
+		{"-no-such-flag [::1]:0", 2, "not defined"},
+		{"-as cnp [::1]:0", 2, "neither fcn nor proxy"},
+		{"-n -1 [::1]:0", 2, "-n -1 is below 0"},
+		{"[::1]:0", 1, "is neither 1021 nor 1022"},
+		{"nonsense", 1, "missing port"},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
+		require.Contains(t, stderr.String(), c.text, c.args)
+		require.Empty(t, stdout.String())
+	}
+}

@@ -1,0 +1,196 @@
+// Package send is the command that sends an FCN or a proxy message over a UDP
+// socket.
+//
+//	rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
+//	rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]
+//
+// ADDR is host:port, as in [::1]:1021. -fcn sends the flow label of a congested
+// flow, -proxy the five-tuple of a packet of a capture and the packet itself.
+package send
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+// options are the command line.
+type options struct {
+	fcn, proxy string
+	label      label
+	level      uint
+	dscp, hops uint
+	capture    string
+	frame      int
+}
+
+// label is a flag in any base, as in 0xbeef5.
+type label uint32
+
+func (l *label) String() string { return fmt.Sprintf("%#x", uint32(*l)) }
+func (l *label) Set(s string) error {
+	n, err := strconv.ParseUint(s, 0, 20)
+	*l = label(n)
+	return err
+}
+
+// Run is the command: it returns the exit status.
+func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	var o options
+	flags := flag.NewFlagSet("send", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.fcn, "fcn", "", "send an FCN to this `address`")
+	flags.StringVar(&o.proxy, "proxy", "", "send a proxy message to this `address`")
+	flags.Var(&o.label, "label", "flow `label` of the congested flow, 20 bits")
+	flags.UintVar(&o.level, "level", 0, "congestion `level`, 0 to 7")
+	flags.UintVar(&o.dscp, "dscp", 48, "`DSCP` to send with, 0 to 63")
+	flags.UintVar(&o.hops, "hops", 64, "hop `limit` to send with, 1 to 255")
+	flags.StringVar(&o.capture, "capture", "", "`file` that holds the congested packet")
+	flags.IntVar(&o.frame, "frame", 1, "`number` of the congested packet in it, from 1")
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]\n"+
+			"       rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]\n"+
+			"ADDR is host:port, as in [::1]:1021.")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	wrong := ""
+	switch {
+	case flags.NArg() > 0:
+		wrong = "arguments left over: " + flags.Arg(0)
+	case (o.fcn == "") == (o.proxy == ""):
+		wrong = "one of -fcn and -proxy is needed"
+	case o.dscp > 63:
+		wrong = "-dscp is over 63"
+	case o.hops < 1 || o.hops > 255:
+		wrong = "-hops is not in 1 to 255"
+	case o.fcn != "" && o.label == 0:
+		wrong = "-fcn needs -label, which is not 0"
+	case o.proxy != "" && o.capture == "":
+		wrong = "-proxy needs -capture, a file with the congested packet"
+	case o.level > fcn.MaxLevel:
+		wrong = "-level is over 7"
+	case o.frame < 1:
+		wrong = "-frame is below 1"
+	}
+	if wrong != "" {
+		fmt.Fprintln(stderr, "rocecn send:", wrong)
+		return 2
+	}
+	send := o.sendFCN
+	if o.proxy != "" {
+		send = o.sendProxy
+	}
+	if err := send(stdout); err != nil && !cli.Closed(err) {
+		fmt.Fprintln(stderr, "rocecn send:", err)
+		return 1
+	}
+	return 0
+}
+
+func (o *options) sendFCN(stdout io.Writer) error {
+	data, err := fcn.Message{FlowLabel: uint32(o.label), Level: uint8(o.level)}.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	return o.send(o.fcn, stdout, func(bool) ([]byte, error) { return data, nil })
+}
+
+func (o *options) sendProxy(stdout io.Writer) error {
+	flow, err := o.congested()
+	if err != nil {
+		return err
+	}
+	return o.send(o.proxy, stdout, func(overIPv4 bool) ([]byte, error) {
+		m := proxymsg.Message{FiveTuple: flow.FiveTuple, Level: uint8(o.level), Invoking: flow.Outermost}
+		m.Cut(overIPv4)
+		return m.AppendBinary(nil)
+	})
+}
+
+// send sends one datagram with the DSCP and hop limit asked for.
+func (o *options) send(address string, stdout io.Writer, data func(overIPv4 bool) ([]byte, error)) error {
+	addr, err := resolve(address)
+	if err != nil {
+		return err
+	}
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	overIPv4 := conn.RemoteAddr().(*net.UDPAddr).IP.To4() != nil
+	if overIPv4 {
+		c := ipv4.NewConn(conn)
+		err = errors.Join(c.SetTOS(int(o.dscp)<<2), c.SetTTL(int(o.hops)))
+	} else {
+		c := ipv6.NewConn(conn)
+		err = errors.Join(c.SetTrafficClass(int(o.dscp)<<2), c.SetHopLimit(int(o.hops)))
+	}
+	if err != nil {
+		return err
+	}
+	b, err := data(overIPv4)
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Write(b); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%d octets from %v to %v\n", len(b), conn.LocalAddr(), conn.RemoteAddr())
+	return err
+}
+
+// congested returns the flow of the packet that -capture and -frame name.
+func (o *options) congested() (f rocev2.Flow, err error) {
+	file, err := os.Open(o.capture)
+	if err != nil {
+		return f, err
+	}
+	defer file.Close()
+	packets, err := capture.Open(file)
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", o.capture, err)
+	}
+	var r capture.Record
+	for range o.frame {
+		if err := packets.Next(&r); err == io.EOF {
+			return f, fmt.Errorf("%s has no frame %d", o.capture, o.frame)
+		} else if err != nil {
+			return f, fmt.Errorf("%s: %w", o.capture, err)
+		}
+	}
+	// r is not read into again: f may alias it.
+	if err := f.Decode(r.Data, rocev2.Options{IP: r.IP(), Cut: r.Cut()}); err != nil {
+		return f, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)
+	}
+	return f, nil
+}
+
+// resolve returns the address that a host:port stands for.
+func resolve(address string) (netip.AddrPort, error) {
+	a, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	ap := a.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()), nil
+}

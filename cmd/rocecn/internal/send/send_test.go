@@ -1,0 +1,124 @@
+package send
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// listener runs rocecn listen on a free port and returns its address and
+// what it prints after its first line.
+func listener(t *testing.T, host, as string) (address string, lines *bufio.Scanner) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	r, w := io.Pipe()
+	done := make(chan int)
+	var stderr bytes.Buffer
+	go func() {
+		code := listen.Run(ctx, []string{"-as", as, "-n", "2", host + ":0"}, nil, w, &stderr)
+		w.Close()
+		done <- code
+	}()
+	t.Cleanup(func() {
+		stop()
+		r.Close()
+		require.Zero(t, <-done, stderr.String())
+	})
+	lines = bufio.NewScanner(r)
+	require.True(t, lines.Scan(), stderr.String())
+	words := strings.Fields(lines.Text())
+	require.Equal(t, []string{"listening", "for", as, "on"}, words[:4])
+	return words[4], lines
+}
+
+func send(t *testing.T, args ...string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, Run(t.Context(), args, nil, &stdout, &stderr), stderr.String())
+}
+
+func TestFCN(t *testing.T) {
+	for host, how := range map[string]string{
+		"127.0.0.1": "(to 127.0.0.1, ttl 7): ",
+		"[::1]":     "(to ::1, dscp 46, ecn 0, hop limit 7): ",
+	} {
+		t.Run(host, func(t *testing.T) {
+			address, lines := listener(t, host, "fcn")
+			send(t, "-fcn", address, "-label", "0xbeef5", "-level", "7", "-dscp", "46", "-hops", "7")
+			require.True(t, lines.Scan())
+			require.Contains(t, lines.Text(), how+"flow label 0xbeef5 congested, level 7")
+			send(t, "-fcn", address, "-label", "1")
+			require.True(t, lines.Scan())
+			require.Contains(t, lines.Text(), "flow label 0x00001 congested, level 0")
+			require.False(t, lines.Scan())
+		})
+	}
+}
+
+// A socket of both families tells of IPv4 datagrams only where they went.
+func TestBothFamilies(t *testing.T) {
+	address, lines := listener(t, "", "fcn")
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	send(t, "-fcn", ":"+port, "-label", "1")
+	require.True(t, lines.Scan())
+	send(t, "-fcn", "127.0.0.1:"+port, "-label", "2")
+	require.True(t, lines.Scan())
+	require.Contains(t, lines.Text(), "(to 127.0.0.1): flow label 0x00002")
+}
+
+func TestProxy(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "[::1]"} {
+		t.Run(host, func(t *testing.T) {
+			address, lines := listener(t, host, "proxy")
+			send(t, "-proxy", address, "-capture", wiretest.Path(t, "rxe-verbs6.pcap"), "-frame", "50", "-level", "3")
+			require.True(t, lines.Scan())
+			room := "1088 octets" // all of the packet
+			if host == "127.0.0.1" {
+				room = "508 octets" // of 576, less IPv4, UDP and the fixed part
+			}
+			require.Contains(t, lines.Text(), "[fd77::2]:58177 to [fd77::1]:4791, protocol 17, level 3, reserved 0x0, "+room)
+			require.Contains(t, lines.Text(), "RC SEND First to queue pair 0x11")
+			send(t, "-fcn", address, "-label", "1")
+			require.True(t, lines.Scan())
+			require.Contains(t, lines.Text(), "proxymsg: message truncated")
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		text string
+	}{
+		{"", 2, "one of -fcn and -proxy is needed"},
+		{"-fcn [::1]:1 -proxy [::1]:1", 2, "one of"},
+		{"-fcn [::1]:1 -label 1 -level 8", 2, "-level is over 7"},
+		{"-fcn [::1]:1 -level 7", 2, "-fcn needs -label"},
+		{"-fcn [::1]:1 -label 0x100000", 2, "invalid value"},
+		{"-fcn [::1]:1 -dscp 64", 2, "-dscp is over 63"},
+		{"-fcn [::1]:1 -hops 0", 2, "-hops is not in 1 to 255"},
+		{"-proxy [::1]:1 -capture x -frame 0", 2, "-frame is below 1"},
+		{"-fcn [::1]:1 more", 2, "arguments left over: more"},
+		{"-no-such-flag", 2, "not defined"},
+		{"-fcn nonsense -label 1", 1, "missing port"},
+		{"-proxy [::1]:1", 2, "-proxy needs -capture"},
+		{"-proxy [::1]:1 -capture /does/not/exist", 1, "no such file"},
+		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 9999", 1, "has no frame 9999"},
+		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 2", 1, "rxe-verbs6.pcap, frame 2: rocev2: EtherType"},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
+		require.Contains(t, stderr.String(), c.text, c.args)
+	}
+}

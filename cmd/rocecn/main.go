@@ -1,0 +1,102 @@
+// Command rocecn reads, answers and sends the congestion signals of RoCEv2.
+//
+//	rocecn FILE…                      what is in captures, one line a packet
+//	rocecn COMMAND [flags] [arguments]
+//
+// rocecn -h lists the commands, rocecn COMMAND -h says what to type.
+//
+// An interrupt is the end of the input: what was read is finished, summaries
+// are printed, and the exit status is 0. A closed pipe, as behind head, ends a
+// command quietly. The exit status is 1 when something failed, 2 when the
+// arguments are wrong.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/inspect"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/send"
+)
+
+// A command is one of the tool's. Run gets the arguments behind the command's
+// name and returns the exit status; the end of ctx is an interrupt.
+type command struct {
+	name, help string
+	run        func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+}
+
+var commands = []command{
+	{"inspect", "print what is in captures, one line a packet", inspect.Run},
+	{"answer", "write the Fast CNPs that a congested switch would send for a capture", answer.Run},
+	{"send", "send an FCN or a proxy message over UDP", send.Run},
+	{"listen", "receive FCN or proxy messages over UDP and print them", listen.Run},
+}
+
+func main() {
+	// Without this a closed pipe ends the program by a signal, of which go run
+	// complains.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second interrupt ends the program at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is main with everything that it touches as an argument.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		usage(stderr)
+		return 2
+	}
+	switch name := args[0]; name {
+	case "-h", "-help", "--help", "help":
+		usage(stdout)
+		return 0
+	default:
+		for _, c := range commands {
+			if c.name == name {
+				return c.run(ctx, args[1:], stdin, stdout, stderr)
+			}
+		}
+		if !isFile(name) {
+			fmt.Fprintf(stderr, "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n", name)
+			return 2
+		}
+	}
+	return inspect.Run(ctx, args, stdin, stdout, stderr) // rocecn FILE…
+}
+
+// isFile tells a capture, or a flag of inspect before one, from a command that
+// there is not.
+func isFile(name string) bool {
+	if strings.HasPrefix(name, "-") {
+		return true
+	}
+	_, err := os.Stat(name)
+	return err == nil || strings.ContainsAny(name, "./\\")
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, `Reads, answers and sends the congestion signals of RoCEv2.
+
+usage: rocecn FILE…                what is in captures: short for rocecn inspect FILE…
+       rocecn COMMAND [flags] …
+
+`)
+	for _, c := range commands {
+		fmt.Fprintf(w, "  %-8s  %s\n", c.name, c.help)
+	}
+	fmt.Fprint(w, `
+rocecn COMMAND -h says what to type. For a first look, from the root of the module:
+
+  rocecn testdata/messages.pcap
+`)
+}
