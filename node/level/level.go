@@ -1,0 +1,49 @@
+// Package level turns the depth of a queue into a congestion level and a level
+// into what the messages carry.
+package level
+
+// Max is the highest level; 0 is the lowest.
+const Max = 7
+
+// Thresholds are the depths at which the level changes, in whatever unit the
+// queue is measured. Up[i] is where the level rises from i to i+1: at this depth
+// and above. Down[i] is where it falls back to i: below this depth. With Down
+// lower than Up a queue that hovers at a threshold does not change the level with
+// each packet.
+//
+//	depth   0 ─────── Down[0] ─────── Up[0] ──────>
+//	level        0       │  as it was   │    1
+//
+// Both ascend. Up has up to 7 depths; the rest has no meaning. Where Down has
+// none, or a higher one, that of Up serves. The zero Thresholds give level 0.
+type Thresholds struct {
+	Up, Down []uint64
+}
+
+// Of returns the level of a queue of this depth whose level was another.
+func (t Thresholds) Of(queue uint64, was uint8) uint8 {
+	highest := min(len(t.Up), Max)
+	level := min(int(was), highest)
+	for level < highest && queue >= t.Up[level] {
+		level++
+	}
+	for level > 0 && queue < t.down(level-1) {
+		level--
+	}
+	return uint8(level)
+}
+
+func (t Thresholds) down(i int) uint64 {
+	if i < len(t.Down) {
+		return min(t.Down[i], t.Up[i])
+	}
+	return t.Up[i]
+}
+
+// ToFCN returns the level that an FCN carries: it counts from 1, and 0 means
+// that the field is not used (FCN section 4.2).
+func ToFCN(level uint8) uint8 { return min(max(level, 1), Max) }
+
+// ToProxy returns the level that a message to a proxy carries: it counts from 0
+// (PROXY section 4).
+func ToProxy(level uint8) uint8 { return min(level, Max) }
