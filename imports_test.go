@@ -29,10 +29,12 @@ var floors = [][]string{
 	{"internal/wireerr"},
 	{"bth", "icrc", "ipv6opt", "ioam"},
 	{"rocev2"},
-	{"fcn", "cnp", "ppfc", "proxymsg"},
+	{"fcn", "cnp", "ppfc", "proxymsg", "encap"},
 	{"fastcnp"},
 	{"message"},
 	{"rocelayers", "internal/capture"}, // the latter for programs alone
+	{"node", "node/limit", "node/acl", "node/level"},
+	{"node/ingress", "node/proxy"},
 }
 
 func TestImports(t *testing.T) {
