@@ -41,13 +41,17 @@ var commands = []command{
 }
 
 func main() {
-	// Without this a closed pipe ends the program by a signal, of which go run
-	// complains.
+	os.Exit(run(interruptible(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// interruptible returns a context that the first interrupt ends. The second one
+// ends the program. A closed pipe becomes an error of the write; without that
+// it ends the program by a signal, of which go run complains.
+func interruptible() context.Context {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second interrupt ends the program at once.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	return ctx
 }
 
 // run is main with everything that it touches as an argument.

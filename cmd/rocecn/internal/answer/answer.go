@@ -37,7 +37,6 @@ import (
 	"os"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/internal/capture"
 )
 
 // Run is the command: it returns the exit status.
@@ -76,25 +75,19 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		fmt.Fprintf(stderr, "rocecn answer: %s: %v\n", name, err)
 	}
-	in, out := stdin, bufio.NewWriterSize(stdout, 64<<10)
-	if from != "-" {
-		f, err := os.Open(from)
-		if err != nil {
-			say(from, err)
-			return 1
-		}
-		defer f.Close()
-		in = f
-	}
-	if to != "-" && same(in, to) {
+	if to != "-" && same(from, stdin, to) {
 		say(to, errors.New("the capture that is read cannot be written"))
 		return 2
 	}
-	packets, err := capture.Open(&input{in, out})
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	// Before it waits for more it hands out what was written, so that the
+	// answers to a live capture do not stand in a buffer.
+	in, err := cli.Open(ctx, from, stdin, func(int64) error { return out.Flush() })
 	if err != nil {
 		say(from, err)
 		return 1
 	}
+	defer in.Close()
 	closeOut := func() error { return nil }
 	if to != "-" {
 		f, err := os.Create(to)
@@ -106,7 +99,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		closeOut = f.Close
 	}
 
-	err = n.run(packets, out)
+	err = n.run(in, out)
 	broken := out.Flush() // gives the error of a write before, too
 	if err := closeOut(); broken == nil {
 		broken = err
@@ -125,30 +118,18 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
-// same says whether the file of this name is the one that in reads.
-func same(in io.Reader, name string) bool {
-	f, ok := in.(*os.File)
-	if !ok {
+// same says whether the file of one name is that of another, or standard input.
+func same(from string, stdin io.Reader, to string) bool {
+	var a os.FileInfo
+	var err error
+	if from != "-" {
+		a, err = os.Stat(from)
+	} else if f, ok := stdin.(*os.File); ok {
+		a, err = f.Stat()
+	}
+	if err != nil || a == nil || !a.Mode().IsRegular() {
 		return false
 	}
-	a, err := f.Stat()
-	if err != nil || !a.Mode().IsRegular() {
-		return false
-	}
-	b, err := os.Stat(name)
+	b, err := os.Stat(to)
 	return err == nil && os.SameFile(a, b)
-}
-
-// input hands out what was written before it waits for more, so that the
-// answers to a live capture do not stand in a buffer.
-type input struct {
-	io.Reader
-	out *bufio.Writer
-}
-
-func (r *input) Read(b []byte) (int, error) {
-	if err := r.out.Flush(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(b)
 }

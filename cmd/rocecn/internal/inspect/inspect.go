@@ -38,8 +38,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -86,7 +84,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		i.progress.terminal = stderr
 	}
 	for _, name := range flags.Args() {
-		err := i.file(name, flags.NArg() > 1)
+		err := i.file(ctx, name, flags.NArg() > 1)
 		var broken outputError
 		switch {
 		case errors.As(err, &broken):
@@ -136,23 +134,20 @@ type outputError struct{ error }
 func (e outputError) Unwrap() error { return e.error }
 
 // file prints the packets of one file.
-func (i *inspector) file(name string, many bool) error {
-	in, size, err := i.open(name)
+func (i *inspector) file(ctx context.Context, name string, many bool) error {
+	i.progress = progress{terminal: i.progress.terminal, name: name, last: time.Now()}
+	defer i.progress.clear()
+	in, err := cli.Open(ctx, name, i.stdin, i.beforeRead)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	i.progress = progress{terminal: i.progress.terminal, name: name, size: size, last: time.Now()}
-	defer i.progress.clear()
+	i.progress.size = in.Size
 
-	c, err := capture.Open(&input{in, i})
-	if err != nil {
-		return err
-	}
 	links := map[capture.LinkType]bool{} // not supported, and said so
 	var r capture.Record
 	for frame := 1; ; frame++ {
-		if err := c.Next(&r); err == io.EOF {
+		if err := in.Next(&r); err == io.EOF {
 			return i.flush()
 		} else if err != nil {
 			return errors.Join(err, i.flush())
@@ -174,27 +169,17 @@ func (i *inspector) file(name string, many bool) error {
 	}
 }
 
-func (i *inspector) open(name string) (in io.ReadCloser, size int64, err error) {
-	if name == "-" {
-		return io.NopCloser(i.stdin), 0, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	return f, size, nil
+// beforeRead hands out what was printed, so that the lines of a live capture do
+// not stand in a buffer while the program waits for more.
+func (i *inspector) beforeRead(octets int64) error {
+	i.progress.read = octets
+	return i.flush()
 }
 
 // message tells the user something about a file.
 func (i *inspector) message(name string, err error) {
 	i.progress.clear()
 	i.flush()
-	if p, ok := err.(*fs.PathError); ok {
-		err = p.Err // the name is there already
-	}
 	fmt.Fprintf(i.stderr, "rocecn inspect: %s: %v\n", name, err)
 }
 
@@ -203,20 +188,4 @@ func (i *inspector) flush() error {
 		return outputError{err}
 	}
 	return nil
-}
-
-// input hands out what was printed before it waits for more, so that the lines
-// of a live capture do not stand in a buffer, and counts for the progress line.
-type input struct {
-	io.Reader
-	i *inspector
-}
-
-func (r *input) Read(b []byte) (int, error) {
-	if err := r.i.flush(); err != nil {
-		return 0, err
-	}
-	n, err := r.Reader.Read(b)
-	r.i.progress.read += int64(n)
-	return n, err
 }

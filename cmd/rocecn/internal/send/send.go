@@ -5,7 +5,8 @@
 //	rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]
 //
 // ADDR is host:port, as in [::1]:1021. -fcn sends the flow label of a congested
-// flow, -proxy the five-tuple of a packet of a capture and the packet itself.
+// flow, -proxy the five-tuple of a packet of a capture, which is - for standard
+// input, and the packet itself.
 package send
 
 import (
@@ -16,7 +17,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -49,7 +49,7 @@ func (l *label) Set(s string) error {
 }
 
 // Run is the command: it returns the exit status.
-func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("send", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -95,11 +95,13 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 		fmt.Fprintln(stderr, "rocecn send:", wrong)
 		return 2
 	}
-	send := o.sendFCN
-	if o.proxy != "" {
-		send = o.sendProxy
+	var err error
+	if o.fcn != "" {
+		err = o.sendFCN(stdout)
+	} else {
+		err = o.sendProxy(ctx, stdin, stdout)
 	}
-	if err := send(stdout); err != nil && !cli.Closed(err) {
+	if err != nil && !cli.Closed(err) {
 		fmt.Fprintln(stderr, "rocecn send:", err)
 		return 1
 	}
@@ -114,8 +116,8 @@ func (o *options) sendFCN(stdout io.Writer) error {
 	return o.send(o.fcn, stdout, func(bool) ([]byte, error) { return data, nil })
 }
 
-func (o *options) sendProxy(stdout io.Writer) error {
-	flow, err := o.congested()
+func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	flow, err := o.congested(ctx, stdin)
 	if err != nil {
 		return err
 	}
@@ -160,19 +162,15 @@ func (o *options) send(address string, stdout io.Writer, data func(overIPv4 bool
 }
 
 // congested returns the flow of the packet that -capture and -frame name.
-func (o *options) congested() (f rocev2.Flow, err error) {
-	file, err := os.Open(o.capture)
-	if err != nil {
-		return f, err
-	}
-	defer file.Close()
-	packets, err := capture.Open(file)
+func (o *options) congested(ctx context.Context, stdin io.Reader) (f rocev2.Flow, err error) {
+	in, err := cli.Open(ctx, o.capture, stdin, func(int64) error { return nil })
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", o.capture, err)
 	}
+	defer in.Close()
 	var r capture.Record
 	for range o.frame {
-		if err := packets.Next(&r); err == io.EOF {
+		if err := in.Next(&r); err == io.EOF {
 			return f, fmt.Errorf("%s has no frame %d", o.capture, o.frame)
 		} else if err != nil {
 			return f, fmt.Errorf("%s: %w", o.capture, err)

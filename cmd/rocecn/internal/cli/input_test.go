@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+func octetsOf(t *testing.T) []byte {
+	t.Helper()
+	b, err := os.ReadFile(wiretest.Path(t, "ioam-linux618-hpcc.pcap")) // 3 packets
+	require.NoError(t, err)
+	return b
+}
+
+func goOn(int64) error { return nil }
+
+// count reads to the end.
+func count(t *testing.T, in *Input) (packets int) {
+	t.Helper()
+	var r capture.Record
+	for {
+		err := in.Next(&r)
+		if err == io.EOF {
+			return packets
+		}
+		require.NoError(t, err)
+		packets++
+	}
+}
+
+// What a pipe gets in the moment after an interrupt is read: tcpdump writes
+// its last packets then.
+func TestWriterInterruptedToo(t *testing.T) {
+	defer func(was time.Duration) { grace = was }(grace)
+	file := octetsOf(t)
+	for _, c := range []struct {
+		grace time.Duration
+		want  int
+	}{{time.Hour, 3}, {0, 1}} {
+		grace = c.grace
+		ctx, interrupt := context.WithCancel(t.Context())
+		r, w := io.Pipe()
+		go w.Write(file[:24+(len(file)-24)/3])
+		in, err := Open(ctx, "-", r, goOn)
+		require.NoError(t, err)
+		require.NoError(t, in.Next(new(capture.Record)))
+		interrupt()
+		if c.grace > 0 {
+			go func() {
+				w.Write(file[24+(len(file)-24)/3:])
+				w.Close()
+			}()
+		}
+		require.Equal(t, c.want, 1+count(t, in))
+		require.NoError(t, in.Close())
+	}
+}
+
+func TestInterruptedFile(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	in, err := Open(ctx, wiretest.Path(t, "rxe-perf4.pcap"), nil, goOn) // longer than the buffer
+	require.NoError(t, err)
+	defer in.Close()
+	interrupt()
+	require.Positive(t, count(t, in))
+	in, err = Open(ctx, wiretest.Path(t, "rxe-perf4.pcap"), nil, goOn)
+	require.NoError(t, err)
+	defer in.Close()
+	require.Zero(t, count(t, in))
+}
+
+func TestBeforeRead(t *testing.T) {
+	file := octetsOf(t)
+	var read []int64
+	in, err := Open(t.Context(), "-", bytes.NewReader(file), func(octets int64) error {
+		read = append(read, octets)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, count(t, in))
+	require.Equal(t, []int64{0, int64(len(file))}, read[:2])
+
+	enough := errors.New("enough")
+	_, err = Open(t.Context(), "-", bytes.NewReader(file), func(int64) error { return enough })
+	require.ErrorIs(t, err, enough)
+}
+
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(t.Context(), dir, nil, goOn)
+	require.EqualError(t, err, "is a directory")
+	_, err = Open(t.Context(), filepath.Join(dir, "missing"), nil, goOn)
+	require.EqualError(t, err, "no such file or directory")
+	_, err = Open(t.Context(), "-", bytes.NewReader(nil), goOn)
+	require.EqualError(t, err, "empty file")
+	failing := errors.New("cable cut")
+	r, w := io.Pipe()
+	w.CloseWithError(failing)
+	_, err = Open(t.Context(), "-", r, goOn)
+	require.ErrorIs(t, err, failing)
+}

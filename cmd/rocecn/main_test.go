@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// With this in its environment the test program is the tool.
+const isTool = "ROCECN_TEST_IS_TOOL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isTool) != "" {
+		ctx := interruptible()
+		os.NewFile(3, "ready").Close()
+		os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// A process is the tool as a process of its own, ended after a while if it
+// hangs.
+type process struct {
+	*exec.Cmd
+	messages bytes.Buffer
+}
+
+func tool(t *testing.T, args ...string) *process {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
+	p.Env = append(os.Environ(), isTool+"=1")
+	p.Stderr = &p.messages
+	return p
+}
+
+// start starts the tool and waits until it catches signals.
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	p.ExtraFiles = []*os.File{w}
+	require.NoError(t, p.Start())
+	require.NoError(t, w.Close())
+	_, err = r.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	require.NoError(t, r.Close())
+}
+
+func octetsOf(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+func TestUsage(t *testing.T) {
+	run := func(args ...string) (stdout, stderr string, status int) {
+		var out, messages bytes.Buffer
+		status = run(t.Context(), args, strings.NewReader(""), &out, &messages)
+		return out.String(), messages.String(), status
+	}
+	for _, args := range [][]string{{"-h"}, {"help"}, {"--help"}} {
+		stdout, stderr, status := run(args...)
+		require.Zero(t, status)
+		require.Empty(t, stderr)
+		for _, c := range commands {
+			require.Contains(t, stdout, "\n  "+c.name+" ")
+			_, stderr, status := run(c.name, "-h")
+			require.Zero(t, status, c.name)
+			require.Contains(t, stderr, "usage: rocecn "+c.name)
+		}
+	}
+	stdout, stderr, status := run()
+	require.Equal(t, 2, status)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "usage: rocecn FILE")
+	_, stderr, status = run("inspekt")
+	require.Equal(t, 2, status)
+	require.Equal(t, "rocecn: inspekt is neither a command nor a file; rocecn -h lists the commands\n", stderr)
+	_, stderr, status = run("missing.pcap")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "rocecn inspect: missing.pcap: no such file or directory\n")
+}
+
+// Files, also behind flags, are for inspect.
+func TestFiles(t *testing.T) {
+	capture := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
+	var want, got bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"inspect", "-json", capture}, nil, &want, io.Discard))
+	require.Zero(t, run(t.Context(), []string{"-json", capture}, nil, &got, io.Discard))
+	require.Equal(t, want.String(), got.String())
+	require.Zero(t, run(t.Context(), []string{capture}, nil, &got, io.Discard))
+}
+
+// An interrupt, wherever it comes, is the end of the input.
+func TestInterrupt(t *testing.T) {
+	capture := octetsOf(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap")) // 3 packets of one length
+	for _, c := range []struct{ octets, packets int }{
+		{0, 0},
+		{11, 0},
+		{24, 0},
+		{24 + 7, 0},
+		{24 + (len(capture)-24)/3, 1},
+		{len(capture) - 1, 2},
+		{len(capture), 3},
+	} {
+		feed := func(p *process) string {
+			in, err := p.StdinPipe()
+			require.NoError(t, err)
+			p.start(t)
+			_, err = in.Write(capture[:c.octets])
+			require.NoError(t, err)
+			require.NoError(t, p.Process.Signal(os.Interrupt))
+			require.NoError(t, p.Wait(), "%d octets: %s", c.octets, &p.messages)
+			return p.messages.String()
+		}
+		require.Contains(t, feed(tool(t, "inspect", "-")), fmt.Sprintf("%d packet", c.packets))
+
+		out := filepath.Join(t.TempDir(), "out.pcap")
+		require.Contains(t, feed(tool(t, "answer", "-source", "2001:db8:ffff::5", "-", out)), fmt.Sprintf("packets: %d read", c.packets))
+		var lines bytes.Buffer
+		require.Zero(t, run(t.Context(), []string{out}, nil, &lines, io.Discard))
+		require.Equal(t, c.packets, strings.Count(lines.String(), "Fast CNP"))
+	}
+}
+
+func TestInterruptedListen(t *testing.T) {
+	p := tool(t, "listen", "-as", "fcn", "127.0.0.1:0")
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.start(t)
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.False(t, lines.Scan())
+	require.NoError(t, p.Wait())
+	require.Empty(t, p.messages.String())
+}
+
+// A pipe that nobody reads any more ends every command quietly.
+func TestClosedPipe(t *testing.T) {
+	capture := wiretest.Path(t, "rxe-verbs6.pcap")
+	for _, args := range [][]string{
+		{"inspect", "-json", capture, capture, capture},
+		{capture},
+		{"answer", "-source", "2001:db8:ffff::5", capture, "-"},
+		{"send", "-fcn", "127.0.0.1:9", "-label", "1"},
+		{"listen", "-as", "fcn", "127.0.0.1:0"},
+	} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		p := tool(t, args...)
+		p.Stdout = w
+		p.start(t)
+		require.NoError(t, p.Wait(), "%v: %s", args, &p.messages)
+		require.NoError(t, w.Close())
+		require.Empty(t, p.messages.String(), args)
+	}
+}
+
+// A disk that is full is an error of every command.
+func TestFull(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		wiretest.Missing(t, "there is no "+full)
+	}
+	capture := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
+	for _, args := range [][]string{
+		{capture},
+		{"answer", "-source", "2001:db8:ffff::5", capture, "-"},
+		{"send", "-fcn", "127.0.0.1:9", "-label", "1"},
+		{"listen", "-as", "fcn", "127.0.0.1:0"},
+	} {
+		f, err := os.OpenFile(full, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		var stderr bytes.Buffer
+		require.Equal(t, 1, run(t.Context(), args, nil, f, &stderr), args)
+		require.Contains(t, stderr.String(), "no space left on device")
+		require.NoError(t, f.Close())
+	}
+}
