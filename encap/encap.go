@@ -1,0 +1,126 @@
+// Package encap puts IP packets into IPv6 tunnels: IP in IPv6, SRv6 and VXLAN.
+//
+// It is what the ingress PE of FCN section 4.1 does with each packet: the outer
+// flow label is the one that the PE gave the flow, the outer ECN field is the
+// inner one (RFC 6040 section 4.1, normal mode), and the packet goes in as it
+// is. The DSCP is copied too, since the queue that RoCEv2 needs hangs on it.
+//
+//	var tunnel encap.Tunnel = &encap.IPInIPv6{Src: pe, Dst: egress}
+//	outer, err := tunnel.Append(buf[:0], packet, label)
+//
+// The outer hop limit is 64. Nothing is fragmented: the path has room for the
+// outer headers, which Overhead of each tunnel counts.
+package encap
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// A Tunnel appends to b the outer packet that carries inner, a whole IPv4 or
+// IPv6 packet, with this flow label: 20 bits, in the outermost IPv6 header. On
+// error it returns b as it was. inner must not lie in the free room behind b.
+type Tunnel interface {
+	Append(b, inner []byte, label uint32) ([]byte, error)
+}
+
+var (
+	_ Tunnel = (*IPInIPv6)(nil)
+	_ Tunnel = (*SRv6)(nil)
+	_ Tunnel = (*VXLAN6)(nil)
+)
+
+// What Append refuses.
+var (
+	errInner    = wireerr.New("encap", "inner packet", 20, "neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
+	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
+	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address", wireerr.Range)
+	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets behind its IPv6 header", wireerr.Range)
+	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
+	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)
+	errEthernet = wireerr.New("encap", "inner Ethernet header", 14, "not 14 octets and 4 for each tag", wireerr.Range)
+)
+
+// Numbers that say what follows a header.
+const (
+	protoIPv4     = 4
+	protoIPv6     = 41
+	protoRouting  = 43
+	protoEthernet = 143 // RFC 8986 section 10.1
+
+	etherIPv4 = 0x0800
+	etherIPv6 = 0x86DD
+)
+
+const (
+	ipv6Size = 40
+	hopLimit = 64
+)
+
+// look returns what the outer headers take from an IP packet: its version as
+// the protocol number and as the EtherType, and its traffic class (IPv4: TOS).
+func look(inner []byte) (proto uint8, ether uint16, class uint8, err error) {
+	switch {
+	case len(inner) >= 20 && inner[0]>>4 == 4:
+		return protoIPv4, etherIPv4, inner[1], nil
+	case len(inner) >= 40 && inner[0]>>4 == 6:
+		return protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner) >> 4), nil
+	}
+	return 0, 0, 0, errInner
+}
+
+// check says what keeps an outer header from having these values, with n octets
+// behind it.
+func check(src, dst netip.Addr, label uint32, n int) error {
+	switch {
+	case !unicast(src), !unicast(dst):
+		return errAddress
+	case label > 0xFFFFF:
+		return errLabel
+	case n > 0xFFFF:
+		return errLength
+	}
+	return nil
+}
+
+// appendIPv6 appends an outer header and makes room for n octets behind it. What
+// they are is what next says.
+func appendIPv6(b []byte, src, dst netip.Addr, class uint8, label uint32, next uint8, n int) ([]byte, error) {
+	if err := check(src, dst, label, n); err != nil {
+		return b, err
+	}
+	b = slices.Grow(b, ipv6Size+n)
+	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(class)<<20|label)
+	b = append(b, byte(n>>8), byte(n), next, hopLimit)
+	b = appendAddr(b, src)
+	return appendAddr(b, dst), nil
+}
+
+func appendAddr(b []byte, a netip.Addr) []byte {
+	octets := a.As16()
+	return append(b, octets[:]...)
+}
+
+// unicast says whether an address can stand in an outer header.
+func unicast(a netip.Addr) bool {
+	return a.Is6() && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast()
+}
+
+// checkEthernet says whether h can be the header of an Ethernet frame.
+func checkEthernet(h []byte) error {
+	if len(h) < 14 || (len(h)-14)%4 != 0 {
+		return errEthernet
+	}
+	return nil
+}
+
+// appendFrame appends an Ethernet frame: header h, whose EtherType becomes that
+// of the packet behind it.
+func appendFrame(b, h []byte, ether uint16, packet []byte) []byte {
+	b = append(b, h[:len(h)-2]...)
+	b = binary.BigEndian.AppendUint16(b, ether)
+	return append(b, packet...)
+}

@@ -1,0 +1,185 @@
+package encap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	pe, egress = netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::9")
+	s1, s2, s3 = netip.MustParseAddr("fc00:1::"), netip.MustParseAddr("fc00:2::"), netip.MustParseAddr("fc00:3::d6")
+	ethernet   = []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0}
+	tagged     = []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0x20, 7, 0x86, 0xDD}
+)
+
+const (
+	peOctets     = "20010db800fe00000000000000000001"
+	egressOctets = "20010db800fe00000000000000000009"
+	s1Octets     = "fc000001000000000000000000000000"
+	s2Octets     = "fc000002000000000000000000000000"
+	s3Octets     = "fc0000030000000000000000000000d6"
+
+	// DSCP 26, ECN 2, flow label 12345, nothing behind the header.
+	six = "66a12345 0000 3b 40 20010db8000100000000000000000001 20010db8000200000000000000000002"
+	// DSCP 26, ECN 1, protocol 253, four octets.
+	four = "45690018 00004000 40fd0000 0a000101 0a000401 deadbeef"
+)
+
+func TestOctets(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tunnel Tunnel
+		inner  string
+		want   string // the octets around the packet; the packet itself follows
+	}{
+		{"IPv6 in IPv6", &IPInIPv6{pe, egress}, six,
+			"66abeef5 0028 29 40" + peOctets + egressOctets},
+		{"IPv4 in IPv6", &IPInIPv6{pe, egress}, four,
+			"669beef5 0018 04 40" + peOctets + egressOctets},
+		{"SRv6, one segment", &SRv6{Src: pe, Segments: []netip.Addr{s3}}, six,
+			"66abeef5 0040 2b 40" + peOctets + s3Octets + "29 02 04 00 00 00 0000" + s3Octets},
+		{"SRv6, three segments", &SRv6{Src: pe, Segments: []netip.Addr{s1, s2, s3}}, four,
+			"669beef5 0050 2b 40" + peOctets + s1Octets + "04 06 04 02 02 00 0000" + s3Octets + s2Octets + s1Octets},
+		{"SRv6 reduced, one segment", &SRv6{Src: pe, Segments: []netip.Addr{s3}, Reduced: true}, four,
+			"669beef5 0018 04 40" + peOctets + s3Octets},
+		{"SRv6 reduced, three segments", &SRv6{Src: pe, Segments: []netip.Addr{s1, s2, s3}, Reduced: true}, six,
+			"66abeef5 0050 2b 40" + peOctets + s1Octets + "29 04 04 02 01 00 0000" + s3Octets + s2Octets},
+		{"SRv6 with a frame", &SRv6{Src: pe, Segments: []netip.Addr{s1, s3}, Reduced: true, Ethernet: ethernet}, six,
+			"66abeef5 004e 2b 40" + peOctets + s1Octets + "8f 02 04 01 00 00 0000" + s3Octets +
+				"020000000002 020000000001 86dd"},
+		{"SRv6 with a frame, no list", &SRv6{Src: pe, Segments: []netip.Addr{s3}, Reduced: true, Ethernet: tagged}, four,
+			"669beef5 002a 8f 40" + peOctets + s3Octets + "020000000002 020000000001 81002007 0800"},
+		// UDP checksum by hand: the words of the pseudo-header, UDP header, VXLAN
+		// header and frame add up to 0x58b8b, folded 0x8b90, complement 0x746f.
+		{"VXLAN", &VXLAN6{pe, egress, 0xABCDEF, ethernet}, four,
+			"669beef5 0036 11 40" + peOctets + egressOctets + "eef5 12b5 0036 746f 08000000 abcdef00 020000000002 020000000001 0800"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inner := wiretest.Hex(t, c.inner)
+			want := slices.Concat(wiretest.Hex(t, c.want), inner)
+			appendTo := func(b []byte) ([]byte, error) { return c.tunnel.Append(b, inner, 0xBEEF5) }
+			wiretest.Encodes(t, want, appendTo)
+			require.Equal(t, wiretest.Hex(t, c.inner), inner, "the packet is not touched")
+			overhead := c.tunnel.(interface{ Overhead() int }).Overhead()
+			require.Equal(t, len(want)-len(inner), overhead)
+			buf := make([]byte, 0, 256)
+			wiretest.NoAllocs(t, "Append", func() { _, _ = c.tunnel.Append(buf, inner, 0xBEEF5) })
+		})
+	}
+}
+
+// The outer ECN field is the inner one, all four of them, in both families.
+func TestECN(t *testing.T) {
+	for ecn := range byte(4) {
+		for _, tunnel := range tunnels() {
+			inner := wiretest.Hex(t, six)
+			inner[1] = inner[1]&^0x30 | ecn<<4
+			out, err := tunnel.Append(nil, inner, 1)
+			require.NoError(t, err)
+			require.Equal(t, ecn, out[1]>>4&3)
+			inner = wiretest.Hex(t, four)
+			inner[1] = inner[1]&^3 | ecn
+			out, err = tunnel.Append(nil, inner, 1)
+			require.NoError(t, err)
+			require.Equal(t, ecn, out[1]>>4&3)
+		}
+	}
+}
+
+func tunnels() []Tunnel {
+	return []Tunnel{
+		&IPInIPv6{pe, egress},
+		&SRv6{Src: pe, Segments: []netip.Addr{s1, s2}},
+		&SRv6{Src: pe, Segments: []netip.Addr{s1, s2}, Reduced: true},
+		&SRv6{Src: pe, Segments: []netip.Addr{s1, s2}, Ethernet: tagged},
+		&VXLAN6{pe, egress, 7, tagged},
+	}
+}
+
+func TestNotBuilt(t *testing.T) {
+	packet := wiretest.Hex(t, six)
+	long := slices.Concat(packet, make([]byte, 0x10000-40))
+	mapped := netip.MustParseAddr("::ffff:192.0.2.1")
+	for _, c := range []struct {
+		name   string
+		tunnel Tunnel
+		inner  []byte
+		label  uint32
+		err    error
+	}{
+		{"label", &IPInIPv6{pe, egress}, packet, 1 << 20, errLabel},
+		{"label", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, packet, 1 << 20, errLabel},
+		{"label", &VXLAN6{pe, egress, 7, ethernet}, packet, 1 << 20, errLabel},
+		{"no packet", &IPInIPv6{pe, egress}, nil, 1, errInner},
+		{"IPv6 cut", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, packet[:39], 1, errInner},
+		{"IPv4 cut", &VXLAN6{pe, egress, 7, ethernet}, wiretest.Hex(t, four)[:19], 1, errInner},
+		{"version 5", &IPInIPv6{pe, egress}, bytes.Repeat([]byte{0x50}, 40), 1, errInner},
+		{"source IPv4", &IPInIPv6{netip.MustParseAddr("192.0.2.1"), egress}, packet, 1, errAddress},
+		{"source mapped", &IPInIPv6{mapped, egress}, packet, 1, errAddress},
+		{"no source", &VXLAN6{netip.Addr{}, egress, 7, ethernet}, packet, 1, errAddress},
+		{"source ::", &IPInIPv6{netip.IPv6Unspecified(), egress}, packet, 1, errAddress},
+		{"destination multicast", &IPInIPv6{pe, netip.IPv6LinkLocalAllNodes()}, packet, 1, errAddress},
+		{"segment IPv4", &SRv6{Src: pe, Segments: []netip.Addr{s1, netip.MustParseAddr("192.0.2.1")}}, packet, 1, errAddress},
+		{"no segments", &SRv6{Src: pe}, packet, 1, errSegments},
+		{"no segments", &SRv6{Src: pe, Reduced: true}, packet, 1, errSegments},
+		{"128 segments", &SRv6{Src: pe, Segments: slices.Repeat([]netip.Addr{s1}, 128)}, packet, 1, errSegments},
+		{"VNI", &VXLAN6{pe, egress, 1 << 24, ethernet}, packet, 1, errVNI},
+		{"no Ethernet header", &VXLAN6{Src: pe, Dst: egress}, packet, 1, errEthernet},
+		{"half a tag", &SRv6{Src: pe, Segments: []netip.Addr{s1}, Ethernet: tagged[:16]}, packet, 1, errEthernet},
+		{"too long", &IPInIPv6{pe, egress}, long, 1, errLength},
+		{"too long", &SRv6{Src: pe, Segments: []netip.Addr{s1}}, long[:0xFFF0], 1, errLength},
+		{"too long", &VXLAN6{pe, egress, 7, ethernet}, long[:0xFFF0], 1, errLength},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := c.tunnel.Append([]byte{9}, c.inner, c.label)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, []byte{9}, out)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = c.tunnel.Append(nil, c.inner, c.label) })
+		})
+	}
+	most := &SRv6{Src: pe, Segments: slices.Repeat([]netip.Addr{s1}, 127)}
+	out, err := most.Append(nil, packet, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 254, out[41])
+	require.ErrorIs(t, errInner, wireerr.Malformed)
+	require.ErrorIs(t, errLabel, wireerr.Range)
+}
+
+// What comes out of a tunnel is what went in, as the library's own walk finds it.
+func FuzzAppend(f *testing.F) {
+	for i := range tunnels() {
+		for _, name := range []string{"rxe-perf4.pcap", "rxe-rping6.pcap", "ioam-linux618-two.pcap"} {
+			f.Add(wiretest.Capture(f, name)[0].Data[14:], uint32(0xBEEF5), uint8(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, inner []byte, label uint32, which uint8) {
+		tunnel := tunnels()[int(which)%len(tunnels())]
+		before := bytes.Clone(inner)
+		out, err := tunnel.Append([]byte{9}, inner, label)
+		require.Equal(t, before, inner)
+		require.EqualValues(t, 9, out[0])
+		if err != nil {
+			require.Len(t, out, 1)
+			return
+		}
+		require.Equal(t, label, binary.BigEndian.Uint32(out[1:])&0xFFFFF)
+		require.Equal(t, inner, out[len(out)-len(inner):])
+
+		var through, direct rocev2.Flow
+		if err := direct.Decode(inner, rocev2.Options{IP: true}); err != nil || len(direct.IP) != len(inner) {
+			return
+		}
+		require.NoError(t, through.Decode(out[1:], rocev2.Options{IP: true}))
+		require.Equal(t, direct.FiveTuple, through.FiveTuple)
+		require.Equal(t, inner, through.IP)
+		require.Equal(t, out[1:], through.Outermost)
+	})
+}

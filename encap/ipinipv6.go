@@ -1,0 +1,27 @@
+package encap
+
+import "net/netip"
+
+// IPInIPv6 is IP in IPv6 (RFC 2473):
+//
+//	IPv6: flow label, Next Header 4 or 41 | the packet
+type IPInIPv6 struct {
+	Src netip.Addr // this node
+	Dst netip.Addr // the node where the tunnel ends
+}
+
+// Append is [Tunnel]'s.
+func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
+	proto, _, class, err := look(inner)
+	if err != nil {
+		return b, err
+	}
+	out, err := appendIPv6(b, t.Src, t.Dst, class, label, proto, len(inner))
+	if err != nil {
+		return b, err
+	}
+	return append(out, inner...), nil
+}
+
+// Overhead is how many octets Append puts around a packet.
+func (t *IPInIPv6) Overhead() int { return ipv6Size }

@@ -1,0 +1,94 @@
+package encap
+
+import "net/netip"
+
+// SRv6 is the encapsulation of Segment Routing over IPv6 (RFC 8986 section 5):
+// H.Encaps, H.Encaps.Red where Reduced is set, and both with L2 for Ethernet
+// frames.
+//
+//	IPv6: flow label, destination the first segment | Segment Routing header | the packet, or its frame
+//
+// The Segment Routing header (RFC 8754 section 2):
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Next Header  |  Hdr Ext Len  |Routing Type 4 | Segments Left |
+//	|  Last Entry   |   Flags = 0   |            Tag = 0            |
+//	~        Segment List[0]: the last segment, 128 bits            ~
+//	~        …                                                      ~
+//	~        Segment List[Last Entry]: the first segment            ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// Reduced leaves the first segment out of the list, as it stands in the IPv6
+// header already, and the Segment Routing header out where the list is empty.
+type SRv6 struct {
+	Src      netip.Addr   // this node
+	Segments []netip.Addr // in the order of travel, 1 to 127
+	Reduced  bool
+	// Ethernet is the header of the frame that the packet travels in: MAC
+	// addresses, tags, EtherType, of which the latter becomes the packet's.
+	// Empty, as for the behaviours End.DT4, End.DT6 and End.DX4, End.DX6, there
+	// is no frame; End.DX2 takes one.
+	Ethernet []byte
+}
+
+const segmentSize = 16
+
+// Append is [Tunnel]'s.
+func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
+	proto, ether, class, err := look(inner)
+	if err != nil {
+		return b, err
+	}
+	if len(t.Ethernet) > 0 {
+		if err := checkEthernet(t.Ethernet); err != nil {
+			return b, err
+		}
+		proto = protoEthernet
+	}
+	if len(t.Segments) < 1 || len(t.Segments) > 127 { // Hdr Ext Len has 8 bits
+		return b, errSegments
+	}
+	for _, s := range t.Segments {
+		if !unicast(s) {
+			return b, errAddress
+		}
+	}
+	next, listed := proto, t.listed()
+	if len(listed) > 0 {
+		next = protoRouting
+	}
+	out, err := appendIPv6(b, t.Src, t.Segments[0], class, label, next, t.Overhead()-ipv6Size+len(inner))
+	if err != nil {
+		return b, err
+	}
+	if n := len(listed); n > 0 {
+		out = append(out, proto, byte(2*n), 4, byte(len(t.Segments)-1), byte(n-1), 0, 0, 0)
+		for i := range listed {
+			out = appendAddr(out, listed[n-1-i])
+		}
+	}
+	if len(t.Ethernet) > 0 {
+		return appendFrame(out, t.Ethernet, ether, inner), nil
+	}
+	return append(out, inner...), nil
+}
+
+// Overhead is how many octets Append puts around a packet.
+func (t *SRv6) Overhead() int {
+	n := ipv6Size + len(t.Ethernet)
+	if listed := t.listed(); len(listed) > 0 {
+		n += 8 + segmentSize*len(listed)
+	}
+	return n
+}
+
+// listed returns the segments that stand in the Segment List, in the order of
+// travel.
+func (t *SRv6) listed() []netip.Addr {
+	if t.Reduced && len(t.Segments) > 0 {
+		return t.Segments[1:]
+	}
+	return t.Segments
+}
