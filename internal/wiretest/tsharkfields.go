@@ -1,0 +1,39 @@
+package wiretest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TsharkFields is [Tshark] with fields that are not in the lists, for a test of
+// its own kind of frame.
+func TsharkFields(t testing.TB, fields []string, frames ...[]byte) []Row {
+	t.Helper()
+	tshark := Tool(t, "tshark")
+	dir := t.TempDir()
+	capture := filepath.Join(dir, "frames.pcap")
+	if err := os.WriteFile(capture, pcap(frames), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-n", "-r", capture, "-o", "infiniband.rroce.port:4791",
+		"-T", "fields", "-E", "header=y", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"}
+	for _, field := range fields {
+		args = append(args, "-e", field)
+	}
+	cmd := exec.Command(tshark, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "WIRESHARK_CONFIG_DIR="+dir)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	b, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("tshark: %v\n%s", err, &stderr)
+	}
+	r := rows(t, b)
+	if len(r) != len(frames) {
+		t.Fatalf("tshark read %d of %d frames", len(r), len(frames))
+	}
+	return r
+}

@@ -1,0 +1,87 @@
+package pfc
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// EtherType is that of MAC control frames (IEEE 802.3 clause 31).
+const EtherType = 0x8808
+
+// Destination is the group address that these frames are sent to.
+var Destination = [6]byte{0x01, 0x80, 0xC2, 0x00, 0x00, 0x01}
+
+// The opcodes of MAC control frames that this package knows.
+const (
+	OpcodePause = 0x0001 // IEEE 802.3 annex 31A
+	OpcodePFC   = 0x0101 // IEEE 802.1Qbb
+)
+
+// MinFrame is the length that Ethernet pads shorter frames to, in octets, the
+// frame check sequence not counted.
+const MinFrame = 60
+
+const frameHeader = 14
+
+// ErrOpcode says that a MAC control frame is of another kind. The root for
+// other kinds of packet matches it.
+var ErrOpcode = wireerr.New("pfc", "opcode", 0, "another MAC control frame", wireerr.Other)
+
+var (
+	errOpcodeTruncated = wireerr.New("pfc", "opcode", 2, "2 octets needed", wireerr.Truncated)
+	errEnabledReserved = wireerr.New("pfc", "class enable vector", 0, "upper 8 bits are not 0", wireerr.Malformed)
+	errTimeUnused      = wireerr.New("pfc", "time", 0, "not 0 for a priority that is not enabled", wireerr.Malformed)
+)
+
+// Opcode returns the opcode of a MAC control frame, given from behind its
+// EtherType on.
+func Opcode(b []byte) (uint16, error) {
+	if len(b) < 2 {
+		return 0, errOpcodeTruncated
+	}
+	return binary.BigEndian.Uint16(b), nil
+}
+
+// appendFrame appends the frame with these octets behind the EtherType, padded.
+func appendFrame(b []byte, src [6]byte, control []byte) []byte {
+	b = append(append(b, Destination[:]...), src[:]...)
+	b = append(binary.BigEndian.AppendUint16(b, EtherType), control...)
+	return append(b, zeros[:MinFrame-frameHeader-len(control)]...)
+}
+
+var zeros [MinFrame]byte
+
+// Duration returns how long so many quanta last on a link of this many bits a
+// second; 0 on a link without a speed.
+func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
+	if bitsPerSecond == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(quanta)*512, uint64(time.Second))
+	if hi >= bitsPerSecond {
+		return math.MaxInt64
+	}
+	ns, _ := bits.Div64(hi, lo, bitsPerSecond)
+	return time.Duration(min(ns, math.MaxInt64))
+}
+
+// Quanta returns the smallest number of quanta that last at least d, 65535 at
+// most; 0 where d is not above 0.
+func Quanta(d time.Duration, bitsPerSecond uint64) uint16 {
+	if d <= 0 {
+		return 0
+	}
+	const quantum = 512 * uint64(time.Second)
+	hi, lo := bits.Mul64(uint64(d), bitsPerSecond)
+	lo, carry := bits.Add64(lo, quantum-1, 0)
+	hi += carry
+	if hi >= quantum {
+		return math.MaxUint16
+	}
+	n, _ := bits.Div64(hi, lo, quantum)
+	return uint16(min(n, math.MaxUint16))
+}

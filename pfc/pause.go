@@ -1,0 +1,72 @@
+package pfc
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// PauseSize is the length of opcode and parameter of a PAUSE frame, in octets.
+const PauseSize = 4
+
+// A Pause is a PAUSE frame (IEEE 802.3x), from behind the EtherType on:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|        Opcode = 0x0001        |             time              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type Pause struct {
+	Quanta uint16 // how long the link is to pause; 0 lets it go on
+}
+
+var errPauseTruncated = wireerr.New("pfc", "PAUSE", PauseSize, "4 octets from the opcode on needed", wireerr.Truncated)
+
+// Decode sets p from a MAC control frame, given from behind its EtherType on,
+// and returns the rest: padding. On error p is unchanged.
+func (p *Pause) Decode(b []byte) (rest []byte, err error) {
+	opcode, err := Opcode(b)
+	switch {
+	case err != nil:
+		return nil, err
+	case opcode != OpcodePause:
+		return nil, ErrOpcode
+	case len(b) < PauseSize:
+		return nil, errPauseTruncated
+	}
+	p.Quanta = binary.BigEndian.Uint16(b[2:])
+	return b[PauseSize:], nil
+}
+
+func (p *Pause) put(b *[PauseSize]byte) {
+	binary.BigEndian.PutUint16(b[0:], OpcodePause)
+	binary.BigEndian.PutUint16(b[2:], p.Quanta)
+}
+
+// AppendBinary appends what stands behind the EtherType, without padding. The
+// error is always nil.
+func (p Pause) AppendBinary(b []byte) ([]byte, error) {
+	var wire [PauseSize]byte
+	p.put(&wire)
+	return append(b, wire[:]...), nil
+}
+
+// MarshalBinary returns what stands behind the EtherType, without padding.
+func (p Pause) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
+
+// UnmarshalBinary is Decode for a frame of which the padding does not matter.
+func (p *Pause) UnmarshalBinary(b []byte) error {
+	_, err := p.Decode(b)
+	return err
+}
+
+// AppendFrame appends the whole Ethernet frame, padded, from this source.
+func (p Pause) AppendFrame(b []byte, src [6]byte) []byte {
+	var wire [PauseSize]byte
+	p.put(&wire)
+	return appendFrame(b, src, wire[:])
+}
+
+// String returns the time, as in "PAUSE 65535".
+func (p Pause) String() string { return "PAUSE " + strconv.Itoa(int(p.Quanta)) }

@@ -1,0 +1,133 @@
+package pfc
+
+import (
+	"encoding/binary"
+	"errors"
+	"iter"
+	"strconv"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// Priorities is how many priorities a link has.
+const Priorities = 8
+
+// Size is the length of opcode and parameters of a PFC frame, in octets.
+const Size = 2 + 2 + 2*Priorities
+
+// A PFC is a frame of Priority-based Flow Control (IEEE 802.1Qbb), from behind
+// the EtherType on:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|        Opcode = 0x0101        | Reserved (0)  |7 6 5 4 3 2 1 0|
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|      time of priority 0       |      time of priority 1       |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	~                       … to priority 7                         ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type PFC struct {
+	// Enabled is the class enable vector: bit n for priority n. The upper 8 bits
+	// are reserved: zero on send, ignored on receipt, kept.
+	Enabled uint16
+	// Quanta is how long each priority is to pause. 0 lets an enabled one go
+	// on; of one that is not enabled the time means nothing, and is kept.
+	Quanta [Priorities]uint16
+}
+
+var (
+	errPFCTruncated = wireerr.New("pfc", "PFC", Size, "20 octets from the opcode on needed", wireerr.Truncated)
+)
+
+// Decode sets p from a MAC control frame, given from behind its EtherType on,
+// and returns the rest: padding. On error p is unchanged.
+func (p *PFC) Decode(b []byte) (rest []byte, err error) {
+	opcode, err := Opcode(b)
+	switch {
+	case err != nil:
+		return nil, err
+	case opcode != OpcodePFC:
+		return nil, ErrOpcode
+	case len(b) < Size:
+		return nil, errPFCTruncated
+	}
+	p.set((*[Size]byte)(b))
+	return b[Size:], nil
+}
+
+// set and put are the layout.
+func (p *PFC) set(b *[Size]byte) {
+	p.Enabled = binary.BigEndian.Uint16(b[2:])
+	for i := range p.Quanta {
+		p.Quanta[i] = binary.BigEndian.Uint16(b[4+2*i:])
+	}
+}
+
+func (p *PFC) put(b *[Size]byte) {
+	binary.BigEndian.PutUint16(b[0:], OpcodePFC)
+	binary.BigEndian.PutUint16(b[2:], p.Enabled)
+	for i, t := range p.Quanta {
+		binary.BigEndian.PutUint16(b[4+2*i:], t)
+	}
+}
+
+// AppendBinary appends what stands behind the EtherType, without padding. The
+// error is always nil.
+func (p PFC) AppendBinary(b []byte) ([]byte, error) {
+	var wire [Size]byte
+	p.put(&wire)
+	return append(b, wire[:]...), nil
+}
+
+// MarshalBinary returns what stands behind the EtherType, without padding.
+func (p PFC) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
+
+// UnmarshalBinary is Decode for a frame of which the padding does not matter.
+func (p *PFC) UnmarshalBinary(b []byte) error {
+	_, err := p.Decode(b)
+	return err
+}
+
+// AppendFrame appends the whole Ethernet frame, padded, from this source.
+func (p PFC) AppendFrame(b []byte, src [6]byte) []byte {
+	var wire [Size]byte
+	p.put(&wire)
+	return appendFrame(b, src, wire[:])
+}
+
+// All yields the enabled priorities, the lowest first, and the time of each in
+// quanta: 0 lets it go on.
+func (p PFC) All() iter.Seq2[int, uint16] {
+	return func(yield func(int, uint16) bool) {
+		for priority, quanta := range p.Quanta {
+			if p.Enabled>>priority&1 != 0 && !yield(priority, quanta) {
+				return
+			}
+		}
+	}
+}
+
+// Validate returns nil for a frame as the standard has it, otherwise an error
+// that names every deviation: reserved bits, and times of priorities that are
+// not enabled.
+func (p PFC) Validate() error {
+	unused := false
+	for priority, quanta := range p.Quanta {
+		unused = unused || quanta != 0 && p.Enabled>>priority&1 == 0
+	}
+	return errors.Join(
+		wireerr.If(p.Enabled>>8 != 0, errEnabledReserved),
+		wireerr.If(unused, errTimeUnused),
+	)
+}
+
+// String returns the enabled priorities with their quanta, as in
+// "PFC 3=65535 4=0".
+func (p PFC) String() string {
+	s := "PFC"
+	for priority, quanta := range p.All() {
+		s += " " + strconv.Itoa(priority) + "=" + strconv.Itoa(int(quanta))
+	}
+	return s
+}

@@ -1,0 +1,260 @@
+package pfc
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	_ encoding.BinaryAppender    = PFC{}
+	_ encoding.BinaryMarshaler   = PFC{}
+	_ encoding.BinaryUnmarshaler = (*PFC)(nil)
+	_ encoding.BinaryAppender    = Pause{}
+	_ encoding.BinaryMarshaler   = Pause{}
+	_ encoding.BinaryUnmarshaler = (*Pause)(nil)
+	_ fmt.Stringer               = PFC{}
+	_ fmt.Stringer               = Pause{}
+)
+
+const header = `0180c2000001 001122334455 8808`
+
+var src = [6]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55}
+
+var pfcs = []struct {
+	name, octets string // from the opcode on
+	want         PFC
+	text         string
+}{
+	// Priority 3 pauses as long as can be, priority 4 goes on.
+	{"worked", `0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`,
+		PFC{Enabled: 0x18, Quanta: [8]uint16{3: 65535}}, "PFC 3=65535 4=0"},
+	{"all", `0101 00ff 0001 0002 0003 0004 0005 0006 0007 0008`,
+		PFC{Enabled: 0xFF, Quanta: [8]uint16{1, 2, 3, 4, 5, 6, 7, 8}}, "PFC 0=1 1=2 2=3 3=4 4=5 5=6 6=7 7=8"},
+	{"none", `0101 0000 0000 0000 0000 0000 0000 0000 0000 0000`, PFC{}, "PFC"},
+	{"reserved bits, a time that means nothing", `0101 a580 1234 0000 0000 0000 0000 0000 0000 5678`,
+		PFC{Enabled: 0xA580, Quanta: [8]uint16{0: 0x1234, 7: 0x5678}}, "PFC 7=22136"},
+}
+
+var pauses = []struct {
+	octets string
+	want   Pause
+	text   string
+}{
+	{`0001 ffff`, Pause{65535}, "PAUSE 65535"},
+	{`0001 0000`, Pause{}, "PAUSE 0"},
+	{`0001 1234`, Pause{0x1234}, "PAUSE 4660"},
+}
+
+func TestPFC(t *testing.T) {
+	for _, c := range pfcs {
+		wire := wiretest.Hex(t, c.octets)
+		wiretest.Encodes(t, wire, c.want.AppendBinary)
+		b, err := c.want.MarshalBinary()
+		require.NoError(t, err)
+		require.Equal(t, wire, b)
+		p := PFC{Enabled: 1, Quanta: [8]uint16{9, 9, 9, 9, 9, 9, 9, 9}}
+		was := p
+		wiretest.Prefixes(t, wire, p.UnmarshalBinary)
+		require.Equal(t, was, p)
+		rest, err := p.Decode(append(wire, 1, 2))
+		require.NoError(t, err)
+		require.Equal(t, []byte{1, 2}, rest)
+		require.Equal(t, c.want, p, c.name)
+		require.Equal(t, c.text, p.String())
+		wiretest.NoAllocs(t, "Decode", func() { _, _ = p.Decode(wire) })
+		wiretest.NoAllocs(t, "All", func() {
+			for range p.All() {
+				break
+			}
+		})
+
+		frame := append(wiretest.Hex(t, header), wire...)
+		frame = append(frame, make([]byte, 60-len(frame))...)
+		wiretest.Encodes(t, frame, func(b []byte) ([]byte, error) { return p.AppendFrame(b, src), nil })
+	}
+}
+
+func TestPause(t *testing.T) {
+	for _, c := range pauses {
+		wire := wiretest.Hex(t, c.octets)
+		wiretest.Encodes(t, wire, c.want.AppendBinary)
+		b, err := c.want.MarshalBinary()
+		require.NoError(t, err)
+		require.Equal(t, wire, b)
+		p := Pause{7}
+		wiretest.Prefixes(t, wire, p.UnmarshalBinary)
+		require.Equal(t, Pause{7}, p)
+		rest, err := p.Decode(append(wire, 1, 2))
+		require.NoError(t, err)
+		require.Equal(t, []byte{1, 2}, rest)
+		require.Equal(t, c.want, p)
+		require.Equal(t, c.text, p.String())
+		wiretest.NoAllocs(t, "Decode", func() { _, _ = p.Decode(wire) })
+
+		frame := append(wiretest.Hex(t, header), wire...)
+		frame = append(frame, make([]byte, 60-len(frame))...)
+		wiretest.Encodes(t, frame, func(b []byte) ([]byte, error) { return p.AppendFrame(b, src), nil })
+	}
+}
+
+// Each is no frame of the other kind, and others are neither.
+func TestOtherOpcodes(t *testing.T) {
+	for _, octets := range []string{`0002 0000 0000 0000 0000 0000 0000 0000 0000 0000`, `ffff`, `0100 0000`} {
+		b := wiretest.Hex(t, octets)
+		_, err := new(PFC).Decode(b)
+		require.ErrorIs(t, err, ErrOpcode)
+		_, err = new(Pause).Decode(b)
+		require.ErrorIs(t, err, ErrOpcode)
+		require.ErrorIs(t, err, wireerr.Other)
+	}
+	_, err := new(Pause).Decode(wiretest.Hex(t, pfcs[0].octets))
+	require.ErrorIs(t, err, ErrOpcode)
+	_, err = new(PFC).Decode(wiretest.Hex(t, pauses[0].octets))
+	require.ErrorIs(t, err, ErrOpcode)
+	wiretest.NoAllocs(t, "refusing", func() { _, _ = new(PFC).Decode(nil) })
+
+	var e *wireerr.Error
+	_, err = new(PFC).Decode(make([]byte, 1))
+	require.True(t, errors.As(err, &e))
+	require.Equal(t, 2, e.Need)
+}
+
+func TestValidate(t *testing.T) {
+	require.NoError(t, pfcs[0].want.Validate())
+	require.NoError(t, PFC{}.Validate())
+	require.ErrorIs(t, PFC{Enabled: 0x100}.Validate(), errEnabledReserved)
+	require.ErrorIs(t, PFC{Enabled: 2, Quanta: [8]uint16{1}}.Validate(), errTimeUnused)
+	require.NotErrorIs(t, PFC{Enabled: 1, Quanta: [8]uint16{1}}.Validate(), errTimeUnused)
+	both := pfcs[3].want.Validate()
+	require.ErrorIs(t, both, errEnabledReserved)
+	require.ErrorIs(t, both, errTimeUnused)
+}
+
+func TestDuration(t *testing.T) {
+	for _, c := range []struct {
+		quanta uint16
+		speed  uint64
+		want   time.Duration
+	}{
+		{1, 10_000_000, 51200},
+		{65535, 100_000_000_000, 335539}, // 335.5392 µs
+		{65535, 400_000_000_000, 83884},
+		{1000, 25_000_000_000, 20480},
+		{0, 1, 0},
+		{1, 0, 0},
+		{65535, 1, 33553920 * time.Second},
+		{1, math.MaxUint64, 0},
+	} {
+		require.Equal(t, c.want, Duration(c.quanta, c.speed), c)
+	}
+	for _, c := range []struct {
+		d     time.Duration
+		speed uint64
+		want  uint16
+	}{
+		{51200, 10_000_000, 1},
+		{51201, 10_000_000, 2},
+		{1, 10_000_000, 1},
+		{100 * time.Microsecond, 100_000_000_000, 19532}, // 19531.25
+		{335540, 100_000_000_000, 65535},
+		{time.Hour, 100_000_000_000, 65535},
+		{math.MaxInt64, math.MaxUint64, 65535},
+		{0, 1e9, 0},
+		{-1, 1e9, 0},
+		{time.Second, 0, 0},
+	} {
+		require.Equal(t, c.want, Quanta(c.d, c.speed), c)
+	}
+}
+
+// tshark reads the same out of the frames.
+func TestTshark(t *testing.T) {
+	fields := []string{"eth.dst", "eth.src", "macc.opcode", "macc.pause_time", "macc.cbfc.enbv", "_ws.malformed"}
+	for i := range 8 {
+		fields = append(fields, fmt.Sprintf("macc.cbfc.pause_time.c%d", i), fmt.Sprintf("macc.cbfc.enbv.c%d", i))
+	}
+	var frames [][]byte
+	for _, c := range pfcs {
+		frames = append(frames, c.want.AppendFrame(nil, src))
+	}
+	for _, c := range pauses {
+		frames = append(frames, c.want.AppendFrame(nil, src))
+	}
+	rows := wiretest.TsharkFields(t, fields, frames...)
+	for _, row := range rows {
+		require.Equal(t, "01:80:c2:00:00:01", row.Get("eth.dst"))
+		require.Equal(t, "00:11:22:33:44:55", row.Get("eth.src"))
+		require.False(t, row.Has("_ws.malformed"))
+	}
+	for i, c := range pfcs {
+		row := rows[i]
+		require.EqualValues(t, 0x0101, row.Uint("macc.opcode"))
+		require.EqualValues(t, c.want.Enabled, row.Uint("macc.cbfc.enbv"))
+		for n, quanta := range c.want.Quanta {
+			require.EqualValues(t, quanta, row.Uint(fmt.Sprintf("macc.cbfc.pause_time.c%d", n)))
+			enabled := false
+			for priority := range c.want.All() {
+				enabled = enabled || priority == n
+			}
+			require.Equal(t, enabled, row.Bool(fmt.Sprintf("macc.cbfc.enbv.c%d", n)))
+		}
+	}
+	for i, c := range pauses {
+		row := rows[len(pfcs)+i]
+		require.EqualValues(t, 0x0001, row.Uint("macc.opcode"))
+		require.EqualValues(t, c.want.Quanta, row.Uint("macc.pause_time"))
+	}
+}
+
+// FuzzDecode: what decodes as one of the two comes out as it went in.
+func FuzzDecode(f *testing.F) {
+	for _, c := range pfcs {
+		f.Add(wiretest.Hex(f, c.octets))
+	}
+	for _, c := range pauses {
+		f.Add(wiretest.Hex(f, c.octets))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p PFC
+		var pause Pause
+		rest, err := p.Decode(b)
+		if err == nil {
+			again, _ := p.MarshalBinary()
+			require.Equal(t, b[:len(b)-len(rest)], again)
+			_ = p.Validate()
+			_ = p.String()
+		}
+		rest, pauseErr := pause.Decode(b)
+		if pauseErr == nil {
+			again, _ := pause.MarshalBinary()
+			require.Equal(t, b[:len(b)-len(rest)], again)
+		}
+		require.False(t, err == nil && pauseErr == nil)
+	})
+}
+
+func BenchmarkPFC(b *testing.B) {
+	wire := wiretest.Hex(b, pfcs[0].octets)
+	b.Run("decode", func(b *testing.B) {
+		var p PFC
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = p.Decode(wire)
+		}
+	})
+	b.Run("frame", func(b *testing.B) {
+		buf := make([]byte, 0, MinFrame)
+		b.ReportAllocs()
+		for b.Loop() {
+			buf = pfcs[0].want.AppendFrame(buf[:0], src)
+		}
+	})
+}
