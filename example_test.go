@@ -23,7 +23,7 @@ func Example_read() {
 	switch err := m.Decode(frame, rocev2.Options{}, message.Config{}); m.Kind {
 	case message.FastCNP:
 		n := &m.FastCNP
-		fmt.Println(n.Source, n.Origin(), n.Option.OriginalDestination, n.CNP.DestQP)
+		fmt.Println(n.Source, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
 		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
 			fmt.Println(node.NodeID, node.QueueDepth)
 		}

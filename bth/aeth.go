@@ -12,9 +12,9 @@ const aethSize = 4
 // What the methods of [AETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedAETH = wireerr.Old("bth: AETH: 4 octets needed", wireerr.Truncated)
-	ErrMSNRange      = wireerr.Old("bth: AETH: MSN: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrSyndrome      = wireerr.Old("bth: AETH: Syndrome: reserved value", wireerr.Malformed)
+	errTruncatedAETH = wireerr.New("bth", "AETH", 4, "4 octets needed", wireerr.Truncated)
+	errMSNRange      = wireerr.New("bth", "AETH: MSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errSyndrome      = wireerr.New("bth", "AETH: Syndrome", 0, "reserved value", wireerr.Malformed)
 )
 
 // AETH is the ACK Extended Transport Header, IBTA section 9.3.
@@ -30,10 +30,10 @@ type AETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedAETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedAETH], h is then unchanged.
 func (h *AETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < aethSize {
-		return nil, ErrTruncatedAETH
+		return nil, errTruncatedAETH
 	}
 	h.set((*[aethSize]byte)(b))
 	return b[aethSize:], nil
@@ -45,7 +45,7 @@ func (h *AETH) set(b *[aethSize]byte) {
 }
 
 // AppendBinary appends the 4 octets of the header to b. On error, which is
-// [ErrMSNRange], b comes back as it was.
+// [errMSNRange], b comes back as it was.
 func (h AETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err
@@ -57,7 +57,7 @@ func (h AETH) AppendBinary(b []byte) ([]byte, error) {
 
 func (h AETH) misfit() error {
 	if h.MSN > 0xffffff {
-		return ErrMSNRange
+		return errMSNRange
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (h AETH) put(b *[aethSize]byte) {
 // reserved, NAK codes without a meaning included.
 func (h AETH) Validate() error {
 	if code, nak := h.Syndrome.Code(); h.Syndrome.Kind() == KindReserved || nak && code > NAKInvalidRDRequest {
-		return ErrSyndrome
+		return errSyndrome
 	}
 	return h.misfit()
 }

@@ -9,8 +9,8 @@ import (
 
 const atomicAckETHSize = 8
 
-// ErrTruncatedAtomicAckETH is the error of [AtomicAckETH.Decode].
-var ErrTruncatedAtomicAckETH = wireerr.Old("bth: AtomicAckETH: 8 octets needed", wireerr.Truncated)
+// errTruncatedAtomicAckETH is the error of [AtomicAckETH.Decode].
+var errTruncatedAtomicAckETH = wireerr.New("bth", "AtomicAckETH", 8, "8 octets needed", wireerr.Truncated)
 
 // AtomicAckETH is the Atomic ACK Extended Transport Header, IBTA section
 // 9.3.
@@ -26,10 +26,10 @@ type AtomicAckETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedAtomicAckETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedAtomicAckETH], h is then unchanged.
 func (h *AtomicAckETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < atomicAckETHSize {
-		return nil, ErrTruncatedAtomicAckETH
+		return nil, errTruncatedAtomicAckETH
 	}
 	h.set((*[atomicAckETHSize]byte)(b))
 	return b[atomicAckETHSize:], nil

@@ -9,8 +9,8 @@ import (
 
 const atomicETHSize = 28
 
-// ErrTruncatedAtomicETH is the error of [AtomicETH.Decode].
-var ErrTruncatedAtomicETH = wireerr.Old("bth: AtomicETH: 28 octets needed", wireerr.Truncated)
+// errTruncatedAtomicETH is the error of [AtomicETH.Decode].
+var errTruncatedAtomicETH = wireerr.New("bth", "AtomicETH", 28, "28 octets needed", wireerr.Truncated)
 
 // AtomicETH is the Atomic Extended Transport Header, IBTA section 9.3.
 //
@@ -36,10 +36,10 @@ type AtomicETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedAtomicETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedAtomicETH], h is then unchanged.
 func (h *AtomicETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < atomicETHSize {
-		return nil, ErrTruncatedAtomicETH
+		return nil, errTruncatedAtomicETH
 	}
 	h.set((*[atomicETHSize]byte)(b))
 	return b[atomicETHSize:], nil

@@ -12,9 +12,9 @@ const dethSize = 8
 // What the methods of [DETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedDETH = wireerr.Old("bth: DETH: 8 octets needed", wireerr.Truncated)
-	ErrSrcQPRange    = wireerr.Old("bth: DETH: SrcQP: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrReservedDETH  = wireerr.Old("bth: DETH: reserved bits set", wireerr.Malformed)
+	errTruncatedDETH = wireerr.New("bth", "DETH", 8, "8 octets needed", wireerr.Truncated)
+	errSrcQPRange    = wireerr.New("bth", "DETH: SrcQP", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errReservedDETH  = wireerr.New("bth", "DETH", 0, "reserved bits set", wireerr.Malformed)
 )
 
 // DETH is the Datagram Extended Transport Header, IBTA section 9.3.
@@ -33,10 +33,10 @@ type DETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedDETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedDETH], h is then unchanged.
 func (h *DETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < dethSize {
-		return nil, ErrTruncatedDETH
+		return nil, errTruncatedDETH
 	}
 	h.set((*[dethSize]byte)(b))
 	return b[dethSize:], nil
@@ -49,7 +49,7 @@ func (h *DETH) set(b *[dethSize]byte) {
 }
 
 // AppendBinary appends the 8 octets of the header to b. On error, which is
-// [ErrSrcQPRange], b comes back as it was.
+// [errSrcQPRange], b comes back as it was.
 func (h DETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err
@@ -61,7 +61,7 @@ func (h DETH) AppendBinary(b []byte) ([]byte, error) {
 
 func (h DETH) misfit() error {
 	if h.SrcQP > 0xffffff {
-		return ErrSrcQPRange
+		return errSrcQPRange
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (h DETH) put(b *[dethSize]byte) {
 // are set.
 func (h DETH) Validate() error {
 	if h.Reserved != 0 {
-		return ErrReservedDETH
+		return errReservedDETH
 	}
 	return h.misfit()
 }

@@ -12,13 +12,13 @@ const fethSize = 4
 // What the methods of [FETH] return: too few octets, values that do not fit,
 // deviations that Validate reports.
 var (
-	ErrTruncatedFETH     = wireerr.Old("bth: FETH: 4 octets needed", wireerr.Truncated)
-	ErrFETHReservedRange = wireerr.Old("bth: FETH: Reserved: over 0x3ffffff, more than 26 bits", wireerr.Range)
-	ErrSelectivityRange  = wireerr.Old("bth: FETH: Selectivity: over 3, more than 2 bits", wireerr.Range)
-	ErrPlacementRange    = wireerr.Old("bth: FETH: Placement: over 15, more than 4 bits", wireerr.Range)
-	ErrReservedFETH      = wireerr.Old("bth: FETH: reserved bits set", wireerr.Malformed)
-	ErrSelectivity       = wireerr.Old("bth: FETH: Selectivity: neither 0 nor 1", wireerr.Malformed)
-	ErrPlacement         = wireerr.Old("bth: FETH: Placement: neither 1, 2 nor both", wireerr.Malformed)
+	errTruncatedFETH     = wireerr.New("bth", "FETH", 4, "4 octets needed", wireerr.Truncated)
+	errFETHReservedRange = wireerr.New("bth", "FETH: Reserved", 0, "over 0x3ffffff, more than 26 bits", wireerr.Range)
+	errSelectivityRange  = wireerr.New("bth", "FETH: Selectivity", 0, "over 3, more than 2 bits", wireerr.Range)
+	errPlacementRange    = wireerr.New("bth", "FETH: Placement", 0, "over 15, more than 4 bits", wireerr.Range)
+	errReservedFETH      = wireerr.New("bth", "FETH", 0, "reserved bits set", wireerr.Malformed)
+	errSelectivity       = wireerr.New("bth", "FETH: Selectivity", 0, "neither 0 nor 1", wireerr.Malformed)
+	errPlacement         = wireerr.New("bth", "FETH: Placement", 0, "neither 1, 2 nor both", wireerr.Malformed)
 )
 
 // Values of Selectivity, what memory a FLUSH is about.
@@ -47,10 +47,10 @@ type FETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedFETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedFETH], h is then unchanged.
 func (h *FETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < fethSize {
-		return nil, ErrTruncatedFETH
+		return nil, errTruncatedFETH
 	}
 	h.set((*[fethSize]byte)(b))
 	return b[fethSize:], nil
@@ -76,11 +76,11 @@ func (h FETH) AppendBinary(b []byte) ([]byte, error) {
 func (h FETH) misfit() error {
 	switch {
 	case h.Reserved>>26 != 0:
-		return ErrFETHReservedRange
+		return errFETHReservedRange
 	case h.Selectivity > 3:
-		return ErrSelectivityRange
+		return errSelectivityRange
 	case h.Placement > 15:
-		return ErrPlacementRange
+		return errPlacementRange
 	}
 	return nil
 }
@@ -97,11 +97,11 @@ func (h FETH) Validate() error {
 	}
 	switch {
 	case h.Reserved != 0:
-		return ErrReservedFETH
+		return errReservedFETH
 	case h.Selectivity > SelectivityRegion:
-		return ErrSelectivity
+		return errSelectivity
 	case h.Placement == 0 || h.Placement > PlacementGlobal|PlacementPersistent:
-		return ErrPlacement
+		return errPlacement
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package bth
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -13,31 +14,31 @@ const Size = 12
 // What [Header.Decode], [Header.UnmarshalBinary] and [Headers.UnmarshalBinary]
 // refuse.
 var (
-	ErrTruncated = wireerr.Old("bth: BTH: 12 octets needed", wireerr.Truncated)
-	ErrTrailing  = wireerr.Old("bth: octets left over behind the headers", wireerr.Malformed)
+	errTruncated = wireerr.New("bth", "BTH", 12, "12 octets needed", wireerr.Truncated)
+	errTrailing  = wireerr.New("bth", "headers", 0, "octets left over behind them", wireerr.Malformed)
 )
 
 // Values that [Header.AppendBinary] refuses because they do not fit their
 // field.
 var (
-	ErrPadRange    = wireerr.Old("bth: Pad: over 3, more than 2 bits", wireerr.Range)
-	ErrTVerRange   = wireerr.Old("bth: TVer: over 15, more than 4 bits", wireerr.Range)
-	ErrResv6Range  = wireerr.Old("bth: Resv6: over 63, more than 6 bits", wireerr.Range)
-	ErrDestQPRange = wireerr.Old("bth: DestQP: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrResv7Range  = wireerr.Old("bth: Resv7: over 127, more than 7 bits", wireerr.Range)
-	ErrPSNRange    = wireerr.Old("bth: PSN: over 0xffffff, more than 24 bits", wireerr.Range)
+	errPadRange    = wireerr.New("bth", "Pad", 0, "over 3, more than 2 bits", wireerr.Range)
+	errTVerRange   = wireerr.New("bth", "TVer", 0, "over 15, more than 4 bits", wireerr.Range)
+	errResv6Range  = wireerr.New("bth", "Resv6", 0, "over 63, more than 6 bits", wireerr.Range)
+	ErrDestQPRange = wireerr.New("bth", "DestQP", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errResv7Range  = wireerr.New("bth", "Resv7", 0, "over 127, more than 7 bits", wireerr.Range)
+	errPSNRange    = wireerr.New("bth", "PSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 )
 
 // Deviations that [Header.Validate] reports.
 var (
-	ErrTVer  = wireerr.Old("bth: TVer: not 0", wireerr.Malformed)
-	ErrResv6 = wireerr.Old("bth: Resv6: reserved bits set", wireerr.Malformed)
-	ErrResv7 = wireerr.Old("bth: Resv7: reserved bits set", wireerr.Malformed)
+	errTVer  = wireerr.New("bth", "TVer", 0, "not 0", wireerr.Malformed)
+	errResv6 = wireerr.New("bth", "Resv6", 0, "reserved bits set", wireerr.Malformed)
+	errResv7 = wireerr.New("bth", "Resv7", 0, "reserved bits set", wireerr.Malformed)
 )
 
-// P is the bit of Resv6, and of octet 4 as a whole, that makes OpCode 0x81 a
-// PPFC notification instead of a CNP (PPFC section 3).
-const P = 0x20
+// PPFCBit is the bit P of Resv6, and of octet 4 as a whole, that makes OpCode
+// 0x81 a PPFC notification instead of a CNP (PPFC section 3).
+const PPFCBit = 0x20
 
 // Header is the Base Transport Header, IBTA section 9.2.
 //
@@ -67,10 +68,10 @@ type Header struct {
 }
 
 // Decode reads the BTH at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncated], h is then unchanged.
+// aliases b. It fails only with [errTruncated], h is then unchanged.
 func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
-		return nil, ErrTruncated
+		return nil, errTruncated
 	}
 	h.setRow0(binary.BigEndian.Uint32(b[0:]))
 	h.setRow1(binary.BigEndian.Uint32(b[4:]))
@@ -143,17 +144,17 @@ func (h *Header) fits() bool {
 func (h *Header) misfit() error {
 	switch {
 	case h.Pad > 3:
-		return ErrPadRange
+		return errPadRange
 	case h.TVer > 15:
-		return ErrTVerRange
+		return errTVerRange
 	case h.Resv6 > 63:
-		return ErrResv6Range
+		return errResv6Range
 	case h.DestQP > 0xffffff:
 		return ErrDestQPRange
 	case h.Resv7 > 127:
-		return ErrResv7Range
+		return errResv7Range
 	default:
-		return ErrPSNRange
+		return errPSNRange
 	}
 }
 
@@ -165,28 +166,31 @@ func (h *Header) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary reads a BTH from b, which must hold nothing else.
 func (h *Header) UnmarshalBinary(b []byte) error {
 	if len(b) > Size {
-		return ErrTrailing
+		return errTrailing
 	}
 	_, err := h.Decode(b)
 	return err
 }
 
-// Validate returns an error if a value does not fit its field, if TVer is not
-// 0, or if a bit of Resv6 or Resv7 is set: the first of these, in this order.
+// Validate returns nil for a BTH whose values fit their fields, whose TVer is 0
+// and whose reserved bits are 0, otherwise an error that names every deviation.
 // An unknown opcode is no error of the BTH. PPFC takes the top bit of Resv6,
 // so its messages are not valid by this measure.
 func (h *Header) Validate() error {
-	switch {
-	case !h.fits():
-		return h.misfit()
-	case h.TVer != 0:
-		return ErrTVer
-	case h.Resv6 != 0:
-		return ErrResv6
-	case h.Resv7 != 0:
-		return ErrResv7
+	if h.fits() && h.TVer|h.Resv6|h.Resv7 == 0 {
+		return nil
 	}
-	return nil
+	return errors.Join(
+		wireerr.If(h.Pad > 3, errPadRange),
+		wireerr.If(h.TVer > 15, errTVerRange),
+		wireerr.If(h.TVer != 0, errTVer),
+		wireerr.If(h.Resv6 > 63, errResv6Range),
+		wireerr.If(h.Resv6 != 0, errResv6),
+		wireerr.If(h.DestQP > 0xffffff, ErrDestQPRange),
+		wireerr.If(h.Resv7 > 127, errResv7Range),
+		wireerr.If(h.Resv7 != 0, errResv7),
+		wireerr.If(h.PSN > 0xffffff, errPSNRange),
+	)
 }
 
 // String returns opcode, queue pair, PSN and partition key, and of the other

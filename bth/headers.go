@@ -2,6 +2,7 @@ package bth
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 )
 
@@ -34,7 +35,7 @@ type Headers struct {
 // not fit, and leaves h unchanged then.
 func (h *Headers) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
-		return nil, ErrTruncated
+		return nil, errTruncated
 	}
 	l := &layouts[b[0]]
 	if rest = b[Size:]; len(rest) < int(l.length) {
@@ -182,37 +183,31 @@ func (h *Headers) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary reads the headers from b, which must hold nothing else.
 func (h *Headers) UnmarshalBinary(b []byte) error {
 	if len(b) > Size && len(b) > Size+Opcode(b[0]).HeaderLen() {
-		return ErrTrailing
+		return errTrailing
 	}
 	_, err := h.Decode(b)
 	return err
 }
 
-// Validate returns the first error that the Validate methods of the BTH and of
-// the extended headers that Opcode calls for return.
+// Validate joins what the Validate methods of the BTH and of the extended
+// headers that Opcode calls for return.
 func (h *Headers) Validate() error {
-	if err := h.Header.Validate(); err != nil {
-		return err
-	}
+	err := h.Header.Validate()
 	for x := range h.Opcode.Headers().All() {
-		var err error
 		switch x {
 		case HasRDETH:
-			err = h.RDETH.Validate()
+			err = errors.Join(err, h.RDETH.Validate())
 		case HasDETH:
-			err = h.DETH.Validate()
+			err = errors.Join(err, h.DETH.Validate())
 		case HasXRCETH:
-			err = h.XRCETH.Validate()
+			err = errors.Join(err, h.XRCETH.Validate())
 		case HasFETH:
-			err = h.FETH.Validate()
+			err = errors.Join(err, h.FETH.Validate())
 		case HasAETH:
-			err = h.AETH.Validate()
-		}
-		if err != nil {
-			return err
+			err = errors.Join(err, h.AETH.Validate())
 		}
 	}
-	return nil
+	return err
 }
 
 // String returns the BTH and the headers that are present.

@@ -45,16 +45,16 @@ var extended = [...]struct {
 	size      uint8
 	truncated error
 }{
-	{"RDETH", rdethSize, ErrTruncatedRDETH},
-	{"DETH", dethSize, ErrTruncatedDETH},
-	{"XRCETH", xrcethSize, ErrTruncatedXRCETH},
-	{"FETH", fethSize, ErrTruncatedFETH},
-	{"RETH", rethSize, ErrTruncatedRETH},
-	{"AtomicETH", atomicETHSize, ErrTruncatedAtomicETH},
-	{"AETH", aethSize, ErrTruncatedAETH},
-	{"AtomicAckETH", atomicAckETHSize, ErrTruncatedAtomicAckETH},
-	{"ImmDt", immDtSize, ErrTruncatedImmDt},
-	{"IETH", iethSize, ErrTruncatedIETH},
+	{"RDETH", rdethSize, errTruncatedRDETH},
+	{"DETH", dethSize, errTruncatedDETH},
+	{"XRCETH", xrcethSize, errTruncatedXRCETH},
+	{"FETH", fethSize, errTruncatedFETH},
+	{"RETH", rethSize, errTruncatedRETH},
+	{"AtomicETH", atomicETHSize, errTruncatedAtomicETH},
+	{"AETH", aethSize, errTruncatedAETH},
+	{"AtomicAckETH", atomicAckETHSize, errTruncatedAtomicAckETH},
+	{"ImmDt", immDtSize, errTruncatedImmDt},
+	{"IETH", iethSize, errTruncatedIETH},
 }
 
 // String returns the names of the headers in wire order, such as "RETH ImmDt",

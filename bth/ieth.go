@@ -9,8 +9,8 @@ import (
 
 const iethSize = 4
 
-// ErrTruncatedIETH is the error of [IETH.Decode].
-var ErrTruncatedIETH = wireerr.Old("bth: IETH: 4 octets needed", wireerr.Truncated)
+// errTruncatedIETH is the error of [IETH.Decode].
+var errTruncatedIETH = wireerr.New("bth", "IETH", 4, "4 octets needed", wireerr.Truncated)
 
 // IETH is the Invalidate Extended Transport Header, IBTA section 9.3.
 //
@@ -24,10 +24,10 @@ type IETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedIETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedIETH], h is then unchanged.
 func (h *IETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < iethSize {
-		return nil, ErrTruncatedIETH
+		return nil, errTruncatedIETH
 	}
 	h.set((*[iethSize]byte)(b))
 	return b[iethSize:], nil

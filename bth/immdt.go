@@ -9,8 +9,8 @@ import (
 
 const immDtSize = 4
 
-// ErrTruncatedImmDt is the error of [ImmDt.Decode].
-var ErrTruncatedImmDt = wireerr.Old("bth: ImmDt: 4 octets needed", wireerr.Truncated)
+// errTruncatedImmDt is the error of [ImmDt.Decode].
+var errTruncatedImmDt = wireerr.New("bth", "ImmDt", 4, "4 octets needed", wireerr.Truncated)
 
 // ImmDt is the Immediate Data Extended Transport Header, IBTA section 9.3.
 //
@@ -24,10 +24,10 @@ type ImmDt struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedImmDt], h is then unchanged.
+// aliases b. It fails only with [errTruncatedImmDt], h is then unchanged.
 func (h *ImmDt) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < immDtSize {
-		return nil, ErrTruncatedImmDt
+		return nil, errTruncatedImmDt
 	}
 	h.set((*[immDtSize]byte)(b))
 	return b[immDtSize:], nil

@@ -12,9 +12,9 @@ const rdethSize = 4
 // What the methods of [RDETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedRDETH = wireerr.Old("bth: RDETH: 4 octets needed", wireerr.Truncated)
-	ErrEEContextRange = wireerr.Old("bth: RDETH: EEContext: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrReservedRDETH  = wireerr.Old("bth: RDETH: reserved bits set", wireerr.Malformed)
+	errTruncatedRDETH = wireerr.New("bth", "RDETH", 4, "4 octets needed", wireerr.Truncated)
+	errEEContextRange = wireerr.New("bth", "RDETH: EEContext", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errReservedRDETH  = wireerr.New("bth", "RDETH", 0, "reserved bits set", wireerr.Malformed)
 )
 
 // RDETH is the Reliable Datagram Extended Transport Header, IBTA section 9.3.
@@ -30,10 +30,10 @@ type RDETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedRDETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedRDETH], h is then unchanged.
 func (h *RDETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < rdethSize {
-		return nil, ErrTruncatedRDETH
+		return nil, errTruncatedRDETH
 	}
 	h.set((*[rdethSize]byte)(b))
 	return b[rdethSize:], nil
@@ -45,7 +45,7 @@ func (h *RDETH) set(b *[rdethSize]byte) {
 }
 
 // AppendBinary appends the 4 octets of the header to b. On error, which is
-// [ErrEEContextRange], b comes back as it was.
+// [errEEContextRange], b comes back as it was.
 func (h RDETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err
@@ -57,7 +57,7 @@ func (h RDETH) AppendBinary(b []byte) ([]byte, error) {
 
 func (h RDETH) misfit() error {
 	if h.EEContext > 0xffffff {
-		return ErrEEContextRange
+		return errEEContextRange
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (h RDETH) put(b *[rdethSize]byte) {
 // bits are set.
 func (h RDETH) Validate() error {
 	if h.Reserved != 0 {
-		return ErrReservedRDETH
+		return errReservedRDETH
 	}
 	return h.misfit()
 }

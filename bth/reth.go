@@ -9,8 +9,8 @@ import (
 
 const rethSize = 16
 
-// ErrTruncatedRETH is the error of [RETH.Decode].
-var ErrTruncatedRETH = wireerr.Old("bth: RETH: 16 octets needed", wireerr.Truncated)
+// errTruncatedRETH is the error of [RETH.Decode].
+var errTruncatedRETH = wireerr.New("bth", "RETH", 16, "16 octets needed", wireerr.Truncated)
 
 // RETH is the RDMA Extended Transport Header, IBTA section 9.3.
 //
@@ -31,10 +31,10 @@ type RETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedRETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedRETH], h is then unchanged.
 func (h *RETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < rethSize {
-		return nil, ErrTruncatedRETH
+		return nil, errTruncatedRETH
 	}
 	h.set((*[rethSize]byte)(b))
 	return b[rethSize:], nil

@@ -12,9 +12,9 @@ const xrcethSize = 4
 // What the methods of [XRCETH] return: too few octets, a value that does not
 // fit, a deviation that Validate reports.
 var (
-	ErrTruncatedXRCETH = wireerr.Old("bth: XRCETH: 4 octets needed", wireerr.Truncated)
-	ErrSRQRange        = wireerr.Old("bth: XRCETH: SRQ: over 0xffffff, more than 24 bits", wireerr.Range)
-	ErrReservedXRCETH  = wireerr.Old("bth: XRCETH: reserved bits set", wireerr.Malformed)
+	errTruncatedXRCETH = wireerr.New("bth", "XRCETH", 4, "4 octets needed", wireerr.Truncated)
+	errSRQRange        = wireerr.New("bth", "XRCETH: SRQ", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errReservedXRCETH  = wireerr.New("bth", "XRCETH", 0, "reserved bits set", wireerr.Malformed)
 )
 
 // XRCETH is the XRC Extended Transport Header, IBTA annex A14.
@@ -30,10 +30,10 @@ type XRCETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [ErrTruncatedXRCETH], h is then unchanged.
+// aliases b. It fails only with [errTruncatedXRCETH], h is then unchanged.
 func (h *XRCETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < xrcethSize {
-		return nil, ErrTruncatedXRCETH
+		return nil, errTruncatedXRCETH
 	}
 	h.set((*[xrcethSize]byte)(b))
 	return b[xrcethSize:], nil
@@ -45,7 +45,7 @@ func (h *XRCETH) set(b *[xrcethSize]byte) {
 }
 
 // AppendBinary appends the 4 octets of the header to b. On error, which is
-// [ErrSRQRange], b comes back as it was.
+// [errSRQRange], b comes back as it was.
 func (h XRCETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err
@@ -57,7 +57,7 @@ func (h XRCETH) AppendBinary(b []byte) ([]byte, error) {
 
 func (h XRCETH) misfit() error {
 	if h.SRQ > 0xffffff {
-		return ErrSRQRange
+		return errSRQRange
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (h XRCETH) put(b *[xrcethSize]byte) {
 // set.
 func (h XRCETH) Validate() error {
 	if h.Reserved != 0 {
-		return ErrReservedXRCETH
+		return errReservedXRCETH
 	}
 	return h.misfit()
 }

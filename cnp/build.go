@@ -3,32 +3,49 @@ package cnp
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// AppendPacket appends c as a whole IP packet, IPv4 or IPv6 as the addresses
-// are, with its ICRC. The zero Carriage is what hardware does: DSCP 48, hop
-// limit 64, UDP source port 0, UDP checksum 0; only its ECN field of 10 differs
-// from ours, 00.
-func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
-	if err := recognise(c.Opcode, c.Resv6); err != nil {
-		return b, err
+// Config is what a deployment chooses of the CNPs that it sends. The zero
+// Carriage is what hardware does: DSCP 48, hop limit 64, UDP source port 0, UDP
+// checksum 0; only its ECN field of 10 differs from ours, 00.
+type Config struct {
+	Src      netip.Addr // AppendFor: the zero Addr stands for the address that the data packet was sent to
+	Carriage rocev2.Carriage
+	PKey     uint16 // AppendFor: 0 stands for the data packet's; AppendPacket does not use it
+}
+
+// AppendPacket appends c as a whole IP packet from cfg.Src to dst, IPv4 or IPv6
+// as these are, with its ICRC.
+func (c *CNP) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
+	if c.Opcode != bth.CNP {
+		return b, ErrNotCNP
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
-	if err := as.Apply(&d); err != nil {
+	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: rocev2.Port}
+	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
 	return d.AppendRoCEv2(b, &c.Header, c.Reserved[:], icrc.AsSent)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN
-// marks: its addresses swapped, its P_Key, and the queue pair of its sender,
-// which the data packet does not carry. Whether data was marked
-// (data.ECN() == 3) and is of a transport that CNPs are meant for is the
-// caller's to check.
-func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, as rocev2.Carriage) ([]byte, error) {
-	c := New(senderQP, data.BTH.PKey)
-	return c.AppendPacket(b, data.Dst, data.Src, as)
+// marks: to its source, with its P_Key and the queue pair of its sender, which
+// the data packet does not carry. Whether data was marked (data.ECN() ==
+// rocev2.CE) and is of a transport that CNPs are meant for is the caller's to
+// check. A notification is refused, rocev2.ErrNotification, and so are addresses
+// that cannot be answered, rocev2.ErrNotReachable.
+func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]byte, error) {
+	if !cfg.Src.IsValid() {
+		cfg.Src = data.FinalDst()
+	}
+	if err := data.CheckAnswer(cfg.Src); err != nil {
+		return b, err
+	}
+	if cfg.PKey == 0 {
+		cfg.PKey = data.BTH.PKey
+	}
+	c := New(senderQP, cfg.PKey)
+	return c.AppendPacket(b, data.Src, cfg)
 }

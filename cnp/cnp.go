@@ -1,6 +1,10 @@
 // Package cnp encodes and decodes the RoCEv2 Congestion Notification Packet
 // (IBTA annex A17.9.3), with which the receiver of an ECN-marked packet asks
 // its sender to slow down.
+//
+// To take a CNP out of a packet call [FromPacket], to answer a marked packet
+// [AppendFor], to send one of your own [New] and [CNP.AppendPacket]; to send
+// many from one node to another keep a [Template].
 package cnp
 
 import (
@@ -9,6 +13,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -40,13 +45,19 @@ type CNP struct {
 	Reserved [ReservedSize]byte // zero on send, ignored on receipt, kept
 }
 
-// What Decode, FromPacket and AppendBinary refuse. ErrNotCNP and ErrPPFC say
-// that the octets are another message.
+// What is no CNP, or none to act on.
 var (
-	ErrTruncated = wireerr.Old("cnp: truncated: 28 octets of BTH and reserved octets needed", wireerr.Truncated)
-	ErrNotCNP    = wireerr.Old("cnp: BTH OpCode is not 0x81")
-	ErrPPFC      = wireerr.Old("cnp: the P bit is set: a PPFC notification, no CNP")
-	ErrLength    = wireerr.Old("cnp: not exactly 16 octets between BTH and ICRC", wireerr.Malformed)
+	// ErrNotCNP and ErrPPFC say that the octets are another message.
+	ErrNotCNP = wireerr.New("cnp", "OpCode", 0, "not 0x81", wireerr.Other)
+	ErrPPFC   = wireerr.New("cnp", "P", 0, "set: a PPFC notification, no CNP", wireerr.Other)
+	// ErrLength: anything but 16 octets between BTH and ICRC.
+	ErrLength = wireerr.New("cnp", "reserved octets", 0, "not exactly 16 octets between BTH and ICRC", wireerr.Malformed)
+	// ErrOption: the packet carries a destination option that a host which does
+	// not know it must not skip (RFC 8200 section 4.2). It may be a Fast CNP,
+	// whose DestQP is another queue pair than a CNP's.
+	ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that must not be skipped: maybe a Fast CNP", wireerr.Other)
+
+	errTruncated = wireerr.New("cnp", "CNP", Size, "truncated: 28 octets of BTH and reserved octets needed", wireerr.Truncated)
 )
 
 // New returns the CNP that a conforming node sends: everything zero but the
@@ -58,11 +69,15 @@ func New(destQP uint32, pKey uint16) CNP {
 
 // Decode sets c from the octets that begin with the BTH and returns those
 // behind the reserved octets. On error c is unchanged.
+//
+// Where b goes on behind the reserved octets, a P bit makes it a PPFC
+// notification, ErrPPFC; where it ends there it is a CNP whose bit is kept, as
+// reserved bits are ignored on receipt (D18).
 func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
-		return nil, ErrTruncated
+		return nil, errTruncated
 	}
-	if err := recognise(bth.Opcode(b[0]), b[4]); err != nil {
+	if err := recognise(bth.Opcode(b[0]), b[4], len(b)-bth.Size); err != nil {
 		return nil, err
 	}
 	rest, err = c.Header.Decode(b)
@@ -73,34 +88,67 @@ func (c *CNP) Decode(b []byte) (rest []byte, err error) {
 	return rest[ReservedSize:], nil
 }
 
-// recognise tells a CNP from other opcodes and from PPFC (octet 4 is F, B and
-// Resv6).
-func recognise(op bth.Opcode, octet4 uint8) error {
+// recognise tells a CNP from other opcodes and from PPFC: octet 4 of the BTH is
+// F, B and Resv6, n is how many octets stand between BTH and ICRC.
+func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
 		return ErrNotCNP
-	case octet4&bth.P != 0:
+	case octet4&bth.PPFCBit != 0 && n != ReservedSize:
 		return ErrPPFC
 	}
 	return nil
 }
 
 // FromPacket returns the CNP in a decoded packet. It returns ErrNotCNP or
-// ErrPPFC for packets of another kind and ErrLength for a broken CNP. Of a
-// truncated packet, reserved octets that are missing are zero. The pad count
+// ErrPPFC for packets of another kind and ErrLength for a broken CNP. OpCode
+// 0x81 with the P bit and exactly 16 octets is a CNP whose bit is kept (D18). Of
+// a truncated packet, reserved octets that are missing are zero. The pad count
 // is ignored: a CNP has no pad.
 //
-// A Fast CNP is a CNP too; package fastcnp tells them apart.
+// A CNP with a Destination Options header that holds an option whose act bits
+// are not 00 is ErrOption: a host that does not know the option must discard the
+// packet, and a Fast CNP must not pass for a CNP. The CNP is returned all the
+// same, for those who only classify. An option that overruns the header is
+// [ipv6opt.ErrOverrun] (D19).
 func FromPacket(p *rocev2.Packet) (c CNP, err error) {
-	if err := recognise(p.BTH.Opcode, p.BTH.Resv6); err != nil {
+	n := p.PayloadLen()
+	if err := recognise(p.BTH.Opcode, p.BTH.Resv6, n); err != nil {
 		return CNP{}, err
 	}
-	if p.PayloadLen() != ReservedSize {
+	if n != ReservedSize {
 		return CNP{}, ErrLength
+	}
+	if len(p.Ext) > 0 {
+		if err = checkOptions(p); err == ipv6opt.ErrOverrun {
+			return CNP{}, err
+		}
 	}
 	c.Header = p.BTH.Header
 	copy(c.Reserved[:], p.Payload)
-	return c, nil
+	return c, err
+}
+
+// checkOptions looks for an option that must not be skipped.
+func checkOptions(p *rocev2.Packet) error {
+	for next, octets := range p.Extensions() {
+		var h ipv6opt.Header
+		if next != ipv6opt.DestinationOptions {
+			continue
+		}
+		if _, err := h.Decode(octets); err != nil {
+			return err
+		}
+		for o, err := range h.All() {
+			switch {
+			case err != nil:
+				return err
+			case o.Type.Action() != ipv6opt.Skip:
+				return ErrOption
+			}
+		}
+	}
+	return nil
 }
 
 // String returns the BTH's fields, and the reserved octets where they are not
@@ -115,8 +163,8 @@ func (c CNP) String() string {
 
 // AppendBinary appends BTH and reserved octets, without the ICRC.
 func (c *CNP) AppendBinary(b []byte) ([]byte, error) {
-	if err := recognise(c.Opcode, c.Resv6); err != nil {
-		return b, err
+	if c.Opcode != bth.CNP {
+		return b, ErrNotCNP
 	}
 	out, err := c.Header.AppendBinary(slices.Grow(b, Size))
 	if err != nil {

@@ -72,8 +72,8 @@ func TestReservedOctetsAreKeptAndPadIgnored(t *testing.T) {
 	out, err := c.AppendBinary(nil)
 	require.NoError(t, err)
 	require.Equal(t, b[28:56], out)
-	require.ErrorIs(t, c.Validate(), ErrPad)
-	require.ErrorIs(t, c.Validate(), ErrReservedSet)
+	require.ErrorIs(t, c.Validate(), errPad)
+	require.ErrorIs(t, c.Validate(), errReservedSet)
 }
 
 func TestNotACNP(t *testing.T) {
@@ -125,17 +125,17 @@ func TestTruncated(t *testing.T) {
 func TestValidate(t *testing.T) {
 	all := map[error]func(*CNP){
 		ErrNotCNP:      func(c *CNP) { c.Opcode = bth.RCSendOnly },
-		ErrSolicited:   func(c *CNP) { c.Solicited = true },
-		ErrMigReq:      func(c *CNP) { c.MigReq = true },
-		ErrPad:         func(c *CNP) { c.Pad = 1 },
-		ErrTVer:        func(c *CNP) { c.TVer = 1 },
-		ErrFECN:        func(c *CNP) { c.FECN = true },
-		ErrResv6:       func(c *CNP) { c.Resv6 = 1 },
-		ErrDestQP:      func(c *CNP) { c.DestQP = 0 },
-		ErrAckReq:      func(c *CNP) { c.AckReq = true },
-		ErrResv7:       func(c *CNP) { c.Resv7 = 1 },
-		ErrPSN:         func(c *CNP) { c.PSN = 1 },
-		ErrReservedSet: func(c *CNP) { c.Reserved[15] = 1 },
+		errSolicited:   func(c *CNP) { c.Solicited = true },
+		errMigReq:      func(c *CNP) { c.MigReq = true },
+		errPad:         func(c *CNP) { c.Pad = 1 },
+		errTVer:        func(c *CNP) { c.TVer = 1 },
+		errFECN:        func(c *CNP) { c.FECN = true },
+		errResv6:       func(c *CNP) { c.Resv6 = 1 },
+		errDestQP:      func(c *CNP) { c.DestQP = 0 },
+		errAckReq:      func(c *CNP) { c.AckReq = true },
+		errResv7:       func(c *CNP) { c.Resv7 = 1 },
+		errPSN:         func(c *CNP) { c.PSN = 1 },
+		errReservedSet: func(c *CNP) { c.Reserved[15] = 1 },
 	}
 	wide := New(1<<24, 0xFFFF)
 	require.ErrorIs(t, wide.Validate(), bth.ErrDestQPRange)

@@ -9,37 +9,31 @@ import (
 
 // Deviations of a CNP from the annex.
 var (
-	ErrSolicited   = wireerr.Old("cnp: Solicited Event is set", wireerr.Malformed)
-	ErrMigReq      = wireerr.Old("cnp: MigReq is set", wireerr.Malformed)
-	ErrPad         = wireerr.Old("cnp: pad count is not 0", wireerr.Malformed)
-	ErrTVer        = wireerr.Old("cnp: transport header version is not 0", wireerr.Malformed)
-	ErrFECN        = wireerr.Old("cnp: FECN is set", wireerr.Malformed)
-	ErrResv6       = wireerr.Old("cnp: reserved bits behind BECN are not 0", wireerr.Malformed)
-	ErrDestQP      = wireerr.Old("cnp: destination queue pair is 0", wireerr.Malformed)
-	ErrAckReq      = wireerr.Old("cnp: acknowledge request is set", wireerr.Malformed)
-	ErrResv7       = wireerr.Old("cnp: reserved bits before the PSN are not 0", wireerr.Malformed)
-	ErrPSN         = wireerr.Old("cnp: PSN is not 0", wireerr.Malformed)
-	ErrReservedSet = wireerr.Old("cnp: reserved octets are not 0", wireerr.Malformed)
+	errSolicited   = wireerr.New("cnp", "Solicited Event", 0, "set", wireerr.Malformed)
+	errMigReq      = wireerr.New("cnp", "MigReq", 0, "set", wireerr.Malformed)
+	errPad         = wireerr.New("cnp", "pad count", 0, "not 0", wireerr.Malformed)
+	errFECN        = wireerr.New("cnp", "FECN", 0, "set", wireerr.Malformed)
+	errDestQP      = wireerr.New("cnp", "DestQP", 0, "0", wireerr.Malformed)
+	errAckReq      = wireerr.New("cnp", "acknowledge request", 0, "set", wireerr.Malformed)
+	errPSN         = wireerr.New("cnp", "PSN", 0, "not 0", wireerr.Malformed)
+	errReservedSet = wireerr.New("cnp", "reserved octets", 0, "not 0", wireerr.Malformed)
 )
 
 // Validate returns nil for a CNP as the annex has it, otherwise an error that
-// names every deviation; errors.Is finds each. BECN may be set or not: the
+// names every deviation, those of its BTH as [bth.Header.Validate] does. BECN may be set or not: the
 // annex's figure leaves it out, hardware sets it, and no receiver may ask for
 // it.
 func (c *CNP) Validate() error {
 	return errors.Join(
+		c.Header.Validate(),
 		wireerr.If(c.Opcode != bth.CNP, ErrNotCNP),
-		wireerr.If(c.Solicited, ErrSolicited),
-		wireerr.If(c.MigReq, ErrMigReq),
-		wireerr.If(c.Pad != 0, ErrPad),
-		wireerr.If(c.TVer != 0, ErrTVer),
-		wireerr.If(c.FECN, ErrFECN),
-		wireerr.If(c.Resv6 != 0, ErrResv6),
-		wireerr.If(c.DestQP == 0, ErrDestQP),
-		wireerr.If(c.DestQP > 0xFFFFFF, bth.ErrDestQPRange),
-		wireerr.If(c.AckReq, ErrAckReq),
-		wireerr.If(c.Resv7 != 0, ErrResv7),
-		wireerr.If(c.PSN != 0, ErrPSN),
-		wireerr.If(c.Reserved != [ReservedSize]byte{}, ErrReservedSet),
+		wireerr.If(c.Solicited, errSolicited),
+		wireerr.If(c.MigReq, errMigReq),
+		wireerr.If(c.Pad != 0, errPad),
+		wireerr.If(c.FECN, errFECN),
+		wireerr.If(c.DestQP == 0, errDestQP),
+		wireerr.If(c.AckReq, errAckReq),
+		wireerr.If(c.PSN != 0, errPSN),
+		wireerr.If(c.Reserved != [ReservedSize]byte{}, errReservedSet),
 	)
 }

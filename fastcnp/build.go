@@ -1,8 +1,10 @@
 package fastcnp
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
@@ -13,27 +15,35 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config says how a switch builds Fast CNPs. Only Source must be set.
+// Config is what a deployment chooses of the Fast CNPs that it sends. Only Src
+// must be set.
 type Config struct {
-	// Source is the switch's own loopback address, IPv6.
-	Source netip.Addr
+	// Src is an IPv6 address of the switch that others can reach: that of its
+	// loopback interface, says the draft, which is not ::1.
+	Src netip.Addr
 	// Carriage: DSCP 48, hop limit 64 and UDP checksum 0 by default. A source
 	// port of 0 stands for the congested packet's (D6).
-	rocev2.Carriage
+	Carriage   rocev2.Carriage
 	PKey       uint16 // 0 stands for the congested packet's (D6)
 	CodePoints CodePoints
-	Coverage   icrc.Coverage // D1: how the ICRC treats the option header; AsSent by default
+	Coverage   icrc.Coverage // how the ICRC treats the option header; AsSent by default (D1)
 
-	// D5: the trace is the first in the Hop-by-Hop header, or the first of
-	// Namespace where ByNamespace is set. Of a tunnelled packet the header
-	// chain that leads to the RoCEv2 UDP header counts; with OuterTrace, only
-	// the headers outside it do.
+	// The trace is the first in the Hop-by-Hop header, or the first of Namespace
+	// where ByNamespace is set; one that does not parse is passed over. Of a
+	// tunnelled packet the header chain that leads to the RoCEv2 UDP header
+	// counts; with OuterTrace, only the headers outside it do (D5).
 	ByNamespace bool
 	Namespace   uint16
 	OuterTrace  bool
 
 	// Long says what becomes of a trace that does not fit into option 2 (D4).
 	Long LongTrace
+
+	// InnerSource: answer a packet that came inside another IP header all the
+	// same. Without it that is ErrTunnelled: a node inside a tunnel's routing
+	// domain cannot reach the inner source (D17). A packet that was taken out of
+	// its tunnel before, as by DecodeIP of a Flow's IP, does not show it.
+	InnerSource bool
 }
 
 // LongTrace is what to do with a trace that is too long for option 2 (D4).
@@ -46,46 +56,99 @@ const (
 	FallBack                  // send option 1 instead
 )
 
+// A Choice says which option AppendFor built, and why.
+type Choice uint8
+
+// The choices. The first three are option 1, the others option 2.
+const (
+	NoTrace      Choice = iota // the packet carries no trace
+	BrokenTrace                // it carries one, but none that parses
+	TraceTooLong               // its trace does not fit, and Config.Long is FallBack
+	Copied                     // its trace was copied
+	Trimmed                    // its trace was copied without the free space
+)
+
+// Option returns the number of the option, 1 or 2.
+func (c Choice) Option() uint8 {
+	if c < Copied {
+		return 1
+	}
+	return 2
+}
+
+var choices = [...]string{"no trace", "broken trace", "trace too long", "copied", "trimmed"}
+
+// String returns the reason in words.
+func (c Choice) String() string {
+	if int(c) < len(choices) {
+		return choices[c]
+	}
+	return "Choice(" + strconv.Itoa(int(c)) + ")"
+}
+
+// Why AppendFor builds nothing, besides what rocev2.Packet.CheckAnswer says.
 var (
-	ErrIPv4   = wireerr.Old("fastcnp: the congested packet is IPv4; a Fast CNP is IPv6 only (FAST section 3)")
-	ErrSource = wireerr.Old("fastcnp: Config.Source is no IPv6 address", wireerr.Range)
-	ErrLong   = wireerr.Old("fastcnp: Config.Long is none of Refuse, Trim and FallBack", wireerr.Range)
+	ErrIPv4      = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)", wireerr.Other)
+	ErrTunnelled = wireerr.New("fastcnp", "congested packet", 0, "inside another IP header: its source is out of reach", wireerr.Other)
+
+	errLong = wireerr.New("fastcnp", "Config.Long", 0, "none of Refuse, Trim and FallBack", wireerr.Range)
+	errIPv6 = wireerr.New("fastcnp", "Config.Src", 0, "no IPv6 address", wireerr.Range)
 )
 
 // AppendFor appends the Fast CNP, a whole IPv6 packet with its ICRC, that a
 // switch sends to the source of a congested packet (FAST section 4). It
-// carries option 2 if the packet has an IOAM trace, else option 1. The trace is
-// copied verbatim: flags, RemainingLen, free space and reserved octets
-// included: of several the first that parses (D5).
+// carries option 2 if the packet has an IOAM trace, else option 1; the Choice
+// says which, and why.
+//
+// The trace is copied verbatim: flags, RemainingLen, free space and reserved
+// octets included; of several the first that parses (D5). own is the congested
+// node's own record, what a sender needs most and the packet does not hold yet:
+// it is added to the copy by the rule of [ioam.AddNode]. With nil the copy is
+// verbatim (D14).
 //
 // The original destination is the one that the sender knows: where the packet
 // carries a Segment Routing header without encapsulation, Segment List[0]
 // (rocev2.Datagram.FinalDst).
 //
-// b must not overlap the octets that congested aliases.
+// Refused are notifications, rocev2.ErrNotification, IPv4, ErrIPv4, tunnelled
+// packets, ErrTunnelled, option types that the draft does not allow, ErrType,
+// and addresses of either side that others cannot reach, rocev2.ErrNotReachable.
+// Whether congested is of a flow that is to be slowed down, and no
+// acknowledgement, is the caller's to decide.
 //
-// Whether congested is of a flow that is to be slowed down, and not itself a
-// CNP, is the caller's to decide.
-func AppendFor(b []byte, congested *rocev2.Packet, cfg Config) ([]byte, error) {
+// b must not overlap the octets that congested aliases.
+func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) ([]byte, Choice, error) {
 	switch {
 	case !congested.Src.Is6():
-		return b, ErrIPv4
+		return b, NoTrace, ErrIPv4
 	case !congested.Dst.Is6():
-		return b, ErrDestination
-	case !cfg.Source.Is6():
-		return b, ErrSource
+		return b, NoTrace, errDestination
+	case !cfg.Src.Is6():
+		return b, NoTrace, errIPv6
 	case cfg.Long > FallBack:
-		return b, ErrLong
+		return b, NoTrace, errLong
+	case len(congested.Outer) > 0 && !cfg.InnerSource:
+		return b, NoTrace, ErrTunnelled
 	}
-	o := header{typ: cfg.CodePoints.Option1, original: congested.FinalDst()}
-	if err := cfg.embedTrace(&o, congested); err != nil {
-		return b, err
+	if err := congested.CheckAnswer(cfg.Src); err != nil {
+		return b, NoTrace, err
 	}
-	var d rocev2.Datagram
-	if err := cfg.Apply(&d); err != nil {
-		return b, err
+	points := cfg.CodePoints.orDefault()
+	o := header{typ: points.Option1, original: congested.FinalDst()}
+	var choice Choice
+	if len(congested.Ext) > 0 || cfg.OuterTrace {
+		var err error
+		if b, choice, err = cfg.embedTrace(b, &o, congested, own); err != nil {
+			return b, choice, err
+		}
+		if choice.Option() == 2 {
+			o.typ = points.Option2
+		}
 	}
-	d.Src, d.Dst = cfg.Source, congested.Src
+	d := rocev2.Datagram{Src: cfg.Src, Dst: congested.Src}
+	if err := cfg.Carriage.Apply(&d); err != nil {
+		return b, choice, err
+	}
 	if d.SrcPort == 0 {
 		d.SrcPort = congested.SrcPort
 	}
@@ -93,88 +156,133 @@ func AppendFor(b []byte, congested *rocev2.Packet, cfg Config) ([]byte, error) {
 	if cfg.PKey != 0 {
 		c.PKey = cfg.PKey
 	}
-	return appendPacket(b, &d, &o, &c, cfg.Coverage)
+	out, err := appendPacket(b, &d, &o, &c, cfg.Coverage)
+	return out, choice, err
 }
 
 // embedTrace makes o an option 2 if a trace goes with the congested packet and
-// fits or can be trimmed to fit (D4).
-func (c *Config) embedTrace(o *header, congested *rocev2.Packet) error {
-	if len(congested.Ext) == 0 && !c.OuterTrace {
-		return nil
-	}
+// fits or can be trimmed to fit (D4). A copy with the node's own record is made
+// in the room behind b, which may have to grow.
+func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *ioam.Node) ([]byte, Choice, error) {
 	var trace ioam.Trace
-	data := c.findTrace(congested, &trace)
-	if data == nil {
-		return nil
+	data, broken := c.findTrace(congested, &trace)
+	switch {
+	case data == nil && broken:
+		return b, BrokenTrace, nil
+	case data == nil:
+		return b, NoTrace, nil
 	}
+	if own != nil {
+		var err error
+		if b, data, err = addOwn(b, data, own); err != nil {
+			return b, NoTrace, err
+		}
+		var option ioam.Option
+		if err := cmp.Or(option.Decode(data), trace.Decode(option)); err != nil {
+			return b, NoTrace, err
+		}
+	}
+	choice := Copied
 	if len(trace.Data) > maxNodeData {
 		switch free := len(trace.Data) - len(trace.NodeData()); {
 		case c.Long == FallBack:
-			return nil
+			return b, TraceTooLong, nil
 		case c.Long == Refuse || len(trace.Data)-free > maxNodeData:
-			return ErrTooLong
+			return b, NoTrace, ErrTooLong
 		default:
 			o.trimmed = free
+			choice = Trimmed
 		}
 	}
-	o.typ, o.ioam = c.CodePoints.Option2, data
-	return nil
+	o.ioam = data
+	return b, choice, nil
 }
+
+// addOwn returns a copy of the option data with the node's own record added to
+// its trace (D14). It stands behind the packet that is appended to b next.
+func addOwn(b, data []byte, own *ioam.Node) (grown, with []byte, err error) {
+	grown = slices.Grow(b, maxPacket+2*maxOption)
+	room := grown[len(b)+maxPacket : cap(grown)]
+	var o ioam.Option
+	copied := append(room[:0], data...)
+	if err := o.Decode(copied); err != nil {
+		return b, nil, err
+	}
+	if o.Type == ioam.TypePreallocated {
+		_, err = ioam.AddNode(o, own)
+		return grown, copied, err
+	}
+	with = append(copied[len(copied):], data[0], data[1])
+	with, _, err = ioam.AppendNode(with, o, own)
+	return grown, with, err
+}
+
+const (
+	// maxPacket is more than the longest Fast CNP has.
+	maxPacket = 40 + 272 + 8 + cnp.Size + 4
+	// maxOption is more than the data of an option with a node added has: 255
+	// octets, and at most 92 octets of fields and a snapshot of 4+1020.
+	maxOption = 255 + 92 + 4 + 1020 + 5
+)
 
 // findTrace finds the trace that goes with a congested packet (D5), and returns
-// the data of its option.
-func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte) {
-	var h ipv6opt.Header
+// the data of its option. broken says that there is one that does not parse.
+func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, broken bool) {
 	if c.OuterTrace {
-		for typ, octets := range rocev2.Extensions(p.Outer, rocev2.Options{IP: true}) {
-			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop {
-				if data = c.findTraceIn(&h, trace); data != nil {
-					break
-				}
+		for o, err := range rocev2.IOAMOptions(p.Outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}) {
+			if c.isTrace(&o, err, trace, &broken) {
+				return o.Data, false
 			}
 		}
-		return data
+		return nil, broken
 	}
-	for next, ext := p.NextHeader, p.Ext; len(ext) > 0; next = h.NextHeader { // p.Extensions() at less cost
-		var err error
-		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
-			if data = c.findTraceIn(&h, trace); data != nil {
-				break
-			}
+	for o, err := range p.IOAM() {
+		if c.isTrace(&o, err, trace, &broken) {
+			return o.Data, false
 		}
 	}
-	return data
+	return nil, broken
 }
 
-// findTraceIn looks through one Hop-by-Hop header.
-func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace) (data []byte) {
-	for o, err := range h.All() {
-		var option ioam.Option
-		if err != nil || o.Type != ioam.IPv6MayChange || option.Decode(o.Data) != nil || trace.Decode(option) != nil {
-			continue
-		}
-		if !c.ByNamespace || trace.Namespace == c.Namespace {
-			return o.Data
-		}
+// isTrace says whether an IOAM option is the trace that is looked for, which it
+// decodes. It sets broken where the option is a trace that does not parse.
+func (c *Config) isTrace(o *rocev2.IOAMOption, err error, trace *ioam.Trace, broken *bool) bool {
+	switch {
+	case o.Header != ipv6opt.HopByHop:
+		return false
+	case err == nil && o.Option.Type != ioam.TypePreallocated && o.Option.Type != ioam.TypeIncremental:
+		return false
+	case err == nil:
+		err = trace.Decode(o.Option)
 	}
-	return nil
+	if err != nil {
+		*broken = true
+		return false
+	}
+	return !c.ByNamespace || trace.Namespace == c.Namespace
 }
 
 // AppendPacket appends n as a whole IPv6 packet with its ICRC, which covers
-// the option header as sent. A Carriage's source port is taken as it is.
+// the option header as sent. A Carriage's source port is taken as it is. The
+// addresses must be such that others can reach, rocev2.ErrNotReachable, and the
+// option type one that the draft allows, ErrType.
 func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
 		return b, cnp.ErrNotCNP
-	case n.CNP.Resv6&bth.P != 0:
-		return b, cnp.ErrPPFC
-	case !n.Source.Is6() || !n.Destination.Is6():
+	case !n.Src.Is6() || !n.Dst.Is6():
 		return b, rocev2.ErrAddress
+	}
+	if err := cmp.Or(rocev2.Answerable(n.Src), rocev2.Answerable(n.Dst)); err != nil {
+		return b, err
 	}
 	if err := n.Option.check(); err != nil {
 		return b, err
 	}
-	o := header{typ: n.OptionType, original: n.Option.OriginalDestination}
+	o := header{typ: n.OptionType, original: n.Option.OriginalDst}
+	if o.typ == 0 {
+		o.typ = ExperimentalType
+	}
 	if n.Option.Number == 2 {
 		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.Kind)) // on the stack
 		var err error
@@ -182,21 +290,17 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 			return b, err
 		}
 	}
-	var d rocev2.Datagram
+	d := rocev2.Datagram{Src: n.Src, Dst: n.Dst}
 	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	d.Src, d.Dst = n.Source, n.Destination
 	return appendPacket(b, &d, &o, &n.CNP, icrc.AsSent)
 }
 
 // appendPacket appends the packet of d with this option header.
 func appendPacket(b []byte, d *rocev2.Datagram, o *header, c *cnp.CNP, coverage icrc.Coverage) ([]byte, error) {
-	if o.typ == 0 {
-		o.typ = DefaultType
-	}
-	if o.typ.IsPadding() {
-		return b, ipv6opt.ErrPadding
+	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
+		return b, ErrType
 	}
 	// The option header is written where it will stand, behind the IPv6 header,
 	// and AppendRoCEv2 leaves it there.

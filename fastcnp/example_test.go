@@ -42,7 +42,7 @@ func ExampleAppendFor() {
 		return
 	}
 	fmt.Printf("%v (%v) to %v: flow to %v, queue pair %#x\n",
-		n.Source, n.Origin(), n.Destination, n.Option.OriginalDestination, n.CNP.DestQP)
+		n.Source, n.Origin(), n.Destination, n.Option.OriginalDst, n.CNP.DestQP)
 	for node := range n.Option.Trace.Nodes() { // none here: the packet carried no trace
 		fmt.Println(node.NodeID, node.QueueDepth)
 	}

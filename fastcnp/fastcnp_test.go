@@ -79,7 +79,7 @@ func TestOption1(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Notification{
 		Source: loopback, Destination: sender, CNP: cnp.New(0x111111, 0xABCD),
-		Option: Option{Number: 1, OriginalDestination: receiver}, OptionType: 0x9E, Offset: 42,
+		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: 0x9E, Offset: 42,
 	}, n)
 	require.NoError(t, n.Validate())
 	require.True(t, n.FromNetwork())
@@ -114,7 +114,7 @@ func TestOption2(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.Validate())
 	require.Equal(t, uint8(2), n.Option.Number)
-	require.Equal(t, receiver, n.Option.OriginalDestination)
+	require.Equal(t, receiver, n.Option.OriginalDst)
 	require.Equal(t, uint16(123), n.Option.Trace.Namespace)
 	var ids []uint32
 	for node := range n.Option.Trace.Nodes() {
@@ -183,12 +183,12 @@ func TestPlacement(t *testing.T) {
 		{name: "another type", options: asType(0x9D, one), err: ErrNotFastCNP},
 		{name: "broken before it", options: join([]byte{0x1E, 200}, one), err: ErrOverrun},
 		{name: "itself beyond the header", options: join([]byte{0x9E, 0x56}, one[2:]), err: ErrOverrun},
-		{name: "apart: option 1 as option 2", options: asType(0x9F, one), points: apart, err: ErrOption2Len},
-		{name: "apart: option 2 as option 1", options: two, points: apart, err: ErrOption1Len},
-		{name: "0 octets", options: withLen(0), err: ErrOptionLen},
-		{name: "15 octets", options: withLen(15), err: ErrOptionLen},
-		{name: "17 octets", options: withLen(17), err: ErrOptionLen},
-		{name: "25 octets", options: withLen(25), err: ErrOptionLen},
+		{name: "apart: option 1 as option 2", options: asType(0x9F, one), points: apart, err: errOption2Len},
+		{name: "apart: option 2 as option 1", options: two, points: apart, err: errOption1Len},
+		{name: "0 octets", options: withLen(0), err: errOptionLen},
+		{name: "15 octets", options: withLen(15), err: errOptionLen},
+		{name: "17 octets", options: withLen(17), err: errOptionLen},
+		{name: "25 octets", options: withLen(25), err: errOptionLen},
 		{name: "two options 1", options: join(one, one), err: ErrSecond},
 		{name: "options 1 and 2", options: join(one, two), err: ErrSecond},
 		{name: "broken behind it", options: join(one, []byte{0x1E, 200}), err: ErrOverrun},
@@ -214,7 +214,7 @@ func TestPlacement(t *testing.T) {
 			}
 			require.Equal(t, c.number, n.Option.Number)
 			require.Equal(t, c.offset, n.Offset)
-			require.Equal(t, receiver, n.Option.OriginalDestination)
+			require.Equal(t, receiver, n.Option.OriginalDst)
 			require.Equal(t, Receiver, n.Origin())
 			require.Equal(t, "receiver", n.Origin().String())
 			require.False(t, n.FromNetwork())
@@ -223,7 +223,7 @@ func TestPlacement(t *testing.T) {
 			p.BTH.Opcode = bth.RCSendOnly
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, cnp.ErrNotCNP)
-			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, bth.P
+			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, bth.PPFCBit
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, cnp.ErrPPFC)
 		})
@@ -271,7 +271,7 @@ func TestIPv4(t *testing.T) {
 	require.ErrorIs(t, err, ErrIPv4)
 	p.Src = sender
 	_, err = AppendFor(nil, &p, Config{Source: loopback})
-	require.ErrorIs(t, err, ErrDestination)
+	require.ErrorIs(t, err, errDestination)
 	p.Src = addr("192.0.2.1")
 	p.BTH.Opcode = bth.CNP
 	p.Data = make([]byte, 32)
@@ -325,7 +325,7 @@ func TestLongTrace(t *testing.T) {
 		require.Equal(t, uint8(1), n.Option.Number)
 	}
 	_, err := build(1, 1, FallBack+1)
-	require.ErrorIs(t, err, ErrLong)
+	require.ErrorIs(t, err, errLong)
 }
 
 // D5: which trace goes into the Fast CNP.
@@ -376,7 +376,7 @@ func TestSegmentRouting(t *testing.T) {
 	require.NoError(t, p.DecodeIP(out))
 	n, err := FromPacket(&p)
 	require.NoError(t, err)
-	require.Equal(t, addr("2001:db8::3"), n.Option.OriginalDestination)
+	require.Equal(t, addr("2001:db8::3"), n.Option.OriginalDst)
 }
 
 func TestConfig(t *testing.T) {
@@ -404,8 +404,8 @@ func TestConfig(t *testing.T) {
 		cfg Config
 		err error
 	}{
-		{Config{}, ErrSource},
-		{Config{Source: addr("192.0.2.1")}, ErrSource},
+		{Config{}, errSource},
+		{Config{Source: addr("192.0.2.1")}, errSource},
 		{Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClassRange},
 		{Config{Source: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, rocev2.ErrFlowLabelRange},
 		{Config{Source: loopback, CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ipv6opt.ErrPadding},
@@ -420,7 +420,7 @@ func TestConfig(t *testing.T) {
 
 // From fields alone, by a receiver.
 func TestAppendPacket(t *testing.T) {
-	n := Notification{Source: receiver, Destination: sender, CNP: cnp.New(0xD2, 0xFFFF), Option: Option{Number: 1, OriginalDestination: receiver}}
+	n := Notification{Source: receiver, Destination: sender, CNP: cnp.New(0xD2, 0xFFFF), Option: Option{Number: 1, OriginalDst: receiver}}
 	want := build(t, 60, wiretest.Hex(t, option1Header))
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) {
 		return n.AppendPacket(b, rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255})
@@ -430,9 +430,9 @@ func TestAppendPacket(t *testing.T) {
 		err    error
 	}{
 		{func(n *Notification) { n.CNP.Opcode = 0x80 }, cnp.ErrNotCNP},
-		{func(n *Notification) { n.CNP.Resv6 = bth.P }, cnp.ErrPPFC},
-		{func(n *Notification) { n.Option.Number = 3 }, ErrNumber},
-		{func(n *Notification) { n.Option.OriginalDestination = addr("192.0.2.1") }, ErrDestination},
+		{func(n *Notification) { n.CNP.Resv6 = bth.PPFCBit }, cnp.ErrPPFC},
+		{func(n *Notification) { n.Option.Number = 3 }, errNumber},
+		{func(n *Notification) { n.Option.OriginalDst = addr("192.0.2.1") }, errDestination},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Data = 2, make([]byte, 232) }, ErrTooLong},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, ioam.ErrTraceTypeRange},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Kind = 2, ioam.TypeDirectExport }, ioam.ErrNotTrace},
@@ -451,21 +451,21 @@ func TestAppendPacket(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Notification{Source: loopback, Destination: sender, CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDestination: receiver}, Offset: 44}
+	good := Notification{Source: loopback, Destination: sender, CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDst: receiver}, Offset: 44}
 	require.NoError(t, good.Validate())
 	for _, c := range []struct {
 		change func(*Notification)
 		err    error
 	}{
-		{func(n *Notification) { n.OptionType = 0x1E }, ErrAct},
-		{func(n *Notification) { n.OptionType = 0xDE }, ErrAct},
-		{func(n *Notification) { n.OptionType = 0xBE }, ErrChg},
-		{func(n *Notification) { n.Option.Reserved = 1 }, ErrReservedSet},
-		{func(n *Notification) { n.Offset = 42 }, ErrAlignment},
-		{func(n *Notification) { n.Option.Number = 1 }, ErrAlignment},
+		{func(n *Notification) { n.OptionType = 0x1E }, errAct},
+		{func(n *Notification) { n.OptionType = 0xDE }, errAct},
+		{func(n *Notification) { n.OptionType = 0xBE }, errChg},
+		{func(n *Notification) { n.Option.Reserved = 1 }, errReservedSet},
+		{func(n *Notification) { n.Offset = 42 }, errAlignment},
+		{func(n *Notification) { n.Option.Number = 1 }, errAlignment},
 		{func(n *Notification) { n.CNP.PSN = 1 }, cnp.ErrPSN},
 		{func(n *Notification) { n.Source = addr("192.0.2.1") }, rocev2.ErrAddress},
-		{func(n *Notification) { n.Option = Option{} }, ErrNumber},
+		{func(n *Notification) { n.Option = Option{} }, errNumber},
 	} {
 		bad := good
 		c.change(&bad)
@@ -509,7 +509,7 @@ func TestFromICMP(t *testing.T) {
 	n, err := FromICMP(problem(2, 42, sent))
 	require.NoError(t, err)
 	require.Equal(t, sender, n.Destination)
-	require.Equal(t, receiver, n.Option.OriginalDestination)
+	require.Equal(t, receiver, n.Option.OriginalDst)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
 	// A message of 1280 octets at most quotes it whole; a middlebox may not.
@@ -525,8 +525,8 @@ func TestFromICMP(t *testing.T) {
 		icmp []byte
 		err  error
 	}{
-		{"nothing", nil, ErrTruncatedICMP},
-		{"7 octets", make([]byte, 7), ErrTruncatedICMP},
+		{"nothing", nil, errTruncatedICMP},
+		{"7 octets", make([]byte, 7), errTruncatedICMP},
 		{"Destination Unreachable", other, ErrNotProblem},
 		{"code 1", problem(1, 42, sent), ErrNotProblem},
 		{"pointer at the option's length", problem(2, 43, sent), ErrPointer},
@@ -556,7 +556,7 @@ func TestFromICMPLinux(t *testing.T) {
 		pointer := binary.BigEndian.Uint32(icmp[4:])
 		points := CodePoints{Option1: ipv6opt.Type(quoted[pointer]), Option2: ipv6opt.Type(quoted[pointer])}
 		_, err := points.FromICMP(icmp)
-		require.ErrorIs(t, err, ErrOptionLen)
+		require.ErrorIs(t, err, errOptionLen)
 		types++
 	}
 	require.NotZero(t, types)

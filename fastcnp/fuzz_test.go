@@ -87,7 +87,7 @@ func FuzzPacket(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, Notification{
 				Source: loopback, Destination: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
-				Option:     Option{Number: n.Option.Number, OriginalDestination: congested.Dst, Reserved: n.Option.Reserved, Trace: n.Option.Trace},
+				Option:     Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved, Trace: n.Option.Trace},
 				OptionType: DefaultType, Offset: n.Offset,
 			}, n)
 			cfg.SrcPort = congested.SrcPort

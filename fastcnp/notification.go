@@ -14,28 +14,27 @@ import (
 //	IPv6 | Destination Options with option 1 or 2 | UDP | BTH, OpCode 0x81 |
 //	16 reserved octets | ICRC
 //
-// Source is the loopback address of the switch, Destination the source address
+// Src is an address of the switch, Dst the source address
 // of the congested packet. CNP.DestQP is the DestQP of the congested packet,
 // not the sender's own queue pair.
 type Notification struct {
-	Source      netip.Addr
-	Destination netip.Addr
-	CNP         cnp.CNP
-	Option      Option
-	OptionType  ipv6opt.Type // as sent; AppendPacket takes 0 for DefaultType
-	Offset      int          // of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
+	Src, Dst   netip.Addr
+	CNP        cnp.CNP
+	Option     Option
+	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for ExperimentalType
+	Offset     int          // of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
 }
 
 var (
-	ErrNotFastCNP = wireerr.Old("fastcnp: a CNP without a Fast CNP option")
-	ErrSecond     = wireerr.Old("fastcnp: more than one Fast CNP option", wireerr.Malformed)
-	ErrOverrun    = wireerr.Old("fastcnp: an option runs beyond the Destination Options header of the CNP", wireerr.Malformed)
+	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", 0, "no Fast CNP option: a CNP", wireerr.Other)
+	ErrSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)
+	ErrOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "an option runs beyond the header of the CNP", wireerr.Malformed)
 )
 
 // FromPacket returns the Fast CNP in a decoded packet, whose options have
-// DefaultType. See [CodePoints.FromPacket].
+// ExperimentalType. See [CodePoints.FromPacket].
 func FromPacket(p *rocev2.Packet) (n Notification, err error) {
-	err = n.set(p, CodePoints{})
+	err = n.set(p, CodePoints{}.orDefault())
 	return n, err
 }
 
@@ -48,26 +47,35 @@ func FromPacket(p *rocev2.Packet) (n Notification, err error) {
 // CNP option is an error, and so is any option that overruns such a header:
 // without it a Fast CNP would pass for a CNP, whose DestQP is another.
 func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
-	err = n.set(p, c)
+	err = n.set(p, c.orDefault())
 	return n, err
 }
 
 // set sets n, which is zero, to the Fast CNP in p. It fills in the caller's
 // result: a Notification is too large to be copied on its way there.
 func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	_, err := cnp.FromPacket(p)
-	if err != nil && err != cnp.ErrLength {
+	switch err {
+	case nil, cnp.ErrLength:
+	case cnp.ErrOption:
+		err = nil // the option is ours, or this is no Fast CNP
+	case ipv6opt.ErrOverrun:
+		return ErrOverrun
+	default:
 		return err
 	}
 	// A broken Fast CNP is told from a broken CNP by its option.
-	if found := n.findOption(p, c.orDefault()); found != nil {
+	if found := n.findOption(p, c); found != nil {
 		err = found
 	}
 	if err != nil {
 		*n = Notification{}
 		return err
 	}
-	n.Source, n.Destination = p.Src, p.Dst
+	n.Src, n.Dst = p.Src, p.Dst
 	n.CNP.Header = p.BTH.Header
 	copy(n.CNP.Reserved[:], p.Payload)
 	return nil
@@ -141,11 +149,14 @@ func (o Origin) String() string {
 // Origin compares the source address with the original destination: where they
 // are the same, the receiver sent the Fast CNP (FAST section 4).
 func (n *Notification) Origin() Origin {
-	if n.Source == n.Option.OriginalDestination {
+	if n.Src == n.Option.OriginalDst {
 		return Receiver
 	}
 	return Network
 }
 
-// FromNetwork says whether a switch on the way sent the Fast CNP.
-func (n *Notification) FromNetwork() bool { return n.Origin() == Network }
+// FlowKey returns the key of the congested flow, as its data packets have it:
+// what the sender finds its own queue pair by (FAST section 4).
+func (n *Notification) FlowKey() rocev2.FlowKey {
+	return rocev2.FlowKey{Src: n.Dst, Dst: n.Option.OriginalDst, DestQP: n.CNP.DestQP}
+}

@@ -8,25 +8,42 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// DefaultType is the type of both options where nothing else is configured.
-//
-// D2: TBD1 and TBD2 of the draft are not assigned. 0x9E is the experimental
-// type of RFC 4727 with act 10 and chg 0, which the draft demands.
-const DefaultType ipv6opt.Type = 0x9E
+// Draft is the revision that this package implements; -01 has the same format.
+const Draft = "draft-xiao-rtgwg-rocev2-fast-cnp-02"
+
+// ExperimentalType is the type of both options where nothing else is configured.
+// TBD1 and TBD2 of the draft are not assigned; 0x9E is the experimental type of
+// RFC 4727 with act 10 and chg 0, which the draft demands, and will change when
+// they are (D2).
+const ExperimentalType ipv6opt.Type = 0x9E
 
 // CodePoints are the option types of a deployment (D2). The zero value stands
-// for DefaultType twice. Where both are the same, the length tells the options
-// apart: option 1 has exactly 16 octets, option 2 has 26 or more.
+// for ExperimentalType twice. Where both are the same, the length tells the
+// options apart: option 1 has exactly 16 octets, option 2 has 26 or more.
 type CodePoints struct {
-	Option1, Option2 ipv6opt.Type // 0 stands for DefaultType
+	Option1, Option2 ipv6opt.Type // 0 stands for ExperimentalType; not PadN
+}
+
+// ErrType: the act bits of an option type are not 10 or its chg bit is not 0, as
+// the draft demands of both options, so that no Fast CNP is built with it (FAST
+// section 4, D21). Padding is no option type at all, neither to build nor to
+// decode.
+var ErrType = wireerr.New("fastcnp", "option type", 0, "act bits are not 10 or chg bit is not 0", wireerr.Range)
+
+// check refuses padding as an option type, of code points after orDefault.
+func (c CodePoints) check() error {
+	if c.Option1.IsPadding() || c.Option2.IsPadding() {
+		return ErrType
+	}
+	return nil
 }
 
 func (c CodePoints) orDefault() CodePoints {
 	if c.Option1 == 0 {
-		c.Option1 = DefaultType
+		c.Option1 = ExperimentalType
 	}
 	if c.Option2 == 0 {
-		c.Option2 = DefaultType
+		c.Option2 = ExperimentalType
 	}
 	return c
 }
@@ -65,19 +82,19 @@ const (
 //	~              Original destination address (16 octets)         ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 type Option struct {
-	Number              uint8      // 1 or 2
-	OriginalDestination netip.Addr // of the congested packet; a zone is not sent
-	Reserved            uint8      // option 2: zero on send, kept
-	Trace               ioam.Trace // option 2: the congested packet's; aliases the input
+	Number      uint8      // 1 or 2
+	OriginalDst netip.Addr // of the congested packet; a zone is not sent
+	Reserved    uint8      // option 2: zero on send, kept
+	Trace       ioam.Trace // option 2: the congested packet's; aliases the input
 }
 
 var (
-	ErrOptionLen   = wireerr.Old("fastcnp: option data is neither 16 octets (option 1) nor 26 or more (option 2)", wireerr.Malformed)
-	ErrOption1Len  = wireerr.Old("fastcnp: option 1 has not exactly 16 octets of data", wireerr.Malformed)
-	ErrOption2Len  = wireerr.Old("fastcnp: option 2 truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
-	ErrNumber      = wireerr.Old("fastcnp: option number is neither 1 nor 2", wireerr.Range)
-	ErrDestination = wireerr.Old("fastcnp: original destination is no IPv6 address", wireerr.Range)
-	ErrTooLong     = wireerr.Old("fastcnp: IOAM trace too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
+	errOptionLen   = wireerr.New("fastcnp", "option data", 0, "neither 16 octets (option 1) nor 26 or more (option 2)", wireerr.Malformed)
+	errOption1Len  = wireerr.New("fastcnp", "option 1", 0, "not exactly 16 octets of data", wireerr.Malformed)
+	errOption2Len  = wireerr.New("fastcnp", "option 2", 10, "truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
+	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
+	errDestination = wireerr.New("fastcnp", "original destination", 0, "no IPv6 address", wireerr.Range)
+	ErrTooLong     = wireerr.New("fastcnp", "IOAM trace", 0, "too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
 )
 
 // Decode sets o from the data of an option, which it takes for option 1 if it
@@ -87,10 +104,10 @@ var (
 func (o *Option) Decode(b []byte) error {
 	switch {
 	case len(b) == option1Size:
-		*o = Option{Number: 1, OriginalDestination: netip.AddrFrom16([16]byte(b))}
+		*o = Option{Number: 1, OriginalDst: netip.AddrFrom16([16]byte(b))}
 		return nil
 	case len(b) < option2Min:
-		return ErrOptionLen
+		return errOptionLen
 	}
 	at := len(b) - addressSize
 	var data ioam.Option
@@ -101,7 +118,7 @@ func (o *Option) Decode(b []byte) error {
 	if err := trace.Decode(data); err != nil {
 		return err
 	}
-	*o = Option{Number: 2, OriginalDestination: netip.AddrFrom16([16]byte(b[at:])), Reserved: data.Reserved, Trace: trace}
+	*o = Option{Number: 2, OriginalDst: netip.AddrFrom16([16]byte(b[at:])), Reserved: data.Reserved, Trace: trace}
 	return nil
 }
 
@@ -109,9 +126,9 @@ func (o *Option) Decode(b []byte) error {
 func (o *Option) decodeAs(number uint8, b []byte) error {
 	switch {
 	case number == 1 && len(b) != option1Size:
-		return ErrOption1Len
+		return errOption1Len
 	case number == 2 && len(b) < option2Min:
-		return ErrOption2Len
+		return errOption2Len
 	}
 	return o.Decode(b)
 }
@@ -140,7 +157,7 @@ func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 			return b, err
 		}
 	}
-	address := o.OriginalDestination.As16()
+	address := o.OriginalDst.As16()
 	return append(out, address[:]...), nil
 }
 
@@ -148,9 +165,9 @@ func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 func (o *Option) check() error {
 	switch {
 	case o.Number != 1 && o.Number != 2:
-		return ErrNumber
-	case !o.OriginalDestination.Is6():
-		return ErrDestination
+		return errNumber
+	case !o.OriginalDst.Is6():
+		return errDestination
 	case o.Len() > maxData:
 		return ErrTooLong
 	}

@@ -17,19 +17,19 @@ const (
 // What FromICMP refuses; ErrNotProblem and ErrPointer say that the message is
 // about something else.
 var (
-	ErrTruncatedICMP = wireerr.Old("fastcnp: ICMPv6 message truncated: 8 octets needed", wireerr.Truncated)
-	ErrNotProblem    = wireerr.Old("fastcnp: not an ICMPv6 Parameter Problem (type 4) with code 2, unrecognized IPv6 option")
-	ErrPointer       = wireerr.Old("fastcnp: the ICMPv6 Parameter Problem does not point at a Fast CNP option type")
+	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: 8 octets needed", wireerr.Truncated)
+	ErrNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0, "no Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
+	ErrPointer       = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
 )
 
-// FromICMP is [CodePoints.FromICMP] for options of DefaultType.
+// FromICMP is [CodePoints.FromICMP] for options of ExperimentalType.
 func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) }
 
 // FromICMP recognises the answer of a host that does not know the Fast CNP
 // option: an ICMPv6 Parameter Problem, code 2, that points at the type of the
 // option (RFC 8200 section 4.2, RFC 4443 section 3.4). It returns the Fast CNP
 // that the message quotes, as far as it does: the sender that is not capable is
-// its Destination, the flow Option.OriginalDestination and CNP.DestQP.
+// its Dst, the flow FlowKey.
 //
 // b is what a socket for ICMPv6 delivers: it begins with the ICMPv6 type and
 // ends where the message ends. Its checksum
@@ -37,7 +37,7 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 // another octet is ErrPointer; quoted packets that are no Fast CNP give the
 // errors of rocev2 and of [CodePoints.FromPacket]. The trace aliases b.
 //
-// Anybody can send such a message; that its source is the Destination of a Fast
+// Anybody can send such a message; that its source is the Dst of a Fast
 // CNP that was sent is the caller's to check.
 //
 //	 0                   1                   2                   3
@@ -49,14 +49,14 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 func (c CodePoints) FromICMP(b []byte) (Notification, error) {
 	if len(b) < icmpHeader {
-		return Notification{}, ErrTruncatedICMP
+		return Notification{}, errTruncatedICMP
 	}
 	if b[0] != icmpParameterProblem || b[1] != icmpUnrecognisedOption {
 		return Notification{}, ErrNotProblem
 	}
 	pointer := binary.BigEndian.Uint32(b[4:])
 	var p rocev2.Packet
-	if err := p.Decode(b[icmpHeader:], rocev2.Options{IP: true, Cut: true}); err != nil {
+	if err := p.Decode(b[icmpHeader:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
 		return Notification{}, err
 	}
 	n, err := c.FromPacket(&p)

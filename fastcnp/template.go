@@ -25,6 +25,7 @@ type Template struct {
 	icrc    uint32 // of packet
 	srcPort bool   // is the congested packet's
 	pKey    bool   // is the congested packet's
+	inner   bool   // Config.InnerSource
 	deltas  *deltas
 }
 
@@ -34,8 +35,8 @@ type Template struct {
 const tailSize = 24 + 8 + cnp.Size + 4
 
 var (
-	ErrSender   = wireerr.Old("fastcnp: the congested packet is not from the template's sender")
-	ErrTemplate = wireerr.Old("fastcnp: templates are for UDP checksum 0 and ICRC coverage as-sent", wireerr.Range)
+	ErrSender   = wireerr.New("fastcnp", "congested packet", 0, "not from the template's sender", wireerr.Other)
+	errTemplate = wireerr.New("fastcnp", "template", 0, "only for UDP checksum 0 and ICRC coverage as-sent", wireerr.Range)
 )
 
 // deltas say what the ICRC changes by, with four octets each.
@@ -53,33 +54,38 @@ var newDeltas = sync.OnceValue(func() *deltas {
 })
 
 // NewTemplate returns the Template of the Fast CNPs with option 1 that AppendFor
-// appends for packets from sender. It fails as that does, and with ErrTemplate
+// appends for packets from sender. It fails as that does, and with errTemplate
 // where cfg asks for a UDP checksum or another coverage than icrc.AsSent. It
 // allocates, AppendFor of the Template does not.
 func NewTemplate(sender netip.Addr, cfg Config) (t Template, err error) {
-	if cfg.Checksum || cfg.Coverage != icrc.AsSent {
-		return Template{}, ErrTemplate
+	if cfg.Carriage.Checksum || cfg.Coverage != icrc.AsSent {
+		return Template{}, errTemplate
 	}
 	var p rocev2.Packet
 	p.Src, p.Dst = sender.WithZone(""), netip.IPv6Unspecified()
-	packet, err := AppendFor(t.packet[:0], &p, cfg)
+	packet, _, err := AppendFor(t.packet[:0], &p, nil, cfg)
 	if err != nil {
 		return Template{}, err
 	}
 	t.sender, t.icrc = p.Src, le.Uint32(packet[len(packet)-4:])
-	t.srcPort, t.pKey, t.deltas = cfg.SrcPort == 0, cfg.PKey == 0, newDeltas()
+	t.srcPort, t.pKey, t.deltas = cfg.Carriage.SrcPort == 0, cfg.PKey == 0, newDeltas()
+	t.inner = cfg.InnerSource
 	return t, nil
 }
 
 // AppendFor appends the Fast CNP with option 1 for a congested packet, which
 // must be from the template's sender: ErrSender. A trace in the packet does not
-// matter.
+// matter. It refuses what the function [AppendFor] does.
 func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error) {
 	switch {
 	case !t.sender.IsValid() || congested.Src != t.sender:
 		return b, ErrSender
+	case len(congested.Outer) > 0 && !t.inner:
+		return b, ErrTunnelled
+	case congested.BTH.Opcode == bth.CNP:
+		return b, rocev2.ErrNotification
 	case !congested.Dst.Is6():
-		return b, ErrDestination
+		return b, errDestination
 	case congested.BTH.DestQP > 0xFFFFFF:
 		return b, bth.ErrDestQPRange
 	}

@@ -34,7 +34,7 @@ func TestTemplate(t *testing.T) {
 		{&none, func(p *rocev2.Packet) { p.Src = netip.Addr{} }, ErrSender},
 		{&template, func(p *rocev2.Packet) { p.Src = receiver }, ErrSender},
 		{&template, func(p *rocev2.Packet) { p.Src = addr("192.0.2.1") }, ErrSender},
-		{&template, func(p *rocev2.Packet) { p.Dst = addr("192.0.2.1") }, ErrDestination},
+		{&template, func(p *rocev2.Packet) { p.Dst = addr("192.0.2.1") }, errDestination},
 		{&template, func(p *rocev2.Packet) { p.BTH.DestQP = 1 << 24 }, bth.ErrDestQPRange},
 	} {
 		bad := *data
@@ -52,11 +52,11 @@ func TestNoTemplate(t *testing.T) {
 		cfg    Config
 		err    error
 	}{
-		{sender, Config{}, ErrSource},
+		{sender, Config{}, errSource},
 		{addr("192.0.2.1"), Config{Source: loopback}, ErrIPv4},
 		{netip.Addr{}, Config{Source: loopback}, ErrIPv4},
-		{sender, Config{Source: loopback, Coverage: icrc.Without}, ErrTemplate},
-		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{Checksum: true}}, ErrTemplate},
+		{sender, Config{Source: loopback, Coverage: icrc.Without}, errTemplate},
+		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{Checksum: true}}, errTemplate},
 		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClassRange},
 	} {
 		template, err := NewTemplate(c.sender, c.cfg)

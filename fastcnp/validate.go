@@ -10,10 +10,10 @@ import (
 
 // Deviations of a Fast CNP from the draft, besides those of package cnp.
 var (
-	ErrAct         = wireerr.Old("fastcnp: the act bits of the option type are not 10", wireerr.Malformed)
-	ErrChg         = wireerr.Old("fastcnp: the chg bit of the option type is set", wireerr.Malformed)
-	ErrReservedSet = wireerr.Old("fastcnp: the reserved octet of option 2 is not 0", wireerr.Malformed)
-	ErrAlignment   = wireerr.Old("fastcnp: option is not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
+	errAct         = wireerr.New("fastcnp", "option type", 0, "act bits are not 10", wireerr.Malformed)
+	errChg         = wireerr.New("fastcnp", "option type", 0, "chg bit is set", wireerr.Malformed)
+	errReservedSet = wireerr.New("fastcnp", "option 2", 0, "reserved octet is not 0", wireerr.Malformed)
+	errAlignment   = wireerr.New("fastcnp", "option", 0, "not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
 )
 
 // Validate returns nil for a Fast CNP as the draft has it, otherwise an error
@@ -23,7 +23,7 @@ var (
 func (n *Notification) Validate() error {
 	typ := n.OptionType
 	if typ == 0 {
-		typ = DefaultType
+		typ = ExperimentalType
 	}
 	o, y := &n.Option, 2
 	if o.Number == 2 {
@@ -31,11 +31,12 @@ func (n *Notification) Validate() error {
 	}
 	return errors.Join(
 		n.CNP.Validate(),
-		wireerr.If(!n.Source.Is6() || !n.Destination.Is6(), rocev2.ErrAddress),
-		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, ErrAct),
-		wireerr.If(typ.MayChange(), ErrChg),
+		wireerr.If(!n.Src.Is6() || !n.Dst.Is6(), rocev2.ErrAddress),
+		wireerr.If(rocev2.Answerable(n.Src) != nil || rocev2.Answerable(n.Dst) != nil, rocev2.ErrNotReachable),
+		wireerr.If(typ.Action() != ipv6opt.DiscardICMP, errAct),
+		wireerr.If(typ.MayChange(), errChg),
 		o.check(),
-		wireerr.If(o.Number == 2 && o.Reserved != 0, ErrReservedSet),
-		wireerr.If(n.Offset != 0 && n.Offset%4 != y, ErrAlignment),
+		wireerr.If(o.Number == 2 && o.Reserved != 0, errReservedSet),
+		wireerr.If(n.Offset != 0 && n.Offset%4 != y, errAlignment),
 	)
 }

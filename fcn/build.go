@@ -1,42 +1,46 @@
 package fcn
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config says how an FCN is carried. The UDP checksum is always computed,
-// whatever Carriage says.
+// Config is what a deployment chooses of the FCNs that it sends. The UDP
+// checksum is always computed, whatever Carriage says.
 type Config struct {
-	rocev2.Carriage
-	Port uint16 // UDP destination port; 0 stands for 1021
+	Src      netip.Addr // the congested node's own address
+	Carriage rocev2.Carriage
+	Port     uint16 // UDP destination port; 0 stands for ExperimentalPort
 	// CopyLabel puts the message's flow label into its own IPv6 header too, as
 	// the draft allows, instead of Carriage.FlowLabel.
 	CopyLabel bool
 }
 
-// Why AppendFor sends nothing.
+// Why For and AppendFor say nothing.
 var (
-	ErrNotIPv6       = wireerr.Old("fcn: the congested packet has no outer IPv6 header: 40 octets of one needed", wireerr.Malformed)
-	ErrNotECNCapable = wireerr.Old("fcn: the outer header of the congested packet is not ECN-capable")
+	ErrNotTunnelled  = wireerr.New("fcn", "congested packet", 0, "came in no tunnel with an outer IPv6 header", wireerr.Other)
+	ErrNotECNCapable = wireerr.New("fcn", "congested packet", 0, "its outer header is not ECN-capable", wireerr.Other)
+	// ErrFlowLabelZero is of Validate, too.
+	ErrFlowLabelZero = wireerr.New("fcn", "Flow Label", 0, "0, which labels no flow", wireerr.Malformed)
+	// ErrOwn: the ingress PE would tell itself.
+	ErrOwn = wireerr.New("fcn", "congested packet", 0, "its outer source is the node's own address", wireerr.Other)
 )
 
-// AppendPacket appends the message as a whole IP packet, IPv4 or IPv6 as the
-// addresses are, with its UDP checksum.
-func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+// AppendPacket appends the message as a whole IP packet from cfg.Src to dst,
+// IPv4 or IPv6 as these are, with its UDP checksum.
+func (m Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
 	var data [Size]byte
 	if _, err := m.AppendBinary(data[:0]); err != nil {
 		return b, err
 	}
-	cfg.Checksum = true
+	cfg.Carriage.Checksum = true
 	if cfg.Port == 0 {
-		cfg.Port = Port
+		cfg.Port = ExperimentalPort
 	}
-	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: cfg.Port, Data: data[:]}
-	if err := cfg.Apply(&d); err != nil {
+	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: cfg.Port, Data: data[:]}
+	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
 	if cfg.CopyLabel {
@@ -45,20 +49,48 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 	return d.AppendBinary(b)
 }
 
-// AppendFor appends the FCN with which the node at src answers a congested
-// packet: to the source address of its outer IPv6 header, the
-// ingress PE, with the flow label of that header. congested begins with the
-// outer IPv6 header, as rocev2.Flow.Outermost does; what it carries, and how much of it is there, does not
-// matter. If its ECN field says that the flow is not ECN-capable, nothing is
-// to be sent: ErrNotECNCapable.
-func AppendFor(b, congested []byte, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	if len(congested) < 40 || congested[0]>>4 != 6 {
-		return b, ErrNotIPv6
+// For returns the message that a congested node sends about a packet, to be
+// sent to the packet's outer source, congested.OuterSrc, through a UDP socket: it
+// has the flow label of the outer header, and this congestion level, 0 where the
+// field is not used. What the tunnel carries does not matter, and is not looked
+// at: whether it is an acknowledgement or itself a notification is the caller's
+// to see.
+//
+// Nothing is to be said about a packet that came in no IPv6 tunnel,
+// ErrNotTunnelled, that is not ECN-capable outside, ErrNotECNCapable, or whose
+// label is 0, ErrFlowLabelZero (FCN section 4.1).
+func For(congested *rocev2.Flow, level uint8) (Message, error) {
+	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
+	switch {
+	case !congested.Tunnelled() || congested.OuterSrc().Is4():
+		return Message{}, ErrNotTunnelled
+	case congested.OuterECN() == rocev2.NotECT:
+		return Message{}, ErrNotECNCapable
+	case m.FlowLabel == 0:
+		return Message{}, ErrFlowLabelZero
 	}
-	first := binary.BigEndian.Uint32(congested)
-	if first>>20&3 == 0 {
-		return b, ErrNotECNCapable
+	return m, m.fits()
+}
+
+// AppendFor appends the FCN with which the node at cfg.Src answers a congested
+// packet, as a whole IP packet: what [For] says, to the source address of the
+// packet's outer IPv6 header, the ingress PE. That must not be the node itself,
+// ErrOwn, and both addresses must be such that others can reach,
+// rocev2.ErrNotReachable.
+func AppendFor(b []byte, congested *rocev2.Flow, level uint8, cfg Config) ([]byte, error) {
+	m, err := For(congested, level)
+	if err != nil {
+		return b, err
 	}
-	m := Message{FlowLabel: first & MaxFlowLabel, Level: level}
-	return m.AppendPacket(b, src, netip.AddrFrom16([16]byte(congested[8:24])), cfg)
+	pe := congested.OuterSrc()
+	if pe == cfg.Src {
+		return b, ErrOwn
+	}
+	if err := rocev2.Answerable(pe); err != nil {
+		return b, err
+	}
+	if err := rocev2.Answerable(cfg.Src); err != nil {
+		return b, err
+	}
+	return m.AppendPacket(b, pe, cfg)
 }

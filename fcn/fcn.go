@@ -1,5 +1,5 @@
 // Package fcn encodes and decodes the Fast Congestion Notification of wide
-// area networks (FCN section 4, draft-he-rtgwg-wan-fcn): the UDP message with
+// area networks (FCN section 4.1, draft-he-rtgwg-wan-fcn): the UDP message with
 // which a congested node tells the ingress PE the flow label of a congested
 // flow.
 package fcn
@@ -13,9 +13,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Port is the UDP destination port. The draft's is not assigned yet (TBD1);
-// this is one of the ports of RFC 4727 for experiments.
-const Port = 1021
+// Draft is the revision that this package implements.
+const Draft = "draft-he-rtgwg-wan-fcn-00"
+
+// ExperimentalPort is the UDP destination port where nothing else is configured.
+// The draft's is not assigned yet (TBD1); this is one of the ports of RFC 4727
+// for experiments, and will change when there is one.
+const ExperimentalPort = 1021
 
 // Size is the length of a message in octets; with its UDP header it has 12.
 const Size = 4
@@ -27,7 +31,7 @@ const (
 	maxReserved  = 1<<9 - 1
 )
 
-// A Message is the data of an FCN (FCN section 4):
+// A Message is the data of an FCN (FCN section 4.2):
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -40,22 +44,21 @@ type Message struct {
 	Reserved  uint16 // 9 bits: zero on send, ignored on receipt, kept
 }
 
-// What decoding and encoding refuse; the last two are Validate's.
+// What decoding and encoding refuse; errReservedSet is Validate's.
 var (
-	ErrTruncated      = wireerr.Old("fcn: message truncated: 4 octets needed", wireerr.Truncated)
-	ErrLength         = wireerr.Old("fcn: UDP length is not 12: a message has exactly 4 octets", wireerr.Malformed)
-	ErrFlowLabelRange = wireerr.Old("fcn: Flow Label over 20 bits", wireerr.Range)
-	ErrLevelRange     = wireerr.Old("fcn: congestion level over 7", wireerr.Range)
-	ErrReservedRange  = wireerr.Old("fcn: Reserved over 9 bits", wireerr.Range)
-	ErrReservedSet    = wireerr.Old("fcn: reserved bits are not 0", wireerr.Malformed)
-	ErrFlowLabelZero  = wireerr.Old("fcn: Flow Label is 0, which labels no flow", wireerr.Malformed)
+	errTruncated      = wireerr.New("fcn", "message", 4, "truncated: 4 octets needed", wireerr.Truncated)
+	ErrLength         = wireerr.New("fcn", "UDP length", 0, "not 12: a message has exactly 4 octets", wireerr.Malformed)
+	errFlowLabelRange = wireerr.New("fcn", "Flow Label", 0, "over 20 bits", wireerr.Range)
+	errLevelRange     = wireerr.New("fcn", "congestion level", 0, "over 7", wireerr.Range)
+	errReservedRange  = wireerr.New("fcn", "Reserved", 0, "over 9 bits", wireerr.Range)
+	errReservedSet    = wireerr.New("fcn", "Reserved", 0, "not 0", wireerr.Malformed)
 )
 
 // Decode sets m from the first 4 octets of b and returns the rest. On error m
 // is unchanged.
 func (m *Message) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
-		return nil, ErrTruncated
+		return nil, errTruncated
 	}
 	v := binary.BigEndian.Uint32(b)
 	*m = Message{FlowLabel: v >> 12, Level: uint8(v >> 9 & 7), Reserved: uint16(v & maxReserved)}
@@ -85,11 +88,11 @@ func (m Message) AppendBinary(b []byte) ([]byte, error) {
 func (m Message) fits() error {
 	switch {
 	case m.FlowLabel > MaxFlowLabel:
-		return ErrFlowLabelRange
+		return errFlowLabelRange
 	case m.Level > MaxLevel:
-		return ErrLevelRange
+		return errLevelRange
 	case m.Reserved > maxReserved:
-		return ErrReservedRange
+		return errReservedRange
 	}
 	return nil
 }
@@ -111,10 +114,10 @@ func (m *Message) UnmarshalBinary(b []byte) error {
 // not 0, and a flow label of 0. Level may be 0: the field is optional.
 func (m Message) Validate() error {
 	return errors.Join(
-		wireerr.If(m.FlowLabel > MaxFlowLabel, ErrFlowLabelRange),
-		wireerr.If(m.Level > MaxLevel, ErrLevelRange),
-		wireerr.If(m.Reserved > maxReserved, ErrReservedRange),
-		wireerr.If(m.Reserved != 0, ErrReservedSet),
+		wireerr.If(m.FlowLabel > MaxFlowLabel, errFlowLabelRange),
+		wireerr.If(m.Level > MaxLevel, errLevelRange),
+		wireerr.If(m.Reserved > maxReserved, errReservedRange),
+		wireerr.If(m.Reserved != 0, errReservedSet),
 		wireerr.If(m.FlowLabel == 0, ErrFlowLabelZero),
 	)
 }

@@ -44,9 +44,9 @@ func TestRange(t *testing.T) {
 		m   Message
 		err error
 	}{
-		{Message{FlowLabel: 1 << 20}, ErrFlowLabelRange},
-		{Message{Level: 8}, ErrLevelRange},
-		{Message{Reserved: 1 << 9}, ErrReservedRange},
+		{Message{FlowLabel: 1 << 20}, errFlowLabelRange},
+		{Message{Level: 8}, errLevelRange},
+		{Message{Reserved: 1 << 9}, errReservedRange},
 	} {
 		out, err := c.m.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
@@ -60,9 +60,9 @@ func TestRange(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	require.NoError(t, Message{FlowLabel: 1}.Validate())
-	require.ErrorIs(t, Message{FlowLabel: 1, Reserved: 1}.Validate(), ErrReservedSet)
+	require.ErrorIs(t, Message{FlowLabel: 1, Reserved: 1}.Validate(), errReservedSet)
 	both := Message{Reserved: 1 << 9, Level: 8}
-	for _, err := range []error{ErrReservedSet, ErrReservedRange, ErrLevelRange, ErrFlowLabelZero} {
+	for _, err := range []error{errReservedSet, errReservedRange, errLevelRange, ErrFlowLabelZero} {
 		require.ErrorIs(t, both.Validate(), err)
 	}
 	require.Equal(t, "flow label 0xbeef5 level 7", Message{FlowLabel: 0xBEEF5, Level: 7}.String())
@@ -118,7 +118,7 @@ func TestUDPLength(t *testing.T) {
 		_, err = FromDatagram(&d)
 		switch {
 		case size < Size:
-			require.ErrorIs(t, err, ErrTruncated)
+			require.ErrorIs(t, err, errTruncated)
 		case size > Size:
 			require.ErrorIs(t, err, ErrLength)
 		default:
@@ -149,7 +149,7 @@ func TestAppendFor(t *testing.T) {
 		{"nothing", nil, "2001:db8::1", 1, ErrNotIPv6},
 		{"IPv4", wiretest.Hex(t, packet4+packet4), "2001:db8::1", 1, ErrNotIPv6},
 		{"not ECN-capable", append([]byte{0x60, 0x0B}, outer[2:]...), "2001:db8::1", 1, ErrNotECNCapable},
-		{"level 8", outer, "2001:db8::1", 8, ErrLevelRange},
+		{"level 8", outer, "2001:db8::1", 8, errLevelRange},
 		{"IPv4 source", outer, "192.0.2.1", 1, rocev2.ErrAddress},
 	} {
 		out, err := AppendFor([]byte{9}, c.octets, addr(c.src), c.level, cfg)

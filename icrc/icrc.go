@@ -109,9 +109,9 @@ func PutAt(ip []byte, udp int, c Coverage) error {
 	}
 	switch {
 	case udp < p.ext:
-		return ErrHeader
+		return errHeader
 	case p.end-udp < fixedLen:
-		return ErrRoom
+		return errRoom
 	}
 	return p.put(ip, c)
 }

@@ -38,7 +38,7 @@ type packet struct {
 // find checks ip down to the UDP length and says where things stand.
 func find(ip []byte) (p packet, err error) {
 	if len(ip) < ipv4Len {
-		return p, ErrHeader
+		return p, errHeader
 	}
 	var limit int // the end of the IP packet, by its own length field
 	switch ip[0] >> 4 {
@@ -47,17 +47,17 @@ func find(ip []byte) (p packet, err error) {
 		limit = int(be.Uint16(ip[2:]))
 		switch {
 		case p.udp < ipv4Len:
-			return p, ErrIHL
+			return p, errIHL
 		case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
-			return p, ErrFragment
+			return p, errFragment
 		case ip[9] != udpProtocol:
-			return p, ErrNotUDP
+			return p, errNotUDP
 		case len(ip) < p.udp:
-			return p, ErrHeader
+			return p, errHeader
 		}
 	case 6:
 		if len(ip) < ipv6Len {
-			return p, ErrHeader
+			return p, errHeader
 		}
 		limit = ipv6Len + int(be.Uint16(ip[4:]))
 		p.ext, p.udp = ipv6Len, ipv6Len
@@ -67,20 +67,20 @@ func find(ip []byte) (p packet, err error) {
 			}
 		}
 	default:
-		return p, ErrVersion
+		return p, errVersion
 	}
 	if min(limit, len(ip)) < p.udp+udpLen {
-		return p, ErrUDPHeader
+		return p, errUDPHeader
 	}
 	length := int(be.Uint16(ip[p.udp+4:]))
 	p.end = p.udp + length - icrcLen
 	switch {
 	case length < minUDP:
-		return p, ErrRoom
+		return p, errRoom
 	case p.udp+length > len(ip):
-		return p, ErrUDPCut
+		return p, errUDPCut
 	case p.udp+length > limit:
-		return p, ErrUDPBeyondIP
+		return p, errUDPBeyondIP
 	}
 	return p, nil
 }
@@ -93,12 +93,12 @@ func skip(ip []byte, next uint8) (udp int, err error) {
 		switch next {
 		case hopByHop, routing, destOptions:
 		case fragment:
-			return 0, ErrFragment
+			return 0, errFragment
 		default:
-			return 0, ErrNotUDP
+			return 0, errNotUDP
 		}
 		if len(ip)-at < 8 || len(ip)-at < extensionLen(ip, at) {
-			return 0, ErrExtension
+			return 0, errExtension
 		}
 	}
 	return at, nil

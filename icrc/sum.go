@@ -14,7 +14,7 @@ var (
 // sum returns the ICRC of the packet that p describes.
 func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 	if c > Skipped {
-		return 0, ErrCoverage
+		return 0, errCoverage
 	}
 	if p.ext == p.udp {
 		return ^plain(ip[:p.end]), nil
@@ -86,7 +86,7 @@ func (p packet) leaveOut(ip []byte) (uint32, error) {
 			continue
 		}
 		if extensionLen(ip, at) < 8+16 {
-			return 0, ErrSegmentList
+			return 0, errSegmentList
 		}
 		destination = ip[at+8 : at+24]
 	}

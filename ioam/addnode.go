@@ -10,7 +10,7 @@ import "slices"
 // incremental one the number is a budget.
 func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 	if words < 0 || words > 0x7F {
-		return b, ErrRemainingLenRange
+		return b, errRemainingLenRange
 	}
 	fresh := *t
 	fresh.RemainingLen, fresh.Data = 0, nil
@@ -37,7 +37,7 @@ func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 // to know.
 func AddNode(o Option, n *Node) (added bool, err error) {
 	if o.Type != TypePreallocated {
-		return false, ErrNotPreallocated
+		return false, errNotPreallocated
 	}
 	t, words, err := admit(o, n)
 	if err != nil {
@@ -60,7 +60,7 @@ func AddNode(o Option, n *Node) (added bool, err error) {
 // same, with O set. On error it returns b.
 func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error) {
 	if o.Type != TypeIncremental {
-		return b, false, ErrNotIncremental
+		return b, false, errNotIncremental
 	}
 	t, words, err := admit(o, n)
 	if err != nil {

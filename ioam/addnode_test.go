@@ -31,9 +31,9 @@ func TestAppendFresh(t *testing.T) {
 		words int
 		err   error
 	}{
-		{Trace{Type: BitNode}, 128, ErrRemainingLenRange},
-		{Trace{Type: BitNode}, -1, ErrRemainingLenRange},
-		{Trace{Type: 0x1000000}, 1, ErrTraceTypeRange},
+		{Trace{Type: BitNode}, 128, errRemainingLenRange},
+		{Trace{Type: BitNode}, -1, errRemainingLenRange},
+		{Trace{Type: 0x1000000}, 1, errTraceTypeRange},
 		{Trace{Kind: TypeDirectExport}, 1, ErrNotTrace},
 	} {
 		b, err := c.trace.AppendFresh([]byte{0xA5}, c.words)
@@ -169,19 +169,19 @@ func TestAddNodeErrors(t *testing.T) {
 		err    error
 	}{
 		{"direct export", TypeDirectExport, "007b 1002 c00000 00 00000000 00000000", Node{}, nil},
-		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{}, ErrRemainingLen},
+		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{}, errRemainingLen},
 		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, ErrNodeLen},
-		{"no header", TypeIncremental, "007b", Node{}, ErrTruncatedTrace},
-		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000}, ErrNodeIDRange},
+		{"no header", TypeIncremental, "007b", Node{}, errTruncatedTrace},
+		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000}, errNodeIDRange},
 	} {
 		b := wiretest.Hex(t, c.octets)
 		o := Option{Type: c.kind, Data: bytes.Clone(b)}
 		inPlace, inserted := c.err, c.err
 		if c.kind != TypePreallocated {
-			inPlace = ErrNotPreallocated
+			inPlace = errNotPreallocated
 		}
 		if c.kind != TypeIncremental {
-			inserted = ErrNotIncremental
+			inserted = errNotIncremental
 		}
 		added, err := AddNode(o, &c.node)
 		require.Equal(t, inPlace, err, c.what)

@@ -42,14 +42,14 @@ type DirectExport struct {
 // Decode reads a direct export from an option. On error d is unchanged.
 func (d *DirectExport) Decode(o Option) error {
 	if o.Type != TypeDirectExport {
-		return ErrNotDirectExport
+		return errNotDirectExport
 	}
 	b := o.Data
 	if len(b) < 8 || len(b) < 8+4*bits.OnesCount8(b[3]) {
-		return ErrTruncatedDirectExport
+		return errTruncatedDirectExport
 	}
 	if len(b) > 8+4*bits.OnesCount8(b[3]) {
-		return ErrDirectExportLen
+		return errDirectExportLen
 	}
 	*d = DirectExport{
 		Namespace:      be.Uint16(b),
@@ -71,7 +71,7 @@ func (d *DirectExport) Decode(o Option) error {
 // AppendBinary appends the option data.
 func (d *DirectExport) AppendBinary(b []byte) ([]byte, error) {
 	if d.Type > 0xFFFFFF {
-		return b, ErrTraceTypeRange
+		return b, errTraceTypeRange
 	}
 	b = slices.Grow(b, 8+4*8)
 	b = be.AppendUint16(b, d.Namespace)

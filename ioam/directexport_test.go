@@ -33,12 +33,12 @@ func TestDirectExport(t *testing.T) {
 		require.Equal(t, c.want, d, c.what)
 		wiretest.Encodes(t, b, d.AppendBinary)
 		wiretest.Prefixes(t, b, func(b []byte) error { return d.Decode(Option{Type: TypeDirectExport, Data: b}) })
-		require.Equal(t, ErrDirectExportLen, d.Decode(Option{Type: TypeDirectExport, Data: append(b, 0)}), c.what)
-		require.Equal(t, ErrNotDirectExport, d.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
+		require.Equal(t, errDirectExportLen, d.Decode(Option{Type: TypeDirectExport, Data: append(b, 0)}), c.what)
+		require.Equal(t, errNotDirectExport, d.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
 		require.Equal(t, c.want, d, "%s: unchanged on error", c.what)
 	}
 	d := DirectExport{Type: 0x1000000}
 	b, err := d.AppendBinary([]byte{0xA5})
-	require.Equal(t, ErrTraceTypeRange, err)
+	require.Equal(t, errTraceTypeRange, err)
 	require.Equal(t, []byte{0xA5}, b)
 }

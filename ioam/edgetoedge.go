@@ -46,15 +46,15 @@ type EdgeToEdge struct {
 // unchanged.
 func (e *EdgeToEdge) Decode(o Option) error {
 	if o.Type != TypeEdgeToEdge {
-		return ErrNotEdgeToEdge
+		return errNotEdgeToEdge
 	}
 	if len(o.Data) < 4 {
-		return ErrTruncatedEdgeToEdge
+		return errTruncatedEdgeToEdge
 	}
 	d := EdgeToEdge{Namespace: be.Uint16(o.Data), Type: E2EType(be.Uint16(o.Data[2:]))}
 	b := o.Data[4:]
 	if len(b) < d.Type.len() {
-		return ErrTruncatedEdgeToEdge
+		return errTruncatedEdgeToEdge
 	}
 	if d.Type&E2ESequence64 != 0 {
 		d.Sequence64 = be.Uint64(b)
@@ -106,7 +106,7 @@ func (e *EdgeToEdge) AppendBinary(b []byte) ([]byte, error) {
 
 func (e *EdgeToEdge) check() error {
 	if len(e.Rest) > 0 && e.Type&0x0FFF == 0 {
-		return ErrEdgeToEdgeLen
+		return errEdgeToEdgeLen
 	}
 	return nil
 }

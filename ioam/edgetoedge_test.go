@@ -35,16 +35,16 @@ func TestEdgeToEdge(t *testing.T) {
 		require.Equal(t, c.want, e, c.what)
 		wiretest.Encodes(t, b, e.AppendBinary)
 		wiretest.Prefixes(t, b[:len(b)-len(e.Rest)], func(b []byte) error { return e.Decode(Option{Type: TypeEdgeToEdge, Data: b}) })
-		require.Equal(t, ErrNotEdgeToEdge, e.Decode(Option{Type: TypeDirectExport, Data: b}), c.what)
+		require.Equal(t, errNotEdgeToEdge, e.Decode(Option{Type: TypeDirectExport, Data: b}), c.what)
 		if e.Type&0x0FFF == 0 {
 			o.Data = append(b, 0, 0, 0, 0)
-			require.Equal(t, ErrEdgeToEdgeLen, e.Decode(o), c.what)
+			require.Equal(t, errEdgeToEdgeLen, e.Decode(o), c.what)
 		}
 		require.Equal(t, c.want, e, "%s: unchanged on error", c.what)
 	}
 	require.Equal(t, "0x3000", (E2ESeconds | E2EFraction).String())
 	e := EdgeToEdge{Type: E2ESequence32, Rest: []byte{1}}
 	b, err := e.AppendBinary([]byte{0xA5})
-	require.Equal(t, ErrEdgeToEdgeLen, err)
+	require.Equal(t, errEdgeToEdgeLen, err)
 	require.Equal(t, []byte{0xA5}, b)
 }

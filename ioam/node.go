@@ -149,13 +149,13 @@ func (n *Node) AppendBinary(b []byte) ([]byte, error) {
 func (n *Node) check() error {
 	switch {
 	case n.Type > 0xFFFFFF:
-		return ErrTraceTypeRange
+		return errTraceTypeRange
 	case n.NodeID > NoNodeID, n.WideNodeID > NoWideNodeID:
-		return ErrNodeIDRange
+		return errNodeIDRange
 	case n.Snapshot.SchemaID > NoSchema:
-		return ErrSchemaIDRange
+		return errSchemaIDRange
 	case len(n.Snapshot.Data)%4 != 0, len(n.Snapshot.Data) > 4*255:
-		return ErrSnapshotLen
+		return errSnapshotLen
 	}
 	return nil
 }

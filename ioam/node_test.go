@@ -24,12 +24,12 @@ func TestNodeAppendRefuses(t *testing.T) {
 		node Node
 		err  error
 	}{
-		{Node{Type: 0x1000000}, ErrTraceTypeRange},
-		{Node{Type: BitNode, NodeID: 0x1000000}, ErrNodeIDRange},
-		{Node{Type: BitWideNode, WideNodeID: 1 << 56}, ErrNodeIDRange},
-		{Node{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 0x1000000}}, ErrSchemaIDRange},
-		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 3)}}, ErrSnapshotLen},
-		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 1024)}}, ErrSnapshotLen},
+		{Node{Type: 0x1000000}, errTraceTypeRange},
+		{Node{Type: BitNode, NodeID: 0x1000000}, errNodeIDRange},
+		{Node{Type: BitWideNode, WideNodeID: 1 << 56}, errNodeIDRange},
+		{Node{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 0x1000000}}, errSchemaIDRange},
+		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 3)}}, errSnapshotLen},
+		{Node{Type: BitSnapshot, Snapshot: Snapshot{Data: make([]byte, 1024)}}, errSnapshotLen},
 	} {
 		b, err := c.node.AppendBinary([]byte{0xA5})
 		require.Equal(t, c.err, err)

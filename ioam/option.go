@@ -58,7 +58,7 @@ type Option struct {
 // to stay as it is while o is in use. On error o is unchanged.
 func (o *Option) Decode(b []byte) error {
 	if len(b) < 2 {
-		return ErrTruncatedOption
+		return errTruncatedOption
 	}
 	o.Reserved = b[0]
 	o.Type = OptType(b[1])
@@ -69,7 +69,7 @@ func (o *Option) Decode(b []byte) error {
 // AppendBinary appends the data of the IPv6 option, 255 octets at most.
 func (o Option) AppendBinary(b []byte) ([]byte, error) {
 	if len(o.Data) > 253 {
-		return b, ErrOptionLen
+		return b, errOptionLen
 	}
 	b = append(b, o.Reserved, uint8(o.Type))
 	return append(b, o.Data...), nil

@@ -40,6 +40,6 @@ func TestOptionIsAtMost255Octets(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b, 255)
 	b, err = Option{Data: make([]byte, 254)}.AppendBinary([]byte{0xA5})
-	require.Equal(t, ErrOptionLen, err)
+	require.Equal(t, errOptionLen, err)
 	require.Equal(t, []byte{0xA5}, b)
 }

@@ -29,14 +29,14 @@ type ProofOfTransit struct {
 // p is unchanged.
 func (p *ProofOfTransit) Decode(o Option) error {
 	if o.Type != TypeProofOfTransit {
-		return ErrNotProofOfTransit
+		return errNotProofOfTransit
 	}
 	b := o.Data
 	if len(b) < 4 || b[2] == 0 && len(b) < 20 {
-		return ErrTruncatedProofOfTransit
+		return errTruncatedProofOfTransit
 	}
 	if b[2] == 0 && len(b) > 20 {
-		return ErrProofOfTransitLen
+		return errProofOfTransitLen
 	}
 	*p = ProofOfTransit{Namespace: be.Uint16(b), Type: b[2], Flags: b[3]}
 	if p.Type == 0 {
@@ -51,7 +51,7 @@ func (p *ProofOfTransit) Decode(o Option) error {
 // AppendBinary appends the option data. Type 0 has no Data.
 func (p *ProofOfTransit) AppendBinary(b []byte) ([]byte, error) {
 	if p.Type == 0 && len(p.Data) > 0 {
-		return b, ErrProofOfTransitLen
+		return b, errProofOfTransitLen
 	}
 	b = slices.Grow(b, 20+len(p.Data))
 	b = be.AppendUint16(b, p.Namespace)

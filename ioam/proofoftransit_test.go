@@ -27,10 +27,10 @@ func TestProofOfTransit(t *testing.T) {
 		require.Equal(t, c.want, p, c.what)
 		wiretest.Encodes(t, b, p.AppendBinary)
 		wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error { return p.Decode(Option{Type: TypeProofOfTransit, Data: b}) })
-		require.Equal(t, ErrNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
+		require.Equal(t, errNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
 		if p.Type == 0 {
 			o.Data = append(b, 0)
-			require.Equal(t, ErrProofOfTransitLen, p.Decode(o), c.what)
+			require.Equal(t, errProofOfTransitLen, p.Decode(o), c.what)
 		}
 		require.Equal(t, c.want, p, "%s: unchanged on error", c.what)
 	}
@@ -39,6 +39,6 @@ func TestProofOfTransit(t *testing.T) {
 func TestProofOfTransitWithData(t *testing.T) {
 	p := ProofOfTransit{Data: []byte{1}}
 	out, err := p.AppendBinary([]byte{9})
-	require.ErrorIs(t, err, ErrProofOfTransitLen)
+	require.ErrorIs(t, err, errProofOfTransitLen)
 	require.Equal(t, []byte{9}, out)
 }

@@ -42,7 +42,7 @@ func (t *Trace) Decode(o Option) error {
 		return ErrNotTrace
 	}
 	if len(o.Data) < traceHeaderLen {
-		return ErrTruncatedTrace
+		return errTruncatedTrace
 	}
 	h := be.Uint64(o.Data)
 	typ := TraceType(h >> 8 & 0xFFFFFF)
@@ -54,7 +54,7 @@ func (t *Trace) Decode(o Option) error {
 	data := o.Data[traceHeaderLen:]
 	free := freeLen(o.Type, remaining)
 	if free > len(data) {
-		return ErrRemainingLen
+		return errRemainingLen
 	}
 	if err := checkNodes(data[free:], typ, 4*nodeLen); err != nil {
 		return err
@@ -97,10 +97,10 @@ func checkNodes(nodes []byte, typ TraceType, size int) error {
 		return nil
 	}
 	if size == 0 {
-		return ErrNoNode
+		return errNoNode
 	}
 	if uint32(len(nodes))%uint32(size) != 0 {
-		return ErrTruncatedNode
+		return errTruncatedNode
 	}
 	return nil
 }
@@ -109,11 +109,11 @@ func checkNodes(nodes []byte, typ TraceType, size int) error {
 func checkSnapshots(data []byte, size int) error {
 	for len(data) > 0 {
 		if len(data) < size+4 {
-			return ErrTruncatedNode
+			return errTruncatedNode
 		}
 		n := size + 4 + 4*int(data[size])
 		if len(data) < n {
-			return ErrTruncatedSnapshot
+			return errTruncatedSnapshot
 		}
 		data = data[n:]
 	}
@@ -134,13 +134,13 @@ func (t *Trace) check() error {
 	case t.Kind > TypeIncremental:
 		return ErrNotTrace
 	case t.Type > 0xFFFFFF:
-		return ErrTraceTypeRange
+		return errTraceTypeRange
 	case t.RemainingLen > 0x7F:
-		return ErrRemainingLenRange
+		return errRemainingLenRange
 	}
 	free := freeLen(t.Kind, t.RemainingLen)
 	if free > len(t.Data) {
-		return ErrRemainingLen
+		return errRemainingLen
 	}
 	return checkNodes(t.Data[free:], t.Type, 4*t.Type.NodeLen())
 }

@@ -120,26 +120,26 @@ func TestTraceErrors(t *testing.T) {
 	}{
 		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", ErrNotTrace, wireerr.Malformed},
 		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", ErrNotTrace, wireerr.Malformed},
-		{"no header", 0, "", ErrTruncatedTrace, wireerr.Truncated},
-		{"7 octets of header", 0, "007b 1000 c00000", ErrTruncatedTrace, wireerr.Truncated},
+		{"no header", 0, "", errTruncatedTrace, wireerr.Truncated},
+		{"7 octets of header", 0, "007b 1000 c00000", errTruncatedTrace, wireerr.Truncated},
 		{"NodeLen too small", 0, "007b 0800 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},
 		{"NodeLen too large", 0, "007b 1800 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},
 		{"NodeLen 0", 0, "007b 0000 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},
 		{"NodeLen that counts a wide field once", 0, "007b 0800 008000 00" + nodes, ErrNodeLen, wireerr.Malformed},
 		{"NodeLen that counts bit 22", 0, "007b 0800 000002 00 00ffffff", ErrNodeLen, wireerr.Malformed},
 		{"NodeLen that counts bit 23", 0, "007b 0800 000001 00", ErrNodeLen, wireerr.Malformed},
-		{"data without a field", 0, "007b 0000 000000 00 00000000", ErrNoNode, wireerr.Malformed},
-		{"data with bit 23 alone", 1, "007b 0000 000001 00 00000000", ErrNoNode, wireerr.Malformed},
-		{"RemainingLen beyond the space", 0, "007b 1007 c00000 00" + nodes, ErrRemainingLen, wireerr.Malformed},
-		{"RemainingLen 127 and no space", 0, "007b 107f c00000 00", ErrRemainingLen, wireerr.Malformed},
-		{"half a node", 0, "007b 1000 c00000 00 3d0000d4", ErrTruncatedNode, wireerr.Truncated},
-		{"a node and a half", 1, "007b 1000 c00000 00 3d0000d4 01910192 3e0000c3", ErrTruncatedNode, wireerr.Truncated},
-		{"half a word more", 0, "007b 1000 c00000 00" + nodes + "0000", ErrTruncatedNode, wireerr.Truncated},
-		{"half a node behind free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", ErrTruncatedNode, wireerr.Truncated},
-		{"a node without its snapshot", 0, "007b 0800 800002 00 3d0000d4", ErrTruncatedNode, wireerr.Truncated},
-		{"snapshot longer than the rest", 0, "007b 0800 800002 00 3d0000d4 02000001 61626364", ErrTruncatedSnapshot, wireerr.Truncated},
-		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", ErrTruncatedSnapshot, wireerr.Truncated},
-		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", ErrTruncatedNode, wireerr.Truncated},
+		{"data without a field", 0, "007b 0000 000000 00 00000000", errNoNode, wireerr.Malformed},
+		{"data with bit 23 alone", 1, "007b 0000 000001 00 00000000", errNoNode, wireerr.Malformed},
+		{"RemainingLen beyond the space", 0, "007b 1007 c00000 00" + nodes, errRemainingLen, wireerr.Malformed},
+		{"RemainingLen 127 and no space", 0, "007b 107f c00000 00", errRemainingLen, wireerr.Malformed},
+		{"half a node", 0, "007b 1000 c00000 00 3d0000d4", errTruncatedNode, wireerr.Truncated},
+		{"a node and a half", 1, "007b 1000 c00000 00 3d0000d4 01910192 3e0000c3", errTruncatedNode, wireerr.Truncated},
+		{"half a word more", 0, "007b 1000 c00000 00" + nodes + "0000", errTruncatedNode, wireerr.Truncated},
+		{"half a node behind free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", errTruncatedNode, wireerr.Truncated},
+		{"a node without its snapshot", 0, "007b 0800 800002 00 3d0000d4", errTruncatedNode, wireerr.Truncated},
+		{"snapshot longer than the rest", 0, "007b 0800 800002 00 3d0000d4 02000001 61626364", errTruncatedSnapshot, wireerr.Truncated},
+		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", errTruncatedSnapshot, wireerr.Truncated},
+		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", errTruncatedNode, wireerr.Truncated},
 	} {
 		trace := Trace{Namespace: 7, Data: []byte{1, 2, 3}}
 		err := trace.Decode(Option{Type: c.kind, Data: wiretest.Hex(t, c.octets)})
@@ -156,11 +156,11 @@ func TestTraceAppendRefuses(t *testing.T) {
 		err   error
 	}{
 		{"another option type", Trace{Kind: TypeEdgeToEdge}, ErrNotTrace},
-		{"a type of 25 bits", Trace{Type: 0x1000000}, ErrTraceTypeRange},
-		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, ErrRemainingLenRange},
-		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, ErrRemainingLen},
-		{"half a node", Trace{Type: 0xC00000, Data: make([]byte, 4)}, ErrTruncatedNode},
-		{"a snapshot cut short", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, ErrTruncatedSnapshot},
+		{"a type of 25 bits", Trace{Type: 0x1000000}, errTraceTypeRange},
+		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, errRemainingLenRange},
+		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, errRemainingLen},
+		{"half a node", Trace{Type: 0xC00000, Data: make([]byte, 4)}, errTruncatedNode},
+		{"a snapshot cut short", Trace{Type: BitSnapshot, Data: []byte{1, 0, 0, 0}}, errTruncatedSnapshot},
 	} {
 		b, err := c.trace.AppendBinary([]byte{0xA5})
 		require.Equal(t, c.err, err, c.what)
@@ -188,7 +188,7 @@ func TestTraceInAnOptionOf254Octets(t *testing.T) {
 		require.Equal(t, 61, nodes)
 
 		require.NoError(t, o.Decode(append(full, 0)))
-		require.Equal(t, ErrTruncatedNode, trace.Decode(o), "a 255th octet is no node")
+		require.Equal(t, errTruncatedNode, trace.Decode(o), "a 255th octet is no node")
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 
 // What a conforming sender leaves at zero, and Validate reports.
 var (
-	ErrReservedOption = wireerr.Old("ioam: option: Reserved is not 0", wireerr.Malformed)
-	ErrReservedFlag   = wireerr.Old("ioam: trace: R flag is set", wireerr.Malformed)
-	ErrReservedBit    = wireerr.Old("ioam: trace: bit 23 of IOAM-Trace-Type is set", wireerr.Malformed)
-	ErrReservedTrace  = wireerr.Old("ioam: trace: Reserved is not 0", wireerr.Malformed)
+	errReservedOption = wireerr.New("ioam", "option", 0, "Reserved is not 0", wireerr.Malformed)
+	errReservedFlag   = wireerr.New("ioam", "trace", 0, "R flag is set", wireerr.Malformed)
+	errReservedBit    = wireerr.New("ioam", "trace", 0, "bit 23 of IOAM-Trace-Type is set", wireerr.Malformed)
+	errReservedTrace  = wireerr.New("ioam", "trace", 0, "Reserved is not 0", wireerr.Malformed)
 )
 
 // Validate returns an error if the reserved octet is not 0 (RFC 9486 section 3).
-func (o Option) Validate() error { return wireerr.If(o.Reserved != 0, ErrReservedOption) }
+func (o Option) Validate() error { return wireerr.If(o.Reserved != 0, errReservedOption) }
 
 // Validate returns nil for a trace as RFC 9197 section 4.4 has it, otherwise an
 // error that names every deviation: what AppendBinary refuses, and reserved bits
@@ -23,8 +23,8 @@ func (o Option) Validate() error { return wireerr.If(o.Reserved != 0, ErrReserve
 func (t *Trace) Validate() error {
 	return errors.Join(
 		t.check(),
-		wireerr.If(t.ReservedFlag, ErrReservedFlag),
-		wireerr.If(t.Type&BitReserved != 0, ErrReservedBit),
-		wireerr.If(t.Reserved != 0, ErrReservedTrace),
+		wireerr.If(t.ReservedFlag, errReservedFlag),
+		wireerr.If(t.Type&BitReserved != 0, errReservedBit),
+		wireerr.If(t.Reserved != 0, errReservedTrace),
 	)
 }

@@ -42,16 +42,16 @@ func (w *Builder) Reserve(t Type, x, y, n int) ([]byte, error) {
 func (w *Builder) reserve(t Type, x, y, n int) ([]byte, error) {
 	switch {
 	case t.IsPadding():
-		return nil, ErrPadding
+		return nil, errPadding
 	case x != 1 && x != 2 && x != 4 && x != 8 || y < 0 || y >= x:
-		return nil, ErrAlignment
+		return nil, errAlignment
 	case n < 0 || n > 255:
-		return nil, ErrDataLen
+		return nil, errDataLen
 	}
 	at := len(w.b) - w.start
 	lead := (y - at) & (x - 1) // mod x, a power of two
 	if at+lead+2+n > MaxLen {
-		return nil, ErrNoRoom
+		return nil, errNoRoom
 	}
 	w.pad(lead)
 	w.b = append(slices.Grow(w.b, 2+n), uint8(t), uint8(n))

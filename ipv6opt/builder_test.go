@@ -117,17 +117,17 @@ func TestBuilderRefuses(t *testing.T) {
 		err  error
 	}{
 		{"255 octets", Begin(nil, 17), 0x1E, 1, 0, 255, nil},
-		{"256 octets", Begin(nil, 17), 0x1E, 1, 0, 256, ErrDataLen},
+		{"256 octets", Begin(nil, 17), 0x1E, 1, 0, 256, errDataLen},
 		{"a full header", full(), 0x1E, 1, 0, 4, nil},
-		{"one octet too many", full(), 0x1E, 1, 0, 5, ErrNoRoom},
-		{"one octet of lead padding too many", full(), 0x1E, 4, 3, 4, ErrNoRoom},
-		{"Pad1", Begin(nil, 17), Pad1, 1, 0, 0, ErrPadding},
-		{"PadN", Begin(nil, 17), PadN, 1, 0, 2, ErrPadding},
-		{"3n", Begin(nil, 17), 0x1E, 3, 0, 1, ErrAlignment},
-		{"0n", Begin(nil, 17), 0x1E, 0, 0, 1, ErrAlignment},
-		{"16n", Begin(nil, 17), 0x1E, 16, 0, 1, ErrAlignment},
-		{"4n+4", Begin(nil, 17), 0x1E, 4, 4, 1, ErrAlignment},
-		{"4n-1", Begin(nil, 17), 0x1E, 4, -1, 1, ErrAlignment},
+		{"one octet too many", full(), 0x1E, 1, 0, 5, errNoRoom},
+		{"one octet of lead padding too many", full(), 0x1E, 4, 3, 4, errNoRoom},
+		{"Pad1", Begin(nil, 17), Pad1, 1, 0, 0, errPadding},
+		{"PadN", Begin(nil, 17), PadN, 1, 0, 2, errPadding},
+		{"3n", Begin(nil, 17), 0x1E, 3, 0, 1, errAlignment},
+		{"0n", Begin(nil, 17), 0x1E, 0, 0, 1, errAlignment},
+		{"16n", Begin(nil, 17), 0x1E, 16, 0, 1, errAlignment},
+		{"4n+4", Begin(nil, 17), 0x1E, 4, 4, 1, errAlignment},
+		{"4n-1", Begin(nil, 17), 0x1E, 4, -1, 1, errAlignment},
 	} {
 		w := c.w
 		before := len(w.b)
@@ -143,7 +143,7 @@ func TestBuilderRefuses(t *testing.T) {
 	}
 	w := Begin(nil, 17)
 	_, err := w.Reserve(0x1E, 1, 0, -1)
-	require.Equal(t, ErrDataLen, err)
+	require.Equal(t, errDataLen, err)
 }
 
 func TestBuildingDoesNotAllocate(t *testing.T) {

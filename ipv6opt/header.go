@@ -42,11 +42,11 @@ type Header struct {
 // by [Header.All]. On error h is unchanged.
 func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < 8 {
-		return nil, ErrTruncatedHeader
+		return nil, errTruncatedHeader
 	}
 	n := 8 + 8*int(b[1])
 	if len(b) < n {
-		return nil, ErrTruncatedOptions
+		return nil, errTruncatedOptions
 	}
 	h.NextHeader = b[0]
 	h.Options = b[2:n:n]
@@ -58,7 +58,7 @@ func (h *Header) Decode(b []byte) (rest []byte, err error) {
 func (h *Header) AppendBinary(b []byte) ([]byte, error) {
 	n := 2 + len(h.Options)
 	if n%8 != 0 || n > MaxLen {
-		return b, ErrHeaderLen
+		return b, errHeaderLen
 	}
 	b = slices.Grow(b, n)
 	b = append(b, h.NextHeader, uint8(n/8-1))

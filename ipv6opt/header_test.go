@@ -111,7 +111,7 @@ func TestHeaderLengthMustFitHdrExtLen(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, int(b[2])*8+8, n+2)
 		} else {
-			require.Equal(t, ErrHeaderLen, err, n)
+			require.Equal(t, errHeaderLen, err, n)
 			require.Equal(t, []byte{0xA5}, b)
 		}
 	}

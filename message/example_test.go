@@ -19,7 +19,7 @@ func ExampleMessage_Decode() {
 	case message.FastCNP:
 		n := &m.FastCNP
 		fmt.Println("Fast CNP of the", n.Origin(), n.Source, "to", n.Destination)
-		fmt.Printf("about queue pair %#x at %v\n", n.CNP.DestQP, n.Option.OriginalDestination)
+		fmt.Printf("about queue pair %#x at %v\n", n.CNP.DestQP, n.Option.OriginalDst)
 	case message.CNP:
 		fmt.Printf("CNP of %v for queue pair %#x\n", m.Packet.Src, m.CNP.DestQP)
 	case message.Broken:

@@ -2,7 +2,7 @@
 // given a frame or an IP packet, it says what kind of message that is, and
 // decodes it.
 //
-//	UDP to 4791   OpCode 0x81, P bit set              PPFC
+//	UDP to 4791   OpCode 0x81, P bit, not 16 octets   PPFC
 //	              OpCode 0x81, Fast CNP option        Fast CNP
 //	              OpCode 0x81                         CNP
 //	              Acknowledge, ATOMIC Acknowledge     Ack
@@ -15,6 +15,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -33,7 +34,7 @@ type Kind uint8
 // The kinds.
 const (
 	Other   Kind = iota // none of ours
-	Broken              // one of ours that does not parse; where Reach is not Nothing, Packet.DstPort says which
+	Broken              // one of ours that does not parse; where Reach is not ReachNothing, Packet.DstPort says which
 	Data                // RoCEv2, but none of the following
 	Ack                 // Acknowledge and ATOMIC Acknowledge
 	CNP                 // of a receiver
@@ -55,10 +56,14 @@ func (k Kind) String() string {
 
 // Config is what a deployment chooses. The zero value stands for the defaults.
 type Config struct {
-	FCNPort     uint16             // 0 stands for fcn.Port, 1021
-	ProxyPort   uint16             // 0 stands for proxymsg.Port, 1022
+	FCNPort     uint16             // 0 stands for fcn.ExperimentalPort, 1021
+	ProxyPort   uint16             // 0 stands for proxymsg.ExperimentalPort, 1022
 	ProxyFamily proxymsg.Family    // of the five-tuples of proxy messages; 0: inferred (D8)
 	CodePoints  fastcnp.CodePoints // of the Fast CNP options (D2)
+
+	// What a deployment does not use: its ports are then as any other, and a P
+	// bit is one more reserved bit of a CNP.
+	NoFCN, NoProxy, NoPPFC bool
 }
 
 // Reach says how much of Message.Packet belongs to the packet that was
@@ -67,9 +72,9 @@ type Reach uint8
 
 // How far the walk came.
 const (
-	Nothing   Reach = iota // not to a whole UDP datagram to one of the ports
-	UDP                    // Packet.Datagram belongs to it
-	Transport              // all of Packet does
+	ReachNothing   Reach = iota // not to a whole UDP datagram to one of the ports
+	ReachUDP                    // Packet.Datagram belongs to it
+	ReachTransport              // all of Packet does
 )
 
 var reaches = [...]string{"nothing", "UDP", "transport"}
@@ -100,25 +105,23 @@ type Message struct {
 	Proxy   proxymsg.Message
 }
 
-// Decode sets m from a frame or an IP packet, as o describes it; its Ports are
-// not used. m aliases b.
+// Decode sets m from a frame or an IP packet, as o describes it. m aliases b.
 //
 // The error is nil unless Kind is Other, and then says why the packet is none
 // of ours ([rocev2.ErrNotRoCEv2] matches it), or Broken, and then says what is
 // wrong. In those cases, too, Reach says what is known of the packet: Kind and
 // Reach are always set.
-func (m *Message) Decode(b []byte, o rocev2.Options, c Config) error {
-	o.Ports = nil
+func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	err := m.Packet.Decode(b, o)
 	if err == nil {
-		m.Reach = Transport
-		err = m.decodeTransport(c.CodePoints)
+		m.Reach = ReachTransport
+		err = m.decodeTransport(&c)
 	} else {
 		err = m.decodeDatagram(b, o, &c, err)
 	}
 	if err != nil {
 		m.Kind = Broken
-		if m.Reach == Nothing && errors.Is(err, rocev2.ErrNotRoCEv2) {
+		if m.Reach == ReachNothing && errors.Is(err, rocev2.ErrNotRoCEv2) {
 			m.Kind = Other
 		}
 	}
@@ -126,7 +129,7 @@ func (m *Message) Decode(b []byte, o rocev2.Options, c Config) error {
 }
 
 // decodeTransport decodes what stands behind the UDP header of port 4791.
-func (m *Message) decodeTransport(points fastcnp.CodePoints) (err error) {
+func (m *Message) decodeTransport(c *Config) (err error) {
 	p := &m.Packet
 	switch op := p.BTH.Opcode; {
 	case op != bth.CNP:
@@ -135,39 +138,43 @@ func (m *Message) decodeTransport(points fastcnp.CodePoints) (err error) {
 			m.Kind = Ack
 		}
 		return nil
-	case p.BTH.Resv6&bth.P != 0:
+	case p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != cnp.ReservedSize:
+		if c.NoPPFC {
+			return cnp.ErrLength
+		}
 		m.Kind = PPFC
 		m.PPFC, err = ppfc.FromPacket(p)
 		return err
 	}
 	m.Kind = FastCNP
-	if m.FastCNP, err = points.FromPacket(p); err == fastcnp.ErrNotFastCNP {
+	if m.FastCNP, err = c.CodePoints.FromPacket(p); err == fastcnp.ErrNotFastCNP {
 		m.Kind = CNP
-		m.CNP, err = cnp.FromPacket(p)
+		if m.CNP, err = cnp.FromPacket(p); err == cnp.ErrOption {
+			err = nil // whether to act on it is not asked here
+		}
 	}
 	return err
 }
 
 // decodeDatagram decodes what is not a RoCEv2 packet because of an error: a
 // message to one of the other ports, or nothing whole.
-func (m *Message) decodeDatagram(b []byte, o rocev2.Options, c *Config, err error) error {
-	if c.FCNPort == 0 {
-		c.FCNPort = fcn.Port
+func (m *Message) decodeDatagram(b []byte, o rocev2.DecodeOptions, c *Config, err error) error {
+	fcnPort, proxyPort := cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
+	if c.NoFCN {
+		fcnPort = rocev2.Port
 	}
-	if c.ProxyPort == 0 {
-		c.ProxyPort = proxymsg.Port
+	if c.NoProxy {
+		proxyPort = rocev2.Port
 	}
-	m.Reach = Nothing
-	ports := [...]uint16{rocev2.Port, c.FCNPort, c.ProxyPort}
-	o.Ports = ports[:]
+	m.Reach = ReachNothing
 	d := &m.Packet.Datagram
-	if err := d.Decode(b, o); err != nil {
+	if err := d.Decode(b, o, rocev2.Port, fcnPort, proxyPort); err != nil {
 		return err
 	}
-	m.Reach = UDP
+	m.Reach = ReachUDP
 	switch d.DstPort {
 	case rocev2.Port: // broken behind the UDP header
-	case c.FCNPort:
+	case fcnPort:
 		m.Kind = FCN
 		m.FCN, err = fcn.FromDatagram(d)
 	default:

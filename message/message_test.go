@@ -139,7 +139,7 @@ func TestValues(t *testing.T) {
 	address := there.As16()
 	packet := roce(t, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16))
 	require.NoError(t, m.Decode(packet, rocev2.Options{IP: true}, Config{}))
-	require.Equal(t, there, m.FastCNP.Option.OriginalDestination)
+	require.Equal(t, there, m.FastCNP.Option.OriginalDst)
 	require.NoError(t, m.Decode(packet, rocev2.Options{IP: true}, Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
 	require.Equal(t, CNP, m.Kind)
 	require.Equal(t, cnp.New(7, 0xFFFF), m.CNP)

@@ -7,31 +7,57 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// AppendPacket appends n as a whole IP packet, IPv4 or IPv6 as src and dst
-// are, with its ICRC. The family of n.Congested may be the other one.
-func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
+// Config is what a deployment chooses of the notifications that it sends. The
+// zero Carriage gives DSCP 48, hop limit 64, UDP source port 0, UDP checksum 0.
+type Config struct {
+	Src      netip.Addr // the congested node's own address
+	Carriage rocev2.Carriage
+	PKey     uint16 // AppendFor: 0 stands for the congested packet's; AppendPacket does not use it
+
+	// ForHost: AppendFor's Congested, where it is not given, is the address that
+	// the congested packet was sent to, which with DestQP is all that a host can
+	// find its own queue pair by. Without it, it is Src, the address of the
+	// congested node, as the draft explains the field (D15).
+	ForHost bool
+}
+
+// AppendPacket appends n as a whole IP packet from cfg.Src to dst, IPv4 or IPv6
+// as these are, with its ICRC. The family of n.Congested may be the other one.
+func (n *Notification) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
+	if err := n.recognise(); err != nil {
+		return b, err
+	}
 	var buf [SizeIPv6]byte
-	extension, err := n.appendExtension(buf[:0])
+	extension, err := n.Extension.AppendBinary(buf[:0])
 	if err != nil {
 		return b, err
 	}
-	var d rocev2.Datagram
-	if err := as.Apply(&d); err != nil {
+	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: rocev2.Port}
+	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
-	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
 	return d.AppendRoCEv2(b, &n.Header, extension, icrc.AsSent)
 }
 
-// AppendFor appends the notification that the node at src sends to the source
-// of a congested packet: n with the BTH that New gives for the packet's queue
-// pair and P_Key. The draft names the address in the extension after the
-// congested destination and explains it as the congested node's; where
-// n.Congested is not set, it is src, as the explanation has it.
-func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, n Notification, as rocev2.Carriage) ([]byte, error) {
-	n.Header = New(congested.BTH.DestQP, congested.BTH.PKey).Header
-	if !n.Congested.IsValid() {
-		n.Congested = src
+// AppendFor appends the notification that says e to the source of a congested
+// packet, with the packet's queue pair and P_Key. Where e.Congested is not set,
+// cfg says which address it is (D15). A notification is refused,
+// rocev2.ErrNotification, and so are addresses that cannot be answered,
+// rocev2.ErrNotReachable.
+func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]byte, error) {
+	if err := congested.CheckAnswer(cfg.Src); err != nil {
+		return b, err
 	}
-	return n.AppendPacket(b, src, congested.Src, as)
+	switch {
+	case e.Congested.IsValid():
+	case cfg.ForHost:
+		e.Congested = congested.FinalDst()
+	default:
+		e.Congested = cfg.Src
+	}
+	if cfg.PKey == 0 {
+		cfg.PKey = congested.BTH.PKey
+	}
+	n := New(congested.BTH.DestQP, cfg.PKey, e)
+	return n.AppendPacket(b, congested.Src, cfg)
 }

@@ -1,7 +1,7 @@
 // Package ppfc encodes and decodes the Precise Priority-based Flow Control
 // notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2): an extension
-// behind the BTH with which a congested node tells a sender to stop, to resume,
-// to take heed or to hold.
+// behind the BTH with which a congested node tells the ingress of the network, or
+// the sender itself, to stop, to resume, to take heed or to hold.
 package ppfc
 
 import (
@@ -26,7 +26,7 @@ const (
 // MaxPause is the longest pause that a notification can ask for.
 const MaxPause = 0xFFFF * time.Microsecond
 
-// Type says what the sender is to do.
+// Type says what the ingress or the sender is to do.
 type Type uint8
 
 // The types (PPFC section 3).
@@ -75,7 +75,17 @@ func (t Type) String() string {
 // all of octet 4, is masked in the ICRC.
 type Notification struct {
 	bth.Header
-	Congested netip.Addr    // Congested Destination IP; a zone is not sent
+	Extension
+}
+
+// An Extension is what a notification says: the octets behind its BTH (PPFC
+// section 3).
+type Extension struct {
+	// Congested is the Congested Destination IP; a zone is not sent. The draft
+	// names it after the flow's destination and explains it as the address of
+	// the congested node. Config says which of the two AppendFor puts in, a
+	// receiver must be ready for both (D15).
+	Congested netip.Addr
 	Flags     uint16        // 14 bits
 	Type      Type          // PT, 2 bits
 	Port      uint16        // Congestion Port: identifies the congested port
@@ -83,31 +93,32 @@ type Notification struct {
 	Pause     time.Duration // Pause Duration: whole microseconds, 0 to 65535
 }
 
-// What decoding and encoding refuse; ErrNotPPFC and ErrP say that the octets
+// What decoding and encoding refuse; ErrNotPPFC and ErrCNP say that the octets
 // are another message.
 var (
-	ErrTruncated  = wireerr.Old("ppfc: truncated: 12 octets of BTH and 12 (IPv4) or 24 (IPv6) of extension needed", wireerr.Truncated)
-	ErrNotPPFC    = wireerr.Old("ppfc: BTH OpCode is not 0x81")
-	ErrP          = wireerr.Old("ppfc: the P bit is not set: a CNP, no PPFC notification")
-	ErrLength     = wireerr.Old("ppfc: neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
-	ErrCongested  = wireerr.Old("ppfc: Congested Destination IP is no address", wireerr.Range)
-	ErrFlagsRange = wireerr.Old("ppfc: Flags over 14 bits", wireerr.Range)
-	ErrTypeRange  = wireerr.Old("ppfc: PT over 2 bits", wireerr.Range)
-	ErrPauseRange = wireerr.Old("ppfc: Pause Duration is not in whole microseconds from 0 to 65535", wireerr.Range)
+	errTruncated  = wireerr.New("ppfc", "notification", 24, "truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
+	ErrNotPPFC    = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
+	ErrCNP        = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
+	ErrLength     = wireerr.New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
+	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
+	errFlagsRange = wireerr.New("ppfc", "Flags", 0, "over 14 bits", wireerr.Range)
+	errTypeRange  = wireerr.New("ppfc", "PT", 0, "over 2 bits", wireerr.Range)
+	errPauseRange = wireerr.New("ppfc", "Pause Duration", 0, "not in whole microseconds from 0 to 65535", wireerr.Range)
 )
 
-// New returns the BTH of a notification: as a CNP's, with the P bit.
-func New(destQP uint32, pKey uint16) Notification {
-	return Notification{Header: bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, Resv6: bth.P, DestQP: destQP}}
+// New returns the notification that says e to a queue pair: its BTH is as a
+// CNP's, with the P bit.
+func New(destQP uint32, pKey uint16, e Extension) Notification {
+	return Notification{bth.Header{Opcode: bth.CNP, PKey: pKey, BECN: true, Resv6: bth.PPFCBit, DestQP: destQP}, e}
 }
 
 // Decode sets n from b, which must end where the ICRC begins: its length
 // tells the address family (D10). On error n is unchanged.
 func (n *Notification) Decode(b []byte) error {
 	if len(b) < bth.Size+SizeIPv4 {
-		return ErrTruncated
+		return errTruncated
 	}
-	if err := recognise(bth.Opcode(b[0]), b[4]); err != nil {
+	if err := recognise(bth.Opcode(b[0]), b[4], len(b)-bth.Size); err != nil {
 		return err
 	}
 	if len(b) != bth.Size+SizeIPv4 && len(b) != bth.Size+SizeIPv6 {
@@ -122,56 +133,65 @@ func (n *Notification) Decode(b []byte) error {
 }
 
 // FromPacket returns the notification in a decoded packet. It returns
-// ErrNotPPFC or ErrP for packets of another kind, ErrLength for a broken
-// notification, ErrTruncated for one that the capture cut.
+// ErrNotPPFC or ErrCNP for packets of another kind, ErrLength for a broken
+// notification, errTruncated for one that the capture cut.
 func FromPacket(p *rocev2.Packet) (Notification, error) {
 	var n Notification
-	if err := recognise(p.BTH.Opcode, p.BTH.Resv6); err != nil {
+	size := p.PayloadLen()
+	if err := recognise(p.BTH.Opcode, p.BTH.Resv6, size); err != nil {
 		return n, err
 	}
-	if size := p.PayloadLen(); size != SizeIPv4 && size != SizeIPv6 {
+	if size != SizeIPv4 && size != SizeIPv6 {
 		return n, ErrLength
 	} else if len(p.Payload) < size {
-		return n, ErrTruncated
+		return n, errTruncated
 	}
 	n.Header = p.BTH.Header
 	n.set(p.Payload)
 	return n, nil
 }
 
-// recognise tells a notification from other opcodes and from a CNP (octet 4
-// is F, B, and Resv6, whose top bit is P).
-func recognise(op bth.Opcode, octet4 uint8) error {
+// recognise tells a notification from other opcodes and from a CNP: octet 4 of
+// the BTH is F, B, and Resv6, whose top bit is P; n octets stand between BTH and
+// ICRC. With 16 of them it is a CNP whatever the bit says, since reserved bits
+// are ignored on receipt (D18).
+func recognise(op bth.Opcode, octet4 uint8, n int) error {
 	switch {
 	case op != bth.CNP:
 		return ErrNotPPFC
-	case octet4&bth.P == 0:
-		return ErrP
+	case octet4&bth.PPFCBit == 0, n == cnpReserved:
+		return ErrCNP
 	}
 	return nil
 }
 
+// cnpReserved is how many octets a CNP has there.
+const cnpReserved = 16
+
 // set reads an extension of one of the two lengths.
-func (n *Notification) set(extension []byte) {
+func (e *Extension) set(extension []byte) {
 	fields := (*[8]byte)(extension[len(extension)-8:])
 	if len(extension) == SizeIPv4 {
-		n.Congested = netip.AddrFrom4([4]byte(extension))
+		e.Congested = netip.AddrFrom4([4]byte(extension))
 	} else {
-		n.Congested = netip.AddrFrom16([16]byte(extension))
+		e.Congested = netip.AddrFrom16([16]byte(extension))
 	}
 	flags := binary.BigEndian.Uint16(fields[0:])
-	n.Flags, n.Type = flags>>2, Type(flags&3)
-	n.Port = binary.BigEndian.Uint16(fields[2:])
-	n.Reserved = binary.BigEndian.Uint16(fields[4:])
-	n.Pause = time.Duration(binary.BigEndian.Uint16(fields[6:])) * time.Microsecond
+	e.Flags, e.Type = flags>>2, Type(flags&3)
+	e.Port = binary.BigEndian.Uint16(fields[2:])
+	e.Reserved = binary.BigEndian.Uint16(fields[4:])
+	e.Pause = time.Duration(binary.BigEndian.Uint16(fields[6:])) * time.Microsecond
 }
 
 // AppendBinary appends BTH and extension, without the ICRC. A value that does
 // not fit its field, another opcode and a P bit that is not set are errors.
 func (n *Notification) AppendBinary(b []byte) ([]byte, error) {
+	if err := n.recognise(); err != nil {
+		return b, err
+	}
 	out, err := n.Header.AppendBinary(slices.Grow(b, bth.Size+SizeIPv6))
 	if err == nil {
-		out, err = n.appendExtension(out)
+		out, err = n.Extension.AppendBinary(out)
 	}
 	if err != nil {
 		return b, err
@@ -179,43 +199,45 @@ func (n *Notification) AppendBinary(b []byte) ([]byte, error) {
 	return out, nil
 }
 
+// recognise says what keeps the BTH from being a notification's.
+func (n *Notification) recognise() error { return recognise(n.Opcode, n.Resv6, SizeIPv4) }
+
 // fits says what keeps the extension from being encoded.
-func (n *Notification) fits() error {
+func (e *Extension) fits() error {
 	switch {
-	case !n.Congested.IsValid():
-		return ErrCongested
-	case n.Flags >= 1<<14:
-		return ErrFlagsRange
-	case n.Type > Hold:
-		return ErrTypeRange
-	case !n.pauseFits():
-		return ErrPauseRange
+	case !e.Congested.IsValid():
+		return errCongested
+	case e.Flags >= 1<<14:
+		return errFlagsRange
+	case e.Type > Hold:
+		return errTypeRange
+	case !e.pauseFits():
+		return errPauseRange
 	}
 	return nil
 }
 
-func (n *Notification) pauseFits() bool {
-	return n.Pause >= 0 && n.Pause <= MaxPause && n.Pause%time.Microsecond == 0
+func (e *Extension) pauseFits() bool {
+	return e.Pause >= 0 && e.Pause <= MaxPause && e.Pause%time.Microsecond == 0
 }
 
-func (n *Notification) appendExtension(b []byte) ([]byte, error) {
-	if err := recognise(n.Opcode, n.Resv6); err != nil {
+// AppendBinary appends the 12 or 24 octets of the extension. A value that does
+// not fit its field is an error.
+func (e *Extension) AppendBinary(b []byte) ([]byte, error) {
+	if err := e.fits(); err != nil {
 		return b, err
 	}
-	if err := n.fits(); err != nil {
-		return b, err
-	}
-	if n.Congested.Is4() {
-		a := n.Congested.As4()
+	if e.Congested.Is4() {
+		a := e.Congested.As4()
 		b = append(b, a[:]...)
 	} else {
-		a := n.Congested.As16()
+		a := e.Congested.As16()
 		b = append(b, a[:]...)
 	}
-	b = binary.BigEndian.AppendUint16(b, n.Flags<<2|uint16(n.Type))
-	b = binary.BigEndian.AppendUint16(b, n.Port)
-	b = binary.BigEndian.AppendUint16(b, n.Reserved)
-	return binary.BigEndian.AppendUint16(b, uint16(n.Pause/time.Microsecond)), nil
+	b = binary.BigEndian.AppendUint16(b, e.Flags<<2|uint16(e.Type))
+	b = binary.BigEndian.AppendUint16(b, e.Port)
+	b = binary.BigEndian.AppendUint16(b, e.Reserved)
+	return binary.BigEndian.AppendUint16(b, uint16(e.Pause/time.Microsecond)), nil
 }
 
 // MarshalBinary returns BTH and extension, without the ICRC.
@@ -225,10 +247,13 @@ func (n *Notification) MarshalBinary() ([]byte, error) { return n.AppendBinary(n
 func (n *Notification) UnmarshalBinary(b []byte) error { return n.Decode(b) }
 
 // String returns the extension's fields, then the BTH's.
-func (n Notification) String() string {
-	s := fmt.Sprintf("%v %v port %d of %v", n.Type, n.Pause, n.Port, n.Congested)
-	if n.Flags != 0 || n.Reserved != 0 {
-		s += fmt.Sprintf(" Flags %#x Reserved %#x", n.Flags, n.Reserved)
+func (n Notification) String() string { return n.Extension.String() + "; " + n.Header.String() }
+
+// String returns the fields, those that mean nothing yet where they are not 0.
+func (e Extension) String() string {
+	s := fmt.Sprintf("%v %v port %d of %v", e.Type, e.Pause, e.Port, e.Congested)
+	if e.Flags != 0 || e.Reserved != 0 {
+		s += fmt.Sprintf(" Flags %#x Reserved %#x", e.Flags, e.Reserved)
 	}
-	return s + "; " + n.Header.String()
+	return s
 }

@@ -94,12 +94,12 @@ func TestNotBuilt(t *testing.T) {
 	}{
 		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
 		{with(func(n *Notification) { n.Resv6 = 0x1F }), ErrP},
-		{with(func(n *Notification) { n.Congested = netip.Addr{} }), ErrCongested},
-		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlagsRange},
-		{with(func(n *Notification) { n.Type = 4 }), ErrTypeRange},
-		{with(func(n *Notification) { n.Pause = MaxPause + time.Microsecond }), ErrPauseRange},
-		{with(func(n *Notification) { n.Pause = -time.Microsecond }), ErrPauseRange},
-		{with(func(n *Notification) { n.Pause = time.Nanosecond }), ErrPauseRange},
+		{with(func(n *Notification) { n.Congested = netip.Addr{} }), errCongested},
+		{with(func(n *Notification) { n.Flags = 1 << 14 }), errFlagsRange},
+		{with(func(n *Notification) { n.Type = 4 }), errTypeRange},
+		{with(func(n *Notification) { n.Pause = MaxPause + time.Microsecond }), errPauseRange},
+		{with(func(n *Notification) { n.Pause = -time.Microsecond }), errPauseRange},
+		{with(func(n *Notification) { n.Pause = time.Nanosecond }), errPauseRange},
 		{with(func(n *Notification) { n.DestQP = 1 << 24 }), bth.ErrDestQPRange},
 	} {
 		out, err := c.n.AppendBinary([]byte{9})
@@ -124,19 +124,19 @@ func TestValidate(t *testing.T) {
 		err error
 	}{
 		{with(func(n *Notification) { n.Resv6 |= 1 }), bth.ErrResv6},
-		{with(func(n *Notification) { n.Flags = 1 }), ErrFlagsSet},
-		{with(func(n *Notification) { n.Flags = 1 << 14 }), ErrFlagsRange},
-		{with(func(n *Notification) { n.DestQP = 0 }), ErrDestQP},
+		{with(func(n *Notification) { n.Flags = 1 }), errFlagsSet},
+		{with(func(n *Notification) { n.Flags = 1 << 14 }), errFlagsRange},
+		{with(func(n *Notification) { n.DestQP = 0 }), errDestQP},
 		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
 		{with(func(n *Notification) { n.Resv6 = 0 }), ErrP},
-		{Notification{}, ErrCongested},
-		{with(func(n *Notification) { n.Reserved = 1 }), ErrReservedSet},
+		{Notification{}, errCongested},
+		{with(func(n *Notification) { n.Reserved = 1 }), errReservedSet},
 	} {
 		require.ErrorIs(t, c.n.Validate(), c.err)
 	}
 	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24}, Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}
 	for _, err := range []error{ErrNotPPFC, ErrP, bth.ErrPadRange, bth.ErrTVer, bth.ErrResv6, bth.ErrDestQPRange, bth.ErrResv7, bth.ErrPSNRange,
-		ErrCongested, ErrFlagsSet, ErrFlagsRange, ErrTypeRange, ErrReservedSet, ErrPauseRange} {
+		errCongested, errFlagsSet, errFlagsRange, errTypeRange, errReservedSet, errPauseRange} {
 		require.ErrorIs(t, all.Validate(), err)
 	}
 }
@@ -168,7 +168,7 @@ func TestPackets(t *testing.T) {
 			}
 			frames = append(frames, append(wiretest.Hex(t, ethernet), out...))
 
-			p.BTH.Resv6 &^= bth.P
+			p.BTH.Resv6 &^= bth.PPFCBit
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, ErrP)
 			p.BTH.Opcode = bth.RCSendOnly
@@ -205,7 +205,7 @@ func TestBrokenPackets(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, p.Decode(out[:len(out)-5], rocev2.Options{IP: true, Cut: true}))
 			_, err = FromPacket(&p)
-			require.ErrorIs(t, err, ErrTruncated)
+			require.ErrorIs(t, err, errTruncated)
 		} else {
 			require.ErrorIs(t, err, ErrLength)
 		}

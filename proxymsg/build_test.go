@@ -188,7 +188,7 @@ func TestTruncatedDatagram(t *testing.T) {
 		require.NoError(t, d.Decode(packet[:n:n], rocev2.Options{IP: true, Cut: true}))
 		m, err := FromDatagram(&d, IPv6)
 		if n < 48+SizeIPv6 {
-			require.ErrorIs(t, err, ErrTruncatedIPv6)
+			require.ErrorIs(t, err, errTruncatedIPv6)
 			continue
 		}
 		require.NoError(t, err)

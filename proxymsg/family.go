@@ -37,15 +37,15 @@ func (f Family) String() string {
 }
 
 var (
-	ErrFamily      = wireerr.Old("proxymsg: the message does not show whether its addresses are IPv4 or IPv6: the family must be given", wireerr.Malformed)
-	ErrFamilyRange = wireerr.Old("proxymsg: the family given is neither IPv4 nor IPv6", wireerr.Range)
+	ErrFamily      = wireerr.New("proxymsg", "addresses", 0, "the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
+	errFamilyRange = wireerr.New("proxymsg", "Family", 0, "neither IPv4 nor IPv6", wireerr.Range)
 )
 
 // infer finds the family of a message of which sent octets were sent and b is
 // there (D8).
 func infer(b []byte, sent int) (Family, error) {
 	if len(b) < SizeIPv4 {
-		return 0, ErrTruncatedIPv4
+		return 0, errTruncatedIPv4
 	}
 	if f := theOne(sameAddresses(b, IPv4), sameAddresses(b, IPv6)); f != 0 {
 		return f, nil

@@ -15,9 +15,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Port is the UDP destination port. The draft's is not assigned yet (TBD1);
-// this is one of the ports of RFC 4727 for experiments.
-const Port = 1022
+// Draft is the revision that this package implements, as far as its text is
+// known: see Message.
+const Draft = "draft-xiao-rtgwg-proxy-congestion-notification-03"
+
+// ExperimentalPort is the UDP destination port where nothing else is configured.
+// The draft's is not assigned yet (TBD1); this is one of the ports of RFC 4727
+// for experiments, and will change when there is one.
+const ExperimentalPort = 1022
 
 // Octets of the fixed part, which the invoking packet follows.
 const (
@@ -76,12 +81,12 @@ var (
 
 // What decoding, encoding and BTH refuse.
 var (
-	ErrTruncatedIPv4 = wireerr.Old("proxymsg: message truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
-	ErrTruncatedIPv6 = wireerr.Old("proxymsg: message truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
-	ErrNoInvoking    = wireerr.Old("proxymsg: there is no invoking packet", wireerr.Truncated)
-	ErrAddress       = wireerr.Old("proxymsg: the addresses of the five-tuple must both be IPv4 or both IPv6", wireerr.Range)
-	ErrLevelRange    = wireerr.Old("proxymsg: congestion level over 7", wireerr.Range)
-	ErrReservedRange = wireerr.Old("proxymsg: Reserved over 21 bits", wireerr.Range)
+	errTruncatedIPv4 = wireerr.New("proxymsg", "message", 16, "truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
+	errTruncatedIPv6 = wireerr.New("proxymsg", "message", 40, "truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
+	ErrNoInvoking    = wireerr.New("proxymsg", "invoking packet", 0, "there is none", wireerr.Truncated)
+	errAddress       = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6", wireerr.Range)
+	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
+	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
 )
 
 // Decode sets m from all of b, the data of a UDP datagram; m aliases b. The
@@ -109,11 +114,11 @@ func (m *Message) decode(b []byte, sent int, f Family) error {
 	}
 	switch {
 	case f != IPv4 && f != IPv6:
-		return ErrFamilyRange
+		return errFamilyRange
 	case f == IPv4 && len(b) < SizeIPv4:
-		return ErrTruncatedIPv4
+		return errTruncatedIPv4
 	case f == IPv6 && len(b) < SizeIPv6:
-		return ErrTruncatedIPv6
+		return errTruncatedIPv6
 	}
 	l := &layout6
 	if f == IPv4 {
@@ -156,11 +161,11 @@ func (m *Message) AppendBinary(b []byte) ([]byte, error) {
 func (m *Message) check() error {
 	switch {
 	case !m.oneFamily():
-		return ErrAddress
+		return errAddress
 	case m.Level > MaxLevel:
-		return ErrLevelRange
+		return errLevelRange
 	case m.Reserved > maxReserved:
-		return ErrReservedRange
+		return errReservedRange
 	}
 	return nil
 }
@@ -194,20 +199,36 @@ func putAddr(b []byte, a netip.Addr) {
 // there. The error is [ErrNoInvoking], or what the walk of package rocev2
 // finds in an invoking packet that is not RoCEv2 or is cut too early.
 func (m *Message) BTH() (h bth.Header, err error) {
-	if len(m.Invoking) == 0 {
-		return h, ErrNoInvoking
-	}
-	o := rocev2.Options{IP: true, Cut: true, Ports: []uint16{rocev2.Port}}
-	var f rocev2.Flow
-	if err := f.Decode(m.Invoking, o); err != nil {
-		return h, err
-	}
-	var d rocev2.Datagram
-	if err := d.Decode(f.IP, o); err != nil {
+	d, err := m.datagram()
+	if err != nil {
 		return h, err
 	}
 	_, err = h.Decode(d.Data)
 	return h, err
+}
+
+// FlowKey returns the key of the flow that the message is about: the addresses
+// of the five-tuple and the queue pair that BTH finds. It fails as BTH does.
+func (m *Message) FlowKey() (k rocev2.FlowKey, err error) {
+	h, err := m.BTH()
+	if err != nil {
+		return k, err
+	}
+	return rocev2.FlowKey{Src: m.Src, Dst: m.Dst, DestQP: h.DestQP}, nil
+}
+
+// datagram finds the RoCEv2 packet in the invoking packet.
+func (m *Message) datagram() (d rocev2.Datagram, err error) {
+	if len(m.Invoking) == 0 {
+		return d, ErrNoInvoking
+	}
+	o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
+	var f rocev2.Flow
+	if err := f.Decode(m.Invoking, o); err != nil {
+		return d, err
+	}
+	err = d.Decode(f.IP, o, rocev2.Port)
+	return d, err
 }
 
 // String returns the message in a line, of the invoking packet its length.

@@ -145,10 +145,10 @@ func TestFamily(t *testing.T) {
 	}
 	for n := range SizeIPv4 {
 		var m Message
-		require.ErrorIs(t, m.Decode(make([]byte, n), 0), ErrTruncatedIPv4)
+		require.ErrorIs(t, m.Decode(make([]byte, n), 0), errTruncatedIPv4)
 	}
 	var m Message
-	require.ErrorIs(t, m.Decode(make([]byte, 100), 5), ErrFamilyRange)
+	require.ErrorIs(t, m.Decode(make([]byte, 100), 5), errFamilyRange)
 	require.Equal(t, Message{}, m)
 	require.Equal(t, "inferred IPv4 IPv6 Family(5)", fmt.Sprint(Family(0), IPv4, IPv6, Family(5)))
 }
@@ -168,11 +168,11 @@ func TestRange(t *testing.T) {
 		m   Message
 		err error
 	}{
-		{Message{}, ErrAddress},
-		{Message{FiveTuple: rocev2.FiveTuple{Src: addr("10.0.0.1"), Dst: addr("fd77::1")}}, ErrAddress},
-		{Message{FiveTuple: rocev2.FiveTuple{Src: addr("fd77::1")}}, ErrAddress},
-		{Message{FiveTuple: write4Tuple, Level: 8}, ErrLevelRange},
-		{Message{FiveTuple: send6Tuple, Reserved: 1 << 21}, ErrReservedRange},
+		{Message{}, errAddress},
+		{Message{FiveTuple: rocev2.FiveTuple{Src: addr("10.0.0.1"), Dst: addr("fd77::1")}}, errAddress},
+		{Message{FiveTuple: rocev2.FiveTuple{Src: addr("fd77::1")}}, errAddress},
+		{Message{FiveTuple: write4Tuple, Level: 8}, errLevelRange},
+		{Message{FiveTuple: send6Tuple, Reserved: 1 << 21}, errReservedRange},
 	} {
 		src, dst := addr("192.0.2.5"), addr("192.0.2.1")
 		out, err := c.m.AppendBinary([]byte{9})
@@ -197,17 +197,17 @@ func TestValidate(t *testing.T) {
 	m.Invoking = m.Invoking[:40+28]
 	require.NoError(t, m.Validate(), "cut behind the ports")
 	for err, change := range map[error]func(*Message){
-		ErrReservedSet: func(m *Message) { m.Reserved = 1 },
+		errReservedSet: func(m *Message) { m.Reserved = 1 },
 		ErrOtherFlow:   func(m *Message) { m.SrcPort++ },
-		ErrNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
-		ErrTooLong:     func(m *Message) { m.Invoking = append(m.Invoking, make([]byte, 1232-16-len(m.Invoking)+1)...) },
+		errNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
+		errTooLong:     func(m *Message) { m.Invoking = append(m.Invoking, make([]byte, 1232-16-len(m.Invoking)+1)...) },
 	} {
 		m := good()
 		change(&m)
 		require.ErrorIs(t, m.Validate(), err)
 		m.Level = 8
 		require.ErrorIs(t, m.Validate(), err)
-		require.ErrorIs(t, m.Validate(), ErrLevelRange)
+		require.ErrorIs(t, m.Validate(), errLevelRange)
 	}
 }
 

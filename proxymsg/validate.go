@@ -9,22 +9,22 @@ import (
 
 // Deviations of a message from what a conforming node sends.
 var (
-	ErrReservedSet = wireerr.Old("proxymsg: reserved bits are not 0", wireerr.Malformed)
-	ErrTooLong     = wireerr.Old("proxymsg: message over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
-	ErrNoFlow      = wireerr.Old("proxymsg: the invoking packet shows no flow", wireerr.Malformed)
-	ErrOtherFlow   = wireerr.Old("proxymsg: the five-tuple is not that of the invoking packet", wireerr.Malformed)
+	errReservedSet = wireerr.New("proxymsg", "Reserved", 0, "not 0", wireerr.Malformed)
+	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
+	errNoFlow      = wireerr.New("proxymsg", "invoking packet", 0, "shows no flow", wireerr.Malformed)
+	ErrOtherFlow   = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
 )
 
 // Validate returns nil for a message as the draft has it, otherwise an error
-// that names every deviation; errors.Is finds each, also [ErrAddress],
-// [ErrLevelRange] and [ErrReservedRange]. A message without an invoking packet is valid.
+// that names every deviation; errors.Is finds each, also [errAddress],
+// [errLevelRange] and [errReservedRange]. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
-		wireerr.If(!m.oneFamily(), ErrAddress),
-		wireerr.If(m.Level > MaxLevel, ErrLevelRange),
-		wireerr.If(m.Reserved > maxReserved, ErrReservedRange),
-		wireerr.If(m.Reserved != 0, ErrReservedSet),
-		wireerr.If(m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8, ErrTooLong),
+		wireerr.If(!m.oneFamily(), errAddress),
+		wireerr.If(m.Level > MaxLevel, errLevelRange),
+		wireerr.If(m.Reserved > maxReserved, errReservedRange),
+		wireerr.If(m.Reserved != 0, errReservedSet),
+		wireerr.If(m.layout().size+len(m.Invoking) > maxPacketIPv6-40-8, errTooLong),
 		m.validateInvoking(),
 	)
 }
@@ -35,8 +35,8 @@ func (m *Message) validateInvoking() error {
 		return nil
 	}
 	var flow rocev2.Flow
-	if err := flow.Decode(m.Invoking, rocev2.Options{IP: true, Cut: true}); err != nil {
-		return errors.Join(ErrNoFlow, err)
+	if err := flow.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
+		return errors.Join(errNoFlow, err)
 	}
 	return wireerr.If(flow.FiveTuple != m.FiveTuple, ErrOtherFlow)
 }

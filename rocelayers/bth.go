@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	ErrCut        = wireerr.Old("rocelayers: the packet is cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
-	ErrNoCarriage = wireerr.Old("rocelayers: no IP and UDP layers before the BTH, which its ICRC covers", wireerr.Malformed)
-	ErrSerialize  = wireerr.Old("rocelayers: BTH: its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
+	ErrCut        = wireerr.New("rocelayers", "packet", 0, "cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
+	ErrNoCarriage = wireerr.New("rocelayers", "BTH", 0, "no IP and UDP layers before it, which its ICRC covers", wireerr.Malformed)
+	ErrSerialize  = wireerr.New("rocelayers", "BTH", 0, "its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
 )
 
 // BTH is the Base Transport Header with the extended headers that its opcode
@@ -77,7 +77,7 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 	switch {
 	case l.Opcode != bth.CNP || len(l.Payload) != l.PayloadLen:
 		return gopacket.LayerTypePayload
-	case l.Resv6&bth.P != 0:
+	case l.Resv6&bth.PPFCBit != 0:
 		return LayerTypePPFC
 	case l.fast.is:
 		return LayerTypeFastCNP
@@ -105,7 +105,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return err
 	}
 	if p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 { // no decoder is called for nothing
-		if p.BTH.Resv6&bth.P != 0 {
+		if p.BTH.Resv6&bth.PPFCBit != 0 {
 			return ppfc.ErrLength
 		}
 		return cnp.ErrLength

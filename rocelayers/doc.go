@@ -23,7 +23,7 @@
 //		coverage, err := rocelayers.VerifyICRC(packet)
 //	}
 //	if l, ok := packet.Layer(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP); ok {
-//		l.Option.OriginalDestination
+//		l.Option.OriginalDst
 //		l.Option.Trace.Nodes()
 //	}
 //

@@ -123,7 +123,7 @@ func ExampleFastCNP_newPacket() {
 	packet := gopacket.NewPacket(fastCNP, layers.LayerTypeEthernet, gopacket.Default)
 	if l, ok := packet.Layer(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP); ok {
 		fmt.Printf("%v of the %v, to %v\n", l.Source, l.Origin(), l.Destination)
-		fmt.Printf("about queue pair %#x at %v\n", l.CNP.DestQP, l.Option.OriginalDestination)
+		fmt.Printf("about queue pair %#x at %v\n", l.CNP.DestQP, l.Option.OriginalDst)
 		for node := range l.Option.Trace.Nodes() { // newest first
 			fmt.Printf("node %#x: queue %d\n", node.NodeID, node.QueueDepth)
 		}
@@ -163,7 +163,7 @@ func ExampleFastCNP_decodingLayerParser() {
 			fmt.Printf("the receiver: slow down queue pair %#x\n", bth.DestQP)
 		case rocelayers.LayerTypeFastCNP:
 			fmt.Printf("the %v: slow down what goes to %v, queue pair %#x\n",
-				fast.Origin(), fast.Option.OriginalDestination, fast.CNP.DestQP)
+				fast.Origin(), fast.Option.OriginalDst, fast.CNP.DestQP)
 		}
 	}
 	// Output: the network: slow down what goes to 2001:db8:4::e, queue pair 0x111111
@@ -183,7 +183,7 @@ func ExampleFastCNP_DestinationOptions() {
 	udp := layers.UDP{SrcPort: 49152, DstPort: 4791}
 	var fast rocelayers.FastCNP
 	fast.CNP = cnp.New(0x111111, 0xFFFF)
-	fast.Option = fastcnp.Option{Number: 1, OriginalDestination: netip.MustParseAddr("2001:db8:4::e")}
+	fast.Option = fastcnp.Option{Number: 1, OriginalDst: netip.MustParseAddr("2001:db8:4::e")}
 	var l rocelayers.BTH
 	l.Header = fast.CNP.Header
 	options, err := fast.DestinationOptions()

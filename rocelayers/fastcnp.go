@@ -14,7 +14,7 @@ import (
 )
 
 // ErrFastCNPAlone: decoding found no BTH to ask.
-var ErrFastCNPAlone = wireerr.Old("rocelayers: FastCNP: there is no BTH layer: set the field BTH", wireerr.Malformed)
+var ErrFastCNPAlone = wireerr.New("rocelayers", "FastCNP", 0, "there is no BTH layer: set the field BTH", wireerr.Malformed)
 
 // FastCNP is a Fast CNP (FAST section 4). It stands where a [CNP] would, behind
 // the [BTH], and like that its own octets are the 16 reserved ones. The option
@@ -145,8 +145,8 @@ func (l *FastCNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.Serializ
 
 // String returns what the notification says, in a line.
 func (l *FastCNP) String() string {
-	s := fmt.Sprintf("Option %d OriginalDestination %v DestQP 0x%06x Origin %v",
-		l.Option.Number, l.Option.OriginalDestination, l.CNP.DestQP, l.Origin())
+	s := fmt.Sprintf("Option %d OriginalDst %v DestQP 0x%06x Origin %v",
+		l.Option.Number, l.Option.OriginalDst, l.CNP.DestQP, l.Origin())
 	if l.Option.Number == 2 {
 		s += fmt.Sprintf(" Namespace %d Nodes %d", l.Option.Trace.Namespace, nodes(&l.Option.Trace))
 	}

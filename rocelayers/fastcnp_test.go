@@ -28,14 +28,14 @@ func TestFastCNP(t *testing.T) {
 		nodes  int
 		text   string
 	}{
-		{frames[0], fastcnp.Network, 0, "FastCNP\tOption 1 OriginalDestination 2001:db8:4::e DestQP 0x111111 Origin network"},
-		{frames[1], fastcnp.Network, 3, "FastCNP\tOption 2 OriginalDestination 2001:db8:4::e DestQP 0x111111 Origin network Namespace 123 Nodes 3"},
-		{frames[2], fastcnp.Receiver, 0, "FastCNP\tOption 1 OriginalDestination 2001:db8:4::e DestQP 0x111111 Origin receiver"},
+		{frames[0], fastcnp.Network, 0, "FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network"},
+		{frames[1], fastcnp.Network, 3, "FastCNP\tOption 2 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network Namespace 123 Nodes 3"},
+		{frames[2], fastcnp.Receiver, 0, "FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin receiver"},
 	} {
 		eachWay(c.frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 			require.NoError(t, failure, way)
 			l := get(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP)
-			require.Equal(t, dst6far, l.Option.OriginalDestination)
+			require.Equal(t, dst6far, l.Option.OriginalDst)
 			require.EqualValues(t, 0x111111, l.CNP.DestQP)
 			require.Equal(t, l.BTH.Header, l.CNP.Header)
 			require.Equal(t, c.origin, l.Origin())
@@ -103,7 +103,7 @@ func TestFastCNPThenOthers(t *testing.T) {
 // Code points are values: of a BTH layer, or of one question to it.
 func TestFastCNPCodePoints(t *testing.T) {
 	n := fastcnp.Notification{Source: loopback, Destination: src6, CNP: cnp.New(7, 0xFFFF), OptionType: 0x8E,
-		Option: fastcnp.Option{Number: 1, OriginalDestination: dst6far}}
+		Option: fastcnp.Option{Number: 1, OriginalDst: dst6far}}
 	frame, err := n.AppendPacket(slices.Clone(ether6), rocev2.Carriage{})
 	require.NoError(t, err)
 	others := fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8F}
@@ -114,7 +114,7 @@ func TestFastCNPCodePoints(t *testing.T) {
 	require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
 	got, err := l.FastCNP(others)
 	require.NoError(t, err)
-	require.Equal(t, dst6far, got.Option.OriginalDestination)
+	require.Equal(t, dst6far, got.Option.OriginalDst)
 
 	s := newStack()
 	s.bth.CodePoints = others
@@ -161,10 +161,10 @@ func TestFastCNPAlone(t *testing.T) {
 func TestSerializeFastCNP(t *testing.T) {
 	long := trace(t, 10)
 	for _, option := range []fastcnp.Option{
-		{Number: 1, OriginalDestination: dst6far},
-		{Number: 2, OriginalDestination: dst6far, Trace: trace(t, 3)},
-		{Number: 2, OriginalDestination: dst6far, Trace: long, Reserved: 7},
-		{Number: 2, OriginalDestination: dst6far, Trace: ioam.Trace{Type: ioam.BitSnapshot}},
+		{Number: 1, OriginalDst: dst6far},
+		{Number: 2, OriginalDst: dst6far, Trace: trace(t, 3)},
+		{Number: 2, OriginalDst: dst6far, Trace: long, Reserved: 7},
+		{Number: 2, OriginalDst: dst6far, Trace: ioam.Trace{Type: ioam.BitSnapshot}},
 	} {
 		for _, typ := range []ipv6opt.Type{0, 0x8E} {
 			for _, checksum := range []uint16{0, 1} {
@@ -195,9 +195,9 @@ func TestSerializeFastCNP(t *testing.T) {
 		err    error
 	}{
 		{fastcnp.Option{}, 0, fastcnp.ErrNumber},
-		{fastcnp.Option{Number: 1, OriginalDestination: src4}, 0, fastcnp.ErrDestination},
-		{fastcnp.Option{Number: 2, OriginalDestination: dst6far, Trace: trace(t, 11)}, 0, fastcnp.ErrTooLong},
-		{fastcnp.Option{Number: 1, OriginalDestination: dst6far}, ipv6opt.PadN, ipv6opt.ErrPadding},
+		{fastcnp.Option{Number: 1, OriginalDst: src4}, 0, fastcnp.ErrDestination},
+		{fastcnp.Option{Number: 2, OriginalDst: dst6far, Trace: trace(t, 11)}, 0, fastcnp.ErrTooLong},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, ipv6opt.PadN, ipv6opt.ErrPadding},
 	} {
 		fast := &rocelayers.FastCNP{Notification: fastcnp.Notification{Option: c.option, OptionType: c.typ}}
 		_, err := fast.DestinationOptions()

@@ -41,7 +41,7 @@ func FuzzBTHLayer(f *testing.F) {
 		want := p.Decode(frame, rocev2.Options{Cut: true})
 		if want == nil && p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 {
 			want = cnp.ErrLength // the layer's word, where no decoder would be called
-			if p.BTH.Resv6&bth.P != 0 {
+			if p.BTH.Resv6&bth.PPFCBit != 0 {
 				want = ppfc.ErrLength
 			}
 		}

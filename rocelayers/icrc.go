@@ -15,8 +15,8 @@ import (
 const icrcSize = 4
 
 var (
-	ErrICRCLength = wireerr.Old("rocelayers: ICRC: exactly 4 octets needed", wireerr.Malformed)
-	ErrICRCOrder  = wireerr.Old("rocelayers: ICRC: the layer belongs behind the BTH's payload", wireerr.Malformed)
+	ErrICRCLength = wireerr.New("rocelayers", "ICRC", 0, "exactly 4 octets needed", wireerr.Malformed)
+	ErrICRCOrder  = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs behind the BTH's payload", wireerr.Malformed)
 )
 
 // ICRC is the invariant CRC, the last four octets of the UDP data (IBTA annex

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNotIOAM: not an IPv6 option of one of the types that carry IOAM.
-var ErrNotIOAM = wireerr.Old("rocelayers: IOAM: the IPv6 option type is neither 0x31 nor 0x11", wireerr.Malformed)
+var ErrNotIOAM = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
 
 // IOAM is one IPv6 option that carries IOAM (RFC 9486 section 3). Contents is
 // the option from its Type octet on.

@@ -122,7 +122,7 @@ func built(t testing.TB) (frames []named) {
 	add("Fast CNP option 2", ether6)(fastcnp.AppendFor(nil, traced, fastcnp.Config{Source: loopback}))
 	add("Fast CNP of the receiver", ether6)(fastcnp.AppendFor(nil, plain, fastcnp.Config{Source: dst6far, Carriage: checked}))
 	incremental := fastcnp.Notification{Source: loopback, Destination: src6, CNP: cnp.New(7, 0x8000),
-		Option: fastcnp.Option{Number: 2, OriginalDestination: dst6far, Reserved: 9, Trace: trace(t, 2)}}
+		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
 	incremental.Option.Trace.Kind, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
 	incremental.Option.Trace.Data = incremental.Option.Trace.Data[20:]
 	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
@@ -186,7 +186,7 @@ func broken(t testing.TB) []named {
 		{"an option overruns behind a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
 		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
-		{"PPFC of 16 octets", message0x81(t, bth.P, 0, nil, reserved)},
+		{"PPFC of 16 octets", message0x81(t, bth.PPFCBit, 0, nil, reserved)},
 		{"FCN of 3 octets", datagram(t, fcn.Port, reserved[:3])},
 		{"FCN of 5 octets", datagram(t, fcn.Port, reserved[:5])},
 		{"proxy message of 15 octets", datagram(t, proxymsg.Port, reserved[:15])},

@@ -61,7 +61,7 @@ func (l *PPFC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 }
 
 // ppfcHeader is the least that makes a BTH that of a notification.
-var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: bth.P}
+var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}
 
 // SerializeTo prepends the extension. Header is for the BTH layer to write.
 func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {

@@ -187,7 +187,7 @@ func TestMessagesAlone(t *testing.T) {
 	require.ErrorIs(t, proxy.DecodeFromBytes(make([]byte, 60), gopacket.NilDecodeFeedback), proxymsg.ErrFamily)
 	require.Len(t, proxy.Invoking, 20) // unchanged
 
-	extension := message0x81(t, bth.P, 0, nil, make([]byte, 24))[74:98]
+	extension := message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 24))[74:98]
 	l := gopacket.NewPacket(extension, rocelayers.LayerTypePPFC, gopacket.Default).Layer(rocelayers.LayerTypePPFC).(*rocelayers.PPFC)
 	require.Equal(t, netip.IPv6Unspecified(), l.Congested)
 	require.Equal(t, "PPFC\tstop Congested :: Port 0 Pause 0µs", gopacket.LayerString(l))

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	ErrNoBTH = wireerr.Old("rocelayers: packet has no BTH layer", wireerr.Malformed)
-	ErrNoIP  = wireerr.Old("rocelayers: no IPv4 or IPv6 layer whose octets are at hand", wireerr.Malformed)
+	ErrNoBTH = wireerr.New("rocelayers", "packet", 0, "no BTH layer", wireerr.Other)
+	ErrNoIP  = wireerr.New("rocelayers", "packet", 0, "no IPv4 or IPv6 layer whose octets are at hand", wireerr.Malformed)
 )
 
 // VerifyICRC checks the ICRC of a decoded packet and returns the coverage that

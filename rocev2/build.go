@@ -85,16 +85,16 @@ func (d *Datagram) check(n int) error {
 	case d.Src.Is4() && d.Dst.Is4():
 		switch {
 		case len(d.Ext)%4 != 0 || len(d.Ext) > 40:
-			return ErrIPv4Options
+			return errIPv4Options
 		case d.Flags > 7 || d.Flags&1 != 0:
-			return ErrFlagsRange
+			return errFlagsRange
 		case n > 0xFFFF:
 			return ErrTooLong
 		}
 	case d.Src.Is6() && d.Dst.Is6():
 		switch {
 		case d.FlowLabel > 0xFFFFF:
-			return ErrFlowLabelRange
+			return errFlowLabelRange
 		case n-40 > 0xFFFF:
 			return ErrTooLong
 		}
@@ -103,12 +103,12 @@ func (d *Datagram) check(n int) error {
 			for at < len(d.Ext) && isExtension(next) {
 				n := extensionLen(d.Ext, at)
 				if n == 0 {
-					return ErrExtRange
+					return errExtRange
 				}
 				next, at = d.Ext[at], at+n
 			}
 			if next != protoUDP || at != len(d.Ext) {
-				return ErrExtRange
+				return errExtRange
 			}
 		}
 	default:

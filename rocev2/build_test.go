@@ -74,10 +74,10 @@ func TestBuildPadsWithZeros(t *testing.T) {
 	require.Equal(t, []byte{1, 7, 8, 9}, out[60:64])
 	p.Padding = []byte{7}
 	_, err = p.AppendBinary(nil)
-	require.ErrorIs(t, err, ErrPaddingSize)
+	require.ErrorIs(t, err, errPaddingSize)
 	p.BTH.Opcode = bth.CNP
 	_, err = p.AppendBinary(nil)
-	require.ErrorIs(t, err, ErrPaddingSize)
+	require.ErrorIs(t, err, errPaddingSize)
 	p.Truncated = true
 	_, err = p.AppendBinary(nil)
 	require.ErrorIs(t, err, ErrCut)
@@ -154,17 +154,17 @@ func TestNotBuilt(t *testing.T) {
 	}{
 		{"no addresses", Datagram{}, ErrAddress},
 		{"both families", with(good, func(d *Datagram) { d.Dst = addr("10.0.0.2") }), ErrAddress},
-		{"flow label", with(good, func(d *Datagram) { d.FlowLabel = 1 << 20 }), ErrFlowLabelRange},
-		{"flags", with(good4, func(d *Datagram) { d.Flags = 8 }), ErrFlagsRange},
-		{"More Fragments", with(good4, func(d *Datagram) { d.Flags = 1 }), ErrFlagsRange},
-		{"IPv4 options of 3 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 3) }), ErrIPv4Options},
-		{"IPv4 options of 44 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 44) }), ErrIPv4Options},
+		{"flow label", with(good, func(d *Datagram) { d.FlowLabel = 1 << 20 }), errFlowLabelRange},
+		{"flags", with(good4, func(d *Datagram) { d.Flags = 8 }), errFlagsRange},
+		{"More Fragments", with(good4, func(d *Datagram) { d.Flags = 1 }), errFlagsRange},
+		{"IPv4 options of 3 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 3) }), errIPv4Options},
+		{"IPv4 options of 44 octets", with(good4, func(d *Datagram) { d.Ext = make([]byte, 44) }), errIPv4Options},
 		{"IPv4 packet of 65536 octets", with(good4, func(d *Datagram) { d.Data = make([]byte, 65536-28) }), ErrTooLong},
 		{"IPv6 payload of 65536 octets", with(good, func(d *Datagram) { d.Data = make([]byte, 65536-8) }), ErrTooLong},
-		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), ErrExtRange},
-		{"octets behind the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), ErrExtRange},
-		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), ErrExtRange},
-		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }), ErrExtRange},
+		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), errExtRange},
+		{"octets behind the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), errExtRange},
+		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), errExtRange},
+		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }), errExtRange},
 	} {
 		b := []byte{1, 2, 3}
 		out, err := c.d.AppendBinary(b)
@@ -207,8 +207,8 @@ func TestCarriage(t *testing.T) {
 		{Carriage{}, Datagram{TrafficClass: 0xC0, HopLimit: 64}, nil},
 		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, Datagram{TrafficClass: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, nil},
 		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true}, Datagram{TrafficClass: 0xFF, HopLimit: 1, SrcPort: 7, Checksum: 0xFFFF}, nil},
-		{Carriage{DSCP: 64}, Datagram{}, ErrTrafficClassRange},
-		{Carriage{ECN: 4}, Datagram{}, ErrTrafficClassRange},
+		{Carriage{DSCP: 64}, Datagram{}, errTrafficClassRange},
+		{Carriage{ECN: 4}, Datagram{}, errTrafficClassRange},
 	} {
 		var d Datagram
 		require.ErrorIs(t, c.carriage.Apply(&d), c.err)

@@ -17,11 +17,19 @@ type Carriage struct {
 // BestEffort as a Carriage's DSCP stands for DSCP 0.
 const BestEffort = 0xFF
 
-// ErrTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
-var ErrTrafficClassRange = wireerr.Old("rocev2: DSCP over 63 or ECN over 3", wireerr.Range)
+// errTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
+var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0, "DSCP over 63 or ECN over 3", wireerr.Range)
 
-// Apply sets the fields of d that c is about. On error d is unchanged.
+// ErrMapped: an address is an IPv4-mapped IPv6 one, as sockets of both families
+// return them. The packet meant is an IPv4 packet: Unmap the address.
+var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wireerr.Range)
+
+// Apply sets the fields of d that c is about. On error d is unchanged. It
+// refuses IPv4-mapped addresses in d, which are never meant to be sent.
 func (c Carriage) Apply(d *Datagram) error {
+	if d.Src.Is4In6() || d.Dst.Is4In6() {
+		return ErrMapped
+	}
 	switch c.DSCP {
 	case 0:
 		c.DSCP = 48
@@ -29,7 +37,7 @@ func (c Carriage) Apply(d *Datagram) error {
 		c.DSCP = 0
 	}
 	if c.DSCP > 63 || c.ECN > 3 {
-		return ErrTrafficClassRange
+		return errTrafficClassRange
 	}
 	if c.HopLimit == 0 {
 		c.HopLimit = 64

@@ -8,6 +8,15 @@ import "math/bits"
 // The destination address of the pseudo-header is the final one: with a type 4
 // Routing header whose Segments Left is not 0, Segment List[0].
 func putUDPChecksum(ip []byte, udp int) {
+	c := ^fold(pseudoSum(ip, udp))
+	if c == 0 { // 0 on the wire stands for no checksum
+		c = 0xFFFF
+	}
+	be.PutUint16(ip[udp+6:], c)
+}
+
+// pseudoSum adds up pseudo-header, UDP header and data of such a packet.
+func pseudoSum(ip []byte, udp int) uint64 {
 	datagram := ip[udp:]
 	s := uint64(len(datagram)) + protoUDP
 	if ip[0]>>4 == 6 {
@@ -16,11 +25,7 @@ func putUDPChecksum(ip []byte, udp int) {
 	} else {
 		s = sum(s, ip[12:20])
 	}
-	c := ^fold(sum(s, datagram))
-	if c == 0 { // 0 on the wire stands for no checksum
-		c = 0xFFFF
-	}
-	be.PutUint16(datagram[6:], c)
+	return sum(s, datagram)
 }
 
 // finalDestination returns the address that the IPv6 packet is bound for in

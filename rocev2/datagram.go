@@ -2,30 +2,6 @@ package rocev2
 
 import "net/netip"
 
-// Options says what the octets given to a Decode are. The zero value stands
-// for a whole Ethernet frame.
-type Options struct {
-	// IP: the octets begin with an IPv4 or IPv6 header, not with Ethernet.
-	IP bool
-	// Cut: the capture cut the packet, its captured length is below its
-	// original length. D13: a cut packet whose headers are whole is accepted;
-	// its lengths come from the UDP length, and Truncated is set where octets
-	// are missing. Without this word missing octets are an error.
-	Cut bool
-	// Ports are the wanted UDP destination ports; anything else is ErrPort.
-	// None given means every port for a Datagram, 4791 for a Packet.
-	Ports []uint16
-}
-
-func (o *Options) wants(port uint16) bool {
-	for _, p := range o.Ports {
-		if p == port {
-			return true
-		}
-	}
-	return len(o.Ports) == 0
-}
-
 // A Datagram is a UDP datagram in the IP packet that carries it: what RoCEv2,
 // FCN and the proxy message have in common.
 //
@@ -53,7 +29,9 @@ type Datagram struct {
 	Checksum         uint16 // AppendBinary leaves 0 at 0 and puts the right checksum for anything else
 	Data             []byte // what follows the UDP header, up to Length; aliases the input
 
-	Truncated bool // D13: the capture cut the packet before the end that Length gives
+	Truncated bool // the capture cut the packet before the end that its length fields give (D13)
+
+	link LinkType // what Link is
 }
 
 // DSCP returns the Differentiated Services Code Point, 0–63.
@@ -86,27 +64,29 @@ func (d *Datagram) routedTo() netip.Addr {
 
 // DecodeFrame sets d from an Ethernet II frame: plain, 802.1Q, 802.1ad or
 // stacked tags. d aliases b.
-func (d *Datagram) DecodeFrame(b []byte) error { return d.Decode(b, Options{}) }
+func (d *Datagram) DecodeFrame(b []byte) error { return d.Decode(b, DecodeOptions{}) }
 
 // DecodeIP sets d from an IPv4 or IPv6 packet. d aliases b.
-func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, Options{IP: true}) }
+func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets d from the octets that o describes; d aliases b. Octets behind
-// the IP packet (Ethernet padding) and behind the UDP length are ignored. An
-// error that [ErrNotRoCEv2] matches means that b is no UDP datagram to a
-// wanted port; other errors are those of a broken one. On error d is
+// Decode sets d from the octets that o describes, if they lead to one of these
+// UDP destination ports; without any, every port will do. d aliases b. Octets
+// behind the IP packet (Ethernet padding) and behind the UDP length are
+// ignored. An error that [ErrNotRoCEv2] matches means that b is no UDP datagram
+// to a wanted port; other errors are those of a broken one. On error d is
 // unchanged.
-func (d *Datagram) Decode(b []byte, o Options) error {
+func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	var at place
-	if err := at.find(b, &o); err != nil {
+	if err := at.find(b, o, ports); err != nil {
 		return err
 	}
-	d.set(b, &at)
+	d.set(b, &at, o.Link)
 	return nil
 }
 
 // set sets d from the place of a datagram in b.
-func (d *Datagram) set(b []byte, at *place) {
+func (d *Datagram) set(b []byte, at *place, link LinkType) {
+	d.link = link
 	d.Link, d.Outer, d.Ext = b[:at.outer:at.outer], nil, nil
 	if at.ip > at.outer {
 		d.Outer = b[at.outer:at.ip:at.ip]
@@ -139,7 +119,7 @@ func (d *Datagram) set(b []byte, at *place) {
 	d.SrcPort, d.DstPort = be.Uint16(udp[0:]), be.Uint16(udp[2:])
 	d.Length, d.Checksum = be.Uint16(udp[4:]), be.Uint16(udp[6:])
 	end = at.udp + int(d.Length)
-	d.Truncated = end > len(b)
+	d.Truncated = max(end, at.end) > len(b)
 	end = min(end, len(b))
 	d.Data = b[data:end:end]
 }

@@ -8,9 +8,9 @@ import "iter"
 // and the octets of each, which alias b. It needs no UDP, looks at no port and
 // ends silently where the walk of D12 ends, so it also shows what a packet
 // carries that is not RoCEv2.
-func Extensions(b []byte, o Options) iter.Seq2[uint8, []byte] {
+func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
-		at, version, err := linkEnd(b, &o)
+		at, version, _, err := linkEnd(b, o.Link)
 		limit := len(b)
 		for depth := 0; err == nil && depth <= maxDepth; depth++ {
 			var p place

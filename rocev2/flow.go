@@ -41,13 +41,13 @@ type Flow struct {
 
 // What Flow.Decode refuses, besides what the walk to a Datagram does.
 var (
-	ErrTCPHeader = wireerr.Old("rocev2: TCP header truncated: 4 octets of ports needed", wireerr.Truncated)
-	ErrVXLAN     = wireerr.Old("rocev2: VXLAN header truncated: 8 octets needed", wireerr.Truncated)
-	ErrVNI       = wireerr.Old("rocev2: VXLAN header whose I flag is 0: no network identifier", wireerr.Malformed)
-	ErrLabels    = wireerr.Old("rocev2: MPLS label stack truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", wireerr.Truncated)
-	ErrLabelled  = wireerr.Old("rocev2: what MPLS labels carry is neither IPv4 nor IPv6")
-	ErrGRE       = wireerr.Old("rocev2: GRE header truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", wireerr.Truncated)
-	ErrGREFlags  = wireerr.Old("rocev2: GRE version is not 0, or flags that RFC 2784 refuses", wireerr.Malformed)
+	errTCPHeader = wireerr.New("rocev2", "TCP header", 4, "truncated: 4 octets of ports needed", wireerr.Truncated)
+	errVXLAN     = wireerr.New("rocev2", "VXLAN header", 8, "truncated: 8 octets needed", wireerr.Truncated)
+	errVNI       = wireerr.New("rocev2", "VXLAN header", 0, "I flag is 0: no network identifier", wireerr.Malformed)
+	errLabels    = wireerr.New("rocev2", "MPLS label stack", 4, "truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", wireerr.Truncated)
+	errLabelled  = wireerr.New("rocev2", "MPLS label stack", 0, "carries neither IPv4 nor IPv6", wireerr.Other)
+	errGRE       = wireerr.New("rocev2", "GRE header", 4, "truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", wireerr.Truncated)
+	errGREFlags  = wireerr.New("rocev2", "GRE header", 0, "version is not 0, or flags that RFC 2784 refuses", wireerr.Malformed)
 )
 
 // Numbers that tunnels are known by, besides those of walk.go.
@@ -65,13 +65,13 @@ const (
 
 // DecodeFrame sets f from an Ethernet II frame: plain, 802.1Q, 802.1ad or
 // stacked tags, MPLS labels. f aliases b.
-func (f *Flow) DecodeFrame(b []byte) error { return f.Decode(b, Options{}) }
+func (f *Flow) DecodeFrame(b []byte) error { return f.Decode(b, DecodeOptions{}) }
 
 // DecodeIP sets f from an IPv4 or IPv6 packet. f aliases b.
-func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, Options{IP: true}) }
+func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets f from the octets that o describes; Ports does not matter. f
-// aliases b. On error f is unchanged.
+// Decode sets f from the octets that o describes. f aliases b. On error f is
+// unchanged.
 //
 // It is the walk of D12, and besides IP in IP it goes on through MPLS labels
 // behind Ethernet, IP and UDP port 6635, through VXLAN on UDP port 4789, GRE,
@@ -80,10 +80,10 @@ func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, Options{IP: true}) 
 // error: the tuple of the tunnel itself would name the wrong sender. So are
 // fragments, the first one too, which has ports, as the others of its flow
 // have none. In any other protocol the flow has no ports.
-func (f *Flow) Decode(b []byte, o Options) error {
-	at, version, err := linkEnd(b, &o)
-	if err == ErrNotIP {
-		at, version, err = frame(b, 0)
+func (f *Flow) Decode(b []byte, o DecodeOptions) error {
+	at, version, ether, err := linkEnd(b, o.Link)
+	if err == errNotIP && isMPLS(ether) {
+		at, version, err = labels(b, at)
 	}
 	limit := len(b) // the end of the packet around the next one
 	if o.Cut {
@@ -93,14 +93,14 @@ func (f *Flow) Decode(b []byte, o Options) error {
 	var outermost []byte
 	for depth := 0; err == nil; depth++ {
 		if depth > maxDepth {
-			return ErrDepth
+			return errDepth
 		}
 		var next uint8
 		if next, err = p.header(b, at, limit, version); err != nil {
 			return err
 		}
 		if p.lied {
-			return ErrIPLength
+			return errIPLength
 		}
 		there := b[:min(p.end, len(b))]
 		if depth == 0 {
@@ -134,7 +134,7 @@ func (p *place) tunnel(b []byte, next uint8) (at int, version uint8, err error) 
 	case protoFragment:
 		return 0, 0, ErrFragment
 	case protoUDP:
-		if err = p.checkUDP(b, &Options{}); err != nil {
+		if err = p.checkUDP(b, nil); err != nil {
 			return 0, 0, err
 		}
 		end := at + int(be.Uint16(b[at+4:]))
@@ -155,7 +155,7 @@ func (p *place) tunnel(b []byte, next uint8) (at int, version uint8, err error) 
 func (f *Flow) set(b, outermost []byte, p *place, protocol uint8) error {
 	t := FiveTuple{Protocol: protocol}
 	if protocol == protoTCP && len(b)-p.udp < 4 {
-		return ErrTCPHeader
+		return errTCPHeader
 	}
 	if protocol == protoTCP || protocol == protoUDP {
 		ports := b[p.udp : p.udp+4]
@@ -178,15 +178,14 @@ func (f *Flow) set(b, outermost []byte, p *place, protocol uint8) error {
 // frame returns where the IP header in the Ethernet frame at b[at:] stands,
 // and its version.
 func frame(b []byte, at int) (ip int, version uint8, err error) {
-	end, version, err := ethernetEnd(b, at)
-	if err == ErrNotIP {
-		switch be.Uint16(b[end-2:]) {
-		case etherMPLS, etherMPLS2:
-			return labels(b, end)
-		}
+	end, version, ether, err := ethernetEnd(b, at)
+	if err == errNotIP && isMPLS(ether) {
+		return labels(b, end)
 	}
 	return end, version, err
 }
+
+func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
 
 // labels returns where the IP header below the MPLS label stack at b[at:]
 // stands, and its version, which nothing but the first four bits of the packet
@@ -204,11 +203,11 @@ func labels(b []byte, at int) (ip int, version uint8, err error) {
 		}
 		version = b[at+4] >> 4
 		if version != 4 && version != 6 {
-			return 0, 0, ErrLabelled
+			return 0, 0, errLabelled
 		}
 		return at + 4, version, nil
 	}
-	return 0, 0, ErrLabels
+	return 0, 0, errLabels
 }
 
 // vxlan returns where the IP header in the VXLAN packet at b[at:] stands, and
@@ -224,9 +223,9 @@ func labels(b []byte, at int) (ip int, version uint8, err error) {
 func vxlan(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case len(b)-at < 8:
-		return 0, 0, ErrVXLAN
+		return 0, 0, errVXLAN
 	case b[at]&0x08 == 0:
-		return 0, 0, ErrVNI
+		return 0, 0, errVNI
 	}
 	return frame(b, at+8)
 }
@@ -242,15 +241,15 @@ func vxlan(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 func gre(b []byte, at int) (ip int, version uint8, err error) {
 	if len(b)-at < 4 {
-		return 0, 0, ErrGRE
+		return 0, 0, errGRE
 	}
 	flags, ether := be.Uint16(b[at:]), be.Uint16(b[at+2:])
 	if flags&0x4C07 != 0 {
-		return 0, 0, ErrGREFlags
+		return 0, 0, errGREFlags
 	}
 	at += 4 + 4*bits.OnesCount16(flags&0xB000)
 	if at > len(b) {
-		return 0, 0, ErrGRE
+		return 0, 0, errGRE
 	}
 	switch ether {
 	case etherIPv4:
@@ -262,5 +261,5 @@ func gre(b []byte, at int) (ip int, version uint8, err error) {
 	case etherMPLS, etherMPLS2:
 		return labels(b, at)
 	}
-	return 0, 0, ErrNotIP
+	return 0, 0, errNotIP
 }

@@ -37,10 +37,10 @@ type Packet struct {
 
 // DecodeFrame sets p from an Ethernet II frame: plain, 802.1Q, 802.1ad or
 // stacked tags. p aliases b.
-func (p *Packet) DecodeFrame(b []byte) error { return p.Decode(b, Options{}) }
+func (p *Packet) DecodeFrame(b []byte) error { return p.Decode(b, DecodeOptions{}) }
 
 // DecodeIP sets p from an IPv4 or IPv6 packet. p aliases b.
-func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, Options{IP: true}) }
+func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Link: LinkIP}) }
 
 // Decode sets p from the octets that o describes; p aliases b. An error that
 // [ErrNotRoCEv2] matches means that b is other traffic, other errors are
@@ -49,20 +49,17 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, Options{IP: true}
 // The ICRC is not verified: icrc.Verify(p.IP) does that. TVer, reserved bits,
 // AETH syndromes, a payload where the opcode has none or that is no multiple
 // of 4 with its pad are shown, not refused.
-func (p *Packet) Decode(b []byte, o Options) error {
-	if len(o.Ports) == 0 {
-		if !o.IP && p.decodePlain(b) {
-			return nil
-		}
-		o.Ports = ports4791
+func (p *Packet) Decode(b []byte, o DecodeOptions) error {
+	if o.Link == LinkEthernet && p.decodePlain(b) {
+		return nil
 	}
-	return p.decode(b, &o)
+	return p.decode(b, o)
 }
 
 // decode is Decode of any packet, by the walk.
-func (p *Packet) decode(b []byte, o *Options) error {
+func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	var at place
-	if err := at.find(b, o); err != nil {
+	if err := at.find(b, o, ports4791); err != nil {
 		return err
 	}
 	data := at.udp + 8
@@ -71,7 +68,7 @@ func (p *Packet) decode(b []byte, o *Options) error {
 	if err != nil {
 		return err
 	}
-	p.Datagram.set(b, &at)
+	p.Datagram.set(b, &at, o.Link)
 	p.setTransport(l)
 	return nil
 }
@@ -83,7 +80,7 @@ var ports4791 = []uint16{Port}
 // unchanged.
 func (p *Packet) DecodeDatagram(d *Datagram) error {
 	if there := int(d.Length) - 8; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
-		return ErrDataLength
+		return errDataLength
 	}
 	l, err := layOut(d.Data, int(d.Length)-8)
 	if err != nil {
@@ -105,10 +102,10 @@ type layout struct{ headers, payload, padding int }
 // unknown opcode nothing behind the BTH is known, and no arithmetic is done.
 func layOut(data []byte, length int) (l layout, err error) {
 	if length < minData {
-		return l, ErrRoom
+		return l, errRoom
 	}
 	if len(data) < bth.Size {
-		return l, ErrHeadersCut
+		return l, errHeadersCut
 	}
 	op := bth.Opcode(data[0])
 	l.headers = bth.Size + op.HeaderLen()
@@ -116,13 +113,13 @@ func layOut(data []byte, length int) (l layout, err error) {
 	l.payload = l.padding
 	switch {
 	case l.headers > l.padding:
-		return l, ErrHeadersRoom
+		return l, errHeadersRoom
 	case l.headers > len(data):
-		return l, ErrHeadersCut
+		return l, errHeadersCut
 	case op.Known() && op != bth.CNP:
 		l.payload -= int(data[1] >> 4 & 3)
 		if l.payload < l.headers {
-			return l, ErrPad
+			return l, errPad
 		}
 	}
 	return l, nil
@@ -188,7 +185,7 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	case p.Truncated:
 		return b, ErrCut
 	case p.hasPad() && len(pad) != int(p.BTH.Pad) || !p.hasPad() && len(pad) > 0:
-		return b, ErrPaddingSize
+		return b, errPaddingSize
 	}
 	out, udp, err := p.appendHeaders(b, p.BTH.Len()+len(p.Payload)+len(pad)+icrcSize)
 	if err != nil {

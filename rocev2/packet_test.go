@@ -193,42 +193,42 @@ func TestRefused(t *testing.T) {
 		err   error
 		other bool // other traffic, not RoCEv2
 	}{
-		{name: "nothing", frame: nil, err: ErrFrame, other: true},
-		{name: "ARP", frame: with(cnp, 12, 0x08, 0x06), err: ErrNotIP, other: true},
-		{name: "802.3 length", frame: with(cnp, 12, 0x00, 0x2E), err: ErrNotIP, other: true},
-		{name: "VLAN tags without end", frame: bytes.Repeat([]byte{0x81, 0x00}, 500), err: ErrFrame, other: true},
-		{name: "IPv6 announced, IPv4 there", frame: with(send, 14, 0x45), err: ErrVersion, other: true},
-		{name: "IPv4 announced, IPv6 there", frame: with(cnp, 14, 0x65), err: ErrVersion, other: true},
-		{name: "IP version 0", ip: make([]byte, 60), err: ErrVersion, other: true},
-		{name: "IHL 4", ip: with(ip4, 0, 0x44), err: ErrIHL, other: true},
-		{name: "IHL beyond the packet", ip: with(ip4[:24], 0, 0x4F), err: ErrIPv4Header, other: true},
-		{name: "Total Length 19", ip: with(ip4, 2, 0, 19), err: ErrTotal, other: true},
-		{name: "Total Length 27", ip: with(ip4, 2, 0, 27), err: ErrUDPHeader, other: true},
+		{name: "nothing", frame: nil, err: errFrame, other: true},
+		{name: "ARP", frame: with(cnp, 12, 0x08, 0x06), err: errNotIP, other: true},
+		{name: "802.3 length", frame: with(cnp, 12, 0x00, 0x2E), err: errNotIP, other: true},
+		{name: "VLAN tags without end", frame: bytes.Repeat([]byte{0x81, 0x00}, 500), err: errFrame, other: true},
+		{name: "IPv6 announced, IPv4 there", frame: with(send, 14, 0x45), err: errVersion, other: true},
+		{name: "IPv4 announced, IPv6 there", frame: with(cnp, 14, 0x65), err: errVersion, other: true},
+		{name: "IP version 0", ip: make([]byte, 60), err: errVersion, other: true},
+		{name: "IHL 4", ip: with(ip4, 0, 0x44), err: errIHL, other: true},
+		{name: "IHL beyond the packet", ip: with(ip4[:24], 0, 0x4F), err: errIPv4Header, other: true},
+		{name: "Total Length 19", ip: with(ip4, 2, 0, 19), err: errTotal, other: true},
+		{name: "Total Length 27", ip: with(ip4, 2, 0, 27), err: errUDPHeader, other: true},
 		{name: "More Fragments", ip: with(ip4, 6, 0x20, 0), err: ErrFragment, other: true},
 		{name: "fragment offset", ip: with(ip4, 6, 0, 1), err: ErrFragment, other: true},
 		{name: "IPv6 fragment", ip: wrap(protoFragment, append(extension(17), udp...)), err: ErrFragment, other: true},
-		{name: "AH", ip: with(ip6, 6, 51), err: ErrNotUDP, other: true},
-		{name: "TCP", ip: with(ip4, 9, 6), err: ErrNotUDP, other: true},
-		{name: "Hop-by-Hop is no IPv4 protocol", ip: with(ip4, 9, 0), err: ErrNotUDP, other: true},
-		{name: "extension header of no octets", ip: wrap(protoDestOpts, nil), err: ErrExtension, other: true},
-		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}), err: ErrExtension, other: true},
-		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: ErrUDPHeader, other: true},
-		{name: "IPv6 five deep in IPv6", ip: five, err: ErrDepth, other: true},
+		{name: "AH", ip: with(ip6, 6, 51), err: errNotUDP, other: true},
+		{name: "TCP", ip: with(ip4, 9, 6), err: errNotUDP, other: true},
+		{name: "Hop-by-Hop is no IPv4 protocol", ip: with(ip4, 9, 0), err: errNotUDP, other: true},
+		{name: "extension header of no octets", ip: wrap(protoDestOpts, nil), err: errExtension, other: true},
+		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}), err: errExtension, other: true},
+		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: errUDPHeader, other: true},
+		{name: "IPv6 five deep in IPv6", ip: five, err: errDepth, other: true},
 		{name: "other port", ip: with(ip4, 22, 0, 53), err: ErrPort, other: true},
 		{name: "other port, UDP length 0", ip: with(ip4, 22, 0, 53, 0, 0), err: ErrPort, other: true},
 		{name: "other port, Total Length beyond the octets", ip: with(with(ip4, 22, 0, 53), 2, 1), err: ErrPort, other: true},
 
-		{name: "UDP length 7", ip: with(ip4, 24, 0, 7), err: ErrUDPLength},
-		{name: "UDP length 0", ip: with(ip4, 24, 0, 0), err: ErrUDPLength},
-		{name: "UDP length beyond the octets", ip: with(ip4, 24, 0, 41), err: ErrUDPBeyondIP},
-		{name: "UDP length beyond the IP packet", frame: with(longer, 58, 0, 25), err: ErrUDPBeyondIP},
-		{name: "Total Length beyond the octets", ip: with(ip4, 2, 0, 61), err: ErrIPLength},
-		{name: "Payload Length beyond the octets", ip: with(ip6, 4, 0, 25), err: ErrIPLength},
-		{name: "inner packet longer than the outer one", ip: lied, err: ErrIPLength},
-		{name: "UDP header alone", ip: with(ip4, 24, 0, 8), err: ErrRoom},
-		{name: "no room for the ICRC", ip: with(ip4, 24, 0, 23), err: ErrRoom},
-		{name: "no room for AtomicETH", ip: with(ip4, 28, 0x13), err: ErrHeadersRoom},
-		{name: "pad count beyond the payload", ip: with(ip6, 49, 0x10), err: ErrPad},
+		{name: "UDP length 7", ip: with(ip4, 24, 0, 7), err: errUDPLength},
+		{name: "UDP length 0", ip: with(ip4, 24, 0, 0), err: errUDPLength},
+		{name: "UDP length beyond the octets", ip: with(ip4, 24, 0, 41), err: errUDPBeyondIP},
+		{name: "UDP length beyond the IP packet", frame: with(longer, 58, 0, 25), err: errUDPBeyondIP},
+		{name: "Total Length beyond the octets", ip: with(ip4, 2, 0, 61), err: errIPLength},
+		{name: "Payload Length beyond the octets", ip: with(ip6, 4, 0, 25), err: errIPLength},
+		{name: "inner packet longer than the outer one", ip: lied, err: errIPLength},
+		{name: "UDP header alone", ip: with(ip4, 24, 0, 8), err: errRoom},
+		{name: "no room for the ICRC", ip: with(ip4, 24, 0, 23), err: errRoom},
+		{name: "no room for AtomicETH", ip: with(ip4, 28, 0x13), err: errHeadersRoom},
+		{name: "pad count beyond the payload", ip: with(ip6, 49, 0x10), err: errPad},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Packet
@@ -334,7 +334,7 @@ func TestPorts(t *testing.T) {
 	} {
 		wrong := d
 		change(&wrong)
-		require.ErrorIs(t, q.DecodeDatagram(&wrong), ErrDataLength)
+		require.ErrorIs(t, q.DecodeDatagram(&wrong), errDataLength)
 		require.Equal(t, p, q)
 	}
 }
@@ -422,13 +422,13 @@ func TestValidate(t *testing.T) {
 	}{
 		{bth.RCSendOnly, 0, 0, nil},
 		{bth.RCSendOnly, 5, 3, nil},
-		{bth.RCSendOnly, 5, 0, ErrPayloadAlign},
-		{bth.RCAcknowledge, 4, 0, ErrPayload},
-		{bth.RCRDMAReadRequest, 4, 0, ErrPayload},
+		{bth.RCSendOnly, 5, 0, errPayloadAlign},
+		{bth.RCAcknowledge, 4, 0, errPayload},
+		{bth.RCRDMAReadRequest, 4, 0, errPayload},
 		{bth.RCAtomicWrite, 8, 0, nil},
-		{bth.RCAtomicWrite, 4, 0, ErrPayloadEight},
+		{bth.RCAtomicWrite, 4, 0, errPayloadEight},
 		{bth.CNP, 16, 0, nil},
-		{bth.CNP, 12, 0, ErrReserved16},
+		{bth.CNP, 12, 0, errReserved16},
 		{0x9F, 5, 0, nil},
 	} {
 		p := Packet{BTH: bth.Headers{Header: bth.Header{Opcode: c.op, Pad: c.pad}}, Payload: make([]byte, c.payload)}

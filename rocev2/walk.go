@@ -3,6 +3,7 @@ package rocev2
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 var (
@@ -12,10 +13,11 @@ var (
 
 // EtherTypes and protocol numbers that the walk follows.
 const (
-	etherIPv4 = 0x0800
-	etherIPv6 = 0x86DD
-	etherVLAN = 0x8100 // IEEE 802.1Q
-	etherSVID = 0x88A8 // IEEE 802.1ad
+	etherIPv4     = 0x0800
+	etherIPv6     = 0x86DD
+	etherVLAN     = 0x8100 // IEEE 802.1Q
+	etherSVID     = 0x88A8 // IEEE 802.1ad
+	etherVLAN9100 = 0x9100 // stacked tags before 802.1ad
 
 	protoHopByHop = 0
 	protoIPv4     = 4
@@ -40,11 +42,11 @@ type place struct {
 	lied  bool  // an IP length field runs beyond the octets there
 }
 
-// find walks b to the UDP header. The end of every IP packet is the one that
+// find walks b to the UDP header of a datagram to one of these ports, or to any. The end of every IP packet is the one that
 // its length field gives; a length field that lies, and everything about UDP
 // itself, counts only once the port is known to be a wanted one (D12).
-func (p *place) find(b []byte, o *Options) error {
-	at, version, err := linkEnd(b, o)
+func (p *place) find(b []byte, o DecodeOptions, ports []uint16) error {
+	at, version, _, err := linkEnd(b, o.Link)
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func (p *place) find(b []byte, o *Options) error {
 		at, limit = p.udp, p.end
 		switch next {
 		case protoUDP:
-			return p.checkUDP(b[:min(p.end, len(b))], o)
+			return p.checkUDP(b[:min(p.end, len(b))], ports)
 		case protoIPv4:
 			version = 4
 		case protoIPv6:
@@ -69,10 +71,10 @@ func (p *place) find(b []byte, o *Options) error {
 		case protoFragment:
 			return ErrFragment
 		default:
-			return ErrNotUDP
+			return errNotUDP
 		}
 		if depth == maxDepth {
-			return ErrDepth
+			return errDepth
 		}
 	}
 }
@@ -88,11 +90,11 @@ func (p *place) header(b []byte, at, limit int, version uint8) (next uint8, err 
 		return p.ipv4(b, at, limit)
 	}
 	if len(b)-at < 40 {
-		return 0, ErrIPv6Header
+		return 0, errIPv6Header
 	}
 	ip := b[at : at+40]
 	if ip[0]>>4 != 6 {
-		return 0, ErrVersion
+		return 0, errVersion
 	}
 	at += 40
 	next = ip[6]
@@ -103,7 +105,7 @@ func (p *place) header(b []byte, at, limit int, version uint8) (next uint8, err 
 		n := extensionLen(b, at)
 		if n == 0 {
 			p.udp = at
-			return 0, ErrExtension
+			return 0, errExtension
 		}
 		next, at = b[at], at+n
 	}
@@ -115,19 +117,19 @@ func (p *place) header(b []byte, at, limit int, version uint8) (next uint8, err 
 func (p *place) ipv4(b []byte, at, limit int) (next uint8, err error) {
 	there := len(b) - at
 	if there < 20 {
-		return 0, ErrIPv4Header
+		return 0, errIPv4Header
 	}
 	ip := b[at : at+20]
 	n, total := int(ip[0]&0x0F)*4, int(be.Uint16(ip[2:]))
 	switch {
 	case ip[0]>>4 != 4:
-		return 0, ErrVersion
+		return 0, errVersion
 	case n < 20:
-		return 0, ErrIHL
+		return 0, errIHL
 	case there < n:
-		return 0, ErrIPv4Header
+		return 0, errIPv4Header
 	case total < n:
-		return 0, ErrTotal
+		return 0, errTotal
 	case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
 		return 0, ErrFragment
 	}
@@ -145,53 +147,31 @@ func (p *place) endAt(end, limit int) {
 
 // checkUDP checks the UDP header and its length against the octets there,
 // which end where the IP packet or the capture does.
-func (p *place) checkUDP(there []byte, o *Options) error {
+func (p *place) checkUDP(there []byte, ports []uint16) error {
 	if len(there)-p.udp < 8 {
-		return ErrUDPHeader
+		return errUDPHeader
 	}
 	udp := there[p.udp : p.udp+8]
-	if !o.wants(be.Uint16(udp[2:])) {
+	if len(ports) > 0 && !slices.Contains(ports, be.Uint16(udp[2:])) {
 		return ErrPort
 	}
 	length := int(be.Uint16(udp[4:]))
 	switch {
 	case length < 8:
-		return ErrUDPLength
+		return errUDPLength
 	case p.lied:
-		return ErrIPLength
+		return errIPLength
 	case p.udp+length > p.end:
-		return ErrUDPBeyondIP
+		return errUDPBeyondIP
 	}
 	return nil
 }
 
-// linkEnd returns where the IP header stands, behind the Ethernet header and
-// its VLAN tags if there is one, and the IP version that is due there.
-func linkEnd(b []byte, o *Options) (end int, version uint8, err error) {
-	if !o.IP {
-		return ethernetEnd(b, 0)
-	}
-	if len(b) > 0 {
-		version = b[0] >> 4
-	}
-	return
-}
-
-// ethernetEnd is linkEnd for the Ethernet header at b[at:]. With ErrNotIP it
-// returns the end as well, behind the EtherType that is another.
-func ethernetEnd(b []byte, at int) (end int, version uint8, err error) {
-	for end = at + 14; end <= len(b); end += 4 {
-		switch be.Uint16(b[end-2:]) {
-		case etherIPv6:
-			return end, 6, nil
-		case etherIPv4:
-			return end, 4, nil
-		case etherVLAN, etherSVID:
-		default:
-			return end, 0, ErrNotIP
-		}
-	}
-	return 0, 0, ErrFrame
+// ethernetEnd returns where the IP header in the Ethernet frame at b[at:] stands,
+// and its version. With errNotIP it returns the end of the frame's header and the
+// EtherType, which is another.
+func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err error) {
+	return etherEnd(b, at+12, at+14, errFrame)
 }
 
 // isExtension says whether the walk steps over headers of this type (D12).

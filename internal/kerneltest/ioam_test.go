@@ -190,7 +190,7 @@ func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	}
 	_, n := fastCNP(t, congested, cfg)
 	require.NoError(t, n.Validate())
-	require.Equal(t, fastcnp.Option{Number: 2, OriginalDestination: receiverAddr, Trace: want}, n.Option)
+	require.Equal(t, fastcnp.Option{Number: 2, OriginalDst: receiverAddr, Trace: want}, n.Option)
 	require.Equal(t, senderAddr, n.Destination)
 	require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
 }

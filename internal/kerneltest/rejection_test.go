@@ -58,7 +58,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 			require.Equal(t, sent, n)
 			require.True(t, n.FromNetwork())
 			require.Equal(t, senderAddr, n.Destination)
-			require.Equal(t, receiverAddr, n.Option.OriginalDestination)
+			require.Equal(t, receiverAddr, n.Option.OriginalDst)
 			require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
 			if c.number == 2 {
 				_, trace := traceIn(t, &congested)

@@ -44,16 +44,3 @@ func If(condition bool, err error) error {
 	}
 	return nil
 }
-
-// Old is New for texts that have not been taken apart yet.
-func Old(text string, roots ...error) error {
-	return &oldError{text: text, roots: roots}
-}
-
-type oldError struct {
-	text  string
-	roots []error
-}
-
-func (e *oldError) Error() string   { return e.text }
-func (e *oldError) Unwrap() []error { return e.roots }

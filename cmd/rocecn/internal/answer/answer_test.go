@@ -98,7 +98,7 @@ func TestCaptures(t *testing.T) {
 			m := fastCNP(t, &out[i])
 			n := &m.FastCNP
 			require.Equal(t, row.Get("ipv6.src"), n.Destination.String())
-			require.Equal(t, row.Get("ipv6.dst"), n.Option.OriginalDestination.String())
+			require.Equal(t, row.Get("ipv6.dst"), n.Option.OriginalDst.String())
 			require.Equal(t, row.Uint("infiniband.bth.destqp"), uint64(n.CNP.DestQP))
 			require.Equal(t, row.Uint("infiniband.bth.p_key"), uint64(n.CNP.PKey))
 			require.Equal(t, row.Uint("udp.srcport"), uint64(m.Packet.SrcPort))
@@ -225,7 +225,7 @@ func TestMatch(t *testing.T) {
 			packet(t, func(p *rocev2.Packet) { p.BTH.Header, p.Payload = cnp.New(1, 2).Header, make([]byte, 16) }),
 			packet(t, func(p *rocev2.Packet) {
 				p.BTH.Header, p.Payload = cnp.New(1, 2).Header, make([]byte, 24)
-				p.BTH.Resv6 = bth.P
+				p.BTH.Resv6 = bth.PPFCBit
 			}),
 			packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }),
 			packet(t, func(p *rocev2.Packet) { p.DstPort = 1021 }),

@@ -14,7 +14,7 @@ type (
 	jsonFastCNP struct {
 		Option              uint8      `json:"option"`
 		OptionType          hex8       `json:"option_type"` // of the IPv6 option
-		OriginalDestination netip.Addr `json:"original_dst"`
+		OriginalDst netip.Addr `json:"original_dst"`
 		Origin              string     `json:"origin"`
 		IOAM                *jsonTrace `json:"ioam,omitempty"` // only in option 2
 	}
@@ -46,7 +46,7 @@ type (
 func newJSONFastCNP(n *fastcnp.Notification) *jsonFastCNP {
 	o := &n.Option
 	j := &jsonFastCNP{
-		Option: o.Number, OptionType: hex8(n.OptionType), OriginalDestination: o.OriginalDestination, Origin: n.Origin().String(),
+		Option: o.Number, OptionType: hex8(n.OptionType), OriginalDst: o.OriginalDst, Origin: n.Origin().String(),
 	}
 	if o.Number == 2 {
 		trace := newJSONTrace(&o.Trace, jsonIOAM{Type: o.Trace.Kind, Namespace: o.Trace.Namespace})

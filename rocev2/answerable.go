@@ -1,0 +1,50 @@
+package rocev2
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// Why a packet gets no answer.
+var (
+	// ErrNotReachable: the address is none that can be answered, or answered from.
+	ErrNotReachable = wireerr.New("rocev2", "address", 0, "no unicast address that others can reach", wireerr.Range)
+	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
+	ErrNotification = wireerr.New("rocev2", "OpCode", 0, "0x81: the packet is itself a notification, which nothing answers", wireerr.Other)
+)
+
+// Answerable returns nil for a unicast address that others can reach, which a
+// notification may be sent to and may come from, otherwise [ErrNotReachable]:
+// for no address, the unspecified one, loopback, multicast, link-local,
+// broadcast, and IPv4-mapped IPv6 addresses, which are never sent (FAST section
+// 4, RFC 4443 section 2.4, RFC 1122 section 3.2.2).
+//
+// Sockets of both families return IPv4 addresses as IPv4-mapped ones: Unmap
+// them.
+func Answerable(a netip.Addr) error {
+	switch {
+	case !a.IsValid(), a.Is4In6(), a.IsUnspecified(), a.IsLoopback(), a.IsMulticast(), a.IsLinkLocalUnicast():
+		return ErrNotReachable
+	case a.Is4():
+		if octets := a.As4(); octets[0] == 0 || octets[0] >= 240 { // this network; reserved, and broadcast
+			return ErrNotReachable
+		}
+	}
+	return nil
+}
+
+// CheckAnswer returns nil where the node at src may answer p, otherwise why it
+// may not: [ErrNotification] for a packet that is a notification itself,
+// [ErrNotReachable] where src or the packet's source is no address that others
+// can reach. Every AppendFor begins with it.
+func (p *Packet) CheckAnswer(src netip.Addr) error {
+	if p.BTH.Opcode == bth.CNP {
+		return ErrNotification
+	}
+	if err := Answerable(src); err != nil {
+		return err
+	}
+	return Answerable(p.Src)
+}

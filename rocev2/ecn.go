@@ -1,0 +1,93 @@
+package rocev2
+
+import "github.com/rocecn/rocecn/internal/wireerr"
+
+// The values of the ECN field (RFC 3168 section 5).
+const (
+	NotECT = 0 // not ECN-capable
+	ECT1   = 1 // ECN-capable transport, ECT(1)
+	ECT0   = 2 // ECN-capable transport, ECT(0)
+	CE     = 3 // congestion experienced
+)
+
+var (
+	errECNRange  = wireerr.New("rocev2", "ECN", 0, "over 3", wireerr.Range)
+	errDSCPRange = wireerr.New("rocev2", "DSCP", 0, "over 63", wireerr.Range)
+	errNoHeader  = wireerr.New("rocev2", "IP header", 20, "truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
+)
+
+// SetECN sets the ECN field of the IPv4 or IPv6 packet ip in place and returns
+// what it was. The IPv4 header checksum is kept right if it was right (RFC
+// 1624), and the ICRC does not cover the field. On error ip is unchanged.
+//
+// A router marks only packets that are ECN-capable: it sets CE on none that is
+// NotECT (RFC 3168 section 5).
+func SetECN(ip []byte, ecn uint8) (was uint8, err error) {
+	if ecn > CE {
+		return 0, errECNRange
+	}
+	tc, err := trafficClass(ip)
+	if err != nil {
+		return 0, err
+	}
+	setTrafficClass(ip, tc, tc&^3|ecn)
+	return tc & 3, nil
+}
+
+// SetDSCP sets the DSCP of the IPv4 or IPv6 packet ip in place, as [SetECN]
+// does its field, and returns what it was.
+func SetDSCP(ip []byte, dscp uint8) (was uint8, err error) {
+	if dscp > 63 {
+		return 0, errDSCPRange
+	}
+	tc, err := trafficClass(ip)
+	if err != nil {
+		return 0, err
+	}
+	setTrafficClass(ip, tc, dscp<<2|tc&3)
+	return tc >> 2, nil
+}
+
+// trafficClass returns Traffic Class or TOS.
+func trafficClass(ip []byte) (uint8, error) {
+	switch {
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		return ip[1], nil
+	case len(ip) >= 40 && ip[0]>>4 == 6:
+		return uint8(be.Uint16(ip) >> 4), nil
+	case len(ip) >= 20 && ip[0]>>4 != 6:
+		return 0, errVersion
+	}
+	return 0, errNoHeader
+}
+
+func setTrafficClass(ip []byte, was, to uint8) {
+	if ip[0]>>4 == 6 {
+		be.PutUint16(ip, be.Uint16(ip)&0xF00F|uint16(to)<<4)
+		return
+	}
+	ip[1] = to
+	// RFC 1624, equation 3: HC' = ~(~HC + ~m + m')
+	be.PutUint16(ip[10:], ^fold(uint64(^be.Uint16(ip[10:]))+uint64(^uint16(was))+uint64(to)))
+}
+
+// EncapsulateECN returns the ECN field of the outer header that is put around a
+// packet with this one, in normal mode (RFC 6040 section 4.1): the same.
+func EncapsulateECN(inner uint8) (outer uint8) { return inner & 3 }
+
+// DecapsulateECN returns the ECN field that a packet leaves a tunnel with, out of
+// those of its outer and inner headers (RFC 6040 section 4.2, figure 4). drop
+// says that the packet must be dropped instead: it met congestion in the tunnel,
+// and its sender would not understand the mark.
+func DecapsulateECN(outer, inner uint8) (ecn uint8, drop bool) {
+	outer, inner = outer&3, inner&3
+	switch {
+	case inner == NotECT:
+		return NotECT, outer == CE
+	case outer == CE:
+		return CE, false
+	case outer == ECT1 && inner == ECT0:
+		return ECT1, false
+	}
+	return inner, false
+}

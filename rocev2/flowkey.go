@@ -1,0 +1,44 @@
+package rocev2
+
+import (
+	"fmt"
+	"math/bits"
+	"net/netip"
+)
+
+// A FlowKey names the flow of a data packet by what every data packet of it
+// shows: who sends, who receives, and the receiver's queue pair. It is
+// comparable, so it can be the key of a map.
+//
+// The UDP source port is no part of it: senders choose it by flow, by queue
+// pair or at random, and change it to change the path.
+type FlowKey struct {
+	Src, Dst netip.Addr
+	DestQP   uint32 // 24 bits
+}
+
+// FlowKey returns the key of the flow that p belongs to, if it is a data packet.
+// Dst is the final destination (see [Datagram.FinalDst]).
+func (p *Packet) FlowKey() FlowKey {
+	return FlowKey{p.Src, p.FinalDst(), p.BTH.DestQP}
+}
+
+// String returns the key as in "192.0.2.1 > 192.0.2.2 qp 0x000011".
+func (k FlowKey) String() string {
+	return fmt.Sprintf("%v > %v qp 0x%06x", k.Src, k.Dst, k.DestQP)
+}
+
+// Hash returns 64 bits that depend on all of k, and on a seed that keeps
+// others from choosing keys that collide. The zones of addresses do not count.
+func (k FlowKey) Hash(seed uint64) uint64 {
+	src, dst := k.Src.As16(), k.Dst.As16()
+	h := mix(seed^be.Uint64(src[:]), be.Uint64(src[8:])^0x9E3779B97F4A7C15)
+	h = mix(h^be.Uint64(dst[:]), be.Uint64(dst[8:])^0xD6E8FEB86659FD93)
+	return mix(h^uint64(k.DestQP), seed^0xA0761D6478BD642F)
+}
+
+// mix folds the 128-bit product of two words, as wyhash does.
+func mix(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
+}

@@ -1,0 +1,151 @@
+package rocev2
+
+import (
+	"strconv"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// DecodeOptions says what the octets given to a Decode are. The zero value
+// stands for a whole Ethernet frame.
+type DecodeOptions struct {
+	// Link is what the octets begin with.
+	Link LinkType
+	// Cut: the capture cut the packet, its captured length is below its
+	// original length. A cut packet whose headers are whole is accepted: its
+	// lengths come from the UDP length, and Truncated is set where octets are
+	// missing (D13). Without Cut missing octets are an error.
+	Cut bool
+}
+
+// A LinkType is a kind of link-layer header, what a captured packet begins
+// with.
+type LinkType uint8
+
+// The link types.
+const (
+	LinkEthernet LinkType = iota // Ethernet II, with any number of VLAN tags
+	LinkIP                       // none: the octets begin with an IPv4 or IPv6 header
+	LinkSLL                      // Linux cooked capture, as of `tcpdump -i any`
+	LinkSLL2                     // Linux cooked capture, version 2
+	LinkNull                     // BSD loopback, in the writer's octet order
+	LinkLoop                     // OpenBSD loopback, big-endian
+)
+
+var linkTypes = [...]string{"ethernet", "ip", "sll", "sll2", "null", "loop"}
+
+// String returns the link type in lower case.
+func (l LinkType) String() string {
+	if int(l) < len(linkTypes) {
+		return linkTypes[l]
+	}
+	return "LinkType(" + strconv.Itoa(int(l)) + ")"
+}
+
+// LinkTypeOf returns the link type that a pcap or pcapng file names by this
+// number (LINKTYPE_…), and whether it is one of those above.
+func LinkTypeOf(number uint32) (l LinkType, ok bool) {
+	switch number {
+	case 0:
+		return LinkNull, true
+	case 1:
+		return LinkEthernet, true
+	case 12, 14, 101, 228, 229: // DLT_RAW of two systems, LINKTYPE_RAW, _IPV4, _IPV6
+		return LinkIP, true
+	case 108:
+		return LinkLoop, true
+	case 113:
+		return LinkSLL, true
+	case 276:
+		return LinkSLL2, true
+	}
+	return 0, false
+}
+
+var (
+	errFrame    = wireerr.New("rocev2", "Ethernet header", 14, "truncated: 14 octets needed, and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
+	errCooked   = wireerr.New("rocev2", "Linux cooked header", 16, "truncated: 16 octets needed, 20 in version 2, and 4 for each VLAN tag", ErrNotRoCEv2, wireerr.Truncated)
+	errLoopback = wireerr.New("rocev2", "loopback header", 4, "truncated: 4 octets of address family needed", ErrNotRoCEv2, wireerr.Truncated)
+	errNotIP    = wireerr.New("rocev2", "EtherType", 0, "neither IPv4 nor IPv6", ErrNotRoCEv2)
+	errFamily   = wireerr.New("rocev2", "loopback header", 0, "address family is neither IPv4 nor IPv6", ErrNotRoCEv2)
+	errLink     = wireerr.New("rocev2", "DecodeOptions.Link", 0, "no such link type", wireerr.Range)
+)
+
+// linkEnd returns where the link-layer header of b ends, VLAN tags included,
+// and the IP version that is due there. With errNotIP it returns the end and
+// the EtherType before it, which is another.
+func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err error) {
+	switch l {
+	case LinkEthernet:
+		return etherEnd(b, 12, 14, errFrame)
+	case LinkIP:
+		if len(b) > 0 {
+			version = b[0] >> 4
+		}
+		return 0, version, 0, nil
+	case LinkSLL:
+		return etherEnd(b, 14, 16, errCooked)
+	case LinkSLL2:
+		return etherEnd(b, 0, 20, errCooked)
+	case LinkNull, LinkLoop:
+		if len(b) < 4 {
+			return 0, 0, 0, errLoopback
+		}
+		version = familyVersion(be.Uint32(b))
+		if version == 0 && l == LinkNull {
+			version = familyVersion(le.Uint32(b))
+		}
+		if version == 0 {
+			return 4, 0, 0, errFamily
+		}
+		return 4, version, 0, nil
+	}
+	return 0, 0, 0, errLink
+}
+
+// etherEnd is linkEnd for a header of size octets that has its EtherType at
+// b[at:]. A VLAN tag stands behind it: 16 bits of control information, then the
+// EtherType of what follows.
+func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ether uint16, err error) {
+	for end = size; end <= len(b); at, end = end+2, end+4 {
+		switch ether = be.Uint16(b[at:]); ether {
+		case etherIPv6:
+			return end, 6, ether, nil
+		case etherIPv4:
+			return end, 4, ether, nil
+		case etherVLAN, etherSVID, etherVLAN9100:
+		default:
+			return end, 0, ether, errNotIP
+		}
+	}
+	return 0, 0, 0, short
+}
+
+// familyVersion returns the IP version of an address family, which for IPv6
+// has another number on each system: NetBSD and OpenBSD, FreeBSD, macOS, Linux.
+func familyVersion(family uint32) uint8 {
+	switch family {
+	case 2:
+		return 4
+	case 24, 28, 30, 10:
+		return 6
+	}
+	return 0
+}
+
+// AppendReplyLink appends the link-layer header of an answer that is an IP
+// packet of this version: for a packet that came in an Ethernet frame its
+// addresses swapped, its VLAN tags, and the EtherType of the answer. For one
+// that came without Ethernet it appends nothing. d must have been decoded.
+func (d *Datagram) AppendReplyLink(b []byte, version uint8) []byte {
+	if d.link != LinkEthernet || len(d.Link) < 14 {
+		return b
+	}
+	ether := uint16(etherIPv4)
+	if version == 6 {
+		ether = etherIPv6
+	}
+	b = append(append(b, d.Link[6:12]...), d.Link[0:6]...)
+	b = append(b, d.Link[12:len(d.Link)-2]...)
+	return be.AppendUint16(b, ether)
+}

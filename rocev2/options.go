@@ -1,0 +1,135 @@
+package rocev2
+
+import (
+	"iter"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+)
+
+// ErrNoTrace: the packet carries no IOAM trace.
+var ErrNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
+
+// OptionsError returns [ipv6opt.ErrOverrun] where an option overruns one of the
+// Hop-by-Hop or Destination Options headers in the octets that o describes,
+// outer ones included, otherwise nil. Decode does not look at options: the walk
+// goes by the headers' own lengths, so such a packet is still what it is, and
+// this says what is wrong with it (D19).
+func OptionsError(b []byte, o DecodeOptions) error {
+	for next, octets := range Extensions(b, o) {
+		if err := optionsError(next, octets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func optionsError(next uint8, octets []byte) error {
+	var h ipv6opt.Header
+	if !isOptions(next) {
+		return nil
+	}
+	if _, err := h.Decode(octets); err != nil {
+		return err
+	}
+	for _, err := range h.All() {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isOptions(next uint8) bool {
+	return next == ipv6opt.HopByHop || next == ipv6opt.DestinationOptions
+}
+
+// An IOAMOption is an IPv6 option of the types that carry IOAM (RFC 9486
+// section 3).
+type IOAMOption struct {
+	Header uint8        // the header that it stands in: 0 Hop-by-Hop, 60 Destination Options
+	Type   ipv6opt.Type // of the IPv6 option: 0x31 or 0x11
+	Data   []byte       // of the IPv6 option; aliases the packet
+	ioam.Option
+}
+
+// IOAMOptions iterates over the IOAM options in the octets that o describes,
+// those of outer IP headers first. The error of one that does not parse, or
+// overruns its header, stands beside it: its Option is then zero, and Data is
+// what is there. What the Option holds is left to its Decode functions, and a
+// 0x11 option may be something else, as the type is also used for a proprietary
+// format.
+func IOAMOptions(b []byte, o DecodeOptions) iter.Seq2[IOAMOption, error] {
+	return func(yield func(IOAMOption, error) bool) {
+		for next, octets := range Extensions(b, o) {
+			if !yieldIOAM(yield, next, octets) {
+				return
+			}
+		}
+	}
+}
+
+// IOAM is [IOAMOptions] for the options of the innermost IPv6 header, those in
+// d.Ext.
+func (d *Datagram) IOAM() iter.Seq2[IOAMOption, error] {
+	return func(yield func(IOAMOption, error) bool) {
+		for next, octets := range d.Extensions() {
+			if !yieldIOAM(yield, next, octets) {
+				return
+			}
+		}
+	}
+}
+
+// yieldIOAM yields the IOAM options of one extension header. It says whether to
+// go on.
+func yieldIOAM(yield func(IOAMOption, error) bool, next uint8, octets []byte) bool {
+	var h ipv6opt.Header
+	if !isOptions(next) {
+		return true
+	}
+	if _, err := h.Decode(octets); err != nil {
+		return true
+	}
+	for option, err := range h.All() {
+		if option.Type != ioam.IPv6MayChange && option.Type != ioam.IPv6NoChange {
+			continue
+		}
+		o := IOAMOption{Header: next, Type: option.Type, Data: option.Data}
+		if err != nil {
+			o.Data = octets[min(int(option.Offset)+2, len(octets)):]
+		} else {
+			err = o.Option.Decode(o.Data)
+		}
+		if !yield(o, err) {
+			return false
+		}
+	}
+	return true
+}
+
+// Trace returns the first IOAM trace in the Hop-by-Hop header of the innermost
+// IPv6 packet that parses; it aliases d.Ext. Without any it returns the error of
+// the first that does not parse, or [ErrNoTrace] (D5).
+func (d *Datagram) Trace() (ioam.Trace, error) {
+	broken := ErrNoTrace
+	for o, err := range d.IOAM() {
+		var t ioam.Trace
+		switch {
+		case o.Header != ipv6opt.HopByHop:
+			continue
+		case err == nil && o.Option.Type != ioam.TypePreallocated && o.Option.Type != ioam.TypeIncremental:
+			continue
+		case err == nil:
+			err = t.Decode(o.Option)
+		}
+		if err == nil {
+			return t, nil
+		}
+		if broken == ErrNoTrace {
+			broken = err
+		}
+	}
+	return ioam.Trace{}, broken
+}
