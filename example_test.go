@@ -20,7 +20,7 @@ func Example_read() {
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "b06ffb0e")
 
 	var m message.Message // reusable
-	switch err := m.Decode(frame, rocev2.Options{}, message.Config{}); m.Kind {
+	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); m.Kind {
 	case message.FastCNP:
 		n := &m.FastCNP
 		fmt.Println(n.Source, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)

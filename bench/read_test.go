@@ -57,13 +57,13 @@ func BenchmarkRead(b *testing.B) {
 	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, loopback, sender, fcn.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "FCN/", f, f[14:])
-	readDatagram(b, "FCN/", f, fcn.Port, func(d *rocev2.Datagram) error { _, err := fcn.FromDatagram(d); return err })
+	readDatagram(b, "FCN/", f, fcn.ExperimentalPort, func(d *rocev2.Datagram) error { _, err := fcn.FromDatagram(d); return err })
 	readLayers(b, "FCN/", f, rocelayers.LayerTypeFCN)
 
 	ip, err = proxymsg.AppendFor(nil, flow(b), loopback, sender, 5, proxymsg.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "proxy/", f, f[14:])
-	readDatagram(b, "proxy/", f, proxymsg.Port, func(d *rocev2.Datagram) error { _, err := proxymsg.FromDatagram(d, 0); return err })
+	readDatagram(b, "proxy/", f, proxymsg.ExperimentalPort, func(d *rocev2.Datagram) error { _, err := proxymsg.FromDatagram(d, 0); return err })
 	readLayers(b, "proxy/", f, rocelayers.LayerTypeProxy)
 }
 
@@ -114,7 +114,7 @@ func readPacket(b *testing.B, name string, frame []byte, fromPacket func(*rocev2
 // readDatagram reads a message to another UDP port.
 func readDatagram(b *testing.B, name string, frame []byte, port uint16, fromDatagram func(*rocev2.Datagram) error) {
 	var d rocev2.Datagram
-	o := rocev2.Options{Ports: []uint16{port}}
+	o := rocev2.DecodeOptions{Ports: []uint16{port}}
 	run(b, name+"walk", func(b *testing.B) {
 		for b.Loop() {
 			check(b, d.Decode(frame, o))
@@ -140,7 +140,7 @@ func readMessage(b *testing.B, name string, frame []byte) {
 	run(b, name+"message.Decode", func(b *testing.B) {
 		var m message.Message
 		for b.Loop() {
-			check(b, m.Decode(frame, rocev2.Options{}, message.Config{}))
+			check(b, m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}))
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestTruncated(t *testing.T) {
 	b[40] = 7
 	for n := 40; n < len(b); n++ {
 		var p rocev2.Packet
-		require.NoError(t, p.Decode(b[:n], rocev2.Options{IP: true, Cut: true}))
+		require.NoError(t, p.Decode(b[:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
 		c, err := FromPacket(&p)
 		require.NoError(t, err)
 		require.Equal(t, uint32(0x118), c.DestQP)

@@ -174,10 +174,10 @@ func FuzzAppend(f *testing.F) {
 		require.Equal(t, inner, out[len(out)-len(inner):])
 
 		var through, direct rocev2.Flow
-		if err := direct.Decode(inner, rocev2.Options{IP: true}); err != nil || len(direct.IP) != len(inner) {
+		if err := direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil || len(direct.IP) != len(inner) {
 			return
 		}
-		require.NoError(t, through.Decode(out[1:], rocev2.Options{IP: true}))
+		require.NoError(t, through.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 		require.Equal(t, direct.FiveTuple, through.FiveTuple)
 		require.Equal(t, inner, through.IP)
 		require.Equal(t, out[1:], through.Outermost)

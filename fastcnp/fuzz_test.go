@@ -88,7 +88,7 @@ func FuzzPacket(f *testing.F) {
 			require.Equal(t, Notification{
 				Source: loopback, Destination: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
 				Option:     Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved, Trace: n.Option.Trace},
-				OptionType: DefaultType, Offset: n.Offset,
+				OptionType: ExperimentalType, Offset: n.Offset,
 			}, n)
 			cfg.SrcPort = congested.SrcPort
 			require.Equal(t, byParts(t, &n, cfg.Carriage, cfg.Coverage), out)
@@ -113,6 +113,6 @@ func FuzzFromICMP(f *testing.F) {
 			require.Equal(t, Notification{}, n)
 			return
 		}
-		require.Equal(t, DefaultType, n.OptionType)
+		require.Equal(t, ExperimentalType, n.OptionType)
 	})
 }

@@ -15,7 +15,7 @@ func ExampleMessage_Decode() {
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "b06ffb0e")
 
 	var m message.Message // reusable
-	switch err := m.Decode(frame, rocev2.Options{}, message.Config{}); m.Kind {
+	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); m.Kind {
 	case message.FastCNP:
 		n := &m.FastCNP
 		fmt.Println("Fast CNP of the", n.Origin(), n.Source, "to", n.Destination)

@@ -95,7 +95,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m Message
-			err := m.Decode(c.octets, rocev2.Options{IP: true}, Config{})
+			err := m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{})
 			require.Equal(t, c.kind, m.Kind, "%v", err)
 			require.Equal(t, c.reach, m.Reach)
 			if c.kind == Broken || c.kind == Other {
@@ -108,11 +108,11 @@ func TestDecode(t *testing.T) {
 				require.NoError(t, err)
 			}
 			// The same with ports given, and a message that held another before.
-			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)), rocev2.Options{IP: true}, Config{}))
-			_ = m.Decode(c.octets, rocev2.Options{IP: true, Ports: []uint16{1}}, Config{FCNPort: 1021, ProxyPort: 1022})
+			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
+			_ = m.Decode(c.octets, rocev2.DecodeOptions{IP: true, Ports: []uint16{1}}, Config{FCNPort: 1021, ProxyPort: 1022})
 			require.Equal(t, c.kind, m.Kind)
 			require.Equal(t, c.reach, m.Reach)
-			wiretest.NoAllocs(t, "Decode", func() { _ = m.Decode(c.octets, rocev2.Options{IP: true}, Config{}) })
+			wiretest.NoAllocs(t, "Decode", func() { _ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}) })
 		})
 	}
 }
@@ -125,22 +125,22 @@ func lengthened(b []byte, by int) []byte {
 
 func TestValues(t *testing.T) {
 	var m Message
-	require.NoError(t, m.Decode(udp(t, 7000, []byte{0xBE, 0xEF, 0x5E, 0}), rocev2.Options{IP: true}, Config{FCNPort: 7000}))
+	require.NoError(t, m.Decode(udp(t, 7000, []byte{0xBE, 0xEF, 0x5E, 0}), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{FCNPort: 7000}))
 	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, m.FCN)
 
 	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
 	proxy, err := five.AppendBinary(nil)
 	require.NoError(t, err)
-	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.Options{IP: true}, Config{ProxyPort: 7001}))
+	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001}))
 	require.Equal(t, Broken, m.Kind)
-	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.Options{IP: true}, Config{ProxyPort: 7001, ProxyFamily: proxymsg.IPv6}))
+	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001, ProxyFamily: proxymsg.IPv6}))
 	require.Equal(t, five, m.Proxy)
 
 	address := there.As16()
 	packet := roce(t, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16))
-	require.NoError(t, m.Decode(packet, rocev2.Options{IP: true}, Config{}))
+	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
 	require.Equal(t, there, m.FastCNP.Option.OriginalDst)
-	require.NoError(t, m.Decode(packet, rocev2.Options{IP: true}, Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
+	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
 	require.Equal(t, CNP, m.Kind)
 	require.Equal(t, cnp.New(7, 0xFFFF), m.CNP)
 }
@@ -164,7 +164,7 @@ func TestCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "*.pcap") {
 		for _, c := range wiretest.Capture(t, name) {
 			for n := range len(c.Data) + 1 {
-				err := m.Decode(c.Data[:n:n], rocev2.Options{Cut: n < c.OrigLen}, Config{})
+				err := m.Decode(c.Data[:n:n], rocev2.DecodeOptions{Cut: n < c.OrigLen}, Config{})
 				require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken, "%s frame %d", name, c.Number)
 			}
 		}
@@ -179,10 +179,10 @@ func FuzzMessage(f *testing.F) {
 	f.Add(udp(f, 1022, make([]byte, 40)), true, false)
 	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
 		var m Message
-		err := m.Decode(b, rocev2.Options{IP: ip, Cut: cut}, Config{})
+		err := m.Decode(b, rocev2.DecodeOptions{IP: ip, Cut: cut}, Config{})
 		require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken)
 		var p rocev2.Packet
-		if p.Decode(b, rocev2.Options{IP: ip, Cut: cut}) == nil {
+		if p.Decode(b, rocev2.DecodeOptions{IP: ip, Cut: cut}) == nil {
 			require.Equal(t, p, m.Packet)
 			require.Equal(t, Transport, m.Reach)
 		} else {
@@ -208,7 +208,7 @@ func BenchmarkDecode(b *testing.B) {
 			var m Message
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = m.Decode(c.frame, rocev2.Options{}, Config{})
+				_ = m.Decode(c.frame, rocev2.DecodeOptions{}, Config{})
 			}
 		})
 	}

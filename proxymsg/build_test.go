@@ -46,7 +46,7 @@ func TestAppendFor(t *testing.T) {
 		})
 		for _, octets := range []string{c.over4 + c.data, c.over6 + c.data} {
 			var d rocev2.Datagram
-			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.Options{IP: true, Ports: []uint16{Port}}))
+			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.DecodeOptions{IP: true, Ports: []uint16{Port}}))
 			m, err := FromDatagram(&d, 0)
 			require.NoError(t, err)
 			require.NoError(t, m.Validate())
@@ -185,7 +185,7 @@ func TestTruncatedDatagram(t *testing.T) {
 	packet := wiretest.Hex(t, send6Over6+send6Fixed+send6)
 	for n := 48; n < len(packet); n++ {
 		var d rocev2.Datagram
-		require.NoError(t, d.Decode(packet[:n:n], rocev2.Options{IP: true, Cut: true}))
+		require.NoError(t, d.Decode(packet[:n:n], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
 		m, err := FromDatagram(&d, IPv6)
 		if n < 48+SizeIPv6 {
 			require.ErrorIs(t, err, errTruncatedIPv6)

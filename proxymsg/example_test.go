@@ -34,7 +34,7 @@ func Example() {
 	fmt.Println(len(packet), err)
 
 	var d rocev2.Datagram
-	if err := d.Decode(packet, rocev2.Options{IP: true, Ports: []uint16{proxymsg.Port}}); err != nil {
+	if err := d.Decode(packet, rocev2.DecodeOptions{IP: true, Ports: []uint16{proxymsg.ExperimentalPort}}); err != nil {
 		fmt.Println(err)
 		return
 	}

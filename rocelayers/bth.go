@@ -226,7 +226,7 @@ func (l *BTH) pad() ([]byte, error) {
 	case l.Padding == nil && l.Pad <= 3:
 		return zeros[:l.Pad], nil
 	case len(l.Padding) != int(l.Pad):
-		return nil, rocev2.ErrPaddingSize
+		return nil, errPadding
 	}
 	return l.Padding, nil
 }

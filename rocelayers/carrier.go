@@ -4,7 +4,13 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
+)
+
+var (
+	errUDPLength = wireerr.New("rocelayers", "UDP length", 0, "below the octets there", wireerr.Malformed)
+	errPadding   = wireerr.New("rocelayers", "Padding", 0, "not as many octets as the BTH's pad count says", wireerr.Range)
 )
 
 // What the layers of messages know about the layers that carry them.
@@ -23,7 +29,7 @@ func udpLength(udp *layers.UDP, t gopacket.LayerType, data []byte, df gopacket.D
 	case !meant(udp, t):
 		return 0, rocev2.ErrPort
 	case int(udp.Length) < n: // gopacket takes 0 for a jumbogram
-		return 0, rocev2.ErrUDPLength
+		return 0, errUDPLength
 	}
 	return udp.Length, nil
 }

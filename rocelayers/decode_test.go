@@ -188,7 +188,7 @@ func TestCut(t *testing.T) {
 	} {
 		for n := range len(frame) {
 			var p rocev2.Packet
-			want := p.Decode(frame[:n:n], rocev2.Options{Cut: true})
+			want := p.Decode(frame[:n:n], rocev2.DecodeOptions{Cut: true})
 			for mode, options := range modes {
 				packet := gopacket.NewPacket(frame[:n:n], layers.LayerTypeEthernet, options)
 				if want != nil {

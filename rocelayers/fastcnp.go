@@ -70,7 +70,7 @@ func (l *BTH) walk(p *rocev2.Packet) bool {
 		return false
 	}
 	ip, err := octets(l.IPv6)
-	if err != nil || p.Datagram.Decode(ip, rocev2.Options{IP: true, Cut: true}) != nil {
+	if err != nil || p.Datagram.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) != nil {
 		return false
 	}
 	return len(p.Data) > 0 && &p.Data[0] == &l.Contents[0] && p.DecodeDatagram(&p.Datagram) == nil
@@ -110,7 +110,7 @@ func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error
 
 // DestinationOptions returns the header that a packet with this layer has in
 // front of the UDP layer, with Option in it, of OptionType or, where that is
-// 0, fastcnp.DefaultType.
+// 0, fastcnp.ExperimentalType.
 //
 // D3: option 1 stands at 4n+2, right behind the first two octets of the
 // header; option 2 at 4n, behind a PadN of 2.
@@ -121,7 +121,7 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	}
 	typ, y := l.OptionType, 0
 	if typ == 0 {
-		typ = fastcnp.DefaultType
+		typ = fastcnp.ExperimentalType
 	}
 	if l.Option.Number == 1 {
 		y = 2

@@ -38,7 +38,7 @@ func FuzzBTHLayer(f *testing.F) {
 		frame = frame[:there:there]
 
 		var p rocev2.Packet
-		want := p.Decode(frame, rocev2.Options{Cut: true})
+		want := p.Decode(frame, rocev2.DecodeOptions{Cut: true})
 		if want == nil && p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 {
 			want = cnp.ErrLength // the layer's word, where no decoder would be called
 			if p.BTH.Resv6&bth.PPFCBit != 0 {
@@ -91,7 +91,7 @@ func FuzzBTHLayer(f *testing.F) {
 // says, in every way, and what package ioam says of the options. A parser's
 // layers serialize it as it was.
 func FuzzMessages(f *testing.F) {
-	ports := []uint16{rocev2.Port, fcn.Port, proxymsg.Port}
+	ports := []uint16{rocev2.Port, fcn.ExperimentalPort, proxymsg.ExperimentalPort}
 	for _, c := range append(built(f), broken(f)...) {
 		var d rocev2.Datagram
 		require.NoError(f, d.DecodeFrame(c.frame))
@@ -118,7 +118,7 @@ func FuzzMessages(f *testing.F) {
 		check := func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 			requireMessageIn(t, way, frame, get, failure)
 		}
-		if d.DstPort == proxymsg.Port { // gopacket's decoders get to see any invoking packet
+		if d.DstPort == proxymsg.ExperimentalPort { // gopacket's decoders get to see any invoking packet
 			eachParser(frame, check)
 			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 			requireNoPanicOfOurs(t, packet)

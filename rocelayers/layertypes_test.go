@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, port := range []layers.UDPPort{rocev2.Port, fcn.Port, proxymsg.Port} {
+	for _, port := range []layers.UDPPort{rocev2.Port, fcn.ExperimentalPort, proxymsg.ExperimentalPort} {
 		if t := port.LayerType(); t != gopacket.LayerTypePayload {
 			fmt.Printf("the import alone claims port %d for %v\n", port, t)
 			os.Exit(1)
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	}
 	rocelayers.Register()
 	rocelayers.Register()
-	rocelayers.RegisterFCN(fcn.Port)
-	rocelayers.RegisterProxy(proxymsg.Port)
+	rocelayers.RegisterFCN(fcn.ExperimentalPort)
+	rocelayers.RegisterProxy(proxymsg.ExperimentalPort)
 	os.Exit(m.Run())
 }
 

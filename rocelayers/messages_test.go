@@ -187,10 +187,10 @@ func broken(t testing.TB) []named {
 		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
 		{"PPFC of 16 octets", message0x81(t, bth.PPFCBit, 0, nil, reserved)},
-		{"FCN of 3 octets", datagram(t, fcn.Port, reserved[:3])},
-		{"FCN of 5 octets", datagram(t, fcn.Port, reserved[:5])},
-		{"proxy message of 15 octets", datagram(t, proxymsg.Port, reserved[:15])},
-		{"proxy message without a family", datagram(t, proxymsg.Port, append(reserved, "what flow is this about"...))},
+		{"FCN of 3 octets", datagram(t, fcn.ExperimentalPort, reserved[:3])},
+		{"FCN of 5 octets", datagram(t, fcn.ExperimentalPort, reserved[:5])},
+		{"proxy message of 15 octets", datagram(t, proxymsg.ExperimentalPort, reserved[:15])},
+		{"proxy message without a family", datagram(t, proxymsg.ExperimentalPort, append(reserved, "what flow is this about"...))},
 	}
 }
 
@@ -209,17 +209,17 @@ func requireMessage(t *testing.T, name string, frame []byte) {
 func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 	t.Helper()
 	var m message.Message
-	err := m.Decode(frame, rocev2.Options{Cut: true}, message.Config{})
+	err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{})
 	p := &m.Packet
 
 	l, _ := get(rocelayers.LayerTypeBTH).(*rocelayers.BTH)
-	if m.Reach == message.Transport && p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 {
+	if m.Reach == message.ReachTransport && p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 {
 		require.Nil(t, l, name)
 		require.Contains(t, []error{cnp.ErrLength, ppfc.ErrLength}, failure, name)
 		return
 	}
 	switch {
-	case m.Reach == message.Transport:
+	case m.Reach == message.ReachTransport:
 		require.NotNil(t, l, name)
 		requireSame(t, p, l)
 	case m.Kind != message.Proxy: // that has the BTH of the invoking packet
@@ -230,7 +230,7 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 		message.FCN: rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
 	}
 	want := expected[m.Kind]
-	cut := m.Reach == message.Transport && len(p.Payload) < p.PayloadLen()
+	cut := m.Reach == message.ReachTransport && len(p.Payload) < p.PayloadLen()
 	if cut {
 		want = gopacket.LayerTypeZero // not looked at
 	}
@@ -257,7 +257,7 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	switch m.Kind {
 	case message.Broken:
 		// gopacket asks no layer about no octets.
-		if !cut && (m.Reach == message.UDP && len(p.Data) > 0 || m.Reach == message.Transport && len(p.Payload) > 0) {
+		if !cut && (m.Reach == message.ReachUDP && len(p.Data) > 0 || m.Reach == message.ReachTransport && len(p.Payload) > 0) {
 			require.Equal(t, err, failure, name)
 		}
 	case message.Proxy, message.Other:

@@ -37,7 +37,7 @@ func BenchmarkWalk(b *testing.B) {
 	})
 	b.Run("walk of any frame", func(b *testing.B) { // without decodePlain
 		var p Packet
-		o := Options{Ports: ports4791}
+		o := DecodeOptions{Ports: ports4791}
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := p.decode(frame, &o); err != nil {

@@ -120,7 +120,7 @@ func TestFlow(t *testing.T) {
 			}
 			for n := range frame {
 				var f Flow
-				err := f.Decode(frame[:n:n], Options{Cut: true})
+				err := f.Decode(frame[:n:n], DecodeOptions{Cut: true})
 				if n < ports {
 					require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
 					require.Equal(t, Flow{}, f)
@@ -170,7 +170,7 @@ func TestFlowOfCaptures(t *testing.T) {
 		for _, c := range wiretest.Capture(t, name) {
 			var f Flow
 			var d Datagram
-			o := Options{Cut: len(c.Data) < c.OrigLen}
+			o := DecodeOptions{Cut: len(c.Data) < c.OrigLen}
 			if d.Decode(c.Data, o) != nil {
 				continue
 			}
@@ -283,7 +283,7 @@ func FuzzFlow(f *testing.F) {
 	}
 	f.Add(wiretest.Hex(f, toVTEP+send), true, true)
 	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
-		o := Options{IP: ip, Cut: cut}
+		o := DecodeOptions{IP: ip, Cut: cut}
 		var d Datagram
 		isDatagram := d.Decode(b, o) == nil && d.DstPort != portVXLAN && d.DstPort != portMPLS
 		var flow Flow
@@ -295,9 +295,9 @@ func FuzzFlow(f *testing.F) {
 		require.GreaterOrEqual(t, offset(b, flow.Outermost), 0)
 		require.GreaterOrEqual(t, offset(flow.Outermost, flow.IP), 0)
 		var again Flow
-		require.NoError(t, again.Decode(flow.Outermost, Options{IP: true, Cut: cut}))
+		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{IP: true, Cut: cut}))
 		require.Equal(t, flow, again)
-		require.NoError(t, again.Decode(flow.IP, Options{IP: true, Cut: cut}))
+		require.NoError(t, again.Decode(flow.IP, DecodeOptions{IP: true, Cut: cut}))
 		flow.Outermost = flow.IP
 		require.Equal(t, flow, again)
 		if isDatagram {

@@ -19,7 +19,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add(wrap(protoIPv6, wiretest.Hex(f, send6)[14:]), true, false)
 	f.Add(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(f, send6)[54:]...)), true, true)
 	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
-		o := Options{IP: ip, Cut: cut}
+		o := DecodeOptions{IP: ip, Cut: cut}
 		for range Extensions(b, o) {
 		}
 		var p Packet

@@ -65,7 +65,7 @@ func TestCaptures(t *testing.T) {
 			var p Packet
 			rebuilt := 0
 			for _, c := range wiretest.Capture(t, name) {
-				err := p.Decode(c.Data, Options{Cut: len(c.Data) < c.OrigLen})
+				err := p.Decode(c.Data, DecodeOptions{Cut: len(c.Data) < c.OrigLen})
 				if err != nil {
 					require.ErrorIs(t, err, ErrNotRoCEv2, "frame %d", c.Number)
 					continue
@@ -291,7 +291,7 @@ func TestCut(t *testing.T) {
 	headers := 14 + 40 + 8 + whole.BTH.Len()
 	for n := range len(frame) + 1 {
 		var p Packet
-		err := p.Decode(frame[:n:n], Options{Cut: true})
+		err := p.Decode(frame[:n:n], DecodeOptions{Cut: true})
 		switch {
 		case n < headers:
 			require.ErrorIs(t, err, wireerr.Truncated, "%d octets", n)
@@ -315,11 +315,11 @@ func TestPorts(t *testing.T) {
 	b[56], b[57] = 0x03, 0xFD // 1021
 	var d Datagram
 	require.NoError(t, d.DecodeFrame(b))
-	require.NoError(t, d.Decode(b, Options{Ports: []uint16{1022, 1021}}))
-	require.ErrorIs(t, d.Decode(b, Options{Ports: []uint16{1022}}), ErrPort)
+	require.NoError(t, d.Decode(b, DecodeOptions{Ports: []uint16{1022, 1021}}))
+	require.ErrorIs(t, d.Decode(b, DecodeOptions{Ports: []uint16{1022}}), ErrPort)
 	var p Packet
 	require.ErrorIs(t, p.DecodeFrame(b), ErrPort)
-	require.NoError(t, p.Decode(b, Options{Ports: []uint16{1021}}))
+	require.NoError(t, p.Decode(b, DecodeOptions{Ports: []uint16{1021}}))
 	q := Packet{Datagram: d}
 	require.NoError(t, q.DecodeDatagram(&q.Datagram))
 	require.Equal(t, p, q)
@@ -353,18 +353,18 @@ func TestExtensions(t *testing.T) {
 		}
 		return types
 	}
-	require.Equal(t, []uint8{60, 0, 43}, collect(Extensions(outer, Options{IP: true})))
-	require.Equal(t, []uint8{60}, collect(Extensions(p.Outer, Options{IP: true})))
+	require.Equal(t, []uint8{60, 0, 43}, collect(Extensions(outer, DecodeOptions{Link: LinkIP})))
+	require.Equal(t, []uint8{60}, collect(Extensions(p.Outer, DecodeOptions{Link: LinkIP})))
 	require.Equal(t, []uint8{0, 43}, collect(p.Extensions()))
 
 	icmp := wrap(protoHopByHop, append(extension(58), 143, 0, 0, 0))
-	require.Equal(t, []uint8{0}, collect(Extensions(icmp, Options{IP: true})))
-	require.Empty(t, collect(Extensions(wiretest.Hex(t, hardwareCNP), Options{})))
+	require.Equal(t, []uint8{0}, collect(Extensions(icmp, DecodeOptions{Link: LinkIP})))
+	require.Empty(t, collect(Extensions(wiretest.Hex(t, hardwareCNP), DecodeOptions{})))
 	for n := range outer {
-		collect(Extensions(outer[:n:n], Options{IP: true}))
+		collect(Extensions(outer[:n:n], DecodeOptions{Link: LinkIP}))
 	}
 	wiretest.NoAllocs(t, "Extensions", func() {
-		for range Extensions(outer, Options{IP: true}) {
+		for range Extensions(outer, DecodeOptions{Link: LinkIP}) {
 		}
 		for range p.Extensions() {
 		}
@@ -375,7 +375,7 @@ func TestNoAllocations(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
 	wiretest.NoAllocs(t, "Packet.DecodeFrame", func() { _ = p.DecodeFrame(b) })
-	wiretest.NoAllocs(t, "Packet.Decode", func() { _ = p.Decode(b, Options{Ports: []uint16{4791, 1021}}) })
+	wiretest.NoAllocs(t, "Packet.Decode", func() { _ = p.Decode(b, DecodeOptions{Ports: []uint16{4791, 1021}}) })
 	var d Datagram
 	wiretest.NoAllocs(t, "Datagram.DecodeFrame", func() { _ = d.DecodeFrame(b) })
 	out := make([]byte, 0, 128)

@@ -218,7 +218,7 @@ func (e *edge) requireFCN(t *testing.T, f *rocev2.Flow, begin *host, addr netip.
 	t.Helper()
 	b, err := fcn.AppendFor(nil, f.Outermost, coreAddr, 5, fcn.Config{})
 	require.NoError(t, err)
-	socket := begin.listen(t, addr, fcn.Port)
+	socket := begin.listen(t, addr, fcn.ExperimentalPort)
 	e.corePort.sendIP(t, e.pePort, b)
 	var m fcn.Message
 	require.NoError(t, m.UnmarshalBinary(receive(t, socket)))
@@ -235,7 +235,7 @@ func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Flow, inner *rocev2.P
 	} {
 		b, err := proxymsg.AppendFor(nil, f, core, proxy, 3, proxymsg.Config{})
 		require.NoError(t, err)
-		socket := e.pe.listen(t, proxy, proxymsg.Port)
+		socket := e.pe.listen(t, proxy, proxymsg.ExperimentalPort)
 		e.corePort.sendIP(t, e.pePort, b)
 		var m proxymsg.Message
 		require.NoError(t, m.Decode(receive(t, socket), 0))

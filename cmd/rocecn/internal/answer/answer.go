@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var n node
 	flags := flag.NewFlagSet("answer", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.TextVar(&n.config.Source, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
+	flags.TextVar(&n.config.Src, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&n.every, "every", 1, "answer every `N`-th matching packet")
 	flags.BoolVar(&n.onlyCE, "ecn", false, "only packets marked CE match")
 	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no Fast CNP; "+

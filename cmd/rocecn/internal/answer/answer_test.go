@@ -61,7 +61,7 @@ func records(t testing.TB, file []byte) (all []capture.Record) {
 func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
 	t.Helper()
 	require.False(t, r.Cut())
-	require.NoError(t, m.Decode(r.Data, rocev2.Options{IP: r.IP()}, message.Config{}))
+	require.NoError(t, m.Decode(r.Data, rocev2.DecodeOptions{IP: r.IP()}, message.Config{}))
 	require.Equal(t, message.FastCNP, m.Kind)
 	coverage, err := icrc.Verify(m.Packet.IP)
 	require.NoError(t, err)

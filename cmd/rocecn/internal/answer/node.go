@@ -42,10 +42,10 @@ func (n *node) setLong(choice string) error {
 
 // check says what is wrong with the arguments.
 func (n *node) check() error {
-	switch source := n.config.Source; {
+	switch source := n.config.Src; {
 	case !source.IsValid():
 		return errors.New("-source is missing")
-	case !source.Is6() || source.Is4In6() || source.Zone() != "" || source.IsUnspecified() || source.IsMulticast():
+	case !source.Is6() || source.Zone() != "" || rocev2.Answerable(source) != nil:
 		return fmt.Errorf("-source %v is no IPv6 address of a node", source)
 	case n.every < 1:
 		return fmt.Errorf("-every %d: 1 or more allowed", n.every)
@@ -110,14 +110,14 @@ func (n *node) answer(r *capture.Record) []byte {
 		return nil
 	}
 	p := &n.received.Packet
-	head := appendSwapped(n.frame[:0], p.Link)
-	frame, err := fastcnp.AppendFor(head, p, n.config)
-	if err != nil { // ErrTooLong: an IPv6 packet gives no other one
-		n.count.skip("IOAM trace too long")
+	head := p.AppendReplyLink(n.frame[:0], 6)
+	frame, _, err := fastcnp.AppendFor(head, p, nil, n.config)
+	if err != nil {
+		n.count.skip(skipped(err))
 		return nil
 	}
 	n.frame = frame
-	n.sent.Decode(frame[len(head):], rocev2.Options{IP: true}, message.Config{})
+	n.sent.Decode(frame[len(head):], rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{})
 	n.count.written[n.sent.FastCNP.Option.Number]++
 	return frame
 }
@@ -127,7 +127,7 @@ func (n *node) mismatch(r *capture.Record) string {
 	if !r.Supported() {
 		return "of a link type not supported"
 	}
-	n.received.Decode(r.Data, rocev2.Options{IP: r.IP(), Cut: r.Cut()}, message.Config{})
+	n.received.Decode(r.Data, r.Options(), message.Config{})
 	p := &n.received.Packet
 	switch kind := n.received.Kind; {
 	case kind == message.Other:
@@ -144,15 +144,15 @@ func (n *node) mismatch(r *capture.Record) string {
 	return ""
 }
 
-// appendSwapped appends the Ethernet header for the answer to a frame with
-// this one: MAC addresses swapped, VLAN tags kept, and the EtherType of IPv6,
-// which that of a tunnelled packet need not be. It appends nothing for nothing.
-func appendSwapped(b, link []byte) []byte {
-	if len(link) == 0 {
-		return b
+// skipped says in a word why there is no Fast CNP.
+func skipped(err error) string {
+	switch err {
+	case fastcnp.ErrTooLong:
+		return "IOAM trace too long"
+	case fastcnp.ErrTunnelled:
+		return "tunnelled"
+	case rocev2.ErrNotReachable:
+		return "from an address that cannot be answered"
 	}
-	b = append(b, link[6:12]...)
-	b = append(b, link[:6]...)
-	b = append(b, link[12:len(link)-2]...)
-	return append(b, 0x86, 0xDD)
+	return err.Error()
 }

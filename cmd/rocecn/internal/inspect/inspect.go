@@ -53,8 +53,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
-	fcnPort := flags.Uint("fcn-port", fcn.Port, "UDP destination `port` of FCN messages")
-	proxyPort := flags.Uint("proxy-port", proxymsg.Port, "UDP destination `port` of messages to a proxy")
+	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
+	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
 	flags.Usage = func() {
 		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-fcn-port N] [-proxy-port N] FILE...\n"+
 			"FILE is a pcap or pcapng capture, gzip or not, or - for standard input.")

@@ -27,7 +27,7 @@ type ioamOption struct {
 
 // appendIOAM appends the IOAM options of all headers on the way to UDP or to
 // wherever the walk ends, outermost first.
-func appendIOAM(all []ioamOption, b []byte, o rocev2.Options) []ioamOption {
+func appendIOAM(all []ioamOption, b []byte, o rocev2.DecodeOptions) []ioamOption {
 	for next, octets := range rocev2.Extensions(b, o) {
 		if next != ipv6opt.HopByHop && next != ipv6opt.DestinationOptions {
 			continue

@@ -12,11 +12,11 @@ import (
 // What the notifications hold.
 type (
 	jsonFastCNP struct {
-		Option              uint8      `json:"option"`
-		OptionType          hex8       `json:"option_type"` // of the IPv6 option
+		Option      uint8      `json:"option"`
+		OptionType  hex8       `json:"option_type"` // of the IPv6 option
 		OriginalDst netip.Addr `json:"original_dst"`
-		Origin              string     `json:"origin"`
-		IOAM                *jsonTrace `json:"ioam,omitempty"` // only in option 2
+		Origin      string     `json:"origin"`
+		IOAM        *jsonTrace `json:"ioam,omitempty"` // only in option 2
 	}
 	jsonFCN struct {
 		FlowLabel uint32 `json:"flow_label"`

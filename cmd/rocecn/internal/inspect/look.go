@@ -49,13 +49,13 @@ func (l *looker) look(r *capture.Record) finding {
 		f.kind, f.err = message.Other, errLinkType
 		return f
 	}
-	options := rocev2.Options{IP: r.IP(), Cut: r.Cut()}
+	options := r.Options()
 	l.ioam = appendIOAM(l.ioam[:0], r.Data, options)
 	f.ioam = l.ioam
 
 	f.err = m.Decode(r.Data, options, l.config)
 	f.kind = m.Kind
-	reachesUDP := m.Reach != message.Nothing
+	reachesUDP := m.Reach != message.ReachNothing
 	if f.err == rocev2.ErrPort { // other UDP has addresses and ports to show as well
 		reachesUDP = m.Packet.Datagram.Decode(r.Data, options) == nil
 	}
@@ -63,7 +63,7 @@ func (l *looker) look(r *capture.Record) finding {
 		f.datagram = &m.Packet.Datagram
 		f.truncated = f.datagram.Truncated
 	}
-	if m.Reach == message.Transport && f.err == nil {
+	if m.Reach == message.ReachTransport && f.err == nil {
 		f.packet = &m.Packet
 		if !f.truncated {
 			var err error

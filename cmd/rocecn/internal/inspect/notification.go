@@ -16,7 +16,7 @@ func (p *humanPrinter) notification(f *finding) {
 	switch f.kind {
 	case message.FastCNP:
 		n := &f.message.FastCNP
-		p.word("from the %v: %v > %v is congested", n.Origin(), n.Destination, n.Option.OriginalDst)
+		p.word("from the %v: %v > %v is congested", n.Origin(), n.Dst, n.Option.OriginalDst)
 		if n.Option.Number == 2 {
 			p.word("%s", traceText(&n.Option.Trace))
 		}

@@ -106,12 +106,12 @@ func kindOf(as string, port int) (string, error) {
 	switch {
 	case as != "":
 		return as, nil
-	case port == fcn.Port:
+	case port == fcn.ExperimentalPort:
 		return "fcn", nil
-	case port == proxymsg.Port:
+	case port == proxymsg.ExperimentalPort:
 		return "proxy", nil
 	}
-	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy", port, fcn.Port, proxymsg.Port)
+	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy", port, fcn.ExperimentalPort, proxymsg.ExperimentalPort)
 }
 
 // reader returns a function that reads one datagram, and says who sent it and

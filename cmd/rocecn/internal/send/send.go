@@ -113,7 +113,7 @@ func (o *options) sendFCN(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return o.send(o.fcn, stdout, func(bool) ([]byte, error) { return data, nil })
+	return o.send(o.fcn, stdout, func(netip.Addr) ([]byte, error) { return data, nil })
 }
 
 func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
@@ -121,15 +121,15 @@ func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writ
 	if err != nil {
 		return err
 	}
-	return o.send(o.proxy, stdout, func(overIPv4 bool) ([]byte, error) {
-		m := proxymsg.Message{FiveTuple: flow.FiveTuple, Level: uint8(o.level), Invoking: flow.Outermost}
-		m.Cut(overIPv4)
+	return o.send(o.proxy, stdout, func(proxy netip.Addr) ([]byte, error) {
+		m := proxymsg.For(&flow, uint8(o.level))
+		m.Cut(proxy)
 		return m.AppendBinary(nil)
 	})
 }
 
 // send sends one datagram with the DSCP and hop limit asked for.
-func (o *options) send(address string, stdout io.Writer, data func(overIPv4 bool) ([]byte, error)) error {
+func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr) ([]byte, error)) error {
 	addr, err := resolve(address)
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func (o *options) send(address string, stdout io.Writer, data func(overIPv4 bool
 		return err
 	}
 	defer conn.Close()
-	overIPv4 := conn.RemoteAddr().(*net.UDPAddr).IP.To4() != nil
-	if overIPv4 {
+	to := conn.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+	if to.Is4() {
 		c := ipv4.NewConn(conn)
 		err = errors.Join(c.SetTOS(int(o.dscp)<<2), c.SetTTL(int(o.hops)))
 	} else {
@@ -150,7 +150,7 @@ func (o *options) send(address string, stdout io.Writer, data func(overIPv4 bool
 	if err != nil {
 		return err
 	}
-	b, err := data(overIPv4)
+	b, err := data(to)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (o *options) congested(ctx context.Context, stdin io.Reader) (f rocev2.Flow
 		}
 	}
 	// r is not read into again: f may alias it.
-	if err := f.Decode(r.Data, rocev2.Options{IP: r.IP(), Cut: r.Cut()}); err != nil {
+	if err := f.Decode(r.Data, r.Options()); err != nil {
 		return f, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)
 	}
 	return f, nil
