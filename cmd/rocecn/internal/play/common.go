@@ -1,0 +1,113 @@
+package play
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// common are the keys of every role. Every one is off unless it is enabled.
+type common struct {
+	Enabled     bool         `json:"enabled"`
+	OptionTypes []optionType `json:"option_types"` // of Fast CNP: one for both options, or that of option 1 and that of option 2
+	FCNPort     *uint16      `json:"fcn_port"`
+	ProxyPort   *uint16      `json:"proxy_port"`
+}
+
+// message returns what the deployment chose.
+func (c *common) message() (m message.Config, err error) {
+	if m.CodePoints, err = codePoints("option_types", c.OptionTypes); err != nil {
+		return m, err
+	}
+	m.FCNPort, m.ProxyPort = fcn.ExperimentalPort, proxymsg.ExperimentalPort
+	for _, p := range []struct {
+		key  string
+		from *uint16
+		to   *uint16
+	}{{"fcn_port", c.FCNPort, &m.FCNPort}, {"proxy_port", c.ProxyPort, &m.ProxyPort}} {
+		if p.from != nil {
+			*p.to = *p.from
+		}
+		if *p.to == 0 || *p.to == rocev2.Port {
+			return m, wrong(p.key, "%d: 1 to 65535 and not %d allowed", *p.to, rocev2.Port)
+		}
+	}
+	if m.FCNPort == m.ProxyPort {
+		key := "proxy_port"
+		if c.ProxyPort == nil {
+			key = "fcn_port"
+		}
+		return m, wrong(key, "%d: FCN and proxy messages need two ports", m.FCNPort)
+	}
+	return m, nil
+}
+
+// codePoints returns the option types of Fast CNP, whose act bits are 10 and
+// whose chg bit is 0 (FAST section 4).
+func codePoints(key string, types []optionType) (c fastcnp.CodePoints, err error) {
+	for i, t := range types {
+		if t>>5 != 0b100 {
+			return c, wrong(index(key, i), "0x%02x: act must be 10 and chg 0, so 0x80 to 0x9f allowed", uint8(t))
+		}
+	}
+	switch len(types) {
+	case 0:
+	case 1:
+		c.Option1, c.Option2 = ipv6opt.Type(types[0]), ipv6opt.Type(types[0])
+	case 2:
+		c.Option1, c.Option2 = ipv6opt.Type(types[0]), ipv6opt.Type(types[1])
+	default:
+		return c, wrong(key, "one type for both options, or two")
+	}
+	return c, nil
+}
+
+// An optionType is a number, in JSON or as text: 158, "0x9e".
+type optionType ipv6opt.Type
+
+func (t *optionType) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 0, 8)
+	if err != nil {
+		return fmt.Errorf(`%q is no option type, as in 158 or "0x9e"`, text)
+	}
+	*t = optionType(n)
+	return nil
+}
+
+// ownAddresses are a node's own addresses, one a family.
+type ownAddresses []netip.Addr
+
+// families returns them by family; what is missing is the zero Addr. There must
+// be one at least, and each must be one that others can reach.
+func (own ownAddresses) families(key string) (v4, v6 netip.Addr, err error) {
+	if len(own) == 0 {
+		return v4, v6, wrong(key, "an enabled role needs its own address")
+	}
+	for i, a := range own {
+		p := &v6
+		if a.Is4() {
+			p = &v4
+		}
+		switch at := index(key, i); {
+		case p.IsValid():
+			return v4, v6, wrong(at, "%v is the second of its family", a)
+		case rocev2.Answerable(a) != nil:
+			return v4, v6, wrong(at, "%v is no unicast address that others can reach", a)
+		}
+		*p = a
+	}
+	return v4, v6, nil
+}
+
+// A rate is a token bucket: so many a second, and so many at once.
+type rate struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"` // 0: 1
+}

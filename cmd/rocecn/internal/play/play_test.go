@@ -1,0 +1,252 @@
+package play
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/stretchr/testify/require"
+)
+
+// echo is a role for the tests of what all roles share: it forwards the octets
+// of every frame, and has a say about those that begin with a letter.
+type echo struct {
+	common
+	Word string `json:"word"`
+}
+
+func (e *echo) role() (role, error) {
+	if e.Word == "wrong" {
+		return nil, wrong("word", "%q is wrong", e.Word)
+	}
+	return e, nil
+}
+
+func (e *echo) play(f *frame) (line, []byte) {
+	switch {
+	case !e.Enabled:
+		return refuse(node.Disabled), nil
+	case len(f.Data) > 0 && f.Data[0] >= 'A':
+		return line{Action: sent, Kind: string(f.Data), MarkECN: new(bool)}, f.Data
+	}
+	return line{}, f.Data
+}
+
+func init() { roles["echo"] = func() config { return new(echo) } }
+
+// rehearse runs a role over a capture, and returns the lines, the packets of OUT and
+// what went to standard error.
+func rehearse(t testing.TB, role, config string, in []byte) (lines []map[string]any, out []capture.Record, stderr string) {
+	t.Helper()
+	var stdout, errors bytes.Buffer
+	to := filepath.Join(t.TempDir(), "out.pcap")
+	status := Run(t.Context(), []string{"-role", role, "-config", file(t, config), "-", to}, bytes.NewReader(in), &stdout, &errors)
+	require.Zero(t, status, errors.String())
+	for l := range bytes.Lines(stdout.Bytes()) {
+		var m map[string]any
+		require.NoError(t, json.Unmarshal(l, &m))
+		lines = append(lines, m)
+	}
+	octets, err := os.ReadFile(to)
+	require.NoError(t, err)
+	return lines, records(t, octets), errors.String()
+}
+
+// file writes a file and returns its name.
+func file(t testing.TB, content string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	return name
+}
+
+// records returns the packets of a whole capture.
+func records(t testing.TB, file []byte) (all []capture.Record) {
+	t.Helper()
+	in, err := capture.Open(bytes.NewReader(file))
+	require.NoError(t, err)
+	for {
+		var r capture.Record
+		err := in.Next(&r)
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(t, err)
+		r.Data = bytes.Clone(r.Data)
+		all = append(all, r)
+	}
+}
+
+// captureOf lays out a pcap capture.
+func captureOf(link capture.LinkType, unit time.Duration, all ...capture.Record) []byte {
+	var b bytes.Buffer
+	w, _ := capture.NewWriter(&b, link, unit)
+	for i := range all {
+		r := all[i]
+		if r.OrigLen == 0 {
+			r.OrigLen = uint32(len(r.Data))
+		}
+		w.Write(&r)
+	}
+	return b.Bytes()
+}
+
+func TestLines(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)
+	in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: []byte("A"), Time: at},
+		capture.Record{Data: []byte{0}, Time: at.Add(time.Second)}, capture.Record{Data: []byte("B"), Time: at.Add(2 * time.Second)})
+	var stdout, stderr bytes.Buffer
+	to := filepath.Join(t.TempDir(), "out.pcap")
+	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-", to}
+	require.Zero(t, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
+	require.Equal(t, `{"frame":1,"time":"2026-11-21T09:00:00.123456Z","role":"echo","action":"sent","reason":"","kind":"A","mark_ecn":false}
+{"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"B","mark_ecn":false}
+`, stdout.String())
+	require.Equal(t, "frames: 3 read, 3 packets written\nsent: 2\n", stderr.String())
+	octets, err := os.ReadFile(to)
+	require.NoError(t, err)
+	require.Equal(t, in, octets) // raw IP, with the times of the frames
+
+	stdout.Reset()
+	require.Zero(t, Run(t.Context(), args[:5], bytes.NewReader(in), &stdout, &stderr))
+	require.Equal(t, 2, bytes.Count(stdout.Bytes(), []byte("\n")))
+
+	lines, out, summary := rehearse(t, "echo", `{}`, in)
+	require.Len(t, lines, 3)
+	require.Equal(t, map[string]any{"frame": 1., "time": "2026-11-21T09:00:00.123456Z", "role": "echo", "action": "refused", "reason": "disabled"}, lines[0])
+	require.Empty(t, out)
+	require.Equal(t, "frames: 3 read, 0 packets written\nrefused: 3 disabled\n", summary)
+}
+
+// Nanoseconds stay, and a capture without times is one too.
+func TestTimes(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 123456789, time.UTC)
+	in := captureOf(capture.Ethernet, time.Nanosecond, capture.Record{Data: []byte("A"), Time: at})
+	lines, out, _ := rehearse(t, "echo", `{"enabled": true}`, in)
+	require.Equal(t, "2026-11-21T09:00:00.123456789Z", lines[0]["time"])
+	require.Equal(t, []any{at, capture.Raw, time.Nanosecond}, []any{out[0].Time, out[0].Link, out[0].Unit})
+
+	simple := wiretest.Hex(t, "0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffff ffffffff 0000001c"+
+		"00000001 00000014 0001 0000 00000000 00000014  00000003 00000014 00000001 41000000 00000014")
+	lines, out, _ = rehearse(t, "echo", `{"enabled": true}`, simple)
+	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "A", "mark_ecn": false}, lines[0])
+	require.Len(t, out, 1)
+}
+
+func TestUnsupportedLinkType(t *testing.T) {
+	in := captureOf(147, time.Microsecond, capture.Record{Data: []byte("A")}, capture.Record{Data: []byte("B")})
+	lines, out, stderr := rehearse(t, "echo", `{"enabled": true}`, in)
+	require.Empty(t, lines)
+	require.Empty(t, out)
+	require.Equal(t, "rocecn play: -: link type 147 is not supported: its frames are not looked at\nframes: 2 read, 0 packets written\n", stderr)
+}
+
+func TestUsage(t *testing.T) {
+	in := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
+	good, out := file(t, `{"enabled": true}`), filepath.Join(t.TempDir(), "out")
+	missing := filepath.Join(t.TempDir(), "missing")
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	require.NoError(t, os.WriteFile(damaged, []byte("no capture at all"), 0o600))
+	for _, c := range []struct {
+		args    []string
+		status  int
+		message string
+	}{
+		{nil, 2, "usage: rocecn play -role "},
+		{[]string{"-role", "echo", "-config", good}, 2, "usage: rocecn play"},
+		{[]string{"-role", "echo", "-config", good, in, out, out}, 2, "usage: rocecn play"},
+		{[]string{"-role", "echo", "-config", good, in, "-"}, 2, "usage: rocecn play"},
+		{[]string{"-nonsense", in}, 2, "usage: rocecn play"},
+		{[]string{"-config", good, in}, 2, `rocecn play: -role: "" is none of `},
+		{[]string{"-role", "Echo", "-config", good, in}, 2, `rocecn play: -role: "Echo" is none of `},
+		{[]string{"-role", "echo", in}, 2, "rocecn play: -config : the file is missing\n"},
+		{[]string{"-role", "echo", "-config", missing, in}, 2, "rocecn play: -config " + missing + ": no such file or directory\n"},
+		{[]string{"-role", "echo", "-config", file(t, `{"word": "wrong"}`), in, out}, 2, `: word: "wrong" is wrong` + "\n"},
+		{[]string{"-role", "echo", "-config", file(t, `{"wort": "wrong"}`), in, out}, 2, `: wort: unknown key`},
+		{[]string{"-role", "echo", "-config", good, missing, out}, 1, "rocecn play: " + missing + ": no such file or directory\n"},
+		{[]string{"-role", "echo", "-config", good, damaged, out}, 1, "rocecn play: " + damaged + ": neither a pcap nor a pcapng capture\n"},
+		{[]string{"-role", "echo", "-config", good, damaged, damaged}, 2, ": the capture that is read cannot be written\n"},
+		{[]string{"-role", "echo", "-config", good, in, filepath.Join(missing, "out")}, 1, "out: no such file or directory\n"},
+		{[]string{"-h"}, 0, "usage: rocecn play"},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, c.status, Run(t.Context(), c.args, nil, &stdout, &stderr), c.args)
+		require.Empty(t, stdout.String())
+		require.Contains(t, stderr.String(), c.message)
+		require.NoFileExists(t, out)
+	}
+}
+
+// A capture that breaks off: what was before it is played, then a message says
+// where.
+func TestCut(t *testing.T) {
+	in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: []byte("A")}, capture.Record{Data: []byte("B")})
+	var stdout, stderr bytes.Buffer
+	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-"}
+	require.Equal(t, 1, Run(t.Context(), args, bytes.NewReader(in[:len(in)-1]), &stdout, &stderr))
+	require.Equal(t, 1, bytes.Count(stdout.Bytes(), []byte("\n")))
+	require.Equal(t, "rocecn play: -: record 2, at octet 41: the file breaks off\nframes: 1 read, 1 packets written\nsent: 1\n", stderr.String())
+}
+
+// brokenWriter takes no octets.
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestOutputBreaks(t *testing.T) {
+	one := capture.Record{Data: []byte("A")}
+	for _, many := range []int{1, 5000} {
+		in := captureOf(capture.Raw, time.Microsecond, slices.Repeat([]capture.Record{one}, many)...)
+		args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-"}
+		for _, c := range []struct {
+			err     error
+			status  int
+			message string
+		}{{syscall.EPIPE, 0, ""}, {io.ErrClosedPipe, 0, ""}, {errors.New("no space left"), 1, "rocecn play: output: no space left\n"}} {
+			var stderr strings.Builder
+			require.Equal(t, c.status, Run(t.Context(), args, bytes.NewReader(in), brokenWriter{c.err}, &stderr))
+			require.Equal(t, c.message, stderr.String())
+		}
+	}
+}
+
+func TestOutputFull(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		wiretest.Missing(t, "there is no "+full)
+	}
+	var stdout, stderr bytes.Buffer
+	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}
+	require.Equal(t, 1, Run(t.Context(), args, nil, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "rocecn play: output: write /dev/full: no space left on device\n")
+}
+
+// A line about a live capture comes before the next frame, and an interrupt is
+// the end.
+func TestLive(t *testing.T) {
+	in, feed := io.Pipe()
+	lines, out := io.Pipe()
+	ctx, interrupt := context.WithCancel(t.Context())
+	status := make(chan int)
+	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-"}
+	go func() { status <- Run(ctx, args, in, out, io.Discard) }()
+	go feed.Write(captureOf(capture.Raw, time.Microsecond, capture.Record{Data: []byte("A")}))
+	first, err := bufio.NewReader(lines).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, first, `"frame":1,`)
+	interrupt()
+	require.Zero(t, <-status)
+}
