@@ -13,7 +13,8 @@ capture=$1
 fields() {
 	sed '/^#/d' "$here/rocev2.fields"
 	case ${capture##*/} in
-	rxe-*) ;;
+	rxe-*) sed '/^#/d' "$here/cm.fields" ;;
+	frames.pcap) sed '/^#/d' "$here/cm.fields" "$here/ipv6opt.fields" ;;
 	*) sed '/^#/d' "$here/ipv6opt.fields" ;;
 	esac
 }

@@ -1,0 +1,79 @@
+package cm
+
+import "fmt"
+
+var (
+	errTruncatedDREQ = truncated("DREQ")
+
+	errDREQ24 = over24("DREQ: RemoteQPN")
+)
+
+// DREQ ends a connection (IBTA section 12.6.10).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                          LocalCommID                          |
+//	|                         RemoteCommID                          |
+//	|                   RemoteQPN                   |   Reserved    | 8
+//	|                    PrivateData (220 octets)                   | 12
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type DREQ struct {
+	LocalCommID  uint32
+	RemoteCommID uint32
+	RemoteQPN    uint32 // the queue pair of the side that the message goes to, 24 bits
+	Reserved     uint8
+	PrivateData  [220]byte
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedDREQ
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *DREQ) AppendBinary(b []byte) ([]byte, error) {
+	if err := m.misfit(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *DREQ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *DREQ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *DREQ) set(b *body) {
+	m.LocalCommID = be.Uint32(b[0:])
+	m.RemoteCommID = be.Uint32(b[4:])
+	m.RemoteQPN, m.Reserved = uint24(b[8:])
+	m.PrivateData = [220]byte(b[12:])
+}
+
+func (m *DREQ) put(b *body) {
+	be.PutUint32(b[0:], m.LocalCommID)
+	be.PutUint32(b[4:], m.RemoteCommID)
+	putUint24(b[8:], m.RemoteQPN, m.Reserved)
+	copy(b[12:], m.PrivateData[:])
+}
+
+func (m *DREQ) misfit() error {
+	if m.RemoteQPN>>24 != 0 {
+		return errDREQ24
+	}
+	return nil
+}
+
+// String returns the communication ids and the queue pair.
+func (m DREQ) String() string {
+	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x RemoteQPN 0x%06x", m.LocalCommID, m.RemoteCommID, m.RemoteQPN)
+}

@@ -1,0 +1,179 @@
+package cm
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// Lengths in octets.
+const (
+	HeaderSize  = 24                       // the common MAD header
+	MessageSize = 232                      // what follows it, whatever the message
+	Size        = HeaderSize + MessageSize // the whole datagram
+)
+
+// How a CM message is carried and marked (IBTA sections 3.5.3, 13.4.2, 12.6).
+const (
+	QP           = 1          // the general services interface, at both ends
+	QKey         = 0x80010000 // of the DETH
+	BaseVersion  = 1
+	Class        = 0x07 // communication management
+	ClassVersion = 2
+	MethodSend   = 0x03 // the only method of the class
+)
+
+var (
+	errTruncatedHeader = wireerr.New("cm", "MAD header", HeaderSize, "24 octets needed", wireerr.Truncated)
+	errTrailing        = wireerr.New("cm", "datagram", 0, "octets left over behind the message", wireerr.Malformed)
+
+	errBaseVersion  = wireerr.New("cm", "BaseVersion", 0, "not 1", wireerr.Malformed)
+	errClass        = wireerr.New("cm", "Class", 0, "not 0x07, no communication management", wireerr.Malformed)
+	errClassVersion = wireerr.New("cm", "ClassVersion", 0, "not 2", wireerr.Malformed)
+	errMethod       = wireerr.New("cm", "Method", 0, "not 0x03, Send", wireerr.Malformed)
+)
+
+// An Attribute says which message follows the header (IBTA table 105).
+type Attribute uint16
+
+// The messages.
+const (
+	AttributeREQ     Attribute = 0x10
+	AttributeMRA     Attribute = 0x11
+	AttributeREJ     Attribute = 0x12
+	AttributeREP     Attribute = 0x13
+	AttributeRTU     Attribute = 0x14
+	AttributeDREQ    Attribute = 0x15
+	AttributeDREP    Attribute = 0x16
+	AttributeSIDRREQ Attribute = 0x17
+	AttributeSIDRREP Attribute = 0x18
+)
+
+var attributeNames = [...]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP"}
+
+// String returns the name of the message, such as "SIDR_REQ", or "unknown
+// 0x0019" for one that this package does not decode.
+func (a Attribute) String() string {
+	if i := int(a) - int(AttributeREQ); i >= 0 && i < len(attributeNames) {
+		return attributeNames[i]
+	}
+	return fmt.Sprintf("unknown 0x%04x", uint16(a))
+}
+
+// Header is the common header of management datagrams (IBTA section 13.4.3).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  BaseVersion  |     Class     | ClassVersion  |R|   Method    |
+//	|            Status             |         ClassSpecific         |
+//	|                       TransactionID (64)                      |
+//	|           Attribute           |           Reserved            |
+//	|                           Modifier                            |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type Header struct {
+	BaseVersion   uint8  // 1
+	Class         uint8  // 0x07
+	ClassVersion  uint8  // 2
+	Method        uint8  // with R, its top bit: 0x03
+	Status        uint16 // 0
+	ClassSpecific uint16 // 0
+	TransactionID uint64 // the same in all messages of one exchange
+	Attribute     Attribute
+	Reserved      uint16
+	Modifier      uint32 // 0
+}
+
+// NewHeader returns the header of a message of this exchange.
+func NewHeader(a Attribute, transactionID uint64) Header {
+	return Header{
+		BaseVersion: BaseVersion, Class: Class, ClassVersion: ClassVersion, Method: MethodSend,
+		TransactionID: transactionID, Attribute: a,
+	}
+}
+
+// Carried tells whether a UD SEND Only with these queue pairs and Q_Key, from
+// the BTH and the DETH, carries a CM message: between queue pairs 1, a payload
+// of 256 octets, and a header that [Header.Validate] has nothing against.
+func Carried(destQP, srcQP, qKey uint32, payload []byte) bool {
+	if destQP != QP || srcQP != QP || qKey != QKey || len(payload) != Size {
+		return false
+	}
+	var h Header
+	h.set((*[HeaderSize]byte)(payload))
+	return h.Validate() == nil
+}
+
+// Decode reads the header at the start of b and returns what follows it, which
+// aliases b.
+func (h *Header) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < HeaderSize {
+		return nil, errTruncatedHeader
+	}
+	h.set((*[HeaderSize]byte)(b))
+	return b[HeaderSize:], nil
+}
+
+// AppendBinary appends the 24 octets of the header to b. It does not fail.
+func (h Header) AppendBinary(b []byte) ([]byte, error) {
+	b, more := grow(b, HeaderSize)
+	h.put((*[HeaderSize]byte)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 24 octets of the header.
+func (h Header) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
+
+// UnmarshalBinary reads a header from b, which must hold nothing else.
+func (h *Header) UnmarshalBinary(b []byte) error { return unmarshal(h, b, HeaderSize) }
+
+func (h *Header) set(b *[HeaderSize]byte) {
+	h.BaseVersion = b[0]
+	h.Class = b[1]
+	h.ClassVersion = b[2]
+	h.Method = b[3]
+	h.Status = be.Uint16(b[4:])
+	h.ClassSpecific = be.Uint16(b[6:])
+	h.TransactionID = be.Uint64(b[8:])
+	h.Attribute = Attribute(be.Uint16(b[16:]))
+	h.Reserved = be.Uint16(b[18:])
+	h.Modifier = be.Uint32(b[20:])
+}
+
+func (h *Header) put(b *[HeaderSize]byte) {
+	b[0] = h.BaseVersion
+	b[1] = h.Class
+	b[2] = h.ClassVersion
+	b[3] = h.Method
+	be.PutUint16(b[4:], h.Status)
+	be.PutUint16(b[6:], h.ClassSpecific)
+	be.PutUint64(b[8:], h.TransactionID)
+	be.PutUint16(b[16:], uint16(h.Attribute))
+	be.PutUint16(b[18:], h.Reserved)
+	be.PutUint32(b[20:], h.Modifier)
+}
+
+// Validate returns an error if the header is not one of communication
+// management: other versions, class or method. Status, reserved octets and
+// unknown attributes are no error.
+func (h Header) Validate() error {
+	switch {
+	case h.BaseVersion != BaseVersion:
+		return errBaseVersion
+	case h.Class != Class:
+		return errClass
+	case h.ClassVersion != ClassVersion:
+		return errClassVersion
+	case h.Method != MethodSend:
+		return errMethod
+	}
+	return nil
+}
+
+// String returns the name of the message and the transaction.
+func (h Header) String() string {
+	return fmt.Sprintf("%v TransactionID 0x%x", h.Attribute, h.TransactionID)
+}
+
+var be = binary.BigEndian

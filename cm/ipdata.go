@@ -1,0 +1,140 @@
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// IPDataSize is the length of an [IPData] in octets.
+const IPDataSize = 36
+
+var (
+	errTruncatedIPData = wireerr.New("cm", "IP CM private data", IPDataSize, "36 octets needed", wireerr.Truncated)
+	errIPDataBits      = overBits("IP CM private data", "MajorVersion, MinorVersion, IPVersion or Reserved over 4 bits")
+	errIPDataFamily    = overBits("IP CM private data", "an IPv4 address, but IPVersion is not 4")
+	errIPDataMajor     = wireerr.New("cm", "IP CM private data", 0, "MajorVersion is not 0", wireerr.Malformed)
+	errIPDataVersion   = wireerr.New("cm", "IP CM private data", 0, "IPVersion is neither 4 nor 6", wireerr.Malformed)
+	errIPDataPadding   = wireerr.New("cm", "IP CM private data", 0, "the 12 octets before an IPv4 address are not 0", wireerr.Malformed)
+)
+
+// IPData is what stands at the start of the private data of a [REQ] or a
+// [SIDRREQ] of the RDMA IP CM service (IBTA annex A11): the IP addresses that
+// the application connects.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	| Major | Minor | IPVer |Reserv.|            SrcPort            |
+//	|                           Src (128)                           |
+//	|                           Dst (128)                           |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// An IPv4 address stands in the last 4 octets, behind 12 of zeros.
+type IPData struct {
+	MajorVersion uint8 // 0; 4 bits
+	MinorVersion uint8 // 0; 4 bits
+	IPVersion    uint8 // 4 or 6; 4 bits
+	Reserved     uint8 // 4 bits
+	SrcPort      uint16
+	Src, Dst     netip.Addr // IPv4 where IPVersion is 4 and the 12 octets are zeros, else the 16 octets as IPv6
+}
+
+// Decode reads the data at the start of b, such as a message's PrivateData, and
+// returns what follows it, the application's own private data, which aliases b.
+// Whether the private data is of this kind tells [ServiceID.IP].
+func (d *IPData) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < IPDataSize {
+		return nil, errTruncatedIPData
+	}
+	d.MajorVersion, d.MinorVersion = b[0]>>4, b[0]&0xf
+	d.IPVersion, d.Reserved = b[1]>>4, b[1]&0xf
+	d.SrcPort = be.Uint16(b[2:])
+	d.Src = ipDataAddr([16]byte(b[4:]), d.IPVersion)
+	d.Dst = ipDataAddr([16]byte(b[20:]), d.IPVersion)
+	return b[IPDataSize:], nil
+}
+
+// AppendBinary appends the 36 octets to b. The zero Addr is sent as zeros.
+func (d IPData) AppendBinary(b []byte) ([]byte, error) {
+	switch {
+	case (d.MajorVersion|d.MinorVersion|d.IPVersion|d.Reserved)>>4 != 0:
+		return b, errIPDataBits
+	case d.IPVersion != 4 && (d.Src.Is4() || d.Dst.Is4()):
+		return b, errIPDataFamily
+	}
+	b, more := grow(b, IPDataSize)
+	more[0] = d.MajorVersion<<4 | d.MinorVersion
+	more[1] = d.IPVersion<<4 | d.Reserved
+	be.PutUint16(more[2:], d.SrcPort)
+	putIPDataAddr((*[16]byte)(more[4:]), d.Src)
+	putIPDataAddr((*[16]byte)(more[20:]), d.Dst)
+	return b, nil
+}
+
+// MarshalBinary returns the 36 octets.
+func (d IPData) MarshalBinary() ([]byte, error) { return d.AppendBinary(nil) }
+
+// UnmarshalBinary reads the data from b, which must hold nothing else.
+func (d *IPData) UnmarshalBinary(b []byte) error { return unmarshal(d, b, IPDataSize) }
+
+func ipDataAddr(b [16]byte, version uint8) netip.Addr {
+	if version == 4 && [12]byte(b[:]) == ([12]byte{}) {
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return netip.AddrFrom16(b)
+}
+
+func putIPDataAddr(b *[16]byte, a netip.Addr) {
+	*b = a.As16()
+	if a.Is4() {
+		clear(b[:12])
+	}
+}
+
+// Validate returns an error if MajorVersion is not 0, IPVersion neither 4 nor 6,
+// or an address not of that version.
+func (d IPData) Validate() error {
+	switch {
+	case d.MajorVersion != 0:
+		return errIPDataMajor
+	case d.IPVersion != 4 && d.IPVersion != 6:
+		return errIPDataVersion
+	case d.IPVersion == 4 && !(d.Src.Is4() && d.Dst.Is4()):
+		return errIPDataPadding
+	}
+	return nil
+}
+
+// String returns the two addresses and the port.
+func (d IPData) String() string {
+	return fmt.Sprintf("IPv%d from %v port %d to %v", d.IPVersion, d.Src, d.SrcPort, d.Dst)
+}
+
+// A ServiceID says what a connection is asked for.
+type ServiceID uint64
+
+// ipServiceID is what a ServiceID of the RDMA IP CM service has in its 5 upper
+// octets (IBTA annex A11.2.3).
+const ipServiceID = 0x0000000001
+
+// IPServiceID returns the ServiceID of the RDMA IP CM service for a port of a
+// protocol, 6 for connections and 17 for datagrams.
+func IPServiceID(protocol uint8, port uint16) ServiceID {
+	return ipServiceID<<24 | ServiceID(protocol)<<16 | ServiceID(port)
+}
+
+// IP returns protocol and destination port of a ServiceID of the RDMA IP CM
+// service, and whether it is one.
+func (s ServiceID) IP() (protocol uint8, port uint16, ok bool) {
+	return uint8(s >> 16), uint16(s), s>>24 == ipServiceID
+}
+
+// String returns protocol and port, or the number.
+func (s ServiceID) String() string {
+	if protocol, port, ok := s.IP(); ok {
+		return fmt.Sprintf("IP protocol %d port %d", protocol, port)
+	}
+	return fmt.Sprintf("ServiceID 0x%016x", uint64(s))
+}

@@ -1,0 +1,83 @@
+package cm
+
+import "fmt"
+
+var (
+	errTruncatedMRA = truncated("MRA")
+
+	errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, ServiceTimeout over 5 or Reserved2 over 3")
+)
+
+// MRA says that a message has come and that its answer takes longer (IBTA
+// section 12.6.6).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                          LocalCommID                          |
+//	|                         RemoteCommID                          |
+//	|Mes| Reserved1 |Service T|Resv2| PrivateData (222 octets)      | 8
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type MRA struct {
+	LocalCommID    uint32
+	RemoteCommID   uint32
+	Message        uint8 // the message that has come, 2 bits: 0 REQ, 1 REP, 2 LAP
+	Reserved1      uint8 // 6 bits
+	ServiceTimeout uint8 // 5 bits: 4.096 µs times a power of two
+	Reserved2      uint8 // 3 bits
+	PrivateData    [222]byte
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *MRA) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedMRA
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *MRA) AppendBinary(b []byte) ([]byte, error) {
+	if err := m.misfit(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *MRA) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *MRA) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *MRA) set(b *body) {
+	m.LocalCommID = be.Uint32(b[0:])
+	m.RemoteCommID = be.Uint32(b[4:])
+	m.Message, m.Reserved1 = b[8]>>6, b[8]&0x3f
+	m.ServiceTimeout, m.Reserved2 = b[9]>>3, b[9]&7
+	m.PrivateData = [222]byte(b[10:])
+}
+
+func (m *MRA) put(b *body) {
+	be.PutUint32(b[0:], m.LocalCommID)
+	be.PutUint32(b[4:], m.RemoteCommID)
+	b[8] = m.Message<<6 | m.Reserved1
+	b[9] = m.ServiceTimeout<<3 | m.Reserved2
+	copy(b[10:], m.PrivateData[:])
+}
+
+func (m *MRA) misfit() error {
+	if m.Message>>2|m.Reserved1>>6|m.ServiceTimeout>>5|m.Reserved2>>3 != 0 {
+		return errMRABits
+	}
+	return nil
+}
+
+// String returns what the message says.
+func (m MRA) String() string {
+	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x ServiceTimeout %d", m.LocalCommID, m.RemoteCommID, m.ServiceTimeout)
+}

@@ -1,0 +1,126 @@
+package cm
+
+import "fmt"
+
+var (
+	errTruncatedREJ = truncated("REJ")
+
+	errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
+)
+
+// REJ refuses a connection or gives it up (IBTA section 12.6.7). Its
+// LocalCommID is 0 when the refusing side had none yet.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                          LocalCommID                          |
+//	|                         RemoteCommID                          |
+//	|Mes| Reserved1 |   InfoLen   |R|            Reason             | 8
+//	|                       Info (72 octets)                        | 12
+//	|                    PrivateData (148 octets)                   | 84
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// R is Reserved2.
+type REJ struct {
+	LocalCommID  uint32
+	RemoteCommID uint32
+	Message      uint8 // what is refused, 2 bits: 0 REQ, 1 REP, 2 none of these
+	Reserved1    uint8 // 6 bits
+	InfoLen      uint8 // octets of Info that mean something, 7 bits
+	Reserved2    uint8 // 1 bit
+	Reason       RejectReason
+	Info         [72]byte // additional reject information
+	PrivateData  [148]byte
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *REJ) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedREJ
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *REJ) AppendBinary(b []byte) ([]byte, error) {
+	if err := m.misfit(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *REJ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *REJ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *REJ) set(b *body) {
+	m.LocalCommID = be.Uint32(b[0:])
+	m.RemoteCommID = be.Uint32(b[4:])
+	m.Message, m.Reserved1 = b[8]>>6, b[8]&0x3f
+	m.InfoLen, m.Reserved2 = b[9]>>1, b[9]&1
+	m.Reason = RejectReason(be.Uint16(b[10:]))
+	m.Info = [72]byte(b[12:])
+	m.PrivateData = [148]byte(b[84:])
+}
+
+func (m *REJ) put(b *body) {
+	be.PutUint32(b[0:], m.LocalCommID)
+	be.PutUint32(b[4:], m.RemoteCommID)
+	b[8] = m.Message<<6 | m.Reserved1
+	b[9] = m.InfoLen<<1 | m.Reserved2
+	be.PutUint16(b[10:], uint16(m.Reason))
+	copy(b[12:], m.Info[:])
+	copy(b[84:], m.PrivateData[:])
+}
+
+func (m *REJ) misfit() error {
+	if m.Message>>2|m.Reserved1>>6|m.InfoLen>>7|m.Reserved2>>1 != 0 {
+		return errREJBits
+	}
+	return nil
+}
+
+// String returns what is refused and why.
+func (m REJ) String() string {
+	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x Reason %v", m.LocalCommID, m.RemoteCommID, m.Reason)
+}
+
+// A RejectReason says why a connection is refused (IBTA section 12.6.7.2).
+type RejectReason uint16
+
+// The reasons that are seen most.
+const (
+	RejectTimeout          RejectReason = 4
+	RejectInvalidCommID    RejectReason = 6
+	RejectInvalidServiceID RejectReason = 8
+	RejectStaleConnection  RejectReason = 10
+	RejectConsumer         RejectReason = 28
+	RejectDuplicateCommID  RejectReason = 30
+)
+
+var rejectReasons = [...]string{
+	1: "no queue pair", "no EE context", "no resources", "timeout", "unsupported request", "invalid communication id",
+	"invalid communication instance", "invalid service id", "invalid transport type", "stale connection",
+	"RDC does not exist", "primary GID rejected", "primary LID rejected", "invalid primary SL",
+	"invalid primary traffic class", "invalid primary hop limit", "invalid primary packet rate",
+	"alternate GID rejected", "alternate LID rejected", "invalid alternate SL", "invalid alternate traffic class",
+	"invalid alternate hop limit", "invalid alternate packet rate", "port and CM redirection", "port redirection",
+	"invalid path MTU", "insufficient responder resources", "consumer reject", "RNR retry count rejected",
+	"duplicate local communication id", "invalid class version", "invalid primary flow label",
+	"invalid alternate flow label",
+}
+
+// String returns the reason in words, or "unknown 34".
+func (r RejectReason) String() string {
+	if r > 0 && int(r) < len(rejectReasons) {
+		return rejectReasons[r]
+	}
+	return fmt.Sprintf("unknown %d", uint16(r))
+}

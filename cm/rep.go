@@ -1,0 +1,122 @@
+package cm
+
+import "fmt"
+
+var (
+	errTruncatedREP = truncated("REP")
+
+	errREP24   = over24("REP: LocalQPN, LocalEECN or StartingPSN")
+	errREPBits = overBits("REP", "a value over the 2 to 5 bits of its field")
+)
+
+// REP accepts a [REQ] (IBTA section 12.6.8). The first packet that the
+// requester sends has StartingPSN.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                          LocalCommID                          |
+//	|                         RemoteCommID                          |
+//	|                           LocalQKey                           |
+//	|                   LocalQPN                    |   Reserved1   | 12
+//	|                   LocalEECN                   |   Reserved2   |
+//	|                  StartingPSN                  |   Reserved3   |
+//	| ResponderRes. | InitiatorDep. |AckDelay |FA |E|RNRRe|S| Resv4 | 24
+//	|                       LocalCAGUID (64)                        |
+//	|                    PrivateData (196 octets)                   | 36
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// FA is FailoverAccepted, E EndToEndFlowControl, S SRQ.
+type REP struct {
+	LocalCommID         uint32
+	RemoteCommID        uint32 // LocalCommID of the REQ
+	LocalQKey           uint32
+	LocalQPN            uint32 // the responder's queue pair, 24 bits; of XRC LocalEECN is
+	Reserved1           uint8
+	LocalEECN           uint32 // 24 bits
+	Reserved2           uint8
+	StartingPSN         uint32 // the first PSN that the requester sends, 24 bits
+	Reserved3           uint8
+	ResponderResources  uint8
+	InitiatorDepth      uint8
+	TargetAckDelay      uint8 // 5 bits: 4.096 µs times a power of two
+	FailoverAccepted    uint8 // 2 bits: 0 accepted, 1 not supported, 2 rejected
+	EndToEndFlowControl bool
+	RNRRetryCount       uint8 // 3 bits; 7 without end
+	SRQ                 bool
+	Reserved4           uint8 // 4 bits
+	LocalCAGUID         uint64
+	PrivateData         [196]byte
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *REP) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedREP
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *REP) AppendBinary(b []byte) ([]byte, error) {
+	if err := m.misfit(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *REP) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *REP) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *REP) set(b *body) {
+	m.LocalCommID = be.Uint32(b[0:])
+	m.RemoteCommID = be.Uint32(b[4:])
+	m.LocalQKey = be.Uint32(b[8:])
+	m.LocalQPN, m.Reserved1 = uint24(b[12:])
+	m.LocalEECN, m.Reserved2 = uint24(b[16:])
+	m.StartingPSN, m.Reserved3 = uint24(b[20:])
+	m.ResponderResources = b[24]
+	m.InitiatorDepth = b[25]
+	m.TargetAckDelay, m.FailoverAccepted, m.EndToEndFlowControl = b[26]>>3, b[26]>>1&3, b[26]&1 != 0
+	m.RNRRetryCount, m.SRQ, m.Reserved4 = b[27]>>5, b[27]>>4&1 != 0, b[27]&0xf
+	m.LocalCAGUID = be.Uint64(b[28:])
+	m.PrivateData = [196]byte(b[36:])
+}
+
+func (m *REP) put(b *body) {
+	be.PutUint32(b[0:], m.LocalCommID)
+	be.PutUint32(b[4:], m.RemoteCommID)
+	be.PutUint32(b[8:], m.LocalQKey)
+	putUint24(b[12:], m.LocalQPN, m.Reserved1)
+	putUint24(b[16:], m.LocalEECN, m.Reserved2)
+	putUint24(b[20:], m.StartingPSN, m.Reserved3)
+	b[24] = m.ResponderResources
+	b[25] = m.InitiatorDepth
+	b[26] = m.TargetAckDelay<<3 | m.FailoverAccepted<<1 | flag(m.EndToEndFlowControl)
+	b[27] = m.RNRRetryCount<<5 | flag(m.SRQ)<<4 | m.Reserved4
+	be.PutUint64(b[28:], m.LocalCAGUID)
+	copy(b[36:], m.PrivateData[:])
+}
+
+func (m *REP) misfit() error {
+	switch {
+	case (m.LocalQPN|m.LocalEECN|m.StartingPSN)>>24 != 0:
+		return errREP24
+	case m.TargetAckDelay>>5|m.Reserved4>>4|m.RNRRetryCount>>3|m.FailoverAccepted>>2 != 0:
+		return errREPBits
+	}
+	return nil
+}
+
+// String returns what the message says of the connection.
+func (m REP) String() string {
+	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x LocalQPN 0x%06x StartingPSN %d",
+		m.LocalCommID, m.RemoteCommID, m.LocalQPN, m.StartingPSN)
+}

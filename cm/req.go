@@ -1,0 +1,169 @@
+package cm
+
+import "fmt"
+
+// The transports of a REQ (IBTA section 12.7.6).
+const (
+	TransportRC       = 0
+	TransportUC       = 1
+	TransportRD       = 2
+	TransportExtended = 3 // the one that ExtendedTransport names
+)
+
+// ExtendedXRC is the ExtendedTransport of XRC.
+const ExtendedXRC = 1
+
+var (
+	errTruncatedREQ = truncated("REQ")
+
+	errREQ24   = over24("REQ: LocalQPN, LocalEECN, RemoteEECN or StartingPSN")
+	errREQBits = overBits("REQ", "a value over the 1 to 5 bits of its field")
+)
+
+// REQ asks for a connection (IBTA section 12.6.5). The first packet that comes
+// back from the responder has StartingPSN.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                          LocalCommID                          |
+//	|                           Reserved1                           |
+//	|                        ServiceID (64)                         |
+//	|                       LocalCAGUID (64)                        |
+//	|                           Reserved2                           |
+//	|                           LocalQKey                           |
+//	|                   LocalQPN                    | ResponderRes. | 32
+//	|                   LocalEECN                   | InitiatorDep. |
+//	|                  RemoteEECN                   |RemTimeo.|TT |E|
+//	|                  StartingPSN                  |LocTimeo.|Retry|
+//	|             PKey              |  MTU  |D|RNRRe|MaxRe. |S|ExtTr| 48
+//	|                       Primary (44 octets)                     | 52
+//	|                      Alternate (44 octets)                    | 96
+//	|                     PrivateData (92 octets)                   | 140
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// TT is TransportType, E EndToEndFlowControl, D RDCExists, S SRQ.
+type REQ struct {
+	LocalCommID           uint32
+	Reserved1             uint32
+	ServiceID             ServiceID
+	LocalCAGUID           uint64
+	Reserved2             uint32
+	LocalQKey             uint32
+	LocalQPN              uint32 // the requester's queue pair, 24 bits
+	ResponderResources    uint8  // READ and ATOMIC requests that may be outstanding
+	LocalEECN             uint32 // 24 bits
+	InitiatorDepth        uint8
+	RemoteEECN            uint32 // 24 bits
+	RemoteResponseTimeout uint8  // 5 bits: 4.096 µs times a power of two
+	TransportType         uint8  // 2 bits
+	EndToEndFlowControl   bool
+	StartingPSN           uint32 // the first PSN that the responder sends, 24 bits
+	LocalResponseTimeout  uint8  // 5 bits
+	RetryCount            uint8  // 3 bits
+	PKey                  uint16
+	PathMTU               uint8 // 4 bits: see MTU
+	RDCExists             bool
+	RNRRetryCount         uint8 // 3 bits; 7 without end
+	MaxCMRetries          uint8 // 4 bits
+	SRQ                   bool  // the queue pair uses a shared receive queue
+	ExtendedTransport     uint8 // 3 bits
+	Primary, Alternate    Path
+	PrivateData           [92]byte // begins with an IPData where ServiceID is one of the RDMA IP CM service
+}
+
+// MTU returns the path MTU in octets: 256, 512, 1024, 2048, 4096, or 0 when
+// PathMTU is none of theirs.
+func (m *REQ) MTU() int {
+	if m.PathMTU < 1 || m.PathMTU > 5 {
+		return 0
+	}
+	return 128 << m.PathMTU
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *REQ) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedREQ
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *REQ) AppendBinary(b []byte) ([]byte, error) {
+	if err := m.misfit(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *REQ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *REQ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *REQ) set(b *body) {
+	m.LocalCommID = be.Uint32(b[0:])
+	m.Reserved1 = be.Uint32(b[4:])
+	m.ServiceID = ServiceID(be.Uint64(b[8:]))
+	m.LocalCAGUID = be.Uint64(b[16:])
+	m.Reserved2 = be.Uint32(b[24:])
+	m.LocalQKey = be.Uint32(b[28:])
+	m.LocalQPN, m.ResponderResources = uint24(b[32:])
+	m.LocalEECN, m.InitiatorDepth = uint24(b[36:])
+	var low uint8
+	m.RemoteEECN, low = uint24(b[40:])
+	m.RemoteResponseTimeout, m.TransportType, m.EndToEndFlowControl = low>>3, low>>1&3, low&1 != 0
+	m.StartingPSN, low = uint24(b[44:])
+	m.LocalResponseTimeout, m.RetryCount = low>>3, low&7
+	m.PKey = be.Uint16(b[48:])
+	m.PathMTU, m.RDCExists, m.RNRRetryCount = b[50]>>4, b[50]>>3&1 != 0, b[50]&7
+	m.MaxCMRetries, m.SRQ, m.ExtendedTransport = b[51]>>4, b[51]>>3&1 != 0, b[51]&7
+	m.Primary.set((*[pathSize]byte)(b[52:]))
+	m.Alternate.set((*[pathSize]byte)(b[96:]))
+	m.PrivateData = [92]byte(b[140:])
+}
+
+func (m *REQ) put(b *body) {
+	be.PutUint32(b[0:], m.LocalCommID)
+	be.PutUint32(b[4:], m.Reserved1)
+	be.PutUint64(b[8:], uint64(m.ServiceID))
+	be.PutUint64(b[16:], m.LocalCAGUID)
+	be.PutUint32(b[24:], m.Reserved2)
+	be.PutUint32(b[28:], m.LocalQKey)
+	putUint24(b[32:], m.LocalQPN, m.ResponderResources)
+	putUint24(b[36:], m.LocalEECN, m.InitiatorDepth)
+	putUint24(b[40:], m.RemoteEECN, m.RemoteResponseTimeout<<3|m.TransportType<<1|flag(m.EndToEndFlowControl))
+	putUint24(b[44:], m.StartingPSN, m.LocalResponseTimeout<<3|m.RetryCount)
+	be.PutUint16(b[48:], m.PKey)
+	b[50] = m.PathMTU<<4 | flag(m.RDCExists)<<3 | m.RNRRetryCount
+	b[51] = m.MaxCMRetries<<4 | flag(m.SRQ)<<3 | m.ExtendedTransport
+	m.Primary.put((*[pathSize]byte)(b[52:]))
+	m.Alternate.put((*[pathSize]byte)(b[96:]))
+	copy(b[140:], m.PrivateData[:])
+}
+
+func (m *REQ) misfit() error {
+	switch {
+	case (m.LocalQPN|m.LocalEECN|m.RemoteEECN|m.StartingPSN)>>24 != 0:
+		return errREQ24
+	case (m.RemoteResponseTimeout|m.LocalResponseTimeout)>>5|(m.PathMTU|m.MaxCMRetries)>>4|
+		(m.RetryCount|m.RNRRetryCount|m.ExtendedTransport)>>3|m.TransportType>>2 != 0:
+		return errREQBits
+	}
+	if err := m.Primary.misfit(); err != nil {
+		return err
+	}
+	return m.Alternate.misfit()
+}
+
+// String returns what the message says of the connection.
+func (m REQ) String() string {
+	return fmt.Sprintf("LocalCommID 0x%08x %v LocalQPN 0x%06x StartingPSN %d PKey 0x%04x MTU %d from %v to %v",
+		m.LocalCommID, m.ServiceID, m.LocalQPN, m.StartingPSN, m.PKey, m.MTU(), m.Primary.LocalGID, m.Primary.RemoteGID)
+}

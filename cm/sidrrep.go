@@ -1,0 +1,112 @@
+package cm
+
+import "fmt"
+
+var (
+	errTruncatedSIDRREP = truncated("SIDR_REP")
+
+	errSIDRREP24 = over24("SIDR_REP: QPN")
+)
+
+// SIDRREP answers a [SIDRREQ] (IBTA section 12.11.2).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                           RequestID                           |
+//	|    Status     |    InfoLen    |           Reserved1           |
+//	|                      QPN                      |   Reserved2   | 8
+//	|                        ServiceID (64)                         |
+//	|                             QKey                              |
+//	|                       Info (72 octets)                        | 24
+//	|                    PrivateData (136 octets)                   | 96
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type SIDRREP struct {
+	RequestID   uint32
+	Status      SIDRStatus
+	InfoLen     uint8 // octets of Info that mean something
+	Reserved1   uint16
+	QPN         uint32 // the queue pair of the service, 24 bits
+	Reserved2   uint8
+	ServiceID   ServiceID
+	QKey        uint32
+	Info        [72]byte // additional information
+	PrivateData [136]byte
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedSIDRREP
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *SIDRREP) AppendBinary(b []byte) ([]byte, error) {
+	if err := m.misfit(); err != nil {
+		return b, err
+	}
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *SIDRREP) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *SIDRREP) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *SIDRREP) set(b *body) {
+	m.RequestID = be.Uint32(b[0:])
+	m.Status = SIDRStatus(b[4])
+	m.InfoLen = b[5]
+	m.Reserved1 = be.Uint16(b[6:])
+	m.QPN, m.Reserved2 = uint24(b[8:])
+	m.ServiceID = ServiceID(be.Uint64(b[12:]))
+	m.QKey = be.Uint32(b[20:])
+	m.Info = [72]byte(b[24:])
+	m.PrivateData = [136]byte(b[96:])
+}
+
+func (m *SIDRREP) put(b *body) {
+	be.PutUint32(b[0:], m.RequestID)
+	b[4] = uint8(m.Status)
+	b[5] = m.InfoLen
+	be.PutUint16(b[6:], m.Reserved1)
+	putUint24(b[8:], m.QPN, m.Reserved2)
+	be.PutUint64(b[12:], uint64(m.ServiceID))
+	be.PutUint32(b[20:], m.QKey)
+	copy(b[24:], m.Info[:])
+	copy(b[96:], m.PrivateData[:])
+}
+
+func (m *SIDRREP) misfit() error {
+	if m.QPN>>24 != 0 {
+		return errSIDRREP24
+	}
+	return nil
+}
+
+// String returns what the answer is.
+func (m SIDRREP) String() string {
+	return fmt.Sprintf("RequestID 0x%08x %v QPN 0x%06x QKey 0x%08x %v", m.RequestID, m.Status, m.QPN, m.QKey, m.ServiceID)
+}
+
+// A SIDRStatus says whether a datagram service has a queue pair.
+type SIDRStatus uint8
+
+var sidrStatuses = [...]string{
+	"valid", "service id not supported", "rejected by the service", "no queue pair", "redirected", "version not supported",
+}
+
+// String returns the status in words, "valid" for 0, or "unknown 6".
+func (s SIDRStatus) String() string {
+	if int(s) < len(sidrStatuses) {
+		return sidrStatuses[s]
+	}
+	return fmt.Sprintf("unknown %d", uint8(s))
+}

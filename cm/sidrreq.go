@@ -1,0 +1,67 @@
+package cm
+
+import "fmt"
+
+var errTruncatedSIDRREQ = truncated("SIDR_REQ")
+
+// SIDRREQ asks for the queue pair of a datagram service (IBTA section 12.11.1).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                           RequestID                           |
+//	|             PKey              |           Reserved            |
+//	|                        ServiceID (64)                         |
+//	|                    PrivateData (216 octets)                   | 16
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type SIDRREQ struct {
+	RequestID   uint32
+	PKey        uint16
+	Reserved    uint16
+	ServiceID   ServiceID
+	PrivateData [216]byte // begins with an IPData where ServiceID is one of the RDMA IP CM service
+}
+
+// Decode reads the message at the start of b, which follows a [Header], and
+// returns what follows it, which aliases b.
+func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
+	if len(b) < MessageSize {
+		return nil, errTruncatedSIDRREQ
+	}
+	m.set((*body)(b))
+	return b[MessageSize:], nil
+}
+
+// AppendBinary appends the 232 octets of the message to b.
+func (m *SIDRREQ) AppendBinary(b []byte) ([]byte, error) {
+	b, more := grow(b, MessageSize)
+	m.put((*body)(more))
+	return b, nil
+}
+
+// MarshalBinary returns the 232 octets of the message.
+func (m *SIDRREQ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
+
+// UnmarshalBinary reads a message from b, which must hold nothing else.
+func (m *SIDRREQ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
+
+func (m *SIDRREQ) set(b *body) {
+	m.RequestID = be.Uint32(b[0:])
+	m.PKey = be.Uint16(b[4:])
+	m.Reserved = be.Uint16(b[6:])
+	m.ServiceID = ServiceID(be.Uint64(b[8:]))
+	m.PrivateData = [216]byte(b[16:])
+}
+
+func (m *SIDRREQ) put(b *body) {
+	be.PutUint32(b[0:], m.RequestID)
+	be.PutUint16(b[4:], m.PKey)
+	be.PutUint16(b[6:], m.Reserved)
+	be.PutUint64(b[8:], uint64(m.ServiceID))
+	copy(b[16:], m.PrivateData[:])
+}
+
+// String returns what is asked for.
+func (m SIDRREQ) String() string {
+	return fmt.Sprintf("RequestID 0x%08x PKey 0x%04x %v", m.RequestID, m.PKey, m.ServiceID)
+}
