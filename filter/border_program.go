@@ -1,0 +1,114 @@
+package filter
+
+import (
+	"golang.org/x/net/bpf"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// wholePacket is what a program returns for a packet that it selects: how many
+// octets of it a socket is to have.
+const wholePacket = 1 << 18
+
+// Program returns the BPF program that selects what Match says is to be
+// dropped. Its domain are packets without a tunnel, with at most two VLAN tags
+// and four IPv6 extension headers, Fragment headers counted, and 72 options in
+// each Destination Options header, Pad1 octets counted one by one: more than
+// any header has that Linux accepts. In this domain it selects what Match
+// drops; outside it every packet that could hide a message: all tunnels, all
+// that has more tags, headers or options.
+//
+// The program is for sockets, for tc, and for whatever else takes a classic
+// BPF program of up to 4096 instructions; xt_bpf takes 64, see IP6Tables.
+func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
+	c := r.config()
+	switch err := r.Validate(); {
+	case err != nil:
+		return nil, err
+	case len(c.options) > maxTypes:
+		return nil, ErrTypes
+	}
+	w := walk{border: true}
+	w.udp, w.miss, w.cut, w.beyond = w.label(), w.label(), w.label(), w.label()
+	options, hit := w.cut, w.beyond
+
+	w.do(bpf.LoadConstant{Dst: regA})
+	for word := wordStart; word < wordStop+maxExtensions; word++ {
+		w.do(keep(regA, word))
+	}
+	if err := w.from(link); err != nil {
+		return nil, err
+	}
+
+	w.place(w.udp)
+	w.need(4)
+	w.do(load(2, 2)) // Destination Port
+	roce := w.label()
+	w.jumpIf(bpf.JumpEqual, rocev2.Port, roce, next)
+	w.jumpIfAny(hit, uint32(c.fcn), uint32(c.proxy))
+	w.jumpIfAny(hit, tunnelPorts...)
+	w.jump(w.miss)
+
+	w.place(roce)
+	w.need(9)
+	w.do(load(8, 1)) // OpCode
+	w.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), w.miss, next)
+	switch {
+	case r.CNP && r.PPFC:
+		w.jump(hit)
+	case r.CNP || r.PPFC:
+		cnp, ppfc := hit, options
+		if r.PPFC {
+			cnp, ppfc = ppfc, cnp
+		}
+		extended, short := w.label(), w.label()
+		w.do(recall(regA, wordEnd), subX)
+		w.jumpIf(bpf.JumpLessThan, 13, short, next)
+		w.do(load(12, 1)) // F, B, P
+		w.jumpIf(bpf.JumpBitsSet, ppfcBit, extended, next)
+		w.place(short)
+		w.jump(cnp)
+		w.place(extended)
+		w.do(load(4, 2)) // UDP length
+		w.jumpIf(bpf.JumpEqual, cnpLength, cnp, next)
+		w.jump(ppfc)
+	}
+
+	w.place(options)
+	for n := range maxExtensions {
+		w.options(n, c.options, hit)
+	}
+	w.place(w.miss)
+	w.do(bpf.RetConstant{Val: 0})
+	w.place(hit)
+	w.do(bpf.RetConstant{Val: wholePacket})
+	return w.assemble()
+}
+
+// options goes to hit when the nth extension header is a Destination Options
+// header that has an option of one of the types, or more options than this
+// program can read. It reads as many as the octets of a header that Linux
+// accepts: 8 options, and before, between and behind them 7 of Pad1.
+func (w *walk) options(n int, types []ipv6opt.Type, hit label) {
+	done := w.label()
+	w.do(recall(regX, wordStart+n), bpf.TXA{})
+	w.jumpIf(bpf.JumpEqual, 0, done, next)
+	for range maxOptions {
+		w.do(recall(regA, wordStop+n))
+		w.jumpIfX(bpf.JumpGreaterThan, next, done)
+		w.do(load(0, 1))
+		for _, t := range types {
+			w.jumpIf(bpf.JumpEqual, uint32(t), hit, next)
+		}
+		pad1 := w.label()
+		w.jumpIf(bpf.JumpEqual, uint32(ipv6opt.Pad1), pad1, next)
+		w.do(load(1, 1), add(1)) // Opt Data Len
+		w.place(pad1)
+		w.do(add(1), addX, bpf.TAX{})
+	}
+	w.do(recall(regA, wordStop+n))
+	w.jumpIfX(bpf.JumpGreaterThan, hit, next)
+	w.place(done)
+}

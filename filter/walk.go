@@ -1,0 +1,260 @@
+package filter
+
+import (
+	"golang.org/x/net/bpf"
+
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// EtherTypes and protocol numbers.
+const (
+	etherIPv4  = 0x0800
+	etherIPv6  = 0x86DD
+	etherMPLS  = 0x8847
+	etherMPLS2 = 0x8848
+
+	protoHopByHop = 0
+	protoUDP      = 17
+	protoRouting  = 43
+	protoFragment = 44
+	protoDestOpts = 60
+)
+
+var (
+	tags = []uint32{0x8100, 0x88A8, 0x9100} // 802.1Q, 802.1ad, old stacked tags
+
+	// What package rocev2 looks into for the packet of a flow, besides MPLS
+	// behind Ethernet: IPv4 and IPv6 in IP, GRE, MPLS in IP, Ethernet in IP; and
+	// on UDP VXLAN, Geneve, MPLS.
+	tunnelProtocols = []uint32{4, 41, 47, 137, 143}
+	tunnelPorts     = []uint32{4789, 6081, 6635}
+)
+
+// The domain of the programs.
+const (
+	maxTags       = 2
+	maxExtensions = 4
+	maxOptions    = 72 // see options
+)
+
+// Words of a program's scratch memory.
+const (
+	wordNext  = iota // the type of the header at X
+	wordEnd          // where the IP packet ends: by its own length, or as far as there are octets
+	wordThen         // where the next header stands
+	wordStart        // of the options of a Destination Options header, 0 for none
+	wordStop  = wordStart + maxExtensions
+)
+
+// A walk is the part of a program that finds the UDP header, in the octets of
+// one link type: Ethernet with up to two tags, IPv4 or IPv6, up to four
+// extension headers.
+type walk struct {
+	program
+
+	// udp is reached with register X at the UDP header, the others where there
+	// is none: miss when the packet has certainly another protocol, cut when it
+	// ends too early to tell, beyond when it leads out of the domain of the
+	// programs: into a tunnel, a third tag, a fifth extension header.
+	udp, miss, cut, beyond label
+
+	// border: the walk of a border, which also goes through first fragments,
+	// tells tunnels, and notes where destination options stand.
+	border bool
+}
+
+// load loads 1, 2 or 4 octets at register X and this offset.
+func load(offset uint32, size int) bpf.Instruction {
+	return bpf.LoadIndirect{Off: offset, Size: size}
+}
+
+func add(v uint32) bpf.Instruction        { return bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: v} }
+func and(v uint32) bpf.Instruction        { return bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: v} }
+func shiftLeft(v uint32) bpf.Instruction  { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: v} }
+func shiftRight(v uint32) bpf.Instruction { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: v} }
+func recall(r bpf.Register, word int) bpf.Instruction {
+	return bpf.LoadScratch{Dst: r, N: word}
+}
+func keep(r bpf.Register, word int) bpf.Instruction {
+	return bpf.StoreScratch{Src: r, N: word}
+}
+
+var (
+	addX = bpf.ALUOpX{Op: bpf.ALUOpAdd}
+	subX = bpf.ALUOpX{Op: bpf.ALUOpSub}
+)
+
+const (
+	regA = bpf.RegA
+	regX = bpf.RegX
+)
+
+// from walks from the link layer on.
+func (w *walk) from(link rocev2.LinkType) error {
+	ipv4, ipv6 := w.label(), w.label()
+	switch link {
+	case rocev2.LinkEthernet:
+		w.etherTypes(12, 14, ipv4, ipv6)
+	case rocev2.LinkSLL:
+		w.etherTypes(14, 16, ipv4, ipv6)
+	case rocev2.LinkSLL2:
+		w.etherTypes(0, 20, ipv4, ipv6)
+	case rocev2.LinkIP:
+		w.do(bpf.LoadConstant{Dst: regX, Val: 0}, load(0, 1), shiftRight(4))
+		w.jumpIf(bpf.JumpEqual, 6, ipv6, ipv4)
+	default:
+		return ErrLink
+	}
+	w.place(ipv4)
+	w.ipv4()
+	w.place(ipv6)
+	w.ipv6()
+	return nil
+}
+
+// etherTypes walks from a header of size octets, of which two are the
+// EtherType at an offset, through VLAN tags.
+func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
+	for n := 0; ; n++ {
+		w.do(bpf.LoadAbsolute{Off: at, Size: 2}, bpf.LoadConstant{Dst: regX, Val: size})
+		w.jumpIf(bpf.JumpEqual, etherIPv6, ipv6, next)
+		w.jumpIf(bpf.JumpEqual, etherIPv4, ipv4, next)
+		if w.border {
+			w.jumpIfAny(w.beyond, etherMPLS, etherMPLS2)
+		}
+		if n == maxTags {
+			w.jumpIfAny(w.beyond, tags...)
+			w.jump(w.miss)
+			return
+		}
+		tagged := w.label()
+		w.jumpIfAny(tagged, tags...)
+		w.jump(w.miss)
+		w.place(tagged)
+		at, size = size+2, size+4
+	}
+}
+
+// version leaves the walk unless the IP version at X is v.
+func (w *walk) version(v uint32) {
+	w.do(load(0, 1), shiftRight(4))
+	w.jumpIf(bpf.JumpNotEqual, v, w.miss, next)
+}
+
+// end keeps where the IP packet ends, of which the accumulator holds the
+// length.
+func (w *walk) end() {
+	whole := w.label()
+	w.do(addX, keep(regA, wordEnd), keep(regX, wordThen), bpf.TAX{}, bpf.LoadExtension{Num: bpf.ExtLen})
+	w.jumpIfX(bpf.JumpGreaterOrEqual, whole, next)
+	w.do(keep(regA, wordEnd))
+	w.place(whole)
+	w.do(recall(regX, wordThen))
+}
+
+// need goes to cut unless the packet has so many octets from X on. X must not
+// be beyond its end.
+func (w *walk) need(octets uint32) {
+	w.do(recall(regA, wordEnd), subX)
+	w.jumpIf(bpf.JumpLessThan, octets, w.cut, next)
+}
+
+// step sets X to the place that the accumulator holds; it goes to cut when
+// that is beyond the end of the packet.
+func (w *walk) step(cut label) {
+	w.do(bpf.TAX{}, recall(regA, wordEnd))
+	w.jumpIfX(bpf.JumpGreaterOrEqual, next, cut)
+}
+
+// protocol goes to udp for that protocol, and leaves the walk for a tunnel.
+func (w *walk) protocol(udp label) {
+	w.jumpIf(bpf.JumpEqual, protoUDP, udp, next)
+	if w.border {
+		w.jumpIfAny(w.beyond, tunnelProtocols...)
+	}
+}
+
+func (w *walk) ipv4() {
+	w.version(4)
+	w.do(load(0, 1), and(0x0F), shiftLeft(2))
+	w.jumpIf(bpf.JumpLessThan, 20, w.miss, next) // IHL
+	w.do(keep(regA, wordNext), load(6, 2))
+	fragment := uint32(0x3FFF) // More Fragments, Fragment Offset
+	if w.border {
+		fragment = 0x1FFF
+	}
+	w.jumpIf(bpf.JumpBitsSet, fragment, w.miss, next)
+	w.do(load(2, 2)) // Total Length
+	w.end()
+	w.do(load(9, 1)) // Protocol
+	udp := w.label()
+	w.protocol(udp)
+	w.jump(w.miss)
+	w.place(udp)
+	w.do(recall(regA, wordNext), addX)
+	w.step(w.miss)
+	w.jump(w.udp)
+}
+
+func (w *walk) ipv6() {
+	w.version(6)
+	w.do(load(4, 2), add(40)) // Payload Length
+	w.end()
+	w.do(load(6, 1), keep(regA, wordNext)) // Next Header
+	w.do(bpf.TXA{}, add(40))
+	w.step(w.miss)
+	for n := 0; ; n++ {
+		w.do(recall(regA, wordNext))
+		w.protocol(w.udp)
+		if n == maxExtensions {
+			break
+		}
+		w.extension(n)
+	}
+	w.jumpIfAny(w.beyond, protoHopByHop, protoRouting, protoDestOpts)
+	if w.border {
+		w.jumpIfAny(w.beyond, protoFragment)
+	}
+	w.jump(w.miss)
+}
+
+// extension steps over the nth extension header, whose type the accumulator
+// holds.
+func (w *walk) extension(n int) {
+	header, then, cut := w.label(), w.label(), w.cut
+	w.jumpIfAny(header, protoHopByHop, protoRouting)
+	options := w.label()
+	if !w.border {
+		w.jumpIf(bpf.JumpEqual, protoDestOpts, header, w.miss)
+	} else {
+		fragment := w.label()
+		w.jumpIf(bpf.JumpEqual, protoDestOpts, options, next)
+		w.jumpIf(bpf.JumpEqual, protoFragment, fragment, w.miss)
+
+		w.place(fragment)
+		w.need(8)
+		w.do(load(0, 1), keep(regA, wordNext), load(2, 2))
+		w.jumpIf(bpf.JumpBitsSet, 0xFFF8, w.cut, next) // Fragment Offset
+		w.do(bpf.TXA{}, add(8), bpf.TAX{})
+		w.jump(then)
+
+		w.place(options)
+		w.do(bpf.TXA{}, add(2), keep(regA, wordStart+n))
+		cut = w.label()
+	}
+	w.place(header)
+	w.need(2)
+	w.do(load(0, 1), keep(regA, wordNext))
+	w.do(load(1, 1), add(1), shiftLeft(3), addX) // Hdr Ext Len
+	if w.border {
+		w.do(keep(regA, wordStop+n))
+	}
+	w.step(cut)
+	if w.border {
+		w.jump(then)
+		w.place(cut)
+		w.do(recall(regA, wordEnd), keep(regA, wordStop+n))
+		w.jump(w.cut)
+	}
+	w.place(then)
+}
