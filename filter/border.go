@@ -3,12 +3,10 @@ package filter
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -20,22 +18,12 @@ import (
 // messages (PROXY section 6), FCN, and by choice PPFC and the CNPs of
 // receivers. The zero value stands for the default code points and ports.
 type Border struct {
-	Options   []ipv6opt.Type // of Fast CNPs; none stands for fastcnp.DefaultType
-	FCNPort   uint16         // 0 stands for fcn.ExperimentalPort
-	ProxyPort uint16         // 0 stands for proxymsg.ExperimentalPort
-	CNP       bool           // CNPs may not cross either
-	PPFC      bool           // nor PPFC notifications
+	CodePoints fastcnp.CodePoints // of Fast CNPs
+	FCNPort    uint16             // 0 stands for fcn.ExperimentalPort
+	ProxyPort  uint16             // 0 stands for proxymsg.ExperimentalPort
+	CNP        bool               // CNPs may not cross either
+	PPFC       bool               // nor PPFC notifications
 }
-
-// maxTypes is how many option types a program has room for.
-const maxTypes = 3
-
-// What is refused.
-var (
-	ErrLink    = wireerr.New("filter", "link type", 0, "there are programs for Ethernet, raw IP and Linux cooked captures alone", wireerr.Range)
-	ErrOptions = wireerr.New("filter", "Options", 0, "0x00 and 0x01 are padding, no types of Fast CNP options", wireerr.Range)
-	ErrTypes   = wireerr.New("filter", "Options", 0, "more than 3: a program has no room for them", wireerr.Range)
-)
 
 // The fields by which PPFC notifications are told from CNPs (D18): the P bit,
 // and the UDP length, which of a CNP is 8 octets of UDP header, BTH, 16
@@ -45,30 +33,18 @@ const (
 	cnpLength = 8 + bth.Size + 16 + 4
 )
 
-var defaultOptions = []ipv6opt.Type{fastcnp.ExperimentalType}
-
-// borderConfig is a Border with its defaults filled in.
-type borderConfig struct {
-	options    []ipv6opt.Type
-	fcn, proxy uint16
-}
-
-func (r *Border) config() borderConfig {
-	c := borderConfig{r.Options, cmp.Or(r.FCNPort, fcn.ExperimentalPort), cmp.Or(r.ProxyPort, proxymsg.ExperimentalPort)}
-	if len(c.options) == 0 {
-		c.options = defaultOptions
+// withDefaults returns r with its defaults filled in.
+func (r *Border) withDefaults() Border {
+	return Border{
+		CodePoints: fastcnp.CodePoints{
+			Option1: cmp.Or(r.CodePoints.Option1, fastcnp.ExperimentalType),
+			Option2: cmp.Or(r.CodePoints.Option2, fastcnp.ExperimentalType),
+		},
+		FCNPort:   cmp.Or(r.FCNPort, fcn.ExperimentalPort),
+		ProxyPort: cmp.Or(r.ProxyPort, proxymsg.ExperimentalPort),
+		CNP:       r.CNP,
+		PPFC:      r.PPFC,
 	}
-	return c
-}
-
-// Validate returns ErrOptions where an option type is one of padding, else nil.
-func (r *Border) Validate() error {
-	for _, t := range r.Options {
-		if t.IsPadding() {
-			return ErrOptions
-		}
-	}
-	return nil
 }
 
 // Match says of what kind a packet is and whether it is to be dropped. The
@@ -85,22 +61,22 @@ func (r *Border) Validate() error {
 // The kind is Other for what is neither RoCEv2 nor a message, and Broken for
 // RoCEv2 that ends before its OpCode.
 func (r *Border) Match(b []byte, o rocev2.DecodeOptions) (kind message.Kind, drop bool) {
-	c := r.config()
+	c := r.withDefaults()
 	ip := rocev2.Innermost(b, o)
 	switch {
 	case len(ip) == 0:
 	case ip[0]>>4 == 4:
-		return r.matchUDP(&c, udpInIPv4(ip), false)
+		return c.matchUDP(udpInIPv4(ip), false)
 	case ip[0]>>4 == 6:
-		udp, found := udpInIPv6(ip, c.options)
-		return r.matchUDP(&c, udp, found)
+		udp, found := udpInIPv6(ip, &c.CodePoints)
+		return c.matchUDP(udp, found)
 	}
 	return message.Other, false
 }
 
 // matchUDP matches what is there of a UDP datagram, nil for another protocol.
 // found says that there was an option of a Fast CNP before it.
-func (r *Border) matchUDP(c *borderConfig, udp []byte, found bool) (kind message.Kind, drop bool) {
+func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool) {
 	if udp == nil {
 		return message.Other, false
 	}
@@ -109,9 +85,9 @@ func (r *Border) matchUDP(c *borderConfig, udp []byte, found bool) (kind message
 	}
 	switch binary.BigEndian.Uint16(udp[2:]) {
 	case rocev2.Port:
-	case c.fcn:
+	case r.FCNPort:
 		return message.FCN, true
-	case c.proxy:
+	case r.ProxyPort:
 		return message.Proxy, true
 	default:
 		return message.Other, false
@@ -159,7 +135,7 @@ func udpInIPv4(ip []byte) []byte {
 // may be the first fragment of one; nil when there certainly is none. found
 // says whether an option of one of the types stands in a Destination Options
 // header on the way.
-func udpInIPv6(ip []byte, types []ipv6opt.Type) (udp []byte, found bool) {
+func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (udp []byte, found bool) {
 	if len(ip) < 40 {
 		return nil, false
 	}
@@ -183,7 +159,7 @@ func udpInIPv6(ip []byte, types []ipv6opt.Type) (udp []byte, found bool) {
 			return b[:0], found
 		}
 		n := min(len(b), 8+8*int(b[1]))
-		if next == protoDestOpts && hasOption(b[2:n], types) {
+		if next == protoDestOpts && hasOption(b[2:n], c) {
 			found = true
 		}
 		if n < 8+8*int(b[1]) {
@@ -195,10 +171,10 @@ func udpInIPv6(ip []byte, types []ipv6opt.Type) (udp []byte, found bool) {
 
 // hasOption says whether the options hold one of these types, as far as they
 // can be told apart.
-func hasOption(options []byte, types []ipv6opt.Type) bool {
+func hasOption(options []byte, c *fastcnp.CodePoints) bool {
 	for len(options) > 0 {
 		t := ipv6opt.Type(options[0])
-		if slices.Contains(types, t) {
+		if t == c.Option1 || t == c.Option2 {
 			return true
 		}
 		n := 1

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -23,13 +24,7 @@ const wholePacket = 1 << 18
 // The program is for sockets, for tc, and for whatever else takes a classic
 // BPF program of up to 4096 instructions; xt_bpf takes 64, see IP6Tables.
 func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
-	c := r.config()
-	switch err := r.Validate(); {
-	case err != nil:
-		return nil, err
-	case len(c.options) > maxTypes:
-		return nil, ErrTypes
-	}
+	c := r.withDefaults()
 	w := walk{border: true}
 	w.udp, w.miss, w.cut, w.beyond = w.label(), w.label(), w.label(), w.label()
 	options, hit := w.cut, w.beyond
@@ -47,7 +42,7 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.do(load(2, 2)) // Destination Port
 	roce := w.label()
 	w.jumpIf(bpf.JumpEqual, rocev2.Port, roce, next)
-	w.jumpIfAny(hit, uint32(c.fcn), uint32(c.proxy))
+	w.jumpIfAny(hit, uint32(c.FCNPort), uint32(c.ProxyPort))
 	w.jumpIfAny(hit, tunnelPorts...)
 	w.jump(w.miss)
 
@@ -78,7 +73,7 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 
 	w.place(options)
 	for n := range maxExtensions {
-		w.options(n, c.options, hit)
+		w.options(n, &c.CodePoints, hit)
 	}
 	w.place(w.miss)
 	w.do(bpf.RetConstant{Val: 0})
@@ -91,7 +86,7 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 // header that has an option of one of the types, or more options than this
 // program can read. It reads as many as the octets of a header that Linux
 // accepts: 8 options, and before, between and behind them 7 of Pad1.
-func (w *walk) options(n int, types []ipv6opt.Type, hit label) {
+func (w *walk) options(n int, c *fastcnp.CodePoints, hit label) {
 	done := w.label()
 	w.do(recall(regX, wordStart+n), bpf.TXA{})
 	w.jumpIf(bpf.JumpEqual, 0, done, next)
@@ -99,8 +94,9 @@ func (w *walk) options(n int, types []ipv6opt.Type, hit label) {
 		w.do(recall(regA, wordStop+n))
 		w.jumpIfX(bpf.JumpGreaterThan, next, done)
 		w.do(load(0, 1))
-		for _, t := range types {
-			w.jumpIf(bpf.JumpEqual, uint32(t), hit, next)
+		w.jumpIf(bpf.JumpEqual, uint32(c.Option1), hit, next)
+		if c.Option2 != c.Option1 {
+			w.jumpIf(bpf.JumpEqual, uint32(c.Option2), hit, next)
 		}
 		pad1 := w.label()
 		w.jumpIf(bpf.JumpEqual, uint32(ipv6opt.Pad1), pad1, next)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -82,7 +83,7 @@ func (m maker) ipv6() []byte {
 		var h []byte
 		switch kind {
 		case protoFragment:
-			h = append(m.octets(8))
+			h = m.octets(8)
 			binary.BigEndian.PutUint16(h[2:], oneOf[uint16](m, 0, 1, 8))
 		case protoRouting:
 			h = m.octets(8 * oneOf(m, 1, 3, 5))
@@ -238,8 +239,8 @@ var borders = []Border{
 	{CNP: true},
 	{PPFC: true},
 	{CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
-	{Options: []ipv6opt.Type{0x9E, 0xBE}},
-	{Options: []ipv6opt.Type{0xBE, 0xC2, 0x1E}, PPFC: true},
+	{CodePoints: fastcnp.CodePoints{Option1: 0x9E, Option2: 0xBE}},
+	{CodePoints: fastcnp.CodePoints{Option1: 0xC2, Option2: 0x1E}, PPFC: true},
 }
 
 // TestProgramIsMatch runs the programs on frames at random. Inside their

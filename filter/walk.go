@@ -3,6 +3,7 @@ package filter
 import (
 	"golang.org/x/net/bpf"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -88,6 +89,9 @@ const (
 	regA = bpf.RegA
 	regX = bpf.RegX
 )
+
+// ErrLink refuses link types for which there are no programs: BSD loopback.
+var ErrLink = wireerr.New("filter", "link type", 0, "no programs for BSD loopback", wireerr.Range)
 
 // from walks from the link layer on.
 func (w *walk) from(link rocev2.LinkType) error {
