@@ -26,8 +26,7 @@ func BenchmarkLayers(b *testing.B) {
 	var p rocev2.Packet
 	var d rocev2.Datagram
 	packet := func(frame []byte) error { return p.DecodeFrame(frame) }
-	c, n := cnp.New(0x118, 0xFFFF), ppfc.New(0x118, 0xFFFF)
-	n.Congested = dst6
+	c, n := cnp.New(0x118, 0xFFFF), ppfc.New(0x118, 0xFFFF, ppfc.Extension{Congested: dst6})
 	plain := congested(b, 0, nil)
 	traced := congested(b, ipv6opt.HopByHop, options(b, 17, ioam.IPv6MayChange, ioamData(b, trace(b, 4))))
 	var flow rocev2.Flow
@@ -44,33 +43,33 @@ func BenchmarkLayers(b *testing.B) {
 		frame []byte
 		codec func(frame []byte) error
 	}{
-		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
+		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, dst6, cnp.Config{Src: src6, Carriage: as})), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := cnp.FromPacket(&p)
 			return err
 		}},
-		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastcnp.AppendFor(nil, plain, fastcnp.Config{Source: loopback})), func(frame []byte) error {
+		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(plain, nil)), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := fastcnp.FromPacket(&p)
 			return err
 		}},
-		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastcnp.AppendFor(nil, traced, fastcnp.Config{Source: loopback})), func(frame []byte) error {
+		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(traced, nil)), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := fastcnp.FromPacket(&p)
 			return err
 		}},
-		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
+		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, dst6, ppfc.Config{Src: src6, Carriage: as})), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := ppfc.FromPacket(&p)
 			return err
 		}},
-		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src6, dst6, fcn.Config{})), func(frame []byte) error {
+		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, dst6, fcn.Config{Src: src6})), func(frame []byte) error {
 			_ = d.DecodeFrame(frame)
 			_, err := fcn.FromDatagram(&d)
 			return err
 		}},
 		// The layers, in contrast to the codec, decode the invoking packet, too.
-		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, src6, dst6, 5, proxymsg.Config{})), func(frame []byte) error {
+		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, dst6, 5, proxymsg.Config{Src: src6})), func(frame []byte) error {
 			_ = d.DecodeFrame(frame)
 			_, err := proxymsg.FromDatagram(&d, 0)
 			return err
@@ -94,17 +93,12 @@ func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]
 	s := newStack()
 	require.NoError(b, s.decode(frame))
 	require.True(b, s.has(typ))
-	array := gopacket.DecodingLayerContainer(gopacket.DecodingLayerArray(nil))
-	for _, l := range s.all() {
-		array = array.Put(l)
-	}
-	inArray := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet)
-	inArray.SetDecodingLayerContainer(array)
-	theirs := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &s.eth, &s.ip6.IPv6, &s.ext, &s.udp)
+	theirs := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet,
+		&s.Ethernet, &s.IPv6.IPv6, new(layers.IPv6ExtensionSkipper), &s.UDP.UDP)
 	theirs.IgnoreUnsupported = true
 	few := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet) // those that the frame has
-	for _, t := range s.decoded {
-		few.AddDecodingLayer(s.decoding(t))
+	for _, t := range s.Decoded {
+		few.AddDecodingLayer(s.layer(t).(gopacket.DecodingLayer))
 	}
 	ip, ls, buf := frame[14:], s.layers(), gopacket.NewSerializeBuffer()
 
@@ -116,10 +110,10 @@ func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]
 	}
 	run("walk", walk)
 	run("codec", func() error { return codec(frame) })
-	run("gopacket-own-layers", func() error { return theirs.DecodeLayers(frame, &s.decoded) })
-	run("parser", func() error { return few.DecodeLayers(frame, &s.decoded) })
+	run("gopacket-own-layers", func() error { return theirs.DecodeLayers(frame, &s.Decoded) })
+	run("parser", func() error { return few.DecodeLayers(frame, &s.Decoded) })
 	run("parser-all-layers", func() error { return s.decode(frame) })
-	run("parser-all-layers-array", func() error { return inArray.DecodeLayers(frame, &s.decoded) })
+	run("Stack", func() error { return s.Decode(frame) })
 	run("NewPacket-lazy", func() error {
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 		packet.Layer(typ)
@@ -133,10 +127,10 @@ func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]
 		return // its layers are the invoking packet's
 	}
 	run("SerializeLayers", func() error { return rocelayers.SerializeLayers(buf, complete, ls...) })
-	if _, err := rocelayers.VerifyNetworkLayer(s.ip()); err == nil {
+	if _, err := s.BTH.VerifyICRC(); err == nil {
 		run("parser+verify", func() error {
-			_ = few.DecodeLayers(frame, &s.decoded)
-			_, err := rocelayers.VerifyNetworkLayer(s.ipv6)
+			_ = few.DecodeLayers(frame, &s.Decoded)
+			_, err := s.BTH.VerifyICRC()
 			return err
 		})
 		run("codec+verify", func() error {

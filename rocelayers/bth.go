@@ -12,14 +12,9 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
-)
-
-var (
-	ErrCut        = wireerr.New("rocelayers", "packet", 0, "cut, or gopacket takes it for cut: set the UDP field of the layer to tell", wireerr.Truncated)
-	ErrNoCarriage = wireerr.New("rocelayers", "BTH", 0, "no IP and UDP layers before it, which its ICRC covers", wireerr.Malformed)
-	ErrSerialize  = wireerr.New("rocelayers", "BTH", 0, "its ICRC covers the IP and UDP layers: compute it with rocelayers.SerializeLayers and give it these", wireerr.Malformed)
 )
 
 // BTH is the Base Transport Header with the extended headers that its opcode
@@ -31,9 +26,8 @@ var (
 // an unknown opcode everything up to the ICRC.
 //
 // NewPacket adds the layers in this order: BTH, then [CNP], [FastCNP], [PPFC]
-// or a gopacket.Payload unless the payload is empty, then the [ICRC]. In a
-// DecodingLayerParser the chain goes from the BTH to the layer of the payload
-// and ends there; the ICRC is in the field of the BTH.
+// or a gopacket.Payload unless the payload is empty, then the [ICRC]. A [Stack]
+// ends at the layer of the payload; the ICRC is in the field of the BTH.
 type BTH struct {
 	layers.BaseLayer
 	bth.Headers
@@ -45,21 +39,18 @@ type BTH struct {
 	Truncated  bool // the capture cut the packet before its end; ICRC is zero then
 	ICRC       ICRC
 
-	// UDP is the layer that carries the BTH: its length tells a cut packet from
-	// a whole one, its port whether the BTH was meant. NewPacket sets it. With a
-	// DecodingLayerParser set it once, to the parser's UDP layer. Left nil, the
-	// octets are taken for whole, and there is ErrCut when gopacket says that
-	// they are not, which it always says where there is a Hop-by-Hop header.
-	UDP *layers.UDP
+	// The layers that carry the BTH, set by NewPacket and by [Stack]: nobody
+	// else needs to. NewPacket sets one of IPv4 and IPv6, the innermost; a Stack
+	// sets both, of which one may be left over from an earlier packet.
+	//
+	// The length of UDP tells a cut packet from a whole one. The IP layers tell a
+	// Fast CNP from a CNP, and have what the ICRC covers.
+	UDP  *layers.UDP
+	IPv4 *layers.IPv4
+	IPv6 *layers.IPv6
 
-	// IPv6 is the layer in whose extension headers the option stands that makes
-	// a CNP a Fast CNP. NewPacket sets it. With a DecodingLayerParser set it
-	// once, to the parser's IPv6 layer; what that holds may be left over from an
-	// earlier packet. Left nil, a Fast CNP is just a CNP.
-	IPv6       *layers.IPv6
-	CodePoints fastcnp.CodePoints // the option types that decoding looks for (D2)
-
-	fast foundFastCNP
+	config *message.Config // of the Stack; nil for the defaults
+	fast   foundFastCNP
 }
 
 // LayerType returns LayerTypeBTH.
@@ -68,16 +59,19 @@ func (l *BTH) LayerType() gopacket.LayerType { return LayerTypeBTH }
 // CanDecode returns LayerTypeBTH.
 func (l *BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
 
-// NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set,
-// LayerTypeFastCNP where the packet has a Fast CNP option, broken or not, and
-// otherwise LayerTypeCNP. For other opcodes it returns
-// gopacket.LayerTypePayload. A payload that the capture cut is never more than
-// that.
+// NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set and the
+// payload has not the 16 octets of a CNP (D18), LayerTypeFastCNP where the packet
+// has a Fast CNP option, broken or not, and otherwise LayerTypeCNP. For other
+// opcodes it returns gopacket.LayerTypePayload. A payload that the capture cut
+// is never more than that.
 func (l *BTH) NextLayerType() gopacket.LayerType {
 	switch {
 	case l.Opcode != bth.CNP || len(l.Payload) != l.PayloadLen:
 		return gopacket.LayerTypePayload
-	case l.Resv6&bth.PPFCBit != 0:
+	case l.Resv6&bth.PPFCBit != 0 && l.PayloadLen != cnp.ReservedSize:
+		if l.config != nil && l.config.NoPPFC {
+			return LayerTypeCNP // of a wrong length
+		}
 		return LayerTypePPFC
 	case l.fast.is:
 		return LayerTypeFastCNP
@@ -86,16 +80,26 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 }
 
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
-// those of [rocev2.Packet.Decode], ErrCut, and for opcode 0x81 without anything
-// behind the BTH that of package cnp or ppfc. A packet that the capture cut
-// decodes if its headers are whole and UDP is set: gopacket, in contrast to
-// package rocev2, has no other word for packets whose length fields lie.
-// On error l is unchanged.
+// those of [rocev2.Packet.Decode], and for opcode 0x81 without anything behind
+// the BTH that of a CNP or PPFC notification of another length. A packet that
+// the capture cut decodes if its headers are whole and UDP is set: gopacket
+// has nothing else to tell cut packets from those whose length fields are
+// wrong. Without UDP the octets are taken for the whole data, unless gopacket
+// says that they are cut. On error l is unchanged.
+//
+// Opcode 0x81 is refused where the IP layers are not known: the octets of a
+// CNP alone do not show whether it is a Fast CNP, whose DestQP is the queue
+// pair of another node.
 func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	var p rocev2.Packet
-	length, err := udpLength(l.UDP, LayerTypeBTH, data, df)
+	length, err := udpLength(l.UDP, l.config, LayerTypeBTH, data, df)
 	if err != nil {
 		return err
+	}
+	var p rocev2.Packet
+	if len(data) > 0 && bth.Opcode(data[0]) == bth.CNP {
+		if _, err := l.around(data, &p.Datagram); err != nil {
+			return err
+		}
 	}
 	p.Data, p.Length, p.Truncated = data, length, len(data) < int(length)-8
 	if err := p.DecodeDatagram(&p.Datagram); err != nil {
@@ -104,8 +108,8 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 		return err
 	}
-	if p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 { // no decoder is called for nothing
-		if p.BTH.Resv6&bth.PPFCBit != 0 {
+	if p.BTH.Opcode == bth.CNP && p.PayloadLen() == 0 { // gopacket calls no decoder for nothing
+		if p.BTH.Resv6&bth.PPFCBit != 0 && (l.config == nil || !l.config.NoPPFC) {
 			return ppfc.ErrLength
 		}
 		return cnp.ErrLength
@@ -122,16 +126,25 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		end := len(data) - icrcSize
 		l.ICRC = ICRC{BaseLayer: layers.BaseLayer{Contents: data[end:]}, Value: p.ICRC}
 	}
-	l.findFastCNP()
+	l.fast.look(&p, l.codePoints())
 	return nil
+}
+
+func (l *BTH) codePoints() fastcnp.CodePoints {
+	if l.config == nil {
+		return fastcnp.CodePoints{}
+	}
+	return l.config.CodePoints
 }
 
 func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 	before := layersBefore(p)
-	l := &BTH{UDP: last[*layers.UDP](before), IPv6: ipv6Around(before)}
-	if !meant(l.UDP, LayerTypeBTH) {
+	udp := last[*layers.UDP](before)
+	if fromOurPort(udp, LayerTypeBTH) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
+	l := &BTH{UDP: udp}
+	l.setIP(before)
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}
@@ -156,13 +169,13 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 // octets as Pad says, or be nil. The ICRC is that of an ICRC layer given
 // behind the payload, or else l.ICRC.
 //
-// With ComputeChecksums it returns ErrSerialize, because the ICRC covers what
-// is not yet in b: [SerializeLayers] is the way. Of a Truncated packet nothing
-// can be written: rocev2.ErrCut.
+// With ComputeChecksums it returns an error, because the ICRC covers what is
+// not yet in b: [SerializeLayers] is the way. Of a Truncated packet nothing
+// can be written.
 func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	switch {
 	case opts.ComputeChecksums:
-		return ErrSerialize
+		return errSerialize
 	case l.Truncated:
 		return rocev2.ErrCut
 	}
@@ -226,7 +239,7 @@ func (l *BTH) pad() ([]byte, error) {
 	case l.Padding == nil && l.Pad <= 3:
 		return zeros[:l.Pad], nil
 	case len(l.Padding) != int(l.Pad):
-		return nil, errPadding
+		return nil, errPaddingSize
 	}
 	return l.Padding, nil
 }

@@ -1,23 +1,23 @@
 package rocelayers
 
 import (
-	"fmt"
-
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/cnp"
 )
 
-// CNP is the 16 reserved octets that follow the BTH of a Congestion
-// Notification Packet (IBTA annex A17.9.3). What the packet says is in the
-// [BTH]: the queue pair that is to slow down and the P_Key.
+// CNP is a Congestion Notification Packet (IBTA annex A17.9.3): the queue pair
+// that is to slow down is DestQP. Its own octets are the 16 reserved ones
+// behind the BTH; the Header is that of the [BTH] layer before it. Validate
+// names every deviation from the annex.
 //
-// cnp.CNP{Header: l.Header, Reserved: c.Reserved}, of a BTH layer l and a CNP
-// layer c, has a Validate method that names every deviation from the annex.
+// A packet with a Fast CNP option is none; it has a [FastCNP] layer instead.
 type CNP struct {
 	layers.BaseLayer
-	Reserved [cnp.ReservedSize]byte // zero on send, ignored on receipt, kept
+	cnp.CNP
+
+	bth *BTH // behind which the layer stands
 }
 
 // LayerType returns LayerTypeCNP.
@@ -31,17 +31,22 @@ func (l *CNP) CanDecode() gopacket.LayerClass { return LayerTypeCNP }
 func (l *CNP) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the octets between BTH and ICRC, which it
-// aliases. Anything but 16 octets is [cnp.ErrLength].
+// aliases, and the BTH layer decoded before. Anything but 16 octets is an
+// error, and so is no BTH layer, [ErrNoBTH]. On error l is unchanged.
 func (l *CNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	if len(data) != cnp.ReservedSize {
+	switch {
+	case l.bth == nil:
+		return ErrNoBTH
+	case len(data) != cnp.ReservedSize:
 		return cnp.ErrLength
 	}
 	l.BaseLayer = layers.BaseLayer{Contents: data}
+	l.Header = l.bth.Header
 	l.Reserved = [cnp.ReservedSize]byte(data)
 	return nil
 }
 
-// SerializeTo prepends the reserved octets.
+// SerializeTo prepends the reserved octets. Header is for the BTH layer to write.
 func (l *CNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	octets, err := b.PrependBytes(cnp.ReservedSize)
 	if err != nil {
@@ -51,17 +56,8 @@ func (l *CNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	return nil
 }
 
-// String returns the reserved octets in hexadecimal, "Reserved 0" when they
-// are what they should be.
-func (l *CNP) String() string {
-	if l.Reserved == [cnp.ReservedSize]byte{} {
-		return "Reserved 0"
-	}
-	return fmt.Sprintf("Reserved 0x%x", l.Reserved)
-}
-
 func decodeCNP(data []byte, p gopacket.PacketBuilder) error {
-	l := new(CNP)
+	l := &CNP{bth: last[*BTH](layersBefore(p))}
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}

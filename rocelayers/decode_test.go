@@ -3,7 +3,6 @@ package rocelayers_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
@@ -57,22 +57,23 @@ func TestCNP(t *testing.T) {
 		l := bthOf(packet)
 		require.NotNil(t, l, mode)
 		require.Equal(t, want, l.Headers)
-		reserved := packet.Layer(rocelayers.LayerTypeCNP).(*rocelayers.CNP)
-		require.Zero(t, reserved.Reserved)
-		require.Equal(t, frame[54:70], reserved.LayerContents())
+		c := packet.Layer(rocelayers.LayerTypeCNP).(*rocelayers.CNP)
+		require.Equal(t, cnp.New(0x118, 0xFFFF), c.CNP)
+		require.NoError(t, c.Validate())
+		require.Equal(t, frame[54:70], c.LayerContents())
 		require.EqualValues(t, 0x2A00FD82, packet.Layer(rocelayers.LayerTypeICRC).(*rocelayers.ICRC).Value)
 		_, err := rocelayers.VerifyICRC(packet)
 		require.NoError(t, err)
 
 		text := packet.String()
 		require.Contains(t, text, "(12 bytes) = BTH\tCNP DestQP 0x000118 PSN 0 PKey 0xffff BECN 1\n")
-		require.Contains(t, text, "(16 bytes) = CNP\tReserved 0\n")
+		require.Contains(t, text, "(16 bytes) = CNP\tCNP DestQP 0x000118 PSN 0 PKey 0xffff BECN 1\n")
 		require.Contains(t, text, "(04 bytes) = ICRC\t0x2a00fd82\n")
 		require.NotEmpty(t, packet.Dump())
 	}
 	frame[54] = 0xA0
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
-	require.Contains(t, packet.String(), "Reserved 0xa0000000000000000000000000000000\n")
+	require.Contains(t, packet.String(), "Reserved a0000000000000000000000000000000\n")
 	_, err := rocelayers.VerifyICRC(packet)
 	require.ErrorIs(t, err, icrc.ErrMismatch)
 }
@@ -85,7 +86,7 @@ func TestOctetsBehindThePacket(t *testing.T) {
 	hopByHop := []byte{17, 0, 1, 4, 0, 0, 0, 0}
 	two := slices.Concat([]byte{60, 0, 1, 4, 0, 0, 0, 0}, hopByHop)
 	s, blind := newStack(), newStack()
-	blind.bth.UDP = nil
+	blind.BTH.UDP = nil
 	for name, frame := range map[string][]byte{
 		"IPv4":                    wiretest.Hex(t, cnp4),
 		"IPv6":                    wiretest.Hex(t, send6),
@@ -113,8 +114,8 @@ func TestOctetsBehindThePacket(t *testing.T) {
 			check(bthOf(packet), got, err)
 
 			require.NoError(t, s.decode(padded), name)
-			got, err = rocelayers.VerifyNetworkLayer(s.ip())
-			check(&s.bth, got, err)
+			got, err = s.BTH.VerifyICRC()
+			check(&s.BTH, got, err)
 		}
 
 		err = blind.decode(frame) // gopacket takes what has a Hop-by-Hop header for cut
@@ -136,11 +137,11 @@ func TestRefused(t *testing.T) {
 		err   error
 		bth   bool // the BTH itself is readable
 	}{
-		{name: "UDP length 0", frame: with(ip4, 38, 0, 0), err: rocev2.ErrUDPLength},
-		{name: "no room for BTH", frame: with(ip4, 38, 0, 19), err: rocev2.ErrRoom},
-		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: rocev2.ErrRoom},
-		{name: "no room for AtomicETH", frame: with(ip4, 42, 0x13), err: rocev2.ErrHeadersRoom},
-		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: rocev2.ErrPad},
+		{name: "UDP length 0", frame: with(ip4, 38, 0, 0), err: rocelayers.ErrUDPLength},
+		{name: "no room for BTH", frame: with(ip4, 38, 0, 19), err: wireerr.Truncated},
+		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
+		{name: "no room for AtomicETH", frame: with(ip4, 42, 0x13), err: wireerr.Truncated},
+		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength, bth: true},
 		{name: "CNP of 20 octets", frame: with(with(longer, 16, 0, 64), 38, 0, 44), err: cnp.ErrLength, bth: true},
 	} {
@@ -151,10 +152,10 @@ func TestRefused(t *testing.T) {
 			require.ErrorIs(t, packet.ErrorLayer().Error(), c.err, c.name)
 			require.Nil(t, packet.Layer(rocelayers.LayerTypeCNP), c.name)
 		}
-		s.bth.Headers = bth.Headers{}
+		s.BTH.Headers = bth.Headers{}
 		require.ErrorIs(t, s.decode(c.frame), c.err, c.name)
 		require.Equal(t, c.bth, s.has(rocelayers.LayerTypeBTH), c.name)
-		require.Equal(t, c.bth, s.bth.Headers != bth.Headers{}, c.name) // unchanged otherwise
+		require.Equal(t, c.bth, s.BTH.Headers != bth.Headers{}, c.name) // unchanged otherwise
 	}
 }
 
@@ -180,7 +181,7 @@ func TestPadIsNoPayload(t *testing.T) {
 // with the word that it is cut.
 func TestCut(t *testing.T) {
 	s, blind := newStack(), newStack()
-	blind.bth.UDP = nil
+	blind.BTH.UDP = nil
 	for name, frame := range map[string][]byte{
 		"CNP":        wiretest.Hex(t, cnp4),
 		"RDMA WRITE": capturedFrame(t, "rxe-verbs6.pcap", 62, uint8(bth.RCRDMAWriteOnly)),
@@ -200,18 +201,18 @@ func TestCut(t *testing.T) {
 				require.True(t, packet.Metadata().Truncated)
 				require.Nil(t, packet.Layer(rocelayers.LayerTypeICRC))
 				_, err := rocelayers.VerifyICRC(packet)
-				require.ErrorIs(t, err, icrc.ErrUDPCut)
+				require.ErrorIs(t, err, wireerr.Truncated)
 			}
 
 			err := s.decode(frame[:n:n])
 			require.Equal(t, want == nil, s.has(rocelayers.LayerTypeBTH), "%s, %d octets: %v", name, n, err)
 			if want == nil {
 				require.NoError(t, err)
-				requireSame(t, &p, &s.bth)
+				requireSame(t, &p, &s.BTH)
 				// What lies behind the frame in its buffer is not looked at.
 				require.NoError(t, s.decode(frame[:n]))
-				_, err = rocelayers.VerifyNetworkLayer(s.ip())
-				require.ErrorIs(t, err, icrc.ErrUDPCut)
+				_, err = s.BTH.VerifyICRC()
+				require.ErrorIs(t, err, wireerr.Truncated)
 				require.ErrorIs(t, blind.decode(frame[:n:n]), rocelayers.ErrCut)
 			}
 		}
@@ -221,34 +222,36 @@ func TestCut(t *testing.T) {
 
 // Without the UDP layer the octets given are all there are.
 func TestBTHAlone(t *testing.T) {
-	data := wiretest.Hex(t, cnp4)[42:]
+	data := with(wiretest.Hex(t, cnp4)[42:], 0, uint8(bth.RCSendOnly))
 	l := bthOf(gopacket.NewPacket(data, rocelayers.LayerTypeBTH, gopacket.Default))
 	require.EqualValues(t, 0x118, l.DestQP)
 	require.EqualValues(t, 0x2A00FD82, l.ICRC.Value)
+	_, err := l.VerifyICRC()
+	require.ErrorIs(t, err, rocelayers.ErrNoIP)
 
 	l = new(rocelayers.BTH)
 	require.NoError(t, l.DecodeFromBytes(data, gopacket.NilDecodeFeedback))
 	require.EqualValues(t, 0x2A00FD82, l.ICRC.Value)
 	require.ErrorIs(t, l.DecodeFromBytes(make([]byte, 0x10000), gopacket.NilDecodeFeedback), rocev2.ErrTooLong)
 	for n := range 16 {
-		require.ErrorIs(t, l.DecodeFromBytes(data[:n:n], gopacket.NilDecodeFeedback), rocev2.ErrRoom)
+		require.ErrorIs(t, l.DecodeFromBytes(data[:n:n], gopacket.NilDecodeFeedback), wireerr.Truncated)
 	}
+
+	// A CNP is refused: its octets alone do not tell it from a Fast CNP.
+	notification := wiretest.Hex(t, cnp4)[42:]
+	failure := gopacket.NewPacket(notification, rocelayers.LayerTypeBTH, gopacket.Default).ErrorLayer().Error()
+	require.ErrorIs(t, failure, rocelayers.ErrNoIP)
+	require.ErrorIs(t, l.DecodeFromBytes(notification, gopacket.NilDecodeFeedback), rocelayers.ErrNoIP)
+	require.Equal(t, bth.RCSendOnly, l.Opcode)
 
 	require.EqualValues(t, 0x2A00FD82, gopacket.NewPacket(data[28:], rocelayers.LayerTypeICRC, gopacket.Default).
 		Layer(rocelayers.LayerTypeICRC).(*rocelayers.ICRC).Value)
-	failure := gopacket.NewPacket(data, rocelayers.LayerTypeICRC, gopacket.Default).ErrorLayer().Error()
-	require.ErrorIs(t, failure, rocelayers.ErrICRCLength)
-	require.NotNil(t, gopacket.NewPacket(data[12:28], rocelayers.LayerTypeCNP, gopacket.Default).Layer(rocelayers.LayerTypeCNP))
-}
-
-func TestVerifyWithoutIP(t *testing.T) {
-	packet := gopacket.NewPacket(wiretest.Hex(t, cnp4)[42:], rocelayers.LayerTypeBTH, gopacket.Default)
-	_, err := rocelayers.VerifyICRC(packet)
-	require.ErrorIs(t, err, rocelayers.ErrNoIP)
-	for _, ip := range []gopacket.NetworkLayer{nil, new(layers.IPv4), new(layers.IPv6), new(rocelayers.IPv6),
-		&layers.IPv4{BaseLayer: layers.BaseLayer{Contents: make([]byte, 20), Payload: make([]byte, 20)}}} { // not one frame
-		_, err := rocelayers.VerifyNetworkLayer(ip)
-		require.ErrorIs(t, err, rocelayers.ErrNoIP)
+	failure = gopacket.NewPacket(data, rocelayers.LayerTypeICRC, gopacket.Default).ErrorLayer().Error()
+	require.ErrorIs(t, failure, rocelayers.ErrICRCSize)
+	for _, typ := range []gopacket.LayerType{rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP, rocelayers.LayerTypePPFC} {
+		packet := gopacket.NewPacket(data[12:28], typ, gopacket.Default)
+		require.Nil(t, packet.Layer(typ)) // which would have no queue pair
+		require.ErrorIs(t, packet.ErrorLayer().Error(), rocelayers.ErrNoBTH)
 	}
 }
 
@@ -256,7 +259,7 @@ func TestNoAllocations(t *testing.T) {
 	ip4, ip6 := wiretest.Hex(t, cnp4), wiretest.Hex(t, send6)
 	write := capturedFrame(t, "rxe-verbs6.pcap", 62, uint8(bth.RCRDMAWriteOnly))
 	blind := newStack()
-	blind.bth.UDP = nil
+	blind.BTH.UDP = nil
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -270,24 +273,26 @@ func TestNoAllocations(t *testing.T) {
 		{name: "VLAN", frame: vlan(ip4, 2)},
 		{name: "IP in IP", frame: wrap(4, ip4[14:])},
 		{name: "ICRC wrong", frame: with(ip4, 54, 1), icrc: icrc.ErrMismatch},
-		{name: "cut", frame: ip4[:60], icrc: icrc.ErrUDPCut},
-		{name: "cut, no UDP layer", frame: ip4[:60], s: blind, err: rocelayers.ErrCut, icrc: icrc.ErrUDPCut},
-		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: rocev2.ErrRoom, icrc: icrc.ErrRoom},
-		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: rocev2.ErrPad, icrc: icrc.ErrMismatch},
-		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength, icrc: icrc.ErrMismatch},
+		{name: "cut", frame: ip4[:60], icrc: wireerr.Truncated},
+		{name: "cut, no UDP layer", frame: ip4[:60], s: blind, err: rocelayers.ErrCut},
+		{name: "no room for the ICRC", frame: with(ip4, 38, 0, 23), err: wireerr.Truncated},
+		{name: "pad count beyond the payload", frame: with(ip6, 63, 0x10), err: wireerr.Malformed},
+		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength},
 		{name: "another port's", frame: with(with(ip6, 56, 0x13, 0x88), 54, 4791>>8, 4791&0xFF), err: rocev2.ErrPort},
 	} {
 		if c.s == nil {
 			c.s = newStack()
 		}
 		require.ErrorIs(t, c.s.decode(c.frame), c.err, c.name)
-		ip := c.s.ip()
-		_, err := rocelayers.VerifyNetworkLayer(ip)
-		require.True(t, errors.Is(err, c.icrc) || c.err == rocev2.ErrPort, "%s: %v", c.name, err)
+		if c.err == nil {
+			_, err := c.s.BTH.VerifyICRC()
+			require.ErrorIs(t, err, c.icrc, c.name)
+		}
 		wiretest.NoAllocs(t, c.name, func() {
 			_ = c.s.decode(c.frame)
-			_, _ = rocelayers.VerifyNetworkLayer(ip)
+			_, _ = c.s.BTH.VerifyICRC()
 		})
+		wiretest.NoAllocs(t, c.name, func() { _ = c.s.Decode(c.frame) })
 	}
-	wiretest.NoAllocs(t, "no IP layer", func() { _, _ = rocelayers.VerifyNetworkLayer(nil) })
+	wiretest.NoAllocs(t, "no IP layer", func() { _, _ = new(rocelayers.BTH).VerifyICRC() })
 }

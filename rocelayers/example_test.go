@@ -39,49 +39,53 @@ func Example_newPacket() {
 	// CNP for queue pair 0x118
 	// ICRC 0x2a00fd82: as-sent, <nil>
 	// BTH	CNP DestQP 0x000118 PSN 0 PKey 0xffff BECN 1
-	// CNP	Reserved 0
+	// CNP	CNP DestQP 0x000118 PSN 0 PKey 0xffff BECN 1
 	// ICRC	0x2a00fd82
 }
 
-func Example_decodingLayerParser() {
-	rocelayers.Register()
-
-	var (
-		eth     layers.Ethernet
-		vlan    layers.Dot1Q
-		ip4     layers.IPv4
-		ip6     layers.IPv6
-		udp     layers.UDP
-		bth     = rocelayers.BTH{UDP: &udp}
-		cnp     rocelayers.CNP
-		payload gopacket.Payload
-	)
-	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet,
-		&eth, &vlan, &ip4, &ip6, &udp, &bth, &cnp, &payload)
-	var decoded []gopacket.LayerType
+func ExampleStack() {
+	var s rocelayers.Stack // ready for use, for any number of frames
 
 	// For every frame; nothing below allocates.
-	if err := parser.DecodeLayers(frame, &decoded); err != nil {
+	if err := s.Decode(frame); err != nil {
 		fmt.Println(err)
 		return
 	}
-	var ip gopacket.NetworkLayer // the innermost
-	for _, t := range decoded {
+	for _, t := range s.Decoded {
 		switch t {
-		case layers.LayerTypeIPv4:
-			ip = &ip4
-		case layers.LayerTypeIPv6:
-			ip = &ip6
 		case rocelayers.LayerTypeBTH:
-			_, err := rocelayers.VerifyNetworkLayer(ip)
-			fmt.Printf("%v, ICRC 0x%08x, wrong: %v\n", bth.Headers, bth.ICRC.Value, err)
+			coverage, err := s.BTH.VerifyICRC()
+			fmt.Printf("ICRC 0x%08x: %v, %v\n", s.BTH.ICRC.Value, coverage, err)
 		case rocelayers.LayerTypeCNP:
-			fmt.Printf("slow down queue pair %#x\n", bth.DestQP)
+			fmt.Printf("the receiver %v: slow down queue pair %#x\n", s.IPv4.SrcIP, s.CNP.DestQP)
+		case rocelayers.LayerTypeFastCNP:
+			fmt.Printf("the %v: slow down what goes to %v, queue pair %#x\n",
+				s.FastCNP.Origin(), s.FastCNP.Option.OriginalDst, s.FastCNP.CNP.DestQP)
 		}
 	}
 	// Output:
-	// CNP DestQP 0x000118 PSN 0 PKey 0xffff BECN 1, ICRC 0x2a00fd82, wrong: <nil>
-	// slow down queue pair 0x118
+	// ICRC 0x2a00fd82: as-sent, <nil>
+	// the receiver 10.0.17.1: slow down queue pair 0x118
+}
+
+// A parser of one's own with the layers of a Stack: here one that begins with
+// an IP packet.
+func ExampleStack_Layers() {
+	var s rocelayers.Stack
+	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeIPv4, s.Layers()...)
+
+	packet := frame[14:]
+	if err := parser.DecodeLayers(packet, &s.Decoded); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Decoded)
+	if s.Layer(rocelayers.LayerTypeCNP) != nil {
+		fmt.Println(&s.CNP)
+	}
+	// Output:
+	// [IPv4 UDP BTH CNP]
+	// CNP DestQP 0x000118 PSN 0 PKey 0xffff BECN 1
 }
 
 func ExampleSerializeLayers() {
@@ -117,12 +121,12 @@ var fastCNP, _ = hex.DecodeString("02000000000102000000000286dd" +
 	"20010db800040000000000000000000e" +
 	"c00012b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "6e980b79")
 
-func ExampleFastCNP_newPacket() {
+func ExampleFastCNP() {
 	rocelayers.Register() // once, before decoding starts
 
 	packet := gopacket.NewPacket(fastCNP, layers.LayerTypeEthernet, gopacket.Default)
 	if l, ok := packet.Layer(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP); ok {
-		fmt.Printf("%v of the %v, to %v\n", l.Source, l.Origin(), l.Destination)
+		fmt.Printf("%v of the %v, to %v\n", l.Src, l.Origin(), l.Dst)
 		fmt.Printf("about queue pair %#x at %v\n", l.CNP.DestQP, l.Option.OriginalDst)
 		for node := range l.Option.Trace.Nodes() { // newest first
 			fmt.Printf("node %#x: queue %d\n", node.NodeID, node.QueueDepth)
@@ -133,40 +137,6 @@ func ExampleFastCNP_newPacket() {
 	// about queue pair 0x111111 at 2001:db8:4::e
 	// node 0xc3: queue 50000
 	// node 0xb2: queue 1200
-}
-
-func ExampleFastCNP_decodingLayerParser() {
-	rocelayers.Register()
-
-	var (
-		eth     layers.Ethernet
-		ip6     layers.IPv6
-		options rocelayers.DestinationOptions
-		udp     layers.UDP
-		bth     = rocelayers.BTH{UDP: &udp, IPv6: &ip6}
-		cnp     rocelayers.CNP
-		fast    = rocelayers.FastCNP{BTH: &bth}
-		payload gopacket.Payload
-	)
-	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet,
-		&eth, &ip6, &options, &udp, &bth, &cnp, &fast, &payload)
-	var decoded []gopacket.LayerType
-
-	// For every frame; nothing below allocates.
-	if err := parser.DecodeLayers(fastCNP, &decoded); err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, t := range decoded {
-		switch t {
-		case rocelayers.LayerTypeCNP:
-			fmt.Printf("the receiver: slow down queue pair %#x\n", bth.DestQP)
-		case rocelayers.LayerTypeFastCNP:
-			fmt.Printf("the %v: slow down what goes to %v, queue pair %#x\n",
-				fast.Origin(), fast.Option.OriginalDst, fast.CNP.DestQP)
-		}
-	}
-	// Output: the network: slow down what goes to 2001:db8:4::e, queue pair 0x111111
 }
 
 // Put a Fast CNP together from layers.

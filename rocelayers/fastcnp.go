@@ -8,13 +8,9 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// ErrFastCNPAlone: decoding found no BTH to ask.
-var ErrFastCNPAlone = wireerr.New("rocelayers", "FastCNP", 0, "there is no BTH layer: set the field BTH", wireerr.Malformed)
 
 // FastCNP is a Fast CNP (FAST section 4). It stands where a [CNP] would, behind
 // the [BTH], and like that its own octets are the 16 reserved ones. The option
@@ -23,14 +19,13 @@ var ErrFastCNPAlone = wireerr.New("rocelayers", "FastCNP", 0, "there is no BTH l
 // The original destination and the trace are in Option, the queue pair is
 // CNP.DestQP, and Origin tells a switch on the way from the receiver.
 //
-// With a DecodingLayerParser set BTH once, to the parser's BTH layer, and IPv6
-// of that. The option types are the BTH's CodePoints; NewPacket goes by the
-// default ones, and [BTH.FastCNP] by any.
+// The option types (D2) are those of the [Stack]'s Config; NewPacket goes by
+// the default ones, and [BTH.FastCNP] by any.
 type FastCNP struct {
 	layers.BaseLayer
 	fastcnp.Notification
 
-	BTH *BTH
+	bth *BTH // behind which the layer stands
 }
 
 // foundFastCNP is the Fast CNP that decoding a BTH found, for the FastCNP layer
@@ -41,44 +36,25 @@ type foundFastCNP struct {
 	err          error
 }
 
-func (l *BTH) findFastCNP() {
-	l.fast.is = false
-	if l.Opcode == bth.CNP && l.hasExtensions() {
-		l.fast.notification, l.fast.err = l.FastCNP(l.CodePoints)
-		l.fast.is = l.fast.err != fastcnp.ErrNotFastCNP
+// look looks for a Fast CNP in a packet, which has Ext if it has any.
+func (f *foundFastCNP) look(p *rocev2.Packet, points fastcnp.CodePoints) {
+	f.is = false
+	if p.BTH.Opcode == bth.CNP && len(p.Ext) > 0 {
+		f.notification, f.err = points.FromPacket(p)
+		f.is = f.err != fastcnp.ErrNotFastCNP
 	}
 }
 
 // FastCNP returns the Fast CNP that the packet of a decoded BTH is with options
-// of these types, whatever CodePoints says. The errors are those of
-// [fastcnp.CodePoints.FromPacket]; a BTH without IPv6, or with one that does
-// not carry it, is ErrNotFastCNP. The trace aliases the packet. It allocates
-// nothing.
+// of these types, whatever types decoding looked for. The errors are those of
+// [fastcnp.CodePoints.FromPacket], and one where the IP layers of the packet are
+// not known. The trace aliases the packet. It allocates nothing.
 func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 	var p rocev2.Packet
-	if !l.walk(&p) {
-		return fastcnp.Notification{}, fastcnp.ErrNotFastCNP
+	if err := l.packet(&p); err != nil {
+		return fastcnp.Notification{}, err
 	}
 	return points.FromPacket(&p)
-}
-
-// walk decodes the packet that l.IPv6 was decoded from, if it has extension
-// headers. It tells whether that leads to l: the layer may be of a packet
-// before.
-func (l *BTH) walk(p *rocev2.Packet) bool {
-	if len(l.Contents) == 0 || !l.hasExtensions() {
-		return false
-	}
-	ip, err := octets(l.IPv6)
-	if err != nil || p.Datagram.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) != nil {
-		return false
-	}
-	return len(p.Data) > 0 && &p.Data[0] == &l.Contents[0] && p.DecodeDatagram(&p.Datagram) == nil
-}
-
-// hasExtensions tells whether there may be extension headers before l.
-func (l *BTH) hasExtensions() bool {
-	return l.IPv6 != nil && l.IPv6.NextHeader != layers.IPProtocolUDP
 }
 
 // LayerType returns LayerTypeFastCNP.
@@ -91,20 +67,20 @@ func (l *FastCNP) CanDecode() gopacket.LayerClass { return LayerTypeFastCNP }
 // layer has.
 func (l *FastCNP) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
-// DecodeFromBytes sets l to what l.BTH, decoded before, has found; data is the
+// DecodeFromBytes sets l to what the BTH layer before it has found; data is the
 // payload of that, and l aliases both. The errors are those of [BTH.FastCNP],
-// and ErrFastCNPAlone. On error l is unchanged.
+// and [ErrNoBTH]. On error l is unchanged.
 func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	switch {
-	case l.BTH == nil:
-		return ErrFastCNPAlone
-	case !l.BTH.fast.is:
+	case l.bth == nil:
+		return ErrNoBTH
+	case !l.bth.fast.is:
 		return fastcnp.ErrNotFastCNP
-	case l.BTH.fast.err != nil:
-		return l.BTH.fast.err
+	case l.bth.fast.err != nil:
+		return l.bth.fast.err
 	}
 	l.BaseLayer = layers.BaseLayer{Contents: data}
-	l.Notification = l.BTH.fast.notification
+	l.Notification = l.bth.fast.notification
 	return nil
 }
 
@@ -126,6 +102,9 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	if l.Option.Number == 1 {
 		y = 2
 	}
+	if typ&0xE0 != 0x80 {
+		return nil, fastcnp.ErrType // D21: act 10, chg 0
+	}
 	w := ipv6opt.Begin(nil, uint8(layers.IPProtocolUDP))
 	if err := w.Add(typ, 4, y, data); err != nil {
 		return nil, err
@@ -139,7 +118,7 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 // notification is for other layers to write: the one that DestinationOptions
 // returns, the BTH with the header of CNP, IPv6.
 func (l *FastCNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	reserved := CNP{Reserved: l.CNP.Reserved}
+	reserved := CNP{CNP: l.CNP}
 	return reserved.SerializeTo(b, opts)
 }
 
@@ -154,7 +133,7 @@ func (l *FastCNP) String() string {
 }
 
 func decodeFastCNP(data []byte, p gopacket.PacketBuilder) error {
-	l := &FastCNP{BTH: last[*BTH](layersBefore(p))}
+	l := &FastCNP{bth: last[*BTH](layersBefore(p))}
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}

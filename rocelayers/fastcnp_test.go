@@ -9,10 +9,10 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -37,7 +37,7 @@ func TestFastCNP(t *testing.T) {
 			l := get(rocelayers.LayerTypeFastCNP).(*rocelayers.FastCNP)
 			require.Equal(t, dst6far, l.Option.OriginalDst)
 			require.EqualValues(t, 0x111111, l.CNP.DestQP)
-			require.Equal(t, l.BTH.Header, l.CNP.Header)
+			require.Equal(t, get(rocelayers.LayerTypeBTH).(*rocelayers.BTH).Header, l.CNP.Header)
 			require.Equal(t, c.origin, l.Origin())
 			nodes := 0
 			for range l.Option.Trace.Nodes() {
@@ -68,7 +68,7 @@ func TestFastCNPAround(t *testing.T) {
 		requireMessage(t, name, c.frame)
 		for _, s := range []*stack{newStack(), newOwnStack()} {
 			require.NoError(t, s.decode(c.frame), name)
-			require.Equal(t, c.want, s.decoded[len(s.decoded)-1], name)
+			require.Equal(t, c.want, s.Decoded[len(s.Decoded)-1], name)
 		}
 	}
 }
@@ -95,14 +95,14 @@ func TestFastCNPThenOthers(t *testing.T) {
 			clear(buffer)
 			frame := buffer[:copy(buffer, c.frame)]
 			require.NoError(t, s.decode(frame))
-			require.Equal(t, c.want, s.decoded[len(s.decoded)-1])
+			require.Equal(t, c.want, s.Decoded[len(s.Decoded)-1])
 		}
 	}
 }
 
 // Code points are values: of a BTH layer, or of one question to it.
 func TestFastCNPCodePoints(t *testing.T) {
-	n := fastcnp.Notification{Source: loopback, Destination: src6, CNP: cnp.New(7, 0xFFFF), OptionType: 0x8E,
+	n := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0xFFFF), OptionType: 0x8E,
 		Option: fastcnp.Option{Number: 1, OriginalDst: dst6far}}
 	frame, err := n.AppendPacket(slices.Clone(ether6), rocev2.Carriage{})
 	require.NoError(t, err)
@@ -117,43 +117,45 @@ func TestFastCNPCodePoints(t *testing.T) {
 	require.Equal(t, dst6far, got.Option.OriginalDst)
 
 	s := newStack()
-	s.bth.CodePoints = others
+	s.Config.CodePoints = others
 	require.NoError(t, s.decode(frame))
-	require.Equal(t, got, s.fast.Notification)
+	require.Equal(t, got, s.FastCNP.Notification)
 	require.NoError(t, s.decode(built(t)[0].frame)) // which is none here
 	require.True(t, s.has(rocelayers.LayerTypeCNP))
-	s.bth.IPv6 = nil
-	require.NoError(t, s.decode(frame))
-	require.True(t, s.has(rocelayers.LayerTypeCNP))
+	s.BTH.IPv6 = nil // is no way to get a CNP
+	require.ErrorIs(t, s.decode(frame), rocelayers.ErrNoIP)
+	require.False(t, s.has(rocelayers.LayerTypeCNP))
 
 	// Other packets are none with any code points.
-	for name, frame := range map[string][]byte{"SEND": wiretest.Hex(t, send6), "IPv4": wiretest.Hex(t, cnp4)} {
-		_, err = bthOf(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)).FastCNP(others)
-		require.ErrorIs(t, err, fastcnp.ErrNotFastCNP, name)
+	for _, c := range []struct {
+		frame []byte
+		err   error
+	}{{wiretest.Hex(t, send6), cnp.ErrNotCNP}, {wiretest.Hex(t, cnp4), fastcnp.ErrNotFastCNP}} {
+		_, err = bthOf(gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default)).FastCNP(others)
+		require.ErrorIs(t, err, c.err)
 	}
 	_, err = new(rocelayers.BTH).FastCNP(others)
-	require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
-	l.Opcode = bth.CNP
-	alone := &rocelayers.BTH{IPv6: l.IPv6}
-	_, err = alone.FastCNP(others)
-	require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
+	require.ErrorIs(t, err, rocelayers.ErrNoIP)
+	l.IPv6 = nil
+	_, err = l.FastCNP(others)
+	require.ErrorIs(t, err, rocelayers.ErrNoIP)
 }
 
 // A layer that needs a BTH says so, and a broken notification leaves it as it
 // was.
 func TestFastCNPAlone(t *testing.T) {
 	packet := gopacket.NewPacket(make([]byte, 16), rocelayers.LayerTypeFastCNP, gopacket.Default)
-	require.ErrorIs(t, packet.ErrorLayer().Error(), rocelayers.ErrFastCNPAlone)
+	require.ErrorIs(t, packet.ErrorLayer().Error(), rocelayers.ErrNoBTH)
 
 	s := newStack()
 	require.NoError(t, s.decode(wiretest.Hex(t, cnp4)))
-	require.ErrorIs(t, s.fast.DecodeFromBytes(s.bth.Payload, s.parser), fastcnp.ErrNotFastCNP)
+	require.ErrorIs(t, s.FastCNP.DecodeFromBytes(s.BTH.Payload, s.parser), fastcnp.ErrNotFastCNP)
 	require.NoError(t, s.decode(built(t)[1].frame))
-	before := s.fast
+	before := s.FastCNP
 	for _, c := range broken(t)[:6] {
 		require.Error(t, s.decode(c.frame), c.name)
 		require.False(t, s.has(rocelayers.LayerTypeFastCNP))
-		require.Equal(t, before, s.fast)
+		require.Equal(t, before, s.FastCNP)
 	}
 }
 
@@ -168,7 +170,7 @@ func TestSerializeFastCNP(t *testing.T) {
 	} {
 		for _, typ := range []ipv6opt.Type{0, 0x8E} {
 			for _, checksum := range []uint16{0, 1} {
-				n := fastcnp.Notification{Source: loopback, Destination: src6, CNP: cnp.New(0x111111, 0xFFFF), Option: option, OptionType: typ}
+				n := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(0x111111, 0xFFFF), Option: option, OptionType: typ}
 				n.CNP.Reserved[3] = 5
 				want, err := n.AppendPacket(slices.Clone(ether6), rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0})
 				require.NoError(t, err)
@@ -194,10 +196,12 @@ func TestSerializeFastCNP(t *testing.T) {
 		typ    ipv6opt.Type
 		err    error
 	}{
-		{fastcnp.Option{}, 0, fastcnp.ErrNumber},
-		{fastcnp.Option{Number: 1, OriginalDst: src4}, 0, fastcnp.ErrDestination},
+		{fastcnp.Option{}, 0, wireerr.Range},
+		{fastcnp.Option{Number: 1, OriginalDst: src4}, 0, wireerr.Range},
 		{fastcnp.Option{Number: 2, OriginalDst: dst6far, Trace: trace(t, 11)}, 0, fastcnp.ErrTooLong},
-		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, ipv6opt.PadN, ipv6opt.ErrPadding},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, ipv6opt.PadN, fastcnp.ErrType},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, 0x1E, fastcnp.ErrType},
+		{fastcnp.Option{Number: 1, OriginalDst: dst6far}, 0xBE, fastcnp.ErrType},
 	} {
 		fast := &rocelayers.FastCNP{Notification: fastcnp.Notification{Option: c.option, OptionType: c.typ}}
 		_, err := fast.DestinationOptions()

@@ -2,13 +2,13 @@ package rocelayers
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -18,11 +18,8 @@ type FCN struct {
 	layers.BaseLayer
 	fcn.Message
 
-	// UDP is the layer that carries the message: its length and port are looked
-	// at. NewPacket sets it. With a DecodingLayerParser set it once, to the
-	// parser's UDP layer. Left nil, the octets are taken for the UDP data, and
-	// there is ErrCut when gopacket says that they are cut.
-	UDP *layers.UDP
+	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
+	config *message.Config // of the Stack; nil for the defaults
 }
 
 // LayerType returns LayerTypeFCN.
@@ -35,9 +32,9 @@ func (l *FCN) CanDecode() gopacket.LayerClass { return LayerTypeFCN }
 func (l *FCN) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
-// those of [fcn.FromDatagram], of UDP, and ErrCut. On error l is unchanged.
+// those of [fcn.FromDatagram] and of UDP. On error l is unchanged.
 func (l *FCN) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	length, err := udpLength(l.UDP, LayerTypeFCN, data, df)
+	length, err := udpLength(l.udp, l.config, LayerTypeFCN, data, df)
 	if err != nil {
 		return err
 	}
@@ -63,18 +60,9 @@ func (l *FCN) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	return err
 }
 
-// String returns the fields, Reserved where it is not 0.
-func (l *FCN) String() string {
-	s := fmt.Sprintf("FlowLabel 0x%05x Level %d", l.FlowLabel, l.Level)
-	if l.Reserved != 0 {
-		s += fmt.Sprintf(" Reserved 0x%03x", l.Reserved)
-	}
-	return s
-}
-
 func decodeFCN(data []byte, p gopacket.PacketBuilder) error {
-	l := &FCN{UDP: last[*layers.UDP](layersBefore(p))}
-	if !meant(l.UDP, LayerTypeFCN) {
+	l := &FCN{udp: last[*layers.UDP](layersBefore(p))}
+	if fromOurPort(l.udp, LayerTypeFCN) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
 	if err := l.DecodeFromBytes(data, p); err != nil {

@@ -65,12 +65,12 @@ func FuzzBTHLayer(f *testing.F) {
 			require.NotEmpty(t, packet.String())
 		}
 		if want != nil {
-			require.ErrorIs(t, err, want)
+			requireSameFault(t, want, err)
 			return
 		}
-		requireSame(t, &p, &s.bth)
+		requireSame(t, &p, &s.BTH)
 		if err != nil { // a CNP of another length
-			require.Equal(t, bth.CNP, s.bth.Opcode)
+			require.Equal(t, bth.CNP, s.BTH.Opcode)
 			return
 		}
 		if p.Truncated {
@@ -153,13 +153,13 @@ func FuzzFrame(f *testing.F) {
 			s.parser.IgnorePanic = true
 			_ = s.decode(frame)
 			if roce && s.has(rocelayers.LayerTypeBTH) && !s.has(rocelayers.LayerTypeProxy) {
-				requireSame(t, &p, &s.bth)
+				requireSame(t, &p, &s.BTH)
 				coverage, verdict := icrc.Verify(p.IP)
-				got, err := rocelayers.VerifyNetworkLayer(s.ip())
+				got, err := s.BTH.VerifyICRC()
 				require.Equal(t, verdict, err)
 				require.Equal(t, coverage, got)
 			}
-			for _, typ := range s.decoded {
+			for _, typ := range s.Decoded {
 				for o := range rocelayers.IOAMOf(s.layer(typ)) {
 					_ = o.String()
 				}

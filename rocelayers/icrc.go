@@ -9,19 +9,12 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
 const icrcSize = 4
 
-var (
-	ErrICRCLength = wireerr.New("rocelayers", "ICRC", 0, "exactly 4 octets needed", wireerr.Malformed)
-	ErrICRCOrder  = wireerr.New("rocelayers", "ICRC", 0, "the layer belongs behind the BTH's payload", wireerr.Malformed)
-)
-
 // ICRC is the invariant CRC, the last four octets of the UDP data (IBTA annex
-// A17, section A17.3.3). [VerifyICRC] and [VerifyNetworkLayer] tell whether it
-// is right.
+// A17, section A17.3.3). [BTH.VerifyICRC] tells whether it is right.
 type ICRC struct {
 	layers.BaseLayer
 	Value    uint32        // sent least significant octet first
@@ -40,7 +33,7 @@ func (l *ICRC) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZer
 // DecodeFromBytes sets l from exactly four octets, which it aliases.
 func (l *ICRC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(data) != icrcSize {
-		return ErrICRCLength
+		return errICRCSize
 	}
 	*l = ICRC{
 		BaseLayer: layers.BaseLayer{Contents: data},
@@ -52,7 +45,7 @@ func (l *ICRC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 // SerializeTo appends Value. [SerializeLayers] computes it.
 func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	if slices.Contains(b.Layers(), LayerTypeBTH) {
-		return ErrICRCOrder
+		return errICRCOrder
 	}
 	octets, err := b.AppendBytes(icrcSize)
 	if err != nil {

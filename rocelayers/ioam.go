@@ -7,13 +7,9 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
 )
-
-// ErrNotIOAM: not an IPv6 option of one of the types that carry IOAM.
-var ErrNotIOAM = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
 
 // IOAM is one IPv6 option that carries IOAM (RFC 9486 section 3). Contents is
 // the option from its Type octet on.
@@ -103,14 +99,14 @@ func (l *IOAM) CanDecode() gopacket.LayerClass { return LayerTypeIOAM }
 func (l *IOAM) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the IPv6 option at the start of data, which it
-// aliases. [ErrNotIOAM] and [ipv6opt.ErrOverrun] leave l unchanged; what is
-// wrong inside the option is in Err.
+// aliases. An option of another type or one that is not whole is an error and
+// leaves l unchanged; what is wrong inside the option is in Err.
 func (l *IOAM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	h := ipv6opt.Header{Options: data}
 	for o, err := range h.All() {
 		switch {
 		case !isIOAM(o.Type):
-			return ErrNotIOAM
+			return errNotIOAM
 		case err != nil:
 			df.SetTruncated()
 			return err

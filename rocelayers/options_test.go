@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -38,7 +39,7 @@ func TestOptionsPadding(t *testing.T) {
 			if len(want) == 4+n {
 				require.NoError(t, gopacket.SerializeLayers(buf, gopacket.SerializeOptions{}, l))
 			} else {
-				require.ErrorIs(t, gopacket.SerializeLayers(buf, gopacket.SerializeOptions{}, l), ipv6opt.ErrHeaderLen)
+				require.ErrorIs(t, gopacket.SerializeLayers(buf, gopacket.SerializeOptions{}, l), wireerr.Range)
 				require.NoError(t, gopacket.SerializeLayers(buf, fix, l))
 				require.Equal(t, "behind", string(octets[2+n:]))
 			}
@@ -49,7 +50,7 @@ func TestOptionsPadding(t *testing.T) {
 		require.NoError(t, gopacket.SerializeLayers(dirty(t), fix, l))
 		require.Len(t, l.Options, ipv6opt.MaxLen-2)
 		l.Options = make([]byte, ipv6opt.MaxLen-1)
-		require.ErrorIs(t, gopacket.SerializeLayers(dirty(t), fix, l), ipv6opt.ErrHeaderLen)
+		require.ErrorIs(t, gopacket.SerializeLayers(dirty(t), fix, l), wireerr.Range)
 		l.Options = nil
 		require.NoError(t, gopacket.SerializeLayers(dirty(t), fix, l))
 		require.Equal(t, []byte{1, 4, 0, 0, 0, 0}, l.Options)
@@ -66,15 +67,15 @@ func TestDestinationOptions(t *testing.T) {
 				require.NoError(t, s.decode(frame))
 				var p rocev2.Packet
 				require.NoError(t, p.DecodeFrame(frame))
-				require.Equal(t, p.Ext, s.options.Contents)
-				require.Equal(t, p.Ext[2:], s.options.Options)
-				require.EqualValues(t, 17, s.options.NextHeader)
-				require.EqualValues(t, p.SrcPort, s.udp.SrcPort)
+				require.Equal(t, p.Ext, s.DestinationOptions.Contents)
+				require.Equal(t, p.Ext[2:], s.DestinationOptions.Options)
+				require.EqualValues(t, 17, s.DestinationOptions.NextHeader)
+				require.EqualValues(t, p.SrcPort, s.UDP.SrcPort)
 				require.Equal(t, p.Src.AsSlice(), s.ip().NetworkFlow().Src().Raw())
-				require.Equal(t, []byte{p.Data[0]}, s.udp.Payload[:1])
-				require.Equal(t, uint16(4791), binary.BigEndian.Uint16(s.udp.TransportFlow().Dst().Raw()))
+				require.Equal(t, []byte{p.Data[0]}, s.UDP.Payload[:1])
+				require.Equal(t, uint16(4791), binary.BigEndian.Uint16(s.UDP.TransportFlow().Dst().Raw()))
 				options, err := 0, error(nil)
-				for _, err = range s.options.All() {
+				for _, err = range s.DestinationOptions.All() {
 					options++
 				}
 				require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestDestinationOptions(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, "NextHeader UDP, PadN 0 octets, 0x9e 106 octets", s.options.String())
+	require.Equal(t, "NextHeader UDP, PadN 0 octets, 0x9e 106 octets", s.DestinationOptions.String())
 }
 
 // With the override the layers are ours, without it what they show is there
@@ -117,7 +118,7 @@ func TestOverride(t *testing.T) {
 func TestOptionsTruncated(t *testing.T) {
 	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, 0x9E, make([]byte, 30))...), nil)
 	s := newOwnStack()
-	hopByHop, destination := s.hbh, s.options
+	hopByHop, destination := s.HopByHop, s.DestinationOptions
 	for n := 55; n < 54+8+32; n++ {
 		err := s.decode(frame[:n:n])
 		require.True(t, s.parser.Truncated)
@@ -125,16 +126,16 @@ func TestOptionsTruncated(t *testing.T) {
 		case there == 8: // nothing left to ask about
 			require.NoError(t, err)
 		case there%8 != 0 && there < 16:
-			require.ErrorIs(t, err, ipv6opt.ErrTruncatedHeader)
+			require.ErrorIs(t, err, wireerr.Truncated)
 		default:
-			require.ErrorIs(t, err, ipv6opt.ErrTruncatedOptions)
+			require.ErrorIs(t, err, wireerr.Truncated)
 		}
 		if n >= 54+8 {
-			require.Equal(t, frame[54:62], s.hbh.Contents)
+			require.Equal(t, frame[54:62], s.HopByHop.Contents)
 		} else {
-			require.Equal(t, hopByHop, s.hbh)
+			require.Equal(t, hopByHop, s.HopByHop)
 		}
-		require.Equal(t, destination, s.options)
+		require.Equal(t, destination, s.DestinationOptions)
 		override(func() {
 			packet := gopacket.NewPacket(with(frame, 20, 60)[:n:n], layers.LayerTypeEthernet, gopacket.Default)
 			require.Equal(t, err == nil, packet.ErrorLayer() == nil)
@@ -152,16 +153,16 @@ func TestIPv6(t *testing.T) {
 			return
 		}
 		require.NoError(t, ours.decode(append(bytes.Clone(frame), 0xEE))) // a packet ends where it ends
-		want, got := &theirs.ip6.IPv6, &ours.ip6.IPv6
+		want, got := &theirs.IPv6.IPv6, &ours.IPv6.IPv6
 		if want.HopByHop != nil {
-			require.Equal(t, want.HopByHop.Contents, ours.hbh.Contents)
+			require.Equal(t, want.HopByHop.Contents, ours.HopByHop.Contents)
 			require.False(t, ours.parser.Truncated)
 			want.HopByHop = nil
 		}
 		require.Equal(t, want.Contents, got.Contents)
-		require.Equal(t, want.LayerType(), ours.ip6.LayerType())
+		require.Equal(t, want.LayerType(), ours.IPv6.LayerType())
 		require.Equal(t, want.NetworkFlow(), got.NetworkFlow())
-		require.Equal(t, ours.udp.Payload, theirs.udp.Payload)
+		require.Equal(t, ours.UDP.Payload, theirs.UDP.Payload)
 		plain := func(l layers.IPv6) (string, string) {
 			l.BaseLayer = layers.BaseLayer{}
 			return gopacket.LayerString(&l), l.SrcIP.String()
@@ -187,12 +188,12 @@ func TestIPv6(t *testing.T) {
 	} {
 		theirs, ours := newStack(), newOwnStack()
 		require.Equal(t, theirs.decode(frame), ours.decode(frame))
-		require.Equal(t, theirs.decoded, ours.decoded)
-		require.Equal(t, theirs.ip6, ours.ip6)
+		require.Equal(t, theirs.Decoded, ours.Decoded)
+		require.Equal(t, theirs.IPv6, ours.IPv6)
 	}
 	require.NoError(t, s.decode(frame[:len(frame)-4]))
 	require.True(t, s.parser.Truncated)
-	require.True(t, s.bth.Truncated)
+	require.True(t, s.BTH.Truncated)
 }
 
 // The options are the same wherever they are read.
@@ -206,7 +207,7 @@ func TestOptionsOf(t *testing.T) {
 	require.NoError(t, theirs.decode(frame))
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 	for _, l := range []gopacket.Layer{
-		&ours.ip6, &ours.hbh, &theirs.ip6.IPv6, packet.NetworkLayer(), packet.Layer(layers.LayerTypeIPv6HopByHop),
+		&ours.IPv6, &ours.HopByHop, &theirs.IPv6.IPv6, packet.NetworkLayer(), packet.Layer(layers.LayerTypeIPv6HopByHop),
 	} {
 		got, ok := rocelayers.OptionsOf(l)
 		require.True(t, ok)
@@ -221,7 +222,7 @@ func TestOptionsOf(t *testing.T) {
 		})
 	}
 	require.NoError(t, ours.decode(wiretest.Hex(t, send6)))
-	for _, l := range []gopacket.Layer{nil, &ours.ip6, &ours.ip6.IPv6, &ours.udp, new(rocelayers.IPv6), new(layers.IPv6Destination)} {
+	for _, l := range []gopacket.Layer{nil, &ours.IPv6, &ours.IPv6.IPv6, &ours.UDP, new(rocelayers.IPv6), new(layers.IPv6Destination)} {
 		_, ok := rocelayers.OptionsOf(l)
 		require.False(t, ok)
 		for range rocelayers.IOAMOf(l) {
@@ -245,13 +246,13 @@ func TestSerializeHopByHop(t *testing.T) {
 		_, err = destination.Decode(ext)
 		require.NoError(t, err)
 		header := map[uint8]gopacket.SerializableLayer{ipv6opt.HopByHop: hbh, ipv6opt.DestinationOptions: destination}[next]
-		s.bth.ICRC.Value = 0
+		s.BTH.ICRC.Value = 0
 		// gopacket's IPv6 layer and ours, also one that has decoded the header.
 		theirs := newStack()
 		require.NoError(t, theirs.decode(want))
-		for _, ip := range []gopacket.SerializableLayer{&s.ip6, &s.ip6.IPv6, &theirs.ip6.IPv6} {
+		for _, ip := range []gopacket.SerializableLayer{&s.IPv6, &s.IPv6.IPv6, &theirs.IPv6.IPv6} {
 			buf := dirty(t)
-			require.NoError(t, rocelayers.SerializeLayers(buf, complete, &s.eth, ip, header, &s.udp, &s.bth, s.payload))
+			require.NoError(t, rocelayers.SerializeLayers(buf, complete, &s.Ethernet, ip, header, &s.UDP, &s.BTH, s.Payload))
 			require.Equal(t, want, buf.Bytes())
 			_, err = icrc.Verify(buf.Bytes()[14:])
 			require.NoError(t, err)

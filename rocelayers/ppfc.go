@@ -1,9 +1,6 @@
 package rocelayers
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
@@ -14,14 +11,12 @@ import (
 // PPFC is the extension that follows the BTH of a PPFC notification (PPFC
 // section 3), which has opcode 0x81 and the P bit.
 //
-// The notification's Header is that of the [BTH]. NewPacket sets BTH; with a
-// DecodingLayerParser set it once, to the parser's BTH layer. Left nil, Header
-// has the opcode and the P bit alone.
+// The notification's Header is that of the [BTH] layer before it.
 type PPFC struct {
 	layers.BaseLayer
 	ppfc.Notification
 
-	BTH *BTH
+	bth *BTH // behind which the layer stands
 }
 
 // LayerType returns LayerTypePPFC.
@@ -35,19 +30,19 @@ func (l *PPFC) CanDecode() gopacket.LayerClass { return LayerTypePPFC }
 func (l *PPFC) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the octets between BTH and ICRC, which it
-// aliases. Anything but 12 or 24 octets is [ppfc.ErrLength]; a BTH that is no
-// PPFC notification's gives the errors of [ppfc.Notification.Decode]. On error
-// l is unchanged.
+// aliases, and the BTH layer decoded before. Anything but 12 or 24 octets is an
+// error, and so is no BTH layer, [ErrNoBTH]; a BTH that is no PPFC
+// notification's gives the errors of [ppfc.Notification.Decode]. On error l is
+// unchanged.
 func (l *PPFC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	if len(data) != ppfc.SizeIPv4 && len(data) != ppfc.SizeIPv6 {
+	switch {
+	case l.bth == nil:
+		return ErrNoBTH
+	case len(data) != ppfc.SizeIPv4 && len(data) != ppfc.SizeIPv6:
 		return ppfc.ErrLength
 	}
-	header := ppfcHeader
-	if l.BTH != nil {
-		header = l.BTH.Header
-	}
 	var buf [bth.Size + ppfc.SizeIPv6]byte
-	octets, err := header.AppendBinary(buf[:0])
+	octets, err := l.bth.Header.AppendBinary(buf[:0])
 	if err != nil {
 		return err
 	}
@@ -76,18 +71,8 @@ func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	return err
 }
 
-// String returns the fields of the extension, those that mean nothing yet
-// where they are not 0.
-func (l *PPFC) String() string {
-	s := fmt.Sprintf("%v Congested %v Port %d Pause %dµs", l.Type, l.Congested, l.Port, l.Pause/time.Microsecond)
-	if l.Flags|l.Reserved != 0 {
-		s += fmt.Sprintf(" Flags 0x%04x Reserved 0x%04x", l.Flags, l.Reserved)
-	}
-	return s
-}
-
 func decodePPFC(data []byte, p gopacket.PacketBuilder) error {
-	l := &PPFC{BTH: last[*BTH](layersBefore(p))}
+	l := &PPFC{bth: last[*BTH](layersBefore(p))}
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -15,19 +16,16 @@ import (
 // the five-tuple of a congested flow, its congestion level, and a packet of it.
 // [RegisterProxy] claims its UDP port.
 //
-// The layers of the invoking packet follow, as far as it was sent. They show
-// what the congested node saw: a BTH behind a Proxy is not one of this packet.
-// In a DecodingLayerParser they overwrite the layers that carried the message;
-// to keep those, leave Proxy out of the parser and call DecodeFromBytes with
-// the payload of UDP. BTH needs no layers to find the queue pair.
+// NewPacket goes on with the layers of the invoking packet, as far as it was
+// sent. They show what the congested node saw: a BTH behind a Proxy is not one
+// of this packet. A [Stack], whose layers are those of one packet, leaves the
+// invoking packet to a Payload; Invoking may be decoded with another Stack.
 type Proxy struct {
 	layers.BaseLayer
 	proxymsg.Message
 
-	Family proxymsg.Family // of the five-tuple's addresses; 0, as in NewPacket: inferred (D8)
-
-	// UDP is the layer that carries the message, as in [FCN].
-	UDP *layers.UDP
+	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
+	config *message.Config // of the Stack; nil for the defaults, as in NewPacket
 }
 
 // LayerType returns LayerTypeProxy.
@@ -38,8 +36,11 @@ func (l *Proxy) CanDecode() gopacket.LayerClass { return LayerTypeProxy }
 
 // NextLayerType returns layers.LayerTypeIPv4 or layers.LayerTypeIPv6, as the
 // invoking packet begins, and gopacket.LayerTypePayload when its header is not
-// whole or of no IP.
+// whole or of no IP, and in a Stack.
 func (l *Proxy) NextLayerType() gopacket.LayerType {
+	if l.config != nil {
+		return gopacket.LayerTypePayload
+	}
 	if len(l.Invoking) >= 20 && l.Invoking[0]>>4 == 4 {
 		return layers.LayerTypeIPv4
 	}
@@ -50,14 +51,17 @@ func (l *Proxy) NextLayerType() gopacket.LayerType {
 }
 
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
-// those of [proxymsg.FromDatagram], of UDP, and ErrCut. On error l is
-// unchanged.
+// those of [proxymsg.FromDatagram] and of UDP. On error l is unchanged.
 func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	length, err := udpLength(l.UDP, LayerTypeProxy, data, df)
+	length, err := udpLength(l.udp, l.config, LayerTypeProxy, data, df)
 	if err != nil {
 		return err
 	}
-	m, err := proxymsg.FromDatagram(&rocev2.Datagram{Data: data, Length: length}, l.Family)
+	var family proxymsg.Family // D8: inferred
+	if l.config != nil {
+		family = l.config.ProxyFamily
+	}
+	m, err := proxymsg.FromDatagram(&rocev2.Datagram{Data: data, Length: length}, family)
 	if err != nil {
 		if errors.Is(err, wireerr.Truncated) {
 			df.SetTruncated()
@@ -91,8 +95,8 @@ func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeO
 func (l *Proxy) String() string { return l.Message.String() }
 
 func decodeProxy(data []byte, p gopacket.PacketBuilder) error {
-	l := &Proxy{UDP: last[*layers.UDP](layersBefore(p))}
-	if !meant(l.UDP, LayerTypeProxy) {
+	l := &Proxy{udp: last[*layers.UDP](layersBefore(p))}
+	if fromOurPort(l.udp, LayerTypeProxy) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
 	if err := l.DecodeFromBytes(data, p); err != nil {

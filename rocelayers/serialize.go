@@ -24,12 +24,25 @@ import (
 // Around an [FCN] or a [Proxy] it always computes the UDP checksum, without
 // SetNetworkLayerForChecksum, and never as 0, which would stand for none.
 //
+// The lengths of IP and UDP must be right then, by FixLengths or as they are
+// given: checksums that end elsewhere than the packet are an error. So is a
+// packet too long for them, whose length gopacket cuts to 16 bits. On error
+// nothing is in w.
+//
 // Without ComputeChecksums, and for everything else, it does what gopacket's
 // does.
 func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls ...gopacket.SerializableLayer) error {
 	if !opts.ComputeChecksums {
 		return gopacket.SerializeLayers(w, opts, ls...)
 	}
+	err := serialize(w, opts, ls)
+	if err != nil {
+		_ = w.Clear()
+	}
+	return err
+}
+
+func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []gopacket.SerializableLayer) error {
 	if err := w.Clear(); err != nil {
 		return err
 	}
@@ -38,7 +51,7 @@ func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
 		if isMessage(ls[i]) {
 			c = findCarriage(ls, i)
 			if _, ok := ls[i].(*BTH); ok && c == none {
-				return ErrNoCarriage
+				return errNoCarrier
 			}
 		}
 		o := opts
@@ -84,14 +97,18 @@ func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
 	c := none
 	if l, ok := ls[at].(*BTH); ok {
 		c.bthAt, c.bth, c.icrc = at, l, &l.ICRC
-		if last, ok := ls[len(ls)-1].(*ICRC); ok {
-			c.icrc = last
+		for _, behind := range ls[at+1:] {
+			if l, ok := behind.(*ICRC); ok {
+				c.icrc = l
+			}
 		}
 	}
 	for i := at - 1; i >= 0 && !isMessage(ls[i]); i-- {
 		switch l := ls[i].(type) {
 		case *layers.UDP:
 			c.udpAt, c.udp = i, l
+		case *UDP:
+			c.udpAt, c.udp = i, &l.UDP
 		case *layers.IPv4, *layers.IPv6, *IPv6:
 			if c.udp == nil {
 				return none
@@ -103,19 +120,21 @@ func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
 	return none
 }
 
-// seal puts ICRC and UDP checksum into the finished IP packet.
+// seal puts ICRC and UDP checksum into the finished IP packet. It ends with the
+// message, so its length fields must end there, too.
 func (c *carriage) seal(ip []byte) error {
 	var d rocev2.Datagram
+	if err := d.DecodeIP(ip); err != nil {
+		return err
+	}
+	if len(d.Data) == 0 || &d.Data[len(d.Data)-1] != &ip[len(ip)-1] || len(d.IP) < len(ip) {
+		return errLengths
+	}
 	if c.bth != nil {
 		if err := icrc.Put(ip, c.icrc.Coverage); err != nil {
 			return err
 		}
-	}
-	if err := d.DecodeIP(ip); err != nil {
-		return err
-	}
-	if c.bth != nil {
-		c.icrc.Value = binary.LittleEndian.Uint32(d.Data[len(d.Data)-icrcSize:])
+		c.icrc.Value = binary.LittleEndian.Uint32(ip[len(ip)-icrcSize:])
 		c.bth.ICRC.Value = c.icrc.Value
 		if !wantsChecksum(c.udp) {
 			return nil

@@ -69,7 +69,7 @@ func TestSerializeCNP(t *testing.T) {
 			if version == 6 {
 				src, dst, ip = src6, dst6, ipv6()
 			}
-			want, err := c.AppendPacket(nil, src, dst, rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0})
+			want, err := c.AppendPacket(nil, dst, cnp.Config{Src: src, Carriage: rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0}})
 			require.NoError(t, err)
 			trailer := &rocelayers.ICRC{Value: 0xDEADBEEF}
 			for _, behind := range [][]gopacket.SerializableLayer{nil, {trailer}} {
@@ -214,17 +214,17 @@ func TestSerializeRefused(t *testing.T) {
 		layers list
 		err    error
 	}{
-		{"no IP layer", complete, list{u, good, data}, rocelayers.ErrNoCarriage},
-		{"no UDP layer", complete, list{ip, good, data}, rocelayers.ErrNoCarriage},
-		{"UDP outside IP", complete, list{u, ip, good, data}, rocelayers.ErrNoCarriage},
+		{"no IP layer", complete, list{u, good, data}, rocelayers.ErrNoCarrier},
+		{"no UDP layer", complete, list{ip, good, data}, rocelayers.ErrNoCarrier},
+		{"UDP outside IP", complete, list{u, ip, good, data}, rocelayers.ErrNoCarrier},
 		{"ICRC before the BTH", fix, list{new(rocelayers.ICRC), good, data}, rocelayers.ErrICRCOrder},
-		{"next header is not UDP", complete, list{&layers.IPv6{Version: 6, SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice(), NextHeader: 6}, u, good}, icrc.ErrNotUDP},
+		{"next header is not UDP", complete, list{&layers.IPv6{Version: 6, SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice(), NextHeader: 6}, u, good}, rocev2.ErrNotRoCEv2},
 		{"lengths not fixed", gopacket.SerializeOptions{ComputeChecksums: true}, list{ipv6(), udp(0), good}, wireerr.Truncated},
-		{"coverage 3", complete, list{ip, u, good, data, &rocelayers.ICRC{Coverage: 3}}, icrc.ErrCoverage},
+		{"coverage 3", complete, list{ip, u, good, data, &rocelayers.ICRC{Coverage: 3}}, wireerr.Range},
 		{"DestQP over 24 bits", fix, list{wrong(func(l *rocelayers.BTH) { l.DestQP = 1 << 24 })}, bth.ErrDestQPRange},
 		{"cut by the capture", fix, list{wrong(func(l *rocelayers.BTH) { l.Truncated = true })}, rocev2.ErrCut},
-		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })}, rocev2.ErrPaddingSize},
-		{"Padding without Pad", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Padding = []byte{0} })}, rocev2.ErrPaddingSize},
+		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })}, rocelayers.ErrPaddingSize},
+		{"Padding without Pad", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Padding = []byte{0} })}, rocelayers.ErrPaddingSize},
 	} {
 		require.ErrorIs(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), c.opts, c.layers...), c.err, c.name)
 	}

@@ -1,13 +1,14 @@
 package rocelayers_test
 
 import (
-	"slices"
+	"errors"
 	"testing"
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
@@ -37,68 +38,39 @@ func capturedFrame(t testing.TB, capture string, at int, opcode uint8) []byte {
 	return nil
 }
 
-// stack is a parser with all layers that may stand around our messages, and
-// these.
+// stack is a Stack with a parser that shows what it thinks of the frame.
 type stack struct {
-	eth     layers.Ethernet
-	vlan    layers.Dot1Q
-	ip4     layers.IPv4
-	ip6     rocelayers.IPv6 // in some stacks gopacket's inside
-	ext     layers.IPv6ExtensionSkipper
-	hbh     rocelayers.HopByHop
-	options rocelayers.DestinationOptions
-	udp     layers.UDP
-	bth     rocelayers.BTH
-	cnp     rocelayers.CNP
-	fast    rocelayers.FastCNP
-	ppfc    rocelayers.PPFC
-	fcn     rocelayers.FCN
-	proxy   rocelayers.Proxy
-	payload gopacket.Payload
-
-	ipv6    gopacket.NetworkLayer // &ip6 or &ip6.IPv6
-	parser  *gopacket.DecodingLayerParser
-	decoded []gopacket.LayerType
+	rocelayers.Stack
+	ipv6   gopacket.NetworkLayer // the parser's
+	parser *gopacket.DecodingLayerParser
 }
 
-// newStack returns a stack with gopacket's IPv6 layer.
+// newStack returns a stack whose parser has gopacket's IPv6 and UDP layers.
 func newStack() *stack {
 	s := new(stack)
-	s.ipv6 = &s.ip6.IPv6
-	return s.init()
-}
-
-// newOwnStack returns a stack with our IPv6 layer.
-func newOwnStack() *stack {
-	s := new(stack)
-	s.ipv6 = &s.ip6
-	return s.init()
-}
-
-func (s *stack) init() *stack {
-	s.bth.UDP, s.bth.IPv6 = &s.udp, &s.ip6.IPv6
-	s.fast.BTH, s.ppfc.BTH = &s.bth, &s.bth
-	s.fcn.UDP, s.proxy.UDP = &s.udp, &s.udp
-	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.all()...)
-	s.decoded = make([]gopacket.LayerType, 0, 16)
+	s.ipv6 = &s.IPv6.IPv6
+	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, append(s.Layers(), &s.IPv6.IPv6, &s.UDP.UDP)...)
 	return s
 }
 
-func (s *stack) all() []gopacket.DecodingLayer {
-	return []gopacket.DecodingLayer{&s.eth, &s.vlan, &s.ip4, s.ipv6.(gopacket.DecodingLayer), &s.ext, &s.hbh, &s.options,
-		&s.udp, &s.bth, &s.cnp, &s.fast, &s.ppfc, &s.fcn, &s.proxy, &s.payload}
+// newOwnStack returns a stack whose parser has our IPv6 and UDP layers.
+func newOwnStack() *stack {
+	s := new(stack)
+	s.ipv6 = &s.IPv6
+	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.Layers()...)
+	return s
 }
 
-func (s *stack) decode(frame []byte) error { return s.parser.DecodeLayers(frame, &s.decoded) }
+func (s *stack) decode(frame []byte) error { return s.parser.DecodeLayers(frame, &s.Decoded) }
 
-func (s *stack) has(t gopacket.LayerType) bool { return slices.Contains(s.decoded, t) }
+func (s *stack) has(t gopacket.LayerType) bool { return s.Layer(t) != nil }
 
 // ip returns the IP layer decoded last.
 func (s *stack) ip() (ip gopacket.NetworkLayer) {
-	for _, t := range s.decoded {
+	for _, t := range s.Decoded {
 		switch t {
 		case layers.LayerTypeIPv4:
-			ip = &s.ip4
+			ip = &s.IPv4
 		case layers.LayerTypeIPv6:
 			ip = s.ipv6
 		}
@@ -108,38 +80,15 @@ func (s *stack) ip() (ip gopacket.NetworkLayer) {
 
 // layer returns the layer of a type if it was decoded, otherwise nil.
 func (s *stack) layer(t gopacket.LayerType) gopacket.Layer {
-	if !s.has(t) {
-		return nil
+	if l := s.Layer(t); l == nil || t != layers.LayerTypeIPv6 {
+		return l
 	}
-	return map[gopacket.LayerType]gopacket.Layer{
-		layers.LayerTypeEthernet:        &s.eth,
-		layers.LayerTypeDot1Q:           &s.vlan,
-		layers.LayerTypeIPv4:            &s.ip4,
-		layers.LayerTypeIPv6:            s.ipv6,
-		layers.LayerTypeIPv6HopByHop:    &s.hbh,
-		layers.LayerTypeIPv6Destination: &s.options,
-		layers.LayerTypeUDP:             &s.udp,
-		rocelayers.LayerTypeBTH:         &s.bth,
-		rocelayers.LayerTypeCNP:         &s.cnp,
-		rocelayers.LayerTypeFastCNP:     &s.fast,
-		rocelayers.LayerTypePPFC:        &s.ppfc,
-		rocelayers.LayerTypeFCN:         &s.fcn,
-		rocelayers.LayerTypeProxy:       &s.proxy,
-		gopacket.LayerTypePayload:       s.payload,
-	}[t]
-}
-
-// decoding is layer for a DecodingLayer.
-func (s *stack) decoding(t gopacket.LayerType) gopacket.DecodingLayer {
-	if t == gopacket.LayerTypePayload {
-		return &s.payload
-	}
-	return s.layer(t).(gopacket.DecodingLayer)
+	return s.ipv6
 }
 
 // layers returns the layers decoded, in wire order.
 func (s *stack) layers() (ls []gopacket.SerializableLayer) {
-	for _, t := range s.decoded {
+	for _, t := range s.Decoded {
 		ls = append(ls, s.layer(t).(gopacket.SerializableLayer))
 	}
 	return ls
@@ -157,6 +106,15 @@ var modes = map[string]gopacket.DecodeOptions{
 func bthOf(p gopacket.Packet) *rocelayers.BTH {
 	l, _ := p.Layer(rocelayers.LayerTypeBTH).(*rocelayers.BTH)
 	return l
+}
+
+// requireSameFault checks that two errors say the same, each in its words.
+func requireSameFault(t *testing.T, want, got error, name ...any) {
+	t.Helper()
+	require.Equal(t, want == nil, got == nil, append(name, want, got))
+	for _, root := range []error{wireerr.Truncated, wireerr.Range, wireerr.Malformed, wireerr.ICRC, wireerr.Other} {
+		require.Equal(t, errors.Is(want, root), errors.Is(got, root), append(name, want, got))
+	}
 }
 
 // requireSame checks a BTH layer against the same packet decoded by package

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -40,9 +41,9 @@ func TestSerializeMessages(t *testing.T) {
 		}
 		s := newOwnStack()
 		_ = s.decode(c.frame)
-		if types := slices.Clone(s.decoded); !s.has(rocelayers.LayerTypeProxy) {
+		if types := slices.Clone(s.Decoded); !s.has(rocelayers.LayerTypeProxy) {
 			slices.Sort(types)
-			if len(slices.Compact(types)) < len(s.decoded) {
+			if len(slices.Compact(types)) < len(s.Decoded) {
 				continue // one layer was decoded into twice
 			}
 			require.NoError(t, rocelayers.SerializeLayers(buf, complete, s.layers()...), c.name)
@@ -79,7 +80,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 		}
 		m := fcn.Message{FlowLabel: 1 << 12}
 		for range 2 { // the second time the checksum sums up to 0
-			want, err := m.AppendPacket(nil, over.src, over.dst, fcn.Config{})
+			want, err := m.AppendPacket(nil, over.dst, fcn.Config{Src: over.src})
 			same(want, err, append(carriedBy(over.src, fcn.ExperimentalPort), &rocelayers.FCN{Message: m}))
 			var d rocev2.Datagram
 			require.NoError(t, d.DecodeIP(want))
@@ -92,8 +93,8 @@ func TestSerializeUDPMessages(t *testing.T) {
 		} {
 			for _, invoking := range [][]byte{nil, wiretest.Hex(t, send6)[14:], make([]byte, 1200)} {
 				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
-				want, err := m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{})
-				m.Cut(over.src.Is4())
+				want, err := m.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src})
+				m.Cut(over.dst)
 				same(want, err, append(carriedBy(over.src, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}))
 			}
 		}
@@ -105,22 +106,21 @@ func TestSerializeUDPMessages(t *testing.T) {
 func TestSerializeInvoking(t *testing.T) {
 	want := wiretest.Hex(t, send6)[14:]
 	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 6, Invoking: want}
-	message, err := m.AppendPacket(nil, src4, dst4, proxymsg.Config{})
+	message, err := m.AppendPacket(nil, dst4, proxymsg.Config{Src: src4})
 	require.NoError(t, err)
 	s := newStack()
 	require.NoError(t, s.decode(append(bytes.Clone(ether6), want...)))
-	s.bth.ICRC.Value = 0
-	ls := append(carriedBy(src4, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}, &s.ip6, &s.udp, &s.bth)
+	s.BTH.ICRC.Value = 0
+	ls := append(carriedBy(src4, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}, &s.IPv6, &s.UDP, &s.BTH)
 	buf := dirty(t)
 	require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...))
 	require.Equal(t, message, buf.Bytes())
 }
 
 func TestSerializePPFC(t *testing.T) {
-	n := ppfc.New(0x118, 0xFFFF)
-	n.Type, n.Port, n.Pause, n.Flags, n.Reserved = ppfc.Alarm, 7, ppfc.MaxPause, 0x2A5A, 0xBEEF
+	n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Type: ppfc.Alarm, Port: 7, Pause: ppfc.MaxPause, Flags: 0x2A5A, Reserved: 0xBEEF})
 	for _, n.Congested = range []netip.Addr{src4, dst6far} {
-		want, err := n.AppendPacket(nil, src6, dst6, rocev2.Carriage{SrcPort: 49152})
+		want, err := n.AppendPacket(nil, dst6, ppfc.Config{Src: src6, Carriage: rocev2.Carriage{SrcPort: 49152}})
 		require.NoError(t, err)
 		header := new(rocelayers.BTH)
 		header.Header = n.Header
@@ -136,11 +136,11 @@ func TestSerializeMessagesRefused(t *testing.T) {
 		layer gopacket.SerializableLayer
 		err   error
 	}{
-		{&rocelayers.FCN{Message: fcn.Message{FlowLabel: 1 << 20}}, fcn.ErrFlowLabelRange},
-		{&rocelayers.Proxy{}, proxymsg.ErrAddress},
-		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}}, proxymsg.ErrLevelRange},
-		{&rocelayers.PPFC{}, ppfc.ErrCongested},
-		{&rocelayers.PPFC{Notification: ppfc.Notification{Congested: src4, Pause: -1}}, ppfc.ErrPauseRange},
+		{&rocelayers.FCN{Message: fcn.Message{FlowLabel: 1 << 20}}, wireerr.Range},
+		{&rocelayers.Proxy{}, wireerr.Range},
+		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}}, wireerr.Range},
+		{&rocelayers.PPFC{}, wireerr.Range},
+		{&rocelayers.PPFC{Notification: ppfc.Notification{Extension: ppfc.Extension{Congested: src4, Pause: -1}}}, wireerr.Range},
 	} {
 		for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions, ...gopacket.SerializableLayer) error{
 			gopacket.SerializeLayers, rocelayers.SerializeLayers,
@@ -154,7 +154,7 @@ func TestSerializeMessagesRefused(t *testing.T) {
 func TestSerializeUDPMessagesAstray(t *testing.T) {
 	ls := append(carriedBy(src6, fcn.ExperimentalPort), new(rocelayers.FCN))
 	ls[0].(*layers.IPv6).NextHeader = layers.IPProtocolTCP
-	require.ErrorIs(t, rocelayers.SerializeLayers(dirty(t), complete, ls...), rocev2.ErrNotUDP)
+	require.ErrorIs(t, rocelayers.SerializeLayers(dirty(t), complete, ls...), rocev2.ErrNotRoCEv2)
 }
 
 // Traffic that only comes from our ports is not ours.
@@ -168,7 +168,7 @@ func TestMessagesFromOurPorts(t *testing.T) {
 		require.Nil(t, packet.ErrorLayer())
 		s := newStack()
 		require.ErrorIs(t, s.decode(frame), rocev2.ErrPort)
-		require.Equal(t, layers.LayerTypeUDP, s.decoded[len(s.decoded)-1])
+		require.Equal(t, layers.LayerTypeUDP, s.Decoded[len(s.Decoded)-1])
 	}
 }
 
@@ -177,36 +177,35 @@ func TestMessagesAlone(t *testing.T) {
 	frame := datagram(t, fcn.ExperimentalPort, []byte{0xBE, 0xEF, 0x5E, 0})
 	packet := gopacket.NewPacket(frame[62:], rocelayers.LayerTypeFCN, gopacket.Default)
 	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, packet.Layer(rocelayers.LayerTypeFCN).(*rocelayers.FCN).Message)
-	require.Contains(t, packet.String(), "FCN\tFlowLabel 0xbeef5 Level 7\n")
+	require.Contains(t, packet.String(), "FCN\tflow label 0xbeef5 level 7\n")
 
-	proxy := &rocelayers.Proxy{Family: proxymsg.IPv6}
-	require.NoError(t, proxy.DecodeFromBytes(make([]byte, 60), gopacket.NilDecodeFeedback))
-	require.Len(t, proxy.Invoking, 20)
-	require.Equal(t, gopacket.LayerTypePayload, proxy.NextLayerType())
-	proxy.Family = 0
+	var proxy rocelayers.Proxy
 	require.ErrorIs(t, proxy.DecodeFromBytes(make([]byte, 60), gopacket.NilDecodeFeedback), proxymsg.ErrFamily)
-	require.Len(t, proxy.Invoking, 20) // unchanged
+	require.Equal(t, rocelayers.Proxy{}, proxy)
 
-	extension := message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 24))[74:98]
-	l := gopacket.NewPacket(extension, rocelayers.LayerTypePPFC, gopacket.Default).Layer(rocelayers.LayerTypePPFC).(*rocelayers.PPFC)
-	require.Equal(t, netip.IPv6Unspecified(), l.Congested)
-	require.Equal(t, "PPFC\tstop Congested :: Port 0 Pause 0µs", gopacket.LayerString(l))
-	l.BTH = new(rocelayers.BTH)
-	require.ErrorIs(t, l.DecodeFromBytes(extension, nil), ppfc.ErrNotPPFC)
-	l.BTH.Opcode = bth.CNP
-	require.ErrorIs(t, l.DecodeFromBytes(extension, nil), ppfc.ErrP)
-	l.BTH.Pad = 4
-	require.ErrorIs(t, l.DecodeFromBytes(extension, nil), bth.ErrPadRange)
-	require.Equal(t, netip.IPv6Unspecified(), l.Congested)
+	notification := message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 24))
+	extension := notification[74:98]
+	s := newStack()
+	require.NoError(t, s.decode(notification))
+	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
+	require.Equal(t, "PPFC\tstop Congested :: Port 0 Pause 0µs", gopacket.LayerString(&s.PPFC))
+	s.BTH.Opcode = bth.RCSendOnly
+	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), ppfc.ErrNotPPFC)
+	s.BTH.Opcode, s.BTH.Resv6 = bth.CNP, 0
+	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), ppfc.ErrCNP)
+	s.BTH.Pad = 4
+	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), wireerr.Range)
+	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
 
 	// Cut, or taken for cut by gopacket, nobody knows without the UDP layer.
 	hopByHop := append(bytes.Clone(frame[:54]), options(t, 17, 0x1E, []byte{1})...)
 	hopByHop = with(append(hopByHop, frame[54:]...), 18, 0, uint8(len(frame)-54+8), 0)
-	s := newStack()
 	require.NoError(t, s.decode(hopByHop))
-	require.True(t, s.parser.Truncated) // falsely
-	s.fcn.UDP = nil
-	require.ErrorIs(t, s.decode(hopByHop), rocelayers.ErrCut)
+	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.Layers()...)
+	parser.AddDecodingLayer(&s.UDP.UDP)
+	parser.AddDecodingLayer(new(rocelayers.FCN))
+	require.NoError(t, parser.DecodeLayers(hopByHop, &s.Decoded))
+	require.ErrorIs(t, parser.DecodeLayers(hopByHop[:len(hopByHop)-1], &s.Decoded), rocelayers.ErrCut)
 }
 
 // A message that the invoking packet does not go with is whole all the same.
@@ -217,10 +216,10 @@ func TestProxyInvokingGarbage(t *testing.T) {
 		require.NoError(t, err)
 		frame := datagram(t, proxymsg.ExperimentalPort, data)
 		s := newStack()
-		s.proxy.Family = proxymsg.IPv6
+		s.Config.ProxyFamily = proxymsg.IPv6
 		_ = s.decode(frame)
-		require.Equal(t, m, s.proxy.Message)
+		require.Equal(t, m, s.Proxy.Message)
 		require.True(t, s.has(rocelayers.LayerTypeProxy))
-		require.Equal(t, invoking, string(s.proxy.LayerPayload()))
+		require.Equal(t, invoking, string(s.Proxy.LayerPayload()))
 	}
 }

@@ -1,0 +1,17 @@
+package rocelayers
+
+// The errors that tests ask for by name.
+var (
+	ErrNoIP        = errNoIP
+	ErrUDPLength   = errUDPLength
+	ErrCut         = errCut
+	ErrNotIOAM     = errNotIOAM
+	ErrICRCSize    = errICRCSize
+	ErrSerialize   = errSerialize
+	ErrNoCarrier   = errNoCarrier
+	ErrPaddingSize = errPaddingSize
+	ErrICRCOrder   = errICRCOrder
+	ErrLengths     = errLengths
+	ErrRoutingCut  = errRoutingCut
+	ErrRoutingData = errRoutingData
+)
