@@ -145,6 +145,8 @@ func built(t testing.TB) (frames []named) {
 	c := cnp.New(0x118, 0xFFFF)
 	add("CNP", ether6)(c.AppendPacket(nil, src6, cnp.Config{Src: loopback, Carriage: as}))
 	frames = append(frames,
+		named{"CNP with the P bit", message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 16))}, // D18
+		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, 0x9E, address[:]), make([]byte, 16))},
 		named{"CNP with other options", message0x81(t, 0, 60, options(t, 17, 0x1E, []byte{1, 2, 3}), make([]byte, 16))},
 		named{"CNP with a trace", message0x81(t, 0, 0, hopByHop, make([]byte, 16))})
 
@@ -195,7 +197,7 @@ func broken(t testing.TB) []named {
 		{"an option overruns behind a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
 		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:]), reserved[:15])},
 		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
-		{"PPFC of 16 octets", message0x81(t, bth.PPFCBit, 0, nil, reserved)},
+		{"PPFC of 17 octets", message0x81(t, bth.PPFCBit, 0, nil, append(reserved, 1))},
 		{"FCN of 3 octets", datagram(t, fcn.ExperimentalPort, reserved[:3])},
 		{"FCN of 5 octets", datagram(t, fcn.ExperimentalPort, reserved[:5])},
 		{"proxy message of 15 octets", datagram(t, proxymsg.ExperimentalPort, reserved[:15])},

@@ -188,7 +188,7 @@ func TestMessagesAlone(t *testing.T) {
 	s := newStack()
 	require.NoError(t, s.decode(notification))
 	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
-	require.Equal(t, "PPFC\tstop Congested :: Port 0 Pause 0µs", gopacket.LayerString(&s.PPFC))
+	require.Equal(t, "PPFC\tstop 0s port 0 of ::; CNP DestQP 0x111111 PSN 0 PKey 0xffff BECN 1 Resv6 32", gopacket.LayerString(&s.PPFC))
 	s.BTH.Opcode = bth.RCSendOnly
 	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), ppfc.ErrNotPPFC)
 	s.BTH.Opcode, s.BTH.Resv6 = bth.CNP, 0
