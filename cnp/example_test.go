@@ -22,7 +22,7 @@ func ExampleAppendFor() {
 	}
 	const senderQP = 0x118 // the receiver knows it from connection set-up
 	if data.ECN() == 3 {
-		packet, err := cnp.AppendFor(nil, &data, senderQP, rocev2.Carriage{})
+		packet, err := cnp.AppendFor(nil, &data, senderQP, cnp.Config{})
 		fmt.Println(len(packet), err)
 	}
 	// Output: 80 <nil>
@@ -32,7 +32,7 @@ func ExampleAppendFor() {
 // the queue pair changes.
 func ExampleTemplate() {
 	receiver, sender := netip.MustParseAddr("2001:db8:2::2"), netip.MustParseAddr("2001:db8:1::1")
-	template, err := cnp.NewTemplate(receiver, sender, 0xFFFF, rocev2.Carriage{})
+	template, err := cnp.NewTemplate(sender, 0xFFFF, cnp.Config{Src: receiver})
 	if err != nil {
 		fmt.Println(err)
 		return

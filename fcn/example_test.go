@@ -1,10 +1,12 @@
 package fcn_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 func ExampleMessage_AppendBinary() {
@@ -20,15 +22,19 @@ func ExampleMessage_Decode() {
 	// Output: 0xbeef5 level 7 <nil>
 }
 
-// A congested node in the WAN answers a packet that an ingress PE
-// encapsulated: outer flow label BEEF5, ECN 10.
+// A congested node in the WAN answers a packet that an ingress PE put into an
+// IPv6 tunnel: outer flow label BEEF5, ECN 10.
 func ExampleAppendFor() {
-	congested := make([]byte, 40) // outer IPv6 header; what it carries does not matter
-	copy(congested, []byte{0x60, 0x2B, 0xEE, 0xF5})
-	copy(congested[8:], netip.MustParseAddr("2001:db8:ffff::1").AsSlice())
+	congested, _ := hex.DecodeString("602beef50020043f" + "20010db8ffff00000000000000000001" + "20010db8ffff00000000000000000009" +
+		"450200200000000040110000" + "c6336401c6336402" + "c00112b7000c000000000000")
+	var flow rocev2.Flow
+	if err := flow.DecodeIP(congested); err != nil {
+		fmt.Println(err)
+		return
+	}
 	self := netip.MustParseAddr("2001:db8:ffff::5")
 
-	packet, err := fcn.AppendFor(nil, congested, self, 7, fcn.Config{CopyLabel: true})
-	fmt.Printf("%d octets to %v: %x %v\n", len(packet), netip.AddrFrom16([16]byte(packet[24:40])), packet[48:], err)
+	packet, err := fcn.AppendFor(nil, &flow, 7, fcn.Config{Src: self, CopyLabel: true})
+	fmt.Printf("%d octets to %v: %x %v\n", len(packet), flow.OuterSrc(), packet[48:], err)
 	// Output: 52 octets to 2001:db8:ffff::1: beef5e00 <nil>
 }

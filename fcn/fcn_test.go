@@ -51,7 +51,7 @@ func TestRange(t *testing.T) {
 		out, err := c.m.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.m.AppendPacket([]byte{9}, addr("192.0.2.5"), addr("192.0.2.1"), Config{})
+		out, err = c.m.AppendPacket([]byte{9}, addr("192.0.2.1"), Config{Src: addr("192.0.2.5")})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		wiretest.NoAllocs(t, "out of range", func() { _, _ = c.m.AppendBinary(nil) })
@@ -86,7 +86,7 @@ func TestAppendPacket(t *testing.T) {
 		{"192.0.2.5", "192.0.2.1", packet4, "0800"},
 	} {
 		wiretest.Encodes(t, wiretest.Hex(t, c.octets), func(b []byte) ([]byte, error) {
-			return m.AppendPacket(b, addr(c.src), addr(c.dst), cfg)
+			return m.AppendPacket(b, addr(c.dst), from(cfg, addr(c.src)))
 		})
 		frames = append(frames, wiretest.Hex(t, "020000000001 020000000002"+c.ethertype+c.octets))
 
@@ -97,7 +97,7 @@ func TestAppendPacket(t *testing.T) {
 		require.Equal(t, m, got)
 	}
 	cfg.CopyLabel, cfg.Port = true, 4000
-	out, err := m.AppendPacket(nil, addr("2001:db8:ffff::5"), addr("2001:db8:ffff::1"), cfg)
+	out, err := m.AppendPacket(nil, addr("2001:db8:ffff::1"), from(cfg, addr("2001:db8:ffff::5")))
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, "6c0beef5"), out[:4])
 	require.Equal(t, []byte{0x0F, 0xA0}, out[42:44])
@@ -111,7 +111,7 @@ func TestAppendPacket(t *testing.T) {
 
 func TestUDPLength(t *testing.T) {
 	for _, size := range []int{0, 1, 2, 3, 4, 5, 8, 100} {
-		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: Port, Data: make([]byte, size)}
+		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: ExperimentalPort, Data: make([]byte, size)}
 		out, err := d.AppendBinary(nil)
 		require.NoError(t, err)
 		require.NoError(t, d.DecodeIP(out))
@@ -128,38 +128,60 @@ func TestUDPLength(t *testing.T) {
 	}
 }
 
-// congested is the start of a packet that an ingress PE encapsulated: flow
-// label BEEF5, ECN 10.
-const congested = `602beef50100293f 20010db8ffff00000000000000000001 20010db8ffff00000000000000000009`
+// from returns cfg with this source address.
+func from(cfg Config, src netip.Addr) Config {
+	cfg.Src = src
+	return cfg
+}
+
+// congested is a packet that an ingress PE encapsulated: flow label BEEF5, ECN
+// 10; what it carries does not matter.
+const congested = `602beef50020043f 20010db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner
+
+// inner is an acknowledgement over IPv4.
+const inner = `4502002000000000 40110000 c6336401 c6336402 c00112b7000c0000 00000000`
+
+func flowOf(tb testing.TB, ip string) *rocev2.Flow {
+	var f rocev2.Flow
+	require.NoError(tb, f.DecodeIP(wiretest.Hex(tb, ip)))
+	return &f
+}
 
 func TestAppendFor(t *testing.T) {
-	outer := wiretest.Hex(t, congested)
-	cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	self := addr("2001:db8:ffff::5")
+	cfg := Config{Src: self, Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	flow := flowOf(t, congested)
 	wiretest.Encodes(t, wiretest.Hex(t, packet6), func(b []byte) ([]byte, error) {
-		return AppendFor(b, outer, addr("2001:db8:ffff::5"), 7, cfg)
+		return AppendFor(b, flow, 7, cfg)
 	})
 	for _, c := range []struct {
-		name   string
-		octets []byte
-		src    string
-		level  uint8
-		err    error
+		name, ip, src string
+		level         uint8
+		err           error
 	}{
-		{"cut header", outer[:39], "2001:db8::1", 1, ErrNotIPv6},
-		{"nothing", nil, "2001:db8::1", 1, ErrNotIPv6},
-		{"IPv4", wiretest.Hex(t, packet4+packet4), "2001:db8::1", 1, ErrNotIPv6},
-		{"not ECN-capable", append([]byte{0x60, 0x0B}, outer[2:]...), "2001:db8::1", 1, ErrNotECNCapable},
-		{"level 8", outer, "2001:db8::1", 8, errLevelRange},
-		{"IPv4 source", outer, "192.0.2.1", 1, rocev2.ErrAddress},
+		{"no tunnel", packet4, "2001:db8::1", 1, ErrNotTunnelled},
+		{"no tunnel, IPv6", `602beef5000c1140` + congested[16:82] + `c00112b7000c0000 00000000`, "2001:db8::1", 1, ErrNotTunnelled},
+		{"IPv4 tunnel", `4502003400000000 40040000 c6336401 c6336402` + inner, "2001:db8::1", 1, ErrNotTunnelled},
+		{"not ECN-capable", `600b` + congested[4:], "2001:db8::1", 1, ErrNotECNCapable},
+		{"label 0", `60200000` + congested[8:], "2001:db8::1", 1, ErrFlowLabelZero},
+		{"level 8", congested, "2001:db8::1", 8, errLevelRange},
+		{"IPv4 source", congested, "192.0.2.1", 1, rocev2.ErrAddress},
+		{"to itself", congested, "2001:db8:ffff::1", 1, ErrOwn},
+		{"from loopback", congested, "::1", 1, rocev2.ErrNotReachable},
+		{"to a multicast address", congested[:16] + ` ff020db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner, "2001:db8::1", 1, rocev2.ErrNotReachable},
 	} {
-		out, err := AppendFor([]byte{9}, c.octets, addr(c.src), c.level, cfg)
+		flow, cfg := flowOf(t, c.ip), from(cfg, addr(c.src))
+		out, err := AppendFor([]byte{9}, flow, c.level, cfg)
 		require.ErrorIs(t, err, c.err, c.name)
 		require.Equal(t, []byte{9}, out, c.name)
-		src := addr(c.src)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(nil, c.octets, src, c.level, cfg) })
+		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(nil, flow, c.level, cfg) })
 	}
-	src, out := addr("2001:db8::1"), make([]byte, 0, 128)
-	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], outer, src, 7, cfg) })
+	m, err := For(flow, 7)
+	require.NoError(t, err)
+	require.Equal(t, Message{FlowLabel: 0xBEEF5, Level: 7}, m)
+	require.Equal(t, addr("2001:db8:ffff::1"), flow.OuterSrc())
+	out := make([]byte, 0, 128)
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], flow, 7, cfg) })
 }
 
 func FuzzMessage(f *testing.F) {
@@ -188,9 +210,10 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkAppendFor(b *testing.B) {
-	outer, src, out := wiretest.Hex(b, congested), addr("2001:db8::1"), make([]byte, 0, 128)
+	flow, out := flowOf(b, congested), make([]byte, 0, 128)
+	cfg := Config{Src: addr("2001:db8::1")}
 	b.ReportAllocs()
 	for b.Loop() {
-		out, _ = AppendFor(out[:0], outer, src, 7, Config{})
+		out, _ = AppendFor(out[:0], flow, 7, cfg)
 	}
 }

@@ -142,7 +142,7 @@ func TestCoveragesAreOne(t *testing.T) {
 // A type 4 Routing header that says that there are segments and has none: the
 // packet without it is not known, the other coverages are.
 func TestNoSegmentList(t *testing.T) {
-	ip := wiretest.Hex(t, `60000000 0034 2b 40`+src6+dst6+`11 00 04 01 00000000`+cnp+`00000000`)
+	ip := wiretest.Hex(t, `60000000 0030 2b 40`+src6+dst6+`11 00 04 01 00000000`+cnp+`00000000`)
 	_, err := icrc.Sum(ip, icrc.Without)
 	require.ErrorIs(t, err, icrc.ErrSegmentList)
 	require.ErrorIs(t, icrc.Put(ip, icrc.Without), icrc.ErrSegmentList)

@@ -2,8 +2,7 @@ package icrc
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// ErrMismatch is Verify's word on a packet whose ICRC is right in none of the
-// coverages.
+// ErrMismatch: the ICRC of the packet is right in none of the coverages.
 var ErrMismatch = wireerr.New("icrc", "ICRC", 0, "matches in no coverage", wireerr.ICRC)
 
 // What has no ICRC that could be computed.
@@ -17,6 +16,7 @@ var (
 	errUDPHeader   = wireerr.New("icrc", "UDP header", 8, "truncated: 8 octets needed", wireerr.Truncated)
 	errRoom        = wireerr.New("icrc", "UDP length", 24, "no room for BTH and ICRC: 24 octets needed", wireerr.Truncated)
 	errUDPBeyondIP = wireerr.New("icrc", "UDP length", 0, "runs beyond the IP packet", wireerr.Malformed)
+	errIPLength    = wireerr.New("icrc", "IP length", 0, "runs beyond the octets there", wireerr.Truncated)
 	errUDPCut      = wireerr.New("icrc", "packet", 0, "cut: as many octets as the UDP length says needed", wireerr.Truncated)
 	errSegmentList = wireerr.New("icrc", "Routing header", 24, "type 4 with Segments Left has no Segment List[0]: 24 octets needed", wireerr.Truncated)
 	errCoverage    = wireerr.New("icrc", "Coverage", 0, "none of as-sent, without, skipped", wireerr.Range)

@@ -28,7 +28,7 @@ func ExampleVerify() {
 	// Output:
 	// as-sent <nil>
 	// as-sent <nil>
-	// icrc: ICRC matches in no coverage
+	// icrc: ICRC: matches in no coverage
 }
 
 func ExamplePut() {

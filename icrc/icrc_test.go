@@ -157,20 +157,20 @@ func TestErrors(t *testing.T) {
 		{plain(4, 56)[:19], icrc.ErrHeader, wireerr.Truncated},
 		{plain(6, 76)[:39], icrc.ErrHeader, wireerr.Truncated},
 		{with(plain(4, 56), 0, 0x4F)[:59], icrc.ErrHeader, wireerr.Truncated},
-		{with(plain(4, 56), 0, 0x55), icrc.ErrVersion, wireerr.Malformed},
+		{with(plain(4, 56), 0, 0x55), icrc.ErrVersion, wireerr.Other},
 		{with(plain(4, 56), 0, 0x44), icrc.ErrIHL, wireerr.Malformed},
-		{with(plain(4, 56), 6, 0x20, 0), icrc.ErrFragment, wireerr.Malformed}, // More Fragments
-		{with(plain(4, 56), 6, 0, 1), icrc.ErrFragment, wireerr.Malformed},    // an offset
-		{with(plain(4, 56), 9, 6), icrc.ErrNotUDP, wireerr.Malformed},         // TCP
-		{with(plain(4, 56), 9, 4), icrc.ErrNotUDP, wireerr.Malformed},         // IP in IP
+		{with(plain(4, 56), 6, 0x20, 0), icrc.ErrFragment, wireerr.Other}, // More Fragments
+		{with(plain(4, 56), 6, 0, 1), icrc.ErrFragment, wireerr.Other},    // an offset
+		{with(plain(4, 56), 9, 6), icrc.ErrNotUDP, wireerr.Other},         // TCP
+		{with(plain(4, 56), 9, 4), icrc.ErrNotUDP, wireerr.Other},         // IP in IP
 		{with(plain(4, 56), 2, 0, 19), icrc.ErrUDPHeader, wireerr.Truncated},
 		{with(plain(4, 56), 2, 0, 59), icrc.ErrUDPBeyondIP, wireerr.Malformed},
 		{with(plain(4, 56), 24, 0, 23), icrc.ErrRoom, wireerr.Truncated},
 		{with(plain(4, 56), 24, 0, 0), icrc.ErrRoom, wireerr.Truncated},
 		{with(plain(4, 56), 24, 0xFF, 0xFF), icrc.ErrUDPCut, wireerr.Truncated},
-		{with(plain(6, 76), 6, 44), icrc.ErrFragment, wireerr.Malformed},
-		{with(plain(6, 76), 6, 41), icrc.ErrNotUDP, wireerr.Malformed}, // IP in IP
-		{with(plain(6, 76), 6, 51), icrc.ErrNotUDP, wireerr.Malformed}, // AH
+		{with(plain(6, 76), 6, 44), icrc.ErrFragment, wireerr.Other},
+		{with(plain(6, 76), 6, 41), icrc.ErrNotUDP, wireerr.Other}, // IP in IP
+		{with(plain(6, 76), 6, 51), icrc.ErrNotUDP, wireerr.Other}, // AH
 		{with(plain(6, 76), 4, 0, 7), icrc.ErrUDPHeader, wireerr.Truncated},
 		{with(plain(6, 76), 4, 0, 39), icrc.ErrUDPBeyondIP, wireerr.Malformed},
 		{with(plain(6, 76), 44, 0, 23), icrc.ErrRoom, wireerr.Truncated},
@@ -179,8 +179,8 @@ func TestErrors(t *testing.T) {
 		{ext(`11 06 010400000000`), icrc.ErrExtension, wireerr.Truncated},
 		{ext(`3c 00 010400000000 11 FF 010400000000`), icrc.ErrExtension, wireerr.Truncated},
 		{with(ext(`11 00 010400000000`), 4, 0, 7), icrc.ErrExtension, wireerr.Truncated},
-		{ext(`2c 00 010400000000`), icrc.ErrFragment, wireerr.Malformed},
-		{ext(`3b 00 010400000000`), icrc.ErrNotUDP, wireerr.Malformed}, // No Next Header
+		{ext(`2c 00 010400000000`), icrc.ErrFragment, wireerr.Other},
+		{ext(`3b 00 010400000000`), icrc.ErrNotUDP, wireerr.Other}, // No Next Header
 		{ext(`11 05 010400000000`), icrc.ErrUDPHeader, wireerr.Truncated},
 		{with(plain(4, 56), 60), icrc.ErrMismatch, wireerr.ICRC},
 		{with(plain(6, 76), 60), icrc.ErrMismatch, wireerr.ICRC},

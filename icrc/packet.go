@@ -77,6 +77,8 @@ func find(ip []byte) (p packet, err error) {
 	switch {
 	case length < minUDP:
 		return p, errRoom
+	case limit > len(ip):
+		return p, errIPLength
 	case p.udp+length > len(ip):
 		return p, errUDPCut
 	case p.udp+length > limit:

@@ -118,8 +118,8 @@ func TestTraceErrors(t *testing.T) {
 		err    error
 		root   error
 	}{
-		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", ErrNotTrace, wireerr.Malformed},
-		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", ErrNotTrace, wireerr.Malformed},
+		{"an option that is no trace", TypeProofOfTransit, "007b 1000 c00000 00", ErrNotTrace, wireerr.Other},
+		{"an option type beyond the known ones", 0xFF, "007b 1000 c00000 00", ErrNotTrace, wireerr.Other},
 		{"no header", 0, "", errTruncatedTrace, wireerr.Truncated},
 		{"7 octets of header", 0, "007b 1000 c00000", errTruncatedTrace, wireerr.Truncated},
 		{"NodeLen too small", 0, "007b 0800 c00000 00" + nodes, ErrNodeLen, wireerr.Malformed},

@@ -17,7 +17,7 @@ func ExampleAppendFor() {
 	congested.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x11}
 	self := netip.MustParseAddr("2001:db8:ffff::5")
 
-	packet, err := ppfc.AppendFor(nil, &congested, self, ppfc.Notification{Type: ppfc.Stop, Port: 7, Pause: time.Millisecond}, rocev2.Carriage{})
+	packet, err := ppfc.AppendFor(nil, &congested, ppfc.Extension{Type: ppfc.Stop, Port: 7, Pause: time.Millisecond}, ppfc.Config{Src: self})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,7 +18,7 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // with returns a notification as New makes it, with these fields.
 func with(change func(*Notification)) Notification {
-	n := New(0xD2, 0xFFFF)
+	n := New(0xD2, 0xFFFF, Extension{})
 	n.Congested = addr("192.0.2.7")
 	change(&n)
 	return n
@@ -79,6 +79,8 @@ func TestLength(t *testing.T) {
 			continue
 		case size < 24:
 			require.ErrorIs(t, err, wireerr.Truncated)
+		case size == 28: // a CNP with a reserved bit set
+			require.ErrorIs(t, err, ErrCNP)
 		default:
 			require.ErrorIs(t, err, ErrLength)
 		}
@@ -93,7 +95,7 @@ func TestNotBuilt(t *testing.T) {
 		err error
 	}{
 		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
-		{with(func(n *Notification) { n.Resv6 = 0x1F }), ErrP},
+		{with(func(n *Notification) { n.Resv6 = 0x1F }), ErrCNP},
 		{with(func(n *Notification) { n.Congested = netip.Addr{} }), errCongested},
 		{with(func(n *Notification) { n.Flags = 1 << 14 }), errFlagsRange},
 		{with(func(n *Notification) { n.Type = 4 }), errTypeRange},
@@ -105,15 +107,15 @@ func TestNotBuilt(t *testing.T) {
 		out, err := c.n.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{})
+		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.2"), Config{Src: addr("192.0.2.1")})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		src, buf := addr("192.0.2.1"), make([]byte, 0, 128)
-		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, src, rocev2.Carriage{}) })
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, Config{Src: src}) })
 	}
 	n := with(func(*Notification) {})
-	_, err := n.AppendPacket(nil, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{ECN: 4})
-	require.ErrorIs(t, err, rocev2.ErrTrafficClassRange)
+	_, err := n.AppendPacket(nil, addr("192.0.2.2"), Config{Src: addr("192.0.2.1"), Carriage: rocev2.Carriage{ECN: 4}})
+	require.ErrorIs(t, err, wireerr.Range)
 }
 
 func TestValidate(t *testing.T) {
@@ -123,22 +125,26 @@ func TestValidate(t *testing.T) {
 		n   Notification
 		err error
 	}{
-		{with(func(n *Notification) { n.Resv6 |= 1 }), bth.ErrResv6},
 		{with(func(n *Notification) { n.Flags = 1 }), errFlagsSet},
 		{with(func(n *Notification) { n.Flags = 1 << 14 }), errFlagsRange},
 		{with(func(n *Notification) { n.DestQP = 0 }), errDestQP},
 		{with(func(n *Notification) { n.Opcode = bth.RCSendOnly }), ErrNotPPFC},
-		{with(func(n *Notification) { n.Resv6 = 0 }), ErrP},
+		{with(func(n *Notification) { n.Resv6 = 0 }), ErrCNP},
 		{Notification{}, errCongested},
 		{with(func(n *Notification) { n.Reserved = 1 }), errReservedSet},
 	} {
 		require.ErrorIs(t, c.n.Validate(), c.err)
 	}
-	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24}, Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}
-	for _, err := range []error{ErrNotPPFC, ErrP, bth.ErrPadRange, bth.ErrTVer, bth.ErrResv6, bth.ErrDestQPRange, bth.ErrResv7, bth.ErrPSNRange,
+	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24}, Extension: Extension{Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}}
+	for _, err := range []error{ErrNotPPFC, ErrCNP, bth.ErrDestQPRange,
 		errCongested, errFlagsSet, errFlagsRange, errTypeRange, errReservedSet, errPauseRange} {
 		require.ErrorIs(t, all.Validate(), err)
 	}
+	for _, field := range []string{"Pad", "TVer", "Resv6", "Resv7", "PSN"} {
+		require.True(t, wiretest.Names(all.Validate(), "bth", field), field)
+	}
+	resv5 := with(func(n *Notification) { n.Resv6 |= 1 })
+	require.True(t, wiretest.Names(resv5.Validate(), "bth", "Resv6"))
 }
 
 // A CNP decoder that meets P = 1 and a PPFC decoder that meets P = 0 both say
@@ -148,7 +154,7 @@ func TestPackets(t *testing.T) {
 	for _, c := range wire {
 		for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 			src, dst := addr(ends[0]), addr(ends[1])
-			out, err := c.n.AppendPacket(nil, src, dst, rocev2.Carriage{SrcPort: 0xC001, Checksum: true})
+			out, err := c.n.AppendPacket(nil, dst, Config{Src: src, Carriage: rocev2.Carriage{SrcPort: 0xC001, Checksum: true}})
 			require.NoError(t, err)
 			_, err = icrc.Verify(out)
 			require.NoError(t, err)
@@ -170,7 +176,7 @@ func TestPackets(t *testing.T) {
 
 			p.BTH.Resv6 &^= bth.PPFCBit
 			_, err = FromPacket(&p)
-			require.ErrorIs(t, err, ErrP)
+			require.ErrorIs(t, err, ErrCNP)
 			p.BTH.Opcode = bth.RCSendOnly
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, ErrNotPPFC)
@@ -195,7 +201,7 @@ func TestPackets(t *testing.T) {
 
 func TestBrokenPackets(t *testing.T) {
 	for size := range 40 {
-		p := rocev2.Packet{BTH: bth.Headers{Header: New(1, 2).Header}, Payload: make([]byte, size)}
+		p := rocev2.Packet{BTH: bth.Headers{Header: New(1, 2, Extension{}).Header}, Payload: make([]byte, size)}
 		p.Src, p.Dst, p.DstPort = addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Port
 		out, err := p.AppendBinary(nil)
 		require.NoError(t, err)
@@ -206,6 +212,8 @@ func TestBrokenPackets(t *testing.T) {
 			require.NoError(t, p.Decode(out[:len(out)-5], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, errTruncated)
+		} else if size == 16 { // a CNP with a reserved bit set
+			require.ErrorIs(t, err, ErrCNP)
 		} else {
 			require.ErrorIs(t, err, ErrLength)
 		}
@@ -218,18 +226,18 @@ func TestAppendFor(t *testing.T) {
 	src := addr("2001:db8:ffff::5")
 	const ip = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
 	for _, c := range []struct {
-		n      Notification
+		n      Extension
 		octets string
 	}{
-		{Notification{Type: Hold, Port: 3, Pause: time.Millisecond}, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
-		{Notification{Congested: addr("2001:db8:2::2")}, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
+		{Extension{Type: Hold, Port: 3, Pause: time.Millisecond}, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
+		{Extension{Congested: addr("2001:db8:2::2")}, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
 	} {
-		out, err := AppendFor(nil, &data, src, c.n, rocev2.Carriage{})
+		out, err := AppendFor(nil, &data, c.n, Config{Src: src})
 		require.NoError(t, err)
 		require.Equal(t, wiretest.Hex(t, c.octets), out[:len(out)-4])
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
-		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, src, c.n, rocev2.Carriage{}) })
+		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, c.n, Config{Src: src}) })
 	}
 }
 
@@ -278,6 +286,6 @@ func BenchmarkAppendFor(b *testing.B) {
 	src, out := addr("2001:db8:ffff::5"), make([]byte, 0, 128)
 	b.ReportAllocs()
 	for b.Loop() {
-		out, _ = AppendFor(out[:0], &data, src, Notification{Type: Hold}, rocev2.Carriage{})
+		out, _ = AppendFor(out[:0], &data, Extension{Type: Hold}, Config{Src: src})
 	}
 }

@@ -30,11 +30,11 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	packet, err := proxymsg.AppendFor(nil, &flow, self, proxy, 3, proxymsg.Config{})
+	packet, err := proxymsg.AppendFor(nil, &flow, proxy, 3, proxymsg.Config{Src: self})
 	fmt.Println(len(packet), err)
 
 	var d rocev2.Datagram
-	if err := d.Decode(packet, rocev2.DecodeOptions{IP: true, Ports: []uint16{proxymsg.ExperimentalPort}}); err != nil {
+	if err := d.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.ExperimentalPort); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -47,7 +47,7 @@ func Example() {
 	// the sender's goes with it.
 	const senderQP = 0x12
 	c := cnp.New(senderQP, h.PKey)
-	answer, err := c.AppendPacket(nil, m.Dst, m.Src, rocev2.Carriage{})
+	answer, err := c.AppendPacket(nil, m.Src, cnp.Config{Src: m.Dst})
 	fmt.Println(len(answer), err)
 	// Output:
 	// 216 <nil>

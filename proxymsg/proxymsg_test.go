@@ -179,12 +179,12 @@ func TestRange(t *testing.T) {
 		require.ErrorIs(t, err, c.err)
 		require.ErrorIs(t, err, wireerr.Range)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.m.AppendPacket([]byte{9}, src, dst, Config{})
+		out, err = c.m.AppendPacket([]byte{9}, dst, Config{Src: src})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		require.ErrorIs(t, c.m.Validate(), c.err)
 		wiretest.NoAllocs(t, "AppendBinary", func() { _, _ = c.m.AppendBinary(nil) })
-		wiretest.NoAllocs(t, "AppendPacket", func() { _, _ = c.m.AppendPacket(nil, src, dst, Config{}) })
+		wiretest.NoAllocs(t, "AppendPacket", func() { _, _ = c.m.AppendPacket(nil, dst, Config{Src: src}) })
 	}
 }
 
@@ -250,9 +250,9 @@ func TestBTH(t *testing.T) {
 		err      error
 	}{
 		{nil, ErrNoInvoking},
-		{wiretest.Hex(t, tcp4), rocev2.ErrNotUDP},
+		{wiretest.Hex(t, tcp4), rocev2.ErrNotRoCEv2},
 		{other, rocev2.ErrPort},
-		{[]byte("garbage, kept raw, of some length"), rocev2.ErrIPv6Header},
+		{[]byte("garbage, kept raw, of some length"), wireerr.Truncated},
 	} {
 		m := Message{Invoking: c.invoking}
 		_, err := m.BTH()
@@ -289,7 +289,7 @@ func FuzzMessage(f *testing.F) {
 		out, err := m.AppendBinary(nil)
 		require.NoError(t, err)
 		require.Equal(t, b, out)
-		packet, err := m.AppendPacket(nil, switch6, proxy6, Config{})
+		packet, err := m.AppendPacket(nil, proxy6, Config{Src: switch6})
 		require.NoError(t, err)
 		require.Len(t, packet, min(48+len(b), 1280))
 		given := IPv6

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -54,7 +55,7 @@ func TestAppendRoCEv2(t *testing.T) {
 
 	h.PSN = 1 << 24
 	got, err = d.AppendRoCEv2(buf[:3], &h, nil, icrc.AsSent)
-	require.ErrorIs(t, err, bth.ErrPSNRange)
+	require.ErrorIs(t, err, wireerr.Range)
 	require.Equal(t, buf[:3], got)
 }
 

@@ -11,7 +11,7 @@ import "net/netip"
 type Datagram struct {
 	// Link, Outer and IP are the packet's octets, one behind the other, as
 	// Decode found them; AppendBinary does not use them. They alias the input.
-	Link  []byte // Ethernet header and VLAN tags; empty for a bare IP packet
+	Link  []byte // the link-layer header with its VLAN tags; empty for a bare IP packet
 	Outer []byte // the IP and extension headers before the innermost IP header; nil without any
 	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
 
@@ -30,8 +30,6 @@ type Datagram struct {
 	Data             []byte // what follows the UDP header, up to Length; aliases the input
 
 	Truncated bool // the capture cut the packet before the end that its length fields give (D13)
-
-	link LinkType // what Link is
 }
 
 // DSCP returns the Differentiated Services Code Point, 0–63.
@@ -80,13 +78,12 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	if err := at.find(b, o, ports); err != nil {
 		return err
 	}
-	d.set(b, &at, o.Link)
+	d.set(b, &at)
 	return nil
 }
 
 // set sets d from the place of a datagram in b.
-func (d *Datagram) set(b []byte, at *place, link LinkType) {
-	d.link = link
+func (d *Datagram) set(b []byte, at *place) {
 	d.Link, d.Outer, d.Ext = b[:at.outer:at.outer], nil, nil
 	if at.ip > at.outer {
 		d.Outer = b[at.outer:at.ip:at.ip]

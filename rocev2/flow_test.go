@@ -279,11 +279,11 @@ func offset(whole, part []byte) int {
 // is to be seen that is no tunnel, it is the flow.
 func FuzzFlow(f *testing.F) {
 	for _, c := range flows {
-		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), false, false)
+		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), uint8(LinkEthernet), false)
 	}
-	f.Add(wiretest.Hex(f, toVTEP+send), true, true)
-	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
-		o := DecodeOptions{IP: ip, Cut: cut}
+	f.Add(wiretest.Hex(f, toVTEP+send), uint8(LinkIP), true)
+	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
+		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
 		var d Datagram
 		isDatagram := d.Decode(b, o) == nil && d.DstPort != portVXLAN && d.DstPort != portMPLS
 		var flow Flow
@@ -295,9 +295,9 @@ func FuzzFlow(f *testing.F) {
 		require.GreaterOrEqual(t, offset(b, flow.Outermost), 0)
 		require.GreaterOrEqual(t, offset(flow.Outermost, flow.IP), 0)
 		var again Flow
-		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{IP: true, Cut: cut}))
+		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{Link: LinkIP, Cut: cut}))
 		require.Equal(t, flow, again)
-		require.NoError(t, again.Decode(flow.IP, DecodeOptions{IP: true, Cut: cut}))
+		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, Cut: cut}))
 		flow.Outermost = flow.IP
 		require.Equal(t, flow, again)
 		if isDatagram {

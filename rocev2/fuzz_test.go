@@ -14,21 +14,23 @@ import (
 // come out, but for checksums and ICRC where those were wrong, and for octets
 // behind the UDP length. What does not decode leaves the packet alone.
 func FuzzPacket(f *testing.F) {
-	f.Add(wiretest.Hex(f, hardwareCNP), false, false)
-	f.Add(wiretest.Hex(f, send6), false, true)
-	f.Add(wrap(protoIPv6, wiretest.Hex(f, send6)[14:]), true, false)
-	f.Add(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(f, send6)[54:]...)), true, true)
-	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
-		o := DecodeOptions{IP: ip, Cut: cut}
+	f.Add(wiretest.Hex(f, hardwareCNP), uint8(LinkEthernet), false)
+	f.Add(wiretest.Hex(f, send6), uint8(LinkEthernet), true)
+	f.Add(wrap(protoIPv6, wiretest.Hex(f, send6)[14:]), uint8(LinkIP), false)
+	f.Add(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(f, send6)[54:]...)), uint8(LinkIP), true)
+	for link, c := range linked {
+		f.Add(append(wiretest.Hex(f, c), wiretest.Hex(f, send6)[14:]...), uint8(link), false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
+		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
 		for range Extensions(b, o) {
 		}
 		var p Packet
 		err := p.Decode(b, o)
-		if !ip { // decodePlain gives what the walk gives, or nothing
+		if o.Link == LinkEthernet { // decodePlain gives what the walk gives, or nothing
 			var plain, walked Packet
-			o.Ports = ports4791
 			if plain.decodePlain(b) {
-				require.NoError(t, walked.decode(b, &o))
+				require.NoError(t, walked.decode(b, o))
 				require.Equal(t, walked, plain)
 			} else {
 				require.Equal(t, Packet{}, plain)

@@ -138,7 +138,7 @@ func familyVersion(family uint32) uint8 {
 // addresses swapped, its VLAN tags, and the EtherType of the answer. For one
 // that came without Ethernet it appends nothing. d must have been decoded.
 func (d *Datagram) AppendReplyLink(b []byte, version uint8) []byte {
-	if d.link != LinkEthernet || len(d.Link) < 14 {
+	if len(d.Link)%4 != 14%4 { // no Ethernet: the other headers are multiples of 4 octets, as a tag is
 		return b
 	}
 	ether := uint16(etherIPv4)

@@ -68,7 +68,7 @@ func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	if err != nil {
 		return err
 	}
-	p.Datagram.set(b, &at, o.Link)
+	p.Datagram.set(b, &at)
 	p.setTransport(l)
 	return nil
 }

@@ -315,17 +315,15 @@ func TestPorts(t *testing.T) {
 	b[56], b[57] = 0x03, 0xFD // 1021
 	var d Datagram
 	require.NoError(t, d.DecodeFrame(b))
-	require.NoError(t, d.Decode(b, DecodeOptions{Ports: []uint16{1022, 1021}}))
-	require.ErrorIs(t, d.Decode(b, DecodeOptions{Ports: []uint16{1022}}), ErrPort)
+	require.NoError(t, d.Decode(b, DecodeOptions{}, 1022, 1021))
+	require.ErrorIs(t, d.Decode(b, DecodeOptions{}, 1022), ErrPort)
 	var p Packet
 	require.ErrorIs(t, p.DecodeFrame(b), ErrPort)
-	require.NoError(t, p.Decode(b, DecodeOptions{Ports: []uint16{1021}}))
 	q := Packet{Datagram: d}
 	require.NoError(t, q.DecodeDatagram(&q.Datagram))
+	require.NoError(t, p.DecodeDatagram(&d))
 	require.Equal(t, p, q)
-	q = Packet{}
-	require.NoError(t, q.DecodeDatagram(&d))
-	require.Equal(t, p, q)
+	require.Equal(t, uint16(1021), p.DstPort)
 	for _, change := range []func(*Datagram){
 		func(d *Datagram) { d.Length = 0 },
 		func(d *Datagram) { d.Length++ },
@@ -375,7 +373,7 @@ func TestNoAllocations(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
 	wiretest.NoAllocs(t, "Packet.DecodeFrame", func() { _ = p.DecodeFrame(b) })
-	wiretest.NoAllocs(t, "Packet.Decode", func() { _ = p.Decode(b, DecodeOptions{Ports: []uint16{4791, 1021}}) })
+	wiretest.NoAllocs(t, "Packet.Decode", func() { _ = p.Decode(b, DecodeOptions{Link: LinkSLL}) })
 	var d Datagram
 	wiretest.NoAllocs(t, "Datagram.DecodeFrame", func() { _ = d.DecodeFrame(b) })
 	out := make([]byte, 0, 128)

@@ -68,7 +68,7 @@ func (p *Packet) decodePlain(b []byte) bool {
 	d.Link, d.IP = b[:ip:ip], b[ip:end:end]
 	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
-	d.Outer, d.Ext, d.Truncated, d.link = nil, nil, false, LinkEthernet
+	d.Outer, d.Ext, d.Truncated = nil, nil, false
 	p.BTH.Decode(d.Data) // cannot fail: the headers are there
 	p.Payload, p.Padding = b[payload:pad:pad], nil
 	if icrcAt > pad {
