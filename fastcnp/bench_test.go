@@ -16,12 +16,12 @@ func BenchmarkFastCNP(b *testing.B) {
 		{"option2", hopByHop(b, trace(1, 20, 20))},
 	} {
 		data := congested(b, 0, c.ext)
-		cfg := Config{Source: loopback}
+		cfg := Config{Src: loopback}
 		out := make([]byte, 0, 512)
 		b.Run(c.name+"/build", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				out, _ = AppendFor(out[:0], data, cfg)
+				out, _, _ = AppendFor(out[:0], data, nil, cfg)
 			}
 		})
 		b.Run(c.name+"/icrc", func(b *testing.B) { // of the packet built, the floor

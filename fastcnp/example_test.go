@@ -25,7 +25,7 @@ func ExampleAppendFor() {
 		return
 	}
 	loopback := netip.MustParseAddr("2001:db8:ffff::5")
-	packet, err := fastcnp.AppendFor(nil, &congested, fastcnp.Config{Source: loopback})
+	packet, _, err := fastcnp.AppendFor(nil, &congested, nil, fastcnp.Config{Src: loopback})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,7 +42,7 @@ func ExampleAppendFor() {
 		return
 	}
 	fmt.Printf("%v (%v) to %v: flow to %v, queue pair %#x\n",
-		n.Source, n.Origin(), n.Destination, n.Option.OriginalDst, n.CNP.DestQP)
+		n.Src, n.Origin(), n.Dst, n.Option.OriginalDst, n.CNP.DestQP)
 	for node := range n.Option.Trace.Nodes() { // none here: the packet carried no trace
 		fmt.Println(node.NodeID, node.QueueDepth)
 	}
@@ -58,7 +58,7 @@ func Example_batch() {
 	for i := range frames {
 		frames[i] = frame
 	}
-	cfg := fastcnp.Config{Source: netip.MustParseAddr("2001:db8:ffff::5")}
+	cfg := fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")}
 
 	var p rocev2.Packet
 	buf, answers := make([]byte, 0, 64<<10), make([][]byte, 0, 64)
@@ -70,7 +70,7 @@ func Example_batch() {
 			}
 			start := len(buf)
 			var err error
-			if buf, err = fastcnp.AppendFor(buf, &p, cfg); err == nil {
+			if buf, _, err = fastcnp.AppendFor(buf, &p, nil, cfg); err == nil {
 				answers = append(answers, buf[start:])
 			}
 		}
@@ -90,14 +90,14 @@ func ExampleTemplate() {
 		fmt.Println(err)
 		return
 	}
-	cfg := fastcnp.Config{Source: netip.MustParseAddr("2001:db8:ffff::5")}
+	cfg := fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")}
 	template, err := fastcnp.NewTemplate(congested.Src, cfg)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	quick, err := template.AppendFor(nil, &congested)
-	full, _ := fastcnp.AppendFor(nil, &congested, cfg)
+	full, _, _ := fastcnp.AppendFor(nil, &congested, nil, cfg)
 	fmt.Println(len(quick), bytes.Equal(quick, full), err)
 	// Output: 104 true <nil>
 }
@@ -111,10 +111,10 @@ func ExampleFromICMP() {
 		fmt.Println(err)
 		return
 	}
-	sent, _ := fastcnp.AppendFor(nil, &congested, fastcnp.Config{Source: netip.MustParseAddr("2001:db8:ffff::5")})
+	sent, _, _ := fastcnp.AppendFor(nil, &congested, nil, fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")})
 	message := append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, sent...) // type 4, code 2, pointer 42
 
 	n, err := fastcnp.FromICMP(message)
-	fmt.Println("not capable:", n.Destination, err)
+	fmt.Println("not capable:", n.Dst, err)
 	// Output: not capable: 2001:db8:1::1 <nil>
 }

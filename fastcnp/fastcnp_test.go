@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -62,7 +63,7 @@ const option1Header = `11 02 9e 10 20010db800040000000000000000000e 01 02 00 00`
 
 // The worked octets of option 1, and the whole packet around them.
 func TestOption1(t *testing.T) {
-	out, err := AppendFor(nil, congested(t, 0, nil), Config{Source: loopback})
+	out, _, err := AppendFor(nil, congested(t, 0, nil), nil, Config{Src: loopback})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `
 		6c000000 00403c40 20010db8ffff00000000000000000005 20010db8000100000000000000000001`+
@@ -78,11 +79,10 @@ func TestOption1(t *testing.T) {
 	n, err := FromPacket(&p)
 	require.NoError(t, err)
 	require.Equal(t, Notification{
-		Source: loopback, Destination: sender, CNP: cnp.New(0x111111, 0xABCD),
+		Src: loopback, Dst: sender, CNP: cnp.New(0x111111, 0xABCD),
 		Option: Option{Number: 1, OriginalDst: receiver}, OptionType: 0x9E, Offset: 42,
 	}, n)
 	require.NoError(t, n.Validate())
-	require.True(t, n.FromNetwork())
 	require.Equal(t, "network", n.Origin().String())
 	for range n.Option.Trace.Nodes() {
 		t.Error("option 1 has no trace")
@@ -98,7 +98,7 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
 
 	data.Dst = receiver
-	out, err := AppendFor(nil, &data, Config{Source: loopback})
+	out, _, err := AppendFor(nil, &data, nil, Config{Src: loopback})
 	require.NoError(t, err)
 	want := wiretest.Hex(t, "11 0b 01 00 9e 56 00 00 007b2800 f2000000")
 	want = append(want, option[12:72]...)
@@ -129,7 +129,7 @@ func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
 	option[5] |= 0x07
-	out, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), Config{Source: loopback})
+	out, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), nil, Config{Src: loopback})
 	require.NoError(t, err)
 	require.Equal(t, option[1:], out[46:46+len(option)-1])
 }
@@ -195,9 +195,9 @@ func TestPlacement(t *testing.T) {
 		{name: "IOAM proof of transit", options: bad(3, 2), err: ioam.ErrNotTrace},
 		{name: "IOAM direct export", options: bad(3, 4), err: ioam.ErrNotTrace},
 		{name: "NodeLen 2", options: bad(6, 2<<3), err: ioam.ErrNodeLen},
-		{name: "RemainingLen beyond the space", options: bad(7, 2), err: ioam.ErrRemainingLen},
-		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}), err: ioam.ErrTruncatedNode},
-		{name: "snapshot beyond the remainder", options: join([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 1, 0, 0, 9)), err: ioam.ErrTruncatedSnapshot},
+		{name: "RemainingLen beyond the space", options: bad(7, 2), err: wireerr.Malformed},
+		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}), err: wireerr.Truncated},
+		{name: "snapshot beyond the remainder", options: join([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 1, 0, 0, 9)), err: wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			header := append([]byte{17, 0}, c.options...)
@@ -217,13 +217,15 @@ func TestPlacement(t *testing.T) {
 			require.Equal(t, receiver, n.Option.OriginalDst)
 			require.Equal(t, Receiver, n.Origin())
 			require.Equal(t, "receiver", n.Origin().String())
-			require.False(t, n.FromNetwork())
 
 			// In packets that are no CNP the type means nothing.
 			p.BTH.Opcode = bth.RCSendOnly
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, cnp.ErrNotCNP)
 			p.BTH.Opcode, p.BTH.Resv6 = bth.CNP, bth.PPFCBit
+			_, err = c.points.FromPacket(&p)
+			require.NoError(t, err, "with 16 octets P is one more reserved bit")
+			p.Length -= 4
 			_, err = c.points.FromPacket(&p)
 			require.ErrorIs(t, err, cnp.ErrPPFC)
 		})
@@ -267,10 +269,10 @@ func TestBrokenCNP(t *testing.T) {
 func TestIPv4(t *testing.T) {
 	p := rocev2.Packet{}
 	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
-	_, err := AppendFor(nil, &p, Config{Source: loopback})
+	_, _, err := AppendFor(nil, &p, nil, Config{Src: loopback})
 	require.ErrorIs(t, err, ErrIPv4)
 	p.Src = sender
-	_, err = AppendFor(nil, &p, Config{Source: loopback})
+	_, _, err = AppendFor(nil, &p, nil, Config{Src: loopback})
 	require.ErrorIs(t, err, errDestination)
 	p.Src = addr("192.0.2.1")
 	p.BTH.Opcode = bth.CNP
@@ -284,9 +286,9 @@ func TestIPv4(t *testing.T) {
 func TestLongTrace(t *testing.T) {
 	build := func(words, nodes int, long LongTrace) (Notification, error) {
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
-		out, err := AppendFor([]byte{1}, data, Config{Source: loopback, Long: long})
+		out, _, err := AppendFor([]byte{1}, data, nil, Config{Src: loopback, Long: long})
 		buf := make([]byte, 0, 512)
-		wiretest.NoAllocs(t, "AppendFor", func() { buf, _ = AppendFor(buf[:0], data, Config{Source: loopback, Long: long}) })
+		wiretest.NoAllocs(t, "AppendFor", func() { buf, _, _ = AppendFor(buf[:0], data, nil, Config{Src: loopback, Long: long}) })
 		if err != nil {
 			require.Equal(t, []byte{1}, out)
 			return Notification{}, err
@@ -355,9 +357,13 @@ func TestWhichTrace(t *testing.T) {
 		{"outer", Config{OuterTrace: true}, 9},
 		{"outer, by namespace", Config{OuterTrace: true, ByNamespace: true, Namespace: 7}, 0},
 	} {
-		c.cfg.Source = loopback
-		out, err := AppendFor(nil, data, c.cfg)
+		c.cfg.Src = loopback
+		_, _, err := AppendFor(nil, data, nil, c.cfg)
+		require.ErrorIs(t, err, ErrTunnelled, c.name)
+		c.cfg.InnerSource = true
+		out, choice, err := AppendFor(nil, data, nil, c.cfg)
 		require.NoError(t, err, c.name)
+		require.Equal(t, c.namespace != 0, choice == Copied, c.name)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
 		n, err := FromPacket(&p)
@@ -367,10 +373,166 @@ func TestWhichTrace(t *testing.T) {
 	}
 }
 
+// The caller can tell a packet without a trace from one whose traces are broken,
+// of either option type.
+func TestChoice(t *testing.T) {
+	broken := trace(6, 2, 2)
+	broken[5] = 3 << 3
+	for _, c := range []struct {
+		name    string
+		options [][]byte
+		typ     ipv6opt.Type
+		want    Choice
+	}{
+		{"none", nil, ioam.IPv6MayChange, NoTrace},
+		{"direct export alone", [][]byte{{0x11, 0, 4, 0, 5, 0, 0, 0x80, 0, 0, 0}}, ioam.IPv6MayChange, NoTrace},
+		{"broken", [][]byte{broken}, ioam.IPv6MayChange, BrokenTrace},
+		{"broken before a good one", [][]byte{broken, trace(7, 1, 1)}, ioam.IPv6MayChange, Copied},
+		{"in an option that may not change", [][]byte{trace(7, 1, 1)}, ioam.IPv6NoChange, Copied},
+		{"too long", [][]byte{trace(1, 61, 61)}, ioam.IPv6MayChange, TraceTooLong},
+	} {
+		ext := hopByHop(t, c.options...)
+		if len(c.options) > 0 && c.typ != ioam.IPv6MayChange {
+			ext[4] = uint8(c.typ)
+		}
+		data := congested(t, ipv6opt.HopByHop, ext)
+		out, got, err := AppendFor(nil, data, nil, Config{Src: loopback, Long: FallBack})
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.want, got, c.name)
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(out))
+		n, err := FromPacket(&p)
+		require.NoError(t, err)
+		require.Equal(t, got.Option(), n.Option.Number, c.name)
+	}
+	require.Equal(t, "trace too long", TraceTooLong.String())
+	require.Equal(t, "Choice(9)", Choice(9).String())
+}
+
+// The congested node adds its own record to the copy by the add-node rule: into
+// the free space where there is room, else the copy says overflow.
+func TestOwnRecord(t *testing.T) {
+	own := &ioam.Node{Type: ioam.BitNode, HopLimit: 9, NodeID: 0xABCDEF}
+	for _, c := range []struct {
+		name        string
+		kind        uint8
+		words, have int // words of 4 octets in all, and taken
+		long        LongTrace
+		nodes       int
+		overflow    bool
+		choice      Choice
+		err         error
+	}{
+		{"room", 0, 3, 1, Refuse, 2, false, Copied, nil},
+		{"the last room", 0, 3, 2, Refuse, 3, false, Copied, nil},
+		{"no room", 0, 3, 3, Refuse, 3, true, Copied, nil},
+		{"trimmed", 0, 61, 3, Trim, 4, false, Trimmed, nil},
+		{"too long", 0, 61, 3, Refuse, 0, false, NoTrace, ErrTooLong},
+		{"incremental", 1, 3, 1, Refuse, 2, false, Copied, nil},
+		{"incremental, grown beyond option 2", 1, 58, 57, Refuse, 0, false, NoTrace, ErrTooLong},
+	} {
+		option := trace(5, c.words, c.have)
+		if c.kind == 1 {
+			option[2] = 1
+			option = append(option[:11], option[11+4*(c.words-c.have):]...)
+		}
+		data := congested(t, ipv6opt.HopByHop, hopByHop(t, option))
+		before := bytes.Clone(data.IP)
+		cfg := Config{Src: loopback, Long: c.long}
+		out, choice, err := AppendFor([]byte{1}, data, own, cfg)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, before, data.IP, "the congested packet is left alone")
+		buf := make([]byte, 0, 8192)
+		wiretest.NoAllocs(t, c.name, func() { _, _, _ = AppendFor(buf, data, own, cfg) })
+		if err != nil {
+			continue
+		}
+		require.Equal(t, c.choice, choice, c.name)
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(out[1:]), c.name)
+		_, err = icrc.Verify(p.IP)
+		require.NoError(t, err)
+		n, err := FromPacket(&p)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.overflow, n.Option.Trace.Overflow, c.name)
+		nodes := 0
+		for node := range n.Option.Trace.Nodes() {
+			if nodes == 0 && !c.overflow {
+				require.Equal(t, uint32(0xABCDEF), node.NodeID, c.name)
+			}
+			nodes++
+		}
+		require.Equal(t, c.nodes, nodes, c.name)
+	}
+	bad := &ioam.Node{Type: ioam.BitNode, NodeID: 1 << 24}
+	_, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), bad, Config{Src: loopback})
+	require.ErrorIs(t, err, wireerr.Range)
+}
+
+// Nothing answers a notification; both ends must be unicast addresses that
+// others can reach; no type is built whose act bits are not 10 or chg not 0.
+func TestRefused(t *testing.T) {
+	for _, bad := range []string{"::1", "::", "ff02::1", "fe80::1", "::ffff:192.0.2.1"} {
+		data := congested(t, 0, nil)
+		_, _, err := AppendFor(nil, data, nil, Config{Src: addr(bad)})
+		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+		_, err = NewTemplate(sender, Config{Src: addr(bad)})
+		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+		_, err = NewTemplate(addr(bad), Config{Src: loopback})
+		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+		data.Src = addr(bad)
+		_, _, err = AppendFor(nil, data, nil, Config{Src: loopback})
+		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+		for _, ends := range [][2]string{{bad, "2001:db8::1"}, {"2001:db8::1", bad}} {
+			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2), Option: Option{Number: 1, OriginalDst: receiver}}
+			_, err = n.AppendPacket(nil, rocev2.Carriage{})
+			require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
+			require.ErrorIs(t, n.Validate(), rocev2.ErrNotReachable)
+		}
+	}
+	data := congested(t, 0, nil)
+	data.BTH.Opcode = bth.CNP
+	_, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	require.ErrorIs(t, err, rocev2.ErrNotification)
+
+	data = congested(t, 0, nil)
+	for typ := range 256 {
+		points := CodePoints{Option1: ipv6opt.Type(typ)}
+		_, _, err := AppendFor(nil, data, nil, Config{Src: loopback, CodePoints: points})
+		n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2), Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ipv6opt.Type(typ)}
+		_, err2 := n.AppendPacket(nil, rocev2.Carriage{})
+		if typ>>5 == 4 || typ == 0 { // act 10, chg 0; 0 stands for the default
+			require.NoError(t, err)
+			require.NoError(t, err2)
+			continue
+		}
+		require.ErrorIs(t, err, ErrType, "%#x", typ)
+		require.ErrorIs(t, err2, ErrType, "%#x", typ)
+	}
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(build(t, 60, wiretest.Hex(t, option1Header))))
+	_, err = CodePoints{Option1: ipv6opt.PadN}.FromPacket(&p)
+	require.ErrorIs(t, err, ErrType, "padding is no Fast CNP")
+	_, err = CodePoints{Option2: ipv6opt.PadN}.FromPacket(&p)
+	require.ErrorIs(t, err, ErrType)
+}
+
+// The sender finds its queue pair by what the flow's own packets have.
+func TestFlowKey(t *testing.T) {
+	data := congested(t, 0, nil)
+	out, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	require.NoError(t, err)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out))
+	n, err := FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, data.FlowKey(), n.FlowKey())
+}
+
 // The sender knows the flow by its final destination.
 func TestSegmentRouting(t *testing.T) {
 	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
-	out, err := AppendFor(nil, congested(t, 43, srh), Config{Source: loopback})
+	out, _, err := AppendFor(nil, congested(t, 43, srh), nil, Config{Src: loopback})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
@@ -382,10 +544,10 @@ func TestSegmentRouting(t *testing.T) {
 func TestConfig(t *testing.T) {
 	data := congested(t, 0, nil)
 	cfg := Config{
-		Source: loopback, PKey: 0x1234, CodePoints: CodePoints{Option1: 0x8F}, Coverage: icrc.Without,
+		Src: loopback, PKey: 0x1234, CodePoints: CodePoints{Option1: 0x8F}, Coverage: icrc.Without,
 		Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 7, Checksum: true},
 	}
-	out, err := AppendFor(nil, data, cfg)
+	out, _, err := AppendFor(nil, data, nil, cfg)
 	require.NoError(t, err)
 	coverage, err := icrc.Verify(out)
 	require.NoError(t, err)
@@ -404,23 +566,23 @@ func TestConfig(t *testing.T) {
 		cfg Config
 		err error
 	}{
-		{Config{}, errSource},
-		{Config{Source: addr("192.0.2.1")}, errSource},
-		{Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClassRange},
-		{Config{Source: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, rocev2.ErrFlowLabelRange},
-		{Config{Source: loopback, CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ipv6opt.ErrPadding},
-		{Config{Source: loopback, Coverage: 3}, icrc.ErrCoverage},
+		{Config{}, errIPv6},
+		{Config{Src: addr("192.0.2.1")}, errIPv6},
+		{Config{Src: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
+		{Config{Src: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, wireerr.Range},
+		{Config{Src: loopback, CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ErrType},
+		{Config{Src: loopback, Coverage: 3}, wireerr.Range},
 	} {
 		buf := make([]byte, 0, 512)
-		_, err := AppendFor(buf, data, c.cfg)
+		_, _, err := AppendFor(buf, data, nil, c.cfg)
 		require.ErrorIs(t, err, c.err)
-		wiretest.NoAllocs(t, "error", func() { _, _ = AppendFor(buf, data, c.cfg) })
+		wiretest.NoAllocs(t, "error", func() { _, _, _ = AppendFor(buf, data, nil, c.cfg) })
 	}
 }
 
 // From fields alone, by a receiver.
 func TestAppendPacket(t *testing.T) {
-	n := Notification{Source: receiver, Destination: sender, CNP: cnp.New(0xD2, 0xFFFF), Option: Option{Number: 1, OriginalDst: receiver}}
+	n := Notification{Src: receiver, Dst: sender, CNP: cnp.New(0xD2, 0xFFFF), Option: Option{Number: 1, OriginalDst: receiver}}
 	want := build(t, 60, wiretest.Hex(t, option1Header))
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) {
 		return n.AppendPacket(b, rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255})
@@ -430,15 +592,14 @@ func TestAppendPacket(t *testing.T) {
 		err    error
 	}{
 		{func(n *Notification) { n.CNP.Opcode = 0x80 }, cnp.ErrNotCNP},
-		{func(n *Notification) { n.CNP.Resv6 = bth.PPFCBit }, cnp.ErrPPFC},
 		{func(n *Notification) { n.Option.Number = 3 }, errNumber},
 		{func(n *Notification) { n.Option.OriginalDst = addr("192.0.2.1") }, errDestination},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Data = 2, make([]byte, 232) }, ErrTooLong},
-		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, ioam.ErrTraceTypeRange},
+		{func(n *Notification) { n.Option.Number, n.Option.Trace.Type = 2, 1<<24 }, wireerr.Range},
 		{func(n *Notification) { n.Option.Number, n.Option.Trace.Kind = 2, ioam.TypeDirectExport }, ioam.ErrNotTrace},
-		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, ipv6opt.ErrPadding},
-		{func(n *Notification) { n.Source, n.Destination = addr("192.0.2.1"), addr("192.0.2.2") }, rocev2.ErrAddress},
-		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, bth.ErrPSNRange},
+		{func(n *Notification) { n.OptionType = ipv6opt.PadN }, ErrType},
+		{func(n *Notification) { n.Src, n.Dst = addr("192.0.2.1"), addr("192.0.2.2") }, rocev2.ErrAddress},
+		{func(n *Notification) { n.CNP.PSN = 1 << 24 }, wireerr.Range},
 	} {
 		bad := n
 		c.change(&bad)
@@ -451,7 +612,7 @@ func TestAppendPacket(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Notification{Source: loopback, Destination: sender, CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDst: receiver}, Offset: 44}
+	good := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDst: receiver}, Offset: 44}
 	require.NoError(t, good.Validate())
 	for _, c := range []struct {
 		change func(*Notification)
@@ -463,8 +624,8 @@ func TestValidate(t *testing.T) {
 		{func(n *Notification) { n.Option.Reserved = 1 }, errReservedSet},
 		{func(n *Notification) { n.Offset = 42 }, errAlignment},
 		{func(n *Notification) { n.Option.Number = 1 }, errAlignment},
-		{func(n *Notification) { n.CNP.PSN = 1 }, cnp.ErrPSN},
-		{func(n *Notification) { n.Source = addr("192.0.2.1") }, rocev2.ErrAddress},
+		{func(n *Notification) { n.CNP.PSN = 1 }, wireerr.Malformed},
+		{func(n *Notification) { n.Src = addr("192.0.2.1") }, rocev2.ErrAddress},
 		{func(n *Notification) { n.Option = Option{} }, errNumber},
 	} {
 		bad := good
@@ -504,11 +665,11 @@ func problem(code uint8, pointer int, packet []byte) []byte {
 }
 
 func TestFromICMP(t *testing.T) {
-	sent, err := AppendFor(nil, congested(t, 0, nil), Config{Source: loopback})
+	sent, _, err := AppendFor(nil, congested(t, 0, nil), nil, Config{Src: loopback})
 	require.NoError(t, err)
 	n, err := FromICMP(problem(2, 42, sent))
 	require.NoError(t, err)
-	require.Equal(t, sender, n.Destination)
+	require.Equal(t, sender, n.Dst)
 	require.Equal(t, receiver, n.Option.OriginalDst)
 	require.Equal(t, uint32(0x111111), n.CNP.DestQP)
 
@@ -532,8 +693,8 @@ func TestFromICMP(t *testing.T) {
 		{"pointer at the option's length", problem(2, 43, sent), ErrPointer},
 		{"pointer beyond", problem(2, 60000, sent), ErrPointer},
 		{"another option", problem(2, 42, plain), ErrNotFastCNP},
-		{"quote cut in the BTH", problem(2, 42, sent[:83]), rocev2.ErrHeadersCut},
-		{"quote cut in the IPv6 header", problem(2, 42, sent[:39]), rocev2.ErrIPv6Header},
+		{"quote cut in the BTH", problem(2, 42, sent[:83]), wireerr.Truncated},
+		{"quote cut in the IPv6 header", problem(2, 42, sent[:39]), wireerr.Truncated},
 	} {
 		_, err := FromICMP(c.icmp)
 		require.ErrorIs(t, err, c.err, c.name)
@@ -566,8 +727,8 @@ func TestNoAllocations(t *testing.T) {
 	for name, ext := range map[string][]byte{"option 1": nil, "option 2": hopByHop(t, trace(1, 40, 12))} {
 		data := congested(t, 0, ext)
 		out := make([]byte, 0, 512)
-		cfg := Config{Source: loopback}
-		wiretest.NoAllocs(t, name+": AppendFor", func() { out, _ = AppendFor(out[:0], data, cfg) })
+		cfg := Config{Src: loopback}
+		wiretest.NoAllocs(t, name+": AppendFor", func() { out, _, _ = AppendFor(out[:0], data, nil, cfg) })
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
 		wiretest.NoAllocs(t, name+": FromPacket", func() {

@@ -43,7 +43,7 @@ func byParts(t *testing.T, n *Notification, as rocev2.Carriage, coverage icrc.Co
 	require.NoError(t, w.Add(n.OptionType, 4, 4-2*int(n.Option.Number), data))
 	p := rocev2.Packet{BTH: bth.Headers{Header: n.CNP.Header}, Payload: n.CNP.Reserved[:], Coverage: coverage}
 	require.NoError(t, as.Apply(&p.Datagram))
-	p.Src, p.Dst, p.DstPort, p.NextHeader, p.Ext = n.Source, n.Destination, rocev2.Port, 60, w.Finish()
+	p.Src, p.Dst, p.DstPort, p.NextHeader, p.Ext = n.Src, n.Dst, rocev2.Port, 60, w.Finish()
 	out, err := p.AppendBinary(nil)
 	require.NoError(t, err)
 	return out
@@ -62,8 +62,8 @@ func FuzzPacket(f *testing.F) {
 		if p.DecodeIP(b) != nil {
 			return
 		}
-		cfg := Config{Source: loopback, Long: LongTrace(long % 3), Coverage: icrc.Coverage(coverage % 3)}
-		cfg.Checksum = checksum
+		cfg := Config{Src: loopback, Long: LongTrace(long % 3), Coverage: icrc.Coverage(coverage % 3)}
+		cfg.Carriage.Checksum = checksum
 		n, err := FromPacket(&p)
 		if err == nil {
 			_ = n.Validate()
@@ -71,12 +71,23 @@ func FuzzPacket(f *testing.F) {
 			}
 		} else {
 			require.Equal(t, Notification{}, n)
-			out, err := AppendFor(nil, &p, cfg)
+			out, _, err := AppendFor(nil, &p, nil, cfg)
 			if p.Src.Is4() {
 				require.ErrorIs(t, err, ErrIPv4)
 				return
 			}
-			if err != nil {
+			switch {
+			case err == nil:
+			case err == rocev2.ErrNotification:
+				require.Equal(t, bth.CNP, p.BTH.Opcode)
+				return
+			case err == rocev2.ErrNotReachable:
+				require.Error(t, rocev2.Answerable(p.Src))
+				return
+			case err == ErrTunnelled:
+				require.NotEmpty(t, p.Outer)
+				return
+			default:
 				require.ErrorIs(t, err, ErrTooLong)
 				require.NotEqual(t, FallBack, cfg.Long)
 				return
@@ -86,14 +97,18 @@ func FuzzPacket(f *testing.F) {
 			n, err = FromPacket(&p)
 			require.NoError(t, err)
 			require.Equal(t, Notification{
-				Source: loopback, Destination: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
+				Src: loopback, Dst: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
 				Option:     Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved, Trace: n.Option.Trace},
 				OptionType: ExperimentalType, Offset: n.Offset,
 			}, n)
-			cfg.SrcPort = congested.SrcPort
+			cfg.Carriage.SrcPort = congested.SrcPort
 			require.Equal(t, byParts(t, &n, cfg.Carriage, cfg.Coverage), out)
 		}
 		out, err := n.AppendPacket(nil, cfg.Carriage)
+		if rocev2.Answerable(n.Src) != nil || rocev2.Answerable(n.Dst) != nil {
+			require.ErrorIs(t, err, rocev2.ErrNotReachable)
+			return
+		}
 		require.NoError(t, err)
 		require.Equal(t, byParts(t, &n, cfg.Carriage, icrc.AsSent), out)
 		var q rocev2.Packet

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
@@ -14,10 +15,10 @@ import (
 )
 
 func TestTemplate(t *testing.T) {
-	template, err := NewTemplate(addr("2001:db8:1::1%eth0"), Config{Source: loopback})
+	template, err := NewTemplate(addr("2001:db8:1::1%eth0"), Config{Src: loopback})
 	require.NoError(t, err)
 	data := congested(t, 0, nil)
-	want, err := AppendFor(nil, data, Config{Source: loopback})
+	want, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
 	require.NoError(t, err)
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendFor(b, data) })
 	require.LessOrEqual(t, int(reflect.TypeFor[Template]().Size()), 144, "as the documentation says")
@@ -36,6 +37,8 @@ func TestTemplate(t *testing.T) {
 		{&template, func(p *rocev2.Packet) { p.Src = addr("192.0.2.1") }, ErrSender},
 		{&template, func(p *rocev2.Packet) { p.Dst = addr("192.0.2.1") }, errDestination},
 		{&template, func(p *rocev2.Packet) { p.BTH.DestQP = 1 << 24 }, bth.ErrDestQPRange},
+		{&template, func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, rocev2.ErrNotification},
+		{&template, func(p *rocev2.Packet) { p.Outer = make([]byte, 40) }, ErrTunnelled},
 	} {
 		bad := *data
 		c.change(&bad)
@@ -52,12 +55,12 @@ func TestNoTemplate(t *testing.T) {
 		cfg    Config
 		err    error
 	}{
-		{sender, Config{}, errSource},
-		{addr("192.0.2.1"), Config{Source: loopback}, ErrIPv4},
-		{netip.Addr{}, Config{Source: loopback}, ErrIPv4},
-		{sender, Config{Source: loopback, Coverage: icrc.Without}, errTemplate},
-		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{Checksum: true}}, errTemplate},
-		{sender, Config{Source: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, rocev2.ErrTrafficClassRange},
+		{sender, Config{}, errIPv6},
+		{addr("192.0.2.1"), Config{Src: loopback}, ErrIPv4},
+		{netip.Addr{}, Config{Src: loopback}, ErrIPv4},
+		{sender, Config{Src: loopback, Coverage: icrc.Without}, errTemplate},
+		{sender, Config{Src: loopback, Carriage: rocev2.Carriage{Checksum: true}}, errTemplate},
+		{sender, Config{Src: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
 	} {
 		template, err := NewTemplate(c.sender, c.cfg)
 		require.ErrorIs(t, err, c.err)
@@ -78,26 +81,26 @@ func FuzzTemplate(f *testing.F) {
 		if p.DecodeIP(b) != nil {
 			return
 		}
-		cfg := Config{Source: loopback, PKey: pKey, Long: FallBack}
-		cfg.SrcPort, cfg.DSCP, cfg.HopLimit, cfg.FlowLabel, cfg.CodePoints.Option1 = srcPort, dscp, hopLimit, label, ipv6opt.Type(option)
-		want, wantErr := AppendFor(nil, &p, cfg)
+		cfg := Config{Src: loopback, PKey: pKey, Long: FallBack}
+		cfg.Carriage.SrcPort, cfg.Carriage.DSCP, cfg.Carriage.HopLimit, cfg.Carriage.FlowLabel, cfg.CodePoints.Option1 = srcPort, dscp, hopLimit, label, ipv6opt.Type(option)
+		want, _, wantErr := AppendFor(nil, &p, nil, cfg)
 		if wantErr == nil && len(want) != ipv6Size+tailSize { // with a trace it is option 2
 			return
 		}
 		template, err := NewTemplate(p.Src, cfg)
-		require.Equal(t, wantErr, err)
 		if err != nil {
+			require.Error(t, wantErr)
 			return
 		}
 		got, err := template.AppendFor(nil, &p)
-		require.NoError(t, err)
+		require.Equal(t, wantErr, err)
 		require.Equal(t, want, got)
 	})
 }
 
 func BenchmarkTemplate(b *testing.B) {
 	data := congested(b, 0, nil)
-	template, err := NewTemplate(sender, Config{Source: loopback})
+	template, err := NewTemplate(sender, Config{Src: loopback})
 	require.NoError(b, err)
 	out := make([]byte, 0, 104)
 	b.ReportAllocs()

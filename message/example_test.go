@@ -15,10 +15,11 @@ func ExampleMessage_Decode() {
 		"c00112b700280000" + "8100ffff4011111100000000" + "00000000000000000000000000000000" + "b06ffb0e")
 
 	var m message.Message // reusable
-	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); m.Kind {
+	err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{})
+	switch m.Kind {
 	case message.FastCNP:
 		n := &m.FastCNP
-		fmt.Println("Fast CNP of the", n.Origin(), n.Source, "to", n.Destination)
+		fmt.Println("Fast CNP of the", n.Origin(), n.Src, "to", n.Dst)
 		fmt.Printf("about queue pair %#x at %v\n", n.CNP.DestQP, n.Option.OriginalDst)
 	case message.CNP:
 		fmt.Printf("CNP of %v for queue pair %#x\n", m.Packet.Src, m.CNP.DestQP)

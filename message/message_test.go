@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -55,7 +55,7 @@ func TestDecode(t *testing.T) {
 	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 3}
 	proxy, err := five.AppendBinary(nil)
 	require.NoError(t, err)
-	cnpHeader, ppfcHeader := cnp.New(7, 0xFFFF).Header, ppfc.New(7, 0xFFFF).Header
+	cnpHeader, ppfcHeader := cnp.New(7, 0xFFFF).Header, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header
 	for _, c := range []struct {
 		name   string
 		octets []byte
@@ -63,35 +63,38 @@ func TestDecode(t *testing.T) {
 		reach  Reach
 		err    error
 	}{
-		{"data", roce(t, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 8)), Data, Transport, nil},
-		{"unknown opcode", roce(t, bth.Header{Opcode: 0x1F}, nil, nil), Data, Transport, nil},
-		{"opcode 0x80", roce(t, bth.Header{Opcode: 0x80}, nil, make([]byte, 16)), Data, Transport, nil},
-		{"RC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAcknowledge}, nil, nil), Ack, Transport, nil},
-		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), Ack, Transport, nil},
-		{"XRC Acknowledge", roce(t, bth.Header{Opcode: bth.XRCAcknowledge}, nil, nil), Ack, Transport, nil},
-		{"UD has no Acknowledge", roce(t, bth.Header{Opcode: 0x71}, nil, nil), Data, Transport, nil},
-		{"CNP", roce(t, cnpHeader, nil, make([]byte, 16)), CNP, Transport, nil},
-		{"Fast CNP", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, Transport, nil},
-		{"PPFC", roce(t, ppfcHeader, nil, make([]byte, 12)), PPFC, Transport, nil},
-		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), PPFC, Transport, nil},
-		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil), Data, Transport, nil},
-		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, UDP, nil},
-		{"proxy message", udp(t, 1022, proxy), Proxy, UDP, nil},
+		{"data", roce(t, bth.Header{Opcode: bth.RCRDMAWriteMiddle}, nil, make([]byte, 8)), Data, ReachTransport, nil},
+		{"unknown opcode", roce(t, bth.Header{Opcode: 0x1F}, nil, nil), Data, ReachTransport, nil},
+		{"opcode 0x80", roce(t, bth.Header{Opcode: 0x80}, nil, make([]byte, 16)), Data, ReachTransport, nil},
+		{"RC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAcknowledge}, nil, nil), Ack, ReachTransport, nil},
+		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), Ack, ReachTransport, nil},
+		{"XRC Acknowledge", roce(t, bth.Header{Opcode: bth.XRCAcknowledge}, nil, nil), Ack, ReachTransport, nil},
+		{"UD has no Acknowledge", roce(t, bth.Header{Opcode: 0x71}, nil, nil), Data, ReachTransport, nil},
+		{"CNP", roce(t, cnpHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
+		{"Fast CNP", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
+		{"PPFC", roce(t, ppfcHeader, nil, make([]byte, 12)), PPFC, ReachTransport, nil},
+		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), PPFC, ReachTransport, nil},
+		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil), Data, ReachTransport, nil},
+		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, ReachUDP, nil},
+		{"proxy message", udp(t, 1022, proxy), Proxy, ReachUDP, nil},
 
-		{"other port", udp(t, 53, nil), Other, Nothing, rocev2.ErrPort},
-		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, Nothing, rocev2.ErrNotUDP},
-		{"nothing", nil, Other, Nothing, rocev2.ErrIPv4Header},
+		{"other port", udp(t, 53, nil), Other, ReachNothing, rocev2.ErrPort},
+		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, ReachNothing, rocev2.ErrNotRoCEv2},
+		{"nothing", nil, Other, ReachNothing, wireerr.Truncated},
 
-		{"no BTH", udp(t, 4791, make([]byte, 15)), Broken, UDP, rocev2.ErrRoom},
-		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), Broken, Nothing, rocev2.ErrUDPLength},
-		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, Transport, cnp.ErrLength},
-		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken, Transport, cnp.ErrLength},
-		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken, Transport, fastcnp.ErrOptionLen},
-		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...), make([]byte, 16)), Broken, Transport, ioam.ErrNoNode},
-		{"PPFC of 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), Broken, Transport, ppfc.ErrLength},
-		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, UDP, fcn.ErrTruncated},
-		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, UDP, fcn.ErrLength},
-		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, UDP, proxymsg.ErrTruncatedIPv4},
+		{"no BTH", udp(t, 4791, make([]byte, 15)), Broken, ReachUDP, wireerr.Truncated},
+		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), Broken, ReachNothing, wireerr.Malformed},
+		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
+		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
+		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
+		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...), make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
+		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), Broken, ReachTransport, ppfc.ErrLength},
+		{"P bit and 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
+		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
+		{"CNP with an unknown option", roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), CNP, ReachTransport, nil},
+		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
+		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, ReachUDP, fcn.ErrLength},
+		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m Message
@@ -107,9 +110,9 @@ func TestDecode(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 			}
-			// The same with ports given, and a message that held another before.
+			// The same with the ports given, and a message that held another before.
 			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
-			_ = m.Decode(c.octets, rocev2.DecodeOptions{IP: true, Ports: []uint16{1}}, Config{FCNPort: 1021, ProxyPort: 1022})
+			_ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{FCNPort: 1021, ProxyPort: 1022})
 			require.Equal(t, c.kind, m.Kind)
 			require.Equal(t, c.reach, m.Reach)
 			wiretest.NoAllocs(t, "Decode", func() { _ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}) })
@@ -145,6 +148,31 @@ func TestValues(t *testing.T) {
 	require.Equal(t, cnp.New(7, 0xFFFF), m.CNP)
 }
 
+// What a deployment does not use is other traffic, or reserved bits.
+func TestOff(t *testing.T) {
+	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
+	notification := ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header
+	for _, c := range []struct {
+		octets []byte
+		cfg    Config
+		kind   Kind
+	}{
+		{udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), Config{NoFCN: true}, Other},
+		{udp(t, 1021, nil), Config{NoFCN: true}, Other},
+		{udp(t, 1022, make([]byte, 16)), Config{NoProxy: true}, Other},
+		{roce(t, notification, nil, make([]byte, 12)), Config{NoPPFC: true}, Broken},
+		{roce(t, notification, nil, make([]byte, 24)), Config{NoPPFC: true}, Broken},
+		{roce(t, notification, nil, make([]byte, 16)), Config{NoPPFC: true}, CNP},
+	} {
+		var m Message
+		err := m.Decode(c.octets, o, c.cfg)
+		require.Equal(t, c.kind, m.Kind, "%v", err)
+		if c.kind == Broken {
+			require.ErrorIs(t, err, cnp.ErrLength)
+		}
+	}
+}
+
 func TestKindString(t *testing.T) {
 	want := map[Kind]string{Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn", Proxy: "proxy", 9: "Kind(9)"}
 	for k, s := range want {
@@ -153,7 +181,7 @@ func TestKindString(t *testing.T) {
 }
 
 func TestReachString(t *testing.T) {
-	for r, s := range map[Reach]string{Nothing: "nothing", UDP: "UDP", Transport: "transport", 3: "Reach(3)"} {
+	for r, s := range map[Reach]string{ReachNothing: "nothing", ReachUDP: "UDP", ReachTransport: "transport", 3: "Reach(3)"} {
 		require.Equal(t, s, r.String())
 	}
 }
@@ -173,20 +201,21 @@ func TestCaptures(t *testing.T) {
 
 func FuzzMessage(f *testing.F) {
 	address := there.As16()
-	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)), true, false)
-	f.Add(roce(f, ppfc.New(7, 0xFFFF).Header, nil, make([]byte, 12)), true, true)
-	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), true, false)
-	f.Add(udp(f, 1022, make([]byte, 40)), true, false)
-	f.Fuzz(func(t *testing.T, b []byte, ip, cut bool) {
+	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)), uint8(rocev2.LinkIP), false)
+	f.Add(roce(f, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header, nil, make([]byte, 12)), uint8(rocev2.LinkIP), true)
+	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), uint8(rocev2.LinkIP), false)
+	f.Add(udp(f, 1022, make([]byte, 40)), uint8(rocev2.LinkIP), false)
+	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		var m Message
-		err := m.Decode(b, rocev2.DecodeOptions{IP: ip, Cut: cut}, Config{})
+		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
+		err := m.Decode(b, o, Config{})
 		require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken)
 		var p rocev2.Packet
-		if p.Decode(b, rocev2.DecodeOptions{IP: ip, Cut: cut}) == nil {
+		if p.Decode(b, o) == nil {
 			require.Equal(t, p, m.Packet)
-			require.Equal(t, Transport, m.Reach)
+			require.Equal(t, ReachTransport, m.Reach)
 		} else {
-			require.NotEqual(t, Transport, m.Reach)
+			require.NotEqual(t, ReachTransport, m.Reach)
 		}
 	})
 }
