@@ -1,0 +1,175 @@
+package pnc
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// same fails the test unless what was read can be written, and read again as it
+// was.
+func same(t *testing.T, read []Advertisement, appendTo func(Advertisement) ([]byte, error), again func([]byte) ([]Advertisement, []error)) {
+	t.Helper()
+	for _, a := range read {
+		if a.Prefix != a.Prefix.Masked() || !a.Prefix.IsValid() {
+			t.Fatalf("prefix %v", a.Prefix)
+		}
+		b, err := appendTo(a)
+		if err != nil {
+			if !errors.Is(err, wireerr.Range) { // no proxy, or an IPv4-mapped prefix
+				t.Fatal(err)
+			}
+			continue
+		}
+		all, errs := again(b)
+		if len(errs) != 0 || len(all) != 1 || all[0].Prefix != a.Prefix || all[0].Proxy != a.Proxy.Unmap() {
+			t.Fatalf("read %v, written %x, read again %v, errors %v", a, b, all, errs)
+		}
+	}
+}
+
+func known(t *testing.T, errs []error) {
+	t.Helper()
+	for _, err := range errs {
+		if !errors.Is(err, wireerr.Truncated) && !errors.Is(err, wireerr.Malformed) && !errors.Is(err, wireerr.Other) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func FuzzReadISIS(f *testing.F) {
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		all, errs := collect(Codes{}.ReadISIS(first, second))
+		known(t, errs)
+		same(t, all, func(a Advertisement) ([]byte, error) { return Codes{}.AppendISIS(nil, a, 0) },
+			func(b []byte) ([]Advertisement, []error) { return collect(Codes{}.ReadISIS(lspOf(b))) })
+	})
+}
+
+func FuzzReadOSPFv2(f *testing.F) {
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		all, errs := collect(Codes{}.ReadOSPFv2(first, second))
+		known(t, errs)
+		same(t, all, func(a Advertisement) ([]byte, error) { return Codes{}.AppendOSPFv2(nil, a) },
+			func(b []byte) ([]Advertisement, []error) {
+				return collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, b)))
+			})
+	})
+}
+
+func FuzzReadOSPFv3(f *testing.F) {
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		all, errs := collect(Codes{}.ReadOSPFv3(first, second))
+		known(t, errs)
+		same(t, all, func(a Advertisement) ([]byte, error) { return Codes{}.AppendOSPFv3(nil, a) },
+			func(b []byte) ([]Advertisement, []error) {
+				return collect(Codes{}.ReadOSPFv3(extendedLSA(0xA029, make([]byte, referenceLen), b)))
+			})
+	})
+}
+
+func FuzzReadNHC(f *testing.F) {
+	f.Fuzz(func(t *testing.T, value []byte) {
+		h, _, err := decodeNHC(value)
+		if err != nil {
+			if err != ErrNHC {
+				t.Fatal(err)
+			}
+			return
+		}
+		proxy, ok, err := bgp.ReadNHC(value, h.Addr)
+		if err != nil || !ok {
+			return
+		}
+		b, err := bgp.PropagateNHC(nil, value, h.Addr, NextHop{AFI: 2, SAFI: 1, Addr: addr4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, ok, err := bgp.ReadNHC(b, addr4)
+		if err != nil || !ok || again != proxy.Unmap() {
+			t.Fatalf("%v: written %x, read again %v %v %v", proxy, b, again, ok, err)
+		}
+	})
+}
+
+// One entry, one TLV: written again they are the same octets.
+func FuzzPrefixes(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, tlv := range []uint8{tlvReach4, tlvReach6} {
+			var r reach
+			rest, err := r.decode(tlv, b)
+			if err != nil {
+				continue
+			}
+			if again := r.append(nil); !bytes.Equal(again, b[:len(b)-len(rest)]) {
+				t.Fatalf("TLV %d\nread    %x\nwritten %x", tlv, b[:len(b)-len(rest)], again)
+			}
+		}
+		var p extendedPrefix
+		if p.decode(b) == nil && p.family == 0 {
+			if again := append(p.appendFixed(nil), p.subTLVs...); !bytes.Equal(again, b) {
+				t.Fatalf("OSPFv2\nread    %x\nwritten %x", b, again)
+			}
+		}
+		var q prefixV3
+		if q.decode(b) == nil {
+			if again := append(q.appendFixed(nil), q.subTLVs...); !bytes.Equal(again, b) {
+				t.Fatalf("OSPFv3\nread    %x\nwritten %x", b, again)
+			}
+		}
+	})
+}
+
+// What is passed on has the same flag and names the same proxy.
+func FuzzLeak(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var before prefixAttributes
+		if before.decode(b) == nil {
+			if kept, err := LeakISIS(nil, b, netip.Addr{}, netip.Addr{}); err == nil {
+				var after prefixAttributes
+				if err := after.decode(kept); err != nil {
+					t.Fatal(err)
+				}
+				if flagSet(before.flags, SuggestedISIS) != flagSet(after.flags, SuggestedISIS) || !flagSet(after.flags, bitReAdvertised) ||
+					before.source4 != after.source4 || before.source6 != after.source6 {
+					t.Fatalf("read %x, kept %x", b, kept)
+				}
+			}
+		}
+		if kept, err := LeakOSPFv2(nil, b, Source{}); err == nil {
+			_, value, _, _ := nextOSPFTLV(b)
+			_, valueKept, _, _ := nextOSPFTLV(kept)
+			keeps(t, &subTLVsV2, value[extendedPrefixLen:], valueKept[extendedPrefixLen:])
+		}
+		if kept, err := LeakOSPFv3(nil, b, 1, Source{}); err == nil {
+			var p, q prefixV3
+			_, value, _, _ := nextOSPFTLV(b)
+			_, valueKept, _, _ := nextOSPFTLV(kept)
+			if p.decode(value) != nil || q.decode(valueKept) != nil || p.prefix != q.prefix {
+				t.Fatalf("read %x, kept %x", b, kept)
+			}
+			keeps(t, &subTLVsV3, p.subTLVs, q.subTLVs)
+		}
+	})
+}
+
+func keeps(t *testing.T, c *subTLVCodes, before, after []byte) {
+	t.Helper()
+	if !bytes.Equal(c.flagField(before), c.flagField(after)) {
+		t.Fatalf("flags of %x, kept %x", before, after)
+	}
+	for {
+		a, restA, okA := c.nextSource(before)
+		b, restB, okB := c.nextSource(after)
+		if a != b || okA != okB {
+			t.Fatalf("source %v, kept %v", a, b)
+		}
+		if !okA {
+			return
+		}
+		before, after = restA, restB
+	}
+}

@@ -1,0 +1,433 @@
+package pnc
+
+import (
+	"encoding/binary"
+	"iter"
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// TLVs of an LSP.
+const (
+	tlvTERouterID     = 134 // RFC 5305 section 4.3: an IPv4 address of the system
+	tlvReach4         = 135 // RFC 5305 section 4
+	tlvIPv6TERouterID = 140 // RFC 6119 section 4.1
+	tlvMTReach4       = 235 // RFC 5120 section 7.3
+	tlvReach6         = 236 // RFC 5308 section 2
+	tlvMTReach6       = 237 // RFC 5120 section 7.4
+)
+
+// Sub-TLVs of the four reachability TLVs (RFC 7794 section 2).
+const (
+	subPrefixAttributeFlags = 4
+	subIPv4SourceRouterID   = 11
+	subIPv6SourceRouterID   = 12
+)
+
+const bitReAdvertised = 1 // R-flag of the prefix attribute flags: leaked from another level
+
+// What reading IS-IS refuses.
+var (
+	ErrNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets", wireerr.Other)
+	ErrSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
+
+	errLSPHeader    = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "27 octets needed", wireerr.Truncated)
+	errLSPCut       = wireerr.New("pnc", "IS-IS LSP", 0, "fewer octets than its PDU length", wireerr.Truncated)
+	errPDULength    = wireerr.New("pnc", "IS-IS PDU length", 0, "below the 27 octets of the header", wireerr.Malformed)
+	errTLV          = wireerr.New("pnc", "IS-IS TLV", 0, "runs beyond the LSP", wireerr.Malformed)
+	errReach        = wireerr.New("pnc", "IS-IS reachability", 0, "runs beyond its TLV", wireerr.Malformed)
+	errPrefixLength = wireerr.New("pnc", "prefix length", 0, "over 32 bits (IPv4) or 128 (IPv6)", wireerr.Malformed)
+	errSubTLV       = wireerr.New("pnc", "sub-TLV", 0, "runs beyond what holds it", wireerr.Malformed)
+	errSubTLVRoom   = wireerr.New("pnc", "sub-TLVs", 0, "more than 255 octets", wireerr.Range)
+)
+
+// ReadISIS reads what one system advertises at one level, out of the fragments of
+// its LSP (from the octet 0x83 on): an advertisement for each prefix with the
+// P-flag (PROXY section 5.1). LSP checksums and sequence numbers are not looked
+// at: the fragments come from a link state database.
+//
+// D16: the proxy is the prefix's IPv4 or IPv6 source router id; without one it
+// is the system's TE router id (TLV 134 or 140, in any fragment), unless the
+// prefix was leaked here from another level (R-flag or down bit), as then
+// another system originated it. Of two addresses that of the prefix's family
+// counts. When there is none, Proxy is the zero Addr.
+//
+// A fragment that has expired (remaining lifetime 0) says nothing; has fragment
+// 0 expired, none does. Of a sub-TLV that stands twice the first counts. A
+// broken fragment, TLV or reachability is an error that comes beside the rest.
+func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
+	return func(yield func(Advertisement, error) bool) {
+		var s system
+		for _, f := range fragments {
+			s.add(f)
+		}
+		for _, f := range fragments {
+			if !s.read(f, c.isis(), yield) {
+				return
+			}
+		}
+	}
+}
+
+// An lsp is the header of a link state PDU (ISO 10589 section 9.8) and what
+// follows it:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     0x83      |  Header Len   |       1       |   ID Length   |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|R|R|R| PDU Type|       1       |    Reserved   | Max Area Addr |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|          PDU Length           |      Remaining Lifetime       |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                      System ID (6 octets)                     |
+//	|                               +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                               |  Pseudonode   |   Fragment    |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        Sequence Number                        |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|           Checksum            |P/ATT/OL/IS Typ|  TLVs …
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type lsp struct {
+	origin     Origin
+	lifetime   uint16
+	pseudonode uint8
+	fragment   uint8
+	tlvs       []byte
+}
+
+const lspHeaderLen = 27
+
+func (l *lsp) decode(b []byte) error {
+	if len(b) < lspHeaderLen {
+		return errLSPHeader
+	}
+	pduType := b[4] & 0x1F
+	if b[0] != 0x83 || b[2] != 1 || b[3] != 0 && b[3] != 6 || pduType != 18 && pduType != 20 {
+		return ErrNotLSP
+	}
+	length := int(binary.BigEndian.Uint16(b[8:]))
+	if length < lspHeaderLen {
+		return errPDULength
+	}
+	if length > len(b) {
+		return errLSPCut
+	}
+	*l = lsp{
+		origin:     Origin{Protocol: ISIS, ID: [8]byte{7: pduType/2 - 8}}, // 18 is level 1, 20 is level 2
+		lifetime:   binary.BigEndian.Uint16(b[10:]),
+		pseudonode: b[18],
+		fragment:   b[19],
+		tlvs:       b[lspHeaderLen:length],
+	}
+	copy(l.origin.ID[:6], b[12:])
+	return nil
+}
+
+// nextTLV returns the first TLV or sub-TLV of b, and what follows it.
+func nextTLV(b []byte) (typ uint8, value, rest []byte, ok bool) {
+	if len(b) < 2 || len(b) < 2+int(b[1]) {
+		return 0, nil, nil, false
+	}
+	end := 2 + int(b[1])
+	return b[0], b[2:end], b[end:], true
+}
+
+// A system is what must be known of all fragments before one can be read.
+type system struct {
+	origin   Origin // of the first fragment that decodes
+	gone     bool   // fragment 0 has expired
+	id4, id6 netip.Addr
+}
+
+func (s *system) add(fragment []byte) {
+	var l lsp
+	if l.decode(fragment) != nil {
+		return
+	}
+	if s.origin == (Origin{}) {
+		s.origin = l.origin
+	}
+	if l.origin != s.origin || l.pseudonode != 0 {
+		return
+	}
+	if l.lifetime == 0 {
+		s.gone = s.gone || l.fragment == 0
+		return
+	}
+	for b := l.tlvs; len(b) > 0; {
+		typ, value, rest, ok := nextTLV(b)
+		if !ok {
+			return
+		}
+		switch {
+		case typ == tlvTERouterID && len(value) == 4:
+			s.id4 = netip.AddrFrom4([4]byte(value))
+		case typ == tlvIPv6TERouterID && len(value) == 16:
+			s.id6 = netip.AddrFrom16([16]byte(value))
+		}
+		b = rest
+	}
+}
+
+// read yields what one fragment advertises. It returns false when yield does.
+func (s *system) read(fragment []byte, bit uint, yield func(Advertisement, error) bool) bool {
+	var l lsp
+	if err := l.decode(fragment); err != nil {
+		return yield(Advertisement{}, err)
+	}
+	if l.origin != s.origin {
+		return yield(Advertisement{}, ErrSystem)
+	}
+	if l.lifetime == 0 || s.gone || l.pseudonode != 0 { // a pseudonode has no prefixes
+		return true
+	}
+	for b := l.tlvs; len(b) > 0; {
+		typ, value, rest, ok := nextTLV(b)
+		if !ok {
+			return yield(Advertisement{}, errTLV)
+		}
+		switch typ {
+		case tlvReach4, tlvMTReach4, tlvReach6, tlvMTReach6:
+			if !s.readReach(typ, value, bit, yield) {
+				return false
+			}
+		}
+		b = rest
+	}
+	return true
+}
+
+// readReach yields what the entries of one reachability TLV advertise.
+func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertisement, error) bool) bool {
+	if multiTopology(tlv) && len(b) > 0 {
+		if len(b) < 2 {
+			return yield(Advertisement{}, errReach)
+		}
+		b = b[2:]
+	}
+	for len(b) > 0 {
+		var r reach
+		rest, err := r.decode(tlv, b)
+		if err != nil {
+			return yield(Advertisement{}, err) // where the next entry begins is not known
+		}
+		b = rest
+		var at prefixAttributes
+		if err := at.decode(r.subTLVs); err != nil {
+			if !yield(Advertisement{}, err) {
+				return false
+			}
+			continue
+		}
+		if !flagSet(at.flags, bit) {
+			continue
+		}
+		a := Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Origin: s.origin}
+		a.Proxy = sameFamily(a.Prefix, at.source4, at.source6)
+		leaked := r.control&controlDown != 0 || flagSet(at.flags, bitReAdvertised)
+		if !a.Proxy.IsValid() && !leaked {
+			a.Proxy = sameFamily(a.Prefix, s.id4, s.id6)
+		}
+		if !yield(a, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// A reach is one entry of a reachability TLV. IPv4 (RFC 5305 section 4):
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                            Metric                             |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|U|S|Prefix Len |  prefix, 0 to 4 octets, then if S: length, sub-TLVs
+//	+-+-+-+-+-+-+-+-+
+//
+// IPv6 (RFC 5308 section 2), with 0 to 16 octets of prefix:
+//
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                            Metric                             |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|U|X|S| Reserve |  Prefix Len   |  prefix, then if S: length, sub-TLVs
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type reach struct {
+	metric  uint32
+	control uint8        // U, X, S and the reserved bits, where the TLV has them
+	prefix  netip.Prefix // not masked: the last octet is kept as it was
+	subTLVs []byte       // there when S is set
+}
+
+const (
+	controlDown     = 0x80 // U: leaked from level 2 to level 1
+	controlSubTLVs4 = 0x40 // S in an IPv4 entry
+	controlSubTLVs6 = 0x20 // S in an IPv6 entry
+)
+
+func isIPv6(tlv uint8) bool        { return tlv == tlvReach6 || tlv == tlvMTReach6 }
+func multiTopology(tlv uint8) bool { return tlv == tlvMTReach4 || tlv == tlvMTReach6 }
+
+func (r *reach) decode(tlv uint8, b []byte) (rest []byte, err error) {
+	fixed, maxBits, subTLVs := 5, 32, uint8(controlSubTLVs4)
+	if isIPv6(tlv) {
+		fixed, maxBits, subTLVs = 6, 128, controlSubTLVs6
+	}
+	if len(b) < fixed {
+		return nil, errReach
+	}
+	e := reach{metric: binary.BigEndian.Uint32(b), control: b[4]}
+	bits := int(b[fixed-1])
+	if !isIPv6(tlv) {
+		bits &= 0x3F
+		e.control &= 0xC0
+	}
+	if bits > maxBits {
+		return nil, errPrefixLength
+	}
+	b = b[fixed:]
+	n := (bits + 7) / 8
+	if len(b) < n {
+		return nil, errReach
+	}
+	var octets [16]byte
+	copy(octets[:], b[:n])
+	b = b[n:]
+	addr := netip.AddrFrom16(octets)
+	if !isIPv6(tlv) {
+		addr = netip.AddrFrom4([4]byte(octets[:]))
+	}
+	e.prefix = netip.PrefixFrom(addr, bits)
+	if e.control&subTLVs != 0 {
+		if len(b) < 1 || len(b) < 1+int(b[0]) {
+			return nil, errReach
+		}
+		end := 1 + int(b[0])
+		e.subTLVs, b = b[1:end:end], b[end:]
+	}
+	*r = e
+	return b, nil
+}
+
+func (r *reach) append(b []byte) []byte {
+	bits := r.prefix.Bits()
+	b = binary.BigEndian.AppendUint32(b, r.metric)
+	if r.prefix.Addr().Is4() {
+		b = append(b, r.control|uint8(bits))
+	} else {
+		b = append(b, r.control, uint8(bits))
+	}
+	b = appendAddr(b, r.prefix.Addr())
+	b = b[:len(b)-r.prefix.Addr().BitLen()/8+(bits+7)/8]
+	if r.subTLVs != nil {
+		b = append(b, uint8(len(r.subTLVs)))
+		b = append(b, r.subTLVs...)
+	}
+	return b
+}
+
+// prefixAttributes are the sub-TLVs of RFC 7794. Others are not looked at.
+type prefixAttributes struct {
+	flags            []byte
+	source4, source6 netip.Addr
+}
+
+func (a *prefixAttributes) decode(subTLVs []byte) error {
+	for b := subTLVs; len(b) > 0; {
+		typ, value, rest, ok := nextTLV(b)
+		if !ok {
+			return errSubTLV
+		}
+		switch {
+		case typ == subPrefixAttributeFlags && a.flags == nil:
+			a.flags = value
+		case typ == subIPv4SourceRouterID && len(value) == 4 && !a.source4.IsValid():
+			a.source4 = netip.AddrFrom4([4]byte(value))
+		case typ == subIPv6SourceRouterID && len(value) == 16 && !a.source6.IsValid():
+			a.source6 = netip.AddrFrom16([16]byte(value))
+		}
+		b = rest
+	}
+	return nil
+}
+
+// appendSourceRouterID appends the sub-TLV with the source router id, if there
+// is one.
+func appendSourceRouterID(b []byte, id netip.Addr) []byte {
+	switch {
+	case !id.IsValid():
+		return b
+	case id.Is4():
+		b = append(b, subIPv4SourceRouterID, 4)
+	default:
+		b = append(b, subIPv6SourceRouterID, 16)
+	}
+	return appendAddr(b, id)
+}
+
+// AppendISIS appends a reachability TLV with this one prefix, for the LSP of
+// the proxy: TLV 135 or 236, with a topology other than 0 (RFC 5120) 235 or
+// 237. The P-flag is set, and the source router id is the proxy's address.
+func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, error) {
+	prefix, proxy, err := a.check()
+	if err != nil {
+		return b, err
+	}
+	tlv, mt, control := uint8(tlvReach4), uint8(tlvMTReach4), uint8(controlSubTLVs4)
+	if prefix.Addr().Is6() {
+		tlv, mt, control = tlvReach6, tlvMTReach6, controlSubTLVs6
+	}
+	if topology != 0 {
+		tlv = mt
+	}
+	var space [64]byte // 2 + 32 octets of flags, 2 + 16 of address
+	subTLVs := append(space[:0], subPrefixAttributeFlags, uint8(flagOctets(c.isis(), 1)))
+	subTLVs = appendFlag(subTLVs, c.isis(), 1)
+	subTLVs = appendSourceRouterID(subTLVs, proxy)
+
+	start := len(b)
+	b = append(b, tlv, 0)
+	if topology != 0 {
+		b = binary.BigEndian.AppendUint16(b, topology)
+	}
+	r := reach{metric: a.Metric, control: control, prefix: prefix, subTLVs: subTLVs}
+	b = r.append(b)
+	b[start+1] = uint8(len(b) - start - 2)
+	return b, nil
+}
+
+// LeakISIS appends the sub-TLVs with which a router that passes a prefix on
+// between levels keeps its capability, out of the prefix's own sub-TLVs
+// (PROXY section 5.1: MUST). The prefix attribute flags are kept as they are
+// and the R-flag is set (RFC 7794 section 2.1). The source router ids are kept
+// too, as else nobody could tell who the proxy is; without any, the TE router
+// ids of the system that originated the prefix are put in, where they are
+// valid, unless the R-flag says that it came from another level itself. Other
+// sub-TLVs have rules of their own and are not copied.
+func LeakISIS(b, subTLVs []byte, id4, id6 netip.Addr) ([]byte, error) {
+	var at prefixAttributes
+	if err := at.decode(subTLVs); err != nil {
+		return b, err
+	}
+	if !at.source4.IsValid() && !at.source6.IsValid() && !flagSet(at.flags, bitReAdvertised) {
+		if id4 = plain(id4); id4.Is4() {
+			at.source4 = id4
+		}
+		if id6 = plain(id6); id6.Is6() {
+			at.source6 = id6
+		}
+	}
+	start, n := len(b), max(len(at.flags), 1)
+	b = append(b, subPrefixAttributeFlags, uint8(n))
+	b = append(append(b, at.flags...), make([]byte, n-len(at.flags))...)
+	b[start+2] |= 0x80 >> bitReAdvertised
+	b = appendSourceRouterID(b, at.source4)
+	b = appendSourceRouterID(b, at.source6)
+	if len(b)-start > 255 {
+		return b[:start], errSubTLVRoom
+	}
+	return b, nil
+}

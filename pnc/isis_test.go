@@ -1,0 +1,287 @@
+package pnc
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+var systemOne = Origin{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}} // at level 2
+
+// The octets are laid out by hand from RFC 5305, 5308, 5120 and 7794.
+func TestReadISIS(t *testing.T) {
+	const (
+		id4 = "86 04 c6336401"                          // TLV 134: 198.51.100.1
+		id6 = "8c 10 20010db8ffff00000000000000000001 " // TLV 140: 2001:db8:ffff::1
+	)
+	for _, c := range []struct {
+		name    string
+		tlvs    string
+		prefix  string
+		metric  uint32
+		proxy   string
+		nothing bool
+	}{
+		{name: "IPv4 with source router id",
+			tlvs:   "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
+		{name: "the TE router id where there is none",
+			tlvs:   id4 + "87 0c 0000000a 58 c00002 03 0401 01",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
+		{name: "the TE router id behind the prefix",
+			tlvs:   "87 0c 0000000a 58 c00002 03 0401 01" + id4,
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
+		{name: "source router id before TE router id",
+			tlvs:   id4 + "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
+		{name: "the prefix's family of two source router ids",
+			tlvs:   "87 24 0000000a 58 c00002 1b 0401 01 0c10 20010db8ffff00000000000000000002 0b04 c6336402",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
+		{name: "the other family where it is all there is",
+			tlvs:   "87 1e 0000000a 58 c00002 15 0401 01 0c10 20010db8ffff00000000000000000002",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "2001:db8:ffff::2"},
+		{name: "nobody says who",
+			tlvs:   "87 0c 0000000a 58 c00002 03 0401 01",
+			prefix: "192.0.2.0/24", metric: 10},
+		{name: "leaked by R-flag: the leaking system is not the proxy",
+			tlvs:   id4 + "87 0c 0000000a 58 c00002 03 0401 41",
+			prefix: "192.0.2.0/24", metric: 10},
+		{name: "leaked by down bit",
+			tlvs:   id4 + "87 0c 0000000a d8 c00002 03 0401 01",
+			prefix: "192.0.2.0/24", metric: 10},
+		{name: "leaked, with source router id",
+			tlvs:   id4 + "87 12 0000000a d8 c00002 09 0401 41 0b04 c6336402",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
+		{name: "IPv6",
+			tlvs:   id6 + "ec 12 00000014 20 40 20010db800010000 03 0401 01",
+			prefix: "2001:db8:1::/64", metric: 20, proxy: "2001:db8:ffff::1"},
+		{name: "IPv6 in a topology",
+			tlvs:   id6 + "ed 14 0002 00000014 20 40 20010db800010000 03 0401 01",
+			prefix: "2001:db8:1::/64", metric: 20, proxy: "2001:db8:ffff::1"},
+		{name: "IPv4 in a topology",
+			tlvs:   "eb 14 0003 0000000a 58 c00002 09 0401 01 0b04 c6336402",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.2"},
+		{name: "host prefix, flags in two octets, unknown sub-TLVs",
+			tlvs:   "87 1a 00000000 60 c0000207 10 0104 00000007 0402 0180 0b04 c6336402",
+			prefix: "192.0.2.7/32", proxy: "198.51.100.2"},
+		{name: "default route",
+			tlvs:   "87 0f 00000000 40 09 0401 01 0b04 c6336402",
+			prefix: "0.0.0.0/0", proxy: "198.51.100.2"},
+		{name: "bits behind the prefix",
+			tlvs:   "87 12 0000000a 57 c00003 09 0401 01 0b04 c6336402",
+			prefix: "192.0.2.0/23", metric: 10, proxy: "198.51.100.2"},
+		{name: "source router ids of wrong lengths are ignored",
+			tlvs:   id4 + "87 13 0000000a 58 c00002 0a 0401 01 0b05 c633640200",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
+		{name: "the first of two flag fields",
+			tlvs:   id4 + "87 0f 0000000a 58 c00002 06 0401 01 0401 00",
+			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
+		{name: "no P-flag: X, R, N and all others but bit 7", tlvs: id4 + "87 0c 0000000a 58 c00002 03 0401 fe", nothing: true},
+		{name: "the first of two flag fields has no P-flag", tlvs: id4 + "87 0f 0000000a 58 c00002 06 0401 00 0401 01", nothing: true},
+		{name: "flags of no octets", tlvs: id4 + "87 0b 0000000a 58 c00002 02 0400", nothing: true},
+		{name: "no flags", tlvs: id4 + "87 08 0000000a 18 c00002", nothing: true},
+		{name: "no sub-TLVs", tlvs: id4 + "87 09 0000000a 58 c00002 00", nothing: true},
+		{name: "empty TLVs", tlvs: "8700 eb00 ec00 ed00", nothing: true},
+		{name: "another TLV", tlvs: "16 0c 0000000a 58 c00002 03 0401 01", nothing: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pdu := lspOf(wiretest.Hex(t, c.tlvs))
+			all, errs := collect(Codes{}.ReadISIS(pdu))
+			require.Empty(t, errs)
+			if c.nothing {
+				require.Empty(t, all)
+				return
+			}
+			want := Advertisement{Prefix: prefix(c.prefix), Proxy: addr(c.proxy), Metric: c.metric, Origin: systemOne}
+			require.Equal(t, []Advertisement{want}, all)
+			truncations(t, pdu, Codes{}.ReadISIS)
+			lengths(t, pdu, Codes{}.ReadISIS)
+			isisNoAllocs(t, pdu)
+
+			all, errs = collect(Codes{ISIS: 6}.ReadISIS(pdu))
+			require.Empty(t, all, "another bit")
+			require.Empty(t, errs)
+		})
+	}
+}
+
+func TestReadISISFragments(t *testing.T) {
+	id := wiretest.Hex(t, "86 04 c6336401")
+	p1 := wiretest.Hex(t, "87 0c 0000000a 58 c00002 03 0401 01")
+	p2 := wiretest.Hex(t, "87 0c 0000000b 58 c00003 03 0401 01")
+	one := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.1"), Metric: 10, Origin: systemOne}
+	two := Advertisement{Prefix: prefix("192.0.3.0/24"), Proxy: addr("198.51.100.1"), Metric: 11, Origin: systemOne}
+
+	all, errs := collect(Codes{}.ReadISIS(fragment(2, 1, 1, 1200, p1), fragment(2, 1, 2, 1200, p2), fragment(2, 1, 0, 1200, id)))
+	require.Empty(t, errs)
+	require.Equal(t, []Advertisement{one, two}, all)
+
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, id, p1), fragment(2, 1, 1, 0, p2)))
+	require.Empty(t, errs)
+	require.Equal(t, []Advertisement{one}, all, "an expired fragment")
+
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 0, id, p1), fragment(2, 1, 1, 1200, p2)))
+	require.Empty(t, errs)
+	require.Empty(t, all, "fragment 0 has expired")
+
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, id, p1), fragment(2, 2, 0, 1200, p2), fragment(1, 1, 1, 1200, p2)))
+	require.Equal(t, []error{ErrSystem, ErrSystem}, errs)
+	require.Equal(t, []Advertisement{one}, all, "other systems and levels")
+
+	level1, _ := collect(Codes{}.ReadISIS(fragment(1, 1, 0, 1200, id, p1)))
+	require.Equal(t, Origin{Protocol: ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 1}}, level1[0].Origin)
+
+	pseudonode := lspOf(id, p1)
+	pseudonode[18] = 1
+	all, errs = collect(Codes{}.ReadISIS(pseudonode))
+	require.Empty(t, errs)
+	require.Empty(t, all)
+
+	for range (Codes{}).ReadISIS(lspOf(id, p1, p2)) {
+		break // the loop may end at any time
+	}
+	all, errs = collect(Codes{}.ReadISIS())
+	require.Empty(t, errs)
+	require.Empty(t, all)
+}
+
+// What is broken is an error beside what is not.
+func TestReadISISBroken(t *testing.T) {
+	good := wiretest.Hex(t, "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402")
+	want := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10, Origin: systemOne}}
+	for _, c := range []struct {
+		name, tlvs string
+		err        error
+	}{
+		{"reachability without prefix length", "87 04 0000000a", errReach},
+		{"prefix longer than its TLV", "87 07 0000000a 18 c000", errReach},
+		{"33 bits of IPv4", "87 0a 0000000a 21 c000020080", errPrefixLength},
+		{"129 bits of IPv6", "ec 17 0000000a 00 81 20010db8000000000000000000000000 80", errPrefixLength},
+		{"sub-TLVs without length", "87 08 0000000a 58 c00002", errReach},
+		{"sub-TLVs longer than the TLV", "87 0a 0000000a 58 c00002 03 04", errReach},
+		{"sub-TLV longer than the sub-TLVs", "87 0c 0000000a 58 c00002 03 0402 01", errSubTLV},
+		{"half a sub-TLV", "87 0a 0000000a 58 c00002 01 04", errSubTLV},
+		{"half a topology", "eb 01 00", errReach},
+		{"half an IPv6 reachability", "ec 05 0000000a 00", errReach},
+	} {
+		bad := wiretest.Hex(t, c.tlvs)
+		for _, pdu := range [][]byte{lspOf(bad, good), lspOf(good, bad)} {
+			all, errs := collect(Codes{}.ReadISIS(pdu))
+			require.Equal(t, []error{c.err}, errs, c.name)
+			require.ErrorIs(t, errs[0], wireerr.Malformed)
+			require.Equal(t, want, all, c.name)
+			isisNoAllocs(t, pdu)
+		}
+	}
+	// Entry by entry: the next one begins where it would.
+	all, errs := collect(Codes{}.ReadISIS(lspOf(wiretest.Hex(t, "87 1e 0000000a 58 c00002 03 0402 01 0000000a 58 c00002 09 0401 01 0b04 c6336402"))))
+	require.Equal(t, []error{errSubTLV}, errs)
+	require.Equal(t, want, all)
+
+	all, errs = collect(Codes{}.ReadISIS(lspOf(good, wiretest.Hex(t, "87 ff 00"))))
+	require.Equal(t, []error{errTLV}, errs)
+	require.Equal(t, want, all)
+
+	for at, v := range map[int]byte{0: 0x82, 2: 2, 3: 8, 4: 15} {
+		pdu := lspOf(good)
+		pdu[at] = v
+		_, errs := collect(Codes{}.ReadISIS(pdu))
+		require.Equal(t, []error{ErrNotLSP}, errs)
+		require.ErrorIs(t, errs[0], wireerr.Other)
+	}
+	short := lspOf(good)
+	short[8], short[9] = 0, 26
+	_, errs = collect(Codes{}.ReadISIS(short))
+	require.Equal(t, []error{errPDULength}, errs)
+}
+
+// An iterator allocates nothing when it is ranged over where it is made.
+func isisNoAllocs(t *testing.T, pdu []byte) {
+	t.Helper()
+	wiretest.NoAllocs(t, "ReadISIS", func() {
+		for _, err := range (Codes{}).ReadISIS(pdu) {
+			_ = err
+		}
+	})
+}
+
+func TestAppendISIS(t *testing.T) {
+	for _, c := range []struct {
+		codes    Codes
+		a        Advertisement
+		topology uint16
+		octets   string
+	}{
+		{Codes{}, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10}, 0,
+			"87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402"},
+		{Codes{}, Advertisement{Prefix: prefix("192.0.2.9/24"), Proxy: addr("::ffff:198.51.100.2"), Metric: 10}, 3,
+			"eb 14 0003 0000000a 58 c00002 09 0401 01 0b04 c6336402"},
+		{Codes{}, Advertisement{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::1%eth0"), Metric: 20}, 0,
+			"ec 24 00000014 20 40 20010db800010000 15 0401 01 0c10 20010db8ffff00000000000000000001"},
+		{Codes{ISIS: 9}, Advertisement{Prefix: prefix("2001:db8:1::7/128"), Proxy: addr("198.51.100.2")}, 2,
+			"ed 23 0002 00000000 20 80 20010db8000100000000000000000007 0a 0402 0040 0b04 c6336402"},
+		{Codes{}, Advertisement{Prefix: prefix("0.0.0.0/0"), Proxy: addr("198.51.100.2")}, 0,
+			"87 0f 00000000 40 09 0401 01 0b04 c6336402"},
+	} {
+		wire := wiretest.Hex(t, c.octets)
+		wiretest.Encodes(t, wire, func(b []byte) ([]byte, error) { return c.codes.AppendISIS(b, c.a, c.topology) })
+		all, errs := collect(c.codes.ReadISIS(lspOf(wire)))
+		require.Empty(t, errs)
+		c.a.Prefix, c.a.Proxy, c.a.Origin = c.a.Prefix.Masked(), plain(c.a.Proxy), systemOne
+		require.Equal(t, []Advertisement{c.a}, all)
+		buf := make([]byte, 0, 64)
+		wiretest.NoAllocs(t, "AppendISIS", func() { _, _ = c.codes.AppendISIS(buf, c.a, c.topology) })
+	}
+}
+
+// PROXY section 5.1: the capability MUST be kept between levels; with it who
+// the proxy is.
+func TestLeakISIS(t *testing.T) {
+	v4, v6 := addr("198.51.100.1"), addr("2001:db8:ffff::1")
+	for _, c := range []struct {
+		name     string
+		in       string
+		id4, id6 netip.Addr
+		out      string
+	}{
+		{"P kept, R set, id kept", "0401 01 0b04 c6336402", v4, v6, "0401 41 0b04 c6336402"},
+		{"X and N kept, and unknown flags", "0402 a180 0b04 c6336402", v4, v6, "0402 e180 0b04 c6336402"},
+		{"id added", "0401 01", v4, netip.Addr{}, "0401 41 0b04 c6336401"},
+		{"both ids added", "0401 01", v4, v6, "0401 41 0b04 c6336401 0c10 20010db8ffff00000000000000000001"},
+		{"leaked before: the leaking router's id is not the source's", "0401 41", v4, v6, "0401 41"},
+		{"nothing set stays nothing set", "", v4, netip.Addr{}, "0401 40 0b04 c6336401"},
+		{"flags of no octets", "0400", netip.Addr{}, netip.Addr{}, "0401 40"},
+		{"other sub-TLVs are not copied", "0104 00000007 0401 01 0306 000000000001 0b04 c6336402", v4, v6, "0401 41 0b04 c6336402"},
+		{"ids in the wrong places", "0401 01", v6, v4, "0401 41"},
+	} {
+		in := wiretest.Hex(t, c.in)
+		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakISIS(b, in, c.id4, c.id6) })
+		buf := make([]byte, 0, 64)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakISIS(buf, in, c.id4, c.id6) })
+	}
+	b, err := LeakISIS([]byte{1}, wiretest.Hex(t, "0402 01"), v4, v6)
+	require.Equal(t, errSubTLV, err)
+	require.Equal(t, []byte{1}, b)
+	b, err = LeakISIS([]byte{1}, append([]byte{4, 253}, make([]byte, 253)...), v4, v6)
+	require.Equal(t, errSubTLVRoom, err)
+	require.Equal(t, []byte{1}, b)
+}
+
+// A prefix that goes from level to level and back keeps proxy and capability.
+func TestLeakISISTwice(t *testing.T) {
+	origin := wiretest.Hex(t, "0401 01")
+	first, err := LeakISIS(nil, origin, addr("198.51.100.1"), netip.Addr{})
+	require.NoError(t, err)
+	second, err := LeakISIS(nil, first, addr("198.51.100.99"), addr("2001:db8::99"))
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	r := reach{metric: 10, control: controlDown | controlSubTLVs4, prefix: prefix("192.0.2.0/24"), subTLVs: second}
+	entry := r.append(nil)
+	all, errs := collect(Codes{}.ReadISIS(lspOf(slices.Concat([]byte{tlvReach4, uint8(len(entry))}, entry))))
+	require.Empty(t, errs)
+	require.Equal(t, addr("198.51.100.1"), all[0].Proxy)
+}

@@ -1,0 +1,150 @@
+package pnc
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+var bgp = Codes{NHC: 0x1092}
+
+// The octets are laid out by hand from draft-ietf-idr-nhc section 2.1 and PROXY
+// figure 9.
+func TestReadNHC(t *testing.T) {
+	const (
+		header4 = "0001 01 04 c6336407 "                         // next hop 198.51.100.7
+		header6 = "0002 01 10 20010db8ffff00000000000000000007 " // 2001:db8:ffff::7
+	)
+	for _, c := range []struct {
+		name, value, nextHop, proxy string
+	}{
+		{"IPv4", header4 + "1092 0004 c6336402", "198.51.100.7", "198.51.100.2"},
+		{"IPv6", header6 + "1092 0010 20010db8ffff00000000000000000002", "2001:db8:ffff::7", "2001:db8:ffff::2"},
+		{"IPv4 routes, IPv6 next hop", "0001 01 10 20010db8ffff00000000000000000007 1092 0004 c6336402", "2001:db8:ffff::7", "198.51.100.2"},
+		{"global and link-local next hop", "0002 01 20 20010db8ffff00000000000000000007 fe800000000000000000000000000001 1092 0004 c6336402", "2001:db8:ffff::7", "198.51.100.2"},
+		{"VPN, IPv4 next hop", "0001 80 0c 0000000000000000 c6336407 1092 0004 c6336402", "198.51.100.7", "198.51.100.2"},
+		{"VPN, IPv6 next hop", "0002 80 18 0000000000000000 20010db8ffff00000000000000000007 1092 0004 c6336402", "2001:db8:ffff::7", "198.51.100.2"},
+		{"VPN, two next hops", "0002 80 30 0000000000000000 20010db8ffff00000000000000000007 0000000000000000 fe800000000000000000000000000001 1092 0004 c6336402", "2001:db8:ffff::7", "198.51.100.2"},
+		{"IPv4-mapped next hop", "0001 01 10 00000000000000000000ffffc6336407 1092 0004 c6336402", "198.51.100.7", "198.51.100.2"},
+		{"unknown codes, in any order", header4 + "ffff 0000 0001 0000 1092 0004 c6336402 0003 0004 01020304", "198.51.100.7", "198.51.100.2"},
+		{"the first of two", header4 + "1092 0004 c6336402 1092 0004 c6336403", "198.51.100.7", "198.51.100.2"},
+		{"the first whose length is right", header4 + "1092 0005 c633640200 1092 0004 c6336403", "198.51.100.7", "198.51.100.3"},
+		{"another next hop", header4 + "1092 0004 c6336402", "198.51.100.8", ""},
+		{"next hop of the other family", header4 + "1092 0004 c6336402", "2001:db8:ffff::7", ""},
+		{"no next hop given", header4 + "1092 0004 c6336402", "", ""},
+		{"no next hop in the header", "0001 01 00 1092 0004 c6336402", "", ""},
+		{"next hop of a strange length", "0001 01 05 c633640700 1092 0004 c6336402", "198.51.100.7", ""},
+		{"link-local next hop alone", "0002 01 10 fe800000000000000000000000000001 1092 0004 c6336402", "fe80::1", ""},
+		{"another code", header4 + "1093 0004 c6336402", "198.51.100.7", ""},
+		{"no characteristic", header4, "198.51.100.7", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			value, nextHop := wiretest.Hex(t, c.value), addr(c.nextHop)
+			proxy, ok, err := bgp.ReadNHC(value, nextHop)
+			require.NoError(t, err)
+			require.Equal(t, addr(c.proxy), proxy)
+			require.Equal(t, c.proxy != "", ok)
+			wiretest.NoAllocs(t, "ReadNHC", func() { _, _, _ = bgp.ReadNHC(value, nextHop) })
+			for n := range value { // never more than the whole says
+				if proxy, ok, err := bgp.ReadNHC(value[:n:n], nextHop); ok {
+					require.NoError(t, err)
+					require.Equal(t, addr(c.proxy), proxy)
+				}
+			}
+		})
+	}
+	_, _, err := Codes{}.ReadNHC(wiretest.Hex(t, header4+"0000 0004 c6336402"), addr("198.51.100.7"))
+	require.Equal(t, ErrNoCode, err)
+}
+
+// A malformed attribute is to be discarded, whatever stands in it.
+func TestReadNHCBroken(t *testing.T) {
+	for _, octets := range []string{
+		"", "00", "000101", "0001 01 04 c63364",
+		"0001 01 04 c6336407 1092 0004 c63364",
+		"0001 01 04 c6336407 1092 0004 c6336402 00",
+		"0001 01 04 c6336407 1092 0004 c6336402 0001 ffff 00",
+		"0001 01 ff c6336407 1092 0004 c6336402",
+	} {
+		value := wiretest.Hex(t, octets)
+		proxy, ok, err := bgp.ReadNHC(value, addr("198.51.100.7"))
+		require.Equal(t, ErrNHC, err)
+		require.ErrorIs(t, err, wireerr.Malformed)
+		require.False(t, ok)
+		require.Equal(t, netip.Addr{}, proxy)
+		wiretest.NoAllocs(t, "ReadNHC", func() { _, _, _ = bgp.ReadNHC(value, addr4) })
+	}
+}
+
+var addr4 = netip.MustParseAddr("198.51.100.7")
+
+func TestAppendNHC(t *testing.T) {
+	v4 := NextHop{AFI: 1, SAFI: 1, Addr: addr4}
+	v6 := NextHop{AFI: 2, SAFI: 1, Addr: addr("2001:db8:ffff::7")}
+	proxy := addr("198.51.100.2")
+	one, two, last := Characteristic{1, nil}, Characteristic{2, []byte{1, 2, 3}}, Characteristic{0xFFFF, []byte{4}}
+	for _, c := range []struct {
+		routes NextHop
+		proxy  netip.Addr
+		others []Characteristic
+		octets string
+	}{
+		{v4, proxy, nil, "0001 01 04 c6336407 1092 0004 c6336402"},
+		{v6, addr("2001:db8:ffff::2"), nil, "0002 01 10 20010db8ffff00000000000000000007 1092 0010 20010db8ffff00000000000000000002"},
+		{NextHop{1, 128, addr4}, proxy, nil, "0001 80 0c 0000000000000000 c6336407 1092 0004 c6336402"},
+		{v4, addr("::ffff:198.51.100.2"), []Characteristic{one, two, last},
+			"0001 01 04 c6336407 0001 0000 0002 0003 010203 1092 0004 c6336402 ffff 0001 04"},
+		{v4, proxy, []Characteristic{last}, "0001 01 04 c6336407 1092 0004 c6336402 ffff 0001 04"},
+		{v4, proxy, []Characteristic{one}, "0001 01 04 c6336407 0001 0000 1092 0004 c6336402"},
+		{v4, proxy, []Characteristic{two, {2, nil}}, "0001 01 04 c6336407 0002 0003 010203 0002 0000 1092 0004 c6336402"},
+	} {
+		wire := wiretest.Hex(t, c.octets)
+		wiretest.Encodes(t, wire, func(b []byte) ([]byte, error) { return bgp.AppendNHC(b, c.routes, c.proxy, c.others...) })
+		got, ok, err := bgp.ReadNHC(wire, c.routes.Addr)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, plain(c.proxy), got)
+		buf := make([]byte, 0, 128)
+		wiretest.NoAllocs(t, "AppendNHC", func() { _, _ = bgp.AppendNHC(buf, c.routes, c.proxy, c.others...) })
+	}
+	for _, c := range []struct {
+		codes  Codes
+		routes NextHop
+		proxy  netip.Addr
+		others []Characteristic
+		err    error
+	}{
+		{Codes{}, v4, proxy, nil, ErrNoCode},
+		{bgp, v4, netip.Addr{}, nil, ErrProxy},
+		{bgp, NextHop{AFI: 1, SAFI: 1}, proxy, nil, errNextHop},
+		{bgp, v4, proxy, []Characteristic{two, one}, ErrOrder},
+		{bgp, v4, proxy, []Characteristic{one, one}, ErrOrder},
+		{bgp, v4, proxy, []Characteristic{one, {1, []byte{1}}, one}, ErrOrder},
+		{bgp, v4, proxy, []Characteristic{{bgp.NHC, nil}}, ErrOrder},
+		{bgp, v4, proxy, []Characteristic{{1, make([]byte, 0x10000)}}, errValue},
+	} {
+		b, err := c.codes.AppendNHC([]byte{7}, c.routes, c.proxy, c.others...)
+		require.Equal(t, c.err, err)
+		require.ErrorIs(t, err, wireerr.Range)
+		require.Equal(t, []byte{7}, b)
+	}
+}
+
+func TestPropagateNHC(t *testing.T) {
+	value := wiretest.Hex(t, "0001 01 04 c6336407 0001 0000 1092 0004 c6336402 ffff 0001 04")
+	self := NextHop{AFI: 1, SAFI: 1, Addr: addr("198.51.100.9")}
+	wiretest.Encodes(t, wiretest.Hex(t, "0001 01 04 c6336409 1092 0004 c6336402"),
+		func(b []byte) ([]byte, error) { return bgp.PropagateNHC(b, value, addr4, self) })
+	buf := make([]byte, 0, 64)
+	wiretest.NoAllocs(t, "PropagateNHC", func() { _, _ = bgp.PropagateNHC(buf, value, addr4, self) })
+
+	b, err := bgp.PropagateNHC([]byte{7}, value, addr("198.51.100.8"), self)
+	require.NoError(t, err, "of another next hop: nothing is said")
+	require.Equal(t, []byte{7}, b)
+	b, err = bgp.PropagateNHC([]byte{7}, value[:len(value)-1], addr4, self)
+	require.Equal(t, ErrNHC, err)
+	require.Equal(t, []byte{7}, b)
+}

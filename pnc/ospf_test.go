@@ -1,0 +1,346 @@
+package pnc
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	routerV2 = Origin{Protocol: OSPFv2, ID: [8]byte{192, 0, 2, 1}}
+	routerV3 = Origin{Protocol: OSPFv3, ID: [8]byte{192, 0, 2, 1}}
+)
+
+// The octets are laid out by hand from RFC 7684, 9792, 9084 and 3630.
+func TestReadOSPFv2(t *testing.T) {
+	te := opaqueLSA(opaqueTE, wiretest.Hex(t, "0001 0004 c6336401"))
+	for _, c := range []struct {
+		name   string
+		body   string
+		prefix string
+		proxy  []string // none: nothing is said
+	}{
+		{"with source address", "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24", []string{"198.51.100.2"}},
+		{"the router's address where there is none", "0001 0010 01180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{"198.51.100.1"}},
+		{"two sources", "0001 0020 01180000 c0000200 00050004 c6336402 000b0004 20000000 00050004 c6336403", "192.0.2.0/24", []string{"198.51.100.2", "198.51.100.3"}},
+		{"inter-area: the area border router is not the proxy", "0001 0010 03180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{""}},
+		{"external", "0001 0010 05180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{""}},
+		{"inter-area with source address", "0001 0018 03180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24", []string{"198.51.100.2"}},
+		{"source address of the other family is invalid", "0001 0024 03180000 c0000200 000b0004 20000000 00050010 20010db8ffff00000000000000000001", "192.0.2.0/24", []string{""}},
+		{"other TLVs and sub-TLVs, padding", "0009 0001 ff000000 0001 0020 01180040 c0000200 00020007 00000000000001ff 000b0008 2000000000000001", "192.0.2.0/24", []string{"198.51.100.1"}},
+		{"default route", "0001 0010 01000000 00000000 000b0004 20000000", "0.0.0.0/0", []string{"198.51.100.1"}},
+		{"bits behind the prefix", "0001 0010 01170000 c00003ff 000b0004 20000000", "192.0.2.0/23", []string{"198.51.100.1"}},
+		{"all bits but 2", "0001 0010 01180000 c0000200 000b0004 dfffffff", "", nil},
+		{"the first of two flag fields", "0001 0018 01180000 c0000200 000b0004 00000000 000b0004 20000000", "", nil},
+		{"flags of no octets", "0001 000c 01180000 c0000200 000b0000", "", nil},
+		{"no flags", "0001 0008 01180000 c0000200", "", nil},
+		{"another address family", "0001 0010 01800100 c0000200 000b0004 20000000", "", nil},
+		{"empty", "", "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pdu := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, c.body))
+			var want []Advertisement
+			for _, p := range c.proxy {
+				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Origin: routerV2})
+			}
+			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
+				all, errs := collect(Codes{}.ReadOSPFv2(lsas...))
+				require.Empty(t, errs)
+				require.Equal(t, want, all)
+			}
+			truncations(t, pdu, Codes{}.ReadOSPFv2)
+			lengths(t, pdu, Codes{}.ReadOSPFv2)
+			wiretest.NoAllocs(t, "ReadOSPFv2", func() {
+				for _, err := range (Codes{}).ReadOSPFv2(te, pdu) {
+					_ = err
+				}
+			})
+			all, _ := collect(Codes{OSPFv2: 5}.ReadOSPFv2(pdu[:len(pdu):len(pdu)]))
+			if c.name != "all bits but 2" {
+				require.Empty(t, all, "another bit")
+			}
+		})
+	}
+}
+
+// The octets are laid out by hand from RFC 8362, 9792, 9084 and 5329.
+func TestReadOSPFv3(t *testing.T) {
+	const reference = "0000 a029 00000000 c0000201" // of an E-Intra-Area-Prefix-LSA
+	te := extendedLSA(0xA00A, wiretest.Hex(t, "0003 0010 20010db8ffff00000000000000000001"))
+	for _, c := range []struct {
+		name   string
+		typ    uint16
+		body   string
+		prefix string
+		metric uint32
+		proxy  []string // none: nothing is said
+	}{
+		{"intra-area with source address", 0xA029, reference + "0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002",
+			"2001:db8:1::/64", 10, []string{"2001:db8:ffff::2"}},
+		{"the router's address where there is none", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000",
+			"2001:db8:1::/64", 10, []string{"2001:db8:ffff::1"}},
+		{"inter-area: the area border router is not the proxy", 0xA023, "0003 0018 0000000b 40000000 20010db800010000 00250004 20000000",
+			"2001:db8:1::/64", 11, []string{""}},
+		{"inter-area with source address", 0xA023, "0003 002c 0000000b 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
+			"2001:db8:1::/64", 11, []string{"2001:db8:ffff::2"}},
+		{"external with source address, E-bit", 0xC025, "0005 002c 0400000c 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
+			"2001:db8:1::/64", 12, []string{"2001:db8:ffff::2"}},
+		{"NSSA", 0xA027, "0005 0018 0000000c 40000000 20010db800010000 00250004 20000000", "2001:db8:1::/64", 12, []string{""}},
+		{"source address of the other family is invalid", 0xA023, "0003 0020 0000000b 40000000 20010db800010000 00250004 20000000 001c0004 c6336402",
+			"2001:db8:1::/64", 11, []string{""}},
+		{"host prefix", 0xA029, reference + "0006 0020 00000000 80220000 20010db8000100000000000000000007 00250004 20000000",
+			"2001:db8:1::7/128", 0, []string{"2001:db8:ffff::1"}},
+		{"default route", 0xA029, reference + "0006 0010 00000001 00000000 00250004 20000000", "::/0", 1, []string{"2001:db8:ffff::1"}},
+		{"bits behind the prefix", 0xA029, reference + "0006 0014 00000001 1f000000 20010db9 00250004 20000000", "2001:db8::/31", 1, []string{"2001:db8:ffff::1"}},
+		{"all bits but 2", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 dfffffff", "", 0, nil},
+		{"OSPFv2's number of the sub-TLV", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 000b0004 20000000", "", 0, nil},
+		{"a TLV of another LSA", 0xA023, "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000", "", 0, nil},
+		{"no flags", 0xA029, reference + "0006 0010 0000000a 40000000 20010db800010000", "", 0, nil},
+		{"Inter-Area-Prefix-LSA of RFC 5340", 0x2003, "0000000a 40000000 20010db800010000", "", 0, nil},
+		{"no TLVs", 0xA029, reference, "", 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pdu := extendedLSA(c.typ, wiretest.Hex(t, c.body))
+			var want []Advertisement
+			for _, p := range c.proxy {
+				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Metric: c.metric, Origin: routerV3})
+			}
+			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
+				all, errs := collect(Codes{}.ReadOSPFv3(lsas...))
+				require.Empty(t, errs)
+				require.Equal(t, want, all)
+			}
+			truncations(t, pdu, Codes{}.ReadOSPFv3)
+			lengths(t, pdu, Codes{}.ReadOSPFv3)
+			wiretest.NoAllocs(t, "ReadOSPFv3", func() {
+				for _, err := range (Codes{}).ReadOSPFv3(te, pdu) {
+					_ = err
+				}
+			})
+		})
+	}
+}
+
+// A malformed LSA is ignored as a whole, the others are not.
+func TestReadOSPFBroken(t *testing.T) {
+	const goodV2 = "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"
+	wantV2 := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}}
+	for _, c := range []struct {
+		name, body string
+		err        error
+	}{
+		{"flags of 1 octet", "0001 0010 01180000 c0000200 000b0001 20000000", errFlagsLength},
+		{"flags of 6 octets", "0001 0014 01180000 c0000200 000b0006 2000000000000000", errFlagsLength},
+		{"second flags of 1 octet", "0001 0018 01180000 c0000200 000b0004 20000000 000b0001 20000000", errFlagsLength},
+		{"TLV shorter than its fixed fields", "0001 0004 01180000", errOSPFFixed},
+		{"33 bits", "0001 0010 01210000 c0000200 000b0004 20000000", errPrefixLength},
+		{"sub-TLV beyond its TLV", "0001 0010 01180000 c0000200 000b0008 20000000", errSubTLV},
+		{"half a sub-TLV", "0001 000a 01180000 c0000200 000b0000", errSubTLV},
+		{"TLV beyond the LSA", "0001 0020 01180000 c0000200 000b0004 20000000", errOSPFTLV},
+		{"half a TLV", "0001", errOSPFTLV},
+	} {
+		bad := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2), wiretest.Hex(t, c.body))
+		good := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
+		all, errs := collect(Codes{}.ReadOSPFv2(bad, good))
+		require.Equal(t, []error{c.err}, errs, c.name)
+		require.ErrorIs(t, errs[0], wireerr.Malformed)
+		require.Equal(t, wantV2, all, c.name)
+		wiretest.NoAllocs(t, c.name, func() {
+			for _, err := range (Codes{}).ReadOSPFv2(bad) {
+				_ = err
+			}
+		})
+	}
+
+	const goodV3 = "0003 002c 0000000b 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"
+	wantV3 := []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 11, Origin: routerV3}}
+	for _, c := range []struct {
+		name, body string
+		err        error
+	}{
+		{"flags of 2 octets", "0003 0018 0000000b 40000000 20010db800010000 00250002 20000000", errFlagsLength},
+		{"TLV shorter than its fixed fields", "0003 0004 0000000b", errOSPFFixed},
+		{"prefix beyond its TLV", "0003 000c 0000000b 40000000 20010db8", errOSPFFixed},
+		{"129 bits", "0003 001c 0000000b 81000000 20010db800010000000000000000000080000000", errPrefixLength},
+		{"sub-TLV beyond its TLV", "0003 0018 0000000b 40000000 20010db800010000 00250005 20000000", errSubTLV},
+		{"TLV beyond the LSA", "0003 0018 0000000b 40000000", errOSPFTLV},
+	} {
+		bad := extendedLSA(0xA023, wiretest.Hex(t, goodV3), wiretest.Hex(t, c.body))
+		good := extendedLSA(0xA023, wiretest.Hex(t, goodV3))
+		all, errs := collect(Codes{}.ReadOSPFv3(bad, good))
+		require.Equal(t, []error{c.err}, errs, c.name)
+		require.ErrorIs(t, errs[0], wireerr.Malformed)
+		require.Equal(t, wantV3, all, c.name)
+	}
+	_, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA029, make([]byte, 11))))
+	require.Equal(t, []error{errOSPFFixed}, errs)
+
+	for _, age := range []uint16{maxAge, doNotAge | maxAge, 0xFFFF} {
+		gone := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
+		gone[0], gone[1] = uint8(age>>8), uint8(age)
+		all, errs := collect(Codes{}.ReadOSPFv2(gone))
+		require.Empty(t, errs)
+		require.Empty(t, all, "age %#x", age)
+	}
+	old := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
+	old[0], old[1] = 0x8E, 0x0F // 3599, DoNotAge
+	all, _ := collect(Codes{}.ReadOSPFv2(old))
+	require.Equal(t, wantV2, all)
+
+	other := slices.Clone(old)
+	other[8]++
+	all, errs = collect(Codes{}.ReadOSPFv2(old, other))
+	require.Equal(t, []error{ErrRouter}, errs)
+	require.Equal(t, wantV2, all)
+
+	old[18], old[19] = 0, 19
+	_, errs = collect(Codes{}.ReadOSPFv2(old))
+	require.Equal(t, []error{errLSALength}, errs)
+
+	for _, seq := range []func(...[]byte) func(func(Advertisement, error) bool){
+		func(l ...[]byte) func(func(Advertisement, error) bool) { return Codes{}.ReadOSPFv2(l...) },
+		func(l ...[]byte) func(func(Advertisement, error) bool) { return Codes{}.ReadOSPFv3(l...) },
+	} {
+		n := 0
+		for range seq([]byte{1}, []byte{2}) {
+			n++
+			break
+		}
+		require.Equal(t, 1, n)
+	}
+}
+
+func TestAppendOSPF(t *testing.T) {
+	v2 := wiretest.Hex(t, "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402")
+	a := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")}
+	wiretest.Encodes(t, v2, func(b []byte) ([]byte, error) { return Codes{}.AppendOSPFv2(b, a) })
+	other := wiretest.Hex(t, "0001 001c 01180000 c0000200 000b0008 00000000 40000000 00050004 c6336402")
+	wiretest.Encodes(t, other, func(b []byte) ([]byte, error) { return Codes{OSPFv2: 33}.AppendOSPFv2(b, a) })
+
+	v3 := wiretest.Hex(t, "0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002")
+	a6 := Advertisement{Prefix: prefix("2001:db8:1::9/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 10}
+	wiretest.Encodes(t, v3, func(b []byte) ([]byte, error) { return Codes{}.AppendOSPFv3(b, a6) })
+	host := wiretest.Hex(t, "0006 0034 00ffffff 80000000 20010db8000100000000000000000009 00250004 04000000 001c0010 20010db8ffff00000000000000000002")
+	a6.Prefix, a6.Metric = prefix("2001:db8:1::9/128"), 1<<24-1
+	wiretest.Encodes(t, host, func(b []byte) ([]byte, error) { return Codes{OSPFv3: 5}.AppendOSPFv3(b, a6) })
+
+	buf := make([]byte, 0, 128)
+	wiretest.NoAllocs(t, "AppendOSPFv2", func() { _, _ = Codes{}.AppendOSPFv2(buf, a) })
+	wiretest.NoAllocs(t, "AppendOSPFv3", func() { _, _ = Codes{}.AppendOSPFv3(buf, a6) })
+}
+
+// PROXY section 5.2: an area border router MUST keep the capability, and MUST
+// originate an Extended Prefix Opaque LSA that includes it.
+func TestLeakOSPFv2(t *testing.T) {
+	from := Source{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")}
+	for _, c := range []struct {
+		name string
+		in   string
+		from Source
+		out  string
+	}{
+		{"P kept, source kept", "0001 0018 01180040 c0000200 000b0004 20000000 00050004 c6336402", from,
+			"0001 0018 03180040 c0000200 000b0004 20000000 00050004 c6336402"},
+		{"source added", "0001 0010 01180000 c0000200 000b0004 20000000", from,
+			"0001 0020 03180000 c0000200 000b0004 20000000 00040004 c0000201 00050004 c6336401"},
+		{"source not known", "0001 0010 03180000 c0000200 000b0004 20000000", Source{},
+			"0001 0010 03180000 c0000200 000b0004 20000000"},
+		{"not set stays not set", "0001 0010 01180000 c0000200 000b0004 40000000", Source{},
+			"0001 0010 03180000 c0000200 000b0004 40000000"},
+		{"no flags", "0001 0008 01180000 c0000200", Source{}, "0001 0008 03180000 c0000200"},
+		{"all flags kept", "0001 0014 01180000 c0000200 000b0008 2000000100000001", Source{},
+			"0001 0014 03180000 c0000200 000b0008 2000000100000001"},
+		{"several sources kept, others not copied", "0001 0034 03180000 c0000200 000b0004 20000000 00040004 c0000207 00050004 c6336402 00020008 0000000000000001 00050004 c6336403", from,
+			"0001 0028 03180000 c0000200 000b0004 20000000 00040004 c0000207 00050004 c6336402 00050004 c6336403"},
+		{"another router's id in an area is invalid, 0 everywhere", "0001 0020 01180000 c0000200 000b0004 20000000 00040004 c0000207 00040004 00000000", from,
+			"0001 0020 03180000 c0000200 000b0004 20000000 00040004 c0000201 00050004 c6336401"},
+		{"source of the other family", "0001 0010 01180000 c0000200 000b0004 20000000", Source{Address: addr("2001:db8::1")},
+			"0001 0010 03180000 c0000200 000b0004 20000000"},
+	} {
+		in := wiretest.Hex(t, c.in)
+		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakOSPFv2(b, in, c.from) })
+		buf := make([]byte, 0, 128)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv2(buf, in, c.from) })
+	}
+	for octets, want := range map[string]error{
+		"":                                     errOSPFTLV,
+		"0001 0008 01180000":                   errOSPFTLV,
+		"0002 0008 01180000 c0000200":          errNotPrefixTLV,
+		"0001 0004 01180000":                   errOSPFFixed,
+		"0001 0008 01180100 c0000200":          ErrPrefix,
+		"0001 000c 01180000 c0000200 000b0001": errSubTLV,
+		"0001 0010 01180000 c0000200 000b0001 20000000": errFlagsLength,
+	} {
+		b, err := LeakOSPFv2([]byte{7}, wiretest.Hex(t, octets), from)
+		require.Equal(t, want, err)
+		require.Equal(t, []byte{7}, b)
+	}
+	huge := slices.Concat(wiretest.Hex(t, "0001 fffc 01180000 c0000200 000b fff0"), make([]byte, 0xFFF0))
+	b, err := LeakOSPFv2([]byte{7}, huge, from)
+	require.Equal(t, errTLVRoom, err)
+	require.Equal(t, []byte{7}, b)
+}
+
+// PROXY section 5.3: the flag MUST have the value that it has in the source
+// area.
+func TestLeakOSPFv3(t *testing.T) {
+	from := Source{Router: [4]byte{192, 0, 2, 1}, Address: addr("2001:db8:ffff::1")}
+	for _, c := range []struct {
+		name   string
+		in     string
+		metric uint32
+		from   Source
+		out    string
+	}{
+		{"P kept, source kept, N kept, LA not", "0006 002c 0000000a 40220000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002", 30, from,
+			"0003 002c 0000001e 40200000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"},
+		{"source added", "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000", 30, from,
+			"0003 0034 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000201 001c0010 20010db8ffff00000000000000000001"},
+		{"from area to area", "0003 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002", 30, Source{},
+			"0003 002c 0000001e 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"},
+		{"not set stays not set", "0006 0010 0000000a 40000000 20010db800010000", 30, Source{},
+			"0003 0010 0000001e 40000000 20010db800010000"},
+	} {
+		in := wiretest.Hex(t, c.in)
+		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakOSPFv3(b, in, c.metric, c.from) })
+		buf := make([]byte, 0, 128)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv3(buf, in, c.metric, c.from) })
+	}
+	for octets, want := range map[string]error{
+		"":                                     errOSPFTLV,
+		"0005 0008 0000000a 00000000":          errNotPrefixTLV,
+		"0006 0004 0000000a":                   errOSPFFixed,
+		"0006 000c 0000000a 00000000 00250004": errSubTLV,
+		"0006 0010 0000000a 00000000 00250002 20000000": errFlagsLength,
+	} {
+		b, err := LeakOSPFv3([]byte{7}, wiretest.Hex(t, octets), 1, from)
+		require.Equal(t, want, err)
+		require.Equal(t, []byte{7}, b)
+	}
+	_, err := LeakOSPFv3(nil, wiretest.Hex(t, "0006 0008 0000000a 00000000"), 1<<24, from)
+	require.Equal(t, ErrMetric, err)
+	huge := slices.Concat(wiretest.Hex(t, "0006 fffc 0000000a 00000000 0025 fff0"), make([]byte, 0xFFF0))
+	b, err := LeakOSPFv3([]byte{7}, huge, 1, from)
+	require.Equal(t, errTLVRoom, err)
+	require.Equal(t, []byte{7}, b)
+}
+
+// From an area over the backbone to a third area: the proxy stays who it is,
+// whatever the area border routers are.
+func TestLeakOSPFTwice(t *testing.T) {
+	origin, err := Codes{}.AppendOSPFv2(nil, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")})
+	require.NoError(t, err)
+	backbone, err := LeakOSPFv2(nil, origin, Source{Router: [4]byte{192, 0, 2, 1}, Address: addr("198.51.100.1")})
+	require.NoError(t, err)
+	third, err := LeakOSPFv2(nil, backbone, Source{})
+	require.NoError(t, err)
+	require.Equal(t, backbone, third)
+	all, errs := collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, third)))
+	require.Empty(t, errs)
+	require.Equal(t, addr("198.51.100.2"), all[0].Proxy)
+	require.Equal(t, netip.MustParsePrefix("192.0.2.0/24"), all[0].Prefix)
+}

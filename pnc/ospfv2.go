@@ -1,0 +1,239 @@
+package pnc
+
+import (
+	"iter"
+	"net/netip"
+)
+
+// Opaque LSAs of OSPFv2 (RFC 5250): LSA types 9, 10 and 11, whose link state id
+// begins with the opaque type.
+const (
+	opaqueLink, opaqueArea, opaqueAS = 9, 10, 11
+
+	opaqueTE             = 1 // RFC 3630
+	opaqueExtendedPrefix = 7 // RFC 7684
+
+	tlvRouterAddress  = 1 // in opaqueTE, RFC 3630 section 2.4.1
+	tlvExtendedPrefix = 1 // in opaqueExtendedPrefix, RFC 7684 section 2.1
+)
+
+// ReadOSPFv2 reads what one router advertises, out of LSAs (header first) from a
+// link state database: an advertisement for each prefix with the P-flag in
+// Extended Prefix Opaque LSAs (PROXY section 5.2). Other LSAs may be among them
+// and say nothing, but for the one with the router's address.
+//
+// D16: the proxy is the prefix source router address, of several each. Without
+// one it is the router's address, from its traffic engineering LSA, if the
+// prefix is one of the router's own area (route type 1): any other may have been
+// originated by another router. When there is none, Proxy is the zero Addr. The
+// metric is not in these LSAs: Metric is 0.
+//
+// An LSA at MaxAge says nothing. A malformed one is an error and says nothing
+// else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
+// the first count.
+func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
+	return func(yield func(Advertisement, error) bool) {
+		var r ospfRouter
+		for _, b := range lsas {
+			r.addV2(b)
+		}
+		for _, b := range lsas {
+			if !r.readV2(b, c.ospfv2(), yield) {
+				return
+			}
+		}
+	}
+}
+
+// An ospfRouter is what must be known of all LSAs before one can be read.
+type ospfRouter struct {
+	origin  Origin // of the first LSA that decodes
+	address netip.Addr
+}
+
+// belongs tells whether an LSA is of the router of the first one.
+func (r *ospfRouter) belongs(p Protocol, l *lsa) bool {
+	o := Origin{Protocol: p}
+	copy(o.ID[:], l.router[:])
+	if r.origin == (Origin{}) {
+		r.origin = o
+	}
+	return r.origin == o
+}
+
+func (l *lsa) opaque(opaqueType uint32) bool {
+	typ := l.typ & 0xFF
+	return typ >= opaqueLink && typ <= opaqueAS && l.id>>24 == opaqueType
+}
+
+func (r *ospfRouter) addV2(b []byte) {
+	var l lsa
+	if l.decode(b) == nil && r.belongs(OSPFv2, &l) && l.opaque(opaqueTE) && !l.gone && !r.address.IsValid() {
+		r.address = routerAddress(l.body, tlvRouterAddress, 4)
+	}
+}
+
+func (r *ospfRouter) readV2(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
+	var l lsa
+	if err := l.decode(b); err != nil {
+		return yield(Advertisement{}, err)
+	}
+	if !r.belongs(OSPFv2, &l) {
+		return yield(Advertisement{}, ErrRouter)
+	}
+	if !l.opaque(opaqueExtendedPrefix) || l.gone {
+		return true
+	}
+	if err := checkV2(l.body); err != nil {
+		return yield(Advertisement{}, err)
+	}
+	for body := l.body; len(body) > 0; {
+		typ, value, rest, _ := nextOSPFTLV(body)
+		body = rest
+		var p extendedPrefix
+		if typ != tlvExtendedPrefix || p.decode(value) != nil || p.family != 0 || !flagSet(subTLVsV2.flagField(p.subTLVs), bit) {
+			continue
+		}
+		a := Advertisement{Prefix: p.prefix.Masked(), Origin: r.origin}
+		var otherwise netip.Addr
+		if p.routeType == routeIntraArea {
+			otherwise = r.address
+		}
+		if !subTLVsV2.yieldSources(a, p.subTLVs, otherwise, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkV2 tells whether the body of an Extended Prefix Opaque LSA is malformed.
+func checkV2(body []byte) error {
+	for len(body) > 0 {
+		typ, value, rest, ok := nextOSPFTLV(body)
+		if !ok {
+			return errOSPFTLV
+		}
+		if typ == tlvExtendedPrefix {
+			var p extendedPrefix
+			if err := p.decode(value); err != nil {
+				return err
+			}
+			if err := subTLVsV2.check(p.subTLVs); err != nil {
+				return err
+			}
+		}
+		body = rest
+	}
+	return nil
+}
+
+// An extendedPrefix is the value of an OSPFv2 Extended Prefix TLV (RFC 7684
+// section 2.1):
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  Route Type   | Prefix Length |      AF       |     Flags     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        Address Prefix                         |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|  sub-TLVs …
+type extendedPrefix struct {
+	routeType uint8
+	family    uint8        // 0: IPv4 unicast; any other has no prefix that is known here
+	flags     uint8        // A 0x80, N 0x40
+	prefix    netip.Prefix // not masked
+	subTLVs   []byte
+}
+
+const (
+	routeIntraArea    = 1
+	routeInterArea    = 3
+	extendedPrefixLen = 8
+)
+
+func (p *extendedPrefix) decode(b []byte) error {
+	if len(b) < extendedPrefixLen {
+		return errOSPFFixed
+	}
+	if b[1] > 32 && b[2] == 0 {
+		return errPrefixLength
+	}
+	*p = extendedPrefix{
+		routeType: b[0],
+		family:    b[2],
+		flags:     b[3],
+		subTLVs:   b[extendedPrefixLen:],
+	}
+	if p.family == 0 {
+		p.prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte(b[4:])), int(b[1]))
+	}
+	return nil
+}
+
+// appendFixed appends the value up to the sub-TLVs.
+func (p *extendedPrefix) appendFixed(b []byte) []byte {
+	b = append(b, p.routeType, uint8(p.prefix.Bits()), p.family, p.flags)
+	return appendAddr(b, p.prefix.Addr())
+}
+
+// AppendOSPFv2 appends an Extended Prefix TLV with this one prefix, for an
+// Extended Prefix Opaque LSA (opaque type 7) of the proxy: the data behind its
+// LSA header is one such TLV, or several. The P-flag is set and the prefix
+// source router address is the proxy's; prefix and proxy are IPv4. Metric is
+// not written.
+func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
+	prefix, proxy, err := a.check()
+	switch {
+	case err != nil:
+		return b, err
+	case !prefix.Addr().Is4():
+		return b, ErrPrefix
+	case !proxy.Is4():
+		return b, ErrProxy
+	}
+	start := len(b)
+	p := extendedPrefix{routeType: routeIntraArea, prefix: prefix}
+	b = p.appendFixed(beginTLV(b, tlvExtendedPrefix))
+	b = subTLVsV2.appendPNC(b, c.ospfv2(), proxy)
+	return endTLV(b, start), nil
+}
+
+// LeakOSPFv2 appends the Extended Prefix TLV with which an area border router
+// keeps a prefix's capability in another area, out of the one that it received
+// (with its type and length). PROXY section 5.2: the router MUST originate an
+// Extended Prefix Opaque LSA that includes the received setting.
+//
+// Route type 3 (inter-area) takes the place of what was there; flags, extended
+// flags and the originator's router id and address are kept. When the TLV does
+// not name the originator it is from that is put in (RFC 9084 section 3): for a
+// prefix of route type 1 the router whose LSA it is; for any other a Source that
+// is not known for sure must be left zero. Other sub-TLVs have rules of their
+// own and are not copied.
+func LeakOSPFv2(b, tlv []byte, from Source) ([]byte, error) {
+	typ, value, _, ok := nextOSPFTLV(tlv)
+	if !ok {
+		return b, errOSPFTLV
+	}
+	if typ != tlvExtendedPrefix {
+		return b, errNotPrefixTLV
+	}
+	var p extendedPrefix
+	if err := p.decode(value); err != nil {
+		return b, err
+	}
+	if p.family != 0 {
+		return b, ErrPrefix
+	}
+	if err := subTLVsV2.check(p.subTLVs); err != nil {
+		return b, err
+	}
+	start, intraArea := len(b), p.routeType == routeIntraArea
+	p.routeType = routeInterArea
+	b = p.appendFixed(beginTLV(b, tlvExtendedPrefix))
+	b = subTLVsV2.appendKept(b, p.subTLVs, intraArea, from)
+	if len(b)-start > maxOSPFTLV {
+		return b[:start], errTLVRoom
+	}
+	return endTLV(b, start), nil
+}

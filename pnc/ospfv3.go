@@ -1,0 +1,262 @@
+package pnc
+
+import (
+	"encoding/binary"
+	"iter"
+	"net/netip"
+)
+
+// Function codes of OSPFv3 LSAs: the lower 13 bits of the type.
+const (
+	functionCode = 0x1FFF
+
+	functionIntraAreaTE      = 10 // RFC 5329
+	functionEInterAreaPrefix = 35 // RFC 8362 section 4
+	functionEASExternal      = 37
+	functionENSSA            = 39
+	functionEIntraAreaPrefix = 41
+
+	tlvRouterIPv6Address = 3 // in functionIntraAreaTE, RFC 5329 section 3
+
+	tlvInterAreaPrefix = 3 // RFC 8362 section 3.4
+	tlvExternalPrefix  = 5 // RFC 8362 section 3.6
+	tlvIntraAreaPrefix = 6 // RFC 8362 section 3.7
+
+	referenceLen = 12 // what stands before the TLVs of an E-Intra-Area-Prefix-LSA
+)
+
+// ReadOSPFv3 reads what one router advertises, out of LSAs (header first) from a
+// link state database: an advertisement for each prefix with the P-flag in
+// extended LSAs (PROXY section 5.3, RFC 8362). Other LSAs may be among them and
+// say nothing, but for the one with the router's address. LSAs of the older
+// format (RFC 5340) have no room for the flag. The address family is IPv6
+// unicast; the others of RFC 5838 look the same in an LSA and are not read.
+//
+// D16: the proxy is the prefix source router address, of several each. Without
+// one it is the router's IPv6 address, from its traffic engineering LSA
+// (RFC 5329), if the prefix is one of the router's own area: any other may have
+// been originated by another router. When there is none, Proxy is the zero Addr.
+//
+// An LSA at MaxAge says nothing. A malformed one is an error and says nothing
+// else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
+// the first count.
+func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
+	return func(yield func(Advertisement, error) bool) {
+		var r ospfRouter
+		for _, b := range lsas {
+			r.addV3(b)
+		}
+		for _, b := range lsas {
+			if !r.readV3(b, c.ospfv3(), yield) {
+				return
+			}
+		}
+	}
+}
+
+func (r *ospfRouter) addV3(b []byte) {
+	var l lsa
+	if l.decode(b) == nil && r.belongs(OSPFv3, &l) && l.typ&functionCode == functionIntraAreaTE && !l.gone && !r.address.IsValid() {
+		r.address = routerAddress(l.body, tlvRouterIPv6Address, 16)
+	}
+}
+
+func (r *ospfRouter) readV3(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
+	var l lsa
+	if err := l.decode(b); err != nil {
+		return yield(Advertisement{}, err)
+	}
+	if !r.belongs(OSPFv3, &l) {
+		return yield(Advertisement{}, ErrRouter)
+	}
+	tlv := prefixTLV(l.typ)
+	if tlv == 0 || l.gone {
+		return true
+	}
+	if tlv == tlvIntraAreaPrefix {
+		if len(l.body) < referenceLen {
+			return yield(Advertisement{}, errOSPFFixed)
+		}
+		l.body = l.body[referenceLen:]
+	}
+	if err := checkV3(l.body, tlv); err != nil {
+		return yield(Advertisement{}, err)
+	}
+	for body := l.body; len(body) > 0; {
+		typ, value, rest, _ := nextOSPFTLV(body)
+		body = rest
+		var p prefixV3
+		if typ != tlv || p.decode(value) != nil || !flagSet(subTLVsV3.flagField(p.subTLVs), bit) {
+			continue
+		}
+		a := Advertisement{Prefix: p.prefix.Masked(), Metric: p.metric & maxOSPFMetric, Origin: r.origin}
+		var otherwise netip.Addr
+		if tlv == tlvIntraAreaPrefix {
+			otherwise = r.address
+		}
+		if !subTLVsV3.yieldSources(a, p.subTLVs, otherwise, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// prefixTLV returns the TLV that has the prefixes of an LSA of this type; 0 for
+// LSAs that have none.
+func prefixTLV(typ uint16) uint16 {
+	switch typ & functionCode {
+	case functionEInterAreaPrefix:
+		return tlvInterAreaPrefix
+	case functionEASExternal, functionENSSA:
+		return tlvExternalPrefix
+	case functionEIntraAreaPrefix:
+		return tlvIntraAreaPrefix
+	}
+	return 0
+}
+
+// checkV3 tells whether the TLVs of an extended LSA are malformed.
+func checkV3(body []byte, tlv uint16) error {
+	for len(body) > 0 {
+		typ, value, rest, ok := nextOSPFTLV(body)
+		if !ok {
+			return errOSPFTLV
+		}
+		if typ == tlv {
+			var p prefixV3
+			if err := p.decode(value); err != nil {
+				return err
+			}
+			if err := subTLVsV3.check(p.subTLVs); err != nil {
+				return err
+			}
+		}
+		body = rest
+	}
+	return nil
+}
+
+// A prefixV3 is the value of an Inter-Area-Prefix, External-Prefix or
+// Intra-Area-Prefix TLV (RFC 8362 sections 3.4, 3.6, 3.7); the octet before the
+// metric is 0 but in an External-Prefix TLV:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|0 0 0 0 0|E|0 0|                    Metric                     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	| PrefixLength  | PrefixOptions |               0               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|          Address Prefix, 0 to 4 words, then sub-TLVs …
+type prefixV3 struct {
+	metric   uint32       // with the octet before it
+	options  uint8        // PrefixOptions
+	reserved uint16       // zero on send, ignored on receipt
+	prefix   netip.Prefix // not masked
+	subTLVs  []byte
+}
+
+const (
+	maxOSPFMetric = 1<<24 - 1
+	prefixV3Len   = 8
+	optionLA      = 0x02 // the prefix is an address of the advertising router
+)
+
+func (p *prefixV3) decode(b []byte) error {
+	if len(b) < prefixV3Len {
+		return errOSPFFixed
+	}
+	bits := int(b[4])
+	if bits > 128 {
+		return errPrefixLength
+	}
+	end := prefixV3Len + prefixWords(bits)
+	if len(b) < end {
+		return errOSPFFixed
+	}
+	var octets [16]byte
+	copy(octets[:], b[prefixV3Len:end])
+	*p = prefixV3{
+		metric:   binary.BigEndian.Uint32(b),
+		options:  b[5],
+		reserved: binary.BigEndian.Uint16(b[6:]),
+		prefix:   netip.PrefixFrom(netip.AddrFrom16(octets), bits),
+		subTLVs:  b[end:],
+	}
+	return nil
+}
+
+// prefixWords returns the octets of a prefix of so many bits, in whole words.
+func prefixWords(bits int) int { return (bits + 31) / 32 * 4 }
+
+// appendFixed appends the value up to the sub-TLVs.
+func (p *prefixV3) appendFixed(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, p.metric)
+	b = append(b, uint8(p.prefix.Bits()), p.options)
+	b = binary.BigEndian.AppendUint16(b, p.reserved)
+	b = appendAddr(b, p.prefix.Addr())
+	return b[:len(b)-16+prefixWords(p.prefix.Bits())]
+}
+
+// AppendOSPFv3 appends an Intra-Area-Prefix TLV with this one prefix, for an
+// E-Intra-Area-Prefix-LSA of the proxy: behind its LSA header and the 12 octets
+// of reference stand one such TLV, or several. The P-flag is set and the prefix
+// source router address is the proxy's; prefix and proxy are IPv6, and Metric
+// has 24 bits.
+func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
+	prefix, proxy, err := a.check()
+	switch {
+	case err != nil:
+		return b, err
+	case !prefix.Addr().Is6():
+		return b, ErrPrefix
+	case !proxy.Is6():
+		return b, ErrProxy
+	case a.Metric > maxOSPFMetric:
+		return b, ErrMetric
+	}
+	start := len(b)
+	p := prefixV3{metric: a.Metric, prefix: prefix}
+	b = p.appendFixed(beginTLV(b, tlvIntraAreaPrefix))
+	b = subTLVsV3.appendPNC(b, c.ospfv3(), proxy)
+	return endTLV(b, start), nil
+}
+
+// LeakOSPFv3 appends the Inter-Area-Prefix TLV with which an area border router
+// keeps a prefix's capability in another area, out of the Intra-Area-Prefix or
+// Inter-Area-Prefix TLV that it received (with its type and length). PROXY
+// section 5.3: the P-flag MUST have the value that it has in the source area.
+// An Inter-Area-Prefix-LSA of RFC 5340 has no room for it.
+//
+// metric is the router's own distance to the prefix, 24 bits. PrefixOptions
+// are kept but for the LA-bit, which was about the router of the other area.
+// Extended flags and the originator's router id and address are kept; when the
+// TLV does not name the originator it is from that is put in, as in
+// [LeakOSPFv2]. Other sub-TLVs have rules of their own and are not copied.
+func LeakOSPFv3(b, tlv []byte, metric uint32, from Source) ([]byte, error) {
+	typ, value, _, ok := nextOSPFTLV(tlv)
+	if !ok {
+		return b, errOSPFTLV
+	}
+	if typ != tlvIntraAreaPrefix && typ != tlvInterAreaPrefix {
+		return b, errNotPrefixTLV
+	}
+	if metric > maxOSPFMetric {
+		return b, ErrMetric
+	}
+	var p prefixV3
+	if err := p.decode(value); err != nil {
+		return b, err
+	}
+	if err := subTLVsV3.check(p.subTLVs); err != nil {
+		return b, err
+	}
+	start := len(b)
+	p.metric, p.options, p.reserved = metric, p.options&^optionLA, 0
+	b = p.appendFixed(beginTLV(b, tlvInterAreaPrefix))
+	b = subTLVsV3.appendKept(b, p.subTLVs, typ == tlvIntraAreaPrefix, from)
+	if len(b)-start > maxOSPFTLV {
+		return b[:start], errTLVRoom
+	}
+	return endTLV(b, start), nil
+}

@@ -1,0 +1,166 @@
+package pnc
+
+import (
+	"encoding/binary"
+	"iter"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// collect returns what an iterator yields.
+func collect(seq iter.Seq2[Advertisement, error]) (all []Advertisement, errs []error) {
+	for a, err := range seq {
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, a)
+	}
+	return all, errs
+}
+
+func prefix(s string) netip.Prefix {
+	if s == "" {
+		return netip.Prefix{}
+	}
+	return netip.MustParsePrefix(s)
+}
+
+func addr(s string) netip.Addr {
+	if s == "" {
+		return netip.Addr{}
+	}
+	return netip.MustParseAddr(s)
+}
+
+// Bit 0 is the most significant bit of the first octet, in all three fields.
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		bit, unit uint
+		octets    string
+	}{
+		{SuggestedISIS, 1, "01"},
+		{SuggestedOSPFv2, 4, "20000000"},
+		{SuggestedOSPFv3, 4, "20000000"},
+		{1, 1, "40"},
+		{8, 1, "0080"},
+		{31, 4, "00000001"},
+		{32, 4, "0000000080000000"},
+		{255, 4, "0000000000000000000000000000000000000000000000000000000000000001"},
+	} {
+		flags := wiretest.Hex(t, c.octets)
+		require.Equal(t, flags, appendFlag(nil, c.bit, c.unit))
+		require.True(t, flagSet(flags, c.bit))
+		require.False(t, flagSet(flags, c.bit^1))
+		require.False(t, flagSet(flags[:c.bit/8], c.bit), "a flag beyond the octets there is 0")
+		wiretest.NoAllocs(t, "flagSet", func() { _ = flagSet(flags, c.bit) })
+	}
+	require.EqualValues(t, 7, Codes{}.isis())
+	require.EqualValues(t, 2, Codes{}.ospfv2())
+	require.EqualValues(t, 2, Codes{}.ospfv3())
+	other := Codes{ISIS: 6, OSPFv2: 3, OSPFv3: 4}
+	require.EqualValues(t, 6, other.isis())
+	require.EqualValues(t, 3, other.ospfv2())
+	require.EqualValues(t, 4, other.ospfv3())
+}
+
+func TestProtocolNames(t *testing.T) {
+	for p, name := range map[Protocol]string{
+		Configured: "configured", ISIS: "IS-IS", OSPFv2: "OSPFv2", OSPFv3: "OSPFv3", BGP: "BGP", 9: "Protocol(9)",
+	} {
+		require.Equal(t, name, p.String())
+	}
+}
+
+// What cannot be written leaves the slice as it was.
+func TestAppendRefuses(t *testing.T) {
+	v4, v6 := prefix("192.0.2.0/24"), prefix("2001:db8::/64")
+	p4, p6 := addr("198.51.100.1"), addr("2001:db8:ffff::1")
+	codes := Codes{NHC: 4242}
+	isis := func(b []byte, a Advertisement) ([]byte, error) { return codes.AppendISIS(b, a, 0) }
+	for _, c := range []struct {
+		appendTo func([]byte, Advertisement) ([]byte, error)
+		a        Advertisement
+		err      error
+	}{
+		{isis, Advertisement{Proxy: p4}, ErrPrefix},
+		{isis, Advertisement{Prefix: netip.PrefixFrom(addr("::ffff:192.0.2.0"), 120), Proxy: p4}, ErrPrefix},
+		{isis, Advertisement{Prefix: v4}, ErrProxy},
+		{codes.AppendOSPFv2, Advertisement{Prefix: v6, Proxy: p6}, ErrPrefix},
+		{codes.AppendOSPFv2, Advertisement{Prefix: v4, Proxy: p6}, ErrProxy},
+		{codes.AppendOSPFv2, Advertisement{Prefix: v4}, ErrProxy},
+		{codes.AppendOSPFv3, Advertisement{Prefix: v4, Proxy: p4}, ErrPrefix},
+		{codes.AppendOSPFv3, Advertisement{Prefix: v6, Proxy: p4}, ErrProxy},
+		{codes.AppendOSPFv3, Advertisement{Prefix: v6, Proxy: p6, Metric: 1 << 24}, ErrMetric},
+		{codes.AppendOSPFv3, Advertisement{Proxy: p6}, ErrPrefix},
+	} {
+		b, err := c.appendTo([]byte{0xA5}, c.a)
+		require.ErrorIs(t, err, c.err)
+		require.ErrorIs(t, err, wireerr.Range)
+		require.Equal(t, []byte{0xA5}, b)
+	}
+}
+
+// lspOf returns an LSP of level 2 of the system 0000.0000.0001.
+func lspOf(tlvs ...[]byte) []byte { return fragment(2, 1, 0, 1200, tlvs...) }
+
+func fragment(level, system, number uint8, lifetime uint16, tlvs ...[]byte) []byte {
+	b := []byte{
+		0x83, 27, 1, 0, 16 + 2*level, 1, 0, 0,
+		0, 0, uint8(lifetime >> 8), uint8(lifetime),
+		0, 0, 0, 0, 0, system, 0, number,
+		0, 0, 0, 1, 0, 0, 3,
+	}
+	b = append(b, slices.Concat(tlvs...)...)
+	binary.BigEndian.PutUint16(b[8:], uint16(len(b)))
+	return b
+}
+
+// opaqueLSA returns an OSPFv2 LSA of area scope of the router 192.0.2.1.
+func opaqueLSA(opaqueType uint8, body ...[]byte) []byte {
+	b := []byte{0, 1, 2, 10, opaqueType, 0, 0, 1, 192, 0, 2, 1, 0x80, 0, 0, 1, 0, 0, 0, 0}
+	return withLength(append(b, slices.Concat(body...)...))
+}
+
+// extendedLSA returns an OSPFv3 LSA of the router 192.0.2.1.
+func extendedLSA(typ uint16, body ...[]byte) []byte {
+	b := []byte{0, 1, uint8(typ >> 8), uint8(typ), 0, 0, 0, 1, 192, 0, 2, 1, 0x80, 0, 0, 1, 0, 0, 0, 0}
+	return withLength(append(b, slices.Concat(body...)...))
+}
+
+func withLength(lsa []byte) []byte {
+	binary.BigEndian.PutUint16(lsa[18:], uint16(len(lsa)))
+	return lsa
+}
+
+// truncations holds a reader against every shorter form of a PDU: it says that
+// the octets are too few, and nothing else.
+func truncations(t *testing.T, pdu []byte, read func(...[]byte) iter.Seq2[Advertisement, error]) {
+	t.Helper()
+	for n := range pdu {
+		all, errs := collect(read(slices.Clone(pdu[:n:n])))
+		require.Empty(t, all)
+		require.Len(t, errs, 1)
+		require.ErrorIs(t, errs[0], wireerr.Truncated, "%d of %d octets", n, len(pdu))
+	}
+}
+
+// lengths holds a reader against a PDU in which one octet lies, whatever it is:
+// it comes to an end and yields no broken prefix.
+func lengths(t *testing.T, pdu []byte, read func(...[]byte) iter.Seq2[Advertisement, error]) {
+	t.Helper()
+	for i := range pdu {
+		lying := slices.Clone(pdu)
+		for _, v := range []byte{0, 1, pdu[i] - 1, pdu[i] + 1, 0x7F, 0xFF} {
+			lying[i] = v
+			for a, err := range read(lying) {
+				require.True(t, err != nil || a.Prefix.IsValid() && a.Prefix == a.Prefix.Masked())
+			}
+		}
+	}
+}
