@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A Tunnel appends to b the outer packet that carries inner, a whole IPv4 or
@@ -37,7 +38,7 @@ var (
 var (
 	errInner    = wireerr.New("encap", "inner packet", 20, "neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
 	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
-	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address", wireerr.Range)
+	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach", wireerr.Range)
 	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets behind its IPv6 header", wireerr.Range)
 	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
 	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)
@@ -76,7 +77,7 @@ func look(inner []byte) (proto uint8, ether uint16, class uint8, err error) {
 // behind it.
 func check(src, dst netip.Addr, label uint32, n int) error {
 	switch {
-	case !unicast(src), !unicast(dst):
+	case !usable(src), !usable(dst):
 		return errAddress
 	case label > 0xFFFFF:
 		return errLabel
@@ -104,10 +105,8 @@ func appendAddr(b []byte, a netip.Addr) []byte {
 	return append(b, octets[:]...)
 }
 
-// unicast says whether an address can stand in an outer header.
-func unicast(a netip.Addr) bool {
-	return a.Is6() && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast()
-}
+// usable says whether an address can stand in an outer header.
+func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
 
 // checkEthernet says whether h can be the header of an Ethernet frame.
 func checkEthernet(h []byte) error {

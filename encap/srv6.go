@@ -51,7 +51,7 @@ func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 		return b, errSegments
 	}
 	for _, s := range t.Segments {
-		if !unicast(s) {
+		if !usable(s) {
 			return b, errAddress
 		}
 	}
