@@ -344,3 +344,56 @@ func TestLeakOSPFTwice(t *testing.T) {
 	require.Equal(t, addr("198.51.100.2"), all[0].Proxy)
 	require.Equal(t, netip.MustParsePrefix("192.0.2.0/24"), all[0].Prefix)
 }
+
+// OSPFv3 extended LSAs as another implementation writes them: Holo
+// (holo-routing/holo), whose tests have these octets and what they mean. tshark
+// 4.0 does not look into such LSAs.
+func TestExtendedLSAsOfHolo(t *testing.T) {
+	for _, c := range []struct {
+		name, octets string
+		tlvs         int // where they begin
+		tlv          uint16
+		prefix       string
+		metric       uint32
+		options      uint8
+		subTLVs      string
+	}{
+		{"E-Inter-Area-Prefix-LSA", "0001 a023 00000002 06060606 80000001 2d9d 0030 0003 0018 0000000a 80020000 20010db8100000000000000000000007",
+			20, tlvInterAreaPrefix, "2001:db8:1000::7/128", 10, optionLA, ""},
+		{"E-AS-External-LSA", "0001 c025 00000002 06060606 80000001 4e6b 004c 0005 0034 0000000a 80000000 20010db8100000000000000000000010" +
+			"0001 0010 30000000000000000000000000000001 0003 0004 00000064",
+			20, tlvExternalPrefix, "2001:db8:1000::10/128", 10, 0, "0001 0010 30000000000000000000000000000001 0003 0004 00000064"},
+		{"E-Intra-Area-Prefix-LSA", "0001 a029 00000000 00000002 80000001 930d 0054 0000 a021 00000000 00000002" +
+			"0006 0030 00000000 80220000 fc000000000000000000000000000001 002a 0014 00000002 00000000 002a 0008 80000000 30000000",
+			32, tlvIntraAreaPrefix, "fc00::1/128", 0, 0x20 | optionLA, "002a 0014 00000002 00000000 002a 0008 80000000 30000000"},
+	} {
+		lsa := wiretest.Hex(t, c.octets)
+		typ, value, rest, ok := nextOSPFTLV(lsa[c.tlvs:])
+		require.True(t, ok, c.name)
+		require.Empty(t, rest)
+		require.Equal(t, c.tlv, typ)
+		var p prefixV3
+		require.NoError(t, p.decode(value))
+		require.Equal(t, prefix(c.prefix), p.prefix)
+		require.Equal(t, c.metric, p.metric)
+		require.Equal(t, c.options, p.options)
+		require.Equal(t, wiretest.Hex(t, c.subTLVs), append([]byte{}, p.subTLVs...))
+		require.Equal(t, value, append(p.appendFixed(nil), p.subTLVs...))
+
+		all, errs := collect(Codes{}.ReadOSPFv3(lsa))
+		require.Empty(t, errs)
+		require.Empty(t, all, "no P-flag")
+
+		// The same with the capability.
+		pnc := subTLVsV3.appendPNC(nil, SuggestedOSPFv3, addr("2001:db8:ffff::2"))
+		lsa = append(lsa, pnc...)
+		lsa[19] += uint8(len(pnc))
+		lsa[c.tlvs+3] += uint8(len(pnc))
+		all, errs = collect(Codes{}.ReadOSPFv3(lsa))
+		require.Empty(t, errs)
+		require.Len(t, all, 1)
+		require.Equal(t, prefix(c.prefix), all[0].Prefix)
+		require.Equal(t, addr("2001:db8:ffff::2"), all[0].Proxy)
+		require.Equal(t, c.metric, all[0].Metric)
+	}
+}

@@ -61,3 +61,65 @@ func TestTsharkReadsISIS(t *testing.T) {
 	require.Equal(t, []string{"0", "0", "1"}, row.All("isis.lsp.prefix_attribute.flags.r"))
 	require.False(t, row.Has("_ws.malformed"))
 }
+
+func TestTsharkReadsOSPFv2(t *testing.T) {
+	a := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2")}
+	own, err := Codes{}.AppendOSPFv2(nil, a)
+	require.NoError(t, err)
+	leaked, err := LeakOSPFv2(nil, own, Source{})
+	require.NoError(t, err)
+	row := wiretest.TsharkFields(t, []string{
+		"ospf.lsid_opaque_type", "ospf.tlv.extpfx.tlv_type", "ospf.tlv.extpfx.rotuetype", "ospf.prefix_length", "ospf.tlv.extpfx.af",
+		"ospf.v3.address_prefix.ipv4", "ospf.tlv_length", "ospf.tlv_value", "_ws.malformed",
+	}, ospfv2Frame(t, opaqueLSA(opaqueExtendedPrefix, own, leaked)))[0]
+	require.EqualValues(t, opaqueExtendedPrefix, row.Uint("ospf.lsid_opaque_type"))
+	require.Equal(t, []string{"1", "1"}, row.All("ospf.tlv.extpfx.tlv_type"))
+	require.Equal(t, []string{"1", "3"}, row.All("ospf.tlv.extpfx.rotuetype"), "intra-area, inter-area")
+	require.Equal(t, []string{"24", "24"}, row.All("ospf.prefix_length"))
+	require.Equal(t, []string{"0", "0"}, row.All("ospf.tlv.extpfx.af"))
+	require.Equal(t, []string{"192.0.2.0", "192.0.2.0"}, row.All("ospf.v3.address_prefix.ipv4"))
+	require.Equal(t, []string{"24", "4", "4", "24", "4", "4"}, row.All("ospf.tlv_length"))
+	require.Equal(t, []string{"20000000", "c6336402", "20000000", "c6336402"}, row.All("ospf.tlv_value"))
+	require.False(t, row.Has("_ws.malformed"))
+}
+
+// Of extended LSAs tshark 4.0 reads the header: type, scope, and what a router
+// does that does not know them.
+func TestTsharkReadsOSPFv3Header(t *testing.T) {
+	a := Advertisement{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 10}
+	own, err := Codes{}.AppendOSPFv3(nil, a)
+	require.NoError(t, err)
+	leaked, err := LeakOSPFv3(nil, own, 30, Source{})
+	require.NoError(t, err)
+	rows := wiretest.TsharkFields(t, []string{"ospf.v3.lsa.fc", "ospf.v3.lsa.u", "ospf.v3.lsa.s12", "ospf.lsa.length", "_ws.malformed"},
+		ospfv3Frame(t, extendedLSA(0xA029, make([]byte, referenceLen), own)),
+		ospfv3Frame(t, extendedLSA(0xA023, leaked)))
+	for i, functionCode := range []uint64{functionEIntraAreaPrefix, functionEInterAreaPrefix} {
+		require.Equal(t, functionCode, rows[i].Uint("ospf.v3.lsa.fc"))
+		require.EqualValues(t, 1, rows[i].Uint("ospf.v3.lsa.u"), "flooded where it is not known")
+		require.EqualValues(t, 1, rows[i].Uint("ospf.v3.lsa.s12"), "area scope")
+		require.False(t, rows[i].Has("_ws.malformed"))
+	}
+}
+
+// tshark 4.0 knows the number of the BGP attribute no better than a router that
+// passes it on: what it shows is that the octets are an optional transitive
+// attribute of the right length.
+func TestTsharkReadsNHC(t *testing.T) {
+	value, err := bgp.AppendNHC(nil, NextHop{AFI: 1, SAFI: 1, Addr: addr4}, addr("198.51.100.2"))
+	require.NoError(t, err)
+	attributes := slices.Concat(wiretest.Hex(t, "40 01 01 00 40 02 00 40 03 04 c6336407"), []byte{AttributeNHCFlags, AttributeNHC, uint8(len(value))}, value)
+	update := slices.Concat(wiretest.Hex(t, "ffffffffffffffffffffffffffffffff 0000 02 0000"), binary.BigEndian.AppendUint16(nil, uint16(len(attributes))), attributes, wiretest.Hex(t, "18 c00002"))
+	binary.BigEndian.PutUint16(update[16:], uint16(len(update)))
+	frame := slices.Concat(wiretest.Hex(t, "020000000002 020000000001 0800"+
+		"45000000 00004000 40060000 c6336407 c6336408"+
+		"00b3 c000 00000001 00000001 5018 ffff 0000 0000"), update)
+	binary.BigEndian.PutUint16(frame[14+2:], uint16(40+len(update)))
+	row := wiretest.TsharkFields(t, []string{"bgp.update.path_attribute.type_code", "bgp.update.path_attribute.flags",
+		"bgp.update.path_attribute.length", "bgp.nlri_prefix", "_ws.malformed"}, frame)[0]
+	require.Equal(t, []string{"1", "2", "3", "39"}, row.All("bgp.update.path_attribute.type_code"))
+	require.Equal(t, "0xc0", row.All("bgp.update.path_attribute.flags")[3])
+	require.Equal(t, "16", row.All("bgp.update.path_attribute.length")[3])
+	require.Equal(t, "192.0.2.0", row.Get("bgp.nlri_prefix"))
+	require.False(t, row.Has("_ws.malformed"))
+}
