@@ -34,7 +34,7 @@ var floors = [][]string{
 	{"message"},
 	{"rocelayers", "filter", "internal/capture"}, // the latter for programs alone
 	{"node", "node/limit", "node/acl", "node/level"},
-	{"node/ingress", "node/proxy", "node/border", "node/pause"},
+	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause"},
 }
 
 func TestImports(t *testing.T) {

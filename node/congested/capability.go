@@ -1,0 +1,100 @@
+package congested
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/node"
+)
+
+// answerTime is how long after a Fast CNP an ICMPv6 error about it is believed.
+const answerTime = time.Minute
+
+const (
+	icmpParameterProblem = 4 // RFC 4443 section 3.4
+	icmpHeader           = 8 // the invoking packet follows
+)
+
+// capability returns what is known of a sender. That it has rejected a Fast CNP
+// counts more than what is configured.
+func (a *Agent) capability(sender netip.Addr, now time.Time) Capability {
+	if !a.rejected.Ready(a.hashOf(sender), a.cfg.RejectedFor, now) {
+		return No
+	}
+	c, _ := a.cfg.Capable.Lookup(sender)
+	return c
+}
+
+// ICMP takes an ICMPv6 message that came from an address, as a socket for ICMPv6
+// delivers it: it begins with the type, and its checksum was verified.
+//
+// A host that does not know the option of Fast CNP answers with a Parameter
+// Problem that points at it (RFC 8200 section 4.2). The agent then counts it as
+// not capable for Config.RejectedFor. Anybody can send such a message, so it must
+// come from the host that was sent, within the last minute, exactly the Fast CNP
+// that it quotes, whole, all octets but the hop limit the same: to forge that one
+// has to see the Fast CNP.
+//
+// The result is Accepted where the sender is not capable as of now, Denied for
+// any other Parameter Problem, NotOurs for other messages, Disabled.
+func (a *Agent) ICMP(from netip.Addr, message []byte, now time.Time) node.Reason {
+	reason := a.icmp(from, message, now)
+	if reason == node.Accepted {
+		a.stats.Learned++
+	} else {
+		a.stats.Refused[reason]++
+	}
+	return reason
+}
+
+func (a *Agent) icmp(from netip.Addr, message []byte, now time.Time) node.Reason {
+	switch {
+	case !a.cfg.Enabled:
+		return node.Disabled
+	case len(message) < icmpHeader || message[0] != icmpParameterProblem:
+		return node.NotOurs
+	}
+	quoted := message[icmpHeader:]
+	// Whether it was sent is cheaper to see than what it is.
+	if len(quoted) < ipv6Size || a.sent.Ready(a.hash(quoted), answerTime, now) {
+		return node.Denied
+	}
+	n, err := a.cfg.FastCNP.CodePoints.FromICMP(message)
+	if err != nil || n.Dst != from.WithZone("") {
+		return node.Denied
+	}
+	a.rejected.Take(a.hashOf(n.Dst), now)
+	return node.Accepted
+}
+
+const (
+	ipv6Size   = 40
+	hopLimitAt = 7
+)
+
+// hash returns 64 bits that depend on all octets of an IPv6 packet but its hop
+// limit, and on the seed.
+func (a *Agent) hash(ip []byte) uint64 {
+	first := binary.BigEndian.Uint64(ip) &^ 0xFF // the hop limit is its last octet
+	h := mix(a.cfg.Seed^first, uint64(len(ip))^0x9E3779B97F4A7C15)
+	for ip = ip[hopLimitAt+1:]; len(ip) >= 16; ip = ip[16:] {
+		h = mix(h^binary.BigEndian.Uint64(ip), binary.BigEndian.Uint64(ip[8:])^a.cfg.Seed^0xD6E8FEB86659FD93)
+	}
+	var rest [16]byte
+	copy(rest[:], ip)
+	return mix(h^binary.BigEndian.Uint64(rest[:]), binary.BigEndian.Uint64(rest[8:])^a.cfg.Seed^0xA0761D6478BD642F)
+}
+
+// hashOf returns 64 bits that depend on an address and the seed.
+func (a *Agent) hashOf(addr netip.Addr) uint64 {
+	octets := addr.As16()
+	return mix(binary.BigEndian.Uint64(octets[:])^a.cfg.Seed, binary.BigEndian.Uint64(octets[8:])^0xA0761D6478BD642F)
+}
+
+// mix folds the 128-bit product of two words, as wyhash does.
+func mix(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
+}

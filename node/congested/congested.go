@@ -1,0 +1,201 @@
+// Package congested is the node where congestion occurs: the switch or router
+// that tells the senders (FAST section 4, PROXY section 4, FCN section 4.1, PPFC
+// section 3).
+//
+// Its agent is shown the packets that meet congestion, each with the level that
+// the node's queue has reached, and says what to do: which notification to send
+// and to whom, whether to mark ECN on the packet as well, or why neither.
+//
+//	packet, level ──> Congested ──> notification for the sender, its proxy or its ingress PE
+//	                            ──> whether to mark ECN on the packet
+//	ICMPv6 errors ──> ICMP          who does not understand Fast CNPs
+//
+// That the trigger is the node's own queue matters: a CE mark on an arriving
+// packet was set by another node, and where all senders understand Fast CNPs no
+// packet has one.
+package congested
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Method is a way of notifying a sender.
+type Method uint8
+
+// The methods.
+const (
+	Nothing Method = iota // the sender is not told
+	FastCNP               // to the sender (FAST)
+	Proxy                 // to the sender's proxy (PROXY)
+	FCN                   // to the ingress PE of the tunnel that the packet came in (FCN)
+	PPFC                  // to the sender, which is to pause (PPFC)
+	Mark                  // only by ECN on the packet
+)
+
+var methods = [...]string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
+
+// String returns the method in lower case, "none" for Nothing.
+func (m Method) String() string {
+	if int(m) < len(methods) {
+		return methods[m]
+	}
+	return "Method(" + strconv.Itoa(int(m)) + ")"
+}
+
+// A Capability is what a node knows of a sender: whether it understands Fast
+// CNPs. How it knows is out of the draft's scope (FAST section 4).
+type Capability uint8
+
+// The capabilities.
+const (
+	Unknown Capability = iota // send, and mark ECN as well
+	Yes                       // send, and do not mark ECN
+	No                        // mark ECN, and do not send
+)
+
+var capabilities = [...]string{"unknown", "yes", "no"}
+
+// String returns "unknown", "yes" or "no".
+func (c Capability) String() string {
+	if int(c) < len(capabilities) {
+		return capabilities[c]
+	}
+	return "Capability(" + strconv.Itoa(int(c)) + ")"
+}
+
+// Proxies say which proxy serves a sender. An *acl.Map[netip.Addr] does.
+type Proxies interface {
+	Lookup(sender netip.Addr) (proxy netip.Addr, ok bool)
+}
+
+// Config is what a deployment chooses. The zero Config is off.
+type Config struct {
+	// Enabled: without it nothing is sent and nothing marked.
+	Enabled bool
+
+	// Self4 and Self6 are the node's own addresses, such that others can reach
+	// them (FAST section 4). What has to come from an address that is not set is
+	// not sent: node.NoMethod.
+	Self4, Self6 netip.Addr
+
+	Methods *acl.Map[Method]     // by sender; none is node.NoMethod
+	Capable *acl.Map[Capability] // by sender; Unknown where there is none
+	Proxies Proxies              // by sender; nil has none
+	PEs     *acl.List            // the ingress PEs that FCNs may go to; nil has none
+
+	// PerFlow is the least time between two notifications of one flow at each
+	// level: the more congested, the more often (FCN section 4.1). 0 sets no
+	// limit. Rate limits all of them together.
+	PerFlow [8]time.Duration
+	Rate    limit.Rate
+
+	// InnerSource: answer the inner source of tunnelled packets directly, with
+	// Fast CNPs and PPFC. A node inside a tunnel's routing domain cannot reach it
+	// (D17).
+	InnerSource bool
+
+	// RejectedFor is how long a sender counts as not capable after it has
+	// rejected a Fast CNP; 0 stands for an hour.
+	RejectedFor time.Duration
+
+	// How much is kept at once, 16 octets each; 0 stands for the default. Where
+	// more come, those sent or learned longest ago are forgotten.
+	MaxFlows    int // flows that were notified: 65,536
+	MaxSent     int // Fast CNPs that may still be rejected: 4,096
+	MaxRejected int // senders that have rejected one: 16,384
+
+	// Seed keeps others from choosing flows and rejections that collide.
+	Seed uint64
+
+	// What the messages are built with. The agent fills in Src, InnerSource and
+	// PPFC.ForHost.
+	FastCNP fastcnp.Config
+	Proxy   proxymsg.Config
+	FCN     fcn.Config
+	PPFC    ppfc.Config
+}
+
+// An Event is a packet that met congestion.
+type Event struct {
+	Frame   []byte               // the packet as it arrived
+	Options rocev2.DecodeOptions // what Frame is
+	Level   uint8                // how congested, 0 to 7
+	Pause   time.Duration        // what a PPFC asks for, in microseconds, at most ppfc.MaxPause
+	Port    uint16               // what a PPFC says of where
+	Own     *ioam.Node           // the node's own record for the trace in a Fast CNP; nil for none (D14)
+}
+
+// A Decision is what to do about an Event.
+type Decision struct {
+	Packet message.Kind // what the packet is; Other: traffic that the agent has no say in
+	Reason node.Reason  // Accepted, or why nothing is done
+
+	Kind    message.Kind // of the notification to send; Other: none
+	To      netip.Addr   // where it goes
+	Option  uint8        // of a Fast CNP: 1 or 2
+	MarkECN bool         // set CE on the packet, with rocev2.SetECN on its outermost IP header
+}
+
+// Stats counts decisions.
+type Stats struct {
+	Sent    [message.Proxy + 1]uint64 // notifications by kind
+	Marked  uint64                    // packets to be marked, with a notification or without
+	Refused [node.Reasons]uint64      // by reason, ICMPv6 errors too
+	Learned uint64                    // senders that rejected a Fast CNP
+}
+
+// An Agent decides for one congested node. It allocates its memory when it is
+// made, and none later. It is not safe for concurrent use: use one instance a
+// core, each for the flows that the core sees.
+type Agent struct {
+	cfg     Config
+	message message.Message
+	flow    rocev2.Flow
+
+	perFlow  *limit.Every
+	rate     *limit.Bucket
+	sent     *limit.Every // by the octets of Fast CNPs
+	rejected *limit.Every // by the addresses of senders
+
+	stats Stats
+}
+
+// New returns an Agent.
+func New(cfg Config) *Agent {
+	if cfg.RejectedFor == 0 {
+		cfg.RejectedFor = time.Hour
+	}
+	cfg.FastCNP.Src, cfg.FastCNP.InnerSource = cfg.Self6, true // who is answered is decided here
+	cfg.PPFC.ForHost = true
+	a := &Agent{cfg: cfg, rate: limit.NewBucket(cfg.Rate)}
+	if cfg.Enabled {
+		a.perFlow = limit.NewEvery(or(cfg.MaxFlows, 1<<16))
+		a.sent = limit.NewEvery(or(cfg.MaxSent, 1<<12))
+		a.rejected = limit.NewEvery(or(cfg.MaxRejected, 1<<14))
+	}
+	return a
+}
+
+// or returns n, or a default where it is 0 or less.
+func or(n, otherwise int) int {
+	if n <= 0 {
+		return otherwise
+	}
+	return n
+}
+
+// Stats returns the counters.
+func (a *Agent) Stats() Stats { return a.stats }

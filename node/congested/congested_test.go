@@ -1,0 +1,643 @@
+package congested_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	self4 = netip.MustParseAddr("192.0.2.9")
+	self6 = netip.MustParseAddr("2001:db8:ffff::5")
+	src4  = netip.MustParseAddr("198.51.100.1")
+	dst4  = netip.MustParseAddr("198.51.100.2")
+	src6  = netip.MustParseAddr("2001:db8:1::a")
+	dst6  = netip.MustParseAddr("2001:db8:4::e")
+	proxy = netip.MustParseAddr("2001:db8:ffff::9")
+	pe    = netip.MustParseAddr("2001:db8:e::1")
+	pe2   = netip.MustParseAddr("2001:db8:e::2")
+	now   = time.Unix(1795254649, 0)
+
+	ip = rocev2.DecodeOptions{Link: rocev2.LinkIP}
+)
+
+// data returns a data packet, changed.
+func data(t testing.TB, change ...func(*rocev2.Packet)) []byte {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
+	for _, c := range change {
+		c(&p)
+	}
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func v4(p *rocev2.Packet) { p.Src, p.Dst = src4, dst4 }
+
+func ecn(ecn uint8) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.TrafficClass = ecn }
+}
+
+func opcode(op bth.Opcode) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.BTH.Opcode = op }
+}
+
+// notification makes a CNP, whose destination is dst.
+func notification(dst netip.Addr) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload, p.Dst = bth.CNP, make([]byte, 16), dst }
+}
+
+// tunnelled returns a packet in a tunnel between the PEs, changed outside.
+func tunnelled(t testing.TB, tunnel encap.Tunnel, inner []byte, label uint32) []byte {
+	t.Helper()
+	b, err := tunnel.Append(nil, inner, label)
+	require.NoError(t, err)
+	return b
+}
+
+var (
+	ipip  = &encap.IPInIPv6{Src: pe, Dst: pe2}
+	srv6  = &encap.SRv6{Src: pe, Segments: []netip.Addr{pe2, self6}}
+	vxlan = &encap.VXLAN6{Src: pe, Dst: pe2, VNI: 7, Ethernet: []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}}
+)
+
+// hops is a Hop-by-Hop header with a pre-allocated trace: node ids and queue
+// depths, one hop and room for another.
+const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
+
+// method is a configuration that has one method for all senders.
+func method(m congested.Method) congested.Config {
+	return congested.Config{
+		Enabled: true, Self4: self4, Self6: self6, PEs: acl.New(netip.PrefixFrom(pe, 64)),
+		Methods: acl.NewMap(
+			acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: m},
+			acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: m}),
+		Proxies: acl.NewMap(
+			acl.Entry[netip.Addr]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: proxy},
+			acl.Entry[netip.Addr]{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Value: proxy}),
+	}
+}
+
+func capable(c congested.Capability) *acl.Map[congested.Capability] {
+	return acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("::/0"), Value: c})
+}
+
+// The truth table, row by row: what is in the packet and in the configuration,
+// and what comes of it.
+func TestTruthTable(t *testing.T) {
+	const (
+		fast = congested.FastCNP
+		mark = congested.Mark
+		yes  = congested.Yes
+		no   = congested.No
+	)
+	inner := func(cfg *congested.Config) { cfg.InnerSource = true }
+	for _, c := range []struct {
+		name    string
+		method  congested.Method
+		capable congested.Capability
+		change  func(*congested.Config)
+		packet  []byte
+
+		reason node.Reason
+		kind   message.Kind
+		mark   bool
+	}{
+		// Fast CNP: ECN-capable or not, and what is known of the sender.
+		{"unknown, ECT(0)", fast, 0, nil, data(t), 0, message.FastCNP, true},
+		{"unknown, ECT(1)", fast, 0, nil, data(t, ecn(rocev2.ECT1)), 0, message.FastCNP, true},
+		{"unknown, CE", fast, 0, nil, data(t, ecn(rocev2.CE)), 0, message.FastCNP, true},
+		{"unknown, Not-ECT", fast, 0, nil, data(t, ecn(rocev2.NotECT)), 0, message.FastCNP, false},
+		{"capable, ECT", fast, yes, nil, data(t), 0, message.FastCNP, false},
+		{"capable, CE", fast, yes, nil, data(t, ecn(rocev2.CE)), 0, message.FastCNP, false},
+		{"capable, Not-ECT", fast, yes, nil, data(t, ecn(rocev2.NotECT)), 0, message.FastCNP, false},
+		{"not capable, ECT", fast, no, nil, data(t), 0, message.Other, true},
+		{"not capable, CE", fast, no, nil, data(t, ecn(rocev2.CE)), 0, message.Other, true},
+		{"not capable, Not-ECT", fast, no, nil, data(t, ecn(rocev2.NotECT)), node.NotCapable, 0, false},
+		{"IPv4", fast, 0, nil, data(t, v4), node.NoMethod, 0, false},
+		{"no IPv6 address", fast, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t), node.NoMethod, 0, false},
+		{"IP in IPv6", fast, yes, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
+		{"SRv6", fast, yes, nil, tunnelled(t, srv6, data(t), 5), node.Tunnelled, 0, false},
+		{"VXLAN", fast, yes, nil, tunnelled(t, vxlan, data(t), 5), node.Tunnelled, 0, false},
+		{"inner source, IP in IPv6", fast, yes, inner, tunnelled(t, ipip, data(t), 5), 0, message.FastCNP, false},
+		{"inner source, VXLAN, unknown", fast, 0, inner, tunnelled(t, vxlan, data(t), 5), 0, message.FastCNP, true},
+		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0, message.FastCNP, false},
+		{"inner source, IPv4", fast, 0, inner, tunnelled(t, ipip, data(t, v4), 5), node.NoMethod, 0, false},
+
+		// Marking only.
+		{"mark, ECT", mark, 0, nil, data(t), 0, message.Other, true},
+		{"mark, capable", mark, yes, nil, data(t), 0, message.Other, true},
+		{"mark, Not-ECT", mark, 0, nil, data(t, ecn(0)), node.NotCapable, 0, false},
+		{"mark, IPv4", mark, 0, nil, data(t, v4), 0, message.Other, true},
+		{"mark, tunnelled", mark, 0, nil, tunnelled(t, vxlan, data(t), 5), 0, message.Other, true},
+		{"mark, tunnelled, Not-ECT", mark, 0, nil, tunnelled(t, vxlan, data(t, ecn(0)), 5), node.NotCapable, 0, false},
+
+		// A message to the sender's proxy.
+		{"proxy", congested.Proxy, 0, nil, data(t), 0, message.Proxy, false},
+		{"proxy, not capable", congested.Proxy, no, nil, data(t, ecn(0)), 0, message.Proxy, false},
+		{"proxy, IPv4", congested.Proxy, 0, nil, data(t, v4), 0, message.Proxy, false},
+		{"proxy, tunnelled", congested.Proxy, 0, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.Proxy, false},
+		{"no proxy", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Proxies = nil }, data(t), node.NoProxy, 0, false},
+		{"proxy of others", congested.Proxy, 0, nil, data(t, func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, false},
+		{"proxy of the other family", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t), node.NoMethod, 0, false},
+
+		// FCN to the ingress PE.
+		{"FCN, IP in IPv6", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 5), 0, message.FCN, false},
+		{"FCN, VXLAN, IPv4 inside", congested.FCN, no, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.FCN, false},
+		{"FCN, SRv6", congested.FCN, yes, nil, tunnelled(t, srv6, data(t), 5), 0, message.FCN, false},
+		{"FCN, CE", congested.FCN, yes, nil, tunnelled(t, srv6, data(t, ecn(3)), 5), 0, message.FCN, false},
+		{"FCN, no tunnel", congested.FCN, 0, nil, data(t), node.NotTunnelled, 0, false},
+		{"FCN, outside IPv4", congested.FCN, 0, nil, inIPv4(data(t)), node.NotTunnelled, 0, false},
+		{"FCN, no such PE", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = acl.New(netip.PrefixFrom(pe2, 128)) },
+			tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
+		{"FCN, no PEs", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
+		{"FCN, own tunnel", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe }, tunnelled(t, ipip, data(t), 5), node.OwnAddress, 0, false},
+		{"FCN, label 0", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 0), node.UnknownLabel, 0, false},
+		{"FCN, Not-ECT", congested.FCN, 0, nil, tunnelled(t, ipip, data(t, ecn(0)), 5), node.NotCapable, 0, false},
+		{"FCN, no IPv6 address", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
+			tunnelled(t, ipip, data(t), 5), node.NoMethod, 0, false},
+
+		// PPFC to the sender.
+		{"PPFC", congested.PPFC, 0, nil, data(t), 0, message.PPFC, false},
+		{"PPFC, not capable of Fast CNP", congested.PPFC, no, nil, data(t, ecn(0)), 0, message.PPFC, false},
+		{"PPFC, IPv4", congested.PPFC, 0, nil, data(t, v4), 0, message.PPFC, false},
+		{"PPFC, no IPv4 address", congested.PPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} }, data(t, v4), node.NoMethod, 0, false},
+		{"PPFC, tunnelled", congested.PPFC, 0, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
+		{"PPFC, tunnelled, inner source", congested.PPFC, 0, inner, tunnelled(t, ipip, data(t, v4), 5), 0, message.PPFC, false},
+
+		{"method none", congested.Nothing, 0, nil, data(t), node.NoMethod, 0, false},
+		{"no method", congested.Nothing, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t), node.NoMethod, 0, false},
+		{"disabled", fast, 0, func(cfg *congested.Config) { cfg.Enabled = false }, data(t), node.Disabled, 0, false},
+	} {
+		cfg := method(c.method)
+		cfg.Capable = capable(c.capable)
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		a := congested.New(cfg)
+		before := bytes.Clone(c.packet)
+		buf := []byte("head")
+		out, d := a.Congested(buf, &congested.Event{Frame: c.packet, Options: ip}, now)
+		require.Equal(t, []any{c.reason, c.kind, c.mark}, []any{d.Reason, d.Kind, d.MarkECN}, c.name)
+		require.Equal(t, before, c.packet, c.name)
+		require.Equal(t, "head", string(out[:4]))
+		require.Equal(t, c.kind == message.Other, len(out) == 4, c.name)
+		require.Equal(t, c.kind == message.Other, !d.To.IsValid(), c.name)
+
+		var m message.Message
+		if len(out) > 4 {
+			require.NoError(t, m.Decode(out[4:], ip, message.Config{}), c.name)
+			require.Equal(t, c.kind, m.Kind, c.name)
+			require.Equal(t, d.To, m.Packet.Dst, c.name)
+			require.Contains(t, []netip.Addr{cfg.Self4, cfg.Self6}, m.Packet.Src, c.name)
+			require.NoError(t, m.Packet.VerifyChecksum())
+			if m.Packet.DstPort == rocev2.Port {
+				_, err := icrc.Verify(m.Packet.IP)
+				require.NoError(t, err)
+			}
+		}
+		want := congested.Stats{}
+		switch {
+		case c.reason != 0:
+			want.Refused[c.reason] = 1
+		case c.kind != 0:
+			want.Sent[c.kind] = 1
+		}
+		if c.mark {
+			want.Marked = 1
+		}
+		require.Equal(t, want, a.Stats(), c.name)
+	}
+}
+
+// inIPv4 puts a packet into an IPv4 tunnel.
+func inIPv4(inner []byte) []byte {
+	b := []byte{0x45, 2, 0, 0, 0, 0, 0, 0, 64, 41, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2}
+	binary.BigEndian.PutUint16(b[2:], uint16(20+len(inner)))
+	return append(b, inner...)
+}
+
+// fragmentOf returns the first fragment of an IPv6 packet.
+func fragmentOf(packet []byte) []byte {
+	b := bytes.Clone(packet[:40])
+	b[6] = 44
+	binary.BigEndian.PutUint16(b[4:], uint16(8+32))
+	return append(append(b, 17, 0, 0, 1, 0, 0, 0, 1), packet[40:72]...)
+}
+
+// What nothing answers, and in which order that is looked at: each packet has
+// all faults from its row on.
+func TestRefusals(t *testing.T) {
+	loopback := func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::1") }
+	noRoom := data(t)
+	binary.BigEndian.PutUint16(noRoom[40+4:], 10)
+	secondFragment := fragmentOf(data(t))
+	secondFragment[43] |= 8
+	other := fragmentOf(data(t))
+	other[40+8+3] = 9
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		reason node.Reason
+		is     message.Kind
+	}{
+		{"UDP length without room", noRoom, node.Broken, message.Broken},
+		{"cut", data(t)[:80], node.Broken, message.Broken},
+		{"fragment", fragmentOf(data(t, loopback)), node.Fragment, message.Other},
+		{"fragment of an FCN", func() []byte { b := fragmentOf(data(t)); binary.BigEndian.PutUint16(b[50:], 1021); return b }(), node.Fragment, message.Other},
+		{"second fragment", secondFragment, node.NotOurs, message.Other},
+		{"fragment of other UDP", other, node.NotOurs, message.Other},
+		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs, message.Other},
+		{"no packet", nil, node.NotOurs, message.Other},
+		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
+		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
+		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
+		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.Acknowledgement, message.Ack},
+		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.Acknowledgement, message.Ack},
+		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.OwnAddress, message.Data},
+		{"own IPv4 packet", data(t, v4, func(p *rocev2.Packet) { p.Src = self4 }), node.OwnAddress, message.Data},
+		{"from loopback", data(t, loopback), node.Address, message.Data},
+		{"from ::", data(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), node.Address, message.Data},
+		{"from multicast", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff02::1") }), node.Address, message.Data},
+		{"from link-local", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("fe80::1") }), node.Address, message.Data},
+		{"from IPv4-mapped", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::ffff:192.0.2.1") }), node.Address, message.Data},
+		{"from broadcast", data(t, v4, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("255.255.255.255") }), node.Address, message.Data},
+		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.Address, message.Data},
+		{"no method", data(t), node.NoMethod, message.Data},
+	} {
+		for name, packet := range map[string][]byte{
+			c.name: c.packet, c.name + ", IP in IPv6": nil, c.name + ", VXLAN": nil,
+		} {
+			if packet == nil { // the same below a tunnel, where there is something to put into it
+				if c.reason == node.Broken || c.reason == node.Fragment || c.is == message.FCN || c.packet == nil || name == c.name {
+					continue
+				}
+				packet = tunnelled(t, map[bool]encap.Tunnel{true: ipip, false: vxlan}[bytes.Contains([]byte(name), []byte("VXLAN"))], c.packet, 5)
+			}
+			cfg := method(congested.FastCNP)
+			if c.reason == node.NoMethod {
+				cfg.Methods = nil
+			}
+			a := congested.New(cfg)
+			out, d := a.Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
+			require.Empty(t, out, name)
+			require.Equal(t, congested.Decision{Packet: c.is, Reason: c.reason}, d, name)
+			require.EqualValues(t, 1, a.Stats().Refused[c.reason], name)
+		}
+	}
+	out, d := congested.New(congested.Config{}).Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+	require.Empty(t, out)
+	require.Equal(t, congested.Decision{Reason: node.Disabled}, d)
+}
+
+// What the notifications say.
+func TestNotifications(t *testing.T) {
+	decide := func(cfg congested.Config, e congested.Event) (m message.Message, d congested.Decision) {
+		e.Options = ip
+		out, d := congested.New(cfg).Congested(nil, &e, now)
+		require.Equal(t, node.Accepted, d.Reason)
+		require.NoError(t, m.Decode(out, ip, message.Config{FCNPort: cfg.FCN.Port, ProxyPort: cfg.Proxy.Port, CodePoints: cfg.FastCNP.CodePoints}))
+		return m, d
+	}
+	m, d := decide(method(congested.FastCNP), congested.Event{Frame: data(t)})
+	require.Equal(t, []any{self6, src6, dst6, uint32(17), uint8(1), uint8(1)},
+		[]any{m.FastCNP.Src, m.FastCNP.Dst, m.FastCNP.Option.OriginalDst, m.FastCNP.CNP.DestQP, m.FastCNP.Option.Number, d.Option})
+	require.Equal(t, fastcnp.Network, m.FastCNP.Origin())
+
+	// Option 2, with the node's own record in front of the others (D14).
+	cfg := method(congested.FastCNP)
+	cfg.FastCNP.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
+	own := &ioam.Node{Type: ioam.BitNode | ioam.BitQueueDepth, HopLimit: 63, NodeID: 5, QueueDepth: 1000}
+	traced := data(t, func(p *rocev2.Packet) {
+		p.Ext = wiretest.Hex(t, hops)
+	})
+	m, d = decide(cfg, congested.Event{Frame: traced, Own: own})
+	require.EqualValues(t, 2, d.Option)
+	var queues []uint32
+	for n := range m.FastCNP.Option.Trace.Nodes() {
+		queues = append(queues, n.QueueDepth)
+	}
+	require.Equal(t, []uint32{1000, 9}, queues)
+	m, _ = decide(cfg, congested.Event{Frame: traced})
+	require.EqualValues(t, 2, m.FastCNP.Option.Trace.RemainingLen)
+
+	cfg = method(congested.Proxy)
+	cfg.Proxy.Port = 2022
+	inVXLAN := tunnelled(t, vxlan, data(t, v4), 5)
+	m, d = decide(cfg, congested.Event{Frame: inVXLAN, Level: 6})
+	require.Equal(t, proxy, d.To)
+	require.Equal(t, rocev2.FiveTuple{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 49152, DstPort: 4791}, m.Proxy.FiveTuple)
+	require.Equal(t, inVXLAN, m.Proxy.Invoking)
+	require.EqualValues(t, 6, m.Proxy.Level)
+	require.EqualValues(t, 2022, m.Packet.DstPort)
+
+	for level, want := range map[uint8]uint8{0: 1, 1: 1, 7: 7, 9: 7} {
+		m, d = decide(method(congested.FCN), congested.Event{Frame: inVXLAN, Level: level})
+		require.Equal(t, pe, d.To)
+		require.Equal(t, []any{uint32(5), want}, []any{m.FCN.FlowLabel, m.FCN.Level})
+	}
+
+	for frame, key := range map[string]rocev2.FlowKey{
+		string(data(t)):     {Src: src6, Dst: dst6, DestQP: 17},
+		string(data(t, v4)): {Src: src4, Dst: dst4, DestQP: 17},
+	} {
+		m, d = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: 100*time.Microsecond + 1, Port: 7})
+		require.Equal(t, key.Src, d.To)
+		require.Equal(t, []any{ppfc.Stop, key.Dst, key.DestQP, 100 * time.Microsecond, uint16(7)},
+			[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
+		m, _ = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: time.Hour})
+		require.Equal(t, ppfc.MaxPause, m.PPFC.Pause)
+	}
+}
+
+// A trace that is too long for option 2 is left out when the configuration says
+// so; otherwise the packet is not answered.
+func TestTraceTooLong(t *testing.T) {
+	ext := append(wiretest.Hex(t, "111f 0100 31fa 0000 007b 083c 02000000"), make([]byte, 240)...)
+	frame := data(t, func(p *rocev2.Packet) { p.Ext = ext })
+	cfg := method(congested.FastCNP)
+	_, d := congested.New(cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Broken}, d)
+	cfg.FastCNP.Long = fastcnp.FallBack
+	_, d = congested.New(cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	require.EqualValues(t, 1, d.Option)
+	cfg.FastCNP.Long = fastcnp.Trim
+	_, d = congested.New(cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	require.EqualValues(t, 2, d.Option)
+}
+
+// The longest prefix decides.
+func TestLongestPrefix(t *testing.T) {
+	cfg := method(congested.Mark)
+	cfg.Methods = acl.NewMap(
+		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8::/32"), Value: congested.Mark},
+		acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.FastCNP})
+	cfg.Capable = acl.NewMap(
+		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.No},
+		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Yes})
+	a := congested.New(cfg)
+	for src, want := range map[netip.Addr]congested.Decision{
+		src6:                               {Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1},
+		src6.Next():                        {Packet: message.Data, MarkECN: true},
+		dst6:                               {Packet: message.Data, MarkECN: true},
+		netip.MustParseAddr("2001:db9::1"): {Packet: message.Data, Reason: node.NoMethod},
+	} {
+		_, d := a.Congested(nil, &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src = src }), Options: ip}, now)
+		require.Equal(t, want, d, src)
+	}
+}
+
+// Limits: of a flow by the level, and of all flows together. What is refused or
+// marked takes nothing.
+func TestLimits(t *testing.T) {
+	cfg := method(congested.FastCNP)
+	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
+	cfg.Rate = limit.Rate{PerSecond: 1000, Burst: 3}
+	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
+	a := congested.New(cfg)
+	for _, c := range []struct {
+		after  time.Duration // microseconds after the start
+		qp     uint32
+		level  uint8
+		reason node.Reason
+	}{
+		{0, 1, 0, 0},
+		{99, 1, 0, node.Limited},
+		{99, 2, 0, 0},  // another flow
+		{99, 1, 7, 0},  // the more congested, the more often
+		{109, 1, 3, 0}, // no limit at this level, but the bucket is empty
+		{109, 3, 7, node.Limited},
+		{1098, 3, 7, 0}, // filled again
+	} {
+		if c.after == 109 {
+			c.reason = node.Limited
+		}
+		_, d := a.Congested(nil, &congested.Event{Frame: flow(c.qp), Options: ip, Level: c.level}, now.Add(c.after*time.Microsecond))
+		require.Equal(t, c.reason, d.Reason, "%+v", c)
+		require.False(t, d.MarkECN && d.Reason != 0)
+	}
+
+	// Exactly one interval later passes.
+	cfg.Rate = limit.Rate{}
+	a = congested.New(cfg)
+	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited, 199: node.Limited, 200: 0} {
+		if after%100 > 1 && after%100 < 99 {
+			continue
+		}
+		_, d := a.Congested(nil, &congested.Event{Frame: flow(1), Options: ip}, now.Add(time.Duration(after)*time.Microsecond))
+		require.Equal(t, reason, d.Reason, after)
+	}
+
+	// Marking is not limited, and takes nothing.
+	cfg.Capable, cfg.Rate = capable(congested.No), limit.Rate{PerSecond: 1}
+	a = congested.New(cfg)
+	for range 10 {
+		_, d := a.Congested(nil, &congested.Event{Frame: flow(1), Options: ip}, now)
+		require.True(t, d.MarkECN)
+	}
+}
+
+// Time that jumps back stops nothing for longer than an interval.
+func TestTimeJumpsBack(t *testing.T) {
+	cfg := method(congested.FastCNP)
+	cfg.PerFlow[0] = time.Millisecond
+	cfg.Rate = limit.Rate{PerSecond: 1000}
+	a := congested.New(cfg)
+	e := &congested.Event{Frame: data(t), Options: ip}
+	reasons := ""
+	for _, at := range []time.Duration{0, -time.Hour, -time.Hour + time.Millisecond, -2 * time.Hour, -2*time.Hour + 999*time.Microsecond, -2*time.Hour + time.Millisecond} {
+		_, d := a.Congested(nil, e, now.Add(at))
+		reasons += d.Reason.String() + " "
+	}
+	require.Equal(t, " limited  limited limited  ", reasons)
+}
+
+// problem returns the ICMPv6 Parameter Problem with which a host that does not
+// know the option answers a Fast CNP (RFC 4443 section 3.4).
+func problem(fastCNP []byte) []byte {
+	return append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, fastCNP...)
+}
+
+func TestICMP(t *testing.T) {
+	cfg := method(congested.FastCNP)
+	a := congested.New(cfg)
+	e := &congested.Event{Frame: data(t), Options: ip}
+	sent, d := a.Congested(nil, e, now)
+	require.Equal(t, message.FastCNP, d.Kind)
+
+	changed := func(at int) []byte {
+		b := bytes.Clone(sent)
+		b[at] ^= 1
+		return problem(b)
+	}
+	other := congested.New(cfg) // has not sent it
+	forged := []struct {
+		name    string
+		a       *congested.Agent
+		from    netip.Addr
+		message []byte
+		at      time.Duration
+		reason  node.Reason
+	}{
+		{"never sent", other, src6, problem(sent), 0, node.Denied},
+		{"from another host", a, dst6, problem(sent), 0, node.Denied},
+		{"from IPv4", a, src4, problem(sent), 0, node.Denied},
+		{"another queue pair", a, src6, changed(40 + 24 + 8 + 7), 0, node.Denied},
+		{"another original destination", a, src6, changed(40 + 4), 0, node.Denied},
+		{"another sender", a, src6.Next(), changed(39), 0, node.Denied},
+		{"another reserved octet", a, src6, changed(len(sent) - 5), 0, node.Denied},
+		{"cut", a, src6, problem(sent)[:len(sent)+7], 0, node.Denied},
+		{"longer", a, src6, append(problem(sent), 0), 0, node.Denied},
+		{"no quote", a, src6, problem(nil), 0, node.Denied},
+		{"about another octet", a, src6, append([]byte{4, 2, 0, 0, 0, 0, 0, 43}, sent...), 0, node.Denied},
+		{"another code", a, src6, append([]byte{4, 1, 0, 0, 0, 0, 0, 42}, sent...), 0, node.Denied},
+		{"another type", a, src6, append([]byte{1, 2, 0, 0, 0, 0, 0, 42}, sent...), 0, node.NotOurs},
+		{"no message", a, src6, nil, 0, node.NotOurs},
+		{"too late", a, src6, problem(sent), time.Minute, node.Denied},
+		{"disabled", congested.New(congested.Config{}), src6, problem(sent), 0, node.Disabled},
+	}
+	for _, c := range forged {
+		require.Equal(t, c.reason, c.a.ICMP(c.from, c.message, now.Add(c.at)), c.name)
+		_, d := a.Congested(nil, e, now)
+		require.Equal(t, message.FastCNP, d.Kind, c.name)
+	}
+
+	rejection := problem(sent)
+	rejection[8+7]-- // the hop limit falls on the way
+	require.Equal(t, node.Accepted, a.ICMP(src6, rejection, now.Add(time.Second)))
+	require.EqualValues(t, 1, a.Stats().Learned)
+	_, d = a.Congested(nil, e, now.Add(time.Second))
+	require.Equal(t, congested.Decision{Packet: message.Data, MarkECN: true}, d)
+	_, d = a.Congested(nil, &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src = p.Src.Next() }), Options: ip}, now)
+	require.Equal(t, message.FastCNP, d.Kind, "another sender")
+
+	// It ages.
+	_, d = a.Congested(nil, e, now.Add(time.Second+time.Hour-1))
+	require.True(t, d.Kind == message.Other && d.MarkECN)
+	_, d = a.Congested(nil, e, now.Add(time.Second+time.Hour))
+	require.Equal(t, message.FastCNP, d.Kind)
+
+	// What the host itself says counts more than what is configured.
+	cfg.Capable, cfg.RejectedFor = capable(congested.Yes), time.Minute
+	a = congested.New(cfg)
+	sent, _ = a.Congested(nil, e, now)
+	require.Equal(t, node.Accepted, a.ICMP(src6, problem(sent), now))
+	_, d = a.Congested(nil, e, now)
+	require.True(t, d.Kind == message.Other && d.MarkECN)
+	_, d = a.Congested(nil, e, now.Add(time.Minute))
+	require.True(t, d.Kind == message.FastCNP && !d.MarkECN)
+}
+
+// Floods of new flows, of forged ICMPv6 errors and of senders that reject: no
+// memory beyond that of the start, and the others are served.
+func TestFlood(t *testing.T) {
+	cfg := method(congested.FastCNP)
+	cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 64, 64, 64
+	cfg.PerFlow[0] = time.Second
+	a := congested.New(cfg)
+	e := &congested.Event{Frame: data(t), Options: ip}
+	var buf []byte
+	random := rand.New(rand.NewPCG(1, 2))
+	flood := func() {
+		for i := range 20_000 {
+			binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64()) // the sender
+			var d congested.Decision
+			buf, d = a.Congested(buf[:0], e, now)
+			require.Equal(t, message.FastCNP, d.Kind)
+			if i%2 == 0 {
+				buf = append(buf[:0], problem(buf)...)
+				require.Equal(t, node.Accepted, a.ICMP(d.To, buf, now))
+			} else {
+				buf = append(buf[:0], problem(buf)...)
+				buf[8+39]++
+				require.Equal(t, node.Denied, a.ICMP(d.To, buf, now))
+			}
+		}
+	}
+	flood()
+	require.EqualValues(t, 10_000, a.Stats().Learned)
+	require.EqualValues(t, 10_000, a.Stats().Refused[node.Denied])
+	wiretest.NoAllocs(t, "flood", func() {
+		binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64())
+		buf, _ = a.Congested(buf[:0], e, now)
+		a.ICMP(src6, buf, now)
+	})
+}
+
+func TestNoAllocs(t *testing.T) {
+	buf := make([]byte, 0, 4096)
+	own := &ioam.Node{Type: ioam.BitNode, NodeID: 5}
+	traced := data(t, func(p *rocev2.Packet) {
+		p.Ext = wiretest.Hex(t, hops)
+	})
+	for m := congested.Nothing; m <= congested.Mark; m++ {
+		for name, frame := range map[string][]byte{
+			"data": data(t), "trace": traced, "IPv4": data(t, v4), "tunnelled": tunnelled(t, vxlan, data(t), 5), "ack": data(t, opcode(bth.RCAcknowledge)),
+			"CNP": data(t, notification(dst6)), "fragment": fragmentOf(data(t)), "broken": data(t)[:60], "other": {0x60},
+		} {
+			cfg := method(m)
+			cfg.FastCNP.Long = fastcnp.FallBack
+			a := congested.New(cfg)
+			e := &congested.Event{Frame: frame, Options: ip, Own: own}
+			wiretest.NoAllocs(t, fmt.Sprint(m, " ", name), func() { a.Congested(buf, e, now) })
+		}
+	}
+}
+
+// Whatever arrives: no panic, and never both a Fast CNP and a mark for a sender
+// that is known as capable.
+func FuzzCongested(f *testing.F) {
+	for _, c := range wiretest.Captures(f, "*.pcap") {
+		for _, p := range wiretest.Capture(f, c)[:1] {
+			f.Add(p.Data, uint8(0), uint8(1))
+		}
+	}
+	f.Add(data(f), uint8(1), uint8(congested.PPFC))
+	f.Add(tunnelled(f, vxlan, data(f), 5), uint8(1), uint8(congested.FCN))
+	f.Add(tunnelled(f, ipip, data(f, v4), 5), uint8(1), uint8(congested.Proxy))
+	f.Add(fragmentOf(data(f)), uint8(1), uint8(congested.FastCNP))
+	f.Fuzz(func(t *testing.T, frame []byte, link, m uint8) {
+		cfg := method(congested.Method(m % 6))
+		cfg.Capable = capable(congested.Yes)
+		cfg.FastCNP.Long = fastcnp.FallBack
+		cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 4, 4, 4
+		a := congested.New(cfg)
+		out, d := a.Congested(nil, &congested.Event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}}, now)
+		if d.Kind == message.Other {
+			require.Empty(t, out)
+		} else {
+			var got message.Message
+			family := proxymsg.Family(0)
+			if a.Stats().Sent[message.Proxy] > 0 { // a fuzzed invoking packet need not show it
+				if family = proxymsg.IPv6; len(out) > 48+16 && netip.AddrFrom4([4]byte(out[48:])) == src4 {
+					family = proxymsg.IPv4
+				}
+			}
+			require.NoError(t, got.Decode(out, ip, message.Config{ProxyFamily: family}))
+		}
+		require.False(t, d.Kind != message.Other && d.MarkECN)
+		a.ICMP(src6, frame, now)
+	})
+}
