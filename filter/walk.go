@@ -42,7 +42,8 @@ const (
 const (
 	wordNext  = iota // the type of the header at X
 	wordEnd          // where the IP packet ends: by its own length, or as far as there are octets
-	wordThen         // where the next header stands
+	wordHere         // where X stood
+	wordECN          // the ECN field
 	wordStart        // of the options of a Destination Options header, 0 for none
 	wordStop  = wordStart + maxExtensions
 )
@@ -70,7 +71,7 @@ func load(offset uint32, size int) bpf.Instruction {
 }
 
 func add(v uint32) bpf.Instruction        { return bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: v} }
-func and(v uint32) bpf.Instruction        { return bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: v} }
+func mask(v uint32) bpf.Instruction       { return bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: v} }
 func shiftLeft(v uint32) bpf.Instruction  { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: v} }
 func shiftRight(v uint32) bpf.Instruction { return bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: v} }
 func recall(r bpf.Register, word int) bpf.Instruction {
@@ -149,11 +150,11 @@ func (w *walk) version(v uint32) {
 // length.
 func (w *walk) end() {
 	whole := w.label()
-	w.do(addX, keep(regA, wordEnd), keep(regX, wordThen), bpf.TAX{}, bpf.LoadExtension{Num: bpf.ExtLen})
+	w.do(addX, keep(regA, wordEnd), keep(regX, wordHere), bpf.TAX{}, bpf.LoadExtension{Num: bpf.ExtLen})
 	w.jumpIfX(bpf.JumpGreaterOrEqual, whole, next)
 	w.do(keep(regA, wordEnd))
 	w.place(whole)
-	w.do(recall(regX, wordThen))
+	w.do(recall(regX, wordHere))
 }
 
 // need goes to cut unless the packet has so many octets from X on. X must not
@@ -180,7 +181,7 @@ func (w *walk) protocol(udp label) {
 
 func (w *walk) ipv4() {
 	w.version(4)
-	w.do(load(0, 1), and(0x0F), shiftLeft(2))
+	w.do(load(0, 1), mask(0x0F), shiftLeft(2))
 	w.jumpIf(bpf.JumpLessThan, 20, w.miss, next) // IHL
 	w.do(keep(regA, wordNext), load(6, 2))
 	fragment := uint32(0x3FFF) // More Fragments, Fragment Offset
@@ -190,6 +191,7 @@ func (w *walk) ipv4() {
 	w.jumpIf(bpf.JumpBitsSet, fragment, w.miss, next)
 	w.do(load(2, 2)) // Total Length
 	w.end()
+	w.do(load(1, 1), mask(3), keep(regA, wordECN))
 	w.do(load(9, 1)) // Protocol
 	udp := w.label()
 	w.protocol(udp)
@@ -204,6 +206,7 @@ func (w *walk) ipv6() {
 	w.version(6)
 	w.do(load(4, 2), add(40)) // Payload Length
 	w.end()
+	w.do(load(1, 1), shiftRight(4), mask(3), keep(regA, wordECN))
 	w.do(load(6, 1), keep(regA, wordNext)) // Next Header
 	w.do(bpf.TXA{}, add(40))
 	w.step(w.miss)

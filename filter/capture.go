@@ -1,0 +1,141 @@
+// Package filter says in the languages of other programs which packets are
+// messages of congestion signalling.
+//
+// A [Capture] selects packets for a capture: a BPF program for a socket, or an
+// expression for tcpdump. A [Border] selects the messages that must not cross
+// the border of a domain: a function, a BPF program, rules for nftables and for
+// ip6tables.
+//
+//	               Capture                     Border
+//	Program        what Kind says              what Match says, or more
+//	Expression     the same, for tcpdump       –
+//	NFT, IP6Tables –                           the same, or more
+//
+// Neither programs nor rules look into tunnels; what they do with one stands
+// with each.
+package filter
+
+import (
+	"cmp"
+	"strconv"
+
+	"golang.org/x/net/bpf"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Kind says which packets a Capture selects.
+type Kind uint8
+
+// The kinds.
+const (
+	RoCEv2        Kind = iota // all RoCEv2 packets, by their port
+	Notifications             // CNP, Fast CNP and PPFC, by OpCode 0x81, FCN and proxy messages, by their ports
+	CE                        // RoCEv2 packets with the ECN field 11, congestion experienced
+	QueuePair                 // RoCEv2 packets to the queue pair DestQP
+	Ours                      // FCN and proxy messages
+)
+
+var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours"}
+
+// String returns the kind in lower case, "qp" for QueuePair.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+// A Capture selects packets for a capture. It knows packets without a tunnel,
+// with at most two VLAN tags and four IPv6 extension headers; of fragments it
+// selects none. Where the IP packet or the capture ends within the BTH, OpCode
+// and queue pair are not known.
+type Capture struct {
+	Kind      Kind
+	DestQP    uint32 // for QueuePair: 24 bits
+	FCNPort   uint16 // 0 stands for fcn.ExperimentalPort
+	ProxyPort uint16 // 0 stands for proxymsg.ExperimentalPort
+}
+
+// What is refused.
+var (
+	errKind   = wireerr.New("filter", "Kind", 0, "no such kind", wireerr.Range)
+	errDestQP = wireerr.New("filter", "DestQP", 0, "over 24 bits", wireerr.Range)
+)
+
+func (c *Capture) check() error {
+	switch {
+	case c.Kind > Ours:
+		return errKind
+	case c.Kind == QueuePair && c.DestQP >= 1<<24:
+		return errDestQP
+	}
+	return nil
+}
+
+// messagePorts are the UDP ports of FCN and proxy messages where c selects
+// these.
+func (c *Capture) messagePorts() []uint32 {
+	if c.Kind != Notifications && c.Kind != Ours {
+		return nil
+	}
+	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.ExperimentalPort)), uint32(cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort))}
+}
+
+// Octets from the UDP header on.
+const (
+	udpHeader = 8
+	wholeBTH  = udpHeader + bth.Size
+
+	atPort   = 2
+	atOpcode = udpHeader
+	atDestQP = udpHeader + 4 // behind F, B and Resv6
+)
+
+// Program returns the BPF program that selects the packets, for a socket that
+// sees them with this link layer.
+func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	var w walk
+	hit := w.label()
+	w.udp, w.miss = w.label(), w.label()
+	w.cut, w.beyond = w.miss, w.miss
+	if err := w.from(link); err != nil {
+		return nil, err
+	}
+	w.place(w.udp)
+	w.need(udpHeader)
+	w.do(load(atPort, 2))
+	w.jumpIfAny(hit, c.messagePorts()...)
+	if c.Kind == Ours {
+		w.jump(w.miss)
+	} else {
+		w.jumpIf(bpf.JumpNotEqual, rocev2.Port, w.miss, next)
+	}
+	switch c.Kind {
+	case RoCEv2:
+		w.jump(hit)
+	case Notifications:
+		w.need(wholeBTH)
+		w.do(load(atOpcode, 1))
+		w.jumpIf(bpf.JumpEqual, uint32(bth.CNP), hit, w.miss)
+	case QueuePair:
+		w.need(wholeBTH)
+		w.do(load(atDestQP, 4), mask(1<<24-1))
+		w.jumpIf(bpf.JumpEqual, c.DestQP, hit, w.miss)
+	case CE:
+		w.do(recall(regA, wordECN))
+		w.jumpIf(bpf.JumpEqual, rocev2.CE, hit, w.miss)
+	}
+	w.place(w.miss)
+	w.do(bpf.RetConstant{Val: 0})
+	w.place(hit)
+	w.do(bpf.RetConstant{Val: wholePacket})
+	return w.assemble()
+}

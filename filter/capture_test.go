@@ -1,0 +1,195 @@
+package filter
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// links are the link types that there are programs for, with their numbers in
+// captures.
+var links = map[rocev2.LinkType]capture.LinkType{
+	rocev2.LinkEthernet: 1, rocev2.LinkIP: 101, rocev2.LinkSLL: 113, rocev2.LinkSLL2: 276,
+}
+
+// captures are filters of each kind.
+var captures = []Capture{
+	{},
+	{Kind: Notifications},
+	{Kind: Notifications, FCNPort: 53, ProxyPort: 2000},
+	{Kind: CE},
+	{Kind: QueuePair, DestQP: 17},
+	{Kind: QueuePair, DestQP: 0xABCDEF},
+	{Kind: Ours},
+	{Kind: Ours, FCNPort: 53, ProxyPort: 2000},
+}
+
+// wanted says whether a filter is to select a packet, by what packages message
+// and rocev2 make of it. It is not known of some broken packets.
+func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
+	isTo := func(port uint16) bool {
+		var d rocev2.Datagram
+		err := d.Decode(b, o, port)
+		return err == nil || !errors.Is(err, rocev2.ErrNotRoCEv2)
+	}
+	ours, roce := false, isTo(rocev2.Port)
+	for _, port := range (&Capture{Kind: Ours, FCNPort: c.FCNPort, ProxyPort: c.ProxyPort}).messagePorts() {
+		ours = ours || isTo(uint16(port))
+	}
+	switch {
+	case c.Kind == Ours:
+		return ours, true
+	case c.Kind == RoCEv2:
+		return roce, true
+	case ours:
+		return c.Kind == Notifications, true
+	case !roce:
+		return false, true
+	}
+	var m message.Message
+	if m.Decode(b, o, message.Config{FCNPort: c.FCNPort, ProxyPort: c.ProxyPort}); m.Reach != message.ReachTransport {
+		return false, false
+	}
+	switch p := &m.Packet; c.Kind {
+	case Notifications:
+		return p.BTH.Opcode == bth.CNP, true
+	case QueuePair:
+		return p.BTH.DestQP == c.DestQP, true
+	default:
+		return p.ECN() == rocev2.CE, true
+	}
+}
+
+// frames returns frames at random, with fewer tags than so many.
+func frames(link rocev2.LinkType, tags, n int) (all [][]byte) {
+	m := newMaker(uint64(link) + 77)
+	for range n {
+		all = append(all, m.mutate(m.link(link, m.IntN(tags), m.ip())))
+	}
+	return all
+}
+
+// TestCaptureProgram runs the programs on frames at random.
+func TestCaptureProgram(t *testing.T) {
+	for link := range links {
+		all := frames(link, 4, 20000)
+		for _, c := range captures {
+			program, err := c.Program(link)
+			vm := machine(t, program, err)
+			selected := 0
+			for _, frame := range all {
+				verdict, err := vm.Run(frame)
+				require.NoError(t, err)
+				if !inDomain(frame, link) {
+					continue
+				}
+				if want, known := c.wanted(frame, rocev2.DecodeOptions{Link: link, Cut: true}); known {
+					require.Equal(t, want, verdict != 0, "%v, %+v\n%x", link, c, frame)
+				}
+				if verdict != 0 {
+					selected++
+				}
+			}
+			require.Greater(t, selected, 100, "%v", c)
+		}
+	}
+}
+
+// TestTCPDump has tcpdump select frames at random by the expressions: the same
+// as the programs do.
+func TestTCPDump(t *testing.T) {
+	tcpdump := wiretest.Tool(t, "tcpdump")
+	for link, number := range links {
+		var in bytes.Buffer
+		w, err := capture.NewWriter(&in, number, time.Microsecond)
+		require.NoError(t, err)
+		tags := 1
+		if link == rocev2.LinkEthernet {
+			tags = 4
+		}
+		all := frames(link, tags, 3000)
+		for i, frame := range all {
+			require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(int64(i), 0)}))
+		}
+		for _, c := range captures {
+			expression, err := c.Expression(link)
+			require.NoError(t, err)
+			program, err := c.Program(link)
+			vm := machine(t, program, err)
+			selected := tcpdumpSelects(t, tcpdump, in.Bytes(), expression)
+			for i, frame := range all {
+				verdict, err := vm.Run(frame)
+				require.NoError(t, err)
+				require.Equal(t, verdict != 0, selected[time.Unix(int64(i), 0).UTC()], "%v, %+v\n%x", link, c, frame)
+			}
+		}
+	}
+}
+
+// tcpdumpSelects returns the times of the packets that tcpdump selects from a
+// capture.
+func tcpdumpSelects(t *testing.T, tcpdump string, in []byte, expression string) map[time.Time]bool {
+	t.Helper()
+	cmd := exec.Command(tcpdump, "-r", "-", "-w", "-", expression)
+	cmd.Stdin = bytes.NewReader(in)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run(), "%s\n%s", expression, &errs)
+	selected := map[time.Time]bool{}
+	r, err := capture.Open(&out)
+	require.NoError(t, err)
+	for {
+		var record capture.Record
+		if err := r.Next(&record); err == io.EOF {
+			return selected
+		}
+		require.NoError(t, err)
+		selected[record.Time] = true
+	}
+}
+
+// TestTCPDumpCaptures has tcpdump and the programs select packets of every
+// capture in testdata: those that package message takes for what is wanted.
+func TestTCPDumpCaptures(t *testing.T) {
+	tcpdump := wiretest.Tool(t, "tcpdump")
+	total := make([]int, len(captures))
+	for _, name := range wiretest.Captures(t, "*.pcap") {
+		file, err := os.ReadFile(wiretest.Path(t, name))
+		require.NoError(t, err)
+		packets := wiretest.Capture(t, name)
+		for i, c := range captures {
+			expression, err := c.Expression(rocev2.LinkEthernet)
+			require.NoError(t, err)
+			program, err := c.Program(rocev2.LinkEthernet)
+			vm := machine(t, program, err)
+			selected := tcpdumpSelects(t, tcpdump, file, expression)
+			for _, p := range packets {
+				verdict, err := vm.Run(p.Data)
+				require.NoError(t, err)
+				require.Equal(t, verdict != 0, selected[p.Time], "%s %d, %+v", name, p.Number, c)
+				want, known := c.wanted(p.Data, rocev2.DecodeOptions{Cut: len(p.Data) < p.OrigLen})
+				if known {
+					require.Equal(t, want, verdict != 0, "%s %d, %+v", name, p.Number, c)
+				}
+				if verdict != 0 {
+					total[i]++
+				}
+			}
+		}
+	}
+	for i, c := range captures[:5] {
+		require.NotZero(t, total[i], "%+v", c)
+	}
+	t.Log(total)
+}

@@ -1,0 +1,95 @@
+package filter
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Expression returns the filter in the language of tcpdump (pcap-filter(7)),
+// for captures with this link layer. It selects the same packets as Program,
+// but in Linux cooked captures none with a VLAN tag, which tcpdump does not know
+// there.
+//
+// tcpdump's own "udp dst port" does not look behind IPv6 extension headers, and
+// its "protochain" not into the header that it finds; so the expression has
+// each length of the chain by itself, and is long.
+func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
+	if err := c.check(); err != nil {
+		return "", err
+	}
+	e := or(c.expression4(), c.expression6())
+	switch link {
+	case rocev2.LinkEthernet: // what follows "vlan" is looked for behind a tag
+		return or(e, and("vlan", or(e, and("vlan", e)))), nil
+	case rocev2.LinkIP, rocev2.LinkSLL, rocev2.LinkSLL2:
+		return e, nil
+	}
+	return "", ErrLink
+}
+
+// tcpdump gives "and" and "or" one precedence, so all have parentheses.
+func and(terms ...string) string { return "(" + strings.Join(terms, " and ") + ")" }
+func or(terms ...string) string  { return "(" + strings.Join(terms, " or ") + ")" }
+
+// An offset is a place in an IP packet: octets, and the lengths of headers in
+// the language of tcpdump.
+type offset struct {
+	octets  int
+	headers string
+}
+
+func (o offset) plus(n int) string { return strconv.Itoa(o.octets+n) + o.headers }
+
+// expression4 is the part of Expression for IPv4: version, IHL, no fragment,
+// UDP.
+func (c *Capture) expression4() string {
+	return and("ip", "ip[0] & 0xf0 = 0x40", "ip[0] & 0xf >= 5", "ip[6:2] & 0x3fff = 0", "ip[9] = 17",
+		c.expressionUDP("ip", "ip[2:2]", offset{0, " + (ip[0] & 0xf) * 4"}, "ip[1] & 3 = 3"))
+}
+
+// expression6 is the part of Expression for IPv6.
+func (c *Capture) expression6() string {
+	return and("ip6", "ip6[0] & 0xf0 = 0x60", c.expressionNext("ip6[6]", offset{40, ""}, maxExtensions))
+}
+
+// expressionNext is the part of Expression for the rest of an IPv6 packet: what
+// has the type of the next header, where that stands, and how many extension
+// headers may come.
+func (c *Capture) expressionNext(next string, at offset, more int) string {
+	udp := and(next+" = 17", c.expressionUDP("ip6", "ip6[4:2] + 40", at, "ip6[1] & 0x30 = 0x30"))
+	if more == 0 {
+		return udp
+	}
+	then := offset{at.octets + 8, fmt.Sprintf("%s + ip6[%s] * 8", at.headers, at.plus(1))}
+	return or(udp, and(or(next+" = 0", next+" = 43", next+" = 60"), c.expressionNext("ip6["+at.plus(0)+"]", then, more-1)))
+}
+
+// expressionUDP is the part of Expression for a UDP header that stands at an
+// offset in an IP packet of this length; ce says that the packet is marked.
+func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string {
+	// The packet has so many octets, and so has the capture: else the load fails.
+	whole := func(octets int) string {
+		return and(fmt.Sprintf("%s >= %s", length, at.plus(octets)), fmt.Sprintf("%s[%s] >= 0", ip, at.plus(octets-1)))
+	}
+	field := func(from, size int) string { return fmt.Sprintf("%s[%s:%d]", ip, at.plus(from), size) }
+	port := func(p uint32) string { return fmt.Sprintf("%s = %d", field(atPort, 2), p) }
+	var ports []string
+	for _, p := range c.messagePorts() {
+		ports = append(ports, port(p))
+	}
+	switch roce := port(rocev2.Port); c.Kind {
+	case RoCEv2:
+		ports = append(ports, roce)
+	case Notifications:
+		ports = append(ports, and(roce, whole(wholeBTH), fmt.Sprintf("%s = %#x", field(atOpcode, 1), uint8(bth.CNP))))
+	case QueuePair:
+		ports = append(ports, and(roce, whole(wholeBTH), fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP)))
+	case CE:
+		ports = append(ports, and(roce, ce))
+	}
+	return and(whole(udpHeader), or(ports...))
+}
