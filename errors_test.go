@@ -14,12 +14,13 @@ import (
 	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
-// Every error text of the codecs begins with its package, and none stands
-// twice.
-func TestErrorTexts(t *testing.T) {
+// Every error of the codecs names its package and a field, none stands twice,
+// and one that octets are missing says how many.
+func TestErrors(t *testing.T) {
 	seen := make(map[string]string)
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal") {
@@ -29,19 +30,19 @@ func TestErrorTexts(t *testing.T) {
 		require.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok {
+			if !ok || !isNew(call) {
 				return true
 			}
-			if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "New" {
-				return true
-			} else if x, ok := f.X.(*ast.Ident); !ok || x.Name != "wireerr" {
-				return true
+			pkg, field, reason := text(t, call.Args[0]), text(t, call.Args[1]), text(t, call.Args[3])
+			require.Equal(t, file.Name.Name, pkg, path)
+			require.NotEmpty(t, field, path)
+			whole := pkg + field + reason
+			require.Empty(t, seen[whole], "%s: %q stands twice", path, whole)
+			seen[whole] = path
+			if need := call.Args[2].(ast.Expr); strings.HasPrefix(reason, "truncated: ") {
+				literal, ok := need.(*ast.BasicLit)
+				require.True(t, !ok || literal.Value != "0", "%s: %s %s: no octets needed", path, field, reason)
 			}
-			text, err := strconv.Unquote(call.Args[0].(*ast.BasicLit).Value)
-			require.NoError(t, err)
-			require.True(t, strings.HasPrefix(text, file.Name.Name+": "), "%s: %q", path, text)
-			require.Empty(t, seen[text], "%s: %q stands twice", path, text)
-			seen[text] = path
 			return true
 		})
 		return nil
@@ -50,15 +51,45 @@ func TestErrorTexts(t *testing.T) {
 	require.Greater(t, len(seen), 100)
 }
 
+// isNew says whether a call is one of wireerr.New.
+func isNew(call *ast.CallExpr) bool {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || f.Sel.Name != "New" {
+		return false
+	}
+	x, ok := f.X.(*ast.Ident)
+	return ok && x.Name == "wireerr"
+}
+
+// text returns the string that an expression is.
+func text(t *testing.T, e ast.Expr) string {
+	literal, ok := e.(*ast.BasicLit)
+	require.True(t, ok, "%v is no string", e)
+	s, err := strconv.Unquote(literal.Value)
+	require.NoError(t, err)
+	return s
+}
+
 func TestRoots(t *testing.T) {
+	var header bth.Header
+	_, truncated := header.Decode(nil)
+	header.TVer = 1
+	var p rocev2.Packet
 	for err, root := range map[error]error{
-		bth.ErrTruncated:   rocecn.ErrTruncated,
+		truncated:          rocecn.ErrTruncated,
 		bth.ErrDestQPRange: rocecn.ErrRange,
-		bth.ErrTVer:        rocecn.ErrMalformed,
+		header.Validate():  rocecn.ErrMalformed,
 		icrc.ErrMismatch:   rocecn.ErrICRC,
+		rocev2.ErrPort:     rocecn.ErrOther,
 	} {
-		for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC} {
+		for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC, rocecn.ErrOther} {
 			require.Equal(t, other == root, errors.Is(err, other), "%v: %v", err, other)
 		}
+		var e *rocecn.Error
+		require.ErrorAs(t, err, &e)
+		require.NotEmpty(t, e.Package)
 	}
+	var e *rocecn.Error
+	require.ErrorAs(t, p.DecodeIP([]byte{0x60}), &e)
+	require.Equal(t, rocecn.Error{Package: "rocev2", Field: "IPv6 header", Need: 40}, rocecn.Error{Package: e.Package, Field: e.Field, Need: e.Need})
 }

@@ -23,7 +23,7 @@ func Example_read() {
 	switch err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}); m.Kind {
 	case message.FastCNP:
 		n := &m.FastCNP
-		fmt.Println(n.Source, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
+		fmt.Println(n.Src, n.Origin(), n.Option.OriginalDst, n.CNP.DestQP)
 		for node := range n.Option.Trace.Nodes() { // newest first; none in this one
 			fmt.Println(node.NodeID, node.QueueDepth)
 		}
@@ -53,7 +53,7 @@ func Example_answer() {
 		if congested.ECN() != 3 || congested.BTH.Opcode == bth.CNP {
 			return packet, nil // not marked, or itself a notification
 		}
-		return fastcnp.AppendFor(packet, &congested, fastcnp.Config{Source: loopback})
+		return fastcnp.AppendFor(packet, &congested, nil, fastcnp.Config{Src: loopback})
 	}
 	packet, err := answer(nil, frame)
 	fmt.Println(len(packet), err)

@@ -41,13 +41,16 @@ func (w *worker) do(frames [][]byte) error {
 
 // jobs are the ways to answer.
 func jobs(b testing.TB) map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error) {
-	cfg := fastcnp.Config{Source: loopback}
+	cfg := fastcnp.Config{Src: loopback}
 	fast, err := fastcnp.NewTemplate(sender, cfg)
 	require.NoError(b, err)
-	standard, err := cnp.NewTemplate(receiver, sender, 0xFFFF, rocev2.Carriage{})
+	standard, err := cnp.NewTemplate(sender, 0xFFFF, cnp.Config{Src: receiver})
 	require.NoError(b, err)
 	return map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error){
-		"Fast CNP":             func(b []byte, p *rocev2.Packet) ([]byte, error) { return fastcnp.AppendFor(b, p, cfg) },
+		"Fast CNP":             func(b []byte, p *rocev2.Packet) ([]byte, error) {
+			b, _, err := fastcnp.AppendFor(b, p, nil, cfg)
+			return b, err
+		},
 		"Fast CNP by Template": fast.AppendFor,
 		"CNP by Template": func(b []byte, p *rocev2.Packet) ([]byte, error) {
 			return standard.AppendPacket(b, p.BTH.DestQP^0x555555, 0) // the queue pair that the receiver knows for it

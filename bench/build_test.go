@@ -22,13 +22,13 @@ func BenchmarkBuild(b *testing.B) {
 	data, traced := congested(b, 0), congested(b, 4)
 
 	cnpFor := func(b *testing.B, name string, data *rocev2.Packet) {
-		packet, err := cnp.AppendFor(nil, data, 0x118, rocev2.Carriage{})
+		packet, err := cnp.AppendFor(nil, data, 0x118, cnp.Config{})
 		require.NoError(b, err)
 		buildFloors(b, name, packet, true)
 		run(b, name+"AppendFor", func(b *testing.B) {
 			out := make([]byte, 0, 128)
 			for b.Loop() {
-				out, err = cnp.AppendFor(out[:0], data, 0x118, rocev2.Carriage{})
+				out, err = cnp.AppendFor(out[:0], data, 0x118, cnp.Config{})
 				check(b, err)
 			}
 		})
@@ -36,7 +36,7 @@ func BenchmarkBuild(b *testing.B) {
 			buildLayers(b, name, packet)
 		}
 		run(b, name+"Template", func(b *testing.B) {
-			t, err := cnp.NewTemplate(data.Dst, data.Src, 0xFFFF, rocev2.Carriage{})
+			t, err := cnp.NewTemplate(data.Src, 0xFFFF, cnp.Config{Src: data.Dst})
 			check(b, err)
 			out := make([]byte, 0, 128)
 			for b.Loop() {
@@ -50,15 +50,15 @@ func BenchmarkBuild(b *testing.B) {
 	over4.Src, over4.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	cnpFor(b, "CNP over IPv4/", &over4)
 
-	cfg := fastcnp.Config{Source: loopback}
+	cfg := fastcnp.Config{Src: loopback}
 	fastFor := func(b *testing.B, name string, data *rocev2.Packet) {
-		packet, err := fastcnp.AppendFor(nil, data, cfg)
+		packet, _, err := fastcnp.AppendFor(nil, data, nil, cfg)
 		require.NoError(b, err)
 		buildFloors(b, name, packet, true)
 		run(b, name+"AppendFor", func(b *testing.B) {
 			out := make([]byte, 0, 512)
 			for b.Loop() {
-				out, err = fastcnp.AppendFor(out[:0], data, cfg)
+				out, _, err = fastcnp.AppendFor(out[:0], data, nil, cfg)
 				check(b, err)
 			}
 		})
@@ -76,13 +76,13 @@ func BenchmarkBuild(b *testing.B) {
 	})
 	fastFor(b, "Fast CNP 2/", traced)
 
-	packet, err := ppfc.AppendFor(nil, data, loopback, ppfc.Notification{}, rocev2.Carriage{})
+	packet, err := ppfc.AppendFor(nil, data, ppfc.Extension{}, ppfc.Config{Src: loopback})
 	require.NoError(b, err)
 	buildFloors(b, "PPFC/", packet, true)
 	run(b, "PPFC/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 128)
 		for b.Loop() {
-			out, err = ppfc.AppendFor(out[:0], data, loopback, ppfc.Notification{}, rocev2.Carriage{})
+			out, err = ppfc.AppendFor(out[:0], data, ppfc.Extension{}, ppfc.Config{Src: loopback})
 			check(b, err)
 		}
 	})

@@ -41,14 +41,14 @@ func BenchmarkRead(b *testing.B) {
 
 	for i, nodes := range []int{0, 4} {
 		name := []string{"Fast CNP 1/", "Fast CNP 2/"}[i]
-		ip, err = fastcnp.AppendFor(nil, congested(b, nodes), fastcnp.Config{Source: loopback})
+		ip, _, err = fastcnp.AppendFor(nil, congested(b, nodes), nil, fastcnp.Config{Src: loopback})
 		f := frame(b, ip, err)
 		readFloors(b, name, f, f[14:len(f)-4])
 		readPacket(b, name, f, func(p *rocev2.Packet) error { _, err := fastcnp.FromPacket(p); return err })
 		readLayers(b, name, f, rocelayers.LayerTypeFastCNP)
 	}
 
-	ip, err = ppfc.AppendFor(nil, congested(b, 0), loopback, ppfc.Notification{}, as)
+	ip, err = ppfc.AppendFor(nil, congested(b, 0), ppfc.Extension{}, ppfc.Config{Src: loopback})
 	f = frame(b, ip, err)
 	readFloors(b, "PPFC/", f, f[14:len(f)-4])
 	readPacket(b, "PPFC/", f, func(p *rocev2.Packet) error { _, err := ppfc.FromPacket(p); return err })

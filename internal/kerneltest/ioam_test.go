@@ -181,9 +181,9 @@ func checkCrossing(t *testing.T, sent rocev2.Packet, arrived *rocev2.Packet) {
 func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	t.Helper()
 	want := *trace
-	cfg := fastcnp.Config{Source: switchAddr}
+	cfg := fastcnp.Config{Src: switchAddr}
 	if len(trace.Data) > 57*4 {
-		_, err := fastcnp.AppendFor(nil, congested, cfg)
+		_, _, err := fastcnp.AppendFor(nil, congested, nil, cfg)
 		require.ErrorIs(t, err, fastcnp.ErrTooLong)
 		cfg.Long = fastcnp.Trim
 		want.Data, want.RemainingLen = want.NodeData(), 0
@@ -191,7 +191,7 @@ func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	_, n := fastCNP(t, congested, cfg)
 	require.NoError(t, n.Validate())
 	require.Equal(t, fastcnp.Option{Number: 2, OriginalDst: receiverAddr, Trace: want}, n.Option)
-	require.Equal(t, senderAddr, n.Destination)
+	require.Equal(t, senderAddr, n.Dst)
 	require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
 }
 
@@ -331,7 +331,7 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 		})
 		require.EqualValues(t, 1+i, congested.BTH.PSN)
 		length = len(frame)
-		_, n := fastCNP(t, &congested, fastcnp.Config{Source: switchAddr})
+		_, n := fastCNP(t, &congested, fastcnp.Config{Src: switchAddr})
 		for newest := range n.Option.Trace.Nodes() {
 			require.Equal(t, transits[0].node, newest.NodeID)
 			depths[i] = int(newest.QueueDepth)

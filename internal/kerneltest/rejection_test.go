@@ -39,7 +39,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, congested := r.cross(t, c.about)
-			cfg := fastcnp.Config{Source: switchAddr, CodePoints: c.types}
+			cfg := fastcnp.Config{Src: switchAddr, CodePoints: c.types}
 			packet, sent := fastCNP(t, &congested, cfg)
 			require.Equal(t, c.number, sent.Option.Number)
 			require.Equal(t, c.typ, sent.OptionType)
@@ -56,8 +56,8 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 			n, err := c.types.FromICMP(message)
 			require.NoError(t, err)
 			require.Equal(t, sent, n)
-			require.True(t, n.FromNetwork())
-			require.Equal(t, senderAddr, n.Destination)
+			require.Equal(t, fastcnp.Network, n.Origin())
+			require.Equal(t, senderAddr, n.Dst)
 			require.Equal(t, receiverAddr, n.Option.OriginalDst)
 			require.Equal(t, congested.BTH.DestQP, n.CNP.DestQP)
 			if c.number == 2 {

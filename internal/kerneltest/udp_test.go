@@ -103,7 +103,7 @@ func datagrams(t *testing.T) (all []datagram) {
 		b, err = c.AppendPacket(nil, src, dst, as)
 		add("CNP", b, err)
 		for _, congested := range peers {
-			n := ppfc.New(0x123456, 0xFFFF)
+			n := ppfc.New(0x123456, 0xFFFF, ppfc.Extension{})
 			n.Congested, n.Type, n.Port, n.Pause = congested, ppfc.Hold, 7, 1234*time.Microsecond
 			b, err = n.AppendPacket(nil, src, dst, as)
 			add("PPFC about "+congested.String(), b, err)

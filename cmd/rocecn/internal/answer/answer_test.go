@@ -61,7 +61,7 @@ func records(t testing.TB, file []byte) (all []capture.Record) {
 func fastCNP(t testing.TB, r *capture.Record) (m message.Message) {
 	t.Helper()
 	require.False(t, r.Cut())
-	require.NoError(t, m.Decode(r.Data, rocev2.DecodeOptions{IP: r.IP()}, message.Config{}))
+	require.NoError(t, m.Decode(r.Data, r.Options(), message.Config{}))
 	require.Equal(t, message.FastCNP, m.Kind)
 	coverage, err := icrc.Verify(m.Packet.IP)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestCaptures(t *testing.T) {
 			}
 			m := fastCNP(t, &out[i])
 			n := &m.FastCNP
-			require.Equal(t, row.Get("ipv6.src"), n.Destination.String())
+			require.Equal(t, row.Get("ipv6.src"), n.Dst.String())
 			require.Equal(t, row.Get("ipv6.dst"), n.Option.OriginalDst.String())
 			require.Equal(t, row.Uint("infiniband.bth.destqp"), uint64(n.CNP.DestQP))
 			require.Equal(t, row.Uint("infiniband.bth.p_key"), uint64(n.CNP.PKey))
@@ -122,7 +122,7 @@ func TestCaptures(t *testing.T) {
 				data, err := n.Option.AppendBinary(nil)
 				require.NoError(t, err)
 				require.Equal(t, source, row.Get("ipv6.src"))
-				require.Equal(t, n.Destination.String(), row.Get("ipv6.dst"))
+				require.Equal(t, n.Dst.String(), row.Get("ipv6.dst"))
 				require.Contains(t, row.All("ipv6.opt.type"), "0x9e")
 				require.Equal(t, fmt.Sprintf("%x", data), row.Get("ipv6.opt.experimental"))
 				require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))

@@ -72,13 +72,14 @@ func samples(t testing.TB) []sample {
 	require.NoError(t, flow4.DecodeIP(data4octets))
 
 	as := rocev2.Carriage{SrcPort: 49152}
-	config := fastcnp.Config{Source: switch6}
+	config := fastcnp.Config{Src: switch6}
 	fast := func(p *rocev2.Packet, source netip.Addr) []byte {
-		config.Source = source
-		return whole(fastcnp.AppendFor(nil, p, config))
+		config.Src = source
+		out, _, err := fastcnp.AppendFor(nil, p, nil, config)
+		return whole(out, err)
 	}
 	pause := func(src, dst, congested netip.Addr, typ ppfc.Type, pause time.Duration) []byte {
-		n := ppfc.New(17, 0xFFFF)
+		n := ppfc.New(17, 0xFFFF, ppfc.Extension{})
 		n.Congested, n.Type, n.Port, n.Pause = congested, typ, 7, pause
 		return whole(n.AppendPacket(nil, src, dst, as))
 	}
