@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
@@ -42,6 +41,8 @@ func Example_answer() {
 		"c00112b7001c0000" + "0700ffff0011111100000005" + "01020304" + "00000000")
 	loopback := netip.MustParseAddr("2001:db8:ffff::5")
 
+	// answer is called for a packet that waits in this node's own long queue: a
+	// CE mark in it would have been set upstream, at another node.
 	answer := func(packet, frame []byte) ([]byte, error) {
 		var congested rocev2.Packet
 		err := congested.DecodeFrame(frame)
@@ -50,10 +51,11 @@ func Example_answer() {
 		} else if err != nil {
 			return packet, err // a broken RoCEv2 packet
 		}
-		if congested.ECN() != 3 || congested.BTH.Opcode == bth.CNP {
-			return packet, nil // not marked, or itself a notification
+		packet, _, err = fastcnp.AppendFor(packet, &congested, nil, fastcnp.Config{Src: loopback})
+		if errors.Is(err, rocev2.ErrNotification) {
+			return packet, nil // nothing answers a notification
 		}
-		return fastcnp.AppendFor(packet, &congested, nil, fastcnp.Config{Src: loopback})
+		return packet, err
 	}
 	packet, err := answer(nil, frame)
 	fmt.Println(len(packet), err)

@@ -47,7 +47,7 @@ func jobs(b testing.TB) map[string]func(b []byte, congested *rocev2.Packet) ([]b
 	standard, err := cnp.NewTemplate(sender, 0xFFFF, cnp.Config{Src: receiver})
 	require.NoError(b, err)
 	return map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error){
-		"Fast CNP":             func(b []byte, p *rocev2.Packet) ([]byte, error) {
+		"Fast CNP": func(b []byte, p *rocev2.Packet) ([]byte, error) {
 			b, _, err := fastcnp.AppendFor(b, p, nil, cfg)
 			return b, err
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
@@ -88,26 +89,27 @@ func BenchmarkBuild(b *testing.B) {
 	})
 	buildLayers(b, "PPFC/", packet)
 
-	packet, err = fcn.AppendFor(nil, data.IP, loopback, 7, fcn.Config{})
+	tunnelled := tunnel(b, data.IP)
+	packet, err = fcn.AppendFor(nil, tunnelled, 7, fcn.Config{Src: loopback})
 	require.NoError(b, err)
 	buildFloors(b, "FCN/", packet, false)
 	run(b, "FCN/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 128)
 		for b.Loop() {
-			out, err = fcn.AppendFor(out[:0], data.IP, loopback, 7, fcn.Config{})
+			out, err = fcn.AppendFor(out[:0], tunnelled, 7, fcn.Config{Src: loopback})
 			check(b, err)
 		}
 	})
 	buildLayers(b, "FCN/", packet)
 
 	f := flow(b)
-	packet, err = proxymsg.AppendFor(nil, f, loopback, sender, 5, proxymsg.Config{})
+	packet, err = proxymsg.AppendFor(nil, f, sender, 5, proxymsg.Config{Src: loopback})
 	require.NoError(b, err)
 	buildFloors(b, "proxy/", packet, false)
 	run(b, "proxy/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 2048)
 		for b.Loop() {
-			out, err = proxymsg.AppendFor(out[:0], f, loopback, sender, 5, proxymsg.Config{})
+			out, err = proxymsg.AppendFor(out[:0], f, sender, 5, proxymsg.Config{Src: loopback})
 			check(b, err)
 		}
 	})
@@ -127,4 +129,14 @@ func buildFloors(b *testing.B, name string, packet []byte, withICRC bool) {
 			copy(to, packet)
 		}
 	})
+}
+
+// tunnel returns the flow of an IPv6 packet in an ECN-capable tunnel.
+func tunnel(b *testing.B, ip []byte) *rocev2.Flow {
+	outer, err := (&encap.IPInIPv6{Src: sender, Dst: receiver}).Append(nil, ip, 0xBEEF5)
+	require.NoError(b, err)
+	outer[1] |= rocev2.ECT0 << 4
+	var f rocev2.Flow
+	require.NoError(b, f.DecodeIP(outer))
+	return &f
 }

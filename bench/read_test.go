@@ -25,7 +25,7 @@ func BenchmarkRead(b *testing.B) {
 	as := rocev2.Carriage{SrcPort: 49152}
 
 	c := cnp.New(0x118, 0xFFFF)
-	ip, err := c.AppendPacket(nil, receiver, sender, as)
+	ip, err := c.AppendPacket(nil, sender, cnp.Config{Src: receiver, Carriage: as})
 	f := frame(b, ip, err)
 	readFloors(b, "CNP/", f, f[14:len(f)-4])
 	run(b, "CNP/by hand", func(b *testing.B) {
@@ -54,13 +54,13 @@ func BenchmarkRead(b *testing.B) {
 	readPacket(b, "PPFC/", f, func(p *rocev2.Packet) error { _, err := ppfc.FromPacket(p); return err })
 	readLayers(b, "PPFC/", f, rocelayers.LayerTypePPFC)
 
-	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, loopback, sender, fcn.Config{})
+	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, sender, fcn.Config{Src: loopback})
 	f = frame(b, ip, err)
 	readFloors(b, "FCN/", f, f[14:])
 	readDatagram(b, "FCN/", f, fcn.ExperimentalPort, func(d *rocev2.Datagram) error { _, err := fcn.FromDatagram(d); return err })
 	readLayers(b, "FCN/", f, rocelayers.LayerTypeFCN)
 
-	ip, err = proxymsg.AppendFor(nil, flow(b), loopback, sender, 5, proxymsg.Config{})
+	ip, err = proxymsg.AppendFor(nil, flow(b), sender, 5, proxymsg.Config{Src: loopback})
 	f = frame(b, ip, err)
 	readFloors(b, "proxy/", f, f[14:])
 	readDatagram(b, "proxy/", f, proxymsg.ExperimentalPort, func(d *rocev2.Datagram) error { _, err := proxymsg.FromDatagram(d, 0); return err })
@@ -114,20 +114,19 @@ func readPacket(b *testing.B, name string, frame []byte, fromPacket func(*rocev2
 // readDatagram reads a message to another UDP port.
 func readDatagram(b *testing.B, name string, frame []byte, port uint16, fromDatagram func(*rocev2.Datagram) error) {
 	var d rocev2.Datagram
-	o := rocev2.DecodeOptions{Ports: []uint16{port}}
 	run(b, name+"walk", func(b *testing.B) {
 		for b.Loop() {
-			check(b, d.Decode(frame, o))
+			check(b, d.Decode(frame, rocev2.DecodeOptions{}, port))
 		}
 	})
 	run(b, name+"walk and message", func(b *testing.B) {
 		for b.Loop() {
-			check(b, d.Decode(frame, o))
+			check(b, d.Decode(frame, rocev2.DecodeOptions{}, port))
 			check(b, fromDatagram(&d))
 		}
 	})
 	run(b, name+"message alone", func(b *testing.B) {
-		check(b, d.Decode(frame, o))
+		check(b, d.Decode(frame, rocev2.DecodeOptions{}, port))
 		for b.Loop() {
 			check(b, fromDatagram(&d))
 		}

@@ -51,7 +51,7 @@ func fastCNPFor(congested *rocev2.Packet, cfg *fastcnp.Config) ([]byte, error) {
 	if cfg == nil {
 		cfg = &fastcnp.Config{Src: loopback}
 	}
-	b, _, _, err := fastcnp.AppendFor(nil, congested, nil, *cfg)
+	b, _, err := fastcnp.AppendFor(nil, congested, nil, *cfg)
 	return b, err
 }
 

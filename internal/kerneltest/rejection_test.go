@@ -90,7 +90,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 	} {
 		congested.BTH.DestQP = c.destQP
 		packet, n := fastCNP(t, &congested, fastcnp.Config{
-			Source: switchAddr, Carriage: rocev2.Carriage{Checksum: true},
+			Src: switchAddr, Carriage: rocev2.Carriage{Checksum: true},
 			CodePoints: fastcnp.CodePoints{Option1: c.typ, Option2: c.typ},
 		})
 		require.EqualValues(t, 2, n.Option.Number)

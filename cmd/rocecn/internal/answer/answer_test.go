@@ -19,6 +19,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -103,7 +104,7 @@ func TestCaptures(t *testing.T) {
 			require.Equal(t, row.Uint("infiniband.bth.p_key"), uint64(n.CNP.PKey))
 			require.Equal(t, row.Uint("udp.srcport"), uint64(m.Packet.SrcPort))
 			require.Equal(t, row.Get("frame.time_epoch"), fmt.Sprintf("%d.%09d", out[i].Time.Unix(), out[i].Time.Nanosecond()))
-			require.True(t, n.FromNetwork())
+			require.True(t, n.Origin() == fastcnp.Network)
 			require.NoError(t, n.Validate())
 			if c.name != "rxe-verbs6.pcap" {
 				ids := []string{}

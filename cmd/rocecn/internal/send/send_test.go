@@ -90,7 +90,7 @@ func TestProxy(t *testing.T) {
 			require.Contains(t, lines.Text(), "RC SEND First to queue pair 0x11")
 			send(t, "-fcn", address, "-label", "1")
 			require.True(t, lines.Scan())
-			require.Contains(t, lines.Text(), "proxymsg: message truncated")
+			require.Contains(t, lines.Text(), "proxymsg: message: truncated")
 		})
 	}
 }
