@@ -166,7 +166,7 @@ func reach(pkg string) int {
 	switch {
 	case onTop(pkg):
 		return len(floors)
-	case pkg == ".", within("internal", pkg):
+	case pkg == ".", within("internal", pkg) && floor(pkg) < 0:
 		return 1
 	}
 	return floor(pkg)

@@ -105,7 +105,7 @@ func TestLinuxSRv6(t *testing.T) {
 	}{
 		{mode: "encap", family: "IPv6", direct: true},
 		{mode: "encap.red", family: "IPv6", direct: true},
-		{mode: "inline", family: "IPv6", direct: true},
+		{mode: "inline", family: "IPv6", direct: true, fcn: fcn.ErrNotTunnelled}, // but a header in the packet itself
 		{mode: "l2encap", family: "IPv6"},
 		{mode: "l2encap.red", family: "IPv6"},
 		{mode: "encap", family: "IPv4", direct: true, fcn: fcn.ErrNotECNCapable}, // Linux leaves the outer traffic class 0
@@ -122,14 +122,14 @@ func TestLinuxSRv6(t *testing.T) {
 			e.start.sendIP(t, e.startPE, ip)
 			frame := e.encapsulated(t, ip)
 
-			begin, beginAddr, coverage := e.pe, peAddr, icrc.AsSent
-			if c.mode == "inline" { // no tunnel, but a header in the packet itself
-				begin, beginAddr, coverage = e.sender, senderAddr, icrc.Without
+			coverage := icrc.AsSent
+			if c.mode == "inline" {
+				coverage = icrc.Without
 			}
 			f := requireFlow(t, frame, &inner, coverage)
 			e.requireProxyMessage(t, &f, &inner)
 			if c.fcn == nil {
-				e.requireFCN(t, &f, begin, beginAddr, binary.BigEndian.Uint32(frame[14:])&0xFFFFF)
+				e.requireFCN(t, &f, e.pe, peAddr, binary.BigEndian.Uint32(frame[14:])&0xFFFFF)
 			} else {
 				_, err := fcn.AppendFor(nil, &f, 1, fcn.Config{Src: coreAddr})
 				require.ErrorIs(t, err, c.fcn)

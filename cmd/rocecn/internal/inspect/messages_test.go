@@ -135,7 +135,7 @@ func samples(t testing.TB) []sample {
 			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  CNP  qp=0x000021 psn=0  payload=16  icrc ok  dscp=48",
 			whole(cnp6.AppendPacket(nil, sender6, cnp.Config{Src: receiver6, Carriage: as}))},
 		{"cnp, IPv4", `"kind":"cnp",` + back4 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":1},` + icrcOK,
-			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN is not 0",
+			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN: not 0",
 			whole(cnp4.AppendPacket(nil, sender4, cnp.Config{Src: receiver4, Carriage: as}))},
 
 		{"fastcnp, option 1, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
@@ -176,7 +176,7 @@ func samples(t testing.TB) []sample {
 			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48",
 			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, sender6, fcn.Config{Src: switch6, Carriage: as}))},
 		{"fcn, IPv4", `"kind":"fcn",` + from4 + `"udp":{"src":49152,"dst":1021,"checksum":"0x3b9f"},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
-			"198.51.100.5:49152 > 192.0.2.1:1021  FCN  label=0x00001 level=1  dscp=48  deviates: reserved bits are not 0",
+			"198.51.100.5:49152 > 192.0.2.1:1021  FCN  label=0x00001 level=1  dscp=48  deviates: Reserved: not 0",
 			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, sender4, fcn.Config{Src: switch4, Carriage: as}))},
 
 		{"proxy", `"kind":"proxy","ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:ffff::9","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},` +
@@ -328,7 +328,7 @@ func TestProxyMessages(t *testing.T) {
 			flow + "TCP 192.0.2.1:1 > 192.0.2.14:2 is congested  invoking=0  dscp=48"},
 		{proxymsg.Message{FiveTuple: other, Level: 7, Reserved: 1},
 			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":50,"src_port":0,"dst_port":0,"level":7,"invoking_len":0}}`,
-			flow + "IPSecESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: reserved bits are not 0"},
+			flow + "IPSecESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
 	} {
 		octets, err := c.m.AppendPacket(nil, proxy4, proxymsg.Config{Src: switch4})
 		require.NoError(t, err)

@@ -369,7 +369,7 @@ func TestHumanLine(t *testing.T) {
 			p.BTH.Header = bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0xD2, PSN: 1, MigReq: true}
 			p.Payload, p.TrafficClass = make([]byte, 16), 48<<2
 		},
-			"[2001:db8::1]:49152 > [2001:db8::2]:4791  CNP  qp=0x0000d2 psn=1  payload=16  icrc ok  dscp=48  deviates: MigReq is set, PSN is not 0"},
+			"[2001:db8::1]:49152 > [2001:db8::2]:4791  CNP  qp=0x0000d2 psn=1  payload=16  icrc ok  dscp=48  deviates: MigReq: set, PSN: not 0"},
 		{func(p *rocev2.Packet) { p.DstPort = 53 }, "[2001:db8::1]:49152 > [2001:db8::2]:53  other: UDP"},
 	} {
 		p := packet(bth.RCSendOnly)
