@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"fcn", "cnp", "ppfc", "proxymsg", "encap"},
 	{"fastcnp"},
 	{"message"},
-	{"rocelayers", "filter", "internal/capture"}, // the latter for programs alone
+	{"rocelayers", "qpmap", "filter", "internal/capture"}, // the latter for programs alone
 	{"node", "node/limit", "node/acl", "node/level"},
 	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause"},
 }

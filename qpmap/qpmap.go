@@ -1,0 +1,388 @@
+// Package qpmap learns from passing traffic which queue pairs belong together.
+//
+// A data packet names the receiver's queue pair, and a CNP must name the
+// sender's, which only a datagram (UD) carries. Whoever answers for a receiver,
+// a proxy or an ingress PE, and whoever accounts for flows, has to learn it, in
+// this order of trust:
+//
+//   - Given: told by the operator, with [Map.Add].
+//   - CM: a REQ and the REP that answers it name both queue pairs (package cm).
+//     A DREQ, or a REJ or DREP, with the addresses and communication ids of the
+//     exchange ends the pair.
+//   - Votes: a response from B to A with DestQP a and PSN p is a vote that the
+//     flow from A to B which used p just now has source queue pair a. [Config]
+//     says how many votes make a pair.
+//   - UD: the DETH of the last packet.
+//
+// # When there is no pair
+//
+// A wrong pair is worse than none, so what contradicts itself gives none. Votes
+// decide only when they stand out both ways: of all queue pairs that could be
+// the flow's source, and of all flows that the queue pair could be the source
+// of. Flows that start with the same PSN tie, UC has no responses and so no
+// votes, and both queue pairs of a connection are learned together or not at
+// all. The UDP source port never counts.
+//
+// # New lives
+//
+// Hosts use queue pairs again. A PSN more than 65,536 away from the one expected
+// next, or another transport, puts a pair in doubt, and a second one in sequence
+// with it ends the pair. A CM exchange that names a queue pair anew takes effect
+// at once where the pair before was never confirmed by data; otherwise when
+// data follows it, with its starting PSN or with votes. So forged CM messages do
+// not displace a pair that data confirms.
+//
+// # Time and memory
+//
+// Time is an argument, and may jump back. Entries that no packet has used for
+// Idle are forgotten. All memory is taken by [New], about [PairSize] octets for
+// each of MaxPairs and 2 kB for each of MaxOpen; a full table gives up what was
+// used longest ago, pairs that no data has confirmed first, and never one given
+// or in use.
+//
+// A Map is not safe for concurrent use: one a core.
+package qpmap
+
+import (
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Why there is no pair.
+var (
+	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
+	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
+	ErrFull      = wireerr.New("qpmap", "table of pairs", 0, "full of pairs that are given or in use")
+	ErrQPRange   = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+)
+
+// A Source says how a pair is known.
+type Source uint8
+
+// The sources.
+const (
+	CM    Source = iota + 1 // a REQ and its REP
+	Votes                   // the PSNs of requests and responses
+	UD                      // a DETH
+	Given                   // Map.Add
+)
+
+var sources = [...]string{"unknown", "cm", "votes", "ud", "given"}
+
+// String returns "cm", "votes", "ud" or "given".
+func (s Source) String() string {
+	if int(s) < len(sources) {
+		return sources[s]
+	}
+	return sources[0]
+}
+
+// MarshalText returns what String does.
+func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Pair is what is known of the sender of a flow.
+type Pair struct {
+	SrcQP     uint32 // the sender's queue pair, 24 bits
+	PKey      uint16 // of the REQ, or of the flow's last packet
+	MTU       uint16 // path MTU in octets, 0 when not known
+	Transport bth.Transport
+	From      Source
+	Seen      time.Time // when a packet last spoke for the pair
+}
+
+// A Key names a flow of a domain.
+type Key struct {
+	rocev2.FlowKey
+	Domain uint32 // such as the number of a VPN, which may have addresses of its own
+}
+
+// Config says how much a Map keeps, and when votes decide. Zero fields stand
+// for the defaults.
+type Config struct {
+	MaxPairs   int           // pairs, one for each direction: 65,536
+	MaxPending int           // CM exchanges: 4,096
+	MaxOpen    int           // flows whose votes are being counted: 4,096
+	Idle       time.Duration // after so long without a packet an entry is forgotten: 10 minutes
+	MinVotes   int           // votes that make a pair: 3
+	Ratio      int           // how many times the votes of the runner-up: 2
+}
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*int]int{
+		&c.MaxPairs: 65536, &c.MaxPending: 4096, &c.MaxOpen: 4096, &c.MinVotes: 3, &c.Ratio: 2,
+	} {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	if c.Idle <= 0 {
+		c.Idle = 10 * time.Minute
+	}
+	c.MaxPairs = max(c.MaxPairs, 2) // both directions of a connection
+	return c
+}
+
+// Stats counts what a Map has seen and done.
+type Stats struct {
+	Pairs, Pending, Open int // entries now
+
+	CM, Votes, UD uint64 // pairs learned, by how
+	Ended         uint64 // pairs that CM ended
+	NewLives      uint64 // pairs that other data put an end to
+	Expired       uint64 // pairs idle for too long
+	Evicted       uint64 // pairs given up for others
+	Full          uint64 // pairs not taken as the table was full
+	Unmatched     uint64 // CM messages that belong to no exchange or pair known
+	Conflicts     uint64 // CM exchanges not believed: other than one seen before, or than a pair that data confirms
+}
+
+// Map is what has been learned. Make one with [New].
+type Map struct {
+	cfg   Config
+	clock clock
+	stats Stats
+
+	pairs   table[pair]
+	pending table[exchange]
+
+	learned      [2]uint32 // slots of the pairs that the last Observe learned
+	learnedCount int
+}
+
+// New returns an empty Map and takes all of its memory.
+func New(cfg Config) *Map {
+	cfg = cfg.withDefaults()
+	seed := rand.Uint64()
+	return &Map{
+		cfg:     cfg,
+		clock:   clock{ticks: 1, limit: cfg.Idle},
+		pairs:   newTable[pair](cfg.MaxPairs, seed),
+		pending: newTable[exchange](cfg.MaxPending, seed),
+	}
+}
+
+// pair is what the table of pairs holds.
+type pair struct {
+	srcQP     uint32
+	pkey, mtu uint16
+	transport bth.Transport
+	from      Source
+	local     uint32 // CM: communication id of the flow's sender
+	remote    uint32 // CM: of its receiver
+	other     uint32 // UD: a source queue pair besides srcQP
+	otherSeen int64  // UD: when other was seen last
+	seen      int64
+	confirmed int64 // when data last confirmed the pair; 0 never
+}
+
+// The lists of the table of pairs.
+const (
+	unsettled = 0 // no data has confirmed them
+	settled   = 1 // confirmed by data, or given
+)
+
+// Observe learns from a packet that passes: data, responses and CM messages of
+// either direction. Anything else changes nothing. It allocates nothing, and
+// keeps nothing of p.
+func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
+	m.clock.set(now)
+	m.learnedCount = 0
+	op := p.BTH.Opcode
+	if !op.Known() || op == bth.CNP {
+		return
+	}
+	k := keyOf(p.FlowKey(), domain)
+	switch {
+	case k.id <= managementQP:
+		m.observeCM(p, &k)
+	case p.BTH.Present.Has(bth.HasDETH):
+		m.observeDatagram(p, &k)
+	}
+}
+
+// managementQP is the last of the queue pairs, 0 and 1, that carry management
+// datagrams alone.
+const managementQP = 1
+
+// SourceQP returns what is known of the sender of the flow. It returns
+// [ErrUnknown] or [ErrAmbiguous] when there is no pair, and allocates nothing.
+func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, error) {
+	m.clock.set(now)
+	key := keyOf(k, domain)
+	at := m.pairs.get(&key)
+	if at == 0 {
+		return Pair{}, ErrUnknown
+	}
+	e := &m.pairs.slots[at].v
+	switch {
+	case m.idle(e):
+		return Pair{}, ErrUnknown
+	case e.from == UD && e.otherSeen != 0 && m.clock.ticks-e.otherSeen <= int64(m.cfg.Idle):
+		return Pair{}, ErrAmbiguous
+	}
+	return m.pair(e), nil
+}
+
+func (m *Map) pair(e *pair) Pair {
+	return Pair{SrcQP: e.srcQP, PKey: e.pkey, MTU: e.mtu, Transport: e.transport, From: e.from, Seen: m.clock.time(e.seen)}
+}
+
+// Add takes a pair as given: it displaces what was known of the flow, does not
+// age, and nothing but [Map.Remove] ends it. From and Seen of p do not matter,
+// PKey 0 stands for 0xffff, the default partition.
+func (m *Map) Add(k rocev2.FlowKey, domain uint32, p Pair) error {
+	if (p.SrcQP|k.DestQP)>>24 != 0 {
+		return ErrQPRange
+	}
+	key := keyOf(k, domain)
+	if at := m.pairs.get(&key); at != 0 {
+		m.pairs.remove(at)
+	}
+	at := m.makePair(&key, settled)
+	if at == 0 {
+		return ErrFull
+	}
+	if p.PKey == 0 {
+		p.PKey = 0xFFFF
+	}
+	m.pairs.slots[at].v = pair{
+		srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given, seen: m.clock.ticks, confirmed: m.clock.ticks,
+	}
+	return nil
+}
+
+// Remove forgets what is known of the flow, however it is known, and tells
+// whether there was something.
+func (m *Map) Remove(k rocev2.FlowKey, domain uint32) bool {
+	key := keyOf(k, domain)
+	at := m.pairs.get(&key)
+	if at != 0 {
+		m.pairs.remove(at)
+	}
+	return at != 0
+}
+
+// All yields the pairs that [Map.SourceQP] would return, in no order. The Map
+// must not be changed meanwhile.
+func (m *Map) All() iter.Seq2[Key, Pair] {
+	return func(yield func(Key, Pair) bool) {
+		for i := range m.pairs.lists {
+			for at := m.pairs.lists[i].oldest; at != 0; at = m.pairs.slots[at].newer {
+				s := &m.pairs.slots[at]
+				k := Key{s.key.flowKey(), s.key.domain}
+				if p, err := m.SourceQP(k.FlowKey, k.Domain, m.clock.last); err == nil && !yield(k, p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Learned yields the pairs that the last [Map.Observe] learned, those of both
+// directions where CM or votes made them. The Map must not be changed meanwhile.
+func (m *Map) Learned() iter.Seq2[Key, Pair] {
+	return func(yield func(Key, Pair) bool) {
+		for _, at := range m.learned[:m.learnedCount] {
+			s := &m.pairs.slots[at]
+			if !yield(Key{s.key.flowKey(), s.key.domain}, m.pair(&s.v)) {
+				return
+			}
+		}
+	}
+}
+
+// tell notes a pair for Learned.
+func (m *Map) tell(at uint32) {
+	m.learned[m.learnedCount] = at
+	m.learnedCount++
+}
+
+// Expire forgets what has been idle for too long, and returns how many pairs
+// that were. Nothing depends on it being called: it only makes room early.
+func (m *Map) Expire(now time.Time) int {
+	m.clock.set(now)
+	before := m.pairs.len
+	for i := range m.pairs.lists {
+		for at := m.pairs.lists[i].oldest; at != 0; {
+			s := &m.pairs.slots[at]
+			next := s.newer
+			if m.idle(&s.v) {
+				m.pairs.remove(at)
+				m.stats.Expired++
+			}
+			at = next
+		}
+	}
+	return before - m.pairs.len
+}
+
+// Stats returns the counters.
+func (m *Map) Stats() Stats {
+	s := m.stats
+	s.Pairs, s.Pending = m.pairs.len, m.pending.len
+	return s
+}
+
+func (m *Map) idle(e *pair) bool {
+	return e.from != Given && m.clock.ticks-e.seen > int64(m.cfg.Idle)
+}
+
+// find returns the slot of a pair that is not idle, and forgets one that is.
+func (m *Map) find(k *key) uint32 {
+	at := m.pairs.get(k)
+	if at != 0 && m.idle(&m.pairs.slots[at].v) {
+		m.pairs.remove(at)
+		m.stats.Expired++
+		return 0
+	}
+	return at
+}
+
+// makePair returns a new slot in a list. In a full table it takes that of the
+// oldest pair that no data confirmed, for a settled one otherwise that of the
+// oldest that is neither given nor in use; 0 when there is none.
+func (m *Map) makePair(k *key, list uint8) uint32 {
+	if at := m.pairs.add(k, list); at != 0 {
+		return at
+	}
+	victim := m.pairs.lists[unsettled].oldest
+	if victim == 0 {
+		victim = m.oldestSettled(list)
+	}
+	if victim == 0 {
+		m.stats.Full++
+		return 0
+	}
+	m.pairs.remove(victim)
+	m.stats.Evicted++
+	return m.pairs.add(k, list)
+}
+
+// oldestSettled returns the pair in the list of settled ones that can be given
+// up. Given pairs move to the young end as they come by, a few at a time.
+func (m *Map) oldestSettled(list uint8) uint32 {
+	for range 8 {
+		at := m.pairs.lists[settled].oldest
+		if at == 0 {
+			return 0
+		}
+		e := &m.pairs.slots[at].v
+		switch {
+		case e.from == Given:
+			m.pairs.renew(at, settled)
+		case m.idle(e), list == settled && m.clock.ticks-e.seen > int64(inUse):
+			return at
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// inUse is how long after its last packet a pair counts as in use.
+const inUse = time.Second
