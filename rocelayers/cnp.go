@@ -5,6 +5,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // CNP is a Congestion Notification Packet (IBTA annex A17.9.3): the queue pair
@@ -13,11 +14,27 @@ import (
 // names every deviation from the annex.
 //
 // A packet with a Fast CNP option is none; it has a [FastCNP] layer instead.
+// One with an option of another type is a CNP to this package, but perhaps not
+// for a host to act on: see [BTH.CNP].
 type CNP struct {
 	layers.BaseLayer
 	cnp.CNP
 
 	bth *BTH // behind which the layer stands
+}
+
+// CNP returns the CNP that the packet of a decoded BTH is, for a host to act
+// on. Where the Destination Options hold an option that a host which does not
+// know it must not skip, the error is [cnp.ErrOption]: it may be a Fast CNP with
+// an option type that is not configured here, whose DestQP is the queue pair of
+// another node. Other errors are those of [cnp.FromPacket], and one where the IP
+// layers of the packet are not known. It allocates nothing.
+func (l *BTH) CNP() (cnp.CNP, error) {
+	var p rocev2.Packet
+	if err := l.packet(&p); err != nil {
+		return cnp.CNP{}, err
+	}
+	return cnp.FromPacket(&p)
 }
 
 // LayerType returns LayerTypeCNP.

@@ -13,10 +13,12 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
@@ -138,8 +140,8 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzFrame decodes any frame. Where package rocev2 finds a RoCEv2 packet and
-// gopacket gets as far as UDP, the BTH layer is the same. Nothing panics, but
+// FuzzFrame decodes any frame. Where package message finds one of its messages
+// and gopacket gets as far as UDP, the layers are the same. Nothing panics, but
 // for gopacket's own decoders in NewPacket.
 func FuzzFrame(f *testing.F) {
 	f.Add(wiretest.Hex(f, cnp4))
@@ -147,30 +149,91 @@ func FuzzFrame(f *testing.F) {
 	f.Add(wrap(4, wiretest.Hex(f, cnp4)[14:]))
 	f.Add(vlan(wiretest.Hex(f, send6), 2))
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		var p rocev2.Packet
-		roce := p.DecodeFrame(frame) == nil
-		for _, s := range []*stack{newStack(), newOwnStack()} {
-			s.parser.IgnorePanic = true
-			_ = s.decode(frame)
-			if roce && s.has(rocelayers.LayerTypeBTH) && !s.has(rocelayers.LayerTypeProxy) {
-				requireSame(t, &p, &s.BTH)
+		var m message.Message
+		err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{})
+		p := &m.Packet
+		roce := m.Reach == message.ReachTransport
+		check := func(s *rocelayers.Stack, failure error) {
+			if roce && s.Layer(rocelayers.LayerTypeBTH) != nil {
+				requireSame(t, p, &s.BTH)
+				requireSameFault(t, err, failure)
 				coverage, verdict := icrc.Verify(p.IP)
 				got, err := s.BTH.VerifyICRC()
 				require.Equal(t, verdict, err)
 				require.Equal(t, coverage, got)
 			}
 			for _, typ := range s.Decoded {
-				for o := range rocelayers.IOAMOf(s.layer(typ)) {
+				for o := range rocelayers.IOAMOf(s.Layer(typ)) {
 					_ = o.String()
+				}
+				switch typ { // no other kind of message
+				case rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP, rocelayers.LayerTypePPFC, rocelayers.LayerTypeFCN, rocelayers.LayerTypeProxy:
+					if m.Kind != message.Other {
+						require.Equal(t, kindOf(m.Kind), typ)
+					}
 				}
 			}
 		}
+		for _, s := range []*stack{newStack(), newOwnStack()} {
+			s.parser.IgnorePanic = true
+			check(&s.Stack, s.decode(frame))
+		}
+		var s rocelayers.Stack
+		check(&s, s.Decode(frame))
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 		requireNoPanicOfOurs(t, packet)
 		if l := bthOf(packet); roce && l != nil {
-			requireSame(t, &p, l)
+			requireSame(t, p, l)
 		}
 		_, _ = rocelayers.VerifyICRC(packet)
+	})
+}
+
+// FuzzTwoFrames decodes two frames one after the other, in one buffer, into
+// one Stack. The second is what it would be without the first.
+func FuzzTwoFrames(f *testing.F) {
+	var frames [][]byte
+	for _, c := range append(built(f), broken(f)...) {
+		frames = append(frames, c.frame)
+	}
+	frames = append(frames, wiretest.Hex(f, send6), vlan(wiretest.Hex(f, cnp4), 1), wrap(4, wiretest.Hex(f, cnp4)[14:]), wrap(44, make([]byte, 60)))
+	for i := range frames {
+		f.Add(frames[i], frames[(i*7+3)%len(frames)])
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		if len(first) > 2048 || len(second) > 2048 {
+			return
+		}
+		var alone, s rocelayers.Stack
+		want := alone.Decode(second[:len(second):len(second)])
+
+		stack, parser := oneBuffer(&s)
+		for _, decode := range []func([]byte) error{stack, parser} {
+			_ = decode(first)
+			err := decode(second)
+			require.Equal(t, want, err)
+			require.Equal(t, alone.Decoded, s.Decoded)
+			for _, typ := range s.Decoded {
+				require.Equal(t, gopacket.LayerString(alone.Layer(typ)), gopacket.LayerString(s.Layer(typ)))
+				require.Equal(t, alone.Layer(typ).LayerContents(), s.Layer(typ).LayerContents())
+				require.Equal(t, alone.Layer(typ).LayerPayload(), s.Layer(typ).LayerPayload())
+			}
+			if s.Layer(rocelayers.LayerTypeBTH) == nil {
+				continue
+			}
+			wantCoverage, wantVerdict := alone.BTH.VerifyICRC()
+			coverage, verdict := s.BTH.VerifyICRC()
+			require.Equal(t, wantCoverage, coverage)
+			require.Equal(t, wantVerdict, verdict)
+			wantFast, wantErr := alone.BTH.FastCNP(fastcnp.CodePoints{})
+			fast, err := s.BTH.FastCNP(fastcnp.CodePoints{})
+			require.Equal(t, wantFast, fast)
+			require.Equal(t, wantErr, err)
+			wantCNP, wantErr := alone.BTH.CNP()
+			c, err := s.BTH.CNP()
+			require.Equal(t, wantCNP, c)
+			require.Equal(t, wantErr, err)
+		}
 	})
 }
 

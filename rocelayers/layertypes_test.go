@@ -1,8 +1,10 @@
 package rocelayers_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/gopacket"
@@ -21,6 +23,12 @@ func TestMain(m *testing.M) {
 			fmt.Printf("the import alone claims port %d for %v\n", port, t)
 			os.Exit(1)
 		}
+	}
+	var s rocelayers.Stack // needs no Register
+	data, _ := hex.DecodeString(strings.Join(strings.Fields(cnp4), ""))
+	if err := s.Decode(data); err != nil || s.Layer(rocelayers.LayerTypeCNP) == nil {
+		fmt.Println("a Stack without Register:", s.Decoded, err)
+		os.Exit(1)
 	}
 	rocelayers.Register()
 	rocelayers.Register()

@@ -308,6 +308,8 @@ func eachWay(frame []byte, f func(way string, get func(gopacket.LayerType) gopac
 func eachParser(frame []byte, f func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
 	own, theirs := newOwnStack(), newStack()
 	f("own parser", own.layer, own.decode(frame))
+	var s rocelayers.Stack
+	f("Stack", s.Layer, s.Decode(frame))
 	if err := theirs.decode(frame); !refused(err) {
 		f("parser", theirs.layer, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -233,6 +234,92 @@ func TestSerializeRefused(t *testing.T) {
 	require.ErrorIs(t, gopacket.SerializeLayers(gopacket.NewSerializeBuffer(), complete, ip, u, good, data), rocelayers.ErrSerialize)
 	// It is still the one for everything else.
 	require.NoError(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), complete, ip, u, data))
+}
+
+// An ICRC stands where the packet ends, or nothing is written: not where length
+// fields point that gopacket has cut to 16 bits, or that are not right.
+func TestSerializeLengths(t *testing.T) {
+	given := gopacket.SerializeOptions{ComputeChecksums: true}
+	for _, version := range []int{4, 6} {
+		ip := func() gopacket.SerializableLayer { return ipv4() }
+		longest := 0xFFFF - 20 - 8 - 12 - 4
+		if version == 6 {
+			ip = func() gopacket.SerializableLayer { return ipv6() }
+			longest += 20
+		}
+		longest &^= 3 // padded
+		send := func() *rocelayers.BTH {
+			l := new(rocelayers.BTH)
+			l.Opcode = bth.RCSendOnly
+			return l
+		}
+		for _, n := range []int{longest + 1, longest + 4, 0xFFFF - 24, 0x10000 - 24, 0x10000, 0x10000 + 8, 0x10000 + 100, 0x20000, 0x20000 + 52} {
+			for _, checksum := range []uint16{0, 1} {
+				buf := dirty(t)
+				l := send()
+				err := rocelayers.SerializeLayers(buf, complete, ip(), udp(checksum), l, gopacket.Payload(make([]byte, n)))
+				require.Error(t, err, "IPv%d, %d octets", version, n)
+				require.Empty(t, buf.Bytes())
+				require.Zero(t, l.ICRC.Value)
+			}
+			if n < 0x10000 {
+				continue
+			}
+			for _, message := range []gopacket.SerializableLayer{
+				&rocelayers.FCN{}, &rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}}},
+			} {
+				buf := dirty(t)
+				require.Error(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(0), message, gopacket.Payload(make([]byte, n))))
+				require.Empty(t, buf.Bytes())
+			}
+		}
+		buf := dirty(t)
+		require.NoError(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(1), send(), gopacket.Payload(make([]byte, longest))))
+		_, err := icrc.Verify(buf.Bytes())
+		require.NoError(t, err)
+
+		// Lengths as given: right ones are used, others are refused.
+		for by := -40; by <= 40; by += 4 {
+			for _, which := range []string{"IP", "UDP", "both"} {
+				u, l := udp(0), send()
+				four, six := ipv4(), ipv6()
+				four.IHL, four.Length, six.Length, u.Length = 5, 20+8+16+40, 8+16+40, 8+16+40
+				if which != "UDP" {
+					four.Length += uint16(by)
+					six.Length += uint16(by)
+				}
+				if which != "IP" {
+					u.Length += uint16(by)
+				}
+				ip := gopacket.SerializableLayer(four)
+				if version == 6 {
+					ip = six
+				}
+				buf := dirty(t)
+				err := rocelayers.SerializeLayers(buf, given, ip, u, l, gopacket.Payload(make([]byte, 40)))
+				if by != 0 {
+					require.Error(t, err, "IPv%d, %s by %d", version, which, by)
+					require.Empty(t, buf.Bytes())
+					require.Zero(t, l.ICRC.Value)
+					continue
+				}
+				require.NoError(t, err)
+				_, err = icrc.Verify(buf.Bytes())
+				require.NoError(t, err)
+			}
+		}
+	}
+}
+
+// An ICRC layer is found wherever it stands behind the BTH.
+func TestSerializeICRCBeforePayload(t *testing.T) {
+	l, trailer := new(rocelayers.BTH), &rocelayers.ICRC{Coverage: icrc.Without}
+	l.Opcode = bth.RCSendOnly
+	buf := dirty(t)
+	require.NoError(t, rocelayers.SerializeLayers(buf, complete, ipv6(), udp(0), l, trailer, gopacket.Payload("data")))
+	_, err := icrc.Verify(buf.Bytes())
+	require.NoError(t, err)
+	require.NotZero(t, trailer.Value)
 }
 
 func TestSerializeExtendedHeaders(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 type UDP struct {
 	layers.UDP
 
-	config *message.Config // of the Stack; nil for the defaults
+	config *message.Config // of the Stack; nil outside one
 }
 
 // NextLayerType returns the type that the destination port leads to, and for
@@ -30,12 +30,11 @@ func (l *UDP) NextLayerType() gopacket.LayerType {
 	if t := leadsTo(l.config, l.DstPort); t != gopacket.LayerTypePayload {
 		return t
 	}
-	switch t := l.UDP.NextLayerType(); t { // goes by the source port, too
-	case LayerTypeBTH, LayerTypeFCN, LayerTypeProxy:
+	t := l.UDP.NextLayerType() // goes by the source port, too
+	if isOurs(t) {
 		return gopacket.LayerTypePayload
-	default:
-		return t
 	}
+	return t
 }
 
 // leadsTo returns the type of the layers behind a UDP destination port: in a
@@ -53,10 +52,16 @@ func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
 		return LayerTypeFCN
 	case !c.NoProxy && p == cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort):
 		return LayerTypeProxy
-	case c.NoFCN && t == LayerTypeFCN, c.NoProxy && t == LayerTypeProxy:
+	case isOurs(t):
 		return gopacket.LayerTypePayload
 	}
 	return t
+}
+
+// isOurs tells whether UDP ports lead to layers of this type by the doing of
+// this package.
+func isOurs(t gopacket.LayerType) bool {
+	return t == LayerTypeBTH || t == LayerTypeFCN || t == LayerTypeProxy
 }
 
 // udpLength returns the length field of the UDP header before data, or what it
