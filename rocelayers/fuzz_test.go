@@ -150,13 +150,16 @@ func FuzzFrame(f *testing.F) {
 	f.Add(vlan(wiretest.Hex(f, send6), 2))
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var m message.Message
-		err := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{})
+		err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{})
 		p := &m.Packet
-		roce := m.Reach == message.ReachTransport
+		// What lies behind the UDP length, the layers do not know to be cut.
+		roce := m.Reach == message.ReachTransport && p.Truncated == (len(p.Data) < int(p.Length)-8)
 		check := func(s *rocelayers.Stack, failure error) {
 			if roce && s.Layer(rocelayers.LayerTypeBTH) != nil {
 				requireSame(t, p, &s.BTH)
-				requireSameFault(t, err, failure)
+				if len(p.Payload) == p.PayloadLen() { // a cut one is a Payload
+					requireSameFault(t, err, failure)
+				}
 				coverage, verdict := icrc.Verify(p.IP)
 				got, err := s.BTH.VerifyICRC()
 				require.Equal(t, verdict, err)
@@ -168,7 +171,7 @@ func FuzzFrame(f *testing.F) {
 				}
 				switch typ { // no other kind of message
 				case rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP, rocelayers.LayerTypePPFC, rocelayers.LayerTypeFCN, rocelayers.LayerTypeProxy:
-					if m.Kind != message.Other {
+					if m.Reach != message.ReachNothing { // gopacket takes wrong IP lengths for a cut packet
 						require.Equal(t, kindOf(m.Kind), typ)
 					}
 				}
@@ -212,7 +215,7 @@ func FuzzTwoFrames(f *testing.F) {
 			_ = decode(first)
 			err := decode(second)
 			require.Equal(t, want, err)
-			require.Equal(t, alone.Decoded, s.Decoded)
+			require.True(t, slices.Equal(alone.Decoded, s.Decoded))
 			for _, typ := range s.Decoded {
 				require.Equal(t, gopacket.LayerString(alone.Layer(typ)), gopacket.LayerString(s.Layer(typ)))
 				require.Equal(t, alone.Layer(typ).LayerContents(), s.Layer(typ).LayerContents())
