@@ -17,7 +17,6 @@ package congested
 
 import (
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/rocecn/rocecn/fastcnp"
@@ -31,50 +30,6 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// A Method is a way of notifying a sender.
-type Method uint8
-
-// The methods.
-const (
-	Nothing Method = iota // the sender is not told
-	FastCNP               // to the sender (FAST)
-	Proxy                 // to the sender's proxy (PROXY)
-	FCN                   // to the ingress PE of the tunnel that the packet came in (FCN)
-	PPFC                  // to the sender, which is to pause (PPFC)
-	Mark                  // only by ECN on the packet
-)
-
-var methods = [...]string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
-
-// String returns the method in lower case, "none" for Nothing.
-func (m Method) String() string {
-	if int(m) < len(methods) {
-		return methods[m]
-	}
-	return "Method(" + strconv.Itoa(int(m)) + ")"
-}
-
-// A Capability is what a node knows of a sender: whether it understands Fast
-// CNPs. How it knows is out of the draft's scope (FAST section 4).
-type Capability uint8
-
-// The capabilities.
-const (
-	Unknown Capability = iota // send, and mark ECN as well
-	Yes                       // send, and do not mark ECN
-	No                        // mark ECN, and do not send
-)
-
-var capabilities = [...]string{"unknown", "yes", "no"}
-
-// String returns "unknown", "yes" or "no".
-func (c Capability) String() string {
-	if int(c) < len(capabilities) {
-		return capabilities[c]
-	}
-	return "Capability(" + strconv.Itoa(int(c)) + ")"
-}
 
 // Proxies say which proxy serves a sender. An *acl.Map[netip.Addr] does.
 type Proxies interface {

@@ -1,0 +1,81 @@
+package congested
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+)
+
+// A Method is a way of notifying a sender.
+type Method uint8
+
+// The methods.
+const (
+	Nothing Method = iota // the sender is not told
+	FastCNP               // to the sender (FAST)
+	Proxy                 // to the sender's proxy (PROXY)
+	FCN                   // to the ingress PE of the tunnel that the packet came in (FCN)
+	PPFC                  // to the sender, which is to pause (PPFC)
+	Mark                  // only by ECN on the packet
+)
+
+var methods = []string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
+
+// String returns the method in lower case, "none" for Nothing.
+func (m Method) String() string {
+	if int(m) < len(methods) {
+		return methods[m]
+	}
+	return "Method(" + strconv.Itoa(int(m)) + ")"
+}
+
+// MarshalText returns what String does.
+func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+var errMethod = errors.New("none, fastcnp, proxy, fcn, ppfc or mark needed")
+
+// UnmarshalText sets m from what String returns.
+func (m *Method) UnmarshalText(text []byte) error {
+	i := slices.Index(methods, string(text))
+	if i < 0 {
+		return errMethod
+	}
+	*m = Method(i)
+	return nil
+}
+
+// A Capability is what a node knows of a sender: whether it understands Fast
+// CNPs. How it knows is out of the draft's scope (FAST section 4).
+type Capability uint8
+
+// The capabilities.
+const (
+	Unknown Capability = iota // send, and mark ECN as well
+	Yes                       // send, and do not mark ECN
+	No                        // mark ECN, and do not send
+)
+
+var capabilities = []string{"unknown", "yes", "no"}
+
+// String returns "unknown", "yes" or "no".
+func (c Capability) String() string {
+	if int(c) < len(capabilities) {
+		return capabilities[c]
+	}
+	return "Capability(" + strconv.Itoa(int(c)) + ")"
+}
+
+// MarshalText returns what String does.
+func (c Capability) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+var errCapability = errors.New("yes, no or unknown needed")
+
+// UnmarshalText sets c from what String returns.
+func (c *Capability) UnmarshalText(text []byte) error {
+	i := slices.Index(capabilities, string(text))
+	if i < 0 {
+		return errCapability
+	}
+	*c = Capability(i)
+	return nil
+}
