@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"fastcnp"},
 	{"message"},
 	{"rocelayers", "qpmap", "filter", "internal/capture"}, // the latter for programs alone
-	{"node", "node/limit", "node/acl", "node/level"},
+	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
 	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause"},
 }
 
