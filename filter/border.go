@@ -80,10 +80,10 @@ func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool)
 	if udp == nil {
 		return message.Other, false
 	}
-	if len(udp) < 4 {
+	if len(udp) < atPort+2 {
 		return cutBefore(message.Other, found)
 	}
-	switch binary.BigEndian.Uint16(udp[2:]) {
+	switch binary.BigEndian.Uint16(udp[atPort:]) {
 	case rocev2.Port:
 	case r.FCNPort:
 		return message.FCN, true
@@ -92,15 +92,15 @@ func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool)
 	default:
 		return message.Other, false
 	}
-	if len(udp) < 9 {
+	if len(udp) <= atOpcode {
 		return cutBefore(message.Broken, found)
 	}
-	switch op := bth.Opcode(udp[8]); {
+	switch op := bth.Opcode(udp[atOpcode]); {
 	case op != bth.CNP && op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge):
 		return message.Ack, false
 	case op != bth.CNP:
 		return message.Data, false
-	case len(udp) > 12 && udp[12]&ppfcBit != 0 && binary.BigEndian.Uint16(udp[4:]) != cnpLength:
+	case len(udp) > atPBit && udp[atPBit]&ppfcBit != 0 && binary.BigEndian.Uint16(udp[atLength:]) != cnpLength:
 		return message.PPFC, found || r.PPFC
 	case found:
 		return message.FastCNP, true

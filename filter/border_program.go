@@ -38,8 +38,8 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	}
 
 	w.place(w.udp)
-	w.need(4)
-	w.do(load(2, 2)) // Destination Port
+	w.need(atPort + 2)
+	w.do(load(atPort, 2))
 	roce := w.label()
 	w.jumpIf(bpf.JumpEqual, rocev2.Port, roce, next)
 	w.jumpIfAny(hit, uint32(c.FCNPort), uint32(c.ProxyPort))
@@ -47,8 +47,8 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.jump(w.miss)
 
 	w.place(roce)
-	w.need(9)
-	w.do(load(8, 1)) // OpCode
+	w.need(atOpcode + 1)
+	w.do(load(atOpcode, 1))
 	w.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), w.miss, next)
 	switch {
 	case r.CNP && r.PPFC:
@@ -60,13 +60,13 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		}
 		extended, short := w.label(), w.label()
 		w.do(recall(regA, wordEnd), subX)
-		w.jumpIf(bpf.JumpLessThan, 13, short, next)
-		w.do(load(12, 1)) // F, B, P
+		w.jumpIf(bpf.JumpLessThan, atPBit+1, short, next)
+		w.do(load(atPBit, 1))
 		w.jumpIf(bpf.JumpBitsSet, ppfcBit, extended, next)
 		w.place(short)
 		w.jump(cnp)
 		w.place(extended)
-		w.do(load(4, 2)) // UDP length
+		w.do(load(atLength, 2))
 		w.jumpIf(bpf.JumpEqual, cnpLength, cnp, next)
 		w.jump(ppfc)
 	}

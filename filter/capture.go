@@ -92,8 +92,10 @@ const (
 	wholeBTH  = udpHeader + bth.Size
 
 	atPort   = 2
+	atLength = 4
 	atOpcode = udpHeader
-	atDestQP = udpHeader + 4 // behind F, B and Resv6
+	atPBit   = udpHeader + 4 // F, B, Resv6, whose top bit is P
+	atDestQP = udpHeader + 4 // with those, 32 bits
 )
 
 // Program returns the BPF program that selects the packets, for a socket that

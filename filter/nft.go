@@ -1,0 +1,68 @@
+package filter
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// NFT returns a table of this name for nftables, 1.0.6 or later: what a router
+// at the border is not to forward, IPv4 and IPv6, whatever its direction.
+// `nft -f` loads it.
+//
+// nftables cannot tell one destination option from another, so the table also
+// drops CNPs with other options in a Destination Options header; no node is
+// known to send any. Otherwise, for packets without a tunnel, the table drops
+// what Match does, behind any number of extension headers. It lets no tunnel
+// cross, for it cannot look into one. What MPLS labels carry is not forwarded
+// as IP and does not come by here.
+func (r *Border) NFT(table string) string {
+	c := r.withDefaults()
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("table inet %s {", table)
+	line("\tchain forward {")
+	line("\t\ttype filter hook forward priority filter; policy accept;")
+	line("\t\tudp dport { %d, %d } counter drop comment \"FCN and proxy messages\"", c.FCNPort, c.ProxyPort)
+	line("\t\texthdr dst exists jump options")
+	if c.CNP || c.PPFC {
+		line("\t\tudp dport %d @th,64,8 %#x jump notification", rocev2.Port, uint8(bth.CNP))
+	}
+	line("\t\tmeta l4proto { %s } counter drop comment \"tunnels\"", list(tunnelProtocols))
+	line("\t\tudp dport { %s } counter drop comment \"tunnels\"", list(tunnelPorts))
+	line("\t}")
+	line("")
+	line("\t# Packets with a Destination Options header. A rule that cannot read its field")
+	line("\t# does not return: what ends before its OpCode is dropped.")
+	line("\tchain options {")
+	line("\t\tmeta l4proto != udp return")
+	line("\t\tudp dport != %d return", rocev2.Port)
+	line("\t\t@th,64,8 != %#x return", uint8(bth.CNP))
+	line("\t\tcounter drop comment \"Fast CNP\"")
+	line("\t}")
+	if c.CNP || c.PPFC {
+		line("")
+		line("\t# Packets with OpCode %#x. PPFC has the P bit, and not the length of a CNP.", uint8(bth.CNP))
+		line("\tchain notification {")
+		ppfc := fmt.Sprintf("@th,98,1 1 udp length != %d", cnpLength)
+		switch {
+		case !c.CNP:
+			line("\t\t%s counter drop comment \"PPFC\"", ppfc)
+		case !c.PPFC:
+			line("\t\t%s return", ppfc)
+		}
+		if c.CNP {
+			line("\t\tcounter drop comment \"CNP\"")
+		}
+		line("\t}")
+	}
+	line("}")
+	return b.String()
+}
+
+// list returns numbers with commas between them.
+func list(numbers []uint32) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
+}
