@@ -1,0 +1,600 @@
+package ingress
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	start            = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	own, egress      = addr("2001:db8:fe::1"), addr("2001:db8:fe::9")
+	p1               = addr("2001:db8:fe::5") // a node of the WAN
+	cnp4, cnp6       = addr("10.0.1.254"), addr("2001:db8:1::fe")
+	sender4, remote4 = addr("10.0.1.1"), addr("10.0.4.1")
+	sender6, remote6 = addr("2001:db8:1::1"), addr("2001:db8:4::1")
+	tunnel           = &encap.IPInIPv6{Src: own, Dst: egress}
+	flow4            = rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: 0x11}
+	flow6            = rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: 0x11}
+)
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func config() Config {
+	return Config{
+		Enabled: true, Self: own, CNP4: cnp4, CNP6: cnp6,
+		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")),
+		QPs:    qpmap.New(qpmap.Config{}),
+		Seed:   [32]byte{1},
+	}
+}
+
+// newPE returns a PE that knows the sender's queue pair of both flows: 0x21.
+func newPE(t testing.TB, change func(*Config)) *PE {
+	cfg := config()
+	cfg.QPs.Add(flow4, 0, qpmap.Pair{SrcQP: 0x21})
+	cfg.QPs.Add(flow6, 0, qpmap.Pair{SrcQP: 0x21})
+	if change != nil {
+		change(&cfg)
+	}
+	pe, err := New(cfg)
+	require.NoError(t, err)
+	return pe
+}
+
+// octets returns a data packet of a flow, with this ECN field.
+func octets(t testing.TB, k rocev2.FlowKey, ecn uint8) []byte {
+	p := packetOf(k)
+	p.HopLimit, p.TrafficClass, p.BTH.PKey = 64, 26<<2|ecn, 0x8001
+	p.Payload = make([]byte, 1024)
+	if k.Src.Is6() {
+		p.FlowLabel = 0x12345
+	}
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func message(t testing.TB, label uint32) []byte {
+	b, err := fcn.Message{FlowLabel: label, Level: 3}.MarshalBinary()
+	require.NoError(t, err)
+	return b
+}
+
+func TestForward(t *testing.T) {
+	for name, via := range map[string]encap.Tunnel{
+		"IP in IPv6": tunnel,
+		"SRv6":       &encap.SRv6{Src: own, Segments: []netip.Addr{egress, addr("fc00::d6")}},
+		"VXLAN":      &encap.VXLAN6{Src: own, Dst: egress, VNI: 7, Ethernet: make([]byte, 14)},
+	} {
+		for _, k := range []rocev2.FlowKey{flow4, flow6} {
+			for ecn := range uint8(4) {
+				pe := newPE(t, nil)
+				inner := octets(t, k, ecn)
+				before := bytes.Clone(inner)
+				out, f, err := pe.Forward([]byte{9}, inner, 0, via, start)
+				require.NoError(t, err)
+				require.Equal(t, before, inner, name)
+				require.Equal(t, byte(9), out[0])
+				require.True(t, f.RoCEv2)
+				require.Equal(t, node.Accepted, f.Reason)
+				require.NotZero(t, f.Label)
+
+				var got rocev2.Flow
+				require.NoError(t, got.DecodeIP(out[1:]))
+				require.Equal(t, f.Label, got.OuterFlowLabel())
+				require.Equal(t, ecn, got.OuterECN())
+				require.Equal(t, own, got.OuterSrc())
+				require.Equal(t, inner, got.IP)
+				if k.Src.Is6() {
+					require.EqualValues(t, 0x12345, got.FlowLabel, "the inner label stays as it is")
+				}
+
+				_, again, err := pe.Forward(nil, inner, 0, via, start.Add(time.Second))
+				require.NoError(t, err)
+				require.Equal(t, f, again, "the same flow")
+				notCapable := uint64(0)
+				if ecn == 0 {
+					notCapable = 2
+				}
+				require.Equal(t, Stats{Flows: 1, Opened: 1, Labelled: 2, NotECNCapable: notCapable}, pe.Stats())
+			}
+		}
+	}
+}
+
+// What is no flow of RoCEv2 goes with label 0, and leaves nothing behind.
+func TestForwardOther(t *testing.T) {
+	broken := octets(t, flow4, 1)
+	broken[20+4], broken[20+5] = 0, 9 // the UDP length: no room for a BTH
+	other := octets(t, flow6, 1)
+	other[40+3]++ // the UDP destination port
+	pe := newPE(t, nil)
+	for _, c := range []struct {
+		name  string
+		inner []byte
+		want  Forwarded
+	}{
+		{"another port", other, Forwarded{}},
+		{"broken", broken, Forwarded{RoCEv2: true, Reason: node.Broken}},
+	} {
+		out, f, err := pe.Forward(nil, c.inner, 0, tunnel, start)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.want, f, c.name)
+		require.Zero(t, be.Uint32(out)&0xFFFFF)
+		require.Equal(t, c.inner, out[40:])
+	}
+	require.Zero(t, pe.Stats().Flows)
+	require.EqualValues(t, 2, pe.Stats().Unlabelled)
+	require.EqualValues(t, 1, pe.Stats().Refused[node.Broken])
+
+	out, _, err := pe.Forward([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
+	require.Error(t, err, "no IP packet fits into no tunnel")
+	require.Equal(t, []byte{9}, out)
+}
+
+// Flows differ by source, destination, queue pair and domain, and by nothing else.
+func TestFlows(t *testing.T) {
+	pe := newPE(t, nil)
+	seen := map[uint32]bool{}
+	for _, k := range []rocev2.FlowKey{
+		flow4, flow6, {Src: remote4, Dst: sender4, DestQP: 0x11}, {Src: sender4, Dst: addr("10.0.4.2"), DestQP: 0x11},
+		{Src: sender4, Dst: remote4, DestQP: 0x12}, {Src: addr("::ffff:10.0.1.1"), Dst: addr("::ffff:10.0.4.1"), DestQP: 0x11},
+	} {
+		for domain := range uint32(2) {
+			p := packetOf(k)
+			label, err := pe.Label(p, domain, start)
+			require.NoError(t, err)
+			require.NotContains(t, seen, label, "%v %d", k, domain)
+			seen[label] = true
+			p.SrcPort, p.BTH.PSN, p.BTH.Opcode, p.TrafficClass, p.FlowLabel = 77, 99, 0x0A, 3, 5
+			again, err := pe.Label(p, domain, start)
+			require.NoError(t, err)
+			require.Equal(t, label, again)
+		}
+	}
+	known := 0
+	for f := range pe.Flows(start) {
+		require.Contains(t, seen, f.Label)
+		if f.Known && !f.Src.Is4In6() {
+			known++
+			require.EqualValues(t, 0x21, f.SrcQP)
+			require.Zero(t, f.Domain)
+		}
+	}
+	require.Equal(t, 2, known)
+	require.Equal(t, 12, pe.Stats().Flows)
+	for range pe.Flows(start) {
+		break
+	}
+}
+
+func TestIdleFlowsLeave(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.Idle, c.Quarantine = time.Second, time.Second })
+	label := func(at time.Duration) uint32 {
+		l, err := pe.Label(packetOf(flow4), 0, start.Add(at))
+		require.NoError(t, err)
+		return l
+	}
+	first := label(0)
+	require.Equal(t, first, label(999*time.Millisecond))
+	require.Equal(t, first, label(1998*time.Millisecond))
+	require.Zero(t, pe.Expire(start.Add(2997*time.Millisecond)))
+	require.Equal(t, 1, pe.Expire(start.Add(2998*time.Millisecond)))
+	require.Zero(t, pe.Stats().Flows)
+	second := label(3 * time.Second)
+	require.NotEqual(t, first, second)
+	third := label(4 * time.Second)
+	require.NotEqual(t, second, third, "exactly Idle later it is a new flow, also if nobody cleared up")
+	require.Equal(t, 1, pe.Stats().Flows)
+	require.EqualValues(t, 3, pe.Stats().Opened)
+}
+
+// A full table refuses new flows and keeps the live ones, until one is idle.
+func TestFullTable(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 3, time.Second })
+	inner := func(qp uint32) []byte { return octets(t, rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}, 1) }
+	labels := map[uint32]uint32{}
+	for qp := range uint32(3) {
+		_, f, err := pe.Forward(nil, inner(qp), 0, tunnel, start.Add(time.Duration(qp)))
+		require.NoError(t, err)
+		labels[qp] = f.Label
+	}
+	for range 10 {
+		out, f, err := pe.Forward(nil, inner(3), 0, tunnel, start.Add(999*time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, Forwarded{RoCEv2: true, Reason: node.TableFull}, f)
+		require.Zero(t, be.Uint32(out)&0xFFFFF)
+		require.Equal(t, inner(3), out[40:])
+	}
+	require.EqualValues(t, 10, pe.Stats().Refused[node.TableFull])
+	for qp, label := range labels {
+		_, f, _ := pe.Forward(nil, inner(qp), 0, tunnel, start.Add(999*time.Millisecond))
+		require.Equal(t, label, f.Label)
+	}
+	_, f, _ := pe.Forward(nil, inner(0), 0, tunnel, start.Add(1500*time.Millisecond))
+	require.Equal(t, labels[0], f.Label)
+	_, f, _ = pe.Forward(nil, inner(3), 0, tunnel, start.Add(1999*time.Millisecond))
+	require.NotZero(t, f.Label)
+	require.NotContains(t, []uint32{labels[0], labels[1], labels[2]}, f.Label)
+}
+
+// Time that jumps back leaves no flow behind for longer than Idle, and steps back
+// between frames let no flow age.
+func TestTimeJumpsBack(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
+	at := func(qp uint32, now time.Time) error {
+		_, err := pe.Label(packetOf(rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}), 0, now)
+		return err
+	}
+	for qp := range uint32(2) {
+		require.NoError(t, at(qp, start))
+	}
+	past := start.Add(-time.Hour)
+	require.Equal(t, node.TableFull, at(2, past))
+	require.Equal(t, node.TableFull, at(2, past.Add(time.Second-1)))
+	require.NoError(t, at(2, past.Add(time.Second)))
+
+	pe = newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
+	require.NoError(t, at(0, start))
+	for i := range 10_000 { // two capture queues, 1 ms apart
+		require.NoError(t, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
+	}
+	require.Zero(t, pe.Expire(start.Add(999*time.Millisecond)))
+	for _, odd := range []time.Time{{}, time.Unix(1<<40, 0), time.Unix(-1<<40, 0), time.Unix(0, 0)} {
+		_ = at(5, odd) // no panic
+	}
+}
+
+func TestReceive(t *testing.T) {
+	for _, c := range []struct {
+		flow rocev2.FlowKey
+		src  netip.Addr
+	}{{flow4, cnp4}, {flow6, cnp6}} {
+		pe := newPE(t, nil)
+		_, f, err := pe.Forward(nil, octets(t, c.flow, 1), 0, tunnel, start)
+		require.NoError(t, err)
+		out, n, err := pe.Receive([]byte{9}, p1, message(t, f.Label), start)
+		require.NoError(t, err)
+		require.Equal(t, Notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
+		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
+		require.EqualValues(t, 1, pe.Stats().Sent)
+	}
+}
+
+func requireCNP(t *testing.T, ip []byte, src, dst netip.Addr, qp uint32, pKey uint16) {
+	t.Helper()
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(ip))
+	got, err := cnp.FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, cnp.New(qp, pKey), got)
+	require.Equal(t, src, p.Src)
+	require.Equal(t, dst, p.Dst)
+	_, err = icrc.Verify(p.IP)
+	require.NoError(t, err)
+}
+
+// The pair may be known before the first packet, or learned after it.
+func TestPairLearnedLater(t *testing.T) {
+	cfg := config()
+	pe, err := New(cfg)
+	require.NoError(t, err)
+	_, f, err := pe.Forward(nil, octets(t, flow6, 1), 0, tunnel, start)
+	require.NoError(t, err)
+	_, _, err = pe.Receive(nil, p1, message(t, f.Label), start)
+	require.Equal(t, node.UnknownQP, err)
+	cfg.QPs.Add(flow6, 0, qpmap.Pair{SrcQP: 0x31})
+	_, n, err := pe.Receive(nil, p1, message(t, f.Label), start)
+	require.NoError(t, err)
+	require.EqualValues(t, 0x31, n.SrcQP)
+}
+
+// VPNs with equal addresses: each flow has its own label, and the CNP its own
+// queue pair and its own VPN.
+func TestDomains(t *testing.T) {
+	pe := newPE(t, nil)
+	for domain := range uint32(3) {
+		pe.cfg.QPs.Add(flow4, domain, qpmap.Pair{SrcQP: 0x40 + domain})
+	}
+	for domain := range uint32(3) {
+		_, f, err := pe.Forward(nil, octets(t, flow4, 1), domain, tunnel, start)
+		require.NoError(t, err)
+		out, n, err := pe.Receive(nil, p1, message(t, f.Label), start)
+		require.NoError(t, err)
+		require.Equal(t, domain, n.Domain)
+		requireCNP(t, out, cnp4, sender4, 0x40+domain, 0x8001)
+	}
+}
+
+func TestReceiveRefuses(t *testing.T) {
+	label := func(t *testing.T, pe *PE, k rocev2.FlowKey, op bth.Opcode) uint32 {
+		p := packetOf(k)
+		p.BTH.Opcode = op
+		l, err := pe.Label(p, 0, start)
+		require.NoError(t, err)
+		return l
+	}
+	const send = bth.Opcode(bth.OpSendOnly)
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		flow   rocev2.FlowKey
+		op     bth.Opcode
+		from   netip.Addr
+		data   func(label uint32) []byte // the FCN, nil for one about the flow
+		want   node.Reason
+	}{
+		{"no list", func(c *Config) { c.Accept = nil }, flow6, send, p1, nil, node.Denied},
+		{"not on the list", nil, flow6, send, addr("2001:db8:ff::5"), nil, node.Denied},
+		{"no octets", nil, flow6, send, p1, func(uint32) []byte { return nil }, node.Broken},
+		{"3 octets", nil, flow6, send, p1, func(l uint32) []byte { return message(t, l)[:3] }, node.Broken},
+		{"5 octets", nil, flow6, send, p1, func(l uint32) []byte { return append(message(t, l), 0) }, node.Broken},
+		{"label 0", nil, flow6, send, p1, func(uint32) []byte { return message(t, 0) }, node.UnknownLabel},
+		{"another label", nil, flow6, send, p1, func(l uint32) []byte { return message(t, l^1) }, node.UnknownLabel},
+		{"acknowledgements", nil, flow6, bth.Opcode(bth.OpAcknowledge), p1, nil, node.Acknowledgement},
+		{"CNPs", nil, flow6, bth.CNP, p1, nil, node.Acknowledgement},
+		{"sender link-local", nil, rocev2.FlowKey{Src: addr("fe80::1"), Dst: remote6, DestQP: 1}, send, p1, nil, node.Address},
+		{"sender multicast", nil, rocev2.FlowKey{Src: addr("224.0.0.1"), Dst: remote4, DestQP: 1}, send, p1, nil, node.Address},
+		{"sender is the PE", nil, rocev2.FlowKey{Src: cnp4, Dst: remote4, DestQP: 1}, send, p1, nil, node.OwnAddress},
+		{"sender is the PE in the WAN", nil, rocev2.FlowKey{Src: own, Dst: remote6, DestQP: 1}, send, p1, nil, node.OwnAddress},
+		{"no IPv4 address", func(c *Config) { c.CNP4 = netip.Addr{} }, flow4, send, p1, nil, node.NoMethod},
+		{"no IPv6 address", func(c *Config) { c.CNP6 = netip.Addr{} }, flow6, send, p1, nil, node.NoMethod},
+		{"pair not known", nil, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: 0x12}, send, p1, nil, node.UnknownQP},
+		{"no pairs", func(c *Config) { c.QPs = nil }, flow6, send, p1, nil, node.UnknownQP},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pe := newPE(t, c.change)
+			l := label(t, pe, c.flow, c.op)
+			data := message(t, l)
+			if c.data != nil {
+				data = c.data(l)
+			}
+			out, n, err := pe.Receive([]byte{9}, c.from, data, start)
+			require.Equal(t, c.want, err)
+			require.Equal(t, []byte{9}, out)
+			require.Zero(t, n)
+			require.EqualValues(t, 1, pe.Stats().Refused[c.want])
+			require.Zero(t, pe.Stats().Sent)
+			wiretest.NoAllocs(t, c.name, func() { _, _, _ = pe.Receive(nil, c.from, data, start) })
+		})
+	}
+}
+
+// An FCN about a flow that has fallen silent reaches nobody, and nobody else as
+// long as the label is in quarantine.
+func TestLateFCN(t *testing.T) {
+	pe := newPE(t, func(c *Config) {
+		c.Instances, c.Instance = 1<<18, 5 // 4 labels
+		c.Idle, c.Quarantine = time.Second, time.Minute
+	})
+	_, f, err := pe.Forward(nil, octets(t, flow6, 1), 0, tunnel, start)
+	require.NoError(t, err)
+	late := message(t, f.Label)
+	_, _, err = pe.Receive(nil, p1, late, start.Add(time.Second-1))
+	require.NoError(t, err)
+	for at := time.Second; at < time.Minute; at += time.Second {
+		_, _, err = pe.Receive(nil, p1, late, start.Add(at))
+		require.Equal(t, node.UnknownLabel, err)
+		_, _, _ = pe.Forward(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)}, 1), 0, tunnel, start.Add(at))
+	}
+}
+
+// An FCN for another instance is none of this one's.
+func TestReceiveOtherInstance(t *testing.T) {
+	a := newPE(t, func(c *Config) { c.Instances = 2 })
+	b := newPE(t, func(c *Config) { c.Instances, c.Instance = 2, 1 })
+	l, err := a.Label(packetOf(flow6), 0, start)
+	require.NoError(t, err)
+	require.Zero(t, Owner(l, 2))
+	_, _, err = b.Receive(nil, p1, message(t, l), start)
+	require.Equal(t, node.UnknownLabel, err)
+	_, _, err = a.Receive(nil, p1, message(t, l), start)
+	require.NoError(t, err)
+}
+
+func TestReceivePacket(t *testing.T) {
+	pe := newPE(t, nil)
+	label, err := pe.Label(packetOf(flow6), 0, start)
+	require.NoError(t, err)
+	m := fcn.Message{FlowLabel: label, Level: 2}
+	datagram := func(src, dst netip.Addr, change func(ip []byte)) *rocev2.Datagram {
+		ip, err := m.AppendPacket(nil, dst, fcn.Config{Src: src})
+		require.NoError(t, err)
+		if change != nil {
+			change(ip)
+		}
+		var d rocev2.Datagram
+		require.NoError(t, d.DecodeIP(ip))
+		return &d
+	}
+	through, err := (&encap.IPInIPv6{Src: p1, Dst: own}).Append(nil, datagram(p1, own, nil).IP, 1)
+	require.NoError(t, err)
+	var tunnelled rocev2.Datagram
+	require.NoError(t, tunnelled.DecodeIP(through))
+	for _, c := range []struct {
+		name string
+		d    *rocev2.Datagram
+		want node.Reason
+	}{
+		{"right", datagram(p1, own, nil), node.Accepted},
+		{"another address", datagram(p1, egress, nil), node.NotOurs},
+		{"address towards senders", datagram(p1, cnp6, nil), node.NotOurs},
+		{"denied", datagram(addr("2001:db8:ff::5"), own, nil), node.Denied},
+		{"checksum", datagram(p1, own, func(ip []byte) { ip[46]++ }), node.Checksum},
+		{"no checksum", datagram(p1, own, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.Checksum},
+		{"tunnelled", &tunnelled, node.Tunnelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, n, err := pe.ReceivePacket(nil, c.d, start)
+			if c.want == node.Accepted {
+				require.NoError(t, err)
+				requireCNP(t, out, cnp6, sender6, 0x21, 0xFFFF)
+				require.EqualValues(t, 2, n.Level)
+				return
+			}
+			require.Equal(t, c.want, err)
+			require.Empty(t, out)
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	const interval = 50 * time.Microsecond
+	pe := newPE(t, func(c *Config) { c.PerFlow, c.Total = interval, limit.Rate{PerSecond: 1, Burst: 3} })
+	l4, _ := pe.Label(packetOf(flow4), 0, start)
+	l6, _ := pe.Label(packetOf(flow6), 0, start)
+	for _, c := range []struct {
+		label uint32
+		at    time.Duration
+		sent  bool
+	}{
+		{l4, 0, true},
+		{l4, 0, false},
+		{l6, 0, true},
+		{l4, interval - 1, false},
+		{l4, interval, true}, // exactly one interval later
+		{l6, interval, false},
+		{l6, time.Second - 1, false}, // a refusal takes nothing
+		{l6, time.Second, true},
+		{l4, time.Second, false},
+	} {
+		_, _, err := pe.Receive(nil, p1, message(t, c.label), start.Add(c.at))
+		if c.sent {
+			require.NoError(t, err, c)
+		} else {
+			require.Equal(t, node.Limited, err, c)
+		}
+	}
+	require.EqualValues(t, 4, pe.Stats().Sent)
+}
+
+func TestCongested(t *testing.T) {
+	pe := newPE(t, nil)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(octets(t, flow4, rocev2.ECT1)))
+	out, n, err := pe.Congested(nil, &p, 0, start)
+	require.NoError(t, err)
+	require.Equal(t, Notice{Flow: flow4, SrcQP: 0x21}, n, "a CNP needs no label")
+	requireCNP(t, out, cnp4, sender4, 0x21, 0x8001)
+	label, err := pe.Label(&p, 0, start)
+	require.NoError(t, err)
+	_, n, err = pe.Congested(nil, &p, 0, start)
+	require.NoError(t, err)
+	require.Equal(t, label, n.Label)
+
+	for want, change := range map[node.Reason]func(*rocev2.Packet){
+		node.Acknowledgement: func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(bth.OpAtomicAcknowledge) },
+		node.Notification:    func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP },
+		node.NotCapable:      func(p *rocev2.Packet) { p.TrafficClass = 0 },
+		node.Address:         func(p *rocev2.Packet) { p.Src = addr("127.0.0.1") },
+		node.OwnAddress:      func(p *rocev2.Packet) { p.Src = cnp4 },
+		node.UnknownQP:       func(p *rocev2.Packet) { p.BTH.DestQP++ },
+	} {
+		other := p
+		change(&other)
+		_, _, err := pe.Congested(nil, &other, 0, start)
+		require.Equal(t, want, err)
+	}
+}
+
+func TestOffByDefault(t *testing.T) {
+	pe, err := New(Config{MaxFlows: -5})
+	require.NoError(t, err, "what is off needs nothing")
+	out, _, err := pe.Forward([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
+	require.Equal(t, node.Disabled, err)
+	require.Equal(t, []byte{9}, out)
+	_, err = pe.Label(packetOf(flow4), 0, start)
+	require.Equal(t, node.Disabled, err)
+	_, _, err = pe.Receive(nil, p1, message(t, 1), start)
+	require.Equal(t, node.Disabled, err)
+	_, _, err = pe.ReceivePacket(nil, new(rocev2.Datagram), start)
+	require.Equal(t, node.Disabled, err)
+	_, _, err = pe.Congested(nil, packetOf(flow4), 0, start)
+	require.Equal(t, node.Disabled, err)
+	pe.Observe(packetOf(flow4), 0, start)
+	require.Zero(t, pe.Expire(start))
+	for range pe.Flows(start) {
+		t.Fatal("no flows")
+	}
+	require.EqualValues(t, 5, pe.Stats().Refused[node.Disabled])
+}
+
+func TestConfig(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"Self":            func(c *Config) { c.Self = netip.Addr{} },
+		"Self 10.0.1.254": func(c *Config) { c.Self = cnp4 },
+		"Self ::1":        func(c *Config) { c.Self = addr("::1") },
+		"CNP4":            func(c *Config) { c.CNP4 = cnp6 },
+		"CNP6":            func(c *Config) { c.CNP6 = addr("fe80::1") },
+		"MaxFlows":        func(c *Config) { c.MaxFlows = 1 << 20 },
+		"MaxFlows -1":     func(c *Config) { c.MaxFlows = -1 },
+		"MaxFlows 5: 1 to 4": func(c *Config) {
+			c.MaxFlows, c.Instances, c.Instance = 5, 1<<18, 1
+		},
+		"Instance 2 of 2": func(c *Config) { c.Instances, c.Instance = 2, 2 },
+		"Instance -1":     func(c *Config) { c.Instance = -1 },
+		"Idle":            func(c *Config) { c.Idle = -1 },
+		"Quarantine":      func(c *Config) { c.Quarantine = -1 },
+		"DSCP":            func(c *Config) { c.Carriage.DSCP = 64 },
+	} {
+		cfg := config()
+		change(&cfg)
+		_, err := New(cfg)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	require.EqualValues(t, 72, unsafe.Sizeof(entry{}))
+	before := testing.AllocsPerRun(1, func() {})
+	require.Zero(t, before)
+	pe := newPE(t, nil)
+	require.Len(t, pe.table.entries, maxFlows+1)
+	require.Len(t, pe.table.chains, maxFlows)
+	require.Len(t, pe.labels.ring, 1<<20)
+	require.Len(t, pe.labels.state, 1<<20)
+}
+
+func TestNoAllocations(t *testing.T) {
+	pe := newPE(t, func(c *Config) {
+		c.MaxFlows, c.Idle, c.PerFlow = 64, time.Millisecond, time.Microsecond
+		c.Total = limit.Rate{PerSecond: 1e9, Burst: 100}
+	})
+	inner, fcnData := octets(t, flow6, 1), make([]byte, 4)
+	out := make([]byte, 0, 2048)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(inner))
+	now, qp := start, uint32(0)
+	wiretest.NoAllocs(t, "flows that come and go", func() {
+		now = now.Add(100 * time.Microsecond)
+		qp++
+		be.PutUint32(inner[40+8+4:], qp&0xFF)
+		_, f, err := pe.Forward(out, inner, 0, tunnel, now)
+		if err != nil || f.Label == 0 {
+			t.Fatal(f, err)
+		}
+		be.PutUint32(fcnData, f.Label<<12)
+		_, _, _ = pe.Receive(out, p1, fcnData, now)
+		_, _, _ = pe.Congested(out, &p, 0, now)
+	})
+	require.NotZero(t, pe.Stats().Sent)
+}
+
+var be = binary.BigEndian

@@ -1,0 +1,112 @@
+package ingress
+
+import "math/rand/v2"
+
+// MaxLabel is the highest flow label: a label has 20 bits, and 0 labels no flow
+// (RFC 6437).
+const MaxLabel = 1<<20 - 1
+
+// Owner returns the number of the instance, of as many as there are, that gives
+// out a label: where an FCN about it must go. The instances are those of
+// [Config].
+func Owner(label uint32, instances int) int { return int(label) % max(instances, 1) }
+
+// labels are the flow labels of one instance: those whose remainder by the
+// number of instances is its own number. Each is one of a flow, in quarantine or
+// free.
+//
+// The ring holds those that no flow has, the free ones first:
+//
+//	─── free ───┬─── quarantine, the longest first ───┬─── room for those of flows ───
+//	            └─ when its time is over, the boundary moves
+//
+// Taking one at random and releasing one cost the same however many there are.
+type labels struct {
+	instance, instances uint32
+	quarantine          int64
+
+	ring          []uint32 // of indices: label = index·instances + instance
+	first         int      // where the free ones begin
+	free, waiting int      // how many are free, and in quarantine
+
+	// state is by index: the slot of the flow that has the label, or when the
+	// label was released.
+	state  []int64
+	random *rand.ChaCha8
+}
+
+func newLabels(instance, instances int, quarantine int64, random *rand.ChaCha8) labels {
+	n := share(instance, instances)
+	l := labels{
+		instance: uint32(instance), instances: uint32(instances), quarantine: quarantine,
+		ring: make([]uint32, n), free: n, state: make([]int64, n), random: random,
+	}
+	for i := range l.ring {
+		l.ring[i] = uint32(i)
+	}
+	if instance == 0 { // label 0
+		l.first, l.free = 1%n, n-1
+	}
+	return l
+}
+
+// share returns how many numbers of 20 bits an instance has, 0 among them.
+func share(instance, instances int) int {
+	return (MaxLabel + instances - instance) / instances
+}
+
+// take gives a free label to the flow in a slot; false when none is free.
+func (l *labels) take(slot uint32, now int64) (label uint32, ok bool) {
+	for l.waiting > 0 && now-l.state[l.ring[l.at(l.free)]] >= l.quarantine {
+		l.free++
+		l.waiting--
+	}
+	if l.free == 0 {
+		return 0, false
+	}
+	i, j := l.at(0), l.at(int(l.draw(uint32(l.free))))
+	l.ring[i], l.ring[j] = l.ring[j], l.ring[i]
+	index := l.ring[i]
+	l.first = l.at(1)
+	l.free--
+	l.state[index] = int64(slot)
+	return index*l.instances + l.instance, true
+}
+
+// release puts the label of a flow into quarantine, which began at this time, not
+// before that of the label released before.
+func (l *labels) release(label uint32, at int64) {
+	index := label / l.instances
+	l.state[index] = at
+	l.ring[l.at(l.free+l.waiting)] = index
+	l.waiting++
+}
+
+// slot returns the slot of the flow that has a label; another number if none
+// has.
+func (l *labels) slot(label uint32) int64 {
+	if label > MaxLabel || label%l.instances != l.instance {
+		return -1
+	}
+	return l.state[label/l.instances]
+}
+
+// at returns the place in the ring that is i behind the first.
+func (l *labels) at(i int) int {
+	i += l.first
+	if i >= len(l.ring) {
+		i -= len(l.ring)
+	}
+	return i
+}
+
+// draw returns a random number below n: the high half of a product, drawn again
+// where some numbers would come more often.
+func (l *labels) draw(n uint32) uint32 {
+	for {
+		product := uint64(uint32(l.random.Uint64())) * uint64(n)
+		if uint32(product) >= -n%n {
+			return uint32(product >> 32)
+		}
+	}
+}

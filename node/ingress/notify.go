@@ -1,0 +1,155 @@
+package ingress
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Notice says what a CNP that was sent is about.
+type Notice struct {
+	Flow   rocev2.FlowKey
+	Domain uint32 // the VPN that the CNP goes back into
+	Label  uint32 // the flow's; 0 where it has none
+	SrcQP  uint32 // the sender's queue pair, the CNP's DestQP
+	Level  uint8  // of the congestion, as the FCN has it; 0 where it does not say
+}
+
+// ReceivePacket is Receive for a UDP datagram out of a capture or a raw socket:
+// it also checks what a UDP socket of the PE does, that the datagram is addressed
+// to the PE itself (node.NotOurs), not in another tunnel (node.Tunnelled), and
+// that its checksum is right (node.Checksum). Whether its port is that of FCN the
+// caller knows.
+func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Notice, error) {
+	switch {
+	case !pe.cfg.Enabled:
+		return out, Notice{}, pe.refuse(node.Disabled)
+	case len(d.Outer) > 0:
+		return out, Notice{}, pe.refuse(node.Tunnelled)
+	case d.Dst != pe.cfg.Self:
+		return out, Notice{}, pe.refuse(node.NotOurs)
+	case !pe.cfg.Accept.Contains(d.Src):
+		return out, Notice{}, pe.refuse(node.Denied)
+	case d.VerifyChecksum() != nil:
+		return out, Notice{}, pe.refuse(node.Checksum)
+	}
+	return pe.Receive(out, d.Src, d.Data, now)
+}
+
+// Receive takes the data of an FCN, the UDP payload, which came from a node of
+// the WAN, and appends to out the CNP for the sender of the flow that it names.
+// Where none is due the error is a node.Reason: Denied, Broken, UnknownLabel,
+// Acknowledgement (the flow has no data packets), Address, OwnAddress, NoMethod,
+// UnknownQP, AmbiguousQP, Limited, looked at in this order.
+func (pe *PE) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Notice, error) {
+	switch {
+	case !pe.cfg.Enabled:
+		return out, Notice{}, pe.refuse(node.Disabled)
+	case !pe.cfg.Accept.Contains(from):
+		return out, Notice{}, pe.refuse(node.Denied)
+	}
+	var m fcn.Message
+	if m.UnmarshalBinary(data) != nil {
+		return out, Notice{}, pe.refuse(node.Broken)
+	}
+	pe.Expire(now)
+	e := pe.labelled(m.FlowLabel)
+	switch {
+	case e == nil:
+		return out, Notice{}, pe.refuse(node.UnknownLabel)
+	case !e.data:
+		return out, Notice{}, pe.refuse(node.Acknowledgement)
+	}
+	n := Notice{Flow: e.flowKey(), Domain: e.domain, Label: e.label, Level: m.Level}
+	return pe.notify(out, n, e.pKey, now)
+}
+
+// labelled returns the flow that has a label, nil when none has.
+func (pe *PE) labelled(label uint32) *entry {
+	i := pe.labels.slot(label)
+	if label == 0 || i < 1 || i >= int64(len(pe.table.entries)) || pe.table.entries[i].label != label {
+		return nil
+	}
+	return &pe.table.entries[i]
+}
+
+// Congested says that the PE itself is congested by a packet that is to enter
+// the WAN, and appends to out the CNP for its sender (FCN section 4.1). Where
+// none is due the error is a node.Reason: Acknowledgement, Notification,
+// NotCapable (the packet is not ECN-capable), or one of those of Receive from
+// Address on.
+func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, Notice, error) {
+	if !pe.cfg.Enabled {
+		return out, Notice{}, pe.refuse(node.Disabled)
+	}
+	if r := answerable(p); r != node.Accepted {
+		return out, Notice{}, pe.refuse(r)
+	}
+	if p.ECN() == rocev2.NotECT {
+		return out, Notice{}, pe.refuse(node.NotCapable)
+	}
+	pe.Expire(now)
+	n := Notice{Flow: p.FlowKey(), Domain: domain}
+	k := keyOf(&n.Flow, domain)
+	if i := pe.table.find(&k, pe.hashOf(&n.Flow, domain)); i != 0 {
+		n.Label = pe.table.entries[i].label
+	}
+	return pe.notify(out, n, p.BTH.PKey, now)
+}
+
+// notify appends the CNP for the sender of a flow whose packets have this P_Key,
+// or says why there is none.
+func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, Notice, error) {
+	sender := n.Flow.Src
+	src := pe.cfg.CNP6
+	if sender.Is4() {
+		src = pe.cfg.CNP4
+	}
+	switch {
+	case rocev2.Answerable(sender) != nil:
+		return out, Notice{}, pe.refuse(node.Address)
+	case sender == pe.cfg.CNP4, sender == pe.cfg.CNP6, sender == pe.cfg.Self:
+		return out, Notice{}, pe.refuse(node.OwnAddress)
+	case !src.IsValid():
+		return out, Notice{}, pe.refuse(node.NoMethod)
+	}
+	pair, reason := pe.senderQP(n.Flow, n.Domain, now)
+	if reason != node.Accepted {
+		return out, Notice{}, pe.refuse(reason)
+	}
+	hash := pe.hashOf(&n.Flow, n.Domain)
+	if !pe.flows.Ready(hash, pe.cfg.PerFlow, now) || !pe.total.Ready(now) {
+		return out, Notice{}, pe.refuse(node.Limited)
+	}
+	c := cnp.New(pair.SrcQP, pKey)
+	out, err := c.AppendPacket(out, sender, cnp.Config{Src: src, Carriage: pe.cfg.Carriage})
+	if err != nil {
+		return out, Notice{}, err
+	}
+	pe.flows.Take(hash, now)
+	pe.total.Take(now)
+	pe.stats.Sent++
+	n.SrcQP = pair.SrcQP
+	return out, n, nil
+}
+
+// senderQP returns the pair whose SrcQP is the queue pair of a flow's sender.
+func (pe *PE) senderQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, node.Reason) {
+	if pe.cfg.QPs == nil {
+		return qpmap.Pair{}, node.UnknownQP
+	}
+	pair, err := pe.cfg.QPs.SourceQP(k, domain, now)
+	switch {
+	case err == nil:
+		return pair, node.Accepted
+	case errors.Is(err, qpmap.ErrAmbiguous):
+		return qpmap.Pair{}, node.AmbiguousQP
+	}
+	return qpmap.Pair{}, node.UnknownQP
+}
