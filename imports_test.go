@@ -27,6 +27,7 @@ const (
 // a neighbour. A new package takes its place here.
 var floors = [][]string{
 	{"internal/wireerr"},
+	{"internal/enumtext"},
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "cm", "pnc"},
 	{"rocev2"},
 	{"fcn", "cnp", "ppfc", "proxymsg", "encap"},

@@ -6,7 +6,8 @@ import "slices"
 // with Pad1 for one octet and PadN with zeros for more, never more than 7 in
 // a row, and allocates only when the slice must grow. It does not count
 // options: hosts may refuse a header with more than 8 (see [Limits]). Start
-// with [Begin].
+// with [Begin]; the zero value begins a header with Next Header 0 in a slice of
+// its own.
 //
 //	w := ipv6opt.Begin(packet, 17)
 //	if err := w.Add(0x1E, 4, 2, data); err != nil { … }
@@ -48,6 +49,7 @@ func (w *Builder) reserve(t Type, x, y, n int) ([]byte, error) {
 	case n < 0 || n > 255:
 		return nil, errDataLen
 	}
+	w.begin()
 	at := len(w.b) - w.start
 	lead := (y - at) & (x - 1) // mod x, a power of two
 	if at+lead+2+n > MaxLen {
@@ -64,9 +66,17 @@ func (w *Builder) reserve(t Type, x, y, n int) ([]byte, error) {
 // Finish pads the header to a multiple of 8 octets, sets Hdr Ext Len and
 // returns the slice given to [Begin] with the header behind it.
 func (w *Builder) Finish() []byte {
+	w.begin()
 	w.pad((w.start - len(w.b)) & 7)
 	w.b[w.start+1] = uint8((len(w.b)-w.start)/8 - 1)
 	return w.b
+}
+
+// begin makes a header of the zero value.
+func (w *Builder) begin() {
+	if len(w.b) == 0 {
+		w.b = make([]byte, 2)
+	}
 }
 
 // pad adds n octets of padding, 0 to 7.

@@ -158,3 +158,12 @@ func TestBuildingDoesNotAllocate(t *testing.T) {
 		w.Finish()
 	})
 }
+
+// The zero value is a header like another.
+func TestZeroBuilder(t *testing.T) {
+	var w Builder
+	require.Equal(t, wiretest.Hex(t, "0000 0104 00000000"), w.Finish())
+	w = Builder{}
+	require.NoError(t, w.Add(0x1E, 4, 2, []byte{7}))
+	require.Equal(t, wiretest.Hex(t, "0000 1e01 07 0101 00"), w.Finish())
+}

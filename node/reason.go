@@ -8,7 +8,11 @@
 // every table has a maximum, and the zero configuration of each is off.
 package node
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 // A Reason says why a role refused a packet. It is an error, so that a role can
 // return it, and a small number, so that it can index counters.
@@ -64,3 +68,8 @@ func (r Reason) Error() string { return "node: " + r.String() }
 
 // MarshalText returns what String does.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText sets r to the reason that String returns the text for.
+func (r *Reason) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(r, text, "node", "reason")
+}

@@ -1,0 +1,29 @@
+package bth
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every value is read back from its text; other texts are errors.
+func TestText(t *testing.T) {
+	for v := range 256 {
+		text, err := Opcode(v).MarshalText()
+		require.NoError(t, err)
+		var got Opcode
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, Opcode(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no opcode")))
+		require.Equal(t, Opcode(v).String(), got.String(), "unchanged")
+	}
+	for v := range 256 {
+		text, err := Transport(v).MarshalText()
+		require.NoError(t, err)
+		var got Transport
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, Transport(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no transport")))
+		require.Equal(t, Transport(v).String(), got.String(), "unchanged")
+	}
+}

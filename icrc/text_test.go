@@ -1,0 +1,20 @@
+package icrc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every value is read back from its text; other texts are errors.
+func TestText(t *testing.T) {
+	for v := range 256 {
+		text, err := Coverage(v).MarshalText()
+		require.NoError(t, err)
+		var got Coverage
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, Coverage(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no coverage")))
+		require.Equal(t, Coverage(v).String(), got.String(), "unchanged")
+	}
+}

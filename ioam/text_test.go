@@ -1,0 +1,20 @@
+package ioam
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every value is read back from its text; other texts are errors.
+func TestText(t *testing.T) {
+	for v := range 256 {
+		text, err := OptType(v).MarshalText()
+		require.NoError(t, err)
+		var got OptType
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, OptType(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no type")))
+		require.Equal(t, OptType(v).String(), got.String(), "unchanged")
+	}
+}

@@ -1,0 +1,29 @@
+package message
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every value is read back from its text; other texts are errors.
+func TestText(t *testing.T) {
+	for v := range 256 {
+		text, err := Kind(v).MarshalText()
+		require.NoError(t, err)
+		var got Kind
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, Kind(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no kind")))
+		require.Equal(t, Kind(v).String(), got.String(), "unchanged")
+	}
+	for v := range 256 {
+		text, err := Reach(v).MarshalText()
+		require.NoError(t, err)
+		var got Reach
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, Reach(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no reach")))
+		require.Equal(t, Reach(v).String(), got.String(), "unchanged")
+	}
+}

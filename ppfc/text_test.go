@@ -1,0 +1,20 @@
+package ppfc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every value is read back from its text; other texts are errors.
+func TestText(t *testing.T) {
+	for v := range 256 {
+		text, err := Type(v).MarshalText()
+		require.NoError(t, err)
+		var got Type
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, Type(v).String(), got.String())
+		require.Error(t, got.UnmarshalText([]byte("no type")))
+		require.Equal(t, Type(v).String(), got.String(), "unchanged")
+	}
+}

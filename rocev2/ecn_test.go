@@ -1,0 +1,111 @@
+package rocev2
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// Marking in place is what decoding, changing and building again gives; the ICRC
+// stays right, and so does the IPv4 header checksum, for every old value.
+func TestSetECN(t *testing.T) {
+	for _, packet := range [][]byte{wiretest.Hex(t, hardwareCNP)[14:], wiretest.Hex(t, send6)[14:]} {
+		for was := range uint8(4) {
+			for dscp := range uint8(64) {
+				for to := range uint8(4) {
+					var p Packet
+					require.NoError(t, p.DecodeIP(packet))
+					p.TrafficClass = dscp<<2 | was
+					ip, err := p.AppendBinary(nil)
+					require.NoError(t, err)
+					p.TrafficClass = dscp<<2 | to
+					want, err := p.AppendBinary(nil)
+					require.NoError(t, err)
+					got, err := SetECN(ip, to)
+					require.NoError(t, err)
+					require.Equal(t, was, got)
+					require.Equal(t, want, ip)
+					_, err = icrc.Verify(ip)
+					require.NoError(t, err)
+
+					old, err := SetDSCP(ip, 63-dscp)
+					require.NoError(t, err)
+					require.Equal(t, dscp, old)
+					p.TrafficClass = (63-dscp)<<2 | to
+					want, err = p.AppendBinary(nil)
+					require.NoError(t, err)
+					require.Equal(t, want, ip)
+				}
+			}
+		}
+		for n := range packet {
+			if n >= 20 && packet[0]>>4 == 4 || n >= 40 {
+				break
+			}
+			_, err := SetECN(bytes.Clone(packet[:n]), CE)
+			require.ErrorIs(t, err, wireerr.Truncated)
+		}
+		_, err := SetECN(packet, 4)
+		require.ErrorIs(t, err, wireerr.Range)
+		_, err = SetDSCP(packet, 64)
+		require.ErrorIs(t, err, wireerr.Range)
+	}
+	_, err := SetECN(make([]byte, 40), CE)
+	require.ErrorIs(t, err, errVersion)
+}
+
+// RFC 6040, figure 4: the rows are the inner header, the columns the outer one,
+// in the order Not-ECT, ECT(0), ECT(1), CE.
+func TestECNOfTunnels(t *testing.T) {
+	const drop = 9
+	order := [...]uint8{NotECT, ECT0, ECT1, CE}
+	for i, row := range [][4]uint8{
+		{NotECT, NotECT, NotECT, drop},
+		{ECT0, ECT0, ECT1, CE},
+		{ECT1, ECT1, ECT1, CE},
+		{CE, CE, CE, CE},
+	} {
+		for j, want := range row {
+			got, dropped := DecapsulateECN(order[j], order[i])
+			require.Equal(t, want == drop, dropped, "inner %d outer %d", order[i], order[j])
+			if !dropped {
+				require.Equal(t, want, got, "inner %d outer %d", order[i], order[j])
+			}
+		}
+		require.Equal(t, order[i], EncapsulateECN(order[i]))
+	}
+}
+
+// Every flipped bit of a UDP datagram is noticed but for those of a checksum
+// that is not there.
+func TestVerifyChecksum(t *testing.T) {
+	for _, src := range []string{"192.0.2.1", "2001:db8::1"} {
+		d := Datagram{Src: addr(src), Dst: addr(src), SrcPort: 1, DstPort: 1021, Checksum: 1, Data: []byte{1, 2, 3}}
+		ip, err := d.AppendBinary(nil)
+		require.NoError(t, err)
+		udp := len(ip) - 11
+		require.NoError(t, d.DecodeIP(ip))
+		require.NoError(t, d.VerifyChecksum())
+		wiretest.NoAllocs(t, "VerifyChecksum", func() { _ = d.VerifyChecksum() })
+		for i := udp * 8; i < len(ip)*8; i++ {
+			bad := bytes.Clone(ip)
+			bad[i/8] ^= 1 << (i % 8)
+			if d.DecodeIP(bad) == nil {
+				require.ErrorIs(t, d.VerifyChecksum(), ErrChecksum, "bit %d", i)
+			}
+		}
+		copy(ip[udp+6:], []byte{0, 0})
+		require.NoError(t, d.DecodeIP(ip))
+		require.Equal(t, d.Src.Is6(), d.VerifyChecksum() != nil, "only IPv4 may leave it out")
+		copy(ip[udp+2:], []byte{0x12, 0xB7})
+		require.NoError(t, d.DecodeIP(ip))
+		require.NoError(t, d.VerifyChecksum(), "or port 4791")
+	}
+	var d Datagram
+	require.NoError(t, d.Decode(wiretest.Hex(t, hardwareCNP)[14:60], DecodeOptions{Link: LinkIP, Cut: true}))
+	require.ErrorIs(t, d.VerifyChecksum(), ErrCut)
+}

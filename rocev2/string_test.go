@@ -1,0 +1,74 @@
+package rocev2
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// What is printed can be read.
+func TestStrings(t *testing.T) {
+	var p Packet
+	require.NoError(t, p.DecodeFrame(wiretest.Hex(t, send6)))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, RC SEND Only DestQP 0x000011 PSN 16777200 PKey 0xffff AckReq 1, 0 octets of payload", fmt.Sprint(p))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, 16 octets", fmt.Sprint(p.Datagram))
+	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(p.FlowKey()))
+	var f Flow
+	require.NoError(t, f.DecodeFrame(wiretest.Hex(t, send6)))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(f))
+	require.NoError(t, f.DecodeIP(wrap(protoIPv6, wiretest.Hex(t, send6)[14:])))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(f))
+}
+
+// A packet that is verified is written again with the ICRC that it came with.
+func TestVerifyICRC(t *testing.T) {
+	var p Packet
+	require.NoError(t, p.DecodeIP(wrap(protoHopByHop, append(extension(protoUDP), wiretest.Hex(t, send6)[54:]...))))
+	p.Coverage = icrc.Without
+	out, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.NoError(t, p.DecodeIP(out))
+	require.Equal(t, icrc.AsSent, p.Coverage)
+	c, err := p.VerifyICRC()
+	require.NoError(t, err)
+	require.Equal(t, icrc.Without, c)
+	again, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, out, again)
+	out[len(out)-1]++
+	_, err = p.VerifyICRC()
+	require.ErrorIs(t, err, icrc.ErrMismatch)
+	require.Equal(t, icrc.Without, p.Coverage, "as it was")
+	require.NoError(t, p.Decode(out[:len(out)-1], DecodeOptions{Link: LinkIP, Cut: true}))
+	_, err = p.VerifyICRC()
+	require.ErrorIs(t, err, ErrCut)
+}
+
+func TestFlowKeyHash(t *testing.T) {
+	a := FlowKey{addr("192.0.2.1"), addr("192.0.2.2"), 1}
+	seen := map[uint64]FlowKey{}
+	for _, k := range []FlowKey{a, {a.Dst, a.Src, 1}, {a.Src, a.Dst, 2}, {a.Src, a.Src, 1}, {addr("2001:db8::1"), addr("2001:db8::2"), 1}, {}} {
+		for _, seed := range []uint64{0, 1, 1 << 63} {
+			h := k.Hash(seed)
+			require.Equal(t, h, k.Hash(seed))
+			require.NotContains(t, seen, h)
+			seen[h] = k
+		}
+	}
+	wiretest.NoAllocs(t, "Hash", func() { a.Hash(7) })
+}
+
+func TestAnswerable(t *testing.T) {
+	for _, good := range []string{"192.0.2.1", "10.0.0.1", "2001:db8::1", "fd77::1", "223.255.255.255"} {
+		require.NoError(t, Answerable(addr(good)), good)
+	}
+	for _, bad := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "169.254.1.1",
+		"::", "::1", "ff02::1", "fe80::1", "fe80::1%eth0", "::ffff:192.0.2.1"} {
+		require.ErrorIs(t, Answerable(addr(bad)), ErrNotReachable, bad)
+	}
+	var none Packet
+	require.ErrorIs(t, Answerable(none.Src), ErrNotReachable)
+}
