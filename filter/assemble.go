@@ -88,7 +88,9 @@ func (p *program) assemble() ([]bpf.RawInstruction, error) {
 		case l.place != next:
 			places[l.place] = len(reversed)
 		case l.always != next:
-			jump(l.always)
+			if places[l.always] < len(reversed) {
+				jump(l.always)
+			}
 		case l.instruction != nil:
 			reversed = append(reversed, l.instruction)
 		default:

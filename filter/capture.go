@@ -50,6 +50,26 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
+// MarshalText returns what String does; a Kind that is none of the above is an
+// error.
+func (k Kind) MarshalText() ([]byte, error) {
+	if k > Ours {
+		return nil, errKind
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText sets k from what String returns.
+func (k *Kind) UnmarshalText(text []byte) error {
+	for i, name := range kinds {
+		if name == string(text) {
+			*k = Kind(i)
+			return nil
+		}
+	}
+	return errKind
+}
+
 // A Capture selects packets for a capture. It knows packets without a tunnel,
 // with at most two VLAN tags and four IPv6 extension headers; of fragments it
 // selects none. Where the IP packet or the capture ends within the BTH, OpCode

@@ -12,7 +12,8 @@ import (
 
 // IP6Tables returns commands that append rules to a chain of ip6tables and
 // iptables, FORWARD at a border: what is not to cross, whatever its direction.
-// The rules need the matches bpf, multiport, dst and frag.
+// They also make a chain rocecn-options. The rules need the matches bpf,
+// multiport and dst.
 //
 // Programs for xt_bpf have at most 64 instructions, too few to look through
 // options. So the rules also drop CNPs with other options in a Destination
@@ -22,25 +23,31 @@ import (
 // cannot look into one.
 func (r *Border) IP6Tables(chain string) []string {
 	c := r.withDefaults()
-	var commands []string
-	drop := func(command, match string, args ...any) {
-		commands = append(commands, fmt.Sprintf("%s -A %s %s -j DROP", command, chain, fmt.Sprintf(match, args...)))
+	// A rule that cannot read its field does not return: what ends before its
+	// OpCode is dropped.
+	commands := []string{
+		"ip6tables -N rocecn-options",
+		"ip6tables -A rocecn-options ! -p udp -j RETURN",
+		fmt.Sprintf("ip6tables -A rocecn-options -p udp ! --dport %d -j RETURN", rocev2.Port),
+		fmt.Sprintf("ip6tables -A rocecn-options -m bpf --bytecode '%s' -j RETURN", Bytecode(xtProgram(6, notCNP))),
+		"ip6tables -A rocecn-options -j DROP",
+		fmt.Sprintf("ip6tables -A %s -m dst -j rocecn-options", chain),
 	}
-	const roce = "-p udp --dport %d"
-	drop("ip6tables", roce+" -m dst -m bpf --bytecode '%s'", rocev2.Port, Bytecode(xtProgram(6, fastCNP)))
-	drop("ip6tables", "-m dst -m frag")
 	for _, family := range []struct {
 		command string
 		version int
 	}{{"ip6tables", 6}, {"iptables", 4}} {
-		drop(family.command, "-p udp -m multiport --dports %d,%d", c.FCNPort, c.ProxyPort)
-		if what := c.xt(); what != fastCNP {
-			drop(family.command, roce+" -m bpf --bytecode '%s'", rocev2.Port, Bytecode(xtProgram(family.version, what)))
+		drop := func(match string, args ...any) {
+			commands = append(commands, fmt.Sprintf("%s -A %s %s -j DROP", family.command, chain, fmt.Sprintf(match, args...)))
+		}
+		drop("-p udp -m multiport --dports %d,%d", c.FCNPort, c.ProxyPort)
+		if what, some := c.notifications(); some {
+			drop("-p udp --dport %d -m bpf --bytecode '%s'", rocev2.Port, Bytecode(xtProgram(family.version, what)))
 		}
 		for _, p := range tunnelProtocols {
-			drop(family.command, "-p %d", p)
+			drop("-p %d", p)
 		}
-		drop(family.command, "-p udp -m multiport --dports %s", strings.ReplaceAll(list(tunnelPorts), " ", ""))
+		drop("-p udp -m multiport --dports %s", strings.ReplaceAll(list(tunnelPorts), " ", ""))
 	}
 	return commands
 }
@@ -56,34 +63,36 @@ func Bytecode(program []bpf.RawInstruction) string {
 	return b.String()
 }
 
-// xtKind says which packets to port 4791 a program for xt_bpf is to drop.
+// xtKind says which datagrams a program for xt_bpf selects.
 type xtKind uint8
 
 const (
-	fastCNP xtKind = iota // of those with a Destination Options header, all with OpCode 0x81
-	anyCNP                // all with OpCode 0x81
-	onlyPPFC
-	onlyCNP // all with OpCode 0x81 that are not PPFC
+	notCNP   xtKind = iota // without OpCode 0x81
+	anyCNP                 // with it
+	onlyPPFC               // with it, PPFC
+	onlyCNP                // with it, not PPFC
 )
 
-// xt returns what a border wants dropped besides Fast CNPs, fastCNP for nothing.
-func (r *Border) xt() xtKind {
+// notifications returns which packets with OpCode 0x81 may not cross, besides
+// Fast CNPs, and whether there are any.
+func (r *Border) notifications() (what xtKind, some bool) {
 	switch {
 	case r.CNP && r.PPFC:
-		return anyCNP
+		return anyCNP, true
 	case r.CNP:
-		return onlyCNP
+		return onlyCNP, true
 	case r.PPFC:
-		return onlyPPFC
+		return onlyPPFC, true
 	}
-	return fastCNP
+	return 0, false
 }
 
-// xtProgram returns a program for xt_bpf, which sees the packet from its IP
-// header on. What leads out of its domain it drops.
+// xtProgram returns a program for xt_bpf, which sees a packet from its IP
+// header on. Where it does not get to a UDP header it drops the packet: it does
+// not select it for notCNP, for the others it does.
 func xtProgram(version int, what xtKind) []bpf.RawInstruction {
 	var p program
-	udp, hit, miss := p.label(), p.label(), p.label()
+	udp, lost, yes, no := p.label(), p.label(), p.label(), p.label()
 	if version == 4 {
 		p.do(bpf.LoadMemShift{Off: 0})
 	} else {
@@ -92,37 +101,49 @@ func xtProgram(version int, what xtKind) []bpf.RawInstruction {
 			extension := p.label()
 			p.jumpIf(bpf.JumpEqual, protoUDP, udp, next)
 			p.jumpIfAny(extension, protoHopByHop, protoDestOpts)
-			p.jumpIf(bpf.JumpEqual, protoRouting, extension, hit)
+			p.jumpIf(bpf.JumpEqual, protoRouting, extension, lost)
 			p.place(extension)
 			p.do(load(0, 1), keep(regA, wordNext), load(1, 1), add(1), shiftLeft(3), addX, bpf.TAX{}, recall(regA, wordNext))
 		}
-		p.jumpIf(bpf.JumpEqual, protoUDP, udp, hit)
+		p.jumpIf(bpf.JumpEqual, protoUDP, udp, lost)
 	}
 	p.place(udp)
-	if what == fastCNP {
-		p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
-		p.jumpIf(bpf.JumpLessThan, atOpcode+1, hit, next)
-	}
 	p.do(load(atOpcode, 1))
-	if what == fastCNP || what == anyCNP {
-		p.jumpIf(bpf.JumpEqual, uint32(bth.CNP), hit, miss)
+	cnp := p.label()
+	p.jumpIf(bpf.JumpEqual, uint32(bth.CNP), cnp, next)
+	if what == notCNP {
+		p.jump(yes)
 	} else {
-		p.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), miss, next)
-		cnp, ppfc := hit, miss
-		if what == onlyPPFC {
-			cnp, ppfc = miss, hit
-		} else {
-			p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
-			p.jumpIf(bpf.JumpLessThan, atPBit+1, cnp, next)
-		}
-		p.do(load(atPBit, 1))
-		p.jumpIf(bpf.JumpBitsNotSet, ppfcBit, cnp, next)
-		p.do(load(atLength, 2))
-		p.jumpIf(bpf.JumpEqual, cnpLength, cnp, ppfc)
+		p.jump(no)
 	}
-	p.place(miss)
+	p.place(cnp)
+	switch what {
+	case notCNP:
+		p.jump(no)
+	case anyCNP:
+		p.jump(yes)
+	case onlyPPFC:
+		p.do(load(atPBit, 1))
+		p.jumpIf(bpf.JumpBitsSet, ppfcBit, next, no)
+		p.do(load(atLength, 2))
+		p.jumpIf(bpf.JumpEqual, cnpLength, no, yes)
+	case onlyCNP:
+		p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
+		p.jumpIf(bpf.JumpLessThan, atPBit+1, yes, next)
+		p.do(load(atPBit, 1))
+		p.jumpIf(bpf.JumpBitsSet, ppfcBit, next, yes)
+		p.do(load(atLength, 2))
+		p.jumpIf(bpf.JumpEqual, cnpLength, yes, no)
+	}
+	if what == notCNP {
+		p.place(lost)
+	}
+	p.place(no)
 	p.do(bpf.RetConstant{Val: 0})
-	p.place(hit)
+	if what != notCNP {
+		p.place(lost)
+	}
+	p.place(yes)
 	p.do(bpf.RetConstant{Val: 1})
 	raw, err := p.assemble()
 	if err != nil {

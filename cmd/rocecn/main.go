@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/inspect"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
@@ -38,6 +39,7 @@ var commands = []command{
 	{"inspect", "print what is in captures, one line a packet", inspect.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", answer.Run},
 	{"play", "rehearse a role of the network on a capture", play.Run},
+	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},
 	{"send", "send an FCN or a proxy message over UDP", send.Run},
 	{"listen", "receive FCN or proxy messages over UDP and print them", listen.Run},
 }

@@ -1,0 +1,195 @@
+// Package filter is `rocecn filter`: filters for other programs, for tcpdump
+// and sockets those that select packets for a capture, for nftables, iptables
+// and tc those that keep messages from crossing a border.
+//
+//	rocecn filter KIND [-tcpdump|-bpf|-nft|-ip6tables] [flags]
+//
+// KIND is rocev2, notifications, ce, qp or ours for a capture, or border.
+package filter
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/net/bpf"
+)
+
+const help = `usage: rocecn filter KIND [-tcpdump|-bpf|-nft|-ip6tables] [flags]
+
+KIND is what a capture is to have:
+  rocev2         RoCEv2 packets
+  notifications  CNPs, Fast CNPs, PPFC, FCN and proxy messages
+  ce             RoCEv2 packets that are marked CE
+  qp             RoCEv2 packets to the queue pair that -qp names
+  ours           FCN and proxy messages
+or what must not cross the border of a domain, for rules and for tc:
+  border         Fast CNPs, FCN and proxy messages; by choice CNPs and PPFC
+
+  tcpdump -i eth0 "$(rocecn filter notifications)"
+  rocecn filter border | nft -f -
+  rocecn filter border -ip6tables | sh -e
+  rocecn filter border -bpf >border.bpf
+  tc filter add dev eth0 ingress bpf bytecode-file border.bpf action drop
+
+`
+
+// options are the command line.
+type options struct {
+	kind                         string
+	tcpdump, bpf, nft, ip6tables bool
+	link                         string
+	qp                           uint
+	types                        optionTypes
+	fcnPort, proxyPort           uint
+	cnp, ppfc                    bool
+	table, chain                 string
+}
+
+// optionTypes is a flag with one option type, or two and a comma.
+type optionTypes fastcnp.CodePoints
+
+func (o *optionTypes) String() string { return fmt.Sprintf("%v,%v", o.Option1, o.Option2) }
+
+func (o *optionTypes) Set(s string) error {
+	first, second, two := strings.Cut(s, ",")
+	if !two {
+		second = first
+	}
+	for _, p := range []struct {
+		text string
+		to   *ipv6opt.Type
+	}{{first, &o.Option1}, {second, &o.Option2}} {
+		n, err := strconv.ParseUint(p.text, 0, 8)
+		if err != nil || ipv6opt.Type(n).IsPadding() {
+			return errors.New("an option type is a number from 2 to 255, as in 0x9e")
+		}
+		*p.to = ipv6opt.Type(n)
+	}
+	return nil
+}
+
+// Run is the command: it returns the exit status.
+func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	var o options
+	flags := flag.NewFlagSet("filter", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.BoolVar(&o.tcpdump, "tcpdump", false, "print an expression for tcpdump; for captures, and what they get by default")
+	flags.BoolVar(&o.bpf, "bpf", false, "print a BPF program as numbers")
+	flags.BoolVar(&o.nft, "nft", false, "print a table for nftables; for a border, and what it gets by default")
+	flags.BoolVar(&o.ip6tables, "ip6tables", false, "print commands of ip6tables and iptables; for a border")
+	flags.StringVar(&o.link, "link", "ethernet", "`layer` that expression or program begin with: ethernet, ip, sll, sll2")
+	flags.UintVar(&o.qp, "qp", 0, "destination queue `pair`, 24 bits")
+	flags.Var(&o.types, "option-types", "`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)")
+	flags.UintVar(&o.fcnPort, "fcn-port", 0, "UDP `port` of FCN (default 1021)")
+	flags.UintVar(&o.proxyPort, "proxy-port", 0, "UDP `port` of proxy messages (default 1022)")
+	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
+	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
+	flags.StringVar(&o.table, "table", "rocecn", "`name` of the nftables table")
+	flags.StringVar(&o.chain, "chain", "FORWARD", "`name` of the iptables chain")
+	flags.Usage = func() {
+		fmt.Fprint(stderr, help)
+		flags.PrintDefaults()
+	}
+	for rest := args; ; rest = flags.Args()[1:] { // flags before and behind KIND
+		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			return 0
+		} else if err != nil {
+			return 2
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		if o.kind != "" {
+			fmt.Fprintln(stderr, "rocecn filter: arguments left over:", flags.Arg(0))
+			return 2
+		}
+		o.kind = flags.Arg(0)
+	}
+	text, err := o.text()
+	if err != nil {
+		fmt.Fprintln(stderr, "rocecn filter:", err)
+		return 2
+	}
+	if _, err := io.WriteString(stdout, text); err != nil && !cli.Closed(err) {
+		fmt.Fprintln(stderr, "rocecn filter:", err)
+		return 1
+	}
+	return 0
+}
+
+// text returns what is to be printed.
+func (o *options) text() (string, error) {
+	link, err := o.linkType()
+	if err != nil {
+		return "", err
+	}
+	if o.fcnPort > 65535 || o.proxyPort > 65535 {
+		return "", errors.New("-fcn-port, -proxy-port: 1 to 65535 allowed")
+	}
+	chosen := 0
+	for _, c := range []bool{o.tcpdump, o.bpf, o.nft, o.ip6tables} {
+		if c {
+			chosen++
+		}
+	}
+	if chosen > 1 {
+		return "", errors.New("one of -tcpdump, -bpf, -nft and -ip6tables, not more")
+	}
+	if o.kind == "border" {
+		return o.border(link)
+	}
+	return o.capture(link)
+}
+
+func (o *options) linkType() (rocev2.LinkType, error) {
+	for _, l := range []rocev2.LinkType{rocev2.LinkEthernet, rocev2.LinkIP, rocev2.LinkSLL, rocev2.LinkSLL2} {
+		if l.String() == o.link {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("-link: %q is none of ethernet, ip, sll, sll2", o.link)
+}
+
+func (o *options) border(link rocev2.LinkType) (string, error) {
+	b := filter.Border{CodePoints: fastcnp.CodePoints(o.types), FCNPort: uint16(o.fcnPort), ProxyPort: uint16(o.proxyPort), CNP: o.cnp, PPFC: o.ppfc}
+	switch {
+	case o.tcpdump:
+		return "", errors.New("border: no expression of tcpdump looks through options; -bpf, -nft and -ip6tables do")
+	case o.bpf:
+		return program(b.Program(link))
+	case o.ip6tables:
+		return strings.Join(b.IP6Tables(o.chain), "\n") + "\n", nil
+	}
+	return b.NFT(o.table), nil
+}
+
+func (o *options) capture(link rocev2.LinkType) (string, error) {
+	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: uint16(o.fcnPort), ProxyPort: uint16(o.proxyPort)}
+	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
+		return "", fmt.Errorf("%q is none of rocev2, notifications, ce, qp, ours, border", o.kind)
+	}
+	switch {
+	case o.qp >= 1<<24:
+		return "", errors.New("-qp: over 24 bits")
+	case o.nft || o.ip6tables:
+		return "", fmt.Errorf("%s: rules are for the border; -tcpdump and -bpf for a capture", o.kind)
+	case o.bpf:
+		return program(c.Program(link))
+	}
+	expression, err := c.Expression(link)
+	return expression + "\n", err
+}
+
+func program(p []bpf.RawInstruction, err error) (string, error) {
+	return filter.Bytecode(p) + "\n", err
+}

@@ -1,0 +1,103 @@
+package filter
+
+import (
+	"encoding/binary"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares text with a file in testdata.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	file := "testdata/" + name
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text)
+}
+
+// The rules as they are printed. What they do is seen in internal/kerneltest.
+func TestRules(t *testing.T) {
+	for name, r := range map[string]Border{
+		"default": {}, "cnp": {CNP: true}, "ppfc": {PPFC: true}, "both": {CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
+	} {
+		golden(t, name+".nft", r.NFT("rocecn"))
+		golden(t, name+".sh", strings.Join(r.IP6Tables("FORWARD"), "\n")+"\n")
+	}
+}
+
+// TestXTPrograms runs the programs for xt_bpf on what the rest of their rules
+// leaves to them.
+func TestXTPrograms(t *testing.T) {
+	borders := map[xtKind]Border{notCNP: {}, anyCNP: {CNP: true, PPFC: true}, onlyPPFC: {PPFC: true}, onlyCNP: {CNP: true}}
+	for what, r := range borders {
+		for _, version := range []int{4, 6} {
+			raw := xtProgram(version, what)
+			require.LessOrEqual(t, len(raw), 64)
+			vm := machine(t, raw, nil)
+			m := newMaker(uint64(what))
+			for range 20000 {
+				ip := m.mutate(m.ip())
+				if len(ip) < 40 || int(ip[0]>>4) != version || !inDomain(ip, rocev2.LinkIP) {
+					continue
+				}
+				kind, drop := r.Match(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+				if kind == message.Other || kind == message.FCN || kind == message.Proxy {
+					continue // told by the port
+				}
+				verdict, err := vm.Run(trimmed(ip))
+				require.NoError(t, err)
+				options, fragment := headers(ip)
+				switch {
+				case what == notCNP && drop: // dropped because not selected
+					require.Zero(t, verdict, "%v %x", kind, ip)
+				case what == notCNP && kind != message.CNP && kind != message.PPFC && kind != message.Broken && !fragment:
+					require.NotZero(t, verdict, "%v %x", kind, ip)
+				case what != notCNP && !options && !fragment:
+					require.Equal(t, drop, verdict != 0, "%v %x", kind, ip)
+				}
+			}
+		}
+	}
+}
+
+// headers says whether a packet has a Destination Options header and whether it
+// is a fragment.
+func headers(ip []byte) (options, fragment bool) {
+	if ip[0]>>4 == 4 {
+		return false, binary.BigEndian.Uint16(ip[6:])&0x3FFF != 0
+	}
+	for next, rest := ip[6], ip[40:]; ; next, rest = rest[0], rest[min(8+8*int(rest[1]), len(rest)):] {
+		switch next {
+		case protoFragment:
+			return options, true
+		case protoDestOpts:
+			options = true
+		case protoHopByHop, protoRouting:
+		default:
+			return options, false
+		}
+		if len(rest) < 2 {
+			return options, false
+		}
+	}
+}
+
+// trimmed returns a packet without what lies behind it, as the kernel sees it.
+func trimmed(ip []byte) []byte {
+	n := int(binary.BigEndian.Uint16(ip[2:]))
+	if ip[0]>>4 == 6 {
+		n = 40 + int(binary.BigEndian.Uint16(ip[4:]))
+	}
+	return ip[:min(n, len(ip))]
+}

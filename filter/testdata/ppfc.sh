@@ -1,0 +1,22 @@
+ip6tables -N rocecn-options
+ip6tables -A rocecn-options ! -p udp -j RETURN
+ip6tables -A rocecn-options -p udp ! --dport 4791 -j RETURN
+ip6tables -A rocecn-options -m bpf --bytecode '56,1 0 0 40,48 0 0 6,21 48 0 17,21 2 0 0,21 1 0 60,21 0 48 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 36 0 17,21 2 0 0,21 1 0 60,21 0 36 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 24 0 17,21 2 0 0,21 1 0 60,21 0 24 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 12 0 17,21 2 0 0,21 1 0 60,21 0 12 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 0 3 17,80 0 0 8,21 1 0 129,5 0 0 1,6 0 0 0,6 0 0 1' -j RETURN
+ip6tables -A rocecn-options -j DROP
+ip6tables -A FORWARD -m dst -j rocecn-options
+ip6tables -A FORWARD -p udp -m multiport --dports 1021,1022 -j DROP
+ip6tables -A FORWARD -p udp --dport 4791 -m bpf --bytecode '60,1 0 0 40,48 0 0 6,21 48 0 17,21 2 0 0,21 1 0 60,21 0 53 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 36 0 17,21 2 0 0,21 1 0 60,21 0 41 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 24 0 17,21 2 0 0,21 1 0 60,21 0 29 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 12 0 17,21 2 0 0,21 1 0 60,21 0 17 43,80 0 0 0,2 0 0 0,80 0 0 1,4 0 0 1,100 0 0 3,12 0 0 0,7 0 0 0,96 0 0 0,21 0 8 17,80 0 0 8,21 1 0 129,5 0 0 4,80 0 0 12,69 0 2 32,72 0 0 4,21 0 1 40,6 0 0 0,6 0 0 1' -j DROP
+ip6tables -A FORWARD -p 4 -j DROP
+ip6tables -A FORWARD -p 41 -j DROP
+ip6tables -A FORWARD -p 47 -j DROP
+ip6tables -A FORWARD -p 137 -j DROP
+ip6tables -A FORWARD -p 143 -j DROP
+ip6tables -A FORWARD -p udp -m multiport --dports 4789,6081,6635 -j DROP
+iptables -A FORWARD -p udp -m multiport --dports 1021,1022 -j DROP
+iptables -A FORWARD -p udp --dport 4791 -m bpf --bytecode '10,177 0 0 0,80 0 0 8,21 1 0 129,5 0 0 4,80 0 0 12,69 0 2 32,72 0 0 4,21 0 1 40,6 0 0 0,6 0 0 1' -j DROP
+iptables -A FORWARD -p 4 -j DROP
+iptables -A FORWARD -p 41 -j DROP
+iptables -A FORWARD -p 47 -j DROP
+iptables -A FORWARD -p 137 -j DROP
+iptables -A FORWARD -p 143 -j DROP
+iptables -A FORWARD -p udp -m multiport --dports 4789,6081,6635 -j DROP
