@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -46,52 +47,76 @@ const (
 // flows are frames in three parts: what stands before the outermost IP header,
 // the tunnels, the flow's own packet.
 var flows = []struct {
-	name               string
+	name, tunnels      string
 	link, tunnel, flow string
 	want               Flow
 }{
-	{"IPv4", macs + `0800`, ``, cnp4, cnp4Flow},
-	{"IPv6", macs + `86dd`, ``, send, sendFlow},
-	{"TCP", macs + `81002007 0800`, ``, tcp, tcpFlow},
-	{"ICMPv6", macs + `86dd`, ``, echo, echoFlow},
-	{"SRv6 without encapsulation, Segments Left 1", macs + `86dd`, ``,
+	{"IPv4", "", macs + `0800`, ``, cnp4, cnp4Flow},
+	{"IPv6", "", macs + `86dd`, ``, send, sendFlow},
+	{"TCP", "", macs + `81002007 0800`, ``, tcp, tcpFlow},
+	{"ICMPv6", "", macs + `86dd`, ``, echo, echoFlow},
+	{"SRv6 without encapsulation, Segments Left 1", "", macs + `86dd`, ``,
 		`6681234500402b40 fd770000000000000000000000000002` + node2 +
 			`1104040101000000 fd770000000000000000000000000001` + node2 + rc, sendFlow},
-	{"SRv6 without encapsulation, Segments Left 0", macs + `86dd`, ``,
+	{"SRv6 without encapsulation, Segments Left 0", "", macs + `86dd`, ``,
 		`6681234500402b40 fd770000000000000000000000000002 fd770000000000000000000000000001
 			1104040001000000 fd770000000000000000000000000001` + node2 + rc, sendFlow},
 
-	{"IPv4 in IPv6", macs + `86dd`, `602beef5003c0440` + nodes, cnp4, cnp4Flow},
-	{"IPv6 in IPv4", macs + `0800`, `450000540000000040290000` + sites, send, sendFlow},
-	{"TCP in IPv4 in IPv4", macs + `0800`, `4500002c0000000040040000` + sites, tcp, tcpFlow},
-	{"ICMPv6 in IPv6", macs + `86dd`, `602beef500302940` + nodes, echo, echoFlow},
-	{"IP in IP, 4 deep", macs + `86dd`, `6000000000902940` + nodes + `6000000000680440` + nodes +
+	{"IPv4 in IPv6", "", macs + `86dd`, `602beef5003c0440` + nodes, cnp4, cnp4Flow},
+	{"IPv6 in IPv4", "", macs + `0800`, `450000540000000040290000` + sites, send, sendFlow},
+	{"TCP in IPv4 in IPv4", "", macs + `0800`, `4500002c0000000040040000` + sites, tcp, tcpFlow},
+	{"ICMPv6 in IPv6", "", macs + `86dd`, `602beef500302940` + nodes, echo, echoFlow},
+	{"IP in IP, 4 deep", "", macs + `86dd`, `6000000000902940` + nodes + `6000000000680440` + nodes +
 		`450000680000000040040000` + sites + `450000540000000040290000` + sites, send, sendFlow},
 
-	{"IPv6 in SRv6, Segments Left 1", macs + `86dd`, `602beef500682b40` + nodes + `2904040101000000` + node3 + node2, send, sendFlow},
-	{"IPv4 in SRv6", macs + `86dd`, `602beef500542b40` + nodes + `0402040000000000` + node2, cnp4, cnp4Flow},
-	{"Ethernet with 802.1Q in SRv6", macs + `86dd`, `602beef500662b40` + nodes + `8f02040000000000` + node2 + macs + `81002007 0800`, cnp4, cnp4Flow},
+	{"IPv6 in SRv6, Segments Left 1", "srv6", macs + `86dd`, `602beef500682b40` + nodes + `2904040101000000` + node3 + node2, send, sendFlow},
+	{"IPv4 in SRv6", "srv6", macs + `86dd`, `602beef500542b40` + nodes + `0402040000000000` + node2, cnp4, cnp4Flow},
+	{"Ethernet with 802.1Q in SRv6", "srv6", macs + `86dd`, `602beef500662b40` + nodes + `8f02040000000000` + node2 + macs + `81002007 0800`, cnp4, cnp4Flow},
 
-	{"VXLAN over IPv4", macs + `0800`, toVTEP, send, sendFlow},
-	{"802.1Q in VXLAN over IPv6", macs + `86dd`, `602beef5005e1140` + nodes + `c00112b5005e0000` + vni42 + macs + `81002007 0800`, cnp4, cnp4Flow},
-	{"TCP, two tags in VXLAN over IPv6", macs + `86dd`, `602beef5003e1140` + nodes + `c00112b5003e0000` + vni42 + macs + `88a82009 81002007 0800`, tcp, tcpFlow},
+	{"VXLAN over IPv4", "vxlan", macs + `0800`, toVTEP, send, sendFlow},
+	{"802.1Q in VXLAN over IPv6", "vxlan", macs + `86dd`, `602beef5005e1140` + nodes + `c00112b5005e0000` + vni42 + macs + `81002007 0800`, cnp4, cnp4Flow},
+	{"TCP, two tags in VXLAN over IPv6", "vxlan", macs + `86dd`, `602beef5003e1140` + nodes + `c00112b5003e0000` + vni42 + macs + `88a82009 81002007 0800`, tcp, tcpFlow},
 
-	{"one MPLS label", macs + `8847 3e801140`, ``, cnp4, cnp4Flow},
-	{"three MPLS labels, IPv6", macs + `8847 3e800040 3e801040 0000213f`, ``, send, sendFlow},
-	{"MPLS behind a tag, EtherType 8848", macs + `81002007 8848 3e801140`, ``, send, sendFlow},
-	{"VXLAN below MPLS", macs + `8847 3e800040 0000013f`, toVTEP, send, sendFlow},
-	{"MPLS in VXLAN", macs + `0800`, `450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `8847 3e801140`, cnp4, cnp4Flow},
-	{"MPLS in UDP", macs + `0800`, `450000600000000040110000` + sites + `c00119eb004c0000 3e801140`, send, sendFlow},
-	{"MPLS in IPv6", macs + `86dd`, `602beef500448940` + nodes + `3e801040 00000140`, cnp4, cnp4Flow},
+	{"one MPLS label", "mpls", macs + `8847 3e801140`, ``, cnp4, cnp4Flow},
+	{"three MPLS labels, IPv6", "mpls", macs + `8847 3e800040 3e801040 0000213f`, ``, send, sendFlow},
+	{"MPLS behind a tag, EtherType 8848", "mpls", macs + `81002007 8848 3e801140`, ``, send, sendFlow},
+	{"VXLAN below MPLS", "mpls vxlan", macs + `8847 3e800040 0000013f`, toVTEP, send, sendFlow},
+	{"MPLS in VXLAN", "vxlan mpls", macs + `0800`, `450000720000000040110000` + sites + `c00112b5005e0000` + vni42 + macs + `8847 3e801140`, cnp4, cnp4Flow},
+	{"MPLS in UDP", "mpls", macs + `0800`, `450000600000000040110000` + sites + `c00119eb004c0000 3e801140`, send, sendFlow},
+	{"MPLS in IPv6", "mpls", macs + `86dd`, `602beef500448940` + nodes + `3e801040 00000140`, cnp4, cnp4Flow},
 
-	{"GRE", macs + `0800`, `4500005400000000402f0000` + sites + `00000800`, cnp4, cnp4Flow},
-	{"GRE with checksum, key and sequence number", macs + `86dd`, `602beef500502f40` + nodes + `b00086dd 00000000 00000007 00000001`, send, sendFlow},
-	{"Ethernet in GRE with key", macs + `0800`, `4500006600000000402f0000` + sites + `20006558 00002a00` + macs + `0800`, cnp4, cnp4Flow},
-	{"MPLS in GRE", macs + `0800`, `4500005800000000402f0000` + sites + `00008847 3e801140`, cnp4, cnp4Flow},
+	{"GRE", "gre", macs + `0800`, `4500005400000000402f0000` + sites + `00000800`, cnp4, cnp4Flow},
+	{"GRE with checksum, key and sequence number", "gre", macs + `86dd`, `602beef500502f40` + nodes + `b00086dd 00000000 00000007 00000001`, send, sendFlow},
+	{"Ethernet in GRE with key", "gre", macs + `0800`, `4500006600000000402f0000` + sites + `20006558 00002a00` + macs + `0800`, cnp4, cnp4Flow},
+	{"MPLS in GRE", "gre mpls", macs + `0800`, `4500005800000000402f0000` + sites + `00008847 3e801140`, cnp4, cnp4Flow},
 
-	{"GRE in VXLAN in SRv6 in IPv4 below MPLS", macs + `8847 3e801140`, `450000c60000000040290000` + sites +
+	{"GRE in VXLAN in SRv6 in IPv4 below MPLS", "mpls vxlan gre", macs + `8847 3e801140`, `450000c60000000040290000` + sites +
 		`602beef5008a2b40` + nodes + `1102040000000000` + node2 + `c00112b500720000` + vni42 + macs + `0800` +
 		`4500005400000000402f0000` + sites + `00000800`, cnp4, cnp4Flow},
+
+	{"ERSPAN type I", "erspan1", macs + `0800`, `4500006200000000402f0000` + sites + `000088be` + macs + `0800`, cnp4, cnp4Flow},
+	{"ERSPAN type II", "erspan2", macs + `0800`, `4500006e00000000402f0000` + sites + `100088be 00000001 12c86005 000000a2` + macs + `0800`, cnp4, cnp4Flow},
+	{"ERSPAN type II with a tag, key, over IPv6", "erspan2", macs + `86dd`, `602beef500662f40` + nodes + `300088be 0000002a 00000001 12c86005 000000a2` + macs + `81002007 86dd`, send, sendFlow},
+	{"ERSPAN type III", "erspan3", macs + `0800`, `4500007200000000402f0000` + sites + `100022eb 00000001 22c86005 01020304 0007 8008` + macs + `0800`, cnp4, cnp4Flow},
+	{"ERSPAN type III with a subheader", "erspan3", macs + `0800`, `4500007a00000000402f0000` + sites + `100022eb 00000001 22c86005 01020304 0007 8009 0c00000011223344` + macs + `0800`, cnp4, cnp4Flow},
+	{"ERSPAN type III, an IP packet", "erspan3", macs + `0800`, `4500006400000000402f0000` + sites + `100022eb 00000001 22c86005 01020304 0007 0808`, cnp4, cnp4Flow},
+	{"VXLAN in ERSPAN", "erspan2 vxlan", macs + `0800`, `450000a400000000402f0000` + sites + `100088be 00000001 10000000 00000000` + macs + `0800` + toVTEP, send, sendFlow},
+	{"ERSPAN of MPLS", "erspan2 mpls", macs + `0800`, `4500007200000000402f0000` + sites + `100088be 00000001 10000000 00000000` + macs + `8847 3e801140`, cnp4, cnp4Flow},
+
+	{"Geneve", "geneve", macs + `0800`, `450000720000000040110000` + sites + `c00117c1005e0000 0000655800002a00` + macs + `86dd`, send, sendFlow},
+	{"Geneve with options, over IPv6", "geneve", macs + `86dd`, `602beef5006a1140` + nodes + `c00117c1006a0000 0340655800002a00 010480020000000099aabbcc` + macs + `81002007 0800`, cnp4, cnp4Flow},
+	{"IPv4 in Geneve", "geneve", macs + `0800`, `450000600000000040110000` + sites + `c00117c1004c0000 0000080000002a00`, cnp4, cnp4Flow},
+	{"IPv6 in Geneve", "geneve", macs + `0800`, `450000640000000040110000` + sites + `c00117c100500000 000086dd00002a00`, send, sendFlow},
+
+	{"pseudowire with control word", "mpls", macs + `8847 3e801140 00000000` + macs + `0800`, ``, cnp4, cnp4Flow},
+	{"pseudowire with a sequence number, a tag", "mpls", macs + `8847 3e800040 3e801140 00001234` + macs + `81002007 86dd`, ``, send, sendFlow},
+	{"pseudowire without control word", "mpls", macs + `8847 3e801140` + macs + `0800`, ``, cnp4, cnp4Flow},
+	{"pseudowire without control word to 44:…", "mpls", macs + `8847 3e801140 441122334455 020000000002 86dd`, ``, send, sendFlow},
+	{"pseudowire without control word to 66:…", "mpls", macs + `8847 3e801140 661122334455 020000000002 0800`, ``, cnp4, cnp4Flow},
+	{"pseudowire without control word to 12:…", "mpls", macs + `8847 3e801140 121122334455 020000000002 0800`, ``, cnp4, cnp4Flow},
+	{"labels in a pseudowire", "mpls mpls", macs + `8847 3e801140 00000000` + macs + `8847 3e801140`, ``, cnp4, cnp4Flow},
+	{"pseudowire in GRE", "gre mpls", macs + `0800`, `4500006a00000000402f0000` + sites + `00008847 3e801140 00000000` + macs + `0800`, cnp4, cnp4Flow},
+	{"Geneve in IPv6, Segment Routing header without encapsulation", "geneve", macs + `86dd`, `602beef500762b40` + nodes + `1102040000000000` + node2 + `c00117c1005e0000 0000655800002a00` + macs + `86dd`, send, sendFlow},
 }
 
 func TestFlow(t *testing.T) {
@@ -102,9 +127,13 @@ func TestFlow(t *testing.T) {
 			c.want.Outermost, c.want.IP = frame[len(link):], flow
 			var f Flow
 			require.NoError(t, f.DecodeFrame(append(frame, 0xEE, 0xEE))) // Ethernet padding
+			require.Equal(t, c.tunnels, f.Tunnels.String())
+			c.want.Tunnels = f.Tunnels
 			require.Equal(t, c.want, f)
-			require.NoError(t, f.DecodeIP(f.Outermost))
-			require.Equal(t, c.want, f)
+			var again Flow // without the labels in front
+			require.NoError(t, again.DecodeIP(f.Outermost))
+			require.Equal(t, c.want.FiveTuple, again.FiveTuple)
+			require.Equal(t, c.want.IP, again.IP)
 			wiretest.NoAllocs(t, "Decode", func() { _ = f.DecodeFrame(frame) })
 
 			whole := f
@@ -146,6 +175,9 @@ func TestFlowTshark(t *testing.T) {
 		if strings.HasPrefix(c.name, "SRv6 without") {
 			continue // it shows the address of the IPv6 header
 		}
+		if c.name == "ERSPAN type III, an IP packet" || strings.Contains(c.name, "pseudowire") {
+			continue // it does not look at the frame type; see TestPseudowireTshark
+		}
 		last := func(field string) string {
 			all := row.All(field)
 			return all[len(all)-1]
@@ -163,6 +195,32 @@ func TestFlowTshark(t *testing.T) {
 	}
 }
 
+// tshark, told what the labels stand for, finds the same in pseudowires.
+func TestPseudowireTshark(t *testing.T) {
+	for rule, with := range map[string]string{"pwethcw": "control word", "pwethnocw": "without control word"} {
+		var frames [][]byte
+		var wanted []Flow
+		for _, c := range flows {
+			if strings.Contains(c.name, "pseudowire") && strings.Contains(c.name, "without") == (rule == "pwethnocw") {
+				frames = append(frames, wiretest.Hex(t, c.link+c.tunnel+c.flow))
+				wanted = append(wanted, c.want)
+			}
+		}
+		require.GreaterOrEqual(t, len(frames), 4, with)
+		const label = 0x3E801
+		for i, row := range wiretest.TsharkAs(t, []string{fmt.Sprintf("mpls.label==%d,%s", label, rule)}, []string{"ip.src", "ipv6.src", "udp.dstport"}, frames...) {
+			field := "ip.src"
+			if wanted[i].Src.Is6() {
+				field = "ipv6.src"
+			}
+			all := row.All(field)
+			require.NotEmpty(t, all, "%x", frames[i])
+			require.Equal(t, wanted[i].Src.String(), all[len(all)-1])
+			require.Equal(t, "4791", row.Get("udp.dstport"))
+		}
+	}
+}
+
 // Every UDP packet of every capture, none of which is in a tunnel that a
 // Datagram is not seen through, has the flow that a Datagram shows.
 func TestFlowOfCaptures(t *testing.T) {
@@ -176,7 +234,8 @@ func TestFlowOfCaptures(t *testing.T) {
 			}
 			require.NoError(t, f.Decode(c.Data, o), "%s %d", name, c.Number)
 			require.Equal(t, Flow{
-				FiveTuple{d.Src, d.Dst, 17, d.SrcPort, d.DstPort}, d.FlowLabel, c.Data[len(d.Link):][:len(d.Outer)+len(d.IP)], d.IP,
+				FiveTuple: FiveTuple{d.Src, d.Dst, 17, d.SrcPort, d.DstPort}, FlowLabel: d.FlowLabel,
+				Outermost: c.Data[len(d.Link):][:len(d.Outer)+len(d.IP)], IP: d.IP,
 			}, f, "%s %d", name, c.Number)
 		}
 	}
@@ -204,9 +263,10 @@ func TestNoFlow(t *testing.T) {
 		return b
 	}
 	const (
-		inIP    = `450000000000000040040000` + sites
-		inVXLAN = `450000000000000040110000` + sites + `c00112b500000000` + vni42 + macs + `0800`
-		inGRE   = `4500000000000000402f0000` + sites + `00000800`
+		inIP     = `450000000000000040040000` + sites
+		inVXLAN  = `450000000000000040110000` + sites + `c00112b500000000` + vni42 + macs + `0800`
+		inGRE    = `4500000000000000402f0000` + sites + `00000800`
+		inGeneve = `450000600000000040110000` + sites + `c00117c1004c0000 0000080000002a00`
 	)
 	for _, c := range []struct {
 		name  string
@@ -234,7 +294,27 @@ func TestNoFlow(t *testing.T) {
 		{name: "ARP in Ethernet in IPv6", ip: wrap(protoEthernet, with(macs+`0806`+cnp4, 0)), err: errNotIP},
 		{name: "label stack without bottom", frame: append(with(macs+`8847`, 0), bytes.Repeat([]byte{0x3E, 0x80, 0x00, 0x40}, 2000)...), err: errLabels},
 		{name: "nothing below the labels", frame: with(macs+`8847 3e801140`, 0), err: errLabels},
-		{name: "pseudowire control word below the labels", frame: with(macs+`8847 3e801140 00000000`+macs+`0800`+cnp4, 0), err: errLabelled},
+		{name: "OAM below the labels", frame: with(macs+`8847 3e801140 10000007`+cnp4, 0), err: errLabelled},
+		{name: "ARP in a pseudowire", frame: with(macs+`8847 3e801140 00000000`+macs+`0806`+cnp4, 0), err: errLabelled},
+		{name: "version that the frame in a pseudowire does not announce", frame: with(macs+`8847 3e801140 00000000`+macs+`86dd`+cnp4, 0), err: errLabelled},
+		{name: "IP below the labels that lies", frame: with(macs+`8847 3e801140`+cnp4, 20, 0, 61), err: errIPLength},
+		{name: "pseudowires in each other", frame: append(bytes.Repeat(with(macs+`8847 3e801140 00000000`, 0), 100), with(macs+`0800`+cnp4, 0)...), err: errTunnels},
+		{name: "labels in labels", frame: append(bytes.Repeat(with(macs+`8847 3e801140`, 0), 1000), with(macs+`0800`+cnp4, 0)...), err: errTunnels},
+
+		{name: "ERSPAN II, version 2", ip: wrap(protoGRE, with(`100088be 00000001 20000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},
+		{name: "ERSPAN III, version 1", ip: wrap(protoGRE, with(`100022eb 00000001 10000000 00000000 00000000`+macs+`0800`+cnp4, 0)), err: errERSPANVer},
+		{name: "ERSPAN II, 7 octets", ip: wrap(protoGRE, with(`100088be 00000001 10000000 000000`, 0)), err: errERSPAN},
+		{name: "ERSPAN III, 11 octets", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 000000`, 0)), err: errERSPAN},
+		{name: "ERSPAN III, no room for the subheader", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000001 00000000`, 0)), err: errERSPAN},
+		{name: "ERSPAN III, frame type 1", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000400`+macs+`0800`+cnp4, 0)), err: errERSPANType},
+		{name: "ERSPAN III, no IP packet", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000800`+`00`+cnp4, 0)), err: errVersion},
+		{name: "ERSPAN III, nothing", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000800`, 0)), err: errERSPAN},
+		{name: "ERSPAN II, cut by the capture, T not set", ip: wrap(protoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+cnp4[:len(cnp4)-8], 0)), err: errIPLength},
+
+		{name: "Geneve, version 1", ip: with(inGeneve+cnp4, 28, 0x40), err: errGeneveVer},
+		{name: "Geneve, options beyond the packet", ip: with(inGeneve+cnp4, 28, 0x3F), err: errGeneve},
+		{name: "Geneve, UDP length 15", ip: with(inGeneve+cnp4, 24, 0, 15), err: errGeneve},
+		{name: "something else in Geneve", ip: with(inGeneve+cnp4, 30, 0x08, 0x06), err: errNotIP},
 		{name: "PPTP", ip: wrap(protoGRE, with(`3001880b`+cnp4, 0)), err: errGREFlags},
 		{name: "GRE with source routing", ip: wrap(protoGRE, with(`40000800 00000000`+cnp4, 0)), err: errGREFlags},
 		{name: "GRE options beyond the packet", ip: wrap(protoGRE, with(`b0000800 00000000 0000`, 0)), err: errGRE},
@@ -244,6 +324,7 @@ func TestNoFlow(t *testing.T) {
 		{name: "IP in IP, 100 deep", ip: nested(100, inIP, cnp4), err: errDepth},
 		{name: "VXLAN, 100 deep", ip: nested(100, inVXLAN, cnp4), err: errDepth},
 		{name: "GRE, 100 deep", ip: nested(100, inGRE, cnp4), err: errDepth},
+		{name: "Geneve, 100 deep", ip: nested(100, inGeneve, cnp4), err: errDepth},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var f Flow
@@ -257,7 +338,7 @@ func TestNoFlow(t *testing.T) {
 		})
 	}
 	for depth := range 5 {
-		for _, header := range []string{inIP, inVXLAN, inGRE} {
+		for _, header := range []string{inIP, inVXLAN, inGRE, inGeneve} {
 			var f Flow
 			require.NoError(t, f.DecodeIP(nested(depth, header, cnp4)), "%d deep", depth)
 			require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
@@ -285,7 +366,7 @@ func FuzzFlow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
 		var d Datagram
-		isDatagram := d.Decode(b, o) == nil && d.DstPort != portVXLAN && d.DstPort != portMPLS
+		isDatagram := d.Decode(b, o) == nil && d.DstPort != portVXLAN && d.DstPort != portGeneve && d.DstPort != portMPLS
 		var flow Flow
 		if err := flow.Decode(b, o); err != nil {
 			require.Equal(t, Flow{}, flow)
@@ -296,9 +377,11 @@ func FuzzFlow(f *testing.F) {
 		require.GreaterOrEqual(t, offset(flow.Outermost, flow.IP), 0)
 		var again Flow
 		require.NoError(t, again.Decode(flow.Outermost, DecodeOptions{Link: LinkIP, Cut: cut}))
+		again.Tunnels = flow.Tunnels // labels stand before the outermost packet
 		require.Equal(t, flow, again)
-		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, Cut: cut}))
-		flow.Outermost = flow.IP
+		mirrored := strings.Contains(flow.Tunnels.String(), "erspan") // and perhaps cut by the switch
+		require.NoError(t, again.Decode(flow.IP, DecodeOptions{Link: LinkIP, Cut: cut || mirrored}))
+		flow.Outermost, flow.Tunnels = flow.IP, Tunnels{}
 		require.Equal(t, flow, again)
 		if isDatagram {
 			require.Equal(t, FiveTuple{d.Src, flow.Dst, 17, d.SrcPort, d.DstPort}, flow.FiveTuple)

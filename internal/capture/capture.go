@@ -45,14 +45,6 @@ type Record struct {
 	Link    LinkType
 }
 
-// IP says that the packet begins with an IP header.
-func (r *Record) IP() bool {
-	return r.Link == Raw || r.Link == dltRaw || r.Link == rawIPv4 || r.Link == rawIPv6
-}
-
-// Supported says that the packet begins with an Ethernet or an IP header.
-func (r *Record) Supported() bool { return r.Link == Ethernet || r.IP() }
-
 // Cut says that the snap length cut the packet.
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
@@ -60,25 +52,14 @@ func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 // https://www.tcpdump.org/linktypes.html.
 type LinkType uint32
 
-// Link types of Ethernet and of bare IP packets.
+// Link types that captures are written with.
 const (
 	Ethernet LinkType = 1
-	Raw      LinkType = 101
-
-	dltRaw  LinkType = 12 // what some programs write for Raw
-	rawIPv4 LinkType = 228
-	rawIPv6 LinkType = 229
+	Raw      LinkType = 101 // bare IP packets
 )
 
-// String returns the number, and the name of those of which one wonders why
-// they are not supported.
-func (l LinkType) String() string {
-	switch l {
-	case 113, 276:
-		return fmt.Sprintf("%d (Linux cooked capture, as of tcpdump -i any)", uint32(l))
-	}
-	return fmt.Sprint(uint32(l))
-}
+// String returns the number.
+func (l LinkType) String() string { return fmt.Sprint(uint32(l)) }
 
 // A Reader yields the packets of a capture one by one.
 type Reader interface {

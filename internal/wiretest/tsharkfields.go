@@ -12,6 +12,13 @@ import (
 // its own kind of frame.
 func TsharkFields(t testing.TB, fields []string, frames ...[]byte) []Row {
 	t.Helper()
+	return TsharkAs(t, nil, fields, frames...)
+}
+
+// TsharkAs is [TsharkFields] with rules, as in "mpls.label==16,pwethcw", for
+// what no frame says of itself.
+func TsharkAs(t testing.TB, rules, fields []string, frames ...[]byte) []Row {
+	t.Helper()
 	tshark := Tool(t, "tshark")
 	dir := t.TempDir()
 	capture := filepath.Join(dir, "frames.pcap")
@@ -20,6 +27,9 @@ func TsharkFields(t testing.TB, fields []string, frames ...[]byte) []Row {
 	}
 	args := []string{"-n", "-r", capture, "-o", "infiniband.rroce.port:4791",
 		"-T", "fields", "-E", "header=y", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"}
+	for _, rule := range rules {
+		args = append(args, "-d", rule)
+	}
 	for _, field := range fields {
 		args = append(args, "-e", field)
 	}

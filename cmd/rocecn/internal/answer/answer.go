@@ -1,11 +1,11 @@
-// Package answer is the command that reads a capture of RoCEv2 traffic and writes a capture
-// of the Fast CNPs that a congested switch would send for it.
+// Package answer is the command that reads a capture of RoCEv2 traffic and
+// writes a capture of the Fast CNPs that a congested switch would send for it.
 //
-//	rocecn answer [-every N] [-ecn] [-long refuse|trim|fallback] -source ADDR IN OUT
+//	rocecn answer [-every N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT
 //
-// IN is a pcap or pcapng capture of Ethernet or raw IP, packed with gzip or
-// not; OUT becomes a pcap capture; - stands for standard input and output. From
-// the root of the module:
+// IN is a pcap or pcapng capture of Ethernet, raw IP, Linux cooked or BSD
+// loopback packets, packed with gzip or not; OUT becomes a pcap capture; - stands
+// for standard input and output. From the root of the module:
 //
 //	$ rocecn answer -source 2001:db8:ffff::5 testdata/ioam-linux618-hpcc.pcap /tmp/fastcnp.pcap
 //	$ rocecn inspect /tmp/fastcnp.pcap
@@ -15,7 +15,8 @@
 // CE. For each, or with -every for each N-th, a Fast CNP goes to the packet's
 // source: with option 2 if the packet carries an IOAM trace, else with option
 // 1. Acknowledgements and notifications are answered by none, and neither is
-// IPv4, for which there is no Fast CNP.
+// IPv4, for which there is no Fast CNP. Neither is what comes in a tunnel, whose
+// inner source a switch need not reach, unless -inner-source is given.
 //
 // What is written has the time of the packet that it answers. In a capture of
 // Ethernet it also has that packet's MAC addresses, swapped, and its VLAN tags;
@@ -46,11 +47,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.SetOutput(stderr)
 	flags.TextVar(&n.config.Src, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&n.every, "every", 1, "answer every `N`-th matching packet")
+	flags.BoolVar(&n.config.InnerSource, "inner-source", false, "answer packets that come in a tunnel too, to the source inside it")
 	flags.BoolVar(&n.onlyCE, "ecn", false, "only packets marked CE match")
 	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no Fast CNP; "+
 		"trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)", n.setLong)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn answer [-every N] [-ecn] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
+		fmt.Fprintln(stderr, "usage: rocecn answer [-every N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
 			"IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.")
 		flags.PrintDefaults()
 	}

@@ -90,12 +90,13 @@ func (n *node) run(in capture.Reader, w *bufio.Writer) error {
 	}
 }
 
-// linkOf returns the link type of the answer to r.
+// linkOf returns the link type of the answer to r: only Ethernet headers are
+// answered with one.
 func linkOf(r *capture.Record) capture.LinkType {
-	if r.IP() {
-		return capture.Raw
+	if r.Link == capture.Ethernet {
+		return capture.Ethernet
 	}
-	return r.Link
+	return capture.Raw
 }
 
 // answer returns the Fast CNP for a packet, nil when there is none to send. It

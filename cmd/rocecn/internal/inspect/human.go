@@ -15,14 +15,11 @@ import (
 // humanPrinter prints a finding as a line for people: columns first, then
 // whatever else the packet has to say.
 type humanPrinter struct {
-	w     io.Writer
-	other *otherNamer
+	w io.Writer
 	columns
 }
 
-func newHumanPrinter(w io.Writer) *humanPrinter {
-	return &humanPrinter{w: w, other: newOtherNamer()}
-}
+func newHumanPrinter(w io.Writer) *humanPrinter { return &humanPrinter{w: w} }
 
 func (p *humanPrinter) print(f *finding) error {
 	p.begin()
@@ -33,7 +30,7 @@ func (p *humanPrinter) print(f *finding) error {
 	p.time(f)
 	flow, protocol := "-", ""
 	if f.kind == message.Other || f.kind == message.Broken {
-		flow, protocol = p.other.name(f.record, f.err)
+		flow, protocol = otherName(f.ip, f.err)
 	}
 	if d := f.datagram; d != nil {
 		flow = fmt.Sprintf("%v > %v", netip.AddrPortFrom(d.Src, d.SrcPort), netip.AddrPortFrom(d.Dst, d.DstPort))

@@ -23,6 +23,7 @@ type finding struct {
 	truncated bool
 
 	message  *message.Message
+	ip       []byte           // from the IP header on, of kind other and error; nil when there is none
 	datagram *rocev2.Datagram // nil when the walk did not get to UDP
 	packet   *rocev2.Packet   // nil for kinds without a BTH
 
@@ -55,6 +56,9 @@ func (l *looker) look(r *capture.Record) finding {
 
 	f.err = m.Decode(r.Data, options, l.config)
 	f.kind = m.Kind
+	if f.err != nil {
+		f.ip = rocev2.Innermost(r.Data, options)
+	}
 	reachesUDP := m.Reach != message.ReachNothing
 	if f.err == rocev2.ErrPort { // other UDP has addresses and ports to show as well
 		reachesUDP = m.Packet.Datagram.Decode(r.Data, options) == nil

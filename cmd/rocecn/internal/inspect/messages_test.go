@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -72,15 +73,12 @@ func samples(t testing.TB) []sample {
 	require.NoError(t, flow4.DecodeIP(data4octets))
 
 	as := rocev2.Carriage{SrcPort: 49152}
-	config := fastcnp.Config{Src: switch6}
 	fast := func(p *rocev2.Packet, source netip.Addr) []byte {
-		config.Src = source
-		out, _, err := fastcnp.AppendFor(nil, p, nil, config)
-		return whole(out, err)
+		octets, _, err := fastcnp.AppendFor(nil, p, nil, fastcnp.Config{Src: source})
+		return whole(octets, err)
 	}
 	pause := func(src, dst, congested netip.Addr, typ ppfc.Type, pause time.Duration) []byte {
-		n := ppfc.New(17, 0xFFFF, ppfc.Extension{})
-		n.Congested, n.Type, n.Port, n.Pause = congested, typ, 7, pause
+		n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: congested, Type: typ, Port: 7, Pause: pause})
 		return whole(n.AppendPacket(nil, dst, ppfc.Config{Src: src, Carriage: as}))
 	}
 	brokenFast := roce(switch6, sender6, cnp.New(17, 0xFFFF).Header, 16)
@@ -110,14 +108,15 @@ func samples(t testing.TB) []sample {
 		hops   = "trace ns=123: 178 q=5 > 195 q=65535 > 212 q=64"
 		flow   = "2001:db8:1::1 > 2001:db8:4::e is congested"
 	)
-	broken := func(kind string, port uint16, checksum, err string, octets []byte) sample {
+	broken := func(kind string, port uint16, checksum string, err error, octets []byte) sample {
 		return sample{
 			"broken " + kind,
-			fmt.Sprintf(`"kind":"error","error":"%s",%s"udp":{"src":49152,"dst":%d,"checksum":"%s"}`, err, plain6, port, checksum),
-			fmt.Sprintf("[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:%d  ERROR  %s", port, withoutPackage(err)),
+			fmt.Sprintf(`"kind":"error","error":"%v",%s"udp":{"src":49152,"dst":%d,"checksum":"%s"}`, err, plain6, port, checksum),
+			fmt.Sprintf("[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:%d  ERROR  %s", port, reason(err)),
 			octets,
 		}
 	}
+	errHeadersRoom := errors.New("rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed")
 	return []sample{
 		{"data", `"kind":"data","ip":{"version":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","dscp":26,"ecn":3,"hop_limit":61,"flow_label":74565},` + port +
 			`"bth":{"opcode":"0x0a","name":"RC RDMA WRITE Only","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":false,` +
@@ -195,16 +194,16 @@ func samples(t testing.TB) []sample {
 			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:9  other: UDP",
 			udp(9, "00")},
 
-		broken("data", 4791, "0x4736", "rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed",
+		broken("data", 4791, "0x4736", errHeadersRoom,
 			udp(4791, "0a00ffff 00000011 8000002a 0000000000000000000000000000 00000000")),
-		broken("ack", 4791, "0xc042", "rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", udp(4791, "1100ffff 00000021 0000002a 00000000")),
-		broken("cnp", 4791, "0x104e", cnp.ErrLength.Error(),
+		broken("ack", 4791, "0xc042", errHeadersRoom, udp(4791, "1100ffff 00000021 0000002a 00000000")),
+		broken("cnp", 4791, "0x104e", cnp.ErrLength,
 			udp(4791, "8100ffff 40000021 00000000 000000000000000000000000000000 00000000")),
-		broken("fastcnp", 4791, "0x0000", "fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)", whole(brokenFast.AppendBinary(nil))),
-		broken("ppfc", 4791, "0xf053", ppfc.ErrLength.Error(),
+		broken("fastcnp", 4791, "0x0000", errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)"), whole(brokenFast.AppendBinary(nil))),
+		broken("ppfc", 4791, "0xf053", ppfc.ErrLength,
 			udp(4791, "8100ffff 60000011 00000000 0000000000000000000000000000000000000000 00000000")),
-		broken("fcn", 1021, "0xc36d", fcn.ErrLength.Error(), udp(1021, "beef5e00 00")),
-		broken("proxy", 1022, "0x9305", "proxymsg: message: truncated: 16 octets before the invoking packet needed with IPv4 addresses", udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
+		broken("fcn", 1021, "0xc36d", fcn.ErrLength, udp(1021, "beef5e00 00")),
+		broken("proxy", 1022, "0x9305", errors.New("proxymsg: message: truncated: 16 octets before the invoking packet needed with IPv4 addresses"), udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
 	}
 }
 

@@ -1,59 +1,41 @@
 package inspect
 
 import (
-	"errors"
+	"net/netip"
+	"strconv"
 
-	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// otherNamer names packets in which the walk did not get to UDP, as far as a
-// person wants to know: addresses, and what comes behind the IP header.
-type otherNamer struct {
-	ethernet layers.Ethernet
-	vlan     layers.Dot1Q
-	ip4      layers.IPv4
-	ip6      layers.IPv6
-	parsers  map[gopacket.LayerType]*gopacket.DecodingLayerParser
-	decoded  []gopacket.LayerType
-}
-
-func newOtherNamer() *otherNamer {
-	n := &otherNamer{parsers: map[gopacket.LayerType]*gopacket.DecodingLayerParser{}}
-	for _, first := range []gopacket.LayerType{layers.LayerTypeEthernet, layers.LayerTypeIPv4, layers.LayerTypeIPv6} {
-		n.parsers[first] = gopacket.NewDecodingLayerParser(first, &n.ethernet, &n.vlan, &n.ip4, &n.ip6)
-	}
-	return n
-}
-
-// name returns the addresses of a packet, - when it has none, and its
-// protocol. A fragment, or what gopacket cannot read, is named by why it is
-// none of ours.
-func (n *otherNamer) name(r *capture.Record, why error) (flow, protocol string) {
-	flow = "-"
-	first := layers.LayerTypeEthernet
+// otherName names an IP packet in which the walk did not get to UDP, as far as
+// a person wants to know: addresses, - without any, and what comes behind the IP
+// headers. A fragment, or what cannot be read so far, is named by why it is none
+// of ours.
+func otherName(ip []byte, why error) (flow, protocol string) {
 	switch {
-	case !r.Supported():
-		return flow, reason(why)
-	case r.IP() && len(r.Data) > 0 && r.Data[0]>>4 == 4:
-		first = layers.LayerTypeIPv4
-	case r.IP():
-		first = layers.LayerTypeIPv6
-	}
-	err := n.parsers[first].DecodeLayers(r.Data, &n.decoded)
-	for _, l := range n.decoded {
-		switch l {
-		case layers.LayerTypeIPv4:
-			flow = n.ip4.SrcIP.String() + " > " + n.ip4.DstIP.String()
-		case layers.LayerTypeIPv6:
-			flow = n.ip6.SrcIP.String() + " > " + n.ip6.DstIP.String()
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		flow = netip.AddrFrom4([4]byte(ip[12:16])).String() + " > " + netip.AddrFrom4([4]byte(ip[16:20])).String()
+		protocol = protocolName(ip[9])
+	case len(ip) >= 40 && ip[0]>>4 == 6:
+		flow = netip.AddrFrom16([16]byte(ip[8:24])).String() + " > " + netip.AddrFrom16([16]byte(ip[24:40])).String()
+		next := ip[6]
+		for _, extension := range rocev2.Extensions(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) {
+			next = extension[0]
 		}
+		protocol = protocolName(next)
+	default:
+		return "-", reason(why)
 	}
-	var next gopacket.UnsupportedLayerType
-	if errors.As(err, &next) && why != rocev2.ErrFragment {
-		return flow, gopacket.LayerType(next).String()
+	if why == rocev2.ErrFragment {
+		protocol = reason(why)
 	}
-	return flow, reason(why)
+	return flow, protocol
+}
+
+func protocolName(number uint8) string {
+	if name := layers.IPProtocol(number).String(); name != "UnknownIPProtocol" {
+		return name
+	}
+	return "protocol " + strconv.Itoa(int(number))
 }

@@ -332,10 +332,10 @@ func TestLinkTypes(t *testing.T) {
 		out, _, _ := inspect(capturing(link, ip), "-json", "-")
 		require.Equal(t, "data", lines(t, out)[0]["kind"], link)
 	}
-	out, messages, status := inspect(capturing(113, ip, ip), "-json", "-")
+	out, messages, status := inspect(capturing(147, ip, ip), "-json", "-")
 	require.Zero(t, status)
 	require.Equal(t, 2, strings.Count(out, `"kind":"other"`))
-	require.Equal(t, 1, strings.Count(messages, "inspect: -: link type 113 (Linux cooked capture, as of tcpdump -i any) is not supported"))
+	require.Equal(t, 1, strings.Count(messages, "inspect: -: link type 147 is not supported"))
 	out, messages, _ = inspect(capturing(257, ip), "-") // Ethernet, if only 8 bits were looked at
 	require.Contains(t, messages, "link type 257 is not supported")
 	require.Contains(t, out, "other: link type not supported")

@@ -1,0 +1,239 @@
+package rocev2
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/stretchr/testify/require"
+)
+
+// An Inner finds what a Flow does.
+func TestInner(t *testing.T) {
+	for _, c := range flows {
+		t.Run(c.name, func(t *testing.T) {
+			link, flow := wiretest.Hex(t, c.link), wiretest.Hex(t, c.flow)
+			frame := slices.Concat(link, wiretest.Hex(t, c.tunnel), flow, []byte{0xEE, 0xEE}) // Ethernet padding
+			var in Inner
+			require.NoError(t, in.Decode(frame, DecodeOptions{}))
+			require.Equal(t, c.tunnels, in.Tunnels.String())
+			require.Equal(t, frame[len(link):], in.Outermost)
+			require.Equal(t, flow, in.IP[:len(flow)])
+			require.LessOrEqual(t, len(in.IP), len(flow)+2)
+			require.Equal(t, DecodeOptions{Link: LinkIP}, in.Options())
+			var f Flow
+			require.NoError(t, f.Decode(in.IP, in.Options()))
+			require.Equal(t, c.want.FiveTuple, f.FiveTuple)
+			wiretest.NoAllocs(t, "Decode", func() { _ = in.Decode(frame, DecodeOptions{}) })
+
+			// Cut by the snap length: as long as the inner header is there.
+			for n := range len(frame) - 2 {
+				err := in.Decode(frame[:n:n], DecodeOptions{Cut: true})
+				if f.Decode(frame[:n:n], DecodeOptions{Cut: true}) == nil {
+					require.NoError(t, err, n)
+					require.Equal(t, c.tunnels, in.Tunnels.String())
+					require.Equal(t, frame[len(frame)-2-len(flow):n], in.IP)
+					require.Equal(t, DecodeOptions{Link: LinkIP, Cut: true}, in.Options())
+				}
+			}
+		})
+	}
+}
+
+func TestTunnelNames(t *testing.T) {
+	require.Equal(t, "none", Tunnel(0).String())
+	require.Equal(t, "Tunnel(9)", Tunnel(9).String())
+	var all Tunnels
+	require.Zero(t, all.Len())
+	require.Empty(t, all.String())
+	for range maxTunnels {
+		require.NoError(t, all.add(GRE))
+	}
+	require.Equal(t, errTunnels, all.add(GRE))
+	require.Equal(t, maxTunnels, all.Len())
+	for first := range all.All() {
+		require.Equal(t, GRE, first)
+		break
+	}
+}
+
+// What is wrong with the innermost packet is for whoever decodes it to say.
+func TestInnerBroken(t *testing.T) {
+	const inUDP = `450000600000000040110000` + sites + `c00117c1004c0000 0000080000002a00` // Geneve
+	for _, c := range []struct {
+		name   string
+		at     int // in cnp4
+		octets []byte
+		err    error
+	}{
+		{"UDP length beyond IP", 24, []byte{0, 41}, errUDPBeyondIP},
+		{"IP length beyond the datagram", 2, []byte{0, 61}, errIPLength},
+		{"UDP length 7", 24, []byte{0, 7}, errUDPLength},
+		{"fragment", 6, []byte{0x20, 0}, ErrFragment},
+		{"IHL 4", 0, []byte{0x44}, errIHL},
+		{"ICMP", 9, []byte{1}, errNotUDP},
+	} {
+		ip := wiretest.Hex(t, cnp4)
+		copy(ip[c.at:], c.octets)
+		var in Inner
+		require.NoError(t, in.Decode(append(wiretest.Hex(t, inUDP), ip...), DecodeOptions{Link: LinkIP}), c.name)
+		require.Equal(t, "geneve", in.Tunnels.String())
+		require.Equal(t, ip, in.IP)
+		var p Packet
+		require.Equal(t, c.err, p.Decode(in.IP, in.Options()), c.name)
+	}
+}
+
+// A tunnel that cannot be read is no packet of ours.
+func TestNoInner(t *testing.T) {
+	in := Inner{Cut: true}
+	for _, frame := range []string{
+		``,
+		macs + `0806` + cnp4,
+		macs + `8847 3e801040`,
+		macs + `0800` + strings.Replace(toVTEP, `08000000`, `00000000`, 1) + send, // no VNI
+	} {
+		b := wiretest.Hex(t, frame)
+		require.ErrorIs(t, in.Decode(b, DecodeOptions{}), ErrNotRoCEv2)
+		require.Equal(t, Inner{Cut: true}, in)
+		wiretest.NoAllocs(t, "refusing", func() { _ = in.Decode(b, DecodeOptions{}) })
+	}
+	// A tunnel whose own lengths lie is not looked into.
+	lying := wiretest.Hex(t, toVTEP+send)
+	lying[25]++ // the UDP length
+	require.NoError(t, in.Decode(lying, DecodeOptions{Link: LinkIP}))
+	require.Zero(t, in.Tunnels.Len())
+	require.Equal(t, lying, in.IP)
+}
+
+// What a mirroring switch cut is as what the capture cut.
+func TestMirrorCut(t *testing.T) {
+	whole := wiretest.Hex(t, cnp4)
+	for name, header := range map[string]string{
+		"erspan2": `100088be 00000001 12c8%s05 000000a2`,
+		"erspan3": `100022eb 00000001 22c8%s05 01020304 0007 8008`,
+	} {
+		for bits, cut := range map[string]bool{"60": false, "64": true} {
+			mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(header, bits)), wiretest.Hex(t, macs+`0800`), whole[:48])
+			b := slices.Concat(wiretest.Hex(t, `4500000000000000402f0000`+sites), mirrored, make([]byte, 10))
+			be.PutUint16(b[2:], uint16(20+len(mirrored)))
+			var in Inner
+			require.NoError(t, in.Decode(b, DecodeOptions{Link: LinkIP}))
+			require.Equal(t, name, in.Tunnels.String())
+			require.Equal(t, whole[:48], in.IP)
+			require.Equal(t, cut, in.Cut)
+			var p Packet
+			var f Flow
+			if !cut {
+				require.Equal(t, errIPLength, p.Decode(in.IP, in.Options()))
+				require.Equal(t, errIPLength, f.Decode(b, DecodeOptions{Link: LinkIP}))
+				continue
+			}
+			require.NoError(t, p.Decode(in.IP, in.Options()))
+			require.True(t, p.Truncated)
+			require.NoError(t, f.Decode(b, DecodeOptions{Link: LinkIP}))
+			require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
+		}
+	}
+}
+
+// The options of every IPv6 header on the way, the outermost first.
+func TestInnerOptions(t *testing.T) {
+	const (
+		outer = `602beef500761140` + nodes // VXLAN over IPv6 gets a Hop-by-Hop header in between
+		vxlan = `c00112b500660000` + vni42 + macs + `86dd`
+	)
+	inner := wiretest.Hex(t, send)
+	withOption := func(ip []byte, next string, option string) []byte {
+		header := wiretest.Hex(t, next+`00`+option)
+		b := slices.Concat(ip[:40], header, ip[40:])
+		b[6] = 0
+		be.PutUint16(b[4:], uint16(len(b)-40))
+		return b
+	}
+	inner = withOption(inner, `11`, `110400050002`)
+	tunnel := slices.Concat(wiretest.Hex(t, vxlan), inner)
+	packet := withOption(slices.Concat(wiretest.Hex(t, outer), tunnel), `11`, `310400060001`)
+	for n := range len(packet) {
+		var in Inner
+		if in.Decode(packet[:n], DecodeOptions{Link: LinkIP, Cut: true}) == nil {
+			for range in.IOAM() { // no panic
+				break
+			}
+			_ = in.OptionsError()
+		}
+	}
+	var in Inner
+	require.NoError(t, in.Decode(packet, DecodeOptions{Link: LinkIP}))
+	var got []string
+	for o, err := range in.IOAM() {
+		require.NoError(t, err)
+		got = append(got, fmt.Sprintf("%d %#x %x", o.Header, uint8(o.Type), o.Data))
+	}
+	require.Equal(t, []string{"0 0x31 00060001", "0 0x11 00050002"}, got)
+	require.NoError(t, in.OptionsError())
+	wiretest.NoAllocs(t, "options", func() {
+		for range in.IOAM() {
+			continue
+		}
+		_ = in.OptionsError()
+	})
+	packet[43] = 5 // the outer option overruns
+	require.NoError(t, in.Decode(packet, DecodeOptions{Link: LinkIP}))
+	require.ErrorIs(t, in.OptionsError(), ipv6opt.ErrOverrun)
+	packet[43] = 4
+	packet[len(packet)-24-5] = 5 // the inner one
+	require.NoError(t, in.Decode(packet, DecodeOptions{Link: LinkIP}))
+	require.ErrorIs(t, in.OptionsError(), ipv6opt.ErrOverrun)
+}
+
+// FuzzInner: whatever a Flow finds an Inner finds too, and what it finds lies in
+// the octets.
+func FuzzInner(f *testing.F) {
+	for _, c := range flows {
+		f.Add(wiretest.Hex(f, c.link+c.tunnel+c.flow), uint8(LinkEthernet), false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
+		o := DecodeOptions{Link: LinkType(link % 7), Cut: cut}
+		var in Inner
+		var flow Flow
+		err, flowErr := in.Decode(b, o), flow.Decode(b, o)
+		if err != nil {
+			require.Equal(t, Inner{}, in)
+			require.Error(t, flowErr)
+			return
+		}
+		require.GreaterOrEqual(t, offset(b, in.Outermost), 0)
+		require.GreaterOrEqual(t, offset(in.Outermost, in.IP), 0)
+		if flowErr == nil {
+			require.Equal(t, flow.Tunnels, in.Tunnels)
+			require.Equal(t, flow.IP, in.IP[:len(flow.IP)])
+			require.NoError(t, flow.Decode(in.IP, in.Options()))
+		} else if !cut {
+			require.False(t, in.Tunnels.Len() == 0 && flow.Decode(in.IP, in.Options()) == nil)
+		}
+		for _, err := range in.IOAM() {
+			_ = err
+		}
+		if err := in.OptionsError(); err != nil {
+			require.ErrorIs(t, err, wireerr.Malformed)
+		}
+	})
+}
+
+func BenchmarkInner(b *testing.B) {
+	for _, i := range []int{0, 11, 14, len(flows) - 1} {
+		b.Run(flows[i].name, func(b *testing.B) {
+			frame := wiretest.Hex(b, flows[i].link+flows[i].tunnel+flows[i].flow)
+			var in Inner
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = in.Decode(frame, DecodeOptions{})
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package rocev2
+
+import (
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// A Tunnel is an encapsulation that a packet came in: a mirror, an overlay or a
+// label stack. IP in IP has no name of its own here, and a Segment Routing
+// header without encapsulation is no tunnel.
+type Tunnel uint8
+
+// The tunnels.
+const (
+	ERSPAN1 Tunnel = iota + 1 // a mirrored frame right behind GRE
+	ERSPAN2                   // the same behind an ERSPAN header of type II
+	ERSPAN3                   // … of type III
+	GRE                       // RFC 2784, RFC 2890; not named around ERSPAN
+	VXLAN                     // RFC 7348
+	Geneve                    // RFC 8926
+	MPLS                      // RFC 3032, RFC 4023, RFC 7510, RFC 4448: one label stack, however many labels
+	SRv6                      // RFC 8986: encapsulation with a Segment Routing header, or of Ethernet in IPv6
+)
+
+var tunnelNames = [...]string{"none", "erspan1", "erspan2", "erspan3", "gre", "vxlan", "geneve", "mpls", "srv6"}
+
+// String returns the tunnel in lower case.
+func (t Tunnel) String() string {
+	if int(t) < len(tunnelNames) {
+		return tunnelNames[t]
+	}
+	return "Tunnel(" + strconv.Itoa(int(t)) + ")"
+}
+
+// maxTunnels is how many tunnels may stand around a packet. What counts first
+// is the limit on IP headers; this one is for labels on labels.
+const maxTunnels = 12
+
+// Tunnels are those that a packet came in, one inside the other.
+type Tunnels struct {
+	list [maxTunnels]Tunnel
+	n    uint8
+}
+
+// Len returns how many there are.
+func (t Tunnels) Len() int { return int(t.n) }
+
+// All yields the tunnels, the outermost first.
+func (t Tunnels) All() iter.Seq[Tunnel] {
+	return func(yield func(Tunnel) bool) {
+		for _, tunnel := range t.list[:t.n] {
+			if !yield(tunnel) {
+				return
+			}
+		}
+	}
+}
+
+// String returns the tunnels, the outermost first, as in "erspan2 vxlan".
+func (t Tunnels) String() string {
+	var s strings.Builder
+	for tunnel := range t.All() {
+		if s.Len() > 0 {
+			s.WriteByte(' ')
+		}
+		s.WriteString(tunnel.String())
+	}
+	return s.String()
+}
+
+// add puts a tunnel inside those that are there already.
+func (t *Tunnels) add(tunnel Tunnel) error {
+	if t.n == maxTunnels {
+		return errTunnels
+	}
+	t.list[t.n] = tunnel
+	t.n++
+	return nil
+}
+
+var errTunnels = wireerr.New("rocev2", "tunnels", 0, "nested more than 12 deep", ErrNotRoCEv2, wireerr.Malformed)
