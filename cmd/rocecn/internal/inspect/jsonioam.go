@@ -38,9 +38,9 @@ type (
 		Fraction *uint32 `json:"ts_frac,omitempty"`
 	}
 	jsonUnknownIOAM struct {
-		OptionType hex8         `json:"option_type"`
-		Type       ioam.OptType `json:"type"`
-		Data       hexOctets    `json:"data"` // behind the type
+		OptionType hex8      `json:"option_type"`
+		Type       uint8     `json:"type"`
+		Data       hexOctets `json:"data"` // behind the type
 	}
 	jsonBrokenIOAM struct {
 		OptionType hex8      `json:"option_type"`
@@ -51,9 +51,9 @@ type (
 
 // jsonIOAM is what the known ones have in common.
 type jsonIOAM struct {
-	OptionType hex8         `json:"option_type,omitzero"` // of the IPv6 option
-	Type       ioam.OptType `json:"type"`
-	Namespace  uint16       `json:"namespace"`
+	OptionType hex8   `json:"option_type,omitzero"` // of the IPv6 option
+	Type       uint8  `json:"type"`
+	Namespace  uint16 `json:"namespace"`
 }
 
 // A node has the fields that the trace type names, with the numbers on the
@@ -108,7 +108,7 @@ func newJSONIOAM(o *ioamOption) any {
 	if o.err != nil {
 		return jsonBrokenIOAM{hex8(o.kind), o.err.Error(), o.data}
 	}
-	head := jsonIOAM{OptionType: hex8(o.kind), Type: o.option.Type}
+	head := jsonIOAM{OptionType: hex8(o.kind), Type: uint8(o.option.Type)}
 	switch o.option.Type {
 	case ioam.TypePreallocated, ioam.TypeIncremental:
 		head.Namespace = o.trace.Namespace

@@ -49,7 +49,7 @@ func newJSONFastCNP(n *fastcnp.Notification) *jsonFastCNP {
 		Option: o.Number, OptionType: hex8(n.OptionType), OriginalDst: o.OriginalDst, Origin: n.Origin().String(),
 	}
 	if o.Number == 2 {
-		trace := newJSONTrace(&o.Trace, jsonIOAM{Type: o.Trace.Kind, Namespace: o.Trace.Namespace})
+		trace := newJSONTrace(&o.Trace, jsonIOAM{Type: uint8(o.Trace.Kind), Namespace: o.Trace.Namespace})
 		j.IOAM = &trace
 	}
 	return j
