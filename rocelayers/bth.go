@@ -143,18 +143,48 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 	if fromOurPort(udp, LayerTypeBTH) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
 	}
-	l := &BTH{UDP: udp}
+	l := BTH{UDP: udp}
 	l.setIP(before)
 	if err := l.DecodeFromBytes(data, p); err != nil {
 		return err
 	}
 	addIOAM(p, before)
+	switch l.NextLayerType() {
+	case LayerTypeCNP:
+		return add[CNP](&l, p)
+	case LayerTypeFastCNP:
+		return add[FastCNP](&l, p)
+	case LayerTypePPFC:
+		return add[PPFC](&l, p)
+	default:
+		return add[gopacket.Payload](&l, p)
+	}
+}
+
+// add adds a decoded BTH to a packet, the layer of its payload, which is a T,
+// and the ICRC: all three at the price of one allocation. gopacket's NextDecoder
+// would have to come last and so leave no place for a trailer.
+func add[T any, P interface {
+	*T
+	gopacket.Layer
+	gopacket.DecodingLayer
+}](decoded *BTH, p gopacket.PacketBuilder) error {
+	both := &struct {
+		BTH
+		payload T
+	}{BTH: *decoded}
+	l, payload := &both.BTH, P(&both.payload)
 	p.AddLayer(l)
-	// Not by NextDecoder, which has to be last and so leaves no place for a
-	// trailer.
+	if behind, ok := any(payload).(interface{ setBTH(*BTH) }); ok {
+		behind.setBTH(l)
+	}
 	if len(l.Payload) > 0 {
-		if err := l.NextLayerType().Decode(l.Payload, p); err != nil {
+		if err := payload.DecodeFromBytes(l.Payload, p); err != nil {
 			return err
+		}
+		p.AddLayer(payload)
+		if payload, ok := any(payload).(gopacket.ApplicationLayer); ok {
+			p.SetApplicationLayer(payload)
 		}
 	}
 	if !l.Truncated {
@@ -162,6 +192,14 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 	}
 	return nil
 }
+
+// The layers of notifications know the BTH before them.
+func (l *CNP) setBTH(before *BTH)     { l.bth = before }
+func (l *FastCNP) setBTH(before *BTH) { l.bth = before }
+func (l *PPFC) setBTH(before *BTH)    { l.bth = before }
+
+// decodeAlone is for the types of layers that only come behind a BTH.
+func decodeAlone([]byte, gopacket.PacketBuilder) error { return ErrNoBTH }
 
 // SerializeTo prepends the headers to the payload in b and puts pad and ICRC
 // behind it. With FixLengths it sets Pad to what makes the payload a multiple

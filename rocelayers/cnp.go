@@ -72,12 +72,3 @@ func (l *CNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	copy(octets, l.Reserved[:])
 	return nil
 }
-
-func decodeCNP(data []byte, p gopacket.PacketBuilder) error {
-	l := &CNP{bth: last[*BTH](layersBefore(p))}
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return nil
-}

@@ -131,12 +131,3 @@ func (l *FastCNP) String() string {
 	}
 	return s
 }
-
-func decodeFastCNP(data []byte, p gopacket.PacketBuilder) error {
-	l := &FastCNP{bth: last[*BTH](layersBefore(p))}
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return nil
-}

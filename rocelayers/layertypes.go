@@ -28,13 +28,13 @@ const (
 
 func init() {
 	register(LayerTypeBTH, "BTH", decodeBTH)
-	register(LayerTypeCNP, "CNP", decodeCNP)
+	register(LayerTypeCNP, "CNP", decodeAlone)
 	register(LayerTypeICRC, "ICRC", decodeICRC)
-	register(LayerTypeFastCNP, "FastCNP", decodeFastCNP)
+	register(LayerTypeFastCNP, "FastCNP", decodeAlone)
 	register(LayerTypeIOAM, "IOAM", decodeIOAM)
 	register(LayerTypeFCN, "FCN", decodeFCN)
 	register(LayerTypeProxy, "ProxyNotification", decodeProxy)
-	register(LayerTypePPFC, "PPFC", decodePPFC)
+	register(LayerTypePPFC, "PPFC", decodeAlone)
 }
 
 func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
@@ -68,5 +69,38 @@ func TestLayerTypes(t *testing.T) {
 		require.Equal(t, c.typ, c.layer.LayerType())
 		require.Equal(t, []gopacket.LayerType{c.typ}, c.layer.CanDecode().LayerTypes())
 		require.Contains(t, gopacket.DecodersByLayerName, c.name)
+	}
+}
+
+// Of what NewPacket allocates, our layers are one object a message: BTH,
+// message and ICRC together. gopacket puts the number of a layer type into an
+// interface, which is one more, and has room for six layers, beyond which it
+// makes another. Without our layers it makes a Payload instead.
+func TestNewPacketAllocations(t *testing.T) {
+	claim := func(bth, fcns, proxies gopacket.LayerType) {
+		layers.RegisterUDPPortLayerType(rocev2.Port, bth)
+		layers.RegisterUDPPortLayerType(fcn.ExperimentalPort, fcns)
+		layers.RegisterUDPPortLayerType(proxymsg.ExperimentalPort, proxies)
+	}
+	for _, c := range append(built(t), named{"SEND", wiretest.Hex(t, send6)}) {
+		packet := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default)
+		l, _ := packet.Layer(rocelayers.LayerTypeProxy).(*rocelayers.Proxy)
+		if packet.Layer(rocelayers.LayerTypeIOAM) != nil || l != nil && len(l.Invoking) > 0 {
+			continue // an object for each option, the layers of another packet
+		}
+		count := func() float64 {
+			return testing.AllocsPerRun(100, func() {
+				gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{NoCopy: true})
+			})
+		}
+		with := count()
+		claim(gopacket.LayerTypePayload, gopacket.LayerTypePayload, gopacket.LayerTypePayload)
+		without := count()
+		claim(rocelayers.LayerTypeBTH, rocelayers.LayerTypeFCN, rocelayers.LayerTypeProxy)
+		more := 1.0
+		if len(packet.Layers()) > 6 {
+			more = 2
+		}
+		require.LessOrEqual(t, with-without, more, c.name)
 	}
 }

@@ -70,12 +70,3 @@ func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	copy(room, octets[bth.Size:])
 	return err
 }
-
-func decodePPFC(data []byte, p gopacket.PacketBuilder) error {
-	l := &PPFC{bth: last[*BTH](layersBefore(p))}
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return nil
-}
