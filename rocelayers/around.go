@@ -22,6 +22,9 @@ import (
 // wrong ICRC; other errors are those of a packet that has none to check: cut by
 // the capture, decoded without the IP layers. It allocates nothing.
 func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
+	if len(l.Contents) > 0 && l.ip != nil {
+		return icrc.Verify(l.ip)
+	}
 	var d rocev2.Datagram
 	ip, err := l.around(l.Contents, &d)
 	if err != nil {
@@ -53,24 +56,28 @@ func (l *BTH) around(octets []byte, d *rocev2.Datagram) ([]byte, error) {
 		return nil, errNoIP // nothing was decoded
 	}
 	at := &octets[0]
-	ip6, ip4 := octets6(l.IPv6), octets4(l.IPv4)
-	switch {
-	case plain(ip6, 6, 40, 6, at):
+	ip6 := octets6(l.IPv6)
+	if plain6(ip6, at) {
 		return ip6, nil
-	case plain(ip4, 4, 20, 9, at):
+	}
+	ip4 := octets4(l.IPv4)
+	if plain4(ip4, at) {
 		return ip4, nil
-	case reach(ip6, 6, at, d), reach(ip4, 4, at, d):
+	}
+	if reach(ip6, 6, at, d) || reach(ip4, 4, at, d) {
 		return d.IP, nil
 	}
 	return nil, errNoIP
 }
 
-// plain tells whether an IP packet of this version, with a header of so many
-// octets and UDP right behind it, leads to the octet at. Its header names the
-// next one at the offset protocol.
-func plain(ip []byte, version uint8, header, protocol int, at *byte) bool {
-	return len(ip) > header+8 && ip[0]>>4 == version && (version == 6 || ip[0]&0xF == 5) &&
-		ip[protocol] == uint8(layers.IPProtocolUDP) && &ip[header+8] == at
+// plain6 and plain4 tell whether an IP packet without extension headers or
+// options leads to the UDP data that begins at an octet.
+func plain6(ip []byte, at *byte) bool {
+	return len(ip) > 40+8 && ip[0]>>4 == 6 && ip[6] == uint8(layers.IPProtocolUDP) && &ip[40+8] == at
+}
+
+func plain4(ip []byte, at *byte) bool {
+	return len(ip) > 20+8 && ip[0] == 0x45 && ip[9] == uint8(layers.IPProtocolUDP) && &ip[20+8] == at
 }
 
 // reach sets d to the datagram in an IP packet of this version, by the walk of

@@ -50,6 +50,7 @@ type BTH struct {
 	IPv6 *layers.IPv6
 
 	config *message.Config // of the Stack; nil for the defaults
+	ip     []byte          // the IP packet around opcode 0x81
 	fast   foundFastCNP
 }
 
@@ -96,8 +97,9 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return err
 	}
 	var p rocev2.Packet
+	var ip []byte
 	if len(data) > 0 && bth.Opcode(data[0]) == bth.CNP {
-		if _, err := l.around(data, &p.Datagram); err != nil {
+		if ip, err = l.around(data, &p.Datagram); err != nil {
 			return err
 		}
 	}
@@ -116,6 +118,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	}
 	l.Contents, l.Payload = data[:p.BTH.Len()], p.Payload
 	l.Headers = p.BTH
+	l.ip = ip
 	l.Padding = p.Padding
 	l.PayloadLen = len(p.Payload)
 	l.Truncated = p.Truncated

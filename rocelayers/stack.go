@@ -104,9 +104,9 @@ func (s *Stack) Layers() []gopacket.DecodingLayer {
 	s.BTH.UDP, s.BTH.IPv4, s.BTH.IPv6 = &s.UDP.UDP, &s.IPv4, &s.IPv6.IPv6
 	s.CNP.bth, s.FastCNP.bth, s.PPFC.bth = &s.BTH, &s.BTH, &s.BTH
 	s.FCN.udp, s.Proxy.udp = &s.UDP.UDP, &s.UDP.UDP
-	s.all = []gopacket.DecodingLayer{
-		&s.Ethernet, &s.Dot1Q, &s.IPv4, &s.IPv6, &s.HopByHop, &s.Routing, &s.DestinationOptions, &s.UDP,
-		&s.BTH, &s.CNP, &s.FastCNP, &s.PPFC, &s.FCN, &s.Proxy, &s.Payload,
+	s.all = []gopacket.DecodingLayer{ // searched in this order
+		&s.Ethernet, &s.IPv6, &s.UDP, &s.BTH, &s.CNP, &s.Payload, &s.IPv4, &s.Dot1Q,
+		&s.DestinationOptions, &s.FastCNP, &s.HopByHop, &s.PPFC, &s.FCN, &s.Proxy, &s.Routing,
 	}
 	return s.all
 }

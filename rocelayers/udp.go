@@ -41,9 +41,8 @@ func (l *UDP) NextLayerType() gopacket.LayerType {
 // Stack by its configuration, otherwise by what Register and its like have told
 // gopacket.
 func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
-	t := port.LayerType()
 	if c == nil {
-		return t
+		return port.LayerType()
 	}
 	switch p := uint16(port); {
 	case p == rocev2.Port:
@@ -52,10 +51,11 @@ func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
 		return LayerTypeFCN
 	case !c.NoProxy && p == cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort):
 		return LayerTypeProxy
-	case isOurs(t):
-		return gopacket.LayerTypePayload
 	}
-	return t
+	if t := port.LayerType(); !isOurs(t) {
+		return t
+	}
+	return gopacket.LayerTypePayload
 }
 
 // isOurs tells whether UDP ports lead to layers of this type by the doing of
