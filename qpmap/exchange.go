@@ -130,36 +130,96 @@ func (m *Map) observeREP(rep *cm.REP, k *key) {
 	switch {
 	case responder.qp <= managementQP || x.contested:
 		return
-	case x.answered && x.responder != responder:
-		x.contested = true
+	case !x.answered:
+		x.responder, x.answered = responder, true
+		m.propose(at)
+	case x.responder != responder:
 		m.stats.Conflicts++
-		m.disconnect(&id, x)
+		if forth := id.with(x.responder.qp); !m.confirmed(&forth) {
+			m.disconnect(&id, x)
+			x.contested = true
+		}
 		return
 	}
 	x.seen = m.clock.ticks
-	x.responder, x.answered = responder, true
 	m.pending.renew(at, 0)
-	m.connect(&id, x)
 }
 
-// connect makes the two pairs of an exchange.
-func (m *Map) connect(id *key, x *exchange) {
-	forth, back := id.with(x.responder.qp), id.back(x.requester.qp)
-	m.put(&forth, pair{srcQP: x.requester.qp, local: x.requester.commID, remote: x.responder.commID}, x)
-	m.put(&back, pair{srcQP: x.responder.qp, local: x.responder.commID, remote: x.requester.commID}, x)
-}
-
-func (m *Map) put(k *key, v pair, x *exchange) {
+// confirmed tells whether data has confirmed the pair of a flow.
+func (m *Map) confirmed(k *key) bool {
 	at := m.find(k)
-	if at == 0 {
-		if at = m.makePair(k, unsettled); at == 0 {
-			return
+	return at != 0 && m.pairs.slots[at].v.confirmed != 0
+}
+
+// propose makes the pairs of an exchange, unless a pair that data confirms, or
+// data that began with another PSN, stands against it: then it waits for data to
+// follow it.
+func (m *Map) propose(at uint32) {
+	forth, back := m.links(at)
+	var held bool
+	for _, l := range [...]*link{&forth, &back} {
+		if at := m.find(&l.key); at != 0 {
+			e := &m.pairs.slots[at].v
+			held = held || e.confirmed != 0 && !(e.from == Given && e.srcQP == l.pair.srcQP)
+		} else if at := m.open.get(&l.key); at != 0 {
+			o := &m.open.slots[at].v
+			held = held || o.sequence.begun && !m.past(o.seen) && !near(l.pair.sequence.next, o.sequence.next)
 		}
-		m.stats.CM++
-		m.tell(at)
 	}
-	v.from, v.transport, v.pkey, v.mtu, v.seen = CM, x.transport, x.pkey, x.mtu, m.clock.ticks
-	m.pairs.slots[at].v = v
+	if !held {
+		m.connect(forth, back, unsettled)
+		return
+	}
+	m.stats.Conflicts++
+	for _, l := range [...]*link{&forth, &back} {
+		if pair := m.find(&l.key); pair != 0 {
+			m.pairs.slots[pair].v.candidate = at
+		} else {
+			m.openFlow(&l.key).candidate = at
+		}
+	}
+}
+
+// links returns what an exchange says of both directions. The first PSN of the
+// requester is in the REP, that of the responder in the REQ.
+func (m *Map) links(at uint32) (forth, back link) {
+	s := &m.pending.slots[at]
+	x := &s.v
+	common := pair{pkey: x.pkey, mtu: x.mtu, transport: x.transport, from: CM, sequence: sequence{known: true}}
+	forth, back = link{s.key.with(x.responder.qp), common}, link{s.key.back(x.requester.qp), common}
+	forth.pair.srcQP, forth.pair.sequence.next = x.requester.qp, x.responder.psn
+	forth.pair.local, forth.pair.remote = x.requester.commID, x.responder.commID
+	back.pair.srcQP, back.pair.sequence.next = x.responder.qp, x.requester.psn
+	back.pair.local, back.pair.remote = x.responder.commID, x.requester.commID
+	return forth, back
+}
+
+// announced returns the source queue pair that a waiting exchange names for a
+// flow, if the flow's requests are to begin at this PSN or just before it.
+func (m *Map) announced(at uint32, k *key, psn uint32) (srcQP uint32, ok bool) {
+	if at == 0 || !m.pending.slots[at].v.answered || m.pending.slots[at].v.contested {
+		return 0, false
+	}
+	forth, back := m.links(at)
+	for _, l := range [...]*link{&forth, &back} {
+		if l.key == *k && near(l.pair.sequence.next, psn) {
+			return l.pair.srcQP, true
+		}
+	}
+	return 0, false
+}
+
+// near tells whether a PSN is the one that CM announced, or one after a few that
+// the capture has lost.
+func near(start, psn uint32) bool {
+	d := distance(start, psn)
+	return 0 <= d && d < 64
+}
+
+// adopt makes the pairs of an exchange that data follows.
+func (m *Map) adopt(at uint32) {
+	forth, back := m.links(at)
+	m.connect(forth, back, settled)
 }
 
 // disconnect takes back the pairs of an exchange, as far as they are its own.

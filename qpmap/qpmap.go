@@ -123,7 +123,7 @@ func (c Config) withDefaults() Config {
 	if c.Idle <= 0 {
 		c.Idle = 10 * time.Minute
 	}
-	c.MaxPairs = max(c.MaxPairs, 2) // both directions of a connection
+	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // both directions of a connection
 	return c
 }
 
@@ -149,6 +149,8 @@ type Map struct {
 
 	pairs   table[pair]
 	pending table[exchange]
+	open    table[open]
+	recent  recent
 
 	learned      [2]uint32 // slots of the pairs that the last Observe learned
 	learnedCount int
@@ -163,28 +165,10 @@ func New(cfg Config) *Map {
 		clock:   clock{ticks: 1, limit: cfg.Idle},
 		pairs:   newTable[pair](cfg.MaxPairs, seed),
 		pending: newTable[exchange](cfg.MaxPending, seed),
+		open:    newTable[open](cfg.MaxOpen, seed),
+		recent:  newRecent(requestsPerFlow*cfg.MaxOpen, seed),
 	}
 }
-
-// pair is what the table of pairs holds.
-type pair struct {
-	srcQP     uint32
-	pkey, mtu uint16
-	transport bth.Transport
-	from      Source
-	local     uint32 // CM: communication id of the flow's sender
-	remote    uint32 // CM: of its receiver
-	other     uint32 // UD: a source queue pair besides srcQP
-	otherSeen int64  // UD: when other was seen last
-	seen      int64
-	confirmed int64 // when data last confirmed the pair; 0 never
-}
-
-// The lists of the table of pairs.
-const (
-	unsettled = 0 // no data has confirmed them
-	settled   = 1 // confirmed by data, or given
-)
 
 // Observe learns from a packet that passes: data, responses and CM messages of
 // either direction. Anything else changes nothing. It allocates nothing, and
@@ -202,8 +186,16 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
 		m.observeCM(p, &k)
 	case p.BTH.Present.Has(bth.HasDETH):
 		m.observeDatagram(p, &k)
+	case op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge:
+		m.observeResponse(p, &k)
+	default:
+		m.observeRequest(p, &k)
 	}
 }
+
+// requestsPerFlow is how many requests of an open flow are remembered, if all
+// MaxOpen of them have as many.
+const requestsPerFlow = 16
 
 // managementQP is the last of the queue pairs, 0 and 1, that carry management
 // datagrams alone.
@@ -216,13 +208,17 @@ func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, er
 	key := keyOf(k, domain)
 	at := m.pairs.get(&key)
 	if at == 0 {
+		if at = m.open.get(&key); at != 0 && m.open.slots[at].v.tally.undecided(&m.cfg) {
+			return Pair{}, ErrAmbiguous
+		}
 		return Pair{}, ErrUnknown
 	}
 	e := &m.pairs.slots[at].v
 	switch {
-	case m.idle(e):
+	case e.from == Given:
+	case m.idle(e), e.sequence.doubt:
 		return Pair{}, ErrUnknown
-	case e.from == UD && e.otherSeen != 0 && m.clock.ticks-e.otherSeen <= int64(m.cfg.Idle):
+	case e.contested, e.otherSeen != 0 && !m.past(e.otherSeen):
 		return Pair{}, ErrAmbiguous
 	}
 	return m.pair(e), nil
@@ -296,12 +292,6 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	}
 }
 
-// tell notes a pair for Learned.
-func (m *Map) tell(at uint32) {
-	m.learned[m.learnedCount] = at
-	m.learnedCount++
-}
-
 // Expire forgets what has been idle for too long, and returns how many pairs
 // that were. Nothing depends on it being called: it only makes room early.
 func (m *Map) Expire(now time.Time) int {
@@ -324,65 +314,6 @@ func (m *Map) Expire(now time.Time) int {
 // Stats returns the counters.
 func (m *Map) Stats() Stats {
 	s := m.stats
-	s.Pairs, s.Pending = m.pairs.len, m.pending.len
+	s.Pairs, s.Pending, s.Open = m.pairs.len, m.pending.len, m.open.len
 	return s
 }
-
-func (m *Map) idle(e *pair) bool {
-	return e.from != Given && m.clock.ticks-e.seen > int64(m.cfg.Idle)
-}
-
-// find returns the slot of a pair that is not idle, and forgets one that is.
-func (m *Map) find(k *key) uint32 {
-	at := m.pairs.get(k)
-	if at != 0 && m.idle(&m.pairs.slots[at].v) {
-		m.pairs.remove(at)
-		m.stats.Expired++
-		return 0
-	}
-	return at
-}
-
-// makePair returns a new slot in a list. In a full table it takes that of the
-// oldest pair that no data confirmed, for a settled one otherwise that of the
-// oldest that is neither given nor in use; 0 when there is none.
-func (m *Map) makePair(k *key, list uint8) uint32 {
-	if at := m.pairs.add(k, list); at != 0 {
-		return at
-	}
-	victim := m.pairs.lists[unsettled].oldest
-	if victim == 0 {
-		victim = m.oldestSettled(list)
-	}
-	if victim == 0 {
-		m.stats.Full++
-		return 0
-	}
-	m.pairs.remove(victim)
-	m.stats.Evicted++
-	return m.pairs.add(k, list)
-}
-
-// oldestSettled returns the pair in the list of settled ones that can be given
-// up. Given pairs move to the young end as they come by, a few at a time.
-func (m *Map) oldestSettled(list uint8) uint32 {
-	for range 8 {
-		at := m.pairs.lists[settled].oldest
-		if at == 0 {
-			return 0
-		}
-		e := &m.pairs.slots[at].v
-		switch {
-		case e.from == Given:
-			m.pairs.renew(at, settled)
-		case m.idle(e), list == settled && m.clock.ticks-e.seen > int64(inUse):
-			return at
-		default:
-			return 0
-		}
-	}
-	return 0
-}
-
-// inUse is how long after its last packet a pair counts as in use.
-const inUse = time.Second

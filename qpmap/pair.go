@@ -1,0 +1,198 @@
+package qpmap
+
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+)
+
+// pair is what the table of pairs holds.
+type pair struct {
+	seen      int64 // when a packet last spoke for it
+	confirmed int64 // when data last did; 0 never
+	otherSeen int64 // UD: when other was seen last
+	sequence  sequence
+	srcQP     uint32
+	other     uint32 // UD: a source queue pair besides srcQP
+	local     uint32 // CM: communication id of the flow's sender
+	remote    uint32 // CM: of its receiver
+	candidate uint32 // slot of a CM exchange that names the flow anew, to be believed when data follows it
+	requested int32  // moment of the last request
+	pkey, mtu uint16
+	transport bth.Transport
+	from      Source
+	contested bool // there is a sign of another pair, and none for this one since
+	voted     bool // votes for another pair have been counted
+}
+
+// The lists of the table of pairs.
+const (
+	unsettled = 0 // no data has confirmed them
+	settled   = 1 // confirmed by data, or given
+)
+
+// inUse is how long after its last packet a pair counts as in use.
+const inUse = time.Second
+
+func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
+
+func (m *Map) idle(e *pair) bool { return e.from != Given && m.past(e.seen) }
+
+// find returns the slot of a pair that is not idle, and forgets one that is.
+func (m *Map) find(k *key) uint32 {
+	at := m.pairs.get(k)
+	if at != 0 && m.idle(&m.pairs.slots[at].v) {
+		m.pairs.remove(at)
+		m.stats.Expired++
+		return 0
+	}
+	return at
+}
+
+// mate returns the slot of the pair of the other direction.
+func (m *Map) mate(at uint32) uint32 {
+	s := &m.pairs.slots[at]
+	back := s.key.back(s.v.srcQP)
+	if mate := m.find(&back); mate != 0 && m.pairs.slots[mate].v.srcQP == s.key.id {
+		return mate
+	}
+	return 0
+}
+
+// drop forgets a pair and that of the other direction, unless that one is given.
+func (m *Map) drop(at uint32) {
+	if mate := m.mate(at); mate != 0 && mate != at && m.pairs.slots[mate].v.from != Given {
+		m.pairs.remove(mate)
+	}
+	m.pairs.remove(at)
+}
+
+// use notes that a packet spoke for a pair.
+func (m *Map) use(at uint32) {
+	s := &m.pairs.slots[at]
+	const step = 1 << 27 // ticks; no need to move an entry for each packet
+	if s.v.seen/step != m.clock.ticks/step {
+		m.pairs.renew(at, s.list)
+	}
+	s.v.seen = m.clock.ticks
+}
+
+// confirm notes that data spoke for the pairs of both directions.
+func (m *Map) confirm(at, mate uint32) {
+	for _, at := range [...]uint32{at, mate} {
+		if at == 0 {
+			continue
+		}
+		s := &m.pairs.slots[at]
+		if s.list != settled {
+			m.pairs.renew(at, settled)
+		}
+		m.use(at)
+		s.v.confirmed = m.clock.ticks
+		s.v.contested = false
+		if s.v.voted {
+			s.v.voted = false
+			m.closeFlow(&s.key)
+		}
+	}
+}
+
+// A link is one direction of a connection: a flow and its pair to be.
+type link struct {
+	key  key
+	pair pair
+}
+
+// connect makes the pairs of both directions, or none. Pairs that name other
+// queue pairs go, but a given pair stays as it is.
+func (m *Map) connect(forth, back link, list uint8) {
+	for _, l := range [...]*link{&forth, &back} {
+		if at := m.find(&l.key); at != 0 && m.pairs.slots[at].v.srcQP != l.pair.srcQP && m.pairs.slots[at].v.from != Given {
+			m.drop(at)
+		}
+	}
+	a := m.place(&forth.key, list)
+	b := m.place(&back.key, list)
+	if a == 0 || b == 0 || m.pairs.slots[a].key != forth.key { // the second took the place of the first
+		for _, at := range [...]uint32{a, b} {
+			if at != 0 && m.pairs.slots[at].v.from == 0 {
+				m.pairs.remove(at)
+			}
+		}
+		return
+	}
+	m.install(a, &forth, list)
+	if b != a {
+		m.install(b, &back, list)
+	}
+}
+
+// place returns the slot of a flow's pair, or one for it to be made.
+func (m *Map) place(k *key, list uint8) uint32 {
+	if at := m.find(k); at != 0 {
+		return at
+	}
+	return m.makePair(k, list)
+}
+
+// install makes a pair in its slot. What votes say again leaves a pair as it is.
+func (m *Map) install(at uint32, l *link, list uint8) {
+	e := &m.pairs.slots[at].v
+	if e.from == Given || l.pair.from == Votes && e.from != 0 {
+		return
+	}
+	if e.from == 0 || e.srcQP != l.pair.srcQP {
+		if l.pair.from == CM {
+			m.stats.CM++
+		} else {
+			m.stats.Votes++
+		}
+		m.learned[m.learnedCount] = at
+		m.learnedCount++
+	}
+	*e = l.pair
+	e.seen = m.clock.ticks
+	if list == settled {
+		e.confirmed = m.clock.ticks
+	}
+	m.pairs.renew(at, list)
+	m.closeFlow(&l.key)
+}
+
+// makePair returns a new slot in a list. In a full table it takes that of the
+// oldest pair that no data confirmed, and for a settled one otherwise that of
+// the oldest that is not in use; 0 when there is none.
+func (m *Map) makePair(k *key, list uint8) uint32 {
+	if at := m.pairs.add(k, list); at != 0 {
+		return at
+	}
+	victim := m.pairs.lists[unsettled].oldest
+	if victim == 0 {
+		victim = m.oldestSettled(list)
+	}
+	if victim == 0 {
+		m.stats.Full++
+		return 0
+	}
+	m.pairs.remove(victim)
+	m.stats.Evicted++
+	return m.pairs.add(k, list)
+}
+
+// oldestSettled returns the settled pair that makes room for one in a list. A
+// given pair in its place becomes the newest, and a few are passed in this way.
+func (m *Map) oldestSettled(list uint8) uint32 {
+	for range 8 {
+		at := m.pairs.lists[settled].oldest
+		e := &m.pairs.slots[at].v
+		switch {
+		case e.from == Given:
+			m.pairs.renew(at, settled)
+		case m.idle(e), list == settled && m.clock.ticks-e.seen > int64(inUse):
+			return at
+		default:
+			return 0
+		}
+	}
+	return 0
+}
