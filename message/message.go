@@ -9,6 +9,7 @@
 //	              other opcodes, unknown ones too     Data
 //	UDP to the FCN port                               FCN
 //	UDP to the proxy port                             Proxy
+//	MAC control frames, opcodes 0x0101 and 0x0001     PFC, Pause
 //
 // A program that knows what it waits for needs only the package of that
 // message.
@@ -23,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -42,9 +44,11 @@ const (
 	PPFC
 	FCN
 	Proxy
+	PFC   // Ethernet flow control of single priorities; Reach is ReachNothing
+	Pause // … of the whole link
 )
 
-var kinds = [...]string{"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy"}
+var kinds = [...]string{"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "pfc", "pause"}
 
 // String returns the kind in lower case, "error" for Broken.
 func (k Kind) String() string {
@@ -103,6 +107,8 @@ type Message struct {
 	PPFC    ppfc.Notification
 	FCN     fcn.Message
 	Proxy   proxymsg.Message
+	PFC     pfc.PFC
+	Pause   pfc.Pause
 }
 
 // Decode sets m from a frame or an IP packet, as o describes it. m aliases b.
@@ -123,7 +129,29 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 		m.Kind = Broken
 		if m.Reach == ReachNothing && errors.Is(err, rocev2.ErrNotRoCEv2) {
 			m.Kind = Other
+			if ether, control := rocev2.LinkPayload(b, o); ether == pfc.EtherType {
+				return m.decodeControl(control, err)
+			}
 		}
+	}
+	return err
+}
+
+// decodeControl decodes a MAC control frame, given from behind its EtherType
+// on. Why it is none of ours, if it is of another kind, is given too.
+func (m *Message) decodeControl(control []byte, other error) (err error) {
+	switch opcode, _ := pfc.Opcode(control); opcode {
+	case pfc.OpcodePFC:
+		m.Kind = PFC
+		_, err = m.PFC.Decode(control)
+	case pfc.OpcodePause:
+		m.Kind = Pause
+		_, err = m.Pause.Decode(control)
+	default:
+		return other
+	}
+	if err != nil {
+		m.Kind = Broken
 	}
 	return err
 }

@@ -174,7 +174,7 @@ func TestOff(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	want := map[Kind]string{Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn", Proxy: "proxy", 9: "Kind(9)"}
+	want := map[Kind]string{Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn", Proxy: "proxy", PFC: "pfc", Pause: "pause", 11: "Kind(11)"}
 	for k, s := range want {
 		require.Equal(t, s, k.String())
 	}
