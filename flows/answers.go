@@ -1,0 +1,253 @@
+package flows
+
+import "github.com/rocecn/rocecn/bth"
+
+// Answers counts what comes back to the sender of a flow.
+type Answers struct {
+	ACKs    uint64    // opcode Acknowledge with an ACK syndrome
+	NAKs    [5]uint64 // by bth.NAKCode
+	RNRNAKs uint64
+	CNPs    uint64 // those without a Fast CNP option
+	Fast    uint64 // CNPs with one
+	PPFC    uint64
+	FCN     uint64
+	Proxy   uint64
+
+	last int64 // nanoseconds since 1970: when the last came
+	any  bool
+}
+
+func (a *Answers) add(b *Answers) {
+	a.ACKs += b.ACKs
+	for i, n := range b.NAKs {
+		a.NAKs[i] += n
+	}
+	a.RNRNAKs += b.RNRNAKs
+	a.CNPs += b.CNPs
+	a.Fast += b.Fast
+	a.PPFC += b.PPFC
+	a.FCN += b.FCN
+	a.Proxy += b.Proxy
+	a.came(b)
+}
+
+func (a *Answers) came(b *Answers) {
+	if b.any {
+		a.at(b.last)
+	}
+}
+
+func (a *Answers) at(at int64) {
+	if !a.any || at > a.last {
+		a.last = at
+	}
+	a.any = true
+}
+
+// Total returns how many packets were counted.
+func (a *Answers) Total() uint64 {
+	n := a.ACKs + a.RNRNAKs + a.CNPs + a.Fast + a.PPFC + a.FCN + a.Proxy
+	for _, naks := range a.NAKs {
+		n += naks
+	}
+	return n
+}
+
+// A reply is an answer to requests, or a CNP, as far as the flow that it is
+// about must know it.
+type reply struct {
+	psn      uint32
+	opcode   bth.Opcode
+	syndrome bth.Syndrome
+	unread   bool // the capture cut the syndrome
+	mtu      uint16
+	at       int64
+}
+
+// refuses returns what a reply refuses, if it is a NAK or an RNR NAK.
+func (r *reply) kind() bth.SyndromeKind {
+	switch {
+	case !roles[r.opcode].acknowledge:
+		return bth.KindACK // responses carry one
+	case r.unread:
+		return bth.KindReserved
+	}
+	return r.syndrome.Kind()
+}
+
+// answer takes up what comes back: responses, acknowledgements and CNPs of the
+// receiver.
+func (t *Table) answer(p *Packet, at int64) {
+	s, name := t.refer(&p.pkt)
+	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at}
+	if roles[p.opcode].whole && isMTU(p.payload) {
+		r.mtu = uint16(p.payload)
+		t.learnMTU(s, r.mtu)
+	}
+	a := &s.answers
+	a.at(at)
+	switch kind := r.kind(); {
+	case p.kind == cnpKind:
+		a.CNPs++
+	case !roles[p.opcode].acknowledge:
+	case kind == bth.KindACK:
+		a.ACKs++
+	case kind == bth.KindRNRNAK:
+		a.RNRNAKs++
+	case kind == bth.KindNAK:
+		if code, _ := p.syndrome.Code(); int(code) < len(a.NAKs) {
+			a.NAKs[code]++
+		}
+	}
+	if p.kind == answer && s.pairing.open() {
+		t.vote(s, name, &r)
+	}
+	if about := t.about(s); about != nil {
+		t.reply(about, &r)
+	} else {
+		t.early(s).keep(&r)
+	}
+}
+
+// reply takes up an answer that is about a flow.
+func (t *Table) reply(s *stream, r *reply) {
+	f := &s.flow
+	o := &roles[r.opcode]
+	if o.of == cnpKind {
+		t.notified(f, r.at)
+		return
+	}
+	if f.packets == 0 && !f.sequence.begun {
+		return
+	}
+	h := t.history(f)
+	if r.mtu != 0 {
+		t.setMTU(s, r.mtu)
+	}
+	covered, kind := r.psn, r.kind()
+	if kind != bth.KindACK {
+		covered = after(r.psn, psnMask) // what is before it
+	}
+	f.sequence.covers(covered)
+	h.covers(covered)
+	if h.marks.head != h.marks.tail {
+		h.marks.answered(covered, o.firstResponse, kind != bth.KindACK, r.at, t.histogram(&f.rtt))
+	}
+	switch {
+	case kind != bth.KindACK:
+		t.refuse(s, r)
+	case o.lastResponse:
+		if end := after(r.psn, 1); f.sequence.slack > 0 && ahead(r.psn, f.sequence.read) >= 0 {
+			f.sequence.resolve(end)
+			h.resolve(f.sequence.read, end)
+		}
+		if h.complete(r.psn, false) {
+			f.messages[Read].Complete++
+		}
+	case o.message == Atomic:
+		if h.complete(r.psn, true) {
+			f.messages[Atomic].Complete++
+		}
+	}
+}
+
+// refuse takes up that a reply refuses what a flow sent from its PSN on, which
+// explains repeats, whether or not the reply is known to be about the flow.
+func (t *Table) refuse(s *stream, r *reply) {
+	kind := r.kind()
+	code, _ := r.syndrome.Code()
+	if kind == bth.KindRNRNAK || kind == bth.KindNAK && code == bth.NAKPSNSequence {
+		f := &s.flow
+		t.history(f).refuse(span{r.psn, after(f.sequence.next, f.sequence.slack)}, kind == bth.KindRNRNAK, t.order)
+	}
+}
+
+// An early holds answers until it is known which flow they are about.
+type early struct {
+	kept [maxEarly]reply // a ring, the oldest at n-maxEarly
+	n    uint32
+
+	lost, covered covered // by those that the ring had no room for; by middle responses, which are not kept
+
+	heard bool // of a flow without a request yet: a notification came,
+	from  key  // in such a packet
+}
+
+// covered is the highest PSN that some answers cover, if there are any.
+type covered struct {
+	any bool
+	psn uint32
+}
+
+func (c *covered) add(psn uint32) {
+	if !c.any || ahead(psn, c.psn) > 0 {
+		c.any, c.psn = true, psn
+	}
+}
+
+// maxEarly is how many answers are kept of each queue pair. What older ones
+// would have timed is not timed, what they covered is covered.
+const maxEarly = 16
+
+// early returns what is kept of a stream's answers.
+func (t *Table) early(s *stream) *early {
+	if s.early == 0 {
+		s.early = t.earlies.take() + 1
+	}
+	return t.earlies.at(s.early - 1)
+}
+
+func (e *early) keep(r *reply) {
+	o := &roles[r.opcode]
+	if o.of == answer && o.message == Read && !o.firstResponse && !o.lastResponse {
+		e.covered.add(r.psn)
+		return
+	}
+	old := &e.kept[e.n%maxEarly]
+	if e.n >= maxEarly && roles[old.opcode].of == answer {
+		e.lost.add(old.psn)
+	}
+	*old = *r
+	e.n++
+}
+
+// replay takes up the answers in s that came before it was known that they are
+// about the flow of another stream.
+func (t *Table) replay(s, about *stream) {
+	if s.early == 0 {
+		return
+	}
+	e := *t.earlies.at(s.early - 1)
+	t.dropEarly(s)
+	f := &about.flow
+	if e.lost.any && f.history != 0 {
+		h := t.history(f)
+		f.sequence.covers(e.lost.psn)
+		h.covers(e.lost.psn)
+		h.marks.answered(e.lost.psn, false, true, 0, nil)
+	}
+	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
+		r := e.kept[i%maxEarly]
+		if r.kind() != bth.KindACK { // what it explains was taken up when it came
+			r.unread = true
+		}
+		t.reply(about, &r)
+	}
+	if e.covered.any && f.history != 0 {
+		f.sequence.covers(e.covered.psn)
+		t.history(f).covers(e.covered.psn)
+	}
+}
+
+// dropEarly forgets the answers that are kept of a stream.
+func (t *Table) dropEarly(s *stream) {
+	if s.early == 0 {
+		return
+	}
+	if e := t.earlies.at(s.early - 1); e.heard {
+		*e = early{heard: true, from: e.from}
+		return
+	}
+	t.earlies.give(s.early - 1)
+	s.early = 0
+}

@@ -1,0 +1,48 @@
+package flows
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// observed returns a table that has seen a capture.
+func observed(t testing.TB, name string) *Table {
+	t.Helper()
+	table := New(Config{})
+	var d Decoder
+	var p Packet
+	for _, r := range wiretest.Capture(t, name) {
+		d.Decode(&p, r.Data, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen})
+		table.Observe(&p, uint64(r.Number), r.Time)
+	}
+	return table
+}
+
+func TestCaptures(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		repeats uint64
+	}{
+		{"rxe-perf4.pcap", 0}, {"rxe-rping6.pcap", 0}, {"rxe-vlan4.pcap", 0}, {"rxe-ucmatose4.pcap", 0}, {"rxe-verbs6.pcap", 3},{"rxe-udaddy6.pcap",0},
+	} {
+		table := observed(t, c.name)
+		var sum PSN
+		for f := range table.Flows() {
+			t.Logf("%s %v %v src %d %v: %d packets, %+v %+v acks %d rnr %d mtu %d %v wrong %d", c.name, f.FlowKey, f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.Messages, f.ICRCWrong)
+			if f.RTT != nil {
+				t.Log(f.RTT.Samples(), f.RTT.Min(), f.RTT.Percentile(.5), f.RTT.Percentile(.99))
+			}
+			sum.Gaps += f.PSN.Gaps
+			sum.Missing += f.PSN.Missing
+			sum.Repeats += f.PSN.Repeats
+		}
+		for u := range table.Unpaired() {
+			t.Logf("%s unpaired %v: %+v", c.name, u.FlowKey, u.Answers)
+		}
+		require.Equal(t, PSN{Repeats: c.repeats}, sum)
+	}
+}

@@ -1,0 +1,139 @@
+package flows
+
+import "github.com/rocecn/rocecn/cm"
+
+// opens are the REQs that no REP has answered yet, by addresses and
+// communication id. One makes room for another when four newer ones have its
+// bucket.
+type opens struct{ buckets [][4]open }
+
+const (
+	openBuckets = 1 << 10
+	openTime    = 60_000_000_000 // nanoseconds: after that another REQ may have the same communication id
+)
+
+// An open is a REQ.
+type open struct {
+	key      key // of the packet
+	exchange exchange
+	at       int64
+	set      bool
+	doubt    bool // another REQ with the same addresses and id says something else
+}
+
+// find returns the REQ with these addresses and communication id, nil without
+// one.
+func (o *opens) find(k *key, id uint32) *open {
+	if o.buckets == nil {
+		return nil
+	}
+	b := &o.buckets[fork(k.road(), uint64(id))%openBuckets]
+	for i := range b {
+		if x := &b[i]; x.set && x.exchange.local == id && x.key == *k {
+			return x
+		}
+	}
+	return nil
+}
+
+func (o *opens) add(k *key, e *exchange, at int64) {
+	if x := o.find(k, e.local); x != nil {
+		switch {
+		case x.exchange == *e:
+		case at-x.at > openTime:
+			x.exchange, x.doubt = *e, false
+		default:
+			x.doubt = true
+		}
+		x.at = at
+		return
+	}
+	if o.buckets == nil {
+		o.buckets = make([][4]open, openBuckets)
+	}
+	b := &o.buckets[fork(k.road(), uint64(e.local))%openBuckets]
+	copy(b[1:], b[:3])
+	b[0] = open{key: *k, exchange: *e, at: at, set: true}
+}
+
+// connect takes up a message of connection management.
+func (t *Table) connect(p *Packet, at int64) {
+	switch p.cm.attribute {
+	case cm.AttributeREQ:
+		t.opens.add(&p.pkt, &p.cm, at)
+	case cm.AttributeREP:
+		t.accepted(p)
+	case cm.AttributeDREQ:
+		t.ended(p)
+	}
+}
+
+// accepted takes up a REP. With the REQ that it answers it names both queue
+// pairs, and with that the first PSN of two lives: the requester's packets begin
+// with the one in the REP, the responder's with the one in the REQ.
+func (t *Table) accepted(p *Packet) {
+	rep := &p.cm
+	forth := p.pkt.reversed(rep.qp)
+	ids := [2]uint32{min(rep.local, rep.remote), max(rep.local, rep.remote)}
+	req := p.pkt.reversed(p.pkt.qp & qpMask)
+	o := t.opens.find(&req, rep.remote)
+	again := false
+	if s, _ := t.find(&forth, forth.hash()); s != nil {
+		again = s.pairing.from == CM && s.pairing.ids == ids // a retransmission
+	}
+	if o == nil || o.doubt || again {
+		if o != nil && again {
+			o.set = false
+		}
+		return
+	}
+	o.set = false
+	back := forth.reversed(o.exchange.qp)
+	a, nameA := t.refer(&forth)
+	t.held = nameA.id
+	b, nameB := t.refer(&back)
+	t.held = 0
+	if a == b { // a host and its only queue pair
+		return
+	}
+	t.renew(a, rep.psn, ids)
+	t.renew(b, o.exchange.psn, ids)
+	t.join(a, nameA, b, nameB, CM)
+	if mtu := o.exchange.mtu; mtu != 0 {
+		a.flow.mtu, b.flow.mtu = uint16(mtu), uint16(mtu)
+	}
+}
+
+// renew begins a life of a stream, that of a new connection.
+func (t *Table) renew(s *stream, psn uint32, ids [2]uint32) {
+	t.settle(s)
+	t.part(s)
+	t.dropEarly(s)
+	s.pairing.votes = [maxVotes]vote{}
+	s.pairing.ids = ids
+	f := &s.flow
+	f.mtu = 0
+	f.opening.set = false
+	var h *history
+	if f.history != 0 {
+		h = t.histories.at(f.history - 1)
+	}
+	f.sequence.begin(psn, h)
+}
+
+// ended takes up a DREQ, which ends only the connection whose communication ids
+// it has. Answers on their way still belong to it.
+func (t *Table) ended(p *Packet) {
+	k := p.pkt
+	k.qp = k.qp&^qpMask | p.cm.qp
+	s, _ := t.find(&k, k.hash())
+	if s == nil || s.pairing.from != CM {
+		return
+	}
+	if s.pairing.ids != [2]uint32{min(p.cm.local, p.cm.remote), max(p.cm.local, p.cm.remote)} {
+		return
+	}
+	if with := t.get(s.pairing.with); with != nil {
+		s.pairing.ended, with.pairing.ended = true, true
+	}
+}

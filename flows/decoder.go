@@ -1,0 +1,208 @@
+package flows
+
+import (
+	"encoding/binary"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/pfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Decoder reads what the accounting needs of packets. The zero value is ready
+// and has the defaults. It keeps nothing of one packet for the next, and is not
+// safe for concurrent use: have one a goroutine.
+type Decoder struct {
+	Config message.Config // ports and code points
+	// NoICRC leaves the ICRC alone, which takes most of the time: no packet
+	// counts as wrong.
+	NoICRC bool
+	// Outer takes packets as they are: what mirrors and tunnels other than IP in
+	// IP carry does not count.
+	Outer bool
+
+	m message.Message
+	f rocev2.Flow
+}
+
+var be = binary.BigEndian
+
+// Decode sets p from the octets that o describes, whatever they are. It says
+// whether they are something that a [Table] counts, other than a broken packet;
+// the Table ignores the others but for counting them, so that all can be given
+// to it.
+func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
+	p.kind, p.tunnelled, p.queue.known, p.cm.attribute = nothing, false, false, 0
+	if d.pause(p, b, o) {
+		return true
+	}
+	d.m.Decode(b, o, d.Config) // Kind says what its error would
+	if d.m.Kind == message.Other && !d.Outer && d.f.Decode(b, o) == nil && d.f.Tunnelled() {
+		o.Link = rocev2.LinkIP
+		d.m.Decode(d.f.IP, o, d.Config)
+		if src := d.f.OuterSrc(); src.Is6() {
+			p.tunnelled, p.ingress, p.label = true, src.As16(), d.f.OuterFlowLabel()
+		}
+	}
+	switch d.m.Kind {
+	case message.Other:
+		return false
+	case message.Broken:
+		return d.cut(p, o)
+	case message.FCN:
+		d.addressed(p, withoutQP)
+		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.dst
+		return true
+	case message.Proxy:
+		d.addressed(p, withoutQP)
+		p.kind, p.about = proxyKind, key{qp: withoutQP}
+		if k, err := d.m.Proxy.FlowKey(); err == nil {
+			p.about = keyOf(k)
+		}
+		return true
+	}
+	h := &d.m.Packet.BTH
+	p.noHeaders = false
+	d.transport(p, &h.Header, o.Link)
+	switch d.m.Kind {
+	case message.FastCNP:
+		p.kind, p.about = fastKind, keyOf(d.m.FastCNP.FlowKey())
+		if d.m.FastCNP.Option.Number == 2 {
+			p.queue = deepest(&d.m.FastCNP.Option.Trace)
+		}
+		return true
+	case message.PPFC:
+		p.kind = ppfcKind
+		p.about = keyOf(rocev2.FlowKey{Src: d.m.Packet.Src, Dst: d.m.PPFC.Congested, DestQP: h.DestQP})
+		p.about.src = p.pkt.dst
+		return true
+	}
+	d.headers(p, h)
+	return p.kind != nothing
+}
+
+// addressed sets where the packet comes from and goes to.
+func (d *Decoder) addressed(p *Packet, qp uint32) {
+	p.pkt = keyOf(rocev2.FlowKey{Src: d.m.Packet.Src, Dst: d.m.Packet.FinalDst()})
+	p.pkt.qp |= qp
+}
+
+// transport sets what IP headers and BTH say.
+func (d *Decoder) transport(p *Packet, h *bth.Header, link rocev2.LinkType) {
+	u := &d.m.Packet.Datagram
+	d.addressed(p, h.DestQP)
+	p.kind, p.opcode, p.psn, p.ackReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
+	p.trafficClass, p.truncated, p.icrcWrong = u.TrafficClass, u.Truncated, false
+	p.vlan = vlan(u.Link, link)
+	if u.IP[0]>>4 == 6 {
+		p.ipOctets = 40 + uint32(be.Uint16(u.IP[4:]))
+	} else {
+		p.ipOctets = uint32(be.Uint16(u.IP[2:]))
+	}
+	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
+	p.payload = uint32(max(payload, 0))
+	if len(u.Outer) >= 40 && u.Outer[0]>>4 == 6 {
+		p.tunnelled = true
+		p.ingress, p.label = [16]byte(u.Outer[8:24]), be.Uint32(u.Outer)&0xFFFFF
+	}
+}
+
+// headers sets what the extended headers of a request or an answer say.
+func (d *Decoder) headers(p *Packet, h *bth.Headers) {
+	p.syndrome = h.AETH.Syndrome
+	if p.kind != request {
+		return
+	}
+	p.asked, p.srcQP = h.RETH.DMALength, h.DETH.SrcQP
+	u := &d.m.Packet.Datagram
+	if !p.truncated && !d.NoICRC {
+		_, err := icrc.Verify(u.IP)
+		p.icrcWrong = err != nil
+	}
+	if len(u.Ext) > 0 {
+		if t, err := u.Trace(); err == nil {
+			p.queue = deepest(&t)
+		}
+	}
+	if h.Opcode == bth.UDSendOnly && h.DestQP == 1 {
+		p.cm.decode(h, d.m.Packet.Payload)
+	}
+}
+
+// cut sets p from a packet that the capture cut behind its BTH, which is all
+// that it needs to count.
+func (d *Decoder) cut(p *Packet, o rocev2.DecodeOptions) bool {
+	p.kind = broken
+	u := &d.m.Packet.Datagram
+	if !o.Cut || d.m.Reach != message.ReachUDP || u.DstPort != rocev2.Port || !u.Truncated || len(u.Data) < bth.Size {
+		return false
+	}
+	var h bth.Header
+	h.Decode(u.Data) // cannot fail: 12 octets are there
+	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 || h.Opcode == bth.CNP {
+		return false // broken, or of a kind that only its headers tell
+	}
+	p.noHeaders = true
+	d.transport(p, &h, o.Link)
+	p.asked, p.srcQP, p.syndrome = 0, 0, 0
+	return p.kind != nothing
+}
+
+// vlan returns the VLAN of the tag next to the IP header, 0 without any.
+func vlan(header []byte, link rocev2.LinkType) uint16 {
+	size := 14
+	switch link {
+	case rocev2.LinkSLL:
+		size = 16
+	case rocev2.LinkSLL2:
+		size = 20
+	}
+	if len(header) < size+4 {
+		return 0
+	}
+	return be.Uint16(header[len(header)-4:]) & 0xFFF
+}
+
+// deepest returns the deepest queue of the nodes in a trace.
+func deepest(t *ioam.Trace) (q queue) {
+	for n := range t.Nodes() {
+		if !n.Available().Has(ioam.BitQueueDepth) {
+			continue
+		}
+		node := uint64(n.NodeID)
+		if !n.Available().Has(ioam.BitNode) {
+			node = n.WideNodeID
+		}
+		q.deeper(queue{node, n.QueueDepth, true})
+	}
+	return q
+}
+
+// A pause is what a PFC frame says.
+type pause struct {
+	mac     [6]byte // of its source
+	enabled uint8   // bit n for priority n
+	xoff    uint8   // of these, the ones that are to pause
+}
+
+// pause sets p from a PFC frame.
+func (d *Decoder) pause(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
+	if o.Link != rocev2.LinkEthernet || len(b) < 14 || be.Uint16(b[12:]) != pfc.EtherType {
+		return false
+	}
+	var frame pfc.PFC
+	if _, err := frame.Decode(b[14:]); err != nil {
+		return false
+	}
+	p.kind = pfcKind
+	p.pause = pause{mac: [6]byte(b[6:12])}
+	for priority, quanta := range frame.All() {
+		p.pause.enabled |= 1 << priority
+		if quanta > 0 {
+			p.pause.xoff |= 1 << priority
+		}
+	}
+	return true
+}

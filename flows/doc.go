@@ -1,0 +1,27 @@
+// Package flows keeps account of what happened to every flow of RoCEv2 traffic:
+// which packets were missing, repeated and why, what was marked, notified and
+// refused, and how long answers took.
+//
+// A flow is the requests of one direction: source, destination and destination
+// queue pair. What comes back belongs to it as soon as it is known which queue
+// pairs are at the two ends of a connection: from connection management, from
+// PSNs that requests and responses have in common, or from a datagram's DETH.
+// What cannot be paired is counted apart, and never for the wrong flow.
+//
+// A [Decoder] reads what counts of a packet, and a [Table] takes it up:
+//
+//	var d flows.Decoder
+//	var p flows.Packet
+//	table := flows.New(flows.Config{})
+//	for number, packet := range capture {
+//		d.Decode(&p, packet.Data, rocev2.DecodeOptions{Cut: packet.Cut})
+//		table.Observe(&p, uint64(number), packet.Time)
+//	}
+//	for f := range table.Flows() {
+//		fmt.Println(f.FlowKey, f.PSN.Missing, f.Causes)
+//	}
+//
+// It takes one pass, and needs neither clock nor files. Memory grows with flows,
+// not with packets, and has a maximum; once a flow is known, its packets
+// allocate nothing.
+package flows

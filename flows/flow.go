@@ -1,0 +1,129 @@
+package flows
+
+import "github.com/rocecn/rocecn/bth"
+
+// A flow is what is known of the requests in a stream.
+type flow struct {
+	transport   bth.Transport
+	first, last int64 // nanoseconds since 1970: the first request, the last
+	packets     uint64
+	ipOctets    uint64
+	payload     uint64 // octets
+	ecn         [4]uint64
+	dscp        uint64 // bit n: DSCP n was seen
+	vlan        uint16
+	mtu         uint16 // 0: not known
+	icrcWrong   uint64
+	truncated   uint64
+	messages    [kinds]Messages
+	peak        peak
+	queue       queue
+	sequence    sequence
+	trouble     uint64  // the first frame with a gap or a repeat; 0 without
+	opening     opening // of the history, as long as there is none
+	history     uint32  // in the table's pool, and one; 0 without
+	cnps        cnps
+	rtt         uint32 // a histogram in the table's pool, and one; 0 without
+}
+
+// count takes up what counts of every request.
+func (f *flow) count(p *Packet, at int64) {
+	f.packets++
+	f.transport = p.opcode.Transport()
+	f.last = max(f.last, at)
+	f.ipOctets += uint64(p.ipOctets)
+	f.payload += uint64(p.payload)
+	f.ecn[p.trafficClass&3]++
+	f.dscp |= 1 << (p.trafficClass >> 2)
+	if p.vlan != 0 {
+		f.vlan = p.vlan
+	}
+	if p.icrcWrong {
+		f.icrcWrong++
+	}
+	if p.truncated {
+		f.truncated++
+	}
+	f.peak.add(at-f.first, p.ipOctets)
+	f.queue.deeper(p.queue)
+	if p.trafficClass&3 == 3 && !f.cnps.ce {
+		f.cnps.ce, f.cnps.firstCE = true, at
+	}
+}
+
+// countMessage takes up what a request that repeats none means to its message.
+func (f *flow) countMessage(r *role) {
+	if r.message == noKind {
+		return
+	}
+	if r.begins {
+		f.messages[r.message].Begun++
+	}
+	if r.completes {
+		f.messages[r.message].Complete++
+	}
+}
+
+// unknownLength stands for the length of a READ that the capture cut.
+const unknownLength = 1<<32 - 1
+
+// takes returns how many PSNs a request takes, and how many more it may take.
+func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
+	switch {
+	case r.message != Read:
+		return 1, 0
+	case p.noHeaders:
+		return 1, lifeDistance - 1
+	case f.mtu != 0:
+		return responses(p.asked, uint32(f.mtu)), 0
+	}
+	return 1, responses(p.asked, minMTU) - 1
+}
+
+// A peak is the window of 100 ms with the most octets. Windows follow one
+// another from the first packet on.
+type peak struct {
+	window int64 // the present one's number
+	octets uint64
+	most   uint64
+}
+
+const peakWindow = 100_000_000 // nanoseconds
+
+func (p *peak) add(sinceFirst int64, octets uint32) {
+	if w := sinceFirst / peakWindow; w > p.window { // a time that jumps back belongs to the present one
+		p.window, p.octets = w, 0
+	}
+	p.octets += uint64(octets)
+	p.most = max(p.most, p.octets)
+}
+
+// An opening is a request that times or completes something. The first one of a
+// flow waits here for the flow's history to begin.
+type opening struct {
+	psn, n uint32 // n: the PSNs that it takes, or may take
+	octets uint32 // what a READ asks for
+	at     int64
+	order  uint64
+	ackReq bool
+	read   bool
+	atomic bool
+	set    bool
+}
+
+// note remembers a request.
+func (h *history) note(o *opening) {
+	if o.read || o.atomic {
+		h.ask(asked{from: o.psn, octets: o.octets, to: after(o.psn, o.n), atomic: o.atomic, order: o.order})
+	}
+	if o.ackReq || o.read {
+		h.marks.add(o.psn, o.read, o.at)
+	}
+}
+
+// resolve says that the READ with this PSN took those before end.
+func (h *history) resolve(read, end uint32) {
+	if a := h.find(read); a != nil {
+		a.to = end
+	}
+}

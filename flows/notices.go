@@ -1,0 +1,126 @@
+package flows
+
+// notice takes up a message that names the flow that it is about: a Fast CNP, a
+// PPFC, an FCN or a proxy message.
+func (t *Table) notice(p *Packet, at int64) {
+	about, named := p.about, p.about.qp&withoutQP == 0
+	if p.kind == fcnKind {
+		about, named = t.labels.find(p)
+	}
+	if !named && !t.mine(&p.pkt) || named && !t.mine(&about) {
+		return
+	}
+	if !named {
+		s := t.stream(&p.pkt)
+		s.stray.notice(p.kind, at)
+		return
+	}
+	s := t.named(p, &about)
+	if s == nil {
+		var name ref
+		s, name = t.refer(&about)
+		if e := t.early(s); !e.heard {
+			e.heard, e.from = true, p.pkt
+		} else if e.from != p.pkt { // somebody else, whom there is no room for
+			t.held = name.id
+			t.stream(&p.pkt).stray.notice(p.kind, at)
+			t.held = 0
+			return
+		}
+	}
+	s.settled.notice(p.kind, at)
+	s.flow.queue.deeper(p.queue)
+	if p.kind == fastKind {
+		t.notified(&s.flow, at)
+	}
+}
+
+// named returns the stream whose flow a message is about, nil if no request of
+// it was seen.
+func (t *Table) named(p *Packet, about *key) *stream {
+	if s, _ := t.find(about, about.hash()); s != nil && s.flow.packets > 0 {
+		return s
+	}
+	if p.kind != ppfcKind {
+		return nil
+	}
+	// A PPFC may mean by DestQP the queue pair of the sender, as a CNP does
+	// (D15: the draft does not say whose it is).
+	k := about.reversed(about.qp & qpMask)
+	if s, _ := t.find(&k, k.hash()); s != nil {
+		if with := t.known(s); with != nil && with.flow.packets > 0 {
+			return with
+		}
+	}
+	return nil
+}
+
+func (a *Answers) notice(k kind, at int64) {
+	switch k {
+	case fastKind:
+		a.Fast++
+	case ppfcKind:
+		a.PPFC++
+	case fcnKind:
+		a.FCN++
+	case proxyKind:
+		a.Proxy++
+	}
+	a.at(at)
+}
+
+// claim lets a flow, whose first request is there now, keep what came about it
+// before.
+func (t *Table) claim(s *stream) {
+	if s.early != 0 {
+		t.earlies.at(s.early - 1).heard = false
+	}
+}
+
+// labels say which flow was seen last under an outer flow label, which means
+// something to the ingress of its tunnel alone. A label makes room for another
+// one when four newer ones have its bucket.
+type labels struct{ buckets [][4]labelled }
+
+const labelBuckets = 1 << 12
+
+type labelled struct {
+	ingress [16]byte
+	label   uint32 // 20 bits; 0 is none
+	flow    key
+}
+
+func (l *labels) bucket(p *Packet) *[4]labelled {
+	road := mix(le.Uint64(p.ingress[:])^0x9E3779B97F4A7C15, le.Uint64(p.ingress[8:])^0xD6E8FEB86659FD93)
+	return &l.buckets[fork(road, uint64(p.label))%labelBuckets]
+}
+
+// add takes up a request that came in a tunnel.
+func (l *labels) add(p *Packet) {
+	if p.label == 0 {
+		return
+	}
+	if l.buckets == nil {
+		l.buckets = make([][4]labelled, labelBuckets)
+	}
+	b := l.bucket(p)
+	i := 0
+	for i < len(b)-1 && (b[i].label != p.label || b[i].ingress != p.ingress) {
+		i++
+	}
+	copy(b[1:i+1], b[:i])
+	b[0] = labelled{p.ingress, p.label, p.pkt}
+}
+
+// find returns the flow that an FCN is about.
+func (l *labels) find(p *Packet) (flow key, ok bool) {
+	if l.buckets == nil || p.label == 0 {
+		return flow, false
+	}
+	for _, x := range l.bucket(p) {
+		if x.label == p.label && x.ingress == p.ingress {
+			return x.flow, true
+		}
+	}
+	return flow, false
+}

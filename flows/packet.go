@@ -1,0 +1,168 @@
+package flows
+
+import "github.com/rocecn/rocecn/bth"
+
+// A Packet is what the accounting needs of a packet. A [Decoder] sets it, so
+// that many can read packets at once for one [Table], which takes them up in
+// the order of the capture. It holds no pointers, and aliases nothing.
+type Packet struct {
+	kind   kind
+	opcode bth.Opcode
+	ackReq bool
+
+	icrcWrong bool
+	truncated bool
+	noHeaders bool // the capture cut the extended headers
+	tunnelled bool // label and ingress are set
+
+	trafficClass uint8
+	syndrome     bth.Syndrome // of the AETH
+	vlan         uint16       // 0 without
+	pkt          key          // as the packet has it
+	psn          uint32
+	srcQP        uint32 // of the DETH
+	asked        uint32 // DMA length of the RETH, octets
+	ipOctets     uint32
+	payload      uint32 // octets, without pad
+
+	about   key // the flow that a Fast CNP, PPFC or proxy message names
+	queue   queue
+	ingress [16]byte // source of the outermost IPv6 header; of an FCN its destination
+	label   uint32   // flow label of that header; of an FCN the one it is about
+	cm      exchange
+	pause   pause
+}
+
+// kind is what a packet is to the accounting.
+type kind uint8
+
+const (
+	nothing kind = iota // none of ours
+	broken              // one of ours that does not parse
+	request
+	answer
+	cnpKind
+	fastKind
+	ppfcKind
+	fcnKind
+	proxyKind
+	pfcKind
+)
+
+// A queue is how deep a node said that its queue was.
+type queue struct {
+	node  uint64
+	depth uint32
+	known bool
+}
+
+// deeper replaces q by another one that is deeper.
+func (q *queue) deeper(by queue) {
+	if by.known && (!q.known || by.depth > q.depth) {
+		*q = by
+	}
+}
+
+// A Kind is a kind of message: what the requests of one work request carry out.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	Send Kind = iota
+	Write
+	Read
+	Atomic
+	Flush
+	AtomicWrite
+	kinds
+	noKind = kinds
+)
+
+var kindNames = [kinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
+
+// String returns the name of the operation as the standard writes it.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// A role is what an opcode means to a flow.
+type role struct {
+	of          kind
+	message     Kind
+	begins      bool // the first packet of a message
+	completes   bool // the last packet of a message
+	whole       bool // its payload is as long as the path MTU: a First or Middle packet
+	asks        bool // a request that the responder's data completes
+	acknowledge bool // Acknowledge, whose syndrome decides
+	firstResponse,
+	lastResponse bool // of a READ
+}
+
+// roles are those of all opcodes.
+var roles = newRoles()
+
+func newRoles() (all [256]role) {
+	for i := range all {
+		if op := bth.Opcode(i); op == bth.CNP {
+			all[i].of = cnpKind
+		} else if op.Known() {
+			all[i] = roleOf(op.Operation())
+		}
+	}
+	return all
+}
+
+func roleOf(op bth.Operation) role {
+	switch op {
+	case bth.OpSendFirst:
+		return role{of: request, message: Send, begins: true, whole: true}
+	case bth.OpSendMiddle:
+		return role{of: request, message: Send, whole: true}
+	case bth.OpSendLast, bth.OpSendLastWithImmediate, bth.OpSendLastWithInvalidate:
+		return role{of: request, message: Send, completes: true}
+	case bth.OpSendOnly, bth.OpSendOnlyWithImmediate, bth.OpSendOnlyWithInvalidate:
+		return role{of: request, message: Send, begins: true, completes: true}
+	case bth.OpRDMAWriteFirst:
+		return role{of: request, message: Write, begins: true, whole: true}
+	case bth.OpRDMAWriteMiddle:
+		return role{of: request, message: Write, whole: true}
+	case bth.OpRDMAWriteLast, bth.OpRDMAWriteLastWithImmediate:
+		return role{of: request, message: Write, completes: true}
+	case bth.OpRDMAWriteOnly, bth.OpRDMAWriteOnlyWithImmediate:
+		return role{of: request, message: Write, begins: true, completes: true}
+	case bth.OpRDMAReadRequest:
+		return role{of: request, message: Read, begins: true, asks: true}
+	case bth.OpCmpSwap, bth.OpFetchAdd:
+		return role{of: request, message: Atomic, begins: true, asks: true}
+	case bth.OpFlush:
+		return role{of: request, message: Flush, begins: true, completes: true}
+	case bth.OpAtomicWrite:
+		return role{of: request, message: AtomicWrite, begins: true, completes: true}
+	case bth.OpRDMAReadResponseFirst:
+		return role{of: answer, message: Read, whole: true, firstResponse: true}
+	case bth.OpRDMAReadResponseMiddle:
+		return role{of: answer, message: Read, whole: true}
+	case bth.OpRDMAReadResponseLast:
+		return role{of: answer, message: Read, lastResponse: true}
+	case bth.OpRDMAReadResponseOnly:
+		return role{of: answer, message: Read, firstResponse: true, lastResponse: true}
+	case bth.OpAtomicAcknowledge:
+		return role{of: answer, message: Atomic}
+	case bth.OpAcknowledge:
+		return role{of: answer, message: noKind, acknowledge: true}
+	default: // Resync, which takes a PSN and is no message
+		return role{of: request, message: noKind}
+	}
+}
+
+// management says whether a queue pair is one of the two that management uses.
+func management(qp uint32) bool { return qp&qpMask <= 1 }
+
+// sequenced says whether the PSNs of a flow follow one another: those of UD and
+// of management mean nothing.
+func sequenced(t bth.Transport, qp uint32) bool {
+	return t != bth.TransportUD && !management(qp)
+}

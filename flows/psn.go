@@ -1,0 +1,31 @@
+package flows
+
+// A PSN has 24 bits, and is compared in serial arithmetic: what is up to 2^23
+// ahead comes later, whatever the numbers say.
+const psnMask = 1<<24 - 1
+
+// ahead returns how far PSN a is ahead of b, -2^23 to 2^23-1.
+func ahead(a, b uint32) int32 { return int32((a-b)<<8) >> 8 }
+
+// after returns the PSN that comes n after p.
+func after(p, n uint32) uint32 { return (p + n) & psnMask }
+
+// lifeDistance is how far from the PSN expected next, either way, a request
+// may be: one beyond it begins a new life of the flow.
+const lifeDistance = 1 << 16
+
+// minMTU is the smallest path MTU: responses of a READ have at least so many
+// octets, but for the last.
+const minMTU = 256
+
+// isMTU says whether a payload is as long as a path MTU can be, which the
+// first and middle packets of a message are.
+func isMTU(octets uint32) bool {
+	return octets >= minMTU && octets <= 4096 && octets&(octets-1) == 0
+}
+
+// responses returns how many packets answer a READ of so many octets, and so
+// how many PSNs its request takes: one at least.
+func responses(octets, mtu uint32) uint32 {
+	return max(1, uint32((uint64(octets)+uint64(mtu)-1)/uint64(mtu)))
+}

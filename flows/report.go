@@ -1,0 +1,278 @@
+package flows
+
+import (
+	"bytes"
+	"cmp"
+	"iter"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Flow is what is known of a flow: the requests of one direction, and what
+// came back about them.
+type Flow struct {
+	rocev2.FlowKey
+	Transport bth.Transport
+	SrcQP     uint32
+	SrcQPFrom Source // Unknown: SrcQP is not known
+
+	First, Last time.Time // the first request; the last packet, request or answer
+	VLAN        uint16    // of the tag next to the IP header; 0 without
+	DSCP        uint64    // bit n: DSCP n was seen
+	ECN         [4]uint64 // packets by ECN field
+	MTU         uint16    // path MTU in octets; 0 if not known
+
+	// Requests, repeats and those with a wrong ICRC included.
+	Packets       uint64
+	IPOctets      uint64 // by the length fields of IP
+	PayloadOctets uint64 // without pad
+	ICRCWrong     uint64
+	Truncated     uint64
+	Mean, Peak    float64 // bits of IP packets a second: from the first request to the last; in the busiest 100 ms
+
+	Messages [kinds]Messages // by Kind
+
+	Sequenced    bool // PSN and Causes mean something: not UD, not management
+	PSN          PSN
+	Causes       Repeats
+	FirstTrouble uint64 // the first frame with a gap or a repeat; 0 without
+
+	Answers
+	Spacing time.Duration // the least between two CNPs; negative with fewer than two
+	AfterCE *Histogram    // from the first CE since the CNP before to the CNP; nil without
+	RTT     *Histogram    // as seen where the packets were captured; nil without
+
+	Queue QueueDepth
+}
+
+// Messages counts the messages of one kind.
+type Messages struct {
+	Begun    uint64 // the first packet was seen
+	Complete uint64 // the last one was; of READ and ATOMIC the last response
+}
+
+// PSN counts what the PSNs of a flow's requests show.
+type PSN struct {
+	First, Last uint32 // the lowest PSN of the first life, the last PSN that a request takes
+	Lives       uint64 // how often the flow began: 1 and once more for each new one
+	Gaps        uint64
+	Missing     uint64 // PSNs that were passed over
+	Late        uint64 // requests that filled a gap later
+	Repeats     uint64
+	Unseen      uint64 // of the missing, those that the other side had received: the capture lost them
+	Lost        uint64 // those that no answer covers
+	Unjudged    uint64 // those of flows without an answer
+}
+
+// Repeats counts repeats by their cause.
+type Repeats struct{ NAK, RNR, Read, Timeout uint64 }
+
+func (r *Repeats) add(c Cause) {
+	switch c {
+	case SequenceNAK:
+		r.NAK++
+	case RNR:
+		r.RNR++
+	case ReadRest:
+		r.Read++
+	default:
+		r.Timeout++
+	}
+}
+
+// QueueDepth is the deepest queue that an IOAM trace names.
+type QueueDepth struct {
+	Known bool
+	Node  uint64
+	Depth uint32 // in the unit of the node; Linux writes octets
+}
+
+// Unpaired counts packets that are about no flow that is known. The key is that
+// of the packets themselves.
+type Unpaired struct {
+	rocev2.FlowKey
+	WithQP bool // the packets name a queue pair
+	Answers
+}
+
+// Link is what one source address said in PFC frames.
+type Link struct {
+	Src        net.HardwareAddr
+	Priorities [8]Priority
+}
+
+// Flows yields all flows of which a request was seen, in no order. The Flow is
+// the same one each time, and its histograms are the table's own: whoever keeps
+// it clones it. The table must not change meanwhile.
+func (t *Table) Flows() iter.Seq[*Flow] {
+	return func(yield func(*Flow) bool) {
+		var f Flow
+		for id := range t.streams.n {
+			s := t.streams.at(id)
+			if s.number == 0 || s.flow.packets == 0 {
+				continue
+			}
+			t.report(s, &f)
+			if !yield(&f) {
+				return
+			}
+		}
+	}
+}
+
+// report sets out from a stream with requests.
+func (t *Table) report(s *stream, out *Flow) {
+	f := &s.flow
+	*out = Flow{
+		FlowKey:       s.key.flowKey(),
+		Transport:     f.transport,
+		First:         moment(f.first),
+		VLAN:          f.vlan,
+		DSCP:          f.dscp,
+		ECN:           f.ecn,
+		MTU:           f.mtu,
+		Packets:       f.packets,
+		IPOctets:      f.ipOctets,
+		PayloadOctets: f.payload,
+		ICRCWrong:     f.icrcWrong,
+		Truncated:     f.truncated,
+		Peak:          float64(f.peak.most) * 8 * float64(time.Second) / peakWindow,
+		Messages:      f.messages,
+		FirstTrouble:  f.trouble,
+		Answers:       s.settled,
+		Spacing:       -1,
+		Queue:         QueueDepth{f.queue.known, f.queue.node, f.queue.depth},
+	}
+	if d := f.last - f.first; d > 0 {
+		out.Mean = float64(f.ipOctets) * 8 * float64(time.Second) / float64(d)
+	}
+	if f.cnps.spaced {
+		out.Spacing = f.cnps.spacing
+	}
+	if f.cnps.afterCE != 0 {
+		out.AfterCE = t.histograms.at(f.cnps.afterCE - 1)
+	}
+	if sequenced(f.transport, s.key.qp) {
+		out.Sequenced = true
+		var h *history
+		if f.history != 0 {
+			h = t.histories.at(f.history - 1)
+		}
+		q := f.sequence
+		if t.known(s) == nil {
+			q.answered, q.hasCover = false, false
+		}
+		out.PSN = q.judged(h)
+		out.PSN.First, out.PSN.Last = q.first, q.last()
+		out.Causes = q.causes
+	}
+	with := t.known(s)
+	switch p := &s.pairing; {
+	case with != nil:
+		out.SrcQP, out.SrcQPFrom = with.key.qp&qpMask, p.from
+		out.Answers.add(&with.answers)
+	case p.sourced && !p.several:
+		out.SrcQP, out.SrcQPFrom = p.source, UD
+		k := s.key.reversed(p.source)
+		if back, _ := t.find(&k, k.hash()); back != nil && t.about(back) == s {
+			out.Answers.add(&back.answers)
+		}
+	}
+	if (with != nil || s.settled.any) && f.rtt != 0 {
+		if h := t.histograms.at(f.rtt - 1); h.n > 0 {
+			out.RTT = h
+		}
+	}
+	last := f.last
+	if out.Answers.any {
+		last = max(last, out.Answers.last)
+	}
+	out.Last = moment(last)
+}
+
+func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
+
+// Unpaired yields what is about no flow, in no order, under the same terms as
+// Flows.
+func (t *Table) Unpaired() iter.Seq[*Unpaired] {
+	return func(yield func(*Unpaired) bool) {
+		for id := range t.streams.n {
+			s := t.streams.at(id)
+			if s.number == 0 {
+				continue
+			}
+			if u := (Unpaired{Answers: s.stray}); !t.paired(s) {
+				u.add(&s.answers)
+				if !t.yield(s.key, &u, yield) {
+					return
+				}
+			} else if !t.yield(s.key, &u, yield) {
+				return
+			}
+			// What names this flow, of which no request was seen.
+			if s.flow.packets == 0 && s.early != 0 {
+				if e := t.earlies.at(s.early - 1); e.heard {
+					if !t.yield(e.from, &Unpaired{Answers: s.settled}, yield) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (t *Table) yield(k key, u *Unpaired, yield func(*Unpaired) bool) bool {
+	if u.Total() == 0 {
+		return true
+	}
+	u.FlowKey, u.WithQP = k.flowKey(), k.qp&withoutQP == 0
+	return yield(u)
+}
+
+// paired says whether the answers in s belong to a flow that has a request.
+func (t *Table) paired(s *stream) bool {
+	about := t.known(s)
+	if about == nil && s.pairing.from == Unknown {
+		about = t.about(s)
+	}
+	return about != nil && about.flow.packets > 0
+}
+
+// Links yields what was said in PFC frames, by source address.
+func (t *Table) Links() iter.Seq[*Link] {
+	return func(yield func(*Link) bool) {
+		var macs [][6]byte
+		for mac := range t.links {
+			macs = append(macs, mac)
+		}
+		slices.SortFunc(macs, func(a, b [6]byte) int { return bytes.Compare(a[:], b[:]) })
+		for _, mac := range macs {
+			l := Link{Src: net.HardwareAddr(mac[:])}
+			for i, c := range t.links[mac] {
+				l.Priorities[i] = c.Priority
+			}
+			if !yield(&l) {
+				return
+			}
+		}
+	}
+}
+
+// Trouble says how much trouble a flow had, to put the worst first: packets
+// that were missing or repeated, refusals, CE marks, notifications, wrong ICRCs.
+func (f *Flow) Trouble() uint64 {
+	n := f.PSN.Missing + f.PSN.Repeats + f.RNRNAKs + f.ICRCWrong + f.ECN[3] + f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy
+	for _, naks := range f.NAKs {
+		n += naks
+	}
+	return n
+}
+
+// Compare orders flows by their keys.
+func (f *Flow) Compare(g *Flow) int {
+	return cmp.Or(f.Src.Compare(g.Src), f.Dst.Compare(g.Dst), cmp.Compare(f.DestQP, g.DestQP))
+}

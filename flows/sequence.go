@@ -1,0 +1,184 @@
+package flows
+
+// A sequence follows the PSNs of one flow's requests, and judges by what comes
+// back what became of those that were never seen. It holds no more than fits
+// any flow; what only flows with a past need is in their history.
+type sequence struct {
+	next  uint32 // the PSN that the next request is to have
+	slack uint32 // how many more the READ before it may have taken, as its path MTU is not known
+	read  uint32 // the PSN of that READ, if slack is above 0
+	first uint32 // the lowest PSN of a request in the first life
+
+	begun    bool // next is known: by a request of this life, or by a CM exchange
+	seen     bool // a request of this life was seen
+	answered bool // something came back in this life
+	hasCover bool
+	cover    uint32 // the highest PSN that an answer of this life covers, if hasCover
+
+	// PSNs of holes that are not remembered any more: nothing can fill them, but
+	// answers can still cover them, and do if they cover the one before forgottenTo.
+	forgotten   uint64
+	forgottenTo uint32
+
+	counts PSN
+	causes Repeats
+}
+
+// A verdict is what a request is to the sequence.
+type verdict uint8
+
+const (
+	inOrder verdict = iota
+	beyondGap
+	fillsHole // late
+	repeated
+)
+
+// begin says which PSN the next life begins with, as connection management
+// named it: when the request that takes it is not seen, that is a gap.
+func (s *sequence) begin(psn uint32, h *history) {
+	s.endLife(h)
+	s.begun, s.next = true, psn
+}
+
+// request takes up a request with PSN p, which takes n PSNs, and perhaps as
+// many more, as far as is known.
+func (s *sequence) request(p, n, more uint32, h *history) verdict {
+	d := ahead(p, s.next)
+	if !s.begun || d > lifeDistance || d < -lifeDistance {
+		s.endLife(h)
+		s.begun, s.next, d = true, p, 0
+	}
+	if !s.seen {
+		s.seen = true
+		s.counts.Lives++
+		if s.counts.Lives == 1 {
+			s.first = p
+		}
+	}
+	switch {
+	case d >= 0 && uint32(d) <= s.slack:
+		s.next, s.slack, s.read = after(p, n), more, p
+		h.forget(s)
+		return inOrder
+	case d > 0:
+		hole := span{after(s.next, s.slack), p}
+		s.counts.Gaps++
+		s.counts.Missing += uint64(hole.len())
+		s.forget(h.holes.add(hole))
+		s.next, s.slack, s.read = after(p, n), more, p
+		h.forget(s)
+		return beyondGap
+	}
+	if s.counts.Lives == 1 && ahead(p, s.first) < 0 {
+		s.first = p
+	}
+	if h.holes.contain(p) {
+		s.counts.Late++
+		s.forget(h.holes.fill(span{p, after(p, n)}))
+		return fillsHole
+	}
+	if end := after(p, n); ahead(end, s.next) > 0 {
+		s.next, s.slack = end, 0
+	}
+	return repeated
+}
+
+// forget gives up a hole.
+func (s *sequence) forget(hole span) {
+	covered, rest := s.split(hole)
+	s.counts.Unseen += covered
+	if s.forgotten += rest; rest > 0 {
+		s.forgottenTo = hole.to
+	}
+}
+
+// split returns how many PSNs of a hole an answer covers, and how many none.
+func (s *sequence) split(hole span) (covered, rest uint64) {
+	n := hole.len()
+	c := uint32(0)
+	if s.hasCover {
+		c = min(uint32(max(ahead(s.cover, hole.from)+1, 0)), n)
+	}
+	return uint64(c), uint64(n - c)
+}
+
+// forget gives up the holes that are out of reach: a request that filled one
+// would be the first of a new life.
+func (h *history) forget(s *sequence) {
+	for h != nil && h.holes.n > 0 && ahead(s.next, h.holes.spans[0].to) > lifeDistance {
+		s.forget(h.holes.pop())
+	}
+}
+
+// covers takes up that everything up to PSN c was received.
+func (s *sequence) covers(c uint32) {
+	s.answered = true
+	if d := ahead(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
+		return // of another life
+	}
+	if !s.hasCover || ahead(c, s.cover) > 0 {
+		s.hasCover, s.cover = true, c
+	}
+	if d := ahead(c, s.next); d >= 0 && uint32(d) < s.slack { // a response of the last READ
+		s.next = after(c, 1)
+		s.slack -= uint32(d) + 1
+	}
+	if s.forgotten > 0 && ahead(c, s.forgottenTo) >= -1 {
+		s.counts.Unseen += s.forgotten
+		s.forgotten = 0
+	}
+}
+
+// resolve says which of the PSNs that the READ before may have taken are its
+// own: those before end, if that is possible.
+func (s *sequence) resolve(end uint32) {
+	if d := ahead(end, s.next); d > 0 {
+		s.next = after(s.next, min(uint32(d), s.slack))
+	}
+	s.slack = 0
+}
+
+// last returns the last PSN that a request takes.
+func (s *sequence) last() uint32 { return after(s.next, psnMask) }
+
+// judged returns the counts with what became of the holes that nothing filled,
+// as far as this life has come.
+func (s *sequence) judged(h *history) PSN {
+	c := s.counts
+	rest := s.forgotten
+	if h != nil {
+		for _, hole := range h.holes.spans[:h.holes.n] {
+			covered, open := s.split(hole)
+			c.Unseen += covered
+			rest += open
+		}
+	}
+	if s.answered {
+		c.Lost += rest
+	} else {
+		c.Unjudged += rest
+	}
+	if s.hasCover {
+		// The last packets: covered, but never seen. What the last READ may have
+		// taken is none of them.
+		if d := ahead(s.cover, after(s.next, s.slack)); d >= 0 {
+			n := uint64(d) + 1
+			c.Gaps++
+			c.Missing += n
+			c.Unseen += n
+		}
+	}
+	return c
+}
+
+// endLife judges the present life for good and forgets what is known of it.
+func (s *sequence) endLife(h *history) {
+	if s.begun {
+		s.counts = s.judged(h)
+	}
+	*s = sequence{first: s.first, counts: s.counts, causes: s.causes}
+	if h != nil {
+		h.reset()
+	}
+}
