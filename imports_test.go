@@ -148,7 +148,7 @@ func allowed(file, imported string) bool {
 		return pkg == "rocelayers" || onTop(pkg)
 	case within(module, imported):
 		f := floor(strings.TrimPrefix(imported, module+"/"))
-		return test || f >= 0 && f < reach(pkg) || within(module+"/cmd", imported) && within("cmd", pkg)
+		return test || imported == module && onTop(pkg) || f >= 0 && f < reach(pkg) || within(module+"/cmd", imported) && within("cmd", pkg)
 	default: // only the standard library has no dot before the first slash
 		first, _, _ := strings.Cut(imported, "/")
 		return !strings.Contains(first, ".")

@@ -2,9 +2,11 @@ package cnp_test
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -21,7 +23,7 @@ func ExampleAppendFor() {
 		return
 	}
 	const senderQP = 0x118 // the receiver knows it from connection set-up
-	if data.ECN() == 3 {
+	if data.ECN() == rocev2.CE {
 		packet, err := cnp.AppendFor(nil, &data, senderQP, cnp.Config{})
 		fmt.Println(len(packet), err)
 	}
@@ -46,4 +48,26 @@ func ExampleTemplate() {
 	// Output:
 	// <nil> 80 as-sent <nil>
 	// <nil> 80 as-sent <nil>
+}
+
+// A sender takes a CNP. A Fast CNP, whose queue pair is another, is not one to
+// act on as a CNP.
+func ExampleFromPacket() {
+	packet, _ := hex.DecodeString("6c00000000281140" + "20010db8000200000000000000000002" + "20010db8000100000000000000000001" +
+		"c00112b700280000" + "8100ffff4000011800000000" + "00000000000000000000000000000000" + "8515a965")
+	var p rocev2.Packet
+	if err := p.DecodeIP(packet); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := cnp.FromPacket(&p)
+	switch {
+	case errors.Is(err, rocecn.ErrOther):
+		fmt.Println("another message:", err)
+	case err != nil:
+		fmt.Println("broken:", err)
+	default:
+		fmt.Printf("slow down queue pair %#x towards %v\n", c.DestQP, p.Src)
+	}
+	// Output: slow down queue pair 0x118 towards 2001:db8:2::2
 }

@@ -29,7 +29,9 @@ type Coverage uint8
 
 const (
 	// AsSent covers them octet for octet: the literal reading, and what
-	// senders should use.
+	// senders should use, but for a host that puts in an option whose data may
+	// change on the way, as IOAM's does: the first node that changes it would
+	// make the ICRC wrong. Such a host uses Without.
 	AsSent Coverage = iota
 	// Without gives the ICRC of the same packet without them: left out, and
 	// IPv6 Payload Length and Next Header, IPv4 IHL and Total Length as they

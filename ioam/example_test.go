@@ -84,3 +84,22 @@ func ExampleAddNode() {
 	// false <nil>
 	// 007b1400820000003e0000b30000000a3f0000b200000000
 }
+
+// A node that encapsulates puts a fresh trace into a Hop-by-Hop header, at
+// offset 4n, with room for two nodes. It stands in front of the UDP header.
+func ExampleTrace_AppendFresh() {
+	trace := ioam.Trace{Namespace: 123, Type: ioam.BitNode | ioam.BitQueueDepth}
+	option := ioam.Option{Type: ioam.TypePreallocated}
+	data, err := trace.AppendFresh([]byte{option.Reserved, uint8(option.Type)}, 2*trace.Type.NodeLen())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	header := ipv6opt.Begin(nil, 17)
+	if err := header.Add(ioam.IPv6MayChange, 4, 0, data); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%x\n", header.Finish())
+	// Output: 11030100311a0000007b10048200000000000000000000000000000000000000
+}

@@ -31,3 +31,31 @@ func ExampleAppendFor() {
 	fmt.Println(p.Dst, n.Type, n.Congested, n.Port, n.Pause, err)
 	// Output: 2001:db8:1::1 stop 2001:db8:ffff::5 7 1ms <nil>
 }
+
+// A host that receives a notification looks its queue pair up both ways: the
+// address may be the flow's destination or the congested node's own.
+func ExampleFromPacket() {
+	own := map[rocev2.FlowKey]uint32{
+		{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x11}: 0x22,
+	}
+	n := ppfc.New(0x11, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("192.0.2.2"), Type: ppfc.Stop, Pause: time.Millisecond})
+	packet, err := n.AppendPacket(nil, netip.MustParseAddr("192.0.2.1"), ppfc.Config{Src: netip.MustParseAddr("198.51.100.5")})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var p rocev2.Packet
+	if err := p.DecodeIP(packet); err != nil {
+		fmt.Println(err)
+		return
+	}
+	got, err := ppfc.FromPacket(&p)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if qp, ok := own[rocev2.FlowKey{Src: p.Dst, Dst: got.Congested, DestQP: got.DestQP}]; ok {
+		fmt.Printf("%v queue pair %#x for %v\n", got.Type, qp, got.Pause)
+	}
+	// Output: stop queue pair 0x22 for 1ms
+}

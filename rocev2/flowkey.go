@@ -1,6 +1,7 @@
 package rocev2
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"net/netip"
@@ -26,6 +27,12 @@ func (p *Packet) FlowKey() FlowKey {
 // String returns the key as in "192.0.2.1 > 192.0.2.2 qp 0x000011".
 func (k FlowKey) String() string {
 	return fmt.Sprintf("%v > %v qp 0x%06x", k.Src, k.Dst, k.DestQP)
+}
+
+// Compare orders keys by source, destination and queue pair; it returns a
+// negative number where k comes before other, 0 where they are the same.
+func (k FlowKey) Compare(other FlowKey) int {
+	return cmp.Or(k.Src.Compare(other.Src), k.Dst.Compare(other.Dst), cmp.Compare(k.DestQP, other.DestQP))
 }
 
 // Hash returns 64 bits that depend on all of k, and on a seed that keeps

@@ -32,7 +32,7 @@ type Packet struct {
 	Padding []byte // the pad octets, as many as the pad count says, nil without any; aliases the input
 
 	ICRC     uint32        // the value on the wire, least significant octet first; 0 when Truncated
-	Coverage icrc.Coverage // D1: how AppendBinary computes the ICRC; Decode sets it to AsSent
+	Coverage icrc.Coverage // how AppendBinary computes the ICRC; Decode sets it to AsSent, VerifyICRC to what it finds (D1)
 }
 
 // DecodeFrame sets p from an Ethernet II frame: plain, 802.1Q, 802.1ad or
@@ -46,7 +46,7 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Lin
 // [ErrNotRoCEv2] matches means that b is other traffic, other errors are
 // those of a broken RoCEv2 packet. On error p is unchanged.
 //
-// The ICRC is not verified: icrc.Verify(p.IP) does that. TVer, reserved bits,
+// The ICRC is not verified: VerifyICRC does that. TVer, reserved bits,
 // AETH syndromes, a payload where the opcode has none or that is no multiple
 // of 4 with its pad are shown, not refused.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
@@ -173,7 +173,9 @@ var zeros [3]byte
 // calls for, Payload, Padding and the ICRC. Lengths, the IPv4 header checksum
 // and the ICRC are computed, the UDP checksum as well unless Checksum is 0.
 // A decoded packet with right checksums comes out as it came in, but for
-// octets behind its UDP length.
+// octets behind its UDP length, and without Outer: tunnels are not built again.
+// The ICRC is in the Coverage that p has, which Decode sets to AsSent; where it
+// may be another, call VerifyICRC first.
 //
 // The payload may be longer or shorter than the opcode allows. Where the
 // opcode has a pad, Padding must have as many octets as the BTH's pad count
