@@ -1,0 +1,186 @@
+// Package receiver is the notification point: the host that answers data packets
+// marked CE with CNPs (IBTA annex A17.9.3, CA17-44; FAST section 3).
+//
+// What the data packet does not say is which queue pair sent it, and a CNP must
+// name that one. Of datagrams (UD) the DETH does; for connections the receiver
+// looks it up in what it was given or has learned.
+package receiver
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Pairs say which queue pair sends a flow. A *qpmap.Map does.
+type Pairs interface {
+	SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error)
+}
+
+// Config is what a deployment chooses. The zero Config is off.
+type Config struct {
+	Enabled      bool       // without it nothing is sent
+	Self4, Self6 netip.Addr // the host's own addresses
+
+	QPs Pairs // of connections; nil knows none
+
+	// Interval is the least time between two CNPs about a flow: one CNP stands
+	// for all packets that were marked meanwhile (CA17-44). 0 sets no limit.
+	// Hardware has 50 µs, say.
+	Interval time.Duration
+	MaxFlows int    // 16 octets each; 0 stands for 65,536. Those answered longest ago are forgotten
+	Seed     uint64 // keeps others from choosing flows that collide
+
+	CNP cnp.Config // Src is not used
+
+	// Fast: answer IPv6 with Fast CNPs, which a receiver may send too (FAST
+	// section 4). They name the flow by the receiver's queue pair.
+	Fast    bool
+	FastCNP fastcnp.Config // Src is not used
+}
+
+// A Decision is what to do about a data packet.
+type Decision struct {
+	Reason node.Reason  // Accepted, or why a marked packet is not answered
+	Kind   message.Kind // CNP, FastCNP; Other: there is nothing to send
+	To     netip.Addr   // where it goes
+}
+
+// Stats counts decisions.
+type Stats struct {
+	Marked  uint64               // data packets with CE
+	Sent    uint64               // CNPs and Fast CNPs
+	Refused [node.Reasons]uint64 // by reason
+}
+
+// A Receiver answers for one host. It allocates its memory when it is made, and
+// none later. It is not safe for concurrent use: use one instance a core, each for
+// the flows that the core sees.
+type Receiver struct {
+	cfg   Config
+	flows *limit.Every
+	stats Stats
+}
+
+// New returns a Receiver.
+func New(cfg Config) *Receiver {
+	r := &Receiver{cfg: cfg}
+	if cfg.Enabled {
+		if cfg.MaxFlows <= 0 {
+			cfg.MaxFlows = 1 << 16
+		}
+		r.flows = limit.NewEvery(cfg.MaxFlows)
+	}
+	return r
+}
+
+// Stats returns the counters.
+func (r *Receiver) Stats() Stats { return r.stats }
+
+// Receive decides about a packet that arrived, and appends the CNP to send, a
+// whole IP packet, to b, which must not overlap what p aliases.
+//
+// Only data packets marked CE ask for one. Of the reasons against it the first
+// counts: Disabled; NotOurs, for other hosts' packets; Tunnelled; Address, of a
+// sender that cannot be answered; Limited; ICRC; UnknownQP and AmbiguousQP: a CNP
+// is never sent on a guess.
+func (r *Receiver) Receive(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {
+	if p.ECN() != rocev2.CE || !isData(p.BTH.Opcode) {
+		return b, Decision{}
+	}
+	r.stats.Marked++
+	out, d := r.answer(b, p, now)
+	if d.Reason != node.Accepted {
+		r.stats.Refused[d.Reason]++
+		return b, d
+	}
+	r.stats.Sent++
+	return out, d
+}
+
+// isData says whether a packet carries data: it is neither an acknowledgement nor
+// a notification.
+func isData(op bth.Opcode) bool {
+	acks := op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge)
+	return op != bth.CNP && !acks
+}
+
+func (r *Receiver) answer(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {
+	k := p.FlowKey()
+	key := k.Hash(r.cfg.Seed)
+	switch {
+	case !r.cfg.Enabled:
+		return b, Decision{Reason: node.Disabled}
+	case p.Dst != r.cfg.Self4 && p.Dst != r.cfg.Self6:
+		return b, Decision{Reason: node.NotOurs}
+	case len(p.Outer) > 0:
+		return b, Decision{Reason: node.Tunnelled}
+	case rocev2.Answerable(p.Src) != nil:
+		return b, Decision{Reason: node.Address}
+	case !r.flows.Ready(key, r.cfg.Interval, now):
+		return b, Decision{Reason: node.Limited}
+	}
+	if !p.Truncated { // what a capture cut cannot be verified
+		if _, err := icrc.Verify(p.IP); err != nil {
+			return b, Decision{Reason: node.ICRC}
+		}
+	}
+	out, d := r.build(b, p, k, now)
+	if d.Reason == node.Accepted {
+		r.flows.Take(key, now)
+	}
+	return out, d
+}
+
+// build appends the notification.
+func (r *Receiver) build(b []byte, p *rocev2.Packet, k rocev2.FlowKey, now time.Time) ([]byte, Decision) {
+	if r.cfg.Fast && p.Src.Is6() {
+		cfg := r.cfg.FastCNP
+		cfg.Src = p.Dst
+		out, _, err := fastcnp.AppendFor(b, p, nil, cfg)
+		return out, decision(message.FastCNP, p.Src, err)
+	}
+	qp, reason := r.sourceQP(p, k, now)
+	if reason != node.Accepted {
+		return b, Decision{Reason: reason}
+	}
+	cfg := r.cfg.CNP
+	cfg.Src = p.Dst
+	out, err := cnp.AppendFor(b, p, qp, cfg)
+	return out, decision(message.CNP, p.Src, err)
+}
+
+func decision(kind message.Kind, to netip.Addr, err error) Decision {
+	if err != nil {
+		return Decision{Reason: node.Broken}
+	}
+	return Decision{Kind: kind, To: to}
+}
+
+// sourceQP returns the queue pair that sent p.
+func (r *Receiver) sourceQP(p *rocev2.Packet, k rocev2.FlowKey, now time.Time) (uint32, node.Reason) {
+	if p.BTH.Present.Has(bth.HasDETH) {
+		return p.BTH.DETH.SrcQP, node.Accepted
+	}
+	if r.cfg.QPs == nil {
+		return 0, node.UnknownQP
+	}
+	pair, err := r.cfg.QPs.SourceQP(k, 0, now)
+	switch {
+	case errors.Is(err, qpmap.ErrAmbiguous):
+		return 0, node.AmbiguousQP
+	case err != nil:
+		return 0, node.UnknownQP
+	}
+	return pair.SrcQP, node.Accepted
+}

@@ -1,0 +1,254 @@
+package receiver_test
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	self4 = netip.MustParseAddr("198.51.100.2")
+	self6 = netip.MustParseAddr("2001:db8:4::e")
+	src4  = netip.MustParseAddr("198.51.100.1")
+	src6  = netip.MustParseAddr("2001:db8:1::a")
+	now   = time.Unix(1795254649, 0)
+
+	ip = rocev2.DecodeOptions{Link: rocev2.LinkIP}
+)
+
+// marked returns a data packet with CE, changed.
+func marked(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0x8001}}, Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, self6, 49152, rocev2.Port, 64, rocev2.CE
+	for _, c := range change {
+		c(&p)
+	}
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	var d rocev2.Packet
+	require.NoError(t, d.DecodeIP(b))
+	return &d
+}
+
+func v4(p *rocev2.Packet) { p.Src, p.Dst = src4, self4 }
+
+func opcode(op bth.Opcode) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.BTH.Opcode = op }
+}
+
+// pairs knows who sends to queue pair 0x11: 0x22.
+func pairs(t testing.TB) *qpmap.Map {
+	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: src4, Dst: self4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
+	return m
+}
+
+type ambiguous struct{}
+
+func (ambiguous) SourceQP(rocev2.FlowKey, uint32, time.Time) (qpmap.Pair, error) {
+	return qpmap.Pair{}, qpmap.ErrAmbiguous
+}
+
+func config(t testing.TB) receiver.Config {
+	return receiver.Config{Enabled: true, Self4: self4, Self6: self6, QPs: pairs(t)}
+}
+
+// The CNP has the sender's queue pair, the flow's P_Key and a right ICRC.
+func TestCNP(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		p    *rocev2.Packet
+		qp   uint32
+	}{
+		{"RC", marked(t), 0x22},
+		{"IPv4", marked(t, v4), 0x23},
+		{"READ response", marked(t, opcode(bth.RCRDMAReadResponseOnly)), 0x22},
+		{"UC", marked(t, opcode(bth.UCSendOnly)), 0x22},
+		{"UD, from its DETH", marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }), 0x33},
+	} {
+		r := receiver.New(config(t))
+		out, d := r.Receive([]byte("head"), c.p, now)
+		require.Equal(t, receiver.Decision{Kind: message.CNP, To: c.p.Src}, d, c.name)
+		require.Equal(t, "head", string(out[:4]))
+		var m message.Message
+		require.NoError(t, m.Decode(out[4:], ip, message.Config{}), c.name)
+		require.Equal(t, message.CNP, m.Kind)
+		require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)}, []any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey}, c.name)
+		_, err := icrc.Verify(m.Packet.IP)
+		require.NoError(t, err)
+		require.Equal(t, receiver.Stats{Marked: 1, Sent: 1}, r.Stats())
+	}
+}
+
+// A receiver's Fast CNP comes from the original destination and names the flow
+// by its queue pair, so nothing has to be known.
+func TestFastCNP(t *testing.T) {
+	cfg := config(t)
+	cfg.Fast, cfg.QPs = true, nil
+	r := receiver.New(cfg)
+	out, d := r.Receive(nil, marked(t), now)
+	require.Equal(t, receiver.Decision{Kind: message.FastCNP, To: src6}, d)
+	var m message.Message
+	require.NoError(t, m.Decode(out, ip, message.Config{}))
+	require.Equal(t, []any{fastcnp.Receiver, uint32(0x11), self6}, []any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
+	_, d = r.Receive(nil, marked(t, v4), now)
+	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4
+}
+
+// What asks for no CNP, and what is refused.
+func TestRefusals(t *testing.T) {
+	tunnelled := func() *rocev2.Packet {
+		inner := marked(t)
+		b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(src6.AsSlice(), self6.AsSlice()...)...)
+		binary.BigEndian.PutUint16(b[4:], uint16(len(inner.IP)))
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(append(b, inner.IP...)))
+		return &p
+	}
+	damaged := marked(t)
+	damaged.IP[len(damaged.IP)-20] ^= 1
+	for _, c := range []struct {
+		name   string
+		p      *rocev2.Packet
+		change func(*receiver.Config)
+		reason node.Reason // Accepted: nothing is to be said
+	}{
+		{"ECT(0)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = rocev2.ECT0 }), nil, 0},
+		{"ECT(1)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = rocev2.ECT1 }), nil, 0},
+		{"Not-ECT", marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }), nil, 0},
+		{"ack", marked(t, opcode(bth.RCAcknowledge)), nil, 0},
+		{"atomic ack", marked(t, opcode(bth.RCAtomicAcknowledge)), nil, 0},
+		{"CNP", marked(t, opcode(bth.CNP), func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), nil, 0},
+		{"disabled", marked(t), func(c *receiver.Config) { c.Enabled = false }, node.Disabled},
+		{"another host's", marked(t, func(p *rocev2.Packet) { p.Dst = src6.Next() }), nil, node.NotOurs},
+		{"to multicast", marked(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), nil, node.NotOurs},
+		{"tunnelled", tunnelled(), nil, node.Tunnelled},
+		{"from multicast", marked(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") }), nil, node.Address},
+		{"from ::", marked(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), nil, node.Address},
+		{"ICRC", damaged, nil, node.ICRC},
+		{"unknown flow", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), nil, node.UnknownQP},
+		{"nothing known", marked(t), func(c *receiver.Config) { c.QPs = nil }, node.UnknownQP},
+		{"ambiguous", marked(t), func(c *receiver.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+	} {
+		cfg := config(t)
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		r := receiver.New(cfg)
+		out, d := r.Receive(nil, c.p, now)
+		require.Equal(t, receiver.Decision{Reason: c.reason}, d, c.name)
+		require.Empty(t, out)
+		require.Zero(t, r.Stats().Sent)
+		require.Equal(t, c.reason != 0, r.Stats().Refused[c.reason] == 1, c.name)
+	}
+	_, d := receiver.New(receiver.Config{}).Receive(nil, marked(t), now)
+	require.Equal(t, node.Disabled, d.Reason)
+}
+
+// One CNP stands for all packets of a flow that were marked within the interval,
+// whatever their number; exactly one interval later there is another.
+func TestInterval(t *testing.T) {
+	cfg := config(t)
+	cfg.Interval = 50 * time.Microsecond
+	r := receiver.New(cfg)
+	sent := 0
+	for at := range 200 {
+		_, d := r.Receive(nil, marked(t), now.Add(time.Duration(at)*time.Microsecond))
+		if d.Kind == message.CNP {
+			require.Zero(t, at%50)
+			sent++
+		} else {
+			require.Equal(t, node.Limited, d.Reason)
+		}
+	}
+	require.Equal(t, 4, sent)
+	_, d := r.Receive(nil, marked(t, v4), now.Add(199*time.Microsecond)) // another flow
+	require.Equal(t, message.CNP, d.Kind)
+
+	// What was refused did not begin an interval.
+	r = receiver.New(cfg)
+	damaged := marked(t)
+	damaged.IP[len(damaged.IP)-20] ^= 1
+	_, d = r.Receive(nil, damaged, now)
+	require.Equal(t, node.ICRC, d.Reason)
+	_, d = r.Receive(nil, marked(t), now)
+	require.Equal(t, message.CNP, d.Kind)
+	// Time that jumps back stops a flow for one interval at most.
+	_, d = r.Receive(nil, marked(t), now.Add(-time.Hour))
+	require.Equal(t, node.Limited, d.Reason)
+	_, d = r.Receive(nil, marked(t), now.Add(-time.Hour+50*time.Microsecond))
+	require.Equal(t, message.CNP, d.Kind)
+}
+
+// A packet that the capture cut is answered: its headers say enough.
+func TestCut(t *testing.T) {
+	whole := marked(t)
+	var p rocev2.Packet
+	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+	_, d := receiver.New(config(t)).Receive(nil, &p, now)
+	require.Equal(t, message.CNP, d.Kind)
+}
+
+// Nothing is allocated on any path, by new flows neither.
+func TestNoAllocs(t *testing.T) {
+	cfg := config(t)
+	cfg.MaxFlows, cfg.Interval = 64, time.Second
+	r := receiver.New(cfg)
+	buf := make([]byte, 0, 512)
+	p := marked(t, opcode(bth.UDSendOnly))
+	wiretest.NoAllocs(t, "new flows", func() {
+		p.BTH.DestQP++
+		r.Receive(buf, p, now)
+	})
+	for name, p := range map[string]*rocev2.Packet{"CNP": marked(t, v4), "not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
+		"unknown": marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })} {
+		wiretest.NoAllocs(t, name, func() { r.Receive(buf, p, now) })
+	}
+	cfg.Interval, cfg.Fast = 0, true
+	r = receiver.New(cfg)
+	p = marked(t)
+	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, p, now) })
+}
+
+// A flood of flows leaves the table at its size, and each of them is answered.
+func TestFlood(t *testing.T) {
+	cfg := config(t)
+	cfg.MaxFlows, cfg.Interval = 64, time.Second
+	r := receiver.New(cfg)
+	buf := make([]byte, 0, 512)
+	for i := range uint32(10_000) {
+		_, d := r.Receive(buf, marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DestQP = i }), now)
+		require.Equal(t, message.CNP, d.Kind)
+	}
+}
+
+func BenchmarkReceive(b *testing.B) {
+	cfg := config(b)
+	r := receiver.New(cfg)
+	buf := make([]byte, 0, 512)
+	frame := marked(b).IP
+	var p rocev2.Packet
+	b.Run("decide", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			p.DecodeIP(frame)
+			if _, d := r.Receive(buf, &p, now); d.Kind != message.CNP {
+				b.Fatal(d)
+			}
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package sender
+
+import (
+	"math/bits"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Detour chooses UDP source ports that lead flows around congested switches: a
+// sender may take the address of a switch that sends Fast CNPs as the signal to
+// avoid it, and reaches another path by other fields for ECMP (FAST section 4).
+//
+// It keeps the last ports of each flow that were reported, and by which switch.
+// When several ports were reported by the same one, it stands where no port leads
+// around it, next to the receiver for example, and the flow stays where it is.
+//
+// Its memory is fixed: 272 octets a flow, four flows to a set. Where a fifth
+// comes into a set, the one reported longest ago is forgotten. Time may jump back.
+// A Detour is not safe for concurrent use.
+type Detour struct {
+	hold  time.Duration
+	seed  uint64
+	sets  [][4]detoured
+	shift uint8
+}
+
+const (
+	// tried is how many ports of a flow are kept.
+	tried = 16
+	// hopeless is how many ports one switch reports before it is given up.
+	hopeless = 4
+
+	// The ports to choose from: dynamic ones (RFC 6335 section 6), of which
+	// RoCEv2 uses the upper quarter.
+	firstPort = 49152
+	ports     = 1 << 14
+)
+
+// detoured is what is known of one flow.
+type detoured struct {
+	flow    uint64 // its hash; 0: free
+	at      int64  // of the last report, Unix time in nanoseconds
+	reports [tried]report
+}
+
+// report says that a port's path was congested.
+type report struct {
+	at   int64
+	by   uint32 // hash of the switch's address; 0: no report
+	port uint16
+}
+
+// NewDetour returns a Detour for this many flows at once, rounded up to a power
+// of two and to 4 at least. A reported port is avoided for the time hold. It
+// allocates all memory that it will ever use.
+func NewDetour(maxFlows int, hold time.Duration, seed uint64) *Detour {
+	order := bits.Len(uint(max(maxFlows, 4)-1)) - 2
+	return &Detour{hold: hold, seed: seed, sets: make([][4]detoured, 1<<order), shift: uint8(64 - order)}
+}
+
+// Report says that a switch reports congestion on the path that this source port
+// of the flow takes.
+func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.Time) {
+	at := now.UnixNano()
+	f := d.find(k, true, at)
+	f.at = at
+	oldest := &f.reports[0]
+	for i := range f.reports {
+		r := &f.reports[i]
+		if r.by == 0 || r.port == port {
+			oldest = r
+			break
+		}
+		if at-r.at > at-oldest.at {
+			oldest = r
+		}
+	}
+	*oldest = report{at: at, by: d.hashOf(by), port: port}
+}
+
+// SrcPort returns the source port for the flow, which now has port: the same,
+// unless its path was reported. Then it is one of 49152–65535 that was not. Where
+// there is no way around the switch it is the same.
+func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
+	f := d.find(k, false, 0)
+	if f == nil {
+		return port
+	}
+	reported := d.reported(f, port, now)
+	if reported == nil || d.same(f, reported.by, now) >= hopeless {
+		return port
+	}
+	for i := range uint64(2 * tried) { // half of them at least were not reported
+		next := uint16(firstPort + mix(f.flow, d.seed+i)%ports)
+		if d.reported(f, next, now) == nil {
+			return next
+		}
+	}
+	return port
+}
+
+// reported returns the report of a port that is to be avoided, nil when there is
+// none.
+func (d *Detour) reported(f *detoured, port uint16, now time.Time) *report {
+	for i := range f.reports {
+		if r := &f.reports[i]; r.by != 0 && r.port == port && d.holds(r, now) {
+			return r
+		}
+	}
+	return nil
+}
+
+// same returns how many ports a switch has reported.
+func (d *Detour) same(f *detoured, by uint32, now time.Time) (n int) {
+	for i := range f.reports {
+		if r := &f.reports[i]; r.by == by && d.holds(r, now) {
+			n++
+		}
+	}
+	return n
+}
+
+// holds says whether a report counts still. After a time that jumps back it
+// begins there at the latest.
+func (d *Detour) holds(r *report, now time.Time) bool {
+	past := now.UnixNano() - r.at
+	if past < 0 {
+		r.at, past = now.UnixNano(), 0
+	}
+	return past < int64(d.hold)
+}
+
+// find returns the entry of a flow. Where there is none it is nil or, if one is
+// to be made, the place of the one reported longest ago.
+func (d *Detour) find(k rocev2.FlowKey, make bool, at int64) *detoured {
+	flow := max(k.Hash(d.seed), 1)
+	set := &d.sets[flow*0x9E3779B97F4A7C15>>d.shift] // the multiplier of Fibonacci hashing
+	for i := range set {
+		if set[i].flow == flow {
+			return &set[i]
+		}
+	}
+	if !make {
+		return nil
+	}
+	oldest := &set[0]
+	for i := range set {
+		if f := &set[i]; f.flow == 0 {
+			oldest = f
+			break
+		} else if at-f.at > at-oldest.at {
+			oldest = f
+		}
+	}
+	*oldest = detoured{flow: flow}
+	return oldest
+}
+
+// hashOf returns 32 bits of an address, never 0.
+func (d *Detour) hashOf(a netip.Addr) uint32 {
+	return max(uint32(rocev2.FlowKey{Src: a}.Hash(d.seed)), 1)
+}
+
+// mix folds the 128-bit product of two words, as wyhash does.
+func mix(a, b uint64) uint64 {
+	high, low := bits.Mul64(a^0xA0761D6478BD642F, b^0x9E3779B97F4A7C15)
+	return high ^ low
+}

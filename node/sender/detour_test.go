@@ -1,0 +1,94 @@
+package sender_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A network of eight paths by the source port, of which some are congested: the
+// flow finds one that is not, and stays there.
+func TestDetour(t *testing.T) {
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
+	path := func(port uint16) int { return int(port*31>>3) % 8 }
+	for congested := range 1 << 8 {
+		if congested == 1<<8-1 {
+			continue
+		}
+		d := sender.NewDetour(64, time.Second, uint64(congested))
+		port := uint16(50000)
+		moves := 0
+		for congested>>path(port)&1 == 1 {
+			by := netip.AddrFrom16([16]byte{0x20, 1, 15: uint8(path(port))}) // each path has its own switch
+			d.Report(flow, port, by, now)
+			next := d.SrcPort(flow, port, now)
+			if next == port { // a switch was in the way four times: its path was tried four times
+				break
+			}
+			require.GreaterOrEqual(t, next, uint16(49152))
+			port = next
+			moves++
+		}
+		require.Less(t, moves, 32)
+		require.Equal(t, port, d.SrcPort(flow, port, now), "it stays")
+	}
+}
+
+// A switch that reports port after port stands on every path: the flow stays
+// where it is.
+func TestNoWayAround(t *testing.T) {
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
+	d := sender.NewDetour(64, time.Second, 1)
+	port := uint16(50000)
+	moves := 0
+	for range 20 {
+		d.Report(flow, port, sw, now)
+		if next := d.SrcPort(flow, port, now); next != port {
+			port, moves = next, moves+1
+		}
+	}
+	require.Equal(t, 3, moves)
+	// Afterwards it may be tried again.
+	d.Report(flow, port, sw, now.Add(time.Second))
+	require.NotEqual(t, port, d.SrcPort(flow, port, now.Add(time.Second)))
+}
+
+func TestDetourAges(t *testing.T) {
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
+	d := sender.NewDetour(64, time.Second, 1)
+	d.Report(flow, 50000, sw, now)
+	require.NotEqual(t, uint16(50000), d.SrcPort(flow, 50000, now.Add(time.Second-1)))
+	require.EqualValues(t, 50000, d.SrcPort(flow, 50000, now.Add(time.Second)))
+	require.EqualValues(t, 50001, d.SrcPort(flow, 50001, now), "another port")
+	flow.DestQP++
+	require.EqualValues(t, 50000, d.SrcPort(flow, 50000, now), "another flow")
+
+	// Time that jumps back holds no longer than it should.
+	d.Report(flow, 50000, sw, now)
+	require.NotEqual(t, uint16(50000), d.SrcPort(flow, 50000, now.Add(-time.Hour)))
+	require.EqualValues(t, 50000, d.SrcPort(flow, 50000, now.Add(-time.Hour+time.Second)))
+}
+
+// A flood of flows and of ports: no memory beyond that of the start.
+func TestDetourFlood(t *testing.T) {
+	d := sender.NewDetour(64, time.Second, 1)
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6}
+	at := now
+	wiretest.NoAllocs(t, "flood", func() {
+		for range 1000 {
+			flow.DestQP++
+			at = at.Add(time.Microsecond)
+			for port := range uint16(40) {
+				d.Report(flow, port, sw, at)
+			}
+			d.SrcPort(flow, 39, at)
+		}
+	})
+	d.Report(flow, 50000, dst6, at)
+	require.NotEqual(t, uint16(50000), d.SrcPort(flow, 50000, at))
+}

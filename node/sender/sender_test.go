@@ -1,0 +1,377 @@
+package sender_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	self4 = netip.MustParseAddr("198.51.100.1")
+	self6 = netip.MustParseAddr("2001:db8:1::a")
+	dst4  = netip.MustParseAddr("198.51.100.2")
+	dst6  = netip.MustParseAddr("2001:db8:4::e")
+	sw    = netip.MustParseAddr("2001:db8:ffff::5")
+	sw4   = netip.MustParseAddr("192.0.2.9")
+	now   = time.Unix(1795254649, 0)
+
+	ip = rocev2.DecodeOptions{Link: rocev2.LinkIP}
+)
+
+// congested returns a data packet of the host's own, changed.
+func congested(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = self6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
+	for _, c := range change {
+		c(&p)
+	}
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	var d rocev2.Packet
+	require.NoError(t, d.DecodeIP(b))
+	return &d
+}
+
+func v4(p *rocev2.Packet) { p.Src, p.Dst = self4, dst4 }
+
+// hops is a Hop-by-Hop header with a pre-allocated trace of one hop.
+const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
+
+func traced(t testing.TB) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.Ext = wiretest.Hex(t, hops) }
+}
+
+func fastCNP(t testing.TB, from netip.Addr, about *rocev2.Packet) []byte {
+	t.Helper()
+	b, _, err := fastcnp.AppendFor(nil, about, nil, fastcnp.Config{Src: from})
+	require.NoError(t, err)
+	return b
+}
+
+// receiverCNP is the receiver's CNP, which names the host's queue pair.
+func receiverCNP(t testing.TB, about *rocev2.Packet, qp uint32) []byte {
+	t.Helper()
+	b, err := cnp.AppendFor(nil, about, qp, cnp.Config{})
+	require.NoError(t, err)
+	return b
+}
+
+func pause(t testing.TB, about *rocev2.Packet, from netip.Addr, e ppfc.Extension, forHost bool) []byte {
+	t.Helper()
+	b, err := ppfc.AppendFor(nil, about, e, ppfc.Config{Src: from, ForHost: forHost})
+	require.NoError(t, err)
+	return b
+}
+
+func config(t testing.TB) sender.Config {
+	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
+	return sender.Config{
+		Enabled: true, Self4: self4, Self6: self6, QPs: m,
+		Accept: acl.New(netip.PrefixFrom(sw, 64), netip.PrefixFrom(sw4, 24)),
+	}
+}
+
+// What is accepted, and what it says.
+func TestAccepted(t *testing.T) {
+	key6 := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
+	stop := ppfc.Extension{Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		want   sender.Event
+	}{
+		{"Fast CNP of a switch", fastCNP(t, sw, congested(t)),
+			sender.Event{Kind: message.FastCNP, From: sw, QP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+		{"Fast CNP of the receiver", fastCNP(t, dst6, congested(t)),
+			sender.Event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.Receiver, QP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+		{"CNP", receiverCNP(t, congested(t), 0x22),
+			sender.Event{Kind: message.CNP, From: dst6, Origin: fastcnp.Receiver, QP: 0x22, KnownQP: true, Flow: rocev2.FlowKey{Src: self6}}},
+		{"CNP over IPv4", receiverCNP(t, congested(t, v4), 0x23),
+			sender.Event{Kind: message.CNP, From: dst4, Origin: fastcnp.Receiver, QP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4}}},
+		{"PPFC, as a host needs it", pause(t, congested(t), sw, stop, true),
+			sender.Event{Kind: message.PPFC, From: sw, QP: 0x22, KnownQP: true, Flow: key6,
+				Pause: ppfc.Extension{Congested: dst6, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
+		{"PPFC over IPv4", pause(t, congested(t, v4), sw4, ppfc.Extension{Type: ppfc.Resume}, true),
+			sender.Event{Kind: message.PPFC, From: sw4, QP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11},
+				Pause: ppfc.Extension{Congested: dst4, Type: ppfc.Resume}}},
+		{"PPFC that names the node", pause(t, congested(t), sw, stop, false),
+			sender.Event{Kind: message.PPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
+				Pause: ppfc.Extension{Congested: sw, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
+	} {
+		s := sender.New(config(t))
+		e, reason := s.Receive(c.packet, ip, now)
+		require.Equal(t, node.Accepted, reason, c.name)
+		require.Equal(t, c.want, e, c.name)
+		require.EqualValues(t, 1, s.Stats().Accepted[c.want.Kind])
+	}
+
+	s := sender.New(config(t))
+	e, reason := s.Receive(fastCNP(t, sw, congested(t, traced(t))), ip, now)
+	require.Equal(t, node.Accepted, reason)
+	for n := range e.Trace.Nodes() {
+		require.EqualValues(t, 9, n.QueueDepth)
+	}
+}
+
+// changed returns a packet with an octet changed and, unless the ICRC is to be
+// wrong, a right ICRC.
+func changed(t testing.TB, packet []byte, at int, to uint8, right bool) []byte {
+	t.Helper()
+	b := bytes.Clone(packet)
+	b[at] = to
+	if right {
+		require.NoError(t, icrc.Put(b, icrc.AsSent))
+	}
+	return b
+}
+
+// What is refused, and in which order that is looked at: each packet has the
+// faults of the rows below as well, where it can.
+func TestRefused(t *testing.T) {
+	tunnelled := func(inner []byte) []byte {
+		b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(sw.AsSlice(), self6.AsSlice()...)...)
+		binary.BigEndian.PutUint16(b[4:], uint16(len(inner)))
+		return append(b, inner...)
+	}
+	stranger := netip.MustParseAddr("2001:db8:bad::1")
+	unknown := congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
+	elsewhere := congested(t, func(p *rocev2.Packet) { p.Src = self6.Next() })
+	good := fastCNP(t, sw, congested(t))
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		change func(*sender.Config)
+		reason node.Reason
+	}{
+		{"disabled", good, func(c *sender.Config) { c.Enabled = false }, node.Disabled},
+		{"no UDP at all", good[:60], nil, node.NotOurs},
+		{"cut", good[:90], nil, node.Broken},
+		{"data", congested(t, func(p *rocev2.Packet) { p.Dst = self6 }).IP, nil, node.NotOurs},
+		{"another host's", fastCNP(t, sw, elsewhere), nil, node.NotOurs},
+		{"another host's, tunnelled", tunnelled(fastCNP(t, sw, elsewhere)), nil, node.NotOurs},
+		{"tunnelled", tunnelled(fastCNP(t, stranger, congested(t))), nil, node.Tunnelled},
+		{"of a stranger", changed(t, fastCNP(t, stranger, unknown), 100, 1, false), nil, node.Denied},
+		{"of a stranger, broken", changed(t, fastCNP(t, stranger, unknown), 43, 17, false), nil, node.Denied},
+		{"PPFC of a stranger", pause(t, congested(t), stranger, ppfc.Extension{}, true), nil, node.Denied},
+		{"PPFC of the receiver", pause(t, congested(t), dst6, ppfc.Extension{}, true), nil, node.Denied},
+		{"no list", good, func(c *sender.Config) { c.Accept = nil }, node.Denied},
+		{"too many options", congested(t, func(p *rocev2.Packet) {
+			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 60
+			p.Ext = wiretest.Hex(t, "1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
+		}).IP, nil, node.Broken},
+		{"option length", changed(t, good, 43, 17, true), nil, node.Broken},
+		{"PPFC length", func() []byte {
+			b := pause(t, congested(t), sw, ppfc.Extension{}, true)
+			binary.BigEndian.PutUint16(b[4:], binary.BigEndian.Uint16(b[4:])-4)
+			binary.BigEndian.PutUint16(b[44:], binary.BigEndian.Uint16(b[44:])-4)
+			return b
+		}(), nil, node.Broken},
+		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.Broken},
+		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ICRC},
+		{"unknown flow", fastCNP(t, sw, unknown), nil, node.UnknownQP},
+		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(), congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.UnknownQP},
+		{"nothing known", good, func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
+		{"ambiguous", good, func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+	} {
+		cfg := config(t)
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		s := sender.New(cfg)
+		e, reason := s.Receive(c.packet, ip, now)
+		require.Equal(t, c.reason, reason, c.name)
+		require.Equal(t, sender.Event{}, e, c.name)
+		require.EqualValues(t, 1, s.Stats().Refused[c.reason], c.name)
+	}
+	_, reason := sender.New(sender.Config{}).Receive(good, ip, now)
+	require.Equal(t, node.Disabled, reason)
+
+	cfg := config(t)
+	cfg.AllowTunnel = true
+	e, reason := sender.New(cfg).Receive(tunnelled(good), ip, now)
+	require.Equal(t, node.Accepted, reason)
+	require.EqualValues(t, 0x22, e.QP)
+}
+
+type ambiguous struct{}
+
+func (ambiguous) SourceQP(rocev2.FlowKey, uint32, time.Time) (qpmap.Pair, error) {
+	return qpmap.Pair{}, qpmap.ErrAmbiguous
+}
+
+// A switch's Fast CNP and the receiver's CNP about one congestion are one event
+// and one again, in either order, counted from the first.
+func TestAgain(t *testing.T) {
+	cfg := config(t)
+	cfg.Window = 100 * time.Microsecond
+	fast, plain := fastCNP(t, sw, congested(t)), receiverCNP(t, congested(t), 0x22)
+	s := sender.New(cfg)
+	for _, c := range []struct {
+		at     time.Duration
+		packet []byte
+		again  bool
+	}{
+		{0, fast, false},
+		{60, plain, true},
+		{99, fast, true},    // counted from the first
+		{100, plain, false}, // exactly one window later
+		{110, fast, true},
+		{110, receiverCNP(t, congested(t), 0x24), false},                 // another queue pair
+		{120, pause(t, congested(t), sw, ppfc.Extension{}, true), false}, // an order, no news
+		{50, fast, true}, // time that jumps back begins the window anew
+		{149, fast, true},
+		{150, fast, false},
+	} {
+		e, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Microsecond))
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, c.again, e.Again, c.at)
+	}
+	require.EqualValues(t, 5, s.Stats().Again)
+
+	cfg.Window = 0
+	s = sender.New(cfg)
+	for range 3 {
+		e, _ := s.Receive(fast, ip, now)
+		require.False(t, e.Again)
+	}
+}
+
+func TestPerSource(t *testing.T) {
+	cfg := config(t)
+	cfg.PerSource = 100 * time.Microsecond
+	s := sender.New(cfg)
+	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
+	for _, c := range []struct {
+		at     time.Duration
+		packet []byte
+		reason node.Reason
+	}{
+		{0, wrong, node.ICRC}, // takes nothing
+		{0, fastCNP(t, sw, congested(t)), 0},
+		{99, fastCNP(t, sw, congested(t)), node.Limited},
+		{99, wrong, node.Limited},
+		{99, fastCNP(t, sw.Next(), congested(t)), 0},
+		{99, receiverCNP(t, congested(t), 0x22), 0},
+		{100, fastCNP(t, sw, congested(t)), 0},
+	} {
+		_, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Microsecond))
+		require.Equal(t, c.reason, reason, c.at)
+	}
+}
+
+// Floods of forged notifications, each from another source and about another
+// flow: no memory beyond that of the start, nothing is accepted, and what is true
+// is accepted all the same.
+func TestFlood(t *testing.T) {
+	cfg := config(t)
+	cfg.MaxSources, cfg.MaxQPs, cfg.PerSource, cfg.Window = 64, 64, time.Second, time.Second
+	s := sender.New(cfg)
+	random := rand.New(rand.NewPCG(1, 2))
+	forged := fastCNP(t, sw, congested(t))
+	for range 10_000 {
+		binary.BigEndian.PutUint64(forged[8+random.IntN(2)*4:], random.Uint64())
+		_, reason := s.Receive(forged, ip, now)
+		require.Contains(t, []node.Reason{node.Denied, node.ICRC}, reason)
+	}
+	_, reason := s.Receive(fastCNP(t, sw, congested(t)), ip, now)
+	require.Equal(t, node.Accepted, reason)
+	wiretest.NoAllocs(t, "flood", func() {
+		binary.BigEndian.PutUint64(forged[8:], random.Uint64())
+		s.Receive(forged, ip, now)
+	})
+	for qp := range uint32(10_000) { // the receivers of many queue pairs
+		_, reason := s.Receive(receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = netip.AddrFrom16([16]byte{0x20, 1, 14: uint8(qp >> 8), 15: uint8(qp)}) }), qp), ip, now)
+		require.Equal(t, node.Accepted, reason)
+	}
+}
+
+func TestNoAllocs(t *testing.T) {
+	cfg := config(t)
+	cfg.Window, cfg.PerSource = time.Second, time.Nanosecond
+	s := sender.New(cfg)
+	at := now
+	for name, packet := range map[string][]byte{
+		"Fast CNP": fastCNP(t, sw, congested(t)), "option 2": fastCNP(t, sw, congested(t, traced(t))), "CNP": receiverCNP(t, congested(t), 0x22),
+		"PPFC": pause(t, congested(t), sw, ppfc.Extension{}, true), "stranger": fastCNP(t, self6, congested(t)), "data": congested(t).IP, "broken": fastCNP(t, sw, congested(t))[:90],
+	} {
+		wiretest.NoAllocs(t, name, func() {
+			at = at.Add(time.Microsecond)
+			s.Receive(packet, ip, at)
+		})
+	}
+}
+
+// Whatever arrives: no panic, and what is accepted comes from the list or, if it
+// is a receiver's, is about one of the host's own flows.
+func FuzzReceive(f *testing.F) {
+	f.Add(fastCNP(f, sw, congested(f)))
+	f.Add(fastCNP(f, dst6, congested(f, traced(f))))
+	f.Add(receiverCNP(f, congested(f, v4), 0x22))
+	f.Add(pause(f, congested(f), sw, ppfc.Extension{}, true))
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		cfg := config(t)
+		cfg.MaxSources, cfg.MaxQPs = 4, 4
+		cfg.AllowTunnel = true
+		e, reason := sender.New(cfg).Receive(packet, ip, now)
+		if reason != node.Accepted {
+			require.Equal(t, sender.Event{}, e)
+			return
+		}
+		switch {
+		case e.Kind == message.PPFC, e.Origin == fastcnp.Network:
+			require.True(t, cfg.Accept.Contains(e.From))
+		case e.Kind == message.FastCNP:
+			require.Equal(t, dst6, e.From)
+		}
+	})
+}
+
+func BenchmarkReceive(b *testing.B) {
+	for name, packet := range map[string][]byte{
+		"FastCNP": fastCNP(b, sw, congested(b)), "option2": fastCNP(b, sw, congested(b, traced(b))), "CNP": receiverCNP(b, congested(b), 0x22),
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := sender.New(config(b))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, reason := s.Receive(packet, ip, now); reason != 0 {
+					b.Fatal(reason)
+				}
+			}
+		})
+	}
+}
+
+func ExampleDetour() {
+	d := sender.NewDetour(1024, time.Second, 1)
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
+	fmt.Println(d.SrcPort(flow, 50000, now) == 50000)
+	d.Report(flow, 50000, sw, now) // as a Fast CNP says: Event.Flow, SrcPort, From
+	fmt.Println(d.SrcPort(flow, 50000, now) == 50000)
+	fmt.Println(d.SrcPort(flow, 50000, now.Add(time.Second)) == 50000)
+	// Output:
+	// true
+	// false
+	// true
+}
