@@ -27,7 +27,7 @@ func TestCaptures(t *testing.T) {
 		name    string
 		repeats uint64
 	}{
-		{"rxe-perf4.pcap", 0}, {"rxe-rping6.pcap", 0}, {"rxe-vlan4.pcap", 0}, {"rxe-ucmatose4.pcap", 0}, {"rxe-verbs6.pcap", 3},{"rxe-udaddy6.pcap",0},
+		{"rxe-perf4.pcap", 0}, {"rxe-rping6.pcap", 0}, {"rxe-vlan4.pcap", 0}, {"rxe-ucmatose4.pcap", 0}, {"rxe-verbs6.pcap", 3}, {"rxe-udaddy6.pcap", 0},
 	} {
 		table := observed(t, c.name)
 		var sum PSN

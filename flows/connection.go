@@ -1,6 +1,9 @@
 package flows
 
-import "github.com/rocecn/rocecn/cm"
+import (
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/qpmap"
+)
 
 // opens are the REQs that no REP has answered yet, by addresses and
 // communication id. One makes room for another when four newer ones have its
@@ -69,8 +72,8 @@ func (t *Table) connect(p *Packet, at int64) {
 }
 
 // accepted takes up a REP. With the REQ that it answers it names both queue
-// pairs, and with that the first PSN of two lives: the requester's packets begin
-// with the one in the REP, the responder's with the one in the REQ.
+// pairs and the first PSN of each direction: the requester's packets begin with
+// the one in the REP, the responder's with the one in the REQ.
 func (t *Table) accepted(p *Packet) {
 	rep := &p.cm
 	forth := p.pkt.reversed(rep.qp)
@@ -79,7 +82,7 @@ func (t *Table) accepted(p *Packet) {
 	o := t.opens.find(&req, rep.remote)
 	again := false
 	if s, _ := t.find(&forth, forth.hash()); s != nil {
-		again = s.pairing.from == CM && s.pairing.ids == ids // a retransmission
+		again = s.pairing.from == qpmap.CM && s.pairing.ids == ids || s.pairing.next.ids == ids // a retransmission
 	}
 	if o == nil || o.doubt || again {
 		if o != nil && again {
@@ -96,29 +99,61 @@ func (t *Table) accepted(p *Packet) {
 	if a == b { // a host and its only queue pair
 		return
 	}
-	t.renew(a, rep.psn, ids)
-	t.renew(b, o.exchange.psn, ids)
-	t.join(a, nameA, b, nameB, CM)
-	if mtu := o.exchange.mtu; mtu != 0 {
-		a.flow.mtu, b.flow.mtu = uint16(mtu), uint16(mtu)
+	a.pairing.next = connection{nameB, rep.psn, ids, uint16(o.exchange.mtu)}
+	b.pairing.next = connection{nameA, o.exchange.psn, ids, uint16(o.exchange.mtu)}
+	if !a.flow.sequence.seen && !b.flow.sequence.seen {
+		t.connected(a, nameA)
 	}
 }
 
-// renew begins a life of a stream, that of a new connection.
-func (t *Table) renew(s *stream, psn uint32, ids [2]uint32) {
+// A connection is what a REQ and its REP said of a stream.
+type connection struct {
+	with ref    // the stream to the other queue pair
+	psn  uint32 // the first that comes
+	ids  [2]uint32
+	mtu  uint16 // 0: not said
+}
+
+// begins says whether a request with PSN p is one of the connection, and not of
+// the life before, which would go on with next. So a forged exchange harms no
+// life that goes on.
+func (c *connection) begins(p, next uint32) bool {
+	d := ahead(p, c.psn)
+	return c.with.id != 0 && (d == 0 || d > 0 && d <= lifeDistance && p != next)
+}
+
+// connected takes up that the connection is used that CM announced for s: a new
+// life begins in both directions.
+func (t *Table) connected(s *stream, name ref) {
+	c := s.pairing.next
+	with := t.get(c.with)
+	if with == nil {
+		s.pairing.next = connection{}
+		return
+	}
+	t.renew(s)
+	t.renew(with)
+	t.join(s, name, with, c.with, qpmap.CM)
+	if c.mtu != 0 {
+		s.flow.mtu, with.flow.mtu = c.mtu, c.mtu
+	}
+}
+
+// renew begins the life that CM announced.
+func (t *Table) renew(s *stream) {
 	t.settle(s)
 	t.part(s)
 	t.dropEarly(s)
-	s.pairing.votes = [maxVotes]vote{}
-	s.pairing.ids = ids
-	f := &s.flow
+	p, f := &s.pairing, &s.flow
+	p.votes, p.ids = [maxVotes]vote{}, p.next.ids
 	f.mtu = 0
 	f.opening.set = false
 	var h *history
 	if f.history != 0 {
 		h = t.histories.at(f.history - 1)
 	}
-	f.sequence.begin(psn, h)
+	f.sequence.begin(p.next.psn, h)
+	p.next = connection{}
 }
 
 // ended takes up a DREQ, which ends only the connection whose communication ids
@@ -127,7 +162,7 @@ func (t *Table) ended(p *Packet) {
 	k := p.pkt
 	k.qp = k.qp&^qpMask | p.cm.qp
 	s, _ := t.find(&k, k.hash())
-	if s == nil || s.pairing.from != CM {
+	if s == nil || s.pairing.from != qpmap.CM {
 		return
 	}
 	if s.pairing.ids != [2]uint32{min(p.cm.local, p.cm.remote), max(p.cm.local, p.cm.remote)} {

@@ -2,39 +2,19 @@ package flows
 
 import (
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// A Source says how it is known which queue pair a flow comes from.
-type Source uint8
-
-// The sources, the stronger after the weaker.
-const (
-	Unknown Source = iota
-	Votes          // responses use the PSNs of requests
-	UD             // the DETH names it
-	CM             // connection management named both
-	Given          // the user did
-)
-
-var sourceNames = [...]string{"unknown", "votes", "ud", "cm", "given"}
-
-// String returns the source in lower case.
-func (s Source) String() string {
-	if int(s) < len(sourceNames) {
-		return sourceNames[s]
-	}
-	return "unknown"
-}
 
 // A pairing is what is known of the queue pair at the other end of a stream:
 // whose source queue pair this stream goes to, and the other way round.
 type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
-	from  Source
+	from  qpmap.Source
 	ended bool      // a DREQ ended the connection: votes may say something else
 	ids   [2]uint32 // communication ids of the exchange, the lower first
 	votes [maxVotes]vote
+	next  connection // the one that CM announced, until data shows that it is used
 
 	// Of UD: the queue pair that requests come from, and for that one the flow
 	// that its requests make.
@@ -46,7 +26,7 @@ type pairing struct {
 }
 
 // open says whether votes decide, as nothing better is known.
-func (p *pairing) open() bool { return p.from <= Votes || p.ended }
+func (p *pairing) open() bool { return p.from == 0 || p.from == qpmap.Votes || p.ended }
 
 // A vote counts how often a response of one stream had a PSN of a request of
 // the other one.
@@ -92,7 +72,7 @@ func (t *Table) vote(s *stream, name ref, r *reply) {
 					if f.pairing.ended {
 						t.settle(f)
 					}
-					t.join(s, name, f, e.ref, Votes)
+					t.join(s, name, f, e.ref, qpmap.Votes)
 				}
 			}
 			if with := t.get(f.pairing.with); refusal && with != s && (with == nil || t.decided(f) != with) {
@@ -152,7 +132,7 @@ func (t *Table) decided(s *stream) *stream {
 // that is not known, or not any more.
 func (t *Table) known(s *stream) *stream {
 	with := t.get(s.pairing.with)
-	if with != nil && s.pairing.from == Votes && t.decided(s) != with {
+	if with != nil && s.pairing.from == qpmap.Votes && t.decided(s) != with {
 		return nil
 	}
 	return with
@@ -172,7 +152,7 @@ func (t *Table) about(s *stream) *stream {
 
 // join makes two streams partners, and takes up what each of them already had
 // for the other.
-func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from Source) {
+func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from qpmap.Source) {
 	t.part(a)
 	t.part(b)
 	a.pairing.with, b.pairing.with = nameB, nameA
@@ -191,7 +171,7 @@ func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from Source) {
 func (t *Table) part(s *stream) {
 	for _, one := range [...]*stream{t.get(s.pairing.with), s} {
 		if one != nil {
-			one.pairing.with, one.pairing.from, one.pairing.ended = ref{}, Unknown, false
+			one.pairing.with, one.pairing.from, one.pairing.ended = ref{}, 0, false
 		}
 	}
 }
@@ -204,7 +184,7 @@ func (t *Table) settle(s *stream) {
 		s.settled.add(&with.answers)
 		with.answers = Answers{}
 	}
-	if about := t.about(s); about != nil && (with != nil || s.pairing.from == Unknown) {
+	if about := t.about(s); about != nil && (with != nil || s.pairing.from == 0) {
 		about.settled.add(&s.answers)
 	} else {
 		s.stray.add(&s.answers)
@@ -246,7 +226,7 @@ func (t *Table) Give(k rocev2.FlowKey, srcQP uint32) {
 	t.held = nameA.id
 	b, nameB := t.refer(&back)
 	t.held = 0
-	t.join(a, nameA, b, nameB, Given)
+	t.join(a, nameA, b, nameB, qpmap.Given)
 }
 
 // recents are the requests that were seen last, by addresses and PSN. A request

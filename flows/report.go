@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -18,7 +19,7 @@ type Flow struct {
 	rocev2.FlowKey
 	Transport bth.Transport
 	SrcQP     uint32
-	SrcQPFrom Source // Unknown: SrcQP is not known
+	SrcQPFrom qpmap.Source // 0: SrcQP is not known
 
 	First, Last time.Time // the first request; the last packet, request or answer
 	VLAN        uint16    // of the tag next to the IP header; 0 without
@@ -176,7 +177,7 @@ func (t *Table) report(s *stream, out *Flow) {
 		out.SrcQP, out.SrcQPFrom = with.key.qp&qpMask, p.from
 		out.Answers.add(&with.answers)
 	case p.sourced && !p.several:
-		out.SrcQP, out.SrcQPFrom = p.source, UD
+		out.SrcQP, out.SrcQPFrom = p.source, qpmap.UD
 		k := s.key.reversed(p.source)
 		if back, _ := t.find(&k, k.hash()); back != nil && t.about(back) == s {
 			out.Answers.add(&back.answers)
@@ -236,7 +237,7 @@ func (t *Table) yield(k key, u *Unpaired, yield func(*Unpaired) bool) bool {
 // paired says whether the answers in s belong to a flow that has a request.
 func (t *Table) paired(s *stream) bool {
 	about := t.known(s)
-	if about == nil && s.pairing.from == Unknown {
+	if about == nil && s.pairing.from == 0 {
 		about = t.about(s)
 	}
 	return about != nil && about.flow.packets > 0

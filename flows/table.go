@@ -140,6 +140,9 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	if r.whole && isMTU(p.payload) {
 		t.learnMTU(s, uint16(p.payload))
 	}
+	if s.pairing.next.begins(p.psn, f.sequence.next) {
+		t.connected(s, name)
+	}
 	n, more := f.takes(p, r)
 	var h *history
 	if f.history != 0 || f.packets > 1 || f.sequence.begun {
