@@ -5,12 +5,14 @@ package rocev2
 // end of what carries it, or as far as there are octets. It returns nil where
 // no IP header begins. o.Cut does not matter.
 //
+// A packet that ERSPAN mirrors is a copy, and not looked for.
+//
 // It is for who must decide about a packet that does not parse. Where it
 // matters whether a tunnel is broken, and what stood around the packet, an
 // [Inner] tells.
 func Innermost(b []byte, o DecodeOptions) (ip []byte) {
 	o.Cut = true
-	r := road{tolerant: true}
+	r := road{tolerant: true, noMirrors: true}
 	r.follow(b, o)
 	return r.reached
 }

@@ -40,6 +40,7 @@ var (
 	errLabelled   = wireerr.New("rocev2", "MPLS label stack", 0, "carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
 	errGRE        = wireerr.New("rocev2", "GRE header", 4, "truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2, wireerr.Truncated)
 	errGREFlags   = wireerr.New("rocev2", "GRE header", 0, "version is not 0, or flags that RFC 2784 refuses", ErrNotRoCEv2, wireerr.Malformed)
+	errMirror     = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
 	errERSPAN     = wireerr.New("rocev2", "ERSPAN header", 8, "truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
 	errERSPANVer  = wireerr.New("rocev2", "ERSPAN header", 0, "version is not that of its type", ErrNotRoCEv2, wireerr.Malformed)
 	errERSPANType = wireerr.New("rocev2", "ERSPAN header", 0, "frame type is neither Ethernet nor IP", ErrNotRoCEv2)
@@ -56,9 +57,10 @@ type road struct {
 	tunnels  Tunnels // passed so far
 	hops     hops    // the IPv6 headers passed so far, and the present one
 
-	begins   bool   // the present packet has at least the first octet of an IP header
-	tolerant bool   // go on behind an IP length field that lies
-	reached  []byte // from the innermost IP header so far to the end of what carries it
+	begins    bool   // the present packet has at least the first octet of an IP header
+	tolerant  bool   // go on behind an IP length field that lies
+	noMirrors bool   // do not look into mirrored frames
+	reached   []byte // from the innermost IP header so far to the end of what carries it
 }
 
 // follow walks to the innermost packet, and returns the type of what follows
@@ -355,6 +357,8 @@ func (r *road) gre(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case at > len(b):
 		return 0, 0, errGRE
+	case r.noMirrors && (ether == etherERSPAN2 || ether == etherERSPAN3):
+		return 0, 0, errMirror
 	case ether == etherERSPAN3:
 		return r.erspan3(b, at)
 	case ether == etherERSPAN2 && flags&sequence != 0:
