@@ -43,7 +43,7 @@ func TestImports(t *testing.T) {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && file != "." && (name == "testdata" || strings.ContainsAny(name[:1], "._")):
+		case d.IsDir() && file != "." && (name == "testdata" || strings.ContainsAny(name[:1], "._") || isModule(file)):
 			return fs.SkipDir
 		case d.IsDir() || path.Ext(name) != ".go":
 			return nil
@@ -114,6 +114,12 @@ func TestWrongImportsAreFound(t *testing.T) {
 		require.Len(t, wrong, 1, "%s with %s", c.file, c.imports)
 		require.Contains(t, wrong[0], strconv.Quote(c.wrong))
 	}
+}
+
+// isModule tells whether a folder is a module of its own.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
 }
 
 // wrongImports returns a line for each import that a file of the module, named

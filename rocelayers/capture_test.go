@@ -119,7 +119,7 @@ func TestOtherTraffic(t *testing.T) {
 	frames = append(frames, fromPort)
 	for _, frame := range frames {
 		with := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default).String()
-		layers.RegisterUDPPortLayerType(4791, gopacket.LayerTypeZero)
+		layers.RegisterUDPPortLayerType(4791, gopacket.LayerTypePayload)
 		without := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default).String()
 		layers.RegisterUDPPortLayerType(4791, rocelayers.LayerTypeBTH)
 		require.Equal(t, without, with)

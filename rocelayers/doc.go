@@ -1,7 +1,6 @@
 // Package rocelayers has the library's codecs as layers of
 // [github.com/google/gopacket], for programs that read or write packets with
-// gopacket. Those that need only a codec do without: package message reads a
-// frame in a tenth of the time.
+// gopacket. Others need only the codecs: package message tells what a frame is.
 //
 //	Ethernet | VLAN tags | IPv4 or IPv6 | HopByHop, Routing, DestinationOptions | UDP
 //	UDP | BTH | CNP, FastCNP, PPFC or Payload | ICRC
@@ -34,6 +33,8 @@
 //			l.VerifyICRC()
 //		case *rocelayers.IOAM:
 //			l.Trace.Nodes() // of the data packet itself
+//		case *rocelayers.Proxy:
+//			return // the layers behind it are those of the packet it is about
 //		}
 //	}
 //	if err := packet.ErrorLayer(); err != nil {
@@ -98,15 +99,24 @@
 //
 // The UDP length says where a packet ends: Ethernet padding is in no layer. A
 // packet that the capture cut decodes as far as it goes, if its headers are
-// whole; the BTH then is Truncated and there is no ICRC.
+// whole; the BTH then is Truncated and there is no ICRC. google/gopacket sets a
+// Truncated of its own falsely where there is a Hop-by-Hop header.
 //
 // # What gopacket cannot do
 //
 // The layers below UDP are gopacket's, and so are their limits. VLAN tags of
-// type 0x9100 end a packet. In NewPacket so do Routing headers that gopacket does
-// not know and an option that overruns its Hop-by-Hop header; no decoder is
-// called for a UDP message without any data. An IPv6HopByHop of gopacket's is not
-// written again without FixLengths: put a [HopByHop] of [OptionsOf] in its place.
-// Of a packet whose IP length is wrong gopacket says that it is cut. Package
-// rocev2 has none of these.
+// type 0x9100 end a packet. In NewPacket so does an option that overruns its
+// Hop-by-Hop header, with google/gopacket also a Routing header of another type
+// than 0; no decoder is called for a UDP message without any data. An
+// IPv6HopByHop of gopacket's is not written again without FixLengths: put a
+// [HopByHop] of [OptionsOf] in its place. Of a packet whose IP length is wrong
+// gopacket says that it is cut. Package rocev2 has none of these limits.
+//
+// # The two gopackets
+//
+// The package is there twice, made from one source: rocecn/rocelayers is for
+// google/gopacket, whose last release is of 2020, rocecn/fork/rocelayers for
+// gopacket/gopacket, the fork that is being kept.
 package rocelayers
+
+//go:generate go run ../internal/genfork

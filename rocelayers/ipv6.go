@@ -9,9 +9,9 @@ import (
 
 // IPv6 is gopacket's IPv6 layer for a DecodingLayerParser, but that it leaves
 // a Hop-by-Hop Options header to the next layer, [HopByHop]. gopacket's decodes
-// the header inside the IPv6 layer: it allocates an object for each option,
-// takes the packet for cut, hands octets behind the packet on, and refuses a
-// packet because of an option that overruns the header.
+// the header inside the IPv6 layer: it allocates an object for each option and
+// refuses a packet because of an option that overruns the header; that of
+// google/gopacket also takes the packet for cut and hands octets behind it on.
 //
 // Where gopacket asks for a *layers.IPv6, that is &l.IPv6.
 type IPv6 struct {

@@ -8,8 +8,8 @@ import (
 )
 
 // Routing is an IPv6 Routing header (RFC 8200 section 4.4) of any type, a
-// Segment Routing Header (RFC 8754) among them. gopacket's layers.IPv6Routing,
-// which NewPacket uses, is no DecodingLayer and knows type 0 alone. The type is
+// Segment Routing Header (RFC 8754) among them, for a [Stack]: gopacket's
+// layers.IPv6Routing, which NewPacket uses, is no DecodingLayer. The type is
 // gopacket's, layers.LayerTypeIPv6Routing.
 //
 //	 0                   1                   2                   3

@@ -26,7 +26,8 @@ func Hex(t testing.TB, s string) []byte {
 	return b
 }
 
-// Path returns the path of a file below the module's testdata folder.
+// Path returns the path of a file below the repository's testdata folder, for
+// the tests of nested modules, too.
 func Path(t testing.TB, name ...string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -34,12 +35,12 @@ func Path(t testing.TB, name ...string) string {
 		t.Fatal(err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "internal", "wiretest")); err == nil {
 			return filepath.Join(append([]string{dir, "testdata"}, name...)...)
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			t.Fatal("no go.mod above the test's folder")
+			t.Fatal("no internal/wiretest above the test's folder")
 		}
 		dir = up
 	}

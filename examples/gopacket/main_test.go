@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// Both ways see the same messages, of every kind.
+func TestRead(t *testing.T) {
+	register()
+	f, err := os.Open(wiretest.Path(t, "messages.pcap"))
+	require.NoError(t, err)
+	defer f.Close()
+	var out strings.Builder
+	require.NoError(t, read(&out, f))
+
+	ways := strings.Split(out.String(), "frame ")[1:]
+	for i := 0; i < len(ways); i += 2 {
+		_, byNewPacket, _ := strings.Cut(ways[i], "\n")
+		_, byStack, _ := strings.Cut(ways[i+1], "\n")
+		if !strings.Contains(byNewPacket, "ProxyNotification") { // NewPacket goes on with the invoking packet
+			require.Equal(t, byNewPacket, byStack)
+		}
+	}
+	for _, line := range []string{
+		"   CNP: slow down queue pair 0x21\n",
+		"   Fast CNP of the network: slow down what goes to 2001:db8:1::1 > 2001:db8:4::e qp 0x000011\n      node 0xd4, queue 64\n",
+		"   Fast CNP of the receiver: ",
+		"   PPFC: stop 100µs port 7 of 2001:db8:ffff::5",
+		"   FCN: flow label ",
+		"   ProxyNotification: ",
+	} {
+		require.Contains(t, out.String(), line)
+	}
+}
+
+func TestReadNoCapture(t *testing.T) {
+	require.Error(t, read(&strings.Builder{}, strings.NewReader("no capture")))
+}
