@@ -13,7 +13,6 @@
 package capture
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
@@ -71,14 +70,21 @@ type Reader interface {
 }
 
 // Open finds out what kind of capture r is. Gzip is unpacked on the way.
-func Open(r io.Reader) (Reader, error) {
-	o := octets{in: bufio.NewReaderSize(r, 64<<10)}
+func Open(r io.Reader) (Reader, error) { return OpenBlocks(r, nil) }
+
+// OpenBlocks is Open for programs that keep packets for a while. It reads into
+// one block of memory after the other: block returns the next one, of any
+// length, and whatever lies in the blocks before stays as it is, the Data of
+// all records that Next returned until then. A packet longer than a block gets
+// memory of its own.
+func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
+	o := octets{in: newWindow(r, block)}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
 		z, err := gzip.NewReader(o.in)
 		if err != nil {
 			return nil, ended(err)
 		}
-		o = octets{in: bufio.NewReaderSize(z, 64<<10), unpacked: true}
+		o = octets{in: newWindow(z, block), unpacked: true}
 	}
 	magic, err := o.in.Peek(4)
 	switch {
@@ -104,12 +110,11 @@ func Open(r io.Reader) (Reader, error) {
 
 // octets reads a capture and knows where it is.
 type octets struct {
-	in       *bufio.Reader
+	in       *window
 	unpacked bool  // positions are those behind gzip
 	at       int64 // octets read so far
 	records  int   // records begun so far
 	start    int64 // where the last of them began
-	buf      []byte
 }
 
 // begin takes the first n octets of the next record. It returns io.EOF only
@@ -127,38 +132,27 @@ func (o *octets) begin(n int) ([]byte, error) {
 	return o.take(n)
 }
 
-// take returns the next n octets, few of them, valid until the next call of
+// take returns the next n octets, a packet at most, valid until the next call of
 // anything.
 func (o *octets) take(n int) ([]byte, error) {
 	b, err := o.in.Peek(n)
 	if err != nil {
+		o.at += int64(len(b))
 		return nil, o.fail(err)
 	}
-	o.in.Discard(n) // cannot fail: they are there
+	o.in.Discard(n)
 	o.at += int64(n)
-	return b, nil
-}
-
-// read returns the next n octets, maxPacket at most, valid until the next read.
-func (o *octets) read(n int) ([]byte, error) {
-	if cap(o.buf) < n {
-		o.buf = make([]byte, n+n/2)
-	}
-	b := o.buf[:n:n]
-	got, err := io.ReadFull(o.in, b)
-	o.at += int64(got)
-	if err != nil {
-		return nil, o.fail(err)
-	}
 	return b, nil
 }
 
 // skip steps over n octets.
 func (o *octets) skip(n int64) error {
-	got, err := io.CopyN(io.Discard, o.in, n)
-	o.at += got
-	if err != nil {
-		return o.fail(err)
+	for n > 0 {
+		some := min(n, blockSize)
+		if _, err := o.take(int(some)); err != nil {
+			return err
+		}
+		n -= some
 	}
 	return nil
 }

@@ -48,6 +48,6 @@ func (p *pcap) Next(r *Record) error {
 	if captured > maxPacket {
 		return p.fail(errTooLong)
 	}
-	r.Data, err = p.read(int(captured))
+	r.Data, err = p.take(int(captured))
 	return err
 }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/bits"
@@ -266,7 +267,13 @@ func (p *pcapng) data(r *Record, captured uint32) (err error) {
 		return p.fail(errTooLong)
 	}
 	p.left -= captured
-	r.Data, err = p.read(int(captured))
+	if whole := uint64(captured) + uint64(p.left) + 4; whole <= blockSize {
+		p.in.Peek(int(whole)) // so that what follows in the block does not move the packet
+		r.Data, err = p.take(int(captured))
+		return err
+	}
+	r.Data, err = p.take(int(captured))
+	r.Data = bytes.Clone(r.Data)
 	return err
 }
 

@@ -32,6 +32,12 @@ type Input struct {
 // within a moment, is read: tcpdump, interrupted by the same key, writes its
 // last packets then.
 func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error) (*Input, error) {
+	return OpenBlocks(ctx, name, stdin, beforeRead, nil)
+}
+
+// OpenBlocks is Open for who keeps packets for a while: block returns the memory
+// to read on in, as [capture.OpenBlocks] has it.
+func OpenBlocks(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error, block func() []byte) (*Input, error) {
 	in := &Input{Name: name, octets: stdin}
 	if name != "-" {
 		f, err := os.Open(name)
@@ -52,7 +58,7 @@ func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(oct
 		in.octets, in.stop = p, p.stop
 	}
 	var err error
-	in.packets, err = capture.Open(&watched{r: in.octets, before: beforeRead})
+	in.packets, err = capture.OpenBlocks(&watched{r: in.octets, before: beforeRead}, block)
 	if errors.Is(err, errInterrupted) {
 		in.packets, err = interrupted{}, nil
 	}

@@ -1,0 +1,87 @@
+package capture
+
+import "io"
+
+// blockSize is how many octets are read at once.
+const blockSize = 256 << 10
+
+// A window is a buffered reader that lends out what it read instead of copying
+// it, as bufio.Reader's Peek does, and that may go on in another block of memory
+// instead of using its own again.
+type window struct {
+	src   io.Reader
+	block []byte // unread is block[r:w]
+	r, w  int
+	err   error         // of src, to be returned when everything is read
+	next  func() []byte // returns the block to go on in; nil: the same one
+}
+
+func newWindow(src io.Reader, next func() []byte) *window {
+	return &window{src: src, next: next}
+}
+
+// Peek returns the next n octets without stepping over them, valid until the
+// window is read on, or fewer with the error that ended the input.
+func (w *window) Peek(n int) ([]byte, error) {
+	for w.w-w.r < n && w.err == nil {
+		if len(w.block)-w.r < n || w.r == w.w {
+			w.move(n)
+		}
+		w.fill()
+	}
+	if got := w.w - w.r; got < n {
+		return w.block[w.r:w.w], w.err
+	}
+	return w.block[w.r : w.r+n : w.r+n], nil
+}
+
+// move makes room for n octets behind the first unread one.
+func (w *window) move(n int) {
+	rest := w.block[w.r:w.w]
+	switch {
+	case w.next != nil && len(w.block)-w.w < n-len(rest):
+		w.block = w.next()
+	case w.next != nil: // others may still look at what is before the rest
+		return
+	}
+	if len(w.block) < n {
+		w.block = make([]byte, max(n, blockSize))
+	}
+	copy(w.block, rest)
+	w.r, w.w = 0, len(rest)
+}
+
+// fill reads once what src has.
+func (w *window) fill() {
+	for range 100 { // as bufio does: not for ever without an octet
+		n, err := w.src.Read(w.block[w.w:])
+		w.w += n
+		if w.err = err; n > 0 || err != nil {
+			return
+		}
+	}
+	w.err = io.ErrNoProgress
+}
+
+// Discard steps over n octets that were peeked at.
+func (w *window) Discard(n int) { w.r += n }
+
+// Read is that of io.Reader, for gzip.
+func (w *window) Read(b []byte) (int, error) {
+	if _, err := w.Peek(1); err != nil {
+		return 0, err
+	}
+	n := copy(b, w.block[w.r:w.w])
+	w.r += n
+	return n, nil
+}
+
+// ReadByte is that of io.ByteReader: with it gzip reads no further than it must.
+func (w *window) ReadByte() (byte, error) {
+	b, err := w.Peek(1)
+	if err != nil {
+		return 0, err
+	}
+	w.r++
+	return b[0], nil
+}
