@@ -1,0 +1,135 @@
+package play
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func init() { roles["sender"] = func() config { return new(senderConfig) } }
+
+// senderConfig is the configuration of the data sender.
+type senderConfig struct {
+	common
+	Self   ownAddresses   `json:"self"`
+	Accept []netip.Prefix `json:"accept"` // notifiers in the network
+	QPs    []struct {
+		Dst    netip.Addr `json:"dst"`
+		DestQP uint32     `json:"dest_qp"`
+		QP     uint32     `json:"qp"`
+	} `json:"qps"`
+	Learn       bool          `json:"learn"`
+	PerSource   time.Duration `json:"per_source"`
+	Window      time.Duration `json:"window"`
+	AllowTunnel bool          `json:"allow_tunnel"`
+}
+
+func (c *senderConfig) role() (role, error) {
+	messages, err := c.message()
+	if err != nil {
+		return nil, err
+	}
+	s := &dataSender{enabled: c.Enabled, pairs: newPairs(c.Learn && c.Enabled, len(c.QPs))}
+	cfg := sender.Config{
+		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel, QPs: s.pairs,
+		PerSource: c.PerSource, Window: c.Window, CodePoints: messages.CodePoints,
+	}
+	if c.Enabled {
+		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+			return nil, err
+		}
+	}
+	for i, q := range c.QPs {
+		if err := checkQP(i, "dest_qp", q.DestQP); err != nil {
+			return nil, err
+		}
+		if err := checkQP(i, "qp", q.QP); err != nil {
+			return nil, err
+		}
+		if !c.Enabled {
+			continue
+		}
+		k := rocev2.FlowKey{Src: cfg.Self6, Dst: q.Dst, DestQP: q.DestQP}
+		if q.Dst.Is4() {
+			k.Src = cfg.Self4
+		}
+		switch {
+		case !q.Dst.IsValid():
+			return nil, wrong(join(index("qps", i), "dst"), "missing")
+		case !k.Src.IsValid():
+			return nil, wrong(join(index("qps", i), "dst"), "%v is of a family that self does not have", q.Dst)
+		}
+		if err := s.pairs.give(i, k, q.QP); err != nil {
+			return nil, err
+		}
+	}
+	s.own = func(k rocev2.FlowKey) bool { return k.Src == cfg.Self4 || k.Src == cfg.Self6 }
+	s.sender = sender.New(cfg)
+	return s, nil
+}
+
+// dataSender plays the sender.
+type dataSender struct {
+	enabled bool
+	pairs   *pairs
+	own     func(rocev2.FlowKey) bool
+	sender  *sender.Sender
+	packet  rocev2.Packet
+}
+
+func (s *dataSender) play(f *frame) (line, []byte) {
+	if !isNotification(&s.packet, f) {
+		if s.packet.Decode(f.Data, f.Options) != nil {
+			return line{}, nil
+		}
+		return s.pairs.observe(&s.packet, f.Time, s.own), nil
+	}
+	e, reason := s.sender.Receive(f.Data, f.Options, f.Time)
+	if reason != node.Accepted {
+		return refuse(reason), nil
+	}
+	l := line{Action: accepted, Origin: e.Origin.String(), Again: &e.Again}
+	if e.KnownQP {
+		l.QP = &e.QP
+	}
+	if e.Kind == message.PPFC {
+		l.State = states[e.Pause.Type]
+		l.PauseUS = pauseUS(e.Pause)
+	}
+	return l, nil
+}
+
+// states are what a flow is after a PPFC.
+var states = map[ppfc.Type]string{ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held"}
+
+// pauseUS returns for how many microseconds a PPFC asks; a resume for none.
+func pauseUS(e ppfc.Extension) *uint32 {
+	us := uint32(e.Pause / time.Microsecond)
+	if e.Type == ppfc.Resume {
+		us = 0
+	}
+	return &us
+}
+
+// isNotification says whether a frame is a notification to port 4791, or one that
+// is broken, or so broken that nobody can tell. It decodes into p.
+func isNotification(p *rocev2.Packet, f *frame) bool {
+	err := p.Decode(f.Data, f.Options)
+	switch {
+	case err == nil:
+		return p.BTH.Opcode == bth.CNP
+	case errors.Is(err, rocev2.ErrNotRoCEv2):
+		return false
+	}
+	o := f.Options
+	o.Cut = true // as far as its octets go
+	return p.Datagram.Decode(f.Data, o, rocev2.Port) != nil || len(p.Data) > 0 && bth.Opcode(p.Data[0]) == bth.CNP
+}

@@ -1,0 +1,158 @@
+package play
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// senderWith returns the configuration of a sender with these keys, too.
+func senderWith(keys string) string {
+	return `{"enabled": true, "self": ["2001:db8:1::a", "198.51.100.1"]` + keys + `}`
+}
+
+const (
+	acceptSwitch = `, "accept": ["2001:db8:ffff::/48"]`
+	senderPairs  = `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "198.51.100.2", "dest_qp": 17, "qp": 35}]`
+)
+
+// about decodes a packet that met congestion.
+func about(t testing.TB, octets []byte) *rocev2.Packet {
+	t.Helper()
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(octets))
+	return &p
+}
+
+func fastCNPFrom(t testing.TB, src netip.Addr, congested []byte) []byte {
+	t.Helper()
+	b, _, err := fastcnp.AppendFor(nil, about(t, congested), nil, fastcnp.Config{Src: src})
+	require.NoError(t, err)
+	return b
+}
+
+func cnpFor(t testing.TB, data []byte, qp uint32) []byte {
+	t.Helper()
+	b, err := cnp.AppendFor(nil, about(t, data), qp, cnp.Config{})
+	require.NoError(t, err)
+	return b
+}
+
+func ppfcFrom(t testing.TB, src netip.Addr, congested []byte, typ ppfc.Type) []byte {
+	t.Helper()
+	e := ppfc.Extension{Type: typ, Pause: 100 * time.Microsecond}
+	b, err := ppfc.AppendFor(nil, about(t, congested), e, ppfc.Config{Src: src, ForHost: true})
+	require.NoError(t, err)
+	return b
+}
+
+func TestSenderLines(t *testing.T) {
+	all := senderWith(acceptSwitch + senderPairs)
+	stranger := netip.MustParseAddr("2001:db8:bad::1")
+	damaged := fastCNPFrom(t, switchAddr, packet(t))
+	damaged[len(damaged)-1] ^= 1
+	broken := fastCNPFrom(t, switchAddr, packet(t))
+	broken[43] = 17
+	tunnelled := append(append([]byte{0x60, 0, 0, 0, 0, uint8(len(damaged)), 41, 64}, append(switchAddr.AsSlice(), senderAddr.AsSlice()...)...),
+		fastCNPFrom(t, switchAddr, packet(t))...)
+	for _, c := range []struct {
+		name, config string
+		packet       []byte
+		want         string
+	}{
+		{"Fast CNP", all, fastCNPFrom(t, switchAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
+		{"Fast CNP of the receiver", all, fastCNPFrom(t, receiverAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
+		{"CNP", all, cnpFor(t, packet(t), 34), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
+		{"CNP, nobody in the list", senderWith(``), cnpFor(t, packet(t, ipv4), 35), `{"action":"accepted","reason":"","qp":35,"origin":"receiver","again":false}`},
+		{"PPFC stop", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Stop), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"stopped","pause_us":100}`},
+		{"PPFC hold", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Hold), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"held","pause_us":100}`},
+		{"PPFC alarm", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Alarm), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"alarmed","pause_us":100}`},
+		{"PPFC resume, unknown flow", senderWith(acceptSwitch), ppfcFrom(t, switchAddr, packet(t), ppfc.Resume),
+			`{"action":"accepted","reason":"","origin":"network","again":false,"state":"running","pause_us":0}`},
+		{"of a stranger", all, fastCNPFrom(t, stranger, packet(t)), `{"action":"refused","reason":"denied"}`},
+		{"nobody in the list", senderWith(senderPairs), fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"denied"}`},
+		{"another host's", all, fastCNPFrom(t, switchAddr, packet(t, from(senderAddr.Next()))), `{"action":"refused","reason":"not_ours"}`},
+		{"tunnelled", all, tunnelled, `{"action":"refused","reason":"tunnelled"}`},
+		{"tunnels allowed", senderWith(acceptSwitch + senderPairs + `, "allow_tunnel": true`), tunnelled, `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
+		{"ICRC", all, damaged, `{"action":"refused","reason":"icrc"}`},
+		{"broken option", all, broken, `{"action":"refused","reason":"broken"}`},
+		{"cut", all, broken[:90], `{"action":"refused","reason":"broken"}`},
+		{"unknown flow", senderWith(acceptSwitch), fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"unknown_qp"}`},
+		{"ambiguous flow", senderWith(acceptSwitch + `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 35}]`),
+			fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"ambiguous_qp"}`},
+		{"data", all, packet(t), ``},
+		{"broken data", all, packet(t)[:90], ``},
+		{"other UDP", all, packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }), ``},
+		{"nothing", all, nil, ``},
+		{"disabled", `{"self": ["::1"]}`, fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"disabled"}`},
+		{"disabled, data", `{}`, packet(t), ``},
+	} {
+		lines, out, _ := rehearse(t, "sender", c.config, every(time.Second, c.packet))
+		require.Empty(t, out)
+		if c.want == "" {
+			require.Empty(t, lines, c.name)
+			continue
+		}
+		require.Len(t, lines, 1, c.name)
+		var want map[string]any
+		require.NoError(t, json.Unmarshal([]byte(c.want), &want))
+		want["frame"], want["time"], want["role"] = 1., "2026-11-21T12:00:00.000000Z", "sender"
+		require.Equal(t, want, lines[0], c.name)
+	}
+}
+
+func TestSenderWindowAndSources(t *testing.T) {
+	fast, plain := fastCNPFrom(t, switchAddr, packet(t)), cnpFor(t, packet(t), 34)
+	lines, _, _ := rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "window": "100us"`), every(50*time.Microsecond, fast, plain, fast, plain))
+	require.Equal(t, [][]any{{1., 34., false}, {2., 34., true}, {3., 34., false}, {4., 34., true}}, words(lines, "qp", "again"))
+	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "per_source": "100us"`), every(50*time.Microsecond, fast, plain, fast, fast))
+	require.Equal(t, [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""}, {4., "refused", "limited"}}, words(lines, "action", "reason"))
+}
+
+// A sender that learns from its own datagrams, and then finds the flow that a
+// switch speaks of.
+func TestSenderLearns(t *testing.T) {
+	datagram := packet(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x44 })
+	lines, _, _ := rehearse(t, "sender", senderWith(acceptSwitch+`, "learn": true`),
+		every(time.Millisecond, datagram, datagram, fastCNPFrom(t, switchAddr, datagram)))
+	require.Equal(t, [][]any{{1., "learned", 68.}, {3., "accepted", 68.}}, words(lines, "action", "qp"))
+	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch), every(time.Millisecond, datagram, fastCNPFrom(t, switchAddr, datagram)))
+	require.Equal(t, [][]any{{2., "refused", "unknown_qp"}}, words(lines, "action", "reason"))
+}
+
+func TestSenderMalformed(t *testing.T) {
+	for keys, message := range map[string]string{
+		`"self": []`:                              `self: an enabled role needs its own address`,
+		`"accept": ["::"]`:                        `accept[0]: "::" is no prefix`,
+		`"window": 1`:                             `window: a duration is text`,
+		`"qps": [{"qp": 1}]`:                      `qps[0].dst: missing`,
+		`"qps": [{"dst": "1.2.3.4"}]`:             `qps[0].dst: 1.2.3.4 is of a family that self does not have`,
+		`"qps": [{"dst": "::2", "qp": 16777216}]`: `qps[0].qp: 16777216 has more than 24 bits`,
+		`"qps": [{"src": "::2"}]`:                 `qps[0].src: unknown key; known are dst, dest_qp, qp`,
+		`"interval": "1s"`:                        `interval: unknown key`,
+	} {
+		require.ErrorContains(t, malformed("sender", keys), message, keys)
+	}
+}
+
+// Whole captures of whatever kind: every role reads them to the end.
+func TestRolesOnCaptures(t *testing.T) {
+	for _, name := range wiretest.Captures(t, "*.pcap") {
+		in, err := os.ReadFile(wiretest.Path(t, name))
+		require.NoError(t, err)
+		for _, role := range []string{"switch", "receiver", "sender"} {
+			_, _, summary := rehearse(t, role, `{"enabled": true, "self": ["2001:db8::1"]}`, in)
+			require.NotEmpty(t, summary)
+		}
+	}
+}
