@@ -267,11 +267,14 @@ func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, err
 }
 
 // Observe learns from a packet that came out of the WAN, the other direction of
-// the flows: connection management, acknowledgements and responses.
-func (pe *PE) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
-	if pe.cfg.Enabled && pe.cfg.QPs != nil {
-		pe.cfg.QPs.Observe(p, domain, now)
+// the flows: connection management, acknowledgements and responses. It says
+// whether it looked at it.
+func (pe *PE) Observe(p *rocev2.Packet, domain uint32, now time.Time) bool {
+	if !pe.cfg.Enabled || pe.cfg.QPs == nil {
+		return false
 	}
+	pe.cfg.QPs.Observe(p, domain, now)
+	return true
 }
 
 // Expire releases the flows that have been silent for Idle, and returns how many

@@ -23,19 +23,21 @@ type Notice struct {
 
 // ReceivePacket is Receive for a UDP datagram out of a capture or a raw socket:
 // it also checks what a UDP socket of the PE does, that the datagram is addressed
-// to the PE itself (node.NotOurs), not in another tunnel (node.Tunnelled), and
-// that its checksum is right (node.Checksum). Whether its port is that of FCN the
-// caller knows.
+// to the PE itself (node.NotOurs), not in a tunnel (node.Tunnelled), whole
+// (node.Broken), and that its checksum is right (node.Checksum). Whether its port
+// is that of FCN the caller knows.
 func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Notice, error) {
 	switch {
 	case !pe.cfg.Enabled:
 		return out, Notice{}, pe.refuse(node.Disabled)
-	case len(d.Outer) > 0:
-		return out, Notice{}, pe.refuse(node.Tunnelled)
 	case d.Dst != pe.cfg.Self:
 		return out, Notice{}, pe.refuse(node.NotOurs)
+	case len(d.Outer) > 0:
+		return out, Notice{}, pe.refuse(node.Tunnelled)
 	case !pe.cfg.Accept.Contains(d.Src):
 		return out, Notice{}, pe.refuse(node.Denied)
+	case d.Truncated:
+		return out, Notice{}, pe.refuse(node.Broken)
 	case d.VerifyChecksum() != nil:
 		return out, Notice{}, pe.refuse(node.Checksum)
 	}

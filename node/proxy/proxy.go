@@ -21,8 +21,10 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +49,7 @@ const (
 	PPFC
 )
 
-var methods = [...]string{"none", "cnp", "fastcnp", "ppfc"}
+var methods = []string{"none", "cnp", "fastcnp", "ppfc"}
 
 // String returns the method in lower case, "none" for Nothing.
 func (m Method) String() string {
@@ -56,6 +58,21 @@ func (m Method) String() string {
 	}
 	return "Method(" + strconv.Itoa(int(m)) + ")"
 }
+
+var errMethod = errors.New("none, cnp, fastcnp or ppfc needed")
+
+// UnmarshalText sets m from what String returns.
+func (m *Method) UnmarshalText(text []byte) error {
+	i := slices.Index(methods, string(text))
+	if i < 0 {
+		return errMethod
+	}
+	*m = Method(i)
+	return nil
+}
+
+// MarshalText returns what String does.
+func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // Config is what a deployment chooses. The zero value is off.
 type Config struct {
@@ -146,13 +163,16 @@ func New(cfg Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Observe learns from a packet that passes by, in either direction. What came
-// inside another IP header teaches nothing: its addresses are those of some VPN.
-func (p *Proxy) Observe(packet *rocev2.Packet, now time.Time) {
-	if p.cfg.Enabled && p.cfg.QPs != nil && len(packet.Outer) == 0 {
-		p.stats.Observed++
-		p.cfg.QPs.Observe(packet, 0, now)
+// Observe learns from a packet that passes by, in either direction, and says
+// whether it looked at it. What came inside another IP header teaches nothing: its
+// addresses are those of some VPN.
+func (p *Proxy) Observe(packet *rocev2.Packet, now time.Time) bool {
+	if !p.cfg.Enabled || p.cfg.QPs == nil || len(packet.Outer) > 0 {
+		return false
 	}
+	p.stats.Observed++
+	p.cfg.QPs.Observe(packet, 0, now)
+	return true
 }
 
 // Stats returns the counters.
