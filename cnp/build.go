@@ -20,10 +20,18 @@ type Config struct {
 // AppendPacket appends c as a whole IP packet from cfg.Src to dst, IPv4 or IPv6
 // as these are, with its ICRC.
 func (c *CNP) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
-	if c.Opcode != bth.CNP {
+	switch {
+	case c.Opcode != bth.CNP:
 		return b, ErrNotCNP
+	case cfg.Src.Is4In6() || dst.Is4In6():
+		return b, rocev2.ErrMapped
 	}
-	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: rocev2.Port}
+	return c.appendPacket(b, dst, &cfg)
+}
+
+func (c *CNP) appendPacket(b []byte, dst netip.Addr, cfg *Config) ([]byte, error) {
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort = cfg.Src, dst, rocev2.Port
 	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
@@ -47,5 +55,5 @@ func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]by
 		cfg.PKey = data.BTH.PKey
 	}
 	c := New(senderQP, cfg.PKey)
-	return c.AppendPacket(b, data.Src, cfg)
+	return c.appendPacket(b, data.Src, &cfg)
 }

@@ -320,6 +320,7 @@ func BenchmarkAppendFor(b *testing.B) {
 			if err := data.DecodeIP(wiretest.Hex(b, c.data)); err != nil {
 				b.Fatal(err)
 			}
+			data.BTH.Opcode = bth.RCSendOnly // nothing answers a CNP
 			out := make([]byte, 0, 128)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -145,7 +145,8 @@ func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) (
 			o.typ = points.Option2
 		}
 	}
-	d := rocev2.Datagram{Src: cfg.Src, Dst: congested.Src}
+	var d rocev2.Datagram
+	d.Src, d.Dst = cfg.Src, congested.Src
 	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, choice, err
 	}
@@ -290,7 +291,8 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 			return b, err
 		}
 	}
-	d := rocev2.Datagram{Src: n.Src, Dst: n.Dst}
+	var d rocev2.Datagram
+	d.Src, d.Dst = n.Src, n.Dst
 	if err := as.Apply(&d); err != nil {
 		return b, err
 	}

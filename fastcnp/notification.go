@@ -3,6 +3,7 @@ package fastcnp
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -57,15 +58,15 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	_, err := cnp.FromPacket(p)
-	switch err {
-	case nil, cnp.ErrLength:
-	case cnp.ErrOption:
-		err = nil // the option is ours, or this is no Fast CNP
-	case ipv6opt.ErrOverrun:
-		return ErrOverrun
+	var err error
+	switch n := p.PayloadLen(); {
+	case p.BTH.Opcode != bth.CNP:
+		return cnp.ErrNotCNP
+	case n == cnp.ReservedSize:
+	case p.BTH.Resv6&bth.PPFCBit != 0:
+		return cnp.ErrPPFC
 	default:
-		return err
+		err = cnp.ErrLength
 	}
 	// A broken Fast CNP is told from a broken CNP by its option.
 	if found := n.findOption(p, c); found != nil {

@@ -31,6 +31,9 @@ var (
 // AppendPacket appends the message as a whole IP packet from cfg.Src to dst,
 // IPv4 or IPv6 as these are, with its UDP checksum.
 func (m Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
+	if cfg.Src.Is4In6() || dst.Is4In6() {
+		return b, rocev2.ErrMapped
+	}
 	var data [Size]byte
 	if _, err := m.AppendBinary(data[:0]); err != nil {
 		return b, err

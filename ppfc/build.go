@@ -27,12 +27,20 @@ func (n *Notification) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byt
 	if err := n.recognise(); err != nil {
 		return b, err
 	}
+	if cfg.Src.Is4In6() || dst.Is4In6() {
+		return b, rocev2.ErrMapped
+	}
+	return n.appendPacket(b, dst, &cfg)
+}
+
+func (n *Notification) appendPacket(b []byte, dst netip.Addr, cfg *Config) ([]byte, error) {
 	var buf [SizeIPv6]byte
 	extension, err := n.Extension.AppendBinary(buf[:0])
 	if err != nil {
 		return b, err
 	}
-	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: rocev2.Port}
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort = cfg.Src, dst, rocev2.Port
 	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
@@ -59,5 +67,5 @@ func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]b
 		cfg.PKey = congested.BTH.PKey
 	}
 	n := New(congested.BTH.DestQP, cfg.PKey, e)
-	return n.AppendPacket(b, congested.Src, cfg)
+	return n.appendPacket(b, congested.Src, &cfg)
 }

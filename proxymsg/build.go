@@ -25,6 +25,9 @@ type Config struct {
 // IPv4 or IPv6 as these are, with its UDP checksum. Of Invoking it sends as much
 // as fits into 576 octets of IPv4 or 1280 of IPv6, IP header included (D9).
 func (m *Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
+	if cfg.Src.Is4In6() || dst.Is4In6() {
+		return b, rocev2.ErrMapped
+	}
 	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: cfg.Port}
 	if d.DstPort == 0 {
 		d.DstPort = ExperimentalPort

@@ -24,15 +24,27 @@ var (
 // Sockets of both families return IPv4 addresses as IPv4-mapped ones: Unmap
 // them.
 func Answerable(a netip.Addr) error {
-	switch {
-	case !a.IsValid(), a.Is4In6(), a.IsUnspecified(), a.IsLoopback(), a.IsMulticast(), a.IsLinkLocalUnicast():
-		return ErrNotReachable
-	case a.Is4():
-		if octets := a.As4(); octets[0] == 0 || octets[0] >= 240 { // this network; reserved, and broadcast
-			return ErrNotReachable
+	switch a.BitLen() {
+	case 128:
+		octets := a.AsSlice() // as in putIPv6Addr
+		high, low := be.Uint64(octets), be.Uint64(octets[8:])
+		switch {
+		case high == 0 && (low < 2 || low>>32 == 0xFFFF): // unspecified, loopback, IPv4-mapped
+		case high>>56 == 0xFF: // multicast
+		case high>>54 == 0xFE80>>6: // link-local
+		default:
+			return nil
+		}
+	case 32:
+		octets := a.As4()
+		switch first := octets[0]; {
+		case first == 0, first == 127, first >= 224: // this network, loopback, multicast and reserved
+		case first == 169 && octets[1] == 254: // link-local
+		default:
+			return nil
 		}
 	}
-	return nil
+	return ErrNotReachable
 }
 
 // CheckAnswer returns nil where the node at src may answer p, otherwise why it

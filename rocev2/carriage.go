@@ -21,15 +21,12 @@ const BestEffort = 0xFF
 var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0, "DSCP over 63 or ECN over 3", wireerr.Range)
 
 // ErrMapped: an address is an IPv4-mapped IPv6 one, as sockets of both families
-// return them. The packet meant is an IPv4 packet: Unmap the address.
+// return them. The packet meant is an IPv4 packet: Unmap the address. What is
+// called AppendPacket refuses these; a Packet or Datagram writes any address.
 var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wireerr.Range)
 
-// Apply sets the fields of d that c is about. On error d is unchanged. It
-// refuses IPv4-mapped addresses in d, which are never meant to be sent.
+// Apply sets the fields of d that c is about. On error d is unchanged.
 func (c Carriage) Apply(d *Datagram) error {
-	if d.Src.Is4In6() || d.Dst.Is4In6() {
-		return ErrMapped
-	}
 	switch c.DSCP {
 	case 0:
 		c.DSCP = 48
