@@ -229,38 +229,49 @@ const (
 // findTrace finds the trace that goes with a congested packet (D5), and returns
 // the data of its option. broken says that there is one that does not parse.
 func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, broken bool) {
+	var h ipv6opt.Header
 	if c.OuterTrace {
-		for o, err := range rocev2.IOAMOptions(p.Outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}) {
-			if c.isTrace(&o, err, trace, &broken) {
-				return o.Data, false
+		for typ, octets := range rocev2.Extensions(p.Outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}) {
+			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop && data == nil {
+				data = c.findTraceIn(&h, trace, &broken)
 			}
 		}
-		return nil, broken
+		return data, broken
 	}
-	for o, err := range p.IOAM() {
-		if c.isTrace(&o, err, trace, &broken) {
-			return o.Data, false
+	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader { // p.Extensions() at less cost
+		var err error
+		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
+			data = c.findTraceIn(&h, trace, &broken)
 		}
 	}
-	return nil, broken
+	return data, broken
 }
 
-// isTrace says whether an IOAM option is the trace that is looked for, which it
-// decodes. It sets broken where the option is a trace that does not parse.
-func (c *Config) isTrace(o *rocev2.IOAMOption, err error, trace *ioam.Trace, broken *bool) bool {
-	switch {
-	case o.Header != ipv6opt.HopByHop:
-		return false
-	case err == nil && o.Option.Type != ioam.TypePreallocated && o.Option.Type != ioam.TypeIncremental:
-		return false
-	case err == nil:
-		err = trace.Decode(o.Option)
+// findTraceIn looks through one Hop-by-Hop header. It sets broken where a trace
+// does not parse.
+func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, broken *bool) (data []byte) {
+	for o, err := range h.All() {
+		if o.Type != ioam.IPv6MayChange && o.Type != ioam.IPv6NoChange {
+			continue
+		}
+		var option ioam.Option
+		if err == nil {
+			err = option.Decode(o.Data)
+		}
+		if err == nil {
+			if option.Type != ioam.TypePreallocated && option.Type != ioam.TypeIncremental {
+				continue
+			}
+			err = trace.Decode(option)
+		}
+		switch {
+		case err != nil:
+			*broken = true
+		case !c.ByNamespace || trace.Namespace == c.Namespace:
+			return o.Data
+		}
 	}
-	if err != nil {
-		*broken = true
-		return false
-	}
-	return !c.ByNamespace || trace.Namespace == c.Namespace
+	return nil
 }
 
 // AppendPacket appends n as a whole IPv6 packet with its ICRC, which covers
