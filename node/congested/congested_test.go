@@ -239,6 +239,14 @@ func inIPv4(inner []byte) []byte {
 	return append(b, inner...)
 }
 
+// mirrored puts a packet into ERSPAN type I over IPv4.
+func mirrored(packet []byte) []byte {
+	b := []byte{0x45, 2, 0, 0, 0, 0, 0, 0, 64, 47, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0, 0, 0x88, 0xBE}
+	b = append(b, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD)
+	binary.BigEndian.PutUint16(b[2:], uint16(len(b)+len(packet)))
+	return append(b, packet...)
+}
+
 // fragmentOf returns the first fragment of an IPv6 packet.
 func fragmentOf(packet []byte) []byte {
 	b := bytes.Clone(packet[:40])
@@ -271,6 +279,7 @@ func TestRefusals(t *testing.T) {
 		{"fragment of other UDP", other, node.NotOurs, message.Other},
 		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs, message.Other},
 		{"no packet", nil, node.NotOurs, message.Other},
+		{"mirrored", mirrored(data(t)), node.NotOurs, message.Other},
 		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
 		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
 		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
@@ -291,7 +300,7 @@ func TestRefusals(t *testing.T) {
 			c.name: c.packet, c.name + ", IP in IPv6": nil, c.name + ", VXLAN": nil,
 		} {
 			if packet == nil { // the same below a tunnel, where there is something to put into it
-				if c.reason == node.Broken || c.reason == node.Fragment || c.is == message.FCN || c.packet == nil || name == c.name {
+				if c.reason == node.Broken || c.reason == node.Fragment || c.is == message.FCN || c.packet == nil || c.name == "mirrored" || name == c.name {
 					continue
 				}
 				packet = tunnelled(t, map[bool]encap.Tunnel{true: ipip, false: vxlan}[bytes.Contains([]byte(name), []byte("VXLAN"))], c.packet, 5)

@@ -133,12 +133,22 @@ func (a *Agent) look(e *Event, s *seen) node.Reason {
 
 // lookBelow looks for a RoCEv2 packet in the tunnels that message.Decode, which
 // follows IP in IP alone, does not go into. It returns err where there is none.
+// A mirrored packet is a copy of one that was elsewhere, and is none.
 func (a *Agent) lookBelow(e *Event, s *seen, err error) error {
-	if a.flow.Decode(e.Frame, e.Options) != nil || a.flow.DstPort != rocev2.Port {
+	if a.flow.Decode(e.Frame, e.Options) != nil || a.flow.DstPort != rocev2.Port || isMirrored(a.flow.Tunnels) {
 		return err
 	}
 	s.tunnelled, s.ecn = true, a.flow.OuterECN()
 	return a.message.Decode(a.flow.IP, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: e.Options.Cut}, a.messages())
+}
+
+func isMirrored(tunnels rocev2.Tunnels) bool {
+	for t := range tunnels.All() {
+		if t == rocev2.ERSPAN1 || t == rocev2.ERSPAN2 || t == rocev2.ERSPAN3 {
+			return true
+		}
+	}
+	return false
 }
 
 // messages says how messages are told apart.

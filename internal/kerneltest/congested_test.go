@@ -1,0 +1,316 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A bottleneck is a node that forwards between two devices in user space. The
+// one towards the receiver is slow, and what waits there is the congestion that
+// the node's agent answers. No qdisc of these kernels marks CE: the node does.
+//
+//	sender ── in  node  out ── receiver
+//	                    TBF
+type bottleneck struct {
+	sender, node, receiver *host
+	start, in, out, end    *tap
+	queue                  level.Thresholds // of the octets that wait
+	level                  uint8
+	now                    time.Time // no clock: a millisecond a packet
+
+	agent *congested.Agent
+	pairs *qpmap.Map // what the hosts know of their own traffic
+	send  *sender.Sender
+	recv  *receiver.Receiver
+
+	sent      [][]byte // frames of the node and of the receiver, for tshark
+	decisions []congested.Decision
+	events    []sender.Event
+}
+
+const (
+	slow = "tbf rate 8kbit burst 2000 limit 1000000"
+	fast = "tbf rate 1gbit burst 100000 limit 1000000"
+)
+
+func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
+	t.Helper()
+	wiretest.Tool(t, "tc")
+	r := &bottleneck{
+		sender: newHost(t, "sender"), node: newHost(t, "node"), receiver: newHost(t, "receiver"),
+		queue: level.Thresholds{Up: []uint64{1, 10_000}}, now: time.Unix(1795254649, 0),
+		pairs: qpmap.New(qpmap.Config{}),
+	}
+	connect(t, r.sender, "eth0", r.node, "in")
+	connect(t, r.node, "out", r.receiver, "eth0")
+	r.shape(t, "add", slow)
+	r.start, r.in, r.out, r.end = r.sender.tap(t, "eth0"), r.node.tap(t, "in"), r.node.tap(t, "out"), r.receiver.tap(t, "eth0")
+	cfg.Enabled, cfg.Self6 = true, switchAddr
+	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.FastCNP})
+	r.agent = congested.New(cfg)
+	r.send = sender.New(sender.Config{
+		Enabled: true, Self6: senderAddr, Accept: acl.New(netip.PrefixFrom(switchAddr, 48)), QPs: r.pairs, Window: time.Hour,
+	})
+	r.recv = receiver.New(receiver.Config{Enabled: true, Self6: receiverAddr, QPs: r.pairs, Interval: time.Hour})
+	return r
+}
+
+// shape adds or changes the qdisc of the slow device.
+func (r *bottleneck) shape(t *testing.T, verb, qdisc string) {
+	t.Helper()
+	_, err := r.node.tryRun("", "sh", "-c", "tc qdisc "+verb+" dev out root "+qdisc)
+	require.NoError(t, err)
+}
+
+// backlog returns how many octets wait at the slow device.
+func (r *bottleneck) backlog(t *testing.T) uint64 {
+	t.Helper()
+	out, err := r.node.tryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
+	require.NoError(t, err)
+	var qdiscs []struct {
+		Kind    string `json:"kind"`
+		Backlog uint64 `json:"backlog"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
+	require.Equal(t, "tbf", qdiscs[0].Kind, out)
+	return qdiscs[0].Backlog
+}
+
+// flow is the one that is replayed: that of the rxe capture with the largest
+// packets. Its queue pair is another than the sender's own, 0x11.
+var (
+	flow     = rocev2.FlowKey{Src: senderAddr, Dst: receiverAddr, DestQP: 0x77}
+	senderQP = uint32(0x11)
+)
+
+// traffic returns the flow's data packets out of a capture of soft-RoCE, between
+// other addresses. Both hosts learn from it and from its answers.
+func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
+	t.Helper()
+	requester := netip.MustParseAddr("fd77::2")
+	for _, c := range wiretest.Capture(t, "rxe-verbs6.pcap") {
+		var p rocev2.Packet
+		if p.DecodeFrame(c.Data) != nil || p.BTH.DestQP != 0x11 {
+			continue
+		}
+		p.TrafficClass = rocev2.ECT0
+		if p.Src == requester {
+			p.Src, p.Dst, p.BTH.DestQP = flow.Src, flow.Dst, flow.DestQP
+			data = append(data, p)
+		} else {
+			p.Src, p.Dst = flow.Dst, flow.Src
+		}
+		r.pairs.Observe(&p, 0, r.now)
+	}
+	pair, err := r.pairs.SourceQP(flow, 0, r.now)
+	require.NoError(t, err)
+	require.Equal(t, senderQP, pair.SrcQP)
+	return data
+}
+
+// replay sends the packets through the node. What it sends to the sender gets
+// there, and so does what answered is called for: with what came back, if
+// anything did.
+func (r *bottleneck) replay(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) {
+	t.Helper()
+	for i := range data {
+		r.now = r.now.Add(time.Millisecond)
+		r.start.sendIP(t, r.in, whole(t, &data[i]))
+		frame := r.in.receive(t, "data packet", isPacket(&data[i]))
+		if i == len(data)-1 { // the last one finds the way free, and pushes the others
+			require.NotZero(t, r.backlog(t))
+			r.shape(t, "change", fast)
+		}
+		r.forward(t, frame, notified)
+	}
+}
+
+// forward is what the node does with a packet.
+func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []byte)) {
+	t.Helper()
+	ip := frame[14:]
+	if r.level = r.queue.Of(r.backlog(t), r.level); r.level > 0 {
+		out, d := r.agent.Congested(nil, &congested.Event{Frame: frame, Level: r.level}, r.now)
+		r.decisions = append(r.decisions, d)
+		if d.MarkECN {
+			was, err := rocev2.SetECN(ip, rocev2.CE)
+			require.NoError(t, err)
+			require.NotEqual(t, uint8(rocev2.NotECT), was)
+			r.sent = append(r.sent, frame)
+		}
+		if d.Kind != message.Other {
+			require.Equal(t, senderAddr, d.To)
+			r.in.sendIP(t, r.start, out)
+			notified(r.start.receive(t, "Fast CNP", isFrom(switchAddr)))
+		}
+	}
+	r.out.sendIP(t, r.end, ip)
+}
+
+// arrive returns the packets that come out at the end, and sends the CNPs that
+// the receiver answers with back to the sender.
+func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) (ecn map[uint8]int) {
+	t.Helper()
+	ecn = map[uint8]int{}
+	for i := range data {
+		frame := r.end.receive(t, "data packet", isPacket(&data[i]))
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeFrame(frame))
+		_, err := icrc.Verify(p.IP)
+		require.NoError(t, err, "a mark breaks nothing")
+		ecn[p.ECN()]++
+		out, d := r.recv.Receive(nil, &p, r.now)
+		if d.Kind == message.Other {
+			continue
+		}
+		r.end.sendIP(t, r.out, out)
+		cnp := r.out.receive(t, "CNP", isFrom(receiverAddr))
+		r.in.sendIP(t, r.start, cnp[14:])
+		notified(r.start.receive(t, "CNP", isFrom(receiverAddr)))
+	}
+	return ecn
+}
+
+// accept is what the sender does with a notification.
+func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
+	return func(frame []byte) {
+		r.sent = append(r.sent, frame)
+		e, reason := r.send.Receive(frame, rocev2.DecodeOptions{}, r.now)
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, senderQP, e.QP)
+		r.events = append(r.events, e)
+	}
+}
+
+// isPacket wants a data packet, known by its PSN and its opcode.
+func isPacket(p *rocev2.Packet) func([]byte) bool {
+	return func(frame []byte) bool {
+		var got rocev2.Packet
+		return got.DecodeFrame(frame) == nil && got.Src == p.Src && got.BTH.PSN == p.BTH.PSN && got.BTH.Opcode == p.BTH.Opcode
+	}
+}
+
+// isFrom wants a notification from an address.
+func isFrom(src netip.Addr) func([]byte) bool {
+	return func(frame []byte) bool {
+		var got rocev2.Packet
+		return got.DecodeFrame(frame) == nil && got.Src == src && got.BTH.Opcode == bth.CNP
+	}
+}
+
+// Where it is not known whether the sender understands Fast CNPs, it gets both:
+// one congestion is one event, and what follows is the same news again.
+func TestSenderUnknown(t *testing.T) {
+	r := newBottleneck(t, congested.Config{PerFlow: [8]time.Duration{1: time.Hour, 2: time.Hour}})
+	data := r.traffic(t)
+	r.replay(t, data, r.accept(t))
+	ecn := r.arrive(t, data, r.accept(t))
+
+	require.NotEmpty(t, r.decisions)
+	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1, MarkECN: true}, r.decisions[0])
+	for _, d := range r.decisions[1:] {
+		require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited}, d)
+	}
+	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - 1, rocev2.CE: 1}, ecn)
+	require.Len(t, r.events, 2)
+	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false}, []any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow, r.events[0].Again})
+	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true}, []any{r.events[1].Kind, r.events[1].Origin, r.events[1].Again})
+
+	// tshark judges what was sent: the marked packet, the Fast CNP, the CNP.
+	require.Len(t, r.sent, 3)
+	rows := wiretest.Tshark(t, r.sent...)
+	require.Equal(t, []string{"3", "0x000077"}, []string{rows[0].Get("ipv6.tclass.ecn"), rows[0].Get("infiniband.bth.destqp")})
+	require.Equal(t, []string{switchAddr.String(), senderAddr.String(), "0x000077"},
+		[]string{rows[1].Get("ipv6.src"), rows[1].Get("ipv6.dst"), rows[1].Get("infiniband.bth.destqp")})
+	require.Contains(t, rows[1].All("ipv6.opt.type"), "0x9e")
+	require.Equal(t, []string{receiverAddr.String(), senderAddr.String(), "0x000011"},
+		[]string{rows[2].Get("ipv6.src"), rows[2].Get("ipv6.dst"), rows[2].Get("infiniband.bth.destqp")})
+	for _, row := range rows[1:] {
+		require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
+		require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
+	}
+}
+
+// Where the sender is known as capable, no packet arrives with CE: the node MUST
+// NOT mark then, and the receiver has nothing to say.
+func TestSenderCapable(t *testing.T) {
+	r := newBottleneck(t, congested.Config{
+		Capable: acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(senderAddr, 128), Value: congested.Yes}),
+	})
+	data := r.traffic(t)
+	r.replay(t, data, r.accept(t))
+	ecn := r.arrive(t, data, func([]byte) { t.Error("a CNP without CE") })
+
+	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data)}, ecn)
+	require.NotEmpty(t, r.decisions)
+	for _, d := range r.decisions {
+		require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1}, d)
+	}
+	require.Len(t, r.events, len(r.decisions))
+	for i, e := range r.events {
+		require.Equal(t, i > 0, e.Again)
+	}
+	for _, row := range wiretest.Tshark(t, r.sent...) {
+		require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
+		require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
+	}
+}
+
+// An unmodified Linux host answers the Fast CNP with an ICMPv6 error: from then
+// on there is no Fast CNP for it, and its packets are marked.
+func TestLinuxTurnsFastCNPOff(t *testing.T) {
+	r := newBottleneck(t, congested.Config{})
+	r.sender.set(t, "ipv6/icmp/ratelimit", 0)
+	r.sender.address(t, "eth0", senderAddr.String()+"/64")
+	r.sender.ip(t, "route add "+switchAddr.String()+" dev eth0\n"+
+		fmt.Sprintf("neigh add %s lladdr %s dev eth0 nud permanent", switchAddr, r.in.mac))
+	data := r.traffic(t)
+	r.replay(t, data, func([]byte) {
+		frame := r.in.receive(t, "ICMPv6 error", func(frame []byte) bool {
+			const icmpv6, errors = 58, 128
+			return len(frame) > 62 && frame[14]>>4 == 6 && frame[20] == icmpv6 && frame[54] < errors && [16]byte(frame[38:54]) == switchAddr.As16()
+		})
+		ip := frame[14:]
+		from := netip.AddrFrom16([16]byte(ip[8:24]))
+		problem := ip[40 : 40+int(binary.BigEndian.Uint16(ip[4:]))]
+
+		forged := append([]byte{}, problem...)
+		forged[len(forged)-40+7] ^= 1 // about another queue pair
+		require.Equal(t, node.Denied, r.agent.ICMP(from, forged, r.now))
+		require.Equal(t, node.Denied, r.agent.ICMP(receiverAddr, problem, r.now))
+		require.Equal(t, node.Accepted, r.agent.ICMP(from, problem, r.now))
+	})
+	ecn := r.arrive(t, data, func([]byte) {})
+
+	require.Greater(t, len(r.decisions), 2)
+	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1, MarkECN: true}, r.decisions[0])
+	for _, d := range r.decisions[1:] {
+		require.Equal(t, congested.Decision{Packet: message.Data, MarkECN: true}, d)
+	}
+	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
+	require.EqualValues(t, 1, r.agent.Stats().Learned)
+	for _, row := range wiretest.Tshark(t, r.sent...) {
+		require.Equal(t, "3", row.Get("ipv6.tclass.ecn"))
+	}
+}
