@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-gremlins=github.com/go-gremlins/gremlins/cmd/gremlins@v0.5.1
+gremlins=github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 packages=("$@")
 ((${#packages[@]})) || packages=(bth icrc ipv6opt ioam cm pfc pnc rocev2 encap cnp ppfc fcn proxymsg fastcnp message)
 for package in "${packages[@]}"; do
