@@ -220,9 +220,9 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	case l.Truncated:
 		return rocev2.ErrCut
 	}
-	sealed := slices.Contains(b.Layers(), LayerTypeICRC)
+	hasICRC := slices.Contains(b.Layers(), LayerTypeICRC)
 	payload := len(b.Bytes())
-	if sealed {
+	if hasICRC {
 		payload -= icrcSize
 	}
 	if opts.FixLengths {
@@ -241,14 +241,14 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	}
 	payload += len(headers)
 	more := len(pad) + icrcSize
-	if sealed {
+	if hasICRC {
 		more = len(pad)
 	}
 	if _, err := b.AppendBytes(more); err != nil {
 		return err
 	}
 	trailer := b.Bytes()[payload:]
-	if sealed {
+	if hasICRC {
 		copy(trailer[len(pad):], trailer[:icrcSize])
 	} else {
 		binary.LittleEndian.PutUint32(trailer[len(pad):], l.ICRC.Value)

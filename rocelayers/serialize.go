@@ -61,7 +61,7 @@ func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []
 		}
 		w.PushLayer(ls[i].LayerType())
 		if i == c.ipAt {
-			if err := c.seal(w.Bytes()); err != nil {
+			if err := c.putChecksums(w.Bytes()); err != nil {
 				return err
 			}
 		}
@@ -120,9 +120,9 @@ func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
 	return none
 }
 
-// seal puts ICRC and UDP checksum into the finished IP packet. It ends with the
+// putChecksums puts ICRC and UDP checksum into the finished IP packet. It ends with the
 // message, so its length fields must end there, too.
-func (c *carriage) seal(ip []byte) error {
+func (c *carriage) putChecksums(ip []byte) error {
 	var d rocev2.Datagram
 	if err := d.DecodeIP(ip); err != nil {
 		return err

@@ -1,136 +1,148 @@
 package rocelayers_test
 
 import (
-	"errors"
+	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocelayers"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-const (
-	// A CNP that a ConnectX-4 Lx sent.
-	cnp4 = `e41d2dab2bc2 7cfe90643b32 0800
-		45c2003c718c400040119161 0a001101 0a001201
-		000012b700280000
-		8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`
-	// A zero-length SEND Only that soft-RoCE sent.
-	send6 = `525400770001 525400770002 86dd
-		6680000000181140 fd770000000000000000000000000002 fd770000000000000000000000000001
-		e34112b700180000 0400ffff 00000011 80fffff0 4b69f6c2`
-)
+// kindOf returns the type of the layer that a kind of message has.
+func kindOf(k message.Kind) gopacket.LayerType {
+	return map[message.Kind]gopacket.LayerType{
+		message.Data: rocelayers.LayerTypeBTH, message.Ack: rocelayers.LayerTypeBTH, message.CNP: rocelayers.LayerTypeCNP,
+		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
+		message.FCN: rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
+	}[k]
+}
 
-// capturedFrame returns the first frame of a capture with this opcode in the
-// octet where the BTH begins.
-func capturedFrame(t testing.TB, capture string, at int, opcode uint8) []byte {
-	for _, c := range wiretest.Capture(t, capture) {
-		if len(c.Data) > at+12 && c.Data[at] == opcode && c.Data[at-6] == 4791>>8 && c.Data[at-5] == 4791&0xFF {
-			return c.Data
+// To one Stack every packet of every capture is what it is to package message.
+// Other traffic is no error.
+func TestStackCaptures(t *testing.T) {
+	var s rocelayers.Stack
+	kinds := make(map[message.Kind]int)
+	for _, name := range wiretest.Captures(t, "*.pcap") {
+		for _, c := range wiretest.Capture(t, name) {
+			var m message.Message
+			want := m.Decode(c.Data, rocev2.DecodeOptions{}, s.Config)
+			err := s.Decode(c.Data)
+			kinds[m.Kind]++
+			switch typ := kindOf(m.Kind); m.Kind {
+			case message.Other:
+				require.NoError(t, err, "%s, frame %d", name, c.Number)
+				require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))
+			case message.Broken:
+				requireSameFault(t, want, err, name, c.Number)
+			default:
+				require.NoError(t, err, "%s, frame %d", name, c.Number)
+				require.NotNil(t, s.Layer(typ), "%s, frame %d: %v", name, c.Number, typ)
+			}
 		}
 	}
-	t.Fatalf("%s: no opcode %#x", capture, opcode)
-	return nil
+	require.Len(t, kinds, 9) // all of them
 }
 
-// stack is a Stack with a parser that shows what it thinks of the frame.
-type stack struct {
-	rocelayers.Stack
-	ipv6   gopacket.NetworkLayer // the parser's
-	parser *gopacket.DecodingLayerParser
+// A copy has layers of its own.
+func TestStackCopied(t *testing.T) {
+	var s rocelayers.Stack
+	require.NoError(t, s.Decode(built(t)[0].frame))
+	other := s
+	require.NoError(t, other.Decode(wiretest.Hex(t, cnp4)))
+	require.NotNil(t, other.Layer(rocelayers.LayerTypeCNP))
+	require.Same(t, &other.CNP, other.Layer(rocelayers.LayerTypeCNP))
+	require.EqualValues(t, 0x118, other.CNP.DestQP)
+	_, err := other.BTH.VerifyICRC()
+	require.NoError(t, err)
+	require.Zero(t, s.CNP.CNP)
+	require.EqualValues(t, 0x111111, s.FastCNP.CNP.DestQP)
 }
 
-// newStack returns a stack whose parser has gopacket's IPv6 and UDP layers.
-func newStack() *stack {
-	s := new(stack)
-	s.ipv6 = &s.IPv6.IPv6
-	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, append(s.Layers(), &s.IPv6.IPv6, &s.UDP.UDP)...)
-	return s
-}
-
-// newOwnStack returns a stack whose parser has our IPv6 and UDP layers.
-func newOwnStack() *stack {
-	s := new(stack)
-	s.ipv6 = &s.IPv6
-	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.Layers()...)
-	return s
-}
-
-func (s *stack) decode(frame []byte) error { return s.parser.DecodeLayers(frame, &s.Decoded) }
-
-func (s *stack) has(t gopacket.LayerType) bool { return s.Layer(t) != nil }
-
-// ip returns the IP layer decoded last.
-func (s *stack) ip() (ip gopacket.NetworkLayer) {
-	for _, t := range s.Decoded {
-		switch t {
-		case layers.LayerTypeIPv4:
-			ip = &s.IPv4
-		case layers.LayerTypeIPv6:
-			ip = s.ipv6
+// The configuration says what a port leads to, as in package message, and may
+// change from one frame to the next.
+func TestStackConfig(t *testing.T) {
+	address := dst6far.As16()
+	frames := []named{
+		{"FCN", datagram(t, fcn.ExperimentalPort, []byte{0xBE, 0xEF, 0x5E, 0})},
+		{"FCN at 7777", datagram(t, 7777, []byte{0xBE, 0xEF, 0x5E, 0})},
+		{"proxy at 7778", datagram(t, 7778, make([]byte, 16))},
+		{"PPFC", message0x81(t, 0x20, 0, nil, make([]byte, 24))},
+		{"CNP with P", message0x81(t, 0x20, 0, nil, make([]byte, 16))},
+		{"nothing behind a BTH with P", message0x81(t, 0x20, 0, nil, nil)},
+		{"Fast CNP of type 0x8E", message0x81(t, 0, 60, options(t, 17, 0x8E, address[:]), make([]byte, 16))},
+	}
+	var s rocelayers.Stack
+	others := message.Config{FCNPort: 7777, ProxyPort: 7778}
+	others.CodePoints.Option1, others.CodePoints.Option2 = 0x8E, 0x8E
+	for _, s.Config = range []message.Config{
+		{}, others, {NoFCN: true, NoProxy: true, NoPPFC: true}, {FCNPort: 7777, NoFCN: true, ProxyPort: 7778, NoProxy: true}, {},
+	} {
+		for _, c := range frames {
+			var m message.Message
+			want := m.Decode(c.frame, rocev2.DecodeOptions{}, s.Config)
+			err := s.Decode(c.frame)
+			if m.Kind == message.Other {
+				want = nil
+				require.Equal(t, gopacket.LayerTypePayload, s.Decoded[len(s.Decoded)-1], c.name)
+			}
+			requireSameFault(t, want, err, c.name)
+			if typ := kindOf(m.Kind); want == nil && m.Kind != message.Other {
+				require.NotNil(t, s.Layer(typ), "%s: %v", c.name, s.Decoded)
+			}
 		}
 	}
-	return ip
 }
 
-// layer returns the layer of a type if it was decoded, otherwise nil.
-func (s *stack) layer(t gopacket.LayerType) gopacket.Layer {
-	if l := s.Layer(t); l == nil || t != layers.LayerTypeIPv6 {
-		return l
-	}
-	return s.ipv6
-}
-
-// layers returns the layers decoded, in wire order.
-func (s *stack) layers() (ls []gopacket.SerializableLayer) {
-	for _, t := range s.Decoded {
-		ls = append(ls, s.layer(t).(gopacket.SerializableLayer))
-	}
-	return ls
-}
-
-// modes are the ways in which NewPacket decodes. A panic is not hidden.
-var modes = map[string]gopacket.DecodeOptions{
-	"Default":     {SkipDecodeRecovery: true},
-	"Lazy":        {SkipDecodeRecovery: true, Lazy: true},
-	"NoCopy":      {SkipDecodeRecovery: true, NoCopy: true},
-	"Lazy NoCopy": {SkipDecodeRecovery: true, Lazy: true, NoCopy: true},
-}
-
-// bthOf returns the BTH layer of a packet, nil when it has none.
-func bthOf(p gopacket.Packet) *rocelayers.BTH {
-	l, _ := p.Layer(rocelayers.LayerTypeBTH).(*rocelayers.BTH)
-	return l
-}
-
-// requireSameFault checks that two errors say the same, each in its words.
-func requireSameFault(t *testing.T, want, got error, name ...any) {
-	t.Helper()
-	require.Equal(t, want == nil, got == nil, append(name, want, got))
-	for _, root := range []error{wireerr.Truncated, wireerr.Range, wireerr.Malformed, wireerr.ICRC, wireerr.Other} {
-		require.Equal(t, errors.Is(want, root), errors.Is(got, root), append(name, want, got))
+// A Stack holds the layers of one packet: those of the one that a proxy
+// message is about are for another Stack.
+func TestStackProxy(t *testing.T) {
+	var s, invoking rocelayers.Stack
+	for _, c := range built(t) {
+		require.NoError(t, s.Decode(c.frame), c.name)
+		if s.Layer(rocelayers.LayerTypeProxy) == nil {
+			continue
+		}
+		require.Nil(t, s.Layer(rocelayers.LayerTypeBTH), c.name)
+		require.Nil(t, s.Layer(rocelayers.LayerTypeCNP), c.name)
+		if len(s.Proxy.Invoking) > 0 {
+			require.Equal(t, s.Proxy.Invoking, []byte(s.Payload))
+			require.NoError(t, invoking.Decode(slices.Concat(ether(s.Proxy.Invoking), s.Proxy.Invoking)), c.name)
+			require.NotNil(t, invoking.Layer(rocelayers.LayerTypeBTH), c.name)
+		}
 	}
 }
 
-// requireSame checks a BTH layer against the same packet decoded by package
-// rocev2.
-func requireSame(t *testing.T, p *rocev2.Packet, l *rocelayers.BTH) {
-	t.Helper()
-	require.NotNil(t, l)
-	require.Equal(t, p.BTH, l.Headers)
-	require.Equal(t, p.Data[:p.BTH.Len()], l.LayerContents())
-	require.Equal(t, p.Payload, l.LayerPayload())
-	require.Equal(t, p.Padding, l.Padding)
-	require.Equal(t, p.PayloadLen(), l.PayloadLen)
-	require.Equal(t, p.Truncated, l.Truncated)
-	require.Equal(t, p.ICRC, l.ICRC.Value)
-	require.Equal(t, p.SrcPort, uint16(l.UDP.SrcPort))
-	if !p.Truncated {
-		require.Equal(t, p.Data[len(p.Data)-4:], l.ICRC.LayerContents())
+// ether returns an Ethernet header for an IP packet.
+func ether(ip []byte) []byte {
+	if ip[0]>>4 == 4 {
+		return ether4
 	}
+	return ether6
+}
+
+// Traffic from our ports to others is not ours, with a Stack neither; nor is a
+// fragment.
+func TestStackOtherTraffic(t *testing.T) {
+	var s rocelayers.Stack
+	for _, port := range []uint16{rocev2.Port, 1021, 1022} {
+		frame := datagram(t, 5000, []byte("data"))
+		binary.BigEndian.PutUint16(frame[54:], port)
+		require.NoError(t, s.Decode(frame))
+		require.Equal(t, []gopacket.LayerType{layers.LayerTypeEthernet, layers.LayerTypeIPv6, layers.LayerTypeUDP, gopacket.LayerTypePayload}, s.Decoded)
+	}
+	require.NoError(t, s.Decode(with(wiretest.Hex(t, cnp4), 20, 0x20))) // More Fragments
+	require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))
+	fragment := slices.Concat([]byte{17, 0, 0, 0, 0, 0, 0, 7}, wiretest.Hex(t, send6)[54:])
+	require.NoError(t, s.Decode(wrap(44, fragment)))
+	require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))
+	require.NoError(t, s.Decode(bytes.Repeat([]byte{0}, 60)))
 }

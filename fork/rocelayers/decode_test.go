@@ -31,8 +31,8 @@ func wrap(next uint8, inner []byte) []byte {
 	return append(frame, inner...)
 }
 
-// sealed puts the right ICRC into a frame.
-func sealed(t testing.TB, frame []byte, coverage icrc.Coverage) []byte {
+// withICRC puts the right ICRC into a frame.
+func withICRC(t testing.TB, frame []byte, coverage icrc.Coverage) []byte {
 	var d rocev2.Datagram
 	require.NoError(t, d.DecodeFrame(frame))
 	require.NoError(t, icrc.Put(d.IP, coverage))
@@ -94,9 +94,9 @@ func TestOctetsBehindThePacket(t *testing.T) {
 		"IPv6":                    wiretest.Hex(t, send6),
 		"VLAN":                    vlan(wiretest.Hex(t, cnp4), 1),
 		"two VLAN tags":           vlan(wiretest.Hex(t, send6), 2),
-		"Hop-by-Hop":              sealed(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.AsSent),
-		"and Destination Options": sealed(t, wrap(0, slices.Concat(two, udp)), icrc.AsSent),
-		"inserted Hop-by-Hop":     sealed(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.Without),
+		"Hop-by-Hop":              withICRC(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.AsSent),
+		"and Destination Options": withICRC(t, wrap(0, slices.Concat(two, udp)), icrc.AsSent),
+		"inserted Hop-by-Hop":     withICRC(t, wrap(0, slices.Concat(hopByHop, udp)), icrc.Without),
 		"IPv4 in IPv6":            wrap(4, wiretest.Hex(t, cnp4)[14:]),
 		"IPv6 in IPv6":            wrap(41, wiretest.Hex(t, send6)[14:]),
 	} {
@@ -170,7 +170,7 @@ func TestUnknownOpcodeKeepsTheRestRaw(t *testing.T) {
 }
 
 func TestPadIsNoPayload(t *testing.T) {
-	frame := sealed(t, wrap(17, slices.Concat(
+	frame := withICRC(t, wrap(17, slices.Concat(
 		wiretest.Hex(t, "c00112b7 00200000 0430ffff 00000011 00000001"), []byte("hello\x01\x02\x03"), make([]byte, 4))), icrc.AsSent)
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 	require.Equal(t, "hello", string(packet.ApplicationLayer().Payload()))
