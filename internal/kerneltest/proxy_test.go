@@ -1,0 +1,130 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A connection that was captured goes through the proxy, both ways. Then the
+// congested node behind it sends messages about its flows, which an ordinary
+// socket of the proxy gets. What comes of one that is known arrives at an
+// ordinary socket of the sender: the queue pair of the REQ, and a right ICRC.
+//
+//	sender ── proxy ── congested node
+func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
+	sender, between, congested := newHost(t, "sender"), newHost(t, "proxy"), newHost(t, "congested")
+	connect(t, sender, "eth0", between, "in")
+	connect(t, between, "out", congested, "eth0")
+	sender.address(t, "eth0", "10.77.0.2/24")
+	between.address(t, "out", "192.0.2.7/24")
+	congested.address(t, "eth0", "192.0.2.5/24")
+	start, in := sender.tap(t, "eth0"), between.tap(t, "in")
+	out, end := between.tap(t, "out"), congested.tap(t, "eth0")
+
+	self := netip.MustParseAddr("192.0.2.7")
+	qps := qpmap.New(qpmap.Config{})
+	p, err := proxy.New(proxy.Config{
+		Enabled: true, Self4: self, QPs: qps,
+		Accept:  acl.New(netip.MustParsePrefix("192.0.2.5/32")),
+		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
+	})
+	require.NoError(t, err)
+
+	// The capture up to the end of its data.
+	requester := netip.MustParseAddr("10.77.0.2")
+	var now time.Time
+	var data rocev2.Packet // the last one of the requester
+	learned := map[uint32]bool{}
+	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap")[:57] {
+		var q rocev2.Packet
+		if q.DecodeFrame(c.Data) != nil {
+			continue
+		}
+		from, to, away, far := start, in, out, end
+		if q.Src != requester {
+			from, to, away, far = end, out, in, start
+		}
+		now = c.Time
+		from.sendIP(t, to, q.IP)
+		frame := to.receive(t, "packet", func(frame []byte) bool { return bytes.HasSuffix(frame, q.IP) })
+		require.NoError(t, q.DecodeFrame(frame))
+		require.True(t, p.Observe(&q, now))
+		away.sendIP(t, far, q.IP)
+		for k, pair := range qps.Learned() {
+			if k.Src == requester {
+				learned[pair.SrcQP] = true
+			}
+		}
+		if q.Src == requester && q.BTH.Opcode == bth.RCSendOnly {
+			data = q
+		}
+	}
+	require.Equal(t, map[uint32]bool{0x11: true, 0x12: true}, learned)
+
+	messages := between.listen(t, self, proxymsg.ExperimentalPort)
+	notify := func(about *rocev2.Packet) ([]byte, proxy.Answer, error) {
+		var f rocev2.Flow
+		require.NoError(t, f.DecodeIP(whole(t, about)))
+		b, err := proxymsg.AppendFor(nil, &f, self, 4, proxymsg.Config{Src: netip.MustParseAddr("192.0.2.5")})
+		require.NoError(t, err)
+		end.sendIP(t, out, b)
+		return p.Receive(nil, netip.MustParseAddr("192.0.2.5"), receive(t, messages), now)
+	}
+
+	unknown, uc := data, data
+	unknown.BTH.DestQP = 0x77
+	uc.BTH.Opcode, uc.BTH.DestQP = bth.UCSendOnly, 0x78
+	for _, q := range []*rocev2.Packet{&unknown, &uc} {
+		b, _, err := notify(q)
+		require.Equal(t, node.UnknownQP, err)
+		require.Empty(t, b)
+	}
+	ambiguous := data
+	ambiguous.BTH.Opcode, ambiguous.BTH.DestQP = bth.UDSendOnly, 0x79
+	for source := range uint32(2) { // two queue pairs send to this one
+		ambiguous.BTH.DETH.SrcQP = 0x80 + source
+		var q rocev2.Packet
+		require.NoError(t, q.DecodeIP(whole(t, &ambiguous)))
+		require.True(t, p.Observe(&q, now))
+	}
+	b, _, err := notify(&ambiguous)
+	require.Equal(t, node.AmbiguousQP, err)
+	require.Empty(t, b)
+
+	socket := sender.listen(t, requester, rocev2.Port)
+	b, a, err := notify(&data)
+	require.NoError(t, err)
+	require.Equal(t, proxy.Answer{Method: proxy.CNP, Flow: data.FlowKey(), SrcQP: 0x12, Level: 4}, a)
+	in.sendIP(t, start, b)
+	arrived := receive(t, socket)
+	require.EqualValues(t, 0x81, arrived[0])
+	require.Equal(t, []byte{0, 0, 0x12}, arrived[5:8])
+	frame := start.receive(t, "CNP", func(frame []byte) bool { return bytes.HasSuffix(frame, b) })
+	row := wiretest.Tshark(t, frame)[0]
+	require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
+	require.EqualValues(t, 0x12, row.Uint("infiniband.bth.destqp"))
+	require.Equal(t, "192.0.2.7", row.Get("ip.src"))
+	require.Equal(t, "10.77.0.2", row.Get("ip.dst"))
+	_, err = icrc.Verify(frame[14:])
+	require.NoError(t, err)
+
+	stats := p.Stats()
+	require.EqualValues(t, 1, stats.Sent)
+	require.EqualValues(t, 2, stats.Refused[node.UnknownQP])
+	require.EqualValues(t, 1, stats.Refused[node.AmbiguousQP])
+}
