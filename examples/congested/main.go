@@ -1,0 +1,95 @@
+// Congested is a switch with one slow port: it forwards the packets of a capture,
+// and when its queue fills it tells the senders, with Fast CNPs, with CE marks, or
+// with both while it does not know what a sender understands.
+//
+//	go run ./examples/congested -self 2001:db8:ffff::5 -rate 1000000 <IN.pcap >OUT.pcap
+package main
+
+import (
+	"flag"
+	"io"
+	"log"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A port is the egress that is too slow, and its queue.
+type port struct {
+	rate  float64 // octets a second
+	queue float64 // octets that wait
+	last  time.Time
+	level uint8
+}
+
+var thresholds = level.Thresholds{Up: []uint64{2000, 10_000, 50_000}, Down: []uint64{1000, 5000, 25_000}}
+
+// enqueue puts a packet into the queue and returns how congested the port is.
+func (p *port) enqueue(octets int, now time.Time) uint8 {
+	if !p.last.IsZero() {
+		p.queue = max(0, p.queue-p.rate*now.Sub(p.last).Seconds())
+	}
+	p.queue, p.last = p.queue+float64(octets), now
+	p.level = thresholds.Of(uint64(p.queue), p.level)
+	return p.level
+}
+
+// run forwards every packet, and sends every notification back.
+func run(in *pcapgo.Reader, out *pcapgo.Writer, agent *congested.Agent, p *port) error {
+	write := func(frame []byte, now time.Time) error {
+		return out.WritePacket(gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(frame), Length: len(frame)}, frame)
+	}
+	var packet rocev2.Packet
+	for {
+		frame, info, err := in.ReadPacketData()
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if level := p.enqueue(info.Length, info.Timestamp); level > 0 {
+			e := &congested.Event{Frame: frame, Level: level}
+			ip, d := agent.Congested(nil, e, info.Timestamp)
+			if d.Kind != message.Other && packet.DecodeFrame(frame) == nil {
+				if err := write(append(packet.AppendReplyLink(nil, 6), ip...), info.Timestamp); err != nil {
+					return err
+				}
+			}
+			if _, outermost, err := rocev2.Split(frame, e.Options); err == nil && d.MarkECN {
+				rocev2.SetECN(outermost, rocev2.CE)
+			}
+		}
+		if err := write(frame, info.Timestamp); err != nil {
+			return err
+		}
+	}
+}
+
+func main() {
+	var cfg congested.Config
+	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "IPv6 `address` of the switch")
+	rate := flag.Float64("rate", 1e9, "`octets` a second that the port sends")
+	flag.Parse()
+	cfg.Enabled = true // off is the default
+	cfg.PerFlow = [8]time.Duration{1: time.Millisecond, 2: 100 * time.Microsecond, 3: 50 * time.Microsecond}
+	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP})
+
+	in, err := pcapgo.NewReader(os.Stdin)
+	if err != nil {
+		log.Fatal(err)
+	}
+	out := pcapgo.NewWriterNanos(os.Stdout)
+	out.WriteFileHeader(1<<16, layers.LinkTypeEthernet)
+	if err := run(in, out, congested.New(cfg), &port{rate: *rate}); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// All data of a capture with connection management arrives marked: the CNPs have
+// the queue pairs that the connection's ends have named.
+func TestReceiver(t *testing.T) {
+	var in bytes.Buffer
+	w := pcapgo.NewWriter(&in)
+	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
+	for _, c := range wiretest.Capture(t, "rxe-rping6.pcap") {
+		if _, ip, err := rocev2.Split(c.Data, rocev2.DecodeOptions{}); err == nil {
+			rocev2.SetECN(ip, rocev2.CE)
+		}
+		info := gopacket.CaptureInfo{Timestamp: c.Time, CaptureLength: len(c.Data), Length: c.OrigLen}
+		require.NoError(t, w.WritePacket(info, c.Data))
+	}
+	var b bytes.Buffer
+	out := pcapgo.NewWriter(&b)
+	require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
+	pairs := qpmap.New(qpmap.Config{})
+	self := netip.MustParseAddr("fd77::1")
+	r := receiver.New(receiver.Config{Enabled: true, Self6: self, QPs: pairs, Interval: 50 * time.Microsecond})
+	captured, err := pcapgo.NewReader(&in)
+	require.NoError(t, err)
+	require.NoError(t, run(captured, out, r, pairs))
+
+	sent, err := pcapgo.NewReader(&b)
+	require.NoError(t, err)
+	n := 0
+	for {
+		frame, _, err := sent.ReadPacketData()
+		if err != nil {
+			break
+		}
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeFrame(frame))
+		_, err = p.VerifyICRC()
+		require.NoError(t, err)
+		c, err := cnp.FromPacket(&p)
+		require.NoError(t, err)
+		require.Equal(t, bth.CNP, c.Opcode)
+		require.Equal(t, []any{self, netip.MustParseAddr("fd77::2")}, []any{p.Src, p.Dst})
+		if c.DestQP != 1 { // connection management itself
+			require.EqualValues(t, 0x11, c.DestQP)
+			n++
+		}
+	}
+	require.Positive(t, n)
+}
