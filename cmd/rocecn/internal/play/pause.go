@@ -1,0 +1,97 @@
+package play
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func init() { roles["pause"] = func() config { return new(pauseConfig) } }
+
+// pauseConfig is the configuration of an ingress or a host that takes PPFC.
+type pauseConfig struct {
+	common
+	Self     ownAddresses   `json:"self"`
+	Accept   []netip.Prefix `json:"accept"`    // the nodes whose notifications count
+	MaxPause time.Duration  `json:"max_pause"` // no state lasts longer; 0: as long as a notification asks for
+	QPs      []struct {
+		Dst    netip.Addr `json:"dst"`
+		DestQP uint32     `json:"dest_qp"`
+		QP     uint32     `json:"qp"` // the host's own
+	} `json:"qps"`
+}
+
+func (c *pauseConfig) role() (role, error) {
+	messages, err := c.message()
+	if err != nil {
+		return nil, err
+	}
+	r := &pauseRole{messages: messages}
+	if !c.Enabled {
+		r.table = pause.New(pause.Config{})
+		return r, nil
+	}
+	cfg := pause.Config{Enabled: true, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause}
+	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+		return nil, err
+	}
+	if len(c.QPs) > 0 {
+		qps := qpmap.New(qpmap.Config{MaxPairs: len(c.QPs), MaxPending: 1, MaxOpen: 1})
+		for i, p := range c.QPs {
+			k := rocev2.FlowKey{Src: cfg.Self6, Dst: p.Dst, DestQP: p.DestQP}
+			if p.Dst.Is4() {
+				k.Src = cfg.Self4
+			}
+			if !p.Dst.IsValid() {
+				return nil, wrong(index("qps", i)+".dst", "missing")
+			}
+			if err := qps.Add(k, 0, qpmap.Pair{SrcQP: p.QP}); err != nil {
+				return nil, wrong(index("qps", i), "%v", err)
+			}
+		}
+		cfg.QPs = qps
+	}
+	r.table = pause.New(cfg)
+	return r, nil
+}
+
+type pauseRole struct {
+	table    *pause.Table
+	messages message.Config
+	message  message.Message
+}
+
+// play does what PPFC notifications ask for. Those for others have a line, too.
+func (r *pauseRole) play(f *frame) (line, []byte) {
+	m := &r.message
+	m.Decode(f.Data, f.Options, r.messages)
+	if !isPauseNotification(m) {
+		return line{}, nil
+	}
+	a, reason := r.table.Receive(f.Data, f.Options, f.Time)
+	if reason != node.Accepted {
+		return refuse(reason), nil
+	}
+	us := uint32(a.Pause / time.Microsecond)
+	l := line{Action: accepted, State: a.State.String(), PauseUS: &us}
+	if a.KnownQP {
+		l.QP = &a.QP
+	}
+	return l, nil
+}
+
+// isPauseNotification says whether a message is a PPFC notification, broken or not.
+func isPauseNotification(m *message.Message) bool {
+	if m.Kind != message.Broken || m.Reach != message.ReachTransport {
+		return m.Kind == message.PPFC
+	}
+	p := &m.Packet
+	return p.BTH.Opcode == bth.CNP && p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != 16
+}

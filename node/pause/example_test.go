@@ -1,0 +1,43 @@
+package pause_test
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// An ingress takes the notifications of its network's nodes, and asks before it
+// forwards a packet of a flow.
+func ExampleTable() {
+	self, node := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:ffff::5")
+	receiver := netip.MustParseAddr("2001:db8:4::e")
+	table := pause.New(pause.Config{
+		Enabled: true, Self6: self,
+		Accept:   acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
+		MaxPause: 10 * time.Millisecond,
+	})
+
+	stop := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: receiver, Type: ppfc.Stop, Pause: 50 * time.Microsecond})
+	packet, err := stop.AppendPacket(nil, self, ppfc.Config{Src: node})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	action, _ := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
+	fmt.Println(action.State, action.Pause)
+
+	for _, after := range []time.Duration{0, 49 * time.Microsecond, 50 * time.Microsecond} {
+		state, _ := table.State(pause.Flow(receiver, 17), now.Add(after))
+		fmt.Println(after, state)
+	}
+	// Output:
+	// stopped 50µs
+	// 0s stopped
+	// 49µs stopped
+	// 50µs running
+}

@@ -1,0 +1,217 @@
+package pause
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/stretchr/testify/require"
+)
+
+// A model is what a Table should be, the slow way: a list of the ends of all
+// states, sorted by time.
+type model struct {
+	max       int
+	ends      []end
+	forgotten uint64
+}
+
+type end struct {
+	at     time.Time
+	target Target
+	state  State
+}
+
+// drop removes the ends that a condition holds for.
+func (m *model) drop(if_ func(end) bool) { m.ends = slices.DeleteFunc(m.ends, if_) }
+
+func (m *model) targets() map[Target]bool {
+	all := map[Target]bool{}
+	for _, e := range m.ends {
+		all[e.target] = true
+	}
+	return all
+}
+
+// at lets time pass.
+func (m *model) at(now time.Time) { m.drop(func(e end) bool { return !e.at.After(now) }) }
+
+func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.Time) {
+	m.at(now)
+	state := stateOf(typ)
+	if state == Running {
+		m.drop(func(e end) bool { return e.target == target })
+		return
+	}
+	m.drop(func(e end) bool { return e.target == target && e.state == state })
+	if pause == 0 {
+		return
+	}
+	if all := m.targets(); !all[target] && len(all) == m.max {
+		first := m.ends[0].target
+		m.drop(func(e end) bool { return e.target == first })
+		m.forgotten++
+	}
+	m.ends = append(m.ends, end{now.Add(pause), target, state})
+	slices.SortStableFunc(m.ends, func(a, b end) int { return a.at.Compare(b.at) })
+}
+
+func (m *model) state(target Target, now time.Time) (State, time.Time) {
+	m.at(now)
+	best := end{state: Running}
+	for _, e := range m.ends {
+		if e.target == target && (best.state == Running || e.state < best.state) {
+			best = e
+		}
+	}
+	return best.state, best.at
+}
+
+func (m *model) next(now time.Time) (time.Time, bool) {
+	m.at(now)
+	if len(m.ends) == 0 {
+		return time.Time{}, false
+	}
+	return m.ends[0].at, true
+}
+
+// targetsOf returns n targets of every kind.
+func targetsOf(n int) (all []Target) {
+	for i := range n {
+		a6 := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(i % 3)})
+		a4 := netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 3)})
+		mapped := netip.AddrFrom16(a4.As16())
+		all = append(all, Flow(a6, uint32(i)), Flow(a4, uint32(i)), NodePort(a6, uint16(i)), NodePort(a4, uint16(i)), Flow(mapped, uint32(i)))
+	}
+	return all
+}
+
+// TestModel does the same to a Table and to a model, at random.
+func TestModel(t *testing.T) {
+	for seed, c := range []struct {
+		room, targets int
+		limit         time.Duration
+	}{{1 << 16, 2, 0}, {1 << 16, 20, 0}, {7, 4, 0}, {1, 3, 0}, {30, 100, 20 * time.Millisecond}, {64, 12, time.Microsecond}} {
+		random := rand.New(rand.NewPCG(uint64(seed), 7))
+		table := New(Config{Enabled: true, MaxPause: c.limit, MaxTargets: c.room, Seed: uint64(seed)})
+		m := model{max: c.room}
+		limit := c.limit
+		if limit == 0 {
+			limit = ppfc.MaxPause
+		}
+		all := targetsOf(c.targets)
+		now := time.Unix(1_700_000_000, 0).UTC()
+		for step := range 30000 {
+			// Pauses are whole microseconds, times differ in their nanoseconds: hardly
+			// two ends meet.
+			now = now.Add(time.Duration(random.IntN(3) * random.IntN(int(limit)) / 4)).Truncate(time.Microsecond)
+			now = now.Add(time.Duration(1000 + step%1000))
+			target := all[random.IntN(len(all))]
+			switch random.IntN(4) {
+			case 0, 1:
+				typ := ppfc.Type(random.IntN(4))
+				pause := time.Duration(random.IntN(3)*random.IntN(32767)) * time.Microsecond
+				n := ppfc.Notification{Extension: ppfc.Extension{Congested: target.Addr, Type: typ, Port: target.Port, Pause: pause}}
+				n.DestQP = target.DestQP
+				a := Action{Target: target}
+				table.do(&a, &n, now)
+				m.do(target, typ, min(pause, limit), now)
+				require.LessOrEqual(t, a.Pause, limit)
+				require.Equal(t, now.Add(a.Pause), a.Until)
+			case 2:
+				state, until := table.State(target, now)
+				wantState, wantUntil := m.state(target, now)
+				require.Equal(t, wantState, state, step)
+				require.Equal(t, wantUntil, until, step)
+			case 3:
+				next, ok := table.Next(now)
+				want, wantOK := m.next(now)
+				require.Equal(t, wantOK, ok, step)
+				require.Equal(t, want, next, step)
+				require.Equal(t, len(m.targets()), table.Len(), step)
+			}
+			require.LessOrEqual(t, table.Len(), c.room)
+			check(t, &table.targets)
+		}
+		require.Equal(t, m.forgotten, table.stats.Forgotten)
+	}
+}
+
+// check looks at heap and chains.
+func check(t *testing.T, s *targets) {
+	t.Helper()
+	for at := 1; at < len(s.heap); at++ {
+		e := &s.entries[s.heap[at]]
+		if int(e.at) != at || at > 1 && s.entries[s.heap[at/2]].soonest() > e.soonest() {
+			t.Fatalf("heap is wrong at %d", at)
+		}
+		if s.find(&e.key) != s.heap[at] {
+			t.Fatalf("entry %d is not found", s.heap[at])
+		}
+	}
+}
+
+// A time that jumps back, far, makes nothing last longer: time goes on from
+// where it was.
+func TestTimeJumpsBack(t *testing.T) {
+	table := New(Config{Enabled: true})
+	target := Flow(netip.MustParseAddr("2001:db8::1"), 17)
+	stop := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: 50 * time.Millisecond}}
+	now := time.Unix(1_700_000_000, 0)
+	table.do(&Action{Target: target}, &stop, now)
+
+	now = now.Add(-24 * time.Hour)
+	state, until := table.State(target, now)
+	require.Equal(t, Stopped, state)
+	require.Equal(t, now.Add(50*time.Millisecond), until)
+	state, _ = table.State(target, now.Add(49*time.Millisecond))
+	require.Equal(t, Stopped, state)
+	state, _ = table.State(target, now.Add(50*time.Millisecond))
+	require.Equal(t, Running, state)
+
+	// A small step back is waited out.
+	table = New(Config{Enabled: true})
+	table.do(&Action{Target: target}, &stop, now)
+	state, _ = table.State(target, now.Add(-time.Millisecond))
+	require.Equal(t, Stopped, state)
+	state, _ = table.State(target, now.Add(50*time.Millisecond))
+	require.Equal(t, Running, state)
+}
+
+// A flood of notifications about ever new targets finds fixed memory, and all
+// of it is free again when the pauses are over.
+func TestFlood(t *testing.T) {
+	const room = 1000
+	table := New(Config{Enabled: true, MaxTargets: room})
+	entries, chains, heap := cap(table.targets.entries), cap(table.targets.chains), cap(table.targets.heap)
+	now := time.Unix(1_700_000_000, 0)
+	n := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: ppfc.MaxPause}}
+	i := uint32(0)
+	flood := func() {
+		a := Action{Target: Flow(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)}
+		i++
+		table.do(&a, &n, now)
+		table.State(a.Target, now)
+		table.Next(now)
+	}
+	for range 100_000 {
+		flood()
+	}
+	wiretest.NoAllocs(t, "flood", flood)
+	require.Equal(t, room, table.Len())
+	require.Equal(t, []int{entries, chains, heap}, []int{cap(table.targets.entries), cap(table.targets.chains), cap(table.targets.heap)})
+	require.EqualValues(t, uint64(i)-room, table.Stats().Forgotten)
+	_, ok := table.Next(now.Add(ppfc.MaxPause))
+	require.False(t, ok)
+	require.Zero(t, table.Len())
+}
+
+func ExampleState_String() {
+	fmt.Println(Running, Stopped, Held, Alarmed, State(9))
+	// Output: running stopped held alarmed State(9)
+}

@@ -1,0 +1,271 @@
+package pause_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	self4 = netip.MustParseAddr("192.0.2.1")
+	self6 = netip.MustParseAddr("2001:db8:1::1")
+	dst4  = netip.MustParseAddr("192.0.2.14")
+	dst6  = netip.MustParseAddr("2001:db8:4::e")
+	sw4   = netip.MustParseAddr("198.51.100.5")
+	sw6   = netip.MustParseAddr("2001:db8:ffff::5")
+	now   = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	ip    = rocev2.DecodeOptions{Link: rocev2.LinkIP}
+)
+
+const us = time.Microsecond
+
+// notification returns a PPFC from a node to the host, about an address and the
+// queue pair 0x11.
+func notification(t testing.TB, from, congested netip.Addr, typ ppfc.Type, duration time.Duration) []byte {
+	t.Helper()
+	n := ppfc.New(0x11, 0xFFFF, ppfc.Extension{Congested: congested, Type: typ, Port: 7, Pause: duration})
+	to := self6
+	if from.Is4() {
+		to = self4
+	}
+	b, err := n.AppendPacket(nil, to, ppfc.Config{Src: from})
+	require.NoError(t, err)
+	return b
+}
+
+func config(t testing.TB) pause.Config {
+	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
+	return pause.Config{
+		Enabled: true, Self4: self4, Self6: self6, QPs: m, MaxPause: 1000 * us,
+		Accept: acl.New(netip.PrefixFrom(sw6, 64), netip.PrefixFrom(sw4, 24)),
+	}
+}
+
+// Whom and what a notification is about, in both readings.
+func TestAccepted(t *testing.T) {
+	other := netip.MustParseAddr("2001:db8:4::99")
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		want   pause.Action
+	}{
+		{"stop", notification(t, sw6, dst6, ppfc.Stop, 100*us),
+			pause.Action{From: sw6, Target: pause.Flow(dst6, 0x11), QP: 0x22, KnownQP: true, State: pause.Stopped, Pause: 100 * us, Until: now.Add(100 * us)}},
+		{"hold, longer than allowed", notification(t, sw6, dst6, ppfc.Hold, 65535*us),
+			pause.Action{From: sw6, Target: pause.Flow(dst6, 0x11), QP: 0x22, KnownQP: true, State: pause.Held, Pause: 1000 * us, Until: now.Add(1000 * us)}},
+		{"alarm", notification(t, sw4, dst4, ppfc.Alarm, 0),
+			pause.Action{From: sw4, Target: pause.Flow(dst4, 0x11), QP: 0x23, KnownQP: true, State: pause.Alarmed, Until: now}},
+		{"resume, whatever its duration", notification(t, sw6, dst6, ppfc.Resume, 100*us),
+			pause.Action{From: sw6, Target: pause.Flow(dst6, 0x11), QP: 0x22, KnownQP: true, State: pause.Running, Until: now}},
+		{"IPv4 flow, IPv6 packet", notification(t, sw6, dst4, ppfc.Stop, 1*us),
+			pause.Action{From: sw6, Target: pause.Flow(dst4, 0x11), QP: 0x23, KnownQP: true, State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+		{"flow that is not known", notification(t, sw6, other, ppfc.Stop, 1*us),
+			pause.Action{From: sw6, Target: pause.Flow(other, 0x11), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+		{"port of the node", notification(t, sw6, sw6, ppfc.Stop, 1*us),
+			pause.Action{From: sw6, Target: pause.NodePort(sw6, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+		{"port of the node, IPv4", notification(t, sw4, sw4, ppfc.Stop, 1*us),
+			pause.Action{From: sw4, Target: pause.NodePort(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+	} {
+		table := pause.New(config(t))
+		got, reason := table.Receive(c.packet, ip, now)
+		require.Equal(t, node.Accepted, reason, c.name)
+		require.Equal(t, c.want, got, c.name)
+		require.EqualValues(t, 1, table.Stats().Accepted[c.want.State], c.name)
+		state, until := table.State(c.want.Target, now)
+		if c.want.Pause == 0 {
+			require.Equal(t, pause.Running, state, c.name)
+		} else {
+			require.Equal(t, c.want.State, state, c.name)
+			require.Equal(t, c.want.Until, until, c.name)
+		}
+	}
+	// An ingress knows no queue pairs; the node itself can be a flow's destination.
+	cfg := config(t)
+	cfg.QPs = nil
+	got, _ := pause.New(cfg).Receive(notification(t, sw6, dst6, ppfc.Stop, us), ip, now)
+	require.Equal(t, pause.Flow(dst6, 0x11), got.Target)
+	cfg = config(t)
+	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x24}))
+	got, _ = pause.New(cfg).Receive(notification(t, sw6, sw6, ppfc.Stop, us), ip, now)
+	require.Equal(t, pause.Flow(sw6, 0x11), got.Target)
+	require.EqualValues(t, 0x24, got.QP)
+}
+
+// The story of one flow.
+func TestStory(t *testing.T) {
+	table := pause.New(config(t))
+	flow := pause.Flow(dst6, 0x11)
+	at := func(n int) time.Time { return now.Add(time.Duration(n) * us) }
+	receive := func(n int, typ ppfc.Type, duration time.Duration) {
+		t.Helper()
+		_, reason := table.Receive(notification(t, sw6, dst6, typ, duration), ip, at(n))
+		require.Equal(t, node.Accepted, reason)
+	}
+	is := func(n int, want pause.State, until int) {
+		t.Helper()
+		state, end := table.State(flow, at(n))
+		require.Equal(t, want, state)
+		next, ok := table.Next(at(n))
+		require.Equal(t, want != pause.Running, ok)
+		if ok {
+			require.Equal(t, at(until), end)
+			require.False(t, next.After(end))
+		}
+	}
+	is(0, pause.Running, 0)
+	receive(0, ppfc.Stop, 100*us)
+	is(0, pause.Stopped, 100)
+	is(99, pause.Stopped, 100)
+	receive(99, ppfc.Stop, 100*us) // the last word on stopping counts
+	is(100, pause.Stopped, 199)
+	receive(110, ppfc.Alarm, 300*us) // which does not end the stop
+	is(110, pause.Stopped, 199)
+	receive(120, ppfc.Hold, 200*us)
+	is(198, pause.Stopped, 199)
+	is(199, pause.Held, 320)
+	is(320, pause.Alarmed, 410)
+	is(409, pause.Alarmed, 410)
+	is(410, pause.Running, 0)
+	receive(500, ppfc.Stop, 65535*us) // and the resume is lost
+	is(1499, pause.Stopped, 1500)
+	is(1500, pause.Running, 0)
+	receive(2000, ppfc.Stop, 100*us)
+	receive(2000, ppfc.Hold, 100*us)
+	receive(2010, ppfc.Resume, 0)
+	is(2010, pause.Running, 0)
+	receive(3000, ppfc.Stop, 100*us)
+	receive(3010, ppfc.Stop, 0) // over at once
+	is(3010, pause.Running, 0)
+	require.Equal(t, [4]uint64{1, 6, 2, 1}, table.Stats().Accepted)
+}
+
+// What is refused, for the first reason that applies; none of it does anything.
+func TestRefused(t *testing.T) {
+	stop := notification(t, sw6, dst6, ppfc.Stop, 100*us)
+	changed := func(change func(*rocev2.Packet)) []byte {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(stop))
+		change(&p)
+		b, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		return b
+	}
+	wrongICRC := slices.Clone(stop)
+	wrongICRC[len(wrongICRC)-1] ^= 1
+	stranger := netip.MustParseAddr("2001:db8:bad::1")
+	tunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil, stop, 5)
+	require.NoError(t, err)
+	strangersTunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil, notification(t, stranger, dst6, ppfc.Stop, us), 5)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		reason node.Reason
+	}{
+		{"CNP", changed(func(p *rocev2.Packet) { p.BTH.Resv6, p.Payload = 0, make([]byte, 16) }), node.NotOurs},
+		{"CNP whose P bit is set", changed(func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), node.NotOurs},
+		{"data", changed(func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCSendOnly }), node.NotOurs},
+		{"other UDP", changed(func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs},
+		{"another host's", changed(func(p *rocev2.Packet) { p.Dst = dst6 }), node.NotOurs},
+		{"nothing", nil, node.NotOurs},
+		{"in a tunnel", tunnel, node.Tunnelled},
+		{"a stranger's in a tunnel", strangersTunnel, node.Tunnelled},
+		{"a stranger's", notification(t, stranger, dst6, ppfc.Stop, us), node.Denied},
+		{"of the receiver", notification(t, dst6, dst6, ppfc.Stop, us), node.Denied},
+		{"of 13 octets", changed(func(p *rocev2.Packet) { p.Payload = p.Payload[:13] }), node.Broken},
+		{"cut", stop[:len(stop)-1], node.Broken},
+		{"ICRC", wrongICRC, node.ICRC},
+	} {
+		table := pause.New(config(t))
+		got, reason := table.Receive(c.packet, ip, now)
+		require.Equal(t, c.reason, reason, c.name)
+		require.Zero(t, got, c.name)
+		require.Zero(t, table.Len(), c.name)
+		require.EqualValues(t, 1, table.Stats().Refused[c.reason], c.name)
+		wiretest.NoAllocs(t, c.name, func() { table.Receive(c.packet, ip, now) })
+	}
+	wantsNobody := config(t)
+	wantsNobody.Accept = nil
+	_, reason := pause.New(wantsNobody).Receive(stop, ip, now)
+	require.Equal(t, node.Denied, reason)
+}
+
+func TestOff(t *testing.T) {
+	cfg := config(t)
+	cfg.Enabled = false
+	for _, cfg := range []pause.Config{{}, cfg} {
+		table := pause.New(cfg)
+		_, reason := table.Receive(notification(t, sw6, dst6, ppfc.Stop, 100*us), ip, now)
+		require.Equal(t, node.Disabled, reason)
+		state, _ := table.State(pause.Flow(dst6, 0x11), now)
+		require.Equal(t, pause.Running, state)
+		_, ok := table.Next(now)
+		require.False(t, ok)
+	}
+}
+
+func TestAllocs(t *testing.T) {
+	table := pause.New(config(t))
+	stop, resume := notification(t, sw6, dst6, ppfc.Stop, 100*us), notification(t, sw6, dst6, ppfc.Resume, 0)
+	wiretest.NoAllocs(t, "Receive, State, Next", func() {
+		table.Receive(stop, ip, now)
+		table.State(pause.Flow(dst6, 0x11), now)
+		table.Next(now)
+		table.Receive(resume, ip, now)
+	})
+}
+
+func FuzzReceive(f *testing.F) {
+	for _, p := range wiretest.Capture(f, "messages.pcap") {
+		f.Add(p.Data[14:], p.Time.UnixNano())
+	}
+	f.Fuzz(func(t *testing.T, packet []byte, at int64) {
+		cfg := config(t)
+		cfg.MaxTargets = 16
+		table := pause.New(cfg)
+		now := time.Unix(0, at)
+		a, reason := table.Receive(packet, ip, now)
+		if reason != node.Accepted {
+			require.Zero(t, a)
+			require.Zero(t, table.Len())
+			return
+		}
+		state, until := table.State(a.Target, now)
+		require.Equal(t, a.Pause > 0, state != pause.Running)
+		require.True(t, until.IsZero() || until.Equal(a.Until))
+		_, ok := table.Next(now.Add(1000 * us))
+		require.False(t, ok)
+	})
+}
+
+func BenchmarkReceive(b *testing.B) {
+	table := pause.New(config(b))
+	stop := notification(b, sw6, dst6, ppfc.Stop, 100*us)
+	b.ReportAllocs()
+	for b.Loop() {
+		table.Receive(stop, ip, now)
+	}
+}
+
+func BenchmarkState(b *testing.B) {
+	table := pause.New(config(b))
+	table.Receive(notification(b, sw6, dst6, ppfc.Stop, 100*us), ip, now)
+	b.ReportAllocs()
+	for b.Loop() {
+		table.State(pause.Flow(dst6, 0x11), now)
+	}
+}
