@@ -1,0 +1,105 @@
+//go:build linux
+
+package igptest
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/proxies"
+	"github.com/rocecn/rocecn/pnc"
+	"github.com/stretchr/testify/require"
+)
+
+const extendedPrefix = 7 // opaque type (RFC 7684)
+
+// A leaf is the proxy of senders and says so through ospfd's API, in an LSA that
+// goes everywhere; the ospfd of a congested node and BIRD have it, and what the
+// node reads in its database fills its table.
+//
+//	leaf ── switch ── bird
+func TestOSPFv2(t *testing.T) {
+	leaf, node, bird := wiretest.NewHost(t, "leaf"), wiretest.NewHost(t, "switch"), wiretest.NewHost(t, "bird")
+	wiretest.Link(t, wiretest.End{Host: leaf, Device: "switch", Addresses: []string{"10.1.0.1/24"}}, wiretest.End{Host: node, Device: "leaf", Addresses: []string{"10.1.0.2/24"}})
+	wiretest.Link(t, wiretest.End{Host: bird, Device: "switch", Addresses: []string{"10.3.0.1/24"}}, wiretest.End{Host: node, Device: "bird", Addresses: []string{"10.3.0.2/24"}})
+
+	startOSPF(t, leaf, "192.0.2.1", "switch 0")
+	startOSPF(t, node, "192.0.2.2", "leaf 0", "bird 0")
+	b := wiretest.StartBIRD(t, bird, `router id 192.0.2.4;
+protocol device {}
+protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }; }
+`)
+
+	// One prefix with the source's address, one without.
+	body, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
+	require.NoError(t, err)
+	bare, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Proxy: netip.MustParseAddr("198.51.100.9")})
+	require.NoError(t, err)
+	bare = bare[:len(bare)-8] // the source address is the last sub-TLV
+	bare[3] -= 8
+	body = append(body, bare...)
+
+	atLeaf, atNode := dialOSPF(t, leaf), dialOSPF(t, node)
+	atLeaf.register(t, extendedPrefix)
+	atLeaf.originate(t, extendedPrefix, 1, body)
+
+	leafID := [4]byte{192, 0, 2, 1}
+	want := []string{"192.0.2.128/25 198.51.100.2", "203.0.113.0/24 invalid IP"}
+	wiretest.Await(t, "the switch has both prefixes", func() bool {
+		return sameSet(read(atNode.of(leafID)), want)
+	})
+	wiretest.Await(t, "BIRD has the LSA", func() bool { return birdHas(b.Show(t, "show ospf lsadb"), "000b 7.0.0.1 192.0.2.1") })
+
+	// The congested node's table, filled and emptied by the database.
+	table := proxies.New(0)
+	origin := pnc.Origin{Protocol: pnc.OSPFv2, ID: [8]byte{192, 0, 2, 1}}
+	require.Equal(t, 1, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(leafID)...)))
+	proxy, ok := table.Lookup(netip.MustParseAddr("192.0.2.200"))
+	require.True(t, ok)
+	require.Equal(t, netip.MustParseAddr("198.51.100.2"), proxy)
+
+	atLeaf.withdraw(t, extendedPrefix, 1)
+	wiretest.Await(t, "the switch has no prefix", func() bool { return len(read(atNode.of(leafID))) == 0 })
+	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(leafID)...)))
+	_, ok = table.Lookup(netip.MustParseAddr("192.0.2.200"))
+	require.False(t, ok)
+}
+
+// birdHas tells whether a line of BIRD's list of LSAs begins with type, link
+// state id and advertising router as given.
+func birdHas(list, lsa string) bool {
+	for line := range strings.Lines(list) {
+		if f := strings.Fields(line); len(f) > 3 && strings.Join(f[:3], " ") == lsa {
+			return true
+		}
+	}
+	return false
+}
+
+// startOSPF starts FRRouting's ospfd with its API on a host; links are devices
+// and their areas.
+func startOSPF(t *testing.T, h *wiretest.Host, id string, links ...string) {
+	t.Helper()
+	var config strings.Builder
+	for _, l := range links {
+		device, area, _ := strings.Cut(l, " ")
+		fmt.Fprintf(&config, "interface %s\n ip ospf area %s\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 4\n!\n", device, area)
+	}
+	fmt.Fprintf(&config, "router ospf\n ospf router-id %s\n capability opaque\n!\n", id)
+	wiretest.StartFRR(t, h, wiretest.Daemon{Name: "ospfd", Config: config.String(), Args: []string{"--apiserver"}})
+}
+
+// read returns what LSAs of one router advertise, a line for each prefix.
+func read(lsas [][]byte) (lines []string) {
+	for a, err := range (pnc.Codes{}).ReadOSPFv2(lsas...) {
+		if err != nil {
+			lines = append(lines, err.Error())
+			continue
+		}
+		lines = append(lines, a.Prefix.String()+" "+a.Proxy.String())
+	}
+	return lines
+}
