@@ -8,6 +8,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
@@ -81,6 +82,11 @@ func TestFastCNPOfThisPacket(t *testing.T) {
 			require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
 			require.NotNil(t, s.Layer(rocelayers.LayerTypeCNP))
 			require.Nil(t, s.Layer(rocelayers.LayerTypeFastCNP))
+
+			_ = decode(before)
+			require.NoError(t, decode(with(wiretest.Hex(t, cnp4), 42, uint8(bth.RCSendOnly))))
+			_, err = s.BTH.FastCNP(fastcnp.CodePoints{})
+			require.ErrorIs(t, err, cnp.ErrNotCNP)
 		}
 	}
 }

@@ -259,7 +259,7 @@ func TestSerializeLengths(t *testing.T) {
 				l := send()
 				err := rocelayers.SerializeLayers(buf, complete, ip(), udp(checksum), l, gopacket.Payload(make([]byte, n)))
 				require.Error(t, err, "IPv%d, %d octets", version, n)
-				require.Empty(t, buf.Bytes())
+				require.Zero(t, len(buf.Bytes()))
 				require.Zero(t, l.ICRC.Value)
 			}
 			if n < 0x10000 {
@@ -270,7 +270,7 @@ func TestSerializeLengths(t *testing.T) {
 			} {
 				buf := dirty(t)
 				require.Error(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(0), message, gopacket.Payload(make([]byte, n))))
-				require.Empty(t, buf.Bytes())
+				require.Zero(t, len(buf.Bytes()))
 			}
 		}
 		buf := dirty(t)
@@ -299,7 +299,7 @@ func TestSerializeLengths(t *testing.T) {
 				err := rocelayers.SerializeLayers(buf, given, ip, u, l, gopacket.Payload(make([]byte, 40)))
 				if by != 0 {
 					require.Error(t, err, "IPv%d, %s by %d", version, which, by)
-					require.Empty(t, buf.Bytes())
+					require.Zero(t, len(buf.Bytes()))
 					require.Zero(t, l.ICRC.Value)
 					continue
 				}

@@ -276,7 +276,7 @@ func FuzzBuild(f *testing.F) {
 		}
 		buf := dirty(t)
 		if err := rocelayers.SerializeLayers(buf, complete, ls...); err != nil {
-			require.Empty(t, buf.Bytes())
+			require.Zero(t, len(buf.Bytes()))
 			return
 		}
 		if d, ok := ls[1].(*rocelayers.DestinationOptions); ok {
