@@ -23,8 +23,8 @@ type Decoder struct {
 	// IP carry does not count.
 	Outer bool
 
-	m message.Message
-	f rocev2.Flow
+	m  message.Message
+	in rocev2.Inner
 }
 
 var be = binary.BigEndian
@@ -35,20 +35,20 @@ var be = binary.BigEndian
 // to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.queue.known, p.cm.attribute = nothing, false, false, 0
-	if d.pause(p, b, o) {
-		return true
-	}
 	d.m.Decode(b, o, d.Config) // Kind says what its error would
-	if d.m.Kind == message.Other && !d.Outer && d.f.Decode(b, o) == nil && d.f.Tunnelled() {
-		o.Link = rocev2.LinkIP
-		d.m.Decode(d.f.IP, o, d.Config)
-		if src := d.f.OuterSrc(); src.Is6() {
-			p.tunnelled, p.ingress, p.label = true, src.As16(), d.f.OuterFlowLabel()
-		}
+	if d.m.Kind == message.Other && !d.Outer && d.in.Decode(b, o) == nil && len(d.in.IP) < len(d.in.Outermost) {
+		o = d.in.Options()
+		d.m.Decode(d.in.IP, o, d.Config)
+		p.ingressOf(d.in.Outermost)
 	}
 	switch d.m.Kind {
-	case message.Other:
+	case message.Other, message.Pause:
 		return false
+	case message.PFC:
+		p.kind = pfcKind
+		p.pause = pauseOf(&d.m.PFC)
+		copy(p.pause.mac[:], b[6:]) // an Ethernet frame, or it would be none of PFC
+		return true
 	case message.Broken:
 		return d.cut(p, o)
 	case message.FCN:
@@ -103,9 +103,15 @@ func (d *Decoder) transport(p *Packet, h *bth.Header, link rocev2.LinkType) {
 	}
 	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
 	p.payload = uint32(max(payload, 0))
-	if len(u.Outer) >= 40 && u.Outer[0]>>4 == 6 {
+	p.ingressOf(u.Outer)
+}
+
+// ingressOf sets what the outermost header of a packet in a tunnel says, if that
+// is IPv6: the tunnel's ingress and the flow label that it chose.
+func (p *Packet) ingressOf(outer []byte) {
+	if len(outer) >= 40 && outer[0]>>4 == 6 {
 		p.tunnelled = true
-		p.ingress, p.label = [16]byte(u.Outer[8:24]), be.Uint32(u.Outer)&0xFFFFF
+		p.ingress, p.label = [16]byte(outer[8:24]), be.Uint32(outer)&0xFFFFF
 	}
 }
 
@@ -187,22 +193,12 @@ type pause struct {
 	xoff    uint8   // of these, the ones that are to pause
 }
 
-// pause sets p from a PFC frame.
-func (d *Decoder) pause(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	if o.Link != rocev2.LinkEthernet || len(b) < 14 || be.Uint16(b[12:]) != pfc.EtherType {
-		return false
-	}
-	var frame pfc.PFC
-	if _, err := frame.Decode(b[14:]); err != nil {
-		return false
-	}
-	p.kind = pfcKind
-	p.pause = pause{mac: [6]byte(b[6:12])}
+func pauseOf(frame *pfc.PFC) (p pause) {
 	for priority, quanta := range frame.All() {
-		p.pause.enabled |= 1 << priority
+		p.enabled |= 1 << priority
 		if quanta > 0 {
-			p.pause.xoff |= 1 << priority
+			p.xoff |= 1 << priority
 		}
 	}
-	return true
+	return p
 }

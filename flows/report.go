@@ -273,7 +273,7 @@ func (f *Flow) Trouble() uint64 {
 	return n
 }
 
-// Compare orders flows by their keys.
-func (f *Flow) Compare(g *Flow) int {
-	return cmp.Or(f.Src.Compare(g.Src), f.Dst.Compare(g.Dst), cmp.Compare(f.DestQP, g.DestQP))
+// CompareKeys orders flows by addresses and queue pair.
+func CompareKeys(a, b rocev2.FlowKey) int {
+	return cmp.Or(a.Src.Compare(b.Src), a.Dst.Compare(b.Dst), cmp.Compare(a.DestQP, b.DestQP))
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/inspect"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
@@ -37,6 +38,7 @@ type command struct {
 
 var commands = []command{
 	{"inspect", "print what is in captures, one line a packet", inspect.Run},
+	{"flows", "say what happened to every flow in captures", flows.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", answer.Run},
 	{"play", "rehearse a role of the network on a capture", play.Run},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},

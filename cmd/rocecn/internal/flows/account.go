@@ -1,0 +1,187 @@
+package flows
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// An accountant gives packets to a table, and prints what the table says: at the
+// end, or of each interval what changed in it.
+type accountant struct {
+	*options
+	table *flows.Table
+	out   *bufio.Writer
+	human human
+	line  progressLine
+
+	begun    bool
+	from, to time.Time // the present interval
+	last     time.Time // the latest time of a packet
+	before   *flows.Snapshot
+	headed   bool // the header of CSV was printed
+}
+
+func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
+	if a.interval > 0 {
+		if err := a.reach(t); err != nil {
+			return err
+		}
+	}
+	a.table.Observe(p, frame, t)
+	return nil
+}
+
+func (a *accountant) progress(octets, size int64) { a.line.show(octets, size) }
+
+// reach prints the intervals that end before or at t. Time that jumps back
+// belongs to the present interval.
+func (a *accountant) reach(t time.Time) error {
+	if !a.begun {
+		a.begun, a.from, a.to, a.last = true, t, t.Add(a.interval), t
+		a.before = &flows.Snapshot{}
+	}
+	if t.After(a.last) {
+		a.last = t
+	}
+	if t.Before(a.to) {
+		return nil
+	}
+	if err := a.printInterval(); err != nil {
+		return err
+	}
+	// Intervals without a packet are passed over.
+	a.from = a.to.Add(t.Sub(a.to).Truncate(a.interval))
+	a.to = a.from.Add(a.interval)
+	return nil
+}
+
+// idle is reach for a live capture of which nothing comes.
+func (a *accountant) idle(d time.Duration) error {
+	if a.interval == 0 || !a.begun {
+		return nil
+	}
+	return a.reach(a.last.Add(d))
+}
+
+// printInterval prints what changed in the present interval.
+func (a *accountant) printInterval() error {
+	now := a.table.Snapshot()
+	changed := now.Since(a.before)
+	a.before = now
+	for i := range changed.Flows {
+		f := &changed.Flows[i]
+		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()
+	}
+	during := &intervalLine{stamp(a.from), stamp(a.to)}
+	a.order.sort(changed.Flows)
+	if err := a.print(changed, during); err != nil {
+		return err
+	}
+	if err := a.out.Flush(); err != nil {
+		return outputError{err}
+	}
+	return nil
+}
+
+// finish prints the rest, and returns which rules are broken.
+func (a *accountant) finish() (broken []verdict, err error) {
+	all := a.table.Snapshot()
+	if a.interval == 0 {
+		a.order.sort(all.Flows)
+		shown := *all
+		err = a.print(&shown, nil)
+		all = a.table.Snapshot()
+	} else if a.begun {
+		err = a.printInterval()
+	}
+	if err == nil {
+		if e := a.out.Flush(); e != nil {
+			err = outputError{e}
+		}
+	}
+	a.choice.apply(all)
+	return check(a.rules, all.Flows, all.Unpaired), err
+}
+
+// print prints a snapshot as far as it is chosen.
+func (a *accountant) print(s *flows.Snapshot, during *intervalLine) error {
+	a.choice.apply(s)
+	if a.top > 0 && len(s.Flows) > a.top {
+		s.Flows = s.Flows[:a.top]
+	}
+	var err error
+	switch a.form {
+	case "json":
+		err = a.printJSON(s, during)
+	case "csv":
+		if !a.headed {
+			a.headed = true
+			err = writeCSVHeader(a.out)
+		}
+		if err == nil {
+			err = writeCSV(a.out, s, during)
+		}
+	case "prometheus":
+		_, err = a.out.Write(appendPrometheus(nil, s))
+	default:
+		if during != nil {
+			fmt.Fprintf(a.out, "%s to %s\n", during.From, during.To)
+		}
+		_, err = a.out.Write(a.human.append(nil, s))
+	}
+	if err != nil {
+		return outputError{err}
+	}
+	return nil
+}
+
+func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err error) {
+	var buf []byte
+	write := func(v any) {
+		if err == nil {
+			buf = appendLine(buf[:0], v)
+			_, err = a.out.Write(buf)
+		}
+	}
+	for i := range s.Flows {
+		l := lineOf(&s.Flows[i])
+		l.Interval = during
+		write(l)
+	}
+	for i := range s.Unpaired {
+		l := unpairedLineOf(&s.Unpaired[i])
+		l.Interval = during
+		write(l)
+	}
+	for i := range s.Links {
+		l := pfcLineOf(&s.Links[i])
+		l.Interval = during
+		write(l)
+	}
+	if e := &s.Evicted; e.Flows+e.Answers.Total() > 0 {
+		write(evictedLineOf(e))
+	}
+	return err
+}
+
+// summary says what was read.
+func (a *accountant) summary(w io.Writer) {
+	s := a.table.Stats()
+	fmt.Fprintf(w, "%d packets", s.Packets)
+	for _, c := range []struct {
+		n    uint64
+		what string
+	}{{s.Others, "other"}, {s.Broken, "broken"}, {s.Links, "PFC frames of too many sources"}} {
+		if c.n > 0 {
+			fmt.Fprintf(w, ", %d %s", c.n, c.what)
+		}
+	}
+	if e := a.table.Evicted(); e.Flows > 0 {
+		fmt.Fprintf(w, "; no room for %d flows with %d packets", e.Flows, e.Packets)
+	}
+	fmt.Fprintln(w)
+}

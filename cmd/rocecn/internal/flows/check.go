@@ -1,0 +1,138 @@
+package flows
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// A rule says what a metric must be, of each flow or of all together:
+//
+//	repeats=0   ce<1%   total.cnps>0
+//
+// A percentage is that of the packets.
+type rule struct {
+	text    string
+	metric  metric
+	total   bool
+	compare string
+	value   float64
+	percent bool
+}
+
+// comparisons, the longer before those that they begin with.
+var comparisons = []string{"<=", ">=", "!=", "==", "<", ">", "="}
+
+// rules reads a list with commas between.
+func rules(list string) (all []rule, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		r, err := ruleOf(text)
+		if err != nil {
+			return nil, fmt.Errorf("rule %q: %w", text, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func ruleOf(text string) (r rule, err error) {
+	at := strings.IndexAny(text, "<>=!")
+	if at < 0 {
+		return r, fmt.Errorf("a name, one of < <= = != >= > and a number are needed")
+	}
+	r.text = text
+	name, rest := strings.TrimSpace(text[:at]), text[at:]
+	for _, c := range comparisons {
+		if strings.HasPrefix(rest, c) {
+			r.compare, rest = c, strings.TrimSpace(rest[len(c):])
+			break
+		}
+	}
+	name, r.total = strings.CutPrefix(name, "total.")
+	rest, r.percent = strings.CutSuffix(rest, "%")
+	if r.metric, err = metricOf(name); err != nil {
+		return r, err
+	}
+	if (r.total || r.percent) && !r.metric.count {
+		return r, fmt.Errorf("%s is no count: it has neither a total nor a percentage", r.metric.name)
+	}
+	if r.value, err = strconv.ParseFloat(strings.TrimSpace(rest), 64); err != nil {
+		return r, fmt.Errorf("%q is no number", rest)
+	}
+	return r, nil
+}
+
+// holds says whether a number is as the rule wants it, of so many packets.
+func (r *rule) holds(n float64, packets uint64) bool {
+	if r.percent {
+		if packets == 0 {
+			return true
+		}
+		n = 100 * n / float64(packets)
+	}
+	switch r.compare {
+	case "<":
+		return n < r.value
+	case "<=":
+		return n <= r.value
+	case ">":
+		return n > r.value
+	case ">=":
+		return n >= r.value
+	case "!=":
+		return n != r.value
+	}
+	return n == r.value
+}
+
+// A verdict is a rule that was broken.
+type verdict struct {
+	rule  *rule
+	where string
+	value float64
+}
+
+func (v verdict) String() string {
+	return fmt.Sprintf("rule %s is broken: %s has %s %v", v.rule.text, v.where, v.rule.metric.name, v.value)
+}
+
+// check returns where flows break rules. The queue pairs of management are no
+// flows to have rules for; what was not measured of a flow breaks none. Totals
+// count what could not be paired.
+func check(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (broken []verdict) {
+	for i := range rules {
+		r := &rules[i]
+		var total float64
+		var packets uint64
+		for j := range all {
+			f := &all[j]
+			n, ok := r.metric.of(f)
+			if !ok {
+				continue
+			}
+			total += n
+			packets += f.Packets
+			if !r.total && f.DestQP > 1 && !r.holds(n, f.Packets) {
+				broken = append(broken, verdict{r, f.FlowKey.String(), n})
+			}
+		}
+		if !r.total {
+			continue
+		}
+		for j := range unpaired {
+			f := flows.Flow{Answers: unpaired[j].Answers}
+			if n, ok := r.metric.of(&f); ok {
+				total += n
+			}
+		}
+		if !r.holds(total, packets) {
+			broken = append(broken, verdict{r, "the total", total})
+		}
+	}
+	return broken
+}

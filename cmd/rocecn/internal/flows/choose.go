@@ -1,0 +1,145 @@
+package flows
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// A choice says which flows are shown. Its zero value shows all.
+type choice struct {
+	addresses []netip.Prefix // source or destination is in one of them
+	qps       []uint32       // the queue pair at either end is one of them
+	dscps     uint64         // a packet had one of them: bit n for DSCP n
+	trouble   bool           // there is something to look into
+}
+
+func (c *choice) flow(f *flows.Flow) bool {
+	srcQP := f.SrcQPFrom != 0 && slices.Contains(c.qps, f.SrcQP)
+	return c.addressed(f.Src, f.Dst) &&
+		(len(c.qps) == 0 || srcQP || slices.Contains(c.qps, f.DestQP)) &&
+		(c.dscps == 0 || f.DSCP&c.dscps != 0) &&
+		(!c.trouble || f.Trouble() > 0)
+}
+
+// unpaired: of a DSCP nothing is known; that something is unpaired is no
+// trouble of a flow, but what it says may be.
+func (c *choice) unpaired(u *flows.Unpaired) bool {
+	return c.addressed(u.Src, u.Dst) && c.dscps == 0 &&
+		(len(c.qps) == 0 || u.WithQP && slices.Contains(c.qps, u.DestQP)) &&
+		(!c.trouble || u.Total() > u.ACKs)
+}
+
+func (c *choice) link(l *flows.Link) bool {
+	return len(c.addresses) == 0 && len(c.qps) == 0 && c.dscps == 0
+}
+
+func (c *choice) addressed(src, dst netip.Addr) bool {
+	return len(c.addresses) == 0 || slices.ContainsFunc(c.addresses, func(p netip.Prefix) bool {
+		return p.Contains(src) || p.Contains(dst)
+	})
+}
+
+// apply leaves in a snapshot what is shown.
+func (c *choice) apply(s *flows.Snapshot) {
+	s.Flows = slices.DeleteFunc(s.Flows, func(f flows.Flow) bool { return !c.flow(&f) })
+	s.Unpaired = slices.DeleteFunc(s.Unpaired, func(u flows.Unpaired) bool { return !c.unpaired(&u) })
+	s.Links = slices.DeleteFunc(s.Links, func(l flows.Link) bool { return !c.link(&l) })
+}
+
+func (c *choice) addAddress(list string) error {
+	return each(list, func(word string) error {
+		p, err := netip.ParsePrefix(word)
+		if a, err2 := netip.ParseAddr(word); err2 == nil {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			return fmt.Errorf("%q is neither an address nor a prefix", word)
+		}
+		c.addresses = append(c.addresses, p.Masked())
+		return nil
+	})
+}
+
+func (c *choice) addQP(list string) error {
+	return each(list, func(word string) error {
+		qp, err := strconv.ParseUint(word, 0, 24)
+		if err != nil {
+			return fmt.Errorf("%q is no queue pair, 0 to 0xffffff", word)
+		}
+		c.qps = append(c.qps, uint32(qp))
+		return nil
+	})
+}
+
+func (c *choice) addDSCP(list string) error {
+	return each(list, func(word string) error {
+		dscp, err := strconv.ParseUint(word, 0, 6)
+		if err != nil {
+			return fmt.Errorf("%q is no DSCP, 0 to 63", word)
+		}
+		c.dscps |= 1 << dscp
+		return nil
+	})
+}
+
+func each(list string, add func(word string) error) error {
+	for word := range strings.SplitSeq(list, ",") {
+		if err := add(strings.TrimSpace(word)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An order puts flows in the order of the lines.
+type order func(a, b *flows.Flow) int
+
+// orderOf returns the order of a name: trouble, src, dst, first, last, or a
+// metric, the greatest first.
+func orderOf(name string) (order, error) {
+	switch name {
+	case "trouble":
+		return func(a, b *flows.Flow) int {
+			return cmp.Or(cmp.Compare(b.Trouble(), a.Trouble()), cmp.Compare(b.Packets, a.Packets))
+		}, nil
+	case "src":
+		return func(a, b *flows.Flow) int { return 0 }, nil // as the keys have it
+	case "dst":
+		return func(a, b *flows.Flow) int { return a.Dst.Compare(b.Dst) }, nil
+	case "first":
+		return func(a, b *flows.Flow) int { return a.First.Compare(b.First) }, nil
+	case "last":
+		return func(a, b *flows.Flow) int { return a.Last.Compare(b.Last) }, nil
+	}
+	m, err := metricOf(name)
+	if err != nil {
+		return nil, err
+	}
+	return func(a, b *flows.Flow) int {
+		x, okX := m.of(a)
+		y, okY := m.of(b)
+		switch {
+		case okX != okY && okX:
+			return -1
+		case okX != okY:
+			return 1
+		}
+		return cmp.Compare(y, x)
+	}, nil
+}
+
+// sort puts flows in order; those that are equal in the order of their keys.
+func (o order) sort(all []flows.Flow) {
+	slices.SortFunc(all, func(a, b flows.Flow) int {
+		if c := o(&a, &b); c != 0 {
+			return c
+		}
+		return flows.CompareKeys(a.FlowKey, b.FlowKey)
+	})
+}

@@ -1,0 +1,67 @@
+package flows
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// csvHeader returns the names of the columns: what tells flows apart, and the
+// metrics.
+func csvHeader() []string {
+	return append([]string{"from", "to", "src", "dst", "dest_qp", "src_qp", "src_qp_from", "transport", "first", "last",
+		"vlan", "dscp", "psn.first", "psn.last", "psn.first_trouble_frame", "worst_queue.node"}, metricNames()...)
+}
+
+// writeCSV writes the flows of a snapshot, one a row. What does not apply is
+// empty.
+func writeCSV(w io.Writer, s *flows.Snapshot, during *intervalLine) error {
+	out := csv.NewWriter(w)
+	if during == nil {
+		during = &intervalLine{}
+	}
+	for i := range s.Flows {
+		f := &s.Flows[i]
+		srcQP, from := "", ""
+		if f.SrcQPFrom != 0 {
+			srcQP, from = fmt.Sprint(f.SrcQP), f.SrcQPFrom.String()
+		}
+		row := []string{during.From, during.To, f.Src.String(), f.Dst.String(), fmt.Sprint(f.DestQP), srcQP, from,
+			f.Transport.String(), stamp(f.First), stamp(f.Last), orEmpty(f.VLAN != 0, uint64(f.VLAN)),
+			strings.Trim(fmt.Sprint(dscps(f.DSCP)), "[]"),
+			orEmpty(f.Sequenced, uint64(f.PSN.First)), orEmpty(f.Sequenced, uint64(f.PSN.Last)),
+			orEmpty(f.FirstTrouble != 0, f.FirstTrouble), orEmpty(f.Queue.Known, f.Queue.Node)}
+		for _, m := range metrics {
+			text := ""
+			if n, ok := m.of(f); ok {
+				text = strconv.FormatFloat(n, 'f', -1, 64)
+			}
+			row = append(row, text)
+		}
+		if err := out.Write(row); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func orEmpty(ok bool, n uint64) string {
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func writeCSVHeader(w io.Writer) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(csvHeader()); err != nil {
+		return err
+	}
+	out.Flush()
+	return out.Error()
+}

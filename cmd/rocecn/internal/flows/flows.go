@@ -1,0 +1,201 @@
+// Package flows is the command that says what happened to every flow of RoCEv2
+// traffic.
+package flows
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
+)
+
+const usage = `usage: rocecn flows [flags] FILE...
+Says what happened to every flow of RoCEv2 traffic: packets missing and repeated, and why; CE marks and CNPs; round
+trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard input; several are read as one.
+
+`
+
+// Exit statuses.
+const (
+	failed  = 1 // something could not be read or written
+	misused = 2 // the arguments are wrong
+	broke   = 3 // a rule of -check is broken
+)
+
+// options are what the flags say.
+type options struct {
+	form     string // human, json, csv or prometheus
+	interval time.Duration
+	top      int
+	choice   choice
+	order    order
+	rules    []rule
+	workers  int
+	table    flows.Config
+	decoder  flows.Decoder
+	files    []string
+}
+
+// parse reads the arguments. Without options the status is that to end with.
+func parse(args []string, stderr io.Writer) (o *options, status int) {
+	o = &options{form: "human"}
+	flags := flag.NewFlagSet("flows", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	forms := 0
+	for _, form := range []struct{ name, help string }{
+		{"json", "print one JSON object a line"},
+		{"csv", "print comma-separated values, a flow a line"},
+		{"prometheus", "print the text format of Prometheus"},
+	} {
+		flags.BoolFunc(form.name, form.help, func(text string) error {
+			if on, err := strconv.ParseBool(text); err != nil || !on {
+				return err
+			}
+			o.form = form.name
+			forms++
+			return nil
+		})
+	}
+	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
+	order := flags.String("sort", "trouble", "order by trouble, src, dst, first, last or a `number`, the greatest first")
+	flags.IntVar(&o.top, "top", 0, "print the first `N` flows only")
+	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
+	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
+	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
+	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
+	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0", func(list string) error {
+		more, err := rules(list)
+		o.rules = append(o.rules, more...)
+		return err
+	})
+	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines decode packets; the output does not depend on it")
+	flags.Func("shard", "keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
+	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
+	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
+	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
+	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
+	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, 0
+	case err != nil:
+		return nil, misused
+	}
+	o.files = flags.Args()
+	var err error
+	o.order, err = orderOf(*order)
+	switch {
+	case len(o.files) == 0:
+		flags.Usage()
+		return nil, misused
+	case err != nil:
+		err = fmt.Errorf("-sort: %w", err)
+	case forms > 1:
+		err = errors.New("-json, -csv and -prometheus: one of them")
+	case o.interval < 0 || o.top < 0 || o.table.MaxFlows < 0:
+		err = errors.New("-interval, -top and -max-flows: not below 0")
+	case o.interval > 0 && o.form == "prometheus":
+		err = errors.New("-interval and -prometheus: the counters of Prometheus only grow, it takes the differences itself")
+	case o.workers < 1:
+		err = errors.New("-workers: at least 1")
+	case o.table.MaxFlows > 0 && o.table.MaxFlows < minFlows:
+		err = fmt.Errorf("-max-flows: at least %d", minFlows)
+	case *fcnPort == 0 || *fcnPort > 0xFFFF || *proxyPort == 0 || *proxyPort > 0xFFFF || *fcnPort == *proxyPort:
+		err = errors.New("-fcn-port and -proxy-port: 1 to 65535, and not the same")
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "rocecn flows:", err)
+		return nil, misused
+	}
+	o.decoder.Config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
+	return o, 0
+}
+
+const minFlows = 16
+
+func (o *options) shard(text string) error {
+	part, of, ok := strings.Cut(text, "/")
+	i, err1 := strconv.Atoi(part)
+	n, err2 := strconv.Atoi(of)
+	if !ok || err1 != nil || err2 != nil || i < 0 || i > n || n < 1 {
+		return errors.New("I/N is needed, I from 0 to N-1 or from 1 to N")
+	}
+	o.table.Shard, o.table.Shards = i%n, n
+	return nil
+}
+
+// Run is the command: it returns the exit status.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o, status := parse(args, stderr)
+	if o == nil {
+		return status
+	}
+	a := accountant{
+		options: o,
+		table:   flows.New(o.table),
+		out:     bufio.NewWriterSize(stdout, 64<<10),
+		human:   human{colour: colourful(stdout)},
+		line:    newProgressLine(stdout, stderr),
+	}
+	r := reader{decoder: o.decoder, workers: o.workers, stdin: stdin, to: &a}
+	for _, name := range o.files {
+		a.line.name = name
+		err := r.read(ctx, name)
+		a.line.clear()
+		var out outputError
+		switch {
+		case errors.As(err, &out):
+			return closed(out, stderr)
+		case err == errUnknownLink:
+			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", name, err)
+		case err != nil:
+			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", name, err)
+			status = failed
+		}
+	}
+	broken, err := a.finish()
+	if err != nil {
+		return closed(err, stderr)
+	}
+	a.summary(stderr)
+	for _, v := range broken {
+		fmt.Fprintln(stderr, "rocecn flows:", v)
+		status = broke
+	}
+	return status
+}
+
+// closed returns the status when nothing more can be printed.
+func closed(err error, stderr io.Writer) int {
+	if cli.Closed(err) {
+		return 0
+	}
+	fmt.Fprintln(stderr, "rocecn flows:", err)
+	return failed
+}
+
+// An outputError is one of printing: there is no use in going on.
+type outputError struct{ error }
+
+func (e outputError) Unwrap() error { return e.error }
+
+// colourful says whether colours are welcome: on a terminal, unless NO_COLOR is
+// set (https://no-color.org).
+func colourful(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }

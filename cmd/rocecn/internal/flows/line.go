@@ -1,0 +1,273 @@
+package flows
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// A flowLine is the JSON object of a flow. Every key is there exactly where it
+// applies.
+type flowLine struct {
+	Src       netip.Addr `json:"src"`
+	Dst       netip.Addr `json:"dst"`
+	DestQP    uint32     `json:"dest_qp"`
+	SrcQP     *uint32    `json:"src_qp,omitempty"`
+	SrcQPFrom string     `json:"src_qp_from,omitempty"`
+	Transport string     `json:"transport"`
+	First     string     `json:"first"`
+	Last      string     `json:"last"`
+
+	Interval *intervalLine `json:"interval,omitempty"`
+
+	VLAN          uint16   `json:"vlan,omitempty"`
+	DSCP          []int    `json:"dscp"`
+	ECN           ecnLine  `json:"ecn"`
+	MTU           uint16   `json:"mtu,omitempty"`
+	Packets       uint64   `json:"packets"`
+	IPOctets      uint64   `json:"ip_octets"`
+	PayloadOctets uint64   `json:"payload_octets"`
+	Rate          rateLine `json:"rate_bps"`
+
+	Messages map[string]messageLine `json:"messages"`
+
+	Lives     uint64       `json:"lives,omitempty"`
+	PSN       *psnLine     `json:"psn,omitempty"`
+	RepeatsBy *repeatsLine `json:"repeats_by,omitempty"`
+
+	answersLine
+
+	RTT        *rttLine   `json:"rtt_us,omitempty"`
+	WorstQueue *queueLine `json:"worst_queue,omitempty"`
+	ICRCWrong  uint64     `json:"icrc_wrong"`
+	Truncated  uint64     `json:"truncated"`
+}
+
+type (
+	intervalLine struct {
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	ecnLine struct {
+		NotECT uint64 `json:"not_ect"`
+		ECT0   uint64 `json:"ect0"`
+		ECT1   uint64 `json:"ect1"`
+		CE     uint64 `json:"ce"`
+	}
+	rateLine struct {
+		Mean *float64 `json:"mean,omitempty"` // not of a single request
+		Peak float64  `json:"peak"`
+	}
+	messageLine struct {
+		Begun    uint64 `json:"begun"`
+		Complete uint64 `json:"complete"`
+	}
+	psnLine struct {
+		First        uint32 `json:"first"`
+		Last         uint32 `json:"last"`
+		Gaps         uint64 `json:"gaps"`
+		Missing      uint64 `json:"missing"`
+		Late         uint64 `json:"late"`
+		Repeats      uint64 `json:"repeats"`
+		Unseen       uint64 `json:"unseen"`
+		Lost         uint64 `json:"lost"`
+		Unjudged     uint64 `json:"unjudged"`
+		FirstTrouble uint64 `json:"first_trouble_frame,omitempty"`
+	}
+	repeatsLine struct {
+		NAK     uint64 `json:"nak"`
+		RNR     uint64 `json:"rnr"`
+		Read    uint64 `json:"read"`
+		Timeout uint64 `json:"timeout"`
+	}
+	answersLine struct {
+		ACKs    *uint64           `json:"acks,omitempty"`
+		NAKs    map[string]uint64 `json:"naks,omitempty"`
+		RNRNAKs *uint64           `json:"rnr_naks,omitempty"`
+		CNPs    *cnpsLine         `json:"cnps,omitempty"`
+		PPFC    *uint64           `json:"ppfc,omitempty"`
+		FCN     *uint64           `json:"fcn,omitempty"`
+		Proxy   *uint64           `json:"proxy,omitempty"`
+	}
+	cnpsLine struct {
+		Receiver uint64           `json:"receiver"`
+		Fast     uint64           `json:"fast"`
+		Spacing  *float64         `json:"min_spacing_us,omitempty"`
+		AfterCE  *percentilesLine `json:"after_ce_us,omitempty"`
+	}
+	percentilesLine struct {
+		P50 float64 `json:"p50"`
+		P99 float64 `json:"p99"`
+	}
+	rttLine struct {
+		Samples uint64  `json:"samples"`
+		Min     float64 `json:"min"`
+		P50     float64 `json:"p50"`
+		P99     float64 `json:"p99"`
+	}
+	queueLine struct {
+		Node  uint64 `json:"node"`
+		Depth uint32 `json:"depth"`
+	}
+)
+
+func lineOf(f *flows.Flow) *flowLine {
+	l := &flowLine{
+		Src: f.Src, Dst: f.Dst, DestQP: f.DestQP,
+		Transport: f.Transport.String(),
+		First:     stamp(f.First), Last: stamp(f.Last),
+		VLAN: f.VLAN, DSCP: dscps(f.DSCP),
+		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
+		MTU:     f.MTU,
+		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
+		Rate:      rateLine{Peak: math.Round(f.Peak)},
+		Messages:  map[string]messageLine{},
+		ICRCWrong: f.ICRCWrong, Truncated: f.Truncated,
+	}
+	if f.SrcQPFrom != 0 {
+		l.SrcQP, l.SrcQPFrom = &f.SrcQP, f.SrcQPFrom.String()
+	}
+	if mean := math.Round(f.Mean); mean > 0 {
+		l.Rate.Mean = &mean
+	}
+	for kind, m := range f.Messages {
+		if m != (flows.Messages{}) {
+			l.Messages[messageNames[kind]] = messageLine{m.Begun, m.Complete}
+		}
+	}
+	if f.Sequenced {
+		p, c := &f.PSN, &f.Causes
+		l.Lives = p.Lives
+		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
+		l.RepeatsBy = &repeatsLine{c.NAK, c.RNR, c.Read, c.Timeout}
+	}
+	a := &f.Answers
+	naks := map[string]uint64{}
+	for i, name := range nakNames {
+		naks[name] = a.NAKs[i]
+	}
+	l.answersLine = answersLine{&a.ACKs, naks, &a.RNRNAKs, &cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, &a.PPFC, &a.FCN, &a.Proxy}
+	if f.Spacing >= 0 {
+		spacing := micros(f.Spacing)
+		l.CNPs.Spacing = &spacing
+	}
+	if h := f.AfterCE; h != nil && h.Samples() > 0 {
+		l.CNPs.AfterCE = &percentilesLine{micros(h.Percentile(0.5)), micros(h.Percentile(0.99))}
+	}
+	if h := f.RTT; h != nil && h.Samples() > 0 {
+		l.RTT = &rttLine{h.Samples(), micros(h.Min()), micros(h.Percentile(0.5)), micros(h.Percentile(0.99))}
+	}
+	if f.Queue.Known {
+		l.WorstQueue = &queueLine{f.Queue.Node, f.Queue.Depth}
+	}
+	return l
+}
+
+// An unpairedLine is the JSON object of packets that are about no known flow.
+type unpairedLine struct {
+	Unpaired bool          `json:"unpaired"`
+	Src      netip.Addr    `json:"src"`
+	Dst      netip.Addr    `json:"dst"`
+	DestQP   *uint32       `json:"dest_qp,omitempty"`
+	Interval *intervalLine `json:"interval,omitempty"`
+	answersLine
+}
+
+func unpairedLineOf(u *flows.Unpaired) *unpairedLine {
+	l := &unpairedLine{Unpaired: true, Src: u.Src, Dst: u.Dst, answersLine: countedLine(&u.Answers)}
+	if u.WithQP {
+		l.DestQP = &u.DestQP
+	}
+	return l
+}
+
+// countedLine has only what was counted.
+func countedLine(a *flows.Answers) (l answersLine) {
+	for _, c := range [...]struct {
+		to **uint64
+		n  *uint64
+	}{{&l.ACKs, &a.ACKs}, {&l.RNRNAKs, &a.RNRNAKs}, {&l.PPFC, &a.PPFC}, {&l.FCN, &a.FCN}, {&l.Proxy, &a.Proxy}} {
+		if *c.n > 0 {
+			*c.to = c.n
+		}
+	}
+	for i, n := range a.NAKs {
+		if n > 0 {
+			if l.NAKs == nil {
+				l.NAKs = map[string]uint64{}
+			}
+			l.NAKs[nakNames[i]] = n
+		}
+	}
+	if a.CNPs+a.Fast > 0 {
+		l.CNPs = &cnpsLine{Receiver: a.CNPs, Fast: a.Fast}
+	}
+	return l
+}
+
+// A pfcLine is the JSON object of the PFC frames of one source.
+type pfcLine struct {
+	PFC        bool                    `json:"pfc"`
+	SrcMAC     string                  `json:"src_mac"`
+	Interval   *intervalLine           `json:"interval,omitempty"`
+	Priorities map[string]priorityLine `json:"priorities"`
+}
+
+type priorityLine struct {
+	XOFF   uint64  `json:"xoff"`
+	XON    uint64  `json:"xon"`
+	Paused float64 `json:"paused_us"`
+}
+
+func pfcLineOf(link *flows.Link) *pfcLine {
+	l := &pfcLine{PFC: true, SrcMAC: link.Src.String(), Priorities: map[string]priorityLine{}}
+	for i, p := range link.Priorities {
+		if p != (flows.Priority{}) {
+			l.Priorities[fmt.Sprint(i)] = priorityLine{p.XOFF, p.XON, micros(p.Paused)}
+		}
+	}
+	return l
+}
+
+// An evictedLine is the JSON object of what there was no room for.
+type evictedLine struct {
+	Evicted  bool   `json:"evicted"`
+	Flows    uint64 `json:"flows"`
+	Packets  uint64 `json:"packets"`
+	IPOctets uint64 `json:"ip_octets"`
+	answersLine
+}
+
+func evictedLineOf(e *flows.Evicted) *evictedLine {
+	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLine(&e.Answers)}
+}
+
+func dscps(set uint64) []int {
+	list := make([]int, 0, bits.OnesCount64(set))
+	for ; set != 0; set &= set - 1 {
+		list = append(list, bits.TrailingZeros64(set))
+	}
+	return list
+}
+
+// stamp writes a time with microseconds, with nanoseconds where there are any.
+func stamp(t time.Time) string {
+	if t.Nanosecond()%1000 != 0 {
+		return t.Format("2006-01-02T15:04:05.000000000Z")
+	}
+	return t.Format("2006-01-02T15:04:05.000000Z")
+}
+
+// appendLine appends the JSON object v and the end of the line.
+func appendLine(b []byte, v any) []byte {
+	line, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // none of the types above can fail
+	}
+	return append(append(b, line...), '\n')
+}

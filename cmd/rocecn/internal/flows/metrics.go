@@ -1,0 +1,145 @@
+package flows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// A metric is a number that is said of a flow. Rules, the order of the table and
+// the columns of CSV name it as the keys of the JSON objects do.
+type metric struct {
+	name  string
+	count bool // it can be summed up over flows, and be a part of their packets
+	of    func(f *flows.Flow) (value float64, ok bool)
+}
+
+// metrics are all of them, in the order of the columns.
+var metrics = newMetrics()
+
+func newMetrics() []metric {
+	var all []metric
+	count := func(name string, of func(f *flows.Flow) uint64) {
+		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), true }})
+	}
+	sequence := func(name string, of func(f *flows.Flow) uint64) {
+		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), f.Sequenced }})
+	}
+	value := func(name string, of func(f *flows.Flow) (float64, bool)) {
+		all = append(all, metric{name, false, of})
+	}
+	percentiles := func(name string, of func(f *flows.Flow) *flows.Histogram) {
+		value(name+".p50", func(f *flows.Flow) (float64, bool) { return percentile(of(f), 0.5) })
+		value(name+".p99", func(f *flows.Flow) (float64, bool) { return percentile(of(f), 0.99) })
+	}
+
+	count("packets", func(f *flows.Flow) uint64 { return f.Packets })
+	count("ip_octets", func(f *flows.Flow) uint64 { return f.IPOctets })
+	count("payload_octets", func(f *flows.Flow) uint64 { return f.PayloadOctets })
+	value("rate_bps.mean", func(f *flows.Flow) (float64, bool) { return f.Mean, f.Mean > 0 })
+	value("rate_bps.peak", func(f *flows.Flow) (float64, bool) { return f.Peak, true })
+	value("mtu", func(f *flows.Flow) (float64, bool) { return float64(f.MTU), f.MTU != 0 })
+	for i, name := range ecnNames {
+		count("ecn."+name, func(f *flows.Flow) uint64 { return f.ECN[i] })
+	}
+	for kind, name := range messageNames {
+		count("messages."+name+".begun", func(f *flows.Flow) uint64 { return f.Messages[kind].Begun })
+		count("messages."+name+".complete", func(f *flows.Flow) uint64 { return f.Messages[kind].Complete })
+	}
+	sequence("lives", func(f *flows.Flow) uint64 { return f.PSN.Lives })
+	sequence("psn.gaps", func(f *flows.Flow) uint64 { return f.PSN.Gaps })
+	sequence("psn.missing", func(f *flows.Flow) uint64 { return f.PSN.Missing })
+	sequence("psn.late", func(f *flows.Flow) uint64 { return f.PSN.Late })
+	sequence("psn.repeats", func(f *flows.Flow) uint64 { return f.PSN.Repeats })
+	sequence("psn.unseen", func(f *flows.Flow) uint64 { return f.PSN.Unseen })
+	sequence("psn.lost", func(f *flows.Flow) uint64 { return f.PSN.Lost })
+	sequence("psn.unjudged", func(f *flows.Flow) uint64 { return f.PSN.Unjudged })
+	sequence("repeats_by.nak", func(f *flows.Flow) uint64 { return f.Causes.NAK })
+	sequence("repeats_by.rnr", func(f *flows.Flow) uint64 { return f.Causes.RNR })
+	sequence("repeats_by.read", func(f *flows.Flow) uint64 { return f.Causes.Read })
+	sequence("repeats_by.timeout", func(f *flows.Flow) uint64 { return f.Causes.Timeout })
+	count("acks", func(f *flows.Flow) uint64 { return f.ACKs })
+	count("naks", func(f *flows.Flow) uint64 { return sum(f.NAKs[:]) })
+	for i, name := range nakNames {
+		count("naks."+name, func(f *flows.Flow) uint64 { return f.NAKs[i] })
+	}
+	count("rnr_naks", func(f *flows.Flow) uint64 { return f.RNRNAKs })
+	count("cnps", func(f *flows.Flow) uint64 { return f.CNPs + f.Fast })
+	count("cnps.receiver", func(f *flows.Flow) uint64 { return f.CNPs })
+	count("cnps.fast", func(f *flows.Flow) uint64 { return f.Fast })
+	value("cnps.min_spacing_us", func(f *flows.Flow) (float64, bool) { return micros(f.Spacing), f.Spacing >= 0 })
+	percentiles("cnps.after_ce_us", func(f *flows.Flow) *flows.Histogram { return f.AfterCE })
+	count("ppfc", func(f *flows.Flow) uint64 { return f.PPFC })
+	count("fcn", func(f *flows.Flow) uint64 { return f.FCN })
+	count("proxy", func(f *flows.Flow) uint64 { return f.Proxy })
+	value("rtt_us.min", func(f *flows.Flow) (float64, bool) {
+		if f.RTT == nil || f.RTT.Samples() == 0 {
+			return 0, false
+		}
+		return micros(f.RTT.Min()), true
+	})
+	percentiles("rtt_us", func(f *flows.Flow) *flows.Histogram { return f.RTT })
+	value("worst_queue.depth", func(f *flows.Flow) (float64, bool) { return float64(f.Queue.Depth), f.Queue.Known })
+	count("icrc_wrong", func(f *flows.Flow) uint64 { return f.ICRCWrong })
+	count("truncated", func(f *flows.Flow) uint64 { return f.Truncated })
+	return all
+}
+
+var (
+	ecnNames     = [4]string{"not_ect", "ect1", "ect0", "ce"} // by the value of the field
+	nakNames     = [5]string{"sequence", "invalid request", "remote access", "remote operational", "invalid RD request"}
+	messageNames = [...]string{
+		flows.Send: "SEND", flows.Write: "RDMA WRITE", flows.Read: "RDMA READ", flows.Atomic: "ATOMIC",
+		flows.Flush: "FLUSH", flows.AtomicWrite: "ATOMIC WRITE",
+	}
+)
+
+// metricOf returns the metric of a name, which may leave out what stands before
+// its last dot: ce is ecn.ce.
+func metricOf(name string) (metric, error) {
+	for _, m := range metrics {
+		if m.name == name {
+			return m, nil
+		}
+	}
+	var found []metric
+	for _, m := range metrics {
+		if strings.HasSuffix(m.name, "."+name) {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return metric{}, fmt.Errorf("%q is no number that flows have; these are: %s", name, strings.Join(metricNames(), ", "))
+	case 1:
+		return found[0], nil
+	}
+	return metric{}, fmt.Errorf("%q may be %s or %s", name, found[0].name, found[1].name)
+}
+
+func metricNames() (names []string) {
+	for _, m := range metrics {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+func percentile(h *flows.Histogram, p float64) (float64, bool) {
+	if h == nil || h.Samples() == 0 {
+		return 0, false
+	}
+	return micros(h.Percentile(p)), true
+}
+
+// micros returns a time in microseconds, with as much behind the point as there
+// are nanoseconds.
+func micros(d time.Duration) float64 { return float64(d) / 1000 }
+
+func sum(counts []uint64) (n uint64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,161 @@
+package flows
+
+import (
+	"slices"
+
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Snapshot is what a table had to say at one time. It stays as it is.
+type Snapshot struct {
+	Flows    []Flow
+	Unpaired []Unpaired
+	Links    []Link
+	Evicted  Evicted
+	Stats    Stats
+}
+
+// Snapshot returns what the table has to say now, ordered by addresses and
+// queue pairs.
+func (t *Table) Snapshot() *Snapshot {
+	s := &Snapshot{Evicted: t.Evicted(), Stats: t.Stats()}
+	for f := range t.Flows() {
+		s.Flows = append(s.Flows, f.clone())
+	}
+	for u := range t.Unpaired() {
+		s.Unpaired = append(s.Unpaired, *u)
+	}
+	for l := range t.Links() {
+		s.Links = append(s.Links, *l)
+	}
+	slices.SortFunc(s.Flows, func(a, b Flow) int { return CompareKeys(a.FlowKey, b.FlowKey) })
+	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int { return CompareKeys(a.FlowKey, b.FlowKey) })
+	return s
+}
+
+// clone returns a flow that shares nothing with its table.
+func (f *Flow) clone() Flow {
+	out := *f
+	for _, h := range [...]**Histogram{&out.RTT, &out.AfterCE} {
+		if *h != nil {
+			own := **h
+			*h = &own
+		}
+	}
+	return out
+}
+
+// Since returns what changed since an older snapshot of the same table: flows
+// with packets or answers since then, and their counts since then. First, Last,
+// lives, PSNs, the peak rate and the queue are those of the whole flow. What was
+// judged lost or unjudged may turn out to be late or unseen: such counts, when
+// they fell, are 0. Mean is not known.
+func (s *Snapshot) Since(old *Snapshot) *Snapshot {
+	out := &Snapshot{Evicted: s.Evicted.since(&old.Evicted), Stats: s.Stats}
+	before := map[rocev2.FlowKey]*Flow{}
+	for i := range old.Flows {
+		before[old.Flows[i].FlowKey] = &old.Flows[i]
+	}
+	for i := range s.Flows {
+		f := s.Flows[i].clone()
+		if o := before[f.FlowKey]; o != nil && o.Packets <= f.Packets && o.First.Equal(f.First) {
+			f.since(o)
+		}
+		if f.Packets > 0 || f.Answers.Total() > 0 {
+			out.Flows = append(out.Flows, f)
+		}
+	}
+	type unpaired struct {
+		rocev2.FlowKey
+		withQP bool
+	}
+	strays := map[unpaired]Answers{}
+	for _, u := range old.Unpaired {
+		all := strays[unpaired{u.FlowKey, u.WithQP}]
+		all.add(&u.Answers)
+		strays[unpaired{u.FlowKey, u.WithQP}] = all
+	}
+	for _, u := range s.Unpaired {
+		k := unpaired{u.FlowKey, u.WithQP}
+		o := strays[k]
+		delete(strays, k)
+		if u.Answers.since(&o); u.Total() > 0 {
+			out.Unpaired = append(out.Unpaired, u)
+		}
+	}
+	links := map[string]Link{}
+	for _, l := range old.Links {
+		links[string(l.Src)] = l
+	}
+	for _, l := range s.Links {
+		o, changed := links[string(l.Src)], false
+		for i := range l.Priorities {
+			p, q := &l.Priorities[i], &o.Priorities[i]
+			*p = Priority{p.XOFF - q.XOFF, p.XON - q.XON, p.Paused - q.Paused}
+			changed = changed || *p != Priority{}
+		}
+		if changed {
+			out.Links = append(out.Links, l)
+		}
+	}
+	return out
+}
+
+func (f *Flow) since(o *Flow) {
+	subtract(&f.Packets, o.Packets)
+	subtract(&f.IPOctets, o.IPOctets)
+	subtract(&f.PayloadOctets, o.PayloadOctets)
+	subtract(&f.ICRCWrong, o.ICRCWrong)
+	subtract(&f.Truncated, o.Truncated)
+	for i := range f.ECN {
+		subtract(&f.ECN[i], o.ECN[i])
+	}
+	for i := range f.Messages {
+		subtract(&f.Messages[i].Begun, o.Messages[i].Begun)
+		subtract(&f.Messages[i].Complete, o.Messages[i].Complete)
+	}
+	p, q := &f.PSN, &o.PSN
+	subtract(&p.Gaps, q.Gaps)
+	subtract(&p.Missing, q.Missing)
+	subtract(&p.Late, q.Late)
+	subtract(&p.Repeats, q.Repeats)
+	subtract(&p.Unseen, q.Unseen)
+	subtract(&p.Lost, q.Lost)
+	subtract(&p.Unjudged, q.Unjudged)
+	subtract(&f.Causes.NAK, o.Causes.NAK)
+	subtract(&f.Causes.RNR, o.Causes.RNR)
+	subtract(&f.Causes.Read, o.Causes.Read)
+	subtract(&f.Causes.Timeout, o.Causes.Timeout)
+	f.Answers.since(&o.Answers)
+	f.Mean = 0
+	if f.RTT != nil && o.RTT != nil {
+		f.RTT.since(o.RTT)
+	}
+	if f.AfterCE != nil && o.AfterCE != nil {
+		f.AfterCE.since(o.AfterCE)
+	}
+}
+
+func (a *Answers) since(o *Answers) {
+	subtract(&a.ACKs, o.ACKs)
+	for i := range a.NAKs {
+		subtract(&a.NAKs[i], o.NAKs[i])
+	}
+	subtract(&a.RNRNAKs, o.RNRNAKs)
+	subtract(&a.CNPs, o.CNPs)
+	subtract(&a.Fast, o.Fast)
+	subtract(&a.PPFC, o.PPFC)
+	subtract(&a.FCN, o.FCN)
+	subtract(&a.Proxy, o.Proxy)
+}
+
+func (e Evicted) since(o *Evicted) Evicted {
+	subtract(&e.Flows, o.Flows)
+	subtract(&e.Packets, o.Packets)
+	subtract(&e.IPOctets, o.IPOctets)
+	e.Answers.since(&o.Answers)
+	return e
+}
+
+// subtract takes what was counted before out of a count.
+func subtract(n *uint64, before uint64) { *n -= min(*n, before) }
