@@ -53,8 +53,8 @@ type Config struct {
 	// QPs are the queue pairs learned. Nil: none, and no CNP is ever sent.
 	QPs *qpmap.Map
 
-	// MaxFlows is how many flows the table holds: 72 octets each and 4 to 8 for the
-	// index. 0 stands for 65,536, or the labels of the instance if they are fewer.
+	// MaxFlows is how many flows the table holds: 64 octets each and 16 to 32 for
+	// the index. 0 stands for 65,536, or the labels of the instance if they are fewer.
 	// No more than these fit.
 	MaxFlows int
 	// Idle is how long a flow is silent before it leaves the table: 0 stands for

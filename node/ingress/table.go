@@ -34,46 +34,58 @@ func (k *key) flowKey() rocev2.FlowKey {
 	return f
 }
 
-// An entry is a flow of the table: 72 octets without pointers.
+// An entry is a flow of the table: 64 octets without pointers, a cache line.
 type entry struct {
 	key
-	seen  int64  // when its last packet came
-	label uint32 // 0: the entry is free
-	pKey  uint16 // of its last packet
-	data  bool   // it has had packets other than acknowledgements and notifications
-
-	next         uint32 // of its chain, or of the free entries
-	older, newer uint32 // in the order of seen
+	seen         int64  // when its last packet came
+	label        uint32 // 20 bits; 0: the entry is free
+	older, newer uint32 // in the order of seen; newer also chains the free entries
+	pKey         uint16 // of its last packet
+	data         bool   // it has had packets other than acknowledgements and notifications
 }
 
-// A table holds the flows: by key in chains, and in the order in which they were
-// seen last. Entry 0 is none; it is the two ends of the order.
+// A table holds the flows, by key and in the order in which they were seen last.
+// Entry 0 is none: it is the two ends of the order.
+//
+// The index finds the entry of a key by its hash: it stands at the place that the
+// lower bits of the hash say, or behind it with no free place between.
 type table struct {
 	entries []entry
-	chains  []uint32 // the first entry of each; their number is a power of two
-	free    uint32   // the first free entry that was in use before
-	unused  uint32   // the first that never was
+	index   []place // twice as many as entries at least, a power of two
+	free    uint32  // the first free entry that was in use before
+	unused  uint32  // the first that never was
 	count   int
 }
 
+// A place of the index is free where entry is 0.
+type place struct {
+	hash  uint32 // of the key, the lower bits
+	entry uint32
+}
+
 func newTable(size int) table {
-	chains := 1
-	for chains < size {
-		chains *= 2
+	places := 1
+	for places < 2*size {
+		places *= 2
 	}
-	return table{entries: make([]entry, size+1), chains: make([]uint32, chains), unused: 1}
+	return table{entries: make([]entry, size+1), index: make([]place, places), unused: 1}
 }
 
 // find returns the entry of a key, 0 when it has none.
 func (t *table) find(k *key, hash uint64) uint32 {
-	i := *t.chain(hash)
-	for i != 0 && t.entries[i].key != *k {
-		i = t.entries[i].next
+	for at := t.home(uint32(hash)); ; at = t.behind(at) {
+		p := t.index[at]
+		if p.entry == 0 || p.hash == uint32(hash) && t.entries[p.entry].key == *k {
+			return p.entry
+		}
 	}
-	return i
 }
 
-func (t *table) chain(hash uint64) *uint32 { return &t.chains[hash&uint64(len(t.chains)-1)] }
+// home returns where in the index a hash stands if the place is free.
+func (t *table) home(hash uint32) uint32 { return hash & uint32(len(t.index)-1) }
+
+// behind returns the place behind another.
+func (t *table) behind(at uint32) uint32 { return (at + 1) & uint32(len(t.index)-1) }
 
 // room returns the entry that add will use, 0 when the table is full.
 func (t *table) room() uint32 {
@@ -90,15 +102,18 @@ func (t *table) room() uint32 {
 func (t *table) add(k *key, hash uint64, label uint32, now int64) {
 	i := t.free
 	if i != 0 {
-		t.free = t.entries[i].next
+		t.free = t.entries[i].newer
 	} else {
 		i = t.unused
 		t.unused++
 	}
-	chain := t.chain(hash)
-	t.entries[i] = entry{key: *k, label: label, seen: now, next: *chain}
-	*chain = i
+	t.entries[i] = entry{key: *k, label: label, seen: now}
 	t.link(i)
+	at := t.home(uint32(hash))
+	for t.index[at].entry != 0 {
+		at = t.behind(at)
+	}
+	t.index[at] = place{uint32(hash), i}
 	t.count++
 }
 
@@ -111,17 +126,24 @@ func (t *table) touch(i uint32, now int64) {
 	}
 }
 
-// remove removes a flow.
+// remove removes a flow. What stands behind it in the index moves up where that
+// brings it closer to its home.
 func (t *table) remove(i uint32, hash uint64) {
-	at := t.chain(hash)
-	for *at != i {
-		at = &t.entries[*at].next
-	}
-	*at = t.entries[i].next
 	t.unlink(i)
-	t.entries[i] = entry{next: t.free}
+	t.entries[i] = entry{newer: t.free}
 	t.free = i
 	t.count--
+	gap := t.home(uint32(hash))
+	for t.index[gap].entry != i {
+		gap = t.behind(gap)
+	}
+	for at := t.behind(gap); t.index[at].entry != 0; at = t.behind(at) {
+		mask := uint32(len(t.index) - 1)
+		if home := t.home(t.index[at].hash); (at-home)&mask >= (at-gap)&mask {
+			t.index[gap], gap = t.index[at], at
+		}
+	}
+	t.index[gap] = place{}
 }
 
 // oldest returns the flow that was not seen for the longest time, 0 when there
