@@ -54,7 +54,8 @@ func (a *Agent) Congested(b []byte, e *Event, now time.Time) ([]byte, Decision) 
 type seen struct {
 	tunnelled bool
 	key       rocev2.FlowKey
-	ecn       uint8 // of the outermost IP header, which is the one to be marked
+	flow      uint64 // the hash of key
+	ecn       uint8  // of the outermost IP header, which is the one to be marked
 }
 
 func (a *Agent) decide(b []byte, e *Event, now time.Time) ([]byte, Decision) {
@@ -122,6 +123,7 @@ func (a *Agent) look(e *Event, s *seen) node.Reason {
 		}
 	}
 	s.key = p.FlowKey()
+	s.flow = s.key.Hash(a.cfg.Seed)
 	switch {
 	case a.own(p.Src):
 		return node.OwnAddress
@@ -335,7 +337,7 @@ func (a *Agent) ppfc(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]
 // limited returns Limited where a limit holds.
 func (a *Agent) limited(e *Event, s *seen, now time.Time) node.Reason {
 	interval := a.cfg.PerFlow[level.ToProxy(e.Level)]
-	flow, rate := a.perFlow.Ready(s.key.Hash(a.cfg.Seed), interval, now), a.rate.Ready(now) // both see the time, should it jump back
+	flow, rate := a.perFlow.Ready(s.flow, interval, now), a.rate.Ready(now) // both see the time, should it jump back
 	if !flow || !rate {
 		return node.Limited
 	}
@@ -344,6 +346,6 @@ func (a *Agent) limited(e *Event, s *seen, now time.Time) node.Reason {
 
 // took says that a notification was sent.
 func (a *Agent) took(s *seen, now time.Time) {
-	a.perFlow.Take(s.key.Hash(a.cfg.Seed), now)
+	a.perFlow.Take(s.flow, now)
 	a.rate.Take(now)
 }

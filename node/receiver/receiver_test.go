@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -236,19 +237,44 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// A CNP decided and built, beside decoding, verifying and building alone. Each
+// core has a receiver of its own: run with -cpu 1,2.
 func BenchmarkReceive(b *testing.B) {
-	cfg := config(b)
-	r := receiver.New(cfg)
-	buf := make([]byte, 0, 512)
 	frame := marked(b).IP
-	var p rocev2.Packet
-	b.Run("decide", func(b *testing.B) {
+	b.Run("DecodeAndBuild", func(b *testing.B) {
 		b.ReportAllocs()
-		for b.Loop() {
-			p.DecodeIP(frame)
-			if _, d := r.Receive(buf, &p, now); d.Kind != message.CNP {
-				b.Fatal(d)
+		b.RunParallel(func(pb *testing.PB) {
+			var p rocev2.Packet
+			buf := make([]byte, 0, 512)
+			for pb.Next() {
+				if p.DecodeIP(frame) != nil {
+					b.Fail()
+				}
+				if _, err := icrc.Verify(p.IP); err != nil {
+					b.Fail()
+				}
+				if _, err := cnp.AppendFor(buf, &p, 0x22, cnp.Config{}); err != nil {
+					b.Fail()
+				}
 			}
-		}
+		})
+	})
+	b.Run("Receive", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			cfg := config(b)
+			cfg.Interval = time.Microsecond
+			r := receiver.New(cfg)
+			var p rocev2.Packet
+			buf := make([]byte, 0, 512)
+			now := now
+			for pb.Next() {
+				now = now.Add(time.Microsecond)
+				p.DecodeIP(frame)
+				if _, d := r.Receive(buf, &p, now); d.Kind != message.CNP {
+					b.Fail()
+				}
+			}
+		})
 	})
 }

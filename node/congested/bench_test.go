@@ -1,0 +1,68 @@
+package congested_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A decision with the Fast CNP built, beside decoding and building alone. Each
+// core has an agent of its own: run with -cpu 1,2.
+func BenchmarkCongested(b *testing.B) {
+	for name, frame := range map[string][]byte{
+		"Option1": data(b), "Option2": data(b, func(p *rocev2.Packet) { p.Ext = wiretest.Hex(b, hops) }),
+	} {
+		b.Run(name+"/DecodeAndBuild", func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				var p rocev2.Packet
+				cfg := fastcnp.Config{Src: self6}
+				buf := make([]byte, 0, 4096)
+				for pb.Next() {
+					if p.DecodeIP(frame) != nil {
+						b.Fail()
+					}
+					if _, _, err := fastcnp.AppendFor(buf, &p, nil, cfg); err != nil {
+						b.Fail()
+					}
+				}
+			})
+		})
+		b.Run(name+"/Decide", func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				cfg := method(congested.FastCNP)
+				cfg.Rate, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
+				a := congested.New(cfg)
+				e := &congested.Event{Frame: frame, Options: ip}
+				buf := make([]byte, 0, 4096)
+				now := now
+				for pb.Next() {
+					now = now.Add(time.Microsecond)
+					if _, d := a.Congested(buf, e, now); d.Kind != message.FastCNP {
+						b.Fail()
+					}
+				}
+			})
+		})
+	}
+}
+
+// Limited is what most packets of a congested queue come to.
+func BenchmarkLimited(b *testing.B) {
+	cfg := method(congested.FastCNP)
+	cfg.PerFlow[0] = time.Hour
+	a := congested.New(cfg)
+	e := &congested.Event{Frame: data(b), Options: ip}
+	buf, _ := a.Congested(nil, e, now)
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Congested(buf[:0], e, now)
+	}
+}
