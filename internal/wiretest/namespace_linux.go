@@ -182,13 +182,14 @@ type End struct {
 	Addresses []string
 }
 
-// Link joins two hosts by a pair of devices.
+// Link joins two hosts by a pair of devices until the test ends.
 func Link(t testing.TB, a, b End) {
 	t.Helper()
 	// Of a pair with the same number on both hosts, Linux may take a second to
 	// notice that the other end is up.
 	n := devices.Add(2) + 100
 	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device, n+1, b.Host.path), "ip", "-batch", "-")
+	t.Cleanup(func() { a.Host.Run(t, "", "ip", "link", "del", a.Device) })
 	for _, e := range []End{a, b} {
 		e.Host.Do(t, func() error { // no second of asking who else has an address
 			return os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Device+"/accept_dad", []byte("0"), 0)
