@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // answerTime is how long after a Fast CNP an ICMPv6 error about it is believed.
@@ -41,9 +42,11 @@ func (a *Agent) capability(sender netip.Addr, now time.Time) Capability {
 // any other Parameter Problem, NotOurs for other messages, Disabled.
 func (a *Agent) ICMP(from netip.Addr, message []byte, now time.Time) node.Reason {
 	reason := a.icmp(from, message, now)
-	if reason == node.Accepted {
+	switch reason {
+	case node.Accepted:
 		a.stats.Learned++
-	} else {
+	case node.NotOurs: // other traffic is no refusal
+	default:
 		a.stats.Refused[reason]++
 	}
 	return reason
@@ -67,6 +70,41 @@ func (a *Agent) icmp(from netip.Addr, message []byte, now time.Time) node.Reason
 	}
 	a.rejected.Take(a.hashOf(n.Dst), now)
 	return node.Accepted
+}
+
+// ICMPFrame is [Agent.ICMP] for those who see frames instead of a socket: for a
+// frame with an ICMPv6 message, whose checksum is not verified. NotOurs is other
+// traffic, among it messages for others, unless they are about a Fast CNP.
+func (a *Agent) ICMPFrame(frame []byte, o rocev2.DecodeOptions, now time.Time) node.Reason {
+	f := &a.flow
+	if !a.cfg.Enabled {
+		return node.Disabled
+	}
+	if f.Decode(frame, o) != nil || f.Protocol != protoICMPv6 || !f.Src.Is6() || f.Tunnelled() {
+		return node.NotOurs
+	}
+	message := behindExtensions(f.IP)
+	if f.Dst != a.cfg.Self6 {
+		if _, err := a.cfg.FastCNP.CodePoints.FromICMP(message); err != nil {
+			return node.NotOurs
+		}
+		a.stats.Refused[node.Denied]++ // no node gets what it did not send from another's address
+		return node.Denied
+	}
+	return a.ICMP(f.Src, message, now)
+}
+
+const protoICMPv6 = 58
+
+// behindExtensions returns what stands behind the headers of an IPv6 packet that
+// was walked before: its extension headers are whole.
+func behindExtensions(ip []byte) []byte {
+	next, rest := ip[6], ip[ipv6Size:]
+	for next == 0 || next == 43 || next == 60 {
+		n := 8 + 8*int(rest[1])
+		next, rest = rest[0], rest[n:]
+	}
+	return rest
 }
 
 const (

@@ -559,6 +559,40 @@ func TestICMP(t *testing.T) {
 	require.True(t, d.Kind == message.FastCNP && !d.MarkECN)
 }
 
+// The same out of frames.
+func TestICMPFrame(t *testing.T) {
+	a := congested.New(method(congested.FastCNP))
+	sent, _ := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+	frame := func(from, to netip.Addr, message []byte, options string) []byte {
+		ext := wiretest.Hex(t, options)
+		b := []byte{0x60, 0, 0, 0, 0, uint8(len(ext) + len(message)), 58, 64}
+		if len(ext) > 0 {
+			b[6] = 0
+		}
+		return append(append(append(append(b, from.AsSlice()...), to.AsSlice()...), ext...), message...)
+	}
+	for _, c := range []struct {
+		name   string
+		frame  []byte
+		reason node.Reason
+	}{
+		{"no packet", nil, node.NotOurs},
+		{"data", data(t), node.NotOurs},
+		{"echo request", frame(src6, self6, []byte{128, 0, 0, 0, 0, 0, 0, 0}, ""), node.NotOurs},
+		{"to another", frame(src6, dst6, problem(data(t)), ""), node.NotOurs},
+		{"to another, about a Fast CNP", frame(src6, dst6, problem(sent), ""), node.Denied},
+		{"from another", frame(dst6, self6, problem(sent), ""), node.Denied},
+		{"about data", frame(src6, self6, problem(data(t)), ""), node.Denied},
+		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.NotOurs},
+		{"rejection", frame(src6, self6, problem(sent), ""), 0},
+		{"rejection behind options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
+	} {
+		require.Equal(t, c.reason, a.ICMPFrame(c.frame, ip, now), c.name)
+		wiretest.NoAllocs(t, c.name, func() { a.ICMPFrame(c.frame, ip, now) })
+	}
+	require.Equal(t, node.Disabled, congested.New(congested.Config{}).ICMPFrame(nil, ip, now))
+}
+
 // Floods of new flows, of forged ICMPv6 errors and of senders that reject: no
 // memory beyond that of the start, and the others are served.
 func TestFlood(t *testing.T) {
@@ -648,5 +682,6 @@ func FuzzCongested(f *testing.F) {
 		}
 		require.False(t, d.Kind != message.Other && d.MarkECN)
 		a.ICMP(src6, frame, now)
+		a.ICMPFrame(frame, ip, now)
 	})
 }

@@ -1,7 +1,7 @@
 // Package answer is the command that reads a capture of RoCEv2 traffic and
 // writes a capture of the Fast CNPs that a congested switch would send for it.
 //
-//	rocecn answer [-every N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT
+//	rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT
 //
 // IN is a pcap or pcapng capture of Ethernet, raw IP, Linux cooked or BSD
 // loopback packets, packed with gzip or not; OUT becomes a pcap capture; - stands
@@ -17,6 +17,10 @@
 // 1. Acknowledgements and notifications are answered by none, and neither is
 // IPv4, for which there is no Fast CNP. Neither is what comes in a tunnel, whose
 // inner source a switch need not reach, unless -inner-source is given.
+//
+// It is the switch role of rocecn play with flags instead of a file: limits hold
+// by the time of the capture, and a sender whose ICMPv6 error in IN says that it
+// does not understand a Fast CNP that was sent gets no more of them.
 //
 // What is written has the time of the packet that it answers. In a capture of
 // Ethernet it also has that packet's MAC addresses, swapped, and its VLAN tags;
@@ -45,14 +49,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var n node
 	flags := flag.NewFlagSet("answer", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.TextVar(&n.config.Src, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
+	flags.TextVar(&n.config.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&n.every, "every", 1, "answer every `N`-th matching packet")
 	flags.BoolVar(&n.config.InnerSource, "inner-source", false, "answer packets that come in a tunnel too, to the source inside it")
+	flags.DurationVar(&n.perFlow, "per-flow", 0, "least `time` between two Fast CNPs about one flow")
+	flags.Float64Var(&n.config.Rate.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")
 	flags.BoolVar(&n.onlyCE, "ecn", false, "only packets marked CE match")
 	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no Fast CNP; "+
 		"trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)", n.setLong)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn answer [-every N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
+		fmt.Fprintln(stderr, "usage: rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
 			"IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.")
 		flags.PrintDefaults()
 	}
@@ -69,6 +75,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "rocecn answer:", err)
 		return 2
 	}
+	n.start()
 
 	from, to := flags.Arg(0), flags.Arg(1)
 	say := func(name string, err error) {

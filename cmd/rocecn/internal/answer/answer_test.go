@@ -268,6 +268,28 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// The limits of the switch role, by the time of the capture; and a sender that
+// rejects a Fast CNP gets no more.
+func TestLimitsAndRejection(t *testing.T) {
+	at := func(ms int, b []byte) capture.Record {
+		return capture.Record{Data: b, Time: time.Unix(1795254649, int64(ms)*1_000_000)}
+	}
+	p := packet(t, data)
+	in := captureOf(capture.Raw, time.Microsecond, at(0, p), at(1, p), at(2, p), at(3, p))
+	out, summary := answer(t, in, "-per-flow", "2ms")
+	require.Len(t, out, 2)
+	require.Contains(t, summary, "skipped: 2 limited\n")
+	out, _ = answer(t, in, "-rate", "500")
+	require.Len(t, out, 2)
+
+	sent := out[0].Data
+	problem := append([]byte{0x60, 0, 0, 0, 0, uint8(8 + len(sent)), 58, 64}, sent[24:40]...)
+	problem = append(append(append(problem, sent[8:24]...), 4, 2, 0, 0, 0, 0, 0, 42), sent...)
+	out, summary = answer(t, captureOf(capture.Raw, time.Microsecond, at(0, problem), at(1, p), at(2, problem), at(3, p)))
+	require.Len(t, out, 1)
+	require.Contains(t, summary, "skipped: 1 ICMPv6 error about nothing that was sent, 1 ICMPv6 error of a sender that is not capable, 1 not_capable\n")
+}
+
 // Around the answer stands what stood around the packet, on the way back.
 func TestFrames(t *testing.T) {
 	const macs, swapped = "020000000002 020000000001", "020000000001 020000000002"
@@ -357,6 +379,8 @@ func TestUsage(t *testing.T) {
 		{"-source", "switch", in, out},
 		{"-source", source, "-every", "0", in, out},
 		{"-source", source, "-every", "-1", in, out},
+		{"-source", source, "-per-flow", "-1s", in, out},
+		{"-source", source, "-rate", "-1", in, out},
 		{"-source", source, "-long", "cut", in, out},
 		{"-source", source, "-nonsense", in, out},
 	} {

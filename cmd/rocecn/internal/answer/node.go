@@ -5,23 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
+	reason "github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A node is the congested switch.
 type node struct {
-	config fastcnp.Config
-	every  int  // of the packets that match, each of them is answered
-	onlyCE bool // packets that are not marked CE do not match
-	count  count
+	config  congested.Config
+	perFlow time.Duration
+	every   int  // of the packets that match, each of them is answered
+	onlyCE  bool // packets that are not marked CE do not match
+	count   count
 
+	agent    *congested.Agent
 	received message.Message
-	sent     message.Message
+	around   rocev2.Datagram
 	frame    []byte
 }
 
@@ -29,11 +35,11 @@ type node struct {
 func (n *node) setLong(choice string) error {
 	switch choice {
 	case "refuse":
-		n.config.Long = fastcnp.Refuse
+		n.config.FastCNP.Long = fastcnp.Refuse
 	case "trim":
-		n.config.Long = fastcnp.Trim
+		n.config.FastCNP.Long = fastcnp.Trim
 	case "fallback":
-		n.config.Long = fastcnp.FallBack
+		n.config.FastCNP.Long = fastcnp.FallBack
 	default:
 		return errors.New("refuse, trim or fallback allowed")
 	}
@@ -42,15 +48,29 @@ func (n *node) setLong(choice string) error {
 
 // check says what is wrong with the arguments.
 func (n *node) check() error {
-	switch source := n.config.Src; {
+	switch source := n.config.Self6; {
 	case !source.IsValid():
 		return errors.New("-source is missing")
 	case !source.Is6() || source.Zone() != "" || rocev2.Answerable(source) != nil:
 		return fmt.Errorf("-source %v is no IPv6 address of a node", source)
 	case n.every < 1:
 		return fmt.Errorf("-every %d: 1 or more allowed", n.every)
+	case n.perFlow < 0:
+		return fmt.Errorf("-per-flow %v is negative", n.perFlow)
+	case n.config.Rate.PerSecond < 0:
+		return fmt.Errorf("-rate %v is negative", n.config.Rate.PerSecond)
 	}
 	return nil
+}
+
+// start makes the agent: on, with Fast CNPs for all senders of IPv6.
+func (n *node) start() {
+	n.config.Enabled = true
+	n.config.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP})
+	for i := range n.config.PerFlow {
+		n.config.PerFlow[i] = n.perFlow
+	}
+	n.agent = congested.New(n.config)
 }
 
 // run answers the packets of in. The error is one of reading them; those of
@@ -102,58 +122,67 @@ func linkOf(r *capture.Record) capture.LinkType {
 // answer returns the Fast CNP for a packet, nil when there is none to send. It
 // is valid until the next packet.
 func (n *node) answer(r *capture.Record) []byte {
-	if why := n.mismatch(r); why != "" {
-		n.count.skip(why)
+	if !r.Supported() {
+		n.count.skip("of a link type not supported")
 		return nil
 	}
-	n.count.matched++
-	if n.count.matched%n.every != 0 {
+	switch n.agent.ICMPFrame(r.Data, r.Options(), r.Time) {
+	case reason.Accepted:
+		n.count.skip("ICMPv6 error of a sender that is not capable")
+		return nil
+	case reason.Denied:
+		n.count.skip("ICMPv6 error about nothing that was sent")
 		return nil
 	}
-	p := &n.received.Packet
-	head := p.AppendReplyLink(n.frame[:0], 6)
-	frame, _, err := fastcnp.AppendFor(head, p, nil, n.config)
-	if err != nil {
-		n.count.skip(skipped(err))
+	n.received.Decode(r.Data, r.Options(), message.Config{})
+	if n.received.Kind == message.Data {
+		switch p := &n.received.Packet; {
+		case !p.Src.Is6():
+			n.count.skip("IPv4")
+			return nil
+		case n.onlyCE && p.ECN() != rocev2.CE:
+			n.count.skip("not marked CE")
+			return nil
+		}
+		n.count.matched++
+		if n.count.matched%n.every != 0 {
+			return nil
+		}
+	}
+	return n.decide(r)
+}
+
+// decide asks the agent for the answer.
+func (n *node) decide(r *capture.Record) []byte {
+	head := n.frame[:0]
+	if n.around.Decode(r.Data, r.Options()) == nil {
+		head = n.around.AppendReplyLink(head, 6)
+	}
+	frame, d := n.agent.Congested(head, &congested.Event{Frame: r.Data, Options: r.Options()}, r.Time)
+	n.frame = frame[:0]
+	switch {
+	case d.Reason != reason.Accepted:
+		n.count.skip(skipped(&d))
+		return nil
+	case d.Kind == message.Other:
+		n.count.skip("marked only: the sender is not capable")
 		return nil
 	}
-	n.frame = frame
-	n.sent.Decode(frame[len(head):], rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{})
-	n.count.written[n.sent.FastCNP.Option.Number]++
+	n.count.written[d.Option]++
 	return frame
 }
 
-// mismatch says why a packet does not match, in a word; nothing when it does.
-func (n *node) mismatch(r *capture.Record) string {
-	if !r.Supported() {
-		return "of a link type not supported"
-	}
-	n.received.Decode(r.Data, r.Options(), message.Config{})
-	p := &n.received.Packet
-	switch kind := n.received.Kind; {
-	case kind == message.Other:
-		return "not RoCEv2"
-	case kind == message.Broken:
-		return "broken"
-	case kind != message.Data:
-		return kind.String()
-	case !p.Src.Is6():
-		return "IPv4"
-	case n.onlyCE && p.ECN() != 3:
-		return "not marked CE"
-	}
-	return ""
-}
-
 // skipped says in a word why there is no Fast CNP.
-func skipped(err error) string {
-	switch err {
-	case fastcnp.ErrTooLong:
+func skipped(d *congested.Decision) string {
+	switch {
+	case d.Packet == message.Other && d.Reason == reason.NotOurs:
+		return "not RoCEv2"
+	case d.Packet != message.Data && d.Packet != message.Other && d.Packet != message.Broken:
+		return d.Packet.String()
+	case d.Packet == message.Data && d.Reason == reason.Broken:
 		return "IOAM trace too long"
-	case fastcnp.ErrTunnelled:
-		return "tunnelled"
-	case rocev2.ErrNotReachable:
+	case d.Reason == reason.Address:
 		return "from an address that cannot be answered"
 	}
-	return err.Error()
+	return d.Reason.String()
 }

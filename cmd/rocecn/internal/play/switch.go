@@ -76,7 +76,6 @@ func (c *switchConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	s.own4, s.own6, s.codePoints = cfg.Self4, cfg.Self6, messages.CodePoints
 	s.agent = congested.New(cfg)
 	return s, nil
 }
@@ -124,14 +123,12 @@ func senders(key string, i int, p netip.Prefix) error {
 
 // congestedSwitch plays the node where congestion occurs.
 type congestedSwitch struct {
-	enabled    bool
-	onlyCE     bool
-	agent      *congested.Agent
-	event      congested.Event
-	own4, own6 netip.Addr
-	codePoints fastcnp.CodePoints
-	flow       rocev2.Flow
-	buf        []byte
+	enabled bool
+	onlyCE  bool
+	agent   *congested.Agent
+	event   congested.Event
+	flow    rocev2.Flow
+	buf     []byte
 }
 
 func (s *congestedSwitch) play(f *frame) (l line, packet []byte) {
@@ -151,11 +148,14 @@ func (s *congestedSwitch) play(f *frame) (l line, packet []byte) {
 }
 
 func (s *congestedSwitch) decide(f *frame) (line, []byte) {
-	known := s.flow.Decode(f.Data, f.Options) == nil
-	if known && s.flow.Protocol == icmpv6 && !s.flow.Tunnelled() {
-		return s.icmp(f.Time), nil
+	switch reason := s.agent.ICMPFrame(f.Data, f.Options, f.Time); reason {
+	case node.NotOurs:
+	case node.Accepted:
+		return line{Action: learned}, nil
+	default:
+		return refuse(reason), nil
 	}
-	if s.onlyCE && known && s.flow.OuterECN() != rocev2.CE {
+	if s.onlyCE && s.flow.Decode(f.Data, f.Options) == nil && s.flow.OuterECN() != rocev2.CE {
 		return line{}, nil
 	}
 	s.event.Frame, s.event.Options = f.Data, f.Options
@@ -170,39 +170,4 @@ func (s *congestedSwitch) decide(f *frame) (line, []byte) {
 		return line{Action: marked, MarkECN: &d.MarkECN}, nil
 	}
 	return line{Action: sent, Kind: d.Kind.String(), To: d.To, Option: d.Option, MarkECN: &d.MarkECN}, out
-}
-
-const (
-	icmpv6               = 58
-	icmpParameterProblem = 4
-)
-
-// icmp looks at an ICMPv6 message: a Parameter Problem may say that a sender does
-// not understand Fast CNPs.
-func (s *congestedSwitch) icmp(now time.Time) line {
-	octets := afterExtensions(s.flow.IP)
-	if len(octets) == 0 || octets[0] != icmpParameterProblem {
-		return line{}
-	}
-	if to := s.flow.Dst; to != s.own6 {
-		if _, err := s.codePoints.FromICMP(octets); err != nil {
-			return line{} // for another, about something else
-		}
-		return refuse(node.Denied)
-	}
-	if reason := s.agent.ICMP(s.flow.Src, octets, now); reason != node.Accepted {
-		return refuse(node.Denied)
-	}
-	return line{Action: learned}
-}
-
-// afterExtensions returns what stands behind the headers of an IPv6 packet that
-// was walked before, so its extension headers are whole.
-func afterExtensions(ip []byte) []byte {
-	next, rest := ip[6], ip[40:]
-	for next == 0 || next == 43 || next == 60 {
-		n := 8 + 8*int(rest[1])
-		next, rest = rest[0], rest[n:]
-	}
-	return rest
 }
