@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	self, egress = netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::9")
+	requester    = netip.MustParseAddr("10.77.0.2")
+)
+
+// play runs the PE over frames, which are a millisecond apart, and returns the
+// packets that it sends.
+func play(t *testing.T, frames [][]byte) (sent [][]byte) {
+	t.Helper()
+	var b, written bytes.Buffer
+	w, out := pcapgo.NewWriter(&b), pcapgo.NewWriter(&written)
+	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
+	require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeRaw))
+	for i, f := range frames {
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, int64(i)*1e6), CaptureLength: len(f), Length: len(f)}
+		require.NoError(t, w.WritePacket(info, f))
+	}
+	in, err := pcapgo.NewReader(&b)
+	require.NoError(t, err)
+	pe, err := ingress.New(ingress.Config{
+		Enabled: true, Self: self, CNP4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),
+		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), Seed: [32]byte{1},
+	})
+	require.NoError(t, err)
+	require.NoError(t, run(in, out, pe, &encap.IPInIPv6{Src: self, Dst: egress}))
+	r, err := pcapgo.NewReader(&written)
+	require.NoError(t, err)
+	for {
+		ip, _, err := r.ReadPacketData()
+		if err != nil {
+			return sent
+		}
+		sent = append(sent, ip)
+	}
+}
+
+// A captured connection has its requester here and its responder behind the WAN.
+// The FCN about the label of its data becomes the CNP to the requester's queue
+// pair.
+func TestIngress(t *testing.T) {
+	ethernet := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD}
+	var frames [][]byte
+	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap") {
+		var p rocev2.Packet
+		if p.DecodeFrame(c.Data) != nil {
+			continue
+		}
+		frame := c.Data
+		if p.Src != requester {
+			var err error
+			frame, err = (&encap.IPInIPv6{Src: egress, Dst: self}).Append(slices.Clone(ethernet), p.IP, 0x77)
+			require.NoError(t, err)
+		}
+		frames = append(frames, frame)
+		if p.Src == requester && p.BTH.Opcode == bth.RCSendOnly {
+			break
+		}
+	}
+	sent := play(t, frames)
+	data := sent[len(sent)-1]
+	var f rocev2.Flow
+	require.NoError(t, f.DecodeIP(data))
+	require.NotZero(t, f.OuterFlowLabel())
+	require.True(t, bytes.HasSuffix(frames[len(frames)-1], f.IP))
+
+	message, err := fcn.Message{FlowLabel: f.OuterFlowLabel(), Level: 1}.AppendPacket(slices.Clone(ethernet), self, fcn.Config{Src: egress})
+	require.NoError(t, err)
+	again := play(t, append(frames, message))
+	require.Equal(t, sent, again[:len(sent)])
+	require.Len(t, again, len(sent)+1)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(again[len(sent)]))
+	_, err = p.VerifyICRC()
+	require.NoError(t, err)
+	c, err := cnp.FromPacket(&p)
+	require.NoError(t, err)
+	require.Equal(t, cnp.New(0x11, 0xFFFF), c)
+	require.Equal(t, requester, p.Dst)
+}
