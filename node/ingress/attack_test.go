@@ -1,0 +1,77 @@
+package ingress
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// FCN about every label that there is: those that were given have one CNP each,
+// about the others nothing is sent.
+func TestForgedLabels(t *testing.T) {
+	pe := newPE(t, nil)
+	given := map[uint32]uint32{}
+	for qp := uint32(2); qp < 1002; qp++ {
+		k := rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}
+		require.NoError(t, pe.cfg.QPs.Add(k, 0, qpmap.Pair{SrcQP: 0x10000 + qp}))
+		label, err := pe.Label(packetOf(k), 0, start)
+		require.NoError(t, err)
+		given[label] = 0x10000 + qp
+	}
+	out, data := make([]byte, 0, 256), make([]byte, 4)
+	for label := range uint32(1 << 20) {
+		be.PutUint32(data, label<<12)
+		_, n, err := pe.Receive(out, p1, data, start)
+		if err == nil && n.SrcQP != given[label] || err != nil && (err != node.UnknownLabel || given[label] != 0) {
+			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, err)
+		}
+	}
+	require.EqualValues(t, 1000, pe.Stats().Sent)
+}
+
+// One FCN, replayed all the time for a second: as many CNPs as the limit of the
+// flow says.
+func TestReplays(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.PerFlow = time.Millisecond })
+	label, err := pe.Label(packetOf(flow6), 0, start)
+	require.NoError(t, err)
+	data := message(t, label)
+	for i := range 100_000 {
+		_, _, _ = pe.Receive(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))
+	}
+	require.EqualValues(t, 1000, pe.Stats().Sent)
+	require.EqualValues(t, 99_000, pe.Stats().Refused[node.Limited])
+}
+
+// A flood of new flows takes the room that there is, and nothing from those that
+// are live: neither their labels nor memory beyond the maximum.
+func TestFloodOfFlows(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 1000, time.Second })
+	live := make([]uint32, 100)
+	p := packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6})
+	label := func(qp uint32, at time.Duration) uint32 {
+		p.BTH.DestQP = qp
+		l, _ := pe.Label(p, 0, start.Add(at))
+		return l
+	}
+	for i := range live {
+		live[i] = label(uint32(i), 0)
+	}
+	for i := range 1_000_000 { // ten seconds
+		at := time.Duration(i) * 10 * time.Microsecond
+		label(1000+uint32(i), at)
+		if i%500 == 0 {
+			q := i / 500 % len(live)
+			if got := label(uint32(q), at); got != live[q] {
+				t.Fatalf("after %v flow %d has label %d, not %d", at, q, got, live[q])
+			}
+		}
+	}
+	require.Len(t, pe.table.entries, 1001)
+	require.LessOrEqual(t, pe.Stats().Flows, 1000)
+	require.Greater(t, pe.Stats().Refused[node.TableFull], uint64(980_000))
+}

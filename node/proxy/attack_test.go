@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A flood of messages about flows that there are not: nothing is sent to anybody,
+// inside the senders' prefix or outside.
+func TestForgedFlows(t *testing.T) {
+	p := newProxy(t, func(c *Config) {
+		c.PerFlow, c.MaxFlows = time.Second, 64
+		c.Senders = acl.NewMap(acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP})
+	})
+	random := rand.New(rand.NewPCG(3, 3))
+	data := message(t, congested(t, flow6, nil))
+	out := make([]byte, 0, 256)
+	for i := range 100_000 {
+		k := random.Uint64()
+		for _, at := range []int{8, 40 + 8 + 8} { // the lower half of the sender's address, in tuple and invoking packet
+			binary.BigEndian.PutUint64(data[at:], k)
+		}
+		if i%2 == 0 {
+			data[2]++
+			data[40+8+2]++
+		}
+		_, _, err := p.Receive(out, switch6, data, start)
+		if err == nil {
+			t.Fatal("something was sent")
+		}
+	}
+	stats := p.Stats()
+	require.Zero(t, stats.Sent)
+	require.NotZero(t, stats.Refused[node.UnknownQP])
+	require.NotZero(t, stats.Refused[node.NoMethod])
+}
+
+// One message, replayed all the time for a second: as many CNPs as the limit of
+// the flow says, and those of another flow are not held up.
+func TestReplays(t *testing.T) {
+	p := newProxy(t, func(c *Config) { c.PerFlow = time.Millisecond })
+	replayed, other := message(t, congested(t, flow6, nil)), message(t, congested(t, flow4, nil))
+	var answers [2]int
+	for i := range 100_000 {
+		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
+		for j, data := range [][]byte{replayed, other}[:1+(i%1000)/999] {
+			if _, a, err := p.Receive(nil, switch6, data, now); err == nil {
+				answers[j]++
+				require.Equal(t, []rocev2.FlowKey{flow6, flow4}[j], a.Flow)
+			}
+		}
+	}
+	require.Equal(t, [2]int{1000, 100}, answers)
+}
