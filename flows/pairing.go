@@ -233,7 +233,9 @@ func (t *Table) Give(k rocev2.FlowKey, srcQP uint32) {
 // makes room for another one when four newer ones have its bucket.
 type recents struct{ buckets []recentBucket }
 
-type recentBucket [4]struct {
+type recentBucket [4]recent
+
+type recent struct {
 	tag uint32
 	ref
 }
@@ -241,15 +243,19 @@ type recentBucket [4]struct {
 const (
 	recentBuckets = 1 << 14
 	maxVoting     = 32 // PSNs of a READ that are remembered: its first ones
+	manyVotes     = 64 // so many make it unlikely that a pair will be in doubt again
 )
 
-func tag(road uint64, psn uint32) uint32 { return uint32(fork(road, uint64(psn))>>32) | 1 }
+// tag returns what tells the requests of two roads apart in a bucket.
+func tag(road uint64, psn uint32) uint32 { return uint32(road>>32)&^psnMask | psn | 1<<31 }
 
+// bucket returns the bucket of a PSN. Those of PSNs that follow one another do,
+// too, which caches like.
 func (r *recents) bucket(road uint64, psn uint32) *recentBucket {
 	if r.buckets == nil {
 		return nil
 	}
-	return &r.buckets[fork(road, uint64(psn))%recentBuckets]
+	return &r.buckets[(uint32(road)+psn)%recentBuckets]
 }
 
 func (r *recents) add(s *stream, name ref, psn, n uint32) {
@@ -258,13 +264,22 @@ func (r *recents) add(s *stream, name ref, psn, n uint32) {
 	}
 	for n = min(n, maxVoting); n > 0; n-- {
 		b := r.bucket(s.road, psn)
-		tag := tag(s.road, psn)
-		i := 0
-		for i < len(b)-1 && (b[i].tag != tag || b[i].ref != name) {
-			i++
+		one := recent{tag(s.road, psn), name}
+		switch one {
+		case b[0]:
+		case b[1]:
+			b[0], b[1] = one, b[0]
+		case b[2]:
+			b[0], b[1], b[2] = one, b[0], b[1]
+		default:
+			b[0], b[1], b[2], b[3] = one, b[0], b[1], b[2]
 		}
-		copy(b[1:i+1], b[:i])
-		b[0].tag, b[0].ref = tag, name
 		psn = after(psn, 1)
 	}
+}
+
+// sure says whether the votes leave so little doubt that requests which hardly
+// get an answer of their own need not be remembered.
+func (p *pairing) sure() bool {
+	return p.from == qpmap.Votes && p.votes[0].n >= manyVotes && p.votes[1].n == 0
 }

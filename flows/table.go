@@ -158,7 +158,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 		h.resolve(before.read, p.psn)
 	}
 	if transport != bth.TransportUC {
-		if s.pairing.open() {
+		if s.pairing.open() && (p.ackReq || r.begins || r.completes || !s.pairing.sure()) {
 			t.recent.add(s, name, p.psn, n)
 		}
 		o := opening{p.psn, n + more, p.asked, at, t.order, p.ackReq, r.message == Read, r.message == Atomic, true}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,13 +14,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A reader reads captures, lets goroutines decode their packets, and hands these
-// on in the order of the captures.
+// A reader reads captures with several goroutines, and hands their packets on in
+// their order.
 //
-// A source reads blocks of octets and finds the packets in them: those of one
-// block, or of one read, are a batch. Decoders take batches as they come, and
-// whoever counts the packets waits for each batch in turn: what comes out does
-// not depend on how many decoders there are.
+// The goroutines take turns in reading a block of octets and finding the packets
+// in it, a batch. Each decodes its own batch, as its octets are near then, while
+// the next one reads. Whoever counts the packets waits for each batch in turn:
+// what comes out does not depend on how many goroutines there are.
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
 	workers int
@@ -42,16 +43,18 @@ const waiting = 8
 func (r *reader) read(ctx context.Context, name string) error {
 	s := &source{
 		ordered: make(chan *batch, waiting),
-		work:    make(chan *batch, waiting),
 		batches: make(chan *batch, waiting),
 		blocks:  make(chan *block, waiting),
 		stop:    make(chan struct{}),
 	}
 	defer close(s.stop)
-	for range r.workers {
-		go s.decode(r.decoder)
+	s.in, s.err = cli.OpenBlocks(ctx, name, r.stdin, s.beforeRead, s.nextBlock)
+	if s.err != nil {
+		return s.err
 	}
-	go s.read(ctx, name, r.stdin)
+	for range r.workers {
+		go s.work(r.decoder)
+	}
 
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -116,61 +119,92 @@ type block struct {
 // maxBatch is how many packets are in a batch at most.
 const maxBatch = 1024
 
-// A source reads a file.
+// A source reads a file. Only who has the lock may touch what is below it.
 type source struct {
-	ordered, work chan *batch
-	batches       chan *batch // to be used again
-	blocks        chan *block // to be used again
-	stop          chan struct{}
+	ordered chan *batch
+	batches chan *batch // to be used again
+	blocks  chan *block // to be used again
+	stop    chan struct{}
 
-	block        *block
-	batch        *batch
-	octets, size int64
+	sync.Mutex
+	in      *cli.Input
+	decoder *flows.Decoder // of the goroutine that has the lock
+	block   *block
+	batch   *batch // what was found in block
+	done    *batch // what was found in the block before
+	octets  int64
+	err     error // what ended the file
+	ended   bool  // and the batch that says so is handed on
 }
 
-// read puts the packets of a file into batches. The last one has the error.
-func (s *source) read(ctx context.Context, name string, stdin io.Reader) {
-	defer close(s.work)
-	err := s.records(ctx, name, stdin)
-	s.begin()
-	s.batch.err = err
-	s.flush()
-}
-
-func (s *source) records(ctx context.Context, name string, stdin io.Reader) error {
-	in, err := cli.OpenBlocks(ctx, name, stdin, s.beforeRead, s.nextBlock)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	s.size = in.Size
-	var r capture.Record
+// work reads and decodes batches until the file ends.
+func (s *source) work(d flows.Decoder) {
 	for {
-		if err := in.Next(&r); err != nil {
-			return err
+		b := s.next(&d)
+		if b == nil {
+			return
 		}
-		s.begin()
-		b := s.batch
+		b.decode(&d)
+	}
+}
+
+// next returns the next batch, whose place in the order is reserved, and nil
+// behind the last one, which has the error that ended the file.
+func (s *source) next(d *flows.Decoder) *batch {
+	s.Lock()
+	defer s.Unlock()
+	s.decoder = d
+	var r capture.Record
+	for s.done == nil && s.err == nil {
+		if s.err = s.in.Next(&r); s.err != nil {
+			s.in.Close()
+			break
+		}
+		b := s.begin()
 		if !r.Supported() {
 			b.unknown = true
 			r.Data = nil
 		}
 		b.records = append(b.records, record{r.Data, r.Time, r.Options()})
 		if len(b.records) == maxBatch {
-			s.flush()
+			s.done, s.batch = b, nil
 		}
-		select {
-		case <-s.stop:
-			return io.EOF
-		default:
+	}
+	b := s.done
+	s.done = nil
+	if b == nil {
+		if s.ended {
+			return nil
 		}
+		s.ended = true
+		b = s.begin()
+		s.batch, b.err = nil, s.err
+	}
+	if !s.reserve(b) {
+		return nil
+	}
+	return b
+}
+
+// reserve gives a batch its place in the order. It says whether anybody still
+// waits for it.
+func (s *source) reserve(b *batch) bool {
+	b.octets, b.size = s.octets, s.in.Size
+	select {
+	case s.ordered <- b:
+		return true
+	case <-s.stop:
+		s.ended, s.err = true, io.EOF
+		return false
 	}
 }
 
 // nextBlock returns the memory to read on in. What was found until now is in
-// other blocks.
+// another block.
 func (s *source) nextBlock() []byte {
-	s.flush()
+	if s.batch != nil {
+		s.done, s.batch = s.batch, nil
+	}
 	s.unuse(s.block)
 	select {
 	case s.block = <-s.blocks:
@@ -181,17 +215,25 @@ func (s *source) nextBlock() []byte {
 	return s.block.octets[:]
 }
 
-// beforeRead hands on what was found, as the next read may take long.
+// beforeRead hands on what was found, where the next read may take long.
 func (s *source) beforeRead(octets int64) error {
 	s.octets = octets
-	s.flush()
+	if s.in == nil || s.in.Size > 0 {
+		return nil
+	}
+	for _, b := range [...]*batch{s.done, s.batch} {
+		if b != nil && s.reserve(b) {
+			b.decode(s.decoder)
+		}
+	}
+	s.done, s.batch = nil, nil
 	return nil
 }
 
-// begin sees to it that there is a batch.
-func (s *source) begin() {
+// begin returns the batch that packets are put into.
+func (s *source) begin() *batch {
 	if s.batch != nil {
-		return
+		return s.batch
 	}
 	select {
 	case s.batch = <-s.batches:
@@ -202,38 +244,22 @@ func (s *source) begin() {
 	if b.block = s.block; b.block != nil {
 		b.block.users.Add(1)
 	}
-	b.records, b.unknown, b.octets, b.size = b.records[:0], false, s.octets, s.size
+	b.records, b.unknown, b.err = b.records[:0], false, nil
+	return b
 }
 
-// flush hands on the batch, if there is one.
-func (s *source) flush() {
-	b := s.batch
-	if b == nil {
-		return
+// decode decodes the packets of a batch.
+func (b *batch) decode(d *flows.Decoder) {
+	if n := len(b.records); cap(b.packets) < n {
+		b.packets = make([]flows.Packet, n, max(n, min(2*n, maxBatch)))
+	} else {
+		b.packets = b.packets[:n]
 	}
-	s.batch = nil
-	for _, to := range [...]chan *batch{s.work, s.ordered} {
-		select {
-		case to <- b:
-		case <-s.stop:
-		}
+	for i := range b.records {
+		r := &b.records[i]
+		d.Decode(&b.packets[i], r.data, r.options)
 	}
-}
-
-// decode decodes batches until there are no more.
-func (s *source) decode(d flows.Decoder) {
-	for b := range s.work {
-		if n := len(b.records); cap(b.packets) < n {
-			b.packets = make([]flows.Packet, n, max(n, min(2*n, maxBatch)))
-		} else {
-			b.packets = b.packets[:n]
-		}
-		for i := range b.records {
-			r := &b.records[i]
-			d.Decode(&b.packets[i], r.data, r.options)
-		}
-		b.decoded <- struct{}{}
-	}
+	b.decoded <- struct{}{}
 }
 
 // release lets a batch and its block be used again.
