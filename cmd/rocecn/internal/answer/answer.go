@@ -84,7 +84,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		fmt.Fprintf(stderr, "rocecn answer: %s: %v\n", name, err)
 	}
-	if to != "-" && same(from, stdin, to) {
+	if to != "-" && cli.Same(from, stdin, to) {
 		say(to, errors.New("the capture that is read cannot be written"))
 		return 2
 	}
@@ -125,20 +125,4 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	n.count.print(stderr)
 	return status
-}
-
-// same says whether the file of one name is that of another, or standard input.
-func same(from string, stdin io.Reader, to string) bool {
-	var a os.FileInfo
-	var err error
-	if from != "-" {
-		a, err = os.Stat(from)
-	} else if f, ok := stdin.(*os.File); ok {
-		a, err = f.Stat()
-	}
-	if err != nil || a == nil || !a.Mode().IsRegular() {
-		return false
-	}
-	b, err := os.Stat(to)
-	return err == nil && os.SameFile(a, b)
 }

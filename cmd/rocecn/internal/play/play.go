@@ -100,7 +100,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 	p := player{name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}
 	from, to := flags.Arg(0), flags.Arg(1)
-	if to != "" && same(from, stdin, to) {
+	if to != "" && cli.Same(from, stdin, to) {
 		say(to, errors.New("the capture that is read cannot be written"))
 		return 2
 	}
@@ -242,20 +242,4 @@ func (p *player) end() error {
 		p.pcap, _ = capture.NewWriter(p.out, capture.Raw, time.Microsecond)
 	}
 	return p.flush()
-}
-
-// same says whether the file of one name, or standard input, is that of another.
-func same(from string, stdin io.Reader, to string) bool {
-	var a os.FileInfo
-	var err error
-	if from != "-" {
-		a, err = os.Stat(from)
-	} else if f, ok := stdin.(*os.File); ok {
-		a, err = f.Stat()
-	}
-	if err != nil || a == nil || !a.Mode().IsRegular() {
-		return false
-	}
-	b, err := os.Stat(to)
-	return err == nil && os.SameFile(a, b)
 }
