@@ -3,18 +3,17 @@ package qpmap
 import "time"
 
 // A clock measures the time between packets, in nanoseconds, and never goes
-// back. Time that jumps back by up to limit stands still until it has caught
-// up: packets of several queues come a little out of order. Beyond that the
-// clock goes on from the new time.
+// back. Where time jumps back by up to a second, as packets of several queues
+// come a little out of order, the clock stands still until time has caught up.
+// Beyond that it goes on from the new time.
 type clock struct {
 	ticks int64
-	last  time.Time // the latest time seen, and what ticks stands for
-	limit time.Duration
+	last  time.Time // what ticks stands for
 }
 
 func (c *clock) set(now time.Time) {
 	switch d := now.Sub(c.last); {
-	case c.last.IsZero() || d < -c.limit:
+	case c.last.IsZero() || d < -time.Second:
 		c.last = now
 	case d > 0:
 		c.ticks += int64(d)

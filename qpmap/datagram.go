@@ -29,5 +29,5 @@ func (m *Map) observeDatagram(p *rocev2.Packet, k *key) {
 		e.other, e.otherSeen, e.srcQP = e.srcQP, e.seen, src
 	}
 	m.use(at)
-	e.pkey, e.sequence.doubt = p.BTH.PKey, false
+	e.pkey, e.sequence.doubt = p.BTH.PKey, sure
 }

@@ -185,11 +185,11 @@ func (m *Map) propose(at uint32) {
 func (m *Map) links(at uint32) (forth, back link) {
 	s := &m.pending.slots[at]
 	x := &s.v
-	common := pair{pkey: x.pkey, mtu: x.mtu, transport: x.transport, from: CM, sequence: sequence{known: true}}
+	common := pair{pkey: x.pkey, mtu: x.mtu, transport: x.transport, from: CM}
 	forth, back = link{s.key.with(x.responder.qp), common}, link{s.key.back(x.requester.qp), common}
-	forth.pair.srcQP, forth.pair.sequence.next = x.requester.qp, x.responder.psn
+	forth.pair.srcQP, forth.pair.sequence = x.requester.qp, begin(x.responder.psn)
 	forth.pair.local, forth.pair.remote = x.requester.commID, x.responder.commID
-	back.pair.srcQP, back.pair.sequence.next = x.responder.qp, x.requester.psn
+	back.pair.srcQP, back.pair.sequence = x.responder.qp, begin(x.requester.psn)
 	back.pair.local, back.pair.remote = x.responder.commID, x.requester.commID
 	return forth, back
 }

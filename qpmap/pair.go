@@ -90,6 +90,9 @@ func (m *Map) confirm(at, mate uint32) {
 		m.use(at)
 		s.v.confirmed = m.clock.ticks
 		s.v.contested = false
+		if s.v.sequence.doubt == jumped {
+			s.v.sequence.doubt, s.v.sequence.calm = sure, 0
+		}
 		if s.v.voted {
 			s.v.voted = false
 			m.closeFlow(&s.key)
@@ -154,6 +157,7 @@ func (m *Map) install(at uint32, l *link, list uint8) {
 	e.seen = m.clock.ticks
 	if list == settled {
 		e.confirmed = m.clock.ticks
+		e.sequence.doubt = sure
 	}
 	m.pairs.renew(at, list)
 	m.closeFlow(&l.key)

@@ -35,10 +35,10 @@
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
-// Idle are forgotten. All memory is taken by [New], about [PairSize] octets for
-// each of MaxPairs and 2 kB for each of MaxOpen; a full table gives up what was
-// used longest ago, pairs that no data has confirmed first, and never one given
-// or in use.
+// Idle are forgotten. All memory is taken by [New]: [PairSize] octets for each of
+// MaxPairs, [OpenSize] for each of MaxOpen, [PendingSize] for each of MaxPending. A
+// full table gives up what was used longest ago, pairs that no data has confirmed
+// first, and never one given or in use.
 //
 // A Map is not safe for concurrent use: one a core.
 package qpmap
@@ -141,6 +141,13 @@ type Stats struct {
 	Conflicts     uint64 // CM exchanges not believed: other than one seen before, or than a pair that data confirms
 }
 
+// What an entry costs, in octets, where the maximum is a power of two.
+const (
+	PairSize    = 140
+	OpenSize    = 400
+	PendingSize = 100
+)
+
 // Map is what has been learned. Make one with [New].
 type Map struct {
 	cfg   Config
@@ -162,7 +169,7 @@ func New(cfg Config) *Map {
 	seed := rand.Uint64()
 	return &Map{
 		cfg:     cfg,
-		clock:   clock{ticks: 1, limit: cfg.Idle},
+		clock:   clock{ticks: 1},
 		pairs:   newTable[pair](cfg.MaxPairs, seed),
 		pending: newTable[exchange](cfg.MaxPending, seed),
 		open:    newTable[open](cfg.MaxOpen, seed),
@@ -216,7 +223,7 @@ func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, er
 	e := &m.pairs.slots[at].v
 	switch {
 	case e.from == Given:
-	case m.idle(e), e.sequence.doubt:
+	case m.idle(e), e.sequence.doubt != sure:
 		return Pair{}, ErrUnknown
 	case e.contested, e.otherSeen != 0 && !m.past(e.otherSeen):
 		return Pair{}, ErrAmbiguous
@@ -296,19 +303,11 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 // that were. Nothing depends on it being called: it only makes room early.
 func (m *Map) Expire(now time.Time) int {
 	m.clock.set(now)
-	before := m.pairs.len
-	for i := range m.pairs.lists {
-		for at := m.pairs.lists[i].oldest; at != 0; {
-			s := &m.pairs.slots[at]
-			next := s.newer
-			if m.idle(&s.v) {
-				m.pairs.remove(at)
-				m.stats.Expired++
-			}
-			at = next
-		}
-	}
-	return before - m.pairs.len
+	pairs := m.pairs.expire(m.idle)
+	m.pending.expire(func(x *exchange) bool { return m.past(x.seen) })
+	m.open.expire(func(o *open) bool { return m.past(o.seen) })
+	m.stats.Expired += uint64(pairs)
+	return pairs
 }
 
 // Stats returns the counters.

@@ -14,13 +14,13 @@ type recent struct {
 const ways = 4
 
 type request struct {
-	flow      uint32 // hash of addresses and domain; 0 nothing
-	qp        uint32 // DestQP, 24 bits
-	psn       uint32
-	at        int32 // when, in the unit of moment
-	transport bth.Transport
-	crowded   bool // more flows used this PSN than the set holds
+	flow uint32 // hash of addresses, domain and transport; 0 nothing
+	qp   uint32 // DestQP
+	psn  uint32 // 24 bits; with crowded set, more flows used it than the set holds
+	at   int32  // moment
 }
+
+const crowded = 1 << 24
 
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
@@ -37,30 +37,33 @@ func newRecent(requests int, seed uint64) recent {
 	return recent{seed: seed, sets: make([][ways]request, sets)}
 }
 
-// set returns the set in which requests of this flow hash with this PSN stand.
-func (r *recent) set(flow uint64, psn uint32) *[ways]request {
-	return &r.sets[mix(flow^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
+// find returns the hash of what k's flow shares with others, and the set in
+// which its requests with this PSN stand.
+func (r *recent) find(k *key, psn uint32, t bth.Transport) (flow uint32, set *[ways]request) {
+	h := mix(k.hashAddrs(r.seed)^uint64(t), r.seed|1)
+	return uint32(h>>32) | 1, &r.sets[mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 
 // add remembers a request of the flow that k names.
 func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32) {
-	flow := k.hashAddrs(r.seed)
-	set := r.set(flow, psn)
-	q := request{flow: uint32(flow) | 1, qp: k.id, psn: psn, at: now, transport: t}
+	flow, set := r.find(k, psn, t)
+	q := request{flow: flow, qp: k.id, psn: psn, at: now}
 	victim := &set[0]
 	for i := range set {
 		w := &set[i]
-		if w.flow == q.flow && w.psn == psn && w.qp == q.qp {
+		if w.flow == flow && w.psn&psnMask == psn && w.qp == k.id { // the same again
 			victim = w
-			q.crowded = w.crowded && fresh(w.at, now)
 			break
 		}
 		if w.flow == 0 || victim.flow != 0 && w.at-victim.at < 0 {
 			victim = w
 		}
 	}
-	if victim.flow == q.flow && victim.psn == psn && victim.qp != q.qp && fresh(victim.at, now) {
-		q.crowded = true
+	if victim.flow == flow && victim.psn&psnMask == psn && fresh(victim.at, now) {
+		q.psn |= victim.psn & crowded
+		if victim.qp != k.id {
+			q.psn |= crowded
+		}
 	}
 	*victim = q
 }
@@ -69,14 +72,13 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32) {
 // within the last second: none when there were more than can be told apart.
 func (r *recent) users(k *key, psn uint32, t bth.Transport, now int32) (qps [ways]uint32, n int) {
 	forth := k.back(0)
-	flow := forth.hashAddrs(r.seed)
-	set := r.set(flow, psn)
+	flow, set := r.find(&forth, psn, t)
 	for i := range set {
 		w := &set[i]
-		if w.flow != uint32(flow)|1 || w.psn != psn || w.transport != t || !fresh(w.at, now) {
+		if w.flow != flow || w.psn&psnMask != psn || !fresh(w.at, now) {
 			continue
 		}
-		if w.crowded {
+		if w.psn&crowded != 0 {
 			return qps, 0
 		}
 		qps[n] = w.qp

@@ -5,19 +5,32 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// window is how far from the PSN expected next a request still belongs to the
-// same life of its flow, either way.
-const window = 1 << 16
+// How far a request may be from the PSN expected next, either way.
+const (
+	nearby = 128     // without raising a question: reordering, a few packets that the capture lost
+	window = 1 << 16 // within the same life of the flow
+)
 
 // A sequence follows the PSNs of the requests of one flow, modulo 2^24.
 type sequence struct {
 	next  uint32 // expected next
 	slack uint32 // how much later that may be: a READ takes a PSN for each response, and their size is not known
-	odd   uint32 // expected next after a packet out of the sequence
+	odd   uint32 // expected next after a packet that was not close to next
+	acked uint32 // the last PSN that a response has covered, if answered
 	known bool   // next means something
 	begun bool   // a request has been seen; before, next is what CM announced
-	doubt bool   // the last packet was out of the sequence
+	doubt doubt
+	calm  uint8 // requests in sequence since a jump, up to calm
 }
+
+// A doubt says why a sequence may be another life of its flow.
+type doubt uint8
+
+const (
+	sure    doubt = iota
+	jumped        // to a PSN that is not close, has nothing to be close to, or that has been acknowledged: until a response confirms the pair
+	strayed       // the last packet was out of the window, or of another transport: until one is in sequence again
+)
 
 // A step is how a request stands in a sequence.
 type step uint8
@@ -25,46 +38,106 @@ type step uint8
 const (
 	ahead   step = iota // in sequence: the one expected, or beyond it
 	behind              // in sequence: sent again, or late
-	astray              // too far away, or of another transport
+	astray              // out of the window, or of another transport
 	restart             // the second such packet, in sequence with the first: a new life
 )
+
+// begin returns the sequence that begins with this PSN.
+func begin(psn uint32) sequence {
+	return sequence{next: psn, acked: (psn - 1) & psnMask, known: true}
+}
 
 // follow takes a request that uses between least and most PSNs from psn on.
 // other says that its transport is not the flow's.
 func (s *sequence) follow(psn, least, most uint32, other bool) step {
 	end := (psn + least) & psnMask
+	slack := min(most-least, 1<<22)
 	d := distance(s.next, psn)
-	how := astray
 	switch {
-	case other:
-	case !s.known:
-		s.known, how = true, ahead
-	case d >= 0 && d <= int32(window+s.slack):
-		how = ahead
-	case d < 0 && d >= -window:
-		how = behind
-		if distance(s.next, end) <= 0 { // nothing new in it
-			s.doubt = false
-			return behind
+	case !other && !s.known:
+		*s = begin(psn)
+		s.next, s.slack, s.begun, s.doubt = end, slack, true, jumped
+		return ahead
+	case !other && 0 <= d && d <= int32(window+s.slack):
+		if d <= int32(nearby+s.slack) {
+			s.calmDown()
+		} else {
+			s.doubt, s.calm = jumped, 0
+			s.acked = (psn - 1) & psnMask // only what answers this request, or a later one, speaks for it
 		}
-	}
-	if how == astray {
-		d = distance(s.odd, psn)
-		if !s.doubt || d > window || d < -window {
-			s.odd, s.doubt = end, true
-			return astray
+		s.next, s.slack, s.begun = end, slack, true
+		if distance(s.acked, end) > 1<<22 { // no response is seen; keep the difference a difference
+			s.acked = (end - 1<<22) & psnMask
 		}
-		how = restart
+		return ahead
+	case !other && -window <= d && d < 0:
+		again := distance(s.odd, psn)
+		switch {
+		case distance(s.acked, psn) <= 0: // nobody sends again what has been acknowledged
+			s.doubt, s.calm = jumped, 0
+		case d >= -nearby, -nearby <= again && again <= nearby: // sent again, and what follows that
+			s.calmDown()
+		default:
+			s.doubt, s.calm = jumped, 0
+		}
+		s.odd, s.begun = end, true
+		if distance(s.next, end) > 0 {
+			s.next, s.slack = end, slack
+		}
+		return behind
 	}
-	s.next, s.slack = end, min(most-least, 1<<22)
-	s.begun, s.doubt = true, false
-	return how
+	again := distance(s.odd, psn)
+	if s.doubt == strayed && -window <= again && again <= window {
+		*s = begin(psn)
+		s.next, s.slack, s.begun = end, slack, true
+		return restart
+	}
+	s.odd, s.doubt = end, strayed
+	return astray
 }
 
-// covers tells whether a request of the last window used psn.
+// calmDown notes a request in sequence.
+func (s *sequence) calmDown() {
+	switch s.doubt {
+	case strayed:
+		s.doubt = sure
+	case jumped:
+		s.calm = min(s.calm+1, calm)
+	}
+}
+
+// calm is how many requests in sequence end the doubt that a jump raised, where
+// no response can.
+const calm = 64
+
+// covers tells whether a response with this PSN answers a request of the
+// sequence for the first time.
 func (s *sequence) covers(psn uint32) bool {
-	back := (s.next + s.slack - 1 - psn) & psnMask
-	return s.begun && back < window+s.slack
+	return s.begun && distance(s.acked, psn) > 0 && distance(psn, s.next+s.slack) > 0
+}
+
+// repeats tells whether a response with this PSN may answer a request once more.
+func (s *sequence) repeats(psn uint32) bool {
+	d := distance(s.acked, psn)
+	return s.begun && -nearby <= d && d <= 0
+}
+
+// leads tells whether a request with this PSN could be the next, or one of a few
+// that the capture has lost.
+func (s *sequence) leads(psn uint32) bool {
+	d := distance(s.next, psn)
+	return s.begun && 0 <= d && d <= int32(nearby+s.slack)
+}
+
+// answer notes what a response covers: all up to its PSN, but what it refuses.
+func (s *sequence) answer(p *rocev2.Packet) {
+	psn := p.BTH.PSN
+	if p.BTH.Present.Has(bth.HasAETH) && p.BTH.AETH.Syndrome.Kind() != bth.KindACK {
+		psn = (psn - 1) & psnMask
+	}
+	if distance(s.acked, psn) > 0 {
+		s.acked = psn
+	}
 }
 
 const psnMask = 1<<24 - 1

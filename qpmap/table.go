@@ -125,6 +125,21 @@ func (t *table[V]) remove(at uint32) {
 	t.len--
 }
 
+// expire removes the entries that are past, and returns how many.
+func (t *table[V]) expire(past func(*V) bool) (n int) {
+	for i := range t.lists {
+		for at := t.lists[i].oldest; at != 0; {
+			this := at
+			at = t.slots[this].newer
+			if past(&t.slots[this].v) {
+				t.remove(this)
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // renew makes an entry the newest of a list.
 func (t *table[V]) renew(at uint32, list uint8) {
 	t.unlink(at)

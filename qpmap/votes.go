@@ -73,6 +73,7 @@ type open struct {
 	transport bth.Transport
 	pkey, mtu uint16
 	candidate uint32 // slot of a CM exchange that names the flow, to be believed when data follows it
+	requested int32  // moment of the last request
 	seen      int64
 	tally     tally
 }
@@ -143,7 +144,7 @@ func (m *Map) followOpen(k *key, p *rocev2.Packet) {
 	if mtu := mtuOf(p); mtu != 0 {
 		o.mtu = mtu
 	}
-	o.pkey = p.BTH.PKey
+	o.pkey, o.requested = p.BTH.PKey, moment(m.clock.ticks)
 	least, most := psns(p, o.mtu)
 	if o.sequence.follow(p.BTH.PSN, least, most, o.transport != transport) == restart {
 		o.transport, o.tally = transport, tally{}
@@ -185,14 +186,17 @@ func (m *Map) followPair(at uint32, p *rocev2.Packet) bool {
 		o.sequence, o.transport = sequence, transport
 		return false
 	}
+	if e.transport == bth.TransportUC && e.sequence.calm == calm {
+		e.sequence.doubt, e.sequence.calm = sure, 0
+	}
 	m.use(at)
 	e.requested = moment(m.clock.ticks)
 	if e.from == Votes {
 		e.pkey = p.BTH.PKey
 	}
-	if starts {
+	if starts && !e.contested {
 		m.confirm(at, m.mate(at))
-	} else if e.from == CM && e.confirmed != 0 && how == ahead && !e.contested {
+	} else if e.from == CM && e.confirmed != 0 && how == ahead && !e.contested && e.sequence.doubt == sure {
 		e.confirmed = m.clock.ticks // it goes on as CM said
 	}
 	return true
@@ -205,16 +209,18 @@ func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
 	at := m.find(k)
 	if at != 0 {
 		forth := k.back(m.pairs.slots[at].v.srcQP)
-		if to := m.find(&forth); to != 0 {
-			e := &m.pairs.slots[to].v
-			if e.srcQP == k.id && fresh(e.requested, now) && e.sequence.covers(p.BTH.PSN) {
-				if mtu := mtuOf(p); mtu != 0 && e.mtu == 0 {
-					e.mtu = mtu
-				}
-				m.confirm(to, at)
-				return
-			}
+		to := m.find(&forth)
+		if to != 0 && m.pairs.slots[to].v.srcQP == k.id && m.answers(to, p, now) {
+			m.confirm(to, at)
+			return
 		}
+		if to == 0 || !m.pairs.slots[to].v.sequence.leads(p.BTH.PSN) && !m.pairs.slots[to].v.sequence.repeats(p.BTH.PSN) {
+			m.pairs.slots[at].v.contested = true // nothing that the other side sent asks for it
+		}
+	}
+	switch p.BTH.Opcode.Operation() {
+	case bth.OpRDMAReadResponseMiddle, bth.OpRDMAReadResponseLast:
+		return // a PSN of the READ, but no request's own
 	}
 	users, n := m.recent.users(k, p.BTH.PSN, p.BTH.Opcode.Transport(), now)
 	for _, qp := range users[:n] {
@@ -223,16 +229,29 @@ func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
 	}
 }
 
+// answers tells whether a response answers a request of the last second, and
+// notes what it says of the flow.
+func (m *Map) answers(at uint32, p *rocev2.Packet, now int32) bool {
+	e := &m.pairs.slots[at].v
+	if !fresh(e.requested, now) || !e.sequence.covers(p.BTH.PSN) {
+		return false
+	}
+	if e.mtu == 0 {
+		e.mtu = mtuOf(p)
+	}
+	e.sequence.answer(p)
+	return true
+}
+
 // vote counts a vote that the flow forth, which used the PSN of the response,
 // and the flow back, to which the response belongs, are one connection; with the
 // last one needed it makes the pairs.
 func (m *Map) vote(forth, back *key, p *rocev2.Packet) {
 	a, b := m.find(forth), m.find(back)
 	if a != 0 && b != 0 && m.pairs.slots[a].v.srcQP == back.id && m.pairs.slots[b].v.srcQP == forth.id {
-		m.confirm(a, b)
-		return
+		return // says nothing new
 	}
-	if !m.question(a, back.id) || !m.question(b, forth.id) {
+	if !m.question(a, back.id, true) || !m.question(b, forth.id, false) {
 		return
 	}
 	to, from := m.openFlow(forth), m.openFlow(back)
@@ -246,17 +265,16 @@ func (m *Map) vote(forth, back *key, p *rocev2.Packet) {
 	}
 	pair := pair{
 		srcQP: back.id, pkey: cmp.Or(to.pkey, p.BTH.PKey), mtu: cmp.Or(to.mtu, from.mtu), transport: p.BTH.Opcode.Transport(),
-		from: Votes, sequence: to.sequence, requested: moment(m.clock.ticks),
+		from: Votes, sequence: to.sequence, requested: to.requested,
 	}
 	other := pair
-	other.srcQP, other.pkey, other.sequence, other.requested = forth.id, cmp.Or(from.pkey, p.BTH.PKey), from.sequence, 0
+	other.srcQP, other.pkey, other.sequence, other.requested = forth.id, cmp.Or(from.pkey, p.BTH.PKey), from.sequence, from.requested
 	m.connect(link{*forth, pair}, link{*back, other}, settled)
 }
 
 // question tells whether a vote may speak against a pair: not against a given
-// one, nor one that data has just confirmed, as the response is some other
-// flow's then.
-func (m *Map) question(at, srcQP uint32) bool {
+// one, nor against that of a flow which another queue pair has just answered.
+func (m *Map) question(at, srcQP uint32, answered bool) bool {
 	if at == 0 {
 		return true
 	}
@@ -264,10 +282,12 @@ func (m *Map) question(at, srcQP uint32) bool {
 	switch {
 	case e.srcQP == srcQP:
 		return true
-	case e.from == Given, !e.contested && e.confirmed != 0 && m.clock.ticks-e.confirmed <= int64(inUse):
+	case e.from == Given:
+		return false
+	case answered && !e.contested && e.confirmed != 0 && m.clock.ticks-e.confirmed <= int64(inUse):
 		return false
 	}
 	e.voted = true
-	e.contested = e.contested || e.from == Votes // CM stands until the votes decide
+	e.contested = e.contested || e.from == Votes || !answered // CM stands until the votes decide
 	return true
 }

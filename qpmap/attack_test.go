@@ -1,0 +1,306 @@
+package qpmap_test
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// observe hands packets to a Map.
+func observe(m *qpmap.Map, now time.Time, packets ...rocev2.Packet) {
+	for i := range packets {
+		m.Observe(&packets[i], 0, now)
+	}
+}
+
+func requirePair(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, srcQP uint32, from qpmap.Source) {
+	t.Helper()
+	got, err := m.SourceQP(k, 0, start)
+	require.NoError(t, err, "%v", k)
+	require.Equal(t, srcQP, got.SrcQP, "%v", k)
+	require.Equal(t, from, got.From, "%v", k)
+}
+
+func requireNone(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, want error) {
+	t.Helper()
+	_, err := m.SourceQP(k, 0, start)
+	require.ErrorIs(t, err, want, "%v", k)
+}
+
+// live is a connection that the tests attack.
+func live() *connection {
+	return &connection{
+		A: netip.MustParseAddr("2001:db8::a"), B: netip.MustParseAddr("2001:db8::b"), a: 0x21, b: 0x31,
+		psnA: 0x123456, psnB: 0xABCDEF, commA: 0xAAAA0001, commB: 0xBBBB0001, mtu: 3,
+	}
+}
+
+// established is a Map that knows the connection from CM, and has seen some data
+// of it, answered or not.
+func established(c *connection, acks bool) *qpmap.Map {
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep(), c.rtu())
+	for n := range uint32(3) {
+		observe(m, start, c.request(n))
+		if acks {
+			observe(m, start, c.ack(n))
+		}
+	}
+	return m
+}
+
+func TestForgedCMChangesNoLivePair(t *testing.T) {
+	for _, transport := range []uint8{cm.TransportRC, cm.TransportUC} {
+		c := live()
+		c.transport = transport
+		forged := *c
+		forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, 6, 66, 0x666666, 0x777777
+		other := *c
+		other.b, other.commA, other.commB, other.psnA, other.psnB = 0x67, 7, 77, 0x666666, 0x777777
+		elsewhere := *c
+		elsewhere.A = netip.MustParseAddr("2001:db8::c")
+		named := forged // with the right queue pairs, and a DREQ to follow
+		named.a = c.a
+		for what, packets := range map[string][]rocev2.Packet{
+			"a REQ alone":                       {forged.req()},
+			"REQs from either side":             {forged.req(), forged.turned().req()},
+			"a REP alone":                       {forged.rep()},
+			"a REP of another address":          {forged.req(), elsewhere.rep()},
+			"a REP of the requester":            {forged.req(), cmPacket(c.A, c.B, cm.AttributeREP, &cm.REP{LocalCommID: 66, RemoteCommID: 6, LocalQPN: 0x66})},
+			"both, for the receiver":            {forged.req(), forged.rep(), forged.rtu()},
+			"both, for the sender":              {other.req(), other.rep(), other.rtu()},
+			"both, and their DREQ":              {forged.req(), forged.rep(), forged.dreq(), forged.drep()},
+			"both, with the right queue pairs":  {named.req(), named.rep(), named.dreq(), named.drep()},
+			"both, the other way":               {forged.turned().req(), forged.turned().rep()},
+			"DREQ with other ids":               {forged.dreq(), forged.turned().dreq()},
+			"DREQ with other addresses":         {elsewhere.dreq(), elsewhere.turned().dreq()},
+			"DREP and REJ with other ids":       {forged.drep(), forged.rej(), forged.turned().rej()},
+			"DREP and REJ with other addresses": {elsewhere.drep(), elsewhere.rej()},
+			"a second REP": {c.req(), cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{
+				LocalCommID: 66, RemoteCommID: c.commA, LocalQPN: 0x66, StartingPSN: 1,
+			})},
+		} {
+			t.Run(bth.Transport(transport).String()+" "+what, func(t *testing.T) {
+				m := established(c, transport == cm.TransportRC)
+				observe(m, start, packets...)
+				requirePair(t, m, c.forth(), c.a, qpmap.CM)
+				requirePair(t, m, c.back(), c.b, qpmap.CM)
+				for n := range uint32(200) { // nor does what the forger said come true later
+					observe(m, start.Add(time.Duration(n)*time.Millisecond), c.request(3+n))
+					requirePair(t, m, c.forth(), c.a, qpmap.CM)
+				}
+				observe(m, start, c.dreq()) // and the pair still ends when it should
+				requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+				requireNone(t, m, c.back(), qpmap.ErrUnknown)
+			})
+		}
+	}
+}
+
+// Votes make pairs that CM must not displace either.
+func TestForgedCMChangesNoVotedPair(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(5) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	forged := *c
+	forged.a, forged.psnA = 0x66, 0x666666
+	observe(m, start, forged.req(), forged.rep())
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	observe(m, start, c.request(5), c.ack(5), forged.dreq(), forged.rej())
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	requireNone(t, m, forged.back(), qpmap.ErrUnknown)
+}
+
+// Data that flows already does not begin where the forger says.
+func TestForgedCMNamesNoFlowUnderWay(t *testing.T) {
+	c := live()
+	c.transport = cm.TransportUC
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.request(0), c.request(1))
+	forged := *c
+	forged.a, forged.psnA = 0x66, 0x666666
+	observe(m, start, forged.req(), forged.rep())
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.request(2))
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+}
+
+// A pair that CM made and data contradicts is none.
+func TestDataContradictsCM(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep())
+	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	real := *c
+	real.a, real.psnA = 0x44, c.psnA+1<<20
+	observe(m, start, real.request(0))
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	for n := range uint32(4) {
+		observe(m, start, real.request(n), real.ack(n))
+	}
+	requirePair(t, m, c.forth(), real.a, qpmap.Votes)
+	requirePair(t, m, real.back(), c.b, qpmap.Votes)
+	requireNone(t, m, c.back(), qpmap.ErrUnknown)
+}
+
+// A million forged messages leave the live pairs, and stay within the tables.
+func TestFloodOfForgedCM(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million packets")
+	}
+	for what, messages := range map[string]func(c *connection) []rocev2.Packet{
+		"REQ":                func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req()} },
+		"REP":                func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.rep()} },
+		"REQ, REP":           func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req(), c.rep()} },
+		"DREQ, DREP and REJ": func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.dreq(), c.drep(), c.rej()} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{MaxPairs: 1000, MaxPending: 100, MaxOpen: 100})
+			r := rand.New(rand.NewPCG(11, 0))
+			var alive []*connection
+			for n := range uint32(300) {
+				c := live()
+				c.a, c.b, c.psnA, c.psnB, c.commA, c.commB = 1000+n, 2000+n, r.Uint32()&0xFFFFFF, r.Uint32()&0xFFFFFF, n, n
+				observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
+				alive = append(alive, c)
+			}
+			const flood = 1_000_000
+			for sent := 0; sent < flood; {
+				c := live()
+				if r.IntN(2) == 0 { // half of them between other hosts
+					c.A, c.B = randomAddr(r), randomAddr(r)
+				}
+				c.a, c.b, c.psnA, c.commA, c.commB = 1000+r.Uint32N(300), 2000+r.Uint32N(300), r.Uint32()&0xFFFFFF, 1000+r.Uint32(), r.Uint32()
+				packets := messages(c)
+				observe(m, start.Add(time.Duration(sent)*time.Microsecond), packets...)
+				sent += len(packets)
+			}
+			for _, c := range alive {
+				requirePair(t, m, c.forth(), c.a, qpmap.CM)
+				requirePair(t, m, c.back(), c.b, qpmap.CM)
+			}
+			s := m.Stats()
+			require.LessOrEqual(t, s.Pairs, 1000)
+			require.LessOrEqual(t, s.Pending, 100)
+			require.LessOrEqual(t, s.Open, 100)
+		})
+	}
+}
+
+func randomAddr(r *rand.Rand) netip.Addr {
+	return netip.AddrFrom4([4]byte{172, byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())})
+}
+
+// Flows that use the same PSNs tie: no pair, not a wrong one.
+func TestTies(t *testing.T) {
+	first, second := live(), live()
+	second.a, second.b = 0x22, 0x32
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(5) {
+		observe(m, start, first.request(n), second.request(n), first.ack(n), second.ack(n))
+	}
+	for _, c := range []*connection{first, second} {
+		requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
+		requireNone(t, m, c.back(), qpmap.ErrAmbiguous)
+	}
+	for n := range uint32(20) { // until one goes further than the other
+		observe(m, start, first.request(5+n), first.ack(5+n))
+	}
+	requirePair(t, m, first.forth(), first.a, qpmap.Votes)
+	requirePair(t, m, first.back(), first.b, qpmap.Votes)
+	requireNone(t, m, second.forth(), qpmap.ErrAmbiguous)
+}
+
+// So do more flows than a set of remembered requests holds.
+func TestManyTies(t *testing.T) {
+	var flows []*connection
+	for n := range uint32(20) {
+		c := live()
+		c.a, c.b = 0x100+n, 0x200+n
+		flows = append(flows, c)
+	}
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(30) {
+		for _, c := range flows {
+			observe(m, start, c.request(n))
+		}
+		observe(m, start, flows[0].ack(n)) // one alone is answered where it can be seen
+	}
+	for _, c := range flows {
+		_, err := m.SourceQP(c.forth(), 0, start)
+		require.Error(t, err)
+	}
+}
+
+// Responses that someone makes up, with the right PSNs, tie with the real ones;
+// while a pair is confirmed they do nothing.
+func TestForgedResponses(t *testing.T) {
+	c := live()
+	forged := *c
+	forged.a = 0x66
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(10) {
+		observe(m, start, c.request(n), c.ack(n), forged.ack(n))
+	}
+	if got, err := m.SourceQP(c.forth(), 0, start); err == nil {
+		require.Equal(t, c.a, got.SrcQP)
+	}
+	for _, m := range []*qpmap.Map{established(c, true)} {
+		for n := range uint32(100) {
+			observe(m, start, c.request(3+n), forged.ack(3+n), forged.ack(3+n), forged.ack(3+n), c.ack(3+n))
+			requirePair(t, m, c.forth(), c.a, qpmap.CM)
+		}
+	}
+}
+
+// UC has no responses: the answers to other flows do not count for it.
+func TestUCHasNoVotes(t *testing.T) {
+	rc, uc := live(), live()
+	uc.b, uc.transport = 0x32, cm.TransportUC
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(10) {
+		observe(m, start, uc.request(n), rc.request(n), rc.ack(n))
+	}
+	requirePair(t, m, rc.forth(), rc.a, qpmap.Votes)
+	requireNone(t, m, uc.forth(), qpmap.ErrUnknown)
+}
+
+// Only one direction is seen: no votes, no harm.
+func TestOneDirection(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(100) {
+		observe(m, start, c.request(n))
+	}
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	m = qpmap.New(qpmap.Config{})
+	for n := range uint32(100) {
+		observe(m, start, c.ack(n))
+	}
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	requireNone(t, m, c.back(), qpmap.ErrUnknown)
+	require.Equal(t, qpmap.Stats{}, m.Stats())
+}
+
+// What comes later than a second after the request answers another one.
+func TestVotesAreFresh(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(10) {
+		at := start.Add(time.Duration(n) * 3 * time.Second)
+		observe(m, at, c.request(n))
+		observe(m, at.Add(1100*time.Millisecond), c.ack(n))
+	}
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+}

@@ -1,0 +1,53 @@
+package qpmap_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Whatever passes: no panic, no table beyond its maximum, and no pair in one
+// direction that says something else in the other.
+func FuzzObserve(f *testing.F) {
+	f.Fuzz(func(t *testing.T, script []byte) {
+		m := qpmap.New(qpmap.Config{MaxPairs: 8, MaxPending: 2, MaxOpen: 4, Idle: time.Minute})
+		now := start
+		ops := []bth.Opcode{bth.RCSendOnly, bth.RCAcknowledge, bth.RCRDMAReadRequest, bth.RCRDMAReadResponseOnly, bth.UCSendOnly, bth.UDSendOnly, bth.RCSendFirst}
+		for ; len(script) >= 4; script = script[4:] {
+			what, qps, psn, gap := script[0], script[1], uint32(script[2]), script[3]
+			now = now.Add(time.Duration(int8(gap)) * time.Second / 4)
+			c := live()
+			c.a, c.b = 2+uint32(qps&3), 2+uint32(qps>>2&3)
+			c.psnA, c.psnB, c.commA, c.commB = psn<<14, psn<<13, uint32(qps>>4&3), uint32(qps>>6)
+			if what&0x80 != 0 {
+				c = c.turned()
+			}
+			var p rocev2.Packet
+			switch kind := int(what & 0x0F); {
+			case kind < len(ops):
+				p = packet(c.A, c.B, ops[kind], c.b, c.psnA+uint32(what>>4&3))
+				p.BTH.DETH.SrcQP, p.BTH.RETH.DMALength = c.a, psn<<18
+			default:
+				p = []rocev2.Packet{c.req(), c.rep(), c.dreq(), c.drep(), c.rej()}[kind%5]
+			}
+			m.Observe(&p, 0, now)
+			s := m.Stats()
+			if s.Pairs > 8 || s.Pending > 2 || s.Open > 4 {
+				t.Fatalf("%+v", s)
+			}
+			for k, pair := range m.All() {
+				if pair.From == qpmap.UD || k.DestQP <= cm.QP {
+					continue
+				}
+				mate, err := m.SourceQP(rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: pair.SrcQP}, 0, now)
+				if err == nil && mate.From != qpmap.UD && mate.SrcQP != k.DestQP {
+					t.Fatalf("%v from %v, but back to %v", k, pair, mate)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,442 @@
+package qpmap_test
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCM(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req())
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.req(), c.rep()) // the REQ retransmitted
+	for _, want := range []struct {
+		k rocev2.FlowKey
+		p qpmap.Pair
+	}{
+		{c.forth(), qpmap.Pair{SrcQP: c.a, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM, Seen: start}},
+		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM, Seen: start}},
+	} {
+		got, err := m.SourceQP(want.k, 0, start)
+		require.NoError(t, err)
+		require.Equal(t, want.p, got)
+	}
+	learned := map[qpmap.Key]qpmap.Pair{}
+	for k, p := range m.Learned() {
+		learned[k] = p
+	}
+	all := map[qpmap.Key]qpmap.Pair{}
+	for k, p := range m.All() {
+		all[k] = p
+	}
+	require.Equal(t, all, learned)
+	require.Len(t, all, 2)
+
+	observe(m, start, c.rep(), c.rtu()) // retransmitted: nothing new
+	for range m.Learned() {
+		t.Error("learned again")
+	}
+	observe(m, start, c.turned().dreq()) // either side may end it
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	requireNone(t, m, c.back(), qpmap.ErrUnknown)
+	observe(m, start, c.rep()) // too late
+	require.Equal(t, qpmap.Stats{CM: 2, Ended: 2, Unmatched: 1}, m.Stats())
+}
+
+func TestCMEnds(t *testing.T) {
+	c := live()
+	for what, end := range map[string]rocev2.Packet{
+		"DREQ":                     c.dreq(),
+		"DREQ of the other side":   c.turned().dreq(),
+		"DREP":                     c.drep(),
+		"DREP of the other side":   c.turned().drep(),
+		"REJ":                      c.rej(),
+		"REJ of the requester":     c.turned().rej(),
+		"REJ without a local comm": cmPacket(c.A, c.B, cm.AttributeREJ, &cm.REJ{LocalCommID: c.commA, RemoteCommID: c.commB}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			m := established(c, true)
+			observe(m, start, end)
+			requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+			requireNone(t, m, c.back(), qpmap.ErrUnknown)
+		})
+	}
+	m := qpmap.New(qpmap.Config{}) // refused, before there was a pair
+	observe(m, start, c.req(), cmPacket(c.B, c.A, cm.AttributeREJ, &cm.REJ{RemoteCommID: c.commA}))
+	require.Zero(t, m.Stats().Pending)
+	observe(m, start, c.rep())
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+}
+
+// The responder's queue pair of XRC stands where the EE context number does.
+func TestXRC(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start,
+		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a, TransportType: cm.TransportExtended, ExtendedTransport: cm.ExtendedXRC}),
+		cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{LocalCommID: 2, RemoteCommID: 1, LocalEECN: c.b}))
+	got, err := m.SourceQP(c.forth(), 0, start)
+	require.NoError(t, err)
+	require.Equal(t, c.a, got.SrcQP)
+	require.Equal(t, bth.TransportXRC, got.Transport)
+}
+
+// What is no CM message, or names a queue pair that no connection has, is passed
+// over.
+func TestNoCM(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	immediate, wrongKey, cut, low := c.req(), c.req(), c.req(), *c
+	immediate.BTH.Opcode = bth.UDSendOnlyWithImmediate
+	wrongKey.BTH.DETH.QKey = 1
+	cut.Payload = cut.Payload[:200]
+	low.a = 1
+	observe(m, start, immediate, wrongKey, cut, low.req(),
+		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalQPN: c.a, TransportType: cm.TransportRD}), cmPacket(c.A, c.B, 0x19, &cm.RTU{}))
+	require.Equal(t, qpmap.Stats{}, m.Stats())
+	low = *c
+	low.b = 0
+	observe(m, start, low.req(), low.rep())
+	require.Zero(t, m.Stats().Pairs)
+}
+
+// Two answers that differ: neither counts, before data confirms one.
+func TestTwoREPs(t *testing.T) {
+	c := live()
+	other := *c
+	other.b, other.commB = 0x32, 0xBBBB0002
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep(), other.rep())
+	for _, k := range []rocev2.FlowKey{c.forth(), c.back(), other.forth()} {
+		requireNone(t, m, k, qpmap.ErrUnknown)
+	}
+	observe(m, start, c.rep())
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+}
+
+// A queue pair is used again: with another partner, the same partner, with CM
+// that shows the end of the life before, or does not.
+func TestNewLives(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		for _, psn := range []uint32{0x800000, live().psnA, live().psnA - 40000} {
+			c, next := live(), live()
+			next.a, next.psnA, next.psnB, next.commA, next.commB = 0x22, psn, psn+7, 0xAAAA0002, 0xBBBB0002
+			m := established(c, true)
+			if ended {
+				observe(m, start, c.dreq(), c.drep())
+			}
+			observe(m, start, next.req(), next.rep(), next.rtu())
+			for n := range uint32(3) {
+				observe(m, start, next.request(n))
+				requirePair(t, m, next.forth(), next.a, qpmap.CM)
+				observe(m, start, next.ack(n))
+				requirePair(t, m, next.forth(), next.a, qpmap.CM)
+				requirePair(t, m, next.back(), next.b, qpmap.CM)
+			}
+			requireNone(t, m, c.back(), qpmap.ErrUnknown)
+			observe(m, start, next.dreq())
+			require.Zero(t, m.Stats().Pairs)
+		}
+	}
+}
+
+// The same without CM: the first packet that is out of the sequence is a doubt,
+// the second a new life.
+func TestNewLivesWithoutCM(t *testing.T) {
+	c, next := live(), live()
+	next.a, next.psnA = 0x22, 0x800000
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(5) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	observe(m, start, next.request(0))
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.request(5)) // that one was a stray
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	observe(m, start, next.request(0), next.request(1))
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	requireNone(t, m, c.back(), qpmap.ErrUnknown)
+	for n := range uint32(5) {
+		observe(m, start, next.request(2+n), next.ack(2+n))
+	}
+	requirePair(t, m, c.forth(), next.a, qpmap.Votes)
+	require.EqualValues(t, 1, m.Stats().NewLives)
+
+	uc := packet(c.A, c.B, bth.UCSendOnly, c.b, next.psnA+9) // or another transport
+	observe(m, start, uc)
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, uc)
+	require.EqualValues(t, 2, m.Stats().NewLives)
+}
+
+// PSNs go on from 0xffffff with 0, and are sent again when packets were lost.
+func TestPSNs(t *testing.T) {
+	c := live()
+	c.psnA = 0xFFFFFE
+	m := established(c, true)
+	for n := uint32(3); n < 10; n++ {
+		observe(m, start, c.request(n))
+	}
+	for n := uint32(3); n < 10; n++ { // all over again
+		observe(m, start, c.request(n))
+		requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	}
+	observe(m, start, c.request(60000)) // much is missing in the capture
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.ack(9))
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.ack(60000))
+	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+}
+
+// A READ takes as many PSNs as it has responses, which the path MTU tells.
+func TestREAD(t *testing.T) {
+	c := live()
+	read := packet(c.A, c.B, bth.RCRDMAReadRequest, c.b, c.psnA)
+	read.BTH.RETH.DMALength = 1 << 30 // 2^20 PSNs, with the 1,024 octets that CM names
+	after := c.request(1 << 20)
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep(), read, after)
+	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+
+	m = qpmap.New(qpmap.Config{}) // without: anything from 256 to 4,096 octets
+	for n := range uint32(3) {
+		r := c.request(n)
+		observe(m, start, r, c.ack(n))
+	}
+	read.BTH.PSN = c.psnA + 3
+	observe(m, start, read, c.request(3+1<<20))
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+}
+
+// A First or Middle packet tells the path MTU where CM does not.
+func TestMTU(t *testing.T) {
+	known := learn(t, qpmap.New(qpmap.Config{}), captured(t, "rxe-vlan4.pcap", true))
+	k := rocev2.FlowKey{Src: netip.MustParseAddr("10.78.0.2"), Dst: netip.MustParseAddr("10.78.0.1"), DestQP: 17}
+	require.EqualValues(t, 1024, known[k].MTU)
+}
+
+func TestUD(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{Idle: time.Minute})
+	send := func(at time.Time, srcQP uint32) {
+		p := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
+		p.BTH.DETH.SrcQP, p.BTH.PKey = srcQP, 0x8001
+		observe(m, at, p)
+	}
+	send(start, 0x21)
+	got, err := m.SourceQP(c.forth(), 0, start)
+	require.NoError(t, err)
+	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.UD, Seen: start}, got)
+	send(start, 0x22) // two send to it
+	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
+	for i := range 61 {
+		send(start.Add(time.Duration(i)*time.Second), 0x22) // one no more
+	}
+	got, err = m.SourceQP(c.forth(), 0, start.Add(61*time.Second))
+	require.NoError(t, err)
+	require.EqualValues(t, 0x22, got.SrcQP)
+
+	m = established(c, true) // of a flow that is RC, a datagram is a stray
+	send(start, 0x55)
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.request(3))
+	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	send(start, 0x55)
+	send(start, 0x55)
+	requirePair(t, m, c.forth(), 0x55, qpmap.UD)
+}
+
+func TestGiven(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{MaxPairs: 2, Idle: time.Second})
+	require.NoError(t, m.Add(c.forth(), 0, qpmap.Pair{SrcQP: 0x99, MTU: 4096}))
+	forged := *c
+	for n := range uint32(5) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	observe(m, start, c.req(), c.rep(), forged.dreq(), packet(c.A, c.B, bth.UCSendOnly, c.b, 1), packet(c.A, c.B, bth.UCSendOnly, c.b, 2))
+	late := start.Add(time.Hour)
+	require.Zero(t, m.Expire(late)-int(m.Stats().Expired))
+	got, err := m.SourceQP(c.forth(), 0, late)
+	require.NoError(t, err)
+	require.EqualValues(t, 0x99, got.SrcQP)
+	require.EqualValues(t, 0xFFFF, got.PKey)
+	require.Equal(t, qpmap.Given, got.From)
+
+	require.NoError(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 1}))
+	require.ErrorIs(t, m.Add(c.back(), 1, qpmap.Pair{SrcQP: 1}), qpmap.ErrFull)
+	require.NoError(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 2}))
+	require.ErrorIs(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 1 << 24}), wireerr.Range)
+	require.True(t, m.Remove(c.back(), 0))
+	require.False(t, m.Remove(c.back(), 0))
+	requireNone(t, m, c.back(), qpmap.ErrUnknown)
+	require.NoError(t, m.Add(c.back(), 1, qpmap.Pair{SrcQP: 1}))
+}
+
+func TestIdle(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	require.Zero(t, m.Expire(start.Add(10*time.Minute)))
+	_, err := m.SourceQP(c.forth(), 0, start.Add(10*time.Minute))
+	require.NoError(t, err)
+	_, err = m.SourceQP(c.forth(), 0, start.Add(10*time.Minute+1))
+	require.ErrorIs(t, err, qpmap.ErrUnknown)
+	require.Equal(t, 2, m.Expire(start.Add(10*time.Minute+1)))
+	require.Equal(t, qpmap.Stats{CM: 2, Expired: 2}, m.Stats())
+}
+
+// Time that jumps back, however far, neither ends a pair nor keeps one for ever.
+func TestTimeJumpsBack(t *testing.T) {
+	for _, jump := range []time.Duration{time.Millisecond, time.Minute, 24 * time.Hour, 100 * 365 * 24 * time.Hour} {
+		c := live()
+		m := established(c, true)
+		for n := range uint32(10) {
+			at := start.Add(-jump).Add(time.Duration(n) * time.Second)
+			observe(m, at, c.request(3+n), c.ack(3+n))
+			got, err := m.SourceQP(c.forth(), 0, at)
+			require.NoError(t, err)
+			require.Equal(t, c.a, got.SrcQP)
+		}
+		_, err := m.SourceQP(c.forth(), 0, start.Add(-jump).Add(20*time.Minute+10*time.Second))
+		require.ErrorIs(t, err, qpmap.ErrUnknown, "%v", jump)
+	}
+}
+
+// A full table gives up pairs that no data has confirmed first, the oldest
+// first, and never one in use.
+func TestFullTable(t *testing.T) {
+	at := func(n uint32) *connection {
+		c := live()
+		c.a, c.b, c.commA, c.commB, c.psnA = 0x100+n, 0x200+n, n, n, n<<16
+		return c
+	}
+	m := qpmap.New(qpmap.Config{MaxPairs: 8})
+	observe(m, start, at(0).req(), at(0).rep(), at(0).request(0), at(0).ack(0))
+	for n := uint32(1); n < 6; n++ {
+		observe(m, start, at(n).req(), at(n).rep())
+	}
+	requirePair(t, m, at(0).forth(), at(0).a, qpmap.CM)
+	requireNone(t, m, at(1).forth(), qpmap.ErrUnknown)
+	requireNone(t, m, at(2).back(), qpmap.ErrUnknown)
+	for n := uint32(3); n < 6; n++ {
+		requirePair(t, m, at(n).forth(), at(n).a, qpmap.CM)
+		observe(m, start, at(n).request(0), at(n).ack(0))
+	}
+	observe(m, start, at(6).req(), at(6).rep()) // all are in use
+	requireNone(t, m, at(6).forth(), qpmap.ErrUnknown)
+	require.NotZero(t, m.Stats().Full)
+	later := start.Add(3 * time.Second)
+	observe(m, later, at(3).request(1), at(3).ack(1), at(4).request(1), at(4).ack(1), at(0).request(1), at(0).ack(1))
+	for n := range uint32(4) { // a pair that data has confirmed may take the place of one that is not in use
+		observe(m, later, at(7).request(n), at(7).ack(n))
+	}
+	for _, n := range []uint32{0, 3, 4} {
+		requirePair(t, m, at(n).forth(), at(n).a, qpmap.CM)
+	}
+	requirePair(t, m, at(7).forth(), at(7).a, qpmap.Votes)
+	requireNone(t, m, at(5).forth(), qpmap.ErrUnknown)
+	require.Equal(t, 8, m.Stats().Pairs)
+}
+
+// Open flows beyond the maximum take the places of the oldest.
+func TestManyOpenFlows(t *testing.T) {
+	m := qpmap.New(qpmap.Config{MaxOpen: 16})
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 10000 {
+		observe(m, start, packet(randomAddr(r), randomAddr(r), bth.RCSendOnly, 2+r.Uint32N(1<<20), r.Uint32()))
+	}
+	require.Equal(t, 16, m.Stats().Open)
+	c := live()
+	for n := range uint32(3) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+}
+
+// How many votes decide can be chosen.
+func TestConfig(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{MinVotes: 1})
+	observe(m, start, c.request(0), c.ack(0))
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	m = qpmap.New(qpmap.Config{MinVotes: 10})
+	for n := range uint32(9) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	observe(m, start, c.request(9), c.ack(9))
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+}
+
+func TestOtherPacketsChangeNothing(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, packet(c.A, c.B, bth.CNP, c.b, 0), packet(c.A, c.B, 0x1E, c.b, 0), packet(c.A, c.B, bth.UDSendOnly, 0, 0),
+		packet(c.A, c.B, bth.RCSendOnly, 1, 0), rocev2.Packet{})
+	require.Equal(t, qpmap.Stats{}, m.Stats())
+}
+
+func TestNoAllocations(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	other := *c
+	other.a, other.b, other.commA = 0x77, 0x78, 9
+	packets := []rocev2.Packet{c.request(3), c.ack(3), other.request(1), other.ack(1), other.req(), other.rep(), other.dreq(), c.rej()}
+	wiretest.NoAllocs(t, "Observe", func() { observe(m, start, packets...) })
+	unknown := live().forth()
+	unknown.DestQP = 5
+	require.NoError(t, m.Add(c.forth(), 0, qpmap.Pair{SrcQP: 1}))
+	wiretest.NoAllocs(t, "SourceQP", func() { _, _ = m.SourceQP(c.forth(), 0, start) })
+	wiretest.NoAllocs(t, "SourceQP, unknown", func() { _, _ = m.SourceQP(unknown, 0, start) })
+	wiretest.NoAllocs(t, "Add and Remove", func() { m.Add(unknown, 0, qpmap.Pair{}); m.Remove(unknown, 0) })
+	wiretest.NoAllocs(t, "All, Learned, Expire, Stats", func() {
+		for range m.All() {
+		}
+		for range m.Learned() {
+		}
+		m.Expire(start)
+		m.Stats()
+	})
+}
+
+// The memory of a pair is what its documentation says.
+func TestMemory(t *testing.T) {
+	size := func(c qpmap.Config) uint64 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		m := qpmap.New(c)
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(m)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	few, many := size(qpmap.Config{MaxPairs: 1 << 12, MaxOpen: 2, MaxPending: 1}), size(qpmap.Config{MaxPairs: 1 << 16, MaxOpen: 2, MaxPending: 1})
+	require.InDelta(t, qpmap.PairSize, float64(many-few)/(1<<16-1<<12), 1)
+	open := size(qpmap.Config{MaxPairs: 2, MaxOpen: 1 << 12, MaxPending: 1})
+	require.InDelta(t, qpmap.OpenSize, float64(open)/(1<<12), 8)
+	pending := size(qpmap.Config{MaxPairs: 2, MaxOpen: 2, MaxPending: 1 << 12})
+	require.InDelta(t, qpmap.PendingSize, float64(pending)/(1<<12), 8)
+}
+
+func TestSource(t *testing.T) {
+	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud", qpmap.Given: "given", 9: "unknown"} {
+		require.Equal(t, want, s.String())
+		text, err := s.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+}
