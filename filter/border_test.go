@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -26,11 +27,11 @@ func TestProgramIsMatch(t *testing.T) {
 			r := &borders[i]
 			program, err := r.Program(link)
 			vm := machine(t, program, err)
-			m := newMaker(uint64(i)<<8 | uint64(link))
+			m := wiretest.NewFrames(uint64(i)<<8 | uint64(link))
 			o := rocev2.DecodeOptions{Link: link}
 			var inside, dropped int
 			for n := 0; inside < 20000; n++ {
-				frame := m.mutate(m.link(link, m.IntN(3), m.ip()))
+				frame := frameOf(m, link, m.IntN(3))
 				verdict, err := vm.Run(frame)
 				require.NoError(t, err)
 				kind, drop := r.Match(frame, o)

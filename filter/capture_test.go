@@ -73,9 +73,9 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 
 // frames returns frames at random, with fewer tags than so many.
 func frames(link rocev2.LinkType, tags, n int) (all [][]byte) {
-	m := newMaker(uint64(link) + 77)
+	m := wiretest.NewFrames(uint64(link) + 77)
 	for range n {
-		all = append(all, m.mutate(m.link(link, m.IntN(tags), m.ip())))
+		all = append(all, frameOf(m, link, m.IntN(tags)))
 	}
 	return all
 }

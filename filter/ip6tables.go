@@ -13,7 +13,7 @@ import (
 // IP6Tables returns commands that append rules to a chain of ip6tables and
 // iptables, FORWARD at a border: what is not to cross, whatever its direction.
 // They also make a chain rocecn-options. The rules need the matches bpf,
-// multiport and dst.
+// multiport, dst and frag.
 //
 // Programs for xt_bpf have at most 64 instructions, too few to look through
 // options. So the rules also drop CNPs with other options in a Destination
@@ -27,6 +27,7 @@ func (r *Border) IP6Tables(chain string) []string {
 	// OpCode is dropped.
 	commands := []string{
 		"ip6tables -N rocecn-options",
+		"ip6tables -A rocecn-options -m frag -j DROP",
 		"ip6tables -A rocecn-options ! -p udp -j RETURN",
 		fmt.Sprintf("ip6tables -A rocecn-options -p udp ! --dport %d -j RETURN", rocev2.Port),
 		fmt.Sprintf("ip6tables -A rocecn-options -m bpf --bytecode '%s' -j RETURN", Bytecode(xtProgram(6, notCNP))),

@@ -13,9 +13,10 @@ import (
 // `nft -f` loads it.
 //
 // nftables cannot tell one destination option from another, so the table also
-// drops CNPs with other options in a Destination Options header; no node is
-// known to send any. Otherwise, for packets without a tunnel, the table drops
-// what Match does, behind any number of extension headers. It lets no tunnel
+// drops CNPs with other options in a Destination Options header, and fragments
+// with such a header; no node is known to send any. Otherwise, for packets
+// without a tunnel, the table drops what Match does, behind any number of
+// extension headers. It lets no tunnel
 // cross, for it cannot look into one. What MPLS labels carry is not forwarded
 // as IP and does not come by here.
 func (r *Border) NFT(table string) string {
@@ -37,6 +38,7 @@ func (r *Border) NFT(table string) string {
 	line("\t# Packets with a Destination Options header. A rule that cannot read its field")
 	line("\t# does not return: what ends before its OpCode is dropped.")
 	line("\tchain options {")
+	line("\t\texthdr frag exists counter drop comment \"fragments\"")
 	line("\t\tmeta l4proto != udp return")
 	line("\t\tudp dport != %d return", rocev2.Port)
 	line("\t\t@th,64,8 != %#x return", uint8(bth.CNP))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -45,9 +46,9 @@ func TestXTPrograms(t *testing.T) {
 			raw := xtProgram(version, what)
 			require.LessOrEqual(t, len(raw), 64)
 			vm := machine(t, raw, nil)
-			m := newMaker(uint64(what))
+			m := wiretest.NewFrames(uint64(what))
 			for range 20000 {
-				ip := m.mutate(m.ip())
+				ip := m.Mutate(m.IP())
 				if len(ip) < 40 || int(ip[0]>>4) != version || !inDomain(ip, rocev2.LinkIP) {
 					continue
 				}

@@ -1,0 +1,75 @@
+package filter
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
+)
+
+// TestSocketRunsProgram attaches the programs of a border to a socket. On
+// 20,000 frames in their domain the kernel, the virtual machine of x/net and
+// Match agree.
+func TestSocketRunsProgram(t *testing.T) {
+	for link := range links {
+		for i := range borders {
+			if i > 0 && link != rocev2.LinkEthernet {
+				break
+			}
+			r := &borders[i]
+			program, err := r.Program(link)
+			vm, socket := machine(t, program, err), newFiltered(t, program)
+			random := wiretest.NewFrames(uint64(i)<<8 | uint64(link))
+			for inside := 0; inside < 20000; {
+				frame := frameOf(random, link, random.IntN(3))
+				if len(frame) == 0 {
+					continue // no datagram of a socket
+				}
+				selected := socket.selects(t, frame)
+				verdict, err := vm.Run(frame)
+				require.NoError(t, err)
+				require.Equal(t, verdict != 0, selected, "%v, %+v\n%x", link, *r, frame)
+				if inDomain(frame, link) {
+					inside++
+					_, drop := r.Match(frame, rocev2.DecodeOptions{Link: link})
+					require.Equal(t, drop, selected, "%v, %+v\n%x", link, *r, frame)
+				}
+			}
+		}
+	}
+}
+
+// A filtered is a pair of sockets of which the second has a program.
+type filtered struct{ from, to int }
+
+func newFiltered(t *testing.T, program []bpf.RawInstruction) *filtered {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { syscall.Close(fds[0]); syscall.Close(fds[1]) })
+	var lsf []syscall.SockFilter
+	for _, i := range program {
+		lsf = append(lsf, syscall.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	require.NoError(t, os.NewSyscallError("SO_ATTACH_FILTER", syscall.AttachLsf(fds[1], lsf)))
+	return &filtered{fds[0], fds[1]}
+}
+
+// selects says whether the kernel lets a frame through to the socket.
+func (f *filtered) selects(t *testing.T, frame []byte) bool {
+	t.Helper()
+	_, err := syscall.Write(f.from, frame)
+	require.NoError(t, err)
+	var b [1 << 12]byte
+	n, err := syscall.Read(f.to, b[:])
+	if err == syscall.EAGAIN {
+		return false
+	}
+	require.NoError(t, err)
+	require.Equal(t, len(frame), n)
+	return true
+}

@@ -1,0 +1,332 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
+)
+
+// A frontier is a router between two hosts: the border of a domain.
+//
+//	outside ── border ── inside
+type frontier struct {
+	border *host
+	sides  [2]side
+}
+
+// A side is a host and the two ends of its cable.
+type side struct {
+	host         *host
+	end, router  *tap
+	addr4, addr6 netip.Addr
+}
+
+func newFrontier(t *testing.T) *frontier {
+	t.Helper()
+	f := &frontier{border: newHost(t, "border")}
+	f.border.set(t, "ipv4/conf/all/forwarding", 1)
+	f.border.set(t, "ipv6/conf/all/forwarding", 1)
+	for i, name := range []string{"outside", "inside"} {
+		s := side{host: newHost(t, name)}
+		s.addr4 = netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
+		s.addr6 = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, byte(i), 15: 1})
+		connect(t, s.host, "eth0", f.border, name)
+		for _, a := range []netip.Addr{s.addr4, s.addr6} {
+			bits := a.BitLen() - 8
+			s.host.address(t, "eth0", fmt.Sprintf("%v/%d", a, bits))
+			s.host.ip(t, fmt.Sprintf("route add default via %v", a.Next()))
+			f.border.address(t, name, fmt.Sprintf("%v/%d", a.Next(), bits))
+		}
+		s.end, s.router = s.host.tap(t, "eth0"), f.border.tap(t, name)
+		f.sides[i] = s
+	}
+	return f
+}
+
+// Packets carry a number where no router changes it: in the flow label or the
+// IPv4 identification.
+const lastPacket = 0xFFFF
+
+func numberOf(ip []byte) int {
+	if ip[0]>>4 == 4 {
+		return int(binary.BigEndian.Uint16(ip[4:]))
+	}
+	return int(binary.BigEndian.Uint32(ip) & 0xFFFFF)
+}
+
+// isSame says whether a packet that arrived is the one that was sent: all but
+// hop limit and checksum, and octets behind its end.
+func isSame(got, sent []byte) bool {
+	if len(got) < 20 || len(sent) < len(got) || got[0] != sent[0] {
+		return false
+	}
+	if got[0]>>4 == 4 {
+		return string(got[1:8]) == string(sent[1:8]) && string(got[12:]) == string(sent[12:len(got)])
+	}
+	return string(got[:7]) == string(sent[:7]) && string(got[8:]) == string(sent[8:len(got)])
+}
+
+// address makes of a packet one from one side to the other that a router can
+// forward, whatever else is wrong with it.
+func address(ip []byte, number int, from, to *side) {
+	if ip[0]>>4 == 4 {
+		ip[8] = 64
+		binary.BigEndian.PutUint16(ip[4:], uint16(number))
+		copy(ip[12:], from.addr4.AsSlice())
+		copy(ip[16:], to.addr4.AsSlice())
+		ip[10], ip[11] = 0, 0
+		binary.BigEndian.PutUint16(ip[10:], checksum(ip[:min(len(ip), int(ip[0]&15)*4)]))
+		return
+	}
+	binary.BigEndian.PutUint32(ip, 6<<28|uint32(number))
+	ip[7] = 64
+	copy(ip[8:], from.addr6.AsSlice())
+	copy(ip[24:], to.addr6.AsSlice())
+}
+
+// checksum is that of an IPv4 header.
+func checksum(header []byte) uint16 {
+	var sum uint32
+	for ; len(header) >= 2; header = header[2:] {
+		sum += uint32(binary.BigEndian.Uint16(header))
+	}
+	for sum > 0xFFFF {
+		sum = sum>>16 + sum&0xFFFF
+	}
+	return ^uint16(sum)
+}
+
+// cross sends packets from one side to the other and returns the numbers of
+// those that arrive.
+func (f *frontier) cross(t *testing.T, from, to *side, packets [][]byte) map[int]bool {
+	t.Helper()
+	arrived := map[int]bool{}
+	last := make([]byte, 48)
+	last[5], last[6] = 8, protoUDP
+	last[43], last[45] = 9, 8 // to port 9, eight octets
+	last[0] = 6 << 4
+	address(last, lastPacket, from, to)
+	for batch := range slices.Chunk(packets, 50) { // as many as a socket's buffer holds
+		for _, p := range append(slices.Clone(batch), last) {
+			from.end.sendIP(t, from.router, p)
+		}
+		to.end.receive(t, "last packet of a batch", func(frame []byte) bool {
+			ip := frame[min(14, len(frame)):]
+			if isSame(ip, last) {
+				return true
+			}
+			for _, p := range batch {
+				if isSame(ip, p) {
+					arrived[numberOf(p)] = true
+				}
+			}
+			return false
+		})
+	}
+	return arrived
+}
+
+const protoUDP = 17
+
+// crossings returns packets at random from one side to the other.
+func crossings(from, to *side, n int) (packets [][]byte) {
+	random := wiretest.NewFrames(uint64(n))
+	for number := range n {
+		ip := random.IP()
+		random.Mutate(ip)
+		if m := random.Mutate(ip); len(m) >= 40 && m[0]>>4 == ip[0]>>4 {
+			ip = m
+		}
+		address(ip, number, from, to)
+		packets = append(packets, ip)
+	}
+	return packets
+}
+
+// plain says of a packet whether the rules promise to be equal to Match for
+// it: no tunnel, no fragment, at most four extension headers, all of it there; and
+// whether it is a CNP with a Destination Options header, which they always drop.
+func plain(ip []byte) (plain, optionsCNP bool) {
+	_, ip, err := rocev2.Split(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	if err != nil {
+		return false, false
+	}
+	if ip[0]>>4 == 4 {
+		n := int(ip[0]&15) * 4
+		return binary.BigEndian.Uint16(ip[6:])&0x3FFF == 0 && n >= 20 && len(ip) >= n+21 && !tunnels(ip[9], ip[n:]), false
+	}
+	next, rest, options := ip[6], ip[40:], false
+	for n := 0; next == 0 || next == 43 || next == 60; n++ {
+		if n == 4 || len(rest) < 8 || len(rest) < 8+8*int(rest[1]) {
+			return false, false
+		}
+		options = options || next == 60
+		next, rest = rest[0], rest[8+8*int(rest[1]):]
+	}
+	if next == 44 || len(rest) < 21 || tunnels(next, rest) {
+		return false, false
+	}
+	return true, options && next == protoUDP && binary.BigEndian.Uint16(rest[2:]) == rocev2.Port && rest[8] == uint8(bth.CNP)
+}
+
+func tunnels(protocol uint8, rest []byte) bool {
+	if protocol == protoUDP {
+		return slices.Contains([]uint16{4789, 6081, 6635}, binary.BigEndian.Uint16(rest[2:]))
+	}
+	return slices.Contains([]uint8{4, 41, 47, 137, 143}, protocol)
+}
+
+// No message crosses a router with the rules, in neither direction: of packets
+// at random, those that cross are those that crossed without the rules and that
+// Match lets pass.
+func TestLinuxBorder(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	wiretest.Tool(t, "ip6tables")
+	f := newFrontier(t)
+	outside, inside := &f.sides[0], &f.sides[1]
+	directions := [][2]*side{{outside, inside}, {inside, outside}}
+	const n = 2000
+	var without [2]map[int]bool
+	for i, d := range directions {
+		without[i] = f.cross(t, d[0], d[1], crossings(d[0], d[1], n))
+		require.Greater(t, len(without[i]), n/2)
+	}
+	for _, b := range []filter.Border{{}, {CNP: true}, {PPFC: true}, {CNP: true, PPFC: true, FCNPort: 53}} {
+		for _, rules := range []struct {
+			name      string
+			load      func()
+			undo, how string
+		}{
+			{"nftables", func() { f.border.mustRun(t, b.NFT("rocecn"), "nft", "-f", "-") }, "delete table inet rocecn", "nft -f -"},
+			{"ip6tables", func() { f.border.mustRun(t, strings.Join(b.IP6Tables("FORWARD"), "\n"), "sh", "-e") },
+				"for c in iptables ip6tables; do $c -F; $c -X; done", "sh -e"},
+		} {
+			t.Run(fmt.Sprintf("%s cnp=%v ppfc=%v", rules.name, b.CNP, b.PPFC), func(t *testing.T) {
+				rules.load()
+				defer func() {
+					command := strings.Fields(rules.how)
+					f.border.mustRun(t, rules.undo, command[0], command[1:]...)
+				}()
+				var crossed, dropped, equal int
+				for i, d := range directions {
+					packets := crossings(d[0], d[1], n)
+					with := f.cross(t, d[0], d[1], packets)
+					for number, ip := range packets {
+						kind, drop := b.Match(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+						plain, optionsCNP := plain(ip)
+						switch {
+						case drop, !without[i][number]:
+							dropped++
+							require.False(t, with[number], "%v crossed: %x", kind, ip)
+						case plain && !optionsCNP:
+							equal++
+							require.True(t, with[number], "%v did not cross: %x", kind, ip)
+						}
+						if with[number] {
+							crossed++
+						}
+					}
+				}
+				t.Logf("%d crossed, %d dropped, %d as without rules", crossed, dropped, equal)
+				require.Greater(t, equal, n/4)
+			})
+		}
+	}
+}
+
+// mustRun runs a program that must not fail.
+func (h *host) mustRun(t *testing.T, stdin, program string, args ...string) {
+	t.Helper()
+	_, err := h.tryRun(stdin, program, args...)
+	require.NoError(t, err)
+}
+
+// RoCEv2 data and the CNPs of the inside cross, messages do not: those of the
+// capture, as they are.
+func TestLinuxBorderLetsDataCross(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	f := newFrontier(t)
+	outside, inside := &f.sides[0], &f.sides[1]
+	var packets [][]byte
+	for i, p := range wiretest.Capture(t, "messages.pcap") {
+		ip := slices.Clone(p.Data[14:])
+		address(ip, i+1, outside, inside)
+		packets = append(packets, ip)
+	}
+	f.border.mustRun(t, (&filter.Border{}).NFT("rocecn"), "nft", "-f", "-")
+	arrived := slices.Sorted(maps.Keys(f.cross(t, outside, inside, packets)))
+	// Data, acknowledgement, CNPs, PPFC, other UDP, and the broken ones of these.
+	require.Equal(t, []int{1, 2, 3, 4, 9, 10, 11, 12, 17, 18, 19, 20, 22}, arrived)
+	for i := range packets {
+		address(packets[i], i+1, inside, outside)
+	}
+	require.Equal(t, arrived, slices.Sorted(maps.Keys(f.cross(t, inside, outside, packets))))
+}
+
+// The capture filters are attached to a device, as tcpdump attaches them.
+func TestLinuxCaptures(t *testing.T) {
+	f := newFrontier(t)
+	outside := &f.sides[0]
+	for _, c := range []filter.Capture{{}, {Kind: filter.Notifications}, {Kind: filter.QueuePair, DestQP: 17}, {Kind: filter.Ours}} {
+		program, err := c.Program(rocev2.LinkEthernet)
+		require.NoError(t, err)
+		instructions, ok := bpf.Disassemble(program)
+		require.True(t, ok)
+		vm, err := bpf.NewVM(instructions)
+		require.NoError(t, err)
+		tap := outside.host.tap(t, "eth0")
+		tap.attach(t, program)
+		selected := map[string]int{}
+		random := wiretest.NewFrames(99)
+		for range 40 {
+			want := map[string]int{}
+			for range 50 {
+				frame := random.Ethernet(0, random.IP())
+				copy(frame, outside.end.mac)
+				frame[6] &^= 1
+				if verdict, err := vm.Run(frame); err == nil && verdict != 0 {
+					want[string(frame)]++
+				}
+				outside.router.send(t, frame)
+			}
+			for len(want) > 0 {
+				got := string(tap.receive(t, "selected frame", func(frame []byte) bool {
+					require.Positive(t, want[string(frame)], "%x", frame)
+					return true
+				}))
+				selected[got]++
+				if want[got]--; want[got] == 0 {
+					delete(want, got)
+				}
+			}
+		}
+		require.NotEmpty(t, selected)
+	}
+}
+
+// attach has a tap see only what a program selects.
+func (p *tap) attach(t *testing.T, program []bpf.RawInstruction) {
+	t.Helper()
+	var lsf []syscall.SockFilter
+	for _, i := range program {
+		lsf = append(lsf, syscall.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	}
+	raw, err := p.file.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { err = syscall.AttachLsf(int(fd), lsf) }))
+	require.NoError(t, err)
+}
