@@ -155,7 +155,7 @@ func FuzzCapture(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		out, messages, status := inspect(file, "-json", "-")
-		human, _, sameStatus := inspect(file, "-")
+		human, _, sameStatus := inspect(file, "-all", "-")
 		require.Equal(t, status, sameStatus)
 		require.Equal(t, len(lines(t, out)), strings.Count(human, "\n"), "one line a packet")
 		require.Contains(t, messages, fmt.Sprintf("%d packet", len(lines(t, out))))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/rocecn/rocecn/bth"
@@ -13,75 +14,113 @@ import (
 )
 
 // humanPrinter prints a finding as a line for people: columns first, then
-// whatever else the packet has to say.
+// whatever else the packet has to say. What most packets have is put together
+// by hand, as in jsonPrinter.
 type humanPrinter struct {
-	w io.Writer
+	w     io.Writer
+	all   bool // print packets of kind other too
+	clock clock
+	names opcodeNames
 	columns
 }
 
-func newHumanPrinter(w io.Writer) *humanPrinter { return &humanPrinter{w: w} }
-
 func (p *humanPrinter) print(f *finding) error {
+	if f.kind == message.Other && !p.all {
+		return nil
+	}
 	p.begin()
 	if f.file != "" {
-		p.cell("%s", f.file)
+		p.cell(f.file)
 	}
-	p.cell("%5d", f.frame)
+	p.frame(f.frame)
 	p.time(f)
 	flow, protocol := "-", ""
 	if f.kind == message.Other || f.kind == message.Broken {
 		flow, protocol = otherName(f.ip, f.err)
 	}
 	if d := f.datagram; d != nil {
-		flow = fmt.Sprintf("%v > %v", netip.AddrPortFrom(d.Src, d.SrcPort), netip.AddrPortFrom(d.Dst, d.DstPort))
+		p.line = netip.AddrPortFrom(d.Src, d.SrcPort).AppendTo(p.line)
+		p.line = append(p.line, " > "...)
+		p.line = netip.AddrPortFrom(d.Dst, d.DstPort).AppendTo(p.line)
+	} else {
+		p.line = append(p.line, flow...)
 	}
-	p.cell("%s", flow)
+	p.endCell()
 	switch f.kind {
 	case message.Other:
-		p.cell("other: %s", protocol)
+		p.cell("other: " + protocol)
 	case message.Broken:
 		p.cell("ERROR")
-		p.word("%s", reason(f.err))
+		p.text(reason(f.err))
 	case message.FCN:
 		p.fcn(f)
 	case message.Proxy:
 		p.proxy(f)
+	case message.PFC:
+		p.pfc(f)
+	case message.Pause:
+		p.cell("PAUSE")
+		p.cell(quantaText(f.message.Pause.Quanta))
 	default:
 		p.transport(f)
 	}
 	if f.truncated && f.packet == nil {
-		p.word("truncated")
+		p.text("truncated")
 	}
 	for i := range f.ioam {
-		p.word("%v", &f.ioam[i])
+		p.text(f.ioam[i].String())
+	}
+	if f.optionsError != nil {
+		p.word("BROKEN options: %s", reason(f.optionsError))
+	}
+	if f.tunnels.Len() > 0 {
+		p.word("in %v", f.tunnels)
 	}
 	return p.end(p.w)
 }
 
-func (p *humanPrinter) time(f *finding) {
-	switch {
-	case f.record.Time.IsZero():
-		p.cell("-")
-	case f.record.Time.Nanosecond()%1000 == 0:
-		p.cell("%s", f.record.Time.Format("15:04:05.000000"))
-	default:
-		p.cell("%s", f.record.Time.Format("15:04:05.000000000"))
+// frame prints the number of the frame, the shorter ones on the right.
+func (p *humanPrinter) frame(n int) {
+	for width := 10_000; n < width && width > 1; width /= 10 {
+		p.line = append(p.line, ' ')
 	}
+	p.line = strconv.AppendInt(p.line, int64(n), 10)
+	p.endCell()
+}
+
+func (p *humanPrinter) time(f *finding) {
+	if t := f.record.Time; t.IsZero() {
+		p.line = append(p.line, '-')
+	} else {
+		p.line = p.clock.append(p.line, t, "15:04:05")
+	}
+	p.endCell()
 }
 
 // transport prints the packet from its BTH on.
 func (p *humanPrinter) transport(f *finding) {
 	h := &f.packet.BTH
-	p.cell("%s", transportName(f))
-	p.cell("qp=0x%06x psn=%d", h.DestQP, h.PSN)
-	p.cell("payload=%d", f.packet.PayloadLen())
+	switch f.kind { // the opcode does not tell the notifications apart
+	case message.FastCNP:
+		p.cell("Fast CNP")
+	case message.PPFC:
+		p.cell("PPFC " + f.message.PPFC.Type.String())
+	default:
+		p.cell(p.names.name(h.Opcode))
+	}
+	p.line = append(p.line, "qp="...)
+	p.line = appendHex(p.line, uint64(h.DestQP), 6)
+	p.line = appendUint(p.line, " psn=", h.PSN)
+	p.endCell()
+	p.line = appendUint(p.line, "payload=", uint(f.packet.PayloadLen()))
+	p.endCell()
 	switch {
 	case f.truncated:
 		p.cell("truncated")
 	case !f.icrcOK:
 		p.cell("icrc BAD")
 	case f.coverage != icrc.AsSent:
-		p.cell("icrc ok (%v)", f.coverage)
+		p.cell("icrc ok (" + f.coverage.String() + ")")
 	default:
 		p.cell("icrc ok")
 	}
@@ -91,18 +130,6 @@ func (p *humanPrinter) transport(f *finding) {
 	p.notification(f)
 	p.marks(f.datagram, &h.Header)
 	p.deviations(f)
-}
-
-// transportName says what the packet is; the opcode does not tell the
-// notifications apart.
-func transportName(f *finding) string {
-	switch f.kind {
-	case message.FastCNP:
-		return "Fast CNP"
-	case message.PPFC:
-		return "PPFC " + f.message.PPFC.Type.String()
-	}
-	return f.packet.BTH.Opcode.String()
 }
 
 // header prints one extended header.
@@ -117,29 +144,38 @@ func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
 	case bth.HasFETH:
 		p.word("FETH selectivity=%d placement=%d", h.FETH.Selectivity, h.FETH.Placement)
 	case bth.HasRETH:
-		p.word("RETH va=0x%016x rkey=0x%08x len=%d", h.RETH.VirtualAddress, h.RETH.RKey, h.RETH.DMALength)
+		p.line = append(p.line, "RETH va="...)
+		p.line = appendHex(p.line, h.RETH.VirtualAddress, 16)
+		p.line = append(p.line, " rkey="...)
+		p.line = appendHex(p.line, uint64(h.RETH.RKey), 8)
+		p.line = appendUint(p.line, " len=", h.RETH.DMALength)
+		p.endWord()
 	case bth.HasAtomicETH:
 		a := &h.AtomicETH
 		p.word("AtomicETH va=0x%016x rkey=0x%08x swap/add=0x%x compare=0x%x", a.VirtualAddress, a.RKey, a.SwapAdd, a.Compare)
 	case bth.HasAETH:
-		p.word("%s msn=%d", syndrome(h.AETH.Syndrome), h.AETH.MSN)
+		p.syndrome(h.AETH.Syndrome)
+		p.line = appendUint(p.line, " msn=", h.AETH.MSN)
+		p.endWord()
 	case bth.HasAtomicAckETH:
 		p.word("original=0x%x", h.AtomicAckETH.Original)
 	case bth.HasImmDt:
-		p.word("imm=0x%08x", h.ImmDt.Data)
+		p.line = append(p.line, "imm="...)
+		p.line = appendHex(p.line, uint64(h.ImmDt.Data), 8)
+		p.endWord()
 	case bth.HasIETH:
 		p.word("invalidate rkey=0x%08x", h.IETH.RKey)
 	}
 }
 
-func syndrome(s bth.Syndrome) string {
+func (p *humanPrinter) syndrome(s bth.Syndrome) {
 	if s.Kind() == bth.KindRNRNAK {
-		return fmt.Sprintf("RNR NAK timer=%v", s.Timer())
+		p.line = fmt.Appendf(p.line, "RNR NAK timer=%v", s.Timer())
+	} else if n, ok := s.Credits(); ok {
+		p.line = appendUint(p.line, "ACK credits=", uint(n))
+	} else {
+		p.line = append(p.line, s.String()...) // an ACK without credits, a NAK with its reason
 	}
-	if n, ok := s.Credits(); ok {
-		return fmt.Sprintf("ACK credits=%d", n)
-	}
-	return s.String() // an ACK without credits, a NAK with its reason
 }
 
 // marks prints what stands out: congestion, and fields that are not what they
@@ -148,28 +184,32 @@ func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
 	if h == nil {
 		h = &bth.Header{PKey: 0xFFFF}
 	}
-	for _, mark := range []struct {
+	for _, mark := range [...]struct {
 		set  bool
 		text string
 	}{
-		{d.ECN() == 3, "CE"},
+		{d.ECN() == rocev2.CE, "CE"},
 		{h.FECN, "FECN"},
 		{h.BECN && h.Opcode != bth.CNP, "BECN"},
 		{h.Solicited, "solicited"},
 		{h.AckReq, "ackreq"},
 	} {
 		if mark.set {
-			p.word("%s", mark.text)
+			p.text(mark.text)
 		}
 	}
 	if d.DSCP() != 0 {
-		p.word("dscp=%d", d.DSCP())
+		p.line = appendUint(p.line, "dscp=", d.DSCP())
+		p.endWord()
 	}
 	if h.PKey != 0xFFFF {
-		p.word("pkey=0x%04x", h.PKey)
+		p.line = append(p.line, "pkey="...)
+		p.line = appendHex(p.line, uint64(h.PKey), 4)
+		p.endWord()
 	}
 	if h.TVer != 0 {
-		p.word("tver=%d", h.TVer)
+		p.line = appendUint(p.line, "tver=", h.TVer)
+		p.endWord()
 	}
 }
 
@@ -181,48 +221,4 @@ func withoutPackage(text string) string {
 		return rest
 	}
 	return text
-}
-
-// columns lays out lines whose columns are as wide as the widest cell so far,
-// within reason.
-type columns struct {
-	line  []byte
-	width [maxColumns]int
-	next  int // column
-}
-
-const (
-	maxColumns = 8
-	maxWidth   = 90
-)
-
-func (c *columns) begin() { c.line, c.next = c.line[:0], 0 }
-
-// cell prints a column.
-func (c *columns) cell(format string, args ...any) {
-	start := len(c.line)
-	c.line = fmt.Appendf(c.line, format, args...)
-	width := &c.width[c.next]
-	c.next++
-	n := len(c.line) - start
-	*width = min(max(*width, n), maxWidth)
-	for ; n < *width; n++ {
-		c.line = append(c.line, ' ')
-	}
-	c.line = append(c.line, "  "...)
-}
-
-// word prints something behind the columns.
-func (c *columns) word(format string, args ...any) {
-	c.line = append(fmt.Appendf(c.line, format, args...), "  "...)
-}
-
-// end writes the line, without the space behind it.
-func (c *columns) end(w io.Writer) error {
-	for len(c.line) > 0 && c.line[len(c.line)-1] == ' ' {
-		c.line = c.line[:len(c.line)-1]
-	}
-	c.line = append(c.line, '\n')
-	_, err := w.Write(c.line)
-	return err
 }

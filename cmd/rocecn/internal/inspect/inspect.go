@@ -1,15 +1,16 @@
-// Package inspect is the command that prints what is in captures of RoCEv2 traffic, one line a
-// packet: BTH and extended headers, congestion messages of every kind, IOAM
-// traces, and whether the ICRC is right.
+// Package inspect is the command that prints what is in captures of RoCEv2
+// traffic, one line a packet: BTH and extended headers, congestion messages of
+// every kind, Ethernet flow control, IOAM traces, and whether the ICRC is right.
 //
-//	rocecn inspect [-json] [-fcn-port N] [-proxy-port N] FILE…
+//	rocecn inspect [-json] [-all] [-outer] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]
 //
-// It reads pcap and pcapng, Ethernet and raw IP, packed with gzip or not; the
-// file - is standard input. From the root of the module:
+// It reads pcap and pcapng, packed with gzip or not; the file - is standard
+// input. Frames are Ethernet, bare IP, Linux cooked (tcpdump -i any) or BSD
+// loopback. On Linux, -i reads an interface live. From the root of the module:
 //
-//	$ rocecn inspect testdata/rxe-rping6.pcap
 //	$ rocecn inspect testdata/messages.pcap
-//	$ tcpdump -i eth0 -U -w - udp port 4791 | rocecn inspect -
+//	$ rocecn inspect -i eth0
+//	$ tcpdump -i any -U -w - udp port 4791 | rocecn inspect -
 //	$ rocecn inspect -json testdata/*.pcap | jq -c 'select(.icrc.ok == false)'
 //
 // A line has the number of the packet, the time in UTC, addresses and ports,
@@ -25,9 +26,14 @@
 //	2  09:50:49.000011  198.51.100.5:49152 > 192.0.2.1:4791  PPFC stop  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=100µs  dscp=48
 //	3  09:50:49.000012  [2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48
 //	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
+//	5  09:50:49.000024  -  PFC  priority 3 pause=65535 quanta, priority 4 resume
 //
-// Packets that are none of ours are shown as other, broken ones as ERROR. A
-// summary goes to standard error. The exit status is 1 when a file could not
+// Mirrors and overlays (ERSPAN, GRE, VXLAN, Geneve, MPLS, SRv6) are looked
+// through: the packet inside is described, and which they are; not so with
+// -outer. Packets that are none of ours are counted, and shown with -all; in
+// JSON they always stand. Broken ones are shown as ERROR.
+//
+// A summary goes to standard error. The exit status is 1 when a file could not
 // be read to its end, 2 when the arguments are wrong.
 package inspect
 
@@ -41,6 +47,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
@@ -53,10 +60,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
+	all := flags.Bool("all", false, "print packets that are none of ours too")
+	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
+	iface := flags.String("i", "", "read this `interface` live")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
 	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-fcn-port N] [-proxy-port N] FILE...\n"+
+		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-all] [-outer] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]\n"+
 			"FILE is a pcap or pcapng capture, gzip or not, or - for standard input.")
 		flags.PrintDefaults()
 	}
@@ -65,7 +75,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0
 	case err != nil:
 		return 2
-	case flags.NArg() == 0:
+	case (flags.NArg() == 0) == (*iface == ""):
 		flags.Usage()
 		return 2
 	}
@@ -74,17 +84,23 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 2
 	}
 
-	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr, summary: newSummary()}
+	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
 	i.looker.config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
-	i.printer = newHumanPrinter(i.out)
+	i.looker.outer = *outer
+	i.printer = &humanPrinter{w: i.out, all: *all}
 	if *asJSON {
-		i.printer = newJSONPrinter(i.out)
+		i.printer = &jsonPrinter{w: i.out}
 	}
 	if isTerminal(stderr) && !isTerminal(stdout) {
 		i.progress.terminal = stderr
 	}
-	for _, name := range flags.Args() {
-		err := i.file(ctx, name, flags.NArg() > 1)
+	read, names := i.file, flags.Args()
+	if *iface != "" {
+		read, names = i.live, []string{*iface}
+	}
+	i.many = len(names) > 1
+	for _, name := range names {
+		err := read(ctx, name)
 		var broken outputError
 		switch {
 		case errors.As(err, &broken):
@@ -122,9 +138,10 @@ type inspector struct {
 	stdin    io.Reader
 	out      *bufio.Writer
 	stderr   io.Writer
+	many     bool // files
 	printer  interface{ print(*finding) error }
 	looker   looker
-	summary  *summary
+	summary  summary
 	progress progress
 }
 
@@ -134,7 +151,7 @@ type outputError struct{ error }
 func (e outputError) Unwrap() error { return e.error }
 
 // file prints the packets of one file.
-func (i *inspector) file(ctx context.Context, name string, many bool) error {
+func (i *inspector) file(ctx context.Context, name string) error {
 	i.progress = progress{terminal: i.progress.terminal, name: name, last: time.Now()}
 	defer i.progress.clear()
 	in, err := cli.Open(ctx, name, i.stdin, i.beforeRead)
@@ -143,7 +160,24 @@ func (i *inspector) file(ctx context.Context, name string, many bool) error {
 	}
 	defer in.Close()
 	i.progress.size = in.Size
+	return i.packets(in, name)
+}
 
+// live prints the packets of an interface.
+func (i *inspector) live(ctx context.Context, name string) error {
+	in, err := live.Open(ctx, name, i.beforeRead)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	i.progress.terminal = nil
+	err = i.packets(in, name)
+	i.summary.live, i.summary.dropped = true, in.Dropped()
+	return err
+}
+
+// packets prints the packets of a capture.
+func (i *inspector) packets(in capture.Reader, name string) error {
 	links := map[capture.LinkType]bool{} // not supported, and said so
 	var r capture.Record
 	for frame := 1; ; frame++ {
@@ -154,15 +188,15 @@ func (i *inspector) file(ctx context.Context, name string, many bool) error {
 		}
 		f := i.looker.look(&r)
 		f.frame = frame
-		if many {
+		if i.many {
 			f.file = name
 		}
 		if f.err == errLinkType && !links[r.Link] {
 			links[r.Link] = true
 			i.message(name, fmt.Errorf("link type %v is not supported: its packets are counted as other", r.Link))
 		}
-		i.summary.add(&f)
-		if err := i.printer.print(&f); err != nil {
+		i.summary.add(f)
+		if err := i.printer.print(f); err != nil {
 			return outputError{err}
 		}
 		i.progress.packet()

@@ -161,6 +161,8 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{},
 		{"-json"},
+		{"-i", "lo", capture},
+		{"-i", "", "-all"},
 		{"-nonsense", capture},
 		{"-fcn-port", capture},
 		{"-fcn-port", "0", capture},
@@ -201,7 +203,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{a: 60, b: 128, "-": 41}, frames)
 
-	stdout, _, _ = inspect(nil, a, b)
+	stdout, _, _ = inspect(nil, "-all", a, b)
 	require.Equal(t, 60, strings.Count(stdout, a))
 	stdout, _, _ = inspect(nil, "-json", a)
 	require.NotContains(t, stdout, `"file"`)
@@ -247,7 +249,7 @@ func TestLive(t *testing.T) {
 	printed, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		status := Run(context.Background(), []string{"-"}, in, out, io.Discard)
+		status := Run(context.Background(), []string{"-all", "-"}, in, out, io.Discard)
 		out.Close()
 		done <- status
 	}()

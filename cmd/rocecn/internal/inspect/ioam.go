@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -25,36 +26,20 @@ type ioamOption struct {
 	proofOfTransit ioam.ProofOfTransit
 }
 
-// appendIOAM appends the IOAM options of all headers on the way to UDP or to
-// wherever the walk ends, outermost first.
-func appendIOAM(all []ioamOption, b []byte, o rocev2.DecodeOptions) []ioamOption {
-	for next, octets := range rocev2.Extensions(b, o) {
-		if next != ipv6opt.HopByHop && next != ipv6opt.DestinationOptions {
-			continue
-		}
-		var h ipv6opt.Header
-		if _, err := h.Decode(octets); err != nil {
-			continue // cannot be: the walk saw that it is whole
-		}
-		for option, err := range h.All() {
-			if option.Type != ioam.IPv6MayChange && option.Type != ioam.IPv6NoChange {
-				continue
-			}
-			if err != nil { // the option overruns its header: what is there of its data
-				all = append(all, ioamOption{kind: option.Type, err: err, data: octets[min(int(option.Offset)+2, len(octets)):]})
-				continue
-			}
-			all = append(all, ioamOption{kind: option.Type, data: option.Data})
-			all[len(all)-1].decode()
-		}
+// options decodes IOAM options.
+func (l *looker) options(all iter.Seq2[rocev2.IOAMOption, error]) []ioamOption {
+	l.ioam = l.ioam[:0]
+	for o, err := range all {
+		l.ioam = append(l.ioam, ioamOption{kind: o.Type, data: o.Data, option: o.Option, err: err})
+		l.ioam[len(l.ioam)-1].decode()
 	}
-	return all
+	return l.ioam
 }
 
 // decode decodes the data. Which IOAM types belong into which IPv6 option does
 // not matter here.
 func (o *ioamOption) decode() {
-	if o.err = o.option.Decode(o.data); o.err != nil {
+	if o.err != nil {
 		return
 	}
 	switch o.option.Type {
@@ -86,8 +71,11 @@ func (o *ioamOption) String() string {
 	case ioam.TypeEdgeToEdge:
 		e := &o.edgeToEdge
 		s := fmt.Sprintf("IOAM edge-to-edge ns=%d", e.Namespace)
-		if sequence := e2eSequence(e); sequence != nil {
-			s += fmt.Sprintf(" seq=%d", sequence)
+		switch {
+		case e.Type&ioam.E2ESequence64 != 0:
+			s += fmt.Sprintf(" seq=%d", e.Sequence64)
+		case e.Type&ioam.E2ESequence32 != 0:
+			s += fmt.Sprintf(" seq=%d", e.Sequence32)
 		}
 		return s
 	case ioam.TypeDirectExport:
@@ -102,17 +90,6 @@ func (o *ioamOption) String() string {
 		return s
 	}
 	return fmt.Sprintf("IOAM type %d, %d octets", o.option.Type, len(o.option.Data))
-}
-
-// e2eSequence returns the sequence number, nil when there is none.
-func e2eSequence(e *ioam.EdgeToEdge) any {
-	switch {
-	case e.Type&ioam.E2ESequence64 != 0:
-		return hex64(e.Sequence64)
-	case e.Type&ioam.E2ESequence32 != 0:
-		return e.Sequence32
-	}
-	return nil
 }
 
 // traceText shows a trace as the way that the packet took, first hop first:

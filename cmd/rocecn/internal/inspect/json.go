@@ -1,257 +1,296 @@
 package inspect
 
 import (
-	"encoding/json"
 	"io"
 	"net/netip"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// jsonPrinter prints a finding as one line of JSON.
-type jsonPrinter struct{ *json.Encoder }
-
-func newJSONPrinter(w io.Writer) jsonPrinter {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return jsonPrinter{e}
+// jsonPrinter prints a finding as one line of JSON. The line is put together by
+// hand, in one buffer: a generic encoder would take longer than everything else
+// together.
+type jsonPrinter struct {
+	w     io.Writer
+	line  []byte
+	clock clock
+	names opcodeNames
 }
 
-func (p jsonPrinter) print(f *finding) error { return p.Encode(newJSONLine(f)) }
-
-// The keys of a line, in their order. What does not apply is absent.
-type jsonLine struct {
-	File      string    `json:"file,omitempty"`
-	Frame     int       `json:"frame"`
-	Time      jsonTime  `json:"time,omitzero"`
-	Kind      string    `json:"kind"`
-	Error     string    `json:"error,omitempty"`
-	Truncated bool      `json:"truncated,omitempty"`
-	IP        *jsonIP   `json:"ip,omitempty"`
-	UDP       *jsonUDP  `json:"udp,omitempty"`
-	BTH       *jsonBTH  `json:"bth,omitempty"`
-	Headers   []any     `json:"headers,omitempty"`
-	Payload   *int      `json:"payload_len,omitempty"`
-	ICRC      *jsonICRC `json:"icrc,omitempty"`
-	IOAM      []any     `json:"ioam,omitempty"`
-
-	FastCNP *jsonFastCNP `json:"fast_cnp,omitempty"`
-	FCN     *jsonFCN     `json:"fcn,omitempty"`
-	Proxy   *jsonProxy   `json:"proxy,omitempty"`
-	PPFC    *jsonPPFC    `json:"ppfc,omitempty"`
+func (p *jsonPrinter) print(f *finding) error {
+	p.line = append(p.append(p.line[:0], f), '\n')
+	_, err := p.w.Write(p.line)
+	return err
 }
 
-type jsonIP struct {
-	Version   int        `json:"version"`
-	Src       netip.Addr `json:"src"`
-	Dst       netip.Addr `json:"dst"`
-	DSCP      uint8      `json:"dscp"`
-	ECN       uint8      `json:"ecn"`
-	HopLimit  uint8      `json:"hop_limit"`
-	FlowLabel *uint32    `json:"flow_label,omitempty"` // IPv6 only
-}
-
-type jsonUDP struct {
-	Src      uint16 `json:"src"`
-	Dst      uint16 `json:"dst"`
-	Checksum hex16  `json:"checksum"`
-}
-
-type jsonBTH struct {
-	Opcode hex8   `json:"opcode"`
-	Name   string `json:"name"`
-	SE     bool   `json:"se"`
-	MigReq bool   `json:"migreq"`
-	Pad    uint8  `json:"pad"`
-	TVer   uint8  `json:"tver"`
-	PKey   hex16  `json:"pkey"`
-	FECN   bool   `json:"fecn"`
-	BECN   bool   `json:"becn"`
-	Resv6  uint8  `json:"resv6"`
-	DestQP uint32 `json:"dest_qp"`
-	AckReq bool   `json:"ackreq"`
-	Resv7  uint8  `json:"resv7"`
-	PSN    uint32 `json:"psn"`
-}
-
-type jsonICRC struct {
-	Value    hex32  `json:"value"`
-	OK       bool   `json:"ok"`
-	Coverage string `json:"coverage,omitempty"` // only when OK
-}
-
-// The extended headers.
-type (
-	jsonRDETH struct {
-		Type string `json:"type"`
-		EE   uint32 `json:"ee"`
+// append appends a line. What does not apply is absent.
+func (p *jsonPrinter) append(b []byte, f *finding) []byte {
+	b = append(b, '{')
+	if f.file != "" {
+		b = append(b, `"file":`...)
+		b = appendString(b, f.file)
+		b = append(b, ',')
 	}
-	jsonDETH struct {
-		Type  string `json:"type"`
-		QKey  hex32  `json:"qkey"`
-		SrcQP uint32 `json:"src_qp"`
+	b = append(b, `"frame":`...)
+	b = strconv.AppendInt(b, int64(f.frame), 10)
+	if t := f.record.Time; !t.IsZero() {
+		b = append(b, `,"time":"`...)
+		b = p.clock.append(b, t, "2006-01-02T15:04:05")
+		b = append(b, 'Z', '"')
 	}
-	jsonXRCETH struct {
-		Type string `json:"type"`
-		SRQ  uint32 `json:"srq"`
-	}
-	jsonRETH struct {
-		Type   string `json:"type"`
-		VA     hex64  `json:"va"`
-		RKey   hex32  `json:"rkey"`
-		DMALen uint32 `json:"dma_len"`
-	}
-	jsonAtomicETH struct {
-		Type    string `json:"type"`
-		VA      hex64  `json:"va"`
-		RKey    hex32  `json:"rkey"`
-		Swap    hex64  `json:"swap"`
-		Compare hex64  `json:"compare"`
-	}
-	jsonAETH struct {
-		Type     string `json:"type"`
-		Syndrome uint8  `json:"syndrome"`
-		MSN      uint32 `json:"msn"`
-	}
-	jsonAtomicAckETH struct {
-		Type     string `json:"type"`
-		Original hex64  `json:"original"`
-	}
-	jsonImmDt struct {
-		Type string `json:"type"`
-		Data hex32  `json:"data"`
-	}
-	jsonIETH struct {
-		Type string `json:"type"`
-		RKey hex32  `json:"rkey"`
-	}
-	jsonFETH struct {
-		Type        string `json:"type"`
-		Selectivity uint8  `json:"selectivity"`
-		Placement   uint8  `json:"placement"`
-	}
-)
-
-func newJSONLine(f *finding) *jsonLine {
-	line := &jsonLine{
-		File: f.file, Frame: f.frame, Time: jsonTime(f.record.Time), Kind: f.kind.String(), Truncated: f.truncated, IOAM: newJSONIOAMs(f.ioam),
-	}
+	b = append(b, `,"kind":"`...)
+	b = append(b, f.kind.String()...)
+	b = append(b, '"')
 	if f.kind == message.Broken {
-		line.Error = f.err.Error()
+		b = append(b, `,"error":`...)
+		b = appendString(b, f.err.Error())
+	}
+	if f.truncated {
+		b = append(b, `,"truncated":true`...)
 	}
 	if d := f.datagram; d != nil {
-		line.IP = newJSONIP(d)
-		line.UDP = &jsonUDP{d.SrcPort, d.DstPort, hex16(d.Checksum)}
+		b = appendIP(b, d)
 	}
-	if p := f.packet; p != nil {
-		line.BTH = newJSONBTH(&p.BTH.Header)
-		if f.kind == message.Data || f.kind == message.Ack {
-			line.Headers = newJSONHeaders(&p.BTH)
-			n := p.PayloadLen()
-			line.Payload = &n
-		}
-		if !f.truncated {
-			line.ICRC = &jsonICRC{Value: hex32(p.ICRC), OK: f.icrcOK}
-			if f.icrcOK {
-				line.ICRC.Coverage = f.coverage.String()
-			}
-		}
+	if f.packet != nil {
+		b = p.appendTransport(b, f)
+	}
+	if len(f.ioam) > 0 {
+		b = append(b, `,"ioam":`...)
+		b = appendIOAMs(b, f.ioam)
 	}
 	switch m := f.message; f.kind {
 	case message.FastCNP:
-		line.FastCNP = newJSONFastCNP(&m.FastCNP)
+		b = appendFastCNP(b, &m.FastCNP)
 	case message.FCN:
-		line.FCN = &jsonFCN{m.FCN.FlowLabel, m.FCN.Level, m.FCN.Reserved}
+		b = appendFCN(b, &m.FCN)
 	case message.Proxy:
-		line.Proxy = newJSONProxy(&m.Proxy, f.datagram)
+		b = appendProxy(b, &m.Proxy, f.datagram)
 	case message.PPFC:
-		line.PPFC = newJSONPPFC(&m.PPFC)
+		b = appendPPFC(b, &m.PPFC)
+	case message.PFC:
+		b = appendPFC(b, &m.PFC)
+	case message.Pause:
+		b = appendUint(b, `,"pause":{"quanta":`, m.Pause.Quanta)
+		b = append(b, '}')
 	}
-	return line
+	if f.tunnels.Len() > 0 {
+		b = appendTunnels(b, f.tunnels)
+	}
+	if f.optionsError != nil {
+		b = append(b, `,"options_error":`...)
+		b = appendString(b, f.optionsError.Error())
+	}
+	return append(b, '}')
 }
 
-func newJSONIP(d *rocev2.Datagram) *jsonIP {
-	ip := &jsonIP{Version: 4, Src: d.Src, Dst: d.Dst, DSCP: d.DSCP(), ECN: d.ECN(), HopLimit: d.HopLimit}
-	if d.Src.Is6() {
-		ip.Version = 6
-		ip.FlowLabel = &d.FlowLabel
+func appendIP(b []byte, d *rocev2.Datagram) []byte {
+	is6 := d.Src.Is6()
+	if is6 {
+		b = append(b, `,"ip":{"version":6`...)
+	} else {
+		b = append(b, `,"ip":{"version":4`...)
 	}
-	return ip
+	b = appendAddr(b, `,"src":`, d.Src)
+	b = appendAddr(b, `,"dst":`, d.Dst)
+	b = appendUint(b, `,"dscp":`, d.DSCP())
+	b = appendUint(b, `,"ecn":`, d.ECN())
+	b = appendUint(b, `,"hop_limit":`, d.HopLimit)
+	if is6 {
+		b = appendUint(b, `,"flow_label":`, d.FlowLabel)
+	}
+	b = appendUint(b, `},"udp":{"src":`, d.SrcPort)
+	b = appendUint(b, `,"dst":`, d.DstPort)
+	b = appendHexField(b, `,"checksum":`, uint64(d.Checksum), 4)
+	return append(b, '}')
 }
 
-func newJSONBTH(h *bth.Header) *jsonBTH {
-	return &jsonBTH{
-		Opcode: hex8(h.Opcode), Name: h.Opcode.String(), SE: h.Solicited, MigReq: h.MigReq, Pad: h.Pad, TVer: h.TVer,
-		PKey: hex16(h.PKey), FECN: h.FECN, BECN: h.BECN, Resv6: h.Resv6, DestQP: h.DestQP, AckReq: h.AckReq,
-		Resv7: h.Resv7, PSN: h.PSN,
+// appendTransport appends BTH, extended headers, length of the payload and
+// ICRC.
+func (p *jsonPrinter) appendTransport(b []byte, f *finding) []byte {
+	h := &f.packet.BTH
+	b = appendHexField(b, `,"bth":{"opcode":`, uint64(h.Opcode), 2)
+	b = append(b, `,"name":"`...)
+	b = append(b, p.names.name(h.Opcode)...)
+	b = appendBool(b, `","se":`, h.Solicited)
+	b = appendBool(b, `,"migreq":`, h.MigReq)
+	b = appendUint(b, `,"pad":`, h.Pad)
+	b = appendUint(b, `,"tver":`, h.TVer)
+	b = appendHexField(b, `,"pkey":`, uint64(h.PKey), 4)
+	b = appendBool(b, `,"fecn":`, h.FECN)
+	b = appendBool(b, `,"becn":`, h.BECN)
+	b = appendUint(b, `,"resv6":`, h.Resv6)
+	b = appendUint(b, `,"dest_qp":`, h.DestQP)
+	b = appendBool(b, `,"ackreq":`, h.AckReq)
+	b = appendUint(b, `,"resv7":`, h.Resv7)
+	b = appendUint(b, `,"psn":`, h.PSN)
+	b = append(b, '}')
+	if f.kind == message.Data || f.kind == message.Ack {
+		b = appendHeaders(b, h)
+		b = appendUint(b, `,"payload_len":`, uint(f.packet.PayloadLen()))
 	}
+	if f.truncated {
+		return b
+	}
+	b = appendHexField(b, `,"icrc":{"value":`, uint64(f.packet.ICRC), 8)
+	b = appendBool(b, `,"ok":`, f.icrcOK)
+	if f.icrcOK {
+		b = append(b, `,"coverage":"`...)
+		b = append(b, f.coverage.String()...)
+		b = append(b, '"')
+	}
+	return append(b, '}')
 }
 
-func newJSONHeaders(h *bth.Headers) (all []any) {
+// appendHeaders appends the extended headers, if there are any.
+func appendHeaders(b []byte, h *bth.Headers) []byte {
+	if h.Present == 0 {
+		return b
+	}
+	b = append(b, `,"headers":[`...)
 	for x := range h.Present.All() {
-		name := x.String()
+		b = append(b, `{"type":"`...)
+		b = append(b, x.String()...)
 		switch x {
 		case bth.HasRDETH:
-			all = append(all, jsonRDETH{name, h.RDETH.EEContext})
+			b = appendUint(b, `","ee":`, h.RDETH.EEContext)
 		case bth.HasDETH:
-			all = append(all, jsonDETH{name, hex32(h.DETH.QKey), h.DETH.SrcQP})
+			b = appendHexField(b, `","qkey":`, uint64(h.DETH.QKey), 8)
+			b = appendUint(b, `,"src_qp":`, h.DETH.SrcQP)
 		case bth.HasXRCETH:
-			all = append(all, jsonXRCETH{name, h.XRCETH.SRQ})
+			b = appendUint(b, `","srq":`, h.XRCETH.SRQ)
 		case bth.HasFETH:
-			all = append(all, jsonFETH{name, h.FETH.Selectivity, h.FETH.Placement})
+			b = appendUint(b, `","selectivity":`, h.FETH.Selectivity)
+			b = appendUint(b, `,"placement":`, h.FETH.Placement)
 		case bth.HasRETH:
-			all = append(all, jsonRETH{name, hex64(h.RETH.VirtualAddress), hex32(h.RETH.RKey), h.RETH.DMALength})
+			b = appendHexField(b, `","va":`, h.RETH.VirtualAddress, 16)
+			b = appendHexField(b, `,"rkey":`, uint64(h.RETH.RKey), 8)
+			b = appendUint(b, `,"dma_len":`, h.RETH.DMALength)
 		case bth.HasAtomicETH:
-			a := &h.AtomicETH
-			all = append(all, jsonAtomicETH{name, hex64(a.VirtualAddress), hex32(a.RKey), hex64(a.SwapAdd), hex64(a.Compare)})
+			b = appendHexField(b, `","va":`, h.AtomicETH.VirtualAddress, 16)
+			b = appendHexField(b, `,"rkey":`, uint64(h.AtomicETH.RKey), 8)
+			b = appendHexField(b, `,"swap":`, h.AtomicETH.SwapAdd, 16)
+			b = appendHexField(b, `,"compare":`, h.AtomicETH.Compare, 16)
 		case bth.HasAETH:
-			all = append(all, jsonAETH{name, uint8(h.AETH.Syndrome), h.AETH.MSN})
+			b = appendUint(b, `","syndrome":`, uint8(h.AETH.Syndrome))
+			b = appendUint(b, `,"msn":`, h.AETH.MSN)
 		case bth.HasAtomicAckETH:
-			all = append(all, jsonAtomicAckETH{name, hex64(h.AtomicAckETH.Original)})
+			b = appendHexField(b, `","original":`, h.AtomicAckETH.Original, 16)
 		case bth.HasImmDt:
-			all = append(all, jsonImmDt{name, hex32(h.ImmDt.Data)})
+			b = appendHexField(b, `","data":`, uint64(h.ImmDt.Data), 8)
 		case bth.HasIETH:
-			all = append(all, jsonIETH{name, hex32(h.IETH.RKey)})
+			b = appendHexField(b, `","rkey":`, uint64(h.IETH.RKey), 8)
 		}
+		b = append(b, '}', ',')
 	}
-	return all
+	b[len(b)-1] = ']'
+	return b
 }
 
-// jsonTime is text with microseconds, with nanoseconds where there are any.
-type jsonTime time.Time
-
-func (t jsonTime) IsZero() bool { return time.Time(t).IsZero() }
-
-func (t jsonTime) MarshalText() ([]byte, error) {
-	layout := "2006-01-02T15:04:05.000000Z"
-	if time.Time(t).Nanosecond()%1000 != 0 {
-		layout = "2006-01-02T15:04:05.000000000Z"
+func appendTunnels(b []byte, t rocev2.Tunnels) []byte {
+	b = append(b, `,"tunnels":[`...)
+	for tunnel := range t.All() {
+		b = append(b, '"')
+		b = append(b, tunnel.String()...)
+		b = append(b, '"', ',')
 	}
-	return time.Time(t).AppendFormat(make([]byte, 0, len(layout)), layout), nil
+	b[len(b)-1] = ']'
+	return b
 }
 
-// Numbers that are text: 0x and all digits of their width.
-type (
-	hex8  uint8
-	hex16 uint16
-	hex24 uint32
-	hex32 uint32
-	hex64 uint64
-)
+// The following append a key, as it stands before its value, and the value.
 
-func (v hex8) MarshalText() ([]byte, error)  { return appendHex(nil, uint64(v), 2), nil }
-func (v hex16) MarshalText() ([]byte, error) { return appendHex(nil, uint64(v), 4), nil }
-func (v hex24) MarshalText() ([]byte, error) { return appendHex(nil, uint64(v), 6), nil }
-func (v hex32) MarshalText() ([]byte, error) { return appendHex(nil, uint64(v), 8), nil }
-func (v hex64) MarshalText() ([]byte, error) { return appendHex(nil, uint64(v), 16), nil }
+func appendUint[T uint | uint8 | uint16 | uint32 | uint64](b []byte, key string, v T) []byte {
+	return strconv.AppendUint(append(b, key...), uint64(v), 10)
+}
+
+func appendBool(b []byte, key string, v bool) []byte {
+	return strconv.AppendBool(append(b, key...), v)
+}
+
+func appendAddr(b []byte, key string, a netip.Addr) []byte {
+	b = append(append(b, key...), '"')
+	return append(a.AppendTo(b), '"')
+}
+
+// appendHexField is for numbers that are text: 0x and all digits of their
+// width.
+func appendHexField(b []byte, key string, v uint64, digits int) []byte {
+	b = append(append(b, key...), '"')
+	return append(appendHex(b, v, digits), '"')
+}
+
+// appendOctets is for octets as hex without 0x.
+func appendOctets(b []byte, key string, octets []byte) []byte {
+	b = append(append(b, key...), '"')
+	for _, o := range octets {
+		b = append(b, hexDigits[o>>4], hexDigits[o&0xF])
+	}
+	return append(b, '"')
+}
+
+const hexDigits = "0123456789abcdef"
 
 func appendHex(b []byte, v uint64, digits int) []byte {
 	b = append(b, "0x"...)
 	for digits--; digits >= 0; digits-- {
-		b = append(b, "0123456789abcdef"[v>>(4*digits)&0xF])
+		b = append(b, hexDigits[v>>(4*digits)&0xF])
 	}
 	return b
+}
+
+// appendString appends text as JSON has it. What is no UTF-8, as in names of
+// files, becomes the replacement character.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < ' ' || r == 0x7F:
+			b = append(b, `\u00`...)
+			b = append(b, hexDigits[r>>4], hexDigits[r&0xF])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}
+
+// A clock appends times, with microseconds or, where there are any, with
+// nanoseconds. It knows the text of the second before.
+type clock struct {
+	second int64
+	text   []byte
+}
+
+func (c *clock) append(b []byte, t time.Time, layout string) []byte {
+	if unix := t.Unix(); c.text == nil || unix != c.second {
+		c.second, c.text = unix, t.AppendFormat(c.text[:0], layout)
+	}
+	b = append(append(b, c.text...), '.')
+	fraction, digits := t.Nanosecond(), 9
+	if fraction%1000 == 0 {
+		fraction, digits = fraction/1000, 6
+	}
+	b = append(b, "000000000"[:digits]...)
+	for i := len(b) - 1; fraction > 0; i-- {
+		b[i] = byte('0' + fraction%10)
+		fraction /= 10
+	}
+	return b
+}
+
+// opcodeNames are the names of the opcodes that were met so far.
+type opcodeNames [256]string
+
+func (n *opcodeNames) name(o bth.Opcode) string {
+	if n[o] == "" {
+		n[o] = o.String()
+	}
+	return n[o]
 }

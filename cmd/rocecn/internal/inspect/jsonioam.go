@@ -1,201 +1,146 @@
 package inspect
 
 import (
-	"encoding/hex"
-
 	"github.com/rocecn/rocecn/ioam"
 )
 
-// An IOAM option is one of these.
-type (
-	jsonTrace struct {
-		jsonIOAM
-		NodeLen      int        `json:"node_len"`
-		RemainingLen uint8      `json:"remaining_len"`
-		Overflow     bool       `json:"overflow"`
-		Loopback     bool       `json:"loopback"`
-		Active       bool       `json:"active"`
-		TraceType    hex24      `json:"trace_type"`
-		Nodes        []jsonNode `json:"nodes"`
-	}
-	jsonDirectExport struct {
-		jsonIOAM
-		TraceType hex24   `json:"trace_type"`
-		FlowID    *uint32 `json:"flow_id,omitempty"`
-		Sequence  *uint32 `json:"sequence,omitempty"`
-	}
-	jsonProofOfTransit struct {
-		jsonIOAM
-		POTType    uint8  `json:"pot_type"`
-		PktID      *hex64 `json:"pkt_id,omitempty"` // only in type 0
-		Cumulative *hex64 `json:"cumulative,omitempty"`
-	}
-	jsonEdgeToEdge struct {
-		jsonIOAM
-		E2EType  hex16   `json:"e2e_type"`
-		Sequence any     `json:"sequence,omitempty"` // 64 bits as hex, 32 as a number
-		Seconds  *uint32 `json:"ts_sec,omitempty"`
-		Fraction *uint32 `json:"ts_frac,omitempty"`
-	}
-	jsonUnknownIOAM struct {
-		OptionType hex8      `json:"option_type"`
-		Type       uint8     `json:"type"`
-		Data       hexOctets `json:"data"` // behind the type
-	}
-	jsonBrokenIOAM struct {
-		OptionType hex8      `json:"option_type"`
-		Error      string    `json:"error"`
-		Data       hexOctets `json:"data"` // of the IPv6 option
-	}
-)
-
-// jsonIOAM is what the known ones have in common.
-type jsonIOAM struct {
-	OptionType hex8   `json:"option_type,omitzero"` // of the IPv6 option
-	Type       uint8  `json:"type"`
-	Namespace  uint16 `json:"namespace"`
-}
-
-// A node has the fields that the trace type names, with the numbers on the
-// wire.
-type jsonNode struct {
-	*jsonNodeID
-	*jsonInterfaces
-	Seconds            *uint32 `json:"ts_sec,omitempty"`
-	Fraction           *uint32 `json:"ts_frac,omitempty"`
-	TransitDelay       *uint32 `json:"transit_delay,omitempty"`
-	NamespaceData      *uint32 `json:"ns_data,omitempty"`
-	QueueDepth         *uint32 `json:"queue_depth,omitempty"`
-	ChecksumComplement *uint32 `json:"checksum_complement,omitempty"`
-	*jsonWideNodeID
-	*jsonWideInterfaces
-	WideNamespaceData *hex64        `json:"ns_data_wide,omitempty"`
-	BufferOccupancy   *uint32       `json:"buffer_occupancy,omitempty"`
-	Snapshot          *jsonSnapshot `json:"snapshot,omitempty"`
-}
-
-type (
-	jsonNodeID struct {
-		HopLimit uint8  `json:"hop_limit"`
-		NodeID   uint32 `json:"node_id"`
-	}
-	jsonInterfaces struct {
-		Ingress uint16 `json:"ingress_if"`
-		Egress  uint16 `json:"egress_if"`
-	}
-	jsonWideNodeID struct {
-		HopLimit uint8  `json:"hop_limit_wide"`
-		NodeID   uint64 `json:"node_id_wide"`
-	}
-	jsonWideInterfaces struct {
-		Ingress uint32 `json:"ingress_if_wide"`
-		Egress  uint32 `json:"egress_if_wide"`
-	}
-	jsonSnapshot struct {
-		Schema uint32    `json:"schema"`
-		Data   hexOctets `json:"data"`
-	}
-)
-
-func newJSONIOAMs(options []ioamOption) (all []any) {
+func appendIOAMs(b []byte, options []ioamOption) []byte {
+	b = append(b, '[')
 	for i := range options {
-		all = append(all, newJSONIOAM(&options[i]))
+		b = append(appendIOAM(b, &options[i]), ',')
 	}
-	return all
+	b[len(b)-1] = ']'
+	return b
 }
 
-func newJSONIOAM(o *ioamOption) any {
+func appendIOAM(b []byte, o *ioamOption) []byte {
+	b = appendHexField(b, `{"option_type":`, uint64(o.kind), 2)
 	if o.err != nil {
-		return jsonBrokenIOAM{hex8(o.kind), o.err.Error(), o.data}
+		b = append(b, `,"error":`...)
+		b = appendString(b, o.err.Error())
+		b = appendOctets(b, `,"data":`, o.data)
+		return append(b, '}')
 	}
-	head := jsonIOAM{OptionType: hex8(o.kind), Type: uint8(o.option.Type)}
+	b = appendUint(b, `,"type":`, uint8(o.option.Type))
 	switch o.option.Type {
 	case ioam.TypePreallocated, ioam.TypeIncremental:
-		head.Namespace = o.trace.Namespace
-		return newJSONTrace(&o.trace, head)
+		b = appendTrace(b, &o.trace)
 	case ioam.TypeProofOfTransit:
 		p := &o.proofOfTransit
-		head.Namespace = p.Namespace
-		return jsonProofOfTransit{
-			jsonIOAM:   head,
-			POTType:    p.Type,
-			PktID:      given(p.Type == 0, (*hex64)(&p.PktID)),
-			Cumulative: given(p.Type == 0, (*hex64)(&p.Cumulative)),
+		b = appendUint(b, `,"namespace":`, p.Namespace)
+		b = appendUint(b, `,"pot_type":`, p.Type)
+		if p.Type == 0 {
+			b = appendHexField(b, `,"pkt_id":`, p.PktID, 16)
+			b = appendHexField(b, `,"cumulative":`, p.Cumulative, 16)
 		}
 	case ioam.TypeEdgeToEdge:
-		e := &o.edgeToEdge
-		head.Namespace = e.Namespace
-		return jsonEdgeToEdge{
-			jsonIOAM: head,
-			E2EType:  hex16(e.Type),
-			Sequence: e2eSequence(e),
-			Seconds:  given(e.Type&ioam.E2ESeconds != 0, &e.Seconds),
-			Fraction: given(e.Type&ioam.E2EFraction != 0, &e.Fraction),
-		}
+		b = appendEdgeToEdge(b, &o.edgeToEdge)
 	case ioam.TypeDirectExport:
 		d := &o.directExport
-		head.Namespace = d.Namespace
-		return jsonDirectExport{
-			jsonIOAM:  head,
-			TraceType: hex24(d.Type),
-			FlowID:    given(d.ExtensionFlags&ioam.ExtensionFlowID != 0, &d.FlowID),
-			Sequence:  given(d.ExtensionFlags&ioam.ExtensionSequence != 0, &d.Sequence),
+		b = appendUint(b, `,"namespace":`, d.Namespace)
+		b = appendHexField(b, `,"trace_type":`, uint64(d.Type), 6)
+		if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
+			b = appendUint(b, `,"flow_id":`, d.FlowID)
+		}
+		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
+			b = appendUint(b, `,"sequence":`, d.Sequence)
+		}
+	default:
+		b = appendOctets(b, `,"data":`, o.option.Data) // behind the type
+	}
+	return append(b, '}')
+}
+
+// appendEdgeToEdge appends a sequence number of 64 bits as hex, one of 32 as a
+// number.
+func appendEdgeToEdge(b []byte, e *ioam.EdgeToEdge) []byte {
+	b = appendUint(b, `,"namespace":`, e.Namespace)
+	b = appendHexField(b, `,"e2e_type":`, uint64(e.Type), 4)
+	switch {
+	case e.Type&ioam.E2ESequence64 != 0:
+		b = appendHexField(b, `,"sequence":`, e.Sequence64, 16)
+	case e.Type&ioam.E2ESequence32 != 0:
+		b = appendUint(b, `,"sequence":`, e.Sequence32)
+	}
+	if e.Type&ioam.E2ESeconds != 0 {
+		b = appendUint(b, `,"ts_sec":`, e.Seconds)
+	}
+	if e.Type&ioam.E2EFraction != 0 {
+		b = appendUint(b, `,"ts_frac":`, e.Fraction)
+	}
+	return b
+}
+
+// appendTrace appends what stands behind the type of a trace option.
+func appendTrace(b []byte, t *ioam.Trace) []byte {
+	b = appendUint(b, `,"namespace":`, t.Namespace)
+	b = appendUint(b, `,"node_len":`, uint(t.Type.NodeLen()))
+	b = appendUint(b, `,"remaining_len":`, t.RemainingLen)
+	b = appendBool(b, `,"overflow":`, t.Overflow)
+	b = appendBool(b, `,"loopback":`, t.Loopback)
+	b = appendBool(b, `,"active":`, t.Active)
+	b = appendHexField(b, `,"trace_type":`, uint64(t.Type), 6)
+	b = append(b, `,"nodes":[`...)
+	none := len(b)
+	for n := range t.Nodes() {
+		b = append(appendNode(b, &n), ',')
+	}
+	if len(b) > none {
+		b = b[:len(b)-1]
+	}
+	return append(b, ']')
+}
+
+// appendNode appends the fields that the trace type names, with the numbers on
+// the wire.
+func appendNode(b []byte, n *ioam.Node) []byte {
+	start := len(b)
+	if n.Type.Has(ioam.BitNode) {
+		b = appendUint(b, `,"hop_limit":`, n.HopLimit)
+		b = appendUint(b, `,"node_id":`, n.NodeID)
+	}
+	if n.Type.Has(ioam.BitInterfaces) {
+		b = appendUint(b, `,"ingress_if":`, n.Ingress)
+		b = appendUint(b, `,"egress_if":`, n.Egress)
+	}
+	for _, field := range [...]struct {
+		bit   ioam.TraceType
+		key   string
+		value uint32
+	}{
+		{ioam.BitSeconds, `,"ts_sec":`, n.Seconds},
+		{ioam.BitFraction, `,"ts_frac":`, n.Fraction},
+		{ioam.BitTransitDelay, `,"transit_delay":`, n.TransitDelay},
+		{ioam.BitNamespaceData, `,"ns_data":`, n.NamespaceData},
+		{ioam.BitQueueDepth, `,"queue_depth":`, n.QueueDepth},
+		{ioam.BitChecksum, `,"checksum_complement":`, n.ChecksumComplement},
+	} {
+		if n.Type.Has(field.bit) {
+			b = appendUint(b, field.key, field.value)
 		}
 	}
-	return jsonUnknownIOAM{head.OptionType, head.Type, o.option.Data}
+	if n.Type.Has(ioam.BitWideNode) {
+		b = appendUint(b, `,"hop_limit_wide":`, n.WideHopLimit)
+		b = appendUint(b, `,"node_id_wide":`, n.WideNodeID)
+	}
+	if n.Type.Has(ioam.BitWideInterfaces) {
+		b = appendUint(b, `,"ingress_if_wide":`, n.WideIngress)
+		b = appendUint(b, `,"egress_if_wide":`, n.WideEgress)
+	}
+	if n.Type.Has(ioam.BitWideNamespaceData) {
+		b = appendHexField(b, `,"ns_data_wide":`, n.WideNamespaceData, 16)
+	}
+	if n.Type.Has(ioam.BitBufferOccupancy) {
+		b = appendUint(b, `,"buffer_occupancy":`, n.BufferOccupancy)
+	}
+	if n.Type.Has(ioam.BitSnapshot) {
+		b = appendUint(b, `,"snapshot":{"schema":`, n.Snapshot.SchemaID)
+		b = appendOctets(b, `,"data":`, n.Snapshot.Data)
+		b = append(b, '}')
+	}
+	if len(b) == start {
+		return append(b, '{', '}')
+	}
+	b[start] = '{' // instead of the first comma
+	return append(b, '}')
 }
-
-func newJSONTrace(t *ioam.Trace, head jsonIOAM) jsonTrace {
-	j := jsonTrace{
-		jsonIOAM: head,
-		NodeLen:  t.Type.NodeLen(), RemainingLen: t.RemainingLen, Overflow: t.Overflow, Loopback: t.Loopback, Active: t.Active,
-		TraceType: hex24(t.Type), Nodes: []jsonNode{},
-	}
-	for n := range t.Nodes() {
-		j.Nodes = append(j.Nodes, newJSONNode(&n))
-	}
-	return j
-}
-
-func newJSONNode(n *ioam.Node) jsonNode {
-	t := n.Type
-	j := jsonNode{
-		Seconds:            given(t.Has(ioam.BitSeconds), &n.Seconds),
-		Fraction:           given(t.Has(ioam.BitFraction), &n.Fraction),
-		TransitDelay:       given(t.Has(ioam.BitTransitDelay), &n.TransitDelay),
-		NamespaceData:      given(t.Has(ioam.BitNamespaceData), &n.NamespaceData),
-		QueueDepth:         given(t.Has(ioam.BitQueueDepth), &n.QueueDepth),
-		ChecksumComplement: given(t.Has(ioam.BitChecksum), &n.ChecksumComplement),
-		WideNamespaceData:  given(t.Has(ioam.BitWideNamespaceData), (*hex64)(&n.WideNamespaceData)),
-		BufferOccupancy:    given(t.Has(ioam.BitBufferOccupancy), &n.BufferOccupancy),
-	}
-	if t.Has(ioam.BitNode) {
-		j.jsonNodeID = &jsonNodeID{n.HopLimit, n.NodeID}
-	}
-	if t.Has(ioam.BitInterfaces) {
-		j.jsonInterfaces = &jsonInterfaces{n.Ingress, n.Egress}
-	}
-	if t.Has(ioam.BitWideNode) {
-		j.jsonWideNodeID = &jsonWideNodeID{n.WideHopLimit, n.WideNodeID}
-	}
-	if t.Has(ioam.BitWideInterfaces) {
-		j.jsonWideInterfaces = &jsonWideInterfaces{n.WideIngress, n.WideEgress}
-	}
-	if t.Has(ioam.BitSnapshot) {
-		j.Snapshot = &jsonSnapshot{n.Snapshot.SchemaID, n.Snapshot.Data}
-	}
-	return j
-}
-
-// given returns v when the key is to be there, nil otherwise.
-func given[T any](there bool, v *T) *T {
-	if !there {
-		return nil
-	}
-	return v
-}
-
-// hexOctets are octets as hex without 0x.
-type hexOctets []byte
-
-func (o hexOctets) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, o), nil }

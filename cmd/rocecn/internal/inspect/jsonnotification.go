@@ -1,72 +1,54 @@
 package inspect
 
 import (
-	"net/netip"
-
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// What the notifications hold.
-type (
-	jsonFastCNP struct {
-		Option      uint8      `json:"option"`
-		OptionType  hex8       `json:"option_type"` // of the IPv6 option
-		OriginalDst netip.Addr `json:"original_dst"`
-		Origin      string     `json:"origin"`
-		IOAM        *jsonTrace `json:"ioam,omitempty"` // only in option 2
-	}
-	jsonFCN struct {
-		FlowLabel uint32 `json:"flow_label"`
-		Level     uint8  `json:"level"`
-		Reserved  uint16 `json:"reserved"`
-	}
-	jsonProxy struct {
-		Family         int        `json:"family"`
-		Src            netip.Addr `json:"src"`
-		Dst            netip.Addr `json:"dst"`
-		Protocol       uint8      `json:"protocol"`
-		SrcPort        uint16     `json:"src_port"`
-		DstPort        uint16     `json:"dst_port"`
-		Level          uint8      `json:"level"`
-		InvokingLen    int        `json:"invoking_len"`
-		InvokingDestQP *uint32    `json:"invoking_dest_qp,omitempty"`
-	}
-	jsonPPFC struct {
-		Type    string     `json:"type"`
-		Address netip.Addr `json:"address"`
-		Port    uint16     `json:"port"`
-		Pause   int64      `json:"pause_us"`
-		Flags   uint16     `json:"flags"`
-	}
-)
-
-func newJSONFastCNP(n *fastcnp.Notification) *jsonFastCNP {
+func appendFastCNP(b []byte, n *fastcnp.Notification) []byte {
 	o := &n.Option
-	j := &jsonFastCNP{
-		Option: o.Number, OptionType: hex8(n.OptionType), OriginalDst: o.OriginalDst, Origin: n.Origin().String(),
-	}
+	b = appendUint(b, `,"fast_cnp":{"option":`, o.Number)
+	b = appendHexField(b, `,"option_type":`, uint64(n.OptionType), 2)
+	b = appendAddr(b, `,"original_dst":`, o.OriginalDst)
+	b = append(b, `,"origin":"`...)
+	b = append(b, n.Origin().String()...)
+	b = append(b, '"')
 	if o.Number == 2 {
-		trace := newJSONTrace(&o.Trace, jsonIOAM{Type: uint8(o.Trace.Kind), Namespace: o.Trace.Namespace})
-		j.IOAM = &trace
+		b = appendUint(b, `,"ioam":{"type":`, uint8(o.Trace.Kind))
+		b = appendTrace(b, &o.Trace)
+		b = append(b, '}')
 	}
-	return j
+	return append(b, '}')
 }
 
-func newJSONProxy(m *proxymsg.Message, d *rocev2.Datagram) *jsonProxy {
-	j := &jsonProxy{
-		Family: 4, Src: m.Src, Dst: m.Dst, Protocol: m.Protocol, SrcPort: m.SrcPort, DstPort: m.DstPort, Level: m.Level,
-		InvokingLen: invokingLen(m, d),
-	}
+func appendFCN(b []byte, m *fcn.Message) []byte {
+	b = appendUint(b, `,"fcn":{"flow_label":`, m.FlowLabel)
+	b = appendUint(b, `,"level":`, m.Level)
+	b = appendUint(b, `,"reserved":`, m.Reserved)
+	return append(b, '}')
+}
+
+func appendProxy(b []byte, m *proxymsg.Message, d *rocev2.Datagram) []byte {
+	family := uint(4)
 	if m.Src.Is6() {
-		j.Family = 6
+		family = 6
 	}
+	b = appendUint(b, `,"proxy":{"family":`, family)
+	b = appendAddr(b, `,"src":`, m.Src)
+	b = appendAddr(b, `,"dst":`, m.Dst)
+	b = appendUint(b, `,"protocol":`, m.Protocol)
+	b = appendUint(b, `,"src_port":`, m.SrcPort)
+	b = appendUint(b, `,"dst_port":`, m.DstPort)
+	b = appendUint(b, `,"level":`, m.Level)
+	b = appendUint(b, `,"invoking_len":`, uint(invokingLen(m, d)))
 	if h, err := m.BTH(); err == nil {
-		j.InvokingDestQP = &h.DestQP
+		b = appendUint(b, `,"invoking_dest_qp":`, h.DestQP)
 	}
-	return j
+	return append(b, '}')
 }
 
 // invokingLen returns how many octets of the invoking packet were sent in d,
@@ -75,6 +57,29 @@ func invokingLen(m *proxymsg.Message, d *rocev2.Datagram) int {
 	return len(m.Invoking) + int(d.Length) - 8 - len(d.Data)
 }
 
-func newJSONPPFC(n *ppfc.Notification) *jsonPPFC {
-	return &jsonPPFC{Type: n.Type.String(), Address: n.Congested, Port: n.Port, Pause: n.Pause.Microseconds(), Flags: n.Flags}
+func appendPPFC(b []byte, n *ppfc.Notification) []byte {
+	b = append(b, `,"ppfc":{"type":"`...)
+	b = append(b, n.Type.String()...)
+	b = appendAddr(b, `","address":`, n.Congested)
+	b = appendUint(b, `,"port":`, n.Port)
+	b = appendUint(b, `,"pause_us":`, uint64(n.Pause.Microseconds()))
+	b = appendUint(b, `,"flags":`, n.Flags)
+	return append(b, '}')
+}
+
+func appendPFC(b []byte, p *pfc.PFC) []byte {
+	b = append(b, `,"pfc":{"enabled":[`...)
+	none := len(b)
+	for priority := range p.All() {
+		b = append(b, byte('0'+priority), ',')
+	}
+	if len(b) > none {
+		b = b[:len(b)-1]
+	}
+	b = append(b, `],"quanta":[`...)
+	for _, quanta := range p.Quanta {
+		b = append(appendUint(b, "", quanta), ',')
+	}
+	b[len(b)-1] = ']'
+	return append(b, '}')
 }

@@ -23,49 +23,56 @@ type finding struct {
 	truncated bool
 
 	message  *message.Message
-	ip       []byte           // from the IP header on, of kind other and error; nil when there is none
+	ip       []byte           // of kind other and error: from the innermost IP header on; nil when there is none
 	datagram *rocev2.Datagram // nil when the walk did not get to UDP
 	packet   *rocev2.Packet   // nil for kinds without a BTH
 
 	icrcOK   bool // packet is not nil and not truncated, and its ICRC is right
 	coverage icrc.Coverage
 
-	ioam []ioamOption
+	ioam         []ioamOption   // of every header on the way, the outermost first
+	optionsError error          // an option overruns one of these headers (D19)
+	tunnels      rocev2.Tunnels // that the packet came in; none for kind other
 }
 
 // A looker looks at packets one by one.
 type looker struct {
-	config  message.Config
+	config message.Config
+	outer  bool // do not look into mirrors and overlays
+
+	finding finding
 	message message.Message
+	inside  message.Message // of the packet in a tunnel
+	inner   rocev2.Inner
 	ioam    []ioamOption
 }
 
 var errLinkType = errors.New("link type not supported")
 
-// look says what a packet of a capture is. It leaves file and frame empty.
-func (l *looker) look(r *capture.Record) finding {
-	m := &l.message
-	f := finding{record: r, truncated: r.Cut(), message: m}
+// look says what a packet of a capture is. It leaves file and frame alone.
+func (l *looker) look(r *capture.Record) *finding {
+	f := &l.finding
+	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
 	if !r.Supported() {
 		f.kind, f.err = message.Other, errLinkType
 		return f
 	}
-	options := r.Options()
-	l.ioam = appendIOAM(l.ioam[:0], r.Data, options)
-	f.ioam = l.ioam
-
-	f.err = m.Decode(r.Data, options, l.config)
+	o := r.Options()
+	f.err = l.message.Decode(r.Data, o, l.config)
+	tunnelled := l.passTunnels(r.Data, o)
+	m := f.message
 	f.kind = m.Kind
-	if f.err != nil {
-		f.ip = rocev2.Innermost(r.Data, options)
-	}
+
 	reachesUDP := m.Reach != message.ReachNothing
 	if f.err == rocev2.ErrPort { // other UDP has addresses and ports to show as well
-		reachesUDP = m.Packet.Datagram.Decode(r.Data, options) == nil
+		reachesUDP = m.Packet.Datagram.Decode(r.Data, o) == nil
 	}
+	plain := false // without options
 	if reachesUDP {
-		f.datagram = &m.Packet.Datagram
-		f.truncated = f.datagram.Truncated
+		d := &m.Packet.Datagram
+		f.datagram = d
+		f.truncated = d.Truncated
+		plain = d.Ext == nil && d.Outer == nil
 	}
 	if m.Reach == message.ReachTransport && f.err == nil {
 		f.packet = &m.Packet
@@ -75,5 +82,49 @@ func (l *looker) look(r *capture.Record) finding {
 			f.icrcOK = err == nil
 		}
 	}
+	switch f.kind {
+	case message.PFC, message.Pause:
+		f.truncated = false // only its padding can be missing
+	case message.Other, message.Broken:
+		if f.ip = rocev2.Innermost(r.Data, o); l.outer {
+			_, f.ip, _ = rocev2.Split(r.Data, o)
+		}
+	}
+	switch {
+	case tunnelled:
+		f.optionsError = l.inner.OptionsError()
+		f.ioam = l.options(l.inner.IOAM())
+	case !plain:
+		f.optionsError = rocev2.OptionsError(r.Data, o)
+		f.ioam = l.options(rocev2.IOAMOptions(r.Data, o))
+	}
 	return f
+}
+
+// passTunnels looks into the tunnels that the packet came in, if there are any,
+// unless it is one of ours already without that: then only IP in IP can stand
+// around it. What is inside and none of ours is as if there were no tunnel. It
+// returns whether l.inner says what stands on the way.
+func (l *looker) passTunnels(b []byte, o rocev2.DecodeOptions) bool {
+	f, m := &l.finding, &l.message
+	other := m.Kind == message.Other
+	switch {
+	case l.outer, m.Kind == message.PFC, m.Kind == message.Pause:
+		return false
+	case m.Reach != message.ReachNothing && m.Packet.Outer == nil:
+		return false
+	}
+	if l.inner.Decode(b, o) != nil || l.inner.Tunnels.Len() == 0 {
+		return false
+	}
+	if other {
+		err := l.inside.Decode(l.inner.IP, l.inner.Options(), l.config)
+		if l.inside.Kind == message.Other {
+			return true
+		}
+		f.message, f.err = &l.inside, err
+		f.truncated = l.inner.Cut
+	}
+	f.tunnels = l.inner.Tunnels
+	return true
 }

@@ -18,7 +18,7 @@ func (p *humanPrinter) notification(f *finding) {
 		n := &f.message.FastCNP
 		p.word("from the %v: %v > %v is congested", n.Origin(), n.Dst, n.Option.OriginalDst)
 		if n.Option.Number == 2 {
-			p.word("%s", traceText(&n.Option.Trace))
+			p.text(traceText(&n.Option.Trace))
 		}
 	case message.PPFC:
 		n := &f.message.PPFC
@@ -29,7 +29,7 @@ func (p *humanPrinter) notification(f *finding) {
 func (p *humanPrinter) fcn(f *finding) {
 	m := &f.message.FCN
 	p.cell("FCN")
-	p.cell("label=0x%05x level=%d", m.FlowLabel, m.Level)
+	p.cell(fmt.Sprintf("label=0x%05x level=%d", m.FlowLabel, m.Level))
 	p.marks(f.datagram, nil)
 	p.deviations(f)
 }
@@ -38,17 +38,36 @@ func (p *humanPrinter) proxy(f *finding) {
 	m := &f.message.Proxy
 	p.cell("Proxy message")
 	if h, err := m.BTH(); err == nil {
-		p.cell("qp=0x%06x level=%d", h.DestQP, m.Level)
+		p.cell(fmt.Sprintf("qp=0x%06x level=%d", h.DestQP, m.Level))
 	} else {
-		p.cell("level=%d", m.Level)
+		p.cell(fmt.Sprintf("level=%d", m.Level))
 	}
 	p.word("%s is congested", flowText(m))
 	p.word("invoking=%d", invokingLen(m, f.datagram))
-	if f.truncated {
-		p.word("truncated")
-	}
 	p.marks(f.datagram, nil)
 	p.deviations(f)
+}
+
+func (p *humanPrinter) pfc(f *finding) {
+	m := &f.message.PFC
+	p.cell("PFC")
+	var all []string
+	for priority, quanta := range m.All() {
+		all = append(all, fmt.Sprintf("priority %d %s", priority, quantaText(quanta)))
+	}
+	if all == nil {
+		all = []string{"no priority"}
+	}
+	p.cell(strings.Join(all, ", "))
+	p.deviations(f)
+}
+
+// quantaText says what a time of flow control asks for.
+func quantaText(quanta uint16) string {
+	if quanta == 0 {
+		return "resume"
+	}
+	return fmt.Sprintf("pause=%d quanta", quanta)
 }
 
 func flowText(m *proxymsg.Message) string {
@@ -73,6 +92,8 @@ func (p *humanPrinter) deviations(f *finding) {
 		err = m.FCN.Validate()
 	case message.Proxy:
 		err = m.Proxy.Validate()
+	case message.PFC:
+		err = m.PFC.Validate()
 	}
 	if err == nil {
 		return

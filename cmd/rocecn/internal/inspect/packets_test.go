@@ -58,7 +58,7 @@ func line(t testing.TB, ip []byte) flat {
 // human returns the line for people without its number and time.
 func human(t testing.TB, ip []byte) string {
 	t.Helper()
-	out, _, _ := inspect(capturing(capture.Raw, ip), "-")
+	out, _, _ := inspect(capturing(capture.Raw, ip), "-all", "-")
 	_, text, ok := strings.Cut(out, "09:50:49.000000  ")
 	require.True(t, ok, out)
 	return strings.TrimSuffix(text, "\n")
@@ -281,7 +281,7 @@ func TestSnapLength(t *testing.T) {
 		}
 		require.Equal(t, want[i], got[i])
 	}
-	out, _, _ = inspect(file, "-")
+	out, _, _ = inspect(file, "-all", "-")
 	require.Equal(t, cut, strings.Count(out, "  truncated"))
 }
 
@@ -336,7 +336,7 @@ func TestLinkTypes(t *testing.T) {
 	require.Zero(t, status)
 	require.Equal(t, 2, strings.Count(out, `"kind":"other"`))
 	require.Equal(t, 1, strings.Count(messages, "inspect: -: link type 147 is not supported"))
-	out, messages, _ = inspect(capturing(257, ip), "-") // Ethernet, if only 8 bits were looked at
+	out, messages, _ = inspect(capturing(257, ip), "-all", "-") // Ethernet, if only 8 bits were looked at
 	require.Contains(t, messages, "link type 257 is not supported")
 	require.Contains(t, out, "other: link type not supported")
 }

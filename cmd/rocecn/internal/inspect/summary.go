@@ -12,7 +12,8 @@ import (
 
 // summaryKinds are all of them, in the order of the summary.
 var summaryKinds = []message.Kind{
-	message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy, message.Other, message.Broken,
+	message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy,
+	message.PFC, message.Pause, message.Other, message.Broken,
 }
 
 // summary counts what was found in all files.
@@ -20,14 +21,12 @@ type summary struct {
 	packets   int
 	first     time.Time // earliest and latest packet
 	last      time.Time
-	kinds     map[message.Kind]int
-	right     map[icrc.Coverage]int // ICRCs
+	kinds     [message.Pause + 1]int
+	right     [icrc.Skipped + 1]int // ICRCs, by their coverage
 	wrong     int
 	truncated int
-}
-
-func newSummary() *summary {
-	return &summary{kinds: map[message.Kind]int{}, right: map[icrc.Coverage]int{}}
+	live      bool
+	dropped   uint64 // by the kernel, of a live capture
 }
 
 func (s *summary) add(f *finding) {
@@ -81,6 +80,9 @@ func (s *summary) print(w io.Writer) {
 	fmt.Fprintf(w, "%d packet%s: %s\n", s.packets, plural, strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
 		right, how, s.wrong, s.truncated, s.kinds[message.Broken])
+	if s.live {
+		fmt.Fprintf(w, "dropped by the kernel: %d\n", s.dropped)
+	}
 	if !s.first.IsZero() {
 		fmt.Fprintf(w, "from %s to %s UTC\n", s.first.Format(time.DateTime), s.last.Format(time.DateTime))
 	}

@@ -1,0 +1,68 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+)
+
+// columns lays out lines whose columns are as wide as the widest cell so far,
+// within reason. Text is appended to line, then endCell or endWord called.
+type columns struct {
+	line  []byte
+	width [maxColumns]int
+	next  int // column
+	start int // of what is appended, in line
+}
+
+const (
+	maxColumns = 8
+	maxWidth   = 90
+)
+
+const spaces = "                                                                                            "
+
+func (c *columns) begin() { c.line, c.next, c.start = c.line[:0], 0, 0 }
+
+// endCell ends a column.
+func (c *columns) endCell() {
+	width := &c.width[c.next]
+	c.next++
+	n := len(c.line) - c.start
+	*width = min(max(*width, n), maxWidth)
+	c.line = append(c.line, spaces[:max(*width-n, 0)+2]...)
+	c.start = len(c.line)
+}
+
+// endWord ends something behind the columns.
+func (c *columns) endWord() {
+	c.line = append(c.line, "  "...)
+	c.start = len(c.line)
+}
+
+// cell prints a column of text.
+func (c *columns) cell(text string) {
+	c.line = append(c.line, text...)
+	c.endCell()
+}
+
+// word prints something behind the columns.
+func (c *columns) word(format string, args ...any) {
+	c.line = fmt.Appendf(c.line, format, args...)
+	c.endWord()
+}
+
+// text prints text behind the columns.
+func (c *columns) text(text string) {
+	c.line = append(c.line, text...)
+	c.endWord()
+}
+
+// end writes the line, without the space behind it.
+func (c *columns) end(w io.Writer) error {
+	for len(c.line) > 0 && c.line[len(c.line)-1] == ' ' {
+		c.line = c.line[:len(c.line)-1]
+	}
+	c.line = append(c.line, '\n')
+	_, err := w.Write(c.line)
+	return err
+}
