@@ -35,7 +35,7 @@ var floors = [][]string{
 	{"message"},
 	{"rocelayers", "qpmap", "filter", "internal/capture"}, // the latter for programs alone
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
-	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause", "flows"},
+	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause", "flows", "internal/traffic"},
 }
 
 func TestImports(t *testing.T) {

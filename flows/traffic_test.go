@@ -1,0 +1,84 @@
+package flows
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// tableOf returns a table that has seen a capture.
+func tableOf(c *traffic.Capture, config Config) *Table {
+	table := New(config)
+	var d Decoder
+	var p Packet
+	for i, f := range c.Frames {
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{Cut: len(f.Data) < f.Orig})
+		table.Observe(&p, uint64(i+1), f.Time)
+	}
+	return table
+}
+
+// What the table says is what happened, in captures of all kinds.
+func TestTraffic(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options traffic.Options
+	}{
+		{"clean", traffic.Options{Clean: true}},
+		{"incidents", traffic.Options{}},
+		{"no CM", traffic.Options{NoCM: true}},
+		{"one way", traffic.Options{OneWay: true}},
+		{"headers", traffic.Options{SnapLen: 128}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(200) {
+				c.options.Connections = 1 + int(seed%6)
+				made := traffic.Generate(seed, c.options)
+				requireTruth(t, made, tableOf(made, Config{}), fmt.Sprint(c.name, " seed ", seed))
+			}
+		})
+	}
+}
+
+func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string) {
+	t.Helper()
+	seen := 0
+	for f := range table.Flows() {
+		if management(f.DestQP) {
+			continue
+		}
+		seen++
+		truth := made.Flows[f.FlowKey]
+		require.NotNil(t, truth, "%s: %v", name, f.FlowKey)
+		begun, complete := uint64(0), uint64(0)
+		for _, m := range f.Messages {
+			begun += m.Begun
+			complete += m.Complete
+		}
+		got := traffic.Truth{
+			Transport: f.Transport, SrcQP: f.SrcQP,
+			Packets: f.Packets, IPOctets: f.IPOctets,
+			First: f.PSN.First, Last: f.PSN.Last, Lives: f.PSN.Lives,
+			Gaps: f.PSN.Gaps, Missing: f.PSN.Missing, Late: f.PSN.Late,
+			Unseen: f.PSN.Unseen, Lost: f.PSN.Lost, Unjudged: f.PSN.Unjudged,
+			NAKed: f.Causes.NAK, RNR: f.Causes.RNR, Rest: f.Causes.Read, Timeout: f.Causes.Timeout,
+			ACKs: f.ACKs, RNRNAKs: f.RNRNAKs, SequenceNAKs: f.NAKs[0],
+			CNPs: f.CNPs, Fast: f.Fast, PPFC: f.PPFC, Proxy: f.Proxy,
+			CE: f.ECN[rocev2.CE], Begun: begun, Complete: complete,
+			FirstTrouble: f.FirstTrouble,
+		}
+		require.Equal(t, truth.Known(), got, "%s: %v from %v", name, f.FlowKey, f.SrcQPFrom)
+		require.Zero(t, f.ICRCWrong)
+		require.Equal(t, f.SrcQPFrom == 0, f.SrcQP == 0)
+		require.NotEqual(t, qpmap.UD, f.SrcQPFrom)
+	}
+	require.Equal(t, len(made.Flows), seen, name)
+	for u := range table.Unpaired() {
+		t.Fatalf("%s: unpaired %+v", name, u)
+	}
+}

@@ -1,0 +1,536 @@
+package traffic
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A connection is two queue pairs, of which one sends requests.
+type connection struct {
+	*generator
+	from, to  side
+	transport bth.Transport
+	mtu       int
+	psn       uint32 // of the next request
+	wraps     bool   // PSNs may wrap; of one connection between two hosts, as votes tie where PSNs are the same
+	truth     *Truth
+	frames    []*Frame
+	started   bool
+	gap       bool // the next request will show a gap
+}
+
+// run lets the connection live, and live again.
+func (c *connection) run() {
+	lives := 1
+	if !c.options.Clean {
+		lives += c.IntN(3)
+	}
+	for life := range lives {
+		named := !c.options.NoCM && !c.options.OneWay && c.options.SnapLen == 0
+		if life > 0 && c.IntN(2) == 0 {
+			named = false
+		}
+		for {
+			psn := uint32(c.IntN(1 << 24))
+			if c.wraps && c.IntN(3) == 0 {
+				psn = 1<<24 - uint32(1+c.IntN(40))
+			}
+			if d := int32((psn-c.psn)<<8) >> 8; !c.started || d > 100_000 || d < -100_000 {
+				c.psn = psn
+				break
+			}
+		}
+		if named {
+			c.exchange()
+		}
+		c.truth.Lives++
+		if !c.started {
+			c.truth.First = c.psn
+			c.started = true
+		}
+		if !named && life == 0 && c.transport == bth.TransportUC {
+			c.truth.SrcQP = 0
+		}
+		c.life()
+	}
+	if c.options.OneWay || c.transport == bth.TransportUC && (c.options.NoCM || c.options.SnapLen > 0) {
+		c.truth.SrcQP = 0
+	}
+	c.truth.Last = (c.psn - 1) & 0xFFFFFF
+}
+
+// life sends messages, one in three of which meets something.
+func (c *connection) life() {
+	c.send(message{kind: write, packets: 2 + c.IntN(3)}, nothing)
+	for range 4 + c.IntN(8) {
+		m := message{kind: send, packets: 1 + c.IntN(5)}
+		if c.transport != bth.TransportUC {
+			m.kind = kind(c.IntN(int(kinds)))
+		} else if c.IntN(2) == 0 {
+			m.kind = write
+		}
+		if m.kind == atomic {
+			m.packets = 1
+		}
+		what := nothing
+		if !c.options.Clean && c.IntN(3) == 0 {
+			what = incident(c.IntN(int(incidents)))
+		}
+		c.send(m, what)
+		if what != nothing { // so that two incidents are never one
+			c.send(message{kind: send, packets: 2}, nothing)
+		}
+		if c.IntN(5) == 0 && c.options.SnapLen == 0 && !c.options.OneWay && !c.options.Clean {
+			c.notify()
+		}
+	}
+}
+
+type kind int
+
+const (
+	send kind = iota
+	write
+	read
+	atomic
+	kinds
+)
+
+// A message is a work request: packets counts the PSNs that it takes.
+type message struct {
+	kind    kind
+	packets int
+}
+
+// An incident is what happens to a message.
+type incident int
+
+const (
+	nothing    incident = iota
+	hidden              // the capture loses requests that arrive
+	swapped             // two requests change places
+	doubled             // a request is seen twice
+	lostBefore          // a request is lost before it is seen: NAK, and again from there
+	lostBehind          // a request is lost behind: the same
+	notReady            // RNR NAK, and again
+	silence             // the answer is lost: again after a timeout
+	rest                // some responses of a READ are lost: it asks for the others
+	incidents
+)
+
+// send sends a message, with what happens to it.
+func (c *connection) send(m message, what incident) {
+	t := c.truth
+	uc := c.transport == bth.TransportUC
+	if uc && what > doubled || m.kind == read && what >= lostBefore && what <= lostBehind {
+		what = nothing
+	}
+	first := c.psn
+	requests := c.requests(m)
+	n := len(requests)
+	c.psn = (c.psn + uint32(m.packets)) & 0xFFFFFF
+	// The PSNs that the requests from a to b take.
+	taken := func(a, b int) uint64 {
+		if m.kind == read {
+			return uint64(m.packets)
+		}
+		return uint64(b - a)
+	}
+	if !c.options.Clean && c.IntN(4) == 0 {
+		r := &requests[c.IntN(n)]
+		mark(r.frame)
+		r.ce = true
+	}
+	refusal := func(psn uint32, syndrome bth.Syndrome) {
+		if c.options.OneWay {
+			return
+		}
+		c.answer(bth.OpAcknowledge, psn, syndrome, 0)
+		if syndrome.Kind() == bth.KindRNRNAK {
+			t.RNRNAKs++
+		} else {
+			t.SequenceNAKs++
+		}
+	}
+	again := func(cause *uint64, requests []request) {
+		if c.options.OneWay && cause != &t.Rest {
+			cause = &t.Timeout
+		}
+		for _, r := range requests {
+			c.emit(r)
+			c.trouble()
+			*cause++
+		}
+	}
+	switch what {
+	case hidden:
+		a := c.IntN(n)
+		b := a + 1 + c.IntN(n-a)
+		t.Gaps++
+		t.Missing += taken(a, b)
+		if uc || c.options.OneWay {
+			t.Unjudged += taken(a, b)
+		} else {
+			t.Unseen += taken(a, b)
+		}
+		c.seen(m, requests[:a], n)
+		gap := len(c.frames)
+		c.seen(m, requests[b:], n)
+		if len(c.frames) > gap {
+			c.troubleAt(gap)
+		} else {
+			c.gap = true
+		}
+		if a > 0 || m.kind != read && m.kind != atomic {
+			c.respond(m, first, what)
+		} else { // the capture has responses to a request that it lost
+			c.respondOnly(m, first)
+		}
+		return
+	case swapped:
+		if n < 2 {
+			break
+		}
+		a := c.IntN(n - 1)
+		requests[a], requests[a+1] = requests[a+1], requests[a]
+		t.Gaps++
+		t.Missing++
+		t.Late++
+		c.seen(m, requests[:a], n)
+		c.seen(m, requests[a:a+1], n)
+		c.trouble()
+		c.seen(m, requests[a+1:], n)
+		c.respond(m, first, what)
+		return
+	case doubled:
+		a := c.IntN(n)
+		c.seen(m, requests[:a+1], n)
+		c.emit(requests[a])
+		if !uc {
+			c.trouble()
+			t.Timeout++
+		}
+		c.seen(m, requests[a+1:], n)
+		c.respond(m, first, what)
+		return
+	case lostBefore:
+		if n < 2 {
+			break
+		}
+		a := c.IntN(n - 1)
+		t.Gaps++
+		t.Missing++
+		t.Late++
+		c.seen(m, requests[:a], n)
+		gap := len(c.frames)
+		c.seen(m, requests[a+1:], n)
+		c.troubleAt(gap)
+		refusal(requests[a].psn, 0x60)
+		c.seen(m, requests[a:a+1], n)
+		again(&t.NAKed, requests[a+1:])
+		c.respond(m, first, what)
+		return
+	case lostBehind:
+		a := c.IntN(n)
+		c.seen(m, requests, n)
+		refusal(requests[a].psn, 0x60)
+		again(&t.NAKed, requests[a:])
+		c.respond(m, first, what)
+		return
+	case notReady:
+		c.seen(m, requests, n)
+		for range 1 + c.IntN(3) {
+			refusal(first, 0x2E)
+			again(&t.RNR, requests)
+		}
+		c.respond(m, first, what)
+		return
+	case silence:
+		c.seen(m, requests, n)
+		again(&t.Timeout, requests[n-1:])
+		c.respond(m, first, what)
+		return
+	case rest:
+		if m.kind != read || m.packets < 2 {
+			break
+		}
+		c.seen(m, requests, n)
+		had := 1 + c.IntN(m.packets-1)
+		c.responses(first, m.packets, 0, had)
+		more := c.readRequest((first+uint32(had))&0xFFFFFF, m.packets-had)
+		again(&t.Rest, []request{more})
+		c.responses((first+uint32(had))&0xFFFFFF, m.packets-had, 0, m.packets-had)
+		t.Complete += c.heard()
+		return
+	}
+	c.seen(m, requests, n)
+	c.respond(m, first, what)
+}
+
+// heard is 1 where what comes back is captured.
+func (c *connection) heard() uint64 {
+	if c.options.OneWay {
+		return 0
+	}
+	return 1
+}
+
+// A request is a packet that takes PSNs.
+type request struct {
+	frame       *Frame
+	psn         uint32
+	first, last bool // of its message
+	ce          bool
+}
+
+// seen captures requests for the first time.
+func (c *connection) seen(m message, requests []request, n int) {
+	for _, r := range requests {
+		c.emit(r)
+		if r.first {
+			c.truth.Begun++
+		}
+		if r.last && m.kind != read && m.kind != atomic {
+			c.truth.Complete++
+		}
+	}
+}
+
+// emit captures a request.
+func (c *connection) emit(r request) {
+	c.truth.Packets++
+	c.truth.IPOctets += uint64(r.frame.Orig - 14)
+	if r.ce {
+		c.truth.CE++
+	}
+	f := *r.frame
+	c.frames = append(c.frames, &f)
+	if c.gap {
+		c.gap = false
+		c.trouble()
+	}
+}
+
+// trouble says that the last frame shows a gap or a repeat.
+func (c *connection) trouble() { c.troubleAt(len(c.frames) - 1) }
+
+func (c *connection) troubleAt(i int) {
+	if c.truth.firstTrouble == nil {
+		c.truth.firstTrouble = c.frames[i]
+	}
+}
+
+// node returns the address of a congested node.
+func (c *connection) node() netip.Addr {
+	if c.from.addr.Is4() {
+		return netip.AddrFrom4([4]byte{198, 51, 100, 1})
+	}
+	return netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0xff, 0xff, 15: 1})
+}
+
+// requests makes the packets of a message.
+func (c *connection) requests(m message) (all []request) {
+	switch m.kind {
+	case read:
+		return []request{c.readRequest(c.psn, m.packets)}
+	case atomic:
+		p := c.packet(c.from, c.to, bth.OpCmpSwap, c.psn)
+		p.BTH.AckReq = true
+		return []request{{frame: c.frame(p), psn: c.psn, first: true, last: true}}
+	}
+	ops := [...]bth.Operation{bth.OpSendFirst, bth.OpSendMiddle, bth.OpSendLast, bth.OpSendOnly}
+	if m.kind == write {
+		ops = [...]bth.Operation{bth.OpRDMAWriteFirst, bth.OpRDMAWriteMiddle, bth.OpRDMAWriteLast, bth.OpRDMAWriteOnly}
+	}
+	for i := range m.packets {
+		op, size := ops[1], c.mtu
+		last := i == m.packets-1
+		switch {
+		case m.packets == 1:
+			op, size = ops[3], 1+c.IntN(c.mtu)
+		case i == 0:
+			op = ops[0]
+		case last:
+			op, size = ops[2], 1+c.IntN(c.mtu)
+		}
+		psn := (c.psn + uint32(i)) & 0xFFFFFF
+		p := c.packet(c.from, c.to, op, psn)
+		p.BTH.AckReq = last && c.transport != bth.TransportUC
+		p.BTH.Pad = uint8(-size & 3)
+		p.Payload = make([]byte, size)
+		all = append(all, request{frame: c.frame(p), psn: psn, first: i == 0, last: last})
+	}
+	return all
+}
+
+func (c *connection) readRequest(psn uint32, packets int) request {
+	p := c.packet(c.from, c.to, bth.OpRDMAReadRequest, psn)
+	p.BTH.AckReq = true
+	p.BTH.RETH.DMALength = uint32((packets-1)*c.mtu + 1 + c.IntN(c.mtu))
+	return request{frame: c.frame(p), psn: psn, first: true, last: true}
+}
+
+// respond answers a message.
+func (c *connection) respond(m message, first uint32, what incident) {
+	if c.transport == bth.TransportUC || c.options.OneWay {
+		return
+	}
+	switch m.kind {
+	case read:
+		c.responses(first, m.packets, 0, m.packets)
+		c.truth.Complete++
+	case atomic:
+		c.answer(bth.OpAtomicAcknowledge, first, 0x1F, 0)
+		c.truth.Complete++
+	default:
+		c.answer(bth.OpAcknowledge, (first+uint32(m.packets)-1)&0xFFFFFF, 0x1F, 0)
+		c.truth.ACKs++
+	}
+}
+
+// respondOnly answers a READ or ATOMIC that the capture does not have.
+func (c *connection) respondOnly(m message, first uint32) {
+	complete := c.truth.Complete
+	c.respond(m, first, hidden)
+	c.truth.Complete = complete
+}
+
+// responses captures responses a to b of a READ of so many packets.
+func (c *connection) responses(psn uint32, packets, a, b int) {
+	for i := a; i < b && !c.options.OneWay; i++ {
+		op, size := bth.OpRDMAReadResponseMiddle, c.mtu
+		switch {
+		case packets == 1:
+			op, size = bth.OpRDMAReadResponseOnly, 1
+		case i == 0:
+			op = bth.OpRDMAReadResponseFirst
+		case i == packets-1:
+			op, size = bth.OpRDMAReadResponseLast, 1
+		}
+		c.answer(op, (psn+uint32(i))&0xFFFFFF, 0x1F, size)
+	}
+}
+
+// answer captures a packet that comes back.
+func (c *connection) answer(op bth.Operation, psn uint32, syndrome bth.Syndrome, size int) {
+	p := c.packet(c.to, c.from, op, psn)
+	p.BTH.AETH.Syndrome = syndrome
+	p.BTH.Pad = uint8(-size & 3)
+	p.Payload = make([]byte, size)
+	c.frames = append(c.frames, c.frame(p))
+}
+
+// notify captures notifications about the flow.
+func (c *connection) notify() {
+	data := c.packet(c.from, c.to, bth.OpSendOnly, c.psn)
+	ip := c.frame(data).Data[14:]
+	var b []byte
+	var err error
+	switch c.IntN(4) {
+	case 0:
+		if c.transport == bth.TransportUC && c.truth.SrcQP == 0 {
+			return
+		}
+		b, err = cnp.AppendFor(nil, data, c.from.qp, cnp.Config{})
+		c.truth.CNPs++
+	case 1:
+		if c.from.addr.Is4() {
+			return
+		}
+		b, _, err = fastcnp.AppendFor(nil, data, nil, fastcnp.Config{Src: c.node()})
+		c.truth.Fast++
+	case 2:
+		b, err = ppfc.AppendFor(nil, data, ppfc.Extension{}, ppfc.Config{Src: c.node(), ForHost: true})
+		c.truth.PPFC++
+	default:
+		var flow rocev2.Flow
+		if err = flow.DecodeIP(ip); err == nil {
+			b, err = proxymsg.AppendFor(nil, &flow, c.node(), 3, proxymsg.Config{Src: c.node()})
+			c.truth.Proxy++
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	c.frames = append(c.frames, framed(b))
+}
+
+// exchange captures how connection management names the connection.
+func (c *connection) exchange() {
+	c.commID += 2
+	back := uint32(c.IntN(1 << 24))
+	req := cm.REQ{LocalCommID: c.commID, LocalQPN: c.from.qp, StartingPSN: back, PKey: 0xFFFF, PathMTU: pathMTU(c.mtu)}
+	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, StartingPSN: c.psn}
+	c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
+	if c.IntN(3) == 0 { // sent again
+		c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
+	}
+	c.mad(c.to, c.from, cm.AttributeREP, rep.AppendBinary)
+	if c.IntN(3) == 0 {
+		c.mad(c.to, c.from, cm.AttributeREP, rep.AppendBinary)
+	}
+}
+
+func pathMTU(octets int) (code uint8) {
+	for octets > 128 {
+		octets /= 2
+		code++
+	}
+	return code
+}
+
+func (c *connection) mad(from, to side, a cm.Attribute, body func([]byte) ([]byte, error)) {
+	payload, _ := cm.NewHeader(a, uint64(c.commID)).AppendBinary(nil)
+	payload, err := body(payload)
+	if err != nil {
+		panic(err)
+	}
+	p := c.packet(side{from.addr, 1}, side{to.addr, 1}, 0, 0)
+	p.BTH.Opcode = bth.UDSendOnly
+	p.BTH.DETH = bth.DETH{QKey: 0x80010000, SrcQP: 1}
+	p.Payload = payload
+	c.frames = append(c.frames, c.frame(p))
+}
+
+// packet makes a packet of the connection's transport.
+func (c *connection) packet(from, to side, op bth.Operation, psn uint32) *rocev2.Packet {
+	p := &rocev2.Packet{Datagram: rocev2.Datagram{
+		Src: from.addr, Dst: to.addr, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64, SrcPort: 50000, DstPort: rocev2.Port,
+	}}
+	p.BTH.Opcode = bth.Opcode(c.transport)<<5 | bth.Opcode(op)
+	p.BTH.PKey, p.BTH.DestQP, p.BTH.PSN = 0xFFFF, to.qp, psn
+	return p
+}
+
+func (c *connection) frame(p *rocev2.Packet) *Frame {
+	b, err := p.AppendBinary(nil)
+	if err != nil {
+		panic(err)
+	}
+	return framed(b)
+}
+
+// framed puts an Ethernet header before an IP packet.
+func framed(ip []byte) *Frame {
+	ether := []byte{0x08, 0x00}
+	if ip[0]>>4 == 6 {
+		ether = []byte{0x86, 0xDD}
+	}
+	b := append([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}, ether...)
+	b = append(b, ip...)
+	return &Frame{Data: b, Orig: len(b)}
+}
+
+// mark sets CE.
+func mark(f *Frame) {
+	if _, err := rocev2.SetECN(f.Data[14:], rocev2.CE); err != nil {
+		panic(err)
+	}
+}
