@@ -105,6 +105,31 @@ func TestProxyLearnsFromCM(t *testing.T) {
 	}
 }
 
+// Without CM, votes decide: three, and twice as many as for any other pair.
+func TestProxyLearnsFromVotes(t *testing.T) {
+	in := replay(t, "rxe-rping6.pcap")
+	in = slices.DeleteFunc(in, func(r capture.Record) bool {
+		var p rocev2.Packet
+		return p.DecodeIP(r.Data) == nil && p.BTH.DestQP == 1
+	})
+	var first rocev2.Packet
+	for _, r := range in {
+		if first.DecodeIP(r.Data) == nil {
+			break
+		}
+	}
+	config := `{"enabled": true, "self": ["2001:db8::1"], "accept": ["2001:db8:ffff::/48"], "senders": [{"prefix": "::/0", "send": "cnp"}]}`
+	asked := capture.Record{
+		Data: proxyMessage(t, first.IP, switchAddr, netip.MustParseAddr("2001:db8::1")), Time: in[len(in)-1].Time,
+	}
+	lines, out, _ := rehearse(t, "proxy", config, captureOf(capture.Raw, time.Microsecond, append(in, asked)...))
+	require.Equal(t, "learned", lines[0]["action"])
+	require.Equal(t, "sent", lines[len(lines)-1]["action"])
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out[len(out)-1].Data))
+	require.EqualValues(t, 0x11, p.BTH.DestQP)
+}
+
 // Every sentence about the proxy, one frame each, after a datagram (UD) that
 // names its source queue pair, 34, and one of another flow that two queue pairs
 // send to.
