@@ -62,15 +62,17 @@ const (
 )
 
 // look returns what the outer headers take from an IP packet: its version as
-// the protocol number and as the EtherType, and its traffic class (IPv4: TOS).
+// the protocol number and as the EtherType, and the outer traffic class.
 func look(inner []byte) (proto uint8, ether uint16, class uint8, err error) {
 	switch {
 	case len(inner) >= 20 && inner[0]>>4 == 4:
-		return protoIPv4, etherIPv4, inner[1], nil
+		proto, ether, class = protoIPv4, etherIPv4, inner[1]
 	case len(inner) >= 40 && inner[0]>>4 == 6:
-		return protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner) >> 4), nil
+		proto, ether, class = protoIPv6, etherIPv6, uint8(binary.BigEndian.Uint16(inner)>>4)
+	default:
+		return 0, 0, 0, errInner
 	}
-	return 0, 0, 0, errInner
+	return proto, ether, class&^3 | rocev2.EncapsulateECN(class), nil
 }
 
 // check says what keeps an outer header from having these values, with n octets

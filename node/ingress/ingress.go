@@ -194,8 +194,9 @@ func (pe *PE) Stats() Stats {
 type Forwarded struct {
 	Label  uint32 // of the outer header
 	RoCEv2 bool   // other traffic has label 0 and leaves no trace
-	// Reason is why a RoCEv2 packet has label 0: node.TableFull, or node.Broken for
-	// one that does not parse. Otherwise it is node.Accepted.
+	// Reason is why a RoCEv2 packet has label 0: node.TableFull, node.Broken for
+	// one that does not parse, node.Tunnelled for one inside another IP header,
+	// whose source may be out of reach (D17). Otherwise it is node.Accepted.
 	Reason node.Reason
 }
 
@@ -231,10 +232,13 @@ func (pe *PE) Forward(out, packet []byte, domain uint32, via encap.Tunnel, now t
 // PEs whose hardware encapsulates, and learns from the packet. The flow gets one
 // now if it has none. The error, with label 0, is node.TableFull where there is
 // no room for another flow, or no label: only flows that have been silent for
-// Idle leave the table. Or it is node.Disabled.
+// Idle leave the table. Or it is node.Disabled, or node.Tunnelled.
 func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, error) {
 	if !pe.cfg.Enabled {
 		return 0, pe.refuse(node.Disabled)
+	}
+	if len(p.Outer) > 0 {
+		return 0, pe.refuse(node.Tunnelled)
 	}
 	pe.Observe(p, domain, now)
 	t := pe.clock.at(now)

@@ -125,6 +125,8 @@ func TestForwardOther(t *testing.T) {
 	broken[20+4], broken[20+5] = 0, 9 // the UDP length: no room for a BTH
 	other := octets(t, flow6, 1)
 	other[40+3]++ // the UDP destination port
+	tunnelled, err := tunnel.Append(nil, octets(t, flow6, 1), 5)
+	require.NoError(t, err)
 	pe := newPE(t, nil)
 	for _, c := range []struct {
 		name  string
@@ -132,6 +134,7 @@ func TestForwardOther(t *testing.T) {
 		want  Forwarded
 	}{
 		{"another port", other, Forwarded{}},
+		{"in a tunnel of its own", tunnelled, Forwarded{RoCEv2: true, Reason: node.Tunnelled}},
 		{"broken", broken, Forwarded{RoCEv2: true, Reason: node.Broken}},
 	} {
 		out, f, err := pe.Forward(nil, c.inner, 0, tunnel, start)
@@ -141,7 +144,7 @@ func TestForwardOther(t *testing.T) {
 		require.Equal(t, c.inner, out[40:])
 	}
 	require.Zero(t, pe.Stats().Flows)
-	require.EqualValues(t, 2, pe.Stats().Unlabelled)
+	require.EqualValues(t, 3, pe.Stats().Unlabelled)
 	require.EqualValues(t, 1, pe.Stats().Refused[node.Broken])
 
 	out, _, err := pe.Forward([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
@@ -500,6 +503,7 @@ func TestCongested(t *testing.T) {
 	require.Equal(t, label, n.Label)
 
 	for want, change := range map[node.Reason]func(*rocev2.Packet){
+		node.Tunnelled:       func(p *rocev2.Packet) { p.Outer = make([]byte, 40) },
 		node.Acknowledgement: func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(bth.OpAtomicAcknowledge) },
 		node.Notification:    func(p *rocev2.Packet) { p.BTH.Opcode = bth.CNP },
 		node.NotCapable:      func(p *rocev2.Packet) { p.TrafficClass = 0 },
@@ -597,3 +601,22 @@ func TestNoAllocations(t *testing.T) {
 }
 
 var be = binary.BigEndian
+
+// Whatever comes in goes on unchanged, in the tunnel, or is no IP packet.
+func FuzzForward(f *testing.F) {
+	f.Add(octets(f, flow4, 1))
+	f.Add(octets(f, flow6, 3))
+	pe := newPE(f, func(c *Config) { c.MaxFlows = 4 })
+	f.Fuzz(func(t *testing.T, inner []byte) {
+		before := bytes.Clone(inner)
+		out, v, err := pe.Forward([]byte{9}, inner, 0, tunnel, start)
+		require.Equal(t, before, inner)
+		if err != nil {
+			require.Equal(t, []byte{9}, out)
+			return
+		}
+		require.Equal(t, inner, out[1+40:])
+		require.Equal(t, v.Label, be.Uint32(out[1:])&0xFFFFF)
+		require.Equal(t, v.RoCEv2 && v.Reason == node.Accepted, v.Label != 0)
+	})
+}

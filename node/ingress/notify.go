@@ -83,12 +83,15 @@ func (pe *PE) labelled(label uint32) *entry {
 
 // Congested says that the PE itself is congested by a packet that is to enter
 // the WAN, and appends to out the CNP for its sender (FCN section 4.1). Where
-// none is due the error is a node.Reason: Acknowledgement, Notification,
+// none is due the error is a node.Reason: Tunnelled, Acknowledgement, Notification,
 // NotCapable (the packet is not ECN-capable), or one of those of Receive from
 // Address on.
 func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, Notice, error) {
 	if !pe.cfg.Enabled {
 		return out, Notice{}, pe.refuse(node.Disabled)
+	}
+	if len(p.Outer) > 0 {
+		return out, Notice{}, pe.refuse(node.Tunnelled)
 	}
 	if r := answerable(p); r != node.Accepted {
 		return out, Notice{}, pe.refuse(r)
