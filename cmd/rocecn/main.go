@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
@@ -50,13 +51,15 @@ func main() {
 	os.Exit(run(interruptible(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interruptible returns a context that the first interrupt ends. The second one
-// ends the program. A closed pipe becomes an error of the write; without that
-// it ends the program by a signal, of which go run complains.
+// interruptible returns a context that the first interrupt ends. One that comes
+// a second later or more ends the program at once; sooner, it is the same
+// interrupt, which timeout and some shells send to a process and to its group.
+// A closed pipe becomes an error of the write; without that it ends the program
+// by a signal, of which go run complains.
 func interruptible() context.Context {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	return ctx
 }
 

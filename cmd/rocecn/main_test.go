@@ -126,6 +126,7 @@ func TestInterrupt(t *testing.T) {
 			_, err = in.Write(capture[:c.octets])
 			require.NoError(t, err)
 			require.NoError(t, p.Process.Signal(os.Interrupt))
+			p.Process.Signal(os.Interrupt) // as timeout sends it: to the process and to its group
 			require.NoError(t, p.Wait(), "%d octets: %s", c.octets, &p.messages)
 			return p.messages.String()
 		}
