@@ -685,3 +685,14 @@ func FuzzCongested(f *testing.F) {
 		a.ICMPFrame(frame, ip, now)
 	})
 }
+
+// The memory of an agent is what its documentation says, and all of it is taken
+// at the start.
+func TestMemory(t *testing.T) {
+	const flows, sent, rejected = 65536, 4096, 16384
+	var a *congested.Agent
+	got := wiretest.Allocated(func() { a = congested.New(method(congested.FastCNP)) })
+	require.InDelta(t, 16*(flows+sent+rejected), got, 64<<10)
+	require.NotNil(t, a)
+	require.Less(t, wiretest.Allocated(func() { congested.New(congested.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+}

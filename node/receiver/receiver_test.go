@@ -278,3 +278,10 @@ func BenchmarkReceive(b *testing.B) {
 		})
 	})
 }
+
+// The memory of a receiver is what its documentation says.
+func TestMemory(t *testing.T) {
+	cfg := config(t)
+	require.InDelta(t, 16*65536, wiretest.Allocated(func() { receiver.New(cfg) }), 64<<10)
+	require.Less(t, wiretest.Allocated(func() { receiver.New(receiver.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+}

@@ -397,3 +397,11 @@ func ExampleDetour() {
 	// false
 	// true
 }
+
+// The memory of a sender and of a detour table is what their documentation says.
+func TestMemory(t *testing.T) {
+	cfg := config(t)
+	require.InDelta(t, 2*16*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
+	require.InDelta(t, 272*4096, wiretest.Allocated(func() { sender.NewDetour(4096, time.Second, 1) }), 64<<10)
+	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+}
