@@ -107,7 +107,7 @@ func startISIS(t *testing.T, h *wiretest.Host, level uint8, devices ...string) *
 	kind := map[uint8]string{1: "level-1", 2: "level-2-only"}[level]
 	config := ""
 	for _, d := range devices {
-		config += fmt.Sprintf("interface %s\n ip router isis x\n ipv6 router isis x\n isis network point-to-point\n isis circuit-type %s\n isis hello-interval 1\n!\n", d, kind)
+		config += fmt.Sprintf("interface %s\n ip router isis x\n ipv6 router isis x\n isis network point-to-point\n isis circuit-type %s\n isis hello-interval 1\n isis csnp-interval 1\n!\n", d, kind)
 	}
 	config += fmt.Sprintf("router isis x\n net 49.000%d.0000.0000.001%[1]d.00\n is-type %s\n metric-style wide\n!\n", level, kind)
 	return wiretest.StartFRR(t, h, wiretest.Daemon{Name: "isisd", Config: config})

@@ -5,6 +5,7 @@ package igptest
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"net"
 	"os"
 	"slices"
@@ -19,8 +20,8 @@ import (
 
 // An isisSpeaker is as much of an IS-IS router as it takes to be the neighbour
 // of one: it says hello on point-to-point circuits, floods the LSPs that it is
-// given and keeps those that it receives. It computes no routes and acknowledges
-// nothing.
+// given, asks for those that it does not have and keeps what it receives. It
+// computes no routes and acknowledges nothing.
 type isisSpeaker struct {
 	system byte // system id 0000.0000.00xx
 
@@ -43,6 +44,9 @@ const (
 	pointToPointHello = 17
 	lspLevel1         = 18
 	lspLevel2         = 20
+	csnpLevel1        = 24 // complete list of the neighbour's LSPs
+	csnpLevel2        = 25
+	psnpLevel1        = 26 // partial one: with sequence number 0 a request
 )
 
 // pdu returns an IS-IS PDU with the common header and this type; header is what
@@ -130,17 +134,18 @@ func (s *isisSpeaker) circuit(t *testing.T, h *wiretest.Host, device string, lev
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		state := uint8(down)
 		var neighbour []byte // system id and circuit id, once it has said hello
 		b := make([]byte, 1<<16)
 		for next := time.Now(); ; {
 			if now := time.Now(); !now.Before(next) {
 				next = now.Add(300 * time.Millisecond)
-				send(s.hello(level, neighbour))
+				send(s.hello(level, state, neighbour))
 				s.mu.Lock()
 				own := slices.Clone(s.own[level])
 				s.mu.Unlock()
 				for _, lsp := range own {
-					if neighbour != nil {
+					if state == up {
 						send(lsp)
 					}
 				}
@@ -163,35 +168,75 @@ func (s *isisSpeaker) circuit(t *testing.T, h *wiretest.Host, device string, lev
 			if length < 3 || 14+length > n {
 				continue
 			}
-			if p := frame[17 : 14+length]; p[4] == pointToPointHello {
+			p := frame[17 : 14+length]
+			switch typ := p[4]; {
+			case typ == pointToPointHello:
 				neighbour = append(bytes.Clone(p[9:15]), 0, 0, 0, 0)
-				for tlvs := p[20:]; len(tlvs) > 2 && len(tlvs) >= 2+int(tlvs[1]); tlvs = tlvs[2+int(tlvs[1]):] {
-					if tlvs[0] == 240 && tlvs[1] >= 5 {
-						copy(neighbour[6:], tlvs[3:7])
+				for typ, value := range tlvs(p[20:]) {
+					if typ == threeWay && len(value) >= 5 {
+						copy(neighbour[6:], value[1:])
+						if state = initializing; value[0] != down {
+							state = up
+						}
 					}
 				}
-			} else if (p[4] == lspLevel1 || p[4] == lspLevel2) && len(p) >= 27 {
-				key := lspKey{p[4]/2 - 8, [8]byte(p[12:])}
+			case (typ == lspLevel1 || typ == lspLevel2) && len(p) >= 27:
 				s.mu.Lock()
-				s.received[key] = bytes.Clone(p)
+				s.received[lspKey{typ/2 - 8, [8]byte(p[12:])}] = bytes.Clone(p)
 				s.mu.Unlock()
+			case (typ == csnpLevel1 || typ == csnpLevel2) && len(p) >= 33:
+				for typ, value := range tlvs(p[33:]) {
+					if typ == lspEntries {
+						send(s.request(level, value))
+					}
+				}
 			}
 		}
 	}()
 	t.Cleanup(func() { f.Close(); <-done })
 }
 
-// hello is a point-to-point hello with the three-way state (RFC 5303).
-func (s *isisSpeaker) hello(level uint8, neighbour []byte) []byte {
-	state := tlv(240, 2, 0, 0, 0, 1) // down
-	if neighbour != nil {
-		state = tlv(240, append([]byte{0, 0, 0, 0, 1}, neighbour...)...) // up
-	}
+// Three-way handshake (RFC 5303): a TLV, and the states in it.
+const (
+	threeWay     = 240
+	up           = 0
+	initializing = 1
+	down         = 2
+)
+
+// hello is a point-to-point hello.
+func (s *isisSpeaker) hello(level, state uint8, neighbour []byte) []byte {
 	header := []byte{level, 0, 0, 0, 0, 0, s.system, 0, 10, 0, 0, 1}
-	return pdu(pointToPointHello, header, 17, state, tlv(129, 0xCC, 0x8E), tlv(1, 3, 0x49, 0, level), tlv(132, 10, 0, 0, s.system))
+	return pdu(pointToPointHello, header, 17, tlv(threeWay, append([]byte{state, 0, 0, 0, 1}, neighbour...)...),
+		tlv(129, 0xCC, 0x8E), tlv(1, 3, 0x49, 0, level), tlv(132, 10, 0, 0, s.system))
 }
 
-// frame returns an LSP as it goes on the wire, for tshark.
+const lspEntries = 9 // TLV: lifetime (16 bits), LSP id, sequence number, checksum (16 bits) of each
+
+// request asks for the LSPs of a list that the speaker does not have.
+func (s *isisSpeaker) request(level uint8, entries []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var missing []byte
+	for e := range slices.Chunk(entries, 16) {
+		if len(e) < 16 || s.received[lspKey{level, [8]byte(e[2:])}] != nil {
+			continue
+		}
+		missing = append(append(missing, e[:10]...), 0, 0, 0, 0, 0, 0)
+	}
+	return pdu(psnpLevel1-1+level, []byte{0, 0, 0, 0, 0, 0, 0, s.system, 0}, 8, tlv(lspEntries, missing...))
+}
+
+// tlvs yields types and values, as far as they are whole.
+func tlvs(b []byte) iter.Seq2[uint8, []byte] {
+	return func(yield func(uint8, []byte) bool) {
+		for len(b) >= 2 && len(b) >= 2+int(b[1]) && yield(b[0], b[2:2+int(b[1])]) {
+			b = b[2+int(b[1]):]
+		}
+	}
+}
+
+// isisFrame returns an LSP as it goes on the wire, for tshark.
 func isisFrame(t *testing.T, lsp []byte) []byte {
 	require.NotEmpty(t, lsp)
 	b := []byte{9, 0, 0x2B, 0, 0, 5, 2, 0, 0, 0, 0, 1, 0, 0, 0xFE, 0xFE, 3}
