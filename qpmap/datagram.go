@@ -26,7 +26,7 @@ func (m *Map) observeDatagram(p *rocev2.Packet, k *key) {
 	}
 	e := &m.pairs.slots[at].v
 	if e.srcQP != src {
-		e.other, e.otherSeen, e.srcQP = e.srcQP, e.seen, src
+		e.other, e.otherSeen, e.srcQP = e.srcQP, moment(e.seen), src
 	}
 	m.use(at)
 	e.pkey, e.sequence.doubt = p.BTH.PKey, sure

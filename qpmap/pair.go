@@ -9,9 +9,9 @@ import (
 // pair is what the table of pairs holds.
 type pair struct {
 	seen      int64 // when a packet last spoke for it
-	confirmed int64 // when data last did; 0 never
-	otherSeen int64 // UD: when other was seen last
 	sequence  sequence
+	confirmed int32 // the moment when data last did; 0 never
+	otherSeen int32 // UD: the moment when other was seen last
 	srcQP     uint32
 	other     uint32 // UD: a source queue pair besides srcQP
 	local     uint32 // CM: communication id of the flow's sender
@@ -24,6 +24,9 @@ type pair struct {
 	contested bool // there is a sign of another pair, and none for this one since
 	voted     bool // votes for another pair have been counted
 }
+
+// now returns the moment of the last packet.
+func (m *Map) now() int32 { return moment(m.clock.ticks) }
 
 // The lists of the table of pairs.
 const (
@@ -88,7 +91,7 @@ func (m *Map) confirm(at, mate uint32) {
 			m.pairs.renew(at, settled)
 		}
 		m.use(at)
-		s.v.confirmed = m.clock.ticks
+		s.v.confirmed = m.now()
 		s.v.contested = false
 		if s.v.sequence.doubt == jumped {
 			s.v.sequence.doubt, s.v.sequence.calm = sure, 0
@@ -156,7 +159,7 @@ func (m *Map) install(at uint32, l *link, list uint8) {
 	*e = l.pair
 	e.seen = m.clock.ticks
 	if list == settled {
-		e.confirmed = m.clock.ticks
+		e.confirmed = m.now()
 		e.sequence.doubt = sure
 	}
 	m.pairs.renew(at, list)

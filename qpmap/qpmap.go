@@ -143,7 +143,7 @@ type Stats struct {
 
 // What an entry costs, in octets, where the maximum is a power of two.
 const (
-	PairSize    = 140
+	PairSize    = 132
 	OpenSize    = 400
 	PendingSize = 100
 )
@@ -169,7 +169,7 @@ func New(cfg Config) *Map {
 	seed := rand.Uint64()
 	return &Map{
 		cfg:     cfg,
-		clock:   clock{ticks: 1},
+		clock:   clock{ticks: 1 << 20},
 		pairs:   newTable[pair](cfg.MaxPairs, seed),
 		pending: newTable[exchange](cfg.MaxPending, seed),
 		open:    newTable[open](cfg.MaxOpen, seed),
@@ -225,7 +225,7 @@ func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, er
 	case e.from == Given:
 	case m.idle(e), e.sequence.doubt != sure:
 		return Pair{}, ErrUnknown
-	case e.contested, e.otherSeen != 0 && !m.past(e.otherSeen):
+	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
 		return Pair{}, ErrAmbiguous
 	}
 	return m.pair(e), nil
@@ -254,7 +254,7 @@ func (m *Map) Add(k rocev2.FlowKey, domain uint32, p Pair) error {
 		p.PKey = 0xFFFF
 	}
 	m.pairs.slots[at].v = pair{
-		srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given, seen: m.clock.ticks, confirmed: m.clock.ticks,
+		srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given, seen: m.clock.ticks, confirmed: m.now(),
 	}
 	return nil
 }

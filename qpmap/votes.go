@@ -107,7 +107,7 @@ func (m *Map) closeFlow(k *key) {
 
 // observeRequest learns from a request whose source queue pair is not in it.
 func (m *Map) observeRequest(p *rocev2.Packet, k *key) {
-	psn, transport, now := p.BTH.PSN, p.BTH.Opcode.Transport(), moment(m.clock.ticks)
+	psn, transport, now := p.BTH.PSN, p.BTH.Opcode.Transport(), m.now()
 	if at := m.find(k); at == 0 || !m.followPair(at, p) {
 		m.followOpen(k, p)
 	} else if !asks(p) {
@@ -144,7 +144,7 @@ func (m *Map) followOpen(k *key, p *rocev2.Packet) {
 	if mtu := mtuOf(p); mtu != 0 {
 		o.mtu = mtu
 	}
-	o.pkey, o.requested = p.BTH.PKey, moment(m.clock.ticks)
+	o.pkey, o.requested = p.BTH.PKey, m.now()
 	least, most := psns(p, o.mtu)
 	if o.sequence.follow(p.BTH.PSN, least, most, o.transport != transport) == restart {
 		o.transport, o.tally = transport, tally{}
@@ -190,14 +190,14 @@ func (m *Map) followPair(at uint32, p *rocev2.Packet) bool {
 		e.sequence.doubt, e.sequence.calm = sure, 0
 	}
 	m.use(at)
-	e.requested = moment(m.clock.ticks)
+	e.requested = m.now()
 	if e.from == Votes {
 		e.pkey = p.BTH.PKey
 	}
 	if starts && !e.contested {
 		m.confirm(at, m.mate(at))
 	} else if e.from == CM && e.confirmed != 0 && how == ahead && !e.contested && e.sequence.doubt == sure {
-		e.confirmed = m.clock.ticks // it goes on as CM said
+		e.confirmed = m.now() // it goes on as CM said
 	}
 	return true
 }
@@ -205,7 +205,7 @@ func (m *Map) followPair(at uint32, p *rocev2.Packet) bool {
 // observeResponse learns from a response: k is its own key, with the queue pair
 // that is to be found.
 func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
-	now := moment(m.clock.ticks)
+	now := m.now()
 	at := m.find(k)
 	if at != 0 {
 		forth := k.back(m.pairs.slots[at].v.srcQP)
@@ -284,7 +284,7 @@ func (m *Map) question(at, srcQP uint32, answered bool) bool {
 		return true
 	case e.from == Given:
 		return false
-	case answered && !e.contested && e.confirmed != 0 && m.clock.ticks-e.confirmed <= int64(inUse):
+	case answered && !e.contested && e.confirmed != 0 && fresh(e.confirmed, m.now()):
 		return false
 	}
 	e.voted = true
