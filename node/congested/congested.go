@@ -76,7 +76,8 @@ type Config struct {
 	Seed uint64
 
 	// What the messages are built with. The agent fills in Src, InnerSource and
-	// PPFC.ForHost.
+	// PPFC.ForHost, and a UDP source port for proxy messages and FCNs where the
+	// Carriage has none.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config
@@ -119,6 +120,7 @@ type Agent struct {
 	cfg     Config
 	message message.Message
 	flow    rocev2.Flow
+	inner   rocev2.Inner
 
 	perFlow  *limit.Every
 	rate     *limit.Bucket

@@ -300,7 +300,7 @@ func TestRefusals(t *testing.T) {
 			c.name: c.packet, c.name + ", IP in IPv6": nil, c.name + ", VXLAN": nil,
 		} {
 			if packet == nil { // the same below a tunnel, where there is something to put into it
-				if c.reason == node.Broken || c.reason == node.Fragment || c.is == message.FCN || c.packet == nil || c.name == "mirrored" || name == c.name {
+				if c.is == message.FCN || c.packet == nil || c.name == "mirrored" || name == c.name {
 					continue
 				}
 				packet = tunnelled(t, map[bool]encap.Tunnel{true: ipip, false: vxlan}[bytes.Contains([]byte(name), []byte("VXLAN"))], c.packet, 5)
@@ -378,6 +378,46 @@ func TestNotifications(t *testing.T) {
 			[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
 		m, _ = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: time.Hour})
 		require.Equal(t, ppfc.MaxPause, m.PPFC.Pause)
+	}
+}
+
+// Proxy messages and FCNs come from an ephemeral UDP port, one a flow, as port 0
+// is often filtered.
+func TestSourcePort(t *testing.T) {
+	for _, method := range []congested.Config{method(congested.Proxy), method(congested.FCN)} {
+		ports := map[uint16]bool{}
+		for qp := range uint32(20) {
+			frame := tunnelled(t, vxlan, data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }), 5)
+			var of [2]uint16
+			for i := range of {
+				out, d := congested.New(method).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+				require.Equal(t, node.Accepted, d.Reason)
+				of[i] = binary.BigEndian.Uint16(out[40:])
+			}
+			require.Equal(t, of[0], of[1])
+			require.GreaterOrEqual(t, of[0], uint16(49152))
+			ports[of[0]] = true
+		}
+		require.Greater(t, len(ports), 10)
+
+		method.Proxy.Carriage.SrcPort, method.FCN.Carriage.SrcPort = 7, 7
+		out, _ := congested.New(method).Congested(nil, &congested.Event{Frame: tunnelled(t, vxlan, data(t), 5), Options: ip}, now)
+		require.EqualValues(t, 7, binary.BigEndian.Uint16(out[40:]))
+	}
+}
+
+// Flow control of an Ethernet link is other traffic, whatever came before.
+func TestFlowControl(t *testing.T) {
+	a := congested.New(method(congested.FastCNP))
+	_, d := a.Congested(nil, &congested.Event{Frame: data(t, notification(self6)), Options: ip}, now)
+	require.Equal(t, node.Notification, d.Reason)
+	for _, frame := range []string{
+		"0180c2000001 001122334455 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000",
+		"0180c2000001 001122334455 8808 0001 ffff",
+		"0180c2000001 001122334455 8808 0001",
+	} {
+		_, d = a.Congested(nil, &congested.Event{Frame: wiretest.Hex(t, frame)}, now)
+		require.Equal(t, congested.Decision{Packet: message.Other, Reason: node.NotOurs}, d)
 	}
 }
 

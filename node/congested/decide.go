@@ -10,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -58,6 +59,17 @@ type seen struct {
 	ecn       uint8  // of the outermost IP header, which is the one to be marked
 }
 
+// srcPort returns the UDP source port of a message to the FCN or the proxy port:
+// what the configuration says or else an ephemeral port, which depends on the
+// flow, as port 0 is reserved and often filtered.
+func (s *seen) srcPort(configured uint16) uint16 {
+	const ephemeral = 49152 // to 65535 (RFC 6335 section 6)
+	if configured != 0 {
+		return configured
+	}
+	return ephemeral + uint16(s.flow&0x3FFF)
+}
+
 func (a *Agent) decide(b []byte, e *Event, now time.Time) ([]byte, Decision) {
 	if !a.cfg.Enabled {
 		return b, Decision{Reason: node.Disabled}
@@ -92,17 +104,22 @@ func (a *Agent) decide(b []byte, e *Event, now time.Time) ([]byte, Decision) {
 // look finds the RoCEv2 packet in a frame, below its tunnels, and says why it is
 // not to be answered, whatever the method.
 func (a *Agent) look(e *Event, s *seen) node.Reason {
-	m := &a.message
-	err := m.Decode(e.Frame, e.Options, a.messages())
-	if m.Kind == message.Other {
-		err = a.lookBelow(e, s, err)
+	m, frame, o := &a.message, e.Frame, e.Options
+	if ether, _ := rocev2.LinkPayload(frame, o); ether == pfc.EtherType {
+		m.Kind = message.Other // flow control of the link
+		return node.NotOurs
+	}
+	err := m.Decode(frame, o, a.messages())
+	if m.Kind == message.Other && a.below(e, s) {
+		frame, o = a.inner.IP, a.inner.Options()
+		err = m.Decode(frame, o, a.messages())
 	}
 	p := &m.Packet
 	switch {
 	case m.Kind == message.Broken:
 		return node.Broken
 	case errors.Is(err, rocev2.ErrFragment):
-		if port, ok := rocev2.FirstFragmentPort(e.Frame, e.Options); ok && a.ours(port) {
+		if port, ok := rocev2.FirstFragmentPort(frame, o); ok && a.ours(port) {
 			return node.Fragment
 		}
 		return node.NotOurs
@@ -133,15 +150,16 @@ func (a *Agent) look(e *Event, s *seen) node.Reason {
 	return node.Accepted
 }
 
-// lookBelow looks for a RoCEv2 packet in the tunnels that message.Decode, which
-// follows IP in IP alone, does not go into. It returns err where there is none.
-// A mirrored packet is a copy of one that was elsewhere, and is none.
-func (a *Agent) lookBelow(e *Event, s *seen, err error) error {
-	if a.flow.Decode(e.Frame, e.Options) != nil || a.flow.DstPort != rocev2.Port || isMirrored(a.flow.Tunnels) {
-		return err
+// below looks into the tunnels that message.Decode, which follows IP in IP alone,
+// does not go into, and says whether there is a packet in one: a.inner. A mirrored
+// packet is a copy of one that was elsewhere, and is none.
+func (a *Agent) below(e *Event, s *seen) bool {
+	in := &a.inner
+	if in.Decode(e.Frame, e.Options) != nil || in.Tunnels.Len() == 0 || isMirrored(in.Tunnels) {
+		return false
 	}
-	s.tunnelled, s.ecn = true, a.flow.OuterECN()
-	return a.message.Decode(a.flow.IP, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: e.Options.Cut}, a.messages())
+	s.tunnelled, s.ecn = true, outerECN(in.Outermost)
+	return true
 }
 
 func isMirrored(tunnels rocev2.Tunnels) bool {
@@ -250,7 +268,7 @@ func (a *Agent) proxy(b []byte, e *Event, s *seen, d Decision, now time.Time) ([
 		return b, d
 	}
 	cfg := a.cfg.Proxy
-	cfg.Src = a.self(proxy)
+	cfg.Src, cfg.Carriage.SrcPort = a.self(proxy), s.srcPort(cfg.Carriage.SrcPort)
 	err := a.flow.Decode(e.Frame, e.Options)
 	if err == nil {
 		b, err = proxymsg.AppendFor(b, &a.flow, proxy, level.ToProxy(e.Level), cfg)
@@ -296,7 +314,7 @@ func (a *Agent) fcn(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]b
 		return b, d
 	}
 	cfg := a.cfg.FCN
-	cfg.Src = a.cfg.Self6
+	cfg.Src, cfg.Carriage.SrcPort = a.cfg.Self6, s.srcPort(cfg.Carriage.SrcPort)
 	if b, err = message6.AppendPacket(b, pe, cfg); err != nil {
 		d.Reason = node.Broken
 		return b, d
