@@ -279,6 +279,11 @@ func TestReceive(t *testing.T) {
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
 		require.EqualValues(t, 1, pe.Stats().Sent)
 	}
+	pe := newPE(t, func(c *Config) { c.Accept = acl.New(netip.MustParsePrefix("192.0.2.0/24")) })
+	label, err := pe.Label(packetOf(flow6), 0, start)
+	require.NoError(t, err)
+	_, _, err = pe.Receive(nil, addr("::ffff:192.0.2.7"), message(t, label), start)
+	require.NoError(t, err, "as sockets of both families show IPv4 addresses")
 }
 
 func requireCNP(t *testing.T, ip []byte, src, dst netip.Addr, qp uint32, pKey uint16) {

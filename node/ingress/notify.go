@@ -53,7 +53,7 @@ func (pe *PE) Receive(out []byte, from netip.Addr, data []byte, now time.Time) (
 	switch {
 	case !pe.cfg.Enabled:
 		return out, Notice{}, pe.refuse(node.Disabled)
-	case !pe.cfg.Accept.Contains(from):
+	case !pe.cfg.Accept.Contains(from.Unmap()):
 		return out, Notice{}, pe.refuse(node.Denied)
 	}
 	var m fcn.Message

@@ -66,7 +66,7 @@ func (p *Proxy) receive(out []byte, from netip.Addr, data []byte, now time.Time)
 		return out, Answer{}, node.Disabled
 	case !p.in.Ready(now):
 		return out, Answer{}, node.Limited
-	case !p.cfg.Accept.Contains(from):
+	case !p.cfg.Accept.Contains(from.Unmap()):
 		return out, Answer{}, node.Denied
 	}
 	var m proxymsg.Message
