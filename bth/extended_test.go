@@ -147,3 +147,19 @@ func TestExtendedHeadersValidate(t *testing.T) {
 		}
 	}
 }
+
+// A slice of exactly a header's length is enough, one octet less is not.
+func TestExtendedHeadersOfExactLength(t *testing.T) {
+	for _, tt := range extended {
+		b := wiretest.Hex(t, tt.octets)
+		h := fresh(tt.header)
+		rest, err := h.Decode(b[:len(b):len(b)])
+		require.NoError(t, err, tt.bit)
+		require.Empty(t, rest)
+		require.Equal(t, tt.header, h)
+		h = fresh(tt.header)
+		_, err = h.Decode(b[: len(b)-1 : len(b)-1])
+		require.ErrorIs(t, err, tt.truncated)
+		require.Equal(t, fresh(tt.header), h)
+	}
+}

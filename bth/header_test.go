@@ -124,6 +124,19 @@ func TestHeaderValidate(t *testing.T) {
 	require.NoError(t, (&bth.Header{0xff, true, true, 3, 0, 0xffff, true, true, 0, 0xffffff, true, 0, 0xffffff}).Validate())
 }
 
+// The largest values fit, also where something else deviates.
+func TestHeaderValidateNamesNoMore(t *testing.T) {
+	h := bth.Header{Pad: 3, TVer: 15, Resv6: 63, DestQP: 0xffffff, Resv7: 127, PSN: 0xffffff}
+	require.ErrorIs(t, h.Validate(), bth.ErrTVer)
+	require.ErrorIs(t, h.Validate(), bth.ErrResv6)
+	require.ErrorIs(t, h.Validate(), bth.ErrResv7)
+	require.NotErrorIs(t, h.Validate(), wireerr.Range)
+	h = bth.Header{Pad: 4, TVer: 16, Resv6: 64, DestQP: 1 << 24, Resv7: 128, PSN: 1 << 24}
+	for _, field := range []string{"Pad", "TVer", "Resv6", "DestQP", "Resv7", "PSN"} {
+		require.True(t, wiretest.Names(h.Validate(), "bth", field), field)
+	}
+}
+
 func TestHeaderString(t *testing.T) {
 	require.Equal(t, "CNP DestQP 0x0000d2 PSN 0 PKey 0xffff BECN 1",
 		bth.Header{Opcode: bth.CNP, PKey: 0xffff, BECN: true, DestQP: 0xd2}.String())

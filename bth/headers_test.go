@@ -198,6 +198,17 @@ func TestHeadersValidate(t *testing.T) {
 	require.NoError(t, h.Validate())
 }
 
+// UnmarshalBinary takes exactly the headers of the opcode.
+func TestHeadersUnmarshalExactly(t *testing.T) {
+	for i := range 256 {
+		b := append([]byte{byte(i)}, make([]byte, bth.Size-1+bth.Opcode(i).HeaderLen())...)
+		var h bth.Headers
+		require.NoError(t, h.UnmarshalBinary(b), "%#x", i)
+		require.Error(t, h.UnmarshalBinary(b[:len(b)-1]), "%#x", i)
+		require.Error(t, h.UnmarshalBinary(append(b, 0)), "%#x", i)
+	}
+}
+
 func TestHeadersString(t *testing.T) {
 	h := full
 	h.Header = bth.Header{Opcode: 0xc3, DestQP: 0x11, PSN: 42, PKey: 0xffff}
