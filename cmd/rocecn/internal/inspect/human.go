@@ -110,6 +110,7 @@ func (p *humanPrinter) transport(f *finding) {
 	}
 	p.line = append(p.line, "qp="...)
 	p.line = appendHex(p.line, uint64(h.DestQP), 6)
+	p.sourceQP(f)
 	p.line = appendUint(p.line, " psn=", h.PSN)
 	p.endCell()
 	p.line = appendUint(p.line, "payload=", uint(f.packet.PayloadLen()))
@@ -127,6 +128,7 @@ func (p *humanPrinter) transport(f *finding) {
 	for x := range h.Present.All() {
 		p.header(x, h)
 	}
+	p.cm(f)
 	p.notification(f)
 	p.marks(f.datagram, &h.Header)
 	p.deviations(f)

@@ -2,7 +2,7 @@
 // traffic, one line a packet: BTH and extended headers, congestion messages of
 // every kind, Ethernet flow control, IOAM traces, and whether the ICRC is right.
 //
-//	rocecn inspect [-json] [-all] [-outer] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]
+//	rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]
 //
 // It reads pcap and pcapng, packed with gzip or not; the file - is standard
 // input. Frames are Ethernet, bare IP, Linux cooked (tcpdump -i any) or BSD
@@ -28,6 +28,12 @@
 //	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
 //	5  09:50:49.000024  -  PFC  priority 3 pause=65535 quanta, priority 4 resume
 //
+// Connection management shows the queue pairs that it joins (key cm in JSON). With
+// -pairs every packet shows its sender's queue pair beside the receiver's, once
+// that is known, and how: by connection management (cm), by the PSNs of requests
+// and responses (votes), or from the packet itself (ud); in JSON src_qp and
+// src_qp_from.
+//
 // Mirrors and overlays (ERSPAN, GRE, VXLAN, Geneve, MPLS, SRv6) are looked
 // through: the packet inside is described, and which they are; not so with
 // -outer. Packets that are none of ours are counted, and shown with -all; in
@@ -52,6 +58,7 @@ import (
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -62,11 +69,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	all := flags.Bool("all", false, "print packets that are none of ours too")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
+	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
 	iface := flags.String("i", "", "read this `interface` live")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
 	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-all] [-outer] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]\n"+
+		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]\n"+
 			"FILE is a pcap or pcapng capture, gzip or not, or - for standard input.")
 		flags.PrintDefaults()
 	}
@@ -87,6 +95,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
 	i.looker.config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
 	i.looker.outer = *outer
+	if *pairs {
+		i.looker.pairs = qpmap.New(qpmap.Config{})
+	}
 	i.printer = &humanPrinter{w: i.out, all: *all}
 	if *asJSON {
 		i.printer = &jsonPrinter{w: i.out}

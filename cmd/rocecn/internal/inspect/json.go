@@ -58,6 +58,8 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 	}
 	if f.packet != nil {
 		b = p.appendTransport(b, f)
+		b = appendCM(b, f.packet)
+		b = appendSourceQP(b, f)
 	}
 	if len(f.ioam) > 0 {
 		b = append(b, `,"ioam":`...)

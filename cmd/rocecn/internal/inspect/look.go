@@ -6,6 +6,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -30,7 +31,10 @@ type finding struct {
 	icrcOK   bool // packet is not nil and not truncated, and its ICRC is right
 	coverage icrc.Coverage
 
-	ioam         []ioamOption   // of every header on the way, the outermost first
+	ioam      []ioamOption // of every header on the way, the outermost first
+	source    qpmap.Pair   // of kind data and ack: the sender's queue pair, where it is asked for and known
+	sourceErr error        // why it is not known
+
 	optionsError error          // an option overruns one of these headers (D19)
 	tunnels      rocev2.Tunnels // that the packet came in; none for kind other
 }
@@ -38,7 +42,8 @@ type finding struct {
 // A looker looks at packets one by one.
 type looker struct {
 	config message.Config
-	outer  bool // do not look into mirrors and overlays
+	outer  bool       // do not look into mirrors and overlays
+	pairs  *qpmap.Map // nil when nobody asks for queue pairs
 
 	finding finding
 	message message.Message
@@ -98,6 +103,7 @@ func (l *looker) look(r *capture.Record) *finding {
 		f.optionsError = rocev2.OptionsError(r.Data, o)
 		f.ioam = l.options(rocev2.IOAMOptions(r.Data, o))
 	}
+	l.learn(f)
 	return f
 }
 

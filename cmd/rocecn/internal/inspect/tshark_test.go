@@ -85,6 +85,7 @@ func fromTshark(r wiretest.Row) flat {
 	}
 	l.datagram()
 	l.bth()
+	l.cm()
 	opcode := r.Uint("infiniband.bth.opcode")
 	f["kind"] = "data"
 	if opcode == 0x11 || opcode == 0x12 {

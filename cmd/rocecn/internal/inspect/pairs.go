@@ -1,0 +1,43 @@
+package inspect
+
+import (
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/qpmap"
+)
+
+// learn learns from a packet whose queue pair sends to whose, and finds the
+// sender's for this one: what a datagram says itself, else what is known so far.
+func (l *looker) learn(f *finding) {
+	if l.pairs == nil || f.packet == nil || f.kind != message.Data && f.kind != message.Ack {
+		return
+	}
+	p := f.packet
+	l.pairs.Observe(p, 0, f.record.Time)
+	if p.BTH.Present.Has(bth.HasDETH) {
+		f.source = qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, From: qpmap.UD}
+		return
+	}
+	f.source, f.sourceErr = l.pairs.SourceQP(p.FlowKey(), 0, f.record.Time)
+}
+
+// sourceQP prints the sender's queue pair and how it is known.
+func (p *humanPrinter) sourceQP(f *finding) {
+	switch {
+	case f.source.From != 0:
+		p.line = append(p.line, " from="...)
+		p.line = appendHex(p.line, uint64(f.source.SrcQP), 6)
+		p.line = append(append(append(p.line, " ("...), f.source.From.String()...), ')')
+	case f.sourceErr == qpmap.ErrAmbiguous:
+		p.line = append(p.line, " from=ambiguous"...)
+	}
+}
+
+func appendSourceQP(b []byte, f *finding) []byte {
+	if f.source.From == 0 {
+		return b
+	}
+	b = appendUint(b, `,"src_qp":`, f.source.SrcQP)
+	b = append(b, `,"src_qp_from":"`...)
+	return append(append(b, f.source.From.String()...), '"')
+}
