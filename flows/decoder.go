@@ -75,8 +75,7 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		return true
 	case message.PPFC:
 		p.kind = ppfcKind
-		p.about = keyOf(rocev2.FlowKey{Src: d.m.Packet.Src, Dst: d.m.PPFC.Congested, DestQP: h.DestQP})
-		p.about.src = p.pkt.dst
+		p.about = keyOf(rocev2.FlowKey{Src: d.m.Packet.Dst, Dst: d.m.PPFC.Congested, DestQP: h.DestQP})
 		return true
 	}
 	d.headers(p, h)
@@ -142,17 +141,20 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 func (d *Decoder) cut(p *Packet, o rocev2.DecodeOptions) bool {
 	p.kind = broken
 	u := &d.m.Packet.Datagram
-	if !o.Cut || d.m.Reach != message.ReachUDP || u.DstPort != rocev2.Port || !u.Truncated || len(u.Data) < bth.Size {
+	if d.m.Reach == message.ReachNothing || u.DstPort != rocev2.Port || !u.Truncated || len(u.Data) < bth.Size {
 		return false
 	}
 	var h bth.Header
 	h.Decode(u.Data) // cannot fail: 12 octets are there
-	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 || h.Opcode == bth.CNP {
-		return false // broken, or of a kind that only its headers tell
+	if int(u.Length) < 8+bth.Size+h.Opcode.HeaderLen()+4 {
+		return false // it was broken before
 	}
 	p.noHeaders = true
 	d.transport(p, &h, o.Link)
 	p.asked, p.srcQP, p.syndrome = 0, 0, 0
+	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
+		p.kind, p.about = ppfcKind, key{qp: withoutQP}
+	}
 	return p.kind != nothing
 }
 

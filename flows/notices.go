@@ -4,8 +4,14 @@ package flows
 // PPFC, an FCN or a proxy message.
 func (t *Table) notice(p *Packet, at int64) {
 	about, named := p.about, p.about.qp&withoutQP == 0
-	if p.kind == fcnKind {
+	switch {
+	case p.kind == fcnKind:
 		about, named = t.labels.find(p)
+	case p.kind == ppfcKind && named && about.dst == p.pkt.src:
+		// The address is the node's own (D15), and only DestQP names the flow.
+		if k, ok := t.names.find(&about); ok {
+			about = k
+		}
 	}
 	if !named && !t.mine(&p.pkt) || named && !t.mine(&about) {
 		return
@@ -44,8 +50,8 @@ func (t *Table) named(p *Packet, about *key) *stream {
 	if p.kind != ppfcKind {
 		return nil
 	}
-	// A PPFC may mean by DestQP the queue pair of the sender, as a CNP does
-	// (D15: the draft does not say whose it is).
+	// By DestQP a PPFC may mean the queue pair of the sender, as a CNP does (D15:
+	// the draft does not say whose it is).
 	k := about.reversed(about.qp & qpMask)
 	if s, _ := t.find(&k, k.hash()); s != nil {
 		if with := t.known(s); with != nil && with.flow.packets > 0 {
@@ -123,4 +129,42 @@ func (l *labels) find(p *Packet) (flow key, ok bool) {
 		}
 	}
 	return flow, false
+}
+
+// names say which flow a source sends to a queue pair, if it is the only one of
+// all addresses.
+type names struct {
+	flows map[name]key
+	full  bool // there was no room for all: then nothing is the only one
+}
+
+type name struct {
+	src [16]byte
+	qp  uint32 // as in a key
+}
+
+// maxNames is how many names are kept.
+const maxNames = 1 << 17
+
+func (n *names) add(k *key) {
+	if n.full {
+		return
+	}
+	id := name{k.src, k.qp}
+	switch old, ok := n.flows[id]; {
+	case !ok && len(n.flows) == maxNames:
+		n.flows, n.full = nil, true
+	case !ok && n.flows == nil:
+		n.flows = map[name]key{id: *k}
+	case !ok:
+		n.flows[id] = *k
+	case old != *k && old.qp&withoutQP == 0:
+		n.flows[id] = key{qp: withoutQP} // several
+	}
+}
+
+// find returns the only flow of the source of k to the queue pair of k.
+func (n *names) find(k *key) (key, bool) {
+	flow, ok := n.flows[name{k.src, k.qp}]
+	return flow, ok && flow.qp&withoutQP == 0
 }

@@ -46,7 +46,7 @@ func (f *Flow) clone() Flow {
 }
 
 // Since returns what changed since an older snapshot of the same table: flows
-// with packets or answers since then, and their counts since then. First, Last,
+// of which something came since then, and their counts since then. First, Last,
 // lives, PSNs, the peak rate and the queue are those of the whole flow. What was
 // judged lost or unjudged may turn out to be late or unseen: such counts, when
 // they fell, are 0. Mean is not known.
@@ -58,12 +58,15 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 	}
 	for i := range s.Flows {
 		f := s.Flows[i].clone()
-		if o := before[f.FlowKey]; o != nil && o.Packets <= f.Packets && o.First.Equal(f.First) {
+		o := before[f.FlowKey]
+		if o != nil && o.First.Equal(f.First) && o.Packets <= f.Packets {
+			now := f.PSN
 			f.since(o)
+			if f.Packets == 0 && f.Answers.Total() == 0 && now == o.PSN && f.Last.Equal(o.Last) {
+				continue
+			}
 		}
-		if f.Packets > 0 || f.Answers.Total() > 0 {
-			out.Flows = append(out.Flows, f)
-		}
+		out.Flows = append(out.Flows, f)
 	}
 	type unpaired struct {
 		rocev2.FlowKey

@@ -47,6 +47,7 @@ type Table struct {
 	recent recents
 	opens  opens
 	labels labels
+	names  names
 	links  map[[6]byte]*link
 
 	order uint64 // of what was taken up last
@@ -90,6 +91,8 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 		}
 		if t.mine(&p.pkt) {
 			t.request(p, frame, at)
+		} else {
+			t.names.add(&p.pkt)
 		}
 	case answer, cnpKind:
 		if t.mine(&p.pkt) {
@@ -123,6 +126,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	if f.packets == 0 {
 		f.first, f.last = at, at
 		t.claim(s)
+		t.names.add(&s.key)
 	}
 	f.count(p, at)
 	r := &roles[p.opcode]

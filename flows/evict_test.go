@@ -1,0 +1,171 @@
+package flows
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A scan of a million flows between the packets of a few connections: what is
+// given up is counted, and memory stays within its bounds.
+func TestScan(t *testing.T) {
+	made := traffic.Generate(3, traffic.Options{Connections: 6})
+	config := Config{MaxFlows: 1 << 14}
+	table := New(config)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const scans = 1_000_000
+	var d Decoder
+	var p Packet
+	n := 0
+	for i, f := range made.Frames {
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(i+1), f.Time)
+		for until := scans * (i + 1) / len(made.Frames); n < until; n++ {
+			source := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000+uint32(n))))
+			p = Packet{kind: request, opcode: bth.RCSendOnly, ackReq: true,
+				pkt: keyOf(rocev2.FlowKey{Src: source, Dst: netip.MustParseAddr("192.0.2.2"), DestQP: uint32(n)})}
+			if n%2 == 0 {
+				p.opcode, p.srcQP = bth.UDSendOnly, 7
+			}
+			if n%5 == 0 {
+				p.kind, p.opcode = answer, bth.RCAcknowledge
+			}
+			table.Observe(&p, 1, f.Time)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.HeapAlloc-before.HeapAlloc, uint64(64<<20))
+	packets := table.Evicted().Packets
+	for f := range table.Flows() {
+		packets += f.Packets
+		if made.Flows[f.FlowKey] == nil && !management(f.DestQP) {
+			require.EqualValues(t, 1, f.Packets)
+		}
+	}
+	acks := table.Evicted().ACKs
+	for u := range table.Unpaired() {
+		acks += u.ACKs
+	}
+	for f := range table.Flows() {
+		acks += f.ACKs
+	}
+	requests, answers := uint64(scans*4/5), uint64(scans/5)
+	for _, f := range made.Frames {
+		if d.Decode(&p, f.Data, rocev2.DecodeOptions{}); p.kind == request {
+			requests++
+		} else if p.kind == answer && p.opcode.Operation() == bth.OpAcknowledge && p.syndrome.Kind() == bth.KindACK {
+			answers++
+		}
+	}
+	require.Equal(t, requests, packets, "every request is counted")
+	require.Equal(t, answers, acks, "every answer is counted")
+	require.LessOrEqual(t, table.index.n, config.MaxFlows)
+}
+
+// A connection that goes on is kept.
+func TestScanLeavesConnections(t *testing.T) {
+	s := paired(t, 0)
+	s.Table.config.MaxFlows = 4096
+	for i := range uint32(100) {
+		s.sends(2 * i).acks(2 * i)
+		for n := range uint32(2000) {
+			other := s.keyAB()
+			other.src[0], other.qp = 1, other.qp&^qpMask|(2000*i+n)
+			s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: other})
+		}
+	}
+	f := s.flow()
+	require.EqualValues(t, 100, f.Packets)
+	require.EqualValues(t, 100, f.ACKs)
+	require.EqualValues(t, 99, f.PSN.Unseen)
+	require.Positive(t, s.Evicted().Flows)
+}
+
+// What comes back to a flow that was given up is not counted for another one.
+func TestGivenUpAndBack(t *testing.T) {
+	table := New(Config{MaxFlows: 16})
+	random := uint32(1)
+	for i := range 20_000 {
+		random = random*1664525 + 1013904223
+		qp := random >> 8 % 64
+		s := script{Table: table, a: netip.MustParseAddr("192.0.2.1"), b: netip.MustParseAddr("192.0.2.2"), qpA: 1000 + qp, qpB: 2000 + qp}
+		s.frame, s.now = uint64(i), time.Unix(int64(i), 0)
+		if i%3 == 0 {
+			s.acks(uint32(i))
+		} else {
+			s.sends(uint32(i))
+		}
+		for f := range table.Flows() {
+			if f.SrcQPFrom != 0 {
+				require.Equal(t, f.DestQP-1000, f.SrcQP)
+			}
+		}
+	}
+	var table2 = New(Config{})
+	require.Zero(t, table2.Evicted())
+}
+
+// Shards keep parts that make up the whole.
+func TestShards(t *testing.T) {
+	for seed := range uint64(20) {
+		made := traffic.Generate(seed, traffic.Options{Connections: 6, NoCM: seed%2 == 0})
+		whole := tableOf(made, Config{}).Snapshot()
+		var parts Snapshot
+		for i := range 7 {
+			part := tableOf(made, Config{Shard: i, Shards: 7}).Snapshot()
+			parts.Flows = append(parts.Flows, part.Flows...)
+			parts.Unpaired = append(parts.Unpaired, part.Unpaired...)
+			parts.Links = append(parts.Links, part.Links...)
+		}
+		require.ElementsMatch(t, whole.Flows, parts.Flows)
+		require.ElementsMatch(t, whole.Unpaired, parts.Unpaired)
+		require.ElementsMatch(t, whole.Links, parts.Links)
+	}
+}
+
+// What changed between two snapshots, added up, is the last one.
+func TestSince(t *testing.T) {
+	made := traffic.Generate(11, traffic.Options{Connections: 6})
+	table := New(Config{})
+	var d Decoder
+	var p Packet
+	old := table.Snapshot()
+	type counts struct{ packets, octets, missing, repeats, acks, notices uint64 }
+	sums := map[rocev2.FlowKey]counts{}
+	add := func() {
+		now := table.Snapshot()
+		for _, f := range now.Since(old).Flows {
+			c := sums[f.FlowKey]
+			c.packets += f.Packets
+			c.octets += f.IPOctets
+			c.missing += f.PSN.Missing
+			c.repeats += f.PSN.Repeats
+			c.acks += f.ACKs
+			c.notices += f.Fast + f.PPFC + f.Proxy + f.Answers.CNPs
+			sums[f.FlowKey] = c
+		}
+		old = now
+	}
+	for i, f := range made.Frames {
+		d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(i+1), f.Time)
+		if i%17 == 0 {
+			add()
+		}
+	}
+	add()
+	require.Empty(t, table.Snapshot().Since(old).Flows)
+	for f := range table.Flows() {
+		require.Equal(t, counts{f.Packets, f.IPOctets, f.PSN.Missing, f.PSN.Repeats, f.ACKs,
+			f.Fast + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])
+	}
+}

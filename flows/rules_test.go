@@ -1,0 +1,480 @@
+package flows
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A script gives a table the packets of one connection, or several: requests go
+// from a to b, answers come back.
+type script struct {
+	*Table
+	t     *testing.T
+	a, b  netip.Addr
+	qpA   uint32
+	qpB   uint32
+	now   time.Time
+	frame uint64
+}
+
+func newScript(t *testing.T) *script {
+	return &script{
+		Table: New(Config{}), t: t,
+		a: netip.MustParseAddr("192.0.2.1"), b: netip.MustParseAddr("192.0.2.2"), qpA: 17, qpB: 18,
+		now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
+	}
+}
+
+func (s *script) put(p Packet) {
+	s.frame++
+	s.Observe(&p, s.frame, s.now)
+}
+
+func (s *script) at(us int) *script {
+	s.now = time.Date(2026, 11, 21, 9, 0, 0, us*1000, time.UTC)
+	return s
+}
+
+func (s *script) keyAB() key { return keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}) }
+func (s *script) keyBA() key { return keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: s.qpA}) }
+
+// send gives requests with these PSNs.
+func (s *script) send(op bth.Opcode, psns ...uint32) *script {
+	for _, psn := range psns {
+		s.put(Packet{kind: request, opcode: op, pkt: s.keyAB(), psn: psn, ackReq: true, payload: 100})
+	}
+	return s
+}
+
+func (s *script) sends(psns ...uint32) *script { return s.send(bth.RCSendOnly, psns...) }
+
+func (s *script) read(psn, octets uint32) *script {
+	s.put(Packet{kind: request, opcode: bth.RCRDMAReadRequest, pkt: s.keyAB(), psn: psn, asked: octets})
+	return s
+}
+
+func (s *script) back(op bth.Opcode, syndrome bth.Syndrome, psns ...uint32) *script {
+	for _, psn := range psns {
+		s.put(Packet{kind: answer, opcode: op, pkt: s.keyBA(), psn: psn, syndrome: syndrome, payload: 1024})
+	}
+	return s
+}
+
+func (s *script) acks(psns ...uint32) *script { return s.back(bth.RCAcknowledge, 0x1F, psns...) }
+func (s *script) naks(psns ...uint32) *script { return s.back(bth.RCAcknowledge, 0x60, psns...) }
+func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge, 0x2E, psns...) }
+
+// connect gives a REQ and its REP: requests of a begin with psn.
+func (s *script) connect(id, psn, mtu uint32) *script {
+	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, cm: exchange{cm.AttributeREQ, id, 0, s.qpA, 5000, mtu}})
+	s.rep(id, psn)
+	return s
+}
+
+func (s *script) rep(id, psn uint32) *script {
+	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, cm: exchange{cm.AttributeREP, id + 1000, id, s.qpB, psn, 0}})
+	return s
+}
+
+// flow returns what the table says of the flow from a to b.
+func (s *script) flow() Flow {
+	s.t.Helper()
+	for f := range s.Flows() {
+		if f.FlowKey == (rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}) {
+			return f.clone()
+		}
+	}
+	s.t.Fatal("no such flow")
+	return Flow{}
+}
+
+// paired lets a connection have an exchange, of an MTU of 1024.
+func paired(t *testing.T, psn uint32) *script { return newScript(t).connect(7, psn, 1024) }
+
+// What FLOWS says of PSNs, sentence by sentence.
+func TestPSNRules(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		script *script
+		psn    PSN
+		causes Repeats
+	}{
+		{"in order", paired(t, 10).sends(10, 11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"wrapping", paired(t, 0xFFFFFE).sends(0xFFFFFE, 0xFFFFFF, 0, 1).acks(1), PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Repeats{}},
+		{"gap, covered after", paired(t, 10).sends(10, 13).acks(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"gap, covered before", paired(t, 10).sends(10).acks(12).sends(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"gap, half covered", paired(t, 10).sends(10).acks(11).sends(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
+		{"gap over the wrap", paired(t, 0xFFFFFE).sends(0xFFFFFE, 1).acks(1), PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"gap, nothing came back", newScript(t).sends(10, 13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Repeats{}},
+		{"gap, a NAK covers what is before", paired(t, 10).sends(10, 13).naks(12), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
+		{"gap, READ response covers", paired(t, 10).sends(10).read(12, 1).back(bth.RCRDMAReadResponseOnly, 0x1F, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+		{"gap, ATOMIC Acknowledge covers", paired(t, 10).sends(10).send(bth.RCFetchAdd, 12).back(bth.RCAtomicAcknowledge, 0x1F, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+		{"the first one that CM named is missing", paired(t, 10).sends(12).acks(12), PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"the last ones, covered", paired(t, 10).sends(10).acks(12), PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"late", paired(t, 10).sends(10, 12, 11).acks(12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
+		{"late in the middle of a hole", paired(t, 10).sends(10, 15, 12).acks(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Repeats{}},
+		{"late twice is a repeat", paired(t, 10).sends(10, 12, 11, 11).acks(12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"65,536 ahead is a gap", newScript(t).sends(10, 11+65536), PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
+		{"65,537 ahead is a new life", newScript(t).sends(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2}, Repeats{}},
+		{"65,536 behind is a repeat", newScript(t).sends(100_000, 100_001-65536), PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"65,537 behind is a new life", newScript(t).sends(100_000, 100_000-65536), PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Repeats{}},
+		{"a hole of the life before", paired(t, 10).sends(10, 12).acks(10).sends(500_000, 11, 500_001).acks(500_001), PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+
+		{"CM names it anew", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(900, 901).acks(901), PSN{First: 10, Last: 901, Lives: 2}, Repeats{}},
+		{"CM names it anew, the first is missing", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(902).acks(902), PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"CM names it anew, from the same PSN", paired(t, 10).sends(10, 11).acks(11).connect(8, 10, 1024).sends(10, 11).acks(11), PSN{First: 10, Last: 11, Lives: 2}, Repeats{}},
+		{"CM retransmits", paired(t, 10).connect(7, 10, 1024).sends(10).connect(7, 10, 1024).sends(11).acks(11), PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
+		{"a REQ alone", paired(t, 10).sends(10).forge(7).sends(11).rep(7, 10).sends(12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"a forged exchange", paired(t, 10).sends(10).connect(9, 4000, 1024).sends(11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+
+		{"NAK", paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
+		{"NAK explains what had been sent", paired(t, 10).sends(10, 11).naks(11).sends(12, 12, 11).acks(12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 1, Timeout: 1}},
+		{"NAK until something covers", paired(t, 10).sends(10, 11, 12).naks(11).acks(11).sends(11, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 1, Timeout: 1}},
+		{"RNR NAK", paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).rnrs(10).sends(10, 11).acks(11), PSN{First: 10, Last: 11, Lives: 1, Repeats: 4}, Repeats{RNR: 4}},
+		{"the newer refusal", paired(t, 10).sends(10, 11).rnrs(10).naks(10).sends(10).rnrs(11).sends(11).acks(11), PSN{First: 10, Last: 11, Lives: 1, Repeats: 2}, Repeats{NAK: 1, RNR: 1}},
+		{"other NAKs explain nothing", paired(t, 10).sends(10).back(bth.RCAcknowledge, 0x62, 10).sends(10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"timeout", paired(t, 10).sends(10, 10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+
+		{"READ", paired(t, 10).read(10, 3000).sends(13).acks(13), PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
+		{"READ at the end", paired(t, 10).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"READ of nothing", paired(t, 10).read(10, 0).sends(11), PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
+		{"READ missing", paired(t, 10).sends(10).sends(14).acks(14), PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Repeats{}},
+		{"READ late", paired(t, 10).sends(10, 14).read(11, 3000).acks(14), PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Repeats{}},
+		{"rest of a READ", paired(t, 10).read(10, 3000).read(11, 1976).read(12, 952), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{Read: 2}},
+		{"all of a READ again", paired(t, 10).read(10, 3000).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"no READ inside a READ", paired(t, 10).read(10, 3000).sends(11), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a NAK newer than the READ", paired(t, 10).read(10, 3000).naks(11).read(11, 1976), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{NAK: 1}},
+
+		{"MTU not known: a READ takes what follows shows", newScript(t).read(10, 4096).sends(14), PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
+		{"MTU not known: at most what 256 octets take", newScript(t).read(10, 4096).sends(26), PSN{First: 10, Last: 26, Lives: 1}, Repeats{}},
+		{"MTU not known: beyond that is a gap", newScript(t).read(10, 4096).sends(27), PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+		{"MTU not known: at least one", newScript(t).read(10, 4096).sends(10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"MTU from a First packet", newScript(t).first(1024, 10).sends(11).read(12, 4096).sends(17), PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+		{"MTU from a First packet behind the READ", newScript(t).read(10, 4096).first(1024, 14), PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
+		{"MTU from a response", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseFirst, 0x1F, 10).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+		{"the last response tells", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+		{"responses are no packets that were not seen", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13), PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
+
+		{"UC: gap", newScript(t).send(bth.UCSendOnly, 10, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+		{"UC: late, and no repeats", newScript(t).send(bth.UCSendOnly, 10, 12, 11, 11, 10), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
+		{"XRC", newScript(t).send(bth.XRCSendOnly, 10, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"RD", newScript(t).send(bth.RDSendOnly, 10, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"answers that came before the votes decide", newScript(t).sends(10, 12).acks(10).sends(13, 14).acks(13, 14), PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+	} {
+		f := c.script.flow()
+		require.Equal(t, c.psn, f.PSN, c.name)
+		require.Equal(t, c.causes, f.Causes, c.name)
+	}
+}
+
+// first gives a SEND First of an MTU's length.
+func (s *script) first(mtu, psn uint32) *script {
+	s.put(Packet{kind: request, opcode: bth.RCSendFirst, pkt: s.keyAB(), psn: psn, payload: mtu})
+	return s
+}
+
+// forge gives a REQ of another queue pair with the communication id of a live
+// connection.
+func (s *script) forge(id uint32) *script {
+	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, cm: exchange{cm.AttributeREQ, id, 0, 666, 6000, 256}})
+	return s
+}
+
+// The count of missing packets stays right when there are more holes than are
+// remembered.
+func TestManyHoles(t *testing.T) {
+	s := paired(t, 0)
+	for psn := uint32(0); psn < 600; psn += 3 {
+		s.sends(psn)
+	}
+	s.sends(598).acks(597)
+	f := s.flow()
+	require.Equal(t, PSN{Last: 598, Lives: 1, Gaps: 199, Missing: 398, Unseen: 398}, f.PSN)
+	s.sends(596) // in one that is remembered
+	f = s.flow()
+	require.Equal(t, PSN{Last: 598, Lives: 1, Gaps: 199, Missing: 398, Late: 1, Unseen: 397}, f.PSN)
+}
+
+func TestPairs(t *testing.T) {
+	type pair struct {
+		qp   uint32
+		from qpmap.Source
+		acks uint64
+	}
+	of := func(s *script) pair { f := s.flow(); return pair{f.SrcQP, f.SrcQPFrom, f.ACKs} }
+	strays := func(s *script) (n uint64) {
+		for u := range s.Unpaired() {
+			n += u.ACKs
+		}
+		return n
+	}
+	s := newScript(t).sends(10, 11, 12, 13).acks(10, 11)
+	require.Equal(t, pair{}, of(s))
+	require.EqualValues(t, 2, strays(s))
+	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(12)), "answers seen before belong to it")
+	require.Zero(t, strays(s))
+
+	s.qpA = 99 // half as many votes, then more
+	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(10)))
+	require.EqualValues(t, 1, strays(s))
+	require.Equal(t, pair{}, of(s.acks(11)), "no pair")
+	require.EqualValues(t, 5, strays(s))
+
+	s = newScript(t).sends(10, 11, 12)
+	s.qpB = 19
+	s.sends(10, 11, 12).acks(10, 11, 12)
+	require.Equal(t, pair{}, of(s), "a tie: two flows that used the same PSNs")
+	require.EqualValues(t, 3, strays(s))
+
+	s = paired(t, 10).sends(10, 11).forge(7).acks(11).forge(8)
+	require.Equal(t, pair{17, qpmap.CM, 1}, of(s), "a REQ alone changes nothing")
+
+	s = paired(t, 10).sends(10).acks(10)
+	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, cm: exchange{cm.AttributeDREQ, 7, 1007, 18, 0, 0}})
+	require.Equal(t, pair{17, qpmap.CM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
+	s.qpA = 30
+	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)), "another connection without CM")
+
+	// Requests the other way tell the partner as well.
+	s = newScript(t).sends(10, 11).acks(10)
+	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
+	s.sends(70, 71).acks(70, 71)
+	require.Equal(t, pair{18, qpmap.Votes, 2}, of(s))
+
+	s = newScript(t).sends(10)
+	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
+	require.Equal(t, pair{17, qpmap.Given, 1}, of(s.acks(10)))
+}
+
+// A refusal from a queue pair whose votes tie still explains a repeat.
+func TestTiedRefusal(t *testing.T) {
+	s := newScript(t).sends(10)
+	s.qpB = 19
+	s.sends(10).rnrs(10).sends(10)
+	f := s.flow()
+	require.Equal(t, Repeats{RNR: 1}, f.Causes)
+	require.Zero(t, f.RNRNAKs)
+	for u := range s.Unpaired() {
+		require.EqualValues(t, 1, u.RNRNAKs)
+		require.Equal(t, rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 17}, u.FlowKey)
+	}
+	// So does a NAK for a packet that was not seen.
+	s = newScript(t).sends(10, 12, 13).naks(11).sends(11, 12, 13)
+	require.Equal(t, Repeats{NAK: 2}, s.flow().Causes)
+}
+
+func TestTimes(t *testing.T) {
+	s := paired(t, 10)
+	s.at(100).sends(10, 11)
+	s.at(110).sends(12)
+	s.at(130).acks(11)
+	s.at(150).acks(12)
+	s.at(200).read(13, 3000)
+	s.at(260).back(bth.RCRDMAReadResponseFirst, 0x1F, 13)
+	s.at(300).back(bth.RCRDMAReadResponseLast, 0x1F, 15)
+	f := s.flow()
+	require.EqualValues(t, 4, f.RTT.Samples()) // 30, 30, 40, 60
+	require.Equal(t, 30*time.Microsecond, f.RTT.Min())
+	require.InEpsilon(t, 30*time.Microsecond, f.RTT.Percentile(0.5), 0.05)
+	require.InEpsilon(t, 60*time.Microsecond, f.RTT.Percentile(0.99), 0.05)
+	require.Equal(t, s.now, f.Last)
+
+	s.at(400).sends(16)
+	s.at(500).sends(16)
+	s.at(600).acks(16) // of the first or of the second?
+	require.EqualValues(t, 4, s.flow().RTT.Samples())
+
+	// Before the pair is known.
+	s = newScript(t)
+	s.at(0).sends(10, 11, 12)
+	s.at(25).acks(10, 11, 12)
+	require.EqualValues(t, 3, s.flow().RTT.Samples())
+
+	// Time jumps back.
+	s.at(50).sends(13)
+	s.at(10).acks(13)
+	require.EqualValues(t, 4, s.flow().RTT.Samples())
+	require.Zero(t, s.flow().RTT.Min())
+}
+
+func TestCNPTimes(t *testing.T) {
+	s := paired(t, 10)
+	mark := func() {
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: s.flow().PSN.Last + 1, trafficClass: 3})
+	}
+	cnp := func() { s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}) }
+	fast := func() {
+		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), queue: queue{5, 77, true}})
+	}
+	s.at(0).sends(10)
+	s.at(10)
+	mark()
+	s.at(20)
+	mark()
+	s.at(60)
+	cnp() // 50 after the first mark
+	s.at(100)
+	cnp() // no mark before
+	s.at(200)
+	mark()
+	s.at(230)
+	fast() // 30
+	f := s.flow()
+	require.Equal(t, [4]uint64{1, 0, 0, 3}, f.ECN)
+	require.Equal(t, [2]uint64{2, 1}, [2]uint64{f.CNPs, f.Fast})
+	require.Equal(t, 40*time.Microsecond, f.Spacing)
+	require.EqualValues(t, 2, f.AfterCE.Samples())
+	require.InEpsilon(t, 30*time.Microsecond, f.AfterCE.Percentile(0.5), 0.05)
+	require.InEpsilon(t, 50*time.Microsecond, f.AfterCE.Percentile(0.99), 0.05)
+	require.Equal(t, QueueDepth{true, 5, 77}, f.Queue)
+}
+
+func TestMessages(t *testing.T) {
+	s := paired(t, 10).
+		send(bth.RCSendFirst, 10).send(bth.RCSendMiddle, 11).send(bth.RCSendLast, 12, 12).
+		send(bth.RCRDMAWriteFirst, 13).send(bth.RCRDMAWriteLast, 15).
+		send(bth.RCRDMAWriteOnly, 16).send(bth.RCFlush, 17).send(bth.RCAtomicWrite, 18).
+		send(bth.RCCmpSwap, 19, 20).back(bth.RCAtomicAcknowledge, 0, 19, 19).
+		read(21, 2000).back(bth.RCRDMAReadResponseFirst, 0, 21).back(bth.RCRDMAReadResponseLast, 0, 22, 22).
+		read(23, 2000).back(bth.RCRDMAReadResponseFirst, 0, 23)
+	require.Equal(t, [kinds]Messages{
+		Send: {1, 1}, Write: {2, 2}, Flush: {1, 1}, AtomicWrite: {1, 1}, Atomic: {2, 1}, Read: {2, 1},
+	}, s.flow().Messages)
+}
+
+// A PPFC names the flow by address and queue pair, in all readings (D15).
+func TestPPFC(t *testing.T) {
+	s := paired(t, 10).sends(10)
+	node := netip.MustParseAddr("198.51.100.1")
+	put := func(from, congested netip.Addr, qp uint32) uint64 {
+		p := Packet{kind: ppfcKind, opcode: bth.CNP,
+			pkt:   keyOf(rocev2.FlowKey{Src: from, Dst: s.a, DestQP: qp}),
+			about: keyOf(rocev2.FlowKey{Src: s.a, Dst: congested, DestQP: qp}),
+		}
+		s.put(p)
+		return s.flow().PPFC
+	}
+	require.EqualValues(t, 1, put(node, s.b, 18), "destination and its queue pair")
+	require.EqualValues(t, 2, put(node, s.b, 17), "destination and the sender's queue pair")
+	require.EqualValues(t, 3, put(node, node, 18), "own address, and the only flow to that queue pair")
+	require.EqualValues(t, 3, put(node, node, 55))
+	s.b = netip.MustParseAddr("192.0.2.3")
+	s.sends(10)
+	require.EqualValues(t, 0, put(node, node, 18), "own address, and two flows to that queue pair")
+	n := uint64(0)
+	for u := range s.Unpaired() {
+		require.Equal(t, node, u.Src)
+		n += u.PPFC
+	}
+	require.EqualValues(t, 2, n)
+}
+
+func TestPause(t *testing.T) {
+	s := newScript(t)
+	frame := func(us int, enabled, xoff uint8) {
+		s.at(us).put(Packet{kind: pfcKind, pause: pause{mac: [6]byte{2}, enabled: enabled, xoff: xoff}})
+	}
+	frame(0, 0x18, 0x08)  // 3 off, 4 on
+	frame(10, 0x08, 0x08) // 3 off again
+	frame(35, 0x08, 0)    // 3 on
+	frame(40, 0x10, 0x10) // 4 off, for good
+	for l := range s.Links() {
+		require.Equal(t, [8]Priority{
+			3: {XOFF: 2, XON: 1, Paused: 35 * time.Microsecond},
+			4: {XOFF: 1, XON: 1},
+		}, l.Priorities)
+	}
+}
+
+// FCNs belong to the flow that was seen last under their label, as long as they
+// go to the ingress that chose it.
+func TestFCN(t *testing.T) {
+	s := newScript(t)
+	pe, other := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
+	send := func(ingress [16]byte, label uint32) {
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), tunnelled: true, ingress: ingress, label: label})
+	}
+	fcn := func(ingress [16]byte, label uint32) {
+		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: key{dst: ingress, qp: withoutQP}}
+		s.put(p)
+	}
+	send(pe, 5)
+	fcn(pe, 5)
+	require.EqualValues(t, 1, s.flow().FCN)
+	fcn(other, 5)
+	fcn(pe, 6)
+	require.EqualValues(t, 1, s.flow().FCN)
+	s.qpB = 20
+	send(pe, 5)
+	fcn(pe, 5)
+	require.EqualValues(t, 1, s.flow().FCN)
+	n := uint64(0)
+	for u := range s.Unpaired() {
+		require.False(t, u.WithQP)
+		n += u.FCN
+	}
+	require.EqualValues(t, 2, n)
+}
+
+// A notification that comes before the first request is about its flow all the
+// same; without a request it is unpaired.
+func TestNotifiedBefore(t *testing.T) {
+	s := newScript(t)
+	node := keyOf(rocev2.FlowKey{Src: netip.MustParseAddr("198.51.100.1"), Dst: s.a, DestQP: 18})
+	s.put(Packet{kind: fastKind, pkt: node, about: s.keyAB()})
+	for f := range s.Flows() {
+		t.Fatal(f)
+	}
+	for u := range s.Unpaired() {
+		require.Equal(t, node.flowKey(), u.FlowKey)
+		require.EqualValues(t, 1, u.Fast)
+	}
+	require.EqualValues(t, 1, s.sends(10).flow().Fast)
+	for u := range s.Unpaired() {
+		t.Fatal(u)
+	}
+}
+
+func TestNoAllocs(t *testing.T) {
+	s := paired(t, 10).sends(10).acks(10)
+	forth, back := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ackReq: true}, Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyBA()}
+	psn := uint32(11)
+	wiretest.NoAllocs(t, "a request and its answer", func() {
+		forth.psn, back.psn = psn, psn
+		s.Observe(&forth, 1, s.now)
+		s.Observe(&back, 2, s.now)
+		psn++
+	})
+	for name, step := range map[string]uint32{"gaps": 3, "repeats": 0, "lives": 70_000} {
+		wiretest.NoAllocs(t, name, func() {
+			forth.psn = psn
+			s.Observe(&forth, 1, s.now)
+			psn = after(psn, step)
+		})
+	}
+	capture := wiretest.Capture(t, "rxe-verbs6.pcap")
+	table := New(Config{})
+	var d Decoder
+	var p Packet
+	all := func() {
+		for _, r := range capture {
+			d.Decode(&p, r.Data, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen})
+			table.Observe(&p, uint64(r.Number), r.Time)
+		}
+	}
+	all()
+	wiretest.NoAllocs(t, "a capture seen again", all)
+}
