@@ -95,6 +95,6 @@ func TestPairs(t *testing.T) {
 
 	out, _, _ := inspect(nil, "-pairs", wiretest.Path(t, "rxe-rping6.pcap"))
 	all := strings.Split(out, "\n")
-	require.Contains(t, all[len(all)-4], "RC SEND Only")
-	require.Contains(t, all[len(all)-4], "qp=0x000011 from=0x000011 (cm) psn=2740758")
+	require.Contains(t, all[len(all)-5], "RC SEND Only")
+	require.Contains(t, all[len(all)-5], "qp=0x000011 from=0x000011 (cm) psn=2740758")
 }
