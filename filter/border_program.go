@@ -9,20 +9,20 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// wholePacket is what a program returns for a packet that it selects: how many
-// octets of it a socket is to have.
-const wholePacket = 1 << 18
+// selected is what a program returns for a packet that it selects: for a socket
+// the whole packet, however long, for tc the class that the filter names.
+const selected = 1<<32 - 1
 
 // Program returns the BPF program that selects what Match says is to be
 // dropped. Its domain are packets without a tunnel, with at most two VLAN tags
-// and four IPv6 extension headers, Fragment headers counted, and 72 options in
-// each Destination Options header, Pad1 octets counted one by one: more than
-// any header has that Linux accepts. In this domain it selects what Match
-// drops; outside it every packet that could hide a message: all tunnels, all
-// that has more tags, headers or options.
+// and four IPv6 extension headers, Fragment headers counted, and 36 options in
+// each Destination Options header, Pad1 octets counted one by one: hosts take no
+// more than 8 options and 7 octets of padding between them (RFC 8504 section
+// 5.3). In this domain it selects what Match drops; outside it every packet that
+// could hide a message: all tunnels, all that has more tags, headers or options.
 //
-// The program is for sockets, for tc, and for whatever else takes a classic
-// BPF program of up to 4096 instructions; xt_bpf takes 64, see IP6Tables.
+// The program is for sockets and for filters of tc, which take up to 2000
+// instructions; xt_bpf takes 64, see IP6Tables.
 func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	c := r.withDefaults()
 	w := walk{border: true}
@@ -78,14 +78,13 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.place(w.miss)
 	w.do(bpf.RetConstant{Val: 0})
 	w.place(hit)
-	w.do(bpf.RetConstant{Val: wholePacket})
+	w.do(bpf.RetConstant{Val: selected})
 	return w.assemble()
 }
 
 // options goes to hit when the nth extension header is a Destination Options
-// header that has an option of one of the types, or more options than this
-// program can read. It reads as many as the octets of a header that Linux
-// accepts: 8 options, and before, between and behind them 7 of Pad1.
+// header that has an option of one of the types, or more options than a program
+// has room to read.
 func (w *walk) options(n int, c *fastcnp.CodePoints, hit label) {
 	done := w.label()
 	w.do(recall(regX, wordStart+n), bpf.TXA{})

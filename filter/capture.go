@@ -119,7 +119,7 @@ const (
 )
 
 // Program returns the BPF program that selects the packets, for a socket that
-// sees them with this link layer.
+// sees them with this link layer, or, for Ethernet, for a filter of tc.
 func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -158,6 +158,6 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.place(w.miss)
 	w.do(bpf.RetConstant{Val: 0})
 	w.place(hit)
-	w.do(bpf.RetConstant{Val: wholePacket})
+	w.do(bpf.RetConstant{Val: selected})
 	return w.assemble()
 }

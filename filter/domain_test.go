@@ -102,7 +102,7 @@ func isTunnel(protocol uint8, udp []byte) bool {
 func machine(t testing.TB, raw []bpf.RawInstruction, err error) *bpf.VM {
 	t.Helper()
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(raw), 4096)
+	require.LessOrEqual(t, len(raw), 2000)
 	program, ok := bpf.Disassemble(raw)
 	require.True(t, ok)
 	vm, err := bpf.NewVM(program)

@@ -35,7 +35,7 @@ var (
 const (
 	maxTags       = 2
 	maxExtensions = 4
-	maxOptions    = 72 // see options
+	maxOptions    = 36 // in each Destination Options header; see options
 )
 
 // Words of a program's scratch memory.

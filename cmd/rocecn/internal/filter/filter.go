@@ -39,6 +39,7 @@ or what must not cross the border of a domain, for rules and for tc:
   rocecn filter border | nft -f -
   rocecn filter border -ip6tables | sh -e
   rocecn filter border -bpf >border.bpf
+  tc qdisc add dev eth0 ingress
   tc filter add dev eth0 ingress bpf bytecode-file border.bpf action drop
 
 `

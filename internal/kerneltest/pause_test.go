@@ -1,0 +1,185 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A pausing is a host whose queue pair 17 sends through a class of its own, in
+// which a token bucket follows what PPFC asks for.
+//
+//	host ── congested
+type pausing struct {
+	host, congested *host
+	end, far        *tap
+	psn             uint32
+}
+
+var (
+	pausedAddr = netip.MustParseAddr("2001:db8:1::1")
+	remoteAddr = netip.MustParseAddr("2001:db8:1::e") // behind the congested node
+	nodeAddr   = netip.MustParseAddr("2001:db8:1::5")
+)
+
+const (
+	stoppedPair = 17
+	otherPair   = 18
+
+	running = "rate 1gbit burst 100000 limit 1000000"
+	stopped = "rate 8bit burst 1600 limit 1000000" // an octet a second, once the bucket is empty
+)
+
+func newPausing(t *testing.T) *pausing {
+	t.Helper()
+	wiretest.Tool(t, "tc")
+	p := &pausing{host: newHost(t, "host"), congested: newHost(t, "congested")}
+	connect(t, p.host, "eth0", p.congested, "eth0")
+	program, err := (&filter.Capture{Kind: filter.QueuePair, DestQP: stoppedPair}).Program(rocev2.LinkEthernet)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "qp.bpf")
+	require.NoError(t, os.WriteFile(file, []byte(filter.Bytecode(program)+"\n"), 0o600))
+	p.tc(t, "qdisc add dev eth0 root handle 1: htb default 1")
+	p.tc(t, "class add dev eth0 parent 1: classid 1:1 htb rate 1gbit")
+	p.tc(t, "class add dev eth0 parent 1: classid 1:2 htb rate 1gbit")
+	p.tc(t, "qdisc add dev eth0 parent 1:2 handle 2: tbf "+running)
+	p.tc(t, "filter add dev eth0 parent 1: bpf bytecode-file "+file+" flowid 1:2")
+	p.end, p.far = p.host.tap(t, "eth0"), p.congested.tap(t, "eth0")
+	return p
+}
+
+func (p *pausing) tc(t *testing.T, command string) {
+	t.Helper()
+	p.host.mustRun(t, command+"\n", "tc", "-batch", "-")
+}
+
+// follow sets the class to what a target's state asks for. Hold and alarm do not
+// stop it.
+func (p *pausing) follow(t *testing.T, state pause.State) {
+	t.Helper()
+	rate := running
+	if state == pause.Stopped {
+		rate = stopped
+	}
+	p.tc(t, "qdisc change dev eth0 parent 1:2 handle 2: tbf "+rate)
+}
+
+// send sends a packet of a queue pair of so many octets of payload and returns
+// its PSN.
+func (p *pausing) send(t *testing.T, qp uint32, payload int) uint32 {
+	t.Helper()
+	p.psn++
+	d := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PSN: p.psn}}, Payload: make([]byte, payload)}
+	d.Src, d.Dst, d.SrcPort, d.DstPort, d.HopLimit = pausedAddr, remoteAddr, 49152, rocev2.Port, 64
+	p.end.sendIP(t, p.far, whole(t, &d))
+	return p.psn
+}
+
+// arrive counts the packets of queue pair 17 that arrive until one with a PSN
+// does.
+func (p *pausing) arrive(t *testing.T, last uint32) (count int) {
+	t.Helper()
+	var d rocev2.Packet
+	p.far.receive(t, "data packet", func(frame []byte) bool {
+		if d.DecodeFrame(frame) != nil || d.Src != pausedAddr {
+			return false
+		}
+		if d.BTH.DestQP == stoppedPair {
+			count++
+		}
+		return d.BTH.PSN == last
+	})
+	return count
+}
+
+// notify has the congested node send a PPFC, and the host do what it says.
+func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, duration time.Duration, now time.Time) pause.Action {
+	t.Helper()
+	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
+	b, err := n.AppendPacket(nil, pausedAddr, ppfc.Config{Src: nodeAddr})
+	require.NoError(t, err)
+	p.far.sendIP(t, p.end, b)
+	var m message.Message
+	frame := p.end.receive(t, "PPFC", func(frame []byte) bool {
+		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.PPFC
+	})
+	a, reason := table.Receive(frame, rocev2.DecodeOptions{}, now)
+	require.Equal(t, node.Accepted, reason)
+	return a
+}
+
+// A token bucket of Linux follows the actions: while a flow is stopped none of
+// its packets leaves the host, and those of another flow do; after a resume, or
+// when its time is over, all of them leave. The time is the test's own.
+func TestLinuxPauses(t *testing.T) {
+	p := newPausing(t)
+	table := pause.New(pause.Config{Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)), MaxPause: time.Millisecond})
+	flow := pause.Flow(remoteAddr, stoppedPair)
+	now := time.Unix(1_800_000_000, 0)
+	const n = 20
+	burst := func() (last uint32) {
+		for range n {
+			last = p.send(t, stoppedPair, 200)
+		}
+		return last
+	}
+	stop := func() {
+		t.Helper()
+		state, _ := table.State(flow, now)
+		require.Equal(t, pause.Stopped, state)
+		p.follow(t, state)
+		p.arrive(t, p.send(t, stoppedPair, 1420)) // nearly as much as the bucket holds
+		burst()
+		require.Zero(t, p.arrive(t, p.send(t, otherPair, 200)))
+	}
+	resume := func() {
+		t.Helper()
+		state, _ := table.State(flow, now)
+		require.Equal(t, pause.Running, state)
+		p.follow(t, state)
+		require.Equal(t, n+1, p.arrive(t, p.send(t, stoppedPair, 200)))
+	}
+	require.Equal(t, n, p.arrive(t, burst()))
+
+	p.notify(t, table, ppfc.Stop, 100*time.Microsecond, now)
+	stop()
+	next, ok := table.Next(now)
+	require.True(t, ok)
+	now = next.Add(-1)
+	state, _ := table.State(flow, now)
+	require.Equal(t, pause.Stopped, state)
+	now = next
+	resume()
+
+	p.notify(t, table, ppfc.Stop, ppfc.MaxPause, now)
+	stop()
+	now = now.Add(10 * time.Microsecond)
+	p.notify(t, table, ppfc.Resume, 0, now)
+	resume()
+
+	for _, typ := range []ppfc.Type{ppfc.Hold, ppfc.Alarm} {
+		p.follow(t, p.notify(t, table, typ, time.Millisecond, now).State)
+		require.Equal(t, n, p.arrive(t, burst()))
+	}
+
+	p.notify(t, table, ppfc.Resume, 0, now)
+	p.notify(t, table, ppfc.Stop, ppfc.MaxPause, now) // whose resume is lost
+	stop()
+	now = now.Add(time.Millisecond)
+	resume()
+}
