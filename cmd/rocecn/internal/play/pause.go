@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
@@ -29,16 +29,16 @@ type pauseConfig struct {
 }
 
 func (c *pauseConfig) role() (role, error) {
-	messages, err := c.message()
-	if err != nil {
+	if _, err := c.message(); err != nil {
 		return nil, err
 	}
-	r := &pauseRole{messages: messages}
+	r := &pauseRole{}
 	if !c.Enabled {
 		r.table = pause.New(pause.Config{})
 		return r, nil
 	}
 	cfg := pause.Config{Enabled: true, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause}
+	var err error
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 		return nil, err
 	}
@@ -63,16 +63,13 @@ func (c *pauseConfig) role() (role, error) {
 }
 
 type pauseRole struct {
-	table    *pause.Table
-	messages message.Config
-	message  message.Message
+	table  *pause.Table
+	packet rocev2.Packet
 }
 
 // play does what PPFC notifications ask for. Those for others have a line, too.
 func (r *pauseRole) play(f *frame) (line, []byte) {
-	m := &r.message
-	m.Decode(f.Data, f.Options, r.messages)
-	if !isPauseNotification(m) {
+	if !isPauseNotification(&r.packet, f) {
 		return line{}, nil
 	}
 	a, reason := r.table.Receive(f.Data, f.Options, f.Time)
@@ -87,11 +84,10 @@ func (r *pauseRole) play(f *frame) (line, []byte) {
 	return l, nil
 }
 
-// isPauseNotification says whether a message is a PPFC notification, broken or not.
-func isPauseNotification(m *message.Message) bool {
-	if m.Kind != message.Broken || m.Reach != message.ReachTransport {
-		return m.Kind == message.PPFC
-	}
-	p := &m.Packet
-	return p.BTH.Opcode == bth.CNP && p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != 16
+// isPauseNotification says whether a frame is a PPFC notification, broken or cut
+// ones included, as far as their octets go. It decodes into p.
+func isPauseNotification(p *rocev2.Packet, f *frame) bool {
+	o := f.Options
+	o.Cut = true
+	return p.Decode(f.Data, o) == nil && p.BTH.Opcode == bth.CNP && p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != cnp.ReservedSize
 }

@@ -75,6 +75,7 @@ func TestPauseLines(t *testing.T) {
 		{"the receiver's", pauseWith(``), aPPFC(t, receiverAddr, receiverAddr, ppfc.Stop, 100), `{"action":"refused","reason":"denied"}`},
 		{"empty accept", `{"enabled": true, "self": ["2001:db8:1::a"]}`, stop, `{"action":"refused","reason":"denied"}`},
 		{"broken", pauseWith(``), aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100, func(p *rocev2.Packet) { p.Payload = p.Payload[:20] }), `{"action":"refused","reason":"broken"}`},
+		{"shorter than its length", pauseWith(``), stop[:len(stop)-10], `{"action":"refused","reason":"broken"}`},
 		{"ICRC", pauseWith(``), wrongICRC, `{"action":"refused","reason":"icrc"}`},
 		{"disabled", `{}`, stop, `{"action":"refused","reason":"disabled"}`},
 		{"disabled, with a wrong self", `{"self": ["::1"]}`, stop, `{"action":"refused","reason":"disabled"}`},

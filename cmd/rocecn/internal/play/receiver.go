@@ -1,9 +1,11 @@
 package play
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
@@ -27,13 +29,13 @@ type receiverConfig struct {
 }
 
 func (c *receiverConfig) role() (role, error) {
-	messages, err := c.message()
-	if err != nil {
+	if _, err := c.message(); err != nil {
 		return nil, err
 	}
-	r := &notificationPoint{enabled: c.Enabled, messages: messages, pairs: newPairs(c.Learn && c.Enabled, len(c.QPs))}
+	r := &notificationPoint{enabled: c.Enabled, pairs: newPairs(c.Learn && c.Enabled, len(c.QPs))}
 	cfg := receiver.Config{Enabled: c.Enabled, Interval: c.Interval, QPs: r.pairs}
 	if c.Enabled {
+		var err error
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 			return nil, err
 		}
@@ -63,26 +65,22 @@ func (c *receiverConfig) role() (role, error) {
 // notificationPoint plays the receiver.
 type notificationPoint struct {
 	enabled  bool
-	messages message.Config
 	pairs    *pairs
 	own      func(rocev2.FlowKey) bool
 	receiver *receiver.Receiver
-	message  message.Message
+	packet   rocev2.Packet
 	buf      []byte
 }
 
 func (r *notificationPoint) play(f *frame) (line, []byte) {
-	m := &r.message
-	m.Decode(f.Data, f.Options, r.messages)
-	p := &m.Packet
-	if m.Kind == message.Broken && m.Reach == message.ReachUDP && p.DstPort == rocev2.Port && p.ECN() == rocev2.CE {
-		if !r.enabled {
-			return refuse(node.Disabled), nil
-		}
-		return refuse(node.Broken), nil
-	}
-	if m.Reach != message.ReachTransport || m.Kind == message.Broken {
+	p := &r.packet
+	switch err := p.Decode(f.Data, f.Options); {
+	case errors.Is(err, rocev2.ErrNotRoCEv2), err != nil && !isBrokenData(p, f):
 		return line{}, nil
+	case err != nil && !r.enabled:
+		return refuse(node.Disabled), nil
+	case err != nil:
+		return refuse(node.Broken), nil
 	}
 	l := r.pairs.observe(p, f.Time, r.own)
 	out, d := r.receiver.Receive(r.buf[:0], p, f.Time)
@@ -94,4 +92,21 @@ func (r *notificationPoint) play(f *frame) (line, []byte) {
 		return line{Action: sent, Kind: d.Kind.String(), To: d.To}, out
 	}
 	return l, nil
+}
+
+// isBrokenData says whether a broken RoCEv2 packet asks for a CNP, as far as can
+// be read: it is marked CE, and nothing says that it is no data. It decodes into p.
+func isBrokenData(p *rocev2.Packet, f *frame) bool {
+	ip := rocev2.Innermost(f.Data, f.Options)
+	if len(ip) < 2 || ip[0]>>4 == 4 && ip[1]&3 != rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 != rocev2.CE {
+		return false
+	}
+	o := f.Options
+	o.Cut = true // as far as its octets go
+	if p.Datagram.Decode(f.Data, o, rocev2.Port) != nil || len(p.Data) == 0 {
+		return true
+	}
+	op := bth.Opcode(p.Data[0])
+	acks := op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge)
+	return op != bth.CNP && !acks
 }
