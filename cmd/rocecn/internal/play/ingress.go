@@ -184,8 +184,8 @@ func (pe *ingressPE) traffic(f *frame) (line, []byte) {
 	link, ip, notIP := rocev2.Split(f.Data, f.Options)
 	err := pe.packet.Decode(f.Data, f.Options)
 	rocev2Packet := !errors.Is(err, rocev2.ErrNotRoCEv2)
-	switch known := pe.flow.Decode(f.Data, f.Options) == nil; {
-	case known && pe.flow.Tunnelled():
+	switch {
+	case pe.flow.Decode(f.Data, f.Options) == nil && pe.flow.Tunnelled() && !mirrored(pe.flow.Tunnels):
 		return pe.outOfTunnel(f), nil
 	case notIP != nil && !rocev2Packet, notIP == nil && slices.Contains(pe.own[:], destination(ip)):
 		return line{}, nil
@@ -241,6 +241,17 @@ func (pe *ingressPE) cut(f *frame) line {
 // ownEthernet is the header of the frame inside VXLAN where the packet came
 // without one.
 var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0x00}
+
+// mirrored says whether what came in these tunnels is a copy of a packet that was
+// elsewhere.
+func mirrored(tunnels rocev2.Tunnels) bool {
+	for t := range tunnels.All() {
+		if t == rocev2.ERSPAN1 || t == rocev2.ERSPAN2 || t == rocev2.ERSPAN3 {
+			return true
+		}
+	}
+	return false
+}
 
 // outOfTunnel learns from a packet that came in a tunnel.
 func (pe *ingressPE) outOfTunnel(f *frame) line {

@@ -203,6 +203,12 @@ func TestIngressLines(t *testing.T) {
 	other := packet(t, func(p *rocev2.Packet) { p.DstPort = 53 })
 	elsewhere, err := (&encap.IPInIPv6{Src: egressAddr, Dst: coreAddr}).Append(nil, packet(t), 1)
 	require.NoError(t, err)
+	// ERSPAN type I behind IPv6: GRE and the mirrored frame.
+	mirror := func(dst netip.Addr) []byte {
+		frame := slices.Concat(ownEthernet[:12], []byte{0x86, 0xDD}, udOf(t, 41, from(receiverAddr), to(senderAddr), destQP(34)))
+		b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(4+len(frame)))
+		return slices.Concat(b, []byte{47, 64}, egressAddr.AsSlice(), dst.AsSlice(), []byte{0, 0, 0x88, 0xBE}, frame)
+	}
 	brokenData := packet(t)
 	brokenData[44], brokenData[45] = 0, 9
 	for _, c := range []struct {
@@ -243,6 +249,8 @@ func TestIngressLines(t *testing.T) {
 		{"to the PE itself", config, packet(t, to(peAddr)), nil, false},
 		{"out of the tunnel", config, back(t, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34))), []any{"learned", "", "-", "-"}, false},
 		{"out of the tunnel, nothing to learn", config, back(t, packet(t, from(receiverAddr), to(senderAddr))), nil, false},
+		{"mirrored to the PE", config, mirror(peAddr), nil, false},
+		{"mirrored to another", config, mirror(coreAddr), nil, true},
 		{"in another tunnel", config, elsewhere, nil, false},
 		{"no IP", config, []byte{0x50, 1, 2, 3}, nil, false},
 		{"nothing", config, nil, nil, false},
