@@ -26,6 +26,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/inspect"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/pairs"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/send"
 )
@@ -40,6 +41,7 @@ type command struct {
 var commands = []command{
 	{"inspect", "print what is in captures, one line a packet", inspect.Run},
 	{"flows", "say what happened to every flow in captures", flows.Run},
+	{"pairs", "say whose queue pair sends to whose in captures", pairs.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", answer.Run},
 	{"play", "rehearse a role of the network on a capture", play.Run},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},

@@ -1,0 +1,121 @@
+// Package pairs is the command that says whose queue pair sends to whose in
+// captures of RoCEv2 traffic, and how that is known.
+//
+//	rocecn pairs [-json] [-outer] FILE…
+//
+// It prints a line for each flow and queue pair that sent it: a data packet names
+// the receiver's queue pair only, so the sender's is learned from connection
+// management (cm), from the PSNs of requests and responses (votes), or is in the
+// packets (ud). Flows whose sender's queue pair does not come out say why. A line
+// stays when the connection ends; another life of a queue pair has its own.
+//
+//	FLOW                   QP        FROM QP   BY     TRANSPORT  MTU   PKEY    PACKETS  FIRST            LAST
+//	10.77.0.1 > 10.77.0.2  0x000011  0x000011  cm     RC         1024  0xffff  6        09:52:06.931494  09:52:06.960968
+package pairs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Run is the command: it returns the exit status.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	flags := flag.NewFlagSet("pairs", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	asJSON := flags.Bool("json", false, "print one JSON object a line")
+	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: rocecn pairs [-json] [-outer] FILE…\n"+
+			"Says whose queue pair sends to whose, and how that is known. FILE is a pcap or\n"+
+			"pcapng capture, gzip or not, or - for standard input; several are read as one.")
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() == 0:
+		flags.Usage()
+		return 2
+	}
+	r := reader{outer: *outer, table: newTable()}
+	for _, name := range flags.Args() {
+		if err := r.file(ctx, name, stdin); err != nil {
+			fmt.Fprintf(stderr, "rocecn pairs: %s: %v\n", name, err)
+			status = 1
+		}
+	}
+	out := bufio.NewWriter(stdout)
+	write := writeTable
+	if *asJSON {
+		write = writeJSON
+	}
+	err := write(out, r.table.all())
+	if err == nil {
+		err = out.Flush()
+	}
+	switch {
+	case cli.Closed(err):
+		return 0
+	case err != nil:
+		fmt.Fprintln(stderr, "rocecn pairs:", err)
+		return 1
+	}
+	r.table.summary(stderr, r.packets)
+	return status
+}
+
+// A reader shows the packets of captures to a table.
+type reader struct {
+	outer   bool // do not look into mirrors and overlays
+	table   *table
+	packets int
+
+	packet rocev2.Packet
+	inner  rocev2.Inner
+}
+
+func (r *reader) file(ctx context.Context, name string, stdin io.Reader) error {
+	in, err := cli.Open(ctx, name, stdin, func(int64) error { return nil })
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var record capture.Record
+	for {
+		if err := in.Next(&record); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		r.packets++
+		if r.decode(&record) {
+			r.table.observe(&r.packet, record.Time)
+		}
+	}
+}
+
+// decode tells whether the record is a RoCEv2 packet, or has one inside.
+func (r *reader) decode(record *capture.Record) bool {
+	if !record.Supported() {
+		return false
+	}
+	o := record.Options()
+	err := r.packet.Decode(record.Data, o)
+	if r.outer || err == nil && r.packet.Outer == nil {
+		return err == nil
+	}
+	if r.inner.Decode(record.Data, o) == nil && r.inner.Tunnels.Len() > 0 {
+		err = r.packet.Decode(r.inner.IP, r.inner.Options())
+	}
+	return err == nil
+}

@@ -1,0 +1,119 @@
+package pairs
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A table has a row for each flow and queue pair that sent it, and for each flow
+// of which that is not known.
+type table struct {
+	qps     *qpmap.Map
+	rows    map[rowKey]*row
+	unknown map[rocev2.FlowKey]*row
+}
+
+type rowKey struct {
+	flow  rocev2.FlowKey
+	srcQP uint32
+}
+
+type row struct {
+	rowKey
+	pair        qpmap.Pair // From 0: not known
+	ambiguous   bool       // not known, because more than one is possible
+	packets     uint64
+	first, last time.Time
+}
+
+func newTable() *table {
+	return &table{qps: qpmap.New(qpmap.Config{}), rows: map[rowKey]*row{}, unknown: map[rocev2.FlowKey]*row{}}
+}
+
+// observe takes a packet.
+func (t *table) observe(p *rocev2.Packet, now time.Time) {
+	t.qps.Observe(p, 0, now)
+	for k, pair := range t.qps.Learned() {
+		t.row(k.FlowKey, pair, now)
+	}
+	k := p.FlowKey()
+	if op := p.BTH.Opcode; k.DestQP <= 1 || !op.Known() || op == bth.CNP {
+		return // management, notifications
+	}
+	var r *row
+	if p.BTH.Present.Has(bth.HasDETH) {
+		r = t.row(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(), From: qpmap.UD}, now)
+	} else if pair, err := t.qps.SourceQP(k, 0, now); err == nil {
+		r = t.row(k, pair, now)
+	} else {
+		if r = t.unknown[k]; r == nil {
+			r = &row{rowKey: rowKey{flow: k}, pair: qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()}, first: now}
+			t.unknown[k] = r
+		}
+		r.ambiguous = err == qpmap.ErrAmbiguous
+	}
+	r.packets++
+	r.last = now
+}
+
+// row returns the row of a flow and its pair.
+func (t *table) row(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
+	key := rowKey{k, pair.SrcQP}
+	r := t.rows[key]
+	if r == nil {
+		r = &row{rowKey: key, first: now, last: now}
+		t.rows[key] = r
+	}
+	r.pair = pair
+	return r
+}
+
+// all returns the rows, those of one direction together. A flow without a pair
+// has a row when it never had one; packets from before it was known belong to
+// the one that it has.
+func (t *table) all() []*row {
+	var all []*row
+	known := map[rocev2.FlowKey]int{}
+	for key, r := range t.rows {
+		known[key.flow]++
+		all = append(all, r)
+	}
+	for _, r := range t.rows {
+		if before := t.unknown[r.flow]; before != nil && known[r.flow] == 1 {
+			r.packets += before.packets
+			r.first = earlier(r.first, before.first)
+			delete(t.unknown, r.flow)
+		}
+	}
+	all = slices.AppendSeq(all, maps.Values(t.unknown))
+	slices.SortFunc(all, func(a, b *row) int {
+		return cmp.Or(a.flow.Src.Compare(b.flow.Src), a.flow.Dst.Compare(b.flow.Dst), cmp.Compare(a.flow.DestQP, b.flow.DestQP),
+			a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP), cmp.Compare(a.pair.From, b.pair.From))
+	})
+	return all
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// summary says how many flows are known, and how.
+func (t *table) summary(w io.Writer, packets int) {
+	by := map[qpmap.Source]int{}
+	for _, r := range t.rows {
+		by[r.pair.From]++
+	}
+	fmt.Fprintf(w, "%d packets; %d pairs: %d by connection management, %d by votes, %d in datagrams; %d flows without one\n",
+		packets, len(t.rows), by[qpmap.CM], by[qpmap.Votes], by[qpmap.UD], len(t.unknown))
+}
