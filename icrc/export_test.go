@@ -6,6 +6,7 @@ var (
 	ErrExtension   = errExtension
 	ErrFragment    = errFragment
 	ErrHeader      = errHeader
+	ErrIPLength    = errIPLength
 	ErrIHL         = errIHL
 	ErrNotUDP      = errNotUDP
 	ErrRoom        = errRoom

@@ -164,6 +164,12 @@ func TestErrors(t *testing.T) {
 		{with(plain(4, 56), 9, 6), icrc.ErrNotUDP, wireerr.Other},         // TCP
 		{with(plain(4, 56), 9, 4), icrc.ErrNotUDP, wireerr.Other},         // IP in IP
 		{with(plain(4, 56), 2, 0, 19), icrc.ErrUDPHeader, wireerr.Truncated},
+		{plain(4, 56)[:20], icrc.ErrUDPHeader, wireerr.Truncated}, // the IP header is whole
+		{plain(6, 76)[:40], icrc.ErrUDPHeader, wireerr.Truncated},
+		{plain(4, 56)[:28], icrc.ErrIPLength, wireerr.Truncated}, // the UDP header is whole, too
+		{plain(6, 76)[:48], icrc.ErrIPLength, wireerr.Truncated},
+		{plain(6, 76)[:75], icrc.ErrIPLength, wireerr.Truncated},
+		{ext(`11 00 010400000000`)[:48], icrc.ErrUDPHeader, wireerr.Truncated}, // the extension header is whole
 		{with(plain(4, 56), 2, 0, 59), icrc.ErrUDPBeyondIP, wireerr.Malformed},
 		{with(plain(4, 56), 24, 0, 23), icrc.ErrRoom, wireerr.Truncated},
 		{with(plain(4, 56), 24, 0, 0), icrc.ErrRoom, wireerr.Truncated},
