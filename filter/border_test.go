@@ -1,12 +1,16 @@
 package filter
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
 )
 
 // borders are configurations of a border.
@@ -48,5 +52,130 @@ func TestProgramIsMatch(t *testing.T) {
 			}
 			require.Greater(t, dropped, 2000)
 		}
+	}
+}
+
+// Packets to judge: an IPv6 header with a flow label of 0, from 2001:db8::1 to
+// 2001:db8::2, whose payload has a length and a type.
+func v6(next, payload string) string {
+	return `60000000` + length(payload) + next + `40 20010db8000000000000000000000001 20010db8000000000000000000000002` + payload
+}
+
+// v4 is the same with an IPv4 header, flags and fragment offset.
+func v4(fragment, payload string) string {
+	return `4500` + length(strings.Repeat(`00`, 20)+payload) + `0001` + fragment + `4011 0000 c0000201 c0000202` + payload
+}
+
+// length returns the length of octets in hex as 16 bits in hex.
+func length(octets string) string {
+	return fmt.Sprintf("%04x", len(strings.Join(strings.Fields(octets), ""))/2)
+}
+
+const (
+	cnpUDP  = `c000 12b7 0028 0000 8100ffff 40000011 00000000 00000000000000000000000000000000 01020304`
+	ppfcUDP = `c000 12b7 0024 0000 8100ffff 60000011 00000000 c0000209 00000007 00000064 01020304`
+	ackUDP  = `c000 12b7 001c 0000 1100ffff 00000011 00000000 00000001 01020304`
+	dataUDP = `c000 12b7 0018 0000 0400ffff 00000011 00000000 01020304`
+	fcnUDP  = `c000 03fd 000c 0000 beef5400`
+	fast1   = `1102 9e10 20010db8000000000000000000000009 01020000`
+)
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		border Border
+		ip     string
+		kind   message.Kind
+		drop   bool
+	}{
+		{"data", Border{}, v6(`11`, dataUDP), message.Data, false},
+		{"acknowledgement", Border{}, v4(`4000`, ackUDP), message.Ack, false},
+		{"CNP", Border{}, v6(`11`, cnpUDP), message.CNP, false},
+		{"CNP, kept in", Border{CNP: true}, v4(`0000`, cnpUDP), message.CNP, true},
+		{"PPFC", Border{CNP: true}, v6(`11`, ppfcUDP), message.PPFC, false},
+		{"PPFC, kept in", Border{PPFC: true}, v4(`0000`, ppfcUDP), message.PPFC, true},
+		{"PPFC with the option of Fast CNP", Border{}, v6(`3c`, fast1+ppfcUDP), message.PPFC, true},
+		{"Fast CNP", Border{}, v6(`3c`, fast1+cnpUDP), message.FastCNP, true},
+		{"Fast CNP of other types", Border{CodePoints: fastcnp.CodePoints{Option1: 0x80, Option2: 0x9E}}, v6(`3c`, fast1+cnpUDP), message.FastCNP, true},
+		{"with other types it is a CNP", Border{CodePoints: fastcnp.CodePoints{Option1: 0x80, Option2: 0x81}}, v6(`3c`, fast1+cnpUDP), message.CNP, false},
+		{"behind four other headers", Border{}, v6(`00`, `2b00 0104 00000000 3c00 0000 00000000 3c00 0104 00000000 3c00 0104 00000000`+fast1+cnpUDP), message.FastCNP, true},
+		{"not in the first of two", Border{}, v6(`3c`, `3c00 0104 00000000`+fast1+cnpUDP), message.FastCNP, true},
+		{"in the first of two", Border{}, v6(`3c`, `3c`+fast1[2:]+`1100 0104 00000000`+cnpUDP), message.FastCNP, true},
+		{"in Hop-by-Hop", Border{}, v6(`00`, fast1+cnpUDP), message.CNP, false},
+		{"in data", Border{}, v6(`3c`, fast1+dataUDP), message.Data, false},
+		{"before TCP", Border{}, v6(`3c`, `06`+fast1[2:]+cnpUDP), message.Other, false},
+		{"before UDP to another port", Border{}, v6(`3c`, fast1+`c000 0035 0008 0000`), message.Other, false},
+		{"an option that overruns hides what is behind it", Border{}, v6(`3c`, `1102 1eff 20010db8000000000000000000000009 9e100000`+cnpUDP), message.CNP, false},
+		{"72 octets of Pad1 before it", Border{}, v6(`3c`, `1109`+strings.Repeat(`00`, 72)+`9e04 00000000`+cnpUDP), message.FastCNP, true},
+		{"first fragment", Border{}, v6(`3c`, `2c`+fast1[2:]+`1100 0001 00000007`+cnpUDP), message.FastCNP, true},
+		{"second fragment: who knows", Border{}, v6(`3c`, `2c`+fast1[2:]+`1100 0009 00000007`+cnpUDP), message.FastCNP, true},
+		{"second fragment without the option", Border{}, v6(`2c`, `1100 0009 00000007`+cnpUDP), message.Other, false},
+		{"the option in the first fragment", Border{}, v6(`2c`, `3c00 0001 00000007`+fast1+cnpUDP), message.FastCNP, true},
+		{"no OpCode", Border{}, v6(`3c`, fast1+cnpUDP[:19]), message.FastCNP, true},
+		{"no OpCode, no option", Border{}, v6(`11`, cnpUDP[:19]), message.Broken, false},
+		{"FCN", Border{}, v6(`11`, fcnUDP), message.FCN, true},
+		{"FCN to another port", Border{FCNPort: 4000}, v6(`11`, fcnUDP), message.Other, false},
+		{"first fragment of an FCN", Border{}, v4(`2000`, fcnUDP[:19]), message.FCN, true},
+		{"second fragment", Border{}, v4(`0001`, fcnUDP), message.Other, false},
+		{"proxy message, nothing but ports", Border{}, v4(`0000`, `c00003fe`), message.Proxy, true},
+		{"half a port", Border{}, v4(`0000`, `c00003`), message.Other, false},
+		{"GRE", Border{}, v6(`2f`, `00000800`+v4(`0000`, fcnUDP)), message.FCN, true},
+		{"a mirrored copy", Border{}, v6(`2f`, `000088be 020000000002 020000000001 0800`+v4(`0000`, fcnUDP)), message.Other, false},
+		{"VXLAN", Border{}, v6(`11`, `c000 12b5 0052 0000 08000000 00000700 020000000002 020000000001 86dd`+v6(`11`, fcnUDP)), message.FCN, true},
+		{"nothing", Border{}, ``, message.Other, false},
+	} {
+		ip := wiretest.Hex(t, c.ip)
+		o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
+		kind, drop := c.border.Match(ip, o)
+		require.Equal(t, c.kind, kind, c.name)
+		require.Equal(t, c.drop, drop, c.name)
+		wiretest.NoAllocs(t, c.name, func() { c.border.Match(ip, o) })
+		for n := range ip {
+			c.border.Match(ip[:n:n], o)
+		}
+	}
+}
+
+// FuzzMatch holds the program against Match, whatever the octets: it selects
+// at least what Match drops.
+func FuzzMatch(f *testing.F) {
+	var r Border
+	vms := map[rocev2.LinkType]*bpf.VM{}
+	for link := range links {
+		program, err := r.Program(link)
+		vms[link] = machine(f, program, err)
+		random := wiretest.NewFrames(uint64(link))
+		for range 10 {
+			f.Add(frameOf(random, link, 1), uint8(link))
+		}
+	}
+	f.Fuzz(func(t *testing.T, frame []byte, l uint8) {
+		link := rocev2.LinkType(l)
+		_, drop := r.Match(frame, rocev2.DecodeOptions{Link: link})
+		vm := vms[link]
+		if vm == nil {
+			return
+		}
+		verdict, err := vm.Run(frame)
+		require.NoError(t, err)
+		if drop || inDomain(frame, link) {
+			require.Equal(t, drop, verdict != 0)
+		}
+	})
+}
+
+func BenchmarkMatch(b *testing.B) {
+	var r Border
+	for _, c := range []struct{ name, ip string }{
+		{"data", v6(`11`, dataUDP)}, {"fastcnp", v6(`3c`, fast1+cnpUDP)},
+		{"vxlan", v6(`11`, `c000 12b5 0052 0000 08000000 00000700 020000000002 020000000001 86dd`+v6(`11`, fcnUDP))},
+	} {
+		ip := wiretest.Hex(b, c.ip)
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Match(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			}
+		})
 	}
 }

@@ -1,0 +1,91 @@
+package filter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func run(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = Run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestPrints(t *testing.T) {
+	qp := filter.Capture{Kind: filter.QueuePair, DestQP: 0x11}
+	expression, err := qp.Expression(rocev2.LinkSLL)
+	require.NoError(t, err)
+	notifications := filter.Capture{Kind: filter.Notifications, FCNPort: 4000, ProxyPort: 4001}
+	program, err := notifications.Program(rocev2.LinkEthernet)
+	require.NoError(t, err)
+	border := filter.Border{FCNPort: 4000, PPFC: true}
+	border.CodePoints.Option1, border.CodePoints.Option2 = 0x9E, 0x9F
+	borderProgram, err := border.Program(rocev2.LinkIP)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"qp -qp 17 -link sll", expression + "\n"},
+		{"-qp 0x11 -tcpdump qp -link sll", expression + "\n"},
+		{"notifications -bpf -fcn-port 4000 -proxy-port 4001", filter.Bytecode(program) + "\n"},
+		{"border", (&filter.Border{}).NFT("rocecn")},
+		{"border -nft -table edge -cnp", (&filter.Border{CNP: true}).NFT("edge")},
+		{"border -ip6tables -chain EDGE", strings.Join((&filter.Border{}).IP6Tables("EDGE"), "\n") + "\n"},
+		{"border -bpf -link ip -ppfc -option-types 0x9e,159 -fcn-port 4000", filter.Bytecode(borderProgram) + "\n"},
+	} {
+		status, stdout, stderr := run(strings.Fields(c.args)...)
+		require.Zero(t, status, c.args)
+		require.Equal(t, c.want, stdout, c.args)
+		require.Empty(t, stderr, c.args)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args, message string
+	}{
+		{"", `"" is none of rocev2, notifications, ce, qp, ours, border`},
+		{"Border", `"Border" is none of`},
+		{"ce qp", `arguments left over: qp`},
+		{"ce -nft", `ce: rules are for the border`},
+		{"ours -ip6tables", `ours: rules are for the border`},
+		{"border -tcpdump", `no expression of tcpdump looks through options`},
+		{"ce -bpf -tcpdump", `one of -tcpdump, -bpf, -nft and -ip6tables`},
+		{"ce -link null", `-link: "null" is none of`},
+		{"qp -qp 16777216", `-qp: over 24 bits`},
+		{"ours -fcn-port 65536", `1 to 65535 allowed`},
+		{"border -option-types 1", `invalid value "1"`},
+		{"border -option-types 0x9e,", `invalid value "0x9e,"`},
+		{"-x", `flag provided but not defined: -x`},
+	} {
+		status, stdout, stderr := run(strings.Fields(c.args)...)
+		require.Equal(t, 2, status, c.args)
+		require.Empty(t, stdout, c.args)
+		require.Contains(t, stderr, c.message, c.args)
+	}
+	status, _, stderr := run("-h")
+	require.Zero(t, status)
+	require.Contains(t, stderr, "usage: rocecn filter KIND")
+}
+
+type closed struct{ err error }
+
+func (c closed) Write([]byte) (int, error) { return 0, c.err }
+
+func TestOutput(t *testing.T) {
+	var stderr bytes.Buffer
+	require.Zero(t, Run(context.Background(), []string{"ce"}, nil, closed{io.ErrClosedPipe}, &stderr))
+	require.Empty(t, stderr.String())
+	require.Equal(t, 1, Run(context.Background(), []string{"ce"}, nil, closed{&os.PathError{Err: errors.New("disk full")}}, &stderr))
+	require.Contains(t, stderr.String(), "disk full")
+}

@@ -1,0 +1,71 @@
+package filter_test
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/net/bpf"
+)
+
+// A program for a socket that is to see notifications alone. Sockets of package
+// golang.org/x/net take it by their SetBPF.
+func ExampleCapture_Program() {
+	c := filter.Capture{Kind: filter.Notifications}
+	program, err := c.Program(rocev2.LinkIP)
+	if err != nil {
+		panic(err)
+	}
+	instructions, _ := bpf.Disassemble(program)
+	vm, err := bpf.NewVM(instructions)
+	if err != nil {
+		panic(err)
+	}
+	fcn := []byte{
+		0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+		0xC0, 0x00, 0x03, 0xFD, 0, 12, 0, 0, // UDP to port 1021
+		0xBE, 0xEF, 0x54, 0,
+	}
+	selected, err := vm.Run(fcn)
+	fmt.Println(selected != 0, err)
+	// Output: true <nil>
+}
+
+// A table for the nftables of a router at the border of a domain.
+func ExampleBorder_NFT() {
+	b := filter.Border{FCNPort: 4000, ProxyPort: 4001}
+	fmt.Print(b.NFT("rocecn"))
+	// Output:
+	// table inet rocecn {
+	// 	chain forward {
+	// 		type filter hook forward priority filter; policy accept;
+	// 		udp dport { 4000, 4001 } counter drop comment "FCN and proxy messages"
+	// 		exthdr dst exists jump options
+	// 		meta l4proto { 4, 41, 47, 137, 143 } counter drop comment "tunnels"
+	// 		udp dport { 4789, 6081, 6635 } counter drop comment "tunnels"
+	// 	}
+	//
+	// 	# Packets with a Destination Options header. A rule that cannot read its field
+	// 	# does not return: what ends before its OpCode is dropped.
+	// 	chain options {
+	// 		exthdr frag exists counter drop comment "fragments"
+	// 		meta l4proto != udp return
+	// 		udp dport != 4791 return
+	// 		@th,64,8 != 0x81 return
+	// 		counter drop comment "Fast CNP"
+	// 	}
+	// }
+}
+
+// What must not cross the border, in whatever it is wrapped.
+func ExampleBorder_Match() {
+	fcn := []byte{
+		0x45, 0, 0, 52, 0, 0, 0, 0, 64, 4, 0, 0, 198, 51, 100, 1, 198, 51, 100, 2, // IP in IP
+		0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+		0xC0, 0x00, 0x03, 0xFD, 0, 12, 0, 0, // UDP to port 1021
+		0xBE, 0xEF, 0x54, 0,
+	}
+	var b filter.Border
+	fmt.Println(b.Match(fcn, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	// Output: fcn true
+}
