@@ -188,7 +188,9 @@ func reach(pkg string) int {
 
 // onTop tells whether a package stands on all floors, and nothing on it but, in
 // a command, its other parts.
-func onTop(pkg string) bool { return within("cmd", pkg) || within("examples", pkg) || pkg == "bench" }
+func onTop(pkg string) bool {
+	return within("cmd", pkg) || within("examples", pkg) || within("bench", pkg)
+}
 
 // within tells whether p is the path root or one below it.
 func within(root, p string) bool { return p == root || strings.HasPrefix(p, root+"/") }

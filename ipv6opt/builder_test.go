@@ -167,3 +167,12 @@ func TestZeroBuilder(t *testing.T) {
 	require.NoError(t, w.Add(0x1E, 4, 2, []byte{7}))
 	require.Equal(t, wiretest.Hex(t, "0000 1e01 07 0101 00"), w.Finish())
 }
+
+// What stands before the header does not count, however much it is.
+func TestBuilderBehindOctets(t *testing.T) {
+	for _, n := range []int{0, 1, 7, 8, 20, 100} {
+		w := Begin(make([]byte, n), 17)
+		require.NoError(t, w.Add(0x1E, 4, 2, []byte{7}))
+		require.Equal(t, wiretest.Hex(t, "1100 1e01 07 0101 00"), w.Finish()[n:], n)
+	}
+}
