@@ -52,7 +52,7 @@ func TestISIS(t *testing.T) {
 	atBorder := border.lsps(1, leafSystem)
 	require.Equal(t, leafLSP[12:], atBorder[0][12:], "as it was flooded, but for its lifetime")
 	want := []string{"192.0.2.0/24 198.51.100.2 10", "2001:db8:1::/64 2001:db8:ffff::1 20"}
-	require.Equal(t, want, readISIS(atBorder))
+	require.Equal(t, want, lines(pnc.Codes{}.ReadISIS(atBorder...)))
 	wiretest.Await(t, "isisd shows the LSP", func() bool {
 		database := frrArea.Show(t, "show isis database detail 0000.0000.0001.00-00")
 		return contains(database, "0000.0000.0001.00-00", "192.0.2.0/24", "2001:db8:1::/64")
@@ -68,7 +68,7 @@ func TestISIS(t *testing.T) {
 	wiretest.Await(t, "the node has the border router's LSP from isisd", func() bool { return len(node.lsps(2, borderSystem)) == 1 })
 	atNode := node.lsps(2, borderSystem)
 	want = []string{"192.0.2.0/24 198.51.100.2 110", "2001:db8:1::/64 2001:db8:ffff::1 120"}
-	require.Equal(t, want, readISIS(atNode))
+	require.Equal(t, want, lines(pnc.Codes{}.ReadISIS(atNode...)))
 	wiretest.Await(t, "isisd of level 2 shows the LSP", func() bool {
 		database := frrBackbone.Show(t, "show isis database detail 0000.0000.0002.00-00")
 		return contains(database, "0000.0000.0002.00-00", "192.0.2.0/24", "2001:db8:1::/64")
@@ -94,7 +94,7 @@ func TestISIS(t *testing.T) {
 	require.Equal(t, netip.MustParseAddr("2001:db8:ffff::1"), proxy)
 
 	border.flood(2, lsp(2, borderSystem, 2, reach4(110, "192.0.2.0/24", 0x40, []byte{4, 1, 0x40})))
-	wiretest.Await(t, "the node has the newer LSP", func() bool { return len(readISIS(node.lsps(2, borderSystem))) == 0 })
+	wiretest.Await(t, "the node has the newer LSP", func() bool { return len(lines(pnc.Codes{}.ReadISIS(node.lsps(2, borderSystem)...))) == 0 })
 	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadISIS(node.lsps(2, borderSystem)...)))
 	_, ok = table.Lookup(netip.MustParseAddr("2001:db8:1::7"))
 	require.False(t, ok)
@@ -126,16 +126,4 @@ func reach6(metric uint32, prefix string, control uint8, subTLVs []byte) []byte 
 	a := p.Addr().As16()
 	value := append(binary.BigEndian.AppendUint32(nil, metric), control, uint8(p.Bits()))
 	return tlv(236, slices.Concat(value, a[:(p.Bits()+7)/8], []byte{uint8(len(subTLVs))}, subTLVs)...)
-}
-
-// readISIS returns what LSPs of one system advertise, a line for each prefix.
-func readISIS(lsps [][]byte) (lines []string) {
-	for a, err := range (pnc.Codes{}).ReadISIS(lsps...) {
-		if err != nil {
-			lines = append(lines, err.Error())
-			continue
-		}
-		lines = append(lines, fmt.Sprintf("%v %v %d", a.Prefix, a.Proxy, a.Metric))
-	}
-	return lines
 }

@@ -3,11 +3,14 @@
 package igptest
 
 import (
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/pnc"
 )
 
 func TestMain(m *testing.M) { wiretest.OwnNetwork(m) }
@@ -25,4 +28,16 @@ func contains(text string, parts ...string) bool {
 		}
 	}
 	return true
+}
+
+// lines returns what an iterator yields, a line for each prefix.
+func lines(advertisements iter.Seq2[pnc.Advertisement, error]) (all []string) {
+	for a, err := range advertisements {
+		if err != nil {
+			all = append(all, err.Error())
+			continue
+		}
+		all = append(all, fmt.Sprintf("%v %v %d", a.Prefix, a.Proxy, a.Metric))
+	}
+	return all
 }

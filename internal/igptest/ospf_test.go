@@ -46,24 +46,24 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 	atLeaf.register(t, extendedPrefix)
 	atLeaf.originate(t, extendedPrefix, 1, body)
 
-	leafID := [4]byte{192, 0, 2, 1}
-	want := []string{"192.0.2.128/25 198.51.100.2", "203.0.113.0/24 invalid IP"}
+	id := [4]byte{192, 0, 2, 1}
+	want := []string{"192.0.2.128/25 198.51.100.2 0", "203.0.113.0/24 invalid IP 0"}
 	wiretest.Await(t, "the switch has both prefixes", func() bool {
-		return sameSet(read(atNode.of(leafID)), want)
+		return sameSet(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)), want)
 	})
 	wiretest.Await(t, "BIRD has the LSA", func() bool { return birdHas(b.Show(t, "show ospf lsadb"), "000b 7.0.0.1 192.0.2.1") })
 
 	// The congested node's table, filled and emptied by the database.
 	table := proxies.New(0)
 	origin := pnc.Origin{Protocol: pnc.OSPFv2, ID: [8]byte{192, 0, 2, 1}}
-	require.Equal(t, 1, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(leafID)...)))
+	require.Equal(t, 1, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)))
 	proxy, ok := table.Lookup(netip.MustParseAddr("192.0.2.200"))
 	require.True(t, ok)
 	require.Equal(t, netip.MustParseAddr("198.51.100.2"), proxy)
 
 	atLeaf.withdraw(t, extendedPrefix, 1)
-	wiretest.Await(t, "the switch has no prefix", func() bool { return len(read(atNode.of(leafID))) == 0 })
-	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(leafID)...)))
+	wiretest.Await(t, "the switch has no prefix", func() bool { return len(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...))) == 0 })
+	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)))
 	_, ok = table.Lookup(netip.MustParseAddr("192.0.2.200"))
 	require.False(t, ok)
 }
@@ -90,16 +90,4 @@ func startOSPF(t *testing.T, h *wiretest.Host, id string, links ...string) {
 	}
 	fmt.Fprintf(&config, "router ospf\n ospf router-id %s\n capability opaque\n!\n", id)
 	wiretest.StartFRR(t, h, wiretest.Daemon{Name: "ospfd", Config: config.String(), Args: []string{"--apiserver"}})
-}
-
-// read returns what LSAs of one router advertise, a line for each prefix.
-func read(lsas [][]byte) (lines []string) {
-	for a, err := range (pnc.Codes{}).ReadOSPFv2(lsas...) {
-		if err != nil {
-			lines = append(lines, err.Error())
-			continue
-		}
-		lines = append(lines, a.Prefix.String()+" "+a.Proxy.String())
-	}
-	return lines
 }
