@@ -78,14 +78,15 @@ func Open(r io.Reader) (Reader, error) { return OpenBlocks(r, nil) }
 // all records that Next returned until then. A packet longer than a block gets
 // memory of its own.
 func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
-	o := octets{in: newWindow(r, block)}
+	o := octets{in: newWindow(r, nil)}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
 		z, err := gzip.NewReader(o.in)
 		if err != nil {
 			return nil, ended(err)
 		}
-		o = octets{in: newWindow(z, block), unpacked: true}
+		o = octets{in: newWindow(z, nil), unpacked: true}
 	}
+	o.in.next = block
 	magic, err := o.in.Peek(4)
 	switch {
 	case err == io.EOF && len(magic) == 0:

@@ -128,10 +128,11 @@ func (a *accountant) print(s *flows.Snapshot, during *intervalLine) error {
 	case "prometheus":
 		_, err = a.out.Write(appendPrometheus(nil, s))
 	default:
-		if during != nil {
+		table := a.human.append(nil, s)
+		if during != nil && len(table) > 0 {
 			fmt.Fprintf(a.out, "%s to %s\n", during.From, during.To)
 		}
-		_, err = a.out.Write(a.human.append(nil, s))
+		_, err = a.out.Write(table)
 	}
 	if err != nil {
 		return outputError{err}
@@ -169,7 +170,7 @@ func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err err
 }
 
 // summary says what was read.
-func (a *accountant) summary(w io.Writer) {
+func (a *accountant) summary(w io.Writer, r *reader) {
 	s := a.table.Stats()
 	fmt.Fprintf(w, "%d packets", s.Packets)
 	for _, c := range []struct {
@@ -182,6 +183,9 @@ func (a *accountant) summary(w io.Writer) {
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
 		fmt.Fprintf(w, "; no room for %d flows with %d packets", e.Flows, e.Packets)
+	}
+	if r.live {
+		fmt.Fprintf(w, ", %d dropped by the kernel", r.dropped)
 	}
 	fmt.Fprintln(w)
 }

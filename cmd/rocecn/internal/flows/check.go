@@ -111,12 +111,12 @@ func check(rules []rule, all []flows.Flow, unpaired []flows.Unpaired) (broken []
 		var packets uint64
 		for j := range all {
 			f := &all[j]
+			packets += f.Packets
 			n, ok := r.metric.of(f)
 			if !ok {
 				continue
 			}
 			total += n
-			packets += f.Packets
 			if !r.total && f.DestQP > 1 && !r.holds(n, f.Packets) {
 				broken = append(broken, verdict{r, f.FlowKey.String(), n})
 			}

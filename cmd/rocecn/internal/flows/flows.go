@@ -22,7 +22,8 @@ import (
 	"github.com/rocecn/rocecn/proxymsg"
 )
 
-const usage = `usage: rocecn flows [flags] FILE...
+const usage = `usage: rocecn flows [flags] FILE…
+       rocecn flows [flags] -i INTERFACE
 Says what happened to every flow of RoCEv2 traffic: packets missing and repeated, and why; CE marks and CNPs; round
 trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard input; several are read as one.
 
@@ -47,6 +48,7 @@ type options struct {
 	table    flows.Config
 	decoder  flows.Decoder
 	files    []string
+	iface    string
 }
 
 // parse reads the arguments. Without options the status is that to end with.
@@ -73,6 +75,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 			return nil
 		})
 	}
+	flags.StringVar(&o.iface, "i", "", "read this `interface` live, until an interrupt")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble", "order by trouble, src, dst, first, last or a `number`, the greatest first")
 	flags.IntVar(&o.top, "top", 0, "print the first `N` flows only")
@@ -102,7 +105,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	var err error
 	o.order, err = orderOf(*order)
 	switch {
-	case len(o.files) == 0:
+	case (len(o.files) == 0) == (o.iface == ""):
 		flags.Usage()
 		return nil, misused
 	case err != nil:
@@ -155,6 +158,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		line:    newProgressLine(stdout, stderr),
 	}
 	r := reader{decoder: o.decoder, workers: o.workers, stdin: stdin, to: &a}
+	if o.iface != "" {
+		r.live, o.files = true, []string{o.iface}
+	}
 	for _, name := range o.files {
 		a.line.name = name
 		err := r.read(ctx, name)
@@ -174,7 +180,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return closed(err, stderr)
 	}
-	a.summary(stderr)
+	a.summary(stderr, &r)
 	for _, v := range broken {
 		fmt.Fprintln(stderr, "rocecn flows:", v)
 		status = broke

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
@@ -25,7 +26,9 @@ type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
 	workers int
 	stdin   io.Reader
+	live    bool   // names are those of interfaces
 	frames  uint64 // handed on so far
+	dropped uint64 // by the kernel, of live captures
 	to      interface {
 		packet(p *flows.Packet, frame uint64, t time.Time) error
 		progress(octets, size int64)
@@ -39,7 +42,7 @@ var errUnknownLink = errors.New("packets of a link type that is not supported ar
 // waiting is how many batches may wait for whoever counts the packets.
 const waiting = 8
 
-// read hands on the packets of one file.
+// read hands on the packets of one file, or of an interface.
 func (r *reader) read(ctx context.Context, name string) error {
 	s := &source{
 		ordered: make(chan *batch, waiting),
@@ -48,9 +51,8 @@ func (r *reader) read(ctx context.Context, name string) error {
 		stop:    make(chan struct{}),
 	}
 	defer close(s.stop)
-	s.in, s.err = cli.OpenBlocks(ctx, name, r.stdin, s.beforeRead, s.nextBlock)
-	if s.err != nil {
-		return s.err
+	if err := s.open(ctx, name, r); err != nil {
+		return err
 	}
 	for range r.workers {
 		go s.work(r.decoder)
@@ -77,14 +79,16 @@ func (r *reader) read(ctx context.Context, name string) error {
 			}
 		}
 		r.to.progress(b.octets, b.size)
+		r.dropped += b.dropped
 		unknown, last = unknown || b.unknown, time.Now()
 		switch {
-		case b.err == io.EOF && unknown:
-			return errUnknownLink
-		case b.err == io.EOF:
-			return nil
-		case b.err != nil:
+		case b.err == nil:
+		case b.err != io.EOF:
 			return b.err
+		case unknown:
+			return errUnknownLink
+		default:
+			return nil
 		}
 		s.release(b)
 	}
@@ -100,6 +104,7 @@ type batch struct {
 	err     error          // what ended the file behind the packets; io.EOF at its end
 
 	octets, size int64 // read of the file, and its length, 0 if that is not known
+	dropped      uint64
 }
 
 // A record is a packet as it was captured.
@@ -127,7 +132,11 @@ type source struct {
 	stop    chan struct{}
 
 	sync.Mutex
-	in      *cli.Input
+	in      input
+	size    int64          // of the file, 0 if that is not known
+	dropped uint64         // by the kernel, of a live capture
+	copies  bool           // packets are not in blocks: put them there
+	used    int            // octets of the block that are, then
 	decoder *flows.Decoder // of the goroutine that has the lock
 	block   *block
 	batch   *batch // what was found in block
@@ -135,6 +144,33 @@ type source struct {
 	octets  int64
 	err     error // what ended the file
 	ended   bool  // and the batch that says so is handed on
+}
+
+// An input is a file or an interface.
+type input interface {
+	capture.Reader
+	Close() error
+}
+
+func (s *source) open(ctx context.Context, name string, r *reader) error {
+	if r.live {
+		in, err := live.Open(ctx, name, s.beforeRead)
+		s.in, s.copies = in, true
+		return err
+	}
+	in, err := cli.OpenBlocks(ctx, name, r.stdin, s.beforeRead, s.nextBlock)
+	if err != nil {
+		return err
+	}
+	s.in, s.size = in, in.Size
+	return nil
+}
+
+func (s *source) close() {
+	if in, ok := s.in.(live.Source); ok {
+		s.dropped = in.Dropped()
+	}
+	s.in.Close()
 }
 
 // work reads and decodes batches until the file ends.
@@ -157,8 +193,11 @@ func (s *source) next(d *flows.Decoder) *batch {
 	var r capture.Record
 	for s.done == nil && s.err == nil {
 		if s.err = s.in.Next(&r); s.err != nil {
-			s.in.Close()
+			s.close()
 			break
+		}
+		if s.copies {
+			r.Data = s.keep(r.Data)
 		}
 		b := s.begin()
 		if !r.Supported() {
@@ -189,7 +228,7 @@ func (s *source) next(d *flows.Decoder) *batch {
 // reserve gives a batch its place in the order. It says whether anybody still
 // waits for it.
 func (s *source) reserve(b *batch) bool {
-	b.octets, b.size = s.octets, s.in.Size
+	b.octets, b.size, b.dropped = s.octets, s.size, s.dropped
 	select {
 	case s.ordered <- b:
 		return true
@@ -218,7 +257,7 @@ func (s *source) nextBlock() []byte {
 // beforeRead hands on what was found, where the next read may take long.
 func (s *source) beforeRead(octets int64) error {
 	s.octets = octets
-	if s.in == nil || s.in.Size > 0 {
+	if s.in == nil || s.size > 0 {
 		return nil
 	}
 	for _, b := range [...]*batch{s.done, s.batch} {
@@ -228,6 +267,17 @@ func (s *source) beforeRead(octets int64) error {
 	}
 	s.done, s.batch = nil, nil
 	return nil
+}
+
+// keep returns a copy of a packet, in the block.
+func (s *source) keep(data []byte) []byte {
+	if s.block == nil || len(s.block.octets)-s.used < len(data) {
+		s.nextBlock()
+		s.used = 0
+	}
+	n := copy(s.block.octets[s.used:], data)
+	s.used += n
+	return s.block.octets[s.used-n : s.used : s.used]
 }
 
 // begin returns the batch that packets are put into.

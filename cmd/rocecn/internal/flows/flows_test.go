@@ -1,0 +1,453 @@
+package flows
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// run runs the command.
+func run(t *testing.T, stdin io.Reader, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = Run(context.Background(), args, stdin, &out, &err)
+	return status, out.String(), err.String()
+}
+
+// lines runs the command with -json, and returns the objects.
+func lines(t *testing.T, args ...string) (all []map[string]any) {
+	t.Helper()
+	status, out, stderr := run(t, nil, append([]string{"-json"}, args...)...)
+	require.Zero(t, status, stderr)
+	for line := range strings.Lines(out) {
+		var v map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		all = append(all, v)
+	}
+	return all
+}
+
+// at returns what is at a path of keys.
+func at(v any, keys ...string) any {
+	for _, k := range keys {
+		m, _ := v.(map[string]any)
+		v = m[k]
+	}
+	return v
+}
+
+// made writes a capture.
+func made(t *testing.T, seed uint64, o traffic.Options) (path string, c *traffic.Capture) {
+	t.Helper()
+	c = traffic.Generate(seed, o)
+	path = filepath.Join(t.TempDir(), "made.pcap")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, c.Write(f))
+	require.NoError(t, f.Close())
+	return path, c
+}
+
+// What must be said of the project's captures.
+func TestCaptures(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		repeats, cm   float64
+		management, n int
+	}{
+		{"rxe-perf4.pcap", 0, 0, 0, 5},
+		{"rxe-rping6.pcap", 0, 2, 2, 4},
+		{"rxe-vlan4.pcap", 0, 0, 0, 2},
+		{"rxe-ucmatose4.pcap", 0, 4, 2, 6},
+		{"rxe-verbs6.pcap", 3, 0, 0, 7},
+	} {
+		var gaps, missing, repeats, rnr, cm float64
+		n := 0
+		for _, l := range lines(t, wiretest.Path(t, c.name)) {
+			if l["unpaired"] == true {
+				require.Equal(t, "rxe-verbs6.pcap", c.name, l)
+				continue
+			}
+			n++
+			if l["src_qp_from"] == "cm" {
+				cm++
+			}
+			if l["psn"] == nil {
+				require.Equal(t, "UD", l["transport"])
+				continue
+			}
+			gaps += at(l, "psn", "gaps").(float64)
+			missing += at(l, "psn", "missing").(float64)
+			repeats += at(l, "psn", "repeats").(float64)
+			rnr += at(l, "repeats_by", "rnr").(float64)
+			if at(l, "psn", "repeats").(float64) > 0 {
+				require.EqualValues(t, 243, at(l, "psn", "first_trouble_frame"))
+				require.Nil(t, l["src_qp"])
+			}
+			if c.name == "rxe-vlan4.pcap" {
+				require.NotZero(t, l["vlan"])
+			}
+		}
+		require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm}, []float64{gaps, missing, repeats, rnr, cm}, c.name)
+		require.Equal(t, c.n, n, c.name)
+	}
+}
+
+// Votes say of connections that connection management named what it says.
+func TestVotesAgreeWithCM(t *testing.T) {
+	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
+		path := filepath.Join(t.TempDir(), name)
+		f, err := os.Create(path)
+		require.NoError(t, err)
+		w, err := capture.NewWriter(f, capture.Ethernet, time.Microsecond)
+		require.NoError(t, err)
+		for _, r := range wiretest.Capture(t, name) {
+			if !bytes.Contains(r.Data, []byte{0x01, 0x07, 0x02, 0x03}) { // a MAD of connection management
+				require.NoError(t, w.Write(&capture.Record{Data: r.Data, OrigLen: uint32(r.OrigLen), Time: r.Time}))
+			}
+		}
+		require.NoError(t, f.Close())
+		qps := func(path, from string) map[string]any {
+			all := map[string]any{}
+			for _, l := range lines(t, path) {
+				if l["transport"] == "RC" {
+					require.Equal(t, from, l["src_qp_from"])
+					all[fmt.Sprint(l["src"], l["dst_qp"])] = l["src_qp"]
+				}
+			}
+			return all
+		}
+		require.Equal(t, qps(wiretest.Path(t, name), "cm"), qps(path, "votes"))
+	}
+}
+
+// Every key of the contract, where it applies, and no other.
+func TestKeys(t *testing.T) {
+	f := flows.Flow{SrcQPFrom: 2, VLAN: 3, MTU: 1024, Sequenced: true, FirstTrouble: 12, Mean: 1, PSN: flows.PSN{Lives: 1}}
+	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
+	f.RTT.Add(time.Microsecond)
+	f.AfterCE.Add(time.Microsecond)
+	f.Queue.Known = true
+	f.Messages[flows.Flush].Begun = 1
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(appendLine(nil, lineOf(&f)), &got))
+	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
+	require.Equal(t, strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks packets "+
+		"payload_octets ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_qp src_qp_from transport truncated vlan worst_queue"), keys(got))
+	require.Equal(t, []string{"ce", "ect0", "ect1", "not_ect"}, keys(got["ecn"]))
+	require.Equal(t, strings.Fields("first first_trouble_frame gaps last late lost missing repeats unjudged unseen"), keys(got["psn"]))
+	require.Equal(t, strings.Fields("nak read rnr timeout"), keys(got["repeats_by"]))
+	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational", "sequence"}, keys(got["naks"]))
+	require.Equal(t, strings.Fields("after_ce_us fast min_spacing_us receiver"), keys(got["cnps"]))
+	require.Equal(t, strings.Fields("p50 p99"), keys(at(got, "cnps", "after_ce_us")))
+	require.Equal(t, strings.Fields("min p50 p99 samples"), keys(got["rtt_us"]))
+	require.Equal(t, strings.Fields("depth node"), keys(got["worst_queue"]))
+	require.Equal(t, strings.Fields("mean peak"), keys(got["rate_bps"]))
+	require.Equal(t, map[string]any{"FLUSH": map[string]any{"begun": 1., "complete": 0.}}, got["messages"])
+
+	plain := lineOf(&flows.Flow{Spacing: -1})
+	plain.Src, plain.Dst = f.Src, f.Dst
+	require.NoError(t, json.Unmarshal(appendLine(nil, plain), &got))
+	clear(got)
+	require.NoError(t, json.Unmarshal(appendLine(nil, plain), &got))
+	for _, key := range strings.Fields("src_qp src_qp_from vlan mtu lives psn repeats_by rtt_us worst_queue") {
+		require.NotContains(t, got, key)
+	}
+	require.Equal(t, `{"unpaired":true,"src":"192.0.2.1","dst":"2001:db8::1","dest_qp":17,"acks":2,"naks":{"remote access":1},"cnps":{"receiver":1,"fast":0}}`+"\n",
+		string(appendLine(nil, unpairedLineOf(&flows.Unpaired{FlowKey: flowKey(f.Src, f.Dst, 17), WithQP: true,
+			Answers: flows.Answers{ACKs: 2, NAKs: [5]uint64{2: 1}, CNPs: 1}}))))
+	link := flows.Link{Src: []byte{2, 0, 0, 0, 0, 1}}
+	link.Priorities[3] = flows.Priority{XOFF: 2, XON: 1, Paused: 12500}
+	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{"3":{"xoff":2,"xon":1,"paused_us":12.5}}}`+"\n",
+		string(appendLine(nil, pfcLineOf(&link))))
+}
+
+// The output is the same whatever the packets come in, and however many
+// goroutines decode them.
+func TestSameOutput(t *testing.T) {
+	path, c := made(t, 5, traffic.Options{Connections: 40})
+	_, want, _ := run(t, nil, "-json", path)
+	octets, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Greater(t, len(octets), 1<<20)
+	for _, workers := range []string{"1", "2", "7"} {
+		status, got, _ := run(t, nil, "-json", "-workers", workers, path)
+		require.Zero(t, status)
+		require.Equal(t, want, got)
+	}
+	_, got, _ := run(t, bytes.NewReader(octets), "-json", "-")
+	require.Equal(t, want, got, "standard input")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(octets)
+	z.Close()
+	_, got, _ = run(t, bytes.NewReader(packed.Bytes()), "-json", "-")
+	require.Equal(t, want, got, "gzip")
+
+	// Several files are one capture.
+	dir := t.TempDir()
+	var names []string
+	for i := range 3 {
+		part := &traffic.Capture{Frames: c.Frames[len(c.Frames)*i/3 : len(c.Frames)*(i+1)/3]}
+		name := filepath.Join(dir, fmt.Sprint(i))
+		f, err := os.Create(name)
+		require.NoError(t, err)
+		require.NoError(t, part.Write(f))
+		require.NoError(t, f.Close())
+		names = append(names, name)
+	}
+	_, got, _ = run(t, nil, append([]string{"-json"}, names...)...)
+	require.Equal(t, want, got, "parts")
+}
+
+// The lines of seven shards, sorted, are those of the whole.
+func TestShards(t *testing.T) {
+	path, _ := made(t, 6, traffic.Options{Connections: 12})
+	sorted := func(out string) []string { return slices.Sorted(strings.Lines(out)) }
+	inputs := []string{path, wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"), wiretest.Path(t, "rxe-verbs6.pcap")}
+	_, whole, _ := run(t, nil, append([]string{"-json"}, inputs...)...)
+	for _, first := range []int{0, 1} {
+		var parts strings.Builder
+		for i := range 7 {
+			status, part, stderr := run(t, nil, append([]string{"-json", "-shard", fmt.Sprintf("%d/7", i+first)}, inputs...)...)
+			require.Zero(t, status, stderr)
+			parts.WriteString(part)
+		}
+		require.Equal(t, sorted(whole), sorted(parts.String()))
+	}
+}
+
+func TestCheck(t *testing.T) {
+	verbs, perf := wiretest.Path(t, "rxe-verbs6.pcap"), wiretest.Path(t, "rxe-perf4.pcap")
+	for _, c := range []struct {
+		rules, file string
+		status      int
+	}{
+		{"repeats=0", perf, 0},
+		{"repeats=0", verbs, 3},
+		{"repeats = 0, ce<1%", perf, 0},
+		{"cnps>0", perf, 3},
+		{"total.cnps>0", perf, 3},
+		{"total.cnps=0,missing=0,gaps<=0,packets>=1", perf, 0},
+		{"total.repeats<=3,total.repeats>2", verbs, 0},
+		{"total.repeats!=3", verbs, 3},
+		{"total.rnr_naks=4", verbs, 0}, // unpaired ones count in the total
+		{"rnr_naks=0", verbs, 0},
+		{"repeats<75%", verbs, 3}, // 3 of 4
+		{"repeats<=75%", verbs, 0},
+		{"total.repeats<5%", verbs, 0}, // 3 of 62
+		{"rtt_us.p99<100000", perf, 0},
+		{"rtt_us.p99<1", perf, 3},
+		{"packets>2", wiretest.Path(t, "rxe-ucmatose4.pcap"), 0},
+		{"packets>3", wiretest.Path(t, "rxe-ucmatose4.pcap"), 3},
+		{"packets<5", wiretest.Path(t, "rxe-ucmatose4.pcap"), 0}, // management has 6, and no rules
+
+		{"retries=0", perf, 2},
+		{"repeats", perf, 2},
+		{"repeats=few", perf, 2},
+		{"rtt_us.p99<1%", perf, 2},
+		{"total.mtu=1024", perf, 2},
+		{"begun=0", perf, 2}, // of which messages?
+	} {
+		status, _, stderr := run(t, nil, "-check", c.rules, c.file)
+		require.Equal(t, c.status, status, "%s: %s", c.rules, stderr)
+		if status == 3 {
+			require.Regexp(t, `rule .* is broken: .* has [a-z_.0-9]+ [0-9.]+`, stderr)
+		}
+	}
+	status, _, _ := run(t, nil, "-check", "repeats=0", "-qp", "17", verbs)
+	require.Zero(t, status, "rules are for what is shown")
+}
+
+func TestChoice(t *testing.T) {
+	verbs := wiretest.Path(t, "rxe-verbs6.pcap")
+	qps := func(args ...string) (all []float64) {
+		for _, l := range lines(t, append(args, verbs)...) {
+			if l["unpaired"] != true {
+				all = append(all, l["dest_qp"].(float64))
+			}
+		}
+		return all
+	}
+	require.Equal(t, []float64{23, 21, 17, 18, 20, 19, 22}, qps())
+	require.Equal(t, []float64{23, 21}, qps("-top", "2"))
+	require.Equal(t, []float64{23, 21}, qps("-trouble"))
+	require.Equal(t, []float64{17, 18, 20, 23, 19, 21, 22}, qps("-sort", "packets"))
+	require.Equal(t, []float64{23}, qps("-sort", "repeats", "-top", "1"))
+	require.Equal(t, []float64{17, 18, 19, 20, 21, 22, 23}, qps("-sort", "first"))
+	require.Equal(t, []float64{17, 18, 19, 20, 21, 22, 23}, qps("-sort", "src"))
+	require.Equal(t, []float64{17, 23}, qps("-sort", "dst", "-qp", "17,0x17"))
+	require.Len(t, qps("-address", "fd77::1"), 7)
+	require.Len(t, qps("-address", "2001:db8::/32,fd77::/16"), 7)
+	require.Empty(t, qps("-address", "fd77::3"))
+	require.Len(t, qps("-dscp", "26"), 7)
+	require.Empty(t, qps("-dscp", "0,1"))
+}
+
+func TestArguments(t *testing.T) {
+	for _, c := range []struct{ args, message string }{
+		{"", "usage:"},
+		{"-sort luck x", `"luck" is no number that flows have`},
+		{"-json -csv x", "one of them"},
+		{"-interval -1s x", "not below 0"},
+		{"-interval 1s -prometheus x", "-interval and -prometheus"},
+		{"-workers 0 x", "at least 1"},
+		{"-shard 8/7 x", "I/N is needed"},
+		{"-shard 1 x", "I/N is needed"},
+		{"-shard 0/0 x", "I/N is needed"},
+		{"-max-flows 3 x", "at least 16"},
+		{"-address nowhere x", "neither an address nor a prefix"},
+		{"-qp 0x1000000 x", "is no queue pair"},
+		{"-dscp 64 x", "is no DSCP"},
+		{"-fcn-port 0 x", "1 to 65535"},
+		{"-i eth0 x", "usage:"},
+	} {
+		status, _, stderr := run(t, nil, strings.Fields(c.args)...)
+		require.Equal(t, 2, status, c.args)
+		require.Contains(t, stderr, c.message, c.args)
+	}
+	status, _, _ := run(t, nil, "-h")
+	require.Zero(t, status)
+}
+
+// What can be read of a damaged file is counted, and the fault is said.
+func TestDamagedFile(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	status, out, stderr := run(t, bytes.NewReader(octets[:len(octets)-5]), "-json", "-")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "the file breaks off")
+	require.Equal(t, 5, strings.Count(out, "\n"))
+	status, _, stderr = run(t, nil, filepath.Join(t.TempDir(), "none"))
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "no such file")
+	status, _, _ = run(t, bytes.NewReader(octets[:len(octets)-5]), "-check", "total.packets=0", "-")
+	require.Equal(t, 3, status)
+}
+
+// An interrupt is the end of the input.
+func TestInterrupt(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	ctx, interrupt := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	var out, stderr bytes.Buffer
+	status := make(chan int)
+	go func() { status <- Run(ctx, []string{"-json", "-"}, r, &out, &stderr) }()
+	_, err = w.Write(octets)
+	require.NoError(t, err)
+	interrupt()
+	require.Zero(t, <-status)
+	require.Equal(t, 5, strings.Count(out.String(), "\n"))
+}
+
+// The table is readable at 120 columns, and plain unless it is on a terminal.
+func TestHuman(t *testing.T) {
+	path, _ := made(t, 1, traffic.Options{Connections: 12})
+	for _, args := range [][]string{{path}, {wiretest.Path(t, "messages.pcap")}, {wiretest.Path(t, "rxe-verbs6.pcap")}} {
+		_, out, _ := run(t, nil, args...)
+		for line := range strings.Lines(out) {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), columns+1, line)
+			require.NotContains(t, line, "\x1b")
+		}
+	}
+	long := flows.Snapshot{Flows: []flows.Flow{{FlowKey: flowKey(netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666"),
+		netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:7777"), 0xFFFFFF), SrcQP: 0xFFFFFF, SrcQPFrom: 1, Sequenced: true}}}
+	long.Flows[0].PSN.Missing = 5
+	h := human{colour: true}
+	out := string(h.append(nil, &long))
+	require.Contains(t, out, red+"5"+plain)
+	for line := range strings.Lines(out) {
+		line = regexp.MustCompile("\x1b\\[\\d+m").ReplaceAllString(line, "")
+		require.LessOrEqual(t, utf8.RuneCountInString(line), columns+1, line)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	_, out, _ := run(t, nil, "-csv", wiretest.Path(t, "rxe-verbs6.pcap"))
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 8)
+	column := slices.Index(rows[0], "psn.repeats")
+	require.Equal(t, "3", rows[1][column])
+	require.Equal(t, "", rows[6][column], "UD has no PSNs")
+}
+
+// The text format of Prometheus: every sample belongs to a family that was
+// announced, and names end as their units do.
+func TestPrometheus(t *testing.T) {
+	path, _ := made(t, 2, traffic.Options{Connections: 6})
+	_, out, _ := run(t, nil, "-prometheus", path, wiretest.Path(t, "rxe-verbs6.pcap"))
+	types := map[string]string{}
+	sample := regexp.MustCompile(`^([a-z_]+)(\{([a-z_]+="[^"]*",?)*\})? [0-9.e+-]+$`)
+	seen := map[string]bool{}
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, kind, _ := strings.Cut(rest, " ")
+			require.Equal(t, strings.HasSuffix(name, "_total"), kind == "counter", name)
+			types[name] = kind
+			continue
+		}
+		if strings.HasPrefix(line, "# HELP ") {
+			continue
+		}
+		m := sample.FindStringSubmatch(line)
+		require.NotNil(t, m, line)
+		require.Contains(t, types, m[1])
+		key := line[:strings.LastIndexByte(line, ' ')]
+		require.False(t, seen[key], "%s twice", key)
+		seen[key] = true
+	}
+	require.Contains(t, out, `rocecn_flow_repeats_total{src="fd77::2",dst="fd77::1",dest_qp="23",transport="RC",cause="rnr"} 3`)
+	require.Contains(t, out, `rocecn_unpaired_total{src="fd77::1",dst="fd77::2",dest_qp="23",kind="rnr_nak"} 4`)
+}
+
+// The intervals together are the whole.
+func TestInterval(t *testing.T) {
+	path, _ := made(t, 9, traffic.Options{Connections: 6})
+	sums := func(args ...string) map[string]float64 {
+		all := map[string]float64{}
+		for _, l := range lines(t, append(args, path)...) {
+			id := fmt.Sprint(l["src"], l["dst"], l["dest_qp"])
+			for _, keys := range [][]string{{"packets"}, {"ip_octets"}, {"psn", "repeats"}, {"psn", "late"}, {"acks"}, {"ecn", "ce"}} {
+				n, _ := at(l, keys...).(float64)
+				all[id+strings.Join(keys, ".")] += n
+			}
+			if len(args) > 0 {
+				from, _ := time.Parse(time.RFC3339Nano, at(l, "interval", "from").(string))
+				to, _ := time.Parse(time.RFC3339Nano, at(l, "interval", "to").(string))
+				require.Equal(t, 500*time.Microsecond, to.Sub(from))
+			}
+		}
+		return all
+	}
+	require.Equal(t, sums(), sums("-interval", "500us"))
+}
+
+func flowKey(src, dst netip.Addr, qp uint32) rocev2.FlowKey {
+	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: qp}
+}
