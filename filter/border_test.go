@@ -130,9 +130,50 @@ func TestMatch(t *testing.T) {
 		require.Equal(t, c.kind, kind, c.name)
 		require.Equal(t, c.drop, drop, c.name)
 		wiretest.NoAllocs(t, c.name, func() { c.border.Match(ip, o) })
+		requireProgram(t, &c.border, ip, o.Link)
 		for n := range ip {
 			c.border.Match(ip[:n:n], o)
 		}
+	}
+}
+
+// requireProgram requires that the program of a border selects a packet where
+// Match drops it, and in its domain nowhere else.
+func requireProgram(t *testing.T, r *Border, b []byte, link rocev2.LinkType) {
+	t.Helper()
+	program, err := r.Program(link)
+	verdict, err := machine(t, program, err).Run(b)
+	require.NoError(t, err)
+	if _, drop := r.Match(b, rocev2.DecodeOptions{Link: link}); drop || inDomain(b, link) {
+		require.Equal(t, drop, verdict != 0, "%x", b)
+	}
+}
+
+// In every tunnel that package rocev2 knows Match finds an FCN, and so no
+// program may let it pass.
+func TestTunnels(t *testing.T) {
+	const macs = `020000000002 020000000001`
+	fcn := v6(`11`, fcnUDP)
+	udpTo := func(port, payload string) string { return v4(`0000`, `c000`+port+length(payload+`0000000000000000`)+`0000`+payload) }
+	ipOf := func(protocol, payload string) string { return v6(protocol, payload) }
+	for _, c := range []struct{ name, frame string }{
+		{"IPv4 in IPv6", macs + `86dd` + ipOf(`04`, v4(`0000`, fcnUDP))},
+		{"IPv6 in IPv6", macs + `86dd` + ipOf(`29`, fcn)},
+		{"GRE", macs + `86dd` + ipOf(`2f`, `000086dd`+fcn)},
+		{"Ethernet in GRE", macs + `86dd` + ipOf(`2f`, `00006558`+macs+`86dd`+fcn)},
+		{"Ethernet in IPv6", macs + `86dd` + ipOf(`8f`, macs+`86dd`+fcn)},
+		{"MPLS in IPv6", macs + `86dd` + ipOf(`89`, `00010140`+fcn)},
+		{"MPLS", macs + `8847 00010040 00020140` + fcn},
+		{"MPLS behind tags", macs + `88a80064 81000065 8848 00020140` + fcn},
+		{"VXLAN", macs + `0800` + udpTo(`12b5`, `0800000000000700`+macs+`86dd`+fcn)},
+		{"Geneve", macs + `0800` + udpTo(`17c1`, `0000655800000700`+macs+`86dd`+fcn)},
+		{"MPLS in UDP", macs + `0800` + udpTo(`19eb`, `00010140`+fcn)},
+	} {
+		frame := wiretest.Hex(t, c.frame)
+		kind, drop := (&Border{}).Match(frame, rocev2.DecodeOptions{})
+		require.True(t, drop, c.name)
+		require.Equal(t, message.FCN, kind, c.name)
+		requireProgram(t, &Border{}, frame, rocev2.LinkEthernet)
 	}
 }
 

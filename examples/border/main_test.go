@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/border"
+	"github.com/stretchr/testify/require"
+)
+
+// Of the messages in the capture the Fast CNPs, FCNs and proxy messages stay
+// out; a border that is off lets everything cross.
+func TestBorder(t *testing.T) {
+	for _, c := range []struct {
+		cfg     border.Config
+		crossed int
+	}{{border.Config{Enabled: true}, 13}, {border.Config{}, 24}} {
+		f, err := os.Open(wiretest.Path(t, "messages.pcap"))
+		require.NoError(t, err)
+		defer f.Close()
+		in, err := pcapgo.NewReader(f)
+		require.NoError(t, err)
+		var b bytes.Buffer
+		out := pcapgo.NewWriterNanos(&b)
+		require.NoError(t, out.WriteFileHeader(1<<18, layers.LinkTypeEthernet))
+		require.NoError(t, run(in, out, border.New(c.cfg)))
+
+		written, err := pcapgo.NewReader(&b)
+		require.NoError(t, err)
+		crossed := 0
+		for ; ; crossed++ {
+			if _, _, err := written.ReadPacketData(); err != nil {
+				break
+			}
+		}
+		require.Equal(t, c.crossed, crossed)
+	}
+}

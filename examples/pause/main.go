@@ -1,0 +1,89 @@
+// Pause prints when a host, or an ingress, stops the flows that PPFC
+// notifications in a capture are about, and when it lets them run again.
+//
+//	go run ./examples/pause -self 2001:db8:1::a -accept 2001:db8:ffff::/48 <IN.pcap
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A host knows what it has told its queues.
+type host struct {
+	table *pause.Table
+	told  map[pause.Target]pause.State // those that were told to do other than run
+	now   time.Time
+	out   io.Writer
+}
+
+// run takes frames, and between them looks again whenever the table says so.
+func (h *host) run(in *pcapgo.Reader) error {
+	for {
+		frame, info, err := in.ReadPacketData()
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for due, ok := h.table.Next(h.now); ok && !due.After(info.Timestamp); due, ok = h.table.Next(h.now) {
+			h.now = due
+			for target := range h.told {
+				h.tell(target)
+			}
+		}
+		h.now = info.Timestamp
+		switch action, reason := h.table.Receive(frame, rocev2.DecodeOptions{}, h.now); reason {
+		case node.Accepted:
+			h.tell(action.Target)
+		case node.NotOurs: // not for this host, or no PPFC
+		default:
+			fmt.Fprintf(h.out, "refused: %v\n", reason.String())
+		}
+	}
+}
+
+// tell tells the queue of a target what state that is in, if it is news.
+func (h *host) tell(target pause.Target) {
+	state, _ := h.table.State(target, h.now)
+	if state == h.told[target] {
+		return
+	}
+	fmt.Fprintf(h.out, "%v %v queue pair %#x: %v\n", h.now.UTC().Format("15:04:05.000000"), target.Addr, target.DestQP, state)
+	h.told[target] = state
+	if state == pause.Running {
+		delete(h.told, target)
+	}
+}
+
+func main() {
+	cfg := pause.Config{Enabled: true, MaxPause: 10 * time.Millisecond}
+	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "own IPv6 `address`")
+	var accept []netip.Prefix
+	flag.Func("accept", "`prefix` of nodes to believe; may be given again", func(s string) error {
+		p, err := netip.ParsePrefix(s)
+		accept = append(accept, p)
+		return err
+	})
+	flag.Parse()
+	cfg.Accept = acl.New(accept...)
+	in, err := pcapgo.NewReader(os.Stdin)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h := host{table: pause.New(cfg), told: map[pause.Target]pause.State{}, out: os.Stdout}
+	if err := h.run(in); err != nil {
+		log.Fatal(err)
+	}
+}
