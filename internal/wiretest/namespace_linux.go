@@ -1,308 +1,64 @@
 package wiretest
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// Patience is how long [Await] waits: routing protocols take their time to find
-// each other.
-const Patience = 90 * time.Second
-
-const inside = "ROCECN_TEST_NAMESPACE"
-
-// OwnNetwork runs the tests of a package in a network namespace of their own,
-// in which [Home] stands for them. It is all that TestMain does. The namespace
-// ends with the process.
-func OwnNetwork(m *testing.M) {
-	if os.Geteuid() != 0 || os.Getenv(inside) != "" {
-		os.Exit(m.Run())
-	}
-	runtime.LockOSThread() // Pdeathsig is about the thread
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		os.Exit(0)
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		os.Exit(exit.ExitCode())
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
-}
-
-// A Host is a network namespace. It has neither name nor file and ends with the
-// thread that keeps it, its devices and programs with it: nothing stays behind,
-// whatever becomes of the test.
-type Host struct {
-	Name string
-
-	path string // of the namespace
-	jobs chan func()
-}
-
-// NewHost returns a host that ends with the test.
-func NewHost(t testing.TB, name string) *Host {
+// Namespace moves the test, and the programs that it starts, into a network
+// namespace of its own, in which only these commands of ip, one a line, have
+// been run. It stays on its thread and ends with it. Where that cannot be the
+// test ends as [Missing] says.
+//
+// The main thread does not end: a package whose tests call this keeps them off
+// it by runtime.LockOSThread in an init function.
+func Namespace(t testing.TB, commands string) {
 	t.Helper()
-	return newHost(t, name, syscall.CLONE_NEWNET)
-}
-
-// Home returns the host in which the test itself is, see [OwnNetwork].
-func Home(t testing.TB) *Host {
-	t.Helper()
-	return newHost(t, "home", 0)
-}
-
-func newHost(t testing.TB, name string, flags int) *Host {
-	t.Helper()
-	Tool(t, "ip")
+	ip := Tool(t, "ip")
 	if os.Geteuid() != 0 {
 		Missing(t, "network namespaces need root")
 	}
-	h := &Host{Name: name, jobs: make(chan func())}
-	t.Cleanup(func() { close(h.jobs) })
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with this function
-		h.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), syscall.Gettid())
-		started <- syscall.Unshare(flags)
-		for job := range h.jobs {
-			job()
-		}
-	}()
-	if err := <-started; err != nil {
+	runtime.LockOSThread() // and never unlock
+	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
 		Missing(t, "no new network namespace: "+err.Error())
 	}
-	h.Run(t, "", "ip", "link", "set", "lo", "up")
-	return h
-}
-
-// Do runs f in the namespace. A socket that f opens stays in it.
-func (h *Host) Do(t testing.TB, f func() error) {
-	t.Helper()
-	if err := h.try(f); err != nil {
-		t.Fatalf("%s: %v", h.Name, err)
+	// Without IPv6 nobody speaks there unless the test does.
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(ip, "-batch", "-")
+	cmd.Stdin = strings.NewReader(commands)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("ip: %v\n%s\n%s", err, commands, out)
 	}
 }
 
-func (h *Host) try(f func() error) error {
-	done := make(chan error)
-	h.jobs <- func() { done <- f() }
-	return <-done
-}
+// A Socket sends frames at a device.
+type Socket struct{ file *os.File }
 
-// TryRun runs a program in the namespace and returns what it prints.
-func (h *Host) TryRun(stdin, program string, args ...string) (output string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	err = h.try(func() error {
-		b, err := cmd.CombinedOutput()
-		output = string(b)
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s%s", cmd, err, stdin, output)
-	}
-	return output, err
-}
-
-// Run is TryRun for what must not fail.
-func (h *Host) Run(t testing.TB, stdin, program string, args ...string) string {
+// NewSocket opens a packet socket for the device with this number.
+func NewSocket(t testing.TB, index int) *Socket {
 	t.Helper()
-	output, err := h.TryRun(stdin, program, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", h.Name, err)
-	}
-	return output
-}
-
-// Start starts a program that runs until the test ends. What it prints is shown
-// when the test has failed.
-func (h *Host) Start(t testing.TB, program string, args ...string) {
-	t.Helper()
-	var output lockedBuffer
-	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	h.Do(t, cmd.Start)
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait()
-		kill.Stop()
-		if t.Failed() {
-			t.Logf("%s: %s\n%s", h.Name, cmd, output.String())
-		}
-	})
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// An End is one end of a [Link]: a device of a host and its addresses, with
-// their prefix lengths.
-type End struct {
-	Host      *Host
-	Device    string
-	Addresses []string
-}
-
-// Link joins two hosts by a pair of devices until the test ends.
-func Link(t testing.TB, a, b End) {
-	t.Helper()
-	// Of a pair with the same number on both hosts, Linux may take a second to
-	// notice that the other end is up.
-	n := devices.Add(2) + 100
-	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device, n+1, b.Host.path), "ip", "-batch", "-")
-	t.Cleanup(func() { a.Host.Run(t, "", "ip", "link", "del", a.Device) })
-	for _, e := range []End{a, b} {
-		e.Host.Do(t, func() error { // no second of asking who else has an address
-			return os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Device+"/accept_dad", []byte("0"), 0)
-		})
-		for _, addr := range e.Addresses {
-			e.Host.Run(t, "", "ip", "addr", "add", addr, "dev", e.Device)
-		}
-		e.Host.Run(t, "", "ip", "link", "set", e.Device, "up")
-	}
-}
-
-var devices atomic.Int32
-
-// Await asks again and again until the answer is yes.
-func Await(t testing.TB, what string, ask func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !ask(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", Patience, what)
-		}
-	}
-}
-
-// An FRR is a set of daemons of FRRouting on a host.
-type FRR struct {
-	host *Host
-	dir  string
-}
-
-// StartFRR starts zebra and then these daemons of FRRouting, each with its
-// configuration.
-func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *FRR {
-	t.Helper()
-	const programs = "/usr/lib/frr/"
-	if _, err := os.Stat(programs + "zebra"); err != nil {
-		Missing(t, "FRRouting is not installed")
-	}
-	f := &FRR{host: h, dir: socketDir(t)}
-	frr, err := user.Lookup("frr") // whom the daemons run as
+	fd, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	uid, _ := strconv.Atoi(frr.Uid)
-	gid, _ := strconv.Atoi(frr.Gid)
-	if err := errors.Join(os.Chown(f.dir, uid, gid), os.Chmod(f.dir, 0o755)); err != nil {
+	s := &Socket{os.NewFile(uintptr(fd), "packet socket")}
+	t.Cleanup(func() { s.file.Close() })
+	if err := syscall.Bind(fd, &syscall.SockaddrLinklayer{Ifindex: index}); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range append([]Daemon{{Name: "zebra"}}, daemons...) {
-		config := filepath.Join(f.dir, d.Name+".conf")
-		if err := os.WriteFile(config, []byte("hostname "+h.Name+"\n"+d.Config), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		args := []string{"-P", "0", "-f", config, "-i", filepath.Join(f.dir, d.Name+".pid"), "-z", filepath.Join(f.dir, "zserv"),
-			"--vty_socket", f.dir, "--log", "stdout", "--log-level", "warnings"}
-		h.Start(t, programs+d.Name, append(args, d.Args...)...)
-		Await(t, h.Name+": "+d.Name+" is up", func() bool {
-			_, err := os.Stat(filepath.Join(f.dir, d.Name+".vty"))
-			return err == nil
-		})
-	}
-	return f
+	return s
 }
 
-// A Daemon is one of FRRouting: "bgpd", "ospfd", "isisd".
-type Daemon struct {
-	Name   string
-	Config string
-	Args   []string
-}
-
-// Show returns what a command of the shell prints.
-func (f *FRR) Show(t testing.TB, command string) string {
+// Send sends a frame.
+func (s *Socket) Send(t testing.TB, frame []byte) {
 	t.Helper()
-	return f.host.Run(t, "", "vtysh", "--vty_socket", f.dir, "-c", command)
-}
-
-// A BIRD is the Internet routing daemon of that name on a host.
-type BIRD struct {
-	host   *Host
-	socket string
-}
-
-// StartBIRD starts BIRD with a configuration.
-func StartBIRD(t testing.TB, h *Host, config string) *BIRD {
-	t.Helper()
-	bird := Tool(t, "bird")
-	dir := socketDir(t)
-	b := &BIRD{host: h, socket: filepath.Join(dir, "bird.ctl")}
-	file := filepath.Join(dir, "bird.conf")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+	if _, err := s.file.Write(frame); err != nil {
 		t.Fatal(err)
 	}
-	h.Start(t, bird, "-f", "-c", file, "-s", b.socket, "-P", filepath.Join(dir, "bird.pid"))
-	Await(t, h.Name+": bird is up", func() bool {
-		_, err := os.Stat(b.socket)
-		return err == nil
-	})
-	return b
-}
-
-// Show returns what a command of the client prints.
-func (b *BIRD) Show(t testing.TB, command string) string {
-	t.Helper()
-	return b.host.Run(t, "", "birdc", "-s", b.socket, command)
-}
-
-// socketDir returns a folder whose name is short enough for sockets.
-func socketDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }

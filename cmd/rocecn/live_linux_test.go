@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// The main thread does not end, and with it would not a namespace: keep tests
+// off it.
+func init() { runtime.LockOSThread() }
+
+// cable is a namespace with a pair of devices, near and far, and a socket at
+// the near one.
+func cable(t *testing.T) *wiretest.Socket {
+	t.Helper()
+	wiretest.Namespace(t, `link add near type veth peer name far
+		link set near up
+		link set far up`)
+	near, err := net.InterfaceByName("near")
+	require.NoError(t, err)
+	return wiretest.NewSocket(t, near.Index)
+}
+
+// liveFrames are frames of every kind, plain, tagged, and in a mirror.
+func liveFrames(t *testing.T) (frames [][]byte) {
+	for _, p := range wiretest.Capture(t, "messages.pcap") {
+		frames = append(frames, p.Data)
+	}
+	for _, frame := range slices.Clone(frames) {
+		frames = append(frames, slices.Concat(frame[:12], wiretest.Hex(t, "81006007"), frame[12:]))
+	}
+	return append(frames, wiretest.Hex(t, "0180c2000001 001122334455 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000"))
+}
+
+// line is a line of JSON without number and time of the frame.
+func line(t *testing.T, text string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, `,"kind":`)
+	require.True(t, ok, text)
+	return rest
+}
+
+// lines are what the tool prints for a file.
+func lines(t *testing.T, file string) (all []string) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"inspect", "-json", file}, nil, &out, &messages), messages.String())
+	for text := range strings.Lines(out.String()) {
+		all = append(all, line(t, text))
+	}
+	return all
+}
+
+// What goes over a cable comes out of inspect -i, frame by frame, as it comes
+// out of a capture file, and an interrupt ends with the summary.
+func TestLiveInspect(t *testing.T) {
+	socket := cable(t)
+	frames := liveFrames(t)
+	stacked := slices.Concat(frames[0][:12], wiretest.Hex(t, "88a80009 81006007"), frames[0][12:])
+	frames = append(frames, stacked)
+	var file bytes.Buffer
+	w, err := capture.NewWriter(&file, capture.Ethernet, time.Microsecond)
+	require.NoError(t, err)
+	for _, frame := range frames {
+		require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame))}))
+	}
+	path := filepath.Join(t.TempDir(), "frames.pcap")
+	require.NoError(t, os.WriteFile(path, file.Bytes(), 0o600))
+	want := lines(t, path)
+
+	p := tool(t, "inspect", "-json", "-i", "far")
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.start(t)
+	awaitSocket(t, "far")
+	printed := bufio.NewScanner(out)
+	for i, frame := range frames {
+		socket.Send(t, frame)
+		require.True(t, printed.Scan(), &p.messages)
+		require.Contains(t, printed.Text(), fmt.Sprintf(`{"frame":%d,"time":"2`, i+1))
+		require.Equal(t, want[i], line(t, printed.Text()+"\n"))
+	}
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.False(t, printed.Scan())
+	require.NoError(t, p.Wait(), &p.messages)
+	require.Contains(t, p.messages.String(), fmt.Sprintf("%d packets: ", len(frames)))
+	require.Contains(t, p.messages.String(), "dropped by the kernel: 0\n")
+}
+
+// awaitSocket waits until somebody captures on a device.
+func awaitSocket(t *testing.T, device string) {
+	t.Helper()
+	d, err := net.InterfaceByName(device)
+	require.NoError(t, err)
+	await(t, "capture on "+device, func() bool {
+		b, err := os.ReadFile("/proc/thread-self/net/packet") // this thread's namespace
+		require.NoError(t, err)
+		for socket := range strings.Lines(string(b)) {
+			fields := strings.Fields(socket) // sk RefCnt Type Proto Iface R Rmem User Inode
+			if fields[3] == "0003" && fields[4] == fmt.Sprint(d.Index) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// await asks again and again until the answer is yes.
+func await(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ask(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("still no " + what)
+		}
+	}
+}
+
+// tcpdump on any, which writes Linux cooked frames, and on the device: what it
+// captured reads the same. (Not so frames with two tags: of those the kernel and
+// libpcap leave the inner one where the IP header should be.)
+func TestTcpdumpAny(t *testing.T) {
+	tcpdump := wiretest.Tool(t, "tcpdump")
+	for _, link := range []string{"LINUX_SLL", "LINUX_SLL2"} {
+		t.Run(link, func(t *testing.T) {
+			socket := cable(t)
+			frames := liveFrames(t)
+			last := frames[len(frames)-1]
+			beacon := wiretest.Hex(t, "ffffffffffff 020000000002 88b5 00")
+			var files []string
+			var all []*exec.Cmd
+			for _, args := range [][]string{{"-i", "far"}, {"-i", "any", "-y", link}} {
+				path := filepath.Join(t.TempDir(), "out.pcap")
+				cmd := exec.Command(tcpdump, append(args, "-Q", "in", "-U", "--immediate-mode", "-s", "4096", "-B", "8192", "-Z", "root", "-w", path)...)
+				require.NoError(t, cmd.Start())
+				files, all = append(files, path), append(all, cmd)
+				await(t, "capture by tcpdump", func() bool { // from some time after its start on
+					socket.Send(t, beacon)
+					n, _ := records(path)
+					return n > 0
+				})
+			}
+			for _, frame := range frames {
+				socket.Send(t, frame)
+			}
+			var read [][]string
+			for i, path := range files {
+				await(t, "last frame in the capture by tcpdump", func() bool {
+					_, data := records(path)
+					return bytes.HasSuffix(data, last[14:])
+				})
+				require.NoError(t, all[i].Process.Signal(os.Interrupt))
+				require.NoError(t, all[i].Wait())
+				printed := lines(t, path)
+				require.Greater(t, len(printed), len(frames))
+				read = append(read, printed[len(printed)-len(frames):]) // without the beacons
+			}
+			for i := range read[0] {
+				require.Equal(t, read[0][i], read[1][i])
+			}
+			require.Contains(t, read[0][0], `"data"`)
+		})
+	}
+}
+
+// records counts the packets of a capture that is being written, and returns
+// the octets of the last one.
+func records(path string) (n int, last []byte) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, nil
+	}
+	defer f.Close()
+	in, err := capture.Open(f)
+	if err != nil {
+		return 0, nil
+	}
+	for r := new(capture.Record); in.Next(r) == nil; {
+		n, last = n+1, r.Data
+	}
+	return n, last
+}
+
+// What goes wrong with an interface is said in plain words, and the exit status
+// is 1.
+func TestLiveErrors(t *testing.T) {
+	socket := cable(t)
+	p := tool(t, "inspect", "-i", "nowhere")
+	p.start(t)
+	require.Error(t, p.Wait())
+	require.Equal(t, 1, p.ProcessState.ExitCode())
+	require.Contains(t, p.messages.String(), "rocecn inspect: nowhere: no such interface\n")
+
+	for _, command := range []string{"link set far down", "link del far"} {
+		p = tool(t, "inspect", "-i", "far")
+		out, err := p.StdoutPipe()
+		require.NoError(t, err)
+		p.start(t)
+		awaitSocket(t, "far")
+		socket.Send(t, liveFrames(t)[0])
+		printed := bufio.NewScanner(out)
+		require.True(t, printed.Scan(), &p.messages)
+		ip, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+		require.NoError(t, err, string(ip))
+		require.Error(t, p.Wait())
+		require.Equal(t, 1, p.ProcessState.ExitCode())
+		require.Contains(t, p.messages.String(), "rocecn inspect: far: the interface went down or away\n1 packet: 1 data\n")
+		if command == "link set far down" {
+			ip, err = exec.Command("ip", "link", "set", "far", "up").CombinedOutput()
+			require.NoError(t, err, string(ip))
+		}
+	}
+}
+
+// Without rights the message says which are needed.
+func TestLiveWithoutRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		wiretest.Missing(t, "only root can give rights away")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "rocecn") // one that others can enter
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	copied := filepath.Join(dir, "rocecn")
+	require.NoError(t, os.WriteFile(copied, octetsOf(t, self), 0o755))
+	p := tool(t, "inspect", "-i", "lo")
+	p.Path, p.Args[0] = copied, copied
+	const nobody = 65534
+	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	p.start(t)
+	require.Error(t, p.Wait())
+	require.Equal(t, 1, p.ProcessState.ExitCode())
+	require.Contains(t, p.messages.String(), "rocecn inspect: lo: no rights: live capture needs root, or the capability CAP_NET_RAW\n")
+}
+
+// The kernel's own tunnels: what they carry is found, whatever the kernel
+// makes of the headers.
+func TestKernelTunnels(t *testing.T) {
+	inner := liveFrames(t)[0]
+	for name, device := range map[string]string{
+		"vxlan":   "vxlan id 42 remote 192.0.2.2 local 192.0.2.1 dstport 4789",
+		"geneve":  "geneve id 42 remote 192.0.2.2",
+		"gre":     "gretap remote 192.0.2.2 local 192.0.2.1 key 7 seq csum",
+		"erspan1": "erspan remote 192.0.2.2 local 192.0.2.1 erspan_ver 0",
+		"erspan2": "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 1 erspan 123",
+		"erspan3": "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 2 erspan_dir ingress erspan_hwid 5",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cable(t)
+			far, err := net.InterfaceByName("far")
+			require.NoError(t, err)
+			for _, command := range []string{
+				"addr add 192.0.2.1/24 dev near",
+				"neigh add 192.0.2.2 lladdr " + far.HardwareAddr.String() + " dev near",
+				"link add tunnel type " + device,
+				"link set tunnel up",
+			} {
+				out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+				if strings.Contains(string(out), "Unknown device type") || strings.Contains(string(out), "Operation not supported") {
+					t.Skip("not in this kernel: ", command)
+				}
+				require.NoError(t, err, "ip %s: %s", command, out)
+			}
+			tunnel, err := net.InterfaceByName("tunnel")
+			require.NoError(t, err)
+			p := tool(t, "inspect", "-json", "-i", "far")
+			out, err := p.StdoutPipe()
+			require.NoError(t, err)
+			p.start(t)
+			awaitSocket(t, "far")
+			wiretest.NewSocket(t, tunnel.Index).Send(t, inner)
+			printed := bufio.NewScanner(out)
+			found := ""
+			for found == "" && printed.Scan() {
+				if strings.Contains(printed.Text(), `"tunnels"`) {
+					found = printed.Text()
+				}
+			}
+			require.NoError(t, p.Process.Signal(os.Interrupt))
+			_, err = io.Copy(io.Discard, out)
+			require.NoError(t, err)
+			require.NoError(t, p.Wait(), &p.messages)
+			require.Contains(t, found, `"kind":"data"`)
+			require.Contains(t, found, `"ok":true`)
+			require.Contains(t, found, `"tunnels":["`+name+`"]`)
+		})
+	}
+}
