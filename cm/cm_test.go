@@ -213,6 +213,8 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "SIDR_REP", cm.AttributeSIDRREP.String())
 	require.Equal(t, "unknown 0x0019", cm.Attribute(0x19).String())
 	require.Equal(t, "unknown 0x000f", cm.Attribute(0x0F).String())
+	require.True(t, cm.AttributeREQ.Known() && cm.AttributeSIDRREP.Known())
+	require.False(t, cm.Attribute(0x19).Known())
 	require.Equal(t, "consumer reject", cm.RejectConsumer.String())
 	require.Equal(t, "stale connection", cm.RejectStaleConnection.String())
 	require.Equal(t, "duplicate local communication id", cm.RejectDuplicateCommID.String())

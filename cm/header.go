@@ -52,11 +52,14 @@ const (
 
 var attributeNames = [...]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP"}
 
+// Known tells whether it is one of the messages above.
+func (a Attribute) Known() bool { return AttributeREQ <= a && a <= AttributeSIDRREP }
+
 // String returns the name of the message, such as "SIDR_REQ", or "unknown
 // 0x0019" for one that this package does not decode.
 func (a Attribute) String() string {
-	if i := int(a) - int(AttributeREQ); i >= 0 && i < len(attributeNames) {
-		return attributeNames[i]
+	if a.Known() {
+		return attributeNames[a-AttributeREQ]
 	}
 	return fmt.Sprintf("unknown 0x%04x", uint16(a))
 }

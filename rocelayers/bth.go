@@ -25,7 +25,7 @@ import (
 // Contents is the headers; Payload is what stands between them and the pad, of
 // an unknown opcode everything up to the ICRC.
 //
-// NewPacket adds the layers in this order: BTH, then [CNP], [FastCNP], [PPFC]
+// NewPacket adds the layers in this order: BTH, then [CNP], [FastCNP], [PPFC], [CM]
 // or a gopacket.Payload unless the payload is empty, then the [ICRC]. A [Stack]
 // ends at the layer of the payload; the ICRC is in the field of the BTH.
 type BTH struct {
@@ -63,11 +63,16 @@ func (l *BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
 // NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set and the
 // payload has not the 16 octets of a CNP (D18), LayerTypeFastCNP where the packet
 // has a Fast CNP option, broken or not, and otherwise LayerTypeCNP. For other
-// opcodes it returns gopacket.LayerTypePayload. A payload that the capture cut
-// is never more than that.
+// opcodes it returns LayerTypeCM where the payload is connection management, and
+// else gopacket.LayerTypePayload. A payload that the capture cut is never more
+// than that.
 func (l *BTH) NextLayerType() gopacket.LayerType {
 	switch {
-	case l.Opcode != bth.CNP || len(l.Payload) != l.PayloadLen:
+	case len(l.Payload) != l.PayloadLen:
+		return gopacket.LayerTypePayload
+	case l.carriesCM():
+		return LayerTypeCM
+	case l.Opcode != bth.CNP:
 		return gopacket.LayerTypePayload
 	case l.Resv6&bth.PPFCBit != 0 && l.PayloadLen != cnp.ReservedSize:
 		if l.config != nil && l.config.NoPPFC {
@@ -159,6 +164,8 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 		return add[FastCNP](&l, p)
 	case LayerTypePPFC:
 		return add[PPFC](&l, p)
+	case LayerTypeCM:
+		return add[CM](&l, p)
 	default:
 		return add[gopacket.Payload](&l, p)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -50,7 +51,11 @@ func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 	case message.PPFC:
 		types = append(types, rocelayers.LayerTypePPFC)
 	case message.Data, message.Ack:
-		if len(m.Packet.Payload) > 0 {
+		h := &m.Packet.BTH
+		switch {
+		case h.Opcode == bth.UDSendOnly && cm.Carried(h.DestQP, h.DETH.SrcQP, h.DETH.QKey, m.Packet.Payload):
+			types = append(types, rocelayers.LayerTypeCM)
+		case len(m.Packet.Payload) > 0:
 			types = append(types, gopacket.LayerTypePayload)
 		}
 	}

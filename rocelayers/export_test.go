@@ -2,6 +2,8 @@ package rocelayers
 
 // The errors that tests ask for by name.
 var (
+	ErrCMAttribute = errCMAttribute
+	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP
 	ErrUDPLength   = errUDPLength
 	ErrCut         = errCut

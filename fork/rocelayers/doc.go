@@ -5,7 +5,7 @@
 // gopacket. Others need only the codecs: package message tells what a frame is.
 //
 //	Ethernet | VLAN tags | IPv4 or IPv6 | HopByHop, Routing, DestinationOptions | UDP
-//	UDP | BTH | CNP, FastCNP, PPFC or Payload | ICRC
+//	UDP | BTH | CNP, FastCNP, PPFC, CM or Payload | ICRC
 //	UDP | FCN
 //	UDP | Proxy | the packet that met congestion
 //

@@ -32,6 +32,7 @@ import (
 // serialize it as it was.
 func FuzzBTHLayer(f *testing.F) {
 	f.Add(wiretest.Hex(f, cnp4)[42:], uint16(0))
+	f.Add(wiretest.Capture(f, "rxe-ucmatose4.pcap")[27].Data[42:], uint16(0)) // a REQ
 	f.Fuzz(func(t *testing.T, data []byte, cut uint16) {
 		if len(data) == 0 || len(data) > 0xFFFF-8 {
 			return

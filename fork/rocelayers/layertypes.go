@@ -25,7 +25,7 @@ const (
 	LayerTypeFCN
 	LayerTypeProxy
 	LayerTypePPFC
-	_ // 1799 is free, 1800 another project's
+	LayerTypeCM // 1799; 1800 is another project's
 )
 
 func init() {
@@ -37,6 +37,7 @@ func init() {
 	register(LayerTypeFCN, "FCN", decodeFCN)
 	register(LayerTypeProxy, "ProxyNotification", decodeProxy)
 	register(LayerTypePPFC, "PPFC", decodeAlone)
+	register(LayerTypeCM, "CM", decodeCM)
 }
 
 func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {

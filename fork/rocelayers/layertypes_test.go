@@ -62,6 +62,7 @@ func TestLayerTypes(t *testing.T) {
 		{1796, "FCN", rocelayers.LayerTypeFCN, new(rocelayers.FCN)},
 		{1797, "ProxyNotification", rocelayers.LayerTypeProxy, new(rocelayers.Proxy)},
 		{1798, "PPFC", rocelayers.LayerTypePPFC, new(rocelayers.PPFC)},
+		{1799, "CM", rocelayers.LayerTypeCM, new(rocelayers.CM)},
 		{int(layers.LayerTypeIPv6), "IPv6", layers.LayerTypeIPv6, new(rocelayers.IPv6)},
 		{int(layers.LayerTypeIPv6HopByHop), "IPv6HopByHop", layers.LayerTypeIPv6HopByHop, new(rocelayers.HopByHop)},
 		{int(layers.LayerTypeIPv6Destination), "IPv6Destination", layers.LayerTypeIPv6Destination, new(rocelayers.DestinationOptions)},

@@ -57,6 +57,7 @@ type Stack struct {
 	CNP                CNP
 	FastCNP            FastCNP
 	PPFC               PPFC
+	CM                 CM
 	FCN                FCN
 	Proxy              Proxy
 	Payload            gopacket.Payload
@@ -108,7 +109,7 @@ func (s *Stack) Layers() []gopacket.DecodingLayer {
 	s.FCN.udp, s.Proxy.udp = &s.UDP.UDP, &s.UDP.UDP
 	s.all = []gopacket.DecodingLayer{ // searched in this order
 		&s.Ethernet, &s.IPv6, &s.UDP, &s.BTH, &s.CNP, &s.Payload, &s.IPv4, &s.Dot1Q,
-		&s.DestinationOptions, &s.FastCNP, &s.HopByHop, &s.PPFC, &s.FCN, &s.Proxy, &s.Routing,
+		&s.DestinationOptions, &s.FastCNP, &s.HopByHop, &s.PPFC, &s.FCN, &s.Proxy, &s.Routing, &s.CM,
 	}
 	return s.all
 }
