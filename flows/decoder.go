@@ -84,9 +84,24 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 
 // addressed sets where the packet comes from and goes to.
 func (d *Decoder) addressed(p *Packet, qp uint32) {
-	p.pkt = keyOf(rocev2.FlowKey{Src: d.m.Packet.Src, Dst: d.m.Packet.FinalDst()})
-	p.pkt.qp |= qp
+	u := &d.m.Packet.Datagram
+	switch {
+	case len(u.Ext) > 0: // it may go on elsewhere
+		p.pkt = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
+		p.pkt.qp |= qp
+	case u.IP[0]>>4 == 6:
+		ip := (*[40]byte)(u.IP)
+		p.pkt = key{[16]byte(ip[8:24]), [16]byte(ip[24:40]), qp}
+	default:
+		ip := (*[20]byte)(u.IP)
+		p.pkt = key{src: mapped, dst: mapped, qp: qp | overIPv4}
+		copy(p.pkt.src[12:], ip[12:16])
+		copy(p.pkt.dst[12:], ip[16:20])
+	}
 }
+
+// mapped is what an IPv4 address is written behind.
+var mapped = [16]byte{10: 0xFF, 11: 0xFF}
 
 // transport sets what IP headers and BTH say.
 func (d *Decoder) transport(p *Packet, h *bth.Header, link rocev2.LinkType) {

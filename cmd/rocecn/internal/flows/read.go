@@ -40,7 +40,7 @@ type reader struct {
 var errUnknownLink = errors.New("packets of a link type that is not supported are counted as others")
 
 // waiting is how many batches may wait for whoever counts the packets.
-const waiting = 8
+const waiting = 4
 
 // read hands on the packets of one file, or of an interface.
 func (r *reader) read(ctx context.Context, name string) error {
@@ -180,7 +180,7 @@ func (s *source) work(d flows.Decoder) {
 		if b == nil {
 			return
 		}
-		b.decode(&d)
+		s.decode(b, &d)
 	}
 }
 
@@ -262,7 +262,7 @@ func (s *source) beforeRead(octets int64) error {
 	}
 	for _, b := range [...]*batch{s.done, s.batch} {
 		if b != nil && s.reserve(b) {
-			b.decode(s.decoder)
+			s.decode(b, s.decoder)
 		}
 	}
 	s.done, s.batch = nil, nil
@@ -298,8 +298,9 @@ func (s *source) begin() *batch {
 	return b
 }
 
-// decode decodes the packets of a batch.
-func (b *batch) decode(d *flows.Decoder) {
+// decode decodes the packets of a batch. Then its block is free for the next one,
+// which finds it in the cache.
+func (s *source) decode(b *batch, d *flows.Decoder) {
 	if n := len(b.records); cap(b.packets) < n {
 		b.packets = make([]flows.Packet, n, max(n, min(2*n, maxBatch)))
 	} else {
@@ -309,12 +310,12 @@ func (b *batch) decode(d *flows.Decoder) {
 		r := &b.records[i]
 		d.Decode(&b.packets[i], r.data, r.options)
 	}
+	s.unuse(b.block)
 	b.decoded <- struct{}{}
 }
 
-// release lets a batch and its block be used again.
+// release lets a batch be used again.
 func (s *source) release(b *batch) {
-	s.unuse(b.block)
 	select {
 	case s.batches <- b:
 	default:
