@@ -21,6 +21,7 @@ const (
 	gopacket = "github.com/google/gopacket"
 	testify  = "github.com/stretchr/testify"
 	xnet     = "golang.org/x/net"
+	xsys     = "golang.org/x/sys"
 )
 
 // A package imports the standard library and the floors below its own, never
@@ -94,6 +95,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
 		{"filter/walk.go", xnet + `/bpf ` + module + `/message`, ``},
 		{"filter/walk.go", xnet + `/ipv6`, xnet + `/ipv6`},
+		{"filter/walk.go", xsys + `/unix`, xsys + `/unix`},
+		{"filter/walk_test.go", xsys + `/unix`, ``},
 		{"cmd/rocecn/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6 ` + module + `/rocelayers`, ``},
 		{"cmd/rocecn/main.go", module + `/internal/capture`, ``},
 		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
@@ -154,6 +157,8 @@ func allowed(file, imported string) bool {
 	case imported == "C":
 		return false
 	case within(testify, imported):
+		return test
+	case within(xsys, imported):
 		return test
 	case within(xnet, imported):
 		return test || onTop(pkg) || pkg == "filter" && imported == xnet+"/bpf"

@@ -154,7 +154,9 @@ func requireProgram(t *testing.T, r *Border, b []byte, link rocev2.LinkType) {
 func TestTunnels(t *testing.T) {
 	const macs = `020000000002 020000000001`
 	fcn := v6(`11`, fcnUDP)
-	udpTo := func(port, payload string) string { return v4(`0000`, `c000`+port+length(payload+`0000000000000000`)+`0000`+payload) }
+	udpTo := func(port, payload string) string {
+		return v4(`0000`, `c000`+port+length(payload+`0000000000000000`)+`0000`+payload)
+	}
 	ipOf := func(protocol, payload string) string { return v6(protocol, payload) }
 	for _, c := range []struct{ name, frame string }{
 		{"IPv4 in IPv6", macs + `86dd` + ipOf(`04`, v4(`0000`, fcnUDP))},

@@ -1,7 +1,6 @@
 package filter
 
 import (
-	"os"
 	"syscall"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // TestSocketRunsProgram attaches the programs of a border to a socket. On
@@ -51,11 +51,11 @@ func newFiltered(t *testing.T, program []bpf.RawInstruction) *filtered {
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { syscall.Close(fds[0]); syscall.Close(fds[1]) })
-	var lsf []syscall.SockFilter
-	for _, i := range program {
-		lsf = append(lsf, syscall.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	raw := make([]unix.SockFilter, len(program))
+	for i, p := range program {
+		raw[i] = unix.SockFilter{Code: p.Op, Jt: p.Jt, Jf: p.Jf, K: p.K}
 	}
-	require.NoError(t, os.NewSyscallError("SO_ATTACH_FILTER", syscall.AttachLsf(fds[1], lsf)))
+	require.NoError(t, unix.SetsockoptSockFprog(fds[1], unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(raw)), Filter: &raw[0]}))
 	return &filtered{fds[0], fds[1]}
 }
 

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -20,6 +19,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // A frontier is a router between two hosts: the border of a domain.
@@ -339,12 +339,14 @@ func TestLinuxCaptures(t *testing.T) {
 // attach has a tap see only what a program selects.
 func (p *tap) attach(t *testing.T, program []bpf.RawInstruction) {
 	t.Helper()
-	var lsf []syscall.SockFilter
-	for _, i := range program {
-		lsf = append(lsf, syscall.SockFilter{Code: i.Op, Jt: i.Jt, Jf: i.Jf, K: i.K})
+	filter := make([]unix.SockFilter, len(program))
+	for i, p := range program {
+		filter[i] = unix.SockFilter{Code: p.Op, Jt: p.Jt, Jf: p.Jf, K: p.K}
 	}
 	raw, err := p.file.SyscallConn()
 	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) { err = syscall.AttachLsf(int(fd), lsf) }))
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	}))
 	require.NoError(t, err)
 }
