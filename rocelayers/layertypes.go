@@ -23,7 +23,9 @@ const (
 	LayerTypeFCN
 	LayerTypeProxy
 	LayerTypePPFC
-	LayerTypeCM // 1799; 1800 is another project's
+	LayerTypeCM
+	_ // 1800 is another project's
+	LayerTypeFlowControl
 )
 
 func init() {
@@ -36,6 +38,7 @@ func init() {
 	register(LayerTypeProxy, "ProxyNotification", decodeProxy)
 	register(LayerTypePPFC, "PPFC", decodeAlone)
 	register(LayerTypeCM, "CM", decodeCM)
+	register(LayerTypeFlowControl, "FlowControl", decodeFlowControl)
 }
 
 func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {

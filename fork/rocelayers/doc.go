@@ -8,6 +8,7 @@
 //	UDP | BTH | CNP, FastCNP, PPFC, CM or Payload | ICRC
 //	UDP | FCN
 //	UDP | Proxy | the packet that met congestion
+//	Ethernet | FlowControl
 //
 // There are two ways to decode, and they have the same layers: NewPacket makes
 // a packet with all its layers, a [Stack] sets its own and allocates nothing.
@@ -15,7 +16,8 @@
 // # Basic decoding
 //
 // [Register] tells gopacket that UDP port 4791 leads to a BTH; [RegisterFCN] and
-// [RegisterProxy] claim the ports of these messages. Importing the package
+// [RegisterProxy] claim the ports of these messages, [RegisterFlowControl] the
+// EtherType of PFC and PAUSE. Importing the package
 // claims none. From then on NewPacket decodes it all, with any of gopacket's
 // options, and the layers are where gopacket's users look for them:
 //

@@ -25,7 +25,9 @@ const (
 	LayerTypeFCN
 	LayerTypeProxy
 	LayerTypePPFC
-	LayerTypeCM // 1799; 1800 is another project's
+	LayerTypeCM
+	_ // 1800 is another project's
+	LayerTypeFlowControl
 )
 
 func init() {
@@ -38,6 +40,7 @@ func init() {
 	register(LayerTypeProxy, "ProxyNotification", decodeProxy)
 	register(LayerTypePPFC, "PPFC", decodeAlone)
 	register(LayerTypeCM, "CM", decodeCM)
+	register(LayerTypeFlowControl, "FlowControl", decodeFlowControl)
 }
 
 func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {
