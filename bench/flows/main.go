@@ -4,7 +4,12 @@
 //
 //	go run ./bench/flows -frames 1000000 -connections 64 big.pcap
 //
-// A million frames are 728 MB. bench/flows.sh measures with it.
+// A million frames are 726 MB. bench/flows.sh measures with it.
+//
+// With -incidents it writes a small capture instead, in which all kinds of things
+// happen to a few connections, to look at:
+//
+//	go run ./bench/flows -incidents 21 -connections 4 lossy.pcap
 package main
 
 import (
@@ -18,21 +23,42 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 func main() {
 	frames := flag.Int("frames", 1_000_000, "how many frames")
+	incidents := flag.Uint64("incidents", 0, "write the small capture of this `seed`, in which things happen")
 	connections := flag.Int("connections", 64, "how many connections take turns")
 	flag.Parse()
 	if flag.NArg() != 1 || *connections < 1 || *connections > 1<<16 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := write(flag.Arg(0), *frames, *connections); err != nil {
+	err := error(nil)
+	if *incidents > 0 {
+		err = small(flag.Arg(0), *incidents, *connections)
+	} else {
+		err = write(flag.Arg(0), *frames, *connections)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// small writes the capture of a seed.
+func small(name string, seed uint64, connections int) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := traffic.Generate(seed, traffic.Options{Connections: connections}).Write(f); err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // Every message has 16 packets, the last of which asks for an acknowledgement.
