@@ -1,0 +1,211 @@
+package wiretest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience is how long [Await] waits: routing protocols take their time to find
+// each other.
+const Patience = 90 * time.Second
+
+const inside = "ROCECN_TEST_NAMESPACE"
+
+// OwnNetwork runs the tests of a package in a network namespace of their own,
+// in which [Home] stands for them. It is all that TestMain does. The namespace
+// ends with the process.
+func OwnNetwork(m *testing.M) {
+	if os.Geteuid() != 0 || os.Getenv(inside) != "" {
+		os.Exit(m.Run())
+	}
+	runtime.LockOSThread() // Pdeathsig is about the thread
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		os.Exit(0)
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		os.Exit(exit.ExitCode())
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// A Host is a network namespace. It has neither name nor file and ends with the
+// thread that keeps it, its devices and programs with it: nothing stays behind,
+// whatever becomes of the test.
+type Host struct {
+	Name string
+
+	path string // of the namespace
+	jobs chan func()
+}
+
+// NewHost returns a host that ends with the test.
+func NewHost(t testing.TB, name string) *Host {
+	t.Helper()
+	return newHost(t, name, syscall.CLONE_NEWNET)
+}
+
+// Home returns the host in which the test itself is, see [OwnNetwork].
+func Home(t testing.TB) *Host {
+	t.Helper()
+	return newHost(t, "home", 0)
+}
+
+func newHost(t testing.TB, name string, flags int) *Host {
+	t.Helper()
+	Tool(t, "ip")
+	if os.Geteuid() != 0 {
+		Missing(t, "network namespaces need root")
+	}
+	h := &Host{Name: name, jobs: make(chan func())}
+	t.Cleanup(func() { close(h.jobs) })
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread ends with this function
+		h.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), syscall.Gettid())
+		started <- syscall.Unshare(flags)
+		for job := range h.jobs {
+			job()
+		}
+	}()
+	if err := <-started; err != nil {
+		Missing(t, "no new network namespace: "+err.Error())
+	}
+	h.Run(t, "", "ip", "link", "set", "lo", "up")
+	return h
+}
+
+// Do runs f in the namespace. A socket that f opens stays in it.
+func (h *Host) Do(t testing.TB, f func() error) {
+	t.Helper()
+	if err := h.try(f); err != nil {
+		t.Fatalf("%s: %v", h.Name, err)
+	}
+}
+
+func (h *Host) try(f func() error) error {
+	done := make(chan error)
+	h.jobs <- func() { done <- f() }
+	return <-done
+}
+
+// TryRun runs a program in the namespace and returns what it prints.
+func (h *Host) TryRun(stdin, program string, args ...string) (output string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	err = h.try(func() error {
+		b, err := cmd.CombinedOutput()
+		output = string(b)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s%s", cmd, err, stdin, output)
+	}
+	return output, err
+}
+
+// Run is TryRun for what must not fail.
+func (h *Host) Run(t testing.TB, stdin, program string, args ...string) string {
+	t.Helper()
+	output, err := h.TryRun(stdin, program, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", h.Name, err)
+	}
+	return output
+}
+
+// Start starts a program that runs until the test ends. What it prints is shown
+// when the test has failed.
+func (h *Host) Start(t testing.TB, program string, args ...string) {
+	t.Helper()
+	var output lockedBuffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	h.Do(t, cmd.Start)
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		kill.Stop()
+		if t.Failed() {
+			t.Logf("%s: %s\n%s", h.Name, cmd, output.String())
+		}
+	})
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// An End is one end of a [Link]: a device of a host and its addresses, with
+// their prefix lengths.
+type End struct {
+	Host      *Host
+	Device    string
+	Addresses []string
+}
+
+// Link joins two hosts by a pair of devices until the test ends.
+func Link(t testing.TB, a, b End) {
+	t.Helper()
+	// Of a pair with the same number on both hosts, Linux may take a second to
+	// notice that the other end is up.
+	n := devices.Add(2) + 100
+	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device, n+1, b.Host.path), "ip", "-batch", "-")
+	t.Cleanup(func() { a.Host.Run(t, "", "ip", "link", "del", a.Device) })
+	for _, e := range []End{a, b} {
+		e.Host.Do(t, func() error { // no second of asking who else has an address
+			return os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Device+"/accept_dad", []byte("0"), 0)
+		})
+		for _, addr := range e.Addresses {
+			e.Host.Run(t, "", "ip", "addr", "add", addr, "dev", e.Device)
+		}
+		e.Host.Run(t, "", "ip", "link", "set", e.Device, "up")
+	}
+}
+
+var devices atomic.Int32
+
+// Await asks again and again until the answer is yes.
+func Await(t testing.TB, what string, ask func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !ask(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in %v: %s", Patience, what)
+		}
+	}
+}
