@@ -40,7 +40,7 @@ const (
 
 // Words of a program's scratch memory.
 const (
-	wordNext  = iota // the type of the header at X
+	wordNext  = iota // the type of the header at X; in IPv4 the length of the header
 	wordEnd          // where the IP packet ends: by its own length, or as far as there are octets
 	wordHere         // where X stood
 	wordECN          // the ECN field
