@@ -173,6 +173,21 @@ func TestBorderOutIsIP(t *testing.T) {
 	require.Equal(t, "frames: 2 read, 1 packets written\npassed: 1\n", summary)
 }
 
+// What the capture has cut is a part of a packet in OUT as well.
+func TestBorderOutIsCut(t *testing.T) {
+	for _, whole := range [][]byte{packet(t), packet(t, ipv4)} {
+		frame := slices.Concat(wiretest.Hex(t, `020000000002 020000000001`), []byte{0x08, 0x00}, whole)
+		if whole[0]>>4 == 6 {
+			copy(frame[12:], []byte{0x86, 0xDD})
+		}
+		in := captureOf(capture.Ethernet, time.Microsecond, capture.Record{Data: frame[:80], OrigLen: uint32(len(frame)), Time: noon})
+		lines, out, _ := rehearse(t, "border", `{"enabled": true}`, in)
+		require.Equal(t, [][]any{{1.0, "passed"}}, words(lines, "action"))
+		require.Equal(t, whole[:66], out[0].Data)
+		require.EqualValues(t, len(whole), out[0].OrigLen)
+	}
+}
+
 func TestBorderConfig(t *testing.T) {
 	for _, c := range []struct{ config, message string }{
 		{`{"options": [1]}`, `options[0]: 0x01`},

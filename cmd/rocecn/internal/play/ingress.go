@@ -88,12 +88,10 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 		}
 	}
 	if c.Idle != nil {
-		if cfg.Idle = *c.Idle; cfg.Idle == 0 {
-			return wrong("idle", "0 keeps no flow")
-		}
+		cfg.Idle = max(*c.Idle, 1) // 0 stands for the default there
 	}
 	if c.Quarantine != nil {
-		cfg.Quarantine = max(*c.Quarantine, 1) // 0 stands for the default there
+		cfg.Quarantine = max(*c.Quarantine, 1) // likewise
 	}
 	if c.MaxFlows != nil {
 		if cfg.MaxFlows = *c.MaxFlows; cfg.MaxFlows < 1 || cfg.MaxFlows > ingress.MaxLabel {

@@ -410,40 +410,46 @@ func TestIngressConfig(t *testing.T) {
 	tunnel := func(keys string) string { return `{"enabled": true, "tunnel": {` + keys + `}}` }
 	const src, dst = `"src": "2001:db8:fe::1"`, `"dst": "2001:db8:fe::9"`
 	for config, key := range map[string]string{
-		`{"enabled": true}`:                                                                           "tunnel.src",
-		tunnel(src + `, ` + dst):                                                                      "tunnel.type",
-		tunnel(`"type": "gre", ` + src + `, ` + dst):                                                  "tunnel.type",
-		tunnel(`"type": "ipip", ` + dst):                                                              "tunnel.src",
-		tunnel(`"type": "ipip", ` + src):                                                              "tunnel.dst",
-		tunnel(`"type": "vxlan", ` + src):                                                             "tunnel.dst",
-		tunnel(`"type": "srv6", ` + src):                                                              "tunnel.dst",
-		tunnel(`"type": "ipip", "src": "10.0.0.1", ` + dst):                                           "tunnel.src",
-		tunnel(`"type": "ipip", "src": "::1", ` + dst):                                                "tunnel.src",
-		tunnel(`"type": "ipip", "dst": "ff02::1", ` + src):                                            "tunnel.dst",
-		tunnel(`"type": "ipip", "segments": ["fc00::1"], ` + src):                                     "tunnel.segments",
-		tunnel(`"type": "srv6", "segments": ["fc00::1"], ` + src + `, ` + dst):                        "tunnel.dst",
-		tunnel(`"type": "srv6", "segments": ["fc00::1", "10.0.0.1"], ` + src):                         "tunnel.segments[1]",
-		tunnel(`"type": "srv6", "segments": ["fc00::1", "x"], ` + src):                                "tunnel.segments[1]",
-		tunnel(`"type": "vxlan", "vni": 16777216, ` + src + `, ` + dst):                               "tunnel.vni",
-		tunnel(`"type": "vxlan", "VNI": 7, ` + src + `, ` + dst):                                      "tunnel.VNI",
-		tunnel(`"type": "srv6", "reduced": 1, ` + src + `, ` + dst):                                   "tunnel.reduced",
-		ingressWith(`, "idle": "0"`):                                                                  "idle",
-		ingressWith(`, "idle": "1 minute"`):                                                           "idle",
-		ingressWith(`, "quarantine": -1`):                                                             "quarantine",
-		ingressWith(`, "max_flows": 0`):                                                               "max_flows",
-		ingressWith(`, "max_flows": 1048576`):                                                         "max_flows",
-		ingressWith(`, "max_flows": "1"`):                                                             "max_flows",
-		`{"accept": ["2001:db8::/48", 5]}`:                                                            "accept[1]",
-		ingressWith(`, "rate": {"per_second": -1}`):                                                   "rate.per_second",
-		ingressWith(`, "per_flow": "5"`):                                                              "per_flow",
-		ingressWith(`, "fcn_port": 0`):                                                                "fcn_port",
-		ingressWith(`, "pe": []`):                                                                     "pe",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": true}`:       "seed",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": -1}`:         "seed",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": ["fe80::1"]}`: "cnp[0]",
+		`{"enabled": true}`:                                                                                        "tunnel.src",
+		tunnel(src + `, ` + dst):                                                                                   "tunnel.type",
+		tunnel(`"type": "gre", ` + src + `, ` + dst):                                                               "tunnel.type",
+		tunnel(`"type": "ipip", ` + dst):                                                                           "tunnel.src",
+		tunnel(`"type": "ipip", ` + src):                                                                           "tunnel.dst",
+		tunnel(`"type": "vxlan", ` + src):                                                                          "tunnel.dst",
+		tunnel(`"type": "srv6", ` + src):                                                                           "tunnel.dst",
+		tunnel(`"type": "ipip", "src": "10.0.0.1", ` + dst):                                                        "tunnel.src",
+		tunnel(`"type": "ipip", "src": "::1", ` + dst):                                                             "tunnel.src",
+		tunnel(`"type": "ipip", "dst": "ff02::1", ` + src):                                                         "tunnel.dst",
+		tunnel(`"type": "ipip", "segments": ["fc00::1"], ` + src):                                                  "tunnel.segments",
+		tunnel(`"type": "srv6", "segments": ["fc00::1"], ` + src + `, ` + dst):                                     "tunnel.dst",
+		tunnel(`"type": "srv6", "segments": ["fc00::1", "10.0.0.1"], ` + src):                                      "tunnel.segments[1]",
+		tunnel(`"type": "srv6", "segments": ["fc00::1", "x"], ` + src):                                             "tunnel.segments[1]",
+		tunnel(`"type": "vxlan", "vni": 16777216, ` + src + `, ` + dst):                                            "tunnel.vni",
+		tunnel(`"type": "vxlan", "VNI": 7, ` + src + `, ` + dst):                                                   "tunnel.VNI",
+		tunnel(`"type": "srv6", "reduced": 1, ` + src + `, ` + dst):                                                "tunnel.reduced",
+		ingressWith(`, "idle": "1 minute"`):                                                                        "idle",
+		ingressWith(`, "quarantine": -1`):                                                                          "quarantine",
+		ingressWith(`, "max_flows": 0`):                                                                            "max_flows",
+		ingressWith(`, "max_flows": 1048576`):                                                                      "max_flows",
+		ingressWith(`, "max_flows": "1"`):                                                                          "max_flows",
+		`{"accept": ["2001:db8::/48", 5]}`:                                                                         "accept[1]",
+		ingressWith(`, "rate": {"per_second": -1}`):                                                                "rate.per_second",
+		ingressWith(`, "per_flow": "5"`):                                                                           "per_flow",
+		ingressWith(`, "fcn_port": 0`):                                                                             "fcn_port",
+		ingressWith(`, "pe": []`):                                                                                  "pe",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": true}`:                    "seed",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": -1}`:                      "seed",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": ["fe80::1"]}`:              "cnp[0]",
 		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": ["10.0.0.1", "10.0.0.2"]}`: "cnp[1]",
 		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": "10.0.0.1"}`:               "cnp",
 	} {
 		requireWrong(t, "ingress", config, key)
 	}
+}
+
+// A flow that is kept for no time at all has a new label when it comes again.
+func TestIngressIdle0(t *testing.T) {
+	lines, _, _ := rehearse(t, "ingress", ingressWith(`, "idle": "0"`), every(time.Microsecond, packet(t), packet(t)))
+	require.Len(t, lines, 2)
+	require.NotEqual(t, lines[0]["label"], lines[1]["label"])
 }

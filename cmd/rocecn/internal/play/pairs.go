@@ -37,6 +37,41 @@ func (p *pairs) give(i int, k rocev2.FlowKey, qp uint32) error {
 	return nil
 }
 
+// A hostPair is which of its queue pairs a host sends a flow from.
+type hostPair struct {
+	Dst    netip.Addr `json:"dst"`
+	DestQP *uint32    `json:"dest_qp"`
+	QP     *uint32    `json:"qp"`
+}
+
+// giveHost takes the pairs in the configuration of a host, unless its role is off.
+func (p *pairs) giveHost(all []hostPair, enabled bool, self4, self6 netip.Addr) error {
+	for i, q := range all {
+		if !enabled {
+			break
+		}
+		if !q.Dst.IsValid() {
+			return wrong(join(index("qps", i), "dst"), "missing")
+		}
+		destQP, err := checkQP(i, "dest_qp", q.DestQP)
+		if err != nil {
+			return err
+		}
+		qp, err := checkQP(i, "qp", q.QP)
+		if err != nil {
+			return err
+		}
+		k := rocev2.FlowKey{Src: self6, Dst: q.Dst, DestQP: destQP}
+		if q.Dst.Is4() {
+			k.Src = self4
+		}
+		if err := p.give(i, k, qp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // SourceQP returns what is known of the sender of a flow.
 func (p *pairs) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error) {
 	if p.either[k] {
@@ -60,12 +95,16 @@ func (p *pairs) observe(packet *rocev2.Packet, now time.Time, own func(rocev2.Fl
 	return l
 }
 
-// checkQP says whether a queue pair of a configuration has 24 bits.
-func checkQP(i int, key string, qp uint32) error {
-	if qp >= 1<<24 {
-		return wrong(join(index("qps", i), key), "%d has more than 24 bits", qp)
+// checkQP returns the queue pair of a configuration, which must be there and have
+// 24 bits: one that is missing is not number 0.
+func checkQP(i int, key string, qp *uint32) (uint32, error) {
+	switch at := join(index("qps", i), key); {
+	case qp == nil:
+		return 0, wrong(at, "missing")
+	case *qp >= 1<<24:
+		return 0, wrong(at, "%d has more than 24 bits", *qp)
 	}
-	return nil
+	return *qp, nil
 }
 
 // checkFlow says whether the addresses of a flow are there, and of one family.

@@ -9,7 +9,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -21,11 +20,7 @@ type pauseConfig struct {
 	Self     ownAddresses   `json:"self"`
 	Accept   []netip.Prefix `json:"accept"`    // the nodes whose notifications count
 	MaxPause time.Duration  `json:"max_pause"` // no state lasts longer; 0: as long as a notification asks for
-	QPs      []struct {
-		Dst    netip.Addr `json:"dst"`
-		DestQP uint32     `json:"dest_qp"`
-		QP     uint32     `json:"qp"` // the host's own
-	} `json:"qps"`
+	QPs      []hostPair     `json:"qps"`
 }
 
 func (c *pauseConfig) role() (role, error) {
@@ -42,22 +37,11 @@ func (c *pauseConfig) role() (role, error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 		return nil, err
 	}
-	if len(c.QPs) > 0 {
-		qps := qpmap.New(qpmap.Config{MaxPairs: len(c.QPs), MaxPending: 1, MaxOpen: 1})
-		for i, p := range c.QPs {
-			k := rocev2.FlowKey{Src: cfg.Self6, Dst: p.Dst, DestQP: p.DestQP}
-			if p.Dst.Is4() {
-				k.Src = cfg.Self4
-			}
-			if !p.Dst.IsValid() {
-				return nil, wrong(index("qps", i)+".dst", "missing")
-			}
-			if err := qps.Add(k, 0, qpmap.Pair{SrcQP: p.QP}); err != nil {
-				return nil, wrong(index("qps", i), "%v", err)
-			}
-		}
-		cfg.QPs = qps
+	qps := newPairs(false, len(c.QPs))
+	if err := qps.giveHost(c.QPs, true, cfg.Self4, cfg.Self6); err != nil {
+		return nil, err
 	}
+	cfg.QPs = qps
 	r.table = pause.New(cfg)
 	return r, nil
 }

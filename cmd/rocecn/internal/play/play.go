@@ -16,6 +16,7 @@ package play
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -223,7 +224,20 @@ func (p *player) write(packet []byte, cause *capture.Record) {
 	if p.pcap == nil {
 		p.pcap, _ = capture.NewWriter(p.out, capture.Raw, cause.Unit)
 	}
-	p.pcap.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: cause.Time})
+	p.pcap.Write(&capture.Record{Data: packet, OrigLen: originalLen(packet, cause), Time: cause.Time})
+}
+
+// originalLen returns how long a packet was, which the capture cut where it is a
+// part of a frame that was cut.
+func originalLen(packet []byte, cause *capture.Record) uint32 {
+	n := len(packet)
+	switch cut := int(cause.OrigLen) > len(cause.Data); {
+	case cut && n >= 20 && packet[0]>>4 == 4:
+		n = max(n, int(binary.BigEndian.Uint16(packet[2:])))
+	case cut && n >= 40 && packet[0]>>4 == 6:
+		n = max(n, 40+int(binary.BigEndian.Uint16(packet[4:])))
+	}
+	return uint32(n)
 }
 
 // flush hands out what was written so far. It gives the errors of writing it,

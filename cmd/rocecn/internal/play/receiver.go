@@ -22,8 +22,8 @@ type receiverConfig struct {
 	QPs      []struct {
 		Src    netip.Addr `json:"src"`
 		Dst    netip.Addr `json:"dst"`
-		DestQP uint32     `json:"dest_qp"`
-		SrcQP  uint32     `json:"src_qp"`
+		DestQP *uint32    `json:"dest_qp"`
+		SrcQP  *uint32    `json:"src_qp"`
 	} `json:"qps"`
 	Learn bool `json:"learn"`
 }
@@ -41,19 +41,21 @@ func (c *receiverConfig) role() (role, error) {
 		}
 	}
 	for i, q := range c.QPs {
-		if err := checkQP(i, "dest_qp", q.DestQP); err != nil {
-			return nil, err
-		}
-		if err := checkQP(i, "src_qp", q.SrcQP); err != nil {
-			return nil, err
-		}
 		if !c.Enabled {
-			continue
+			break
 		}
 		if err := checkFlow(i, q.Src, q.Dst); err != nil {
 			return nil, err
 		}
-		if err := r.pairs.give(i, rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: q.DestQP}, q.SrcQP); err != nil {
+		destQP, err := checkQP(i, "dest_qp", q.DestQP)
+		if err != nil {
+			return nil, err
+		}
+		srcQP, err := checkQP(i, "src_qp", q.SrcQP)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.pairs.give(i, rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP); err != nil {
 			return nil, err
 		}
 	}

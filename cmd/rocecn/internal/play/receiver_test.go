@@ -99,16 +99,18 @@ func TestReceiverLearns(t *testing.T) {
 
 func TestReceiverMalformed(t *testing.T) {
 	for keys, message := range map[string]string{
-		`"self": ["ff02::1"]`:                       `self[0]: ff02::1 is no unicast address`,
-		`"interval": "fast"`:                        `interval: "fast" is no duration`,
-		`"qps": [{"dst": "::2"}]`:                   `qps[0].src: missing`,
-		`"qps": [{"src": "::2"}]`:                   `qps[0].dst: missing`,
-		`"qps": [{"src": "::2", "dst": "1.2.3.4"}]`: `qps[0].dst: 1.2.3.4 is not of the family of ::2`,
-		`"qps": [{"dest_qp": 16777216}]`:            `qps[0].dest_qp: 16777216 has more than 24 bits`,
-		`"qps": [{"src_qp": 16777216}]`:             `qps[0].src_qp: 16777216 has more than 24 bits`,
-		`"qps": [{"qp": 1}]`:                        `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
-		`"learn": "yes"`:                            `learn: true or false needed`,
-		`"accept": []`:                              `accept: unknown key`,
+		`"self": ["ff02::1"]`:                                                     `self[0]: ff02::1 is no unicast address`,
+		`"interval": "fast"`:                                                      `interval: "fast" is no duration`,
+		`"qps": [{"dst": "::2"}]`:                                                 `qps[0].src: missing`,
+		`"qps": [{"src": "::2"}]`:                                                 `qps[0].dst: missing`,
+		`"qps": [{"src": "::2", "dst": "1.2.3.4"}]`:                               `qps[0].dst: 1.2.3.4 is not of the family of ::2`,
+		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 16777216}]`:              `qps[0].dest_qp: 16777216 has more than 24 bits`,
+		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1, "src_qp": 16777216}]`: `qps[0].src_qp: 16777216 has more than 24 bits`,
+		`"qps": [{"src": "::2", "dst": "::3", "src_qp": 1}]`:                      `qps[0].dest_qp: missing`,
+		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1}]`:                     `qps[0].src_qp: missing`,
+		`"qps": [{"qp": 1}]`:                                                      `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
+		`"learn": "yes"`:                                                          `learn: true or false needed`,
+		`"accept": []`:                                                            `accept: unknown key`,
 	} {
 		require.ErrorContains(t, malformed("receiver", keys), message, keys)
 	}

@@ -21,11 +21,8 @@ type senderConfig struct {
 	common
 	Self   ownAddresses   `json:"self"`
 	Accept []netip.Prefix `json:"accept"` // notifiers in the network
-	QPs    []struct {
-		Dst    netip.Addr `json:"dst"`
-		DestQP uint32     `json:"dest_qp"`
-		QP     uint32     `json:"qp"`
-	} `json:"qps"`
+	QPs    []hostPair     `json:"qps"`
+
 	Learn       bool          `json:"learn"`
 	PerSource   time.Duration `json:"per_source"`
 	Window      time.Duration `json:"window"`
@@ -47,29 +44,8 @@ func (c *senderConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	for i, q := range c.QPs {
-		if err := checkQP(i, "dest_qp", q.DestQP); err != nil {
-			return nil, err
-		}
-		if err := checkQP(i, "qp", q.QP); err != nil {
-			return nil, err
-		}
-		if !c.Enabled {
-			continue
-		}
-		k := rocev2.FlowKey{Src: cfg.Self6, Dst: q.Dst, DestQP: q.DestQP}
-		if q.Dst.Is4() {
-			k.Src = cfg.Self4
-		}
-		switch {
-		case !q.Dst.IsValid():
-			return nil, wrong(join(index("qps", i), "dst"), "missing")
-		case !k.Src.IsValid():
-			return nil, wrong(join(index("qps", i), "dst"), "%v is of a family that self does not have", q.Dst)
-		}
-		if err := s.pairs.give(i, k, q.QP); err != nil {
-			return nil, err
-		}
+	if err := s.pairs.giveHost(c.QPs, c.Enabled, cfg.Self4, cfg.Self6); err != nil {
+		return nil, err
 	}
 	s.own = func(k rocev2.FlowKey) bool { return k.Src == cfg.Self4 || k.Src == cfg.Self6 }
 	s.sender = sender.New(cfg)

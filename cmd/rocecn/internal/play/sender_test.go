@@ -132,14 +132,15 @@ func TestSenderLearns(t *testing.T) {
 
 func TestSenderMalformed(t *testing.T) {
 	for keys, message := range map[string]string{
-		`"self": []`:                              `self: an enabled role needs its own address`,
-		`"accept": ["::"]`:                        `accept[0]: "::" is no prefix`,
-		`"window": 1`:                             `window: a duration is text`,
-		`"qps": [{"qp": 1}]`:                      `qps[0].dst: missing`,
-		`"qps": [{"dst": "1.2.3.4"}]`:             `qps[0].dst: 1.2.3.4 is of a family that self does not have`,
-		`"qps": [{"dst": "::2", "qp": 16777216}]`: `qps[0].qp: 16777216 has more than 24 bits`,
-		`"qps": [{"src": "::2"}]`:                 `qps[0].src: unknown key; known are dst, dest_qp, qp`,
-		`"interval": "1s"`:                        `interval: unknown key`,
+		`"self": []`:         `self: an enabled role needs its own address`,
+		`"accept": ["::"]`:   `accept[0]: "::" is no prefix`,
+		`"window": 1`:        `window: a duration is text`,
+		`"qps": [{"qp": 1}]`: `qps[0].dst: missing`,
+		`"qps": [{"dst": "::2", "dest_qp": 1, "qp": 16777216}]`: `qps[0].qp: 16777216 has more than 24 bits`,
+		`"qps": [{"dst": "::2", "qp": 1}]`:                      `qps[0].dest_qp: missing`,
+		`"qps": [{"dst": "::2", "dest_qp": 1}]`:                 `qps[0].qp: missing`,
+		`"qps": [{"src": "::2"}]`:                               `qps[0].src: unknown key; known are dst, dest_qp, qp`,
+		`"interval": "1s"`:                                      `interval: unknown key`,
 	} {
 		require.ErrorContains(t, malformed("sender", keys), message, keys)
 	}

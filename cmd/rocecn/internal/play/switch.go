@@ -21,12 +21,12 @@ type switchConfig struct {
 	common
 	Self    ownAddresses `json:"self"`
 	Methods []struct {
-		Senders netip.Prefix     `json:"senders"`
-		Method  congested.Method `json:"method"`
+		Senders netip.Prefix      `json:"senders"`
+		Method  *congested.Method `json:"method"`
 	} `json:"methods"`
 	Capable []struct {
-		Senders netip.Prefix         `json:"senders"`
-		Capable congested.Capability `json:"capable"`
+		Senders netip.Prefix          `json:"senders"`
+		Capable *congested.Capability `json:"capable"`
 	} `json:"capable"`
 	Proxies []struct {
 		Senders netip.Prefix `json:"senders"`
@@ -90,14 +90,20 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 		if err := senders("methods", i, m.Senders); err != nil {
 			return err
 		}
-		methods[i] = acl.Entry[congested.Method]{Prefix: m.Senders, Value: m.Method}
+		if m.Method == nil {
+			return wrong(join(index("methods", i), "method"), "missing")
+		}
+		methods[i] = acl.Entry[congested.Method]{Prefix: m.Senders, Value: *m.Method}
 	}
 	capable := make([]acl.Entry[congested.Capability], len(c.Capable))
 	for i, m := range c.Capable {
 		if err := senders("capable", i, m.Senders); err != nil {
 			return err
 		}
-		capable[i] = acl.Entry[congested.Capability]{Prefix: m.Senders, Value: m.Capable}
+		if m.Capable == nil {
+			return wrong(join(index("capable", i), "capable"), "missing")
+		}
+		capable[i] = acl.Entry[congested.Capability]{Prefix: m.Senders, Value: *m.Capable}
 	}
 	proxies := make([]acl.Entry[netip.Addr], len(c.Proxies))
 	for i, m := range c.Proxies {

@@ -238,6 +238,8 @@ func TestSwitchMalformed(t *testing.T) {
 		`"self": ["::1"]`:                    `self[0]: ::1 is no unicast address`,
 		`"methods": [{"method": "fastcnp"}]`: `methods[0].senders: missing`,
 		`"methods": [{"senders": "::/0", "method": "FastCNP"}]`:   `methods[0].method: none, fastcnp, proxy, fcn, ppfc or mark needed`,
+		`"methods": [{"senders": "::/0"}]`:                        `methods[0].method: missing`,
+		`"capable": [{"senders": "::/0"}]`:                        `capable[0].capable: missing`,
 		`"capable": [{"capable": "yes"}]`:                         `capable[0].senders: missing`,
 		`"capable": [{"senders": "::/0", "capable": true}]`:       `capable[0].capable: text needed`,
 		`"capable": [{"senders": "::/0", "capable": "maybe"}]`:    `capable[0].capable: yes, no or unknown needed`,
