@@ -159,13 +159,17 @@ func TestFloodOfForgedCM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million packets")
 	}
-	for what, messages := range map[string]func(c *connection) []rocev2.Packet{
-		"REQ":                func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req()} },
-		"REP":                func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.rep()} },
-		"REQ, REP":           func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req(), c.rep()} },
-		"DREQ, DREP and REJ": func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.dreq(), c.drep(), c.rej()} },
+	for _, x := range []struct {
+		what     string
+		flood    int
+		messages func(c *connection) []rocev2.Packet
+	}{
+		{"REQ", 1_000_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req()} }},
+		{"REP", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.rep()} }},
+		{"REQ, REP", 300_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req(), c.rep()} }},
+		{"DREQ, DREP and REJ", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.dreq(), c.drep(), c.rej()} }},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(x.what, func(t *testing.T) {
 			m := qpmap.New(qpmap.Config{MaxPairs: 1000, MaxPending: 100, MaxOpen: 100})
 			r := rand.New(rand.NewPCG(11, 0))
 			var alive []*connection
@@ -175,14 +179,13 @@ func TestFloodOfForgedCM(t *testing.T) {
 				observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
 				alive = append(alive, c)
 			}
-			const flood = 1_000_000
-			for sent := 0; sent < flood; {
+			for sent := 0; sent < x.flood; {
 				c := live()
 				if r.IntN(2) == 0 { // half of them between other hosts
 					c.A, c.B = randomAddr(r), randomAddr(r)
 				}
 				c.a, c.b, c.psnA, c.commA, c.commB = 1000+r.Uint32N(300), 2000+r.Uint32N(300), r.Uint32()&0xFFFFFF, 1000+r.Uint32(), r.Uint32()
-				packets := messages(c)
+				packets := x.messages(c)
 				observe(m, start.Add(time.Duration(sent)*time.Microsecond), packets...)
 				sent += len(packets)
 			}
@@ -293,14 +296,36 @@ func TestOneDirection(t *testing.T) {
 	require.Equal(t, qpmap.Stats{}, m.Stats())
 }
 
-// What comes later than a second after the request answers another one.
+// What comes later than a second after the request answers another one, unless
+// all packets are seconds apart.
 func TestVotesAreFresh(t *testing.T) {
+	c, other := live(), live()
+	other.A = netip.MustParseAddr("2001:db8::c")
+	for _, quick := range []bool{true, false} {
+		m := qpmap.New(qpmap.Config{})
+		for n := range uint32(10) {
+			at := start.Add(time.Duration(n) * 3 * time.Second)
+			observe(m, at, c.request(n))
+			if quick {
+				observe(m, at.Add(time.Millisecond), other.request(n))
+			}
+			observe(m, at.Add(1100*time.Millisecond), c.ack(n))
+		}
+		if quick {
+			requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+		} else {
+			_, err := m.SourceQP(c.forth(), 0, start.Add(30*time.Second))
+			require.NoError(t, err)
+		}
+	}
+}
+
+// The same PSN again and again, as of a packet that is refused, is one vote.
+func TestVotesOfOnePSN(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
-	for n := range uint32(10) {
-		at := start.Add(time.Duration(n) * 3 * time.Second)
-		observe(m, at, c.request(n))
-		observe(m, at.Add(1100*time.Millisecond), c.ack(n))
+	for range 10 {
+		observe(m, start, c.request(0), c.ack(0))
 	}
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 }

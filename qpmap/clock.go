@@ -8,7 +8,8 @@ import "time"
 // Beyond that it goes on from the new time.
 type clock struct {
 	ticks int64
-	last  time.Time // what ticks stands for
+	last  time.Time     // what ticks stands for
+	pace  time.Duration // how long one packet comes after the other at least, of late; 0 not known
 }
 
 func (c *clock) set(now time.Time) {
@@ -18,7 +19,18 @@ func (c *clock) set(now time.Time) {
 	case d > 0:
 		c.ticks += int64(d)
 		c.last = now
+		if c.pace == 0 || d < c.pace {
+			c.pace = d
+		} else {
+			c.pace = min(d, c.pace+c.pace/4+1)
+		}
 	}
+}
+
+// answerTime returns how long a response may come after its request: a second,
+// but more where packets are seconds apart.
+func (c *clock) answerTime() time.Duration {
+	return min(max(16*c.pace, time.Second), time.Minute)
 }
 
 // time returns when the clock stood at ticks.

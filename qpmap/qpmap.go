@@ -144,7 +144,7 @@ type Stats struct {
 // What an entry costs, in octets, where the maximum is a power of two.
 const (
 	PairSize    = 132
-	OpenSize    = 400
+	OpenSize    = 414
 	PendingSize = 100
 )
 

@@ -1,8 +1,12 @@
 package qpmap
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"time"
 
-// recent remembers requests of the last second by addresses, domain and PSN, so
+	"github.com/rocecn/rocecn/bth"
+)
+
+// recent remembers requests of the last seconds by addresses, domain and PSN, so
 // that the flows that used the PSN of a response are found at once. Its memory
 // is fixed: a new request takes the place of the oldest of the few that share
 // its set.
@@ -25,9 +29,8 @@ const crowded = 1 << 24
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
 
-// fresh tells whether then, a moment, is at most a second before now. No answer
-// is longer on its way.
-func fresh(then, now int32) bool { return uint32(now-then) <= 1e9>>20 }
+// within tells whether then, a moment, is at most so long before now.
+func within(d time.Duration, then, now int32) bool { return uint32(now-then) <= uint32(d>>20) }
 
 func newRecent(requests int, seed uint64) recent {
 	sets := 1
@@ -44,8 +47,9 @@ func (r *recent) find(k *key, psn uint32, t bth.Transport) (flow uint32, set *[w
 	return uint32(h>>32) | 1, &r.sets[mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 
-// add remembers a request of the flow that k names.
-func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32) {
+// add remembers a request of the flow that k names. Those that are longer ago
+// than this have no answers to come.
+func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) {
 	flow, set := r.find(k, psn, t)
 	q := request{flow: flow, qp: k.id, psn: psn, at: now}
 	victim := &set[0]
@@ -59,7 +63,7 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32) {
 			victim = w
 		}
 	}
-	if victim.flow == flow && victim.psn&psnMask == psn && fresh(victim.at, now) {
+	if victim.flow == flow && victim.psn&psnMask == psn && within(long, victim.at, now) {
 		q.psn |= victim.psn & crowded
 		if victim.qp != k.id {
 			q.psn |= crowded
@@ -69,13 +73,13 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32) {
 }
 
 // users returns the flows from k's destination to its source that used this PSN
-// within the last second: none when there were more than can be told apart.
-func (r *recent) users(k *key, psn uint32, t bth.Transport, now int32) (qps [ways]uint32, n int) {
+// not longer ago than this: none when there were more than can be told apart.
+func (r *recent) users(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) (qps [ways]uint32, n int) {
 	forth := k.back(0)
 	flow, set := r.find(&forth, psn, t)
 	for i := range set {
 		w := &set[i]
-		if w.flow != flow || w.psn&psnMask != psn || !fresh(w.at, now) {
+		if w.flow != flow || w.psn&psnMask != psn || !within(long, w.at, now) {
 			continue
 		}
 		if w.psn&crowded != 0 {

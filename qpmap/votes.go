@@ -10,15 +10,21 @@ import (
 // A tally counts the votes for the queue pairs that could be at the other end.
 type tally struct {
 	qps    [4]uint32 // 0 none
+	psns   [4]uint32 // of the last vote for each
 	counts [4]uint16
 	lost   uint16 // the most votes of one that had to make room for another
 }
 
-// vote counts one.
-func (t *tally) vote(qp uint32) {
+// vote counts one. Another for the same PSN, such as one refused again and again,
+// is no other.
+func (t *tally) vote(qp, psn uint32) {
 	least := 0
 	for i := range t.qps {
 		if t.qps[i] == qp {
+			if t.psns[i] == psn {
+				return
+			}
+			t.psns[i] = psn
 			t.counts[i]++
 			if t.counts[i] == 1<<15 {
 				for i := range t.counts {
@@ -33,7 +39,7 @@ func (t *tally) vote(qp uint32) {
 		}
 	}
 	t.lost = max(t.lost, t.counts[least])
-	t.qps[least], t.counts[least] = qp, 1
+	t.qps[least], t.psns[least], t.counts[least] = qp, psn, 1
 }
 
 // of returns the votes for a queue pair, and the most of any other.
@@ -114,7 +120,7 @@ func (m *Map) observeRequest(p *rocev2.Packet, k *key) {
 		return // a pair that holds needs few votes
 	}
 	if transport != bth.TransportUC { // which has no answers
-		m.recent.add(k, psn, transport, now)
+		m.recent.add(k, psn, transport, now, m.clock.answerTime())
 	}
 }
 
@@ -222,18 +228,18 @@ func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
 	case bth.OpRDMAReadResponseMiddle, bth.OpRDMAReadResponseLast:
 		return // a PSN of the READ, but no request's own
 	}
-	users, n := m.recent.users(k, p.BTH.PSN, p.BTH.Opcode.Transport(), now)
+	users, n := m.recent.users(k, p.BTH.PSN, p.BTH.Opcode.Transport(), now, m.clock.answerTime())
 	for _, qp := range users[:n] {
 		forth := k.back(qp)
 		m.vote(&forth, k, p)
 	}
 }
 
-// answers tells whether a response answers a request of the last second, and
+// answers tells whether a response answers a request of the last seconds, and
 // notes what it says of the flow.
 func (m *Map) answers(at uint32, p *rocev2.Packet, now int32) bool {
 	e := &m.pairs.slots[at].v
-	if !fresh(e.requested, now) || !e.sequence.covers(p.BTH.PSN) {
+	if !within(m.clock.answerTime(), e.requested, now) || !e.sequence.covers(p.BTH.PSN) {
 		return false
 	}
 	if e.mtu == 0 {
@@ -255,8 +261,8 @@ func (m *Map) vote(forth, back *key, p *rocev2.Packet) {
 		return
 	}
 	to, from := m.openFlow(forth), m.openFlow(back)
-	to.tally.vote(back.id)
-	from.tally.vote(forth.id)
+	to.tally.vote(back.id, p.BTH.PSN)
+	from.tally.vote(forth.id, p.BTH.PSN)
 	if mtu := mtuOf(p); mtu != 0 {
 		to.mtu = mtu
 	}
@@ -284,7 +290,7 @@ func (m *Map) question(at, srcQP uint32, answered bool) bool {
 		return true
 	case e.from == Given:
 		return false
-	case answered && !e.contested && e.confirmed != 0 && fresh(e.confirmed, m.now()):
+	case answered && !e.contested && e.confirmed != 0 && within(inUse, e.confirmed, m.now()):
 		return false
 	}
 	e.voted = true
