@@ -2,6 +2,15 @@ package icrc
 
 import "hash/crc32"
 
+// A way to compute the register. Each gives the same; use says which is taken.
+type way uint8
+
+const (
+	tablesOnly  way = iota // the portable one
+	folding                // carry-less multiplication of 128 bits
+	wideFolding            // of 512 bits
+)
+
 // The CRC register after the eight octets of 0xFF, and after these and the
 // first word of an IPv6 packet, of which all but the version is masked.
 const (
@@ -60,6 +69,12 @@ func plainTables(b []byte) uint32 {
 		return t[12][r>>24] ^ t[13][uint8(r>>16)] ^ t[14][uint8(r>>8)] ^ t[15][uint8(r)]
 	}
 	return t.update(r, b, zeros)
+}
+
+// extendedTables returns the register after an IP packet with options or
+// extension headers, whose IP header m masks.
+func extendedTables(b []byte, udp int, m *mask) uint32 {
+	return updateTables(updateTables(prefixed, b[:udp], m), b[udp:], &maskUDP)
 }
 
 // updateTables returns the register r after b, masked.

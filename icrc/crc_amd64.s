@@ -46,6 +46,30 @@ GLOBL reduce<>(SB), RODATA, $32
 	VPCLMULQDQ $0x11, k, acc, acc     \
 	VPTERNLOGQ $0x96, next, tmp, acc
 
+// REDUCE takes the register out of the last 128 bits, X1, into AX: to 64 bits,
+// to 32, and those by Barrett. It changes X0, X2 and X3.
+#define REDUCE \
+	MOVOU     reduce<>+0(SB), X0  \
+	PCMPEQB   X3, X3              \
+	PSRLQ     $32, X3             \
+	MOVOA     X1, X2              \
+	PCLMULQDQ $0x10, X0, X2       \
+	PSRLDQ    $8, X1              \
+	PXOR      X2, X1              \
+	MOVOA     X1, X2              \
+	PSRLDQ    $4, X2              \
+	PAND      X3, X1              \
+	PCLMULQDQ $0x00, X0, X1       \
+	PXOR      X2, X1              \
+	MOVOU     reduce<>+16(SB), X0 \
+	MOVOA     X1, X2              \
+	PAND      X3, X1              \
+	PCLMULQDQ $0x10, X0, X1       \
+	PAND      X3, X1              \
+	PCLMULQDQ $0x00, X0, X1       \
+	PXOR      X2, X1              \
+	PEXTRD    $1, X1, AX
+
 // func updateWide(r uint32, b []byte, m *mask) uint32
 TEXT ·updateWide(SB), NOSPLIT, $0-44
 	MOVL  r+0(FP), AX
@@ -115,58 +139,222 @@ lanes:
 	VPXOR         X3, X1, X1
 	VZEROUPPER
 
-	MOVOU     reduce<>+0(SB), X0
-	PCMPEQB   X3, X3
-	PSRLQ     $32, X3 // the lower 32 bits
-	MOVOA     X1, X2
-	PCLMULQDQ $0x10, X0, X2
-	PSRLDQ    $8, X1
-	PXOR      X2, X1
-	MOVOA     X1, X2
-	PSRLDQ    $4, X2
-	PAND      X3, X1
-	PCLMULQDQ $0x00, X0, X1
-	PXOR      X2, X1
-
-	MOVOU     reduce<>+16(SB), X0 // Barrett
-	MOVOA     X1, X2
-	PAND      X3, X1
-	PCLMULQDQ $0x10, X0, X1
-	PAND      X3, X1
-	PCLMULQDQ $0x00, X0, X1
-	PXOR      X2, X1
-	PEXTRD    $1, X1, AX
-	MOVL      AX, ret+40(FP)
+	REDUCE
+	MOVL AX, ret+40(FP)
 	RET
 
-// func hasWide() bool
-TEXT ·hasWide(SB), NOSPLIT, $0-1
-	MOVB $0, ret+0(FP)
+// MUL multiplies the block x by the constants k and adds it to acc.
+#define MUL(k, x, acc, tmp) \
+	MOVOA     x, tmp        \
+	PCLMULQDQ $0x00, k, x   \
+	PCLMULQDQ $0x11, k, tmp \
+	PXOR      x, acc        \
+	PXOR      tmp, acc
+
+// func foldShort(r uint32, b []byte, m *mask, udp *byte) uint32
+TEXT ·foldShort(SB), NOSPLIT, $0-52
+	MOVL r+0(FP), AX
+	MOVQ b_base+8(FP), SI
+	MOVQ b_len+16(FP), BX
+	MOVQ m+32(FP), DI
+	MOVQ udp+40(FP), DX
+
+	// Every block of 16 octets is multiplied by what its distance from the end
+	// asks for, all of them at once: there is no chain. Loads are of 8 octets:
+	// the CPU forwards them out of stores of 8 that have not reached the cache
+	// yet, but not one load out of two stores.
+	MOVQ  SI, R9
+	ADDQ  BX, R9
+	MOVQ  (SI), X1
+	MOVHPS 8(SI), X1
+	MOVOU 64(DI), X2
+	POR   X2, X1
+	MOVOU (DX), X2
+	POR   X2, X1
+	MOVD  AX, X2
+	PXOR  X2, X1
+	LEAQ  ·folds(SB), R8
+	LEAQ  -64(R8)(BX*4), R8
+	PXOR  X0, X0
+	SUBQ  $32, BX
+	JLT   last
+
+blocks:
+	MOVOU  (R8), X3
+	MUL(X3, X1, X0, X2)
+	MOVQ   16(SI), X1
+	MOVHPS 24(SI), X1
+	MOVOU  16(DX), X2
+	POR    X2, X1
+	ADDQ   $16, SI
+	ADDQ   $16, DX
+	SUBQ   $64, R8
+	SUBQ   $16, BX
+	JGE    blocks
+
+last:
+	TESTQ $12, BX
+	JZ    end // of the last block, which stays
+	MOVOU (R8), X3
+	MUL(X3, X1, X0, X2)
+
+	// What is left, 4, 8 or 12 octets, becomes the end of a block.
+	TESTQ $8, BX
+	JNZ   eight
+	MOVL  -4(R9), X1
+	MOVOU 16(DX), X2
+	POR   X2, X1
+	PSLLDQ $12, X1
+	JMP   end
+
+eight:
+	MOVQ  16(SI), X1
+	TESTQ $4, BX
+	JZ    justEight
+	MOVL  -4(R9), X2
+	PUNPCKLQDQ X2, X1
+	MOVOU 16(DX), X2
+	POR   X2, X1
+	PSLLDQ $4, X1
+	JMP   end
+
+justEight:
+	MOVOU 16(DX), X2
+	POR   X2, X1
+	PSLLDQ $8, X1
+
+end:
+	PXOR X0, X1
+	REDUCE
+	MOVL AX, ret+48(FP)
+	RET
+
+// CHAIN moves acc over 64 octets, whose constants are in X8, and adds next.
+#define CHAIN(acc, next, tmp) \
+	MOVOA     acc, tmp        \
+	PCLMULQDQ $0x00, X8, acc  \
+	PCLMULQDQ $0x11, X8, tmp  \
+	PXOR      tmp, acc        \
+	MOVOU     next, tmp       \
+	PXOR      tmp, acc
+
+// func foldLong(r uint32, b []byte, m *mask) uint32
+TEXT ·foldLong(SB), NOSPLIT, $0-44
+	MOVL  r+0(FP), AX
+	MOVQ  b_base+8(FP), SI
+	MOVQ  b_len+16(FP), BX
+	MOVQ  m+32(FP), DI
+	LEAQ  ·folds(SB), R8
+
+	MOVOU (SI), X1
+	MOVOU 16(SI), X2
+	MOVOU 32(SI), X3
+	MOVOU 48(SI), X4
+	MOVOU 64(DI), X5
+	MOVOU 80(DI), X6
+	POR   X5, X1
+	POR   X6, X2
+	MOVOU 96(DI), X5
+	MOVOU 112(DI), X6
+	POR   X5, X3
+	POR   X6, X4
+	MOVD  AX, X5
+	PXOR  X5, X1
+	ADDQ  $64, SI
+	SUBQ  $128, BX
+	JLT   lanes
+	MOVOU (16*16)(R8), X8 // 16 words
+
+chains:
+	CHAIN(X1, 0(SI), X5)
+	CHAIN(X2, 16(SI), X6)
+	CHAIN(X3, 32(SI), X7)
+	CHAIN(X4, 48(SI), X9)
+	ADDQ $64, SI
+	SUBQ $64, BX
+	JGE  chains
+
+lanes:
+	ADDQ  $64, BX // 0 to 60 octets are left
+	LEAQ  (R8)(BX*4), R8
+	PXOR  X0, X0
+	MOVOU (12*16)(R8), X5
+	MUL(X5, X1, X0, X9)
+	MOVOU (8*16)(R8), X6
+	MUL(X6, X2, X0, X9)
+	MOVOU (4*16)(R8), X7
+	MUL(X7, X3, X0, X9)
+	MOVOA X4, X1
+
+blocks:
+	TESTQ BX, BX
+	JZ    end // of the last block, which stays
+	MOVOU (R8), X5
+	MUL(X5, X1, X0, X9)
+	SUBQ  $16, BX
+	JLT   rest
+	MOVOU (SI), X1
+	ADDQ  $16, SI
+	SUBQ  $64, R8
+	JMP   blocks
+
+rest:
+	// 4, 8 or 12: the last 16 octets but those that are done.
+	MOVOU (SI)(BX*1), X1
+	LEAQ  tails<>(SB), R9
+	MOVOU 64(R9)(BX*4), X2
+	PAND  X2, X1
+
+end:
+	PXOR X0, X1
+	REDUCE
+	MOVL AX, ret+40(FP)
+	RET
+
+// The last 0, 4, 8 or 12 of 16 octets.
+DATA tails<>+0(SB)/8, $0
+DATA tails<>+8(SB)/8, $0
+DATA tails<>+16(SB)/8, $0
+DATA tails<>+24(SB)/8, $0xFFFFFFFF00000000
+DATA tails<>+32(SB)/8, $0
+DATA tails<>+40(SB)/8, $0xFFFFFFFFFFFFFFFF
+DATA tails<>+48(SB)/8, $0xFFFFFFFF00000000
+DATA tails<>+56(SB)/8, $0xFFFFFFFFFFFFFFFF
+GLOBL tails<>(SB), RODATA, $64
+
+// func fastest() way
+TEXT ·fastest(SB), NOSPLIT, $0-1
+	MOVB $0, ret+0(FP) // tablesOnly
 	XORL AX, AX
 	CPUID
-	CMPL AX, $7
-	JLT  no
+	MOVL AX, SI // the highest leaf
 	MOVL $1, AX
 	XORL CX, CX
 	CPUID
-	ANDL $0x08080002, CX // OSXSAVE, SSE4.1, PCLMULQDQ
-	CMPL CX, $0x08080002
-	JNE  no
+	MOVL CX, DI
+	ANDL $0x00080002, CX // SSE4.1, PCLMULQDQ
+	CMPL CX, $0x00080002
+	JNE  done
+	MOVB $1, ret+0(FP) // folding
+	CMPL SI, $7
+	JLT  done
+	TESTL $0x08000000, DI // OSXSAVE
+	JZ   done
 	XORL CX, CX
 	XGETBV
 	ANDL $0xE6, AX // the system keeps XMM, YMM, K and ZMM
 	CMPL AX, $0xE6
-	JNE  no
+	JNE  done
 	MOVL $7, AX
 	XORL CX, CX
 	CPUID
 	ANDL $0x40010020, BX // AVX512BW, AVX512F, AVX2
 	CMPL BX, $0x40010020
-	JNE  no
+	JNE  done
 	ANDL $0x440, CX // VPCLMULQDQ, AVX512_VBMI2
 	CMPL CX, $0x440
-	JNE  no
-	MOVB $1, ret+0(FP)
+	JNE  done
+	MOVB $2, ret+0(FP) // wideFolding
 
-no:
+done:
 	RET

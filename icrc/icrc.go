@@ -91,8 +91,7 @@ func Verify(ip []byte) (Coverage, error) {
 
 // Put computes the ICRC of an IPv4 or IPv6 packet in this coverage and writes
 // it into the last four octets of the UDP data, the only ones that it
-// changes; meanwhile those that the ICRC masks may read as ones. On error it
-// changes nothing.
+// changes. On error it changes nothing.
 func Put(ip []byte, c Coverage) error {
 	p, err := find(ip)
 	if err != nil {

@@ -23,11 +23,10 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 	if p.ext == ipv4Len {
 		m = &maskIPv4
 	}
-	end := p.udp
-	if c != AsSent {
-		end = p.ext
+	if c == AsSent {
+		return ^extended(ip[:p.end], p.udp, m), nil
 	}
-	r := update(prefixed, ip[:end], m)
+	r := update(prefixed, ip[:p.ext], m)
 	if c == Without {
 		d, err := p.leaveOut(ip)
 		if err != nil {
@@ -39,33 +38,17 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 }
 
 // put puts the ICRC into the packet that p describes.
-func (p packet) put(ip []byte, c Coverage) (err error) {
-	var sum uint32
-	if c == AsSent && p.ext == ipv6Len && p.udp > p.ext {
-		sum = p.sumInPlace(ip)
-	} else if sum, err = p.sum(ip, c); err != nil {
+func (p packet) put(ip []byte, c Coverage) error {
+	if p.ext == p.udp && c <= Skipped {
+		le.PutUint32(ip[p.end:], ^plainStored(ip[:p.end]))
+		return nil
+	}
+	sum, err := p.sum(ip, c)
+	if err != nil {
 		return err
 	}
 	le.PutUint32(ip[p.end:], sum)
 	return nil
-}
-
-// sumInPlace is sum in coverage AsSent for an IPv6 packet with extension
-// headers. It puts ones into the packet where the masks have them, and so is
-// done in one pass, not two; then it puts back what was there.
-func (p packet) sumInPlace(ip []byte) uint32 {
-	h, udp := (*[ipv6Len]byte)(ip), (*[fixedLen]byte)(ip[p.udp:])
-	label, hopLimit, checksum, resv8a := be.Uint32(h[0:]), h[7], be.Uint16(udp[6:]), udp[12]
-
-	be.PutUint32(h[0:], label|0x0FFFFFFF)
-	h[7], udp[12] = 0xFF, 0xFF
-	be.PutUint16(udp[6:], 0xFFFF)
-	r := update(prefixed, ip[:p.end], &maskNothing)
-
-	be.PutUint32(h[0:], label)
-	h[7], udp[12] = hopLimit, resv8a
-	be.PutUint16(udp[6:], checksum)
-	return ^r
 }
 
 // leaveOut returns what the register after the IP header is to be XORed with

@@ -1,4 +1,0 @@
-package icrc
-
-// Wide says whether updateWide is in use.
-var Wide = &wide
