@@ -119,11 +119,12 @@ func (m *Map) connect(forth, back link, list uint8) {
 	}
 	a := m.place(&forth.key, list)
 	b := m.place(&back.key, list)
-	if a == 0 || b == 0 || m.pairs.slots[a].key != forth.key { // the second took the place of the first
-		for _, at := range [...]uint32{a, b} {
-			if at != 0 && m.pairs.slots[at].v.from == 0 {
-				m.pairs.remove(at)
-			}
+	if a == b && forth.key != back.key { // there is room for one: the second took the place of the first
+		a = 0
+	}
+	if a == 0 || b == 0 {
+		if at := max(a, b); at != 0 && m.pairs.slots[at].v.from == 0 {
+			m.pairs.remove(at)
 		}
 		return
 	}
@@ -153,7 +154,7 @@ func (m *Map) install(at uint32, l *link, list uint8) {
 		} else {
 			m.stats.Votes++
 		}
-		m.learned[m.learnedCount] = at
+		m.learned[m.learnedCount] = at // one Observe makes one connection
 		m.learnedCount++
 	}
 	*e = l.pair

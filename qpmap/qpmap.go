@@ -10,35 +10,40 @@
 //     A DREQ, or a REJ or DREP, with the addresses and communication ids of the
 //     exchange ends the pair.
 //   - Votes: a response from B to A with DestQP a and PSN p is a vote that the
-//     flow from A to B which used p just now has source queue pair a. [Config]
-//     says how many votes make a pair.
+//     flow from A to B which used p just now has source queue pair a. Three for
+//     different PSNs make a pair, if nobody else has half as many; see [Config].
 //   - UD: the DETH of the last packet.
 //
 // # When there is no pair
 //
 // A wrong pair is worse than none, so what contradicts itself gives none. Votes
-// decide only when they stand out both ways: of all queue pairs that could be
-// the flow's source, and of all flows that the queue pair could be the source
-// of. Flows that start with the same PSN tie, UC has no responses and so no
-// votes, and both queue pairs of a connection are learned together or not at
-// all. The UDP source port never counts.
+// decide only when they stand out both ways: among all queue pairs that could be
+// the flow's source, and among all flows that the queue pair could be the source
+// of. So flows that use the same PSNs at the same time tie. UC has no responses
+// and no votes. The pairs of both directions of a connection are learned together.
+// "Just now" is a second, or longer where all packets come seconds apart. The UDP
+// source port never counts.
 //
 // # New lives
 //
-// Hosts use queue pairs again. A PSN more than 65,536 away from the one expected
-// next, or another transport, puts a pair in doubt, and a second one in sequence
-// with it ends the pair. A CM exchange that names a queue pair anew takes effect
-// at once where the pair before was never confirmed by data; otherwise when
-// data follows it, with its starting PSN or with votes. So forged CM messages do
-// not displace a pair that data confirms.
+// Hosts use queue pairs again. A request more than 128 PSNs away from the one
+// expected next, or one that has been acknowledged, puts a pair in doubt until a
+// response confirms it. One more than 65,536 away, or of another transport, does
+// so until the next is in sequence again; two in sequence with each other end the
+// pair. A life that no CM shows and that goes on with the PSNs of the one before
+// can be seen only by its responses.
+//
+// A CM exchange that names a queue pair anew takes effect at once where data
+// never confirmed the pair before; otherwise when data begins with the PSN that
+// it names. So forged CM messages do not displace a pair that data confirms.
 //
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
 // Idle are forgotten. All memory is taken by [New]: [PairSize] octets for each of
-// MaxPairs, [OpenSize] for each of MaxOpen, [PendingSize] for each of MaxPending. A
-// full table gives up what was used longest ago, pairs that no data has confirmed
-// first, and never one given or in use.
+// MaxPairs, [OpenSize] for each of MaxOpen, [PendingSize] for each of MaxPending;
+// 11 MB with the defaults. A full table gives up what was used longest ago, pairs
+// that no data has confirmed first, and never one given or in use.
 //
 // A Map is not safe for concurrent use: one a core.
 package qpmap

@@ -352,6 +352,27 @@ func TestFullTable(t *testing.T) {
 	require.Equal(t, 8, m.Stats().Pairs)
 }
 
+// A connection of which only one direction has room is none.
+func TestRoomForOne(t *testing.T) {
+	c := live()
+	given := rocev2.FlowKey{Src: c.A, Dst: c.B}
+	m := qpmap.New(qpmap.Config{MaxPairs: 3})
+	for qp := range uint32(2) {
+		given.DestQP = 0x99 + qp
+		require.NoError(t, m.Add(given, 0, qpmap.Pair{SrcQP: 5}))
+	}
+	for range 3 {
+		observe(m, start, c.req(), c.rep(), c.dreq())
+		require.Equal(t, 2, m.Stats().Pairs)
+	}
+	for n := range uint32(9) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	require.Equal(t, 2, m.Stats().Pairs)
+	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous) // there are votes, but no room
+	requirePair(t, m, given, 5, qpmap.Given)
+}
+
 // Open flows beyond the maximum take the places of the oldest.
 func TestManyOpenFlows(t *testing.T) {
 	m := qpmap.New(qpmap.Config{MaxOpen: 16})
@@ -373,6 +394,11 @@ func TestConfig(t *testing.T) {
 	m := qpmap.New(qpmap.Config{MinVotes: 1})
 	observe(m, start, c.request(0), c.ack(0))
 	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	second := *c // with ratio 1 the first of those that tie is taken
+	second.b = 0x32
+	m = qpmap.New(qpmap.Config{MinVotes: 1, Ratio: 1})
+	observe(m, start, c.request(0), second.request(0), c.ack(0), c.ack(0))
+	require.Equal(t, 2, m.Stats().Pairs)
 	m = qpmap.New(qpmap.Config{MinVotes: 10})
 	for n := range uint32(9) {
 		observe(m, start, c.request(n), c.ack(n))
@@ -430,6 +456,7 @@ func TestMemory(t *testing.T) {
 	require.InDelta(t, qpmap.OpenSize, float64(open)/(1<<12), 8)
 	pending := size(qpmap.Config{MaxPairs: 2, MaxOpen: 2, MaxPending: 1 << 12})
 	require.InDelta(t, qpmap.PendingSize, float64(pending)/(1<<12), 8)
+	require.InDelta(t, 11e6, size(qpmap.Config{}), 0.5e6)
 }
 
 func TestSource(t *testing.T) {

@@ -16,7 +16,7 @@ type sequence struct {
 	next  uint32 // expected next
 	slack uint32 // how much later that may be: a READ takes a PSN for each response, and their size is not known
 	odd   uint32 // expected next after a packet that was not close to next
-	acked uint32 // the last PSN that a response has covered, if answered
+	acked uint32 // the last PSN that a response has covered; at first the one before the first request
 	known bool   // next means something
 	begun bool   // a request has been seen; before, next is what CM announced
 	doubt doubt
@@ -28,8 +28,8 @@ type doubt uint8
 
 const (
 	sure    doubt = iota
-	jumped        // to a PSN that is not close, has nothing to be close to, or that has been acknowledged: until a response confirms the pair
-	strayed       // the last packet was out of the window, or of another transport: until one is in sequence again
+	jumped        // to a PSN that is not close, or has been acknowledged; over when a response confirms the pair
+	strayed       // the last packet was out of the window, or of another transport; over with one in sequence
 )
 
 // A step is how a request stands in a sequence.
@@ -116,17 +116,11 @@ func (s *sequence) covers(psn uint32) bool {
 	return s.begun && distance(s.acked, psn) > 0 && distance(psn, s.next+s.slack) > 0
 }
 
-// repeats tells whether a response with this PSN may answer a request once more.
-func (s *sequence) repeats(psn uint32) bool {
-	d := distance(s.acked, psn)
-	return s.begun && -nearby <= d && d <= 0
-}
-
-// leads tells whether a request with this PSN could be the next, or one of a few
-// that the capture has lost.
-func (s *sequence) leads(psn uint32) bool {
-	d := distance(s.next, psn)
-	return s.begun && 0 <= d && d <= int32(nearby+s.slack)
+// explains tells whether there is a reason for a response with this PSN that
+// answers nothing: a request that the capture has lost, or an answer once more.
+func (s *sequence) explains(psn uint32) bool {
+	lost, again := distance(s.next, psn), distance(s.acked, psn)
+	return s.begun && (0 <= lost && lost <= int32(nearby+s.slack) || -nearby <= again && again <= 0)
 }
 
 // answer notes what a response covers: all up to its PSN, but what it refuses.

@@ -214,14 +214,17 @@ func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
 	now := m.now()
 	at := m.find(k)
 	if at != 0 {
-		forth := k.back(m.pairs.slots[at].v.srcQP)
+		e := &m.pairs.slots[at].v
+		forth := k.back(e.srcQP)
 		to := m.find(&forth)
-		if to != 0 && m.pairs.slots[to].v.srcQP == k.id && m.answers(to, p, now) {
+		switch {
+		case to == 0:
+			e.contested = true
+		case m.pairs.slots[to].v.srcQP == k.id && m.answers(to, p, now):
 			m.confirm(to, at)
 			return
-		}
-		if to == 0 || !m.pairs.slots[to].v.sequence.leads(p.BTH.PSN) && !m.pairs.slots[to].v.sequence.repeats(p.BTH.PSN) {
-			m.pairs.slots[at].v.contested = true // nothing that the other side sent asks for it
+		case !m.pairs.slots[to].v.sequence.explains(p.BTH.PSN):
+			e.contested = true // nothing that the other side sent asks for it
 		}
 	}
 	switch p.BTH.Opcode.Operation() {
@@ -231,7 +234,9 @@ func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
 	users, n := m.recent.users(k, p.BTH.PSN, p.BTH.Opcode.Transport(), now, m.clock.answerTime())
 	for _, qp := range users[:n] {
 		forth := k.back(qp)
-		m.vote(&forth, k, p)
+		if m.vote(&forth, k, p) {
+			return
+		}
 	}
 }
 
@@ -250,15 +255,15 @@ func (m *Map) answers(at uint32, p *rocev2.Packet, now int32) bool {
 }
 
 // vote counts a vote that the flow forth, which used the PSN of the response,
-// and the flow back, to which the response belongs, are one connection; with the
-// last one needed it makes the pairs.
-func (m *Map) vote(forth, back *key, p *rocev2.Packet) {
+// and the flow back, to which the response belongs, are one connection. With the
+// last one needed it makes the pairs, and says so.
+func (m *Map) vote(forth, back *key, p *rocev2.Packet) (decided bool) {
 	a, b := m.find(forth), m.find(back)
 	if a != 0 && b != 0 && m.pairs.slots[a].v.srcQP == back.id && m.pairs.slots[b].v.srcQP == forth.id {
-		return // says nothing new
+		return false // says nothing new
 	}
 	if !m.question(a, back.id, true) || !m.question(b, forth.id, false) {
-		return
+		return false
 	}
 	to, from := m.openFlow(forth), m.openFlow(back)
 	to.tally.vote(back.id, p.BTH.PSN)
@@ -267,7 +272,7 @@ func (m *Map) vote(forth, back *key, p *rocev2.Packet) {
 		to.mtu = mtu
 	}
 	if !to.tally.elects(back.id, &m.cfg) || !from.tally.elects(forth.id, &m.cfg) {
-		return
+		return false
 	}
 	pair := pair{
 		srcQP: back.id, pkey: cmp.Or(to.pkey, p.BTH.PKey), mtu: cmp.Or(to.mtu, from.mtu), transport: p.BTH.Opcode.Transport(),
@@ -276,6 +281,7 @@ func (m *Map) vote(forth, back *key, p *rocev2.Packet) {
 	other := pair
 	other.srcQP, other.pkey, other.sequence, other.requested = forth.id, cmp.Or(from.pkey, p.BTH.PKey), from.sequence, from.requested
 	m.connect(link{*forth, pair}, link{*back, other}, settled)
+	return true
 }
 
 // question tells whether a vote may speak against a pair: not against a given
