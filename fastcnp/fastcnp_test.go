@@ -189,12 +189,12 @@ func TestPlacement(t *testing.T) {
 		{name: "15 octets", options: withLen(15), err: errOptionLen},
 		{name: "17 octets", options: withLen(17), err: errOptionLen},
 		{name: "25 octets", options: withLen(25), err: errOptionLen},
-		{name: "two options 1", options: join(one, one), err: ErrSecond},
-		{name: "options 1 and 2", options: join(one, two), err: ErrSecond},
+		{name: "two options 1", options: join(one, one), err: errSecond},
+		{name: "options 1 and 2", options: join(one, two), err: errSecond},
 		{name: "broken behind it", options: join(one, []byte{0x1E, 200}), err: ErrOverrun},
 		{name: "IOAM proof of transit", options: bad(3, 2), err: ioam.ErrNotTrace},
 		{name: "IOAM direct export", options: bad(3, 4), err: ioam.ErrNotTrace},
-		{name: "NodeLen 2", options: bad(6, 2<<3), err: ioam.ErrNodeLen},
+		{name: "NodeLen 2", options: bad(6, 2<<3), err: wireerr.Malformed},
 		{name: "RemainingLen beyond the space", options: bad(7, 2), err: wireerr.Malformed},
 		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}), err: wireerr.Truncated},
 		{name: "snapshot beyond the remainder", options: join([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 1, 0, 0, 9)), err: wireerr.Truncated},
@@ -245,7 +245,7 @@ func TestHeaders(t *testing.T) {
 		{"in Hop-by-Hop", 0, one, ErrNotFastCNP},
 		{"behind Hop-by-Hop", 0, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
 		{"in the second header", 60, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
-		{"in both headers", 60, append(next(60, one), one...), ErrSecond},
+		{"in both headers", 60, append(next(60, one), one...), errSecond},
 	} {
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(build(t, c.next, c.ext)))

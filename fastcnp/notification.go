@@ -28,7 +28,7 @@ type Notification struct {
 
 var (
 	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", 0, "no Fast CNP option: a CNP", wireerr.Other)
-	ErrSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)
+	errSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)
 	ErrOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "an option runs beyond the header of the CNP", wireerr.Malformed)
 )
 
@@ -111,7 +111,7 @@ func (n *Notification) findIn(h *ipv6opt.Header, at int, c CodePoints) error {
 		case o.Type != c.Option1 && o.Type != c.Option2:
 			continue
 		case n.Option.Number != 0:
-			return ErrSecond
+			return errSecond
 		}
 		switch {
 		case c.Option1 == c.Option2:

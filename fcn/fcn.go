@@ -47,7 +47,7 @@ type Message struct {
 // What decoding and encoding refuse; errReservedSet is Validate's.
 var (
 	errTruncated      = wireerr.New("fcn", "message", 4, "truncated: 4 octets needed", wireerr.Truncated)
-	ErrLength         = wireerr.New("fcn", "UDP length", 0, "not 12: a message has exactly 4 octets", wireerr.Malformed)
+	errLength         = wireerr.New("fcn", "UDP length", 0, "not 12: a message has exactly 4 octets", wireerr.Malformed)
 	errFlowLabelRange = wireerr.New("fcn", "Flow Label", 0, "over 20 bits", wireerr.Range)
 	errLevelRange     = wireerr.New("fcn", "congestion level", 0, "over 7", wireerr.Range)
 	errReservedRange  = wireerr.New("fcn", "Reserved", 0, "over 9 bits", wireerr.Range)
@@ -70,7 +70,7 @@ func (m *Message) Decode(b []byte) (rest []byte, err error) {
 func FromDatagram(d *rocev2.Datagram) (Message, error) {
 	var m Message
 	if d.Length > 8+Size {
-		return m, ErrLength
+		return m, errLength
 	}
 	_, err := m.Decode(d.Data)
 	return m, err
@@ -103,7 +103,7 @@ func (m Message) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
 // UnmarshalBinary sets m from exactly 4 octets.
 func (m *Message) UnmarshalBinary(b []byte) error {
 	if len(b) > Size {
-		return ErrLength
+		return errLength
 	}
 	_, err := m.Decode(b)
 	return err

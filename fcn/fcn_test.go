@@ -28,7 +28,7 @@ func TestMessage(t *testing.T) {
 		require.Equal(t, []byte{1, 2}, rest)
 		require.Equal(t, c.m, m)
 		require.NoError(t, m.UnmarshalBinary(wire))
-		require.ErrorIs(t, m.UnmarshalBinary(append(wire, 0)), ErrLength)
+		require.ErrorIs(t, m.UnmarshalBinary(append(wire, 0)), errLength)
 		require.Equal(t, c.m, m)
 		wiretest.Prefixes(t, wire, m.UnmarshalBinary)
 		wiretest.NoAllocs(t, "Decode", func() { _, _ = m.Decode(wire) })
@@ -120,7 +120,7 @@ func TestUDPLength(t *testing.T) {
 		case size < Size:
 			require.ErrorIs(t, err, errTruncated)
 		case size > Size:
-			require.ErrorIs(t, err, ErrLength)
+			require.ErrorIs(t, err, errLength)
 		default:
 			require.NoError(t, err)
 		}

@@ -170,7 +170,7 @@ func TestAddNodeErrors(t *testing.T) {
 	}{
 		{"direct export", TypeDirectExport, "007b 1002 c00000 00 00000000 00000000", Node{}, nil},
 		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{}, errRemainingLen},
-		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, ErrNodeLen},
+		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, errNodeLen},
 		{"no header", TypeIncremental, "007b", Node{}, errTruncatedTrace},
 		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000}, errNodeIDRange},
 	} {

@@ -211,7 +211,7 @@ func TestCapturedWrongNodeLen(t *testing.T) {
 		found := options(t, p.Data)
 		require.Len(t, found, 1)
 		var trace Trace
-		require.Equal(t, ErrNodeLen, trace.Decode(found[0]), "packet %d", p.Number)
+		require.Equal(t, errNodeLen, trace.Decode(found[0]), "packet %d", p.Number)
 	}
 }
 

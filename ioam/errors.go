@@ -8,7 +8,7 @@ var (
 
 	ErrNotTrace          = wireerr.New("ioam", "IOAM-Opt-Type", 0, "not 0 or 1, no trace", wireerr.Other)
 	errTruncatedTrace    = wireerr.New("ioam", "trace", 8, "8 octets needed", wireerr.Truncated)
-	ErrNodeLen           = wireerr.New("ioam", "trace", 0, "NodeLen does not match IOAM-Trace-Type", wireerr.Malformed)
+	errNodeLen           = wireerr.New("ioam", "trace", 0, "NodeLen does not match IOAM-Trace-Type", wireerr.Malformed)
 	errRemainingLen      = wireerr.New("ioam", "trace: RemainingLen", 0, "4 octets for each unit needed behind the header", wireerr.Malformed)
 	errNoNode            = wireerr.New("ioam", "trace", 0, "node data, but IOAM-Trace-Type names no field", wireerr.Malformed)
 	errTruncatedNode     = wireerr.New("ioam", "trace: node data", 4, "4 octets for each unit of NodeLen needed, and 4 with bit 22", wireerr.Truncated)

@@ -48,7 +48,7 @@ func (t *Trace) Decode(o Option) error {
 	typ := TraceType(h >> 8 & 0xFFFFFF)
 	nodeLen := typ.NodeLen()
 	if int(h>>43&0x1F) != nodeLen {
-		return ErrNodeLen
+		return errNodeLen
 	}
 	remaining := uint8(h >> 32 & 0x7F)
 	data := o.Data[traceHeaderLen:]

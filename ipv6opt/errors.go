@@ -20,6 +20,6 @@ var (
 
 // Errors of [Limits.Check].
 var (
-	ErrOptionLimit  = wireerr.New("ipv6opt", "header", 0, "more options than the limit", wireerr.Range)
-	ErrPaddingLimit = wireerr.New("ipv6opt", "header", 0, "a run of padding longer than the limit", wireerr.Range)
+	errOptionLimit  = wireerr.New("ipv6opt", "header", 0, "more options than the limit", wireerr.Range)
+	errPaddingLimit = wireerr.New("ipv6opt", "header", 0, "a run of padding longer than the limit", wireerr.Range)
 )

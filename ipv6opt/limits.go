@@ -15,7 +15,7 @@ type Limits struct {
 }
 
 // Check returns the first thing in the header that is beyond the limits:
-// [ErrOptionLimit], [ErrPaddingLimit], or [ErrOverrun] when an option overruns
+// errOptionLimit, errPaddingLimit, or [ErrOverrun] when an option overruns
 // the header.
 func (l Limits) Check(h *Header) error {
 	if l.MaxOptions == 0 {
@@ -38,9 +38,9 @@ func (l Limits) Check(h *Header) error {
 		}
 		switch {
 		case options > l.MaxOptions:
-			return ErrOptionLimit
+			return errOptionLimit
 		case padding > l.MaxPadding:
-			return ErrPaddingLimit
+			return errPaddingLimit
 		}
 		at = end
 	}

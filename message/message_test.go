@@ -93,7 +93,7 @@ func TestDecode(t *testing.T) {
 		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
 		{"CNP with an unknown option", roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), CNP, ReachTransport, nil},
 		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
-		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, ReachUDP, fcn.ErrLength},
+		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, ReachUDP, wireerr.Malformed},
 		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,18 +58,18 @@ type Origin struct {
 
 // What the writing functions refuse.
 var (
-	ErrPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix that the protocol carries", wireerr.Range)
-	ErrProxy  = wireerr.New("pnc", "proxy", 0, "no address, or not of the family that the field has", wireerr.Range)
-	ErrMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
+	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix that the protocol carries", wireerr.Range)
+	errProxy  = wireerr.New("pnc", "proxy", 0, "no address, or not of the family that the field has", wireerr.Range)
+	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )
 
 // check returns prefix and proxy in the form in which they are written.
 func (a *Advertisement) check() (netip.Prefix, netip.Addr, error) {
 	switch {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
-		return netip.Prefix{}, netip.Addr{}, ErrPrefix
+		return netip.Prefix{}, netip.Addr{}, errPrefix
 	case !a.Proxy.IsValid():
-		return netip.Prefix{}, netip.Addr{}, ErrProxy
+		return netip.Prefix{}, netip.Addr{}, errProxy
 	}
 	return a.Prefix.Masked(), plain(a.Proxy), nil
 }

@@ -30,7 +30,7 @@ const bitReAdvertised = 1 // R-flag of the prefix attribute flags: leaked from a
 // What reading IS-IS refuses.
 var (
 	ErrNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets", wireerr.Other)
-	ErrSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
+	errSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
 
 	errLSPHeader    = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "27 octets needed", wireerr.Truncated)
 	errLSPCut       = wireerr.New("pnc", "IS-IS LSP", 0, "fewer octets than its PDU length", wireerr.Truncated)
@@ -179,7 +179,7 @@ func (s *system) read(fragment []byte, bit uint, yield func(Advertisement, error
 		return yield(Advertisement{}, err)
 	}
 	if l.origin != s.origin {
-		return yield(Advertisement{}, ErrSystem)
+		return yield(Advertisement{}, errSystem)
 	}
 	if l.lifetime == 0 || s.gone || l.pseudonode != 0 { // a pseudonode has no prefixes
 		return true

@@ -129,7 +129,7 @@ func TestReadISISFragments(t *testing.T) {
 	require.Empty(t, all, "fragment 0 has expired")
 
 	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, id, p1), fragment(2, 2, 0, 1200, p2), fragment(1, 1, 1, 1200, p2)))
-	require.Equal(t, []error{ErrSystem, ErrSystem}, errs)
+	require.Equal(t, []error{errSystem, errSystem}, errs)
 	require.Equal(t, []Advertisement{one}, all, "other systems and levels")
 
 	level1, _ := collect(Codes{}.ReadISIS(fragment(1, 1, 0, 1200, id, p1)))

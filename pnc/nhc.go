@@ -35,7 +35,7 @@ const safiVPN = 128 // next hops begin with a route distinguisher of 8 octets (R
 // What reading and writing NHC refuse.
 var (
 	ErrNHC   = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV runs beyond the attribute: to be discarded", wireerr.Malformed)
-	ErrOrder = wireerr.New("pnc", "characteristics", 0, "not in ascending order of their codes, or one is there twice", wireerr.Range)
+	errOrder = wireerr.New("pnc", "characteristics", 0, "not in ascending order of their codes, or one is there twice", wireerr.Range)
 
 	errNextHop = wireerr.New("pnc", "next hop", 0, "no IPv4 or IPv6 address", wireerr.Range)
 	errValue   = wireerr.New("pnc", "characteristic", 0, "more than 65535 octets", wireerr.Range)
@@ -133,7 +133,7 @@ func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...C
 		return b, ErrNoCode
 	}
 	if proxy = plain(proxy); !proxy.IsValid() {
-		return b, ErrProxy
+		return b, errProxy
 	}
 	if err := inOrder(others, c.NHC); err != nil {
 		return b, err
@@ -164,13 +164,13 @@ func inOrder(others []Characteristic, code uint16) error {
 		case len(o.Value) > 0xFFFF:
 			return errValue
 		case o.Code == code:
-			return ErrOrder
+			return errOrder
 		case i > 0 && o.Code < others[i-1].Code:
-			return ErrOrder
+			return errOrder
 		}
 		for _, before := range others[:i] {
 			if before.Code == o.Code && bytes.Equal(before.Value, o.Value) {
-				return ErrOrder
+				return errOrder
 			}
 		}
 	}

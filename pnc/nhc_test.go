@@ -118,12 +118,12 @@ func TestAppendNHC(t *testing.T) {
 		err    error
 	}{
 		{Codes{}, v4, proxy, nil, ErrNoCode},
-		{bgp, v4, netip.Addr{}, nil, ErrProxy},
+		{bgp, v4, netip.Addr{}, nil, errProxy},
 		{bgp, NextHop{AFI: 1, SAFI: 1}, proxy, nil, errNextHop},
-		{bgp, v4, proxy, []Characteristic{two, one}, ErrOrder},
-		{bgp, v4, proxy, []Characteristic{one, one}, ErrOrder},
-		{bgp, v4, proxy, []Characteristic{one, {1, []byte{1}}, one}, ErrOrder},
-		{bgp, v4, proxy, []Characteristic{{bgp.NHC, nil}}, ErrOrder},
+		{bgp, v4, proxy, []Characteristic{two, one}, errOrder},
+		{bgp, v4, proxy, []Characteristic{one, one}, errOrder},
+		{bgp, v4, proxy, []Characteristic{one, {1, []byte{1}}, one}, errOrder},
+		{bgp, v4, proxy, []Characteristic{{bgp.NHC, nil}}, errOrder},
 		{bgp, v4, proxy, []Characteristic{{1, make([]byte, 0x10000)}}, errValue},
 	} {
 		b, err := c.codes.AppendNHC([]byte{7}, c.routes, c.proxy, c.others...)

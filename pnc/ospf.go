@@ -9,7 +9,7 @@ import (
 
 // What reading OSPF refuses.
 var (
-	ErrRouter = wireerr.New("pnc", "advertising router", 0, "LSAs of different routers", wireerr.Malformed)
+	errRouter = wireerr.New("pnc", "advertising router", 0, "LSAs of different routers", wireerr.Malformed)
 
 	errLSAHeader    = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "20 octets needed", wireerr.Truncated)
 	errLSACut       = wireerr.New("pnc", "OSPF LSA", 0, "fewer octets than its length", wireerr.Truncated)

@@ -194,7 +194,7 @@ func TestReadOSPFBroken(t *testing.T) {
 	other := slices.Clone(old)
 	other[8]++
 	all, errs = collect(Codes{}.ReadOSPFv2(old, other))
-	require.Equal(t, []error{ErrRouter}, errs)
+	require.Equal(t, []error{errRouter}, errs)
 	require.Equal(t, wantV2, all)
 
 	old[18], old[19] = 0, 19
@@ -271,7 +271,7 @@ func TestLeakOSPFv2(t *testing.T) {
 		"0001 0008 01180000":                   errOSPFTLV,
 		"0002 0008 01180000 c0000200":          errNotPrefixTLV,
 		"0001 0004 01180000":                   errOSPFFixed,
-		"0001 0008 01180100 c0000200":          ErrPrefix,
+		"0001 0008 01180100 c0000200":          errPrefix,
 		"0001 000c 01180000 c0000200 000b0001": errSubTLV,
 		"0001 0010 01180000 c0000200 000b0001 20000000": errFlagsLength,
 	} {
@@ -322,7 +322,7 @@ func TestLeakOSPFv3(t *testing.T) {
 		require.Equal(t, []byte{7}, b)
 	}
 	_, err := LeakOSPFv3(nil, wiretest.Hex(t, "0006 0008 0000000a 00000000"), 1<<24, from)
-	require.Equal(t, ErrMetric, err)
+	require.Equal(t, errMetric, err)
 	huge := slices.Concat(wiretest.Hex(t, "0006 fffc 0000000a 00000000 0025 fff0"), make([]byte, 0xFFF0))
 	b, err := LeakOSPFv3([]byte{7}, huge, 1, from)
 	require.Equal(t, errTLVRoom, err)

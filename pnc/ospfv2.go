@@ -79,7 +79,7 @@ func (r *ospfRouter) readV2(b []byte, bit uint, yield func(Advertisement, error)
 		return yield(Advertisement{}, err)
 	}
 	if !r.belongs(OSPFv2, &l) {
-		return yield(Advertisement{}, ErrRouter)
+		return yield(Advertisement{}, errRouter)
 	}
 	if !l.opaque(opaqueExtendedPrefix) || l.gone {
 		return true
@@ -188,9 +188,9 @@ func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
 	case err != nil:
 		return b, err
 	case !prefix.Addr().Is4():
-		return b, ErrPrefix
+		return b, errPrefix
 	case !proxy.Is4():
-		return b, ErrProxy
+		return b, errProxy
 	}
 	start := len(b)
 	p := extendedPrefix{routeType: routeIntraArea, prefix: prefix}
@@ -223,7 +223,7 @@ func LeakOSPFv2(b, tlv []byte, from Source) ([]byte, error) {
 		return b, err
 	}
 	if p.family != 0 {
-		return b, ErrPrefix
+		return b, errPrefix
 	}
 	if err := subTLVsV2.check(p.subTLVs); err != nil {
 		return b, err

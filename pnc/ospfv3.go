@@ -67,7 +67,7 @@ func (r *ospfRouter) readV3(b []byte, bit uint, yield func(Advertisement, error)
 		return yield(Advertisement{}, err)
 	}
 	if !r.belongs(OSPFv3, &l) {
-		return yield(Advertisement{}, ErrRouter)
+		return yield(Advertisement{}, errRouter)
 	}
 	tlv := prefixTLV(l.typ)
 	if tlv == 0 || l.gone {
@@ -209,11 +209,11 @@ func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
 	case err != nil:
 		return b, err
 	case !prefix.Addr().Is6():
-		return b, ErrPrefix
+		return b, errPrefix
 	case !proxy.Is6():
-		return b, ErrProxy
+		return b, errProxy
 	case a.Metric > maxOSPFMetric:
-		return b, ErrMetric
+		return b, errMetric
 	}
 	start := len(b)
 	p := prefixV3{metric: a.Metric, prefix: prefix}
@@ -242,7 +242,7 @@ func LeakOSPFv3(b, tlv []byte, metric uint32, from Source) ([]byte, error) {
 		return b, errNotPrefixTLV
 	}
 	if metric > maxOSPFMetric {
-		return b, ErrMetric
+		return b, errMetric
 	}
 	var p prefixV3
 	if err := p.decode(value); err != nil {

@@ -88,16 +88,16 @@ func TestAppendRefuses(t *testing.T) {
 		a        Advertisement
 		err      error
 	}{
-		{isis, Advertisement{Proxy: p4}, ErrPrefix},
-		{isis, Advertisement{Prefix: netip.PrefixFrom(addr("::ffff:192.0.2.0"), 120), Proxy: p4}, ErrPrefix},
-		{isis, Advertisement{Prefix: v4}, ErrProxy},
-		{codes.AppendOSPFv2, Advertisement{Prefix: v6, Proxy: p6}, ErrPrefix},
-		{codes.AppendOSPFv2, Advertisement{Prefix: v4, Proxy: p6}, ErrProxy},
-		{codes.AppendOSPFv2, Advertisement{Prefix: v4}, ErrProxy},
-		{codes.AppendOSPFv3, Advertisement{Prefix: v4, Proxy: p4}, ErrPrefix},
-		{codes.AppendOSPFv3, Advertisement{Prefix: v6, Proxy: p4}, ErrProxy},
-		{codes.AppendOSPFv3, Advertisement{Prefix: v6, Proxy: p6, Metric: 1 << 24}, ErrMetric},
-		{codes.AppendOSPFv3, Advertisement{Proxy: p6}, ErrPrefix},
+		{isis, Advertisement{Proxy: p4}, errPrefix},
+		{isis, Advertisement{Prefix: netip.PrefixFrom(addr("::ffff:192.0.2.0"), 120), Proxy: p4}, errPrefix},
+		{isis, Advertisement{Prefix: v4}, errProxy},
+		{codes.AppendOSPFv2, Advertisement{Prefix: v6, Proxy: p6}, errPrefix},
+		{codes.AppendOSPFv2, Advertisement{Prefix: v4, Proxy: p6}, errProxy},
+		{codes.AppendOSPFv2, Advertisement{Prefix: v4}, errProxy},
+		{codes.AppendOSPFv3, Advertisement{Prefix: v4, Proxy: p4}, errPrefix},
+		{codes.AppendOSPFv3, Advertisement{Prefix: v6, Proxy: p4}, errProxy},
+		{codes.AppendOSPFv3, Advertisement{Prefix: v6, Proxy: p6, Metric: 1 << 24}, errMetric},
+		{codes.AppendOSPFv3, Advertisement{Proxy: p6}, errPrefix},
 	} {
 		b, err := c.appendTo([]byte{0xA5}, c.a)
 		require.ErrorIs(t, err, c.err)

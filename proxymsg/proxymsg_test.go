@@ -198,7 +198,7 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, m.Validate(), "cut behind the ports")
 	for err, change := range map[error]func(*Message){
 		errReservedSet: func(m *Message) { m.Reserved = 1 },
-		ErrOtherFlow:   func(m *Message) { m.SrcPort++ },
+		errOtherFlow:   func(m *Message) { m.SrcPort++ },
 		errNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
 		errTooLong:     func(m *Message) { m.Invoking = append(m.Invoking, make([]byte, 1232-16-len(m.Invoking)+1)...) },
 	} {

@@ -12,7 +12,7 @@ var (
 	errReservedSet = wireerr.New("proxymsg", "Reserved", 0, "not 0", wireerr.Malformed)
 	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
 	errNoFlow      = wireerr.New("proxymsg", "invoking packet", 0, "shows no flow", wireerr.Malformed)
-	ErrOtherFlow   = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
+	errOtherFlow   = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
 )
 
 // Validate returns nil for a message as the draft has it, otherwise an error
@@ -38,5 +38,5 @@ func (m *Message) validateInvoking() error {
 	if err := flow.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
 		return errors.Join(errNoFlow, err)
 	}
-	return wireerr.If(flow.FiveTuple != m.FiveTuple, ErrOtherFlow)
+	return wireerr.If(flow.FiveTuple != m.FiveTuple, errOtherFlow)
 }

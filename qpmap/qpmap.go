@@ -63,7 +63,7 @@ var (
 	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
 	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
 	ErrFull      = wireerr.New("qpmap", "table of pairs", 0, "full of pairs that are given or in use")
-	ErrQPRange   = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errQPRange   = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 )
 
 // A Source says how a pair is known.
@@ -245,7 +245,7 @@ func (m *Map) pair(e *pair) Pair {
 // PKey 0 stands for 0xffff, the default partition.
 func (m *Map) Add(k rocev2.FlowKey, domain uint32, p Pair) error {
 	if (p.SrcQP|k.DestQP)>>24 != 0 {
-		return ErrQPRange
+		return errQPRange
 	}
 	key := keyOf(k, domain)
 	if at := m.pairs.get(&key); at != 0 {

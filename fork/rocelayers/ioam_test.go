@@ -126,7 +126,7 @@ func TestIOAMBroken(t *testing.T) {
 		data []byte
 		err  error
 	}{
-		"NodeLen":                      {ioam.IPv6MayChange, with(whole, 4, 0x30), ioam.ErrNodeLen},
+		"NodeLen":                      {ioam.IPv6MayChange, with(whole, 4, 0x30), wireerr.Malformed},
 		"RemainingLen":                 {ioam.IPv6MayChange, with(whole, 5, 0x7F), wireerr.Malformed},
 		"no room for a node":           {ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
 		"one octet":                    {ioam.IPv6MayChange, []byte{0}, wireerr.Truncated},
