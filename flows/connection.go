@@ -145,7 +145,7 @@ func (t *Table) renew(s *stream) {
 	t.part(s)
 	t.dropEarly(s)
 	p, f := &s.pairing, &s.flow
-	p.votes, p.ids = [maxVotes]vote{}, p.next.ids
+	p.responses, p.requests, p.ids = ballot{}, ballot{}, p.next.ids
 	f.mtu = 0
 	f.opening.set = false
 	var h *history

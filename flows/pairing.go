@@ -11,10 +11,14 @@ import (
 type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
 	from  qpmap.Source
-	ended bool      // a DREQ ended the connection: votes may say something else
-	ids   [2]uint32 // communication ids of the exchange, the lower first
-	votes [maxVotes]vote
+	ended bool       // a DREQ ended the connection: votes may say something else
+	ids   [2]uint32  // communication ids of the exchange, the lower first
 	next  connection // the one that CM announced, until data shows that it is used
+
+	// Votes, in both directions: of the streams whose requests had the PSNs of
+	// responses in this one, and of those whose responses had the PSNs of requests
+	// in this one.
+	responses, requests ballot
 
 	// Of UD: the queue pair that requests come from, and for that one the flow
 	// that its requests make.
@@ -28,8 +32,11 @@ type pairing struct {
 // open says whether votes decide, as nothing better is known.
 func (p *pairing) open() bool { return p.from == 0 || p.from == qpmap.Votes || p.ended }
 
-// A vote counts how often a response of one stream had a PSN of a request of
-// the other one.
+// A ballot is the streams that may be the other end of a connection.
+type ballot [maxVotes]vote
+
+// A vote counts how often a response in one stream had a PSN of a request in the
+// other one.
 type vote struct {
 	ref
 	n uint32
@@ -63,8 +70,8 @@ func (t *Table) vote(s *stream, name ref, r *reply) {
 			}
 			found = true
 			if pass == 0 {
-				s.pairing.count(e.ref)
-				f.pairing.count(name)
+				s.pairing.responses.count(e.ref)
+				f.pairing.requests.count(name)
 				if t.decided(s) == f && t.get(s.pairing.with) != f {
 					if s.pairing.ended {
 						t.settle(s)
@@ -85,26 +92,26 @@ func (t *Table) vote(s *stream, name ref, r *reply) {
 	}
 }
 
-func (p *pairing) count(to ref) {
+func (b *ballot) count(to ref) {
 	last := 0
-	for i := range p.votes {
-		v := &p.votes[i]
+	for i := range b {
+		v := &b[i]
 		if v.ref == to {
 			v.n++
 			return
 		}
-		if v.n <= p.votes[last].n {
+		if v.n <= b[last].n {
 			last = i
 		}
 	}
-	v := &p.votes[last]
+	v := &b[last]
 	v.ref, v.n = to, v.n+1 // as if all of them had been its own: rather no pair than a wrong one
 }
 
-// leader returns the stream that has the votes of p, if they decide.
-func (p *pairing) leader() ref {
+// leader returns the stream that has enough of the votes.
+func (b *ballot) leader() ref {
 	var first, second vote
-	for _, v := range p.votes {
+	for _, v := range b {
 		switch {
 		case v.n > first.n:
 			first, second = v, first
@@ -119,13 +126,21 @@ func (p *pairing) leader() ref {
 }
 
 // decided returns the stream that the votes pair s with, nil without one. They
-// must decide at both ends: no queue pair has two partners.
+// must decide at both ends, as no queue pair has two partners; what the
+// directions of a connection say must not differ.
 func (t *Table) decided(s *stream) *stream {
-	with := t.get(s.pairing.leader())
-	if with == nil || t.get(with.pairing.leader()) != s {
-		return nil
+	with := t.get(s.pairing.responses.leader())
+	if with != nil && t.get(with.pairing.requests.leader()) != s {
+		with = nil
 	}
-	return with
+	other := t.get(s.pairing.requests.leader())
+	switch {
+	case other == nil || t.get(other.pairing.responses.leader()) != s:
+		return with
+	case with == nil || with == other:
+		return other
+	}
+	return nil
 }
 
 // known returns the stream to the other queue pair of the connection, nil if
@@ -281,5 +296,5 @@ func (r *recents) add(s *stream, name ref, psn, n uint32) {
 // sure says whether the votes leave so little doubt that requests which hardly
 // get an answer of their own need not be remembered.
 func (p *pairing) sure() bool {
-	return p.from == qpmap.Votes && p.votes[0].n >= manyVotes && p.votes[1].n == 0
+	return p.from == qpmap.Votes && p.requests[0].n >= manyVotes && p.requests[1].n == 0
 }

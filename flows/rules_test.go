@@ -248,11 +248,13 @@ func TestPairs(t *testing.T) {
 	s.qpA = 30
 	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)), "another connection without CM")
 
-	// Requests the other way tell the partner as well.
-	s = newScript(t).sends(10, 11).acks(10)
+	// Requests the other way tell the partner as well, but votes are not added up.
+	s = newScript(t).sends(10, 11).acks(10, 11)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-	s.sends(70, 71).acks(70, 71)
-	require.Equal(t, pair{18, qpmap.Votes, 2}, of(s))
+	require.Equal(t, pair{}, of(s.sends(70, 71, 72).acks(70, 71)))
+	require.Equal(t, pair{18, qpmap.Votes, 3}, of(s.acks(72)))
+	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
+	require.Equal(t, pair{17, qpmap.Votes, 2}, of(s))
 
 	s = newScript(t).sends(10)
 	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 18}, 17)
