@@ -24,6 +24,7 @@ import (
 
 const usage = `usage: rocecn flows [flags] FILE…
        rocecn flows [flags] -i INTERFACE
+       rocecn flows [-json] [-top N] [-trouble] [-address …] [-qp …] -compare A B
 Says what happened to every flow of RoCEv2 traffic: packets missing and repeated, and why; CE marks and CNPs; round
 trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard input; several are read as one.
 
@@ -49,6 +50,8 @@ type options struct {
 	decoder  flows.Decoder
 	files    []string
 	iface    string
+	twoPoint bool // compare the two files
+	window   int
 }
 
 // parse reads the arguments. Without options the status is that to end with.
@@ -88,6 +91,8 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		o.rules = append(o.rules, more...)
 		return err
 	})
+	flags.BoolVar(&o.twoPoint, "compare", false, "compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
+	flags.IntVar(&o.window, "window", flowsWindow, "of -compare: how many `packets` of a capture may come before the like of one in the other")
 	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines decode packets; the output does not depend on it")
 	flags.Func("shard", "keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
@@ -110,6 +115,12 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		return nil, misused
 	case err != nil:
 		err = fmt.Errorf("-sort: %w", err)
+	case o.twoPoint && len(o.files) != 2:
+		err = errors.New("-compare: two captures are needed")
+	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0):
+		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval nor -check")
+	case o.window < 1:
+		err = errors.New("-window: at least 1")
 	case forms > 1:
 		err = errors.New("-json, -csv and -prometheus: one of them")
 	case o.interval < 0 || o.top < 0 || o.table.MaxFlows < 0:
@@ -131,7 +142,10 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	return o, 0
 }
 
-const minFlows = 16
+const (
+	minFlows    = 16
+	flowsWindow = flows.DefaultWindow // in parse, flows are the flags
+)
 
 func (o *options) shard(text string) error {
 	part, of, ok := strings.Cut(text, "/")
@@ -149,6 +163,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	o, status := parse(args, stderr)
 	if o == nil {
 		return status
+	}
+	if o.twoPoint {
+		return o.compare(ctx, stdin, stdout, stderr)
 	}
 	a := accountant{
 		options: o,

@@ -1,0 +1,288 @@
+package flows
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// compare is -compare A B: the same packets at two points.
+func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	c := flows.NewComparison(o.window)
+	var points [2]*point
+	for i, name := range o.files {
+		points[i] = &point{packets: make(chan []seen, 4), ctx: ctx}
+		go points[i].read(ctx, name, reader{decoder: o.decoder, workers: 1, stdin: stdin})
+	}
+	for {
+		at := c.Next()
+		if points[at].ended {
+			at = 1 - at
+		}
+		p := points[at]
+		if p.ended {
+			break
+		}
+		if s := p.next(); s != nil {
+			c.Observe(at, &s.packet, s.time)
+		}
+	}
+	c.Finish()
+	for i, p := range points {
+		switch {
+		case p.err == errUnknownLink:
+			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", o.files[i], p.err)
+		case p.err != nil:
+			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", o.files[i], p.err)
+			status = failed
+		}
+	}
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	var err error
+	if o.form == "json" {
+		err = printComparisonJSON(out, c, o)
+	} else {
+		err = printComparison(out, c, o)
+	}
+	if err = errors.Join(err, out.Flush()); err != nil {
+		return closed(err, stderr)
+	}
+	return status
+}
+
+// A point is one of the two captures, read as far as it is asked for.
+type point struct {
+	ctx     context.Context
+	packets chan []seen
+	batch   []seen // to be handed over
+	rest    []seen // to be asked for
+	ended   bool
+	err     error // what ended it, other than its end; set when ended
+}
+
+type seen struct {
+	packet flows.Packet
+	time   time.Time
+}
+
+func (p *point) read(ctx context.Context, name string, r reader) {
+	r.to = p
+	err := r.read(ctx, name)
+	p.flush()
+	p.err = err
+	close(p.packets)
+}
+
+func (p *point) packet(packet *flows.Packet, _ uint64, t time.Time) error {
+	p.batch = append(p.batch, seen{*packet, t})
+	if len(p.batch) == cap(p.batch) || len(p.batch) >= 1024 {
+		return p.flush()
+	}
+	return nil
+}
+
+func (p *point) flush() error {
+	select {
+	case p.packets <- p.batch:
+		p.batch = make([]seen, 0, 1024)
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+}
+
+func (p *point) progress(octets, size int64) {}
+
+func (p *point) idle(time.Duration) error { return nil }
+
+// next returns the next packet, nil at the end.
+func (p *point) next() *seen {
+	for len(p.rest) == 0 {
+		rest, ok := <-p.packets
+		if !ok {
+			p.ended = true
+			return nil
+		}
+		p.rest = rest
+	}
+	s := &p.rest[0]
+	p.rest = p.rest[1:]
+	return s
+}
+
+// A comparedLine is the JSON object of a flow at two points, or of all.
+type comparedLine struct {
+	Compare    bool              `json:"compare"`
+	Total      bool              `json:"total,omitempty"`
+	Src        *netip.Addr       `json:"src,omitempty"`
+	Dst        *netip.Addr       `json:"dst,omitempty"`
+	DestQP     *uint32           `json:"dest_qp,omitempty"`
+	Packets    pointsLine        `json:"packets"`
+	Same       uint64            `json:"same"`
+	Lost       uint64            `json:"lost"`
+	Outside    uint64            `json:"outside"`
+	Added      uint64            `json:"added"`
+	Duplicated pointsLine        `json:"duplicated"`
+	DSCP       map[string]uint64 `json:"dscp_changed,omitempty"`
+	ECN        map[string]uint64 `json:"ecn_changed,omitempty"`
+	Delay      *delayLine        `json:"delay_us,omitempty"`
+	Clocks     *clocksLine       `json:"clocks,omitempty"`
+}
+
+type (
+	pointsLine struct {
+		A uint64 `json:"a"`
+		B uint64 `json:"b"`
+	}
+	delayLine struct {
+		Samples uint64  `json:"samples"`
+		Min     float64 `json:"min"`
+		P50     float64 `json:"p50"`
+		P99     float64 `json:"p99"`
+		Max     float64 `json:"max"`
+	}
+	clocksLine struct {
+		Known  string   `json:"known"` // both ways, one way, no
+		Offset *float64 `json:"offset_us,omitempty"`
+		Delay  *float64 `json:"least_delay_us,omitempty"`
+	}
+)
+
+func comparedLineOf(f *flows.Compared) *comparedLine {
+	l := &comparedLine{Compare: true,
+		Packets: pointsLine{f.Packets[0], f.Packets[1]}, Same: f.Same, Lost: f.Lost, Outside: f.Outside, Added: f.Added,
+		Duplicated: pointsLine{f.Duplicated[0], f.Duplicated[1]},
+		DSCP:       changes(f.DSCP, func(v uint8) string { return fmt.Sprint(v) }),
+		ECN:        changes(f.ECN, func(v uint8) string { return ecnNames[v&3] }),
+	}
+	if f.Src.IsValid() {
+		l.Src, l.Dst, l.DestQP = &f.Src, &f.Dst, &f.DestQP
+	}
+	if d := &f.Delay; d.Samples() > 0 {
+		l.Delay = &delayLine{d.Samples(), micros(d.Min()), micros(d.Percentile(0.5)), micros(d.Percentile(0.99)), micros(d.Max())}
+	}
+	return l
+}
+
+// changes writes what changed as "from>to".
+func changes(all flows.Changes, name func(uint8) string) map[string]uint64 {
+	named := map[string]uint64{}
+	for change, n := range all {
+		named[name(change[0])+">"+name(change[1])] = n
+	}
+	return named
+}
+
+func printComparisonJSON(out io.Writer, c *flows.Comparison, o *options) (err error) {
+	shown := 0
+	for f := range c.Flows() {
+		if o.top > 0 && shown == o.top {
+			break
+		}
+		if !o.choice.compared(f) {
+			continue
+		}
+		shown++
+		if _, err = out.Write(appendLine(nil, comparedLineOf(f))); err != nil {
+			return err
+		}
+	}
+	total := c.Total()
+	l := comparedLineOf(&total)
+	l.Total = true
+	clocks := c.Clocks()
+	l.Clocks = &clocksLine{Known: map[flows.Known]string{flows.NotKnown: "no", flows.OneWay: "one way", flows.BothWays: "both ways"}[clocks.Known]}
+	if clocks.Known == flows.BothWays {
+		offset, delay := micros(clocks.Offset), micros(clocks.Delay)
+		l.Clocks.Offset, l.Clocks.Delay = &offset, &delay
+	}
+	_, err = out.Write(appendLine(nil, l))
+	return err
+}
+
+func (c *choice) compared(f *flows.Compared) bool {
+	return c.addressed(f.Src, f.Dst) && (len(c.qps) == 0 || slices.Contains(c.qps, f.DestQP)) &&
+		(!c.trouble || f.Lost+f.Added+f.Duplicated[0]+f.Duplicated[1] > 0 || len(f.DSCP)+len(f.ECN) > 0)
+}
+
+func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
+	row := "%-*s %8s %8s %8s %7s %7s %7s %10s %10s\n"
+	name := len("FLOW")
+	for f := range c.Flows() {
+		name = max(name, len(f.FlowKey.String()))
+	}
+	name = min(name, 48)
+	fmt.Fprintf(out, row, name, "FLOW", "AT A", "AT B", "BOTH", "LOST", "ADDED", "COPIES", "DELAY P50", "P99")
+	line := func(key string, f *flows.Compared) {
+		if len(key) > name {
+			fmt.Fprintln(out, key)
+			key = ""
+		}
+		p50, p99 := "-", "-"
+		if d := &f.Delay; d.Samples() > 0 {
+			p50, p99 = short(d.Percentile(0.5)), short(d.Percentile(0.99))
+		}
+		count := func(n uint64) string { return scaled(float64(n)) }
+		fmt.Fprintf(out, row, name, key, count(f.Packets[0]), count(f.Packets[1]), count(f.Same), count(f.Lost), count(f.Added),
+			count(f.Duplicated[0]+f.Duplicated[1]), p50, p99)
+		var said []string
+		for _, change := range []struct {
+			field string
+			all   map[string]uint64
+		}{{"DSCP", comparedLineOf(f).DSCP}, {"ECN", comparedLineOf(f).ECN}} {
+			for _, key := range slices.Sorted(maps.Keys(change.all)) {
+				said = append(said, fmt.Sprintf("%s %s: %d", change.field, strings.Replace(key, ">", " to ", 1), change.all[key]))
+			}
+		}
+		if f.Duplicated[0] > 0 {
+			said = append(said, fmt.Sprintf("%d copies at A", f.Duplicated[0]))
+		}
+		if f.Duplicated[1] > 0 {
+			said = append(said, fmt.Sprintf("%d copies at B", f.Duplicated[1]))
+		}
+		if f.Outside > 0 {
+			said = append(said, fmt.Sprintf("%d of the lost when B did not capture", f.Outside))
+		}
+		for _, words := range wrap(said, columns-2) {
+			fmt.Fprintf(out, "  %s\n", words)
+		}
+	}
+	shown := 0
+	for f := range c.Flows() {
+		if o.top > 0 && shown == o.top {
+			break
+		}
+		if o.choice.compared(f) {
+			shown++
+			line(f.FlowKey.String(), f)
+		}
+	}
+	total := c.Total()
+	line("total", &total)
+	_, err := fmt.Fprintln(out, clocksText(c.Clocks()))
+	return err
+}
+
+// clocksText says how far delays can be believed, and why.
+func clocksText(c flows.Clocks) string {
+	switch {
+	case c.Known == flows.OneWay:
+		return "Delays are as the two clocks have them: packets of one direction alone do not show whether these agree."
+	case c.Known == flows.NotKnown:
+		return "No packet was captured at both points."
+	case c.Offset.Abs() <= c.Delay:
+		return fmt.Sprintf("The clocks agree to about %v: packets of one direction are always later at B, those of the other at A.", short(c.Offset.Abs()))
+	}
+	return fmt.Sprintf("B's clock is about %v ahead of A's, as the two directions together show: without that, the least delay is %v.", short(c.Offset), short(c.Delay))
+}
