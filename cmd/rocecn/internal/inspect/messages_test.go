@@ -202,7 +202,7 @@ func samples(t testing.TB) []sample {
 		broken("fastcnp", 4791, "0x0000", errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)"), whole(brokenFast.AppendBinary(nil))),
 		broken("ppfc", 4791, "0xf053", ppfc.ErrLength,
 			udp(4791, "8100ffff 60000011 00000000 0000000000000000000000000000000000000000 00000000")),
-		broken("fcn", 1021, "0xc36d", "fcn: UDP length: not 12: a message has exactly 4 octets", udp(1021, "beef5e00 00")),
+		broken("fcn", 1021, "0xc36d", errors.New("fcn: UDP length: not 12: a message has exactly 4 octets"), udp(1021, "beef5e00 00")),
 		broken("proxy", 1022, "0x9305", errors.New("proxymsg: message: truncated: 16 octets before the invoking packet needed with IPv4 addresses"), udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
 	}
 }
