@@ -11,7 +11,8 @@
 //     exchange ends the pair.
 //   - Votes: a response from B to A with DestQP a and PSN p is a vote that the
 //     flow from A to B which used p just now has source queue pair a. Three for
-//     different PSNs make a pair, if nobody else has half as many; see [Config].
+//     different PSNs make a pair, if nobody else has more than half as many; see
+//     [Config].
 //   - UD: the DETH of the last packet.
 //
 // # When there is no pair
@@ -42,8 +43,9 @@
 // Time is an argument, and may jump back. Entries that no packet has used for
 // Idle are forgotten. All memory is taken by [New]: [PairSize] octets for each of
 // MaxPairs, [OpenSize] for each of MaxOpen, [PendingSize] for each of MaxPending;
-// 11 MB with the defaults. A full table gives up what was used longest ago, pairs
-// that no data has confirmed first, and never one given or in use.
+// 11 MB with the defaults. A full table gives up what was used longest ago: pairs
+// that no data has confirmed first, and never one that is given, or is confirmed
+// and in use.
 //
 // A Map is not safe for concurrent use: one a core.
 package qpmap
@@ -63,8 +65,9 @@ var (
 	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
 	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
 	ErrFull      = wireerr.New("qpmap", "table of pairs", 0, "full of pairs that are given or in use")
-	errQPRange   = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 )
+
+var errQPRange = wireerr.New("qpmap", "queue pair", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
 
 // A Source says how a pair is known.
 type Source uint8
