@@ -38,6 +38,10 @@ var captures = []Capture{
 // wanted says whether a filter is to select a packet, by what packages message
 // and rocev2 make of it. It is not known of some broken packets.
 func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
+	var d rocev2.Datagram
+	if d.Decode(b, o) == nil && d.Outer != nil {
+		return false, false // filters do not look into tunnels
+	}
 	isTo := func(port uint16) bool {
 		var d rocev2.Datagram
 		err := d.Decode(b, o, port)

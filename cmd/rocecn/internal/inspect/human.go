@@ -60,7 +60,7 @@ func (p *humanPrinter) print(f *finding) error {
 		p.pfc(f)
 	case message.Pause:
 		p.cell("PAUSE")
-		p.cell(quantaText(f.message.Pause.Quanta))
+		p.text(quantaText(f.message.Pause.Quanta))
 	default:
 		p.transport(f)
 	}

@@ -58,7 +58,7 @@ func (p *humanPrinter) pfc(f *finding) {
 	if all == nil {
 		all = []string{"no priority"}
 	}
-	p.cell(strings.Join(all, ", "))
+	p.text(strings.Join(all, ", "))
 	p.deviations(f)
 }
 

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write testdata/tour.pcap anew")
+
+// The capture of the README is what the program writes.
+func TestTour(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, write(&out))
+	file := filepath.Join("..", "..", "testdata", "tour.pcap")
+	if *update {
+		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, out.Bytes())
+}
