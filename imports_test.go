@@ -34,7 +34,7 @@ var floors = [][]string{
 	{"fcn", "cnp", "ppfc", "proxymsg", "encap"},
 	{"fastcnp"},
 	{"message"},
-	{"rocelayers", "qpmap", "filter", "internal/capture"}, // the latter for programs alone
+	{"rocelayers", "qpmap", "filter", "internal/capture", "internal/genlua"}, // the latter two for programs alone
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
 	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause", "flows", "internal/traffic"},
 }

@@ -1,0 +1,203 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// The plugin for Wireshark shows in every capture what the JSON lines say.
+func TestWiresharkPluginAgrees(t *testing.T) {
+	kinds := map[string]int{}
+	for _, name := range wiretest.Captures(t, "*.pcap") {
+		for kind, n := range pluginAgrees(t, wiretest.Path(t, name)) {
+			kinds[kind] += n
+		}
+	}
+	for _, kind := range []string{"data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "error"} {
+		require.NotZero(t, kinds[kind], kind)
+	}
+}
+
+// So it does in frames of all sorts, most with something wrong, and whatever
+// they are there is no error in the plugin.
+func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
+	f := wiretest.NewFrames(18)
+	var frames []capture.Record
+	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "ioam-linux618-room.pcap", "ioam-linux618-two.pcap", "ioam-linux61-encap-oss-inline.pcap"} {
+		for _, p := range wiretest.Capture(t, name) {
+			for range 20 {
+				b := f.Mutate(p.Data)
+				frames = append(frames, capture.Record{Data: b, OrigLen: uint32(len(b) + f.IntN(2)*f.IntN(3)*100)})
+			}
+		}
+	}
+	for range 1000 {
+		b := f.Mutate(f.Ethernet(f.IntN(3), f.IP()))
+		frames = append(frames, capture.Record{Data: b, OrigLen: uint32(len(b))})
+	}
+	for i := range frames {
+		frames[i].Time = time.Unix(int64(i), 0)
+	}
+	pluginAgrees(t, write(t, "damaged.pcapng", pcapngOf(frames)))
+}
+
+// pluginAgrees compares the two, and returns how many packets of each kind the
+// capture has.
+func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
+	t.Helper()
+	out, _, status := inspect(nil, "-json", path)
+	require.Zero(t, status)
+	want := slices.Collect(strings.Lines(out))
+	got := plugin(t, path)
+	require.Len(t, got, len(want))
+	kinds = map[string]int{}
+	for i, line := range want {
+		fields := fieldsOf(t, line)
+		if all := fields["kind"]; all != nil {
+			kinds[all[0]]++
+			if all[0] == "error" { // whether it was cut as well depends on how far the walk came
+				delete(fields, "truncated")
+				delete(got[i], "truncated")
+			}
+		}
+		require.Equal(t, fields, got[i], "%s, frame %d\n%s", filepath.Base(path), i+1, line)
+	}
+	return kinds
+}
+
+// What the plugin shows and the JSON lines leave out.
+var pluginOnly = []string{"cnp.reserved", "ioam.free", "ioam.undefined"}
+
+// plugin runs tshark with the plugin and with nothing else configured. It
+// returns the values of each field of each packet; of a text that says what is
+// wrong only that it is there.
+func plugin(t *testing.T, path string) (packets []map[string][]string) {
+	t.Helper()
+	script := wiretest.Path(t, "..", "wireshark", "rocecn.lua")
+	source, err := os.ReadFile(script)
+	require.NoError(t, err)
+	var names []string
+	for _, match := range regexp.MustCompile(`(?m)^define\("\w+", "([\w.]+)"`).FindAllSubmatch(source, -1) {
+		if name := string(match[1]); !slices.Contains(pluginOnly, name) {
+			names = append(names, name)
+		}
+	}
+	require.NotEmpty(t, names)
+
+	args := []string{"-n", "-r", path, "-X", "lua_script:" + script,
+		"-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|", "-e", "_ws.lua.error"}
+	for _, name := range names {
+		args = append(args, "-e", "rocecn."+name)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(wiretest.Tool(t, "tshark"), args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "HOME="+dir, "WIRESHARK_CONFIG_DIR="+dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	require.NotContains(t, stderr.String(), "rocecn.lua")
+
+	for line := range strings.Lines(string(out)) {
+		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		require.Len(t, columns, 1+len(names))
+		require.Empty(t, columns[0], "packet %d", len(packets)+1)
+		fields := map[string][]string{}
+		for i, name := range names {
+			if columns[1+i] == "" {
+				continue
+			}
+			for value := range strings.SplitSeq(columns[1+i], "|") {
+				add(fields, name, value)
+			}
+		}
+		packets = append(packets, fields)
+	}
+	return packets
+}
+
+// fieldsOf returns the values in a JSON line as the plugin names them.
+func fieldsOf(t *testing.T, line string) map[string][]string {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	var all map[string]any
+	require.NoError(t, d.Decode(&all))
+	fields := map[string][]string{}
+	if slices.Contains([]any{"other", "pfc", "pause"}, all["kind"]) {
+		delete(all, "kind") // Wireshark knows these
+		delete(all, "truncated")
+	}
+	flattenInto(fields, "fastcnp", all["fast_cnp"])
+	for _, key := range []string{"kind", "truncated", "error", "options_error", "bth", "payload_len", "icrc", "ioam", "fcn", "proxy", "ppfc"} {
+		flattenInto(fields, key, all[key])
+	}
+	return fields
+}
+
+func flattenInto(fields map[string][]string, path string, v any) {
+	switch v := v.(type) {
+	case nil:
+	case map[string]any:
+		for key, value := range v {
+			flattenInto(fields, path+"."+key, value)
+		}
+	case []any:
+		for _, value := range v {
+			flattenInto(fields, path, value)
+		}
+	default:
+		name := strings.Replace(strings.Replace(path, "fastcnp.ioam", "ioam", 1), "ioam.nodes", "ioam", 1)
+		value := fmt.Sprint(v)
+		switch name {
+		case "ioam.sequence":
+			if strings.HasPrefix(value, "0x") {
+				name += "64"
+			}
+		case "ppfc.address", "proxy.src", "proxy.dst":
+			if netip.MustParseAddr(value).Is4() {
+				name += "_v4"
+			}
+		}
+		add(fields, name, value)
+	}
+}
+
+// add adds a value, numbers and flags in one form, whoever prints them.
+func add(fields map[string][]string, name, value string) {
+	switch name {
+	case "error", "options_error":
+		fields[name] = []string{"there"}
+		return
+	case "ioam.error":
+		value = "there"
+	case "ioam.data", "ioam.snapshot.data":
+		if value == "" {
+			return
+		}
+	default:
+		if n, err := strconv.ParseUint(value, 0, 64); err == nil {
+			value = fmt.Sprint(n)
+		} else if a, err := netip.ParseAddr(value); err == nil {
+			value = a.String()
+		} else if flag, err := strconv.ParseBool(value); err == nil {
+			value = map[bool]string{false: "0", true: "1"}[flag]
+		}
+	}
+	fields[name] = append(fields[name], value)
+}
