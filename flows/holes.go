@@ -49,28 +49,22 @@ func (h *holes) contain(p uint32) bool {
 // fill takes these PSNs out of all holes. Where one splits in two and there is
 // no room for both, the lowest hole is given up and returned.
 func (h *holes) fill(s span) (givenUp span) {
-	kept, n := h.spans, 0
-	for _, hole := range h.spans[:h.n] {
-		from, to := hole.from, hole.to
-		if ahead(s.from, to) >= 0 || ahead(s.to, from) <= 0 { // apart
-			kept[n] = hole
-			n++
-			continue
-		}
-		if ahead(s.from, from) > 0 {
-			kept[n] = span{from, s.from}
-			n++
-		}
-		if ahead(s.to, to) < 0 {
-			if n == maxHoles {
-				givenUp = kept[0]
-				copy(kept[:], kept[1:])
-				n--
+	before := *h
+	h.n = 0
+	keep := func(from, to uint32) {
+		if ahead(to, from) > 0 {
+			if lowest := h.add(span{from, to}); lowest.len() > 0 {
+				givenUp = lowest
 			}
-			kept[n] = span{s.to, to}
-			n++
 		}
 	}
-	h.spans, h.n = kept, n
+	for _, hole := range before.spans[:before.n] {
+		if ahead(s.from, hole.to) >= 0 || ahead(s.to, hole.from) <= 0 { // apart
+			keep(hole.from, hole.to)
+			continue
+		}
+		keep(hole.from, s.from)
+		keep(s.to, hole.to)
+	}
 	return givenUp
 }

@@ -196,10 +196,16 @@ func (t *Table) part(s *stream) {
 func (t *Table) settle(s *stream) {
 	with := t.known(s)
 	if with != nil {
-		s.settled.add(&with.answers)
-		with.answers = Answers{}
+		with.leave(s)
+	} else if s.pairing.from == 0 { // of datagrams, perhaps
+		with = t.about(s)
 	}
-	if about := t.about(s); about != nil && (with != nil || s.pairing.from == 0) {
+	s.leave(with)
+}
+
+// leave leaves the answers in s with a flow, if there is one that has requests.
+func (s *stream) leave(about *stream) {
+	if about != nil && about.flow.packets > 0 {
 		about.settled.add(&s.answers)
 	} else {
 		s.stray.add(&s.answers)

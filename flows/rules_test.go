@@ -207,6 +207,21 @@ func TestManyHoles(t *testing.T) {
 	require.Equal(t, PSN{Last: 598, Lives: 1, Gaps: 199, Missing: 398, Late: 1, Unseen: 397}, f.PSN)
 }
 
+// A hole that splits in two where there is no room for one more.
+func TestHolesSplit(t *testing.T) {
+	s := paired(t, 0)
+	for i := range uint32(maxHoles + 1) {
+		s.sends(10 * i)
+	}
+	s.sends(10*maxHoles + 1)
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Unjudged: 9 * maxHoles}, s.flow().PSN)
+	s.sends(15).acks(10*maxHoles + 1) // in the lowest
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 1, Unseen: 9*maxHoles - 1}, s.flow().PSN)
+	s.sends(4, 16, 25) // the lowest part is given up: it is a repeat
+	f := s.flow()
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Repeats: 1, Unseen: 9*maxHoles - 3}, f.PSN)
+}
+
 func TestPairs(t *testing.T) {
 	type pair struct {
 		qp   uint32

@@ -1,0 +1,102 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Whatever is sent and answered, between few queue pairs with few PSNs: nothing
+// is lost from the counts, and nothing counted twice.
+func FuzzTable(f *testing.F) {
+	f.Add([]byte{0x00, 0x10, 0x00, 0x12, 0x60, 0x11, 0x00, 0x11, 0x40, 0x12})
+	f.Add([]byte("a script of two octets a packet, what it is and its PSN"))
+	f.Fuzz(func(t *testing.T, octets []byte) {
+		s := newScript(t)
+		s.Table.config.MaxFlows = 16
+		var requests, acks uint64
+		for ; len(octets) >= 2; octets = octets[2:] {
+			what, psn := octets[0], 0xFFFF80+uint32(octets[1])
+			s.qpA, s.qpB = uint32(what>>4&1)+2, uint32(what>>3&1)+6
+			s.now = s.now.Add(time.Duration(octets[1]&0xF) * time.Microsecond)
+			if what&4 != 0 {
+				psn += 70_000
+			}
+			psn &= psnMask
+			switch what >> 5 {
+			case 0, 1:
+				s.sends(psn)
+				requests++
+			case 2:
+				s.acks(psn)
+				acks++
+			case 3:
+				s.naks(psn)
+			case 4:
+				s.rnrs(psn)
+			case 5:
+				s.connect(uint32(what&3), psn, 0)
+				requests += 2
+			case 6:
+				s.send(bth.UCSendOnly, psn)
+				requests++
+			default:
+				s.send(bth.UDSendOnly, psn)
+				requests++
+			}
+		}
+		packets := s.Evicted().Packets
+		got := s.Evicted().ACKs
+		for f := range s.Flows() {
+			p := f.PSN
+			require.Equal(t, p.Missing, p.Late+p.Unseen+p.Lost+p.Unjudged)
+			require.Equal(t, p.Repeats, f.Causes.NAK+f.Causes.RNR+f.Causes.Read+f.Causes.Timeout)
+			require.LessOrEqual(t, p.Lives+p.Gaps, 2*f.Packets+p.Lives)
+			if f.Sequenced {
+				require.LessOrEqual(t, p.Late+p.Repeats, f.Packets)
+			}
+			packets += f.Packets
+			got += f.ACKs
+		}
+		for u := range s.Unpaired() {
+			got += u.ACKs
+		}
+		require.Equal(t, requests, packets)
+		require.Equal(t, acks, got)
+	})
+}
+
+// No octets make the decoder panic, and what it makes of them can be counted.
+func FuzzDecoder(f *testing.F) {
+	for _, name := range []string{"rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap", "ioam-linux618-two.pcap"} {
+		for i, r := range wiretest.Capture(f, name) {
+			if i%9 == 0 {
+				f.Add(r.Data, uint8(0), true)
+			}
+		}
+	}
+	table := New(Config{MaxFlows: 64})
+	f.Fuzz(func(t *testing.T, octets []byte, link uint8, cut bool) {
+		var d Decoder
+		var p, q Packet
+		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6), Cut: cut}
+		counts := d.Decode(&p, octets, o)
+		require.Equal(t, counts, p.kind != nothing && p.kind != broken)
+		table.Observe(&p, 1, time.Time{})
+
+		// What was decoded before does not matter.
+		d.Decode(&q, octets, o)
+		again := q
+		d.Decode(&again, octets, o)
+		require.Equal(t, q.kind, again.kind)
+		require.Equal(t, p.kind, q.kind)
+		if p.kind == request {
+			require.Equal(t, p, again)
+		}
+	})
+}
