@@ -134,6 +134,7 @@ type congestedSwitch struct {
 	agent   *congested.Agent
 	event   congested.Event
 	flow    rocev2.Flow
+	message message.Message
 	buf     []byte
 }
 
@@ -161,7 +162,7 @@ func (s *congestedSwitch) decide(f *frame) (line, []byte) {
 	default:
 		return refuse(reason), nil
 	}
-	if s.onlyCE && s.flow.Decode(f.Data, f.Options) == nil && s.flow.OuterECN() != rocev2.CE {
+	if s.onlyCE && s.isUnmarkedData(f) {
 		return line{}, nil
 	}
 	s.event.Frame, s.event.Options = f.Data, f.Options
@@ -176,4 +177,15 @@ func (s *congestedSwitch) decide(f *frame) (line, []byte) {
 		return line{Action: marked, MarkECN: &d.MarkECN}, nil
 	}
 	return line{Action: sent, Kind: d.Kind.String(), To: d.To, Option: d.Option, MarkECN: &d.MarkECN}, out
+}
+
+// isUnmarkedData says whether a frame has data that did not meet congestion where
+// CE says so.
+func (s *congestedSwitch) isUnmarkedData(f *frame) bool {
+	if s.flow.Decode(f.Data, f.Options) != nil || s.flow.OuterECN() == rocev2.CE {
+		return false
+	}
+	inner := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: f.Options.Cut}
+	s.message.Decode(s.flow.IP, inner, message.Config{})
+	return s.message.Kind == message.Data
 }

@@ -127,6 +127,8 @@ func TestSwitchLines(t *testing.T) {
 		{"other UDP", switchWith(fast), packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }), ``},
 		{"nothing", switchWith(fast), nil, ``},
 		{"only CE, ECT", switchWith(fast + `, "congested": "ce"`), packet(t), ``},
+		{"only CE, ack", switchWith(fast + `, "congested": "ce"`), packet(t, opcode(bth.RCAcknowledge)), `{"action":"refused","reason":"acknowledgement","mark_ecn":false}`},
+		{"only CE, CNP to the node", switchWith(fast + `, "congested": "ce"`), packet(t, aCNP, to(switchAddr)), `{"action":"refused","reason":"notification","mark_ecn":false}`},
 		{"only CE, CE", switchWith(fast + `, "congested": "ce"`), packet(t, ecn(3)),
 			`{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":true,"option":1}`},
 		{"disabled", `{}`, packet(t), `{"action":"refused","reason":"disabled","mark_ecn":false}`},
