@@ -1,0 +1,85 @@
+// Sflow prints the RoCEv2 packets that switches sample: it takes sFlow version 5
+// datagrams, of which each sample has the first octets of a frame, and says which
+// queue pairs they are about and where congestion was marked.
+//
+//	go run ./examples/sflow -listen :6343
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// samples prints a line for each sampled packet of ours in a datagram.
+func samples(w io.Writer, datagram []byte) error {
+	p := gopacket.NewPacket(datagram, layers.LayerTypeSFlow, gopacket.NoCopy)
+	flow, ok := p.Layer(layers.LayerTypeSFlow).(*layers.SFlowDatagram)
+	if !ok {
+		return errors.New("no sFlow datagram")
+	}
+	for _, s := range flow.FlowSamples {
+		for _, record := range s.Records {
+			raw, ok := record.(layers.SFlowRawPacketFlowRecord)
+			if !ok || raw.HeaderProtocol != layers.SFlowProtoEthernet {
+				continue
+			}
+			header := raw.Header.Data()
+			header = header[:min(len(header), int(raw.HeaderLength))] // without padding
+			if line := describe(header, raw.FrameLength-raw.PayloadRemoved > raw.HeaderLength); line != "" {
+				if _, err := fmt.Fprintf(w, "switch %v, port %d, one of %d: %s\n", flow.AgentAddress, s.InputInterface, s.SamplingRate, line); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// describe says what the first octets of a frame show, nothing for other
+// traffic. cut says that there were more.
+func describe(header []byte, cut bool) string {
+	var m message.Message
+	o := rocev2.DecodeOptions{Cut: cut}
+	err := m.Decode(header, o, message.Config{})
+	switch m.Kind {
+	case message.Other:
+		return ""
+	case message.Broken: // or the sample is too short: 128 octets do not hold a trace
+		return "not read: " + err.Error()
+	case message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC:
+		mark := ""
+		if m.Packet.ECN() == rocev2.CE {
+			mark = ", marked CE"
+		}
+		return fmt.Sprintf("%v: %v psn %d%s", m.Kind, m.Packet.FlowKey(), m.Packet.BTH.PSN, mark)
+	}
+	return m.Kind.String()
+}
+
+func main() {
+	address := flag.String("listen", ":6343", "`address` that switches send their samples to")
+	flag.Parse()
+	conn, err := net.ListenPacket("udp", *address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for datagram := make([]byte, 64<<10); ; {
+		n, from, err := conn.ReadFrom(datagram)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := samples(os.Stdout, datagram[:n]); err != nil {
+			log.Printf("%v: %v", from, err)
+		}
+	}
+}
