@@ -21,6 +21,10 @@ func (t *Table) notified(f *flow, at int64) {
 		c.spaced, c.spacing = true, d
 	}
 	c.came, c.last = true, at
+	if s := t.series(f); s != nil {
+		b, _ := s.bin(at)
+		b.CNPs++
+	}
 	if c.ce {
 		t.histogram(&c.afterCE).Add(time.Duration(at - c.firstCE))
 		c.ce = false

@@ -34,7 +34,7 @@ var be = binary.BigEndian
 // the Table ignores the others but for counting them, so that all can be given
 // to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	p.kind, p.tunnelled, p.queue.known, p.cm.attribute = nothing, false, false, 0
+	p.kind, p.tunnelled, p.queue.known, p.nHops, p.cm.attribute = nothing, false, false, 0, 0
 	d.m.Decode(b, o, d.Config) // Kind says what its error would
 	if d.m.Kind == message.Other && !d.Outer && d.in.Decode(b, o) == nil && len(d.in.IP) < len(d.in.Outermost) {
 		o = d.in.Options()
@@ -70,7 +70,7 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	case message.FastCNP:
 		p.kind, p.about = fastKind, keyOf(d.m.FastCNP.FlowKey())
 		if d.m.FastCNP.Option.Number == 2 {
-			p.queue = deepest(&d.m.FastCNP.Option.Trace)
+			p.queues(&d.m.FastCNP.Option.Trace)
 		}
 		return true
 	case message.PPFC:
@@ -143,7 +143,7 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 	}
 	if len(u.Ext) > 0 {
 		if t, err := u.Trace(); err == nil {
-			p.queue = deepest(&t)
+			p.queues(&t)
 		}
 	}
 	if h.Opcode == bth.UDSendOnly && h.DestQP == 1 {
@@ -188,8 +188,8 @@ func vlan(header []byte, link rocev2.LinkType) uint16 {
 	return be.Uint16(header[len(header)-4:]) & 0xFFF
 }
 
-// deepest returns the deepest queue of the nodes in a trace.
-func deepest(t *ioam.Trace) (q queue) {
+// queues sets how deep the nodes in a trace say that their queues are.
+func (p *Packet) queues(t *ioam.Trace) {
 	for n := range t.Nodes() {
 		if !n.Available().Has(ioam.BitQueueDepth) {
 			continue
@@ -198,9 +198,13 @@ func deepest(t *ioam.Trace) (q queue) {
 		if !n.Available().Has(ioam.BitNode) {
 			node = n.WideNodeID
 		}
-		q.deeper(queue{node, n.QueueDepth, true})
+		q := queue{node, n.QueueDepth, true}
+		p.queue.deeper(q)
+		if p.nHops < maxNodes {
+			p.hops[p.nHops] = q
+			p.nHops++
+		}
 	}
-	return q
 }
 
 // A pause is what a PFC frame says.

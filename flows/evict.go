@@ -50,6 +50,9 @@ func (t *Table) drop(s *stream, id uint32) {
 	if f := &s.flow; f.history != 0 {
 		t.histories.give(f.history - 1)
 	}
+	if f := &s.flow; f.series != 0 {
+		t.serieses.give(f.series - 1)
+	}
 	for _, n := range [...]uint32{s.flow.rtt, s.flow.cnps.afterCE} {
 		if n != 0 {
 			t.histograms.give(n - 1)

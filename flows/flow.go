@@ -24,6 +24,7 @@ type flow struct {
 	history     uint32  // in the table's pool, and one; 0 without
 	cnps        cnps
 	rtt         uint32 // a histogram in the table's pool, and one; 0 without
+	series      uint32 // in the table's pool, and one; 0 without
 }
 
 // count takes up what counts of every request.

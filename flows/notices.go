@@ -36,6 +36,12 @@ func (t *Table) notice(p *Packet, at int64) {
 	}
 	s.settled.notice(p.kind, at)
 	s.flow.queue.deeper(p.queue)
+	if series := t.series(&s.flow); series != nil {
+		_, i := series.bin(at)
+		for _, q := range p.hops[:p.nHops] {
+			series.queue(q, i)
+		}
+	}
 	if p.kind == fastKind {
 		t.notified(&s.flow, at)
 	}

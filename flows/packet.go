@@ -27,6 +27,8 @@ type Packet struct {
 
 	about   key // the flow that a Fast CNP, PPFC or proxy message names
 	queue   queue
+	hops    [maxNodes]queue // of the first nodes in the trace of a request or Fast CNP
+	nHops   uint8
 	ingress [16]byte // source of the outermost IPv6 header; of an FCN its destination
 	label   uint32   // flow label of that header; of an FCN the one it is about
 	cm      exchange

@@ -18,6 +18,9 @@ type Config struct {
 	// Shard, 0 to Shards-1. What all of them report is what one without shards
 	// does. 0 and 1 Shards are no division.
 	Shard, Shards int
+	// Series keeps how each flow went over time, for [Table.Series], in 7 KB more a
+	// flow.
+	Series bool
 }
 
 const (
@@ -43,6 +46,7 @@ type Table struct {
 	histories  pool[history]
 	histograms pool[Histogram]
 	earlies    pool[early]
+	serieses   pool[series]
 
 	recent recents
 	opens  opens
@@ -129,6 +133,10 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 		t.names.add(&s.key)
 	}
 	f.count(p, at)
+	series := t.series(f)
+	if series != nil {
+		series.packet(p, at)
+	}
 	r := &roles[p.opcode]
 	transport := p.opcode.Transport()
 	if !sequenced(transport, s.key.qp) {
@@ -178,14 +186,26 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 			h.note(&o)
 		}
 	}
+	cause := Timeout
 	switch {
 	case verdict == repeated && transport == bth.TransportUC:
 		return // UC repeats nothing: it is a copy
 	case verdict == repeated:
+		cause = h.cause(p.psn, r.message == Read)
 		f.sequence.counts.Repeats++
-		f.sequence.causes.add(h.cause(p.psn, r.message == Read))
+		f.sequence.causes.add(cause)
 	default:
 		f.countMessage(r)
+	}
+	if series != nil {
+		gap, life := uint32(0), uint64(0)
+		if verdict == beyondGap {
+			gap = uint32(ahead(p.psn, after(before.next, before.slack)))
+		}
+		if now := f.sequence.counts.Lives; now != before.counts.Lives {
+			life = now
+		}
+		series.sequenced(p, frame, at, verdict, gap, life, cause)
 	}
 	if f.trouble == 0 && (verdict == repeated || verdict == beyondGap) {
 		f.trouble = frame

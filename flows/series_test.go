@@ -1,0 +1,169 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// The bins of a series sum up to what the flow counts, and the first mark of a
+// gap or repeat is where the trouble began.
+func TestSeriesSums(t *testing.T) {
+	marks := map[MarkKind]int{}
+	for seed := range uint64(100) {
+		made := traffic.Generate(seed, traffic.Options{Connections: 1 + int(seed%4)})
+		table := tableOf(made, Config{Series: true})
+		for f := range table.Flows() {
+			s := table.Series(f.FlowKey)
+			require.Equal(t, f.First, s.Start)
+			require.LessOrEqual(t, len(s.Bins), maxBins)
+			var sum Bin
+			for i := range s.Bins {
+				sum.add(&s.Bins[i])
+			}
+			late, repeats := uint32(f.PSN.Late), uint32(f.PSN.Repeats)
+			if management(f.DestQP) {
+				require.Empty(t, s.Marks)
+				late, repeats = 0, 0
+			}
+			require.Equal(t, f.IPOctets, sum.IPOctets)
+			require.EqualValues(t, f.ECN[rocev2.CE], sum.CE)
+			require.EqualValues(t, f.CNPs+f.Fast, sum.CNPs)
+			require.Equal(t, late, sum.Late)
+			require.Equal(t, repeats, sum.Repeats)
+			require.LessOrEqual(t, uint64(sum.Missing), f.PSN.Missing) // but the last ones, which nothing shows
+
+			first, n := uint64(0), uint64(0)
+			for _, m := range s.Marks {
+				marks[m.Kind]++
+				require.Equal(t, made.Frames[m.Frame-1].Time, m.Time)
+				if first == 0 && (m.Kind == MarkGap || m.Kind == MarkRepeat) {
+					first = m.Frame
+				}
+				if m.Kind != MarkLife {
+					n += uint64(m.Count)
+				}
+			}
+			require.Equal(t, f.FirstTrouble, first)
+			if s.More == 0 {
+				require.EqualValues(t, sum.Missing+sum.Late+sum.Repeats, n)
+			}
+		}
+	}
+	for kind := MarkGap; kind <= MarkLife; kind++ {
+		require.NotZero(t, marks[kind])
+	}
+}
+
+func TestSeriesMarks(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Series: true})
+	s.connect(7, 0xFFFFFE, 1024).sends(0xFFFFFE, 0xFFFFFF, 2, 0).naks(1).sends(2).acks(2).sends(900_000)
+	key := rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}
+	got := s.Series(key)
+	for i := range got.Marks {
+		got.Marks[i].Frame, got.Marks[i].Time = 0, time.Time{}
+	}
+	require.Equal(t, []Mark{
+		{Kind: MarkGap, PSN: 0, Count: 2, Line: 2},
+		{Kind: MarkLate, PSN: 0, Count: 1, Line: 2},
+		{Kind: MarkRepeat, Cause: SequenceNAK, PSN: 2, Count: 1, Line: 4},
+		{Kind: MarkLife, PSN: 900_000, Count: 1, Line: 0},
+	}, got.Marks)
+	key.DestQP++
+	require.Nil(t, s.Series(key))
+}
+
+// Repeats that follow one another are one mark; there is room for so many.
+func TestSeriesIsBounded(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Series: true})
+	s.connect(7, 1, 1024)
+	for psn := uint32(1); psn <= 100; psn++ {
+		s.sends(psn)
+	}
+	for psn := uint32(11); psn <= 100; psn++ {
+		s.sends(psn)
+	}
+	for psn := uint32(103); psn <= 300; psn += 3 {
+		s.sends(psn)
+	}
+	got := s.Series(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB})
+	require.Len(t, got.Marks, seriesMarks)
+	require.EqualValues(t, 90, got.Marks[0].Count)
+	require.EqualValues(t, 66+1-seriesMarks, got.More)
+	require.LessOrEqual(t, len(got.Bins), maxBins)
+}
+
+// Bins become wider as time goes on, whatever it does.
+func TestSeriesTime(t *testing.T) {
+	var s series
+	s.width = minWidth
+	for _, at := range []int64{0, 63_999, 64_000, -5, 1 << 62, -1 << 62, 1<<63 - 1, 5} {
+		b, i := s.bin(at)
+		b.CE++
+		require.Less(t, i, uint32(maxBins))
+		require.Less(t, i, s.used)
+	}
+	sum := Bin{}
+	for i := range s.bins {
+		sum.add(&s.bins[i])
+	}
+	require.EqualValues(t, 8, sum.CE)
+}
+
+// The queues that Linux transit nodes named.
+func TestSeriesQueues(t *testing.T) {
+	table := New(Config{Series: true})
+	var d Decoder
+	var p Packet
+	for _, r := range wiretest.Capture(t, "ioam-linux618-hpcc.pcap") {
+		d.Decode(&p, r.Data, rocev2.DecodeOptions{})
+		table.Observe(&p, uint64(r.Number), r.Time)
+	}
+	n := 0
+	for f := range table.Flows() {
+		for _, q := range table.Series(f.FlowKey).Nodes {
+			n++
+			require.Contains(t, []uint64{0xB2, 0xC3, 0xD4}, q.Node)
+			require.Contains(t, q.Known, true)
+			require.Len(t, q.Depth, len(q.Known))
+		}
+	}
+	require.Equal(t, 3, n)
+}
+
+// Memory grows with flows, not with packets; without Config.Series there is
+// none of it.
+func TestSeriesAllocations(t *testing.T) {
+	made := traffic.Generate(7, traffic.Options{Connections: 4})
+	packets := make([]Packet, len(made.Frames))
+	var d Decoder
+	for i, f := range made.Frames {
+		d.Decode(&packets[i], f.Data, rocev2.DecodeOptions{})
+	}
+	table := tableOf(made, Config{Series: true})
+	require.Zero(t, testing.AllocsPerRun(20, func() {
+		for i := range packets {
+			table.Observe(&packets[i], uint64(i), made.Frames[i].Time)
+		}
+	}))
+	table = tableOf(made, Config{})
+	for f := range table.Flows() {
+		require.Nil(t, table.Series(f.FlowKey))
+	}
+	require.Empty(t, table.serieses.blocks)
+}
+
+// A flow that is given up gives back its series.
+func TestSeriesEvicted(t *testing.T) {
+	made := traffic.Generate(3, traffic.Options{Connections: 40})
+	table := tableOf(made, Config{MaxFlows: 16, Series: true})
+	require.NotZero(t, table.Evicted().Flows)
+	require.LessOrEqual(t, table.serieses.n, uint32(17))
+}
