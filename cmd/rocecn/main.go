@@ -112,6 +112,6 @@ usage: rocecn FILE…                what is in captures: short for rocecn inspe
 	fmt.Fprint(w, `
 rocecn COMMAND -h says what to type. For a first look, from the root of the module:
 
-  rocecn testdata/messages.pcap
+  rocecn testdata/tour.pcap
 `)
 }

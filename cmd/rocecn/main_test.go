@@ -17,13 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With this in its environment the test program is the tool.
+// With this in its environment the test program is the tool. Where its value is
+// ready, it closes file 3 as soon as it catches signals.
 const isTool = "ROCECN_TEST_IS_TOOL"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(isTool) != "" {
+	if how := os.Getenv(isTool); how != "" {
 		ctx := interruptible()
-		os.NewFile(3, "ready").Close()
+		if how == "ready" {
+			os.NewFile(3, "ready").Close()
+		}
 		os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -43,7 +46,7 @@ func tool(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	p.Env = append(os.Environ(), isTool+"=1")
+	p.Env = append(os.Environ(), isTool+"=ready")
 	p.Stderr = &p.messages
 	return p
 }

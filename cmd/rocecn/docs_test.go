@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the outputs in the documents anew")
+
+// What the documents show is what the tool prints: every line of a console
+// block that begins with $ is run by a shell in the root of the module.
+func TestDocuments(t *testing.T) {
+	root := filepath.Dir(wiretest.Path(t))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(self, filepath.Join(bin, "rocecn")))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	shell := func(command string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "sh", "-c", "exec 2>&1\n"+strings.ReplaceAll(command, "/tmp/", bin+"/"))
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), isTool+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C")
+		return cmd
+	}
+	for _, name := range []string{"docs/tool.md"} {
+		file := filepath.Join(root, name)
+		document := string(octetsOf(t, file))
+		parts := regexp.MustCompile("(?s)```console\n.*?```").FindAllStringIndex(document, -1)
+		require.NotEmpty(t, parts)
+		var listener func() string // of the command that waits for the next one
+		listenerAt := 0
+		outputs := make([]string, len(parts))
+		for i, at := range parts {
+			out := "```console\n"
+			for line := range strings.Lines(document[at[0]:at[1]]) {
+				command, ok := strings.CutPrefix(line, "$ ")
+				if !ok {
+					continue
+				}
+				out += line
+				if strings.HasPrefix(command, "rocecn listen") {
+					listener, listenerAt = startListener(t, shell("exec "+command)), i
+					continue
+				}
+				b, _ := shell(command).Output()
+				out += string(b)
+				if len(b) > 0 && b[len(b)-1] != '\n' {
+					out += "\n"
+				}
+				if listener != nil {
+					outputs[listenerAt] = strings.TrimSuffix(outputs[listenerAt], "```") + listener() + "```"
+					listener = nil
+				}
+			}
+			outputs[i] = strings.ReplaceAll(out, bin+"/", "/tmp/") + "```"
+		}
+		was := document
+		for i := len(parts) - 1; i >= 0; i-- {
+			document = document[:parts[i][0]] + outputs[i] + document[parts[i][1]:]
+		}
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(document), 0o644))
+			continue
+		}
+		ephemeral := regexp.MustCompile(`\[::1\]:[3-6]\d{4}`) // another one each time
+		require.Equal(t, ephemeral.ReplaceAllString(was, "[::1]:PORT"), ephemeral.ReplaceAllString(document, "[::1]:PORT"), "%s: run go test ./cmd/rocecn -update", name)
+	}
+}
+
+// startListener starts a command that waits for datagrams, and returns what gives all
+// of its output when it has ended.
+func startListener(t *testing.T, cmd *exec.Cmd) (end func() string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	r := bufio.NewReader(out)
+	first, err := r.ReadString('\n') // it listens now
+	require.NoError(t, err)
+	return func() string {
+		var rest bytes.Buffer
+		_, err := io.Copy(&rest, r)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Wait())
+		return first + rest.String()
+	}
+}
