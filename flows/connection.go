@@ -114,12 +114,22 @@ type connection struct {
 	mtu  uint16 // 0: not said
 }
 
-// begins says whether a request with PSN p is one of the connection, and not of
-// the life before, which would go on with next. So a forged exchange harms no
-// life that goes on.
-func (c *connection) begins(p, next uint32) bool {
-	d := ahead(p, c.psn)
-	return c.with.id != 0 && (d == 0 || d > 0 && d <= lifeDistance && p != next)
+// announced takes up a request with PSN p in a stream for which CM announced a
+// connection. A request that belongs to it, and not to the life before, begins a
+// new life; one that goes on with the life before shows that the exchange was
+// forged, and harms nobody.
+func (t *Table) announced(s *stream, name ref, p uint32) {
+	c, q := &s.pairing.next, &s.flow.sequence
+	goesOn := q.seen && p == q.next
+	switch d := ahead(p, c.psn); {
+	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
+		t.connected(s, name)
+	case goesOn:
+		if with := t.get(c.with); with != nil {
+			with.pairing.next = connection{}
+		}
+		*c = connection{}
+	}
 }
 
 // connected takes up that the connection is used that CM announced for s: a new

@@ -136,6 +136,7 @@ func TestPSNRules(t *testing.T) {
 		{"CM names it anew, from the same PSN", paired(t, 10).sends(10, 11).acks(11).connect(8, 10, 1024).sends(10, 11).acks(11), PSN{First: 10, Last: 11, Lives: 2}, Repeats{}},
 		{"CM retransmits", paired(t, 10).connect(7, 10, 1024).sends(10).connect(7, 10, 1024).sends(11).acks(11), PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
 		{"a REQ alone", paired(t, 10).sends(10).forge(7).sends(11).rep(7, 10).sends(12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"a forged exchange, and then a gap", paired(t, 10).sends(10).connect(9, 12, 1024).sends(11, 13).acks(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
 		{"a forged exchange", paired(t, 10).sends(10).connect(9, 4000, 1024).sends(11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
 
 		{"NAK", paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
@@ -313,6 +314,11 @@ func TestTimes(t *testing.T) {
 	s.at(500).sends(16)
 	s.at(600).acks(16) // of the first or of the second?
 	require.EqualValues(t, 4, s.flow().RTT.Samples())
+
+	s.at(700).acks(17) // it changed places with its request
+	s.at(701).sends(17)
+	s.at(800).sends(18).acks(18)
+	require.EqualValues(t, 5, s.flow().RTT.Samples())
 
 	// Before the pair is known.
 	s = newScript(t)

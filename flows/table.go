@@ -152,8 +152,8 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	if r.whole && isMTU(p.payload) {
 		t.learnMTU(s, uint16(p.payload))
 	}
-	if s.pairing.next.begins(p.psn, f.sequence.next) {
-		t.connected(s, name)
+	if s.pairing.next.with.id != 0 {
+		t.announced(s, name, p.psn)
 	}
 	n, more := f.takes(p, r)
 	var h *history
@@ -176,6 +176,9 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 		o := opening{p.psn, n + more, p.asked, at, t.order, p.ackReq, r.message == Read, r.message == Atomic, true}
 		if p.noHeaders {
 			o.octets = unknownLength
+		}
+		if f.sequence.hasCover && ahead(p.psn, f.sequence.cover) <= 0 { // the answer came first: two packets changed places
+			o.ackReq = false
 		}
 		switch {
 		case verdict == repeated:
