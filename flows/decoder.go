@@ -166,7 +166,7 @@ func (d *Decoder) cut(p *Packet, o rocev2.DecodeOptions) bool {
 	}
 	p.noHeaders = true
 	d.transport(p, &h, o.Link)
-	p.asked, p.srcQP, p.syndrome = 0, 0, 0
+	p.asked, p.srcQP, p.syndrome = unknownLength, 0, 0
 	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
 		p.kind, p.about = ppfcKind, key{qp: withoutQP}
 	}

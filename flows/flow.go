@@ -112,6 +112,18 @@ type opening struct {
 	set    bool
 }
 
+// note remembers a request, in the history if there is one by now.
+func (f *flow) note(h *history, o opening, v verdict) {
+	switch {
+	case v == repeated:
+		h.marks.repeated(o.psn)
+	case h == nil:
+		f.opening, f.opening.set = o, true
+	default:
+		h.note(&o)
+	}
+}
+
 // note remembers a request.
 func (h *history) note(o *opening) {
 	if o.read || o.atomic {

@@ -162,13 +162,13 @@ func (m *marks) add(p uint32, read bool, now int64) {
 	m.tail++
 }
 
-// repeated takes back what is not known to answer the first packet with a PSN
-// or one of those that repeat it.
-func (m *marks) repeated(s span) {
+// repeated takes back PSN p: what answers it may answer the first packet or the
+// one that repeats it.
+func (m *marks) repeated(p uint32) {
 	keep := m.head
 	for i := m.head; i != m.tail; i++ {
-		if p := m.psn[i%maxMarks]; !s.contains(p & psnMask) {
-			m.psn[keep%maxMarks], m.at[keep%maxMarks] = p, m.at[i%maxMarks]
+		if mark := m.psn[i%maxMarks]; mark&psnMask != p {
+			m.psn[keep%maxMarks], m.at[keep%maxMarks] = mark, m.at[i%maxMarks]
 			keep++
 		}
 	}

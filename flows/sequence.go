@@ -130,6 +130,9 @@ func (s *sequence) covers(c uint32) {
 	}
 }
 
+// covered says whether an answer covers PSN p.
+func (s *sequence) covered(p uint32) bool { return s.hasCover && ahead(p, s.cover) <= 0 }
+
 // resolve says which of the PSNs that the READ before may have taken are its
 // own: those before end, if that is possible.
 func (s *sequence) resolve(end uint32) {

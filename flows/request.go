@@ -1,0 +1,134 @@
+package flows
+
+import "github.com/rocecn/rocecn/bth"
+
+// request takes up a request.
+func (t *Table) request(p *Packet, frame uint64, at int64) {
+	s, name := t.refer(&p.pkt)
+	f := &s.flow
+	if f.packets == 0 {
+		f.first, f.last = at, at
+		t.claim(s)
+		t.names.add(&s.key)
+	}
+	f.count(p, at)
+	if series := t.series(f); series != nil {
+		series.packet(p, at)
+	}
+	r := &roles[p.opcode]
+	if sequenced(p.opcode.Transport(), s.key.qp) {
+		t.sequenced(s, name, p, frame, at)
+		return
+	}
+	f.countMessage(r)
+	if p.opcode.Transport() == bth.TransportUD && !p.noHeaders {
+		t.source(s, name, p.srcQP)
+	}
+	if p.cm.attribute != 0 {
+		t.connect(p, at)
+	}
+}
+
+// sequenced takes up a request whose PSN follows others.
+func (t *Table) sequenced(s *stream, name ref, p *Packet, frame uint64, at int64) {
+	f, q, r := &s.flow, &s.flow.sequence, &roles[p.opcode]
+	if r.whole && isMTU(p.payload) {
+		t.learnMTU(s, uint16(p.payload))
+	}
+	if s.pairing.next.with.id != 0 {
+		t.announced(s, name, p.psn)
+	}
+	var h *history
+	if f.history != 0 || f.packets > 1 || q.begun {
+		h = t.history(f)
+	}
+	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, after(q.next, q.slack)
+	n, more := f.takes(p, r)
+	verdict := q.request(p.psn, n, more, h)
+	if q.counts.Lives != lives && s.pairing.ended {
+		t.settle(s)
+		t.part(s)
+	}
+	if slack > 0 && verdict == inOrder {
+		h.resolve(read, p.psn)
+	}
+	unreliable := p.opcode.Transport() == bth.TransportUC
+	if !unreliable {
+		if s.pairing.open() && (p.ackReq || r.begins || r.completes || !s.pairing.sure()) {
+			t.recent.add(s, name, p.psn, n)
+		}
+		f.note(h, opening{
+			psn: p.psn, n: n + more, octets: p.asked, at: at, order: t.order,
+			ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
+			read:   r.message == Read, atomic: r.message == Atomic,
+		}, verdict)
+	}
+	cause := Timeout
+	switch {
+	case verdict != repeated:
+		f.countMessage(r)
+	case unreliable: // a copy: UC repeats nothing
+		return
+	default:
+		cause = h.cause(p.psn, r.message == Read)
+		q.counts.Repeats++
+		q.causes.add(cause)
+	}
+	if series := t.series(f); series != nil {
+		gap, life := uint32(0), uint64(0)
+		if verdict == beyondGap {
+			gap = uint32(ahead(p.psn, expected))
+		}
+		if q.counts.Lives != lives {
+			life = q.counts.Lives
+		}
+		series.sequenced(p, frame, at, verdict, gap, life, cause)
+	}
+	if f.trouble == 0 && (verdict == repeated || verdict == beyondGap) {
+		f.trouble = frame
+	}
+}
+
+// history returns the history of a flow, and begins it if there is none.
+func (t *Table) history(f *flow) *history {
+	if f.history == 0 {
+		f.history = t.histories.take() + 1
+		if f.opening.set {
+			t.histories.at(f.history - 1).note(&f.opening)
+			f.opening.set = false
+		}
+	}
+	return t.histories.at(f.history - 1)
+}
+
+// histogram returns one of a flow's histograms, by where its number is.
+func (t *Table) histogram(number *uint32) *Histogram {
+	if *number == 0 {
+		*number = t.histograms.take() + 1
+	}
+	return t.histograms.at(*number - 1)
+}
+
+// learnMTU takes up the path MTU of a connection, seen in the stream s.
+func (t *Table) learnMTU(s *stream, mtu uint16) {
+	t.setMTU(s, mtu)
+	if other := t.get(s.pairing.with); other != nil {
+		t.setMTU(other, mtu)
+	}
+}
+
+func (t *Table) setMTU(s *stream, mtu uint16) {
+	f := &s.flow
+	if f.mtu != 0 {
+		return
+	}
+	f.mtu = mtu
+	if f.sequence.slack == 0 {
+		return
+	}
+	h := t.history(f)
+	if a := h.find(f.sequence.read); a != nil && a.octets != unknownLength {
+		a.to = after(a.from, responses(a.octets, uint32(mtu)))
+		f.sequence.resolve(a.to)
+	}
+}
