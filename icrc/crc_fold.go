@@ -52,7 +52,7 @@ var (
 
 // plain is plainTables, faster where it can.
 func plain(b []byte) uint32 {
-	if use != wideFolding {
+	if use == tablesOnly || len(b) < 64 {
 		return plainStored(b)
 	}
 	return plainLong(b)
