@@ -26,10 +26,6 @@ func (c *CNP) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error)
 	case cfg.Src.Is4In6() || dst.Is4In6():
 		return b, rocev2.ErrMapped
 	}
-	return c.appendPacket(b, dst, &cfg)
-}
-
-func (c *CNP) appendPacket(b []byte, dst netip.Addr, cfg *Config) ([]byte, error) {
 	var d rocev2.Datagram
 	d.Src, d.Dst, d.DstPort = cfg.Src, dst, rocev2.Port
 	if err := cfg.Carriage.Apply(&d); err != nil {
@@ -48,12 +44,16 @@ func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]by
 	if !cfg.Src.IsValid() {
 		cfg.Src = data.FinalDst()
 	}
-	if err := data.CheckAnswer(cfg.Src); err != nil {
-		return b, err
-	}
 	if cfg.PKey == 0 {
 		cfg.PKey = data.BTH.PKey
 	}
-	c := New(senderQP, cfg.PKey)
-	return c.appendPacket(b, data.Src, &cfg)
+	switch {
+	case data.BTH.Opcode == bth.CNP:
+		return b, rocev2.ErrNotification
+	case senderQP > 0xFFFFFF:
+		return b, bth.ErrDestQPRange
+	}
+	a := rocev2.Answer{Len: Size}
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(cfg.PKey)<<32 | becn | uint64(senderQP)
+	return cfg.Carriage.AppendAnswer(b, &cfg.Src, &data.Src, 0, &a, icrc.AsSent)
 }

@@ -129,9 +129,8 @@ func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) (
 		return b, NoTrace, errLong
 	case len(congested.Outer) > 0 && !cfg.InnerSource:
 		return b, NoTrace, ErrTunnelled
-	}
-	if err := congested.CheckAnswer(cfg.Src); err != nil {
-		return b, NoTrace, err
+	case congested.BTH.Opcode == bth.CNP:
+		return b, NoTrace, rocev2.ErrNotification
 	}
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}
@@ -145,20 +144,25 @@ func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) (
 			o.typ = points.Option2
 		}
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst = cfg.Src, congested.Src
-	if err := cfg.Carriage.Apply(&d); err != nil {
+	if cfg.Carriage.SrcPort == 0 {
+		cfg.Carriage.SrcPort = congested.SrcPort
+	}
+	if cfg.PKey == 0 {
+		cfg.PKey = congested.BTH.PKey
+	}
+	if congested.BTH.DestQP > 0xFFFFFF {
+		return b, choice, bth.ErrDestQPRange
+	}
+	a := rocev2.Answer{Len: cnp.Size}
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(cfg.PKey)<<32 | becn | uint64(congested.BTH.DestQP)
+	out, n, err := o.appendBehindIP(b)
+	if err == nil {
+		out, err = cfg.Carriage.AppendAnswer(out, &cfg.Src, &congested.Src, n, &a, cfg.Coverage)
+	}
+	if err != nil {
 		return b, choice, err
 	}
-	if d.SrcPort == 0 {
-		d.SrcPort = congested.SrcPort
-	}
-	c := cnp.New(congested.BTH.DestQP, congested.BTH.PKey)
-	if cfg.PKey != 0 {
-		c.PKey = cfg.PKey
-	}
-	out, err := appendPacket(b, &d, &o, &c, cfg.Coverage)
-	return out, choice, err
+	return out, choice, nil
 }
 
 // embedTrace makes o an option 2 if a trace goes with the congested packet and
@@ -302,29 +306,32 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 			return b, err
 		}
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst = n.Src, n.Dst
-	if err := as.Apply(&d); err != nil {
-		return b, err
-	}
-	return appendPacket(b, &d, &o, &n.CNP, icrc.AsSent)
-}
-
-// appendPacket appends the packet of d with this option header.
-func appendPacket(b []byte, d *rocev2.Datagram, o *header, c *cnp.CNP, coverage icrc.Coverage) ([]byte, error) {
-	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
-		return b, ErrType
-	}
-	// The option header is written where it will stand, behind the IPv6 header,
-	// and AppendRoCEv2 leaves it there.
-	n := o.len()
-	out := slices.Grow(b, ipv6Size+n+8+cnp.Size+4)
-	at := len(b) + ipv6Size
-	d.NextHeader, d.Ext, d.DstPort = ipv6opt.DestinationOptions, out[at:at+n], rocev2.Port
-	o.put(d.Ext)
-	out, err := d.AppendRoCEv2(out, &c.Header, c.Reserved[:], coverage)
+	out, size, err := o.appendBehindIP(b)
 	if err != nil {
 		return b, err
 	}
+	var d rocev2.Datagram
+	d.Src, d.Dst, d.DstPort = n.Src, n.Dst, rocev2.Port
+	d.NextHeader, d.Ext = ipv6opt.DestinationOptions, out[len(b)+ipv6Size:len(b)+ipv6Size+size]
+	if err := as.Apply(&d); err != nil {
+		return b, err
+	}
+	if out, err = d.AppendRoCEv2(out, &n.CNP.Header, n.CNP.Reserved[:], icrc.AsSent); err != nil {
+		return b, err
+	}
 	return out, nil
+}
+
+// appendBehindIP makes room behind b for a Fast CNP with this option header and
+// writes the header where it goes, behind the IPv6 header. It returns the
+// header's length.
+func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
+	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
+		return b, 0, ErrType
+	}
+	n = o.len()
+	out = slices.Grow(b, ipv6Size+n+8+cnp.Size+4)
+	at := len(b) + ipv6Size
+	o.put(out[at : at+n])
+	return out, n, nil
 }

@@ -56,27 +56,38 @@ func (o *header) len() int {
 	return (6 + len(o.ioam) - o.trimmed + addressSize + 7) &^ 7
 }
 
-// put writes the header to b, which has its length.
+// put writes the header to b, which has its length, 8 octets at a time as the
+// rest of the packet is written.
 func (o *header) put(b []byte) {
-	const pad2, pad4 = uint32(ipv6opt.PadN) << 8, uint32(ipv6opt.PadN)<<24 | 2<<16
-	first := protoUDP<<24 | uint32(len(b)/8-1)<<16
-	if len(o.ioam) == 0 {
-		be.PutUint32(b, first|uint32(o.typ)<<8|addressSize)
-		b = b[4:]
-	} else {
-		be.PutUint32(b, first|pad2)
-		b[4], b[5] = uint8(o.typ), uint8(len(o.ioam)-o.trimmed+addressSize)
-		copy(b[6:], o.ioam[:ioamHeaders])
-		if o.trimmed > 0 {
-			b[11] &^= 0x7F // RemainingLen
-		}
-		b = b[6+ioamHeaders:]
-		b = b[copy(b, o.ioam[ioamHeaders+o.trimmed:]):]
-	}
+	const pad2, pad4 = uint64(ipv6opt.PadN) << 8, uint64(ipv6opt.PadN)<<24 | 2<<16
+	first := uint64(protoUDP)<<56 | uint64(len(b)/8-1)<<48
 	address := o.original.AsSlice()
-	be.PutUint64(b, be.Uint64(address))
-	be.PutUint64(b[8:], be.Uint64(address[8:]))
-	if len(b) > addressSize {
-		be.PutUint32(b[addressSize:], pad4)
+	high, low := be.Uint64(address), be.Uint64(address[8:])
+	if len(o.ioam) == 0 {
+		h := (*[24]byte)(b)
+		be.PutUint64(h[:], first|uint64(o.typ)<<40|addressSize<<32|high>>32)
+		be.PutUint64(h[8:], high<<32|low>>32)
+		be.PutUint64(h[16:], low<<32|pad4)
+		return
 	}
+	h := (*[ioamHeaders]byte)(o.ioam)
+	trace := be.Uint64(h[2:])
+	if o.trimmed > 0 {
+		trace &^= 0x7F << 32 // RemainingLen
+	}
+	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+addressSize)<<16|uint64(be.Uint16(h[:])))
+	be.PutUint64(b[8:], trace)
+	b = b[16:]
+	nodes := o.ioam[ioamHeaders+o.trimmed:]
+	for ; len(nodes) >= 8; nodes, b = nodes[8:], b[8:] {
+		le.PutUint64(b, le.Uint64(nodes))
+	}
+	if len(nodes) < 4 {
+		be.PutUint64(b, high)
+		be.PutUint64(b[8:], low)
+		return
+	}
+	be.PutUint64(b, uint64(be.Uint32(nodes))<<32|high>>32)
+	be.PutUint64(b[8:], high<<32|low>>32)
+	be.PutUint64(b[16:], low<<32|pad4)
 }

@@ -151,17 +151,6 @@ lanes:
 	PXOR      x, acc        \
 	PXOR      tmp, acc
 
-// BLOCK loads 16 octets into X1, by 4: a CPU forwards a load out of one store
-// that has not reached the cache yet, not out of several. It changes X2 to X4.
-#define BLOCK(at) \
-	MOVL       at(SI), X1      \
-	MOVL       (at+4)(SI), X2  \
-	MOVL       (at+8)(SI), X3  \
-	MOVL       (at+12)(SI), X4 \
-	PUNPCKLLQ  X2, X1          \
-	PUNPCKLLQ  X4, X3          \
-	PUNPCKLQDQ X3, X1
-
 // func foldShort(r uint32, b []byte, m *mask, udp *byte) uint32
 TEXT ·foldShort(SB), NOSPLIT, $0-52
 	MOVL r+0(FP), AX
@@ -171,8 +160,13 @@ TEXT ·foldShort(SB), NOSPLIT, $0-52
 	MOVQ udp+40(FP), DX
 
 	// Every block of 16 octets is multiplied by what its distance from the end
-	// asks for, all of them at once: there is no chain.
-	BLOCK(0)
+	// asks for, all of them at once: there is no chain. Loads are of 8 octets:
+	// the CPU forwards them out of stores of 8 that have not reached the cache
+	// yet, but not one load out of two stores.
+	MOVQ  SI, R9
+	ADDQ  BX, R9
+	MOVQ  (SI), X1
+	MOVHPS 8(SI), X1
 	MOVOU 64(DI), X2
 	POR   X2, X1
 	MOVOU (DX), X2
@@ -186,44 +180,47 @@ TEXT ·foldShort(SB), NOSPLIT, $0-52
 	JLT   last
 
 blocks:
-	MOVOU (R8), X3
+	MOVOU  (R8), X3
 	MUL(X3, X1, X0, X2)
-	BLOCK(16)
-	MOVOU 16(DX), X2
-	POR   X2, X1
-	ADDQ  $16, SI
-	ADDQ  $16, DX
-	SUBQ  $64, R8
-	SUBQ  $16, BX
-	JGE   blocks
+	MOVQ   16(SI), X1
+	MOVHPS 24(SI), X1
+	MOVOU  16(DX), X2
+	POR    X2, X1
+	ADDQ   $16, SI
+	ADDQ   $16, DX
+	SUBQ   $64, R8
+	SUBQ   $16, BX
+	JGE    blocks
 
 last:
-	ANDQ  $12, BX
+	TESTQ $12, BX
 	JZ    end // of the last block, which stays
 	MOVOU (R8), X3
 	MUL(X3, X1, X0, X2)
 
-	// 4, 8 or 12 octets are left: the end of a block.
-	MOVOU  16(DX), X2
-	MOVL   16(SI), X1
-	CMPQ   BX, $8
-	JLT    four
-	MOVL   20(SI), X4
-	PUNPCKLLQ X4, X1
-	JEQ    eight
-	MOVL   24(SI), X4
-	PUNPCKLQDQ X4, X1
-	POR    X2, X1
-	PSLLDQ $4, X1
-	JMP    end
-
-four:
-	POR    X2, X1
+	// What is left, 4, 8 or 12 octets, becomes the end of a block.
+	TESTQ $8, BX
+	JNZ   eight
+	MOVL  -4(R9), X1
+	MOVOU 16(DX), X2
+	POR   X2, X1
 	PSLLDQ $12, X1
-	JMP    end
+	JMP   end
 
 eight:
-	POR    X2, X1
+	MOVQ  16(SI), X1
+	TESTQ $4, BX
+	JZ    justEight
+	MOVL  -4(R9), X2
+	PUNPCKLQDQ X2, X1
+	MOVOU 16(DX), X2
+	POR   X2, X1
+	PSLLDQ $4, X1
+	JMP   end
+
+justEight:
+	MOVOU 16(DX), X2
+	POR   X2, X1
 	PSLLDQ $8, X1
 
 end:

@@ -1,8 +1,10 @@
 package ppfc
 
 import (
+	"encoding/binary"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -30,10 +32,6 @@ func (n *Notification) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byt
 	if cfg.Src.Is4In6() || dst.Is4In6() {
 		return b, rocev2.ErrMapped
 	}
-	return n.appendPacket(b, dst, &cfg)
-}
-
-func (n *Notification) appendPacket(b []byte, dst netip.Addr, cfg *Config) ([]byte, error) {
 	var buf [SizeIPv6]byte
 	extension, err := n.Extension.AppendBinary(buf[:0])
 	if err != nil {
@@ -53,9 +51,6 @@ func (n *Notification) appendPacket(b []byte, dst netip.Addr, cfg *Config) ([]by
 // rocev2.ErrNotification, and so are addresses that cannot be answered,
 // rocev2.ErrNotReachable.
 func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]byte, error) {
-	if err := congested.CheckAnswer(cfg.Src); err != nil {
-		return b, err
-	}
 	switch {
 	case e.Congested.IsValid():
 	case cfg.ForHost:
@@ -66,6 +61,28 @@ func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]b
 	if cfg.PKey == 0 {
 		cfg.PKey = congested.BTH.PKey
 	}
-	n := New(congested.BTH.DestQP, cfg.PKey, e)
-	return n.appendPacket(b, congested.Src, &cfg)
+	switch {
+	case congested.BTH.Opcode == bth.CNP:
+		return b, rocev2.ErrNotification
+	case congested.BTH.DestQP > 0xFFFFFF:
+		return b, bth.ErrDestQPRange
+	}
+	if err := e.fits(); err != nil {
+		return b, err
+	}
+	a, fields := rocev2.Answer{Len: bth.Size + SizeIPv6}, e.fields()
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(cfg.PKey)<<32 | becn | bth.PPFCBit<<24 | uint64(congested.BTH.DestQP)
+	if e.Congested.Is4() {
+		octets := e.Congested.As4()
+		a.Octets[1], a.Octets[2] = uint64(binary.BigEndian.Uint32(octets[:])), fields
+		a.Len = bth.Size + SizeIPv4
+	} else {
+		octets := e.Congested.AsSlice()
+		high, low := binary.BigEndian.Uint64(octets), binary.BigEndian.Uint64(octets[8:])
+		a.Octets[1], a.Octets[2] = high>>32, high<<32|low>>32
+		a.Octets[3], a.Octets[4] = low<<32|fields>>32, fields<<32
+	}
+	return cfg.Carriage.AppendAnswer(b, &cfg.Src, &congested.Src, 0, &a, icrc.AsSent)
 }
+
+const becn = 1 << 30 // in octets 4 to 7 of the BTH

@@ -231,13 +231,17 @@ func (e *Extension) AppendBinary(b []byte) ([]byte, error) {
 		a := e.Congested.As4()
 		b = append(b, a[:]...)
 	} else {
-		a := e.Congested.As16()
-		b = append(b, a[:]...)
+		a := e.Congested.AsSlice()
+		b = binary.BigEndian.AppendUint64(b, binary.BigEndian.Uint64(a))
+		b = binary.BigEndian.AppendUint64(b, binary.BigEndian.Uint64(a[8:]))
 	}
-	b = binary.BigEndian.AppendUint16(b, e.Flags<<2|uint16(e.Type))
-	b = binary.BigEndian.AppendUint16(b, e.Port)
-	b = binary.BigEndian.AppendUint16(b, e.Reserved)
-	return binary.BigEndian.AppendUint16(b, uint16(e.Pause/time.Microsecond)), nil
+	return binary.BigEndian.AppendUint64(b, e.fields()), nil
+}
+
+// fields returns the 8 octets behind the address.
+func (e *Extension) fields() uint64 {
+	return uint64(e.Flags)<<50 | uint64(e.Type)<<48 | uint64(e.Port)<<32 |
+		uint64(e.Reserved)<<16 | uint64(e.Pause/time.Microsecond)
 }
 
 // MarshalBinary returns BTH and extension, without the ICRC.

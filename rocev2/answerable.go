@@ -27,30 +27,46 @@ func Answerable(a netip.Addr) error {
 	switch a.BitLen() {
 	case 128:
 		octets := a.AsSlice() // as in putIPv6Addr
-		high, low := be.Uint64(octets), be.Uint64(octets[8:])
-		switch {
-		case high == 0 && (low < 2 || low>>32 == 0xFFFF): // unspecified, loopback, IPv4-mapped
-		case high>>56 == 0xFF: // multicast
-		case high>>54 == 0xFE80>>6: // link-local
-		default:
+		if reachable6(be.Uint64(octets), be.Uint64(octets[8:])) {
 			return nil
 		}
 	case 32:
 		octets := a.As4()
-		switch first := octets[0]; {
-		case first == 0, first == 127, first >= 224: // this network, loopback, multicast and reserved
-		case first == 169 && octets[1] == 254: // link-local
-		default:
+		if reachable4(be.Uint32(octets[:])) {
 			return nil
 		}
 	}
 	return ErrNotReachable
 }
 
+// reachable6 says that the IPv6 address of these two halves is none of those
+// that Answerable excludes.
+func reachable6(high, low uint64) bool {
+	switch {
+	case high == 0 && (low < 2 || low>>32 == 0xFFFF): // unspecified, loopback, IPv4-mapped
+	case high>>56 == 0xFF: // multicast
+	case high>>54 == 0xFE80>>6: // link-local
+	default:
+		return true
+	}
+	return false
+}
+
+// reachable4 says that of an IPv4 address.
+func reachable4(a uint32) bool {
+	switch first := a >> 24; {
+	case first == 0, first == 127, first >= 224: // this network, loopback, multicast and reserved
+	case a>>16 == 169<<8|254: // link-local
+	default:
+		return true
+	}
+	return false
+}
+
 // CheckAnswer returns nil where the node at src may answer p, otherwise why it
 // may not: [ErrNotification] for a packet that is a notification itself,
 // [ErrNotReachable] where src or the packet's source is no address that others
-// can reach. Every AppendFor begins with it.
+// can reach.
 func (p *Packet) CheckAnswer(src netip.Addr) error {
 	if p.BTH.Opcode == bth.CNP {
 		return ErrNotification

@@ -27,20 +27,12 @@ var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wir
 
 // Apply sets the fields of d that c is about. On error d is unchanged.
 func (c Carriage) Apply(d *Datagram) error {
-	switch c.DSCP {
-	case 0:
-		c.DSCP = 48
-	case BestEffort:
-		c.DSCP = 0
-	}
-	if c.DSCP > 63 || c.ECN > 3 {
+	class, hopLimit, ok := c.ip()
+	if !ok {
 		return errTrafficClassRange
 	}
-	if c.HopLimit == 0 {
-		c.HopLimit = 64
-	}
-	d.TrafficClass = c.DSCP<<2 | c.ECN
-	d.HopLimit = c.HopLimit
+	d.TrafficClass = class
+	d.HopLimit = hopLimit
 	d.FlowLabel = c.FlowLabel
 	d.SrcPort = c.SrcPort
 	d.Checksum = 0
@@ -48,4 +40,18 @@ func (c Carriage) Apply(d *Datagram) error {
 		d.Checksum = 0xFFFF
 	}
 	return nil
+}
+
+// ip returns Traffic Class and Hop Limit; ok says that they fit.
+func (c *Carriage) ip() (class, hopLimit uint8, ok bool) {
+	dscp, hopLimit := c.DSCP, c.HopLimit
+	if dscp == 0 {
+		dscp = 48
+	} else if dscp == BestEffort {
+		dscp = 0
+	}
+	if hopLimit == 0 {
+		hopLimit = 64
+	}
+	return dscp<<2 | c.ECN, hopLimit, dscp <= 63 && c.ECN <= 3
 }
