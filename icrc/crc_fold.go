@@ -52,35 +52,28 @@ var (
 
 // plain is plainTables, faster where it can.
 func plain(b []byte) uint32 {
-	if use == tablesOnly || len(b) < 64 {
+	switch {
+	case use == tablesOnly || len(b)&3 != 0:
+		return plainTables(b)
+	case use == folding && len(b) < 64:
 		return plainStored(b)
+	case b[0]>>4 == 6:
+		return long(prefixed, b, &maskPlainIPv6)
+	default:
+		return long(prefixed, b, &maskPlainIPv4)
 	}
-	return plainLong(b)
 }
 
 // plainStored is plain for a packet that has just been stored, 8 octets at a
 // time: foldShort need not wait for them to reach the cache.
 func plainStored(b []byte) uint32 {
 	switch {
-	case use == tablesOnly || len(b)&3 != 0:
-		return plainTables(b)
-	case len(b) > shortMax:
-		return plainLong(b)
+	case use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax:
+		return plain(b)
 	case b[0]>>4 == 6:
 		return foldShort(prefixed, b, &maskIPv6, &shadow[shortMax-ipv6Len])
 	default:
 		return foldShort(prefixed, b, &maskIPv4, &shadow[shortMax-ipv4Len])
-	}
-}
-
-func plainLong(b []byte) uint32 {
-	switch {
-	case len(b)&3 != 0:
-		return plainTables(b)
-	case b[0]>>4 == 6:
-		return long(prefixed, b, &maskPlainIPv6)
-	default:
-		return long(prefixed, b, &maskPlainIPv4)
 	}
 }
 
