@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/rocecn/rocecn/flows"
@@ -23,6 +24,8 @@ type accountant struct {
 	last     time.Time // the latest time of a packet
 	before   *flows.Snapshot
 	headed   bool // the header of CSV was printed
+
+	page *os.File // of -html; nil without
 }
 
 func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
@@ -104,7 +107,15 @@ func (a *accountant) finish() (broken []verdict, err error) {
 		}
 	}
 	a.choice.apply(all)
-	return check(a.rules, all.Flows, all.Unpaired), err
+	broken = check(a.rules, all.Flows, all.Unpaired)
+	if a.page != nil && err == nil {
+		a.order.sort(all.Flows)
+		if a.top > 0 && len(all.Flows) > a.top {
+			all.Flows = all.Flows[:a.top]
+		}
+		err = a.writePage(all)
+	}
+	return broken, err
 }
 
 // print prints a snapshot as far as it is chosen.

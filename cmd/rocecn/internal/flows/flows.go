@@ -50,7 +50,8 @@ type options struct {
 	decoder  flows.Decoder
 	files    []string
 	iface    string
-	twoPoint bool // compare the two files
+	html     string // the file of the page; empty: none
+	twoPoint bool   // compare the two files
 	window   int
 }
 
@@ -78,6 +79,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 			return nil
 		})
 	}
+	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
 	flags.StringVar(&o.iface, "i", "", "read this `interface` live, until an interrupt")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble", "order by trouble, src, dst, first, last or a `number`, the greatest first")
@@ -117,8 +119,8 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		err = fmt.Errorf("-sort: %w", err)
 	case o.twoPoint && len(o.files) != 2:
 		err = errors.New("-compare: two captures are needed")
-	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0):
-		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval nor -check")
+	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 || o.html != ""):
+		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check nor -html")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
 	case forms > 1:
@@ -167,8 +169,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if o.twoPoint {
 		return o.compare(ctx, stdin, stdout, stderr)
 	}
+	page, err := o.createPage()
+	if err != nil {
+		return closed(err, stderr)
+	}
+	if page != nil {
+		defer page.Close()
+	}
 	a := accountant{
 		options: o,
+		page:    page,
 		table:   flows.New(o.table),
 		out:     bufio.NewWriterSize(stdout, 64<<10),
 		human:   human{colour: colourful(stdout)},

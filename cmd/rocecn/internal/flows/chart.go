@@ -1,0 +1,269 @@
+package flows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/flows"
+)
+
+// A chart is how one flow went over time: paths of SVG in a picture that is
+// chartWidth wide and chartHeight high, whatever size it is shown in.
+type chart struct {
+	Number  int
+	Name    string
+	QPs     string
+	Remarks string
+	Start   string
+	Span    string // what the width stands for
+	Bin     string // and each of the bins
+
+	Rate    string // an area
+	RateTop string // what the height stands for
+
+	CE, CNP       string // bars
+	CEs, CNPs     uint64
+	NoticeTop     uint32
+	PSN           string // a line
+	PSNLow        int64
+	PSNHigh       int64
+	Marks         []chartMark
+	Gaps, Lates   uint64
+	Repeats       uint64
+	Lives         uint64
+	Events        []event
+	More          uint64 // events that are not listed
+	Nodes         []chartNode
+	Depth         uint32 // the deepest
+	HasSequence   bool
+	HasNoticeable bool // CE or CNPs
+}
+
+const (
+	chartWidth  = 640
+	chartHeight = 100
+)
+
+// A chartMark is a mark on the line of PSNs.
+type chartMark struct {
+	Kind  string // gap, late, repeat or life: a class of the style sheet
+	Frame uint64 // 0: of a bin
+	Path  string
+	Text  string
+}
+
+// An event is a mark in words.
+type event struct {
+	Frame uint64
+	After string // since the first request
+	Text  string
+}
+
+// A chartNode is the queue of a node.
+type chartNode struct {
+	Node    uint64
+	Path    string
+	Deepest uint32
+}
+
+// chartOf returns the charts of a flow.
+func chartOf(number int, f *flows.Flow, s *flows.Series) chart {
+	span := s.Width * time.Duration(len(s.Bins))
+	source := "?"
+	if f.SrcQPFrom != 0 {
+		source = fmt.Sprint(f.SrcQP)
+	}
+	c := chart{
+		Number: number, Name: arrow(f), QPs: fmt.Sprintf("%s → %d", source, f.DestQP), Remarks: strings.Join(remarks(f), ", "),
+		Start: stamp(s.Start), Span: short(span), Bin: short(s.Width),
+		CEs: f.ECN[3], CNPs: f.CNPs + f.Fast, HasSequence: f.Sequenced,
+		Gaps: f.PSN.Gaps, Lates: f.PSN.Late, Repeats: f.PSN.Repeats, Lives: f.PSN.Lives, More: s.More,
+	}
+	c.HasNoticeable = c.CEs+c.CNPs > 0
+	c.rate(s)
+	c.notices(s)
+	if f.Sequenced {
+		c.psns(s, span)
+	}
+	c.queues(s)
+	return c
+}
+
+// x returns where the left end of bin i is.
+func x(s *flows.Series, i int) float64 {
+	return float64(i) * chartWidth / float64(len(s.Bins))
+}
+
+// y returns how high a part of the whole is.
+func y(part, whole float64) float64 {
+	if whole <= 0 {
+		return chartHeight
+	}
+	return chartHeight * (1 - part/whole)
+}
+
+// A path is written as the d attribute of SVG has it.
+type path struct{ strings.Builder }
+
+func (p *path) to(command byte, coordinates ...float64) {
+	p.WriteByte(command)
+	for i, v := range coordinates {
+		if i > 0 {
+			p.WriteByte(' ')
+		}
+		text := fmt.Sprintf("%.1f", v)
+		p.WriteString(strings.TrimSuffix(text, ".0"))
+	}
+}
+
+func (c *chart) rate(s *flows.Series) {
+	most := uint64(0)
+	for i := range s.Bins {
+		most = max(most, s.Bins[i].IPOctets)
+	}
+	c.RateTop = scaled(float64(most) * 8 / s.Width.Seconds())
+	var p path
+	p.to('M', 0, chartHeight)
+	for i := range s.Bins {
+		p.to('V', y(float64(s.Bins[i].IPOctets), float64(most)))
+		p.to('H', x(s, i+1))
+	}
+	p.to('V', chartHeight)
+	p.to('Z')
+	c.Rate = p.String()
+}
+
+// notices draws CE on the left half of each bin, CNPs on the right one.
+func (c *chart) notices(s *flows.Series) {
+	for i := range s.Bins {
+		c.NoticeTop = max(c.NoticeTop, s.Bins[i].CE, s.Bins[i].CNPs)
+	}
+	var ce, cnp path
+	half := x(s, 1) / 2
+	bar := func(p *path, left float64, n uint32) {
+		if n > 0 {
+			p.to('M', left, chartHeight)
+			p.to('V', y(float64(n), float64(c.NoticeTop)))
+			p.to('H', left+half*0.9)
+			p.to('V', chartHeight)
+			p.to('Z')
+		}
+	}
+	for i := range s.Bins {
+		bar(&ce, x(s, i), s.Bins[i].CE)
+		bar(&cnp, x(s, i)+half, s.Bins[i].CNPs)
+	}
+	c.CE, c.CNP = ce.String(), cnp.String()
+}
+
+// psns draws how far the PSNs came, which begin at 0 in each life, and what they
+// showed on the way.
+func (c *chart) psns(s *flows.Series, span time.Duration) {
+	for i := range s.Bins {
+		if b := &s.Bins[i]; b.Sequenced {
+			c.PSNLow, c.PSNHigh = min(c.PSNLow, b.First, b.Last), max(c.PSNHigh, b.First, b.Last)
+		}
+	}
+	for _, m := range s.Marks {
+		c.PSNLow, c.PSNHigh = min(c.PSNLow, m.Line), max(c.PSNHigh, m.Line+int64(m.Count)-1)
+	}
+	at := func(line int64) float64 { return y(float64(line-c.PSNLow), float64(max(c.PSNHigh-c.PSNLow, 1))) }
+	var p path
+	command := byte('M')
+	for i := range s.Bins {
+		if b := &s.Bins[i]; b.Sequenced {
+			p.to(command, x(s, i), at(b.First))
+			p.to('L', x(s, i+1), at(b.Last))
+			command = 'L'
+		}
+	}
+	c.PSN = p.String()
+
+	since := func(t time.Time) time.Duration { return max(t.Sub(s.Start), 0) }
+	for _, m := range s.Marks {
+		mark := chartMark{Kind: markNames[m.Kind], Frame: m.Frame}
+		text := markText(&m)
+		var p path
+		left := float64(since(m.Time)) / float64(span) * chartWidth
+		if m.Kind == flows.MarkLife {
+			p.to('M', left, 0)
+			p.to('V', chartHeight)
+		} else {
+			p.to('M', left, at(m.Line))
+			p.to('V', at(m.Line+int64(m.Count)-1))
+		}
+		mark.Path, mark.Text = p.String(), fmt.Sprintf("frame %d, +%s: %s", m.Frame, short(since(m.Time)), text)
+		c.Marks = append(c.Marks, mark)
+		c.Events = append(c.Events, event{m.Frame, "+" + short(since(m.Time)), text})
+	}
+	if s.More == 0 {
+		return
+	}
+	// There were more marks than are kept: bins say what came from there on.
+	from := min(int(since(s.Marks[len(s.Marks)-1].Time)/s.Width), len(s.Bins)-1)
+	for i := from; i < len(s.Bins); i++ {
+		b := &s.Bins[i]
+		for _, n := range []struct {
+			kind, format string
+			n            uint32
+			line         int64
+		}{
+			{"gap", "%d missing", b.Missing, b.Last},
+			{"late", "%d late", b.Late, b.First},
+			{"repeat", "%d repeated", b.Repeats, (b.First + b.Last) / 2},
+		} {
+			if n.n > 0 {
+				var p path
+				p.to('M', x(s, i)+x(s, 1)/2, at(n.line))
+				p.WriteString("h0")
+				text := fmt.Sprintf(n.format, n.n)
+				c.Marks = append(c.Marks, chartMark{n.kind, 0, p.String(), fmt.Sprintf("%s from +%s on", text, short(s.Width*time.Duration(i)))})
+			}
+		}
+	}
+}
+
+var (
+	markNames  = [...]string{flows.MarkGap: "gap", flows.MarkLate: "late", flows.MarkRepeat: "repeat", flows.MarkLife: "life"}
+	causeNames = [...]string{
+		flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK", flows.ReadRest: "a READ of which a part is missing",
+	}
+)
+
+// markText says in words what a mark says.
+func markText(m *flows.Mark) string {
+	switch m.Kind {
+	case flows.MarkGap:
+		return fmt.Sprintf("gap, %d missing from PSN %d on", m.Count, m.PSN)
+	case flows.MarkLate:
+		return fmt.Sprintf("PSN %d comes late", m.PSN)
+	case flows.MarkRepeat:
+		return fmt.Sprintf("%d repeated from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
+	}
+	return fmt.Sprintf("a new life begins with PSN %d", m.PSN)
+}
+
+// queues draws the depth of each node's queue, where it is known.
+func (c *chart) queues(s *flows.Series) {
+	deepest := make([]uint32, len(s.Nodes))
+	for i, n := range s.Nodes {
+		for _, depth := range n.Depth {
+			deepest[i] = max(deepest[i], depth)
+		}
+		c.Depth = max(c.Depth, deepest[i])
+	}
+	for i, n := range s.Nodes {
+		var p path
+		command := byte('M')
+		for j, depth := range n.Depth {
+			if !n.Known[j] {
+				continue
+			}
+			p.to(command, x(s, j), y(float64(depth), float64(c.Depth)))
+			p.to('H', x(s, j+1))
+			command = 'L'
+		}
+		c.Nodes = append(c.Nodes, chartNode{n.Node, p.String(), deepest[i]})
+	}
+}
