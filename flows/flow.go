@@ -15,7 +15,7 @@ type flow struct {
 	mtu         uint16 // 0: not known
 	icrcWrong   uint64
 	truncated   uint64
-	messages    [kinds]Messages
+	messages    [Kinds]Messages
 	peak        peak
 	queue       queue
 	sequence    sequence

@@ -76,15 +76,17 @@ const (
 	Atomic
 	Flush
 	AtomicWrite
-	kinds
-	noKind = kinds
+	noKind
 )
 
-var kindNames = [kinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
+// Kinds is how many kinds there are.
+const Kinds = int(noKind)
+
+var kindNames = [Kinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
 
 // String returns the name of the operation as the standard writes it.
 func (k Kind) String() string {
-	if k < kinds {
+	if int(k) < Kinds {
 		return kindNames[k]
 	}
 	return "unknown"

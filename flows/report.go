@@ -35,7 +35,7 @@ type Flow struct {
 	Truncated     uint64
 	Mean, Peak    float64 // bits of IP packets a second: from the first request to the last; in the busiest 100 ms
 
-	Messages [kinds]Messages // by Kind
+	Messages [Kinds]Messages // by Kind
 
 	Sequenced    bool // PSN and Causes mean something: not UD, not management
 	PSN          PSN

@@ -71,7 +71,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		for j, c := range row {
 			b = append(b, ' ')
 			b = append(b, strings.Repeat(" ", widths[j]-utf8.RuneCountInString(c.text))...)
-			b = h.append1(b, c)
+			b = h.appendCell(b, c)
 		}
 		b = append(b, '\n')
 		for _, line := range wrap(remarks(f), columns-2) {
@@ -84,7 +84,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		if u.WithQP {
 			to = fmt.Sprintf(" qp %d", u.DestQP)
 		}
-		b = h.append1(b, cell{"unpaired", yellow})
+		b = h.appendCell(b, cell{"unpaired", yellow})
 		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", "))
 	}
 	for i := range s.Links {
@@ -98,13 +98,13 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		b = fmt.Appendf(b, "PFC  %v: %s\n", l.Src, strings.Join(said, "; "))
 	}
 	if e := &s.Evicted; e.Flows+e.Answers.Total() > 0 {
-		b = h.append1(b, cell{"evicted", yellow})
+		b = h.appendCell(b, cell{"evicted", yellow})
 		b = fmt.Appendf(b, "  there was no room for %d more flows with %d packets, %d octets: -max-flows\n", e.Flows, e.Packets, e.IPOctets)
 	}
 	return b
 }
 
-func (h *human) append1(b []byte, c cell) []byte {
+func (h *human) appendCell(b []byte, c cell) []byte {
 	if !h.colour || c.colour == "" {
 		return append(b, c.text...)
 	}

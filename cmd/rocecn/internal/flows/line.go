@@ -137,7 +137,7 @@ func lineOf(f *flows.Flow) *flowLine {
 	}
 	for kind, m := range f.Messages {
 		if m != (flows.Messages{}) {
-			l.Messages[messageNames[kind]] = messageLine{m.Begun, m.Complete}
+			l.Messages[flows.Kind(kind).String()] = messageLine{m.Begun, m.Complete}
 		}
 	}
 	if f.Sequenced {

@@ -44,7 +44,8 @@ func newMetrics() []metric {
 	for i, name := range ecnNames {
 		count("ecn."+name, func(f *flows.Flow) uint64 { return f.ECN[i] })
 	}
-	for kind, name := range messageNames {
+	for kind := range flows.Kinds {
+		name := flows.Kind(kind).String()
 		count("messages."+name+".begun", func(f *flows.Flow) uint64 { return f.Messages[kind].Begun })
 		count("messages."+name+".complete", func(f *flows.Flow) uint64 { return f.Messages[kind].Complete })
 	}
@@ -88,12 +89,8 @@ func newMetrics() []metric {
 }
 
 var (
-	ecnNames     = [4]string{"not_ect", "ect1", "ect0", "ce"} // by the value of the field
-	nakNames     = [5]string{"sequence", "invalid request", "remote access", "remote operational", "invalid RD request"}
-	messageNames = [...]string{
-		flows.Send: "SEND", flows.Write: "RDMA WRITE", flows.Read: "RDMA READ", flows.Atomic: "ATOMIC",
-		flows.Flush: "FLUSH", flows.AtomicWrite: "ATOMIC WRITE",
-	}
+	ecnNames = [4]string{"not_ect", "ect1", "ect0", "ce"} // by the value of the field
+	nakNames = [5]string{"sequence", "invalid request", "remote access", "remote operational", "invalid RD request"}
 )
 
 // metricOf returns the metric of a name, which may leave out what stands before

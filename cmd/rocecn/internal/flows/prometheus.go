@@ -34,14 +34,14 @@ var families = []family{
 	{"messages_begun_total", "Messages whose first packet was captured.", func(f *flows.Flow, add func(float64, ...string)) {
 		for kind, m := range f.Messages {
 			if m.Begun > 0 {
-				add(float64(m.Begun), "operation", messageNames[kind])
+				add(float64(m.Begun), "operation", flows.Kind(kind).String())
 			}
 		}
 	}},
 	{"messages_complete_total", "Messages whose last packet was captured.", func(f *flows.Flow, add func(float64, ...string)) {
 		for kind, m := range f.Messages {
 			if m.Complete > 0 {
-				add(float64(m.Complete), "operation", messageNames[kind])
+				add(float64(m.Complete), "operation", flows.Kind(kind).String())
 			}
 		}
 	}},

@@ -1,0 +1,41 @@
+package flows_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/capture"
+)
+
+// Which flows of a capture repeated packets, and why.
+func Example() {
+	file, err := os.Open("../testdata/rxe-verbs6.pcap")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer file.Close()
+	packets, err := capture.Open(file)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	table := flows.New(flows.Config{})
+	var decoder flows.Decoder
+	var packet flows.Packet
+	var record capture.Record
+	for number := uint64(1); packets.Next(&record) != io.EOF; number++ {
+		decoder.Decode(&packet, record.Data, record.Options())
+		table.Observe(&packet, number, record.Time)
+	}
+	for f := range table.Flows() {
+		if f.PSN.Repeats > 0 {
+			fmt.Printf("%v: %d packets, %d of them repeats, %d as the receiver was not ready, since frame %d\n",
+				f.FlowKey, f.Packets, f.PSN.Repeats, f.Causes.RNR, f.FirstTrouble)
+		}
+	}
+	// Output:
+	// fd77::2 > fd77::1 qp 0x000017: 4 packets, 3 of them repeats, 3 as the receiver was not ready, since frame 243
+}
