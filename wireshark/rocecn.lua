@@ -798,6 +798,14 @@ local function fast_cnp(s, w)
   return found
 end
 
+-- reachable tells whether others can reach an IPv6 address: unspecified, loopback and
+-- IPv4-mapped ones they cannot, nor multicast and link-local ones.
+local function reachable(address)
+  local low = u32(address, 12)
+  if all_zero(sub(address, 0, 8)) and (u32(address, 8) == 0xFFFF or u32(address, 8) == 0 and low < 2) then return false end
+  return u8(address, 0) ~= 0xFF and floor(u16(address, 0) / 64) ~= 0x3FA
+end
+
 local function add_fast_cnp(tree, tvb, s, w, p, o)
   local source, original = sub(s, w.ip + 8, w.ip + 24), sub(s, o.to - 16, o.to)
   local origin = source == original and "receiver" or "network"
@@ -817,6 +825,7 @@ local function add_fast_cnp(tree, tvb, s, w, p, o)
   branch:add(fields["fastcnp.origin"], tvb(o.to - 16, 16), origin):set_generated()
   add_reserved(branch, tvb, p)
   cnp_deviations(branch, s, p)
+  deviates(branch, not reachable(source) or not reachable(sub(s, w.ip + 24, w.ip + 40)), "source or destination cannot be reached by others")
   return "Fast CNP from the " .. origin .. ", flow to " .. tostring(tvb(o.to - 16, 16):ipv6()) .. " QP " .. p.bth.dest_qp
 end
 
@@ -1008,6 +1017,12 @@ local function add_proxy(tree, tvb, pinfo, s, w)
   if inside.udp_there and inside.port == known.roce_port and not udp_fault(inside)
     and min(inside.udp + inside.length, there) - transport >= known.bth_size then
     branch:add(fields["proxy.invoking_dest_qp"], tvb(transport + 5, 3)):set_generated()
+  end
+  local addresses = inside.ip + (inside.version == 6 and 8 or 12)
+  if inside.udp_there and inside.port == known.roce_port then -- below another tunnel it is not looked for
+    deviates(branch, inside.version ~= family or sub(s, addresses, addresses + 2 * l.address) ~= sub(s, at, behind)
+      or u8(s, behind) ~= UDP or inside.src_port ~= u16(s, behind + 1) or inside.port ~= u16(s, behind + 3),
+      "five-tuple is not that of the invoking packet")
   end
   add_invoking(branch, tvb, pinfo, s, invoking, there)
   return "proxy", info

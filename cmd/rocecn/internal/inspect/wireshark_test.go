@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -56,6 +58,62 @@ func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
 	pluginAgrees(t, write(t, "damaged.pcapng", pcapngOf(frames)))
 }
 
+// What the vectors call acceptable is a deviation in the plugin, what they call
+// valid is none, and what is invalid is broken.
+func TestWiresharkPluginNamesDeviations(t *testing.T) {
+	type vector struct{ Comment, Octets, Result, Error string }
+	var frames []capture.Record
+	var vectors []vector
+	for _, format := range []struct {
+		name  string
+		frame func(octets []byte) []byte
+	}{
+		{"cnp", func(b []byte) []byte { return datagram(4791, append(b, 0, 0, 0, 0)) }},
+		{"ppfc", func(b []byte) []byte { return datagram(4791, append(b, 0, 0, 0, 0)) }},
+		{"fastcnp", func(b []byte) []byte { return b }},
+		{"fcn", func(b []byte) []byte { return datagram(1021, b) }},
+		{"proxy", func(b []byte) []byte { return datagram(1022, b) }},
+	} {
+		content, err := os.ReadFile(wiretest.Path(t, "vectors", format.name+".json"))
+		require.NoError(t, err)
+		var file struct{ Tests []vector }
+		require.NoError(t, json.Unmarshal(content, &file))
+		for _, v := range file.Tests {
+			octets, err := hex.DecodeString(v.Octets)
+			require.NoError(t, err)
+			if v.Error == "other" { // no error of the packet
+				continue
+			}
+			frame := append([]byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xDD"), format.frame(octets)...)
+			frames = append(frames, capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(int64(len(frames)), 0)})
+			vectors = append(vectors, v)
+		}
+	}
+	for i, got := range plugin(t, write(t, "vectors.pcapng", pcapngOf(frames))) {
+		result := "valid"
+		switch {
+		case got["error"] != nil:
+			result = "invalid"
+		case got["deviation"] != nil:
+			result = "acceptable"
+		}
+		require.Equal(t, vectors[i].Result, result, "%s\n%v", vectors[i].Comment, got)
+	}
+}
+
+// datagram returns an IPv6 packet with UDP data.
+func datagram(port uint16, data []byte) []byte {
+	be := binary.BigEndian
+	b := be.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(8+len(data)))
+	b = append(b, 17, 64)
+	for _, a := range []string{"2001:db8:ffff::5", "2001:db8:1::1"} {
+		b = append(b, netip.MustParseAddr(a).AsSlice()...)
+	}
+	b = be.AppendUint16(be.AppendUint16(b, 49152), port)
+	b = be.AppendUint16(b, uint16(8+len(data)))
+	return append(append(b, 0, 0), data...)
+}
+
 // pluginAgrees compares the two, and returns how many packets of each kind the
 // capture has.
 func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
@@ -75,6 +133,7 @@ func pluginAgrees(t *testing.T, path string) (kinds map[string]int) {
 				delete(got[i], "truncated")
 			}
 		}
+		delete(got[i], "deviation")
 		require.Equal(t, fields, got[i], "%s, frame %d\n%s", filepath.Base(path), i+1, line)
 	}
 	return kinds
@@ -98,6 +157,7 @@ func plugin(t *testing.T, path string) (packets []map[string][]string) {
 		}
 	}
 	require.NotEmpty(t, names)
+	names = append(names, "deviation")
 
 	args := []string{"-n", "-r", path, "-X", "lua_script:" + script,
 		"-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|", "-e", "_ws.lua.error"}

@@ -1,0 +1,25 @@
+package vectortest
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/rocecn/rocecn/cnp"
+)
+
+func TestCNP(t *testing.T) {
+	run(t, "cnp", func(b []byte) (o outcome) {
+		var c cnp.CNP
+		rest, err := c.Decode(b)
+		if err == nil && len(rest) > 0 {
+			err = cnp.ErrLength // what FromPacket says
+		}
+		if err != nil {
+			return outcome{err: err}
+		}
+		o.decoded = with(base(&c.Header), fields{"reserved": hex.EncodeToString(c.Reserved[:])})
+		o.deviates = c.Validate()
+		o.encoded, o.err = c.AppendBinary(nil)
+		return o
+	})
+}

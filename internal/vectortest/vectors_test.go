@@ -1,0 +1,74 @@
+package vectortest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// A vector is one test of a file; testdata/vectors/README.md explains it.
+type vector struct {
+	ID      int
+	Comment string
+	Octets  string
+	Result  string
+	Error   string
+	Decoded json.RawMessage
+}
+
+// fields are what octets say, under the names of the vectors.
+type fields = map[string]any
+
+// An outcome is what the library makes of octets.
+type outcome struct {
+	decoded  fields
+	deviates error  // what Validate says; nil where a format has none
+	encoded  []byte // what the encoder makes of it again; nil where a format has none
+	err      error
+}
+
+// The roots of the errors, by their names in the vectors.
+var roots = map[string]error{
+	"truncated": wireerr.Truncated, "malformed": wireerr.Malformed, "other": wireerr.Other, "icrc": wireerr.ICRC,
+}
+
+// run runs all tests of a file.
+func run(t *testing.T, format string, decode func(b []byte) outcome) {
+	t.Helper()
+	content, err := os.ReadFile(wiretest.Path(t, "vectors", format+".json"))
+	require.NoError(t, err)
+	var file struct{ Tests []vector }
+	require.NoError(t, json.Unmarshal(content, &file))
+	require.NotEmpty(t, file.Tests)
+	for _, v := range file.Tests {
+		t.Run(fmt.Sprint(v.ID), func(t *testing.T) {
+			t.Log(v.Comment)
+			b, err := hex.DecodeString(v.Octets)
+			require.NoError(t, err)
+			got := decode(b)
+			if v.Result == "invalid" {
+				require.Contains(t, roots, v.Error)
+				require.ErrorIs(t, got.err, roots[v.Error])
+				return
+			}
+			require.NoError(t, got.err)
+			decoded, err := json.Marshal(got.decoded)
+			require.NoError(t, err)
+			require.JSONEq(t, string(v.Decoded), string(decoded))
+			require.Equal(t, v.Result == "acceptable", got.deviates != nil, "%v", got.deviates)
+			if got.encoded != nil {
+				require.Equal(t, v.Octets, hex.EncodeToString(got.encoded))
+			}
+		})
+	}
+}
+
+func hexadecimal[T ~uint8 | ~uint16 | ~uint32 | ~uint64](v T, digits int) string {
+	return fmt.Sprintf("0x%0*x", digits, uint64(v))
+}
