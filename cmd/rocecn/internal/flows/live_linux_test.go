@@ -1,0 +1,70 @@
+package flows
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// The main thread does not end, and with it would not a namespace: keep tests
+// off it.
+func init() { runtime.LockOSThread() }
+
+// A notice is a buffer that says when something is in it.
+type notice struct {
+	bytes.Buffer
+	written atomic.Bool
+}
+
+func (n *notice) Write(b []byte) (int, error) {
+	n.written.Store(true)
+	return n.Buffer.Write(b)
+}
+
+// Intervals of a live capture are printed while it goes on, also when nothing
+// comes any more, and the interrupt is its end.
+func TestLive(t *testing.T) {
+	wiretest.Namespace(t, `link add near type veth peer name far
+		link set near up
+		link set far up`)
+	near, err := net.InterfaceByName("near")
+	require.NoError(t, err)
+	socket := wiretest.NewSocket(t, near.Index)
+	made := traffic.Generate(1, traffic.Options{Clean: true})
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out notice
+	sent := 0
+	go func() {
+		defer interrupt()
+		for !out.written.Load() && ctx.Err() == nil { // the capture may not have begun yet
+			for _, f := range made.Frames {
+				if len(f.Data) <= 1514 {
+					socket.Send(t, f.Data)
+					sent++
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	var stderr bytes.Buffer
+	require.Zero(t, Run(ctx, []string{"-json", "-interval", "100ms", "-i", "far"}, nil, &out, &stderr))
+	require.Contains(t, stderr.String(), "0 dropped by the kernel")
+	var first map[string]any
+	line, _, _ := strings.Cut(out.String(), "\n")
+	require.NoError(t, json.Unmarshal([]byte(line), &first))
+	require.Contains(t, first, "interval")
+	require.Positive(t, sent)
+	require.Equal(t, 1, Run(context.Background(), []string{"-i", "none"}, nil, &out, &stderr))
+	require.Contains(t, stderr.String(), "no such interface")
+}
