@@ -92,24 +92,24 @@ func (a *accountant) printInterval() error {
 
 // finish prints the rest, and returns which rules are broken.
 func (a *accountant) finish() (broken []verdict, err error) {
-	all := a.table.Snapshot()
-	if a.interval == 0 {
-		a.order.sort(all.Flows)
-		shown := *all
-		err = a.print(&shown, nil)
-		all = a.table.Snapshot()
-	} else if a.begun {
-		err = a.printInterval()
-	}
-	if err == nil {
-		if e := a.out.Flush(); e != nil {
-			err = outputError{e}
+	if a.interval > 0 && a.begun {
+		if err := a.printInterval(); err != nil {
+			return nil, err
 		}
 	}
+	all := a.table.Snapshot()
 	a.choice.apply(all)
 	broken = check(a.rules, all.Flows, all.Unpaired)
-	if a.page != nil && err == nil {
-		a.order.sort(all.Flows)
+	a.order.sort(all.Flows)
+	if a.interval == 0 {
+		if err := a.print(all, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.out.Flush(); err != nil {
+		return nil, outputError{err}
+	}
+	if a.page != nil {
 		if a.top > 0 && len(all.Flows) > a.top {
 			all.Flows = all.Flows[:a.top]
 		}
