@@ -121,7 +121,8 @@ func (p *humanPrinter) transport(f *finding) {
 	case !f.icrcOK:
 		p.cell("icrc BAD")
 	case f.coverage != icrc.AsSent:
-		p.cell("icrc ok (" + f.coverage.String() + ")")
+		p.cell("icrc ok")
+		p.text("(" + f.coverage.String() + ")")
 	default:
 		p.cell("icrc ok")
 	}

@@ -312,7 +312,7 @@ func TestCoverage(t *testing.T) {
 			require.Contains(t, human(t, ip), "  icrc ok  ")
 			require.Contains(t, messages, "ICRC: 1 right, 0 wrong;")
 		} else {
-			require.Contains(t, human(t, ip), "  icrc ok ("+coverage.String()+")  ")
+			require.Contains(t, human(t, ip), "  icrc ok  ("+coverage.String()+")  ")
 			require.Contains(t, messages, "ICRC: 1 right, 1 of them in coverage "+coverage.String()+", 0 wrong;")
 		}
 	}
