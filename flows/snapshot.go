@@ -18,7 +18,7 @@ type Snapshot struct {
 // Snapshot returns what the table has to say now, ordered by addresses and
 // queue pairs.
 func (t *Table) Snapshot() *Snapshot {
-	s := &Snapshot{Evicted: t.Evicted(), Stats: t.Stats()}
+	s := &Snapshot{Flows: make([]Flow, 0, t.requested()), Evicted: t.Evicted(), Stats: t.Stats()}
 	for f := range t.Flows() {
 		s.Flows = append(s.Flows, f.clone())
 	}
@@ -31,6 +31,16 @@ func (t *Table) Snapshot() *Snapshot {
 	slices.SortFunc(s.Flows, func(a, b Flow) int { return CompareKeys(a.FlowKey, b.FlowKey) })
 	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int { return CompareKeys(a.FlowKey, b.FlowKey) })
 	return s
+}
+
+// requested returns how many flows there are.
+func (t *Table) requested() (n int) {
+	for id := range t.streams.n {
+		if t.streams.at(id).flow.packets > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // clone returns a flow that shares nothing with its table.
