@@ -18,6 +18,9 @@ import (
 // a page of 10,000 flows is to stay below 5 MB.
 const maxCharts = 50
 
+// shownRows is how many rows are shown until all are asked for.
+const shownRows = 500
+
 //go:embed page.tmpl
 var pageText string
 
@@ -32,6 +35,7 @@ type page struct {
 	Trouble  int    // flows with any
 	Columns  []column
 	Rows     []row
+	Shown    int // rows, until all are asked for
 	Charts   []chart
 	Unpaired []string
 	Links    []string
@@ -64,9 +68,10 @@ var pageColumns = []column{
 
 // A row is a flow in the table.
 type row struct {
-	Chart int // number of its charts; 0 without
-	Name  string
-	Cells []pageCell
+	Chart  int // number of its charts; 0 without
+	Name   string
+	Cells  []pageCell
+	Hidden bool // until all are asked for
 }
 
 // A pageCell is a cell of the table.
@@ -103,7 +108,7 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 }
 
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
-	p := &page{Columns: pageColumns, Packets: s.Stats.Packets, Evicted: s.Evicted.Flows}
+	p := &page{Columns: pageColumns, Packets: s.Stats.Packets, Shown: shownRows, Evicted: s.Evicted.Flows}
 	for _, name := range a.files {
 		p.Files = append(p.Files, filepath.Base(name))
 	}
@@ -120,6 +125,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 			p.Trouble++
 		}
 		r := rowOf(f)
+		r.Hidden = i >= shownRows
 		if len(p.Charts) < maxCharts {
 			if series := a.table.Series(f.FlowKey); series != nil {
 				r.Chart = len(p.Charts) + 1
