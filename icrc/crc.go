@@ -2,14 +2,11 @@ package icrc
 
 import "hash/crc32"
 
-// A way to compute the register. Each gives the same; use says which is taken.
+// A way to compute the register: tablesOnly, or one of those that the file of
+// the architecture names. All give the same; use says which is taken.
 type way uint8
 
-const (
-	tablesOnly  way = iota // the portable one
-	folding                // carry-less multiplication of 128 bits
-	wideFolding            // of 512 bits
-)
+const tablesOnly way = 0
 
 // The CRC register after the eight octets of 0xFF, and after these and the
 // first word of an IPv6 packet, of which all but the version is masked.

@@ -1,17 +1,111 @@
 package icrc
 
-// long returns the register r after b, masked; len(b) is a multiple of 4, and
-// above shortMax where folding is used.
-func long(r uint32, b []byte, m *mask) uint32 {
-	if use == wideFolding {
-		return updateWide(r, b, m)
+import "hash/crc32"
+
+const (
+	folding     = tablesOnly + 1 + iota // carry-less multiplication of 128 bits: SSE4.1, PCLMULQDQ
+	wideFolding                         // of 512: AVX2, AVX512F, AVX512BW, AVX512_VBMI2, VPCLMULQDQ
+)
+
+// use is the way that this CPU is fastest with.
+var use = fastest()
+
+// fastest asks the CPU, and the system where it must, what it has.
+func fastest() way
+
+// shortMax is how many octets foldShort takes at most: it has no chain of
+// multiplications to wait for, but more of them than foldLong.
+const shortMax = 256
+
+// folds[n] moves a block of 128 bits over n words of 32: the bits of
+// x^(32n+32) mod P for its lower 64 bits, of x^(32n-32) mod P for the upper 64,
+// reflected and shifted left by one. What is moved over nothing stays as it is:
+// folds[0] is not used.
+var folds = newFolds()
+
+func newFolds() (f [shortMax / 4][2]uint64) {
+	var powers [len(f) + 1]uint64 // x^32n
+	r := uint32(1) << 31          // 1
+	for n := range powers {
+		powers[n] = uint64(r) << 1
+		for range 32 {
+			r = r>>1 ^ crc32.IEEE&-(r&1)
+		}
 	}
-	return foldLong(r, b, m)
+	for n := 1; n < len(f); n++ {
+		f[n] = [2]uint64{powers[n+1], powers[n-1]}
+	}
+	return f
 }
 
-// updateWide is updateTables for CPUs with AVX2, AVX512F, AVX512BW,
-// AVX512_VBMI2 and VPCLMULQDQ. len(b) must be a multiple of 4, as it is in
-// every regular packet, and not 0.
+// shadow holds what masks UDP and BTH, with so many octets of zero around it
+// that it can be laid over a packet wherever its UDP header stands.
+var shadow = func() (s [shortMax + shortMax + 16]byte) {
+	copy(s[shortMax:], maskUDP[64:64+fixedLen])
+	return s
+}()
+
+// plain is plainTables, faster where it can.
+func plain(b []byte) uint32 {
+	switch {
+	case use == tablesOnly || len(b)&3 != 0:
+		return plainTables(b)
+	case use == folding && len(b) < 64:
+		return plainStored(b)
+	case b[0]>>4 == 6:
+		return long(prefixed, b, &maskPlainIPv6)
+	default:
+		return long(prefixed, b, &maskPlainIPv4)
+	}
+}
+
+// plainStored is plain for a packet that has just been stored, 8 octets at a
+// time: foldShort need not wait for them to reach the cache.
+func plainStored(b []byte) uint32 {
+	switch {
+	case use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax:
+		return plain(b)
+	case b[0]>>4 == 6:
+		return foldShort(prefixed, b, &maskIPv6, &shadow[shortMax-ipv6Len])
+	default:
+		return foldShort(prefixed, b, &maskIPv4, &shadow[shortMax-ipv4Len])
+	}
+}
+
+// extended is extendedTables, faster where it can: in one pass, not two, where
+// the packet is short.
+func extended(b []byte, udp int, m *mask) uint32 {
+	if use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax {
+		return update(update(prefixed, b[:udp], m), b[udp:], &maskUDP)
+	}
+	return foldShort(prefixed, b, m, &shadow[shortMax-udp])
+}
+
+// update is updateTables, faster where it can.
+func update(r uint32, b []byte, m *mask) uint32 {
+	switch {
+	case use == tablesOnly || len(b)&3 != 0:
+		return updateTables(r, b, m)
+	case use == folding && len(b) <= shortMax:
+		return foldShort(r, b, m, &shadow[0])
+	default:
+		return long(r, b, m)
+	}
+}
+
+// foldShort is updateTables for 16 to shortMax octets, a multiple of 4. Of m it
+// uses the first 16 octets. udp points into shadow: the octets there mask, too.
 //
 //go:noescape
-func updateWide(r uint32, b []byte, m *mask) uint32
+func foldShort(r uint32, b []byte, m *mask, udp *byte) uint32
+
+// long is updateTables for any multiple of 4 octets, but of 64 at least where
+// wideFolding is not used.
+//
+//go:noescape
+func long(r uint32, b []byte, m *mask) uint32
+
+// foldLong is long without wideFolding.
+//
+//go:noescape
+func foldLong(r uint32, b []byte, m *mask) uint32

@@ -70,8 +70,13 @@ GLOBL reduce<>(SB), RODATA, $32
 	PXOR      X2, X1              \
 	PEXTRD    $1, X1, AX
 
-// func updateWide(r uint32, b []byte, m *mask) uint32
-TEXT ·updateWide(SB), NOSPLIT, $0-44
+// func long(r uint32, b []byte, m *mask) uint32
+TEXT ·long(SB), NOSPLIT, $0-44
+	CMPB ·use(SB), $2 // wideFolding
+	JEQ  wide
+	JMP  ·foldLong(SB)
+
+wide:
 	MOVL  r+0(FP), AX
 	VMOVD AX, X2
 	MOVQ  b_base+8(FP), SI

@@ -1,5 +1,7 @@
 package icrc
 
+import "runtime"
+
 // What the tests of package icrc_test compare errors with.
 var (
 	ErrCoverage    = errCoverage
@@ -19,6 +21,9 @@ var (
 
 // Ways are the names of the ways to compute that this CPU has.
 func Ways() []string {
+	if runtime.GOARCH == "arm64" {
+		return []string{"tables", "CRC32 instructions"}[:best+1]
+	}
 	return []string{"tables", "folding", "wide folding"}[:best+1]
 }
 
@@ -31,3 +36,11 @@ func Force(i int) (back func()) {
 }
 
 var best = use
+
+// Update returns the register r after b, whose first octets the header of an
+// IPv6 packet, of an IPv4 packet, UDP or nothing masks, in the way in force and
+// by the portable one. len(b) is 20 at least, as between the parts of a packet.
+func Update(r uint32, b []byte, header int) (got, want uint32) {
+	m := []*mask{&maskIPv6, &maskIPv4, &maskUDP, &maskNothing}[header]
+	return update(r, b, m), updateTables(r, b, m)
+}

@@ -71,6 +71,23 @@ func FuzzPutAt(f *testing.F) {
 	})
 }
 
+// Every way agrees with the portable one from any register on.
+func FuzzUpdate(f *testing.F) {
+	for i, p := range packets(f) {
+		f.Add(uint32(i)*0x9E3779B9, p.ip, uint8(i))
+	}
+	f.Add(uint32(1), plain(6, 1999), uint8(2))
+	f.Fuzz(func(t *testing.T, r uint32, b []byte, header uint8) {
+		if len(b) < 20 {
+			return
+		}
+		eachWay(t, func() {
+			got, want := icrc.Update(r, b, int(header%4))
+			require.Equal(t, want, got)
+		})
+	})
+}
+
 // A Delta gives what Sum gives for the changed packet.
 func FuzzDelta(f *testing.F) {
 	f.Add(uint16(16), uint16(20), uint32(0x00000118))

@@ -10,7 +10,8 @@ import (
 )
 
 // No octet before or behind the packet is touched: it stands at either end of
-// a page between two that cannot be read.
+// a page between two that cannot be read. Packets of every length from the
+// shortest to 2,100 octets.
 func TestReadsNothingElse(t *testing.T) {
 	page := syscall.Getpagesize()
 	b, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
@@ -19,14 +20,17 @@ func TestReadsNothingElse(t *testing.T) {
 	require.NoError(t, syscall.Mprotect(b[:page], syscall.PROT_NONE))
 	require.NoError(t, syscall.Mprotect(b[2*page:], syscall.PROT_NONE))
 	b = b[page : 2*page : 2*page]
-	eachWay(t, func() {
-		all := packets(t)
-		for n := 60; n < 400; n++ {
+	all := packets(t)
+	for n := 40; n <= 2100; n++ {
+		all = append(all, packet{ip: plain(4, n)})
+		if n >= 60 {
 			all = append(all, packet{ip: plain(6, n)})
 		}
-		for _, p := range all {
-			sums := referenceSums(p.ip)
-			front, back := b[:copy(b, p.ip)], b[page-len(p.ip):]
+	}
+	for _, p := range all {
+		sums := referenceSums(p.ip)
+		eachWay(t, func() {
+			front, back := b[:len(p.ip)], b[page-len(p.ip):]
 			for _, ip := range [][]byte{front, back} {
 				copy(ip, p.ip)
 				for c, want := range sums {
@@ -34,7 +38,9 @@ func TestReadsNothingElse(t *testing.T) {
 					require.NoError(t, err)
 					require.Equal(t, want, got)
 				}
+				require.NoError(t, icrc.Put(ip, icrc.AsSent))
+				require.Equal(t, sums[icrc.AsSent], le.Uint32(ip[len(p.ip)-4:]))
 			}
-		}
-	})
+		})
+	}
 }

@@ -103,7 +103,7 @@ func referenceSums(ip []byte) map[icrc.Coverage]uint32 {
 		return nil
 	}
 	length := int(be.Uint16(ip[udp+4:]))
-	if length < 24 || udp+length > min(len(ip), end) {
+	if length < 24 || end > len(ip) || udp+length > end {
 		return nil
 	}
 	ext, data := ip[len(header):udp], ip[udp:udp+length-4]
