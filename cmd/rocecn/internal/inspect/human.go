@@ -36,7 +36,7 @@ func (p *humanPrinter) print(f *finding) error {
 	p.time(f)
 	flow, protocol := "-", ""
 	if f.kind == message.Other || f.kind == message.Broken {
-		flow, protocol = otherName(f.ip, f.err)
+		flow, protocol = otherName(f.ip(), f.err)
 	}
 	if d := f.datagram; d != nil {
 		p.line = netip.AddrPortFrom(d.Src, d.SrcPort).AppendTo(p.line)

@@ -111,6 +111,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	i.many = len(names) > 1
 	for _, name := range names {
+		if ctx.Err() != nil {
+			break // the interrupt came
+		}
 		err := read(ctx, name)
 		var broken outputError
 		switch {

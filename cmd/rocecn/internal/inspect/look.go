@@ -24,7 +24,7 @@ type finding struct {
 	truncated bool
 
 	message  *message.Message
-	ip       []byte           // of kind other and error: from the innermost IP header on; nil when there is none
+	outer    bool             // tunnels were not looked into
 	datagram *rocev2.Datagram // nil when the walk did not get to UDP
 	packet   *rocev2.Packet   // nil for kinds without a BTH
 
@@ -57,7 +57,7 @@ var errLinkType = errors.New("link type not supported")
 // look says what a packet of a capture is. It leaves file and frame alone.
 func (l *looker) look(r *capture.Record) *finding {
 	f := &l.finding
-	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
+	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message, outer: l.outer}
 	if !r.Supported() {
 		f.kind, f.err = message.Other, errLinkType
 		return f
@@ -87,13 +87,8 @@ func (l *looker) look(r *capture.Record) *finding {
 			f.icrcOK = err == nil
 		}
 	}
-	switch f.kind {
-	case message.PFC, message.Pause:
+	if f.kind == message.PFC || f.kind == message.Pause {
 		f.truncated = false // only its padding can be missing
-	case message.Other, message.Broken:
-		if f.ip = rocev2.Innermost(r.Data, o); l.outer {
-			_, f.ip, _ = rocev2.Split(r.Data, o)
-		}
 	}
 	switch {
 	case tunnelled:
@@ -105,6 +100,19 @@ func (l *looker) look(r *capture.Record) *finding {
 	}
 	l.learn(f)
 	return f
+}
+
+// ip returns the packet from its innermost IP header on, nil when there is none.
+func (f *finding) ip() (ip []byte) {
+	o := f.record.Options()
+	switch {
+	case !f.record.Supported():
+		return nil
+	case f.outer:
+		_, ip, _ = rocev2.Split(f.record.Data, o)
+		return ip
+	}
+	return rocev2.Innermost(f.record.Data, o)
 }
 
 // passTunnels looks into the tunnels that the packet came in, if there are any,

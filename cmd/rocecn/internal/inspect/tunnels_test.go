@@ -73,40 +73,47 @@ func udp4(t testing.TB, port uint16, header string, payload []byte) []byte {
 // In whatever tunnels a packet comes, what is said of it is what is said of it
 // alone, and then which tunnels they were.
 func TestTunnels(t *testing.T) {
-	const noTunnels = "tunnels.0"
 	all := samples(t)
+	var plain [][]byte
+	for _, s := range all {
+		plain = append(plain, s.octets)
+	}
+	alone := allLines(t, plain)
 	for _, outer := range wrappers {
-		for _, inner := range append(wrappers, wrappers[0]) {
-			for i, s := range all {
-				want := line(t, s.octets)
-				octets := outer.wrap(t, inner.wrap(t, s.octets))
-				got := line(t, octets)
-				switch want["kind"] {
-				case "other":
-					require.Equal(t, "other", got["kind"])
-					require.NotContains(t, got, noTunnels)
-				default:
-					want["tunnels.0"], want["tunnels.1"] = outer.name, inner.name
-					require.Equal(t, want, got, "%s in %s in %s", s.name, inner.name, outer.name)
-				}
-				if i > 0 {
-					continue // once is enough of what follows
-				}
-				require.True(t, strings.HasSuffix(human(t, octets), "  in "+outer.name+" "+inner.name), human(t, octets))
-				out, _, status := inspect(capturing(capture.Raw, octets), "-json", "-outer", "-")
-				require.Zero(t, status)
-				without := lines(t, out)[0]
-				if outer.name == "srv6" && inner.name == "srv6" { // IP in IP is not a matter of -outer
-					delete(want, "tunnels.0")
-					delete(want, "tunnels.1")
-					require.Equal(t, want, without)
-				} else {
-					require.Equal(t, "other", without["kind"])
-				}
-				require.NotContains(t, without, noTunnels)
+		for _, inner := range wrappers {
+			var wrapped [][]byte
+			for _, ip := range plain {
+				wrapped = append(wrapped, outer.wrap(t, inner.wrap(t, ip)))
 			}
+			without := allLines(t, wrapped, "-outer")
+			for i, got := range allLines(t, wrapped) {
+				want := maps.Clone(alone[i])
+				if want["kind"] == "other" {
+					require.Equal(t, "other", got["kind"])
+					require.NotContains(t, got, "tunnels.0")
+					continue
+				}
+				if outer.name == "srv6" && inner.name == "srv6" { // IP in IP is not a matter of -outer
+					require.Equal(t, want, without[i])
+				} else {
+					require.Equal(t, "other", without[i]["kind"])
+				}
+				want["tunnels.0"], want["tunnels.1"] = outer.name, inner.name
+				require.Equal(t, want, got, "%s in %s in %s", all[i].name, inner.name, outer.name)
+			}
+			require.True(t, strings.HasSuffix(human(t, wrapped[0]), "  in "+outer.name+" "+inner.name))
 		}
 	}
+}
+
+// allLines returns what is printed for IP packets.
+func allLines(t testing.TB, packets [][]byte, args ...string) []flat {
+	t.Helper()
+	out, _, status := inspect(capturing(capture.Raw, packets...), append(args, "-json", "-")...)
+	require.Zero(t, status)
+	got := lines(t, out)
+	require.Len(t, got, len(packets))
+	return got
 }
 
 // Ethernet in front, with labels, and every link type give the same.
@@ -198,23 +205,25 @@ func TestTunnelsDamaged(t *testing.T) {
 	ip := build(t, packet(bth.RCSendOnly))
 	for _, w := range wrappers {
 		octets := w.wrap(t, ip)
+		var all [][]byte
 		for at := range len(octets) - len(ip) {
 			for _, value := range []byte{0x00, 0x01, 0x3F, 0x7F, 0x80, 0xFF} {
 				damaged := slices.Clone(octets)
 				damaged[at] = value
-				got := line(t, damaged)
-				if got["kind"] == "data" {
-					require.Equal(t, "42", got["bth.psn"], "%s, octet %d, %#x", w.name, at, value)
-				} else {
-					require.Contains(t, []string{"other", "error"}, got["kind"])
-				}
+				all = append(all, damaged)
+			}
+		}
+		for i, got := range allLines(t, all) {
+			if got["kind"] == "data" {
+				require.Equal(t, "42", got["bth.psn"], "%s: %x", w.name, all[i])
+			} else {
+				require.Contains(t, []string{"other", "error"}, got["kind"])
 			}
 		}
 	}
 	deep := ip
 	for range 100 {
 		deep = wrappers[4].wrap(t, deep)
-		line(t, deep)
 	}
 	require.Equal(t, "other", line(t, deep)["kind"])
 }
