@@ -24,9 +24,14 @@ const maxFrame = 256 << 10
 // had already.
 const idle = 50 * time.Millisecond
 
+// check is how often a capture without packets looks whether its interface is
+// still there.
+const check = time.Second
+
 // source captures by a packet socket. Another goroutine reads it, as nothing
 // but a packet wakes it up.
 type source struct {
+	name    string
 	handle  *pcapgo.EthernetHandle
 	link    capture.LinkType
 	ctx     context.Context
@@ -80,7 +85,7 @@ func Open(ctx context.Context, name string, beforeWait func(octets int64) error)
 	}
 	const buffers = 256
 	s := &source{
-		handle: h, link: link, ctx: ctx, before: beforeWait,
+		name: name, handle: h, link: link, ctx: ctx, before: beforeWait,
 		packets: make(chan packet, buffers), free: make(chan []byte, buffers+2), stop: make(chan struct{}),
 	}
 	for range cap(s.free) {
@@ -164,13 +169,19 @@ func (s *source) wait() (p packet, ok bool, err error) {
 	if err := s.before(s.octets); err != nil {
 		return p, false, err
 	}
-	if !s.over {
+	for !s.over {
 		select {
 		case p = <-s.packets:
 			return p, true, nil
 		case <-s.ctx.Done():
 			s.over = true
 			filter(s.handle, bpf.RetConstant{Val: 0}) // nothing new
+		case <-time.After(check):
+			// The socket tells of an interface that goes away, but has been seen
+			// not to.
+			if i, err := net.InterfaceByName(s.name); err != nil || i.Flags&net.FlagUp == 0 {
+				return p, false, ErrWentAway
+			}
 		}
 	}
 	select {
