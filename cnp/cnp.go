@@ -5,6 +5,13 @@
 // To take a CNP out of a packet call [FromPacket], to answer a marked packet
 // [AppendFor], to send one of your own [New] and [CNP.AppendPacket]; to send
 // many from one node to another keep a [Template].
+//
+//	sender ── data, marked CE by a switch ──> receiver
+//	sender <── CNP: the sender's queue pair ── receiver
+//
+// Which queue pair that is the data packet does not say;
+// [github.com/rocecn/rocecn/qpmap] learns it, and [github.com/rocecn/rocecn/node/receiver] is
+// the whole role.
 package cnp
 
 import (

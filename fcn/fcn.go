@@ -2,6 +2,14 @@
 // area networks (FCN section 4.1, draft-he-rtgwg-wan-fcn): the UDP message with
 // which a congested node tells the ingress PE the flow label of a congested
 // flow.
+//
+//	sender ──> ingress PE ═══ flow label L ══> P (congested) ═══> egress PE ──> receiver
+//	               │ <────── FCN: L, level ──────┘
+//	sender <─ CNP ─┘
+//
+// The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on
+// what comes to its port. Both as whole nodes are in [github.com/rocecn/rocecn/node/congested] and
+// [github.com/rocecn/rocecn/node/ingress].
 package fcn
 
 import (

@@ -5,6 +5,13 @@
 // An IPv6 option of type [IPv6MayChange] or [IPv6NoChange] holds an [Option];
 // its Type says which of [Trace], [ProofOfTransit], [EdgeToEdge] and
 // [DirectExport] decodes the rest. A trace's nodes come from [Trace.Nodes].
+//
+//	host ──> node B2 ──> node C3 ──> node D4 ──>
+//	         B2          C3 B2       D4 C3 B2      newest first
+//
+// [AddNode] is what a node on the way does. [github.com/rocecn/rocecn/rocev2] finds the
+// options in a packet, and [github.com/rocecn/rocecn/fastcnp] carries the trace back to the
+// sender.
 package ioam
 
 import "strconv"

@@ -4,6 +4,13 @@
 //
 // To read, [Header.Decode] and range over [Header.All]. To write, [Begin] a
 // header, add options, finish it.
+//
+//	+-------------+-------------+------------------------+---------+
+//	| Next Header | Hdr Ext Len | Type | Len | data ...  | padding |
+//	+-------------+-------------+------------------------+---------+
+//
+// What the options mean is in [github.com/rocecn/rocecn/ioam] and
+// [github.com/rocecn/rocecn/fastcnp].
 package ipv6opt
 
 import (

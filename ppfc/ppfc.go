@@ -2,6 +2,12 @@
 // notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2): an extension
 // behind the BTH with which a congested node tells the ingress of the network, or
 // the sender itself, to stop, to resume, to take heed or to hold.
+//
+//	sender <───────── ingress <───────── congested node ─ ─ ─> receiver
+//	       stop, resume, alarm, hold: for how long, and whom it is about
+//
+// The congested node calls [AppendFor] on the packet, whoever is to pause [FromPacket]
+// and then a clock, which is [github.com/rocecn/rocecn/node/pause].
 package ppfc
 
 import (

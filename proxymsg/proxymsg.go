@@ -2,6 +2,13 @@
 // (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification): the UDP
 // message with which a congested node tells a proxy near the sender which flow
 // is to slow down, and shows it a packet of that flow.
+//
+//	sender ──────> proxy ──────> congested node ──────> receiver
+//	       <─ CNP ─      <─ UDP: five-tuple, level, invoking packet
+//
+// The congested node calls [AppendFor] on the packet, the proxy [FromDatagram] and
+// [Message.FlowKey]. What turns it into a CNP is [github.com/rocecn/rocecn/node/proxy], and
+// who is whose proxy is in [github.com/rocecn/rocecn/node/proxies].
 package proxymsg
 
 import (

@@ -1,5 +1,10 @@
 // Package level turns the depth of a queue into a congestion level and a level
 // into what the messages carry.
+//
+//	level  2 ┤            ┌─────────────┐
+//	       1 ┤      ┌─────┘             └──────┐
+//	       0 ┼──────┘                          └──── time
+//	              Up[0] Up[1]         Down[1]  Down[0]
 package level
 
 // Max is the highest level; 0 is the lowest.

@@ -4,6 +4,11 @@
 // What the data packet does not say is which queue pair sent it, and a CNP must
 // name that one. Of datagrams (UD) the DETH does; for connections the receiver
 // looks it up in what it was given or has learned.
+//
+//	sender ── data ──> switch ── data, CE ──> Receiver
+//	       <─ CNP ─────────────────────────────┘
+//
+// Pairs is what [github.com/rocecn/rocecn/qpmap] does.
 package receiver
 
 import (

@@ -1,0 +1,40 @@
+package receiver_test
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A packet comes in with CE, and the sender is told.
+func Example() {
+	sender, self := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
+	now := time.Unix(1795254649, 0)
+
+	// Who sends to queue pair 17 would be learned by pairs.Observe.
+	pairs := qpmap.New(qpmap.Config{})
+	pairs.Add(rocev2.FlowKey{Src: sender, Dst: self, DestQP: 17}, 0, qpmap.Pair{SrcQP: 34, Seen: now})
+	r := receiver.New(receiver.Config{Enabled: true, Self6: self, QPs: pairs, Interval: 50 * time.Microsecond})
+
+	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17}}}
+	data.Src, data.Dst, data.TrafficClass = sender, self, rocev2.CE
+	data.SrcPort, data.DstPort, data.HopLimit = 49152, rocev2.Port, 61
+	octets, _ := data.AppendBinary(nil)
+
+	var marked rocev2.Packet
+	if err := marked.DecodeIP(octets); err != nil {
+		panic(err)
+	}
+	ip, d := r.Receive(nil, &marked, now)
+	fmt.Println(d.Kind, "to", d.To, "of", len(ip), "octets")
+	_, d = r.Receive(nil, &marked, now.Add(10*time.Microsecond))
+	fmt.Println(d.Reason)
+	// Output:
+	// cnp to 2001:db8:1::a of 80 octets
+	// node: limited
+}
