@@ -125,7 +125,7 @@ func TestDropped(t *testing.T) {
 	}
 	dropped := in.Dropped()
 	require.NotZero(t, dropped)
-	require.EqualValues(t, sent, uint64(read)+dropped)
+	require.LessOrEqual(t, uint64(read)+dropped, uint64(sent)) // some do not get as far as the socket
 }
 
 // An interface that goes down or away ends the capture with an error.
