@@ -43,6 +43,7 @@ type chart struct {
 const (
 	chartWidth  = 640
 	chartHeight = 100
+	gapEnd      = 8 // what a gap's mark is longer at either end
 )
 
 // A chartMark is a mark on the line of PSNs.
@@ -186,10 +187,14 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 		text := markText(&m)
 		var p path
 		left := float64(since(m.Time)) / float64(span) * chartWidth
-		if m.Kind == flows.MarkLife {
+		switch m.Kind {
+		case flows.MarkLife:
 			p.to('M', left, 0)
 			p.to('V', chartHeight)
-		} else {
+		case flows.MarkGap: // tall enough to be seen
+			p.to('M', left, at(m.Line)+gapEnd)
+			p.to('V', at(m.Line+int64(m.Count)-1)-gapEnd)
+		default:
 			p.to('M', left, at(m.Line))
 			p.to('V', at(m.Line+int64(m.Count)-1))
 		}
@@ -208,15 +213,16 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 			kind, format string
 			n            uint32
 			line         int64
+			end          float64
 		}{
-			{"gap", "%d missing", b.Missing, b.Last},
-			{"late", "%d late", b.Late, b.First},
-			{"repeat", "%d repeated", b.Repeats, (b.First + b.Last) / 2},
+			{"gap", "%d missing", b.Missing, b.Last, gapEnd},
+			{"late", "%d late", b.Late, b.First, 0},
+			{"repeat", "%d repeated", b.Repeats, (b.First + b.Last) / 2, 0},
 		} {
 			if n.n > 0 {
 				var p path
-				p.to('M', x(s, i)+x(s, 1)/2, at(n.line))
-				p.WriteString("h0")
+				p.to('M', x(s, i)+x(s, 1)/2, at(n.line)+n.end)
+				p.to('V', at(n.line)-n.end)
 				text := fmt.Sprintf(n.format, n.n)
 				c.Marks = append(c.Marks, chartMark{n.kind, 0, p.String(), fmt.Sprintf("%s from +%s on", text, short(s.Width*time.Duration(i)))})
 			}
