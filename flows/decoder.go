@@ -35,6 +35,11 @@ var be = binary.BigEndian
 // to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.queue.known, p.nHops, p.cm.attribute = nothing, false, false, 0, 0
+	return d.plain(p, b, o) || d.general(p, b, o)
+}
+
+// general is Decode for any packet.
+func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	d.m.Decode(b, o, d.Config) // Kind says what its error would
 	if d.m.Kind == message.Other && !d.Outer && d.in.Decode(b, o) == nil && len(d.in.IP) < len(d.in.Outermost) {
 		o = d.in.Options()
@@ -131,11 +136,13 @@ func (p *Packet) ingressOf(outer []byte) {
 
 // headers sets what the extended headers of a request or an answer say.
 func (d *Decoder) headers(p *Packet, h *bth.Headers) {
-	p.syndrome = h.AETH.Syndrome
+	p.syndrome, p.asked, p.srcQP = h.AETH.Syndrome, 0, h.DETH.SrcQP
 	if p.kind != request {
 		return
 	}
-	p.asked, p.srcQP = h.RETH.DMALength, h.DETH.SrcQP
+	if roles[h.Opcode].message == Read {
+		p.asked = h.RETH.DMALength
+	}
 	u := &d.m.Packet.Datagram
 	if !p.truncated && !d.NoICRC {
 		_, err := icrc.Verify(u.IP)

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"time"
 )
 
@@ -14,9 +15,9 @@ const (
 // pcap reads the classic format (draft-ietf-opsawg-pcap).
 type pcap struct {
 	octets
-	order binary.ByteOrder
-	unit  time.Duration // of the fraction in a time stamp
-	link  LinkType
+	swapped bool          // the numbers are big-endian
+	unit    time.Duration // of the fraction in a time stamp
+	link    LinkType
 }
 
 // newPcap reads the file header.
@@ -32,7 +33,7 @@ func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error
 	// captures and of some tools hold longer packets. Above the link type
 	// stands whether and how long frame check sequences are.
 	link := LinkType(order.Uint32(head[20:]) & 0x03FFFFFF)
-	return &pcap{octets: o, order: order, unit: unit, link: link}, nil
+	return &pcap{octets: o, swapped: order == binary.ByteOrder(binary.BigEndian), unit: unit, link: link}, nil
 }
 
 func (p *pcap) Next(r *Record) error {
@@ -40,14 +41,18 @@ func (p *pcap) Next(r *Record) error {
 	if err != nil {
 		return err
 	}
-	seconds, fraction := p.order.Uint32(head[0:]), p.order.Uint32(head[4:])
-	captured := p.order.Uint32(head[8:])
-	r.OrigLen = p.order.Uint32(head[12:])
-	r.Time = time.Unix(int64(seconds), int64(fraction)*int64(p.unit)).UTC()
-	r.Unit, r.Link = p.unit, p.link
-	if captured > maxPacket {
+	var h [4]uint32 // seconds, fraction, captured length, original length
+	for i := range h {
+		h[i] = binary.LittleEndian.Uint32(head[4*i:])
+		if p.swapped {
+			h[i] = bits.ReverseBytes32(h[i])
+		}
+	}
+	r.Time = time.Unix(int64(h[0]), int64(h[1])*int64(p.unit)).UTC()
+	r.Unit, r.Link, r.OrigLen = p.unit, p.link, h[3]
+	if h[2] > maxPacket {
 		return p.fail(errTooLong)
 	}
-	r.Data, err = p.take(int(captured))
+	r.Data, err = p.take(int(h[2]))
 	return err
 }
