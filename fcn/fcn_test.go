@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -67,6 +68,14 @@ func TestValidate(t *testing.T) {
 	}
 	require.Equal(t, "flow label 0xbeef5 level 7", Message{FlowLabel: 0xBEEF5, Level: 7}.String())
 	require.Equal(t, "flow label 0x00001 level 0 Reserved 0x3", Message{FlowLabel: 1, Reserved: 3}.String())
+}
+
+// The largest values fit their fields.
+func TestValidateLargest(t *testing.T) {
+	largest := Message{FlowLabel: MaxFlowLabel, Level: MaxLevel, Reserved: maxReserved}
+	require.ErrorIs(t, largest.Validate(), errReservedSet)
+	require.NotErrorIs(t, largest.Validate(), wireerr.Range)
+	require.NoError(t, Message{FlowLabel: MaxFlowLabel, Level: MaxLevel}.Validate())
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }

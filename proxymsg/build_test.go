@@ -267,3 +267,16 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+// The largest values are valid, and so is a message that fills the largest
+// packet; one octet more is not.
+func TestValidateLargest(t *testing.T) {
+	m := Message{FiveTuple: send6Tuple, Level: MaxLevel, Reserved: maxReserved}
+	require.NotErrorIs(t, m.Validate(), wireerr.Range)
+	m.Reserved = 0
+	require.NoError(t, m.Validate())
+	m.Invoking = make([]byte, 1280-40-8-SizeIPv6)
+	require.NotErrorIs(t, m.Validate(), errTooLong)
+	m.Invoking = make([]byte, 1280-40-8-SizeIPv6+1)
+	require.ErrorIs(t, m.Validate(), errTooLong)
+}
