@@ -32,10 +32,10 @@ func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) 
 // its Dst, the flow FlowKey.
 //
 // b is what a socket for ICMPv6 delivers: it begins with the ICMPv6 type and
-// ends where the message ends. Its checksum
-// is not verified. Other ICMPv6 messages are ErrNotProblem, a problem with
-// another octet is ErrPointer; quoted packets that are no Fast CNP give the
-// errors of rocev2 and of [CodePoints.FromPacket]. The trace aliases b.
+// ends where the message ends. Its checksum is not verified. Other ICMPv6
+// messages are ErrNotProblem, a problem with another octet is ErrPointer; quoted
+// packets that are no Fast CNP give the errors of rocev2 and of
+// [CodePoints.FromPacket]. The trace aliases b.
 //
 // Anybody can send such a message; that its source is the Dst of a Fast
 // CNP that was sent is the caller's to check.

@@ -43,7 +43,7 @@ var (
 	errFlowLabelRange = wireerr.New("rocev2", "IPv6 flow label", 0, "over 20 bits", wireerr.Range)
 	errFlagsRange     = wireerr.New("rocev2", "IPv4 flags", 0, "over 3 bits, or More Fragments set", wireerr.Range)
 	errIPv4Options    = wireerr.New("rocev2", "IPv4 options", 0, "not a multiple of 4 octets, or over 40", wireerr.Range)
-	errExtRange       = wireerr.New("rocev2", "Ext", 0, "no chain of Hop-by-Hop, Routing and Destination DecodeOptions headers that ends in UDP", wireerr.Malformed)
+	errExtRange       = wireerr.New("rocev2", "Ext", 0, "no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
 	errDataLength     = wireerr.New("rocev2", "Data", 0, "not as many octets as Length says", wireerr.Range)
 	ErrCut            = wireerr.New("rocev2", "packet", 0, "Truncated, its octets are not all there", wireerr.Truncated)
 	ErrTooLong        = wireerr.New("rocev2", "packet", 0, "over 65535 octets", wireerr.Range)

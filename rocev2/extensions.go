@@ -3,7 +3,7 @@ package rocev2
 import "iter"
 
 // Extensions iterates over the IPv6 extension headers of the types 0
-// (Hop-by-Hop DecodeOptions), 43 (Routing) and 60 (Destination DecodeOptions) that stand
+// (Hop-by-Hop Options), 43 (Routing) and 60 (Destination Options) that stand
 // in the octets that o describes, those of outer IP headers first: the type
 // and the octets of each, which alias b. It needs no UDP, looks at no port and
 // ends silently where the walk of D12 ends, so it also shows what a packet

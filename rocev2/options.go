@@ -12,7 +12,7 @@ import (
 var ErrNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
 
 // OptionsError returns [ipv6opt.ErrOverrun] where an option overruns one of the
-// Hop-by-Hop or Destination DecodeOptions headers in the octets that o describes,
+// Hop-by-Hop or Destination Options headers in the octets that o describes,
 // outer ones included, otherwise nil. Decode does not look at options: the walk
 // goes by the headers' own lengths, so such a packet is still what it is, and
 // this says what is wrong with it (D19).

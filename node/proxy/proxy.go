@@ -140,7 +140,7 @@ func New(cfg Config) (*Proxy, error) {
 		return &Proxy{}, nil
 	}
 	if !cfg.Self4.IsValid() && !cfg.Self6.IsValid() {
-		return nil, fmt.Errorf("proxy: neither Self4 nor Self6 is given")
+		return nil, errors.New("proxy: neither Self4 nor Self6 is given")
 	}
 	for i, a := range [...]netip.Addr{cfg.Self4, cfg.Self6} {
 		if a.IsValid() && (a.Is4() != (i == 0) || rocev2.Answerable(a) != nil) {
