@@ -16,6 +16,12 @@ func (o Opcode) Operation() Operation { return Operation(o & 0x1f) }
 // Known tells whether the opcode is one of the 88 that are defined.
 func (o Opcode) Known() bool { return layouts[o].payload != PayloadUnknown }
 
+// Acknowledges tells whether a packet is an Acknowledge or an ATOMIC Acknowledge,
+// of any transport: it carries no data, and no notification answers it.
+func (o Opcode) Acknowledges() bool {
+	return o.Known() && (o.Operation() == OpAcknowledge || o.Operation() == OpAtomicAcknowledge)
+}
+
 // Headers returns the extended headers between the BTH and the payload, none
 // for an unknown opcode.
 func (o Opcode) Headers() HeaderSet { return layouts[o].headers }

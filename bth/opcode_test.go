@@ -64,6 +64,7 @@ func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 				want = bth.PayloadAny
 			}
 			require.Equal(t, want, o.Payload())
+			require.Equal(t, strings.HasSuffix(row.Name, "_ACKNOWLEDGE"), o.Acknowledges())
 		})
 	}
 	for i := range 256 {
@@ -72,6 +73,7 @@ func TestOpcodesAreThoseOfTheTable(t *testing.T) {
 			continue
 		}
 		require.False(t, o.Known(), o)
+		require.False(t, o.Acknowledges(), o)
 		require.Zero(t, o.Headers(), o)
 		require.Zero(t, o.HeaderLen(), o)
 		require.Equal(t, bth.PayloadUnknown, o.Payload(), o)

@@ -96,7 +96,7 @@ func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool)
 		return cutBefore(message.Broken, found)
 	}
 	switch op := bth.Opcode(udp[atOpcode]); {
-	case op != bth.CNP && op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge):
+	case op.Acknowledges():
 		return message.Ack, false
 	case op != bth.CNP:
 		return message.Data, false

@@ -354,7 +354,7 @@ func answerable(p *rocev2.Packet) node.Reason {
 	switch {
 	case op == bth.CNP:
 		return node.Notification
-	case op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge):
+	case op.Acknowledges():
 		return node.Acknowledgement
 	}
 	return node.Accepted

@@ -27,7 +27,7 @@ type Answer struct {
 // ReceivePacket is Receive for a UDP datagram out of a capture or a raw socket:
 // it also checks what a UDP socket of the proxy does, that the datagram is
 // addressed to the proxy itself (node.NotOurs), not in a tunnel (node.Tunnelled),
-// whole, and that its checksum is right (node.Checksum). Whether its port is that
+// whole (node.Broken), and that its checksum is right (node.Checksum). Whether its port is that
 // of the messages the caller knows.
 func (p *Proxy) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Answer, error) {
 	switch {
@@ -135,7 +135,7 @@ func (p *Proxy) invoked(m *proxymsg.Message) node.Reason {
 	switch op := q.BTH.Opcode; {
 	case op == bth.CNP:
 		return node.Notification
-	case op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge):
+	case op.Acknowledges():
 		return node.Acknowledgement
 	}
 	return node.Accepted

@@ -116,8 +116,7 @@ func (r *Receiver) Receive(b []byte, p *rocev2.Packet, now time.Time) ([]byte, D
 // isData says whether a packet carries data: it is neither an acknowledgement nor
 // a notification.
 func isData(op bth.Opcode) bool {
-	acks := op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge)
-	return op != bth.CNP && !acks
+	return op != bth.CNP && !op.Acknowledges()
 }
 
 func (r *Receiver) answer(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {

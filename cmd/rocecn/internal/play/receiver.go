@@ -109,6 +109,5 @@ func isBrokenData(p *rocev2.Packet, f *frame) bool {
 		return true
 	}
 	op := bth.Opcode(p.Data[0])
-	acks := op.Known() && (op.Operation() == bth.OpAcknowledge || op.Operation() == bth.OpAtomicAcknowledge)
-	return op != bth.CNP && !acks
+	return op != bth.CNP && !op.Acknowledges()
 }
