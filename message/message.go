@@ -162,11 +162,11 @@ func (m *Message) decodeTransport(c *Config) (err error) {
 	switch op := p.BTH.Opcode; {
 	case op != bth.CNP:
 		m.Kind = Data
-		if operation := op.Operation(); op.Known() && (operation == bth.OpAcknowledge || operation == bth.OpAtomicAcknowledge) {
+		if op.Acknowledges() {
 			m.Kind = Ack
 		}
 		return nil
-	case p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != cnp.ReservedSize:
+	case ppfc.Is(p):
 		if c.NoPPFC {
 			return cnp.ErrLength
 		}

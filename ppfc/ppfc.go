@@ -23,6 +23,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+// Draft is the revision that this package implements.
+const Draft = "draft-xz-rtgwg-ppfc-rocv2-00"
+
 // The lengths of an extension in octets.
 const (
 	SizeIPv4 = 12
@@ -136,6 +139,12 @@ func (n *Notification) Decode(b []byte) error {
 	}
 	n.set(extension)
 	return nil
+}
+
+// Is tells whether a decoded packet is a notification, broken or not: OpCode
+// 0x81, the P bit, and not the length of a CNP (D18).
+func Is(p *rocev2.Packet) bool {
+	return recognise(p.BTH.Opcode, p.BTH.Resv6, p.PayloadLen()) == nil
 }
 
 // FromPacket returns the notification in a decoded packet. It returns

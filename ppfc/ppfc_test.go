@@ -175,9 +175,11 @@ func TestPackets(t *testing.T) {
 			frames = append(frames, append(wiretest.Hex(t, ethernet), out...))
 
 			p.BTH.Resv6 &^= bth.PPFCBit
+			require.False(t, Is(&p))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, ErrCNP)
 			p.BTH.Opcode = bth.RCSendOnly
+			require.False(t, Is(&p))
 			_, err = FromPacket(&p)
 			require.ErrorIs(t, err, ErrNotPPFC)
 		}
@@ -206,6 +208,7 @@ func TestBrokenPackets(t *testing.T) {
 		out, err := p.AppendBinary(nil)
 		require.NoError(t, err)
 		require.NoError(t, p.DecodeIP(out))
+		require.Equal(t, size != 16, Is(&p))
 		_, err = FromPacket(&p)
 		if size == SizeIPv4 || size == SizeIPv6 {
 			require.NoError(t, err)

@@ -21,7 +21,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -172,7 +171,7 @@ func (t *Table) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (a 
 		return a, node.Broken
 	}
 	switch {
-	case !isPPFC(p), p.Dst != t.cfg.Self4 && p.Dst != t.cfg.Self6:
+	case !ppfc.Is(p), p.Dst != t.cfg.Self4 && p.Dst != t.cfg.Self6:
 		return a, node.NotOurs
 	case len(p.Outer) > 0:
 		return a, node.Tunnelled
@@ -190,13 +189,6 @@ func (t *Table) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (a 
 	t.find(&a, &n, now)
 	t.do(&a, &n, now)
 	return a, node.Accepted
-}
-
-// isPPFC says whether a packet is a PPFC notification, broken or not: its P bit
-// is set, and it does not have the length of a CNP (D18).
-func isPPFC(p *rocev2.Packet) bool {
-	const cnp = 16
-	return p.BTH.Opcode == bth.CNP && p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != cnp
 }
 
 // find sets whom a notification is about (D15).

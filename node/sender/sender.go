@@ -201,7 +201,7 @@ func (s *Sender) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (e
 // that comes from the original destination. That this is the destination of one
 // of the host's own flows is seen when the flow is looked up.
 func (s *Sender) fromReceiver(p *rocev2.Packet) bool {
-	if isPPFC(p) {
+	if ppfc.Is(p) {
 		return false
 	}
 	if len(p.Ext) == 0 {
@@ -209,12 +209,6 @@ func (s *Sender) fromReceiver(p *rocev2.Packet) bool {
 	}
 	fast, err := s.cfg.CodePoints.FromPacket(p)
 	return err == fastcnp.ErrNotFastCNP || err == nil && fast.Origin() == fastcnp.Receiver
-}
-
-// isPPFC says whether a notification is a PPFC: its P bit is set, and it does not
-// have the length of a CNP (D18).
-func isPPFC(p *rocev2.Packet) bool {
-	return p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != cnp.ReservedSize
 }
 
 // withinLimits says whether the options are no more than a host has to look at
@@ -238,7 +232,7 @@ func (s *Sender) withinLimits(p *rocev2.Packet) bool {
 // read sets what the notification says.
 func (s *Sender) read(p *rocev2.Packet, e *Event) node.Reason {
 	e.From, e.Flow.Src = p.Src, p.Dst
-	if isPPFC(p) {
+	if ppfc.Is(p) {
 		n, err := ppfc.FromPacket(p)
 		if err != nil {
 			return node.Broken

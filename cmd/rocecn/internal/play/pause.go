@@ -4,11 +4,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -73,5 +72,5 @@ func (r *pauseRole) play(f *frame) (line, []byte) {
 func isPauseNotification(p *rocev2.Packet, f *frame) bool {
 	o := f.Options
 	o.Cut = true
-	return p.Decode(f.Data, o) == nil && p.BTH.Opcode == bth.CNP && p.BTH.Resv6&bth.PPFCBit != 0 && p.PayloadLen() != cnp.ReservedSize
+	return p.Decode(f.Data, o) == nil && ppfc.Is(p)
 }
