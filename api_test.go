@@ -1,0 +1,98 @@
+package rocecn_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write testdata/api.txt anew")
+
+// testdata/api.txt has everything that the packages for others export: what a
+// change does to users shows in its diff. go test -run TestAPI -update . writes
+// it.
+func TestAPI(t *testing.T) {
+	const file = "testdata/api.txt"
+	var all bytes.Buffer
+	for _, dir := range libraries(t) {
+		fmt.Fprintf(&all, "package %s\n\n%s\n", filepath.ToSlash(dir), exported(t, dir))
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, all.Bytes(), 0o644))
+	}
+	committed, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(committed), all.String(), "if this is meant: go test -run TestAPI -update .")
+}
+
+// libraries returns the folders of the packages for others, in order.
+func libraries(t *testing.T) (dirs []string) {
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !d.IsDir():
+			return err
+		case path == ".":
+		case slices.Contains([]string{"bench", "cmd", "examples", "internal", "testdata"}, d.Name()), d.Name()[0] == '.', isFile(filepath.Join(path, "go.mod")):
+			return fs.SkipDir
+		}
+		if files, err := filepath.Glob(filepath.Join(path, "*.go")); err != nil || len(files) == 0 {
+			return err
+		}
+		dirs = append(dirs, path)
+		return nil
+	}))
+	return dirs
+}
+
+// exported returns the exported declarations of a package without comments and
+// bodies, in order.
+func exported(t *testing.T, dir string) string {
+	linux := build.Default
+	linux.GOOS, linux.GOARCH = "linux", "amd64"
+	p, err := linux.ImportDir(dir, 0)
+	require.NoError(t, err)
+	var decls []string
+	for _, name := range p.GoFiles {
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, 0)
+		require.NoError(t, err)
+		ast.FileExports(f)
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				d.Body = nil
+			case *ast.GenDecl:
+				if d.Tok == token.IMPORT {
+					continue
+				}
+				for _, s := range d.Specs {
+					if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+						v.Values = nil
+					}
+				}
+			}
+			var b strings.Builder
+			require.NoError(t, printer.Fprint(&b, files, d))
+			decls = append(decls, b.String())
+		}
+	}
+	slices.Sort(decls)
+	return blank.ReplaceAllString(strings.Join(decls, "\n"), "\n") + "\n"
+}
+
+// blank is where something stood that is not exported.
+var blank = regexp.MustCompile(`\n\s*\n`)
