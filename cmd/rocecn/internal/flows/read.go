@@ -117,7 +117,7 @@ type record struct {
 // A block is memory that packets are read into. It is used again when nobody
 // needs what is in it any more.
 type block struct {
-	octets [256 << 10]byte
+	octets [512 << 10]byte
 	users  atomic.Int32
 }
 
