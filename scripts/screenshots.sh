@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 mkdir -p docs/pictures
 pictures=$PWD/docs/pictures
 cd internal/browsertest
-go test -count=1 -run '^TestPhoneDarkAndPrint$' . -pictures "$pictures"
+go test -count=1 -run '^(TestPhoneDarkAndPrint|TestQueues)$' . -pictures "$pictures"
 ls -l "$pictures"

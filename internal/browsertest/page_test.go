@@ -288,12 +288,15 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Depths are drawn by node.
+// Depths are drawn by node, in the order of the trace: the last one comes first.
 func TestQueues(t *testing.T) {
 	ctx := browser(t)
-	open(t, ctx, pageOf(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap")))
+	open(t, ctx, pageOf(t, wiretest.Path(t, "tour.pcap")))
 	require.Equal(t, []string{"node 212", "node 195", "node 178"},
 		read[[]string](t, ctx, `[...document.querySelectorAll(".of-queues path title")].map(e => e.textContent)`))
+	screen(t, ctx, 1000, 480, false)
+	read[chromedp.Void](t, ctx, `scrollTo(0, document.querySelector("section").offsetTop - 8)`)
+	picture(t, ctx, "flows-queues.png")
 }
 
 // A telephone is 360 pixels wide: the table scrolls, the page does not.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,16 +15,35 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
-// What docs/flows.md shows is what the command prints.
+// What docs shows is what the command prints.
 func TestDocumentation(t *testing.T) {
+	requireDocumented(t, "flows.md", 4)
+	requireDocumented(t, "triage.md", 5)
+}
+
+func requireDocumented(t *testing.T, name string, blocks int) {
+	t.Helper()
 	root := filepath.Dir(wiretest.Path(t))
-	doc, err := os.ReadFile(filepath.Join(root, "docs", "flows.md"))
+	doc, err := os.ReadFile(filepath.Join(root, "docs", name))
 	require.NoError(t, err)
-	lossy := filepath.Join(t.TempDir(), "lossy.pcap")
-	f, err := os.Create(lossy)
-	require.NoError(t, err)
-	require.NoError(t, traffic.Generate(21, traffic.Options{Connections: 4}).Write(f))
-	require.NoError(t, f.Close())
+	captures := t.TempDir()
+	write := func(name string, c *traffic.Capture) {
+		f, err := os.Create(filepath.Join(captures, name))
+		require.NoError(t, err)
+		require.NoError(t, c.Write(f))
+		require.NoError(t, f.Close())
+	}
+	lossy := traffic.Generate(21, traffic.Options{Connections: 4})
+	write("lossy.pcap", lossy)
+	var behind traffic.Capture // three packets are lost, the others come 40 µs later
+	for i, f := range lossy.Frames {
+		if n := i + 1; n != 20 && n != 40 && n != 60 {
+			later := *f
+			later.Time = f.Time.Add(40 * time.Microsecond)
+			behind.Frames = append(behind.Frames, &later)
+		}
+	}
+	write("behind.pcap", &behind)
 
 	shown := 0
 	for i, block := range strings.Split(string(doc), "```") {
@@ -40,9 +60,13 @@ func TestDocumentation(t *testing.T) {
 			}
 		}
 		require.NotEmpty(t, args, block)
-		last := &args[len(args)-1]
-		if *last = filepath.Join(root, *last); !strings.Contains(*last, "testdata") {
-			*last = lossy
+		for i, arg := range args {
+			switch {
+			case strings.HasPrefix(arg, "testdata/"):
+				args[i] = filepath.Join(root, arg)
+			case strings.HasSuffix(arg, ".pcap"):
+				args[i] = filepath.Join(captures, arg)
+			}
 		}
 		var out, stderr bytes.Buffer
 		status := Run(context.Background(), args, nil, &out, &stderr)
@@ -53,5 +77,5 @@ func TestDocumentation(t *testing.T) {
 		require.Equal(t, want, got, block)
 		shown++
 	}
-	require.Equal(t, 4, shown)
+	require.Equal(t, blocks, shown)
 }
