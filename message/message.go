@@ -17,6 +17,7 @@ package message
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"strconv"
 
@@ -118,7 +119,12 @@ type Message struct {
 // wrong. In those cases, too, Reach says what is known of the packet: Kind and
 // Reach are always set.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
-	err := m.Packet.Decode(b, o)
+	var err error
+	if o.Link == rocev2.LinkEthernet && otherPort(b) {
+		err = rocev2.ErrPort // what Packet.Decode would walk through it for
+	} else {
+		err = m.Packet.Decode(b, o)
+	}
 	if err == nil {
 		m.Reach = ReachTransport
 		err = m.decodeTransport(&c)
@@ -136,6 +142,24 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	}
 	return err
 }
+
+// otherPort says that b is a frame as most are, without tags, extension headers
+// and IPv4 options, with a UDP header, but to another port than RoCEv2's.
+func otherPort(b []byte) bool {
+	const ip = 14
+	if len(b) < ip+40+8 {
+		return false
+	}
+	switch be.Uint16(b[12:]) {
+	case 0x86DD:
+		return b[ip]>>4 == 6 && b[ip+6] == 17 && be.Uint16(b[ip+40+2:]) != rocev2.Port
+	case 0x0800:
+		return b[ip] == 0x45 && b[ip+9] == 17 && be.Uint16(b[ip+20+2:]) != rocev2.Port
+	}
+	return false
+}
+
+var be = binary.BigEndian
 
 // decodeControl decodes a MAC control frame, given from behind its EtherType
 // on. Why it is none of ours, if it is of another kind, is given too.
@@ -159,6 +183,12 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 // decodeTransport decodes what stands behind the UDP header of port 4791.
 func (m *Message) decodeTransport(c *Config) (err error) {
 	p := &m.Packet
+	// What is whole is decoded where it is to stand, at less cost than FromPacket
+	// and a copy.
+	whole := len(p.Data) - 4 // up to the ICRC
+	if p.Truncated {
+		whole = 0
+	}
 	switch op := p.BTH.Opcode; {
 	case op != bth.CNP:
 		m.Kind = Data
@@ -171,7 +201,20 @@ func (m *Message) decodeTransport(c *Config) (err error) {
 			return cnp.ErrLength
 		}
 		m.Kind = PPFC
-		m.PPFC, err = ppfc.FromPacket(p)
+		if whole == bth.Size+ppfc.SizeIPv4 || whole == bth.Size+ppfc.SizeIPv6 {
+			err = m.PPFC.Decode(p.Data[:whole])
+		} else {
+			m.PPFC, err = ppfc.FromPacket(p)
+		}
+		return err
+	}
+	if len(p.Ext) == 0 { // no option, and a FastCNP is large
+		m.Kind = CNP
+		if whole == cnp.Size {
+			_, err = m.CNP.Decode(p.Data[:whole])
+		} else {
+			m.CNP, err = cnp.FromPacket(p)
+		}
 		return err
 	}
 	m.Kind = FastCNP

@@ -205,6 +205,9 @@ func FuzzMessage(f *testing.F) {
 	f.Add(roce(f, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header, nil, make([]byte, 12)), uint8(rocev2.LinkIP), true)
 	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), uint8(rocev2.LinkIP), false)
 	f.Add(udp(f, 1022, make([]byte, 40)), uint8(rocev2.LinkIP), false)
+	ether := wiretest.Hex(f, "020000000001 020000000002 86dd")
+	f.Add(append(ether, udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0})...), uint8(rocev2.LinkEthernet), false)
+	f.Add(append(ether, roce(f, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16))...), uint8(rocev2.LinkEthernet), false)
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		var m Message
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
@@ -214,6 +217,15 @@ func FuzzMessage(f *testing.F) {
 		if p.Decode(b, o) == nil {
 			require.Equal(t, p, m.Packet)
 			require.Equal(t, ReachTransport, m.Reach)
+			switch m.Kind {
+			case CNP:
+				want, _ := cnp.FromPacket(&p)
+				require.Equal(t, want, m.CNP)
+			case PPFC:
+				want, err := ppfc.FromPacket(&p)
+				require.NoError(t, err)
+				require.Equal(t, want, m.PPFC)
+			}
 		} else {
 			require.NotEqual(t, ReachTransport, m.Reach)
 		}
