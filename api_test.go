@@ -20,13 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/api.txt anew")
+var update = flag.Bool("update-api", false, "write API.txt anew")
 
-// testdata/api.txt has everything that the packages for others export: what a
-// change does to users shows in its diff. go test -run TestAPI -update . writes
+// API.txt has everything that the packages for others export: what a
+// change does to users shows in its diff. go test -run TestAPI -update-api . writes
 // it.
 func TestAPI(t *testing.T) {
-	const file = "testdata/api.txt"
+	const file = "API.txt"
 	var all bytes.Buffer
 	for _, dir := range libraries(t) {
 		fmt.Fprintf(&all, "package %s\n\n%s\n", filepath.ToSlash(dir), exported(t, dir))
@@ -36,7 +36,7 @@ func TestAPI(t *testing.T) {
 	}
 	committed, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(committed), all.String(), "if this is meant: go test -run TestAPI -update .")
+	require.Equal(t, string(committed), all.String(), "if this is meant: go test -run TestAPI -update-api .")
 }
 
 // libraries returns the folders of the packages for others, in order.

@@ -39,7 +39,7 @@ func AddNode(o Option, n *Node) (added bool, err error) {
 	if o.Type != TypePreallocated {
 		return false, errNotPreallocated
 	}
-	t, words, err := admit(o, n)
+	t, words, err := check(o, n)
 	if err != nil {
 		return false, err
 	}
@@ -62,7 +62,7 @@ func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error)
 	if o.Type != TypeIncremental {
 		return b, false, errNotIncremental
 	}
-	t, words, err := admit(o, n)
+	t, words, err := check(o, n)
 	if err != nil {
 		return b, false, err
 	}
@@ -75,9 +75,9 @@ func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error)
 	return append(b, t.Data...), added, nil
 }
 
-// admit decodes a trace and checks a node that is to go into it, of so many
+// check decodes a trace and checks a node that is to go into it, of so many
 // words.
-func admit(o Option, n *Node) (t Trace, words int, err error) {
+func check(o Option, n *Node) (t Trace, words int, err error) {
 	if err := t.Decode(o); err != nil {
 		return Trace{}, 0, err
 	}
