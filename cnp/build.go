@@ -39,7 +39,8 @@ func (c *CNP) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error)
 // the data packet does not carry. Whether data was marked (data.ECN() ==
 // rocev2.CE) and is of a transport that CNPs are meant for is the caller's to
 // check. A notification is refused, rocev2.ErrNotification, and so are addresses
-// that cannot be answered, rocev2.ErrNotReachable.
+// that cannot be answered, rocev2.ErrNotReachable, and a Src of another family,
+// rocev2.ErrAddress.
 func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]byte, error) {
 	if !cfg.Src.IsValid() {
 		cfg.Src = data.FinalDst()

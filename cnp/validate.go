@@ -20,9 +20,9 @@ var (
 )
 
 // Validate returns nil for a CNP as the annex has it, otherwise an error that
-// names every deviation, those of its BTH as [bth.Header.Validate] does. BECN may be set or not: the
-// annex's figure leaves it out, hardware sets it, and no receiver may ask for
-// it.
+// names every deviation, those of its BTH as [bth.Header.Validate] does. BECN may
+// be set or not: the annex's figure leaves it out, hardware sets it, and no
+// receiver may ask for it.
 func (c *CNP) Validate() error {
 	return errors.Join(
 		c.Header.Validate(),

@@ -49,7 +49,7 @@ func (n *Notification) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byt
 // packet, with the packet's queue pair and P_Key. Where e.Congested is not set,
 // cfg says which address it is (D15). A notification is refused,
 // rocev2.ErrNotification, and so are addresses that cannot be answered,
-// rocev2.ErrNotReachable.
+// rocev2.ErrNotReachable, and a Src of another family, rocev2.ErrAddress.
 func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]byte, error) {
 	switch {
 	case e.Congested.IsValid():
@@ -66,6 +66,8 @@ func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]b
 		return b, rocev2.ErrNotification
 	case congested.BTH.DestQP > 0xFFFFFF:
 		return b, bth.ErrDestQPRange
+	case !cfg.Src.IsValid():
+		return b, rocev2.ErrNotReachable
 	}
 	if err := e.fits(); err != nil {
 		return b, err

@@ -223,6 +223,37 @@ func TestBrokenPackets(t *testing.T) {
 	}
 }
 
+// The addresses of a notification are such that it can get there and be answered.
+func TestAppendForAddresses(t *testing.T) {
+	for _, c := range []struct {
+		sender, src string
+		err         error
+	}{
+		{"192.0.2.1", "", rocev2.ErrNotReachable},
+		{"2001:db8::1", "::1", rocev2.ErrNotReachable},
+		{"2001:db8::1", "fe80::5", rocev2.ErrNotReachable},
+		{"ff02::1", "2001:db8::5", rocev2.ErrNotReachable},
+		{"::", "2001:db8::5", rocev2.ErrNotReachable},
+		{"192.0.2.1", "::ffff:192.0.2.5", rocev2.ErrAddress},
+		{"2001:db8::1", "192.0.2.5", rocev2.ErrAddress},
+	} {
+		for _, forHost := range []bool{false, true} {
+			var p rocev2.Packet
+			p.Src, p.Dst = addr(c.sender), addr("192.0.2.2")
+			if p.Src.Is6() {
+				p.Dst = addr("2001:db8::2")
+			}
+			cfg := Config{ForHost: forHost}
+			if c.src != "" {
+				cfg.Src = addr(c.src)
+			}
+			out, err := AppendFor([]byte{1}, &p, Extension{}, cfg)
+			require.ErrorIs(t, err, c.err, "%s from %s", c.sender, c.src)
+			require.Equal(t, []byte{1}, out)
+		}
+	}
+}
+
 func TestAppendFor(t *testing.T) {
 	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD, DestQP: 0x111111, PSN: 5}}}
 	data.Src, data.Dst, data.DstPort = addr("2001:db8:1::1"), addr("2001:db8:2::2"), rocev2.Port
