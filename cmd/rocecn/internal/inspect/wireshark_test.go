@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -56,6 +58,26 @@ func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
 		frames[i].Time = time.Unix(int64(i), 0)
 	}
 	pluginAgrees(t, write(t, "damaged.pcapng", pcapngOf(frames)))
+}
+
+// Through VXLAN and IP in IP both see the same packet.
+func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
+	link := []byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xDD")
+	src, dst := netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::9")
+	var frames []capture.Record
+	for _, p := range wiretest.Capture(t, "messages.pcap") {
+		for _, tunnel := range []encap.Tunnel{&encap.IPInIPv6{Src: src, Dst: dst}, &encap.VXLAN6{Src: src, Dst: dst, VNI: 7, Ethernet: p.Data[:14]}} {
+			_, ip, err := rocev2.Split(p.Data, rocev2.DecodeOptions{})
+			if err != nil {
+				continue // one that is broken so early that no tunnel takes it
+			}
+			frame, err := tunnel.Append(link[:14:14], ip, 1)
+			require.NoError(t, err)
+			frames = append(frames, capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: p.Time})
+		}
+	}
+	kinds := pluginAgrees(t, write(t, "tunnels.pcapng", pcapngOf(frames)))
+	require.NotZero(t, kinds["fastcnp"])
 }
 
 // What the vectors call acceptable is a deviation in the plugin, what they call
