@@ -56,6 +56,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -92,6 +93,11 @@ func (s Source) String() string {
 
 // MarshalText returns what String does.
 func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText sets s to the source that String returns the text for.
+func (s *Source) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(s, text, "qpmap", "source")
+}
 
 // A Pair is what is known of the sender of a flow.
 type Pair struct {

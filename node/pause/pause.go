@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/ppfc"
@@ -49,6 +50,14 @@ func (s State) String() string {
 		return states[s]
 	}
 	return "State(" + strconv.Itoa(int(s)) + ")"
+}
+
+// MarshalText returns what String does.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText sets s to the state that String returns the text for.
+func (s *State) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(s, text, "pause", "state")
 }
 
 // A Target is what a notification is about. The draft calls its address both

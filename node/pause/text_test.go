@@ -1,0 +1,20 @@
+package pause
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestText(t *testing.T) {
+	for i, text := range []string{"running", "stopped", "held", "alarmed"} {
+		got, err := State(i).MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+		v := State(0xFF)
+		require.NoError(t, v.UnmarshalText(got))
+		require.Equal(t, State(i), v)
+		require.Error(t, v.UnmarshalText([]byte("none of them")))
+		require.Equal(t, State(i), v, "unchanged")
+	}
+}

@@ -1,0 +1,20 @@
+package qpmap
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestText(t *testing.T) {
+	for i, text := range []string{"unknown", "cm", "votes", "ud", "given"} {
+		got, err := Source(i).MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+		v := Source(0xFF)
+		require.NoError(t, v.UnmarshalText(got))
+		require.Equal(t, Source(i), v)
+		require.Error(t, v.UnmarshalText([]byte("none of them")))
+		require.Equal(t, Source(i), v, "unchanged")
+	}
+}
