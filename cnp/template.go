@@ -11,7 +11,7 @@ import (
 )
 
 // A Template is the CNP from one node to another, whole but for the queue
-// pair. It makes each CNP by a copy and a few table look-ups, in an eighth of the
+// pair. It makes each CNP by a copy and a few table look-ups, in a sixth of the
 // time that building one takes: CRC-32 is affine, so what the queue pair
 // changes in the ICRC does not depend on the rest of the packet.
 //

@@ -86,7 +86,7 @@ func (c Choice) String() string {
 	return "Choice(" + strconv.Itoa(int(c)) + ")"
 }
 
-// Why AppendFor builds nothing, besides what rocev2.Packet.CheckAnswer says.
+// Why AppendFor builds nothing, besides what rocev2.Carriage.AppendAnswer says.
 var (
 	ErrIPv4      = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)", wireerr.Other)
 	ErrTunnelled = wireerr.New("fastcnp", "congested packet", 0, "inside another IP header: its source is out of reach", wireerr.Other)

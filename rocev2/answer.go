@@ -91,6 +91,8 @@ func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answ
 		if len(rest) > icrcSize {
 			be.PutUint32(rest, uint32(half))
 		}
+	case !src.IsValid() || !dst.IsValid():
+		return b, ErrNotReachable
 	default:
 		return b, ErrAddress
 	}

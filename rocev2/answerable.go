@@ -3,7 +3,6 @@ package rocev2
 import (
 	"net/netip"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -61,18 +60,4 @@ func reachable4(a uint32) bool {
 		return true
 	}
 	return false
-}
-
-// CheckAnswer returns nil where the node at src may answer p, otherwise why it
-// may not: [ErrNotification] for a packet that is a notification itself,
-// [ErrNotReachable] where src or the packet's source is no address that others
-// can reach.
-func (p *Packet) CheckAnswer(src netip.Addr) error {
-	if p.BTH.Opcode == bth.CNP {
-		return ErrNotification
-	}
-	if err := Answerable(src); err != nil {
-		return err
-	}
-	return Answerable(p.Src)
 }
