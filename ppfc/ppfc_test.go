@@ -223,6 +223,24 @@ func TestBrokenPackets(t *testing.T) {
 	}
 }
 
+// Nothing answers a notification, and a queue pair has 24 bits.
+func TestAppendForRefuses(t *testing.T) {
+	for _, c := range []struct {
+		header bth.Header
+		err    error
+	}{
+		{bth.Header{Opcode: bth.CNP}, rocev2.ErrNotification},
+		{bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}, rocev2.ErrNotification},
+		{bth.Header{Opcode: bth.RCSendOnly, DestQP: 1 << 24}, bth.ErrDestQPRange},
+	} {
+		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
+		p.Src, p.Dst = addr("2001:db8::1"), addr("2001:db8::2")
+		out, err := AppendFor([]byte{1}, &p, Extension{}, Config{Src: addr("2001:db8::5")})
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, []byte{1}, out)
+	}
+}
+
 // The addresses of a notification are such that it can get there and be answered.
 func TestAppendForAddresses(t *testing.T) {
 	for _, c := range []struct {
