@@ -121,16 +121,6 @@ func awaitSocket(t *testing.T, device string) {
 	})
 }
 
-// await asks again and again until the answer is yes.
-func await(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ask(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("still no " + what)
-		}
-	}
-}
-
 // tcpdump on any, which writes Linux cooked frames, and on the device: what it
 // captured reads the same. (Not so frames with two tags: of those the kernel and
 // libpcap leave the inner one where the IP header should be.)
@@ -176,24 +166,6 @@ func TestTcpdumpAny(t *testing.T) {
 			require.Contains(t, read[0][0], `"data"`)
 		})
 	}
-}
-
-// records counts the packets of a capture that is being written, and returns
-// the octets of the last one.
-func records(path string) (n int, last []byte) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, nil
-	}
-	defer f.Close()
-	in, err := capture.Open(f)
-	if err != nil {
-		return 0, nil
-	}
-	for r := new(capture.Record); in.Next(r) == nil; {
-		n, last = n+1, r.Data
-	}
-	return n, last
 }
 
 // What goes wrong with an interface is said in plain words, and the exit status

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -102,45 +103,86 @@ func TestUsage(t *testing.T) {
 
 // Files, also behind flags, are for inspect.
 func TestFiles(t *testing.T) {
-	capture := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
+	file := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	var want, got bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"inspect", "-json", capture}, nil, &want, io.Discard))
-	require.Zero(t, run(t.Context(), []string{"-json", capture}, nil, &got, io.Discard))
+	require.Zero(t, run(t.Context(), []string{"inspect", "-json", file}, nil, &want, io.Discard))
+	require.Zero(t, run(t.Context(), []string{"-json", file}, nil, &got, io.Discard))
 	require.Equal(t, want.String(), got.String())
-	require.Zero(t, run(t.Context(), []string{capture}, nil, &got, io.Discard))
+	require.Zero(t, run(t.Context(), []string{file}, nil, &got, io.Discard))
 }
 
 // An interrupt, wherever it comes, is the end of the input.
 func TestInterrupt(t *testing.T) {
-	capture := octetsOf(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap")) // 3 packets of one length
+	file := octetsOf(t, wiretest.Path(t, "ioam-linux618-hpcc.pcap")) // 3 packets of one length
 	for _, c := range []struct{ octets, packets int }{
 		{0, 0},
 		{11, 0},
 		{24, 0},
 		{24 + 7, 0},
-		{24 + (len(capture)-24)/3, 1},
-		{len(capture) - 1, 2},
-		{len(capture), 3},
+		{24 + (len(file)-24)/3, 1},
+		{len(file) - 1, 2},
+		{len(file), 3},
 	} {
-		feed := func(p *process) string {
+		// feed writes to the tool and interrupts it when it has read so many packets.
+		feed := func(p *process, hasRead func() bool) string {
 			in, err := p.StdinPipe()
 			require.NoError(t, err)
 			p.start(t)
-			_, err = in.Write(capture[:c.octets])
+			_, err = in.Write(file[:c.octets])
 			require.NoError(t, err)
+			await(t, "output", hasRead)
 			require.NoError(t, p.Process.Signal(os.Interrupt))
 			p.Process.Signal(os.Interrupt) // as timeout sends it: to the process and to its group
 			require.NoError(t, p.Wait(), "%d octets: %s", c.octets, &p.messages)
 			return p.messages.String()
 		}
-		require.Contains(t, feed(tool(t, "inspect", "-")), fmt.Sprintf("%d packet", c.packets))
+		p := tool(t, "inspect", "-")
+		printed := filepath.Join(t.TempDir(), "lines")
+		f, err := os.Create(printed)
+		require.NoError(t, err)
+		p.Stdout = f
+		messages := feed(p, func() bool { return bytes.Count(octetsOf(t, printed), []byte("\n")) == c.packets })
+		require.NoError(t, f.Close())
+		require.Contains(t, messages, fmt.Sprintf("%d packet", c.packets))
 
 		out := filepath.Join(t.TempDir(), "out.pcap")
-		require.Contains(t, feed(tool(t, "answer", "-source", "2001:db8:ffff::5", "-", out)), fmt.Sprintf("packets: %d read", c.packets))
+		messages = feed(tool(t, "answer", "-source", "2001:db8:ffff::5", "-", out), func() bool {
+			n, _ := records(out)
+			return n == c.packets
+		})
+		require.Contains(t, messages, fmt.Sprintf("packets: %d read", c.packets))
 		var lines bytes.Buffer
 		require.Zero(t, run(t.Context(), []string{out}, nil, &lines, io.Discard))
 		require.Equal(t, c.packets, strings.Count(lines.String(), "Fast CNP"))
 	}
+}
+
+// await asks again and again until the answer is yes.
+func await(t *testing.T, what string, ask func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ask(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("still no " + what)
+		}
+	}
+}
+
+// records counts the packets of a capture that is being written, and returns
+// the octets of the last one.
+func records(path string) (n int, last []byte) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, nil
+	}
+	defer f.Close()
+	in, err := capture.Open(f)
+	if err != nil {
+		return 0, nil
+	}
+	for r := new(capture.Record); in.Next(r) == nil; {
+		n, last = n+1, r.Data
+	}
+	return n, last
 }
 
 func TestInterruptedListen(t *testing.T) {
@@ -158,11 +200,11 @@ func TestInterruptedListen(t *testing.T) {
 
 // A pipe that nobody reads any more ends every command quietly.
 func TestClosedPipe(t *testing.T) {
-	capture := wiretest.Path(t, "rxe-verbs6.pcap")
+	file := wiretest.Path(t, "rxe-verbs6.pcap")
 	for _, args := range [][]string{
-		{"inspect", "-json", capture, capture, capture},
-		{capture},
-		{"answer", "-source", "2001:db8:ffff::5", capture, "-"},
+		{"inspect", "-json", file, file, file},
+		{file},
+		{"answer", "-source", "2001:db8:ffff::5", file, "-"},
 		{"send", "-fcn", "127.0.0.1:9", "-label", "1"},
 		{"listen", "-as", "fcn", "127.0.0.1:0"},
 	} {
@@ -184,10 +226,10 @@ func TestFull(t *testing.T) {
 	if _, err := os.Stat(full); err != nil {
 		wiretest.Missing(t, "there is no "+full)
 	}
-	capture := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
+	file := wiretest.Path(t, "ioam-linux618-hpcc.pcap")
 	for _, args := range [][]string{
-		{capture},
-		{"answer", "-source", "2001:db8:ffff::5", capture, "-"},
+		{file},
+		{"answer", "-source", "2001:db8:ffff::5", file, "-"},
 		{"send", "-fcn", "127.0.0.1:9", "-label", "1"},
 		{"listen", "-as", "fcn", "127.0.0.1:0"},
 	} {

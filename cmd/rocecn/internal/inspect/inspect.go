@@ -110,9 +110,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		read, names = i.live, []string{*iface}
 	}
 	i.many = len(names) > 1
-	for _, name := range names {
-		if ctx.Err() != nil {
-			break // the interrupt came
+	for n, name := range names {
+		if n > 0 && ctx.Err() != nil {
+			break // the interrupt was the end of the file before
 		}
 		err := read(ctx, name)
 		var broken outputError
