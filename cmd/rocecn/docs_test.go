@@ -33,7 +33,7 @@ func TestDocuments(t *testing.T) {
 	shell := func(command string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "sh", "-c", "exec 2>&1\n"+strings.ReplaceAll(command, "/tmp/", bin+"/"))
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), isTool+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C")
+		cmd.Env = append(os.Environ(), isTool+"=1", "GORACE=atexit_sleep_ms=0", "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C")
 		return cmd
 	}
 	for _, name := range []string{"docs/tool.md"} {

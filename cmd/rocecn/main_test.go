@@ -47,7 +47,7 @@ func tool(t *testing.T, args ...string) *process {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	p.Env = append(os.Environ(), isTool+"=ready")
+	p.Env = append(os.Environ(), isTool+"=ready", "GORACE=atexit_sleep_ms=0") // the race detector waits otherwise
 	p.Stderr = &p.messages
 	return p
 }
