@@ -139,7 +139,7 @@ func (s *stopped) Read(b []byte) (int, error) {
 }
 
 // grace is how long a pipe may go on after the interrupt; tests change it.
-var grace = 200 * time.Millisecond
+var grace = time.Second
 
 // piped ends with ctx too when a Read waits: another goroutine reads.
 type piped struct {
