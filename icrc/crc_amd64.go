@@ -21,6 +21,8 @@ const shortMax = 256
 // x^(32n+32) mod P for its lower 64 bits, of x^(32n-32) mod P for the upper 64,
 // reflected and shifted left by one. What is moved over nothing stays as it is:
 // folds[0] is not used.
+//
+//lint:ignore U1000 the assembly uses it
 var folds = newFolds()
 
 func newFolds() (f [shortMax / 4][2]uint64) {
@@ -75,7 +77,10 @@ func plainStored(b []byte) uint32 {
 // extended is extendedTables, faster where it can: in one pass, not two, where
 // the packet is short.
 func extended(b []byte, udp int, m *mask) uint32 {
-	if use == tablesOnly || len(b)&3 != 0 || len(b) > shortMax {
+	switch {
+	case use == tablesOnly:
+		return extendedTables(b, udp, m)
+	case len(b)&3 != 0 || len(b) > shortMax:
 		return update(update(prefixed, b[:udp], m), b[udp:], &maskUDP)
 	}
 	return foldShort(prefixed, b, m, &shadow[shortMax-udp])
@@ -107,5 +112,6 @@ func long(r uint32, b []byte, m *mask) uint32
 
 // foldLong is long without wideFolding.
 //
+//lint:ignore U1000 long jumps to it
 //go:noescape
 func foldLong(r uint32, b []byte, m *mask) uint32
