@@ -61,27 +61,21 @@ func Duration(quanta uint16, bitsPerSecond uint64) time.Duration {
 	if bitsPerSecond == 0 {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(quanta)*512, uint64(time.Second))
-	if hi >= bitsPerSecond {
-		return math.MaxInt64
-	}
-	ns, _ := bits.Div64(hi, lo, bitsPerSecond)
-	return time.Duration(min(ns, math.MaxInt64))
+	return time.Duration(uint64(quanta) * quantum / bitsPerSecond) // at most 55 bits
 }
 
 // Quanta returns the smallest number of quanta that last at least d, 65535 at
 // most; 0 where d is not above 0.
 func Quanta(d time.Duration, bitsPerSecond uint64) uint16 {
-	if d <= 0 {
-		return 0
-	}
-	const quantum = 512 * uint64(time.Second)
-	hi, lo := bits.Mul64(uint64(d), bitsPerSecond)
+	hi, lo := bits.Mul64(uint64(max(d, 0)), bitsPerSecond)
 	lo, carry := bits.Add64(lo, quantum-1, 0)
 	hi += carry
 	if hi >= quantum {
-		return math.MaxUint16
+		return math.MaxUint16 // more than 64 bits
 	}
 	n, _ := bits.Div64(hi, lo, quantum)
 	return uint16(min(n, math.MaxUint16))
 }
+
+// quantum is how many nanoseconds one quantum lasts on a link of 1 bit/s.
+const quantum = 512 * uint64(time.Second)

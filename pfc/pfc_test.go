@@ -170,6 +170,8 @@ func TestDuration(t *testing.T) {
 		{0, 1e9, 0},
 		{-1, 1e9, 0},
 		{time.Second, 0, 0},
+		{1 << 62, 4 * 512e9, 65535}, // 512e9 times 2^64
+		{math.MinInt64, math.MaxUint64, 0},
 	} {
 		require.Equal(t, c.want, Quanta(c.d, c.speed), c)
 	}
