@@ -75,6 +75,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case "-h", "-help", "--help", "help":
 		usage(stdout)
 		return 0
+	case "completion": // source <(rocecn completion), in bash
+		fmt.Fprintf(stdout, "complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
+		return 0
 	default:
 		for _, c := range commands {
 			if c.name == name {
@@ -87,6 +90,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	return inspect.Run(ctx, args, stdin, stdout, stderr) // rocecn FILE…
+}
+
+// names returns the names of the commands.
+func names() (all []string) {
+	for _, c := range commands {
+		all = append(all, c.name)
+	}
+	return all
 }
 
 // isFile tells a capture, or a flag of inspect before one, from a command that
@@ -110,7 +121,8 @@ usage: rocecn FILE…                what is in captures: short for rocecn inspe
 		fmt.Fprintf(w, "  %-8s  %s\n", c.name, c.help)
 	}
 	fmt.Fprint(w, `
-rocecn COMMAND -h says what to type. For a first look, from the root of the module:
+rocecn COMMAND -h says what to type. In bash, source <(rocecn completion) lets Tab
+complete the commands. For a first look, from the root of the module:
 
   rocecn testdata/tour.pcap
 `)

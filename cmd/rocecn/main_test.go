@@ -89,6 +89,9 @@ func TestUsage(t *testing.T) {
 			require.Contains(t, stderr, "usage: rocecn "+c.name)
 		}
 	}
+	stdout, _, status := run("completion")
+	require.Zero(t, status)
+	require.Contains(t, stdout, "complete -o default -W 'inspect ")
 	stdout, stderr, status := run()
 	require.Equal(t, 2, status)
 	require.Empty(t, stdout)
