@@ -311,6 +311,8 @@ func TestNoFlow(t *testing.T) {
 		{name: "ERSPAN III, nothing", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000800`, 0)), err: errERSPAN},
 		{name: "ERSPAN II, cut by the capture, T not set", ip: wrap(protoGRE, with(`100088be 00000001 10000000 00000000`+macs+`0800`+cnp4[:len(cnp4)-8], 0)), err: errIPLength},
 
+		{name: "ERSPAN III, no frame", ip: wrap(protoGRE, with(`100022eb 00000001 20000000 00000000 00000000`, 0)), err: errFrame},
+		{name: "Geneve, no packet", ip: with(`450000240000000040110000`+sites+`c00117c100100000 0000080000002a00`, 0), err: errIPv4Header},
 		{name: "Geneve, version 1", ip: with(inGeneve+cnp4, 28, 0x40), err: errGeneveVer},
 		{name: "Geneve, options beyond the packet", ip: with(inGeneve+cnp4, 28, 0x3F), err: errGeneve},
 		{name: "Geneve, UDP length 15", ip: with(inGeneve+cnp4, 24, 0, 15), err: errGeneve},
