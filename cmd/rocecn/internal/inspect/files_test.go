@@ -90,7 +90,7 @@ func TestCutAnywhere(t *testing.T) {
 // Octets flipped at random: no panic, no endless loop, little memory, and all
 // output is JSON.
 func TestRandomDamage(t *testing.T) {
-	whole := [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), octetsOf(t, "messages.pcap"), pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))}
+	whole := [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), octetsOf(t, "messages.pcap"), octetsOf(t, "tour.pcap"), pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))}
 	random := rand.New(rand.NewPCG(1, 2))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -149,7 +149,7 @@ func TestStreams(t *testing.T) {
 
 // Whole files: no panic, one line a packet in both forms, all of it JSON.
 func FuzzCapture(f *testing.F) {
-	for _, name := range []string{"ioam-linux618-dex.pcap", "fastcnp.pcap", "messages.pcap"} {
+	for _, name := range []string{"ioam-linux618-dex.pcap", "fastcnp.pcap", "messages.pcap", "tour.pcap"} {
 		f.Add(octetsOf(f, name))
 		f.Add(pack(octetsOf(f, name)))
 	}
