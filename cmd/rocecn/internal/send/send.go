@@ -176,6 +176,9 @@ func (o *options) congested(ctx context.Context, stdin io.Reader) (f rocev2.Flow
 			return f, fmt.Errorf("%s: %w", o.capture, err)
 		}
 	}
+	if !r.Supported() {
+		return f, fmt.Errorf("%s, frame %d: link type %v is not supported", o.capture, o.frame, r.Link)
+	}
 	// r is not read into again: f may alias it.
 	if err := f.Decode(r.Data, r.Options()); err != nil {
 		return f, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)

@@ -6,11 +6,14 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
+	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -120,5 +123,43 @@ func TestUsage(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
 		require.Contains(t, stderr.String(), c.text, c.args)
+	}
+}
+
+// The congested packet may stand behind any link-layer header that is known, and
+// behind no other.
+func TestLinkTypes(t *testing.T) {
+	frame := wiretest.Capture(t, "rxe-verbs6.pcap")[49].Data
+	file := func(link capture.LinkType, before string, ip []byte) string {
+		data := append(wiretest.Hex(t, before), ip...)
+		var b bytes.Buffer
+		w, err := capture.NewWriter(&b, link, time.Microsecond)
+		require.NoError(t, err)
+		require.NoError(t, w.Write(&capture.Record{Data: data, OrigLen: uint32(len(data))}))
+		path := filepath.Join(t.TempDir(), "capture")
+		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+		return path
+	}
+	address, lines := listener(t, "[::1]", "proxy") // for two datagrams
+	for _, c := range []struct {
+		link   capture.LinkType
+		before string
+	}{
+		{113, "0000 0001 0006 020000000002 0000 86dd"},
+		{capture.Raw, ""},
+	} {
+		send(t, "-proxy", address, "-capture", file(c.link, c.before, frame[14:]))
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), "[fd77::2]:58177 to [fd77::1]:4791")
+	}
+	for _, c := range []struct {
+		path, text string
+	}{
+		{file(147, "", frame), "frame 1: link type 147 is not supported"},
+		{file(113, "", frame), "frame 1: rocev2: EtherType"}, // what Ethernet would have been read as
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, 1, Run(t.Context(), []string{"-proxy", address, "-capture", c.path}, nil, &stdout, &stderr))
+		require.Contains(t, stderr.String(), c.text)
 	}
 }
