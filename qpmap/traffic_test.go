@@ -1,6 +1,7 @@
 package qpmap_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -186,7 +187,7 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 		}
 		free[qa], free[qb] = at+3*rtt, at+3*rtt
 	}
-	slices.SortStableFunc(all, func(a, b sent) int { return int(a.at - b.at) })
+	slices.SortStableFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 
