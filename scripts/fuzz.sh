@@ -26,7 +26,7 @@ for package in $(go list "${@:-./...}"); do
 		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" || status=1
 		((grow)) && [[ -d $cache/$package/$target ]] || continue
 		mkdir -p "$dir/testdata/fuzz/$target"
-		find "$cache/$package/$target" -type f -size -2k -printf '%s %p\n' | sort -n | awk '{print $2}' | head -n "$grow" |
+		find "$cache/$package/$target" -type f -size -2k -printf '%s %p\n' | sort -n | awk -v n="$grow" 'NR <= n { print $2 }' |
 			xargs -r -I{} cp -n {} "$dir/testdata/fuzz/$target/"
 	done
 done
