@@ -345,7 +345,7 @@ func (c *Comparison) Finish() {
 func (c *Comparison) Flows() iter.Seq[*Compared] {
 	return func(yield func(*Compared) bool) {
 		slices.SortFunc(c.ordered, func(a, b *compared) int {
-			return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), CompareKeys(a.FlowKey, b.FlowKey))
+			return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
 		})
 		for _, f := range c.ordered {
 			if !yield(&f.Compared) {

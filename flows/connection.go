@@ -81,7 +81,7 @@ func (t *Table) accepted(p *Packet) {
 	req := p.pkt.reversed(p.pkt.qp & qpMask)
 	o := t.opens.find(&req, rep.remote)
 	again := false
-	if s, _ := t.find(&forth, forth.hash()); s != nil {
+	if s, _ := t.find(&forth, forth.hash(t.seed)); s != nil {
 		again = s.pairing.from == qpmap.CM && s.pairing.ids == ids || s.pairing.next.ids == ids // a retransmission
 	}
 	if o == nil || o.doubt || again {
@@ -171,7 +171,7 @@ func (t *Table) renew(s *stream) {
 func (t *Table) ended(p *Packet) {
 	k := p.pkt
 	k.qp = k.qp&^qpMask | p.cm.qp
-	s, _ := t.find(&k, k.hash())
+	s, _ := t.find(&k, k.hash(t.seed))
 	if s == nil || s.pairing.from != qpmap.CM {
 		return
 	}

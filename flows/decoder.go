@@ -34,7 +34,7 @@ var be = binary.BigEndian
 // the Table ignores the others but for counting them, so that all can be given
 // to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	p.kind, p.tunnelled, p.queue.known, p.nHops, p.cm.attribute = nothing, false, false, 0, 0
+	p.kind, p.tunnelled, p.exchanges, p.nHops = nothing, false, false, 0
 	return d.plain(p, b, o) || d.general(p, b, o)
 }
 
@@ -154,7 +154,7 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 		}
 	}
 	if h.Opcode == bth.UDSendOnly && h.DestQP == 1 {
-		p.cm.decode(h, d.m.Packet.Payload)
+		p.exchanges = p.cm.decode(h, d.m.Packet.Payload)
 	}
 }
 
@@ -206,7 +206,9 @@ func (p *Packet) queues(t *ioam.Trace) {
 			node = n.WideNodeID
 		}
 		q := queue{node, n.QueueDepth, true}
-		p.queue.deeper(q)
+		if p.nHops == 0 || q.depth > p.queue.depth {
+			p.queue = q
+		}
 		if p.nHops < maxNodes {
 			p.hops[p.nHops] = q
 			p.nHops++

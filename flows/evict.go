@@ -58,6 +58,6 @@ func (t *Table) drop(s *stream, id uint32) {
 			t.histograms.give(n - 1)
 		}
 	}
-	t.index.remove(uint32(fork(s.road, uint64(s.key.qp))), id)
+	t.index.remove(s.hash, id)
 	t.streams.give(id)
 }

@@ -46,7 +46,9 @@ func (f *flow) count(p *Packet, at int64) {
 		f.truncated++
 	}
 	f.peak.add(at-f.first, p.ipOctets)
-	f.queue.deeper(p.queue)
+	if p.nHops > 0 {
+		f.queue.deeper(p.queue)
+	}
 	if p.trafficClass&3 == 3 && !f.cnps.ce {
 		f.cnps.ce, f.cnps.firstCE = true, at
 	}

@@ -2,9 +2,9 @@ package flows
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -44,10 +44,16 @@ func (k *key) reversed(qp uint32) key {
 	return key{k.dst, k.src, k.qp&overIPv4 | qp}
 }
 
-// road returns a hash of the two addresses, in this direction.
+// opposite says whether the addresses are the same, exchanged.
+func (k *key) opposite(other *key) bool {
+	return k.src == other.dst && k.dst == other.src && (k.qp^other.qp)&overIPv4 == 0
+}
+
+// road returns a hash of the two addresses, in this direction, the same in every
+// table: what depends on it in the output does not change from run to run.
 func (k *key) road() uint64 {
-	h := mix(le.Uint64(k.src[:])^0x9E3779B97F4A7C15, le.Uint64(k.src[8:])^0xD6E8FEB86659FD93)
-	return mix(h^le.Uint64(k.dst[:]), le.Uint64(k.dst[8:])^0xA0761D6478BD642F^uint64(k.qp&overIPv4))
+	h := hash.Mix(le.Uint64(k.src[:])^0x9E3779B97F4A7C15, le.Uint64(k.src[8:])^0xD6E8FEB86659FD93)
+	return hash.Mix(h^le.Uint64(k.dst[:]), le.Uint64(k.dst[8:])^0xA0761D6478BD642F^uint64(k.qp&overIPv4))
 }
 
 // pair returns a hash of the two addresses, the same in both directions.
@@ -56,16 +62,13 @@ func (k *key) pair() uint64 {
 	return k.road() + back.road()
 }
 
-// hash returns a hash of the key.
-func (k *key) hash() uint32 { return uint32(fork(k.road(), uint64(k.qp))) }
+// hash returns a hash of the key. Who does not know the seed cannot choose keys
+// that collide.
+func (k *key) hash(seed uint64) uint32 {
+	return uint32(hash.Mix(hash.Addresses(&k.src, &k.dst, seed)^uint64(k.qp), seed^0xE7037ED1A0B428DB))
+}
 
 // fork returns the hash of a road and of a number on it.
-func fork(road, number uint64) uint64 { return mix(road^number, 0xE7037ED1A0B428DB) }
+func fork(road, number uint64) uint64 { return hash.Mix(road^number, 0xE7037ED1A0B428DB) }
 
 var le = binary.LittleEndian
-
-// mix folds the 128-bit product of two words, as wyhash does.
-func mix(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	return high ^ low
-}

@@ -1,5 +1,7 @@
 package flows
 
+import "github.com/rocecn/rocecn/internal/hash"
+
 // notice takes up a message that names the flow that it is about: a Fast CNP, a
 // PPFC, an FCN or a proxy message.
 func (t *Table) notice(p *Packet, at int64) {
@@ -35,7 +37,9 @@ func (t *Table) notice(p *Packet, at int64) {
 		}
 	}
 	s.settled.notice(p.kind, at)
-	s.flow.queue.deeper(p.queue)
+	if p.nHops > 0 {
+		s.flow.queue.deeper(p.queue)
+	}
 	if series := t.series(&s.flow); series != nil {
 		_, i := series.bin(at)
 		for _, q := range p.hops[:p.nHops] {
@@ -50,7 +54,7 @@ func (t *Table) notice(p *Packet, at int64) {
 // named returns the stream whose flow a message is about, nil if no request of
 // it was seen.
 func (t *Table) named(p *Packet, about *key) *stream {
-	if s, _ := t.find(about, about.hash()); s != nil && s.flow.packets > 0 {
+	if s, _ := t.find(about, about.hash(t.seed)); s != nil && s.flow.packets > 0 {
 		return s
 	}
 	if p.kind != ppfcKind {
@@ -59,7 +63,7 @@ func (t *Table) named(p *Packet, about *key) *stream {
 	// By DestQP a PPFC may mean the queue pair of the sender, as a CNP does (D15:
 	// the draft does not say whose it is).
 	k := about.reversed(about.qp & qpMask)
-	if s, _ := t.find(&k, k.hash()); s != nil {
+	if s, _ := t.find(&k, k.hash(t.seed)); s != nil {
 		if with := t.known(s); with != nil && with.flow.packets > 0 {
 			return with
 		}
@@ -103,7 +107,7 @@ type labelled struct {
 }
 
 func (l *labels) bucket(p *Packet) *[4]labelled {
-	road := mix(le.Uint64(p.ingress[:])^0x9E3779B97F4A7C15, le.Uint64(p.ingress[8:])^0xD6E8FEB86659FD93)
+	road := hash.Mix(le.Uint64(p.ingress[:])^0x9E3779B97F4A7C15, le.Uint64(p.ingress[8:])^0xD6E8FEB86659FD93)
 	return &l.buckets[fork(road, uint64(p.label))%labelBuckets]
 }
 

@@ -14,7 +14,9 @@ type Packet struct {
 	truncated bool
 	noHeaders bool // the capture cut the extended headers
 	tunnelled bool // label and ingress are set
+	exchanges bool // cm is set
 
+	nHops        uint8 // queue and so many hops are set
 	trafficClass uint8
 	syndrome     bth.Syndrome // of the AETH
 	vlan         uint16       // 0 without
@@ -25,12 +27,14 @@ type Packet struct {
 	ipOctets     uint32
 	payload      uint32 // octets, without pad
 
-	about   key // the flow that a Fast CNP, PPFC or proxy message names
-	queue   queue
+	// What few packets have stands behind what all have, so that the others are
+	// written and read without touching its cache lines.
+
+	about   key             // the flow that a Fast CNP, PPFC or proxy message names
+	queue   queue           // the deepest of the trace
 	hops    [maxNodes]queue // of the first nodes in the trace of a request or Fast CNP
-	nHops   uint8
-	ingress [16]byte // source of the outermost IPv6 header; of an FCN its destination
-	label   uint32   // flow label of that header; of an FCN the one it is about
+	ingress [16]byte        // source of the outermost IPv6 header; of an FCN its destination
+	label   uint32          // flow label of that header; of an FCN the one it is about
 	cm      exchange
 	pause   pause
 }
@@ -60,7 +64,7 @@ type queue struct {
 
 // deeper replaces q by another one that is deeper.
 func (q *queue) deeper(by queue) {
-	if by.known && (!q.known || by.depth > q.depth) {
+	if !q.known || by.depth > q.depth {
 		*q = by
 	}
 }

@@ -65,7 +65,7 @@ func (t *Table) vote(s *stream, name ref, r *reply) {
 				continue
 			}
 			f := t.get(e.ref)
-			if f == nil || f.road != s.back || !f.pairing.open() {
+			if f == nil || !f.key.opposite(&s.key) || !f.pairing.open() {
 				continue
 			}
 			found = true

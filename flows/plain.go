@@ -52,7 +52,7 @@ func (d *Decoder) plain(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	if udp == ip+40 {
 		p.pkt.src, p.pkt.dst, p.pkt.qp = [16]byte(b[ip+8:]), [16]byte(b[ip+24:]), qp
 	} else {
-		p.pkt = key{src: mapped, dst: mapped, qp: qp | overIPv4}
+		p.pkt.src, p.pkt.dst, p.pkt.qp = mapped, mapped, qp|overIPv4
 		copy(p.pkt.src[12:], b[ip+12:ip+16])
 		copy(p.pkt.dst[12:], b[ip+16:ip+20])
 	}

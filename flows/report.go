@@ -2,7 +2,6 @@ package flows
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"net"
 	"slices"
@@ -179,7 +178,7 @@ func (t *Table) report(s *stream, out *Flow) {
 	case p.sourced && !p.several:
 		out.SrcQP, out.SrcQPFrom = p.source, qpmap.UD
 		k := s.key.reversed(p.source)
-		if back, _ := t.find(&k, k.hash()); back != nil && t.about(back) == s {
+		if back, _ := t.find(&k, k.hash(t.seed)); back != nil && t.about(back) == s {
 			out.Answers.add(&back.answers)
 		}
 	}
@@ -271,9 +270,4 @@ func (f *Flow) Trouble() uint64 {
 		n += naks
 	}
 	return n
-}
-
-// CompareKeys orders flows by addresses and queue pair.
-func CompareKeys(a, b rocev2.FlowKey) int {
-	return cmp.Or(a.Src.Compare(b.Src), a.Dst.Compare(b.Dst), cmp.Compare(a.DestQP, b.DestQP))
 }

@@ -24,7 +24,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	if p.opcode.Transport() == bth.TransportUD && !p.noHeaders {
 		t.source(s, name, p.srcQP)
 	}
-	if p.cm.attribute != 0 {
+	if p.exchanges {
 		t.connect(p, at)
 	}
 }
@@ -57,11 +57,13 @@ func (t *Table) sequenced(s *stream, name ref, p *Packet, frame uint64, at int64
 		if s.pairing.open() && (p.ackReq || r.begins || r.completes || !s.pairing.sure()) {
 			t.recent.add(s, name, p.psn, n)
 		}
-		f.note(h, opening{
-			psn: p.psn, n: n + more, octets: p.asked, at: at, order: t.order,
-			ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
-			read:   r.message == Read, atomic: r.message == Atomic,
-		}, verdict)
+		if p.ackReq || r.asks || verdict == repeated {
+			f.note(h, opening{
+				psn: p.psn, n: n + more, octets: p.asked, at: at, order: t.order,
+				ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
+				read:   r.message == Read, atomic: r.message == Atomic,
+			}, verdict)
+		}
 	}
 	cause := Timeout
 	switch {

@@ -76,14 +76,14 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 // connect gives a REQ and its REP: requests of a begin with psn.
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, cm: exchange{cm.AttributeREQ, id, 0, s.qpA, 5000, mtu}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeREQ, id, 0, s.qpA, 5000, mtu}})
 	s.rep(id, psn)
 	return s
 }
 
 func (s *script) rep(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, cm: exchange{cm.AttributeREP, id + 1000, id, s.qpB, psn, 0}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeREP, id + 1000, id, s.qpB, psn, 0}})
 	return s
 }
 
@@ -189,7 +189,7 @@ func (s *script) first(mtu, psn uint32) *script {
 // connection.
 func (s *script) forge(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, cm: exchange{cm.AttributeREQ, id, 0, 666, 6000, 256}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeREQ, id, 0, 666, 6000, 256}})
 	return s
 }
 
@@ -259,7 +259,7 @@ func TestPairs(t *testing.T) {
 
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, cm: exchange{cm.AttributeDREQ, 7, 1007, 18, 0, 0}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeDREQ, 7, 1007, 18, 0, 0}})
 	require.Equal(t, pair{17, qpmap.CM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
 	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)), "another connection without CM")
@@ -340,7 +340,7 @@ func TestCNPTimes(t *testing.T) {
 	}
 	cnp := func() { s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}) }
 	fast := func() {
-		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), queue: queue{5, 77, true}})
+		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), nHops: 1, queue: queue{5, 77, true}})
 	}
 	s.at(0).sends(10)
 	s.at(10)

@@ -28,8 +28,8 @@ func (t *Table) Snapshot() *Snapshot {
 	for l := range t.Links() {
 		s.Links = append(s.Links, *l)
 	}
-	slices.SortFunc(s.Flows, func(a, b Flow) int { return CompareKeys(a.FlowKey, b.FlowKey) })
-	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int { return CompareKeys(a.FlowKey, b.FlowKey) })
+	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
+	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int { return a.FlowKey.Compare(b.FlowKey) })
 	return s
 }
 

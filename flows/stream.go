@@ -5,6 +5,7 @@ package flows
 // direction that this queue pair is the source of.
 type stream struct {
 	key     key
+	hash    uint32 // of the key, for the table's index
 	road    uint64 // hash of the addresses in this direction
 	back    uint64 // hash of them in the other
 	number  uint32 // of all streams that there were: what tells it from one before in its place
@@ -44,7 +45,8 @@ func (t *Table) find(k *key, hash uint32) (*stream, uint32) {
 	mask := uint32(len(x.slots) - 1)
 	for i := hash & mask; x.slots[i].id != 0; i = (i + 1) & mask {
 		if x.slots[i].hash == hash {
-			if s := t.streams.at(x.slots[i].id - 1); s.key == *k {
+			// One by one: all at once would be a call.
+			if s := t.streams.at(x.slots[i].id - 1); s.key.qp == k.qp && s.key.src == k.src && s.key.dst == k.dst {
 				return s, x.slots[i].id
 			}
 		}
@@ -60,8 +62,7 @@ func (t *Table) stream(k *key) *stream {
 
 // refer is stream, with what names it.
 func (t *Table) refer(k *key) (*stream, ref) {
-	road := k.road()
-	hash := uint32(fork(road, uint64(k.qp)))
+	hash := k.hash(t.seed)
 	if s, id := t.find(k, hash); s != nil {
 		s.used = true
 		return s, ref{id, s.number}
@@ -73,7 +74,7 @@ func (t *Table) refer(k *key) (*stream, ref) {
 	s := t.streams.at(id)
 	t.numbers++
 	back := k.reversed(0)
-	s.key, s.road, s.back, s.number = *k, road, back.road(), t.numbers
+	s.key, s.hash, s.road, s.back, s.number = *k, hash, k.road(), back.road(), t.numbers
 	t.index.add(hash, id)
 	return s, ref{id + 1, s.number}
 }

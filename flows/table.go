@@ -1,6 +1,9 @@
 package flows
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Config is what a user chooses. The zero value stands for the defaults.
 type Config struct {
@@ -34,6 +37,7 @@ type Table struct {
 	config  Config
 	streams pool[stream]
 	index   index
+	seed    uint64 // of the index
 	numbers uint32 // given to streams so far
 	hand    uint32 // the stream that is asked next to make room
 	held    uint32 // the one that makes no room now, and one
@@ -67,7 +71,7 @@ func New(c Config) *Table {
 	if c.MaxFlows <= 0 {
 		c.MaxFlows = defaultMaxFlows
 	}
-	return &Table{config: c, links: map[[6]byte]*link{}}
+	return &Table{config: c, seed: rand.Uint64(), links: map[[6]byte]*link{}}
 }
 
 // Stats returns what the table was given so far.

@@ -6,7 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -81,4 +84,29 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 	for u := range table.Unpaired() {
 		t.Fatalf("%s: unpaired %+v", name, u)
 	}
+}
+
+// What a Packet held before counts for nothing.
+func TestDecodeIntoUsedPacket(t *testing.T) {
+	k := keyOf(rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 5})
+	used := Packet{
+		kind: request, opcode: bth.UDSendOnly, ackReq: true, icrcWrong: true, truncated: true, noHeaders: true, tunnelled: true, exchanges: true,
+		nHops: maxNodes, trafficClass: 3, syndrome: 0x60, vlan: 7, pkt: k, psn: 9, srcQP: 1, asked: 100, ipOctets: 1000, payload: 900,
+		about: k, queue: queue{7, 1 << 30, true}, ingress: k.src, label: 3, cm: exchange{cm.AttributeREQ, 1, 0, 2, 3, 1024}, pause: pause{enabled: 0xFF, xoff: 0xFF},
+	}
+	for i := range used.hops {
+		used.hops[i] = used.queue
+	}
+	one, other := New(Config{}), New(Config{})
+	var d Decoder
+	for _, name := range []string{"rxe-udaddy6.pcap", "messages.pcap", "fastcnp.pcap", "ioam-linux618-two.pcap", "rxe-verbs6.pcap"} {
+		for _, r := range wiretest.Capture(t, name) {
+			p, q, o := Packet{}, used, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen}
+			d.Decode(&p, r.Data, o)
+			d.Decode(&q, r.Data, o)
+			one.Observe(&p, uint64(r.Number), r.Time)
+			other.Observe(&q, uint64(r.Number), r.Time)
+		}
+	}
+	require.Equal(t, one.Snapshot(), other.Snapshot())
 }

@@ -1,5 +1,5 @@
 // Package node is what the roles below it have in common: the reasons for
-// which they say nothing.
+// which they say nothing, and how they find the queue pair that sends a flow.
 //
 // A role is what one of the drafts asks of one kind of node: the congested
 // switch, the receiver, the sender, the proxy, the ingress PE, the border. Each

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/hash"
 )
 
 // recent remembers requests of the last seconds by addresses, domain and PSN, so
@@ -43,8 +44,8 @@ func newRecent(requests int, seed uint64) recent {
 // find returns the hash of what k's flow shares with others, and the set in
 // which its requests with this PSN stand.
 func (r *recent) find(k *key, psn uint32, t bth.Transport) (flow uint32, set *[ways]request) {
-	h := mix(k.hashAddrs(r.seed)^uint64(t), r.seed|1)
-	return uint32(h>>32) | 1, &r.sets[mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
+	h := hash.Mix(k.hashAddrs(r.seed)^uint64(t), r.seed|1)
+	return uint32(h>>32) | 1, &r.sets[hash.Mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 
 // add remembers a request of the flow that k names. Those that are longer ago

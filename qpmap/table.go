@@ -1,10 +1,10 @@
 package qpmap
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"net/netip"
 
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -34,21 +34,12 @@ func (k *key) flowKey() rocev2.FlowKey {
 // hash mixes all of the key with a seed, which keeps others from choosing keys
 // that collide.
 func (k *key) hash(seed uint64) uint64 {
-	return mix(k.hashAddrs(seed)^uint64(k.id), seed^0xA0761D6478BD642F)
+	return hash.Mix(k.hashAddrs(seed)^uint64(k.id), seed^0xA0761D6478BD642F)
 }
 
 // hashAddrs is hash without the queue pair.
 func (k *key) hashAddrs(seed uint64) uint64 {
-	le := binary.LittleEndian
-	h := mix(seed^le.Uint64(k.src[:]), le.Uint64(k.src[8:])^0x9E3779B97F4A7C15)
-	h = mix(h^le.Uint64(k.dst[:]), le.Uint64(k.dst[8:])^0xD6E8FEB86659FD93)
-	return mix(h^uint64(k.domain), seed^0xE7037ED1A0B428DB)
-}
-
-// mix folds the 128-bit product of two words.
-func mix(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	return high ^ low
+	return hash.Mix(hash.Addresses(&k.src, &k.dst, seed)^uint64(k.domain), seed^0xE7037ED1A0B428DB)
 }
 
 // A table holds at most as many entries as it was made for. All memory is taken

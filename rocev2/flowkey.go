@@ -3,8 +3,9 @@ package rocev2
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/hash"
 )
 
 // A FlowKey names the flow of a data packet by what every data packet of it
@@ -39,14 +40,5 @@ func (k FlowKey) Compare(other FlowKey) int {
 // others from choosing keys that collide. The zones of addresses do not count.
 func (k FlowKey) Hash(seed uint64) uint64 {
 	src, dst := k.Src.As16(), k.Dst.As16()
-	h := mix(seed^be.Uint64(src[:])^0xA0761D6478BD642F, be.Uint64(src[8:])^0xE7037ED1A0B428DB)
-	h = mix(h^be.Uint64(dst[:])^0x8EBC6AF09C88C6E3, be.Uint64(dst[8:])^0x589965CC75374CC3)
-	return mix(h^uint64(k.DestQP), seed^0x1D8E4E27C47D124F)
-}
-
-// mix folds the 128-bit product of two words, as wyhash does, from which the
-// constants above come as well: they keep a factor from being 0.
-func mix(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	return high ^ low
+	return hash.Mix(hash.Addresses(&src, &dst, seed)^uint64(k.DestQP), seed^0x1D8E4E27C47D124F)
 }

@@ -2,10 +2,10 @@ package congested
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -116,23 +116,16 @@ const (
 // limit, and on the seed.
 func (a *Agent) hash(ip []byte) uint64 {
 	first := binary.BigEndian.Uint64(ip) &^ 0xFF // the hop limit is its last octet
-	h := mix(a.cfg.Seed^first, uint64(len(ip))^0x9E3779B97F4A7C15)
+	h := hash.Mix(a.cfg.Seed^first, uint64(len(ip))^0x9E3779B97F4A7C15)
 	for ip = ip[hopLimitAt+1:]; len(ip) >= 16; ip = ip[16:] {
-		h = mix(h^binary.BigEndian.Uint64(ip), binary.BigEndian.Uint64(ip[8:])^a.cfg.Seed^0xD6E8FEB86659FD93)
+		h = hash.Mix(h^binary.BigEndian.Uint64(ip), binary.BigEndian.Uint64(ip[8:])^a.cfg.Seed^0xD6E8FEB86659FD93)
 	}
 	var rest [16]byte
 	copy(rest[:], ip)
-	return mix(h^binary.BigEndian.Uint64(rest[:]), binary.BigEndian.Uint64(rest[8:])^a.cfg.Seed^0xA0761D6478BD642F)
+	return hash.Mix(h^binary.BigEndian.Uint64(rest[:]), binary.BigEndian.Uint64(rest[8:])^a.cfg.Seed^0xA0761D6478BD642F)
 }
 
 // hashOf returns 64 bits that depend on an address and the seed.
 func (a *Agent) hashOf(addr netip.Addr) uint64 {
-	octets := addr.As16()
-	return mix(binary.BigEndian.Uint64(octets[:])^a.cfg.Seed, binary.BigEndian.Uint64(octets[8:])^0xA0761D6478BD642F)
-}
-
-// mix folds the 128-bit product of two words, as wyhash does.
-func mix(a, b uint64) uint64 {
-	high, low := bits.Mul64(a, b)
-	return high ^ low
+	return rocev2.FlowKey{Src: addr}.Hash(a.cfg.Seed)
 }

@@ -1,7 +1,6 @@
 package ingress
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
@@ -149,12 +148,5 @@ func (pe *PE) senderQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pa
 	if pe.cfg.QPs == nil {
 		return qpmap.Pair{}, node.UnknownQP
 	}
-	pair, err := pe.cfg.QPs.SourceQP(k, domain, now)
-	switch {
-	case err == nil:
-		return pair, node.Accepted
-	case errors.Is(err, qpmap.ErrAmbiguous):
-		return qpmap.Pair{}, node.AmbiguousQP
-	}
-	return qpmap.Pair{}, node.UnknownQP
+	return node.SourceQP(pe.cfg.QPs, k, domain, now)
 }

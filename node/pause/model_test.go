@@ -91,6 +91,11 @@ func targetsOf(n int) (all []Target) {
 	return all
 }
 
+// Nobody knows the seed of a table.
+func TestSeeds(t *testing.T) {
+	require.NotEqual(t, newTargets(1).seed, newTargets(1).seed)
+}
+
 // TestModel does the same to a Table and to a model, at random.
 func TestModel(t *testing.T) {
 	for seed, c := range []struct {
@@ -98,7 +103,7 @@ func TestModel(t *testing.T) {
 		limit         time.Duration
 	}{{1 << 16, 2, 0}, {1 << 16, 20, 0}, {7, 4, 0}, {1, 3, 0}, {30, 100, 20 * time.Millisecond}, {64, 12, time.Microsecond}} {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
-		table := New(Config{Enabled: true, MaxPause: c.limit, MaxTargets: c.room, Seed: uint64(seed)})
+		table := New(Config{Enabled: true, MaxPause: c.limit, MaxTargets: c.room})
 		m := model{max: c.room}
 		limit := c.limit
 		if limit == 0 {

@@ -26,7 +26,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/ppfc"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -81,24 +80,18 @@ func Flow(dst netip.Addr, destQP uint32) Target { return Target{Addr: dst, DestQ
 // NodePort returns the target that is a port of a congested node.
 func NodePort(addr netip.Addr, port uint16) Target { return Target{Addr: addr, Port: port, Node: true} }
 
-// Pairs say which queue pair of the host sends a flow. A *qpmap.Map does.
-type Pairs interface {
-	SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error)
-}
-
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
 	Enabled      bool
 	Self4, Self6 netip.Addr    // the node's own addresses
 	Accept       *acl.List     // the nodes of the network whose notifications count; nil has none
 	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
-	QPs          Pairs         // of a host; nil knows none
+	QPs          node.Pairs    // of a host; nil knows none
 
 	// MaxTargets is how many targets are kept at once, 64 octets each; 0 stands
 	// for 65,536. Where more come, the one whose state ends first is forgotten, and
 	// runs.
 	MaxTargets int
-	Seed       uint64 // keeps others from choosing targets that collide
 }
 
 // An Action is what a notification asks for.
@@ -144,7 +137,7 @@ func New(cfg Config) *Table {
 		if cfg.MaxTargets <= 0 {
 			cfg.MaxTargets = 1 << 16
 		}
-		t.targets = newTargets(cfg.MaxTargets, cfg.Seed)
+		t.targets = newTargets(cfg.MaxTargets)
 	}
 	return t
 }
@@ -203,17 +196,15 @@ func (t *Table) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (a 
 // find sets whom a notification is about (D15).
 func (t *Table) find(a *Action, n *ppfc.Notification, now time.Time) {
 	a.Target = Flow(n.Congested, n.DestQP)
-	if t.cfg.QPs != nil {
-		k := rocev2.FlowKey{Src: t.cfg.Self6, Dst: n.Congested, DestQP: n.DestQP}
-		if n.Congested.Is4() {
-			k.Src = t.cfg.Self4
-		}
-		if pair, err := t.cfg.QPs.SourceQP(k, 0, now); err == nil {
-			a.QP, a.KnownQP = pair.SrcQP, true
-			return
-		}
+	k := rocev2.FlowKey{Src: t.cfg.Self6, Dst: n.Congested, DestQP: n.DestQP}
+	if n.Congested.Is4() {
+		k.Src = t.cfg.Self4
 	}
-	if n.Congested == a.From {
+	pair, reason := node.SourceQP(t.cfg.QPs, k, 0, now)
+	switch {
+	case reason == node.Accepted:
+		a.QP, a.KnownQP = pair.SrcQP, true
+	case n.Congested == a.From:
 		a.Target = NodePort(n.Congested, n.Port)
 	}
 }

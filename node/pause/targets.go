@@ -2,6 +2,7 @@ package pause
 
 import (
 	"math"
+	"math/rand/v2"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/rocev2"
@@ -60,7 +61,7 @@ func (e *entry) soonest() int64 {
 // targets are the entries by key, in chains, and by the time at which the first
 // of their states ends, in a heap. Entry 0 is none.
 type targets struct {
-	seed    uint64
+	seed    uint64 // keeps others from choosing targets that collide
 	entries []entry
 	chains  []uint32 // the first entry of each; their number is a power of two
 	heap    []uint32 // entries, each no later than those at twice its place, counted from 1
@@ -68,12 +69,12 @@ type targets struct {
 	unused  uint32   // the first that never was
 }
 
-func newTargets(size int, seed uint64) targets {
+func newTargets(size int) targets {
 	chains := 1
 	for chains < size {
 		chains *= 2
 	}
-	return targets{seed: seed, entries: make([]entry, size+1), chains: make([]uint32, chains), heap: make([]uint32, 1, size+1), unused: 1}
+	return targets{seed: rand.Uint64(), entries: make([]entry, size+1), chains: make([]uint32, chains), heap: make([]uint32, 1, size+1), unused: 1}
 }
 
 // len returns how many targets there are.

@@ -162,14 +162,7 @@ func (p *Proxy) senderQP(k rocev2.FlowKey, now time.Time) (qpmap.Pair, node.Reas
 	if p.cfg.QPs == nil {
 		return qpmap.Pair{}, node.UnknownQP
 	}
-	pair, err := p.cfg.QPs.SourceQP(k, 0, now)
-	switch {
-	case err == nil:
-		return pair, node.Accepted
-	case errors.Is(err, qpmap.ErrAmbiguous):
-		return qpmap.Pair{}, node.AmbiguousQP
-	}
-	return qpmap.Pair{}, node.UnknownQP
+	return node.SourceQP(p.cfg.QPs, k, 0, now)
 }
 
 // append appends an answer about p.packet.

@@ -3,16 +3,13 @@
 //
 // What the data packet does not say is which queue pair sent it, and a CNP must
 // name that one. Of datagrams (UD) the DETH does; for connections the receiver
-// looks it up in what it was given or has learned.
+// looks it up in what it was given or has learned ([node.Pairs]).
 //
 //	sender ── data ──> switch ── data, CE ──> Receiver
 //	       <─ CNP ─────────────────────────────┘
-//
-// Pairs is what [github.com/rocecn/rocecn/qpmap] does.
 package receiver
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
@@ -23,21 +20,15 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/limit"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// Pairs say which queue pair sends a flow. A *qpmap.Map does.
-type Pairs interface {
-	SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error)
-}
 
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
 	Enabled      bool       // without it nothing is sent
 	Self4, Self6 netip.Addr // the host's own addresses
 
-	QPs Pairs // of connections; nil knows none
+	QPs node.Pairs // of connections; nil knows none
 
 	// Interval is the least time between two CNPs about a flow: one CNP stands
 	// for all packets that were marked meanwhile (CA17-44). 0 sets no limit.
@@ -176,15 +167,6 @@ func (r *Receiver) sourceQP(p *rocev2.Packet, k rocev2.FlowKey, now time.Time) (
 	if p.BTH.Present.Has(bth.HasDETH) {
 		return p.BTH.DETH.SrcQP, node.Accepted
 	}
-	if r.cfg.QPs == nil {
-		return 0, node.UnknownQP
-	}
-	pair, err := r.cfg.QPs.SourceQP(k, 0, now)
-	switch {
-	case errors.Is(err, qpmap.ErrAmbiguous):
-		return 0, node.AmbiguousQP
-	case err != nil:
-		return 0, node.UnknownQP
-	}
-	return pair.SrcQP, node.Accepted
+	pair, reason := node.SourceQP(r.cfg.QPs, k, 0, now)
+	return pair.SrcQP, reason
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -93,7 +94,7 @@ func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
 		return port
 	}
 	for i := range uint64(2 * tried) { // half of them at least were not reported
-		next := uint16(firstPort + mix(f.flow, d.seed+i)%ports)
+		next := uint16(firstPort + hash.Mix(f.flow^0xA0761D6478BD642F, (d.seed+i)^0x9E3779B97F4A7C15)%ports)
 		if d.reported(f, next, now) == nil {
 			return next
 		}
@@ -161,10 +162,4 @@ func (d *Detour) find(k rocev2.FlowKey, make bool, at int64) *detoured {
 // hashOf returns 32 bits of an address, never 0.
 func (d *Detour) hashOf(a netip.Addr) uint32 {
 	return max(uint32(rocev2.FlowKey{Src: a}.Hash(d.seed)), 1)
-}
-
-// mix folds the 128-bit product of two words, as wyhash does.
-func mix(a, b uint64) uint64 {
-	high, low := bits.Mul64(a^0xA0761D6478BD642F, b^0x9E3779B97F4A7C15)
-	return high ^ low
 }

@@ -26,15 +26,8 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// Pairs say which queue pair of the host sends a flow. A *qpmap.Map does, with
-// what it was given or has learned from the host's own traffic.
-type Pairs interface {
-	SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error)
-}
 
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
@@ -50,7 +43,7 @@ type Config struct {
 	// and border saw only the outer one (D17).
 	AllowTunnel bool
 
-	QPs Pairs // nil knows none
+	QPs node.Pairs // of the host; nil knows none
 
 	// PerSource is the least time between two notifications of one source that
 	// are accepted; 0 sets no limit.
@@ -279,21 +272,14 @@ func (s *Sender) find(e *Event, now time.Time) node.Reason {
 	if e.KnownQP {
 		return node.Accepted
 	}
-	err := error(node.UnknownQP)
-	if s.cfg.QPs != nil {
-		var pair qpmap.Pair
-		if pair, err = s.cfg.QPs.SourceQP(e.Flow, 0, now); err == nil {
-			e.QP, e.KnownQP = pair.SrcQP, true
-			return node.Accepted
-		}
-	}
+	pair, reason := node.SourceQP(s.cfg.QPs, e.Flow, 0, now)
 	switch {
+	case reason == node.Accepted:
+		e.QP, e.KnownQP = pair.SrcQP, true
 	case e.Kind == message.PPFC:
 		return node.Accepted
-	case errors.Is(err, qpmap.ErrAmbiguous):
-		return node.AmbiguousQP
 	}
-	return node.UnknownQP
+	return reason
 }
 
 // join says whether the congestion was reported before.

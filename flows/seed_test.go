@@ -1,0 +1,104 @@
+package flows
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/qpmap"
+)
+
+// probes returns how many slots are looked at for a key of the table, in the
+// mean.
+func (x *index) probes() float64 {
+	mask, sum := uint32(len(x.slots)-1), 0
+	for i, s := range x.slots {
+		if s.id != 0 {
+			sum += 1 + int((uint32(i)-s.hash)&mask)
+		}
+	}
+	return float64(sum) / float64(x.n)
+}
+
+// Keys that make one table slow are like any others to another: nobody can
+// choose them who does not know the seed.
+func TestChosenKeys(t *testing.T) {
+	const n = 1000
+	pair := key{src: netip.MustParseAddr("2001:db8::1").As16(), dst: netip.MustParseAddr("2001:db8::2").As16()}
+	queuePair := func(i uint64) key { k := pair; k.qp = uint32(i); return k }
+	road := key{qp: 17} // the hash of its addresses is 0, whatever the prefixes are
+	le.PutUint64(road.src[8:], 0xD6E8FEB86659FD93)
+	le.PutUint64(road.dst[8:], 0xA0761D6478BD642F)
+	prefixes := func(i uint64) key { k := road; le.PutUint64(k.src[:], i); le.PutUint64(k.dst[:], ^i); return k }
+	for _, c := range []struct {
+		name   string
+		key    func(i uint64) key
+		chosen func(k *key, seed uint64) bool // seed is that of one of the tables
+		slow   bool                           // that one
+	}{
+		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.hash(seed)&0xFFF == 7 }, true},
+		{"without a seed", queuePair, func(k *key, _ uint64) bool { return fork(k.road(), uint64(k.qp))&0xFFF == 7 }, false},
+		{"road 0", prefixes, func(k *key, _ uint64) bool { return k.road() == 0 }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			known, table := New(Config{}), New(Config{})
+			require.NotEqual(t, known.seed, table.seed)
+			for i := uint64(2); table.index.n < n; i++ {
+				if k := c.key(i); c.chosen(&k, known.seed) {
+					known.stream(&k)
+					require.Same(t, table.stream(&k), table.stream(&k))
+				}
+			}
+			require.Less(t, table.index.probes(), 8.0)
+			require.Equal(t, c.slow, known.index.probes() > n/4)
+		})
+	}
+}
+
+// Votes are about the addresses that a response has, also where the hash of
+// others is the same.
+func TestVotesOfOtherAddresses(t *testing.T) {
+	s := newScript(t)
+	here := netip.MustParseAddr("2001:db8:1::2f64:bd78:641d:76a0") // road 0 leads there, wherever it comes from
+	there := netip.MustParseAddr("2001:db8:2:0:2f64:bd78:641d:76a0")
+	s.a, s.b = netip.MustParseAddr("2001:db8::a"), here
+	forth := s.keyAB()
+	require.Zero(t, forth.road())
+	s.sends(1, 2, 3, 4, 5)
+	s.b = there
+	s.acks(1, 2, 3, 4, 5)
+	s.b = here
+	require.Zero(t, s.flow().SrcQPFrom)
+	require.Zero(t, s.flow().ACKs)
+	s.sends(6, 7, 8, 9).acks(6, 7, 8, 9)
+	require.Equal(t, qpmap.Votes, s.flow().SrcQPFrom)
+	require.EqualValues(t, 4, s.flow().ACKs)
+}
+
+// What a table says does not depend on its seed, not even the order, and not
+// when it is full.
+func TestSeedsAgree(t *testing.T) {
+	made := traffic.Generate(5, traffic.Options{Connections: 40})
+	for _, config := range []Config{{}, {MaxFlows: 16}, {Shards: 3, Shard: 1}} {
+		one := tableOf(made, config)
+		for range 4 {
+			other := tableOf(made, config)
+			require.NotEqual(t, one.seed, other.seed)
+			require.Equal(t, order(one), order(other))
+			require.Equal(t, one.Snapshot(), other.Snapshot())
+		}
+		require.Equal(t, config.MaxFlows > 0, one.Evicted().Flows > 0)
+	}
+}
+
+func order(t *Table) (keys []string) {
+	for f := range t.Flows() {
+		keys = append(keys, f.FlowKey.String())
+	}
+	for u := range t.Unpaired() {
+		keys = append(keys, u.FlowKey.String())
+	}
+	return keys
+}
