@@ -35,7 +35,9 @@ import (
 
 var pictures = flag.String("pictures", "", "write pictures to this `directory`")
 
-// browser starts a Chromium that is nobody else's.
+// browser starts a Chromium that is nobody else's. chromedp gives it a folder
+// for its data and removes that at the end, when those of Chromium's processes
+// that go on a little longer no longer write there.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -44,7 +46,6 @@ func browser(t *testing.T) context.Context {
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
-		chromedp.UserDataDir(t.TempDir()),
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true),

@@ -19,7 +19,6 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/bpf"
-	"golang.org/x/sys/unix"
 )
 
 // A frontier is a router between two hosts: the border of a domain.
@@ -226,8 +225,8 @@ func TestLinuxBorder(t *testing.T) {
 				"ip link del sink; for d in outside inside; do tc qdisc del dev $d ingress; done", true},
 		} {
 			t.Run(fmt.Sprintf("%s cnp=%v ppfc=%v", rules.name, b.CNP, b.PPFC), func(t *testing.T) {
-				f.border.mustRun(t, rules.load, "sh", "-e")
-				defer f.border.mustRun(t, rules.undo, "sh", "-e")
+				f.border.Run(t, rules.load, "sh", "-e")
+				defer f.border.Run(t, rules.undo, "sh", "-e")
 				var crossed, dropped, equal int
 				for i, d := range directions {
 					packets := crossings(d[0], d[1], n)
@@ -266,13 +265,6 @@ func bytecodeFile(t *testing.T, b *filter.Border) string {
 	return file
 }
 
-// mustRun runs a program that must not fail.
-func (h *host) mustRun(t *testing.T, stdin, program string, args ...string) {
-	t.Helper()
-	_, err := h.tryRun(stdin, program, args...)
-	require.NoError(t, err)
-}
-
 // RoCEv2 data and the CNPs of the inside cross, messages do not: those of the
 // capture, as they are.
 func TestLinuxBorderLetsDataCross(t *testing.T) {
@@ -285,7 +277,7 @@ func TestLinuxBorderLetsDataCross(t *testing.T) {
 		address(ip, i+1, outside, inside)
 		packets = append(packets, ip)
 	}
-	f.border.mustRun(t, (&filter.Border{}).NFT("rocecn"), "nft", "-f", "-")
+	f.border.Run(t, (&filter.Border{}).NFT("rocecn"), "nft", "-f", "-")
 	arrived := slices.Sorted(maps.Keys(f.cross(t, outside, inside, packets)))
 	// Data, acknowledgement, CNPs, PPFC, other UDP, and the broken ones of these.
 	require.Equal(t, []int{1, 2, 3, 4, 9, 10, 11, 12, 17, 18, 19, 20, 22}, arrived)
@@ -306,8 +298,7 @@ func TestLinuxCaptures(t *testing.T) {
 		require.True(t, ok)
 		vm, err := bpf.NewVM(instructions)
 		require.NoError(t, err)
-		tap := outside.host.tap(t, "eth0")
-		tap.attach(t, program)
+		tap := outside.host.tap(t, "eth0", program...)
 		selected := map[string]int{}
 		random := wiretest.NewFrames(99)
 		for range 40 {
@@ -334,19 +325,4 @@ func TestLinuxCaptures(t *testing.T) {
 		}
 		require.NotEmpty(t, selected)
 	}
-}
-
-// attach has a tap see only what a program selects.
-func (p *tap) attach(t *testing.T, program []bpf.RawInstruction) {
-	t.Helper()
-	filter := make([]unix.SockFilter, len(program))
-	for i, p := range program {
-		filter[i] = unix.SockFilter{Code: p.Op, Jt: p.Jt, Jf: p.Jf, K: p.K}
-	}
-	raw, err := p.file.SyscallConn()
-	require.NoError(t, err)
-	require.NoError(t, raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
-	}))
-	require.NoError(t, err)
 }

@@ -79,14 +79,14 @@ func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
 // shape adds or changes the qdisc of the slow device.
 func (r *bottleneck) shape(t *testing.T, verb, qdisc string) {
 	t.Helper()
-	_, err := r.node.tryRun("", "sh", "-c", "tc qdisc "+verb+" dev out root "+qdisc)
+	_, err := r.node.TryRun("", "sh", "-c", "tc qdisc "+verb+" dev out root "+qdisc)
 	require.NoError(t, err)
 }
 
 // backlog returns how many octets wait at the slow device.
 func (r *bottleneck) backlog(t *testing.T) uint64 {
 	t.Helper()
-	out, err := r.node.tryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
+	out, err := r.node.TryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
 	require.NoError(t, err)
 	var qdiscs []struct {
 		Kind    string `json:"kind"`

@@ -302,7 +302,7 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 	shape := func(action, rate string) {
 		t.Helper()
 		wiretest.Tool(t, "tc")
-		_, err := r.c3.tryRun("", "tc", "qdisc", action, "dev", "out", "root", "tbf", "rate", rate, "burst", "1800", "limit", "100000")
+		_, err := r.c3.TryRun("", "tc", "qdisc", action, "dev", "out", "root", "tbf", "rate", rate, "burst", "1800", "limit", "100000")
 		require.NoError(t, err)
 	}
 	shape("add", "1kbit")
@@ -311,8 +311,8 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 		r.start.sendIP(t, r.startB2, whole(t, packet(uint32(1+i))))
 	}
 	waiting := regexp.MustCompile(`backlog \d+b [2-9]p `)
-	await(t, "two packets wait", func() bool {
-		queue, err := r.c3.tryRun("", "tc", "-s", "qdisc", "show", "dev", "out")
+	wiretest.Await(t, "two packets wait", func() bool {
+		queue, err := r.c3.TryRun("", "tc", "-s", "qdisc", "show", "dev", "out")
 		require.NoError(t, err)
 		return waiting.MatchString(queue)
 	})

@@ -6,131 +6,63 @@
 package kerneltest
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+// patience is how long a test waits for a packet that must come.
+const patience = 30 * time.Second
 
 // A host's thread ends, but the main thread does not: keep tests off it.
 func init() { runtime.LockOSThread() }
 
-// A host is a network namespace, that of a thread of its own. It has neither
-// name nor file and ends with the thread, its devices with it: nothing stays
-// behind, whatever becomes of the test.
-type host struct {
-	name string
-	path string // of the namespace
-	jobs chan func()
-}
+// A host is a network namespace.
+type host struct{ *wiretest.Host }
 
 func newHost(t *testing.T, name string) *host {
 	t.Helper()
-	wiretest.Tool(t, "ip")
-	if os.Geteuid() != 0 {
-		wiretest.Missing(t, "network namespaces need root")
-	}
-	h := &host{name: name, jobs: make(chan func())}
-	t.Cleanup(func() { close(h.jobs) })
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with this function
-		h.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), syscall.Gettid())
-		started <- syscall.Unshare(syscall.CLONE_NEWNET)
-		for job := range h.jobs {
-			job()
-		}
-	}()
-	if err := <-started; err != nil {
-		wiretest.Missing(t, "no new network namespace: "+err.Error())
-	}
-	h.set(t, "ipv6/conf/default/accept_dad", 0) // no second of asking who else has an address
-	h.ip(t, "link set lo up")
-	return h
-}
-
-// try runs f in the namespace. A socket that f opens stays in it.
-func (h *host) try(f func() error) error {
-	done := make(chan error)
-	h.jobs <- func() { done <- f() }
-	return <-done
-}
-
-// do is try for what must not fail.
-func (h *host) do(t *testing.T, f func() error) {
-	t.Helper()
-	if err := h.try(f); err != nil {
-		t.Fatalf("%s: %v", h.name, err)
-	}
-}
-
-// tryRun runs a program in the namespace and returns what it prints.
-func (h *host) tryRun(stdin, program string, args ...string) (output string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	err = h.try(func() error {
-		b, err := cmd.CombinedOutput()
-		output = string(b)
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s%s", cmd, err, stdin, output)
-	}
-	return output, err
+	return &host{wiretest.NewHost(t, name)}
 }
 
 // tryIP runs commands of ip, one a line.
 func (h *host) tryIP(commands string) error {
-	_, err := h.tryRun(commands, "ip", "-batch", "-")
+	_, err := h.TryRun(commands, "ip", "-batch", "-")
 	return err
 }
 
 // ip is tryIP for what must not fail.
 func (h *host) ip(t *testing.T, commands string) {
 	t.Helper()
-	if err := h.tryIP(commands); err != nil {
-		t.Fatalf("%s: %v", h.name, err)
-	}
+	h.Run(t, commands, "ip", "-batch", "-")
 }
 
 // set sets a variable below /proc/sys/net.
 func (h *host) set(t *testing.T, variable string, value uint64) {
 	t.Helper()
-	h.do(t, func() error { return os.WriteFile("/proc/sys/net/"+variable, fmt.Appendln(nil, value), 0) })
+	h.Do(t, func() error { return os.WriteFile("/proc/sys/net/"+variable, fmt.Appendln(nil, value), 0) })
 }
 
-// connect joins two hosts by a pair of devices. Their numbers differ: of a pair
-// with the same number on both hosts, Linux may take a second to notice that the
-// other end is up.
+// connect joins two hosts by a pair of devices.
 func connect(t *testing.T, a *host, deviceA string, b *host, deviceB string) {
 	t.Helper()
-	number := devices.Add(2)
-	a.ip(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s", deviceA, number, deviceB, number+1, b.path))
-	a.ip(t, "link set "+deviceA+" up")
-	b.ip(t, "link set "+deviceB+" up")
+	wiretest.Link(t, wiretest.End{Host: a.Host, Device: deviceA}, wiretest.End{Host: b.Host, Device: deviceB})
 	a.awaitAddress(t, deviceA, "fe80:")
 	b.awaitAddress(t, deviceB, "fe80:")
 }
-
-var devices atomic.Int32 // 1 is lo on every host
 
 // address gives a device an address.
 func (h *host) address(t *testing.T, device, prefix string) {
@@ -148,28 +80,18 @@ func (h *host) awaitAddress(t *testing.T, device, addr string) {
 	if !strings.Contains(addr, ":") {
 		family = "-4"
 	}
-	await(t, h.name+" "+device+" has "+addr, func() bool {
-		routes, err := h.tryRun("", "ip", family, "route", "show", "table", "local", "dev", device)
+	wiretest.Await(t, h.Name+" "+device+" has "+addr, func() bool {
+		routes, err := h.TryRun("", "ip", family, "route", "show", "table", "local", "dev", device)
 		require.NoError(t, err)
 		return strings.Contains(routes, "local "+addr)
 	})
-}
-
-// await asks again and again until the answer is yes.
-func await(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ask(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
-	}
 }
 
 // listen opens an ordinary UDP socket.
 func (h *host) listen(t *testing.T, addr netip.Addr, port uint16) *net.UDPConn {
 	t.Helper()
 	var c *net.UDPConn
-	h.do(t, func() (err error) {
+	h.Do(t, func() (err error) {
 		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, port)))
 		return err
 	})
@@ -184,10 +106,13 @@ type tap struct {
 	file *os.File
 }
 
-func (h *host) tap(t *testing.T, device string) *tap {
+// tap opens a tap that sees every frame of the device or, if there is a
+// program, those that the program selects. It is attached before the tap is
+// bound to the device: a tap has seen nothing by then.
+func (h *host) tap(t *testing.T, device string, program ...bpf.RawInstruction) *tap {
 	t.Helper()
-	p := &tap{name: h.name + " " + device}
-	h.do(t, func() error {
+	p := &tap{name: h.Name + " " + device}
+	h.Do(t, func() error {
 		d, err := net.InterfaceByName(device)
 		if err != nil {
 			return err
@@ -198,6 +123,15 @@ func (h *host) tap(t *testing.T, device string) *tap {
 			return err
 		}
 		p.file = os.NewFile(uintptr(fd), p.name)
+		if len(program) > 0 {
+			filter := make([]unix.SockFilter, len(program))
+			for i, r := range program {
+				filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+			}
+			if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
+				return err
+			}
+		}
 		everything := binary.NativeEndian.Uint16([]byte{0, syscall.ETH_P_ALL})
 		return syscall.Bind(fd, &syscall.SockaddrLinklayer{Protocol: everything, Ifindex: d.Index})
 	})

@@ -65,7 +65,7 @@ func newPausing(t *testing.T) *pausing {
 
 func (p *pausing) tc(t *testing.T, command string) {
 	t.Helper()
-	p.host.mustRun(t, command+"\n", "tc", "-batch", "-")
+	p.host.Run(t, command+"\n", "tc", "-batch", "-")
 }
 
 // follow sets the class to what a target's state asks for. Hold and alarm do not

@@ -16,10 +16,6 @@ import (
 	"time"
 )
 
-// Patience is how long [Await] waits: routing protocols take their time to find
-// each other.
-const Patience = 90 * time.Second
-
 const inside = "ROCECN_TEST_NAMESPACE"
 
 // OwnNetwork runs the tests of a package in a network namespace of their own,
@@ -89,6 +85,9 @@ func newHost(t testing.TB, name string, flags int) *Host {
 	if err := <-started; err != nil {
 		Missing(t, "no new network namespace: "+err.Error())
 	}
+	h.Do(t, func() error { // no second of asking who else has an address
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0)
+	})
 	h.Run(t, "", "ip", "link", "set", "lo", "up")
 	return h
 }
@@ -188,9 +187,6 @@ func Link(t testing.TB, a, b End) {
 	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device, n+1, b.Host.path), "ip", "-batch", "-")
 	t.Cleanup(func() { a.Host.Run(t, "", "ip", "link", "del", a.Device) })
 	for _, e := range []End{a, b} {
-		e.Host.Do(t, func() error { // no second of asking who else has an address
-			return os.WriteFile("/proc/sys/net/ipv6/conf/"+e.Device+"/accept_dad", []byte("0"), 0)
-		})
 		for _, addr := range e.Addresses {
 			e.Host.Run(t, "", "ip", "addr", "add", addr, "dev", e.Device)
 		}
@@ -199,13 +195,3 @@ func Link(t testing.TB, a, b End) {
 }
 
 var devices atomic.Int32
-
-// Await asks again and again until the answer is yes.
-func Await(t testing.TB, what string, ask func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !ask(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", Patience, what)
-		}
-	}
-}

@@ -35,6 +35,21 @@ func Namespace(t testing.TB, commands string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("ip: %v\n%s\n%s", err, commands, out)
 	}
+	AwaitCarriers(t)
+}
+
+// AwaitCarriers waits until every device of the test's namespace that is up has
+// its other end. Linux says so in its own time, a second late if it has much to
+// do, and until then drops what is sent.
+func AwaitCarriers(t testing.TB) {
+	t.Helper()
+	Await(t, "every device that is up has its other end", func() bool {
+		out, err := exec.Command("ip", "-oneline", "link", "show", "up").CombinedOutput()
+		if err != nil {
+			t.Fatalf("ip: %v\n%s", err, out)
+		}
+		return !strings.Contains(string(out), "NO-CARRIER")
+	})
 }
 
 // A Socket sends frames at a device.

@@ -93,7 +93,12 @@ func Tshark(t testing.TB, frames ...[]byte) []Row {
 	if err := os.WriteFile(capture, pcap(frames), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(Path(t, "tshark", "decode.sh"), capture)
+	return rowsOf(t, exec.Command("sh", Path(t, "tshark", "decode.sh"), capture), len(frames))
+}
+
+// rowsOf returns what tshark prints of so many frames.
+func rowsOf(t testing.TB, cmd *exec.Cmd, frames int) []Row {
+	t.Helper()
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	b, err := cmd.Output()
@@ -101,8 +106,8 @@ func Tshark(t testing.TB, frames ...[]byte) []Row {
 		t.Fatalf("tshark: %v\n%s", err, &stderr)
 	}
 	r := rows(t, b)
-	if len(r) != len(frames) {
-		t.Fatalf("tshark read %d of %d frames", len(r), len(frames))
+	if len(r) != frames {
+		t.Fatalf("tshark read %d of %d frames", len(r), frames)
 	}
 	return r
 }

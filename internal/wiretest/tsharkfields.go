@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -35,15 +34,5 @@ func TsharkAs(t testing.TB, rules, fields []string, frames ...[]byte) []Row {
 	}
 	cmd := exec.Command(tshark, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "WIRESHARK_CONFIG_DIR="+dir)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	b, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("tshark: %v\n%s", err, &stderr)
-	}
-	r := rows(t, b)
-	if len(r) != len(frames) {
-		t.Fatalf("tshark read %d of %d frames", len(r), len(frames))
-	}
-	return r
+	return rowsOf(t, cmd, len(frames))
 }

@@ -112,6 +112,25 @@ func NoAllocs(t *testing.T, what string, f func()) {
 	}
 }
 
+// OneAlloc fails the test unless an append to nil allocates as much as one
+// [slices.Grow] does, which is more than once under the race detector.
+func OneAlloc(t *testing.T, what string, appendTo func([]byte) ([]byte, error)) {
+	t.Helper()
+	got := appendAllocs(appendTo)
+	n := cap(appended)
+	want := appendAllocs(func(b []byte) ([]byte, error) { return slices.Grow(b, n), nil })
+	if got != want || n == 0 {
+		t.Errorf("%s: %v allocations for %d octets, want %v", what, got, n, want)
+	}
+}
+
+func appendAllocs(appendTo func([]byte) ([]byte, error)) float64 {
+	return testing.AllocsPerRun(100, func() { appended, _ = appendTo(nil) })
+}
+
+// appended is no local variable, so that it is allocated.
+var appended []byte
+
 // Prefixes hands every proper prefix of msg to decode, each in a slice with no
 // octets behind it, and fails the test unless every one is refused as truncated.
 func Prefixes(t *testing.T, msg []byte, decode func([]byte) error) {

@@ -1,0 +1,22 @@
+package wiretest
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what must come: routing protocols take
+// their time to find each other.
+const Patience = 90 * time.Second
+
+// Await asks again and again, more and more seldom, until the answer is yes.
+func Await(t testing.TB, what string, ask func() bool) {
+	t.Helper()
+	pause, end := time.Millisecond, time.Now().Add(Patience)
+	for ; !ask(); time.Sleep(pause) {
+		if time.Now().After(end) {
+			t.Fatalf("not in %v: %s", Patience, what)
+		}
+		pause = min(2*pause, 50*time.Millisecond)
+	}
+}
