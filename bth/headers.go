@@ -182,7 +182,7 @@ func (h *Headers) MarshalBinary() ([]byte, error) {
 
 // UnmarshalBinary reads the headers from b, which must hold nothing else.
 func (h *Headers) UnmarshalBinary(b []byte) error {
-	if len(b) > Size && len(b) > Size+Opcode(b[0]).HeaderLen() {
+	if len(b) > 0 && len(b) > Size+Opcode(b[0]).HeaderLen() {
 		return errTrailing
 	}
 	_, err := h.Decode(b)

@@ -170,7 +170,7 @@ func TestHeaderSet(t *testing.T) {
 	require.False(t, s.Has(bth.HasAETH))
 	require.Equal(t, "RDETH RETH ImmDt", s.String())
 	require.Equal(t, "none", bth.HeaderSet(0).String())
-	require.Equal(t, "IETH unknown 0x8000", (bth.HasIETH | 0x8000).String())
+	require.Equal(t, "IETH unknown 0x400 unknown 0x8000", (bth.HasIETH | 0x8400).String())
 
 	wireOrder := []bth.HeaderSet{bth.HasRDETH, bth.HasRETH, bth.HasImmDt}
 	all := s.All()

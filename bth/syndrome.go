@@ -104,7 +104,7 @@ func (s Syndrome) low() int { return int(s & 0x1f) }
 // step returns the value of a code in the scale that credits and timers share:
 // 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on, two steps to every doubling.
 func step(code int) int {
-	if code < 2 {
+	if code < 5 {
 		return code
 	}
 	return (2 + code&1) << (code/2 - 1)

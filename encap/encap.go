@@ -110,9 +110,10 @@ func appendAddr(b []byte, a netip.Addr) []byte {
 // usable says whether an address can stand in an outer header.
 func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
 
-// checkEthernet says whether h can be the header of an Ethernet frame.
+// checkEthernet says whether h can be the header of an Ethernet frame: 14 octets,
+// and 4 for each tag.
 func checkEthernet(h []byte) error {
-	if len(h) < 14 || (len(h)-14)%4 != 0 {
+	if len(h) < 14 || len(h)%4 != 2 {
 		return errEthernet
 	}
 	return nil

@@ -153,6 +153,23 @@ func TestNotBuilt(t *testing.T) {
 	require.ErrorIs(t, errLabel, wireerr.Range)
 }
 
+// What fits and one more: 65535 octets behind the IPv6 header, 24 bits of VNI.
+func TestMost(t *testing.T) {
+	packet := slices.Concat(wiretest.Hex(t, six), make([]byte, 0x10000))
+	for _, tunnel := range tunnels() {
+		n := ipv6Size + 0xFFFF - tunnel.(interface{ Overhead() int }).Overhead()
+		out, err := tunnel.Append(nil, packet[:n], 1)
+		require.NoError(t, err)
+		require.Equal(t, []byte{0xFF, 0xFF}, out[4:6])
+		_, err = tunnel.Append(nil, packet[:n+1], 1)
+		require.ErrorIs(t, err, errLength)
+	}
+	out, err := (&VXLAN6{pe, egress, 0xFFFFFF, ethernet}).Append(nil, packet[:ipv6Size], 1)
+	require.NoError(t, err)
+	require.Equal(t, []byte{0xFF, 0xFF, 0xFF, 0}, out[52:56])
+	require.Equal(t, ipv6Size, (&SRv6{Src: pe, Reduced: true}).Overhead(), "no segments")
+}
+
 // What comes out of a tunnel is what went in, as the library's own walk finds it.
 func FuzzAppend(f *testing.F) {
 	for i := range tunnels() {

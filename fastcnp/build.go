@@ -204,30 +204,31 @@ func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *
 }
 
 // addOwn returns a copy of the option data with the node's own record added to
-// its trace (D14). It stands behind the packet that is appended to b next.
+// its trace (D14). The copy stands behind the place of the header that it goes into.
 func addOwn(b, data []byte, own *ioam.Node) (grown, with []byte, err error) {
-	grown = slices.Grow(b, maxPacket+2*maxOption)
-	room := grown[len(b)+maxPacket : cap(grown)]
 	var o ioam.Option
-	copied := append(room[:0], data...)
-	if err := o.Decode(copied); err != nil {
+	if err := o.Decode(data); err != nil {
 		return b, nil, err
 	}
+	grown = slices.Grow(b, maxHeaders+maxOption)
+	at := len(b) + maxHeaders
+	with = grown[at:at]
 	if o.Type == ioam.TypePreallocated {
+		with = append(with, data...)
+		o.Data = with[2:]
 		_, err = ioam.AddNode(o, own)
-		return grown, copied, err
+		return grown, with, err
 	}
-	with = append(copied[len(copied):], data[0], data[1])
-	with, _, err = ioam.AppendNode(with, o, own)
+	with, _, err = ioam.AppendNode(append(with, data[:2]...), o, own)
 	return grown, with, err
 }
 
 const (
-	// maxPacket is more than the longest Fast CNP has.
-	maxPacket = 40 + 272 + 8 + cnp.Size + 4
-	// maxOption is more than the data of an option with a node added has: 255
-	// octets, and at most 92 octets of fields and a snapshot of 4+1020.
-	maxOption = 255 + 92 + 4 + 1020 + 5
+	// maxHeaders is the length of an IPv6 header and the longest option header.
+	maxHeaders = ipv6Size + 264
+	// maxOption is the length of the longest option data with a node added: 254
+	// octets, 100 of fields, and a snapshot of 4+1020.
+	maxOption = 1378
 )
 
 // findTrace finds the trace that goes with a congested packet (D5), and returns

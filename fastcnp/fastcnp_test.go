@@ -529,6 +529,46 @@ func TestFlowKey(t *testing.T) {
 	require.Equal(t, data.FlowKey(), n.FlowKey())
 }
 
+// Each option is built with its own type.
+func TestCodePoints(t *testing.T) {
+	points := CodePoints{Option1: 0x8E, Option2: 0x8F}
+	for _, c := range []struct {
+		ext    []byte
+		number uint8
+		typ    ipv6opt.Type
+	}{
+		{nil, 1, 0x8E},
+		{hopByHop(t, trace(1, 4, 2)), 2, 0x8F},
+		{hopByHop(t), 1, 0x8E},
+	} {
+		out, choice, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, c.ext), nil, Config{Src: loopback, CodePoints: points})
+		require.NoError(t, err)
+		require.Equal(t, c.number, choice.Option())
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(out))
+		n, err := points.FromPacket(&p)
+		require.NoError(t, err)
+		require.Equal(t, c.number, n.Option.Number)
+		require.Equal(t, c.typ, n.OptionType)
+		require.Equal(t, uint8(c.typ), out[n.Offset])
+	}
+}
+
+// A queue pair has 24 bits.
+func TestLargestQueuePair(t *testing.T) {
+	data := congested(t, 0, nil)
+	data.BTH.DestQP = 0xFFFFFF
+	out, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	require.NoError(t, err)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(out))
+	require.Equal(t, uint32(0xFFFFFF), p.BTH.DestQP)
+	data.BTH.DestQP++
+	out, _, err = AppendFor([]byte{9}, data, nil, Config{Src: loopback})
+	require.ErrorIs(t, err, bth.ErrDestQPRange)
+	require.Equal(t, []byte{9}, out)
+}
+
 // The sender knows the flow by its final destination.
 func TestSegmentRouting(t *testing.T) {
 	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
@@ -689,6 +729,7 @@ func TestFromICMP(t *testing.T) {
 		{"nothing", nil, errTruncatedICMP},
 		{"7 octets", make([]byte, 7), errTruncatedICMP},
 		{"Destination Unreachable", other, ErrNotProblem},
+		{"Destination Unreachable that quotes nothing", other[:8], ErrNotProblem},
 		{"code 1", problem(1, 42, sent), ErrNotProblem},
 		{"pointer at the option's length", problem(2, 43, sent), ErrPointer},
 		{"pointer beyond", problem(2, 60000, sent), ErrPointer},
@@ -736,6 +777,33 @@ func TestNoAllocations(t *testing.T) {
 			for node := range n.Option.Trace.Nodes() {
 				_ = node.HopLimit
 			}
+		})
+	}
+}
+
+// A slice that has to grow grows once, by all that is needed.
+func TestOneAllocation(t *testing.T) {
+	full := trace(1, 61, 61)
+	full[2] = 1 // incremental: 254 octets of data, to which nothing fits
+	own := &ioam.Node{Type: 0xFFFFFE, Snapshot: ioam.Snapshot{Data: make([]byte, 1020)}}
+	for _, c := range []struct {
+		name   string
+		option []byte
+		own    *ioam.Node
+	}{
+		{"option 1", nil, nil},
+		{"option 2", trace(1, 57, 57), nil},
+		{"own record", trace(1, 57, 56), &ioam.Node{Type: ioam.BitNode}},
+		{"own record longer than the trace has room", full, own},
+	} {
+		var ext []byte
+		if c.option != nil {
+			ext = hopByHop(t, c.option)
+		}
+		data := congested(t, 0, ext)
+		wiretest.OneAlloc(t, c.name, func(b []byte) ([]byte, error) {
+			b, _, err := AppendFor(b, data, c.own, Config{Src: loopback})
+			return b, err
 		})
 	}
 }

@@ -53,9 +53,11 @@ func inDomain(b []byte, l rocev2.LinkType) bool {
 	}
 	ip := b[at:]
 	switch {
-	case len(ip) >= 20 && ip[0]>>4 == 4:
+	case len(ip) > 9 && ip[0]>>4 == 4: // a header that is cut can still say that it is of a tunnel
 		n := int(ip[0]&15) * 4
 		return !isTunnel(ip[9], ip[min(n, len(ip)):])
+	case len(ip) > 6 && len(ip) < 40 && ip[0]>>4 == 6:
+		return !isTunnel(ip[6], nil)
 	case len(ip) < 40 || ip[0]>>4 != 6:
 		return true
 	}

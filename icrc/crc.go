@@ -100,11 +100,12 @@ func (t *tables) update(r uint32, b, m []byte) uint32 {
 		r = t.half(uint64(r) ^ (le.Uint64(b) | le.Uint64(m)))
 		b, m = b[8:], m[8:]
 	}
-	for len(b) >= 16 && len(m) >= 16 {
+	for len(b) >= 16 {
 		if len(m) <= 64 && len(b) >= 64 {
 			return ^crc32.Update(^r, crc32.IEEETable, b)
 		}
-		r = t.step(r, le.Uint64(b)|le.Uint64(m), le.Uint64(b[8:])|le.Uint64(m[8:]))
+		h := (*[16]byte)(m)
+		r = t.step(r, le.Uint64(b)|le.Uint64(h[:]), le.Uint64(b[8:])|le.Uint64(h[8:]))
 		b, m = b[16:], m[16:]
 	}
 	return r

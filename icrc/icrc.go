@@ -65,6 +65,9 @@ func Sum(ip []byte, c Coverage) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
+	if c > Skipped {
+		return 0, errCoverage
+	}
 	return p.sum(ip, c)
 }
 

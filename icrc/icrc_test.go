@@ -226,6 +226,19 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// PutAt is told where the UDP header stands: what stands there is not taken for
+// a Routing header with a segment, whatever the Next Header before it says.
+func TestPutAtTakesTheOffsetGiven(t *testing.T) {
+	ip := wiretest.Hex(t, `60000000 0030 00 40`+src6+dst6+`11 00 010400000000`+
+		`c002 0401 00280000 8100ffff400000d200000000 00000000000000000000000000000000`+`00000000`)
+	const udp = 40 + 8
+	require.NoError(t, icrc.PutAt(ip, udp, icrc.Without))
+	want := bytes.Clone(ip[len(ip)-4:])
+	ip[40] = 43
+	require.NoError(t, icrc.PutAt(ip, udp, icrc.Without))
+	require.Equal(t, want, ip[len(ip)-4:])
+}
+
 func TestEveryPrefix(t *testing.T) {
 	for _, p := range packets(t) {
 		wiretest.Prefixes(t, p.ip, func(b []byte) error {

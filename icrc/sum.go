@@ -11,11 +11,9 @@ var (
 	maskNothing mask
 )
 
-// sum returns the ICRC of the packet that p describes.
+// sum returns the ICRC of the packet that p describes, in one of the three
+// coverages.
 func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
-	if c > Skipped {
-		return 0, errCoverage
-	}
 	if p.ext == p.udp {
 		return ^plain(ip[:p.end]), nil
 	}
@@ -39,7 +37,10 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 
 // put puts the ICRC into the packet that p describes.
 func (p packet) put(ip []byte, c Coverage) error {
-	if p.ext == p.udp && c <= Skipped {
+	if c > Skipped {
+		return errCoverage
+	}
+	if p.ext == p.udp {
 		le.PutUint32(ip[p.end:], ^plainStored(ip[:p.end]))
 		return nil
 	}

@@ -19,6 +19,7 @@ func TestAppendFresh(t *testing.T) {
 	}{
 		{"pre-allocated", Trace{Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00" + "00000000000000000000000000000000"},
 		{"incremental", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
+		{"the most", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
 		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
 		{"active, and what is left of an old trace", Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
 			"0000 0901 800000 00 00000000"},

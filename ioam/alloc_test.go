@@ -3,6 +3,8 @@ package ioam
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/rocecn/rocecn/internal/wiretest"
 )
 
@@ -74,3 +76,34 @@ func TestNoAllocations(t *testing.T) {
 }
 
 var sink uint64
+
+// What has to grow a slice asks for all its room at once.
+func TestOneAllocation(t *testing.T) {
+	full := longTrace(t, 61)
+	var o Option
+	var trace Trace
+	require.NoError(t, o.Decode(full))
+	require.NoError(t, trace.Decode(o))
+	wiretest.OneAlloc(t, "a trace", trace.AppendBinary)
+
+	room := Trace{Type: everyFieldNode.Type}
+	wiretest.OneAlloc(t, "a trace with room", func(b []byte) ([]byte, error) { return room.AppendFresh(b, 60) })
+	incremental := Trace{Kind: TypeIncremental, Type: everyFieldNode.Type}
+	fresh, err := incremental.AppendFresh(nil, 60)
+	require.NoError(t, err)
+	for range 2 {
+		old := Option{Type: TypeIncremental, Data: fresh}
+		wiretest.OneAlloc(t, "a trace with one node more", func(b []byte) ([]byte, error) {
+			b, added, err := AppendNode(b, old, &everyFieldNode)
+			require.True(t, added)
+			return b, err
+		})
+		fresh, _, err = AppendNode(nil, old, &everyFieldNode)
+		require.NoError(t, err)
+	}
+
+	wiretest.OneAlloc(t, "direct export", (&DirectExport{ExtensionFlags: 0xFF}).AppendBinary)
+	wiretest.OneAlloc(t, "edge to edge", (&EdgeToEdge{Type: 0xFFFF, Rest: make([]byte, 40)}).AppendBinary)
+	wiretest.OneAlloc(t, "proof of transit", (&ProofOfTransit{Type: 1, Data: make([]byte, 40)}).AppendBinary)
+	wiretest.OneAlloc(t, "proof of transit, type 0", (&ProofOfTransit{}).AppendBinary)
+}

@@ -157,7 +157,7 @@ func (s *system) add(fragment []byte) {
 		s.gone = s.gone || l.fragment == 0
 		return
 	}
-	for b := l.tlvs; len(b) > 0; {
+	for b := l.tlvs; ; {
 		typ, value, rest, ok := nextTLV(b)
 		if !ok {
 			return

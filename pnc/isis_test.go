@@ -86,6 +86,9 @@ func TestReadISIS(t *testing.T) {
 		{name: "no flags", tlvs: id4 + "87 08 0000000a 18 c00002", nothing: true},
 		{name: "no sub-TLVs", tlvs: id4 + "87 09 0000000a 58 c00002 00", nothing: true},
 		{name: "empty TLVs", tlvs: "8700 eb00 ec00 ed00", nothing: true},
+		{name: "no TLVs", tlvs: "", nothing: true},
+		{name: "a topology of no prefixes", tlvs: "eb02 0003", nothing: true},
+		{name: "default routes without sub-TLVs", tlvs: "8705 0000000a 00 ec06 0000000a 00 00", nothing: true},
 		{name: "another TLV", tlvs: "16 0c 0000000a 58 c00002 03 0401 01", nothing: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -266,6 +269,10 @@ func TestLeakISIS(t *testing.T) {
 	b, err := LeakISIS([]byte{1}, wiretest.Hex(t, "0402 01"), v4, v6)
 	require.Equal(t, errSubTLV, err)
 	require.Equal(t, []byte{1}, b)
+	b, err = LeakISIS([]byte{1}, append([]byte{4, 253}, make([]byte, 253)...), netip.Addr{}, netip.Addr{})
+	require.NoError(t, err, "255 octets")
+	require.Equal(t, []byte{1, 4, 253, 0x40, 0}, b[:5])
+	require.Len(t, b, 256)
 	b, err = LeakISIS([]byte{1}, append([]byte{4, 253}, make([]byte, 253)...), v4, v6)
 	require.Equal(t, errSubTLVRoom, err)
 	require.Equal(t, []byte{1}, b)

@@ -40,6 +40,8 @@ func TestReadNHC(t *testing.T) {
 		{"link-local next hop alone", "0002 01 10 fe800000000000000000000000000001 1092 0004 c6336402", "fe80::1", ""},
 		{"another code", header4 + "1093 0004 c6336402", "198.51.100.7", ""},
 		{"no characteristic", header4, "198.51.100.7", ""},
+		{"nothing but a header without next hop", "0001 01 00", "198.51.100.7", ""},
+		{"one without a value at the end", header4 + "1092 0004 c6336402 ffff 0000", "198.51.100.7", "198.51.100.2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			value, nextHop := wiretest.Hex(t, c.value), addr(c.nextHop)
@@ -110,6 +112,11 @@ func TestAppendNHC(t *testing.T) {
 		buf := make([]byte, 0, 128)
 		wiretest.NoAllocs(t, "AppendNHC", func() { _, _ = bgp.AppendNHC(buf, c.routes, c.proxy, c.others...) })
 	}
+	long := make([]byte, 0xFFFF)
+	b, err := bgp.AppendNHC(nil, v4, proxy, Characteristic{1, long})
+	require.NoError(t, err)
+	require.Equal(t, wiretest.Hex(t, "0001 ffff 00"), b[8:13])
+	require.Len(t, b, 8+4+len(long)+8)
 	for _, c := range []struct {
 		codes  Codes
 		routes NextHop

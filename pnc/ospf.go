@@ -87,7 +87,7 @@ func nextOSPFTLV(b []byte) (typ uint16, value, rest []byte, ok bool) {
 	return binary.BigEndian.Uint16(b), b[4:end], b[min((end+3)&^3, len(b)):], true
 }
 
-const maxOSPFTLV = 4 + 0xFFFF // octets of a TLV with its type and length
+const maxOSPFTLV = 0x10000 // octets of a TLV with its type and length, in whole words
 
 // beginTLV begins a TLV, endTLV sets the length of the one that began there.
 // What is written between them is a multiple of 4 octets.
@@ -101,10 +101,10 @@ func endTLV(b []byte, start int) []byte {
 // routerAddress returns the IPv4 or IPv6 address in the first router address
 // TLV of a traffic engineering LSA.
 func routerAddress(body []byte, tlv uint16, size int) netip.Addr {
-	for len(body) > 0 {
+	for {
 		typ, value, rest, ok := nextOSPFTLV(body)
 		if !ok {
-			break
+			return netip.Addr{}
 		}
 		if typ == tlv && len(value) == size {
 			addr, _ := netip.AddrFromSlice(value)
@@ -112,7 +112,6 @@ func routerAddress(body []byte, tlv uint16, size int) netip.Addr {
 		}
 		body = rest
 	}
-	return netip.Addr{}
 }
 
 // subTLVCodes are the sub-TLVs that matter: OSPFv2 and OSPFv3 have registries
@@ -147,27 +146,26 @@ func (c *subTLVCodes) check(subTLVs []byte) error {
 
 // flagField returns the prefix extended flags: of several the first.
 func (c *subTLVCodes) flagField(subTLVs []byte) []byte {
-	for len(subTLVs) > 0 {
+	for {
 		typ, value, rest, ok := nextOSPFTLV(subTLVs)
 		if !ok {
-			break
+			return nil
 		}
 		if typ == c.flags {
 			return value
 		}
 		subTLVs = rest
 	}
-	return nil
 }
 
 // nextSource returns the next prefix source router address and the sub-TLVs
 // behind it. One of the other family is invalid and ignored (RFC 9084 section
 // 2.2).
 func (c *subTLVCodes) nextSource(subTLVs []byte) (addr netip.Addr, rest []byte, ok bool) {
-	for len(subTLVs) > 0 {
+	for {
 		typ, value, rest, ok := nextOSPFTLV(subTLVs)
 		if !ok {
-			break
+			return netip.Addr{}, nil, false
 		}
 		if typ == c.sourceAddress && len(value) == c.addressLen {
 			addr, _ := netip.AddrFromSlice(value)
@@ -175,7 +173,6 @@ func (c *subTLVCodes) nextSource(subTLVs []byte) (addr netip.Addr, rest []byte, 
 		}
 		subTLVs = rest
 	}
-	return netip.Addr{}, nil, false
 }
 
 // yieldSources yields an advertisement for each source address of the prefix;
@@ -222,7 +219,7 @@ func (c *subTLVCodes) appendKept(b, subTLVs []byte, intraArea bool, from Source)
 		b = appendTLV(b, c.flags, flags)
 	}
 	said := false
-	for rest := subTLVs; len(rest) > 0; {
+	for rest := subTLVs; ; {
 		typ, value, next, ok := nextOSPFTLV(rest)
 		if !ok {
 			break

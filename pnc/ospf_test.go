@@ -33,6 +33,7 @@ func TestReadOSPFv2(t *testing.T) {
 		{"source address of the other family is invalid", "0001 0024 03180000 c0000200 000b0004 20000000 00050010 20010db8ffff00000000000000000001", "192.0.2.0/24", []string{""}},
 		{"other TLVs and sub-TLVs, padding", "0009 0001 ff000000 0001 0020 01180040 c0000200 00020007 00000000000001ff 000b0008 2000000000000001", "192.0.2.0/24", []string{"198.51.100.1"}},
 		{"default route", "0001 0010 01000000 00000000 000b0004 20000000", "0.0.0.0/0", []string{"198.51.100.1"}},
+		{"host prefix", "0001 0010 01200000 c0000207 000b0004 20000000", "192.0.2.7/32", []string{"198.51.100.1"}},
 		{"bits behind the prefix", "0001 0010 01170000 c00003ff 000b0004 20000000", "192.0.2.0/23", []string{"198.51.100.1"}},
 		{"all bits but 2", "0001 0010 01180000 c0000200 000b0004 dfffffff", "", nil},
 		{"the first of two flag fields", "0001 0018 01180000 c0000200 000b0004 00000000 000b0004 20000000", "", nil},
@@ -102,6 +103,7 @@ func TestReadOSPFv3(t *testing.T) {
 		{"no flags", 0xA029, reference + "0006 0010 0000000a 40000000 20010db800010000", "", 0, nil},
 		{"Inter-Area-Prefix-LSA of RFC 5340", 0x2003, "0000000a 40000000 20010db800010000", "", 0, nil},
 		{"no TLVs", 0xA029, reference, "", 0, nil},
+		{"default route without sub-TLVs", 0xA029, reference + "0006 0008 00000001 00000000", "", 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pdu := extendedLSA(c.typ, wiretest.Hex(t, c.body))
@@ -190,6 +192,14 @@ func TestReadOSPFBroken(t *testing.T) {
 	old[0], old[1] = 0x8E, 0x0F // 3599, DoNotAge
 	all, _ := collect(Codes{}.ReadOSPFv2(old))
 	require.Equal(t, wantV2, all)
+
+	for typ, opaque := range map[uint8]bool{8: false, 9: true, 11: true, 12: false} {
+		scoped := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
+		scoped[3] = typ
+		all, errs := collect(Codes{}.ReadOSPFv2(scoped))
+		require.Empty(t, errs)
+		require.Equal(t, opaque, len(all) == 1, "LSA type %d", typ)
+	}
 
 	other := slices.Clone(old)
 	other[8]++
@@ -280,7 +290,11 @@ func TestLeakOSPFv2(t *testing.T) {
 		require.Equal(t, []byte{7}, b)
 	}
 	huge := slices.Concat(wiretest.Hex(t, "0001 fffc 01180000 c0000200 000b fff0"), make([]byte, 0xFFF0))
-	b, err := LeakOSPFv2([]byte{7}, huge, from)
+	b, err := LeakOSPFv2([]byte{7}, huge, Source{})
+	require.NoError(t, err, "65536 octets")
+	require.Equal(t, wiretest.Hex(t, "07 0001 fffc 03180000"), b[:9])
+	require.Len(t, b, 1+0x10000)
+	b, err = LeakOSPFv2([]byte{7}, huge, from)
 	require.Equal(t, errTLVRoom, err)
 	require.Equal(t, []byte{7}, b)
 }
@@ -304,6 +318,12 @@ func TestLeakOSPFv3(t *testing.T) {
 			"0003 002c 0000001e 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"},
 		{"not set stays not set", "0006 0010 0000000a 40000000 20010db800010000", 30, Source{},
 			"0003 0010 0000001e 40000000 20010db800010000"},
+		{"another router's id in an area is invalid", "0006 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
+			"0003 0034 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000201 001c0010 20010db8ffff00000000000000000001"},
+		{"from another area it is kept", "0003 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
+			"0003 0020 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000207"},
+		{"the highest metric", "0006 0010 0000000a 40000000 20010db800010000", 1<<24 - 1, Source{},
+			"0003 0010 00ffffff 40000000 20010db800010000"},
 	} {
 		in := wiretest.Hex(t, c.in)
 		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakOSPFv3(b, in, c.metric, c.from) })
@@ -324,7 +344,11 @@ func TestLeakOSPFv3(t *testing.T) {
 	_, err := LeakOSPFv3(nil, wiretest.Hex(t, "0006 0008 0000000a 00000000"), 1<<24, from)
 	require.Equal(t, errMetric, err)
 	huge := slices.Concat(wiretest.Hex(t, "0006 fffc 0000000a 00000000 0025 fff0"), make([]byte, 0xFFF0))
-	b, err := LeakOSPFv3([]byte{7}, huge, 1, from)
+	b, err := LeakOSPFv3([]byte{7}, huge, 1, Source{})
+	require.NoError(t, err, "65536 octets")
+	require.Equal(t, wiretest.Hex(t, "07 0003 fffc 00000001"), b[:9])
+	require.Len(t, b, 1+0x10000)
+	b, err = LeakOSPFv3([]byte{7}, huge, 1, from)
 	require.Equal(t, errTLVRoom, err)
 	require.Equal(t, []byte{7}, b)
 }

@@ -119,8 +119,10 @@ func TestNotBuilt(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := with(func(*Notification) {})
-	require.NoError(t, good.Validate())
+	for typ := Stop; typ <= Hold; typ++ {
+		good := with(func(n *Notification) { n.Type = typ })
+		require.NoError(t, good.Validate())
+	}
 	for _, c := range []struct {
 		n   Notification
 		err error
@@ -276,12 +278,16 @@ func TestAppendFor(t *testing.T) {
 	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD, DestQP: 0x111111, PSN: 5}}}
 	data.Src, data.Dst, data.DstPort = addr("2001:db8:1::1"), addr("2001:db8:2::2"), rocev2.Port
 	src := addr("2001:db8:ffff::5")
-	const ip = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
+	const (
+		ip  = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
+		ip4 = "6c000000 00241140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00240000" // with an IPv4 address
+	)
 	for _, c := range []struct {
 		n      Extension
 		octets string
 	}{
 		{Extension{Type: Hold, Port: 3, Pause: time.Millisecond}, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
+		{Extension{Congested: addr("192.0.2.7"), Type: Hold, Port: 3, Pause: time.Millisecond}, ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
 		{Extension{Congested: addr("2001:db8:2::2")}, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
 	} {
 		out, err := AppendFor(nil, &data, c.n, Config{Src: src})

@@ -88,9 +88,7 @@ func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answ
 			be.PutUint64(rest, half<<32|w>>32)
 			rest, half = rest[8:], w
 		}
-		if len(rest) > icrcSize {
-			be.PutUint32(rest, uint32(half))
-		}
+		be.PutUint32(rest, uint32(half)) // where the ICRC goes, or before it
 	case !src.IsValid() || !dst.IsValid():
 		return b, ErrNotReachable
 	default:

@@ -100,7 +100,7 @@ func (d *Datagram) check(n int) error {
 		}
 		if len(d.Ext) > 0 {
 			next, at := d.NextHeader, 0
-			for at < len(d.Ext) && isExtension(next) {
+			for isExtension(next) {
 				n := extensionLen(d.Ext, at)
 				if n == 0 {
 					return errExtRange

@@ -34,6 +34,19 @@ func TestBuild(t *testing.T) {
 	wiretest.Encodes(t, wiretest.Hex(t, send6)[14:], send.AppendBinary)
 }
 
+// With IPv4 options. The words of the header add up to 0x306 more than those of
+// hardwareCNP, so its checksum is so much less.
+func TestBuildOptions(t *testing.T) {
+	want := wiretest.Hex(t, `46c20040718c4000 40118e5b 0a001101 0a001201 01010101 c00112b700280000`+
+		`8100ffff 40000118 00000000 00000000000000000000000000000000 82fd002a`)
+	d := Datagram{
+		Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2,
+		Ext: []byte{1, 1, 1, 1}, SrcPort: 0xC001, DstPort: Port, Data: want[32:],
+	}
+	wiretest.Encodes(t, want, d.AppendBinary)
+	require.Equal(t, len(want), d.Len())
+}
+
 // The CNP again, without a Packet, and with extension headers that stand where
 // they go.
 func TestAppendRoCEv2(t *testing.T) {
@@ -124,8 +137,9 @@ func TestUDPChecksum(t *testing.T) {
 			if size >= 60 {
 				d.Data = bytes.Repeat([]byte{0xFF}, size) // carries
 			}
-			out, err := d.AppendBinary(nil)
+			out, err := d.AppendBinary([]byte{1, 2, 3})
 			require.NoError(t, err, c.name)
+			out = out[3:]
 			require.Len(t, out, d.Len())
 			udp := out[len(out)-8-size:]
 			pseudo := append(addr(c.src).AsSlice(), addr(c.dst).AsSlice()...)

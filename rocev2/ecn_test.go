@@ -106,6 +106,9 @@ func TestVerifyChecksum(t *testing.T) {
 		require.NoError(t, d.VerifyChecksum(), "or port 4791")
 	}
 	var d Datagram
+	require.NoError(t, d.DecodeIP(wiretest.Hex(t, hardwareCNP)[14:]))
+	d.Checksum, d.Length = 1, d.Length+1 // more than IP has
+	require.ErrorIs(t, d.VerifyChecksum(), ErrCut)
 	require.NoError(t, d.Decode(wiretest.Hex(t, hardwareCNP)[14:60], DecodeOptions{Link: LinkIP, Cut: true}))
 	require.ErrorIs(t, d.VerifyChecksum(), ErrCut)
 }

@@ -166,6 +166,7 @@ func TestFlow(t *testing.T) {
 
 // tshark finds the same innermost packets.
 func TestFlowTshark(t *testing.T) {
+	t.Parallel()
 	var frames [][]byte
 	for _, c := range flows {
 		frames = append(frames, wiretest.Hex(t, c.link+c.tunnel+c.flow))
@@ -197,27 +198,46 @@ func TestFlowTshark(t *testing.T) {
 
 // tshark, told what the labels stand for, finds the same in pseudowires.
 func TestPseudowireTshark(t *testing.T) {
-	for rule, with := range map[string]string{"pwethcw": "control word", "pwethnocw": "without control word"} {
-		var frames [][]byte
-		var wanted []Flow
-		for _, c := range flows {
-			if strings.Contains(c.name, "pseudowire") && strings.Contains(c.name, "without") == (rule == "pwethnocw") {
-				frames = append(frames, wiretest.Hex(t, c.link+c.tunnel+c.flow))
-				wanted = append(wanted, c.want)
-			}
+	t.Parallel()
+	var frames [][]byte
+	var wanted []Flow
+	for _, c := range flows {
+		if !strings.Contains(c.name, "pseudowire") {
+			continue
 		}
-		require.GreaterOrEqual(t, len(frames), 4, with)
-		const label = 0x3E801
-		for i, row := range wiretest.TsharkAs(t, []string{fmt.Sprintf("mpls.label==%d,%s", label, rule)}, []string{"ip.src", "ipv6.src", "udp.dstport"}, frames...) {
-			field := "ip.src"
-			if wanted[i].Src.Is6() {
-				field = "ipv6.src"
-			}
-			all := row.All(field)
-			require.NotEmpty(t, all, "%x", frames[i])
-			require.Equal(t, wanted[i].Src.String(), all[len(all)-1])
-			require.Equal(t, "4791", row.Get("udp.dstport"))
+		frame := c.link + c.tunnel + c.flow
+		if strings.Contains(c.name, "without") {
+			frame = strings.Replace(frame, "3e801140", "3e802140", 1)
 		}
+		frames, wanted = append(frames, wiretest.Hex(t, frame)), append(wanted, c.want)
+	}
+	require.Len(t, frames, 8)
+	rules := []string{fmt.Sprintf("mpls.label==%d,pwethcw", 0x3E801), fmt.Sprintf("mpls.label==%d,pwethnocw", 0x3E802)}
+	for i, row := range wiretest.TsharkAs(t, rules, []string{"ip.src", "ipv6.src", "udp.dstport"}, frames...) {
+		field := "ip.src"
+		if wanted[i].Src.Is6() {
+			field = "ipv6.src"
+		}
+		all := row.All(field)
+		require.NotEmpty(t, all, "%x", frames[i])
+		require.Equal(t, wanted[i].Src.String(), all[len(all)-1])
+		require.Equal(t, "4791", row.Get("udp.dstport"))
+	}
+}
+
+// Where a frame seems to begin behind a control word and without one, it is one
+// if its first 16 bits are 0.
+func TestEitherPseudowire(t *testing.T) {
+	for _, c := range []struct {
+		name, below string
+		src         string
+	}{
+		{"control word, source address like EtherType and version", `00000000 020000000002 020008004500 0800` + cnp4, "10.0.17.1"},
+		{"none, Total Length and ID like EtherType and version", macs + `0800 45000800450040004011 0000 c0000201 c0000202 c00112b707ec0000`, "192.0.2.1"},
+	} {
+		var f Flow
+		require.NoError(t, f.Decode(wiretest.Hex(t, macs+`8847 3e801140`+c.below), DecodeOptions{Cut: true}), c.name)
+		require.Equal(t, addr(c.src), f.Src, c.name)
 	}
 }
 
@@ -239,6 +259,15 @@ func TestFlowOfCaptures(t *testing.T) {
 			}, f, "%s %d", name, c.Number)
 		}
 	}
+}
+
+// A header is a packet.
+func TestFlowOfHeaders(t *testing.T) {
+	var f Flow
+	require.NoError(t, f.DecodeIP(wiretest.Hex(t, `4500001400000000403b0000`+sites)))
+	require.Equal(t, FiveTuple{addr("192.0.2.1"), addr("192.0.2.2"), 59, 0, 0}, f.FiveTuple)
+	require.NoError(t, f.DecodeIP(wiretest.Hex(t, `6000000000003b40`+nodes)))
+	require.Equal(t, FiveTuple{addr("2001:db8::1"), addr("2001:db8::2"), 59, 0, 0}, f.FiveTuple)
 }
 
 func TestNoFlow(t *testing.T) {
@@ -319,6 +348,7 @@ func TestNoFlow(t *testing.T) {
 		{name: "something else in Geneve", ip: with(inGeneve+cnp4, 30, 0x08, 0x06), err: errNotIP},
 		{name: "PPTP", ip: wrap(protoGRE, with(`3001880b`+cnp4, 0)), err: errGREFlags},
 		{name: "GRE with source routing", ip: wrap(protoGRE, with(`40000800 00000000`+cnp4, 0)), err: errGREFlags},
+		{name: "GRE, no packet", ip: wrap(protoGRE, with(`00000800`, 0)), err: errIPv4Header},
 		{name: "GRE options beyond the packet", ip: wrap(protoGRE, with(`b0000800 00000000 0000`, 0)), err: errGRE},
 		{name: "something else in GRE", ip: wrap(protoGRE, with(`00000806`+cnp4, 0)), err: errNotIP},
 

@@ -27,7 +27,7 @@ func FirstFragmentPort(b []byte, o DecodeOptions) (port uint16, ok bool) {
 			ip := b[at:]
 			first := be.Uint16(ip[6:])&0x1FFF == 0
 			return udpPort(b, at+int(ip[0]&0x0F)*4, ip[9], first)
-		case err == nil && next == protoFragment && len(b)-p.udp >= 8:
+		case err == nil && next == protoFragment && len(b)-p.udp >= 12: // the header, and ports
 			at = p.udp
 			first := be.Uint16(b[at+2:])>>3 == 0
 			next, at = b[at], at+8

@@ -18,12 +18,16 @@ func TestFirstFragmentPort(t *testing.T) {
 		more6 = "60000000 0010 2c 40" + v6 + "11 00 0001 00000001"
 		next6 = "60000000 0010 2c 40" + v6 + "11 00 0009 00000001"
 	)
+	in4 := func(total string) string { return "4500 " + total + "0001 0000 4004 0000 c0000201 c0000202" }
 	for _, c := range []struct {
 		name, octets string
 		ok           bool
 	}{
 		{"IPv4, first", more4 + udp, true},
 		{"IPv4, options", "4600 0020 0001 2000 4011 0000 c0000201 c0000202 01010101" + udp, true},
+		{"IPv4, ports and no more", more4 + "c000 12b7", true},
+		{"IPv6, ports and no more", more6 + "c000 12b7", true},
+		{"IPv6, no ports", more6 + "c000 12", false},
 		{"IPv4, second", next4 + udp, false},
 		{"IPv4, TCP", "4500 001c 0001 2000 4006 0000 c0000201 c0000202" + udp, false},
 		{"IPv4, no ports", more4 + "c000 12", false},
@@ -34,8 +38,10 @@ func TestFirstFragmentPort(t *testing.T) {
 		{"IPv6, second", next6 + udp, false},
 		{"IPv6, header cut", more6[:len(more6)-2], false},
 		{"IPv6, extension behind cut", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1101 01040000 0000", false},
-		{"in IPv4", "4500 0030 0001 0000 4004 0000 c0000201 c0000202" + more4 + udp, true},
+		{"in IPv4", in4("0030") + more4 + udp, true},
 		{"in IPv6", "60000000 0038 29 40" + v6 + more6 + udp, true},
+		{"4 deep in IPv4", in4("0080") + in4("006c") + in4("0058") + in4("0044") + more4 + udp, true},
+		{"5 deep in IPv4", in4("0094") + in4("0080") + in4("006c") + in4("0058") + in4("0044") + more4 + udp, false},
 		{"nothing", "", false},
 	} {
 		ip := wiretest.Hex(t, c.octets)

@@ -70,6 +70,7 @@ func TestLinkTypes(t *testing.T) {
 		require.Equal(t, Packet{}, p)
 	}
 	p := Packet{}
+	require.ErrorIs(t, p.Decode(wiretest.Hex(t, `00000018`), DecodeOptions{Link: LinkLoop}), errIPv6Header, "nothing behind it")
 	b := append(wiretest.Hex(t, `00000002`), wiretest.Hex(t, hardwareCNP)[14:]...)
 	require.NoError(t, p.Decode(b, DecodeOptions{Link: LinkLoop}), "IPv4")
 }
@@ -83,7 +84,7 @@ func TestLinkTypeOf(t *testing.T) {
 	_, ok := LinkTypeOf(105) // 802.11
 	require.False(t, ok)
 	require.Equal(t, "sll2", LinkSLL2.String())
-	require.Equal(t, "LinkType(9)", LinkType(9).String())
+	require.Equal(t, "LinkType(6)", LinkType(6).String())
 }
 
 // The answer goes back where the packet came from, through the same VLANs.

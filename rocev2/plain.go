@@ -7,6 +7,9 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 )
 
+// minPlain is the length of the shortest of the frames below, over IPv4.
+const minPlain = 14 + 20 + 8 + minData
+
 // decodePlain is Decode for the frames that most RoCEv2 packets are: Ethernet
 // without tags, IPv4 without options or IPv6 without extension headers, UDP to
 // port 4791, nothing cut and nothing wrong. It does the same as the walk, which
@@ -15,7 +18,7 @@ import (
 // there. False leaves p unchanged and the frame to the walk.
 func (p *Packet) decodePlain(b []byte) bool {
 	const ip = 14
-	if len(b) < ip+20+8+minData {
+	if len(b) < minPlain {
 		return false
 	}
 	var udp, end int
@@ -46,7 +49,7 @@ func (p *Packet) decodePlain(b []byte) bool {
 	if op.Known() && op != bth.CNP {
 		pad -= int(u[9] >> 4 & 3)
 	}
-	if be.Uint16(u[2:]) != Port || length < 8+minData || udp+length > end || payload > pad {
+	if be.Uint16(u[2:]) != Port || udp+length > end || payload > pad {
 		return false
 	}
 

@@ -20,6 +20,7 @@ func TestSplit(t *testing.T) {
 		{"Ethernet, padded", ethernet + "0800", four, "00000000", DecodeOptions{}},
 		{"two tags", ethernet + "88a80009 81000007 86dd", six, "", DecodeOptions{}},
 		{"raw IPv4", "", four, "ff", DecodeOptions{Link: LinkIP}},
+		{"a header alone", "", "45000014 00004000 403b0000 0a000101 0a000401", "ff", DecodeOptions{Link: LinkIP}},
 		{"raw IPv6", "", six, "", DecodeOptions{Link: LinkIP}},
 		{"Linux cooked", "0000 0001 0006 020000000001 0000 86dd", six, "", DecodeOptions{Link: LinkSLL}},
 		{"loopback", "02000000", four, "", DecodeOptions{Link: LinkNull}},

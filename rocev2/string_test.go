@@ -17,6 +17,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, 16 octets", fmt.Sprint(p.Datagram))
 	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(p.FlowKey()))
 	var f Flow
+	require.False(t, f.Tunnelled())
 	require.NoError(t, f.DecodeFrame(wiretest.Hex(t, send6)))
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(f))
 	require.NoError(t, f.DecodeIP(wrap(protoIPv6, wiretest.Hex(t, send6)[14:])))
@@ -56,6 +57,17 @@ func TestFlowKeyHash(t *testing.T) {
 			require.Equal(t, h, k.Hash(seed))
 			require.NotContains(t, seen, h)
 			seen[h] = k
+		}
+	}
+	// No half of an address hides the others under every seed.
+	for _, half := range []string{"e703:7ed1:a0b4:28db", "5899:65cc:7537:4cc3", "9e37:79b9:7f4a:7c15"} {
+		for i := range 1000 {
+			this, other := addr(fmt.Sprintf("2001:db8:%x::1", i)), addr(fmt.Sprintf("2001:db8:0:%x:%s", i, half))
+			for _, k := range []FlowKey{{this, other, 1}, {other, this, 1}} {
+				h := k.Hash(7)
+				require.Zero(t, seen[h], k)
+				seen[h] = k
+			}
 		}
 	}
 	wiretest.NoAllocs(t, "Hash", func() { a.Hash(7) })
