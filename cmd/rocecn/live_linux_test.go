@@ -108,7 +108,7 @@ func awaitSocket(t *testing.T, device string) {
 	t.Helper()
 	d, err := net.InterfaceByName(device)
 	require.NoError(t, err)
-	await(t, "capture on "+device, func() bool {
+	wiretest.Await(t, "capture on "+device, func() bool {
 		b, err := os.ReadFile("/proc/thread-self/net/packet") // this thread's namespace
 		require.NoError(t, err)
 		for socket := range strings.Lines(string(b)) {
@@ -139,7 +139,7 @@ func TestTcpdumpAny(t *testing.T) {
 				cmd := exec.Command(tcpdump, append(args, "-Q", "in", "-U", "--immediate-mode", "-s", "4096", "-B", "8192", "-Z", "root", "-w", path)...)
 				require.NoError(t, cmd.Start())
 				files, all = append(files, path), append(all, cmd)
-				await(t, "capture by tcpdump", func() bool { // from some time after its start on
+				wiretest.Await(t, "capture by tcpdump", func() bool { // from some time after its start on
 					socket.Send(t, beacon)
 					n, _ := records(path)
 					return n > 0
@@ -150,7 +150,7 @@ func TestTcpdumpAny(t *testing.T) {
 			}
 			var read [][]string
 			for i, path := range files {
-				await(t, "last frame in the capture by tcpdump", func() bool {
+				wiretest.Await(t, "last frame in the capture by tcpdump", func() bool {
 					_, data := records(path)
 					return bytes.HasSuffix(data, last[14:])
 				})
@@ -195,6 +195,7 @@ func TestLiveErrors(t *testing.T) {
 		if command == "link set far down" {
 			ip, err = exec.Command("ip", "link", "set", "far", "up").CombinedOutput()
 			require.NoError(t, err, string(ip))
+			wiretest.AwaitCarriers(t)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/answer"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/inspect"
@@ -69,7 +70,7 @@ func interruptible() context.Context {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		usage(stderr)
-		return 2
+		return cli.Misused
 	}
 	switch name := args[0]; name {
 	case "-h", "-help", "--help", "help":
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		if !isFile(name) {
 			fmt.Fprintf(stderr, "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n", name)
-			return 2
+			return cli.Misused
 		}
 	}
 	return inspect.Run(ctx, args, stdin, stdout, stderr) // rocecn FILE…

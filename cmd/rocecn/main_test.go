@@ -133,7 +133,7 @@ func TestInterrupt(t *testing.T) {
 			p.start(t)
 			_, err = in.Write(file[:c.octets])
 			require.NoError(t, err)
-			await(t, "output", hasRead)
+			wiretest.Await(t, "output", hasRead)
 			require.NoError(t, p.Process.Signal(os.Interrupt))
 			p.Process.Signal(os.Interrupt) // as timeout sends it: to the process and to its group
 			require.NoError(t, p.Wait(), "%d octets: %s", c.octets, &p.messages)
@@ -157,16 +157,6 @@ func TestInterrupt(t *testing.T) {
 		var lines bytes.Buffer
 		require.Zero(t, run(t.Context(), []string{out}, nil, &lines, io.Discard))
 		require.Equal(t, c.packets, strings.Count(lines.String(), "Fast CNP"))
-	}
-}
-
-// await asks again and again until the answer is yes.
-func await(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ask(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("still no " + what)
-		}
 	}
 }
 

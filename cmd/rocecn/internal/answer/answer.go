@@ -34,21 +34,22 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/netip"
 	"os"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 )
 
+const usage = `usage: rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT
+IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.
+`
+
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	var n node
-	flags := flag.NewFlagSet("answer", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("answer", usage, stderr)
 	flags.TextVar(&n.config.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
 	flags.IntVar(&n.every, "every", 1, "answer every `N`-th matching packet")
 	flags.BoolVar(&n.config.InnerSource, "inner-source", false, "answer packets that come in a tunnel too, to the source inside it")
@@ -57,36 +58,24 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.BoolVar(&n.onlyCE, "ecn", false, "only packets marked CE match")
 	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no Fast CNP; "+
 		"trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)", n.setLong)
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] [-long refuse|trim|fallback] -source ADDR IN OUT\n"+
-			"IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.")
-		flags.PrintDefaults()
-	}
 	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		return 2
+		return cli.Unparsed(err)
 	case flags.NArg() != 2:
 		flags.Usage()
-		return 2
+		return cli.Misused
 	}
 	if err := n.check(); err != nil {
 		fmt.Fprintln(stderr, "rocecn answer:", err)
-		return 2
+		return cli.Misused
 	}
 	n.start()
 
 	from, to := flags.Arg(0), flags.Arg(1)
-	say := func(name string, err error) {
-		if p, ok := err.(*fs.PathError); ok {
-			err = p.Err // the name is there already
-		}
-		fmt.Fprintf(stderr, "rocecn answer: %s: %v\n", name, err)
-	}
+	say := func(name string, err error) { cli.Say(stderr, "answer", name, err) }
 	if to != "-" && cli.Same(from, stdin, to) {
 		say(to, errors.New("the capture that is read cannot be written"))
-		return 2
+		return cli.Misused
 	}
 	out := bufio.NewWriterSize(stdout, 64<<10)
 	// Before it waits for more it hands out what was written, so that the
@@ -94,7 +83,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	in, err := cli.Open(ctx, from, stdin, func(int64) error { return out.Flush() })
 	if err != nil {
 		say(from, err)
-		return 1
+		return cli.Failed
 	}
 	defer in.Close()
 	closeOut := func() error { return nil }
@@ -102,7 +91,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		f, err := os.Create(to)
 		if err != nil {
 			say(to, err)
-			return 1
+			return cli.Failed
 		}
 		out.Reset(f)
 		closeOut = f.Close
@@ -118,10 +107,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0
 	case broken != nil:
 		say(to, broken)
-		return 1
+		return cli.Failed
 	case err != nil:
 		say(from, err)
-		status = 1
+		status = cli.Failed
 	}
 	n.count.print(stderr)
 	return status

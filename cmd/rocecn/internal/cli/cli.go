@@ -1,12 +1,81 @@
-// Package cli holds what the commands share: their end by a closed pipe and by
-// an interrupt.
+// Package cli holds what the commands share: their flags and input, how far it is
+// read, what they say of errors, and their end by a closed pipe and by an
+// interrupt.
 package cli
 
 import (
 	"errors"
+	"flag"
+	"fmt"
 	"io"
+	"io/fs"
 	"syscall"
 )
+
+// The exit statuses of the commands, beside 0.
+const (
+	Failed     = 1 // something could not be read or written
+	Misused    = 2 // the arguments are wrong
+	RuleBroken = 3 // a rule of flows -check is broken
+)
+
+// Flags returns the flags of a command, as yet none. What is wrong with the
+// arguments goes to stderr, and usage before the list of the flags.
+func Flags(command, usage string, stderr io.Writer) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	return flags
+}
+
+// Unparsed returns the exit status for an error of parsing flags: 0 where they
+// ask for help.
+func Unparsed(err error) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	return Misused
+}
+
+// Say prints an error of a command about a file, or about what else has a name.
+func Say(stderr io.Writer, command, name string, err error) {
+	fmt.Fprintf(stderr, "rocecn %s: %s: %v\n", command, name, withoutPath(err))
+}
+
+// withoutPath takes the path out of an error: the name of the file stands
+// before its text already.
+func withoutPath(err error) error {
+	if p, ok := err.(*fs.PathError); ok {
+		return p.Err
+	}
+	return err
+}
+
+// An OutputError is one of writing the output: there is no use in going on.
+type OutputError struct{ error }
+
+// Output makes an error of writing the output an OutputError. Nil stays nil.
+func Output(err error) error {
+	if err == nil {
+		return nil
+	}
+	return OutputError{err}
+}
+
+func (e OutputError) Unwrap() error { return e.error }
+
+// End returns the exit status of a command that ends with err, and prints it: 0
+// for nil and where the output is closed.
+func End(stderr io.Writer, command string, err error) int {
+	if err == nil || Closed(err) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "rocecn %s: %v\n", command, err)
+	return Failed
+}
 
 // Closed says that err comes of writing to a pipe that nobody reads any more,
 // as behind head: who read there has seen enough, and the command ends quietly.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -90,15 +89,6 @@ func (in *Input) Close() error {
 		return nil
 	}
 	return in.file.Close()
-}
-
-// withoutPath takes the path out of an error: the name of the file stands
-// before its text already.
-func withoutPath(err error) error {
-	if p, ok := err.(*fs.PathError); ok {
-		return p.Err
-	}
-	return err
 }
 
 // errInterrupted is the end of reading that an interrupt brings.

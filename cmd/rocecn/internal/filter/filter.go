@@ -10,7 +10,6 @@ package filter
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
@@ -82,8 +81,7 @@ func (o *optionTypes) Set(s string) error {
 // Run is the command: it returns the exit status.
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	var o options
-	flags := flag.NewFlagSet("filter", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("filter", help, stderr)
 	flags.BoolVar(&o.tcpdump, "tcpdump", false, "print an expression for tcpdump; for captures, and what they get by default")
 	flags.BoolVar(&o.bpf, "bpf", false, "print a BPF program as numbers")
 	flags.BoolVar(&o.nft, "nft", false, "print a table for nftables; for a border, and what it gets by default")
@@ -97,35 +95,26 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
 	flags.StringVar(&o.table, "table", "rocecn", "`name` of the nftables table")
 	flags.StringVar(&o.chain, "chain", "FORWARD", "`name` of the iptables chain")
-	flags.Usage = func() {
-		fmt.Fprint(stderr, help)
-		flags.PrintDefaults()
-	}
 	for rest := args; ; rest = flags.Args()[1:] { // flags before and behind KIND
-		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			return 0
-		} else if err != nil {
-			return 2
+		if err := flags.Parse(rest); err != nil {
+			return cli.Unparsed(err)
 		}
 		if flags.NArg() == 0 {
 			break
 		}
 		if o.kind != "" {
 			fmt.Fprintln(stderr, "rocecn filter: arguments left over:", flags.Arg(0))
-			return 2
+			return cli.Misused
 		}
 		o.kind = flags.Arg(0)
 	}
 	text, err := o.text()
 	if err != nil {
 		fmt.Fprintln(stderr, "rocecn filter:", err)
-		return 2
+		return cli.Misused
 	}
-	if _, err := io.WriteString(stdout, text); err != nil && !cli.Closed(err) {
-		fmt.Fprintln(stderr, "rocecn filter:", err)
-		return 1
-	}
-	return 0
+	_, err = io.WriteString(stdout, text)
+	return cli.End(stderr, "filter", err)
 }
 
 // text returns what is to be printed.

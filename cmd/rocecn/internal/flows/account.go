@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -17,7 +18,7 @@ type accountant struct {
 	table *flows.Table
 	out   *bufio.Writer
 	human human
-	line  progressLine
+	line  cli.Progress
 
 	begun    bool
 	from, to time.Time // the present interval
@@ -38,7 +39,7 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 	return nil
 }
 
-func (a *accountant) progress(octets, size int64) { a.line.show(octets, size) }
+func (a *accountant) progress(octets, size int64) { a.line.Show(0, octets, size) }
 
 // reach prints the intervals that end before or at t. Time that jumps back
 // belongs to the present interval.
@@ -84,10 +85,7 @@ func (a *accountant) printInterval() error {
 	if err := a.print(changed, during); err != nil {
 		return err
 	}
-	if err := a.out.Flush(); err != nil {
-		return outputError{err}
-	}
-	return nil
+	return cli.Output(a.out.Flush())
 }
 
 // finish prints the rest, and returns which rules are broken.
@@ -106,8 +104,8 @@ func (a *accountant) finish() (broken []verdict, err error) {
 			return nil, err
 		}
 	}
-	if err := a.out.Flush(); err != nil {
-		return nil, outputError{err}
+	if err := cli.Output(a.out.Flush()); err != nil {
+		return nil, err
 	}
 	if a.page != nil {
 		if a.top > 0 && len(all.Flows) > a.top {
@@ -145,10 +143,7 @@ func (a *accountant) print(s *flows.Snapshot, during *intervalLine) error {
 		}
 		_, err = a.out.Write(table)
 	}
-	if err != nil {
-		return outputError{err}
-	}
-	return nil
+	return cli.Output(err)
 }
 
 func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err error) {

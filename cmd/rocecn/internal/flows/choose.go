@@ -140,6 +140,6 @@ func (o order) sort(all []flows.Flow) {
 		if c := o(&a, &b); c != 0 {
 			return c
 		}
-		return flows.CompareKeys(a.FlowKey, b.FlowKey)
+		return a.FlowKey.Compare(b.FlowKey)
 	})
 }

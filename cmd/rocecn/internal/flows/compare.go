@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -40,12 +41,12 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 	}
 	c.Finish()
 	for i, p := range points {
-		switch {
-		case p.err == errUnknownLink:
-			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", o.files[i], p.err)
-		case p.err != nil:
-			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", o.files[i], p.err)
-			status = failed
+		if p.err == nil {
+			continue
+		}
+		cli.Say(stderr, "flows", o.files[i], p.err)
+		if p.err != errUnknownLink {
+			status = cli.Failed
 		}
 	}
 	out := bufio.NewWriterSize(stdout, 64<<10)
@@ -56,7 +57,7 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 		err = printComparison(out, c, o)
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {
-		return closed(err, stderr)
+		return cli.End(stderr, "flows", err)
 	}
 	return status
 }

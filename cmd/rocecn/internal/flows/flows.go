@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -30,13 +29,6 @@ trip times. FILE is a pcap or pcapng capture, gzip or not, or - for standard inp
 
 `
 
-// Exit statuses.
-const (
-	failed  = 1 // something could not be read or written
-	misused = 2 // the arguments are wrong
-	broke   = 3 // a rule of -check is broken
-)
-
 // options are what the flags say.
 type options struct {
 	form     string // human, json, csv or prometheus
@@ -58,12 +50,7 @@ type options struct {
 // parse reads the arguments. Without options the status is that to end with.
 func parse(args []string, stderr io.Writer) (o *options, status int) {
 	o = &options{form: "human"}
-	flags := flag.NewFlagSet("flows", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		flags.PrintDefaults()
-	}
+	flags := cli.Flags("flows", usage, stderr)
 	forms := 0
 	for _, form := range []struct{ name, help string }{
 		{"json", "print one JSON object a line"},
@@ -95,18 +82,15 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	})
 	flags.BoolVar(&o.twoPoint, "compare", false, "compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
 	flags.IntVar(&o.window, "window", flowsWindow, "of -compare: how many `packets` of a capture may come before the like of one in the other")
-	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines decode packets; the output does not depend on it")
+	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8), "how many goroutines decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard", "keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
 	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil, 0
-	case err != nil:
-		return nil, misused
+	if err := flags.Parse(args); err != nil {
+		return nil, cli.Unparsed(err)
 	}
 	o.files = flags.Args()
 	var err error
@@ -114,7 +98,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	switch {
 	case (len(o.files) == 0) == (o.iface == ""):
 		flags.Usage()
-		return nil, misused
+		return nil, cli.Misused
 	case err != nil:
 		err = fmt.Errorf("-sort: %w", err)
 	case o.twoPoint && len(o.files) != 2:
@@ -129,8 +113,8 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		err = errors.New("-interval, -top and -max-flows: not below 0")
 	case o.interval > 0 && o.form == "prometheus":
 		err = errors.New("-interval and -prometheus: the counters of Prometheus only grow, it takes the differences itself")
-	case o.workers < 1:
-		err = errors.New("-workers: at least 1")
+	case o.workers < 1 || o.workers > maxWorkers:
+		err = errors.New("-workers: 1 to 128")
 	case o.table.MaxFlows > 0 && o.table.MaxFlows < minFlows:
 		err = fmt.Errorf("-max-flows: at least %d", minFlows)
 	case *fcnPort == 0 || *fcnPort > 0xFFFF || *proxyPort == 0 || *proxyPort > 0xFFFF || *fcnPort == *proxyPort:
@@ -138,7 +122,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "rocecn flows:", err)
-		return nil, misused
+		return nil, cli.Misused
 	}
 	o.decoder.Config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
 	return o, 0
@@ -146,6 +130,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 
 const (
 	minFlows    = 16
+	maxWorkers  = 128
 	flowsWindow = flows.DefaultWindow // in parse, flows are the flags
 )
 
@@ -171,7 +156,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	page, err := o.createPage()
 	if err != nil {
-		return closed(err, stderr)
+		return cli.End(stderr, "flows", err)
 	}
 	if page != nil {
 		defer page.Close()
@@ -182,53 +167,39 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		table:   flows.New(o.table),
 		out:     bufio.NewWriterSize(stdout, 64<<10),
 		human:   human{colour: colourful(stdout)},
-		line:    newProgressLine(stdout, stderr),
+		line:    cli.NewProgress(stdout, stderr),
 	}
 	r := reader{decoder: o.decoder, workers: o.workers, stdin: stdin, to: &a}
 	if o.iface != "" {
 		r.live, o.files = true, []string{o.iface}
 	}
 	for _, name := range o.files {
-		a.line.name = name
+		a.line.Name = name
 		err := r.read(ctx, name)
-		a.line.clear()
-		var out outputError
+		a.line.Clear()
+		var out cli.OutputError
 		switch {
 		case errors.As(err, &out):
-			return closed(out, stderr)
-		case err == errUnknownLink:
-			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", name, err)
+			return cli.End(stderr, "flows", out)
 		case err != nil:
-			fmt.Fprintf(stderr, "rocecn flows: %s: %v\n", name, err)
-			status = failed
+			cli.Say(stderr, "flows", name, err)
+			if err != errUnknownLink {
+				status = cli.Failed
+			}
 		}
 	}
 	broken, err := a.finish()
 	if err != nil {
-		return closed(err, stderr)
+		return cli.End(stderr, "flows", err)
 	}
 	a.summary(stderr, &r)
 	for _, v := range broken {
 		fmt.Fprintln(stderr, "rocecn flows:", v)
-		status = broke
+		status = cli.RuleBroken
 	}
 	return status
 }
 
-// closed returns the status when nothing more can be printed.
-func closed(err error, stderr io.Writer) int {
-	if cli.Closed(err) {
-		return 0
-	}
-	fmt.Fprintln(stderr, "rocecn flows:", err)
-	return failed
-}
-
-// An outputError is one of printing: there is no use in going on.
-type outputError struct{ error }
-
-func (e outputError) Unwrap() error { return e.error }
-
 // colourful says whether colours are welcome: on a terminal, unless NO_COLOR is
 // set (https://no-color.org).
-func colourful(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
+func colourful(w io.Writer) bool { return cli.IsTerminal(w) && os.Getenv("NO_COLOR") == "" }

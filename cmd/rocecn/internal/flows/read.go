@@ -18,10 +18,11 @@ import (
 // A reader reads captures with several goroutines, and hands their packets on in
 // their order.
 //
-// The goroutines take turns in reading a block of octets and finding the packets
-// in it, a batch. Each decodes its own batch, as its octets are near then, while
-// the next one reads. Whoever counts the packets waits for each batch in turn:
-// what comes out does not depend on how many goroutines there are.
+// One of the goroutines reads a block of octets after the other and finds the
+// packets in it, a batch, which the others decode. Where they have enough to do
+// it decodes a batch itself, and whoever has none reads on. Whoever counts the
+// packets waits for each batch in turn: what comes out does not depend on how
+// many goroutines there are.
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
 	workers int
@@ -44,10 +45,17 @@ const waiting = 4
 
 // read hands on the packets of one file, or of an interface.
 func (r *reader) read(ctx context.Context, name string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // who waits for input wakes up
+	// What was read, one batch that is counted, and the two of the source: with
+	// room for all of them none is thrown away to be made anew.
+	inOrder := waiting + 2*r.workers
+	inUse := inOrder + 3
 	s := &source{
-		ordered: make(chan *batch, waiting),
-		batches: make(chan *batch, waiting),
-		blocks:  make(chan *block, waiting),
+		ordered: make(chan *batch, inOrder),
+		read:    make(chan *batch, r.workers-1), // whoever reads leaves one for each of the others: none waits in vain
+		batches: make(chan *batch, inUse),
+		blocks:  make(chan *block, inUse),
 		stop:    make(chan struct{}),
 	}
 	defer close(s.stop)
@@ -117,7 +125,7 @@ type record struct {
 // A block is memory that packets are read into. It is used again when nobody
 // needs what is in it any more.
 type block struct {
-	octets [512 << 10]byte
+	octets [256 << 10]byte
 	users  atomic.Int32
 }
 
@@ -127,6 +135,7 @@ const maxBatch = 1024
 // A source reads a file. Only who has the lock may touch what is below it.
 type source struct {
 	ordered chan *batch
+	read    chan *batch // to be decoded
 	batches chan *batch // to be used again
 	blocks  chan *block // to be used again
 	stop    chan struct{}
@@ -176,7 +185,7 @@ func (s *source) close() {
 // work reads and decodes batches until the file ends.
 func (s *source) work(d flows.Decoder) {
 	for {
-		b := s.next(&d)
+		b := s.take(&d)
 		if b == nil {
 			return
 		}
@@ -184,12 +193,44 @@ func (s *source) work(d flows.Decoder) {
 	}
 }
 
+// take returns the next batch to be decoded, nil behind the last one. If no
+// other goroutine reads, this one does, until the others have enough to do: then
+// it decodes the oldest that they left, for which whoever counts waits first.
+func (s *source) take(d *flows.Decoder) *batch {
+	if s.TryLock() {
+		s.decoder = d
+		b := s.next()
+		for b != nil && s.offer(b) {
+			b = s.next()
+		}
+		if b != nil {
+			select {
+			case oldest := <-s.read:
+				s.read <- b // has room: who has the lock is the only one who sends
+				b = oldest
+			default:
+			}
+			s.Unlock()
+			return b
+		}
+		close(s.read) // and nobody gets the lock again
+	}
+	return <-s.read
+}
+
+// offer says whether others take a batch.
+func (s *source) offer(b *batch) bool {
+	select {
+	case s.read <- b:
+		return true
+	default:
+		return false
+	}
+}
+
 // next returns the next batch, whose place in the order is reserved, and nil
 // behind the last one, which has the error that ended the file.
-func (s *source) next(d *flows.Decoder) *batch {
-	s.Lock()
-	defer s.Unlock()
-	s.decoder = d
+func (s *source) next() *batch {
 	var r capture.Record
 	for s.done == nil && s.err == nil {
 		if s.err = s.in.Next(&r); s.err != nil {
@@ -219,10 +260,15 @@ func (s *source) next(d *flows.Decoder) *batch {
 		b = s.begin()
 		s.batch, b.err = nil, s.err
 	}
-	if !s.reserve(b) {
-		return nil
+	if s.reserve(b) {
+		return b
 	}
-	return b
+	if s.err == nil {
+		s.err = io.EOF
+		s.close()
+	}
+	s.ended = true
+	return nil
 }
 
 // reserve gives a batch its place in the order. It says whether anybody still
@@ -233,7 +279,6 @@ func (s *source) reserve(b *batch) bool {
 	case s.ordered <- b:
 		return true
 	case <-s.stop:
-		s.ended, s.err = true, io.EOF
 		return false
 	}
 }
@@ -261,9 +306,13 @@ func (s *source) beforeRead(octets int64) error {
 		return nil
 	}
 	for _, b := range [...]*batch{s.done, s.batch} {
-		if b != nil && s.reserve(b) {
-			s.decode(b, s.decoder)
+		if b == nil {
+			continue
 		}
+		if !s.reserve(b) {
+			return io.EOF
+		}
+		s.decode(b, s.decoder)
 	}
 	s.done, s.batch = nil, nil
 	return nil

@@ -47,10 +47,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
@@ -62,10 +60,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]
+FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
+`
+
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("inspect", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	all := flags.Bool("all", false, "print packets that are none of ours too")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
@@ -73,23 +74,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	iface := flags.String("i", "", "read this `interface` live")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
 	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]\n"+
-			"FILE is a pcap or pcapng capture, gzip or not, or - for standard input.")
-		flags.PrintDefaults()
-	}
 	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		return 2
+		return cli.Unparsed(err)
 	case (flags.NArg() == 0) == (*iface == ""):
 		flags.Usage()
-		return 2
+		return cli.Misused
 	}
 	if err := checkPorts(rocev2.Port, *fcnPort, *proxyPort); err != nil {
 		fmt.Fprintln(stderr, "rocecn inspect:", err)
-		return 2
+		return cli.Misused
 	}
 
 	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
@@ -102,9 +96,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *asJSON {
 		i.printer = &jsonPrinter{w: i.out}
 	}
-	if isTerminal(stderr) && !isTerminal(stdout) {
-		i.progress.terminal = stderr
-	}
+	i.progress = cli.NewProgress(stdout, stderr)
 	read, names := i.file, flags.Args()
 	if *iface != "" {
 		read, names = i.live, []string{*iface}
@@ -115,17 +107,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			break // the interrupt was the end of the file before
 		}
 		err := read(ctx, name)
-		var broken outputError
+		var broken cli.OutputError
 		switch {
 		case errors.As(err, &broken):
-			if cli.Closed(broken) {
-				return 0
-			}
-			fmt.Fprintln(stderr, "rocecn inspect:", broken)
-			return 1
+			return cli.End(stderr, "inspect", broken)
 		case err != nil:
 			i.message(name, err)
-			status = 1
+			status = cli.Failed
 		}
 	}
 	i.summary.print(stderr)
@@ -156,24 +144,21 @@ type inspector struct {
 	printer  interface{ print(*finding) error }
 	looker   looker
 	summary  summary
-	progress progress
+	progress cli.Progress
+	read     int64 // octets of the file
+	size     int64 // of the file, 0 when not known
 }
-
-// An outputError is one of writing the lines: there is no use in going on.
-type outputError struct{ error }
-
-func (e outputError) Unwrap() error { return e.error }
 
 // file prints the packets of one file.
 func (i *inspector) file(ctx context.Context, name string) error {
-	i.progress = progress{terminal: i.progress.terminal, name: name, last: time.Now()}
-	defer i.progress.clear()
+	i.progress.Name = name
+	defer i.progress.Clear()
 	in, err := cli.Open(ctx, name, i.stdin, i.beforeRead)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	i.progress.size = in.Size
+	i.size = in.Size
 	return i.packets(in, name)
 }
 
@@ -184,7 +169,7 @@ func (i *inspector) live(ctx context.Context, name string) error {
 		return err
 	}
 	defer in.Close()
-	i.progress.terminal = nil
+	i.progress = cli.Progress{}
 	err = i.packets(in, name)
 	i.summary.live, i.summary.dropped = true, in.Dropped()
 	return err
@@ -211,29 +196,28 @@ func (i *inspector) packets(in capture.Reader, name string) error {
 		}
 		i.summary.add(f)
 		if err := i.printer.print(f); err != nil {
-			return outputError{err}
+			return cli.Output(err)
 		}
-		i.progress.packet()
+		if frame%1024 == 0 {
+			i.progress.Show(frame, i.read, i.size)
+		}
 	}
 }
 
 // beforeRead hands out what was printed, so that the lines of a live capture do
 // not stand in a buffer while the program waits for more.
 func (i *inspector) beforeRead(octets int64) error {
-	i.progress.read = octets
+	i.read = octets
 	return i.flush()
 }
 
 // message tells the user something about a file.
 func (i *inspector) message(name string, err error) {
-	i.progress.clear()
+	i.progress.Clear()
 	i.flush()
-	fmt.Fprintf(i.stderr, "rocecn inspect: %s: %v\n", name, err)
+	cli.Say(i.stderr, "inspect", name, err)
 }
 
 func (i *inspector) flush() error {
-	if err := i.out.Flush(); err != nil {
-		return outputError{err}
-	}
-	return nil
+	return cli.Output(i.out.Flush())
 }

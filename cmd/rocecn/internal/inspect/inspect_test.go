@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -130,30 +129,6 @@ func TestSummary(t *testing.T) {
 
 	_, stderr, _ = inspect(nil, wiretest.Path(t, "ioam-linux618-dex.pcap"))
 	require.Contains(t, stderr, "1 packet: 1 data\n")
-}
-
-// Only a long run has a progress line, and only a terminal.
-func TestProgress(t *testing.T) {
-	var terminal bytes.Buffer
-	p := progress{terminal: &terminal, name: "a.pcap", size: 8 << 20, last: time.Now()}
-	for range 5000 {
-		p.packet()
-	}
-	p.clear()
-	require.Empty(t, terminal.String())
-	p.last, p.read = time.Now().Add(-time.Hour), 2<<20
-	for range 5000 {
-		p.packet()
-	}
-	p.clear()
-	p.clear()
-	require.Equal(t, "\ra.pcap: 5120 packets, 2 MiB, 25 %\x1b[K\r\x1b[K", terminal.String())
-
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	require.NoError(t, err)
-	defer null.Close()
-	require.False(t, isTerminal(null))
-	require.False(t, isTerminal(&terminal))
 }
 
 func TestUsage(t *testing.T) {

@@ -327,7 +327,7 @@ func TestProxyMessages(t *testing.T) {
 			flow + "TCP 192.0.2.1:1 > 192.0.2.14:2 is congested  invoking=0  dscp=48"},
 		{proxymsg.Message{FiveTuple: other, Level: 7, Reserved: 1},
 			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":50,"src_port":0,"dst_port":0,"level":7,"invoking_len":0}}`,
-			flow + "IPSecESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
+			flow + "ESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
 	} {
 		octets, err := c.m.AppendPacket(nil, proxy4, proxymsg.Config{Src: switch4})
 		require.NoError(t, err)

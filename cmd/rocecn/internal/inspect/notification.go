@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/google/gopacket/layers"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
 )
@@ -71,11 +70,11 @@ func quantaText(quanta uint16) string {
 }
 
 func flowText(m *proxymsg.Message) string {
-	protocol := layers.IPProtocol(m.Protocol)
+	protocol := protocolName(m.Protocol)
 	if m.SrcPort == 0 && m.DstPort == 0 {
-		return fmt.Sprintf("%v %v > %v", protocol, m.Src, m.Dst)
+		return fmt.Sprintf("%s %v > %v", protocol, m.Src, m.Dst)
 	}
-	return fmt.Sprintf("%v %v > %v", protocol, netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort))
+	return fmt.Sprintf("%s %v > %v", protocol, netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort))
 }
 
 // deviations prints what the specification of a message has otherwise.

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/google/gopacket/layers"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -33,8 +32,15 @@ func otherName(ip []byte, why error) (flow, protocol string) {
 	return flow, protocol
 }
 
+// protocols are the names of what is met behind IP headers most.
+var protocols = map[uint8]string{
+	0: "IPv6HopByHop", 1: "ICMPv4", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 43: "IPv6Routing", 44: "IPv6Fragment",
+	47: "GRE", 50: "ESP", 51: "AH", 58: "ICMPv6", 59: "NoNextHeader", 60: "IPv6Destination", 89: "OSPF", 97: "EtherIP", 103: "PIM",
+	112: "VRRP", 132: "SCTP", 136: "UDPLite", 137: "MPLS",
+}
+
 func protocolName(number uint8) string {
-	if name := layers.IPProtocol(number).String(); name != "UnknownIPProtocol" {
+	if name, ok := protocols[number]; ok {
 		return name
 	}
 	return "protocol " + strconv.Itoa(int(number))

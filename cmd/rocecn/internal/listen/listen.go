@@ -11,7 +11,6 @@ package listen
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,26 +23,23 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
+const usage = `usage: rocecn listen [-as fcn|proxy] [-n N] ADDR
+ADDR is host:port, as in [::]:1021.
+`
+
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("listen", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("listen", usage, stderr)
 	as := flags.String("as", "", "what arrives: `fcn or proxy`; by default what the port says")
 	count := flags.Int("n", 0, "end after this `number` of datagrams; 0: with an interrupt")
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn listen [-as fcn|proxy] [-n N] ADDR\nADDR is host:port, as in [::]:1021.")
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+	if err := flags.Parse(args); err != nil {
+		return cli.Unparsed(err)
 	}
 	wrong := ""
 	switch {
 	case flags.NArg() != 1:
 		flags.Usage()
-		return 2
+		return cli.Misused
 	case *as != "" && *as != "fcn" && *as != "proxy":
 		wrong = fmt.Sprintf("-as %s is neither fcn nor proxy", *as)
 	case *count < 0:
@@ -51,13 +47,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	}
 	if wrong != "" {
 		fmt.Fprintln(stderr, "rocecn listen:", wrong)
-		return 2
+		return cli.Misused
 	}
-	if err := receive(ctx, flags.Arg(0), *as, *count, stdout); err != nil && !cli.Closed(err) {
-		fmt.Fprintln(stderr, "rocecn listen:", err)
-		return 1
-	}
-	return 0
+	return cli.End(stderr, "listen", receive(ctx, flags.Arg(0), *as, *count, stdout))
 }
 
 // receive prints what arrives until ctx ends or, unless count is 0, that many

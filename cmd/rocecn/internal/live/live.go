@@ -22,6 +22,7 @@ type Source interface {
 var (
 	ErrNotHere     = errors.New("live capture works on Linux only; elsewhere, tcpdump -i INTERFACE -U -w - | rocecn inspect -")
 	ErrNoInterface = errors.New("no such interface")
+	ErrDown        = errors.New("the interface is down")
 	ErrNoRights    = errors.New("no rights: live capture needs root, or the capability CAP_NET_RAW")
 	ErrLinkType    = errors.New("carries neither Ethernet nor IP")
 	ErrWentAway    = errors.New("the interface went down or away")

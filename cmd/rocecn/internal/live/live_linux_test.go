@@ -3,18 +3,21 @@ package live
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/gopacket"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The main thread does not end, and with it would not a namespace: keep tests
@@ -55,9 +58,6 @@ func TestFrames(t *testing.T) {
 		frame := wiretest.Hex(t, octets)
 		socket.Send(t, frame)
 		require.NoError(t, in.Next(&r))
-		if octets == stacked {
-			frame[12], frame[13] = 0x81, 0x00 // the handle does not say which EtherType the outer tag had
-		}
 		require.Equal(t, frame, r.Data)
 		require.EqualValues(t, len(frame), r.OrigLen)
 		require.False(t, r.Cut())
@@ -128,31 +128,89 @@ func TestDropped(t *testing.T) {
 	require.LessOrEqual(t, uint64(read)+dropped, uint64(sent)) // some do not get as far as the socket
 }
 
-// An interface that goes down or away ends the capture with an error.
+// An interface that goes down or away ends the capture with an error, behind
+// what the kernel has by then. After an interrupt it is the end all the same.
 func TestWentAway(t *testing.T) {
 	for _, command := range []string{"link set far down", "link del far"} {
-		t.Run(command, func(t *testing.T) {
-			socket := cable(t)
-			in, err := Open(t.Context(), "far", goOn)
-			require.NoError(t, err)
-			defer in.Close()
-			socket.Send(t, wiretest.Hex(t, untagged))
-			var r capture.Record
-			require.NoError(t, in.Next(&r))
-			out, err := exec.Command("sh", "-c", "ip "+command).CombinedOutput()
-			require.NoError(t, err, string(out))
-			require.ErrorIs(t, in.Next(&r), ErrWentAway)
-		})
+		for _, interrupted := range []bool{false, true} {
+			t.Run(fmt.Sprint(command, " ", interrupted), func(t *testing.T) {
+				socket := cable(t)
+				ctx, interrupt := context.WithCancel(t.Context())
+				defer interrupt()
+				in, err := Open(ctx, "far", goOn)
+				require.NoError(t, err)
+				defer in.Close()
+				var r capture.Record
+				socket.Send(t, wiretest.Hex(t, untagged))
+				require.NoError(t, in.Next(&r))
+				for range 100 {
+					socket.Send(t, wiretest.Hex(t, untagged))
+				}
+				want := ErrWentAway
+				if interrupted {
+					interrupt()
+					want = io.EOF
+				}
+				ip(t, command)
+				for range 100 {
+					require.NoError(t, in.Next(&r))
+				}
+				require.Equal(t, want, in.Next(&r))
+			})
+		}
 	}
+}
+
+// ip runs a command of ip.
+func ip(t *testing.T, command string) {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// Where the socket's error is lost, the look that an idle capture takes now and
+// then tells that the interface is down.
+func TestLook(t *testing.T) {
+	cable(t)
+	in, err := Open(t.Context(), "far", goOn)
+	require.NoError(t, err)
+	defer in.Close()
+	ip(t, "link set far down")
+	require.NoError(t, in.(*source).conn.Control(func(fd uintptr) {
+		lost, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		require.NoError(t, err)
+		require.EqualValues(t, unix.ENETDOWN, lost)
+	}))
+	require.Equal(t, ErrWentAway, in.Next(new(capture.Record)))
+}
+
+// Its name may change while nothing comes; when it goes down, the look that the
+// capture takes now and then is enough.
+func TestRenamed(t *testing.T) {
+	socket := cable(t)
+	in, err := Open(t.Context(), "far", goOn)
+	require.NoError(t, err)
+	defer in.Close()
+	s := in.(*source)
+	ip(t, "link set far name further")
+	require.True(t, s.present())
+	socket.Send(t, wiretest.Hex(t, untagged))
+	require.NoError(t, s.Next(new(capture.Record)))
+	ip(t, "link set further down")
+	require.False(t, s.present())
+	ip(t, "link del further")
+	require.False(t, s.present())
 }
 
 func TestOpen(t *testing.T) {
 	wiretest.Namespace(t, `link set lo up
-		link add down type veth peer name downpeer`)
+		link add name lower type veth peer name lowerpeer`)
 	_, err := Open(t.Context(), "nowhere", goOn)
 	require.Equal(t, ErrNoInterface, err)
 	_, err = Open(t.Context(), "", goOn)
 	require.Equal(t, ErrNoInterface, err)
+	_, err = Open(t.Context(), "lower", goOn)
+	require.Equal(t, ErrDown, err)
 
 	enough := errors.New("enough")
 	in, err := Open(t.Context(), "lo", func(int64) error { return enough })
@@ -161,14 +219,46 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, enough, in.Next(new(capture.Record)))
 }
 
-func TestTag(t *testing.T) {
-	frame := wiretest.Hex(t, untagged)
-	got, n := appendFrame(nil, frame, &gopacket.CaptureInfo{Length: len(frame), AncillaryData: []any{0x6007}})
-	require.Equal(t, wiretest.Hex(t, tagged), got)
-	require.Equal(t, len(frame)+4, n)
-	got, n = appendFrame(nil, frame, &gopacket.CaptureInfo{Length: 2000})
-	require.Equal(t, frame, got)
-	require.Equal(t, 2000, n)
-	got, _ = appendFrame(nil, frame[:11], &gopacket.CaptureInfo{AncillaryData: []any{0x6007}})
-	require.Equal(t, frame[:11], got)
+// A capture that nobody reads any more wakes up.
+func TestClose(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	waits := make(chan bool, 100)
+	in, err := Open(t.Context(), "lo", func(int64) error { waits <- true; return nil })
+	require.NoError(t, err)
+	go func() {
+		<-waits
+		in.Close()
+	}()
+	require.ErrorContains(t, in.Next(new(capture.Record)), "closed file")
+}
+
+// What the kernel says beside a frame is of the kernel's own byte order.
+func TestBeside(t *testing.T) {
+	ne := binary.NativeEndian
+	at := time.Date(2026, 11, 22, 1, 2, 3, 456789012, time.UTC)
+	require.Equal(t, at, timeOf(ne.AppendUint64(ne.AppendUint64(nil, uint64(at.Unix())), 456789012)))
+	require.Equal(t, at, timeOf(ne.AppendUint32(ne.AppendUint32(nil, uint32(at.Unix())), 456789012)))
+	require.Zero(t, timeOf(nil))
+
+	aux := func(status uint32, tci, tpid uint16) []byte {
+		return ne.AppendUint16(ne.AppendUint16(append(ne.AppendUint32(nil, status), make([]byte, 12)...), tci), tpid)
+	}
+	for _, c := range []struct {
+		aux, frame, want []byte
+	}{
+		{aux(unix.TP_STATUS_VLAN_VALID|unix.TP_STATUS_VLAN_TPID_VALID, 0x6007, 0x8100), wiretest.Hex(t, untagged), wiretest.Hex(t, tagged)},
+		{aux(unix.TP_STATUS_VLAN_VALID, 0x6007, 0x88A8), wiretest.Hex(t, untagged), wiretest.Hex(t, tagged)},
+		{aux(unix.TP_STATUS_VLAN_VALID|unix.TP_STATUS_VLAN_TPID_VALID, 9, 0x88A8), wiretest.Hex(t, tagged), wiretest.Hex(t, stacked)},
+		{aux(0, 0x6007, 0x8100), wiretest.Hex(t, untagged), wiretest.Hex(t, untagged)},
+		{aux(unix.TP_STATUS_VLAN_VALID, 7, 0)[:19], wiretest.Hex(t, untagged), wiretest.Hex(t, untagged)},
+		{aux(unix.TP_STATUS_VLAN_VALID, 7, 0), wiretest.Hex(t, untagged)[:11], wiretest.Hex(t, untagged)[:11]},
+	} {
+		var s source
+		s.n = copy(s.frame[tagSize:], c.frame)
+		var r capture.Record
+		s.record(&r)
+		s.putTagBack(&r, c.aux)
+		require.Equal(t, c.want, r.Data)
+		require.EqualValues(t, len(c.want), r.OrigLen)
+	}
 }

@@ -16,9 +16,6 @@ package pairs
 import (
 	"bufio"
 	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"io"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -26,32 +23,28 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+const usage = `usage: rocecn pairs [-json] [-outer] FILE…
+Says whose queue pair sends to whose, and how that is known. FILE is a pcap or
+pcapng capture, gzip or not, or - for standard input; several are read as one.
+`
+
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	flags := flag.NewFlagSet("pairs", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("pairs", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn pairs [-json] [-outer] FILE…\n"+
-			"Says whose queue pair sends to whose, and how that is known. FILE is a pcap or\n"+
-			"pcapng capture, gzip or not, or - for standard input; several are read as one.")
-		flags.PrintDefaults()
-	}
 	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		return 2
+		return cli.Unparsed(err)
 	case flags.NArg() == 0:
 		flags.Usage()
-		return 2
+		return cli.Misused
 	}
 	r := reader{outer: *outer, table: newTable()}
 	for _, name := range flags.Args() {
 		if err := r.file(ctx, name, stdin); err != nil {
-			fmt.Fprintf(stderr, "rocecn pairs: %s: %v\n", name, err)
-			status = 1
+			cli.Say(stderr, "pairs", name, err)
+			status = cli.Failed
 		}
 	}
 	out := bufio.NewWriter(stdout)
@@ -63,12 +56,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = out.Flush()
 	}
-	switch {
-	case cli.Closed(err):
-		return 0
-	case err != nil:
-		fmt.Fprintln(stderr, "rocecn pairs:", err)
-		return 1
+	if err != nil {
+		return cli.End(stderr, "pairs", err)
 	}
 	r.table.summary(stderr, r.packets)
 	return status

@@ -95,8 +95,7 @@ func (t *table) all() []*row {
 	}
 	all = slices.AppendSeq(all, maps.Values(t.unknown))
 	slices.SortFunc(all, func(a, b *row) int {
-		return cmp.Or(a.flow.Src.Compare(b.flow.Src), a.flow.Dst.Compare(b.flow.Dst), cmp.Compare(a.flow.DestQP, b.flow.DestQP),
-			a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP), cmp.Compare(a.pair.From, b.pair.From))
+		return cmp.Or(a.flow.Compare(b.flow), a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP), cmp.Compare(a.pair.From, b.pair.From))
 	})
 	return all
 }

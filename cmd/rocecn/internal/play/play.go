@@ -19,10 +19,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -61,61 +59,52 @@ type frame struct {
 	Options rocev2.DecodeOptions // what Data begins with, and whether it was cut
 }
 
+const usage = `usage: rocecn play -role %s -config FILE IN [OUT]
+IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT becomes a pcap capture.
+`
+
 // Run is the command: it returns the exit status. When ctx is cancelled, that is
 // the end of the input.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	names := strings.Join(slices.Sorted(maps.Keys(roles)), "|")
-	flags := flag.NewFlagSet("rocecn play", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
 	name := flags.String("role", "", "the `role`: "+names)
 	file := flags.String("config", "", "the role's configuration, a JSON `file`")
-	flags.Usage = func() {
-		fmt.Fprintf(stderr, "usage: rocecn play -role %s -config FILE IN [OUT]\n"+
-			"IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT becomes a pcap capture.\n", names)
-		flags.PrintDefaults()
-	}
 	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
 	case err != nil:
-		return 2
+		return cli.Unparsed(err)
 	case flags.NArg() < 1 || flags.NArg() > 2 || flags.Arg(1) == "-":
 		flags.Usage()
-		return 2
+		return cli.Misused
 	}
-	say := func(what string, err error) {
-		if p, ok := err.(*fs.PathError); ok {
-			err = p.Err // the name is there already
-		}
-		fmt.Fprintf(stderr, "rocecn play: %s: %v\n", what, err)
-	}
+	say := func(what string, err error) { cli.Say(stderr, "play", what, err) }
 	if roles[*name] == nil {
 		say("-role", fmt.Errorf("%q is none of %s", *name, names))
-		return 2
+		return cli.Misused
 	}
 	role, err := configured(*name, *file)
 	if err != nil {
 		say("-config "+*file, err)
-		return 2
+		return cli.Misused
 	}
 
 	p := player{name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}
 	from, to := flags.Arg(0), flags.Arg(1)
 	if to != "" && cli.Same(from, stdin, to) {
 		say(to, errors.New("the capture that is read cannot be written"))
-		return 2
+		return cli.Misused
 	}
 	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })
 	if err != nil {
 		say(from, err)
-		return 1
+		return cli.Failed
 	}
 	defer in.Close()
 	if to != "" {
 		f, err := os.Create(to)
 		if err != nil {
 			say(to, err)
-			return 1
+			return cli.Failed
 		}
 		defer f.Close()
 		p.out = bufio.NewWriterSize(f, 64<<10)
@@ -129,10 +118,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0 // whoever reads the lines has seen enough
 	case broken != nil:
 		say("output", broken)
-		return 1
+		return cli.Failed
 	case err != nil:
 		say(from, err)
-		status = 1
+		status = cli.Failed
 	}
 	p.summary.print(stderr)
 	return status

@@ -12,7 +12,6 @@ package send
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -48,11 +47,15 @@ func (l *label) Set(s string) error {
 	return err
 }
 
+const usage = `usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
+       rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]
+ADDR is host:port, as in [::1]:1021.
+`
+
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var o options
-	flags := flag.NewFlagSet("send", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := cli.Flags("send", usage, stderr)
 	flags.StringVar(&o.fcn, "fcn", "", "send an FCN to this `address`")
 	flags.StringVar(&o.proxy, "proxy", "", "send a proxy message to this `address`")
 	flags.Var(&o.label, "label", "flow `label` of the congested flow, 20 bits")
@@ -61,16 +64,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.UintVar(&o.hops, "hops", 64, "hop `limit` to send with, 1 to 255")
 	flags.StringVar(&o.capture, "capture", "", "`file` that holds the congested packet")
 	flags.IntVar(&o.frame, "frame", 1, "`number` of the congested packet in it, from 1")
-	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]\n"+
-			"       rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]\n"+
-			"ADDR is host:port, as in [::1]:1021.")
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+	if err := flags.Parse(args); err != nil {
+		return cli.Unparsed(err)
 	}
 	wrong := ""
 	switch {
@@ -93,7 +88,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if wrong != "" {
 		fmt.Fprintln(stderr, "rocecn send:", wrong)
-		return 2
+		return cli.Misused
 	}
 	var err error
 	if o.fcn != "" {
@@ -101,11 +96,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	} else {
 		err = o.sendProxy(ctx, stdin, stdout)
 	}
-	if err != nil && !cli.Closed(err) {
-		fmt.Fprintln(stderr, "rocecn send:", err)
-		return 1
-	}
-	return 0
+	return cli.End(stderr, "send", err)
 }
 
 func (o *options) sendFCN(stdout io.Writer) error {

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		arg, stderr string
+		status      int
+	}{
+		{"-h", "usage: rocecn test\n  -all\n    \tall of them\n", 0},
+		{"-some", "flag provided but not defined: -some\nusage: rocecn test\n  -all\n    \tall of them\n", 2},
+	} {
+		var stderr bytes.Buffer
+		flags := Flags("test", "usage: rocecn test\n", &stderr)
+		flags.Bool("all", false, "all of them")
+		err := flags.Parse([]string{c.arg})
+		require.Error(t, err)
+		require.Equal(t, c.status, Unparsed(err), c.arg)
+		require.Equal(t, c.stderr, stderr.String())
+	}
+}
+
+// A name that stands before the error does not stand in it once more.
+func TestSay(t *testing.T) {
+	var stderr bytes.Buffer
+	Say(&stderr, "test", "a.pcap", errors.New("no capture"))
+	Say(&stderr, "test", "a.pcap", &fs.PathError{Op: "open", Path: "a.pcap", Err: fs.ErrNotExist})
+	require.Equal(t, "rocecn test: a.pcap: no capture\nrocecn test: a.pcap: file does not exist\n", stderr.String())
+}
+
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		stderr string
+	}{
+		{nil, 0, ""},
+		{io.ErrClosedPipe, 0, ""},
+		{&fs.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, 0, ""},
+		{fmt.Errorf("first line: %w", syscall.EPIPE), 0, ""},
+		{errors.New("disk full"), 1, "rocecn test: disk full\n"},
+	} {
+		var stderr bytes.Buffer
+		require.Equal(t, c.status, End(&stderr, "test", c.err), c.err)
+		require.Equal(t, c.stderr, stderr.String())
+	}
+}
