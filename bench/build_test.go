@@ -129,6 +129,16 @@ func buildFloors(b *testing.B, name string, packet []byte, withICRC bool) {
 			copy(to, packet)
 		}
 	})
+	var d rocev2.Datagram
+	err := d.DecodeIP(packet)
+	require.NoError(b, err)
+	run(b, name+"IP and UDP", func(b *testing.B) { // around UDP data that is there
+		out := make([]byte, 0, 2048)
+		for b.Loop() {
+			out, err = d.AppendBinary(out[:0])
+			check(b, err)
+		}
+	})
 }
 
 // tunnel returns the flow of an IPv6 packet in an ECN-capable tunnel.

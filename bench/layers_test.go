@@ -80,6 +80,6 @@ func buildLayers(b *testing.B, name string, packet []byte) {
 		for b.Loop() {
 			check(b, rocelayers.SerializeLayers(buf, opts, all...))
 		}
+		require.Len(b, buf.Bytes(), 14+len(packet))
 	})
-	require.Len(b, buf.Bytes(), 14+len(packet))
 }

@@ -3,6 +3,7 @@
 // folder; the program reads their output:
 //
 //	go test -run '^$' -bench . -benchtime 60ms -count 8 ./bench | tee new.txt
+//	go test -run '^$' -bench Sum -benchtime 60ms -count 8 ./icrc | tee -a new.txt
 //	go run ./bench -w BENCHMARKS.md new.txt
 //
 // A benchmark's name is Section/column/row. A cell is the median of its runs in
@@ -69,7 +70,7 @@ func tables(into string, args []string) error {
 		return err
 	}
 	text := fmt.Sprintf("%s, %d cores, %s, %s; medians of %d runs.\n", strings.Join(r.machine, ", "), runtime.NumCPU(), runtime.Version(),
-		time.Now().Format(time.DateOnly), r.count()) + r.ratios() + r.tables() + r.others()
+		time.Now().Format(time.DateOnly), r.count()) + r.ratios() + r.tables() + r.ways() + r.others()
 	if into == "" {
 		fmt.Print(text)
 		return nil
@@ -181,32 +182,33 @@ func (r *results) ratios() string {
 func (r *results) tables() string {
 	var out strings.Builder
 	for _, section := range r.parts("", 0) {
-		columns, rows := r.parts(section, 1), r.parts(section, 2)
-		fmt.Fprintf(&out, "\n### %s\n\n| |", section)
-		for _, column := range columns {
-			fmt.Fprintf(&out, " %s |", column)
-		}
-		fmt.Fprintf(&out, "\n|---|%s\n", strings.Repeat("--:|", len(columns)))
-		for _, row := range rows {
-			fmt.Fprintf(&out, "| %s |", row)
-			for _, column := range columns {
-				fmt.Fprintf(&out, " %s |", r.cell(section+"/"+column+"/", row, rows[0]))
-			}
-			out.WriteString("\n")
-		}
+		r.table(&out, section, r.parts(section, 1), r.parts(section, 2), func(column, row string) string { return section + "/" + column + "/" + row })
 	}
 	return out.String()
 }
 
-// cell is a benchmark's nanoseconds, the ratio to the first row, the
-// allocations if there are any.
-func (r *results) cell(prefix, row, first string) string {
-	m, ok := r.median(prefix + row)
+// table prints a table of the benchmarks that name names, each beside that of
+// the first row.
+func (r *results) table(out *strings.Builder, title string, columns, rows []string, name func(column, row string) string) {
+	fmt.Fprintf(out, "\n### %s\n\n| | %s |\n|---|%s\n", title, strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)))
+	for _, row := range rows {
+		fmt.Fprintf(out, "| %s |", row)
+		for _, column := range columns {
+			fmt.Fprintf(out, " %s |", r.cell(name(column, row), name(column, rows[0])))
+		}
+		out.WriteString("\n")
+	}
+}
+
+// cell is a benchmark's nanoseconds, the ratio to another one, the allocations
+// if there are any.
+func (r *results) cell(name, beside string) string {
+	m, ok := r.median(name)
 	if !ok {
 		return ""
 	}
 	s := strconv.FormatFloat(m.ns, 'f', decimals(m.ns), 64)
-	if base, ok := r.median(prefix + first); ok {
+	if base, ok := r.median(beside); ok {
 		s += fmt.Sprintf(" (%.*f)", decimals(m.ns/base.ns), m.ns/base.ns)
 	}
 	if m.allocs > 0 {
@@ -226,13 +228,44 @@ func decimals(v float64) int {
 	return 0
 }
 
+// sums is what the names of package icrc's benchmarks of each way to compute
+// begin with, as in "@icrc Sum/ip=4/octets=56/by=folding".
+const sums = "@icrc Sum/"
+
+// ways is a table for each way to compute the ICRC, beside hash/crc32.
+func (r *results) ways() string {
+	var columns, ways []string
+	names := map[string]string{} // of benchmarks, by column and row
+	for _, name := range r.names {
+		size, way, _ := strings.Cut(strings.TrimPrefix(name, sums), "/by=")
+		if !strings.HasPrefix(name, sums) {
+			continue
+		}
+		column := strings.NewReplacer("ip=", "IPv", "/octets=", ", ").Replace(size) + " octets"
+		if way == "crc32" {
+			way = "hash/crc32"
+		} else if !slices.Contains(ways, way) {
+			ways = append(ways, way)
+		}
+		if !slices.Contains(columns, column) {
+			columns = append(columns, column)
+		}
+		names[column+way] = name
+	}
+	var out strings.Builder
+	for _, way := range ways {
+		r.table(&out, "ICRC by "+way, columns, []string{"hash/crc32", way}, func(column, row string) string { return names[column+row] })
+	}
+	return out.String()
+}
+
 // others is a table of the benchmarks of other packages, whose names have their
 // package before a space.
 func (r *results) others() string {
 	var out strings.Builder
 	for _, name := range r.names {
 		pkg, rest, ok := strings.Cut(name, " ")
-		if !ok || !strings.HasPrefix(pkg, "@") {
+		if !ok || !strings.HasPrefix(pkg, "@") || strings.HasPrefix(name, sums) {
 			continue
 		}
 		if out.Len() == 0 {

@@ -23,6 +23,11 @@ pkg: github.com/rocecn/rocecn/node/proxies
 cpu: A CPU
 BenchmarkLookup/65,536_prefixes-2   	 100	        50.0 ns/op	       0 B/op	       0 allocs/op
 PASS
+pkg: github.com/rocecn/rocecn/icrc
+BenchmarkSum/ip=6/octets=76/by=tables-2         	 100	        30.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkSum/ip=6/octets=76/by=wide_folding-2   	 100	        10.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkSum/ip=6/octets=76/by=crc32-2          	 100	        20.0 ns/op	       0 B/op	       0 allocs/op
+PASS
 `))
 	require.NoError(t, err)
 	require.Equal(t, []string{"linux", "amd64", "A CPU"}, r.machine)
@@ -37,7 +42,28 @@ PASS
 | walk | 17.5 (1.75) |  |
 | NewPacket |  | 1000 7 allocs |
 `, r.tables())
-	require.Contains(t, r.others(), "| node/proxies | Lookup/65,536 prefixes | 50.0 | 0 |\n")
+	require.Equal(t, `
+### ICRC by tables
+
+| | IPv6, 76 octets |
+|---|--:|
+| hash/crc32 | 20.0 (1.00) |
+| tables | 30.0 (1.50) |
+
+### ICRC by wide folding
+
+| | IPv6, 76 octets |
+|---|--:|
+| hash/crc32 | 20.0 (1.00) |
+| wide folding | 10.0 (0.50) |
+`, r.ways())
+	require.Equal(t, `
+### Packages
+
+| package | benchmark | ns | allocations |
+|---|---|--:|--:|
+| node/proxies | Lookup/65,536 prefixes | 50.0 | 0 |
+`, r.others())
 
 	_, err = parse(strings.NewReader("PASS\n"))
 	require.Error(t, err)

@@ -4,7 +4,7 @@
 //
 //	go run ./bench/flows -frames 1000000 -connections 64 big.pcap
 //
-// A million frames are 726 MB. bench/flows.sh measures with it.
+// A million frames are 726 MB. go run ./bench/tool measures with it.
 //
 // With -incidents it writes a small capture instead, in which all kinds of things
 // happen to a few connections, to look at:
