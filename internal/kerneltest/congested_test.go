@@ -4,9 +4,9 @@ package kerneltest
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,20 +83,6 @@ func (r *bottleneck) shape(t *testing.T, verb, qdisc string) {
 	require.NoError(t, err)
 }
 
-// backlog returns how many octets wait at the slow device.
-func (r *bottleneck) backlog(t *testing.T) uint64 {
-	t.Helper()
-	out, err := r.node.TryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
-	require.NoError(t, err)
-	var qdiscs []struct {
-		Kind    string `json:"kind"`
-		Backlog uint64 `json:"backlog"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
-	require.Equal(t, "tbf", qdiscs[0].Kind, out)
-	return qdiscs[0].Backlog
-}
-
 // flow is the one that is replayed: that of the rxe capture with the largest
 // packets. Its queue pair is another than the sender's own, 0x11.
 var (
@@ -139,7 +125,7 @@ func (r *bottleneck) replay(t *testing.T, data []rocev2.Packet, notified func(fr
 		r.start.sendIP(t, r.in, whole(t, &data[i]))
 		frame := r.in.receive(t, "data packet", isPacket(&data[i]))
 		if i == len(data)-1 { // the last one finds the way free, and pushes the others
-			require.NotZero(t, r.backlog(t))
+			require.NotZero(t, r.node.backlog(t, "out"))
 			r.shape(t, "change", fast)
 		}
 		r.forward(t, frame, notified)
@@ -150,7 +136,7 @@ func (r *bottleneck) replay(t *testing.T, data []rocev2.Packet, notified func(fr
 func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []byte)) {
 	t.Helper()
 	ip := frame[14:]
-	if r.level = r.queue.Of(r.backlog(t), r.level); r.level > 0 {
+	if r.level = r.queue.Of(r.node.backlog(t, "out"), r.level); r.level > 0 {
 		out, d := r.agent.Congested(nil, &congested.Event{Frame: frame, Level: r.level}, r.now)
 		r.decisions = append(r.decisions, d)
 		if d.MarkECN {
@@ -168,13 +154,22 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 	r.out.sendIP(t, r.end, ip)
 }
 
-// arrive returns the packets that come out at the end, and sends the CNPs that
-// the receiver answers with back to the sender.
+// arrive counts the ECN fields of the packets as they come out at the end, and
+// sends the CNPs that the receiver answers with back to the sender. Their order
+// may be another: any CPU may take frames out of a qdisc, and hands them to the
+// other end itself.
 func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) (ecn map[uint8]int) {
 	t.Helper()
 	ecn = map[uint8]int{}
-	for i := range data {
-		frame := r.end.receive(t, "data packet", isPacket(&data[i]))
+	for missing := slices.Clone(data); len(missing) > 0; {
+		frame := r.end.receive(t, "data packet", func(frame []byte) bool {
+			i := slices.IndexFunc(missing, func(p rocev2.Packet) bool { return isPacket(&p)(frame) })
+			if i < 0 {
+				return false
+			}
+			missing = slices.Delete(missing, i, i+1)
+			return true
+		})
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeFrame(frame))
 		_, err := icrc.Verify(p.IP)

@@ -7,6 +7,7 @@ package kerneltest
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -29,6 +30,28 @@ const patience = 30 * time.Second
 
 // A host's thread ends, but the main thread does not: keep tests off it.
 func init() { runtime.LockOSThread() }
+
+// TestMain has the tests on one CPU. Linux hands a frame to the other end of a
+// cable on the CPU that sends it: what two CPUs send may arrive in any order.
+func TestMain(m *testing.M) {
+	var cpus unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		panic(err)
+	}
+	if cpus.Count() > 1 {
+		first := 0
+		for !cpus.IsSet(first) {
+			first++
+		}
+		cpus.Zero()
+		cpus.Set(first)
+		if err := unix.SchedSetaffinity(0, &cpus); err != nil { // of this thread, and of what it becomes
+			panic(err)
+		}
+		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	}
+	m.Run()
+}
 
 // A host is a network namespace.
 type host struct{ *wiretest.Host }
@@ -85,6 +108,20 @@ func (h *host) awaitAddress(t *testing.T, device, addr string) {
 		require.NoError(t, err)
 		return strings.Contains(routes, "local "+addr)
 	})
+}
+
+// backlog returns how many octets wait in the token bucket of a device.
+func (h *host) backlog(t *testing.T, device string) uint64 {
+	t.Helper()
+	out, err := h.TryRun("", "tc", "-s", "-j", "qdisc", "show", "dev", device)
+	require.NoError(t, err)
+	var qdiscs []struct {
+		Kind    string `json:"kind"`
+		Backlog uint64 `json:"backlog"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
+	require.Equal(t, "tbf", qdiscs[0].Kind, out)
+	return qdiscs[0].Backlog
 }
 
 // listen opens an ordinary UDP socket.
