@@ -150,8 +150,7 @@ func TestInterrupt(t *testing.T) {
 
 		out := filepath.Join(t.TempDir(), "out.pcap")
 		messages = feed(tool(t, "answer", "-source", "2001:db8:ffff::5", "-", out), func() bool {
-			n, _ := records(out)
-			return n == c.packets
+			return len(records(out)) == c.packets
 		})
 		require.Contains(t, messages, fmt.Sprintf("packets: %d read", c.packets))
 		var lines bytes.Buffer
@@ -160,22 +159,21 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// records counts the packets of a capture that is being written, and returns
-// the octets of the last one.
-func records(path string) (n int, last []byte) {
+// records returns the packets of a capture that is being written.
+func records(path string) (all [][]byte) {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, nil
+		return nil
 	}
 	defer f.Close()
 	in, err := capture.Open(f)
 	if err != nil {
-		return 0, nil
+		return nil
 	}
 	for r := new(capture.Record); in.Next(r) == nil; {
-		n, last = n+1, r.Data
+		all = append(all, bytes.Clone(r.Data))
 	}
-	return n, last
+	return all
 }
 
 func TestInterruptedListen(t *testing.T) {

@@ -44,10 +44,32 @@ const (
 	stacked  = `020000000001 020000000002 88a8 0009 8100 6007 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
 )
 
+// witness opens a capture and returns a function that waits until it has a frame
+// of so many octets so many times. Linux hands a frame to the captures of a
+// device one after the other, the last one opened first: what the witness has,
+// those that were opened after it have, too.
+func witness(t *testing.T, device string) (saw func(octets, times int)) {
+	t.Helper()
+	in, err := Open(t.Context(), device, goOn)
+	require.NoError(t, err)
+	t.Cleanup(func() { in.Close() })
+	var r capture.Record
+	return func(octets, times int) {
+		t.Helper()
+		for times > 0 {
+			require.NoError(t, in.Next(&r))
+			if len(r.Data) == octets {
+				times--
+			}
+		}
+	}
+}
+
 // What goes in at one end of the cable comes out at the other: octets, order,
 // VLAN tags. The kernel hands the outer tag over beside the frame.
 func TestFrames(t *testing.T) {
 	socket := cable(t)
+	saw := witness(t, "far")
 	ctx, interrupt := context.WithCancel(t.Context())
 	in, err := Open(ctx, "far", goOn)
 	require.NoError(t, err)
@@ -66,9 +88,11 @@ func TestFrames(t *testing.T) {
 		require.Equal(t, time.UTC, r.Time.Location())
 	}
 	// What the kernel has when the interrupt comes is read.
+	frame := wiretest.Hex(t, tagged)
 	for range 100 {
-		socket.Send(t, wiretest.Hex(t, tagged))
+		socket.Send(t, frame)
 	}
+	saw(len(frame), 101)
 	interrupt()
 	packets := 0
 	for err = nil; err == nil; packets++ {
@@ -82,6 +106,7 @@ func TestFrames(t *testing.T) {
 // A packet of the loopback device comes by twice, and is shown once.
 func TestLoopback(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
+	saw := witness(t, "lo")
 	ctx, interrupt := context.WithCancel(t.Context())
 	in, err := Open(ctx, "lo", goOn)
 	require.NoError(t, err)
@@ -91,11 +116,13 @@ func TestLoopback(t *testing.T) {
 	defer c.Close()
 	_, err = c.Write([]byte("once"))
 	require.NoError(t, err)
+	const octets = 14 + 20 + 8 + len("once") // an ICMP message about it has more
+	saw(octets, 1)
 	interrupt()
 	var r capture.Record
 	times := 0
 	for err = in.Next(&r); err == nil; err = in.Next(&r) {
-		if len(r.Data) == 14+20+8+len("once") { // and no ICMP message about it
+		if len(r.Data) == octets {
 			times++
 			require.True(t, bytes.HasSuffix(r.Data, []byte("once")))
 		}
@@ -135,17 +162,20 @@ func TestWentAway(t *testing.T) {
 		for _, interrupted := range []bool{false, true} {
 			t.Run(fmt.Sprint(command, " ", interrupted), func(t *testing.T) {
 				socket := cable(t)
+				saw := witness(t, "far")
 				ctx, interrupt := context.WithCancel(t.Context())
 				defer interrupt()
 				in, err := Open(ctx, "far", goOn)
 				require.NoError(t, err)
 				defer in.Close()
 				var r capture.Record
-				socket.Send(t, wiretest.Hex(t, untagged))
+				frame := wiretest.Hex(t, untagged)
+				socket.Send(t, frame)
 				require.NoError(t, in.Next(&r))
 				for range 100 {
-					socket.Send(t, wiretest.Hex(t, untagged))
+					socket.Send(t, frame)
 				}
+				saw(len(frame), 101)
 				want := ErrWentAway
 				if interrupted {
 					interrupt()
