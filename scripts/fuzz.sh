@@ -23,7 +23,7 @@ for package in $(go list "${@:-./...}"); do
 	dir=$(go list -f '{{.Dir}}' "$package")
 	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
 		printf '== %s %s\n' "$package" "$target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" || status=1
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x "$package" || status=1
 		((grow)) && [[ -d $cache/$package/$target ]] || continue
 		mkdir -p "$dir/testdata/fuzz/$target"
 		find "$cache/$package/$target" -type f -size -2k -printf '%s %p\n' | sort -n | awk -v n="$grow" 'NR <= n { print $2 }' |

@@ -46,7 +46,7 @@ func newProxy(t testing.TB, change func(*Config)) *Proxy {
 	cfg := Config{
 		Enabled: true, Self4: self4, Self6: self6, Senders: senders(CNP),
 		Accept: acl.New(netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:ffff::/48")),
-		QPs:    qpmap.New(qpmap.Config{}),
+		QPs:    qpmap.New(qpmap.Config{MaxPairs: 64, MaxOpen: 64, MaxPending: 64}),
 	}
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
 		cfg.QPs.Add(k, 0, qpmap.Pair{SrcQP: 0x21})
