@@ -33,7 +33,7 @@ type reader struct {
 	to      interface {
 		packet(p *flows.Packet, frame uint64, t time.Time) error
 		progress(octets, size int64)
-		idle(d time.Duration) error // nothing came for so long
+		idle(d time.Duration) error // nothing came for so long; never of a file
 	}
 }
 
@@ -66,14 +66,18 @@ func (r *reader) read(ctx context.Context, name string) error {
 		go s.work(r.decoder)
 	}
 
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
+	var idle <-chan time.Time
+	if s.size == 0 {
+		ticker := time.NewTicker(200 * time.Millisecond)
+		defer ticker.Stop()
+		idle = ticker.C
+	}
 	unknown, last := false, time.Now()
 	for {
 		var b *batch
 		select {
 		case b = <-s.ordered:
-		case now := <-tick.C:
+		case now := <-idle:
 			if err := r.to.idle(now.Sub(last)); err != nil {
 				return err
 			}

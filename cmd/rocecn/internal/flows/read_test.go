@@ -76,6 +76,31 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// A dawdler takes its time for some batches.
+type dawdler struct{ batches, idled int }
+
+func (d *dawdler) packet(*flows.Packet, uint64, time.Time) error { return nil }
+func (d *dawdler) progress(octets, size int64) {
+	if d.batches++; d.batches <= 5 {
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+func (d *dawdler) idle(time.Duration) error { d.idled++; return nil }
+
+// The time of a file is that of its packets, however long it takes to read them:
+// its intervals are the same each time.
+func TestFileIsNeverIdle(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "long.pcap")
+	require.NoError(t, os.WriteFile(path, append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...), 0o600))
+	var d dawdler
+	r := reader{workers: 2, to: &d}
+	require.NoError(t, r.read(t.Context(), path))
+	require.Greater(t, d.batches, 6)
+	require.Zero(t, d.idled)
+}
+
 // resources returns how many goroutines there are and, on Linux, open files.
 func resources(t *testing.T) (goroutines, files int) {
 	t.Helper()
