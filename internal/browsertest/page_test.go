@@ -173,7 +173,14 @@ func screen(t *testing.T, ctx context.Context, width, height int64, dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, height), media("screen", scheme)))
+	view(t, ctx, width, height, media("screen", scheme))
+}
+
+// view waits until the page is as wide as it is told to be.
+func view(t *testing.T, ctx context.Context, width, height int64, as chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, height), as))
+	wiretest.Await(t, "width of the page", func() bool { return read[int64](t, ctx, "innerWidth") == width })
 }
 
 // media lets a page believe that it is shown on screen or printed.
@@ -332,7 +339,7 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	picture(t, ctx, "flows-page-phone.png")
 
 	// Paper is light, whatever the screen is, and the table is whole on it.
-	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(1040, 720), media("print", "dark")))
+	view(t, ctx, 1040, 720, media("print", "dark"))
 	require.Equal(t, light, colours())
 	require.Equal(t, "visible", read[string](t, ctx, `getComputedStyle(document.querySelector(".wide")).overflowX`))
 	require.LessOrEqual(t, read[int](t, ctx, "document.documentElement.scrollWidth"), 1040)

@@ -50,7 +50,7 @@ type bottleneck struct {
 }
 
 const (
-	slow = "tbf rate 8kbit burst 2000 limit 1000000"
+	slow = "tbf rate 80bit burst 2000 limit 1000000"
 	fast = "tbf rate 1gbit burst 100000 limit 1000000"
 )
 

@@ -298,14 +298,14 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 	frame, _ := r.cross(t, packet(0)) // so that c3 need not ask for the receiver later
 	length := len(frame)
 
-	// One packet passes, those behind it wait for seconds.
+	// One packet passes, those behind it wait for minutes.
 	shape := func(action, rate string) {
 		t.Helper()
 		wiretest.Tool(t, "tc")
 		_, err := r.c3.TryRun("", "tc", "qdisc", action, "dev", "out", "root", "tbf", "rate", rate, "burst", "1800", "limit", "100000")
 		require.NoError(t, err)
 	}
-	shape("add", "1kbit")
+	shape("add", "80bit")
 	for psn := range uint32(3) {
 		r.start.sendIP(t, r.startB2, whole(t, packet(1+psn)))
 	}

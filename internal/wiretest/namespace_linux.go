@@ -38,17 +38,17 @@ func Namespace(t testing.TB, commands string) {
 	AwaitCarriers(t)
 }
 
-// AwaitCarriers waits until every device of the test's namespace that is up has
-// its other end. Linux says so in its own time, a second late if it has much to
-// do, and until then drops what is sent.
+// AwaitCarriers waits until every end of a pair in the test's namespace that was
+// set up is up. Linux says so in its own time, a second late if it has much to do,
+// and until then drops what is sent; at first the state is UNKNOWN.
 func AwaitCarriers(t testing.TB) {
 	t.Helper()
-	Await(t, "every device that is up has its other end", func() bool {
-		out, err := exec.Command("ip", "-oneline", "link", "show", "up").CombinedOutput()
+	Await(t, "every end of a pair is up", func() bool {
+		out, err := exec.Command("ip", "-oneline", "link", "show", "up", "type", "veth").CombinedOutput()
 		if err != nil {
 			t.Fatalf("ip: %v\n%s", err, out)
 		}
-		return !strings.Contains(string(out), "NO-CARRIER")
+		return strings.Count(string(out), "\n") == strings.Count(string(out), " state UP ")
 	})
 }
 

@@ -140,7 +140,7 @@ func TestDropped(t *testing.T) {
 	require.NoError(t, err)
 	defer in.Close()
 	frame := append(wiretest.Hex(t, untagged), make([]byte, 1400)...)
-	const sent = 20_000
+	const sent = 40_000 // four times as many as there is room for
 	for range sent {
 		socket.Send(t, frame)
 	}
