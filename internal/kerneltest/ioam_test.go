@@ -298,7 +298,7 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 	frame, _ := r.cross(t, packet(0)) // so that c3 need not ask for the receiver later
 	length := len(frame)
 
-	// One packet passes, those behind it wait for minutes.
+	// One packet passes, those behind it wait for most of a minute.
 	shape := func(action, rate string) {
 		t.Helper()
 		wiretest.Tool(t, "tc")

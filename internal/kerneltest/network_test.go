@@ -31,8 +31,9 @@ const patience = 30 * time.Second
 // A host's thread ends, but the main thread does not: keep tests off it.
 func init() { runtime.LockOSThread() }
 
-// TestMain has the tests on one CPU. Linux hands a frame to the other end of a
-// cable on the CPU that sends it: what two CPUs send may arrive in any order.
+// TestMain runs the tests on one CPU. Linux hands a frame to the other end of a
+// cable on the CPU that sends it: what two CPUs send may arrive in any order. (Its
+// own frames may go out on any CPU, and take with them what waits in a qdisc.)
 func TestMain(m *testing.M) {
 	var cpus unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
@@ -45,7 +46,9 @@ func TestMain(m *testing.M) {
 		}
 		cpus.Zero()
 		cpus.Set(first)
-		if err := unix.SchedSetaffinity(0, &cpus); err != nil { // of this thread, and of what it becomes
+		// Of this thread, on which the init function above keeps TestMain; exec keeps
+		// it.
+		if err := unix.SchedSetaffinity(0, &cpus); err != nil {
 			panic(err)
 		}
 		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
@@ -120,6 +123,7 @@ func (h *host) backlog(t *testing.T, device string) uint64 {
 		Backlog uint64 `json:"backlog"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
+	require.NotEmpty(t, qdiscs, out)
 	require.Equal(t, "tbf", qdiscs[0].Kind, out)
 	return qdiscs[0].Backlog
 }

@@ -38,9 +38,10 @@ func Namespace(t testing.TB, commands string) {
 	AwaitCarriers(t)
 }
 
-// AwaitCarriers waits until every end of a pair in the test's namespace that was
-// set up is up. Linux says so in its own time, a second late if it has much to do,
-// and until then drops what is sent; at first the state is UNKNOWN.
+// AwaitCarriers waits until Linux reports state UP for every veth device of the
+// test's namespace on which "ip link set … up" was called. It does so in its own
+// time, a second late if it has much to do, and until then drops what is sent; at
+// first the state is UNKNOWN.
 func AwaitCarriers(t testing.TB) {
 	t.Helper()
 	Await(t, "every end of a pair is up", func() bool {

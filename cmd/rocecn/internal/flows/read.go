@@ -78,6 +78,9 @@ func (r *reader) read(ctx context.Context, name string) error {
 		select {
 		case b = <-s.ordered:
 		case now := <-idle:
+			if len(s.ordered) > 0 {
+				continue
+			}
 			if err := r.to.idle(now.Sub(last)); err != nil {
 				return err
 			}

@@ -50,9 +50,13 @@ const (
 // those that were opened after it have, too.
 func witness(t *testing.T, device string) (saw func(octets, times int)) {
 	t.Helper()
-	in, err := Open(t.Context(), device, goOn)
+	ctx, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
+	in, err := Open(ctx, device, goOn)
 	require.NoError(t, err)
-	t.Cleanup(func() { in.Close() })
+	t.Cleanup(func() {
+		in.Close()
+		cancel()
+	})
 	var r capture.Record
 	return func(octets, times int) {
 		t.Helper()
