@@ -182,7 +182,7 @@ func skipped(d *congested.Decision) string {
 	case d.Packet == message.Data && d.Reason == reason.Broken:
 		return "IOAM trace too long"
 	case d.Reason == reason.Address:
-		return "from an address that cannot be answered"
+		return "from or to an address that is not answered"
 	}
 	return d.Reason.String()
 }
