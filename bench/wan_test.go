@@ -16,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/node/proxy"
@@ -206,8 +207,8 @@ func BenchmarkNotify(b *testing.B) {
 			})
 			at := 0
 			for b.Loop() {
-				if _, _, err := w.pe.Receive(w.out, egress, messages[at:at+4], w.now); err != nil {
-					b.Fatal(err)
+				if _, _, reason := w.pe.Receive(w.out, egress, messages[at:at+4], w.now); reason != node.Accepted {
+					b.Fatal(reason)
 				}
 				if at += 4; at == len(messages) {
 					at = 0
@@ -236,8 +237,8 @@ func BenchmarkNotify(b *testing.B) {
 			at := 0
 			for b.Loop() {
 				binary.BigEndian.PutUint32(data[proxymsg.SizeIPv6+destQPOffset:], w.flows[at])
-				if _, _, err := p.Receive(w.out, egress, data, noon); err != nil {
-					b.Fatal(err)
+				if _, _, reason := p.Receive(w.out, egress, data, noon); reason != node.Accepted {
+					b.Fatal(reason)
 				}
 				if at++; at == flows {
 					at = 0

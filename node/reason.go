@@ -9,13 +9,15 @@
 package node
 
 import (
+	"errors"
+	"math"
 	"strconv"
 
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A Reason says why a role refused a packet. It is an error, so that a role can
-// return it, and a small number, so that it can index counters.
+// A Reason says why a role refused a packet. It is a small number, so that it
+// can index counters, and no error, as Accepted is none: see Err.
 type Reason uint8
 
 // The reasons. Accepted, the zero value, is none.
@@ -63,8 +65,22 @@ func (r Reason) String() string {
 	return "Reason(" + strconv.Itoa(int(r)) + ")"
 }
 
-// Error returns what String does, after "node: ".
-func (r Reason) Error() string { return "node: " + r.String() }
+// Err returns nil for Accepted; for every other reason the error whose text is
+// what String returns, after "node: ". The same reason gives the same error, so
+// that errors.Is matches it with node.Limited.Err(), and nothing is allocated.
+func (r Reason) Err() error {
+	return errs[r]
+}
+
+// errs are the errors of all values that a Reason can have, built once.
+var errs = func() (errs [math.MaxUint8 + 1]error) {
+	for i := range errs {
+		if r := Reason(i); r != Accepted {
+			errs[i] = errors.New("node: " + r.String())
+		}
+	}
+	return errs
+}()
 
 // MarshalText returns what String does.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

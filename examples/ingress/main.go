@@ -18,6 +18,7 @@ import (
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/qpmap"
@@ -42,8 +43,11 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, pe *ingress.PE, via *encap.IPInI
 		switch {
 		case datagram.Decode(frame, rocev2.DecodeOptions{}, fcn.ExperimentalPort) == nil:
 			var n ingress.Notice
-			if sent, n, err = pe.ReceivePacket(sent[:0], &datagram, now); err == nil {
+			var reason node.Reason
+			if sent, n, reason = pe.ReceivePacket(sent[:0], &datagram, now); reason == node.Accepted {
 				log.Printf("label %05x is congested: CNP to queue pair %d of %v", n.Label, n.SrcQP, n.Flow.Src)
+			} else {
+				log.Printf("%v: %v", datagram.Src, reason)
 			}
 		case flow.DecodeFrame(frame) == nil && flow.Tunnelled():
 			if sent = sent[:0]; flow.OuterDst() == via.Src && packet.DecodeIP(flow.IP) == nil {
@@ -55,7 +59,7 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, pe *ingress.PE, via *encap.IPInI
 				continue
 			}
 			var f ingress.Forwarded
-			if sent, f, err = pe.Forward(sent[:0], ip, 0, via, now); err == nil && f.Reason != 0 {
+			if sent, f, err = pe.Forward(sent[:0], ip, 0, via, now); err == nil && f.Reason != node.Accepted {
 				log.Print("label 0: ", f.Reason)
 			}
 		}

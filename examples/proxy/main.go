@@ -16,6 +16,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/proxy"
@@ -43,8 +44,9 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, p *proxy.Proxy) error {
 			continue
 		}
 		var a proxy.Answer
-		if sent, a, err = p.ReceivePacket(sent[:0], &datagram, info.Timestamp); err != nil {
-			log.Printf("%v: %v", datagram.Src, err)
+		var reason node.Reason
+		if sent, a, reason = p.ReceivePacket(sent[:0], &datagram, info.Timestamp); reason != node.Accepted {
+			log.Printf("%v: %v", datagram.Src, reason)
 			continue
 		}
 		log.Printf("%v is congested: %v to queue pair %d", a.Flow, a.Method, a.SrcQP)

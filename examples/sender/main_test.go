@@ -57,6 +57,6 @@ func TestSender(t *testing.T) {
 	require.Regexp(t, `^queue pair 0x22: fastcnp from 2001:db8:ffff::5 \(network\)
   from now on: UDP source port \d+
   node 7: queue 9
-refused: node: denied
+refused: denied
 $`, out.String())
 }

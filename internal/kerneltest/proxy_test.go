@@ -77,7 +77,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	require.Equal(t, map[uint32]bool{0x11: true, 0x12: true}, learned)
 
 	messages := between.listen(t, self, proxymsg.ExperimentalPort)
-	notify := func(about *rocev2.Packet) ([]byte, proxy.Answer, error) {
+	notify := func(about *rocev2.Packet) ([]byte, proxy.Answer, node.Reason) {
 		var f rocev2.Flow
 		require.NoError(t, f.DecodeIP(whole(t, about)))
 		b, err := proxymsg.AppendFor(nil, &f, self, 4, proxymsg.Config{Src: netip.MustParseAddr("192.0.2.5")})
@@ -90,8 +90,8 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	unknown.BTH.DestQP = 0x77
 	uc.BTH.Opcode, uc.BTH.DestQP = bth.UCSendOnly, 0x78
 	for _, q := range []*rocev2.Packet{&unknown, &uc} {
-		b, _, err := notify(q)
-		require.Equal(t, node.UnknownQP, err)
+		b, _, reason := notify(q)
+		require.Equal(t, node.UnknownQP, reason)
 		require.Empty(t, b)
 	}
 	ambiguous := data
@@ -102,13 +102,13 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		require.NoError(t, q.DecodeIP(whole(t, &ambiguous)))
 		require.True(t, p.Observe(&q, now))
 	}
-	b, _, err := notify(&ambiguous)
-	require.Equal(t, node.AmbiguousQP, err)
+	b, _, reason := notify(&ambiguous)
+	require.Equal(t, node.AmbiguousQP, reason)
 	require.Empty(t, b)
 
 	socket := sender.listen(t, requester, rocev2.Port)
-	b, a, err := notify(&data)
-	require.NoError(t, err)
+	b, a, reason := notify(&data)
+	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, proxy.Answer{Method: proxy.CNP, Flow: data.FlowKey(), SrcQP: 0x12, Level: 4}, a)
 	in.sendIP(t, start, b)
 	arrived := receive(t, socket)

@@ -258,8 +258,8 @@ func TestFCNBecomesCNP(t *testing.T) {
 			w.pIn.sendIP(t, w.peOut, notification)
 			octets := receive(t, fcnSocket)
 			require.EqualValues(t, label<<12|6<<9, binary.BigEndian.Uint32(octets))
-			answer, n, err := pe.Receive(nil, wanP, octets, now)
-			require.NoError(t, err)
+			answer, n, reason := pe.Receive(nil, wanP, octets, now)
+			require.Equal(t, node.Accepted, reason)
 			require.Equal(t, ingress.Notice{Flow: data.FlowKey(), Label: label, SrcQP: 0x21, Level: 6}, n)
 
 			w.peIn.sendIP(t, w.start, answer)
@@ -281,8 +281,8 @@ func TestFCNBecomesCNP(t *testing.T) {
 			later := now.Add(10 * time.Second)
 			require.Equal(t, 2, pe.Expire(later), "the data's flow and that of the REQ")
 			require.Zero(t, pe.Stats().Flows)
-			_, _, err = pe.Receive(nil, wanP, octets, later)
-			require.Equal(t, node.UnknownLabel, err)
+			_, _, reason = pe.Receive(nil, wanP, octets, later)
+			require.Equal(t, node.UnknownLabel, reason)
 		})
 	}
 }

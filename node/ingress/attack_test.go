@@ -18,16 +18,16 @@ func TestForgedLabels(t *testing.T) {
 	for qp := uint32(2); qp < 1002; qp++ {
 		k := rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}
 		require.NoError(t, pe.cfg.QPs.Add(k, 0, qpmap.Pair{SrcQP: 0x10000 + qp}))
-		label, err := pe.Label(packetOf(k), 0, start)
-		require.NoError(t, err)
+		label, reason := pe.Label(packetOf(k), 0, start)
+		require.Equal(t, node.Accepted, reason)
 		given[label] = 0x10000 + qp
 	}
 	out, data := make([]byte, 0, 256), make([]byte, 4)
 	for label := range uint32(1 << 20) {
 		be.PutUint32(data, label<<12)
-		_, n, err := pe.Receive(out, p1, data, start)
-		if err == nil && n.SrcQP != given[label] || err != nil && (err != node.UnknownLabel || given[label] != 0) {
-			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, err)
+		_, n, reason := pe.Receive(out, p1, data, start)
+		if reason == node.Accepted && n.SrcQP != given[label] || reason != node.Accepted && (reason != node.UnknownLabel || given[label] != 0) {
+			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
 		}
 	}
 	require.EqualValues(t, 1000, pe.Stats().Sent)
@@ -37,8 +37,8 @@ func TestForgedLabels(t *testing.T) {
 // flow says.
 func TestReplays(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.PerFlow = time.Millisecond })
-	label, err := pe.Label(packetOf(flow6), 0, start)
-	require.NoError(t, err)
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
 	data := message(t, label)
 	for i := range 100_000 {
 		_, _, _ = pe.Receive(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))

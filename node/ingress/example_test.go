@@ -42,9 +42,9 @@ func Example() {
 	fmt.Println(len(outer)-len(packet), "octets more,", f.Label != 0, err)
 
 	message, _ := fcn.Message{FlowLabel: f.Label, Level: 3}.MarshalBinary()
-	cnp, n, err := pe.Receive(nil, node, message, now)
-	fmt.Println("CNP of", len(cnp), "octets to queue pair", n.SrcQP, "of", n.Flow.Src, err)
+	cnp, n, _ := pe.Receive(nil, node, message, now)
+	fmt.Println("CNP of", len(cnp), "octets to queue pair", n.SrcQP, "of", n.Flow.Src)
 	// Output:
 	// 40 octets more, true <nil>
-	// CNP of 80 octets to queue pair 34 of 2001:db8:1::a <nil>
+	// CNP of 80 octets to queue pair 34 of 2001:db8:1::a
 }

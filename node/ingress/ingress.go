@@ -205,18 +205,16 @@ type Forwarded struct {
 // flow, and the packet unchanged inside. It also learns from it. domain is the
 // VPN that the packet came from, 0 without.
 //
-// The error is node.Disabled, or that of the tunnel.
+// The error is node.Disabled.Err(), or that of the tunnel.
 func (pe *PE) Forward(out, packet []byte, domain uint32, via encap.Tunnel, now time.Time) ([]byte, Forwarded, error) {
 	if !pe.cfg.Enabled {
-		return out, Forwarded{}, pe.refuse(node.Disabled)
+		return out, Forwarded{}, pe.refuse(node.Disabled).Err()
 	}
 	var f Forwarded
 	switch err := pe.packet.DecodeIP(packet); {
 	case err == nil:
 		f.RoCEv2 = true
-		if f.Label, err = pe.Label(&pe.packet, domain, now); err != nil {
-			f.Reason = err.(node.Reason)
-		}
+		f.Label, f.Reason = pe.Label(&pe.packet, domain, now)
 	case !errors.Is(err, rocev2.ErrNotRoCEv2):
 		f.RoCEv2, f.Reason = true, node.Broken
 		pe.refuse(node.Broken)
@@ -230,10 +228,10 @@ func (pe *PE) Forward(out, packet []byte, domain uint32, via encap.Tunnel, now t
 
 // Label returns the label of the flow that a packet into the WAN belongs to, for
 // PEs whose hardware encapsulates, and learns from the packet. The flow gets one
-// now if it has none. The error, with label 0, is node.TableFull where there is
+// now if it has none. Label 0 comes with the reason: node.TableFull where there is
 // no room for another flow, or no label: only flows that have been silent for
 // Idle leave the table. Or it is node.Disabled, or node.Tunnelled.
-func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, error) {
+func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node.Reason) {
 	if !pe.cfg.Enabled {
 		return 0, pe.refuse(node.Disabled)
 	}
@@ -267,7 +265,7 @@ func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, err
 	if p.ECN() == rocev2.NotECT {
 		pe.stats.NotECNCapable++
 	}
-	return e.label, nil
+	return e.label, node.Accepted
 }
 
 // Observe learns from a packet that came out of the WAN, the other direction of

@@ -162,13 +162,13 @@ func TestFlows(t *testing.T) {
 	} {
 		for domain := range uint32(2) {
 			p := packetOf(k)
-			label, err := pe.Label(p, domain, start)
-			require.NoError(t, err)
+			label, reason := pe.Label(p, domain, start)
+			require.Equal(t, node.Accepted, reason)
 			require.NotContains(t, seen, label, "%v %d", k, domain)
 			seen[label] = true
 			p.SrcPort, p.BTH.PSN, p.BTH.Opcode, p.TrafficClass, p.FlowLabel = 77, 99, 0x0A, 3, 5
-			again, err := pe.Label(p, domain, start)
-			require.NoError(t, err)
+			again, reason := pe.Label(p, domain, start)
+			require.Equal(t, node.Accepted, reason)
 			require.Equal(t, label, again)
 		}
 	}
@@ -191,8 +191,8 @@ func TestFlows(t *testing.T) {
 func TestIdleFlowsLeave(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.Idle, c.Quarantine = time.Second, time.Second })
 	label := func(at time.Duration) uint32 {
-		l, err := pe.Label(packetOf(flow4), 0, start.Add(at))
-		require.NoError(t, err)
+		l, reason := pe.Label(packetOf(flow4), 0, start.Add(at))
+		require.Equal(t, node.Accepted, reason)
 		return l
 	}
 	first := label(0)
@@ -242,22 +242,22 @@ func TestFullTable(t *testing.T) {
 // between frames let no flow age.
 func TestTimeJumpsBack(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
-	at := func(qp uint32, now time.Time) error {
-		_, err := pe.Label(packetOf(rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}), 0, now)
-		return err
+	at := func(qp uint32, now time.Time) node.Reason {
+		_, reason := pe.Label(packetOf(rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}), 0, now)
+		return reason
 	}
 	for qp := range uint32(2) {
-		require.NoError(t, at(qp, start))
+		require.Equal(t, node.Accepted, at(qp, start))
 	}
 	past := start.Add(-time.Hour)
 	require.Equal(t, node.TableFull, at(2, past))
 	require.Equal(t, node.TableFull, at(2, past.Add(time.Second-1)))
-	require.NoError(t, at(2, past.Add(time.Second)))
+	require.Equal(t, node.Accepted, at(2, past.Add(time.Second)))
 
 	pe = newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
-	require.NoError(t, at(0, start))
+	require.Equal(t, node.Accepted, at(0, start))
 	for i := range 10_000 { // two capture queues, 1 ms apart
-		require.NoError(t, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
+		require.Equal(t, node.Accepted, at(1, start.Add(time.Duration(i%2)*time.Millisecond)))
 	}
 	require.Zero(t, pe.Expire(start.Add(999*time.Millisecond)))
 	for _, odd := range []time.Time{{}, time.Unix(1<<40, 0), time.Unix(-1<<40, 0), time.Unix(0, 0)} {
@@ -273,17 +273,17 @@ func TestReceive(t *testing.T) {
 		pe := newPE(t, nil)
 		_, f, err := pe.Forward(nil, octets(t, c.flow, 1), 0, tunnel, start)
 		require.NoError(t, err)
-		out, n, err := pe.Receive([]byte{9}, p1, message(t, f.Label), start)
-		require.NoError(t, err)
+		out, n, reason := pe.Receive([]byte{9}, p1, message(t, f.Label), start)
+		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, Notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
 		require.EqualValues(t, 1, pe.Stats().Sent)
 	}
 	pe := newPE(t, func(c *Config) { c.Accept = acl.New(netip.MustParsePrefix("192.0.2.0/24")) })
-	label, err := pe.Label(packetOf(flow6), 0, start)
-	require.NoError(t, err)
-	_, _, err = pe.Receive(nil, addr("::ffff:192.0.2.7"), message(t, label), start)
-	require.NoError(t, err, "as sockets of both families show IPv4 addresses")
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
+	_, _, reason = pe.Receive(nil, addr("::ffff:192.0.2.7"), message(t, label), start)
+	require.Equal(t, node.Accepted, reason, "as sockets of both families show IPv4 addresses")
 }
 
 func requireCNP(t *testing.T, ip []byte, src, dst netip.Addr, qp uint32, pKey uint16) {
@@ -306,11 +306,11 @@ func TestPairLearnedLater(t *testing.T) {
 	require.NoError(t, err)
 	_, f, err := pe.Forward(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
-	_, _, err = pe.Receive(nil, p1, message(t, f.Label), start)
-	require.Equal(t, node.UnknownQP, err)
+	_, _, reason := pe.Receive(nil, p1, message(t, f.Label), start)
+	require.Equal(t, node.UnknownQP, reason)
 	cfg.QPs.Add(flow6, 0, qpmap.Pair{SrcQP: 0x31})
-	_, n, err := pe.Receive(nil, p1, message(t, f.Label), start)
-	require.NoError(t, err)
+	_, n, reason := pe.Receive(nil, p1, message(t, f.Label), start)
+	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 0x31, n.SrcQP)
 }
 
@@ -324,8 +324,8 @@ func TestDomains(t *testing.T) {
 	for domain := range uint32(3) {
 		_, f, err := pe.Forward(nil, octets(t, flow4, 1), domain, tunnel, start)
 		require.NoError(t, err)
-		out, n, err := pe.Receive(nil, p1, message(t, f.Label), start)
-		require.NoError(t, err)
+		out, n, reason := pe.Receive(nil, p1, message(t, f.Label), start)
+		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, domain, n.Domain)
 		requireCNP(t, out, cnp4, sender4, 0x40+domain, 0x8001)
 	}
@@ -335,8 +335,8 @@ func TestReceiveRefuses(t *testing.T) {
 	label := func(t *testing.T, pe *PE, k rocev2.FlowKey, op bth.Opcode) uint32 {
 		p := packetOf(k)
 		p.BTH.Opcode = op
-		l, err := pe.Label(p, 0, start)
-		require.NoError(t, err)
+		l, reason := pe.Label(p, 0, start)
+		require.Equal(t, node.Accepted, reason)
 		return l
 	}
 	const send = bth.Opcode(bth.OpSendOnly)
@@ -374,8 +374,8 @@ func TestReceiveRefuses(t *testing.T) {
 			if c.data != nil {
 				data = c.data(l)
 			}
-			out, n, err := pe.Receive([]byte{9}, c.from, data, start)
-			require.Equal(t, c.want, err)
+			out, n, reason := pe.Receive([]byte{9}, c.from, data, start)
+			require.Equal(t, c.want, reason)
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, n)
 			require.EqualValues(t, 1, pe.Stats().Refused[c.want])
@@ -395,11 +395,11 @@ func TestLateFCN(t *testing.T) {
 	_, f, err := pe.Forward(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
 	late := message(t, f.Label)
-	_, _, err = pe.Receive(nil, p1, late, start.Add(time.Second-1))
-	require.NoError(t, err)
+	_, _, reason := pe.Receive(nil, p1, late, start.Add(time.Second-1))
+	require.Equal(t, node.Accepted, reason)
 	for at := time.Second; at < time.Minute; at += time.Second {
-		_, _, err = pe.Receive(nil, p1, late, start.Add(at))
-		require.Equal(t, node.UnknownLabel, err)
+		_, _, reason = pe.Receive(nil, p1, late, start.Add(at))
+		require.Equal(t, node.UnknownLabel, reason)
 		_, _, _ = pe.Forward(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)}, 1), 0, tunnel, start.Add(at))
 	}
 }
@@ -408,19 +408,19 @@ func TestLateFCN(t *testing.T) {
 func TestReceiveOtherInstance(t *testing.T) {
 	a := newPE(t, func(c *Config) { c.Instances = 2 })
 	b := newPE(t, func(c *Config) { c.Instances, c.Instance = 2, 1 })
-	l, err := a.Label(packetOf(flow6), 0, start)
-	require.NoError(t, err)
+	l, reason := a.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
 	require.Zero(t, Owner(l, 2))
-	_, _, err = b.Receive(nil, p1, message(t, l), start)
-	require.Equal(t, node.UnknownLabel, err)
-	_, _, err = a.Receive(nil, p1, message(t, l), start)
-	require.NoError(t, err)
+	_, _, reason = b.Receive(nil, p1, message(t, l), start)
+	require.Equal(t, node.UnknownLabel, reason)
+	_, _, reason = a.Receive(nil, p1, message(t, l), start)
+	require.Equal(t, node.Accepted, reason)
 }
 
 func TestReceivePacket(t *testing.T) {
 	pe := newPE(t, nil)
-	label, err := pe.Label(packetOf(flow6), 0, start)
-	require.NoError(t, err)
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
 	m := fcn.Message{FlowLabel: label, Level: 2}
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) *rocev2.Datagram {
 		ip, err := m.AppendPacket(nil, dst, fcn.Config{Src: src})
@@ -450,14 +450,14 @@ func TestReceivePacket(t *testing.T) {
 		{"tunnelled", &tunnelled, node.Tunnelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, n, err := pe.ReceivePacket(nil, c.d, start)
+			out, n, reason := pe.ReceivePacket(nil, c.d, start)
 			if c.want == node.Accepted {
-				require.NoError(t, err)
+				require.Equal(t, node.Accepted, reason)
 				requireCNP(t, out, cnp6, sender6, 0x21, 0xFFFF)
 				require.EqualValues(t, 2, n.Level)
 				return
 			}
-			require.Equal(t, c.want, err)
+			require.Equal(t, c.want, reason)
 			require.Empty(t, out)
 		})
 	}
@@ -483,11 +483,11 @@ func TestLimits(t *testing.T) {
 		{l6, time.Second, true},
 		{l4, time.Second, false},
 	} {
-		_, _, err := pe.Receive(nil, p1, message(t, c.label), start.Add(c.at))
+		_, _, reason := pe.Receive(nil, p1, message(t, c.label), start.Add(c.at))
 		if c.sent {
-			require.NoError(t, err, c)
+			require.Equal(t, node.Accepted, reason, c)
 		} else {
-			require.Equal(t, node.Limited, err, c)
+			require.Equal(t, node.Limited, reason, c)
 		}
 	}
 	require.EqualValues(t, 4, pe.Stats().Sent)
@@ -497,14 +497,14 @@ func TestCongested(t *testing.T) {
 	pe := newPE(t, nil)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(octets(t, flow4, rocev2.ECT1)))
-	out, n, err := pe.Congested(nil, &p, 0, start)
-	require.NoError(t, err)
+	out, n, reason := pe.Congested(nil, &p, 0, start)
+	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, Notice{Flow: flow4, SrcQP: 0x21}, n, "a CNP needs no label")
 	requireCNP(t, out, cnp4, sender4, 0x21, 0x8001)
-	label, err := pe.Label(&p, 0, start)
-	require.NoError(t, err)
-	_, n, err = pe.Congested(nil, &p, 0, start)
-	require.NoError(t, err)
+	label, reason := pe.Label(&p, 0, start)
+	require.Equal(t, node.Accepted, reason)
+	_, n, reason = pe.Congested(nil, &p, 0, start)
+	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, label, n.Label)
 
 	for want, change := range map[node.Reason]func(*rocev2.Packet){
@@ -518,8 +518,8 @@ func TestCongested(t *testing.T) {
 	} {
 		other := p
 		change(&other)
-		_, _, err := pe.Congested(nil, &other, 0, start)
-		require.Equal(t, want, err)
+		_, _, reason := pe.Congested(nil, &other, 0, start)
+		require.Equal(t, want, reason)
 	}
 }
 
@@ -527,16 +527,16 @@ func TestOffByDefault(t *testing.T) {
 	pe, err := New(Config{MaxFlows: -5})
 	require.NoError(t, err, "what is off needs nothing")
 	out, _, err := pe.Forward([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
-	require.Equal(t, node.Disabled, err)
+	require.Equal(t, node.Disabled.Err(), err)
 	require.Equal(t, []byte{9}, out)
-	_, err = pe.Label(packetOf(flow4), 0, start)
-	require.Equal(t, node.Disabled, err)
-	_, _, err = pe.Receive(nil, p1, message(t, 1), start)
-	require.Equal(t, node.Disabled, err)
-	_, _, err = pe.ReceivePacket(nil, new(rocev2.Datagram), start)
-	require.Equal(t, node.Disabled, err)
-	_, _, err = pe.Congested(nil, packetOf(flow4), 0, start)
-	require.Equal(t, node.Disabled, err)
+	_, reason := pe.Label(packetOf(flow4), 0, start)
+	require.Equal(t, node.Disabled, reason)
+	_, _, reason = pe.Receive(nil, p1, message(t, 1), start)
+	require.Equal(t, node.Disabled, reason)
+	_, _, reason = pe.ReceivePacket(nil, new(rocev2.Datagram), start)
+	require.Equal(t, node.Disabled, reason)
+	_, _, reason = pe.Congested(nil, packetOf(flow4), 0, start)
+	require.Equal(t, node.Disabled, reason)
 	pe.Observe(packetOf(flow4), 0, start)
 	require.Zero(t, pe.Expire(start))
 	for range pe.Flows(start) {

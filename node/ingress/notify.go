@@ -25,7 +25,7 @@ type Notice struct {
 // to the PE itself (node.NotOurs), not in a tunnel (node.Tunnelled), whole
 // (node.Broken), and that its checksum is right (node.Checksum). Whether its port
 // is that of FCN the caller knows.
-func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Notice, error) {
+func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Notice, node.Reason) {
 	switch {
 	case !pe.cfg.Enabled:
 		return out, Notice{}, pe.refuse(node.Disabled)
@@ -45,10 +45,10 @@ func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]by
 
 // Receive takes the data of an FCN, the UDP payload, which came from a node of
 // the WAN, and appends to out the CNP for the sender of the flow that it names.
-// Where none is due the error is a node.Reason: Denied, Broken, UnknownLabel,
+// Where none is due it says why: Denied, Broken, UnknownLabel,
 // Acknowledgement (the flow has no data packets), Address, OwnAddress, NoMethod,
 // UnknownQP, AmbiguousQP, Limited, looked at in this order.
-func (pe *PE) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Notice, error) {
+func (pe *PE) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Notice, node.Reason) {
 	switch {
 	case !pe.cfg.Enabled:
 		return out, Notice{}, pe.refuse(node.Disabled)
@@ -82,10 +82,10 @@ func (pe *PE) labelled(label uint32) *entry {
 
 // Congested says that the PE itself is congested by a packet that is to enter
 // the WAN, and appends to out the CNP for its sender (FCN section 4.1). Where
-// none is due the error is a node.Reason: Tunnelled, Acknowledgement, Notification,
+// none is due it says why: Tunnelled, Acknowledgement, Notification,
 // NotCapable (the packet is not ECN-capable), or one of those of Receive from
 // Address on.
-func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, Notice, error) {
+func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, Notice, node.Reason) {
 	if !pe.cfg.Enabled {
 		return out, Notice{}, pe.refuse(node.Disabled)
 	}
@@ -109,7 +109,7 @@ func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Ti
 
 // notify appends the CNP for the sender of a flow whose packets have this P_Key,
 // or says why there is none.
-func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, Notice, error) {
+func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, Notice, node.Reason) {
 	sender := n.Flow.Src
 	src := pe.cfg.CNP6
 	if sender.Is4() {
@@ -134,13 +134,13 @@ func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, 
 	c := cnp.New(pair.SrcQP, pKey)
 	out, err := c.AppendPacket(out, sender, cnp.Config{Src: src, Carriage: pe.cfg.Carriage})
 	if err != nil {
-		return out, Notice{}, err
+		return out, Notice{}, pe.refuse(node.UnknownQP) // over 24 bits: all else was looked at before
 	}
 	pe.flows.Take(hash, now)
 	pe.total.Take(now)
 	pe.stats.Sent++
 	n.SrcQP = pair.SrcQP
-	return out, n, nil
+	return out, n, node.Accepted
 }
 
 // senderQP returns the pair whose SrcQP is the queue pair of a flow's sender.

@@ -92,23 +92,23 @@ func TestMillionRandomSteps(t *testing.T) {
 				}
 				m.settle(now)
 				i := random.IntN(c.flows)
-				label, err := pe.Label(packets[i], uint32(i/2%2), now)
+				label, reason := pe.Label(packets[i], uint32(i/2%2), now)
 				switch was := m.flows[i].label; {
 				case was != 0:
-					if err != nil || label != was {
-						t.Fatalf("label %d, was %d: %v", label, was, err)
+					if reason != node.Accepted || label != was {
+						t.Fatalf("label %d, was %d: %v", label, was, reason)
 					}
 				case m.live == c.maxFlows || m.live+len(m.waiting) == labels:
-					if err != node.TableFull || label != 0 {
-						t.Fatalf("label %d of a full table: %v", label, err)
+					if reason != node.TableFull || label != 0 {
+						t.Fatalf("label %d of a full table: %v", label, reason)
 					}
 					full++
 					continue
 				default:
 					has := func(f modelFlow) bool { return f.label == label }
-					if err != nil || label == 0 || Owner(label, c.instances) != cfg.Instance ||
+					if reason != node.Accepted || label == 0 || Owner(label, c.instances) != cfg.Instance ||
 						slices.ContainsFunc(m.flows, has) || slices.ContainsFunc(m.waiting, has) {
-						t.Fatalf("label %d is not free: %v", label, err)
+						t.Fatalf("label %d is not free: %v", label, reason)
 					}
 					opened++
 					m.live++
@@ -139,15 +139,15 @@ func TestEveryLabel(t *testing.T) {
 		clear(given)
 		for i := range uint32(MaxLabel) {
 			p.BTH.DestQP = i
-			label, err := pe.Label(p, uint32(round), now)
-			if err != nil || label == 0 || given[label] {
-				t.Fatalf("flow %d: label %d, given before: %v, %v", i, label, given[label], err)
+			label, reason := pe.Label(p, uint32(round), now)
+			if reason != node.Accepted || label == 0 || given[label] {
+				t.Fatalf("flow %d: label %d, given before: %v, %v", i, label, given[label], reason)
 			}
 			given[label] = true
 		}
 		p.BTH.DestQP = 1 << 23
-		_, err = pe.Label(p, uint32(round), now)
-		require.Equal(t, node.TableFull, err)
+		_, reason := pe.Label(p, uint32(round), now)
+		require.Equal(t, node.TableFull, reason)
 		require.Equal(t, MaxLabel, pe.Stats().Flows)
 	}
 	require.Equal(t, MaxLabel, pe.Expire(start.Add(2*time.Hour)))
@@ -174,8 +174,8 @@ func TestLabelsAreRandom(t *testing.T) {
 		pe, err := New(Config{Enabled: true, Self: own, Seed: seed})
 		require.NoError(t, err)
 		for i := range uint32(4096) {
-			label, err := pe.Label(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: i}), 0, start)
-			require.NoError(t, err)
+			label, reason := pe.Label(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: i}), 0, start)
+			require.Equal(t, node.Accepted, reason)
 			all = append(all, label)
 		}
 		return all

@@ -43,8 +43,8 @@ func Example() {
 	}
 	octets, _ := message.AppendBinary(nil)
 
-	cnp, a, err := p.Receive(nil, netip.MustParseAddr("2001:db8:ffff::5"), octets, now)
-	fmt.Println(a.Method, "of", len(cnp), "octets to queue pair", a.SrcQP, "of", a.Flow.Src, err)
+	cnp, a, _ := p.Receive(nil, netip.MustParseAddr("2001:db8:ffff::5"), octets, now)
+	fmt.Println(a.Method, "of", len(cnp), "octets to queue pair", a.SrcQP, "of", a.Flow.Src)
 	// Output:
-	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a <nil>
+	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a
 }

@@ -100,8 +100,8 @@ func TestCNP(t *testing.T) {
 		{flow6, switch6, true, receiver6},
 	} {
 		p := newProxy(t, func(cfg *Config) { cfg.FromReceiver = c.fromReceiver })
-		out, a, err := p.Receive([]byte{9}, c.from, message(t, congested(t, c.flow, nil)), start)
-		require.NoError(t, err)
+		out, a, reason := p.Receive([]byte{9}, c.from, message(t, congested(t, c.flow, nil)), start)
+		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, Answer{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
 		require.Equal(t, byte(9), out[0])
 		got := decode(t, out[1:])
@@ -125,8 +125,8 @@ func decode(t *testing.T, ip []byte) (p rocev2.Packet) {
 // Fast CNP and PPFC name the receiver's queue pair: no pair need be known.
 func TestOtherMethods(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(FastCNP), nil })
-	out, a, err := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
-	require.NoError(t, err)
+	out, a, reason := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
+	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, Answer{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
 	n, err := fastcnp.FromPacket(&got)
@@ -140,8 +140,8 @@ func TestOtherMethods(t *testing.T) {
 		c.Senders, c.QPs, c.Pause = senders(PPFC), nil, ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond}
 	})
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
-		out, a, err = p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
-		require.NoError(t, err)
+		out, a, reason = p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
+		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, Answer{Method: PPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
 		n, err := ppfc.FromPacket(&got)
@@ -155,8 +155,8 @@ func TestOtherMethods(t *testing.T) {
 func TestFastCNPWithTrace(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders = senders(FastCNP) })
 	frame := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
-	out, a, err := p.Receive(nil, switch6, message(t, frame[14:]), start)
-	require.NoError(t, err)
+	out, a, reason := p.Receive(nil, switch6, message(t, frame[14:]), start)
+	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 2, a.Option)
 	got := decode(t, out)
 	n, err := fastcnp.FromPacket(&got)
@@ -173,8 +173,8 @@ func TestTunnelledInvokingPacket(t *testing.T) {
 		p := newProxy(t, nil)
 		outer, err := via.Append(nil, congested(t, flow4, nil), 5)
 		require.NoError(t, err)
-		_, a, err := p.Receive(nil, switch6, message(t, outer), start)
-		require.NoError(t, err)
+		_, a, reason := p.Receive(nil, switch6, message(t, outer), start)
+		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, flow4, a.Flow)
 		require.EqualValues(t, 0x21, a.SrcQP)
 	}
@@ -238,8 +238,8 @@ func TestReceiveRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxy(t, c.change)
 			data := c.data(t)
-			out, a, err := p.Receive([]byte{9}, c.from, data, start)
-			require.Equal(t, c.want, err)
+			out, a, reason := p.Receive([]byte{9}, c.from, data, start)
+			require.Equal(t, c.want, reason)
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, a)
 			require.Zero(t, p.Stats().Sent)
@@ -259,9 +259,9 @@ func TestSendersByPrefix(t *testing.T) {
 			acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1:2::/64"), Value: Nothing},
 		)
 	})
-	for sender, want := range map[string]error{
-		"2001:db8:1::1":   nil,
-		"2001:db8:1:1::1": nil,
+	for sender, want := range map[string]node.Reason{
+		"2001:db8:1::1":   node.Accepted,
+		"2001:db8:1:1::1": node.Accepted,
 		"2001:db8:1:2::1": node.NoMethod,
 		"2001:db8:2::1":   node.NoMethod,
 		"10.0.1.1":        node.NoMethod,
@@ -270,8 +270,8 @@ func TestSendersByPrefix(t *testing.T) {
 		if k.Src = addr(sender); k.Src.Is4() {
 			k.Dst = receiver4
 		}
-		_, a, err := p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
-		require.Equal(t, want, err, sender)
+		_, a, reason := p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
+		require.Equal(t, want, reason, sender)
 		if sender == "2001:db8:1:1::1" {
 			require.Equal(t, FastCNP, a.Method)
 		}
@@ -300,24 +300,24 @@ func TestReceivePacket(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		d    rocev2.Datagram
-		want error
+		want node.Reason
 	}{
-		{"right", right, nil},
-		{"over IPv4", datagram(switch4, self4, nil), nil},
+		{"right", right, node.Accepted},
+		{"over IPv4", datagram(switch4, self4, nil), node.Accepted},
 		{"another address", datagram(switch6, sender6, nil), node.NotOurs},
 		{"tunnelled", tunnelled, node.Tunnelled},
 		{"cut", cut, node.Broken},
 		{"checksum", datagram(switch6, self6, func(ip []byte) { ip[46]++ }), node.Checksum},
 		{"no checksum", datagram(switch6, self6, func(ip []byte) { ip[46], ip[47] = 0, 0 }), node.Checksum},
-		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), nil},
+		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), node.Accepted},
 		{"denied", datagram(addr("2001:db8:fffe::5"), self6, nil), node.Denied},
 	} {
-		out, _, err := p.ReceivePacket(nil, &c.d, start)
-		if c.want == nil {
-			require.NoError(t, err, c.name)
+		out, _, reason := p.ReceivePacket(nil, &c.d, start)
+		if c.want == node.Accepted {
+			require.Equal(t, node.Accepted, reason, c.name)
 			require.NotEmpty(t, out)
 		} else {
-			require.Equal(t, c.want, err, c.name)
+			require.Equal(t, c.want, reason, c.name)
 			require.Empty(t, out)
 		}
 	}
@@ -332,47 +332,49 @@ func TestLimits(t *testing.T) {
 		data []byte
 		from netip.Addr
 		at   time.Duration
-		want error
+		want node.Reason
 	}
 	for name, c := range map[string]struct {
 		change func(*Config)
 		steps  []step
 	}{
-		"none": {nil, []step{{six, switch6, 0, nil}, {six, switch6, 0, nil}, {six, switch6, 0, nil}}},
+		"none": {nil, []step{
+			{six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Accepted},
+		}},
 		"per flow": {func(c *Config) { c.PerFlow = interval }, []step{
-			{six, switch6, 0, nil},
+			{six, switch6, 0, node.Accepted},
 			{six, switch6, interval - 1, node.Limited},
-			{four, switch6, interval - 1, nil},
-			{six, switch6, interval, nil},
+			{four, switch6, interval - 1, node.Accepted},
+			{six, switch6, interval, node.Accepted},
 			{six, switch6, 2*interval - 1, node.Limited},
 			{six, switch6, -time.Hour, node.Limited},
-			{six, switch6, interval - time.Hour, nil},
+			{six, switch6, interval - time.Hour, node.Accepted},
 		}},
 		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 2} }, []step{
 			{six, addr("::1"), 0, node.Denied}, {unknown, switch6, 0, node.UnknownQP}, {nil, switch6, 0, node.Broken},
-			{six, switch6, 0, nil}, {four, switch6, 0, nil},
+			{six, switch6, 0, node.Accepted}, {four, switch6, 0, node.Accepted},
 			{six, switch6, 0, node.Limited},
 			{nil, addr("::1"), time.Second - 1, node.Limited}, // before anything in the message is looked at
-			{six, switch6, time.Second, nil},
+			{six, switch6, time.Second, node.Accepted},
 		}},
 		"out": {func(c *Config) { c.Out = limit.Rate{PerSecond: 1} }, []step{
 			{unknown, switch6, 0, node.UnknownQP},
-			{six, switch6, 0, nil},
+			{six, switch6, 0, node.Accepted},
 			{unknown, switch6, 0, node.UnknownQP}, // looked at last
 			{four, switch6, 0, node.Limited},
-			{four, switch6, time.Second, nil},
+			{four, switch6, time.Second, node.Accepted},
 		}},
 		"out refuses, and the flow's interval does not begin": {func(c *Config) { c.PerFlow, c.Out = time.Minute, limit.Rate{PerSecond: 1} }, []step{
-			{six, switch6, 0, nil},
+			{six, switch6, 0, node.Accepted},
 			{four, switch6, 0, node.Limited},
-			{four, switch6, time.Second, nil},
+			{four, switch6, time.Second, node.Accepted},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, c.change)
 			for i, s := range c.steps {
-				_, _, err := p.Receive(nil, s.from, s.data, start.Add(s.at))
-				require.Equal(t, s.want, err, "step %d", i)
+				_, _, reason := p.Receive(nil, s.from, s.data, start.Add(s.at))
+				require.Equal(t, s.want, reason, "step %d", i)
 			}
 		})
 	}
@@ -384,10 +386,10 @@ func TestOffByDefault(t *testing.T) {
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
 	p.Observe(&q, start)
-	_, _, err = p.Receive(nil, switch6, message(t, q.IP), start)
-	require.Equal(t, node.Disabled, err)
-	_, _, err = p.ReceivePacket(nil, &q.Datagram, start)
-	require.Equal(t, node.Disabled, err)
+	_, _, reason := p.Receive(nil, switch6, message(t, q.IP), start)
+	require.Equal(t, node.Disabled, reason)
+	_, _, reason = p.ReceivePacket(nil, &q.Datagram, start)
+	require.Equal(t, node.Disabled, reason)
 	want := Stats{}
 	want.Refused[node.Disabled] = 2
 	require.Equal(t, want, p.Stats())
@@ -435,8 +437,8 @@ func TestNoAllocations(t *testing.T) {
 		data, now := message(t, congested(t, flow6, nil)), start
 		wiretest.NoAllocs(t, method.String(), func() {
 			now = now.Add(time.Microsecond)
-			if _, _, err := p.Receive(out, switch6, data, now); err != nil {
-				t.Fatal(err)
+			if _, _, reason := p.Receive(out, switch6, data, now); reason != node.Accepted {
+				t.Fatal(reason)
 			}
 		})
 	}
@@ -450,9 +452,8 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, method uint8) {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(Method(method % 4)) })
-		out, a, err := p.Receive([]byte{9}, switch6, data, start)
-		if err != nil {
-			require.IsType(t, node.Disabled, err)
+		out, a, reason := p.Receive([]byte{9}, switch6, data, start)
+		if reason != node.Accepted {
 			require.Equal(t, []byte{9}, out)
 			return
 		}

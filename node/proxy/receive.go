@@ -29,7 +29,7 @@ type Answer struct {
 // addressed to the proxy itself (node.NotOurs), not in a tunnel (node.Tunnelled),
 // whole (node.Broken), and that its checksum is right (node.Checksum). Whether its port is that
 // of the messages the caller knows.
-func (p *Proxy) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Answer, error) {
+func (p *Proxy) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Answer, node.Reason) {
 	switch {
 	case !p.cfg.Enabled:
 		return out, Answer{}, p.refuse(node.Disabled)
@@ -46,18 +46,18 @@ func (p *Proxy) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]
 }
 
 // Receive takes a message of a congested node, the UDP payload, and appends to out
-// the whole IP packet that tells the sender. Where none is due the error is a
-// node.Reason, looked for in this order: Limited (In), Denied, Broken (also
+// the whole IP packet that tells the sender. Where none is due it says why,
+// looked at in this order: Limited (In), Denied, Broken (also
 // without an invoking packet that shows a queue pair), TupleMismatch (also of a
 // flow that is not RoCEv2), Fragment, Acknowledgement, Notification, Address,
 // OwnAddress, NoMethod, UnknownQP, AmbiguousQP, Limited (PerFlow, Out).
-func (p *Proxy) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Answer, error) {
+func (p *Proxy) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Answer, node.Reason) {
 	b, a, reason := p.receive(out, from, data, now)
 	if reason != node.Accepted {
 		return out, Answer{}, p.refuse(reason)
 	}
 	p.stats.Sent++
-	return b, a, nil
+	return b, a, node.Accepted
 }
 
 func (p *Proxy) receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Answer, node.Reason) {

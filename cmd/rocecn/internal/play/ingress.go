@@ -165,10 +165,10 @@ func (pe *ingressPE) play(f *frame) (line, []byte) {
 	case node.NotOurs:
 		return pe.traffic(f)
 	case node.Accepted:
-		out, n, err := pe.pe.ReceivePacket(pe.buf[:0], &pe.datagram, f.Time)
+		out, n, reason := pe.pe.ReceivePacket(pe.buf[:0], &pe.datagram, f.Time)
 		pe.buf = out[:0]
-		if err != nil {
-			return refuse(err.(node.Reason)), nil
+		if reason != node.Accepted {
+			return refuse(reason), nil
 		}
 		return line{Action: sent, Kind: "cnp", To: n.Flow.Src}, out
 	default: // fragment, broken
@@ -228,10 +228,10 @@ func (pe *ingressPE) cut(f *frame) line {
 	if pe.packet.Decode(f.Data, f.Options) == nil {
 		p = pe.packet // all its headers are there
 	}
-	label, err := pe.pe.Label(&p, 0, f.Time)
+	label, reason := pe.pe.Label(&p, 0, f.Time)
 	l := line{Action: forwarded, Label: &label}
-	if err != nil {
-		l.Reason = err.(node.Reason)
+	if reason != node.Accepted {
+		l.Reason = reason
 	}
 	return l
 }

@@ -81,10 +81,10 @@ func (p *proxyNode) play(f *frame) (line, []byte) {
 	switch reason := toPort(&p.datagram, f, p.port); reason {
 	case node.NotOurs:
 	case node.Accepted:
-		out, a, err := p.proxy.ReceivePacket(p.buf[:0], &p.datagram, f.Time)
+		out, a, reason := p.proxy.ReceivePacket(p.buf[:0], &p.datagram, f.Time)
 		p.buf = out[:0]
-		if err != nil {
-			return refuse(err.(node.Reason)), nil
+		if reason != node.Accepted {
+			return refuse(reason), nil
 		}
 		return line{Action: sent, Kind: a.Method.String(), To: a.Flow.Src, Option: a.Option}, out
 	default: // fragment, broken

@@ -1,0 +1,43 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/stretchr/testify/require"
+)
+
+// What succeeded is no error, and every refusal is one of its own.
+func TestReasonErr(t *testing.T) {
+	require.NoError(t, node.Accepted.Err())
+	require.EqualError(t, node.Limited.Err(), "node: limited")
+	require.EqualError(t, node.Reason(200).Err(), "node: Reason(200)")
+	for r := range node.Reason(node.Reasons) {
+		for other := range node.Reason(node.Reasons) {
+			err := fmt.Errorf("10.0.0.1: %w", r.Err())
+			require.Equal(t, r == other && r != node.Accepted, errors.Is(err, other.Err()), "%v, %v", r, other)
+		}
+	}
+}
+
+// A Reason prints as its text in every verb that fmt uses for errors.
+func TestReasonPrints(t *testing.T) {
+	require.Equal(t, "limited limited", fmt.Sprint(node.Limited, " ", node.Limited))
+	require.Equal(t, "limited", fmt.Sprintf("%v", node.Limited))
+	require.Empty(t, fmt.Sprint(node.Accepted))
+	_, isError := any(node.Limited).(error)
+	require.False(t, isError)
+}
+
+func TestReasonErrAllocatesNothing(t *testing.T) {
+	var err error
+	wiretest.NoAllocs(t, "Err", func() {
+		for r := range node.Reason(node.Reasons) {
+			err = r.Err()
+		}
+	})
+	require.Error(t, err)
+}
