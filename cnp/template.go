@@ -58,8 +58,8 @@ func NewTemplate(dst netip.Addr, pKey uint16, cfg Config) (t Template, err error
 }
 
 // AppendPacket appends the CNP with this destination queue pair as a whole IP
-// packet. id is the IPv4 Identification, of no meaning over IPv6; with 0 the
-// packet is the one that [CNP.AppendPacket] appends. The zero Template has no
+// packet. id is the IPv4 Identification, of no meaning over IPv6; 0 stands for
+// that of the Carriage, as [CNP.AppendPacket] sends it. The zero Template has no
 // addresses: rocev2.ErrAddress.
 func (t *Template) AppendPacket(b []byte, destQP uint32, id uint16) ([]byte, error) {
 	switch {
@@ -72,9 +72,10 @@ func (t *Template) AppendPacket(b []byte, destQP uint32, id uint16) ([]byte, err
 	sum := t.icrc ^ destQPDelta.Of(destQP)
 	if id != 0 && t.size == 20+tailSize {
 		ip := out[len(b):]
+		was := be.Uint16(t.packet[4:])
 		be.PutUint16(ip[4:], id)
-		be.PutUint16(ip[10:], ^fold(uint32(^be.Uint16(t.packet[10:]))+uint32(id)))
-		sum ^= idDelta.Of(uint32(id) << 16)
+		be.PutUint16(ip[10:], ^fold(uint32(^be.Uint16(t.packet[10:]))+uint32(^was)+uint32(id))) // RFC 1624
+		sum ^= idDelta.Of(uint32(id^was) << 16)
 	}
 	tail := (*[tailSize]byte)(out[len(out)-tailSize:])
 	be.PutUint32(tail[12:], becn|destQP)

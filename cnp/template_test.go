@@ -13,16 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The hardware's packet, but for Don't Fragment, from a template.
+// The hardware's packet from a template, octet for octet.
 func TestTemplate(t *testing.T) {
 	template, err := NewTemplate(addr("10.0.18.1"), 0xFFFF, Config{Src: addr("10.0.17.1"), Carriage: rocev2.Carriage{ECN: 2}})
 	require.NoError(t, err)
-	var p rocev2.Packet
-	require.NoError(t, p.DecodeIP(wiretest.Hex(t, hardware)))
-	p.Flags = 0
-	want, err := p.AppendBinary(nil)
-	require.NoError(t, err)
-	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0x718C) })
+	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0x718C) })
 	require.EqualValues(t, 92, reflect.TypeFor[Template]().Size(), "as the documentation says")
 }
 

@@ -83,7 +83,7 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 const (
 	packet6 = `6c00000000 0c1140 20010db8ffff00000000000000000005 20010db8ffff00000000000000000001
 		c00103fd 000cc36f beef5e00`
-	packet4 = `45c0002000000000 4011f606 c0000205 c0000201 c00103fd 000c9ae0 beef5e00`
+	packet4 = `45c0002000004000 4011b606 c0000205 c0000201 c00103fd 000c9ae0 beef5e00`
 )
 
 func TestAppendPacket(t *testing.T) {

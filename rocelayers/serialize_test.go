@@ -30,7 +30,8 @@ var (
 
 // The layers of a CNP as package cnp sends it.
 func ipv4() *layers.IPv4 {
-	return &layers.IPv4{Version: 4, TOS: 48 << 2, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: src4.AsSlice(), DstIP: dst4.AsSlice()}
+	return &layers.IPv4{Version: 4, TOS: 48 << 2, TTL: 64, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment,
+		SrcIP: src4.AsSlice(), DstIP: dst4.AsSlice()}
 }
 
 func ipv6() *layers.IPv6 {

@@ -1,7 +1,6 @@
 package rocev2
 
 import (
-	"math/bits"
 	"net/netip"
 	"slices"
 
@@ -78,9 +77,10 @@ func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answ
 		out = slices.Grow(b, udp+n)[:len(b)+udp+n]
 		ip = out[len(b):]
 		first, third := 0x45<<24|uint32(class)<<16|uint32(udp+n), uint32(hopLimit)<<24|protoUDP<<16
-		checksum := ^fold(uint64(first) + uint64(third) + uint64(from) + uint64(to))
+		second := uint32(c.ID)<<16 | uint32(c.flags())<<13
+		checksum := ^fold(uint64(first) + uint64(second) + uint64(third) + uint64(from) + uint64(to))
 		h := (*[24]byte)(ip)
-		le.PutUint64(h[:], uint64(bits.ReverseBytes32(first)))
+		be.PutUint64(h[:], uint64(first)<<32|uint64(second))
 		be.PutUint64(h[8:], uint64(third|uint32(checksum))<<32|uint64(from))
 		be.PutUint64(h[16:], uint64(to)<<32|uint64(c.SrcPort)<<16|Port)
 		rest, half := ip[24:], uint64(n)<<16

@@ -219,9 +219,11 @@ func TestCarriage(t *testing.T) {
 		want     Datagram
 		err      error
 	}{
-		{Carriage{}, Datagram{TrafficClass: 0xC0, HopLimit: 64}, nil},
-		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, Datagram{TrafficClass: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, nil},
-		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true}, Datagram{TrafficClass: 0xFF, HopLimit: 1, SrcPort: 7, Checksum: 0xFFFF}, nil},
+		{Carriage{}, Datagram{TrafficClass: 0xC0, HopLimit: 64, Flags: 2}, nil},
+		{Carriage{ID: 7}, Datagram{TrafficClass: 0xC0, HopLimit: 64, ID: 7, Flags: 2}, nil},
+		{Carriage{ID: 7, MayFragment: true}, Datagram{TrafficClass: 0xC0, HopLimit: 64, ID: 7}, nil},
+		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, Datagram{TrafficClass: 2, HopLimit: 255, Flags: 2, FlowLabel: 0xBEEF5}, nil},
+		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true}, Datagram{TrafficClass: 0xFF, HopLimit: 1, Flags: 2, SrcPort: 7, Checksum: 0xFFFF}, nil},
 		{Carriage{DSCP: 64}, Datagram{}, errTrafficClassRange},
 		{Carriage{ECN: 4}, Datagram{}, errTrafficClassRange},
 	} {

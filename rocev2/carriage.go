@@ -4,7 +4,14 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 
 // Carriage is what the formats of the congestion messages leave to whoever
 // builds them: the fields of IP and UDP. The zero value gives DSCP 48, not
-// ECN-capable, hop limit 64, flow label 0, UDP source port and checksum 0 (D6).
+// ECN-capable, hop limit 64, flow label 0, UDP source port and checksum 0 (D6),
+// and over IPv4 Don't Fragment with Identification 0.
+//
+// An IPv4 packet with Don't Fragment is atomic: its Identification means nothing
+// (RFC 6864, section 4.1), and whoever sends it leaves it alone. Without Don't
+// Fragment a host may fill in an Identification of 0, as Linux does for a packet
+// from a raw socket (IPPROTO_RAW, IP_HDRINCL), and so break the ICRC, which
+// covers it: MayFragment therefore wants an ID other than 0 that is new each time.
 type Carriage struct {
 	DSCP      uint8  // 1–63; 0 stands for 48 (CS6), BestEffort for DSCP 0
 	ECN       uint8  // 0–3
@@ -12,6 +19,9 @@ type Carriage struct {
 	FlowLabel uint32 // 20 bits; not used over IPv4
 	SrcPort   uint16 // UDP source port
 	Checksum  bool   // compute the UDP checksum where 0 may be sent instead, on port 4791
+
+	ID          uint16 // Identification; not used over IPv6
+	MayFragment bool   // clear Don't Fragment; not used over IPv6
 }
 
 // BestEffort as a Carriage's DSCP stands for DSCP 0.
@@ -34,6 +44,7 @@ func (c Carriage) Apply(d *Datagram) error {
 	d.TrafficClass = class
 	d.HopLimit = hopLimit
 	d.FlowLabel = c.FlowLabel
+	d.ID, d.Flags = c.ID, c.flags()
 	d.SrcPort = c.SrcPort
 	d.Checksum = 0
 	if c.Checksum {
@@ -41,6 +52,17 @@ func (c Carriage) Apply(d *Datagram) error {
 	}
 	return nil
 }
+
+// flags returns the 3 flag bits of an IPv4 header.
+func (c *Carriage) flags() uint8 {
+	if c.MayFragment {
+		return 0
+	}
+	return dontFragment
+}
+
+// dontFragment is a bit of [Datagram].Flags (RFC 791, section 3.1).
+const dontFragment = 2
 
 // ip returns Traffic Class and Hop Limit; ok says that they fit.
 func (c *Carriage) ip() (class, hopLimit uint8, ok bool) {

@@ -20,7 +20,7 @@ type Datagram struct {
 	HopLimit     uint8      // IPv4: TTL; sent as it is, Carriage has a default
 	FlowLabel    uint32     // 20 bits, IPv6 only
 	ID           uint16     // IPv4 only
-	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment
+	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment; sent as it is, Carriage sets it
 	NextHeader   uint8      // IPv6 only: what Ext begins with, 0, 43 or 60; not used where Ext is empty
 	Ext          []byte     // IPv4 options or IPv6 extension headers, nil without any; aliases the input
 

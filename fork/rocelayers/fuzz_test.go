@@ -264,7 +264,7 @@ func FuzzBuild(f *testing.F) {
 		p.SrcPort, p.DstPort, p.TrafficClass, p.HopLimit, p.Checksum = uint16(u.SrcPort), rocev2.Port, 48<<2, 64, u.Checksum
 		if over4 {
 			ls = append([]gopacket.SerializableLayer{ipv4()}, ls...)
-			p.Src, p.Dst = src4, dst4
+			p.Src, p.Dst, p.Flags = src4, dst4, 2
 		} else {
 			ip := ipv6()
 			p.Src, p.Dst = src6, dst6

@@ -35,5 +35,5 @@ func Example() {
 	fmt.Println(d.Reason)
 	// Output:
 	// fastcnp with option 1 to 2001:db8:1::a, 104 octets; mark: true
-	// node: limited
+	// limited
 }

@@ -36,5 +36,5 @@ func Example() {
 	fmt.Println(d.Reason)
 	// Output:
 	// cnp to 2001:db8:1::a of 80 octets
-	// node: limited
+	// limited
 }
