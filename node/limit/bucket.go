@@ -1,12 +1,18 @@
-// Package limit holds rates: a [Bucket] for a sum of packets, an [Every] for
-// the least time between two packets of the same key.
+// Package limit holds rates: a [Bucket] for a sum of packets, [Buckets] for the
+// sums of many keys, an [Every] for the least time between two packets of the
+// same key.
 //
-// Both are asked first and told afterwards: Ready says whether a packet may be
+// All are asked first and told afterwards: Ready says whether a packet may be
 // sent, Take that it was. So a packet that another limit refuses, or that cannot
 // be built, takes nothing.
 //
-// The time is an argument, and may jump back. Nothing here is safe for
-// concurrent use: one instance a core.
+// The time is an argument, and may go back. Steps back of up to a second are
+// waited out: the limit's time stands still until the argument has caught up.
+// That is so that clocks which differ a little, such as those of two capture
+// queues, may take turns: no packet more is sent than with one of them. After a
+// larger step back a limit goes on from there with what it had.
+//
+// Nothing here is safe for concurrent use: one instance a core.
 package limit
 
 import (
@@ -20,32 +26,42 @@ type Rate struct {
 	Burst     int     // at once, after a pause; 0 and below stand for 1
 }
 
+// limited says whether the rate is a limit.
+func (r Rate) limited() bool { return r.PerSecond > 0 && !math.IsInf(r.PerSecond, 1) }
+
+// full is what a bucket of this rate holds, in billionths of a packet.
+func (r Rate) full() float64 { return packet * float64(max(r.Burst, 1)) }
+
 // A Bucket is a token bucket: it holds Burst packets, starts full, and fills at
 // the Rate. A nil Bucket sets no limit.
 type Bucket struct {
 	perSecond float64
-	full      float64   // in billionths of a packet, as level is
-	level     float64   // at the time last
-	last      time.Time // the zero time before the first packet
+	full      float64
+	clock     clock
+	content   content
 }
 
-// packet is one packet in the unit of level: a nanosecond fills in PerSecond of
+// content is what is in a bucket.
+type content struct {
+	level float64 // in billionths of a packet
+	at    int64   // the time of this level, in the clock's nanoseconds
+}
+
+// packet is one packet in the unit of levels: a nanosecond fills in PerSecond of
 // it. With that unit whole rates make whole numbers, and nothing is rounded.
 const packet = 1e9
 
-// NewBucket returns a full Bucket.
+// NewBucket returns a full Bucket, nil where the Rate sets no limit.
 func NewBucket(r Rate) *Bucket {
-	if !(r.PerSecond > 0) || math.IsInf(r.PerSecond, 1) {
+	if !r.limited() {
 		return nil
 	}
-	full := packet * float64(max(r.Burst, 1))
-	return &Bucket{perSecond: r.PerSecond, full: full, level: full}
+	return &Bucket{perSecond: r.PerSecond, full: r.full(), content: content{level: r.full()}}
 }
 
-// Ready says whether a packet may be sent at this time. After a time that jumps
-// back the bucket fills from there on.
+// Ready says whether a packet may be sent at this time.
 func (b *Bucket) Ready(now time.Time) bool {
-	return b == nil || b.at(now) >= packet
+	return b == nil || b.content.fill(b.clock.at(now), b.perSecond, b.full) >= packet
 }
 
 // Take takes one packet out of the bucket, which is not less than empty then.
@@ -53,14 +69,16 @@ func (b *Bucket) Take(now time.Time) {
 	if b == nil {
 		return
 	}
-	b.level = max(b.at(now)-packet, 0)
-	b.last = now
+	at := b.clock.at(now)
+	b.content = content{level: max(b.content.fill(at, b.perSecond, b.full)-packet, 0), at: at}
 }
 
-// at returns the level at this time.
-func (b *Bucket) at(now time.Time) float64 {
-	if now.Before(b.last) {
-		b.last = now
+// fill returns the level at this time. Where the clock has been set back, the
+// bucket fills from there on.
+func (c *content) fill(at int64, perSecond, full float64) float64 {
+	past := at - c.at
+	if past < 0 {
+		c.at, past = at, 0
 	}
-	return min(b.full, b.level+b.perSecond*float64(now.Sub(b.last)))
+	return min(full, c.level+perSecond*float64(past))
 }

@@ -20,6 +20,10 @@ func TestNoLimit(t *testing.T) {
 			b := NewBucket(r)
 			require.True(t, b.Ready(start), r)
 			b.Take(start)
+			keyed := NewBuckets(r, 16)
+			require.Nil(t, keyed)
+			require.True(t, keyed.Ready(7, start))
+			keyed.Take(7, start)
 		}
 		require.True(t, none.Ready(7, time.Hour, start))
 		none.Take(7, start)
@@ -44,15 +48,21 @@ func TestBucket(t *testing.T) {
 		{"thirds", Rate{PerSecond: 3, Burst: 3}, []time.Duration{0, 0, 0, 333_333_333, 333_333_334, 666_666_667, 1e9}, "1110111"},
 		{"one in ten seconds", Rate{PerSecond: 0.1}, []time.Duration{0, 10e9 - 1, 10e9, 20e9}, "1011"},
 		{"half a packet is kept", Rate{PerSecond: 10, Burst: 2}, []time.Duration{0, 0, 150e6, 199e6, 200e6}, "11101"},
-		{"time jumps back", Rate{PerSecond: 10}, []time.Duration{1e12, 0, 99e6, 100e6}, "1001"},
+		{"a large step back", Rate{PerSecond: 10}, []time.Duration{1e12, 0, 99e6, 100e6}, "1001"},
+		{"a large step back leaves what was there", Rate{PerSecond: 10, Burst: 3}, []time.Duration{1e12, 0, 0, 0, 100e6}, "11101"},
+		{"a step back of a second is waited out", Rate{PerSecond: 10}, []time.Duration{5e9, 4e9, 4.1e9, 5e9, 5e9 + 99e6, 5e9 + 100e6}, "100001"},
+		{"one of more than a second is not", Rate{PerSecond: 10}, []time.Duration{5e9, 4e9 - 1, 4e9 + 99e6 - 1, 4e9 + 100e6 - 1}, "1001"},
+		{"large steps back and forth", Rate{PerSecond: 1}, []time.Duration{5e9, 3e9, 3.5e9, 4e9}, "1001"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := NewBucket(c.rate)
+			b, keyed := NewBucket(c.rate), NewBuckets(c.rate, 16)
 			for i, at := range c.at {
 				now := start.Add(at)
 				require.Equal(t, c.sent[i] == '1', b.Ready(now), "packet %d", i)
+				require.Equal(t, c.sent[i] == '1', keyed.Ready(7, now), "packet %d of a key", i)
 				if c.sent[i] == '1' {
 					b.Take(now)
+					keyed.Take(7, now)
 				}
 			}
 		})
@@ -60,12 +70,120 @@ func TestBucket(t *testing.T) {
 }
 
 func TestBucketTakenWhenEmptyIsEmpty(t *testing.T) {
-	b := NewBucket(Rate{PerSecond: 1})
+	b, keyed := NewBucket(Rate{PerSecond: 1}), NewBuckets(Rate{PerSecond: 1}, 4)
 	for range 5 {
 		b.Take(start)
+		keyed.Take(7, start)
 	}
 	require.False(t, b.Ready(start.Add(time.Second-1)))
+	require.False(t, keyed.Ready(7, start.Add(time.Second-1)))
 	require.True(t, b.Ready(start.Add(time.Second)))
+	require.True(t, keyed.Ready(7, start.Add(time.Second)))
+}
+
+// Each key has a bucket of its own.
+func TestBuckets(t *testing.T) {
+	b := NewBuckets(Rate{PerSecond: 10, Burst: 2}, 1024)
+	for i, key := range []uint64{0, 2, 3, math.MaxUint64} {
+		now := start.Add(time.Duration(i) * time.Second)
+		for range 2 {
+			require.True(t, b.Ready(key, now))
+			require.True(t, b.Ready(key, now), "asking takes nothing")
+			b.Take(key, now)
+		}
+		require.False(t, b.Ready(key, now.Add(100e6-1)))
+		require.True(t, b.Ready(key, now.Add(100e6)))
+	}
+	require.Len(t, b.sets.all, 256)
+	require.EqualValues(t, 24, unsafe.Sizeof(bucketOf{}))
+
+	// A time before that of Unix.
+	b = NewBuckets(Rate{PerSecond: 1}, 4)
+	epoch := time.Unix(0, 0)
+	b.Take(1, epoch.Add(-time.Hour))
+	require.False(t, b.Ready(1, epoch.Add(-time.Hour+time.Second-1)))
+	require.True(t, b.Ready(1, epoch.Add(-time.Hour+time.Second)))
+}
+
+// Where there is no room the fullest bucket is forgotten, so that who has spent
+// much is remembered.
+func TestBucketsForgetTheFullest(t *testing.T) {
+	b := NewBuckets(Rate{PerSecond: 1, Burst: 9}, 4)
+	for key, taken := range []int{5, 2, 1, 7} {
+		for range taken {
+			b.Take(uint64(key)+2, start)
+		}
+	}
+	b.Take(9, start) // instead of key 4, which had taken 1
+	at := func(key uint64) float64 {
+		for _, s := range b.sets.all[0] {
+			if s.key == key {
+				return s.level / packet
+			}
+		}
+		return -1
+	}
+	require.Equal(t, []float64{4, 7, -1, 2, 8}, []float64{at(2), at(3), at(4), at(5), at(9)})
+	// Ten seconds later all are full: the first one is forgotten.
+	b.Take(10, start.Add(10*time.Second))
+	require.Equal(t, []float64{-1, 8}, []float64{at(2), at(10)})
+	require.Len(t, b.sets.all, 1)
+}
+
+// Two capture queues whose clocks differ by 200 ms take turns: no limit lets one
+// packet more pass than it would by the clock that is ahead, and none less.
+func TestTwoClocks(t *testing.T) {
+	const (
+		packets  = 10_000
+		apart    = 200 * time.Millisecond
+		interval = 50 * time.Microsecond
+	)
+	rate := Rate{PerSecond: 1000, Burst: 3}
+	for _, step := range []time.Duration{0, time.Nanosecond, 7 * time.Microsecond, interval, time.Millisecond} {
+		var every, bucket, buckets [2]int // packets sent by both clocks, and by the one ahead
+		e, b, k := NewEvery(4), NewBucket(rate), NewBuckets(rate, 4)
+		e1, b1, k1 := NewEvery(4), NewBucket(rate), NewBuckets(rate, 4)
+		for i := range packets {
+			ahead := start.Add(time.Duration(i/2) * step) // a packet of each queue at a time
+			now := ahead
+			if i%2 == 1 {
+				now = ahead.Add(-apart)
+			}
+			if e.Ready(7, interval, now) {
+				e.Take(7, now)
+				every[0]++
+			}
+			if b.Ready(now) {
+				b.Take(now)
+				bucket[0]++
+			}
+			if k.Ready(7, now) {
+				k.Take(7, now)
+				buckets[0]++
+			}
+			if e1.Ready(7, interval, ahead) {
+				e1.Take(7, ahead)
+				every[1]++
+			}
+			if b1.Ready(ahead) {
+				b1.Take(ahead)
+				bucket[1]++
+			}
+			if k1.Ready(7, ahead) {
+				k1.Take(7, ahead)
+				buckets[1]++
+			}
+		}
+		span := step * (packets/2 - 1)
+		require.Equal(t, every[1], every[0], step)
+		require.Equal(t, bucket[1], bucket[0], step)
+		require.Equal(t, buckets[1], buckets[0], step)
+		require.LessOrEqual(t, every[0], 1+int(span/interval), step)
+		require.LessOrEqual(t, bucket[0], min(packets, 3+int(span/time.Millisecond)), step)
+		if step == 0 {
+			require.Equal(t, []int{1, 3, 3}, []int{every[0], bucket[0], buckets[0]})
+		}
+	}
 }
 
 // Asking costs nothing, however often, and adds nothing.
@@ -117,7 +235,25 @@ func TestEvery(t *testing.T) {
 	}
 	require.True(t, ready(3, 0), "another key")
 
-	t.Run("time jumps back", func(t *testing.T) {
+	t.Run("small steps back are waited out", func(t *testing.T) {
+		e := NewEvery(16)
+		ready := func(at time.Duration) bool { return e.Ready(9, interval, start.Add(at)) }
+		e.Take(9, start)
+		require.False(t, ready(-time.Second))
+		require.False(t, ready(interval-time.Second))
+		require.False(t, ready(interval-1))
+		require.True(t, ready(interval))
+		e.Take(9, start.Add(interval-time.Second)) // taken at the time that stands still
+		require.False(t, ready(2*interval-1))
+		require.True(t, ready(2*interval))
+	})
+	t.Run("a step back of more than a second is not", func(t *testing.T) {
+		e := NewEvery(16)
+		e.Take(9, start)
+		require.False(t, e.Ready(9, interval, start.Add(-time.Second-1)))
+		require.True(t, e.Ready(9, interval, start.Add(-time.Second-1+interval)))
+	})
+	t.Run("large steps back", func(t *testing.T) {
 		e.Take(9, start.Add(time.Hour))
 		require.False(t, ready(9, 0))
 		require.False(t, ready(9, interval-1))
@@ -138,7 +274,7 @@ func TestEvery(t *testing.T) {
 // too early, and none waits too long.
 func TestEveryForgets(t *testing.T) {
 	e := NewEvery(1000)
-	require.Len(t, e.sets, 256)
+	require.Len(t, e.sets.all, 256)
 	require.EqualValues(t, 16, unsafe.Sizeof(sent{}))
 	for key := range uint64(100_000) {
 		now := start.Add(time.Duration(key))
@@ -154,7 +290,7 @@ func TestEveryForgets(t *testing.T) {
 		require.True(t, e.Ready(key+2, time.Hour, start.Add(2*time.Hour)))
 	}
 	require.Equal(t, 1024, known)
-	require.Len(t, e.sets, 256)
+	require.Len(t, e.sets.all, 256)
 }
 
 // A quarter of the keys that there is room for are all remembered, in all
@@ -174,7 +310,7 @@ func TestEveryRemembers(t *testing.T) {
 				require.False(t, e.Ready(k, time.Second, start))
 			}
 			known := 0
-			for _, set := range e.sets {
+			for _, set := range e.sets.all {
 				for _, s := range set {
 					if s.key != 0 {
 						known++
@@ -189,7 +325,7 @@ func TestEveryRemembers(t *testing.T) {
 func TestSmallestEvery(t *testing.T) {
 	for _, n := range []int{-1, 0, 1, 4} {
 		e := NewEvery(n)
-		require.Len(t, e.sets, 1)
+		require.Len(t, e.sets.all, 1)
 		for key := range uint64(5) {
 			e.Take(key+2, start.Add(time.Duration(key)))
 		}
@@ -201,7 +337,7 @@ func TestSmallestEvery(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	b, e := NewBucket(Rate{PerSecond: 1, Burst: 2}), NewEvery(64)
+	b, e, k := NewBucket(Rate{PerSecond: 1, Burst: 2}), NewEvery(64), NewBuckets(Rate{PerSecond: 1, Burst: 2}, 64)
 	now, key := start, uint64(0)
 	wiretest.NoAllocs(t, "limits", func() {
 		key++
@@ -210,5 +346,7 @@ func TestNoAllocations(t *testing.T) {
 			b.Take(now)
 		}
 		e.Take(key, now)
+		k.Ready(key, now)
+		k.Take(key, now)
 	})
 }

@@ -1,0 +1,75 @@
+package limit
+
+import "time"
+
+// Buckets are a [Bucket] for each of many keys, all of one Rate. Keys are numbers
+// that spread well, hashes of addresses for example.
+//
+// Their memory is fixed: 24 octets a key, four keys to a set. Where a fifth key
+// comes into a set, the fullest bucket is forgotten, which starts full when its
+// key comes back. That is the only fault, and lets packets pass: no key waits
+// longer than its rate says. A Bucket limits the sum where that matters.
+//
+// Nil Buckets set no limit.
+type Buckets struct {
+	perSecond float64
+	full      float64
+	clock     clock
+	sets      sets[bucketOf]
+}
+
+type bucketOf struct {
+	key uint64 // 0: free
+	content
+}
+
+// NewBuckets returns Buckets for this many keys at once, rounded up to a power of
+// two and to 4 at least, nil where the Rate sets no limit. It allocates all memory
+// that they will ever use.
+func NewBuckets(r Rate, maxKeys int) *Buckets {
+	if !r.limited() {
+		return nil
+	}
+	return &Buckets{perSecond: r.PerSecond, full: r.full(), sets: newSets[bucketOf](maxKeys)}
+}
+
+// Ready says whether a packet of this key may be sent at this time.
+func (b *Buckets) Ready(key uint64, now time.Time) bool {
+	if b == nil {
+		return true
+	}
+	at := b.clock.at(now)
+	key, set := b.sets.find(key)
+	for i := range set {
+		if set[i].key == key {
+			return set[i].fill(at, b.perSecond, b.full) >= packet
+		}
+	}
+	return true
+}
+
+// Take takes one packet out of the key's bucket, which is not less than empty
+// then.
+func (b *Buckets) Take(key uint64, now time.Time) {
+	if b == nil {
+		return
+	}
+	at := b.clock.at(now)
+	key, set := b.sets.find(key)
+	fullest, highest := 0, -1.0
+	for i := range set {
+		s := &set[i]
+		if s.key == 0 {
+			*s = bucketOf{key, content{b.full, at}}
+		}
+		level := s.fill(at, b.perSecond, b.full)
+		if s.key == key {
+			s.content = content{max(level-packet, 0), at}
+			return
+		}
+		if level > highest {
+			fullest, highest = i, level
+		}
+	}
+	set[fullest] = bucketOf{key, content{b.full - packet, at}}
+}
