@@ -10,6 +10,7 @@
 package receiver
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -30,12 +31,15 @@ type Config struct {
 
 	QPs node.Pairs // of connections; nil knows none
 
-	// Interval is the least time between two CNPs about a flow: one CNP stands
-	// for all packets that were marked meanwhile (CA17-44). 0 sets no limit.
-	// Hardware has 50 µs, say.
+	// Interval is the least time between two notifications that name the same
+	// queue pair of the same host: one stands for all packets that were marked
+	// meanwhile (CA17-44). Hardware has 50 µs, say. Rate limits all of them
+	// together. Without a limit, the default, every marked packet is answered.
+	// Only what is sent takes from a limit.
 	Interval time.Duration
+	Rate     limit.Rate
 	MaxFlows int    // 16 octets each; 0 stands for 65,536. Those answered longest ago are forgotten
-	Seed     uint64 // keeps others from choosing flows that collide
+	Seed     uint64 // keeps others from choosing flows that collide; 0 stands for a random one
 
 	CNP cnp.Config // Src is not used
 
@@ -65,17 +69,21 @@ type Stats struct {
 type Receiver struct {
 	cfg   Config
 	flows *limit.Every
+	rate  *limit.Bucket
 	stats Stats
 }
 
 // New returns a Receiver.
 func New(cfg Config) *Receiver {
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
 	r := &Receiver{cfg: cfg}
 	if cfg.Enabled {
 		if cfg.MaxFlows <= 0 {
 			cfg.MaxFlows = 1 << 16
 		}
-		r.flows = limit.NewEvery(cfg.MaxFlows)
+		r.flows, r.rate = limit.NewEvery(cfg.MaxFlows), limit.NewBucket(cfg.Rate)
 	}
 	return r
 }
@@ -88,8 +96,9 @@ func (r *Receiver) Stats() Stats { return r.stats }
 //
 // Only data packets marked CE ask for one. Of the reasons against it the first
 // counts: Disabled; NotOurs, for other hosts' packets; Tunnelled; Address, of a
-// sender that cannot be answered; Limited; ICRC; UnknownQP and AmbiguousQP: a CNP
-// is never sent on a guess.
+// sender that cannot be answered; UnknownQP and AmbiguousQP: a CNP is never sent
+// on a guess; Limited, by Interval and by Rate; ICRC, which is the dearest to look
+// at.
 func (r *Receiver) Receive(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {
 	if p.ECN() != rocev2.CE || !isData(p.BTH.Opcode) {
 		return b, Decision{}
@@ -111,8 +120,6 @@ func isData(op bth.Opcode) bool {
 }
 
 func (r *Receiver) answer(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {
-	k := p.FlowKey()
-	key := k.Hash(r.cfg.Seed)
 	switch {
 	case !r.cfg.Enabled:
 		return b, Decision{Reason: node.Disabled}
@@ -122,7 +129,14 @@ func (r *Receiver) answer(b []byte, p *rocev2.Packet, now time.Time) ([]byte, De
 		return b, Decision{Reason: node.Tunnelled}
 	case rocev2.Answerable(p.Src) != nil:
 		return b, Decision{Reason: node.Address}
-	case !r.flows.Ready(key, r.cfg.Interval, now):
+	}
+	fast := r.cfg.Fast && p.Src.Is6()
+	named, reason := r.named(p, fast, now)
+	key := named.Hash(r.cfg.Seed)
+	switch {
+	case reason != node.Accepted:
+		return b, Decision{Reason: reason}
+	case !r.flows.Ready(key, r.cfg.Interval, now), !r.rate.Ready(now):
 		return b, Decision{Reason: node.Limited}
 	}
 	if !p.Truncated { // what a capture cut cannot be verified
@@ -130,28 +144,37 @@ func (r *Receiver) answer(b []byte, p *rocev2.Packet, now time.Time) ([]byte, De
 			return b, Decision{Reason: node.ICRC}
 		}
 	}
-	out, d := r.build(b, p, k, now)
+	out, d := r.build(b, p, fast, named.DestQP)
 	if d.Reason == node.Accepted {
 		r.flows.Take(key, now)
+		r.rate.Take(now)
 	}
 	return out, d
 }
 
-// build appends the notification.
-func (r *Receiver) build(b []byte, p *rocev2.Packet, k rocev2.FlowKey, now time.Time) ([]byte, Decision) {
-	if r.cfg.Fast && p.Src.Is6() {
+// named returns what the notification names, and what its limit goes by: a CNP the
+// sender's queue pair, which is where it goes, whatever queue pair of this host
+// the data went to; a Fast CNP the flow.
+func (r *Receiver) named(p *rocev2.Packet, fast bool, now time.Time) (rocev2.FlowKey, node.Reason) {
+	k := p.FlowKey()
+	if fast {
+		return k, node.Accepted
+	}
+	qp, reason := r.sourceQP(p, k, now)
+	return rocev2.FlowKey{Dst: p.Src, DestQP: qp}, reason
+}
+
+// build appends the notification. A CNP names the sender's queue pair.
+func (r *Receiver) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, Decision) {
+	if fast {
 		cfg := r.cfg.FastCNP
 		cfg.Src = p.Dst
 		out, _, err := fastcnp.AppendFor(b, p, nil, cfg)
 		return out, decision(message.FastCNP, p.Src, err)
 	}
-	qp, reason := r.sourceQP(p, k, now)
-	if reason != node.Accepted {
-		return b, Decision{Reason: reason}
-	}
 	cfg := r.cfg.CNP
 	cfg.Src = p.Dst
-	out, err := cnp.AppendFor(b, p, qp, cfg)
+	out, err := cnp.AppendFor(b, p, senderQP, cfg)
 	return out, decision(message.CNP, p.Src, err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -212,7 +213,7 @@ func TestNoAllocs(t *testing.T) {
 	buf := make([]byte, 0, 512)
 	p := marked(t, opcode(bth.UDSendOnly))
 	wiretest.NoAllocs(t, "new flows", func() {
-		p.BTH.DestQP++
+		p.BTH.DETH.SrcQP++
 		r.Receive(buf, p, now)
 	})
 	for name, p := range map[string]*rocev2.Packet{"CNP": marked(t, v4), "not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
@@ -225,16 +226,190 @@ func TestNoAllocs(t *testing.T) {
 	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, p, now) })
 }
 
-// A flood of flows leaves the table at its size, and each of them is answered.
+// ud is a datagram that a queue pair sends to another.
+func ud(source, dest uint32) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) {
+		p.BTH.Opcode, p.BTH.DETH.SrcQP, p.BTH.DestQP = bth.UDSendOnly, source, dest
+	}
+}
+
+// A flood of queue pairs leaves the table at its size, and each of them is told.
 func TestFlood(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxFlows, cfg.Interval = 64, time.Second
 	r := receiver.New(cfg)
 	buf := make([]byte, 0, 512)
 	for i := range uint32(10_000) {
-		_, d := r.Receive(buf, marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DestQP = i }), now)
+		_, d := r.Receive(buf, marked(t, ud(i, 0x11)), now)
 		require.Equal(t, message.CNP, d.Kind)
 	}
+}
+
+// The interval goes by what the notification names: a flood of forged datagrams, to
+// whatever queue pairs of this host, brings one sender's queue pair no more CNPs
+// than one flow does.
+func TestIntervalOfWhatIsNamed(t *testing.T) {
+	cfg := config(t)
+	cfg.Interval = 100 * time.Millisecond
+	r := receiver.New(cfg)
+	buf := make([]byte, 0, 512)
+	sent := 0
+	for i := range uint32(10_000) {
+		if _, d := r.Receive(buf, marked(t, ud(0x22, i+2)), now.Add(time.Duration(i)*time.Microsecond)); d.Kind == message.CNP {
+			sent++
+		}
+	}
+	require.Equal(t, 1, sent)
+
+	// The connection's CNP names the same queue pair of the same host.
+	_, d := r.Receive(buf, marked(t), now.Add(50*time.Millisecond))
+	require.Equal(t, node.Limited, d.Reason)
+	// Another queue pair of that host, and that number at another host, are others.
+	for name, p := range map[string]*rocev2.Packet{
+		"queue pair": marked(t, ud(0x23, 0x11)), "host": marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() }),
+	} {
+		_, d = r.Receive(buf, p, now.Add(50*time.Millisecond))
+		require.Equal(t, message.CNP, d.Kind, name)
+		_, d = r.Receive(buf, p, now.Add(60*time.Millisecond))
+		require.Equal(t, node.Limited, d.Reason, name)
+	}
+
+	// A Fast CNP names the flow by this host's queue pair.
+	cfg.Fast = true
+	r = receiver.New(cfg)
+	for _, c := range []struct {
+		p      *rocev2.Packet
+		reason node.Reason
+	}{
+		{marked(t), 0}, {marked(t), node.Limited},
+		{marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), 0},
+		{marked(t, func(p *rocev2.Packet) { p.Src = src6.Next() }), 0},
+		{marked(t, v4), 0}, {marked(t, v4), node.Limited},
+	} {
+		_, d = r.Receive(buf, c.p, now)
+		require.Equal(t, c.reason, d.Reason)
+	}
+}
+
+// The rate is that of all notifications together, and only they take from it.
+func TestRate(t *testing.T) {
+	cfg := config(t)
+	cfg.Rate = limit.Rate{PerSecond: 10, Burst: 2}
+	r := receiver.New(cfg)
+	damaged := marked(t)
+	damaged.IP[len(damaged.IP)-20] ^= 1
+	unknown := marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
+	for i, c := range []struct {
+		at     time.Duration
+		p      *rocev2.Packet
+		reason node.Reason
+	}{
+		{0, unknown, node.UnknownQP}, {0, damaged, node.ICRC}, {0, marked(t), 0}, {0, marked(t, v4), 0},
+		{0, marked(t, ud(5, 5)), node.Limited},
+		{99, marked(t), node.Limited}, {100, marked(t), 0}, {100, marked(t), node.Limited},
+	} {
+		_, d := r.Receive(nil, c.p, now.Add(c.at*time.Millisecond))
+		require.Equal(t, c.reason, d.Reason, "packet %d", i)
+	}
+
+	// What the rate refuses does not begin an interval.
+	cfg.Interval, cfg.Rate = time.Hour, limit.Rate{PerSecond: 1}
+	r = receiver.New(cfg)
+	for i, c := range []struct {
+		at     time.Duration
+		p      *rocev2.Packet
+		reason node.Reason
+	}{{0, marked(t), 0}, {0, marked(t, v4), node.Limited}, {1, marked(t, v4), 0}} {
+		_, d := r.Receive(nil, c.p, now.Add(c.at*time.Second))
+		require.Equal(t, c.reason, d.Reason, "packet %d", i)
+	}
+}
+
+// Two capture queues whose clocks are 200 ms apart take turns: not one CNP more
+// than the limits say.
+func TestTwoClocks(t *testing.T) {
+	for name, change := range map[string]func(*receiver.Config){
+		"interval": func(c *receiver.Config) { c.Interval = 100 * time.Millisecond },
+		"rate":     func(c *receiver.Config) { c.Rate = limit.Rate{PerSecond: 10} },
+	} {
+		cfg := config(t)
+		change(&cfg)
+		r := receiver.New(cfg)
+		buf, p := make([]byte, 0, 512), marked(t)
+		for i := range 10_000 { // 50 µs apart: half a second in all
+			at := now.Add(time.Duration(i) * 50 * time.Microsecond)
+			if i%2 == 1 {
+				at = at.Add(-200 * time.Millisecond)
+			}
+			r.Receive(buf, p, at)
+		}
+		require.EqualValues(t, 5, r.Stats().Sent, name)
+	}
+}
+
+// Of two faults of a packet the one that is cheaper to see is named.
+func TestOrder(t *testing.T) {
+	type packet struct {
+		change    []func(*rocev2.Packet)
+		tunnelled bool
+		damaged   bool
+	}
+	faults := []struct {
+		reason node.Reason
+		make   func(*receiver.Config, *packet)
+	}{
+		{node.Disabled, func(c *receiver.Config, _ *packet) { c.Enabled = false }},
+		{node.NotOurs, func(_ *receiver.Config, p *packet) {
+			p.change = append(p.change, func(p *rocev2.Packet) { p.Dst = self6.Next() })
+		}},
+		{node.Tunnelled, func(_ *receiver.Config, p *packet) { p.tunnelled = true }},
+		{node.Address, func(_ *receiver.Config, p *packet) {
+			p.change = append(p.change, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") })
+		}},
+		{node.UnknownQP, func(c *receiver.Config, _ *packet) { c.QPs = nil }},
+		{node.Limited, func(c *receiver.Config, _ *packet) { c.Rate = limit.Rate{PerSecond: 1e-3} }},
+		{node.ICRC, func(_ *receiver.Config, p *packet) { p.damaged = true }},
+	}
+	for i, first := range faults {
+		for j, second := range faults[i:] {
+			cfg, what := config(t), packet{}
+			first.make(&cfg, &what)
+			if j > 0 {
+				second.make(&cfg, &what)
+			}
+			r := receiver.New(cfg)
+			r.Receive(nil, marked(t, ud(5, 5)), now) // takes what the rate has
+			p := marked(t, what.change...)
+			if what.damaged {
+				p.IP[len(p.IP)-20] ^= 1
+			}
+			if what.tunnelled {
+				b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(src6.AsSlice(), self6.AsSlice()...)...)
+				binary.BigEndian.PutUint16(b[4:], uint16(len(p.IP)))
+				require.NoError(t, p.DecodeIP(append(b, p.IP...)))
+			}
+			_, d := r.Receive(nil, p, now)
+			require.Equal(t, receiver.Decision{Reason: first.reason}, d, "%v and %v", first.reason, second.reason)
+		}
+	}
+}
+
+// Without a seed each receiver has one of its own: what pushes flows out of the
+// table of one does not do so in another.
+func TestSeedIsRandom(t *testing.T) {
+	forgotten := func() (which [200]bool) {
+		cfg := config(t)
+		cfg.MaxFlows, cfg.Interval = 64, time.Hour
+		r := receiver.New(cfg)
+		for range 2 {
+			for i := range which {
+				_, d := r.Receive(nil, marked(t, ud(uint32(i), 0x11)), now)
+				which[i] = d.Kind == message.CNP
+			}
+		}
+		return which
+	}
+	require.NotEqual(t, forgotten(), forgotten())
 }
 
 // A CNP decided and built, beside decoding, verifying and building alone. Each

@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -19,6 +20,7 @@ type receiverConfig struct {
 	common
 	Self     ownAddresses  `json:"self"`
 	Interval time.Duration `json:"interval"`
+	Rate     rate          `json:"rate"`
 	QPs      []struct {
 		Src    netip.Addr `json:"src"`
 		Dst    netip.Addr `json:"dst"`
@@ -33,7 +35,7 @@ func (c *receiverConfig) role() (role, error) {
 		return nil, err
 	}
 	r := &notificationPoint{enabled: c.Enabled, pairs: newPairs(c.Learn && c.Enabled, len(c.QPs))}
-	cfg := receiver.Config{Enabled: c.Enabled, Interval: c.Interval, QPs: r.pairs}
+	cfg := receiver.Config{Enabled: c.Enabled, Interval: c.Interval, Rate: limit.Rate(c.Rate), QPs: r.pairs}
 	if c.Enabled {
 		var err error
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {

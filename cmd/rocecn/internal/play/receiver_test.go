@@ -84,6 +84,32 @@ func TestReceiverInterval(t *testing.T) {
 	require.Equal(t, []time.Time{noon, noon.Add(50 * time.Microsecond)}, []time.Time{out[0].Time, out[1].Time})
 }
 
+// The interval goes by the queue pair that the CNP names, and the rate is that of
+// all CNPs.
+func TestReceiverLimits(t *testing.T) {
+	ce := ecn(rocev2.CE)
+	datagram := func(source, dest uint32) []byte {
+		return packet(t, ce, opcode(bth.UDSendOnly), destQP(dest), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = source })
+	}
+	in := every(time.Millisecond, datagram(34, 5), datagram(34, 6), packet(t, ce), datagram(35, 5), datagram(34, 5))
+	for keys, want := range map[string][]any{
+		``:                       {"", "", "", "", ""},
+		`, "interval": "4ms"`:    {"", "limited", "limited", "", ""},
+		`, "rate": {"burst": 1}`: {"", "", "", "", ""},
+		`, "rate": {"per_second": 1000, "burst": 1}`:                 {"", "", "", "", ""},
+		`, "rate": {"per_second": 500}`:                              {"", "limited", "", "limited", ""},
+		`, "rate": {"per_second": 1, "burst": 3}`:                    {"", "", "", "limited", "limited"},
+		`, "rate": {"per_second": 1, "burst": 2}, "interval": "3ms"`: {"", "limited", "limited", "", "limited"},
+	} {
+		lines, _, _ := rehearse(t, "receiver", receiverWith(receiverPairs+keys), in)
+		var got []any
+		for _, l := range lines {
+			got = append(got, l["reason"])
+		}
+		require.Equal(t, want, got, keys)
+	}
+}
+
 // A receiver that learns: connection management names both queue pairs.
 func TestReceiverLearns(t *testing.T) {
 	in, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
@@ -109,6 +135,8 @@ func TestReceiverMalformed(t *testing.T) {
 		`"qps": [{"src": "::2", "dst": "::3", "src_qp": 1}]`:                      `qps[0].dest_qp: missing`,
 		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1}]`:                     `qps[0].src_qp: missing`,
 		`"qps": [{"qp": 1}]`:                                                      `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
+		`"rate": {"per_second": -1}`:                                              `rate.per_second: -1 is no number from 0 up`,
+		`"rate": 5`:                                                               `rate: an object needed`,
 		`"learn": "yes"`:                                                          `learn: true or false needed`,
 		`"accept": []`:                                                            `accept: unknown key`,
 	} {
