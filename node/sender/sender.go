@@ -12,6 +12,7 @@ package sender
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -35,19 +36,32 @@ type Config struct {
 	Self4, Self6 netip.Addr // the host's own addresses
 
 	// Accept are the nodes of the network whose notifications count (FAST section
-	// 5); nil has none. Receivers are not in it: what they say of a flow counts
-	// when it comes from the flow's own destination.
+	// 5); nil has none. Receivers need not be in it: what they say of a flow counts
+	// when it comes from the flow's own destination, and QPs know the flow.
 	Accept *acl.List
+
+	// ReceiversSendNone: the receivers of this network send no Fast CNPs, so that
+	// one whose source is its original destination needs the access list as well.
+	// What they say in CNPs counts all the same.
+	ReceiversSendNone bool
 
 	// AllowTunnel: accept what came inside another IP header, though access list
 	// and border saw only the outer one (D17).
 	AllowTunnel bool
 
-	QPs node.Pairs // of the host; nil knows none
+	// QPs are the host's queue pairs; nil knows none. A receiver's CNP names one of
+	// them, and counts when that one sends to the receiver. A [QPTable] is asked for
+	// that by its number. Other Pairs are asked in both directions: which queue pair
+	// of the receiver sends to the one that is named, and whether that is the one
+	// that sends to it. So they must know both, as a [qpmap.Map] does that learned a
+	// connection; of datagrams (UD) it knows one, and their CNPs are then UnknownQP.
+	QPs node.Pairs
 
 	// PerSource is the least time between two notifications of one source that
-	// are accepted; 0 sets no limit.
+	// are accepted, and Rate limits all of them together. Without a limit, the
+	// default, all are accepted. Only what is accepted takes from a limit.
 	PerSource time.Duration
+	Rate      limit.Rate
 
 	// Window joins the reports of one congestion: what is said of a queue pair
 	// less than a Window after the first report is the same news again. A switch
@@ -61,7 +75,15 @@ type Config struct {
 	// How much is kept at once, 16 octets each; 0 stands for 65,536. Where more
 	// come, the oldest are forgotten.
 	MaxSources, MaxQPs int
-	Seed               uint64 // keeps others from choosing addresses that collide
+	Seed               uint64 // keeps others from choosing addresses that collide; 0 stands for a random one
+}
+
+// A QPTable is a host's own table of its queue pairs.
+type QPTable interface {
+	node.Pairs
+	// Sends says whether one of the host's queue pairs sends to dst and, where it
+	// does not, whether there is one of this number at all.
+	Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool)
 }
 
 // An Event is a notification that was accepted.
@@ -104,18 +126,25 @@ type Stats struct {
 // the sources that the core sees.
 type Sender struct {
 	cfg     Config
+	table   QPTable // cfg.QPs, if it is one
 	packet  rocev2.Packet
 	fast    fastcnp.Notification
 	sources *limit.Every
+	rate    *limit.Bucket
 	reports *limit.Every // by queue pair
 	stats   Stats
 }
 
 // New returns a Sender.
 func New(cfg Config) *Sender {
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
 	s := &Sender{cfg: cfg}
 	if cfg.Enabled {
+		s.table, _ = cfg.QPs.(QPTable)
 		s.sources, s.reports = limit.NewEvery(or65536(cfg.MaxSources)), limit.NewEvery(or65536(cfg.MaxQPs))
+		s.rate = limit.NewBucket(cfg.Rate)
 	}
 	return s
 }
@@ -133,12 +162,13 @@ func (s *Sender) Stats() Stats { return s.stats }
 // Receive decides about a packet that arrived. The Event is one only where the
 // reason is Accepted.
 //
-// Cheap checks come before dear ones, and the access list before the octets
-// that somebody wants looked at. Of the reasons the first counts: Disabled;
-// Broken or NotOurs, for what is no notification or is another host's;
-// Tunnelled; Denied; Limited; Broken, for options beyond the limits and messages
-// that do not parse; ICRC; UnknownQP and AmbiguousQP. A refusal takes nothing from
-// any limit.
+// Cheap checks come before dear ones, and who speaks before what is said. Of the
+// reasons the first counts: Disabled; Broken or NotOurs, for what is no
+// notification or is another host's; Tunnelled; of a source that is neither on the
+// access list nor the destination of the flow: Denied, UnknownQP where no such
+// queue pair is known, or AmbiguousQP; Limited, by PerSource and by Rate; Broken,
+// for options beyond the limits and messages that do not parse; ICRC; UnknownQP
+// and AmbiguousQP of what the list let in. A refusal takes nothing from any limit.
 func (s *Sender) Receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (Event, node.Reason) {
 	e, reason := s.receive(frame, o, now)
 	if reason != node.Accepted {
@@ -163,20 +193,27 @@ func (s *Sender) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (e
 		}
 		return e, node.Broken
 	}
-	source := rocev2.FlowKey{Src: p.Src}.Hash(s.cfg.Seed)
 	switch {
 	case p.BTH.Opcode != bth.CNP, p.Dst != s.cfg.Self4 && p.Dst != s.cfg.Self6:
 		return e, node.NotOurs
 	case len(p.Outer) > 0 && !s.cfg.AllowTunnel:
 		return e, node.Tunnelled
-	case !s.cfg.Accept.Contains(p.Src) && !s.fromReceiver(p):
-		return e, node.Denied
-	case !s.sources.Ready(source, s.cfg.PerSource, now):
+	}
+	trust := s.trust(p, now)
+	if trust.none() {
+		return e, s.distrust(p, trust)
+	}
+	source := rocev2.FlowKey{Src: p.Src}.Hash(s.cfg.Seed)
+	switch {
+	case !s.sources.Ready(source, s.cfg.PerSource, now), !s.rate.Ready(now):
 		return e, node.Limited
 	case !s.withinLimits(p):
 		return e, node.Broken
 	}
 	if reason = s.read(p, &e); reason != node.Accepted {
+		return e, reason
+	}
+	if reason = trust.in(&e); reason != node.Accepted {
 		return e, reason
 	}
 	if _, err := icrc.Verify(p.IP); err != nil {
@@ -186,22 +223,9 @@ func (s *Sender) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (e
 		return e, reason
 	}
 	s.sources.Take(source, now)
+	s.rate.Take(now)
 	s.join(&e, now)
 	return e, node.Accepted
-}
-
-// fromReceiver says whether a notification is a receiver's: a CNP, or a Fast CNP
-// that comes from the original destination. That this is the destination of one
-// of the host's own flows is seen when the flow is looked up.
-func (s *Sender) fromReceiver(p *rocev2.Packet) bool {
-	if ppfc.Is(p) {
-		return false
-	}
-	if len(p.Ext) == 0 {
-		return true
-	}
-	fast, err := s.cfg.CodePoints.FromPacket(p)
-	return err == fastcnp.ErrNotFastCNP || err == nil && fast.Origin() == fastcnp.Receiver
 }
 
 // withinLimits says whether the options are no more than a host has to look at

@@ -17,6 +17,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
@@ -86,10 +87,20 @@ func config(t testing.TB) sender.Config {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
 	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
 	require.NoError(t, m.Add(rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: dst6, Dst: self6, DestQP: 0x22}, 0, qpmap.Pair{SrcQP: 0x11}))
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: dst4, Dst: self4, DestQP: 0x23}, 0, qpmap.Pair{SrcQP: 0x11}))
 	return sender.Config{
 		Enabled: true, Self4: self4, Self6: self6, QPs: m,
 		Accept: acl.New(netip.PrefixFrom(sw, 64), netip.PrefixFrom(sw4, 24)),
 	}
+}
+
+// connect makes the host's queue pair qp one end of a connection.
+func connect(t testing.TB, cfg *sender.Config, dst netip.Addr, destQP, qp uint32) {
+	t.Helper()
+	m := cfg.QPs.(*qpmap.Map)
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst, DestQP: destQP}, 0, qpmap.Pair{SrcQP: qp}))
+	require.NoError(t, m.Add(rocev2.FlowKey{Src: dst, Dst: self6, DestQP: qp}, 0, qpmap.Pair{SrcQP: destQP}))
 }
 
 // What is accepted, and what it says.
@@ -149,11 +160,6 @@ func changed(t testing.TB, packet []byte, at int, to uint8, right bool) []byte {
 // What is refused, and in which order that is looked at: each packet has the
 // faults of the rows below as well, where it can.
 func TestRefused(t *testing.T) {
-	tunnelled := func(inner []byte) []byte {
-		b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(sw.AsSlice(), self6.AsSlice()...)...)
-		binary.BigEndian.PutUint16(b[4:], uint16(len(inner)))
-		return append(b, inner...)
-	}
 	stranger := netip.MustParseAddr("2001:db8:bad::1")
 	unknown := congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
 	elsewhere := congested(t, func(p *rocev2.Packet) { p.Src = self6.Next() })
@@ -173,6 +179,27 @@ func TestRefused(t *testing.T) {
 		{"tunnelled", tunnelled(fastCNP(t, stranger, congested(t))), nil, node.Tunnelled},
 		{"of a stranger", changed(t, fastCNP(t, stranger, unknown), 100, 1, false), nil, node.Denied},
 		{"of a stranger, broken", changed(t, fastCNP(t, stranger, unknown), 43, 17, false), nil, node.Denied},
+		{"CNP of a stranger", receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22), nil, node.UnknownQP},
+		{"CNP of a stranger who sends to the queue pair", receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22),
+			func(c *sender.Config) {
+				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
+				require.NoError(t, c.QPs.(*qpmap.Map).Add(k, 0, qpmap.Pair{SrcQP: 0x77}))
+			}, node.UnknownQP},
+		{"CNP of a stranger, by which another queue pair sends", receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22),
+			func(c *sender.Config) {
+				connect(t, c, stranger, 0x77, 0x24)
+				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
+				require.NoError(t, c.QPs.(*qpmap.Map).Add(k, 0, qpmap.Pair{SrcQP: 0x77}))
+			}, node.UnknownQP},
+		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.UnknownQP},
+		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
+		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+		{"Fast CNP of the receiver where receivers send none", fastCNP(t, dst6, congested(t)),
+			func(c *sender.Config) { c.ReceiversSendNone = true }, node.Denied},
+		{"Fast CNP of the receiver, ambiguous", fastCNP(t, dst6, congested(t)), func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+		{"Fast CNP of the receiver about another flow", fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.Denied},
+		{"Fast CNP of the receiver, on the list, unknown flow", fastCNP(t, dst6, unknown),
+			func(c *sender.Config) { c.Accept = acl.New(netip.PrefixFrom(dst6, 128)) }, node.UnknownQP},
 		{"PPFC of a stranger", pause(t, congested(t), stranger, ppfc.Extension{}, true), nil, node.Denied},
 		{"PPFC of the receiver", pause(t, congested(t), dst6, ppfc.Extension{}, true), nil, node.Denied},
 		{"no list", good, func(c *sender.Config) { c.Accept = nil }, node.Denied},
@@ -220,11 +247,240 @@ func (ambiguous) SourceQP(rocev2.FlowKey, uint32, time.Time) (qpmap.Pair, error)
 	return qpmap.Pair{}, qpmap.ErrAmbiguous
 }
 
+// A source on the list needs no flow for a CNP, such as a proxy's, and its Fast CNPs
+// count where receivers send none.
+func TestOnTheList(t *testing.T) {
+	cfg := config(t)
+	cfg.Accept, cfg.ReceiversSendNone = acl.New(netip.PrefixFrom(sw, 64), netip.PrefixFrom(dst6, 128)), true
+	s := sender.New(cfg)
+	proxys := receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = sw }), 0x99)
+	e, reason := s.Receive(proxys, ip, now)
+	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, []any{message.CNP, uint32(0x99), sw}, []any{e.Kind, e.QP, e.From})
+	for _, from := range []netip.Addr{sw, dst6} {
+		_, reason = s.Receive(fastCNP(t, from, congested(t)), ip, now)
+		require.Equal(t, node.Accepted, reason)
+	}
+	// Receivers' CNPs are no Fast CNPs.
+	cfg.Accept = nil
+	_, reason = sender.New(cfg).Receive(receiverCNP(t, congested(t), 0x22), ip, now)
+	require.Equal(t, node.Accepted, reason)
+}
+
+// table is a host's own table, which knows its queue pairs by number.
+type table map[uint32]netip.Addr
+
+func (q table) SourceQP(k rocev2.FlowKey, _ uint32, _ time.Time) (qpmap.Pair, error) {
+	for qp, dst := range q {
+		if dst == k.Dst {
+			return qpmap.Pair{SrcQP: qp}, nil
+		}
+	}
+	return qpmap.Pair{}, qpmap.ErrUnknown
+}
+
+func (q table) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool) {
+	to, known := q[qp]
+	return known && to == dst, known
+}
+
+// A host's own table says at once whether a queue pair is one of the host's, and
+// where it sends.
+func TestQPTable(t *testing.T) {
+	cfg := config(t)
+	cfg.QPs = table{0x22: dst6, 0x24: dst6.Next()}
+	for qp, want := range map[uint32]node.Reason{0x22: node.Accepted, 0x24: node.Denied, 0x25: node.UnknownQP} {
+		_, reason := sender.New(cfg).Receive(receiverCNP(t, congested(t), qp), ip, now)
+		require.Equal(t, want, reason, qp)
+	}
+}
+
+// What has a Fast CNP option, and whose it is, goes by the configured types, in what
+// is accepted and in what is refused.
+func TestConfiguredCodePoints(t *testing.T) {
+	points := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
+	fast := func(from netip.Addr, about *rocev2.Packet) []byte {
+		b, _, err := fastcnp.AppendFor(nil, about, nil, fastcnp.Config{Src: from, CodePoints: points})
+		require.NoError(t, err)
+		return b
+	}
+	cfg := config(t)
+	cfg.CodePoints = points
+	connect(t, &cfg, dst6.Next(), 0x11, 0x11) // so that CNPs with this number count
+	aboutNext := congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		kind   message.Kind
+		reason node.Reason
+	}{
+		{"a switch's", fast(sw, congested(t)), message.FastCNP, 0},
+		{"a switch's, option 2", fast(sw, congested(t, traced(t))), message.FastCNP, 0},
+		{"the receiver's", fast(dst6, congested(t)), message.FastCNP, 0},
+		{"of another receiver", fast(dst6.Next(), congested(t)), 0, node.Denied},
+		{"of nobody", fast(dst6.Next().Next(), congested(t)), 0, node.Denied},
+		{"of another type", fastCNP(t, sw, congested(t)), 0, node.Broken},
+		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.Broken},
+		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.UnknownQP},
+	} {
+		e, reason := sender.New(cfg).Receive(c.packet, ip, now)
+		require.Equal(t, c.reason, reason, c.name)
+		require.Equal(t, c.kind, e.Kind, c.name)
+	}
+}
+
+// The rate is that of all notifications together, whoever sends them.
+func TestRate(t *testing.T) {
+	cfg := config(t)
+	cfg.Rate = limit.Rate{PerSecond: 10, Burst: 2}
+	s := sender.New(cfg)
+	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
+	for i, c := range []struct {
+		at     time.Duration
+		packet []byte
+		reason node.Reason
+	}{
+		{0, wrong, node.ICRC}, {0, fastCNP(t, sw, congested(t)), 0}, {0, receiverCNP(t, congested(t), 0x22), 0},
+		{0, fastCNP(t, sw.Next(), congested(t)), node.Limited}, {99, wrong, node.Limited},
+		{100, fastCNP(t, sw.Next(), congested(t)), 0}, {100, receiverCNP(t, congested(t, v4), 0x23), node.Limited},
+	} {
+		_, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Millisecond))
+		require.Equal(t, c.reason, reason, "packet %d", i)
+	}
+
+	// What the rate refuses takes nothing from its source.
+	cfg.PerSource, cfg.Rate = time.Hour, limit.Rate{PerSecond: 1}
+	s = sender.New(cfg)
+	for i, c := range []struct {
+		at     time.Duration
+		packet []byte
+		reason node.Reason
+	}{
+		{0, fastCNP(t, sw, congested(t)), 0}, {0, fastCNP(t, sw.Next(), congested(t)), node.Limited},
+		{1, fastCNP(t, sw.Next(), congested(t)), 0},
+	} {
+		_, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Second))
+		require.Equal(t, c.reason, reason, "packet %d", i)
+	}
+}
+
+// Two capture queues whose clocks are 200 ms apart take turns: not one notification
+// more is accepted than the limits say, and none more is news than the window says.
+func TestTwoClocks(t *testing.T) {
+	for name, change := range map[string]func(*sender.Config){
+		"source": func(c *sender.Config) { c.PerSource = 100 * time.Millisecond },
+		"rate":   func(c *sender.Config) { c.Rate = limit.Rate{PerSecond: 10} },
+		"window": func(c *sender.Config) { c.Window = 100 * time.Millisecond },
+	} {
+		cfg := config(t)
+		change(&cfg)
+		s := sender.New(cfg)
+		fast := fastCNP(t, sw, congested(t))
+		for i := range 10_000 { // 50 µs apart: half a second in all
+			at := now.Add(time.Duration(i) * 50 * time.Microsecond)
+			if i%2 == 1 {
+				at = at.Add(-200 * time.Millisecond)
+			}
+			s.Receive(fast, ip, at)
+		}
+		require.EqualValues(t, 5, s.Stats().Accepted[message.FastCNP]-s.Stats().Again, name)
+	}
+}
+
+// Of two faults of a packet the one that is cheaper to see is named: who speaks
+// before what is said.
+func TestOrder(t *testing.T) {
+	type packet struct {
+		to, from  netip.Addr
+		destQP    uint32
+		tunnelled bool
+		option    bool // whose length is wrong
+		damaged   bool
+	}
+	faults := []struct {
+		reason node.Reason
+		make   func(*sender.Config, *packet)
+	}{
+		{node.Disabled, func(c *sender.Config, _ *packet) { c.Enabled = false }},
+		{node.NotOurs, func(_ *sender.Config, p *packet) { p.to = self6.Next() }},
+		{node.Tunnelled, func(_ *sender.Config, p *packet) { p.tunnelled = true }},
+		{node.Denied, func(_ *sender.Config, p *packet) { p.from = netip.MustParseAddr("2001:db8:bad::1") }},
+		{node.Limited, func(c *sender.Config, _ *packet) { c.Rate = limit.Rate{PerSecond: 1e-3} }},
+		{node.Broken, func(_ *sender.Config, p *packet) { p.option = true }},
+		{node.ICRC, func(_ *sender.Config, p *packet) { p.damaged = true }},
+		{node.UnknownQP, func(_ *sender.Config, p *packet) { p.destQP = 0x12 }},
+	}
+	for i, first := range faults {
+		for j, second := range faults[i:] {
+			cfg, what := config(t), packet{to: self6, from: sw, destQP: 0x11}
+			first.make(&cfg, &what)
+			if j > 0 {
+				second.make(&cfg, &what)
+			}
+			s := sender.New(cfg)
+			s.Receive(receiverCNP(t, congested(t, v4), 0x23), ip, now) // takes what the rate has
+			b := fastCNP(t, what.from, congested(t, func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = what.to, what.destQP }))
+			if what.option {
+				b = changed(t, b, 43, 17, true)
+			}
+			if what.damaged {
+				b = changed(t, b, 100, 1, false)
+			}
+			if what.tunnelled {
+				b = tunnelled(b)
+			}
+			_, reason := s.Receive(b, ip, now)
+			require.Equal(t, first.reason, reason, "%v and %v", first.reason, second.reason)
+		}
+	}
+
+	// A receiver's flow must be known before its options are looked at.
+	for reason, packet := range map[node.Reason][]byte{
+		node.Denied:    changed(t, fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })), 43, 17, true),
+		node.UnknownQP: changed(t, fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })), 100, 1, false),
+	} {
+		cfg := config(t)
+		cfg.Rate = limit.Rate{PerSecond: 1e-3}
+		s := sender.New(cfg)
+		s.Receive(receiverCNP(t, congested(t, v4), 0x23), ip, now)
+		_, got := s.Receive(packet, ip, now)
+		require.Equal(t, reason, got)
+	}
+}
+
+// tunnelled puts a packet for this host inside another IP header.
+func tunnelled(inner []byte) []byte {
+	b := append([]byte{0x60, 0, 0, 0, 0, 0, 41, 64}, append(sw.AsSlice(), self6.AsSlice()...)...)
+	binary.BigEndian.PutUint16(b[4:], uint16(len(inner)))
+	return append(b, inner...)
+}
+
+// Without a seed each sender has one of its own: what pushes sources out of the
+// table of one does not do so in another.
+func TestSeedIsRandom(t *testing.T) {
+	forgotten := func() (which [100]bool) {
+		cfg := config(t)
+		cfg.MaxSources, cfg.PerSource = 32, time.Hour
+		s := sender.New(cfg)
+		for range 2 {
+			from := sw
+			for i := range which {
+				from = from.Next()
+				_, reason := s.Receive(fastCNP(t, from, congested(t)), ip, now)
+				which[i] = reason == node.Accepted
+			}
+		}
+		return which
+	}
+	require.NotEqual(t, forgotten(), forgotten())
+}
+
 // A switch's Fast CNP and the receiver's CNP about one congestion are one event
 // and one again, in either order, counted from the first.
 func TestAgain(t *testing.T) {
 	cfg := config(t)
 	cfg.Window = 100 * time.Microsecond
+	connect(t, &cfg, dst6, 0x14, 0x24)
 	fast, plain := fastCNP(t, sw, congested(t)), receiverCNP(t, congested(t), 0x22)
 	s := sender.New(cfg)
 	for _, c := range []struct {
@@ -239,15 +495,18 @@ func TestAgain(t *testing.T) {
 		{110, fast, true},
 		{110, receiverCNP(t, congested(t), 0x24), false},                 // another queue pair
 		{120, pause(t, congested(t), sw, ppfc.Extension{}, true), false}, // an order, no news
-		{50, fast, true}, // time that jumps back begins the window anew
-		{149, fast, true},
-		{150, fast, false},
+		{50, fast, true}, // a small step back is waited out
+		{199, fast, true},
+		{200, fast, false},
+		{-2_000_000, fast, true}, // a large one begins the window anew
+		{-2_000_000 + 99, fast, true},
+		{-2_000_000 + 100, fast, false},
 	} {
 		e, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Microsecond))
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, c.again, e.Again, c.at)
 	}
-	require.EqualValues(t, 5, s.Stats().Again)
+	require.EqualValues(t, 7, s.Stats().Again)
 
 	cfg.Window = 0
 	s = sender.New(cfg)
@@ -286,6 +545,7 @@ func TestPerSource(t *testing.T) {
 func TestFlood(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxSources, cfg.MaxQPs, cfg.PerSource, cfg.Window = 64, 64, time.Second, time.Second
+	cfg.Accept = acl.New(netip.PrefixFrom(sw, 64), netip.MustParsePrefix("2001::/32"))
 	s := sender.New(cfg)
 	random := rand.New(rand.NewPCG(1, 2))
 	forged := fastCNP(t, sw, congested(t))
@@ -300,8 +560,9 @@ func TestFlood(t *testing.T) {
 		binary.BigEndian.PutUint64(forged[8:], random.Uint64())
 		s.Receive(forged, ip, now)
 	})
-	for qp := range uint32(10_000) { // the receivers of many queue pairs
-		_, reason := s.Receive(receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = netip.AddrFrom16([16]byte{0x20, 1, 14: uint8(qp >> 8), 15: uint8(qp)}) }), qp), ip, now)
+	for qp := range uint32(10_000) { // from many nodes, about many queue pairs
+		from := func(p *rocev2.Packet) { p.Dst = netip.AddrFrom16([16]byte{0x20, 1, 14: uint8(qp >> 8), 15: uint8(qp)}) }
+		_, reason := s.Receive(receiverCNP(t, congested(t, from), qp), ip, now)
 		require.Equal(t, node.Accepted, reason)
 	}
 }
@@ -343,6 +604,8 @@ func FuzzReceive(f *testing.F) {
 			require.True(t, cfg.Accept.Contains(e.From))
 		case e.Kind == message.FastCNP:
 			require.Equal(t, dst6, e.From)
+		case !cfg.Accept.Contains(e.From):
+			require.Equal(t, map[uint32]netip.Addr{0x22: dst6, 0x23: dst4}[e.QP], e.From)
 		}
 	})
 }

@@ -1,0 +1,92 @@
+package sender
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// trust says which messages of a packet's source count, as far as the octets
+// before any option show it: each is Accepted, or the reason why it does not.
+type trust struct {
+	cnp   node.Reason // a CNP: the source is where the queue pair that it names sends to
+	fast  node.Reason // a receiver's Fast CNP: the source is the destination of the flow that it names
+	other node.Reason // a switch's Fast CNP, or a PPFC: the source is on the access list
+}
+
+// none says whether no message counts.
+func (t trust) none() bool {
+	return t.cnp != node.Accepted && t.fast != node.Accepted && t.other != node.Accepted
+}
+
+// in says whether this notification counts.
+func (t trust) in(e *Event) node.Reason {
+	switch {
+	case e.Kind == message.CNP:
+		return t.cnp
+	case e.Kind == message.FastCNP && e.Origin == fastcnp.Receiver:
+		return t.fast
+	}
+	return t.other
+}
+
+// trust returns the trust in a packet's source. On the access list, it is complete:
+// whether a Fast CNP is about a flow of this host is seen when the flow is looked up.
+func (s *Sender) trust(p *rocev2.Packet, now time.Time) trust {
+	if s.cfg.Accept.Contains(p.Src) {
+		return trust{}
+	}
+	t := trust{cnp: node.Denied, fast: node.Denied, other: node.Denied}
+	if ppfc.Is(p) {
+		return t
+	}
+	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, now)
+	if len(p.Ext) > 0 && !s.cfg.ReceiversSendNone {
+		_, t.fast = node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: p.Dst, Dst: p.Src, DestQP: p.BTH.DestQP}, 0, now)
+	}
+	return t
+}
+
+// sends says whether one of the host's queue pairs sends to dst.
+func (s *Sender) sends(qp uint32, self, dst netip.Addr, now time.Time) node.Reason {
+	if s.table != nil {
+		switch sends, known := s.table.Sends(qp, dst, now); {
+		case sends:
+			return node.Accepted
+		case known:
+			return node.Denied
+		}
+		return node.UnknownQP
+	}
+	back, reason := node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: dst, Dst: self, DestQP: qp}, 0, now)
+	if reason != node.Accepted {
+		return reason
+	}
+	// That dst sends to the queue pair is what anybody can do.
+	forth, reason := node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: self, Dst: dst, DestQP: back.SrcQP}, 0, now)
+	if reason == node.Accepted && forth.SrcQP != qp {
+		return node.UnknownQP
+	}
+	return reason
+}
+
+// distrust returns the reason why a packet is refused of whose source no message
+// counts. That it is refused is settled: its options only choose the reason.
+func (s *Sender) distrust(p *rocev2.Packet, t trust) node.Reason {
+	if len(p.Ext) == 0 {
+		return t.cnp
+	}
+	fast, err := s.cfg.CodePoints.FromPacket(p)
+	switch {
+	case err == fastcnp.ErrNotFastCNP:
+		return t.cnp
+	case err == nil && fast.Origin() == fastcnp.Receiver:
+		return t.fast
+	}
+	return t.other
+}
