@@ -38,7 +38,8 @@ func run(in *pcapgo.Reader, out io.Writer, s *sender.Sender, pairs *qpmap.Map) e
 		}
 		now := info.Timestamp
 		if packet.DecodeFrame(frame) == nil {
-			pairs.Observe(&packet, 0, now)
+			pairs.Observe(&packet, 0, now) // connections
+			s.Observe(&packet, now)        // datagrams
 		}
 		e, reason := s.Receive(frame, rocev2.DecodeOptions{}, now)
 		switch {

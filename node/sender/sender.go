@@ -54,7 +54,7 @@ type Config struct {
 	// that by its number. Other Pairs are asked in both directions: which queue pair
 	// of the receiver sends to the one that is named, and whether that is the one
 	// that sends to it. So they must know both, as a [qpmap.Map] does that learned a
-	// connection; of datagrams (UD) it knows one, and their CNPs are then UnknownQP.
+	// connection. Of datagrams (UD) it knows one: see [Sender.Observe].
 	QPs node.Pairs
 
 	// PerSource is the least time between two notifications of one source that
@@ -72,8 +72,8 @@ type Config struct {
 	CodePoints fastcnp.CodePoints
 	Limits     ipv6opt.Limits // of the options in a notification
 
-	// How much is kept at once, 16 octets each; 0 stands for 65,536. Where more
-	// come, the oldest are forgotten.
+	// How much is kept at once, 16 octets a source and 32 a queue pair; 0 stands for
+	// 65,536. Where more come, the oldest are forgotten.
 	MaxSources, MaxQPs int
 	Seed               uint64 // keeps others from choosing addresses that collide; 0 stands for a random one
 }
@@ -132,6 +132,7 @@ type Sender struct {
 	sources *limit.Every
 	rate    *limit.Bucket
 	reports *limit.Every // by queue pair
+	sent    *limit.Every // datagrams, by queue pair and destination
 	stats   Stats
 }
 
@@ -144,7 +145,7 @@ func New(cfg Config) *Sender {
 	if cfg.Enabled {
 		s.table, _ = cfg.QPs.(QPTable)
 		s.sources, s.reports = limit.NewEvery(or65536(cfg.MaxSources)), limit.NewEvery(or65536(cfg.MaxQPs))
-		s.rate = limit.NewBucket(cfg.Rate)
+		s.sent, s.rate = limit.NewEvery(or65536(cfg.MaxQPs)), limit.NewBucket(cfg.Rate)
 	}
 	return s
 }

@@ -295,6 +295,33 @@ func TestQPTable(t *testing.T) {
 	}
 }
 
+// Datagrams are no connection: that a queue pair has sent one says where it sends.
+func TestDatagrams(t *testing.T) {
+	datagram := func(change ...func(*rocev2.Packet)) *rocev2.Packet {
+		return congested(t, append(change, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 })...)
+	}
+	cfg := config(t)
+	cfg.QPs = nil
+	s := sender.New(cfg)
+	reason := func(packet []byte, at time.Duration) node.Reason {
+		_, reason := s.Receive(packet, ip, now.Add(at))
+		return reason
+	}
+	about := receiverCNP(t, congested(t), 0x55)
+	s.Observe(datagram(func(p *rocev2.Packet) { p.Src = dst6.Next() }), now) // another host's
+	s.Observe(congested(t), now)                                             // no datagram
+	require.Equal(t, node.UnknownQP, reason(about, 0))
+	s.Observe(datagram(), now)
+	s.Observe(datagram(v4), now)
+	require.Equal(t, node.Accepted, reason(about, 0))
+	require.Equal(t, node.Accepted, reason(receiverCNP(t, congested(t, v4), 0x55), 0))
+	require.Equal(t, node.Accepted, reason(about, 10*time.Minute-1))
+	require.Equal(t, node.UnknownQP, reason(about, 10*time.Minute))
+	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0x56), 0))
+	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() }), 0x55), 0))
+	sender.New(sender.Config{}).Observe(datagram(), now) // off: nothing is recorded, and nothing breaks
+}
+
 // What has a Fast CNP option, and whose it is, goes by the configured types, in what
 // is accepted and in what is refused.
 func TestConfiguredCodePoints(t *testing.T) {
@@ -581,6 +608,11 @@ func TestNoAllocs(t *testing.T) {
 			s.Receive(packet, ip, at)
 		})
 	}
+	p := congested(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.UDSendOnly })
+	wiretest.NoAllocs(t, "datagrams", func() {
+		p.BTH.DETH.SrcQP++
+		s.Observe(p, at)
+	})
 }
 
 // Whatever arrives: no panic, and what is accepted comes from the list or, if it
@@ -664,7 +696,7 @@ func ExampleDetour() {
 // The memory of a sender and of a detour table is what their documentation says.
 func TestMemory(t *testing.T) {
 	cfg := config(t)
-	require.InDelta(t, 2*16*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
+	require.InDelta(t, 3*16*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
 	require.InDelta(t, 272*4096, wiretest.Allocated(func() { sender.NewDetour(4096, time.Second, 1) }), 64<<10)
 	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10), "nothing for a role that is off")
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -52,9 +53,29 @@ func (s *Sender) trust(p *rocev2.Packet, now time.Time) trust {
 	return t
 }
 
+// remembered is for how long a queue pair is known to send to where it has sent a
+// datagram.
+const remembered = 10 * time.Minute
+
+// Observe records where the host's own datagrams (UD) go, so that CNPs about them
+// count: they are no connection, and nothing need come back. Any other packet
+// changes nothing. With a [QPTable] there is no need for it.
+func (s *Sender) Observe(p *rocev2.Packet, now time.Time) {
+	own := p.Src == s.cfg.Self4 || p.Src == s.cfg.Self6
+	if s.cfg.Enabled && own && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
+		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst), now)
+	}
+}
+
+// datagrams is the key of what a queue pair sends to a destination.
+func (s *Sender) datagrams(qp uint32, dst netip.Addr) uint64 {
+	return rocev2.FlowKey{Dst: dst, DestQP: qp}.Hash(s.cfg.Seed)
+}
+
 // sends says whether one of the host's queue pairs sends to dst.
 func (s *Sender) sends(qp uint32, self, dst netip.Addr, now time.Time) node.Reason {
-	if s.table != nil {
+	switch {
+	case s.table != nil:
 		switch sends, known := s.table.Sends(qp, dst, now); {
 		case sends:
 			return node.Accepted
@@ -62,6 +83,8 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, now time.Time) node.Reas
 			return node.Denied
 		}
 		return node.UnknownQP
+	case !s.sent.Ready(s.datagrams(qp, dst), remembered, now):
+		return node.Accepted
 	}
 	back, reason := node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: dst, Dst: self, DestQP: qp}, 0, now)
 	if reason != node.Accepted {

@@ -44,12 +44,9 @@ type hostPair struct {
 	QP     *uint32    `json:"qp"`
 }
 
-// giveHost takes the pairs in the configuration of a host, unless its role is off.
-func (p *pairs) giveHost(all []hostPair, enabled bool, self4, self6 netip.Addr) error {
+// giveHost takes the pairs in the configuration of a host.
+func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 	for i, q := range all {
-		if !enabled {
-			break
-		}
 		if !q.Dst.IsValid() {
 			return wrong(join(index("qps", i), "dst"), "missing")
 		}

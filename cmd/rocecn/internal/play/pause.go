@@ -37,7 +37,7 @@ func (c *pauseConfig) role() (role, error) {
 		return nil, err
 	}
 	qps := newPairs(false, len(c.QPs))
-	if err := qps.giveHost(c.QPs, true, cfg.Self4, cfg.Self6); err != nil {
+	if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
 		return nil, err
 	}
 	cfg.QPs = qps

@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -25,8 +26,10 @@ type senderConfig struct {
 
 	Learn       bool          `json:"learn"`
 	PerSource   time.Duration `json:"per_source"`
+	Rate        rate          `json:"rate"`
 	Window      time.Duration `json:"window"`
 	AllowTunnel bool          `json:"allow_tunnel"`
+	Receivers   *bool         `json:"receivers"` // whether Fast CNPs of receivers count; absent: they do
 }
 
 func (c *senderConfig) role() (role, error) {
@@ -34,31 +37,33 @@ func (c *senderConfig) role() (role, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &dataSender{enabled: c.Enabled, pairs: newPairs(c.Learn && c.Enabled, len(c.QPs))}
+	s := &dataSender{}
 	cfg := sender.Config{
-		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel, QPs: s.pairs,
-		PerSource: c.PerSource, Window: c.Window, CodePoints: messages.CodePoints,
+		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
+		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
+		PerSource:         c.PerSource, Rate: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
 	}
 	if c.Enabled {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.pairs.giveHost(c.QPs, c.Enabled, cfg.Self4, cfg.Self6); err != nil {
-		return nil, err
+	s.pairs = newHostPairs(newPairs(c.Learn && c.Enabled, len(c.QPs)), cfg.Self4, cfg.Self6)
+	if c.Enabled {
+		if err := s.pairs.give(c.QPs); err != nil {
+			return nil, err
+		}
 	}
-	s.own = func(k rocev2.FlowKey) bool { return k.Src == cfg.Self4 || k.Src == cfg.Self6 }
+	cfg.QPs = s.pairs
 	s.sender = sender.New(cfg)
 	return s, nil
 }
 
 // dataSender plays the sender.
 type dataSender struct {
-	enabled bool
-	pairs   *pairs
-	own     func(rocev2.FlowKey) bool
-	sender  *sender.Sender
-	packet  rocev2.Packet
+	pairs  *hostPairs
+	sender *sender.Sender
+	packet rocev2.Packet
 }
 
 func (s *dataSender) play(f *frame) (line, []byte) {
@@ -66,7 +71,7 @@ func (s *dataSender) play(f *frame) (line, []byte) {
 		if s.packet.Decode(f.Data, f.Options) != nil {
 			return line{}, nil
 		}
-		return s.pairs.observe(&s.packet, f.Time, s.own), nil
+		return s.pairs.observe(&s.packet, f.Time), nil
 	}
 	e, reason := s.sender.Receive(f.Data, f.Options, f.Time)
 	if reason != node.Accepted {

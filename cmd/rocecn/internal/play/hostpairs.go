@@ -1,0 +1,112 @@
+package play
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+var _ sender.QPTable = (*hostPairs)(nil)
+
+// hostPairs are the pairs of a host that sends, which also knows its queue pairs
+// by their numbers.
+type hostPairs struct {
+	*pairs
+	self4, self6 netip.Addr
+	own          map[uint32]bool // the numbers of the host's queue pairs
+	given        map[ownQP]bool
+	learned      map[ownQP][4]uint32 // the queue pairs at the other end that were learned last
+}
+
+// An ownQP is a queue pair of the host, and where it sends to.
+type ownQP struct {
+	qp  uint32
+	dst netip.Addr
+}
+
+// maxLearned is how many entries learned has at most. A table of pairs holds half
+// as many: so half of them are out of date when it is made anew.
+const maxLearned = 2 << 16
+
+// newHostPairs returns the pairs of a host with these addresses.
+func newHostPairs(p *pairs, self4, self6 netip.Addr) *hostPairs {
+	h := &hostPairs{pairs: p, self4: self4, self6: self6, given: map[ownQP]bool{}}
+	h.forget()
+	return h
+}
+
+// forget leaves what was given.
+func (h *hostPairs) forget() {
+	h.own, h.learned = map[uint32]bool{}, map[ownQP][4]uint32{}
+	for q := range h.given {
+		h.own[q.qp] = true
+	}
+}
+
+// give takes the pairs of the configuration.
+func (h *hostPairs) give(all []hostPair) error {
+	if err := h.giveHost(all, h.self4, h.self6); err != nil {
+		return err
+	}
+	for _, q := range all {
+		h.own[*q.QP], h.given[ownQP{*q.QP, q.Dst}] = true, true
+	}
+	return nil
+}
+
+// isOwn says whether the host sends a flow.
+func (h *hostPairs) isOwn(k rocev2.FlowKey) bool { return k.Src == h.self4 || k.Src == h.self6 }
+
+// observe learns from a packet, and returns the line of what was learned.
+func (h *hostPairs) observe(packet *rocev2.Packet, now time.Time) line {
+	l := h.pairs.observe(packet, now, h.isOwn)
+	if l.Action != learned {
+		return l
+	}
+	if len(h.learned) >= maxLearned {
+		h.forget()
+		for k, pair := range h.All() {
+			h.record(k.FlowKey, pair.SrcQP)
+		}
+	}
+	for k, pair := range h.Learned() {
+		h.record(k.FlowKey, pair.SrcQP)
+	}
+	return l
+}
+
+// record keeps which queue pair sends a flow, if the host does.
+func (h *hostPairs) record(k rocev2.FlowKey, qp uint32) {
+	if !h.isOwn(k) {
+		return
+	}
+	h.own[qp] = true
+	at := ownQP{qp, k.Dst}
+	last := h.learned[at]
+	if last[0] != k.DestQP {
+		copy(last[1:], last[:])
+		last[0] = k.DestQP
+		h.learned[at] = last
+	}
+}
+
+// Sends says whether one of the host's queue pairs sends to dst and, where it does
+// not, whether there is one of this number.
+func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool) {
+	at := ownQP{qp, dst}
+	if h.given[at] {
+		return true, true
+	}
+	k := rocev2.FlowKey{Src: h.self6, Dst: dst}
+	if dst.Is4() {
+		k.Src = h.self4
+	}
+	for _, k.DestQP = range h.learned[at] {
+		if pair, err := h.SourceQP(k, 0, now); err == nil && pair.SrcQP == qp {
+			return true, true
+		}
+	}
+	return false, h.own[qp]
+}
