@@ -12,7 +12,8 @@
 // [Proxy] therefore has to be shown the traffic in both directions, by Observe,
 // from which it learns who is whose. A CNP is sent on knowledge only: where the
 // queue pair is not known, or could be one of several, there is none. Fast CNP and
-// PPFC need none: their senders find it themselves.
+// PPFC need none: their senders find it themselves. What senders understand that do
+// not use RoCEv2 is the program's to know: see [Other].
 //
 // The zero Config is off. Nothing here reads a clock, starts a goroutine or does
 // I/O, and after New nothing is allocated. A Proxy is not safe for concurrent use:
@@ -23,6 +24,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -47,9 +49,10 @@ const (
 	CNP                   // the CNP of RoCEv2
 	FastCNP               // over IPv6 only
 	PPFC
+	Other // something else, which the program sends: see [Answer]
 )
 
-var methods = []string{"none", "cnp", "fastcnp", "ppfc"}
+var methods = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
 
 // String returns the method in lower case, "none" for Nothing.
 func (m Method) String() string {
@@ -59,7 +62,7 @@ func (m Method) String() string {
 	return "Method(" + strconv.Itoa(int(m)) + ")"
 }
 
-var errMethod = errors.New("none, cnp, fastcnp or ppfc needed")
+var errMethod = errors.New("none, cnp, fastcnp, ppfc or other needed")
 
 // UnmarshalText sets m from what String returns.
 func (m *Method) UnmarshalText(text []byte) error {
@@ -94,16 +97,24 @@ type Config struct {
 	// QPs are the queue pairs learned. Nil: none, and no CNP is ever sent.
 	QPs *qpmap.Map
 
-	// In is the rate of messages that are answered, looked at before anything in
-	// a message is; PerFlow the least time between two answers about a flow, 0 for
-	// no limit; Out the rate of answers, looked at last. Only what is sent takes
-	// from any of them.
-	In, Out limit.Rate
+	// In is the rate of messages of all congested nodes, and InPerSource that of
+	// each of them, so that one cannot use up what the others need. Every message of
+	// a node on the list takes from both before anything in it is looked at; what
+	// one of them refuses takes nothing from the other.
+	In, InPerSource limit.Rate
+	// PerFlow is the least time between two answers about a flow, and Out the rate
+	// of answers, both looked at last. Only what is sent, or handed to the program,
+	// takes from them.
+	//
+	// Without a limit, the default, every message is looked at and answered.
 	PerFlow time.Duration
+	Out     limit.Rate
 	// MaxFlows is for how many flows PerFlow is kept at once, 16 octets each: 0
-	// stands for 65,536.
-	MaxFlows int
-	// Seed keeps others from choosing flows that push each other out.
+	// stands for 65,536. MaxSources is that of InPerSource, 24 octets each: 0 stands
+	// for 4,096.
+	MaxFlows, MaxSources int
+	// Seed keeps others from choosing flows that push each other out; 0 stands for a
+	// random one.
 	Seed uint64
 
 	// Family is that of the five-tuples in messages; 0: inferred (D8).
@@ -118,6 +129,7 @@ type Config struct {
 type Proxy struct {
 	cfg    Config
 	in     *limit.Bucket
+	from   *limit.Buckets // by source
 	out    *limit.Bucket
 	flows  *limit.Every
 	stats  Stats
@@ -129,7 +141,8 @@ type Proxy struct {
 type Stats struct {
 	Observed uint64               // packets that were learned from
 	Sent     uint64               // messages that were translated
-	Refused  [node.Reasons]uint64 // those that were not, by reason
+	Others   uint64               // messages that were handed to the program
+	Refused  [node.Reasons]uint64 // messages that were refused, by reason
 }
 
 // New returns a Proxy. A Config that is off needs no more than that. Otherwise all
@@ -153,11 +166,20 @@ func New(cfg Config) (*Proxy, error) {
 	if err := cfg.Carriage.Apply(new(rocev2.Datagram)); err != nil {
 		return nil, err
 	}
-	p := &Proxy{cfg: cfg, in: limit.NewBucket(cfg.In), out: limit.NewBucket(cfg.Out)}
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
+	if cfg.MaxFlows == 0 {
+		cfg.MaxFlows = 1 << 16
+	}
+	if cfg.MaxSources == 0 {
+		cfg.MaxSources = 1 << 12
+	}
+	p := &Proxy{
+		cfg: cfg, out: limit.NewBucket(cfg.Out),
+		in: limit.NewBucket(cfg.In), from: limit.NewBuckets(cfg.InPerSource, cfg.MaxSources),
+	}
 	if cfg.PerFlow > 0 {
-		if cfg.MaxFlows == 0 {
-			cfg.MaxFlows = 1 << 16
-		}
 		p.flows = limit.NewEvery(cfg.MaxFlows)
 	}
 	return p, nil

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"testing"
 	"time"
@@ -223,6 +224,7 @@ func TestReceiveRefuses(t *testing.T) {
 		{"ATOMIC acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAtomicAcknowledge)), node.Acknowledgement},
 		{"CNP", nil, switch6, about(flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) }), node.Notification},
 		{"sender link-local", nil, switch6, about(rocev2.FlowKey{Src: addr("fe80::1"), Dst: receiver6, DestQP: 0x11}, nil), node.Address},
+		{"sender is the proxy over IPv4", nil, switch6, about(rocev2.FlowKey{Src: self4, Dst: receiver4, DestQP: 0x11}, nil), node.OwnAddress},
 		{"sender is the proxy", nil, switch6, about(rocev2.FlowKey{Src: self6, Dst: receiver6, DestQP: 0x11}, nil), node.OwnAddress},
 		{"no senders", func(c *Config) { c.Senders = nil }, switch6, right, node.NoMethod},
 		{"sender not told", func(c *Config) { c.Senders = senders(Nothing) }, switch6, right, node.NoMethod},
@@ -323,11 +325,14 @@ func TestReceivePacket(t *testing.T) {
 	}
 }
 
-// Only what is sent takes from a limit.
+// Every message of a node on the list takes from the rates of messages, and only
+// what is sent from the others.
 func TestLimits(t *testing.T) {
 	const interval = 50 * time.Microsecond
 	six, four := message(t, congested(t, flow6, nil)), message(t, congested(t, flow4, nil))
 	unknown := message(t, congested(t, rocev2.FlowKey{Src: sender4, Dst: receiver4, DestQP: 0x99}, nil))
+	otherQP, otherSender, otherReceiver := flow6, flow6, flow6
+	otherQP.DestQP, otherSender.Src, otherReceiver.Dst = 0x12, sender6.Next(), receiver6.Next()
 	type step struct {
 		data []byte
 		from netip.Addr
@@ -350,12 +355,41 @@ func TestLimits(t *testing.T) {
 			{six, switch6, -time.Hour, node.Limited},
 			{six, switch6, interval - time.Hour, node.Accepted},
 		}},
-		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 2} }, []step{
-			{six, addr("::1"), 0, node.Denied}, {unknown, switch6, 0, node.UnknownQP}, {nil, switch6, 0, node.Broken},
-			{six, switch6, 0, node.Accepted}, {four, switch6, 0, node.Accepted},
+		"per flow, by all that names it": {func(c *Config) {
+			c.PerFlow = interval
+			for _, k := range []rocev2.FlowKey{otherQP, otherSender, otherReceiver} {
+				c.QPs.Add(k, 0, qpmap.Pair{SrcQP: 0x21})
+			}
+		}, []step{
+			{six, switch6, 0, node.Accepted},
+			{message(t, congested(t, otherQP, nil)), switch6, 0, node.Accepted},
+			{message(t, congested(t, otherSender, nil)), switch6, 0, node.Accepted},
+			{message(t, congested(t, otherReceiver, nil)), switch6, 0, node.Accepted},
+			{message(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited}, // the same flow
+		}},
+		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 3} }, []step{
+			{six, addr("::1"), 0, node.Denied}, // takes nothing
+			{unknown, switch6, 0, node.UnknownQP}, {nil, switch4, 0, node.Broken}, {six, switch6, 0, node.Accepted},
 			{six, switch6, 0, node.Limited},
-			{nil, addr("::1"), time.Second - 1, node.Limited}, // before anything in the message is looked at
+			{nil, switch4, time.Second - 1, node.Limited}, // before anything in the message is looked at
+			{nil, addr("::1"), time.Second - 1, node.Denied},
 			{six, switch6, time.Second, node.Accepted},
+		}},
+		"in, by source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1, Burst: 2} }, []step{
+			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Limited},
+			{six, switch4, 0, node.Accepted}, {six, switch6.Next(), 0, node.Accepted}, // others are not held up
+			{six, addr("::ffff:192.0.2.5"), 0, node.Accepted}, // as a socket of both families has it: switch4
+			{six, switch4, 0, node.Limited},
+			{six, switch6, time.Second, node.Accepted},
+		}},
+		"in, by source and in all": {func(c *Config) {
+			c.In, c.InPerSource = limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2}
+		}, []step{
+			{six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Accepted},
+			{six, switch6, 0, node.Limited}, // takes nothing from the sum
+			{six, switch4, 0, node.Accepted},
+			{six, switch4, 0, node.Limited}, {six, switch4, 0, node.Limited}, // take nothing from the source
+			{six, switch4, time.Second, node.Accepted}, {six, switch4, 2 * time.Second, node.Accepted},
 		}},
 		"out": {func(c *Config) { c.Out = limit.Rate{PerSecond: 1} }, []step{
 			{unknown, switch6, 0, node.UnknownQP},
@@ -363,6 +397,11 @@ func TestLimits(t *testing.T) {
 			{unknown, switch6, 0, node.UnknownQP}, // looked at last
 			{four, switch6, 0, node.Limited},
 			{four, switch6, time.Second, node.Accepted},
+		}},
+		"what is handed to the program": {func(c *Config) {
+			c.Senders, c.Out = senders(Other), limit.Rate{PerSecond: 1}
+		}, []step{
+			{six, switch6, 0, node.Accepted}, {four, switch6, 0, node.Limited}, {four, switch6, time.Second, node.Accepted},
 		}},
 		"out refuses, and the flow's interval does not begin": {func(c *Config) { c.PerFlow, c.Out = time.Minute, limit.Rate{PerSecond: 1} }, []step{
 			{six, switch6, 0, node.Accepted},
@@ -378,6 +417,324 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tcp returns a packet of TCP, as much of it as names its flow, and the tuple.
+func tcp(src, dst netip.Addr, srcPort, dstPort uint16) ([]byte, rocev2.FiveTuple) {
+	b := append([]byte{0x60, 0, 0, 0, 0, 20, 6, 64}, append(src.AsSlice(), dst.AsSlice()...)...)
+	b = binary.BigEndian.AppendUint16(b, srcPort)
+	b = binary.BigEndian.AppendUint16(b, dstPort)
+	return append(b, make([]byte, 16)...), rocev2.FiveTuple{Src: src, Dst: dst, Protocol: 6, SrcPort: srcPort, DstPort: dstPort}
+}
+
+// encoded returns the octets of a message.
+func encoded(t testing.TB, m proxymsg.Message) []byte {
+	b, err := m.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+// What a sender understands that does not use RoCEv2 is the program's to know: it
+// gets what the message says.
+func TestOther(t *testing.T) {
+	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(Other), netip.Addr{}, nil })
+	packet, tuple := tcp(sender6, receiver6, 40000, 443)
+	data := encoded(t, proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: packet})
+	out, a, reason := p.Receive([]byte{9}, switch6, data, start)
+	require.Equal(t, node.Accepted, reason)
+	require.Equal(t, []byte{9}, out, "nothing is sent")
+	require.Equal(t, Answer{
+		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
+	}, a)
+	require.Equal(t, Stats{Others: 1}, p.Stats())
+
+	// RoCEv2 of a sender whose rule says so, too.
+	data = message(t, congested(t, flow4, nil))
+	out, a, reason = p.Receive(nil, switch6, data, start)
+	require.Equal(t, node.Accepted, reason)
+	require.Empty(t, out)
+	var m proxymsg.Message
+	require.NoError(t, m.Decode(data, 0))
+	require.Equal(t, Answer{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+
+	other, otherTuple := tcp(sender6, receiver6, 40001, 443)
+	for name, c := range map[string]struct {
+		m    proxymsg.Message
+		want node.Reason
+	}{
+		"no packet":        {proxymsg.Message{FiveTuple: tuple}, node.Broken},
+		"no ports":         {proxymsg.Message{FiveTuple: tuple, Invoking: packet[:43]}, node.Broken},
+		"another packet":   {proxymsg.Message{FiveTuple: tuple, Invoking: other}, node.TupleMismatch},
+		"another tuple":    {proxymsg.Message{FiveTuple: otherTuple, Invoking: packet}, node.TupleMismatch},
+		"acknowledgement":  {messageOf(t, congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })), node.Acknowledgement},
+		"own":              {messageOf(t, first(tcp(own6, receiver6, 1, 2))), node.OwnAddress},
+		"link-local":       {messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.Address},
+		"CNP is no answer": {messageOf(t, congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })), node.Notification},
+	} {
+		p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
+		_, a, reason := p.Receive(nil, switch6, encoded(t, c.m), start)
+		require.Equal(t, c.want, reason, name)
+		require.Zero(t, a, name)
+	}
+
+	// The interval of such a flow goes by its five-tuple.
+	p = newProxy(t, func(c *Config) { c.Senders, c.PerFlow = senders(Other), time.Hour })
+	for i, c := range []struct {
+		packet []byte
+		want   node.Reason
+	}{
+		{packet, node.Accepted}, {packet, node.Limited}, {other, node.Accepted},
+		{first(tcp(sender6, receiver6, 40000, 444)), node.Accepted},
+		{first(tcp(sender6.Next(), receiver6, 40000, 443)), node.Accepted},
+		{first(tcp(sender6, receiver6.Next(), 40000, 443)), node.Accepted},
+		{udp(sender6, receiver6, 40000, 443), node.Accepted}, {udp(sender6, receiver6, 40000, 443), node.Limited},
+	} {
+		_, _, reason := p.Receive(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
+		require.Equal(t, c.want, reason, "packet %d", i)
+	}
+	wiretest.NoAllocs(t, "other", func() { p.Receive(nil, switch6, data, start) })
+}
+
+// own6 is an address of the proxy's.
+var own6 = addr("2001:db8:1::fd")
+
+func first(b []byte, _ rocev2.FiveTuple) []byte { return b }
+
+// udp returns a UDP packet without data.
+func udp(src, dst netip.Addr, srcPort, dstPort uint16) []byte {
+	b, _ := tcp(src, dst, srcPort, dstPort)
+	b[5], b[6] = 8, 17
+	return append(b[:44], 0, 8, 0, 1)
+}
+
+// messageOf returns the message about a packet, undecoded.
+func messageOf(t testing.TB, ip []byte) proxymsg.Message {
+	var f rocev2.Flow
+	require.NoError(t, f.DecodeIP(ip))
+	return proxymsg.For(&f, 3)
+}
+
+// A flow that is not RoCEv2 is none of those that a CNP, a Fast CNP or a PPFC can
+// name, though its packet and its tuple are the same.
+func TestNotRoCEv2(t *testing.T) {
+	for _, method := range []Method{CNP, FastCNP, PPFC, Nothing} {
+		p := newProxy(t, func(c *Config) { c.Senders = senders(method) })
+		for name, packet := range map[string][]byte{
+			"TCP to that port": first(tcp(sender6, receiver6, 40000, rocev2.Port)), "UDP to another": udp(sender6, receiver6, 40000, 4790),
+		} {
+			_, _, reason := p.Receive(nil, switch6, encoded(t, messageOf(t, packet)), start)
+			require.Equal(t, node.TupleMismatch, reason, name)
+		}
+	}
+}
+
+// The level is the message's, whatever it is.
+func TestLevel(t *testing.T) {
+	p := newProxy(t, nil)
+	for level := range uint8(8) {
+		m := messageOf(t, congested(t, flow6, nil))
+		m.Level = level
+		_, a, reason := p.Receive(nil, switch6, encoded(t, m), start)
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, level, a.Level)
+	}
+}
+
+// Only a CNP may come from the receiver's address: a Fast CNP or PPFC that did would
+// pass for the receiver's own.
+func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
+	for _, method := range []Method{FastCNP, PPFC} {
+		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
+		out, a, reason := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, method, a.Method)
+		got := decode(t, out)
+		require.Equal(t, self6, got.Src)
+	}
+}
+
+// What is configured for messages is in every one that is sent.
+func TestCarriageAndCodePoints(t *testing.T) {
+	for _, method := range []Method{CNP, FastCNP, PPFC} {
+		p := newProxy(t, func(c *Config) {
+			c.Senders, c.Carriage = senders(method), rocev2.Carriage{DSCP: 10, HopLimit: 7}
+			c.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
+			c.Pause = ppfc.Extension{Type: ppfc.Hold, Pause: 7 * time.Microsecond}
+		})
+		out, _, reason := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
+		require.Equal(t, node.Accepted, reason)
+		got := decode(t, out)
+		require.Equal(t, []uint8{10, 7}, []uint8{got.TrafficClass >> 2, got.HopLimit}, method)
+		switch method {
+		case FastCNP:
+			require.Equal(t, uint8(0x83), out[42], "the type of the option behind IPv6 header, next header and length")
+		case PPFC:
+			n, err := ppfc.FromPacket(&got)
+			require.NoError(t, err)
+			require.Equal(t, []any{ppfc.Hold, 7 * time.Microsecond}, []any{n.Type, n.Pause})
+		}
+	}
+}
+
+// A socket of both families gives IPv4 addresses as mapped ones.
+func TestMappedSource(t *testing.T) {
+	p := newProxy(t, nil)
+	_, _, reason := p.Receive(nil, addr("::ffff:192.0.2.5"), message(t, congested(t, flow6, nil)), start)
+	require.Equal(t, node.Accepted, reason)
+}
+
+// Two capture queues whose clocks are 200 ms apart take turns: not one message more
+// is looked at or answered than the limits say.
+func TestTwoClocks(t *testing.T) {
+	ten := limit.Rate{PerSecond: 10}
+	for name, change := range map[string]func(*Config){
+		"in":            func(c *Config) { c.In = ten },
+		"in per source": func(c *Config) { c.InPerSource = ten },
+		"per flow":      func(c *Config) { c.PerFlow = 100 * time.Millisecond },
+		"out":           func(c *Config) { c.Out = ten },
+	} {
+		p := newProxy(t, change)
+		data := message(t, congested(t, flow6, nil))
+		out := make([]byte, 0, 256)
+		for i := range 10_000 { // 50 µs apart: half a second in all
+			at := start.Add(time.Duration(i) * 50 * time.Microsecond)
+			if i%2 == 1 {
+				at = at.Add(-200 * time.Millisecond)
+			}
+			p.Receive(out, switch6, data, at)
+		}
+		require.EqualValues(t, 5, p.Stats().Sent, name)
+	}
+}
+
+// A flood of one congested node, or in its name, leaves the others what is theirs.
+func TestNobodyIsStarved(t *testing.T) {
+	p := newProxy(t, func(c *Config) {
+		c.In, c.InPerSource = limit.Rate{PerSecond: 1000, Burst: 10}, limit.Rate{PerSecond: 100, Burst: 5}
+	})
+	data := message(t, congested(t, flow6, nil))
+	answered, looked := 0, 0
+	for i := range 100_000 { // one second
+		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
+		if _, _, reason := p.Receive(nil, switch6, nil, now); reason == node.Broken {
+			looked++
+		}
+		if i%10_000 == 0 {
+			if _, _, reason := p.Receive(nil, switch4, data, now); reason == node.Accepted {
+				answered++
+			}
+		}
+	}
+	require.Equal(t, 10, answered)
+	require.Equal(t, 5+99, looked)
+}
+
+// Of two faults of a message the one that is cheaper to see is named: who sent it
+// before what it says.
+func TestOrder(t *testing.T) {
+	type sent struct {
+		from, to      netip.Addr
+		tunnelled     bool
+		cut, checksum bool
+		short         bool // no invoking packet
+		mismatch      bool
+		flow          rocev2.FlowKey
+		opcode        bth.Opcode
+	}
+	faults := []struct {
+		reason node.Reason
+		make   func(*Config, *sent)
+	}{
+		{node.Disabled, func(c *Config, _ *sent) { c.Enabled = false }},
+		{node.NotOurs, func(_ *Config, s *sent) { s.to = sender6 }},
+		{node.Tunnelled, func(_ *Config, s *sent) { s.tunnelled = true }},
+		{node.Broken, func(_ *Config, s *sent) { s.cut = true }},
+		{node.Denied, func(_ *Config, s *sent) { s.from = addr("2001:db8:fffe::5") }},
+		{node.Limited, func(c *Config, _ *sent) { c.In = limit.Rate{PerSecond: 1e-3} }},
+		{node.Checksum, func(_ *Config, s *sent) { s.checksum = true }},
+		{node.Broken, func(_ *Config, s *sent) { s.short = true }},
+		{node.TupleMismatch, func(_ *Config, s *sent) { s.mismatch = true }},
+		{node.Acknowledgement, func(_ *Config, s *sent) { s.opcode = bth.RCAcknowledge }},
+		{node.Address, func(_ *Config, s *sent) { s.flow.Src = addr("fe80::1") }},
+		{node.NoMethod, func(c *Config, _ *sent) { c.Senders = nil }},
+		{node.UnknownQP, func(_ *Config, s *sent) { s.flow.DestQP = 0x12 }},
+		{node.Limited, func(c *Config, _ *sent) { c.Out = limit.Rate{PerSecond: 1e-3} }},
+	}
+	for i, first := range faults {
+		for j, second := range faults[i:] {
+			s := sent{from: switch6, to: self6, flow: flow6, opcode: bth.RCSendOnly}
+			p := newProxy(t, func(c *Config) {
+				first.make(c, &s)
+				if j > 0 {
+					second.make(c, &s)
+				}
+			})
+			m := messageOf(t, congested(t, s.flow, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = s.opcode, nil }))
+			if s.short {
+				m.Invoking = nil
+			}
+			if s.mismatch {
+				m.SrcPort++
+			}
+			ip, err := m.AppendPacket(nil, s.to, proxymsg.Config{Src: s.from})
+			require.NoError(t, err)
+			if s.checksum {
+				ip[46]++
+			}
+			if s.tunnelled {
+				ip, err = (&encap.IPInIPv6{Src: switch6, Dst: self6}).Append(nil, ip, 1)
+				require.NoError(t, err)
+			}
+			if s.cut {
+				ip = ip[:len(ip)-1]
+			}
+			var d rocev2.Datagram
+			require.NoError(t, d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+			p.ReceivePacket(nil, exhausting(t), start) // takes what the rates have
+			_, _, reason := p.ReceivePacket(nil, &d, start)
+			require.Equal(t, first.reason, reason, "%v and %v", first.reason, second.reason)
+		}
+	}
+}
+
+// exhausting returns a datagram with a right message.
+func exhausting(t testing.TB) *rocev2.Datagram {
+	m := messageOf(t, congested(t, flow4, nil))
+	ip, err := m.AppendPacket(nil, self6, proxymsg.Config{Src: switch6})
+	require.NoError(t, err)
+	var d rocev2.Datagram
+	require.NoError(t, d.DecodeIP(ip))
+	return &d
+}
+
+// Without a seed each proxy has one of its own: what pushes flows out of the table
+// of one does not do so in another.
+func TestSeedIsRandom(t *testing.T) {
+	forgotten := func() (which [100]bool) {
+		p := newProxy(t, func(c *Config) { c.Senders, c.PerFlow, c.MaxFlows = senders(PPFC), time.Hour, 32 })
+		for range 2 {
+			for i := range which {
+				k := flow6
+				k.DestQP = uint32(i)
+				_, _, reason := p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
+				which[i] = reason == node.Accepted
+			}
+		}
+		return which
+	}
+	require.NotEqual(t, forgotten(), forgotten())
+}
+
+// The memory of a proxy is what its documentation says.
+func TestMemory(t *testing.T) {
+	cfg := Config{Enabled: true, Self6: self6, PerFlow: 1, InPerSource: limit.Rate{PerSecond: 1}}
+	make := func() {
+		_, err := New(cfg)
+		require.NoError(t, err)
+	}
+	require.InDelta(t, 16*65536+24*4096, wiretest.Allocated(make), 64<<10)
+	cfg.MaxFlows, cfg.MaxSources = 1<<10, 1<<16
+	require.InDelta(t, 16*1024+24*65536, wiretest.Allocated(make), 64<<10)
 }
 
 func TestOffByDefault(t *testing.T) {
@@ -451,15 +808,20 @@ func FuzzReceive(f *testing.F) {
 		f.Add(message(f, congested(f, k, nil)), uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, method uint8) {
-		p := newProxy(t, func(c *Config) { c.Senders = senders(Method(method % 4)) })
+		p := newProxy(t, func(c *Config) { c.Senders = senders(Method(method % 5)) })
 		out, a, reason := p.Receive([]byte{9}, switch6, data, start)
 		if reason != node.Accepted {
 			require.Equal(t, []byte{9}, out)
 			return
 		}
-		got := decode(t, out[1:])
 		var m proxymsg.Message
 		require.NoError(t, m.Decode(data, 0))
+		if a.Method == Other {
+			require.Equal(t, []byte{9}, out)
+			require.Equal(t, Answer{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+			return
+		}
+		got := decode(t, out[1:])
 		require.Equal(t, m.Src, got.Dst)
 		require.Equal(t, m.Src, a.Flow.Src)
 		require.Equal(t, bth.CNP, got.BTH.Opcode)

@@ -18,7 +18,7 @@ type line struct {
 	Action action      `json:"action"`
 	Reason node.Reason `json:"reason"`
 
-	Kind    string     `json:"kind,omitempty"`     // sent, dropped: of the notification
+	Kind    string     `json:"kind,omitempty"`     // sent, dropped, accepted by the proxy: of the message
 	To      netip.Addr `json:"to,omitzero"`        // sent: where it goes
 	MarkECN *bool      `json:"mark_ecn,omitempty"` // switch, on every line
 	Option  uint8      `json:"option,omitempty"`   // sent: of a Fast CNP, 1 or 2

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -25,10 +26,11 @@ type proxyConfig struct {
 		Prefix netip.Prefix  `json:"prefix"`
 		Send   *proxy.Method `json:"send"`
 	} `json:"senders"`
-	CNPSource string        `json:"cnp_source"` // self, the default, or destination
-	RateIn    rate          `json:"rate_in"`
-	RateOut   rate          `json:"rate_out"`
-	PerFlow   time.Duration `json:"per_flow"`
+	CNPSource    string        `json:"cnp_source"` // self, the default, or destination
+	RateIn       rate          `json:"rate_in"`
+	RateInSource rate          `json:"rate_in_source"` // of each congested node
+	RateOut      rate          `json:"rate_out"`
+	PerFlow      time.Duration `json:"per_flow"`
 }
 
 func (c *proxyConfig) role() (role, error) {
@@ -42,7 +44,7 @@ func (c *proxyConfig) role() (role, error) {
 	p := &proxyNode{enabled: c.Enabled, port: messages.ProxyPort, pairs: qpmap.New(qpmap.Config{})}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), FromReceiver: c.CNPSource == "destination", QPs: p.pairs,
-		In: limit.Rate(c.RateIn), Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
+		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInSource), Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
 		Pause:      ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond},
 	}
@@ -83,8 +85,11 @@ func (p *proxyNode) play(f *frame) (line, []byte) {
 	case node.Accepted:
 		out, a, reason := p.proxy.ReceivePacket(p.buf[:0], &p.datagram, f.Time)
 		p.buf = out[:0]
-		if reason != node.Accepted {
+		switch {
+		case reason != node.Accepted:
 			return refuse(reason), nil
+		case a.Method == proxy.Other: // what is sent is not the proxy's to know
+			return line{Action: accepted, Kind: message.Proxy.String()}, nil
 		}
 		return line{Action: sent, Kind: a.Method.String(), To: a.Flow.Src, Option: a.Option}, out
 	default: // fragment, broken
