@@ -14,6 +14,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("switch", []byte(switchWith(fastCNPForAll+`, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`)))
 	f.Add("receiver", []byte(receiverWith(receiverPairs+`, "interval": "50us", "learn": true`)))
 	f.Add("sender", []byte(senderWith(acceptSwitch+senderPairs+`, "window": "1ms", "option_types": ["0x83", 132]`)))
+	f.Add("proxy", []byte(proxyWith(cnpForAll+`, "rate_in": {"per_second": 5}, "rate_in_source": {"burst": 2}, "per_flow": "1s"`)))
 	f.Add("border", []byte(`{"enabled": true, "options": [158], "cnp": true}`))
 	f.Fuzz(func(t *testing.T, name string, octets []byte) {
 		if roles[name] == nil || name == "echo" {
@@ -36,11 +37,13 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Add(packet(f), uint8(1))
 	f.Add(fastCNPFrom(f, switchAddr, packet(f)), uint8(1))
+	f.Add(proxyMessage(f, packet(f), switchAddr, proxyAddr), uint8(1))
 	var played []role
 	for name, octets := range map[string]string{
 		"switch":   switchWith(fastCNPForAll),
 		"receiver": receiverWith(receiverPairs),
-		"sender":   senderWith(acceptSwitch + senderPairs),
+		"sender":   senderWith(acceptSwitch + senderPairs + `, "learn": true`),
+		"proxy":    proxyWith(cnpForAll),
 	} {
 		c := roles[name]()
 		require.NoError(f, decode([]byte(octets), c))

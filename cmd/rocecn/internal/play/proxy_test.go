@@ -249,6 +249,11 @@ func TestProxyLimits(t *testing.T) {
 		`, "rate_out": {"per_second": 1, "burst": 2}`:      {"", "", "unknown_qp", "limited", "limited", "limited", "limited"},
 		`, "rate_in": {"per_second": 1, "burst": 2}`:       {"", "", "limited", "limited", "limited", "limited", "limited"},
 		`, "rate_in": {"per_second": 1}, "per_flow": "1h"`: {"", "limited", "limited", "limited", "limited", "limited", "limited"},
+		// What is not answered was looked at, too.
+		`, "rate_in": {"per_second": 1, "burst": 4}`:                                      {"", "", "unknown_qp", "", "limited", "limited", "limited"},
+		`, "rate_in": {"per_second": 1, "burst": 4}, "per_flow": "1h"`:                    {"", "limited", "unknown_qp", "limited", "limited", "limited", "limited"},
+		`, "rate_in_source": {"per_second": 1, "burst": 3}`:                               {"", "", "unknown_qp", "limited", "limited", "limited", "limited"},
+		`, "rate_in": {"per_second": 1, "burst": 9}, "rate_in_source": {"per_second": 1}`: {"", "limited", "limited", "limited", "limited", "limited", "limited"},
 	} {
 		lines, _, _ := rehearse(t, "proxy", proxyWith(cnpForAll+keys), in)
 		var got []any
@@ -256,6 +261,33 @@ func TestProxyLimits(t *testing.T) {
 			got = append(got, l["reason"])
 		}
 		require.Equal(t, want, got, keys)
+	}
+}
+
+// Each congested node has a rate of its own.
+func TestProxyRateOfSource(t *testing.T) {
+	ud := packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 34 })
+	about := func(from netip.Addr) []byte { return proxyMessage(t, ud, from, proxyAddr) }
+	bad := about(switchAddr)
+	bad[60]++ // the checksum is looked at behind the rates, and the list before them
+	in := every(time.Millisecond, ud, bad, about(switchAddr), about(switchAddr.Next()), about(senderAddr), about(switchAddr))
+	lines, _, _ := rehearse(t, "proxy", proxyWith(cnpForAll+`, "rate_in_source": {"per_second": 1, "burst": 2}`), in)
+	require.Equal(t, [][]any{{1., ""}, {2., "checksum"}, {3., ""}, {4., ""}, {5., "denied"}, {6., "limited"}}, words(lines, "reason"))
+}
+
+// What a sender understands that does not use RoCEv2 is the program's to know.
+func TestProxyOther(t *testing.T) {
+	tcp := append([]byte{0x60, 0, 0, 0, 0, 20, 6, 64}, append(senderAddr.AsSlice(), receiverAddr.AsSlice()...)...)
+	tcp = append(tcp, 0x9C, 0x40, 1, 187)
+	tcp = append(tcp, make([]byte, 16)...)
+	for send, want := range map[string][]any{
+		"other": {1., "accepted", "", "proxy", "-", "-"}, "cnp": {1., "refused", "tuple_mismatch", "-", "-", "-"},
+	} {
+		lines, out, summary := rehearse(t, "proxy", proxyWith(`, "senders": [{"prefix": "2001:db8:1::/48", "send": "`+send+`"}]`),
+			every(0, proxyMessage(t, tcp, switchAddr, proxyAddr)))
+		require.Equal(t, [][]any{want}, words(lines, "action", "reason", "kind", "to", "option"))
+		require.Empty(t, out)
+		require.Contains(t, summary, "frames: 1 read, 0 packets written\n")
 	}
 }
 
@@ -282,6 +314,7 @@ func TestProxyConfig(t *testing.T) {
 		proxyWith(`, "senders": [{"senders": "::/0", "send": "cnp"}]`):                                 "senders[0].senders",
 		proxyWith(`, "cnp_source": "Self"`):                                                            "cnp_source",
 		proxyWith(`, "rate_in": 5`):                                                                    "rate_in",
+		proxyWith(`, "rate_in_source": []`):                                                            "rate_in_source",
 		proxyWith(`, "rate_in": {"per_second": "5"}`):                                                  "rate_in.per_second",
 		proxyWith(`, "rate_out": {"burst": -1}`):                                                       "rate_out.burst",
 		proxyWith(`, "per_flow": 50`):                                                                  "per_flow",
