@@ -58,6 +58,35 @@ func TestNoWayAround(t *testing.T) {
 	require.NotEqual(t, port, d.SrcPort(flow, port, now.Add(time.Second)))
 }
 
+// A port that is reported again and again is one port: the flow leaves it, and what
+// was reported of other ports stays.
+func TestReportedAgain(t *testing.T) {
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
+	d := sender.NewDetour(64, time.Second, 1)
+	for range 40 {
+		d.Report(flow, 50000, sw, now)
+	}
+	require.NotEqual(t, uint16(50000), d.SrcPort(flow, 50000, now))
+
+	// Sixteen ports, each on a path of its own: as many as are kept.
+	by := func(port uint16) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, 15: uint8(port)}) }
+	for port := range uint16(16) {
+		d.Report(flow, port, by(port), now.Add(time.Duration(port)))
+	}
+	for range 20 {
+		d.Report(flow, 3, by(3), now.Add(16))
+	}
+	for port := range uint16(16) {
+		require.NotEqual(t, port, d.SrcPort(flow, port, now.Add(16)), "port %d", port)
+	}
+	// A seventeenth takes the place of the one reported longest ago.
+	d.Report(flow, 16, by(16), now.Add(17))
+	require.Equal(t, uint16(0), d.SrcPort(flow, 0, now.Add(17)))
+	for port := uint16(1); port <= 16; port++ {
+		require.NotEqual(t, port, d.SrcPort(flow, port, now.Add(17)), "port %d", port)
+	}
+}
+
 func TestDetourAges(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	d := sender.NewDetour(64, time.Second, 1)
