@@ -56,7 +56,7 @@ func (b *Buckets) Take(key uint64, now time.Time) {
 	}
 	at := b.clock.at(now)
 	key, set := b.sets.find(key)
-	fullest, highest := 0, -1.0
+	fullest, highest := 0, 0.0
 	for i := range set {
 		s := &set[i]
 		if s.key == 0 {

@@ -19,7 +19,7 @@ type clock struct {
 // at returns the time to count with, in nanoseconds.
 func (c *clock) at(now time.Time) int64 {
 	t := now.UnixNano()
-	if back := c.latest - t; !c.began || back <= 0 || back > int64(standstill) {
+	if back := uint64(c.latest - t); !c.began || back > uint64(standstill) { // forward is a very large back
 		c.latest, c.began = t, true
 	}
 	return c.latest

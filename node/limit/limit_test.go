@@ -336,6 +336,32 @@ func TestSmallestEvery(t *testing.T) {
 	}
 }
 
+// Of a full set the key that was sent longest ago goes, wherever it stands, and
+// before it one that was sent at a time which the clock has not reached again.
+func TestEveryForgetsTheOldest(t *testing.T) {
+	known := func(e *Every, now time.Time) (keys []uint64) {
+		for key := range uint64(8) {
+			if key > 0 && !e.Ready(key, time.Hour, now) {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	e := NewEvery(4)
+	for i, key := range []uint64{1, 2, 3, 4, 1, 2, 4, 5} {
+		e.Take(key, start.Add(time.Duration(i)))
+	}
+	require.Equal(t, []uint64{1, 2, 4, 5}, known(e, start.Add(8)))
+
+	e = NewEvery(4)
+	e.Take(1, start)
+	e.Take(2, start.Add(2*time.Minute))
+	for i, key := range []uint64{3, 4, 5} {
+		e.Take(key, start.Add(time.Minute+time.Duration(i)))
+	}
+	require.Equal(t, []uint64{1, 3, 4, 5}, known(e, start.Add(time.Minute+3)))
+}
+
 func TestNoAllocations(t *testing.T) {
 	b, e, k := NewBucket(Rate{PerSecond: 1, Burst: 2}), NewEvery(64), NewBuckets(Rate{PerSecond: 1, Burst: 2}, 64)
 	now, key := start, uint64(0)
