@@ -87,6 +87,34 @@ func TestReportedAgain(t *testing.T) {
 	}
 }
 
+// Of a full set the flow that was reported longest ago is forgotten, wherever it
+// stands; the others are not taken for each other.
+func TestDetourForgetsTheOldest(t *testing.T) {
+	d := sender.NewDetour(4, time.Hour, 1)
+	flow := func(qp uint32) rocev2.FlowKey { return rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: qp} }
+	for i, qp := range []uint32{1, 2, 3, 4, 1, 2, 4, 5} {
+		d.Report(flow(qp), 50000+uint16(qp), sw, now.Add(time.Duration(i)))
+	}
+	for qp := range uint32(6) {
+		for other := range uint16(6) {
+			moved := d.SrcPort(flow(qp), 50000+other, now.Add(8)) != 50000+other
+			require.Equal(t, uint32(other) == qp && qp != 0 && qp != 3, moved, "flow %d, port %d", qp, other)
+		}
+	}
+}
+
+// A quarter of the flows that there is room for are all remembered.
+func TestDetourRemembers(t *testing.T) {
+	d := sender.NewDetour(1<<12, time.Hour, 1)
+	flow := rocev2.FlowKey{Src: self6, Dst: dst6}
+	for flow.DestQP = range uint32(1 << 8) {
+		d.Report(flow, 50000, sw, now)
+	}
+	for flow.DestQP = range uint32(1 << 8) {
+		require.NotEqual(t, uint16(50000), d.SrcPort(flow, 50000, now), flow.DestQP)
+	}
+}
+
 func TestDetourAges(t *testing.T) {
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	d := sender.NewDetour(64, time.Second, 1)

@@ -207,6 +207,10 @@ func TestRefused(t *testing.T) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 60
 			p.Ext = wiretest.Hex(t, "1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
 		}).IP, nil, node.Broken},
+		{"too many Hop-by-Hop options", congested(t, func(p *rocev2.Packet) {
+			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
+			p.Ext = wiretest.Hex(t, "1104 1e10 00000000000000000000000000000000 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
+		}).IP, nil, node.Broken},
 		{"option length", changed(t, good, 43, 17, true), nil, node.Broken},
 		{"PPFC length", func() []byte {
 			b := pause(t, congested(t), sw, ppfc.Extension{}, true)
@@ -461,17 +465,23 @@ func TestOrder(t *testing.T) {
 		}
 	}
 
-	// A receiver's flow must be known before its options are looked at.
-	for reason, packet := range map[node.Reason][]byte{
-		node.Denied:    changed(t, fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })), 43, 17, true),
-		node.UnknownQP: changed(t, fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })), 100, 1, false),
+	// A receiver's flow must be known before its options, and the rate, are looked at.
+	unknown := fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }))
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		reason node.Reason
+	}{
+		{"broken option", changed(t, unknown, 43, 17, true), node.Denied},
+		{"ICRC", changed(t, unknown, 100, 1, false), node.UnknownQP},
+		{"CNP that names the receiver's queue pair, as a Fast CNP does", receiverCNP(t, congested(t), 0x11), node.UnknownQP},
 	} {
 		cfg := config(t)
 		cfg.Rate = limit.Rate{PerSecond: 1e-3}
 		s := sender.New(cfg)
 		s.Receive(receiverCNP(t, congested(t, v4), 0x23), ip, now)
-		_, got := s.Receive(packet, ip, now)
-		require.Equal(t, reason, got)
+		_, reason := s.Receive(c.packet, ip, now)
+		require.Equal(t, c.reason, reason, c.name)
 	}
 }
 
