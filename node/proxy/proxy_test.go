@@ -733,6 +733,9 @@ func TestMemory(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.InDelta(t, 16*65536+24*4096, wiretest.Allocated(make), 64<<10)
+	cfg.PerFlow, cfg.InPerSource = 0, limit.Rate{}
+	require.Less(t, wiretest.Allocated(make), uint64(16<<10), "no table for a limit that is not set")
+	cfg.PerFlow, cfg.InPerSource = 1, limit.Rate{PerSecond: 1}
 	cfg.MaxFlows, cfg.MaxSources = 1<<10, 1<<16
 	require.InDelta(t, 16*1024+24*65536, wiretest.Allocated(make), 64<<10)
 }
@@ -766,7 +769,8 @@ func TestConfig(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	require.Equal(t, "ppfc", PPFC.String())
-	require.Equal(t, "Method(9)", Method(9).String())
+	require.Equal(t, "other", Other.String())
+	require.Equal(t, "Method(5)", (Other + 1).String())
 }
 
 // What came in a tunnel teaches nothing.

@@ -111,6 +111,19 @@ func TestFastCNP(t *testing.T) {
 	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4
 }
 
+// The source is the address that the data went to, whatever else is configured.
+func TestSource(t *testing.T) {
+	for _, fast := range []bool{false, true} {
+		cfg := config(t)
+		cfg.Fast, cfg.CNP.Src, cfg.FastCNP.Src = fast, self6.Next(), self6.Next()
+		out, d := receiver.New(cfg).Receive(nil, marked(t), now)
+		require.Equal(t, node.Accepted, d.Reason)
+		var m message.Message
+		require.NoError(t, m.Decode(out, ip, message.Config{}))
+		require.Equal(t, self6, m.Packet.Src)
+	}
+}
+
 // What asks for no CNP, and what is refused.
 func TestRefusals(t *testing.T) {
 	tunnelled := func() *rocev2.Packet {

@@ -309,7 +309,7 @@ func (s *Sender) find(e *Event, now time.Time) node.Reason {
 
 // join says whether the congestion was reported before.
 func (s *Sender) join(e *Event, now time.Time) {
-	if e.Kind == message.PPFC || s.cfg.Window <= 0 {
+	if e.Kind == message.PPFC {
 		return
 	}
 	key := uint64(e.QP)

@@ -193,6 +193,7 @@ func TestRefused(t *testing.T) {
 			}, node.UnknownQP},
 		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.UnknownQP},
 		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
+		{"CNP, one direction ambiguous", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.AmbiguousQP},
 		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
 		{"Fast CNP of the receiver where receivers send none", fastCNP(t, dst6, congested(t)),
 			func(c *sender.Config) { c.ReceiversSendNone = true }, node.Denied},
@@ -210,6 +211,10 @@ func TestRefused(t *testing.T) {
 		{"too many Hop-by-Hop options", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
 			p.Ext = wiretest.Hex(t, "1104 1e10 00000000000000000000000000000000 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
+		}).IP, nil, node.Broken},
+		{"overrunning Hop-by-Hop option", congested(t, func(p *rocev2.Packet) {
+			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
+			p.Ext = wiretest.Hex(t, "1100 1e05 00000000")
 		}).IP, nil, node.Broken},
 		{"option length", changed(t, good, 43, 17, true), nil, node.Broken},
 		{"PPFC length", func() []byte {
@@ -243,6 +248,16 @@ func TestRefused(t *testing.T) {
 	e, reason := sender.New(cfg).Receive(tunnelled(good), ip, now)
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 0x22, e.QP)
+}
+
+// oneWay knows who sends to the host.
+type oneWay struct{ node.Pairs }
+
+func (p oneWay) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error) {
+	if k.Src == self6 {
+		return qpmap.Pair{}, qpmap.ErrAmbiguous
+	}
+	return p.Pairs.SourceQP(k, domain, now)
 }
 
 type ambiguous struct{}
@@ -314,6 +329,10 @@ func TestDatagrams(t *testing.T) {
 	about := receiverCNP(t, congested(t), 0x55)
 	s.Observe(datagram(func(p *rocev2.Packet) { p.Src = dst6.Next() }), now) // another host's
 	s.Observe(congested(t), now)                                             // no datagram
+	var inside rocev2.Packet
+	require.NoError(t, inside.DecodeIP(tunnelled(datagram().IP)))
+	s.Observe(&inside, now) // of nobody knows whom
+	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0), 0))
 	require.Equal(t, node.UnknownQP, reason(about, 0))
 	s.Observe(datagram(), now)
 	s.Observe(datagram(v4), now)

@@ -62,7 +62,7 @@ const remembered = 10 * time.Minute
 // changes nothing. With a [QPTable] there is no need for it.
 func (s *Sender) Observe(p *rocev2.Packet, now time.Time) {
 	own := p.Src == s.cfg.Self4 || p.Src == s.cfg.Self6
-	if s.cfg.Enabled && own && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
+	if own && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
 		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst), now)
 	}
 }
