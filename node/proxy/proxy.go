@@ -189,7 +189,7 @@ func New(cfg Config) (*Proxy, error) {
 // whether it looked at it. What came inside another IP header teaches nothing: its
 // addresses are those of some VPN.
 func (p *Proxy) Observe(packet *rocev2.Packet, now time.Time) bool {
-	if !p.cfg.Enabled || p.cfg.QPs == nil || len(packet.Outer) > 0 {
+	if p.cfg.QPs == nil || len(packet.Outer) > 0 {
 		return false
 	}
 	p.stats.Observed++

@@ -788,6 +788,28 @@ func TestObserve(t *testing.T) {
 	require.EqualValues(t, 1, p.Stats().Observed)
 }
 
+// Without a table there is nothing to learn into.
+func TestObserveWithoutPairs(t *testing.T) {
+	p := newProxy(t, func(c *Config) { c.QPs = nil })
+	var q rocev2.Packet
+	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
+	require.False(t, p.Observe(&q, start))
+	require.Zero(t, p.Stats().Observed)
+}
+
+func TestMethodText(t *testing.T) {
+	for m := Nothing; m <= Other; m++ {
+		text, err := m.MarshalText()
+		require.NoError(t, err)
+		got := Other + 1
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, m, got)
+	}
+	m := CNP
+	require.ErrorContains(t, m.UnmarshalText([]byte("Method(5)")), "needed")
+	require.Equal(t, CNP, m)
+}
+
 func TestNoAllocations(t *testing.T) {
 	out := make([]byte, 0, 512)
 	for _, method := range []Method{CNP, FastCNP, PPFC} {
