@@ -14,6 +14,7 @@ import (
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -205,6 +206,21 @@ func TestSenderLearnsItsOwn(t *testing.T) {
 		lines, _, _ := rehearse(t, "sender", `{"enabled": true, "self": ["10.77.0.1"], "learn": true}`, captureOf(capture.Raw, time.Microsecond, c.in...))
 		require.Equal(t, c.want, words(lines, "action", "reason")[len(lines)-1][1:])
 	}
+}
+
+// A flow that another queue pair has taken over says nothing of the one before.
+func TestHostPairsTakenOver(t *testing.T) {
+	h := newHostPairs(newPairs(true, 0), senderIPv4, senderAddr)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 34 })))
+	require.Equal(t, learned, h.observe(&p, noon).Action)
+	for qp, want := range map[uint32][2]bool{34: {true, true}, 35: {false, false}} {
+		sends, known := h.Sends(qp, receiverAddr, noon)
+		require.Equal(t, want, [2]bool{sends, known})
+	}
+	require.NoError(t, h.Add(p.FlowKey(), 0, qpmap.Pair{SrcQP: 35}))
+	sends, known := h.Sends(34, receiverAddr, noon)
+	require.Equal(t, [2]bool{false, true}, [2]bool{sends, known})
 }
 
 // The index of what was learned has a maximum, and keeps what is given.
