@@ -291,6 +291,16 @@ func TestProxyOther(t *testing.T) {
 	}
 }
 
+// What is broken, or came in a tunnel, teaches nothing, and does not say again what
+// the packet before it did.
+func TestProxyLearnsOnce(t *testing.T) {
+	ud := packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 34 })
+	tunnelled, err := (&encap.IPInIPv6{Src: switchAddr, Dst: receiverAddr}).Append(nil, ud, 1)
+	require.NoError(t, err)
+	lines, _, _ := rehearse(t, "proxy", proxyWith(cnpForAll), every(time.Millisecond, ud, tunnelled, ud[:70]))
+	require.Equal(t, [][]any{{1., "learned"}}, words(lines, "action"))
+}
+
 // What a capture cut, or a link type other than Ethernet, teaches as well.
 func TestProxyLearnsFromWholeCapture(t *testing.T) {
 	in, err := os.ReadFile(wiretest.Path(t, "rxe-ucmatose4.pcap"))
