@@ -196,6 +196,7 @@ func TestProxyLines(t *testing.T) {
 		{"disabled", `{}`, about(six), []any{"refused", "disabled", "-", "-"}},
 		{"disabled, broken", `{"self": ["::1"]}`, fragment, []any{"refused", "disabled", "-", "-"}},
 		{"data", proxyWith(cnpForAll), packet(t), nil},
+		{"fragment to another port", proxyWith(cnpForAll + `, "proxy_port": 1023`), fragment, nil},
 		{"another port of ours", proxyWith(cnpForAll + `, "proxy_port": 1023`), about(six), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
