@@ -224,7 +224,8 @@ func TestReceiveRefuses(t *testing.T) {
 		{"ATOMIC acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAtomicAcknowledge)), node.Acknowledgement},
 		{"CNP", nil, switch6, about(flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) }), node.Notification},
 		{"sender link-local", nil, switch6, about(rocev2.FlowKey{Src: addr("fe80::1"), Dst: receiver6, DestQP: 0x11}, nil), node.Address},
-		{"sender is the proxy over IPv4", nil, switch6, about(rocev2.FlowKey{Src: self4, Dst: receiver4, DestQP: 0x11}, nil), node.OwnAddress},
+		{"sender is the proxy over IPv4", nil, switch6,
+			about(rocev2.FlowKey{Src: self4, Dst: receiver4, DestQP: 0x11}, nil), node.OwnAddress},
 		{"sender is the proxy", nil, switch6, about(rocev2.FlowKey{Src: self6, Dst: receiver6, DestQP: 0x11}, nil), node.OwnAddress},
 		{"no senders", func(c *Config) { c.Senders = nil }, switch6, right, node.NoMethod},
 		{"sender not told", func(c *Config) { c.Senders = senders(Nothing) }, switch6, right, node.NoMethod},
@@ -424,7 +425,8 @@ func tcp(src, dst netip.Addr, srcPort, dstPort uint16) ([]byte, rocev2.FiveTuple
 	b := append([]byte{0x60, 0, 0, 0, 0, 20, 6, 64}, append(src.AsSlice(), dst.AsSlice()...)...)
 	b = binary.BigEndian.AppendUint16(b, srcPort)
 	b = binary.BigEndian.AppendUint16(b, dstPort)
-	return append(b, make([]byte, 16)...), rocev2.FiveTuple{Src: src, Dst: dst, Protocol: 6, SrcPort: srcPort, DstPort: dstPort}
+	tuple := rocev2.FiveTuple{Src: src, Dst: dst, Protocol: 6, SrcPort: srcPort, DstPort: dstPort}
+	return append(b, make([]byte, 16)...), tuple
 }
 
 // encoded returns the octets of a message.
@@ -457,6 +459,8 @@ func TestOther(t *testing.T) {
 	require.NoError(t, m.Decode(data, 0))
 	require.Equal(t, Answer{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
 
+	ack := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })
+	aCNP := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })
 	other, otherTuple := tcp(sender6, receiver6, 40001, 443)
 	for name, c := range map[string]struct {
 		m    proxymsg.Message
@@ -466,10 +470,10 @@ func TestOther(t *testing.T) {
 		"no ports":         {proxymsg.Message{FiveTuple: tuple, Invoking: packet[:43]}, node.Broken},
 		"another packet":   {proxymsg.Message{FiveTuple: tuple, Invoking: other}, node.TupleMismatch},
 		"another tuple":    {proxymsg.Message{FiveTuple: otherTuple, Invoking: packet}, node.TupleMismatch},
-		"acknowledgement":  {messageOf(t, congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })), node.Acknowledgement},
+		"acknowledgement":  {messageOf(t, ack), node.Acknowledgement},
 		"own":              {messageOf(t, first(tcp(own6, receiver6, 1, 2))), node.OwnAddress},
 		"link-local":       {messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.Address},
-		"CNP is no answer": {messageOf(t, congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })), node.Notification},
+		"CNP is no answer": {messageOf(t, aCNP), node.Notification},
 	} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
 		_, a, reason := p.Receive(nil, switch6, encoded(t, c.m), start)
@@ -520,7 +524,8 @@ func TestNotRoCEv2(t *testing.T) {
 	for _, method := range []Method{CNP, FastCNP, PPFC, Nothing} {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(method) })
 		for name, packet := range map[string][]byte{
-			"TCP to that port": first(tcp(sender6, receiver6, 40000, rocev2.Port)), "UDP to another": udp(sender6, receiver6, 40000, 4790),
+			"TCP to that port": first(tcp(sender6, receiver6, 40000, rocev2.Port)),
+			"UDP to another":   udp(sender6, receiver6, 40000, 4790),
 		} {
 			_, _, reason := p.Receive(nil, switch6, encoded(t, messageOf(t, packet)), start)
 			require.Equal(t, node.TupleMismatch, reason, name)

@@ -268,7 +268,8 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	buf := make([]byte, 0, 512)
 	sent := 0
 	for i := range uint32(10_000) {
-		if _, d := r.Receive(buf, marked(t, ud(0x22, i+2)), now.Add(time.Duration(i)*time.Microsecond)); d.Kind == message.CNP {
+		at := now.Add(time.Duration(i) * time.Microsecond)
+		if _, d := r.Receive(buf, marked(t, ud(0x22, i+2)), at); d.Kind == message.CNP {
 			sent++
 		}
 	}
@@ -279,7 +280,8 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	require.Equal(t, node.Limited, d.Reason)
 	// Another queue pair of that host, and that number at another host, are others.
 	for name, p := range map[string]*rocev2.Packet{
-		"queue pair": marked(t, ud(0x23, 0x11)), "host": marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() }),
+		"queue pair": marked(t, ud(0x23, 0x11)),
+		"host":       marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() }),
 	} {
 		_, d = r.Receive(buf, p, now.Add(50*time.Millisecond))
 		require.Equal(t, message.CNP, d.Kind, name)

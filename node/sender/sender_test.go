@@ -164,6 +164,7 @@ func TestRefused(t *testing.T) {
 	unknown := congested(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
 	elsewhere := congested(t, func(p *rocev2.Packet) { p.Src = self6.Next() })
 	good := fastCNP(t, sw, congested(t))
+	strangers := receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22)
 	for _, c := range []struct {
 		name   string
 		packet []byte
@@ -179,13 +180,13 @@ func TestRefused(t *testing.T) {
 		{"tunnelled", tunnelled(fastCNP(t, stranger, congested(t))), nil, node.Tunnelled},
 		{"of a stranger", changed(t, fastCNP(t, stranger, unknown), 100, 1, false), nil, node.Denied},
 		{"of a stranger, broken", changed(t, fastCNP(t, stranger, unknown), 43, 17, false), nil, node.Denied},
-		{"CNP of a stranger", receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22), nil, node.UnknownQP},
-		{"CNP of a stranger who sends to the queue pair", receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22),
+		{"CNP of a stranger", strangers, nil, node.UnknownQP},
+		{"CNP of a stranger who sends to the queue pair", strangers,
 			func(c *sender.Config) {
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
 				require.NoError(t, c.QPs.(*qpmap.Map).Add(k, 0, qpmap.Pair{SrcQP: 0x77}))
 			}, node.UnknownQP},
-		{"CNP of a stranger, by which another queue pair sends", receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = stranger }), 0x22),
+		{"CNP of a stranger, by which another queue pair sends", strangers,
 			func(c *sender.Config) {
 				connect(t, c, stranger, 0x77, 0x24)
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
@@ -193,12 +194,16 @@ func TestRefused(t *testing.T) {
 			}, node.UnknownQP},
 		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.UnknownQP},
 		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
-		{"CNP, one direction ambiguous", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.AmbiguousQP},
-		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+		{"CNP, one direction ambiguous", receiverCNP(t, congested(t), 0x22),
+			func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.AmbiguousQP},
+		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22),
+			func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
 		{"Fast CNP of the receiver where receivers send none", fastCNP(t, dst6, congested(t)),
 			func(c *sender.Config) { c.ReceiversSendNone = true }, node.Denied},
-		{"Fast CNP of the receiver, ambiguous", fastCNP(t, dst6, congested(t)), func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
-		{"Fast CNP of the receiver about another flow", fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.Denied},
+		{"Fast CNP of the receiver, ambiguous", fastCNP(t, dst6, congested(t)),
+			func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
+		{"Fast CNP of the receiver about another flow",
+			fastCNP(t, dst6, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.Denied},
 		{"Fast CNP of the receiver, on the list, unknown flow", fastCNP(t, dst6, unknown),
 			func(c *sender.Config) { c.Accept = acl.New(netip.PrefixFrom(dst6, 128)) }, node.UnknownQP},
 		{"PPFC of a stranger", pause(t, congested(t), stranger, ppfc.Extension{}, true), nil, node.Denied},
@@ -210,7 +215,8 @@ func TestRefused(t *testing.T) {
 		}).IP, nil, node.Broken},
 		{"too many Hop-by-Hop options", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
-			p.Ext = wiretest.Hex(t, "1104 1e10 00000000000000000000000000000000 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
+			p.Ext = wiretest.Hex(t, "1104 1e10 0000000000000000 0000000000000000"+
+				"1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
 		}).IP, nil, node.Broken},
 		{"overrunning Hop-by-Hop option", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
@@ -317,7 +323,9 @@ func TestQPTable(t *testing.T) {
 // Datagrams are no connection: that a queue pair has sent one says where it sends.
 func TestDatagrams(t *testing.T) {
 	datagram := func(change ...func(*rocev2.Packet)) *rocev2.Packet {
-		return congested(t, append(change, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 })...)
+		return congested(t, append(change, func(p *rocev2.Packet) {
+			p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55
+		})...)
 	}
 	cfg := config(t)
 	cfg.QPs = nil
@@ -341,7 +349,8 @@ func TestDatagrams(t *testing.T) {
 	require.Equal(t, node.Accepted, reason(about, 10*time.Minute-1))
 	require.Equal(t, node.UnknownQP, reason(about, 10*time.Minute))
 	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0x56), 0))
-	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() }), 0x55), 0))
+	elsewhere := congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })
+	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, elsewhere, 0x55), 0))
 	sender.New(sender.Config{}).Observe(datagram(), now) // off: nothing is recorded, and nothing breaks
 }
 

@@ -14,7 +14,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("switch", []byte(switchWith(fastCNPForAll+`, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`)))
 	f.Add("receiver", []byte(receiverWith(receiverPairs+`, "interval": "50us", "learn": true`)))
 	f.Add("sender", []byte(senderWith(acceptSwitch+senderPairs+`, "window": "1ms", "option_types": ["0x83", 132]`)))
-	f.Add("proxy", []byte(proxyWith(cnpForAll+`, "rate_in": {"per_second": 5}, "rate_in_source": {"burst": 2}, "per_flow": "1s"`)))
+	f.Add("proxy", []byte(proxyWith(cnpForAll+`, "rate_in": {"per_second": 5}, "rate_in_source": {"burst": 2}`)))
 	f.Add("border", []byte(`{"enabled": true, "options": [158], "cnp": true}`))
 	f.Fuzz(func(t *testing.T, name string, octets []byte) {
 		if roles[name] == nil || name == "echo" {

@@ -44,7 +44,8 @@ func (c *proxyConfig) role() (role, error) {
 	p := &proxyNode{enabled: c.Enabled, port: messages.ProxyPort, pairs: qpmap.New(qpmap.Config{})}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), FromReceiver: c.CNPSource == "destination", QPs: p.pairs,
-		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInSource), Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
+		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInSource),
+		Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
 		Pause:      ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond},
 	}

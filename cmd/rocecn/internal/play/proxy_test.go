@@ -251,10 +251,16 @@ func TestProxyLimits(t *testing.T) {
 		`, "rate_in": {"per_second": 1, "burst": 2}`:       {"", "", "limited", "limited", "limited", "limited", "limited"},
 		`, "rate_in": {"per_second": 1}, "per_flow": "1h"`: {"", "limited", "limited", "limited", "limited", "limited", "limited"},
 		// What is not answered was looked at, too.
-		`, "rate_in": {"per_second": 1, "burst": 4}`:                                      {"", "", "unknown_qp", "", "limited", "limited", "limited"},
-		`, "rate_in": {"per_second": 1, "burst": 4}, "per_flow": "1h"`:                    {"", "limited", "unknown_qp", "limited", "limited", "limited", "limited"},
-		`, "rate_in_source": {"per_second": 1, "burst": 3}`:                               {"", "", "unknown_qp", "limited", "limited", "limited", "limited"},
-		`, "rate_in": {"per_second": 1, "burst": 9}, "rate_in_source": {"per_second": 1}`: {"", "limited", "limited", "limited", "limited", "limited", "limited"},
+		`, "rate_in": {"per_second": 1, "burst": 4}`: {"", "", "unknown_qp", "", "limited", "limited", "limited"},
+		`, "rate_in": {"per_second": 1, "burst": 4}, "per_flow": "1h"`: {
+			"", "limited", "unknown_qp", "limited", "limited", "limited", "limited",
+		},
+		`, "rate_in_source": {"per_second": 1, "burst": 3}`: {
+			"", "", "unknown_qp", "limited", "limited", "limited", "limited",
+		},
+		`, "rate_in": {"per_second": 1, "burst": 9}, "rate_in_source": {"per_second": 1}`: {
+			"", "limited", "limited", "limited", "limited", "limited", "limited",
+		},
 	} {
 		lines, _, _ := rehearse(t, "proxy", proxyWith(cnpForAll+keys), in)
 		var got []any
@@ -271,9 +277,11 @@ func TestProxyRateOfSource(t *testing.T) {
 	about := func(from netip.Addr) []byte { return proxyMessage(t, ud, from, proxyAddr) }
 	bad := about(switchAddr)
 	bad[60]++ // the checksum is looked at behind the rates, and the list before them
-	in := every(time.Millisecond, ud, bad, about(switchAddr), about(switchAddr.Next()), about(senderAddr), about(switchAddr))
+	in := every(time.Millisecond, ud, bad,
+		about(switchAddr), about(switchAddr.Next()), about(senderAddr), about(switchAddr))
 	lines, _, _ := rehearse(t, "proxy", proxyWith(cnpForAll+`, "rate_in_source": {"per_second": 1, "burst": 2}`), in)
-	require.Equal(t, [][]any{{1., ""}, {2., "checksum"}, {3., ""}, {4., ""}, {5., "denied"}, {6., "limited"}}, words(lines, "reason"))
+	want := [][]any{{1., ""}, {2., "checksum"}, {3., ""}, {4., ""}, {5., "denied"}, {6., "limited"}}
+	require.Equal(t, want, words(lines, "reason"))
 }
 
 // What a sender understands that does not use RoCEv2 is the program's to know.
@@ -284,8 +292,8 @@ func TestProxyOther(t *testing.T) {
 	for send, want := range map[string][]any{
 		"other": {1., "accepted", "", "proxy", "-", "-"}, "cnp": {1., "refused", "tuple_mismatch", "-", "-", "-"},
 	} {
-		lines, out, summary := rehearse(t, "proxy", proxyWith(`, "senders": [{"prefix": "2001:db8:1::/48", "send": "`+send+`"}]`),
-			every(0, proxyMessage(t, tcp, switchAddr, proxyAddr)))
+		config := proxyWith(`, "senders": [{"prefix": "2001:db8:1::/48", "send": "` + send + `"}]`)
+		lines, out, summary := rehearse(t, "proxy", config, every(0, proxyMessage(t, tcp, switchAddr, proxyAddr)))
 		require.Equal(t, [][]any{want}, words(lines, "action", "reason", "kind", "to", "option"))
 		require.Empty(t, out)
 		require.Contains(t, summary, "frames: 1 read, 0 packets written\n")

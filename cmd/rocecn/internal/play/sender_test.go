@@ -76,20 +76,27 @@ func TestSenderLines(t *testing.T) {
 		{"Fast CNP", all, fastCNPFrom(t, switchAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
 		{"Fast CNP of the receiver", all, fastCNPFrom(t, receiverAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
 		{"CNP", all, cnpFor(t, packet(t), 34), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
-		{"CNP, nobody in the list", senderWith(senderPairs), cnpFor(t, packet(t, ipv4), 35), `{"action":"accepted","reason":"","qp":35,"origin":"receiver","again":false}`},
+		{"CNP, nobody in the list", senderWith(senderPairs), cnpFor(t, packet(t, ipv4), 35),
+			`{"action":"accepted","reason":"","qp":35,"origin":"receiver","again":false}`},
 		{"CNP of a stranger", all, cnpFor(t, packet(t, to(stranger)), 34), `{"action":"refused","reason":"denied"}`},
 		{"CNP, no such queue pair", all, cnpFor(t, packet(t), 36), `{"action":"refused","reason":"unknown_qp"}`},
 		{"CNP, the queue pair of another flow", all, cnpFor(t, packet(t), 35), `{"action":"refused","reason":"denied"}`},
-		{"CNP of a node on the list", all, cnpFor(t, packet(t, to(switchAddr)), 36), `{"action":"accepted","reason":"","qp":36,"origin":"receiver","again":false}`},
-		{"CNP of one of two", senderWith(`, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "2001:db8:4::e", "dest_qp": 18, "qp": 34}]`),
+		{"CNP of a node on the list", all, cnpFor(t, packet(t, to(switchAddr)), 36),
+			`{"action":"accepted","reason":"","qp":36,"origin":"receiver","again":false}`},
+		{"CNP of one of two", senderWith(`, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34},
+			{"dst": "2001:db8:4::e", "dest_qp": 18, "qp": 34}]`),
 			cnpFor(t, packet(t), 34), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
-		{"Fast CNP of the receiver, unknown flow", all, fastCNPFrom(t, receiverAddr, packet(t, destQP(18))), `{"action":"refused","reason":"unknown_qp"}`},
-		{"Fast CNP of the receiver about another's flow", all, fastCNPFrom(t, stranger, packet(t, to(receiverAddr))), `{"action":"refused","reason":"denied"}`},
-		{"Fast CNP of a host that receives nothing", all, fastCNPFrom(t, stranger, packet(t, to(stranger))), `{"action":"refused","reason":"unknown_qp"}`},
+		{"Fast CNP of the receiver, unknown flow", all, fastCNPFrom(t, receiverAddr, packet(t, destQP(18))),
+			`{"action":"refused","reason":"unknown_qp"}`},
+		{"Fast CNP of the receiver about another's flow", all, fastCNPFrom(t, stranger, packet(t, to(receiverAddr))),
+			`{"action":"refused","reason":"denied"}`},
+		{"Fast CNP of a host that receives nothing", all, fastCNPFrom(t, stranger, packet(t, to(stranger))),
+			`{"action":"refused","reason":"unknown_qp"}`},
 		{"Fast CNP of the receiver, which sends none", senderWith(acceptSwitch + senderPairs + `, "receivers": false`),
 			fastCNPFrom(t, receiverAddr, packet(t)), `{"action":"refused","reason":"denied"}`},
 		{"Fast CNP of the receiver, said to send some", senderWith(acceptSwitch + senderPairs + `, "receivers": true`),
-			fastCNPFrom(t, receiverAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
+			fastCNPFrom(t, receiverAddr, packet(t)),
+			`{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
 		{"CNP where receivers send no Fast CNP", senderWith(senderPairs + `, "receivers": false`),
 			cnpFor(t, packet(t), 34), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
 		{"PPFC stop", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Stop), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"stopped","pause_us":100}`},
@@ -135,8 +142,10 @@ func TestSenderWindowAndSources(t *testing.T) {
 	require.Equal(t, [][]any{{1., 34., false}, {2., 34., true}, {3., 34., false}, {4., 34., true}}, words(lines, "qp", "again"))
 	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "per_source": "100us"`), every(50*time.Microsecond, fast, plain, fast, fast))
 	require.Equal(t, [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""}, {4., "refused", "limited"}}, words(lines, "action", "reason"))
-	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "rate": {"per_second": 10000, "burst": 2}`), every(50*time.Microsecond, fast, plain, fast, fast))
-	require.Equal(t, [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""}, {4., "refused", "limited"}}, words(lines, "action", "reason"))
+	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "rate": {"per_second": 10000, "burst": 2}`),
+		every(50*time.Microsecond, fast, plain, fast, fast))
+	want := [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""}, {4., "refused", "limited"}}
+	require.Equal(t, want, words(lines, "action", "reason"))
 }
 
 // A sender that learns from its own datagrams, and then finds the flow that a
@@ -178,13 +187,15 @@ func TestSenderLearnsItsOwn(t *testing.T) {
 	lines, _, _ := rehearse(t, "sender", senderWith(`, "learn": true`), every(time.Millisecond,
 		datagram(receiverAddr, 5, 0x44), datagram(receiverAddr, 6, 0x44), datagram(other, 5, 0x45),
 		packet(t, from(receiverAddr), to(senderAddr), destQP(0x46), opcode(bth.UDSendOnly)), // a flow of another host
-		cnpFor(t, packet(t), 0x44), cnpFor(t, packet(t), 0x45), cnpFor(t, packet(t, to(other)), 0x45), cnpFor(t, packet(t, to(other)), 0x44),
+		cnpFor(t, packet(t), 0x44), cnpFor(t, packet(t), 0x45),
+		cnpFor(t, packet(t, to(other)), 0x45), cnpFor(t, packet(t, to(other)), 0x44),
 		cnpFor(t, packet(t), 0x46),
 		datagram(receiverAddr, 5, 0x47), // that queue pair has two sources from now on
 		cnpFor(t, packet(t), 0x44)))
 	require.Equal(t, [][]any{
 		{1., "learned", ""}, {2., "learned", ""}, {3., "learned", ""}, {4., "learned", ""},
-		{5., "accepted", ""}, {6., "refused", "denied"}, {7., "accepted", ""}, {8., "refused", "denied"}, {9., "refused", "unknown_qp"},
+		{5., "accepted", ""}, {6., "refused", "denied"}, {7., "accepted", ""}, {8., "refused", "denied"},
+		{9., "refused", "unknown_qp"},
 		{11., "accepted", ""},
 	}, words(lines, "action", "reason"))
 
@@ -192,7 +203,8 @@ func TestSenderLearnsItsOwn(t *testing.T) {
 	in := replay(t, "rxe-ucmatose4.pcap")
 	var data rocev2.Packet
 	i := slices.IndexFunc(in, func(r capture.Record) bool {
-		return data.DecodeIP(r.Data) == nil && data.Src.String() == "10.77.0.1" && data.BTH.Opcode == bth.RCSendOnly && data.BTH.DestQP > 1
+		return data.DecodeIP(r.Data) == nil && data.Src.String() == "10.77.0.1" &&
+			data.BTH.Opcode == bth.RCSendOnly && data.BTH.DestQP > 1
 	})
 	require.Positive(t, i)
 	cnp := capture.Record{Data: cnpFor(t, in[i].Data, 0x11), Time: in[i].Time}
@@ -203,7 +215,8 @@ func TestSenderLearnsItsOwn(t *testing.T) {
 		{slices.Concat(in[:i+1], []capture.Record{cnp}), []any{"accepted", ""}},
 		{slices.Concat(in, []capture.Record{cnp}), []any{"refused", "denied"}},
 	} {
-		lines, _, _ := rehearse(t, "sender", `{"enabled": true, "self": ["10.77.0.1"], "learn": true}`, captureOf(capture.Raw, time.Microsecond, c.in...))
+		lines, _, _ := rehearse(t, "sender", `{"enabled": true, "self": ["10.77.0.1"], "learn": true}`,
+			captureOf(capture.Raw, time.Microsecond, c.in...))
 		require.Equal(t, c.want, words(lines, "action", "reason")[len(lines)-1][1:])
 	}
 }
