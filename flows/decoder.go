@@ -72,6 +72,9 @@ func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.noHeaders = false
 	d.transport(p, &h.Header, o.Link)
 	switch d.m.Kind {
+	case message.UnknownOption: // most likely a Fast CNP of another option type: nobody knows about which flow
+		p.kind, p.about = fastKind, key{qp: withoutQP}
+		return true
 	case message.FastCNP:
 		p.kind, p.about = fastKind, keyOf(d.m.FastCNP.FlowKey())
 		if d.m.FastCNP.Option.Number == 2 {

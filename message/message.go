@@ -4,6 +4,8 @@
 //
 //	UDP to 4791   OpCode 0x81, P bit, not 16 octets   PPFC
 //	              OpCode 0x81, Fast CNP option        Fast CNP
+//	              OpCode 0x81, an option of another   UnknownOption
+//	              type that must not be skipped
 //	              OpCode 0x81                         CNP
 //	              Acknowledge, ATOMIC Acknowledge     Ack
 //	              other opcodes, unknown ones too     Data
@@ -47,9 +49,15 @@ const (
 	Proxy
 	PFC   // Ethernet flow control of single priorities; Reach is ReachNothing
 	Pause // … of the whole link
+
+	// UnknownOption is OpCode 0x81 with a destination option that a host which
+	// does not know it must not skip (RFC 8200 section 4.2), and that is none of
+	// Config.CodePoints: maybe a Fast CNP of other option types. Of such a one
+	// DestQP is the queue pair of another host, and nobody is to slow down by it.
+	UnknownOption
 )
 
-var kinds = [...]string{"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "pfc", "pause"}
+var kinds = [...]string{"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "pfc", "pause", "unknown_option"}
 
 // String returns the kind in lower case, "error" for Broken.
 func (k Kind) String() string {
@@ -101,8 +109,8 @@ type Message struct {
 	// Packet is set as far as Reach says.
 	Packet rocev2.Packet
 
-	// Of these the one is set that Kind names; the others are left over from
-	// messages decoded before.
+	// Of these the one is set that Kind names, if it names one; the others are left
+	// over from messages decoded before.
 	CNP     cnp.CNP
 	FastCNP fastcnp.Notification
 	PPFC    ppfc.Notification
@@ -220,8 +228,12 @@ func (m *Message) decodeTransport(c *Config) (err error) {
 	m.Kind = FastCNP
 	if m.FastCNP, err = c.CodePoints.FromPacket(p); err == fastcnp.ErrNotFastCNP {
 		m.Kind = CNP
-		if m.CNP, err = cnp.FromPacket(p); err == cnp.ErrOption {
-			err = nil // whether to act on it is not asked here
+		var c cnp.CNP
+		switch c, err = cnp.FromPacket(p); err {
+		case nil:
+			m.CNP = c
+		case cnp.ErrOption:
+			m.Kind, err = UnknownOption, nil
 		}
 	}
 	return err

@@ -45,6 +45,7 @@ const (
 	UnknownLabel           // no flow has this label
 	TupleMismatch          // the five-tuple is not the invoking packet's
 	TableFull              // no room for another flow
+	UnknownOption          // a notification with an option that must not be skipped, and that is not known
 
 	// Reasons is the number of reasons: the length of an array of counters.
 	Reasons = iota
@@ -53,7 +54,7 @@ const (
 var reasons = [Reasons]string{
 	"", "disabled", "not_capable", "acknowledgement", "notification", "fragment", "address", "own_address", "not_tunnelled",
 	"tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours", "denied", "unknown_qp",
-	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full",
+	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option",
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the

@@ -124,8 +124,8 @@ func layerOf(t *testing.T, frame []byte, typ gopacket.LayerType) gopacket.Layer 
 	return l
 }
 
-// A CNP with an option that must not be skipped is shown as one, but is not one
-// to act on.
+// A CNP with an option that must not be skipped is none: its octets are a
+// payload.
 func TestCNPToActOn(t *testing.T) {
 	reserved := make([]byte, 16)
 	for _, c := range []struct {
@@ -135,7 +135,8 @@ func TestCNPToActOn(t *testing.T) {
 		frame := message0x81(t, 0, ipv6opt.DestinationOptions, options(t, 17, c.typ, reserved), reserved)
 		eachWay(frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
 			require.NoError(t, failure, way)
-			require.NotNil(t, get(rocelayers.LayerTypeCNP), way)
+			require.Equal(t, c.err == nil, get(rocelayers.LayerTypeCNP) != nil, way)
+			require.Equal(t, c.err != nil, get(gopacket.LayerTypePayload) != nil, way)
 			_, err := get(rocelayers.LayerTypeBTH).(*rocelayers.BTH).CNP()
 			require.ErrorIs(t, err, c.err, way)
 		})

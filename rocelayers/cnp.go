@@ -14,8 +14,8 @@ import (
 // names every deviation from the annex.
 //
 // A packet with a Fast CNP option is none; it has a [FastCNP] layer instead.
-// One with an option of another type is a CNP to this package, but perhaps not
-// for a host to act on: see [BTH.CNP].
+// Nor is one with another option that a host which does not know it must not
+// skip: its 16 octets are a gopacket.Payload, and [BTH.CNP] says why.
 type CNP struct {
 	layers.BaseLayer
 	cnp.CNP

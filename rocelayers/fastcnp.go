@@ -7,6 +7,7 @@ import (
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
@@ -32,16 +33,20 @@ type FastCNP struct {
 // to take.
 type foundFastCNP struct {
 	is           bool // there is one, perhaps broken
+	unknown      bool // there is none, but an option of another type that must not be skipped
 	notification fastcnp.Notification
 	err          error
 }
 
 // look looks for a Fast CNP in a packet, which has Ext if it has any.
 func (f *foundFastCNP) look(p *rocev2.Packet, points fastcnp.CodePoints) {
-	f.is = false
+	f.is, f.unknown = false, false
 	if p.BTH.Opcode == bth.CNP && len(p.Ext) > 0 {
 		f.notification, f.err = points.FromPacket(p)
-		f.is = f.err != fastcnp.ErrNotFastCNP
+		if f.is = f.err != fastcnp.ErrNotFastCNP; !f.is {
+			_, err := cnp.FromPacket(p)
+			f.unknown = err == cnp.ErrOption
+		}
 	}
 }
 

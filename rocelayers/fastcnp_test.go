@@ -109,7 +109,7 @@ func TestFastCNPCodePoints(t *testing.T) {
 	others := fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8F}
 
 	l := bthOf(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))
-	require.Equal(t, rocelayers.LayerTypeCNP, l.NextLayerType())
+	require.Equal(t, gopacket.LayerTypePayload, l.NextLayerType(), "no CNP: an option is not known")
 	_, err = l.FastCNP(fastcnp.CodePoints{})
 	require.ErrorIs(t, err, fastcnp.ErrNotFastCNP)
 	got, err := l.FastCNP(others)
@@ -121,7 +121,8 @@ func TestFastCNPCodePoints(t *testing.T) {
 	require.NoError(t, s.decode(frame))
 	require.Equal(t, got, s.FastCNP.Notification)
 	require.NoError(t, s.decode(built(t)[0].frame)) // which is none here
-	require.True(t, s.has(rocelayers.LayerTypeCNP))
+	require.False(t, s.has(rocelayers.LayerTypeCNP))
+	require.True(t, s.has(gopacket.LayerTypePayload))
 	s.BTH.IPv6 = nil // is no way to get a CNP
 	require.ErrorIs(t, s.decode(frame), rocelayers.ErrNoIP)
 	require.False(t, s.has(rocelayers.LayerTypeCNP))

@@ -21,7 +21,7 @@ import (
 func kindOf(k message.Kind) gopacket.LayerType {
 	return map[message.Kind]gopacket.LayerType{
 		message.Data: rocelayers.LayerTypeBTH, message.Ack: rocelayers.LayerTypeBTH, message.CNP: rocelayers.LayerTypeCNP,
-		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
+		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC, message.UnknownOption: gopacket.LayerTypePayload,
 		message.FCN: rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
 	}[k]
 }
@@ -49,7 +49,7 @@ func TestStackCaptures(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, kinds, 9) // all of them
+	require.Len(t, kinds, 10) // all of them
 }
 
 // A copy has layers of its own.

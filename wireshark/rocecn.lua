@@ -263,6 +263,7 @@ define("uint24", "ioam.snapshot.schema", "Schema ID")
 define("bytes", "ioam.snapshot.data", "Opaque Data")
 
 define("uint8", "fastcnp.option", "Option")
+define("uint8", "unknown_option.option_type", "Option Type", base.HEX)
 define("uint8", "fastcnp.option_type", "Option Type", base.HEX)
 define("ipv6", "fastcnp.original_dst", "Original Destination")
 define("string", "fastcnp.origin", "Origin")
@@ -771,9 +772,10 @@ end
 ---- Fast CNP (FAST section 4) --------------------------------------------------------------
 
 -- fast_cnp finds the option of a Fast CNP in the innermost IPv6 header. It returns
--- nothing for a CNP, and what is wrong with a broken one.
+-- nothing for a CNP, and what is wrong with a broken one. Last it returns another
+-- option that must not be skipped (RFC 8200 section 4.2), if there is one.
 local function fast_cnp(s, w)
-  local one, two, found = rocecn.prefs.option1, rocecn.prefs.option2, nil
+  local one, two, found, unknown = rocecn.prefs.option1, rocecn.prefs.option2, nil, nil
   if w.version ~= 6 then return nil end
   for i = w.inner, #w.extensions do
     local h = w.extensions[i]
@@ -792,10 +794,12 @@ local function fast_cnp(s, w)
           if kind <= 1 then o.trace, fault = trace(s, o.from + 2, o.to - 16, kind) end
           if not o.trace then return nil, "option 2: " .. fault end
         end
+      elseif o.type >= 0x40 then
+        unknown = unknown or o
       end
     end
   end
-  return found
+  return found, nil, unknown
 end
 
 -- reachable tells whether others can reach an IPv6 address: unspecified, loopback and
@@ -879,7 +883,7 @@ local function add_transport(tree, tvb, s, w)
   local p, fault = lay_out(s, w)
   if not p then return "error", fault end
   local b = p.bth
-  local kind, option = "data", nil
+  local kind, option, unknown = "data", nil, nil
   if b.opcode ~= known.cnp_opcode then
     local operation = b.opcode % 32
     if opcodes[b.opcode] and (operation == known.acknowledge or operation == known.atomic_acknowledge) then kind = "ack" end
@@ -891,10 +895,10 @@ local function add_transport(tree, tvb, s, w)
     end
     if p.payload_there - p.payload < p.payload_len then return "error", "PPFC extension is cut" end
   else
-    option, fault = fast_cnp(s, w)
+    option, fault, unknown = fast_cnp(s, w)
     if fault then return "error", fault end
     if p.payload_len ~= known.cnp_reserved then return "error", "not exactly 16 octets between BTH and ICRC" end
-    kind = option and "fastcnp" or "cnp"
+    kind = option and "fastcnp" or unknown and "unknown_option" or "cnp"
   end
 
   local info
@@ -906,6 +910,10 @@ local function add_transport(tree, tvb, s, w)
     info = add_ppfc(tree, tvb, s, p)
   elseif kind == "fastcnp" then
     info = add_fast_cnp(tree, tvb, s, w, p, option)
+  elseif kind == "unknown_option" then
+    tree:add(fields["unknown_option.option_type"], tvb(unknown.at, 1))
+    add_reserved(tree, tvb, p)
+    info = ("Option type 0x%02x is not known: maybe a Fast CNP, and QP %d another host's"):format(unknown.type, b.dest_qp)
   else
     add_reserved(tree, tvb, p)
     cnp_deviations(headers, s, p)
@@ -1030,7 +1038,8 @@ end
 
 ---- Packets -------------------------------------------------------------------------------------
 
-local protocol_names = { cnp = "CNP", fastcnp = "Fast CNP", ppfc = "PPFC", fcn = "FCN", proxy = "Proxy CN", error = "RoCEv2 CN" }
+local protocol_names = { cnp = "CNP", fastcnp = "Fast CNP", ppfc = "PPFC", fcn = "FCN", proxy = "Proxy CN", error = "RoCEv2 CN",
+  unknown_option = "RoCEv2 CN" }
 
 -- What a packet to one of the ports is.
 local function add_message(tree, tvb, pinfo, s, w)

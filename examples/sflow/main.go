@@ -56,7 +56,7 @@ func describe(header []byte, cut bool) string {
 		return ""
 	case message.Broken: // or the sample is too short: 128 octets do not hold a trace
 		return "not read: " + err.Error()
-	case message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC:
+	case message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.UnknownOption:
 		mark := ""
 		if m.Packet.ECN() == rocev2.CE {
 			mark = ", marked CE"

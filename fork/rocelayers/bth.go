@@ -64,8 +64,9 @@ func (l *BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
 
 // NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set and the
 // payload has not the 16 octets of a CNP (D18), LayerTypeFastCNP where the packet
-// has a Fast CNP option, broken or not, and otherwise LayerTypeCNP. For other
-// opcodes it returns LayerTypeCM where the payload is connection management, and
+// has a Fast CNP option, broken or not, gopacket.LayerTypePayload where it has
+// another option that must not be skipped, see [BTH.CNP], and otherwise
+// LayerTypeCNP. For other opcodes it returns LayerTypeCM where the payload is connection management, and
 // else gopacket.LayerTypePayload. A payload that the capture cut is never more
 // than that.
 func (l *BTH) NextLayerType() gopacket.LayerType {
@@ -83,6 +84,8 @@ func (l *BTH) NextLayerType() gopacket.LayerType {
 		return LayerTypePPFC
 	case l.fast.is:
 		return LayerTypeFastCNP
+	case l.fast.unknown:
+		return gopacket.LayerTypePayload
 	}
 	return LayerTypeCNP
 }

@@ -52,6 +52,8 @@ func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 		types = append(types, rocelayers.LayerTypeFastCNP)
 	case message.PPFC:
 		types = append(types, rocelayers.LayerTypePPFC)
+	case message.UnknownOption:
+		types = append(types, gopacket.LayerTypePayload)
 	case message.Data, message.Ack:
 		h := &m.Packet.BTH
 		switch {

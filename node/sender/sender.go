@@ -168,8 +168,9 @@ func (s *Sender) Stats() Stats { return s.stats }
 // notification or is another host's; Tunnelled; of a source that is neither on the
 // access list nor the destination of the flow: Denied, UnknownQP where no such
 // queue pair is known, or AmbiguousQP; Limited, by PerSource and by Rate; Broken,
-// for options beyond the limits and messages that do not parse; ICRC; UnknownQP
-// and AmbiguousQP of what the list let in. A refusal takes nothing from any limit.
+// for options beyond the limits and messages that do not parse, or UnknownOption;
+// ICRC; UnknownQP and AmbiguousQP of what the list let in. A refusal takes nothing
+// from any limit.
 func (s *Sender) Receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (Event, node.Reason) {
 	e, reason := s.receive(frame, o, now)
 	if reason != node.Accepted {
@@ -270,7 +271,9 @@ func (s *Sender) read(p *rocev2.Packet, e *Event) node.Reason {
 		return node.Accepted
 	case fastcnp.ErrNotFastCNP:
 		c, err := cnp.FromPacket(p)
-		if err != nil {
+		if err == cnp.ErrOption { // maybe a Fast CNP of another type, whose DestQP is not the host's
+			return node.UnknownOption
+		} else if err != nil {
 			return node.Broken
 		}
 		e.Kind, e.Origin, e.QP, e.KnownQP = message.CNP, fastcnp.Receiver, c.DestQP, true

@@ -229,7 +229,7 @@ func TestRefused(t *testing.T) {
 			binary.BigEndian.PutUint16(b[44:], binary.BigEndian.Uint16(b[44:])-4)
 			return b
 		}(), nil, node.Broken},
-		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.Broken},
+		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.UnknownOption},
 		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ICRC},
 		{"unknown flow", fastCNP(t, sw, unknown), nil, node.UnknownQP},
 		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(), congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.UnknownQP},
@@ -378,8 +378,8 @@ func TestConfiguredCodePoints(t *testing.T) {
 		{"the receiver's", fast(dst6, congested(t)), message.FastCNP, 0},
 		{"of another receiver", fast(dst6.Next(), congested(t)), 0, node.Denied},
 		{"of nobody", fast(dst6.Next().Next(), congested(t)), 0, node.Denied},
-		{"of another type", fastCNP(t, sw, congested(t)), 0, node.Broken},
-		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.Broken},
+		{"of another type", fastCNP(t, sw, congested(t)), 0, node.UnknownOption},
+		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.UnknownOption},
 		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.UnknownQP},
 	} {
 		e, reason := sender.New(cfg).Receive(c.packet, ip, now)

@@ -103,6 +103,8 @@ func (p *humanPrinter) transport(f *finding) {
 	switch f.kind { // the opcode does not tell the notifications apart
 	case message.FastCNP:
 		p.cell("Fast CNP")
+	case message.UnknownOption:
+		p.cell("unknown option")
 	case message.PPFC:
 		p.cell("PPFC " + f.message.PPFC.Type.String())
 	default:

@@ -68,6 +68,9 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 	switch m := f.message; f.kind {
 	case message.FastCNP:
 		b = appendFastCNP(b, &m.FastCNP)
+	case message.UnknownOption:
+		b = appendHexField(b, `,"unknown_option":{"option_type":`, uint64(unknownOption(f.packet)), 2)
+		b = append(b, '}')
 	case message.FCN:
 		b = appendFCN(b, &m.FCN)
 	case message.Proxy:

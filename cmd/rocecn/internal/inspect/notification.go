@@ -5,8 +5,10 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // notification prints who says what about which flow, as far as the columns
@@ -19,10 +21,32 @@ func (p *humanPrinter) notification(f *finding) {
 		if n.Option.Number == 2 {
 			p.text(traceText(&n.Option.Trace))
 		}
+	case message.UnknownOption:
+		p.word("option type 0x%02x is not known: maybe a Fast CNP, and qp another host's", unknownOption(f.packet))
 	case message.PPFC:
 		n := &f.message.PPFC
 		p.word("address=%v port=%d pause=%v", n.Congested, n.Port, n.Pause)
 	}
+}
+
+// unknownOption returns the type of the first destination option that must not
+// be skipped, 0 where there is none.
+func unknownOption(p *rocev2.Packet) ipv6opt.Type {
+	for next, octets := range p.Extensions() {
+		var h ipv6opt.Header
+		if next != ipv6opt.DestinationOptions {
+			continue
+		}
+		if _, err := h.Decode(octets); err != nil {
+			return 0
+		}
+		for o, err := range h.All() {
+			if err == nil && o.Type.Action() != ipv6opt.Skip {
+				return o.Type
+			}
+		}
+	}
+	return 0
 }
 
 func (p *humanPrinter) fcn(f *finding) {

@@ -187,6 +187,10 @@ func TestKeys(t *testing.T) {
 		{"ICRC wrong", "data", wrong, [][]string{ip4, base, {"payload_len"}, {"icrc.ok", "icrc.value"}}},
 		{"ack", "ack", with(bth.RCAcknowledge, v4), [][]string{ip4, base, {"AETH.msn", "AETH.syndrome", "AETH.type"}, {"payload_len"}, right}},
 		{"cnp", "cnp", with(bth.CNP, cnp), [][]string{ip6, base, right}},
+		{"unknown option", "unknown_option", with(bth.CNP, func(p *rocev2.Packet) {
+			cnp(p)
+			p.NextHeader, p.Ext = 60, wiretest.Hex(t, "1100 8e00 01020000")
+		}), [][]string{ip6, base, right, {"unknown_option.option_type"}}},
 		{"broken CNP", "error", with(bth.CNP, func(*rocev2.Packet) {}), [][]string{ip6, {"error"}}},
 		{"other UDP", "other", with(bth.RCSendOnly, func(p *rocev2.Packet) { p.DstPort = 53 }), [][]string{ip6}},
 		{"no UDP", "other", append([]byte{0x60, 0, 0, 0, 0, 0, 58, 64}, make([]byte, 32)...), nil},

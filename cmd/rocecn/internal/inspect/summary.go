@@ -13,7 +13,7 @@ import (
 // summaryKinds are all of them, in the order of the summary.
 var summaryKinds = []message.Kind{
 	message.Data, message.Ack, message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy,
-	message.PFC, message.Pause, message.Other, message.Broken,
+	message.UnknownOption, message.PFC, message.Pause, message.Other, message.Broken,
 }
 
 // summary counts what was found in all files.
@@ -21,7 +21,7 @@ type summary struct {
 	packets   int
 	first     time.Time // earliest and latest packet
 	last      time.Time
-	kinds     [message.Pause + 1]int
+	kinds     [message.UnknownOption + 1]int
 	right     [icrc.Skipped + 1]int // ICRCs, by their coverage
 	wrong     int
 	truncated int

@@ -32,7 +32,7 @@ func TestWiresharkPluginAgrees(t *testing.T) {
 			kinds[kind] += n
 		}
 	}
-	for _, kind := range []string{"data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "error"} {
+	for _, kind := range []string{"data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "unknown_option", "error"} {
 		require.NotZero(t, kinds[kind], kind)
 	}
 }
@@ -226,6 +226,7 @@ func fieldsOf(t *testing.T, line string) map[string][]string {
 		delete(all, "truncated")
 	}
 	flattenInto(fields, "fastcnp", all["fast_cnp"])
+	flattenInto(fields, "unknown_option", all["unknown_option"])
 	for _, key := range []string{"kind", "truncated", "error", "options_error", "bth", "payload_len", "icrc", "ioam", "fcn", "proxy", "ppfc"} {
 		flattenInto(fields, key, all[key])
 	}
