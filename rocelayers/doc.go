@@ -70,7 +70,9 @@
 //
 // A Stack ends at the payload, so the trailer is in the BTH layer: Padding and
 // ICRC. It also ends at a proxy message; the packet that this is about is a
-// Payload.
+// Payload. Stack.Packet is the same packet to the rest of the library:
+//
+//	pairs.Observe(s.Packet(), 0, now)
 //
 // # Creating packets
 //
@@ -91,8 +93,8 @@
 //
 // [HopByHop] and [DestinationOptions] are options headers with the parsing of
 // package ipv6opt. [OptionsOf] and [IOAMOf] read the options, and the IOAM among
-// them, out of these and of gopacket's own layers; NewPacket adds an [IOAM]
-// layer for each option of a RoCEv2 packet. gopacket decodes Hop-by-Hop headers
+// them, out of these and of gopacket's own layers; NewPacket and Stack.Decode add
+// an [IOAM] layer for each option of a RoCEv2 packet. gopacket decodes Hop-by-Hop headers
 // inside its IPv6 layer, and allocates for each option; [IPv6] takes the place
 // of that in a Stack. [OverrideDestinationOptions] replaces gopacket's layer in
 // NewPacket.

@@ -43,7 +43,8 @@ type BTH struct {
 
 	// The layers that carry the BTH, set by NewPacket and by [Stack]: nobody
 	// else needs to. NewPacket sets one of IPv4 and IPv6, the innermost; a Stack
-	// sets both, of which one may be left over from an earlier packet.
+	// sets both, of which one may be left over from an earlier packet: [Stack.IP]
+	// says which is this one's.
 	//
 	// The length of UDP tells a cut packet from a whole one. The IP layers tell a
 	// Fast CNP from a CNP, and have what the ICRC covers.

@@ -18,8 +18,9 @@ import (
 //
 // After [Register], NewPacket adds an IOAM layer for each such option in the
 // Hop-by-Hop and Destination Options headers of a RoCEv2 packet, outermost
-// first, between the UDP layer and the BTH. Everywhere else, in a
-// DecodingLayerParser above all, [IOAMOf] reads the options of a layer.
+// first, between the UDP layer and the BTH; a [Stack] has them in a slice.
+// Everywhere else, in a DecodingLayerParser of one's own above all, [IOAMOf]
+// reads the options of a layer.
 //
 // A broken option never makes the packet around it unreadable: Err tells.
 type IOAM struct {
