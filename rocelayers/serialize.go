@@ -26,8 +26,9 @@ import (
 //
 // The lengths of IP and UDP must be right then, by FixLengths or as they are
 // given: checksums that end elsewhere than the packet are an error. So is a
-// packet too long for them, whose length gopacket cuts to 16 bits. On error
-// nothing is in w.
+// packet too long for the length of an IPv4 or UDP header before it, outer ones
+// of tunnels among them, which FixLengths would cut to 16 bits:
+// [rocev2.ErrTooLong]. On error nothing is in w.
 //
 // Without ComputeChecksums, and for everything else, it does what gopacket's
 // does.
@@ -60,6 +61,9 @@ func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []
 			return err
 		}
 		w.PushLayer(ls[i].LayerType())
+		if opts.FixLengths && wrapped(ls[i], w.Bytes()) {
+			return rocev2.ErrTooLong
+		}
 		if i == c.ipAt {
 			if err := c.putChecksums(w.Bytes()); err != nil {
 				return err
@@ -67,6 +71,22 @@ func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []
 		}
 	}
 	return nil
+}
+
+// wrapped tells whether a layer, which octets begin with, has cut its length to
+// the 16 bits of its field: one around the message, too, such as the outer IPv4
+// header of a tunnel. A length of 0 is that of a jumbogram (RFC 2675).
+func wrapped(l gopacket.SerializableLayer, octets []byte) bool {
+	if len(octets) <= 0xFFFF {
+		return false
+	}
+	switch l.(type) {
+	case *layers.IPv4:
+		return true
+	case *layers.UDP, *UDP:
+		return binary.BigEndian.Uint16(octets[4:]) != 0
+	}
+	return false
 }
 
 // isMessage tells whether a layer is a message whose checksums gopacket cannot

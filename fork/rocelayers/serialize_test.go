@@ -337,3 +337,52 @@ func TestSerializeExtendedHeaders(t *testing.T) {
 	_, err := icrc.Verify(buf.Bytes())
 	require.NoError(t, err)
 }
+
+// Around a packet that fits there may be headers whose length it does not fit
+// into: that is an error, and nothing is written with a length cut to 16 bits.
+func TestSerializeOuterTooLong(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		outer func() []gopacket.SerializableLayer
+		more  int // octets of the outer headers that count towards the length
+	}{
+		{"IPv4", func() []gopacket.SerializableLayer {
+			outer := ipv4()
+			outer.Protocol = layers.IPProtocolIPv4
+			return []gopacket.SerializableLayer{outer}
+		}, 20},
+		{"VXLAN over IPv4", func() []gopacket.SerializableLayer {
+			outer, u := ipv4(), &layers.UDP{DstPort: 4789}
+			_ = u.SetNetworkLayerForChecksum(outer)
+			return []gopacket.SerializableLayer{outer, u, &layers.VXLAN{}, etherTo4()}
+		}, 20 + 8 + 8 + 14},
+		{"UDP over IPv6, whose checksum is not asked for", func() []gopacket.SerializableLayer {
+			outer := ipv6()
+			u := &rocelayers.UDP{UDP: layers.UDP{DstPort: 4789}}
+			_ = u.SetNetworkLayerForChecksum(ipv4())
+			return []gopacket.SerializableLayer{outer, u, &layers.VXLAN{}, etherTo4()}
+		}, 8 + 8 + 14},
+	} {
+		for _, beyond := range []int{0, 4} {
+			total := 0xFFFF&^3 - c.more&^3 // of the inner IPv4 packet, a multiple of 4
+			if total+c.more > 0xFFFF {
+				total -= 4
+			}
+			total += beyond
+			payload := make(gopacket.Payload, total-20-8-bth.Size-4)
+			l := &rocelayers.BTH{Headers: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}}}
+			buf := dirty(t)
+			err := rocelayers.SerializeLayers(buf, complete, append(c.outer(), ipv4(), udp(0), l, payload)...)
+			if beyond == 0 {
+				require.NoError(t, err, c.name)
+				continue
+			}
+			require.ErrorIs(t, err, rocev2.ErrTooLong, c.name)
+			require.Empty(t, buf.Bytes(), c.name)
+		}
+	}
+}
+
+func etherTo4() *layers.Ethernet {
+	return &layers.Ethernet{SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6), EthernetType: layers.EthernetTypeIPv4}
+}
