@@ -1,9 +1,15 @@
 package icrc_test
 
 import (
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/stretchr/testify/require"
 )
 
 // eachWay runs f in each way that this CPU can compute the ICRC.
@@ -16,7 +22,41 @@ func eachWay(t testing.TB, f func()) {
 	}
 }
 
-// What was tested, for the log.
+// The ways are those that the features of this CPU allow, as Linux lists them:
+// one that is there and not taken would never be tested.
 func TestWays(t *testing.T) {
-	t.Log(icrc.Ways())
+	ways := icrc.Ways()
+	t.Log(ways)
+	all := []string{"tables", "folding", "wide folding"}
+	if runtime.GOARCH == "arm64" {
+		all = []string{"tables", "CRC32 instructions"}
+	}
+	require.Equal(t, all[:len(ways)], ways)
+
+	features := cpuFeatures()
+	if features == nil { // another system, or one that shows another machine's
+		return
+	}
+	want := []string{"tables"}
+	for _, needs := range map[string][][]string{
+		"amd64": {{"sse4_1", "pclmulqdq"}, {"avx2", "avx512f", "avx512bw", "avx512_vbmi2", "vpclmulqdq"}},
+		"arm64": {{"crc32"}},
+	}[runtime.GOARCH] {
+		if slices.ContainsFunc(needs, func(f string) bool { return !slices.Contains(features, f) }) {
+			break
+		}
+		want = append(want, all[len(want)])
+	}
+	require.Equal(t, want, ways)
+}
+
+// cpuFeatures returns what Linux says that the CPU has, nil where it says
+// nothing of this architecture.
+func cpuFeatures() []string {
+	b, _ := os.ReadFile("/proc/cpuinfo")
+	line := map[string]string{"amd64": "flags", "arm64": "Features"}[runtime.GOARCH]
+	if found := regexp.MustCompile(`(?m)^` + line + `\s*: (.*)$`).FindSubmatch(b); found != nil && line != "" {
+		return strings.Fields(string(found[1]))
+	}
+	return nil
 }

@@ -85,6 +85,18 @@ func (d *DirectExport) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
+// UndefinedExtensions returns the words of the extension flags that are not
+// defined, in the order of the flags, and how many there are.
+func (d *DirectExport) UndefinedExtensions() (words [6]uint32, n int) {
+	for i := range d.Extensions {
+		if d.ExtensionFlags&(ExtensionSequence>>(i+1)) != 0 {
+			words[n] = d.Extensions[i]
+			n++
+		}
+	}
+	return words, n
+}
+
 // extension returns the word of extension flag i, counted from the most
 // significant bit.
 func (d *DirectExport) extension(i int) *uint32 {

@@ -42,3 +42,22 @@ func TestDirectExport(t *testing.T) {
 	require.Equal(t, errTraceTypeRange, err)
 	require.Equal(t, []byte{0xA5}, b)
 }
+
+// Words of flags that are not defined are told apart from the two that are.
+func TestUndefinedExtensions(t *testing.T) {
+	for _, c := range []struct {
+		octets string
+		want   []uint32
+	}{
+		{"007b 00 00 f00000 00", nil},
+		{"007b 00 c0 f00000 00 00000001 00000002", nil},
+		{"007b 00 03 f00000 00 00abcdef 00000007", []uint32{0xABCDEF, 7}},
+		{"007b 00 a1 f00000 00 00000001 00000002 00000003", []uint32{2, 3}},
+		{"007b 00 3f f00000 00 00000001 00000002 00000003 00000004 00000005 00000006", []uint32{1, 2, 3, 4, 5, 6}},
+	} {
+		var d DirectExport
+		require.NoError(t, d.Decode(Option{Type: TypeDirectExport, Data: wiretest.Hex(t, c.octets)}))
+		words, n := d.UndefinedExtensions()
+		require.Equal(t, c.want, append([]uint32(nil), words[:n]...), c.octets)
+	}
+}

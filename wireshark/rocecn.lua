@@ -237,6 +237,8 @@ define("bytes", "ioam.free", "Free space")
 define("bytes", "ioam.data", "Data")
 define("uint32", "ioam.flow_id", "Flow ID")
 define("uint32", "ioam.sequence", "Sequence Number")
+define("uint8", "ioam.extension_flags", "Extension Flags", base.HEX)
+define("uint32", "ioam.unknown_extensions", "Unknown Extension", base.HEX)
 define("uint64", "ioam.sequence64", "Sequence Number", base.HEX)
 define("uint16", "ioam.e2e_type", "IOAM-E2E-Type", base.HEX)
 define("uint32", "ioam.ts_sec", "Timestamp Seconds")
@@ -647,7 +649,15 @@ local ioam_kinds = {
         tree:add(fields["ioam.flow_id"], tvb(at, 4))
         at = at + 4
       end
-      if is_set(flags, 6) then tree:add(fields["ioam.sequence"], tvb(at, 4)) end
+      if is_set(flags, 6) then
+        tree:add(fields["ioam.sequence"], tvb(at, 4))
+        at = at + 4
+      end
+      if flags % 64 ~= 0 then tree:add(fields["ioam.extension_flags"], tvb(from + 3, 1)) end
+      for _ = 1, count_bits(flags % 64) do
+        tree:add(fields["ioam.unknown_extensions"], tvb(at, 4))
+        at = at + 4
+      end
     end,
   },
 }

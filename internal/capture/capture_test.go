@@ -376,3 +376,33 @@ func FuzzReader(f *testing.F) {
 		require.Equal(t, all, got)
 	})
 }
+
+// Older versions of the format have the lengths of a record in the other order,
+// and files of version 2.3 either. tshark reads the same lengths.
+func TestPcapVersions(t *testing.T) {
+	tshark := wiretest.Tool(t, "tshark")
+	frame := append(make([]byte, 12), 0x88, 0xB5, 1, 2, 3, 4) // 18 octets, an EtherType for experiments
+	for _, c := range []struct {
+		minor         uint16
+		first, second int // the lengths as they stand in the record
+		cut           bool
+	}{
+		{0, 18, 18, false}, {1, 18, 18, false}, {1, 60, 18, true}, {2, 60, 18, true}, {3, 60, 18, true}, {3, 18, 60, true}, {4, 18, 60, true},
+	} {
+		for _, order := range byteOrders {
+			file := words(order, pcapMicro, uint16(2), c.minor, 0, 0, 65535, 1, 5, 6, c.first, c.second, frame)
+			got, err := read(file)
+			require.NoError(t, err, "2.%d", c.minor)
+			require.Len(t, got, 1)
+			require.Equal(t, frame, got[0].Data)
+			require.Equal(t, c.cut, got[0].Cut())
+			require.Equal(t, time.Unix(5, 6000).UTC(), got[0].Time)
+
+			name := filepath.Join(t.TempDir(), "old.pcap")
+			require.NoError(t, os.WriteFile(name, file, 0o644))
+			out, err := exec.Command(tshark, "-r", name, "-T", "fields", "-e", "frame.cap_len", "-e", "frame.len").Output()
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("%d\t%d\n", len(got[0].Data), got[0].OrigLen), string(out), "2.%d", c.minor)
+		}
+	}
+}

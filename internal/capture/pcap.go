@@ -18,6 +18,7 @@ type pcap struct {
 	swapped bool          // the numbers are big-endian
 	unit    time.Duration // of the fraction in a time stamp
 	link    LinkType
+	minor   uint16 // of the version, 2.4 in every file since 1998
 }
 
 // newPcap reads the file header.
@@ -26,14 +27,27 @@ func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error
 	if err != nil {
 		return nil, err
 	}
-	if order.Uint16(head[4:]) != 2 || order.Uint16(head[6:]) != 4 {
+	if order.Uint16(head[4:]) != 2 || order.Uint16(head[6:]) > 4 {
 		return nil, errVersion
 	}
 	// The snap length, head[16:20], promises nothing: files of merged
 	// captures and of some tools hold longer packets. Above the link type
 	// stands whether and how long frame check sequences are.
 	link := LinkType(order.Uint32(head[20:]) & 0x03FFFFFF)
-	return &pcap{octets: o, swapped: order == binary.ByteOrder(binary.BigEndian), unit: unit, link: link}, nil
+	return &pcap{
+		octets: o, swapped: order == binary.ByteOrder(binary.BigEndian), unit: unit, link: link, minor: order.Uint16(head[6:]),
+	}, nil
+}
+
+// lengths returns the captured and the original length of a record, given as
+// they stand there. Before version 2.3 they stood in the other order; of 2.3
+// there are files of both kinds, in which the captured length is not the greater
+// one (as libpcap reads them).
+func (p *pcap) lengths(first, second uint32) (captured, original uint32) {
+	if p.minor < 3 || p.minor == 3 && first > second {
+		return second, first
+	}
+	return first, second
 }
 
 func (p *pcap) Next(r *Record) error {
@@ -49,10 +63,11 @@ func (p *pcap) Next(r *Record) error {
 		}
 	}
 	r.Time = time.Unix(int64(h[0]), int64(h[1])*int64(p.unit)).UTC()
-	r.Unit, r.Link, r.OrigLen = p.unit, p.link, h[3]
-	if h[2] > maxPacket {
+	captured, original := p.lengths(h[2], h[3])
+	r.Unit, r.Link, r.OrigLen = p.unit, p.link, original
+	if captured > maxPacket {
 		return p.fail(errTooLong)
 	}
-	r.Data, err = p.take(int(h[2]))
+	r.Data, err = p.take(int(captured))
 	return err
 }

@@ -87,6 +87,12 @@ func (o *ioamOption) String() string {
 		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
 			s += fmt.Sprintf(" seq=%d", d.Sequence)
 		}
+		if words, n := d.UndefinedExtensions(); n > 0 {
+			s += fmt.Sprintf(" flags=0x%02x unknown=0x%08x", d.ExtensionFlags, words[0])
+			for _, w := range words[1:n] {
+				s += fmt.Sprintf(",0x%08x", w)
+			}
+		}
 		return s
 	}
 	return fmt.Sprintf("IOAM type %d, %d octets", o.option.Type, len(o.option.Data))

@@ -124,6 +124,20 @@ func TestIOAM(t *testing.T) {
 			"IOAM direct export ns=123 flow=11259375 seq=7",
 		},
 		{
+			"direct export with its flags counted from the wrong end",
+			"01 02 00 00 11 12 00 04 007b 00 03 f00000 00 00abcdef 00000007",
+			`{"option_type":"0x11","type":4,"namespace":123,"trace_type":"0xf00000","extension_flags":"0x03",` +
+				`"unknown_extensions":["0x00abcdef","0x00000007"]}`,
+			"IOAM direct export ns=123 flags=0x03 unknown=0x00abcdef,0x00000007",
+		},
+		{
+			"direct export with all eight extensions",
+			"01 02 00 00 11 2a 00 04 007b 00 ff f00000 00 00000001 00000002 00000003 00000004 00000005 00000006 00000007 00000008",
+			`{"option_type":"0x11","type":4,"namespace":123,"trace_type":"0xf00000","flow_id":1,"sequence":2,"extension_flags":"0xff",` +
+				`"unknown_extensions":["0x00000003","0x00000004","0x00000005","0x00000006","0x00000007","0x00000008"]}`,
+			"IOAM direct export ns=123 flow=1 seq=2 flags=0xff unknown=0x00000003,0x00000004,0x00000005,0x00000006,0x00000007,0x00000008",
+		},
+		{
 			"direct export without extensions",
 			"01 02 00 00 11 0a 00 04 007b 00 00 f00000 00",
 			`{"option_type":"0x11","type":4,"namespace":123,"trace_type":"0xf00000"}`,

@@ -45,6 +45,14 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
 			b = appendUint(b, `,"sequence":`, d.Sequence)
 		}
+		if words, n := d.UndefinedExtensions(); n > 0 {
+			b = appendHexField(b, `,"extension_flags":`, uint64(d.ExtensionFlags), 2)
+			b = append(b, `,"unknown_extensions":[`...)
+			for i, w := range words[:n] {
+				b = appendHexField(b, [...]string{"", ","}[min(i, 1)], uint64(w), 8)
+			}
+			b = append(b, ']')
+		}
 	default:
 		b = appendOctets(b, `,"data":`, o.option.Data) // behind the type
 	}
