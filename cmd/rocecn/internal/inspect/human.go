@@ -49,9 +49,16 @@ func (p *humanPrinter) print(f *finding) error {
 	switch f.kind {
 	case message.Other:
 		p.cell("other: " + protocol)
+		if f.needed != 0 {
+			p.text(f.err.Error())
+		}
 	case message.Broken:
 		p.cell("ERROR")
-		p.text(reason(f.err))
+		if f.needed != 0 {
+			p.text(f.err.Error())
+		} else {
+			p.text(reason(f.err))
+		}
 	case message.FCN:
 		p.fcn(f)
 	case message.Proxy:

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/capture"
@@ -22,6 +23,10 @@ type finding struct {
 	// truncated: the snap length cut the packet, and the ICRC is not there. A
 	// frame that only lost its Ethernet padding is whole.
 	truncated bool
+
+	// needed is how many octets of the frame tell what it is, where the snap length
+	// cut it too short for that; otherwise 0.
+	needed int
 
 	message  *message.Message
 	outer    bool             // tunnels were not looked into
@@ -87,6 +92,7 @@ func (l *looker) look(r *capture.Record) *finding {
 			f.icrcOK = err == nil
 		}
 	}
+	l.cutShort(f, o)
 	if f.kind == message.PFC || f.kind == message.Pause {
 		f.truncated = false // only its padding can be missing
 	}
@@ -100,6 +106,22 @@ func (l *looker) look(r *capture.Record) *finding {
 	}
 	l.learn(f)
 	return f
+}
+
+// cutShort says what is wrong with a packet that the capture cut too short, which
+// is no fault of the packet's.
+func (l *looker) cutShort(f *finding, o rocev2.DecodeOptions) {
+	if !o.Cut || f.kind != message.Broken && f.kind != message.Other {
+		return
+	}
+	b, before := f.record.Data, 0
+	if f.message == &l.inside {
+		b, o, before = l.inner.IP, l.inner.Options(), len(b)-len(l.inner.IP)
+	}
+	if f.needed = message.SnapLength(b, o, l.config); f.needed != 0 {
+		f.needed += before
+		f.err = fmt.Errorf("cut by the snap length: %d octets would do", f.needed)
+	}
 }
 
 // ip returns the packet from its innermost IP header on, nil when there is none.

@@ -25,6 +25,8 @@ type summary struct {
 	right     [icrc.Skipped + 1]int // ICRCs, by their coverage
 	wrong     int
 	truncated int
+	cut       int // of kind error, but only for want of octets that the capture cut
+	needed    int // the snap length with which they could be read
 	live      bool
 	dropped   uint64 // by the kernel, of a live capture
 }
@@ -40,6 +42,12 @@ func (s *summary) add(f *finding) {
 		}
 	}
 	s.kinds[f.kind]++
+	if f.needed != 0 {
+		s.needed = max(s.needed, f.needed)
+		if f.kind == message.Broken {
+			s.cut++
+		}
+	}
 	switch {
 	case f.truncated:
 		s.truncated++
@@ -59,9 +67,16 @@ func (s *summary) add(f *finding) {
 func (s *summary) print(w io.Writer) {
 	var found []string
 	for _, k := range summaryKinds {
-		if n := s.kinds[k]; n > 0 {
+		n := s.kinds[k]
+		if k == message.Broken {
+			n -= s.cut
+		}
+		if n > 0 {
 			found = append(found, fmt.Sprintf("%d %s", n, k))
 		}
+	}
+	if s.cut > 0 {
+		found = append(found, fmt.Sprintf("%d cut by the snap length", s.cut))
 	}
 	if len(found) == 0 {
 		found = []string{"none"}
@@ -79,7 +94,10 @@ func (s *summary) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d packet%s: %s\n", s.packets, plural, strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
-		right, how, s.wrong, s.truncated, s.kinds[message.Broken])
+		right, how, s.wrong, s.truncated, s.kinds[message.Broken]-s.cut)
+	if s.needed != 0 {
+		fmt.Fprintf(w, "cut too short to be read: %d, and other traffic perhaps; capture with -s %d or more\n", s.cut, s.needed)
+	}
 	if s.live {
 		fmt.Fprintf(w, "dropped by the kernel: %d\n", s.dropped)
 	}

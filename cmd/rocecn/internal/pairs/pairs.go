@@ -16,10 +16,12 @@ package pairs
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -60,6 +62,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.End(stderr, "pairs", err)
 	}
 	r.table.summary(stderr, r.packets)
+	if r.cut > 0 {
+		fmt.Fprintf(stderr, "cut too short by the snap length: %d; capture with -s %d or more\n", r.cut, r.needed)
+	}
 	return status
 }
 
@@ -68,6 +73,8 @@ type reader struct {
 	outer   bool // do not look into mirrors and overlays
 	table   *table
 	packets int
+	cut     int // too short by the snap length to be read
+	needed  int // the snap length with which they could be
 
 	packet rocev2.Packet
 	inner  rocev2.Inner
@@ -89,6 +96,10 @@ func (r *reader) file(ctx context.Context, name string, stdin io.Reader) error {
 		r.packets++
 		if r.decode(&record) {
 			r.table.observe(&r.packet, record.Time)
+		} else if record.Supported() {
+			if need := message.SnapLength(record.Data, record.Options(), message.Config{NoFCN: true, NoProxy: true}); need > 0 {
+				r.cut, r.needed = r.cut+1, max(r.needed, need)
+			}
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// What the capture cut too short is no broken packet: it says so, and how much
+// would do.
+func TestCutTooShort(t *testing.T) {
+	var records []capture.Record
+	for _, p := range wiretest.Capture(t, "messages.pcap")[:3] { // a WRITE Only, an Acknowledge, a CNP, over IPv6
+		records = append(records, capture.Record{Data: p.Data[:64], OrigLen: uint32(len(p.Data))})
+	}
+	records = append(records, capture.Record{Data: records[0].Data[:54], OrigLen: 200})
+	file := write(t, "cut.pcapng", pcapngOf(records))
+	out, messages, status := inspect(nil, "-json", file)
+	require.Zero(t, status)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 4)
+	for i, want := range []string{
+		`"kind":"error","error":"cut by the snap length: 90 octets would do","truncated":true`,
+		`"kind":"error","error":"cut by the snap length: 78 octets would do","truncated":true`,
+		`"kind":"error","error":"cut by the snap length: 90 octets would do","truncated":true`,
+		`"kind":"other","truncated":true`, // nothing shows that it is ours
+	} {
+		require.Contains(t, lines[i], want)
+	}
+	require.Contains(t, messages, "4 packets: 1 other, 3 cut by the snap length\n")
+	require.Contains(t, messages, "truncated packets: 4; errors: 0\n")
+	require.Contains(t, messages, "cut too short to be read: 3, and other traffic perhaps; capture with -s 114 or more\n")
+
+	out, _, _ = inspect(nil, "-all", file)
+	lines = strings.Split(strings.TrimSpace(out), "\n")
+	require.Contains(t, lines[0], "ERROR  cut by the snap length: 90 octets would do  truncated")
+	require.Contains(t, lines[3], "other: UDP  cut by the snap length: 114 octets would do  truncated")
+}

@@ -1,0 +1,75 @@
+package message
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Every packet of the captures, cut at every octet: where the cut keeps it from
+// being what it is, SnapLength says so, and a capture of that length, or of what
+// is said then, would do.
+func TestSnapLength(t *testing.T) {
+	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "rxe-rping6.pcap", "ioam-linux618-two.pcap", "rxe-vlan4.pcap"} {
+		for _, captured := range wiretest.Capture(t, name) {
+			var m, cut Message
+			whole := m.Decode(captured.Data, rocev2.DecodeOptions{}, Config{})
+			o := rocev2.DecodeOptions{Cut: true}
+			require.Zero(t, SnapLength(captured.Data, o, Config{}), "nothing is missing")
+			if m.Kind == Other || m.Kind == Broken || whole != nil {
+				continue
+			}
+			for n := 14; n < len(captured.Data); n++ {
+				b := captured.Data[:n]
+				_ = cut.Decode(b, o, Config{})
+				need := SnapLength(b, o, Config{})
+				if cut.Kind == m.Kind {
+					require.Zero(t, need, "%s frame %d, %d octets: %v", name, captured.Number, n, m.Kind)
+					continue
+				}
+				if m.Reach == ReachNothing { // flow control
+					continue
+				}
+				for need != 0 {
+					require.Greater(t, need, n, "%s frame %d, %d octets: %v", name, captured.Number, n, m.Kind)
+					n = need
+					need = SnapLength(captured.Data[:min(n, len(captured.Data))], o, Config{})
+				}
+				_ = cut.Decode(captured.Data[:min(n, len(captured.Data))], o, Config{})
+				require.Equal(t, m.Kind, cut.Kind, "%s frame %d, %d octets", name, captured.Number, n)
+				n = len(b)
+			}
+		}
+	}
+}
+
+// The lengths for packets without tags and options, by hand.
+func TestSnapLengthByHand(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		octets []byte // from the IP header on
+		there  int
+		want   int
+	}{
+		{"IPv6 cut in its header", roce(t, hdr(0x0A), nil, make([]byte, 64)), 30, 48 + 52},
+		{"IPv6 cut before UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 40, 48 + 52},
+		{"WRITE Only, cut behind UDP", roce(t, hdr(0x0A), nil, make([]byte, 64)), 48, 48 + 52},
+		{"WRITE Only, cut in the BTH", roce(t, hdr(0x0A), nil, make([]byte, 64)), 49, 48 + 12 + 16},
+		{"WRITE Only, headers whole", roce(t, hdr(0x0A), nil, make([]byte, 64)), 76, 0},
+		{"PPFC", roce(t, pause(), nil, make([]byte, 24)), 60, 48 + 36},
+		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), 48, 52},
+		{"proxy message", udp(t, 1022, make([]byte, 400)), 80, 48 + 100},
+		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
+	} {
+		o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
+		require.Equal(t, c.want, SnapLength(c.octets[:c.there], o, Config{}), c.name)
+		require.Zero(t, SnapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}), "not said to be cut")
+	}
+}
+
+func hdr(op bth.Opcode) bth.Header { return bth.Header{Opcode: op} }
+
+func pause() bth.Header { return bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit} }
