@@ -211,6 +211,8 @@ func FuzzMessage(f *testing.F) {
 	address := there.As16()
 	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)), uint8(rocev2.LinkIP), false)
 	f.Add(roce(f, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header, nil, make([]byte, 12)), uint8(rocev2.LinkIP), true)
+	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), uint8(rocev2.LinkIP), false)
+	f.Add(roce(f, bth.Header{Opcode: bth.RCRDMAWriteOnly}, nil, make([]byte, 64))[:50], uint8(rocev2.LinkIP), true)
 	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), uint8(rocev2.LinkIP), false)
 	f.Add(udp(f, 1022, make([]byte, 40)), uint8(rocev2.LinkIP), false)
 	ether := wiretest.Hex(f, "020000000001 020000000002 86dd")
@@ -221,14 +223,22 @@ func FuzzMessage(f *testing.F) {
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
 		err := m.Decode(b, o, Config{})
 		require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken)
+		if need := SnapLength(b, o, Config{}); need != 0 {
+			require.True(t, cut)
+			require.Greater(t, need, len(b))
+		}
 		var p rocev2.Packet
 		if p.Decode(b, o) == nil {
 			require.Equal(t, p, m.Packet)
 			require.Equal(t, ReachTransport, m.Reach)
 			switch m.Kind {
 			case CNP:
-				want, _ := cnp.FromPacket(&p)
+				want, err := cnp.FromPacket(&p)
+				require.NoError(t, err)
 				require.Equal(t, want, m.CNP)
+			case UnknownOption:
+				_, err := cnp.FromPacket(&p)
+				require.Equal(t, cnp.ErrOption, err)
 			case PPFC:
 				want, err := ppfc.FromPacket(&p)
 				require.NoError(t, err)
