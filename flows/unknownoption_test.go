@@ -14,7 +14,8 @@ import (
 // the receiver, and another flow may have it here.
 func TestUnknownOption(t *testing.T) {
 	n := fastcnp.Notification{
-		Src: pe1, Dst: hostA, CNP: cnp.New(18, 0xFFFF), OptionType: 0x8E, Option: fastcnp.Option{Number: 1, OriginalDst: hostB},
+		Src: pe1, Dst: hostA, CNP: cnp.New(18, 0xFFFF), OptionType: 0x8E,
+		Option: fastcnp.Option{Number: 1, OriginalDst: hostB},
 	}
 	b, err := n.AppendPacket(nil, rocev2.Carriage{})
 	require.NoError(t, err)

@@ -73,7 +73,8 @@ func TestStackIP(t *testing.T) {
 		frame []byte
 		want  gopacket.NetworkLayer
 	}{
-		{four, &s.IPv4}, {six, &s.IPv6.IPv6}, {four, &s.IPv4}, {wrap(4, four[14:]), &s.IPv4}, {wrap(41, six[14:]), &s.IPv6.IPv6},
+		{four, &s.IPv4}, {six, &s.IPv6.IPv6}, {four, &s.IPv4},
+		{wrap(4, four[14:]), &s.IPv4}, {wrap(41, six[14:]), &s.IPv6.IPv6},
 		{make([]byte, 60), nil}, {six, &s.IPv6.IPv6}, {nil, nil},
 	} {
 		_ = s.Decode(c.frame)
