@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -33,6 +34,19 @@ const (
 	cnpLength = 8 + bth.Size + 16 + 4
 )
 
+// ErrPort refuses the port of RoCEv2 as that of FCN or proxy messages: all data
+// would be dropped.
+var ErrPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "4791 is the port of RoCEv2", wireerr.Range)
+
+// Validate returns ErrPort if one of the ports is that of RoCEv2. Rules of such a
+// Border would let no RoCEv2 cross.
+func (r *Border) Validate() error {
+	if r.FCNPort == rocev2.Port || r.ProxyPort == rocev2.Port {
+		return ErrPort
+	}
+	return nil
+}
+
 // withDefaults returns r with its defaults filled in.
 func (r *Border) withDefaults() Border {
 	return Border{
@@ -58,30 +72,45 @@ func (r *Border) withDefaults() Border {
 // type or the port can be read. Where a packet with the type ends before port
 // and OpCode could say that it is no CNP, it is dropped.
 //
+// A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header,
+// or before its headers come to an end at all, is dropped whatever it is: the next
+// fragment could make any message of it (RFC 7112). With CNP or PPFC one to the
+// port of RoCEv2 must also have its OpCode. Later fragments pass, for without the
+// first nobody can put the packet together. A tunnel whose outer packets are
+// fragments is not looked into.
+//
 // The kind is Other for what is neither RoCEv2 nor a message, and Broken for
-// RoCEv2 that ends before its OpCode.
+// RoCEv2 that ends before its OpCode and for first fragments that could be
+// anything.
 func (r *Border) Match(b []byte, o rocev2.DecodeOptions) (kind message.Kind, drop bool) {
 	c := r.withDefaults()
 	ip := rocev2.Innermost(b, o)
 	switch {
 	case len(ip) == 0:
 	case ip[0]>>4 == 4:
-		return c.matchUDP(udpInIPv4(ip), false)
+		return c.matchUDP(udpInIPv4(ip))
 	case ip[0]>>4 == 6:
-		udp, found := udpInIPv6(ip, &c.CodePoints)
-		return c.matchUDP(udp, found)
+		return c.matchUDP(udpInIPv6(ip, &c.CodePoints))
 	}
 	return message.Other, false
 }
 
-// matchUDP matches what is there of a UDP datagram, nil for another protocol.
-// found says that there was an option of a Fast CNP before it.
-func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool) {
+// A datagram is what is there of a UDP datagram.
+type datagram struct {
+	udp   []byte // from its header on; nil for another protocol
+	found bool   // an option of a Fast CNP stands before it
+	first bool   // it is in the first fragment of a packet
+}
+
+// matchUDP matches what is there of a UDP datagram.
+func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
+	udp := d.udp
 	if udp == nil {
 		return message.Other, false
 	}
+	incomplete := d.first && len(udp) < udpSize
 	if len(udp) < atPort+2 {
-		return cutBefore(message.Other, found)
+		return d.cut(message.Other, incomplete)
 	}
 	switch binary.BigEndian.Uint16(udp[atPort:]) {
 	case rocev2.Port:
@@ -90,10 +119,13 @@ func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool)
 	case r.ProxyPort:
 		return message.Proxy, true
 	default:
+		if incomplete {
+			return message.Broken, true
+		}
 		return message.Other, false
 	}
 	if len(udp) <= atOpcode {
-		return cutBefore(message.Broken, found)
+		return d.cut(message.Broken, incomplete || d.first && (r.CNP || r.PPFC))
 	}
 	switch op := bth.Opcode(udp[atOpcode]); {
 	case op.Acknowledges():
@@ -101,69 +133,80 @@ func (r *Border) matchUDP(udp []byte, found bool) (kind message.Kind, drop bool)
 	case op != bth.CNP:
 		return message.Data, false
 	case len(udp) > atPBit && udp[atPBit]&ppfcBit != 0 && binary.BigEndian.Uint16(udp[atLength:]) != cnpLength:
-		return message.PPFC, found || r.PPFC
-	case found:
+		return message.PPFC, d.found || r.PPFC
+	case d.found:
 		return message.FastCNP, true
 	}
 	return message.CNP, r.CNP
 }
 
-// cutBefore is the verdict on a packet that ends before its OpCode.
-func cutBefore(kind message.Kind, found bool) (message.Kind, bool) {
-	if found {
+// cut is the verdict on a packet that ends before its OpCode: drop says what it
+// is where no option was found.
+func (d *datagram) cut(kind message.Kind, drop bool) (message.Kind, bool) {
+	switch {
+	case d.found:
 		return message.FastCNP, true
+	case drop:
+		return message.Broken, true
 	}
 	return kind, false
 }
 
 // udpInIPv4 returns what is there of the UDP datagram in an IPv4 packet, which
-// may be the first fragment of one; nil when there is none.
-func udpInIPv4(ip []byte) []byte {
+// may be the first fragment of one.
+func udpInIPv4(ip []byte) (d datagram) {
 	if len(ip) < 20 {
-		return nil
+		return d
 	}
 	n := int(ip[0]&0x0F) * 4
 	end := min(len(ip), int(binary.BigEndian.Uint16(ip[2:])))
-	offset := binary.BigEndian.Uint16(ip[6:]) & 0x1FFF
-	if n < 20 || n > end || offset != 0 || ip[9] != protoUDP {
-		return nil
+	fragment := binary.BigEndian.Uint16(ip[6:])
+	if n < 20 || n > end || fragment&fragmentOffset4 != 0 || ip[9] != protoUDP {
+		return d
 	}
-	return ip[n:end]
+	return datagram{udp: ip[n:end], first: fragment&moreFragments4 != 0}
 }
 
 // udpInIPv6 returns what is there of the UDP datagram in an IPv6 packet, which
-// may be the first fragment of one; nil when there certainly is none. found
-// says whether an option of one of the types stands in a Destination Options
-// header on the way.
-func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (udp []byte, found bool) {
+// may be the first fragment of one: not nil unless there certainly is none, and
+// empty where the packet ends before it.
+func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	if len(ip) < 40 {
-		return nil, false
+		return d
 	}
 	next := ip[6]
 	b := ip[40:min(len(ip), 40+int(binary.BigEndian.Uint16(ip[4:])))]
 	for {
 		switch next {
 		case protoUDP:
-			return b, found
+			d.udp = b
+			return d
 		case protoFragment:
-			if len(b) < 8 || binary.BigEndian.Uint16(b[2:])&0xFFF8 != 0 {
-				return b[:0], found
+			d.udp = b[:0]
+			if len(b) < fragmentSize {
+				return d
 			}
-			next, b = b[0], b[8:]
+			if binary.BigEndian.Uint16(b[2:])&fragmentOffset6 != 0 {
+				d.first = false
+				return d
+			}
+			d.first = true
+			next, b = b[0], b[fragmentSize:]
 			continue
 		case protoHopByHop, protoRouting, protoDestOpts:
 		default:
-			return nil, false
+			return datagram{}
 		}
+		d.udp = b[:0]
 		if len(b) < 2 {
-			return b[:0], found
+			return d
 		}
 		n := min(len(b), 8+8*int(b[1]))
 		if next == protoDestOpts && hasOption(b[2:n], c) {
-			found = true
+			d.found = true
 		}
 		if n < 8+8*int(b[1]) {
-			return b[:0], found
+			return d
 		}
 		next, b = b[0], b[n:]
 	}

@@ -21,16 +21,21 @@ const selected = 1<<32 - 1
 // 5.3). In this domain it selects what Match drops; outside it every packet that
 // could hide a message: all tunnels, all that has more tags, headers or options.
 //
+// The error is ErrLink or that of Validate.
+//
 // The program is for sockets and for filters of tc, which take up to 2000
 // instructions; xt_bpf takes 64, see IP6Tables.
 func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
 	c := r.withDefaults()
 	w := walk{border: true}
-	w.udp, w.miss, w.cut, w.beyond = w.label(), w.label(), w.label(), w.label()
-	options, hit := w.cut, w.beyond
+	w.udp, w.miss, w.cut, w.later, w.beyond = w.label(), w.label(), w.label(), w.label(), w.label()
+	options, hit := w.later, w.beyond
 
 	w.do(bpf.LoadConstant{Dst: regA})
-	for word := wordStart; word < wordStop+maxExtensions; word++ {
+	for word := wordStart; word <= wordFirst; word++ {
 		w.do(keep(regA, word))
 	}
 	if err := w.from(link); err != nil {
@@ -40,14 +45,21 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.place(w.udp)
 	w.need(atPort + 2)
 	w.do(load(atPort, 2))
-	roce := w.label()
-	w.jumpIf(bpf.JumpEqual, rocev2.Port, roce, next)
+	w.do(keep(regA, wordNext))
 	w.jumpIfAny(hit, uint32(c.FCNPort), uint32(c.ProxyPort))
 	w.jumpIfAny(hit, tunnelPorts...)
-	w.jump(w.miss)
-
-	w.place(roce)
-	w.need(atOpcode + 1)
+	whole := w.label()
+	w.do(recall(regA, wordFirst))
+	w.jumpIf(bpf.JumpEqual, 0, whole, next)
+	w.need(udpSize)
+	w.place(whole)
+	w.do(recall(regA, wordNext))
+	w.jumpIf(bpf.JumpNotEqual, rocev2.Port, w.miss, next)
+	if r.CNP || r.PPFC {
+		w.need(atOpcode + 1)
+	} else {
+		w.needOr(atOpcode+1, options)
+	}
 	w.do(load(atOpcode, 1))
 	w.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), w.miss, next)
 	switch {
@@ -70,6 +82,12 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		w.jumpIf(bpf.JumpEqual, cnpLength, cnp, next)
 		w.jump(ppfc)
 	}
+
+	w.jump(options)
+
+	w.place(w.cut)
+	w.do(recall(regA, wordFirst))
+	w.jumpIf(bpf.JumpNotEqual, 0, hit, next)
 
 	w.place(options)
 	for n := range maxExtensions {

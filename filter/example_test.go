@@ -40,9 +40,19 @@ func ExampleBorder_NFT() {
 	// 	chain forward {
 	// 		type filter hook forward priority filter; policy accept;
 	// 		udp dport { 4000, 4001 } counter drop comment "FCN and proxy messages"
+	// 		ip frag-off & 0x3fff == 0x2000 jump first
+	// 		frag frag-off 0 jump first
 	// 		exthdr dst exists jump options
 	// 		meta l4proto { 4, 41, 47, 137, 143 } counter drop comment "tunnels"
 	// 		udp dport { 4789, 6081, 6635 } counter drop comment "tunnels"
+	// 	}
+	//
+	// 	# First fragments. A rule that cannot read its field does not return: what ends
+	// 	# before the last of its headers is dropped (RFC 7112).
+	// 	chain first {
+	// 		meta l4proto != udp @th,0,8 >= 0 return
+	// 		@th,56,8 >= 0 return
+	// 		counter drop comment "first fragments without all headers"
 	// 	}
 	//
 	// 	# Packets with a Destination Options header. A rule that cannot read its field

@@ -13,7 +13,12 @@ import (
 // IP6Tables returns commands that append rules to a chain of ip6tables and
 // iptables, FORWARD at a border: what is not to cross, whatever its direction.
 // They also make a chain rocecn-options. The rules need the matches bpf,
-// multiport, dst and frag.
+// multiport, dst and frag. The name of the chain stands in quotes for a shell where
+// it needs them. The Border is one that Validate accepts.
+//
+// Of a packet whose headers break off ip6tables itself drops what a rule with a
+// protocol is to look at; so no first fragment without all headers crosses, unless
+// the last that is there names another protocol than UDP.
 //
 // Programs for xt_bpf have at most 64 instructions, too few to look through
 // options. So the rules also drop CNPs with other options in a Destination
@@ -23,6 +28,7 @@ import (
 // cannot look into one.
 func (r *Border) IP6Tables(chain string) []string {
 	c := r.withDefaults()
+	chain = quoted(chain)
 	// A rule that cannot read its field does not return: what ends before its
 	// OpCode is dropped.
 	commands := []string{
@@ -51,6 +57,17 @@ func (r *Border) IP6Tables(chain string) []string {
 		drop("-p udp -m multiport --dports %s", strings.ReplaceAll(list(tunnelPorts), " ", ""))
 	}
 	return commands
+}
+
+// quoted returns text as one word of a shell.
+func quoted(text string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+	}
+	if text != "" && !strings.ContainsFunc(text, func(c rune) bool { return !plain(c) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Bytecode returns a program as text, as iptables and tc take it: how many
@@ -89,8 +106,9 @@ func (r *Border) notifications() (what xtKind, some bool) {
 }
 
 // xtProgram returns a program for xt_bpf, which sees a packet from its IP
-// header on. Where it does not get to a UDP header it drops the packet: it does
-// not select it for notCNP, for the others it does.
+// header on. Where it does not get to a UDP header, or to the OpCode of a first
+// fragment, it drops the packet: it does not select it for notCNP, for the others
+// it does.
 func xtProgram(version int, what xtKind) []bpf.RawInstruction {
 	var p program
 	udp, lost, yes, no := p.label(), p.label(), p.label(), p.label()
@@ -109,6 +127,14 @@ func xtProgram(version int, what xtKind) []bpf.RawInstruction {
 		p.jumpIf(bpf.JumpEqual, protoUDP, udp, lost)
 	}
 	p.place(udp)
+	if version == 4 { // in IPv6 a Fragment header leads to lost
+		whole := p.label()
+		p.do(bpf.LoadAbsolute{Off: 6, Size: 2})
+		p.jumpIf(bpf.JumpBitsSet, moreFragments4, next, whole)
+		p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
+		p.jumpIf(bpf.JumpLessThan, atOpcode+1, lost, next)
+		p.place(whole)
+	}
 	p.do(load(atOpcode, 1))
 	cnp := p.label()
 	p.jumpIf(bpf.JumpEqual, uint32(bth.CNP), cnp, next)

@@ -10,15 +10,15 @@ import (
 
 // NFT returns a table of this name for nftables, 1.0.6 or later: what a router
 // at the border is not to forward, IPv4 and IPv6, whatever its direction.
-// `nft -f` loads it.
+// `nft -f` loads it. The name goes into the text as it is: a letter, then letters,
+// digits and underscores. The Border is one that Validate accepts.
 //
 // nftables cannot tell one destination option from another, so the table also
 // drops CNPs with other options in a Destination Options header, and fragments
 // with such a header; no node is known to send any. Otherwise, for packets
 // without a tunnel, the table drops what Match does, behind any number of
-// extension headers. It lets no tunnel
-// cross, for it cannot look into one. What MPLS labels carry is not forwarded
-// as IP and does not come by here.
+// extension headers. It lets no tunnel cross, for it cannot look into one. What
+// MPLS labels carry is not forwarded as IP and does not come by here.
 func (r *Border) NFT(table string) string {
 	c := r.withDefaults()
 	var b strings.Builder
@@ -27,12 +27,27 @@ func (r *Border) NFT(table string) string {
 	line("\tchain forward {")
 	line("\t\ttype filter hook forward priority filter; policy accept;")
 	line("\t\tudp dport { %d, %d } counter drop comment \"FCN and proxy messages\"", c.FCNPort, c.ProxyPort)
+	line("\t\tip frag-off & %#x == %#x jump first", moreFragments4|fragmentOffset4, moreFragments4)
+	line("\t\tfrag frag-off 0 jump first")
 	line("\t\texthdr dst exists jump options")
 	if c.CNP || c.PPFC {
 		line("\t\tudp dport %d @th,64,8 %#x jump notification", rocev2.Port, uint8(bth.CNP))
 	}
 	line("\t\tmeta l4proto { %s } counter drop comment \"tunnels\"", list(tunnelProtocols))
 	line("\t\tudp dport { %s } counter drop comment \"tunnels\"", list(tunnelPorts))
+	line("\t}")
+	line("")
+	line("\t# First fragments. A rule that cannot read its field does not return: what ends")
+	line("\t# before the last of its headers is dropped (RFC 7112).")
+	line("\tchain first {")
+	line("\t\tmeta l4proto != udp @th,0,8 >= 0 return")
+	if c.CNP || c.PPFC {
+		line("\t\tudp dport != %d @th,56,8 >= 0 return", rocev2.Port)
+		line("\t\tudp dport %d @th,64,8 >= 0 return", rocev2.Port)
+	} else {
+		line("\t\t@th,56,8 >= 0 return")
+	}
+	line("\t\tcounter drop comment \"first fragments without all headers\"")
 	line("\t}")
 	line("")
 	line("\t# Packets with a Destination Options header. A rule that cannot read its field")

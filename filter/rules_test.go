@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -34,6 +35,30 @@ func TestRules(t *testing.T) {
 	} {
 		golden(t, name+".nft", r.NFT("rocecn"))
 		golden(t, name+".sh", strings.Join(r.IP6Tables("FORWARD"), "\n")+"\n")
+	}
+}
+
+// The name of a chain is one word of a shell, whatever it is.
+func TestIP6TablesQuotes(t *testing.T) {
+	for _, name := range []string{"FORWARD", "a b", "$(id)", "x; reboot", "a'b", "", "`id`\n"} {
+		commands := (&Border{}).IP6Tables(name)
+		out, err := exec.Command("sh", "-c", "ip6tables() { printf '%s' \"$2\"; }\n"+commands[6]).Output()
+		require.NoError(t, err)
+		require.Equal(t, name, string(out))
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []struct {
+		border Border
+		err    error
+	}{
+		{Border{}, nil}, {Border{FCNPort: 4790, ProxyPort: 4792}, nil},
+		{Border{FCNPort: 4791}, ErrPort}, {Border{ProxyPort: 4791}, ErrPort},
+	} {
+		require.Equal(t, c.err, c.border.Validate())
+		_, err := c.border.Program(rocev2.LinkEthernet)
+		require.Equal(t, c.err, err)
 	}
 }
 

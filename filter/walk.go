@@ -21,6 +21,17 @@ const (
 	protoDestOpts = 60
 )
 
+// Sizes of headers, and what says which fragment a packet is: the fields of an
+// IPv4 header at octet 6, of an IPv6 Fragment header at octet 2.
+const (
+	udpSize      = 8
+	fragmentSize = 8
+
+	moreFragments4  = 0x2000
+	fragmentOffset4 = 0x1FFF
+	fragmentOffset6 = 0xFFF8
+)
+
 var (
 	tags = []uint32{0x8100, 0x88A8, 0x9100} // 802.1Q, 802.1ad, old stacked tags
 
@@ -46,6 +57,7 @@ const (
 	wordECN          // the ECN field
 	wordStart        // of the options of a Destination Options header, 0 for none
 	wordStop  = wordStart + maxExtensions
+	wordFirst = wordStop + maxExtensions // not 0 in the first fragment of a packet
 )
 
 // A walk is the part of a program that finds the UDP header, in the octets of
@@ -56,9 +68,10 @@ type walk struct {
 
 	// udp is reached with register X at the UDP header, the others where there
 	// is none: miss when the packet has certainly another protocol, cut when it
-	// ends too early to tell, beyond when it leads out of the domain of the
-	// programs: into a tunnel, a third tag, a fifth extension header.
-	udp, miss, cut, beyond label
+	// ends too early to tell, later when it is a fragment other than the first,
+	// beyond when it leads out of the domain of the programs: into a tunnel, a
+	// third tag, a fifth extension header.
+	udp, miss, cut, later, beyond label
 
 	// border: the walk of a border, which also goes through first fragments,
 	// tells tunnels, and notes where destination options stand.
@@ -159,9 +172,12 @@ func (w *walk) end() {
 
 // need goes to cut unless the packet has so many octets from X on. X must not
 // be beyond its end.
-func (w *walk) need(octets uint32) {
+func (w *walk) need(octets uint32) { w.needOr(octets, w.cut) }
+
+// needOr goes elsewhere then.
+func (w *walk) needOr(octets uint32, short label) {
 	w.do(recall(regA, wordEnd), subX)
-	w.jumpIf(bpf.JumpLessThan, octets, w.cut, next)
+	w.jumpIf(bpf.JumpLessThan, octets, short, next)
 }
 
 // step sets X to the place that the accumulator holds; it goes to cut when
@@ -184,11 +200,14 @@ func (w *walk) ipv4() {
 	w.do(load(0, 1), mask(0x0F), shiftLeft(2))
 	w.jumpIf(bpf.JumpLessThan, 20, w.miss, next) // IHL
 	w.do(keep(regA, wordNext), load(6, 2))
-	fragment := uint32(0x3FFF) // More Fragments, Fragment Offset
+	fragment := uint32(moreFragments4 | fragmentOffset4)
 	if w.border {
-		fragment = 0x1FFF
+		fragment = fragmentOffset4
 	}
 	w.jumpIf(bpf.JumpBitsSet, fragment, w.miss, next)
+	if w.border {
+		w.do(mask(moreFragments4), keep(regA, wordFirst))
+	}
 	w.do(load(2, 2)) // Total Length
 	w.end()
 	w.do(load(1, 1), mask(3), keep(regA, wordECN))
@@ -239,10 +258,10 @@ func (w *walk) extension(n int) {
 		w.jumpIf(bpf.JumpEqual, protoFragment, fragment, w.miss)
 
 		w.place(fragment)
-		w.need(8)
+		w.need(fragmentSize)
 		w.do(load(0, 1), keep(regA, wordNext), load(2, 2))
-		w.jumpIf(bpf.JumpBitsSet, 0xFFF8, w.cut, next) // Fragment Offset
-		w.do(bpf.TXA{}, add(8), bpf.TAX{})
+		w.jumpIf(bpf.JumpBitsSet, fragmentOffset6, w.later, next)
+		w.do(bpf.TXA{}, add(fragmentSize), bpf.TAX{}, keep(regX, wordFirst)) // X is not 0
 		w.jump(then)
 
 		w.place(options)

@@ -195,9 +195,7 @@ func tunnels(protocol uint8, rest []byte) bool {
 // at random, those that cross are those that crossed without the rules and that
 // Match lets pass.
 func TestLinuxBorder(t *testing.T) {
-	wiretest.Tool(t, "nft")
-	wiretest.Tool(t, "ip6tables")
-	wiretest.Tool(t, "tc")
+	requireRules(t)
 	f := newFrontier(t)
 	outside, inside := &f.sides[0], &f.sides[1]
 	directions := [][2]*side{{outside, inside}, {inside, outside}}
@@ -208,22 +206,7 @@ func TestLinuxBorder(t *testing.T) {
 		require.Greater(t, len(without[i]), n/2)
 	}
 	for _, b := range []filter.Border{{}, {CNP: true}, {PPFC: true}, {CNP: true, PPFC: true, FCNPort: 53}} {
-		for _, rules := range []struct {
-			name       string
-			load, undo string // commands of a shell
-			exact      bool   // equal to Match for CNPs with other options as well
-		}{
-			{"nftables", "nft -f - <<'end'\n" + b.NFT("rocecn") + "end\n", "nft delete table inet rocecn", false},
-			{"ip6tables", strings.Join(b.IP6Tables("FORWARD"), "\n"), "for c in iptables ip6tables; do $c -F; $c -X; done", false},
-			// This kernel has no action drop: what is selected goes to a device that
-			// nobody listens at.
-			{"tc", `ip link add sink type veth peer name nobody
-				for d in outside inside; do
-					tc qdisc add dev $d ingress
-					tc filter add dev $d ingress bpf bytecode-file ` + bytecodeFile(t, &b) + ` action mirred egress redirect dev sink
-				done`,
-				"ip link del sink; for d in outside inside; do tc qdisc del dev $d ingress; done", true},
-		} {
+		for _, rules := range rulesOf(t, &b) {
 			t.Run(fmt.Sprintf("%s cnp=%v ppfc=%v", rules.name, b.CNP, b.PPFC), func(t *testing.T) {
 				f.border.Run(t, rules.load, "sh", "-e")
 				defer f.border.Run(t, rules.undo, "sh", "-e")
@@ -251,6 +234,37 @@ func TestLinuxBorder(t *testing.T) {
 				require.Greater(t, equal, n/4)
 			})
 		}
+	}
+}
+
+// requireRules requires the tools that the rules are for.
+func requireRules(t *testing.T) {
+	t.Helper()
+	for _, tool := range []string{"nft", "iptables", "ip6tables", "tc"} {
+		wiretest.Tool(t, tool)
+	}
+}
+
+// rules are what a border that is configured in one way has on a router.
+type rules struct {
+	name       string
+	load, undo string // commands of a shell
+	exact      bool   // equal to Match for CNPs with other options as well
+}
+
+// rulesOf returns the rules of a border for everything that takes some.
+func rulesOf(t *testing.T, b *filter.Border) []rules {
+	return []rules{
+		{"nftables", "nft -f - <<'end'\n" + b.NFT("rocecn") + "end\n", "nft delete table inet rocecn", false},
+		{"ip6tables", strings.Join(b.IP6Tables("FORWARD"), "\n"), "for c in iptables ip6tables; do $c -F; $c -X; done", false},
+		// This kernel has no action drop: what is selected goes to a device that
+		// nobody listens at.
+		{"tc", `ip link add sink type veth peer name nobody
+			for d in outside inside; do
+				tc qdisc add dev $d ingress
+				tc filter add dev $d ingress bpf bytecode-file ` + bytecodeFile(t, b) + ` action mirred egress redirect dev sink
+			done`,
+			"ip link del sink; for d in outside inside; do tc qdisc del dev $d ingress; done", true},
 	}
 }
 

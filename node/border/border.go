@@ -33,6 +33,7 @@ type Border struct {
 // Stats counts packets.
 type Stats struct {
 	FastCNP, FCN, Proxy, PPFC, CNP uint64 // dropped
+	Broken                         uint64 // dropped: first fragments that could be any of them
 
 	Passed   uint64 // RoCEv2
 	Other    uint64 // what is neither RoCEv2 nor a message, and passes
@@ -79,6 +80,8 @@ func (s *Stats) dropped(kind message.Kind) {
 		s.PPFC++
 	case message.CNP:
 		s.CNP++
+	case message.Broken:
+		s.Broken++
 	}
 }
 

@@ -36,6 +36,23 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Of a message in two fragments, the first without its UDP header, the first is
+// dropped, and counted, in a tunnel as well.
+func TestJudgeFragments(t *testing.T) {
+	const addresses = `20010db8000000000000000000000001 20010db8000000000000000000000002`
+	first := `60000000 0010 2c40 ` + addresses + `2b00 0001 00000007 3c00 fd00 00000000`
+	second := `60000000 001c 2c40 ` + addresses + `2b00 0008 00000007 1100 0104 00000000 c000 03fd 000c 0000 beef5400`
+	tunnelled := `60000000 0038 2940 ` + addresses + first
+	b := border.New(border.Config{Enabled: true})
+	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
+	require.Equal(t, border.Verdict{Kind: message.Broken, Drop: true}, b.Judge(wiretest.Hex(t, first), o))
+	require.Equal(t, border.Verdict{}, b.Judge(wiretest.Hex(t, second), o))
+	require.Equal(t, border.Verdict{Kind: message.Broken, Drop: true}, b.Judge(wiretest.Hex(t, tunnelled), o))
+	require.Equal(t, border.Stats{Broken: 2, Other: 1}, b.Stats())
+	off := border.New(border.Config{})
+	require.Equal(t, border.Verdict{Kind: message.Broken, Reason: node.Disabled}, off.Judge(wiretest.Hex(t, first), o))
+}
+
 func TestAllocs(t *testing.T) {
 	b := border.New(border.Config{Enabled: true})
 	packets := wiretest.Capture(t, "messages.pcap")

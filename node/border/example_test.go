@@ -34,5 +34,5 @@ func ExampleBorder_Judge() {
 	// Output:
 	// dropped: fcn
 	// forwarded, none of ours
-	// {FastCNP:0 FCN:1 Proxy:0 PPFC:0 CNP:0 Passed:0 Other:1 Disabled:0}
+	// {FastCNP:0 FCN:1 Proxy:0 PPFC:0 CNP:0 Broken:0 Passed:0 Other:1 Disabled:0}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,10 @@ or what must not cross the border of a domain, for rules and for tc:
   tc filter add dev eth0 ingress bpf bytecode-file border.bpf action drop
 
 `
+
+// plainName matches names that mean nothing else to a shell, nft and iptables,
+// which takes 28 octets.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,27}$`)
 
 // options are the command line.
 type options struct {
@@ -125,6 +130,14 @@ func (o *options) text() (string, error) {
 	}
 	if o.fcnPort > 65535 || o.proxyPort > 65535 {
 		return "", errors.New("-fcn-port, -proxy-port: 1 to 65535 allowed")
+	}
+	if o.fcnPort == rocev2.Port || o.proxyPort == rocev2.Port {
+		return "", fmt.Errorf("-fcn-port, -proxy-port: %d is the port of RoCEv2", rocev2.Port)
+	}
+	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
+		if !plainName.MatchString(n.name) {
+			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits and underscores, 28 at most", n.flag, n.name)
+		}
 	}
 	chosen := 0
 	for _, c := range []bool{o.tcpdump, o.bpf, o.nft, o.ip6tables} {
