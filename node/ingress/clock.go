@@ -7,7 +7,7 @@ import "time"
 // were seen. A step back of no more than slack, as between the frames of two
 // capture queues, is waited out; from a longer one on time goes on from there.
 type clock struct {
-	slack        int64 // in nanoseconds, as all times of the table
+	slack        int64 // in nanoseconds, as all times of the table: a second at least
 	offset, last int64
 }
 

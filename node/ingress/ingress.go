@@ -64,8 +64,17 @@ type Config struct {
 	// that an FCN on its way does not hit the wrong one: 0 stands for 5 seconds.
 	Quarantine time.Duration
 
+	// In is the rate of FCN of all nodes, and InPerSource that of each of them, so
+	// that one cannot use up what the others need. Every FCN of a node on the list
+	// takes from both before anything in it is looked at; what one of them refuses
+	// takes nothing from the other.
+	In, InPerSource limit.Rate
+	// MaxSources is for how many nodes InPerSource is kept at once, 24 octets each: 0
+	// stands for 4,096.
+	MaxSources int
 	// PerFlow is the least time between two CNPs about a flow, 0 for no limit;
-	// Total limits the CNPs about all of them.
+	// Total limits the CNPs about all of them. Both are looked at last, and only what
+	// is sent takes from them.
 	PerFlow time.Duration
 	Total   limit.Rate
 
@@ -109,6 +118,12 @@ func (c *Config) complete() error {
 	if c.Quarantine == 0 {
 		c.Quarantine = 5 * time.Second
 	}
+	if c.MaxSources == 0 {
+		c.MaxSources = 1 << 12
+	}
+	if c.MaxSources < 0 {
+		return fmt.Errorf("ingress: MaxSources %d is negative", c.MaxSources)
+	}
 	if c.Idle < 0 || c.Quarantine < 0 || c.PerFlow < 0 {
 		return errors.New("ingress: Idle, Quarantine or PerFlow is negative")
 	}
@@ -141,6 +156,8 @@ type PE struct {
 	clock  clock
 	table  table
 	labels labels
+	in     *limit.Bucket
+	from   *limit.Buckets // by source
 	flows  *limit.Every
 	total  *limit.Bucket
 	stats  Stats
@@ -172,9 +189,11 @@ func New(cfg Config) (*PE, error) {
 	pe := &PE{
 		cfg:    cfg,
 		hash:   random.Uint64(),
-		clock:  clock{slack: int64(cfg.Idle)},
+		clock:  clock{slack: int64(max(cfg.Idle, time.Second))},
 		table:  newTable(cfg.MaxFlows),
 		labels: newLabels(cfg.Instance, cfg.Instances, int64(cfg.Quarantine), random),
+		in:     limit.NewBucket(cfg.In),
+		from:   limit.NewBuckets(cfg.InPerSource, cfg.MaxSources),
 		total:  limit.NewBucket(cfg.Total),
 	}
 	if cfg.PerFlow > 0 {
@@ -300,7 +319,8 @@ type Flow struct {
 }
 
 // Flows iterates over the flows of the table, the one that was not seen for the
-// longest time first. The PE must not be used meanwhile.
+// longest time first. Each is a copy, which stays as it is. The PE must not be used
+// meanwhile.
 func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
 		if !pe.cfg.Enabled {

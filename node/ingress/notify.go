@@ -22,39 +22,68 @@ type Notice struct {
 
 // ReceivePacket is Receive for a UDP datagram out of a capture or a raw socket:
 // it also checks what a UDP socket of the PE does, that the datagram is addressed
-// to the PE itself (node.NotOurs), not in a tunnel (node.Tunnelled), whole
-// (node.Broken), and that its checksum is right (node.Checksum). Whether its port
-// is that of FCN the caller knows.
+// to the PE itself (node.NotOurs), not in a tunnel (node.Tunnelled), and, once list
+// and limits have passed it, that it is whole (node.Broken) and its checksum right
+// (node.Checksum). Whether its port is that of FCN the caller knows.
 func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Notice, node.Reason) {
+	var reason node.Reason
 	switch {
 	case !pe.cfg.Enabled:
-		return out, Notice{}, pe.refuse(node.Disabled)
+		reason = node.Disabled
 	case d.Dst != pe.cfg.Self:
-		return out, Notice{}, pe.refuse(node.NotOurs)
+		reason = node.NotOurs
 	case len(d.Outer) > 0:
-		return out, Notice{}, pe.refuse(node.Tunnelled)
-	case !pe.cfg.Accept.Contains(d.Src):
-		return out, Notice{}, pe.refuse(node.Denied)
-	case d.Truncated:
-		return out, Notice{}, pe.refuse(node.Broken)
-	case d.VerifyChecksum() != nil:
-		return out, Notice{}, pe.refuse(node.Checksum)
+		reason = node.Tunnelled
+	default:
+		reason = pe.admit(d.Src, now)
 	}
-	return pe.Receive(out, d.Src, d.Data, now)
+	switch {
+	case reason != node.Accepted:
+	case d.Truncated:
+		reason = node.Broken
+	case d.VerifyChecksum() != nil:
+		reason = node.Checksum
+	}
+	if reason != node.Accepted {
+		return out, Notice{}, pe.refuse(reason)
+	}
+	return pe.receive(out, d.Data, now)
 }
 
 // Receive takes the data of an FCN, the UDP payload, which came from a node of
 // the WAN, and appends to out the CNP for the sender of the flow that it names.
-// Where none is due it says why: Denied, Broken, UnknownLabel,
-// Acknowledgement (the flow has no data packets), Address, OwnAddress, NoMethod,
-// UnknownQP, AmbiguousQP, Limited, looked at in this order.
+// Where none is due it says why: Disabled, Denied, Limited (by In or InPerSource),
+// Broken, UnknownLabel, Acknowledgement (the flow has no data packets), Address,
+// OwnAddress, NoMethod, UnknownQP, AmbiguousQP, Limited (by PerFlow or Total),
+// looked at in this order.
 func (pe *PE) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Notice, node.Reason) {
-	switch {
-	case !pe.cfg.Enabled:
-		return out, Notice{}, pe.refuse(node.Disabled)
-	case !pe.cfg.Accept.Contains(from.Unmap()):
-		return out, Notice{}, pe.refuse(node.Denied)
+	reason := node.Disabled
+	if pe.cfg.Enabled {
+		reason = pe.admit(from.Unmap(), now)
 	}
+	if reason != node.Accepted {
+		return out, Notice{}, pe.refuse(reason)
+	}
+	return pe.receive(out, data, now)
+}
+
+// admit says whether an FCN from a node is to be looked at. It costs little, for
+// anybody can send them.
+func (pe *PE) admit(from netip.Addr, now time.Time) node.Reason {
+	if !pe.cfg.Accept.Contains(from) {
+		return node.Denied
+	}
+	source := rocev2.FlowKey{Src: from}.Hash(pe.hash)
+	if !pe.from.Ready(source, now) || !pe.in.Ready(now) {
+		return node.Limited
+	}
+	pe.from.Take(source, now)
+	pe.in.Take(now)
+	return node.Accepted
+}
+
+// receive is Receive for an FCN that is to be looked at.
+func (pe *PE) receive(out, data []byte, now time.Time) ([]byte, Notice, node.Reason) {
 	var m fcn.Message
 	if m.UnmarshalBinary(data) != nil {
 		return out, Notice{}, pe.refuse(node.Broken)

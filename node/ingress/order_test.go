@@ -1,0 +1,348 @@
+package ingress
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A case is an FCN about a flow, and a PE that answers it unless a fault is put
+// in.
+type fcnCase struct {
+	cfg   Config
+	flow  rocev2.FlowKey
+	op    bth.Opcode
+	label uint32          // added to the flow's
+	extra []byte          // behind the FCN
+	d     rocev2.Datagram // Src, Dst; Outer and Truncated; Checksum 1: a wrong one
+	spent func(*PE)       // what was sent before
+}
+
+// faults are what can be wrong with an FCN, in the order in which it is looked at.
+var faults = []struct {
+	name string
+	do   func(*fcnCase)
+	want node.Reason
+	udp  bool // Receive does not look at it: the socket has
+}{
+	{"off", func(c *fcnCase) { c.cfg.Enabled = false }, node.Disabled, false},
+	{"to another node", func(c *fcnCase) { c.d.Dst = egress }, node.NotOurs, true},
+	{"in a tunnel", func(c *fcnCase) { c.d.Outer = make([]byte, 40) }, node.Tunnelled, true},
+	{"not on the list", func(c *fcnCase) { c.d.Src = addr("2001:db8:ff::5") }, node.Denied, false},
+	{"the node's rate", func(c *fcnCase) {
+		c.cfg.InPerSource = limit.Rate{PerSecond: 1}
+		spend(c, func(pe *PE) { pe.from.Take(rocev2.FlowKey{Src: c.d.Src}.Hash(pe.hash), start) })
+	}, node.Limited, false},
+	{"the rate of all nodes", func(c *fcnCase) {
+		c.cfg.In = limit.Rate{PerSecond: 1}
+		spend(c, func(pe *PE) { pe.in.Take(start) })
+	}, node.Limited, false},
+	{"cut", func(c *fcnCase) { c.d.Truncated = true }, node.Broken, true},
+	{"checksum", func(c *fcnCase) { c.d.Checksum = 1 }, node.Checksum, true},
+	{"an octet too many", func(c *fcnCase) { c.extra = []byte{0} }, node.Broken, false},
+	{"another label", func(c *fcnCase) { c.label = 1 }, node.UnknownLabel, false},
+	{"acknowledgements", func(c *fcnCase) { c.op = bth.Opcode(bth.OpAcknowledge) }, node.Acknowledgement, false},
+	{"sender link-local", func(c *fcnCase) { c.flow.Src = addr("fe80::1") }, node.Address, false},
+	{"sender is the PE", func(c *fcnCase) { c.flow.Src = own }, node.OwnAddress, false},
+	{"no address towards senders", func(c *fcnCase) { c.cfg.CNP6 = netip.Addr{} }, node.NoMethod, false},
+	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.UnknownQP, false},
+	{"the flow's interval", func(c *fcnCase) {
+		c.cfg.PerFlow = time.Hour
+		spend(c, func(pe *PE) { pe.flows.Take(pe.hashOf(&c.flow, 0), start) })
+	}, node.Limited, false},
+	{"the rate of CNPs", func(c *fcnCase) {
+		c.cfg.Total = limit.Rate{PerSecond: 1}
+		spend(c, func(pe *PE) { pe.total.Take(start) })
+	}, node.Limited, false},
+}
+
+func spend(c *fcnCase, what func(*PE)) {
+	before := c.spent
+	c.spent = func(pe *PE) {
+		if before != nil {
+			before(pe)
+		}
+		what(pe)
+	}
+}
+
+// run returns what ReceivePacket and Receive say.
+func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
+	if c.cfg.QPs != nil {
+		c.cfg.QPs.Add(c.flow, 0, qpmap.Pair{SrcQP: 0x21})
+	}
+	pe, err := New(c.cfg)
+	require.NoError(t, err)
+	p := packetOf(c.flow)
+	p.BTH.Opcode = c.op
+	label, _ := pe.Label(p, 0, start)
+	c.d.Data = append(message(t, label^c.label), c.extra...)
+	sent := rocev2.Datagram{SrcPort: 1, DstPort: fcn.ExperimentalPort, Checksum: 1, Data: c.d.Data}
+	sent.Src, sent.Dst = c.d.Src, c.d.Dst
+	ip, err := sent.AppendBinary(nil)
+	require.NoError(t, err)
+	ip[46] ^= uint8(c.d.Checksum)
+	truncated, outer := c.d.Truncated, c.d.Outer
+	require.NoError(t, c.d.DecodeIP(ip))
+	c.d.Truncated, c.d.Outer = truncated, outer
+	if c.spent != nil && c.cfg.Enabled {
+		c.spent(pe)
+	}
+	out, n, packet := pe.ReceivePacket([]byte{9}, &c.d, start)
+	require.Equal(t, packet == node.Accepted, n != Notice{})
+	require.Equal(t, packet == node.Accepted, len(out) > 1)
+	_, _, data = pe.Receive(nil, c.d.Src, c.d.Data, start)
+	return packet, data
+}
+
+func newCase() *fcnCase {
+	c := &fcnCase{cfg: config(), flow: flow6, op: bth.Opcode(bth.OpSendOnly)}
+	c.cfg.MaxFlows = 16
+	c.cfg.Instances = 1 << 12 // few labels: a PE is made in no time
+	c.d.Src, c.d.Dst = p1, own
+	return c
+}
+
+// Of two faults the one that is looked at first is the reason.
+func TestOrderOfFaults(t *testing.T) {
+	packet, data := newCase().run(t)
+	require.Equal(t, node.Accepted, packet)
+	require.Equal(t, node.Accepted, data)
+	for i, first := range faults {
+		for _, second := range faults[i:] {
+			if first.name == "sender link-local" && second.name == "sender is the PE" {
+				continue // one sender
+			}
+			c := newCase()
+			second.do(c)
+			if first.name != second.name {
+				first.do(c)
+			}
+			packet, data := c.run(t)
+			require.Equal(t, first.want, packet, "%s, %s", first.name, second.name)
+			switch {
+			case !first.udp:
+				require.Equal(t, first.want, data, "%s, %s", first.name, second.name)
+			case !second.udp:
+				require.Equal(t, second.want, data, "%s, %s", first.name, second.name)
+			}
+		}
+	}
+}
+
+// The PE's own congestion: the same reasons from the sender's address on, and its
+// own before them.
+func TestOrderOfFaultsWhenCongested(t *testing.T) {
+	faults := []struct {
+		do   func(*Config, *rocev2.Packet)
+		want node.Reason
+	}{
+		{func(c *Config, p *rocev2.Packet) { c.Enabled = false }, node.Disabled},
+		{func(c *Config, p *rocev2.Packet) { p.Outer = make([]byte, 40) }, node.Tunnelled},
+		{func(c *Config, p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, node.Notification},
+		{func(c *Config, p *rocev2.Packet) { p.TrafficClass = 0 }, node.NotCapable},
+		{func(c *Config, p *rocev2.Packet) { p.Src = own }, node.OwnAddress},
+		{func(c *Config, p *rocev2.Packet) { c.CNP6 = netip.Addr{} }, node.NoMethod},
+		{func(c *Config, p *rocev2.Packet) { p.BTH.DestQP++ }, node.UnknownQP},
+	}
+	for i, first := range faults {
+		for _, second := range faults[i:] {
+			p := packetOf(flow6)
+			pe := newPE(t, func(c *Config) {
+				c.Instances = 1 << 12
+				second.do(c, p)
+				if first.want != second.want {
+					first.do(c, p)
+				}
+			})
+			_, _, reason := pe.Congested(nil, p, 0, start)
+			require.Equal(t, first.want, reason, "%v, %v", first.want, second.want)
+		}
+	}
+}
+
+// Each of the PE's addresses is its own, and what is none of them is not.
+func TestOwnAddresses(t *testing.T) {
+	for _, c := range []struct {
+		src, dst netip.Addr
+		want     node.Reason
+	}{
+		{own, remote6, node.OwnAddress}, {cnp6, remote6, node.OwnAddress}, {cnp4, remote4, node.OwnAddress},
+		{cnp6.Next(), remote6, node.Accepted}, {cnp4.Next(), remote4, node.Accepted},
+	} {
+		flow := rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: 7}
+		pe := newPE(t, func(cfg *Config) { cfg.QPs.Add(flow, 0, qpmap.Pair{SrcQP: 5}) })
+		_, _, reason := pe.Congested(nil, packetOf(flow), 0, start)
+		require.Equal(t, c.want, reason, c.src)
+	}
+}
+
+// A limit on a flow is that of one VPN's flow, also where another has the same
+// addresses.
+func TestLimitsOfDomains(t *testing.T) {
+	pe := newPE(t, func(c *Config) {
+		c.PerFlow = time.Hour
+		c.QPs.Add(flow6, 1, qpmap.Pair{SrcQP: 0x31})
+	})
+	for domain := range uint32(2) {
+		label, reason := pe.Label(packetOf(flow6), domain, start)
+		require.Equal(t, node.Accepted, reason)
+		_, n, reason := pe.Receive(nil, p1, message(t, label), start)
+		require.Equal(t, node.Accepted, reason, "domain %d", domain)
+		require.Equal(t, domain, n.Domain)
+		_, _, reason = pe.Receive(nil, p1, message(t, label), start)
+		require.Equal(t, node.Limited, reason)
+		_, _, reason = pe.Congested(nil, packetOf(flow6), domain, start)
+		require.Equal(t, node.Limited, reason, "the same limit")
+	}
+}
+
+// Congestion of a flow that has left the table is of no label.
+func TestCongestedAfterIdle(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.Idle = time.Second })
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
+	for at, want := range map[time.Duration]uint32{time.Second - 1: label, time.Second: 0} {
+		pe := newPE(t, func(c *Config) { c.Idle = time.Second })
+		again, _ := pe.Label(packetOf(flow6), 0, start)
+		require.Equal(t, label, again, "the same seed")
+		_, n, reason := pe.Congested(nil, packetOf(flow6), 0, start.Add(at))
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, want, n.Label)
+	}
+}
+
+// A label is free again exactly one quarantine after its flow left the table, and
+// not before.
+func TestQuarantineEnds(t *testing.T) {
+	const idle, quarantine = time.Second, 3 * time.Second
+	pe := newPE(t, func(c *Config) {
+		c.Instances, c.Instance, c.MaxFlows = MaxLabel, 5, 1 // one label: 5
+		c.Idle, c.Quarantine = idle, quarantine
+	})
+	other := packetOf(flow4)
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
+	require.EqualValues(t, 5, label)
+	for _, at := range []time.Duration{0, idle - 1, idle, idle + quarantine - 1} {
+		_, reason = pe.Label(other, 0, start.Add(at))
+		require.Equal(t, node.TableFull, reason, at)
+	}
+	label, reason = pe.Label(other, 0, start.Add(idle+quarantine))
+	require.Equal(t, node.Accepted, reason)
+	require.EqualValues(t, 5, label)
+}
+
+// A step back of exactly slack is waited out, one of a nanosecond more is not.
+func TestClock(t *testing.T) {
+	c := clock{slack: int64(time.Second)}
+	at := func(d time.Duration) time.Duration { return time.Duration(c.at(start.Add(d)) - start.UnixNano()) }
+	require.Equal(t, 5*time.Second, at(5*time.Second))
+	require.Equal(t, 5*time.Second, at(4*time.Second))
+	require.Equal(t, 5*time.Second+1, at(5*time.Second+1), "waited out")
+	require.Equal(t, 5*time.Second+1, at(4*time.Second), "a nanosecond more")
+	require.Equal(t, 6*time.Second+1, at(5*time.Second), "goes on from there")
+	require.Equal(t, 6*time.Second+2, at(5*time.Second+1))
+}
+
+// Two capture queues whose clocks are 200 ms apart take turns: no limit lets one
+// packet more pass than is configured, and no flow loses its label.
+func TestLimitsOfTwoQueues(t *testing.T) {
+	const second = 10_000 // FCN a second
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   int // in a second
+	}{
+		"in":            {func(c *Config) { c.In = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		"in per source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		"per flow":      {func(c *Config) { c.PerFlow = 50 * time.Millisecond }, 20},
+		"total":         {func(c *Config) { c.Total = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+	} {
+		pe := newPE(t, func(cfg *Config) {
+			cfg.Idle, cfg.Quarantine, cfg.Instances = 150*time.Millisecond, 100*time.Millisecond, 1<<12
+			c.change(cfg)
+		})
+		sent := 0
+		var first uint32
+		for i := range second {
+			now := start.Add(time.Duration(i) * time.Second / second)
+			if i%2 == 1 {
+				now = now.Add(-200 * time.Millisecond)
+			}
+			label, reason := pe.Label(packetOf(flow6), 0, now)
+			require.Equal(t, node.Accepted, reason)
+			if first == 0 {
+				first = label
+			}
+			require.Equal(t, first, label, "%s: %d", name, i)
+			if _, _, reason := pe.Receive(nil, p1, message(t, label), now); reason == node.Accepted {
+				sent++
+			}
+		}
+		require.Equal(t, c.want, sent, name)
+		require.EqualValues(t, 1, pe.Stats().Opened)
+	}
+}
+
+// A node that sends without end takes nothing from what another one is allowed,
+// and takes from its own rate with whatever it sends.
+func TestInPerSource(t *testing.T) {
+	pe := newPE(t, func(c *Config) {
+		c.InPerSource = limit.Rate{PerSecond: 1, Burst: 3}
+		c.In = limit.Rate{PerSecond: 1, Burst: 5}
+	})
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
+	p2 := p1.Next()
+	for i, c := range []struct {
+		from netip.Addr
+		data []byte
+		want node.Reason
+	}{
+		{addr("2001:db8:ff::5"), nil, node.Denied}, // takes nothing
+		{p1, nil, node.Broken},
+		{p1, message(t, label^1), node.UnknownLabel},
+		{p1, message(t, label), node.Accepted},
+		{p1, message(t, label), node.Limited},
+		{p1, nil, node.Limited},
+		{p2, message(t, label), node.Accepted},
+		{p2, message(t, label), node.Accepted},
+		{p2, message(t, label), node.Limited}, // by In
+		{p2.Next(), message(t, label), node.Limited},
+	} {
+		_, _, reason := pe.Receive(nil, c.from, c.data, start)
+		require.Equal(t, c.want, reason, i)
+	}
+	require.EqualValues(t, 3, pe.Stats().Sent)
+}
+
+// What Flows yields can be kept.
+func TestFlowsCollected(t *testing.T) {
+	pe := newPE(t, nil)
+	for qp := range uint32(5) {
+		_, reason := pe.Label(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}), 0, start)
+		require.Equal(t, node.Accepted, reason)
+	}
+	for qp, f := range slices.Collect(pe.Flows(start)) {
+		require.EqualValues(t, qp, f.DestQP)
+	}
+	require.Len(t, slices.Collect(pe.Flows(start)), 5)
+}
+
+func TestMaxSources(t *testing.T) {
+	cfg := config()
+	cfg.MaxSources = -1
+	_, err := New(cfg)
+	require.ErrorContains(t, err, "MaxSources")
+	require.Equal(t, "ingress: MaxSources -1 is negative", fmt.Sprint(err))
+}
