@@ -17,6 +17,7 @@ package pause
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"strconv"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -88,6 +90,16 @@ type Config struct {
 	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
 	QPs          node.Pairs    // of a host; nil knows none
 
+	// In is the rate of notifications of all nodes, and InPerSource that of each of
+	// them, so that one cannot use up what the others need. Every notification to this
+	// node from one on the list takes from both before anything in it is looked at;
+	// what one of them refuses takes nothing from the other. Without them, the
+	// default, all are looked at.
+	In, InPerSource limit.Rate
+	// MaxSources is for how many nodes InPerSource is kept at once, 24 octets each; 0
+	// stands for 4,096.
+	MaxSources int
+
 	// MaxTargets is how many targets are kept at once, 64 octets each; 0 stands
 	// for 65,536. Where more come, the one whose state ends first is forgotten, and
 	// runs.
@@ -124,6 +136,9 @@ type Table struct {
 	packet  rocev2.Packet
 	targets targets
 	clock   clock
+	seed    uint64 // keeps others from choosing sources that collide
+	in      *limit.Bucket
+	from    *limit.Buckets // by source
 	stats   Stats
 }
 
@@ -137,7 +152,12 @@ func New(cfg Config) *Table {
 		if cfg.MaxTargets <= 0 {
 			cfg.MaxTargets = 1 << 16
 		}
+		if cfg.MaxSources <= 0 {
+			cfg.MaxSources = 1 << 12
+		}
 		t.targets = newTargets(cfg.MaxTargets)
+		t.seed = rand.Uint64()
+		t.in, t.from = limit.NewBucket(cfg.In), limit.NewBuckets(cfg.InPerSource, cfg.MaxSources)
 	}
 	return t
 }
@@ -150,8 +170,8 @@ func (t *Table) Stats() Stats { return t.stats }
 //
 // Of the reasons the first counts: Disabled; NotOurs, for what is no PPFC or is
 // another node's; Tunnelled, for access list and border saw only the outer header
-// (D17); Denied; Broken; ICRC. RoCEv2 that does not parse as far as its OpCode is
-// Broken as well.
+// (D17); Denied; Limited; Broken, where octets are missing or too many; ICRC. RoCEv2
+// that does not parse as far as its OpCode is Broken as well.
 func (t *Table) Receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (Action, node.Reason) {
 	a, reason := t.receive(frame, o, now)
 	if reason != node.Accepted {
@@ -167,6 +187,7 @@ func (t *Table) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (a 
 		return a, node.Disabled
 	}
 	p := &t.packet
+	o.Cut = true // what is missing counts once list and limits have passed the packet
 	if err := p.Decode(frame, o); errors.Is(err, rocev2.ErrNotRoCEv2) {
 		return a, node.NotOurs
 	} else if err != nil {
@@ -179,6 +200,15 @@ func (t *Table) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (a 
 		return a, node.Tunnelled
 	case !t.cfg.Accept.Contains(p.Src):
 		return a, node.Denied
+	}
+	source := rocev2.FlowKey{Src: p.Src}.Hash(t.seed)
+	if !t.from.Ready(source, now) || !t.in.Ready(now) {
+		return a, node.Limited
+	}
+	t.from.Take(source, now)
+	t.in.Take(now)
+	if p.Truncated {
+		return a, node.Broken
 	}
 	n, err := ppfc.FromPacket(p)
 	if err != nil {

@@ -1,0 +1,189 @@
+package pause_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A received is a table and a notification, which it accepts unless a fault is
+// put in.
+type received struct {
+	cfg    pause.Config
+	packet rocev2.Packet
+	outer  []byte // before the packet
+	cut    int    // octets missing at the end
+	flip   bool   // a bit of the ICRC
+	before int    // how many came before
+}
+
+var stranger = netip.MustParseAddr("2001:db8:bad::1")
+
+// faults are what can be wrong with a notification, in the order in which it is
+// looked at.
+var faults = []struct {
+	name string
+	do   func(*received)
+	want node.Reason
+}{
+	{"off", func(r *received) { r.cfg.Enabled = false }, node.Disabled},
+	{"data", func(r *received) { r.packet.BTH.Opcode = bth.RCSendOnly }, node.NotOurs},
+	{"to another host", func(r *received) { r.packet.Dst = r.packet.Dst.Next() }, node.NotOurs},
+	{"in a tunnel", func(r *received) { r.outer = make([]byte, 40) }, node.Tunnelled},
+	{"a stranger's", func(r *received) {
+		if r.packet.Src = stranger; r.packet.Dst.Is4() {
+			r.packet.Src = netip.MustParseAddr("203.0.113.1")
+		}
+	}, node.Denied},
+	{"the node's rate", func(r *received) { r.cfg.InPerSource, r.before = limit.Rate{PerSecond: 1}, 1 }, node.Limited},
+	{"the rate of all nodes", func(r *received) { r.cfg.In, r.before = limit.Rate{PerSecond: 1}, 1 }, node.Limited},
+	{"cut", func(r *received) { r.cut = 1 }, node.Broken},
+	{"of 13 octets", func(r *received) { r.packet.Payload = r.packet.Payload[:8] }, node.Broken},
+	{"ICRC", func(r *received) { r.flip = true }, node.ICRC},
+}
+
+// octets returns the notification.
+func (r *received) octets(t *testing.T) []byte {
+	b, err := r.packet.AppendBinary(nil)
+	require.NoError(t, err)
+	if r.flip {
+		b[len(b)-1] ^= 1
+	}
+	if r.outer != nil {
+		outer := make([]byte, 40)
+		outer[0], outer[4], outer[5], outer[6], outer[7] = 6<<4, uint8(len(b)>>8), uint8(len(b)), 41, 64
+		if r.packet.Dst.Is4() {
+			outer[6] = 4
+		}
+		self := self6.As16()
+		copy(outer[8:], self[:])
+		copy(outer[24:], self[:])
+		b = append(outer, b...)
+	}
+	return b[:len(b)-r.cut]
+}
+
+func newReceived(t *testing.T, from, congested netip.Addr) *received {
+	r := &received{cfg: config(t)}
+	require.NoError(t, r.packet.DecodeIP(notification(t, from, congested, ppfc.Stop, 100*us)))
+	return r
+}
+
+// Of two faults the one that is looked at first is the reason, of notifications
+// of both families.
+func TestOrderOfFaults(t *testing.T) {
+	for _, family := range [][2]netip.Addr{{sw6, dst6}, {sw4, dst4}} {
+		for i, first := range faults {
+			for _, second := range faults[i:] {
+				r := newReceived(t, family[0], family[1])
+				good := *r
+				second.do(r)
+				if first.name != second.name {
+					first.do(r)
+				}
+				table := pause.New(r.cfg)
+				for range r.before { // by the same node
+					before := good
+					before.packet.Src = r.packet.Src
+					table.Receive(before.octets(t), ip, now)
+				}
+				a, reason := table.Receive(r.octets(t), ip, now)
+				require.Equal(t, first.want, reason, "%v: %s, %s", family, first.name, second.name)
+				require.Zero(t, a)
+				cut := ip
+				cut.Cut = true
+				_, reason = pause.New(r.cfg).Receive(r.octets(t), cut, now)
+				if r.before == 0 {
+					require.Equal(t, first.want, reason, "cut, %v: %s, %s", family, first.name, second.name)
+				}
+			}
+		}
+	}
+}
+
+// A host with addresses of both families takes what is for them, and nothing for
+// another; one with an address of one family nothing of the other.
+func TestOnlyOwnAddresses(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		self4      netip.Addr
+		self6      netip.Addr
+		from, to   netip.Addr
+		congestion netip.Addr
+		want       node.Reason
+	}{
+		{"IPv4", self4, self6, sw4, self4, dst4, node.Accepted},
+		{"IPv4, another host's", self4, self6, sw4, self4.Next(), dst4, node.NotOurs},
+		{"IPv6", self4, self6, sw6, self6, dst6, node.Accepted},
+		{"IPv6, another host's", self4, self6, sw6, self6.Next(), dst6, node.NotOurs},
+		{"IPv4 without an address", netip.Addr{}, self6, sw4, self4, dst4, node.NotOurs},
+		{"IPv6 without an address", self4, netip.Addr{}, sw6, self6, dst6, node.NotOurs},
+		{"IPv4, only IPv4", self4, netip.Addr{}, sw4, self4, dst4, node.Accepted},
+	} {
+		r := newReceived(t, c.from, c.congestion)
+		r.cfg.Self4, r.cfg.Self6 = c.self4, c.self6
+		r.packet.Dst = c.to
+		_, reason := pause.New(r.cfg).Receive(r.octets(t), ip, now)
+		require.Equal(t, c.want, reason, c.name)
+	}
+}
+
+// Two capture queues whose clocks are 200 ms apart take turns: no limit lets one
+// notification more pass than is configured, and no stop ends early.
+func TestTwoQueues(t *testing.T) {
+	const second = 10_000 // notifications a second
+	stop := notification(t, sw6, dst6, ppfc.Stop, 1000*us)
+	for name, change := range map[string]func(*pause.Config){
+		"in":            func(c *pause.Config) { c.In = limit.Rate{PerSecond: 20, Burst: 2} },
+		"in per source": func(c *pause.Config) { c.InPerSource = limit.Rate{PerSecond: 20, Burst: 2} },
+	} {
+		cfg := config(t)
+		change(&cfg)
+		table := pause.New(cfg)
+		passed, last := 0, time.Time{}
+		for i := range second {
+			now := now.Add(time.Duration(i) * time.Second / second)
+			queue := now
+			if i%2 == 1 {
+				queue = now.Add(-200 * time.Millisecond)
+			}
+			if _, reason := table.Receive(stop, ip, queue); reason == node.Accepted {
+				passed++
+				last = now
+			}
+			state, _ := table.State(pause.Flow(dst6, 0x11), queue)
+			// The queue that is behind is told the time of the other, a frame ago.
+			if since := now.Sub(last); !last.IsZero() && since < 900*us {
+				require.Equal(t, pause.Stopped, state, since)
+			} else if since > 1200*us {
+				require.Equal(t, pause.Running, state, since)
+			}
+		}
+		require.Equal(t, 2+19, passed, name)
+	}
+}
+
+// A node that sends without end takes nothing from what another one is allowed.
+func TestInPerSource(t *testing.T) {
+	cfg := config(t)
+	cfg.InPerSource, cfg.In = limit.Rate{PerSecond: 1, Burst: 2}, limit.Rate{PerSecond: 1, Burst: 3}
+	table := pause.New(cfg)
+	for i, c := range []struct {
+		from netip.Addr
+		want node.Reason
+	}{
+		{stranger, node.Denied}, {sw6, node.Accepted}, {sw6, node.Accepted}, {sw6, node.Limited}, {sw6, node.Limited},
+		{sw6.Next(), node.Accepted}, {sw6.Next(), node.Limited}, {sw6.Next().Next(), node.Limited},
+	} {
+		_, reason := table.Receive(notification(t, c.from, dst6, ppfc.Stop, us), ip, now)
+		require.Equal(t, c.want, reason, i)
+	}
+}
