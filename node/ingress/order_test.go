@@ -326,6 +326,25 @@ func TestInPerSource(t *testing.T) {
 	require.EqualValues(t, 3, pe.Stats().Sent)
 }
 
+// A CNP has the P_Key of the flow's last packet; one data packet among
+// acknowledgements is enough to be answered.
+func TestLastPacketCounts(t *testing.T) {
+	pe := newPE(t, nil)
+	p := packetOf(flow6)
+	p.BTH.PKey = 0x8001
+	label, reason := pe.Label(p, 0, start)
+	require.Equal(t, node.Accepted, reason)
+	p.BTH.PKey, p.BTH.Opcode = 0x8002, bth.Opcode(bth.OpAcknowledge)
+	_, reason = pe.Label(p, 0, start)
+	require.Equal(t, node.Accepted, reason)
+	out, _, reason := pe.Receive(nil, p1, message(t, label), start)
+	require.Equal(t, node.Accepted, reason)
+	requireCNP(t, out, cnp6, sender6, 0x21, 0x8002)
+	for f := range pe.Flows(start) {
+		require.EqualValues(t, 0x8002, f.PKey)
+	}
+}
+
 // What Flows yields can be kept.
 func TestFlowsCollected(t *testing.T) {
 	pe := newPE(t, nil)

@@ -31,6 +31,8 @@ type ingressConfig struct {
 	MaxFlows   *int           `json:"max_flows"`
 	PerFlow    time.Duration  `json:"per_flow"`
 	Rate       rate           `json:"rate"`
+	RateIn     rate           `json:"rate_in"`        // of FCN, whatever becomes of them
+	RateInFrom rate           `json:"rate_in_source"` // of those of one node
 	Seed       *seed          `json:"seed"` // absent: labels differ from run to run
 }
 
@@ -66,6 +68,7 @@ func (c *ingressConfig) role() (role, error) {
 	cfg := ingress.Config{
 		Enabled: c.Enabled, Self: c.Tunnel.Src, Accept: acl.New(c.Accept...), QPs: pe.pairs,
 		PerFlow: c.PerFlow, Total: limit.Rate(c.Rate),
+		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
 		if err := c.enabled(&cfg, pe); err != nil {

@@ -203,6 +203,8 @@ func TestIngressLines(t *testing.T) {
 	other := packet(t, func(p *rocev2.Packet) { p.DstPort = 53 })
 	elsewhere, err := (&encap.IPInIPv6{Src: egressAddr, Dst: coreAddr}).Append(nil, packet(t), 1)
 	require.NoError(t, err)
+	endsElsewhere, err := (&encap.IPInIPv6{Src: egressAddr, Dst: peAddr.Next()}).Append(nil, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34)), 1)
+	require.NoError(t, err)
 	// ERSPAN type I behind IPv6: GRE and the mirrored frame.
 	mirror := func(dst netip.Addr) []byte {
 		frame := slices.Concat(ownEthernet[:12], []byte{0x86, 0xDD}, udOf(t, 41, from(receiverAddr), to(senderAddr), destQP(34)))
@@ -247,8 +249,13 @@ func TestIngressLines(t *testing.T) {
 		{"broken data", config, brokenData, []any{"forwarded", "broken", "-", "-"}, true},
 		{"data that breaks off", config, packet(t)[:90], []any{"refused", "broken", "-", "-"}, false},
 		{"to the PE itself", config, packet(t, to(peAddr)), nil, false},
+		{"to its address towards senders", config, packet(t, to(netip.MustParseAddr("2001:db8:1::fe"))), nil, false},
+		{"to its IPv4 address towards senders", config, packet(t, ipv4, to(netip.MustParseAddr("198.51.100.254"))), nil, false},
+		{"other traffic to the PE", config, packet(t, to(peAddr), func(p *rocev2.Packet) { p.DstPort = 53 }), nil, false},
+		{"to the address behind it", config, packet(t, to(peAddr.Next())), []any{"forwarded", "", "-", "-"}, true},
 		{"out of the tunnel", config, back(t, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34))), []any{"learned", "", "-", "-"}, false},
 		{"out of the tunnel, nothing to learn", config, back(t, packet(t, from(receiverAddr), to(senderAddr))), nil, false},
+		{"out of a tunnel that ends elsewhere", config, endsElsewhere, nil, false},
 		{"mirrored to the PE", config, mirror(peAddr), nil, false},
 		{"mirrored to another", config, mirror(coreAddr), nil, true},
 		{"in another tunnel", config, elsewhere, nil, false},
@@ -344,6 +351,9 @@ func TestIngressLimits(t *testing.T) {
 		`, "per_flow": "50us"`: {"", "limited", "", "", "", "unknown_label", ""},
 		`, "rate": {"per_second": 1, "burst": 3}`: {"", "", "", "limited", "limited", "unknown_label", "limited"},
 		`, "rate": {"per_second": 20000}`:         {"", "limited", "", "limited", "", "unknown_label", ""},
+		// These count what comes in, and look at it before its label.
+		`, "rate_in": {"per_second": 1, "burst": 3}`:        {"", "", "", "limited", "limited", "limited", "limited"},
+		`, "rate_in_source": {"per_second": 1, "burst": 6}`: {"", "", "", "", "", "unknown_label", "limited"},
 	} {
 		lines, _, _ := rehearse(t, "ingress", ingressWith(keys), in)
 		var got []any
@@ -386,6 +396,22 @@ func TestIngressSeed(t *testing.T) {
 	require.Equal(t, label(`, "seed": "any text"`), label(`, "seed": "any text"`))
 	require.NotEqual(t, label(`, "seed": 7`), label(`, "seed": 8`))
 	require.NotEqual(t, label(``), label(``)) // one in a million that it fails
+}
+
+// A node of the WAN that sends FCN without end takes nothing from another one's
+// share.
+func TestIngressLimitsOfSources(t *testing.T) {
+	lines, _, _ := rehearse(t, "ingress", ingressWith(""), every(0, udOf(t, 34)))
+	label := labelOf(lines[0])
+	a, b := anFCN(t, label, coreAddr, peAddr), anFCN(t, label, coreAddr.Next(), peAddr)
+	stranger := anFCN(t, label, senderAddr, peAddr)
+	lines, _, _ = rehearse(t, "ingress", ingressWith(`, "rate_in_source": {"per_second": 1, "burst": 2}, "rate_in": {"per_second": 1, "burst": 3}`),
+		every(0, udOf(t, 34), stranger, a, a, a, a, b, b, stranger))
+	var reasons []any
+	for _, l := range lines[1:] {
+		reasons = append(reasons, l["reason"])
+	}
+	require.Equal(t, []any{"denied", "", "", "limited", "limited", "", "limited", "denied"}, reasons)
 }
 
 // A flood of new flows, forged CM messages and forged FCN.
@@ -434,6 +460,8 @@ func TestIngressConfig(t *testing.T) {
 		ingressWith(`, "max_flows": "1"`):                                                                          "max_flows",
 		`{"accept": ["2001:db8::/48", 5]}`:                                                                         "accept[1]",
 		ingressWith(`, "rate": {"per_second": -1}`):                                                                "rate.per_second",
+		ingressWith(`, "rate_in": 5`):                                                                              "rate_in",
+		ingressWith(`, "rate_in_source": {"burst": -1}`):                                                           "rate_in_source.burst",
 		ingressWith(`, "per_flow": "5"`):                                                                           "per_flow",
 		ingressWith(`, "fcn_port": 0`):                                                                             "fcn_port",
 		ingressWith(`, "pe": []`):                                                                                  "pe",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -20,6 +21,9 @@ type pauseConfig struct {
 	Accept   []netip.Prefix `json:"accept"`    // the nodes whose notifications count
 	MaxPause time.Duration  `json:"max_pause"` // no state lasts longer; 0: as long as a notification asks for
 	QPs      []hostPair     `json:"qps"`
+
+	RateIn     rate `json:"rate_in"`        // of notifications, whatever becomes of them
+	RateInFrom rate `json:"rate_in_source"` // of those of one node
 }
 
 func (c *pauseConfig) role() (role, error) {
@@ -31,7 +35,10 @@ func (c *pauseConfig) role() (role, error) {
 		r.table = pause.New(pause.Config{})
 		return r, nil
 	}
-	cfg := pause.Config{Enabled: true, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause}
+	cfg := pause.Config{
+		Enabled: true, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
+		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
+	}
 	var err error
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 		return nil, err

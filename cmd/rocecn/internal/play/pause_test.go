@@ -70,6 +70,10 @@ func TestPauseLines(t *testing.T) {
 		{"nothing", pauseWith(``), nil, ``},
 
 		{"to another", pauseWith(``), aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100, to(receiverAddr)), `{"action":"refused","reason":"not_ours"}`},
+		{"to another, IPv4", pauseWith(``), aPPFC(t, node4, receiverIPv4, ppfc.Stop, 100, to(receiverIPv4)), `{"action":"refused","reason":"not_ours"}`},
+		{"a stranger's, to another", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100, to(receiverAddr)), `{"action":"refused","reason":"not_ours"}`},
+		{"a stranger's that is cut", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100)[:60], `{"action":"refused","reason":"denied"}`},
+		{"to another, cut", pauseWith(``), aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100, to(receiverAddr))[:60], `{"action":"refused","reason":"not_ours"}`},
 		{"tunnelled", pauseWith(``), tunnel, `{"action":"refused","reason":"tunnelled"}`},
 		{"a stranger's", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100), `{"action":"refused","reason":"denied"}`},
 		{"the receiver's", pauseWith(``), aPPFC(t, receiverAddr, receiverAddr, ppfc.Stop, 100), `{"action":"refused","reason":"denied"}`},
@@ -98,6 +102,30 @@ func TestPauseLines(t *testing.T) {
 	}
 }
 
+// Limits come behind the list and before what is in a notification; a node that
+// sends without end takes nothing from another one's share.
+func TestPauseLimits(t *testing.T) {
+	a := aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100)
+	b := aPPFC(t, switchAddr.Next(), receiverAddr, ppfc.Stop, 100)
+	stranger := aPPFC(t, netip.MustParseAddr("2001:db8:bad::1"), receiverAddr, ppfc.Stop, 100)
+	wrongICRC := slices.Clone(a)
+	wrongICRC[len(wrongICRC)-1] ^= 1
+	in := every(0, stranger, wrongICRC, a, a, wrongICRC, b, b)
+	for keys, want := range map[string][]any{
+		``: {"denied", "icrc", "", "", "icrc", "", ""},
+		`, "rate_in": {"per_second": 1, "burst": 2}`:                                                  {"denied", "icrc", "", "limited", "limited", "limited", "limited"},
+		`, "rate_in_source": {"per_second": 1, "burst": 2}`:                                           {"denied", "icrc", "", "limited", "limited", "", ""},
+		`, "rate_in_source": {"per_second": 1, "burst": 2}, "rate_in": {"per_second": 1, "burst": 3}`: {"denied", "icrc", "", "limited", "limited", "", "limited"},
+	} {
+		lines, _, _ := rehearse(t, "pause", pauseWith(keys), in)
+		var reasons []any
+		for _, l := range lines {
+			reasons = append(reasons, l["reason"])
+		}
+		require.Equal(t, want, reasons, keys)
+	}
+}
+
 func TestPauseConfig(t *testing.T) {
 	for _, c := range []struct{ config, message string }{
 		{`{"enabled": true}`, `self: `},
@@ -107,6 +135,8 @@ func TestPauseConfig(t *testing.T) {
 		{`{"enabled": true, "self": ["2001:db8::1"], "qps": [{"dst": "::2", "dest_qp": 1, "qp": 16777216}]}`, `qps[0].qp: 16777216 has more than 24 bits`},
 		{`{"enabled": true, "self": ["2001:db8::1"], "qps": [{"dst": "::2", "qp": 2}]}`, `qps[0].dest_qp: missing`},
 		{`{"enabled": true, "self": ["2001:db8::1"], "qps": [{"dst": "::2", "dest_qp": 2}]}`, `qps[0].qp: missing`},
+		{`{"rate_in": {"per_second": "1"}}`, `rate_in.per_second: a number needed`},
+		{`{"rate_in_source": []}`, `rate_in_source: an object needed`},
 		{`{"max_pause": 5}`, `max_pause: a duration is text`},
 		{`{"accept": ["::"]}`, `accept[0]: "::" is no prefix`},
 		{`{"learn": true}`, `learn: unknown key`},
