@@ -58,21 +58,63 @@ type Origin struct {
 
 // What the writing functions refuse.
 var (
-	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix that the protocol carries", wireerr.Range)
-	errProxy  = wireerr.New("pnc", "proxy", 0, "no address, or not of the family that the field has", wireerr.Range)
+	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of hosts, or none that the protocol carries", wireerr.Range)
+	errProxy  = wireerr.New("pnc", "proxy", 0, "no unicast address that others can reach, or not of the family that the field has", wireerr.Range)
 	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )
 
+// errNotHosts is what the reading functions say of the flag on a prefix that is
+// none of hosts.
+var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or another prefix that is none of hosts", wireerr.Malformed)
+
+// Validate says whether the advertisement can be made at all: Prefix is one that
+// hosts can have addresses of, and Proxy a unicast address that others can reach.
+//
+// The capability is for "the local host prefix of the originating node" (PROXY
+// section 5): we read that as any prefix of the hosts that the node serves, long or
+// short. It is never the default route, nor another prefix in which there are
+// unspecified, loopback, link-local, multicast, broadcast or IPv4-mapped addresses:
+// whoever put the flag there would be the proxy of everybody. Whether a prefix is
+// the node's own its routing daemon knows.
+//
+// The writing functions refuse what Validate refuses. AppendNHC does not see the
+// prefixes, which are those of its UPDATE: call Validate for each.
+func (a Advertisement) Validate() error {
+	_, _, err := a.check()
+	return err
+}
+
 // check returns prefix and proxy in the form in which they are written.
 func (a *Advertisement) check() (netip.Prefix, netip.Addr, error) {
+	proxy := plain(a.Proxy)
 	switch {
-	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
+	case !ofHosts(a.Prefix):
 		return netip.Prefix{}, netip.Addr{}, errPrefix
-	case !a.Proxy.IsValid():
+	case !reachable(proxy):
 		return netip.Prefix{}, netip.Addr{}, errProxy
 	}
-	return a.Prefix.Masked(), plain(a.Proxy), nil
+	return a.Prefix.Masked(), proxy, nil
 }
+
+// noHosts are the prefixes of addresses that no host has, as others see it.
+var noHosts = [...]netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
+	netip.MustParsePrefix("::/127"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+}
+
+// ofHosts says whether all addresses of a prefix can be those of hosts.
+func ofHosts(p netip.Prefix) bool {
+	for i := range noHosts {
+		if p.Overlaps(noHosts[i]) {
+			return false
+		}
+	}
+	return p.IsValid()
+}
+
+// reachable says whether an address is a unicast one that others can reach.
+func reachable(a netip.Addr) bool { return a.IsValid() && ofHosts(netip.PrefixFrom(a, a.BitLen())) }
 
 // plain returns the address as it goes on the wire.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

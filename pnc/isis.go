@@ -55,7 +55,8 @@ var (
 //
 // A fragment that has expired (remaining lifetime 0) says nothing; has fragment
 // 0 expired, none does. Of a sub-TLV that stands twice the first counts. A
-// broken fragment, TLV or reachability is an error that comes beside the rest.
+// broken fragment, TLV or reachability is an error that comes beside the rest, and
+// so is the flag on a prefix that is none of hosts (see [Advertisement.Validate]).
 func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		var s system
@@ -223,6 +224,12 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 			continue
 		}
 		if !flagSet(at.flags, bit) {
+			continue
+		}
+		if !ofHosts(r.prefix) {
+			if !yield(Advertisement{}, errNotHosts) {
+				return false
+			}
 			continue
 		}
 		a := Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Origin: s.origin}

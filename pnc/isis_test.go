@@ -68,9 +68,9 @@ func TestReadISIS(t *testing.T) {
 		{name: "host prefix, flags in two octets, unknown sub-TLVs",
 			tlvs:   "87 1a 00000000 60 c0000207 10 0104 00000007 0402 0180 0b04 c6336402",
 			prefix: "192.0.2.7/32", proxy: "198.51.100.2"},
-		{name: "default route",
-			tlvs:   "87 0f 00000000 40 09 0401 01 0b04 c6336402",
-			prefix: "0.0.0.0/0", proxy: "198.51.100.2"},
+		{name: "a short prefix",
+			tlvs:   "87 10 00000000 48 0a 09 0401 01 0b04 c6336402",
+			prefix: "10.0.0.0/8", proxy: "198.51.100.2"},
 		{name: "bits behind the prefix",
 			tlvs:   "87 12 0000000a 57 c00003 09 0401 01 0b04 c6336402",
 			prefix: "192.0.2.0/23", metric: 10, proxy: "198.51.100.2"},
@@ -130,6 +130,9 @@ func TestReadISISFragments(t *testing.T) {
 	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 0, id, p1), fragment(2, 1, 1, 1200, p2)))
 	require.Empty(t, errs)
 	require.Empty(t, all, "fragment 0 has expired")
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 0, id, p1), fragment(2, 1, 2, 0, p1), fragment(2, 1, 1, 1200, p2)))
+	require.Empty(t, errs)
+	require.Empty(t, all, "and another one after it")
 
 	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, id, p1), fragment(2, 2, 0, 1200, p2), fragment(1, 1, 1, 1200, p2)))
 	require.Equal(t, []error{errSystem, errSystem}, errs)
@@ -143,6 +146,25 @@ func TestReadISISFragments(t *testing.T) {
 	all, errs = collect(Codes{}.ReadISIS(pseudonode))
 	require.Empty(t, errs)
 	require.Empty(t, all)
+
+	// Whose TE router id it is matters: not that of a pseudonode, of another system or
+	// of the system at another level.
+	anonymous := one
+	anonymous.Proxy = netip.Addr{}
+	pseudonode = fragment(2, 1, 0, 1200, id)
+	pseudonode[18] = 1
+	for _, other := range [][]byte{pseudonode, fragment(2, 2, 0, 1200, id), fragment(1, 1, 0, 1200, id)} {
+		all, _ = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, p1), other))
+		require.Equal(t, []Advertisement{anonymous}, all)
+		if other[18] == 0 {
+			all, _ = collect(Codes{}.ReadISIS(other, fragment(2, 1, 0, 1200, p1)))
+			require.Empty(t, all, "the first says whose fragments they are")
+		}
+	}
+	expired := fragment(2, 1, 1, 0, id)
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, p1), expired))
+	require.Empty(t, errs)
+	require.Equal(t, []Advertisement{anonymous}, all, "nor that of a fragment that has expired")
 
 	for range (Codes{}).ReadISIS(lspOf(id, p1, p2)) {
 		break // the loop may end at any time
@@ -170,6 +192,8 @@ func TestReadISISBroken(t *testing.T) {
 		{"half a sub-TLV", "87 0a 0000000a 58 c00002 01 04", errSubTLV},
 		{"half a topology", "eb 01 00", errReach},
 		{"half an IPv6 reachability", "ec 05 0000000a 00", errReach},
+		{"the flag on the default route", "87 0f 00000000 40 09 0401 01 0b04 c6336402", errNotHosts},
+		{"the flag on the IPv6 default route", "ec 0f 00000000 20 00 08 0401 01 0303 000000", errNotHosts},
 	} {
 		bad := wiretest.Hex(t, c.tlvs)
 		for _, pdu := range [][]byte{lspOf(bad, good), lspOf(good, bad)} {
@@ -227,8 +251,8 @@ func TestAppendISIS(t *testing.T) {
 			"ec 24 00000014 20 40 20010db800010000 15 0401 01 0c10 20010db8ffff00000000000000000001"},
 		{Codes{ISIS: 9}, Advertisement{Prefix: prefix("2001:db8:1::7/128"), Proxy: addr("198.51.100.2")}, 2,
 			"ed 23 0002 00000000 20 80 20010db8000100000000000000000007 0a 0402 0040 0b04 c6336402"},
-		{Codes{}, Advertisement{Prefix: prefix("0.0.0.0/0"), Proxy: addr("198.51.100.2")}, 0,
-			"87 0f 00000000 40 09 0401 01 0b04 c6336402"},
+		{Codes{}, Advertisement{Prefix: prefix("10.0.0.0/7"), Proxy: addr("198.51.100.2")}, 0,
+			"87 10 00000000 47 0a 09 0401 01 0b04 c6336402"},
 	} {
 		wire := wiretest.Hex(t, c.octets)
 		wiretest.Encodes(t, wire, func(b []byte) ([]byte, error) { return c.codes.AppendISIS(b, c.a, c.topology) })

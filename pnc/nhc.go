@@ -127,12 +127,13 @@ func nextCharacteristic(b []byte) (code uint16, value, rest []byte, ok bool) {
 // prefixes of the senders behind it: for the routes and the next hop given, with
 // the PNC characteristic among the others. Codes MUST ascend, and nothing may
 // stand twice (draft-ietf-idr-nhc section 2.1): others have to be in that order
-// already.
+// already. The prefixes of the routes are to be such as [Advertisement.Validate]
+// accepts.
 func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...Characteristic) ([]byte, error) {
 	if c.NHC == 0 {
 		return b, ErrNoCode
 	}
-	if proxy = plain(proxy); !proxy.IsValid() {
+	if proxy = plain(proxy); !reachable(proxy) {
 		return b, errProxy
 	}
 	if err := inOrder(others, c.NHC); err != nil {

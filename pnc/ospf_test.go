@@ -32,7 +32,7 @@ func TestReadOSPFv2(t *testing.T) {
 		{"inter-area with source address", "0001 0018 03180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24", []string{"198.51.100.2"}},
 		{"source address of the other family is invalid", "0001 0024 03180000 c0000200 000b0004 20000000 00050010 20010db8ffff00000000000000000001", "192.0.2.0/24", []string{""}},
 		{"other TLVs and sub-TLVs, padding", "0009 0001 ff000000 0001 0020 01180040 c0000200 00020007 00000000000001ff 000b0008 2000000000000001", "192.0.2.0/24", []string{"198.51.100.1"}},
-		{"default route", "0001 0010 01000000 00000000 000b0004 20000000", "0.0.0.0/0", []string{"198.51.100.1"}},
+		{"a short prefix", "0001 0010 01080000 0a000000 000b0004 20000000", "10.0.0.0/8", []string{"198.51.100.1"}},
 		{"host prefix", "0001 0010 01200000 c0000207 000b0004 20000000", "192.0.2.7/32", []string{"198.51.100.1"}},
 		{"bits behind the prefix", "0001 0010 01170000 c00003ff 000b0004 20000000", "192.0.2.0/23", []string{"198.51.100.1"}},
 		{"all bits but 2", "0001 0010 01180000 c0000200 000b0004 dfffffff", "", nil},
@@ -95,7 +95,7 @@ func TestReadOSPFv3(t *testing.T) {
 			"2001:db8:1::/64", 11, []string{""}},
 		{"host prefix", 0xA029, reference + "0006 0020 00000000 80220000 20010db8000100000000000000000007 00250004 20000000",
 			"2001:db8:1::7/128", 0, []string{"2001:db8:ffff::1"}},
-		{"default route", 0xA029, reference + "0006 0010 00000001 00000000 00250004 20000000", "::/0", 1, []string{"2001:db8:ffff::1"}},
+		{"a short prefix", 0xA029, reference + "0006 0014 00000001 03000000 20000000 00250004 20000000", "2000::/3", 1, []string{"2001:db8:ffff::1"}},
 		{"bits behind the prefix", 0xA029, reference + "0006 0014 00000001 1f000000 20010db9 00250004 20000000", "2001:db8::/31", 1, []string{"2001:db8:ffff::1"}},
 		{"all bits but 2", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 dfffffff", "", 0, nil},
 		{"OSPFv2's number of the sub-TLV", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 000b0004 20000000", "", 0, nil},
@@ -221,6 +221,49 @@ func TestReadOSPFBroken(t *testing.T) {
 			break
 		}
 		require.Equal(t, 1, n)
+	}
+}
+
+// The flag on the default route is an error; the prefixes beside it count, and a
+// default route without it is nothing.
+func TestReadOSPFDefaultRoute(t *testing.T) {
+	all, errs := collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t,
+		"0001 0010 01000000 00000000 000b0004 20000000 0001 0010 01000000 00000000 000b0004 40000000 0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"))))
+	require.Equal(t, []error{errNotHosts}, errs)
+	require.Equal(t, []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}}, all)
+
+	all, errs = collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, wiretest.Hex(t,
+		"0003 0010 00000001 00000000 00250004 20000000 0003 0010 00000001 00000000 00250004 40000000 0003 0018 0000000b 40000000 20010db800010000 00250004 20000000"))))
+	require.Equal(t, []error{errNotHosts}, errs)
+	require.Equal(t, []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Metric: 11, Origin: routerV3}}, all)
+}
+
+// A prefix takes as many words as its bits need, and the octets behind them in
+// the address are left out.
+func TestPrefixesOfOSPFv3(t *testing.T) {
+	for _, c := range []struct{ prefix, octets string }{
+		{"2000::/3", "0003 001c 00000007 03000000 20000000"},
+		{"2001:db8::/31", "0003 001c 00000007 1f000000 20010db8"},
+		{"2001:db8::/32", "0003 001c 00000007 20000000 20010db8"},
+		{"2001:db8:8000::/33", "0003 0020 00000007 21000000 20010db8 80000000"},
+		{"2001:db8:1:2::/64", "0003 0020 00000007 40000000 20010db8 00010002"},
+		{"2001:db8:1:2:8000::/65", "0003 0024 00000007 41000000 20010db8 00010002 80000000"},
+		{"2001:db8:1:2:3:4::/96", "0003 0024 00000007 60000000 20010db8 00010002 00030004"},
+		{"2001:db8:1:2:3:4:8000:0/97", "0003 0028 00000007 61000000 20010db8 00010002 00030004 80000000"},
+		{"2001:db8:1:2:3:4:5:6/128", "0003 0028 00000007 80000000 20010db8 00010002 00030004 00050006"},
+	} {
+		tail := wiretest.Hex(t, "00250004 20000000 001b0004 c0000207")
+		out := append(wiretest.Hex(t, c.octets), tail...)
+		out[3] = uint8(len(out) - 4)
+		in := slices.Clone(out)
+		in[1], in[9], in[10], in[11] = 6, 0xFF, 0xAB, 0xCD // Intra-Area-Prefix, all options, the reserved octets
+		out[9] = 0xFD                                      // all but LA
+		got, err := LeakOSPFv3(nil, in, 7, Source{Router: [4]byte{192, 0, 2, 7}})
+		require.NoError(t, err)
+		require.Equal(t, out, got, c.prefix)
+		all, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, got)))
+		require.Empty(t, errs)
+		require.Equal(t, []Advertisement{{Prefix: prefix(c.prefix), Metric: 7, Origin: routerV3}}, all)
 	}
 }
 

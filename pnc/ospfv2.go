@@ -30,7 +30,8 @@ const (
 //
 // An LSA at MaxAge says nothing. A malformed one is an error and says nothing
 // else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
-// the first count.
+// the first count. The flag on a prefix that is none of hosts is an error beside the
+// rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		var r ospfRouter
@@ -92,6 +93,12 @@ func (r *ospfRouter) readV2(b []byte, bit uint, yield func(Advertisement, error)
 		body = rest
 		var p extendedPrefix
 		if typ != tlvExtendedPrefix || p.decode(value) != nil || p.family != 0 || !flagSet(subTLVsV2.flagField(p.subTLVs), bit) {
+			continue
+		}
+		if !ofHosts(p.prefix) {
+			if !yield(Advertisement{}, errNotHosts) {
+				return false
+			}
 			continue
 		}
 		a := Advertisement{Prefix: p.prefix.Masked(), Origin: r.origin}

@@ -39,7 +39,8 @@ const (
 //
 // An LSA at MaxAge says nothing. A malformed one is an error and says nothing
 // else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
-// the first count.
+// the first count. The flag on a prefix that is none of hosts is an error beside the
+// rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		var r ospfRouter
@@ -87,6 +88,12 @@ func (r *ospfRouter) readV3(b []byte, bit uint, yield func(Advertisement, error)
 		body = rest
 		var p prefixV3
 		if typ != tlv || p.decode(value) != nil || !flagSet(subTLVsV3.flagField(p.subTLVs), bit) {
+			continue
+		}
+		if !ofHosts(p.prefix) {
+			if !yield(Advertisement{}, errNotHosts) {
+				return false
+			}
 			continue
 		}
 		a := Advertisement{Prefix: p.prefix.Masked(), Metric: p.metric & maxOSPFMetric, Origin: r.origin}
