@@ -29,3 +29,19 @@ func TestUsage(t *testing.T) {
 		require.Empty(t, stdout.String())
 	}
 }
+
+// What arrives is what -as says, else what the port says.
+func TestKindOf(t *testing.T) {
+	for _, c := range []struct {
+		as   string
+		port int
+		want string
+	}{
+		{"", 1021, "fcn"}, {"", 1022, "proxy"}, {"", 1020, ""}, {"", 1023, ""}, {"", 4791, ""},
+		{"fcn", 1022, "fcn"}, {"proxy", 1021, "proxy"}, {"fcn", 7, "fcn"}, {"proxy", 7, "proxy"},
+	} {
+		got, err := kindOf(c.as, c.port)
+		require.Equal(t, c.want, got, "%v", c)
+		require.Equal(t, c.want == "", err != nil)
+	}
+}
