@@ -231,27 +231,27 @@ func TestLiveWithoutRights(t *testing.T) {
 // makes of the headers.
 func TestKernelTunnels(t *testing.T) {
 	inner := liveFrames(t)[0]
-	for name, device := range map[string]string{
-		"vxlan":   "vxlan id 42 remote 192.0.2.2 local 192.0.2.1 dstport 4789",
-		"geneve":  "geneve id 42 remote 192.0.2.2",
-		"gre":     "gretap remote 192.0.2.2 local 192.0.2.1 key 7 seq csum",
-		"erspan1": "erspan remote 192.0.2.2 local 192.0.2.1 erspan_ver 0",
-		"erspan2": "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 1 erspan 123",
-		"erspan3": "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 2 erspan_dir ingress erspan_hwid 5",
+	for _, c := range []struct{ name, option, device string }{
+		{"vxlan", "CONFIG_VXLAN", "vxlan id 42 remote 192.0.2.2 local 192.0.2.1 dstport 4789"},
+		{"geneve", "CONFIG_GENEVE", "geneve id 42 remote 192.0.2.2"},
+		{"gre", "CONFIG_NET_IPGRE", "gretap remote 192.0.2.2 local 192.0.2.1 key 7 seq csum"},
+		{"erspan1", "CONFIG_NET_IPGRE", "erspan remote 192.0.2.2 local 192.0.2.1 erspan_ver 0"},
+		{"erspan2", "CONFIG_NET_IPGRE", "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 1 erspan 123"},
+		{"erspan3", "CONFIG_NET_IPGRE", "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 2 erspan_dir ingress erspan_hwid 5"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			cable(t)
 			far, err := net.InterfaceByName("far")
 			require.NoError(t, err)
 			for _, command := range []string{
 				"addr add 192.0.2.1/24 dev near",
 				"neigh add 192.0.2.2 lladdr " + far.HardwareAddr.String() + " dev near",
-				"link add tunnel type " + device,
+				"link add tunnel type " + c.device,
 				"link set tunnel up",
 			} {
 				out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
 				if strings.Contains(string(out), "Unknown device type") || strings.Contains(string(out), "Operation not supported") {
-					t.Skip("not in this kernel: ", command)
+					wiretest.NotInKernel(t, c.option, "ip "+command+": "+strings.TrimSpace(string(out)))
 				}
 				require.NoError(t, err, "ip %s: %s", command, out)
 			}
@@ -276,7 +276,7 @@ func TestKernelTunnels(t *testing.T) {
 			require.NoError(t, p.Wait(), &p.messages)
 			require.Contains(t, found, `"kind":"data"`)
 			require.Contains(t, found, `"ok":true`)
-			require.Contains(t, found, `"tunnels":["`+name+`"]`)
+			require.Contains(t, found, `"tunnels":["`+c.name+`"]`)
 		})
 	}
 }

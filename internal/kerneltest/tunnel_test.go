@@ -116,7 +116,7 @@ func TestLinuxSRv6(t *testing.T) {
 			inner := inners()[c.family]
 			if err := e.pe.tryIP(fmt.Sprintf("route replace %v/%d encap seg6 mode %s segs 2001:db8:c::1,2001:db8:c::2 dev out",
 				inner.Dst, inner.Dst.BitLen(), c.mode)); err != nil {
-				t.Skip("not in this kernel: ", err)
+				wiretest.NotInKernel(t, "CONFIG_IPV6_SEG6_LWTUNNEL", "SRv6 mode "+c.mode+": "+err.Error())
 			}
 			ip := whole(t, &inner)
 			e.start.sendIP(t, e.startPE, ip)
@@ -180,12 +180,12 @@ func TestLinuxForwardsOurSegments(t *testing.T) {
 	require.Equal(t, icrc.Without, coverage)
 }
 
-// segmentRouting sets the source address of SRv6 tunnels, or skips the test
-// where the kernel has none.
+// segmentRouting sets the source address of SRv6 tunnels, which the kernel must
+// know.
 func (e *edge) segmentRouting(t *testing.T) {
 	t.Helper()
 	if err := e.pe.tryIP("sr tunsrc set " + peAddr.String()); err != nil {
-		t.Skip("no SRv6 in this kernel: ", err)
+		wiretest.NotInKernel(t, "CONFIG_IPV6_SEG6_LWTUNNEL", "SRv6: "+err.Error())
 	}
 }
 

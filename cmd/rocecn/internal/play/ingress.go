@@ -33,7 +33,7 @@ type ingressConfig struct {
 	Rate       rate           `json:"rate"`
 	RateIn     rate           `json:"rate_in"`        // of FCN, whatever becomes of them
 	RateInFrom rate           `json:"rate_in_source"` // of those of one node
-	Seed       *seed          `json:"seed"` // absent: labels differ from run to run
+	Seed       *seed          `json:"seed"`           // absent: labels differ from run to run
 }
 
 // A tunnel is what packets go through the WAN in.

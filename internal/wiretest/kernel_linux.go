@@ -1,0 +1,50 @@
+package wiretest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// NotInKernel ends a test that the kernel refused what it needs, an option of its
+// configuration as in CONFIG_GENEVE. The test is skipped, in CI too, if the
+// configuration says that the kernel was built without the option: no tool that
+// could be installed brings it. Otherwise the test ends as [Missing] says.
+func NotInKernel(t testing.TB, option, reason string) {
+	t.Helper()
+	if config, ok := kernelConfig(); ok && !builtWith(config, option) {
+		t.Skipf("this kernel was built without %s: %s", option, reason)
+	}
+	Missing(t, reason+"; the kernel's configuration does not say that it lacks "+option)
+}
+
+// builtWith says whether a kernel's configuration has an option, built in or as a
+// module.
+func builtWith(config, option string) bool {
+	for line := range strings.Lines(config) {
+		if line = strings.TrimSpace(line); line == option+"=y" || line == option+"=m" {
+			return true
+		}
+	}
+	return false
+}
+
+// kernelConfig returns the configuration of the running kernel, from where Linux
+// or its distribution keeps it.
+func kernelConfig() (config string, ok bool) {
+	if b, err := os.ReadFile("/proc/config.gz"); err == nil {
+		if r, err := gzip.NewReader(bytes.NewReader(b)); err == nil {
+			b, err = io.ReadAll(r)
+			return string(b), err == nil
+		}
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return "", false
+	}
+	b, err := os.ReadFile("/boot/config-" + strings.TrimSpace(string(release)))
+	return string(b), err == nil
+}
