@@ -59,13 +59,15 @@ type Origin struct {
 // What the writing functions refuse.
 var (
 	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of hosts, or none that the protocol carries", wireerr.Range)
-	errProxy  = wireerr.New("pnc", "proxy", 0, "no unicast address that others can reach, or not of the family that the field has", wireerr.Range)
+	errProxy  = wireerr.New("pnc", "proxy", 0,
+		"no unicast address that others can reach, or not of the family that the field has", wireerr.Range)
 	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )
 
 // errNotHosts is what the reading functions say of the flag on a prefix that is
 // none of hosts.
-var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or another prefix that is none of hosts", wireerr.Malformed)
+var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or another prefix that is none of hosts",
+	wireerr.Malformed)
 
 // Validate says whether the advertisement can be made at all: Prefix is one that
 // hosts can have addresses of, and Proxy a unicast address that others can reach.
@@ -100,7 +102,8 @@ func (a *Advertisement) check() (netip.Prefix, netip.Addr, error) {
 var noHosts = [...]netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
-	netip.MustParsePrefix("::/127"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+	netip.MustParsePrefix("::/127"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"),
+	netip.MustParsePrefix("ff00::/8"),
 }
 
 // ofHosts says whether all addresses of a prefix can be those of hosts.

@@ -130,7 +130,8 @@ func TestReadISISFragments(t *testing.T) {
 	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 0, id, p1), fragment(2, 1, 1, 1200, p2)))
 	require.Empty(t, errs)
 	require.Empty(t, all, "fragment 0 has expired")
-	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 0, id, p1), fragment(2, 1, 2, 0, p1), fragment(2, 1, 1, 1200, p2)))
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 0, id, p1), fragment(2, 1, 2, 0, p1), fragment(2, 1, 1, 1200,
+		p2)))
 	require.Empty(t, errs)
 	require.Empty(t, all, "and another one after it")
 

@@ -95,7 +95,8 @@ func TestReadOSPFv3(t *testing.T) {
 			"2001:db8:1::/64", 11, []string{""}},
 		{"host prefix", 0xA029, reference + "0006 0020 00000000 80220000 20010db8000100000000000000000007 00250004 20000000",
 			"2001:db8:1::7/128", 0, []string{"2001:db8:ffff::1"}},
-		{"a short prefix", 0xA029, reference + "0006 0014 00000001 03000000 20000000 00250004 20000000", "2000::/3", 1, []string{"2001:db8:ffff::1"}},
+		{"a short prefix", 0xA029, reference + "0006 0014 00000001 03000000 20000000 00250004 20000000", "2000::/3", 1,
+			[]string{"2001:db8:ffff::1"}},
 		{"bits behind the prefix", 0xA029, reference + "0006 0014 00000001 1f000000 20010db9 00250004 20000000", "2001:db8::/31", 1, []string{"2001:db8:ffff::1"}},
 		{"all bits but 2", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 dfffffff", "", 0, nil},
 		{"OSPFv2's number of the sub-TLV", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 000b0004 20000000", "", 0, nil},
@@ -228,12 +229,16 @@ func TestReadOSPFBroken(t *testing.T) {
 // default route without it is nothing.
 func TestReadOSPFDefaultRoute(t *testing.T) {
 	all, errs := collect(Codes{}.ReadOSPFv2(opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t,
-		"0001 0010 01000000 00000000 000b0004 20000000 0001 0010 01000000 00000000 000b0004 40000000 0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"))))
+		"0001 0010 01000000 00000000 000b0004 20000000"+
+			"0001 0010 01000000 00000000 000b0004 40000000"+
+			"0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"))))
 	require.Equal(t, []error{errNotHosts}, errs)
 	require.Equal(t, []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}}, all)
 
 	all, errs = collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, wiretest.Hex(t,
-		"0003 0010 00000001 00000000 00250004 20000000 0003 0010 00000001 00000000 00250004 40000000 0003 0018 0000000b 40000000 20010db800010000 00250004 20000000"))))
+		"0003 0010 00000001 00000000 00250004 20000000"+
+			"0003 0010 00000001 00000000 00250004 40000000"+
+			"0003 0018 0000000b 40000000 20010db800010000 00250004 20000000"))))
 	require.Equal(t, []error{errNotHosts}, errs)
 	require.Equal(t, []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Metric: 11, Origin: routerV3}}, all)
 }

@@ -237,7 +237,8 @@ func TestKernelTunnels(t *testing.T) {
 		{"gre", "CONFIG_NET_IPGRE", "gretap remote 192.0.2.2 local 192.0.2.1 key 7 seq csum"},
 		{"erspan1", "CONFIG_NET_IPGRE", "erspan remote 192.0.2.2 local 192.0.2.1 erspan_ver 0"},
 		{"erspan2", "CONFIG_NET_IPGRE", "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 1 erspan 123"},
-		{"erspan3", "CONFIG_NET_IPGRE", "erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 2 erspan_dir ingress erspan_hwid 5"},
+		{"erspan3", "CONFIG_NET_IPGRE",
+			"erspan remote 192.0.2.2 local 192.0.2.1 seq key 7 erspan_ver 2 erspan_dir ingress erspan_hwid 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cable(t)

@@ -256,7 +256,8 @@ type rules struct {
 func rulesOf(t *testing.T, b *filter.Border) []rules {
 	return []rules{
 		{"nftables", "nft -f - <<'end'\n" + b.NFT("rocecn") + "end\n", "nft delete table inet rocecn", false},
-		{"ip6tables", strings.Join(b.IP6Tables("FORWARD"), "\n"), "for c in iptables ip6tables; do $c -F; $c -X; done", false},
+		{"ip6tables", strings.Join(b.IP6Tables("FORWARD"), "\n"), "for c in iptables ip6tables; do $c -F; $c -X; done",
+			false},
 		// This kernel has no action drop: what is selected goes to a device that
 		// nobody listens at.
 		{"tc", `ip link add sink type veth peer name nobody

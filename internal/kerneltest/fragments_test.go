@@ -44,9 +44,11 @@ func TestLinuxBorderFragments(t *testing.T) {
 		crosses bool // with the rules
 	}{
 		// Fragment, Routing (next 60) | Destination Options, UDP 1021.
-		{"FCN behind Routing and Destination Options", filter.Border{}, 6, `2b: 3c00fd00 00000000 1100 0104 00000000`, fcn, 8, true, false},
+		{"FCN behind Routing and Destination Options", filter.Border{}, 6, `2b: 3c00fd00 00000000 1100 0104 00000000`, fcn,
+			8, true, false},
 		{"FCN behind Destination Options", filter.Border{}, 6, `3c: 1100 0104 00000000`, fcn, 8, false, false},
-		{"half of the Destination Options", filter.Border{}, 6, `3c: 1101 010c 000000000000000000000000`, fcn, 8, false, false},
+		{"half of the Destination Options", filter.Border{}, 6, `3c: 1101 010c 000000000000000000000000`, fcn, 8, false,
+			false},
 		{"FCN", filter.Border{}, 6, `11:`, fcn, 8, true, false},
 		{"CNP without its OpCode", all, 6, `11:`, cnp, 8, true, false},
 		{"CNP without its OpCode, IPv4", all, 4, ``, cnp, 8, true, false},
@@ -93,7 +95,8 @@ func TestLinuxBorderFragments(t *testing.T) {
 				}
 				first = f.cross(t, outside, inside, parts[:1])[int(id)]
 				outside.end.sendIP(t, outside.router, parts[1])
-				end := slices.Concat(outside.addr6.AsSlice(), inside.addr6.AsSlice(), []byte{0, protoUDP, 0, 9}, []byte{1, 1, 0, 9, 0, 9, 0, 0, id, 0})
+				end := slices.Concat(outside.addr6.AsSlice(), inside.addr6.AsSlice(), []byte{0, protoUDP, 0, 9}, []byte{1, 1, 0,
+					9, 0, 9, 0, 0, id, 0})
 				binary.BigEndian.PutUint16(end[42:], checksum(end))
 				ip := ipv6Packet(protoUDP, end[36:45])
 				address(ip, lastPacket, outside, inside)

@@ -136,7 +136,8 @@ func (o *options) text() (string, error) {
 	}
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
-			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits and underscores, 28 at most", n.flag, n.name)
+			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits and underscores, 28 at most", n.flag,
+				n.name)
 		}
 	}
 	chosen := 0

@@ -125,9 +125,11 @@ func TestBorderLines(t *testing.T) {
 		{"Fast CNP cut behind its OpCode", on, fastCNP[:40+24+9], fast},
 		{"Fast CNP cut behind the type", on, fastCNP[:43], fast},
 		{"Fast CNP cut before the type", on, fastCNP[:42], ``},
-		{"FCN in two fragments, the first without its header", on, wiretest.Hex(t, `60000000 0010 2c40 20010db8000000000000000000000001 20010db8000000000000000000000002
+		{"FCN in two fragments, the first without its header", on, wiretest.Hex(t, `60000000 0010 2c40
+			20010db8000000000000000000000001 20010db8000000000000000000000002
 			2b00 0001 00000007 3c00 fd00 00000000`), `{"action":"dropped","kind":"error","reason":""}`},
-		{"the second of them", on, wiretest.Hex(t, `60000000 001c 2c40 20010db8000000000000000000000001 20010db8000000000000000000000002
+		{"the second of them", on, wiretest.Hex(t, `60000000 001c 2c40
+			20010db8000000000000000000000001 20010db8000000000000000000000002
 			2b00 0008 00000007 1100 0104 00000000 c000 03fd 000c 0000 beef5400`), ``},
 		{"FCN cut behind the port", on, udpTo(1021)[:44], `{"action":"dropped","kind":"fcn","reason":""}`},
 		{"FCN cut before the port", on, udpTo(1021)[:43], ``},

@@ -26,11 +26,12 @@ func everyRole() map[string]string {
 	return map[string]string{
 		"switch":   switchWith(fastCNPForAll + `, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`),
 		"receiver": receiverWith(receiverPairs + `, "interval": "50us", "learn": true`),
-		"sender":   senderWith(acceptSwitch + senderPairs + `, "window": "1ms", "option_types": ["0x83", 132], "learn": true`),
-		"proxy":    proxyWith(cnpForAll + `, "rate_in": {"per_second": 5}, "per_flow": "1s"`),
-		"ingress":  ingressWith(`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),
-		"border":   `{"enabled": true, "options": [158, "0x9f"], "cnp": true}`,
-		"pause":    pauseWith(`, "max_pause": "50us", "rate_in": {"burst": 3}, "fcn_port": 5`),
+		"sender": senderWith(acceptSwitch + senderPairs +
+			`, "window": "1ms", "option_types": ["0x83", 132], "learn": true`),
+		"proxy":   proxyWith(cnpForAll + `, "rate_in": {"per_second": 5}, "per_flow": "1s"`),
+		"ingress": ingressWith(`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),
+		"border":  `{"enabled": true, "options": [158, "0x9f"], "cnp": true}`,
+		"pause":   pauseWith(`, "max_pause": "50us", "rate_in": {"burst": 3}, "fcn_port": 5`),
 	}
 }
 
@@ -106,7 +107,8 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		if !enabled(value) {
-			lines, out := played(t, name, r, &capture.Record{Link: capture.Raw, Data: frame, OrigLen: uint32(len(frame)), Time: noon, Unit: time.Microsecond})
+			lines, out := played(t, name, r, &capture.Record{Link: capture.Raw, Data: frame, OrigLen: uint32(len(frame)),
+				Time: noon, Unit: time.Microsecond})
 			for _, l := range lines {
 				require.Equal(t, []any{"refused", "disabled"}, []any{l["action"], l["reason"]})
 			}
@@ -157,7 +159,8 @@ func FuzzFrame(f *testing.F) {
 		f.Add(c.Data, uint8(0))
 	}
 	for _, ip := range [][]byte{
-		packet(f), packet(f, opcode(bth.RCAcknowledge)), fastCNPFrom(f, switchAddr, packet(f)), aPPFC(f, switchAddr, receiverAddr, ppfc.Stop, 100),
+		packet(f), packet(f, opcode(bth.RCAcknowledge)), fastCNPFrom(f, switchAddr, packet(f)), aPPFC(f, switchAddr,
+			receiverAddr, ppfc.Stop, 100),
 		proxyMessage(f, packet(f), switchAddr, proxyAddr), anFCN(f, 7, coreAddr, peAddr), back(f, udOf(f, 34)), udOf(f, 34),
 	} {
 		f.Add(ip, uint8(1))
@@ -191,7 +194,8 @@ func FuzzFrame(f *testing.F) {
 		if len(octets) > 1<<16 {
 			return
 		}
-		record := capture.Record{Link: links[how&^cutShort%6], Data: octets, OrigLen: uint32(len(octets)), Time: noon, Unit: time.Microsecond}
+		record := capture.Record{Link: links[how&^cutShort%6], Data: octets, OrigLen: uint32(len(octets)), Time: noon,
+			Unit: time.Microsecond}
 		if how&cutShort != 0 {
 			record.OrigLen = min(2*record.OrigLen, math.MaxUint16) + 1
 		}

@@ -203,7 +203,8 @@ func TestIngressLines(t *testing.T) {
 	other := packet(t, func(p *rocev2.Packet) { p.DstPort = 53 })
 	elsewhere, err := (&encap.IPInIPv6{Src: egressAddr, Dst: coreAddr}).Append(nil, packet(t), 1)
 	require.NoError(t, err)
-	endsElsewhere, err := (&encap.IPInIPv6{Src: egressAddr, Dst: peAddr.Next()}).Append(nil, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34)), 1)
+	endsElsewhere, err := (&encap.IPInIPv6{Src: egressAddr, Dst: peAddr.Next()}).Append(nil, udOf(t, 40,
+		from(receiverAddr), to(senderAddr), destQP(34)), 1)
 	require.NoError(t, err)
 	// ERSPAN type I behind IPv6: GRE and the mirrored frame.
 	mirror := func(dst netip.Addr) []byte {
@@ -250,7 +251,8 @@ func TestIngressLines(t *testing.T) {
 		{"data that breaks off", config, packet(t)[:90], []any{"refused", "broken", "-", "-"}, false},
 		{"to the PE itself", config, packet(t, to(peAddr)), nil, false},
 		{"to its address towards senders", config, packet(t, to(netip.MustParseAddr("2001:db8:1::fe"))), nil, false},
-		{"to its IPv4 address towards senders", config, packet(t, ipv4, to(netip.MustParseAddr("198.51.100.254"))), nil, false},
+		{"to its IPv4 address towards senders", config, packet(t, ipv4, to(netip.MustParseAddr("198.51.100.254"))), nil,
+			false},
 		{"other traffic to the PE", config, packet(t, to(peAddr), func(p *rocev2.Packet) { p.DstPort = 53 }), nil, false},
 		{"to the address behind it", config, packet(t, to(peAddr.Next())), []any{"forwarded", "", "-", "-"}, true},
 		{"out of the tunnel", config, back(t, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34))), []any{"learned", "", "-", "-"}, false},
@@ -405,7 +407,8 @@ func TestIngressLimitsOfSources(t *testing.T) {
 	label := labelOf(lines[0])
 	a, b := anFCN(t, label, coreAddr, peAddr), anFCN(t, label, coreAddr.Next(), peAddr)
 	stranger := anFCN(t, label, senderAddr, peAddr)
-	lines, _, _ = rehearse(t, "ingress", ingressWith(`, "rate_in_source": {"per_second": 1, "burst": 2}, "rate_in": {"per_second": 1, "burst": 3}`),
+	lines, _, _ = rehearse(t, "ingress",
+		ingressWith(`, "rate_in_source": {"per_second": 1, "burst": 2}, "rate_in": {"per_second": 1, "burst": 3}`),
 		every(0, udOf(t, 34), stranger, a, a, a, a, b, b, stranger))
 	var reasons []any
 	for _, l := range lines[1:] {

@@ -70,10 +70,14 @@ func TestPauseLines(t *testing.T) {
 		{"nothing", pauseWith(``), nil, ``},
 
 		{"to another", pauseWith(``), aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100, to(receiverAddr)), `{"action":"refused","reason":"not_ours"}`},
-		{"to another, IPv4", pauseWith(``), aPPFC(t, node4, receiverIPv4, ppfc.Stop, 100, to(receiverIPv4)), `{"action":"refused","reason":"not_ours"}`},
-		{"a stranger's, to another", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100, to(receiverAddr)), `{"action":"refused","reason":"not_ours"}`},
-		{"a stranger's that is cut", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100)[:60], `{"action":"refused","reason":"denied"}`},
-		{"to another, cut", pauseWith(``), aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100, to(receiverAddr))[:60], `{"action":"refused","reason":"not_ours"}`},
+		{"to another, IPv4", pauseWith(``), aPPFC(t, node4, receiverIPv4, ppfc.Stop, 100, to(receiverIPv4)),
+			`{"action":"refused","reason":"not_ours"}`},
+		{"a stranger's, to another", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100, to(receiverAddr)),
+			`{"action":"refused","reason":"not_ours"}`},
+		{"a stranger's that is cut", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100)[:60],
+			`{"action":"refused","reason":"denied"}`},
+		{"to another, cut", pauseWith(``), aPPFC(t, switchAddr, receiverAddr, ppfc.Stop, 100, to(receiverAddr))[:60],
+			`{"action":"refused","reason":"not_ours"}`},
 		{"tunnelled", pauseWith(``), tunnel, `{"action":"refused","reason":"tunnelled"}`},
 		{"a stranger's", pauseWith(``), aPPFC(t, stranger, receiverAddr, ppfc.Stop, 100), `{"action":"refused","reason":"denied"}`},
 		{"the receiver's", pauseWith(``), aPPFC(t, receiverAddr, receiverAddr, ppfc.Stop, 100), `{"action":"refused","reason":"denied"}`},
@@ -113,9 +117,12 @@ func TestPauseLimits(t *testing.T) {
 	in := every(0, stranger, wrongICRC, a, a, wrongICRC, b, b)
 	for keys, want := range map[string][]any{
 		``: {"denied", "icrc", "", "", "icrc", "", ""},
-		`, "rate_in": {"per_second": 1, "burst": 2}`:                                                  {"denied", "icrc", "", "limited", "limited", "limited", "limited"},
-		`, "rate_in_source": {"per_second": 1, "burst": 2}`:                                           {"denied", "icrc", "", "limited", "limited", "", ""},
-		`, "rate_in_source": {"per_second": 1, "burst": 2}, "rate_in": {"per_second": 1, "burst": 3}`: {"denied", "icrc", "", "limited", "limited", "", "limited"},
+		`, "rate_in": {"per_second": 1, "burst": 2}`: {"denied", "icrc",
+			"", "limited", "limited", "limited", "limited"},
+		`, "rate_in_source": {"per_second": 1, "burst": 2}`: {"denied", "icrc",
+			"", "limited", "limited", "", ""},
+		`, "rate_in_source": {"per_second": 1, "burst": 2}, "rate_in": {"per_second": 1, "burst": 3}`: {"denied", "icrc",
+			"", "limited", "limited", "", "limited"},
 	} {
 		lines, _, _ := rehearse(t, "pause", pauseWith(keys), in)
 		var reasons []any
