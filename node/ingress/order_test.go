@@ -365,3 +365,19 @@ func TestMaxSources(t *testing.T) {
 	require.ErrorContains(t, err, "MaxSources")
 	require.Equal(t, "ingress: MaxSources -1 is negative", fmt.Sprint(err))
 }
+
+// Rates of many nodes are kept at once where nothing says how many: each has its
+// own, and is still limited when all the others have sent.
+func TestManySources(t *testing.T) {
+	pe := newPE(t, func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1} })
+	label, reason := pe.Label(packetOf(flow6), 0, start)
+	require.Equal(t, node.Accepted, reason)
+	for _, want := range []node.Reason{node.Accepted, node.Limited} {
+		from := p1
+		for range 64 {
+			_, _, reason := pe.Receive(nil, from, message(t, label), start)
+			require.Equal(t, want, reason)
+			from = from.Next()
+		}
+	}
+}

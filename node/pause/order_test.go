@@ -187,3 +187,19 @@ func TestInPerSource(t *testing.T) {
 		require.Equal(t, c.want, reason, i)
 	}
 }
+
+// Rates of many nodes are kept at once where nothing says how many: each has its
+// own, and is still limited when all the others have sent.
+func TestManySources(t *testing.T) {
+	cfg := config(t)
+	cfg.InPerSource = limit.Rate{PerSecond: 1}
+	table := pause.New(cfg)
+	for _, want := range []node.Reason{node.Accepted, node.Limited} {
+		from := sw6
+		for range 64 {
+			_, reason := table.Receive(notification(t, from, dst6, ppfc.Stop, us), ip, now)
+			require.Equal(t, want, reason)
+			from = from.Next()
+		}
+	}
+}
