@@ -28,7 +28,7 @@ func everyRole() map[string]string {
 		"receiver": receiverWith(receiverPairs + `, "interval": "50us", "learn": true`),
 		"sender": senderWith(acceptSwitch + senderPairs +
 			`, "window": "1ms", "option_types": ["0x83", 132], "learn": true`),
-		"proxy":   proxyWith(cnpForAll + `, "rate_in": {"per_second": 5}, "per_flow": "1s"`),
+		"proxy":   proxyWith(cnpForAll + `, "rate_in": {"per_second": 5}, "rate_in_source": {"burst": 2}, "per_flow": "1s"`),
 		"ingress": ingressWith(`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),
 		"border":  `{"enabled": true, "options": [158, "0x9f"], "cnp": true}`,
 		"pause":   pauseWith(`, "max_pause": "50us", "rate_in": {"burst": 3}, "fcn_port": 5`),
