@@ -15,6 +15,10 @@ type Config struct {
 	Src      netip.Addr // AppendFor: the zero Addr stands for the address that the data packet was sent to
 	Carriage rocev2.Carriage
 	PKey     uint16 // AppendFor: 0 stands for the data packet's; AppendPacket does not use it
+
+	// InnerSource: AppendFor answers a packet that came inside another IP header,
+	// too: rocev2.MayAnswer (D17).
+	InnerSource bool
 }
 
 // AppendPacket appends c as a whole IP packet from cfg.Src to dst, IPv4 or IPv6
@@ -38,8 +42,8 @@ func (c *CNP) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error)
 // marks: to its source, with its P_Key and the queue pair of its sender, which
 // the data packet does not carry. Whether data was marked (data.ECN() ==
 // rocev2.CE) and is of a transport that CNPs are meant for is the caller's to
-// check. A notification is refused, rocev2.ErrNotification, and so are addresses
-// that cannot be answered, rocev2.ErrNotReachable, and a Src of another family,
+// check. What rocev2.MayAnswer refuses is refused, and so are addresses that cannot
+// be answered, rocev2.ErrNotReachable, and a Src of another family,
 // rocev2.ErrAddress.
 func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]byte, error) {
 	if !cfg.Src.IsValid() {
@@ -48,10 +52,10 @@ func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]by
 	if cfg.PKey == 0 {
 		cfg.PKey = data.BTH.PKey
 	}
-	switch {
-	case data.BTH.Opcode == bth.CNP:
-		return b, rocev2.ErrNotification
-	case senderQP > 0xFFFFFF:
+	if err := rocev2.MayAnswer(data, cfg.InnerSource); err != nil {
+		return b, err
+	}
+	if senderQP > 0xFFFFFF {
 		return b, bth.ErrDestQPRange
 	}
 	a := rocev2.Answer{Len: Size}

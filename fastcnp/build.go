@@ -39,10 +39,8 @@ type Config struct {
 	// Long says what becomes of a trace that does not fit into option 2 (D4).
 	Long LongTrace
 
-	// InnerSource: answer a packet that came inside another IP header all the
-	// same. Without it that is ErrTunnelled: a node inside a tunnel's routing
-	// domain cannot reach the inner source (D17). A packet that was taken out of
-	// its tunnel before, as by DecodeIP of a Flow's IP, does not show it.
+	// InnerSource: answer a packet that came inside another IP header, too:
+	// rocev2.MayAnswer (D17).
 	InnerSource bool
 }
 
@@ -88,8 +86,7 @@ func (c Choice) String() string {
 
 // Why AppendFor builds nothing, besides what rocev2.Carriage.AppendAnswer says.
 var (
-	ErrIPv4      = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)", wireerr.Other)
-	ErrTunnelled = wireerr.New("fastcnp", "congested packet", 0, "inside another IP header: its source is out of reach", wireerr.Other)
+	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)", wireerr.Other)
 
 	errLong = wireerr.New("fastcnp", "Config.Long", 0, "none of Refuse, Trim and FallBack", wireerr.Range)
 	errIPv6 = wireerr.New("fastcnp", "Config.Src", 0, "no IPv6 address", wireerr.Range)
@@ -110,11 +107,10 @@ var (
 // carries a Segment Routing header without encapsulation, Segment List[0]
 // (rocev2.Datagram.FinalDst).
 //
-// Refused are notifications, rocev2.ErrNotification, IPv4, ErrIPv4, tunnelled
-// packets, ErrTunnelled, option types that the draft does not allow, ErrType,
-// and addresses of either side that others cannot reach, rocev2.ErrNotReachable.
-// Whether congested is of a flow that is to be slowed down, and no
-// acknowledgement, is the caller's to decide.
+// Refused are what rocev2.MayAnswer refuses, IPv4, ErrIPv4, option types that the
+// draft does not allow, ErrType, and addresses of either side that others cannot
+// reach, rocev2.ErrNotReachable. Whether congested is of a flow that is to be
+// slowed down is the caller's to decide.
 //
 // b must not overlap the octets that congested aliases.
 func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) ([]byte, Choice, error) {
@@ -127,10 +123,9 @@ func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) (
 		return b, NoTrace, errIPv6
 	case cfg.Long > FallBack:
 		return b, NoTrace, errLong
-	case len(congested.Outer) > 0 && !cfg.InnerSource:
-		return b, NoTrace, ErrTunnelled
-	case congested.BTH.Opcode == bth.CNP:
-		return b, NoTrace, rocev2.ErrNotification
+	}
+	if err := rocev2.MayAnswer(congested, cfg.InnerSource); err != nil {
+		return b, NoTrace, err
 	}
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}

@@ -359,7 +359,7 @@ func TestWhichTrace(t *testing.T) {
 	} {
 		c.cfg.Src = loopback
 		_, _, err := AppendFor(nil, data, nil, c.cfg)
-		require.ErrorIs(t, err, ErrTunnelled, c.name)
+		require.ErrorIs(t, err, rocev2.ErrTunnelled, c.name)
 		c.cfg.InnerSource = true
 		out, choice, err := AppendFor(nil, data, nil, c.cfg)
 		require.NoError(t, err, c.name)

@@ -81,10 +81,13 @@ func FuzzPacket(f *testing.F) {
 			case err == rocev2.ErrNotification:
 				require.Equal(t, bth.CNP, p.BTH.Opcode)
 				return
+			case err == rocev2.ErrAcknowledgement:
+				require.True(t, p.BTH.Opcode.Acknowledges())
+				return
 			case err == rocev2.ErrNotReachable:
 				require.Error(t, rocev2.Answerable(p.Src))
 				return
-			case err == ErrTunnelled:
+			case err == rocev2.ErrTunnelled:
 				require.NotEmpty(t, p.Outer)
 				return
 			default:

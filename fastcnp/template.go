@@ -77,13 +77,13 @@ func NewTemplate(sender netip.Addr, cfg Config) (t Template, err error) {
 // must be from the template's sender: ErrSender. A trace in the packet does not
 // matter. It refuses what the function [AppendFor] does.
 func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error) {
-	switch {
-	case !t.sender.IsValid() || congested.Src != t.sender:
+	if !t.sender.IsValid() || congested.Src != t.sender {
 		return b, ErrSender
-	case len(congested.Outer) > 0 && !t.inner:
-		return b, ErrTunnelled
-	case congested.BTH.Opcode == bth.CNP:
-		return b, rocev2.ErrNotification
+	}
+	if err := rocev2.MayAnswer(congested, t.inner); err != nil {
+		return b, err
+	}
+	switch {
 	case !congested.Dst.Is6():
 		return b, errDestination
 	case congested.BTH.DestQP > 0xFFFFFF:

@@ -55,13 +55,12 @@ func (m Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, err
 // For returns the message that a congested node sends about a packet, to be
 // sent to the packet's outer source, congested.OuterSrc, through a UDP socket: it
 // has the flow label of the outer header, and this congestion level, 0 where the
-// field is not used. What the tunnel carries does not matter, and is not looked
-// at: whether it is an acknowledgement or itself a notification is the caller's
-// to see.
+// field is not used. The tunnel may carry any protocol.
 //
 // Nothing is to be said about a packet that came in no IPv6 tunnel,
 // ErrNotTunnelled, that is not ECN-capable outside, ErrNotECNCapable, or whose
-// label is 0, ErrFlowLabelZero (FCN section 4.1).
+// label is 0, ErrFlowLabelZero (FCN section 4.1), nor about what
+// rocev2.Flow.MayAnswer refuses.
 func For(congested *rocev2.Flow, level uint8) (Message, error) {
 	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
 	switch {
@@ -71,6 +70,9 @@ func For(congested *rocev2.Flow, level uint8) (Message, error) {
 		return Message{}, ErrNotECNCapable
 	case m.FlowLabel == 0:
 		return Message{}, ErrFlowLabelZero
+	}
+	if err := congested.MayAnswer(); err != nil {
+		return Message{}, err
 	}
 	return m, m.fits()
 }

@@ -16,11 +16,16 @@ type Config struct {
 	Carriage rocev2.Carriage
 	PKey     uint16 // AppendFor: 0 stands for the congested packet's; AppendPacket does not use it
 
-	// ForHost: AppendFor's Congested, where it is not given, is the address that
-	// the congested packet was sent to, which with DestQP is all that a host can
-	// find its own queue pair by. Without it, it is Src, the address of the
-	// congested node, as the draft explains the field (D15).
-	ForHost bool
+	// NodeAddress: AppendFor's Congested, where it is not given, is Src, the
+	// address of the congested node, as the draft explains the field: what an
+	// ingress that pauses a port's traffic goes by. Without it, it is the flow's
+	// destination, which with DestQP is all that a host can find its own queue pair
+	// by, and after which the draft names the field (D15).
+	NodeAddress bool
+
+	// InnerSource: AppendFor answers a packet that came inside another IP header,
+	// too: rocev2.MayAnswer (D17).
+	InnerSource bool
 }
 
 // AppendPacket appends n as a whole IP packet from cfg.Src to dst, IPv4 or IPv6
@@ -46,24 +51,27 @@ func (n *Notification) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byt
 }
 
 // AppendFor appends the notification that says e to the source of a congested
-// packet, with the packet's queue pair and P_Key. Where e.Congested is not set,
-// cfg says which address it is (D15). A notification is refused,
-// rocev2.ErrNotification, and so are addresses that cannot be answered,
-// rocev2.ErrNotReachable, and a Src of another family, rocev2.ErrAddress.
+// packet, with the packet's queue pair and P_Key. Where e.Congested is not set, it
+// is the packet's final destination, so that the notification names the flow as
+// its sender knows it, unless cfg.NodeAddress says otherwise (D15). What
+// rocev2.MayAnswer refuses is refused, and so are addresses that cannot be
+// answered, rocev2.ErrNotReachable, and a Src of another family,
+// rocev2.ErrAddress.
 func AppendFor(b []byte, congested *rocev2.Packet, e Extension, cfg Config) ([]byte, error) {
 	switch {
 	case e.Congested.IsValid():
-	case cfg.ForHost:
-		e.Congested = congested.FinalDst()
-	default:
+	case cfg.NodeAddress:
 		e.Congested = cfg.Src
+	default:
+		e.Congested = congested.FinalDst()
 	}
 	if cfg.PKey == 0 {
 		cfg.PKey = congested.BTH.PKey
 	}
+	if err := rocev2.MayAnswer(congested, cfg.InnerSource); err != nil {
+		return b, err
+	}
 	switch {
-	case congested.BTH.Opcode == bth.CNP:
-		return b, rocev2.ErrNotification
 	case congested.BTH.DestQP > 0xFFFFFF:
 		return b, bth.ErrDestQPRange
 	case !cfg.Src.IsValid():

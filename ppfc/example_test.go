@@ -29,7 +29,7 @@ func ExampleAppendFor() {
 	}
 	n, err := ppfc.FromPacket(&p)
 	fmt.Println(p.Dst, n.Type, n.Congested, n.Port, n.Pause, err)
-	// Output: 2001:db8:1::1 stop 2001:db8:ffff::5 7 1ms <nil>
+	// Output: 2001:db8:1::1 stop 2001:db8:2::2 7 1ms <nil>
 }
 
 // A host that receives a notification looks its queue pair up both ways: the

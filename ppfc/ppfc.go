@@ -92,8 +92,8 @@ type Notification struct {
 type Extension struct {
 	// Congested is the Congested Destination IP; a zone is not sent. The draft
 	// names it after the flow's destination and explains it as the address of
-	// the congested node. Config says which of the two AppendFor puts in, a
-	// receiver must be ready for both (D15).
+	// the congested node. AppendFor puts the flow's destination in unless its
+	// Config says otherwise; a receiver must be ready for both (D15).
 	Congested netip.Addr
 	Flags     uint16        // 14 bits
 	Type      Type          // PT, 2 bits

@@ -257,13 +257,13 @@ func TestAppendForAddresses(t *testing.T) {
 		{"192.0.2.1", "::ffff:192.0.2.5", rocev2.ErrAddress},
 		{"2001:db8::1", "192.0.2.5", rocev2.ErrAddress},
 	} {
-		for _, forHost := range []bool{false, true} {
+		for _, node := range []bool{false, true} {
 			var p rocev2.Packet
 			p.Src, p.Dst = addr(c.sender), addr("192.0.2.2")
 			if p.Src.Is6() {
 				p.Dst = addr("2001:db8::2")
 			}
-			cfg := Config{ForHost: forHost}
+			cfg := Config{NodeAddress: node}
 			if c.src != "" {
 				cfg.Src = addr(c.src)
 			}
@@ -284,19 +284,26 @@ func TestAppendFor(t *testing.T) {
 	)
 	for _, c := range []struct {
 		n      Extension
+		node   bool
 		octets string
 	}{
-		{Extension{Type: Hold, Port: 3, Pause: time.Millisecond}, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
-		{Extension{Congested: addr("192.0.2.7"), Type: Hold, Port: 3, Pause: time.Millisecond}, ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
-		{Extension{Congested: addr("2001:db8:2::2")}, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
+		{Extension{Type: Hold, Port: 3, Pause: time.Millisecond}, true, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
+		{Extension{Congested: addr("192.0.2.7"), Type: Hold, Port: 3, Pause: time.Millisecond}, true, ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
+		{Extension{}, false, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
 	} {
-		out, err := AppendFor(nil, &data, c.n, Config{Src: src})
+		out, err := AppendFor(nil, &data, c.n, Config{Src: src, NodeAddress: c.node})
 		require.NoError(t, err)
 		require.Equal(t, wiretest.Hex(t, c.octets), out[:len(out)-4])
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
 		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, c.n, Config{Src: src}) })
 	}
+
+	// In a Segment Routing header the destination that the sender knows.
+	data.NextHeader, data.Ext = 43, wiretest.Hex(t, "1102 0401 00000000 20010db8000300000000000000000003")
+	out, err := AppendFor(nil, &data, Extension{}, Config{Src: src})
+	require.NoError(t, err)
+	require.Equal(t, wiretest.Hex(t, "20010db8000300000000000000000003"), out[40+8+12:][:16])
 }
 
 func TestString(t *testing.T) {

@@ -66,8 +66,7 @@ func (m *Message) Cut(dst netip.Addr) {
 // packet.
 //
 // To send it through a UDP socket, Cut it first. The flow may be of any
-// protocol: whether the packet is RoCEv2, an acknowledgement or itself a
-// notification is the caller's to see.
+// protocol; [rocev2.Flow.MayAnswer] says which packets nothing is to be said about.
 func For(congested *rocev2.Flow, level uint8) Message {
 	return Message{FiveTuple: congested.FiveTuple, Level: level, Invoking: congested.Outermost}
 }
@@ -75,12 +74,15 @@ func For(congested *rocev2.Flow, level uint8) Message {
 // AppendFor appends what [For] says, from the node at cfg.Src to a proxy, as a
 // whole IP packet. The flow's source must be such that it can be answered, and
 // both the proxy and the node such that others can reach them:
-// rocev2.ErrNotReachable.
+// rocev2.ErrNotReachable. What [rocev2.Flow.MayAnswer] refuses is refused.
 func AppendFor(b []byte, congested *rocev2.Flow, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	for _, a := range [...]netip.Addr{congested.Src, proxy, cfg.Src} {
 		if err := rocev2.Answerable(a); err != nil {
 			return b, err
 		}
+	}
+	if err := congested.MayAnswer(); err != nil {
+		return b, err
 	}
 	m := For(congested, level)
 	return m.AppendPacket(b, proxy, cfg)

@@ -172,7 +172,9 @@ func built(t testing.TB) (frames []named) {
 		} {
 			var flow rocev2.Flow
 			require.NoError(t, flow.DecodeFrame(invoking.frame))
-			add("proxy message about "+invoking.name+over.name, over.link)(proxymsg.AppendFor(nil, &flow, over.dst, 5, proxymsg.Config{Src: over.src}))
+			m := proxymsg.For(&flow, 5) // also about what nothing answers
+			name := "proxy message about " + invoking.name + over.name
+			add(name, over.link)(m.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src}))
 		}
 		five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2}, Level: 7, Reserved: 0x1FFFFF}
 		add("proxy message alone"+over.name, over.link)(five.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src}))

@@ -3,6 +3,7 @@ package rocev2
 import (
 	"net/netip"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -12,7 +13,79 @@ var (
 	ErrNotReachable = wireerr.New("rocev2", "address", 0, "no unicast address that others can reach", wireerr.Range)
 	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
 	ErrNotification = wireerr.New("rocev2", "OpCode", 0, "0x81: the packet is itself a notification, which nothing answers", wireerr.Other)
+	// ErrAcknowledgement: the packet is an Acknowledge or an ATOMIC Acknowledge.
+	ErrAcknowledgement = wireerr.New("rocev2", "OpCode", 0, "an acknowledgement, which nothing answers", wireerr.Other)
+	// ErrTunnelled: the packet came inside another IP header (D17).
+	ErrTunnelled = wireerr.New("rocev2", "packet", 0, "inside another IP header: its source is out of reach", wireerr.Other)
 )
+
+// MayAnswer returns nil for a packet that a notification to its source may
+// answer. It is the one rule of every AppendFor, and refuses
+//
+//   - a notification, [ErrNotification]: two nodes would answer each other for ever;
+//   - an acknowledgement, [ErrAcknowledgement]: it carries no data that a sender
+//     could slow down, and its DestQP is the queue pair of the data's sender;
+//   - a packet found inside another IP header, [ErrTunnelled]: a node inside a
+//     tunnel's routing domain cannot reach the inner source (D17). With innerSource
+//     such a packet may be answered. One that was taken out of its tunnel before,
+//     as by DecodeIP of a Flow's IP, does not show it.
+//
+// A fragment is never a Packet: Decode refuses it, [ErrFragment]. Whether the
+// source can be reached is what [Answerable] says.
+func MayAnswer(p *Packet, innerSource bool) error {
+	if err := answersOpcode(p.BTH.Opcode); err != nil {
+		return err
+	}
+	if len(p.Outer) > 0 && !innerSource {
+		return ErrTunnelled
+	}
+	return nil
+}
+
+// MayAnswer is the rule of [MayAnswer] for messages about a flow of any protocol,
+// which go to another node than the flow's source, so that a tunnel does not
+// matter: of RoCEv2 it refuses notifications and acknowledgements.
+func (f *Flow) MayAnswer() error {
+	if f.Protocol != protoUDP || f.DstPort != Port {
+		return nil
+	}
+	at := behindHeaders(f.IP) + 8
+	if at >= len(f.IP) {
+		return nil // the capture does not show it
+	}
+	return answersOpcode(bth.Opcode(f.IP[at]))
+}
+
+func answersOpcode(op bth.Opcode) error {
+	switch {
+	case op == bth.CNP:
+		return ErrNotification
+	case op.Acknowledges():
+		return ErrAcknowledgement
+	}
+	return nil
+}
+
+// behindHeaders returns where the IP header of a packet and its extension headers
+// end; its length where they are not whole.
+func behindHeaders(ip []byte) int {
+	switch {
+	case len(ip) < 20:
+		return len(ip)
+	case ip[0]>>4 == 4:
+		return 4 * int(ip[0]&0x0F)
+	case len(ip) < 40:
+		return len(ip)
+	}
+	at := 40
+	for next := ip[6]; isExtension(next); {
+		if at+1 >= len(ip) {
+			return len(ip)
+		}
+		next, at = ip[at], at+8+8*int(ip[at+1])
+	}
+	return at
+}
 
 // Answerable returns nil for a unicast address that others can reach, which a
 // notification may be sent to and may come from, otherwise [ErrNotReachable]:

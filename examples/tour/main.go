@@ -70,8 +70,8 @@ func write(to io.Writer) (err error) {
 		packet(b, err)
 	}
 	packet(cnp.AppendFor(nil, second, 0x11, cnp.Config{}))
-	packet(ppfc.AppendFor(nil, second, ppfc.Extension{Pause: 100 * time.Microsecond}, ppfc.Config{Src: spine, ForHost: true}))
-	packet(ppfc.AppendFor(nil, second, ppfc.Extension{Type: ppfc.Resume}, ppfc.Config{Src: spine, ForHost: true}))
+	packet(ppfc.AppendFor(nil, second, ppfc.Extension{Pause: 100 * time.Microsecond}, ppfc.Config{Src: spine}))
+	packet(ppfc.AppendFor(nil, second, ppfc.Extension{Type: ppfc.Resume}, ppfc.Config{Src: spine}))
 
 	// Through a WAN, in a tunnel with a flow label; then the sender's proxy helps.
 	var flow rocev2.Flow

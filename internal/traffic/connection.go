@@ -447,7 +447,7 @@ func (c *connection) notify() {
 		b, _, err = fastcnp.AppendFor(nil, data, nil, fastcnp.Config{Src: c.node()})
 		c.truth.Fast++
 	case 2:
-		b, err = ppfc.AppendFor(nil, data, ppfc.Extension{}, ppfc.Config{Src: c.node(), ForHost: true})
+		b, err = ppfc.AppendFor(nil, data, ppfc.Extension{}, ppfc.Config{Src: c.node()})
 		c.truth.PPFC++
 	default:
 		var flow rocev2.Flow

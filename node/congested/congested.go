@@ -136,7 +136,6 @@ func New(cfg Config) *Agent {
 		cfg.RejectedFor = time.Hour
 	}
 	cfg.FastCNP.Src, cfg.FastCNP.InnerSource = cfg.Self6, true // who is answered is decided here
-	cfg.PPFC.ForHost = true
 	a := &Agent{cfg: cfg, rate: limit.NewBucket(cfg.Rate)}
 	if cfg.Enabled {
 		a.perFlow = limit.NewEvery(or(cfg.MaxFlows, 1<<16))

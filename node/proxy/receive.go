@@ -227,6 +227,6 @@ func (p *Proxy) append(out []byte, src netip.Addr, a *Answer) (b []byte, err err
 		a.Option = choice.Option()
 		return b, err
 	default:
-		return ppfc.AppendFor(out, &p.packet, p.cfg.Pause, ppfc.Config{Src: src, Carriage: p.cfg.Carriage, ForHost: true})
+		return ppfc.AppendFor(out, &p.packet, p.cfg.Pause, ppfc.Config{Src: src, Carriage: p.cfg.Carriage})
 	}
 }

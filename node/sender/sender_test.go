@@ -78,7 +78,7 @@ func receiverCNP(t testing.TB, about *rocev2.Packet, qp uint32) []byte {
 
 func pause(t testing.TB, about *rocev2.Packet, from netip.Addr, e ppfc.Extension, forHost bool) []byte {
 	t.Helper()
-	b, err := ppfc.AppendFor(nil, about, e, ppfc.Config{Src: from, ForHost: forHost})
+	b, err := ppfc.AppendFor(nil, about, e, ppfc.Config{Src: from, NodeAddress: !forHost})
 	require.NoError(t, err)
 	return b
 }

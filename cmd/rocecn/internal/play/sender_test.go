@@ -54,7 +54,7 @@ func cnpFor(t testing.TB, data []byte, qp uint32) []byte {
 func ppfcFrom(t testing.TB, src netip.Addr, congested []byte, typ ppfc.Type) []byte {
 	t.Helper()
 	e := ppfc.Extension{Type: typ, Pause: 100 * time.Microsecond}
-	b, err := ppfc.AppendFor(nil, about(t, congested), e, ppfc.Config{Src: src, ForHost: true})
+	b, err := ppfc.AppendFor(nil, about(t, congested), e, ppfc.Config{Src: src})
 	require.NoError(t, err)
 	return b
 }

@@ -1,0 +1,107 @@
+package rocecn_test
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Every builder refuses the same packets: notifications, acknowledgements, and
+// those that notify the source itself what came in a tunnel, too. A packet with
+// two of these faults is refused for the first.
+func TestBuildersRefuseTheSame(t *testing.T) {
+	self, pe := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:e::1")
+	packet := func(op bth.Opcode, ext string) []byte {
+		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 17}}, Payload: make([]byte, 16)}
+		p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+		p.DstPort, p.TrafficClass, p.Ext = rocev2.Port, rocev2.ECT0, wiretest.Hex(t, ext)
+		b, err := p.AppendBinary(nil)
+		require.NoError(t, err)
+		return b
+	}
+	tunnelled := func(inner []byte) []byte {
+		b, err := (&encap.IPInIPv6{Src: pe, Dst: self}).Append(nil, inner, 5)
+		require.NoError(t, err)
+		return b
+	}
+	const options = "1100 0104 00000000"
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		inner  bool  // the inner source may be answered
+		err    error // of those that go to the source
+		others error // of those that go to another node
+	}{
+		{"data", packet(bth.RCSendOnly, ""), false, nil, nil},
+		{"CNP", packet(bth.CNP, ""), false, rocev2.ErrNotification, rocev2.ErrNotification},
+		{"CNP, options", packet(bth.CNP, options), false, rocev2.ErrNotification, rocev2.ErrNotification},
+		{"ack", packet(bth.RCAcknowledge, ""), false, rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
+		{"atomic ack, options", packet(bth.RDAtomicAcknowledge, options), false, rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
+		{"tunnelled", tunnelled(packet(bth.RCSendOnly, "")), false, rocev2.ErrTunnelled, nil},
+		{"tunnelled, inner source", tunnelled(packet(bth.RCSendOnly, "")), true, nil, nil},
+		{"tunnelled CNP", tunnelled(packet(bth.CNP, "")), false, rocev2.ErrNotification, rocev2.ErrNotification},
+		{"tunnelled ack", tunnelled(packet(bth.XRCAcknowledge, "")), true, rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
+	} {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(c.packet), c.name)
+		require.Equal(t, c.err, rocev2.MayAnswer(&p, c.inner), c.name)
+		template, err := fastcnp.NewTemplate(p.Src, fastcnp.Config{Src: self, InnerSource: c.inner})
+		require.NoError(t, err)
+		for _, build := range []func(b []byte) ([]byte, error){
+			func(b []byte) ([]byte, error) { return cnp.AppendFor(b, &p, 1, cnp.Config{InnerSource: c.inner}) },
+			func(b []byte) ([]byte, error) {
+				return ppfc.AppendFor(b, &p, ppfc.Extension{}, ppfc.Config{Src: self, InnerSource: c.inner})
+			},
+			func(b []byte) ([]byte, error) {
+				out, _, err := fastcnp.AppendFor(b, &p, nil, fastcnp.Config{Src: self, InnerSource: c.inner})
+				return out, err
+			},
+			func(b []byte) ([]byte, error) { return template.AppendFor(b, &p) },
+		} {
+			out, err := build([]byte{9})
+			require.Equal(t, c.err, err, c.name)
+			require.Equal(t, err != nil, len(out) == 1, c.name)
+			wiretest.NoAllocs(t, c.name, func() { _ = rocev2.MayAnswer(&p, c.inner) })
+		}
+
+		var f rocev2.Flow
+		require.NoError(t, f.DecodeIP(c.packet), c.name)
+		require.Equal(t, c.others, f.MayAnswer(), c.name)
+		wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
+		_, err = proxymsg.AppendFor(nil, &f, pe, 0, proxymsg.Config{Src: self})
+		require.Equal(t, c.others, err, c.name)
+		if f.Tunnelled() {
+			_, err = fcn.AppendFor(nil, &f, 1, fcn.Config{Src: self})
+			require.Equal(t, c.others, err, c.name)
+		}
+	}
+
+	// No rule for other protocols and other ports, nor for what is not there.
+	var f rocev2.Flow
+	require.NoError(t, f.MayAnswer())
+	f.Protocol, f.DstPort = 17, rocev2.Port
+	require.NoError(t, f.MayAnswer())
+	ack := packet(bth.RCAcknowledge, options)
+	for n := 20; n <= len(ack); n++ {
+		f.IP = ack[:n]
+		require.Equal(t, n > 40+8+8, f.MayAnswer() != nil, n)
+	}
+	binary.BigEndian.PutUint16(ack[40+8+2:], 53)
+	require.NoError(t, f.DecodeIP(ack))
+	require.NoError(t, f.MayAnswer())
+	four := append(wiretest.Hex(t, "46000000 00000000 40110000 c0000201 c0000202 01010100 c001 12b7 0010 0000"), 0x11, 0, 0, 0, 0, 0, 0, 0)
+	binary.BigEndian.PutUint16(four[2:], uint16(len(four)))
+	require.NoError(t, f.DecodeIP(four))
+	require.Equal(t, rocev2.ErrAcknowledgement, f.MayAnswer())
+}
