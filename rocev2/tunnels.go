@@ -59,6 +59,17 @@ func (t Tunnels) All() iter.Seq[Tunnel] {
 	}
 }
 
+// Mirrored says whether the packet is a copy of one that was elsewhere, sent here
+// by a mirror: whether one of the tunnels is ERSPAN.
+func (t Tunnels) Mirrored() bool {
+	for _, tunnel := range t.list[:t.n] {
+		if tunnel == ERSPAN1 || tunnel == ERSPAN2 || tunnel == ERSPAN3 {
+			return true
+		}
+	}
+	return false
+}
+
 // String returns the tunnels, the outermost first, as in "erspan2 vxlan".
 func (t Tunnels) String() string {
 	var s strings.Builder

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"io"
 	"log"
@@ -57,14 +58,13 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, agent *congested.Agent, p *port)
 			return err
 		}
 		if level := p.enqueue(info.Length, info.Timestamp); level > 0 {
-			e := &congested.Event{Frame: frame, Level: level}
-			ip, d := agent.Congested(nil, e, info.Timestamp)
+			ip, d := agent.Congested(nil, &congested.Event{Frame: frame, Level: level}, info.Timestamp)
 			if d.Kind != message.Other && packet.DecodeFrame(frame) == nil {
 				if err := write(append(packet.AppendReplyLink(nil, 6), ip...), info.Timestamp); err != nil {
 					return err
 				}
 			}
-			if _, outermost, err := rocev2.Split(frame, e.Options); err == nil && d.MarkECN {
+			if _, outermost, err := rocev2.Split(frame, rocev2.DecodeOptions{}); err == nil && d.MarkECN {
 				rocev2.SetECN(outermost, rocev2.CE)
 			}
 		}
@@ -75,21 +75,21 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, agent *congested.Agent, p *port)
 }
 
 func main() {
-	var cfg congested.Config
+	cfg := congested.Config{Enabled: true} // off is the default
 	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "IPv6 `address` of the switch")
 	rate := flag.Float64("rate", 1e9, "`octets` a second that the port sends")
 	flag.Parse()
-	cfg.Enabled = true // off is the default
 	cfg.PerFlow = [8]time.Duration{1: time.Millisecond, 2: 100 * time.Microsecond, 3: 50 * time.Microsecond}
 	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP})
 
+	agent, wrong := congested.New(cfg)
 	in, err := pcapgo.NewReader(os.Stdin)
-	if err != nil {
+	if err = cmp.Or(wrong, err); err != nil {
 		log.Fatal(err)
 	}
 	out := pcapgo.NewWriterNanos(os.Stdout)
 	out.WriteFileHeader(1<<16, layers.LinkTypeEthernet)
-	if err := run(in, out, congested.New(cfg), &port{rate: *rate}); err != nil {
+	if err := run(in, out, agent, &port{rate: *rate}); err != nil {
 		log.Fatal(err)
 	}
 }

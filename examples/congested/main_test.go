@@ -29,10 +29,11 @@ func TestCongested(t *testing.T) {
 		var b bytes.Buffer
 		out := pcapgo.NewWriterNanos(&b)
 		require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
-		agent := congested.New(congested.Config{
+		agent, err := congested.New(congested.Config{
 			Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::5"),
 			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}),
 		})
+		require.NoError(t, err)
 		require.NoError(t, run(in, out, agent, &port{rate: rate}))
 
 		written, err := pcapgo.NewReader(&b)

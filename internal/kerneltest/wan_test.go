@@ -222,13 +222,14 @@ func TestFCNBecomesCNP(t *testing.T) {
 		t.Run(c.family, func(t *testing.T) {
 			pe, _ := ingressPE(t)
 			via := &encap.SRv6{Src: wanPE, Segments: []netip.Addr{c.segment}}
-			agent := congested.New(congested.Config{
+			agent, err := congested.New(congested.Config{
 				Enabled: true, Self6: wanP, PEs: acl.New(netip.PrefixFrom(wanPE, 128)),
 				Methods: acl.NewMap(
 					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FCN},
 					acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: congested.FCN},
 				),
 			})
+			require.NoError(t, err)
 			now := time.Now()
 			data := inners()[c.family]
 			data.BTH.DestQP, data.BTH.PKey = 0x11, 0x8001

@@ -39,7 +39,7 @@ func BenchmarkCongested(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := method(congested.FastCNP)
 				cfg.Rate, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
-				a := congested.New(cfg)
+				a := agent(b, cfg)
 				e := &congested.Event{Frame: frame, Options: ip}
 				buf := make([]byte, 0, 4096)
 				now := now
@@ -58,7 +58,7 @@ func BenchmarkCongested(b *testing.B) {
 func BenchmarkLimited(b *testing.B) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Hour
-	a := congested.New(cfg)
+	a := agent(b, cfg)
 	e := &congested.Event{Frame: data(b), Options: ip}
 	buf, _ := a.Congested(nil, e, now)
 	b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,14 @@ func tunnelled(t testing.TB, tunnel encap.Tunnel, inner []byte, label uint32) []
 	return b
 }
 
+// tunnelledFrom returns a packet in IPv6 from a PE of this address, which may be
+// one that no PE would have.
+func tunnelledFrom(t testing.TB, pe netip.Addr, inner []byte, label uint32) []byte {
+	b := tunnelled(t, ipip, inner, label)
+	copy(b[8:], pe.AsSlice())
+	return b
+}
+
 var (
 	ipip  = &encap.IPInIPv6{Src: pe, Dst: pe2}
 	srv6  = &encap.SRv6{Src: pe, Segments: []netip.Addr{pe2, self6}}
@@ -86,6 +95,14 @@ var (
 // hops is a Hop-by-Hop header with a pre-allocated trace: node ids and queue
 // depths, one hop and room for another.
 const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
+
+// agent returns the agent of a configuration that works.
+func agent(t testing.TB, cfg congested.Config) *congested.Agent {
+	t.Helper()
+	a, err := congested.New(cfg)
+	require.NoError(t, err)
+	return a
+}
 
 // method is a configuration that has one method for all senders.
 func method(m congested.Method) congested.Config {
@@ -174,6 +191,8 @@ func TestTruthTable(t *testing.T) {
 			tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
 		{"FCN, no PEs", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
 		{"FCN, own tunnel", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe }, tunnelled(t, ipip, data(t), 5), node.OwnAddress, 0, false},
+		{"FCN, from link-local", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = acl.New(netip.MustParsePrefix("::/0")) },
+			tunnelledFrom(t, netip.MustParseAddr("fe80::1"), data(t), 5), node.Address, 0, false},
 		{"FCN, label 0", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 0), node.UnknownLabel, 0, false},
 		{"FCN, Not-ECT", congested.FCN, 0, nil, tunnelled(t, ipip, data(t, ecn(0)), 5), node.NotCapable, 0, false},
 		{"FCN, no IPv6 address", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
@@ -196,7 +215,7 @@ func TestTruthTable(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		a := congested.New(cfg)
+		a := agent(t, cfg)
 		before := bytes.Clone(c.packet)
 		buf := []byte("head")
 		out, d := a.Congested(buf, &congested.Event{Frame: c.packet, Options: ip}, now)
@@ -239,9 +258,11 @@ func inIPv4(inner []byte) []byte {
 	return append(b, inner...)
 }
 
-// mirrored puts a packet into ERSPAN type I over IPv4.
-func mirrored(packet []byte) []byte {
-	b := []byte{0x45, 2, 0, 0, 0, 0, 0, 0, 64, 47, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 0, 0, 0x88, 0xBE}
+// mirrored puts a packet into ERSPAN over IPv4, with the GRE and ERSPAN headers of
+// one of its types.
+func mirrored(t testing.TB, erspan string, packet []byte) []byte {
+	b := []byte{0x45, 2, 0, 0, 0, 0, 0, 0, 64, 47, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2}
+	b = append(b, wiretest.Hex(t, erspan)...)
 	b = append(b, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD)
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)+len(packet)))
 	return append(b, packet...)
@@ -279,7 +300,9 @@ func TestRefusals(t *testing.T) {
 		{"fragment of other UDP", other, node.NotOurs, message.Other},
 		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs, message.Other},
 		{"no packet", nil, node.NotOurs, message.Other},
-		{"mirrored", mirrored(data(t)), node.NotOurs, message.Other},
+		{"mirrored, type I", mirrored(t, "0000 88be", data(t)), node.NotOurs, message.Other},
+		{"mirrored, type II", mirrored(t, "1000 88be 00000001 1001 0001 00000000", data(t)), node.NotOurs, message.Other},
+		{"mirrored, type III", mirrored(t, "1000 22eb 00000001 2001 0001 00000000 0000 0000", data(t)), node.NotOurs, message.Other},
 		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
 		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
 		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
@@ -296,27 +319,26 @@ func TestRefusals(t *testing.T) {
 		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.Address, message.Data},
 		{"no method", data(t), node.NoMethod, message.Data},
 	} {
-		for name, packet := range map[string][]byte{
-			c.name: c.packet, c.name + ", IP in IPv6": nil, c.name + ", VXLAN": nil,
-		} {
-			if packet == nil { // the same below a tunnel, where there is something to put into it
-				if c.is == message.FCN || c.packet == nil || c.name == "mirrored" || name == c.name {
+		for in, tunnel := range map[string]encap.Tunnel{"": nil, ", IP in IPv6": ipip, ", VXLAN": vxlan} {
+			name, packet := c.name+in, c.packet
+			if tunnel != nil { // the same below a tunnel, where there is something to put into it
+				if c.is == message.FCN || c.packet == nil || strings.HasPrefix(c.name, "mirrored") {
 					continue
 				}
-				packet = tunnelled(t, map[bool]encap.Tunnel{true: ipip, false: vxlan}[bytes.Contains([]byte(name), []byte("VXLAN"))], c.packet, 5)
+				packet = tunnelled(t, tunnel, c.packet, 5)
 			}
 			cfg := method(congested.FastCNP)
 			if c.reason == node.NoMethod {
 				cfg.Methods = nil
 			}
-			a := congested.New(cfg)
+			a := agent(t, cfg)
 			out, d := a.Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
 			require.Empty(t, out, name)
 			require.Equal(t, congested.Decision{Packet: c.is, Reason: c.reason}, d, name)
 			require.EqualValues(t, 1, a.Stats().Refused[c.reason], name)
 		}
 	}
-	out, d := congested.New(congested.Config{}).Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+	out, d := agent(t, congested.Config{}).Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
 	require.Empty(t, out)
 	require.Equal(t, congested.Decision{Reason: node.Disabled}, d)
 }
@@ -325,7 +347,7 @@ func TestRefusals(t *testing.T) {
 func TestNotifications(t *testing.T) {
 	decide := func(cfg congested.Config, e congested.Event) (m message.Message, d congested.Decision) {
 		e.Options = ip
-		out, d := congested.New(cfg).Congested(nil, &e, now)
+		out, d := agent(t, cfg).Congested(nil, &e, now)
 		require.Equal(t, node.Accepted, d.Reason)
 		require.NoError(t, m.Decode(out, ip, message.Config{FCNPort: cfg.FCN.Port, ProxyPort: cfg.Proxy.Port, CodePoints: cfg.FastCNP.CodePoints}))
 		return m, d
@@ -361,6 +383,8 @@ func TestNotifications(t *testing.T) {
 	require.Equal(t, inVXLAN, m.Proxy.Invoking)
 	require.EqualValues(t, 6, m.Proxy.Level)
 	require.EqualValues(t, 2022, m.Packet.DstPort)
+	m, _ = decide(cfg, congested.Event{Frame: inVXLAN, Level: 9}) // more than there are
+	require.EqualValues(t, 7, m.Proxy.Level)
 
 	for level, want := range map[uint8]uint8{0: 1, 1: 1, 7: 7, 9: 7} {
 		m, d = decide(method(congested.FCN), congested.Event{Frame: inVXLAN, Level: level})
@@ -376,8 +400,12 @@ func TestNotifications(t *testing.T) {
 		require.Equal(t, key.Src, d.To)
 		require.Equal(t, []any{ppfc.Stop, key.Dst, key.DestQP, 100 * time.Microsecond, uint16(7)},
 			[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
-		m, _ = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: time.Hour})
-		require.Equal(t, ppfc.MaxPause, m.PPFC.Pause)
+		for pause, want := range map[time.Duration]time.Duration{
+			time.Hour: ppfc.MaxPause, -time.Microsecond: 0, -1: 0, 1999: time.Microsecond,
+		} {
+			m, _ = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: pause})
+			require.Equal(t, want, m.PPFC.Pause)
+		}
 	}
 }
 
@@ -390,7 +418,7 @@ func TestSourcePort(t *testing.T) {
 			frame := tunnelled(t, vxlan, data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }), 5)
 			var of [2]uint16
 			for i := range of {
-				out, d := congested.New(method).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+				out, d := agent(t, method).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
 				require.Equal(t, node.Accepted, d.Reason)
 				of[i] = binary.BigEndian.Uint16(out[40:])
 			}
@@ -401,14 +429,14 @@ func TestSourcePort(t *testing.T) {
 		require.Greater(t, len(ports), 10)
 
 		method.Proxy.Carriage.SrcPort, method.FCN.Carriage.SrcPort = 7, 7
-		out, _ := congested.New(method).Congested(nil, &congested.Event{Frame: tunnelled(t, vxlan, data(t), 5), Options: ip}, now)
+		out, _ := agent(t, method).Congested(nil, &congested.Event{Frame: tunnelled(t, vxlan, data(t), 5), Options: ip}, now)
 		require.EqualValues(t, 7, binary.BigEndian.Uint16(out[40:]))
 	}
 }
 
 // Flow control of an Ethernet link is other traffic, whatever came before.
 func TestFlowControl(t *testing.T) {
-	a := congested.New(method(congested.FastCNP))
+	a := agent(t, method(congested.FastCNP))
 	_, d := a.Congested(nil, &congested.Event{Frame: data(t, notification(self6)), Options: ip}, now)
 	require.Equal(t, node.Notification, d.Reason)
 	for _, frame := range []string{
@@ -427,13 +455,13 @@ func TestTraceTooLong(t *testing.T) {
 	ext := append(wiretest.Hex(t, "111f 0100 31fa 0000 007b 083c 02000000"), make([]byte, 240)...)
 	frame := data(t, func(p *rocev2.Packet) { p.Ext = ext })
 	cfg := method(congested.FastCNP)
-	_, d := congested.New(cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	_, d := agent(t, cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
 	require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Broken}, d)
 	cfg.FastCNP.Long = fastcnp.FallBack
-	_, d = congested.New(cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	_, d = agent(t, cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 1, d.Option)
 	cfg.FastCNP.Long = fastcnp.Trim
-	_, d = congested.New(cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	_, d = agent(t, cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 2, d.Option)
 }
 
@@ -446,7 +474,7 @@ func TestLongestPrefix(t *testing.T) {
 	cfg.Capable = acl.NewMap(
 		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.No},
 		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Yes})
-	a := congested.New(cfg)
+	a := agent(t, cfg)
 	for src, want := range map[netip.Addr]congested.Decision{
 		src6:                               {Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1},
 		src6.Next():                        {Packet: message.Data, MarkECN: true},
@@ -465,7 +493,7 @@ func TestLimits(t *testing.T) {
 	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
 	cfg.Rate = limit.Rate{PerSecond: 1000, Burst: 3}
 	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
-	a := congested.New(cfg)
+	a := agent(t, cfg)
 	for _, c := range []struct {
 		after  time.Duration // microseconds after the start
 		qp     uint32
@@ -485,12 +513,12 @@ func TestLimits(t *testing.T) {
 		}
 		_, d := a.Congested(nil, &congested.Event{Frame: flow(c.qp), Options: ip, Level: c.level}, now.Add(c.after*time.Microsecond))
 		require.Equal(t, c.reason, d.Reason, "%+v", c)
-		require.False(t, d.MarkECN && d.Reason != 0)
+		require.True(t, d.MarkECN, "nobody knows whether the sender understands Fast CNPs: a limit takes nothing from marking")
 	}
 
 	// Exactly one interval later passes.
 	cfg.Rate = limit.Rate{}
-	a = congested.New(cfg)
+	a = agent(t, cfg)
 	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited, 199: node.Limited, 200: 0} {
 		if after%100 > 1 && after%100 < 99 {
 			continue
@@ -501,7 +529,7 @@ func TestLimits(t *testing.T) {
 
 	// Marking is not limited, and takes nothing.
 	cfg.Capable, cfg.Rate = capable(congested.No), limit.Rate{PerSecond: 1}
-	a = congested.New(cfg)
+	a = agent(t, cfg)
 	for range 10 {
 		_, d := a.Congested(nil, &congested.Event{Frame: flow(1), Options: ip}, now)
 		require.True(t, d.MarkECN)
@@ -513,7 +541,7 @@ func TestTimeJumpsBack(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Millisecond
 	cfg.Rate = limit.Rate{PerSecond: 1000}
-	a := congested.New(cfg)
+	a := agent(t, cfg)
 	e := &congested.Event{Frame: data(t), Options: ip}
 	reasons := ""
 	for _, at := range []time.Duration{0, -time.Hour, -time.Hour + time.Millisecond, -2 * time.Hour, -2*time.Hour + 999*time.Microsecond, -2*time.Hour + time.Millisecond} {
@@ -531,9 +559,10 @@ func problem(fastCNP []byte) []byte {
 
 func TestICMP(t *testing.T) {
 	cfg := method(congested.FastCNP)
-	a := congested.New(cfg)
+	a := agent(t, cfg)
 	e := &congested.Event{Frame: data(t), Options: ip}
-	sent, d := a.Congested(nil, e, now)
+	sent, d := a.Congested([]byte("behind these octets"), e, now)
+	sent = sent[len("behind these octets"):]
 	require.Equal(t, message.FastCNP, d.Kind)
 
 	changed := func(at int) []byte {
@@ -541,7 +570,7 @@ func TestICMP(t *testing.T) {
 		b[at] ^= 1
 		return problem(b)
 	}
-	other := congested.New(cfg) // has not sent it
+	other := agent(t, cfg) // has not sent it
 	forged := []struct {
 		name    string
 		a       *congested.Agent
@@ -565,7 +594,7 @@ func TestICMP(t *testing.T) {
 		{"another type", a, src6, append([]byte{1, 2, 0, 0, 0, 0, 0, 42}, sent...), 0, node.NotOurs},
 		{"no message", a, src6, nil, 0, node.NotOurs},
 		{"too late", a, src6, problem(sent), time.Minute, node.Denied},
-		{"disabled", congested.New(congested.Config{}), src6, problem(sent), 0, node.Disabled},
+		{"disabled", agent(t, congested.Config{}), src6, problem(sent), 0, node.Disabled},
 	}
 	for _, c := range forged {
 		require.Equal(t, c.reason, c.a.ICMP(c.from, c.message, now.Add(c.at)), c.name)
@@ -590,7 +619,7 @@ func TestICMP(t *testing.T) {
 
 	// What the host itself says counts more than what is configured.
 	cfg.Capable, cfg.RejectedFor = capable(congested.Yes), time.Minute
-	a = congested.New(cfg)
+	a = agent(t, cfg)
 	sent, _ = a.Congested(nil, e, now)
 	require.Equal(t, node.Accepted, a.ICMP(src6, problem(sent), now))
 	_, d = a.Congested(nil, e, now)
@@ -601,7 +630,7 @@ func TestICMP(t *testing.T) {
 
 // The same out of frames.
 func TestICMPFrame(t *testing.T) {
-	a := congested.New(method(congested.FastCNP))
+	a := agent(t, method(congested.FastCNP))
 	sent, _ := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
 	frame := func(from, to netip.Addr, message []byte, options string) []byte {
 		ext := wiretest.Hex(t, options)
@@ -630,7 +659,7 @@ func TestICMPFrame(t *testing.T) {
 		require.Equal(t, c.reason, a.ICMPFrame(c.frame, ip, now), c.name)
 		wiretest.NoAllocs(t, c.name, func() { a.ICMPFrame(c.frame, ip, now) })
 	}
-	require.Equal(t, node.Disabled, congested.New(congested.Config{}).ICMPFrame(nil, ip, now))
+	require.Equal(t, node.Disabled, agent(t, congested.Config{}).ICMPFrame(nil, ip, now))
 }
 
 // Floods of new flows, of forged ICMPv6 errors and of senders that reject: no
@@ -639,7 +668,7 @@ func TestFlood(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 64, 64, 64
 	cfg.PerFlow[0] = time.Second
-	a := congested.New(cfg)
+	a := agent(t, cfg)
 	e := &congested.Event{Frame: data(t), Options: ip}
 	var buf []byte
 	random := rand.New(rand.NewPCG(1, 2))
@@ -682,7 +711,7 @@ func TestNoAllocs(t *testing.T) {
 		} {
 			cfg := method(m)
 			cfg.FastCNP.Long = fastcnp.FallBack
-			a := congested.New(cfg)
+			a := agent(t, cfg)
 			e := &congested.Event{Frame: frame, Options: ip, Own: own}
 			wiretest.NoAllocs(t, fmt.Sprint(m, " ", name), func() { a.Congested(buf, e, now) })
 		}
@@ -706,7 +735,7 @@ func FuzzCongested(f *testing.F) {
 		cfg.Capable = capable(congested.Yes)
 		cfg.FastCNP.Long = fastcnp.FallBack
 		cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 4, 4, 4
-		a := congested.New(cfg)
+		a := agent(t, cfg)
 		out, d := a.Congested(nil, &congested.Event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}}, now)
 		if d.Kind == message.Other {
 			require.Empty(t, out)
@@ -729,10 +758,10 @@ func FuzzCongested(f *testing.F) {
 // The memory of an agent is what its documentation says, and all of it is taken
 // at the start.
 func TestMemory(t *testing.T) {
-	const flows, sent, rejected = 65536, 4096, 16384
+	const flows, sent, rejected, paused = 65536, 4096, 16384, 4096
 	var a *congested.Agent
-	got := wiretest.Allocated(func() { a = congested.New(method(congested.FastCNP)) })
-	require.InDelta(t, 16*(flows+sent+rejected), got, 64<<10)
+	got := wiretest.Allocated(func() { a = agent(t, method(congested.FastCNP)) })
+	require.InDelta(t, 16*(flows+sent+rejected)+64*paused, got, 64<<10)
 	require.NotNil(t, a)
-	require.Less(t, wiretest.Allocated(func() { congested.New(congested.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+	require.Less(t, wiretest.Allocated(func() { agent(t, congested.Config{}) }), uint64(16<<10), "nothing for a role that is off")
 }

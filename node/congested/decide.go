@@ -11,7 +11,6 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/pfc"
-	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -26,7 +25,7 @@ import (
 // notifications on their way to another node; Acknowledgement; Notification;
 // OwnAddress, of a packet that the node sent itself; Address, of a sender that
 // cannot be answered; what the method asks; Limited. A refusal takes nothing from
-// any limit, and the packet is not to be marked.
+// any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -34,19 +33,26 @@ import (
 //	FastCNP   no        marked                  NotCapable
 //	Mark      any       marked                  NotCapable
 //
-// The other methods mark nothing. FastCNP and PPFC are not for packets out of a
-// tunnel, Tunnelled (D17); FCN is for no others, NotTunnelled.
+// A limit on notifications takes nothing from marking: where it withholds a Fast
+// CNP from a sender that is not known as capable the reason is Limited, and the
+// packet is marked all the same. No other refusal marks, and no other method. A
+// node that cannot mark does as [Config] says.
+//
+// FastCNP and PPFC are not for packets out of a tunnel, Tunnelled (D17); FCN, and
+// PPFC for the ingress PE, are for no others, NotTunnelled. Below all levels of
+// Config.PauseFrom a PPFC has nothing to say: the reason is Accepted, and there is
+// nothing to send.
 func (a *Agent) Congested(b []byte, e *Event, now time.Time) ([]byte, Decision) {
 	out, d := a.decide(b, e, now)
+	if d.MarkECN {
+		a.stats.Marked++
+	}
 	switch {
 	case d.Reason != node.Accepted:
 		a.stats.Refused[d.Reason]++
 		return b, d
 	case d.Kind != message.Other:
 		a.stats.Sent[d.Kind]++
-	}
-	if d.MarkECN {
-		a.stats.Marked++
 	}
 	return out, d
 }
@@ -67,7 +73,7 @@ func (s *seen) srcPort(configured uint16) uint16 {
 	if configured != 0 {
 		return configured
 	}
-	return ephemeral + uint16(s.flow&0x3FFF)
+	return ephemeral + uint16(s.key.Hash(0)&0x3FFF) // the same of every agent, whatever its seed
 }
 
 func (a *Agent) decide(b []byte, e *Event, now time.Time) ([]byte, Decision) {
@@ -85,17 +91,22 @@ func (a *Agent) decide(b []byte, e *Event, now time.Time) ([]byte, Decision) {
 		d.Reason = node.NoMethod
 		return b, d
 	}
+	return a.notify(b, e, &s, d, method, now)
+}
+
+// notify answers a packet by a method.
+func (a *Agent) notify(b []byte, e *Event, s *seen, d Decision, method Method, now time.Time) ([]byte, Decision) {
 	switch method {
 	case FastCNP:
-		return a.fastCNP(b, e, &s, d, now)
+		return a.fastCNP(b, e, s, d, now)
 	case Proxy:
-		return a.proxy(b, e, &s, d, now)
+		return a.proxy(b, e, s, d, now)
 	case FCN:
-		return a.fcn(b, e, &s, d, now)
+		return a.fcn(b, e, s, d, now)
 	case PPFC:
-		return a.ppfc(b, e, &s, d, now)
+		return a.ppfc(b, e, s, d, now)
 	case Mark:
-		return b, mark(d, &s)
+		return a.mark(b, e, s, d, now)
 	}
 	d.Reason = node.NoMethod
 	return b, d
@@ -155,20 +166,11 @@ func (a *Agent) look(e *Event, s *seen) node.Reason {
 // packet is a copy of one that was elsewhere, and is none.
 func (a *Agent) below(e *Event, s *seen) bool {
 	in := &a.inner
-	if in.Decode(e.Frame, e.Options) != nil || in.Tunnels.Len() == 0 || isMirrored(in.Tunnels) {
+	if in.Decode(e.Frame, e.Options) != nil || in.Tunnels.Len() == 0 || in.Tunnels.Mirrored() {
 		return false
 	}
 	s.tunnelled, s.ecn = true, outerECN(in.Outermost)
 	return true
-}
-
-func isMirrored(tunnels rocev2.Tunnels) bool {
-	for t := range tunnels.All() {
-		if t == rocev2.ERSPAN1 || t == rocev2.ERSPAN2 || t == rocev2.ERSPAN3 {
-			return true
-		}
-	}
-	return false
 }
 
 // messages says how messages are told apart.
@@ -207,15 +209,25 @@ func outerECN(outer []byte) uint8 {
 	return outer[1] & 3
 }
 
-// mark decides for marking alone. A packet that is not ECN-capable is never
-// marked (RFC 3168 section 5).
-func mark(d Decision, s *seen) Decision {
-	d.MarkECN = s.ecn != rocev2.NotECT
-	if !d.MarkECN {
+// mark answers a packet by marking alone, or by the fallback where the node cannot
+// mark.
+func (a *Agent) mark(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
+	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
+		b, d = a.notify(b, e, s, d, a.cfg.Fallback, now)
+		if d.Kind != message.Other {
+			a.stats.FellBack++
+		}
+		return b, d
+	}
+	if d.MarkECN = a.mayMark(s); !d.MarkECN {
 		d.Reason = node.NotCapable
 	}
-	return d
+	return b, d
 }
+
+// mayMark says whether a packet can be marked: one that is not ECN-capable never
+// is (RFC 3168 section 5).
+func (a *Agent) mayMark(s *seen) bool { return s.ecn != rocev2.NotECT && !a.cfg.CannotMark }
 
 // fastCNP notifies the sender itself (FAST section 4).
 func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
@@ -230,9 +242,14 @@ func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) 
 	}
 	capable := a.capability(p.Src, now)
 	if capable == No {
-		return b, mark(d, s)
+		return a.mark(b, e, s, d, now)
 	}
-	if d.Reason = a.limited(e, s, now); d.Reason != node.Accepted {
+	// The two at once are forbidden where the sender is known as capable, and
+	// allowed where that is not known: then the packet is marked even if a limit
+	// withholds the Fast CNP, for a sender that only knows ECN would hear nothing.
+	marked := capable == Unknown && a.mayMark(s)
+	if d.Reason = a.limited(e, s.flow, now); d.Reason != node.Accepted {
+		d.MarkECN = marked
 		return b, d
 	}
 	out, choice, err := fastcnp.AppendFor(b, p, e.Own, a.cfg.FastCNP)
@@ -240,12 +257,9 @@ func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) 
 		d.Reason = node.Broken
 		return b, d
 	}
-	a.took(s, now)
+	a.took(s.flow, now)
 	a.sent.Take(a.hash(out[len(b):]), now)
-	d.Kind, d.To, d.Option = message.FastCNP, p.Src, choice.Option()
-	// The two at once are forbidden where the sender is known as capable, and
-	// allowed where that is not known.
-	d.MarkECN = capable == Unknown && s.ecn != rocev2.NotECT
+	d.Kind, d.To, d.Option, d.MarkECN = message.FastCNP, p.Src, choice.Option(), marked
 	return out, d
 }
 
@@ -264,7 +278,7 @@ func (a *Agent) proxy(b []byte, e *Event, s *seen, d Decision, now time.Time) ([
 		d.Reason = node.NoMethod
 		return b, d
 	}
-	if d.Reason = a.limited(e, s, now); d.Reason != node.Accepted {
+	if d.Reason = a.limited(e, s.flow, now); d.Reason != node.Accepted {
 		return b, d
 	}
 	cfg := a.cfg.Proxy
@@ -277,7 +291,7 @@ func (a *Agent) proxy(b []byte, e *Event, s *seen, d Decision, now time.Time) ([
 		d.Reason = node.Broken
 		return b, d
 	}
-	a.took(s, now)
+	a.took(s.flow, now)
 	d.Kind, d.To = message.Proxy, proxy
 	return b, d
 }
@@ -290,17 +304,17 @@ func (a *Agent) fcn(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]b
 		d.Reason = node.NotTunnelled
 		return b, d
 	}
-	message6, err := fcn.For(f, level.ToFCN(e.Level))
+	fcnMessage, err := fcn.For(f, level.ToFCN(e.Level))
 	pe := f.OuterSrc()
-	switch {
-	case err == fcn.ErrNotTunnelled:
+	// What an FCN names is the label of a PE, and the tunnels of several customers
+	// may hold flows of the same addresses: the limit goes by the former.
+	named := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}.Hash(a.cfg.Seed)
+	if err == fcn.ErrNotTunnelled {
 		d.Reason = node.NotTunnelled
-	case pe == a.cfg.Self6:
-		d.Reason = node.OwnAddress
-	case !a.cfg.PEs.Contains(pe):
-		d.Reason = node.Denied
-	case rocev2.Answerable(pe) != nil:
-		d.Reason = node.Address
+		return b, d
+	}
+	switch d.Reason = a.ingress(pe); {
+	case d.Reason != node.Accepted:
 	case f.OuterFlowLabel() == 0:
 		d.Reason = node.UnknownLabel
 	case err != nil: // fcn.ErrNotECNCapable
@@ -308,62 +322,47 @@ func (a *Agent) fcn(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]b
 	case !a.cfg.Self6.IsValid():
 		d.Reason = node.NoMethod
 	default:
-		d.Reason = a.limited(e, s, now)
+		d.Reason = a.limited(e, named, now)
 	}
 	if d.Reason != node.Accepted {
 		return b, d
 	}
 	cfg := a.cfg.FCN
 	cfg.Src, cfg.Carriage.SrcPort = a.cfg.Self6, s.srcPort(cfg.Carriage.SrcPort)
-	if b, err = message6.AppendPacket(b, pe, cfg); err != nil {
+	if b, err = fcnMessage.AppendPacket(b, pe, cfg); err != nil {
 		d.Reason = node.Broken
 		return b, d
 	}
-	a.took(s, now)
+	a.took(named, now)
 	d.Kind, d.To = message.FCN, pe
 	return b, d
 }
 
-// ppfc asks the sender itself to pause (PPFC section 3). It names the flow as the
-// sender knows it: by its destination and destination queue pair (D15).
-func (a *Agent) ppfc(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
-	p := &a.message.Packet
+// ingress says why the source of a tunnel is no ingress PE to be notified.
+func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	switch {
-	case !a.self(p.Src).IsValid():
-		d.Reason = node.NoMethod
-	case s.tunnelled && !a.cfg.InnerSource:
-		d.Reason = node.Tunnelled
-	default:
-		d.Reason = a.limited(e, s, now)
+	case a.own(pe):
+		return node.OwnAddress
+	case !a.cfg.PEs.Contains(pe):
+		return node.Denied
+	case rocev2.Answerable(pe) != nil:
+		return node.Address
 	}
-	if d.Reason != node.Accepted {
-		return b, d
-	}
-	cfg := a.cfg.PPFC
-	cfg.Src = a.self(p.Src)
-	pause := min(max(e.Pause, 0), ppfc.MaxPause).Truncate(time.Microsecond)
-	b, err := ppfc.AppendFor(b, p, ppfc.Extension{Type: ppfc.Stop, Port: e.Port, Pause: pause}, cfg)
-	if err != nil {
-		d.Reason = node.Broken
-		return b, d
-	}
-	a.took(s, now)
-	d.Kind, d.To = message.PPFC, p.Src
-	return b, d
+	return node.Accepted
 }
 
 // limited returns Limited where a limit holds.
-func (a *Agent) limited(e *Event, s *seen, now time.Time) node.Reason {
-	interval := a.cfg.PerFlow[level.ToProxy(e.Level)]
-	flow, rate := a.perFlow.Ready(s.flow, interval, now), a.rate.Ready(now) // both see the time, should it jump back
-	if !flow || !rate {
+func (a *Agent) limited(e *Event, flow uint64, now time.Time) node.Reason {
+	interval := a.cfg.PerFlow[min(e.Level, level.Max)]
+	perFlow, rate := a.perFlow.Ready(flow, interval, now), a.rate.Ready(now) // both see the time, should it jump back
+	if !perFlow || !rate {
 		return node.Limited
 	}
 	return node.Accepted
 }
 
 // took says that a notification was sent.
-func (a *Agent) took(s *seen, now time.Time) {
-	a.perFlow.Take(s.flow, now)
+func (a *Agent) took(flow uint64, now time.Time) {
+	a.perFlow.Take(flow, now)
 	a.rate.Take(now)
 }

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -15,12 +18,16 @@ import (
 // on the packet as well, as nobody knows whether it understands Fast CNPs.
 func Example() {
 	senders := netip.MustParsePrefix("2001:db8:1::/48")
-	agent := congested.New(congested.Config{
+	agent, err := congested.New(congested.Config{
 		Enabled: true,
 		Self6:   netip.MustParseAddr("2001:db8:ffff::5"),
 		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.FastCNP}),
 		PerFlow: [8]time.Duration{3: time.Millisecond},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 
 	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17}}}
 	data.Src, data.Dst = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
@@ -32,8 +39,57 @@ func Example() {
 	ip, d := agent.Congested(nil, event, now)
 	fmt.Printf("%v with option %d to %v, %d octets; mark: %v\n", d.Kind, d.Option, d.To, len(ip), d.MarkECN)
 	_, d = agent.Congested(nil, event, now.Add(time.Microsecond))
-	fmt.Println(d.Reason)
+	fmt.Printf("%v; mark: %v\n", d.Reason, d.MarkECN)
 	// Output:
 	// fastcnp with option 1 to 2001:db8:1::a, 104 octets; mark: true
-	// limited
+	// limited; mark: true
+}
+
+// A queue fills and drains: the sender is told to stop, and then that it may go on.
+func ExampleAgent_Resume() {
+	queue := level.Thresholds{Up: []uint64{64 << 10, 256 << 10}, Down: []uint64{32 << 10, 128 << 10}}
+	senders := netip.MustParsePrefix("2001:db8:1::/48")
+	agent, err := congested.New(congested.Config{
+		Enabled:   true,
+		Self6:     netip.MustParseAddr("2001:db8:ffff::5"),
+		Methods:   acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.PPFC}),
+		PauseFrom: congested.PauseFrom{Alarm: 1, Stop: 2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17}}}
+	data.Src, data.Dst = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
+	data.DstPort, data.HopLimit = rocev2.Port, 61
+	frame, _ := data.AppendBinary(nil)
+	event := &congested.Event{
+		Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkIP}, Port: 7, Pause: time.Millisecond,
+	}
+	says := func(ip []byte, d congested.Decision) {
+		var p rocev2.Packet
+		if d.Kind == message.PPFC && p.DecodeIP(ip) == nil {
+			n, _ := ppfc.FromPacket(&p)
+			fmt.Println(n.Type, "for", n.Congested, "to", d.To)
+		}
+	}
+
+	now := time.Unix(1795254649, 0)
+	for _, kib := range []uint64{10, 70, 300, 200, 60, 10} { // the queue, packet by packet
+		was := event.Level
+		event.Level = queue.Of(kib<<10, was)
+		if event.Level > 0 {
+			says(agent.Congested(nil, event, now))
+		} else if was > 0 {
+			for ip, d, ok := agent.Resume(nil, event.Port); ok; ip, d, ok = agent.Resume(nil, event.Port) {
+				says(ip, d)
+			}
+		}
+	}
+	// Output:
+	// alarm for 2001:db8:4::e to 2001:db8:1::a
+	// stop for 2001:db8:4::e to 2001:db8:1::a
+	// stop for 2001:db8:4::e to 2001:db8:1::a
+	// alarm for 2001:db8:4::e to 2001:db8:1::a
+	// resume for 2001:db8:4::e to 2001:db8:1::a
 }

@@ -40,12 +40,13 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 	lsp[9] = uint8(len(lsp))
 
 	table := proxies.New(0)
-	agent := congested.New(congested.Config{
+	agent, err := congested.New(congested.Config{
 		Enabled: true,
 		Self6:   netip.MustParseAddr("2001:db8:ffff::5"),
 		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.Proxy}),
 		Proxies: table,
 	})
+	require.NoError(t, err)
 	leaf := pnc.Origin{Protocol: pnc.ISIS, ID: [8]byte{0, 0, 0, 0, 0, 1, 0, 2}}
 	for _, c := range []struct {
 		lsps   [][]byte

@@ -11,8 +11,8 @@
 //	$ rocecn inspect /tmp/fastcnp.pcap
 //	$ tcpdump -i eth0 -U -w - udp port 4791 | rocecn answer -ecn -source 2001:db8:ffff::5 - - | rocecn inspect -
 //
-// RoCEv2 data packets over IPv6 match; with -ecn, only those that are marked
-// CE. For each, or with -every for each N-th, a Fast CNP goes to the packet's
+// RoCEv2 data packets over IPv6 match; with -ecn, only those whose outermost IP
+// header is marked CE. For each, or with -every for each N-th, a Fast CNP goes to the packet's
 // source: with option 2 if the packet carries an IOAM trace, else with option
 // 1. Acknowledgements and notifications are answered by none, and neither is
 // IPv4, for which there is no Fast CNP. Neither is what comes in a tunnel, whose
@@ -69,7 +69,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "rocecn answer:", err)
 		return cli.Misused
 	}
-	n.start()
+	if err := n.start(); err != nil {
+		fmt.Fprintln(stderr, "rocecn answer:", err)
+		return cli.Misused
+	}
 
 	from, to := flags.Arg(0), flags.Arg(1)
 	say := func(name string, err error) { cli.Say(stderr, "answer", name, err) }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
@@ -25,10 +26,9 @@ type node struct {
 	onlyCE  bool // packets that are not marked CE do not match
 	count   count
 
-	agent    *congested.Agent
-	received message.Message
-	around   rocev2.Datagram
-	frame    []byte
+	role   *play.Switch
+	around rocev2.Datagram
+	frame  []byte
 }
 
 // setLong sets what becomes of a trace that is too long (D4).
@@ -63,14 +63,15 @@ func (n *node) check() error {
 	return nil
 }
 
-// start makes the agent: on, with Fast CNPs for all senders of IPv6.
-func (n *node) start() {
+// start makes the role: on, with Fast CNPs for all senders of IPv6.
+func (n *node) start() (err error) {
 	n.config.Enabled = true
 	n.config.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP})
 	for i := range n.config.PerFlow {
 		n.config.PerFlow[i] = n.perFlow
 	}
-	n.agent = congested.New(n.config)
+	n.role, err = play.NewSwitch(n.config, n.onlyCE)
+	return err
 }
 
 // run answers the packets of in. The error is one of reading them; those of
@@ -126,7 +127,7 @@ func (n *node) answer(r *capture.Record) []byte {
 		n.count.skip("of a link type not supported")
 		return nil
 	}
-	switch n.agent.ICMPFrame(r.Data, r.Options(), r.Time) {
+	switch n.role.ICMP(r.Data, r.Options(), r.Time) {
 	case reason.Accepted:
 		n.count.skip("ICMPv6 error of a sender that is not capable")
 		return nil
@@ -134,13 +135,12 @@ func (n *node) answer(r *capture.Record) []byte {
 		n.count.skip("ICMPv6 error about nothing that was sent")
 		return nil
 	}
-	n.received.Decode(r.Data, r.Options(), message.Config{})
-	if n.received.Kind == message.Data {
-		switch p := &n.received.Packet; {
-		case !p.Src.Is6():
+	if sender, congested, ok := n.role.Data(r.Data, r.Options()); ok {
+		switch {
+		case !sender.Is6():
 			n.count.skip("IPv4")
 			return nil
-		case n.onlyCE && p.ECN() != rocev2.CE:
+		case !congested:
 			n.count.skip("not marked CE")
 			return nil
 		}
@@ -152,13 +152,13 @@ func (n *node) answer(r *capture.Record) []byte {
 	return n.decide(r)
 }
 
-// decide asks the agent for the answer.
+// decide asks the role for the answer.
 func (n *node) decide(r *capture.Record) []byte {
 	head := n.frame[:0]
 	if n.around.Decode(r.Data, r.Options()) == nil {
 		head = n.around.AppendReplyLink(head, 6)
 	}
-	frame, d := n.agent.Congested(head, &congested.Event{Frame: r.Data, Options: r.Options()}, r.Time)
+	frame, d := n.role.Congested(head, &congested.Event{Frame: r.Data, Options: r.Options()}, r.Time)
 	n.frame = frame[:0]
 	switch {
 	case d.Reason != reason.Accepted:

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func wrong(key, format string, args ...any) error {
 // is no value, and every error names the key.
 //
 // A field is a bool, a number, a string, a [time.Duration] (written as Go
-// writes it, never negative), a [netip.Addr] (without zone, not IPv4-mapped), a
+// writes it, never negative), one [byLevel], a [netip.Addr] (without zone, not IPv4-mapped), a
 // [netip.Prefix], whatever else unmarshals text, a struct, a pointer to or a
 // slice of any of these. Fields of an embedded struct count as the struct's own.
 func decode(octets []byte, v any) error {
@@ -125,6 +126,24 @@ func set(key string, value any, v reflect.Value) error {
 			return wrong(key, "%q is negative", s)
 		}
 		*p = d
+		return nil
+	case *byLevel:
+		list, ok := value.([]any)
+		if !ok { // one for all levels
+			list = slices.Repeat([]any{value}, len(p))
+		}
+		if len(list) != len(p) {
+			return wrong(key, "a duration, or a list of %d, one a level", len(p))
+		}
+		for i := range p {
+			at := key
+			if ok {
+				at = index(key, i)
+			}
+			if err := set(at, list[i], reflect.ValueOf(&p[i]).Elem()); err != nil {
+				return err
+			}
+		}
 		return nil
 	case *netip.Addr:
 		s, ok := value.(string)
@@ -241,6 +260,10 @@ func set(key string, value any, v reflect.Value) error {
 	}
 	return nil
 }
+
+// byLevel is a duration for each level of congestion, written as a list of eight or
+// as one that holds at all levels.
+type byLevel [8]time.Duration
 
 // field returns the field of a struct that has this key, the zero Value when
 // none has.

@@ -41,6 +41,14 @@ type role interface {
 	play(f *frame) (line, []byte)
 }
 
+// A reliever is a role that sends something of its own accord once it is time,
+// which in a capture is with the next frame of any kind.
+type reliever interface {
+	// relieve is called before play, until ok is false. What it returns is what play
+	// returns.
+	relieve(f *frame) (l line, packet []byte, ok bool)
+}
+
 // A config is the configuration of a role: a struct with the keys in its json
 // tags, which embeds [common].
 type config interface {
@@ -187,7 +195,17 @@ func (p *player) frame(r *capture.Record) {
 	if f.Time.IsZero() {
 		f.Time = time.Unix(0, 0).UTC()
 	}
+	if first, ok := p.role.(reliever); ok {
+		for l, packet, ok := first.relieve(&f); ok; l, packet, ok = first.relieve(&f) {
+			p.say(l, packet, r)
+		}
+	}
 	l, packet := p.role.play(&f)
+	p.say(l, packet, r)
+}
+
+// say writes what a role has to say of a frame.
+func (p *player) say(l line, packet []byte, r *capture.Record) {
 	if packet != nil {
 		p.write(packet, r)
 	}

@@ -146,6 +146,23 @@ func TestTimes(t *testing.T) {
 	require.Len(t, out, 1)
 }
 
+// recorder is a role that keeps the times of its frames.
+type recorder struct{ times []time.Time }
+
+func (r *recorder) play(f *frame) (line, []byte) {
+	r.times = append(r.times, f.Time)
+	return line{}, nil
+}
+
+// A frame of which the capture has no time is one of 1970: limits by time hold.
+func TestNoTime(t *testing.T) {
+	r := new(recorder)
+	p := player{role: r, lines: bufio.NewWriter(io.Discard)}
+	p.frame(&capture.Record{})
+	p.frame(&capture.Record{Time: time.Unix(7, 0)})
+	require.Equal(t, []time.Time{time.Unix(0, 0).UTC(), time.Unix(7, 0)}, r.times)
+}
+
 func TestUnsupportedLinkType(t *testing.T) {
 	in := captureOf(147, time.Microsecond, capture.Record{Data: []byte("A")}, capture.Record{Data: []byte("B")})
 	lines, out, stderr := rehearse(t, "echo", `{"enabled": true}`, in)

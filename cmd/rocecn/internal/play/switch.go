@@ -32,15 +32,35 @@ type switchConfig struct {
 		Senders netip.Prefix `json:"senders"`
 		Proxy   netip.Addr   `json:"proxy"`
 	} `json:"proxies"`
-	PE          []netip.Prefix `json:"pe"`       // ingress PEs, whom FCNs may go to
-	Level       uint8          `json:"level"`    // of every congested frame
-	PauseUS     *uint16        `json:"pause_us"` // what a PPFC asks for; absent: 100
-	Port        uint16         `json:"port"`     // what a PPFC says of where
-	PerFlow     time.Duration  `json:"per_flow"`
-	Rate        rate           `json:"rate"`
-	Congested   string         `json:"congested"` // all data packets, the default, or those marked ce
-	InnerSource bool           `json:"inner_source"`
-	OwnRecord   *ownRecord     `json:"own_record"`
+	PE          []netip.Prefix   `json:"pe"`       // ingress PEs, whom FCNs and PPFCs may go to
+	Level       *uint8           `json:"level"`    // of every congested frame; absent: 0
+	Levels      []levelFrom      `json:"levels"`   // over the time, instead of level
+	PauseUS     *uint16          `json:"pause_us"` // what a PPFC asks for; absent: 100
+	Port        uint16           `json:"port"`     // what a PPFC says of where
+	PPFC        *pauseFrom       `json:"ppfc"`
+	PPFCAddress string           `json:"ppfc_address"` // destination, the default, or node (D15)
+	PPFCTo      string           `json:"ppfc_to"`      // sender, the default, or ingress
+	PerFlow     byLevel          `json:"per_flow"`
+	Rate        rate             `json:"rate"`
+	Congested   string           `json:"congested"` // all data packets, the default, or those marked ce
+	InnerSource bool             `json:"inner_source"`
+	Marking     string           `json:"marking"` // self, the default, or elsewhere
+	Fallback    congested.Method `json:"fallback"`
+	OwnRecord   *ownRecord       `json:"own_record"`
+}
+
+// levelFrom is the level of the queue from a time on, counted from the first frame.
+type levelFrom struct {
+	At    *time.Duration `json:"at"`
+	Level *uint8         `json:"level"`
+}
+
+// pauseFrom says from which level on a PPFC asks for what; what is absent is never
+// asked for.
+type pauseFrom struct {
+	Alarm *uint8 `json:"alarm"`
+	Hold  *uint8 `json:"hold"`
+	Stop  *uint8 `json:"stop"`
 }
 
 func (c *switchConfig) role() (role, error) {
@@ -48,14 +68,14 @@ func (c *switchConfig) role() (role, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case c.Level > level.Max:
-		return nil, wrong("level", "%d: 0 to %d allowed", c.Level, level.Max)
-	case c.Congested != "" && c.Congested != "all" && c.Congested != "ce":
-		return nil, wrong("congested", "%q is neither all nor ce", c.Congested)
+	if err := c.words(); err != nil {
+		return nil, err
 	}
-	s := &congestedSwitch{enabled: c.Enabled, onlyCE: c.Congested == "ce"}
-	s.event = congested.Event{Level: c.Level, Pause: 100 * time.Microsecond, Port: c.Port}
+	s := &congestedSwitch{enabled: c.Enabled}
+	s.event = congested.Event{Pause: 100 * time.Microsecond, Port: c.Port}
+	if s.levels, err = c.levels(); err != nil {
+		return nil, err
+	}
 	if c.PauseUS != nil {
 		s.event.Pause = time.Duration(*c.PauseUS) * time.Microsecond
 	}
@@ -65,10 +85,14 @@ func (c *switchConfig) role() (role, error) {
 		}
 	}
 	// A role that is off looks at frames all the same, to say so.
-	cfg := congested.Config{Enabled: true, Rate: limit.Rate(c.Rate), InnerSource: c.InnerSource, PEs: acl.New(c.PE...)}
-	for i := range cfg.PerFlow {
-		cfg.PerFlow[i] = c.PerFlow
+	cfg := congested.Config{
+		Enabled: true, Rate: limit.Rate(c.Rate), PerFlow: c.PerFlow, InnerSource: c.InnerSource, PEs: acl.New(c.PE...),
+		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
 	}
+	if cfg.PauseFrom, err = c.pauseFrom(); err != nil {
+		return nil, err
+	}
+	cfg.PPFC.NodeAddress = c.PPFCAddress == "node"
 	cfg.FastCNP.CodePoints, cfg.FastCNP.Long = messages.CodePoints, fastcnp.FallBack
 	cfg.FCN.Port, cfg.Proxy.Port = messages.FCNPort, messages.ProxyPort
 	if c.Enabled {
@@ -76,8 +100,100 @@ func (c *switchConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	s.agent = congested.New(cfg)
+	if s.Switch, err = NewSwitch(cfg, c.Congested == "ce"); err != nil {
+		return nil, wrong("", "%v", err)
+	}
 	return s, nil
+}
+
+// words checks the keys that have one of a few words.
+func (c *switchConfig) words() error {
+	for _, k := range []struct{ key, value, usual, other string }{
+		{"congested", c.Congested, "all", "ce"},
+		{"ppfc_address", c.PPFCAddress, "destination", "node"},
+		{"ppfc_to", c.PPFCTo, "sender", "ingress"},
+		{"marking", c.Marking, "self", "elsewhere"},
+	} {
+		if k.value != "" && k.value != k.usual && k.value != k.other {
+			return wrong(k.key, "%q is neither %s nor %s", k.value, k.usual, k.other)
+		}
+	}
+	switch c.Fallback {
+	case congested.Nothing, congested.Proxy, congested.FCN, congested.PPFC:
+	default:
+		return wrong("fallback", "%v: none, proxy, fcn or ppfc allowed", c.Fallback)
+	}
+	if c.Fallback != congested.Nothing && c.Marking != "elsewhere" {
+		return wrong("fallback", `it is for a node that cannot mark, whose marking is "elsewhere"`)
+	}
+	return nil
+}
+
+// levels returns the level of the queue over the time.
+func (c *switchConfig) levels() (levels levelsOverTime, err error) {
+	if c.Levels == nil {
+		if c.Level != nil {
+			levels.fixed = *c.Level
+		}
+		return levels, levelFits("level", levels.fixed)
+	}
+	switch {
+	case c.Level != nil:
+		return levels, wrong("levels", "stands beside level")
+	case len(c.Levels) == 0:
+		return levels, wrong("levels", "no level")
+	}
+	for i, l := range c.Levels {
+		key := index("levels", i)
+		switch {
+		case l.At == nil:
+			return levels, wrong(join(key, "at"), "missing")
+		case l.Level == nil:
+			return levels, wrong(join(key, "level"), "missing")
+		case i > 0 && *l.At <= *c.Levels[i-1].At:
+			return levels, wrong(join(key, "at"), "%v is not after the one before", *l.At)
+		}
+		if err := levelFits(join(key, "level"), *l.Level); err != nil {
+			return levels, err
+		}
+		levels.steps = append(levels.steps, step{*l.At, *l.Level})
+	}
+	return levels, nil
+}
+
+func levelFits(key string, l uint8) error {
+	if l > level.Max {
+		return wrong(key, "%d: 0 to %d allowed", l, level.Max)
+	}
+	return nil
+}
+
+// pauseFrom returns from which level on a PPFC asks for what: without the key, to
+// stop from level 1 on; where the level is always the same, to stop at that.
+func (c *switchConfig) pauseFrom() (from congested.PauseFrom, err error) {
+	if c.PPFC == nil {
+		if c.Levels != nil {
+			from.Stop = 1
+		}
+		return from, nil
+	}
+	for _, k := range []struct {
+		key  string
+		from *uint8
+		to   *uint8
+	}{{"ppfc.alarm", c.PPFC.Alarm, &from.Alarm}, {"ppfc.hold", c.PPFC.Hold, &from.Hold}, {"ppfc.stop", c.PPFC.Stop, &from.Stop}} {
+		if k.from == nil {
+			continue
+		}
+		if *k.from < 1 || *k.from > level.Max {
+			return from, wrong(k.key, "%d: 1 to %d allowed", *k.from, level.Max)
+		}
+		*k.to = *k.from
+	}
+	if from == (congested.PauseFrom{}) {
+		from.Stop = 1
+	}
+	return from, nil
 }
 
 // enabled sets what a role that is off may lack.
@@ -127,15 +243,72 @@ func senders(key string, i int, p netip.Prefix) error {
 	return nil
 }
 
+// levelsOverTime is the level of a queue over the time of a capture.
+type levelsOverTime struct {
+	fixed uint8  // without steps
+	steps []step // by time
+}
+
+// A step is a level that the queue has from a time on, counted from the first
+// frame. Before the first step it is 0.
+type step struct {
+	at    time.Duration
+	level uint8
+}
+
+// at returns the level at a time.
+func (l *levelsOverTime) at(t time.Duration) uint8 {
+	level := l.fixed
+	for _, s := range l.steps {
+		if s.at > t {
+			break
+		}
+		level = s.level
+	}
+	return level
+}
+
+// fell says whether the queue fell to level 0 after one time and up to another.
+func (l *levelsOverTime) fell(after, upTo time.Duration) bool {
+	for _, s := range l.steps {
+		if s.level == 0 && after < s.at && s.at <= upTo {
+			return true
+		}
+	}
+	return false
+}
+
 // congestedSwitch plays the node where congestion occurs.
 type congestedSwitch struct {
+	*Switch
 	enabled bool
-	onlyCE  bool
-	agent   *congested.Agent
+	levels  levelsOverTime
+	start   time.Time     // of the first frame
+	last    time.Duration // from start to the latest frame
+	resumes bool          // the queue fell, and flows that were stopped may run
 	event   congested.Event
-	flow    rocev2.Flow
-	message message.Message
 	buf     []byte
+}
+
+// relieve lets a flow run again that was stopped, with the first frame after the
+// queue has fallen.
+func (s *congestedSwitch) relieve(f *frame) (l line, packet []byte, ok bool) {
+	if s.start.IsZero() {
+		s.start = f.Time
+	}
+	at := f.Time.Sub(s.start)
+	s.resumes = s.resumes || s.levels.fell(s.last, at)
+	s.last, s.event.Level = at, s.levels.at(at)
+	if !s.resumes {
+		return line{}, nil, false
+	}
+	out, d, ok := s.agent.Resume(s.buf[:0], s.event.Port)
+	s.buf = out[:0]
+	if !ok {
+		s.resumes = false
+		return line{}, nil, false
+	}
+	return line{Action: sent, Kind: d.Kind.String(), To: d.To, MarkECN: new(bool)}, out, true
 }
 
 func (s *congestedSwitch) play(f *frame) (l line, packet []byte) {
@@ -155,37 +328,30 @@ func (s *congestedSwitch) play(f *frame) (l line, packet []byte) {
 }
 
 func (s *congestedSwitch) decide(f *frame) (line, []byte) {
-	switch reason := s.agent.ICMPFrame(f.Data, f.Options, f.Time); reason {
+	switch reason := s.ICMP(f.Data, f.Options, f.Time); reason {
 	case node.NotOurs:
 	case node.Accepted:
 		return line{Action: learned}, nil
 	default:
 		return refuse(reason), nil
 	}
-	if s.onlyCE && s.isUnmarkedData(f) {
-		return line{}, nil
+	if s.onlyCE {
+		if _, congested, ok := s.Data(f.Data, f.Options); ok && !congested {
+			return line{}, nil
+		}
 	}
 	s.event.Frame, s.event.Options = f.Data, f.Options
-	out, d := s.agent.Congested(s.buf[:0], &s.event, f.Time)
+	out, d := s.Congested(s.buf[:0], &s.event, f.Time)
 	s.buf = out[:0]
 	switch {
 	case d.Packet == message.Other && d.Reason == node.NotOurs: // other traffic
 		return line{}, nil
+	case d.MarkECN && d.Kind == message.Other: // Limited where a limit withheld the notification
+		return line{Action: marked, Reason: d.Reason, MarkECN: &d.MarkECN}, nil
 	case d.Reason != node.Accepted:
 		return refuse(d.Reason), nil
-	case d.Kind == message.Other:
-		return line{Action: marked, MarkECN: &d.MarkECN}, nil
+	case d.Kind == message.Other: // below all levels at which a PPFC asks for something
+		return line{}, nil
 	}
 	return line{Action: sent, Kind: d.Kind.String(), To: d.To, Option: d.Option, MarkECN: &d.MarkECN}, out
-}
-
-// isUnmarkedData says whether a frame has data that did not meet congestion where
-// CE says so.
-func (s *congestedSwitch) isUnmarkedData(f *frame) bool {
-	if s.flow.Decode(f.Data, f.Options) != nil || s.flow.OuterECN() == rocev2.CE {
-		return false
-	}
-	inner := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: f.Options.Cut}
-	s.message.Decode(s.flow.IP, inner, message.Config{})
-	return s.message.Kind == message.Data
 }

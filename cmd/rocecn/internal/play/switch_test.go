@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -154,9 +155,181 @@ func TestSwitchLimits(t *testing.T) {
 	config := switchWith(fastCNPForAll + `, "per_flow": "50us", "rate": {"per_second": 1, "burst": 3}`)
 	in := every(25*time.Microsecond, packet(t), packet(t), packet(t), packet(t, destQP(18)), packet(t), packet(t, from(senderAddr.Next())))
 	lines, _, summary := rehearse(t, "switch", config, in)
-	require.Equal(t, [][]any{{1., "sent", ""}, {2., "refused", "limited"}, {3., "sent", ""}, {4., "sent", ""}, {5., "refused", "limited"}, {6., "refused", "limited"}},
+	require.Equal(t, [][]any{{1., "sent", ""}, {2., "marked", "limited"}, {3., "sent", ""}, {4., "sent", ""}, {5., "marked", "limited"}, {6., "marked", "limited"}},
 		words(lines, "action", "reason"))
-	require.Equal(t, "frames: 6 read, 3 packets written\nsent: 3\nrefused: 3 limited\n", summary)
+	require.Equal(t, "frames: 6 read, 3 packets written\nsent: 3\nmarked: 3 limited\n", summary)
+	for _, l := range lines {
+		require.Equal(t, true, l["mark_ecn"])
+	}
+
+	// What a limit withholds is marked only where the sender may need it, and where
+	// it can be.
+	in = every(0, packet(t), packet(t), packet(t, ecn(0)))
+	for keys, want := range map[string][]any{
+		``: {"marked", "limited", true},
+		`, "capable": [{"senders": "::/0", "capable": "yes"}]`: {"refused", "limited", false},
+		`, "marking": "elsewhere"`:                             {"refused", "limited", false},
+	} {
+		lines, _, _ := rehearse(t, "switch", switchWith(fastCNPForAll+`, "per_flow": "1s"`+keys), in)
+		require.Equal(t, want, words(lines, "action", "reason", "mark_ecn")[1][1:], keys)
+		require.Equal(t, []any{"refused", "limited", false}, words(lines, "action", "reason", "mark_ecn")[2][1:], keys)
+	}
+}
+
+// One interval for all levels, or one for each.
+func TestSwitchPerFlow(t *testing.T) {
+	perLevel := `["1h", "1h", "40us", "1h", "1h", "1h", "1h", "20us"]`
+	in := every(20*time.Microsecond, packet(t), packet(t), packet(t))
+	for _, c := range []struct {
+		perFlow string
+		level   int
+		sent    int
+	}{
+		{`"40us"`, 0, 2}, {`"40us"`, 7, 2}, {`"20us"`, 7, 3}, {`"0"`, 4, 3}, {`"1h"`, 7, 1},
+		{perLevel, 0, 1}, {perLevel, 2, 2}, {perLevel, 6, 1}, {perLevel, 7, 3},
+	} {
+		_, out, _ := rehearse(t, "switch", switchWith(fmt.Sprintf(`%s, "per_flow": %s, "level": %d`, fastCNPForAll, c.perFlow, c.level)), in)
+		require.Len(t, out, c.sent, "%+v", c)
+	}
+}
+
+// ppfcOf returns what the packets of OUT say: the type, and whom it is about.
+func ppfcOf(t *testing.T, out []capture.Record) (all []string) {
+	for i := range out {
+		var m message.Message
+		require.NoError(t, m.Decode(out[i].Data, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
+		require.Equal(t, message.PPFC, m.Kind)
+		n := m.PPFC
+		all = append(all, fmt.Sprintf("%v %v qp %d %v", n.Type, n.Congested, n.DestQP, n.Pause))
+	}
+	return all
+}
+
+const (
+	ppfcForAll = `, "methods": [{"senders": "::/0", "method": "ppfc"}, {"senders": "0.0.0.0/0", "method": "ppfc"}]`
+	// A queue that fills in the first 30 ms and has fallen at 40 ms.
+	aQueue = `, "levels": [{"at": "0", "level": 1}, {"at": "10ms", "level": 3}, {"at": "20ms", "level": 5}, {"at": "40ms", "level": 0}]`
+)
+
+// A queue that fills and falls: alarm, hold, stop by the level, then one resume
+// for each flow that was stopped or held, with the first frame of any kind.
+func TestSwitchResumes(t *testing.T) {
+	dns := packet(t, func(p *rocev2.Packet) { p.DstPort = 53 })
+	at := func(ms int, b []byte) capture.Record {
+		return capture.Record{Data: b, Time: noon.Add(time.Duration(ms) * time.Millisecond)}
+	}
+	in := captureOf(capture.Raw, time.Microsecond,
+		at(0, packet(t)),                                                // 1 alarm
+		at(5, packet(t, destQP(18))),                                    // 2 alarm, and no more
+		at(10, packet(t, destQP(19))),                                   // 3 hold
+		at(20, packet(t)),                                               // 4 stop
+		at(39, packet(t, ipv4)),                                         // 5 stop
+		at(40, dns),                                                     // 6 the first frame after the fall
+		at(41, packet(t)),                                               // 7 nothing to say
+		at(42, packet(t, opcode(bth.RCAcknowledge))), at(43, packet(t)), // 8, 9
+	)
+	lines, out, summary := rehearse(t, "switch", switchWith(ppfcForAll+aQueue+`, "ppfc": {"alarm": 1, "hold": 2, "stop": 4}, "pause_us": 1000`), in)
+	require.Equal(t, []string{
+		"alarm 2001:db8:4::e qp 17 1ms", "alarm 2001:db8:4::e qp 18 1ms", "hold 2001:db8:4::e qp 19 1ms",
+		"stop 2001:db8:4::e qp 17 1ms", "stop 198.51.100.2 qp 17 1ms",
+	}, ppfcOf(t, out[:5]))
+	require.ElementsMatch(t, []string{
+		"resume 2001:db8:4::e qp 17 0s", "resume 2001:db8:4::e qp 19 0s", "resume 198.51.100.2 qp 17 0s",
+	}, ppfcOf(t, out[5:]))
+	for _, r := range out[5:] {
+		require.Equal(t, noon.Add(40*time.Millisecond), r.Time)
+	}
+	require.Equal(t, "frames: 9 read, 8 packets written\nsent: 8\nrefused: 1 acknowledgement\n", summary)
+	require.Equal(t, [][]any{{1., "sent", "ppfc", false}, {2., "sent", "ppfc", false}, {3., "sent", "ppfc", false}, {4., "sent", "ppfc", false},
+		{5., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {8., "refused", "-", false}},
+		words(lines, "action", "kind", "mark_ecn"))
+
+	// Stop from level 1 on is the default, and a fall between two frames is one.
+	in = captureOf(capture.Raw, time.Microsecond, at(0, packet(t)), at(1, packet(t)), at(30, packet(t, destQP(18))), at(31, packet(t)))
+	_, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "per_flow": "1h",
+		"levels": [{"at": "0", "level": 1}, {"at": "10ms", "level": 0}, {"at": "20ms", "level": 7}]`), in)
+	require.Equal(t, []string{"stop 2001:db8:4::e qp 17 100µs", "resume 2001:db8:4::e qp 17 0s", "stop 2001:db8:4::e qp 18 100µs"}, ppfcOf(t, out))
+
+	// Before the first step the level is 0; with the key, what it lacks is never asked for.
+	_, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "ppfc": {"hold": 2}, "levels": [{"at": "1ms", "level": 1}, {"at": "30ms", "level": 2}]`), in)
+	require.Equal(t, []string{"hold 2001:db8:4::e qp 18 100µs", "hold 2001:db8:4::e qp 17 100µs"}, ppfcOf(t, out))
+	_, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "ppfc": {}, "level": 1`), in)
+	require.Len(t, out, 4)
+	lines, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "ppfc": {}`), in)
+	require.Empty(t, out, "level 0")
+	require.Empty(t, lines)
+
+	// The level is that of other messages, too.
+	_, out, _ = rehearse(t, "switch", switchWith(aQueue+`, "methods": [{"senders": "::/0", "method": "proxy"}],
+		"proxies": [{"senders": "::/0", "proxy": "2001:db8::9"}]`), in)
+	for i, level := range []byte{1, 1, 5, 5} {
+		require.Equal(t, level<<5, out[i].Data[40+8+32+1+4])
+	}
+
+	// A role that is off stops nothing, and so lets nothing run.
+	lines, out, _ = rehearse(t, "switch", `{"enabled": false`+ppfcForAll+aQueue+`}`, in)
+	require.Empty(t, out)
+	require.Len(t, lines, 4)
+}
+
+// Whom a PPFC goes to and whom it names: one choice each.
+func TestSwitchPPFCTarget(t *testing.T) {
+	tunnelled, err := (&encap.IPInIPv6{Src: netip.MustParseAddr("2001:db8:e::1"), Dst: netip.MustParseAddr("2001:db8:e::2")}).Append(nil, packet(t), 5)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		keys   string
+		packet []byte
+		to     string // or the reason
+		says   string
+	}{
+		{``, packet(t), "2001:db8:1::a", "stop 2001:db8:4::e qp 17 100µs"},
+		{`, "ppfc_address": "destination", "ppfc_to": "sender"`, packet(t), "2001:db8:1::a", "stop 2001:db8:4::e qp 17 100µs"},
+		{`, "ppfc_address": "node"`, packet(t), "2001:db8:1::a", "stop 2001:db8:ffff::5 qp 17 100µs"},
+		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"]`, tunnelled, "2001:db8:e::1", "stop 2001:db8:4::e qp 17 100µs"},
+		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"], "ppfc_address": "node"`, tunnelled, "2001:db8:e::1", "stop 2001:db8:ffff::5 qp 17 100µs"},
+		{`, "ppfc_to": "ingress", "pe": ["2001:db8:f::/64"]`, tunnelled, "denied", ""},
+		{`, "ppfc_to": "ingress"`, tunnelled, "denied", ""},
+		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"]`, packet(t), "not_tunnelled", ""},
+	} {
+		lines, out, _ := rehearse(t, "switch", switchWith(ppfcForAll+c.keys), every(0, c.packet))
+		require.Len(t, lines, 1)
+		if c.says == "" {
+			require.Equal(t, []any{"refused", c.to}, []any{lines[0]["action"], lines[0]["reason"]}, c.keys)
+			continue
+		}
+		require.Equal(t, []any{"sent", "ppfc", c.to}, []any{lines[0]["action"], lines[0]["kind"], lines[0]["to"]}, c.keys)
+		require.Equal(t, []string{c.says}, ppfcOf(t, out), c.keys)
+	}
+}
+
+// Where nobody marks here, no line says so.
+func TestSwitchMarkingElsewhere(t *testing.T) {
+	const (
+		not       = `, "capable": [{"senders": "::/0", "capable": "no"}]`
+		elsewhere = `, "marking": "elsewhere"`
+		proxy     = `, "proxies": [{"senders": "::/0", "proxy": "2001:db8::9"}], "fallback": "proxy"`
+		mark      = `, "methods": [{"senders": "::/0", "method": "mark"}]`
+	)
+	for _, c := range []struct {
+		keys string
+		want []any
+	}{
+		{fastCNPForAll, []any{"sent", "", "fastcnp", true}},
+		{fastCNPForAll + `, "marking": "self"` + not, []any{"marked", "", "-", true}},
+		{fastCNPForAll + elsewhere, []any{"sent", "", "fastcnp", false}},
+		{fastCNPForAll + elsewhere + not, []any{"refused", "not_capable", "-", false}},
+		{fastCNPForAll + elsewhere + not + `, "fallback": "none"`, []any{"refused", "not_capable", "-", false}},
+		{fastCNPForAll + elsewhere + not + proxy, []any{"sent", "", "proxy", false}},
+		{fastCNPForAll + elsewhere + not + `, "fallback": "ppfc"`, []any{"sent", "", "ppfc", false}},
+		{fastCNPForAll + elsewhere + not + `, "fallback": "fcn"`, []any{"refused", "not_tunnelled", "-", false}},
+		{fastCNPForAll + elsewhere + proxy, []any{"sent", "", "fastcnp", false}},
+		{mark + elsewhere, []any{"refused", "not_capable", "-", false}},
+		{mark + elsewhere + proxy, []any{"sent", "", "proxy", false}},
+	} {
+		lines, _, _ := rehearse(t, "switch", switchWith(c.keys), every(0, packet(t)))
+		require.Len(t, lines, 1)
+		require.Equal(t, c.want, words(lines, "action", "reason", "kind", "mark_ecn")[0][1:], c.keys)
+	}
 }
 
 // A trace is copied; with the node's own record in front of the others.
@@ -239,24 +412,48 @@ func TestSwitchMalformed(t *testing.T) {
 		`"self": []`:                         `self: an enabled role needs its own address`,
 		`"self": ["::1"]`:                    `self[0]: ::1 is no unicast address`,
 		`"methods": [{"method": "fastcnp"}]`: `methods[0].senders: missing`,
-		`"methods": [{"senders": "::/0", "method": "FastCNP"}]`:   `methods[0].method: none, fastcnp, proxy, fcn, ppfc or mark needed`,
-		`"methods": [{"senders": "::/0"}]`:                        `methods[0].method: missing`,
-		`"capable": [{"senders": "::/0"}]`:                        `capable[0].capable: missing`,
-		`"capable": [{"capable": "yes"}]`:                         `capable[0].senders: missing`,
-		`"capable": [{"senders": "::/0", "capable": true}]`:       `capable[0].capable: text needed`,
-		`"capable": [{"senders": "::/0", "capable": "maybe"}]`:    `capable[0].capable: yes, no or unknown needed`,
-		`"proxies": [{"senders": "::/0"}]`:                        `proxies[0].proxy: a unicast address that others can reach needed`,
-		`"proxies": [{"proxy": "2001:db8::1"}]`:                   `proxies[0].senders: missing`,
-		`"level": 8`:                                              `level: 8: 0 to 7 allowed`,
-		`"pause_us": 65536`:                                       `pause_us: 65536 is no whole number from 0 to 65535`,
-		`"congested": "CE"`:                                       `congested: "CE" is neither all nor ce`,
-		`"option_types": ["0x1e"]`:                                `option_types[0]: 0x1e: act must be 10`,
-		`"own_record": {"node_id": 16777216}`:                     `own_record.node_id: 16777216 has more than 24 bits`,
-		`"own_record": {"node_id_wide": 72057594037927936}`:       `own_record.node_id_wide: 72057594037927936 has more than 56 bits`,
-		`"own_record": {"ns_data_wide": "0xg"}`:                   `own_record.ns_data_wide: a whole number of 64 bits needed`,
-		`"own_record": {"snapshot": {"schema": 16777216}}`:        `own_record.snapshot.schema: 16777216 has more than 24 bits`,
-		`"own_record": {"snapshot": {"schema": 1, "data": "00"}}`: `own_record.snapshot.data: a multiple of 4 octets`,
-		`"own_record": {"snapshot": {"schema": 1, "data": "0"}}`:  `own_record.snapshot.data: hexadecimal digits needed`,
+		`"methods": [{"senders": "::/0", "method": "FastCNP"}]`:              `methods[0].method: none, fastcnp, proxy, fcn, ppfc or mark needed`,
+		`"methods": [{"senders": "::/0"}]`:                                   `methods[0].method: missing`,
+		`"capable": [{"senders": "::/0"}]`:                                   `capable[0].capable: missing`,
+		`"capable": [{"capable": "yes"}]`:                                    `capable[0].senders: missing`,
+		`"capable": [{"senders": "::/0", "capable": true}]`:                  `capable[0].capable: text needed`,
+		`"capable": [{"senders": "::/0", "capable": "maybe"}]`:               `capable[0].capable: yes, no or unknown needed`,
+		`"proxies": [{"senders": "::/0"}]`:                                   `proxies[0].proxy: a unicast address that others can reach needed`,
+		`"proxies": [{"proxy": "2001:db8::1"}]`:                              `proxies[0].senders: missing`,
+		`"level": 8`:                                                         `level: 8: 0 to 7 allowed`,
+		`"pause_us": 65536`:                                                  `pause_us: 65536 is no whole number from 0 to 65535`,
+		`"congested": "CE"`:                                                  `congested: "CE" is neither all nor ce`,
+		`"levels": []`:                                                       `levels: no level`,
+		`"levels": [{"at": "0", "level": 1}], "level": 1`:                    `levels: stands beside level`,
+		`"levels": [{"level": 1}]`:                                           `levels[0].at: missing`,
+		`"levels": [{"at": "0"}]`:                                            `levels[0].level: missing`,
+		`"levels": [{"at": "-1s", "level": 1}]`:                              `levels[0].at: "-1s" is negative`,
+		`"levels": [{"at": "0", "level": 8}]`:                                `levels[0].level: 8: 0 to 7 allowed`,
+		`"levels": [{"at": "1s", "level": 1}, {"at": "1s", "level": 2}]`:     `levels[1].at: 1s is not after the one before`,
+		`"ppfc": {"alarm": 8}`:                                               `ppfc.alarm: 8: 1 to 7 allowed`,
+		`"ppfc": {"hold": 8}`:                                                `ppfc.hold: 8: 1 to 7 allowed`,
+		`"ppfc": {"stop": 0}`:                                                `ppfc.stop: 0: 1 to 7 allowed`,
+		`"ppfc": {"resume": 1}`:                                              `ppfc.resume: unknown key`,
+		`"ppfc_address": "host"`:                                             `ppfc_address: "host" is neither destination nor node`,
+		`"ppfc_to": "pe"`:                                                    `ppfc_to: "pe" is neither sender nor ingress`,
+		`"marking": "no"`:                                                    `marking: "no" is neither self nor elsewhere`,
+		`"fallback": "proxy"`:                                                `fallback: it is for a node that cannot mark`,
+		`"marking": "elsewhere", "fallback": "fastcnp"`:                      `fallback: fastcnp: none, proxy, fcn or ppfc allowed`,
+		`"marking": "elsewhere", "fallback": "mark"`:                         `fallback: mark: none, proxy, fcn or ppfc allowed`,
+		`"marking": "elsewhere", "fallback": "cnp"`:                          `fallback: none, fastcnp, proxy, fcn, ppfc or mark needed`,
+		`"per_flow": ["1s"]`:                                                 `per_flow: a duration, or a list of 8, one a level`,
+		`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s"]`: `per_flow: a duration, or a list of 8`,
+		`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", 1]`:          `per_flow[7]: a duration is text`,
+		`"per_flow": ["1s", "-1s", "1s", "1s", "1s", "1s", "1s", "1s"]`:      `per_flow[1]: "-1s" is negative`,
+		`"per_flow": "50"`:                                                   `per_flow: "50" is no duration`,
+		`"per_flow": 50`:                                                     `per_flow: a duration is text`,
+		`"option_types": ["0x1e"]`:                                           `option_types[0]: 0x1e: act must be 10`,
+		`"own_record": {"node_id": 16777216}`:                                `own_record.node_id: 16777216 has more than 24 bits`,
+		`"own_record": {"node_id_wide": 72057594037927936}`:                  `own_record.node_id_wide: 72057594037927936 has more than 56 bits`,
+		`"own_record": {"ns_data_wide": "0xg"}`:                              `own_record.ns_data_wide: a whole number of 64 bits needed`,
+		`"own_record": {"snapshot": {"schema": 16777216}}`:                   `own_record.snapshot.schema: 16777216 has more than 24 bits`,
+		`"own_record": {"snapshot": {"schema": 1, "data": "00"}}`:            `own_record.snapshot.data: a multiple of 4 octets`,
+		`"own_record": {"snapshot": {"schema": 1, "data": "0"}}`:             `own_record.snapshot.data: hexadecimal digits needed`,
 	} {
 		require.ErrorContains(t, malformed("switch", keys), message, keys)
 	}

@@ -1,0 +1,253 @@
+package congested_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func acls(prefixes ...string) *acl.List {
+	var all []netip.Prefix
+	for _, p := range prefixes {
+		all = append(all, netip.MustParsePrefix(p))
+	}
+	return acl.New(all...)
+}
+
+// What cannot work is refused, with the field in the text; a Config that is off
+// may have it.
+func TestNewRefuses(t *testing.T) {
+	addr := netip.MustParseAddr
+	for _, c := range []struct {
+		text   string
+		change func(*congested.Config)
+	}{
+		{"Self4 2001:db8::1", func(c *congested.Config) { c.Self4 = addr("2001:db8::1") }},
+		{"Self4 0.0.0.0", func(c *congested.Config) { c.Self4 = addr("0.0.0.0") }},
+		{"Self4 127.0.0.1", func(c *congested.Config) { c.Self4 = addr("127.0.0.1") }},
+		{"Self4 224.0.0.1", func(c *congested.Config) { c.Self4 = addr("224.0.0.1") }},
+		{"Self4 255.255.255.255", func(c *congested.Config) { c.Self4 = addr("255.255.255.255") }},
+		{"Self4 169.254.0.1", func(c *congested.Config) { c.Self4 = addr("169.254.0.1") }},
+		{"Self6 192.0.2.1", func(c *congested.Config) { c.Self6 = addr("192.0.2.1") }},
+		{"Self6 ::ffff:192.0.2.1", func(c *congested.Config) { c.Self6 = addr("::ffff:192.0.2.1") }},
+		{"Self6 ::", func(c *congested.Config) { c.Self6 = addr("::") }},
+		{"Self6 ::1", func(c *congested.Config) { c.Self6 = addr("::1") }},
+		{"Self6 ff02::1", func(c *congested.Config) { c.Self6 = addr("ff02::1") }},
+		{"Self6 fe80::1", func(c *congested.Config) { c.Self6 = addr("fe80::1") }},
+		{"Self6 2001:db8::1%eth0", func(c *congested.Config) { c.Self6 = addr("2001:db8::1%eth0") }},
+		{"PerFlow[7] -1ns", func(c *congested.Config) { c.PerFlow[7] = -1 }},
+		{"RejectedFor -1s", func(c *congested.Config) { c.RejectedFor = -time.Second }},
+		{"Alarm:8", func(c *congested.Config) { c.PauseFrom.Alarm = 8 }},
+		{"Hold:8", func(c *congested.Config) { c.PauseFrom.Hold = 8 }},
+		{"Stop:8", func(c *congested.Config) { c.PauseFrom.Stop = 8 }},
+		{"Fallback is for a node that CannotMark", func(c *congested.Config) { c.Fallback = congested.Proxy }},
+		{"Fallback fastcnp", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.FastCNP }},
+		{"Fallback mark", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark }},
+		{"Fallback Method(6)", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark+1 }},
+	} {
+		cfg := method(congested.FastCNP)
+		c.change(&cfg)
+		a, err := congested.New(cfg)
+		require.ErrorContains(t, err, "congested: ")
+		require.ErrorContains(t, err, c.text)
+		require.Nil(t, a)
+		cfg.Enabled = false
+		_, err = congested.New(cfg)
+		require.NoError(t, err)
+	}
+	for _, fallback := range []congested.Method{congested.Nothing, congested.Proxy, congested.FCN, congested.PPFC} {
+		cfg := method(congested.FastCNP)
+		cfg.CannotMark, cfg.Fallback, cfg.PauseFrom.Stop = true, fallback, 7
+		agent(t, cfg)
+	}
+	agent(t, congested.Config{Enabled: true}) // marking needs no address
+}
+
+// A node that cannot mark says so of no packet, and what only a mark could answer
+// is answered by the fallback, or refused.
+func TestCannotMark(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		method   congested.Method
+		capable  congested.Capability
+		fallback congested.Method
+		packet   []byte
+		reason   node.Reason
+		kind     message.Kind
+		fellBack uint64
+	}{
+		{"unknown", congested.FastCNP, congested.Unknown, 0, data(t), 0, message.FastCNP, 0},
+		{"unknown, with a fallback", congested.FastCNP, congested.Unknown, congested.Proxy, data(t), 0, message.FastCNP, 0},
+		{"capable", congested.FastCNP, congested.Yes, congested.Proxy, data(t), 0, message.FastCNP, 0},
+		{"not capable", congested.FastCNP, congested.No, 0, data(t), node.NotCapable, 0, 0},
+		{"not capable, proxy", congested.FastCNP, congested.No, congested.Proxy, data(t), 0, message.Proxy, 1},
+		{"not capable, proxy, Not-ECT", congested.FastCNP, congested.No, congested.Proxy, data(t, ecn(0)), 0, message.Proxy, 1},
+		{"not capable, PPFC", congested.FastCNP, congested.No, congested.PPFC, data(t), 0, message.PPFC, 1},
+		{"not capable, FCN", congested.FastCNP, congested.No, congested.FCN, data(t), node.NotTunnelled, 0, 0},
+		{"mark", congested.Mark, congested.Yes, 0, data(t), node.NotCapable, 0, 0},
+		{"mark, proxy", congested.Mark, congested.Yes, congested.Proxy, data(t, v4), 0, message.Proxy, 1},
+		{"mark, no proxy", congested.Mark, congested.Yes, congested.Proxy, data(t, func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, 0},
+	} {
+		cfg := method(c.method)
+		cfg.Capable, cfg.CannotMark, cfg.Fallback = capable(c.capable), true, c.fallback
+		a := agent(t, cfg)
+		out, d := a.Congested([]byte{1}, &congested.Event{Frame: c.packet, Options: ip}, now)
+		require.Equal(t, []any{c.reason, c.kind, false}, []any{d.Reason, d.Kind, d.MarkECN}, c.name)
+		require.Equal(t, c.kind != 0, len(out) > 1, c.name)
+		var want congested.Stats
+		want.FellBack = c.fellBack
+		if c.kind != 0 {
+			want.Sent[c.kind] = 1
+		} else {
+			want.Refused[c.reason] = 1
+		}
+		require.Equal(t, want, a.Stats(), c.name)
+	}
+
+	// It learns, as others do, who does not understand Fast CNPs.
+	cfg := method(congested.FastCNP)
+	cfg.CannotMark, cfg.Fallback = true, congested.Proxy
+	a := agent(t, cfg)
+	e := &congested.Event{Frame: data(t), Options: ip}
+	sent, d := a.Congested(nil, e, now)
+	require.Equal(t, message.FastCNP, d.Kind)
+	require.Equal(t, node.Accepted, a.ICMP(src6, problem(sent), now))
+	_, d = a.Congested(nil, e, now)
+	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.Proxy, To: proxy}, d)
+}
+
+// What a limit leaves of a Fast CNP, by what is known of the sender.
+func TestLimitedMark(t *testing.T) {
+	for _, c := range []struct {
+		capable    congested.Capability
+		ecn        uint8
+		cannotMark bool
+		mark       bool
+	}{
+		{congested.Unknown, rocev2.ECT0, false, true},
+		{congested.Unknown, rocev2.CE, false, true},
+		{congested.Unknown, rocev2.NotECT, false, false},
+		{congested.Unknown, rocev2.ECT0, true, false},
+		{congested.Yes, rocev2.ECT0, false, false},
+		{congested.Yes, rocev2.CE, false, false},
+	} {
+		for name, limits := range map[string]func(*congested.Config){
+			"flow": func(cfg *congested.Config) { cfg.PerFlow[0] = time.Hour },
+			"rate": func(cfg *congested.Config) { cfg.Rate = limit.Rate{PerSecond: 1e-6} },
+		} {
+			cfg := method(congested.FastCNP)
+			cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark
+			limits(&cfg)
+			a := agent(t, cfg)
+			e := &congested.Event{Frame: data(t, ecn(c.ecn)), Options: ip}
+			marked := uint64(0)
+			for i := range 1000 {
+				out, d := a.Congested(nil, e, now)
+				if i == 0 {
+					require.Equal(t, message.FastCNP, d.Kind)
+				} else {
+					require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark}, d, name)
+					require.Empty(t, out)
+				}
+				if d.MarkECN {
+					marked++
+				}
+			}
+			require.Equal(t, []uint64{marked, 999}, []uint64{a.Stats().Marked, a.Stats().Refused[node.Limited]})
+			if c.mark {
+				require.EqualValues(t, 1000, marked)
+			}
+		}
+	}
+}
+
+// The limit of FCNs is that of a label of a PE: two customers may use the same
+// addresses, two PEs the same labels.
+func TestLimitOfFCNs(t *testing.T) {
+	cfg := method(congested.FCN)
+	cfg.PerFlow[0] = time.Hour
+	a := agent(t, cfg)
+	other := &encap.IPInIPv6{Src: pe2, Dst: pe}
+	for i, c := range []struct {
+		packet []byte
+		reason node.Reason
+	}{
+		{tunnelled(t, ipip, data(t), 5), 0},
+		{tunnelled(t, ipip, data(t), 5), node.Limited},
+		{tunnelled(t, ipip, data(t), 6), 0},
+		{tunnelled(t, other, data(t), 5), 0},
+		{tunnelled(t, ipip, data(t, v4), 5), node.Limited},
+		{tunnelled(t, vxlan, data(t), 6), node.Limited},
+		{tunnelled(t, other, data(t), 6), 0},
+	} {
+		_, d := a.Congested(nil, &congested.Event{Frame: c.packet, Options: ip}, now)
+		require.Equal(t, c.reason.String(), d.Reason.String(), i)
+	}
+}
+
+// Messages are known by the ports and option types that are configured.
+func TestRecognition(t *testing.T) {
+	udp := func(port uint16) []byte {
+		return data(t, func(p *rocev2.Packet) { p.DstPort = port })
+	}
+	for _, c := range []struct {
+		fcn, proxy uint16 // as configured
+		port       uint16 // of the packet
+		kind       message.Kind
+		fragment   node.Reason
+	}{
+		{0, 0, 1021, message.FCN, node.Fragment},
+		{0, 0, 1022, message.Proxy, node.Fragment},
+		{0, 0, 2021, message.Other, node.NotOurs},
+		{2021, 2022, 2021, message.FCN, node.Fragment},
+		{2021, 2022, 2022, message.Proxy, node.Fragment},
+		{2021, 2022, 1021, message.Other, node.NotOurs},
+		{2021, 2022, 1022, message.Other, node.NotOurs},
+		{2021, 2022, 4791, message.Data, node.Fragment},
+	} {
+		cfg := method(congested.FastCNP)
+		cfg.FCN.Port, cfg.Proxy.Port = c.fcn, c.proxy
+		a := agent(t, cfg)
+		_, d := a.Congested(nil, &congested.Event{Frame: fragmentOf(udp(c.port)), Options: ip}, now)
+		require.Equal(t, c.fragment.String(), d.Reason.String(), "%+v", c)
+		var packet []byte
+		switch c.kind {
+		case message.Data:
+			continue
+		case message.FCN: // a message on its way to another node
+			cfg := method(congested.FCN)
+			cfg.FCN.Port = c.fcn
+			packet, _ = agent(t, cfg).Congested(nil, &congested.Event{Frame: tunnelled(t, ipip, data(t), 5), Options: ip}, now)
+		case message.Proxy:
+			cfg := method(congested.Proxy)
+			cfg.Proxy.Port = c.proxy
+			packet, _ = agent(t, cfg).Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+		default:
+			packet = udp(c.port)
+		}
+		copy(packet[8:24], src6.AsSlice()) // not the node's own
+		_, d = a.Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
+		require.Equal(t, congested.Decision{Packet: c.kind, Reason: node.NotOurs}, d, "%+v", c)
+	}
+
+	types := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
+	cfg := method(congested.FastCNP)
+	cfg.FastCNP.CodePoints = types
+	a := agent(t, cfg)
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(data(t)))
+	notification, _, err := fastcnp.AppendFor(nil, &p, nil, fastcnp.Config{Src: pe, CodePoints: types})
+	require.NoError(t, err)
+	_, d := a.Congested(nil, &congested.Event{Frame: notification, Options: ip}, now)
+	require.Equal(t, congested.Decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)
+}

@@ -1,0 +1,212 @@
+package congested_test
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A try is a packet and a configuration, of which faults change something.
+type try struct {
+	cfg       congested.Config
+	packet    rocev2.Packet
+	pe        netip.Addr
+	label     uint32
+	tunnelled bool
+	fragment  bool
+	cut       bool // octets are missing
+}
+
+// frame returns the packet as it arrives.
+func (c *try) frame(t *testing.T) []byte {
+	b, err := c.packet.AppendBinary(nil)
+	require.NoError(t, err)
+	if c.fragment {
+		b = fragmentOf(b)
+	}
+	if c.tunnelled {
+		b = tunnelledFrom(t, c.pe, b, c.label)
+	}
+	if c.cut {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// A fault changes a try so that it is refused for a reason.
+type fault struct {
+	name   string
+	reason node.Reason
+	apply  func(*try)
+}
+
+// other is a sender whose proxy is told whatever the faults are, so that it can
+// use up the rate.
+var other = netip.MustParseAddr("203.0.113.1")
+
+func byMethods(methods ...acl.Entry[congested.Method]) *acl.Map[congested.Method] {
+	return acl.NewMap(append(methods, acl.Entry[congested.Method]{Prefix: netip.PrefixFrom(other, 32), Value: congested.Proxy})...)
+}
+
+func byProxies(proxies ...acl.Entry[netip.Addr]) *acl.Map[netip.Addr] {
+	return acl.NewMap(append(proxies, acl.Entry[netip.Addr]{Prefix: netip.PrefixFrom(other, 32), Value: netip.MustParseAddr("192.0.2.77")})...)
+}
+
+// In which order a packet is looked at: of any two faults the first in the list
+// is the reason.
+func TestOrderOfChecks(t *testing.T) {
+	first := []fault{
+		{"disabled", node.Disabled, func(c *try) { c.cfg.Enabled = false }},
+		{"fragment", node.Fragment, func(c *try) { c.fragment = true }}, // nobody looks whether it is whole
+		{"cut", node.Broken, func(c *try) { c.cut = true }},
+		{"acknowledgement", node.Acknowledgement, func(c *try) { c.packet.BTH.Opcode = bth.RCAcknowledge }},
+		{"own packet", node.OwnAddress, func(c *try) { c.packet.Src, c.cfg.Self6 = src6, src6 }},
+		{"to multicast", node.Address, func(c *try) { c.packet.Dst = netip.MustParseAddr("ff0e::1") }},
+		{"no method", node.NoMethod, func(c *try) { c.cfg.Methods = byMethods() }},
+	}
+	inTunnel := func(c *try) { c.tunnelled = true }
+	notTunnelled := fault{"not tunnelled", node.NotTunnelled, func(c *try) { c.tunnelled = false }}
+	ingress := []fault{
+		notTunnelled,
+		{"own tunnel", node.OwnAddress, func(c *try) { c.pe = c.cfg.Self6 }},
+		{"no PEs", node.Denied, func(c *try) { c.cfg.PEs = nil }},
+		{"PE out of reach", node.Address, func(c *try) { c.pe = netip.MustParseAddr("fe80::1") }},
+	}
+	noSelf6 := fault{"no IPv6 address", node.NoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
+	tunnelledFault := fault{"tunnelled", node.Tunnelled, inTunnel}
+	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Rate = limit.Rate{PerSecond: 1e-6} }}
+	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = rocev2.NotECT }}
+	never := map[[2]string]bool{ // what cannot be at once
+		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel", "PE out of reach"}: true,
+		{"own packet", "own tunnel"}: true, {"not tunnelled", "label 0"}: true,
+	}
+	for name, c := range map[string]struct {
+		method congested.Method
+		setup  func(*try)
+		faults []fault
+	}{
+		"fastcnp": {congested.FastCNP, nil, []fault{noSelf6, tunnelledFault, limited}},
+		"fastcnp, not capable": {congested.FastCNP, func(c *try) { c.cfg.Capable = capable(congested.No) },
+			[]fault{noSelf6, tunnelledFault, notCapable}},
+		"proxy": {congested.Proxy, nil, []fault{
+			{"no proxy", node.NoProxy, func(c *try) { c.cfg.Proxies = byProxies() }}, noSelf6, limited}},
+		"fcn": {congested.FCN, inTunnel, append(ingress[:4:4],
+			fault{"label 0", node.UnknownLabel, func(c *try) { c.label = 0 }}, notCapable, noSelf6, limited)},
+		"ppfc": {congested.PPFC, nil, []fault{noSelf6, tunnelledFault, limited}},
+		"ppfc to the ingress": {congested.PPFC, func(c *try) { c.tunnelled, c.cfg.PauseIngress = true, true },
+			append(ingress[:4:4], noSelf6, limited)},
+		"mark": {congested.Mark, nil, []fault{notCapable}},
+	} {
+		faults := append(first[:len(first):len(first)], c.faults...)
+		for i, one := range faults {
+			for _, two := range faults[i:] {
+				if never[[2]string{one.name, two.name}] {
+					continue
+				}
+				row := name + ": " + one.name + ", " + two.name
+				r := try{cfg: method(c.method), pe: pe, label: 5}
+				r.cfg.PEs = acl.New(netip.MustParsePrefix("::/0"))
+				r.cfg.Methods = byMethods(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: c.method})
+				r.cfg.Proxies = byProxies(acl.Entry[netip.Addr]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy})
+				require.NoError(t, r.packet.DecodeIP(data(t)))
+				if c.setup != nil {
+					c.setup(&r)
+				}
+				one.apply(&r)
+				two.apply(&r)
+				a := agent(t, r.cfg)
+				if one.reason == node.Limited || two.reason == node.Limited {
+					e := &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }), Options: ip}
+					_, d := a.Congested(nil, e, now)
+					require.Equal(t, r.cfg.Enabled, d.Reason == node.Accepted, row)
+				}
+				before := a.Stats()
+				out, d := a.Congested([]byte{1}, &congested.Event{Frame: r.frame(t), Options: ip}, now)
+				require.Equal(t, one.reason.String(), d.Reason.String(), row)
+				require.Equal(t, []byte{1}, out, row)
+				before.Refused[one.reason]++
+				if d.MarkECN {
+					require.Equal(t, "fastcnp: limited, limited", row)
+					before.Marked++
+				}
+				require.Equal(t, before, a.Stats(), row)
+			}
+		}
+	}
+}
+
+// A refusal takes nothing from a limit: whatever was refused before, the one
+// packet that may be answered is.
+func TestRefusalsTakeNothing(t *testing.T) {
+	cfg := method(congested.FastCNP)
+	cfg.Rate, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e-6}, time.Hour
+	a := agent(t, cfg)
+	for _, frame := range [][]byte{
+		data(t)[:80], fragmentOf(data(t)), data(t, opcode(bth.RCAcknowledge)), data(t, notification(self6)),
+		data(t, func(p *rocev2.Packet) { p.Src = self6 }), data(t, v4), tunnelled(t, ipip, data(t), 5),
+	} {
+		_, d := a.Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+		require.NotEqual(t, node.Accepted, d.Reason)
+	}
+	for i := range 3 {
+		_, d := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+		require.Equal(t, i == 0, d.Reason == node.Accepted)
+	}
+}
+
+// Two clocks 200 ms apart, as of two queues of a network card, and packets from
+// both by turns: not one more than is configured.
+func TestClocksApart(t *testing.T) {
+	const apart = 200 * time.Millisecond
+	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
+	count := func(cfg congested.Config, frame func(i int) []byte) (sent int) {
+		a := agent(t, cfg)
+		for i := range 10_000 { // in one second
+			at := now.Add(time.Duration(i) * 100 * time.Microsecond)
+			if i%2 == 1 {
+				at = at.Add(-apart)
+			}
+			_, d := a.Congested(nil, &congested.Event{Frame: frame(i), Options: ip}, at)
+			if d.Reason == node.Accepted {
+				sent++
+			}
+		}
+		return sent
+	}
+	cfg := method(congested.FastCNP)
+	cfg.PerFlow[0] = time.Hour
+	require.Equal(t, 1, count(cfg, func(int) []byte { return flow(1) }))
+	cfg.PerFlow[0] = 100 * time.Millisecond
+	require.LessOrEqual(t, count(cfg, func(int) []byte { return flow(1) }), 10)
+	cfg.PerFlow[0], cfg.Rate = 0, limit.Rate{PerSecond: 0.5, Burst: 3}
+	require.Equal(t, 3, count(cfg, func(i int) []byte { return flow(uint32(i)) }))
+	cfg.Rate = limit.Rate{PerSecond: 50, Burst: 1}
+	require.LessOrEqual(t, count(cfg, func(i int) []byte { return flow(uint32(i)) }), 50)
+}
+
+// Of a tunnelled packet the outermost ECN field counts, the one that would be
+// marked, whatever the inner one says.
+func TestOuterECN(t *testing.T) {
+	for _, c := range []struct{ outer, inner uint8 }{{0, 2}, {2, 0}, {1, 0}, {3, 0}, {0, 3}} {
+		for name, packet := range map[string][]byte{
+			"IPv6": tunnelled(t, ipip, data(t), 5), "VXLAN": tunnelled(t, vxlan, data(t), 5), "IPv4": inIPv4(data(t)),
+		} {
+			at := bytes.Index(packet, data(t))
+			require.Positive(t, at)
+			_, err := rocev2.SetECN(packet, c.outer)
+			require.NoError(t, err)
+			packet[at+1] = packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
+			_, d := agent(t, method(congested.Mark)).Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
+			require.Equal(t, c.outer != 0, d.MarkECN, "%s %+v", name, c)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package congested_test
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// ofPPFC returns what a packet of the agent says.
+func ofPPFC(t *testing.T, packet []byte) (p rocev2.Packet, n ppfc.Notification) {
+	t.Helper()
+	require.NoError(t, p.DecodeIP(packet))
+	_, err := icrc.Verify(p.IP)
+	require.NoError(t, err)
+	n, err = ppfc.FromPacket(&p)
+	require.NoError(t, err)
+	return p, n
+}
+
+// resumes returns the flows that the agent lets run again.
+func resumes(t *testing.T, a *congested.Agent, port uint16) (all []rocev2.FlowKey) {
+	t.Helper()
+	for {
+		out, d, ok := a.Resume([]byte{1}, port)
+		if !ok {
+			require.Equal(t, []byte{1}, out)
+			require.Zero(t, d)
+			return all
+		}
+		p, n := ofPPFC(t, out[1:])
+		require.Equal(t, congested.Decision{Kind: message.PPFC, To: p.Dst}, d)
+		require.Equal(t, []any{ppfc.Resume, port, time.Duration(0), uint16(0xFFFF)}, []any{n.Type, n.Port, n.Pause, n.PKey})
+		all = append(all, rocev2.FlowKey{Src: p.Dst, Dst: n.Congested, DestQP: n.DestQP})
+	}
+}
+
+// What a PPFC asks for at each level, 0 to 9; – is nothing.
+func TestPauseFrom(t *testing.T) {
+	for _, c := range []struct {
+		from congested.PauseFrom
+		want string
+	}{
+		{congested.PauseFrom{}, "ssssssssss"},
+		{congested.PauseFrom{Stop: 1}, "-sssssssss"},
+		{congested.PauseFrom{Stop: 7}, "-------sss"},
+		{congested.PauseFrom{Alarm: 1, Hold: 3, Stop: 5}, "-aahhsssss"},
+		{congested.PauseFrom{Alarm: 5, Hold: 3, Stop: 1}, "-sshhaaaaa"},
+		{congested.PauseFrom{Alarm: 2}, "--aaaaaaaa"},
+		{congested.PauseFrom{Hold: 4}, "----hhhhhh"},
+		{congested.PauseFrom{Alarm: 2, Hold: 2}, "--hhhhhhhh"},
+		{congested.PauseFrom{Alarm: 2, Hold: 2, Stop: 2}, "--ssssssss"},
+	} {
+		cfg := method(congested.PPFC)
+		cfg.PauseFrom = c.from
+		for level, want := range []byte(c.want) {
+			a := agent(t, cfg)
+			out, d := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip, Level: uint8(level), Pause: time.Millisecond}, now)
+			require.Equal(t, node.Accepted, d.Reason)
+			if want == '-' {
+				require.Equal(t, congested.Decision{Packet: message.Data}, d)
+				require.Empty(t, out)
+				require.Zero(t, a.Stats())
+				continue
+			}
+			_, n := ofPPFC(t, out)
+			require.Equal(t, map[byte]ppfc.Type{'s': ppfc.Stop, 'h': ppfc.Hold, 'a': ppfc.Alarm}[want], n.Type, "%+v at %d", c, level)
+			require.Equal(t, time.Millisecond, n.Pause)
+			require.Equal(t, want != 'a', len(resumes(t, a, 0)) == 1, "an alarm pauses nothing")
+		}
+	}
+}
+
+// Each flow that was stopped or held because of a port gets one resume, from the
+// family that it has, whatever the limits say.
+func TestResume(t *testing.T) {
+	cfg := method(congested.PPFC)
+	cfg.PauseFrom = congested.PauseFrom{Alarm: 1, Hold: 2, Stop: 3}
+	cfg.Rate = limit.Rate{PerSecond: 1e-6, Burst: 6}
+	a := agent(t, cfg)
+	notify := func(qp uint32, level uint8, port uint16, change ...func(*rocev2.Packet)) node.Reason {
+		frame := data(t, append(change, func(p *rocev2.Packet) { p.BTH.DestQP = qp })...)
+		_, d := a.Congested(nil, &congested.Event{Frame: frame, Options: ip, Level: level, Port: port, Pause: 100 * time.Microsecond}, now)
+		return d.Reason
+	}
+	require.Empty(t, resumes(t, a, 7), "nothing was stopped")
+	require.Zero(t, notify(1, 3, 7))
+	require.Zero(t, notify(2, 2, 7))
+	require.Zero(t, notify(3, 1, 7))
+	require.Zero(t, notify(4, 3, 8))
+	require.Zero(t, notify(1, 4, 7), "again")
+	require.Zero(t, notify(5, 7, 7, v4))
+	require.Equal(t, node.Limited, notify(6, 7, 7), "nobody stopped this one")
+	require.ElementsMatch(t, []rocev2.FlowKey{
+		{Src: src6, Dst: dst6, DestQP: 1}, {Src: src6, Dst: dst6, DestQP: 2}, {Src: src4, Dst: dst4, DestQP: 5},
+	}, resumes(t, a, 7))
+	require.Empty(t, resumes(t, a, 7), "one each")
+	require.Equal(t, []rocev2.FlowKey{{Src: src6, Dst: dst6, DestQP: 4}}, resumes(t, a, 8))
+	stats := a.Stats()
+	require.Equal(t, []uint64{4, 10, 0}, []uint64{stats.Resumed, stats.Sent[message.PPFC], stats.Forgotten})
+	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
+}
+
+// The node form of D15, and what a deployment chooses, are the resume's, too.
+func TestResumeAsConfigured(t *testing.T) {
+	cfg := method(congested.PPFC)
+	cfg.PPFC.NodeAddress, cfg.PPFC.PKey = true, 0x8001
+	cfg.PPFC.Carriage.DSCP = 7
+	a := agent(t, cfg)
+	stop, _ := a.Congested(nil, &congested.Event{Frame: data(t, v4), Options: ip, Port: 3}, now)
+	resume, _, ok := a.Resume(nil, 3)
+	require.True(t, ok)
+	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resume} {
+		p, n := ofPPFC(t, octets)
+		require.Equal(t, []any{want, self4, self4, src4, uint32(17), uint16(0x8001), uint8(7)},
+			[]any{n.Type, n.Congested, p.Src, p.Dst, n.DestQP, n.PKey, p.DSCP()})
+	}
+}
+
+// PPFC to the ingress PE, whatever the tunnel and whatever is in it.
+func TestPauseIngress(t *testing.T) {
+	outer4 := netip.MustParseAddr("192.0.2.1")
+	for name, c := range map[string]struct {
+		packet   []byte
+		to, from netip.Addr
+		of       netip.Addr
+	}{
+		"IP in IPv6": {tunnelled(t, ipip, data(t), 0), pe, self6, dst6},
+		"VXLAN":      {tunnelled(t, vxlan, data(t, v4), 5), pe, self6, dst4},
+		"SRv6":       {tunnelled(t, srv6, data(t, ecn(0)), 5), pe, self6, dst6},
+		"IPv4":       {inIPv4(data(t)), outer4, self4, dst6},
+	} {
+		for _, byNode := range []bool{false, true} {
+			cfg := method(congested.PPFC)
+			cfg.PauseIngress, cfg.PPFC.NodeAddress = true, byNode
+			cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
+			a := agent(t, cfg)
+			out, d := a.Congested(nil, &congested.Event{Frame: c.packet, Options: ip, Port: 7}, now)
+			require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d, name)
+			resume, d, ok := a.Resume(nil, 7)
+			require.True(t, ok)
+			require.Equal(t, c.to, d.To)
+			for _, octets := range [][]byte{out, resume} {
+				p, n := ofPPFC(t, octets)
+				of := c.of
+				if byNode {
+					of = c.from
+				}
+				require.Equal(t, []any{c.from, c.to, of, uint32(17), uint16(7)}, []any{p.Src, p.Dst, n.Congested, n.DestQP, n.Port}, name)
+			}
+		}
+	}
+}
+
+// A flood of flows: the memory stays, and those forgotten are counted.
+func TestPauseFlood(t *testing.T) {
+	cfg := method(congested.PPFC)
+	cfg.MaxPaused, cfg.MaxFlows, cfg.Seed = 64, 4, 1
+	a := agent(t, cfg)
+	e := &congested.Event{Frame: data(t), Options: ip}
+	buf := make([]byte, 0, 4096)
+	const flows = 1000
+	for i := range uint64(flows) {
+		binary.BigEndian.PutUint64(e.Frame[16:], i<<32|1) // the sender
+		_, d := a.Congested(buf, e, now.Add(-time.Duration(i)*time.Hour))
+		require.Equal(t, message.PPFC, d.Kind)
+	}
+	forgotten := a.Stats().Forgotten
+	require.GreaterOrEqual(t, forgotten, uint64(flows-64))
+	kept := resumes(t, a, 0)
+	require.Equal(t, flows-int(forgotten), len(kept))
+	require.Greater(t, len(kept), 48)
+	// In each set the latest four: of all that were kept none is among the first.
+	for _, k := range kept {
+		require.Greater(t, binary.BigEndian.Uint64(k.Src.AsSlice()[8:])>>32, uint64(flows/2))
+	}
+	require.Equal(t, forgotten, a.Stats().Forgotten)
+	wiretest.NoAllocs(t, "stop and resume", func() {
+		a.Congested(buf, e, now)
+		a.Resume(buf, 0)
+		a.Resume(buf, 0)
+	})
+	require.Empty(t, resumes(t, a, 0))
+}
