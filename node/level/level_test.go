@@ -37,6 +37,18 @@ func TestOf(t *testing.T) {
 		{Thresholds{Up: []uint64{10}, Down: []uint64{20}}, 15, 1, 1}, // a Down above Up too
 		{Thresholds{Up: []uint64{10}, Down: []uint64{20}}, 15, 0, 1},
 		{Thresholds{Up: []uint64{0}}, 0, 0, 1},
+		{three, 199, 1, 1}, // at every threshold, and next to it
+		{three, 200, 1, 2},
+		{three, 150, 2, 2},
+		{three, 149, 2, 1},
+		{three, 399, 2, 2},
+		{three, 400, 2, 3},
+		{three, 50, 3, 1},
+		{Thresholds{Up: []uint64{10, 20}, Down: []uint64{5}}, 20, 2, 2}, // a Down that is shorter
+		{Thresholds{Up: []uint64{10, 20}, Down: []uint64{5}}, 19, 2, 1},
+		{Thresholds{Up: []uint64{10, 20}, Down: []uint64{5}}, 5, 1, 1},
+		{Thresholds{Up: []uint64{10, 20}, Down: []uint64{5}}, 4, 2, 0},
+		{Thresholds{Up: []uint64{10}, Down: []uint64{5, 1}}, 4, 1, 0}, // one that is longer
 		{Thresholds{Up: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}}, 100, 0, 7},
 		{Thresholds{Up: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}}, 100, 9, 7},
 	} {
