@@ -1,7 +1,6 @@
 package rocecn_test
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"testing"
 
@@ -86,22 +85,4 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 			require.Equal(t, c.others, err, c.name)
 		}
 	}
-
-	// No rule for other protocols and other ports, nor for what is not there.
-	var f rocev2.Flow
-	require.NoError(t, f.MayAnswer())
-	f.Protocol, f.DstPort = 17, rocev2.Port
-	require.NoError(t, f.MayAnswer())
-	ack := packet(bth.RCAcknowledge, options)
-	for n := 20; n <= len(ack); n++ {
-		f.IP = ack[:n]
-		require.Equal(t, n > 40+8+8, f.MayAnswer() != nil, n)
-	}
-	binary.BigEndian.PutUint16(ack[40+8+2:], 53)
-	require.NoError(t, f.DecodeIP(ack))
-	require.NoError(t, f.MayAnswer())
-	four := append(wiretest.Hex(t, "46000000 00000000 40110000 c0000201 c0000202 01010100 c001 12b7 0010 0000"), 0x11, 0, 0, 0, 0, 0, 0, 0)
-	binary.BigEndian.PutUint16(four[2:], uint16(len(four)))
-	require.NoError(t, f.DecodeIP(four))
-	require.Equal(t, rocev2.ErrAcknowledgement, f.MayAnswer())
 }
