@@ -561,8 +561,7 @@ func TestICMP(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	a := agent(t, cfg)
 	e := &congested.Event{Frame: data(t), Options: ip}
-	sent, d := a.Congested([]byte("behind these octets"), e, now)
-	sent = sent[len("behind these octets"):]
+	sent, d := a.Congested(nil, e, now)
 	require.Equal(t, message.FastCNP, d.Kind)
 
 	changed := func(at int) []byte {
@@ -601,6 +600,12 @@ func TestICMP(t *testing.T) {
 		_, d := a.Congested(nil, e, now)
 		require.Equal(t, message.FastCNP, d.Kind, c.name)
 	}
+
+	// What stood in the buffer before it is no part of what was sent.
+	behind := agent(t, cfg)
+	out, _ := behind.Congested([]byte("frame"), e, now)
+	require.Equal(t, sent, out[len("frame"):])
+	require.Equal(t, node.Accepted, behind.ICMP(src6, problem(sent), now))
 
 	rejection := problem(sent)
 	rejection[8+7]-- // the hop limit falls on the way

@@ -78,12 +78,17 @@ func TestSameRoleAsPlay(t *testing.T) {
 		}
 	}
 
+	// A mirrored copy is no packet of this node's, and does not match.
+	out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, capture.Record{Data: mirrored}))
+	require.Empty(t, out)
+	require.Equal(t, "packets: 1 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 not RoCEv2\n", summary)
+
 	// Tunnelled data matches, and each N-th is answered, as untunnelled data is.
 	var in []capture.Record
 	for range 4 {
 		in = append(in, capture.Record{Data: tunnelled(vxlan, 3, 2)})
 	}
-	out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, in...), "-inner-source", "-every", "2")
+	out, summary = answer(t, captureOf(capture.Raw, time.Microsecond, in...), "-inner-source", "-every", "2")
 	require.Len(t, out, 2)
 	require.Equal(t, "packets: 4 read, 4 matched; Fast CNPs: 2 with option 1, 0 with option 2\n", summary)
 }
