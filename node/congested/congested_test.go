@@ -660,8 +660,17 @@ func TestICMPFrame(t *testing.T) {
 		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.NotOurs},
 		{"rejection", frame(src6, self6, problem(sent), ""), 0},
 		{"rejection behind options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
+		{"rejection behind more of them", frame(src6, self6, problem(sent), "3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
 	} {
+		before := a.Stats()
 		require.Equal(t, c.reason, a.ICMPFrame(c.frame, ip, now), c.name)
+		switch c.reason {
+		case node.Accepted:
+			before.Learned++
+		case node.Denied:
+			before.Refused[node.Denied]++
+		}
+		require.Equal(t, before, a.Stats(), c.name)
 		wiretest.NoAllocs(t, c.name, func() { a.ICMPFrame(c.frame, ip, now) })
 	}
 	require.Equal(t, node.Disabled, agent(t, congested.Config{}).ICMPFrame(nil, ip, now))
