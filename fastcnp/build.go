@@ -86,7 +86,8 @@ func (c Choice) String() string {
 
 // Why AppendFor builds nothing, besides what rocev2.Carriage.AppendAnswer says.
 var (
-	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)", wireerr.Other)
+	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
+		wireerr.Other)
 
 	errLong = wireerr.New("fastcnp", "Config.Long", 0, "none of Refuse, Trim and FallBack", wireerr.Range)
 	errIPv6 = wireerr.New("fastcnp", "Config.Src", 0, "no IPv6 address", wireerr.Range)

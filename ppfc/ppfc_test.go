@@ -287,8 +287,10 @@ func TestAppendFor(t *testing.T) {
 		node   bool
 		octets string
 	}{
-		{Extension{Type: Hold, Port: 3, Pause: time.Millisecond}, true, ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
-		{Extension{Congested: addr("192.0.2.7"), Type: Hold, Port: 3, Pause: time.Millisecond}, true, ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
+		{Extension{Type: Hold, Port: 3, Pause: time.Millisecond}, true,
+			ip + "8100abcd 60111111 00000000 20010db8ffff00000000000000000005 00030003 000003e8"},
+		{Extension{Congested: addr("192.0.2.7"), Type: Hold, Port: 3, Pause: time.Millisecond}, true,
+			ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
 		{Extension{}, false, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
 	} {
 		out, err := AppendFor(nil, &data, c.n, Config{Src: src, NodeAddress: c.node})

@@ -16,7 +16,8 @@ var (
 	// ErrAcknowledgement: the packet is an Acknowledge or an ATOMIC Acknowledge.
 	ErrAcknowledgement = wireerr.New("rocev2", "OpCode", 0, "an acknowledgement, which nothing answers", wireerr.Other)
 	// ErrTunnelled: the packet came inside another IP header (D17).
-	ErrTunnelled = wireerr.New("rocev2", "packet", 0, "inside another IP header: its source is out of reach", wireerr.Other)
+	ErrTunnelled = wireerr.New("rocev2", "packet", 0, "inside another IP header: its source is out of reach",
+		wireerr.Other)
 )
 
 // MayAnswer returns nil for a packet that a notification to its source may

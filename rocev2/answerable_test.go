@@ -46,7 +46,8 @@ func TestFlowMayAnswer(t *testing.T) {
 	}{
 		{"IPv6", head6 + udp + ack, ErrAcknowledgement},
 		{"IPv4", "45000000 00000000 40110000 c0000201 c0000202" + udp + ack, ErrAcknowledgement},
-		{"IPv4 options", "46000000 00000000 40110000 c0000201 c0000202 01010100" + udp + "81" + ack[2:], ErrNotification},
+		{"IPv4 options", "46000000 00000000 40110000 c0000201 c0000202 01010100" + udp + "81" + ack[2:],
+			ErrNotification},
 		{"data", head6 + udp + "04" + ack[2:], nil},
 	} {
 		f := Flow{FiveTuple: FiveTuple{Protocol: 17, DstPort: Port}, IP: wiretest.Hex(t, c.ip)}

@@ -87,16 +87,19 @@ func TestCannotMark(t *testing.T) {
 		fellBack uint64
 	}{
 		{"unknown", congested.FastCNP, congested.Unknown, 0, data(t), 0, message.FastCNP, 0},
-		{"unknown, with a fallback", congested.FastCNP, congested.Unknown, congested.Proxy, data(t), 0, message.FastCNP, 0},
+		{"unknown, with a fallback", congested.FastCNP, congested.Unknown, congested.Proxy, data(t), 0,
+			message.FastCNP, 0},
 		{"capable", congested.FastCNP, congested.Yes, congested.Proxy, data(t), 0, message.FastCNP, 0},
 		{"not capable", congested.FastCNP, congested.No, 0, data(t), node.NotCapable, 0, 0},
 		{"not capable, proxy", congested.FastCNP, congested.No, congested.Proxy, data(t), 0, message.Proxy, 1},
-		{"not capable, proxy, Not-ECT", congested.FastCNP, congested.No, congested.Proxy, data(t, ecn(0)), 0, message.Proxy, 1},
+		{"not capable, proxy, Not-ECT", congested.FastCNP, congested.No, congested.Proxy, data(t, ecn(0)), 0,
+			message.Proxy, 1},
 		{"not capable, PPFC", congested.FastCNP, congested.No, congested.PPFC, data(t), 0, message.PPFC, 1},
 		{"not capable, FCN", congested.FastCNP, congested.No, congested.FCN, data(t), node.NotTunnelled, 0, 0},
 		{"mark", congested.Mark, congested.Yes, 0, data(t), node.NotCapable, 0, 0},
 		{"mark, proxy", congested.Mark, congested.Yes, congested.Proxy, data(t, v4), 0, message.Proxy, 1},
-		{"mark, no proxy", congested.Mark, congested.Yes, congested.Proxy, data(t, func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, 0},
+		{"mark, no proxy", congested.Mark, congested.Yes, congested.Proxy, data(t,
+			func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, 0},
 	} {
 		cfg := method(c.method)
 		cfg.Capable, cfg.CannotMark, cfg.Fallback = capable(c.capable), true, c.fallback
@@ -156,7 +159,8 @@ func TestLimitedMark(t *testing.T) {
 				if i == 0 {
 					require.Equal(t, message.FastCNP, d.Kind)
 				} else {
-					require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark}, d, name)
+					require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark},
+						d, name)
 					require.Empty(t, out)
 				}
 				if d.MarkECN {
@@ -227,7 +231,8 @@ func TestRecognition(t *testing.T) {
 		case message.FCN: // a message on its way to another node
 			cfg := method(congested.FCN)
 			cfg.FCN.Port = c.fcn
-			packet, _ = agent(t, cfg).Congested(nil, &congested.Event{Frame: tunnelled(t, ipip, data(t), 5), Options: ip}, now)
+			packet, _ = agent(t, cfg).Congested(nil, &congested.Event{Frame: tunnelled(t, ipip, data(t), 5),
+				Options: ip}, now)
 		case message.Proxy:
 			cfg := method(congested.Proxy)
 			cfg.Proxy.Port = c.proxy

@@ -188,7 +188,7 @@ func New(cfg Config) (*Agent, error) {
 func (c *Config) check() error {
 	for i, a := range [...]netip.Addr{c.Self4, c.Self6} {
 		if a.IsValid() && (a.Is4() != (i == 0) || a.Zone() != "" || rocev2.Answerable(a) != nil) {
-			return fmt.Errorf("congested: Self%d %v is no unicast address of its family that others can reach", 4+2*i, a)
+			return fmt.Errorf("congested: Self%d %v: a unicast address of its family that others can reach needed", 4+2*i, a)
 		}
 	}
 	for i, interval := range c.PerFlow {

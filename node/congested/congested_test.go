@@ -191,7 +191,8 @@ func TestTruthTable(t *testing.T) {
 			tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
 		{"FCN, no PEs", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
 		{"FCN, own tunnel", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe }, tunnelled(t, ipip, data(t), 5), node.OwnAddress, 0, false},
-		{"FCN, from link-local", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = acl.New(netip.MustParsePrefix("::/0")) },
+		{"FCN, from link-local", congested.FCN, 0,
+			func(cfg *congested.Config) { cfg.PEs = acl.New(netip.MustParsePrefix("::/0")) },
 			tunnelledFrom(t, netip.MustParseAddr("fe80::1"), data(t), 5), node.Address, 0, false},
 		{"FCN, label 0", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 0), node.UnknownLabel, 0, false},
 		{"FCN, Not-ECT", congested.FCN, 0, nil, tunnelled(t, ipip, data(t, ecn(0)), 5), node.NotCapable, 0, false},
@@ -301,8 +302,10 @@ func TestRefusals(t *testing.T) {
 		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs, message.Other},
 		{"no packet", nil, node.NotOurs, message.Other},
 		{"mirrored, type I", mirrored(t, "0000 88be", data(t)), node.NotOurs, message.Other},
-		{"mirrored, type II", mirrored(t, "1000 88be 00000001 1001 0001 00000000", data(t)), node.NotOurs, message.Other},
-		{"mirrored, type III", mirrored(t, "1000 22eb 00000001 2001 0001 00000000 0000 0000", data(t)), node.NotOurs, message.Other},
+		{"mirrored, type II", mirrored(t, "1000 88be 00000001 1001 0001 00000000", data(t)), node.NotOurs,
+			message.Other},
+		{"mirrored, type III", mirrored(t, "1000 22eb 00000001 2001 0001 00000000 0000 0000", data(t)), node.NotOurs,
+			message.Other},
 		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
 		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
 		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
@@ -429,7 +432,8 @@ func TestSourcePort(t *testing.T) {
 		require.Greater(t, len(ports), 10)
 
 		method.Proxy.Carriage.SrcPort, method.FCN.Carriage.SrcPort = 7, 7
-		out, _ := agent(t, method).Congested(nil, &congested.Event{Frame: tunnelled(t, vxlan, data(t), 5), Options: ip}, now)
+		out, _ := agent(t, method).Congested(nil, &congested.Event{Frame: tunnelled(t, vxlan, data(t), 5),
+			Options: ip}, now)
 		require.EqualValues(t, 7, binary.BigEndian.Uint16(out[40:]))
 	}
 }
@@ -513,7 +517,8 @@ func TestLimits(t *testing.T) {
 		}
 		_, d := a.Congested(nil, &congested.Event{Frame: flow(c.qp), Options: ip, Level: c.level}, now.Add(c.after*time.Microsecond))
 		require.Equal(t, c.reason, d.Reason, "%+v", c)
-		require.True(t, d.MarkECN, "nobody knows whether the sender understands Fast CNPs: a limit takes nothing from marking")
+		require.True(t, d.MarkECN,
+			"nobody knows whether the sender understands Fast CNPs: a limit takes nothing from marking")
 	}
 
 	// Exactly one interval later passes.
@@ -660,7 +665,8 @@ func TestICMPFrame(t *testing.T) {
 		{"tunnelled", tunnelled(t, ipip, frame(src6, self6, problem(sent), ""), 5), node.NotOurs},
 		{"rejection", frame(src6, self6, problem(sent), ""), 0},
 		{"rejection behind options", frame(src6, self6, problem(sent), "3a00 0104 00000000"), 0},
-		{"rejection behind more of them", frame(src6, self6, problem(sent), "3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
+		{"rejection behind more of them", frame(src6, self6, problem(sent),
+			"3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
 	} {
 		before := a.Stats()
 		require.Equal(t, c.reason, a.ICMPFrame(c.frame, ip, now), c.name)
@@ -777,5 +783,6 @@ func TestMemory(t *testing.T) {
 	got := wiretest.Allocated(func() { a = agent(t, method(congested.FastCNP)) })
 	require.InDelta(t, 16*(flows+sent+rejected)+64*paused, got, 64<<10)
 	require.NotNil(t, a)
-	require.Less(t, wiretest.Allocated(func() { agent(t, congested.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+	require.Less(t, wiretest.Allocated(func() { agent(t, congested.Config{}) }), uint64(16<<10),
+		"nothing for a role that is off")
 }

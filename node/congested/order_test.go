@@ -54,11 +54,13 @@ type fault struct {
 var other = netip.MustParseAddr("203.0.113.1")
 
 func byMethods(methods ...acl.Entry[congested.Method]) *acl.Map[congested.Method] {
-	return acl.NewMap(append(methods, acl.Entry[congested.Method]{Prefix: netip.PrefixFrom(other, 32), Value: congested.Proxy})...)
+	return acl.NewMap(append(methods, acl.Entry[congested.Method]{Prefix: netip.PrefixFrom(other, 32),
+		Value: congested.Proxy})...)
 }
 
 func byProxies(proxies ...acl.Entry[netip.Addr]) *acl.Map[netip.Addr] {
-	return acl.NewMap(append(proxies, acl.Entry[netip.Addr]{Prefix: netip.PrefixFrom(other, 32), Value: netip.MustParseAddr("192.0.2.77")})...)
+	return acl.NewMap(append(proxies, acl.Entry[netip.Addr]{Prefix: netip.PrefixFrom(other, 32),
+		Value: netip.MustParseAddr("192.0.2.77")})...)
 }
 
 // In which order a packet is looked at: of any two faults the first in the list
@@ -86,7 +88,8 @@ func TestOrderOfChecks(t *testing.T) {
 	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Rate = limit.Rate{PerSecond: 1e-6} }}
 	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = rocev2.NotECT }}
 	never := map[[2]string]bool{ // what cannot be at once
-		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel", "PE out of reach"}: true,
+		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
+			"PE out of reach"}: true,
 		{"own packet", "own tunnel"}: true, {"not tunnelled", "label 0"}: true,
 	}
 	for name, c := range map[string]struct {
@@ -115,7 +118,8 @@ func TestOrderOfChecks(t *testing.T) {
 				row := name + ": " + one.name + ", " + two.name
 				r := try{cfg: method(c.method), pe: pe, label: 5}
 				r.cfg.PEs = acl.New(netip.MustParsePrefix("::/0"))
-				r.cfg.Methods = byMethods(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: c.method})
+				r.cfg.Methods = byMethods(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"),
+					Value: c.method})
 				r.cfg.Proxies = byProxies(acl.Entry[netip.Addr]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy})
 				require.NoError(t, r.packet.DecodeIP(data(t)))
 				if c.setup != nil {
@@ -125,7 +129,8 @@ func TestOrderOfChecks(t *testing.T) {
 				two.apply(&r)
 				a := agent(t, r.cfg)
 				if one.reason == node.Limited || two.reason == node.Limited {
-					e := &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }), Options: ip}
+					e := &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
+						Options: ip}
 					_, d := a.Congested(nil, e, now)
 					require.Equal(t, r.cfg.Enabled, d.Reason == node.Accepted, row)
 				}

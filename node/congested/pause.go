@@ -183,7 +183,9 @@ func (p *pausedFlows) take(port uint16) (n ppfc.Notification, to netip.Addr, ok 
 		if f.turn == 0 || f.port != port {
 			continue
 		}
-		n = ppfc.New(f.destQP, f.pKey, ppfc.Extension{Congested: address(f.congested, f.congestedIs4), Type: ppfc.Resume, Port: f.port})
+		n = ppfc.New(f.destQP, f.pKey, ppfc.Extension{
+			Congested: address(f.congested, f.congestedIs4), Type: ppfc.Resume, Port: f.port,
+		})
 		to = address(f.to, f.toIs4)
 		*f = pausedFlow{}
 		p.n--

@@ -40,7 +40,8 @@ func resumes(t *testing.T, a *congested.Agent, port uint16) (all []rocev2.FlowKe
 		}
 		p, n := ofPPFC(t, out[1:])
 		require.Equal(t, congested.Decision{Kind: message.PPFC, To: p.Dst}, d)
-		require.Equal(t, []any{ppfc.Resume, port, time.Duration(0), uint16(0xFFFF)}, []any{n.Type, n.Port, n.Pause, n.PKey})
+		require.Equal(t, []any{ppfc.Resume, port, time.Duration(0), uint16(0xFFFF)}, []any{n.Type, n.Port, n.Pause,
+			n.PKey})
 		all = append(all, rocev2.FlowKey{Src: p.Dst, Dst: n.Congested, DestQP: n.DestQP})
 	}
 }
@@ -65,7 +66,8 @@ func TestPauseFrom(t *testing.T) {
 		cfg.PauseFrom = c.from
 		for level, want := range []byte(c.want) {
 			a := agent(t, cfg)
-			out, d := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip, Level: uint8(level), Pause: time.Millisecond}, now)
+			out, d := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip, Level: uint8(level),
+				Pause: time.Millisecond}, now)
 			require.Equal(t, node.Accepted, d.Reason)
 			if want == '-' {
 				require.Equal(t, congested.Decision{Packet: message.Data}, d)
@@ -74,7 +76,8 @@ func TestPauseFrom(t *testing.T) {
 				continue
 			}
 			_, n := ofPPFC(t, out)
-			require.Equal(t, map[byte]ppfc.Type{'s': ppfc.Stop, 'h': ppfc.Hold, 'a': ppfc.Alarm}[want], n.Type, "%+v at %d", c, level)
+			require.Equal(t, map[byte]ppfc.Type{'s': ppfc.Stop, 'h': ppfc.Hold, 'a': ppfc.Alarm}[want], n.Type,
+				"%+v at %d", c, level)
 			require.Equal(t, time.Millisecond, n.Pause)
 			require.Equal(t, want != 'a', len(resumes(t, a, 0)) == 1, "an alarm pauses nothing")
 		}
@@ -90,7 +93,8 @@ func TestResume(t *testing.T) {
 	a := agent(t, cfg)
 	notify := func(qp uint32, level uint8, port uint16, change ...func(*rocev2.Packet)) node.Reason {
 		frame := data(t, append(change, func(p *rocev2.Packet) { p.BTH.DestQP = qp })...)
-		_, d := a.Congested(nil, &congested.Event{Frame: frame, Options: ip, Level: level, Port: port, Pause: 100 * time.Microsecond}, now)
+		_, d := a.Congested(nil, &congested.Event{Frame: frame, Options: ip, Level: level, Port: port,
+			Pause: 100 * time.Microsecond}, now)
 		return d.Reason
 	}
 	require.Empty(t, resumes(t, a, 7), "nothing was stopped")
@@ -106,7 +110,8 @@ func TestResume(t *testing.T) {
 		{Src: src6, Dst: dst6, DestQP: 1}, {Src: src6, Dst: dst6, DestQP: 2}, {Src: src4, Dst: dst4, DestQP: 5},
 	}, resumes(t, a, 7))
 	require.Empty(t, resumes(t, a, 7), "one each")
-	require.ElementsMatch(t, []rocev2.FlowKey{{Src: src6, Dst: dst6, DestQP: 4}, {Src: src6, Dst: dst6, DestQP: 1}}, resumes(t, a, 8))
+	require.ElementsMatch(t, []rocev2.FlowKey{{Src: src6, Dst: dst6, DestQP: 4}, {Src: src6, Dst: dst6, DestQP: 1}},
+		resumes(t, a, 8))
 	stats := a.Stats()
 	require.Equal(t, []uint64{5, 12, 0}, []uint64{stats.Resumed, stats.Sent[message.PPFC], stats.Forgotten})
 	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
@@ -157,7 +162,8 @@ func TestPauseIngress(t *testing.T) {
 				if byNode {
 					of = c.from
 				}
-				require.Equal(t, []any{c.from, c.to, of, uint32(17), uint16(7)}, []any{p.Src, p.Dst, n.Congested, n.DestQP, n.Port}, name)
+				require.Equal(t, []any{c.from, c.to, of, uint32(17), uint16(7)}, []any{p.Src, p.Dst, n.Congested,
+					n.DestQP, n.Port}, name)
 			}
 		}
 	}

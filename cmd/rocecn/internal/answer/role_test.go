@@ -30,7 +30,8 @@ func rehearse(t *testing.T, in []byte, flags string) []capture.Record {
 	file, out := filepath.Join(t.TempDir(), "config.json"), filepath.Join(t.TempDir(), "out.pcap")
 	require.NoError(t, os.WriteFile(file, []byte(config+"}"), 0o600))
 	var lines, stderr bytes.Buffer
-	require.Zero(t, play.Run(t.Context(), []string{"-role", "switch", "-config", file, "-", out}, bytes.NewReader(in), &lines, &stderr), stderr.String())
+	require.Zero(t, play.Run(t.Context(), []string{"-role", "switch", "-config", file, "-", out}, bytes.NewReader(in),
+		&lines, &stderr), stderr.String())
 	return records(t, octets(t, out))
 }
 
@@ -49,7 +50,8 @@ func TestSameRoleAsPlay(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	mirrored := append(wiretest.Hex(t, "4503 0000 00000000 402f 0000 c0000201 c0000202 0000 88be 020000000002 020000000001 86dd"), inner(3)...)
+	mirrored := append(wiretest.Hex(t,
+		"4503 0000 00000000 402f 0000 c0000201 c0000202 0000 88be 020000000002 020000000001 86dd"), inner(3)...)
 	binary.BigEndian.PutUint16(mirrored[2:], uint16(len(mirrored)))
 	for _, c := range []struct {
 		name   string
@@ -68,7 +70,8 @@ func TestSameRoleAsPlay(t *testing.T) {
 		{"IP in IPv6, outer ECT, inner CE", tunnelled(in6, 2, 3), [4]int{0, 0, 1, 0}},
 		{"mirrored, CE", mirrored, [4]int{0, 0, 0, 0}},
 		{"IPv4, CE", packet(t, func(p *rocev2.Packet) { v4(p); p.TrafficClass = 3 }), [4]int{0, 0, 0, 0}},
-		{"ack, CE", packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.TrafficClass = bth.RCAcknowledge, 3 }), [4]int{0, 0, 0, 0}},
+		{"ack, CE", packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.TrafficClass = bth.RCAcknowledge, 3 }),
+			[4]int{0, 0, 0, 0}},
 	} {
 		in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: c.packet, Time: time.Unix(1795254649, 0)})
 		for i, flags := range []string{"", "-ecn", "-inner-source", "-ecn -inner-source"} {
@@ -81,7 +84,8 @@ func TestSameRoleAsPlay(t *testing.T) {
 	// A mirrored copy is no packet of this node's, and does not match.
 	out, summary := answer(t, captureOf(capture.Raw, time.Microsecond, capture.Record{Data: mirrored}))
 	require.Empty(t, out)
-	require.Equal(t, "packets: 1 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 not RoCEv2\n", summary)
+	require.Equal(t,
+		"packets: 1 read, 0 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 not RoCEv2\n", summary)
 
 	// Tunnelled data matches, and each N-th is answered, as untunnelled data is.
 	var in []capture.Record

@@ -181,7 +181,11 @@ func (c *switchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 		key  string
 		from *uint8
 		to   *uint8
-	}{{"ppfc.alarm", c.PPFC.Alarm, &from.Alarm}, {"ppfc.hold", c.PPFC.Hold, &from.Hold}, {"ppfc.stop", c.PPFC.Stop, &from.Stop}} {
+	}{
+		{"ppfc.alarm", c.PPFC.Alarm, &from.Alarm},
+		{"ppfc.hold", c.PPFC.Hold, &from.Hold},
+		{"ppfc.stop", c.PPFC.Stop, &from.Stop},
+	} {
 		if k.from == nil {
 			continue
 		}

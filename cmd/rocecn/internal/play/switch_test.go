@@ -155,7 +155,8 @@ func TestSwitchLimits(t *testing.T) {
 	config := switchWith(fastCNPForAll + `, "per_flow": "50us", "rate": {"per_second": 1, "burst": 3}`)
 	in := every(25*time.Microsecond, packet(t), packet(t), packet(t), packet(t, destQP(18)), packet(t), packet(t, from(senderAddr.Next())))
 	lines, _, summary := rehearse(t, "switch", config, in)
-	require.Equal(t, [][]any{{1., "sent", ""}, {2., "marked", "limited"}, {3., "sent", ""}, {4., "sent", ""}, {5., "marked", "limited"}, {6., "marked", "limited"}},
+	require.Equal(t, [][]any{{1., "sent", ""}, {2., "marked", "limited"}, {3., "sent", ""}, {4., "sent", ""}, {5.,
+		"marked", "limited"}, {6., "marked", "limited"}},
 		words(lines, "action", "reason"))
 	require.Equal(t, "frames: 6 read, 3 packets written\nsent: 3\nmarked: 3 limited\n", summary)
 	for _, l := range lines {
@@ -188,7 +189,8 @@ func TestSwitchPerFlow(t *testing.T) {
 		{`"40us"`, 0, 2}, {`"40us"`, 7, 2}, {`"20us"`, 7, 3}, {`"0"`, 4, 3}, {`"1h"`, 7, 1},
 		{perLevel, 0, 1}, {perLevel, 2, 2}, {perLevel, 6, 1}, {perLevel, 7, 3},
 	} {
-		_, out, _ := rehearse(t, "switch", switchWith(fmt.Sprintf(`%s, "per_flow": %s, "level": %d`, fastCNPForAll, c.perFlow, c.level)), in)
+		_, out, _ := rehearse(t, "switch", switchWith(fmt.Sprintf(`%s, "per_flow": %s, "level": %d`, fastCNPForAll,
+			c.perFlow, c.level)), in)
 		require.Len(t, out, c.sent, "%+v", c)
 	}
 }
@@ -208,7 +210,8 @@ func ppfcOf(t *testing.T, out []capture.Record) (all []string) {
 const (
 	ppfcForAll = `, "methods": [{"senders": "::/0", "method": "ppfc"}, {"senders": "0.0.0.0/0", "method": "ppfc"}]`
 	// A queue that fills in the first 30 ms and has fallen at 40 ms.
-	aQueue = `, "levels": [{"at": "0", "level": 1}, {"at": "10ms", "level": 3}, {"at": "20ms", "level": 5}, {"at": "40ms", "level": 0}]`
+	aQueue = `, "levels": [{"at": "0", "level": 1}, {"at": "10ms", "level": 3}, {"at": "20ms", "level": 5},
+		{"at": "40ms", "level": 0}]`
 )
 
 // A queue that fills and falls: alarm, hold, stop by the level, then one resume
@@ -228,7 +231,8 @@ func TestSwitchResumes(t *testing.T) {
 		at(41, packet(t)),                                               // 7 nothing to say
 		at(42, packet(t, opcode(bth.RCAcknowledge))), at(43, packet(t)), // 8, 9
 	)
-	lines, out, summary := rehearse(t, "switch", switchWith(ppfcForAll+aQueue+`, "ppfc": {"alarm": 1, "hold": 2, "stop": 4}, "pause_us": 1000`), in)
+	lines, out, summary := rehearse(t, "switch",
+		switchWith(ppfcForAll+aQueue+`, "ppfc": {"alarm": 1, "hold": 2, "stop": 4}, "pause_us": 1000`), in)
 	require.Equal(t, []string{
 		"alarm 2001:db8:4::e qp 17 1ms", "alarm 2001:db8:4::e qp 18 1ms", "hold 2001:db8:4::e qp 19 1ms",
 		"stop 2001:db8:4::e qp 17 1ms", "stop 198.51.100.2 qp 17 1ms",
@@ -240,18 +244,24 @@ func TestSwitchResumes(t *testing.T) {
 		require.Equal(t, noon.Add(40*time.Millisecond), r.Time)
 	}
 	require.Equal(t, "frames: 9 read, 8 packets written\nsent: 8\nrefused: 1 acknowledgement\n", summary)
-	require.Equal(t, [][]any{{1., "sent", "ppfc", false}, {2., "sent", "ppfc", false}, {3., "sent", "ppfc", false}, {4., "sent", "ppfc", false},
-		{5., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {8., "refused", "-", false}},
+	require.Equal(t, [][]any{{1., "sent", "ppfc", false}, {2., "sent", "ppfc", false}, {3., "sent", "ppfc", false},
+		{4., "sent", "ppfc", false},
+		{5., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {6., "sent", "ppfc", false}, {6., "sent", "ppfc",
+			false}, {8., "refused", "-", false}},
 		words(lines, "action", "kind", "mark_ecn"))
 
 	// Stop from level 1 on is the default, and a fall between two frames is one.
-	in = captureOf(capture.Raw, time.Microsecond, at(0, packet(t)), at(1, packet(t)), at(30, packet(t, destQP(18))), at(31, packet(t)))
+	in = captureOf(capture.Raw, time.Microsecond, at(0, packet(t)), at(1, packet(t)), at(30, packet(t, destQP(18))),
+		at(31, packet(t)))
 	_, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "per_flow": "1h",
 		"levels": [{"at": "0", "level": 1}, {"at": "10ms", "level": 0}, {"at": "20ms", "level": 7}]`), in)
-	require.Equal(t, []string{"stop 2001:db8:4::e qp 17 100µs", "resume 2001:db8:4::e qp 17 0s", "stop 2001:db8:4::e qp 18 100µs"}, ppfcOf(t, out))
+	require.Equal(t, []string{"stop 2001:db8:4::e qp 17 100µs", "resume 2001:db8:4::e qp 17 0s",
+		"stop 2001:db8:4::e qp 18 100µs"}, ppfcOf(t, out))
 
 	// Before the first step the level is 0; with the key, what it lacks is never asked for.
-	_, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "ppfc": {"hold": 2}, "levels": [{"at": "1ms", "level": 1}, {"at": "30ms", "level": 2}]`), in)
+	_, out, _ = rehearse(t, "switch",
+		switchWith(ppfcForAll+`, "ppfc": {"hold": 2},
+			"levels": [{"at": "1ms", "level": 1}, {"at": "30ms", "level": 2}]`), in)
 	require.Equal(t, []string{"hold 2001:db8:4::e qp 18 100µs", "hold 2001:db8:4::e qp 17 100µs"}, ppfcOf(t, out))
 	_, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "ppfc": {}, "level": 1`), in)
 	require.Len(t, out, 4)
@@ -274,7 +284,8 @@ func TestSwitchResumes(t *testing.T) {
 
 // Whom a PPFC goes to and whom it names: one choice each.
 func TestSwitchPPFCTarget(t *testing.T) {
-	tunnelled, err := (&encap.IPInIPv6{Src: netip.MustParseAddr("2001:db8:e::1"), Dst: netip.MustParseAddr("2001:db8:e::2")}).Append(nil, packet(t), 5)
+	tunnelled, err := (&encap.IPInIPv6{Src: netip.MustParseAddr("2001:db8:e::1"),
+		Dst: netip.MustParseAddr("2001:db8:e::2")}).Append(nil, packet(t), 5)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		keys   string
@@ -283,10 +294,13 @@ func TestSwitchPPFCTarget(t *testing.T) {
 		says   string
 	}{
 		{``, packet(t), "2001:db8:1::a", "stop 2001:db8:4::e qp 17 100µs"},
-		{`, "ppfc_address": "destination", "ppfc_to": "sender"`, packet(t), "2001:db8:1::a", "stop 2001:db8:4::e qp 17 100µs"},
+		{`, "ppfc_address": "destination", "ppfc_to": "sender"`, packet(t), "2001:db8:1::a",
+			"stop 2001:db8:4::e qp 17 100µs"},
 		{`, "ppfc_address": "node"`, packet(t), "2001:db8:1::a", "stop 2001:db8:ffff::5 qp 17 100µs"},
-		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"]`, tunnelled, "2001:db8:e::1", "stop 2001:db8:4::e qp 17 100µs"},
-		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"], "ppfc_address": "node"`, tunnelled, "2001:db8:e::1", "stop 2001:db8:ffff::5 qp 17 100µs"},
+		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"]`, tunnelled, "2001:db8:e::1",
+			"stop 2001:db8:4::e qp 17 100µs"},
+		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"], "ppfc_address": "node"`, tunnelled, "2001:db8:e::1",
+			"stop 2001:db8:ffff::5 qp 17 100µs"},
 		{`, "ppfc_to": "ingress", "pe": ["2001:db8:f::/64"]`, tunnelled, "denied", ""},
 		{`, "ppfc_to": "ingress"`, tunnelled, "denied", ""},
 		{`, "ppfc_to": "ingress", "pe": ["2001:db8:e::/64"]`, packet(t), "not_tunnelled", ""},
@@ -297,7 +311,8 @@ func TestSwitchPPFCTarget(t *testing.T) {
 			require.Equal(t, []any{"refused", c.to}, []any{lines[0]["action"], lines[0]["reason"]}, c.keys)
 			continue
 		}
-		require.Equal(t, []any{"sent", "ppfc", c.to}, []any{lines[0]["action"], lines[0]["kind"], lines[0]["to"]}, c.keys)
+		require.Equal(t, []any{"sent", "ppfc", c.to}, []any{lines[0]["action"], lines[0]["kind"], lines[0]["to"]},
+			c.keys)
 		require.Equal(t, []string{c.says}, ppfcOf(t, out), c.keys)
 	}
 }
@@ -408,53 +423,58 @@ func TestSwitchCodePointsAndPorts(t *testing.T) {
 }
 
 func TestSwitchMalformed(t *testing.T) {
-	for keys, message := range map[string]string{
-		`"self": []`:                         `self: an enabled role needs its own address`,
-		`"self": ["::1"]`:                    `self[0]: ::1 is no unicast address`,
-		`"methods": [{"method": "fastcnp"}]`: `methods[0].senders: missing`,
-		`"methods": [{"senders": "::/0", "method": "FastCNP"}]`:              `methods[0].method: none, fastcnp, proxy, fcn, ppfc or mark needed`,
-		`"methods": [{"senders": "::/0"}]`:                                   `methods[0].method: missing`,
-		`"capable": [{"senders": "::/0"}]`:                                   `capable[0].capable: missing`,
-		`"capable": [{"capable": "yes"}]`:                                    `capable[0].senders: missing`,
-		`"capable": [{"senders": "::/0", "capable": true}]`:                  `capable[0].capable: text needed`,
-		`"capable": [{"senders": "::/0", "capable": "maybe"}]`:               `capable[0].capable: yes, no or unknown needed`,
-		`"proxies": [{"senders": "::/0"}]`:                                   `proxies[0].proxy: a unicast address that others can reach needed`,
-		`"proxies": [{"proxy": "2001:db8::1"}]`:                              `proxies[0].senders: missing`,
-		`"level": 8`:                                                         `level: 8: 0 to 7 allowed`,
-		`"pause_us": 65536`:                                                  `pause_us: 65536 is no whole number from 0 to 65535`,
-		`"congested": "CE"`:                                                  `congested: "CE" is neither all nor ce`,
-		`"levels": []`:                                                       `levels: no level`,
-		`"levels": [{"at": "0", "level": 1}], "level": 1`:                    `levels: stands beside level`,
-		`"levels": [{"level": 1}]`:                                           `levels[0].at: missing`,
-		`"levels": [{"at": "0"}]`:                                            `levels[0].level: missing`,
-		`"levels": [{"at": "-1s", "level": 1}]`:                              `levels[0].at: "-1s" is negative`,
-		`"levels": [{"at": "0", "level": 8}]`:                                `levels[0].level: 8: 0 to 7 allowed`,
-		`"levels": [{"at": "1s", "level": 1}, {"at": "1s", "level": 2}]`:     `levels[1].at: 1s is not after the one before`,
-		`"ppfc": {"alarm": 8}`:                                               `ppfc.alarm: 8: 1 to 7 allowed`,
-		`"ppfc": {"hold": 8}`:                                                `ppfc.hold: 8: 1 to 7 allowed`,
-		`"ppfc": {"stop": 0}`:                                                `ppfc.stop: 0: 1 to 7 allowed`,
-		`"ppfc": {"resume": 1}`:                                              `ppfc.resume: unknown key`,
-		`"ppfc_address": "host"`:                                             `ppfc_address: "host" is neither destination nor node`,
-		`"ppfc_to": "pe"`:                                                    `ppfc_to: "pe" is neither sender nor ingress`,
-		`"marking": "no"`:                                                    `marking: "no" is neither self nor elsewhere`,
-		`"fallback": "proxy"`:                                                `fallback: it is for a node that cannot mark`,
-		`"marking": "elsewhere", "fallback": "fastcnp"`:                      `fallback: fastcnp: none, proxy, fcn or ppfc allowed`,
-		`"marking": "elsewhere", "fallback": "mark"`:                         `fallback: mark: none, proxy, fcn or ppfc allowed`,
-		`"marking": "elsewhere", "fallback": "cnp"`:                          `fallback: none, fastcnp, proxy, fcn, ppfc or mark needed`,
-		`"per_flow": ["1s"]`:                                                 `per_flow: a duration, or a list of 8, one a level`,
-		`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s"]`: `per_flow: a duration, or a list of 8`,
-		`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", 1]`:          `per_flow[7]: a duration is text`,
-		`"per_flow": ["1s", "-1s", "1s", "1s", "1s", "1s", "1s", "1s"]`:      `per_flow[1]: "-1s" is negative`,
-		`"per_flow": "50"`:                                                   `per_flow: "50" is no duration`,
-		`"per_flow": 50`:                                                     `per_flow: a duration is text`,
-		`"option_types": ["0x1e"]`:                                           `option_types[0]: 0x1e: act must be 10`,
-		`"own_record": {"node_id": 16777216}`:                                `own_record.node_id: 16777216 has more than 24 bits`,
-		`"own_record": {"node_id_wide": 72057594037927936}`:                  `own_record.node_id_wide: 72057594037927936 has more than 56 bits`,
-		`"own_record": {"ns_data_wide": "0xg"}`:                              `own_record.ns_data_wide: a whole number of 64 bits needed`,
-		`"own_record": {"snapshot": {"schema": 16777216}}`:                   `own_record.snapshot.schema: 16777216 has more than 24 bits`,
-		`"own_record": {"snapshot": {"schema": 1, "data": "00"}}`:            `own_record.snapshot.data: a multiple of 4 octets`,
-		`"own_record": {"snapshot": {"schema": 1, "data": "0"}}`:             `own_record.snapshot.data: hexadecimal digits needed`,
+	for _, c := range []struct{ keys, message string }{
+		{`"self": []`, `self: an enabled role needs its own address`},
+		{`"self": ["::1"]`, `self[0]: ::1 is no unicast address`},
+		{`"methods": [{"method": "fastcnp"}]`, `methods[0].senders: missing`},
+		{`"methods": [{"senders": "::/0", "method": "FastCNP"}]`,
+			`methods[0].method: none, fastcnp, proxy, fcn, ppfc or mark needed`},
+		{`"methods": [{"senders": "::/0"}]`, `methods[0].method: missing`},
+		{`"capable": [{"senders": "::/0"}]`, `capable[0].capable: missing`},
+		{`"capable": [{"capable": "yes"}]`, `capable[0].senders: missing`},
+		{`"capable": [{"senders": "::/0", "capable": true}]`, `capable[0].capable: text needed`},
+		{`"capable": [{"senders": "::/0", "capable": "maybe"}]`, `capable[0].capable: yes, no or unknown needed`},
+		{`"proxies": [{"senders": "::/0"}]`, `proxies[0].proxy: a unicast address that others can reach needed`},
+		{`"proxies": [{"proxy": "2001:db8::1"}]`, `proxies[0].senders: missing`},
+		{`"level": 8`, `level: 8: 0 to 7 allowed`},
+		{`"pause_us": 65536`, `pause_us: 65536 is no whole number from 0 to 65535`},
+		{`"congested": "CE"`, `congested: "CE" is neither all nor ce`},
+		{`"option_types": ["0x1e"]`, `option_types[0]: 0x1e: act must be 10`},
+		{`"own_record": {"node_id": 16777216}`, `own_record.node_id: 16777216 has more than 24 bits`},
+		{`"own_record": {"node_id_wide": 72057594037927936}`,
+			`own_record.node_id_wide: 72057594037927936 has more than 56 bits`},
+		{`"own_record": {"ns_data_wide": "0xg"}`, `own_record.ns_data_wide: a whole number of 64 bits needed`},
+		{`"own_record": {"snapshot": {"schema": 16777216}}`,
+			`own_record.snapshot.schema: 16777216 has more than 24 bits`},
+		{`"own_record": {"snapshot": {"schema": 1, "data": "00"}}`, `own_record.snapshot.data: a multiple of 4 octets`},
+		{`"own_record": {"snapshot": {"schema": 1, "data": "0"}}`,
+			`own_record.snapshot.data: hexadecimal digits needed`},
+		{`"levels": []`, `levels: no level`},
+		{`"levels": [{"at": "0", "level": 1}], "level": 1`, `levels: stands beside level`},
+		{`"levels": [{"level": 1}]`, `levels[0].at: missing`},
+		{`"levels": [{"at": "0"}]`, `levels[0].level: missing`},
+		{`"levels": [{"at": "-1s", "level": 1}]`, `levels[0].at: "-1s" is negative`},
+		{`"levels": [{"at": "0", "level": 8}]`, `levels[0].level: 8: 0 to 7 allowed`},
+		{`"levels": [{"at": "1s", "level": 1}, {"at": "1s", "level": 2}]`,
+			`levels[1].at: 1s is not after the one before`},
+		{`"ppfc": {"alarm": 8}`, `ppfc.alarm: 8: 1 to 7 allowed`},
+		{`"ppfc": {"hold": 8}`, `ppfc.hold: 8: 1 to 7 allowed`},
+		{`"ppfc": {"stop": 0}`, `ppfc.stop: 0: 1 to 7 allowed`},
+		{`"ppfc": {"resume": 1}`, `ppfc.resume: unknown key`},
+		{`"ppfc_address": "host"`, `ppfc_address: "host" is neither destination nor node`},
+		{`"ppfc_to": "pe"`, `ppfc_to: "pe" is neither sender nor ingress`},
+		{`"marking": "no"`, `marking: "no" is neither self nor elsewhere`},
+		{`"fallback": "proxy"`, `fallback: it is for a node that cannot mark`},
+		{`"marking": "elsewhere", "fallback": "fastcnp"`, `fallback: fastcnp: none, proxy, fcn or ppfc allowed`},
+		{`"marking": "elsewhere", "fallback": "mark"`, `fallback: mark: none, proxy, fcn or ppfc allowed`},
+		{`"marking": "elsewhere", "fallback": "cnp"`, `fallback: none, fastcnp, proxy, fcn, ppfc or mark needed`},
+		{`"per_flow": ["1s"]`, `per_flow: a duration, or a list of 8, one a level`},
+		{`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s"]`, `per_flow: a duration, or a list of 8`},
+		{`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", 1]`, `per_flow[7]: a duration is text`},
+		{`"per_flow": ["1s", "-1s", "1s", "1s", "1s", "1s", "1s", "1s"]`, `per_flow[1]: "-1s" is negative`},
+		{`"per_flow": "50"`, `per_flow: "50" is no duration`},
+		{`"per_flow": 50`, `per_flow: a duration is text`},
 	} {
-		require.ErrorContains(t, malformed("switch", keys), message, keys)
+		require.ErrorContains(t, malformed("switch", c.keys), c.message, c.keys)
 	}
 }
