@@ -3,6 +3,7 @@ package rocecn_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
@@ -10,6 +11,8 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -86,5 +89,31 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 			_, err = fcn.AppendFor(nil, &f, 1, fcn.Config{Src: self})
 			require.Equal(t, c.others, err, c.name)
 		}
+	}
+}
+
+// A PPFC that is built without any choice stops the flow of the congested packet
+// at its sender.
+func TestPPFCStopsTheFlow(t *testing.T) {
+	self := netip.MustParseAddr("2001:db8:ffff::5")
+	var congested rocev2.Packet
+	congested.Src, congested.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	congested.BTH.Header = bth.Header{Opcode: bth.RCSendOnly, DestQP: 17}
+	now := time.Unix(1795254649, 0)
+	stop := ppfc.Extension{Type: ppfc.Stop, Pause: time.Millisecond}
+	for _, c := range []struct {
+		cfg  ppfc.Config
+		want pause.State
+	}{
+		{ppfc.Config{Src: self}, pause.Stopped},
+		{ppfc.Config{Src: self, NodeAddress: true}, pause.Running},
+	} {
+		packet, err := ppfc.AppendFor(nil, &congested, stop, c.cfg)
+		require.NoError(t, err)
+		table := pause.New(pause.Config{Enabled: true, Self6: congested.Src, Accept: acl.New(netip.PrefixFrom(self, 128))})
+		_, reason := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
+		require.Zero(t, reason)
+		state, _ := table.State(pause.Flow(congested.Dst, 17), now)
+		require.Equal(t, c.want, state)
 	}
 }
