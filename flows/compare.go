@@ -1,13 +1,11 @@
 package flows
 
 import (
-	"cmp"
-	"iter"
-	"slices"
+	"math/rand/v2"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/rocev2"
+	"github.com/rocecn/rocecn/internal/hash"
 )
 
 // A Point is one of two places where the same traffic was captured.
@@ -19,421 +17,341 @@ const (
 	B
 )
 
-// A Comparison finds the same packets in the captures of two points, by source,
-// destination, queue pair, PSN and opcode, and says what happened between. It is
-// not safe for concurrent use.
-//
-// Give it packets of both points by turns, as [Comparison.Next] asks for them:
-// their clocks need not agree. A packet waits for its like until Window more of
-// its point were seen: that bounds the memory.
-type Comparison struct {
-	window  int
-	sides   [2]side
-	flows   map[key]*compared
-	ordered []*compared
+// A ComparisonConfig is what a user of [NewComparison] chooses. The zero value
+// stands for the defaults.
+type ComparisonConfig struct {
+	// Window is how many packets of a point may come between a packet and its
+	// like at the other point, DefaultWindow if 0. Of each point so many packets
+	// are remembered at most, in some 120 octets each.
+	Window int
+	// MaxFlows is how many flows are kept, 131,072 if 0; more where the packets
+	// that are remembered are of more flows. A flow takes some 300 octets, and
+	// 2.3 KB more for each sign that its delays have, once there are five of
+	// them.
+	MaxFlows int
 }
 
-// A side is what waits at one point.
-type side struct {
-	waiting map[packetKey][]waiting
-	ring    []packetKey // in the order in which they came; a packet may be gone already
-	seen    uint64
-	n       int // waiting
-	first   int64
-	last    int64
-}
-
-// packetKey is what the same packet has at both points.
-type packetKey struct {
-	key    key
-	psn    uint32
-	opcode bth.Opcode
-}
-
-type waiting struct {
-	at     int64
-	number uint64 // of the packets of its side
-	class  uint8  // traffic class
-	copied bool   // its like was matched
-}
-
-// DefaultWindow is how many packets of a point may come before the like of one
-// that waits.
+// DefaultWindow is how many packets of a point may come between a packet and its
+// like at the other point, unless a [ComparisonConfig] says so.
 const DefaultWindow = 1 << 17
 
-// NewComparison returns a comparison with this window, DefaultWindow if 0.
-func NewComparison(window int) *Comparison {
-	if window <= 0 {
-		window = DefaultWindow
+// A Comparison finds the same packets in the captures of two points, and says
+// what happened between. It is not safe for concurrent use.
+//
+// Packets are the same that have the same source, destination, queue pair, PSN,
+// opcode and, over IPv4, Identification, which the ICRC covers: nothing on the
+// way changes it. Where a flow's Identifications vary they tell the packets that
+// a sender repeats from the copies that a network makes. Where they do not, and
+// over IPv6, packets that are the same in all the rest are matched in their
+// order, and as long as both points do not have the same number of them, no
+// delay is taken from them, since it is not known which one was lost.
+//
+// Give it packets of both points by turns, as [Comparison.Next] asks for them:
+// their clocks need not agree.
+type Comparison struct {
+	window   uint64
+	maxFlows int
+	seed     uint64
+	turn     Point // whose packet came last
+	sides    [2]side
+
+	groups pool[group]
+	index  index // of the groups
+
+	flows   map[key]*compared
+	ordered []*compared
+	hand    int    // the next of ordered that is looked at to make room
+	numbers uint64 // given to flows so far
+	evicted compared
+	gone    uint64 // flows that were evicted
+
+	typical time.Duration // of the delays of all flows, roughly
+}
+
+// NewComparison returns an empty comparison.
+func NewComparison(config ComparisonConfig) *Comparison {
+	c := &Comparison{window: DefaultWindow, maxFlows: defaultMaxFlows, seed: rand.Uint64(), turn: B, flows: map[key]*compared{}}
+	if config.Window > 0 {
+		c.window = uint64(config.Window)
 	}
-	c := &Comparison{window: window, flows: map[key]*compared{}}
-	for i := range c.sides {
-		c.sides[i] = side{waiting: map[packetKey][]waiting{}, ring: make([]packetKey, window)}
+	if config.MaxFlows > 0 {
+		c.maxFlows = config.MaxFlows
 	}
 	return c
 }
 
 // Next returns the point whose next packet is wanted: the one of which fewer
-// packets wait.
+// packets wait for their like. Where it is the same number, and where half a
+// window waits at both, it is each one's turn: a point that runs ahead further
+// than that would see its packets given up before their likes come.
 func (c *Comparison) Next() Point {
-	if c.sides[B].n < c.sides[A].n {
+	limit := max(c.window/2, 1)
+	switch a, b := min(c.sides[A].waiting, limit), min(c.sides[B].waiting, limit); {
+	case a < b:
+		return A
+	case b < a:
 		return B
 	}
-	return A
+	return 1 - c.turn
 }
 
-// Compared is what became of a flow between two points. Packets are all with its
-// addresses and DestQP: requests, answers and CNPs.
-type Compared struct {
-	rocev2.FlowKey
-	Packets    [2]uint64 // by point
-	Same       uint64    // packets that both have
-	Lost       uint64    // of A, that B does not have
-	Outside    uint64    // of the lost, those from before B's first packet or after its last
-	Added      uint64    // of B, that A does not have
-	Duplicated [2]uint64 // more copies than at the other point
-	DSCP, ECN  Changes
-	Delay      Delays // from A to B, as the clocks have it
+// A side is what is remembered of one point: its last packets, in a ring that
+// grows up to the window.
+type side struct {
+	ring        []remembered // packet n is at n modulo its length, a power of two
+	begin, end  uint64       // numbers of the packets in the ring, from 1; end is the next one's
+	waiting     uint64       // of these, those without their like
+	first, last int64        // the times between which there were packets
 }
 
-// Changes counts how a field changed from A to B.
-type Changes map[[2]uint8]uint64
-
-// Delays are differences of times at B and at A; negative ones are in Before.
-type Delays struct {
-	After, Before Histogram
+// remembered is a packet that was seen at a point.
+type remembered struct {
+	time  int64
+	delay int64  // of the pair, in the packet that completed it
+	next  uint64 // the number of the next one in the queue of its group, 0 at the end
+	group uint32
+	class uint8 // traffic class
+	state state
 }
 
-// Add counts a difference.
-func (d *Delays) Add(delay time.Duration) {
-	if delay < 0 {
-		d.Before.Add(-delay)
-	} else {
-		d.After.Add(delay)
-	}
-}
-
-// Samples returns how many differences were counted.
-func (d *Delays) Samples() uint64 { return d.Before.n + d.After.n }
-
-// Percentile returns the difference that this part of all are not above.
-func (d *Delays) Percentile(p float64) time.Duration {
-	n := float64(d.Samples())
-	if below := float64(d.Before.n) / max(n, 1); p <= below && d.Before.n > 0 {
-		return -d.Before.Percentile(1 - p/below + 1/float64(d.Before.n))
-	} else if d.After.n > 0 {
-		return d.After.Percentile((p - below) / (1 - below))
-	}
-	return 0
-}
-
-// Min and Max return the least and the greatest difference.
-func (d *Delays) Min() time.Duration {
-	if d.Before.n > 0 {
-		return -d.Before.max
-	}
-	return d.After.min
-}
-
-// Max returns the greatest difference.
-func (d *Delays) Max() time.Duration {
-	if d.After.n > 0 {
-		return d.After.max
-	}
-	return -d.Before.min
-}
-
-// compared is a Compared that grows.
-type compared struct {
-	Compared
-	typical time.Duration // of the delays, roughly
-	recent  [2]copies
-}
-
-// copies are the packets of a flow that were matched last, to know copies by.
-type copies struct {
-	kept [maxCopies]copied
-	n    int
-}
-
-type copied struct {
-	psn    uint32
-	opcode bth.Opcode
-	at     int64
-	set    bool
-}
+// state says whether the like of a packet came.
+type state uint8
 
 const (
-	maxCopies = 64
-	// copyTime is within what the same packet again is a copy; a sender that
-	// repeats it takes longer.
-	copyTime = int64(10 * time.Microsecond)
+	waits     state = iota
+	met             // it came, after this packet was seen
+	completes       // it was there: delay is set
 )
 
-// Observe takes up a packet that was captured at a point.
+func (s *side) at(n uint64) *remembered { return &s.ring[n&uint64(len(s.ring)-1)] }
+
+// add remembers a packet, and returns its number.
+func (s *side) add(r remembered) uint64 {
+	if s.end == 0 {
+		s.begin, s.end = 1, 1
+	}
+	if s.end-s.begin == uint64(len(s.ring)) {
+		old := *s
+		s.ring = make([]remembered, max(64, 2*len(s.ring)))
+		for n := s.begin; n < s.end; n++ {
+			*s.at(n) = *old.at(n)
+		}
+	}
+	n := s.end
+	*s.at(n) = r
+	s.end++
+	return n
+}
+
+// A group is the remembered packets that nothing tells apart. Those that wait are
+// all of one point, since one that comes takes the first that waits at the other.
+type group struct {
+	flow   *compared
+	psn    uint32
+	hash   uint32
+	ipID   uint16
+	opcode bth.Opcode
+	queue  uint8     // the point of those that wait
+	head   uint64    // the first that waits, 0 without
+	last   [2]uint64 // by point, the packet that came last
+	seen   [2]uint32 // by point, how many came
+	live   [2]uint32 // by point, how many of these are remembered
+	copies [2]uint32 // by point, how many came too soon behind another one to be repeats
+	known  bool      // one was matched, or given up: any other that nobody has is a copy
+}
+
+// copyTime is within what a request or a READ response that comes again is a
+// copy, where no Identification tells: a sender that repeats it takes longer.
+const copyTime = int64(10 * time.Microsecond)
+
+// Observe takes a packet that was captured at a point.
 func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
+	c.turn = at
 	if p.kind < request || p.kind > ppfcKind {
 		return
 	}
 	t := nanoseconds(now)
 	s, other := &c.sides[at], &c.sides[1-at]
-	if s.seen == 0 || t < s.first {
+	if s.end == 0 || t < s.first {
 		s.first = t
 	}
-	s.last = max(s.last, t)
-	s.seen++
+	if s.end == 0 || t > s.last {
+		s.last = t
+	}
+	if s.end-s.begin == c.window {
+		c.forget(at)
+	}
 	f := c.flow(&p.pkt)
 	f.Packets[at]++
-	k := packetKey{p.pkt, p.psn, p.opcode}
-	if likes := other.waiting[k]; len(likes) > 0 {
-		i := f.nearest(at, likes, t)
-		like := likes[i]
-		rest := other.take(k, likes, i)
-		for i := range rest {
-			rest := &rest[i]
-			rest.copied = rest.copied || at == A || max(rest.at-like.at, like.at-rest.at) <= copyTime
-		}
-		f.same(at, k, p.trafficClass, t, &like)
-		return
+	f.ids[at].observe(p)
+	id, g := c.group(f, p)
+	packet := remembered{time: t, group: id, class: p.trafficClass}
+	if n := g.last[at]; n >= s.begin && n > 0 && p.sequenced() && max(t-s.at(n).time, s.at(n).time-t) <= copyTime {
+		g.copies[at]++
 	}
-	copied := at == B && f.recent[B].has(k, 0, 0) || at == A && f.recent[A].has(k, t, copyTime)
-	c.wait(at, k, waiting{t, s.seen, p.trafficClass, copied})
-}
-
-func (c *Comparison) flow(k *key) *compared {
-	f := c.flows[*k]
-	if f == nil {
-		f = &compared{Compared: Compared{FlowKey: k.flowKey()}}
-		c.flows[*k] = f
-		c.ordered = append(c.ordered, f)
-	}
-	return f
-}
-
-// nearest returns which of the likes took the time that packets typically take.
-func (f *compared) nearest(at Point, likes []waiting, t int64) (best int) {
-	off := func(i int) time.Duration {
-		d := time.Duration(t - likes[i].at)
+	if g.head != 0 && g.queue != uint8(at) {
+		like := other.at(g.head)
+		like.state, g.head, g.known = met, like.next, true
+		other.waiting--
+		packet.state, packet.delay = completes, t-like.time
 		if at == A {
-			d = -d
-		}
-		return (d - f.typical).Abs()
-	}
-	for i := range likes {
-		if off(i) < off(best) {
-			best = i
+			packet.delay = -packet.delay
+			f.same(packet.class, like.class)
+		} else {
+			f.same(like.class, packet.class)
 		}
 	}
-	return best
+	n := s.add(packet)
+	if packet.state == waits {
+		s.waiting++
+		if g.head == 0 {
+			g.head, g.queue = n, uint8(at)
+		} else { // then the last that came waits too
+			s.at(g.last[at]).next = n
+		}
+	}
+	g.last[at] = n
+	g.seen[at]++
+	g.live[at]++
+	f.remembered++
 }
 
-// same takes up a packet that both points have.
-func (f *compared) same(at Point, k packetKey, class uint8, t int64, like *waiting) {
-	timeA, timeB, classA, classB := like.at, t, like.class, class
-	if at == A {
-		timeA, timeB, classA, classB = t, like.at, class, like.class
-	}
-	f.Same++
-	delay := time.Duration(timeB - timeA)
-	f.Delay.Add(delay)
-	if f.typical == 0 {
-		f.typical = delay
-	}
-	f.typical += (delay - f.typical) / 16
-	f.DSCP.add(classA>>2, classB>>2)
-	f.ECN.add(classA&3, classB&3)
-	f.recent[A].add(k, timeA)
-	f.recent[B].add(k, timeB)
+// sequenced says whether a packet has a PSN of its own, so that the same one again
+// is a repeat or a copy. Acknowledgements and notifications say the same more
+// than once.
+func (p *Packet) sequenced() bool {
+	return p.kind == request || p.kind == answer && roles[p.opcode].message == Read
 }
 
-func (c *Changes) add(from, to uint8) {
-	if from == to {
+// group returns the group of a packet, a new one if there was none.
+func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
+	h := uint32(hash.Mix(c.seed^f.number, c.seed>>32^c.seed<<32^(uint64(p.psn)|uint64(p.ipID)<<32|uint64(p.opcode)<<48)))
+	if x := &c.index; x.n > 0 {
+		mask := uint32(len(x.slots) - 1)
+		for i := h & mask; x.slots[i].id != 0; i = (i + 1) & mask {
+			if x.slots[i].hash != h {
+				continue
+			}
+			id := x.slots[i].id - 1
+			if g := c.groups.at(id); g.flow == f && g.psn == p.psn && g.ipID == p.ipID && g.opcode == p.opcode {
+				return id, g
+			}
+		}
+	}
+	id := c.groups.take()
+	g := c.groups.at(id)
+	g.flow, g.psn, g.hash, g.ipID, g.opcode = f, p.psn, h, p.ipID, p.opcode
+	c.index.add(h, id)
+	return id, g
+}
+
+// forget makes room for a packet of a point: the oldest one is judged.
+func (c *Comparison) forget(at Point) {
+	s := &c.sides[at]
+	r := s.at(s.begin)
+	s.begin++
+	g := c.groups.at(r.group)
+	switch r.state {
+	case waits:
+		g.head = r.next
+		s.waiting--
+		c.missing(at, g, r.time)
+	case completes:
+		c.delayed(g, r)
+	}
+	g.flow.remembered--
+	if g.live[at]--; g.live == [2]uint32{} {
+		c.index.remove(g.hash, r.group)
+		c.groups.give(r.group)
+	}
+}
+
+// delayed takes the delay of a pair, if it is known to be the same packet.
+func (c *Comparison) delayed(g *group, r *remembered) {
+	f := g.flow
+	if g.seen[A] != g.seen[B] && !f.identified() {
 		return
 	}
-	if *c == nil {
-		*c = Changes{}
+	d := time.Duration(r.delay)
+	if f.Delay.Samples() == 0 {
+		f.typical = d
 	}
-	(*c)[[2]uint8{from, to}]++
-}
-
-func (c *copies) add(k packetKey, at int64) {
-	c.kept[c.n%maxCopies] = copied{k.psn, k.opcode, at, true}
-	c.n++
-}
-
-// has says whether such a packet was matched, within a time if that is above 0.
-func (c *copies) has(k packetKey, at, within int64) bool {
-	for i := range c.kept {
-		x := &c.kept[i]
-		if x.set && x.psn == k.psn && x.opcode == k.opcode && (within == 0 || max(at-x.at, x.at-at) <= within) {
-			return true
-		}
+	if c.typical == 0 {
+		c.typical = d
 	}
-	return false
+	f.typical += (d - f.typical) / 16
+	c.typical += (d - c.typical) / 16
+	f.Delay.Add(d)
 }
 
-// wait lets a packet wait. The one that had its place in the ring has waited for
-// long enough.
-func (c *Comparison) wait(at Point, k packetKey, w waiting) {
-	s := &c.sides[at]
-	place := &s.ring[w.number%uint64(c.window)]
-	if w.number > uint64(c.window) {
-		c.expire(at, *place, w.number-uint64(c.window))
+// missing counts a packet that the other point does not have.
+func (c *Comparison) missing(at Point, g *group, t int64) {
+	f := g.flow
+	copied := false
+	if f.identified() {
+		copied, g.known = g.known, true
+	} else if g.copies[at] > g.copies[1-at] {
+		copied = true
+		g.copies[at]--
 	}
-	*place = k
-	s.waiting[k] = append(s.waiting[k], w)
-	s.n++
-}
-
-// expire gives up a packet, if it still waits.
-func (c *Comparison) expire(at Point, k packetKey, number uint64) {
-	s := &c.sides[at]
-	likes := s.waiting[k]
-	for i := range likes {
-		if likes[i].number <= number {
-			c.missing(at, k, &likes[i])
-			s.take(k, likes, i)
-			return
-		}
-	}
-}
-
-// take takes one of the likes away and returns the others.
-func (s *side) take(k packetKey, likes []waiting, i int) []waiting {
-	s.n--
-	if likes = slices.Delete(likes, i, i+1); len(likes) == 0 {
-		delete(s.waiting, k)
-	} else {
-		s.waiting[k] = likes
-	}
-	return likes
-}
-
-// missing takes up a packet that the other point does not have.
-func (c *Comparison) missing(at Point, k packetKey, w *waiting) {
-	f := c.flow(&k.key)
 	switch {
-	case w.copied:
+	case copied:
 		f.Duplicated[at]++
 	case at == B:
 		f.Added++
 	default:
 		f.Lost++
-		if b := &c.sides[B]; b.seen == 0 || w.at+int64(f.typical) < b.first || w.at+int64(f.typical) > b.last {
+		typical := c.typical
+		if f.Delay.Samples() > 0 {
+			typical = f.typical
+		}
+		if b := &c.sides[B]; b.end == 0 || t+int64(typical) < b.first || t+int64(typical) > b.last {
 			f.Outside++
 		}
 	}
 }
 
-// Finish takes up that both captures are at their end: what still waits has no
-// like.
+// Finish says that both captures are at their end: what still waits has no like.
 func (c *Comparison) Finish() {
+	for i := range c.sides {
+		s := &c.sides[i]
+		for n := s.begin; n < s.end; n++ {
+			if r := s.at(n); r.state == completes {
+				c.delayed(c.groups.at(r.group), r)
+				r.state = met
+			}
+		}
+	}
 	for _, at := range [...]Point{A, B} {
-		s := &c.sides[at]
-		for k, likes := range s.waiting {
-			for i := range likes {
-				c.missing(at, k, &likes[i])
-			}
-		}
-		clear(s.waiting)
-		s.n = 0
-	}
-}
-
-// Flows yields what became of each flow, those with the most losses and changes
-// first.
-func (c *Comparison) Flows() iter.Seq[*Compared] {
-	return func(yield func(*Compared) bool) {
-		slices.SortFunc(c.ordered, func(a, b *compared) int {
-			return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
-		})
-		for _, f := range c.ordered {
-			if !yield(&f.Compared) {
-				return
-			}
+		for s := &c.sides[at]; s.begin < s.end; {
+			c.forget(at)
 		}
 	}
 }
 
-func (c *Compared) trouble() uint64 {
-	return c.Lost + c.Added + c.Duplicated[A] + c.Duplicated[B] + c.DSCP.total() + c.ECN.total()
+// identifications say whether the Identifications that a flow's IPv4 packets have
+// at a point tell them apart.
+type identifications struct {
+	psn     uint32
+	id      uint16
+	opcode  bth.Opcode
+	seen    bool
+	packets uint64 // that came after another one
+	varied  uint64 // of these, those with another Identification than the one before
 }
 
-func (c Changes) total() (n uint64) {
-	for _, changes := range c {
-		n += changes
+func (i *identifications) observe(p *Packet) {
+	if p.pkt.qp&overIPv4 == 0 {
+		return
 	}
-	return n
-}
-
-// Total returns the sum of all flows. Its Delay is not known: packets go in both
-// directions.
-func (c *Comparison) Total() Compared {
-	total := Compared{DSCP: Changes{}, ECN: Changes{}}
-	for _, f := range c.ordered {
-		for i := range f.Packets {
-			total.Packets[i] += f.Packets[i]
-			total.Duplicated[i] += f.Duplicated[i]
-		}
-		total.Same += f.Same
-		total.Lost += f.Lost
-		total.Outside += f.Outside
-		total.Added += f.Added
-		for change, n := range f.DSCP {
-			total.DSCP[change] += n
-		}
-		for change, n := range f.ECN {
-			total.ECN[change] += n
+	if i.seen && i.psn == p.psn && i.opcode == p.opcode && i.id == p.ipID {
+		return // a copy, if anything
+	}
+	if i.seen {
+		i.packets++
+		if i.id != p.ipID {
+			i.varied++
 		}
 	}
-	return total
-}
-
-// Clocks is what the delays say of the clocks of two points.
-type Clocks struct {
-	Known  Known
-	Offset time.Duration // how far B's is ahead, roughly, if Known is BothWays
-	Delay  time.Duration // the least delay then, without the offset
-}
-
-// Known says how the relation of two clocks is known.
-type Known int
-
-// What there may be to know clocks by.
-const (
-	NotKnown Known = iota // no packet that both points have
-	OneWay                // packets of one direction only: the clocks are taken on trust
-	BothWays              // packets of both: what one gains by the offset, the other loses
-)
-
-// Clocks compares the delays of both directions, which a packet that comes back
-// makes possible: with clocks that agree, packets of one direction come to B
-// later, and those of the other earlier.
-func (c *Comparison) Clocks() (clocks Clocks) {
-	type road struct{ src, dst [16]byte }
-	least := map[road]Delays{}
-	for k, f := range c.flows {
-		if f.Delay.Samples() > 0 {
-			r := road{k.src, k.dst}
-			all, ok := least[r]
-			if !ok || f.Delay.Samples() > all.Samples() {
-				least[r] = f.Delay
-			}
-		}
-	}
-	var best uint64
-	for r, forth := range least {
-		clocks.Known = max(clocks.Known, OneWay)
-		back, ok := least[road{r.dst, r.src}]
-		if !ok || forth.Percentile(0.5) < back.Percentile(0.5) {
-			continue
-		}
-		if n := min(forth.Samples(), back.Samples()); n > best {
-			best = n
-			clocks.Known = BothWays
-			clocks.Offset = (forth.Min() + back.Max()) / 2
-			clocks.Delay = (forth.Min() - back.Max()) / 2
-		}
-	}
-	return clocks
+	i.psn, i.id, i.opcode, i.seen = p.psn, p.ipID, p.opcode, true
 }

@@ -1,13 +1,16 @@
 package flows
 
 import (
+	"math"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -20,7 +23,7 @@ func TestCompare(t *testing.T) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 8, Clean: true})
 		offset := time.Duration(random.IntN(4)) * 3 * time.Second // of B's clock
 		type truth struct {
-			a, b, lost, copiedA, copiedB, dscp, ecn uint64
+			a, b, lost, added, copiedA, copiedB, dscp, ecn uint64
 		}
 		want := map[rocev2.FlowKey]truth{}
 		var a, b []*traffic.Frame
@@ -56,13 +59,21 @@ func TestCompare(t *testing.T) {
 				again := other
 				again.Time = again.Time.Add(3 * time.Microsecond)
 				b = append(b, &again)
-				w.copiedB++
+				if repeatable(&p) {
+					w.copiedB++
+				} else { // an answer that comes again: nothing says that it is a copy
+					w.added++
+				}
 				w.b++
 			case 4:
 				again := *f
 				again.Time = f.Time.Add(time.Microsecond)
 				a = append(a, &again)
-				w.copiedA++
+				if repeatable(&p) {
+					w.copiedA++
+				} else {
+					w.lost++
+				}
 				w.a++
 			}
 			b = append(b, &other)
@@ -72,7 +83,7 @@ func TestCompare(t *testing.T) {
 		slices.SortStableFunc(a, func(x, y *traffic.Frame) int { return x.Time.Compare(y.Time) })
 		slices.SortStableFunc(b, func(x, y *traffic.Frame) int { return x.Time.Compare(y.Time) })
 
-		c := NewComparison(0)
+		c := NewComparison(ComparisonConfig{})
 		sides := [2][]*traffic.Frame{a, b}
 		var d Decoder
 		var p Packet
@@ -88,14 +99,13 @@ func TestCompare(t *testing.T) {
 		}
 		c.Finish()
 		for f := range c.Flows() {
-			got := truth{f.Packets[A], f.Packets[B], f.Lost, f.Duplicated[A], f.Duplicated[B], f.DSCP.total(), f.ECN.total()}
+			got := truth{f.Packets[A], f.Packets[B], f.Lost, f.Added, f.Duplicated[A], f.Duplicated[B], f.DSCP.total(), f.ECN.total()}
 			if management(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
 				require.Equal(t, want[f.FlowKey].b, f.Same+f.Duplicated[B]+f.Added)
 				continue
 			}
 			require.Equal(t, want[f.FlowKey], got, "seed %d: %v", seed, f.FlowKey)
-			require.Zero(t, f.Added)
-			if f.Same > 0 {
+			if f.Delay.Samples() > 0 {
 				least := offset + 20*time.Microsecond
 				if f.Src.As16()[15] != 1 {
 					least = offset - 50*time.Microsecond
@@ -109,15 +119,22 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// repeatable says whether a packet that comes again at once, without an
+// Identification, can only be a copy.
+func repeatable(p *rocev2.Packet) bool {
+	r := roles[p.BTH.Opcode]
+	return r.of == request || r.message == Read
+}
+
 // What has no like within the window is given up, and memory with it.
 func TestCompareWindow(t *testing.T) {
-	c := NewComparison(100)
+	c := NewComparison(ComparisonConfig{Window: 100})
 	s := newScript(t)
 	p := Packet{kind: request, pkt: s.keyAB()}
 	for psn := range uint32(100_000) {
 		p.psn = psn
 		c.Observe(A, &p, s.now.Add(time.Duration(psn)))
-		require.LessOrEqual(t, len(c.sides[A].waiting), 100)
+		require.LessOrEqual(t, c.sides[A].waiting, uint64(100))
 	}
 	c.Observe(B, &p, s.now)
 	c.Finish()
@@ -125,4 +142,199 @@ func TestCompareWindow(t *testing.T) {
 	require.EqualValues(t, 99_999, total.Lost)
 	require.EqualValues(t, 1, total.Same)
 	require.Equal(t, OneWay, c.Clocks().Known)
+}
+
+// points gives a comparison packets by hand: a flow, and all that matters of its
+// packets. Each call of at is a packet a microsecond after the one before.
+type points struct {
+	*Comparison
+	flow rocev2.FlowKey
+	now  time.Time
+}
+
+func newPoints(src, dst string, config ComparisonConfig) *points {
+	k := rocev2.FlowKey{Src: netip.MustParseAddr(src), Dst: netip.MustParseAddr(dst), DestQP: 17}
+	return &points{NewComparison(config), k, time.Unix(1e9, 0)}
+}
+
+func (c *points) at(at Point, op bth.Opcode, psn uint32, id uint16) *points {
+	return c.after(time.Microsecond, at, op, psn, id)
+}
+
+func (c *points) after(d time.Duration, at Point, op bth.Opcode, psn uint32, id uint16) *points {
+	c.now = c.now.Add(d)
+	c.Observe(at, &Packet{kind: roles[op].of, opcode: op, pkt: keyOf(c.flow), psn: psn, ipID: id}, c.now)
+	return c
+}
+
+// only returns the only flow.
+func (c *points) only(t *testing.T) *Compared {
+	t.Helper()
+	c.Finish()
+	all := slices.Collect(c.Flows())
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// Repeats of one PSN over IPv4: the Identification says which of them was lost,
+// and what is a copy, of an ACK too.
+func TestCompareByIdentification(t *testing.T) {
+	const ms = time.Millisecond
+	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
+	c.at(A, bth.RCSendOnly, 1, 100).after(5*time.Microsecond, B, bth.RCSendOnly, 1, 100)
+	c.at(A, bth.RCSendOnly, 2, 101)                                                    // lost
+	c.after(70*ms, A, bth.RCSendOnly, 2, 102)                                          // lost
+	c.after(70*ms, A, bth.RCSendOnly, 2, 103).after(7000, B, bth.RCSendOnly, 2, 103)   // repeated
+	c.after(900*ms, B, bth.RCSendOnly, 2, 103)                                         // a copy, however late
+	c.at(A, bth.RCAcknowledge, 2, 104).after(9000, B, bth.RCAcknowledge, 2, 104)       // an ACK
+	c.after(1, B, bth.RCAcknowledge, 2, 104)                                           // its copy
+	c.after(1, B, bth.RCAcknowledge, 2, 105)                                           // again: A does not have it
+	c.at(A, bth.RCSendOnly, 3, 106).at(A, bth.RCSendOnly, 3, 106)                      // twice, and lost
+	c.at(A, bth.RCSendOnly, 4, 107).at(A, bth.RCSendOnly, 4, 107)                      // twice at A, once at B
+	c.at(B, bth.RCSendOnly, 4, 107).at(B, bth.RCSendOnly, 5, 108).at(B, bth.CNP, 0, 1) // added
+	f := c.only(t)
+	require.Equal(t, [2]uint64{9, 9}, f.Packets)
+	require.EqualValues(t, 4, f.Same)
+	require.EqualValues(t, 3, f.Lost)
+	require.EqualValues(t, 3, f.Added)
+	require.Equal(t, [2]uint64{2, 2}, f.Duplicated)
+	require.EqualValues(t, 4, f.Delay.Samples())
+	require.Equal(t, 2*time.Microsecond, f.Delay.Min()) // the first of the two with PSN 4
+	require.Equal(t, 9*time.Microsecond, f.Delay.Max())
+}
+
+// Without Identifications that vary, over IPv4 or IPv6, repeats are matched in
+// their order, and give delays only where none is missing.
+func TestCompareInOrder(t *testing.T) {
+	for _, address := range []struct{ src, dst string }{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
+		const ms = time.Millisecond
+		c := newPoints(address.src, address.dst, ComparisonConfig{})
+		c.at(A, bth.RCSendOnly, 1, 0).after(5000, B, bth.RCSendOnly, 1, 0)
+		c.after(20*ms, A, bth.RCSendOnly, 1, 0).after(6000, B, bth.RCSendOnly, 1, 0) // both arrived
+		c.at(A, bth.RCSendOnly, 2, 0)                                                // lost
+		c.after(20*ms, A, bth.RCSendOnly, 2, 0).after(7000, B, bth.RCSendOnly, 2, 0)
+		c.at(A, bth.RCSendOnly, 3, 0).after(8000, B, bth.RCSendOnly, 3, 0)
+		c.at(B, bth.RCSendOnly, 3, 0)                                                     // a copy: too soon to be a repeat
+		c.after(copyTime2, B, bth.RCSendOnly, 3, 0)                                       // none
+		c.at(A, bth.RCRDMAReadResponseOnly, 4, 0).at(A, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
+		c.at(B, bth.RCRDMAReadResponseOnly, 4, 0)
+		c.at(B, bth.RCAcknowledge, 5, 0).at(B, bth.RCAcknowledge, 5, 0).at(A, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
+		c.at(A, bth.CNP, 0, 0).at(A, bth.CNP, 0, 0)                                                    // two CNPs, both lost
+		f := c.only(t)
+		require.EqualValues(t, 6, f.Same)
+		require.EqualValues(t, 3, f.Lost)
+		require.EqualValues(t, 2, f.Added)
+		require.Equal(t, [2]uint64{1, 1}, f.Duplicated)
+		require.EqualValues(t, 2, f.Delay.Samples())
+		require.Equal(t, 5*time.Microsecond, f.Delay.Min())
+		require.Equal(t, 6*time.Microsecond, f.Delay.Max())
+	}
+}
+
+// copyTime2 is just longer than what makes a copy.
+const copyTime2 = time.Duration(copyTime) + 1
+
+// Where as many wait at both points as there is room for, both are asked for by
+// turns: packets that both have are found again.
+func TestCompareTurns(t *testing.T) {
+	const window = 64
+	for _, before := range [][2]int{{3 * window, 3 * window}, {window * 7 / 8, 0}, {0, window * 7 / 8}, {1, 1}} {
+		c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window})
+		var psns [2][]uint32
+		for i, n := range before { // what the other point does not have
+			for psn := range uint32(n) {
+				psns[i] = append(psns[i], psn+uint32(i+1)<<20)
+			}
+			for psn := range uint32(5000) {
+				if psn%50 != uint32(7*i) { // and now and then one more
+					psns[i] = append(psns[i], psn)
+				}
+			}
+		}
+		for len(psns[A])+len(psns[B]) > 0 {
+			at := c.Next()
+			if len(psns[at]) == 0 {
+				at = 1 - at
+			}
+			c.at(at, bth.RCSendOnly, psns[at][0], 0)
+			psns[at] = psns[at][1:]
+		}
+		f := c.only(t)
+		require.EqualValues(t, 4800, f.Same, before)
+		require.EqualValues(t, before[A]+100, f.Lost, before)
+		require.EqualValues(t, before[B]+100, f.Added, before)
+	}
+	// What does not count takes its turn too.
+	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
+	for _, at := range []Point{A, B, A, B} {
+		require.Equal(t, at, c.Next())
+		c.Observe(at, &Packet{}, c.now)
+	}
+}
+
+// Packets that nothing tells apart take no longer than others, and memory is that
+// of the window, which itself takes none before there are packets.
+func TestCompareEqual(t *testing.T) {
+	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
+	for range DefaultWindow {
+		c.at(A, bth.CNP, 0, 0)
+	}
+	for range DefaultWindow {
+		c.at(B, bth.CNP, 0, 0)
+	}
+	require.EqualValues(t, 1, c.index.n)
+	f := c.only(t)
+	require.EqualValues(t, DefaultWindow, f.Same)
+	require.EqualValues(t, DefaultWindow, f.Delay.Samples())
+	require.Zero(t, c.index.n)
+
+	c = newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: math.MaxInt})
+	for psn := range uint32(18) {
+		c.at(A, bth.RCSendOnly, psn, 0)
+	}
+	require.LessOrEqual(t, len(c.sides[A].ring), 64)
+	require.Empty(t, c.sides[B].ring)
+	require.EqualValues(t, 18, c.only(t).Lost)
+}
+
+// Flows for which there is no room are given up, as soon as none of their packets
+// is remembered, and the total counts them.
+func TestCompareEvicts(t *testing.T) {
+	const window, flows, n = 50, 100, 20_000
+	c := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: window, MaxFlows: flows})
+	for qp := range uint32(n) {
+		c.flow.DestQP = qp
+		c.at(A, bth.RCSendOnly, 1, 0).at(A, bth.RCSendOnly, 2, 0).at(B, bth.RCSendOnly, 2, 0)
+		require.LessOrEqual(t, len(c.ordered), flows+2*window)
+		require.Equal(t, len(c.ordered), len(c.Comparison.flows))
+		require.LessOrEqual(t, c.groups.n, uint32(2*window))
+	}
+	c.Finish()
+	total := c.Total()
+	require.Equal(t, [2]uint64{2 * n, n}, total.Packets)
+	require.EqualValues(t, n, total.Same)
+	require.EqualValues(t, n, total.Lost)
+	require.EqualValues(t, n, c.Evicted()+uint64(len(c.ordered)))
+	require.Greater(t, c.Evicted(), uint64(n-flows-2*window))
+}
+
+// Percentiles of delays of both signs, few or many of them.
+func TestDelays(t *testing.T) {
+	var d Delays
+	require.Zero(t, d.Percentile(0.5))
+	for _, one := range []time.Duration{30, -20, 10, -math.MaxInt64 - 1} {
+		d.Add(one)
+	}
+	require.EqualValues(t, -20, d.Percentile(0.5))
+	require.EqualValues(t, math.MinInt64, d.Percentile(0.01))
+	require.EqualValues(t, 30, d.Percentile(1))
+	d = Delays{}
+	for i := range time.Duration(1000) { // -300 to 699
+		d.Add((i*7)%1000 - 300)
+	}
+	require.EqualValues(t, 1000, d.Samples())
+	require.Equal(t, [2]time.Duration{-300, 699}, [2]time.Duration{d.Min(), d.Max()})
+	for p, want := range map[float64]float64{0.001: -300, 0.1: -201, 0.29: -11, 0.31: 9, 0.5: 199, 0.99: 689, 1: 699} {
+		require.InDelta(t, want, float64(d.Percentile(p)), math.Abs(want)/16+0.5, p)
+	}
 }

@@ -50,8 +50,17 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.n == 0 {
 		return 0
 	}
-	rank := uint64(p*float64(h.n) + 0.999999)
-	rank = min(max(rank, 1), h.n)
+	return h.rank(rankOf(p, h.n))
+}
+
+// rankOf returns which of n values in ascending order, from 1, is the one that
+// this part of all are not above.
+func rankOf(p float64, n uint64) uint64 {
+	return min(max(uint64(p*float64(n)+0.999999), 1), n)
+}
+
+// rank returns the duration that is this one in ascending order, from 1.
+func (h *Histogram) rank(rank uint64) time.Duration {
 	var seen uint64
 	for i, n := range h.counts {
 		if seen += uint64(n); seen >= rank {

@@ -20,7 +20,7 @@ import (
 func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	c := flows.NewComparison(o.window)
+	c := flows.NewComparison(flows.ComparisonConfig{Window: o.window, MaxFlows: o.table.MaxFlows})
 	var points [2]*point
 	for i, name := range o.files {
 		points[i] = &point{packets: make(chan []seen, 4), ctx: ctx}

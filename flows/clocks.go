@@ -1,0 +1,65 @@
+package flows
+
+import "time"
+
+// Clocks is what the delays say of the clocks of two points.
+type Clocks struct {
+	Known  Known
+	Offset time.Duration // how far B's is ahead, roughly, if Known is BothWays
+	Delay  time.Duration // the least delay then, without the offset
+}
+
+// Known says how the relation of two clocks is known.
+type Known int
+
+// What there may be to know clocks by.
+const (
+	NotKnown Known = iota // no packet that both points have
+	OneWay                // packets of one direction only: the clocks are taken on trust
+	BothWays              // packets of both: what one gains by the offset, the other loses
+)
+
+// Clocks compares the delays of both directions, which a packet that comes back
+// makes possible: with clocks that agree, packets of one direction come to B
+// later, and those of the other earlier.
+func (c *Comparison) Clocks() (clocks Clocks) {
+	type road struct{ src, dst [16]byte }
+	type delays struct {
+		samples, most uint64
+		min, max      time.Duration
+		middle        time.Duration // the median of the flow with the most
+	}
+	roads := map[road]delays{}
+	for _, f := range c.ordered {
+		d := &f.Delay
+		if d.Samples() == 0 {
+			continue
+		}
+		r := road{f.key.src, f.key.dst}
+		all, ok := roads[r]
+		if !ok {
+			all.min, all.max = d.Min(), d.Max()
+		}
+		all.samples += d.Samples()
+		all.min, all.max = min(all.min, d.Min()), max(all.max, d.Max())
+		if d.Samples() > all.most {
+			all.most, all.middle = d.Samples(), d.Percentile(0.5)
+		}
+		roads[r] = all
+	}
+	var best uint64
+	for r, forth := range roads {
+		clocks.Known = max(clocks.Known, OneWay)
+		back, ok := roads[road{r.dst, r.src}]
+		if !ok || forth.middle < back.middle {
+			continue
+		}
+		if n := min(forth.samples, back.samples); n > best {
+			best = n
+			clocks.Known = BothWays
+			clocks.Offset = (forth.min + back.max) / 2
+			clocks.Delay = (forth.min - back.max) / 2
+		}
+	}
+	return clocks
+}

@@ -1,0 +1,172 @@
+package flows
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Compared is what became of a flow between two points. Packets are all with its
+// addresses and DestQP: requests, answers and CNPs.
+type Compared struct {
+	rocev2.FlowKey
+	Packets    [2]uint64 // by point
+	Same       uint64    // packets that both have
+	Lost       uint64    // of A, that B does not have
+	Outside    uint64    // of the lost, those from before B's first packet or after its last
+	Added      uint64    // of B, that A does not have: what was lost on the way from B to A shows so
+	Duplicated [2]uint64 // copies that a network made, more than at the other point
+	DSCP, ECN  Changes
+	Delay      Delays // from A to B, as the clocks have it
+}
+
+// Changes counts how a field changed from A to B.
+type Changes map[[2]uint8]uint64
+
+func (c *Changes) add(from, to uint8) {
+	if from == to {
+		return
+	}
+	if *c == nil {
+		*c = Changes{}
+	}
+	(*c)[[2]uint8{from, to}]++
+}
+
+func (c Changes) total() (n uint64) {
+	for _, changes := range c {
+		n += changes
+	}
+	return n
+}
+
+// compared is a Compared that grows.
+type compared struct {
+	Compared
+	key        key
+	number     uint64        // of all flows that there were
+	typical    time.Duration // of the delays, roughly
+	ids        [2]identifications
+	remembered uint64 // packets
+	used       bool   // seen again since the eviction came by
+}
+
+// identified says whether Identifications tell the flow's packets apart.
+func (f *compared) identified() bool {
+	a, b := &f.ids[A], &f.ids[B]
+	return 2*(a.varied+b.varied) > a.packets+b.packets
+}
+
+// same counts a packet that both points have, with its traffic classes.
+func (f *compared) same(classA, classB uint8) {
+	f.Same++
+	f.DSCP.add(classA>>2, classB>>2)
+	f.ECN.add(classA&3, classB&3)
+}
+
+// add adds what was counted of another flow, but for delays.
+func (f *Compared) add(o *Compared) {
+	for i := range f.Packets {
+		f.Packets[i] += o.Packets[i]
+		f.Duplicated[i] += o.Duplicated[i]
+	}
+	f.Same += o.Same
+	f.Lost += o.Lost
+	f.Outside += o.Outside
+	f.Added += o.Added
+	for _, c := range [...]struct {
+		to   *Changes
+		from Changes
+	}{{&f.DSCP, o.DSCP}, {&f.ECN, o.ECN}} {
+		for change, n := range c.from {
+			if *c.to == nil {
+				*c.to = Changes{}
+			}
+			(*c.to)[change] += n
+		}
+	}
+}
+
+// flow returns the flow of a key, a new one if there was none.
+func (c *Comparison) flow(k *key) *compared {
+	f := c.flows[*k]
+	if f != nil {
+		f.used = true
+		return f
+	}
+	c.numbers++
+	f = &compared{Compared: Compared{FlowKey: k.flowKey()}, key: *k, number: c.numbers}
+	c.flows[*k] = f
+	if len(c.ordered) >= c.maxFlows {
+		c.evict()
+	}
+	c.ordered = append(c.ordered, f)
+	return f
+}
+
+// evict gives up flows that were not seen again since it came by before, and of
+// which no packet is remembered. It looks at a few at a time, and gives up more
+// than one where there are more than there should be.
+func (c *Comparison) evict() {
+	for range 8 {
+		if len(c.ordered) == 0 {
+			return
+		}
+		if c.hand >= len(c.ordered) {
+			c.hand = 0
+		}
+		f := c.ordered[c.hand]
+		if f.used || f.remembered > 0 {
+			f.used = false
+			c.hand++
+			continue
+		}
+		c.evicted.add(&f.Compared)
+		c.gone++
+		delete(c.flows, f.key)
+		last := len(c.ordered) - 1
+		c.ordered[c.hand] = c.ordered[last]
+		c.ordered[last] = nil
+		c.ordered = c.ordered[:last]
+		if last < c.maxFlows {
+			return
+		}
+	}
+}
+
+// Evicted returns how many flows there was no room for. Total counts what became
+// of their packets.
+func (c *Comparison) Evicted() uint64 { return c.gone }
+
+// Flows yields what became of each flow, those with the most losses and changes
+// first.
+func (c *Comparison) Flows() iter.Seq[*Compared] {
+	return func(yield func(*Compared) bool) {
+		slices.SortFunc(c.ordered, func(a, b *compared) int {
+			return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
+		})
+		for _, f := range c.ordered {
+			if !yield(&f.Compared) {
+				return
+			}
+		}
+	}
+}
+
+func (f *Compared) trouble() uint64 {
+	return f.Lost + f.Added + f.Duplicated[A] + f.Duplicated[B] + f.DSCP.total() + f.ECN.total()
+}
+
+// Total returns the sum of all flows. Its Delay is not known: packets go in both
+// directions.
+func (c *Comparison) Total() Compared {
+	var total Compared
+	total.add(&c.evicted.Compared)
+	for _, f := range c.ordered {
+		total.add(&f.Compared)
+	}
+	return total
+}

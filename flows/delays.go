@@ -1,0 +1,80 @@
+package flows
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Delays are differences of times at B and at A, negative ones too. The zero
+// value has none.
+type Delays struct {
+	few           [4]time.Duration // while there are no more than these
+	n             uint64
+	min, max      time.Duration
+	after, before *Histogram // of those from 0 on; of the negative ones, without the sign
+}
+
+// Add counts a difference.
+func (d *Delays) Add(delay time.Duration) {
+	if d.n == 0 || delay < d.min {
+		d.min = delay
+	}
+	if d.n == 0 || delay > d.max {
+		d.max = delay
+	}
+	if d.n < uint64(len(d.few)) {
+		d.few[d.n] = delay
+		d.n++
+		return
+	}
+	if d.n == uint64(len(d.few)) {
+		for _, one := range d.few {
+			d.count(one)
+		}
+	}
+	d.n++
+	d.count(delay)
+}
+
+func (d *Delays) count(delay time.Duration) {
+	h, size := &d.after, delay
+	if delay < 0 {
+		h, size = &d.before, -max(delay, -math.MaxInt64)
+	}
+	if *h == nil {
+		*h = new(Histogram)
+	}
+	(*h).Add(size)
+}
+
+// Samples returns how many differences were counted.
+func (d *Delays) Samples() uint64 { return d.n }
+
+// Percentile returns the difference that this part of all are not above, within
+// 1/32 of the true one: 0 < p ≤ 1; 0 without any.
+func (d *Delays) Percentile(p float64) time.Duration {
+	if d.n == 0 {
+		return 0
+	}
+	rank := rankOf(p, d.n)
+	if d.n <= uint64(len(d.few)) {
+		few := d.few
+		slices.Sort(few[:d.n])
+		return few[rank-1]
+	}
+	below := uint64(0)
+	if d.before != nil {
+		below = d.before.n
+	}
+	if rank <= below {
+		return -d.before.rank(below - rank + 1)
+	}
+	return d.after.rank(rank - below)
+}
+
+// Min and Max return the least and the greatest difference, 0 without any.
+func (d *Delays) Min() time.Duration { return d.min }
+
+// Max returns the greatest difference, 0 without any.
+func (d *Delays) Max() time.Duration { return d.max }

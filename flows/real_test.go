@@ -1,0 +1,178 @@
+package flows
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// realTruth is what is known otherwise of a case of testdata/real.
+type realTruth struct {
+	Name, Before, Behind, Sender string
+	Lost, Added                  uint64
+	Ambiguous                    bool `json:"copies_ambiguous"`
+	Packets                      struct{ Before, Behind uint64 }
+	Delay                        struct {
+		Forward struct {
+			N                  uint64
+			Min, P50, P99, Max float64
+		}
+	} `json:"delay_us"`
+	Red *struct{ Marked, Pdrop uint64 }
+}
+
+// realCases calls with for each case of testdata/real.
+func realCases(t *testing.T, with func(t *testing.T, truth *realTruth)) {
+	names, err := filepath.Glob(wiretest.Path(t, "real/*.truth.json"))
+	require.NoError(t, err)
+	require.Len(t, names, 14)
+	for _, name := range names {
+		octets, err := os.ReadFile(name)
+		require.NoError(t, err)
+		var truth realTruth
+		require.NoError(t, json.Unmarshal(octets, &truth))
+		t.Run(truth.Name, func(t *testing.T) { with(t, &truth) })
+	}
+}
+
+// frames returns the packets of a capture, by the same Decoder.
+func realFrames(t *testing.T, name string, with func(p *Packet, at time.Time)) {
+	t.Helper()
+	f, err := os.Open(wiretest.Path(t, "real/"+name))
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := capture.Open(f)
+	require.NoError(t, err)
+	var d Decoder
+	for {
+		var record capture.Record
+		err := r.Next(&record)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+		p := new(Packet)
+		d.Decode(p, record.Data, record.Options())
+		with(p, record.Time)
+	}
+}
+
+// Of captures that one host took before and behind the place where packets were
+// lost, marked, copied and reordered, the comparison says what is known otherwise.
+func TestRealPoints(t *testing.T) {
+	realCases(t, func(t *testing.T, truth *realTruth) {
+		type seen struct {
+			p  *Packet
+			at time.Time
+		}
+		var points [2][]seen
+		for i, name := range [...]string{truth.Before, truth.Behind} {
+			realFrames(t, name, func(p *Packet, at time.Time) { points[i] = append(points[i], seen{p, at}) })
+		}
+		c := NewComparison(ComparisonConfig{})
+		for len(points[A])+len(points[B]) > 0 {
+			at := c.Next()
+			if len(points[at]) == 0 {
+				at = 1 - at
+			}
+			c.Observe(at, points[at][0].p, points[at][0].at)
+			points[at] = points[at][1:]
+		}
+		c.Finish()
+		total := c.Total()
+		require.Equal(t, [2]uint64{truth.Packets.Before, truth.Packets.Behind}, total.Packets)
+		require.Equal(t, truth.Lost, total.Lost)
+		if truth.Name == "write4-dup" { // those are copies, and their Identifications show it
+			require.Equal(t, [2]uint64{B: truth.Added}, total.Duplicated)
+			require.Zero(t, total.Added)
+		} else {
+			require.Equal(t, truth.Added, total.Added)
+			require.Zero(t, total.Duplicated)
+		}
+		require.Zero(t, total.DSCP.total())
+		if truth.Red != nil { // not what was marked and dropped then
+			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN[[2]uint8{rocev2.ECT0, rocev2.CE}])
+			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN.total())
+		}
+		var forward Delays
+		for f := range c.Flows() {
+			if !strings.Contains(truth.Sender, f.Src.String()) {
+				require.LessOrEqual(t, f.Delay.Max(), time.Duration(0), f.FlowKey)
+				continue
+			}
+			require.GreaterOrEqual(t, f.Delay.Min(), time.Duration(0), f.FlowKey)
+			forward.merge(&f.Delay)
+		}
+		want := &truth.Delay.Forward
+		if !truth.Ambiguous {
+			require.Equal(t, want.N, forward.Samples())
+			require.InEpsilon(t, want.P50, micros(forward.Percentile(0.5)), 0.1)
+			require.InEpsilon(t, want.P99, micros(forward.Percentile(0.99)), 0.1)
+			require.Equal(t, [2]float64{want.Min, want.Max}, [2]float64{micros(forward.Min()), micros(forward.Max())})
+		} else { // repeats that arrived too count here
+			require.GreaterOrEqual(t, forward.Samples(), want.N)
+		}
+		switch clocks := c.Clocks(); truth.Name {
+		case "w4-uc-loss2": // nothing comes back
+			require.Equal(t, OneWay, clocks.Known)
+		default:
+			require.Equal(t, BothWays, clocks.Known)
+			require.Less(t, clocks.Offset.Abs(), time.Millisecond)
+		}
+	})
+}
+
+func micros(d time.Duration) float64 { return float64(d) / 1000 }
+
+// merge adds the delays of another flow.
+func (d *Delays) merge(o *Delays) {
+	for _, one := range o.few[:min(o.n, uint64(len(o.few)))] {
+		if o.after == nil && o.before == nil {
+			d.Add(one)
+		}
+	}
+	if o.after == nil && o.before == nil {
+		return
+	}
+	if d.after == nil && d.before == nil {
+		for _, one := range d.few[:d.n] {
+			d.count(one)
+		}
+	}
+	if d.n == 0 {
+		d.min, d.max = o.min, o.max
+	}
+	d.min, d.max = min(d.min, o.min), max(d.max, o.max)
+	d.n += o.n
+	for _, h := range [...]struct {
+		to   **Histogram
+		from *Histogram
+	}{{&d.after, o.after}, {&d.before, o.before}} {
+		if h.from == nil {
+			continue
+		}
+		if *h.to == nil {
+			*h.to = new(Histogram)
+		}
+		to := *h.to
+		if to.n == 0 || h.from.min < to.min {
+			to.min = h.from.min
+		}
+		to.max = max(to.max, h.from.max)
+		to.n += h.from.n
+		for i, n := range h.from.counts {
+			to.counts[i] += n
+		}
+	}
+}
