@@ -149,7 +149,7 @@ type group struct {
 	flow   *compared
 	psn    uint32
 	hash   uint32
-	ipID   uint16
+	ident  uint16
 	opcode bth.Opcode
 	queue  uint8     // the point of those that wait
 	head   uint64    // the first that waits, 0 without
@@ -225,7 +225,7 @@ func (p *Packet) sequenced() bool {
 
 // group returns the group of a packet, a new one if there was none.
 func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
-	h := uint32(hash.Mix(c.seed^f.number, c.seed>>32^c.seed<<32^(uint64(p.psn)|uint64(p.ipID)<<32|uint64(p.opcode)<<48)))
+	h := uint32(hash.Mix(c.seed^f.number, c.seed>>32^c.seed<<32^(uint64(p.psn)|uint64(p.ident)<<32|uint64(p.opcode)<<48)))
 	if x := &c.index; x.n > 0 {
 		mask := uint32(len(x.slots) - 1)
 		for i := h & mask; x.slots[i].id != 0; i = (i + 1) & mask {
@@ -233,14 +233,14 @@ func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
 				continue
 			}
 			id := x.slots[i].id - 1
-			if g := c.groups.at(id); g.flow == f && g.psn == p.psn && g.ipID == p.ipID && g.opcode == p.opcode {
+			if g := c.groups.at(id); g.flow == f && g.psn == p.psn && g.ident == p.ident && g.opcode == p.opcode {
 				return id, g
 			}
 		}
 	}
 	id := c.groups.take()
 	g := c.groups.at(id)
-	g.flow, g.psn, g.hash, g.ipID, g.opcode = f, p.psn, h, p.ipID, p.opcode
+	g.flow, g.psn, g.hash, g.ident, g.opcode = f, p.psn, h, p.ident, p.opcode
 	c.index.add(h, id)
 	return id, g
 }
@@ -344,14 +344,14 @@ func (i *identifications) observe(p *Packet) {
 	if p.pkt.qp&overIPv4 == 0 {
 		return
 	}
-	if i.seen && i.psn == p.psn && i.opcode == p.opcode && i.id == p.ipID {
+	if i.seen && i.psn == p.psn && i.opcode == p.opcode && i.id == p.ident {
 		return // a copy, if anything
 	}
 	if i.seen {
 		i.packets++
-		if i.id != p.ipID {
+		if i.id != p.ident {
 			i.varied++
 		}
 	}
-	i.psn, i.id, i.opcode, i.seen = p.psn, p.ipID, p.opcode, true
+	i.psn, i.id, i.opcode, i.seen = p.psn, p.ident, p.opcode, true
 }

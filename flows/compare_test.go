@@ -163,7 +163,7 @@ func (c *points) at(at Point, op bth.Opcode, psn uint32, id uint16) *points {
 
 func (c *points) after(d time.Duration, at Point, op bth.Opcode, psn uint32, id uint16) *points {
 	c.now = c.now.Add(d)
-	c.Observe(at, &Packet{kind: roles[op].of, opcode: op, pkt: keyOf(c.flow), psn: psn, ipID: id}, c.now)
+	c.Observe(at, &Packet{kind: roles[op].of, opcode: op, pkt: keyOf(c.flow), psn: psn, ident: id}, c.now)
 	return c
 }
 

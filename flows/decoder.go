@@ -119,9 +119,9 @@ func (d *Decoder) transport(p *Packet, h *bth.Header, link rocev2.LinkType) {
 	p.trafficClass, p.truncated, p.icrcWrong = u.TrafficClass, u.Truncated, false
 	p.vlan = vlan(u.Link, link)
 	if u.IP[0]>>4 == 6 {
-		p.ipOctets, p.ipID = 40+uint32(be.Uint16(u.IP[4:])), 0
+		p.ipOctets, p.ident = 40+uint32(be.Uint16(u.IP[4:])), 0
 	} else {
-		p.ipOctets, p.ipID = uint32(be.Uint16(u.IP[2:])), be.Uint16(u.IP[4:])
+		p.ipOctets, p.ident = uint32(be.Uint16(u.IP[2:])), be.Uint16(u.IP[4:])
 	}
 	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
 	p.payload = uint32(max(payload, 0))

@@ -36,6 +36,7 @@ func (t *Table) notice(p *Packet, at int64) {
 			return
 		}
 	}
+	t.touch(s)
 	s.settled.notice(p.kind, at)
 	if p.nHops > 0 {
 		s.flow.queue.deeper(p.queue)

@@ -20,7 +20,7 @@ type Packet struct {
 	trafficClass uint8
 	syndrome     bth.Syndrome // of the AETH
 	vlan         uint16       // 0 without
-	ipID         uint16       // Identification of the IPv4 header; 0 over IPv6
+	ident        uint16       // Identification of an IPv4 header
 	pkt          key          // as the packet has it
 	psn          uint32
 	srcQP        uint32 // of the DETH

@@ -22,13 +22,13 @@ func (d *Decoder) plain(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		if b[ip] != 0x45 || b[ip+9] != 17 || be.Uint16(b[ip+6:])&0x3FFF != 0 {
 			return false
 		}
-		p.trafficClass, p.ipID = b[ip+1], be.Uint16(b[ip+4:])
+		p.trafficClass, p.ident = b[ip+1], be.Uint16(b[ip+4:])
 	case 0x86DD:
 		udp, end = ip+40, ip+40+int(be.Uint16(b[ip+4:]))
 		if b[ip]>>4 != 6 || b[ip+6] != 17 {
 			return false
 		}
-		p.trafficClass, p.ipID = b[ip]<<4|b[ip+1]>>4, 0
+		p.trafficClass, p.ident = b[ip]<<4|b[ip+1]>>4, 0
 	default:
 		return false
 	}

@@ -197,7 +197,8 @@ func (t *Table) report(s *stream, out *Flow) {
 func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
 
 // Unpaired yields what is about no flow, in no order, under the same terms as
-// Flows.
+// Flows. What has the same key may come in several parts; a [Snapshot] has it as
+// one.
 func (t *Table) Unpaired() iter.Seq[*Unpaired] {
 	return func(yield func(*Unpaired) bool) {
 		for id := range t.streams.n {
@@ -205,24 +206,29 @@ func (t *Table) Unpaired() iter.Seq[*Unpaired] {
 			if s.number == 0 {
 				continue
 			}
-			if u := (Unpaired{Answers: s.stray}); !t.paired(s) {
-				u.add(&s.answers)
-				if !t.yield(s.key, &u, yield) {
-					return
-				}
-			} else if !t.yield(s.key, &u, yield) {
+			if !t.unpaired(s, yield) {
 				return
-			}
-			// What names this flow, of which no request was seen.
-			if s.flow.packets == 0 && s.early != 0 {
-				if e := t.earlies.at(s.early - 1); e.heard {
-					if !t.yield(e.from, &Unpaired{Answers: s.settled}, yield) {
-						return
-					}
-				}
 			}
 		}
 	}
+}
+
+// unpaired yields what a stream has that is about no flow.
+func (t *Table) unpaired(s *stream, yield func(*Unpaired) bool) bool {
+	u := Unpaired{Answers: s.stray}
+	if !t.paired(s) {
+		u.add(&s.answers)
+	}
+	if !t.yield(s.key, &u, yield) {
+		return false
+	}
+	// What names this flow, of which no request was seen.
+	if s.flow.packets == 0 && s.early != 0 {
+		if e := t.earlies.at(s.early - 1); e.heard {
+			return t.yield(e.from, &Unpaired{Answers: s.settled}, yield)
+		}
+	}
+	return true
 }
 
 func (t *Table) yield(k key, u *Unpaired, yield func(*Unpaired) bool) bool {

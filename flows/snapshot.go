@@ -28,9 +28,34 @@ func (t *Table) Snapshot() *Snapshot {
 	for l := range t.Links() {
 		s.Links = append(s.Links, *l)
 	}
-	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
-	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int { return a.FlowKey.Compare(b.FlowKey) })
+	s.order()
 	return s
+}
+
+// order puts flows and what is unpaired in the order of their keys, and makes one
+// of what is unpaired and has the same key.
+func (s *Snapshot) order() {
+	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
+	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int {
+		c := a.FlowKey.Compare(b.FlowKey)
+		switch {
+		case c == 0 && a.WithQP != b.WithQP && b.WithQP:
+			return -1
+		case c == 0 && a.WithQP != b.WithQP:
+			return 1
+		}
+		return c
+	})
+	n := 0
+	for _, u := range s.Unpaired {
+		if n > 0 && s.Unpaired[n-1].FlowKey == u.FlowKey && s.Unpaired[n-1].WithQP == u.WithQP {
+			s.Unpaired[n-1].add(&u.Answers)
+			continue
+		}
+		s.Unpaired[n] = u
+		n++
+	}
+	s.Unpaired = s.Unpaired[:n]
 }
 
 // requested returns how many flows there are.

@@ -10,6 +10,7 @@ type stream struct {
 	back    uint64 // hash of them in the other
 	number  uint32 // of all streams that there were: what tells it from one before in its place
 	used    bool   // seen again since the eviction's hand came by
+	touched bool   // something came since the last Changes
 	pairing pairing
 	early   uint32 // in the table's pool, and one; 0 without
 
@@ -65,6 +66,7 @@ func (t *Table) refer(k *key) (*stream, ref) {
 	hash := k.hash(t.seed)
 	if s, id := t.find(k, hash); s != nil {
 		s.used = true
+		t.touch(s)
 		return s, ref{id, s.number}
 	}
 	if t.index.n >= t.config.MaxFlows {
@@ -76,5 +78,6 @@ func (t *Table) refer(k *key) (*stream, ref) {
 	back := k.reversed(0)
 	s.key, s.hash, s.road, s.back, s.number = *k, hash, k.road(), back.road(), t.numbers
 	t.index.add(hash, id)
+	t.touch(s)
 	return s, ref{id + 1, s.number}
 }

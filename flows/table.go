@@ -42,6 +42,7 @@ type Table struct {
 	hand    uint32 // the stream that is asked next to make room
 	held    uint32 // the one that makes no room now, and one
 	evicted Evicted
+	changes *changes // nil until Changes is called
 
 	histories  pool[history]
 	histograms pool[Histogram]
@@ -109,10 +110,11 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	}
 }
 
-// nanoseconds returns the time since 1970, 0 for one that 64 bits have no room
-// for, as is that of a capture without times.
+// nanoseconds returns the time since 1970, and 0 for one before that, as is that
+// of a capture without times, or after 2242: two of them are never further apart
+// than 64 bits can say.
 func nanoseconds(t time.Time) int64 {
-	if s := t.Unix(); s < -1<<33 || s > 1<<33 {
+	if s := t.Unix(); s < 0 || s >= 1<<33 {
 		return 0
 	}
 	return t.UnixNano()

@@ -1,0 +1,112 @@
+package flows
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/traffic"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// What changed since the last call is what two snapshots of all flows say.
+func TestChanges(t *testing.T) {
+	for seed := range uint64(30) {
+		made := traffic.Generate(seed, traffic.Options{Connections: 6, NoCM: seed%2 == 0})
+		table := New(Config{})
+		var d Decoder
+		var p Packet
+		var old *Snapshot
+		step := int(seed*seed%97 + 1)
+		for i, f := range made.Frames {
+			d.Decode(&p, f.Data, rocev2.DecodeOptions{})
+			table.Observe(&p, uint64(i+1), f.Time)
+			if i%step != 0 && i != len(made.Frames)-1 {
+				continue
+			}
+			now := table.Snapshot()
+			want := now
+			if old != nil {
+				want = now.Since(old)
+			} else {
+				want = now.Since(&Snapshot{})
+			}
+			got := table.Changes()
+			require.Equal(t, want.Flows, got.Flows, "seed %d, frame %d", seed, i+1)
+			require.Equal(t, want.Unpaired, got.Unpaired, "seed %d, frame %d", seed, i+1)
+			require.Equal(t, want.Links, got.Links)
+			require.Equal(t, want.Evicted, got.Evicted)
+			old = now
+		}
+		require.Equal(t, &Snapshot{Stats: table.Stats()}, table.Changes())
+	}
+}
+
+// It takes time by what changed, and memory by what there is room for.
+func TestChangesOfFew(t *testing.T) {
+	const n = 1000
+	table := New(Config{MaxFlows: n})
+	s := newScript(t)
+	now := s.now
+	observe := func(qp uint32) {
+		p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB()}
+		p.pkt.qp = qp
+		now = now.Add(time.Microsecond)
+		table.Observe(&p, 1, now)
+	}
+	for qp := range uint32(n) {
+		observe(qp + 2)
+	}
+	require.Len(t, table.Changes().Flows, n)
+	observe(7)
+	observe(7)
+	require.Len(t, table.changes.touched, 1)
+	changed := table.Changes().Flows
+	require.Len(t, changed, 1)
+	require.EqualValues(t, 2, changed[0].Packets)
+	require.EqualValues(t, 7, changed[0].DestQP)
+	for qp := range uint32(20 * n) { // all but the last ones make room
+		observe(qp + 2*n)
+		require.LessOrEqual(t, len(table.changes.touched), 64+2*n+1)
+	}
+	out := table.Changes()
+	require.Len(t, out.Flows, n)
+	require.EqualValues(t, 20*n, out.Evicted.Flows)
+	require.LessOrEqual(t, len(table.changes.before), n+1)
+}
+
+// A message that names a flow of which no request is known belongs to whoever
+// sent it. It counts once, also where the sender said more itself.
+func TestUnpairedOnce(t *testing.T) {
+	src, dst := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::1")
+	from := keyOf(rocev2.FlowKey{Src: src, Dst: dst, DestQP: 9})
+	table := New(Config{})
+	at := time.Unix(100, 0)
+	for _, other := range []string{"2001:db8::2", "2001:db8::3"} { // two flows
+		about := keyOf(rocev2.FlowKey{Src: dst, Dst: netip.MustParseAddr(other), DestQP: 9})
+		table.Observe(&Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: about}, 1, at)
+	}
+	table.Observe(&Packet{kind: cnpKind, opcode: bth.CNP, pkt: from}, 2, at) // and one that names none
+	all := table.Snapshot()
+	require.Len(t, all.Unpaired, 1)
+	require.EqualValues(t, 2, all.Unpaired[0].Fast)
+	require.EqualValues(t, 1, all.Unpaired[0].CNPs)
+	require.True(t, all.Unpaired[0].WithQP)
+	require.Empty(t, all.Since(all).Unpaired)
+	require.Equal(t, all.Unpaired, table.Changes().Unpaired)
+	require.Empty(t, table.Changes().Unpaired)
+}
+
+// Times before 1970 and beyond 2242 count as 1970: differences fit.
+func TestFarTimes(t *testing.T) {
+	for year, want := range map[int]bool{1: false, 1700: false, 1969: false, 1970: true, 2026: true, 2242: true, 2243: false, 9999: false, 500000: false} {
+		at := time.Date(year, 3, 1, 0, 0, 0, 7, time.UTC)
+		require.Equal(t, want, nanoseconds(at) == at.UnixNano() && nanoseconds(at) != 0, year)
+		if !want {
+			require.Zero(t, nanoseconds(at), year)
+		}
+	}
+}
