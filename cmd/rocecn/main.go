@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			}
 		}
 		if !isFile(name) {
-			fmt.Fprintf(stderr, "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n", name)
+			fmt.Fprintf(stderr, "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n", cli.Printable(name))
 			return cli.Misused
 		}
 	}

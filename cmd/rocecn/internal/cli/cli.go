@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"syscall"
 )
 
@@ -42,7 +43,16 @@ func Unparsed(err error) int {
 
 // Say prints an error of a command about a file, or about what else has a name.
 func Say(stderr io.Writer, command, name string, err error) {
-	fmt.Fprintf(stderr, "rocecn %s: %s: %v\n", command, name, withoutPath(err))
+	fmt.Fprintf(stderr, "rocecn %s: %s: %s\n", command, Printable(name), printableError(withoutPath(err)))
+}
+
+// printableError returns the text of an error, which may hold names from outside.
+func printableError(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // withoutPath takes the path out of an error: the name of the file stands
@@ -73,7 +83,7 @@ func End(stderr io.Writer, command string, err error) int {
 	if err == nil || Closed(err) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "rocecn %s: %v\n", command, err)
+	fmt.Fprintf(stderr, "rocecn %s: %s\n", command, printableError(err))
 	return Failed
 }
 

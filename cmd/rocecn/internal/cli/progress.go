@@ -36,7 +36,7 @@ func (p *Progress) Show(packets int, octets, size int64) {
 		return
 	}
 	p.last, p.shown = time.Now(), true
-	fmt.Fprintf(p.terminal, "\r%s: ", p.Name)
+	fmt.Fprintf(p.terminal, "\r%s: ", Printable(p.Name))
 	if packets > 0 {
 		fmt.Fprintf(p.terminal, "%d packets, ", packets)
 	}

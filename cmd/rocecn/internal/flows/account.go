@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
@@ -22,11 +21,10 @@ type accountant struct {
 
 	begun    bool
 	from, to time.Time // the present interval
-	last     time.Time // the latest time of a packet
-	before   *flows.Snapshot
-	headed   bool // the header of CSV was printed
+	last     time.Time // of the last packet
+	headed   bool      // the header of CSV was printed
 
-	page *os.File // of -html; nil without
+	page *cli.Replacement // of -html; nil without
 }
 
 func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
@@ -34,6 +32,7 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 		if err := a.reach(t); err != nil {
 			return err
 		}
+		a.last = t
 	}
 	a.table.Observe(p, frame, t)
 	return nil
@@ -41,29 +40,44 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 
 func (a *accountant) progress(octets, size int64) { a.line.Show(0, octets, size) }
 
-// reach prints the intervals that end before or at t. Time that jumps back
-// belongs to the present interval.
+// stepBack is how far before the present interval a packet may be that still
+// belongs to it: several queues of an interface are not captured in order.
+// Further back the clock has jumped.
+const stepBack = time.Second
+
+// reach prints the interval that ends before or at t. A clock that jumps ends it,
+// too.
 func (a *accountant) reach(t time.Time) error {
 	if !a.begun {
-		a.begun, a.from, a.to, a.last = true, t, t.Add(a.interval), t
-		a.before = &flows.Snapshot{}
+		a.begun = true
+		a.begin(t)
+		return nil
 	}
-	if t.After(a.last) {
-		a.last = t
-	}
-	if t.Before(a.to) {
+	back := a.from.Sub(t) > stepBack
+	if t.Before(a.to) && !back {
 		return nil
 	}
 	if err := a.printInterval(); err != nil {
 		return err
 	}
-	// Intervals without a packet are passed over.
-	a.from = a.to.Add(t.Sub(a.to).Truncate(a.interval))
-	a.to = a.from.Add(a.interval)
+	if since := t.Sub(a.to); !back && since < longestGap {
+		// Intervals without a packet are passed over.
+		a.begin(a.to.Add(since.Truncate(a.interval)))
+	} else {
+		a.begin(t)
+	}
 	return nil
 }
 
-// idle is reach for a live capture of which nothing comes.
+// longestGap is after how long without a packet intervals begin anew with the
+// next one, and do not go on in step with those before.
+const longestGap = 100 * 365 * 24 * time.Hour
+
+func (a *accountant) begin(t time.Time) {
+	a.from, a.to = t, t.Add(a.interval)
+}
+
+// idle is reach for a live capture of which nothing came for so long.
 func (a *accountant) idle(d time.Duration) error {
 	if a.interval == 0 || !a.begun {
 		return nil
@@ -73,9 +87,7 @@ func (a *accountant) idle(d time.Duration) error {
 
 // printInterval prints what changed in the present interval.
 func (a *accountant) printInterval() error {
-	now := a.table.Snapshot()
-	changed := now.Since(a.before)
-	a.before = now
+	changed := a.table.Changes()
 	for i := range changed.Flows {
 		f := &changed.Flows[i]
 		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,12 +19,21 @@ import (
 
 // compare is -compare A B: the same packets at two points.
 func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	for _, name := range o.files {
+		if err := missing(name); err != nil {
+			cli.Say(stderr, "flows", name, err)
+			status = cli.Failed
+		}
+	}
+	if status != 0 {
+		return status
+	}
+	done := make(chan struct{})
+	defer close(done)
 	c := flows.NewComparison(flows.ComparisonConfig{Window: o.window, MaxFlows: o.table.MaxFlows})
 	var points [2]*point
 	for i, name := range o.files {
-		points[i] = &point{packets: make(chan []seen, 4), ctx: ctx}
+		points[i] = &point{packets: make(chan []seen, 4), done: done}
 		go points[i].read(ctx, name, reader{decoder: o.decoder, workers: 1, stdin: stdin})
 	}
 	for {
@@ -37,6 +47,10 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 		}
 		if s := p.next(); s != nil {
 			c.Observe(at, &s.packet, s.time)
+		} else if p.err != nil && p.err != errUnknownLink && !p.begun {
+			// There is nothing to compare with.
+			cli.Say(stderr, "flows", o.files[at], p.err)
+			return cli.Failed
 		}
 	}
 	c.Finish()
@@ -62,12 +76,30 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 	return status
 }
 
-// A point is one of the two captures, read as far as it is asked for.
+// missing says why a file cannot be read, as far as that shows before it is.
+func missing(name string) error {
+	if name == "-" {
+		return nil
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	f, err := os.Open(name)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+// A point is one of the two captures, read as far as it is asked for. An
+// interrupt ends the reading; what was read until then is still handed over.
 type point struct {
-	ctx     context.Context
+	done    chan struct{} // closed when nobody asks any more
 	packets chan []seen
 	batch   []seen // to be handed over
 	rest    []seen // to be asked for
+	begun   bool   // there was a packet
 	ended   bool
 	err     error // what ended it, other than its end; set when ended
 }
@@ -98,10 +130,12 @@ func (p *point) flush() error {
 	case p.packets <- p.batch:
 		p.batch = make([]seen, 0, 1024)
 		return nil
-	case <-p.ctx.Done():
-		return p.ctx.Err()
+	case <-p.done:
+		return errDone
 	}
 }
+
+var errDone = errors.New("nobody asks for more")
 
 func (p *point) progress(octets, size int64) {}
 
@@ -117,6 +151,7 @@ func (p *point) next() *seen {
 		}
 		p.rest = rest
 	}
+	p.begun = true
 	s := &p.rest[0]
 	p.rest = p.rest[1:]
 	return s
@@ -139,6 +174,7 @@ type comparedLine struct {
 	ECN        map[string]uint64 `json:"ecn_changed,omitempty"`
 	Delay      *delayLine        `json:"delay_us,omitempty"`
 	Clocks     *clocksLine       `json:"clocks,omitempty"`
+	Evicted    uint64            `json:"evicted_flows,omitempty"`
 }
 
 type (
@@ -201,7 +237,7 @@ func printComparisonJSON(out io.Writer, c *flows.Comparison, o *options) (err er
 	}
 	total := c.Total()
 	l := comparedLineOf(&total)
-	l.Total = true
+	l.Total, l.Evicted = true, c.Evicted()
 	clocks := c.Clocks()
 	l.Clocks = &clocksLine{Known: map[flows.Known]string{flows.NotKnown: "no", flows.OneWay: "one way", flows.BothWays: "both ways"}[clocks.Known]}
 	if clocks.Known == flows.BothWays {
@@ -271,6 +307,9 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 	}
 	total := c.Total()
 	line("total", &total)
+	if n := c.Evicted(); n > 0 {
+		fmt.Fprintf(out, "There was no room for %d more flows, which the total counts: -max-flows\n", n)
+	}
 	_, err := fmt.Fprintln(out, clocksText(c.Clocks()))
 	return err
 }

@@ -105,6 +105,8 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		err = errors.New("-compare: two captures are needed")
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 || o.html != ""):
 		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check nor -html")
+	case o.twoPoint && o.files[0] == "-" && o.files[1] == "-":
+		err = errors.New("-compare: only one of the captures can be standard input")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
 	case forms > 1:
@@ -154,12 +156,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if o.twoPoint {
 		return o.compare(ctx, stdin, stdout, stderr)
 	}
+	if err := o.checkPage(stdin); err != nil {
+		cli.Say(stderr, "flows", "-html "+o.html, err)
+		return cli.Misused
+	}
 	page, err := o.createPage()
 	if err != nil {
 		return cli.End(stderr, "flows", err)
 	}
 	if page != nil {
-		defer page.Close()
+		defer page.Abandon()
 	}
 	a := accountant{
 		options: o,
@@ -195,6 +201,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a.summary(stderr, &r)
 	for _, v := range broken {
 		fmt.Fprintln(stderr, "rocecn flows:", v)
+		status = cli.RuleBroken
+	}
+	if e := a.table.Evicted(); len(o.rules) > 0 && e.Flows+e.Answers.Total() > 0 {
+		fmt.Fprintf(stderr, "rocecn flows: -check cannot say: no room for %d flows with %d packets and %d answers: -max-flows\n",
+			e.Flows, e.Packets, e.Answers.Total())
 		status = cli.RuleBroken
 	}
 	return status

@@ -397,36 +397,6 @@ func TestCSV(t *testing.T) {
 	require.Equal(t, "", rows[6][column], "UD has no PSNs")
 }
 
-// The text format of Prometheus: every sample belongs to a family that was
-// announced, and names end as their units do.
-func TestPrometheus(t *testing.T) {
-	path, _ := made(t, 2, traffic.Options{Connections: 6})
-	_, out, _ := run(t, nil, "-prometheus", path, wiretest.Path(t, "rxe-verbs6.pcap"))
-	types := map[string]string{}
-	sample := regexp.MustCompile(`^([a-z_]+)(\{([a-z_]+="[^"]*",?)*\})? [0-9.e+-]+$`)
-	seen := map[string]bool{}
-	for line := range strings.Lines(out) {
-		line = strings.TrimSuffix(line, "\n")
-		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
-			name, kind, _ := strings.Cut(rest, " ")
-			require.Equal(t, strings.HasSuffix(name, "_total"), kind == "counter", name)
-			types[name] = kind
-			continue
-		}
-		if strings.HasPrefix(line, "# HELP ") {
-			continue
-		}
-		m := sample.FindStringSubmatch(line)
-		require.NotNil(t, m, line)
-		require.Contains(t, types, m[1])
-		key := line[:strings.LastIndexByte(line, ' ')]
-		require.False(t, seen[key], "%s twice", key)
-		seen[key] = true
-	}
-	require.Contains(t, out, `rocecn_flow_repeats_total{src="fd77::2",dst="fd77::1",dest_qp="23",transport="RC",cause="rnr"} 3`)
-	require.Contains(t, out, `rocecn_unpaired_total{src="fd77::1",dst="fd77::2",dest_qp="23",kind="rnr_nak"} 4`)
-}
-
 // The intervals together are the whole.
 func TestInterval(t *testing.T) {
 	path, _ := made(t, 9, traffic.Options{Connections: 6})

@@ -3,15 +3,19 @@ package flows
 import (
 	"bufio"
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
+	"github.com/rocecn/rocecn/internal/capture"
 )
 
 // maxCharts is how many flows have charts on a page, the first of its table:
@@ -81,14 +85,45 @@ type pageCell struct {
 	Bad  bool
 }
 
-// createPage makes the file that -html names, so that a name that cannot be
+// What -html may not name.
+var (
+	errInput   = errors.New("the capture that is read cannot be written")
+	errCapture = errors.New("this is a capture: the page needs a name of its own")
+)
+
+// checkPage says what is wrong with the name of the page: no capture is
+// overwritten, neither one that is read nor another one.
+func (o *options) checkPage(stdin io.Reader) error {
+	if o.html == "" {
+		return nil
+	}
+	for _, name := range o.files {
+		if cli.Same(name, stdin, o.html) {
+			return errInput
+		}
+	}
+	if info, err := os.Stat(o.html); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(o.html)
+	if err != nil {
+		return nil // createPage says it
+	}
+	defer f.Close()
+	if _, err := capture.Open(f); err == nil {
+		return errCapture
+	}
+	return nil
+}
+
+// createPage begins the file that -html names, so that a name that cannot be
 // written to is found out before the capture is read.
-func (o *options) createPage() (f *os.File, err error) {
+func (o *options) createPage() (*cli.Replacement, error) {
 	if o.html == "" {
 		return nil, nil
 	}
 	o.table.Series = true
-	return os.Create(o.html)
+	return cli.Replace(o.html)
 }
 
 // writePage writes the page of a snapshot, in the order of the flows.
@@ -98,8 +133,8 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 	if e := out.Flush(); err == nil {
 		err = e
 	}
-	if e := a.page.Close(); err == nil {
-		err = e
+	if err == nil {
+		err = a.page.Commit()
 	}
 	if err != nil {
 		return fmt.Errorf("-html: %w", err)
@@ -110,7 +145,7 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	p := &page{Columns: pageColumns, Packets: s.Stats.Packets, Shown: shownRows, Evicted: s.Evicted.Flows}
 	for _, name := range a.files {
-		p.Files = append(p.Files, filepath.Base(name))
+		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
 	}
 	var first, last time.Time
 	for i := range s.Flows {

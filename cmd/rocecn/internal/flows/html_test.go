@@ -147,3 +147,62 @@ func TestPageSize(t *testing.T) {
 	t.Log(b.Len(), "octets")
 	require.Less(t, b.Len(), 5_000_000)
 }
+
+// The page never takes the place of a capture: neither of one that is read, by
+// whatever name, nor of one that stands where the name of the page was forgotten.
+func TestPageIsNoCapture(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	packed, err := os.ReadFile(wiretest.Path(t, "real/atomic4.eth0.pcap.gz"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	name := func(name string, octets []byte) string {
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(name, octets, 0o600))
+		return name
+	}
+	x, other, gz, text := name("x.pcap", octets), name("other.pcap", octets), name("x.pcap.gz", packed), name("text", []byte("no capture"))
+	hard, soft := filepath.Join(dir, "hard"), filepath.Join(dir, "soft")
+	require.NoError(t, os.Link(x, hard))
+	require.NoError(t, os.Symlink(x, soft))
+	stdin, err := os.Open(x)
+	require.NoError(t, err)
+	defer stdin.Close()
+	for _, c := range []struct {
+		args   []string
+		reason string
+	}{
+		{[]string{x, x}, "the capture that is read"},
+		{[]string{hard, x}, "the capture that is read"},
+		{[]string{soft, x}, "the capture that is read"},
+		{[]string{x, soft}, "the capture that is read"},
+		{[]string{x, "-"}, "the capture that is read"},
+		{[]string{x, other, x}, "the capture that is read"},
+		{[]string{text, other, text}, "the capture that is read"}, // whatever it holds
+		{[]string{x, other}, "this is a capture"},
+		{[]string{gz, other}, "this is a capture"},
+	} {
+		before, err := os.ReadFile(c.args[0])
+		require.NoError(t, err)
+		status, stdout, stderr := run(t, stdin, append([]string{"-html"}, c.args...)...)
+		require.Equal(t, 2, status, c.args)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "-html "+c.args[0]+": "+c.reason)
+		after, err := os.ReadFile(c.args[0])
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	}
+
+	// A page, or an empty file, is replaced, and only by a whole page.
+	empty := name("empty", nil)
+	for range 2 {
+		status, _, stderr := run(t, nil, "-html", empty, x)
+		require.Zero(t, status, stderr)
+	}
+	page, err := os.ReadFile(empty)
+	require.NoError(t, err)
+	require.Contains(t, string(page), "</html>")
+	all, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, all, 7, "nothing is left beside it: %v", all)
+}

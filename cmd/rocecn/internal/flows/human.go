@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -171,9 +172,15 @@ func scaled(n float64) string {
 
 // short writes a time with three digits.
 func short(d time.Duration) string {
+	if d < 0 {
+		return "-" + short(-max(d, -math.MaxInt64))
+	}
 	digit := time.Duration(1)
-	for d >= 1000*digit {
+	for d/1000 >= digit {
 		digit *= 10
+	}
+	if d > math.MaxInt64-digit { // it cannot be rounded up
+		return d.Truncate(digit).String()
 	}
 	return d.Round(digit).String()
 }

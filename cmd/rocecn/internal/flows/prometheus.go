@@ -16,7 +16,16 @@ type family struct {
 	samples    func(f *flows.Flow, add func(value float64, labels ...string))
 }
 
+// A flow is named by its key in all families, so that a series stays the same
+// one whatever becomes known of the flow: what names it otherwise is in info.
 var families = []family{
+	{"info", "What is known of the flow besides: its transport service, source queue pair and how that is known.", func(f *flows.Flow, add func(float64, ...string)) {
+		labels := []string{"transport", f.Transport.String()}
+		if f.SrcQPFrom != 0 {
+			labels = append(labels, "src_qp", fmt.Sprint(f.SrcQP), "src_qp_from", f.SrcQPFrom.String())
+		}
+		add(1, labels...)
+	}},
 	{"packets_total", "Requests captured, repeats included.", func(f *flows.Flow, add func(float64, ...string)) {
 		add(float64(f.Packets))
 	}},
@@ -82,7 +91,12 @@ var families = []family{
 	{"cnp_after_ce_seconds", "From the first CE to the CNP.", quantiles(func(f *flows.Flow) *flows.Histogram { return f.AfterCE })},
 	{"worst_queue_depth", "The deepest queue in an IOAM trace, in the unit of the node.", func(f *flows.Flow, add func(float64, ...string)) {
 		if f.Queue.Known {
-			add(float64(f.Queue.Depth), "node", fmt.Sprint(f.Queue.Node))
+			add(float64(f.Queue.Depth))
+		}
+	}},
+	{"worst_queue_info", "The node that has this queue.", func(f *flows.Flow, add func(float64, ...string)) {
+		if f.Queue.Known {
+			add(1, "node", fmt.Sprint(f.Queue.Node))
 		}
 	}},
 	{"icrc_wrong_total", "Requests with a wrong ICRC.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.ICRCWrong)) }},
@@ -123,10 +137,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 			f := &s.Flows[i]
 			family.samples(f, func(value float64, labels ...string) {
 				b = append(append(b, name...), '{')
-				b = fmt.Appendf(b, `src="%v",dst="%v",dest_qp="%d",transport="%v"`, f.Src, f.Dst, f.DestQP, f.Transport)
-				if f.SrcQPFrom != 0 {
-					b = fmt.Appendf(b, `,src_qp="%d"`, f.SrcQP)
-				}
+				b = fmt.Appendf(b, `src="%v",dst="%v",dest_qp="%d"`, f.Src, f.Dst, f.DestQP)
 				for i := 0; i < len(labels); i += 2 {
 					b = fmt.Appendf(b, `,%s=%q`, labels[i], labels[i+1])
 				}
