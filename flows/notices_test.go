@@ -1,0 +1,116 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// The deepest queue of a trace is that of this trace, whatever the packet before
+// had, and only of nodes that tell it.
+func TestQueues(t *testing.T) {
+	type node struct {
+		id    uint64
+		depth uint32
+	}
+	trace := func(typ ioam.TraceType, nodes ...node) *ioam.Trace {
+		trace := ioam.Trace{Kind: ioam.TypeIncremental, Type: typ}
+		be := func(v uint64, octets int) {
+			for i := octets - 1; i >= 0; i-- {
+				trace.Data = append(trace.Data, byte(v>>(8*i)))
+			}
+		}
+		for _, n := range nodes { // in the order of the fields: node, depth, wide node
+			if typ.Has(ioam.BitNode) {
+				be(64<<24|n.id, 4)
+			}
+			if typ.Has(ioam.BitQueueDepth) {
+				be(uint64(n.depth), 4)
+			}
+			if typ.Has(ioam.BitWideNode) {
+				be(64<<56|n.id, 8)
+			}
+		}
+		return &trace
+	}
+	const short, wide = ioam.BitNode | ioam.BitQueueDepth, ioam.BitWideNode | ioam.BitQueueDepth
+	var p Packet
+	for _, c := range []struct {
+		trace *ioam.Trace
+		hops  uint8
+		want  queue
+	}{
+		{trace(short, node{1, 10}, node{2, 300}, node{3, 20}), 3, queue{2, 300, true}},
+		{trace(short, node{4, 5}), 1, queue{4, 5, true}}, // less than the one before
+		{trace(short, node{4, 0}), 1, queue{4, 0, true}},
+		{trace(wide, node{1 << 40, 7}, node{2 << 40, 7}), 2, queue{1 << 40, 7, true}},
+		{trace(short, node{1, ioam.NoValue}, node{2, 6}), 1, queue{2, 6, true}},
+		{trace(ioam.BitNode, node{1, 0}), 0, queue{}},
+		{trace(short, node{1, 1}, node{2, 2}, node{3, 3}, node{4, 4}, node{5, 5}, node{6, 6}, node{7, 7}), maxNodes, queue{7, 7, true}},
+	} {
+		p.nHops = 0 // as Decode does; the queue of the packet before is still there
+		p.queues(c.trace)
+		require.Equal(t, c.hops, p.nHops)
+		if c.hops > 0 {
+			require.Equal(t, c.want, p.queue)
+		}
+	}
+}
+
+// A message that names no flow is its sender's, and one that names a flow that
+// flow's, though the sender may have flows of its own.
+func TestNoticeNamesNone(t *testing.T) {
+	for _, kind := range []kind{proxyKind, ppfcKind, fastKind} {
+		table := New(Config{})
+		s := newScript(t)
+		data := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB()}
+		table.Observe(&data, 1, s.now)
+		count := func(a *Answers) uint64 { return a.Proxy + a.PPFC + a.Fast }
+
+		none := key{qp: withoutQP | overIPv4}
+		table.Observe(&Packet{kind: kind, opcode: bth.CNP, pkt: s.keyBA(), about: none}, 2, s.now)
+		all := table.Snapshot()
+		require.Zero(t, count(&all.Flows[0].Answers), kind)
+		require.Len(t, all.Unpaired, 1)
+		require.EqualValues(t, 1, count(&all.Unpaired[0].Answers))
+		require.Equal(t, rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: s.qpA}, all.Unpaired[0].FlowKey)
+
+		table.Observe(&Packet{kind: kind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()}, 3, s.now)
+		all = table.Snapshot()
+		require.EqualValues(t, 1, count(&all.Flows[0].Answers), kind)
+		require.EqualValues(t, 1, count(&all.Unpaired[0].Answers))
+	}
+}
+
+// The spacing of CNPs is the least between two of them. A clock that steps back
+// tells none.
+func TestSpacing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   []time.Duration
+		want time.Duration
+	}{
+		{"one", []time.Duration{5}, -1},
+		{"two", []time.Duration{5, 55}, 50},
+		{"the first one at 0", []time.Duration{0, 50}, 50},
+		{"narrower, then wider", []time.Duration{0, 50, 80, 180}, 30},
+		{"at once", []time.Duration{7, 7}, 0},
+		{"back", []time.Duration{100, 40}, -1},
+		{"back, and on", []time.Duration{100, 40, 60}, 20},
+	} {
+		table := New(Config{})
+		var f flow
+		for _, at := range c.at {
+			table.notified(&f, int64(at))
+		}
+		require.Equal(t, c.want >= 0, f.cnps.spaced, c.name)
+		if c.want >= 0 {
+			require.Equal(t, c.want, f.cnps.spacing, c.name)
+		}
+	}
+}
