@@ -37,11 +37,15 @@ func TestKindOf(t *testing.T) {
 		port int
 		want string
 	}{
-		{"", 1021, "fcn"}, {"", 1022, "proxy"}, {"", 1020, ""}, {"", 1023, ""}, {"", 4791, ""},
+		{"", 1021, "fcn"}, {"", 1022, "proxy"},
 		{"fcn", 1022, "fcn"}, {"proxy", 1021, "proxy"}, {"fcn", 7, "fcn"}, {"proxy", 7, "proxy"},
 	} {
 		got, err := kindOf(c.as, c.port)
+		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%v", c)
-		require.Equal(t, c.want == "", err != nil)
+	}
+	for _, port := range []int{0, 1020, 1023, 4791, 5000} {
+		_, err := kindOf("", port)
+		require.ErrorContains(t, err, "say -as fcn or -as proxy")
 	}
 }
