@@ -102,7 +102,9 @@ func TestUnpairedOnce(t *testing.T) {
 
 // Times before 1970 and beyond 2242 count as 1970: differences fit.
 func TestFarTimes(t *testing.T) {
-	for year, want := range map[int]bool{1: false, 1700: false, 1969: false, 1970: true, 2026: true, 2242: true, 2243: false, 9999: false, 500000: false} {
+	for year, want := range map[int]bool{
+		1: false, 1700: false, 1969: false, 1970: true, 2026: true, 2242: true, 2243: false, 9999: false, 500000: false,
+	} {
 		at := time.Date(year, 3, 1, 0, 0, 0, 7, time.UTC)
 		require.Equal(t, want, nanoseconds(at) == at.UnixNano() && nanoseconds(at) != 0, year)
 		if !want {

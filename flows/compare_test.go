@@ -99,7 +99,8 @@ func TestCompare(t *testing.T) {
 		}
 		c.Finish()
 		for f := range c.Flows() {
-			got := truth{f.Packets[A], f.Packets[B], f.Lost, f.Added, f.Duplicated[A], f.Duplicated[B], f.DSCP.total(), f.ECN.total()}
+			got := truth{f.Packets[A], f.Packets[B], f.Lost, f.Added, f.Duplicated[A], f.Duplicated[B],
+				f.DSCP.total(), f.ECN.total()}
 			if management(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
 				require.Equal(t, want[f.FlowKey].b, f.Same+f.Duplicated[B]+f.Added)
 				continue
@@ -218,8 +219,9 @@ func TestCompareInOrder(t *testing.T) {
 		c.after(copyTime2, B, bth.RCSendOnly, 3, 0)                                       // none
 		c.at(A, bth.RCRDMAReadResponseOnly, 4, 0).at(A, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
 		c.at(B, bth.RCRDMAReadResponseOnly, 4, 0)
-		c.at(B, bth.RCAcknowledge, 5, 0).at(B, bth.RCAcknowledge, 5, 0).at(A, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
-		c.at(A, bth.CNP, 0, 0).at(A, bth.CNP, 0, 0)                                                    // two CNPs, both lost
+		c.at(B, bth.RCAcknowledge, 5, 0).at(B, bth.RCAcknowledge, 5, 0) // sent again, the first one lost
+		c.at(A, bth.RCAcknowledge, 5, 0)
+		c.at(A, bth.CNP, 0, 0).at(A, bth.CNP, 0, 0) // two CNPs, both lost
 		f := c.only(t)
 		require.EqualValues(t, 6, f.Same)
 		require.EqualValues(t, 3, f.Lost)
@@ -316,6 +318,48 @@ func TestCompareEvicts(t *testing.T) {
 	require.EqualValues(t, n, total.Lost)
 	require.EqualValues(t, n, c.Evicted()+uint64(len(c.ordered)))
 	require.Greater(t, c.Evicted(), uint64(n-flows-2*window))
+}
+
+// What names no queue pair, or is none of ours, has no like.
+func TestCompareKinds(t *testing.T) {
+	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
+	require.EqualValues(t, DefaultWindow, c.window)
+	require.Equal(t, defaultMaxFlows, c.maxFlows)
+	for k := nothing; k <= pfcKind; k++ {
+		c.Observe(A, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
+		c.Observe(B, &Packet{kind: k, pkt: keyOf(c.flow), psn: uint32(k)}, c.now)
+	}
+	total := c.Total()
+	require.Equal(t, [2]uint64{5, 5}, total.Packets) // requests, answers, CNPs, Fast CNPs and PPFC
+	require.EqualValues(t, 5, total.Same)
+}
+
+// Of what was lost it is said when B did not capture: before its first packet, and
+// after its last, as packets typically take.
+func TestCompareOutside(t *testing.T) {
+	for _, offset := range []time.Duration{0, time.Hour, -time.Hour} {
+		c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
+		begin := c.now
+		at := func(point Point, after time.Duration, psn uint32) {
+			c.now = begin.Add(after)
+			if point == B {
+				c.now = c.now.Add(offset + 10)
+			}
+			c.after(0, point, bth.RCSendOnly, psn, uint16(psn))
+		}
+		for psn := range uint32(40) {
+			when := time.Duration(psn) * time.Millisecond
+			at(A, when, psn)
+			if psn >= 10 && psn < 30 && psn != 20 {
+				at(B, when, psn)
+			}
+		}
+		f := c.only(t)
+		require.EqualValues(t, 21, f.Lost)
+		require.EqualValues(t, 20, f.Outside, offset)
+	}
+	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
+	require.EqualValues(t, 1, c.at(A, bth.RCSendOnly, 1, 1).only(t).Outside, "B has nothing at all")
 }
 
 // Percentiles of delays of both signs, few or many of them.

@@ -51,7 +51,8 @@ func TestQueues(t *testing.T) {
 		{trace(wide, node{1 << 40, 7}, node{2 << 40, 7}), 2, queue{1 << 40, 7, true}},
 		{trace(short, node{1, ioam.NoValue}, node{2, 6}), 1, queue{2, 6, true}},
 		{trace(ioam.BitNode, node{1, 0}), 0, queue{}},
-		{trace(short, node{1, 1}, node{2, 2}, node{3, 3}, node{4, 4}, node{5, 5}, node{6, 6}, node{7, 7}), maxNodes, queue{7, 7, true}},
+		{trace(short, node{1, 1}, node{2, 2}, node{3, 3}, node{4, 4}, node{5, 5}, node{6, 6}, node{7, 7}),
+			maxNodes, queue{7, 7, true}},
 	} {
 		p.nHops = 0 // as Decode does; the queue of the packet before is still there
 		p.queues(c.trace)

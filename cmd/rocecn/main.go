@@ -86,7 +86,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			}
 		}
 		if !isFile(name) {
-			fmt.Fprintf(stderr, "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n", cli.Printable(name))
+			const text = "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n"
+			fmt.Fprintf(stderr, text, cli.Printable(name))
 			return cli.Misused
 		}
 	}

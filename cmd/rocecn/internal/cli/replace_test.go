@@ -81,7 +81,8 @@ func TestReplace(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	for name, want := range map[string]string{
 		"a.pcap": "a.pcap", "größe 一.pcap": "größe 一.pcap", `C:\a".pcap`: `C:\a".pcap`, "": "",
-		"\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`, "\"\r": `"\r`, "\x9b": `\x9b`, "\u009b": `\u009b`, "\u202e": `\u202e`, "\x7f": `\x7f`,
+		"\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`,
+		"\"\r": `"\r`, "\x9b": `\x9b`, "\u009b": `\u009b`, "\u202e": `\u202e`, "\x7f": `\x7f`,
 	} {
 		require.Equal(t, want, Printable(name))
 	}

@@ -55,8 +55,10 @@ func TestIntervalJumps(t *testing.T) {
 		{"steady", []time.Duration{0, s / 2, s / 2, s / 2, s / 2}, []float64{2, 2, 1}, "01:46:40 01:46:41 01:46:42"},
 		{"a pause", []time.Duration{0, s / 2, 10 * s, s}, []float64{2, 1, 1}, "01:46:40 01:46:50 01:46:51"},
 		{"back a little", []time.Duration{0, s, -s / 5, s / 5, -s}, []float64{1, 4}, "01:46:40 01:46:41"},
-		{"back an hour", []time.Duration{0, s / 2, -h, s / 2, s / 2, s}, []float64{2, 2, 1, 1}, "01:46:40 00:46:40 00:46:41 00:46:42"},
-		{"forth and back", []time.Duration{0, 5 * h, -5 * h, s / 2, s / 2, s}, []float64{1, 1, 2, 1, 1}, "01:46:40 06:46:40 01:46:40 01:46:41 01:46:42"},
+		{"back an hour", []time.Duration{0, s / 2, -h, s / 2, s / 2, s}, []float64{2, 2, 1, 1},
+			"01:46:40 00:46:40 00:46:41 00:46:42"},
+		{"forth and back", []time.Duration{0, 5 * h, -5 * h, s / 2, s / 2, s}, []float64{1, 1, 2, 1, 1},
+			"01:46:40 06:46:40 01:46:40 01:46:41 01:46:42"},
 		{"far forth", []time.Duration{0, 101 * 365 * 24 * h, s / 2}, []float64{1, 2}, "01:46:40 01:46:40"},
 	} {
 		packets, froms := intervalsOf(t, c.steps...)
@@ -68,7 +70,8 @@ func TestIntervalJumps(t *testing.T) {
 // While nothing comes, a live capture's intervals end as time passes, no faster.
 func TestIdle(t *testing.T) {
 	var out bytes.Buffer
-	a := accountant{options: &options{form: "json", interval: time.Second}, table: flows.New(flows.Config{}), out: bufio.NewWriter(&out)}
+	a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(&out)}
+	a.options = &options{form: "json", interval: time.Second}
 	a.order, _ = orderOf("trouble")
 	require.NoError(t, a.idle(time.Hour), "before the first packet there is no time")
 	begin := time.Unix(1e9, 0)

@@ -204,8 +204,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		status = cli.RuleBroken
 	}
 	if e := a.table.Evicted(); len(o.rules) > 0 && e.Flows+e.Answers.Total() > 0 {
-		fmt.Fprintf(stderr, "rocecn flows: -check cannot say: no room for %d flows with %d packets and %d answers: -max-flows\n",
-			e.Flows, e.Packets, e.Answers.Total())
+		const text = "rocecn flows: -check cannot say: no room for %d flows with %d packets and %d answers: -max-flows\n"
+		fmt.Fprintf(stderr, text, e.Flows, e.Packets, e.Answers.Total())
 		status = cli.RuleBroken
 	}
 	return status

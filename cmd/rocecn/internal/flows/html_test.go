@@ -161,7 +161,8 @@ func TestPageIsNoCapture(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, octets, 0o600))
 		return name
 	}
-	x, other, gz, text := name("x.pcap", octets), name("other.pcap", octets), name("x.pcap.gz", packed), name("text", []byte("no capture"))
+	x, other := name("x.pcap", octets), name("other.pcap", octets)
+	gz, text := name("x.pcap.gz", packed), name("text", []byte("no capture"))
 	hard, soft := filepath.Join(dir, "hard"), filepath.Join(dir, "soft")
 	require.NoError(t, os.Link(x, hard))
 	require.NoError(t, os.Symlink(x, soft))

@@ -19,7 +19,7 @@ type family struct {
 // A flow is named by its key in all families, so that a series stays the same
 // one whatever becomes known of the flow: what names it otherwise is in info.
 var families = []family{
-	{"info", "What is known of the flow besides: its transport service, source queue pair and how that is known.", func(f *flows.Flow, add func(float64, ...string)) {
+	{"info", "What else is known of the flow.", func(f *flows.Flow, add func(float64, ...string)) {
 		labels := []string{"transport", f.Transport.String()}
 		if f.SrcQPFrom != 0 {
 			labels = append(labels, "src_qp", fmt.Sprint(f.SrcQP), "src_qp_from", f.SrcQPFrom.String())

@@ -105,8 +105,12 @@ func exposition(t *testing.T, text string) map[string]float64 {
 func TestPrometheus(t *testing.T) {
 	path, _ := made(t, 2, traffic.Options{Connections: 6})
 	verbs := wiretest.Path(t, "rxe-verbs6.pcap")
-	for _, files := range [][]string{{path, verbs}, {wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"), wiretest.Path(t, "tour.pcap")},
-		{wiretest.Path(t, "real/s4-rnr.eth0.pcap.gz")}, {"-shard", "0/1", "-trouble", "-address", "192.0.2.77", path}} {
+	for _, files := range [][]string{
+		{path, verbs},
+		{wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"), wiretest.Path(t, "tour.pcap")},
+		{wiretest.Path(t, "real/s4-rnr.eth0.pcap.gz")},
+		{"-trouble", "-address", "192.0.2.77", path}, // nothing
+	} {
 		_, out, _ := run(t, nil, append([]string{"-prometheus"}, files...)...)
 		exposition(t, out)
 	}
@@ -119,7 +123,8 @@ func TestPrometheus(t *testing.T) {
 // What becomes known of a flow changes no series but that of its info, and that
 // the same source said more than one thing makes one series of it.
 func TestPrometheusIdentity(t *testing.T) {
-	f := flows.Flow{FlowKey: flowKey(netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), 17), Packets: 5, Sequenced: true}
+	src, dst := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	f := flows.Flow{FlowKey: flowKey(src, dst, 17), Packets: 5, Sequenced: true}
 	f.Queue = flows.QueueDepth{Known: true, Node: 1, Depth: 5}
 	text := func() string { return string(appendPrometheus(nil, &flows.Snapshot{Flows: []flows.Flow{f}})) }
 	before := exposition(t, text())
@@ -133,9 +138,10 @@ func TestPrometheusIdentity(t *testing.T) {
 	}
 	require.Len(t, after, len(before))
 	require.EqualValues(t, 1, before[`rocecn_flow_info`+key+` src="192.0.2.1" transport="RC"`])
-	require.EqualValues(t, 1, after[`rocecn_flow_info`+key+` src="192.0.2.1" src_qp="18" src_qp_from="votes" transport="UD"`], after)
-	require.EqualValues(t, 5, after[`rocecn_flow_worst_queue_depth`+key+` src="192.0.2.1"`])
-	require.EqualValues(t, 1, after[`rocecn_flow_worst_queue_info`+key+` node="2" src="192.0.2.1"`])
+	key += ` src="192.0.2.1"`
+	require.EqualValues(t, 1, after[`rocecn_flow_info`+key+` src_qp="18" src_qp_from="votes" transport="UD"`], after)
+	require.EqualValues(t, 5, after[`rocecn_flow_worst_queue_depth`+key])
+	require.EqualValues(t, 1, after[`rocecn_flow_worst_queue_info dest_qp="17" dst="192.0.2.2" node="2" src="192.0.2.1"`])
 }
 
 // A Fast CNP about a flow that is not known, and another one from the same node,
