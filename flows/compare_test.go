@@ -382,3 +382,17 @@ func TestDelays(t *testing.T) {
 		require.InDelta(t, want, float64(d.Percentile(p)), math.Abs(want)/16+0.5, p)
 	}
 }
+
+// What comes within 10 µs of its like is a copy, and what comes later is none.
+func TestCompareCopyTime(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		copy  uint64
+	}{{0, 1}, {10 * time.Microsecond, 1}, {10*time.Microsecond + 1, 0}, {-10 * time.Microsecond, 1}, {-10*time.Microsecond - 1, 0}} {
+		p := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
+		p.at(A, bth.RCSendOnly, 1, 0).after(c.after, A, bth.RCSendOnly, 1, 0).at(B, bth.RCSendOnly, 1, 0)
+		f := p.only(t)
+		require.Equal(t, c.copy, f.Duplicated[A], c.after)
+		require.Equal(t, 1-c.copy, f.Lost, c.after)
+	}
+}
