@@ -332,6 +332,14 @@ func TestCompareKinds(t *testing.T) {
 	total := c.Total()
 	require.Equal(t, [2]uint64{5, 5}, total.Packets) // requests, answers, CNPs, Fast CNPs and PPFC
 	require.EqualValues(t, 5, total.Same)
+	require.Equal(t, [2]uint64{}, [2]uint64{c.sides[A].waiting, c.sides[B].waiting})
+	c.at(B, bth.RCSendOnly, 1, 2).at(B, bth.RCSendOnly, 2, 3)
+	require.EqualValues(t, 2, c.sides[B].waiting)
+	require.Equal(t, A, c.Next())
+	c.at(A, bth.RCSendOnly, 2, 3)
+	require.EqualValues(t, 1, c.sides[B].waiting)
+	c.Finish()
+	require.Zero(t, c.sides[B].waiting)
 }
 
 // Of what was lost it is said when B did not capture: before its first packet, and
