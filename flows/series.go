@@ -10,6 +10,7 @@ import (
 // PSNs showed. See Config.Series.
 type Series struct {
 	Start time.Time // of the first bin: the first request
+	End   time.Time // when the last thing happened that is in a bin
 	Width time.Duration
 	Bins  []Bin        // up to the last in which something happened
 	Marks []Mark       // the first ones, in the order of the capture
@@ -72,6 +73,7 @@ const (
 // as wide each time they no longer reach the present.
 type series struct {
 	start, width int64 // nanoseconds
+	end          int64
 	used         uint32
 	bins         [maxBins]Bin
 	marks        [seriesMarks]mark
@@ -110,6 +112,7 @@ func (s *series) bin(at int64) (b *Bin, i uint32) {
 	}
 	i = uint32(since / s.width)
 	s.used = max(s.used, i+1)
+	s.end = max(s.end, at)
 	return &s.bins[i], i
 }
 
@@ -258,7 +261,7 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 		return nil
 	}
 	s := t.series(&with.flow)
-	out := &Series{Start: moment(s.start), Width: time.Duration(s.width), More: s.more}
+	out := &Series{Start: moment(s.start), End: moment(max(s.start, s.end)), Width: time.Duration(s.width), More: s.more}
 	out.Bins = append(out.Bins, s.bins[:s.used]...)
 	for _, m := range s.marks[:s.nMarks] {
 		out.Marks = append(out.Marks, Mark{m.kind, m.cause, m.frame, moment(m.at), m.psn, m.count, m.line})

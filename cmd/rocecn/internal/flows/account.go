@@ -120,9 +120,6 @@ func (a *accountant) finish() (broken []verdict, err error) {
 		return nil, err
 	}
 	if a.page != nil {
-		if a.top > 0 && len(all.Flows) > a.top {
-			all.Flows = all.Flows[:a.top]
-		}
 		err = a.writePage(all)
 	}
 	return broken, err

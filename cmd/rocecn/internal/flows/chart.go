@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +71,7 @@ type chartNode struct {
 
 // chartOf returns the charts of a flow.
 func chartOf(number int, f *flows.Flow, s *flows.Series) chart {
-	span := s.Width * time.Duration(len(s.Bins))
+	span := spanOf(s)
 	source := "?"
 	if f.SrcQPFrom != 0 {
 		source = fmt.Sprint(f.SrcQP)
@@ -91,9 +92,17 @@ func chartOf(number int, f *flows.Flow, s *flows.Series) chart {
 	return c
 }
 
-// x returns where the left end of bin i is.
+// spanOf returns how long something happened: the last bin is not whole.
+func spanOf(s *flows.Series) time.Duration {
+	if span := s.End.Sub(s.Start); span > 0 {
+		return span
+	}
+	return s.Width * time.Duration(len(s.Bins))
+}
+
+// x returns where the left end of bin i is, and the right one of the bin before.
 func x(s *flows.Series, i int) float64 {
-	return float64(i) * chartWidth / float64(len(s.Bins))
+	return min(float64(i)*float64(s.Width)/float64(spanOf(s)), 1) * chartWidth
 }
 
 // y returns how high a part of the whole is.
@@ -119,20 +128,34 @@ func (p *path) to(command byte, coordinates ...float64) {
 }
 
 func (c *chart) rate(s *flows.Series) {
-	most := uint64(0)
-	for i := range s.Bins {
-		most = max(most, s.Bins[i].IPOctets)
-	}
-	c.RateTop = scaled(float64(most) * 8 / s.Width.Seconds())
+	all := rates(s)
+	most := slices.Max(all)
+	c.RateTop = scaled(most)
 	var p path
 	p.to('M', 0, chartHeight)
-	for i := range s.Bins {
-		p.to('V', y(float64(s.Bins[i].IPOctets), float64(most)))
+	for i, rate := range all {
+		p.to('V', y(rate, most))
 		p.to('H', x(s, i+1))
 	}
 	p.to('V', chartHeight)
 	p.to('Z')
 	c.Rate = p.String()
+}
+
+// rates returns the bits a second of each bin. The last one ends with the series;
+// where that leaves little of it, it has the rate of the last two together.
+func rates(s *flows.Series) (all []float64) {
+	for i := range s.Bins {
+		all = append(all, float64(s.Bins[i].IPOctets)*8/s.Width.Seconds())
+	}
+	last := len(s.Bins) - 1
+	octets, took := s.Bins[last].IPOctets, spanOf(s)-s.Width*time.Duration(last)
+	if last > 0 && took < s.Width/2 {
+		octets, took = octets+s.Bins[last-1].IPOctets, took+s.Width
+		all[last-1] = float64(octets) * 8 / took.Seconds()
+	}
+	all[last] = float64(octets) * 8 / took.Seconds()
+	return all
 }
 
 // notices draws CE on the left half of each bin, CNPs on the right one.
@@ -141,8 +164,7 @@ func (c *chart) notices(s *flows.Series) {
 		c.NoticeTop = max(c.NoticeTop, s.Bins[i].CE, s.Bins[i].CNPs)
 	}
 	var ce, cnp path
-	half := x(s, 1) / 2
-	bar := func(p *path, left float64, n uint32) {
+	bar := func(p *path, left, half float64, n uint32) {
 		if n > 0 {
 			p.to('M', left, chartHeight)
 			p.to('V', y(float64(n), float64(c.NoticeTop)))
@@ -152,8 +174,9 @@ func (c *chart) notices(s *flows.Series) {
 		}
 	}
 	for i := range s.Bins {
-		bar(&ce, x(s, i), s.Bins[i].CE)
-		bar(&cnp, x(s, i)+half, s.Bins[i].CNPs)
+		left, half := x(s, i), (x(s, i+1)-x(s, i))/2
+		bar(&ce, left, half, s.Bins[i].CE)
+		bar(&cnp, left+half, half, s.Bins[i].CNPs)
 	}
 	c.CE, c.CNP = ce.String(), cnp.String()
 }
@@ -221,7 +244,7 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 		} {
 			if n.n > 0 {
 				var p path
-				p.to('M', x(s, i)+x(s, 1)/2, at(n.line)+n.end)
+				p.to('M', (x(s, i)+x(s, i+1))/2, at(n.line)+n.end)
 				p.to('V', at(n.line)-n.end)
 				text := fmt.Sprintf(n.format, n.n)
 				c.Marks = append(c.Marks, chartMark{n.kind, 0, p.String(), fmt.Sprintf("%s from +%s on", text, short(s.Width*time.Duration(i)))})

@@ -36,7 +36,8 @@ type page struct {
 	From     string // the first request
 	Span     string // from there to the last packet of a flow
 	Packets  uint64 // of the capture
-	Trouble  int    // flows with any
+	Flows    int    // all that are chosen, of which -top leaves the first in Rows
+	Trouble  int    // of these, those with any
 	Columns  []column
 	Rows     []row
 	Shown    int // rows, until all are asked for
@@ -143,7 +144,7 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 }
 
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
-	p := &page{Columns: pageColumns, Packets: s.Stats.Packets, Shown: shownRows, Evicted: s.Evicted.Flows}
+	p := &page{Columns: pageColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows, Evicted: s.Evicted.Flows}
 	for _, name := range a.files {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
 	}
@@ -158,6 +159,9 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 		}
 		if f.Trouble() > 0 {
 			p.Trouble++
+		}
+		if a.top > 0 && i >= a.top {
+			continue
 		}
 		r := rowOf(f)
 		r.Hidden = i >= shownRows

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,8 @@ func TestPage(t *testing.T) {
 	}
 	top, _ := pageFrom(t, nil, "-top", "2", "-interval", "1ms", name)
 	require.Equal(t, 2, strings.Count(top, "\n<tr>"))
+	require.Regexp(t, `>8 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
+	require.Regexp(t, `>8 flows, \d in trouble; 281 packets`, html)
 	require.Contains(t, top, "2001:db8::1 → 2001:db8::2</a><td>258<td>65539<td>RC<td>53<td")
 
 	queues, _ := pageFrom(t, nil, wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
@@ -206,4 +209,28 @@ func TestPageIsNoCapture(t *testing.T) {
 	all, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 7, "nothing is left beside it: %v", all)
+}
+
+// A flow that goes on at the same rate does so to its end, though the last bin is
+// not whole.
+func TestLastBin(t *testing.T) {
+	for _, last := range []time.Duration{time.Second, 800 * time.Millisecond, 500 * time.Millisecond, 10 * time.Millisecond} {
+		s := &flows.Series{Start: time.Unix(1, 0), Width: time.Second}
+		s.End = s.Start.Add(3*time.Second + last)
+		for _, d := range []time.Duration{time.Second, time.Second, time.Second, last} {
+			s.Bins = append(s.Bins, flows.Bin{IPOctets: uint64(d / 1000), CE: 1})
+		}
+		c := chartOf(1, &flows.Flow{}, s)
+		require.Equal(t, "8.00M", c.RateTop, last)
+		require.Equal(t, 5, strings.Count(c.Rate, "V0")+strings.Count(c.Rate, "V100"), c.Rate) // four tops and the end
+		require.Contains(t, c.Rate, "H640V100Z")
+		require.Equal(t, short(3*time.Second+last), c.Span)
+		right := regexp.MustCompile(`H([0-9.]+)`).FindAllStringSubmatch(c.CE, -1)
+		require.Len(t, right, 4)
+		end, err := strconv.ParseFloat(right[3][1], 64)
+		require.NoError(t, err)
+		require.LessOrEqual(t, end, 640.0)
+	}
+	one := &flows.Series{Start: time.Unix(1, 0), End: time.Unix(1, 0), Width: time.Microsecond, Bins: []flows.Bin{{IPOctets: 125}}}
+	require.Equal(t, "1.00G", func() string { c := chartOf(1, &flows.Flow{}, one); return c.RateTop }())
 }
