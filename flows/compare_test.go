@@ -404,3 +404,67 @@ func TestCompareCopyTime(t *testing.T) {
 		require.Equal(t, 1-c.copy, f.Lost, c.after)
 	}
 }
+
+// What a flow without delays of its own lost is judged by those of all, and one
+// delay is enough for a flow.
+func TestCompareOutsideOfFew(t *testing.T) {
+	c := newPoints("192.0.2.1", "192.0.2.2", ComparisonConfig{})
+	begin := c.now
+	for ms := range uint32(40) {
+		for _, f := range []struct {
+			qp   uint32
+			lost bool
+		}{{17, false}, {18, ms != 20}, {19, true}} {
+			c.flow.DestQP, c.now = f.qp, begin.Add(time.Duration(ms)*time.Millisecond)
+			c.after(time.Duration(f.qp), A, bth.RCSendOnly, ms, uint16(ms))
+			if !f.lost {
+				c.after(time.Hour, B, bth.RCSendOnly, ms, uint16(ms))
+			}
+		}
+	}
+	c.Finish()
+	total := c.Total()
+	require.EqualValues(t, 79, total.Lost)
+	require.EqualValues(t, 2, total.Outside, "the last two, behind the last packet that B has")
+}
+
+// Identifications tell packets apart where most packets have another one than the
+// packet before, copies aside.
+func TestIdentifications(t *testing.T) {
+	type packet struct {
+		psn uint32
+		op  bth.Opcode
+		id  uint16
+	}
+	var counted, twice, zero, few, acks, halves []packet
+	for i := range uint32(20) {
+		p := packet{i, bth.RCSendOnly, uint16(65530 + i)}
+		counted = append(counted, p)
+		twice = append(twice, p, p)
+		zero = append(zero, packet{i, bth.RCSendOnly, 0})
+		few = append(few, packet{i, bth.RCSendOnly, uint16(i / 7)})
+		acks = append(acks, packet{5, bth.RCAcknowledge, uint16(i)})
+		halves = append(halves, packet{i, bth.RCSendOnly, uint16(i / 2)}) // 9 of 19
+	}
+	for _, c := range []struct {
+		name    string
+		packets []packet
+		want    bool
+	}{
+		{"counted", counted, true}, {"each one twice", twice, true}, {"none", zero, false}, {"few", few, false},
+		{"acknowledgements again", acks, true}, {"nearly half", halves, false}, {"one", counted[:1], false},
+		{"two opcodes", []packet{{1, bth.RCSendOnly, 3}, {1, bth.RCAcknowledge, 3}, {1, bth.RCSendOnly, 4}}, false},
+	} {
+		for _, v6 := range []bool{false, true} {
+			var f compared
+			for _, p := range c.packets {
+				packet := Packet{opcode: p.op, psn: p.psn, ident: p.id}
+				if packet.pkt.qp = overIPv4; v6 {
+					packet.pkt.qp = 0
+				}
+				f.ids[B].observe(&packet)
+			}
+			require.Equal(t, c.want && !v6, f.identified(), c.name)
+		}
+	}
+}
