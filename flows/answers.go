@@ -139,13 +139,13 @@ func (t *Table) reply(s *stream, r *reply) {
 	case o.lastResponse:
 		if end := after(r.psn, 1); f.sequence.slack > 0 && ahead(r.psn, f.sequence.read) >= 0 {
 			f.sequence.resolve(end)
-			h.resolve(f.sequence.read, end)
+			t.resolve(h, f.sequence.read, end)
 		}
-		if h.complete(r.psn, false) {
+		if t.complete(h, r.psn, false) {
 			f.messages[Read].Complete++
 		}
 	case o.message == Atomic:
-		if h.complete(r.psn, true) {
+		if t.complete(h, r.psn, true) {
 			f.messages[Atomic].Complete++
 		}
 	}
@@ -158,7 +158,7 @@ func (t *Table) refuse(s *stream, r *reply) {
 	code, _ := r.syndrome.Code()
 	if kind == bth.KindRNRNAK || kind == bth.KindNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
-		t.history(f).refuse(span{r.psn, after(f.sequence.next, f.sequence.slack)}, kind == bth.KindRNRNAK, t.order)
+		t.history(f).refuse(r.psn, after(f.sequence.next, f.sequence.slack), kind == bth.KindRNRNAK, t.order)
 	}
 }
 

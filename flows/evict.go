@@ -48,6 +48,9 @@ func (t *Table) drop(s *stream, id uint32) {
 		t.earlies.give(s.early - 1)
 	}
 	if f := &s.flow; f.history != 0 {
+		if h := t.histories.at(f.history - 1); h.asks != 0 {
+			t.asks.give(h.asks - 1)
+		}
 		t.histories.give(f.history - 1)
 	}
 	if f := &s.flow; f.series != 0 {

@@ -114,31 +114,24 @@ type opening struct {
 	set    bool
 }
 
-// note remembers a request, in the history if there is one by now.
-func (f *flow) note(h *history, o opening, v verdict) {
+// note remembers a request of a flow, in its history if there is one by now.
+func (t *Table) note(f *flow, h *history, o opening, v verdict) {
 	switch {
 	case v == repeated:
 		h.marks.repeated(o.psn)
 	case h == nil:
 		f.opening, f.opening.set = o, true
 	default:
-		h.note(&o)
+		t.remember(h, &o)
 	}
 }
 
-// note remembers a request.
-func (h *history) note(o *opening) {
+// remember remembers a request in a history.
+func (t *Table) remember(h *history, o *opening) {
 	if o.read || o.atomic {
-		h.ask(asked{from: o.psn, octets: o.octets, to: after(o.psn, o.n), atomic: o.atomic, order: o.order})
+		t.ask(h, asked{from: o.psn, octets: o.octets, to: after(o.psn, o.n), atomic: o.atomic, order: o.order})
 	}
 	if o.ackReq || o.read {
 		h.marks.add(o.psn, o.read, o.at)
-	}
-}
-
-// resolve says that the READ with this PSN took those before end.
-func (h *history) resolve(read, end uint32) {
-	if a := h.find(read); a != nil {
-		a.to = end
 	}
 }

@@ -5,51 +5,15 @@ import "time"
 // A history is what is remembered of the present life of a flow. Flows without
 // a past, as scans and spoofed addresses make them, have none.
 type history struct {
-	holes    holes
-	refusals [maxRefusals]refusal // the newest first
-	asked    [maxAsked]asked      // a ring
-	nextAsk  uint32               // how many were put into it
-	marks    marks
+	holes     holes
+	refusals  refusals
+	idents    idents
+	marks     marks
+	asks      uint32 // in the table's pool, and one; 0 without
+	forgotten bool   // what asks has belongs to the life before
 }
 
-func (h *history) reset() { *h = history{} }
-
-// A refusal explains repeats: of the PSN that it refused, up to what had been
-// sent when it came, until something covers them.
-type refusal struct {
-	span
-	rnr   bool
-	order uint64
-}
-
-// maxRefusals is how many refusals of a flow are remembered; the oldest goes
-// when there is one more.
-const maxRefusals = 4
-
-// refuse remembers that what begins at s.from was refused.
-func (h *history) refuse(s span, rnr bool, order uint64) {
-	if ahead(s.to, s.from) <= 0 {
-		return // nothing was sent yet that it could be about
-	}
-	i := 0
-	for i < maxRefusals-1 && (h.refusals[i].from != s.from || h.refusals[i].rnr != rnr) {
-		i++
-	}
-	copy(h.refusals[1:i+1], h.refusals[:i])
-	h.refusals[0] = refusal{s, rnr, order}
-}
-
-// covers takes up that everything up to PSN c was received.
-func (h *history) covers(c uint32) {
-	for i := range h.refusals {
-		if r := &h.refusals[i]; ahead(c, r.from) >= 0 {
-			r.from = after(c, 1)
-			if ahead(r.from, r.to) >= 0 {
-				r.span = span{}
-			}
-		}
-	}
-}
+func (h *history) reset() { *h = history{asks: h.asks, forgotten: h.asks != 0} }
 
 // An asked is a request whose message ends with the responder's data: a READ
 // or an ATOMIC.
@@ -62,38 +26,98 @@ type asked struct {
 	order  uint64
 }
 
-// maxAsked is how many requests of that kind are remembered, which is more than
-// adapters have outstanding; the oldest goes when there is one more.
-const maxAsked = 32
+// maxAsked is how many requests of that kind are remembered, which is as many as
+// soft-RoCE may have outstanding, the most of the adapters known; the oldest goes
+// when there is one more.
+const maxAsked = 128
 
-func (h *history) ask(a asked) {
-	h.asked[h.nextAsk%maxAsked] = a
-	h.nextAsk++
+// asks are the last requests of a flow of that kind. Flows without any have none.
+type asks struct {
+	ring [maxAsked]asked
+	n    uint32 // how many were put in
+	head uint32 // those before this one are done
 }
 
-// find returns the READ with this PSN, nil without one.
-func (h *history) find(read uint32) *asked {
-	for i := range h.all() {
-		if a := &h.asked[i]; a.from == read && !a.atomic {
+// all returns those that are remembered, in no order.
+func (a *asks) all() []asked {
+	if a == nil {
+		return nil
+	}
+	return a.ring[:min(a.n, maxAsked)]
+}
+
+// asked returns the READs and ATOMICs of a history, nil without any.
+func (t *Table) asked(h *history) *asks {
+	if h.asks == 0 {
+		return nil
+	}
+	a := t.asks.at(h.asks - 1)
+	if h.forgotten {
+		h.forgotten = false
+		*a = asks{}
+	}
+	return a
+}
+
+// ask remembers a READ or an ATOMIC.
+func (t *Table) ask(h *history, one asked) {
+	if h.asks == 0 {
+		h.asks = t.asks.take() + 1
+	}
+	a := t.asked(h)
+	a.ring[a.n%maxAsked] = one
+	if a.n++; a.n-a.head > maxAsked {
+		a.head = a.n - maxAsked
+	}
+}
+
+// asking returns the READ with this PSN, nil without one.
+func (t *Table) asking(h *history, read uint32) *asked {
+	all := t.asked(h).all()
+	for i := range all {
+		if a := &all[i]; a.from == read && !a.atomic {
 			return a
 		}
 	}
 	return nil
 }
 
-// all returns those that are remembered, in no order.
-func (h *history) all() []asked { return h.asked[:min(h.nextAsk, maxAsked)] }
+// resolve says that the READ with this PSN took those before end.
+func (t *Table) resolve(h *history, read, end uint32) {
+	if a := t.asking(h, read); a != nil {
+		a.to = end
+	}
+}
 
 // complete takes up the last response to a READ, or the answer to an ATOMIC. It
 // returns whether that completes a message.
-func (h *history) complete(p uint32, atomic bool) bool {
-	for i := range h.all() {
-		a := &h.asked[i]
+func (t *Table) complete(h *history, p uint32, atomic bool) bool {
+	all := t.asked(h)
+	if all == nil {
+		return false
+	}
+	for all.head != all.n && all.ring[all.head%maxAsked].done {
+		all.head++
+	}
+	for i := all.head; i != all.n; i++ {
+		a := &all.ring[i%maxAsked]
 		if a.done || a.atomic != atomic {
 			continue
 		}
 		if s := (span{a.from, a.to}); s.contains(p) {
 			a.done, a.to = true, after(p, 1)
+			return true
+		}
+	}
+	return false
+}
+
+// rest says whether a READ with PSN p, which goes on a run of repeats, asks for
+// the rest of an earlier one, unless a refusal that is newer made the sender go
+// back.
+func (t *Table) rest(h *history, p uint32) bool {
+	for _, a := range t.asked(h).all() {
+		if !a.atomic && a.order > h.refusals.by && ahead(p, a.from) > 0 && ahead(p, a.to) < 0 {
 			return true
 		}
 	}
@@ -110,28 +134,6 @@ const (
 	RNR                      // an RNR NAK
 	ReadRest                 // a READ asks for the rest of an earlier one
 )
-
-// cause returns why PSN p was repeated, of what fits the newest.
-func (h *history) cause(p uint32, read bool) Cause {
-	cause, newest := Timeout, uint64(0)
-	for _, r := range h.refusals {
-		if r.order > newest && r.contains(p) {
-			cause, newest = SequenceNAK, r.order
-			if r.rnr {
-				cause = RNR
-			}
-		}
-	}
-	if !read {
-		return cause
-	}
-	for _, a := range h.all() {
-		if !a.atomic && a.order > newest && ahead(p, a.from) > 0 && ahead(p, a.to) < 0 {
-			cause, newest = ReadRest, a.order
-		}
-	}
-	return cause
-}
 
 // marks are the requests whose answer is timed, the lowest PSN first.
 type marks struct {

@@ -7,64 +7,102 @@ func (s span) len() uint32 { return uint32(ahead(s.to, s.from)) }
 
 func (s span) contains(p uint32) bool { return ahead(p, s.from) >= 0 && ahead(p, s.to) < 0 }
 
+// A hole is PSNs that were passed over and not seen since, and what the packets
+// around them say of the messages that they belong to.
+type hole struct {
+	span
+	cut  bool // the packet behind it does not begin a message
+	open bool // the packet before it does not end one
+	last Kind // of the first packet behind it, and before the next hole, that ends a message; noKind without
+}
+
 // maxHoles is how many holes of a flow are remembered. When there are more, the
 // oldest is given up: what fills it later counts as a repeat.
 const maxHoles = 64
 
-// holes are the PSNs of a life that were passed over and not seen since, the
-// lowest first.
+// holes are the holes of a life, the lowest first.
 type holes struct {
-	spans [maxHoles]span
-	n     int
+	all [maxHoles]hole
+	n   int
 }
 
 // add remembers a hole beyond all others, and returns what it had to give up.
-func (h *holes) add(s span) (givenUp span) {
+func (h *holes) add(one hole) (givenUp hole) {
 	if h.n == maxHoles {
 		givenUp = h.pop()
 	}
-	h.spans[h.n] = s
+	h.all[h.n] = one
 	h.n++
 	return givenUp
 }
 
 // pop gives up the lowest hole.
-func (h *holes) pop() span {
-	lowest := h.spans[0]
+func (h *holes) pop() hole {
+	lowest := h.all[0]
 	h.n--
-	copy(h.spans[:h.n], h.spans[1:])
+	copy(h.all[:h.n], h.all[1:])
 	return lowest
+}
+
+// top returns the highest hole, nil without one.
+func (h *holes) top() *hole {
+	if h.n == 0 {
+		return nil
+	}
+	return &h.all[h.n-1]
 }
 
 // contain says whether p is in a hole.
 func (h *holes) contain(p uint32) bool {
 	for i := h.n - 1; i >= 0; i-- {
-		if h.spans[i].contains(p) {
+		if h.all[i].contains(p) {
 			return true
 		}
 	}
 	return false
 }
 
-// fill takes these PSNs out of all holes. Where one splits in two and there is
-// no room for both, the lowest hole is given up and returned.
-func (h *holes) fill(s span) (givenUp span) {
+// fill takes the PSNs of a request with role r out of all holes. Where one splits
+// in two and there is no room for both, the lowest hole is given up and returned.
+// Where no hole is left before the request, the packets at the beginning of the
+// life go on with it and what stands behind it: joined is the kind of the first
+// packet there that ends a message, noKind without one.
+func (h *holes) fill(s span, r *role) (givenUp hole, joined Kind) {
 	before := *h
-	h.n = 0
-	keep := func(from, to uint32) {
-		if ahead(to, from) > 0 {
-			if lowest := h.add(span{from, to}); lowest.len() > 0 {
-				givenUp = lowest
-			}
+	h.n, joined = 0, noKind
+	keep := func(one hole) {
+		if lowest := h.add(one); lowest.len() > 0 {
+			givenUp = lowest
 		}
 	}
-	for _, hole := range before.spans[:before.n] {
-		if ahead(s.from, hole.to) >= 0 || ahead(s.to, hole.from) <= 0 { // apart
-			keep(hole.from, hole.to)
+	for _, one := range before.all[:before.n] {
+		if ahead(s.from, one.to) >= 0 || ahead(s.to, one.from) <= 0 { // apart
+			keep(one)
 			continue
 		}
-		keep(hole.from, s.from)
-		keep(s.to, hole.to)
+		left, right := one, one
+		left.to, right.from = s.from, s.to
+		right.open = !r.ends
+		rest := ahead(right.to, right.from) > 0
+		last := noKind
+		switch {
+		case r.ends:
+			last = r.message
+		case !rest:
+			last = one.last
+		}
+		switch {
+		case ahead(left.to, left.from) > 0:
+			left.cut, left.last = !r.begins, last
+			keep(left)
+		case h.n == 0:
+			joined = last
+		case h.top().last == noKind:
+			h.top().last = last
+		}
+		if rest {
+			keep(right)
+		}
 	}
-	return givenUp
+	return givenUp, joined
 }

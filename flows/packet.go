@@ -103,6 +103,7 @@ type role struct {
 	message     Kind
 	begins      bool // the first packet of a message
 	completes   bool // the last packet of a message
+	ends        bool // nothing of the message follows: the last packet, or the only request of a READ or ATOMIC
 	whole       bool // its payload is as long as the path MTU: a First or Middle packet
 	asks        bool // a request that the responder's data completes
 	acknowledge bool // Acknowledge, whose syndrome decides
@@ -119,6 +120,7 @@ func newRoles() (all [256]role) {
 			all[i].of = cnpKind
 		} else if op.Known() {
 			all[i] = roleOf(op.Operation())
+			all[i].ends = all[i].completes || all[i].asks || all[i].message == noKind
 		}
 	}
 	return all

@@ -63,6 +63,7 @@ type PSN struct {
 	Missing     uint64 // PSNs that were passed over
 	Late        uint64 // requests that filled a gap later
 	Repeats     uint64
+	Copies      uint64 // requests that a network copied; no repeats
 	Unseen      uint64 // of the missing, those that the other side had received: the capture lost them
 	Lost        uint64 // those that no answer covers
 	Unjudged    uint64 // those of flows without an answer
@@ -167,6 +168,10 @@ func (t *Table) report(s *stream, out *Flow) {
 			q.answered, q.hasCover = false, false
 		}
 		out.PSN = q.judged(h)
+		for kind, n := range q.cutNow(h) {
+			m := &out.Messages[kind]
+			m.Complete = min(m.Complete-min(m.Complete, uint64(n)), m.Begun)
+		}
 		out.PSN.First, out.PSN.Last = q.first, q.last()
 		out.Causes = q.causes
 	}

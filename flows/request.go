@@ -44,35 +44,49 @@ func (t *Table) sequenced(s *stream, name ref, p *Packet, frame uint64, at int64
 	}
 	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, after(q.next, q.slack)
 	n, more := f.takes(p, r)
-	verdict := q.request(p.psn, n, more, h)
+	verdict := q.request(p.psn, n, more, r, h)
 	if q.counts.Lives != lives && s.pairing.ended {
 		t.settle(s)
 		t.part(s)
 	}
 	if slack > 0 && verdict == inOrder {
-		h.resolve(read, p.psn)
+		t.resolve(h, read, p.psn)
+	}
+	if h != nil && s.key.qp&overIPv4 != 0 {
+		if verdict == repeated && h.idents.twin(p.psn, p.ident) {
+			q.counts.Copies++
+			return
+		}
+		h.idents.add(p.psn, p.ident)
 	}
 	unreliable := p.opcode.Transport() == bth.TransportUC
 	if !unreliable {
 		if s.pairing.open() && (p.ackReq || r.begins || r.completes || !s.pairing.sure()) {
 			t.recent.add(s, name, p.psn, n)
 		}
-		if p.ackReq || r.asks || verdict == repeated {
-			f.note(h, opening{
+		if p.ackReq || r.asks || verdict.repeats() {
+			t.note(f, h, opening{
 				psn: p.psn, n: n + more, octets: p.asked, at: at, order: t.order,
 				ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
 				read:   r.message == Read, atomic: r.message == Atomic,
 			}, verdict)
 		}
 	}
+	if verdict != repeated {
+		f.countMessage(r)
+	}
 	cause := Timeout
 	switch {
-	case verdict != repeated:
-		f.countMessage(r)
-	case unreliable: // a copy: UC repeats nothing
+	case verdict == fillsHole && !unreliable:
+		h.goBack(q, p.psn, after(p.psn, n), t.order, true)
+	case !verdict.repeats():
+	case unreliable: // UC repeats nothing
 		return
 	default:
-		cause = h.cause(p.psn, r.message == Read)
+		cause = h.goBack(q, p.psn, after(p.psn, n), t.order, false)
+		if r.message == Read && t.rest(h, p.psn) {
+			cause = ReadRest
+		}
 		q.counts.Repeats++
 		q.causes.add(cause)
 	}
@@ -86,7 +100,7 @@ func (t *Table) sequenced(s *stream, name ref, p *Packet, frame uint64, at int64
 		}
 		series.sequenced(p, frame, at, verdict, gap, life, cause)
 	}
-	if f.trouble == 0 && (verdict == repeated || verdict == beyondGap) {
+	if f.trouble == 0 && (verdict.repeats() || verdict == beyondGap) {
 		f.trouble = frame
 	}
 }
@@ -96,7 +110,7 @@ func (t *Table) history(f *flow) *history {
 	if f.history == 0 {
 		f.history = t.histories.take() + 1
 		if f.opening.set {
-			t.histories.at(f.history - 1).note(&f.opening)
+			t.remember(t.histories.at(f.history-1), &f.opening)
 			f.opening.set = false
 		}
 	}
@@ -129,7 +143,7 @@ func (t *Table) setMTU(s *stream, mtu uint16) {
 		return
 	}
 	h := t.history(f)
-	if a := h.find(f.sequence.read); a != nil && a.octets != unknownLength {
+	if a := t.asking(h, f.sequence.read); a != nil && a.octets != unknownLength {
 		a.to = after(a.from, responses(a.octets, uint32(mtu)))
 		f.sequence.resolve(a.to)
 	}

@@ -8,10 +8,15 @@ type sequence struct {
 	slack uint32 // how many more the READ before it may have taken, as its path MTU is not known
 	read  uint32 // the PSN of that READ, if slack is above 0
 	first uint32 // the lowest PSN of a request in the first life
+	low   uint32 // the lowest PSN of a request in this life
 
 	begun    bool // next is known: by a request of this life, or by a CM exchange
 	seen     bool // a request of this life was seen
 	answered bool // something came back in this life
+	running  bool // the request before went back or went on from one that did: the history's run holds
+	open     bool // the highest request does not end a message
+	headless bool // the lowest request does not begin a message, and no packet was seen that ends it
+	headCut  Kind // of the message that the lowest request belongs to, and one, if it is in cut; else 0
 	hasCover bool
 	cover    uint32 // the highest PSN that an answer of this life covers, if hasCover
 
@@ -22,6 +27,9 @@ type sequence struct {
 
 	counts PSN
 	causes Repeats
+	// Messages whose last packet was seen, but not all before it, by kind: those
+	// that will not be complete any more.
+	cut [Kinds]uint32
 }
 
 // A verdict is what a request is to the sequence.
@@ -32,7 +40,11 @@ const (
 	beyondGap
 	fillsHole // late
 	repeated
+	precedes // repeated, as it seems, but before all that was seen of the life: the capture began behind it
 )
+
+// repeats says whether a request was sent again.
+func (v verdict) repeats() bool { return v >= repeated }
 
 // begin says which PSN the next life begins with, as connection management
 // named it: when the request that takes it is not seen, that is a gap.
@@ -41,9 +53,9 @@ func (s *sequence) begin(psn uint32, h *history) {
 	s.begun, s.next = true, psn
 }
 
-// request takes up a request with PSN p, which takes n PSNs, and perhaps as
-// many more, as far as is known.
-func (s *sequence) request(p, n, more uint32, h *history) verdict {
+// request takes up a request with PSN p and role r, which takes n PSNs, and
+// perhaps as many more, as far as is known.
+func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 	d := ahead(p, s.next)
 	if !s.begun || d > lifeDistance || d < -lifeDistance {
 		s.endLife(h)
@@ -55,18 +67,30 @@ func (s *sequence) request(p, n, more uint32, h *history) verdict {
 		if s.counts.Lives == 1 {
 			s.first = p
 		}
+		s.low = p
+		if d == 0 {
+			s.headless = !r.begins && r.message != noKind
+		}
 	}
 	switch {
 	case d >= 0 && uint32(d) <= s.slack:
 		s.next, s.slack, s.read = after(p, n), more, p
+		s.running, s.open = false, !r.ends
+		if r.ends {
+			s.ended(r.message, h)
+		}
 		h.forget(s)
 		return inOrder
 	case d > 0:
-		hole := span{after(s.next, s.slack), p}
+		missing := hole{span: span{after(s.next, s.slack), p}, cut: !r.begins, open: s.open, last: noKind}
+		if r.ends {
+			missing.last = r.message
+		}
 		s.counts.Gaps++
-		s.counts.Missing += uint64(hole.len())
-		s.forget(h.holes.add(hole))
+		s.counts.Missing += uint64(missing.len())
+		s.forget(h.holes.add(missing))
 		s.next, s.slack, s.read = after(p, n), more, p
+		s.running, s.open = false, !r.ends
 		h.forget(s)
 		return beyondGap
 	}
@@ -75,22 +99,89 @@ func (s *sequence) request(p, n, more uint32, h *history) verdict {
 	}
 	if h.holes.contain(p) {
 		s.counts.Late++
-		s.forget(h.holes.fill(span{p, after(p, n)}))
+		givenUp, joined := h.holes.fill(span{p, after(p, n)}, r)
+		s.forget(givenUp)
+		if joined != noKind && s.headless {
+			s.headEnds(joined)
+		}
+		if ahead(p, s.low) < 0 {
+			s.low = p
+		}
 		return fillsHole
 	}
-	if end := after(p, n); ahead(end, s.next) > 0 {
+	end := after(p, n)
+	if ahead(end, s.next) > 0 {
 		s.next, s.slack = end, 0
+	}
+	if ahead(p, s.low) < 0 {
+		s.precede(end, r)
+		s.low = p
+		return precedes
 	}
 	return repeated
 }
 
+// ended takes up a request in order that ends a message.
+func (s *sequence) ended(of Kind, h *history) {
+	if h != nil && h.holes.n > 0 {
+		if top := h.holes.top(); top.last == noKind {
+			top.last = of
+		}
+	} else if s.headless {
+		s.headEnds(of)
+	}
+}
+
+// headEnds takes up that the message ends whose first packets came before the
+// lowest request.
+func (s *sequence) headEnds(of Kind) {
+	s.headless = false
+	if int(of) < Kinds {
+		s.headCut = of + 1
+		s.cut[of]++
+	}
+}
+
+// precede takes up a request with role r before all that was seen, which takes
+// the PSNs before end. If it begins the message that the lowest request belongs
+// to, that is no longer cut.
+func (s *sequence) precede(end uint32, r *role) {
+	if r.completes && !r.begins {
+		s.cut[r.message]++
+	}
+	if end == s.low && r.begins && !r.ends {
+		if s.headCut != 0 {
+			s.cut[s.headCut-1]--
+		}
+		s.headless = false
+	}
+	s.headCut = 0
+}
+
 // forget gives up a hole.
-func (s *sequence) forget(hole span) {
-	covered, rest := s.split(hole)
+func (s *sequence) forget(one hole) {
+	if one.len() == 0 {
+		return
+	}
+	if s.cuts(&one) {
+		s.cut[one.last]++
+	}
+	covered, rest := s.split(one.span)
 	s.counts.Unseen += covered
 	if s.forgotten += rest; rest > 0 {
-		s.forgottenTo = hole.to
+		s.forgottenTo = one.to
 	}
+}
+
+// cuts says whether the message that ends behind a hole is not complete. If what
+// is missing belongs to that message alone and was received, as far as can be
+// seen, it is complete.
+func (s *sequence) cuts(one *hole) bool {
+	if !one.cut || int(one.last) >= Kinds {
+		return false
+	}
+	_, rest := s.split(one.span)
+	return !one.open || rest > 0
 }
 
 // split returns how many PSNs of a hole an answer covers, and how many none.
@@ -106,7 +197,7 @@ func (s *sequence) split(hole span) (covered, rest uint64) {
 // forget gives up the holes that are out of reach: a request that filled one
 // would be the first of a new life.
 func (h *history) forget(s *sequence) {
-	for h != nil && h.holes.n > 0 && ahead(s.next, h.holes.spans[0].to) > lifeDistance {
+	for h != nil && h.holes.n > 0 && ahead(s.next, h.holes.all[0].to) > lifeDistance {
 		s.forget(h.holes.pop())
 	}
 }
@@ -151,8 +242,8 @@ func (s *sequence) judged(h *history) PSN {
 	c := s.counts
 	rest := s.forgotten
 	if h != nil {
-		for _, hole := range h.holes.spans[:h.holes.n] {
-			covered, open := s.split(hole)
+		for _, one := range h.holes.all[:h.holes.n] {
+			covered, open := s.split(one.span)
 			c.Unseen += covered
 			rest += open
 		}
@@ -175,12 +266,25 @@ func (s *sequence) judged(h *history) PSN {
 	return c
 }
 
+// cutNow returns how many messages whose last packet was seen are not complete.
+func (s *sequence) cutNow(h *history) [Kinds]uint32 {
+	cut := s.cut
+	if h != nil {
+		for i := range h.holes.all[:h.holes.n] {
+			if one := &h.holes.all[i]; s.cuts(one) {
+				cut[one.last]++
+			}
+		}
+	}
+	return cut
+}
+
 // endLife judges the present life for good and forgets what is known of it.
 func (s *sequence) endLife(h *history) {
 	if s.begun {
-		s.counts = s.judged(h)
+		s.counts, s.cut = s.judged(h), s.cutNow(h)
 	}
-	*s = sequence{first: s.first, counts: s.counts, causes: s.causes}
+	*s = sequence{first: s.first, counts: s.counts, causes: s.causes, cut: s.cut}
 	if h != nil {
 		h.reset()
 	}

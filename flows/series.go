@@ -212,7 +212,7 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 	case fillsHole:
 		b.Late++
 		m.kind = MarkLate
-	case repeated:
+	case repeated, precedes:
 		b.Repeats++
 		m.kind, m.cause = MarkRepeat, cause
 	default:

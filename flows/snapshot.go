@@ -157,6 +157,7 @@ func (f *Flow) since(o *Flow) {
 	subtract(&p.Missing, q.Missing)
 	subtract(&p.Late, q.Late)
 	subtract(&p.Repeats, q.Repeats)
+	subtract(&p.Copies, q.Copies)
 	subtract(&p.Unseen, q.Unseen)
 	subtract(&p.Lost, q.Lost)
 	subtract(&p.Unjudged, q.Unjudged)

@@ -45,6 +45,7 @@ type Table struct {
 	changes *changes // nil until Changes is called
 
 	histories  pool[history]
+	asks       pool[asks]
 	histograms pool[Histogram]
 	earlies    pool[early]
 	serieses   pool[series]

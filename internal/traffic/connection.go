@@ -182,7 +182,11 @@ func (c *connection) send(m message, what incident) {
 		}
 		c.seen(m, requests[:a], n)
 		gap := len(c.frames)
+		complete := t.Complete
 		c.seen(m, requests[b:], n)
+		if a == 0 || uc || c.options.OneWay { // it was not seen to begin, or nobody says that it came whole
+			t.Complete = complete
+		}
 		if len(c.frames) > gap {
 			c.troubleAt(gap)
 		} else {

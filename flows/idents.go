@@ -1,0 +1,49 @@
+package flows
+
+// idents are the Identifications that the IPv4 headers of a flow's last requests
+// had. A copy that a network makes has that of its twin; what a sender repeats
+// has another one, if the sender gives each packet its own. It need not (RFC
+// 6864): in packets that are not to be fragmented the field means nothing, and
+// many senders leave it 0.
+type idents struct {
+	slots [maxIdents]ident // by PSN
+	last  uint16           // of the request before
+	set   bool             // last is
+
+	same, other uint64 // how often the Identification was that of the request before, and how often not
+}
+
+// maxIdents is how many requests are remembered: a network's copy comes soon.
+const maxIdents = 128
+
+// An ident is the last two Identifications that requests with a PSN had.
+type ident struct {
+	psn uint32 // with identSet
+	of  [2]uint16
+}
+
+const identSet = 1 << 31
+
+// twin says whether a request with a PSN that was seen is a copy.
+func (i *idents) twin(psn uint32, of uint16) bool {
+	s := &i.slots[psn%maxIdents]
+	return s.psn == psn|identSet && (s.of[0] == of || s.of[1] == of) && i.other > i.same
+}
+
+// add remembers a request.
+func (i *idents) add(psn uint32, of uint16) {
+	switch {
+	case !i.set:
+	case of == i.last:
+		i.same++
+	default:
+		i.other++
+	}
+	i.last, i.set = of, true
+	s := &i.slots[psn%maxIdents]
+	if s.psn != psn|identSet {
+		*s = ident{psn | identSet, [2]uint16{of, of}}
+		return
+	}
+	s.of[0], s.of[1] = of, s.of[0]
+}
