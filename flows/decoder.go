@@ -7,7 +7,6 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -47,11 +46,11 @@ func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		p.ingressOf(d.in.Outermost)
 	}
 	switch d.m.Kind {
-	case message.Other, message.Pause:
+	case message.Other:
 		return false
-	case message.PFC:
+	case message.PFC, message.Pause:
 		p.kind = pfcKind
-		p.pause = pauseOf(&d.m.PFC)
+		p.pause = pauseOf(&d.m)
 		copy(p.pause.mac[:], b[6:]) // an Ethernet frame, or it would be none of PFC
 		return true
 	case message.Broken:
@@ -217,21 +216,4 @@ func (p *Packet) queues(t *ioam.Trace) {
 			p.nHops++
 		}
 	}
-}
-
-// A pause is what a PFC frame says.
-type pause struct {
-	mac     [6]byte // of its source
-	enabled uint8   // bit n for priority n
-	xoff    uint8   // of these, the ones that are to pause
-}
-
-func pauseOf(frame *pfc.PFC) (p pause) {
-	for priority, quanta := range frame.All() {
-		p.enabled |= 1 << priority
-		if quanta > 0 {
-			p.xoff |= 1 << priority
-		}
-	}
-	return p
 }

@@ -123,7 +123,9 @@ func TestNotices(t *testing.T) {
 	require.True(t, d.Decode(&p, pause, rocev2.DecodeOptions{}))
 	require.Equal(t, pfcKind, p.kind)
 	require.Equal(t, [6]byte{2, 0, 0, 0, 0, 1}, p.pause.mac)
-	require.Equal(t, [2]uint8{0x18, 0x08}, [2]uint8{p.pause.enabled, p.pause.xoff})
+	require.EqualValues(t, 0x18, p.pause.enabled)
+	require.Equal(t, [8]uint16{3: 65535}, p.pause.quanta)
+	require.False(t, p.pause.whole)
 
 	// The deepest queue, in the traces that Linux nodes left.
 	table := observed(t, "ioam-linux618-hpcc.pcap")

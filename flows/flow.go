@@ -1,6 +1,10 @@
 package flows
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+)
 
 // A flow is what is known of the requests in a stream.
 type flow struct {
@@ -99,6 +103,23 @@ func (p *peak) add(sinceFirst int64, octets uint32) {
 	}
 	p.octets += uint64(octets)
 	p.most = max(p.most, p.octets)
+}
+
+// minRated is how many requests a flow must have for a rate: of fewer, the time
+// between two says nothing.
+const minRated = 3
+
+// rates returns the bits of IP packets a second from the first request to the
+// last, and in the busiest window, which is no longer than that: 0 where there are
+// too few to say.
+func (f *flow) rates() (mean, peak float64) {
+	d := f.last - f.first
+	if f.packets < minRated || d <= 0 {
+		return 0, 0
+	}
+	mean = float64(f.ipOctets) * 8 * float64(time.Second) / float64(d)
+	peak = float64(f.peak.most) * 8 * float64(time.Second) / peakWindow
+	return mean, max(mean, peak)
 }
 
 // An opening is a request that times or completes something. The first one of a

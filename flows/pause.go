@@ -1,21 +1,93 @@
 package flows
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
 
-// A link is what is known of PFC frames from one source address.
-type link [8]struct {
-	Priority
-	paused bool
-	since  int64
-}
+	"github.com/rocecn/rocecn/message"
+)
 
-// Priority counts the PFC frames about one priority.
+// AssumedLinkRate is the rate of a link that is not given, in bits a second: how
+// long a pause lasts at most depends on it.
+const AssumedLinkRate = 100_000_000_000
+
+// A link is what is known of PFC and PAUSE frames from one source address, by
+// priority; allPriorities stands for the whole link.
+type link [allPriorities + 1]paused
+
+const allPriorities = 8
+
+// Priority counts the frames that pause one priority, or let it go on.
 type Priority struct {
 	XOFF, XON uint64
-	Paused    time.Duration // from each first XOFF to the next XON
+	// Paused is how long the priority was paused: each XOFF pauses until an XON,
+	// or until its quanta have passed at the link's rate. Another XOFF meanwhile
+	// begins anew. The last one lasts up to the last packet observed, at most.
+	Paused time.Duration
 }
 
-// pause takes up a PFC frame.
+// paused is what is known of one priority.
+type paused struct {
+	Priority
+	rest   int64 // picoseconds that Paused has no room for, below 1000
+	on     bool  // an XOFF came, and no XON since
+	since  int64 // nanoseconds since 1970: when the last one came
+	length int64 // picoseconds: how long that one pauses
+}
+
+// until counts what the last XOFF paused up to now.
+func (p *paused) until(now int64) {
+	if !p.on {
+		return
+	}
+	ps := p.length
+	if ns := max(now-p.since, 0); ns <= ps/1000 {
+		ps = min(ns*1000, ps)
+	}
+	ps += p.rest
+	p.Paused += time.Duration(ps / 1000)
+	p.rest = ps % 1000
+}
+
+// frame takes up what a frame says of the priority, a pause of so many
+// picoseconds, 0 to go on, that came now.
+func (p *paused) frame(length, now int64) {
+	if back := p.since - now; back > 0 && back < int64(time.Second) {
+		now = p.since // the clock of another queue: no time is counted twice
+	}
+	p.until(now)
+	p.on, p.since, p.length = length > 0, now, length
+	if p.on {
+		p.XOFF++
+	} else {
+		p.XON++
+	}
+}
+
+// A pause is what a PFC frame says, or a PAUSE frame, which is about the whole
+// link.
+type pause struct {
+	mac     [6]byte // of its source
+	whole   bool    // a PAUSE frame: quanta[0] counts
+	enabled uint8   // bit n for priority n
+	quanta  [allPriorities]uint16
+}
+
+// pauseOf returns what the frame in m says, which is of one of the two kinds.
+func pauseOf(m *message.Message) (p pause) {
+	if m.Kind == message.Pause {
+		p.whole, p.quanta[0] = true, m.Pause.Quanta
+		return p
+	}
+	for priority, quanta := range m.PFC.All() {
+		p.enabled |= 1 << priority
+		p.quanta[priority] = quanta
+	}
+	return p
+}
+
+// pause takes up a PFC or PAUSE frame.
 func (t *Table) pause(p *pause, at int64) {
 	if t.config.Shards > 1 && fork(0, be64(p.mac))%uint64(t.config.Shards) != uint64(t.config.Shard) {
 		return
@@ -29,23 +101,29 @@ func (t *Table) pause(p *pause, at int64) {
 		l = new(link)
 		t.links[p.mac] = l
 	}
-	for i := range l {
-		c := &l[i]
-		switch bit := uint8(1) << i; {
-		case p.enabled&bit == 0:
-		case p.xoff&bit != 0:
-			c.XOFF++
-			if !c.paused {
-				c.paused, c.since = true, at
-			}
-		default:
-			c.XON++
-			if c.paused {
-				c.paused = false
-				c.Paused += time.Duration(max(at-c.since, 0))
-			}
+	if p.whole {
+		l[allPriorities].frame(t.pauseLength(p.quanta[0]), at)
+		return
+	}
+	for i, quanta := range p.quanta {
+		if p.enabled>>i&1 != 0 {
+			l[i].frame(t.pauseLength(quanta), at)
 		}
 	}
+}
+
+// pauseLength returns how long so many quanta of 512 bit times last at the
+// link's rate, in picoseconds.
+func (t *Table) pauseLength(quanta uint16) int64 {
+	if quanta == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(quanta)*512, uint64(time.Second)*1000)
+	if hi >= t.config.LinkRate {
+		return math.MaxInt64 / 2
+	}
+	ps, _ := bits.Div64(hi, lo, t.config.LinkRate)
+	return int64(min(max(ps, 1), math.MaxInt64/2))
 }
 
 func be64(mac [6]byte) uint64 {

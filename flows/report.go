@@ -32,7 +32,10 @@ type Flow struct {
 	PayloadOctets uint64 // without pad
 	ICRCWrong     uint64
 	Truncated     uint64
-	Mean, Peak    float64 // bits of IP packets a second: from the first request to the last; in the busiest 100 ms
+	// Bits of IP packets a second: from the first request to the last, and in the
+	// busiest 100 ms, or all of the time where that is shorter. 0 where there are
+	// fewer than three, or no time between.
+	Mean, Peak float64
 
 	Messages [Kinds]Messages // by Kind
 
@@ -100,25 +103,29 @@ type Unpaired struct {
 	Answers
 }
 
-// Link is what one source address said in PFC frames.
+// Link is what one source address said in PFC frames, and in PAUSE frames, which
+// are about all priorities at once.
 type Link struct {
 	Src        net.HardwareAddr
 	Priorities [8]Priority
+	All        Priority
+	Rate       uint64 // of the link, in bits a second
+	Assumed    bool   // Rate is a guess: Config.LinkRate was not given
 }
 
-// Flows yields all flows of which a request was seen, in no order. The Flow is
-// the same one each time, and its histograms are the table's own: whoever keeps
-// it clones it. The table must not change meanwhile.
+// Flows yields all flows of which a request was seen, in no order. Each Flow is a
+// copy of its own, histograms and all. The table must not change meanwhile.
 func (t *Table) Flows() iter.Seq[*Flow] {
 	return func(yield func(*Flow) bool) {
-		var f Flow
 		for id := range t.streams.n {
 			s := t.streams.at(id)
 			if s.number == 0 || s.flow.packets == 0 {
 				continue
 			}
+			var f Flow
 			t.report(s, &f)
-			if !yield(&f) {
+			own := f.clone()
+			if !yield(&own) {
 				return
 			}
 		}
@@ -141,16 +148,13 @@ func (t *Table) report(s *stream, out *Flow) {
 		PayloadOctets: f.payload,
 		ICRCWrong:     f.icrcWrong,
 		Truncated:     f.truncated,
-		Peak:          float64(f.peak.most) * 8 * float64(time.Second) / peakWindow,
 		Messages:      f.messages,
 		FirstTrouble:  f.trouble,
 		Answers:       s.settled,
 		Spacing:       -1,
 		Queue:         QueueDepth{f.queue.known, f.queue.node, f.queue.depth},
 	}
-	if d := f.last - f.first; d > 0 {
-		out.Mean = float64(f.ipOctets) * 8 * float64(time.Second) / float64(d)
-	}
+	out.Mean, out.Peak = f.rates()
 	if f.cnps.spaced {
 		out.Spacing = f.cnps.spacing
 	}
@@ -253,7 +257,7 @@ func (t *Table) paired(s *stream) bool {
 	return about != nil && about.flow.packets > 0
 }
 
-// Links yields what was said in PFC frames, by source address.
+// Links yields what was said in PFC and PAUSE frames, by source address.
 func (t *Table) Links() iter.Seq[*Link] {
 	return func(yield func(*Link) bool) {
 		var macs [][6]byte
@@ -262,9 +266,13 @@ func (t *Table) Links() iter.Seq[*Link] {
 		}
 		slices.SortFunc(macs, func(a, b [6]byte) int { return bytes.Compare(a[:], b[:]) })
 		for _, mac := range macs {
-			l := Link{Src: net.HardwareAddr(mac[:])}
-			for i, c := range t.links[mac] {
-				l.Priorities[i] = c.Priority
+			l := Link{Src: net.HardwareAddr(mac[:]), Rate: t.config.LinkRate, Assumed: t.assumed}
+			for i, p := range t.links[mac] {
+				if p.until(t.latest); i == allPriorities {
+					l.All = p.Priority
+				} else {
+					l.Priorities[i] = p.Priority
+				}
 			}
 			if !yield(&l) {
 				return

@@ -420,23 +420,6 @@ func TestPPFC(t *testing.T) {
 	require.EqualValues(t, 2, n)
 }
 
-func TestPause(t *testing.T) {
-	s := newScript(t)
-	frame := func(us int, enabled, xoff uint8) {
-		s.at(us).put(Packet{kind: pfcKind, pause: pause{mac: [6]byte{2}, enabled: enabled, xoff: xoff}})
-	}
-	frame(0, 0x18, 0x08)  // 3 off, 4 on
-	frame(10, 0x08, 0x08) // 3 off again
-	frame(35, 0x08, 0)    // 3 on
-	frame(40, 0x10, 0x10) // 4 off, for good
-	for l := range s.Links() {
-		require.Equal(t, [8]Priority{
-			3: {XOFF: 2, XON: 1, Paused: 35 * time.Microsecond},
-			4: {XOFF: 1, XON: 1},
-		}, l.Priorities)
-	}
-}
-
 // FCNs belong to the flow that was seen last under their label, as long as they
 // go to the ingress that chose it.
 func TestFCN(t *testing.T) {

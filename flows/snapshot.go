@@ -20,7 +20,7 @@ type Snapshot struct {
 func (t *Table) Snapshot() *Snapshot {
 	s := &Snapshot{Flows: make([]Flow, 0, t.requested()), Evicted: t.Evicted(), Stats: t.Stats()}
 	for f := range t.Flows() {
-		s.Flows = append(s.Flows, f.clone())
+		s.Flows = append(s.Flows, *f)
 	}
 	for u := range t.Unpaired() {
 		s.Unpaired = append(s.Unpaired, *u)
@@ -126,17 +126,22 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 		links[string(l.Src)] = l
 	}
 	for _, l := range s.Links {
-		o, changed := links[string(l.Src)], false
+		o := links[string(l.Src)]
+		changed := l.All.since(&o.All)
 		for i := range l.Priorities {
-			p, q := &l.Priorities[i], &o.Priorities[i]
-			*p = Priority{p.XOFF - q.XOFF, p.XON - q.XON, p.Paused - q.Paused}
-			changed = changed || *p != Priority{}
+			changed = l.Priorities[i].since(&o.Priorities[i]) || changed
 		}
 		if changed {
 			out.Links = append(out.Links, l)
 		}
 	}
 	return out
+}
+
+// since returns whether anything changed.
+func (p *Priority) since(o *Priority) bool {
+	*p = Priority{p.XOFF - o.XOFF, p.XON - o.XON, p.Paused - o.Paused}
+	return *p != Priority{}
 }
 
 func (f *Flow) since(o *Flow) {

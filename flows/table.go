@@ -7,8 +7,8 @@ import (
 
 // Config is what a user chooses. The zero value stands for the defaults.
 type Config struct {
-	// MaxFlows is how many flows are kept at once, 131,072 if 0, the answers to
-	// two flows taking the place of a third. A flow takes 1 KB, with requests
+	// MaxFlows is how many flows are kept at once, 131,072 if 0 and at least 2, the
+	// answers to two flows taking the place of a third. A flow takes 1 KB, with requests
 	// that follow one another 3 KB, and 2 KB more for each of its two
 	// distributions of times.
 	MaxFlows int
@@ -17,6 +17,10 @@ type Config struct {
 	// Shard, 0 to Shards-1. What all of them report is what one without shards
 	// does. 0 and 1 Shards are no division.
 	Shard, Shards int
+	// LinkRate is the rate of the links that PFC and PAUSE frames are about, in bits
+	// a second. If it is 0, they are taken for links of AssumedLinkRate, and each
+	// Link says so.
+	LinkRate uint64
 	// Series keeps how each flow went over time, for [Table.Series], in 7 KB more a
 	// flow.
 	Series bool
@@ -24,6 +28,7 @@ type Config struct {
 
 const (
 	defaultMaxFlows = 1 << 17
+	minFlows        = 2       // both directions of a connection: one of them must make no room for the other
 	maxLinks        = 1 << 12 // source addresses of PFC frames
 )
 
@@ -56,8 +61,10 @@ type Table struct {
 	names  names
 	links  map[[6]byte]*link
 
-	order uint64 // of what was taken up last
-	stats Stats
+	order   uint64 // of what was taken up last
+	latest  int64  // nanoseconds since 1970: the latest time of a packet
+	assumed bool   // LinkRate was not given
+	stats   Stats
 }
 
 // Stats counts what a [Table] was given.
@@ -73,7 +80,12 @@ func New(c Config) *Table {
 	if c.MaxFlows <= 0 {
 		c.MaxFlows = defaultMaxFlows
 	}
-	return &Table{config: c, seed: rand.Uint64(), links: map[[6]byte]*link{}}
+	c.MaxFlows = max(c.MaxFlows, minFlows)
+	assumed := c.LinkRate == 0
+	if assumed {
+		c.LinkRate = AssumedLinkRate
+	}
+	return &Table{config: c, seed: rand.Uint64(), links: map[[6]byte]*link{}, assumed: assumed}
 }
 
 // Stats returns what the table was given so far.
@@ -86,6 +98,7 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	t.stats.Packets++
 	t.order++
 	at := nanoseconds(now)
+	t.latest = max(t.latest, at)
 	switch p.kind {
 	case nothing:
 		t.stats.Others++

@@ -1,0 +1,148 @@
+package flows
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A pauseScript gives a table frames of flow control, written down by hand as IEEE
+// 802.1Q annex 31B and 31D have them.
+type pauseScript struct {
+	*Table
+	t *testing.T
+	d Decoder
+}
+
+func newPauses(t *testing.T, rate uint64) *pauseScript {
+	return &pauseScript{Table: New(Config{LinkRate: rate}), t: t}
+}
+
+// at gives the octets from the opcode on, so many nanoseconds after the first
+// moment.
+func (s *pauseScript) at(ns int64, control string) *pauseScript {
+	s.t.Helper()
+	frame, err := hex.DecodeString(strings.ReplaceAll("0180c2000001 020000000001 8808 "+control, " ", ""))
+	require.NoError(s.t, err)
+	frame = append(frame, make([]byte, 60-len(frame))...)
+	var p Packet
+	require.True(s.t, s.d.Decode(&p, frame, rocev2.DecodeOptions{}))
+	s.Observe(&p, 1, time.Unix(1_800_000_000, ns))
+	return s
+}
+
+// other gives a packet of another kind.
+func (s *pauseScript) other(ns int64) *pauseScript {
+	s.Observe(&Packet{}, 1, time.Unix(1_800_000_000, ns))
+	return s
+}
+
+func (s *pauseScript) link() Link {
+	s.t.Helper()
+	for l := range s.Links() {
+		return *l
+	}
+	s.t.Fatal("no link")
+	return Link{}
+}
+
+const (
+	off3     = "0101 0008 0000 0000 0000 ffff 0000 0000 0000 0000" // priority 3 pauses for 65535 quanta
+	off3by10 = "0101 0008 0000 0000 0000 000a 0000 0000 0000 0000" // for 10
+	off3by1  = "0101 0008 0000 0000 0000 0001 0000 0000 0000 0000"
+	on3      = "0101 0008 0000 0000 0000 0000 0000 0000 0000 0000"
+	off3on4  = "0101 0018 0000 0000 0000 0064 0000 0000 0000 0000" // 3 for 100 quanta, 4 goes on
+	offAll   = "0001 0064"                                         // the whole link for 100 quanta
+	onAll    = "0001 0000"
+)
+
+// A quantum lasts 512 bit times: 5.12 ns at 100 Gbit/s, 20.48 ns at 25 Gbit/s,
+// 1.28 ns at 400 Gbit/s.
+func TestPause(t *testing.T) {
+	const us, g = 1000, 1_000_000_000
+	for _, c := range []struct {
+		name   string
+		script *pauseScript
+		three  Priority
+	}{
+		{"until XON", newPauses(t, 100*g).at(0, off3).at(35*us, on3), Priority{1, 1, 35 * us}},
+		{"until the quanta have passed", newPauses(t, 100*g).at(0, off3by10).at(50*us, on3), Priority{1, 1, 51}},
+		{"… at 25 Gbit/s", newPauses(t, 25*g).at(0, off3by10).at(50*us, on3), Priority{1, 1, 204}},
+		{"all quanta", newPauses(t, 100*g).at(0, off3).at(1000*us, on3), Priority{1, 1, 335_539}},
+		{"the last nanosecond of them", newPauses(t, 100*g).at(0, off3).at(335_539, on3), Priority{1, 1, 335_539}},
+		{"the rate is assumed", newPauses(t, 0).at(0, off3).at(1000*us, on3), Priority{1, 1, 335_539}},
+		{"XOFF again goes on", newPauses(t, 100*g).at(0, off3).at(10*us, off3).at(30*us, on3), Priority{2, 1, 30 * us}},
+		{"XOFF again, shorter", newPauses(t, 100*g).at(0, off3).at(10*us, off3by10).at(30*us, on3), Priority{2, 1, 10*us + 51}},
+		{"XOFF again after a while", newPauses(t, 100*g).at(0, off3by10).at(10*us, off3by10).at(30*us, on3), Priority{2, 1, 102}},
+		{"XON alone", newPauses(t, 100*g).at(0, on3).at(10*us, off3).at(20*us, on3).at(30*us, on3), Priority{1, 3, 10 * us}},
+		{"up to the last packet", newPauses(t, 100*g).at(0, off3).other(7 * us), Priority{1, 0, 7 * us}},
+		{"up to the last packet, which came out of order", newPauses(t, 100*g).at(0, off3).other(7 * us).other(3 * us), Priority{1, 0, 7 * us}},
+		{"not beyond the quanta", newPauses(t, 100*g).at(0, off3).other(900 * us), Priority{1, 0, 335_539}},
+		{"the last frame", newPauses(t, 100*g).at(0, off3), Priority{1, 0, 0}},
+		{"one of two priorities", newPauses(t, 100*g).at(0, off3on4).at(10*us, off3on4).other(20 * us), Priority{2, 0, 1024}},
+		{"a slow link", newPauses(t, 1000).at(0, off3by10).other(10 * g), Priority{1, 0, 5120 * 1_000_000}},
+		{"a link of 1 bit/s", newPauses(t, 1).at(0, off3).other(10 * g), Priority{1, 0, 10 * g}},
+		{"the clock of another queue", newPauses(t, 100*g).at(200*us, off3).at(0, off3).at(230*us, on3), Priority{2, 1, 30 * us}},
+		{"a clock that was set", newPauses(t, 100*g).at(10*g, off3).at(0, off3).at(30*us, on3), Priority{2, 1, 30 * us}},
+	} {
+		l := c.script.link()
+		require.Equal(t, c.three, l.Priorities[3], c.name)
+		require.Zero(t, l.All, c.name)
+	}
+
+	l := newPauses(t, 100*g).at(0, off3on4).link()
+	require.Equal(t, Priority{XON: 1}, l.Priorities[4])
+	require.Equal(t, "02:00:00:00:00:01", l.Src.String())
+	require.Equal(t, [2]any{uint64(100 * g), false}, [2]any{l.Rate, l.Assumed})
+	l = newPauses(t, 0).at(0, off3on4).link()
+	require.Equal(t, [2]any{uint64(AssumedLinkRate), true}, [2]any{l.Rate, l.Assumed})
+}
+
+// A switch that is stuck says XOFF again before the one before has ended, for ever.
+func TestPauseStorm(t *testing.T) {
+	s := newPauses(t, 100_000_000_000)
+	for i := range int64(5000) {
+		s.at(i*200_000, off3)
+	}
+	s.other(1_000_000_000)
+	require.Equal(t, Priority{XOFF: 5000, Paused: time.Second}, s.link().Priorities[3])
+	// Too slowly for a link of 400 Gbit/s, whose quanta pass in 83.8848 µs.
+	s = newPauses(t, 400_000_000_000)
+	for i := range int64(5000) {
+		s.at(i*200_000, off3)
+	}
+	s.other(1_000_000_000)
+	require.Equal(t, Priority{XOFF: 5000, Paused: 5000 * 83_884_800 / 1000}, s.link().Priorities[3])
+}
+
+// What is below a nanosecond adds up.
+func TestPauseOfOneQuantum(t *testing.T) {
+	s := newPauses(t, 400_000_000_000)
+	for i := range int64(1000) {
+		s.at(i*1000, off3by1)
+	}
+	require.Equal(t, Priority{XOFF: 1000, Paused: 1280 - 2}, s.link().Priorities[3], "but for the last")
+	require.Equal(t, Priority{XOFF: 1000, Paused: 1280}, s.other(2_000_000).link().Priorities[3])
+}
+
+// PAUSE frames are about the whole link.
+func TestWholePause(t *testing.T) {
+	s := newPauses(t, 100_000_000_000).at(0, offAll).at(10_000, offAll).at(10_300, onAll)
+	l := s.link()
+	require.Equal(t, Priority{XOFF: 2, XON: 1, Paused: 812}, l.All)
+	require.Zero(t, l.Priorities)
+	before := s.Snapshot()
+	s.at(20_000, off3).at(20_100, on3)
+	changed := s.Snapshot().Since(before)
+	require.Equal(t, []Link{{Src: l.Src, Priorities: [8]Priority{3: {1, 1, 100}}, Rate: l.Rate}}, changed.Links)
+	before = s.Snapshot()
+	s.at(30_000, offAll).other(40_000)
+	changed = s.Snapshot().Since(before)
+	require.Equal(t, []Link{{Src: l.Src, All: Priority{1, 0, 512}, Rate: l.Rate}}, changed.Links)
+	require.Empty(t, s.Snapshot().Since(s.Snapshot()).Links)
+}
