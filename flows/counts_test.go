@@ -1,0 +1,324 @@
+package flows
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// observedReal returns a table that has seen a capture of testdata/real, and how
+// often senders went back to repeat.
+func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
+	t.Helper()
+	f, err := os.Open(wiretest.Path(t, "real/"+name+".pcap.gz"))
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := capture.Open(f)
+	require.NoError(t, err)
+	table = New(Config{Series: true})
+	var d Decoder
+	var p Packet
+	for frame := uint64(1); ; frame++ {
+		var record capture.Record
+		err := r.Next(&record)
+		if errors.Is(err, io.EOF) {
+			return table, retries
+		}
+		require.NoError(t, err)
+		d.Decode(&p, record.Data, record.Options())
+		table.Observe(&p, frame, record.Time)
+		if s := table.stream(&p.pkt); p.kind == request && s.flow.history != 0 {
+			if table.histories.at(s.flow.history-1).refusals.began == table.order {
+				retries++
+			}
+		}
+	}
+}
+
+// Of captures of two soft-RoCE hosts: what their counters, the client and the
+// queue between them say, or what follows from the Identifications of the packets
+// before the queue and behind it.
+func TestRealCounts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		psn    PSN     // of all flows, but for first and last PSNs, and lives
+		causes Repeats // where known
+		naks   uint64  // rxe's out_of_seq_request
+		rnrs   uint64  // rxe's send_rnr_err
+		messages,
+		complete uint64
+	}{
+		{"atomic4.eth0", PSN{}, Repeats{}, 0, 0, 50, 50},
+		{"atomic4.eth1", PSN{}, Repeats{}, 0, 0, 50, 50},
+		{"nvme4.eth0", PSN{}, Repeats{}, 0, 0, 187, 187},
+		{"nvme4.eth1", PSN{}, Repeats{}, 0, 0, 187, 187},
+		{"rping6.eth0", PSN{}, Repeats{}, 0, 0, 60, 60},
+		{"rping6.eth1", PSN{}, Repeats{}, 0, 0, 60, 60},
+		{"sR4-redect-q4.eth0", PSN{}, Repeats{}, 0, 0, 150, 150},
+		{"sR4-redect-q4.eth1", PSN{}, Repeats{}, 0, 0, 150, 150},
+		// READs of 6 PSNs each; four of them were lost.
+		{"r6-loss2.eth0", PSN{Repeats: 14}, Repeats{NAK: 14}, 4, 0, 300, 300},
+		{"r6-loss2.eth1", PSN{Repeats: 10, Gaps: 4, Missing: 24, Late: 4}, Repeats{NAK: 10}, 4, 0, 300, 300},
+		// Nothing was lost: each time the receiver was not ready.
+		{"s4-rnr.eth0", PSN{Repeats: 1528}, Repeats{RNR: 1528}, 28, 28, 60, 60},
+		{"s4-rnr.eth1", PSN{Repeats: 1528}, Repeats{RNR: 1528}, 28, 28, 60, 60},
+		// Nothing was lost, but NAKed. The sender went back for the same packets.
+		{"send4-reorder.eth0", PSN{Repeats: 604}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+		{"send4-reorder.eth1", PSN{Repeats: 604, Gaps: 3, Missing: 63, Late: 63}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+		{"write4-loss1.eth0", PSN{Repeats: 2038}, Repeats{NAK: 877, Timeout: 1161}, 12, 0, 200, 200},
+		{"write4-loss1.eth1", PSN{Repeats: 2002, Gaps: 14, Missing: 14, Late: 14}, Repeats{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
+		{"write4-red-ect.eth0", PSN{Repeats: 1939}, Repeats{NAK: 488, Timeout: 1451}, 4, 0, 100, 100},
+		{"write4-red-ect.eth1", PSN{Repeats: 890, Gaps: 17, Missing: 174, Late: 174}, Repeats{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
+		{"write6-q8-loss1.eth0", PSN{Repeats: 8862}, Repeats{NAK: 1008, Timeout: 7854}, 14, 0, 320, 320},
+		{"w6-ackloss3.eth0", PSN{Repeats: 6}, Repeats{Timeout: 6}, 0, 0, 300, 300},
+		{"w6-ackloss3.eth1", PSN{Repeats: 6}, Repeats{Timeout: 6}, 0, 0, 300, 300},
+		// A third of what was sent again was lost again: 8 of 414 are taken for
+		// another cause than the Identifications say.
+		{"w4-reddrop-q4.eth0", PSN{Repeats: 748}, Repeats{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
+		{"w4-reddrop-q4.eth1", PSN{Repeats: 414, Gaps: 64, Missing: 75, Late: 75}, Repeats{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
+		// UC: two messages lost their first packet, two another one.
+		{"w4-uc-loss2.eth0", PSN{}, Repeats{}, 0, 0, 150, 150},
+		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Repeats{}, 0, 0, 148, 146},
+		// The network copied, nobody repeated.
+		{"write4-dup.eth0", PSN{}, Repeats{}, 0, 0, 100, 100},
+		{"write4-dup.eth1", PSN{Copies: 11}, Repeats{}, 0, 0, 100, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var psn PSN
+			var causes Repeats
+			var naks, rnrs, begun, complete uint64
+			table, _ := observedReal(t, c.name)
+			for f := range table.Flows() {
+				for kind, m := range f.Messages {
+					require.LessOrEqual(t, m.Complete, m.Begun, "%v %v", f.FlowKey, Kind(kind))
+					if f.Sequenced {
+						begun += m.Begun
+						complete += m.Complete
+					}
+				}
+				if f.Peak != 0 || f.Packets >= 3 {
+					require.GreaterOrEqual(t, f.Peak, f.Mean)
+				}
+				p := &f.PSN
+				psn.Gaps += p.Gaps
+				psn.Missing += p.Missing
+				psn.Late += p.Late
+				psn.Repeats += p.Repeats
+				psn.Copies += p.Copies
+				psn.Unseen += p.Unseen
+				psn.Lost += p.Lost
+				psn.Unjudged += p.Unjudged
+				causes.NAK += f.Causes.NAK
+				causes.RNR += f.Causes.RNR
+				causes.Read += f.Causes.Read
+				causes.Timeout += f.Causes.Timeout
+				naks += f.NAKs[bth.NAKPSNSequence]
+				rnrs += f.RNRNAKs
+			}
+			require.Equal(t, c.psn, psn)
+			require.Equal(t, c.causes, causes)
+			require.Equal(t, [2]uint64{c.naks, c.rnrs}, [2]uint64{naks, rnrs})
+			require.Equal(t, [2]uint64{c.messages, c.complete}, [2]uint64{begun, complete})
+		})
+	}
+}
+
+// rxe counts how often it went back: once for each NAK that it took, and once for
+// each timeout. Where the capture has all that was sent, flows find as many.
+func TestRealRetries(t *testing.T) {
+	for _, name := range []string{"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1", "w6-ackloss3"} {
+		octets, err := os.ReadFile(wiretest.Path(t, "real/"+name+".truth.json"))
+		require.NoError(t, err)
+		var truth struct {
+			Counters struct{ Sender, Receiver map[string]uint64 }
+		}
+		require.NoError(t, json.Unmarshal(octets, &truth))
+		_, retries := observedReal(t, name+".eth0")
+		require.Equal(t, truth.Counters.Sender["completer_retry_err"], retries, name)
+	}
+}
+
+// sendID gives requests with this Identification.
+func (s *script) sendID(id uint16, op bth.Opcode, psns ...uint32) *script {
+	for _, psn := range psns {
+		s.put(Packet{kind: request, opcode: op, pkt: s.keyAB(), psn: psn, ackReq: true, payload: 100, ident: id})
+		id++
+	}
+	return s
+}
+
+func TestCopies(t *testing.T) {
+	const op = bth.RCSendOnly
+	v6 := func(s *script) *script {
+		s.a, s.b = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		script *script
+		psn    PSN
+		causes Repeats
+	}{
+		{"a copy", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13), PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Repeats{}},
+		{"a copy that comes later, twice", paired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11), PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Repeats{}},
+		{"a repeat", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a repeat, a copy of it and one of the first", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1, Copies: 2}, Repeats{Timeout: 1}},
+		{"a copy among what a NAK explains", paired(t, 10).sendID(7, op, 10, 11, 12).naks(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2, Copies: 1}, Repeats{NAK: 2}},
+		{"a copy of what came late", paired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).acks(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Repeats{}},
+		{"UC", newScript(t).sendID(7, bth.UCSendOnly, 10, 11, 12).sendID(9, bth.UCSendOnly, 12), PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Repeats{}},
+		{"all Identifications are 0", paired(t, 10).sends(10, 11, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"all Identifications are 0 but for one", paired(t, 10).sends(10, 11).sendID(9, op, 12).sends(13, 14, 14), PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"another PSN", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a PSN of the life before", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13), PSN{First: 10, Last: 13, Lives: 3}, Repeats{}},
+		{"IPv6 has none", v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+	} {
+		f := c.script.flow()
+		require.Equal(t, c.psn, f.PSN, c.name)
+		require.Equal(t, c.causes, f.Causes, c.name)
+	}
+	// A copy begins no message, is no trouble, and its twin's answer is timed.
+	s := paired(t, 10)
+	s.at(0).sendID(7, op, 10, 11, 12)
+	s.at(10).sendID(9, op, 12)
+	s.at(30).acks(12)
+	f := s.flow()
+	require.Equal(t, Messages{3, 3}, f.Messages[Send])
+	require.Zero(t, f.FirstTrouble)
+	require.Zero(t, f.Trouble())
+	require.EqualValues(t, 4, f.Packets)
+	require.EqualValues(t, 3, f.RTT.Samples())
+	require.Equal(t, 30*time.Microsecond, f.RTT.Min())
+}
+
+// Complete is what was seen to begin, and of which nothing stayed missing.
+func TestWholeMessages(t *testing.T) {
+	const first, middle, last, only = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast, bth.RCSendOnly
+	uc := func(op bth.Opcode) bth.Opcode { return op | 0x20 }
+	for _, c := range []struct {
+		name   string
+		script *script
+		of     Messages
+	}{
+		{"whole", paired(t, 10).send(first, 10).send(middle, 11).send(last, 12), Messages{1, 1}},
+		{"out of order", paired(t, 10).send(first, 10).send(last, 12).send(middle, 11).send(only, 13), Messages{2, 2}},
+		{"the first comes last", paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).send(first, 11), Messages{2, 2}},
+		{"the last comes last", paired(t, 10).send(first, 10).send(middle, 11).send(first, 13).send(last, 14).send(last, 12), Messages{2, 2}},
+		{"the middle is missing, of UC", newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(only), 13), Messages{2, 1}},
+		{"the middle is missing, received", paired(t, 10).send(first, 10).send(last, 12).acks(12), Messages{1, 1}},
+		{"the middle is missing, lost", paired(t, 10).send(first, 10).send(last, 12).acks(10), Messages{1, 0}},
+		{"the first is missing, received", paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).acks(13), Messages{1, 1}},
+		{"the last is missing", paired(t, 10).send(first, 10).send(middle, 11).send(only, 13).acks(13), Messages{2, 1}},
+		{"two are missing, of one", newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14), Messages{1, 0}},
+		{"two are missing, one comes", newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13), Messages{1, 0}},
+		{"two are missing, both come", newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13, 11), Messages{1, 1}},
+		{"a gap over the end of one and the beginning of another", newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(only), 15), Messages{2, 1}},
+		{"… of which the beginning comes", newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13), Messages{2, 1}},
+		{"… and then the end", newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13).send(uc(last), 11).send(uc(only), 12), Messages{3, 3}},
+		{"the capture begins in a message", newScript(t).send(middle, 11).send(last, 12).send(only, 13), Messages{1, 1}},
+		{"… and the first one is repeated", newScript(t).send(middle, 11).send(last, 12).send(only, 13).send(first, 10), Messages{2, 2}},
+		{"… and it is repeated before the last one", newScript(t).send(middle, 11).send(first, 10).send(last, 12), Messages{1, 1}},
+		{"… and nothing ends it", newScript(t).send(middle, 11).send(first, 10).send(middle, 12), Messages{1, 0}},
+		{"another life", newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(first), 900_000).send(uc(last), 900_001), Messages{2, 1}},
+		{"another life in a message", newScript(t).send(uc(only), 10).send(uc(last), 900_001).send(uc(only), 900_002), Messages{2, 2}},
+		{"repeats count nothing again", paired(t, 10).send(first, 10).send(last, 11).send(first, 10).send(last, 11), Messages{1, 1}},
+	} {
+		require.Equal(t, c.of, c.script.flow().Messages[Send], c.name)
+	}
+	// More holes than are remembered, each in a message of its own.
+	s := newScript(t)
+	for i := range uint32(3 * maxHoles) {
+		s.send(uc(first), 3*i).send(uc(last), 3*i+2)
+	}
+	require.Equal(t, Messages{3 * maxHoles, 0}, s.flow().Messages[Send])
+}
+
+// As many READs and ATOMICs as an adapter may have outstanding.
+func TestManyOutstanding(t *testing.T) {
+	s := paired(t, 0)
+	for i := range uint32(maxAsked) {
+		s.send(bth.RCFetchAdd, i)
+	}
+	for i := range uint32(maxAsked) {
+		s.back(bth.RCAtomicAcknowledge, 0, i, i)
+	}
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().Messages[Atomic])
+	s = paired(t, 0)
+	for i := range uint32(maxAsked) {
+		s.read(2*i, 2000)
+	}
+	for i := range uint32(maxAsked) {
+		i = maxAsked - 1 - i // the other way round
+		s.back(bth.RCRDMAReadResponseLast, 0, 2*i+1, 2*i+1)
+	}
+	require.Equal(t, Messages{maxAsked, maxAsked}, s.flow().Messages[Read])
+	// What another life had outstanding is forgotten.
+	s.connect(8, 5, 1024).read(5, 2000).back(bth.RCRDMAReadResponseLast, 0, 3, 6)
+	require.Equal(t, Messages{maxAsked + 1, maxAsked + 1}, s.flow().Messages[Read])
+}
+
+func TestRates(t *testing.T) {
+	send := func(s *script, us int, octets uint32) *script {
+		s.at(us).put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: uint32(us), ipOctets: octets})
+		return s
+	}
+	rates := func(s *script) [2]float64 { f := s.flow(); return [2]float64{f.Mean, f.Peak} }
+	s := send(send(newScript(t), 0, 1000), 1, 1000)
+	require.Equal(t, [2]float64{}, rates(s), "two say nothing")
+	require.Equal(t, [2]float64{3000 * 8 / 4e-6, 3000 * 8 / 4e-6}, rates(send(s, 4, 1000)), "shorter than a window")
+	s = send(send(send(newScript(t), 0, 1000), 0, 1000), 0, 1000)
+	require.Equal(t, [2]float64{}, rates(s), "no time between")
+	s = send(send(send(newScript(t), 0, 1000), 99_999, 9000), 100_000, 10_000)
+	require.Equal(t, [2]float64{20_000 * 8 / 0.1, 20_000 * 8 / 0.1}, rates(s), "two windows, and hardly more time than one")
+	s = send(send(send(newScript(t), 0, 1000), 250_000, 9000), 400_000, 2000)
+	require.Equal(t, [2]float64{12_000 * 8 / 0.4, 9000 * 8 / 0.1}, rates(s))
+}
+
+// A table of very few flows makes room for each one.
+func TestFewFlows(t *testing.T) {
+	for flows := 1; flows <= 4; flows++ {
+		table := New(Config{MaxFlows: flows})
+		var d Decoder
+		var p Packet
+		for _, name := range []string{"rxe-verbs6.pcap", "rxe-ucmatose4.pcap", "messages.pcap"} {
+			for _, r := range wiretest.Capture(t, name) {
+				d.Decode(&p, r.Data, rocev2.DecodeOptions{})
+				table.Observe(&p, uint64(r.Number), r.Time)
+			}
+		}
+		require.LessOrEqual(t, len(slices.Collect(table.Flows())), max(flows, minFlows))
+		require.NotZero(t, table.Evicted().Flows)
+	}
+}
+
+// What Flows yields may be kept.
+func TestFlowsYieldsCopies(t *testing.T) {
+	s := paired(t, 10).sends(10).acks(10)
+	s.qpB = 30
+	s.sends(10)
+	all := slices.Collect(s.Flows())
+	keys := map[rocev2.FlowKey]bool{}
+	for _, f := range all {
+		keys[f.FlowKey] = true
+		if f.RTT != nil {
+			s.qpB = 18
+			s.at(100).sends(11).at(200).acks(11)
+			require.EqualValues(t, 1, f.RTT.Samples())
+			require.EqualValues(t, 1, f.Packets)
+			require.EqualValues(t, 2, s.flow().RTT.Samples())
+		}
+	}
+	require.Len(t, keys, len(all))
+	require.True(t, slices.ContainsFunc(all, func(f *Flow) bool { return f.RTT != nil }))
+}
