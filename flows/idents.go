@@ -14,7 +14,7 @@ type idents struct {
 }
 
 // maxIdents is how many requests are remembered: a network's copy comes soon.
-const maxIdents = 128
+const maxIdents = 64
 
 // An ident is the last two Identifications that requests with a PSN had.
 type ident struct {
