@@ -72,6 +72,10 @@ type PSN struct {
 	Unjudged    uint64 // those of flows without an answer
 }
 
+// StayedMissing returns how many PSNs were passed over and never came: what came
+// late is not among them.
+func (p *PSN) StayedMissing() uint64 { return p.Unseen + p.Lost + p.Unjudged }
+
 // Repeats counts repeats by their cause.
 type Repeats struct{ NAK, RNR, Read, Timeout uint64 }
 
@@ -282,9 +286,10 @@ func (t *Table) Links() iter.Seq[*Link] {
 }
 
 // Trouble says how much trouble a flow had, to put the worst first: packets
-// that were missing or repeated, refusals, CE marks, notifications, wrong ICRCs.
+// that stayed missing or were repeated, refusals, CE marks, notifications, wrong
+// ICRCs. Packets that came out of order are none.
 func (f *Flow) Trouble() uint64 {
-	n := f.PSN.Missing + f.PSN.Repeats + f.RNRNAKs + f.ICRCWrong + f.ECN[3] + f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy
+	n := f.PSN.StayedMissing() + f.PSN.Repeats + f.RNRNAKs + f.ICRCWrong + f.ECN[3] + f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy
 	for _, naks := range f.NAKs {
 		n += naks
 	}

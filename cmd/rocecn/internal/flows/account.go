@@ -187,17 +187,17 @@ func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err err
 // summary says what was read.
 func (a *accountant) summary(w io.Writer, r *reader) {
 	s := a.table.Stats()
-	fmt.Fprintf(w, "%d packets", s.Packets)
+	fmt.Fprint(w, several(s.Packets, "packet"))
 	for _, c := range []struct {
 		n    uint64
 		what string
-	}{{s.Others, "other"}, {s.Broken, "broken"}, {s.Links, "PFC frames of too many sources"}} {
+	}{{s.Others, "other"}, {s.Broken, "broken"}, {s.Links, "PFC of too many sources"}} {
 		if c.n > 0 {
 			fmt.Fprintf(w, ", %d %s", c.n, c.what)
 		}
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
-		fmt.Fprintf(w, "; no room for %d flows with %d packets", e.Flows, e.Packets)
+		fmt.Fprintf(w, "; no room for %s with %s", several(e.Flows, "flow"), several(e.Packets, "packet"))
 	}
 	if r.live {
 		fmt.Fprintf(w, ", %d dropped by the kernel", r.dropped)

@@ -72,12 +72,8 @@ type chartNode struct {
 // chartOf returns the charts of a flow.
 func chartOf(number int, f *flows.Flow, s *flows.Series) chart {
 	span := spanOf(s)
-	source := "?"
-	if f.SrcQPFrom != 0 {
-		source = fmt.Sprint(f.SrcQP)
-	}
 	c := chart{
-		Number: number, Name: arrow(f), QPs: fmt.Sprintf("%s → %d", source, f.DestQP), Remarks: strings.Join(remarks(f), ", "),
+		Number: number, Name: arrow(f), QPs: sourceQP(f) + " → " + queuePair(f.DestQP), Remarks: strings.Join(remarks(f), ", "),
 		Start: stamp(s.Start), Span: short(span), Bin: short(s.Width),
 		CEs: f.ECN[3], CNPs: f.CNPs + f.Fast, HasSequence: f.Sequenced,
 		Gaps: f.PSN.Gaps, Lates: f.PSN.Late, Repeats: f.PSN.Repeats, Lives: f.PSN.Lives, More: s.More,
@@ -239,7 +235,7 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 			end          float64
 		}{
 			{"gap", "%d missing", b.Missing, b.Last, gapEnd},
-			{"late", "%d late", b.Late, b.First, 0},
+			{"late", "%d out of order", b.Late, b.First, 0},
 			{"repeat", "%d repeated", b.Repeats, (b.First + b.Last) / 2, 0},
 		} {
 			if n.n > 0 {
@@ -266,7 +262,7 @@ func markText(m *flows.Mark) string {
 	case flows.MarkGap:
 		return fmt.Sprintf("gap, %d missing from PSN %d on", m.Count, m.PSN)
 	case flows.MarkLate:
-		return fmt.Sprintf("PSN %d comes late", m.PSN)
+		return fmt.Sprintf("PSN %d comes out of order", m.PSN)
 	case flows.MarkRepeat:
 		return fmt.Sprintf("%d repeated from PSN %d on, after %s", m.Count, m.PSN, causeNames[m.Cause])
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -85,6 +86,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8), "how many goroutines decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard", "keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
+	flags.Func("link-rate", "`rate` of the link, such as 25G, in bit/s: how long a PFC pause lasts at most (100G is assumed)", o.linkRate)
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
@@ -146,6 +148,25 @@ func (o *options) shard(text string) error {
 	o.table.Shard, o.table.Shards = i%n, n
 	return nil
 }
+
+// linkRate reads a rate, such as 25G, 25Gbit/s or 25000000000.
+func (o *options) linkRate(text string) error {
+	number := strings.TrimSpace(strings.TrimSuffix(text, "bit/s"))
+	factor := 1.0
+	if n := len(number); n > 0 {
+		if i := strings.IndexByte("kMGT", number[n-1]); i >= 0 {
+			factor, number = math.Pow(1000, float64(i+1)), strings.TrimSpace(number[:n-1])
+		}
+	}
+	rate, err := strconv.ParseFloat(number, 64)
+	if rate *= factor; err != nil || !(rate >= minRate && rate <= maxRate) {
+		return errors.New("a rate of 1M to 1000T is needed")
+	}
+	o.table.LinkRate = uint64(rate)
+	return nil
+}
+
+const minRate, maxRate = 1e6, 1e15 // bits a second
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -147,6 +148,7 @@ func TestVotesAgreeWithCM(t *testing.T) {
 func TestKeys(t *testing.T) {
 	f := flows.Flow{SrcQPFrom: 2, VLAN: 3, MTU: 1024, Sequenced: true, FirstTrouble: 12, Mean: 1, PSN: flows.PSN{Lives: 1}}
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	f.Peak = 1
 	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
 	f.RTT.Add(time.Microsecond)
 	f.AfterCE.Add(time.Microsecond)
@@ -158,7 +160,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks packets "+
 		"payload_octets ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_qp src_qp_from transport truncated vlan worst_queue"), keys(got))
 	require.Equal(t, []string{"ce", "ect0", "ect1", "not_ect"}, keys(got["ecn"]))
-	require.Equal(t, strings.Fields("first first_trouble_frame gaps last late lost missing repeats unjudged unseen"), keys(got["psn"]))
+	require.Equal(t, strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"), keys(got["psn"]))
 	require.Equal(t, strings.Fields("nak read rnr timeout"), keys(got["repeats_by"]))
 	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational", "sequence"}, keys(got["naks"]))
 	require.Equal(t, strings.Fields("after_ce_us fast min_spacing_us receiver"), keys(got["cnps"]))
@@ -377,13 +379,87 @@ func TestHuman(t *testing.T) {
 	}
 	long := flows.Snapshot{Flows: []flows.Flow{{FlowKey: flowKey(netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666"),
 		netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:7777"), 0xFFFFFF), SrcQP: 0xFFFFFF, SrcQPFrom: 1, Sequenced: true}}}
-	long.Flows[0].PSN.Missing = 5
+	long.Flows[0].PSN = flows.PSN{Gaps: 1, Missing: 12, Late: 7, Unseen: 1, Lost: 4}
 	h := human{colour: true}
 	out := string(h.append(nil, &long))
-	require.Contains(t, out, red+"5"+plain)
+	require.Contains(t, out, red+"5"+plain, "what stayed missing")
+	require.Contains(t, out, yellow+"7"+plain)
+	require.Contains(t, out, ", 7 out of order\n")
 	for line := range strings.Lines(out) {
 		line = regexp.MustCompile("\x1b\\[\\d+m").ReplaceAllString(line, "")
 		require.LessOrEqual(t, utf8.RuneCountInString(line), columns+1, line)
+	}
+}
+
+// Packets that came out of order are not missing, and nothing is red.
+func TestHumanReordered(t *testing.T) {
+	f := flows.Flow{Sequenced: true, Packets: 9000, PSN: flows.PSN{Gaps: 900, Missing: 1811, Late: 1811}}
+	h := human{colour: true}
+	out := string(h.append(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
+	require.Regexp(t, `\s0\s+\S+1811\S+\s+0\s`, out)
+	require.Contains(t, out, "1811 out of order, none lost")
+	require.NotContains(t, out, red)
+	require.Zero(t, f.Trouble())
+	// What the capture lost, the network did not.
+	f.PSN.Late, f.PSN.Unseen = 1800, 11
+	out = string(h.append(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
+	require.Contains(t, out, yellow+"11"+plain)
+	require.Contains(t, out, "11 not captured, 1800 out of order\n")
+	require.NotContains(t, out, red)
+	// Late ones may have been lost before the capture, where something is repeated.
+	f.PSN.Repeats, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
+	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or sent again", "3 repeated after NAKs", "2 copied by the network"}, remarks(&f))
+}
+
+// Where there is too little for a number, there is none.
+func TestNoRate(t *testing.T) {
+	f := flows.Flow{Packets: 2}
+	require.NotContains(t, string(appendLine(nil, lineOf(&f))), "peak")
+	require.Equal(t, none, cells(&f)[3].text)
+	require.Contains(t, rowOf(&f).Cells, pageCell{Text: none})
+	m, err := metricOf("rate_bps.peak")
+	require.NoError(t, err)
+	_, ok := m.of(&f)
+	require.False(t, ok)
+	f.Mean, f.Peak = 5, 7
+	require.Contains(t, string(appendLine(nil, lineOf(&f))), `"rate_bps":{"mean":5,"peak":7}`)
+}
+
+func TestPause(t *testing.T) {
+	l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Rate: flows.AssumedLinkRate, Assumed: true}
+	l.Priorities[3] = flows.Priority{XOFF: 2, XON: 1, Paused: 12500 * time.Nanosecond}
+	l.All.XON = 1
+	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{"3":{"xoff":2,"xon":1,"paused_us":12.5},"all":{"xoff":0,"xon":1,"paused_us":0}},"link_bps_assumed":true}`+"\n",
+		string(appendLine(nil, pfcLineOf(&l))))
+	require.Equal(t, []string{
+		"priority 3: 2 XOFF, 1 XON, paused 12.5µs",
+		"all priorities: 0 XOFF, 1 XON, paused 0s",
+	}, said(&l))
+	h := human{}
+	require.Equal(t, "PFC  02:00:00:00:00:01 (100 Gbit/s assumed):\n  priority 3: 2 XOFF, 1 XON, paused 12.5µs\n  all priorities: 0 XOFF, 1 XON, paused 0s\n",
+		string(h.append(nil, &flows.Snapshot{Links: []flows.Link{l}})))
+	l.Assumed, l.Rate = false, 25e9
+	require.NotContains(t, string(appendLine(nil, pfcLineOf(&l))), "assumed")
+	require.Equal(t, "priority 3: 2 XOFF, 1 XON, paused 12.5µs", said(&l)[0])
+
+	// The page of messages.pcap has a pause of 65535 quanta.
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "(100 Gbit/s assumed)"},
+		{[]string{"-link-rate", "25G"}, "XON, paused"},
+		{[]string{"-link-rate", "25 Gbit/s"}, "XON, paused"},
+		{[]string{"-link-rate", "1000000000"}, "XON, paused"},
+	} {
+		_, out, _ := run(t, nil, append(c.args, wiretest.Path(t, "tour.pcap"))...)
+		require.Contains(t, out, c.want)
+		require.Equal(t, c.args == nil, strings.Contains(out, "assumed"))
+	}
+	for _, text := range []string{"", "0", "-1", "fast", "100X", "1e30", "NaN", "100"} {
+		status, _, stderr := run(t, nil, "-link-rate", text, wiretest.Path(t, "tour.pcap"))
+		require.Equal(t, 2, status, text)
+		require.Contains(t, stderr, "-link-rate", text)
 	}
 }
 

@@ -60,10 +60,11 @@ var pageColumns = []column{
 	{"Transport", "transport service", false},
 	{"Packets", "requests, repeats included", true},
 	{"bit/s", "mean rate of IP packets", true},
-	{"Missing", "PSNs that were passed over", true},
+	{"Missing", "PSNs that were passed over and never came", true},
 	{"Lost", "missing, and no answer covers them", true},
-	{"Late", "requests that filled a gap", true},
-	{"Repeats", "requests that were seen before", true},
+	{"Out of order", "requests that came after later ones, and had not been seen", true},
+	{"Repeats", "requests that were sent again", true},
+	{"Copies", "requests that a network copied", true},
 	{"CE", "requests with Congestion Experienced", true},
 	{"CNP", "CNPs of receivers, and Fast CNPs", true},
 	{"NAK", "NAKs of all kinds", true},
@@ -180,16 +181,14 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 		u := &s.Unpaired[i]
 		to := ""
 		if u.WithQP {
-			to = fmt.Sprintf(", to QP %d", u.DestQP)
+			to = ", to QP " + queuePair(u.DestQP)
 		}
 		p.Unpaired = append(p.Unpaired, fmt.Sprintf("%v → %v%s: %s", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", ")))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]
-		for priority, c := range l.Priorities {
-			if c != (flows.Priority{}) {
-				p.Links = append(p.Links, fmt.Sprintf("%v, priority %d: %d XOFF, %d XON, paused %v", l.Src, priority, c.XOFF, c.XON, c.Paused))
-			}
+		for _, text := range said(l) {
+			p.Links = append(p.Links, linkName(l)+", "+text)
 		}
 	}
 	return p
@@ -202,15 +201,11 @@ func rowOf(f *flows.Flow) row {
 	}
 	psn := func(n uint64, bad bool) pageCell {
 		if !f.Sequenced {
-			return pageCell{Text: "–"}
+			return pageCell{Text: none}
 		}
 		return number(n, bad)
 	}
-	source := pageCell{Text: "?"}
-	if f.SrcQPFrom != 0 {
-		source = number(uint64(f.SrcQP), false)
-	}
-	rate, rtt, ce := pageCell{Text: "–"}, pageCell{Text: "–"}, pageCell{Text: "0"}
+	rate, rtt, ce := pageCell{Text: none}, pageCell{Text: none}, pageCell{Text: "0"}
 	if f.Mean > 0 {
 		rate.Text = scaled(f.Mean)
 	}
@@ -222,8 +217,9 @@ func rowOf(f *flows.Flow) row {
 		ce.Text = fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(f.Packets, 1)))
 	}
 	return row{Name: arrow(f), Cells: []pageCell{
-		source, number(uint64(f.DestQP), false), {Text: f.Transport.String()}, number(f.Packets, false), rate,
-		psn(f.PSN.Missing, true), psn(f.PSN.Lost, true), psn(f.PSN.Late, false), psn(f.PSN.Repeats, true),
+		{Text: sourceQP(f)}, {Text: queuePair(f.DestQP)}, {Text: f.Transport.String()}, number(f.Packets, false), rate,
+		psn(f.PSN.StayedMissing(), f.PSN.Lost+f.PSN.Unjudged > 0), psn(f.PSN.Lost, true), psn(f.PSN.Late, false),
+		psn(f.PSN.Repeats, true), psn(f.PSN.Copies, false),
 		ce, number(f.CNPs+f.Fast, false), number(sum(f.NAKs[:]), true), number(f.RNRNAKs, true), rtt,
 	}}
 }

@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, 2, strings.Count(top, "\n<tr>"))
 	require.Regexp(t, `>8 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
 	require.Regexp(t, `>8 flows, \d in trouble; 281 packets`, html)
-	require.Contains(t, top, "2001:db8::1 → 2001:db8::2</a><td>258<td>65539<td>RC<td>53<td")
+	require.Contains(t, top, "2001:db8::1 → 2001:db8::2</a><td>0x000102<td>0x010003<td>RC<td>53<td")
 
 	queues, _ := pageFrom(t, nil, wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
 	for _, node := range []int{0xB2, 0xC3, 0xD4} {

@@ -30,7 +30,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-var headings = []string{"QP", "TR", "PACKETS", "BIT/S", "MISSING", "LATE", "REPEATS", "CE", "CNP", "NAK", "RNR", "RTT P99"}
+var headings = []string{"QP", "TR", "PACKETS", "BIT/S", "MISSING", "REORDER", "REPEATS", "CE", "CNP", "NAK", "RNR", "RTT P99"}
 
 // append appends the table of a snapshot, the flows in their order.
 func (h *human) append(b []byte, s *flows.Snapshot) []byte {
@@ -83,24 +83,23 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		u := &s.Unpaired[i]
 		to := ""
 		if u.WithQP {
-			to = fmt.Sprintf(" qp %d", u.DestQP)
+			to = " qp " + queuePair(u.DestQP)
 		}
 		b = h.appendCell(b, cell{"unpaired", yellow})
 		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", "))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]
-		var said []string
-		for priority, p := range l.Priorities {
-			if p != (flows.Priority{}) {
-				said = append(said, fmt.Sprintf("priority %d: %d XOFF, %d XON, paused %v", priority, p.XOFF, p.XON, p.Paused))
-			}
+		text := fmt.Sprintf("PFC  %s: %s", linkName(l), strings.Join(said(l), "; "))
+		if utf8.RuneCountInString(text) > columns {
+			text = fmt.Sprintf("PFC  %s:\n  %s", linkName(l), strings.Join(said(l), "\n  "))
 		}
-		b = fmt.Appendf(b, "PFC  %v: %s\n", l.Src, strings.Join(said, "; "))
+		b = append(append(b, text...), '\n')
 	}
 	if e := &s.Evicted; e.Flows+e.Answers.Total() > 0 {
 		b = h.appendCell(b, cell{"evicted", yellow})
-		b = fmt.Appendf(b, "  there was no room for %d more flows with %d packets, %d octets: -max-flows\n", e.Flows, e.Packets, e.IPOctets)
+		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
+			several(e.Flows, "more flow"), several(e.Packets, "packet"), several(e.IPOctets, "octet"))
 	}
 	return b
 }
@@ -116,17 +115,18 @@ func pair(f *flows.Flow) string { return f.Src.String() + " > " + f.Dst.String()
 
 // cells returns what stands below the headings.
 func cells(f *flows.Flow) []cell {
-	qps := fmt.Sprintf("? > %d", f.DestQP)
-	if f.SrcQPFrom != 0 {
-		qps = fmt.Sprintf("%d > %d", f.SrcQP, f.DestQP)
-	}
+	qps := sourceQP(f) + " > " + queuePair(f.DestQP)
 	psn := func(n uint64, colour string) cell {
 		if !f.Sequenced {
-			return cell{"-", ""}
+			return cell{none, ""}
 		}
 		return counter(n, colour)
 	}
-	rtt := cell{"-", ""}
+	missing := yellow // by the capture
+	if f.PSN.Lost+f.PSN.Unjudged > 0 {
+		missing = red
+	}
+	rtt := cell{none, ""}
 	if f.RTT != nil && f.RTT.Samples() > 0 {
 		rtt.text = short(f.RTT.Percentile(0.99))
 	}
@@ -134,15 +134,37 @@ func cells(f *flows.Flow) []cell {
 	if n := f.ECN[3]; n > 0 {
 		ce = cell{fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(f.Packets, 1))), yellow}
 	}
-	rate := cell{"-", ""}
+	rate := cell{none, ""}
 	if f.Mean > 0 {
 		rate.text = scaled(f.Mean)
 	}
 	return []cell{
 		{qps, ""}, {f.Transport.String(), ""}, {scaled(float64(f.Packets)), ""}, rate,
-		psn(f.PSN.Missing, red), psn(f.PSN.Late, yellow), psn(f.PSN.Repeats, red),
+		psn(f.PSN.StayedMissing(), missing), psn(f.PSN.Late, yellow), psn(f.PSN.Repeats, red),
 		ce, counter(f.CNPs+f.Fast, yellow), counter(sum(f.NAKs[:]), red), counter(f.RNRNAKs, red), rtt,
 	}
+}
+
+// none stands where there is nothing to say.
+const none = "–"
+
+// queuePair writes a queue pair as inspect and pairs do.
+func queuePair(qp uint32) string { return fmt.Sprintf("0x%06x", qp) }
+
+// sourceQP writes the source queue pair of a flow, as far as it is known.
+func sourceQP(f *flows.Flow) string {
+	if f.SrcQPFrom == 0 {
+		return "?"
+	}
+	return queuePair(f.SrcQP)
+}
+
+// several writes a number of things, whose name takes an s unless it is one.
+func several(n uint64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
 
 func counter(n uint64, colour string) cell {
@@ -198,10 +220,19 @@ func remarks(f *flows.Flow) (all []string) {
 	add(p.Lost, "%d lost")
 	add(p.Unseen, "%d not captured")
 	add(p.Unjudged, "%d lost or not captured")
+	switch {
+	case p.Repeats > 0:
+		add(p.Late, "%d out of order or sent again")
+	case p.StayedMissing() == 0:
+		add(p.Late, "%d out of order, none lost")
+	default:
+		add(p.Late, "%d out of order")
+	}
 	add(c.NAK, "%d repeated after NAKs")
 	add(c.RNR, "%d repeated after RNR NAKs")
 	add(c.Read, "%d for the rest of a READ")
 	add(c.Timeout, "%d repeated after a timeout")
+	add(p.Copies, "%d copied by the network")
 	if p.Lives > 1 {
 		add(p.Lives, "%d lives")
 	}
@@ -211,7 +242,9 @@ func remarks(f *flows.Flow) (all []string) {
 	add(f.Fast, "%d Fast CNP")
 	add(f.PPFC, "%d PPFC")
 	add(f.FCN, "%d FCN")
-	add(f.Proxy, "%d proxy messages")
+	if f.Proxy > 0 {
+		all = append(all, several(f.Proxy, "proxy message"))
+	}
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))
@@ -235,7 +268,9 @@ func counted(a *flows.Answers) (all []string) {
 	add(a.Fast, "Fast CNP")
 	add(a.PPFC, "PPFC")
 	add(a.FCN, "FCN")
-	add(a.Proxy, "proxy messages")
+	if a.Proxy > 0 {
+		all = append(all, several(a.Proxy, "proxy message"))
+	}
 	return all
 }
 

@@ -3,6 +3,7 @@ package flows
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"net/netip"
@@ -60,8 +61,8 @@ type (
 		CE     uint64 `json:"ce"`
 	}
 	rateLine struct {
-		Mean *float64 `json:"mean,omitempty"` // not of a single request
-		Peak float64  `json:"peak"`
+		Mean *float64 `json:"mean,omitempty"` // neither of fewer than three requests
+		Peak *float64 `json:"peak,omitempty"`
 	}
 	messageLine struct {
 		Begun    uint64 `json:"begun"`
@@ -74,6 +75,7 @@ type (
 		Missing      uint64 `json:"missing"`
 		Late         uint64 `json:"late"`
 		Repeats      uint64 `json:"repeats"`
+		Copies       uint64 `json:"copies"`
 		Unseen       uint64 `json:"unseen"`
 		Lost         uint64 `json:"lost"`
 		Unjudged     uint64 `json:"unjudged"`
@@ -125,7 +127,6 @@ func lineOf(f *flows.Flow) *flowLine {
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
-		Rate:      rateLine{Peak: math.Round(f.Peak)},
 		Messages:  map[string]messageLine{},
 		ICRCWrong: f.ICRCWrong, Truncated: f.Truncated,
 	}
@@ -135,6 +136,9 @@ func lineOf(f *flows.Flow) *flowLine {
 	if mean := math.Round(f.Mean); mean > 0 {
 		l.Rate.Mean = &mean
 	}
+	if peak := math.Round(f.Peak); peak > 0 {
+		l.Rate.Peak = &peak
+	}
 	for kind, m := range f.Messages {
 		if m != (flows.Messages{}) {
 			l.Messages[flows.Kind(kind).String()] = messageLine{m.Begun, m.Complete}
@@ -143,7 +147,7 @@ func lineOf(f *flows.Flow) *flowLine {
 	if f.Sequenced {
 		p, c := &f.PSN, &f.Causes
 		l.Lives = p.Lives
-		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
+		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Copies, p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
 		l.RepeatsBy = &repeatsLine{c.NAK, c.RNR, c.Read, c.Timeout}
 	}
 	a := &f.Answers
@@ -210,12 +214,13 @@ func countedLine(a *flows.Answers) (l answersLine) {
 	return l
 }
 
-// A pfcLine is the JSON object of the PFC frames of one source.
+// A pfcLine is the JSON object of the PFC and PAUSE frames of one source.
 type pfcLine struct {
 	PFC        bool                    `json:"pfc"`
 	SrcMAC     string                  `json:"src_mac"`
 	Interval   *intervalLine           `json:"interval,omitempty"`
 	Priorities map[string]priorityLine `json:"priorities"`
+	Assumed    bool                    `json:"link_bps_assumed,omitempty"` // 100 Gbit/s
 }
 
 type priorityLine struct {
@@ -225,13 +230,45 @@ type priorityLine struct {
 }
 
 func pfcLineOf(link *flows.Link) *pfcLine {
-	l := &pfcLine{PFC: true, SrcMAC: link.Src.String(), Priorities: map[string]priorityLine{}}
-	for i, p := range link.Priorities {
-		if p != (flows.Priority{}) {
-			l.Priorities[fmt.Sprint(i)] = priorityLine{p.XOFF, p.XON, micros(p.Paused)}
-		}
+	l := &pfcLine{PFC: true, SrcMAC: link.Src.String(), Priorities: map[string]priorityLine{}, Assumed: link.Assumed}
+	for name, p := range priorities(link) {
+		l.Priorities[name] = priorityLine{p.XOFF, p.XON, micros(p.Paused)}
 	}
 	return l
+}
+
+// priorities yields what was said of each priority, and of all at once.
+func priorities(l *flows.Link) iter.Seq2[string, *flows.Priority] {
+	return func(yield func(string, *flows.Priority) bool) {
+		for i := range l.Priorities {
+			if p := &l.Priorities[i]; *p != (flows.Priority{}) && !yield(fmt.Sprint(i), p) {
+				return
+			}
+		}
+		if l.All != (flows.Priority{}) {
+			yield("all", &l.All)
+		}
+	}
+}
+
+// linkName says in words which link was spoken of.
+func linkName(l *flows.Link) string {
+	if l.Assumed {
+		return l.Src.String() + " (100 Gbit/s assumed)"
+	}
+	return l.Src.String()
+}
+
+// said says in words what was said of priorities, one string each.
+func said(l *flows.Link) (all []string) {
+	for name, p := range priorities(l) {
+		what := "priority " + name
+		if name == "all" {
+			what = "all priorities"
+		}
+		all = append(all, fmt.Sprintf("%s: %d XOFF, %d XON, paused %v", what, p.XOFF, p.XON, p.Paused))
+	}
+	return all
 }
 
 // An evictedLine is the JSON object of what there was no room for.

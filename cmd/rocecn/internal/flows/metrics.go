@@ -39,7 +39,7 @@ func newMetrics() []metric {
 	count("ip_octets", func(f *flows.Flow) uint64 { return f.IPOctets })
 	count("payload_octets", func(f *flows.Flow) uint64 { return f.PayloadOctets })
 	value("rate_bps.mean", func(f *flows.Flow) (float64, bool) { return f.Mean, f.Mean > 0 })
-	value("rate_bps.peak", func(f *flows.Flow) (float64, bool) { return f.Peak, true })
+	value("rate_bps.peak", func(f *flows.Flow) (float64, bool) { return f.Peak, f.Peak > 0 })
 	value("mtu", func(f *flows.Flow) (float64, bool) { return float64(f.MTU), f.MTU != 0 })
 	for i, name := range ecnNames {
 		count("ecn."+name, func(f *flows.Flow) uint64 { return f.ECN[i] })
@@ -54,6 +54,7 @@ func newMetrics() []metric {
 	sequence("psn.missing", func(f *flows.Flow) uint64 { return f.PSN.Missing })
 	sequence("psn.late", func(f *flows.Flow) uint64 { return f.PSN.Late })
 	sequence("psn.repeats", func(f *flows.Flow) uint64 { return f.PSN.Repeats })
+	sequence("psn.copies", func(f *flows.Flow) uint64 { return f.PSN.Copies })
 	sequence("psn.unseen", func(f *flows.Flow) uint64 { return f.PSN.Unseen })
 	sequence("psn.lost", func(f *flows.Flow) uint64 { return f.PSN.Lost })
 	sequence("psn.unjudged", func(f *flows.Flow) uint64 { return f.PSN.Unjudged })
