@@ -33,8 +33,17 @@ var be = binary.BigEndian
 // the Table ignores the others but for counting them, so that all can be given
 // to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	p.kind, p.tunnelled, p.exchanges, p.nHops = nothing, false, false, 0
-	return d.plain(p, b, o) || d.general(p, b, o)
+	p.kind, p.tunnelled, p.exchanges, p.nHops, p.needs = nothing, false, false, 0, 0
+	if d.plain(p, b, o) {
+		return true
+	}
+	counts := d.general(p, b, o)
+	if o.Cut && (!counts || p.kind == request || p.kind == answer || p.kind == ppfcKind && p.about.qp&withoutQP != 0) {
+		if p.needs = d.needs(b, o); p.needs > 0 && !counts {
+			p.kind = cutShort
+		}
+	}
+	return counts
 }
 
 // general is Decode for any packet.

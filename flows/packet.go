@@ -21,6 +21,7 @@ type Packet struct {
 	syndrome     bth.Syndrome // of the AETH
 	vlan         uint16       // 0 without
 	ident        uint16       // Identification of an IPv4 header
+	needs        uint16       // octets of the frame, if the capture has too few of them; else 0
 	pkt          key          // as the packet has it
 	psn          uint32
 	srcQP        uint32 // of the DETH
@@ -44,8 +45,9 @@ type Packet struct {
 type kind uint8
 
 const (
-	nothing kind = iota // none of ours
-	broken              // one of ours that does not parse
+	nothing  kind = iota // none of ours
+	broken               // one of ours that does not parse
+	cutShort             // perhaps one of ours: the capture cut what would say so
 	request
 	answer
 	cnpKind

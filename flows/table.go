@@ -73,6 +73,11 @@ type Stats struct {
 	Others  uint64 // of these, none of ours
 	Broken  uint64 // of ours that do not parse
 	Links   uint64 // PFC frames given up, as they came from too many addresses
+	// Packets of which the snap length cut what the accounting needs. Those whose BTH
+	// is there count all the same; what others are cannot be said. So many octets of
+	// each frame would have been enough for all that were seen; 0 where none was cut.
+	Cut   uint64
+	Needs int
 }
 
 // New returns an empty table.
@@ -99,7 +104,12 @@ func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	t.order++
 	at := nanoseconds(now)
 	t.latest = max(t.latest, at)
+	if p.needs > 0 {
+		t.stats.Cut++
+		t.stats.Needs = max(t.stats.Needs, int(p.needs))
+	}
 	switch p.kind {
+	case cutShort:
 	case nothing:
 		t.stats.Others++
 	case broken:

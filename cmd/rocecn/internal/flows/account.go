@@ -196,6 +196,9 @@ func (a *accountant) summary(w io.Writer, r *reader) {
 			fmt.Fprintf(w, ", %d %s", c.n, c.what)
 		}
 	}
+	if s.Cut > 0 {
+		fmt.Fprintf(w, ", %d cut by the snap length (%d octets of each would do)", s.Cut, s.Needs)
+	}
 	if e := a.table.Evicted(); e.Flows > 0 {
 		fmt.Fprintf(w, "; no room for %s with %s", several(e.Flows, "flow"), several(e.Packets, "packet"))
 	}

@@ -498,3 +498,24 @@ func TestInterval(t *testing.T) {
 func flowKey(src, dst netip.Addr, qp uint32) rocev2.FlowKey {
 	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: qp}
 }
+
+// What the snap length cut is said, with the length that would do.
+func TestCut(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
+	require.NoError(t, err)
+	r, err := capture.Open(bytes.NewReader(octets))
+	require.NoError(t, err)
+	var cut bytes.Buffer
+	w, err := capture.NewWriter(&cut, capture.Ethernet, time.Microsecond)
+	require.NoError(t, err)
+	for {
+		var record capture.Record
+		if err := r.Next(&record); err != nil {
+			break
+		}
+		record.Data = record.Data[:min(len(record.Data), 64)]
+		require.NoError(t, w.Write(&record))
+	}
+	_, _, stderr := run(t, &cut, "-")
+	require.Equal(t, "60 packets, 31 other, 29 cut by the snap length (74 octets of each would do)\n", stderr)
+}

@@ -1,0 +1,121 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Of a capture that the snap length cut, the table says which length would do; with
+// that it says nothing.
+func TestCutCaptures(t *testing.T) {
+	stats := func(name string, snap int) Stats {
+		table := New(Config{})
+		var d Decoder
+		var p Packet
+		for _, r := range wiretest.Capture(t, name) {
+			data := r.Data[:min(len(r.Data), snap)]
+			d.Decode(&p, data, rocev2.DecodeOptions{Cut: len(data) < r.OrigLen})
+			table.Observe(&p, uint64(r.Number), r.Time)
+		}
+		return table.Stats()
+	}
+	for _, c := range []struct {
+		name  string
+		snap  int
+		cut   uint64
+		needs int
+	}{
+		// Ethernet 14, IPv6 40, UDP 8, BTH 12: 74. RETH 16 is of one frame, AETH 4 of others.
+		{"rxe-rping6.pcap", 90, 0, 0},
+		{"rxe-rping6.pcap", 64, 29, 74},
+		{"rxe-rping6.pcap", 54, 37, 82}, // the headers of UDP are missing: what has Hop-by-Hop Options may be one of ours
+		{"rxe-rping6.pcap", 15, 55, 74},
+		{"rxe-rping6.pcap", 14, 0, 0}, // nothing says what it is
+		// IPv4 20: 54.
+		{"rxe-perf4.pcap", 82, 0, 0},
+	} {
+		s := stats(c.name, c.snap)
+		require.Equal(t, [2]any{c.cut, c.needs}, [2]any{s.Cut, s.Needs}, "%s -s %d", c.name, c.snap)
+		require.Zero(t, s.Broken, "%s -s %d", c.name, c.snap)
+	}
+	for _, name := range []string{"rxe-rping6.pcap", "rxe-perf4.pcap", "rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap"} {
+		whole := stats(name, 1<<16)
+		require.Zero(t, whole.Cut)
+		for snap := 0; snap < 300; snap += 7 {
+			s := stats(name, snap)
+			require.Equal(t, s.Cut > 0, s.Needs > snap, "%s -s %d", name, snap)
+			if s.Cut == 0 {
+				continue
+			}
+			for n := 0; s.Cut > 0; n++ { // some need more, once it is seen what they are
+				require.Less(t, n, 6)
+				s = stats(name, s.Needs)
+			}
+			require.Equal(t, whole.Others, s.Others, "%s -s %d", name, snap)
+		}
+	}
+}
+
+// What is whole, or none of ours as far as can be seen, needs nothing.
+func TestNeeds(t *testing.T) {
+	var d Decoder
+	v6 := func(next byte, rest ...byte) []byte {
+		b := make([]byte, 54, 200)
+		b[12], b[13], b[14], b[18], b[19], b[20] = 0x86, 0xDD, 0x60, 0, 100, next
+		return append(b, rest...)
+	}
+	v4 := func(protocol byte, rest ...byte) []byte {
+		b := make([]byte, 34, 200)
+		b[12], b[13], b[14], b[16], b[17], b[23] = 8, 0, 0x45, 0, 120, protocol
+		return append(b, rest...)
+	}
+	fragment := v4(17)
+	fragment[21] = 1 // not the first one
+	for _, c := range []struct {
+		name  string
+		frame []byte
+		needs uint16
+	}{
+		{"UDP", v6(17), 74},
+		{"UDP to RoCEv2", v6(17, 0, 0, 0x12, 0xB7), 74},
+		{"UDP to another port", v6(17, 0, 0, 0x12, 0xB8), 0},
+		{"TCP", v6(6), 0},
+		{"Hop-by-Hop Options", v6(0), 82},
+		{"Hop-by-Hop Options of 16 octets, UDP", v6(0, 17, 1, 0, 0, 0, 0, 0, 0), 90},
+		{"Hop-by-Hop Options, TCP", v6(0, 6, 1, 0, 0, 0, 0, 0, 0), 0},
+		{"a first fragment", v6(44, 17, 0, 0, 1, 0, 0, 0, 0), 82},
+		{"another fragment", v6(44, 17, 0, 0, 8, 0, 0, 0, 0), 0},
+		{"a routing header, destination options, UDP", v6(43, 60, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0), 90},
+		{"a READ request", v6(17, 0, 0, 0x12, 0xB7, 0, 0, 0, 0, 0x0C, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 90},
+		{"a WRITE Middle", v6(17, 0, 0, 0x12, 0xB7, 0, 0, 0, 0, 0x07, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 0},
+		{"a CNP, or a PPFC: all", v6(17, 0, 0, 0x12, 0xB7, 0, 0, 0, 0, 0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 154},
+		{"a proxy message: all", v6(17, 0, 0, 0x03, 0xFE), 154},
+		{"IPv4", v4(17), 54},
+		{"IPv4, TCP", v4(6), 0},
+		{"IPv4, a fragment that is not the first", fragment, 0},
+		{"half of IPv4", v4(17)[:20], 54},
+		{"half of IPv6", v6(17)[:20], 74},
+		{"ARP", []byte{12: 8, 13: 6, 20: 0}, 0},
+		{"IP version 5", []byte{12: 8, 13: 0, 14: 0x55}, 0},
+		{"Ethernet", v6(17)[:14], 0},
+		{"nothing", nil, 0},
+	} {
+		require.Equal(t, c.needs, d.needs(c.frame, rocev2.DecodeOptions{Cut: true}), c.name)
+	}
+	require.EqualValues(t, 60, d.needs(v6(17)[14:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
+	// Those that count all the same are said as well.
+	table := New(Config{})
+	var p Packet
+	ack := v6(17, 0, 0, 0x12, 0xB7, 0, 100, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1)
+	require.True(t, d.Decode(&p, ack, rocev2.DecodeOptions{Cut: true}))
+	table.Observe(&p, 1, time.Unix(1, 0))
+	require.Equal(t, Stats{Packets: 1, Cut: 1, Needs: 78}, table.Stats())
+	require.False(t, d.Decode(&p, ack[:60], rocev2.DecodeOptions{Cut: true}))
+	table.Observe(&p, 2, time.Unix(1, 0))
+	require.Equal(t, Stats{Packets: 2, Cut: 2, Needs: 78}, table.Stats())
+}
