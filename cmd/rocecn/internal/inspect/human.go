@@ -99,6 +99,7 @@ func (p *humanPrinter) time(f *finding) {
 	if t := f.record.Time; t.IsZero() {
 		p.line = append(p.line, '-')
 	} else {
+		p.clock.aligned = true
 		p.line = p.clock.append(p.line, t, "15:04:05")
 	}
 	p.endCell()

@@ -271,6 +271,9 @@ func appendString(b []byte, s string) []byte {
 type clock struct {
 	second int64
 	text   []byte
+
+	aligned bool // times stand below one another: once there were nanoseconds, all have them
+	nano    bool // there were, and aligned is set
 }
 
 func (c *clock) append(b []byte, t time.Time, layout string) []byte {
@@ -279,7 +282,9 @@ func (c *clock) append(b []byte, t time.Time, layout string) []byte {
 	}
 	b = append(append(b, c.text...), '.')
 	fraction, digits := t.Nanosecond(), 9
-	if fraction%1000 == 0 {
+	if fraction%1000 != 0 {
+		c.nano = c.aligned
+	} else if !c.nano {
 		fraction, digits = fraction/1000, 6
 	}
 	b = append(b, "000000000"[:digits]...)
