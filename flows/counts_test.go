@@ -76,18 +76,24 @@ func TestRealCounts(t *testing.T) {
 		{"s4-rnr.eth1", PSN{Repeats: 1528}, Repeats{RNR: 1528}, 28, 28, 60, 60},
 		// Nothing was lost, but NAKed. The sender went back for the same packets.
 		{"send4-reorder.eth0", PSN{Repeats: 604}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
-		{"send4-reorder.eth1", PSN{Repeats: 604, Gaps: 3, Missing: 63, Late: 63}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+		{"send4-reorder.eth1",
+			PSN{Repeats: 604, Gaps: 3, Missing: 63, Late: 63},Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
 		{"write4-loss1.eth0", PSN{Repeats: 2038}, Repeats{NAK: 877, Timeout: 1161}, 12, 0, 200, 200},
-		{"write4-loss1.eth1", PSN{Repeats: 2002, Gaps: 14, Missing: 14, Late: 14}, Repeats{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
+		{"write4-loss1.eth1",
+			PSN{Repeats: 2002, Gaps: 14, Missing: 14, Late: 14},Repeats{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
 		{"write4-red-ect.eth0", PSN{Repeats: 1939}, Repeats{NAK: 488, Timeout: 1451}, 4, 0, 100, 100},
-		{"write4-red-ect.eth1", PSN{Repeats: 890, Gaps: 17, Missing: 174, Late: 174}, Repeats{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
+		{"write4-red-ect.eth1",
+			PSN{Repeats: 890, Gaps: 17, Missing: 174, Late: 174},Repeats{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
 		{"write6-q8-loss1.eth0", PSN{Repeats: 8862}, Repeats{NAK: 1008, Timeout: 7854}, 14, 0, 320, 320},
+		{"write6-q8-loss1.eth1", PSN{Repeats: 8750, Gaps: 10, Missing: 10, Late: 10},
+			Repeats{NAK: 996, Timeout: 7754}, 14, 0, 320, 320},
 		{"w6-ackloss3.eth0", PSN{Repeats: 6}, Repeats{Timeout: 6}, 0, 0, 300, 300},
 		{"w6-ackloss3.eth1", PSN{Repeats: 6}, Repeats{Timeout: 6}, 0, 0, 300, 300},
 		// A third of what was sent again was lost again: 8 of 414 are taken for
 		// another cause than the Identifications say.
 		{"w4-reddrop-q4.eth0", PSN{Repeats: 748}, Repeats{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
-		{"w4-reddrop-q4.eth1", PSN{Repeats: 414, Gaps: 64, Missing: 75, Late: 75}, Repeats{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
+		{"w4-reddrop-q4.eth1",
+			PSN{Repeats: 414, Gaps: 64, Missing: 75, Late: 75},Repeats{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
 		// UC: two messages lost their first packet, two another one.
 		{"w4-uc-loss2.eth0", PSN{}, Repeats{}, 0, 0, 150, 150},
 		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Repeats{}, 0, 0, 148, 146},
@@ -138,7 +144,9 @@ func TestRealCounts(t *testing.T) {
 // rxe counts how often it went back: once for each NAK that it took, and once for
 // each timeout. Where the capture has all that was sent, flows find as many.
 func TestRealRetries(t *testing.T) {
-	for _, name := range []string{"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1", "w6-ackloss3"} {
+	for _, name := range []string{
+		"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1", "w6-ackloss3",
+	} {
 		octets, err := os.ReadFile(wiretest.Path(t, "real/"+name+".truth.json"))
 		require.NoError(t, err)
 		var truth struct {
@@ -171,18 +179,42 @@ func TestCopies(t *testing.T) {
 		psn    PSN
 		causes Repeats
 	}{
-		{"a copy", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13), PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Repeats{}},
-		{"a copy that comes later, twice", paired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11), PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Repeats{}},
-		{"a repeat", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"a repeat, a copy of it and one of the first", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1, Copies: 2}, Repeats{Timeout: 1}},
-		{"a copy among what a NAK explains", paired(t, 10).sendID(7, op, 10, 11, 12).naks(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2, Copies: 1}, Repeats{NAK: 2}},
-		{"a copy of what came late", paired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).acks(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Repeats{}},
-		{"UC", newScript(t).sendID(7, bth.UCSendOnly, 10, 11, 12).sendID(9, bth.UCSendOnly, 12), PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Repeats{}},
-		{"all Identifications are 0", paired(t, 10).sends(10, 11, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"all Identifications are 0 but for one", paired(t, 10).sends(10, 11).sendID(9, op, 12).sends(13, 14, 14), PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"another PSN", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"a PSN of the life before", paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13), PSN{First: 10, Last: 13, Lives: 3}, Repeats{}},
-		{"IPv6 has none", v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a copy",
+			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(9, op, 12).sendID(10, op, 13),
+			PSN{First: 10, Last: 13, Lives: 1, Copies: 1}, Repeats{}},
+		{"a copy that comes later, twice",
+			paired(t, 10).sendID(7, op, 10, 11, 12, 13, 14).sendID(8, op, 11).sendID(8, op, 11),
+			PSN{First: 10, Last: 14, Lives: 1, Copies: 2}, Repeats{}},
+		{"a repeat",
+			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a repeat, a copy of it and one of the first",
+			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 12).sendID(10, op, 12).sendID(9, op, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1, Copies: 2}, Repeats{Timeout: 1}},
+		{"a copy among what a NAK explains",
+			paired(t, 10).sendID(7, op, 10, 11, 12).naks(11).sendID(10, op, 11).sendID(8, op, 11).sendID(11, op, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2, Copies: 1}, Repeats{NAK: 2}},
+		{"a copy of what came late",
+			paired(t, 10).sendID(7, op, 10, 11).sendID(10, op, 13).sendID(9, op, 12).sendID(9, op, 12).acks(13),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Copies: 1}, Repeats{}},
+		{"UC",
+			newScript(t).sendID(7, bth.UCSendOnly, 10, 11, 12).sendID(9, bth.UCSendOnly, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Copies: 1}, Repeats{}},
+		{"all Identifications are 0",
+			paired(t, 10).sends(10, 11, 12, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"all Identifications are 0 but for one",
+			paired(t, 10).sends(10, 11).sendID(9, op, 12).sends(13, 14, 14),
+			PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"another PSN",
+			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(8, op, 10),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a PSN of the life before",
+			paired(t, 10).sendID(7, op, 10, 11, 12).sendID(10, op, 900_000, 900_001).sendID(9, op, 12, 13),
+			PSN{First: 10, Last: 13, Lives: 3}, Repeats{}},
+		{"IPv6 has none",
+			v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
 	} {
 		f := c.script.flow()
 		require.Equal(t, c.psn, f.PSN, c.name)
@@ -213,26 +245,58 @@ func TestWholeMessages(t *testing.T) {
 	}{
 		{"whole", paired(t, 10).send(first, 10).send(middle, 11).send(last, 12), Messages{1, 1}},
 		{"out of order", paired(t, 10).send(first, 10).send(last, 12).send(middle, 11).send(only, 13), Messages{2, 2}},
-		{"the first comes last", paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).send(first, 11), Messages{2, 2}},
-		{"the last comes last", paired(t, 10).send(first, 10).send(middle, 11).send(first, 13).send(last, 14).send(last, 12), Messages{2, 2}},
-		{"the middle is missing, of UC", newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(only), 13), Messages{2, 1}},
+		{"the first comes last",
+			paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).send(first, 11),
+			Messages{2, 2}},
+		{"the last comes last",
+			paired(t, 10).send(first, 10).send(middle, 11).send(first, 13).send(last, 14).send(last, 12),
+			Messages{2, 2}},
+		{"the middle is missing, of UC",
+			newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(only), 13),
+			Messages{2, 1}},
 		{"the middle is missing, received", paired(t, 10).send(first, 10).send(last, 12).acks(12), Messages{1, 1}},
 		{"the middle is missing, lost", paired(t, 10).send(first, 10).send(last, 12).acks(10), Messages{1, 0}},
-		{"the first is missing, received", paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).acks(13), Messages{1, 1}},
+		{"the first is missing, received",
+			paired(t, 10).send(only, 10).send(middle, 12).send(last, 13).acks(13),
+			Messages{1, 1}},
 		{"the last is missing", paired(t, 10).send(first, 10).send(middle, 11).send(only, 13).acks(13), Messages{2, 1}},
-		{"two are missing, of one", newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14), Messages{1, 0}},
-		{"two are missing, one comes", newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13), Messages{1, 0}},
-		{"two are missing, both come", newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13, 11), Messages{1, 1}},
-		{"a gap over the end of one and the beginning of another", newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(only), 15), Messages{2, 1}},
-		{"… of which the beginning comes", newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13), Messages{2, 1}},
-		{"… and then the end", newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13).send(uc(last), 11).send(uc(only), 12), Messages{3, 3}},
-		{"the capture begins in a message", newScript(t).send(middle, 11).send(last, 12).send(only, 13), Messages{1, 1}},
-		{"… and the first one is repeated", newScript(t).send(middle, 11).send(last, 12).send(only, 13).send(first, 10), Messages{2, 2}},
-		{"… and it is repeated before the last one", newScript(t).send(middle, 11).send(first, 10).send(last, 12), Messages{1, 1}},
+		{"two are missing, of one",
+			newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14),
+			Messages{1, 0}},
+		{"two are missing, one comes",
+			newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13),
+			Messages{1, 0}},
+		{"two are missing, both come",
+			newScript(t).send(uc(first), 10).send(uc(middle), 12).send(uc(last), 14).send(uc(middle), 13, 11),
+			Messages{1, 1}},
+		{"a gap over the end of one and the beginning of another",
+			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(only), 15),
+			Messages{2, 1}},
+		{"… of which the beginning comes",
+			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13),
+			Messages{2, 1}},
+		{"… and then the end",
+			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13).send(uc(last), 11).send(uc(only), 12),
+			Messages{3, 3}},
+		{"the capture begins in a message",
+			newScript(t).send(middle, 11).send(last, 12).send(only, 13),
+			Messages{1, 1}},
+		{"… and the first one is repeated",
+			newScript(t).send(middle, 11).send(last, 12).send(only, 13).send(first, 10),
+			Messages{2, 2}},
+		{"… and it is repeated before the last one",
+			newScript(t).send(middle, 11).send(first, 10).send(last, 12),
+			Messages{1, 1}},
 		{"… and nothing ends it", newScript(t).send(middle, 11).send(first, 10).send(middle, 12), Messages{1, 0}},
-		{"another life", newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(first), 900_000).send(uc(last), 900_001), Messages{2, 1}},
-		{"another life in a message", newScript(t).send(uc(only), 10).send(uc(last), 900_001).send(uc(only), 900_002), Messages{2, 2}},
-		{"repeats count nothing again", paired(t, 10).send(first, 10).send(last, 11).send(first, 10).send(last, 11), Messages{1, 1}},
+		{"another life",
+			newScript(t).send(uc(first), 10).send(uc(last), 12).send(uc(first), 900_000).send(uc(last), 900_001),
+			Messages{2, 1}},
+		{"another life in a message",
+			newScript(t).send(uc(only), 10).send(uc(last), 900_001).send(uc(only), 900_002),
+			Messages{2, 2}},
+		{"repeats count nothing again",
+			paired(t, 10).send(first, 10).send(last, 11).send(first, 10).send(last, 11),
+			Messages{1, 1}},
 	} {
 		require.Equal(t, c.of, c.script.flow().Messages[Send], c.name)
 	}
@@ -280,7 +344,7 @@ func TestRates(t *testing.T) {
 	s = send(send(send(newScript(t), 0, 1000), 0, 1000), 0, 1000)
 	require.Equal(t, [2]float64{}, rates(s), "no time between")
 	s = send(send(send(newScript(t), 0, 1000), 99_999, 9000), 100_000, 10_000)
-	require.Equal(t, [2]float64{20_000 * 8 / 0.1, 20_000 * 8 / 0.1}, rates(s), "two windows, and hardly more time than one")
+	require.Equal(t, [2]float64{20_000 * 8 / 0.1, 20_000 * 8 / 0.1}, rates(s), "two windows, hardly longer than one")
 	s = send(send(send(newScript(t), 0, 1000), 250_000, 9000), 400_000, 2000)
 	require.Equal(t, [2]float64{12_000 * 8 / 0.4, 9000 * 8 / 0.1}, rates(s))
 }

@@ -33,7 +33,7 @@ func TestCutCaptures(t *testing.T) {
 		// Ethernet 14, IPv6 40, UDP 8, BTH 12: 74. RETH 16 is of one frame, AETH 4 of others.
 		{"rxe-rping6.pcap", 90, 0, 0},
 		{"rxe-rping6.pcap", 64, 29, 74},
-		{"rxe-rping6.pcap", 54, 37, 82}, // the headers of UDP are missing: what has Hop-by-Hop Options may be one of ours
+		{"rxe-rping6.pcap", 54, 37, 82}, // no UDP headers: what has Hop-by-Hop Options may be one of ours
 		{"rxe-rping6.pcap", 15, 55, 74},
 		{"rxe-rping6.pcap", 14, 0, 0}, // nothing says what it is
 		// IPv4 20: 54.
@@ -43,7 +43,9 @@ func TestCutCaptures(t *testing.T) {
 		require.Equal(t, [2]any{c.cut, c.needs}, [2]any{s.Cut, s.Needs}, "%s -s %d", c.name, c.snap)
 		require.Zero(t, s.Broken, "%s -s %d", c.name, c.snap)
 	}
-	for _, name := range []string{"rxe-rping6.pcap", "rxe-perf4.pcap", "rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap"} {
+	for _, name := range []string{
+		"rxe-rping6.pcap", "rxe-perf4.pcap", "rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap",
+	} {
 		whole := stats(name, 1<<16)
 		require.Zero(t, whole.Cut)
 		for snap := 0; snap < 300; snap += 7 {

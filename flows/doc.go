@@ -18,7 +18,7 @@
 //		table.Observe(&p, uint64(number), packet.Time)
 //	}
 //	for f := range table.Flows() {
-//		fmt.Println(f.FlowKey, f.PSN.Missing, f.Causes)
+//		fmt.Println(f.FlowKey, f.PSN.StayedMissing(), f.Causes)
 //	}
 //
 // It takes one pass, and needs neither clock nor files. Memory grows with flows,

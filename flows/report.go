@@ -54,8 +54,10 @@ type Flow struct {
 
 // Messages counts the messages of one kind.
 type Messages struct {
-	Begun    uint64 // the first packet was seen
-	Complete uint64 // the last one was; of READ and ATOMIC the last response
+	Begun uint64 // the first packet was seen
+	// Of these, the last one was seen, too, and nothing between is missing that no
+	// answer covers; of READ and ATOMIC the last response was seen.
+	Complete uint64
 }
 
 // PSN counts what the PSNs of a flow's requests show.
@@ -66,7 +68,7 @@ type PSN struct {
 	Missing     uint64 // PSNs that were passed over
 	Late        uint64 // requests that filled a gap later
 	Repeats     uint64
-	Copies      uint64 // requests that a network copied; no repeats
+	Copies      uint64 // requests that a network copied, as far as Identifications of IPv4 tell; no repeats
 	Unseen      uint64 // of the missing, those that the other side had received: the capture lost them
 	Lost        uint64 // those that no answer covers
 	Unjudged    uint64 // those of flows without an answer
@@ -289,7 +291,8 @@ func (t *Table) Links() iter.Seq[*Link] {
 // that stayed missing or were repeated, refusals, CE marks, notifications, wrong
 // ICRCs. Packets that came out of order are none.
 func (f *Flow) Trouble() uint64 {
-	n := f.PSN.StayedMissing() + f.PSN.Repeats + f.RNRNAKs + f.ICRCWrong + f.ECN[3] + f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy
+	n := f.PSN.StayedMissing() + f.PSN.Repeats + f.RNRNAKs + f.ICRCWrong + f.ECN[3] +
+		f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy
 	for _, naks := range f.NAKs {
 		n += naks
 	}

@@ -160,7 +160,8 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks packets "+
 		"payload_octets ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_qp src_qp_from transport truncated vlan worst_queue"), keys(got))
 	require.Equal(t, []string{"ce", "ect0", "ect1", "not_ect"}, keys(got["ecn"]))
-	require.Equal(t, strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"), keys(got["psn"]))
+	require.Equal(t, strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"),
+		keys(got["psn"]))
 	require.Equal(t, strings.Fields("nak read rnr timeout"), keys(got["repeats_by"]))
 	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational", "sequence"}, keys(got["naks"]))
 	require.Equal(t, strings.Fields("after_ce_us fast min_spacing_us receiver"), keys(got["cnps"]))
@@ -408,7 +409,8 @@ func TestHumanReordered(t *testing.T) {
 	require.NotContains(t, out, red)
 	// Late ones may have been lost before the capture, where something is repeated.
 	f.PSN.Repeats, f.Causes.NAK, f.PSN.Copies = 3, 3, 2
-	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or sent again", "3 repeated after NAKs", "2 copied by the network"}, remarks(&f))
+	require.Equal(t, []string{"gaps: 900", "11 not captured", "1800 out of order or sent again",
+		"3 repeated after NAKs", "2 copied by the network"}, remarks(&f))
 }
 
 // Where there is too little for a number, there is none.
@@ -429,14 +431,16 @@ func TestPause(t *testing.T) {
 	l := flows.Link{Src: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Rate: flows.AssumedLinkRate, Assumed: true}
 	l.Priorities[3] = flows.Priority{XOFF: 2, XON: 1, Paused: 12500 * time.Nanosecond}
 	l.All.XON = 1
-	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{"3":{"xoff":2,"xon":1,"paused_us":12.5},"all":{"xoff":0,"xon":1,"paused_us":0}},"link_bps_assumed":true}`+"\n",
+	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{`+
+		`"3":{"xoff":2,"xon":1,"paused_us":12.5},"all":{"xoff":0,"xon":1,"paused_us":0}},"link_bps_assumed":true}`+"\n",
 		string(appendLine(nil, pfcLineOf(&l))))
 	require.Equal(t, []string{
 		"priority 3: 2 XOFF, 1 XON, paused 12.5µs",
 		"all priorities: 0 XOFF, 1 XON, paused 0s",
 	}, said(&l))
 	h := human{}
-	require.Equal(t, "PFC  02:00:00:00:00:01 (100 Gbit/s assumed):\n  priority 3: 2 XOFF, 1 XON, paused 12.5µs\n  all priorities: 0 XOFF, 1 XON, paused 0s\n",
+	require.Equal(t, "PFC  02:00:00:00:00:01 (100 Gbit/s assumed):\n"+
+		"  priority 3: 2 XOFF, 1 XON, paused 12.5µs\n  all priorities: 0 XOFF, 1 XON, paused 0s\n",
 		string(h.append(nil, &flows.Snapshot{Links: []flows.Link{l}})))
 	l.Assumed, l.Rate = false, 25e9
 	require.NotContains(t, string(appendLine(nil, pfcLineOf(&l))), "assumed")

@@ -30,7 +30,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-var headings = []string{"QP", "TR", "PACKETS", "BIT/S", "MISSING", "REORDER", "REPEATS", "CE", "CNP", "NAK", "RNR", "RTT P99"}
+var headings = []string{"QP", "TR", "PACKETS", "BIT/S", "MISSING", "REORDER", "REPEATS",
+	"CE", "CNP", "NAK", "RNR", "RTT P99"}
 
 // append appends the table of a snapshot, the flows in their order.
 func (h *human) append(b []byte, s *flows.Snapshot) []byte {

@@ -147,7 +147,8 @@ func lineOf(f *flows.Flow) *flowLine {
 	if f.Sequenced {
 		p, c := &f.PSN, &f.Causes
 		l.Lives = p.Lives
-		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Copies, p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
+		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Copies,
+			p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
 		l.RepeatsBy = &repeatsLine{c.NAK, c.RNR, c.Read, c.Timeout}
 	}
 	a := &f.Answers
