@@ -77,13 +77,13 @@ func TestRealCounts(t *testing.T) {
 		// Nothing was lost, but NAKed. The sender went back for the same packets.
 		{"send4-reorder.eth0", PSN{Repeats: 604}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
 		{"send4-reorder.eth1",
-			PSN{Repeats: 604, Gaps: 3, Missing: 63, Late: 63},Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
+			PSN{Repeats: 604, Gaps: 3, Missing: 63, Late: 63}, Repeats{NAK: 475, Timeout: 129}, 6, 0, 100, 100},
 		{"write4-loss1.eth0", PSN{Repeats: 2038}, Repeats{NAK: 877, Timeout: 1161}, 12, 0, 200, 200},
 		{"write4-loss1.eth1",
-			PSN{Repeats: 2002, Gaps: 14, Missing: 14, Late: 14},Repeats{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
+			PSN{Repeats: 2002, Gaps: 14, Missing: 14, Late: 14}, Repeats{NAK: 857, Timeout: 1145}, 12, 0, 200, 200},
 		{"write4-red-ect.eth0", PSN{Repeats: 1939}, Repeats{NAK: 488, Timeout: 1451}, 4, 0, 100, 100},
 		{"write4-red-ect.eth1",
-			PSN{Repeats: 890, Gaps: 17, Missing: 174, Late: 174},Repeats{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
+			PSN{Repeats: 890, Gaps: 17, Missing: 174, Late: 174}, Repeats{NAK: 171, Timeout: 719}, 4, 0, 100, 100},
 		{"write6-q8-loss1.eth0", PSN{Repeats: 8862}, Repeats{NAK: 1008, Timeout: 7854}, 14, 0, 320, 320},
 		{"write6-q8-loss1.eth1", PSN{Repeats: 8750, Gaps: 10, Missing: 10, Late: 10},
 			Repeats{NAK: 996, Timeout: 7754}, 14, 0, 320, 320},
@@ -93,7 +93,7 @@ func TestRealCounts(t *testing.T) {
 		// another cause than the Identifications say.
 		{"w4-reddrop-q4.eth0", PSN{Repeats: 748}, Repeats{NAK: 471, Timeout: 277}, 41, 0, 118, 118},
 		{"w4-reddrop-q4.eth1",
-			PSN{Repeats: 414, Gaps: 64, Missing: 75, Late: 75},Repeats{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
+			PSN{Repeats: 414, Gaps: 64, Missing: 75, Late: 75}, Repeats{NAK: 305, Timeout: 109}, 41, 0, 118, 118},
 		// UC: two messages lost their first packet, two another one.
 		{"w4-uc-loss2.eth0", PSN{}, Repeats{}, 0, 0, 150, 150},
 		{"w4-uc-loss2.eth1", PSN{Gaps: 4, Missing: 4, Unjudged: 4}, Repeats{}, 0, 0, 148, 146},

@@ -75,7 +75,7 @@ func chartOf(number int, f *flows.Flow, s *flows.Series) chart {
 	c := chart{
 		Number: number, Name: arrow(f), QPs: sourceQP(f) + " → " + queuePair(f.DestQP),
 		Remarks: strings.Join(remarks(f), ", "),
-		Start: stamp(s.Start), Span: short(span), Bin: short(s.Width),
+		Start:   stamp(s.Start), Span: short(span), Bin: short(s.Width),
 		CEs: f.ECN[3], CNPs: f.CNPs + f.Fast, HasSequence: f.Sequenced,
 		Gaps: f.PSN.Gaps, Lates: f.PSN.Late, Repeats: f.PSN.Repeats, Lives: f.PSN.Lives, More: s.More,
 	}

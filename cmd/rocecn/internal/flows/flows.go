@@ -86,7 +86,7 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8), "how many goroutines decode packets, at most 128; the output does not depend on it")
 	flags.Func("shard", "keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
-	flags.Func("link-rate", "`rate` of the link in bit/s, such as 25G, else 100G are assumed: how long a PFC pause lasts at most",
+	flags.Func("link-rate", "`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed",
 		o.linkRate)
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
