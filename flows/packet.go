@@ -103,7 +103,7 @@ func (k Kind) String() string {
 type role struct {
 	of          kind
 	message     Kind
-	begins      bool // the first packet of a message
+	begins      bool // the first packet of a message, or none of a message
 	completes   bool // the last packet of a message
 	ends        bool // nothing of the message follows: the last packet, or the only request of a READ or ATOMIC
 	whole       bool // its payload is as long as the path MTU: a First or Middle packet
@@ -122,7 +122,9 @@ func newRoles() (all [256]role) {
 			all[i].of = cnpKind
 		} else if op.Known() {
 			all[i] = roleOf(op.Operation())
-			all[i].ends = all[i].completes || all[i].asks || all[i].message == noKind
+			none := all[i].message == noKind
+			all[i].begins = all[i].begins || none
+			all[i].ends = all[i].completes || all[i].asks || none
 		}
 	}
 	return all

@@ -69,7 +69,7 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 		}
 		s.low = p
 		if d == 0 {
-			s.headless = !r.begins && r.message != noKind
+			s.headless = !r.begins
 		}
 	}
 	switch {
