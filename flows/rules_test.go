@@ -151,6 +151,8 @@ func TestPSNRules(t *testing.T) {
 			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
 		{"a NAK for what was not sent yet", paired(t, 10).sends(10).naks(11).sends(11, 11),
 			PSN{First: 10, Last: 11, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a NAK of which all was received", paired(t, 10).sends(10, 11).naks(11).acks(11).sends(12, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
 		{"NAK, once",
 			paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12, 11, 12).acks(12),
 			PSN{First: 10, Last: 12, Lives: 1, Repeats: 4}, Repeats{NAK: 2, Timeout: 2}},
