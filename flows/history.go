@@ -6,8 +6,8 @@ import "time"
 // a past, as scans and spoofed addresses make them, have none.
 type history struct {
 	holes     holes
+	idents    idents // all requests need it, and how many holes there are: they are neighbours in the cache
 	refusals  refusals
-	idents    idents
 	marks     marks
 	asks      uint32 // in the table's pool, and one; 0 without
 	forgotten bool   // what asks has belongs to the life before

@@ -6,11 +6,10 @@ package flows
 // 6864): in packets that are not to be fragmented the field means nothing, and
 // many senders leave it 0.
 type idents struct {
-	slots [maxIdents]ident // by PSN
-	last  uint16           // of the request before
-	set   bool             // last is
-
-	same, other uint64 // how often the Identification was that of the request before, and how often not
+	same, other uint64           // how often the Identification was that of the request before, and how often not
+	last        uint16           // of the request before
+	set         bool             // last is
+	slots       [maxIdents]ident // by PSN
 }
 
 // maxIdents is how many requests are remembered: a network's copy comes soon.
