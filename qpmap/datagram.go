@@ -1,15 +1,17 @@
 package qpmap
 
-import "github.com/rocecn/rocecn/rocev2"
-
 // observeDatagram learns from a packet whose DETH names the source queue pair
 // (UD and RD). Many may send to one queue pair: while another has been seen
-// within Idle, there is no one source.
-func (m *Map) observeDatagram(p *rocev2.Packet, k *key) {
-	src := p.BTH.DETH.SrcQP
+// within Idle, there is no one source. To a flow of another transport that is
+// in use a datagram is a stray.
+func (m *Map) observeDatagram(o *Observation, k *key) {
 	at := m.find(k)
 	if at != 0 && m.pairs.slots[at].v.from != UD {
-		if e := &m.pairs.slots[at].v; e.from == Given || e.sequence.follow(p.BTH.PSN, 1, 1, true) != restart {
+		switch e := &m.pairs.slots[at].v; {
+		case e.from == Given:
+			return
+		case !e.quiet(m.now()):
+			e.stray = true
 			return
 		}
 		m.drop(at)
@@ -22,12 +24,12 @@ func (m *Map) observeDatagram(p *rocev2.Packet, k *key) {
 		}
 		m.stats.UD++
 		m.learned[0], m.learnedCount = at, 1
-		m.pairs.slots[at].v = pair{srcQP: src, from: UD, transport: p.BTH.Opcode.Transport()}
+		m.pairs.slots[at].v = pair{srcQP: o.SrcQP, from: UD, transport: o.Opcode.Transport()}
 	}
 	e := &m.pairs.slots[at].v
-	if e.srcQP != src {
-		e.other, e.otherSeen, e.srcQP = e.srcQP, moment(e.seen), src
+	if e.srcQP != o.SrcQP {
+		e.other, e.otherSeen, e.srcQP = e.srcQP, moment(e.seen), o.SrcQP
 	}
 	m.use(at)
-	e.pkey, e.sequence.doubt = p.BTH.PKey, sure
+	e.pkey = o.PKey
 }

@@ -1,9 +1,10 @@
 package qpmap
 
 import (
+	"time"
+
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // An exchange is a CM REQ, and the REP that answers it once it has come. Its key
@@ -25,69 +26,55 @@ type end struct {
 	psn    uint32 // the first PSN that it will receive
 }
 
+// exchangeTime is how long after a REQ with a communication id another one may
+// have the same id and mean another connection.
+const exchangeTime = time.Minute
+
 // observeCM learns from a packet to queue pair 0 or 1. Messages other than
 // those below neither make a pair nor end one.
-func (m *Map) observeCM(p *rocev2.Packet, k *key) {
-	if p.BTH.Opcode != bth.UDSendOnly || !cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload) {
-		return
-	}
-	var h cm.Header
-	message, err := h.Decode(p.Payload)
-	if err != nil {
-		return
-	}
-	switch h.Attribute {
+func (m *Map) observeCM(o *Observation, k *key) {
+	switch c := &o.CM; c.Attribute {
 	case cm.AttributeREQ:
-		var req cm.REQ
-		if _, err := req.Decode(message); err == nil {
-			m.observeREQ(&req, k)
-		}
+		m.observeREQ(c, k)
 	case cm.AttributeREP:
-		var rep cm.REP
-		if _, err := rep.Decode(message); err == nil {
-			m.observeREP(&rep, k)
-		}
+		m.observeREP(c, k)
 	case cm.AttributeDREQ:
-		var dreq cm.DREQ
-		if _, err := dreq.Decode(message); err == nil {
-			m.observeDREQ(&dreq, k)
-		}
+		m.observeDREQ(c, k)
 	case cm.AttributeDREP:
-		var drep cm.DREP
-		if _, err := drep.Decode(message); err == nil {
-			m.forget(drep.LocalCommID, drep.RemoteCommID, k) // nothing is left to end after a DREQ
-		}
+		m.forget(c.Local, c.Remote, k) // nothing is left to end after a DREQ
 	case cm.AttributeREJ:
-		var rej cm.REJ
-		if _, err := rej.Decode(message); err == nil && !m.forget(rej.LocalCommID, rej.RemoteCommID, k) {
+		if !m.forget(c.Local, c.Remote, k) {
 			m.stats.Unmatched++
 		}
 	}
 }
 
-// observeREQ remembers a REQ. One alone makes no pair. While one waits for its
-// REP, another with the same communication id is either a retransmission or not
-// believed.
-func (m *Map) observeREQ(req *cm.REQ, k *key) {
-	transport, known := transportOf(req)
-	if !known || req.LocalQPN <= managementQP {
+// observeREQ remembers a REQ. One alone makes no pair. Another with the same
+// communication id is a retransmission, or one of the two is made up: then
+// neither is believed, and data decides.
+func (m *Map) observeREQ(req *Exchange, k *key) {
+	if req.QP <= managementQP {
 		return
 	}
 	x := exchange{
-		requester: end{commID: req.LocalCommID, qp: req.LocalQPN, psn: req.StartingPSN},
-		pkey:      req.PKey, mtu: uint16(req.MTU()), transport: transport, seen: m.clock.ticks,
+		requester: end{commID: req.Local, qp: req.QP, psn: req.PSN},
+		pkey:      req.PKey, mtu: req.MTU, transport: req.Transport, seen: m.clock.ticks,
 	}
-	id := k.with(req.LocalCommID)
+	id := k.with(req.Local)
 	at := m.pending.get(&id)
 	if at != 0 {
 		was := &m.pending.slots[at].v
 		switch {
+		case m.clock.ticks-was.seen > int64(exchangeTime):
 		case was.requester == x.requester:
 			was.seen = m.clock.ticks
 			m.pending.renew(at, 0)
 			return
-		case !was.answered && m.clock.ticks-was.seen <= int64(m.cfg.Idle):
+		default:
 			m.stats.Conflicts++
+			if !was.answered {
+				was.contested = true
+			}
 			return
 		}
 		m.pending.remove(at)
@@ -99,40 +86,27 @@ func (m *Map) observeREQ(req *cm.REQ, k *key) {
 	m.pending.slots[at].v = x
 }
 
-// transportOf returns the transport that a REQ asks for.
-func transportOf(req *cm.REQ) (t bth.Transport, known bool) {
-	switch {
-	case req.TransportType == cm.TransportRC:
-		return bth.TransportRC, true
-	case req.TransportType == cm.TransportUC:
-		return bth.TransportUC, true
-	case req.TransportType == cm.TransportExtended && req.ExtendedTransport == cm.ExtendedXRC:
-		return bth.TransportXRC, true
-	}
-	return 0, false
-}
-
 // observeREP joins a REP with its REQ: its remote communication id is the REQ's,
 // and the addresses are those of the REQ exchanged. Where two REPs to one REQ
 // differ, neither is believed.
-func (m *Map) observeREP(rep *cm.REP, k *key) {
-	id := k.back(rep.RemoteCommID)
+func (m *Map) observeREP(rep *Exchange, k *key) {
+	id := k.back(rep.Remote)
 	at := m.pending.get(&id)
-	if at == 0 || m.clock.ticks-m.pending.slots[at].v.seen > int64(m.cfg.Idle) {
+	if at == 0 || m.clock.ticks-m.pending.slots[at].v.seen > int64(exchangeTime) {
 		m.stats.Unmatched++
 		return
 	}
 	x := &m.pending.slots[at].v
-	responder := end{commID: rep.LocalCommID, qp: rep.LocalQPN, psn: rep.StartingPSN}
+	responder := end{commID: rep.Local, qp: rep.QP, psn: rep.PSN}
 	if x.transport == bth.TransportXRC {
-		responder.qp = rep.LocalEECN // where the responder's queue pair of XRC stands
+		responder.qp = rep.EECN // where the responder's queue pair of XRC stands
 	}
 	switch {
 	case responder.qp <= managementQP || x.contested:
 		return
 	case !x.answered:
 		x.responder, x.answered = responder, true
-		m.propose(at)
+		m.propose(x, &id)
 	case x.responder != responder:
 		m.stats.Conflicts++
 		if forth := id.with(x.responder.qp); !m.confirmed(&forth) {
@@ -145,6 +119,12 @@ func (m *Map) observeREP(rep *cm.REP, k *key) {
 	m.pending.renew(at, 0)
 }
 
+// confirmedAs tells whether data has confirmed that a flow has this source.
+func (m *Map) confirmedAs(k *key, srcQP uint32) bool {
+	at := m.find(k)
+	return at != 0 && m.pairs.slots[at].v.confirmed != 0 && m.pairs.slots[at].v.srcQP == srcQP
+}
+
 // confirmed tells whether data has confirmed the pair of a flow.
 func (m *Map) confirmed(k *key) bool {
 	at := m.find(k)
@@ -152,18 +132,19 @@ func (m *Map) confirmed(k *key) bool {
 }
 
 // propose makes the pairs of an exchange, unless a pair that data confirms, or
-// data that began with another PSN, stands against it: then it waits for data to
-// follow it.
-func (m *Map) propose(at uint32) {
-	forth, back := m.links(at)
+// data that began with another PSN, stands against it. Either way it announces
+// with which PSN each direction begins, for data to follow it.
+func (m *Map) propose(x *exchange, id *key) {
+	a := announcement{exchange: *x, id: *id}
+	forth, back := a.links()
 	var held bool
 	for _, l := range [...]*link{&forth, &back} {
-		if at := m.find(&l.key); at != 0 {
-			e := &m.pairs.slots[at].v
+		m.announce(l, &a)
+		if pair := m.find(&l.key); pair != 0 {
+			e := &m.pairs.slots[pair].v
 			held = held || e.confirmed != 0 && !(e.from == Given && e.srcQP == l.pair.srcQP)
-		} else if at := m.open.get(&l.key); at != 0 {
-			o := &m.open.slots[at].v
-			held = held || o.sequence.begun && !m.past(o.seen) && !near(l.pair.sequence.next, o.sequence.next)
+		} else if open := m.open.get(&l.key); open != 0 {
+			held = held || m.open.slots[open].v.another(l.pair.life.next, m.now())
 		}
 	}
 	if !held {
@@ -173,60 +154,133 @@ func (m *Map) propose(at uint32) {
 	m.stats.Conflicts++
 	for _, l := range [...]*link{&forth, &back} {
 		if pair := m.find(&l.key); pair != 0 {
-			m.pairs.slots[pair].v.candidate = at
-		} else {
-			m.openFlow(&l.key).candidate = at
+			e := &m.pairs.slots[pair].v
+			e.challenge(l, m.now())
+			other := &back
+			if l == other {
+				other = &forth
+			}
+			if mate := m.mate(pair); l.pair.srcQP != e.srcQP && mate != 0 &&
+				m.pairs.slots[mate].v.life.contains(other.pair.life.next, e.transport) {
+				e.shared, e.sharedPSN, e.contest = true, other.pair.life.next, m.now()
+			}
 		}
+		f := &m.open.slots[m.openFlow(&l.key)].v
+		f.named, f.begun, f.start = true, false, l.pair.life.next
 	}
+}
+
+// challenge notes that an exchange names another queue pair for a flow, if its
+// requests begin where those of the pair's life did: some hosts begin each
+// connection with the same PSN. Elsewhere they would be out of the life, but for
+// a chance of one in thousands.
+func (e *pair) challenge(l *link, now int32) {
+	psn := l.pair.life.next
+	if d := distance(e.life.first, psn); l.pair.srcQP != e.srcQP && e.life.known && -late <= d && d <= late {
+		e.rival, e.rivalPSN, e.contest = l.pair.srcQP, psn, now
+		e.overlaps = e.life.requests == 0 || distance(e.life.next, psn) <= 0
+	}
+}
+
+// rivals tells whether a request that the pair's life explains may as well be one
+// of the first that a CM exchange announces for another queue pair. A life that
+// goes on in order past that PSN is no doubt itself.
+func (e *pair) rivals(psn uint32) bool {
+	d, ahead := distance(e.rivalPSN, psn), distance(e.life.next, psn)
+	return e.rival != 0 && 0 <= d && d <= late && (e.overlaps || ahead < 0 || d == 0 && ahead != 0)
+}
+
+// An announcement is an exchange that both sides agreed to. It stands in its
+// table once for each direction, by flow and first PSN, so that data finds the
+// exchange that it follows among any number of others.
+type announcement struct {
+	exchange
+	id    key // of the exchange
+	srcQP uint32
+	doubt bool // two announce the same PSN for different queue pairs
+}
+
+// announce remembers what an exchange says of one direction.
+func (m *Map) announce(l *link, a *announcement) {
+	k := l.key.at(l.pair.life.next)
+	at := m.announced.get(&k)
+	if at != 0 {
+		was := &m.announced.slots[at].v
+		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) && !m.confirmedAs(&l.key, was.srcQP) {
+			was.doubt = true
+			return
+		}
+	} else if at = m.announced.add(&k, 0); at == 0 {
+		m.announced.remove(m.announced.lists[0].oldest)
+		at = m.announced.add(&k, 0)
+	}
+	m.announced.renew(at, 0)
+	v := &m.announced.slots[at].v
+	*v = *a
+	v.srcQP = l.pair.srcQP
+}
+
+// announcement returns the slot of the exchange after which a flow is to begin
+// with this PSN, 0 without one that is believed.
+func (m *Map) announcement(k *key, psn uint32) uint32 {
+	named := k.at(psn)
+	at := m.announced.get(&named)
+	if at == 0 || m.announced.slots[at].v.doubt || m.clock.ticks-m.announced.slots[at].v.seen > int64(m.cfg.Idle) {
+		return 0
+	}
+	return at
+}
+
+// named returns the source queue pair of the flow that an announcement is about.
+func (m *Map) named(at uint32) uint32 { return m.announced.slots[at].v.srcQP }
+
+// at returns the key of what is announced for a flow that begins with a PSN.
+func (k *key) at(psn uint32) key {
+	out := *k
+	out.mark |= psn << 8
+	return out
 }
 
 // links returns what an exchange says of both directions. The first PSN of the
 // requester is in the REP, that of the responder in the REQ.
-func (m *Map) links(at uint32) (forth, back link) {
-	s := &m.pending.slots[at]
-	x := &s.v
+func (a *announcement) links() (forth, back link) {
+	x := &a.exchange
 	common := pair{pkey: x.pkey, mtu: x.mtu, transport: x.transport, from: CM}
-	forth, back = link{s.key.with(x.responder.qp), common}, link{s.key.back(x.requester.qp), common}
-	forth.pair.srcQP, forth.pair.sequence = x.requester.qp, begin(x.responder.psn)
+	forth, back = link{a.id.with(x.responder.qp), common}, link{a.id.back(x.requester.qp), common}
+	forth.pair.srcQP, forth.pair.life = x.requester.qp, announce(x.responder.psn, x.transport)
 	forth.pair.local, forth.pair.remote = x.requester.commID, x.responder.commID
-	back.pair.srcQP, back.pair.sequence = x.responder.qp, begin(x.requester.psn)
+	back.pair.srcQP, back.pair.life = x.responder.qp, announce(x.requester.psn, x.transport)
 	back.pair.local, back.pair.remote = x.responder.commID, x.requester.commID
 	return forth, back
 }
 
-// announced returns the source queue pair that a waiting exchange names for a
-// flow, if the flow's requests are to begin at this PSN or just before it.
-func (m *Map) announced(at uint32, k *key, psn uint32) (srcQP uint32, ok bool) {
-	if at == 0 || !m.pending.slots[at].v.answered || m.pending.slots[at].v.contested {
-		return 0, false
-	}
-	forth, back := m.links(at)
+// adopt makes the pairs of an exchange that data follows: requests, and where
+// o is not nil the last of so many answers to them.
+func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
+	forth, back := m.announced.slots[at].v.links()
 	for _, l := range [...]*link{&forth, &back} {
-		if l.key == *k && near(l.pair.sequence.next, psn) {
-			return l.pair.srcQP, true
+		if o == nil || o.DestQP != l.pair.srcQP || o.Dst != l.key.src {
+			continue
 		}
+		start := l.pair.life.first
+		l.pair.life = answered(o, m.now())
+		l.pair.life.first, l.pair.life.floor = start, start
+		l.pair.sure, l.pair.answered, l.pair.requested, l.pair.weight = true, m.now(), m.now(), answers
 	}
-	return 0, false
-}
-
-// near tells whether a PSN is the one that CM announced, or one after a few that
-// the capture has lost.
-func near(start, psn uint32) bool {
-	d := distance(start, psn)
-	return 0 <= d && d < 64
-}
-
-// adopt makes the pairs of an exchange that data follows.
-func (m *Map) adopt(at uint32) {
-	forth, back := m.links(at)
 	m.connect(forth, back, settled)
 }
 
 // disconnect takes back the pairs of an exchange, as far as they are its own.
 func (m *Map) disconnect(id *key, x *exchange) {
-	forth, back := id.with(x.responder.qp), id.back(x.requester.qp)
-	m.end(&forth, x.requester.commID, x.responder.commID)
-	m.end(&back, x.responder.commID, x.requester.commID)
+	a := announcement{exchange: *x, id: *id}
+	forth, back := a.links()
+	for _, l := range [...]*link{&forth, &back} {
+		m.end(&l.key, l.pair.local, l.pair.remote)
+		k := l.key.at(l.pair.life.next)
+		if at := m.announced.get(&k); at != 0 && m.announced.slots[at].v.responder == x.responder {
+			m.announced.remove(at)
+		}
+	}
 }
 
 // end forgets a pair that CM made with these communication ids, and tells
@@ -247,20 +301,20 @@ func (m *Map) end(k *key, local, remote uint32) bool {
 
 // observeDREQ ends the pairs of a connection, if the addresses, both
 // communication ids and the queue pair are its own.
-func (m *Map) observeDREQ(dreq *cm.DREQ, k *key) {
-	forth := k.with(dreq.RemoteQPN)
+func (m *Map) observeDREQ(dreq *Exchange, k *key) {
+	forth := k.with(dreq.QP)
 	at := m.find(&forth)
 	if at == 0 {
 		m.stats.Unmatched++
 		return
 	}
 	back := forth.back(m.pairs.slots[at].v.srcQP)
-	if !m.end(&forth, dreq.LocalCommID, dreq.RemoteCommID) {
+	if !m.end(&forth, dreq.Local, dreq.Remote) {
 		m.stats.Unmatched++
 		return
 	}
-	m.end(&back, dreq.RemoteCommID, dreq.LocalCommID)
-	m.forget(dreq.LocalCommID, dreq.RemoteCommID, k)
+	m.end(&back, dreq.Remote, dreq.Local)
+	m.forget(dreq.Local, dreq.Remote, k)
 }
 
 // forget takes back the exchange of which a side says that these are its own

@@ -1,27 +1,32 @@
 package qpmap
 
-import (
-	"time"
-
-	"github.com/rocecn/rocecn/bth"
-)
+import "github.com/rocecn/rocecn/bth"
 
 // pair is what the table of pairs holds.
 type pair struct {
 	seen      int64 // when a packet last spoke for it
-	sequence  sequence
-	confirmed int32 // the moment when data last did; 0 never
+	life      life  // the requests of the flow
+	confirmed int32 // the moment when data last did: a request in its life, or an answer; 0 never
+	answered  int32 // the moment of the last answer; 0 none
+	requested int32 // moment of the last request
 	otherSeen int32 // UD: the moment when other was seen last
 	srcQP     uint32
 	other     uint32 // UD: a source queue pair besides srcQP
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
-	candidate uint32 // slot of a CM exchange that names the flow anew, to be believed when data follows it
-	requested int32  // moment of the last request
+	rival     uint32 // queue pair that a CM exchange names for the flow since data confirmed this one; 0 none
+	rivalPSN  uint32 // with which its requests begin
+	sharedPSN uint32
+	contest   int32 // moment since which it may be that these are the requests of another queue pair
 	pkey, mtu uint16
+	weight    uint16 // answers seen
 	transport bth.Transport
 	from      Source
+	sure      bool // the requests are those of srcQP: they began where CM says, or were answered
+	stray     bool // the last request was out of the life
 	contested bool // there is a sign of another pair, and none for this one since
+	overlaps  bool // the life had come to rivalPSN when that was announced
+	shared    bool // a CM exchange names the flow's receiver for requests from sharedPSN on, as this pair's has had
 	voted     bool // votes for another pair have been counted
 }
 
@@ -34,8 +39,11 @@ const (
 	settled   = 1 // confirmed by data, or given
 )
 
-// inUse is how long after its last packet a pair counts as in use.
-const inUse = time.Second
+// quiet tells whether no data has spoken for a pair for a while.
+func (e *pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
+
+// questioned tells whether something speaks for another pair of the same flow.
+func (e *pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
 
 func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
 
@@ -80,7 +88,8 @@ func (m *Map) use(at uint32) {
 	s.v.seen = m.clock.ticks
 }
 
-// confirm notes that data spoke for the pairs of both directions.
+// confirm notes that data spoke for the pairs of both directions. Whatever spoke
+// for others was made up, or is long past.
 func (m *Map) confirm(at, mate uint32) {
 	for _, at := range [...]uint32{at, mate} {
 		if at == 0 {
@@ -91,14 +100,13 @@ func (m *Map) confirm(at, mate uint32) {
 			m.pairs.renew(at, settled)
 		}
 		m.use(at)
-		s.v.confirmed = m.now()
-		s.v.contested = false
-		if s.v.sequence.doubt == jumped {
-			s.v.sequence.doubt, s.v.sequence.calm = sure, 0
-		}
+		s.v.confirmed, s.v.rival, s.v.shared = m.now(), 0, false
 		if s.v.voted {
 			s.v.voted = false
-			m.closeFlow(&s.key)
+			if open := m.open.get(&s.key); open != 0 {
+				f := &m.open.slots[open].v
+				f.tally, f.byPort = tally{}, tally{}
+			}
 		}
 	}
 }
@@ -114,6 +122,9 @@ type link struct {
 func (m *Map) connect(forth, back link, list uint8) {
 	for _, l := range [...]*link{&forth, &back} {
 		if at := m.find(&l.key); at != 0 && m.pairs.slots[at].v.srcQP != l.pair.srcQP && m.pairs.slots[at].v.from != Given {
+			if m.pairs.slots[at].v.confirmed != 0 {
+				m.stats.NewLives++
+			}
 			m.drop(at)
 		}
 	}
@@ -142,17 +153,22 @@ func (m *Map) place(k *key, list uint8) uint32 {
 	return m.makePair(k, list)
 }
 
-// install makes a pair in its slot. What votes say again leaves a pair as it is.
+// install makes a pair in its slot. Votes that say the same again leave a pair as
+// it is.
 func (m *Map) install(at uint32, l *link, list uint8) {
 	e := &m.pairs.slots[at].v
-	if e.from == Given || l.pair.from == Votes && e.from != 0 {
+	same := e.from != 0 && e.srcQP == l.pair.srcQP
+	if e.from == Given || same && l.pair.from != CM && e.from <= l.pair.from {
 		return
 	}
-	if e.from == 0 || e.srcQP != l.pair.srcQP {
-		if l.pair.from == CM {
+	if !same {
+		switch l.pair.from {
+		case CM:
 			m.stats.CM++
-		} else {
+		case Votes:
 			m.stats.Votes++
+		default:
+			m.stats.Ports++
 		}
 		m.learned[m.learnedCount] = at // one Observe makes one connection
 		m.learnedCount++
@@ -161,10 +177,11 @@ func (m *Map) install(at uint32, l *link, list uint8) {
 	e.seen = m.clock.ticks
 	if list == settled {
 		e.confirmed = m.now()
-		e.sequence.doubt = sure
 	}
 	m.pairs.renew(at, list)
-	m.closeFlow(&l.key)
+	if list == settled { // else answers may still say something else
+		m.closeFlow(&l.key)
+	}
 }
 
 // makePair returns a new slot in a list. In a full table it takes that of the
@@ -196,7 +213,7 @@ func (m *Map) oldestSettled(list uint8) uint32 {
 		switch {
 		case e.from == Given:
 			m.pairs.renew(at, settled)
-		case m.idle(e), list == settled && m.clock.ticks-e.seen > int64(inUse):
+		case m.idle(e), list == settled && m.clock.ticks-e.seen > int64(silence):
 			return at
 		default:
 			return 0

@@ -23,29 +23,33 @@
 // of. So flows that use the same PSNs at the same time tie. UC has no responses
 // and no votes. The pairs of both directions of a connection are learned together.
 // "Just now" is a second, or longer where all packets come seconds apart. The UDP
-// source port never counts.
+// source port counts only where it is asked for: see [Config].
 //
-// # New lives
+// # Lives
 //
-// Hosts use queue pairs again. A request more than 128 PSNs away from the one
-// expected next, or one that has been acknowledged, puts a pair in doubt until a
-// response confirms it. One more than 65,536 away, or of another transport, does
-// so until the next is in sequence again; two in sequence with each other end the
-// pair. A life that no CM shows and that goes on with the PSNs of the one before
-// can be seen only by its responses.
+// Hosts use queue pairs again, so a pair is of one life of its flow: requests
+// whose PSNs follow one another. Repeats belong to it, of whatever number and
+// cause, and so does what the capture lost, up to 2,048 packets. A packet out of
+// the life is of nobody known, and harms nobody: the next one in the life is
+// known again.
 //
-// A CM exchange that names a queue pair anew takes effect at once where data
-// never confirmed the pair before; otherwise when data begins with the PSN that
-// it names. So forged CM messages do not displace a pair that data confirms.
+// Another life takes the place of one only when it has been answered, and the old
+// one has said nothing for a second, was ended by CM, or was answered less often
+// than the new one has been since. So CM messages, data and answers that somebody
+// makes up who is not on the path displace no connection in use: whoever has to
+// guess PSNs makes up other lives only, and of two that announce the same PSN,
+// neither is believed until answers decide.
+//
+// A life that no CM shows and that begins among the PSNs of the one before can be
+// seen only by its responses.
 //
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
-// Idle are forgotten. All memory is taken by [New]: [PairSize] octets for each of
-// MaxPairs, [OpenSize] for each of MaxOpen, [PendingSize] for each of MaxPending;
-// 11 MB with the defaults. A full table gives up what was used longest ago: pairs
-// that no data has confirmed first, and never one that is given, or is confirmed
-// and in use.
+// Idle are forgotten. All memory is taken by [New], 17 MB with the defaults, 190
+// octets for each pair more; see also [Config]. A full table gives up what was
+// used longest ago: pairs that no data has confirmed first, and never one that is
+// given, or is confirmed and in use.
 //
 // A Map is not safe for concurrent use: one a core.
 package qpmap
@@ -79,11 +83,12 @@ const (
 	Votes                   // the PSNs of requests and responses
 	UD                      // a DETH
 	Given                   // Map.Add
+	Port                    // votes that tie, but for the UDP source port: see Config.Ports
 )
 
-var sources = [...]string{"unknown", "cm", "votes", "ud", "given"}
+var sources = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
 
-// String returns "cm", "votes", "ud" or "given".
+// String returns "cm", "votes", "ud", "given" or "port".
 func (s Source) String() string {
 	if int(s) < len(sources) {
 		return sources[s]
@@ -124,6 +129,14 @@ type Config struct {
 	Idle       time.Duration // after so long without a packet an entry is forgotten: 10 minutes
 	MinVotes   int           // votes that make a pair: 3
 	Ratio      int           // how many times the votes of the runner-up: 2
+
+	// Ports lets votes that tie be decided by the UDP source port: requests and
+	// responses of a connection have the same in the stacks of many hosts, not in
+	// all. That is evidence for who looks at traffic, and no proof: whoever sends
+	// CNPs does without.
+	Ports bool
+	// Grow takes memory as it is needed, up to the maxima, instead of all at once.
+	Grow bool
 }
 
 func (c Config) withDefaults() Config {
@@ -145,22 +158,16 @@ func (c Config) withDefaults() Config {
 type Stats struct {
 	Pairs, Pending, Open int // entries now
 
-	CM, Votes, UD uint64 // pairs learned, by how
-	Ended         uint64 // pairs that CM ended
-	NewLives      uint64 // pairs that other data put an end to
-	Expired       uint64 // pairs idle for too long
-	Evicted       uint64 // pairs given up for others
-	Full          uint64 // pairs not taken as the table was full
-	Unmatched     uint64 // CM messages that belong to no exchange or pair known
-	Conflicts     uint64 // CM exchanges not believed: other than one seen before, or than a pair that data confirms
-}
+	CM, Votes, UD, Ports uint64 // pairs learned, by how
 
-// What an entry costs, in octets, where the maximum is a power of two.
-const (
-	PairSize    = 132
-	OpenSize    = 414
-	PendingSize = 100
-)
+	Ended     uint64 // pairs that CM ended
+	NewLives  uint64 // pairs that another connection of their queue pairs put an end to
+	Expired   uint64 // pairs idle for too long
+	Evicted   uint64 // pairs given up for others
+	Full      uint64 // pairs not taken as the table was full
+	Unmatched uint64 // CM messages that belong to no exchange or pair known
+	Conflicts uint64 // CM exchanges not believed: other than one seen before, or than a pair that data confirms
+}
 
 // Map is what has been learned. Make one with [New].
 type Map struct {
@@ -170,8 +177,13 @@ type Map struct {
 
 	pairs   table[pair]
 	pending table[exchange]
-	open    table[open]
-	recent  recent
+
+	announced table[announcement]
+
+	open   table[open]
+	recent recent
+	ports  recent // of requests with the same UDP source port, if these count
+	asked  [ways]uint32
 
 	learned      [2]uint32 // slots of the pairs that the last Observe learned
 	learnedCount int
@@ -181,36 +193,49 @@ type Map struct {
 func New(cfg Config) *Map {
 	cfg = cfg.withDefaults()
 	seed := rand.Uint64()
-	return &Map{
+	m := &Map{
 		cfg:     cfg,
 		clock:   clock{ticks: 1 << 20},
-		pairs:   newTable[pair](cfg.MaxPairs, seed),
-		pending: newTable[exchange](cfg.MaxPending, seed),
-		open:    newTable[open](cfg.MaxOpen, seed),
-		recent:  newRecent(requestsPerFlow*cfg.MaxOpen, seed),
+		pairs:   newTable[pair](cfg.MaxPairs, seed, cfg.Grow),
+		pending: newTable[exchange](cfg.MaxPending, seed, cfg.Grow),
+
+		announced: newTable[announcement](2*cfg.MaxPending, seed, cfg.Grow),
+		open:      newTable[open](cfg.MaxOpen, seed, cfg.Grow),
+		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed),
 	}
+	if cfg.Ports {
+		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, seed)
+	}
+	return m
 }
 
 // Observe learns from a packet that passes: data, responses and CM messages of
 // either direction. Anything else changes nothing. It allocates nothing, and
 // keeps nothing of p.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
+	var o Observation
+	o.Set(p, domain)
+	m.Learn(&o, now)
+}
+
+// Learn is [Map.Observe] of a packet that was decoded before.
+func (m *Map) Learn(o *Observation, now time.Time) {
 	m.clock.set(now)
 	m.learnedCount = 0
-	op := p.BTH.Opcode
+	op := o.Opcode
 	if !op.Known() || op == bth.CNP {
 		return
 	}
-	k := keyOf(p.FlowKey(), domain)
+	k := o.key()
 	switch {
 	case k.id <= managementQP:
-		m.observeCM(p, &k)
-	case p.BTH.Present.Has(bth.HasDETH):
-		m.observeDatagram(p, &k)
-	case op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge:
-		m.observeResponse(p, &k)
+		m.observeCM(o, &k)
+	case op.Headers().Has(bth.HasDETH):
+		m.observeDatagram(o, &k)
+	case response(op):
+		m.observeResponse(o, &k)
 	default:
-		m.observeRequest(p, &k)
+		m.observeRequest(o, &k)
 	}
 }
 
@@ -222,27 +247,76 @@ const requestsPerFlow = 16
 // datagrams alone.
 const managementQP = 1
 
-// SourceQP returns what is known of the sender of the flow. It returns
-// [ErrUnknown] or [ErrAmbiguous] when there is no pair, and allocates nothing.
+// SourceQP returns what is known of the sender of the flow's last packet. It
+// returns [ErrUnknown] or [ErrAmbiguous] when there is no pair, and allocates
+// nothing.
 func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, error) {
 	m.clock.set(now)
 	key := keyOf(k, domain)
-	at := m.pairs.get(&key)
-	if at == 0 {
-		if at = m.open.get(&key); at != 0 && m.open.slots[at].v.tally.undecided(&m.cfg) {
-			return Pair{}, ErrAmbiguous
-		}
+	e, err := m.lookUp(&key)
+	if err != nil {
+		return Pair{}, err
+	}
+	if e.stray {
 		return Pair{}, ErrUnknown
+	}
+	return m.pair(e), nil
+}
+
+// SourceQPOf is [Map.SourceQP] of a packet of which the BTH is known, such as the
+// one that invoked a message: packets that came since then do not matter.
+func (m *Map) SourceQPOf(k rocev2.FlowKey, domain uint32, h *bth.Header, now time.Time) (Pair, error) {
+	m.clock.set(now)
+	key := keyOf(k, domain)
+	e, err := m.lookUp(&key)
+	if err != nil {
+		return Pair{}, err
+	}
+	if !m.explains(&key, e, h) {
+		return Pair{}, ErrUnknown
+	}
+	return m.pair(e), nil
+}
+
+// explains tells whether a packet may be of the connection that a pair is of: a
+// request by the life of its flow, a response by that of the other direction.
+func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
+	t := h.Opcode.Transport()
+	switch {
+	case e.from == Given || e.from == UD:
+		return true
+	case !response(h.Opcode):
+		return !e.life.known || e.life.contains(h.PSN, t)
+	}
+	forth := k.back(e.srcQP)
+	to := m.pairs.get(&forth)
+	return to != 0 && m.pairs.slots[to].v.life.answers(h.PSN, t)
+}
+
+// response tells whether an opcode is a response: an acknowledgement, or what a
+// READ brings.
+func response(op bth.Opcode) bool {
+	return op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge
+}
+
+// lookUp returns the pair of a flow, or why there is none.
+func (m *Map) lookUp(k *key) (*pair, error) {
+	at := m.pairs.get(k)
+	if at == 0 {
+		if at = m.open.get(k); at != 0 && m.open.slots[at].v.tally.undecided(&m.cfg) {
+			return nil, ErrAmbiguous
+		}
+		return nil, ErrUnknown
 	}
 	e := &m.pairs.slots[at].v
 	switch {
 	case e.from == Given:
-	case m.idle(e), e.sequence.doubt != sure:
-		return Pair{}, ErrUnknown
+	case m.idle(e), e.life.requests > 0 && !e.sure:
+		return nil, ErrUnknown
 	case e.contested, e.otherSeen != 0 && time.Duration(uint32(m.now()-e.otherSeen))<<20 <= m.cfg.Idle:
-		return Pair{}, ErrAmbiguous
+		return nil, ErrAmbiguous
 	}
-	return m.pair(e), nil
+	return e, nil
 }
 
 func (m *Map) pair(e *pair) Pair {
@@ -291,7 +365,7 @@ func (m *Map) All() iter.Seq2[Key, Pair] {
 		for i := range m.pairs.lists {
 			for at := m.pairs.lists[i].oldest; at != 0; at = m.pairs.slots[at].newer {
 				s := &m.pairs.slots[at]
-				k := Key{s.key.flowKey(), s.key.domain}
+				k := s.key.public()
 				if p, err := m.SourceQP(k.FlowKey, k.Domain, m.clock.last); err == nil && !yield(k, p) {
 					return
 				}
@@ -306,7 +380,7 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for _, at := range m.learned[:m.learnedCount] {
 			s := &m.pairs.slots[at]
-			if !yield(Key{s.key.flowKey(), s.key.domain}, m.pair(&s.v)) {
+			if !yield(s.key.public(), m.pair(&s.v)) {
 				return
 			}
 		}
@@ -319,6 +393,7 @@ func (m *Map) Expire(now time.Time) int {
 	m.clock.set(now)
 	pairs := m.pairs.expire(m.idle)
 	m.pending.expire(func(x *exchange) bool { return m.past(x.seen) })
+	m.announced.expire(func(a *announcement) bool { return m.past(a.seen) })
 	m.open.expire(func(o *open) bool { return m.past(o.seen) })
 	m.stats.Expired += uint64(pairs)
 	return pairs

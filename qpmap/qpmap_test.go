@@ -126,8 +126,9 @@ func TestTwoREPs(t *testing.T) {
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 }
 
-// A queue pair is used again: with another partner, the same partner, with CM
-// that shows the end of the life before, or does not.
+// A queue pair is used again: with another partner, and CM that shows the end of
+// the life before, or does not. Then the new one is believed once it has been
+// answered and nothing of the old one has come for a while; the old one never.
 func TestNewLives(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		for _, psn := range []uint32{0x800000, live().psnA, live().psnA - 40000} {
@@ -138,22 +139,32 @@ func TestNewLives(t *testing.T) {
 				observe(m, start, c.dreq(), c.drep())
 			}
 			observe(m, start, next.req(), next.rep(), next.rtu())
-			for n := range uint32(3) {
-				observe(m, start, next.request(n))
-				requirePair(t, m, next.forth(), next.a, qpmap.CM)
-				observe(m, start, next.ack(n))
-				requirePair(t, m, next.forth(), next.a, qpmap.CM)
-				requirePair(t, m, next.back(), next.b, qpmap.CM)
+			at := start
+			for n := range uint32(40) {
+				at = at.Add(50 * time.Millisecond)
+				observe(m, at, next.request(n))
+				got, err := m.SourceQP(next.forth(), 0, at)
+				if ended || n > 25 {
+					require.NoError(t, err, "%v, %#x, request %d", ended, psn, n)
+				}
+				if err == nil {
+					require.Equal(t, next.a, got.SrcQP)
+				}
+				observe(m, at, next.ack(n))
 			}
+			got, err := m.SourceQP(next.back(), 0, at)
+			require.NoError(t, err)
+			require.Equal(t, next.b, got.SrcQP)
 			requireNone(t, m, c.back(), qpmap.ErrUnknown)
-			observe(m, start, next.dreq())
+			observe(m, at, next.dreq())
 			require.Zero(t, m.Stats().Pairs)
 		}
 	}
 }
 
-// The same without CM: the first packet that is out of the sequence is a doubt,
-// the second a new life.
+// The same without CM: a packet out of the sequence is of nobody known, and does
+// no harm to the life before. The next life is believed once it has been
+// answered and that one has said nothing for a while.
 func TestNewLivesWithoutCM(t *testing.T) {
 	c, next := live(), live()
 	next.a, next.psnA = 0x22, 0x800000
@@ -166,23 +177,32 @@ func TestNewLivesWithoutCM(t *testing.T) {
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, c.request(5)) // that one was a stray
 	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
-	observe(m, start, next.request(0), next.request(1))
-	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
-	requireNone(t, m, c.back(), qpmap.ErrUnknown)
-	for n := range uint32(5) {
-		observe(m, start, next.request(2+n), next.ack(2+n))
+	for n := range uint32(4) { // answered, and yet the old one may go on
+		observe(m, start, next.request(n), next.ack(n))
+		requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	}
-	requirePair(t, m, c.forth(), next.a, qpmap.Votes)
+	of, err := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 5}, start)
+	require.NoError(t, err) // what is asked is of whom, not of when
+	require.Equal(t, c.a, of.SrcQP)
+	later := start.Add(1100 * time.Millisecond)
+	for n := range uint32(5) {
+		observe(m, later, next.request(4+n), next.ack(4+n))
+	}
+	got, err := m.SourceQP(c.forth(), 0, later)
+	require.NoError(t, err)
+	require.Equal(t, next.a, got.SrcQP)
+	_, err = m.SourceQP(c.back(), 0, later)
+	require.Error(t, err)
 	require.EqualValues(t, 1, m.Stats().NewLives)
 
 	uc := packet(c.A, c.B, bth.UCSendOnly, c.b, next.psnA+9) // or another transport
-	observe(m, start, uc)
-	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
-	observe(m, start, uc)
-	require.EqualValues(t, 2, m.Stats().NewLives)
+	observe(m, later, uc)
+	_, err = m.SourceQP(c.forth(), 0, later)
+	require.ErrorIs(t, err, qpmap.ErrUnknown)
 }
 
-// PSNs go on from 0xffffff with 0, and are sent again when packets were lost.
+// PSNs go on from 0xffffff with 0, and are sent again when packets were lost, as
+// often as the sender likes.
 func TestPSNs(t *testing.T) {
 	c := live()
 	c.psnA = 0xFFFFFE
@@ -190,16 +210,32 @@ func TestPSNs(t *testing.T) {
 	for n := uint32(3); n < 10; n++ {
 		observe(m, start, c.request(n))
 	}
-	for n := uint32(3); n < 10; n++ { // all over again
-		observe(m, start, c.request(n))
-		requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	for range 5 {
+		for n := range uint32(10) { // all over again, what was acknowledged, too
+			observe(m, start, c.request(n))
+			requirePair(t, m, c.forth(), c.a, qpmap.CM)
+		}
 	}
-	observe(m, start, c.request(60000)) // much is missing in the capture
+	observe(m, start, c.request(60000)) // much is missing in the capture, or it is a stranger's
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	observe(m, start, c.ack(9))
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
-	observe(m, start, c.ack(60000))
-	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	later := start.Add(1100 * time.Millisecond)
+	for n := uint32(60001); n < 60004; n++ {
+		observe(m, later, c.request(n), c.ack(n))
+	}
+	_, err := m.SourceQP(c.forth(), 0, later)
+	require.NoError(t, err)
+}
+
+// Where the capture lost fewer packets than 2,048, the life goes on at once.
+func TestCaptureLoses(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	for n := uint32(3); n < 100_000; n += 1500 {
+		observe(m, start, c.request(n), c.ack(n))
+		requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	}
 }
 
 // A READ takes as many PSNs as it has responses, which the path MTU tells.
@@ -257,7 +293,11 @@ func TestUD(t *testing.T) {
 	requirePair(t, m, c.forth(), c.a, qpmap.CM)
 	send(start, 0x55)
 	send(start, 0x55)
-	requirePair(t, m, c.forth(), 0x55, qpmap.UD)
+	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+	send(start.Add(1100*time.Millisecond), 0x55) // of one that says nothing any more it is another life
+	got, err = m.SourceQP(c.forth(), 0, start.Add(1100*time.Millisecond))
+	require.NoError(t, err)
+	require.Equal(t, qpmap.UD, got.From)
 }
 
 func TestGiven(t *testing.T) {
@@ -439,7 +479,8 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// The memory of a pair is what its documentation says.
+// The memory that New takes is what the documentation says, and with Grow next
+// to none.
 func TestMemory(t *testing.T) {
 	size := func(c qpmap.Config) uint64 {
 		var before, after runtime.MemStats
@@ -452,20 +493,17 @@ func TestMemory(t *testing.T) {
 	}
 	is := func(documented, measured float64) { // a little less on 32-bit machines
 		t.Helper()
-		require.LessOrEqual(t, measured, documented+1)
-		require.Greater(t, measured, documented*0.95)
+		require.LessOrEqual(t, measured, documented)
+		require.Greater(t, measured, documented*0.9)
 	}
-	few, many := size(qpmap.Config{MaxPairs: 1 << 12, MaxOpen: 2, MaxPending: 1}), size(qpmap.Config{MaxPairs: 1 << 16, MaxOpen: 2, MaxPending: 1})
-	is(qpmap.PairSize, float64(many-few)/(1<<16-1<<12))
-	few, many = size(qpmap.Config{MaxPairs: 2, MaxOpen: 1 << 10, MaxPending: 1}), size(qpmap.Config{MaxPairs: 2, MaxOpen: 1 << 14, MaxPending: 1})
-	is(qpmap.OpenSize, float64(many-few)/(1<<14-1<<10))
-	few, many = size(qpmap.Config{MaxPairs: 2, MaxOpen: 2, MaxPending: 1 << 10}), size(qpmap.Config{MaxPairs: 2, MaxOpen: 2, MaxPending: 1 << 14})
-	is(qpmap.PendingSize, float64(many-few)/(1<<14-1<<10))
-	is(11e6, float64(size(qpmap.Config{})))
+	is(17e6, float64(size(qpmap.Config{})))
+	few, many := size(qpmap.Config{MaxPairs: 1 << 12}), size(qpmap.Config{MaxPairs: 1 << 16})
+	is(190, float64(many-few)/(1<<16-1<<12))
+	require.Less(t, size(qpmap.Config{Grow: true, MaxOpen: 2}), uint64(16<<10))
 }
 
 func TestSource(t *testing.T) {
-	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud", qpmap.Given: "given", 9: "unknown"} {
+	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud", qpmap.Given: "given", qpmap.Port: "port", 9: "unknown"} {
 		require.Equal(t, want, s.String())
 		text, err := s.MarshalText()
 		require.NoError(t, err)

@@ -42,16 +42,17 @@ func newRecent(requests int, seed uint64) recent {
 }
 
 // find returns the hash of what k's flow shares with others, and the set in
-// which its requests with this PSN stand.
-func (r *recent) find(k *key, psn uint32, t bth.Transport) (flow uint32, set *[ways]request) {
-	h := hash.Mix(k.hashAddrs(r.seed)^uint64(t), r.seed|1)
+// which its requests with this PSN stand. Flows with another UDP source port
+// share nothing; where ports do not count, it is 0.
+func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
+	h := hash.Mix(k.hashAddrs(r.seed)^uint64(t)<<16^uint64(port), r.seed|1)
 	return uint32(h>>32) | 1, &r.sets[hash.Mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 
 // add remembers a request of the flow that k names. Those that are longer ago
 // than this have no answers to come.
-func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) {
-	flow, set := r.find(k, psn, t)
+func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) {
+	flow, set := r.find(k, psn, t, port)
 	q := request{flow: flow, qp: k.id, psn: psn, at: now}
 	victim := &set[0]
 	for i := range set {
@@ -75,9 +76,11 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, now int32, long time.D
 
 // users returns the flows from k's destination to its source that used this PSN
 // not longer ago than this: none when there were more than can be told apart.
-func (r *recent) users(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) (qps [ways]uint32, n int) {
+func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) (
+	qps [ways]uint32, n int,
+) {
 	forth := k.back(0)
-	flow, set := r.find(&forth, psn, t)
+	flow, set := r.find(&forth, psn, t, port)
 	for i := range set {
 		w := &set[i]
 		if w.flow != flow || w.psn&psnMask != psn || !within(long, w.at, now) {
@@ -90,4 +93,15 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, now int32, long time
 		n++
 	}
 	return qps, n
+}
+
+// has tells whether this flow used a PSN not longer ago than this.
+func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
+	flow, set := r.find(k, psn, t, 0)
+	for i := range set {
+		if w := &set[i]; w.flow == flow && w.psn&psnMask == psn && w.qp == k.id && within(long, w.at, now) {
+			return true
+		}
+	}
+	return false
 }

@@ -8,27 +8,39 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// key is a [rocev2.FlowKey] and a domain without pointers. IPv4 addresses are
-// ::ffff:a.b.c.d. For a pending CM exchange id is the requester's communication
-// id instead of a queue pair.
+// key is a [Key] without pointers. IPv4 addresses are ::ffff:a.b.c.d. For a
+// pending CM exchange id is the requester's communication id instead of a queue
+// pair.
 type key struct {
 	src, dst [16]byte
 	id       uint32
 	domain   uint32
+	mark     uint32 // overIPv4 or 0; for an announcement, also a PSN from bit 8 on
 }
 
+// overIPv4 tells 10.0.0.1 from ::ffff:10.0.0.1.
+const overIPv4 = 1
+
 func keyOf(k rocev2.FlowKey, domain uint32) key {
-	return key{k.Src.As16(), k.Dst.As16(), k.DestQP, domain}
+	out := key{src: k.Src.As16(), dst: k.Dst.As16(), id: k.DestQP, domain: domain}
+	if k.Dst.Is4() {
+		out.mark = overIPv4
+	}
+	return out
 }
 
 // back returns the key of what comes back: the addresses exchanged.
-func (k *key) back(id uint32) key { return key{k.dst, k.src, id, k.domain} }
+func (k *key) back(id uint32) key { return key{k.dst, k.src, id, k.domain, k.mark} }
 
 // with returns the key with another queue pair at the same destination.
-func (k *key) with(id uint32) key { return key{k.src, k.dst, id, k.domain} }
+func (k *key) with(id uint32) key { return key{k.src, k.dst, id, k.domain, k.mark} }
 
-func (k *key) flowKey() rocev2.FlowKey {
-	return rocev2.FlowKey{Src: netip.AddrFrom16(k.src).Unmap(), Dst: netip.AddrFrom16(k.dst).Unmap(), DestQP: k.id}
+func (k *key) public() Key {
+	src, dst := netip.AddrFrom16(k.src), netip.AddrFrom16(k.dst)
+	if k.mark == overIPv4 {
+		src, dst = src.Unmap(), dst.Unmap()
+	}
+	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.id}, k.domain}
 }
 
 // hash mixes all of the key with a seed, which keeps others from choosing keys
@@ -39,18 +51,19 @@ func (k *key) hash(seed uint64) uint64 {
 
 // hashAddrs is hash without the queue pair.
 func (k *key) hashAddrs(seed uint64) uint64 {
-	return hash.Mix(hash.Addresses(&k.src, &k.dst, seed)^uint64(k.domain), seed^0xE7037ED1A0B428DB)
+	return hash.Mix(hash.Addresses(&k.src, &k.dst, seed)^(uint64(k.mark)<<32|uint64(k.domain)), seed^0xE7037ED1A0B428DB)
 }
 
-// A table holds at most as many entries as it was made for. All memory is taken
-// when it is made, no entry has a pointer, and every entry stands in one of two
-// lists by age, so that the oldest of a list is found at once. Entries are
-// addressed by slot number; slot 0 is none.
+// A table holds at most as many entries as it was made for. Its memory is taken
+// when it is made, or as it is needed; no entry has a pointer, and every entry
+// stands in one of two lists by age, so that the oldest of a list is found at
+// once. Entries are addressed by slot number; slot 0 is none.
 type table[V any] struct {
 	seed    uint64
 	buckets []uint32 // first slot of each chain
 	slots   []slot[V]
-	unused  uint32 // first of the chain of slots that hold nothing
+	unused  uint32 // first of the chain of slots that hold nothing any more
+	most    int    // slots in use at most, slot 0 included
 	lists   [2]list
 	len     int
 }
@@ -65,13 +78,33 @@ type slot[V any] struct {
 
 type list struct{ oldest, newest uint32 }
 
-func newTable[V any](entries int, seed uint64) table[V] {
-	t := table[V]{seed: seed, slots: make([]slot[V], entries+1), buckets: make([]uint32, 1<<bits.Len(uint(entries-1)))}
-	for i := 1; i < entries; i++ {
-		t.slots[i].next = uint32(i + 1)
+func newTable[V any](entries int, seed uint64, grow bool) table[V] {
+	room := entries
+	if grow {
+		room = min(entries, 8)
 	}
-	t.unused = 1
-	return t
+	return table[V]{
+		seed: seed, most: entries + 1,
+		slots: make([]slot[V], 1, room+1), buckets: make([]uint32, 1<<bits.Len(uint(room-1))),
+	}
+}
+
+// extend makes another slot, and twice as many buckets once there are as many
+// slots as buckets. It returns 0 when the table is full.
+func (t *table[V]) extend() uint32 {
+	at := len(t.slots)
+	if at == t.most {
+		return 0
+	}
+	if at > len(t.buckets) {
+		t.buckets = make([]uint32, 2*len(t.buckets))
+		for i := 1; i < at; i++ {
+			head := t.bucket(&t.slots[i].key)
+			t.slots[i].next, *head = *head, uint32(i)
+		}
+	}
+	t.slots = append(t.slots, slot[V]{})
+	return uint32(at)
 }
 
 func (t *table[V]) bucket(k *key) *uint32 {
@@ -91,11 +124,12 @@ func (t *table[V]) get(k *key) uint32 {
 // returns 0 when the table is full.
 func (t *table[V]) add(k *key, list uint8) uint32 {
 	at := t.unused
-	if at == 0 {
+	if at != 0 {
+		t.unused = t.slots[at].next
+	} else if at = t.extend(); at == 0 {
 		return 0
 	}
 	s := &t.slots[at]
-	t.unused = s.next
 	head := t.bucket(k)
 	*s = slot[V]{key: *k, next: *head}
 	*head = at

@@ -1,305 +1,366 @@
 package qpmap
 
 import (
-	"cmp"
+	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A tally counts the votes for the queue pairs that could be at the other end.
+// A vote is a response to a queue pair with the PSN of a request.
 type tally struct {
-	qps    [4]uint32 // 0 none
-	psns   [4]uint32 // of the last vote for each
-	counts [4]uint16
-	lost   uint16 // the most votes of one that had to make room for another
+	of   [4]candidate
+	lost uint16 // the most votes of one that had to make room for another
+}
+
+// stride is how far requests that follow one another may be apart: a READ of 16 MB
+// takes so many PSNs, where the path MTU is 1,024.
+const stride = 1 << 14
+
+// A candidate is a queue pair with the votes for it. The requests that they
+// answer follow one another: who guesses PSNs hits some request now and then,
+// but not the ones next to it as well, and what stands far from the others is a
+// candidate of its own.
+type candidate struct {
+	qp      uint32 // 0 none
+	psn     uint32 // of the last vote
+	at      int32  // its moment
+	votes   uint16
+	follows bool // a request next to one of those was seen, too
 }
 
 // vote counts one. Another for the same PSN, such as one refused again and again,
-// is no other.
-func (t *tally) vote(qp, psn uint32) {
-	least := 0
-	for i := range t.qps {
-		if t.qps[i] == qp {
-			if t.psns[i] == psn {
-				return
+// is no other. It returns the candidate, nil where there is no room for it.
+func (t *tally) vote(qp, psn uint32, follows bool, now int32) *candidate {
+	least := &t.of[0]
+	for i := range t.of {
+		c := &t.of[i]
+		if d := distance(c.psn, psn); c.qp == qp && -stride <= d && d <= stride {
+			if c.at = now; d != 0 {
+				c.psn, c.votes, c.follows = psn, min(c.votes, 1<<15)+1, c.follows || follows
 			}
-			t.psns[i] = psn
-			t.counts[i]++
-			if t.counts[i] == 1<<15 {
-				for i := range t.counts {
-					t.counts[i] /= 2
-				}
-				t.lost /= 2
-			}
-			return
+			return c
 		}
-		if t.counts[i] < t.counts[least] {
-			least = i
+		if c.votes < least.votes || c.votes == least.votes && !c.follows && least.follows {
+			least = c
 		}
 	}
-	t.lost = max(t.lost, t.counts[least])
-	t.qps[least], t.psns[least], t.counts[least] = qp, psn, 1
+	if least.follows && !follows {
+		return nil
+	}
+	if least.votes > 1 {
+		t.lost = max(t.lost, least.votes)
+	}
+	*least = candidate{qp: qp, psn: psn, at: now, votes: 1, follows: follows}
+	return least
 }
 
-// of returns the votes for a queue pair, and the most of any other.
-func (t *tally) of(qp uint32) (votes, runnerUp int) {
-	runnerUp = int(t.lost)
-	for i, n := range t.counts {
-		if t.qps[i] == qp {
-			votes = int(n)
-		} else {
-			runnerUp = max(runnerUp, int(n))
+// elects tells whether the votes for a candidate decide: there are enough of
+// them, of requests that follow one another, and enough more than for any other.
+func (t *tally) elects(own *candidate, c *Config) bool {
+	if own == nil || !own.follows && c.MinVotes > 1 {
+		return false
+	}
+	runnerUp := t.lost
+	for i := range t.of {
+		if other := &t.of[i]; other.qp != own.qp {
+			runnerUp = max(runnerUp, other.votes)
 		}
 	}
-	return votes, runnerUp
-}
-
-// elects tells whether the votes for a queue pair decide.
-func (t *tally) elects(qp uint32, c *Config) bool {
-	votes, runnerUp := t.of(qp)
-	return votes >= c.MinVotes && votes >= c.Ratio*runnerUp
+	return int(own.votes) >= c.MinVotes && int(own.votes) >= c.Ratio*int(runnerUp)
 }
 
 // undecided tells whether there would be votes enough for a pair, if they agreed.
 func (t *tally) undecided(c *Config) bool {
-	for _, n := range t.counts {
-		if int(n) >= c.MinVotes {
+	for i := range t.of {
+		if int(t.of[i].votes) >= c.MinVotes {
 			return true
 		}
 	}
 	return false
 }
 
-// An open flow has no pair yet, or one that is being questioned. Votes are
-// counted for both directions of a connection: whose source queue pair is a says
-// also who answers to a.
-type open struct {
-	sequence  sequence
-	transport bth.Transport
-	pkey, mtu uint16
-	candidate uint32 // slot of a CM exchange that names the flow, to be believed when data follows it
-	requested int32  // moment of the last request
-	seen      int64
-	tally     tally
-}
+// silence is how long a connection must have said nothing before another life
+// of its queue pairs is believed that no DREQ announces. So whoever makes up
+// both sides of a connection cannot displace one that is in use.
+const silence = time.Second
 
-// openFlow returns the open flow of this key, a new one if need be, in the place
-// of the one used longest ago.
-func (m *Map) openFlow(k *key) *open {
-	at := m.open.get(k)
-	switch {
-	case at == 0:
-		if at = m.open.add(k, 0); at == 0 {
-			m.open.remove(m.open.lists[0].oldest)
-			at = m.open.add(k, 0)
-		}
-	case m.past(m.open.slots[at].v.seen):
-		m.open.slots[at].v = open{}
-		m.open.renew(at, 0)
-	default:
-		m.open.renew(at, 0)
-	}
-	o := &m.open.slots[at].v
-	o.seen = m.clock.ticks
-	return o
-}
-
-func (m *Map) closeFlow(k *key) {
-	if at := m.open.get(k); at != 0 {
-		m.open.remove(at)
-	}
-}
-
-// observeRequest learns from a request whose source queue pair is not in it.
-func (m *Map) observeRequest(p *rocev2.Packet, k *key) {
-	psn, transport, now := p.BTH.PSN, p.BTH.Opcode.Transport(), m.now()
-	if at := m.find(k); at == 0 || !m.followPair(at, p) {
-		m.followOpen(k, p)
-	} else if !asks(p) {
-		return // a pair that holds needs few votes
-	}
-	if transport != bth.TransportUC { // which has no answers
-		m.recent.add(k, psn, transport, now, m.clock.answerTime())
-	}
-}
-
-// asks tells whether a request wants an answer.
-func asks(p *rocev2.Packet) bool {
-	switch p.BTH.Opcode.Operation() {
-	case bth.OpRDMAReadRequest, bth.OpCmpSwap, bth.OpFetchAdd:
-		return true
-	}
-	return p.BTH.AckReq
-}
-
-// followOpen follows a flow without a pair.
-func (m *Map) followOpen(k *key, p *rocev2.Packet) {
-	o := m.openFlow(k)
-	transport := p.BTH.Opcode.Transport()
-	if !o.sequence.begun {
-		o.transport = transport
-	}
-	if _, ok := m.announced(o.candidate, k, p.BTH.PSN); ok {
-		m.adopt(o.candidate)
-		if at := m.find(k); at != 0 {
-			m.followPair(at, p)
-			return
-		}
-	}
-	if mtu := mtuOf(p); mtu != 0 {
-		o.mtu = mtu
-	}
-	o.pkey, o.requested = p.BTH.PKey, m.now()
-	least, most := psns(p, o.mtu)
-	if o.sequence.follow(p.BTH.PSN, least, most, o.transport != transport) == restart {
-		o.transport, o.tally = transport, tally{}
-	}
-}
-
-// followPair follows a flow that has a pair, and tells whether it has it still.
-func (m *Map) followPair(at uint32, p *rocev2.Packet) bool {
-	s := &m.pairs.slots[at]
-	e, psn, transport := &s.v, p.BTH.PSN, p.BTH.Opcode.Transport()
-	if e.mtu == 0 {
-		e.mtu = mtuOf(p)
-	}
-	least, most := psns(p, e.mtu)
-	starts := e.from == CM && !e.sequence.begun && near(e.sequence.next, psn)
-	how := e.sequence.follow(psn, least, most, e.transport != transport && e.from != Given)
-	if srcQP, ok := m.announced(e.candidate, &s.key, psn); ok && e.from != Given {
-		switch {
-		case how != ahead:
-			k := s.key
-			m.adopt(e.candidate)
-			at = m.find(&k)
-			return at != 0 && m.followPair(at, p)
-		case srcQP != e.srcQP:
-			e.contested = true // the old life or a new one: only answers can tell
-		}
-	}
-	switch how {
-	case astray:
-		return true
-	case restart:
-		if e.from == Given {
-			break
-		}
-		k, sequence := s.key, e.sequence
-		m.drop(at)
-		m.stats.NewLives++
-		o := m.openFlow(&k)
-		o.sequence, o.transport = sequence, transport
-		return false
-	}
-	if e.transport == bth.TransportUC && e.sequence.calm == calm {
-		e.sequence.doubt, e.sequence.calm = sure, 0
-	}
-	m.use(at)
-	e.requested = m.now()
-	if e.from == Votes {
-		e.pkey = p.BTH.PKey
-	}
-	if starts && !e.contested {
-		m.confirm(at, m.mate(at))
-	} else if e.from == CM && e.confirmed != 0 && how == ahead && !e.contested && e.sequence.doubt == sure {
-		e.confirmed = m.now() // it goes on as CM said
-	}
-	return true
-}
-
-// observeResponse learns from a response: k is its own key, with the queue pair
-// that is to be found.
-func (m *Map) observeResponse(p *rocev2.Packet, k *key) {
-	now := m.now()
-	at := m.find(k)
-	if at != 0 {
+// observeResponse learns from a response. It is a vote that the flows which used
+// its PSN have the queue pair that it goes to as their source.
+func (m *Map) observeResponse(o *Observation, k *key) {
+	if at := m.find(k); at != 0 {
 		e := &m.pairs.slots[at].v
-		forth := k.back(e.srcQP)
-		to := m.find(&forth)
-		switch {
-		case to == 0:
-			e.contested = true
-		case m.pairs.slots[to].v.srcQP == k.id && m.answers(to, p, now):
-			m.confirm(to, at)
+		if e.stray = e.from != Given && !m.confirms(at, o); !e.stray {
 			return
-		case !m.pairs.slots[to].v.sequence.explains(p.BTH.PSN):
-			e.contested = true // nothing that the other side sent asks for it
 		}
 	}
-	switch p.BTH.Opcode.Operation() {
+	switch o.Opcode.Operation() {
 	case bth.OpRDMAReadResponseMiddle, bth.OpRDMAReadResponseLast:
 		return // a PSN of the READ, but no request's own
 	}
-	users, n := m.recent.users(k, p.BTH.PSN, p.BTH.Opcode.Transport(), now, m.clock.answerTime())
+	transport, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
+	users, n := m.recent.users(k, o.PSN, transport, 0, now, long)
+	if n == 0 && o.refuses() { // it names a request that was lost: the one before it was not
+		users, n = m.recent.users(k, (o.PSN-1)&psnMask, transport, 0, now, long)
+	}
+	m.asked = users
 	for _, qp := range users[:n] {
 		forth := k.back(qp)
-		if m.vote(&forth, k, p) {
+		if m.vote(&forth, k, o, n == 1) {
 			return
+		}
+	}
+	if m.cfg.Ports {
+		users, n = m.ports.users(k, o.PSN, transport, o.SrcPort, now, long)
+		for _, qp := range users[:n] {
+			forth := k.back(qp)
+			if m.votePort(&forth, k, o) {
+				return
+			}
 		}
 	}
 }
 
-// answers tells whether a response answers a request of the last seconds, and
-// notes what it says of the flow.
-func (m *Map) answers(at uint32, p *rocev2.Packet, now int32) bool {
+// confirms tells whether a response to the queue pair of a pair answers the flow
+// of the other direction, and notes what it says of it.
+func (m *Map) confirms(at uint32, o *Observation) bool {
 	e := &m.pairs.slots[at].v
-	if !within(m.clock.answerTime(), e.requested, now) || !e.sequence.covers(p.BTH.PSN) {
+	k := m.pairs.slots[at].key
+	forth := k.back(e.srcQP)
+	to := m.find(&forth)
+	if to == 0 || m.pairs.slots[to].v.srcQP != k.id {
 		return false
 	}
-	if e.mtu == 0 {
-		e.mtu = mtuOf(p)
+	f := &m.pairs.slots[to].v
+	t, now := o.Opcode.Transport(), m.now()
+	if f.from == Given || !within(m.clock.answerTime(), f.requested, now) {
+		return false
 	}
-	e.sequence.answer(p)
+	switch {
+	case f.life.answers(o.PSN, t):
+	case !f.life.ahead(o.PSN, t) || !m.recent.has(&forth, o.PSN, t, now, m.clock.answerTime()):
+		return false
+	}
+	middle := o.Opcode.Operation() == bth.OpRDMAReadResponseMiddle || o.Opcode.Operation() == bth.OpRDMAReadResponseLast
+	if (e.questioned() || f.questioned()) && (middle || !m.alone(&k, &forth, o, max(e.contest-now, f.contest-now)+now)) {
+		return false // it may as well answer a flow of another connection, or what was sent before
+	}
+	f.life.answer(o)
+	if f.mtu == 0 {
+		f.mtu = o.mtu()
+	}
+	f.contested = false
+	f.sure, f.answered, f.weight = true, m.now(), min(f.weight, 1<<15)+1
+	m.confirm(to, at)
 	return true
+}
+
+// alone tells whether this flow alone used the PSN of a response, and not before
+// a moment.
+func (m *Map) alone(k, forth *key, o *Observation, since int32) bool {
+	now := m.now()
+	users, n := m.recent.users(k, o.PSN, o.Opcode.Transport(), 0, now, time.Duration(now-since)<<20)
+	if n != 1 || users[0] != forth.id {
+		return false
+	}
+	_, n = m.recent.users(k, o.PSN, o.Opcode.Transport(), 0, now, m.clock.answerTime())
+	return n == 1
 }
 
 // vote counts a vote that the flow forth, which used the PSN of the response,
 // and the flow back, to which the response belongs, are one connection. With the
-// last one needed it makes the pairs, and says so.
-func (m *Map) vote(forth, back *key, p *rocev2.Packet) (decided bool) {
+// last one needed it makes the pairs, and says so. alone says that no other flow
+// used the PSN.
+func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
 	if a != 0 && b != 0 && m.pairs.slots[a].v.srcQP == back.id && m.pairs.slots[b].v.srcQP == forth.id {
-		return false // says nothing new
+		return alone && m.goesOn(a, b, o)
 	}
-	if !m.question(a, back.id, true) || !m.question(b, forth.id, false) {
+	if m.given(a, back.id) || m.given(b, forth.id) {
 		return false
 	}
-	to, from := m.openFlow(forth), m.openFlow(back)
-	to.tally.vote(back.id, p.BTH.PSN)
-	from.tally.vote(forth.id, p.BTH.PSN)
-	if mtu := mtuOf(p); mtu != 0 {
-		to.mtu = mtu
-	}
-	if !to.tally.elects(back.id, &m.cfg) || !from.tally.elects(forth.id, &m.cfg) {
+	to := m.openFlow(forth)
+	from := m.openFlow(back)
+	if to == from { // a host and its only queue pair
 		return false
 	}
-	pair := pair{
-		srcQP: back.id, pkey: cmp.Or(to.pkey, p.BTH.PKey), mtu: cmp.Or(to.mtu, from.mtu), transport: p.BTH.Opcode.Transport(),
-		from: Votes, sequence: to.sequence, requested: to.requested,
+	f, g := &m.open.slots[to].v, &m.open.slots[from].v
+	if mtu := o.mtu(); mtu != 0 {
+		f.mtu = mtu
 	}
-	other := pair
-	other.srcQP, other.pkey, other.sequence, other.requested = forth.id, cmp.Or(from.pkey, p.BTH.PKey), from.sequence, from.requested
-	m.connect(link{*forth, pair}, link{*back, other}, settled)
+	follows := m.follows(forth, f, o)
+	x, y := f.tally.vote(back.id, o.PSN, follows, m.now()), g.tally.vote(forth.id, o.PSN, follows, m.now())
+	if a != 0 && m.pairs.slots[a].v.srcQP != back.id {
+		m.question(a, x, o)
+	}
+	if x == nil || !m.gone(a, back.id, x) || !m.gone(b, forth.id, y) {
+		return false
+	}
+	if at := m.begun(forth, f, o.PSN); at != 0 {
+		if m.named(at) != back.id {
+			return false // the requests are those that CM says another queue pair sends
+		}
+		if (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes {
+			return false // not one answer alone, against a connection that had some
+		}
+		m.adopt(at, o, x.votes)
+		return true
+	}
+	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != forth.id {
+		return false // as CM says of the requests the other way
+	}
+	if !f.tally.elects(x, &m.cfg) || !g.tally.elects(y, &m.cfg) {
+		return false
+	}
+	m.elect(forth, back, Votes, o, x.votes)
 	return true
 }
 
-// question tells whether a vote may speak against a pair: not against a given
-// one, nor against that of a flow which another queue pair has just answered.
-func (m *Map) question(at, srcQP uint32, answered bool) bool {
+// follows tells whether a request next to that of a response was seen: the one
+// before it, or the one behind it, or a READ that ends there.
+func (m *Map) follows(forth *key, f *open, o *Observation) bool {
+	now, long, t := m.now(), m.clock.answerTime(), o.Opcode.Transport()
+	if d := distance(o.PSN, f.next); f.run > 1 && 0 < d && d <= nearby {
+		return true
+	}
+	return m.recent.has(forth, (o.PSN-1)&psnMask, t, now, long) || m.recent.has(forth, (o.PSN+1)&psnMask, t, now, long)
+}
+
+// votePort counts a vote of a response that has the UDP source port of the
+// request as well, and makes the pairs as vote does. They give way to anything
+// that is known for better reasons.
+func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
+	if m.find(forth) != 0 || m.find(back) != 0 {
+		return false
+	}
+	to := m.openFlow(forth)
+	from := m.openFlow(back)
+	f, g := &m.open.slots[to].v, &m.open.slots[from].v
+	if to == from {
+		return false
+	}
+	follows := m.follows(forth, f, o)
+	x, y := f.byPort.vote(back.id, o.PSN, follows, m.now()), g.byPort.vote(forth.id, o.PSN, follows, m.now())
+	if !f.byPort.elects(x, &m.cfg) || !g.byPort.elects(y, &m.cfg) {
+		return false
+	}
+	m.elect(forth, back, Port, o, 0)
+	return true
+}
+
+// elect makes the pairs that votes decide.
+func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16) {
+	f, g := &m.open.slots[m.open.get(forth)].v, &m.open.slots[m.open.get(back)].v
+	t := o.Opcode.Transport()
+	mtu := max(f.mtu, g.mtu)
+	to := link{*forth, pair{
+		srcQP: back.id, from: from, transport: t, pkey: f.pkey, mtu: mtu, requested: f.requested,
+		life: answered(o, m.now()), sure: true, answered: m.now(), weight: weight,
+	}}
+	other := link{*back, pair{srcQP: forth.id, from: from, transport: t, pkey: g.pkey, mtu: mtu, requested: g.requested}}
+	for _, l := range [...]*link{&to, &other} {
+		if l.pair.pkey == 0 {
+			l.pair.pkey = o.PKey
+		}
+	}
+	m.connect(to, other, settled)
+}
+
+// goesOn takes a response to the right queue pair that is about requests out of
+// the life of the flow, as after a loss of the capture. When there are enough of
+// them, the life goes on there if it had no answer yet, has said nothing for a
+// while, or was answered less often than those requests have been since: whoever
+// guesses PSNs makes up requests and answers that follow one another now and
+// then, but not many.
+func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
+	k := m.pairs.slots[at].key
+	f := &m.open.slots[m.openFlow(&k)].v
+	follows := m.follows(&k, f, o)
+	c := f.tally.vote(o.DestQP, o.PSN, follows, m.now())
+	e := &m.pairs.slots[at].v
+	e.voted = true
+	if e.from == Given || c == nil || !c.follows || int(c.votes) < m.cfg.MinVotes {
+		return false
+	}
+	if e.sure && !e.quiet(m.now()) && c.votes <= min(e.weight, few) {
+		return false
+	}
+	other := &m.pairs.slots[mate].v
+	if next := m.begun(&k, f, o.PSN); next != 0 && m.named(next) == e.srcQP && (other.answered == 0 || other.quiet(m.now())) {
+		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
+		return true
+	}
+	e.life, e.weight = answered(o, m.now()), max(e.weight, c.votes)
+	e.stray, e.sure, e.contested, e.answered, e.requested = false, true, false, m.now(), m.now()
+	m.pairs.slots[mate].v.stray = false
+	m.confirm(at, mate)
+	return true
+}
+
+// few answers in a row to requests of the right pair are enough to follow them
+// to another part of the PSNs.
+const few = 64
+
+// begun returns the slot of the exchange with which the requests of an open flow
+// began, as far as this PSN belongs to these; 0 without one that is believed.
+// Where somebody makes up exchanges, the last that the flow began with need not
+// be the right one: then it is among those that announce a PSN just before.
+func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
+	if !f.named {
+		return 0
+	}
+	if d := distance(f.start, psn); f.begun && 0 <= d && d <= stride {
+		return m.announcement(k, f.start)
+	}
+	for d := range uint32(late) {
+		if at := m.announcement(k, (psn-d)&psnMask); at != 0 {
+			return at
+		}
+	}
+	return 0
+}
+
+// question notes votes for another queue pair than that of a pair. Where they are
+// about requests that the pair's life explains as well, nobody knows whose these
+// are until an answer to the pair's own queue pair comes. One vote alone may be
+// a guess, unless a CM exchange says the same.
+func (m *Map) question(at uint32, c *candidate, o *Observation) {
+	e := &m.pairs.slots[at].v
+	e.voted = true
+	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows)
+	if agreed && !e.contested && e.life.answers(o.PSN, o.Opcode.Transport()) {
+		e.contested, e.contest = true, m.now()
+	}
+}
+
+// answered tells whether a pair, if there is one, has been answered.
+func (m *Map) answered(at uint32) bool { return at != 0 && m.pairs.slots[at].v.answered != 0 }
+
+// given tells whether the operator gave a pair that says something else.
+func (m *Map) given(at, srcQP uint32) bool {
+	return at != 0 && m.pairs.slots[at].v.from == Given && m.pairs.slots[at].v.srcQP != srcQP
+}
+
+// gone tells whether a pair, if there is one, may give way to a connection that
+// answers show: it says the same, the connection was never answered though it
+// might have been, it has said nothing for a while, or it was answered less
+// often than the other one has been since.
+func (m *Map) gone(at, srcQP uint32, c *candidate) bool {
 	if at == 0 {
 		return true
 	}
 	e := &m.pairs.slots[at].v
-	switch {
-	case e.srcQP == srcQP:
-		return true
-	case e.from == Given:
-		return false
-	case answered && !e.contested && e.confirmed != 0 && within(inUse, e.confirmed, m.now()):
-		return false
+	answered, weight := e.answered != 0, e.weight
+	if mate := m.mate(at); mate != 0 {
+		answered = answered || m.pairs.slots[mate].v.answered != 0
+		weight = max(weight, m.pairs.slots[mate].v.weight)
 	}
-	e.voted = true
-	e.contested = e.contested || e.from == Votes || !answered // CM stands until the votes decide
-	return true
+	switch {
+	case e.srcQP == srcQP, e.from == UD, e.from == Port:
+		return true
+	case e.transport == bth.TransportUC:
+		return e.quiet(m.now())
+	default:
+		return !answered || e.quiet(m.now()) || c != nil && c.votes > weight
+	}
 }

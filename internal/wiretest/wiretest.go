@@ -4,9 +4,11 @@ package wiretest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,10 +59,14 @@ type Packet struct {
 
 // Capture returns all packets of a capture in testdata. It reads the one
 // format that the project's captures have, little-endian microsecond pcap of
-// Ethernet, so that the codecs' tests need no other library.
+// Ethernet, packed with gzip or not, so that the codecs' tests need no other
+// library.
 func Capture(t testing.TB, name string) []Packet {
 	t.Helper()
 	b, err := os.ReadFile(Path(t, name))
+	if err == nil && strings.HasSuffix(name, ".gz") {
+		b, err = unpack(b)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +92,14 @@ func Capture(t testing.TB, name string) []Packet {
 		t.Fatalf("%s: no packets", name)
 	}
 	return packets
+}
+
+func unpack(b []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 // Captures returns the names of the captures in testdata that match a glob

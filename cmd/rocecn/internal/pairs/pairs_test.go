@@ -86,6 +86,7 @@ func TestLives(t *testing.T) {
 				tab.observe(&p, now)
 			}
 		}
+		now = now.Add(2 * time.Second) // the next life is believed when this one has fallen silent
 	}
 	var got []uint32
 	for _, r := range tab.all() {

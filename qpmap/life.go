@@ -1,0 +1,157 @@
+package qpmap
+
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+)
+
+// How far a request may be from the PSN expected next and still belong to the
+// same life.
+const (
+	late    = 64      // either way, and move it: reordering, a few packets that the capture lost
+	nearby  = 1 << 11 // beyond it, until an answer shows that it was no stranger's with its PSN guessed
+	repeats = 1 << 8  // before what has been acknowledged: acknowledgements may be lost behind the capture
+	window  = 1 << 16 // before it, where no answer says what has been acknowledged
+	span    = 1 << 22 // distances are kept below this, so that they stay distances modulo 2^24
+)
+
+// horizon is for how long a sender may not know what the capture has seen
+// acknowledged, as acknowledgements were lost behind the capture: longer than
+// a few timeouts of adapters.
+const horizon = 8 * time.Second
+
+// A life is a run of requests whose PSNs follow one another, modulo 2^24: what
+// one queue pair sends to another from the moment that they are connected until
+// one of them is used again.
+//
+//	 floor         acked             next       next+slack
+//	-|-------------|-----------------|----------|--------
+//	 may be sent   repeats and what  in order
+//	 again         is late
+//
+// A sender repeats from whatever it knows to be acknowledged on, as often and as
+// many requests as it likes: after a NAK, an RNR NAK or a timeout, and also what
+// the capture has seen acknowledged, when a timeout crosses acknowledgements or
+// these are lost. So requests between floor and next say nothing of another
+// life, and a connection whose first PSN falls between them by chance cannot be
+// told from repeats but by its answers.
+type life struct {
+	next   uint32 // expected next
+	slack  uint32 // how much later that may be: a READ takes a PSN for each response, and their size is not known
+	floor  uint32 // the first PSN that may be sent again
+	acked  uint32 // the last PSN that an answer covers; at first the one before the first request
+	before uint32 // acked when turned
+	first  uint32 // PSN of the first request
+	turned int32  // moment at which the horizon began that ends after that time
+
+	requests  uint16 // seen, as far as 16 bits count; 0: next is what CM announced, or means nothing
+	transport bth.Transport
+	known     bool // next means something
+	answered  bool // an answer has been seen
+}
+
+// announce returns the life that is to begin with this PSN, as CM says.
+func announce(psn uint32, t bth.Transport) life {
+	return life{next: psn, floor: psn, first: psn, acked: (psn - 1) & psnMask, before: (psn - 1) & psnMask, transport: t, known: true}
+}
+
+// begin returns the life in which a request is seen first. Those just before it
+// may come late, or again.
+func begin(o *Observation, mtu uint16, now int32) life {
+	l := announce(o.PSN, o.Opcode.Transport())
+	l.floor = (o.PSN - nearby) & psnMask
+	l.turned = now
+	l.take(o, mtu, now)
+	return l
+}
+
+// answered returns the life of which an answer is seen first.
+func answered(o *Observation, now int32) life {
+	l := announce((o.PSN+1)&psnMask, o.Opcode.Transport())
+	l.floor = (o.PSN - repeats) & psnMask
+	l.turned, l.requests = now, 1
+	l.answer(o)
+	return l
+}
+
+// contains tells whether a request with this PSN may belong to the life.
+func (l *life) contains(psn uint32, t bth.Transport) bool {
+	if !l.known || t != l.transport {
+		return false
+	}
+	if d := distance(l.next, psn); d < 0 {
+		return d >= l.lowest()
+	} else {
+		return d <= late+int32(l.slack) || l.answered && d <= nearby+int32(l.slack)
+	}
+}
+
+// lowest returns how far from next the first request is that may be sent again,
+// a negative distance.
+func (l *life) lowest() int32 {
+	if l.transport == bth.TransportUC { // which repeats nothing
+		return max(distance(l.next, l.floor), -late)
+	}
+	lowest := distance(l.next, l.floor)
+	if l.answered {
+		return max(lowest, distance(l.next, l.acked)-repeats)
+	}
+	return max(lowest, -window)
+}
+
+// take records a request that the life contains.
+func (l *life) take(o *Observation, mtu uint16, now int32) {
+	least, most := o.psns(mtu)
+	end := (o.PSN + least) & psnMask
+	if ahead := distance(l.next, o.PSN); ahead <= late+int32(l.slack) && distance(l.next, end) > 0 {
+		l.next, l.slack = end, min(most-least, span)
+	}
+	l.requests = min(l.requests, 1<<16-2) + 1
+	if !within(horizon, l.turned, now) {
+		if distance(l.floor, l.before) >= 0 {
+			l.floor = (l.before + 1) & psnMask
+		}
+		l.before, l.turned = l.acked, now
+	}
+	for _, psn := range [...]*uint32{&l.floor, &l.acked, &l.before} {
+		if distance(*psn, l.next) > span {
+			*psn = (l.next - span) & psnMask
+		}
+	}
+}
+
+// answers tells whether an answer with this PSN is about requests of the life.
+func (l *life) answers(psn uint32, t bth.Transport) bool {
+	if l.requests == 0 || t != l.transport {
+		return false
+	}
+	d := distance(l.next, psn)
+	return d < int32(l.slack) && d >= l.lowest()-1
+}
+
+// ahead tells whether an answer with this PSN is about requests of the life that
+// have not moved the PSN expected next.
+func (l *life) ahead(psn uint32, t bth.Transport) bool {
+	d := distance(l.next, psn)
+	return l.requests > 0 && t == l.transport && 0 <= d && d <= nearby
+}
+
+// answer records what an answer covers: all up to its PSN, but what it refuses.
+func (l *life) answer(o *Observation) {
+	psn := o.PSN
+	if o.refuses() {
+		psn = (psn - 1) & psnMask
+	}
+	if l.answered = true; distance(l.acked, psn) > 0 {
+		l.acked = psn
+	}
+	if distance(l.next, psn) >= 0 && l.slack == 0 {
+		l.next = (psn + 1) & psnMask
+	}
+}
+
+const psnMask = 1<<24 - 1
+
+// distance returns how far PSN b is beyond a: -2^23 to 2^23-1.
+func distance(a, b uint32) int32 { return int32((b-a)<<8) >> 8 }

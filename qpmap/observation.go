@@ -1,0 +1,182 @@
+package qpmap
+
+import (
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// An Observation is what a Map learns from a packet, without pointers, so that
+// packets can be decoded elsewhere and earlier: [Map.Observe] makes one of its
+// packet. Set fills all of it.
+type Observation struct {
+	Src, Dst [16]byte // IPv4 addresses as ::ffff:a.b.c.d
+	IPv4     bool     // that is what they are
+	Domain   uint32   // see [Key]
+
+	SrcPort  uint16 // UDP
+	PKey     uint16
+	Opcode   bth.Opcode
+	Syndrome bth.Syndrome // of the AETH
+	AckReq   bool
+	DestQP   uint32
+	SrcQP    uint32 // of the DETH
+	PSN      uint32
+	DMA      uint32 // DMA length of the RETH, octets
+	Payload  uint32 // octets, without pad
+
+	CM Exchange // of a packet of connection management
+}
+
+// Set makes o what there is to learn from a packet in a domain.
+func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
+	*o = Observation{
+		Src: p.Src.As16(), Dst: p.Dst.As16(), IPv4: p.Dst.Is4(), Domain: domain,
+		SrcPort: p.SrcPort, PKey: p.BTH.PKey, Opcode: p.BTH.Opcode, AckReq: p.BTH.AckReq, DestQP: p.BTH.DestQP, PSN: p.BTH.PSN,
+		Syndrome: p.BTH.AETH.Syndrome, SrcQP: p.BTH.DETH.SrcQP, DMA: p.BTH.RETH.DMALength,
+	}
+	if n := p.PayloadLen(); n > 0 {
+		o.Payload = uint32(n)
+	}
+	if o.DestQP == cm.QP {
+		o.CM.Set(p)
+	}
+}
+
+// An Exchange is what a message of connection management says of queue pairs.
+// The zero value says nothing.
+type Exchange struct {
+	Attribute cm.Attribute // REQ, REP, DREQ, DREP or REJ; 0: none of these
+	Local     uint32       // communication id of whoever sends the message
+	Remote    uint32       // communication id of the other one
+	QP        uint32       // local queue pair of a REQ or REP, remote one of a DREQ
+	EECN      uint32       // of a REP: where XRC has the local queue pair
+	PSN       uint32       // of a REQ or REP: the first that comes to its queue pair
+	PKey      uint16       // of a REQ
+	MTU       uint16       // of a REQ: octets; 0: not said
+	Transport bth.Transport
+}
+
+// Set makes x what the packet says, if it carries such a message, and tells
+// whether it does. Of a packet that the capture cut, the fields that count must
+// be there, which end about 150 octets into a frame.
+func (x *Exchange) Set(p *rocev2.Packet) bool {
+	*x = Exchange{}
+	if p.BTH.Opcode != bth.UDSendOnly || !cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload) {
+		return false
+	}
+	var h cm.Header
+	message, err := h.Decode(p.Payload)
+	if err != nil {
+		return false
+	}
+	switch h.Attribute {
+	case cm.AttributeREQ:
+		var m cm.REQ
+		if _, err = m.Decode(message); err == nil {
+			t, known := transportOf(&m)
+			if !known {
+				return false
+			}
+			*x = Exchange{
+				Local: m.LocalCommID, QP: m.LocalQPN, PSN: m.StartingPSN,
+				PKey: m.PKey, MTU: uint16(m.MTU()), Transport: t,
+			}
+		}
+	case cm.AttributeREP:
+		var m cm.REP
+		if _, err = m.Decode(message); err == nil {
+			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID, QP: m.LocalQPN, EECN: m.LocalEECN, PSN: m.StartingPSN}
+		}
+	case cm.AttributeDREQ:
+		var m cm.DREQ
+		if _, err = m.Decode(message); err == nil {
+			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID, QP: m.RemoteQPN}
+		}
+	case cm.AttributeDREP:
+		var m cm.DREP
+		if _, err = m.Decode(message); err == nil {
+			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID}
+		}
+	case cm.AttributeREJ:
+		var m cm.REJ
+		if _, err = m.Decode(message); err == nil {
+			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID}
+		}
+	default:
+		return false
+	}
+	if err != nil {
+		return false
+	}
+	x.Attribute = h.Attribute
+	return true
+}
+
+// transportOf returns the transport that a REQ asks for.
+func transportOf(req *cm.REQ) (t bth.Transport, known bool) {
+	switch {
+	case req.TransportType == cm.TransportRC:
+		return bth.TransportRC, true
+	case req.TransportType == cm.TransportUC:
+		return bth.TransportUC, true
+	case req.TransportType == cm.TransportExtended && req.ExtendedTransport == cm.ExtendedXRC:
+		return bth.TransportXRC, true
+	}
+	return 0, false
+}
+
+// key returns what names the packet's own flow.
+func (o *Observation) key() key {
+	k := key{src: o.Src, dst: o.Dst, id: o.DestQP, domain: o.Domain}
+	if o.IPv4 {
+		k.mark = overIPv4
+	}
+	return k
+}
+
+// psns returns how many PSNs a request takes: a READ one for each response, of
+// which the path MTU tells the size; without it the least and the most that
+// this can be.
+func (o *Observation) psns(mtu uint16) (least, most uint32) {
+	if o.Opcode.Operation() != bth.OpRDMAReadRequest {
+		return 1, 1
+	}
+	if mtu != 0 {
+		n := packets(o.DMA, uint32(mtu))
+		return n, n
+	}
+	return packets(o.DMA, 4096), packets(o.DMA, 256)
+}
+
+func packets(length, mtu uint32) uint32 {
+	return max(1, length/mtu+min(1, length%mtu))
+}
+
+// mtu returns the path MTU if the packet tells it, 0 otherwise: a First or a
+// Middle packet is as long as the path allows.
+func (o *Observation) mtu() uint16 {
+	switch o.Opcode.Operation() {
+	case bth.OpSendFirst, bth.OpSendMiddle, bth.OpRDMAWriteFirst, bth.OpRDMAWriteMiddle,
+		bth.OpRDMAReadResponseFirst, bth.OpRDMAReadResponseMiddle:
+		switch o.Payload {
+		case 256, 512, 1024, 2048, 4096:
+			return uint16(o.Payload)
+		}
+	}
+	return 0
+}
+
+// asks tells whether a request wants an answer.
+func (o *Observation) asks() bool {
+	switch o.Opcode.Operation() {
+	case bth.OpRDMAReadRequest, bth.OpCmpSwap, bth.OpFetchAdd:
+		return true
+	}
+	return o.AckReq
+}
+
+// refuses tells whether the packet is a NAK or an RNR NAK.
+func (o *Observation) refuses() bool {
+	return o.Opcode.Operation() == bth.OpAcknowledge && o.Syndrome.Kind() != bth.KindACK
+}

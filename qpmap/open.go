@@ -1,0 +1,180 @@
+package qpmap
+
+import "github.com/rocecn/rocecn/bth"
+
+// An open flow has no pair yet, or requests that the life of its pair does not
+// explain. Votes are counted for both directions of a connection: whose source
+// queue pair is a says also who answers to a.
+type open struct {
+	seen          int64
+	requested     int32  // moment of the last request
+	next          uint32 // expected after the last requests that followed one another
+	run           uint16 // how many those were
+	pkey, mtu     uint16
+	named, begun  bool   // a CM exchange names the flow; its requests began where that says
+	start         uint32 // with which PSN, if named
+	tally, byPort tally
+}
+
+// openFlow returns the slot of the open flow of this key, a new one if need be,
+// in the place of the one used longest ago.
+func (m *Map) openFlow(k *key) uint32 {
+	at := m.open.get(k)
+	switch {
+	case at == 0:
+		if at = m.open.add(k, 0); at == 0 {
+			m.open.remove(m.open.lists[0].oldest)
+			at = m.open.add(k, 0)
+		}
+	case m.past(m.open.slots[at].v.seen):
+		m.open.slots[at].v = open{}
+		m.open.renew(at, 0)
+	default:
+		m.open.renew(at, 0)
+	}
+	m.open.slots[at].v.seen = m.clock.ticks
+	return at
+}
+
+func (m *Map) closeFlow(k *key) {
+	if at := m.open.get(k); at != 0 {
+		m.open.remove(at)
+	}
+}
+
+// follow records a request. Single ones, as someone sends who guesses PSNs, do
+// not put an end to a run of others at once.
+func (f *open) follow(o *Observation, now int32) {
+	least, _ := o.psns(f.mtu)
+	end := (o.PSN + least) & psnMask
+	d := distance(f.next, o.PSN)
+	switch {
+	case f.run == 0:
+		f.next, f.run = end, 1
+	case -nearby <= d && d <= nearby:
+		f.run = min(f.run, 1<<16-2) + 1
+		if distance(f.next, end) > 0 {
+			f.next = end
+		}
+	default:
+		f.run--
+	}
+	f.pkey, f.requested = o.PKey, now
+	if mtu := o.mtu(); mtu != 0 {
+		f.mtu = mtu
+	}
+}
+
+// another tells whether requests that follow one another came lately, and not
+// from this PSN on.
+func (f *open) another(psn uint32, now int32) bool {
+	d := distance(psn, f.next)
+	return f.run > 1 && within(silence, f.requested, now) && (d < 0 || d > nearby)
+}
+
+// observeRequest learns from a request whose source queue pair is not in it.
+func (m *Map) observeRequest(o *Observation, k *key) {
+	var mtu uint16
+	if at := m.find(k); at != 0 && m.followPair(at, o) {
+		e := &m.pairs.slots[at].v
+		if !o.asks() && !e.questioned() {
+			return // a pair that holds needs few votes
+		}
+		mtu = e.mtu
+	} else {
+		mtu = m.followOpen(k, o)
+	}
+	t, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
+	if t == bth.TransportUC {
+		return // it has no answers
+	}
+	m.recent.add(k, o.PSN, t, 0, now, long)
+	if least, _ := o.psns(mtu); least > 1 { // a READ, which the next request follows with its last PSN
+		m.recent.add(k, (o.PSN+least-1)&psnMask, t, 0, now, long)
+	}
+	if m.cfg.Ports {
+		m.ports.add(k, o.PSN, t, o.SrcPort, now, long)
+	}
+}
+
+// followOpen follows a flow without a pair, or requests out of its life, and
+// returns the path MTU if it is known.
+func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
+	f := &m.open.slots[m.openFlow(k)].v
+	start := o.PSN
+	if d := distance(f.start, o.PSN); f.named && 0 < d && d <= late {
+		start = f.start
+	}
+	if at := m.announcement(k, start); at != 0 {
+		f.named, f.begun, f.start = true, true, start
+		if m.believes(k, f, start, o) {
+			m.adopt(at, nil, 0)
+			if at := m.find(k); at != 0 && m.followPair(at, o) {
+				return m.pairs.slots[at].v.mtu
+			}
+			f = &m.open.slots[m.openFlow(k)].v
+		}
+	}
+	f.follow(o, m.now())
+	return f.mtu
+}
+
+// believes tells whether a request that begins where CM says is enough to
+// believe the exchange: not against other requests that follow one another, and
+// not against a pair that has been answered, or is in use. There the answers
+// must say the same.
+func (m *Map) believes(k *key, f *open, start uint32, o *Observation) bool {
+	if f.another(start, m.now()) || m.recent.has(k, (start-1)&psnMask, o.Opcode.Transport(), m.now(), m.clock.answerTime()) {
+		return false
+	}
+	at := m.find(k)
+	if at == 0 {
+		return true
+	}
+	e := &m.pairs.slots[at].v
+	if e.from == Given {
+		return false
+	}
+	return e.confirmed == 0 || e.answered == 0 && e.quiet(m.now())
+}
+
+// followPair follows a flow that has a pair, and tells whether the request
+// belongs to the pair's life.
+func (m *Map) followPair(at uint32, o *Observation) bool {
+	e := &m.pairs.slots[at].v
+	t := o.Opcode.Transport()
+	switch {
+	case e.from == Given:
+		return true
+	case !e.life.known && t == e.transport:
+		e.life, e.sure = begin(o, e.mtu, m.now()), false // whose requests these are, an answer must tell
+	case !e.life.contains(o.PSN, t):
+		e.stray = true
+		return false
+	default:
+		if !e.contested && e.rivals(o.PSN) {
+			e.contested, e.contest = true, m.now() // only answers can tell
+		}
+		if e.life.requests == 0 && e.from == CM {
+			// They begin where CM says, unless they come from before that.
+			e.sure = !m.recent.has(&m.pairs.slots[at].key, (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
+		}
+		e.life.take(o, e.mtu, m.now())
+	}
+	if e.mtu == 0 {
+		e.mtu = o.mtu()
+	}
+	e.stray = false
+	m.use(at)
+	e.requested = m.now()
+	if e.from == Votes || e.from == Port {
+		e.pkey = o.PKey
+	}
+	if e.sure && !e.contested {
+		if e.confirmed == 0 {
+			m.confirm(at, m.mate(at))
+		}
+		e.confirmed = m.now()
+	}
+	return true
+}

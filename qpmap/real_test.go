@@ -1,0 +1,267 @@
+package qpmap_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// hosts are the captures of real hosts in testdata/real.
+var hosts = []string{
+	"atomic4", "nvme4", "r6-loss2", "rping6", "s4-rnr", "sR4-redect-q4", "send4-reorder", "w4-reddrop-q4", "w4-uc-loss2",
+	"w6-ackloss3", "write4-dup", "write4-loss1", "write4-red-ect", "write6-q8-loss1",
+}
+
+// A host is a capture of real hosts, and which queue pair sends each flow, as
+// perftest printed it or as tshark reads it from connection management.
+type host struct {
+	packets []sent
+	truth   map[rocev2.FlowKey]uint32
+}
+
+// readHost reads one of the two captures of a case, "eth0" before the queue or
+// "eth1" behind it.
+func readHost(t testing.TB, name, at string) host {
+	t.Helper()
+	b, err := os.ReadFile(wiretest.Path(t, "real", name+".truth.json"))
+	require.NoError(t, err)
+	var truth struct {
+		Sender, Receiver string
+		Pairs            []struct {
+			SenderQP   uint32 `json:"sender_qp"`
+			ReceiverQP uint32 `json:"receiver_qp"`
+		}
+		CM []struct {
+			FromQP uint32 `json:"from_qp"`
+			ToQP   uint32 `json:"to_qp"`
+		} `json:"pairs_cm_tshark"`
+	}
+	require.NoError(t, json.Unmarshal(b, &truth))
+	h := host{truth: map[rocev2.FlowKey]uint32{}}
+	pair := func(a, b uint32) {
+		for i := range 2 { // both families
+			A := netip.MustParseAddr(strings.Fields(truth.Sender)[i])
+			B := netip.MustParseAddr(strings.Fields(truth.Receiver)[i])
+			h.truth[rocev2.FlowKey{Src: A, Dst: B, DestQP: b}] = a
+			h.truth[rocev2.FlowKey{Src: B, Dst: A, DestQP: a}] = b
+		}
+	}
+	for _, p := range truth.Pairs {
+		pair(p.SenderQP, p.ReceiverQP)
+	}
+	for _, p := range truth.CM {
+		pair(p.FromQP, p.ToQP)
+	}
+	if name == "w4-reddrop-q4" { // whose client was stopped before it could print them: both ends count up
+		for qp := range uint32(4) {
+			pair(0x15+qp, 0x39+qp)
+		}
+	}
+	for _, c := range wiretest.Capture(t, "real/"+name+"."+at+".pcap.gz") {
+		s := sent{at: c.Time.Sub(start)}
+		require.NoError(t, s.packet.DecodeFrame(c.Data))
+		h.packets = append(h.packets, s)
+	}
+	return h
+}
+
+// A score counts requests of RC of which the sender must be known: those that
+// come after the pair's CM exchange, or after the third answer with another PSN.
+type score struct{ due, known int }
+
+// play shows the packets of real hosts to a Map, with whatever forge sends before
+// each of them, and asks after each request who sent it. A wrong answer ends the
+// test.
+func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score {
+	t.Helper()
+	var total score
+	exchanged := map[rocev2.FlowKey]bool{}
+	answers := map[rocev2.FlowKey]map[uint32]bool{}
+	requester := map[uint32]uint32{}
+	for i := range h.packets {
+		s := &h.packets[i]
+		now := start.Add(s.at)
+		if forge != nil {
+			forge(now)
+		}
+		m.Observe(&s.packet, 0, now)
+		k, op := s.packet.FlowKey(), s.packet.BTH.Opcode
+		var x qpmap.Exchange
+		switch {
+		case k.DestQP == cm.QP:
+			if !x.Set(&s.packet) {
+				break
+			}
+			switch x.Attribute {
+			case cm.AttributeREQ:
+				requester[x.Local] = x.QP
+			case cm.AttributeREP:
+				exchanged[rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: x.QP}] = true
+				exchanged[rocev2.FlowKey{Src: k.Src, Dst: k.Dst, DestQP: requester[x.Remote]}] = true
+			}
+		case op.Transport() != bth.TransportRC:
+		case op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge:
+			about := rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: h.truth[k]}
+			if answers[about] == nil {
+				answers[about] = map[uint32]bool{}
+			}
+			answers[about][s.packet.BTH.PSN] = true
+		default:
+			truth, ok := h.truth[k]
+			require.True(t, ok, "packet %d: %v", i, k)
+			got, err := m.SourceQP(k, 0, now)
+			if err == nil {
+				require.Equal(t, truth, got.SrcQP, "packet %d: %v PSN %d, from %v", i, k, s.packet.BTH.PSN, got.From)
+			}
+			of, errOf := m.SourceQPOf(k, 0, &s.packet.BTH.Header, now)
+			require.Equal(t, err, errOf)
+			require.Equal(t, got, of)
+			if exchanged[k] || len(answers[k]) >= 3 {
+				total.due++
+				if err == nil {
+					total.known++
+				}
+			}
+		}
+	}
+	return total
+}
+
+// Real hosts under loss, reordering, copies and congestion: whatever they send
+// again, and however often, it is known who sends.
+func TestRealHosts(t *testing.T) {
+	for _, name := range hosts {
+		for _, at := range []string{"eth0", "eth1"} {
+			t.Run(name+" "+at, func(t *testing.T) {
+				h := readHost(t, name, at)
+				s := h.play(t, qpmap.New(qpmap.Config{}), nil)
+				t.Logf("%d of %d requests", s.known, s.due)
+				require.GreaterOrEqual(t, 100*s.known, 99*s.due)
+				if name != "w4-uc-loss2" && name != "atomic4" { // UC has no answers; all of the ATOMICs are under way at once
+					require.NotZero(t, s.due)
+				}
+			})
+		}
+	}
+}
+
+// The same with a hundred packets for each real one that somebody makes up who is
+// not on the path: addresses and queue pairs are known, PSNs and communication ids
+// are guessed. No answer is wrong, however many they are.
+func TestRealHostsUnderAttack(t *testing.T) {
+	const forged = 100
+	hard := map[string]int{
+		"rping6":          85, // 80 requests in all: learning takes its share
+		"sR4-redect-q4":   80, // five connections by CM, 112 packets each
+		"w4-reddrop-q4":   35, // silent for seconds while its sender times out
+		"write6-q8-loss1": 90,
+	}
+	for i, name := range hosts {
+		t.Run(name, func(t *testing.T) {
+			for _, x := range []struct {
+				what  string
+				kinds int
+				after bool // it begins when a quarter of the capture has passed
+				least int  // percent that must be known
+			}{
+				{"single packets, and three that name a victim", 6, false, 95},
+				{"whole conversations as well, against connections in use", 9, true, 0},
+				{"whole conversations as well", 9, false, 0},
+			} {
+				h := readHost(t, name, "eth0")
+				a := newAttacker(uint64(i), &h, x.kinds)
+				packets := 0
+				s := h.play(t, a.m, func(now time.Time) {
+					if packets++; x.after && packets <= len(h.packets)/4 {
+						return
+					}
+					for a.due += forged; a.due >= 1; {
+						a.due -= float64(a.send(now))
+					}
+				})
+				least := x.least
+				if percent, ok := hard[name]; ok {
+					least = min(least, percent)
+				}
+				t.Logf("%s: %d of %d requests", x.what, s.known, s.due)
+				require.GreaterOrEqual(t, 100*s.known, least*s.due, x.what)
+			}
+		})
+	}
+}
+
+// An attacker sends packets that it makes up.
+type attacker struct {
+	r     *rand.Rand
+	m     *qpmap.Map
+	flows []rocev2.FlowKey
+	truth map[rocev2.FlowKey]uint32
+	kinds int
+	due   float64
+}
+
+func newAttacker(seed uint64, h *host, kinds int) *attacker {
+	a := &attacker{r: rand.New(rand.NewPCG(seed, 23)), m: qpmap.New(qpmap.Config{MaxPending: 1 << 16, MaxOpen: 1 << 15}), truth: h.truth, kinds: kinds}
+	for k := range h.truth {
+		if k.Src.Is4() == h.packets[0].packet.Src.Is4() {
+			a.flows = append(a.flows, k)
+		}
+	}
+	slices.SortFunc(a.flows, rocev2.FlowKey.Compare)
+	return a
+}
+
+// send makes up a packet, or some that belong together, about one of the flows,
+// and returns how many that was.
+func (a *attacker) send(now time.Time) int {
+	r := a.r
+	k := a.flows[r.IntN(len(a.flows))]
+	victim := a.flows[r.IntN(len(a.flows))].DestQP // a queue pair of somebody else
+	if r.IntN(4) == 0 {
+		victim = 2 + r.Uint32N(1<<24-2)
+	}
+	c := &connection{
+		A: k.Src, B: k.Dst, a: victim, b: k.DestQP, psnA: r.Uint32() & 0xFFFFFF, psnB: r.Uint32() & 0xFFFFFF,
+		commA: r.Uint32(), commB: r.Uint32(), mtu: 3,
+	}
+	var packets []rocev2.Packet
+	switch r.IntN(a.kinds) {
+	case 0:
+		packets = []rocev2.Packet{c.req()}
+	case 1:
+		packets = []rocev2.Packet{c.req(), c.rep(), c.request(0)}
+	case 2:
+		packets = []rocev2.Packet{c.request(0)}
+	case 3: // a request to the right queue pair, an answer to any
+		packets = []rocev2.Packet{c.ack(0)}
+	case 4:
+		c.a = a.truth[k]
+		packets = []rocev2.Packet{c.ack(0)}
+	case 5:
+		packets = []rocev2.Packet{c.dreq(), c.drep(), c.rej(), c.turned().rej()}
+	case 6: // the right pair at a PSN that it does not use
+		c.a = a.truth[k]
+		packets = []rocev2.Packet{c.request(0), c.ack(0)}
+	case 7:
+		packets = []rocev2.Packet{c.req(), c.rep()}
+		fallthrough
+	default:
+		for n := range uint32(4) {
+			packets = append(packets, c.request(n), c.ack(n))
+		}
+	}
+	observe(a.m, now, packets...)
+	return len(packets)
+}
