@@ -21,11 +21,20 @@ func SourceQP(p Pairs, k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pa
 		return qpmap.Pair{}, UnknownQP
 	}
 	pair, err := p.SourceQP(k, domain, now)
+	if err != nil {
+		return qpmap.Pair{}, ReasonOf(err)
+	}
+	return pair, Accepted
+}
+
+// ReasonOf returns the reason that an error of a [qpmap.Map] stands for: Accepted,
+// AmbiguousQP or UnknownQP.
+func ReasonOf(err error) Reason {
 	switch {
 	case err == nil:
-		return pair, Accepted
+		return Accepted
 	case errors.Is(err, qpmap.ErrAmbiguous):
-		return qpmap.Pair{}, AmbiguousQP
+		return AmbiguousQP
 	}
-	return qpmap.Pair{}, UnknownQP
+	return UnknownQP
 }

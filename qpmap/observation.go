@@ -3,6 +3,7 @@ package qpmap
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -58,11 +59,15 @@ type Exchange struct {
 }
 
 // Set makes x what the packet says, if it carries such a message, and tells
-// whether it does. Of a packet that the capture cut, the fields that count must
-// be there, which end about 150 octets into a frame.
+// whether it does. Of a packet that the capture cut it reads what is there: a REQ
+// ends about 140 octets into a frame over IPv4, 160 over IPv6.
 func (x *Exchange) Set(p *rocev2.Packet) bool {
 	*x = Exchange{}
-	if p.BTH.Opcode != bth.UDSendOnly || !cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload) {
+	b, sent := &p.BTH, len(p.Payload)
+	if p.Truncated {
+		sent = p.PayloadLen()
+	}
+	if b.Opcode != bth.UDSendOnly || !cm.CarriedCut(b.DestQP, b.DETH.SrcQP, b.DETH.QKey, p.Payload, sent) {
 		return false
 	}
 	var h cm.Header
@@ -72,46 +77,49 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 	}
 	switch h.Attribute {
 	case cm.AttributeREQ:
-		var m cm.REQ
-		if _, err = m.Decode(message); err == nil {
-			t, known := transportOf(&m)
-			if !known {
-				return false
-			}
-			*x = Exchange{
-				Local: m.LocalCommID, QP: m.LocalQPN, PSN: m.StartingPSN,
-				PKey: m.PKey, MTU: uint16(m.MTU()), Transport: t,
-			}
-		}
+		err = x.setREQ(message)
 	case cm.AttributeREP:
 		var m cm.REP
-		if _, err = m.Decode(message); err == nil {
-			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID, QP: m.LocalQPN, EECN: m.LocalEECN, PSN: m.StartingPSN}
-		}
+		err = m.DecodeCut(message)
+		x.Local, x.Remote, x.QP, x.EECN, x.PSN = m.LocalCommID, m.RemoteCommID, m.LocalQPN, m.LocalEECN, m.StartingPSN
 	case cm.AttributeDREQ:
 		var m cm.DREQ
-		if _, err = m.Decode(message); err == nil {
-			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID, QP: m.RemoteQPN}
-		}
+		err = m.DecodeCut(message)
+		x.Local, x.Remote, x.QP = m.LocalCommID, m.RemoteCommID, m.RemoteQPN
 	case cm.AttributeDREP:
 		var m cm.DREP
-		if _, err = m.Decode(message); err == nil {
-			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID}
-		}
+		err = m.DecodeCut(message)
+		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	case cm.AttributeREJ:
 		var m cm.REJ
-		if _, err = m.Decode(message); err == nil {
-			*x = Exchange{Local: m.LocalCommID, Remote: m.RemoteCommID}
-		}
+		err = m.DecodeCut(message)
+		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	default:
 		return false
 	}
 	if err != nil {
+		*x = Exchange{}
 		return false
 	}
 	x.Attribute = h.Attribute
 	return true
 }
+
+func (x *Exchange) setREQ(message []byte) error {
+	var m cm.REQ
+	if err := m.DecodeCut(message); err != nil {
+		return err
+	}
+	t, known := transportOf(&m)
+	if !known {
+		return errTransport
+	}
+	x.Local, x.QP, x.PSN = m.LocalCommID, m.LocalQPN, m.StartingPSN
+	x.PKey, x.MTU, x.Transport = m.PKey, uint16(m.MTU()), t
+	return nil
+}
+
+var errTransport = wireerr.New("qpmap", "transport of a REQ", 0, "none that has pairs")
 
 // transportOf returns the transport that a REQ asks for.
 func transportOf(req *cm.REQ) (t bth.Transport, known bool) {

@@ -93,6 +93,34 @@ func TestXRC(t *testing.T) {
 	require.Equal(t, bth.TransportXRC, got.Transport)
 }
 
+// A capture with a short snap length has enough of a CM message: the frames of
+// these have 138 and 158 octets of a REQ, over IPv4 and IPv6.
+func TestCutCM(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		snap  int
+		pairs int
+	}{{"rxe-ucmatose4.pcap", 138, 4}, {"rxe-ucmatose4.pcap", 137, 0}, {"rxe-rping6.pcap", 158, 2}, {"rxe-rping6.pcap", 157, 0}} {
+		known := map[rocev2.FlowKey]bool{}
+		m := qpmap.New(qpmap.Config{})
+		for _, c := range wiretest.Capture(t, x.name) {
+			var p rocev2.Packet
+			o := rocev2.DecodeOptions{Cut: len(c.Data) > x.snap}
+			if p.Decode(c.Data[:min(len(c.Data), x.snap)], o) != nil {
+				continue
+			}
+			m.Observe(&p, 0, c.Time)
+			for k, pair := range m.Learned() {
+				if pair.From == qpmap.CM {
+					require.Equal(t, k.DestQP, pair.SrcQP)
+					known[k.FlowKey] = true
+				}
+			}
+		}
+		require.Len(t, known, x.pairs, "%s, %d octets", x.name, x.snap)
+	}
+}
+
 // What is no CM message, or names a queue pair that no connection has, is passed
 // over.
 func TestNoCM(t *testing.T) {
@@ -101,7 +129,7 @@ func TestNoCM(t *testing.T) {
 	immediate, wrongKey, cut, low := c.req(), c.req(), c.req(), *c
 	immediate.BTH.Opcode = bth.UDSendOnlyWithImmediate
 	wrongKey.BTH.DETH.QKey = 1
-	cut.Payload = cut.Payload[:200]
+	cut.Payload = cut.Payload[:200] // as long as that, and not cut by a capture
 	low.a = 1
 	observe(m, start, immediate, wrongKey, cut, low.req(),
 		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalQPN: c.a, TransportType: cm.TransportRD}), cmPacket(c.A, c.B, 0x19, &cm.RTU{}))

@@ -204,12 +204,14 @@ func (p *Proxy) source(a *Answer) netip.Addr {
 	return self
 }
 
-// senderQP returns the pair whose SrcQP is the queue pair of a flow's sender.
+// senderQP returns the pair whose SrcQP is the queue pair that sent the invoking
+// packet, whatever the flow has sent since.
 func (p *Proxy) senderQP(k rocev2.FlowKey, now time.Time) (qpmap.Pair, node.Reason) {
 	if p.cfg.QPs == nil {
 		return qpmap.Pair{}, node.UnknownQP
 	}
-	return node.SourceQP(p.cfg.QPs, k, 0, now)
+	pair, err := p.cfg.QPs.SourceQPOf(k, 0, &p.packet.BTH.Header, now)
+	return pair, node.ReasonOf(err)
 }
 
 // append appends an answer about p.packet.
