@@ -57,7 +57,10 @@ const (
 	UnknownOption
 )
 
-var kinds = [...]string{"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "pfc", "pause", "unknown_option"}
+var kinds = [...]string{
+	"other", "error", "data", "ack", "cnp", "fastcnp", "ppfc", "fcn", "proxy", "pfc", "pause",
+	"unknown_option",
+}
 
 // String returns the kind in lower case, "error" for Broken.
 func (k Kind) String() string {

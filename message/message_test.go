@@ -91,14 +91,22 @@ func TestDecode(t *testing.T) {
 		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), Broken, ReachTransport, ppfc.ErrLength},
 		{"P bit and 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
 		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
-		{"CNP with an unknown option", roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
-		{"CNP with an unknown option of the other two actions", roce(t, cnpHeader, []byte{17, 0, 0x4E, 0, 0xCE, 0, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
-		{"CNP with an unknown option to skip", roce(t, cnpHeader, []byte{17, 0, 0x1E, 0, 1, 2, 0, 0}, make([]byte, 16)), CNP, ReachTransport, nil},
-		{"P bit, 16 octets, and an unknown option", roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
-		{"PPFC with an unknown option", roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 12)), PPFC, ReachTransport, nil},
-		{"Fast CNP and an unknown option", roce(t, cnpHeader, append(fastOption(address[:]...)[:20:20], 0x8E, 2, 0, 0), make([]byte, 16)), FastCNP, ReachTransport, nil},
-		{"15 octets and an unknown option", roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
-		{"an unknown option, and one that overruns", roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
+		{"CNP with an unknown option",
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
+		{"CNP with an unknown option of the other two actions",
+			roce(t, cnpHeader, []byte{17, 0, 0x4E, 0, 0xCE, 0, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
+		{"CNP with an unknown option to skip",
+			roce(t, cnpHeader, []byte{17, 0, 0x1E, 0, 1, 2, 0, 0}, make([]byte, 16)), CNP, ReachTransport, nil},
+		{"P bit, 16 octets, and an unknown option",
+			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
+		{"PPFC with an unknown option",
+			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 12)), PPFC, ReachTransport, nil},
+		{"Fast CNP and an unknown option",
+			roce(t, cnpHeader, append(fastOption(address[:]...)[:20:20], 0x8E, 2, 0, 0), make([]byte, 16)), FastCNP, ReachTransport, nil},
+		{"15 octets and an unknown option",
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
+		{"an unknown option, and one that overruns",
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
 		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
 		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, ReachUDP, wireerr.Malformed},
 		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
@@ -181,8 +189,10 @@ func TestOff(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	want := map[Kind]string{Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn", Proxy: "proxy", PFC: "pfc", Pause: "pause",
-		UnknownOption: "unknown_option", 12: "Kind(12)"}
+	want := map[Kind]string{
+		Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn",
+		Proxy: "proxy", PFC: "pfc", Pause: "pause", UnknownOption: "unknown_option", 12: "Kind(12)",
+	}
 	for k, s := range want {
 		require.Equal(t, s, k.String())
 	}

@@ -21,8 +21,9 @@ import (
 func kindOf(k message.Kind) gopacket.LayerType {
 	return map[message.Kind]gopacket.LayerType{
 		message.Data: rocelayers.LayerTypeBTH, message.Ack: rocelayers.LayerTypeBTH, message.CNP: rocelayers.LayerTypeCNP,
-		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC, message.UnknownOption: gopacket.LayerTypePayload,
-		message.FCN: rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
+		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
+		message.UnknownOption: gopacket.LayerTypePayload,
+		message.FCN:           rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
 	}[k]
 }
 

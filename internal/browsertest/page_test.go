@@ -265,7 +265,8 @@ func TestMarks(t *testing.T) {
 	}))`)
 	require.Len(t, all, len(made.Flows))
 	for key, truth := range made.Flows {
-		i := slices.IndexFunc(all, func(d drawn) bool { return strings.HasSuffix(d.Name, fmt.Sprintf(" → 0x%06x", key.DestQP)) })
+		name := fmt.Sprintf(" → 0x%06x", key.DestQP)
+		i := slices.IndexFunc(all, func(d drawn) bool { return strings.HasSuffix(d.Name, name) })
 		require.GreaterOrEqual(t, i, 0)
 		start, err := time.Parse(time.RFC3339Nano, all[i].Start)
 		require.NoError(t, err)

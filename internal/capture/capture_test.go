@@ -387,7 +387,8 @@ func TestPcapVersions(t *testing.T) {
 		first, second int // the lengths as they stand in the record
 		cut           bool
 	}{
-		{0, 18, 18, false}, {1, 18, 18, false}, {1, 60, 18, true}, {2, 60, 18, true}, {3, 60, 18, true}, {3, 18, 60, true}, {4, 18, 60, true},
+		{0, 18, 18, false}, {1, 18, 18, false}, {1, 60, 18, true}, {2, 60, 18, true}, {3, 60, 18, true}, {3, 18, 60, true},
+		{4, 18, 60, true},
 	} {
 		for _, order := range byteOrders {
 			file := words(order, pcapMicro, uint16(2), c.minor, 0, 0, 65535, 1, 5, 6, c.first, c.second, frame)

@@ -35,7 +35,8 @@ func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error
 	// stands whether and how long frame check sequences are.
 	link := LinkType(order.Uint32(head[20:]) & 0x03FFFFFF)
 	return &pcap{
-		octets: o, swapped: order == binary.ByteOrder(binary.BigEndian), unit: unit, link: link, minor: order.Uint16(head[6:]),
+		octets: o, swapped: order == binary.ByteOrder(binary.BigEndian),
+		unit: unit, link: link, minor: order.Uint16(head[6:]),
 	}, nil
 }
 
