@@ -78,7 +78,7 @@ func (r *reply) kind() bth.SyndromeKind {
 // answer takes up what comes back: responses, acknowledgements and CNPs of the
 // receiver.
 func (t *Table) answer(p *Packet, at int64) {
-	s, name := t.refer(&p.pkt)
+	s := t.stream(&p.pkt)
 	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at}
 	if roles[p.opcode].whole && isMTU(p.payload) {
 		r.mtu = uint16(p.payload)
@@ -99,13 +99,35 @@ func (t *Table) answer(p *Packet, at int64) {
 			a.NAKs[code]++
 		}
 	}
-	if p.kind == answer && s.pairing.open() {
-		t.vote(s, name, &r)
+	if with := t.known(s); p.kind == answer && (with == nil || !with.expects(r.psn) || !s.pairing.skips(at)) {
+		t.learn(p, at)
+		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.packets > 0 {
+			if pair, err := t.pairs.SourceQP(with.key.flowKey(), 0, moment(at)); err == nil {
+				t.sentBy(with, pair) // an answer may be what tells
+			}
+		}
 	}
 	if about := t.about(s); about != nil {
 		t.reply(about, &r)
 	} else {
 		t.early(s).keep(&r)
+		if p.kind == answer && r.kind() != bth.KindACK {
+			t.refuseAll(s, &r)
+		}
+	}
+}
+
+// refuseAll takes a refusal of which it is not known which flow it is about. It
+// explains the repeats of all that it may be.
+func (t *Table) refuseAll(s *stream, r *reply) {
+	for _, qp := range t.pairs.Asked() {
+		if qp == 0 {
+			continue
+		}
+		k := s.key.reversed(qp)
+		if f, _ := t.find(&k, k.hash(t.seed)); f != nil && t.known(f) == nil {
+			t.refuse(f, r)
+		}
 	}
 }
 

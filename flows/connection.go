@@ -18,7 +18,7 @@ const (
 // An open is a REQ.
 type open struct {
 	key      key // of the packet
-	exchange exchange
+	exchange qpmap.Exchange
 	at       int64
 	set      bool
 	doubt    bool // another REQ with the same addresses and id says something else
@@ -32,15 +32,15 @@ func (o *opens) find(k *key, id uint32) *open {
 	}
 	b := &o.buckets[fork(k.road(), uint64(id))%openBuckets]
 	for i := range b {
-		if x := &b[i]; x.set && x.exchange.local == id && x.key == *k {
+		if x := &b[i]; x.set && x.exchange.Local == id && x.key == *k {
 			return x
 		}
 	}
 	return nil
 }
 
-func (o *opens) add(k *key, e *exchange, at int64) {
-	if x := o.find(k, e.local); x != nil {
+func (o *opens) add(k *key, e *qpmap.Exchange, at int64) {
+	if x := o.find(k, e.Local); x != nil {
 		switch {
 		case x.exchange == *e:
 		case at-x.at > openTime:
@@ -54,14 +54,14 @@ func (o *opens) add(k *key, e *exchange, at int64) {
 	if o.buckets == nil {
 		o.buckets = make([][4]open, openBuckets)
 	}
-	b := &o.buckets[fork(k.road(), uint64(e.local))%openBuckets]
+	b := &o.buckets[fork(k.road(), uint64(e.Local))%openBuckets]
 	copy(b[1:], b[:3])
 	b[0] = open{key: *k, exchange: *e, at: at, set: true}
 }
 
 // connect takes up a message of connection management.
 func (t *Table) connect(p *Packet, at int64) {
-	switch p.cm.attribute {
+	switch p.cm.Attribute {
 	case cm.AttributeREQ:
 		t.opens.add(&p.pkt, &p.cm, at)
 	case cm.AttributeREP:
@@ -76,13 +76,17 @@ func (t *Table) connect(p *Packet, at int64) {
 // the one in the REP, the responder's with the one in the REQ.
 func (t *Table) accepted(p *Packet) {
 	rep := &p.cm
-	forth := p.pkt.reversed(rep.qp)
-	ids := [2]uint32{min(rep.local, rep.remote), max(rep.local, rep.remote)}
+	qp := rep.QP
+	if qp == 0 { // as XRC has it
+		qp = rep.EECN
+	}
+	forth := p.pkt.reversed(qp)
+	ids := [2]uint32{min(rep.Local, rep.Remote), max(rep.Local, rep.Remote)}
 	req := p.pkt.reversed(p.pkt.qp & qpMask)
-	o := t.opens.find(&req, rep.remote)
+	o := t.opens.find(&req, rep.Remote)
 	again := false
 	if s, _ := t.find(&forth, forth.hash(t.seed)); s != nil {
-		again = s.pairing.from == qpmap.CM && s.pairing.ids == ids || s.pairing.next.ids == ids // a retransmission
+		again = s.pairing.ids == ids || s.pairing.next.ids == ids // a retransmission
 	}
 	if o == nil || o.doubt || again {
 		if o != nil && again {
@@ -91,7 +95,7 @@ func (t *Table) accepted(p *Packet) {
 		return
 	}
 	o.set = false
-	back := forth.reversed(o.exchange.qp)
+	back := forth.reversed(o.exchange.QP)
 	a, nameA := t.refer(&forth)
 	t.held = nameA.id
 	b, nameB := t.refer(&back)
@@ -99,10 +103,10 @@ func (t *Table) accepted(p *Packet) {
 	if a == b { // a host and its only queue pair
 		return
 	}
-	a.pairing.next = connection{nameB, rep.psn, ids, uint16(o.exchange.mtu)}
-	b.pairing.next = connection{nameA, o.exchange.psn, ids, uint16(o.exchange.mtu)}
+	a.pairing.next = connection{nameB, rep.PSN, ids, o.exchange.MTU}
+	b.pairing.next = connection{nameA, o.exchange.PSN, ids, o.exchange.MTU}
 	if !a.flow.sequence.seen && !b.flow.sequence.seen {
-		t.connected(a, nameA)
+		t.connected(a)
 	}
 }
 
@@ -118,12 +122,12 @@ type connection struct {
 // connection. A request that belongs to it, and not to the life before, begins a
 // new life; one that goes on with the life before shows that the exchange was
 // forged, and harms nobody.
-func (t *Table) announced(s *stream, name ref, p uint32) {
+func (t *Table) announced(s *stream, p uint32) {
 	c, q := &s.pairing.next, &s.flow.sequence
 	goesOn := q.seen && p == q.next
 	switch d := ahead(p, c.psn); {
 	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
-		t.connected(s, name)
+		t.connected(s)
 	case goesOn:
 		if with := t.get(c.with); with != nil {
 			with.pairing.next = connection{}
@@ -134,16 +138,19 @@ func (t *Table) announced(s *stream, name ref, p uint32) {
 
 // connected takes up that the connection is used that CM announced for s: a new
 // life begins in both directions.
-func (t *Table) connected(s *stream, name ref) {
+func (t *Table) connected(s *stream) {
 	c := s.pairing.next
 	with := t.get(c.with)
 	if with == nil {
 		s.pairing.next = connection{}
 		return
 	}
+	same, name := t.known(s) == with, with.pairing.next.with
 	t.renew(s)
 	t.renew(with)
-	t.join(s, name, with, c.with, qpmap.CM)
+	if same { // connected anew
+		t.join(s, name, with, c.with, qpmap.CM)
+	}
 	if c.mtu != 0 {
 		s.flow.mtu, with.flow.mtu = c.mtu, c.mtu
 	}
@@ -155,7 +162,7 @@ func (t *Table) renew(s *stream) {
 	t.part(s)
 	t.dropEarly(s)
 	p, f := &s.pairing, &s.flow
-	p.responses, p.requests, p.ids = ballot{}, ballot{}, p.next.ids
+	p.ids = p.next.ids
 	f.mtu = 0
 	f.opening.set = false
 	var h *history
@@ -170,12 +177,12 @@ func (t *Table) renew(s *stream) {
 // it has. Answers on their way still belong to it.
 func (t *Table) ended(p *Packet) {
 	k := p.pkt
-	k.qp = k.qp&^qpMask | p.cm.qp
+	k.qp = k.qp&^qpMask | p.cm.QP
 	s, _ := t.find(&k, k.hash(t.seed))
-	if s == nil || s.pairing.from != qpmap.CM {
+	if s == nil {
 		return
 	}
-	if s.pairing.ids != [2]uint32{min(p.cm.local, p.cm.remote), max(p.cm.local, p.cm.remote)} {
+	if s.pairing.ids != [2]uint32{min(p.cm.Local, p.cm.Remote), max(p.cm.Local, p.cm.Remote)} {
 		return
 	}
 	if with := t.get(s.pairing.with); with != nil {

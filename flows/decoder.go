@@ -125,7 +125,7 @@ func (d *Decoder) transport(p *Packet, h *bth.Header, link rocev2.LinkType) {
 	d.addressed(p, h.DestQP)
 	p.kind, p.opcode, p.psn, p.ackReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
 	p.trafficClass, p.truncated, p.icrcWrong = u.TrafficClass, u.Truncated, false
-	p.vlan = vlan(u.Link, link)
+	p.vlan, p.srcPort = vlan(u.Link, link), u.SrcPort
 	if u.IP[0]>>4 == 6 {
 		p.ipOctets, p.ident = 40+uint32(be.Uint16(u.IP[4:])), 0
 	} else {
@@ -165,7 +165,7 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 		}
 	}
 	if h.Opcode == bth.UDSendOnly && h.DestQP == 1 {
-		p.exchanges = p.cm.decode(h, d.m.Packet.Payload)
+		p.exchanges = p.cm.Set(&d.m.Packet)
 	}
 }
 

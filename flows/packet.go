@@ -1,6 +1,9 @@
 package flows
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+)
 
 // A Packet is what the accounting needs of a packet. A [Decoder] sets it, so
 // that many can read packets at once for one [Table], which takes them up in
@@ -20,6 +23,7 @@ type Packet struct {
 	trafficClass uint8
 	syndrome     bth.Syndrome // of the AETH
 	vlan         uint16       // 0 without
+	srcPort      uint16       // UDP
 	ident        uint16       // Identification of an IPv4 header
 	needs        uint16       // octets of the frame, if the capture has too few of them; else 0
 	pkt          key          // as the packet has it
@@ -37,7 +41,7 @@ type Packet struct {
 	hops    [maxNodes]queue // of the first nodes in the trace of a request or Fast CNP
 	ingress [16]byte        // source of the outermost IPv6 header; of an FCN its destination
 	label   uint32          // flow label of that header; of an FCN the one it is about
-	cm      exchange
+	cm      qpmap.Exchange
 	pause   pause
 }
 

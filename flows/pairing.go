@@ -1,24 +1,30 @@
 package flows
 
 import (
-	"github.com/rocecn/rocecn/bth"
+	"time"
+
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A pairing is what is known of the queue pair at the other end of a stream:
-// whose source queue pair this stream goes to, and the other way round.
+// whose source queue pair this stream goes to, and the other way round. A
+// [qpmap.Map] says it, as it does for those who must not wait; what came before it
+// did is kept, and counted then.
 type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
 	from  qpmap.Source
-	ended bool       // a DREQ ended the connection: votes may say something else
+	ended bool       // a DREQ ended the connection
 	ids   [2]uint32  // communication ids of the exchange, the lower first
 	next  connection // the one that CM announced, until data shows that it is used
 
-	// Votes, in both directions: of the streams whose requests had the PSNs of
-	// responses in this one, and of those whose responses had the PSNs of requests
-	// in this one.
-	responses, requests ballot
+	// What the map need not be shown: see skips.
+	skipped uint8
+	shown   int64 // nanoseconds since 1970: when it was shown a packet last
+
+	// The source of the flow, in the last of its lives of which that is known.
+	srcQP   uint32
+	srcQPBy qpmap.Source // 0: it is not known
 
 	// Of UD: the queue pair that requests come from, and for that one the flow
 	// that its requests make.
@@ -29,129 +35,95 @@ type pairing struct {
 	shared   bool // there are several flows
 }
 
-// open says whether votes decide, as nothing better is known.
-func (p *pairing) open() bool { return p.from == 0 || p.from == qpmap.Votes || p.ended }
-
-// A ballot is the streams that may be the other end of a connection.
-type ballot [maxVotes]vote
-
-// A vote counts how often a response in one stream had a PSN of a request in the
-// other one.
-type vote struct {
-	ref
-	n uint32
+// newPairs returns the map for a table of so many flows. The UDP source port
+// counts: flows sends nothing to anybody.
+func newPairs(maxFlows int) *qpmap.Map {
+	return qpmap.New(qpmap.Config{MaxPairs: 2 * maxFlows, MaxOpen: min(2*maxFlows, 1<<12), Ports: true, Grow: true})
 }
 
-const (
-	maxVotes = 4 // streams that get votes; one more takes the place and the votes of the last
-	minVotes = 3
-	ratio    = 2 // to the runner-up
-)
+// skips tells whether the map need not be shown a packet of a connection that it
+// knows: requests and answers in order say nothing new, and a few that it does
+// not see are to it what a capture loses.
+func (p *pairing) skips(at int64) bool {
+	const few, soon = 48, 100_000_000
+	if p.with.id == 0 || p.ended || p.next.with.id != 0 || p.skipped >= few || at-p.shown > soon || at < p.shown {
+		p.skipped, p.shown = 0, at
+		return false
+	}
+	p.skipped++
+	return true
+}
 
-// vote takes up that a response had a PSN that requests of these streams had.
-// A response means nothing to streams whose partner is known for better
-// reasons.
-func (t *Table) vote(s *stream, name ref, r *reply) {
-	bucket := t.recent.bucket(s.back, r.psn)
-	if bucket == nil {
+// expects tells whether an answer with this PSN is one to the last requests of a
+// flow of which the source is known.
+func (s *stream) expects(psn uint32) bool {
+	d := ahead(psn, s.flow.sequence.next)
+	return s.pairing.srcQPBy != 0 && -1<<12 < d && d < 0
+}
+
+// learn shows a packet to the map, and makes partners of the streams that it says
+// are.
+func (t *Table) learn(p *Packet, at int64) {
+	o := &t.observation
+	*o = qpmap.Observation{
+		Src: p.pkt.src, Dst: p.pkt.dst, IPv4: p.pkt.qp&overIPv4 != 0,
+		SrcPort: p.srcPort, PKey: 0xFFFF, Opcode: p.opcode, Syndrome: p.syndrome, AckReq: p.ackReq,
+		DestQP: p.pkt.qp & qpMask, SrcQP: p.srcQP, PSN: p.psn, Payload: p.payload,
+	}
+	if !p.noHeaders {
+		o.DMA = p.asked
+	}
+	if p.exchanges {
+		o.CM = p.cm
+	}
+	t.pairs.Learn(o, time.Unix(0, at))
+	for k, pair := range t.pairs.Learned() {
+		if pair.From == qpmap.CM || pair.From == qpmap.UD {
+			continue // until its requests come; datagrams say it themselves
+		}
+		forth := keyOf(k.FlowKey)
+		t.pair(&forth, pair)
+	}
+}
+
+// pair makes partners of a flow's stream and that of its source.
+func (t *Table) pair(forth *key, pair qpmap.Pair) {
+	back := forth.reversed(pair.SrcQP)
+	a, nameA := t.refer(forth)
+	if with := t.get(a.pairing.with); with != nil && with.key == back && a.pairing.from == pair.From {
 		return
 	}
-	refusal := r.kind() != bth.KindACK
-	for pass := uint32(0); pass < 2; pass++ {
-		psn := after(r.psn, pass)
-		found := false
-		for _, e := range t.recent.bucket(s.back, psn) {
-			if e.tag != tag(s.back, psn) {
-				continue
-			}
-			f := t.get(e.ref)
-			if f == nil || !f.key.opposite(&s.key) || !f.pairing.open() {
-				continue
-			}
-			found = true
-			if pass == 0 {
-				s.pairing.responses.count(e.ref)
-				f.pairing.requests.count(name)
-				if t.decided(s) == f && t.get(s.pairing.with) != f {
-					if s.pairing.ended {
-						t.settle(s)
-					}
-					if f.pairing.ended {
-						t.settle(f)
-					}
-					t.join(s, name, f, e.ref, qpmap.Votes)
-				}
-			}
-			if with := t.get(f.pairing.with); refusal && with != s && (with == nil || t.decided(f) != with) {
-				t.refuse(f, r)
-			}
-		}
-		if found || !refusal {
-			return // the PSN after the refused one: if that was never seen
-		}
+	t.held = nameA.id
+	b, nameB := t.refer(&back)
+	t.held = 0
+	if a == b { // a host and its only queue pair
+		return
+	}
+	t.join(a, nameA, b, nameB, pair.From)
+}
+
+// sender takes what the map says of the sender of a flow, of which it was shown a
+// request just now.
+func (t *Table) sender(s *stream) {
+	pair, err := t.pairs.Sender(&t.observation)
+	if err == nil {
+		t.sentBy(s, pair)
 	}
 }
 
-func (b *ballot) count(to ref) {
-	last := 0
-	for i := range b {
-		v := &b[i]
-		if v.ref == to {
-			v.n++
-			return
-		}
-		if v.n <= b[last].n {
-			last = i
-		}
+// sentBy records that a queue pair sends a flow.
+func (t *Table) sentBy(s *stream, pair qpmap.Pair) {
+	p := &s.pairing
+	if pair.From == qpmap.UD || p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0 {
+		return
 	}
-	v := &b[last]
-	v.ref, v.n = to, v.n+1 // as if all of them had been its own: rather no pair than a wrong one
-}
-
-// leader returns the stream that has enough of the votes.
-func (b *ballot) leader() ref {
-	var first, second vote
-	for _, v := range b {
-		switch {
-		case v.n > first.n:
-			first, second = v, first
-		case v.n > second.n:
-			second = v
-		}
-	}
-	if first.n < minVotes || first.n < ratio*second.n {
-		return ref{}
-	}
-	return first.ref
-}
-
-// decided returns the stream that the votes pair s with, nil without one. They
-// must decide at both ends, as no queue pair has two partners; what the
-// directions of a connection say must not differ.
-func (t *Table) decided(s *stream) *stream {
-	with := t.get(s.pairing.responses.leader())
-	if with != nil && t.get(with.pairing.requests.leader()) != s {
-		with = nil
-	}
-	other := t.get(s.pairing.requests.leader())
-	switch {
-	case other == nil || t.get(other.pairing.responses.leader()) != s:
-		return with
-	case with == nil || with == other:
-		return other
-	}
-	return nil
+	t.pair(&s.key, pair)
+	p.srcQP, p.srcQPBy = pair.SrcQP, pair.From
 }
 
 // known returns the stream to the other queue pair of the connection, nil if
-// that is not known, or not any more.
-func (t *Table) known(s *stream) *stream {
-	with := t.get(s.pairing.with)
-	if with != nil && s.pairing.from == qpmap.Votes && t.decided(s) != with {
-		return nil
-	}
-	return with
-}
+// that is not known.
+func (t *Table) known(s *stream) *stream { return t.get(s.pairing.with) }
 
 // about returns the stream whose flow the answers in s are about, nil if that
 // is not known.
@@ -165,13 +137,32 @@ func (t *Table) about(s *stream) *stream {
 	return t.get(s.pairing.datagram)
 }
 
-// join makes two streams partners, and takes up what each of them already had
-// for the other.
+// join makes two streams partners, and takes what each of them already had for
+// the other. What they had for partners before stays with these.
 func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from qpmap.Source) {
-	t.part(a)
-	t.part(b)
+	for _, s := range [...]*stream{a, b} {
+		if with := t.known(s); with != nil && with != a && with != b {
+			t.settle(s)
+			t.part(s)
+		}
+	}
+	again := t.known(a) == b
 	a.pairing.with, b.pairing.with = nameB, nameA
 	a.pairing.from, b.pairing.from = from, from
+	a.pairing.ended, b.pairing.ended = false, false
+	for _, s := range [...]*stream{a, b} {
+		if s.flow.packets > 0 && from != qpmap.CM {
+			with := b
+			if s == b {
+				with = a
+			}
+			s.pairing.srcQP, s.pairing.srcQPBy = with.key.qp&qpMask, from
+		}
+		t.touch(s)
+	}
+	if again {
+		return
+	}
 	if f, g := &a.flow, &b.flow; f.mtu != 0 {
 		t.setMTU(b, f.mtu)
 	} else if g.mtu != 0 {
@@ -242,65 +233,6 @@ func (t *Table) source(s *stream, name ref, qp uint32) {
 // than what it learns.
 func (t *Table) Give(k rocev2.FlowKey, srcQP uint32) {
 	forth := keyOf(k)
-	back := forth.reversed(srcQP & qpMask)
-	a, nameA := t.refer(&forth)
-	t.held = nameA.id
-	b, nameB := t.refer(&back)
-	t.held = 0
-	t.join(a, nameA, b, nameB, qpmap.Given)
-}
-
-// recents are the requests that were seen last, by addresses and PSN. A request
-// makes room for another one when four newer ones have its bucket.
-type recents struct{ buckets []recentBucket }
-
-type recentBucket [4]recent
-
-type recent struct {
-	tag uint32
-	ref
-}
-
-const (
-	recentBuckets = 1 << 14
-	maxVoting     = 32 // PSNs of a READ that are remembered: its first ones
-	manyVotes     = 64 // so many make it unlikely that a pair will be in doubt again
-)
-
-// tag returns what tells the requests of two roads apart in a bucket.
-func tag(road uint64, psn uint32) uint32 { return uint32(road>>32)&^psnMask | psn | 1<<31 }
-
-// bucket returns the bucket of a PSN. Those of PSNs that follow one another do,
-// too, which caches like.
-func (r *recents) bucket(road uint64, psn uint32) *recentBucket {
-	if r.buckets == nil {
-		return nil
-	}
-	return &r.buckets[(uint32(road)+psn)%recentBuckets]
-}
-
-func (r *recents) add(s *stream, name ref, psn, n uint32) {
-	if r.buckets == nil {
-		r.buckets = make([]recentBucket, recentBuckets)
-	}
-	for n = min(n, maxVoting); n > 0; n-- {
-		b := r.bucket(s.road, psn)
-		one := recent{tag(s.road, psn), name}
-		switch one {
-		case b[0]:
-		case b[1]:
-			b[0], b[1] = one, b[0]
-		case b[2]:
-			b[0], b[1], b[2] = one, b[0], b[1]
-		default:
-			b[0], b[1], b[2], b[3] = one, b[0], b[1], b[2]
-		}
-		psn = after(psn, 1)
-	}
-}
-
-// sure says whether the votes leave so little doubt that requests which hardly
-// get an answer of their own need not be remembered.
-func (p *pairing) sure() bool {
-	return p.from == qpmap.Votes && p.requests[0].n >= manyVotes && p.requests[1].n == 0
+	t.pairs.Add(k, 0, qpmap.Pair{SrcQP: srcQP & qpMask})
+	t.pair(&forth, qpmap.Pair{SrcQP: srcQP & qpMask, From: qpmap.Given})
 }

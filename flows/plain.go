@@ -58,6 +58,7 @@ func (d *Decoder) plain(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	}
 	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&psnMask, h[8]>>7 != 0
 	p.ipOctets, p.payload, p.vlan = uint32(end-ip), uint32(payload), 0
+	p.srcPort = be.Uint16(u)
 	p.icrcWrong, p.truncated, p.noHeaders = false, false, false
 	p.srcQP, p.asked, p.syndrome = 0, 0, 0
 	switch {

@@ -174,9 +174,6 @@ func (t *Table) report(s *stream, out *Flow) {
 			h = t.histories.at(f.history - 1)
 		}
 		q := f.sequence
-		if t.known(s) == nil {
-			q.answered, q.hasCover = false, false
-		}
 		out.PSN = q.judged(h)
 		for kind, n := range q.cutNow(h) {
 			m := &out.Messages[kind]
@@ -185,11 +182,13 @@ func (t *Table) report(s *stream, out *Flow) {
 		out.PSN.First, out.PSN.Last = q.first, q.last()
 		out.Causes = q.causes
 	}
-	with := t.known(s)
-	switch p := &s.pairing; {
-	case with != nil:
-		out.SrcQP, out.SrcQPFrom = with.key.qp&qpMask, p.from
+	p, with := &s.pairing, t.known(s)
+	if with != nil {
 		out.Answers.add(&with.answers)
+	}
+	switch {
+	case p.srcQPBy != 0:
+		out.SrcQP, out.SrcQPFrom = p.srcQP, p.srcQPBy
 	case p.sourced && !p.several:
 		out.SrcQP, out.SrcQPFrom = p.source, qpmap.UD
 		k := s.key.reversed(p.source)

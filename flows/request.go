@@ -17,7 +17,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	}
 	r := &roles[p.opcode]
 	if sequenced(p.opcode.Transport(), s.key.qp) {
-		t.sequenced(s, name, p, frame, at)
+		t.sequenced(s, p, frame, at)
 		return
 	}
 	f.countMessage(r)
@@ -26,17 +26,22 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	}
 	if p.exchanges {
 		t.connect(p, at)
+		t.learn(p, at)
 	}
 }
 
 // sequenced takes up a request whose PSN follows others.
-func (t *Table) sequenced(s *stream, name ref, p *Packet, frame uint64, at int64) {
+func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	f, q, r := &s.flow, &s.flow.sequence, &roles[p.opcode]
 	if r.whole && isMTU(p.payload) {
 		t.learnMTU(s, uint16(p.payload))
 	}
 	if s.pairing.next.with.id != 0 {
-		t.announced(s, name, p.psn)
+		t.announced(s, p.psn)
+	}
+	if p.psn != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skips(at) {
+		t.learn(p, at)
+		t.sender(s)
 	}
 	var h *history
 	if f.history != 0 || f.packets > 1 || q.begun {
@@ -61,9 +66,6 @@ func (t *Table) sequenced(s *stream, name ref, p *Packet, frame uint64, at int64
 	}
 	unreliable := p.opcode.Transport() == bth.TransportUC
 	if !unreliable {
-		if s.pairing.open() && (p.ackReq || r.begins || r.completes || !s.pairing.sure()) {
-			t.recent.add(s, name, p.psn, n)
-		}
 		if p.ackReq || r.asks || verdict.repeats() {
 			t.note(f, h, opening{
 				psn: p.psn, n: n + more, octets: p.asked, at: at, order: t.order,

@@ -76,14 +76,14 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 // connect gives a REQ and its REP: requests of a begin with psn.
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeREQ, id, 0, s.qpA, 5000, mtu}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}})
 	s.rep(id, psn)
 	return s
 }
 
 func (s *script) rep(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeREP, id + 1000, id, s.qpB, psn, 0}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn, MTU: uint16(0)}})
 	return s
 }
 
@@ -264,7 +264,7 @@ func (s *script) first(mtu, psn uint32) *script {
 // connection.
 func (s *script) forge(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeREQ, id, 0, 666, 6000, 256}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}})
 	return s
 }
 
@@ -320,8 +320,8 @@ func TestPairs(t *testing.T) {
 	s.qpA = 99 // half as many votes, then more
 	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(10)))
 	require.EqualValues(t, 1, strays(s))
-	require.Equal(t, pair{}, of(s.acks(11)), "no pair")
-	require.EqualValues(t, 5, strays(s))
+	require.Equal(t, pair{17, qpmap.Votes, 3}, of(s.acks(11)), "what is known of a life stays known")
+	require.EqualValues(t, 2, strays(s))
 
 	s = newScript(t).sends(10, 11, 12)
 	s.qpB = 19
@@ -334,15 +334,15 @@ func TestPairs(t *testing.T) {
 
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true, cm: exchange{cm.AttributeDREQ, 7, 1007, 18, 0, 0}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
 	require.Equal(t, pair{17, qpmap.CM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
 	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)), "another connection without CM")
 
-	// Requests the other way tell the partner as well, but votes are not added up.
+	// Requests the other way tell the partner as well.
 	s = newScript(t).sends(10, 11).acks(10, 11)
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
-	require.Equal(t, pair{}, of(s.sends(70, 71, 72).acks(70, 71)))
+	require.Equal(t, pair{18, qpmap.Votes, 2}, of(s.sends(70, 71, 72).acks(70, 71)))
 	require.Equal(t, pair{18, qpmap.Votes, 3}, of(s.acks(72)))
 	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
 	require.Equal(t, pair{17, qpmap.Votes, 2}, of(s))
@@ -558,4 +558,27 @@ func TestNoAllocs(t *testing.T) {
 	}
 	all()
 	wiretest.NoAllocs(t, "a capture seen again", all)
+}
+
+// A queue pair that is used again with another one: each flow keeps the source
+// that it had while its packets came.
+func TestUsedAgain(t *testing.T) {
+	s := newScript(t)
+	s.sends(10, 11, 12).acks(10, 11, 12) // 17 sends to 18
+	require.EqualValues(t, 17, s.flow().SrcQP)
+	first := *s
+	s.qpB = 19 // and then 17 to 19
+	s.at(5_000_000)
+	s.sends(0x100000, 0x100001, 0x100002).acks(0x100000, 0x100001, 0x100002)
+	require.EqualValues(t, 17, s.flow().SrcQP)
+	require.EqualValues(t, 3, s.flow().ACKs)
+	f := first.flow()
+	require.EqualValues(t, 17, f.SrcQP)
+	require.EqualValues(t, qpmap.Votes, f.SrcQPFrom)
+	require.EqualValues(t, 3, f.ACKs)
+
+	s.qpA, s.qpB = 30, 18 // a later partner of 18, of which no request is seen
+	s.at(10_000_000)
+	s.connect(9, 0x200000, 1024)
+	require.EqualValues(t, 17, first.flow().SrcQP)
 }

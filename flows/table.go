@@ -3,6 +3,8 @@ package flows
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/rocecn/rocecn/qpmap"
 )
 
 // Config is what a user chooses. The zero value stands for the defaults.
@@ -55,7 +57,9 @@ type Table struct {
 	earlies    pool[early]
 	serieses   pool[series]
 
-	recent recents
+	pairs       *qpmap.Map
+	observation qpmap.Observation
+
 	opens  opens
 	labels labels
 	names  names
@@ -90,7 +94,7 @@ func New(c Config) *Table {
 	if assumed {
 		c.LinkRate = AssumedLinkRate
 	}
-	return &Table{config: c, seed: rand.Uint64(), links: map[[6]byte]*link{}, assumed: assumed}
+	return &Table{config: c, seed: rand.Uint64(), pairs: newPairs(c.MaxFlows), links: map[[6]byte]*link{}, assumed: assumed}
 }
 
 // Stats returns what the table was given so far.

@@ -329,3 +329,112 @@ func TestVotesOfOnePSN(t *testing.T) {
 	}
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 }
+
+// A forged REQ with the communication id of another one, before the REP: neither
+// is believed, and data decides.
+func TestTwoREQs(t *testing.T) {
+	c := live()
+	forged := *c
+	forged.a = 0x666
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, forged.req(), c.req(), c.rep())
+	for n := range uint32(24) {
+		observe(m, start, c.request(n))
+		if got, err := m.SourceQP(c.forth(), 0, start); err == nil {
+			require.Equal(t, c.a, got.SrcQP)
+		}
+		observe(m, start, c.ack(n))
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	requireNone(t, m, forged.back(), qpmap.ErrUnknown)
+}
+
+// Three packets that name a victim, as often as somebody likes between ten real
+// ones, change nothing: REQ, REP and a request, with and without the answer.
+func TestThreeForgedPackets(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		c := live()
+		m := established(c, true)
+		r := rand.New(rand.NewPCG(7, 1))
+		at := start
+		for n := range uint32(400) {
+			at = at.Add(time.Millisecond)
+			observe(m, at, c.request(3+n))
+			got, err := m.SourceQP(c.forth(), 0, at)
+			require.NoError(t, err, "request %d, %v", n, answered)
+			require.Equal(t, c.a, got.SrcQP)
+			observe(m, at, c.ack(3+n))
+			forged := *c
+			forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, r.Uint32(), r.Uint32(), r.Uint32()&0xFFFFFF, r.Uint32()&0xFFFFFF
+			observe(m, at, forged.req(), forged.rep(), forged.request(0))
+			if answered {
+				observe(m, at, forged.ack(0))
+			}
+			if got, err := m.SourceQP(c.forth(), 0, at); err == nil { // the last request was the forger's
+				require.Equal(t, c.a, got.SrcQP)
+			}
+			of, err := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at)
+			require.NoError(t, err)
+			require.Equal(t, c.a, of.SrcQP)
+		}
+	}
+}
+
+// A pair that is given stands against everything.
+func TestNothingMovesWhatIsGiven(t *testing.T) {
+	c := live()
+	other := *c
+	other.a = 0x66
+	m := qpmap.New(qpmap.Config{})
+	require.NoError(t, m.Add(c.forth(), 0, qpmap.Pair{SrcQP: c.a}))
+	observe(m, start, other.req(), other.rep())
+	at := start
+	for n := range uint32(100) {
+		at = at.Add(50 * time.Millisecond)
+		observe(m, at, other.request(n), other.ack(n), other.dreq(), other.rej())
+		got, err := m.SourceQP(c.forth(), 0, at)
+		require.NoError(t, err)
+		require.Equal(t, c.a, got.SrcQP)
+		require.Equal(t, qpmap.Given, got.From)
+	}
+}
+
+// Connections that begin with the same PSN and run in lockstep tie, unless the
+// UDP source port may tell them apart: requests and responses have the same.
+func TestPorts(t *testing.T) {
+	var all []*connection
+	for n := range uint32(8) {
+		c := live()
+		c.a, c.b, c.psnA, c.psnB = 0x100+n, 0x200+n, 0, 0
+		all = append(all, c)
+	}
+	for _, ports := range []bool{false, true} {
+		for _, same := range []bool{false, true} { // whether all have one port
+			m := qpmap.New(qpmap.Config{Ports: ports})
+			for n := range uint32(10) {
+				for answer := range 2 {
+					for i, c := range all {
+						p := c.request(n)
+						if answer == 1 {
+							p = c.ack(n)
+						}
+						if p.SrcPort = 0xC000; !same {
+							p.SrcPort += uint16(i)
+						}
+						observe(m, start, p)
+					}
+				}
+			}
+			for _, c := range all {
+				if ports && !same {
+					requirePair(t, m, c.forth(), c.a, qpmap.Port)
+					requirePair(t, m, c.back(), c.b, qpmap.Port)
+				} else {
+					_, err := m.SourceQP(c.forth(), 0, start)
+					require.Error(t, err)
+				}
+			}
+		}
+	}
+}

@@ -201,10 +201,10 @@ func New(cfg Config) *Map {
 
 		announced: newTable[announcement](2*cfg.MaxPending, seed, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, seed, cfg.Grow),
-		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed),
+		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
 	}
 	if cfg.Ports {
-		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, seed)
+		m.ports = newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow)
 	}
 	return m
 }
@@ -221,7 +221,7 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
 // Learn is [Map.Observe] of a packet that was decoded before.
 func (m *Map) Learn(o *Observation, now time.Time) {
 	m.clock.set(now)
-	m.learnedCount = 0
+	m.learnedCount, m.asked = 0, [ways]uint32{}
 	op := o.Opcode
 	if !op.Known() || op == bth.CNP {
 		return
@@ -253,6 +253,20 @@ const managementQP = 1
 func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, error) {
 	m.clock.set(now)
 	key := keyOf(k, domain)
+	e, err := m.lookUp(&key)
+	if err != nil {
+		return Pair{}, err
+	}
+	if e.stray {
+		return Pair{}, ErrUnknown
+	}
+	return m.pair(e), nil
+}
+
+// Sender is [Map.SourceQP] of the flow of a packet that [Map.Learn] has just been
+// shown.
+func (m *Map) Sender(o *Observation) (Pair, error) {
+	key := o.key()
 	e, err := m.lookUp(&key)
 	if err != nil {
 		return Pair{}, err
@@ -386,6 +400,11 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 		}
 	}
 }
+
+// Asked returns the queue pairs of up to four flows that sent requests with the
+// PSN of the last response that [Map.Observe] or [Map.Learn] saw, 0 for none, where
+// no pair says which of them it answers.
+func (m *Map) Asked() [4]uint32 { return m.asked }
 
 // Expire forgets what has been idle for too long, and returns how many pairs
 // that were. Nothing depends on it being called: it only makes room early.

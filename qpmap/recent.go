@@ -14,6 +14,7 @@ import (
 type recent struct {
 	seed uint64
 	sets [][ways]request
+	most int // sets
 }
 
 const ways = 4
@@ -33,13 +34,22 @@ func moment(ticks int64) int32 { return int32(ticks >> 20) }
 // within tells whether then, a moment, is at most so long before now.
 func within(d time.Duration, then, now int32) bool { return uint32(now-then) <= uint32(d>>20) }
 
-func newRecent(requests int, seed uint64) recent {
-	sets := 1
-	for sets*ways < requests {
-		sets *= 2
+// newRecent returns room for so many requests, with lazy as soon as there is one.
+func newRecent(requests int, seed uint64, lazy bool) recent {
+	r := recent{seed: seed, most: 1}
+	for r.most*ways < requests {
+		r.most *= 2
 	}
-	return recent{seed: seed, sets: make([][ways]request, sets)}
+	if lazy {
+		r.sets = noRequests[:]
+	} else {
+		r.sets = make([][ways]request, r.most)
+	}
+	return r
 }
+
+// noRequests is the one empty set that a recent begins with. It stays empty.
+var noRequests [1][ways]request
 
 // find returns the hash of what k's flow shares with others, and the set in
 // which its requests with this PSN stand. Flows with another UDP source port
@@ -52,6 +62,9 @@ func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow ui
 // add remembers a request of the flow that k names. Those that are longer ago
 // than this have no answers to come.
 func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) {
+	if len(r.sets) < r.most {
+		r.sets = make([][ways]request, r.most)
+	}
 	flow, set := r.find(k, psn, t, port)
 	q := request{flow: flow, qp: k.id, psn: psn, at: now}
 	victim := &set[0]

@@ -100,8 +100,11 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 	}
 	transport, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
 	users, n := m.recent.users(k, o.PSN, transport, 0, now, long)
-	if n == 0 && o.refuses() { // it names a request that was lost: the one before it was not
+	if n == 0 && o.refuses() { // it names a request that was lost: the one before it was not, and one behind it came
 		users, n = m.recent.users(k, (o.PSN-1)&psnMask, transport, 0, now, long)
+		if n == 0 {
+			users, n = m.recent.users(k, (o.PSN+1)&psnMask, transport, 0, now, long)
+		}
 	}
 	m.asked = users
 	for _, qp := range users[:n] {

@@ -471,7 +471,13 @@ func (c *connection) exchange() {
 	c.commID += 2
 	back := uint32(c.IntN(1 << 24))
 	req := cm.REQ{LocalCommID: c.commID, LocalQPN: c.from.qp, StartingPSN: back, PKey: 0xFFFF, PathMTU: pathMTU(c.mtu)}
-	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, StartingPSN: c.psn}
+	switch c.transport {
+	case bth.TransportUC:
+		req.TransportType = cm.TransportUC
+	case bth.TransportXRC:
+		req.TransportType, req.ExtendedTransport = cm.TransportExtended, cm.ExtendedXRC
+	}
+	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, LocalEECN: c.to.qp, StartingPSN: c.psn}
 	c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
 	if c.IntN(3) == 0 { // sent again
 		c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)

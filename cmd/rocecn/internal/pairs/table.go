@@ -35,7 +35,7 @@ type row struct {
 }
 
 func newTable() *table {
-	return &table{qps: qpmap.New(qpmap.Config{}), rows: map[rowKey]*row{}, unknown: map[rocev2.FlowKey]*row{}}
+	return &table{qps: qpmap.New(qpmap.Config{Ports: true}), rows: map[rowKey]*row{}, unknown: map[rocev2.FlowKey]*row{}}
 }
 
 // observe takes a packet.
