@@ -84,7 +84,15 @@ func (t *Table) answer(p *Packet, at int64) {
 		r.mtu = uint16(p.payload)
 		t.learnMTU(s, r.mtu)
 	}
+	with := t.known(s)
+	doubted := p.kind == answer && with != nil && with.pairing.srcQPBy != 0 && !with.expects(r.psn)
 	a := &s.answers
+	if doubted {
+		a = &s.doubted
+	} else if p.kind == answer && s.doubted.any {
+		a.add(&s.doubted)
+		s.doubted = Answers{}
+	}
 	a.at(at)
 	switch kind := r.kind(); {
 	case p.kind == cnpKind:
@@ -99,7 +107,7 @@ func (t *Table) answer(p *Packet, at int64) {
 			a.NAKs[code]++
 		}
 	}
-	if with := t.known(s); p.kind == answer && (with == nil || !with.expects(r.psn) || !s.pairing.skips(at)) {
+	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
 		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.packets > 0 {
 			if pair, err := t.pairs.SourceQP(with.key.flowKey(), 0, moment(at)); err == nil {
@@ -107,7 +115,7 @@ func (t *Table) answer(p *Packet, at int64) {
 			}
 		}
 	}
-	if about := t.about(s); about != nil {
+	if about := t.about(s); about != nil && (!doubted || about != with) {
 		t.reply(about, &r)
 	} else {
 		t.early(s).keep(&r)

@@ -44,6 +44,7 @@ func (t *Table) drop(s *stream, id uint32) {
 	}
 	e.Answers.add(&s.settled)
 	e.Answers.add(&s.stray)
+	e.Answers.add(&s.doubted)
 	if s.early != 0 {
 		t.earlies.give(s.early - 1)
 	}

@@ -58,7 +58,7 @@ func (p *pairing) skips(at int64) bool {
 // flow of which the source is known.
 func (s *stream) expects(psn uint32) bool {
 	d := ahead(psn, s.flow.sequence.next)
-	return s.pairing.srcQPBy != 0 && -1<<12 < d && d < 0
+	return -lifeDistance <= d && d < 1<<11+int32(s.flow.sequence.slack)
 }
 
 // learn shows a packet to the map, and makes partners of the streams that it says
@@ -144,6 +144,7 @@ func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from qpmap.Sour
 		if with := t.known(s); with != nil && with != a && with != b {
 			t.settle(s)
 			t.part(s)
+			s.answers, s.doubted = s.doubted, Answers{}
 		}
 	}
 	again := t.known(a) == b

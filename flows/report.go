@@ -230,6 +230,7 @@ func (t *Table) Unpaired() iter.Seq[*Unpaired] {
 // unpaired yields what a stream has that is about no flow.
 func (t *Table) unpaired(s *stream, yield func(*Unpaired) bool) bool {
 	u := Unpaired{Answers: s.stray}
+	u.add(&s.doubted)
 	if !t.paired(s) {
 		u.add(&s.answers)
 	}

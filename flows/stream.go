@@ -16,6 +16,7 @@ type stream struct {
 
 	flow    flow
 	answers Answers // about the flow of the queue pair at the other end, whichever that is
+	doubted Answers // since the last of those: about no request that this flow had, perhaps of the next connection
 	settled Answers // about the stream's own flow, for good
 	stray   Answers // about a flow that will never be known
 }
