@@ -46,7 +46,7 @@ func libraries(t *testing.T) (dirs []string) {
 		case err != nil || !d.IsDir():
 			return err
 		case path == ".":
-		case slices.Contains([]string{"bench", "cmd", "examples", "internal", "testdata"}, d.Name()), d.Name()[0] == '.', isFile(filepath.Join(path, "go.mod")):
+		case slices.Contains([]string{"bench", "cmd", "examples", "internal", "lab", "testdata"}, d.Name()), d.Name()[0] == '.', isFile(filepath.Join(path, "go.mod")):
 			return fs.SkipDir
 		}
 		if files, err := filepath.Glob(filepath.Join(path, "*.go")); err != nil || len(files) == 0 {

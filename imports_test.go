@@ -36,7 +36,10 @@ var floors = [][]string{
 	{"message"},
 	{"rocelayers", "qpmap", "filter", "internal/capture", "internal/genlua"}, // the latter two for programs alone
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
-	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause", "flows", "internal/traffic"},
+	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause", "node/reaction", "flows", "internal/traffic"},
+	{"lab/sim", "lab/fluid"},
+	{"lab"},
+	{"lab/check", "lab/scenario"},
 }
 
 func TestImports(t *testing.T) {
@@ -111,6 +114,9 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"errors.go", module + `/bth`, module + `/bth`},
 		{"bth/bth.go", `example.com/other`, `example.com/other`},
 		{"bth/bth_test.go", `example.com/other`, `example.com/other`},
+		{"lab/host.go", module + `/node/receiver ` + module + `/lab/sim`, ``},
+		{"lab/host.go", module + `/lab/check`, module + `/lab/check`},
+		{"node/sender/sender.go", module + `/lab/sim`, module + `/lab/sim`},
 		{"novel/novel.go", `errors`, `novel`},
 	} {
 		src := "package p\n"

@@ -1,0 +1,94 @@
+package sim
+
+// An event is a value of 24 octets, without pointers, so that the collector has
+// nothing to do with the heap.
+type event struct {
+	at    Time
+	order Order
+	to    ID
+	arg   uint32
+}
+
+func (e *event) before(o *event) bool {
+	return e.at < o.at || e.at == o.at && e.order < o.order
+}
+
+// A heap of events: each stands before its four children. After take the root is
+// free until the next event is pushed into it, since most handlers push one: that
+// saves one of the two walks.
+type heap struct {
+	events []event
+	free   bool // the root
+}
+
+func (h *heap) len() int {
+	if h.free {
+		return len(h.events) - 1
+	}
+	return len(h.events)
+}
+
+// first returns the earliest event.
+func (h *heap) first() event {
+	if h.free {
+		h.fill()
+	}
+	return h.events[0]
+}
+
+// take takes the earliest event out, which first has returned.
+func (h *heap) take() { h.free = true }
+
+func (h *heap) push(e event) {
+	if h.free {
+		h.free = false
+		h.down(e)
+		return
+	}
+	h.events = append(h.events, e)
+	i := len(h.events) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !e.before(&h.events[parent]) {
+			break
+		}
+		h.events[i] = h.events[parent]
+		i = parent
+	}
+	h.events[i] = e
+}
+
+// fill puts the last event where the root is free.
+func (h *heap) fill() {
+	h.free = false
+	last := len(h.events) - 1
+	e := h.events[last]
+	h.events = h.events[:last]
+	if last > 0 {
+		h.down(e)
+	}
+}
+
+// down puts an event into the free root.
+func (h *heap) down(e event) {
+	events := h.events
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= len(events) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, len(events)); c++ {
+			if events[c].before(&events[least]) {
+				least = c
+			}
+		}
+		if !events[least].before(&e) {
+			break
+		}
+		events[i] = events[least]
+		i = least
+	}
+	events[i] = e
+}
