@@ -1,0 +1,193 @@
+package reaction
+
+import (
+	"math"
+	"time"
+)
+
+// A Flow is the reaction point of one queue pair. Times must not go back; one
+// that does counts as the latest before it.
+type Flow struct {
+	d *DCQCN
+
+	rate, target uint64 // R_C, R_T
+	alpha        uint64
+
+	last    int64 // the latest time that was told, in nanoseconds of Unix as all of these
+	alphaAt int64 // when α was updated, or its interval began
+	timerAt int64 // when the stage of the timer began
+	cutAt   int64
+	sent    uint64 // octets in the stage of the byte counter
+
+	timerStages, byteStages uint32
+
+	notified bool // once at least
+	noticed  bool // in the interval of α
+	waits    bool // a notification waits for the gate
+	limited  bool // below the rate of the port, or on the way back to it
+}
+
+// Rate returns the rate that the flow may send at, in bits a second: R_C.
+func (f *Flow) Rate() uint64 { return f.rate }
+
+// Target returns the rate that the flow recovers to, in bits a second: R_T.
+func (f *Flow) Target() uint64 { return f.target }
+
+// Alpha returns the estimate of congestion: α, from 0 to 1.
+func (f *Flow) Alpha(now time.Time) float64 {
+	at := f.time(now)
+	f.look(at)
+	if f.notified {
+		f.decay(at)
+	}
+	return float64(f.alpha) / fraction
+}
+
+// Next returns when the rate will change if nothing else happens: the time for
+// Look. There is none while the flow is at the rate of the port.
+func (f *Flow) Next() (at time.Time, ok bool) {
+	if !f.limited {
+		return time.Time{}, false
+	}
+	return time.Unix(0, f.next()), true
+}
+
+func (f *Flow) next() int64 {
+	at := f.timerAt + int64(f.d.cfg.Timer)
+	if f.waits {
+		at = min(at, f.cutAt+int64(f.d.cfg.Gate))
+	}
+	return at
+}
+
+// maxStages is how many stages one Look makes up for. Those before the last
+// ones of a longer silence are left out.
+const maxStages = 1 << 12
+
+// Look does what is due.
+func (f *Flow) Look(now time.Time) { f.look(f.time(now)) }
+
+// time returns a time as it counts.
+func (f *Flow) time(now time.Time) int64 {
+	f.last = max(f.last, now.UnixNano())
+	return f.last
+}
+
+func (f *Flow) look(now int64) {
+	if !f.limited {
+		return
+	}
+	timer := int64(f.d.cfg.Timer)
+	if late := (now - f.timerAt) / timer; late > maxStages {
+		f.timerAt += (late - maxStages) * timer
+	}
+	for f.limited && f.next() <= now {
+		if gate := f.cutAt + int64(f.d.cfg.Gate); f.waits && gate <= f.timerAt+timer {
+			f.cut(gate)
+			continue
+		}
+		f.timerAt += timer
+		f.timerStages = after(f.timerStages)
+		f.increase()
+	}
+}
+
+// after returns the number of the next stage.
+func after(stages uint32) uint32 {
+	if stages == math.MaxUint32 {
+		return stages
+	}
+	return stages + 1
+}
+
+// Notify tells of a notification: a CNP or a Fast CNP. One that reports
+// the same congestion again must not be told.
+func (f *Flow) Notify(now time.Time) {
+	if !f.d.cfg.Enabled {
+		return
+	}
+	at := f.time(now)
+	f.look(at)
+	if f.notified {
+		f.decay(at)
+	} else {
+		f.alphaAt = at
+	}
+	f.noticed = true
+	if f.notified && at-f.cutAt < int64(f.d.cfg.Gate) {
+		f.waits, f.limited = true, true
+		return
+	}
+	f.notified = true
+	f.cut(at)
+}
+
+// decay updates α for the intervals that are over.
+func (f *Flow) decay(now int64) {
+	interval := int64(f.d.cfg.AlphaTimer)
+	over := (now - f.alphaAt) / interval
+	f.alphaAt += over * interval
+	for ; over > 0 && (f.alpha > 0 || f.noticed); over-- {
+		if f.d.cfg.AlphaByTimer && f.noticed {
+			f.rise()
+		} else {
+			f.alpha = times(f.alpha, fraction-f.d.gain)
+		}
+		f.noticed = false
+	}
+}
+
+// rise is α = (1−g)α + g.
+func (f *Flow) rise() { f.alpha = times(f.alpha, fraction-f.d.gain) + f.d.gain }
+
+// cut is what a notification does: R_T = R_C, R_C = R_C(1−α/2), and then α.
+func (f *Flow) cut(at int64) {
+	f.decay(at)
+	if !f.d.cfg.KeepTarget || f.timerStages > 0 || !f.limited {
+		f.target = f.rate
+	}
+	f.rate = max(f.rate-times(f.rate, f.alpha)/2, f.d.cfg.Min)
+	if !f.d.cfg.AlphaByTimer {
+		f.rise()
+		f.alphaAt = at
+	}
+	f.cutAt, f.timerAt = at, at
+	f.sent, f.timerStages, f.byteStages = 0, 0, 0
+	f.waits, f.limited = false, true
+}
+
+// Sent tells of octets that were sent, those of one packet.
+func (f *Flow) Sent(octets int, now time.Time) {
+	f.look(f.time(now))
+	if !f.limited || f.d.cfg.ByteCounter == 0 {
+		return
+	}
+	f.sent += uint64(max(octets, 0))
+	if f.sent >= f.d.cfg.ByteCounter {
+		f.sent %= f.d.cfg.ByteCounter
+		f.byteStages = after(f.byteStages)
+		f.increase()
+	}
+}
+
+// increase is what the end of a stage does.
+func (f *Flow) increase() {
+	cfg := &f.d.cfg
+	both := min(f.timerStages, f.byteStages)
+	switch {
+	case max(f.timerStages, f.byteStages) <= cfg.Stages: // fast recovery
+	case cfg.Hyper > 0 && (both > cfg.Stages || cfg.ByteCounter == 0 && f.timerStages > cfg.Stages+1):
+		step := cfg.Hyper
+		if cfg.HyperGrows {
+			step *= uint64(min(max(both, cfg.Stages+1)-cfg.Stages, 1<<12))
+		}
+		f.target += step
+	default:
+		f.target += cfg.Additive
+	}
+	f.target = min(f.target, cfg.Line)
+	f.rate = (f.rate + f.target + 1) / 2
+	if f.rate == cfg.Line {
+		f.limited = f.waits
+	}
+}

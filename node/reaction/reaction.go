@@ -1,0 +1,155 @@
+// Package reaction is the reaction point: how a sender's queue pair slows down
+// when it is notified, and speeds up again.
+//
+// The drafts leave this open. What is here is DCQCN (Zhu et al., "Congestion
+// Control for Large-Scale RDMA Deployments", SIGCOMM 2015), which reacts to CNPs
+// and to Fast CNPs alike: to when one arrives, not to what it says.
+//
+//	rate  │‾‾╲          additive increase  ╱‾
+//	      │   ╲     ___────────────────────
+//	      │    ╲ ╱‾‾  fast recovery, halfway to the target at each stage
+//	      │     notified
+//	      └──────────────────────────────────── time, octets sent
+//
+// There is no single DCQCN: [Paper] has the parameters of the paper, [ConnectX]
+// what a vendor documents of network cards. Rates are whole numbers of bits a
+// second and α is a fraction of 32 bits, so that the same input gives the same rates on every
+// machine.
+//
+// A [DCQCN] is shared by the queue pairs of a port, a [Flow] is the state of one.
+// Neither has a clock: what happens is told with its time, and Next says when to
+// look again.
+package reaction
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// Config is what a deployment chooses. The zero Config is off: rates stay what
+// Line is. Rates are in bits a second.
+type Config struct {
+	Enabled bool
+	Line    uint64 // the rate of the port, at which each flow starts
+	Min     uint64 // what no cut goes below
+
+	// Gain is g: how far one update moves α, above 0 and below 1. FirstAlpha is α
+	// before the first notification, from 0 to 1.
+	Gain, FirstAlpha float64
+
+	// AlphaTimer is τ': after that long without a notification α falls. Where
+	// AlphaByTimer is set, α moves at the end of each such interval alone: up
+	// where a notification came in it, down where none did. Without it, each cut
+	// moves α up.
+	AlphaTimer   time.Duration
+	AlphaByTimer bool
+
+	// Gate is the least time between two cuts. A notification that comes earlier
+	// cuts when the gate opens. 0: each one cuts.
+	Gate time.Duration
+
+	// KeepTarget: a cut that follows another one, without a stage of Timer
+	// between them, does not set the target rate anew.
+	KeepTarget bool
+
+	// Timer and ByteCounter end a stage each: after that long, and after that
+	// many octets sent. 0 octets: the timer alone does. The first Stages of
+	// each are fast recovery.
+	Timer       time.Duration
+	ByteCounter uint64
+	Stages      uint32 // F
+
+	// Additive is by how much the target rate rises in a stage after those: R_AI.
+	// Hyper is that when timer and byte counter have both passed them, or the
+	// timer one stage more where it is alone: R_HAI. Where HyperGrows is set, it is
+	// multiplied by how many stages both have behind fast recovery. 0 Hyper: it stays
+	// Additive.
+	Additive, Hyper uint64
+	HyperGrows      bool
+}
+
+// Paper returns the parameters of the paper, which are for 40 Gbit/s, for a
+// port of another rate too: without hyper increase, as its authors analyse it.
+func Paper(line uint64) Config {
+	return Config{
+		Enabled: true, Line: line, Min: min(line, 1e6),
+		Gain: 1. / 256, FirstAlpha: 1, AlphaTimer: 55 * time.Microsecond,
+		Timer: 55 * time.Microsecond, ByteCounter: 10_000_000, Stages: 5,
+		Additive: 40e6,
+	}
+}
+
+// ConnectX returns the defaults that NVIDIA documents for its network cards: α
+// each microsecond, a cut in 4 µs at most, one stage of fast recovery, a timer of
+// 300 µs. The byte counter is left out, as its unit is not documented.
+func ConnectX(line uint64) Config {
+	return Config{
+		Enabled: true, Line: line, Min: min(line, 1e6),
+		Gain: 5. / 1024, FirstAlpha: 1023. / 1024, AlphaTimer: time.Microsecond, AlphaByTimer: true,
+		Gate: 4 * time.Microsecond, KeepTarget: true,
+		Timer: 300 * time.Microsecond, Stages: 1,
+		Additive: 5e6, Hyper: 50e6,
+	}
+}
+
+// MaxLine is the highest rate of a port, in bits a second.
+const MaxLine = 1 << 50
+
+// A ConfigError says which setting is wrong, and what it has to be.
+type ConfigError struct{ Key, Want string }
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("reaction: %s: %s", e.Key, e.Want) }
+
+// check returns what is wrong with a Config, nil where nothing is.
+func (c *Config) check() error {
+	for _, wrong := range []struct {
+		is        bool
+		key, want string
+	}{
+		{c.Line == 0 || c.Line > MaxLine, "Line", "from 1 to 2^50 bits a second needed"},
+		{c.Min == 0 || c.Min > c.Line, "Min", "from 1 to Line needed"},
+		{!(c.Gain > 0 && c.Gain < 1), "Gain", "above 0 and below 1 needed"},
+		{!(c.FirstAlpha >= 0 && c.FirstAlpha <= 1), "FirstAlpha", "from 0 to 1 needed"},
+		{c.AlphaTimer <= 0, "AlphaTimer", "above 0 needed"},
+		{c.Gate < 0, "Gate", "0 or above needed"},
+		{c.Timer <= 0, "Timer", "above 0 needed"},
+		{c.Additive == 0 || c.Additive > MaxLine, "Additive", "from 1 to 2^50 bits a second needed"},
+		{c.Hyper > MaxLine, "Hyper", "2^50 bits a second at most"},
+	} {
+		if wrong.is {
+			return &ConfigError{wrong.key, wrong.want}
+		}
+	}
+	return nil
+}
+
+// fraction is 1 in the fractions α and g.
+const fraction = 1 << 32
+
+// A DCQCN has the parameters of the flows that it starts.
+type DCQCN struct {
+	cfg  Config
+	gain uint64
+}
+
+// New returns a DCQCN, or a *[ConfigError]. A Config that is off is not looked at.
+func New(cfg Config) (*DCQCN, error) {
+	if cfg.Enabled {
+		if err := cfg.check(); err != nil {
+			return nil, err
+		}
+	}
+	return &DCQCN{cfg: cfg, gain: max(uint64(cfg.Gain*fraction), 1)}, nil
+}
+
+// Start returns the state of a new flow, at the rate of the port.
+func (d *DCQCN) Start() Flow {
+	return Flow{d: d, rate: d.cfg.Line, target: d.cfg.Line, alpha: uint64(d.cfg.FirstAlpha * fraction)}
+}
+
+// times returns x·f, f being a fraction of 32 bits up to 1.
+func times(x, f uint64) uint64 {
+	hi, lo := bits.Mul64(x, f)
+	return hi<<32 | lo>>32
+}

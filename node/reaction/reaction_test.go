@@ -1,0 +1,387 @@
+package reaction
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+const µs = time.Microsecond
+
+var start = time.Unix(1795254649, 0)
+
+func flow(t *testing.T, cfg Config) *Flow {
+	d, err := New(cfg)
+	require.NoError(t, err)
+	f := d.Start()
+	return &f
+}
+
+// The paper's equations at 40 Gbit/s, by hand.
+func TestStepByStep(t *testing.T) {
+	f := flow(t, Paper(40e9))
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	state := func(rate, target uint64, alpha float64, now time.Duration) {
+		t.Helper()
+		require.InDelta(t, alpha, f.Alpha(at(now)), 1e-9)
+		require.Equal(t, rate, f.Rate())
+		require.Equal(t, target, f.Target())
+	}
+	state(40e9, 40e9, 1, 0)
+	_, ok := f.Next()
+	require.False(t, ok)
+
+	f.Notify(at(0)) // α = 1: half, and α = 255/256 + 1/256
+	state(20e9, 40e9, 1, 0)
+	f.Notify(at(50 * µs)) // sooner than τ': α stays 1
+	state(10e9, 20e9, 1, 50*µs)
+	next, ok := f.Next()
+	require.True(t, ok)
+	require.Equal(t, at(105*µs), next.In(start.Location()))
+
+	f.Look(at(105*µs - 1))
+	state(10e9, 20e9, 1, 105*µs-1)
+	f.Look(at(105 * µs)) // first stage of fast recovery; α falls
+	state(15e9, 20e9, 255./256, 105*µs)
+	state(17.5e9, 20e9, 255./256*255/256, 160*µs)
+
+	// R_C = 17.5·(1 − α/2) with α = (255/256)², which then is (255/256)³ + 1/256.
+	f.Notify(at(170 * µs))
+	alpha := 255. * 255 / 256 / 256
+	state(17.5e9-8_681_774_139, 17.5e9, alpha*255/256+1./256, 170*µs)
+}
+
+// Five stages are fast recovery, then the target rises by 40 Mbit/s.
+func TestStages(t *testing.T) {
+	f := flow(t, Paper(40e9))
+	f.Notify(start)
+	f.Notify(start)
+	for i, want := range []uint64{15e9, 17.5e9, 18.75e9, 19.375e9, 19.6875e9, 19.86375e9, 19.971875e9} {
+		f.Look(start.Add(time.Duration(i+1) * 55 * µs))
+		require.Equal(t, want, f.Rate(), "stage %d", i+1)
+	}
+	require.EqualValues(t, 20.08e9, f.Target())
+}
+
+// The byte counter has stages of its own; either may be the one that is ahead.
+func TestByteCounter(t *testing.T) {
+	f := flow(t, Paper(40e9))
+	f.Notify(start)
+	f.Notify(start)
+	f.Sent(9_999_999, start)
+	require.EqualValues(t, 10e9, f.Rate())
+	f.Sent(1, start)
+	require.EqualValues(t, 15e9, f.Rate())
+	for range 5 {
+		f.Sent(10_000_000, start)
+	}
+	require.EqualValues(t, 20.04e9, f.Target(), "the sixth stage is additive")
+	f.Look(start.Add(55 * µs))
+	require.EqualValues(t, 20.08e9, f.Target(), "and so is the timer's first, as the byte counter is past them")
+	f.Notify(start.Add(56 * µs))
+	rate := f.Rate()
+	f.Sent(10_000_000, start.Add(57*µs))
+	require.Equal(t, (rate+f.Target()+1)/2, f.Rate(), "a notification begins at the first stage")
+}
+
+func TestHyper(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*Config)
+		targets []uint64 // above 20 Gbit/s, in Mbit/s, after each round of both
+	}{
+		{"off", func(*Config) {}, []uint64{0, 0, 80, 160, 240, 320}},
+		{"on", func(c *Config) { c.Hyper = 100e6 }, []uint64{0, 0, 40 + 100, 340, 540, 740}},
+		{"growing", func(c *Config) { c.Hyper, c.HyperGrows = 100e6, true }, []uint64{0, 0, 140, 140 + 100 + 200, 440 + 200 + 300, 940 + 300 + 400}},
+		{"no byte counter", func(c *Config) { c.Hyper, c.ByteCounter = 100e6, 0 }, []uint64{0, 0, 40, 140, 240, 340}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := Paper(40e9)
+			cfg.Stages, cfg.ByteCounter = 2, 1000
+			c.change(&cfg)
+			f := flow(t, cfg)
+			f.Notify(start)
+			f.Notify(start)
+			for i, want := range c.targets {
+				now := start.Add(time.Duration(i+1) * 55 * µs)
+				f.Look(now) // first the timer's stage, then the byte counter's
+				f.Sent(1000, now)
+				require.Equal(t, 20e9+want*1e6, f.Target(), "round %d", i+1)
+			}
+		})
+	}
+}
+
+// A second notification within 4 µs waits for the gate; of more, one counts.
+func TestGate(t *testing.T) {
+	f := flow(t, ConnectX(100e9))
+	f.Notify(start)
+	first := f.Rate()
+	require.EqualValues(t, 100e9-100e9*1023/1024/2, first, "the first cuts at once")
+	f.Notify(start.Add(time.Microsecond))
+	f.Notify(start.Add(2 * time.Microsecond))
+	require.Equal(t, first, f.Rate())
+	next, ok := f.Next()
+	require.True(t, ok)
+	require.True(t, next.Equal(start.Add(4*µs)))
+	f.Look(start.Add(4*µs - 1))
+	require.Equal(t, first, f.Rate())
+	f.Look(start.Add(4 * µs))
+	second := f.Rate()
+	require.InDelta(t, float64(first)/2, float64(second), 1e9)
+	require.EqualValues(t, 100e9, f.Target(), "no stage of the timer lies between the two")
+	f.Look(start.Add(8 * µs))
+	require.Equal(t, second, f.Rate(), "the gate opens for nothing")
+	f.Look(start.Add(304 * µs))
+	require.Equal(t, (second+100e9+1)/2, f.Rate())
+	third := f.Rate()
+	f.Notify(start.Add(305 * µs))
+	require.Equal(t, third, f.Target(), "after a stage of the timer the target is the rate")
+}
+
+// α of ConnectX moves each microsecond: up where a notification came in it.
+func TestAlphaByTimer(t *testing.T) {
+	f := flow(t, ConnectX(100e9))
+	f.Notify(start)
+	alpha := 1023. / 1024
+	require.InDelta(t, alpha, f.Alpha(start.Add(µs-1)), 1e-9)
+	alpha = alpha*1019/1024 + 5./1024
+	require.InDelta(t, alpha, f.Alpha(start.Add(µs)), 1e-9)
+	for range 9 {
+		alpha = alpha * 1019 / 1024
+	}
+	require.InDelta(t, alpha, f.Alpha(start.Add(10*µs)), 1e-8)
+	require.Zero(t, f.Alpha(start.Add(time.Hour)))
+}
+
+// What one flow lived through is not another's: α is its own, not the port's.
+func TestTwoHistories(t *testing.T) {
+	d, err := New(Paper(40e9))
+	require.NoError(t, err)
+	a, b := d.Start(), d.Start()
+	a.Notify(start)
+	for i := range 2000 { // two in three intervals are quiet
+		a.Notify(start.Add(time.Duration(i) * 165 * µs))
+	}
+	now := start.Add(time.Second)
+	require.Less(t, a.Alpha(now), 0.1)
+	require.EqualValues(t, 1, b.Alpha(now))
+	b.Notify(now)
+	require.EqualValues(t, 20e9, b.Rate())
+	alpha, rate := a.Alpha(now), a.Rate()
+	a.Notify(now)
+	require.InDelta(t, float64(rate)*(1-alpha/2), float64(a.Rate()), 2)
+}
+
+// naive is the paper's text with floating point, each timer an event of its own.
+type naive struct {
+	cfg                   Config
+	rc, rt, alpha         float64
+	timer, alphaAt        time.Duration
+	stages, bytes, octets uint64
+	limited, any          bool
+}
+
+func (n *naive) to(now time.Duration) {
+	for {
+		timer, alpha := n.timer+n.cfg.Timer, n.alphaAt+n.cfg.AlphaTimer
+		switch {
+		case n.any && alpha <= now && alpha <= timer:
+			n.alpha, n.alphaAt = (1-n.cfg.Gain)*n.alpha, alpha
+		case n.any && timer <= now:
+			n.timer = timer
+			n.stages++
+			n.increase()
+		default:
+			return
+		}
+	}
+}
+
+func (n *naive) increase() {
+	f := uint64(n.cfg.Stages)
+	if n.stages > f || n.bytes > f {
+		n.rt = math.Min(n.rt+float64(n.cfg.Additive), float64(n.cfg.Line))
+	}
+	n.rc = (n.rc + n.rt) / 2
+}
+
+func (n *naive) notify(now time.Duration) {
+	n.to(now)
+	n.rt, n.rc = n.rc, math.Max(n.rc*(1-n.alpha/2), float64(n.cfg.Min))
+	n.alpha = (1-n.cfg.Gain)*n.alpha + n.cfg.Gain
+	n.timer, n.alphaAt, n.any = now, now, true
+	n.stages, n.bytes, n.octets = 0, 0, 0
+}
+
+func (n *naive) send(octets uint64, now time.Duration) {
+	n.to(now)
+	if n.octets += octets; n.any && n.octets >= n.cfg.ByteCounter {
+		n.octets -= n.cfg.ByteCounter
+		n.bytes++
+		n.increase()
+	}
+}
+
+// Random histories, against the paper's text in floating point, at every rate.
+func TestAgainstText(t *testing.T) {
+	for _, line := range []uint64{10e9, 40e9, 100e9, 400e9, 1600e9, MaxLine} {
+		cfg := Paper(line)
+		cfg.ByteCounter = 1_000_000
+		for seed := range uint64(20) {
+			random := rand.New(rand.NewPCG(line, seed))
+			f := flow(t, cfg)
+			n := &naive{cfg: cfg, rc: float64(line), rt: float64(line), alpha: 1}
+			now := time.Duration(0)
+			for range 3000 {
+				now += time.Duration(random.IntN(20_000))
+				switch random.IntN(50) {
+				case 0:
+					f.Notify(start.Add(now))
+					n.notify(now)
+				case 1:
+					f.Look(start.Add(now))
+					n.to(now)
+				default:
+					f.Sent(4096, start.Add(now))
+					n.send(4096, now)
+				}
+				require.InEpsilon(t, n.rc, float64(f.Rate()), 1e-6)
+				require.InEpsilon(t, n.rt, float64(f.Target()), 1e-6)
+				require.InEpsilon(t, n.alpha, f.Alpha(start.Add(now)), 1e-5)
+			}
+		}
+	}
+}
+
+// At 400 Gbit/s and more nothing overflows, at either end.
+func TestFastPorts(t *testing.T) {
+	for _, line := range []uint64{400e9, 800e9, 1600e9, MaxLine} {
+		for _, cfg := range []Config{Paper(line), ConnectX(line)} {
+			cfg.Hyper, cfg.HyperGrows = MaxLine, true
+			f := flow(t, cfg)
+			now := start
+			for range 100 {
+				before := f.Rate()
+				now = now.Add(4 * µs)
+				f.Notify(now)
+				require.LessOrEqual(t, f.Rate(), before)
+			}
+			require.Less(t, f.Rate(), line/1000)
+			require.GreaterOrEqual(t, f.Rate(), cfg.Min)
+			for i := range 100_000 {
+				before := f.Rate()
+				f.Sent(65536, now)
+				f.Look(now.Add(time.Duration(i) * µs))
+				require.GreaterOrEqual(t, f.Rate(), before)
+			}
+			require.Equal(t, line, f.Rate())
+		}
+	}
+}
+
+func TestBackToLine(t *testing.T) {
+	f := flow(t, Paper(40e9))
+	now := start
+	f.Notify(now)
+	for range 10_000 {
+		next, ok := f.Next()
+		if !ok {
+			break
+		}
+		require.True(t, next.After(now))
+		now = next
+		f.Look(now)
+	}
+	_, ok := f.Next()
+	require.False(t, ok, "nothing is left to be done")
+	require.EqualValues(t, 40e9, f.Rate())
+	f.Sent(1<<30, now)
+	require.EqualValues(t, 40e9, f.Rate())
+}
+
+// Times that go back, and those far ahead, neither hang nor speed anything up.
+func TestTimes(t *testing.T) {
+	f := flow(t, Paper(40e9))
+	f.Notify(start)
+	rate := f.Rate()
+	f.Look(start.Add(-time.Hour))
+	f.Notify(start.Add(-time.Hour))
+	require.Less(t, f.Rate(), rate)
+	f.Look(start.Add(54 * µs))
+	require.EqualValues(t, 10e9, f.Rate())
+
+	cfg := Paper(400e9)
+	cfg.Timer, cfg.AlphaTimer, cfg.Additive = 1, 1, 1
+	f = flow(t, cfg)
+	f.Notify(start)
+	f.Look(start.AddDate(100, 0, 0))
+	f.Notify(start.AddDate(100, 0, 0))
+	require.Less(t, f.Alpha(start.AddDate(100, 0, 0)), 0.01)
+	f.Look(start.AddDate(-1000, 0, 0))
+}
+
+func TestOff(t *testing.T) {
+	f := flow(t, Config{Line: 25e9})
+	f.Notify(start)
+	f.Sent(1000, start)
+	f.Look(start.Add(time.Hour))
+	_, ok := f.Next()
+	require.False(t, ok)
+	require.EqualValues(t, 25e9, f.Rate())
+}
+
+func TestWrongConfigs(t *testing.T) {
+	for key, change := range map[string]func(*Config){
+		"Line":       func(c *Config) { c.Line = MaxLine + 1 },
+		"Min":        func(c *Config) { c.Min = 0 },
+		"Gain":       func(c *Config) { c.Gain = math.NaN() },
+		"FirstAlpha": func(c *Config) { c.FirstAlpha = 1.1 },
+		"AlphaTimer": func(c *Config) { c.AlphaTimer = 0 },
+		"Gate":       func(c *Config) { c.Gate = -1 },
+		"Timer":      func(c *Config) { c.Timer = 0 },
+		"Additive":   func(c *Config) { c.Additive = 0 },
+		"Hyper":      func(c *Config) { c.Hyper = math.MaxUint64 },
+	} {
+		cfg := Paper(40e9)
+		change(&cfg)
+		_, err := New(cfg)
+		var wrong *ConfigError
+		require.True(t, errors.As(err, &wrong), key)
+		require.Equal(t, key, wrong.Key)
+		require.Contains(t, err.Error(), "reaction: "+key+": ")
+		cfg.Enabled = false
+		_, err = New(cfg)
+		require.NoError(t, err)
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	f := flow(t, Paper(400e9))
+	now := start
+	wiretest.NoAllocs(t, "a flow", func() {
+		now = now.Add(20 * µs)
+		f.Notify(now)
+		f.Sent(4096, now)
+		f.Look(now)
+		f.Next()
+	})
+}
+
+func BenchmarkFlow(b *testing.B) {
+	d, _ := New(Paper(400e9))
+	f := d.Start()
+	now := start
+	for i := range b.N {
+		now = now.Add(82)
+		f.Sent(4096, now)
+		if i%512 == 0 {
+			f.Notify(now)
+		}
+	}
+}
