@@ -6,19 +6,22 @@ package sim
 type Alarm struct {
 	due     Time // Never: not set
 	pending Time // of the event that counts; Never: none does
+	class   Class
 	to      ID
 	arg     uint32
 }
 
 // NewAlarm returns an Alarm that is not set, and runs this event.
-func NewAlarm(to ID, arg uint32) Alarm { return Alarm{due: Never, pending: Never, to: to, arg: arg} }
+func NewAlarm(class Class, to ID, arg uint32) Alarm {
+	return Alarm{due: Never, pending: Never, class: class, to: to, arg: arg}
+}
 
 // Set sets the time; Never stops the alarm.
 func (a *Alarm) Set(s *Sim, at Time) {
 	a.due = at
 	if at < a.pending {
 		a.pending = at
-		s.At(at, Timer, a.to, a.arg)
+		s.At(at, a.class, a.to, a.arg)
 	}
 }
 

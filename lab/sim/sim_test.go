@@ -158,7 +158,7 @@ func TestAlarm(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var s Sim
 			a := &alarmed{sim: &s}
-			a.alarm = NewAlarm(s.Add(a), 0)
+			a.alarm = NewAlarm(Timer, s.Add(a), 0)
 			for i, at := range c.set {
 				s.Until(Time(i))
 				a.alarm.Set(&s, at)

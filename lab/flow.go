@@ -1,0 +1,324 @@
+package lab
+
+import (
+	"math/bits"
+
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/reaction"
+)
+
+// A Flow is a connection from one host to another: messages in order, sent at
+// the rate of its reaction point, repeated from what was missing on.
+type Flow struct {
+	net      *Network
+	index    int
+	src, dst *Host
+
+	// The sender.
+	messages []posted // not yet acknowledged; from first on
+	first    int
+	sending  int    // the message that next belongs to
+	next     uint32 // the number of the next packet
+	unacked  uint32 // the lowest number that is not acknowledged
+	end      uint32 // behind the last packet posted
+	draws    uint32 // packets sent
+	cc       reaction.Flow
+	may      sim.Time // when the next packet may leave
+	waits    bool     // in the host's pacing
+	retry    sim.Alarm
+
+	// The receiver.
+	expected uint32
+	pending  int // packets to be acknowledged
+	missing  bool
+	latest   uint32 // the draw of the latest packet
+	any      bool
+	poll     sim.Alarm
+	ce       bool // since the last look of a receiver that polls
+	polled   packet
+
+	octets uint64   // of data delivered in order
+	cut    sim.Time // of the first notification that took effect; Never where there was none
+}
+
+// posted is a message: its packets end before a number, the last one has less.
+type posted struct {
+	end  uint32
+	last int32 // octets of data in the last packet
+	size int64
+	at   sim.Time
+}
+
+// Flow adds a flow. Rate is the most that it sends; 0 is the rate of the port. The
+// error is one of Config.Reaction.
+func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
+	if rate == 0 {
+		rate = src.port.rate
+	}
+	f := &Flow{net: n, index: len(n.flows), src: src, dst: dst, cut: sim.Never}
+	id := n.Sim.Add(f)
+	f.retry, f.poll = sim.NewAlarm(sim.Timer, id, flowRetry), sim.NewAlarm(sim.Timer, id, flowPoll)
+	cfg := reaction.Config{}
+	if n.cfg.Reaction != nil {
+		cfg = n.cfg.Reaction(uint64(rate))
+	}
+	cfg.Line = uint64(rate)
+	var err error
+	if f.cc, err = n.roles.reacts(cfg); err != nil {
+		return nil, err
+	}
+	n.flows = append(n.flows, f)
+	return f, nil
+}
+
+// Number returns the flow's place among those of the network.
+func (f *Flow) Number() int { return f.index }
+
+// Octets returns how many octets of data were delivered in order.
+func (f *Flow) Octets() uint64 { return f.octets }
+
+// FirstCut returns when the first notification took effect; Never where none did.
+func (f *Flow) FirstCut() sim.Time { return f.cut }
+
+// Rate returns the rate of the reaction point.
+func (f *Flow) Rate() sim.Rate { return sim.Rate(f.cc.Rate()) }
+
+// Alpha returns the estimate of congestion of the reaction point.
+func (f *Flow) Alpha() float64 { return f.cc.Alpha(f.net.Sim.Now().Clock()) }
+
+// Unfinished returns how many messages are not acknowledged, and the octets of
+// all of them.
+func (f *Flow) Unfinished() (messages int, octets int64) {
+	for _, m := range f.messages[f.first:] {
+		octets += m.size
+	}
+	return len(f.messages) - f.first, octets
+}
+
+// Post adds a message to what is to be sent, of 1 octet at least.
+func (f *Flow) Post(octets int64) {
+	payload := int64(f.net.cfg.Payload)
+	octets = max(octets, 1)
+	packets := (octets + payload - 1) / payload
+	f.post(posted{last: int32(octets - (packets-1)*payload), size: octets}, uint32(packets))
+}
+
+// Endless adds a message that does not end in any run: 2^31 packets.
+func (f *Flow) Endless() {
+	f.post(posted{last: int32(f.net.cfg.Payload), size: int64(f.net.cfg.Payload) << 31}, 1<<31)
+}
+
+func (f *Flow) post(m posted, packets uint32) {
+	f.end += packets
+	m.end, m.at = f.end, f.net.Sim.Now()
+	if f.first > 0 && len(f.messages) == cap(f.messages) {
+		n := copy(f.messages, f.messages[f.first:])
+		f.messages, f.sending, f.first = f.messages[:n], f.sending-f.first, 0
+	}
+	f.messages = append(f.messages, m)
+	f.wake()
+}
+
+// has says whether there is something to send.
+func (f *Flow) has() bool { return f.next != f.end }
+
+// wake puts the flow into its host's pacing.
+func (f *Flow) wake() {
+	if f.waits || !f.has() {
+		return
+	}
+	if !f.net.routed {
+		f.net.route()
+	}
+	f.waits = true
+	f.src.due.add(f, max(f.may, f.net.Sim.Now()))
+	f.src.port.serve()
+}
+
+// packet returns the next packet.
+func (f *Flow) packet() (ref, *packet) {
+	m := &f.messages[f.sending]
+	r, k := f.net.pool.get()
+	k.kind, k.prio = data, f.net.cfg.DataPriority
+	k.flow, k.to, k.number, k.draw = int32(f.index), int32(f.dst.index), f.next, f.draws
+	k.sent = f.net.Sim.Now()
+	k.first = f.sending == 0 || f.next == f.messages[f.sending-1].end
+	k.last = f.next+1 == m.end
+	k.octets = overhead + int32(f.net.cfg.Payload)
+	if k.last {
+		k.octets = overhead + (m.last+3)&^3 // with the pad
+	}
+	return r, k
+}
+
+// overhead is what a frame has beside the data: Ethernet, IPv6, UDP, BTH, ICRC
+// and the frame check sequence.
+const overhead = etherHeader + 40 + 8 + 12 + 4 + frameCheck
+
+// sent is told when a packet has begun to leave: when may the next one?
+func (f *Flow) sent(k *packet) {
+	now := f.net.Sim.Now()
+	f.net.count.Packets++
+	f.net.count.Octets += uint64(k.octets)
+	f.draws++
+	f.next++
+	if k.last {
+		f.sending++
+	}
+	octets := int64(k.octets) + gap
+	f.cc.Sent(int(octets), now.Clock())
+	space := f.Rate().Time(octets)
+	f.may = max(f.may, now-space) + space // one packet may be made up for
+	if f.net.cfg.Timeout > 0 && f.next == f.unacked+1 {
+		f.retry.Set(&f.net.Sim, now+f.net.cfg.Timeout)
+	}
+	f.waits = f.has()
+	if f.waits {
+		f.src.due.add(f, f.look(now))
+	}
+}
+
+// look returns when to look at the flow: when it may send, or when its rate
+// changes before that.
+func (f *Flow) look(now sim.Time) sim.Time {
+	at, ok := f.cc.Next()
+	if ok && sim.FromClock(at) <= now {
+		was := f.Rate()
+		f.cc.Look(now.Clock())
+		f.changed(was)
+		at, ok = f.cc.Next()
+	}
+	if !ok || f.may <= now {
+		return max(f.may, now)
+	}
+	return min(f.may, sim.FromClock(at))
+}
+
+// changed moves the time of the next packet after the rate has changed: what is
+// left of the wait is longer or shorter by as much.
+func (f *Flow) changed(was sim.Rate) {
+	now, is := f.net.Sim.Now(), f.Rate()
+	if is == was || f.may <= now {
+		return
+	}
+	hi, lo := bits.Mul64(uint64(f.may-now), uint64(was))
+	wait, _ := bits.Div64(hi, lo, uint64(is))
+	f.may = now + sim.Time(wait)
+}
+
+// notified tells the reaction point.
+func (f *Flow) notified() {
+	now := f.net.Sim.Now()
+	f.net.count.Notified++
+	f.cut = min(f.cut, now)
+	f.cc.Look(now.Clock())
+	was := f.Rate()
+	f.cc.Notify(now.Clock())
+	f.changed(was)
+}
+
+// The events of a flow.
+const (
+	flowRetry = iota
+	flowPoll
+)
+
+// Handle runs an event.
+func (f *Flow) Handle(arg uint32) {
+	switch arg {
+	case flowRetry:
+		if f.retry.Rings(&f.net.Sim) && f.next != f.unacked {
+			f.back()
+			f.retry.Set(&f.net.Sim, f.net.Sim.Now()+f.net.cfg.Timeout)
+		}
+	case flowPoll:
+		if f.poll.Rings(&f.net.Sim) {
+			f.dst.looks(f)
+		}
+	}
+}
+
+// back goes back to what is not acknowledged.
+func (f *Flow) back() {
+	f.next, f.sending = f.unacked, f.first
+	for f.sending < len(f.messages)-1 && int32(f.next-f.messages[f.sending].end) >= 0 {
+		f.sending++
+	}
+	f.wake()
+}
+
+// acknowledged takes an acknowledgement.
+func (f *Flow) acknowledged(k *packet) {
+	if n := k.number - f.unacked; n > 0 && n <= f.end-f.unacked {
+		f.unacked = k.number
+		if f.net.cfg.Timeout > 0 {
+			if f.next == f.unacked {
+				f.retry.Set(&f.net.Sim, sim.Never)
+			} else {
+				f.retry.Set(&f.net.Sim, f.net.Sim.Now()+f.net.cfg.Timeout)
+			}
+		}
+		if int32(f.next-f.unacked) < 0 { // it had gone back
+			f.next = f.unacked
+		}
+		for f.first < len(f.messages) && int32(f.unacked-f.messages[f.first].end) >= 0 {
+			m := f.messages[f.first]
+			f.first++
+			if f.net.Done != nil {
+				f.net.Done(f, m.size, m.at)
+			}
+		}
+		if f.sending < f.first {
+			f.sending = f.first
+		}
+	}
+	if k.kind == nak && k.number == f.unacked {
+		f.back()
+	}
+}
+
+// receive takes a packet at the receiver.
+func (f *Flow) receive(k *packet) {
+	n := f.net
+	if f.any && int32(k.draw-f.latest) <= 0 {
+		n.count.Reordered++
+	}
+	if !f.any {
+		f.dst.polls(f)
+	}
+	f.latest, f.any = k.draw, true
+	switch d := int32(k.number - f.expected); {
+	case d > 0:
+		if !f.missing {
+			f.missing = true
+			f.answer(nak)
+		}
+		return
+	case d < 0: // once more; its acknowledgement may have been lost
+		if k.last {
+			f.answer(ack)
+		}
+		return
+	}
+	f.missing = false
+	f.expected++
+	f.octets += uint64(k.octets - overhead)
+	n.count.Delivered++
+	if n.Delivered != nil {
+		n.Delivered(f, k.sent)
+	}
+	if f.pending++; f.pending >= n.cfg.AckEvery || k.last {
+		f.answer(ack)
+	}
+}
+
+// ackOctets is the frame of an acknowledgement: BTH and AETH.
+const ackOctets = overhead + 4
+
+func (f *Flow) answer(what kind) {
+	f.pending = 0
+	r, k := f.net.pool.get()
+	k.kind, k.prio, k.octets = what, f.net.cfg.AckPriority, ackOctets
+	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
+	f.dst.port.enqueue(r, k)
+}

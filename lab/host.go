@@ -1,0 +1,177 @@
+package lab
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A Host has one port. Notifications and acknowledgements go before data,
+// whatever their priority; the flows of a host are paced each by its own rate, and the one that
+// may send for the longest goes first.
+type Host struct {
+	net   *Network
+	index int
+	port  *Port
+	role  *hostRole
+	id    sim.ID
+	due   pacing
+}
+
+// Host adds a host.
+func (n *Network) Host() *Host {
+	h := &Host{net: n, index: len(n.hosts)}
+	h.id = n.Sim.Add(h)
+	n.hosts = append(n.hosts, h)
+	return h
+}
+
+// String returns "host" and its number.
+func (h *Host) String() string { return fmt.Sprintf("host %d", h.index) }
+
+// Port returns the host's end of its link.
+func (h *Host) Port() *Port { return h.port }
+
+func (h *Host) attach(p *Port) {
+	if h.port != nil {
+		panic("lab: a host has one link")
+	}
+	h.port = p
+}
+
+// Handle runs an event: a notification takes effect, or is ready to be sent.
+func (h *Host) Handle(arg uint32) {
+	r := ref(arg)
+	k := h.net.pool.at(r)
+	h.net.roles.making--
+	if int(k.to) == h.index {
+		h.role.hears(k.ip)
+		h.net.pool.put(r)
+		return
+	}
+	h.port.enqueue(r, k)
+}
+
+// later lets a packet wait at the host: until it is made, or read.
+func (h *Host) later(r ref, wait sim.Time) {
+	h.net.roles.making++
+	h.net.Sim.At(h.net.Sim.Now()+wait, sim.Timer, h.id, uint32(r))
+}
+
+func (h *Host) arrive(in *Port, r ref, k *packet) {
+	n := h.net
+	switch k.kind {
+	case control:
+		n.paused(in, k)
+	case message:
+		h.later(r, n.cfg.SenderDelay)
+		return
+	case ack, nak:
+		n.flows[k.flow].acknowledged(k)
+	case data:
+		n.count.Arrived++
+		n.count.ArrivedOctets += uint64(k.octets)
+		f := n.flows[k.flow]
+		if k.ce {
+			h.marked(f, k)
+		}
+		f.receive(k)
+	}
+	n.pool.put(r)
+}
+
+// fill sends data where the wire is free.
+func (h *Host) fill(p *Port) {
+	if p.paused>>h.net.cfg.DataPriority&1 != 0 {
+		return
+	}
+	if f := h.due.next(h.net.Sim.Now()); f != nil {
+		r, k := f.packet()
+		p.transmit(r, k)
+		f.sent(k)
+	}
+}
+
+// next returns when a flow may send; Never where none may.
+func (h *Host) next() sim.Time {
+	if len(h.due.heap) == 0 {
+		return sim.Never
+	}
+	return h.due.heap[0].at
+}
+
+// A turn is the place of a flow among those of a host.
+type turn struct {
+	at    sim.Time // not before that; the flow may have a later time by now
+	order uint64
+	flow  *Flow
+}
+
+// pacing has the flows of a host that have something to send: a heap by time.
+type pacing struct {
+	heap  []turn
+	order uint64
+}
+
+func (d *pacing) add(f *Flow, at sim.Time) {
+	d.order++
+	t := turn{at, d.order, f}
+	d.heap = append(d.heap, t)
+	i := len(d.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !t.before(&d.heap[parent]) {
+			break
+		}
+		d.heap[i] = d.heap[parent]
+		i = parent
+	}
+	d.heap[i] = t
+}
+
+func (t *turn) before(o *turn) bool { return t.at < o.at || t.at == o.at && t.order < o.order }
+
+// take takes the first out.
+func (d *pacing) take() *Flow {
+	first := d.heap[0].flow
+	last := len(d.heap) - 1
+	t := d.heap[last]
+	d.heap[last].flow = nil
+	d.heap = d.heap[:last]
+	if last == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && d.heap[child+1].before(&d.heap[child]) {
+			child++
+		}
+		if !d.heap[child].before(&t) {
+			break
+		}
+		d.heap[i] = d.heap[child]
+		i = child
+	}
+	d.heap[i] = t
+	return first
+}
+
+// next takes out a flow that may send now; nil where none may.
+func (d *pacing) next(now sim.Time) *Flow {
+	for len(d.heap) > 0 && d.heap[0].at <= now {
+		f := d.take()
+		switch at := f.look(now); {
+		case !f.has():
+			f.waits = false
+		case at > now:
+			d.add(f, at)
+		default:
+			return f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package lab
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A Histogram counts values from 0 on with weights, in buckets that are a 64th of
+// their value wide. Its memory depends on the largest value alone.
+type Histogram struct {
+	weights []uint64
+	sum     float64 // of value times weight
+	total   uint64
+	max     uint64
+}
+
+const bucketBits = 6
+
+func bucket(v uint64) int {
+	shift := max(bits.Len64(v)-bucketBits-1, 0)
+	return shift<<bucketBits + int(v>>shift)
+}
+
+// middle returns the value that stands for a bucket.
+func middle(b int) uint64 {
+	shift := max(b>>bucketBits-1, 0)
+	low := uint64(b-shift<<bucketBits) << shift
+	return low + 1<<shift/2
+}
+
+// Add counts a value.
+func (h *Histogram) Add(v, weight uint64) {
+	b := bucket(v)
+	for b >= len(h.weights) {
+		h.weights = append(h.weights, 0)
+	}
+	h.weights[b] += weight
+	h.total += weight
+	h.sum += float64(v) * float64(weight)
+	h.max = max(h.max, v)
+}
+
+// Mean returns the mean, 0 where nothing was counted.
+func (h *Histogram) Mean() float64 {
+	if h.total == 0 {
+		return 0
+	}
+	return h.sum / float64(h.total)
+}
+
+// Max returns the largest value.
+func (h *Histogram) Max() uint64 { return h.max }
+
+// Count returns the sum of the weights.
+func (h *Histogram) Count() uint64 { return h.total }
+
+// Quantile returns the value that a share q of the weight does not exceed,
+// within 1 in 64.
+func (h *Histogram) Quantile(q float64) uint64 {
+	rest := q * float64(h.total)
+	for b, w := range h.weights {
+		if rest -= float64(w); rest <= 0 && w > 0 {
+			return min(middle(b), h.max)
+		}
+	}
+	return h.max
+}
+
+// Deviation returns the standard deviation, of values as their buckets have them.
+func (h *Histogram) Deviation() float64 {
+	if h.total == 0 {
+		return 0
+	}
+	mean, sum := h.Mean(), 0.
+	for b, w := range h.weights {
+		d := float64(middle(b)) - mean
+		sum += float64(d*d) * float64(w)
+	}
+	return math.Sqrt(sum / float64(h.total))
+}
+
+// A Meter follows the data queue of a port from a time on.
+type Meter struct {
+	Queue Histogram // octets of the queue, by picoseconds
+
+	depth uint64
+	since sim.Time
+}
+
+// to accounts for the depth until now, and notes another one.
+func (m *Meter) to(now sim.Time, depth int64) {
+	if now > m.since {
+		m.Queue.Add(m.depth, uint64(now-m.since))
+	}
+	m.since, m.depth = now, uint64(depth)
+}
+
+// Jain returns Jain's index of fairness: 1 where all have the same, 1/n where one
+// has all.
+func Jain(shares []float64) float64 {
+	sum, squares := 0., 0.
+	for _, x := range shares {
+		sum += x
+		squares += float64(x * x)
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}

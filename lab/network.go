@@ -1,0 +1,235 @@
+package lab
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A Network is hosts and switches, joined by links. It is built with Host, Switch,
+// Link and Flow, in this order, and then runs.
+type Network struct {
+	Sim sim.Sim
+
+	// Done is called for each message when its last acknowledgement has come: how
+	// many octets it had and when it was posted. Delivered is called for each
+	// packet of data that arrives in order: when it was sent. Both may be nil.
+	Done      func(f *Flow, octets int64, posted sim.Time)
+	Delivered func(f *Flow, sent sim.Time)
+
+	cfg      Config
+	pool     pool
+	hosts    []*Host
+	switches []*Switch
+	ports    []*Port
+	flows    []*Flow
+	marks    sim.Stream
+	roles    roles
+	routed   bool
+	print    uint64 // of all arrivals
+	count    Counts
+}
+
+// Counts are the sums of a run.
+type Counts struct {
+	Packets, Octets          uint64 // of data that were sent, those sent again too; octets of frames
+	Arrived, ArrivedOctets   uint64 // packets of data at their host, frames
+	Delivered                uint64 // those of them in order
+	Lost                     uint64 // packets of any kind that found no room
+	LostData, LostDataOctets uint64 // those of data
+	Hops                     uint64 // arrivals of packets at a node
+	Reordered                uint64 // packets of data that arrived before one sent earlier: 0 in a right run
+
+	Congested uint64   // decisions of RED that a packet meets congestion
+	Marked    uint64   // CE set
+	CNPs      uint64   // sent by receivers
+	FastCNPs  uint64   // sent by switches
+	Refused   uint64   // packets that no role answered, and notifications that none accepted: limits, mostly
+	Again     uint64   // notifications that a sender took for the same news again
+	Notified  uint64   // notifications that reached a reaction point
+	Notice    uint64   // octets of notifications, frames
+	Pauses    uint64   // PFC frames that pause
+	Resumes   uint64   // PFC frames that end a pause
+	Onset     sim.Time // of the first decision; Never where there was none
+}
+
+// New returns a Network without nodes.
+func New(cfg Config) *Network {
+	if cfg.Payload == 0 {
+		cfg.Payload = 1024
+	}
+	cfg.AckEvery = max(cfg.AckEvery, 1)
+	n := &Network{cfg: cfg, marks: sim.NewStream(cfg.Seed, "marks", 0)}
+	n.count.Onset = sim.Never
+	return n
+}
+
+// Counts returns the sums as of now.
+func (n *Network) Counts() Counts { return n.count }
+
+// Print returns a number that depends on all arrivals: their times, nodes and octets. Two runs with the
+// same are the same run.
+func (n *Network) Print() uint64 { return n.print }
+
+// Hosts returns the hosts in the order in which they were made.
+func (n *Network) Hosts() []*Host { return n.hosts }
+
+// Flows returns the flows in the order in which they were made.
+func (n *Network) Flows() []*Flow { return n.flows }
+
+// A place is a host or a switch.
+type place interface {
+	attach(*Port)
+	arrive(in *Port, r ref, k *packet)
+	fill(*Port) // a port is free, and nothing waits in its queues
+}
+
+// Link joins two nodes, hosts or switches, with a link of this rate and this delay
+// of either direction. It returns the port of each. A host has one link.
+func (n *Network) Link(a, b Node, rate sim.Rate, delay sim.Time) (atA, atB *Port) {
+	return n.LinkUneven(a, b, rate, delay, delay)
+}
+
+// LinkUneven is Link with a delay for each direction.
+func (n *Network) LinkUneven(a, b Node, rate sim.Rate, there, back sim.Time) (atA, atB *Port) {
+	atA, atB = n.port(a.(place), rate, there), n.port(b.(place), rate, back)
+	atA.peer, atB.peer = atB, atA
+	for _, p := range []*Port{atA, atB} {
+		p.whole = p.delay
+		if _, ok := p.peer.owner.(*Switch); ok {
+			p.whole += n.cfg.Pipeline
+		}
+	}
+	return atA, atB
+}
+
+// A Node is a *[Host] or a *[Switch].
+type Node interface{ String() string }
+
+func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
+	p := &Port{net: n, owner: owner, rate: rate, delay: delay}
+	p.number = int32(len(n.ports))
+	p.id = n.Sim.Add(p)
+	p.wake = sim.NewAlarm(sim.Departure, p.id, portWake)
+	n.ports = append(n.ports, p)
+	owner.attach(p)
+	return p
+}
+
+// route finds, from every switch to every host, the ports on shortest ways.
+func (n *Network) route() {
+	n.routed = true
+	n.play()
+	for _, s := range n.switches {
+		s.ways = make([][]*Port, len(n.hosts))
+	}
+	for _, h := range n.hosts {
+		far := map[place]int{h: 0}
+		for line := []place{h}; len(line) > 0; line = line[1:] {
+			at := line[0]
+			for _, p := range n.portsOf(at) {
+				next := p.peer.owner
+				if _, seen := far[next]; !seen {
+					far[next] = far[at] + 1
+					if _, isSwitch := next.(*Switch); isSwitch { // hosts forward nothing
+						line = append(line, next)
+					}
+				}
+			}
+		}
+		for _, s := range n.switches {
+			for _, p := range s.ports {
+				if d, ok := far[p.peer.owner]; ok && d == far[s]-1 {
+					s.ways[h.index] = append(s.ways[h.index], p)
+				}
+			}
+		}
+	}
+}
+
+func (n *Network) portsOf(at place) []*Port {
+	if s, ok := at.(*Switch); ok {
+		return s.ports
+	}
+	if p := at.(*Host).port; p != nil {
+		return []*Port{p}
+	}
+	return nil
+}
+
+// Until runs the network up to a time.
+func (n *Network) Until(end sim.Time) {
+	if !n.routed {
+		n.route()
+	}
+	n.Sim.Until(end)
+}
+
+// do runs a function as an event.
+type do func()
+
+func (d do) Handle(uint32) { d() }
+
+// At runs a function at a time: for what happens a few times in a run.
+func (n *Network) At(at sim.Time, f func()) { n.Sim.At(at, sim.Application, n.Sim.Add(do(f)), 0) }
+
+// note takes an arrival into the print.
+func (n *Network) note(p *Port, k *packet) {
+	n.count.Hops++
+	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)
+	x *= 0x9E3779B97F4A7C15
+	n.print = x ^ x>>29
+}
+
+// Check returns what does not add up: packets and octets that were neither
+// delivered, lost, nor are under way, flows out of order, and buffers that are
+// not what their queues hold.
+func (n *Network) Check() error {
+	var waiting, flying int
+	var there, octets int64 // of data
+	sum := func(k *packet) {
+		if k.kind == data {
+			there++
+			octets += int64(k.octets)
+		}
+	}
+	for _, p := range n.ports {
+		flying += p.wire.n + p.direct
+		for i := range p.wire.n {
+			sum(n.pool.at(p.wire.ring[(p.wire.head+i)&(len(p.wire.ring)-1)].r))
+		}
+		for i := range p.queues {
+			held := int64(0)
+			for r := p.queues[i].head; r != 0; r = n.pool.at(r).next {
+				waiting++
+				held += int64(n.pool.at(r).octets)
+				sum(n.pool.at(r))
+			}
+			if held != p.queues[i].octets {
+				return fmt.Errorf("%v, port %d: queue %d has %d octets, and says %d", p.owner, p.number, i, held, p.queues[i].octets)
+			}
+		}
+	}
+	making := n.roles.making
+	c := &n.count
+	switch {
+	case waiting+flying+making != n.pool.used:
+		return fmt.Errorf("%d packets wait, %d fly, %d are being made, but %d are there", waiting, flying, making, n.pool.used)
+	case c.Reordered > 0:
+		return fmt.Errorf("%d packets overtook others of their flow", c.Reordered)
+	}
+	for _, s := range n.switches {
+		if err := s.check(); err != nil {
+			return err
+		}
+	}
+	if c.Packets != c.Arrived+c.LostData+uint64(there) {
+		return fmt.Errorf("%d packets of data sent, but %d arrived, %d were lost, %d are under way",
+			c.Packets, c.Arrived, c.LostData, there)
+	}
+	if c.Octets != c.ArrivedOctets+c.LostDataOctets+uint64(octets) {
+		return fmt.Errorf("%d octets sent, but %d arrived, %d were lost, %d are under way",
+			c.Octets, c.ArrivedOctets, c.LostDataOctets, octets)
+	}
+	return nil
+}

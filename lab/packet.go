@@ -1,0 +1,143 @@
+package lab
+
+import "github.com/rocecn/rocecn/lab/sim"
+
+// kind is what a packet is to the network.
+type kind uint8
+
+const (
+	data    kind = iota
+	ack          // cumulative: all before number
+	nak          // the same, and number itself is missing
+	message      // a notification, with its octets
+	control      // a PFC frame, with its octets
+)
+
+// What Ethernet adds to the octets of an IP packet.
+const (
+	etherHeader = 14
+	frameCheck  = 4
+	gap         = 20 // preamble, start of frame, space between frames: on the wire, not in a queue
+)
+
+// A packet is what is known of a packet that waits or flies.
+type packet struct {
+	next   ref // in a queue, or of the free ones
+	flow   int32
+	to     int32 // the host that it goes to
+	number uint32
+	draw   uint32 // how many packets the flow had sent before: what RED draws by
+	octets int32  // of its frame
+	in     int32  // the port of the switch that it came in by
+	kind   kind
+	prio   uint8
+	ce     bool
+	first  bool // of its message
+	last   bool
+	over   int32    // octets that count to the headroom, of those at the ingress
+	sent   sim.Time // when the sender began to send it
+	ip     []byte   // of messages and PFC frames
+}
+
+// A ref names a packet of a pool; 0 names none.
+type ref uint32
+
+const pageShift = 12
+
+// A pool holds packets in pages, which stay where they are.
+type pool struct {
+	pages [][]packet
+	free  ref
+	used  int
+}
+
+func (p *pool) at(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
+
+// get returns a packet that is empty, but for room in ip.
+func (p *pool) get() (ref, *packet) {
+	if p.free == 0 {
+		p.grow()
+	}
+	r := p.free
+	k := p.at(r)
+	p.free = k.next
+	*k = packet{ip: k.ip[:0], in: -1}
+	p.used++
+	return r, k
+}
+
+func (p *pool) grow() {
+	base := ref(len(p.pages) << pageShift)
+	page := make([]packet, 1<<pageShift)
+	p.pages = append(p.pages, page)
+	for i := len(page) - 1; i >= 0; i-- {
+		if r := base + ref(i); r != 0 {
+			page[i].next, p.free = p.free, r
+		}
+	}
+}
+
+func (p *pool) put(r ref) {
+	p.at(r).next = p.free
+	p.free = r
+	p.used--
+}
+
+// A queue is a list of packets, linked through themselves.
+type queue struct {
+	head, tail ref
+	octets     int64
+}
+
+func (q *queue) push(p *pool, r ref, k *packet) {
+	k.next = 0
+	if q.head == 0 {
+		q.head = r
+	} else {
+		p.at(q.tail).next = r
+	}
+	q.tail = r
+	q.octets += int64(k.octets)
+}
+
+func (q *queue) pop(p *pool) (ref, *packet) {
+	r := q.head
+	k := p.at(r)
+	q.head = k.next
+	q.octets -= int64(k.octets)
+	return r, k
+}
+
+// A flight is a packet on a wire.
+type flight struct {
+	at    sim.Time // when it arrives
+	order sim.Order
+	r     ref
+}
+
+// A wire holds what flies, in order: of them only the first is an event.
+type wire struct {
+	ring    []flight // a power of two
+	head, n int
+}
+
+func (w *wire) first() *flight { return &w.ring[w.head] }
+
+func (w *wire) push(f flight) {
+	if w.n == len(w.ring) {
+		larger := make([]flight, max(16, 2*len(w.ring)))
+		for i := range w.n {
+			larger[i] = w.ring[(w.head+i)&(len(w.ring)-1)]
+		}
+		w.ring, w.head = larger, 0
+	}
+	w.ring[(w.head+w.n)&(len(w.ring)-1)] = f
+	w.n++
+}
+
+func (w *wire) pop() ref {
+	r := w.ring[w.head].r
+	w.head = (w.head + 1) & (len(w.ring) - 1)
+	w.n--
+	return r
+}

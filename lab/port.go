@@ -1,0 +1,215 @@
+package lab
+
+import (
+	"math/bits"
+
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A Port is one end of a link: its queues and the wire that leaves from it.
+type Port struct {
+	net    *Network
+	owner  place
+	peer   *Port
+	number int32 // in the network
+	index  int   // at its owner
+	rate   sim.Rate
+	delay  sim.Time // of the link, from here
+	whole  sim.Time // and to the queue of the switch there
+
+	id     sim.ID
+	wake   sim.Alarm
+	busy   sim.Time // until when a frame is being sent
+	queues [pfcQueue + 1]queue
+	ready  uint16 // queues that are not empty
+	paused uint16 // queues that may not send
+	ends   [8]sim.Time
+	wire   wire
+	direct int // PFC frames that fly
+
+	in  ingress
+	red bool // whether its data queue has RED
+
+	meter *Meter
+	sent  uint64 // octets on the wire, gaps too
+	most  int64  // octets in the data queue
+	quiet sim.Time
+}
+
+// pfcQueue is the queue of PFC frames: before all priorities, and never paused.
+const pfcQueue = 8
+
+// The events of a port. From portDirect on they are the arrival there of a PFC
+// frame, and at a switch the end of making a notification.
+const (
+	portWake = iota
+	portWire
+	portDirect
+)
+
+// Meter starts to follow the data queue.
+func (p *Port) Meter() *Meter {
+	p.meter = &Meter{since: p.net.Sim.Now(), depth: uint64(p.dataQueue().octets)}
+	return p.meter
+}
+
+// Stop ends what Meter began.
+func (p *Port) Stop() {
+	p.meter.to(p.net.Sim.Now(), p.dataQueue().octets)
+	p.meter = nil
+}
+
+// Sent returns how many octets have been sent on the wire, gaps among them.
+func (p *Port) Sent() uint64 { return p.sent }
+
+// Most returns the most octets that the data queue ever had.
+func (p *Port) Most() int64 { return p.most }
+
+// Paused returns for how long the data class was paused.
+func (p *Port) Paused() sim.Time {
+	if i := p.net.cfg.DataPriority; p.paused>>i&1 != 0 {
+		return p.quiet - max(p.ends[i]-p.net.Sim.Now(), 0)
+	}
+	return p.quiet
+}
+
+// Rate returns the rate of the link.
+func (p *Port) Rate() sim.Rate { return p.rate }
+
+func (p *Port) dataQueue() *queue { return &p.queues[p.net.cfg.DataPriority] }
+
+// Handle runs an event.
+func (p *Port) Handle(arg uint32) {
+	switch arg {
+	case portWake:
+		if p.wake.Rings(&p.net.Sim) {
+			p.serve()
+		}
+	case portWire:
+		r := p.wire.pop()
+		if p.wire.n > 0 {
+			f := p.wire.first()
+			p.net.Sim.AtOrder(f.at, f.order, p.id, portWire)
+		}
+		p.arrived(r)
+	default:
+		p.direct--
+		p.arrived(ref(arg))
+	}
+}
+
+func (p *Port) arrived(r ref) {
+	k := p.net.pool.at(r)
+	p.net.note(p.peer, k)
+	p.peer.owner.arrive(p.peer, r, k)
+}
+
+// enqueue puts a packet into the queue of its priority.
+func (p *Port) enqueue(r ref, k *packet) {
+	i := int(k.prio)
+	if k.kind == control {
+		i = pfcQueue
+	}
+	q := &p.queues[i]
+	q.push(&p.net.pool, r, k)
+	p.ready |= 1 << i
+	if i == int(p.net.cfg.DataPriority) {
+		p.depthChanged(q)
+	}
+	p.serve()
+}
+
+func (p *Port) depthChanged(q *queue) {
+	p.most = max(p.most, q.octets)
+	if p.meter != nil {
+		p.meter.to(p.net.Sim.Now(), q.octets)
+	}
+}
+
+// serve sends a packet if the wire is free, and sets the time to look again.
+func (p *Port) serve() {
+	now := p.net.Sim.Now()
+	if p.paused != 0 {
+		p.expire(now)
+	}
+	if p.busy <= now {
+		if can := p.ready &^ p.paused; can != 0 {
+			i := bits.Len16(can) - 1
+			r, k := p.queues[i].pop(&p.net.pool)
+			if p.queues[i].head == 0 {
+				p.ready &^= 1 << i
+			}
+			if i == int(p.net.cfg.DataPriority) {
+				p.depthChanged(&p.queues[i])
+			}
+			if s, ok := p.owner.(*Switch); ok {
+				s.departs(p, k)
+			}
+			p.transmit(r, k)
+		} else {
+			p.owner.fill(p)
+		}
+	}
+	p.arm()
+}
+
+// transmit sends a packet on the wire, which is free.
+func (p *Port) transmit(r ref, k *packet) {
+	now := p.net.Sim.Now()
+	octets := int64(k.octets) + gap
+	p.busy = now + p.rate.Time(octets)
+	p.sent += uint64(octets)
+	if k.kind == control { // MACs read it before the pipeline
+		p.direct++
+		p.net.Sim.At(p.busy+p.delay+p.net.cfg.PauseDelay, sim.Arrival, p.id, uint32(r))
+		return
+	}
+	f := flight{p.busy + p.whole, p.net.Sim.Order(sim.Arrival), r}
+	p.wire.push(f)
+	if p.wire.n == 1 {
+		p.net.Sim.AtOrder(f.at, f.order, p.id, portWire)
+	}
+}
+
+// arm sets the time at which there will be something to do, if nothing else
+// happens.
+func (p *Port) arm() {
+	at := sim.Never
+	if p.ready&^p.paused != 0 {
+		at = p.busy
+	} else if h, ok := p.owner.(*Host); ok && p.paused>>p.net.cfg.DataPriority&1 == 0 {
+		if next := h.next(); next != sim.Never {
+			at = max(next, p.busy)
+		}
+	}
+	for m := p.paused; m != 0; m &= m - 1 {
+		at = min(at, max(p.ends[bits.TrailingZeros16(m)], p.busy))
+	}
+	p.wake.Set(&p.net.Sim, at)
+}
+
+// pause stops a priority until a time, or lets it go on where that is now.
+func (p *Port) pause(prio int, until sim.Time) {
+	now := p.net.Sim.Now()
+	if p.paused>>prio&1 != 0 && prio == int(p.net.cfg.DataPriority) {
+		p.quiet -= p.ends[prio] - now // what will not be waited
+	}
+	p.paused &^= 1 << prio
+	if until > now {
+		p.paused |= 1 << prio
+		p.ends[prio] = until
+		if prio == int(p.net.cfg.DataPriority) {
+			p.quiet += until - now
+		}
+	}
+	p.serve()
+}
+
+// expire ends the pauses that are over.
+func (p *Port) expire(now sim.Time) {
+	for m := p.paused; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros16(m); p.ends[i] <= now {
+			p.paused &^= 1 << i
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package lab
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/lab/sim"
+	kinds "github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/pfc"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// This file is the only one that calls the roles: what they read is made here,
+// and what they say is carried out here.
+
+// roles has what the roles of a network share: room for octets.
+type roles struct {
+	making int // packets that a node is making or reading
+
+	data   rocev2.Packet // the packet that is written
+	read   rocev2.Packet // the packet that a receiver reads
+	frame  []byte        // its octets
+	answer []byte        // what a role answers
+	zeros  []byte
+	event  congested.Event
+	dcqcn  map[reaction.Config]*reaction.DCQCN
+}
+
+var (
+	hostPrefix   = netip.MustParsePrefix("2001:db8:1::/96")
+	switchPrefix = netip.MustParsePrefix("2001:db8:ffff::/96")
+)
+
+const defaultPKey = 0xFFFF
+
+// numbered returns an address of a prefix; index returns its number.
+func numbered(prefix netip.Prefix, i int) netip.Addr {
+	octets := prefix.Addr().As16()
+	binary.BigEndian.PutUint32(octets[12:], uint32(i)+1)
+	return netip.AddrFrom16(octets)
+}
+
+func index(prefix netip.Prefix, addr netip.Addr) (i int, ok bool) {
+	octets := addr.As16()
+	i = int(binary.BigEndian.Uint32(octets[12:])) - 1
+	return i, prefix.Contains(addr) && i >= 0
+}
+
+// pairs knows the queue pairs of a network: flow i is sent by 2i+2 to 2i+3.
+type pairs struct{ net *Network }
+
+func (f *Flow) sourceQP() uint32 { return uint32(2*f.index + 2) }
+func (f *Flow) destQP() uint32   { return uint32(2*f.index + 3) }
+
+// SourceQP does what [node.Pairs] asks.
+func (p pairs) SourceQP(k rocev2.FlowKey, _ uint32, now time.Time) (qpmap.Pair, error) {
+	i := int(k.DestQP-3) / 2
+	if i < 0 || i >= len(p.net.flows) {
+		return qpmap.Pair{}, qpmap.ErrUnknown
+	}
+	f := p.net.flows[i]
+	if f.destQP() != k.DestQP || k.Src != f.src.role.addr || k.Dst != f.dst.role.addr {
+		return qpmap.Pair{}, qpmap.ErrUnknown
+	}
+	return qpmap.Pair{SrcQP: f.sourceQP(), PKey: defaultPKey, Seen: now}, nil
+}
+
+// reacts returns the reaction point of a flow.
+func (r *roles) reacts(cfg reaction.Config) (reaction.Flow, error) {
+	d := r.dcqcn[cfg]
+	if d == nil {
+		var err error
+		if d, err = reaction.New(cfg); err != nil {
+			return reaction.Flow{}, err
+		}
+		if r.dcqcn == nil {
+			r.dcqcn = map[reaction.Config]*reaction.DCQCN{}
+		}
+		r.dcqcn[cfg] = d
+	}
+	return d.Start(), nil
+}
+
+// play gives each node its roles.
+func (n *Network) play() {
+	n.roles.frame, n.roles.answer = make([]byte, 0, 16384), make([]byte, 0, 4096)
+	n.roles.zeros = make([]byte, n.cfg.Payload+4)
+	into := make([]int, len(n.hosts))
+	for _, f := range n.flows {
+		into[f.dst.index]++
+	}
+	for i, h := range n.hosts {
+		h.role = newHostRole(h, into[i])
+	}
+	for _, s := range n.switches {
+		s.role = newSwitchRole(s)
+	}
+}
+
+// A switchRole is the congested node in a switch.
+type switchRole struct {
+	agent *congested.Agent
+	ready sim.ID
+	of    *Switch
+}
+
+func newSwitchRole(s *Switch) *switchRole {
+	n := s.net
+	method, capable := congested.Mark, congested.Unknown
+	switch n.cfg.Variant {
+	case FastCNP, Oracle:
+		method, capable = congested.FastCNP, congested.Yes
+	case FastCNPMarks:
+		method = congested.FastCNP
+	}
+	cfg := congested.Config{
+		Enabled:  n.cfg.Variant != None,
+		Self6:    numbered(switchPrefix, s.index),
+		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
+		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
+		MaxFlows: 1024 + 4*len(n.flows), MaxSent: 4, MaxRejected: 4,
+		Seed: n.cfg.Seed,
+	}
+	for i := range cfg.PerFlow {
+		cfg.PerFlow[i] = n.cfg.Interval
+	}
+	role := &switchRole{agent: congested.New(cfg), of: s}
+	role.ready = n.Sim.Add(role)
+	return role
+}
+
+// congested is told of a packet that meets congestion.
+func (s *Switch) congested(k *packet) {
+	n, now := s.net, s.net.Sim.Now()
+	n.count.Congested++
+	n.count.Onset = min(n.count.Onset, now)
+	r := &n.roles
+	r.event.Frame, r.event.Options = n.octets(k), rocev2.DecodeOptions{Link: rocev2.LinkIP}
+	out, d := s.role.agent.Congested(r.answer[:0], &r.event, now.Clock())
+	if d.Reason != node.Accepted {
+		n.count.Refused++
+		return
+	}
+	if d.MarkECN {
+		n.count.Marked++
+		k.ce = true
+	}
+	if d.Kind != kinds.FastCNP {
+		return
+	}
+	n.count.FastCNPs++
+	to, ok := index(hostPrefix, d.To)
+	if !ok || to >= len(n.hosts) {
+		n.count.Refused++
+		return
+	}
+	if n.cfg.Variant == Oracle {
+		n.hosts[to].role.hears(out)
+		return
+	}
+	ref := n.message(out, to, k.flow)
+	r.making++
+	n.Sim.At(now+n.cfg.SwitchDelay, sim.Timer, s.role.ready, uint32(ref))
+}
+
+// Handle forwards a notification that is ready.
+func (s *switchRole) Handle(arg uint32) {
+	n := s.of.net
+	n.roles.making--
+	s.of.forward(nil, ref(arg), n.pool.at(ref(arg)))
+}
+
+// message returns a packet with the octets of a notification.
+func (n *Network) message(ip []byte, to int, flow int32) ref {
+	r, k := n.pool.get()
+	k.kind, k.prio, k.to, k.flow = message, n.cfg.NotificationPriority, int32(to), flow
+	k.ip = append(k.ip, ip...)
+	k.octets = int32(etherHeader + len(ip) + frameCheck)
+	n.count.Notice += uint64(k.octets)
+	return r
+}
+
+// octets returns the octets of a packet of data, valid until the next call.
+func (n *Network) octets(k *packet) []byte {
+	f, r := n.flows[k.flow], &n.roles
+	p := &r.data
+	p.Src, p.Dst = f.src.role.addr, f.dst.role.addr
+	p.SrcPort, p.DstPort, p.HopLimit = 0xC000|uint16(f.index), rocev2.Port, 64
+	p.TrafficClass = 26<<2 | rocev2.ECT0
+	if k.ce {
+		p.TrafficClass |= rocev2.CE
+	}
+	p.BTH.Header = bth.Header{
+		Opcode: bth.RCSendMiddle, PKey: defaultPKey, DestQP: f.destQP(), PSN: k.number & 0xFFFFFF, AckReq: k.last,
+	}
+	switch {
+	case k.first && k.last:
+		p.BTH.Opcode = bth.RCSendOnly
+	case k.first:
+		p.BTH.Opcode = bth.RCSendFirst
+	case k.last:
+		p.BTH.Opcode = bth.RCSendLast
+	}
+	p.Payload = r.zeros[:k.octets-overhead]
+	out, err := p.AppendBinary(r.frame[:0])
+	if err != nil {
+		panic("lab: " + err.Error()) // all fields are the laboratory's own
+	}
+	return out
+}
+
+// A hostRole is what a host is to notifications: the receiver that sends them and the
+// sender that hears them.
+type hostRole struct {
+	of       *Host
+	addr     netip.Addr
+	receiver *receiver.Receiver
+	sender   *sender.Sender
+}
+
+func newHostRole(h *Host, flows int) *hostRole {
+	n := h.net
+	addr := numbered(hostPrefix, h.index)
+	r := receiver.Config{
+		Enabled: n.cfg.Variant == CNP || n.cfg.Variant == CNPPolled || n.cfg.Variant == FastCNPMarks,
+		Self6:   addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: 64 + 4*flows, Seed: n.cfg.Seed,
+	}
+	if n.cfg.Variant == CNPPolled {
+		r.Interval = 0 // who polls is limited by that
+	}
+	s := sender.Config{
+		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
+		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.cfg.Seed,
+	}
+	return &hostRole{of: h, addr: addr, receiver: receiver.New(r), sender: sender.New(s)}
+}
+
+// marked is told of a packet with CE.
+func (h *Host) marked(f *Flow, k *packet) {
+	if h.net.cfg.Variant == CNPPolled {
+		f.polled, f.ce = *k, true
+		return
+	}
+	h.answer(k)
+}
+
+// polls begins to look at a flow, from its first packet on.
+func (h *Host) polls(f *Flow) {
+	if h.net.cfg.Variant == CNPPolled {
+		f.poll.Set(&h.net.Sim, h.net.Sim.Now()+sim.From(h.net.cfg.Interval))
+	}
+}
+
+// looks is the look of a receiver that polls.
+func (h *Host) looks(f *Flow) {
+	if f.ce {
+		f.ce = false
+		h.answer(&f.polled)
+	}
+	h.polls(f)
+}
+
+// answer asks the receiver for a CNP.
+func (h *Host) answer(k *packet) {
+	n, r := h.net, &h.net.roles
+	if err := r.read.Decode(n.octets(k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
+		panic("lab: " + err.Error())
+	}
+	out, d := h.role.receiver.Receive(r.answer[:0], &r.read, n.Sim.Now().Clock())
+	to, ok := index(hostPrefix, d.To)
+	if d.Reason != node.Accepted || d.Kind == kinds.Other || !ok || to >= len(n.hosts) {
+		n.count.Refused++
+		return
+	}
+	n.count.CNPs++
+	h.later(n.message(out, to, k.flow), n.cfg.ReceiverDelay)
+}
+
+// hears reads a notification, and tells the reaction point that it is about.
+func (h *hostRole) hears(ip []byte) {
+	n := h.of.net
+	e, reason := h.sender.Receive(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, n.Sim.Now().Clock())
+	i := int(e.QP)/2 - 1
+	if reason != node.Accepted || !e.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
+		n.count.Refused++
+		return
+	}
+	if e.Again {
+		n.count.Again++
+		return
+	}
+	n.flows[i].notified()
+}
+
+// sendPause sends a PFC frame for the data class to the neighbour at a port.
+func (n *Network) sendPause(p *Port, quanta uint16) {
+	prio := n.cfg.DataPriority
+	frame := pfc.PFC{Enabled: 1 << prio}
+	frame.Quanta[prio] = quanta
+	r, k := n.pool.get()
+	k.kind = control
+	k.ip = frame.AppendFrame(k.ip, [6]byte{0x02, 0, 0, 0, byte(p.number >> 8), byte(p.number)})
+	k.octets = int32(len(k.ip) + frameCheck)
+	p.enqueue(r, k)
+}
+
+// paused reads a PFC frame that came in by a port.
+func (n *Network) paused(in *Port, k *packet) {
+	var frame pfc.PFC
+	if _, err := frame.Decode(k.ip[etherHeader:]); err != nil {
+		panic("lab: " + err.Error())
+	}
+	for prio, n := range frame.All() {
+		in.pause(prio, in.net.Sim.Now()+quanta(n, in.rate))
+	}
+}
