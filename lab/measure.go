@@ -59,6 +59,9 @@ func (h *Histogram) Count() uint64 { return h.total }
 // Quantile returns the value that a share q of the weight does not exceed,
 // within 1 in 64.
 func (h *Histogram) Quantile(q float64) uint64 {
+	if q >= 1 {
+		return h.max
+	}
 	rest := q * float64(h.total)
 	for b, w := range h.weights {
 		if rest -= float64(w); rest <= 0 && w > 0 {
