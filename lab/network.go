@@ -233,3 +233,11 @@ func (n *Network) Check() error {
 	}
 	return nil
 }
+
+// Switches returns the switches in the order in which they were made.
+func (n *Network) Switches() []*Switch { return n.switches }
+
+// Stream returns the random numbers of the run for a purpose.
+func (n *Network) Stream(purpose string, who int) sim.Stream {
+	return sim.NewStream(n.cfg.Seed, purpose, who)
+}

@@ -34,7 +34,6 @@ type packet struct {
 	ce     bool
 	first  bool // of its message
 	last   bool
-	over   int32    // octets that count to the headroom, of those at the ingress
 	sent   sim.Time // when the sender began to send it
 	ip     []byte   // of messages and PFC frames
 }

@@ -39,8 +39,8 @@ type Port struct {
 // pfcQueue is the queue of PFC frames: before all priorities, and never paused.
 const pfcQueue = 8
 
-// The events of a port. From portDirect on they are the arrival there of a PFC
-// frame, and at a switch the end of making a notification.
+// The events of a port. Those from portDirect on are the arrival of a PFC frame at
+// its peer: the number of the packet is added.
 const (
 	portWake = iota
 	portWire
@@ -94,7 +94,7 @@ func (p *Port) Handle(arg uint32) {
 		p.arrived(r)
 	default:
 		p.direct--
-		p.arrived(ref(arg))
+		p.arrived(ref(arg - portDirect))
 	}
 }
 
@@ -161,7 +161,7 @@ func (p *Port) transmit(r ref, k *packet) {
 	p.sent += uint64(octets)
 	if k.kind == control { // MACs read it before the pipeline
 		p.direct++
-		p.net.Sim.At(p.busy+p.delay+p.net.cfg.PauseDelay, sim.Arrival, p.id, uint32(r))
+		p.net.Sim.At(p.busy+p.delay+p.net.cfg.PauseDelay, sim.Arrival, p.id, portDirect+uint32(r))
 		return
 	}
 	f := flight{p.busy + p.whole, p.net.Sim.Order(sim.Arrival), r}

@@ -131,7 +131,7 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 func (s *Switch) admit(in, out *Port, k *packet) bool {
 	b, octets := &s.net.cfg.Buffer, int64(k.octets)
 	if b.Total == 0 || in == nil {
-		k.in, k.over = -1, 0
+		k.in = -1
 		return true
 	}
 	room := b.Total - s.used
@@ -149,7 +149,7 @@ func (s *Switch) admit(in, out *Port, k *packet) bool {
 			if a.over+octets > b.Headroom {
 				return false
 			}
-			k.in, k.over = int32(in.index), k.octets
+			k.in = int32(in.index)
 			a.over += octets
 			a.most = max(a.most, a.over)
 			if !a.off {
@@ -182,12 +182,10 @@ func (s *Switch) release(in *Port, k *packet) {
 		s.used -= octets
 		return
 	}
-	if k.over > 0 {
-		a.over -= octets
-	} else {
-		a.shared -= octets
-		s.used -= octets
-	}
+	over := min(a.over, octets) // the headroom is given back first
+	a.over -= over
+	a.shared -= octets - over
+	s.used -= octets - over
 	if !a.off {
 		return
 	}
@@ -221,32 +219,35 @@ const maxQuanta = 0xFFFF
 // quanta returns how long so many quanta last at a rate: 512 bits each.
 func quanta(n uint16, rate sim.Rate) sim.Time { return rate.Time(int64(n) * 64) }
 
+// check returns where the accounts are not what the queues hold.
 func (s *Switch) check() error {
-	var used int64
+	if s.net.cfg.Buffer.Total == 0 {
+		return nil
+	}
+	held, data := int64(0), make([]int64, len(s.ports))
 	for _, p := range s.ports {
-		var shared, over int64
-		for _, q := range s.ports {
-			for i := range q.queues {
-				for r := q.queues[i].head; r != 0; {
-					k := s.net.pool.at(r)
-					if int(k.in) == p.index {
-						if k.over > 0 {
-							over += int64(k.octets)
-						} else {
-							shared += int64(k.octets)
-						}
-					}
-					r = k.next
+		for i := range p.queues {
+			for r := p.queues[i].head; r != 0; {
+				k := s.net.pool.at(r)
+				if k.in >= 0 {
+					held += int64(k.octets)
 				}
+				if k.in >= 0 && s.net.cfg.Buffer.PFC && k.prio == s.net.cfg.DataPriority {
+					data[k.in] += int64(k.octets)
+				}
+				r = k.next
 			}
 		}
-		used += shared
-		if s.net.cfg.Buffer.PFC && (over != p.in.over) {
-			return fmt.Errorf("%v, port %d: %d octets of headroom, and says %d", s, p.index, over, p.in.over)
+	}
+	over := int64(0)
+	for i, p := range s.ports {
+		over += p.in.over
+		if data[i] != p.in.shared+p.in.over {
+			return fmt.Errorf("%v, port %d: %d octets came in and wait, the account says %d", s, i, data[i], p.in.shared+p.in.over)
 		}
 	}
-	if s.net.cfg.Buffer.Total > 0 && used != s.used {
-		return fmt.Errorf("%v: %d octets in the buffer, and says %d", s, used, s.used)
+	if held != s.used+over {
+		return fmt.Errorf("%v: %d octets wait, the buffer says %d", s, held, s.used+over)
 	}
 	return nil
 }

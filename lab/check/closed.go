@@ -1,0 +1,218 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A1: one packet, and the last packet of a message, through up to six switches.
+// Alone, a packet takes the sum of its times; behind others, the slowest link
+// lets one through in its time.
+func latency() (rows []Row, err error) {
+	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9, 800e9, 50e9}
+	for switches := 1; switches <= 6; switches++ {
+		for _, packets := range []int64{1, 50} {
+			cfg := quiet()
+			cfg.Pipeline = 700 * sim.Nanosecond
+			rates := speeds[:switches+1]
+			var delays []sim.Time
+			var expected, slowest sim.Time
+			for i, rate := range rates {
+				delays = append(delays, sim.Time(i+1)*µs/3)
+				one := rate.Time(1024 + header + gap)
+				expected += one + delays[i]
+				slowest = max(slowest, one)
+			}
+			expected += sim.Time(switches)*cfg.Pipeline + sim.Time(packets-1)*slowest
+			n, _ := chain(cfg, rates, delays)
+			f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
+			if err != nil {
+				return nil, err
+			}
+			var arrived sim.Time
+			n.Delivered = func(*lab.Flow, sim.Time) { arrived = n.Sim.Now() }
+			f.Post(packets * 1024)
+			n.Until(ms)
+			what := fmt.Sprintf("%d switches, packet %d", switches, packets)
+			rows = append(rows, exactly(what, "ps", float64(expected), float64(arrived)))
+		}
+	}
+	return rows, nil
+}
+
+// poisson posts messages of one packet, with random times between them.
+type poisson struct {
+	n      *lab.Network
+	f      *lab.Flow
+	id     sim.ID
+	random sim.Stream
+	mean   sim.Time
+	left   int
+}
+
+func (p *poisson) Handle(uint32) {
+	p.f.Post(1024)
+	if p.left--; p.left > 0 {
+		p.n.Sim.At(p.n.Sim.Now()+p.random.Exponential(p.mean), sim.Application, p.id, 0)
+	}
+}
+
+// A2: Poisson arrivals at a port of 100 Gbit/s by a link that is a thousand times
+// as fast.
+func waiting() (rows []Row, err error) {
+	for _, c := range []struct {
+		load, share float64
+		packets     int
+	}{{0.3, 0.02, 400_000}, {0.5, 0.02, 400_000}, {0.8, 0.02, 1_000_000}, {0.9, 0.05, 1_000_000}} {
+		const out = 100 * sim.Gbps
+		n := lab.New(quiet())
+		s, from, to := n.Switch(), n.Host(), n.Host()
+		n.Link(from, s, 1000*out, 0)
+		n.Link(to, s, out, 0)
+		f, err := n.Flow(from, to, 0)
+		if err != nil {
+			return nil, err
+		}
+		service := out.Time(1024 + header + gap)
+		alone := service + (1000 * out).Time(1024+header+gap)
+		var sum, none float64
+		n.Delivered = func(_ *lab.Flow, sent sim.Time) {
+			wait := n.Sim.Now() - sent - alone
+			sum += float64(wait)
+			if wait <= 0 {
+				none++
+			}
+		}
+		p := &poisson{n: n, f: f, random: n.Stream("arrivals", 0), mean: sim.Time(float64(service) / c.load), left: c.packets}
+		p.id = n.Sim.Add(p)
+		n.Sim.At(0, sim.Application, p.id, 0)
+		n.Until(100 * sim.Second)
+		expected := c.load / (2 * (1 - c.load)) * float64(service) / 1000
+		count := float64(c.packets)
+		rows = append(rows,
+			within(fmt.Sprintf("load %v, mean wait", c.load), "ns", expected, c.share, sum/count/1000),
+			within(fmt.Sprintf("load %v, share without wait", c.load), "", 1-c.load, c.share, none/count))
+	}
+	return rows, nil
+}
+
+// A3: flows on one host, each at its rate; and acknowledgements, which never wait
+// for more than the frame that is on the wire.
+func pacing() (rows []Row, err error) {
+	const line, length = 100 * sim.Gbps, 10 * ms
+	cfg := quiet()
+	cfg.AckEvery = 1 << 30
+	n, _ := star(cfg, 1, line, µs)
+	from, to := n.Hosts()[0], n.Hosts()[1]
+	rates := []sim.Rate{1e9, 2e9, 3e9, 5e9, 7e9, 11e9, 13e9, 17e9}
+	got := make([]float64, len(rates))
+	for i, rate := range rates {
+		f, err := n.Flow(from, to, rate)
+		if err != nil {
+			return nil, err
+		}
+		n.At(sim.Time(i)*50*sim.Nanosecond, f.Endless)
+	}
+	n.Delivered = func(f *lab.Flow, _ sim.Time) { got[f.Number()]++ }
+	n.Until(length)
+	for i, rate := range rates {
+		// The last packets are on their way.
+		expected := float64(rate.Octets(length-2*µs-2*line.Time(1126))) / (1024 + header + gap)
+		rows = append(rows, between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected, expected-1, expected+1.5, got[i]))
+	}
+
+	cfg.AckEvery = 1
+	n, _ = star(cfg, 1, line, µs)
+	from, to = n.Hosts()[0], n.Hosts()[1]
+	there, err := n.Flow(from, to, 0)
+	if err != nil {
+		return nil, err
+	}
+	back, err := n.Flow(to, from, 1e9)
+	if err != nil {
+		return nil, err
+	}
+	there.Endless()
+	back.Endless()
+	frame := line.Time(1024 + header + gap)
+	probe, err := n.Flow(to, from, 0)
+	if err != nil {
+		return nil, err
+	}
+	most := sim.Time(0)
+	n.Done = func(f *lab.Flow, _ int64, posted sim.Time) { most = max(most, n.Sim.Now()-posted) }
+	p := &poisson{n: n, f: probe, random: n.Stream("arrivals", 0), mean: 3 * µs, left: 300}
+	p.id = n.Sim.Add(p)
+	n.Sim.At(0, sim.Application, p.id, 0)
+	n.Until(2 * ms)
+	alone := 4*µs + 2*frame + 2*line.Time(header+4+gap)
+	// Its acknowledgement may wait for a frame at the host and one at the switch, and is found there
+	// behind another one; the packet itself waits for the other flow, and for
+	// the probe before it.
+	rows = append(rows, between("round trip against full load, beyond that of an idle path", "frames",
+		3, 1.5, 5, float64(most-alone)/float64(frame)))
+	return rows, nil
+}
+
+// A4: what PFC has to keep room for, through links of up to 80 km.
+func headroom() (rows []Row, err error) {
+	const fast, slow, stalled = 40 * sim.Gbps, 10 * sim.Gbps, 10 * sim.Gbps / 1000
+	const frame = 1024 + header
+	for _, km := range []int{0, 1, 10, 80} {
+		delay := sim.Time(km) * 5 * µs
+		// From the frame that is too much to the last one that comes: the frames
+		// on the wires at both ends, the pause, the way there and back.
+		most := 2*delay + 500*sim.Nanosecond + fast.Time(header+4+gap) + fast.Time(64+gap) + fast.Time(frame+gap)
+		formula := float64(fast.Octets(most)) / (frame + gap) * frame
+		run := func(room, xoff, xon int64, slow sim.Rate) (n *lab.Network, use float64, err error) {
+			cfg := quiet()
+			cfg.PauseDelay, cfg.AckEvery = 500*sim.Nanosecond, 16
+			cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: xoff, XON: xon, Headroom: room}
+			n, links := chain(cfg, []sim.Rate{fast, fast, slow}, []sim.Time{0, delay, 0})
+			f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
+			if err != nil {
+				return nil, 0, err
+			}
+			f.Endless()
+			n.Until(ms + 4*delay)
+			sent := links[2].Sent()
+			n.Until(4*ms + 20*delay)
+			use = float64(links[2].Sent()-sent) / float64(slow.Octets(3*ms+16*delay)) * 100
+			return n, use, n.Check()
+		}
+		n, _, err := run(int64(formula)+2*frame, 100_000, 10_000, stalled)
+		if err != nil {
+			return nil, err
+		}
+		needed := n.Switches()[1].Headroom()
+		place := fmt.Sprintf("%d km, ", km)
+		rows = append(rows,
+			between(place+"headroom needed", "octets", formula, formula-2*frame, formula+frame, float64(needed)),
+			exactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)))
+		if n, _, err = run(needed-1, 100_000, 10_000, stalled); err != nil {
+			return nil, err
+		}
+		rows = append(rows, between(place+"lost with one octet less", "packets", 1, 1, 1e6, float64(n.Counts().Lost)))
+		if km < 80 {
+			continue
+		}
+
+		// Until data comes again, 2·delay, there must be some left to send.
+		enough := slow.Octets(2*delay) + 20*frame
+		for _, c := range []struct {
+			what                string
+			keeps               int64
+			expected, low, high float64
+		}{{"use of the slow link, 2·delay kept", enough, 100, 99.9, 100.1}, {"with a tenth of that", enough / 10, 85, 70, 95}} {
+			n, use, err := run(int64(formula)+2*frame, c.keeps+20*frame, 20*frame, slow)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, between(place+c.what, "%", c.expected, c.low, c.high, use),
+				exactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))
+		}
+	}
+	return rows, nil
+}

@@ -1,0 +1,87 @@
+package check
+
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/reaction"
+)
+
+// Octets of a frame beside its data, and of the wire beside the frame.
+const (
+	header = 82
+	gap    = 20
+)
+
+const (
+	µs = sim.Microsecond
+	ms = sim.Millisecond
+)
+
+// quiet is a network in which nobody notifies or reacts.
+func quiet() lab.Config {
+	return lab.Config{
+		Seed: 1, Payload: 1024, AckEvery: 1, DataPriority: 3, AckPriority: 6, NotificationPriority: 6,
+	}
+}
+
+// paper is DCQCN as the paper has it, at 40 Gbit/s, with packets of 1,002 octets
+// on the wire.
+func paper(v lab.Variant) lab.Config {
+	return lab.Config{
+		Seed: 1, Variant: v, Payload: 900, RED: lab.RED{Min: 5000, Max: 200_000, Probability: 0.01},
+		Interval: 50 * time.Microsecond, AckEvery: 64, DataPriority: 3, AckPriority: 3, NotificationPriority: 6,
+		Reaction: reaction.Paper,
+	}
+}
+
+// star joins senders and, last, one receiver to a switch, and returns the port to
+// the receiver.
+func star(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
+	return uneven(cfg, senders, rate, delay, delay)
+}
+
+// uneven is star with another delay to the receiver.
+func uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg sim.Time) (*lab.Network, *lab.Port) {
+	n := lab.New(cfg)
+	s := n.Switch()
+	for range senders {
+		n.Link(n.Host(), s, rate, delay)
+	}
+	_, out := n.Link(n.Host(), s, rate, leg)
+	return n, out
+}
+
+// incast starts an endless flow from each sender of a star within a time.
+func incast(n *lab.Network, within sim.Time) error {
+	hosts := n.Hosts()
+	last := len(hosts) - 1
+	for _, h := range hosts[:last] {
+		f, err := n.Flow(h, hosts[last], 0)
+		if err != nil {
+			return err
+		}
+		start := n.Stream("starts", last-len(n.Flows()))
+		n.At(sim.Time(start.Below(uint64(within))), f.Endless)
+	}
+	return nil
+}
+
+// chain joins two hosts by switches, with links of these rates and delays; the
+// first is that of the first host.
+func chain(cfg lab.Config, rates []sim.Rate, delays []sim.Time) (n *lab.Network, links []*lab.Port) {
+	n = lab.New(cfg)
+	from, to := n.Host(), n.Host()
+	var at lab.Node = from
+	for i, rate := range rates {
+		var next lab.Node = to
+		if i < len(rates)-1 {
+			next = n.Switch()
+		}
+		p, _ := n.Link(at, next, rate, delays[i])
+		links = append(links, p)
+		at = next
+	}
+	return n, links
+}
