@@ -2,6 +2,9 @@ package check
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,13 +21,59 @@ func TestQuick(t *testing.T) {
 			rows, err := c.Run()
 			require.NoError(t, err)
 			require.NotEmpty(t, rows)
-			for _, r := range rows {
-				if !r.OK() {
-					var table bytes.Buffer
-					require.NoError(t, Print(&table, rows))
-					t.Fatalf("%s: %s\n%s", r.Check, r.What, &table)
-				}
-			}
+			right(t, rows)
 		})
 	}
+}
+
+func right(t *testing.T, rows []Row) {
+	for _, r := range rows {
+		if !r.OK() {
+			var table bytes.Buffer
+			require.NoError(t, Print(&table, rows))
+			t.Fatalf("%s: %s\n%s", r.Check, r.What, &table)
+		}
+	}
+}
+
+// A6 for one number of flows and one seed.
+func TestFixedPoint(t *testing.T) {
+	rows, err := fixedPointOf(4, 1, 300*ms)
+	require.NoError(t, err)
+	require.Len(t, rows, 7)
+	right(t, rows)
+}
+
+// What is known to differ is said, and is neither right nor wrong.
+func TestPrint(t *testing.T) {
+	rows := []Row{
+		within("a queue", "octets", 100, 0.1, 109), within("another", "", 1.5, 0.1, 1.2),
+		{Check: "B1", What: "third", Expected: 1, Low: 1, High: 1, Measured: 2, Differs: "a reason"},
+	}
+	var table bytes.Buffer
+	require.NoError(t, Print(&table, rows))
+	lines := strings.Split(table.String(), "\n")
+	require.Len(t, lines, 5)
+	require.Regexp(t, `a queue +100 +109 +90 … 110 +octets +ok$`, lines[1])
+	require.Regexp(t, `another +1.5 +1.2 +1.35 … 1.65 +WRONG$`, lines[2])
+	require.Regexp(t, `^B1 +third .* differs: a reason$`, lines[3])
+}
+
+func TestRun(t *testing.T) {
+	checks := []Check{
+		{ID: "1", run: func() ([]Row, error) { return []Row{{What: "a"}, {What: "b"}}, nil }},
+		{ID: "2", run: func() ([]Row, error) { return []Row{{What: "c"}}, nil }},
+		{ID: "3", run: func() ([]Row, error) { return nil, errors.New("does not add up") }},
+	}
+	said := 0
+	rows, err := Run(t.Context(), checks, func(Check, bool) { said++ })
+	require.EqualError(t, err, "3: does not add up")
+	require.Equal(t, []Row{{Check: "1", What: "a"}, {Check: "1", What: "b"}, {Check: "2", What: "c"}}, rows)
+	require.Equal(t, 6, said)
+
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	rows, err = Run(ctx, checks, func(Check, bool) {})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, rows)
 }

@@ -53,17 +53,22 @@ func uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg sim.Time) (*l
 	return n, out
 }
 
-// incast starts an endless flow from each sender of a star within a time.
-func incast(n *lab.Network, within sim.Time) error {
+// incast starts an endless flow from each sender of a star within a time; the
+// last one not before another time.
+func incast(n *lab.Network, within, last sim.Time) error {
 	hosts := n.Hosts()
-	last := len(hosts) - 1
-	for _, h := range hosts[:last] {
-		f, err := n.Flow(h, hosts[last], 0)
+	senders := len(hosts) - 1
+	starts := n.Stream("starts", 0)
+	for i, h := range hosts[:senders] {
+		f, err := n.Flow(h, hosts[senders], 0)
 		if err != nil {
 			return err
 		}
-		start := n.Stream("starts", last-len(n.Flows()))
-		n.At(sim.Time(start.Below(uint64(within))), f.Endless)
+		at := sim.Time(starts.Below(uint64(within)))
+		if i == senders-1 {
+			at += last
+		}
+		n.At(at, f.Endless)
 	}
 	return nil
 }
