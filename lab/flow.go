@@ -22,6 +22,7 @@ type Flow struct {
 	unacked  uint32 // the lowest number that is not acknowledged
 	end      uint32 // behind the last packet posted
 	draws    uint32 // packets sent
+	reaction *reaction.DCQCN
 	cc       reaction.Flow
 	may      sim.Time // when the next packet may leave
 	waits    bool     // in the host's pacing
@@ -64,12 +65,20 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	}
 	cfg.Line = uint64(rate)
 	var err error
-	if f.cc, err = n.roles.reacts(cfg); err != nil {
+	if f.reaction, err = n.roles.reacts(cfg); err != nil {
 		return nil, err
 	}
+	f.cc = f.reaction.Start()
 	n.flows = append(n.flows, f)
 	return f, nil
 }
+
+// Renew gives a flow that has nothing to send the reaction point of a new one.
+func (f *Flow) Renew() { f.cc, f.may, f.cut = f.reaction.Start(), f.net.Sim.Now(), sim.Never }
+
+// Source and Destination return the hosts.
+func (f *Flow) Source() *Host      { return f.src }
+func (f *Flow) Destination() *Host { return f.dst }
 
 // Number returns the flow's place among those of the network.
 func (f *Flow) Number() int { return f.index }

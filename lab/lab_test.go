@@ -97,3 +97,30 @@ func TestNoAllocations(t *testing.T) {
 		require.Greater(t, n.Counts().Notified, before.Notified)
 	}
 }
+
+// A message that is alone takes as long as Alone says, to the picosecond.
+func TestAlone(t *testing.T) {
+	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9}
+	for _, octets := range []int64{1, 4, 1000, 1024, 1025, 2048, 5000, 100_001, 1_000_000} {
+		for switches := 1; switches < len(speeds); switches++ {
+			n := New(Config{Pipeline: 600 * sim.Nanosecond, AckEvery: 16, AckPriority: 6, DataPriority: 3})
+			var at Node = n.Host()
+			for i := range switches {
+				next := n.Switch()
+				n.Link(at, next, speeds[i], sim.Time(i)*µs)
+				at = next
+			}
+			n.Link(at, n.Host(), speeds[switches], 3*µs)
+			from, to := n.Hosts()[0], n.Hosts()[1]
+			took := sim.Time(0)
+			n.Done = func(_ *Flow, size int64, posted sim.Time) {
+				require.Equal(t, octets, size)
+				took = n.Sim.Now() - posted
+			}
+			must(n.Flow(from, to, 0)).Post(octets)
+			n.Until(10 * ms)
+			require.NoError(t, n.Check())
+			require.Equal(t, n.Alone(from, to, octets), took, "%d octets, %d switches", octets, switches)
+		}
+	}
+}

@@ -74,6 +74,15 @@ func (n *Network) Print() uint64 { return n.print }
 // Hosts returns the hosts in the order in which they were made.
 func (n *Network) Hosts() []*Host { return n.hosts }
 
+// Switches returns the switches in the order in which they were made.
+func (n *Network) Switches() []*Switch { return n.switches }
+
+// Stream returns the random numbers of the run for a purpose, and one of those who
+// draw for it.
+func (n *Network) Stream(purpose string, who int) sim.Stream {
+	return sim.NewStream(n.cfg.Seed, purpose, who)
+}
+
 // Flows returns the flows in the order in which they were made.
 func (n *Network) Flows() []*Flow { return n.flows }
 
@@ -232,12 +241,4 @@ func (n *Network) Check() error {
 			c.Octets, c.ArrivedOctets, c.LostDataOctets, octets)
 	}
 	return nil
-}
-
-// Switches returns the switches in the order in which they were made.
-func (n *Network) Switches() []*Switch { return n.switches }
-
-// Stream returns the random numbers of the run for a purpose.
-func (n *Network) Stream(purpose string, who int) sim.Stream {
-	return sim.NewStream(n.cfg.Seed, purpose, who)
 }

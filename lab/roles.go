@@ -75,19 +75,19 @@ func (p pairs) SourceQP(k rocev2.FlowKey, _ uint32, now time.Time) (qpmap.Pair, 
 }
 
 // reacts returns the reaction point of a flow.
-func (r *roles) reacts(cfg reaction.Config) (reaction.Flow, error) {
+func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
 	d := r.dcqcn[cfg]
 	if d == nil {
 		var err error
 		if d, err = reaction.New(cfg); err != nil {
-			return reaction.Flow{}, err
+			return nil, err
 		}
 		if r.dcqcn == nil {
 			r.dcqcn = map[reaction.Config]*reaction.DCQCN{}
 		}
 		r.dcqcn[cfg] = d
 	}
-	return d.Start(), nil
+	return d, nil
 }
 
 // play gives each node its roles.
@@ -127,7 +127,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		Self6:    numbered(switchPrefix, s.index),
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
 		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
-		MaxFlows: 1024 + 4*len(n.flows), MaxSent: 4, MaxRejected: 4,
+		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4,
 		Seed: n.cfg.Seed,
 	}
 	for i := range cfg.PerFlow {
@@ -232,7 +232,7 @@ func newHostRole(h *Host, flows int) *hostRole {
 	addr := numbered(hostPrefix, h.index)
 	r := receiver.Config{
 		Enabled: n.cfg.Variant == CNP || n.cfg.Variant == CNPPolled || n.cfg.Variant == FastCNPMarks,
-		Self6:   addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: 64 + 4*flows, Seed: n.cfg.Seed,
+		Self6:   addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.cfg.Seed,
 	}
 	if n.cfg.Variant == CNPPolled {
 		r.Interval = 0 // who polls is limited by that

@@ -1,0 +1,173 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A Metric is a row of the report: its value of one run; NaN where there is none.
+type Metric struct {
+	Name, Unit string
+	Of         func(r *Result) float64
+}
+
+// Metrics are the rows in order.
+func Metrics() []Metric {
+	µs := func(t sim.Time) float64 {
+		if t == sim.Never {
+			return math.NaN()
+		}
+		return float64(t) / float64(sim.Microsecond)
+	}
+	all := []Metric{
+		{"peak queue", "KB", func(r *Result) float64 { return float64(r.Peak) / 1000 }},
+		{"mean queue, busiest port", "KB", func(r *Result) float64 { return r.Queue.Mean() / 1000 }},
+		{"99 % of the time below", "KB", func(r *Result) float64 { return float64(r.Queue.Quantile(0.99)) / 1000 }},
+		{"use, busiest port", "%", func(r *Result) float64 { return r.Use * 100 }},
+		{"goodput, all flows", "Gbit/s", func(r *Result) float64 { return r.Goodput }},
+		{"Jain's index", "", func(r *Result) float64 { return nonzero(r.Jain) }},
+		{"onset to first cut", "µs", func(r *Result) float64 { return µs(r.FirstCut) }},
+		{"onset to a flow's first cut, median", "µs", func(r *Result) float64 { return µs(median(r.Cuts)) }},
+		{"packets that met congestion", "", func(r *Result) float64 { return float64(r.Counts.Congested) }},
+		{"packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }},
+		{"CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }},
+		{"Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }},
+		{"notifications that cut", "", func(r *Result) float64 { return float64(r.Counts.Notified) }},
+		{"octets of notifications", "KB", func(r *Result) float64 { return float64(r.Counts.Notice) / 1000 }},
+		{"pauses", "", func(r *Result) float64 { return float64(r.Counts.Pauses) }},
+		{"paused, all ports", "µs", func(r *Result) float64 { return µs(r.Paused) }},
+		{"packets lost", "", func(r *Result) float64 { return float64(r.Counts.Lost) }},
+		{"messages finished", "", func(r *Result) float64 { return float64(r.Finished) }},
+		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},
+		{"last message ended", "µs", func(r *Result) float64 { return nonzero(µs(r.Last)) }},
+	}
+	low := int64(0)
+	for i, high := range Bins {
+		name := fmt.Sprintf("slowdown, %d to %d KB", low/1000, high/1000)
+		if high == math.MaxInt64 {
+			name = fmt.Sprintf("slowdown, over %d KB", low/1000)
+		}
+		low = high
+		for _, q := range []float64{0.5, 0.99} {
+			all = append(all, Metric{fmt.Sprintf("%s, %.0f %%", name, q*100), "", func(r *Result) float64 {
+				if r.Slowdown[i].Count() == 0 {
+					return math.NaN()
+				}
+				return float64(r.Slowdown[i].Quantile(q)) / 100
+			}})
+		}
+	}
+	return all
+}
+
+func nonzero(x float64) float64 {
+	if x == 0 {
+		return math.NaN()
+	}
+	return x
+}
+
+func median(times []sim.Time) sim.Time {
+	if len(times) == 0 {
+		return sim.Never
+	}
+	times = slices.Clone(times)
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// Print writes what a scenario was and what its runs measured: of each variant the
+// median of its seeds, and in brackets the least and the most. Rows without a
+// figure other than 0 are left out.
+func (s *Scenario) Print(w io.Writer, results []Result) error {
+	out := &strings.Builder{}
+	if s.Name != "" {
+		fmt.Fprintf(out, "%s\n\n", s.Name)
+	}
+	for _, v := range s.Variants {
+		fmt.Fprintln(out, s.ofVariant(v))
+	}
+	fmt.Fprintf(out, "%s\n\n", s.common())
+	for _, r := range results {
+		if r.Ended < s.Duration.sim() {
+			fmt.Fprintf(out, "interrupted: %v, seed %d, ended after %v of %v\n", r.Variant, r.Seed, r.Ended, s.Duration.sim())
+		}
+	}
+	if missing := len(s.Variants)*len(s.Seeds) - len(results); missing > 0 {
+		fmt.Fprintf(out, "interrupted: %d runs did not begin\n", missing)
+	}
+
+	table := [][]string{{"", ""}}
+	for _, v := range s.Variants {
+		table[0] = append(table[0], v.String())
+	}
+	for _, m := range Metrics() {
+		row := []string{m.Name, m.Unit}
+		some := false
+		for _, v := range s.Variants {
+			cell, is := m.cell(results, v)
+			row, some = append(row, cell), some || is
+		}
+		if some {
+			table = append(table, row)
+		}
+	}
+	wide := make([]int, len(table[0]))
+	for _, row := range table {
+		for i, cell := range row {
+			wide[i] = max(wide[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range table {
+		line := fmt.Sprintf("%-*s  %-*s", wide[0], row[0], wide[1], row[1])
+		for i, cell := range row[2:] {
+			line += fmt.Sprintf("  %*s", wide[i+2], cell)
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+	out.WriteString("\n")
+	for _, r := range results {
+		fmt.Fprintf(out, "%v, seed %d: %d events, fingerprint %016x\n", r.Variant, r.Seed, r.Events, r.Print)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// cell returns a metric of a variant, and whether it is other than 0.
+func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) {
+	var values []float64
+	for i := range results {
+		if r := &results[i]; r.Variant == v {
+			if x := m.Of(r); !math.IsNaN(x) {
+				values = append(values, x)
+				some = some || x != 0
+			}
+		}
+	}
+	if len(values) == 0 {
+		return "–", false
+	}
+	slices.Sort(values)
+	text = figure(values[len(values)/2])
+	if len(values) > 1 {
+		text += fmt.Sprintf(" (%s…%s)", figure(values[0]), figure(values[len(values)-1]))
+	}
+	return text, some
+}
+
+// figure prints four digits, and whole numbers whole.
+func figure(x float64) string {
+	switch {
+	case x == math.Trunc(x) && math.Abs(x) < 1e15:
+		return fmt.Sprintf("%.0f", x)
+	case math.Abs(x) >= 1000:
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}

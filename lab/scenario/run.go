@@ -1,0 +1,225 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// run is one variant with one seed.
+type run struct {
+	net    *lab.Network
+	fixed  int // flows that are there from the start; those of poisson traffic come later
+	done   []func(*lab.Flow)
+	ports  []*lab.Port // of switches
+	meters []*lab.Meter
+	result Result
+
+	sent      []uint64 // of each port, before what is measured
+	delivered []uint64 // of each flow
+}
+
+// Bins are the sizes up to which messages are put together, the last without end.
+var Bins = []int64{10_000, 100_000, 1_000_000, math.MaxInt64}
+
+// A Result is what a run measured.
+type Result struct {
+	Variant lab.Variant
+	Seed    uint64
+	Ended   sim.Time // before the scenario's duration where the run was interrupted
+	Err     error    // what does not add up, of this run
+
+	Peak   int64         // octets, the most of any data queue of a switch in the whole run
+	Queue  lab.Histogram // of the busiest port, behind the warmup
+	Use    float64       // of the busiest port, from 0 to 1
+	Counts lab.Counts
+	Paused sim.Time // the sum of all ports of switches and hosts
+
+	FirstCut sim.Time   // from the first decision to the first cut; Never where there was none
+	Cuts     []sim.Time // the same of each flow that was there from the start and was cut
+	Jain     float64    // of the flows that were there from the start, behind the warmup; 0 without any
+	Goodput  float64    // Gbit/s of data delivered to all, behind the warmup
+
+	Finished   int
+	Unfinished int             // messages with an end that were not acknowledged
+	Slowdown   []lab.Histogram // by bin: hundredths of the time that a message takes alone
+	Last       sim.Time        // when the last message ended
+
+	Print  uint64
+	Events uint64
+}
+
+func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
+	r := &run{net: s.Topology.build(s.config(v, seed))}
+	r.result = Result{Variant: v, Seed: seed, FirstCut: sim.Never, Slowdown: make([]lab.Histogram, len(Bins))}
+	for i := range s.Traffic {
+		if err := s.Traffic[i].start(r, i); err != nil {
+			return nil, err
+		}
+	}
+	r.fixed = len(r.net.Flows())
+	for _, sw := range r.net.Switches() {
+		r.ports = append(r.ports, sw.Ports()...)
+	}
+	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
+		took := r.net.Sim.Now() - posted
+		alone := r.net.Alone(f.Source(), f.Destination(), octets)
+		bin := slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
+		r.result.Slowdown[bin].Add(uint64(took)*100/uint64(alone), 1)
+		r.result.Finished++
+		r.result.Last = r.net.Sim.Now()
+		for _, done := range r.done {
+			done(f)
+		}
+	}
+	return r, nil
+}
+
+// measure begins what is measured behind the warmup.
+func (r *run) measure() {
+	for _, p := range r.ports {
+		r.meters = append(r.meters, p.Meter())
+		r.sent = append(r.sent, p.Sent())
+	}
+	for _, f := range r.net.Flows() {
+		r.delivered = append(r.delivered, f.Octets())
+	}
+}
+
+// end takes the measures.
+func (r *run) end(from sim.Time) {
+	n, res := r.net, &r.result
+	res.Ended, res.Counts, res.Print, res.Events, res.Err = n.Sim.Now(), n.Counts(), n.Print(), n.Sim.Events(), n.Check()
+	length := res.Ended - from
+	for i, p := range r.ports {
+		res.Peak = max(res.Peak, p.Most())
+		res.Paused += p.Paused()
+		if r.meters == nil || length <= 0 {
+			continue
+		}
+		p.Stop()
+		if use := float64(p.Sent()-r.sent[i]) / float64(max(p.Rate().Octets(length), 1)); use > res.Use {
+			res.Use, res.Queue = use, r.meters[i].Queue
+		}
+	}
+	for _, h := range n.Hosts() {
+		res.Paused += h.Port().Paused()
+	}
+	var shares []float64
+	for i, f := range n.Flows() {
+		before := uint64(0)
+		if i < len(r.delivered) {
+			before = r.delivered[i]
+		}
+		if length > 0 {
+			res.Goodput += float64(f.Octets()-before) * 8 / 1e9 / length.Seconds()
+		}
+		messages, octets := f.Unfinished()
+		if octets < 1<<32 {
+			res.Unfinished += messages
+		}
+		if f.FirstCut() != sim.Never {
+			res.FirstCut = min(res.FirstCut, f.FirstCut()-res.Counts.Onset)
+		}
+		if i < r.fixed {
+			shares = append(shares, float64(f.Octets()-before))
+			if f.FirstCut() != sim.Never {
+				res.Cuts = append(res.Cuts, f.FirstCut()-res.Counts.Onset)
+			}
+		}
+	}
+	if len(shares) > 0 {
+		res.Jain = lab.Jain(shares)
+	}
+}
+
+// Run runs every variant with every seed, as many at a time as there are
+// processors, and returns the results by variant and seed. Progress is told how far
+// all of them are together, from 0 to 1. When ctx ends, the results are those of
+// what was run until then; runs that had not begun are missing.
+func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Result, error) {
+	type job struct {
+		variant lab.Variant
+		seed    uint64
+	}
+	var jobs []job
+	for _, v := range s.Variants {
+		for _, seed := range s.Seeds {
+			jobs = append(jobs, job{v, seed})
+		}
+	}
+	results := make([]*Result, len(jobs))
+	errs := make([]error, len(jobs))
+	todo := make(chan int)
+	var lock sync.Mutex
+	steps := 0
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		all.Go(func() {
+			for i := range todo {
+				r, err := s.prepare(jobs[i].variant, jobs[i].seed)
+				if errs[i] = err; err != nil {
+					continue
+				}
+				r.through(ctx, s, func() {
+					lock.Lock()
+					steps++
+					progress(float64(steps) / float64(parts*len(jobs)))
+					lock.Unlock()
+				})
+				results[i] = &r.result
+			}
+		})
+	}
+	for i := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case todo <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(todo)
+	all.Wait()
+	var there []Result
+	for i, r := range results {
+		switch {
+		case errs[i] != nil:
+			return nil, errs[i]
+		case r != nil && r.Err != nil:
+			return nil, fmt.Errorf("%v, seed %d does not add up: %w", r.Variant, r.Seed, r.Err)
+		case r != nil:
+			there = append(there, *r)
+		}
+	}
+	return there, nil
+}
+
+// parts is into how many parts a run is cut, to look at the context between them.
+const parts = 200
+
+// through runs to the end, or to that of the context.
+func (r *run) through(ctx context.Context, s *Scenario, step func()) {
+	length := s.Duration.sim()
+	from := s.Warmup.sim()
+	for i := 1; i <= parts && ctx.Err() == nil; i++ {
+		at := sim.Time(float64(length) / parts * float64(i))
+		if i == parts {
+			at = length
+		}
+		if r.meters == nil && from <= at {
+			r.net.Until(from)
+			r.measure()
+		}
+		r.net.Until(at)
+		step()
+	}
+	r.end(from)
+}

@@ -1,0 +1,252 @@
+package scenario
+
+import (
+	"slices"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// Traffic is what hosts send.
+//
+//	incast       the first Senders hosts to the last host
+//	across       each host of the first half to its counterpart in the second: through a line or WAN
+//	permutation  each host to another one, drawn by the seed
+//	all-to-all   each host to each other one
+//	ring         all-reduce: each host to the next, 2(n−1) pieces, each when the one before has come
+//	poisson      messages between random hosts, at random times
+type Traffic struct {
+	Kind    string  `json:"kind"`
+	Senders int     `json:"senders"`
+	Size    Size    `json:"size"` // of a message; of all the data of a host in a ring; 0: without end
+	At      Time    `json:"at"`
+	Jitter  Time    `json:"jitter"` // each begins up to that later
+	Sizes   string  `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
+	Load    float64 `json:"load"`   // of poisson: the data, as a share of the links of hosts
+}
+
+func (t *Traffic) check(key string, top *Topology) error {
+	_, sizes := distributions[t.Sizes]
+	for _, wrong := range []struct {
+		is        bool
+		key, text string
+	}{
+		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "poisson"}, t.Kind), "kind",
+			"incast, across, permutation, all-to-all, ring or poisson needed"},
+		{top.hosts() < 2, "kind", "two hosts at least are needed"},
+		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders", "from 1 to one less than there are hosts needed"},
+		{(t.Kind == "all-to-all" || t.Kind == "ring") && t.Size == 0, "size", "above 0 needed"},
+		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
+		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
+		{t.Kind == "poisson" && !(t.Load > 0 && t.Load < 1), "load", "above 0 and below 1 needed"},
+	} {
+		if wrong.is {
+			return &KeyError{key + wrong.key, wrong.text}
+		}
+	}
+	return nil
+}
+
+// start begins the traffic of a run. Number is the traffic's place in the scenario.
+func (t *Traffic) start(r *run, number int) error {
+	n := r.net
+	hosts := n.Hosts()
+	jitter := n.Stream("starts", number)
+	send := func(from, to *lab.Host) error {
+		f, err := n.Flow(from, to, 0)
+		if err != nil {
+			return err
+		}
+		at := t.At.sim()
+		if t.Jitter > 0 {
+			at += sim.Time(jitter.Below(uint64(t.Jitter)))
+		}
+		n.At(at, func() {
+			if t.Size == 0 {
+				f.Endless()
+			} else {
+				f.Post(int64(t.Size))
+			}
+		})
+		return nil
+	}
+	switch t.Kind {
+	case "incast":
+		for _, h := range hosts[:t.Senders] {
+			if err := send(h, hosts[len(hosts)-1]); err != nil {
+				return err
+			}
+		}
+	case "across":
+		half := len(hosts) / 2
+		for i, h := range hosts[:half] {
+			if err := send(h, hosts[half+i]); err != nil {
+				return err
+			}
+		}
+	case "permutation":
+		order := shuffled(len(hosts), n.Stream("permutation", number))
+		for i, from := range order {
+			if err := send(hosts[from], hosts[order[(i+1)%len(order)]]); err != nil {
+				return err
+			}
+		}
+	case "all-to-all":
+		for i := range hosts {
+			for j := 1; j < len(hosts); j++ {
+				if err := send(hosts[i], hosts[(i+j)%len(hosts)]); err != nil {
+					return err
+				}
+			}
+		}
+	case "ring":
+		return t.ring(r, number)
+	case "poisson":
+		p := &poisson{
+			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals", number), draws: n.Stream("sizes", number),
+			pairs: n.Stream("pairs", number), idle: map[[2]int][]*lab.Flow{},
+		}
+		whole := float64(hosts[0].Port().Rate()) / 8 * t.Load * float64(len(hosts)) // octets a second
+		p.mean = sim.Time(p.sizes.mean() / whole * float64(sim.Second))
+		p.id = n.Sim.Add(p)
+		r.done = append(r.done, p.finished)
+		n.Sim.At(t.At.sim()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
+	}
+	return nil
+}
+
+// shuffled returns the numbers below n in random order.
+func shuffled(n int, draws sim.Stream) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	for i := n - 1; i > 0; i-- {
+		j := draws.Below(uint64(i + 1))
+		order[i], order[j] = order[j], order[i]
+	}
+	return order
+}
+
+// ring starts an all-reduce: what a host has received of a piece lets it send the
+// next one.
+func (t *Traffic) ring(r *run, number int) error {
+	hosts := r.net.Hosts()
+	piece := max(int64(t.Size)/int64(len(hosts)), 1)
+	pieces := 2 * (len(hosts) - 1)
+	first := len(r.net.Flows())
+	flows := make([]*lab.Flow, len(hosts))
+	left := make([]int, len(hosts)) // pieces that a host has to send
+	start := r.net.Stream("starts", number)
+	for i := range hosts {
+		f, err := r.net.Flow(hosts[i], hosts[(i+1)%len(hosts)], 0)
+		if err != nil {
+			return err
+		}
+		flows[i], left[i] = f, pieces
+	}
+	post := func(i int) {
+		left[i]--
+		flows[i].Post(piece)
+	}
+	for i := range hosts {
+		at := t.At.sim()
+		if t.Jitter > 0 {
+			at += sim.Time(start.Below(uint64(t.Jitter)))
+		}
+		r.net.At(at, func() { post(i) })
+	}
+	// A piece counts as received when its sender knows it: half a round trip late.
+	r.done = append(r.done, func(f *lab.Flow) {
+		if i := f.Number() - first; i >= 0 && i < len(flows) {
+			if next := (i + 1) % len(hosts); left[next] > 0 {
+				post(next)
+			}
+		}
+	})
+	return nil
+}
+
+// A distribution is points of size and percent, linear between them.
+type distribution [][2]float64
+
+// Points as used by alibaba-edu/High-Precision-Congestion-Control, traffic_gen.
+var distributions = map[string]distribution{
+	"WebSearch": {
+		{0, 0}, {10e3, 15}, {20e3, 20}, {30e3, 30}, {50e3, 40}, {80e3, 53}, {200e3, 60}, {1e6, 70}, {2e6, 80}, {5e6, 90},
+		{10e6, 97}, {30e6, 100},
+	},
+	"FB_Hadoop": {
+		{0, 0}, {100, 1}, {200, 2}, {300, 5}, {350, 15}, {400, 20}, {500, 30}, {600, 40}, {700, 50}, {1000, 60}, {2000, 67},
+		{7000, 70}, {30e3, 72}, {50e3, 82}, {80e3, 87}, {120e3, 90}, {300e3, 95}, {1e6, 97.5}, {2e6, 99}, {10e6, 100},
+	},
+	"AliStorage2019": {
+		{0, 0}, {4000, 22.93}, {8000, 69.21}, {16e3, 80.61}, {32e3, 90.47}, {64e3, 93.53}, {128e3, 96.77}, {256e3, 97.53},
+		{2e6, 100},
+	},
+}
+
+func (d distribution) mean() (mean float64) {
+	for i := range d[1:] {
+		mean += (d[i][0] + d[i+1][0]) / 2 * (d[i+1][1] - d[i][1]) / 100
+	}
+	return mean
+}
+
+// draw returns the size at a share of the distribution.
+func (d distribution) draw(share float64) int64 {
+	percent := share * 100
+	for i := range d[1:] {
+		if a, b := d[i], d[i+1]; percent <= b[1] {
+			return max(int64(a[0]+(b[0]-a[0])*(percent-a[1])/(b[1]-a[1])), 1)
+		}
+	}
+	return int64(d[len(d)-1][0])
+}
+
+// poisson posts messages between random hosts. A message takes a queue pair that
+// is idle, or a new one: either begins as a new flow.
+type poisson struct {
+	r                      *run
+	id                     sim.ID
+	sizes                  distribution
+	arrivals, draws, pairs sim.Stream
+	mean                   sim.Time
+	idle                   map[[2]int][]*lab.Flow
+	mine                   map[*lab.Flow][2]int
+}
+
+func (p *poisson) Handle(uint32) {
+	n := p.r.net
+	hosts := n.Hosts()
+	from := int(p.pairs.Below(uint64(len(hosts))))
+	to := int(p.pairs.Below(uint64(len(hosts) - 1)))
+	if to >= from {
+		to++
+	}
+	pair := [2]int{from, to}
+	var f *lab.Flow
+	if idle := p.idle[pair]; len(idle) > 0 {
+		f = idle[len(idle)-1]
+		p.idle[pair] = idle[:len(idle)-1]
+		f.Renew()
+	} else {
+		var err error
+		if f, err = n.Flow(hosts[from], hosts[to], 0); err != nil {
+			panic(err) // the first flow of this Config was made
+		}
+		if p.mine == nil {
+			p.mine = map[*lab.Flow][2]int{}
+		}
+		p.mine[f] = pair
+	}
+	f.Post(p.sizes.draw(p.draws.Float64()))
+	n.Sim.At(n.Sim.Now()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
+}
+
+// finished gives a queue pair back.
+func (p *poisson) finished(f *lab.Flow) {
+	if pair, ok := p.mine[f]; ok {
+		p.idle[pair] = append(p.idle[pair], f)
+	}
+}
