@@ -158,7 +158,7 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 	errs := make([]error, len(jobs))
 	todo := make(chan int)
 	var lock sync.Mutex
-	steps := 0
+	done := 0.
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		all.Go(func() {
@@ -167,10 +167,10 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 				if errs[i] = err; err != nil {
 					continue
 				}
-				r.through(ctx, s, func() {
+				r.through(ctx, s, func(share float64) {
 					lock.Lock()
-					steps++
-					progress(float64(steps) / float64(parts*len(jobs)))
+					done += share / float64(len(jobs))
+					progress(done)
 					lock.Unlock()
 				})
 				results[i] = &r.result
@@ -202,24 +202,27 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 	return there, nil
 }
 
-// parts is into how many parts a run is cut, to look at the context between them.
-const parts = 200
-
-// through runs to the end, or to that of the context.
-func (r *run) through(ctx context.Context, s *Scenario, step func()) {
-	length := s.Duration.sim()
-	from := s.Warmup.sim()
-	for i := 1; i <= parts && ctx.Err() == nil; i++ {
-		at := sim.Time(float64(length) / parts * float64(i))
-		if i == parts {
-			at = length
-		}
+// through runs to the end, or to that of the context, and says after each step which
+// share of the run it was. Steps are short enough to look at the context often.
+func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)) {
+	const most = 200_000 // events; the next step is shorter, or longer, as this one had more or less
+	end, from := s.Duration.sim(), s.Warmup.sim()
+	size := 10 * sim.Microsecond
+	for r.net.Sim.Now() < end && ctx.Err() == nil {
+		was, events := r.net.Sim.Now(), r.net.Sim.Events()
+		at := min(was+size, end)
 		if r.meters == nil && from <= at {
 			r.net.Until(from)
 			r.measure()
 		}
 		r.net.Until(at)
-		step()
+		switch events = r.net.Sim.Events() - events; {
+		case events > most:
+			size = max(size/4, 1)
+		case events < most/4 && size < end:
+			size *= 2
+		}
+		step(float64(at-was) / float64(end))
 	}
 	r.end(from)
 }

@@ -1,0 +1,225 @@
+// Command rocelab runs the laboratory: networks in which the congestion signals
+// of RoCEv2 are real octets.
+//
+//	rocelab run FILE…     run scenarios, and print what was measured
+//	rocelab check [ID…]   hold the laboratory against what is known without it
+//
+// An interrupt ends the runs; what there is is printed, and the exit status is 0.
+// It is 1 when something failed or a check is wrong, 2 when the arguments are
+// wrong.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/scenario"
+)
+
+const (
+	failed  = 1
+	misused = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program
+	os.Exit(command(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
+
+usage: rocelab run [-json] FILE…   run scenarios; - is standard input
+       rocelab check [-quick] [ID…] hold the laboratory against what is known without it
+
+docs/laboratory.md says what a scenario has.
+`
+
+// command is main with everything that it touches as an argument.
+func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return misused
+	}
+	switch args[0] {
+	case "run":
+		return run(ctx, args[1:], stdin, stdout, stderr)
+	case "check":
+		return checks(ctx, args[1:], stdout, stderr)
+	case "-h", "-help", "--help", "help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	fmt.Fprintf(stderr, "rocelab: %s is no command; rocelab -h lists them\n", args[0])
+	return misused
+}
+
+// flags returns a set of flags that prints the usage.
+func flags(name string, stderr io.Writer) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.Usage = func() { fmt.Fprint(stderr, usage) }
+	return f
+}
+
+func status(err error) int {
+	if err == flag.ErrHelp {
+		return 0
+	}
+	return misused
+}
+
+// run runs scenarios.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := flags("run", stderr)
+	asJSON := f.Bool("json", false, "print a line of JSON for each run")
+	if err := f.Parse(args); err != nil {
+		return status(err)
+	}
+	if f.NArg() == 0 {
+		fmt.Fprint(stderr, usage)
+		return misused
+	}
+	var all []*scenario.Scenario // wrong ones are said before the first runs
+	for _, name := range f.Args() {
+		text, err := read(name, stdin)
+		if err != nil {
+			fmt.Fprintf(stderr, "rocelab run: %v\n", err)
+			return failed
+		}
+		s, err := scenario.Read(text)
+		if err != nil {
+			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", name, err)
+			return failed
+		}
+		all = append(all, s)
+	}
+	for i, s := range all {
+		p := newProgress(stderr)
+		results, err := s.Run(ctx, func(share float64) { p.say(fmt.Sprintf("%s: %.0f %%", f.Arg(i), share*100)) })
+		if err == nil && *asJSON {
+			err = printJSON(stdout, s, results)
+		} else if err == nil {
+			err = s.Print(stdout, results)
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", f.Arg(i), err)
+			return failed
+		}
+		if ctx.Err() != nil {
+			return 0
+		}
+	}
+	return 0
+}
+
+func read(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name)
+}
+
+// printJSON prints a line for each run.
+func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) error {
+	type metric struct {
+		Name  string  `json:"name"`
+		Unit  string  `json:"unit,omitempty"`
+		Value float64 `json:"value"`
+	}
+	out := json.NewEncoder(w)
+	for i := range results {
+		r := &results[i]
+		line := struct {
+			Name    string   `json:"name,omitempty"`
+			Line    string   `json:"line"`
+			Variant string   `json:"variant"`
+			Seed    uint64   `json:"seed"`
+			Ended   float64  `json:"ended_us"`
+			Print   string   `json:"fingerprint"`
+			Metrics []metric `json:"metrics"`
+		}{s.Name, s.Line(r.Variant), r.Variant.String(), r.Seed, r.Ended.Seconds() * 1e6, fmt.Sprintf("%016x", r.Print), nil}
+		for _, m := range scenario.Metrics() {
+			if x := m.Of(r); x == x { // no NaN
+				line.Metrics = append(line.Metrics, metric{m.Name, m.Unit, x})
+			}
+		}
+		if err := out.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checks runs checks, and prints their table.
+func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	f := flags("check", stderr)
+	quick := f.Bool("quick", false, "only those that take a second or so")
+	if err := f.Parse(args); err != nil {
+		return status(err)
+	}
+	var chosen []check.Check
+	for _, c := range check.All() {
+		if (f.NArg() == 0 || slices.Contains(f.Args(), c.ID)) && (c.Quick || !*quick) {
+			chosen = append(chosen, c)
+		}
+	}
+	for _, id := range f.Args() {
+		if !slices.ContainsFunc(check.All(), func(c check.Check) bool { return c.ID == id }) {
+			fmt.Fprintf(stderr, "rocelab check: %s is no check\n", id)
+			return misused
+		}
+	}
+	p := newProgress(stderr)
+	done := 0
+	rows, err := check.Run(ctx, chosen, func(c check.Check, ended bool) {
+		if ended {
+			done++
+		}
+		p.say(fmt.Sprintf("%d of %d checks done; %s, %s", done, len(chosen), c.ID, c.Title))
+	})
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(stderr, "rocelab check: %v\n", err)
+		return failed
+	}
+	if err := check.Print(stdout, rows); err != nil {
+		return failed
+	}
+	wrong := 0
+	for i := range rows {
+		if !rows[i].OK() && rows[i].Differs == "" {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		fmt.Fprintf(stderr, "rocelab check: %d of %d rows are wrong\n", wrong, len(rows))
+		return failed
+	}
+	return 0
+}
+
+// progress prints how far something is, when it takes long.
+type progress struct {
+	w    io.Writer
+	next time.Time
+}
+
+const pace = 3 * time.Second
+
+func newProgress(w io.Writer) *progress { return &progress{w, time.Now().Add(pace)} }
+
+func (p *progress) say(text string) {
+	if now := time.Now(); now.After(p.next) {
+		fmt.Fprintln(p.w, text)
+		p.next = now.Add(pace)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func call(ctx context.Context, stdin string, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = command(ctx, args, strings.NewReader(stdin), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+const incast = `{"name": "an incast", "duration": "300us", "topology": {"kind": "star", "hosts": 5},
+	"traffic": [{"kind": "incast", "senders": 4, "jitter": "1us"}]}`
+
+func TestRun(t *testing.T) {
+	status, out, errs := call(t.Context(), incast, "run", "-")
+	require.Equal(t, 0, status, errs)
+	require.Empty(t, errs)
+	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
+	require.Regexp(t, `(?m)^peak queue +KB +\d+ +\d+ +\d+$`, out)
+
+	status, out, errs = call(t.Context(), incast, "run", "-json", "-")
+	require.Equal(t, 0, status, errs)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 3)
+	for _, line := range lines {
+		var v struct {
+			Variant, Line string
+			Metrics       []struct{ Name string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		require.Contains(t, v.Line, v.Variant+": ")
+		require.Equal(t, "peak queue", v.Metrics[0].Name)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	wrong := filepath.Join(t.TempDir(), "wrong.json")
+	require.NoError(t, os.WriteFile(wrong, []byte(`{"duration": "1ms", "topology": {"kind": "ring"}}`), 0o644))
+	for _, c := range []struct {
+		args   string
+		status int
+		errs   string
+	}{
+		{"", misused, "usage: rocelab run"},
+		{"ran", misused, "ran is no command"},
+		{"run", misused, "usage: rocelab run"},
+		{"run -nothing -", misused, "usage: rocelab run"},
+		{"run nowhere.json", failed, "nowhere.json: no such file"},
+		{"run - " + wrong, failed, wrong + ": topology.kind: star, line, leaf-spine or wan needed"},
+		{"check A99", misused, "A99 is no check"},
+	} {
+		status, out, errs := call(t.Context(), incast, strings.Fields(c.args)...)
+		require.Equal(t, c.status, status, c.args)
+		require.Contains(t, errs, c.errs)
+		require.Empty(t, out, "%s: nothing runs where a later file is wrong", c.args)
+	}
+	status, out, _ := call(t.Context(), "", "-h")
+	require.Equal(t, 0, status)
+	require.Equal(t, usage, out)
+	status, _, errs := call(t.Context(), "", "check", "-h")
+	require.Equal(t, 0, status)
+	require.Equal(t, usage, errs)
+}
+
+func TestCheck(t *testing.T) {
+	status, out, errs := call(t.Context(), "", "check", "-quick", "A1", "A3", "B1")
+	require.Equal(t, 0, status, errs)
+	require.Regexp(t, `(?m)^A1 +1 switches, packet 1 .* ps +ok$`, out)
+	require.Contains(t, out, "\nA3 ")
+	require.NotContains(t, out, "\nB1 ", "it is not quick")
+}
+
+// After an interrupt what there is is printed.
+func TestInterrupt(t *testing.T) {
+	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	long := strings.Replace(incast, "300us", "1000s", 1)
+	status, out, errs := call(ctx, long, "run", "-")
+	require.Equal(t, 0, status, errs)
+	require.Contains(t, out, "interrupted: cnp, seed 1, ended after ")
+
+	ctx, end = context.WithCancel(t.Context())
+	end()
+	status, out, _ = call(ctx, "", "check")
+	require.Equal(t, 0, status)
+	require.Equal(t, 1, strings.Count(out, "\n"), "the head of the table alone")
+}
