@@ -124,3 +124,195 @@ func TestAlone(t *testing.T) {
 		}
 	}
 }
+
+// measured is what the variations of a network below must agree in.
+func measured(t *testing.T, n *Network, out *Port, end sim.Time) (peak, sent float64, c Counts) {
+	n.Until(end)
+	require.NoError(t, n.Check())
+	require.Positive(t, n.Counts().Notified)
+	return float64(out.Most()), float64(out.Sent()), n.Counts()
+}
+
+// A network of half the rates and twice the times is the same network, slower.
+func TestScaling(t *testing.T) {
+	build := func(k sim.Time) (*Network, *Port) {
+		cfg := dcqcn(FastCNP)
+		cfg.ReceiverDelay, cfg.SwitchDelay, cfg.SenderDelay, cfg.Pipeline = k*µs, k*µs, k*µs, k*µs/2
+		cfg.Interval *= time.Duration(k)
+		cfg.Reaction = func(line uint64) reaction.Config {
+			c := reaction.Paper(line)
+			c.Additive, c.Min = c.Additive/uint64(k), c.Min/uint64(k)
+			c.Timer, c.AlphaTimer = c.Timer*time.Duration(k), c.AlphaTimer*time.Duration(k)
+			return c
+		}
+		n, out := star(cfg, 8, 200*sim.Gbps/sim.Rate(k), k*µs)
+		for i, h := range n.Hosts()[:8] {
+			f := must(n.Flow(h, n.Hosts()[8], 0))
+			n.At(sim.Time(i)*k*100*sim.Nanosecond, f.Endless)
+		}
+		return n, out
+	}
+	n1, out1 := build(1)
+	n2, out2 := build(2)
+	peak1, sent1, c1 := measured(t, n1, out1, 4*ms)
+	peak2, sent2, c2 := measured(t, n2, out2, 8*ms)
+	require.InEpsilon(t, peak1, peak2, 0.001)
+	require.InEpsilon(t, sent1, sent2, 0.001)
+	require.Equal(t, c1.FastCNPs, c2.FastCNPs)
+}
+
+// Whether hosts are made in one order or the other changes nothing that matters.
+func TestRenumbering(t *testing.T) {
+	build := func(first bool) (*Network, *Port) {
+		n := New(dcqcn(CNP))
+		s := n.Switch()
+		var to *Host
+		var out *Port
+		receiver := func() {
+			to = n.Host()
+			_, out = n.Link(to, s, 100*sim.Gbps, µs)
+		}
+		if first {
+			receiver()
+		}
+		var from []*Host
+		for range 8 {
+			h := n.Host()
+			n.Link(h, s, 100*sim.Gbps, µs)
+			from = append(from, h)
+		}
+		if !first {
+			receiver()
+		}
+		for i, h := range from {
+			f := must(n.Flow(h, to, 0))
+			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+		}
+		return n, out
+	}
+	n1, out1 := build(true)
+	n2, out2 := build(false)
+	peak1, sent1, _ := measured(t, n1, out1, 4*ms)
+	peak2, sent2, _ := measured(t, n2, out2, 4*ms)
+	require.InEpsilon(t, peak1, peak2, 0.01)
+	require.InEpsilon(t, sent1, sent2, 0.01)
+}
+
+// A link may as well be two of half its delay, with a switch between them that
+// takes next to no time.
+func TestSplitLink(t *testing.T) {
+	build := func(split bool) (*Network, *Port) {
+		n := New(dcqcn(CNP))
+		s := n.Switch()
+		var out *Port
+		for range 8 {
+			n.Link(n.Host(), s, 100*sim.Gbps, µs)
+		}
+		if split {
+			far := n.Switch()
+			out, _ = n.Link(s, far, 100*sim.Gbps, 2*µs)
+			n.Link(far, n.Host(), 100_000*sim.Gbps, 2*µs)
+		} else {
+			out, _ = n.Link(s, n.Host(), 100*sim.Gbps, 4*µs)
+		}
+		for i, h := range n.Hosts()[:8] {
+			f := must(n.Flow(h, n.Hosts()[8], 0))
+			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+		}
+		return n, out
+	}
+	n1, out1 := build(false)
+	n2, out2 := build(true)
+	peak1, sent1, _ := measured(t, n1, out1, 4*ms)
+	peak2, sent2, _ := measured(t, n2, out2, 4*ms)
+	require.InEpsilon(t, peak1, peak2, 0.01)
+	require.InEpsilon(t, sent1, sent2, 0.01)
+}
+
+// A notification without delay is what one with a small delay comes to.
+func TestOracleIsTheLimit(t *testing.T) {
+	peak := func(v Variant, delay sim.Time) float64 {
+		cfg := dcqcn(v)
+		cfg.SwitchDelay, cfg.SenderDelay = delay, delay
+		n := New(cfg)
+		s := n.Switch()
+		for range 8 { // the notification has this way; data come by it too, a little later
+			n.LinkUneven(n.Host(), s, 100*sim.Gbps, µs, delay)
+		}
+		out, _ := n.Link(s, n.Host(), 100*sim.Gbps, µs)
+		for i, h := range n.Hosts()[:8] {
+			f := must(n.Flow(h, n.Hosts()[8], 0))
+			n.At(sim.Time(i)*100*sim.Nanosecond, f.Endless)
+		}
+		most, _, _ := measured(t, n, out, ms)
+		return most
+	}
+	oracle := peak(Oracle, 0)
+	before := 1.
+	for _, delay := range []sim.Time{4 * µs, µs, µs / 4, 0} {
+		off := peak(FastCNP, delay)/oracle - 1
+		require.Less(t, off, before)
+		before = off
+	}
+	require.InDelta(t, 0, before, 0.005, "what is left is the octets on the wire")
+}
+
+// Flows of one host: one that was cut does not slow another one, whose history is
+// its own.
+func TestTwoHistories(t *testing.T) {
+	n, _ := star(dcqcn(None), 1, 40*sim.Gbps, µs)
+	a := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
+	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
+	a.Endless()
+	b.Endless()
+	n.At(100*µs, func() { a.notified(); a.notified() })
+	n.Until(200 * µs)
+	require.Equal(t, 20*sim.Gbps, b.Rate())
+	require.Less(t, a.Rate(), 10*sim.Gbps)
+	require.InEpsilon(t, 20e9*200e-6/8, float64(b.Octets()), 0.12)
+	require.Less(t, float64(a.Octets()), 0.8*float64(b.Octets()))
+}
+
+// A pause of all quanta lasts as long as the standard says, and ends then.
+func TestPauseExpires(t *testing.T) {
+	for rate, want := range map[sim.Rate]sim.Time{40e9: 838_848 * 1000, 100e9: 335_539_200, 400e9: 83_884_800} {
+		n, out := star(dcqcn(None), 1, rate, 0)
+		f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0))
+		f.Endless()
+		n.Until(10 * µs)
+		n.sendPause(n.Switches()[0].Ports()[0], maxQuanta)
+		n.Until(20 * µs)
+		stopped := out.Sent()
+		from := n.Hosts()[0].Port()
+		n.Until(want + 9*µs)
+		require.Equal(t, stopped, out.Sent())
+		n.Until(want + 12*µs)
+		require.Greater(t, out.Sent(), stopped)
+		require.Equal(t, want, from.Paused(), rate)
+	}
+}
+
+// What is lost is sent again, and each message arrives whole and in order.
+func TestLoss(t *testing.T) {
+	cfg := dcqcn(CNP)
+	cfg.Buffer, cfg.Timeout = Buffer{Total: 100_000, Alpha: 1}, 200*µs
+	n, _ := star(cfg, 8, 100*sim.Gbps, µs)
+	finished := map[int]int64{}
+	n.Done = func(f *Flow, octets int64, _ sim.Time) { finished[f.Number()] += octets }
+	for i, h := range n.Hosts()[:8] {
+		f := must(n.Flow(h, n.Hosts()[8], 0))
+		n.At(sim.Time(i)*100, func() {
+			f.Post(150_000)
+			f.Post(1)
+			f.Post(4096)
+		})
+	}
+	n.Until(100 * ms)
+	require.NoError(t, n.Check())
+	require.Greater(t, n.Counts().LostData, uint64(100))
+	require.Len(t, finished, 8)
+	for i, octets := range finished {
+		require.EqualValues(t, 150_000+1+4096, octets, "flow %d", i)
+	}
+	require.Zero(t, n.pool.used, "the network is empty")
+}
