@@ -21,9 +21,10 @@ const (
 	FastCNP                     // the switch sends Fast CNPs and marks nothing
 	FastCNPMarks                // the switch does not know the senders: it sends Fast CNPs and marks
 	Oracle                      // as FastCNP, and the sender knows without any delay
+	HPCC                        // acknowledgements bring what each port said: no marks, no notifications
 )
 
-var variants = []string{"none", "cnp", "cnp-polled", "fastcnp", "fastcnp-marks", "oracle"}
+var variants = []string{"none", "cnp", "cnp-polled", "fastcnp", "fastcnp-marks", "oracle", "hpcc"}
 
 // String returns the name that scenarios have.
 func (v Variant) String() string {
@@ -128,6 +129,7 @@ type Config struct {
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first
 
 	// Reaction returns the reaction point of a port; nil has none, and flows keep
-	// the rate of the port.
+	// the rate of the port. HPCC returns that of the variant of this name. What the ports say has no octets here.
 	Reaction func(line uint64) reaction.Config
+	HPCC     func(line uint64) reaction.HPCCConfig
 }

@@ -24,6 +24,7 @@ type Flow struct {
 	draws    uint32 // packets sent
 	reaction *reaction.DCQCN
 	cc       reaction.Flow
+	hpcc     reaction.HPCCFlow
 	may      sim.Time // when the next packet may leave
 	waits    bool     // in the host's pacing
 	retry    sim.Alarm
@@ -69,12 +70,26 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 		return nil, err
 	}
 	f.cc = f.reaction.Start()
+	if n.cfg.Variant == HPCC {
+		cfg := reaction.HPCCConfig{}
+		if n.cfg.HPCC != nil {
+			cfg = n.cfg.HPCC(uint64(rate))
+		}
+		cfg.Line = uint64(rate)
+		h, err := reaction.NewHPCC(cfg)
+		if err != nil {
+			return nil, err
+		}
+		f.hpcc = h.Start()
+	}
 	n.flows = append(n.flows, f)
 	return f, nil
 }
 
 // Renew gives a flow that has nothing to send the reaction point of a new one.
-func (f *Flow) Renew() { f.cc, f.may, f.cut = f.reaction.Start(), f.net.Sim.Now(), sim.Never }
+func (f *Flow) Renew() {
+	f.cc, f.hpcc, f.may, f.cut = f.reaction.Start(), f.hpcc.Again(), f.net.Sim.Now(), sim.Never
+}
 
 // Source and Destination return the hosts.
 func (f *Flow) Source() *Host      { return f.src }
@@ -90,7 +105,15 @@ func (f *Flow) Octets() uint64 { return f.octets }
 func (f *Flow) FirstCut() sim.Time { return f.cut }
 
 // Rate returns the rate of the reaction point.
-func (f *Flow) Rate() sim.Rate { return sim.Rate(f.cc.Rate()) }
+func (f *Flow) Rate() sim.Rate {
+	if f.net.pool.traced {
+		return sim.Rate(f.hpcc.Rate())
+	}
+	return sim.Rate(f.cc.Rate())
+}
+
+// Use returns what HPCC estimates of the busiest link: U.
+func (f *Flow) Use() float64 { return f.hpcc.Use() }
 
 // Alpha returns the estimate of congestion of the reaction point.
 func (f *Flow) Alpha() float64 { return f.cc.Alpha(f.net.Sim.Now().Clock()) }
@@ -128,8 +151,14 @@ func (f *Flow) post(m posted, packets uint32) {
 	f.wake()
 }
 
-// has says whether there is something to send.
-func (f *Flow) has() bool { return f.next != f.end }
+// has says whether there is something that may be sent.
+func (f *Flow) has() bool {
+	if f.next == f.end || !f.net.pool.traced {
+		return f.next != f.end
+	}
+	packet := f.net.cfg.Payload + overhead + gap
+	return uint64(f.next-f.unacked)*uint64(packet) < f.hpcc.Window(packet)
+}
 
 // wake puts the flow into its host's pacing.
 func (f *Flow) wake() {
@@ -257,7 +286,12 @@ func (f *Flow) back() {
 }
 
 // acknowledged takes an acknowledgement.
-func (f *Flow) acknowledged(k *packet) {
+func (f *Flow) acknowledged(r ref, k *packet) {
+	if k.hops > 0 {
+		was := f.Rate()
+		f.hpcc.Acknowledged(uint64(k.number), uint64(f.next), f.net.pool.trace(r)[:k.hops])
+		f.changed(was)
+	}
 	if n := k.number - f.unacked; n > 0 && n <= f.end-f.unacked {
 		f.unacked = k.number
 		if f.net.cfg.Timeout > 0 {
@@ -284,10 +318,13 @@ func (f *Flow) acknowledged(k *packet) {
 	if k.kind == nak && k.number == f.unacked {
 		f.back()
 	}
+	if f.net.pool.traced {
+		f.wake() // the window has moved
+	}
 }
 
 // receive takes a packet at the receiver.
-func (f *Flow) receive(k *packet) {
+func (f *Flow) receive(r ref, k *packet) {
 	n := f.net
 	if f.any && int32(k.draw-f.latest) <= 0 {
 		n.count.Reordered++
@@ -300,12 +337,12 @@ func (f *Flow) receive(k *packet) {
 	case d > 0:
 		if !f.missing {
 			f.missing = true
-			f.answer(nak)
+			f.answer(nak, r, k)
 		}
 		return
 	case d < 0: // once more; its acknowledgement may have been lost
 		if k.last {
-			f.answer(ack)
+			f.answer(ack, r, k)
 		}
 		return
 	}
@@ -317,16 +354,20 @@ func (f *Flow) receive(k *packet) {
 		n.Delivered(f, k.sent)
 	}
 	if f.pending++; f.pending >= n.cfg.AckEvery || k.last {
-		f.answer(ack)
+		f.answer(ack, r, k)
 	}
 }
 
 // ackOctets is the frame of an acknowledgement: BTH and AETH.
 const ackOctets = overhead + 4
 
-func (f *Flow) answer(what kind) {
+// answer acknowledges a packet, and returns what the ports have said to it.
+func (f *Flow) answer(what kind, to ref, was *packet) {
 	f.pending = 0
 	r, k := f.net.pool.get()
+	if k.hops = was.hops; k.hops > 0 {
+		*f.net.pool.trace(r) = *f.net.pool.trace(to)
+	}
 	k.kind, k.prio, k.octets = what, f.net.cfg.AckPriority, ackOctets
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
 	f.dst.port.enqueue(r, k)

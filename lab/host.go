@@ -67,7 +67,7 @@ func (h *Host) arrive(in *Port, r ref, k *packet) {
 		h.later(r, n.cfg.SenderDelay)
 		return
 	case ack, nak:
-		n.flows[k.flow].acknowledged(k)
+		n.flows[k.flow].acknowledged(r, k)
 	case data:
 		n.count.Arrived++
 		n.count.ArrivedOctets += uint64(k.octets)
@@ -75,7 +75,7 @@ func (h *Host) arrive(in *Port, r ref, k *packet) {
 		if k.ce {
 			h.marked(f, k)
 		}
-		f.receive(k)
+		f.receive(r, k)
 	}
 	n.pool.put(r)
 }

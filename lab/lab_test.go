@@ -75,15 +75,46 @@ func dcqcn(v Variant) Config {
 	}
 }
 
-// All variants run, add up, and use the link.
-func TestIncast(t *testing.T) {
-	for v := None; v <= Oracle; v++ {
-		n, out := incast(dcqcn(v), 8, 100*sim.Gbps, µs)
-		n.Until(5 * ms)
+// Each variant notifies as it says, and adds up.
+func TestVariants(t *testing.T) {
+	peaks := map[Variant]int64{}
+	for v := None; v <= HPCC; v++ {
+		cfg := dcqcn(v)
+		cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, 5*time.Microsecond) }
+		n, out := incast(cfg, 8, 100*sim.Gbps, µs)
+		n.Until(2 * ms)
 		require.NoError(t, n.Check())
 		c := n.Counts()
-		t.Logf("%v: %+v, most %d, sent %d, events %d, hops %d", v, c, out.Most(), out.Sent(), n.Sim.Events(), c.Hops)
+		peaks[v] = out.Most()
+		switched := v == FastCNP || v == FastCNPMarks || v == Oracle
+		require.Equal(t, v == CNP || v == CNPPolled || v == FastCNPMarks, c.Marked > 0 && c.CNPs > 0, v)
+		require.Equal(t, switched, c.FastCNPs > 0, v)
+		require.Equal(t, v != None && v != HPCC, c.Notified > 0 && c.Congested > 0, v)
+		require.Equal(t, v != None && v != HPCC && v != Oracle, c.Notice > 0, v)
+		require.GreaterOrEqual(t, c.CNPs+c.FastCNPs, c.Notified, v)
+		require.Zero(t, c.Lost+c.Again+c.Pauses, v)
+		require.Positive(t, c.Delivered, v)
 	}
+	require.Greater(t, peaks[None], 20*peaks[CNP])
+	require.Greater(t, peaks[CNPPolled], peaks[CNP])
+	require.Greater(t, peaks[CNP], peaks[FastCNP])
+	require.Greater(t, peaks[FastCNP], peaks[Oracle])
+
+	cfg := dcqcn(FastCNPMarks)
+	cfg.Join = 50 * time.Microsecond
+	n, _ := incast(cfg, 8, 100*sim.Gbps, µs)
+	n.Until(2 * ms)
+	require.Positive(t, n.Counts().Again, "the CNP reports what the Fast CNP has reported")
+}
+
+// A wire on which much flies has one event to come, and takes no more memory than that.
+func TestLongWire(t *testing.T) {
+	n, _ := star(dcqcn(None), 1, 400*sim.Gbps, 5*ms)
+	must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0)).Endless()
+	n.Until(9 * ms)
+	require.NoError(t, n.Check())
+	require.Greater(t, n.pool.used, 300_000)
+	require.Less(t, n.Sim.Pending(), 10)
 }
 
 func TestNoAllocations(t *testing.T) {

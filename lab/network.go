@@ -61,6 +61,7 @@ func New(cfg Config) *Network {
 	cfg.AckEvery = max(cfg.AckEvery, 1)
 	n := &Network{cfg: cfg, marks: sim.NewStream(cfg.Seed, "marks", 0)}
 	n.count.Onset = sim.Never
+	n.pool.traced = cfg.Variant == HPCC
 	return n
 }
 

@@ -1,6 +1,9 @@
 package lab
 
-import "github.com/rocecn/rocecn/lab/sim"
+import (
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/reaction"
+)
 
 // kind is what a packet is to the network.
 type kind uint8
@@ -34,6 +37,7 @@ type packet struct {
 	ce     bool
 	first  bool // of its message
 	last   bool
+	hops   uint8    // ports that have said something, HPCC
 	sent   sim.Time // when the sender began to send it
 	ip     []byte   // of messages and PFC frames
 }
@@ -45,12 +49,19 @@ const pageShift = 12
 
 // A pool holds packets in pages, which stay where they are.
 type pool struct {
-	pages [][]packet
-	free  ref
-	used  int
+	pages  [][]packet
+	traces []*[1 << pageShift]trace // of the packets of each page, HPCC
+	traced bool
+	free   ref
+	used   int
 }
 
 func (p *pool) at(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
+
+// A trace is what the ports on its way have said to a packet.
+type trace [reaction.MaxHops]reaction.Hop
+
+func (p *pool) trace(r ref) *trace { return &p.traces[r>>pageShift][r&(1<<pageShift-1)] }
 
 // get returns a packet that is empty, but for room in ip.
 func (p *pool) get() (ref, *packet) {
@@ -69,6 +80,9 @@ func (p *pool) grow() {
 	base := ref(len(p.pages) << pageShift)
 	page := make([]packet, 1<<pageShift)
 	p.pages = append(p.pages, page)
+	if p.traced {
+		p.traces = append(p.traces, new([1 << pageShift]trace))
+	}
 	for i := len(page) - 1; i >= 0; i-- {
 		if r := base + ref(i); r != 0 {
 			page[i].next, p.free = p.free, r

@@ -143,7 +143,7 @@ func (p *Port) serve() {
 				p.depthChanged(&p.queues[i])
 			}
 			if s, ok := p.owner.(*Switch); ok {
-				s.departs(p, k)
+				s.departs(p, r, k)
 			}
 			p.transmit(r, k)
 		} else {

@@ -123,7 +123,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		method = congested.FastCNP
 	}
 	cfg := congested.Config{
-		Enabled:  n.cfg.Variant != None,
+		Enabled:  n.cfg.Variant != None && n.cfg.Variant != HPCC,
 		Self6:    numbered(switchPrefix, s.index),
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
 		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),

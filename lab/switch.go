@@ -2,8 +2,10 @@ package lab
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/reaction"
 )
 
 // A Switch stores a packet whole, and forwards it by the shortest way.
@@ -52,7 +54,7 @@ func (s *Switch) Headroom() (most int64) {
 func (s *Switch) attach(p *Port) {
 	p.index = len(s.ports)
 	s.ports = append(s.ports, p)
-	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant != None
+	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant != None && s.net.cfg.Variant != HPCC
 	p.in.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
 }
 
@@ -165,7 +167,14 @@ func (s *Switch) admit(in, out *Port, k *packet) bool {
 }
 
 // departs is told when a packet leaves its queue.
-func (s *Switch) departs(out *Port, k *packet) {
+func (s *Switch) departs(out *Port, r ref, k *packet) {
+	if s.net.pool.traced && k.kind == data && k.hops < reaction.MaxHops {
+		s.net.pool.trace(r)[k.hops] = reaction.Hop{
+			Rate: uint64(out.rate), Queue: uint64(out.dataQueue().octets), Sent: out.sent,
+			At: time.Duration(s.net.Sim.Now() / sim.Nanosecond),
+		}
+		k.hops++
+	}
 	if k.in >= 0 {
 		s.release(s.ports[k.in], k)
 	}

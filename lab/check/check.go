@@ -56,6 +56,7 @@ func All() []Check {
 		{"A2", "waiting of Poisson arrivals, M/D/1", true, waiting},
 		{"A3", "pacing and priority", true, pacing},
 		{"A4", "headroom of PFC", true, headroom},
+		{"A5", "steady state of HPCC", true, hpcc},
 		{"A6", "fixed point of DCQCN", false, fixedPoint},
 		{"A7", "convergence of DCQCN", true, convergence},
 		{"A8", "stability of DCQCN", false, stability},

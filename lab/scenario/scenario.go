@@ -4,6 +4,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,6 +84,7 @@ type Reaction struct {
 	Additive Rate   `json:"additive"`
 	Hyper    Rate   `json:"hyper"`
 	Timer    Time   `json:"timer"`
+	RTT      Time   `json:"rtt"` // T of the variant hpcc: the longest round trip of the idle network
 }
 
 // Default is a scenario without topology and traffic.
@@ -142,6 +144,7 @@ func (s *Scenario) check() error {
 		{h.AckPriority > 7, "host.ack_priority", "from 0 to 7 needed"},
 		{h.NotificationPriority > 7, "host.notification_priority", "from 0 to 7 needed"},
 		{!s.Reaction.known(), "reaction.kind", "paper, connectx or none needed"},
+		{slices.Contains(s.Variants, lab.HPCC) && s.Reaction.RTT == 0, "reaction.rtt", "needed with the variant hpcc"},
 		{len(s.Traffic) == 0, "traffic", "one at least is needed"},
 	} {
 		if wrong.is {
@@ -198,6 +201,15 @@ func (r *Reaction) point(line uint64) reaction.Config {
 	return c
 }
 
+// hpcc returns the reaction point of the variant hpcc.
+func (r *Reaction) hpcc(line uint64) reaction.HPCCConfig {
+	c := reaction.PaperHPCC(line, duration(r.RTT))
+	if r.Additive > 0 {
+		c.Additive = uint64(r.Additive)
+	}
+	return c
+}
+
 // config returns the laboratory's configuration of one run.
 func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 	sw, h := &s.Switch, &s.Host
@@ -212,7 +224,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
 		DataPriority: dataPriority, AckPriority: h.AckPriority, NotificationPriority: h.NotificationPriority,
-		Reaction: s.Reaction.point,
+		Reaction: s.Reaction.point, HPCC: s.Reaction.hpcc,
 	}
 }
 
@@ -292,6 +304,8 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	switch v {
 	case lab.CNPPolled:
 		receiver = "receiver polls"
+	case lab.HPCC:
+		return fmt.Sprintf("hpcc: η 0.95, T %v, each acknowledgement tells what every port said, without octets of its own", s.Reaction.RTT.sim())
 	case lab.FastCNP, lab.Oracle, lab.None:
 		receiver = "receiver silent"
 	}
