@@ -216,7 +216,8 @@ func (n *Network) Check() error {
 				sum(n.pool.at(r))
 			}
 			if held != p.queues[i].octets {
-				return fmt.Errorf("%v, port %d: queue %d has %d octets, and says %d", p.owner, p.number, i, held, p.queues[i].octets)
+				return fmt.Errorf("%v, port %d: queue %d has %d octets, and says %d", p.owner, p.number, i,
+					held, p.queues[i].octets)
 			}
 		}
 	}
@@ -224,7 +225,8 @@ func (n *Network) Check() error {
 	c := &n.count
 	switch {
 	case waiting+flying+making != n.pool.used:
-		return fmt.Errorf("%d packets wait, %d fly, %d are being made, but %d are there", waiting, flying, making, n.pool.used)
+		return fmt.Errorf("%d packets wait, %d fly, %d are being made, but %d are there", waiting, flying,
+			making, n.pool.used)
 	case c.Reordered > 0:
 		return fmt.Errorf("%d packets overtook others of their flow", c.Reordered)
 	}

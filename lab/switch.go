@@ -252,7 +252,8 @@ func (s *Switch) check() error {
 	for i, p := range s.ports {
 		over += p.in.over
 		if data[i] != p.in.shared+p.in.over {
-			return fmt.Errorf("%v, port %d: %d octets came in and wait, the account says %d", s, i, data[i], p.in.shared+p.in.over)
+			return fmt.Errorf("%v, port %d: %d octets came in and wait, the account says %d", s, i, data[i],
+				p.in.shared+p.in.over)
 		}
 	}
 	if held != s.used+over {

@@ -100,7 +100,8 @@ func Print(w io.Writer, rows []Row) error {
 		case !r.OK():
 			verdict = "WRONG"
 		}
-		_, err := fmt.Fprintf(w, format, r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low), figure(r.High), r.Unit, verdict)
+		_, err := fmt.Fprintf(w, format, r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low),
+			figure(r.High), r.Unit, verdict)
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,8 @@ func waiting() (rows []Row, err error) {
 				none++
 			}
 		}
-		p := &poisson{n: n, f: f, random: n.Stream("arrivals", 0), mean: sim.Time(float64(service) / c.load), left: c.packets}
+		p := &poisson{n: n, f: f, random: n.Stream("arrivals", 0), mean: sim.Time(float64(service) / c.load),
+			left: c.packets}
 		p.id = n.Sim.Add(p)
 		n.Sim.At(0, sim.Application, p.id, 0)
 		n.Until(100 * sim.Second)
@@ -120,7 +121,8 @@ func pacing() (rows []Row, err error) {
 	for i, rate := range rates {
 		// The last packets are on their way.
 		expected := float64(rate.Octets(length-2*µs-2*line.Time(1126))) / (1024 + header + gap)
-		rows = append(rows, between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected, expected-1, expected+1.5, got[i]))
+		rows = append(rows, between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected,
+			expected-1, expected+1.5, got[i]))
 	}
 
 	// A packet against a full load the other way: its acknowledgement waits for
@@ -198,7 +200,8 @@ func headroom() (rows []Row, err error) {
 			what                string
 			keeps               int64
 			expected, low, high float64
-		}{{"use of the slow link, 2·delay kept", enough, 100, 99.9, 100.1}, {"with a tenth of that", enough / 10, 85, 70, 95}} {
+		}{{"use of the slow link, 2·delay kept", enough, 100, 99.9, 100.1}, {"with a tenth of that",
+			enough / 10, 85, 70, 95}} {
 			n, use, err := run(int64(formula)+2*frame, c.keeps+20*frame, 20*frame, slow)
 			if err != nil {
 				return nil, err

@@ -187,7 +187,8 @@ func stability() (rows []Row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		row := between(fmt.Sprintf("%d flows, loop of %v, use of the link", c.flows, c.loop), "%", c.expected, c.low, c.high, s.use*100)
+		row := between(fmt.Sprintf("%d flows, loop of %v, use of the link", c.flows, c.loop), "%", c.expected,
+			c.low, c.high, s.use*100)
 		row.Differs = c.differs
 		rows = append(rows, row)
 	}
@@ -210,7 +211,8 @@ func saved() (rows []Row, err error) {
 			cfg := paper(v)
 			cfg.Payload, cfg.AckEvery = 1024, 1<<30
 			cfg.RED = lab.RED{Min: 50_000, Max: 50_000, Probability: 1}
-			cfg.Pipeline, cfg.ReceiverDelay, cfg.SwitchDelay, cfg.SenderDelay = 600*sim.Nanosecond, 1500*sim.Nanosecond, µs, 2*µs
+			cfg.Pipeline, cfg.ReceiverDelay = 600*sim.Nanosecond, 1500*sim.Nanosecond
+			cfg.SwitchDelay, cfg.SenderDelay = µs, 2*µs
 			n, _ := chain(cfg, rates, delays)
 			f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 			if err != nil {
@@ -242,7 +244,8 @@ func saved() (rows []Row, err error) {
 					way += cfg.Pipeline
 				}
 			}
-			rows = append(rows, exactly(fmt.Sprintf("congested at hop %d of %d, %v: first cut after", hop, hops, v), "ps", float64(way), float64(cut[i])))
+			rows = append(rows, exactly(fmt.Sprintf("congested at hop %d of %d, %v: first cut after", hop, hops,
+				v), "ps", float64(way), float64(cut[i])))
 		}
 	}
 	for _, c := range []struct {
@@ -265,10 +268,11 @@ func saved() (rows []Row, err error) {
 		}
 		// The CNP's way is longer by the leg there and back, by the packet that is
 		// marked, and by what it is longer on that leg and shorter on the other.
-		extra := 2*c.leg + fast.Time(1024+header+gap) + fast.Time(80+18+gap) + fast.Time(80+18+gap) - fast.Time(104+18+gap)
+		extra := 2*c.leg + fast.Time(1024+header+gap) + 2*fast.Time(80+18+gap) - fast.Time(104+18+gap)
 		expected := float64(c.flows-1) * float64(fast.Octets(extra)) * (1024 + header) / (1024 + header + gap)
 		room := max(expected*0.03, float64(c.flows)*(1024+header)) // 3 %, or a packet of each flow
-		rows = append(rows, between(fmt.Sprintf("%d flows, receiver %v behind the queue: peak saved", c.flows, c.leg), "octets",
+		rows = append(rows, between(fmt.Sprintf("%d flows, receiver %v behind the queue: peak saved", c.flows,
+			c.leg), "octets",
 			expected, expected-room, expected+room, most[0]-most[1]))
 	}
 	return rows, nil

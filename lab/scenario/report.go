@@ -96,7 +96,8 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 	fmt.Fprintf(out, "%s\n\n", s.common())
 	for _, r := range results {
 		if r.Ended < s.Duration.sim() {
-			fmt.Fprintf(out, "interrupted: %v, seed %d, ended after %v of %v\n", r.Variant, r.Seed, r.Ended, s.Duration.sim())
+			fmt.Fprintf(out, "interrupted: %v, seed %d, ended after %v of %v\n", r.Variant, r.Seed, r.Ended,
+				s.Duration.sim())
 		}
 	}
 	if missing := len(s.Variants)*len(s.Seeds) - len(results); missing > 0 {

@@ -95,7 +95,8 @@ func (r *run) measure() {
 // end takes the measures.
 func (r *run) end(from sim.Time) {
 	n, res := r.net, &r.result
-	res.Ended, res.Counts, res.Print, res.Events, res.Err = n.Sim.Now(), n.Counts(), n.Print(), n.Sim.Events(), n.Check()
+	res.Ended, res.Counts, res.Err = n.Sim.Now(), n.Counts(), n.Check()
+	res.Print, res.Events = n.Print(), n.Sim.Events()
 	length := res.Ended - from
 	for i, p := range r.ports {
 		res.Peak = max(res.Peak, p.Most())

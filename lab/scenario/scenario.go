@@ -123,23 +123,29 @@ func (s *Scenario) check() error {
 	}{
 		{len(s.Variants) == 0, "variants", "one at least is needed"},
 		{len(s.Seeds) == 0, "seeds", "one at least is needed"},
-		{len(s.Variants)*len(s.Seeds) > maxRuns, "seeds", fmt.Sprintf("%d runs at most, variants times seeds", maxRuns)},
+		{len(s.Variants)*len(s.Seeds) > maxRuns, "seeds", fmt.Sprintf("%d runs at most, variants times seeds",
+			maxRuns)},
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
 		{!t.known(), "topology.kind", "star, line, leaf-spine or wan needed"},
 		{t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts", "1 at least, 2 in a star"},
 		{t.hosts() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
-		{t.Kind == "line" && (t.Switches < 1 || t.Switches > maxSwitches), "topology.switches", fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.Kind == "leaf-spine" && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves", fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.Kind == "leaf-spine" && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines", fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.Kind == "line" && (t.SlowHop < 0 || t.SlowHop >= t.Switches), "topology.slow_hop", "from 1, the first switch, to the last but one needed, or 0"},
+		{t.Kind == "line" && (t.Switches < 1 || t.Switches > maxSwitches), "topology.switches",
+			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
+		{t.Kind == "leaf-spine" && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves",
+			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
+		{t.Kind == "leaf-spine" && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
+			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
+		{t.Kind == "line" && (t.SlowHop < 0 || t.SlowHop >= t.Switches), "topology.slow_hop",
+			"from 1, the first switch, to the last but one needed, or 0"},
 		{t.Kind == "line" && t.SlowHop > 0 && t.SlowRate == 0, "topology.slow_rate", "needed with slow_hop"},
 		{!(t.Position >= 0 && t.Position <= 1), "topology.position", "from 0 to 1 needed"},
 		{s.Switch.KMax < s.Switch.KMin, "switch.kmax", "kmin at least"},
 		{!(s.Switch.PMax >= 0 && s.Switch.PMax <= 1), "switch.pmax", "from 0 to 1 needed"},
 		{!(s.Switch.Alpha > 0 && s.Switch.Alpha <= 64), "switch.alpha", "above 0 to 64 needed"},
 		{s.Switch.PFC && s.Switch.Buffer == 0, "switch.buffer", "needed with pfc"},
-		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload", "a multiple of 4 from 64 to 8192 needed"},
+		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload",
+			"a multiple of 4 from 64 to 8192 needed"},
 		{h.AckEvery < 1 || h.AckEvery > 1<<20, "host.ack_every", "from 1 to 1048576 needed"},
 		{h.AckPriority > 7, "host.ack_priority", "from 0 to 7 needed"},
 		{h.NotificationPriority > 7, "host.notification_priority", "from 0 to 7 needed"},
@@ -219,7 +225,8 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		Buffer: lab.Buffer{
 			Total: int64(sw.Buffer), Alpha: sw.Alpha, PFC: sw.PFC, XON: int64(sw.XON), Headroom: int64(sw.Headroom),
 		},
-		Payload: h.Payload, Pipeline: sw.Pipeline.sim(), SwitchDelay: sw.NotifyDelay.sim(), PauseDelay: h.PauseDelay.sim(),
+		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
+		SwitchDelay: sw.NotifyDelay.sim(), PauseDelay: h.PauseDelay.sim(),
 		Interval: duration(h.Interval), Join: duration(h.Join),
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
@@ -305,7 +312,8 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	case lab.CNPPolled:
 		receiver = "receiver polls"
 	case lab.HPCC:
-		return fmt.Sprintf("hpcc: η 0.95, T %v, each acknowledgement tells what every port said, without octets of its own", s.Reaction.RTT.sim())
+		return fmt.Sprintf("hpcc: η 0.95, T %v, each acknowledgement tells what every port said, without octets of its own",
+			s.Reaction.RTT.sim())
 	case lab.FastCNP, lab.Oracle, lab.None:
 		receiver = "receiver silent"
 	}
@@ -313,14 +321,17 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	if g := s.Reaction.point(uint64(s.Topology.Rate)).Gate; g > 0 {
 		gate = fmt.Sprintf("gate of %v", g)
 	}
-	return fmt.Sprintf("%v: reaction %s, %s at the sender, %s, one in %v a flow", v, s.Reaction.Kind, gate, receiver, s.Host.Interval.sim())
+	return fmt.Sprintf("%v: reaction %s, %s at the sender, %s, one in %v a flow", v, s.Reaction.Kind, gate,
+		receiver, s.Host.Interval.sim())
 }
 
 // common returns what holds for all variants.
 func (s *Scenario) common() string {
 	sw, h := &s.Switch, &s.Host
-	return fmt.Sprintf("RED from %d to %d octets, %v, decided at %v; delays: switch %v, receiver %v, sender %v, pipeline %v;\n"+
+	return fmt.Sprintf("RED from %d to %d octets, %v, decided at %v; "+
+		"delays: switch %v, receiver %v, sender %v, pipeline %v;\n"+
 		"priority of notifications %d, of ACKs %d, of data %d; PFC %v; %d octets a packet; seeds %s",
-		sw.KMin, sw.KMax, sw.PMax, sw.Decide, sw.NotifyDelay.sim(), h.CNPDelay.sim(), h.ReactionDelay.sim(), sw.Pipeline.sim(),
+		sw.KMin, sw.KMax, sw.PMax, sw.Decide,
+		sw.NotifyDelay.sim(), h.CNPDelay.sim(), h.ReactionDelay.sim(), sw.Pipeline.sim(),
 		h.NotificationPriority, h.AckPriority, dataPriority, sw.PFC, h.Payload, strings.Trim(fmt.Sprint(s.Seeds), "[]"))
 }

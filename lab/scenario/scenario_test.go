@@ -3,6 +3,7 @@ package scenario
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -17,48 +18,31 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/prints.txt anew")
 
-// printed are scenarios whose runs are to stay what they are: any change of an
-// arrival at any node shows. Twenty of them, of a variant each or several.
-var printed = []struct{ name, json string }{
-	{"star", `"topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]`},
-	{"polled", `"variants": ["cnp-polled"], "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8}]`},
-	{"both", `"variants": ["fastcnp-marks"], "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8}]`},
-	{"joined", `"variants": ["fastcnp-marks"], "host": {"join": "50us"}, "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8}]`},
-	{"none", `"variants": ["none"], "topology": {"kind": "star", "hosts": 4}, "traffic": [{"kind": "incast", "senders": 3, "size": "200KB"}]`},
-	{"arrival", `"switch": {"decide": "arrival"}, "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8}]`},
-	{"40G", `"switch": {"kmin": "5KB", "kmax": "200KB", "pmax": 0.01}, "topology": {"kind": "star", "hosts": 5, "rate": "40G"}, "traffic": [{"kind": "incast", "senders": 4}]`},
-	{"400G", `"topology": {"kind": "star", "hosts": 5, "rate": "400G"}, "traffic": [{"kind": "incast", "senders": 4, "jitter": "1us"}]`},
-	{"4096", `"host": {"payload": 4096}, "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "size": "1MB"}]`},
-	{"connectx", `"reaction": {"kind": "connectx"}, "host": {"interval": "0s"}, "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8}]`},
-	{"hyper", `"variants": ["cnp", "hpcc"], "reaction": {"kind": "paper", "hyper": "400M", "rtt": "13us"}, "host": {"ack_every": 1}, "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8}]`},
-	{"pfc", `"variants": ["none", "cnp"], "switch": {"pfc": true, "buffer": "1MB", "alpha": 0.5, "headroom": "200KB"}, "topology": {"kind": "line", "hosts": 4, "switches": 3, "trunk": "400G", "slow_hop": 2, "slow_rate": "100G"}, "traffic": [{"kind": "across"}]`},
-	{"lossy", `"variants": ["cnp"], "switch": {"buffer": "300KB"}, "host": {"timeout": "200us"}, "topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "size": "300KB"}]`},
-	{"line", `"topology": {"kind": "line", "hosts": 2, "switches": 5, "delay": "10us", "slow_hop": 1, "slow_rate": "50G"}, "traffic": [{"kind": "incast", "senders": 2}]`},
-	{"wan", `"topology": {"kind": "wan", "hosts": 4, "trunk": "400G", "distance": "100us", "position": 0.1, "slow_rate": "100G"}, "traffic": [{"kind": "across"}]`},
-	{"permutation", `"topology": {"kind": "leaf-spine", "leaves": 4, "spines": 2, "hosts": 4}, "traffic": [{"kind": "permutation", "size": "500KB", "jitter": "10us"}]`},
-	{"all to all", `"topology": {"kind": "leaf-spine", "leaves": 2, "spines": 2, "hosts": 4}, "traffic": [{"kind": "all-to-all", "size": "20KB", "jitter": "10us"}]`},
-	{"ring", `"topology": {"kind": "leaf-spine", "leaves": 2, "spines": 2, "hosts": 4}, "traffic": [{"kind": "ring", "size": "800KB"}]`},
-	{"Hadoop", `"topology": {"kind": "leaf-spine", "leaves": 4, "spines": 2, "hosts": 4}, "traffic": [{"kind": "poisson", "sizes": "FB_Hadoop", "load": 0.3}]`},
-	{"two", `"topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.3}, {"kind": "incast", "senders": 4, "at": "100us", "size": "1MB"}]`},
-}
-
+// read reads a scenario that is right.
 func read(t *testing.T, text string) *Scenario {
 	s, err := Read([]byte(text))
 	require.NoError(t, err)
 	return s
 }
 
+// The runs of twenty scenarios stay what they are: any change of an arrival at any
+// node shows.
 func TestPrints(t *testing.T) {
-	require.Len(t, printed, 20)
 	const file = "testdata/prints.txt"
+	text, err := os.ReadFile("testdata/printed.json")
+	require.NoError(t, err)
+	var printed []json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &printed))
+	require.Len(t, printed, 20)
 	var all bytes.Buffer
 	for _, p := range printed {
-		s := read(t, `{"duration": "600us", "warmup": "100us", `+p.json+`}`)
+		s := read(t, string(p))
 		results, err := s.Run(t.Context(), func(float64) {})
-		require.NoError(t, err, p.name)
+		require.NoError(t, err, s.Name)
 		for _, r := range results {
 			fmt.Fprintf(&all, "%s, %v: %016x, %d events, %d packets, %d lost, %d cuts, %d pauses, %d finished\n",
-				p.name, r.Variant, r.Print, r.Events, r.Counts.Packets, r.Counts.Lost, r.Counts.Notified, r.Counts.Pauses, r.Finished)
+				s.Name, r.Variant, r.Print, r.Events,
+				r.Counts.Packets, r.Counts.Lost, r.Counts.Notified, r.Counts.Pauses, r.Finished)
 		}
 	}
 	if *update {
@@ -81,7 +65,8 @@ func TestWrongKeys(t *testing.T) {
 		{star + `,` + incast, "duration: above 0 needed"},
 		{seconds + `,` + incast, "topology.kind: star, line, leaf-spine or wan needed"},
 		{seconds + `,` + star, "traffic: one at least is needed"},
-		{seconds + `,` + star + `,` + incast + `, "speed": 1`, "speed: not known; there are name, variants, seeds, duration"},
+		{seconds + `,` + star + `,` + incast + `, "speed": 1`,
+			"speed: not known; there are name, variants, seeds, duration"},
 		{`"duration": "1 ms"`, `duration: "1 ms" is no duration`},
 		{`"duration": 5`, "duration: a text in quotes belongs here"},
 		{`"topology": []`, "topology: an object belongs here"},
@@ -91,8 +76,10 @@ func TestWrongKeys(t *testing.T) {
 		{`"topology": {"hosts": 1e30}`, "topology.hosts: "},
 		{seconds + `,"topology": {"kind": "star", "hosts": 100000},` + incast, "topology.hosts: 4096 in all at most"},
 		{seconds + `,"topology": {"kind": "line", "hosts": 2},` + incast, "topology.switches: from 1 to 1024 needed"},
-		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 3, "slow_hop": 3},` + incast, "topology.slow_hop: "},
-		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 3, "slow_hop": 1},` + incast, "topology.slow_rate: "},
+		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 3, "slow_hop": 3},` + incast,
+			"topology.slow_hop: "},
+		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 3, "slow_hop": 1},` + incast,
+			"topology.slow_rate: "},
 		{`"variants": ["cnp", "cnps"]`, `variants[1]: "cnps" is none of`},
 		{`"variants": []`, "variants: one at least"},
 		{`"variants": ["hpcc"],` + seconds + `,` + star + `,` + incast, "reaction.rtt: needed with the variant hpcc"},
@@ -100,12 +87,16 @@ func TestWrongKeys(t *testing.T) {
 		{`"switch": {"decide": "later"}`, `switch.decide: "later" is none of`},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "1MB"}`, "switch.kmax: kmin at least"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"pfc": true}`, "switch.buffer: needed with pfc"},
-		{seconds + `,` + star + `,` + incast + `,"reaction": {"kind": "timely"}`, "reaction.kind: paper, connectx or none needed"},
+		{seconds + `,` + star + `,` + incast + `,"reaction": {"kind": "timely"}`,
+			"reaction.kind: paper, connectx or none needed"},
 		{seconds + `,` + star + `,` + incast + `,"host": {"payload": 1500}`, ``},
 		{seconds + `,` + star + `,` + incast + `,"host": {"payload": 1501}`, "host.payload: a multiple of 4"},
-		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8}, {"kind": "incast", "senders": 9}]`, "traffic[1].senders: from 1 to one less"},
-		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 0.5, "sizes": "Web"}]`, "traffic[0].sizes: WebSearch"},
-		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1, "sizes": "WebSearch"}]`, "traffic[0].load: above 0 and below 1"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8}, {"kind": "incast", "senders": 9}]`,
+			"traffic[1].senders: from 1 to one less"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 0.5, "sizes": "Web"}]`,
+			"traffic[0].sizes: WebSearch"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1, "sizes": "WebSearch"}]`,
+			"traffic[0].load: above 0 and below 1"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring"}]`, "traffic[0].size: above 0 needed"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
@@ -125,7 +116,8 @@ func TestWrongKeys(t *testing.T) {
 
 // A reaction point that cannot be is an error of the run.
 func TestWrongReaction(t *testing.T) {
-	s := read(t, `{"duration": "1ms", "topology": {"kind": "star", "hosts": 2}, "traffic": [{"kind": "incast", "senders": 1}]}`)
+	s := read(t,
+		`{"duration": "1ms", "topology": {"kind": "star", "hosts": 2}, "traffic": [{"kind": "incast", "senders": 1}]}`)
 	s.Reaction.Hyper = math.MaxInt64
 	_, err := s.Run(t.Context(), func(float64) {})
 	require.ErrorContains(t, err, "Hyper")

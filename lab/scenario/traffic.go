@@ -34,7 +34,8 @@ func (t *Traffic) check(key string, top *Topology) error {
 		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "poisson"}, t.Kind), "kind",
 			"incast, across, permutation, all-to-all, ring or poisson needed"},
 		{top.hosts() < 2, "kind", "two hosts at least are needed"},
-		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders", "from 1 to one less than there are hosts needed"},
+		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
+			"from 1 to one less than there are hosts needed"},
 		{(t.Kind == "all-to-all" || t.Kind == "ring") && t.Size == 0, "size", "above 0 needed"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
 		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
@@ -103,7 +104,8 @@ func (t *Traffic) start(r *run, number int) error {
 		return t.ring(r, number)
 	case "poisson":
 		p := &poisson{
-			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals", number), draws: n.Stream("sizes", number),
+			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals",
+				number), draws: n.Stream("sizes", number),
 			pairs: n.Stream("pairs", number), idle: map[[2]int][]*lab.Flow{},
 		}
 		whole := float64(hosts[0].Port().Rate()) / 8 * t.Load * float64(len(hosts)) // octets a second
@@ -173,15 +175,18 @@ type distribution [][2]float64
 // Points as used by alibaba-edu/High-Precision-Congestion-Control, traffic_gen.
 var distributions = map[string]distribution{
 	"WebSearch": {
-		{0, 0}, {10e3, 15}, {20e3, 20}, {30e3, 30}, {50e3, 40}, {80e3, 53}, {200e3, 60}, {1e6, 70}, {2e6, 80}, {5e6, 90},
+		{0, 0}, {10e3, 15}, {20e3, 20}, {30e3, 30}, {50e3, 40}, {80e3, 53}, {200e3, 60}, {1e6, 70}, {2e6,
+			80}, {5e6, 90},
 		{10e6, 97}, {30e6, 100},
 	},
 	"FB_Hadoop": {
-		{0, 0}, {100, 1}, {200, 2}, {300, 5}, {350, 15}, {400, 20}, {500, 30}, {600, 40}, {700, 50}, {1000, 60}, {2000, 67},
+		{0, 0}, {100, 1}, {200, 2}, {300, 5}, {350, 15}, {400, 20}, {500, 30}, {600, 40}, {700, 50}, {1000,
+			60}, {2000, 67},
 		{7000, 70}, {30e3, 72}, {50e3, 82}, {80e3, 87}, {120e3, 90}, {300e3, 95}, {1e6, 97.5}, {2e6, 99}, {10e6, 100},
 	},
 	"AliStorage2019": {
-		{0, 0}, {4000, 22.93}, {8000, 69.21}, {16e3, 80.61}, {32e3, 90.47}, {64e3, 93.53}, {128e3, 96.77}, {256e3, 97.53},
+		{0, 0}, {4000, 22.93}, {8000, 69.21}, {16e3, 80.61}, {32e3, 90.47}, {64e3, 93.53}, {128e3,
+			96.77}, {256e3, 97.53},
 		{2e6, 100},
 	},
 }

@@ -75,7 +75,8 @@ func TestHPCCHopsAndStages(t *testing.T) {
 	require.InDelta(t, 2, f.Use(), 1e-9)
 	base := float64(f.Rate())
 	idle := func(n int, number uint64) {
-		f.Acknowledged(number, number+9, []Hop{at(1)[0], at(1)[1], {Rate: 100e9, Sent: 62_500 + uint64(n)*12_500, At: time.Duration(n+1) * 10 * µs}})
+		f.Acknowledged(number, number+9, []Hop{at(1)[0], at(1)[1], {Rate: 100e9,
+			Sent: 62_500 + uint64(n)*12_500, At: time.Duration(n+1) * 10 * µs}})
 	}
 	idle(1, 21) // the two others' clocks stand
 	require.InDelta(t, 0.1, f.Use(), 1e-9)

@@ -97,7 +97,8 @@ func TestHyper(t *testing.T) {
 	}{
 		{"off", func(*Config) {}, []uint64{0, 0, 80, 160, 240, 320}},
 		{"on", func(c *Config) { c.Hyper = 100e6 }, []uint64{0, 0, 40 + 100, 340, 540, 740}},
-		{"growing", func(c *Config) { c.Hyper, c.HyperGrows = 100e6, true }, []uint64{0, 0, 140, 140 + 100 + 200, 440 + 200 + 300, 940 + 300 + 400}},
+		{"growing", func(c *Config) { c.Hyper, c.HyperGrows = 100e6, true }, []uint64{0, 0, 140,
+			140 + 100 + 200, 440 + 200 + 300, 940 + 300 + 400}},
 		{"no byte counter", func(c *Config) { c.Hyper, c.ByteCounter = 100e6, 0 }, []uint64{0, 0, 40, 140, 240, 340}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
