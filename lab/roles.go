@@ -74,6 +74,18 @@ func (p pairs) SourceQP(k rocev2.FlowKey, _ uint32, now time.Time) (qpmap.Pair, 
 	return qpmap.Pair{SrcQP: f.sourceQP(), PKey: defaultPKey, Seen: now}, nil
 }
 
+// Sends does what [sender.QPTable] asks.
+func (p pairs) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool) {
+	i := int(qp)/2 - 1
+	if i < 0 || i >= len(p.net.flows) || p.net.flows[i].sourceQP() != qp {
+		return false, false
+	}
+	return p.net.flows[i].dst.role.addr == dst, true
+}
+
+// seed returns the seed of the roles: never 0, which would be another one in each run.
+func (n *Network) seed() uint64 { return n.cfg.Seed*2 + 1 }
+
 // reacts returns the reaction point of a flow.
 func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
 	d := r.dcqcn[cfg]
@@ -128,7 +140,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
 		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4,
-		Seed: n.cfg.Seed,
+		Seed: n.seed(),
 	}
 	for i := range cfg.PerFlow {
 		cfg.PerFlow[i] = n.cfg.Interval
@@ -232,14 +244,14 @@ func newHostRole(h *Host, flows int) *hostRole {
 	addr := numbered(hostPrefix, h.index)
 	r := receiver.Config{
 		Enabled: n.cfg.Variant == CNP || n.cfg.Variant == CNPPolled || n.cfg.Variant == FastCNPMarks,
-		Self6:   addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.cfg.Seed,
+		Self6:   addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
 	}
 	if n.cfg.Variant == CNPPolled {
 		r.Interval = 0 // who polls is limited by that
 	}
 	s := sender.Config{
 		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
-		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.cfg.Seed,
+		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.seed(),
 	}
 	return &hostRole{of: h, addr: addr, receiver: receiver.New(r), sender: sender.New(s)}
 }
