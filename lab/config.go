@@ -21,10 +21,11 @@ const (
 	FastCNP                     // the switch sends Fast CNPs and marks nothing
 	FastCNPMarks                // the switch does not know the senders: it sends Fast CNPs and marks
 	Oracle                      // as FastCNP, and the sender knows without any delay
+	Proxy                       // the switch tells the first switch of the sender, which sends it a CNP
 	HPCC                        // acknowledgements bring what each port said: no marks, no notifications
 )
 
-var variants = []string{"none", "cnp", "cnp-polled", "fastcnp", "fastcnp-marks", "oracle", "hpcc"}
+var variants = []string{"none", "cnp", "cnp-polled", "fastcnp", "fastcnp-marks", "oracle", "proxy", "hpcc"}
 
 // String returns the name that scenarios have.
 func (v Variant) String() string {
@@ -116,6 +117,7 @@ type Config struct {
 
 	Pipeline    sim.Time // of a switch: from the last octet in to the queue
 	SwitchDelay sim.Time // of a switch: from the decision to a notification in its queue
+	ProxyDelay  sim.Time // of a proxy: from a message to the CNP in its queue
 	PauseDelay  sim.Time // of a port: from a PFC frame to the pause
 
 	Interval      time.Duration // the least time between two notifications of a flow, whoever sends them

@@ -83,6 +83,9 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 		f.hpcc = h.Start()
 	}
 	n.flows = append(n.flows, f)
+	if n.routed {
+		n.learn(f)
+	}
 	return f, nil
 }
 

@@ -89,6 +89,7 @@ func TestVariants(t *testing.T) {
 		switched := v == FastCNP || v == FastCNPMarks || v == Oracle
 		require.Equal(t, v == CNP || v == CNPPolled || v == FastCNPMarks, c.Marked > 0 && c.CNPs > 0, v)
 		require.Equal(t, switched, c.FastCNPs > 0, v)
+		require.Equal(t, v == Proxy, c.Proxied > 0, v)
 		require.Equal(t, v != None && v != HPCC, c.Notified > 0 && c.Congested > 0, v)
 		require.Equal(t, v != None && v != HPCC && v != Oracle, c.Notice > 0, v)
 		require.GreaterOrEqual(t, c.CNPs+c.FastCNPs, c.Notified, v)

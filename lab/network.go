@@ -42,8 +42,9 @@ type Counts struct {
 
 	Congested uint64   // decisions of RED that a packet meets congestion
 	Marked    uint64   // CE set
-	CNPs      uint64   // sent by receivers
+	CNPs      uint64   // sent by receivers and by proxies
 	FastCNPs  uint64   // sent by switches
+	Proxied   uint64   // messages to proxies
 	Refused   uint64   // packets that no role answered, and notifications that none accepted: limits, mostly
 	Again     uint64   // notifications that a sender took for the same news again
 	Notified  uint64   // notifications that reached a reaction point

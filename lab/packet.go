@@ -32,6 +32,7 @@ type packet struct {
 	draw   uint32 // how many packets the flow had sent before: what RED draws by
 	octets int32  // of its frame
 	in     int32  // the port of the switch that it came in by
+	proxy  int32  // the switch that is to translate it; -1: none
 	kind   kind
 	prio   uint8
 	ce     bool
@@ -71,7 +72,7 @@ func (p *pool) get() (ref, *packet) {
 	r := p.free
 	k := p.at(r)
 	p.free = k.next
-	*k = packet{ip: k.ip[:0], in: -1}
+	*k = packet{ip: k.ip[:0], in: -1, proxy: -1}
 	p.used++
 	return r, k
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/pfc"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -26,13 +28,15 @@ import (
 type roles struct {
 	making int // packets that a node is making or reading
 
-	data   rocev2.Packet // the packet that is written
-	read   rocev2.Packet // the packet that a receiver reads
-	frame  []byte        // its octets
-	answer []byte        // what a role answers
-	zeros  []byte
-	event  congested.Event
-	dcqcn  map[reaction.Config]*reaction.DCQCN
+	data    rocev2.Packet   // the packet that is written
+	read    rocev2.Packet   // the packet that a receiver reads
+	told    rocev2.Datagram // the message that a proxy reads
+	learned *qpmap.Map      // by the proxies, of all flows
+	frame   []byte          // its octets
+	answer  []byte          // what a role answers
+	zeros   []byte
+	event   congested.Event
+	dcqcn   map[reaction.Config]*reaction.DCQCN
 }
 
 var (
@@ -113,6 +117,12 @@ func (n *Network) play() {
 	for i, h := range n.hosts {
 		h.role = newHostRole(h, into[i])
 	}
+	if n.cfg.Variant == Proxy {
+		n.roles.learned = qpmap.New(qpmap.Config{})
+		for _, f := range n.flows {
+			n.learn(f)
+		}
+	}
 	for _, s := range n.switches {
 		s.role = newSwitchRole(s)
 	}
@@ -121,6 +131,7 @@ func (n *Network) play() {
 // A switchRole is the congested node in a switch.
 type switchRole struct {
 	agent *congested.Agent
+	proxy *proxy.Proxy
 	ready sim.ID
 	of    *Switch
 }
@@ -133,12 +144,15 @@ func newSwitchRole(s *Switch) *switchRole {
 		method, capable = congested.FastCNP, congested.Yes
 	case FastCNPMarks:
 		method = congested.FastCNP
+	case Proxy:
+		method = congested.Proxy
 	}
 	cfg := congested.Config{
 		Enabled:  n.cfg.Variant != None && n.cfg.Variant != HPCC,
 		Self6:    numbered(switchPrefix, s.index),
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
 		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
+		Proxies:  leaves{n},
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4,
 		Seed: n.seed(),
 	}
@@ -147,7 +161,57 @@ func newSwitchRole(s *Switch) *switchRole {
 	}
 	role := &switchRole{agent: congested.New(cfg), of: s}
 	role.ready = n.Sim.Add(role)
+	p, err := proxy.New(proxy.Config{
+		Enabled: n.cfg.Variant == Proxy, Self6: cfg.Self6, Accept: acl.New(switchPrefix),
+		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: hostPrefix, Value: proxy.CNP}),
+		QPs:     n.roles.learned, Seed: n.seed(),
+	})
+	if err != nil {
+		panic("lab: " + err.Error()) // all of it is the laboratory's own
+	}
+	role.proxy = p
 	return role
+}
+
+// leaves knows the proxy of a sender: its first switch.
+type leaves struct{ net *Network }
+
+// Lookup does what [congested.Proxies] asks.
+func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
+	i, ok := index(hostPrefix, sender)
+	if !ok || i >= len(l.net.hosts) {
+		return netip.Addr{}, false
+	}
+	s, ok := l.net.hosts[i].port.peer.owner.(*Switch)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	return numbered(switchPrefix, s.index), true
+}
+
+// translate is the proxy: it has got a message, and sends a CNP.
+func (s *Switch) translate(told ref, k *packet) {
+	n, r := s.net, &s.net.roles
+	defer n.pool.put(told)
+	if err := r.told.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.ExperimentalPort); err != nil {
+		panic("lab: " + err.Error())
+	}
+	out, a, reason := s.role.proxy.ReceivePacket(r.answer[:0], &r.told, n.Sim.Now().Clock())
+	to, ok := index(hostPrefix, a.Flow.Src)
+	if reason != node.Accepted || !ok || to >= len(n.hosts) {
+		n.count.Refused++
+		return
+	}
+	n.count.CNPs++
+	s.role.later(n.message(out, to, k.flow), n.cfg.ProxyDelay)
+}
+
+// learn gives the proxies the queue pairs of a flow, as if they had learned them.
+func (n *Network) learn(f *Flow) {
+	if n.roles.learned != nil {
+		key := rocev2.FlowKey{Src: f.src.role.addr, Dst: f.dst.role.addr, DestQP: f.destQP()}
+		_ = n.roles.learned.Add(key, 0, qpmap.Pair{SrcQP: f.sourceQP()}) // of what has no room they know nothing
+	}
 }
 
 // congested is told of a packet that meets congestion.
@@ -166,29 +230,42 @@ func (s *Switch) congested(k *packet) {
 		n.count.Marked++
 		k.ce = true
 	}
-	if d.Kind != kinds.FastCNP {
-		return
-	}
-	n.count.FastCNPs++
-	to, ok := index(hostPrefix, d.To)
-	if !ok || to >= len(n.hosts) {
-		n.count.Refused++
+	to, via := n.flows[k.flow].src.index, -1
+	switch d.Kind {
+	case kinds.FastCNP:
+		n.count.FastCNPs++
+	case kinds.Proxy: // it passes the proxy on its way to the sender
+		n.count.Proxied++
+		via, _ = index(switchPrefix, d.To)
+	default:
 		return
 	}
 	if n.cfg.Variant == Oracle {
 		n.hosts[to].role.hears(out)
 		return
 	}
-	ref := n.message(out, to, k.flow)
-	r.making++
-	n.Sim.At(now+n.cfg.SwitchDelay, sim.Timer, s.role.ready, uint32(ref))
+	told := n.message(out, to, k.flow)
+	n.pool.at(told).proxy = int32(via)
+	s.role.later(told, n.cfg.SwitchDelay)
 }
 
-// Handle forwards a notification that is ready.
-func (s *switchRole) Handle(arg uint32) {
+// later lets a notification wait at the switch until it is made.
+func (s *switchRole) later(r ref, wait sim.Time) {
 	n := s.of.net
+	n.roles.making++
+	n.Sim.At(n.Sim.Now()+wait, sim.Timer, s.ready, uint32(r))
+}
+
+// Handle runs an event: a notification is ready.
+func (s *switchRole) Handle(arg uint32) {
+	n, r := s.of.net, ref(arg)
 	n.roles.making--
-	s.of.forward(nil, ref(arg), n.pool.at(ref(arg)))
+	k := n.pool.at(r)
+	if int(k.proxy) == s.of.index { // the congested node is the proxy itself
+		s.of.translate(r, k)
+		return
+	}
+	s.of.forward(nil, r, k)
 }
 
 // message returns a packet with the octets of a notification.

@@ -74,6 +74,10 @@ func (s *Switch) arrive(in *Port, r ref, k *packet) {
 		s.net.pool.put(r)
 		return
 	}
+	if int(k.proxy) == s.index {
+		s.translate(r, k)
+		return
+	}
 	s.forward(in, r, k)
 }
 

@@ -38,6 +38,7 @@ func Metrics() []Metric {
 		{"packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }},
 		{"CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }},
 		{"Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }},
+		{"messages to proxies", "", func(r *Result) float64 { return float64(r.Counts.Proxied) }},
 		{"notifications that cut", "", func(r *Result) float64 { return float64(r.Counts.Notified) }},
 		{"octets of notifications", "KB", func(r *Result) float64 { return float64(r.Counts.Notice) / 1000 }},
 		{"pauses", "", func(r *Result) float64 { return float64(r.Counts.Pauses) }},

@@ -61,6 +61,7 @@ type Switch struct {
 	XON         Size      `json:"xon"`
 	Pipeline    Time      `json:"pipeline"`
 	NotifyDelay Time      `json:"notify_delay"`
+	ProxyDelay  Time      `json:"proxy_delay"`
 }
 
 // Host is what all hosts have.
@@ -95,7 +96,7 @@ func Default() *Scenario {
 		Topology: Topology{Rate: 100e9, Delay: µs},
 		Switch: Switch{
 			KMin: 100_000, KMax: 400_000, PMax: 0.2, Alpha: 1,
-			Headroom: 100_000, XON: 2496, Pipeline: 6 * µs / 10, NotifyDelay: µs,
+			Headroom: 100_000, XON: 2496, Pipeline: 6 * µs / 10, NotifyDelay: µs, ProxyDelay: µs,
 		},
 		Host: Host{
 			Payload: 1024, CNPDelay: µs, ReactionDelay: µs, PauseDelay: µs / 2, Interval: 50 * µs,
@@ -226,7 +227,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 			Total: int64(sw.Buffer), Alpha: sw.Alpha, PFC: sw.PFC, XON: int64(sw.XON), Headroom: int64(sw.Headroom),
 		},
 		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
-		SwitchDelay: sw.NotifyDelay.sim(), PauseDelay: h.PauseDelay.sim(),
+		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), PauseDelay: h.PauseDelay.sim(),
 		Interval: duration(h.Interval), Join: duration(h.Join),
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
@@ -314,6 +315,8 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	case lab.HPCC:
 		return fmt.Sprintf("hpcc: η 0.95, T %v, each acknowledgement tells what every port said, without octets of its own",
 			s.Reaction.RTT.sim())
+	case lab.Proxy:
+		receiver = fmt.Sprintf("receiver silent, proxy at the first switch takes %v", s.Switch.ProxyDelay.sim())
 	case lab.FastCNP, lab.Oracle, lab.None:
 		receiver = "receiver silent"
 	}
