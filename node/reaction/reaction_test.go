@@ -185,7 +185,7 @@ type naive struct {
 	rc, rt, alpha         float64
 	timer, alphaAt        time.Duration
 	stages, bytes, octets uint64
-	limited, any          bool
+	any                   bool
 }
 
 func (n *naive) to(now time.Duration) {
