@@ -153,13 +153,17 @@ func newSwitchRole(s *Switch) *switchRole {
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
 		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
 		Proxies:  leaves{n},
-		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4,
+		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
 		Seed: n.seed(),
 	}
 	for i := range cfg.PerFlow {
 		cfg.PerFlow[i] = n.cfg.Interval
 	}
-	role := &switchRole{agent: congested.New(cfg), of: s}
+	agent, err := congested.New(cfg)
+	if err != nil {
+		panic("lab: " + err.Error()) // all of it is the laboratory's own
+	}
+	role := &switchRole{agent: agent, of: s}
 	role.ready = n.Sim.Add(role)
 	p, err := proxy.New(proxy.Config{
 		Enabled: n.cfg.Variant == Proxy, Self6: cfg.Self6, Accept: acl.New(switchPrefix),
