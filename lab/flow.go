@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"math/bits"
 
 	"github.com/rocecn/rocecn/lab/sim"
@@ -43,6 +44,8 @@ type Flow struct {
 	cut    sim.Time // of the first notification that took effect; Never where there was none
 }
 
+var errFlows = errors.New("lab: no more than 8 million flows")
+
 // posted is a message: its packets end before a number, the last one has less.
 type posted struct {
 	end  uint32
@@ -51,9 +54,16 @@ type posted struct {
 	at   sim.Time
 }
 
+// maxFlows is how many flows there are numbers of queue pairs for: two of 24 bits each.
+const maxFlows = 1<<23 - 2
+
 // Flow adds a flow. Rate is the most that it sends; 0 is the rate of the port. The
-// error is one of Config.Reaction.
+// error is one of Config.Reaction and Config.HPCC, or says that there are too many
+// flows: 8 million.
 func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
+	if len(n.flows) == maxFlows {
+		return nil, errFlows
+	}
 	if rate == 0 {
 		rate = src.port.rate
 	}

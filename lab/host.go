@@ -6,9 +6,9 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Host has one port. Notifications and acknowledgements go before data,
-// whatever their priority; the flows of a host are paced each by its own rate, and the one that
-// may send for the longest goes first.
+// A Host has one port. Notifications and acknowledgements go before data, whatever
+// their priority. Its flows are paced, each by its own rate; the one that may send
+// for the longest time goes first.
 type Host struct {
 	net   *Network
 	index int

@@ -28,15 +28,15 @@ import (
 type roles struct {
 	making int // packets that a node is making or reading
 
-	data    rocev2.Packet   // the packet that is written
-	read    rocev2.Packet   // the packet that a receiver reads
-	told    rocev2.Datagram // the message that a proxy reads
-	learned *qpmap.Map      // by the proxies, of all flows
-	frame   []byte          // its octets
-	answer  []byte          // what a role answers
-	zeros   []byte
-	event   congested.Event
-	dcqcn   map[reaction.Config]*reaction.DCQCN
+	data    rocev2.Packet                       // the packet that is written
+	frame   []byte                              // its octets
+	read    rocev2.Packet                       // the packet that a receiver reads
+	told    rocev2.Datagram                     // the message that a proxy reads
+	learned *qpmap.Map                          // by the proxies, of all flows
+	answer  []byte                              // what a role answers
+	zeros   []byte                              // the data of all packets
+	event   congested.Event                     // what a congested node is asked
+	dcqcn   map[reaction.Config]*reaction.DCQCN // by what they were made of
 }
 
 var (
@@ -46,13 +46,14 @@ var (
 
 const defaultPKey = 0xFFFF
 
-// numbered returns an address of a prefix; index returns its number.
+// numbered returns an address of a prefix.
 func numbered(prefix netip.Prefix, i int) netip.Addr {
 	octets := prefix.Addr().As16()
 	binary.BigEndian.PutUint32(octets[12:], uint32(i)+1)
 	return netip.AddrFrom16(octets)
 }
 
+// index returns the number of an address that numbered returned.
 func index(prefix netip.Prefix, addr netip.Addr) (i int, ok bool) {
 	octets := addr.As16()
 	i = int(binary.BigEndian.Uint32(octets[12:])) - 1

@@ -33,7 +33,7 @@ type Result struct {
 	Variant lab.Variant
 	Seed    uint64
 	Ended   sim.Time // before the scenario's duration where the run was interrupted
-	Err     error    // what does not add up, of this run
+	Err     error    // why the run ended, or what does not add up in it
 
 	Peak   int64         // octets, the most of any data queue of a switch in the whole run
 	Queue  lab.Histogram // of the busiest port, behind the warmup
@@ -95,7 +95,10 @@ func (r *run) measure() {
 // end takes the measures.
 func (r *run) end(from sim.Time) {
 	n, res := r.net, &r.result
-	res.Ended, res.Counts, res.Err = n.Sim.Now(), n.Counts(), n.Check()
+	res.Ended, res.Counts = n.Sim.Now(), n.Counts()
+	if res.Err == nil {
+		res.Err = n.Check()
+	}
 	res.Print, res.Events = n.Print(), n.Sim.Events()
 	length := res.Ended - from
 	for i, p := range r.ports {
@@ -195,7 +198,7 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 		case errs[i] != nil:
 			return nil, errs[i]
 		case r != nil && r.Err != nil:
-			return nil, fmt.Errorf("%v, seed %d does not add up: %w", r.Variant, r.Seed, r.Err)
+			return nil, fmt.Errorf("%v, seed %d: %w", r.Variant, r.Seed, r.Err)
 		case r != nil:
 			there = append(there, *r)
 		}
@@ -209,7 +212,7 @@ func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)
 	const most = 200_000 // events; the next step is shorter, or longer, as this one had more or less
 	end, from := s.Duration.sim(), s.Warmup.sim()
 	size := 10 * sim.Microsecond
-	for r.net.Sim.Now() < end && ctx.Err() == nil {
+	for r.net.Sim.Now() < end && ctx.Err() == nil && r.result.Err == nil {
 		was, events := r.net.Sim.Now(), r.net.Sim.Events()
 		at := min(was+size, end)
 		if r.meters == nil && from <= at {

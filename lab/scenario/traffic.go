@@ -238,7 +238,9 @@ func (p *poisson) Handle(uint32) {
 	} else {
 		var err error
 		if f, err = n.Flow(hosts[from], hosts[to], 0); err != nil {
-			panic(err) // the first flow of this Config was made
+			p.r.result.Err = err
+			n.Sim.Stop()
+			return
 		}
 		if p.mine == nil {
 			p.mine = map[*lab.Flow][2]int{}
