@@ -348,3 +348,47 @@ func TestLoss(t *testing.T) {
 	}
 	require.Zero(t, n.pool.used, "the network is empty")
 }
+
+// A meter weighs each depth by how long it was.
+func TestMeter(t *testing.T) {
+	m := Meter{since: 100, depth: 7}
+	m.to(110, 20) // 10 of depth 7
+	m.to(110, 30)
+	m.to(140, 0) // 30 of depth 30
+	m.to(200, 5) // 60 of depth 0
+	require.Equal(t, uint64(100), m.Queue.Count())
+	require.InDelta(t, (10*7.+30*30)/100, m.Queue.Mean(), 1e-12)
+	require.Equal(t, uint64(30), m.Queue.Max())
+}
+
+func TestHostHasOneLink(t *testing.T) {
+	n := New(Config{})
+	h, s := n.Host(), n.Switch()
+	n.Link(h, s, sim.Gbps, 0)
+	require.Panics(t, func() { n.Link(h, s, sim.Gbps, 0) })
+}
+
+// An acknowledgement that comes when the sender has gone back lets it go on behind
+// what arrived.
+func TestAcknowledgedAfterGoingBack(t *testing.T) {
+	n, _ := star(dcqcn(None), 1, 100*sim.Gbps, 100*µs)
+	f := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0))
+	f.Post(10 * 1024)
+	f.Post(10 * 1024)
+	n.Until(50 * µs)
+	require.EqualValues(t, 20, f.next)
+	f.back()
+	require.EqualValues(t, 1, f.next, "the first one is on the wire again")
+	f.acknowledged(0, &packet{kind: ack, number: 16})
+	require.EqualValues(t, 16, f.next)
+	require.Equal(t, 1, f.sending)
+	messages, octets := f.Unfinished()
+	require.Equal(t, 1, messages)
+	require.EqualValues(t, 10*1024, octets)
+	f.acknowledged(0, &packet{kind: ack, number: 21}) // beyond what was posted
+	require.EqualValues(t, 16, f.unacked)
+	n.Until(10 * ms)
+	require.NoError(t, n.Check())
+	messages, _ = f.Unfinished()
+	require.Zero(t, messages)
+}

@@ -38,6 +38,5 @@ func (a *Alarm) Rings(s *Sim) bool {
 		}
 		return false
 	}
-	a.due = Never
 	return true
 }
