@@ -1,0 +1,60 @@
+package play
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// The documents list every key of every role, and no other ones: those of all roles
+// in tool.md, the others in the section of roles.md that is about the role.
+func TestDocumentedKeys(t *testing.T) {
+	docs := filepath.Join(filepath.Dir(wiretest.Path(t)), "docs")
+	read := func(name string) string {
+		octets, err := os.ReadFile(filepath.Join(docs, name))
+		require.NoError(t, err)
+		return string(octets)
+	}
+	_, tool, ok := strings.Cut(read("tool.md"), "\n### Its configuration\n")
+	require.True(t, ok)
+	all := keys(reflect.TypeFor[common]())
+	require.ElementsMatch(t, all, documentedKeys(tool, "key"))
+
+	sections := map[string]string{} // by role
+	for section := range strings.SplitSeq(read("roles.md"), "\n## ") {
+		title, text, _ := strings.Cut(section, "\n")
+		sections[title] = text
+	}
+	for role, title := range map[string]string{
+		"switch": "The congested node", "receiver": "The receiver", "sender": "The sender", "proxy": "The proxy",
+		"ingress": "The ingress PE", "border": "The border", "pause": "The one that pauses",
+	} {
+		own := keys(reflect.TypeOf(roles[role]()).Elem())[len(all):] // behind those of all roles
+		if role == "ingress" {
+			for _, key := range keys(reflect.TypeFor[tunnel]()) {
+				own = append(own, "tunnel."+key)
+			}
+		}
+		require.ElementsMatch(t, own, documentedKeys(sections[title], "key of `play`"), role)
+	}
+	for _, key := range append(keys(reflect.TypeFor[ownRecord]()), keys(reflect.TypeFor[ownSnapshot]())...) {
+		require.Contains(t, sections["The congested node"], "`"+key+"`")
+	}
+}
+
+// documentedKeys returns the keys in the first table whose head begins with these
+// words.
+func documentedKeys(text, head string) (all []string) {
+	_, table, _ := strings.Cut(text, "\n| "+head+" | | default |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
