@@ -44,11 +44,6 @@ func (k *key) reversed(qp uint32) key {
 	return key{k.dst, k.src, k.qp&overIPv4 | qp}
 }
 
-// opposite says whether the addresses are the same, exchanged.
-func (k *key) opposite(other *key) bool {
-	return k.src == other.dst && k.dst == other.src && (k.qp^other.qp)&overIPv4 == 0
-}
-
 // road returns a hash of the two addresses, in this direction, the same in every
 // table: what depends on it in the output does not change from run to run.
 func (k *key) road() uint64 {
