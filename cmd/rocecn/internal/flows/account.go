@@ -187,7 +187,7 @@ func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err err
 // summary says what was read.
 func (a *accountant) summary(w io.Writer, r *reader) {
 	s := a.table.Stats()
-	fmt.Fprint(w, several(s.Packets, "packet"))
+	fmt.Fprint(w, cli.Count(s.Packets, "packet"))
 	for _, c := range []struct {
 		n    uint64
 		what string
@@ -200,7 +200,7 @@ func (a *accountant) summary(w io.Writer, r *reader) {
 		fmt.Fprintf(w, ", %d cut by the snap length (%d octets of each would do)", s.Cut, s.Needs)
 	}
 	if e := a.table.Evicted(); e.Flows > 0 {
-		fmt.Fprintf(w, "; no room for %s with %s", several(e.Flows, "flow"), several(e.Packets, "packet"))
+		fmt.Fprintf(w, "; no room for %s with %s", cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"))
 	}
 	if r.live {
 		fmt.Fprintf(w, ", %d dropped by the kernel", r.dropped)

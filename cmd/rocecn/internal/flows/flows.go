@@ -226,8 +226,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		status = cli.RuleBroken
 	}
 	if e := a.table.Evicted(); len(o.rules) > 0 && e.Flows+e.Answers.Total() > 0 {
-		const text = "rocecn flows: -check cannot say: no room for %d flows with %d packets and %d answers: -max-flows\n"
-		fmt.Fprintf(stderr, text, e.Flows, e.Packets, e.Answers.Total())
+		fmt.Fprintf(stderr, "rocecn flows: -check cannot say: no room for %s with %s and %s: -max-flows\n",
+			cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"), cli.Count(e.Answers.Total(), "answer"))
 		status = cli.RuleBroken
 	}
 	return status

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -100,7 +101,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 	if e := &s.Evicted; e.Flows+e.Answers.Total() > 0 {
 		b = h.appendCell(b, cell{"evicted", yellow})
 		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
-			several(e.Flows, "more flow"), several(e.Packets, "packet"), several(e.IPOctets, "octet"))
+			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
 	}
 	return b
 }
@@ -158,14 +159,6 @@ func sourceQP(f *flows.Flow) string {
 		return "?"
 	}
 	return queuePair(f.SrcQP)
-}
-
-// several writes a number of things, whose name takes an s unless it is one.
-func several(n uint64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
 }
 
 func counter(n uint64, colour string) cell {
@@ -244,7 +237,7 @@ func remarks(f *flows.Flow) (all []string) {
 	add(f.PPFC, "%d PPFC")
 	add(f.FCN, "%d FCN")
 	if f.Proxy > 0 {
-		all = append(all, several(f.Proxy, "proxy message"))
+		all = append(all, cli.Count(f.Proxy, "proxy message"))
 	}
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
@@ -270,7 +263,7 @@ func counted(a *flows.Answers) (all []string) {
 	add(a.PPFC, "PPFC")
 	add(a.FCN, "FCN")
 	if a.Proxy > 0 {
-		all = append(all, several(a.Proxy, "proxy message"))
+		all = append(all, cli.Count(a.Proxy, "proxy message"))
 	}
 	return all
 }

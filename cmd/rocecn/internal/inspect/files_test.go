@@ -161,3 +161,13 @@ func FuzzCapture(f *testing.F) {
 		require.Contains(t, messages, fmt.Sprintf("%d packet", len(lines(t, out))))
 	})
 }
+
+// A name of a file holds what somebody else chose: no escape sequence of it reaches
+// the terminal.
+func TestNamesAreEscaped(t *testing.T) {
+	file := write(t, "red\x1b[31m.pcap", octetsOf(t, "rxe-rping6.pcap"))
+	out, _, status := inspect(nil, file, file)
+	require.Zero(t, status)
+	require.Contains(t, out, `red\x1b[31m.pcap`)
+	require.NotContains(t, out, "\x1b")
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
@@ -30,7 +31,7 @@ func (p *humanPrinter) print(f *finding) error {
 	}
 	p.begin()
 	if f.file != "" {
-		p.cell(f.file)
+		p.cell(cli.Printable(f.file))
 	}
 	p.frame(f.frame)
 	p.time(f)

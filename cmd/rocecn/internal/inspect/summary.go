@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/message"
 )
@@ -88,15 +89,14 @@ func (s *summary) print(w io.Writer) {
 			how += fmt.Sprintf(", %d of them in coverage %v", n, c)
 		}
 	}
-	plural := "s"
-	if s.packets == 1 {
-		plural = ""
-	}
-	fmt.Fprintf(w, "%d packet%s: %s\n", s.packets, plural, strings.Join(found, ", "))
+	fmt.Fprintf(w, "%s: %s\n", cli.Count(s.packets, "packet"), strings.Join(found, ", "))
 	fmt.Fprintf(w, "ICRC: %d right%s, %d wrong; truncated packets: %d; errors: %d\n",
 		right, how, s.wrong, s.truncated, s.kinds[message.Broken]-s.cut)
-	if s.needed != 0 {
+	switch {
+	case s.cut > 0:
 		fmt.Fprintf(w, "cut too short to be read: %d, and other traffic perhaps; capture with -s %d or more\n", s.cut, s.needed)
+	case s.needed > 0:
+		fmt.Fprintf(w, "other traffic may have been cut too short to be read; capture with -s %d or more\n", s.needed)
 	}
 	if s.live {
 		fmt.Fprintf(w, "dropped by the kernel: %d\n", s.dropped)

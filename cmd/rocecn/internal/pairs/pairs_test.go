@@ -161,3 +161,11 @@ func TestOutputEnds(t *testing.T) {
 	require.Equal(t, 1, Run(context.Background(), args, nil, full{}, &stderr))
 	require.Equal(t, "rocecn pairs: no space left on device\n", stderr.String())
 }
+
+func TestOneOfEach(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
+	require.NoError(t, err)
+	const header, record = 24, 16 // of the file, and of each packet
+	_, stderr, _ := pairs(octets[:header+record+len(wiretest.Capture(t, "messages.pcap")[0].Data)], "-")
+	require.Equal(t, "1 packet; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 1 flow without one\n", stderr)
+}

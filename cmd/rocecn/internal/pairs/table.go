@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -113,6 +114,7 @@ func (t *table) summary(w io.Writer, packets int) {
 	for _, r := range t.rows {
 		by[r.pair.From]++
 	}
-	fmt.Fprintf(w, "%d packets; %d pairs: %d by connection management, %d by votes, %d in datagrams; %d flows without one\n",
-		packets, len(t.rows), by[qpmap.CM], by[qpmap.Votes], by[qpmap.UD], len(t.unknown))
+	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %d in datagrams; %s without one\n",
+		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes], by[qpmap.UD],
+		cli.Count(len(t.unknown), "flow"))
 }

@@ -176,7 +176,7 @@ func TestBorderOutIsIP(t *testing.T) {
 	require.Len(t, out, 1)
 	require.Equal(t, ip, out[0].Data)
 	require.Equal(t, capture.Raw, out[0].Link)
-	require.Equal(t, "frames: 2 read, 1 packets written\npassed: 1\n", summary)
+	require.Equal(t, "frames: 2 read, 1 packet written\npassed: 1\n", summary)
 }
 
 // What the capture has cut is a part of a packet in OUT as well.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/node"
 )
 
@@ -85,7 +86,7 @@ func (s *summary) add(l *line) { s.lines[l.Action][l.Reason]++ }
 //	sent: 70
 //	refused: 22 acknowledgement, 2 limited
 func (s *summary) print(w io.Writer) {
-	fmt.Fprintf(w, "frames: %d read, %d packets written\n", s.frames, s.written)
+	fmt.Fprintf(w, "frames: %d read, %s written\n", s.frames, cli.Count(s.written, "packet"))
 	for a := sent; a < actions; a++ {
 		separator := fmt.Sprintf("%v: ", a)
 		for reason, n := range s.lines[a] {

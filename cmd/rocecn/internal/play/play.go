@@ -98,8 +98,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 	p := player{name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}
 	from, to := flags.Arg(0), flags.Arg(1)
-	if to != "" && cli.Same(from, stdin, to) {
+	switch {
+	case to != "" && cli.Same(from, stdin, to):
 		say(to, errors.New("the capture that is read cannot be written"))
+		return cli.Misused
+	case to != "" && cli.Same(*file, nil, to):
+		say(to, errors.New("that is the configuration"))
 		return cli.Misused
 	}
 	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })

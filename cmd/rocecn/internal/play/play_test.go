@@ -196,6 +196,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"-role", "echo", "-config", good, missing, out}, 1, "rocecn play: " + missing + ": no such file or directory\n"},
 		{[]string{"-role", "echo", "-config", good, damaged, out}, 1, "rocecn play: " + damaged + ": neither a pcap nor a pcapng capture\n"},
 		{[]string{"-role", "echo", "-config", good, damaged, damaged}, 2, ": the capture that is read cannot be written\n"},
+		{[]string{"-role", "echo", "-config", good, in, good}, 2, ": that is the configuration\n"},
 		{[]string{"-role", "echo", "-config", good, in, filepath.Join(missing, "out")}, 1, "out: no such file or directory\n"},
 		{[]string{"-h"}, 0, "usage: rocecn play"},
 	} {
@@ -215,7 +216,7 @@ func TestCut(t *testing.T) {
 	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-"}
 	require.Equal(t, 1, Run(t.Context(), args, bytes.NewReader(in[:len(in)-1]), &stdout, &stderr))
 	require.Equal(t, 1, bytes.Count(stdout.Bytes(), []byte("\n")))
-	require.Equal(t, "rocecn play: -: record 2, at octet 41: the file breaks off\nframes: 1 read, 1 packets written\nsent: 1\n", stderr.String())
+	require.Equal(t, "rocecn play: -: record 2, at octet 41: the file breaks off\nframes: 1 read, 1 packet written\nsent: 1\n", stderr.String())
 }
 
 // brokenWriter takes no octets.
