@@ -93,6 +93,7 @@ func (a *accountant) printInterval() error {
 		f.Mean = float64(f.IPOctets) * 8 / a.interval.Seconds()
 	}
 	during := &intervalLine{stamp(a.from), stamp(a.to)}
+	a.choice.apply(changed)
 	a.order.sort(changed.Flows)
 	if err := a.print(changed, during); err != nil {
 		return err
@@ -125,9 +126,10 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	return broken, err
 }
 
-// print prints a snapshot as far as it is chosen.
-func (a *accountant) print(s *flows.Snapshot, during *intervalLine) error {
-	a.choice.apply(s)
+// print prints a snapshot, of its flows the first by -top.
+func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
+	first := *all
+	s := &first
 	if a.top > 0 && len(s.Flows) > a.top {
 		s.Flows = s.Flows[:a.top]
 	}

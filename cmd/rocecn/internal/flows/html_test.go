@@ -45,9 +45,12 @@ func TestPage(t *testing.T) {
 			require.Contains(t, html, fmt.Sprintf("<li>frame %d, ", truth.FirstTrouble))
 		}
 	}
-	top, _ := pageFrom(t, nil, "-top", "2", "-interval", "1ms", name)
-	require.Equal(t, 2, strings.Count(top, "\n<tr>"))
-	require.Regexp(t, `>8 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
+	var top string
+	for _, interval := range []string{"0", "1ms"} {
+		top, _ = pageFrom(t, nil, "-top", "2", "-interval", interval, name)
+		require.Equal(t, 2, strings.Count(top, "\n<tr>"))
+		require.Regexp(t, `>8 flows, \d in trouble, the first 2 are shown; 281 packets`, top)
+	}
 	require.Regexp(t, `>8 flows, \d in trouble; 281 packets`, html)
 	require.Contains(t, top, "2001:db8::1 → 2001:db8::2</a><td>0x000102<td>0x010003<td>RC<td>53<td")
 
