@@ -46,7 +46,7 @@ or what must not cross the border of a domain, for rules and for tc:
 
 // plainName matches names that mean nothing else to a shell, nft and iptables,
 // which takes 28 octets.
-var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,27}$`)
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,27}$`)
 
 // options are the command line.
 type options struct {
@@ -136,8 +136,7 @@ func (o *options) text() (string, error) {
 	}
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
-			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits and underscores, 28 at most", n.flag,
-				n.name)
+			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits, - . and _, 28 at most", n.flag, n.name)
 		}
 	}
 	chosen := 0

@@ -40,6 +40,7 @@ func TestPrints(t *testing.T) {
 		{"notifications -bpf -fcn-port 4000 -proxy-port 4001", filter.Bytecode(program) + "\n"},
 		{"border", (&filter.Border{}).NFT("rocecn")},
 		{"border -nft -table edge -cnp", (&filter.Border{CNP: true}).NFT("edge")},
+		{"border -ip6tables -chain DOCKER-USER", strings.Join((&filter.Border{}).IP6Tables("DOCKER-USER"), "\n") + "\n"},
 		{"border -ip6tables -chain EDGE", strings.Join((&filter.Border{}).IP6Tables("EDGE"), "\n") + "\n"},
 		{"border -bpf -link ip -ppfc -option-types 0x9e,159 -fcn-port 4000", filter.Bytecode(borderProgram) + "\n"},
 	} {
