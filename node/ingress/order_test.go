@@ -381,3 +381,24 @@ func TestManySources(t *testing.T) {
 		}
 	}
 }
+
+// What a PE labels and what comes out of the WAN both teach it queue pairs, each
+// in its own VPN.
+func TestLearns(t *testing.T) {
+	datagram := func(src uint32) *rocev2.Packet {
+		p := packetOf(flow6)
+		p.BTH.Opcode, p.BTH.Present, p.BTH.DETH.SrcQP = bth.UDSendOnly, bth.HasDETH, src
+		return p
+	}
+	pe := newPE(t, nil)
+	_, reason := pe.Label(datagram(0x77), 5, start)
+	require.Equal(t, node.Accepted, reason)
+	require.True(t, pe.Observe(datagram(0x88), 6, start))
+	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
+		pair, reason := node.SourceQP(pe.cfg.QPs, flow6, domain, start)
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, want, pair.SrcQP)
+	}
+	_, reason = node.SourceQP(pe.cfg.QPs, flow6, 7, start)
+	require.Equal(t, node.UnknownQP, reason)
+}
