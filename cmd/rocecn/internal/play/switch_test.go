@@ -258,6 +258,11 @@ func TestSwitchResumes(t *testing.T) {
 	require.Equal(t, []string{"stop 2001:db8:4::e qp 17 100µs", "resume 2001:db8:4::e qp 17 0s",
 		"stop 2001:db8:4::e qp 18 100µs"}, ppfcOf(t, out))
 
+	// So at level 0 there is nothing to stop.
+	lines, out, _ = rehearse(t, "switch", switchWith(ppfcForAll+`, "levels": [{"at": "20ms", "level": 1}]`), in)
+	require.Equal(t, []string{"stop 2001:db8:4::e qp 18 100µs", "stop 2001:db8:4::e qp 17 100µs"}, ppfcOf(t, out))
+	require.Len(t, lines, 2)
+
 	// Before the first step the level is 0; with the key, what it lacks is never asked for.
 	_, out, _ = rehearse(t, "switch",
 		switchWith(ppfcForAll+`, "ppfc": {"hold": 2},
