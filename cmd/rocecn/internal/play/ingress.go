@@ -232,11 +232,7 @@ func (pe *ingressPE) cut(f *frame) line {
 		p = pe.packet // all its headers are there
 	}
 	label, reason := pe.pe.Label(&p, 0, f.Time)
-	l := line{Action: forwarded, Label: &label}
-	if reason != node.Accepted {
-		l.Reason = reason
-	}
-	return l
+	return line{Action: forwarded, Reason: reason, Label: &label}
 }
 
 // ownEthernet is the header of the frame inside VXLAN where the packet came

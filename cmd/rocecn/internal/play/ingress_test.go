@@ -385,6 +385,14 @@ func TestIngressCutCapture(t *testing.T) {
 		require.Equal(t, "forwarded", l["action"])
 		require.Equal(t, all[i]["label"], l["label"])
 	}
+
+	// Nor is there room for more flows.
+	in = nil
+	for i, b := range [][]byte{packet(t, destQP(2)), packet(t, destQP(3))} {
+		in = append(in, capture.Record{Data: b[:60], OrigLen: uint32(len(b)), Time: noon.Add(time.Duration(i))})
+	}
+	lines, _, _ = rehearse(t, "ingress", ingressWith(`, "max_flows": 1`), captureOf(capture.Raw, time.Microsecond, in...))
+	require.Equal(t, [][]any{{1., "forwarded", ""}, {2., "forwarded", "table_full"}}, words(lines, "action", "reason"))
 }
 
 // Labels repeat with the same seed alone.

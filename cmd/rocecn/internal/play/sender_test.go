@@ -190,7 +190,7 @@ func TestSenderLearnsItsOwn(t *testing.T) {
 		cnpFor(t, packet(t), 0x44), cnpFor(t, packet(t), 0x45),
 		cnpFor(t, packet(t, to(other)), 0x45), cnpFor(t, packet(t, to(other)), 0x44),
 		cnpFor(t, packet(t), 0x46),
-		datagram(receiverAddr, 5, 0x47), // that queue pair has two sources from now on
+		datagram(receiverAddr, 6, 0x47), // that queue pair has two sources from now on, the one before it one
 		cnpFor(t, packet(t), 0x44)))
 	require.Equal(t, [][]any{
 		{1., "learned", ""}, {2., "learned", ""}, {3., "learned", ""}, {4., "learned", ""},
