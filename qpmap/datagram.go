@@ -28,7 +28,7 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 	}
 	e := &m.pairs.slots[at].v
 	if e.srcQP != o.SrcQP {
-		e.other, e.otherSeen, e.srcQP = e.srcQP, moment(e.seen), o.SrcQP
+		e.srcQP, e.otherSeen = o.SrcQP, moment(e.seen)
 	}
 	m.use(at)
 	e.pkey = o.PKey

@@ -162,10 +162,11 @@ func (m *Map) propose(x *exchange, id *key) {
 			}
 			if mate := m.mate(pair); l.pair.srcQP != e.srcQP && mate != 0 &&
 				m.pairs.slots[mate].v.life.contains(other.pair.life.next, e.transport) {
-				e.shared, e.sharedPSN, e.contest = true, other.pair.life.next, m.now()
+				e.shared, e.contest = true, m.now()
 			}
 		}
-		f := &m.open.slots[m.openFlow(&l.key)].v
+		at := m.openFlow(&l.key)
+		f := &m.open.slots[at].v
 		f.named, f.begun, f.start = true, false, l.pair.life.next
 	}
 }

@@ -53,7 +53,8 @@ type life struct {
 
 // announce returns the life that is to begin with this PSN, as CM says.
 func announce(psn uint32, t bth.Transport) life {
-	return life{next: psn, floor: psn, first: psn, acked: (psn - 1) & psnMask, before: (psn - 1) & psnMask, transport: t, known: true}
+	before := (psn - 1) & psnMask
+	return life{next: psn, floor: psn, first: psn, acked: before, before: before, transport: t, known: true}
 }
 
 // begin returns the life in which a request is seen first. Those just before it

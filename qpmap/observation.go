@@ -7,9 +7,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Observation is what a Map learns from a packet, without pointers, so that
-// packets can be decoded elsewhere and earlier: [Map.Observe] makes one of its
-// packet. Set fills all of it.
+// An Observation is what a Map learns from a packet, without pointers, for those
+// who decode packets elsewhere and earlier: [Map.Learn] takes it. Set fills all of
+// it.
 type Observation struct {
 	Src, Dst [16]byte // IPv4 addresses as ::ffff:a.b.c.d
 	IPv4     bool     // that is what they are
@@ -33,8 +33,8 @@ type Observation struct {
 func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	*o = Observation{
 		Src: p.Src.As16(), Dst: p.Dst.As16(), IPv4: p.Dst.Is4(), Domain: domain,
-		SrcPort: p.SrcPort, PKey: p.BTH.PKey, Opcode: p.BTH.Opcode, AckReq: p.BTH.AckReq, DestQP: p.BTH.DestQP, PSN: p.BTH.PSN,
-		Syndrome: p.BTH.AETH.Syndrome, SrcQP: p.BTH.DETH.SrcQP, DMA: p.BTH.RETH.DMALength,
+		SrcPort: p.SrcPort, PKey: p.BTH.PKey, Opcode: p.BTH.Opcode, Syndrome: p.BTH.AETH.Syndrome, AckReq: p.BTH.AckReq,
+		DestQP: p.BTH.DestQP, SrcQP: p.BTH.DETH.SrcQP, PSN: p.BTH.PSN, DMA: p.BTH.RETH.DMALength,
 	}
 	if n := p.PayloadLen(); n > 0 {
 		o.Payload = uint32(n)
@@ -59,8 +59,8 @@ type Exchange struct {
 }
 
 // Set makes x what the packet says, if it carries such a message, and tells
-// whether it does. Of a packet that the capture cut it reads what is there: a REQ
-// ends about 140 octets into a frame over IPv4, 160 over IPv6.
+// whether it does. Of a packet that the capture cut it reads what is there: of a
+// REQ the first 138 octets of an Ethernet frame are enough over IPv4, 158 over IPv6.
 func (x *Exchange) Set(p *rocev2.Packet) bool {
 	*x = Exchange{}
 	b, sent := &p.BTH, len(p.Payload)
@@ -182,6 +182,13 @@ func (o *Observation) asks() bool {
 		return true
 	}
 	return o.AckReq
+}
+
+// continues tells whether the packet is a response to a READ other than the first
+// or only one: its PSN is one of the READ's, but no request has it.
+func (o *Observation) continues() bool {
+	op := o.Opcode.Operation()
+	return op == bth.OpRDMAReadResponseMiddle || op == bth.OpRDMAReadResponseLast
 }
 
 // refuses tells whether the packet is a NAK or an RNR NAK.

@@ -9,7 +9,7 @@ type open struct {
 	seen          int64
 	requested     int32  // moment of the last request
 	next          uint32 // expected after the last requests that followed one another
-	run           uint16 // how many those were
+	run           uint16 // how many those were, less the others since
 	pkey, mtu     uint16
 	named, begun  bool   // a CM exchange names the flow; its requests began where that says
 	start         uint32 // with which PSN, if named
@@ -17,7 +17,8 @@ type open struct {
 }
 
 // openFlow returns the slot of the open flow of this key, a new one if need be,
-// in the place of the one used longest ago.
+// in the place of the one used longest ago. Making one may move all of the table:
+// no pointer to another open flow may be kept meanwhile.
 func (m *Map) openFlow(k *key) uint32 {
 	at := m.open.get(k)
 	switch {
@@ -100,19 +101,21 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 // followOpen follows a flow without a pair, or requests out of its life, and
 // returns the path MTU if it is known.
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
-	f := &m.open.slots[m.openFlow(k)].v
+	at := m.openFlow(k)
+	f := &m.open.slots[at].v
 	start := o.PSN
 	if d := distance(f.start, o.PSN); f.named && 0 < d && d <= late {
 		start = f.start
 	}
-	if at := m.announcement(k, start); at != 0 {
+	if named := m.announcement(k, start); named != 0 {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, start, o) {
-			m.adopt(at, nil, 0)
+			m.adopt(named, nil, 0)
 			if at := m.find(k); at != 0 && m.followPair(at, o) {
 				return m.pairs.slots[at].v.mtu
 			}
-			f = &m.open.slots[m.openFlow(k)].v
+			at = m.openFlow(k)
+			f = &m.open.slots[at].v
 		}
 	}
 	f.follow(o, m.now())
@@ -124,7 +127,8 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 // not against a pair that has been answered, or is in use. There the answers
 // must say the same.
 func (m *Map) believes(k *key, f *open, start uint32, o *Observation) bool {
-	if f.another(start, m.now()) || m.recent.has(k, (start-1)&psnMask, o.Opcode.Transport(), m.now(), m.clock.answerTime()) {
+	t, now := o.Opcode.Transport(), m.now()
+	if f.another(start, now) || m.recent.has(k, (start-1)&psnMask, t, now, m.clock.answerTime()) {
 		return false
 	}
 	at := m.find(k)
@@ -135,7 +139,7 @@ func (m *Map) believes(k *key, f *open, start uint32, o *Observation) bool {
 	if e.from == Given {
 		return false
 	}
-	return e.confirmed == 0 || e.answered == 0 && e.quiet(m.now())
+	return e.confirmed == 0 || e.answered == 0 && e.quiet(now)
 }
 
 // followPair follows a flow that has a pair, and tells whether the request

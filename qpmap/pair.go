@@ -1,6 +1,11 @@
 package qpmap
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"math"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+)
 
 // pair is what the table of pairs holds.
 type pair struct {
@@ -9,15 +14,13 @@ type pair struct {
 	confirmed int32 // the moment when data last did: a request in its life, or an answer; 0 never
 	answered  int32 // the moment of the last answer; 0 none
 	requested int32 // moment of the last request
-	otherSeen int32 // UD: the moment when other was seen last
+	otherSeen int32 // UD: the moment when another source queue pair was seen last; 0 never
 	srcQP     uint32
-	other     uint32 // UD: a source queue pair besides srcQP
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
 	rival     uint32 // queue pair that a CM exchange names for the flow since data confirmed this one; 0 none
 	rivalPSN  uint32 // with which its requests begin
-	sharedPSN uint32
-	contest   int32 // moment since which it may be that these are the requests of another queue pair
+	contest   int32  // moment since which these may be the requests of another queue pair; 0 never
 	pkey, mtu uint16
 	weight    uint16 // answers seen
 	transport bth.Transport
@@ -26,7 +29,7 @@ type pair struct {
 	stray     bool // the last request was out of the life
 	contested bool // there is a sign of another pair, and none for this one since
 	overlaps  bool // the life had come to rivalPSN when that was announced
-	shared    bool // a CM exchange names the flow's receiver for requests from sharedPSN on, as this pair's has had
+	shared    bool // a CM exchange names the flow's receiver for requests that the other direction has had, too
 	voted     bool // votes for another pair have been counted
 }
 
@@ -44,6 +47,14 @@ func (e *pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silenc
 
 // questioned tells whether something speaks for another pair of the same flow.
 func (e *pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
+
+// sinceContest returns how long ago something last spoke for another pair.
+func (e *pair) sinceContest(now int32) time.Duration {
+	if e.contest == 0 {
+		return math.MaxInt64
+	}
+	return time.Duration(uint32(now-e.contest)) << 20
+}
 
 func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.Idle) }
 

@@ -22,7 +22,7 @@
 // the flow's source, and among all flows that the queue pair could be the source
 // of. So flows that use the same PSNs at the same time tie. UC has no responses
 // and no votes. The pairs of both directions of a connection are learned together.
-// "Just now" is a second, or longer where all packets come seconds apart. The UDP
+// "Just now" is a second, or up to a minute where packets come seconds apart. The UDP
 // source port counts only where it is asked for: see [Config].
 //
 // # Lives
@@ -46,10 +46,10 @@
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
-// Idle are forgotten. All memory is taken by [New], 17 MB with the defaults, 190
-// octets for each pair more; see also [Config]. A full table gives up what was
-// used longest ago: pairs that no data has confirmed first, and never one that is
-// given, or is confirmed and in use.
+// Idle are forgotten. All memory is taken by [New], 16 MB with the defaults, 182
+// octets for each pair more, or as it is needed: see [Config]. A full table gives
+// up what was used longest ago: pairs that no data has confirmed first, and never
+// one that is given, or is confirmed and in use.
 //
 // A Map is not safe for concurrent use: one a core.
 package qpmap
@@ -65,7 +65,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Why there is no pair.
+// The errors, where there is no pair, or no room for one.
 var (
 	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
 	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
@@ -175,30 +175,27 @@ type Map struct {
 	clock clock
 	stats Stats
 
-	pairs   table[pair]
-	pending table[exchange]
-
+	pairs     table[pair]
+	pending   table[exchange]
 	announced table[announcement]
-
-	open   table[open]
-	recent recent
-	ports  recent // of requests with the same UDP source port, if these count
-	asked  [ways]uint32
+	open      table[open]
+	recent    recent
+	ports     recent       // of requests with the same UDP source port, if these count
+	users     [ways]uint32 // see Asked
 
 	learned      [2]uint32 // slots of the pairs that the last Observe learned
 	learnedCount int
 }
 
-// New returns an empty Map and takes all of its memory.
+// New returns an empty Map and takes all of its memory, unless that is to grow.
 func New(cfg Config) *Map {
 	cfg = cfg.withDefaults()
 	seed := rand.Uint64()
 	m := &Map{
-		cfg:     cfg,
-		clock:   clock{ticks: 1 << 20},
-		pairs:   newTable[pair](cfg.MaxPairs, seed, cfg.Grow),
-		pending: newTable[exchange](cfg.MaxPending, seed, cfg.Grow),
-
+		cfg:       cfg,
+		clock:     clock{ticks: 1 << 20},
+		pairs:     newTable[pair](cfg.MaxPairs, seed, cfg.Grow),
+		pending:   newTable[exchange](cfg.MaxPending, seed, cfg.Grow),
 		announced: newTable[announcement](2*cfg.MaxPending, seed, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, seed, cfg.Grow),
 		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
@@ -221,7 +218,7 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
 // Learn is [Map.Observe] of a packet that was decoded before.
 func (m *Map) Learn(o *Observation, now time.Time) {
 	m.clock.set(now)
-	m.learnedCount, m.asked = 0, [ways]uint32{}
+	m.learnedCount, m.users = 0, [ways]uint32{}
 	op := o.Opcode
 	if !op.Known() || op == bth.CNP {
 		return
@@ -253,21 +250,18 @@ const managementQP = 1
 func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, error) {
 	m.clock.set(now)
 	key := keyOf(k, domain)
-	e, err := m.lookUp(&key)
-	if err != nil {
-		return Pair{}, err
-	}
-	if e.stray {
-		return Pair{}, ErrUnknown
-	}
-	return m.pair(e), nil
+	return m.sender(&key)
 }
 
 // Sender is [Map.SourceQP] of the flow of a packet that [Map.Learn] has just been
 // shown.
 func (m *Map) Sender(o *Observation) (Pair, error) {
 	key := o.key()
-	e, err := m.lookUp(&key)
+	return m.sender(&key)
+}
+
+func (m *Map) sender(k *key) (Pair, error) {
+	e, err := m.lookUp(k)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -334,7 +328,9 @@ func (m *Map) lookUp(k *key) (*pair, error) {
 }
 
 func (m *Map) pair(e *pair) Pair {
-	return Pair{SrcQP: e.srcQP, PKey: e.pkey, MTU: e.mtu, Transport: e.transport, From: e.from, Seen: m.clock.time(e.seen)}
+	return Pair{
+		SrcQP: e.srcQP, PKey: e.pkey, MTU: e.mtu, Transport: e.transport, From: e.from, Seen: m.clock.time(e.seen),
+	}
 }
 
 // Add takes a pair as given: it displaces what was known of the flow, does not
@@ -356,7 +352,8 @@ func (m *Map) Add(k rocev2.FlowKey, domain uint32, p Pair) error {
 		p.PKey = 0xFFFF
 	}
 	m.pairs.slots[at].v = pair{
-		srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given, seen: m.clock.ticks, confirmed: m.now(),
+		srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given,
+		seen: m.clock.ticks, confirmed: m.now(),
 	}
 	return nil
 }
@@ -379,8 +376,7 @@ func (m *Map) All() iter.Seq2[Key, Pair] {
 		for i := range m.pairs.lists {
 			for at := m.pairs.lists[i].oldest; at != 0; at = m.pairs.slots[at].newer {
 				s := &m.pairs.slots[at]
-				k := s.key.public()
-				if p, err := m.SourceQP(k.FlowKey, k.Domain, m.clock.last); err == nil && !yield(k, p) {
+				if p, err := m.sender(&s.key); err == nil && !yield(s.key.public(), p) {
 					return
 				}
 			}
@@ -404,7 +400,7 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 // Asked returns the queue pairs of up to four flows that sent requests with the
 // PSN of the last response that [Map.Observe] or [Map.Learn] saw, 0 for none, where
 // no pair says which of them it answers.
-func (m *Map) Asked() [4]uint32 { return m.asked }
+func (m *Map) Asked() [4]uint32 { return m.users }
 
 // Expire forgets what has been idle for too long, and returns how many pairs
 // that were. Nothing depends on it being called: it only makes room early.

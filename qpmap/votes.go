@@ -94,8 +94,7 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 			return
 		}
 	}
-	switch o.Opcode.Operation() {
-	case bth.OpRDMAReadResponseMiddle, bth.OpRDMAReadResponseLast:
+	if o.continues() {
 		return // a PSN of the READ, but no request's own
 	}
 	transport, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
@@ -106,7 +105,7 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 			users, n = m.recent.users(k, (o.PSN+1)&psnMask, transport, 0, now, long)
 		}
 	}
-	m.asked = users
+	m.users = users
 	for _, qp := range users[:n] {
 		forth := k.back(qp)
 		if m.vote(&forth, k, o, n == 1) {
@@ -125,48 +124,51 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 }
 
 // confirms tells whether a response to the queue pair of a pair answers the flow
-// of the other direction, and notes what it says of it.
+// of the other direction, and records what it says of it.
 func (m *Map) confirms(at uint32, o *Observation) bool {
-	e := &m.pairs.slots[at].v
-	k := m.pairs.slots[at].key
-	forth := k.back(e.srcQP)
-	to := m.find(&forth)
-	if to == 0 || m.pairs.slots[to].v.srcQP != k.id {
+	to := m.mate(at)
+	if to == 0 {
 		return false
 	}
-	f := &m.pairs.slots[to].v
-	t, now := o.Opcode.Transport(), m.now()
-	if f.from == Given || !within(m.clock.answerTime(), f.requested, now) {
+	e, f := &m.pairs.slots[at].v, &m.pairs.slots[to].v
+	now, long := m.now(), m.clock.answerTime()
+	if f.from == Given || !within(long, f.requested, now) || !m.asked(to, o) {
 		return false
 	}
-	switch {
-	case f.life.answers(o.PSN, t):
-	case !f.life.ahead(o.PSN, t) || !m.recent.has(&forth, o.PSN, t, now, m.clock.answerTime()):
-		return false
-	}
-	middle := o.Opcode.Operation() == bth.OpRDMAReadResponseMiddle || o.Opcode.Operation() == bth.OpRDMAReadResponseLast
-	if (e.questioned() || f.questioned()) && (middle || !m.alone(&k, &forth, o, max(e.contest-now, f.contest-now)+now)) {
-		return false // it may as well answer a flow of another connection, or what was sent before
+	if e.questioned() || f.questioned() {
+		since := min(e.sinceContest(now), f.sinceContest(now))
+		if o.continues() || !m.alone(at, to, o, since) {
+			return false // it may as well answer a flow of another connection, or what was sent before
+		}
 	}
 	f.life.answer(o)
 	if f.mtu == 0 {
 		f.mtu = o.mtu()
 	}
 	f.contested = false
-	f.sure, f.answered, f.weight = true, m.now(), min(f.weight, 1<<15)+1
+	f.sure, f.answered, f.weight = true, now, min(f.weight, 1<<15)+1
 	m.confirm(to, at)
 	return true
 }
 
-// alone tells whether this flow alone used the PSN of a response, and not before
-// a moment.
-func (m *Map) alone(k, forth *key, o *Observation, since int32) bool {
-	now := m.now()
-	users, n := m.recent.users(k, o.PSN, o.Opcode.Transport(), 0, now, time.Duration(now-since)<<20)
-	if n != 1 || users[0] != forth.id {
+// asked tells whether a response is about requests of a pair's flow: those of its
+// life, or one a little beyond that was seen lately.
+func (m *Map) asked(at uint32, o *Observation) bool {
+	s := &m.pairs.slots[at]
+	l, t := &s.v.life, o.Opcode.Transport()
+	return l.answers(o.PSN, t) || l.ahead(o.PSN, t) && m.recent.has(&s.key, o.PSN, t, m.now(), m.clock.answerTime())
+}
+
+// alone tells whether of all flows that used the PSN of a response lately there
+// is but one, that of the pair to, and it did so not longer ago than this. The
+// response belongs to the pair at.
+func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
+	k, t, now := &m.pairs.slots[at].key, o.Opcode.Transport(), m.now()
+	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
+	if n != 1 || users[0] != m.pairs.slots[to].key.id {
 		return false
 	}
-	_, n = m.recent.users(k, o.PSN, o.Opcode.Transport(), 0, now, m.clock.answerTime())
+	_, n = m.recent.users(k, o.PSN, t, 0, now, m.clock.answerTime())
 	return n == 1
 }
 
@@ -199,13 +201,13 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if x == nil || !m.gone(a, back.id, x) || !m.gone(b, forth.id, y) {
 		return false
 	}
-	if at := m.begun(forth, f, o.PSN); at != 0 {
-		if m.named(at) != back.id {
-			return false // the requests are those that CM says another queue pair sends
-		}
-		if (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes {
-			return false // not one answer alone, against a connection that had some
-		}
+	switch at := m.begun(forth, f, o.PSN); {
+	case at == 0:
+	case m.named(at) != back.id:
+		return false // the requests are those that CM says another queue pair sends
+	case (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes:
+		return false // not one answer alone, against a connection that had some
+	default:
 		m.adopt(at, o, x.votes)
 		return true
 	}
@@ -269,7 +271,7 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 	m.connect(to, other, settled)
 }
 
-// goesOn takes a response to the right queue pair that is about requests out of
+// goesOn counts a response to the right queue pair that is about requests out of
 // the life of the flow, as after a loss of the capture. When there are enough of
 // them, the life goes on there if it had no answer yet, has said nothing for a
 // while, or was answered less often than those requests have been since: whoever
@@ -277,7 +279,8 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 // then, but not many.
 func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	k := m.pairs.slots[at].key
-	f := &m.open.slots[m.openFlow(&k)].v
+	open := m.openFlow(&k)
+	f := &m.open.slots[open].v
 	follows := m.follows(&k, f, o)
 	c := f.tally.vote(o.DestQP, o.PSN, follows, m.now())
 	e := &m.pairs.slots[at].v
@@ -289,13 +292,14 @@ func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 		return false
 	}
 	other := &m.pairs.slots[mate].v
-	if next := m.begun(&k, f, o.PSN); next != 0 && m.named(next) == e.srcQP && (other.answered == 0 || other.quiet(m.now())) {
+	next := m.begun(&k, f, o.PSN)
+	if next != 0 && m.named(next) == e.srcQP && (other.answered == 0 || other.quiet(m.now())) {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
 		return true
 	}
 	e.life, e.weight = answered(o, m.now()), max(e.weight, c.votes)
 	e.stray, e.sure, e.contested, e.answered, e.requested = false, true, false, m.now(), m.now()
-	m.pairs.slots[mate].v.stray = false
+	other.stray = false
 	m.confirm(at, mate)
 	return true
 }
