@@ -129,15 +129,16 @@ func (t *Table) announced(s *stream, p uint32) {
 	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
 		t.connected(s)
 	case goesOn:
-		if with := t.get(c.with); with != nil {
+		if with := t.get(c.with); with != nil && with.pairing.next.ids == c.ids {
 			with.pairing.next = connection{}
 		}
 		*c = connection{}
 	}
 }
 
-// connected takes up that the connection is used that CM announced for s: a new
-// life begins in both directions.
+// connected records that the connection is used that CM announced for s: a new
+// life begins in both directions, unless CM has announced another one for the
+// other direction since.
 func (t *Table) connected(s *stream) {
 	c := s.pairing.next
 	with := t.get(c.with)
@@ -145,9 +146,11 @@ func (t *Table) connected(s *stream) {
 		s.pairing.next = connection{}
 		return
 	}
-	same, name := t.known(s) == with, with.pairing.next.with
+	same, name := t.known(s) == with, with.pairing.with
 	t.renew(s)
-	t.renew(with)
+	if with.pairing.next.ids == c.ids {
+		t.renew(with)
+	}
 	if same { // connected anew
 		t.join(s, name, with, c.with, qpmap.CM)
 	}
