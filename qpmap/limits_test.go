@@ -1,0 +1,219 @@
+package qpmap_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A second REQ with the communication id of one that waits does not take its
+// place: a REP makes no pair of either. A minute later it may.
+func TestSecondREQ(t *testing.T) {
+	c, second := live(), live()
+	second.a = 0x22
+	for _, later := range []time.Duration{0, time.Minute, time.Minute + 1} {
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.req())
+		observe(m, start.Add(later), second.req(), c.rep())
+		got, err := m.SourceQP(c.forth(), 0, start.Add(later))
+		if later > time.Minute {
+			require.NoError(t, err)
+			require.Equal(t, second.a, got.SrcQP)
+		} else {
+			require.Error(t, err, "%v", later)
+			require.EqualValues(t, 1, m.Stats().Conflicts)
+		}
+	}
+}
+
+// No message of connection management ends a pair that it did not make: one of
+// votes or a given one, which have the communication ids 0.
+func TestCMEndsOnlyItsOwn(t *testing.T) {
+	c := live()
+	c.commA, c.commB = 0, 0
+	voted, given := qpmap.New(qpmap.Config{}), qpmap.New(qpmap.Config{})
+	for n := range uint32(5) {
+		observe(voted, start, c.request(n), c.ack(n))
+	}
+	require.NoError(t, given.Add(c.forth(), 0, qpmap.Pair{SrcQP: c.a}))
+	require.NoError(t, given.Add(c.back(), 0, qpmap.Pair{SrcQP: c.b}))
+	for from, m := range map[qpmap.Source]*qpmap.Map{qpmap.Votes: voted, qpmap.Given: given} {
+		observe(m, start, c.dreq(), c.turned().dreq(), c.drep(), c.rej(), c.turned().rej())
+		requirePair(t, m, c.forth(), c.a, from)
+		requirePair(t, m, c.back(), c.b, from)
+		require.Zero(t, m.Stats().Ended)
+	}
+}
+
+// A DREQ, DREP or REJ with one right communication id of two ends nothing, from
+// neither side.
+func TestCMEndsWithBothIDs(t *testing.T) {
+	c := live()
+	for _, ids := range [][2]uint32{{c.commA, 1}, {1, c.commB}, {c.commA, 0}, {0, c.commB}} {
+		half := *c
+		half.commA, half.commB = ids[0], ids[1]
+		for _, p := range []rocev2.Packet{
+			half.dreq(), half.turned().dreq(), half.drep(), half.turned().drep(), half.rej(), half.turned().rej(),
+		} {
+			m := established(c, true)
+			observe(m, start, p)
+			requirePair(t, m, c.forth(), c.a, qpmap.CM)
+			requirePair(t, m, c.back(), c.b, qpmap.CM)
+		}
+	}
+}
+
+// The first PSN of the requester is in the REP, that of the responder in the
+// REQ: requests that begin with the other one are somebody else's.
+func TestFirstPSNs(t *testing.T) {
+	for _, turn := range []bool{false, true} {
+		for _, right := range []bool{false, true} {
+			c := live()
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, c.req(), c.rep())
+			if turn {
+				c = c.turned()
+			}
+			p := c.request(0)
+			if !right {
+				p.BTH.PSN = c.psnB
+			}
+			observe(m, start, p)
+			if right {
+				requirePair(t, m, c.forth(), c.a, qpmap.CM)
+			} else {
+				requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+			}
+		}
+	}
+}
+
+// Where others hold the table, requests up to 64 beyond the PSN that CM announced
+// belong to the exchange; further ones, and those before it, do not.
+func TestBeginsNearby(t *testing.T) {
+	for _, x := range []struct {
+		from  int32
+		known bool
+	}{{0, true}, {64, true}, {65, false}, {-1, false}} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.req(), c.rep(), c.request(uint32(x.from)))
+		_, err := m.SourceQP(c.forth(), 0, start)
+		require.Equal(t, x.known, err == nil, "%d", x.from)
+	}
+}
+
+// Votes decide from twice as many as those of any other on: not with one less.
+func TestRatio(t *testing.T) {
+	for _, x := range []struct {
+		own   uint32
+		known bool
+	}{{5, false}, {6, true}} {
+		c, second := live(), live()
+		second.a = 0x22
+		m := qpmap.New(qpmap.Config{MinVotes: 4})
+		for n := range uint32(3) { // somebody else's
+			observe(m, start, c.request(n), second.ack(n))
+		}
+		for n := range x.own {
+			observe(m, start, c.request(3+n), c.ack(3+n))
+		}
+		got, err := m.SourceQP(c.forth(), 0, start)
+		require.Equal(t, x.known, err == nil, "%d: %v", x.own, got)
+		if err == nil {
+			require.Equal(t, c.a, got.SrcQP)
+		}
+	}
+}
+
+// A flow with no room for its candidates remembers how many votes the one had
+// that made room.
+func TestLostCandidates(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{MinVotes: 4})
+	n := uint32(0)
+	for range 3 { // three votes each for more queue pairs than are counted
+		for qp := range uint32(5) {
+			other := *c
+			other.a = 0x100 + qp
+			observe(m, start, c.request(n), other.ack(n))
+			n++
+		}
+	}
+	_, err := m.SourceQP(c.forth(), 0, start)
+	require.Error(t, err)
+}
+
+// A response that answers nothing that the other side sent says nothing.
+func TestAnswersToNothing(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	for n := range uint32(10) {
+		observe(m, start, c.ack(0x400000+n))
+		_, err := m.SourceQP(c.back(), 0, start)
+		require.Error(t, err) // the last packet of that flow was nobody's that is known
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	observe(m, start, c.request(3), c.ack(3))
+	requirePair(t, m, c.back(), c.b, qpmap.CM)
+}
+
+// What was crowded stays crowded: with more flows that used a PSN than can be
+// told apart, none gets a vote, whichever of them came last.
+func TestCrowdedStaysCrowded(t *testing.T) {
+	m := qpmap.New(qpmap.Config{MinVotes: 1})
+	c := live()
+	for range 3 {
+		for qp := range uint32(5) {
+			other := *c
+			other.b = 0x100 + qp
+			observe(m, start, other.request(0))
+			observe(m, start, other.request(0)) // and again
+		}
+	}
+	observe(m, start, c.ack(0))
+	require.Zero(t, m.Stats().Pairs)
+	require.Zero(t, m.Asked())
+}
+
+// Moments are modulo 2^32, about 50 days: nothing of what is never wrong, or is
+// known, depends on how long a Map has been there.
+func TestLongUptime(t *testing.T) {
+	for _, days := range []int{24, 25, 26, 49, 50, 75} {
+		c, old := live(), live()
+		old.b = 0x32
+		m := qpmap.New(qpmap.Config{Idle: 365 * 24 * time.Hour})
+		observe(m, start, old.request(0))
+		at := start.Add(time.Duration(days) * 24 * time.Hour)
+		observe(m, at, c.req(), c.rep())
+		for n := range uint32(20) {
+			at = at.Add(10 * time.Millisecond)
+			observe(m, at, c.request(n), c.ack(n))
+			got, err := m.SourceQP(c.forth(), 0, at)
+			require.NoError(t, err)
+			require.Equal(t, c.a, got.SrcQP)
+		}
+		// Another exchange announces what the life began with: now nobody knows
+		// whose requests these are. An answer to what was sent before says nothing.
+		rival := *c
+		rival.a, rival.commA, rival.commB, rival.psnB = 0x66, 6, 66, 0x777777
+		sent := c.request(20)
+		observe(m, at, sent)
+		at = at.Add(20 * time.Millisecond)
+		observe(m, at, rival.req(), rival.rep(), rival.request(0))
+		at = at.Add(20 * time.Millisecond)
+		_, before := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
+		observe(m, at, c.ack(20))
+		_, after := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
+		require.ErrorIs(t, before, qpmap.ErrAmbiguous, "%d days", days)
+		require.ErrorIs(t, after, qpmap.ErrAmbiguous, "%d days", days)
+		at = at.Add(20 * time.Millisecond)
+		observe(m, at, c.request(21), c.ack(21)) // one to a later request does
+		_, err := m.SourceQP(c.forth(), 0, at)
+		require.NoError(t, err, "%d days", days)
+	}
+}
