@@ -858,3 +858,28 @@ func FuzzReceive(f *testing.F) {
 		require.Equal(t, bth.CNP, got.BTH.Opcode)
 	})
 }
+
+// A message about an earlier packet is answered although packets of others came
+// since: whose packet it was does not depend on them.
+func TestStraysSince(t *testing.T) {
+	p := newProxy(t, func(c *Config) { c.QPs = qpmap.New(qpmap.Config{}) })
+	show := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) []byte {
+		ip := congested(t, k, func(q *rocev2.Packet) { q.BTH.Opcode, q.BTH.PSN = op, psn })
+		var q rocev2.Packet
+		require.NoError(t, q.DecodeIP(ip))
+		p.Observe(&q, start)
+		return ip
+	}
+	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
+	var marked []byte
+	for psn := uint32(1000); psn < 1005; psn++ {
+		marked = show(flow4, bth.RCRDMAWriteOnly, psn)
+		show(back, bth.RCAcknowledge, psn)
+	}
+	stray := show(flow4, bth.RCRDMAWriteOnly, 0x800000)
+	_, a, reason := p.Receive(nil, switch4, message(t, marked), start)
+	require.Equal(t, node.Accepted, reason)
+	require.EqualValues(t, 0x21, a.SrcQP)
+	_, _, reason = p.Receive(nil, switch4, message(t, stray), start)
+	require.Equal(t, node.UnknownQP, reason)
+}
