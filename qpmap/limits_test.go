@@ -130,22 +130,47 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// A flow with no room for its candidates remembers how many votes the one had
-// that made room.
+// The votes of a candidate that had to make room count against the others still.
 func TestLostCandidates(t *testing.T) {
-	c := live()
-	m := qpmap.New(qpmap.Config{MinVotes: 4})
-	n := uint32(0)
-	for range 3 { // three votes each for more queue pairs than are counted
-		for qp := range uint32(5) {
-			other := *c
-			other.a = 0x100 + qp
-			observe(m, start, c.request(n), other.ack(n))
-			n++
+	c, second := live(), live()
+	second.a = 0x22
+	m := qpmap.New(qpmap.Config{})
+	votes := func(from uint32, of *connection, n uint32) {
+		for i := range n {
+			observe(m, start, c.request(from+i))
+		}
+		for i := range n {
+			observe(m, start, of.ack(from+i))
 		}
 	}
-	_, err := m.SourceQP(c.forth(), 0, start)
-	require.Error(t, err)
+	votes(0, second, 2)
+	votes(2<<20, c, 3) // ties, as do those of other parts of the PSNs
+	votes(3<<20, c, 3)
+	votes(4<<20, c, 3)
+	votes(5<<20, c, 3) // in the place of the other's
+	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
+	votes(5<<20+3, c, 1)
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+}
+
+// What is given for one direction says whose the other one is not, and stays
+// when CM and data say something else.
+func TestGivenOtherDirection(t *testing.T) {
+	for _, withCM := range []bool{false, true} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		require.NoError(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 0x99}))
+		if withCM {
+			observe(m, start, c.req(), c.rep())
+		}
+		for n := range uint32(10) {
+			observe(m, start, c.request(n), c.ack(n))
+			requirePair(t, m, c.back(), 0x99, qpmap.Given)
+			if !withCM {
+				requireNone(t, m, c.forth(), qpmap.ErrUnknown)
+			}
+		}
+	}
 }
 
 // A response that answers nothing that the other side sent says nothing.
