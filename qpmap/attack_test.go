@@ -398,6 +398,7 @@ func TestNothingMovesWhatIsGiven(t *testing.T) {
 		require.Equal(t, c.a, got.SrcQP)
 		require.Equal(t, qpmap.Given, got.From)
 	}
+	requireNone(t, m, other.back(), qpmap.ErrUnknown) // nor is the other direction of what it excludes learned
 }
 
 // Connections that begin with the same PSN and run in lockstep tie, unless the

@@ -181,7 +181,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if a != 0 && b != 0 && m.pairs.slots[a].v.srcQP == back.id && m.pairs.slots[b].v.srcQP == forth.id {
 		return alone && m.goesOn(a, b, o)
 	}
-	if m.given(a, back.id) || m.given(b, forth.id) {
+	if m.given(a, back.id) { // of a given pair for back there are no votes
 		return false
 	}
 	to := m.openFlow(forth)
