@@ -176,7 +176,7 @@ func (m *Map) followPair(at uint32, o *Observation) bool {
 	}
 	if e.sure && !e.contested {
 		if e.confirmed == 0 {
-			m.confirm(at, m.mate(at))
+			m.confirm(at, m.mate(at), false)
 		}
 		e.confirmed = m.now()
 	}

@@ -99,9 +99,9 @@ func (m *Map) use(at uint32) {
 	s.v.seen = m.clock.ticks
 }
 
-// confirm notes that data spoke for the pairs of both directions. Whatever spoke
-// for others was made up, or is long past.
-func (m *Map) confirm(at, mate uint32) {
+// confirm notes that data spoke for the pairs of both directions. Where that was
+// an answer, whatever spoke for others was made up, or is long past.
+func (m *Map) confirm(at, mate uint32, answered bool) {
 	for _, at := range [...]uint32{at, mate} {
 		if at == 0 {
 			continue
@@ -111,8 +111,11 @@ func (m *Map) confirm(at, mate uint32) {
 			m.pairs.renew(at, settled)
 		}
 		m.use(at)
-		s.v.confirmed, s.v.rival, s.v.shared = m.now(), 0, false
-		if s.v.voted {
+		s.v.confirmed = m.now()
+		if answered {
+			s.v.rival, s.v.shared = 0, false
+		}
+		if s.v.voted && answered {
 			s.v.voted = false
 			if open := m.open.get(&s.key); open != 0 {
 				f := &m.open.slots[open].v
@@ -154,6 +157,10 @@ func (m *Map) connect(forth, back link, list uint8) {
 	if b != a {
 		m.install(b, &back, list)
 	}
+	if forth.pair.answered != 0 || back.pair.answered != 0 { // else answers may still say something else
+		m.closeFlow(&forth.key)
+		m.closeFlow(&back.key)
+	}
 }
 
 // place returns the slot of a flow's pair, or one for it to be made.
@@ -190,9 +197,6 @@ func (m *Map) install(at uint32, l *link, list uint8) {
 		e.confirmed = m.now()
 	}
 	m.pairs.renew(at, list)
-	if list == settled { // else answers may still say something else
-		m.closeFlow(&l.key)
-	}
 }
 
 // makePair returns a new slot in a list. In a full table it takes that of the

@@ -147,7 +147,7 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 	}
 	f.contested = false
 	f.sure, f.answered, f.weight = true, now, min(f.weight, 1<<15)+1
-	m.confirm(to, at)
+	m.confirm(to, at, true)
 	return true
 }
 
@@ -300,7 +300,7 @@ func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	e.life, e.weight = answered(o, m.now()), max(e.weight, c.votes)
 	e.stray, e.sure, e.contested, e.answered, e.requested = false, true, false, m.now(), m.now()
 	other.stray = false
-	m.confirm(at, mate)
+	m.confirm(at, mate, true)
 	return true
 }
 

@@ -115,6 +115,6 @@ func (t *table) summary(w io.Writer, packets int) {
 		by[r.pair.From]++
 	}
 	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %d in datagrams; %s without one\n",
-		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes], by[qpmap.UD],
+		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes]+by[qpmap.Port], by[qpmap.UD],
 		cli.Count(len(t.unknown), "flow"))
 }
