@@ -378,7 +378,7 @@ func TestDelays(t *testing.T) {
 		d.Add(one)
 	}
 	require.EqualValues(t, -20, d.Percentile(0.5))
-	require.EqualValues(t, math.MinInt64, d.Percentile(0.01))
+	require.EqualValues(t, int64(math.MinInt64), d.Percentile(0.01))
 	require.EqualValues(t, 30, d.Percentile(1))
 	d = Delays{}
 	for i := range time.Duration(1000) { // -300 to 699
