@@ -568,7 +568,7 @@ func TestUsedAgain(t *testing.T) {
 	require.EqualValues(t, 17, s.flow().SrcQP)
 	first := *s
 	s.qpB = 19 // and then 17 to 19
-	s.at(5_000_000)
+	s.at(1_050_000)
 	s.sends(0x100000, 0x100001, 0x100002).acks(0x100000, 0x100001, 0x100002)
 	require.EqualValues(t, 17, s.flow().SrcQP)
 	require.EqualValues(t, 3, s.flow().ACKs)
@@ -578,7 +578,7 @@ func TestUsedAgain(t *testing.T) {
 	require.EqualValues(t, 3, f.ACKs)
 
 	s.qpA, s.qpB = 30, 18 // a later partner of 18, of which no request is seen
-	s.at(10_000_000)
+	s.at(2_100_000)
 	s.connect(9, 0x200000, 1024)
 	require.EqualValues(t, 17, first.flow().SrcQP)
 }

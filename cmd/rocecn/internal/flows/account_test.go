@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,7 +141,7 @@ func TestNamesAreShown(t *testing.T) {
 // The window of a comparison takes the memory of the packets that there are.
 func TestHugeWindow(t *testing.T) {
 	path := wiretest.Path(t, "rxe-perf4.pcap")
-	status, out, stderr := run(t, nil, "-json", "-compare", "-window", "9223372036854775807", path, path)
+	status, out, stderr := run(t, nil, "-json", "-compare", "-window", strconv.Itoa(math.MaxInt), path, path)
 	require.Zero(t, status, stderr)
 	all := strings.Split(strings.TrimSpace(out), "\n")
 	var total map[string]any
