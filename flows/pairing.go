@@ -54,8 +54,8 @@ func (p *pairing) skips(at int64) bool {
 	return true
 }
 
-// expects tells whether an answer with this PSN is one to the last requests of a
-// flow of which the source is known.
+// expects tells whether an answer with this PSN may be one to requests of the
+// flow's present life, a few that the capture lost among them.
 func (s *stream) expects(psn uint32) bool {
 	d := ahead(psn, s.flow.sequence.next)
 	return -lifeDistance <= d && d < 1<<11+int32(s.flow.sequence.slack)
