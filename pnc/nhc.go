@@ -49,8 +49,8 @@ var (
 // nothing: they are told apart by a characteristic that is not read here.
 //
 // ok is false when the attribute says nothing: it is of another next hop, or has
-// no PNC characteristic with an address of 4 or 16 octets; of several the first
-// counts. Characteristics with other codes are skipped, in any order. On an error
+// no PNC characteristic with an address, of 4 or 16 octets, that others can
+// reach (see [Advertisement.Validate]); of several the first counts. Characteristics with other codes are skipped, in any order. On an error
 // the attribute is to be discarded and the route kept (section 2.4).
 func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok bool, err error) {
 	if c.NHC == 0 {
@@ -65,8 +65,8 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 		if !whole {
 			return netip.Addr{}, false, ErrNHC
 		}
-		if code == c.NHC && (len(v) == 4 || len(v) == 16) && !ok {
-			proxy, ok = netip.AddrFromSlice(v)
+		if addr, known := netip.AddrFromSlice(v); code == c.NHC && known && !ok && reachable(plain(addr)) {
+			proxy, ok = addr, true
 		}
 		tlvs = rest
 	}

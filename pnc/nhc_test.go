@@ -32,6 +32,7 @@ func TestReadNHC(t *testing.T) {
 		{"unknown codes, in any order", header4 + "ffff 0000 0001 0000 1092 0004 c6336402 0003 0004 01020304", "198.51.100.7", "198.51.100.2"},
 		{"the first of two", header4 + "1092 0004 c6336402 1092 0004 c6336403", "198.51.100.7", "198.51.100.2"},
 		{"the first whose length is right", header4 + "1092 0005 c633640200 1092 0004 c6336403", "198.51.100.7", "198.51.100.3"},
+		{"the first that others can reach", header4 + "1092 0010 ff020000000000000000000000000001 1092 0004 e0000001 1092 0004 c6336403", "198.51.100.7", "198.51.100.3"},
 		{"another next hop", header4 + "1092 0004 c6336402", "198.51.100.8", ""},
 		{"next hop of the other family", header4 + "1092 0004 c6336402", "2001:db8:ffff::7", ""},
 		{"no next hop given", header4 + "1092 0004 c6336402", "", ""},

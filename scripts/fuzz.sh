@@ -5,6 +5,8 @@
 # to N of each target, the smallest first, are copied into the committed corpus.
 #
 #	scripts/fuzz.sh [-t 20m] [-grow N] [package …]
+#
+# -t is a time or, as 20000x, a number of inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
