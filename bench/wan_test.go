@@ -193,7 +193,7 @@ func BenchmarkNotify(b *testing.B) {
 			qps := qpmap.New(qpmap.Config{MaxPairs: flows})
 			w := newBorder(b, 0, 1, flows, qps)
 			for _, qp := range w.flows {
-				require.NoError(b, qps.Add(rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}, 0, qpmap.Pair{SrcQP: 7}))
+				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}}, qpmap.Pair{SrcQP: 7}))
 			}
 			var messages []byte
 			for f := range w.pe.Flows(w.now) {
@@ -221,7 +221,7 @@ func BenchmarkNotify(b *testing.B) {
 			qps := qpmap.New(qpmap.Config{MaxPairs: flows})
 			w := newBorder(b, 0, 1, flows, nil)
 			for _, qp := range w.flows {
-				require.NoError(b, qps.Add(rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}, 0, qpmap.Pair{SrcQP: 7}))
+				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}}, qpmap.Pair{SrcQP: 7}))
 			}
 			p, err := proxy.New(proxy.Config{
 				Enabled: true, Self6: loopback, Accept: everyone, QPs: qps,

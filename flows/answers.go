@@ -1,6 +1,9 @@
 package flows
 
-import "github.com/rocecn/rocecn/bth"
+import (
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+)
 
 // Answers counts what comes back to the sender of a flow.
 type Answers struct {
@@ -110,7 +113,7 @@ func (t *Table) answer(p *Packet, at int64) {
 	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
 		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.packets > 0 {
-			if pair, err := t.pairs.SourceQP(with.key.flowKey(), 0, moment(at)); err == nil {
+			if pair, err := t.pairs.SourceQP(qpmap.Key{FlowKey: with.key.flowKey()}, moment(at)); err == nil {
 				t.sentBy(with, pair) // an answer may be what tells
 			}
 		}

@@ -234,6 +234,6 @@ func (t *Table) source(s *stream, name ref, qp uint32) {
 // than what it learns.
 func (t *Table) Give(k rocev2.FlowKey, srcQP uint32) {
 	forth := keyOf(k)
-	t.pairs.Add(k, 0, qpmap.Pair{SrcQP: srcQP & qpMask})
+	t.pairs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: srcQP & qpMask})
 	t.pair(&forth, qpmap.Pair{SrcQP: srcQP & qpMask, From: qpmap.Given})
 }

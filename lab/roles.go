@@ -67,7 +67,7 @@ func (f *Flow) sourceQP() uint32 { return uint32(2*f.index + 2) }
 func (f *Flow) destQP() uint32   { return uint32(2*f.index + 3) }
 
 // SourceQP does what [node.Pairs] asks.
-func (p pairs) SourceQP(k rocev2.FlowKey, _ uint32, now time.Time) (qpmap.Pair, error) {
+func (p pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	i := int(k.DestQP-3) / 2
 	if i < 0 || i >= len(p.net.flows) {
 		return qpmap.Pair{}, qpmap.ErrUnknown
@@ -215,7 +215,7 @@ func (s *Switch) translate(told ref, k *packet) {
 func (n *Network) learn(f *Flow) {
 	if n.roles.learned != nil {
 		key := rocev2.FlowKey{Src: f.src.role.addr, Dst: f.dst.role.addr, DestQP: f.destQP()}
-		_ = n.roles.learned.Add(key, 0, qpmap.Pair{SrcQP: f.sourceQP()}) // of what has no room they know nothing
+		_ = n.roles.learned.Add(qpmap.Key{FlowKey: key}, qpmap.Pair{SrcQP: f.sourceQP()}) // of what has no room they know nothing
 	}
 }
 

@@ -5,22 +5,21 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/qpmap"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Pairs say which queue pair sends a flow. A *[qpmap.Map] does, with what it was
 // given or has learned.
 type Pairs interface {
-	SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error)
+	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
 }
 
 // SourceQP returns what p knows of the sender of a flow, or why it is not known:
 // UnknownQP, as of every flow where p is nil, or AmbiguousQP.
-func SourceQP(p Pairs, k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, Reason) {
+func SourceQP(p Pairs, k qpmap.Key, now time.Time) (qpmap.Pair, Reason) {
 	if p == nil {
 		return qpmap.Pair{}, UnknownQP
 	}
-	pair, err := p.SourceQP(k, domain, now)
+	pair, err := p.SourceQP(k, now)
 	if err != nil {
 		return qpmap.Pair{}, ReasonOf(err)
 	}

@@ -16,14 +16,14 @@ import (
 // answer is what is said of every flow.
 type answer struct{ err error }
 
-func (a answer) SourceQP(rocev2.FlowKey, uint32, time.Time) (qpmap.Pair, error) {
+func (a answer) SourceQP(qpmap.Key, time.Time) (qpmap.Pair, error) {
 	return qpmap.Pair{SrcQP: 0x21}, a.err
 }
 
 func TestSourceQP(t *testing.T) {
 	k := rocev2.FlowKey{Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"), DestQP: 0x11}
 	learned := qpmap.New(qpmap.Config{})
-	require.NoError(t, learned.Add(k, 7, qpmap.Pair{SrcQP: 0x21}))
+	require.NoError(t, learned.Add(qpmap.Key{FlowKey: k, Domain: 7}, qpmap.Pair{SrcQP: 0x21}))
 	for _, c := range []struct {
 		name   string
 		pairs  node.Pairs
@@ -37,7 +37,7 @@ func TestSourceQP(t *testing.T) {
 		{"ambiguous, in other words", answer{fmt.Errorf("host: %w", qpmap.ErrAmbiguous)}, 0, node.AmbiguousQP},
 		{"another error", answer{errors.New("down")}, 0, node.UnknownQP},
 	} {
-		pair, reason := node.SourceQP(c.pairs, k, c.domain, time.Time{})
+		pair, reason := node.SourceQP(c.pairs, qpmap.Key{FlowKey: k, Domain: c.domain}, time.Time{})
 		require.Equal(t, c.want, reason, c.name)
 		if c.want == node.Accepted {
 			require.Equal(t, uint32(0x21), pair.SrcQP, c.name)

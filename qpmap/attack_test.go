@@ -22,7 +22,7 @@ func observe(m *qpmap.Map, now time.Time, packets ...rocev2.Packet) {
 
 func requirePair(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, srcQP uint32, from qpmap.Source) {
 	t.Helper()
-	got, err := m.SourceQP(k, 0, start)
+	got, err := m.SourceQP(qpmap.Key{FlowKey: k}, start)
 	require.NoError(t, err, "%v", k)
 	require.Equal(t, srcQP, got.SrcQP, "%v", k)
 	require.Equal(t, from, got.From, "%v", k)
@@ -30,7 +30,7 @@ func requirePair(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, srcQP uint32, fro
 
 func requireNone(t testing.TB, m *qpmap.Map, k rocev2.FlowKey, want error) {
 	t.Helper()
-	_, err := m.SourceQP(k, 0, start)
+	_, err := m.SourceQP(qpmap.Key{FlowKey: k}, start)
 	require.ErrorIs(t, err, want, "%v", k)
 }
 
@@ -241,7 +241,7 @@ func TestManyTies(t *testing.T) {
 		observe(m, start, flows[0].ack(n)) // one alone is answered where it can be seen
 	}
 	for _, c := range flows {
-		_, err := m.SourceQP(c.forth(), 0, start)
+		_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 		require.Error(t, err)
 	}
 }
@@ -256,7 +256,7 @@ func TestForgedResponses(t *testing.T) {
 	for n := range uint32(10) {
 		observe(m, start, c.request(n), c.ack(n), forged.ack(n))
 	}
-	if got, err := m.SourceQP(c.forth(), 0, start); err == nil {
+	if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start); err == nil {
 		require.Equal(t, c.a, got.SrcQP)
 	}
 	for _, m := range []*qpmap.Map{established(c, true)} {
@@ -314,7 +314,7 @@ func TestVotesAreFresh(t *testing.T) {
 		if quick {
 			requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 		} else {
-			_, err := m.SourceQP(c.forth(), 0, start.Add(30*time.Second))
+			_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(30*time.Second))
 			require.NoError(t, err)
 		}
 	}
@@ -340,7 +340,7 @@ func TestTwoREQs(t *testing.T) {
 	observe(m, start, forged.req(), c.req(), c.rep())
 	for n := range uint32(24) {
 		observe(m, start, c.request(n))
-		if got, err := m.SourceQP(c.forth(), 0, start); err == nil {
+		if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start); err == nil {
 			require.Equal(t, c.a, got.SrcQP)
 		}
 		observe(m, start, c.ack(n))
@@ -361,7 +361,7 @@ func TestThreeForgedPackets(t *testing.T) {
 		for n := range uint32(400) {
 			at = at.Add(time.Millisecond)
 			observe(m, at, c.request(3+n))
-			got, err := m.SourceQP(c.forth(), 0, at)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 			require.NoError(t, err, "request %d, %v", n, answered)
 			require.Equal(t, c.a, got.SrcQP)
 			observe(m, at, c.ack(3+n))
@@ -371,10 +371,10 @@ func TestThreeForgedPackets(t *testing.T) {
 			if answered {
 				observe(m, at, forged.ack(0))
 			}
-			if got, err := m.SourceQP(c.forth(), 0, at); err == nil { // the last request was the forger's
+			if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at); err == nil { // the last request was the forger's
 				require.Equal(t, c.a, got.SrcQP)
 			}
-			of, err := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at)
+			of, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at)
 			require.NoError(t, err)
 			require.Equal(t, c.a, of.SrcQP)
 		}
@@ -387,13 +387,13 @@ func TestNothingMovesWhatIsGiven(t *testing.T) {
 	other := *c
 	other.a = 0x66
 	m := qpmap.New(qpmap.Config{})
-	require.NoError(t, m.Add(c.forth(), 0, qpmap.Pair{SrcQP: c.a}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
 	observe(m, start, other.req(), other.rep())
 	at := start
 	for n := range uint32(100) {
 		at = at.Add(50 * time.Millisecond)
 		observe(m, at, other.request(n), other.ack(n), other.dreq(), other.rej())
-		got, err := m.SourceQP(c.forth(), 0, at)
+		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 		require.NoError(t, err)
 		require.Equal(t, c.a, got.SrcQP)
 		require.Equal(t, qpmap.Given, got.From)
@@ -432,7 +432,7 @@ func TestPorts(t *testing.T) {
 					requirePair(t, m, c.forth(), c.a, qpmap.Port)
 					requirePair(t, m, c.back(), c.b, qpmap.Port)
 				} else {
-					_, err := m.SourceQP(c.forth(), 0, start)
+					_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 					require.Error(t, err)
 				}
 			}

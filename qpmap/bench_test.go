@@ -45,14 +45,14 @@ func BenchmarkMap(b *testing.B) {
 		m.Observe(&back, 0, start)
 	})
 	each("SourceQP", func(_ int, c *connection) {
-		if _, err := m.SourceQP(c.forth(), 0, start); err != nil {
+		if _, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start); err != nil {
 			b.Fatal(err)
 		}
 	})
 	each("SourceQP unknown", func(_ int, c *connection) {
 		k := c.forth()
 		k.DestQP = 1 << 23
-		m.SourceQP(k, 0, start)
+		m.SourceQP(qpmap.Key{FlowKey: k}, start)
 	})
 	each("Observe new flow", func(n int, c *connection) {
 		forth.Src, forth.Dst, forth.BTH.DestQP, forth.BTH.PSN = c.A, c.B, uint32(1<<23+n&0xFFFFF), uint32(n&0xFFFFFF)

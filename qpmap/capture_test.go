@@ -39,11 +39,11 @@ func learn(t testing.TB, m *qpmap.Map, packets []sent) map[rocev2.FlowKey]qpmap.
 			continue
 		}
 		k := s.packet.FlowKey()
-		if p, err := m.SourceQP(k, 7, now); err == nil {
+		if p, err := m.SourceQP(qpmap.Key{FlowKey: k, Domain: 7}, now); err == nil {
 			require.Equal(t, s.truth, p.SrcQP, "packet %d: %v from %v", i, k, p.From)
 			known[k] = p
 		}
-		_, err := m.SourceQP(k, 8, now)
+		_, err := m.SourceQP(qpmap.Key{FlowKey: k, Domain: 8}, now)
 		require.ErrorIs(t, err, qpmap.ErrUnknown, "another domain")
 	}
 	return known

@@ -35,3 +35,16 @@ func (c *clock) answerTime() time.Duration {
 
 // time returns when the clock stood at ticks.
 func (c *clock) time(ticks int64) time.Time { return c.last.Add(time.Duration(ticks - c.ticks)) }
+
+// ticksAt returns where the clock stood, or will stand, at a time. A clock that was
+// never set begins there; one that is behind goes on to it.
+func (c *clock) ticksAt(t time.Time) int64 {
+	d := t.Sub(c.last)
+	switch {
+	case c.last.IsZero():
+		c.last, d = t, 0
+	case d > 0:
+		c.ticks, c.last, d = c.ticks+int64(d), t, 0
+	}
+	return c.ticks + int64(d)
+}

@@ -26,7 +26,7 @@ func Example() {
 		learn(c.ack(n))     // to queue pair 0x21
 	}
 
-	pair, err := m.SourceQP(c.forth(), 0, now)
+	pair, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, now)
 	fmt.Printf("CNP to queue pair 0x%06x, %v\n", pair.SrcQP, err)
 	// Output:
 	// 2001:db8::a > 2001:db8::b qp 0x000031: from queue pair 0x000021, by votes

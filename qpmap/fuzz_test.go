@@ -56,7 +56,7 @@ func FuzzObserve(f *testing.F) {
 				if pair.From == qpmap.UD || k.DestQP <= cm.QP {
 					continue
 				}
-				mate, err := m.SourceQP(rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: pair.SrcQP}, 0, now)
+				mate, err := m.SourceQP(qpmap.Key{FlowKey: rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: pair.SrcQP}}, now)
 				if err == nil && mate.From != qpmap.UD && mate.SrcQP != k.DestQP {
 					t.Fatalf("%v from %v, but back to %v", k, pair, mate)
 				}

@@ -25,8 +25,8 @@ func newTwins(c qpmap.Config) twins {
 func (w twins) observe(t testing.TB, p *rocev2.Packet, now time.Time) {
 	w.fixed.Observe(p, 0, now)
 	w.growing.Observe(p, 0, now)
-	want, wantErr := w.fixed.SourceQP(p.FlowKey(), 0, now)
-	got, err := w.growing.SourceQP(p.FlowKey(), 0, now)
+	want, wantErr := w.fixed.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, now)
+	got, err := w.growing.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, now)
 	if want != got || wantErr != err || w.fixed.Stats() != w.growing.Stats() {
 		t.Fatalf("%v %v: %v, %v, but growing %v, %v", p.FlowKey(), p.BTH.Header, want, wantErr, got, err)
 	}

@@ -19,7 +19,7 @@ func TestSecondREQ(t *testing.T) {
 		m := qpmap.New(qpmap.Config{})
 		observe(m, start, c.req())
 		observe(m, start.Add(later), second.req(), c.rep())
-		got, err := m.SourceQP(c.forth(), 0, start.Add(later))
+		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(later))
 		if later > time.Minute {
 			require.NoError(t, err)
 			require.Equal(t, second.a, got.SrcQP)
@@ -39,8 +39,8 @@ func TestCMEndsOnlyItsOwn(t *testing.T) {
 	for n := range uint32(5) {
 		observe(voted, start, c.request(n), c.ack(n))
 	}
-	require.NoError(t, given.Add(c.forth(), 0, qpmap.Pair{SrcQP: c.a}))
-	require.NoError(t, given.Add(c.back(), 0, qpmap.Pair{SrcQP: c.b}))
+	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
+	require.NoError(t, given.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: c.b}))
 	for from, m := range map[qpmap.Source]*qpmap.Map{qpmap.Votes: voted, qpmap.Given: given} {
 		observe(m, start, c.dreq(), c.turned().dreq(), c.drep(), c.rej(), c.turned().rej())
 		requirePair(t, m, c.forth(), c.a, from)
@@ -102,7 +102,7 @@ func TestBeginsNearby(t *testing.T) {
 		c := live()
 		m := qpmap.New(qpmap.Config{})
 		observe(m, start, c.req(), c.rep(), c.request(uint32(x.from)))
-		_, err := m.SourceQP(c.forth(), 0, start)
+		_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 		require.Equal(t, x.known, err == nil, "%d", x.from)
 	}
 }
@@ -122,7 +122,7 @@ func TestRatio(t *testing.T) {
 		for n := range x.own {
 			observe(m, start, c.request(3+n), c.ack(3+n))
 		}
-		got, err := m.SourceQP(c.forth(), 0, start)
+		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 		require.Equal(t, x.known, err == nil, "%d: %v", x.own, got)
 		if err == nil {
 			require.Equal(t, c.a, got.SrcQP)
@@ -159,7 +159,7 @@ func TestGivenOtherDirection(t *testing.T) {
 	for _, withCM := range []bool{false, true} {
 		c := live()
 		m := qpmap.New(qpmap.Config{})
-		require.NoError(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 0x99}))
+		require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 0x99}))
 		if withCM {
 			observe(m, start, c.req(), c.rep())
 		}
@@ -179,7 +179,7 @@ func TestAnswersToNothing(t *testing.T) {
 	m := established(c, true)
 	for n := range uint32(10) {
 		observe(m, start, c.ack(0x400000+n))
-		_, err := m.SourceQP(c.back(), 0, start)
+		_, err := m.SourceQP(qpmap.Key{FlowKey: c.back()}, start)
 		require.Error(t, err) // the last packet of that flow was nobody's that is known
 	}
 	requirePair(t, m, c.forth(), c.a, qpmap.CM)
@@ -218,7 +218,7 @@ func TestLongUptime(t *testing.T) {
 		for n := range uint32(20) {
 			at = at.Add(10 * time.Millisecond)
 			observe(m, at, c.request(n), c.ack(n))
-			got, err := m.SourceQP(c.forth(), 0, at)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 			require.NoError(t, err)
 			require.Equal(t, c.a, got.SrcQP)
 		}
@@ -231,14 +231,14 @@ func TestLongUptime(t *testing.T) {
 		at = at.Add(20 * time.Millisecond)
 		observe(m, at, rival.req(), rival.rep(), rival.request(0))
 		at = at.Add(20 * time.Millisecond)
-		_, before := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
+		_, before := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
 		observe(m, at, c.ack(20))
-		_, after := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
+		_, after := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
 		require.ErrorIs(t, before, qpmap.ErrAmbiguous, "%d days", days)
 		require.ErrorIs(t, after, qpmap.ErrAmbiguous, "%d days", days)
 		at = at.Add(20 * time.Millisecond)
 		observe(m, at, c.request(21), c.ack(21)) // one to a later request does
-		_, err := m.SourceQP(c.forth(), 0, at)
+		_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 		require.NoError(t, err, "%d days", days)
 	}
 }

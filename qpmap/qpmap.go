@@ -247,9 +247,9 @@ const managementQP = 1
 // SourceQP returns what is known of the sender of the flow's last packet. It
 // returns [ErrUnknown] or [ErrAmbiguous] when there is no pair, and allocates
 // nothing.
-func (m *Map) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (Pair, error) {
+func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	m.clock.set(now)
-	key := keyOf(k, domain)
+	key := keyOf(k)
 	return m.sender(&key)
 }
 
@@ -273,9 +273,9 @@ func (m *Map) sender(k *key) (Pair, error) {
 
 // SourceQPOf is [Map.SourceQP] of a packet of which the BTH is known, such as the
 // one that invoked a message: packets that came since then do not matter.
-func (m *Map) SourceQPOf(k rocev2.FlowKey, domain uint32, h *bth.Header, now time.Time) (Pair, error) {
+func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	m.clock.set(now)
-	key := keyOf(k, domain)
+	key := keyOf(k)
 	e, err := m.lookUp(&key)
 	if err != nil {
 		return Pair{}, err
@@ -333,35 +333,52 @@ func (m *Map) pair(e *pair) Pair {
 	}
 }
 
-// Add takes a pair as given: it displaces what was known of the flow, does not
-// age, and nothing but [Map.Remove] ends it. From and Seen of p do not matter,
+// Add takes a pair that did not come from traffic, and displaces what was known of
+// the flow.
+//
+// With From 0 or [Given] the operator vouches for the pair: it does not age, and
+// nothing but [Map.Remove] ends it; Seen does not matter. With any other From it is
+// one that [Map.All] of another Map has yielded, such as of a program before its
+// restart: it is what it was there, as old as Seen says, and ends as such a pair
+// does. Whose requests come next an answer must tell, as the connection may have
+// been another one meanwhile.
+//
 // PKey 0 stands for 0xffff, the default partition.
-func (m *Map) Add(k rocev2.FlowKey, domain uint32, p Pair) error {
+func (m *Map) Add(k Key, p Pair) error {
 	if (p.SrcQP|k.DestQP)>>24 != 0 {
 		return errQPRange
 	}
-	key := keyOf(k, domain)
+	given := p.From == 0 || p.From == Given
+	key := keyOf(k)
 	if at := m.pairs.get(&key); at != 0 {
 		m.pairs.remove(at)
 	}
-	at := m.makePair(&key, settled)
+	list := uint8(unsettled)
+	if given {
+		list = settled
+	}
+	at := m.makePair(&key, list)
 	if at == 0 {
 		return ErrFull
 	}
 	if p.PKey == 0 {
 		p.PKey = 0xFFFF
 	}
-	m.pairs.slots[at].v = pair{
-		srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given,
-		seen: m.clock.ticks, confirmed: m.now(),
+	v := pair{srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given}
+	if given {
+		v.seen, v.confirmed = m.clock.ticks, m.now()
+	} else {
+		v.from, v.seen = p.From, m.clock.ticksAt(p.Seen)
+		v.local, v.remote = rand.Uint32(), rand.Uint32() // of an exchange that nobody can name any more
 	}
+	m.pairs.slots[at].v = v
 	return nil
 }
 
 // Remove forgets what is known of the flow, however it is known, and tells
 // whether there was something.
-func (m *Map) Remove(k rocev2.FlowKey, domain uint32) bool {
-	key := keyOf(k, domain)
+func (m *Map) Remove(k Key) bool {
+	key := keyOf(k)
 	at := m.pairs.get(&key)
 	if at != 0 {
 		m.pairs.remove(at)
@@ -369,8 +386,8 @@ func (m *Map) Remove(k rocev2.FlowKey, domain uint32) bool {
 	return at != 0
 }
 
-// All yields the pairs that [Map.SourceQP] would return, in no order. The Map
-// must not be changed meanwhile.
+// All yields the pairs that [Map.SourceQP] would return, in no order. [Map.Add] of
+// another Map takes them. The Map must not be changed meanwhile.
 func (m *Map) All() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for i := range m.pairs.lists {

@@ -29,7 +29,7 @@ func TestCM(t *testing.T) {
 		{c.forth(), qpmap.Pair{SrcQP: c.a, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM, Seen: start}},
 		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM, Seen: start}},
 	} {
-		got, err := m.SourceQP(want.k, 0, start)
+		got, err := m.SourceQP(qpmap.Key{FlowKey: want.k}, start)
 		require.NoError(t, err)
 		require.Equal(t, want.p, got)
 	}
@@ -87,7 +87,7 @@ func TestXRC(t *testing.T) {
 	observe(m, start,
 		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a, TransportType: cm.TransportExtended, ExtendedTransport: cm.ExtendedXRC}),
 		cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{LocalCommID: 2, RemoteCommID: 1, LocalEECN: c.b}))
-	got, err := m.SourceQP(c.forth(), 0, start)
+	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)
 	require.Equal(t, c.a, got.SrcQP)
 	require.Equal(t, bth.TransportXRC, got.Transport)
@@ -171,7 +171,7 @@ func TestNewLives(t *testing.T) {
 			for n := range uint32(40) {
 				at = at.Add(50 * time.Millisecond)
 				observe(m, at, next.request(n))
-				got, err := m.SourceQP(next.forth(), 0, at)
+				got, err := m.SourceQP(qpmap.Key{FlowKey: next.forth()}, at)
 				if ended || n > 25 {
 					require.NoError(t, err, "%v, %#x, request %d", ended, psn, n)
 				}
@@ -180,7 +180,7 @@ func TestNewLives(t *testing.T) {
 				}
 				observe(m, at, next.ack(n))
 			}
-			got, err := m.SourceQP(next.back(), 0, at)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: next.back()}, at)
 			require.NoError(t, err)
 			require.Equal(t, next.b, got.SrcQP)
 			requireNone(t, m, c.back(), qpmap.ErrUnknown)
@@ -209,23 +209,23 @@ func TestNewLivesWithoutCM(t *testing.T) {
 		observe(m, start, next.request(n), next.ack(n))
 		requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	}
-	of, err := m.SourceQPOf(c.forth(), 0, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 5}, start)
+	of, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 5}, start)
 	require.NoError(t, err) // what is asked is of whom, not of when
 	require.Equal(t, c.a, of.SrcQP)
 	later := start.Add(1100 * time.Millisecond)
 	for n := range uint32(5) {
 		observe(m, later, next.request(4+n), next.ack(4+n))
 	}
-	got, err := m.SourceQP(c.forth(), 0, later)
+	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, later)
 	require.NoError(t, err)
 	require.Equal(t, next.a, got.SrcQP)
-	_, err = m.SourceQP(c.back(), 0, later)
+	_, err = m.SourceQP(qpmap.Key{FlowKey: c.back()}, later)
 	require.Error(t, err)
 	require.EqualValues(t, 1, m.Stats().NewLives)
 
 	uc := packet(c.A, c.B, bth.UCSendOnly, c.b, next.psnA+9) // or another transport
 	observe(m, later, uc)
-	_, err = m.SourceQP(c.forth(), 0, later)
+	_, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, later)
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
 }
 
@@ -252,7 +252,7 @@ func TestPSNs(t *testing.T) {
 	for n := uint32(60001); n < 60004; n++ {
 		observe(m, later, c.request(n), c.ack(n))
 	}
-	_, err := m.SourceQP(c.forth(), 0, later)
+	_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, later)
 	require.NoError(t, err)
 }
 
@@ -302,7 +302,7 @@ func TestUD(t *testing.T) {
 		observe(m, at, p)
 	}
 	send(start, 0x21)
-	got, err := m.SourceQP(c.forth(), 0, start)
+	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)
 	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.UD, Seen: start}, got)
 	send(start, 0x22) // two send to it
@@ -310,7 +310,7 @@ func TestUD(t *testing.T) {
 	for i := range 61 {
 		send(start.Add(time.Duration(i)*time.Second), 0x22) // one no more
 	}
-	got, err = m.SourceQP(c.forth(), 0, start.Add(61*time.Second))
+	got, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(61*time.Second))
 	require.NoError(t, err)
 	require.EqualValues(t, 0x22, got.SrcQP)
 
@@ -323,7 +323,7 @@ func TestUD(t *testing.T) {
 	send(start, 0x55)
 	requireNone(t, m, c.forth(), qpmap.ErrUnknown)
 	send(start.Add(1100*time.Millisecond), 0x55) // of one that says nothing any more it is another life
-	got, err = m.SourceQP(c.forth(), 0, start.Add(1100*time.Millisecond))
+	got, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(1100*time.Millisecond))
 	require.NoError(t, err)
 	require.Equal(t, qpmap.UD, got.From)
 }
@@ -331,7 +331,7 @@ func TestUD(t *testing.T) {
 func TestGiven(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{MaxPairs: 2, Idle: time.Second})
-	require.NoError(t, m.Add(c.forth(), 0, qpmap.Pair{SrcQP: 0x99, MTU: 4096}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: 0x99, MTU: 4096}))
 	forged := *c
 	for n := range uint32(5) {
 		observe(m, start, c.request(n), c.ack(n))
@@ -339,29 +339,29 @@ func TestGiven(t *testing.T) {
 	observe(m, start, c.req(), c.rep(), forged.dreq(), packet(c.A, c.B, bth.UCSendOnly, c.b, 1), packet(c.A, c.B, bth.UCSendOnly, c.b, 2))
 	late := start.Add(time.Hour)
 	require.Zero(t, m.Expire(late)-int(m.Stats().Expired))
-	got, err := m.SourceQP(c.forth(), 0, late)
+	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, late)
 	require.NoError(t, err)
 	require.EqualValues(t, 0x99, got.SrcQP)
 	require.EqualValues(t, 0xFFFF, got.PKey)
 	require.Equal(t, qpmap.Given, got.From)
 
-	require.NoError(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 1}))
-	require.ErrorIs(t, m.Add(c.back(), 1, qpmap.Pair{SrcQP: 1}), qpmap.ErrFull)
-	require.NoError(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 2}))
-	require.ErrorIs(t, m.Add(c.back(), 0, qpmap.Pair{SrcQP: 1 << 24}), wireerr.Range)
-	require.True(t, m.Remove(c.back(), 0))
-	require.False(t, m.Remove(c.back(), 0))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 1}))
+	require.ErrorIs(t, m.Add(qpmap.Key{FlowKey: c.back(), Domain: 1}, qpmap.Pair{SrcQP: 1}), qpmap.ErrFull)
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 2}))
+	require.ErrorIs(t, m.Add(qpmap.Key{FlowKey: c.back()}, qpmap.Pair{SrcQP: 1 << 24}), wireerr.Range)
+	require.True(t, m.Remove(qpmap.Key{FlowKey: c.back()}))
+	require.False(t, m.Remove(qpmap.Key{FlowKey: c.back()}))
 	requireNone(t, m, c.back(), qpmap.ErrUnknown)
-	require.NoError(t, m.Add(c.back(), 1, qpmap.Pair{SrcQP: 1}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.back(), Domain: 1}, qpmap.Pair{SrcQP: 1}))
 }
 
 func TestIdle(t *testing.T) {
 	c := live()
 	m := established(c, true)
 	require.Zero(t, m.Expire(start.Add(10*time.Minute)))
-	_, err := m.SourceQP(c.forth(), 0, start.Add(10*time.Minute))
+	_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(10*time.Minute))
 	require.NoError(t, err)
-	_, err = m.SourceQP(c.forth(), 0, start.Add(10*time.Minute+1))
+	_, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(10*time.Minute+1))
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
 	require.Equal(t, 2, m.Expire(start.Add(10*time.Minute+1)))
 	require.Equal(t, qpmap.Stats{CM: 2, Expired: 2}, m.Stats())
@@ -375,11 +375,11 @@ func TestTimeJumpsBack(t *testing.T) {
 		for n := range uint32(10) {
 			at := start.Add(-jump).Add(time.Duration(n) * time.Second)
 			observe(m, at, c.request(3+n), c.ack(3+n))
-			got, err := m.SourceQP(c.forth(), 0, at)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
 			require.NoError(t, err)
 			require.Equal(t, c.a, got.SrcQP)
 		}
-		_, err := m.SourceQP(c.forth(), 0, start.Add(-jump).Add(20*time.Minute+10*time.Second))
+		_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(-jump).Add(20*time.Minute+10*time.Second))
 		require.ErrorIs(t, err, qpmap.ErrUnknown, "%v", jump)
 	}
 }
@@ -427,7 +427,7 @@ func TestRoomForOne(t *testing.T) {
 	m := qpmap.New(qpmap.Config{MaxPairs: 3})
 	for qp := range uint32(2) {
 		given.DestQP = 0x99 + qp
-		require.NoError(t, m.Add(given, 0, qpmap.Pair{SrcQP: 5}))
+		require.NoError(t, m.Add(qpmap.Key{FlowKey: given}, qpmap.Pair{SrcQP: 5}))
 	}
 	for range 3 {
 		observe(m, start, c.req(), c.rep(), c.dreq())
@@ -493,10 +493,10 @@ func TestNoAllocations(t *testing.T) {
 	wiretest.NoAllocs(t, "Observe", func() { observe(m, start, packets...) })
 	unknown := live().forth()
 	unknown.DestQP = 5
-	require.NoError(t, m.Add(c.forth(), 0, qpmap.Pair{SrcQP: 1}))
-	wiretest.NoAllocs(t, "SourceQP", func() { _, _ = m.SourceQP(c.forth(), 0, start) })
-	wiretest.NoAllocs(t, "SourceQP, unknown", func() { _, _ = m.SourceQP(unknown, 0, start) })
-	wiretest.NoAllocs(t, "Add and Remove", func() { m.Add(unknown, 0, qpmap.Pair{}); m.Remove(unknown, 0) })
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: 1}))
+	wiretest.NoAllocs(t, "SourceQP", func() { _, _ = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start) })
+	wiretest.NoAllocs(t, "SourceQP, unknown", func() { _, _ = m.SourceQP(qpmap.Key{FlowKey: unknown}, start) })
+	wiretest.NoAllocs(t, "Add and Remove", func() { m.Add(qpmap.Key{FlowKey: unknown}, qpmap.Pair{}); m.Remove(qpmap.Key{FlowKey: unknown}) })
 	wiretest.NoAllocs(t, "All, Learned, Expire, Stats", func() {
 		for range m.All() {
 		}

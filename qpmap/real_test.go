@@ -121,11 +121,11 @@ func (h *host) play(t testing.TB, m *qpmap.Map, forge func(now time.Time)) score
 		default:
 			truth, ok := h.truth[k]
 			require.True(t, ok, "packet %d: %v", i, k)
-			got, err := m.SourceQP(k, 0, now)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: k}, now)
 			if err == nil {
 				require.Equal(t, truth, got.SrcQP, "packet %d: %v PSN %d, from %v", i, k, s.packet.BTH.PSN, got.From)
 			}
-			of, errOf := m.SourceQPOf(k, 0, &s.packet.BTH.Header, now)
+			of, errOf := m.SourceQPOf(qpmap.Key{FlowKey: k}, &s.packet.BTH.Header, now)
 			require.Equal(t, err, errOf)
 			require.Equal(t, got, of)
 			if exchanged[k] || len(answers[k]) >= 3 {

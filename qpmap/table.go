@@ -21,8 +21,8 @@ type key struct {
 // overIPv4 tells 10.0.0.1 from ::ffff:10.0.0.1.
 const overIPv4 = 1
 
-func keyOf(k rocev2.FlowKey, domain uint32) key {
-	out := key{src: k.Src.As16(), dst: k.Dst.As16(), id: k.DestQP, domain: domain}
+func keyOf(k Key) key {
+	out := key{src: k.Src.As16(), dst: k.Dst.As16(), id: k.DestQP, domain: k.Domain}
 	if k.Dst.Is4() {
 		out.mark = overIPv4
 	}

@@ -285,7 +285,7 @@ func TestNeverAWrongPair(t *testing.T) {
 				continue
 			}
 			questions++
-			got, err := m.SourceQP(s.packet.FlowKey(), 0, now)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: s.packet.FlowKey()}, now)
 			if err == nil {
 				answers++
 				require.Equal(t, s.truth, got.SrcQP, "seed %d, packet %d: %v %v, from %v", seed, i, s.packet.FlowKey(), s.packet.BTH.Header, got.From)

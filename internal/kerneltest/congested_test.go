@@ -111,7 +111,7 @@ func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
 		}
 		r.pairs.Observe(&p, 0, r.now)
 	}
-	pair, err := r.pairs.SourceQP(flow, 0, r.now)
+	pair, err := r.pairs.SourceQP(qpmap.Key{FlowKey: flow}, r.now)
 	require.NoError(t, err)
 	require.Equal(t, senderQP, pair.SrcQP)
 	return data

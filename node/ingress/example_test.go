@@ -23,7 +23,7 @@ func Example() {
 
 	// Who sends to queue pair 17 would be learned from the traffic.
 	pairs := qpmap.New(qpmap.Config{})
-	pairs.Add(rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}, 0, qpmap.Pair{SrcQP: 34, Seen: now})
+	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, Self: self, CNP6: netip.MustParseAddr("2001:db8:1::fe"),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), QPs: pairs,

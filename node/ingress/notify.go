@@ -177,5 +177,5 @@ func (pe *PE) senderQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pa
 	if pe.cfg.QPs == nil {
 		return qpmap.Pair{}, node.UnknownQP
 	}
-	return node.SourceQP(pe.cfg.QPs, k, domain, now)
+	return node.SourceQP(pe.cfg.QPs, qpmap.Key{FlowKey: k, Domain: domain}, now)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -230,7 +231,7 @@ func (t *Table) find(a *Action, n *ppfc.Notification, now time.Time) {
 	if n.Congested.Is4() {
 		k.Src = t.cfg.Self4
 	}
-	pair, reason := node.SourceQP(t.cfg.QPs, k, 0, now)
+	pair, reason := node.SourceQP(t.cfg.QPs, qpmap.Key{FlowKey: k}, now)
 	switch {
 	case reason == node.Accepted:
 		a.QP, a.KnownQP = pair.SrcQP, true

@@ -47,8 +47,8 @@ func notification(t testing.TB, from, congested netip.Addr, typ ppfc.Type, durat
 
 func config(t testing.TB) pause.Config {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x23}))
 	return pause.Config{
 		Enabled: true, Self4: self4, Self6: self6, QPs: m, MaxPause: 1000 * us,
 		Accept: acl.New(netip.PrefixFrom(sw6, 64), netip.PrefixFrom(sw4, 24)),
@@ -99,7 +99,7 @@ func TestAccepted(t *testing.T) {
 	got, _ := pause.New(cfg).Receive(notification(t, sw6, dst6, ppfc.Stop, us), ip, now)
 	require.Equal(t, pause.Flow(dst6, 0x11), got.Target)
 	cfg = config(t)
-	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x24}))
+	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x24}))
 	got, _ = pause.New(cfg).Receive(notification(t, sw6, sw6, ppfc.Stop, us), ip, now)
 	require.Equal(t, pause.Flow(sw6, 0x11), got.Target)
 	require.EqualValues(t, 0x24, got.QP)

@@ -21,7 +21,7 @@ func Example() {
 
 	// Who sends to queue pair 17 would be learned by Observe.
 	pairs := qpmap.New(qpmap.Config{})
-	pairs.Add(rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}, 0, qpmap.Pair{SrcQP: 34, Seen: now})
+	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::9"),
 		Accept:  acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),

@@ -50,7 +50,7 @@ func newProxy(t testing.TB, change func(*Config)) *Proxy {
 		QPs:    qpmap.New(qpmap.Config{MaxPairs: 64, MaxOpen: 64, MaxPending: 64}),
 	}
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
-		cfg.QPs.Add(k, 0, qpmap.Pair{SrcQP: 0x21})
+		cfg.QPs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
 	}
 	if change != nil {
 		change(&cfg)
@@ -233,7 +233,7 @@ func TestReceiveRefuses(t *testing.T) {
 		{"no address of the family", func(c *Config) { c.Self4 = netip.Addr{} }, switch6, about(flow4, nil), node.NoMethod},
 		{"CNP from a multicast address", func(c *Config) {
 			c.FromReceiver = true
-			c.QPs.Add(rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}, 0, qpmap.Pair{SrcQP: 1})
+			c.QPs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}}, qpmap.Pair{SrcQP: 1})
 		}, switch6, about(rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}, nil), node.Address},
 		{"pair not known", nil, switch6, about(rocev2.FlowKey{Src: sender6, Dst: receiver6, DestQP: 0x12}, nil), node.UnknownQP},
 		{"no pairs", func(c *Config) { c.QPs = nil }, switch6, right, node.UnknownQP},
@@ -359,7 +359,7 @@ func TestLimits(t *testing.T) {
 		"per flow, by all that names it": {func(c *Config) {
 			c.PerFlow = interval
 			for _, k := range []rocev2.FlowKey{otherQP, otherSender, otherReceiver} {
-				c.QPs.Add(k, 0, qpmap.Pair{SrcQP: 0x21})
+				c.QPs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
 			}
 		}, []step{
 			{six, switch6, 0, node.Accepted},

@@ -210,7 +210,7 @@ func (p *Proxy) senderQP(k rocev2.FlowKey, now time.Time) (qpmap.Pair, node.Reas
 	if p.cfg.QPs == nil {
 		return qpmap.Pair{}, node.UnknownQP
 	}
-	pair, err := p.cfg.QPs.SourceQPOf(k, 0, &p.packet.BTH.Header, now)
+	pair, err := p.cfg.QPs.SourceQPOf(qpmap.Key{FlowKey: k}, &p.packet.BTH.Header, now)
 	return pair, node.ReasonOf(err)
 }
 

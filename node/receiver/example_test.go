@@ -18,7 +18,7 @@ func Example() {
 
 	// Who sends to queue pair 17 would be learned by pairs.Observe.
 	pairs := qpmap.New(qpmap.Config{})
-	pairs.Add(rocev2.FlowKey{Src: sender, Dst: self, DestQP: 17}, 0, qpmap.Pair{SrcQP: 34, Seen: now})
+	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: self, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
 	r := receiver.New(receiver.Config{Enabled: true, Self6: self, QPs: pairs, Interval: 50 * time.Microsecond})
 
 	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17}}}

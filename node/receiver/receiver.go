@@ -21,6 +21,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -190,6 +191,6 @@ func (r *Receiver) sourceQP(p *rocev2.Packet, k rocev2.FlowKey, now time.Time) (
 	if p.BTH.Present.Has(bth.HasDETH) {
 		return p.BTH.DETH.SrcQP, node.Accepted
 	}
-	pair, reason := node.SourceQP(r.cfg.QPs, k, 0, now)
+	pair, reason := node.SourceQP(r.cfg.QPs, qpmap.Key{FlowKey: k}, now)
 	return pair.SrcQP, reason
 }

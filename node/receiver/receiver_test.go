@@ -54,14 +54,14 @@ func opcode(op bth.Opcode) func(*rocev2.Packet) {
 // pairs knows who sends to queue pair 0x11: 0x22.
 func pairs(t testing.TB) *qpmap.Map {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: src4, Dst: self4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src4, Dst: self4, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x23}))
 	return m
 }
 
 type ambiguous struct{}
 
-func (ambiguous) SourceQP(rocev2.FlowKey, uint32, time.Time) (qpmap.Pair, error) {
+func (ambiguous) SourceQP(qpmap.Key, time.Time) (qpmap.Pair, error) {
 	return qpmap.Pair{}, qpmap.ErrAmbiguous
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -300,7 +301,7 @@ func (s *Sender) find(e *Event, now time.Time) node.Reason {
 	if e.KnownQP {
 		return node.Accepted
 	}
-	pair, reason := node.SourceQP(s.cfg.QPs, e.Flow, 0, now)
+	pair, reason := node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: e.Flow}, now)
 	switch {
 	case reason == node.Accepted:
 		e.QP, e.KnownQP = pair.SrcQP, true

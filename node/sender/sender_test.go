@@ -85,10 +85,10 @@ func pause(t testing.TB, about *rocev2.Packet, from netip.Addr, e ppfc.Extension
 
 func config(t testing.TB) sender.Config {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x22}))
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}, 0, qpmap.Pair{SrcQP: 0x23}))
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: dst6, Dst: self6, DestQP: 0x22}, 0, qpmap.Pair{SrcQP: 0x11}))
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: dst4, Dst: self4, DestQP: 0x23}, 0, qpmap.Pair{SrcQP: 0x11}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst6, Dst: self6, DestQP: 0x22}}, qpmap.Pair{SrcQP: 0x11}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst4, Dst: self4, DestQP: 0x23}}, qpmap.Pair{SrcQP: 0x11}))
 	return sender.Config{
 		Enabled: true, Self4: self4, Self6: self6, QPs: m,
 		Accept: acl.New(netip.PrefixFrom(sw, 64), netip.PrefixFrom(sw4, 24)),
@@ -99,8 +99,8 @@ func config(t testing.TB) sender.Config {
 func connect(t testing.TB, cfg *sender.Config, dst netip.Addr, destQP, qp uint32) {
 	t.Helper()
 	m := cfg.QPs.(*qpmap.Map)
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: self6, Dst: dst, DestQP: destQP}, 0, qpmap.Pair{SrcQP: qp}))
-	require.NoError(t, m.Add(rocev2.FlowKey{Src: dst, Dst: self6, DestQP: qp}, 0, qpmap.Pair{SrcQP: destQP}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst, DestQP: destQP}}, qpmap.Pair{SrcQP: qp}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst, Dst: self6, DestQP: qp}}, qpmap.Pair{SrcQP: destQP}))
 }
 
 // What is accepted, and what it says.
@@ -184,13 +184,13 @@ func TestRefused(t *testing.T) {
 		{"CNP of a stranger who sends to the queue pair", strangers,
 			func(c *sender.Config) {
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
-				require.NoError(t, c.QPs.(*qpmap.Map).Add(k, 0, qpmap.Pair{SrcQP: 0x77}))
+				require.NoError(t, c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x77}))
 			}, node.UnknownQP},
 		{"CNP of a stranger, by which another queue pair sends", strangers,
 			func(c *sender.Config) {
 				connect(t, c, stranger, 0x77, 0x24)
 				k := rocev2.FlowKey{Src: stranger, Dst: self6, DestQP: 0x22}
-				require.NoError(t, c.QPs.(*qpmap.Map).Add(k, 0, qpmap.Pair{SrcQP: 0x77}))
+				require.NoError(t, c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x77}))
 			}, node.UnknownQP},
 		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.UnknownQP},
 		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
@@ -259,16 +259,16 @@ func TestRefused(t *testing.T) {
 // oneWay knows who sends to the host.
 type oneWay struct{ node.Pairs }
 
-func (p oneWay) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error) {
+func (p oneWay) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	if k.Src == self6 {
 		return qpmap.Pair{}, qpmap.ErrAmbiguous
 	}
-	return p.Pairs.SourceQP(k, domain, now)
+	return p.Pairs.SourceQP(k, now)
 }
 
 type ambiguous struct{}
 
-func (ambiguous) SourceQP(rocev2.FlowKey, uint32, time.Time) (qpmap.Pair, error) {
+func (ambiguous) SourceQP(qpmap.Key, time.Time) (qpmap.Pair, error) {
 	return qpmap.Pair{}, qpmap.ErrAmbiguous
 }
 
@@ -295,7 +295,7 @@ func TestOnTheList(t *testing.T) {
 // table is a host's own table, which knows its queue pairs by number.
 type table map[uint32]netip.Addr
 
-func (q table) SourceQP(k rocev2.FlowKey, _ uint32, _ time.Time) (qpmap.Pair, error) {
+func (q table) SourceQP(k qpmap.Key, _ time.Time) (qpmap.Pair, error) {
 	for qp, dst := range q {
 		if dst == k.Dst {
 			return qpmap.Pair{SrcQP: qp}, nil

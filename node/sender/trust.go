@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -48,7 +49,7 @@ func (s *Sender) trust(p *rocev2.Packet, now time.Time) trust {
 	}
 	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, now)
 	if len(p.Ext) > 0 && !s.cfg.ReceiversSendNone {
-		_, t.fast = node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: p.Dst, Dst: p.Src, DestQP: p.BTH.DestQP}, 0, now)
+		_, t.fast = node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Dst, Dst: p.Src, DestQP: p.BTH.DestQP}}, now)
 	}
 	return t
 }
@@ -86,12 +87,12 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, now time.Time) node.Reas
 	case !s.sent.Ready(s.datagrams(qp, dst), remembered, now):
 		return node.Accepted
 	}
-	back, reason := node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: dst, Dst: self, DestQP: qp}, 0, now)
+	back, reason := node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst, Dst: self, DestQP: qp}}, now)
 	if reason != node.Accepted {
 		return reason
 	}
 	// That dst sends to the queue pair is what anybody can do.
-	forth, reason := node.SourceQP(s.cfg.QPs, rocev2.FlowKey{Src: self, Dst: dst, DestQP: back.SrcQP}, 0, now)
+	forth, reason := node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: rocev2.FlowKey{Src: self, Dst: dst, DestQP: back.SrcQP}}, now)
 	if reason == node.Accepted && forth.SrcQP != qp {
 		return node.UnknownQP
 	}

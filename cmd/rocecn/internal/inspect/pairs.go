@@ -18,7 +18,7 @@ func (l *looker) learn(f *finding) {
 		f.source = qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, From: qpmap.UD}
 		return
 	}
-	f.source, f.sourceErr = l.pairs.SourceQP(p.FlowKey(), 0, f.record.Time)
+	f.source, f.sourceErr = l.pairs.SourceQP(qpmap.Key{FlowKey: p.FlowKey()}, f.record.Time)
 }
 
 // sourceQP prints the sender's queue pair and how it is known.

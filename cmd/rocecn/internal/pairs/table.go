@@ -52,7 +52,7 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	var r *row
 	if p.BTH.Present.Has(bth.HasDETH) {
 		r = t.row(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(), From: qpmap.UD}, now)
-	} else if pair, err := t.qps.SourceQP(k, 0, now); err == nil {
+	} else if pair, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
 		r = t.row(k, pair, now)
 	} else {
 		if r = t.unknown[k]; r == nil {

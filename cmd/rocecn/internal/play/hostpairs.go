@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -104,7 +105,7 @@ func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, know
 		k.Src = h.self4
 	}
 	for _, k.DestQP = range h.learned[at] {
-		if pair, err := h.SourceQP(k, 0, now); err == nil && pair.SrcQP == qp {
+		if pair, err := h.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil && pair.SrcQP == qp {
 			return true, true
 		}
 	}

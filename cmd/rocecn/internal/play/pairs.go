@@ -31,7 +31,7 @@ func (p *pairs) give(i int, k rocev2.FlowKey, qp uint32) error {
 		p.either[k] = true
 	}
 	p.given[k] = qp
-	if err := p.Add(k, 0, qpmap.Pair{SrcQP: qp}); err != nil {
+	if err := p.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: qp}); err != nil {
 		return wrong(index("qps", i), "%v", err)
 	}
 	return nil
@@ -70,11 +70,11 @@ func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
 }
 
 // SourceQP returns what is known of the sender of a flow.
-func (p *pairs) SourceQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, error) {
-	if p.either[k] {
+func (p *pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
+	if p.either[k.FlowKey] {
 		return qpmap.Pair{}, qpmap.ErrAmbiguous
 	}
-	return p.Map.SourceQP(k, domain, now)
+	return p.Map.SourceQP(k, now)
 }
 
 // observe learns from a packet. It returns the line of what was learned: the

@@ -231,7 +231,7 @@ func TestHostPairsTakenOver(t *testing.T) {
 		sends, known := h.Sends(qp, receiverAddr, noon)
 		require.Equal(t, want, [2]bool{sends, known})
 	}
-	require.NoError(t, h.Add(p.FlowKey(), 0, qpmap.Pair{SrcQP: 35}))
+	require.NoError(t, h.Add(qpmap.Key{FlowKey: p.FlowKey()}, qpmap.Pair{SrcQP: 35}))
 	sends, known := h.Sends(34, receiverAddr, noon)
 	require.Equal(t, [2]bool{false, true}, [2]bool{sends, known})
 }
