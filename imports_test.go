@@ -25,21 +25,32 @@ const (
 )
 
 // A package imports the standard library and the floors below its own, never
-// a neighbour. A new package takes its place here.
+// a neighbour. A new package takes its place here. What stands in internal is
+// the ground, the first two floors, and nothing else but helpers.
 var floors = [][]string{
 	{"internal/wireerr", "internal/hash"},
 	{"internal/enumtext"},
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "cm", "pnc"},
 	{"rocev2"},
-	{"fcn", "cnp", "ppfc", "proxymsg", "encap"},
+	{"fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},
 	{"fastcnp"},
 	{"message"},
-	{"rocelayers", "qpmap", "filter", "internal/capture", "internal/genlua"}, // the latter two for programs alone
+	{"rocelayers", "qpmap", "filter"},
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
-	{"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause", "node/reaction", "flows", "internal/traffic"},
+	{
+		"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause",
+		"node/reaction", "flows",
+	},
 	{"lab/sim", "lab/fluid"},
 	{"lab"},
 	{"lab/check", "lab/scenario"},
+}
+
+// helpers are what tests and benchmarks share, and nothing else imports: how
+// many floors each may import.
+var helpers = map[string]int{
+	"internal/wiretest": 1,
+	"internal/traffic":  len(floors), // captures made with the builders of all messages
 }
 
 func TestImports(t *testing.T) {
@@ -64,6 +75,21 @@ func TestImports(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
+}
+
+// What stands in internal is what everything may build on, or a helper.
+func TestInternalIsTheGround(t *testing.T) {
+	for i, f := range floors {
+		for _, pkg := range f {
+			require.Equal(t, i < 2, within("internal", pkg), pkg)
+		}
+	}
+	dirs, err := os.ReadDir("internal")
+	require.NoError(t, err)
+	for _, d := range dirs {
+		_, helper := helpers["internal/"+d.Name()]
+		require.True(t, helper || floor("internal/"+d.Name()) >= 0, "internal/%s is neither ground nor a helper", d.Name())
+	}
 }
 
 func isFile(name string) bool {
@@ -94,7 +120,8 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"fastcnp/build.go", module + `/rocelayers`, module + `/rocelayers`},
 		{"rocelayers/bth.go", gopacket + ` ` + gopacket + `/layers ` + module + `/fastcnp`, ``},
 		{"rocelayers/bth.go", xnet + `/bpf`, xnet + `/bpf`},
-		{"rocelayers/bth.go", module + `/internal/capture`, module + `/internal/capture`},
+		{"rocelayers/bth.go", module + `/capture`, ``},
+		{"cnp/build.go", module + `/capture`, module + `/capture`},
 		{"rocelayers/bth_test.go", gopacket + `/layers`, ``},
 		{"filter/walk.go", xnet + `/bpf ` + module + `/message`, ``},
 		{"filter/walk.go", xnet + `/ipv6`, xnet + `/ipv6`},
@@ -102,7 +129,7 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"filter/walk_test.go", xsys + `/unix`, ``},
 		{"cmd/rocecn/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6`, gopacket + `/pcapgo`},
 		{"cmd/rocecn/internal/live/live_linux.go", xsys + `/unix`, ``},
-		{"cmd/rocecn/main.go", module + `/internal/capture`, ``},
+		{"cmd/rocecn/main.go", module + `/capture`, ``},
 		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
 		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
 		{"cmd/rocecn/main.go", `C`, `C`},
@@ -110,6 +137,14 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"bench/read_test.go", gopacket + `/layers ` + module + `/rocelayers`, ``},
 		{"rocev2/walk.go", module + `/bench`, module + `/bench`},
 		{"internal/wiretest/wiretest.go", module + `/internal/wireerr`, ``},
+		{"internal/wiretest/wiretest.go", module + `/bth`, module + `/bth`},
+		{"internal/traffic/traffic.go", module + `/cnp ` + module + `/capture`, ``},
+		{"internal/enumtext/enumtext.go", module + `/internal/wireerr`, ``},
+		{"internal/hash/hash_test.go", module + `/rocev2`, module + `/rocev2`},
+		{"bench/flows/main.go", module + `/internal/traffic`, ``},
+		{"cmd/rocecn/main.go", module + `/internal/traffic`, module + `/internal/traffic`},
+		{"flows/flows_test.go", module + `/internal/traffic`, ``},
+		{"wireshark/genlua/main.go", module + `/rocev2`, ``},
 		{"errors.go", module + `/internal/wireerr`, ``},
 		{"errors.go", module + `/bth`, module + `/bth`},
 		{"bth/bth.go", `example.com/other`, `example.com/other`},
@@ -172,12 +207,24 @@ func allowed(file, imported string) bool {
 	case within(gopacket, imported):
 		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) // its layers take time at each start
 	case within(module, imported):
-		f := floor(strings.TrimPrefix(imported, module+"/"))
-		return test || imported == module && onTop(pkg) || f >= 0 && f < reach(pkg) || within(module+"/cmd", imported) && within("cmd", pkg)
+		return test && !within("internal", pkg) || within(module+"/cmd", imported) && within("cmd", pkg) ||
+			mayImport(pkg, strings.TrimPrefix(imported, module+"/"), test)
 	default: // only the standard library has no dot before the first slash
 		first, _, _ := strings.Cut(imported, "/")
 		return !strings.Contains(first, ".")
 	}
+}
+
+// mayImport tells whether a package may import another one of the module.
+func mayImport(pkg, imported string, test bool) bool {
+	if _, ok := helpers[imported]; ok {
+		return test || within("bench", pkg)
+	}
+	if imported == module { // the root
+		return onTop(pkg)
+	}
+	f := floor(imported)
+	return f >= 0 && f < reach(pkg)
 }
 
 // floor returns the floor that a package stands on, -1 when it is on none and
@@ -189,19 +236,24 @@ func floor(pkg string) int {
 // reach returns how many floors, from the lowest, a package may import; -1 when
 // it is not known.
 func reach(pkg string) int {
+	if n, ok := helpers[pkg]; ok {
+		return n
+	}
 	switch {
 	case onTop(pkg):
 		return len(floors)
-	case pkg == ".", within("internal", pkg) && floor(pkg) < 0:
+	case pkg == ".":
 		return 1
 	}
 	return floor(pkg)
 }
 
 // onTop tells whether a package stands on all floors, and nothing on it but, in
-// a command, its other parts.
+// a command, its other parts: programs, generators, and tests against others.
 func onTop(pkg string) bool {
-	return within("cmd", pkg) || within("examples", pkg) || within("bench", pkg)
+	return slices.ContainsFunc([]string{
+		"cmd", "examples", "bench", "wireshark/genlua", "rocelayers/genfork", "kerneltest", "vectortest", "pnc/igptest",
+	}, func(root string) bool { return within(root, pkg) })
 }
 
 // within tells whether p is the path root or one below it.

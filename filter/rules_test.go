@@ -28,7 +28,7 @@ func golden(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text)
 }
 
-// The rules as they are printed. What they do is seen in internal/kerneltest.
+// The rules as they are printed. What they do is seen in kerneltest.
 func TestRules(t *testing.T) {
 	for name, r := range map[string]Border{
 		"default": {}, "cnp": {CNP: true}, "ppfc": {PPFC: true}, "both": {CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},

@@ -5,8 +5,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/internal/capture"
 )
 
 // Which flows of a capture repeated packets, and why.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 )

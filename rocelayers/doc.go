@@ -119,8 +119,8 @@
 // # The two gopackets
 //
 // The package is there twice, made from one source: rocecn/rocelayers is for
-// google/gopacket, whose last release is of 2020, rocecn/fork/rocelayers for
+// google/gopacket, whose last release is of 2020, rocecn/rocelayers/fork/rocelayers for
 // gopacket/gopacket, the fork that is being kept.
 package rocelayers
 
-//go:generate go run ../internal/genfork
+//go:generate go run ./genfork

@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p docs/pictures
 pictures=$PWD/docs/pictures
-cd internal/browsertest
+cd cmd/rocecn/internal/flows/browsertest
 go test -count=1 -run '^(TestPhoneDarkAndPrint|TestQueues)$' . -pictures "$pictures"
 ls -l "$pictures"

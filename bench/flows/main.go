@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/rocev2"
 )

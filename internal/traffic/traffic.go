@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 

@@ -8,9 +8,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/fastcnp"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
 	reason "github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"

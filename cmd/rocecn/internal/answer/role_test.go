@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/encap"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 )
 
 // An Input is a capture that a command reads, from a file or from standard

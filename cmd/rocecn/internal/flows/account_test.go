@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/internal/wiretest"
 )

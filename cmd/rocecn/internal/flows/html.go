@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/internal/capture"
 )
 
 // maxCharts is how many flows have charts on a page, the first of its table:

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )

@@ -50,10 +50,10 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"

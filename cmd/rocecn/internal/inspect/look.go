@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )

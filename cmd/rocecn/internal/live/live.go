@@ -5,7 +5,7 @@ package live
 import (
 	"errors"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 )
 
 // A Source is a live capture.

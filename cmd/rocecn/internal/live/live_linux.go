@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )

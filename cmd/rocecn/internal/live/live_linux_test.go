@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

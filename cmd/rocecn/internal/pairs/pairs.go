@@ -19,8 +19,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )

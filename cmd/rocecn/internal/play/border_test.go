@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"

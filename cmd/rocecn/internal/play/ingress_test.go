@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"

@@ -27,8 +27,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/rocev2"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rocecn/rocecn/internal/capture"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/stretchr/testify/require"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"

@@ -18,9 +18,9 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/capture"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 	"golang.org/x/net/ipv4"

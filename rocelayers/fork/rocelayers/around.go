@@ -1,0 +1,163 @@
+// Code generated from rocelayers/around.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// The packet around a BTH: its ICRC covers it, and its extension headers tell
+// a Fast CNP from a CNP. The BTH layer finds it through its IP layers.
+//
+// In a parser, which decodes into the same layers again and again, an IP layer
+// may be left over from a packet before. Its slices then show whatever that
+// buffer holds by now. So a layer is believed only if the octets that it was
+// decoded from lead, header by header, to the very octets of the BTH.
+
+// VerifyICRC checks the ICRC of the packet that l was decoded from and returns
+// the coverage that matches (D1): as sent; without extension headers, as when
+// a node on the way inserted them; or skipping them. [icrc.ErrMismatch] is a
+// wrong ICRC; other errors are those of a packet that has none to check: cut by
+// the capture, decoded without the IP layers. It allocates nothing.
+func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
+	if len(l.Contents) > 0 && l.ip != nil {
+		return icrc.Verify(l.ip)
+	}
+	var d rocev2.Datagram
+	ip, err := l.around(l.Contents, &d)
+	if err != nil {
+		return icrc.AsSent, err
+	}
+	return icrc.Verify(ip)
+}
+
+// VerifyICRC checks the ICRC of a decoded packet, as [BTH.VerifyICRC] of its
+// BTH layer does. Without one it returns [ErrNoBTH]; a BTH behind a [Proxy] is
+// that of another packet.
+func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
+	for _, l := range p.Layers() {
+		switch l := l.(type) {
+		case *BTH:
+			return l.VerifyICRC()
+		case *Proxy:
+			return icrc.AsSent, ErrNoBTH
+		}
+	}
+	return icrc.AsSent, ErrNoBTH
+}
+
+// around returns the innermost IP packet around the octets of a BTH, as far as
+// it was captured, perhaps with octets behind its end. Where that has IPv4
+// options or IPv6 extension headers, it sets d.
+func (l *BTH) around(octets []byte, d *rocev2.Datagram) ([]byte, error) {
+	if len(octets) == 0 {
+		return nil, errNoIP // nothing was decoded
+	}
+	at := &octets[0]
+	ip6 := octets6(l.IPv6)
+	if plain6(ip6, at) {
+		return ip6, nil
+	}
+	ip4 := octets4(l.IPv4)
+	if plain4(ip4, at) {
+		return ip4, nil
+	}
+	if reach(ip6, 6, at, d) || reach(ip4, 4, at, d) {
+		return d.IP, nil
+	}
+	return nil, errNoIP
+}
+
+// plain6 and plain4 tell whether an IP packet without extension headers or
+// options leads to the UDP data that begins at an octet.
+func plain6(ip []byte, at *byte) bool {
+	return len(ip) > 40+8 && ip[0]>>4 == 6 && ip[6] == uint8(layers.IPProtocolUDP) && &ip[40+8] == at
+}
+
+func plain4(ip []byte, at *byte) bool {
+	return len(ip) > 20+8 && ip[0] == 0x45 && ip[9] == uint8(layers.IPProtocolUDP) && &ip[20+8] == at
+}
+
+// reach sets d to the datagram in an IP packet of this version, by the walk of
+// package rocev2, and tells whether its data begins at the octet at.
+func reach(ip []byte, version uint8, at *byte, d *rocev2.Datagram) bool {
+	return len(ip) > 0 && ip[0]>>4 == version && d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) == nil &&
+		len(d.Data) > 0 && &d.Data[0] == at
+}
+
+// packet sets p to the packet around l.
+func (l *BTH) packet(p *rocev2.Packet) error {
+	ip, err := l.around(l.Contents, &p.Datagram)
+	if err != nil {
+		return err
+	}
+	if len(p.Data) == 0 {
+		if err := p.Datagram.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
+			return err
+		}
+	}
+	return p.DecodeDatagram(&p.Datagram)
+}
+
+// octets4 and octets6 return the IP packet that a layer was decoded from, as
+// far as it was there, perhaps with octets behind its end; nil without any.
+// gopacket cuts layers out of one frame, so the octets behind an IP header lie
+// in the capacity of its Contents.
+func octets4(ip *layers.IPv4) []byte {
+	if ip == nil {
+		return nil
+	}
+	return upTo(ip.Contents, len(ip.Contents)+len(ip.Payload))
+}
+
+func octets6(ip *layers.IPv6) []byte {
+	if ip == nil {
+		return nil
+	}
+	n := len(ip.Contents) + len(ip.Payload)
+	if ip.HopByHop != nil { // in neither
+		n += len(ip.HopByHop.Contents)
+	}
+	return upTo(ip.Contents, n)
+}
+
+func upTo(header []byte, n int) []byte {
+	if len(header) == 0 || n > cap(header) {
+		return nil
+	}
+	return header[:n]
+}
+
+// layersBefore returns the layers that a packet has so far.
+func layersBefore(p gopacket.PacketBuilder) []gopacket.Layer {
+	if packet, ok := p.(gopacket.Packet); ok {
+		return packet.Layers()
+	}
+	return nil
+}
+
+// last returns the last layer if it is a T, otherwise nil.
+func last[T gopacket.Layer](before []gopacket.Layer) (l T) {
+	if len(before) > 0 {
+		l, _ = before[len(before)-1].(T)
+	}
+	return l
+}
+
+// setIP sets the IP layer that carries l, the last one of a packet.
+func (l *BTH) setIP(before []gopacket.Layer) {
+	for i := len(before) - 1; i >= 0; i-- {
+		switch ip := before[i].(type) {
+		case *layers.IPv4:
+			l.IPv4 = ip
+			return
+		case *layers.IPv6:
+			l.IPv6 = ip
+			return
+		}
+	}
+}

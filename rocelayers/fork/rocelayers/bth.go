@@ -1,0 +1,301 @@
+// Code generated from rocelayers/bth.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// BTH is the Base Transport Header with the extended headers that its opcode
+// calls for, and what the transport puts behind the payload:
+//
+//	Headers | Payload | Padding | ICRC
+//
+// Contents is the headers; Payload is what stands between them and the pad, of
+// an unknown opcode everything up to the ICRC.
+//
+// NewPacket adds the layers in this order: BTH, then [CNP], [FastCNP], [PPFC], [CM]
+// or a gopacket.Payload unless the payload is empty, then the [ICRC]. A [Stack]
+// ends at the layer of the payload; the ICRC is in the field of the BTH.
+type BTH struct {
+	layers.BaseLayer
+	bth.Headers
+
+	// Padding is the pad octets, as many as Pad says. SerializeTo takes nil for
+	// zeros.
+	Padding    []byte
+	PayloadLen int  // octets of payload that were sent; more than len(Payload) when the capture cut them
+	Truncated  bool // the capture cut the packet before its end; ICRC is zero then
+	ICRC       ICRC
+
+	// The layers that carry the BTH, set by NewPacket and by [Stack]: nobody
+	// else needs to. NewPacket sets one of IPv4 and IPv6, the innermost; a Stack
+	// sets both, of which one may be left over from an earlier packet: [Stack.IP]
+	// says which is this one's.
+	//
+	// The length of UDP tells a cut packet from a whole one. The IP layers tell a
+	// Fast CNP from a CNP, and have what the ICRC covers.
+	UDP  *layers.UDP
+	IPv4 *layers.IPv4
+	IPv6 *layers.IPv6
+
+	config *message.Config // of the Stack; nil for the defaults
+	ip     []byte          // the IP packet around opcode 0x81
+	fast   foundFastCNP
+}
+
+// LayerType returns LayerTypeBTH.
+func (l *BTH) LayerType() gopacket.LayerType { return LayerTypeBTH }
+
+// CanDecode returns LayerTypeBTH.
+func (l *BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
+
+// NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set and the
+// payload has not the 16 octets of a CNP (D18), LayerTypeFastCNP where the packet
+// has a Fast CNP option, broken or not, gopacket.LayerTypePayload where it has
+// another option that must not be skipped, see [BTH.CNP], and otherwise
+// LayerTypeCNP. For other opcodes it returns LayerTypeCM where the payload is connection management, and
+// else gopacket.LayerTypePayload. A payload that the capture cut is never more
+// than that.
+func (l *BTH) NextLayerType() gopacket.LayerType {
+	switch {
+	case len(l.Payload) != l.PayloadLen:
+		return gopacket.LayerTypePayload
+	case l.carriesCM():
+		return LayerTypeCM
+	case l.Opcode != bth.CNP:
+		return gopacket.LayerTypePayload
+	case l.Resv6&bth.PPFCBit != 0 && l.PayloadLen != cnp.ReservedSize:
+		if l.config != nil && l.config.NoPPFC {
+			return LayerTypeCNP // of a wrong length
+		}
+		return LayerTypePPFC
+	case l.fast.is:
+		return LayerTypeFastCNP
+	case l.fast.unknown:
+		return gopacket.LayerTypePayload
+	}
+	return LayerTypeCNP
+}
+
+// DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
+// those of [rocev2.Packet.Decode], and for opcode 0x81 without anything behind
+// the BTH that of a CNP or PPFC notification of another length. A packet that
+// the capture cut decodes if its headers are whole and UDP is set: gopacket
+// has nothing else to tell cut packets from those whose length fields are
+// wrong. Without UDP the octets are taken for the whole data, unless gopacket
+// says that they are cut. On error l is unchanged.
+//
+// Opcode 0x81 is refused where the IP layers are not known: the octets of a
+// CNP alone do not show whether it is a Fast CNP, whose DestQP is the queue
+// pair of another node.
+func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	length, err := udpLength(l.UDP, l.config, LayerTypeBTH, data, df)
+	if err != nil {
+		return err
+	}
+	var p rocev2.Packet
+	var ip []byte
+	if len(data) > 0 && bth.Opcode(data[0]) == bth.CNP {
+		if ip, err = l.around(data, &p.Datagram); err != nil {
+			return err
+		}
+	}
+	p.Data, p.Length, p.Truncated = data, length, len(data) < int(length)-8
+	if err := p.DecodeDatagram(&p.Datagram); err != nil {
+		if errors.Is(err, wireerr.Truncated) {
+			df.SetTruncated()
+		}
+		return err
+	}
+	if p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 { // gopacket calls no decoder for nothing
+		if p.BTH.Resv6&bth.PPFCBit != 0 && (l.config == nil || !l.config.NoPPFC) {
+			return ppfc.ErrLength
+		}
+		return cnp.ErrLength
+	}
+	l.Contents, l.Payload = data[:p.BTH.Len()], p.Payload
+	l.Headers = p.BTH
+	l.ip = ip
+	l.Padding = p.Padding
+	l.PayloadLen = len(p.Payload)
+	l.Truncated = p.Truncated
+	if p.Truncated {
+		l.PayloadLen = p.PayloadLen()
+		l.ICRC = ICRC{}
+	} else {
+		end := len(data) - icrcSize
+		l.ICRC = ICRC{BaseLayer: layers.BaseLayer{Contents: data[end:]}, Value: p.ICRC}
+	}
+	l.fast.look(&p, l.codePoints())
+	return nil
+}
+
+func (l *BTH) codePoints() fastcnp.CodePoints {
+	if l.config == nil {
+		return fastcnp.CodePoints{}
+	}
+	return l.config.CodePoints
+}
+
+func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
+	before := layersBefore(p)
+	udp := last[*layers.UDP](before)
+	if fromOurPort(udp, LayerTypeBTH) {
+		return p.NextDecoder(gopacket.LayerTypePayload)
+	}
+	l := BTH{UDP: udp}
+	l.setIP(before)
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	addIOAM(p, before)
+	switch l.NextLayerType() {
+	case LayerTypeCNP:
+		return add[CNP](&l, p)
+	case LayerTypeFastCNP:
+		return add[FastCNP](&l, p)
+	case LayerTypePPFC:
+		return add[PPFC](&l, p)
+	case LayerTypeCM:
+		return add[CM](&l, p)
+	default:
+		return add[gopacket.Payload](&l, p)
+	}
+}
+
+// add adds a decoded BTH to a packet, the layer of its payload, which is a T,
+// and the ICRC: all three at the price of one allocation. gopacket's NextDecoder
+// would have to come last and so leave no place for a trailer.
+func add[T any, P interface {
+	*T
+	gopacket.Layer
+	gopacket.DecodingLayer
+}](decoded *BTH, p gopacket.PacketBuilder) error {
+	both := &struct {
+		BTH
+		payload T
+	}{BTH: *decoded}
+	l, payload := &both.BTH, P(&both.payload)
+	p.AddLayer(l)
+	if behind, ok := any(payload).(interface{ setBTH(*BTH) }); ok {
+		behind.setBTH(l)
+	}
+	if len(l.Payload) > 0 {
+		if err := payload.DecodeFromBytes(l.Payload, p); err != nil {
+			return err
+		}
+		p.AddLayer(payload)
+		if payload, ok := any(payload).(gopacket.ApplicationLayer); ok {
+			p.SetApplicationLayer(payload)
+		}
+	}
+	if !l.Truncated {
+		p.AddLayer(&l.ICRC)
+	}
+	return nil
+}
+
+// The layers of notifications know the BTH before them.
+func (l *CNP) setBTH(before *BTH)     { l.bth = before }
+func (l *FastCNP) setBTH(before *BTH) { l.bth = before }
+func (l *PPFC) setBTH(before *BTH)    { l.bth = before }
+
+// decodeAlone is for the types of layers that only come behind a BTH.
+func decodeAlone([]byte, gopacket.PacketBuilder) error { return ErrNoBTH }
+
+// SerializeTo prepends the headers to the payload in b and puts pad and ICRC
+// behind it. With FixLengths it sets Pad to what makes the payload a multiple
+// of 4, for those opcodes that have a pad; without, Padding must have as many
+// octets as Pad says, or be nil. The ICRC is that of an ICRC layer given
+// behind the payload, or else l.ICRC.
+//
+// With ComputeChecksums it returns an error, because the ICRC covers what is
+// not yet in b: [SerializeLayers] is the way. Of a Truncated packet nothing
+// can be written.
+func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	switch {
+	case opts.ComputeChecksums:
+		return errSerialize
+	case l.Truncated:
+		return rocev2.ErrCut
+	}
+	hasICRC := slices.Contains(b.Layers(), LayerTypeICRC)
+	payload := len(b.Bytes())
+	if hasICRC {
+		payload -= icrcSize
+	}
+	if opts.FixLengths {
+		l.fixPad(payload)
+	}
+	pad, err := l.pad()
+	if err != nil {
+		return err
+	}
+	headers, err := b.PrependBytes(l.Len())
+	if err != nil {
+		return err
+	}
+	if _, err := l.AppendBinary(headers[:0]); err != nil {
+		return err
+	}
+	payload += len(headers)
+	more := len(pad) + icrcSize
+	if hasICRC {
+		more = len(pad)
+	}
+	if _, err := b.AppendBytes(more); err != nil {
+		return err
+	}
+	trailer := b.Bytes()[payload:]
+	if hasICRC {
+		copy(trailer[len(pad):], trailer[:icrcSize])
+	} else {
+		binary.LittleEndian.PutUint32(trailer[len(pad):], l.ICRC.Value)
+	}
+	copy(trailer, pad)
+	return nil
+}
+
+// padded tells whether the opcode has a pad: an unknown one has nothing that
+// is known, and a CNP has no pad.
+func (l *BTH) padded() bool { return l.Opcode.Known() && l.Opcode != bth.CNP }
+
+// fixPad makes Pad and Padding right for so many octets of payload.
+func (l *BTH) fixPad(payload int) {
+	if !l.padded() {
+		return
+	}
+	l.Pad = uint8(-payload & 3)
+	if len(l.Padding) != int(l.Pad) {
+		l.Padding = nil
+	}
+}
+
+// pad returns the octets to put between payload and ICRC.
+func (l *BTH) pad() ([]byte, error) {
+	switch {
+	case !l.padded():
+		return nil, nil
+	case l.Padding == nil && l.Pad <= 3:
+		return zeros[:l.Pad], nil
+	case len(l.Padding) != int(l.Pad):
+		return nil, errPaddingSize
+	}
+	return l.Padding, nil
+}
+
+var zeros [3]byte

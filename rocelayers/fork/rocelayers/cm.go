@@ -1,0 +1,134 @@
+// Code generated from rocelayers/cm.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"encoding"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+)
+
+// CM is a message of connection management (IBTA chapter 12), with which hosts
+// tell each other their queue pairs. UD SEND Only carries it, so a [BTH] layer
+// with a DETH stands before it.
+//
+// Contents is the header and the message.
+type CM struct {
+	layers.BaseLayer
+	cm.Header
+
+	// Message is what Attribute names: a *cm.REQ, *cm.MRA, *cm.REJ, *cm.REP,
+	// *cm.RTU, *cm.DREQ, *cm.DREP, *cm.SIDRREQ or *cm.SIDRREP. Decoded, it is part of
+	// the layer and valid as long.
+	Message encoding.BinaryAppender
+
+	req     cm.REQ
+	mra     cm.MRA
+	rej     cm.REJ
+	rep     cm.REP
+	rtu     cm.RTU
+	dreq    cm.DREQ
+	drep    cm.DREP
+	sidrReq cm.SIDRREQ
+	sidrRep cm.SIDRREP
+}
+
+// carriesCM tells whether the payload of l is a message of connection management
+// that package cm knows.
+func (l *BTH) carriesCM() bool {
+	if l.Opcode != bth.UDSendOnly || !cm.Carried(l.DestQP, l.DETH.SrcQP, l.DETH.QKey, l.Payload) {
+		return false
+	}
+	var h cm.Header
+	_, err := h.Decode(l.Payload)
+	return err == nil && h.Attribute.Known()
+}
+
+// LayerType returns LayerTypeCM.
+func (l *CM) LayerType() gopacket.LayerType { return LayerTypeCM }
+
+// CanDecode returns LayerTypeCM.
+func (l *CM) CanDecode() gopacket.LayerClass { return LayerTypeCM }
+
+// NextLayerType returns LayerTypeZero: only the ICRC follows, which the BTH
+// layer has.
+func (l *CM) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// DecodeFromBytes sets l from a management datagram of 256 octets, which it
+// aliases. Other lengths and unknown attributes are errors. On error the exported
+// fields are unchanged.
+func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	var h cm.Header
+	octets, err := h.Decode(data)
+	if err != nil {
+		df.SetTruncated()
+		return err
+	}
+	if len(octets) > cm.MessageSize {
+		return errCMSize
+	}
+	var m interface {
+		encoding.BinaryAppender
+		Decode([]byte) ([]byte, error)
+	}
+	switch h.Attribute {
+	case cm.AttributeREQ:
+		m = &l.req
+	case cm.AttributeMRA:
+		m = &l.mra
+	case cm.AttributeREJ:
+		m = &l.rej
+	case cm.AttributeREP:
+		m = &l.rep
+	case cm.AttributeRTU:
+		m = &l.rtu
+	case cm.AttributeDREQ:
+		m = &l.dreq
+	case cm.AttributeDREP:
+		m = &l.drep
+	case cm.AttributeSIDRREQ:
+		m = &l.sidrReq
+	case cm.AttributeSIDRREP:
+		m = &l.sidrRep
+	default:
+		return errCMAttribute
+	}
+	if _, err := m.Decode(octets); err != nil {
+		df.SetTruncated()
+		return err
+	}
+	l.BaseLayer = layers.BaseLayer{Contents: data}
+	l.Header, l.Message = h, m
+	return nil
+}
+
+func decodeCM(data []byte, p gopacket.PacketBuilder) error {
+	l := new(CM)
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return nil
+}
+
+// SerializeTo prepends the header and Message.
+func (l *CM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	if l.Message == nil {
+		return errCMAttribute
+	}
+	var buf [cm.Size]byte
+	octets, err := l.Header.AppendBinary(buf[:0])
+	if err != nil {
+		return err
+	}
+	if octets, err = l.Message.AppendBinary(octets); err != nil {
+		return err
+	}
+	room, err := b.PrependBytes(len(octets))
+	copy(room, octets)
+	return err
+}

@@ -1,0 +1,126 @@
+// Code generated from rocelayers/doc.go by rocelayers/genfork; DO NOT EDIT.
+
+// Package rocelayers has the library's codecs as layers of
+// [github.com/gopacket/gopacket], for programs that read or write packets with
+// gopacket. Others need only the codecs: package message tells what a frame is.
+//
+//	Ethernet | VLAN tags | IPv4 or IPv6 | HopByHop, Routing, DestinationOptions | UDP
+//	UDP | BTH | CNP, FastCNP, PPFC, CM or Payload | ICRC
+//	UDP | FCN
+//	UDP | Proxy | the packet that met congestion
+//	Ethernet | FlowControl
+//
+// There are two ways to decode, and they have the same layers: NewPacket makes
+// a packet with all its layers, a [Stack] sets its own and allocates nothing.
+//
+// # Basic decoding
+//
+// [Register] tells gopacket that UDP port 4791 leads to a BTH; [RegisterFCN] and
+// [RegisterProxy] claim the ports of these messages, [RegisterFlowControl] the
+// EtherType of PFC and PAUSE. Importing the package
+// claims none. From then on NewPacket decodes it all, with any of gopacket's
+// options, and the layers are where gopacket's users look for them:
+//
+//	rocelayers.Register() // once, before decoding starts
+//
+//	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+//	for _, l := range packet.Layers() {
+//		switch l := l.(type) {
+//		case *rocelayers.CNP:
+//			l.DestQP // the queue pair that is to slow down
+//		case *rocelayers.FastCNP:
+//			l.Option.OriginalDst // where the congested packet was going
+//			l.Option.Trace.Nodes() // and what the nodes on its way saw
+//		case *rocelayers.BTH:
+//			l.DestQP             // the fields of the BTH
+//			l.RETH.DMALength     // the extended headers that l.Present has
+//			l.VerifyICRC()
+//		case *rocelayers.IOAM:
+//			l.Trace.Nodes() // of the data packet itself
+//		case *rocelayers.Proxy:
+//			return // the layers behind it are those of the packet it is about
+//		}
+//	}
+//	if err := packet.ErrorLayer(); err != nil {
+//		err.Error() // a message that is broken, or what carries it
+//	}
+//
+// # Decoding with a Stack
+//
+// A [Stack] is gopacket's DecodingLayerParser with every layer that a message
+// may have, and knows the ports by itself. It decodes one frame after another
+// into the same layers:
+//
+//	var s rocelayers.Stack
+//
+//	err := s.Decode(frame)
+//	for _, t := range s.Decoded {
+//		switch t {
+//		case rocelayers.LayerTypeCNP:
+//			s.CNP.DestQP
+//		case rocelayers.LayerTypeFastCNP:
+//			s.FastCNP.Option.OriginalDst
+//		case rocelayers.LayerTypeBTH:
+//			s.BTH.VerifyICRC()
+//		}
+//	}
+//
+// Stack.Layers gives these layers to a parser of one's own, which may begin
+// with another layer than Ethernet or have more layers. Always take them from
+// there: they know each other. A BTH alone cannot tell a Fast CNP from a CNP, nor
+// find what its ICRC covers, and says so with an error.
+//
+// A Stack ends at the payload, so the trailer is in the BTH layer: Padding and
+// ICRC. It also ends at a proxy message; the packet that this is about is a
+// Payload. Stack.Packet is the same packet to the rest of the library:
+//
+//	pairs.Observe(s.Packet(), 0, now)
+//
+// # Creating packets
+//
+// [SerializeLayers] takes the place of gopacket's function of that name,
+// because the ICRC of a packet covers headers that gopacket writes after it:
+//
+//	notification := cnp.New(0x118, 0xFFFF)
+//	var bth rocelayers.BTH
+//	bth.Header = notification.Header
+//	opts := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+//	err := rocelayers.SerializeLayers(buf, opts,
+//		&eth, &ip6, &udp, &bth, &rocelayers.CNP{CNP: notification})
+//
+// gopacket's own function refuses to compute an ICRC, with an error that says
+// so. It is as good where nothing is to be computed.
+//
+// # IPv6 options and IOAM
+//
+// [HopByHop] and [DestinationOptions] are options headers with the parsing of
+// package ipv6opt. [OptionsOf] and [IOAMOf] read the options, and the IOAM among
+// them, out of these and of gopacket's own layers; NewPacket and Stack.Decode add
+// an [IOAM] layer for each option of a RoCEv2 packet. gopacket decodes Hop-by-Hop headers
+// inside its IPv6 layer, and allocates for each option; [IPv6] takes the place
+// of that in a Stack. [OverrideDestinationOptions] replaces gopacket's layer in
+// NewPacket.
+//
+// # Where packets end
+//
+// The UDP length says where a packet ends: Ethernet padding is in no layer. A
+// packet that the capture cut decodes as far as it goes, if its headers are
+// whole; the BTH then is Truncated and there is no ICRC. google/gopacket sets a
+// Truncated of its own falsely where there is a Hop-by-Hop header.
+//
+// # What gopacket cannot do
+//
+// The layers below UDP are gopacket's, and so are their limits. VLAN tags of
+// type 0x9100 end a packet. In NewPacket so does an option that overruns its
+// Hop-by-Hop header, with google/gopacket also a Routing header of another type
+// than 0; no decoder is called for a UDP message without any data. An
+// IPv6HopByHop of gopacket's is not written again without FixLengths: put a
+// [HopByHop] of [OptionsOf] in its place. Of a packet whose IP length is wrong
+// gopacket says that it is cut. Package rocev2 has none of these limits.
+//
+// # The two gopackets
+//
+// The package is there twice, made from one source: rocecn/rocelayers is for
+// google/gopacket, whose last release is of 2020, rocecn/rocelayers/fork/rocelayers for
+// gopacket/gopacket, the fork that is being kept.
+package rocelayers

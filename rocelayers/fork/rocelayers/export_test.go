@@ -1,0 +1,21 @@
+// Code generated from rocelayers/export_test.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+// The errors that tests ask for by name.
+var (
+	ErrCMAttribute = errCMAttribute
+	ErrCMSize      = errCMSize
+	ErrNoIP        = errNoIP
+	ErrUDPLength   = errUDPLength
+	ErrCut         = errCut
+	ErrNotIOAM     = errNotIOAM
+	ErrICRCSize    = errICRCSize
+	ErrSerialize   = errSerialize
+	ErrNoCarrier   = errNoCarrier
+	ErrPaddingSize = errPaddingSize
+	ErrICRCOrder   = errICRCOrder
+	ErrLengths     = errLengths
+	ErrRoutingCut  = errRoutingCut
+	ErrRoutingData = errRoutingData
+)

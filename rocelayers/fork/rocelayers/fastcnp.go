@@ -1,0 +1,140 @@
+// Code generated from rocelayers/fastcnp.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"fmt"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// FastCNP is a Fast CNP (FAST section 4). It stands where a [CNP] would, behind
+// the [BTH], and like that its own octets are the 16 reserved ones. The option
+// that makes it a Fast CNP stands in the Destination Options.
+//
+// The original destination and the trace are in Option, the queue pair is
+// CNP.DestQP, and Origin tells a switch on the way from the receiver.
+//
+// The option types (D2) are those of the [Stack]'s Config; NewPacket goes by
+// the default ones, and [BTH.FastCNP] by any.
+type FastCNP struct {
+	layers.BaseLayer
+	fastcnp.Notification
+
+	bth *BTH // behind which the layer stands
+}
+
+// foundFastCNP is the Fast CNP that decoding a BTH found, for the FastCNP layer
+// to take.
+type foundFastCNP struct {
+	is           bool // there is one, perhaps broken
+	unknown      bool // there is none, but an option of another type that must not be skipped
+	notification fastcnp.Notification
+	err          error
+}
+
+// look looks for a Fast CNP in a packet, which has Ext if it has any.
+func (f *foundFastCNP) look(p *rocev2.Packet, points fastcnp.CodePoints) {
+	f.is, f.unknown = false, false
+	if p.BTH.Opcode == bth.CNP && len(p.Ext) > 0 {
+		f.notification, f.err = points.FromPacket(p)
+		if f.is = f.err != fastcnp.ErrNotFastCNP; !f.is {
+			_, err := cnp.FromPacket(p)
+			f.unknown = err == cnp.ErrOption
+		}
+	}
+}
+
+// FastCNP returns the Fast CNP that the packet of a decoded BTH is with options
+// of these types, whatever types decoding looked for. The errors are those of
+// [fastcnp.CodePoints.FromPacket], and one where the IP layers of the packet are
+// not known. The trace aliases the packet. It allocates nothing.
+func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
+	var p rocev2.Packet
+	if err := l.packet(&p); err != nil {
+		return fastcnp.Notification{}, err
+	}
+	return points.FromPacket(&p)
+}
+
+// LayerType returns LayerTypeFastCNP.
+func (l *FastCNP) LayerType() gopacket.LayerType { return LayerTypeFastCNP }
+
+// CanDecode returns LayerTypeFastCNP.
+func (l *FastCNP) CanDecode() gopacket.LayerClass { return LayerTypeFastCNP }
+
+// NextLayerType returns LayerTypeZero: only the ICRC follows, which the BTH
+// layer has.
+func (l *FastCNP) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// DecodeFromBytes sets l to what the BTH layer before it has found; data is the
+// payload of that, and l aliases both. The errors are those of [BTH.FastCNP],
+// and [ErrNoBTH]. On error l is unchanged.
+func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	switch {
+	case l.bth == nil:
+		return ErrNoBTH
+	case !l.bth.fast.is:
+		return fastcnp.ErrNotFastCNP
+	case l.bth.fast.err != nil:
+		return l.bth.fast.err
+	}
+	l.BaseLayer = layers.BaseLayer{Contents: data}
+	l.Notification = l.bth.fast.notification
+	return nil
+}
+
+// DestinationOptions returns the header that a packet with this layer has in
+// front of the UDP layer, with Option in it, of OptionType or, where that is
+// 0, fastcnp.ExperimentalType.
+//
+// D3: option 1 stands at 4n+2, right behind the first two octets of the
+// header; option 2 at 4n, behind a PadN of 2.
+func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
+	data, err := l.Option.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	typ, y := l.OptionType, 0
+	if typ == 0 {
+		typ = fastcnp.ExperimentalType
+	}
+	if l.Option.Number == 1 {
+		y = 2
+	}
+	if typ&0xE0 != 0x80 {
+		return nil, fastcnp.ErrType // D21: act 10, chg 0
+	}
+	w := ipv6opt.Begin(nil, uint8(layers.IPProtocolUDP))
+	if err := w.Add(typ, 4, y, data); err != nil {
+		return nil, err
+	}
+	header := new(DestinationOptions)
+	_, err = header.Decode(w.Finish())
+	return header, err
+}
+
+// SerializeTo prepends the reserved octets, CNP.Reserved. The rest of the
+// notification is for other layers to write: the one that DestinationOptions
+// returns, the BTH with the header of CNP, IPv6.
+func (l *FastCNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	reserved := CNP{CNP: l.CNP}
+	return reserved.SerializeTo(b, opts)
+}
+
+// String returns what the notification says, in a line.
+func (l *FastCNP) String() string {
+	s := fmt.Sprintf("Option %d OriginalDst %v DestQP 0x%06x Origin %v",
+		l.Option.Number, l.Option.OriginalDst, l.CNP.DestQP, l.Origin())
+	if l.Option.Number == 2 {
+		s += fmt.Sprintf(" Namespace %d Nodes %d", l.Option.Trace.Namespace, nodes(&l.Option.Trace))
+	}
+	return s
+}

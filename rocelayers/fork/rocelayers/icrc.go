@@ -1,0 +1,70 @@
+// Code generated from rocelayers/icrc.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/icrc"
+)
+
+const icrcSize = 4
+
+// ICRC is the invariant CRC, the last four octets of the UDP data (IBTA annex
+// A17, section A17.3.3). [BTH.VerifyICRC] tells whether it is right.
+type ICRC struct {
+	layers.BaseLayer
+	Value    uint32        // sent least significant octet first
+	Coverage icrc.Coverage // how [SerializeLayers] computes it; decoding sets it to AsSent
+}
+
+// LayerType returns LayerTypeICRC.
+func (l *ICRC) LayerType() gopacket.LayerType { return LayerTypeICRC }
+
+// CanDecode returns LayerTypeICRC.
+func (l *ICRC) CanDecode() gopacket.LayerClass { return LayerTypeICRC }
+
+// NextLayerType returns LayerTypeZero: nothing follows.
+func (l *ICRC) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// DecodeFromBytes sets l from exactly four octets, which it aliases.
+func (l *ICRC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	if len(data) != icrcSize {
+		return errICRCSize
+	}
+	*l = ICRC{
+		BaseLayer: layers.BaseLayer{Contents: data},
+		Value:     binary.LittleEndian.Uint32(data),
+	}
+	return nil
+}
+
+// SerializeTo appends Value. [SerializeLayers] computes it.
+func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	if slices.Contains(b.Layers(), LayerTypeBTH) {
+		return errICRCOrder
+	}
+	octets, err := b.AppendBytes(icrcSize)
+	if err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(octets, l.Value)
+	return nil
+}
+
+// String returns the value.
+func (l *ICRC) String() string { return fmt.Sprintf("0x%08x", l.Value) }
+
+func decodeICRC(data []byte, p gopacket.PacketBuilder) error {
+	l := new(ICRC)
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return nil
+}

@@ -1,0 +1,170 @@
+// Code generated from rocelayers/ioam.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+)
+
+// IOAM is one IPv6 option that carries IOAM (RFC 9486 section 3). Contents is
+// the option from its Type octet on.
+//
+// After [Register], NewPacket adds an IOAM layer for each such option in the
+// Hop-by-Hop and Destination Options headers of a RoCEv2 packet, outermost
+// first, between the UDP layer and the BTH; a [Stack] has them in a slice.
+// Everywhere else, in a DecodingLayerParser of one's own above all, [IOAMOf]
+// reads the options of a layer.
+//
+// A broken option never makes the packet around it unreadable: Err tells.
+type IOAM struct {
+	layers.BaseLayer
+	OptionType ipv6opt.Type // ioam.IPv6MayChange or ioam.IPv6NoChange
+	Offset     uint16       // of the Type octet from the start of the options header
+	Option     ioam.Option  // as far as Err allows
+
+	// Of these the one is set that Option.Type names, unless there is an Err.
+	Trace          ioam.Trace // of both kinds
+	ProofOfTransit ioam.ProofOfTransit
+	EdgeToEdge     ioam.EdgeToEdge
+	DirectExport   ioam.DirectExport
+
+	// Err is what is wrong with the option, [ipv6opt.ErrOverrun] or an error of
+	// package ioam. Others use IPv6 option type 0x11, too, for formats of their
+	// own.
+	Err error
+}
+
+// IOAMOf yields the IOAM options in the options header of a layer, see
+// [OptionsOf], in their order. Each is a value of its own. Ranging over it
+// allocates nothing.
+func IOAMOf(l gopacket.Layer) iter.Seq[IOAM] {
+	return func(yield func(IOAM) bool) {
+		h, _ := OptionsOf(l)
+		for o, err := range h.All() {
+			if isIOAM(o.Type) && !yield(ioamIn(&h, o, err)) {
+				return
+			}
+		}
+	}
+}
+
+func isIOAM(t ipv6opt.Type) bool { return t == ioam.IPv6MayChange || t == ioam.IPv6NoChange }
+
+// ioamIn decodes an option of a header, which overrun says overruns it.
+func ioamIn(h *ipv6opt.Header, o ipv6opt.Option, overrun error) IOAM {
+	at := int(o.Offset) - 2
+	end := at + 2 + len(o.Data)
+	if overrun != nil {
+		end = len(h.Options)
+	}
+	l := IOAM{OptionType: o.Type, Offset: o.Offset, Err: overrun}
+	l.Contents = h.Options[at:end:end]
+	if l.Err == nil {
+		l.Err = l.decode(o.Data)
+	}
+	return l
+}
+
+// decode decodes the data of the option. Which type of IOAM belongs into which
+// IPv6 option does not matter.
+func (l *IOAM) decode(data []byte) error {
+	if err := l.Option.Decode(data); err != nil {
+		return err
+	}
+	switch l.Option.Type {
+	case ioam.TypePreallocated, ioam.TypeIncremental:
+		return l.Trace.Decode(l.Option)
+	case ioam.TypeProofOfTransit:
+		return l.ProofOfTransit.Decode(l.Option)
+	case ioam.TypeEdgeToEdge:
+		return l.EdgeToEdge.Decode(l.Option)
+	case ioam.TypeDirectExport:
+		return l.DirectExport.Decode(l.Option)
+	}
+	return nil
+}
+
+// LayerType returns LayerTypeIOAM.
+func (l *IOAM) LayerType() gopacket.LayerType { return LayerTypeIOAM }
+
+// CanDecode returns LayerTypeIOAM. No layer leads to it: the option stands
+// inside another layer.
+func (l *IOAM) CanDecode() gopacket.LayerClass { return LayerTypeIOAM }
+
+// NextLayerType returns LayerTypeZero.
+func (l *IOAM) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// DecodeFromBytes sets l from the IPv6 option at the start of data, which it
+// aliases. An option of another type or one that is not whole is an error and
+// leaves l unchanged; what is wrong inside the option is in Err.
+func (l *IOAM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	h := ipv6opt.Header{Options: data}
+	for o, err := range h.All() {
+		switch {
+		case !isIOAM(o.Type):
+			return errNotIOAM
+		case err != nil:
+			df.SetTruncated()
+			return err
+		}
+		*l = ioamIn(&h, o, nil)
+		l.Offset = 0
+		return nil
+	}
+	return ipv6opt.ErrOverrun
+}
+
+// SerializeTo writes nothing: the octets are those of the layer that has the
+// option, which writes them.
+func (l *IOAM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	return nil
+}
+
+// String returns the types, and of a trace what its header says and the number
+// of nodes.
+func (l *IOAM) String() string {
+	s := l.OptionType.String()
+	switch t := &l.Trace; {
+	case l.Err != nil:
+		return fmt.Sprintf("%s %v", s, l.Err)
+	case l.Option.Type <= ioam.TypeIncremental:
+		return fmt.Sprintf("%s %v Namespace %d Type %v RemainingLen %d Overflow %t Nodes %d",
+			s, t.Kind, t.Namespace, t.Type, t.RemainingLen, t.Overflow, nodes(t))
+	}
+	return fmt.Sprintf("%s %v", s, l.Option.Type)
+}
+
+func nodes(t *ioam.Trace) (n int) {
+	for range t.Nodes() {
+		n++
+	}
+	return n
+}
+
+func decodeIOAM(data []byte, p gopacket.PacketBuilder) error {
+	l := new(IOAM)
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return nil
+}
+
+// addIOAM adds the layers of the options in the layers before.
+func addIOAM(p gopacket.PacketBuilder, before []gopacket.Layer) {
+	for _, l := range before {
+		if l.LayerType() == layers.LayerTypeIPv6 {
+			continue // its Hop-by-Hop header is a layer, too
+		}
+		for o := range IOAMOf(l) {
+			p.AddLayer(&o)
+		}
+	}
+}

@@ -1,0 +1,408 @@
+// Code generated from rocelayers/messages_test.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers_test
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+var (
+	ether4   = []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00}
+	ether6   = []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xDD}
+	loopback = netip.MustParseAddr("2001:db8:ffff::5")
+	dst6far  = netip.MustParseAddr("2001:db8:4::e")
+)
+
+// congested returns an RDMA WRITE over IPv6 with these extension headers.
+func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
+	var p rocev2.Packet
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, dst6far, 0xC001, rocev2.Port, 61, 1
+	p.NextHeader, p.Ext = next, ext
+	p.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x111111, PSN: 5}
+	p.Payload = make([]byte, 1024)
+	octets, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	require.NoError(t, p.DecodeIP(octets))
+	return &p
+}
+
+// fastCNPFor returns the packet that a switch sends about a congested one, by
+// default from its loopback address.
+func fastCNPFor(congested *rocev2.Packet, cfg *fastcnp.Config) ([]byte, error) {
+	if cfg == nil {
+		cfg = &fastcnp.Config{Src: loopback}
+	}
+	b, _, err := fastcnp.AppendFor(nil, congested, nil, *cfg)
+	return b, err
+}
+
+// trace returns a pre-allocated trace with this many nodes of 5 words and room
+// for one more.
+func trace(t testing.TB, nodes int) ioam.Trace {
+	fresh := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: 123, Type: 0xF20000}
+	data, err := fresh.AppendFresh(nil, 5*nodes+5)
+	require.NoError(t, err)
+	for i := range nodes {
+		node := ioam.Node{Type: fresh.Type, HopLimit: uint8(63 - i), NodeID: uint32(0xB2 + i), QueueDepth: uint32(1000 * i)}
+		added, err := ioam.AddNode(ioam.Option{Data: data}, &node)
+		require.NoError(t, err)
+		require.True(t, added)
+	}
+	var full ioam.Trace
+	require.NoError(t, full.Decode(ioam.Option{Data: data}))
+	return full
+}
+
+// ioamData returns the data of an IPv6 option with a trace.
+func ioamData(t testing.TB, trace ioam.Trace) []byte {
+	data, err := trace.AppendBinary([]byte{0, uint8(trace.Kind)})
+	require.NoError(t, err)
+	return data
+}
+
+// options returns an options header with these options at 4n.
+func options(t testing.TB, next uint8, typesAndData ...any) []byte {
+	w := ipv6opt.Begin(nil, next)
+	for i := 0; i < len(typesAndData); i += 2 {
+		require.NoError(t, w.Add(ipv6opt.Type(typesAndData[i].(int)), 4, 0, typesAndData[i+1].([]byte)))
+	}
+	return w.Finish()
+}
+
+// message0x81 returns a frame with opcode 0x81, over IPv6 with these extension
+// headers.
+func message0x81(t testing.TB, resv6, next uint8, ext, payload []byte) []byte {
+	var p rocev2.Packet
+	p.Src, p.Dst, p.SrcPort, p.DstPort = loopback, src6, 0xC001, rocev2.Port
+	p.NextHeader, p.Ext = next, ext
+	p.BTH.Header = bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, Resv6: resv6, DestQP: 0x111111}
+	p.Payload = payload
+	frame, err := p.AppendBinary(bytes.Clone(ether6))
+	require.NoError(t, err)
+	return frame
+}
+
+// datagram returns a frame with a UDP datagram over IPv6.
+func datagram(t testing.TB, port uint16, data []byte) []byte {
+	d := rocev2.Datagram{Src: loopback, Dst: src6, DstPort: port, Checksum: 1, Data: data}
+	frame, err := d.AppendBinary(bytes.Clone(ether6))
+	require.NoError(t, err)
+	return frame
+}
+
+type named struct {
+	name  string
+	frame []byte
+}
+
+// built returns frames with every kind of message, from the codecs' own
+// builders.
+func built(t testing.TB) (frames []named) {
+	add := func(name string, link []byte) func([]byte, error) {
+		return func(ip []byte, err error) {
+			require.NoError(t, err, name)
+			frames = append(frames, named{name, append(bytes.Clone(link), ip...)})
+		}
+	}
+	hopByHop := options(t, 17, ioam.IPv6MayChange, ioamData(t, trace(t, 3)))
+	plain, traced := congested(t, 0, nil), congested(t, ipv6opt.HopByHop, hopByHop)
+	as := rocev2.Carriage{SrcPort: 0xC001}
+	checked := rocev2.Carriage{SrcPort: 0xC001, Checksum: true}
+
+	add("Fast CNP option 1", ether6)(fastCNPFor(plain, nil))
+	add("Fast CNP option 2", ether6)(fastCNPFor(traced, nil))
+	add("Fast CNP of the receiver", ether6)(fastCNPFor(plain, &fastcnp.Config{Src: dst6far, Carriage: checked}))
+	incremental := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0x8000),
+		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
+	incremental.Option.Trace.Kind, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
+	incremental.Option.Trace.Data = incremental.Option.Trace.Data[20:]
+	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
+	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, as))
+	address := dst6far.As16()
+	behind := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))), options(t, 60, 0x1E, []byte{1}),
+		options(t, 17, ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, 0x9E, address[:]))
+	frames = append(frames, named{"Fast CNP in the second of two headers", message0x81(t, 0, 0, behind, make([]byte, 16))})
+
+	c := cnp.New(0x118, 0xFFFF)
+	add("CNP", ether6)(c.AppendPacket(nil, src6, cnp.Config{Src: loopback, Carriage: as}))
+	frames = append(frames,
+		named{"CNP with the P bit", message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 16))}, // D18
+		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, 0x9E, address[:]), make([]byte, 16))},
+		named{"CNP with other options", message0x81(t, 0, 60, options(t, 17, 0x1E, []byte{1, 2, 3}), make([]byte, 16))},
+		named{"CNP with a trace", message0x81(t, 0, 0, hopByHop, make([]byte, 16))})
+
+	for _, over := range []struct {
+		name     string
+		link     []byte
+		src, dst netip.Addr
+	}{{" over IPv4", ether4, src4, dst4}, {" over IPv6", ether6, src6, dst6}} {
+		n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Congested: src4, Type: ppfc.Hold, Port: 7, Pause: ppfc.MaxPause})
+		add("PPFC IPv4"+over.name, over.link)(n.AppendPacket(nil, over.dst, ppfc.Config{Src: over.src, Carriage: as}))
+		n.Congested, n.Flags, n.Reserved = dst6far, 0x2A5A, 0xBEEF
+		add("PPFC IPv6"+over.name, over.link)(n.AppendPacket(nil, over.dst, ppfc.Config{Src: over.src, Carriage: checked}))
+
+		add("FCN"+over.name, over.link)(fcn.Message{FlowLabel: 0xBEEF5, Level: 7, Reserved: 0x155}.AppendPacket(nil, over.dst, fcn.Config{Src: over.src, CopyLabel: true}))
+
+		for _, invoking := range []struct {
+			name  string
+			frame []byte
+		}{
+			{"IPv4 CNP", wiretest.Hex(t, cnp4)}, {"IPv6 SEND", wiretest.Hex(t, send6)},
+			{"cut IPv6 WRITE", slices.Concat(ether6, plain.IP)}, {"traced WRITE", slices.Concat(ether6, traced.IP)},
+			{"IPv4 in IPv6", wrap(4, wiretest.Hex(t, cnp4)[14:])},
+		} {
+			var flow rocev2.Flow
+			require.NoError(t, flow.DecodeFrame(invoking.frame))
+			m := proxymsg.For(&flow, 5) // also about what nothing answers
+			name := "proxy message about " + invoking.name + over.name
+			add(name, over.link)(m.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src}))
+		}
+		five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2}, Level: 7, Reserved: 0x1FFFFF}
+		add("proxy message alone"+over.name, over.link)(five.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src}))
+	}
+	return frames
+}
+
+// broken returns frames with messages that do not parse.
+func broken(t testing.TB) []named {
+	address, reserved := dst6far.As16(), make([]byte, 16)
+	option2 := append(ioamData(t, trace(t, 3)), address[:]...)
+	proof := bytes.Clone(option2)
+	proof[1] = 2 // of transit
+	nodeLen := with(option2, 4, 0x30)
+	overrun := options(t, 17, 0x9E, address[:], 0x1E, []byte{1, 2, 3, 4})
+	overrun[25] = 200
+	return []named{
+		{"two Fast CNP options", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:], 0x9E, option2), reserved)},
+		{"Fast CNP option of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:15]), reserved)},
+		{"Fast CNP with a proof of transit", message0x81(t, 0, 60, options(t, 17, 0x9E, proof), reserved)},
+		{"Fast CNP with a wrong NodeLen", message0x81(t, 0, 60, options(t, 17, 0x9E, nodeLen), reserved)},
+		{"an option overruns behind a Fast CNP option", message0x81(t, 0, 60, overrun, reserved)},
+		{"Fast CNP of 15 octets", message0x81(t, 0, 60, options(t, 17, 0x9E, address[:]), reserved[:15])},
+		{"CNP of 17 octets", message0x81(t, 0, 0, nil, append(reserved, 1))},
+		{"PPFC of 17 octets", message0x81(t, bth.PPFCBit, 0, nil, append(reserved, 1))},
+		{"FCN of 3 octets", datagram(t, fcn.ExperimentalPort, reserved[:3])},
+		{"FCN of 5 octets", datagram(t, fcn.ExperimentalPort, reserved[:5])},
+		{"proxy message of 15 octets", datagram(t, proxymsg.ExperimentalPort, reserved[:15])},
+		{"proxy message without a family", datagram(t, proxymsg.ExperimentalPort, append(reserved, "what flow is this about"...))},
+	}
+}
+
+// requireMessage decodes a frame in every way and checks the layers against
+// the same frame decoded by package message.
+func requireMessage(t *testing.T, name string, frame []byte) {
+	t.Helper()
+	eachWay(frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+		t.Helper()
+		requireMessageIn(t, name+", "+way, frame, get, failure)
+	})
+}
+
+// requireMessageIn is requireMessage for one way: get returns a layer that was
+// decoded, failure is what went wrong.
+func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+	t.Helper()
+	var m message.Message
+	err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{})
+	p := &m.Packet
+
+	l, _ := get(rocelayers.LayerTypeBTH).(*rocelayers.BTH)
+	if m.Reach == message.ReachTransport && p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 {
+		require.Nil(t, l, name)
+		require.Contains(t, []error{cnp.ErrLength, ppfc.ErrLength}, failure, name)
+		return
+	}
+	switch {
+	case m.Reach == message.ReachTransport:
+		require.NotNil(t, l, name)
+		requireSame(t, p, l)
+	case m.Kind != message.Proxy: // that has the BTH of the invoking packet
+		require.Nil(t, l, name)
+	}
+	expected := map[message.Kind]gopacket.LayerType{
+		message.CNP: rocelayers.LayerTypeCNP, message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
+		message.FCN: rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
+	}
+	want := expected[m.Kind]
+	cut := m.Reach == message.ReachTransport && len(p.Payload) < p.PayloadLen()
+	if cut {
+		want = gopacket.LayerTypeZero // not looked at
+	}
+	for _, typ := range expected {
+		if m.Kind == message.Proxy && typ != want {
+			continue // may be the invoking packet's
+		}
+		require.Equal(t, typ == want, get(typ) != nil, "%s: %v", name, typ)
+	}
+	switch want {
+	case rocelayers.LayerTypeCNP:
+		require.Equal(t, m.CNP, get(want).(*rocelayers.CNP).CNP)
+	case rocelayers.LayerTypeFastCNP:
+		require.Equal(t, m.FastCNP, get(want).(*rocelayers.FastCNP).Notification)
+	case rocelayers.LayerTypePPFC:
+		require.Equal(t, m.PPFC, get(want).(*rocelayers.PPFC).Notification)
+	case rocelayers.LayerTypeFCN:
+		require.Equal(t, m.FCN, get(want).(*rocelayers.FCN).Message)
+	case rocelayers.LayerTypeProxy:
+		got := get(want).(*rocelayers.Proxy)
+		require.Equal(t, m.Proxy, got.Message)
+		require.Equal(t, p.Data, append(bytes.Clone(got.Contents), got.Payload...))
+	}
+	switch m.Kind {
+	case message.Broken:
+		// gopacket asks no layer about no octets.
+		if !cut && (m.Reach == message.ReachUDP && len(p.Data) > 0 || m.Reach == message.ReachTransport && len(p.Payload) > 0) {
+			requireSameFault(t, err, failure, name)
+		}
+	case message.Proxy, message.Other:
+	default:
+		require.NoError(t, failure, name)
+	}
+}
+
+// failureOf returns what stopped the decoding of a packet.
+func failureOf(p gopacket.Packet) error {
+	if l := p.ErrorLayer(); l != nil {
+		return l.Error()
+	}
+	return nil
+}
+
+// eachWay decodes a frame with NewPacket, with and without the override, and
+// with a parser around gopacket's IPv6 layer and around ours.
+func eachWay(frame []byte, f func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
+	for mode, options := range modes {
+		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, options)
+		failure := failureOf(packet)
+		if !refused(failure) {
+			f(mode, packet.Layer, failure)
+		}
+	}
+	override(func() {
+		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, modes["Default"])
+		if failure := failureOf(packet); !refused(failure) {
+			f("override", packet.Layer, failure)
+		}
+	})
+	eachParser(frame, f)
+}
+
+// eachParser is eachWay without NewPacket.
+func eachParser(frame []byte, f func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error)) {
+	own, theirs := newOwnStack(), newStack()
+	f("own parser", own.layer, own.decode(frame))
+	var s rocelayers.Stack
+	f("Stack", s.Layer, s.Decode(frame))
+	if err := theirs.decode(frame); !refused(err) {
+		f("parser", theirs.layer, err)
+	}
+}
+
+// refused tells whether gopacket refused a packet because of an IPv6 option:
+// one that runs beyond the packet, or a jumbogram's.
+func refused(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "TLV") || strings.Contains(strings.ToLower(err.Error()), "jumbo"))
+}
+
+// override runs f with gopacket's Destination Options overridden.
+func override(f func()) {
+	typ := layers.LayerTypeIPv6Destination
+	decoder := layers.IPProtocolMetadata[layers.IPProtocolIPv6Destination].DecodeWith
+	defer func() {
+		gopacket.OverrideLayerType(int(typ), gopacket.LayerTypeMetadata{Name: typ.String(), Decoder: decoder})
+		layers.IPProtocolMetadata[layers.IPProtocolIPv6Destination].DecodeWith = decoder
+	}()
+	rocelayers.OverrideDestinationOptions()
+	f()
+}
+
+// Every message is to the layers what it is to package message.
+func TestMessages(t *testing.T) {
+	for _, c := range slices.Concat(built(t), broken(t)) {
+		requireMessage(t, c.name, c.frame)
+		require.NotEmpty(t, gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default).Dump())
+	}
+}
+
+// Cut at every octet, too.
+func TestMessagesCut(t *testing.T) {
+	for _, c := range slices.Concat(built(t), broken(t)) {
+		step := max(1, len(c.frame)/300)
+		for n := 0; n < len(c.frame); n += step {
+			requireMessage(t, c.name, c.frame[:n:n])
+		}
+	}
+}
+
+// A parser allocates nothing, whatever comes: with our IPv6 layer not even
+// where there is a Hop-by-Hop header.
+func TestMessagesNoAllocations(t *testing.T) {
+	own, theirs := newOwnStack(), newStack()
+	for _, c := range slices.Concat(built(t), broken(t)) {
+		for _, frame := range [][]byte{c.frame, c.frame[:len(c.frame)-3]} {
+			_ = theirs.decode(frame)
+			wiretest.NoAllocs(t, c.name, func() { _ = own.decode(frame) })
+			if theirs.IPv6.HopByHop == nil {
+				wiretest.NoAllocs(t, c.name, func() { _ = theirs.decode(frame) })
+			}
+			if own.has(rocelayers.LayerTypeBTH) {
+				wiretest.NoAllocs(t, "BTH.FastCNP", func() { _, _ = own.BTH.FastCNP(fastcnp.CodePoints{}) })
+				wiretest.NoAllocs(t, "BTH.VerifyICRC", func() { _, _ = own.BTH.VerifyICRC() })
+			}
+		}
+	}
+}
+
+// Opcode 0x81 with nothing behind the BTH is broken, though gopacket calls no
+// decoder for nothing.
+func TestEmptyCNP(t *testing.T) {
+	for _, c := range []struct {
+		header bth.Header
+		err    error
+	}{
+		{cnp.New(1, 0xFFFF).Header, cnp.ErrLength},
+		{ppfc.New(1, 0xFFFF, ppfc.Extension{}).Header, ppfc.ErrLength},
+	} {
+		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
+		p.Src, p.Dst, p.DstPort = src6, dst6far, rocev2.Port
+		frame, err := p.AppendBinary(bytes.Clone(ether6))
+		require.NoError(t, err)
+		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+		require.NotNil(t, packet.ErrorLayer())
+		require.ErrorIs(t, packet.ErrorLayer().Error(), c.err)
+		s := newStack()
+		require.ErrorIs(t, s.decode(frame), c.err)
+		require.Equal(t, bth.Headers{}, s.BTH.Headers)
+	}
+}
+
+// A proxy message has no ICRC; the one in its invoking packet is another's.
+func TestProxyHasNoICRC(t *testing.T) {
+	var flow rocev2.Flow
+	require.NoError(t, flow.DecodeIP(congested(t, 0, nil).IP))
+	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, src6, 1, proxymsg.Config{Src: loopback})
+	require.NoError(t, err)
+	_, err = rocelayers.VerifyICRC(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))
+	require.ErrorIs(t, err, rocelayers.ErrNoBTH)
+}

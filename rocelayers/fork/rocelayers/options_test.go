@@ -1,0 +1,263 @@
+// Code generated from rocelayers/options_test.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// FixLengths pads every length as package ipv6opt does; without it only whole
+// units of 8 octets are written.
+func TestOptionsPadding(t *testing.T) {
+	destination, hopByHop := new(rocelayers.DestinationOptions), new(rocelayers.HopByHop)
+	for _, l := range []struct {
+		gopacket.SerializableLayer
+		*ipv6opt.Header
+	}{{destination, &destination.Header}, {hopByHop, &hopByHop.Header}} {
+		for n := range 256 {
+			data := bytes.Repeat([]byte{0xDA}, n)
+			w := ipv6opt.Begin(nil, 17)
+			require.NoError(t, w.Add(0x1E, 1, 0, data))
+			want := w.Finish()
+
+			octets := append(append([]byte{0x1E, uint8(n)}, data...), "behind"...)
+			*l.Header = ipv6opt.Header{NextHeader: 17, Options: octets[:2+n]}
+			buf := dirty(t)
+			if len(want) == 4+n {
+				require.NoError(t, gopacket.SerializeLayers(buf, gopacket.SerializeOptions{}, l))
+			} else {
+				require.ErrorIs(t, gopacket.SerializeLayers(buf, gopacket.SerializeOptions{}, l), wireerr.Range)
+				require.NoError(t, gopacket.SerializeLayers(buf, fix, l))
+				require.Equal(t, "behind", string(octets[2+n:]))
+			}
+			require.Equal(t, want, buf.Bytes())
+			require.Equal(t, want[2:], l.Options)
+		}
+		l.Options = make([]byte, ipv6opt.MaxLen-9)
+		require.NoError(t, gopacket.SerializeLayers(dirty(t), fix, l))
+		require.Len(t, l.Options, ipv6opt.MaxLen-2)
+		l.Options = make([]byte, ipv6opt.MaxLen-1)
+		require.ErrorIs(t, gopacket.SerializeLayers(dirty(t), fix, l), wireerr.Range)
+		l.Options = nil
+		require.NoError(t, gopacket.SerializeLayers(dirty(t), fix, l))
+		require.Equal(t, []byte{1, 4, 0, 0, 0, 0}, l.Options)
+	}
+}
+
+// The layers behind an options header are found, with both flows, packet after
+// packet; its options do not accumulate.
+func TestDestinationOptions(t *testing.T) {
+	s := newStack()
+	for range 3 {
+		for _, c := range built(t)[:2] {
+			for _, frame := range [][]byte{c.frame, vlan(c.frame, 2)} {
+				require.NoError(t, s.decode(frame))
+				var p rocev2.Packet
+				require.NoError(t, p.DecodeFrame(frame))
+				require.Equal(t, p.Ext, s.DestinationOptions.Contents)
+				require.Equal(t, p.Ext[2:], s.DestinationOptions.Options)
+				require.EqualValues(t, 17, s.DestinationOptions.NextHeader)
+				require.EqualValues(t, p.SrcPort, s.UDP.SrcPort)
+				require.Equal(t, p.Src.AsSlice(), s.ip().NetworkFlow().Src().Raw())
+				require.Equal(t, []byte{p.Data[0]}, s.UDP.Payload[:1])
+				require.Equal(t, uint16(4791), binary.BigEndian.Uint16(s.UDP.TransportFlow().Dst().Raw()))
+				options, err := 0, error(nil)
+				for _, err = range s.DestinationOptions.All() {
+					options++
+				}
+				require.NoError(t, err)
+				require.Equal(t, 2, options) // one of them padding
+			}
+		}
+	}
+	require.Equal(t, "NextHeader UDP, PadN 0 octets, 0x9e 106 octets", s.DestinationOptions.String())
+}
+
+// With the override the layers are ours, without it what they show is there
+// all the same.
+func TestOverride(t *testing.T) {
+	c := built(t)[1]
+	packet := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default)
+	theirs := packet.Layer(layers.LayerTypeIPv6Destination)
+	require.IsType(t, new(layers.IPv6Destination), theirs)
+	var ours gopacket.Layer
+	override(func() {
+		for mode, options := range modes {
+			with := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, options)
+			ours = with.Layer(layers.LayerTypeIPv6Destination)
+			require.IsType(t, new(rocelayers.DestinationOptions), ours, mode)
+			require.Equal(t, typesFrom(layers.LayerTypeEthernet, packet), typesFrom(layers.LayerTypeEthernet, with))
+			require.Equal(t, packet.TransportLayer().TransportFlow(), with.TransportLayer().TransportFlow())
+		}
+	})
+	require.Equal(t, theirs.LayerContents(), ours.LayerContents())
+	require.Equal(t, theirs.LayerPayload(), ours.LayerPayload())
+	want := ours.(*rocelayers.DestinationOptions).Header
+	for _, l := range []gopacket.Layer{ours, theirs} {
+		got, ok := rocelayers.OptionsOf(l)
+		require.True(t, ok)
+		require.Equal(t, want, got)
+	}
+}
+
+// What cannot be a header is cut, for the parser and for NewPacket, and leaves
+// the layer as it was.
+func TestOptionsTruncated(t *testing.T) {
+	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, 0x9E, make([]byte, 30))...), nil)
+	s := newOwnStack()
+	hopByHop, destination := s.HopByHop, s.DestinationOptions
+	for n := 55; n < 54+8+32; n++ {
+		err := s.decode(frame[:n:n])
+		require.True(t, s.parser.Truncated)
+		switch there := n - 54; {
+		case there == 8: // nothing left to ask about
+			require.NoError(t, err)
+		case there%8 != 0 && there < 16:
+			require.ErrorIs(t, err, wireerr.Truncated)
+		default:
+			require.ErrorIs(t, err, wireerr.Truncated)
+		}
+		if n >= 54+8 {
+			require.Equal(t, frame[54:62], s.HopByHop.Contents)
+		} else {
+			require.Equal(t, hopByHop, s.HopByHop)
+		}
+		require.Equal(t, destination, s.DestinationOptions)
+		override(func() {
+			packet := gopacket.NewPacket(with(frame, 20, 60)[:n:n], layers.LayerTypeEthernet, gopacket.Default)
+			require.Equal(t, err == nil, packet.ErrorLayer() == nil)
+			require.True(t, packet.Metadata().Truncated)
+		})
+	}
+}
+
+// Our IPv6 layer shows of every packet what gopacket's shows, but for what
+// gopacket's has wrong with a Hop-by-Hop header.
+func TestIPv6(t *testing.T) {
+	check := func(frame []byte) {
+		theirs, ours := newStack(), newOwnStack()
+		if theirs.decode(frame) != nil || !theirs.has(layers.LayerTypeIPv6) {
+			return
+		}
+		require.NoError(t, ours.decode(append(bytes.Clone(frame), 0xEE))) // a packet ends where it ends
+		want, got := &theirs.IPv6.IPv6, &ours.IPv6.IPv6
+		if want.HopByHop != nil {
+			require.Equal(t, want.HopByHop.Contents, ours.HopByHop.Contents)
+			require.False(t, ours.parser.Truncated)
+			want.HopByHop = nil
+		}
+		require.Equal(t, want.Contents, got.Contents)
+		require.Equal(t, want.LayerType(), ours.IPv6.LayerType())
+		require.Equal(t, want.NetworkFlow(), got.NetworkFlow())
+		require.Equal(t, ours.UDP.Payload, theirs.UDP.Payload)
+		plain := func(l layers.IPv6) (string, string) {
+			l.BaseLayer = layers.BaseLayer{}
+			return gopacket.LayerString(&l), l.SrcIP.String()
+		}
+		wantText, _ := plain(*want)
+		gotText, _ := plain(*got)
+		require.Equal(t, wantText, gotText)
+	}
+	eachPacket(t, "*.pcap", func(_ *testing.T, frame []byte, _ *rocev2.Packet) { check(frame) }, check)
+
+	// An option that runs beyond the packet is for those who read the options.
+	frame := message0x81(t, 0, 0, []byte{17, 0, 0x31, 200, 0, 0, 0, 0}, make([]byte, 16))
+	s := newOwnStack()
+	require.NoError(t, s.decode(frame))
+	require.True(t, s.has(rocelayers.LayerTypeCNP))
+	require.Error(t, newStack().decode(frame))
+
+	// Short headers, lengths beyond the octets there, jumbograms and Length 0
+	// are as with gopacket.
+	for _, frame := range [][]byte{
+		frame[:20], frame[:53], with(frame, 18, 0, 0),
+		with(frame, 18, 0, 0, 0, 64), with(with(frame, 18, 0, 0), 54, 17, 0, 0xC2, 4, 0, 1, 0, 0),
+	} {
+		theirs, ours := newStack(), newOwnStack()
+		require.Equal(t, theirs.decode(frame), ours.decode(frame))
+		require.Equal(t, theirs.Decoded, ours.Decoded)
+		require.Equal(t, theirs.IPv6, ours.IPv6)
+	}
+	require.NoError(t, s.decode(frame[:len(frame)-4]))
+	require.True(t, s.parser.Truncated)
+	require.True(t, s.BTH.Truncated)
+}
+
+// The options are the same wherever they are read.
+func TestOptionsOf(t *testing.T) {
+	frame := message0x81(t, 0, 0, options(t, 17, ioam.IPv6MayChange, ioamData(t, trace(t, 3))), make([]byte, 16))
+	var want ipv6opt.Header
+	_, err := want.Decode(frame[54:])
+	require.NoError(t, err)
+	ours, theirs := newOwnStack(), newStack()
+	require.NoError(t, ours.decode(frame))
+	require.NoError(t, theirs.decode(frame))
+	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+	for _, l := range []gopacket.Layer{
+		&ours.IPv6, &ours.HopByHop, &theirs.IPv6.IPv6, packet.NetworkLayer(), packet.Layer(layers.LayerTypeIPv6HopByHop),
+	} {
+		got, ok := rocelayers.OptionsOf(l)
+		require.True(t, ok)
+		require.Equal(t, want, got)
+		wiretest.NoAllocs(t, "OptionsOf", func() { _, _ = rocelayers.OptionsOf(l) })
+		wiretest.NoAllocs(t, "IOAMOf", func() {
+			for o := range rocelayers.IOAMOf(l) {
+				for node := range o.Trace.Nodes() {
+					_ = node.NodeID
+				}
+			}
+		})
+	}
+	require.NoError(t, ours.decode(wiretest.Hex(t, send6)))
+	for _, l := range []gopacket.Layer{nil, &ours.IPv6, &ours.IPv6.IPv6, &ours.UDP, new(rocelayers.IPv6), new(layers.IPv6Destination)} {
+		_, ok := rocelayers.OptionsOf(l)
+		require.False(t, ok)
+		for range rocelayers.IOAMOf(l) {
+			t.Error("IOAM in a layer without options")
+		}
+	}
+}
+
+// A packet with a trace in its Hop-by-Hop header, put together from layers, is
+// the one that package rocev2 builds.
+func TestSerializeHopByHop(t *testing.T) {
+	for _, next := range []uint8{ipv6opt.HopByHop, ipv6opt.DestinationOptions} {
+		ext := options(t, 17, ioam.IPv6MayChange, ioamData(t, trace(t, 3)))
+		want := slices.Concat(ether6, congested(t, next, ext).IP)
+		s := newOwnStack()
+		require.NoError(t, s.decode(want))
+
+		hbh, destination := new(rocelayers.HopByHop), new(rocelayers.DestinationOptions)
+		_, err := hbh.Decode(ext)
+		require.NoError(t, err)
+		_, err = destination.Decode(ext)
+		require.NoError(t, err)
+		header := map[uint8]gopacket.SerializableLayer{ipv6opt.HopByHop: hbh, ipv6opt.DestinationOptions: destination}[next]
+		s.BTH.ICRC.Value = 0
+		// gopacket's IPv6 layer and ours, also one that has decoded the header.
+		theirs := newStack()
+		require.NoError(t, theirs.decode(want))
+		for _, ip := range []gopacket.SerializableLayer{&s.IPv6, &s.IPv6.IPv6, &theirs.IPv6.IPv6} {
+			buf := dirty(t)
+			require.NoError(t, rocelayers.SerializeLayers(buf, complete, &s.Ethernet, ip, header, &s.UDP, &s.BTH, s.Payload))
+			require.Equal(t, want, buf.Bytes())
+			_, err = icrc.Verify(buf.Bytes()[14:])
+			require.NoError(t, err)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+// Code generated from rocelayers/pfc.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"errors"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/pfc"
+)
+
+// FlowControl is Ethernet flow control: a PFC or PAUSE frame from behind the
+// EtherType on. [RegisterFlowControl] claims the EtherType. Its payload is
+// padding.
+type FlowControl struct {
+	layers.BaseLayer
+	Opcode uint16    // pfc.OpcodePFC or pfc.OpcodePause: which of the two is set
+	PFC    pfc.PFC   // single priorities
+	Pause  pfc.Pause // the whole link
+}
+
+// LayerType returns LayerTypeFlowControl.
+func (l *FlowControl) LayerType() gopacket.LayerType { return LayerTypeFlowControl }
+
+// CanDecode returns LayerTypeFlowControl.
+func (l *FlowControl) CanDecode() gopacket.LayerClass { return LayerTypeFlowControl }
+
+// NextLayerType returns LayerTypeZero: nothing follows.
+func (l *FlowControl) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// DecodeFromBytes sets l from what follows the EtherType, which it aliases. The
+// errors are those of package pfc: [pfc.ErrOpcode] for other MAC control
+// frames. On error l is unchanged.
+func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	opcode, err := pfc.Opcode(data)
+	rest := data
+	if err == nil && opcode == pfc.OpcodePause {
+		rest, err = l.Pause.Decode(data)
+	} else if err == nil {
+		rest, err = l.PFC.Decode(data) // or refuses the opcode
+	}
+	if err != nil {
+		if errors.Is(err, wireerr.Truncated) {
+			df.SetTruncated()
+		}
+		return err
+	}
+	l.Opcode = opcode
+	l.BaseLayer = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
+	return nil
+}
+
+// SerializeTo prepends the frame from its opcode on, without padding: gopacket's
+// Ethernet layer pads when it fixes lengths.
+func (l *FlowControl) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	size, appendTo := pfc.Size, l.PFC.AppendBinary
+	switch l.Opcode {
+	case pfc.OpcodePFC:
+	case pfc.OpcodePause:
+		size, appendTo = pfc.PauseSize, l.Pause.AppendBinary
+	default:
+		return pfc.ErrOpcode
+	}
+	octets, err := b.PrependBytes(size)
+	if err != nil {
+		return err
+	}
+	_, err = appendTo(octets[:0])
+	return err
+}
+
+func decodeFlowControl(data []byte, p gopacket.PacketBuilder) error {
+	l := new(FlowControl)
+	if err := l.DecodeFromBytes(data, p); errors.Is(err, pfc.ErrOpcode) {
+		return p.NextDecoder(gopacket.LayerTypePayload)
+	} else if err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return nil
+}
+
+// RegisterFlowControl makes the EtherType of MAC control frames lead to
+// [FlowControl]; other frames of this EtherType stay payload. Call it before
+// decoding starts: gopacket's table has no lock.
+func RegisterFlowControl() {
+	layers.EthernetTypeMetadata[pfc.EtherType] = layers.EnumMetadata{
+		DecodeWith: gopacket.DecodeFunc(decodeFlowControl), Name: "MACControl", LayerType: LayerTypeFlowControl,
+	}
+}

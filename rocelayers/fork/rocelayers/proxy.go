@@ -1,0 +1,109 @@
+// Code generated from rocelayers/proxy.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"errors"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Proxy is the data of a congestion notification to a proxy (PROXY section 4):
+// the five-tuple of a congested flow, its congestion level, and a packet of it.
+// [RegisterProxy] claims its UDP port.
+//
+// NewPacket goes on with the layers of the invoking packet, as far as it was
+// sent. They show what the congested node saw: a BTH behind a Proxy is not one
+// of this packet. A [Stack], whose layers are those of one packet, leaves the
+// invoking packet to a Payload; Invoking may be decoded with another Stack.
+type Proxy struct {
+	layers.BaseLayer
+	proxymsg.Message
+
+	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
+	config *message.Config // of the Stack; nil for the defaults, as in NewPacket
+}
+
+// LayerType returns LayerTypeProxy.
+func (l *Proxy) LayerType() gopacket.LayerType { return LayerTypeProxy }
+
+// CanDecode returns LayerTypeProxy.
+func (l *Proxy) CanDecode() gopacket.LayerClass { return LayerTypeProxy }
+
+// NextLayerType returns layers.LayerTypeIPv4 or layers.LayerTypeIPv6, as the
+// invoking packet begins, and gopacket.LayerTypePayload when its header is not
+// whole or of no IP, and in a Stack.
+func (l *Proxy) NextLayerType() gopacket.LayerType {
+	if l.config != nil {
+		return gopacket.LayerTypePayload
+	}
+	if len(l.Invoking) >= 20 && l.Invoking[0]>>4 == 4 {
+		return layers.LayerTypeIPv4
+	}
+	if len(l.Invoking) >= 40 && l.Invoking[0]>>4 == 6 {
+		return layers.LayerTypeIPv6
+	}
+	return gopacket.LayerTypePayload
+}
+
+// DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
+// those of [proxymsg.FromDatagram] and of UDP. On error l is unchanged.
+func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	length, err := udpLength(l.udp, l.config, LayerTypeProxy, data, df)
+	if err != nil {
+		return err
+	}
+	var family proxymsg.Family // D8: inferred
+	if l.config != nil {
+		family = l.config.ProxyFamily
+	}
+	m, err := proxymsg.FromDatagram(&rocev2.Datagram{Data: data, Length: length}, family)
+	if err != nil {
+		if errors.Is(err, wireerr.Truncated) {
+			df.SetTruncated()
+		}
+		return err
+	}
+	fixed := len(data) - len(m.Invoking)
+	l.BaseLayer = layers.BaseLayer{Contents: data[:fixed], Payload: m.Invoking}
+	l.Message = m
+	return nil
+}
+
+// SerializeTo prepends the message to what is in b, the layers of the invoking
+// packet; with nothing in b, Invoking is that packet. Cut shortens Invoking to
+// what may be sent (D9).
+func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	m := l.Message
+	if len(b.Bytes()) > 0 {
+		m.Invoking = nil
+	}
+	octets, err := m.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	room, err := b.PrependBytes(len(octets))
+	copy(room, octets)
+	return err
+}
+
+// String is the message's.
+func (l *Proxy) String() string { return l.Message.String() }
+
+func decodeProxy(data []byte, p gopacket.PacketBuilder) error {
+	l := &Proxy{udp: last[*layers.UDP](layersBefore(p))}
+	if fromOurPort(l.udp, LayerTypeProxy) {
+		return p.NextDecoder(gopacket.LayerTypePayload)
+	}
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return p.NextDecoder(l.NextLayerType())
+}

@@ -1,0 +1,183 @@
+// Code generated from rocelayers/serialize.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"encoding/binary"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// SerializeLayers is gopacket.SerializeLayers for packets that have an ICRC,
+// and for the other messages of this package. The layers stand in wire order,
+// from the outermost to the payload, an [ICRC] layer behind it or not.
+//
+// With ComputeChecksums it computes the ICRC in the Coverage that the ICRC
+// layer asks for, by default AsSent, and then the checksum of the UDP layer
+// around the BTH, which covers the ICRC. A UDP Checksum of 0 stays 0, which is
+// what RoCEv2 senders send, unless SetNetworkLayerForChecksum was called. The
+// ICRC layer's Value, the BTH's ICRC and the Checksum are set to what was
+// written.
+//
+// Around an [FCN] or a [Proxy] it always computes the UDP checksum, without
+// SetNetworkLayerForChecksum, and never as 0, which would stand for none.
+//
+// The lengths of IP and UDP must be right then, by FixLengths or as they are
+// given: checksums that end elsewhere than the packet are an error. So is a
+// packet too long for the length of an IPv4 or UDP header before it, outer ones
+// of tunnels among them, which FixLengths would cut to 16 bits:
+// [rocev2.ErrTooLong]. On error nothing is in w.
+//
+// Without ComputeChecksums, and for everything else, it does what gopacket's
+// does.
+func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls ...gopacket.SerializableLayer) error {
+	if !opts.ComputeChecksums {
+		return gopacket.SerializeLayers(w, opts, ls...)
+	}
+	err := serialize(w, opts, ls)
+	if err != nil {
+		_ = w.Clear()
+	}
+	return err
+}
+
+func serialize(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls []gopacket.SerializableLayer) error {
+	if err := w.Clear(); err != nil {
+		return err
+	}
+	c := none
+	for i := len(ls) - 1; i >= 0; i-- {
+		if isMessage(ls[i]) {
+			c = findCarriage(ls, i)
+			if _, ok := ls[i].(*BTH); ok && c == none {
+				return errNoCarrier
+			}
+		}
+		o := opts
+		o.ComputeChecksums = i != c.udpAt && i != c.bthAt
+		if err := ls[i].SerializeTo(w, o); err != nil {
+			return err
+		}
+		w.PushLayer(ls[i].LayerType())
+		if opts.FixLengths && wrapped(ls[i], w.Bytes()) {
+			return rocev2.ErrTooLong
+		}
+		if i == c.ipAt {
+			if err := c.putChecksums(w.Bytes()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wrapped tells whether a layer, which octets begin with, has cut its length to
+// the 16 bits of its field: one around the message, too, such as the outer IPv4
+// header of a tunnel. A length of 0 is that of a jumbogram (RFC 2675).
+func wrapped(l gopacket.SerializableLayer, octets []byte) bool {
+	if len(octets) <= 0xFFFF {
+		return false
+	}
+	switch l.(type) {
+	case *layers.IPv4:
+		return true
+	case *layers.UDP, *UDP:
+		return binary.BigEndian.Uint16(octets[4:]) != 0
+	}
+	return false
+}
+
+// isMessage tells whether a layer is a message whose checksums gopacket cannot
+// compute.
+func isMessage(l gopacket.SerializableLayer) bool {
+	switch l.(type) {
+	case *BTH, *FCN, *Proxy:
+		return true
+	}
+	return false
+}
+
+// carriage is the layers that a message's checksums have to do with, and their
+// places in the list of layers.
+type carriage struct {
+	ipAt, udpAt, bthAt int // of IP in IP the innermost; -1 for none
+
+	udp  *layers.UDP
+	bth  *BTH  // nil for other messages, which have no ICRC
+	icrc *ICRC // where the BTH's goes
+}
+
+var none = carriage{ipAt: -1, udpAt: -1, bthAt: -1}
+
+// findCarriage returns the carriage of the message at a place in the list, none
+// where UDP and IP layers are not the next ones before it.
+func findCarriage(ls []gopacket.SerializableLayer, at int) carriage {
+	c := none
+	if l, ok := ls[at].(*BTH); ok {
+		c.bthAt, c.bth, c.icrc = at, l, &l.ICRC
+		for _, behind := range ls[at+1:] {
+			if l, ok := behind.(*ICRC); ok {
+				c.icrc = l
+			}
+		}
+	}
+	for i := at - 1; i >= 0 && !isMessage(ls[i]); i-- {
+		switch l := ls[i].(type) {
+		case *layers.UDP:
+			c.udpAt, c.udp = i, l
+		case *UDP:
+			c.udpAt, c.udp = i, &l.UDP
+		case *layers.IPv4, *layers.IPv6, *IPv6:
+			if c.udp == nil {
+				return none
+			}
+			c.ipAt = i
+			return c
+		}
+	}
+	return none
+}
+
+// putChecksums puts ICRC and UDP checksum into the finished IP packet. It ends with the
+// message, so its length fields must end there, too.
+func (c *carriage) putChecksums(ip []byte) error {
+	var d rocev2.Datagram
+	if err := d.DecodeIP(ip); err != nil {
+		return err
+	}
+	if len(d.Data) == 0 || &d.Data[len(d.Data)-1] != &ip[len(ip)-1] || len(d.IP) < len(ip) {
+		return errLengths
+	}
+	if c.bth != nil {
+		if err := icrc.Put(ip, c.icrc.Coverage); err != nil {
+			return err
+		}
+		c.icrc.Value = binary.LittleEndian.Uint32(ip[len(ip)-icrcSize:])
+		c.bth.ICRC.Value = c.icrc.Value
+		if !wantsChecksum(c.udp) {
+			return nil
+		}
+	}
+	d.Checksum = 0xFFFF // to be computed
+	out, err := d.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	at := len(out) - len(d.Data) - 2 // the end of the UDP header
+	copy(ip[at:], out[at:at+2])
+	c.udp.Checksum = binary.BigEndian.Uint16(out[at:])
+	return nil
+}
+
+// wantsChecksum tells whether the UDP checksum is to be computed.
+func wantsChecksum(udp *layers.UDP) bool {
+	if udp.Checksum != 0 {
+		return true
+	}
+	probe := *udp // fails if no network layer was set, which cannot be seen
+	return probe.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{ComputeChecksums: true}) == nil
+}

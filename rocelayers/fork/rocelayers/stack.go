@@ -1,0 +1,223 @@
+// Code generated from rocelayers/stack.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"slices"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/pfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Stack is a parser with every layer of this package and those that may carry
+// it. The zero value is ready for use. Decode sets the layers of one frame
+// after another and allocates nothing:
+//
+//	var s rocelayers.Stack
+//	for each frame {
+//		if err := s.Decode(frame); err != nil {
+//			continue // a message of ours, or what carries it, is broken
+//		}
+//		for _, t := range s.Decoded {
+//			switch t {
+//			case rocelayers.LayerTypeCNP:
+//				s.CNP.DestQP // is to slow down
+//			case rocelayers.LayerTypeFastCNP:
+//				s.FastCNP.Option.Trace
+//			}
+//		}
+//	}
+//
+// Only the layers whose types are in Decoded belong to the frame; what the
+// others hold is left over from frames before. They alias the frame. Where a
+// type is in Decoded more than once (VLAN tags, IP in IP, two headers with
+// Destination Options), its layer is the innermost one. IP returns the innermost
+// IP layer, and Packet what the other packages of this library work on: qpmap,
+// the roles, the builders of answers.
+//
+// A Stack is not safe for concurrent use, and not to be copied while in use.
+type Stack struct {
+	// Config has the ports, Fast CNP option types and so on to go by; the zero
+	// value stands for the defaults. It may be changed between frames. The ports
+	// that [Register] and its like claim do not matter to a Stack.
+	Config message.Config
+
+	// Decoded is the types of the frame's layers, from the outermost inwards.
+	Decoded []gopacket.LayerType
+
+	Ethernet           layers.Ethernet
+	Dot1Q              layers.Dot1Q
+	IPv4               layers.IPv4
+	IPv6               IPv6
+	HopByHop           HopByHop
+	Routing            Routing
+	DestinationOptions DestinationOptions
+	UDP                UDP
+	IOAM               []IOAM // the options of all headers before the BTH, outermost first
+	BTH                BTH    // with the ICRC
+	CNP                CNP
+	FastCNP            FastCNP
+	PPFC               PPFC
+	CM                 CM
+	FCN                FCN
+	Proxy              Proxy
+	FlowControl        FlowControl
+	Payload            gopacket.Payload
+
+	all    []gopacket.DecodingLayer
+	parser *gopacket.DecodingLayerParser
+	frame  []byte
+	packet rocev2.Packet
+	walked bool // packet is that of frame
+}
+
+// Decode sets the layers from an Ethernet frame. The error is nil for other
+// traffic: Decoded then ends where the layers that a Stack has end. It is that
+// of the layer behind those in Decoded, which is broken.
+func (s *Stack) Decode(frame []byte) error {
+	if s.BTH.config != &s.Config || s.parser == nil { // not used yet, or a copy
+		all := gopacket.DecodingLayerContainer(gopacket.DecodingLayerArray(nil))
+		for _, l := range s.Layers() {
+			if l != &s.FlowControl { // decodeControl is for it, whether its EtherType is registered or not
+				all = all.Put(l)
+			}
+		}
+		s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet)
+		s.parser.SetDecodingLayerContainer(all)
+		s.parser.IgnoreUnsupported = true
+	}
+	// What frames before have left is no part of this one.
+	s.IPv4.Contents, s.IPv6.Contents, s.BTH.Contents = nil, nil, nil
+	s.IOAM = s.IOAM[:0]
+	s.frame, s.walked = frame, false
+	err := s.parser.DecodeLayers(frame, &s.Decoded)
+	if err == nil {
+		err = s.decodeControl()
+	}
+	s.addIOAM()
+	return err
+}
+
+// IP returns the innermost IP layer of the frame, &s.IPv4 or &s.IPv6.IPv6, and
+// nil where there is none: the other one is left over from a frame before.
+func (s *Stack) IP() gopacket.NetworkLayer {
+	for _, t := range slices.Backward(s.Decoded) {
+		switch t {
+		case layers.LayerTypeIPv4:
+			return &s.IPv4
+		case layers.LayerTypeIPv6:
+			return &s.IPv6.IPv6
+		}
+	}
+	return nil
+}
+
+// Packet returns the RoCEv2 packet in the frame that Decode was called with
+// last, and nil where LayerTypeBTH is not in Decoded. The first call for a frame
+// walks it; the packet is valid as long as the layers are. A parser of one's own
+// has no Packet.
+func (s *Stack) Packet() *rocev2.Packet {
+	if len(s.frame) == 0 || !slices.Contains(s.Decoded, LayerTypeBTH) {
+		return nil
+	}
+	if !s.walked {
+		err := s.packet.Decode(s.frame, rocev2.DecodeOptions{Cut: s.BTH.Truncated})
+		if err != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
+			return nil // what gopacket's layers have found is another packet
+		}
+		s.walked = true
+	}
+	return &s.packet
+}
+
+// decodeControl decodes what follows the EtherType of MAC control frames, of
+// which [RegisterFlowControl] alone tells gopacket. Other frames than PFC and
+// PAUSE are other traffic.
+func (s *Stack) decodeControl() error {
+	if len(s.Decoded) == 0 {
+		return nil
+	}
+	var control []byte
+	switch s.Decoded[len(s.Decoded)-1] {
+	case layers.LayerTypeEthernet:
+		if s.Ethernet.EthernetType == pfc.EtherType {
+			control = s.Ethernet.Payload
+		}
+	case layers.LayerTypeDot1Q:
+		if s.Dot1Q.Type == pfc.EtherType {
+			control = s.Dot1Q.Payload
+		}
+	}
+	if opcode, _ := pfc.Opcode(control); opcode != pfc.OpcodePFC && opcode != pfc.OpcodePause {
+		return nil
+	}
+	err := s.FlowControl.DecodeFromBytes(control, s.parser)
+	if err == nil {
+		s.Decoded = append(s.Decoded, LayerTypeFlowControl)
+	}
+	return err
+}
+
+// addIOAM adds the layers of the IOAM options before the BTH, where NewPacket
+// has them.
+func (s *Stack) addIOAM() {
+	at := slices.Index(s.Decoded, LayerTypeBTH)
+	if at < 0 || !slices.ContainsFunc(s.Decoded[:at], mayHaveIOAM) {
+		return
+	}
+	for next, octets := range rocev2.Extensions(s.frame, rocev2.DecodeOptions{Cut: s.BTH.Truncated}) {
+		var h ipv6opt.Header
+		if next != ipv6opt.HopByHop && next != ipv6opt.DestinationOptions {
+			continue
+		}
+		h.Decode(octets) // cannot fail: the walk went by its length
+		for o, err := range h.All() {
+			if isIOAM(o.Type) {
+				s.IOAM = append(s.IOAM, ioamIn(&h, o, err))
+				s.Decoded = slices.Insert(s.Decoded, at, LayerTypeIOAM)
+			}
+		}
+	}
+}
+
+func mayHaveIOAM(t gopacket.LayerType) bool {
+	return t == layers.LayerTypeIPv6HopByHop || t == layers.LayerTypeIPv6Destination
+}
+
+// Layer returns the layer of a type if it is in Decoded, otherwise nil.
+func (s *Stack) Layer(t gopacket.LayerType) gopacket.Layer {
+	if slices.Contains(s.Decoded, t) {
+		if t == LayerTypeIOAM {
+			return &s.IOAM[len(s.IOAM)-1]
+		}
+		for _, l := range s.all {
+			if l.CanDecode().Contains(t) {
+				return l.(gopacket.Layer)
+			}
+		}
+	}
+	return nil
+}
+
+// Layers returns the layers, wired to each other, for a DecodingLayerParser of
+// one's own: one that begins with another layer than Ethernet, or has layers
+// of other protocols, too.
+//
+//	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeIPv6, s.Layers()...)
+//	err := parser.DecodeLayers(packet, &s.Decoded)
+func (s *Stack) Layers() []gopacket.DecodingLayer {
+	s.UDP.config, s.BTH.config, s.FCN.config, s.Proxy.config = &s.Config, &s.Config, &s.Config, &s.Config
+	s.BTH.UDP, s.BTH.IPv4, s.BTH.IPv6 = &s.UDP.UDP, &s.IPv4, &s.IPv6.IPv6
+	s.CNP.bth, s.FastCNP.bth, s.PPFC.bth = &s.BTH, &s.BTH, &s.BTH
+	s.FCN.udp, s.Proxy.udp = &s.UDP.UDP, &s.UDP.UDP
+	s.all = []gopacket.DecodingLayer{ // searched in this order
+		&s.Ethernet, &s.IPv6, &s.UDP, &s.BTH, &s.CNP, &s.Payload, &s.IPv4, &s.Dot1Q,
+		&s.DestinationOptions, &s.FastCNP, &s.HopByHop, &s.PPFC, &s.FCN, &s.Proxy, &s.Routing, &s.CM, &s.FlowControl,
+	}
+	return s.all
+}

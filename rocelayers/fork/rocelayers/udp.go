@@ -1,0 +1,103 @@
+// Code generated from rocelayers/udp.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers
+
+import (
+	"cmp"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// UDP is gopacket's UDP layer for a [Stack]: the ports of the Stack's Config
+// lead to the messages of this package, without [Register]. In contrast to
+// gopacket's only the destination port does, so that traffic which happens to
+// come from one of these ports is not taken for a message.
+//
+// Where gopacket asks for a *layers.UDP, that is &l.UDP.
+type UDP struct {
+	layers.UDP
+
+	config *message.Config // of the Stack; nil outside one
+}
+
+// NextLayerType returns the type that the destination port leads to, and for
+// ports that mean nothing here what gopacket's layer returns.
+func (l *UDP) NextLayerType() gopacket.LayerType {
+	if t := leadsTo(l.config, l.DstPort); t != gopacket.LayerTypePayload {
+		return t
+	}
+	t := l.UDP.NextLayerType() // goes by the source port, too
+	if isOurs(t) {
+		return gopacket.LayerTypePayload
+	}
+	return t
+}
+
+// leadsTo returns the type of the layers behind a UDP destination port: in a
+// Stack by its configuration, otherwise by what Register and its like have told
+// gopacket.
+func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
+	if c == nil {
+		return port.LayerType()
+	}
+	switch p := uint16(port); {
+	case p == rocev2.Port:
+		return LayerTypeBTH
+	case !c.NoFCN && p == cmp.Or(c.FCNPort, fcn.ExperimentalPort):
+		return LayerTypeFCN
+	case !c.NoProxy && p == cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort):
+		return LayerTypeProxy
+	}
+	if t := port.LayerType(); !isOurs(t) {
+		return t
+	}
+	return gopacket.LayerTypePayload
+}
+
+// isOurs tells whether UDP ports lead to layers of this type by the doing of
+// this package.
+func isOurs(t gopacket.LayerType) bool {
+	return t == LayerTypeBTH || t == LayerTypeFCN || t == LayerTypeProxy
+}
+
+// udpLength returns the length field of the UDP header before data, or what it
+// must be when there is none to look at. The layer is of type t.
+func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []byte, df gopacket.DecodeFeedback) (uint16, error) {
+	n := len(data) + 8
+	switch {
+	case udp == nil && truncated(df):
+		return 0, errCut
+	case udp == nil && n > 0xFFFF:
+		return 0, rocev2.ErrTooLong
+	case udp == nil:
+		return uint16(n), nil
+	case leadsTo(c, udp.DstPort) != t:
+		return 0, rocev2.ErrPort
+	case int(udp.Length) < n: // gopacket takes 0 for a jumbogram
+		return 0, errUDPLength
+	}
+	return udp.Length, nil
+}
+
+// fromOurPort tells whether gopacket came to a layer of type t by the source
+// port: other traffic that happens to come from one of our ports.
+func fromOurPort(udp *layers.UDP, t gopacket.LayerType) bool {
+	return udp != nil && udp.DstPort.LayerType() != t
+}
+
+// truncated tells whether a layer before has found the packet cut.
+func truncated(df gopacket.DecodeFeedback) bool {
+	switch df := df.(type) {
+	case *gopacket.DecodingLayerParser:
+		return df.Truncated
+	case gopacket.Packet:
+		return df.Metadata().Truncated
+	}
+	return false
+}

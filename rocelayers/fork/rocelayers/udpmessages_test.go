@@ -1,0 +1,227 @@
+// Code generated from rocelayers/udpmessages_test.go by rocelayers/genfork; DO NOT EDIT.
+
+package rocelayers_test
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wireerr"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Every message comes out of SerializeLayers as it went in, as given and
+// computed.
+func TestSerializeMessages(t *testing.T) {
+	for _, c := range built(t) {
+		var ls []gopacket.SerializableLayer
+		override(func() {
+			ls = serializable(gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, gopacket.Default))
+		})
+		for i, l := range ls {
+			if l.LayerType() == rocelayers.LayerTypeProxy {
+				ls = ls[:i+1] // it has the invoking packet
+				break
+			}
+		}
+		buf := dirty(t)
+		for _, opts := range []gopacket.SerializeOptions{{}, fix, complete} {
+			require.NoError(t, rocelayers.SerializeLayers(buf, opts, ls...), c.name)
+			require.Equal(t, c.frame, buf.Bytes()[:len(c.frame)], c.name) // Ethernet pads
+		}
+		s := newOwnStack()
+		_ = s.decode(c.frame)
+		if types := slices.Clone(s.Decoded); !s.has(rocelayers.LayerTypeProxy) {
+			slices.Sort(types)
+			if len(slices.Compact(types)) < len(s.Decoded) {
+				continue // one layer was decoded into twice
+			}
+			require.NoError(t, rocelayers.SerializeLayers(buf, complete, s.layers()...), c.name)
+			require.Equal(t, c.frame, buf.Bytes()[:len(c.frame)], c.name)
+		}
+	}
+}
+
+// carriedBy returns the layers around a UDP message.
+func carriedBy(src netip.Addr, port layers.UDPPort) []gopacket.SerializableLayer {
+	u := &layers.UDP{DstPort: port}
+	if src.Is4() {
+		return []gopacket.SerializableLayer{ipv4(), u}
+	}
+	return []gopacket.SerializableLayer{ipv6(), u}
+}
+
+// Put together from layers, messages are those that their packages build, with
+// the UDP checksum, which is never 0.
+func TestSerializeUDPMessages(t *testing.T) {
+	zero := 0
+	for _, over := range []struct{ src, dst netip.Addr }{{src4, dst4}, {src6, dst6}} {
+		same := func(want []byte, err error, ls []gopacket.SerializableLayer) {
+			require.NoError(t, err)
+			buf := dirty(t)
+			require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...))
+			require.Equal(t, want, buf.Bytes())
+			var d rocev2.Datagram
+			require.NoError(t, d.DecodeIP(want))
+			require.Equal(t, d.Checksum, ls[1].(*layers.UDP).Checksum)
+			if d.Checksum == 0xFFFF {
+				zero++
+			}
+		}
+		m := fcn.Message{FlowLabel: 1 << 12}
+		for range 2 { // the second time the checksum sums up to 0
+			want, err := m.AppendPacket(nil, over.dst, fcn.Config{Src: over.src})
+			same(want, err, append(carriedBy(over.src, fcn.ExperimentalPort), &rocelayers.FCN{Message: m}))
+			var d rocev2.Datagram
+			require.NoError(t, d.DecodeIP(want))
+			m.FlowLabel |= uint32(d.Checksum >> 12)
+			m.Level, m.Reserved = uint8(d.Checksum>>9&7), d.Checksum&0x1FF
+		}
+
+		for _, tuple := range []rocev2.FiveTuple{
+			{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 1, DstPort: 4791}, {Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2},
+		} {
+			for _, invoking := range [][]byte{nil, wiretest.Hex(t, send6)[14:], make([]byte, 1200)} {
+				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
+				want, err := m.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src})
+				m.Cut(over.dst)
+				same(want, err, append(carriedBy(over.src, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}))
+			}
+		}
+	}
+	require.Equal(t, 2, zero)
+}
+
+// The invoking packet may be given as layers, whose ICRC is computed, too.
+func TestSerializeInvoking(t *testing.T) {
+	want := wiretest.Hex(t, send6)[14:]
+	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 6, Invoking: want}
+	message, err := m.AppendPacket(nil, dst4, proxymsg.Config{Src: src4})
+	require.NoError(t, err)
+	s := newStack()
+	require.NoError(t, s.decode(append(bytes.Clone(ether6), want...)))
+	s.BTH.ICRC.Value = 0
+	ls := append(carriedBy(src4, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}, &s.IPv6, &s.UDP, &s.BTH)
+	buf := dirty(t)
+	require.NoError(t, rocelayers.SerializeLayers(buf, complete, ls...))
+	require.Equal(t, message, buf.Bytes())
+}
+
+func TestSerializePPFC(t *testing.T) {
+	n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Type: ppfc.Alarm, Port: 7, Pause: ppfc.MaxPause, Flags: 0x2A5A, Reserved: 0xBEEF})
+	for _, n.Congested = range []netip.Addr{src4, dst6far} {
+		want, err := n.AppendPacket(nil, dst6, ppfc.Config{Src: src6, Carriage: rocev2.Carriage{SrcPort: 49152}})
+		require.NoError(t, err)
+		header := new(rocelayers.BTH)
+		header.Header = n.Header
+		buf := dirty(t)
+		require.NoError(t, rocelayers.SerializeLayers(buf, complete, ipv6(), udp(0), header, &rocelayers.PPFC{Notification: n}))
+		require.Equal(t, want, buf.Bytes())
+	}
+}
+
+// Values that fit no field are errors of the codec's.
+func TestSerializeMessagesRefused(t *testing.T) {
+	for _, c := range []struct {
+		layer gopacket.SerializableLayer
+		err   error
+	}{
+		{&rocelayers.FCN{Message: fcn.Message{FlowLabel: 1 << 20}}, wireerr.Range},
+		{&rocelayers.Proxy{}, wireerr.Range},
+		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}}, wireerr.Range},
+		{&rocelayers.PPFC{}, wireerr.Range},
+		{&rocelayers.PPFC{Notification: ppfc.Notification{Extension: ppfc.Extension{Congested: src4, Pause: -1}}}, wireerr.Range},
+	} {
+		for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions, ...gopacket.SerializableLayer) error{
+			gopacket.SerializeLayers, rocelayers.SerializeLayers,
+		} {
+			require.ErrorIs(t, serialize(dirty(t), complete, c.layer), c.err)
+		}
+	}
+}
+
+// A packet that does not lead to its message has no checksum to compute.
+func TestSerializeUDPMessagesAstray(t *testing.T) {
+	ls := append(carriedBy(src6, fcn.ExperimentalPort), new(rocelayers.FCN))
+	ls[0].(*layers.IPv6).NextHeader = layers.IPProtocolTCP
+	require.ErrorIs(t, rocelayers.SerializeLayers(dirty(t), complete, ls...), rocev2.ErrNotRoCEv2)
+}
+
+// Traffic that only comes from our ports is not ours.
+func TestMessagesFromOurPorts(t *testing.T) {
+	for _, port := range []uint16{fcn.ExperimentalPort, proxymsg.ExperimentalPort} {
+		d := rocev2.Datagram{Src: loopback, Dst: src6, SrcPort: port, DstPort: 5000, Data: []byte("data")}
+		frame, err := d.AppendBinary(bytes.Clone(ether6))
+		require.NoError(t, err)
+		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+		require.Equal(t, "data", string(packet.Layer(gopacket.LayerTypePayload).LayerContents()))
+		require.Nil(t, packet.ErrorLayer())
+		s := newStack()
+		require.ErrorIs(t, s.decode(frame), rocev2.ErrPort)
+		require.Equal(t, layers.LayerTypeUDP, s.Decoded[len(s.Decoded)-1])
+	}
+}
+
+// Without the layers around them the octets given are all there are.
+func TestMessagesAlone(t *testing.T) {
+	frame := datagram(t, fcn.ExperimentalPort, []byte{0xBE, 0xEF, 0x5E, 0})
+	packet := gopacket.NewPacket(frame[62:], rocelayers.LayerTypeFCN, gopacket.Default)
+	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, packet.Layer(rocelayers.LayerTypeFCN).(*rocelayers.FCN).Message)
+	require.Contains(t, packet.String(), "FCN\tflow label 0xbeef5 level 7\n")
+
+	var proxy rocelayers.Proxy
+	require.ErrorIs(t, proxy.DecodeFromBytes(make([]byte, 60), gopacket.NilDecodeFeedback), proxymsg.ErrFamily)
+	require.Equal(t, rocelayers.Proxy{}, proxy)
+
+	notification := message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 24))
+	extension := notification[74:98]
+	s := newStack()
+	require.NoError(t, s.decode(notification))
+	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
+	require.Equal(t, "PPFC\tstop 0s port 0 of ::; CNP DestQP 0x111111 PSN 0 PKey 0xffff BECN 1 Resv6 32", gopacket.LayerString(&s.PPFC))
+	s.BTH.Opcode = bth.RCSendOnly
+	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), ppfc.ErrNotPPFC)
+	s.BTH.Opcode, s.BTH.Resv6 = bth.CNP, 0
+	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), ppfc.ErrCNP)
+	s.BTH.Pad = 4
+	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), wireerr.Range)
+	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
+
+	// Cut, or taken for cut by gopacket, nobody knows without the UDP layer.
+	hopByHop := append(bytes.Clone(frame[:54]), options(t, 17, 0x1E, []byte{1})...)
+	hopByHop = with(append(hopByHop, frame[54:]...), 18, 0, uint8(len(frame)-54+8), 0)
+	require.NoError(t, s.decode(hopByHop))
+	parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.Layers()...)
+	parser.AddDecodingLayer(&s.UDP.UDP)
+	parser.AddDecodingLayer(new(rocelayers.FCN))
+	require.NoError(t, parser.DecodeLayers(hopByHop, &s.Decoded))
+	require.ErrorIs(t, parser.DecodeLayers(hopByHop[:len(hopByHop)-1], &s.Decoded), rocelayers.ErrCut)
+}
+
+// A message that the invoking packet does not go with is whole all the same.
+func TestProxyInvokingGarbage(t *testing.T) {
+	for _, invoking := range []string{"\x45 no IPv4 header here", "\x60 no IPv6 header, either, in these forty octets", "no IP", "\x60 short"} {
+		m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far}, Invoking: []byte(invoking)}
+		data, err := m.AppendBinary(nil)
+		require.NoError(t, err)
+		frame := datagram(t, proxymsg.ExperimentalPort, data)
+		s := newStack()
+		s.Config.ProxyFamily = proxymsg.IPv6
+		_ = s.decode(frame)
+		require.Equal(t, m, s.Proxy.Message)
+		require.True(t, s.has(rocelayers.LayerTypeProxy))
+		require.Equal(t, invoking, string(s.Proxy.LayerPayload()))
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is committed is what the generator makes of the package as it is.
+func TestForkIsGenerated(t *testing.T) {
+	made, committed := t.TempDir(), filepath.Join("..", "fork", "rocelayers")
+	require.NoError(t, generate("..", made))
+	files := contents(t, made)
+	got := contents(t, committed)
+	require.Equal(t, names(files), names(got), "run go generate ./rocelayers")
+	for name, want := range files {
+		require.True(t, want == got[name], "%s: run go generate ./rocelayers", name)
+	}
+}
+
+// The line by which tools know generated files.
+var generated = regexp.MustCompile(`^// Code generated .* DO NOT EDIT\.\n`)
+
+func TestSource(t *testing.T) {
+	got, err := source("bth.go", []byte(`// Package p has layers of [github.com/google/gopacket], not of google/gopacket/x.
+//
+//go:generate something
+package p
+
+import (
+	"github.com/google/gopacket/layers"
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/rocelayers"
+)
+`))
+	require.NoError(t, err)
+	require.Regexp(t, generated, string(got))
+	require.Equal(t, `// Code generated from rocelayers/bth.go by rocelayers/genfork; DO NOT EDIT.
+
+// Package p has layers of [github.com/gopacket/gopacket], not of google/gopacket/x.
+package p
+
+import (
+	"github.com/gopacket/gopacket/layers"
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/rocelayers/fork/rocelayers"
+)
+`, string(got))
+	_, err = source("bth.go", []byte("no Go"))
+	require.Error(t, err)
+}
+
+// Nothing of an earlier generation stays.
+func TestGenerateRemoves(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(from, "testdata", "fuzz"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "a.go"), []byte("package a\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "testdata", "fuzz", "seed"), []byte("seed"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(to, "stale.go"), nil, 0o644))
+	require.NoError(t, generate(from, to))
+	require.Equal(t, []string{"a.go", filepath.Join("testdata", "fuzz", "seed")}, names(contents(t, to)))
+}
+
+// contents returns the files below a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	files := make(map[string]string)
+	require.NoError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		octets, err := os.ReadFile(name)
+		require.NoError(t, err)
+		name, err = filepath.Rel(dir, name)
+		files[name] = string(octets)
+		return err
+	}))
+	return files
+}
+
+func names(files map[string]string) []string { return slices.Sorted(maps.Keys(files)) }
