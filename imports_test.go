@@ -29,7 +29,7 @@ const (
 // the ground, the first two floors, and nothing else but helpers.
 var floors = [][]string{
 	{"internal/wireerr", "internal/hash"},
-	{"internal/enumtext"},
+	{"internal/enumtext", "internal/flowtable"},
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "cm", "pnc"},
 	{"rocev2"},
 	{"fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},

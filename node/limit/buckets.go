@@ -1,6 +1,10 @@
 package limit
 
-import "time"
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/internal/flowtable"
+)
 
 // Buckets are a [Bucket] for each of many keys, all of one Rate. Keys are numbers
 // that spread well, hashes of addresses for example.
@@ -15,7 +19,7 @@ type Buckets struct {
 	perSecond float64
 	full      float64
 	clock     clock
-	sets      sets[bucketOf]
+	sets      flowtable.Sets[bucketOf]
 }
 
 type bucketOf struct {
@@ -30,7 +34,7 @@ func NewBuckets(r Rate, maxKeys int) *Buckets {
 	if !r.limited() {
 		return nil
 	}
-	return &Buckets{perSecond: r.PerSecond, full: r.full(), sets: newSets[bucketOf](maxKeys)}
+	return &Buckets{perSecond: r.PerSecond, full: r.full(), sets: flowtable.NewSets[bucketOf](maxKeys)}
 }
 
 // Ready says whether a packet of this key may be sent at this time.
@@ -39,7 +43,7 @@ func (b *Buckets) Ready(key uint64, now time.Time) bool {
 		return true
 	}
 	at := b.clock.at(now)
-	key, set := b.sets.find(key)
+	key, set := b.sets.Find(key)
 	for i := range set {
 		if set[i].key == key {
 			return set[i].fill(at, b.perSecond, b.full) >= packet
@@ -55,7 +59,7 @@ func (b *Buckets) Take(key uint64, now time.Time) {
 		return
 	}
 	at := b.clock.at(now)
-	key, set := b.sets.find(key)
+	key, set := b.sets.Find(key)
 	fullest, highest := 0, 0.0
 	for i := range set {
 		s := &set[i]

@@ -1,6 +1,10 @@
 package limit
 
-import "time"
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/internal/flowtable"
+)
 
 // An Every remembers when a packet of each key was sent last, so that two of
 // them can be kept an interval apart. Keys are numbers that spread well, hashes
@@ -14,7 +18,7 @@ import "time"
 // A nil Every sets no limit.
 type Every struct {
 	clock clock
-	sets  sets[sent]
+	sets  flowtable.Sets[sent]
 }
 
 type sent struct {
@@ -24,7 +28,7 @@ type sent struct {
 
 // NewEvery returns an Every for this many keys at once, rounded up to a power of
 // two and to 4 at least. It allocates all memory that it will ever use.
-func NewEvery(maxKeys int) *Every { return &Every{sets: newSets[sent](maxKeys)} }
+func NewEvery(maxKeys int) *Every { return &Every{sets: flowtable.NewSets[sent](maxKeys)} }
 
 // Ready says whether a packet of this key may be sent: whether interval has
 // passed since the last one, exactly interval being enough. Where the clock has
@@ -35,7 +39,7 @@ func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 		return true
 	}
 	at := e.clock.at(now)
-	key, set := e.sets.find(key)
+	key, set := e.sets.Find(key)
 	for i := range set {
 		if s := &set[i]; s.key == key {
 			past := at - s.at
@@ -54,7 +58,7 @@ func (e *Every) Take(key uint64, now time.Time) {
 		return
 	}
 	at := e.clock.at(now)
-	key, set := e.sets.find(key)
+	key, set := e.sets.Find(key)
 	oldest, age := 0, uint64(0)
 	for i := range set {
 		s := &set[i]

@@ -97,7 +97,7 @@ func TestBuckets(t *testing.T) {
 		require.False(t, b.Ready(key, now.Add(100e6-1)))
 		require.True(t, b.Ready(key, now.Add(100e6)))
 	}
-	require.Len(t, b.sets.all, 256)
+	require.Len(t, b.sets.All, 256)
 	require.EqualValues(t, 24, unsafe.Sizeof(bucketOf{}))
 
 	// A time before that of Unix.
@@ -119,7 +119,7 @@ func TestBucketsForgetTheFullest(t *testing.T) {
 	}
 	b.Take(9, start) // instead of key 4, which had taken 1
 	at := func(key uint64) float64 {
-		for _, s := range b.sets.all[0] {
+		for _, s := range b.sets.All[0] {
 			if s.key == key {
 				return s.level / packet
 			}
@@ -130,7 +130,7 @@ func TestBucketsForgetTheFullest(t *testing.T) {
 	// Ten seconds later all are full: the first one is forgotten.
 	b.Take(10, start.Add(10*time.Second))
 	require.Equal(t, []float64{-1, 8}, []float64{at(2), at(10)})
-	require.Len(t, b.sets.all, 1)
+	require.Len(t, b.sets.All, 1)
 }
 
 // Two capture queues whose clocks differ by 200 ms take turns: no limit lets one
@@ -277,7 +277,7 @@ func TestEvery(t *testing.T) {
 // too early, and none waits too long.
 func TestEveryForgets(t *testing.T) {
 	e := NewEvery(1000)
-	require.Len(t, e.sets.all, 256)
+	require.Len(t, e.sets.All, 256)
 	require.EqualValues(t, 16, unsafe.Sizeof(sent{}))
 	for key := range uint64(100_000) {
 		now := start.Add(time.Duration(key))
@@ -293,7 +293,7 @@ func TestEveryForgets(t *testing.T) {
 		require.True(t, e.Ready(key+2, time.Hour, start.Add(2*time.Hour)))
 	}
 	require.Equal(t, 1024, known)
-	require.Len(t, e.sets.all, 256)
+	require.Len(t, e.sets.All, 256)
 }
 
 // A quarter of the keys that there is room for are all remembered, in all
@@ -313,7 +313,7 @@ func TestEveryRemembers(t *testing.T) {
 				require.False(t, e.Ready(k, time.Second, start))
 			}
 			known := 0
-			for _, set := range e.sets.all {
+			for _, set := range e.sets.All {
 				for _, s := range set {
 					if s.key != 0 {
 						known++
@@ -328,7 +328,7 @@ func TestEveryRemembers(t *testing.T) {
 func TestSmallestEvery(t *testing.T) {
 	for _, n := range []int{-1, 0, 1, 4} {
 		e := NewEvery(n)
-		require.Len(t, e.sets.all, 1)
+		require.Len(t, e.sets.All, 1)
 		for key := range uint64(5) {
 			e.Take(key+2, start.Add(time.Duration(key)))
 		}

@@ -93,7 +93,7 @@ func targetsOf(n int) (all []Target) {
 
 // Nobody knows the seed of a table.
 func TestSeeds(t *testing.T) {
-	require.NotEqual(t, newTargets(1).seed, newTargets(1).seed)
+	require.NotEqual(t, newTargets(1).entries.Seed, newTargets(1).entries.Seed)
 }
 
 // TestModel does the same to a Table and to a model, at random.
@@ -150,12 +150,13 @@ func TestModel(t *testing.T) {
 // check looks at heap and chains.
 func check(t *testing.T, s *targets) {
 	t.Helper()
+	require.Equal(t, s.entries.Len(), max(len(s.heap)-1, 0))
 	for at := 1; at < len(s.heap); at++ {
-		e := &s.entries[s.heap[at]]
-		if int(e.at) != at || at > 1 && s.entries[s.heap[at/2]].soonest() > e.soonest() {
+		e := s.entries.At(s.heap[at])
+		if int(e.at) != at || at > 1 && s.soonest(uint32(at/2)) > e.soonest() {
 			t.Fatalf("heap is wrong at %d", at)
 		}
-		if s.find(&e.key) != s.heap[at] {
+		if s.entries.Find(s.entries.Key(s.heap[at])) != s.heap[at] {
 			t.Fatalf("entry %d is not found", s.heap[at])
 		}
 	}
@@ -193,7 +194,7 @@ func TestTimeJumpsBack(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const room = 1000
 	table := New(Config{Enabled: true, MaxTargets: room})
-	entries, chains, heap := cap(table.targets.entries), cap(table.targets.chains), cap(table.targets.heap)
+	heap := cap(table.targets.heap)
 	now := time.Unix(1_700_000_000, 0)
 	n := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: ppfc.MaxPause}}
 	i := uint32(0)
@@ -209,7 +210,7 @@ func TestFlood(t *testing.T) {
 	}
 	wiretest.NoAllocs(t, "flood", flood)
 	require.Equal(t, room, table.Len())
-	require.Equal(t, []int{entries, chains, heap}, []int{cap(table.targets.entries), cap(table.targets.chains), cap(table.targets.heap)})
+	require.Equal(t, heap, cap(table.targets.heap))
 	require.EqualValues(t, uint64(i)-room, table.Stats().Forgotten)
 	_, ok := table.Next(now.Add(ppfc.MaxPause))
 	require.False(t, ok)

@@ -101,8 +101,8 @@ type Config struct {
 	// stands for 4,096.
 	MaxSources int
 
-	// MaxTargets is how many targets are kept at once, 64 octets each; 0 stands
-	// for 65,536. Where more come, the one whose state ends first is forgotten, and
+	// MaxTargets is how many targets are kept at once, 64 octets each and 15 to 26
+	// to find them; 0 stands for 65,536. Where more come, the one whose state ends first is forgotten, and
 	// runs.
 	MaxTargets int
 }
@@ -277,8 +277,8 @@ func stateOf(t ppfc.Type) State {
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 	at := t.clock.at(now)
 	k := keyOf(&target)
-	if i := t.targets.find(&k); i != 0 {
-		for n, until := range t.targets.entries[i].until {
+	if i := t.targets.entries.Find(&k); i != 0 {
+		for n, until := range t.targets.entries.At(i).until {
 			if until > at {
 				return Stopped + State(n), now.Add(time.Duration(until - at))
 			}
@@ -301,4 +301,4 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 }
 
 // Len returns how many targets are kept.
-func (t *Table) Len() int { return t.targets.len() }
+func (t *Table) Len() int { return t.targets.entries.Len() }

@@ -2,10 +2,8 @@ package pause
 
 import (
 	"math"
-	"math/rand/v2"
-	"net/netip"
 
-	"github.com/rocecn/rocecn/rocev2"
+	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
 // A key is a Target without pointers. An IPv4 address stands as an IPv4-mapped
@@ -31,20 +29,16 @@ func keyOf(t *Target) key {
 	return k
 }
 
-func (k *key) hash(seed uint64) uint64 {
-	return rocev2.FlowKey{Dst: netip.AddrFrom16(k.addr), DestQP: k.id}.Hash(seed)
-}
+// Hash returns a hash of the key.
+func (k key) Hash(seed uint64) uint64 { return flowtable.Key{Dst: k.addr, QP: k.id}.Hash(seed) }
 
 // kinds are the states that end: Stopped, Held, Alarmed.
 const kinds = 3
 
-// An entry is a target that is not running: 56 octets without pointers, 64 with
-// its places in heap and chains.
+// An entry is a target that is not running: 64 octets in the table, and 4 in the heap.
 type entry struct {
 	until [kinds]int64 // when each state ends, by the table's clock; 0: the target is not in it
-	key
-	next uint32 // of its chain, or of the free entries
-	at   uint32 // its place in the heap
+	at    uint32       // its place in the heap
 }
 
 // soonest returns when the first of an entry's states ends.
@@ -58,86 +52,63 @@ func (e *entry) soonest() int64 {
 	return first
 }
 
-// targets are the entries by key, in chains, and by the time at which the first
-// of their states ends, in a heap. Entry 0 is none.
+// targets are the entries by key, and by the time at which the first of their states ends, in a heap.
 type targets struct {
-	seed    uint64 // keeps others from choosing targets that collide
-	entries []entry
-	chains  []uint32 // the first entry of each; their number is a power of two
+	entries flowtable.Table[key, entry]
 	heap    []uint32 // entries, each no later than those at twice its place, counted from 1
-	free    uint32   // the first free entry that was in use before
-	unused  uint32   // the first that never was
 }
 
 func newTargets(size int) targets {
-	chains := 1
-	for chains < size {
-		chains *= 2
-	}
-	return targets{seed: rand.Uint64(), entries: make([]entry, size+1), chains: make([]uint32, chains), heap: make([]uint32, 1, size+1), unused: 1}
+	return targets{flowtable.New[key, entry](size, false), make([]uint32, 1, size+1)}
 }
-
-// len returns how many targets there are.
-func (t *targets) len() int { return max(len(t.heap)-1, 0) }
 
 // first returns when a state ends next.
 func (t *targets) first() (until int64, ok bool) {
-	if t.len() == 0 {
+	if t.entries.Len() == 0 {
 		return 0, false
 	}
-	return t.entries[t.heap[1]].soonest(), true
+	return t.soonest(1), true
 }
 
-func (t *targets) chain(k *key) *uint32 { return &t.chains[k.hash(t.seed)&uint64(len(t.chains)-1)] }
+// soonest returns when the first of the states ends of the entry at a place in the heap.
+func (t *targets) soonest(at uint32) int64 { return t.entries.At(t.heap[at]).soonest() }
 
-// find returns the entry of a target, 0 when it is running.
-func (t *targets) find(k *key) uint32 {
-	if t.len() == 0 {
-		return 0
-	}
-	i := *t.chain(k)
-	for i != 0 && t.entries[i].key != *k {
-		i = t.entries[i].next
-	}
-	return i
-}
-
-// set puts a target into a state until a time. It says whether another target
-// had to make room.
+// set puts a target into a state until a time. It says whether another target had to make room.
 func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
-	i := t.find(k)
+	i := t.entries.Find(k)
 	if i == 0 {
-		if t.free == 0 && int(t.unused) == len(t.entries) {
+		if forgotten = t.entries.Full(); forgotten {
 			t.remove(t.heap[1])
-			forgotten = true
 		}
-		i = t.add(k)
+		i = t.entries.Add(k, 0)
+		t.entries.At(i).at = uint32(len(t.heap))
+		t.heap = append(t.heap, i)
 	}
-	t.entries[i].until[state-Stopped] = until
+	t.entries.At(i).until[state-Stopped] = until
 	t.sift(i)
 	return forgotten
 }
 
 // clear takes a target out of a state.
 func (t *targets) clear(k *key, state State) {
-	if i := t.find(k); i != 0 {
-		t.entries[i].until[state-Stopped] = 0
+	if i := t.entries.Find(k); i != 0 {
+		t.entries.At(i).until[state-Stopped] = 0
 		t.settle(i)
 	}
 }
 
 // run takes a target out of every state.
 func (t *targets) run(k *key) {
-	if i := t.find(k); i != 0 {
+	if i := t.entries.Find(k); i != 0 {
 		t.remove(i)
 	}
 }
 
 // expire ends the states whose time has come.
 func (t *targets) expire(now int64) {
-	for t.len() > 0 {
+	for t.entries.Len() > 0 {
 		i := t.heap[1]
-		e := &t.entries[i]
+		e := t.entries.At(i)
 		if e.soonest() > now {
 			return
 		}
@@ -150,79 +121,51 @@ func (t *targets) expire(now int64) {
 	}
 }
 
-// settle removes an entry that is in no state, and puts any other where it
-// belongs.
+// settle removes an entry that is in no state, and puts any other where it belongs.
 func (t *targets) settle(i uint32) {
-	if t.entries[i].until == [kinds]int64{} {
+	if t.entries.At(i).until == [kinds]int64{} {
 		t.remove(i)
 	} else {
 		t.sift(i)
 	}
 }
 
-// add adds a target in no state yet, for which there is room.
-func (t *targets) add(k *key) uint32 {
-	i := t.free
-	if i != 0 {
-		t.free = t.entries[i].next
-	} else {
-		i = t.unused
-		t.unused++
-	}
-	chain := t.chain(k)
-	t.entries[i] = entry{key: *k, next: *chain, at: uint32(len(t.heap))}
-	*chain = i
-	t.heap = append(t.heap, i)
-	return i
-}
-
 // remove removes an entry.
 func (t *targets) remove(i uint32) {
-	e := &t.entries[i]
-	link := t.chain(&e.key)
-	for *link != i {
-		link = &t.entries[*link].next
-	}
-	*link = e.next
+	at := t.entries.At(i).at
+	t.entries.Remove(i)
 	last := t.heap[len(t.heap)-1]
 	t.heap = t.heap[:len(t.heap)-1]
 	if last != i {
-		t.place(last, e.at)
+		t.place(last, at)
 		t.sift(last)
 	}
-	*e = entry{next: t.free}
-	t.free = i
 }
 
-func (t *targets) place(i, at uint32) { t.heap[at], t.entries[i].at = i, at }
+func (t *targets) place(i, at uint32) { t.heap[at], t.entries.At(i).at = i, at }
 
 // sift moves an entry to where it belongs in the heap.
 func (t *targets) sift(i uint32) {
-	e := &t.entries[i]
+	e := t.entries.At(i)
 	due := e.soonest()
-	for e.at > 1 {
-		up := t.heap[e.at/2]
-		if t.entries[up].soonest() <= due {
-			break
-		}
+	for e.at > 1 && t.soonest(e.at/2) > due {
 		at := e.at
+		t.place(t.heap[at/2], at)
 		t.place(i, at/2)
-		t.place(up, at)
 	}
 	for {
 		down := 2 * e.at
 		if down >= uint32(len(t.heap)) {
 			return
 		}
-		if other := down + 1; other < uint32(len(t.heap)) && t.entries[t.heap[other]].soonest() < t.entries[t.heap[down]].soonest() {
+		if other := down + 1; other < uint32(len(t.heap)) && t.soonest(other) < t.soonest(down) {
 			down = other
 		}
-		below := t.heap[down]
-		if t.entries[below].soonest() >= due {
+		if t.soonest(down) >= due {
 			return
 		}
 		at := e.at
+		t.place(t.heap[down], at)
 		t.place(i, down)
-		t.place(below, at)
 	}
 }

@@ -1,0 +1,66 @@
+package flowtable
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/hash"
+)
+
+// A Key names a flow without pointers: its addresses, the queue pair at the destination, and the domain, such as
+// a VPN, whose addresses are its own. An IPv4 address stands as an IPv4-mapped one, and a mark tells it from the
+// IPv6 address of the same octets.
+type Key struct {
+	Src, Dst [16]byte
+	QP       uint32 // 24 bits, and marks in the upper eight
+	Domain   uint32
+}
+
+// Parts of Key.QP. The other upper bits are for users of the package.
+const (
+	MaxQP   = 1<<24 - 1
+	SrcIPv4 = 1 << 31
+	DstIPv4 = 1 << 30
+	noQP    = 1 << 29 // the queue pair has more than 24 bits: no packet's key has this mark
+)
+
+// KeyOf returns the key of a flow.
+func KeyOf(src, dst netip.Addr, qp, domain uint32) Key {
+	k := Key{src.As16(), dst.As16(), qp & MaxQP, domain}
+	if qp > MaxQP {
+		k.QP |= noQP
+	}
+	if src.Is4() {
+		k.QP |= SrcIPv4
+	}
+	if dst.Is4() {
+		k.QP |= DstIPv4
+	}
+	return k
+}
+
+// Addrs returns the addresses that the key was made of.
+func (k *Key) Addrs() (src, dst netip.Addr) {
+	src, dst = netip.AddrFrom16(k.Src), netip.AddrFrom16(k.Dst)
+	if k.QP&SrcIPv4 != 0 {
+		src = src.Unmap()
+	}
+	if k.QP&DstIPv4 != 0 {
+		dst = dst.Unmap()
+	}
+	return src, dst
+}
+
+// Reversed returns the key of what comes back to a queue pair of 24 bits at the source.
+func (k *Key) Reversed(qp uint32) Key {
+	return Key{k.Dst, k.Src, k.QP&SrcIPv4>>1 | k.QP&DstIPv4<<1 | qp, k.Domain}
+}
+
+// WithQP returns the key of another queue pair of 24 bits at the same destination.
+func (k *Key) WithQP(qp uint32) Key {
+	return Key{k.Src, k.Dst, k.QP&(SrcIPv4|DstIPv4) | qp, k.Domain}
+}
+
+// Hash returns a hash of the whole key. Who does not know the seed cannot choose keys that collide.
+func (k Key) Hash(seed uint64) uint64 {
+	return hash.Mix(hash.Addresses(&k.Src, &k.Dst, seed)^(uint64(k.Domain)<<32|uint64(k.QP)), seed^0xE7037ED1A0B428DB)
+}

@@ -1,0 +1,65 @@
+package flowtable
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every family comes back as it was, and no two keys are the same.
+func TestKey(t *testing.T) {
+	four, six := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	mapped := netip.MustParseAddr("::ffff:192.0.2.1")
+	seen := map[Key]bool{}
+	for _, src := range []netip.Addr{four, six, mapped} {
+		for _, dst := range []netip.Addr{four, six, mapped} {
+			for _, qp := range []uint32{0, 17, MaxQP, MaxQP + 1, MaxQP + 18, 1<<32 - 1} {
+				for _, domain := range []uint32{0, 1, 1<<32 - 1} {
+					k := KeyOf(src, dst, qp, domain)
+					require.False(t, seen[k])
+					seen[k] = true
+					gotSrc, gotDst := k.Addrs()
+					require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{gotSrc, gotDst})
+					require.Equal(t, qp&MaxQP, k.QP&MaxQP)
+					require.Equal(t, KeyOf(dst, src, 99, domain), k.Reversed(99))
+					require.Equal(t, KeyOf(src, dst, 99, domain), k.WithQP(99))
+				}
+			}
+		}
+	}
+}
+
+// No half of an address hides the rest, so that nobody who does not know the seed can choose keys that collide,
+// and queue pair and domain count as well.
+func TestHash(t *testing.T) {
+	seed := rand.Uint64()
+	seen := map[uint64]Key{}
+	add := func(k Key) {
+		h := k.Hash(seed)
+		require.True(t, seen[h] == Key{} || seen[h] == k, k)
+		seen[h] = k
+	}
+	for _, half := range []uint64{0, 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F} {
+		for i := range uint64(1000) {
+			for n := range 4 { // the half that is the same
+				halves := [4]uint64{i, i, i, i}
+				halves[n] = half
+				var k Key
+				for j, h := range halves {
+					if j < 2 {
+						binary.LittleEndian.PutUint64(k.Src[8*j:], h)
+					} else {
+						binary.LittleEndian.PutUint64(k.Dst[8*j-16:], h)
+					}
+				}
+				k.QP = 17
+				add(k)
+			}
+			add(Key{QP: uint32(i) + 18})
+			add(Key{QP: 17, Domain: uint32(i) + 1})
+		}
+	}
+}

@@ -1,0 +1,222 @@
+// Package flowtable holds what every table of flows is made of: a [Key] without pointers, a [Table] that finds
+// values by key and keeps them in the order of their use, a [Pool] of values that never move, and [Sets], a cache
+// that forgets.
+//
+// The keys come from the network, so whoever sends packets chooses them. A random seed in each table keeps anybody
+// from choosing keys whose hashes collide, and a table never holds more than it was made for.
+package flowtable
+
+import (
+	"iter"
+	"math/rand/v2"
+)
+
+// A Hashable key has a hash that depends on a seed.
+type Hashable interface {
+	comparable
+	Hash(seed uint64) uint64
+}
+
+// A Table finds values by key. Each value has a number, its id, as long as it is there: ids begin with 2, and 0
+// stands for none. The zero Table is empty and full.
+//
+// Every value is in one of two lists, by age: from the one that was added or renewed longest ago to the one that
+// was last.
+type Table[K Hashable, V any] struct {
+	// Seed is of the hashes. It is random. It must not change while there are values.
+	Seed uint64
+
+	entries Pool[entry[K, V]] // the first two are the ends of the lists
+	places  []place
+	free    uint32 // the first entry without a value that had one, 0 if there is none
+	len     int
+	most    int
+}
+
+// An entry has no pointers, if K and V have none.
+type entry[K Hashable, V any] struct {
+	key K
+	// The next ones in the list, of which the two ends are joined by entry 0 or 1. Of an entry without a value
+	// older is the entry itself, and newer the next one without a value.
+	older, newer uint32
+	value        V
+}
+
+// lists is how many lists there are.
+const lists = 2
+
+// The places are an index with open addressing and linear probing: an entry stands where the lower bits of its
+// hash say, or behind that with no free place between. At most three quarters of the places are taken.
+type place struct {
+	hash uint32 // its lower bits
+	id   uint32 // 0: free
+}
+
+// New returns a table for at most so many values. It takes all of its memory at once, or grows as it fills.
+func New[K Hashable, V any](most int, grow bool) Table[K, V] {
+	t := Table[K, V]{Seed: rand.Uint64(), most: most}
+	if !grow {
+		t.entries.reserve(lists + most)
+		places := 1
+		for 3*places < 4*most {
+			places *= 2
+		}
+		t.places = make([]place, places)
+	}
+	for range lists {
+		t.entries.Take()
+	}
+	for i := range uint32(lists) {
+		*t.entry(i) = entry[K, V]{older: i, newer: i}
+	}
+	return t
+}
+
+func (t *Table[K, V]) entry(id uint32) *entry[K, V] { return t.entries.At(id) }
+
+// At returns the value with an id. It stays where it is until it is removed.
+func (t *Table[K, V]) At(id uint32) *V { return &t.entries.At(id).value }
+
+// Key returns the key of the value with an id.
+func (t *Table[K, V]) Key(id uint32) *K { return &t.entries.At(id).key }
+
+// Len returns how many values there are.
+func (t *Table[K, V]) Len() int { return t.len }
+
+// Full says whether there is no room for another value.
+func (t *Table[K, V]) Full() bool { return t.len >= t.most }
+
+// Find returns the id of the value with a key, 0 if there is none.
+func (t *Table[K, V]) Find(k *K) uint32 {
+	if len(t.places) == 0 {
+		return 0
+	}
+	hash := uint32((*k).Hash(t.Seed))
+	mask := uint32(len(t.places) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		p := t.places[i]
+		if p.id == 0 || p.hash == hash && t.entries.At(p.id).key == *k {
+			return p.id
+		}
+	}
+}
+
+// Add adds a zero value, the newest of a list, and returns its id: 0 if the table is full. The key must not be
+// there yet.
+func (t *Table[K, V]) Add(k *K, list uint32) uint32 {
+	if t.Full() {
+		return 0
+	}
+	if 4*(t.len+1) > 3*len(t.places) {
+		old := t.places
+		t.places = make([]place, max(64, 2*len(old)))
+		for _, p := range old {
+			if p.id != 0 {
+				t.put(p)
+			}
+		}
+	}
+	id := t.free
+	if id != 0 {
+		t.free = t.entry(id).newer
+	} else {
+		id = t.entries.Take()
+	}
+	t.len++
+	t.put(place{uint32((*k).Hash(t.Seed)), id})
+	t.entry(id).key = *k
+	t.link(id, list)
+	return id
+}
+
+func (t *Table[K, V]) put(p place) {
+	mask := uint32(len(t.places) - 1)
+	i := p.hash & mask
+	for t.places[i].id != 0 {
+		i = (i + 1) & mask
+	}
+	t.places[i] = p
+}
+
+// Remove removes a value. What stands behind its place, for want of room closer to its own, moves up.
+func (t *Table[K, V]) Remove(id uint32) {
+	e := t.entry(id)
+	mask := uint32(len(t.places) - 1)
+	gap := uint32(e.key.Hash(t.Seed)) & mask
+	for t.places[gap].id != id {
+		gap = (gap + 1) & mask
+	}
+	for i := (gap + 1) & mask; t.places[i].id != 0; i = (i + 1) & mask {
+		if home := t.places[i].hash & mask; (i-home)&mask >= (i-gap)&mask {
+			t.places[gap], gap = t.places[i], i
+		}
+	}
+	t.places[gap] = place{}
+	t.unlink(e)
+	*e = entry[K, V]{older: id, newer: t.free}
+	t.free = id
+	t.len--
+}
+
+// Renew makes a value the newest of a list.
+func (t *Table[K, V]) Renew(id, list uint32) {
+	if e := t.entry(id); e.newer != list { // else it is
+		t.unlink(e)
+		t.link(id, list)
+	}
+}
+
+// Oldest returns the id of the oldest value of a list, 0 if the list is empty.
+func (t *Table[K, V]) Oldest(list uint32) uint32 {
+	if t.len == 0 {
+		return 0
+	}
+	return t.Newer(list)
+}
+
+// Newer returns the id of the value that is next to a value in the order of age, 0 behind the newest.
+func (t *Table[K, V]) Newer(id uint32) uint32 {
+	if id = t.entry(id).newer; id < lists {
+		return 0
+	}
+	return id
+}
+
+// Victim returns the id of the value to give up for another one, 0 if there is none among so many that it looks
+// at: the oldest of a list that is not spared. What is spared becomes the newest. So this is a second chance, the
+// clock hand of an eviction sweep, where spare says what was used since the sweep came by, and forgets it.
+func (t *Table[K, V]) Victim(list uint32, looks int, spare func(id uint32) bool) uint32 {
+	for range looks {
+		id := t.Oldest(list)
+		if id == 0 || !spare(id) {
+			return id
+		}
+		t.Renew(id, list)
+	}
+	return 0
+}
+
+// All yields the ids of all values in an order that the seed does not change. The value that it has yielded may be
+// removed meanwhile.
+func (t *Table[K, V]) All() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for id := uint32(lists); id < t.entries.n; id++ {
+			if t.entry(id).older != id && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Table[K, V]) link(id, list uint32) {
+	end := t.entry(list)
+	e := t.entry(id)
+	e.older, e.newer = end.older, list
+	t.entry(end.older).newer = id
+	end.older = id
+}
+
+func (t *Table[K, V]) unlink(e *entry[K, V]) {
+	t.entry(e.older).newer = e.newer
+	t.entry(e.newer).older = e.older
+}

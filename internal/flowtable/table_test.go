@@ -1,0 +1,321 @@
+package flowtable
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// A collider is a key of which sixteen share each hash, whatever the seed.
+type collider uint32
+
+func (c collider) Hash(uint64) uint64 { return uint64(c) / 16 }
+
+// A model does what a Table does, with a map and slices.
+type model[K Hashable] struct {
+	most  int
+	value map[K]int
+	lists [lists][]K // the oldest first
+}
+
+func (m *model[K]) unlink(k K) {
+	for i, l := range m.lists {
+		m.lists[i] = slices.DeleteFunc(l, func(x K) bool { return x == k })
+	}
+}
+
+// A pair is a Table and its model.
+type pair[K Hashable] struct {
+	t     testing.TB
+	table Table[K, int]
+	model model[K]
+}
+
+func newPair[K Hashable](t testing.TB, most int, grow bool) *pair[K] {
+	return &pair[K]{t, New[K, int](most, grow), model[K]{most: most, value: map[K]int{}}}
+}
+
+// do does one of the operations with a key, and what comes of a number.
+func (p *pair[K]) do(operation uint8, k K, n int) {
+	list := uint32(n) % lists
+	id := p.table.Find(&k)
+	value, there := p.model.value[k]
+	require.Equal(p.t, there, id != 0)
+	if there {
+		require.Equal(p.t, k, *p.table.Key(id))
+		require.Equal(p.t, value, *p.table.At(id))
+	}
+	switch operation % 8 {
+	case 0, 1, 2:
+		switch {
+		case there:
+			*p.table.At(id) = n
+			p.model.value[k] = n
+		case len(p.model.value) == p.model.most:
+			require.Zero(p.t, p.table.Add(&k, list))
+		default:
+			id := p.table.Add(&k, list)
+			require.NotZero(p.t, id)
+			require.Zero(p.t, *p.table.At(id), "what was there before is gone")
+			*p.table.At(id) = n
+			p.model.value[k] = n
+			p.model.lists[list] = append(p.model.lists[list], k)
+		}
+	case 3, 4:
+		if there {
+			p.table.Renew(id, list)
+			p.model.unlink(k)
+			p.model.lists[list] = append(p.model.lists[list], k)
+		}
+	case 5:
+		if there {
+			p.table.Remove(id)
+			delete(p.model.value, k)
+			p.model.unlink(k)
+		}
+	case 6: // a victim, but for the one of this key and those of an even value
+		spare := func(k2 K) bool { return k2 == k || p.model.value[k2]%2 == 0 }
+		looks := n % 8
+		got := p.table.Victim(list, looks, func(id uint32) bool { return spare(*p.table.Key(id)) })
+		for l := &p.model.lists[list]; ; looks-- {
+			if looks == 0 || len(*l) == 0 {
+				require.Zero(p.t, got)
+				return
+			}
+			oldest := (*l)[0]
+			if !spare(oldest) {
+				require.Equal(p.t, oldest, *p.table.Key(got))
+				p.table.Remove(got)
+				delete(p.model.value, oldest)
+				p.model.unlink(oldest)
+				return
+			}
+			*l = append((*l)[1:], oldest)
+		}
+	case 7: // all of a value are removed while the table is walked
+		if n%7 != 0 {
+			return
+		}
+		for id := range p.table.All() {
+			if *p.table.At(id)%5 == 0 {
+				k := *p.table.Key(id)
+				p.table.Remove(id)
+				delete(p.model.value, k)
+				p.model.unlink(k)
+			}
+		}
+	}
+}
+
+// check compares all of a Table with its model.
+func (p *pair[K]) check() {
+	require.Equal(p.t, len(p.model.value), p.table.Len())
+	require.Equal(p.t, len(p.model.value) == p.model.most, p.table.Full())
+	for list := range uint32(lists) {
+		var ages []K
+		for id := p.table.Oldest(list); id != 0; id = p.table.Newer(id) {
+			ages = append(ages, *p.table.Key(id))
+		}
+		require.Equal(p.t, len(p.model.lists[list]), len(ages))
+		require.Equal(p.t, append([]K(nil), p.model.lists[list]...), ages)
+	}
+	n := 0
+	for id := range p.table.All() {
+		n++
+		require.Equal(p.t, p.model.value[*p.table.Key(id)], *p.table.At(id))
+		require.Equal(p.t, id, p.table.Find(p.table.Key(id)))
+	}
+	require.Equal(p.t, len(p.model.value), n)
+	taken := 0
+	for _, place := range p.table.places {
+		if place.id != 0 {
+			taken++
+		}
+	}
+	require.Equal(p.t, n, taken)
+	require.LessOrEqual(p.t, 4*taken, 3*len(p.table.places))
+}
+
+// Whatever is done, a table and its model say the same: with keys that collide and others, full or nearly, taking
+// its memory at once or as it fills.
+func TestModel(t *testing.T) {
+	for seed, c := range []struct {
+		most, keys int
+		grow       bool
+	}{{1, 3, true}, {2, 5, false}, {7, 12, true}, {64, 80, false}, {200, 250, true}, {1000, 500, true}, {62, 64, true}} {
+		r := rand.New(rand.NewPCG(uint64(seed), 5))
+		colliders, flows := newPair[collider](t, c.most, c.grow), newPair[Key](t, c.most, c.grow)
+		for step := range 20_000 {
+			operation, key, n := uint8(r.Uint32()), uint32(r.IntN(c.keys)), r.IntN(1000)
+			colliders.do(operation, collider(key), n)
+			flows.do(operation, Key{QP: key}, n)
+			if step%100 == 0 {
+				colliders.check()
+				flows.check()
+			}
+		}
+		require.Equal(t, colliders.model.most, colliders.table.most)
+	}
+}
+
+// Three octets are an operation, a key and a number.
+func FuzzTable(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x00\x02\x03\x06\x01\x05"))
+	f.Add([]byte("\x00\x00\x01\x00\x10\x01\x00\x20\x01\x05\x00\x00\x00\x30\x01\x06\x10\x08\x07\x00\x07"))
+	f.Fuzz(func(t *testing.T, script []byte) {
+		for _, grow := range []bool{false, true} {
+			p := newPair[collider](t, 40, grow)
+			for s := script; len(s) >= 3; s = s[3:] {
+				p.do(s[0], collider(s[1]), int(s[2]))
+			}
+			p.check()
+		}
+	})
+}
+
+// The zero Table, of what is off, is empty, and has no room.
+func TestZeroTable(t *testing.T) {
+	var table Table[Key, int]
+	require.Zero(t, table.Find(&Key{}))
+	require.Zero(t, table.Len())
+	require.True(t, table.Full())
+	require.Zero(t, table.Add(&Key{}, 0))
+	require.Zero(t, table.Oldest(0))
+	require.Zero(t, table.Victim(0, 1, nil))
+	for range table.All() {
+		t.Fatal("there is nothing")
+	}
+}
+
+// The order of eviction is that of the sweep of a clock: what was used since the hand came by has a second chance,
+// and what is spared is as new.
+func TestVictim(t *testing.T) {
+	table := New[Key, bool](4, true) // the value says that it was used
+	var ids []uint32
+	for i := range uint32(4) {
+		ids = append(ids, table.Add(&Key{QP: i}, 0))
+	}
+	held := ids[2]
+	evict := func() uint32 {
+		id := table.Victim(0, 2*table.Len()+1, func(id uint32) bool {
+			used := table.At(id)
+			spared := *used || id == held
+			*used = false
+			return spared
+		})
+		qp := table.Key(id).QP
+		table.Remove(id)
+		return qp
+	}
+	*table.At(ids[0]) = true
+	require.EqualValues(t, 1, evict(), "0 was used")
+	require.EqualValues(t, 3, evict(), "2 is held")
+	require.EqualValues(t, 0, evict(), "0 was not used since")
+	held = 0
+	require.EqualValues(t, 2, evict())
+	require.Zero(t, table.Len())
+	// Where all are spared nobody is found, and the look ends.
+	table.Add(&Key{QP: 9}, 0)
+	require.Zero(t, table.Victim(0, 100, func(uint32) bool { return true }))
+}
+
+// Keys that make one table slow are like any others to another one: nobody can choose them who does not know the
+// seed.
+func TestChosenKeys(t *testing.T) {
+	const n = 1000
+	pair := KeyOf(netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), 0, 0)
+	known, table := New[Key, int](1<<17, true), New[Key, int](1<<17, true)
+	require.NotEqual(t, known.Seed, table.Seed)
+	for qp := uint32(2); table.Len() < n; qp++ {
+		if k := pair.WithQP(qp); k.Hash(known.Seed)&0xFFF == 7 {
+			known.Add(&k, 0)
+			table.Add(&k, 0)
+		}
+	}
+	require.Less(t, table.probes(), 8.0)
+	require.Greater(t, known.probes(), n/4.0)
+}
+
+// probes returns at how many places a key of the table is looked for, in the mean.
+func (t *Table[K, V]) probes() float64 {
+	mask, sum := uint32(len(t.places)-1), 0
+	for i, p := range t.places {
+		if p.id != 0 {
+			sum += 1 + int((uint32(i)-p.hash)&mask)
+		}
+	}
+	return float64(sum) / float64(t.len)
+}
+
+// Nothing is allocated once there was as much as there is room for, and of what takes its memory at once never.
+func TestNoAllocations(t *testing.T) {
+	for _, grow := range []bool{false, true} {
+		table := New[Key, [4]uint64](100, grow)
+		i := uint32(0)
+		turn := func() {
+			i++
+			k := Key{QP: i}
+			if table.Find(&k) == 0 && table.Full() {
+				victim := table.Victim(0, 200, func(id uint32) bool { return table.Key(id).QP%7 == i%7 })
+				table.Remove(victim)
+			}
+			table.Renew(table.Add(&k, i%lists), 0)
+		}
+		if grow {
+			for range 1000 {
+				turn()
+			}
+		}
+		wiretest.NoAllocs(t, "turn", turn)
+	}
+}
+
+// Values stay where they are, and a pool hands out zero values alone.
+func TestPool(t *testing.T) {
+	var p Pool[[3]int]
+	var numbers []uint32
+	at := map[uint32]*[3]int{}
+	for range 1000 {
+		i := p.Take()
+		require.Zero(t, *p.At(i))
+		numbers = append(numbers, i)
+		at[i] = p.At(i)
+		at[i][0] = int(i) + 1
+	}
+	require.Equal(t, 1000, p.Len())
+	for _, i := range numbers {
+		require.Same(t, at[i], p.At(i))
+		require.EqualValues(t, i+1, p.At(i)[0])
+	}
+	for _, i := range numbers[:500] {
+		p.Give(i)
+	}
+	require.Equal(t, 500, p.Len())
+	for range 500 {
+		i := p.Take()
+		require.Zero(t, *p.At(i))
+		require.Less(t, i, uint32(500))
+	}
+}
+
+// All places of a set are found, also by key 0.
+func TestSets(t *testing.T) {
+	type entry struct{ key, value uint64 }
+	for _, c := range []struct{ keys, sets int }{{-1, 1}, {0, 1}, {4, 1}, {5, 2}, {1000, 256}} {
+		s := NewSets[entry](c.keys)
+		require.Len(t, s.All, c.sets)
+		used := map[*[4]entry]bool{}
+		for key := range uint64(10_000) {
+			kept, set := s.Find(key)
+			require.NotZero(t, kept)
+			require.True(t, kept == key || key == 0)
+			used[set] = true
+		}
+		require.Len(t, used, c.sets)
+	}
+}
