@@ -84,6 +84,9 @@ func exported(t *testing.T, dir string) string {
 		for _, d := range f.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
+				if d.Recv != nil && !ast.IsExported(receiver(d.Recv.List[0].Type)) {
+					continue
+				}
 				d.Body = nil
 			case *ast.GenDecl:
 				if d.Tok == token.IMPORT {
@@ -102,6 +105,19 @@ func exported(t *testing.T, dir string) string {
 	}
 	slices.Sort(decls)
 	return blank.ReplaceAllString(strings.Join(decls, "\n"), "\n") + "\n"
+}
+
+// receiver returns the name of the type that a method is of.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	}
+	return e.(*ast.Ident).Name
 }
 
 // blank is where something stood that is not exported.
