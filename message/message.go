@@ -19,7 +19,6 @@ package message
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"strconv"
 
@@ -121,6 +120,8 @@ type Message struct {
 	Proxy   proxymsg.Message
 	PFC     pfc.PFC
 	Pause   pfc.Pause
+
+	frame rocev2.Frame // of Decode
 }
 
 // Decode sets m from a frame or an IP packet, as o describes it. m aliases b.
@@ -130,47 +131,25 @@ type Message struct {
 // wrong. In those cases, too, Reach says what is known of the packet: Kind and
 // Reach are always set.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
-	var err error
-	if o.Link == rocev2.LinkEthernet && otherPort(b) {
-		err = rocev2.ErrPort // what Packet.Decode would walk through it for
-	} else {
-		err = m.Packet.Decode(b, o)
-	}
-	if err == nil {
-		m.Reach = ReachTransport
-		err = m.decodeTransport(&c)
-	} else {
-		err = m.decodeDatagram(b, o, &c, err)
-	}
-	if err != nil {
-		m.Kind = Broken
-		if m.Reach == ReachNothing && errors.Is(err, rocev2.ErrNotRoCEv2) {
-			m.Kind = Other
-			if ether, control := rocev2.LinkPayload(b, o); ether == pfc.EtherType {
-				return m.decodeControl(control, err)
-			}
-		}
-	}
-	return err
+	m.frame.Decode(b, o) // DecodeFrame says what its error would
+	return m.DecodeFrame(&m.frame, c)
 }
 
-// otherPort says that b is a frame as most are, without tags, extension headers
-// and IPv4 options, with a UDP header, but to another port than RoCEv2's.
-func otherPort(b []byte) bool {
-	const ip = 14
-	if len(b) < ip+40+8 {
-		return false
+// DecodeFrame is Decode for a frame that was walked before. m aliases what f does.
+func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
+	if err := f.Packet(&m.Packet); err != nil {
+		return m.decodeOther(f, false, err, &c)
 	}
-	switch be.Uint16(b[12:]) {
-	case 0x86DD:
-		return b[ip]>>4 == 6 && b[ip+6] == 17 && be.Uint16(b[ip+40+2:]) != rocev2.Port
-	case 0x0800:
-		return b[ip] == 0x45 && b[ip+9] == 17 && be.Uint16(b[ip+20+2:]) != rocev2.Port
-	}
-	return false
+	return m.decodeTransport(&c)
 }
 
-var be = binary.BigEndian
+// DecodeInner is DecodeFrame for the packet below the frame's tunnels, of every kind. Without a tunnel it is the same.
+func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
+	if err := f.InnerPacket(&m.Packet); err != nil {
+		return m.decodeOther(f, true, err, &c)
+	}
+	return m.decodeTransport(&c)
+}
 
 // decodeControl decodes a MAC control frame, given from behind its EtherType
 // on. Why it is none of ours, if it is of another kind, is given too.
@@ -183,6 +162,7 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 		m.Kind = Pause
 		_, err = m.Pause.Decode(control)
 	default:
+		m.Kind = Other
 		return other
 	}
 	if err != nil {
@@ -192,7 +172,16 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 }
 
 // decodeTransport decodes what stands behind the UDP header of port 4791.
-func (m *Message) decodeTransport(c *Config) (err error) {
+func (m *Message) decodeTransport(c *Config) error {
+	m.Reach = ReachTransport
+	err := m.decodeBTH(c)
+	if err != nil {
+		m.Kind = Broken
+	}
+	return err
+}
+
+func (m *Message) decodeBTH(c *Config) (err error) {
 	p := &m.Packet
 	// What is whole is decoded where it is to stand, at less cost than FromPacket
 	// and a copy.
@@ -242,9 +231,9 @@ func (m *Message) decodeTransport(c *Config) (err error) {
 	return err
 }
 
-// decodeDatagram decodes what is not a RoCEv2 packet because of an error: a
-// message to one of the other ports, or nothing whole.
-func (m *Message) decodeDatagram(b []byte, o rocev2.DecodeOptions, c *Config, err error) error {
+// decodeOther decodes what is not a RoCEv2 packet because of an error: a message to one of the
+// other ports, flow control, or nothing of ours.
+func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config) error {
 	fcnPort, proxyPort := cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
 	if c.NoFCN {
 		fcnPort = rocev2.Port
@@ -252,20 +241,37 @@ func (m *Message) decodeDatagram(b []byte, o rocev2.DecodeOptions, c *Config, er
 	if c.NoProxy {
 		proxyPort = rocev2.Port
 	}
-	m.Reach = ReachNothing
+	m.Kind, m.Reach = Broken, ReachNothing
 	d := &m.Packet.Datagram
-	if err := d.Decode(b, o, rocev2.Port, fcnPort, proxyPort); err != nil {
+	var otherwise error
+	if inner {
+		otherwise = f.InnerDatagram(d, rocev2.Port, fcnPort, proxyPort)
+	} else {
+		otherwise = f.Datagram(d, rocev2.Port, fcnPort, proxyPort)
+	}
+	if err := otherwise; err != nil {
+		switch {
+		case !errors.Is(err, rocev2.ErrNotRoCEv2):
+		case f.EtherType() == pfc.EtherType:
+			return m.decodeControl(f.LinkPayload(), err)
+		default:
+			m.Kind = Other
+		}
 		return err
 	}
 	m.Reach = ReachUDP
 	switch d.DstPort {
 	case rocev2.Port: // broken behind the UDP header
+		return err
 	case fcnPort:
 		m.Kind = FCN
 		m.FCN, err = fcn.FromDatagram(d)
 	default:
 		m.Kind = Proxy
 		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
+	}
+	if err != nil {
+		m.Kind = Broken
 	}
 	return err
 }

@@ -1,6 +1,9 @@
 package rocev2
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // A Datagram is a UDP datagram in the IP packet that carries it: what RoCEv2,
 // FCN and the proxy message have in common.
@@ -74,24 +77,37 @@ func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{L
 // to a wanted port; other errors are those of a broken one. On error d is
 // unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
-	var at place
-	if err := at.find(b, o, ports); err != nil {
+	var w walk
+	link := w.from(b, o)
+	if err := w.check(b, o.Cut, ports); err != nil {
 		return err
 	}
-	d.set(b, &at)
+	d.set(b, link, &w)
 	return nil
 }
 
-// set sets d from the place of a datagram in b.
-func (d *Datagram) set(b []byte, at *place) {
-	d.Link, d.Outer, d.Ext = b[:at.outer:at.outer], nil, nil
+// fromSocket is Decode for what a UDP socket gave.
+func (d *Datagram) fromSocket(f *Frame, ports []uint16) error {
+	if len(ports) > 0 && !slices.Contains(ports, f.dst.Port()) {
+		return ErrPort
+	}
+	*d = Datagram{
+		Src: f.src.Addr(), Dst: f.dst.Addr(), SrcPort: f.src.Port(), DstPort: f.dst.Port(),
+		Length: uint16(8 + len(f.data)), Data: f.data,
+	}
+	return nil
+}
+
+// set sets d from a walk that led to a datagram in b, behind a link-layer header of this length.
+func (d *Datagram) set(b []byte, link int, at *walk) {
+	d.Link, d.Outer, d.Ext = b[:link:link], nil, nil
 	if at.ip > at.outer {
 		d.Outer = b[at.outer:at.ip:at.ip]
 	}
 	if at.udp > at.ext {
 		d.Ext = b[at.ext:at.udp:at.udp]
 	}
-	end := min(at.end, len(b))
+	end := min(at.end, at.stop)
 	d.IP = b[at.ip:end:end]
 	if ip := b[at.ip:at.udp]; ip[0]>>4 == 6 {
 		h := (*[40]byte)(ip)
@@ -116,7 +132,7 @@ func (d *Datagram) set(b []byte, at *place) {
 	d.SrcPort, d.DstPort = be.Uint16(udp[0:]), be.Uint16(udp[2:])
 	d.Length, d.Checksum = be.Uint16(udp[4:]), be.Uint16(udp[6:])
 	end = at.udp + int(d.Length)
-	d.Truncated = max(end, at.end) > len(b)
-	end = min(end, len(b))
+	d.Truncated = max(end, at.end) > at.stop
+	end = min(end, at.stop)
 	d.Data = b[data:end:end]
 }

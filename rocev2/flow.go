@@ -60,39 +60,12 @@ func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, DecodeOptions{Link:
 // as the others of its flow have none. In any other protocol the flow has no
 // ports.
 func (f *Flow) Decode(b []byte, o DecodeOptions) error {
-	var r road
-	next, fault, err := r.follow(b, o)
-	switch {
-	case err != nil:
+	var frame Frame
+	frame.Decode(b, o)
+	t, err := frame.FiveTuple()
+	if err != nil {
 		return err
-	case fault != nil:
-		return fault
 	}
-	return f.set(b, &r, next)
-}
-
-// set sets f from the road to the innermost packet, whose protocol is given.
-func (f *Flow) set(b []byte, r *road, protocol uint8) error {
-	there := r.octets[:min(r.end, len(r.octets))]
-	t := FiveTuple{Protocol: protocol}
-	if protocol == protoTCP && len(there)-r.udp < 4 {
-		return errTCPHeader
-	}
-	if protocol == protoTCP || protocol == protoUDP {
-		ports := there[r.udp : r.udp+4]
-		t.SrcPort, t.DstPort = be.Uint16(ports), be.Uint16(ports[2:])
-	}
-	ip := there[r.ip:len(there):len(there)]
-	f.FlowLabel = 0
-	if ip[0]>>4 == 6 {
-		f.FlowLabel = be.Uint32(ip) & 0xFFFFF
-		t.Src = netip.AddrFrom16([16]byte(ip[8:24]))
-		t.Dst = netip.AddrFrom16([16]byte(finalDestination(ip, r.udp-r.ip)))
-	} else {
-		t.Src = netip.AddrFrom4([4]byte(ip[12:16]))
-		t.Dst = netip.AddrFrom4([4]byte(ip[16:20]))
-	}
-	f.FiveTuple, f.Tunnels, f.IP = t, r.tunnels, ip
-	f.Outermost = b[r.outer:r.outerEnd:r.outerEnd]
+	*f = Flow{FiveTuple: t, FlowLabel: frame.FlowLabel(), Tunnels: frame.Tunnels(), Outermost: frame.Outermost(), IP: frame.IP()}
 	return nil
 }

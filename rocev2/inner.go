@@ -23,24 +23,24 @@ type Inner struct {
 	Cut bool // IP breaks off early: the capture, or a mirroring switch, cut it
 
 	octets []byte
-	hops   hops
+	frame  Frame
 }
 
 // Decode sets in from the octets that o describes; in aliases b. An error means
 // that they hold no IP packet, or that a tunnel is broken or carries something
 // else. On error in is unchanged.
 func (in *Inner) Decode(b []byte, o DecodeOptions) error {
-	var r road
-	_, fault, err := r.follow(b, o)
-	end := len(r.octets)
-	if err == nil && !r.begins {
-		err = fault
+	var f Frame
+	f.Decode(b, o)
+	w := f.inner()
+	switch {
+	case f.broken != nil:
+		return f.broken
+	case w.begunStop == 0, w.begun != w.ip, w.err == errDepth:
+		return w.err
 	}
-	if err != nil {
-		return err
-	}
-	in.Tunnels, in.IP, in.Cut = r.tunnels, r.octets[r.ip:end:end], r.limit > end
-	in.Outermost, in.octets, in.hops = b[r.outer:len(b):len(b)], b, r.hops
+	in.Tunnels, in.IP, in.Cut = w.tunnels, b[w.begun:w.begunStop:w.begunStop], w.cut
+	in.Outermost, in.octets, in.frame = b[w.outer:len(b):len(b)], b, f
 	return nil
 }
 
@@ -51,11 +51,7 @@ func (in *Inner) Options() DecodeOptions { return DecodeOptions{Link: LinkIP, Cu
 // the innermost packet, and its own: the outermost first.
 func (in *Inner) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
-		for _, h := range in.hops.list[:in.hops.n] {
-			if !yieldChain(yield, h.next, in.octets[h.ext:h.end]) {
-				return
-			}
-		}
+		in.frame.Extensions()(yield)
 	}
 }
 
@@ -79,26 +75,4 @@ func (in *Inner) OptionsError() error {
 		}
 	}
 	return nil
-}
-
-// hops are the IPv6 headers that a road passes.
-type hops struct {
-	list [maxDepth + 1]hop
-	n    uint8
-}
-
-// A hop says where the extension headers of one packet stand, and of which type
-// the first is.
-type hop struct {
-	ext, end uint32
-	next     uint8
-}
-
-// add notes a packet, if it is IPv6.
-func (h *hops) add(p *place, version uint8) {
-	if version != 6 {
-		return
-	}
-	h.list[h.n] = hop{uint32(p.ext), uint32(p.udp), p.next}
-	h.n++
 }

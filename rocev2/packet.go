@@ -58,17 +58,23 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 
 // decode is Decode of any packet, by the walk.
 func (p *Packet) decode(b []byte, o DecodeOptions) error {
-	var at place
-	if err := at.find(b, o, ports4791); err != nil {
+	var w walk
+	link := w.from(b, o)
+	return p.fromWalk(b, link, &w, o.Cut)
+}
+
+// fromWalk sets p from where a walk has ended.
+func (p *Packet) fromWalk(b []byte, link int, at *walk, cut bool) error {
+	if err := at.check(b, cut, ports4791); err != nil {
 		return err
 	}
 	data := at.udp + 8
 	length := int(be.Uint16(b[at.udp+4:])) - 8
-	l, err := layOut(b[data:min(data+length, len(b))], length)
+	l, err := layOut(b[data:min(data+length, at.stop)], length)
 	if err != nil {
 		return err
 	}
-	p.Datagram.set(b, &at)
+	p.Datagram.set(b, link, at)
 	p.setTransport(l)
 	return nil
 }

@@ -26,132 +26,200 @@ const (
 	protoRouting  = 43
 	protoFragment = 44
 	protoDestOpts = 60
+
+	segmentRouting = 4 // the Routing Type (RFC 8754)
 )
 
 // maxDepth is how many IP headers may stand inside the outermost one (D12).
 const maxDepth = 4
 
-// place says where the headers of one packet stand: offsets into its octets.
-type place struct {
-	outer int   // the outermost IP header
-	ip    int   // the innermost IP header
+// A walk goes from one IP header to the next one inside it, and says where the headers of the packet stand that it has
+// reached: offsets into the octets of the frame. An end is where a length field says; there may be fewer octets.
+type walk struct {
+	outer    int // the outermost IP header
+	outerEnd int // the end of that packet, by its own length field
+
+	ip    int   // the IP header reached
 	ext   int   // its options or extension headers
-	udp   int   // the UDP header, or whatever follows the IP headers
-	end   int   // the end of the innermost IP packet, by its own length field
-	next  uint8 // its Protocol or Next Header field
-	lied  bool  // an IP length field runs beyond the octets there
+	udp   int   // the UDP header, or whatever else follows the IP headers
+	end   int   // the end of the IP packet, not beyond that of the packet around it
+	limit int   // the end of what carries the packet; math.MaxInt where nothing says
+	stop  int   // how far the packet's carrier is there: limit, or the end of the octets
+	depth int   // how many IP headers stand around this one
+	proto uint8 // what follows the IP headers; valid where err is nil, errNotUDP, errUDPHeader or ErrFragment
+
+	version  uint8 // of the IP header, as what stands before it says
+	overruns bool  // the length field of an IP header says more than the packet around it has
+	cut      bool  // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
+
+	begun     int // the last IP header of which at least the version is there
+	begunStop int // how far its carrier is there; 0 where no IP header begins
+
+	err     error // why there is no whole UDP header; ErrNotRoCEv2 matches it
+	tunnels Tunnels
+	headers headers
 }
 
-// find walks b to the UDP header of a datagram to one of these ports, or to any. The end of every IP packet is the one that
-// its length field gives; a length field that lies, and everything about UDP
-// itself, counts only once the port is known to be a wanted one (D12).
-func (p *place) find(b []byte, o DecodeOptions, ports []uint16) error {
-	at, version, _, err := linkEnd(b, o.Link)
-	if err != nil {
-		return err
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone, and
+// returns where the link-layer header ends, VLAN tags included.
+func (w *walk) from(b []byte, o DecodeOptions) (link int) {
+	link, version, _, err := linkEnd(b, o.Link)
+	w.start(b, link, version, o.Cut)
+	if err == nil {
+		err = w.follow(b)
 	}
-	p.outer = at
-	limit := len(b) // the end of the packet around this one
-	if o.Cut {
-		limit = math.MaxInt
-	}
-	for depth := 0; ; depth++ {
-		next, err := p.header(b, at, limit, version)
+	w.err = err
+	return link
+}
+
+// start begins a walk at the IP header of this version at b[at:].
+func (w *walk) start(b []byte, at int, version uint8, cut bool) {
+	w.outer, w.ip, w.ext, w.udp, w.version = at, at, at, at, version
+	w.outerEnd, w.end = at, at
+	w.limit, w.stop, w.depth = math.MaxInt, len(b), 0
+	w.begun, w.begunStop = 0, 0
+	w.overruns, w.cut = false, cut
+	w.tunnels.n, w.headers.n = 0, 0
+}
+
+// follow walks on through IP in IP to the UDP header of a datagram (D12). Nothing is said of that header yet: a length
+// field that is wrong matters only where the port is a wanted one.
+func (w *walk) follow(b []byte) error {
+	for ; ; w.depth++ {
+		if w.depth > maxDepth {
+			return errDepth
+		}
+		if w.ip < w.stop && b[w.ip]>>4 == w.version {
+			w.begun, w.begunStop = w.ip, w.stop
+		}
+		err := w.header(b)
+		if w.depth == 0 {
+			w.outerEnd = w.end
+		}
 		if err != nil {
 			return err
 		}
-		at, limit = p.udp, p.end
-		switch next {
+		inner := uint8(6)
+		switch w.proto {
 		case protoUDP:
-			return p.checkUDP(b[:min(p.end, len(b))], ports)
+			if min(w.end, w.stop)-w.udp < 8 {
+				return errUDPHeader
+			}
+			return nil
 		case protoIPv4:
-			version = 4
+			inner = 4
 		case protoIPv6:
-			version = 6
 		case protoFragment:
 			return ErrFragment
 		default:
 			return errNotUDP
 		}
-		if depth == maxDepth {
-			return errDepth
+		if w.ext < w.udp && w.routed(b) {
+			if err := w.tunnels.add(SRv6); err != nil {
+				return err
+			}
 		}
+		w.inside(b, w.end)
+		w.ip, w.version = w.udp, inner
 	}
 }
 
-// header finds the places of the IP header of this version at b[at:], of its
-// extension headers and of what follows them, whose type it returns. The
-// packet around this one ends at limit. On error ext and udp are around the
-// extension headers that are whole.
-func (p *place) header(b []byte, at, limit int, version uint8) (next uint8, err error) {
-	b = b[:min(limit, len(b))]
-	p.ip, p.ext, p.udp = at, at, at
-	if version != 6 {
-		return p.ipv4(b, at, limit)
+// inside says that what follows is carried by a packet that ends at end, and returns the octets up to there.
+func (w *walk) inside(b []byte, end int) []byte {
+	w.limit, w.stop = end, min(end, w.stop)
+	return b[:w.stop]
+}
+
+// routed tells whether a Segment Routing header (RFC 8754) is among the extension headers of the present packet.
+func (w *walk) routed(b []byte) bool {
+	if w.version == 6 {
+		for next, octets := range chain(b[w.ip+6], b[w.ext:w.udp]) {
+			if next == protoRouting && octets[2] == segmentRouting {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// header reads the IP header at w.ip and its extension headers. On error ext and udp are around the extension headers
+// that are whole.
+func (w *walk) header(b []byte) error {
+	b = b[:w.stop]
+	at := w.ip
+	w.ext, w.udp, w.end = at, at, w.stop
+	if w.version != 6 {
+		return w.ipv4(b)
 	}
 	if len(b)-at < 40 {
-		return 0, errIPv6Header
+		return errIPv6Header
 	}
 	ip := b[at : at+40]
 	if ip[0]>>4 != 6 {
-		return 0, errVersion
+		return errVersion
 	}
 	at += 40
-	next = ip[6]
-	p.next, p.ext = next, at
-	p.endAt(at+int(be.Uint16(ip[4:])), limit)
-	b = b[:min(p.end, len(b))]
-	for isExtension(next) {
+	w.ext, w.proto = at, ip[6]
+	w.endAt(at + int(be.Uint16(ip[4:])))
+	b = b[:min(w.end, len(b))]
+	for isExtension(w.proto) {
 		n := extensionLen(b, at)
 		if n == 0 {
-			p.udp = at
-			return 0, errExtension
+			w.udp = at
+			w.headers.add(w)
+			return errExtension
 		}
-		next, at = b[at], at+n
+		w.proto, at = b[at], at+n
 	}
-	p.udp = at
-	return next, nil
+	w.udp = at
+	w.headers.add(w)
+	return nil
 }
 
 // ipv4 is header for IPv4. Fragments are refused.
-func (p *place) ipv4(b []byte, at, limit int) (next uint8, err error) {
+func (w *walk) ipv4(b []byte) error {
+	at := w.ip
 	there := len(b) - at
 	if there < 20 {
-		return 0, errIPv4Header
+		return errIPv4Header
 	}
 	ip := b[at : at+20]
 	n, total := int(ip[0]&0x0F)*4, int(be.Uint16(ip[2:]))
 	switch {
 	case ip[0]>>4 != 4:
-		return 0, errVersion
+		return errVersion
 	case n < 20:
-		return 0, errIHL
+		return errIHL
 	case there < n:
-		return 0, errIPv4Header
+		return errIPv4Header
 	case total < n:
-		return 0, errTotal
-	case be.Uint16(ip[6:])&0x3FFF != 0: // More Fragments, or an offset
-		return 0, ErrFragment
+		return errTotal
 	}
-	p.next, p.ext, p.udp = ip[9], at+20, at+n
-	p.endAt(at+total, limit)
-	return p.next, nil
+	w.ext, w.udp, w.proto = at+20, at+n, ip[9]
+	w.endAt(at + total)
+	if be.Uint16(ip[6:])&0x3FFF != 0 { // More Fragments, or an offset
+		w.proto = protoFragment
+		return ErrFragment
+	}
+	return nil
 }
 
-// endAt sets the end of the innermost packet, which is not beyond the one
-// around it.
-func (p *place) endAt(end, limit int) {
-	p.end = min(end, limit)
-	p.lied = p.lied || end > limit
+// endAt sets the end of the packet reached, which is not beyond the one around it.
+func (w *walk) endAt(end int) {
+	w.end = min(end, w.limit)
+	w.overruns = w.overruns || end > w.limit
 }
 
-// checkUDP checks the UDP header and its length against the octets there,
-// which end where the IP packet or the capture does.
-func (p *place) checkUDP(there []byte, ports []uint16) error {
-	if len(there)-p.udp < 8 {
-		return errUDPHeader
+// missing says that the outermost packet has fewer octets than its length field says.
+func (w *walk) missing(b []byte) bool { return w.outerEnd > len(b) }
+
+// check returns nil where the walk led to a UDP datagram to one of these ports, or to any without
+// ports, and its lengths are right. With cut, octets that are missing at the end are no error.
+func (w *walk) check(b []byte, cut bool, ports []uint16) error {
+	if w.err != nil {
+		return w.err
 	}
-	udp := there[p.udp : p.udp+8]
+	udp := b[w.udp : w.udp+8]
 	if len(ports) > 0 && !slices.Contains(ports, be.Uint16(udp[2:])) {
 		return ErrPort
 	}
@@ -159,19 +227,12 @@ func (p *place) checkUDP(there []byte, ports []uint16) error {
 	switch {
 	case length < 8:
 		return errUDPLength
-	case p.lied:
+	case w.overruns, !cut && w.missing(b):
 		return errIPLength
-	case p.udp+length > p.end:
+	case w.udp+length > w.end:
 		return errUDPBeyondIP
 	}
 	return nil
-}
-
-// ethernetEnd returns where the IP header in the Ethernet frame at b[at:] stands,
-// and its version. With errNotIP it returns the end of the frame's header and the
-// EtherType, which is another.
-func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err error) {
-	return etherEnd(b, at+12, at+14, errFrame)
 }
 
 // isExtension says whether the walk steps over headers of this type (D12).
@@ -190,4 +251,18 @@ func extensionLen(b []byte, at int) int {
 		return 0
 	}
 	return n
+}
+
+// headers are the extension headers of the IPv6 headers that a walk has passed, and of the last one.
+type headers struct {
+	list [maxDepth + 1]struct{ ext, end uint32 }
+	n    uint8
+}
+
+// add notes the extension headers of the packet reached, if it has any.
+func (h *headers) add(w *walk) {
+	if w.udp > w.ext {
+		h.list[h.n].ext, h.list[h.n].end = uint32(w.ext), uint32(w.udp)
+		h.n++
+	}
 }

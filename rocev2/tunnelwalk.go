@@ -46,164 +46,95 @@ var (
 	errERSPANType = wireerr.New("rocev2", "ERSPAN header", 0, "frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 
-// A road is the walk through tunnels down to the innermost IP packet: that of
-// D12, and besides IP in IP all that [Tunnel] names. At most 4 IP headers stand
-// inside the outermost one, whatever is between them.
-type road struct {
-	place            // of the innermost packet so far
-	octets   []byte  // up to the end of what carries that packet
-	limit    int     // the end that its length fields must keep to: that of octets, or none where the rest is cut off
-	outerEnd int     // the end of the outermost packet
-	tunnels  Tunnels // passed so far
-	hops     hops    // the IPv6 headers passed so far, and the present one
-
-	begins    bool   // the present packet has at least the first octet of an IP header
-	tolerant  bool   // go on behind an IP length field that lies
-	noMirrors bool   // do not look into mirrored frames
-	reached   []byte // from the innermost IP header so far to the end of what carries it
+// A way says how a walk goes through tunnels.
+type way struct {
+	tolerant  bool // go on behind an IP header whose length field says more than there is
+	noMirrors bool // do not look into mirrored frames
 }
 
-// follow walks to the innermost packet, and returns the type of what follows
-// its IP headers. The fault is one of that packet itself, which breaks off or
-// lies about its length, or is a fragment. An error means that there is no IP
-// packet, or a tunnel that is broken or carries something else.
-func (r *road) follow(b []byte, o DecodeOptions) (next uint8, fault, err error) {
-	at, version, ether, err := linkEnd(b, o.Link)
-	r.octets, r.limit = b, len(b)
-	if o.Cut {
-		r.limit = math.MaxInt
-	}
-	if err == errNotIP && isMPLS(ether) {
-		at, version, err = r.labels(b, at)
-	}
-	r.outer = at
-	for depth := 0; err == nil; depth++ {
-		if depth > maxDepth {
-			return 0, nil, errDepth
+// descend goes on from where follow has ended, through all that [Tunnel] names, down to the
+// innermost IP packet. An error means that a tunnel is broken or carries something else than IP.
+// What is wrong with the innermost packet is w.err.
+func (w *walk) descend(b []byte, how way) error {
+	for {
+		if !how.tolerant && (w.overruns || !w.cut && w.missing(b)) {
+			return nil
 		}
-		if r.begins = at < len(r.octets) && r.octets[at]>>4 == version; r.begins {
-			r.reached = r.octets[at:len(r.octets):len(r.octets)]
+		at, version, err := w.tunnel(b, how)
+		if version == 0 || err != nil {
+			return err
 		}
-		next, fault = r.header(r.octets, at, r.limit, version)
-		r.hops.add(&r.place, version)
-		if depth == 0 {
-			r.outerEnd = min(r.end, len(b))
-		}
-		if fault == nil && r.lied && !r.tolerant {
-			fault = errIPLength
-		}
-		if fault != nil {
-			return next, fault, nil
-		}
-		at, version, fault, err = r.tunnel(next)
-		if version == 0 {
-			return next, fault, err
+		w.ip, w.version = at, version
+		w.depth++
+		if w.err = w.follow(b); w.err == errDepth || w.err == errTunnels {
+			return w.err
 		}
 	}
-	return 0, nil, err
 }
 
-// inside says that what follows is carried by a packet that ends at end, and
-// returns the octets up to there.
-func (r *road) inside(end int) []byte {
-	r.octets, r.limit = r.octets[:min(end, len(r.octets))], end
-	return r.octets
-}
-
-// tunnel returns where the IP header stands that the tunnel of type next behind
-// the present one carries, and its version; 0 when it is no tunnel.
-func (r *road) tunnel(next uint8) (at int, version uint8, fault, err error) {
-	at = r.udp
-	switch next {
-	case protoIPv4, protoIPv6:
-		version = 4
-		if next == protoIPv6 {
-			version = 6
+// tunnel returns where the IP header stands that the tunnel behind the present one carries, and its
+// version; 0 where there is no tunnel.
+func (w *walk) tunnel(b []byte, how way) (at int, version uint8, err error) {
+	at = w.udp
+	switch {
+	case w.err == errNotUDP && w.proto == protoEthernet:
+		if w.version == 6 {
+			if err := w.tunnels.add(SRv6); err != nil {
+				return 0, 0, err
+			}
 		}
-		if r.routed() {
-			err = r.tunnels.add(SRv6)
-		}
-		r.inside(r.end)
-	case protoEthernet:
-		if r.octets[r.ip]>>4 == 6 {
-			err = r.tunnels.add(SRv6)
-		}
-		if err == nil {
-			at, version, err = r.frame(r.inside(r.end), at)
-		}
-	case protoMPLS:
-		at, version, err = r.labels(r.inside(r.end), at)
-	case protoGRE:
-		at, version, err = r.gre(r.inside(r.end), at)
-	case protoFragment:
-		return 0, 0, ErrFragment, nil
-	case protoUDP:
-		there := r.octets[:min(r.end, len(r.octets))]
-		if fault = r.checkUDP(there, nil); fault == errUDPHeader {
-			return 0, 0, fault, nil
-		}
-		port, end := be.Uint16(there[at+2:]), at+int(be.Uint16(there[at+4:]))
-		if fault != nil || port != portVXLAN && port != portGeneve && port != portMPLS {
-			return 0, 0, fault, nil
-		}
-		b := r.inside(end)
-		switch at += 8; port {
-		case portVXLAN:
-			at, version, err = r.vxlan(b, at)
-		case portGeneve:
-			at, version, err = r.geneve(b, at)
-		case portMPLS:
-			at, version, err = r.labels(b, at)
-		}
-	default:
-		return 0, 0, nil, nil
+		return w.frame(w.inside(b, w.end), at)
+	case w.err == errNotUDP && w.proto == protoMPLS:
+		return w.labels(w.inside(b, w.end), at)
+	case w.err == errNotUDP && w.proto == protoGRE:
+		return w.gre(w.inside(b, w.end), at, how)
+	case w.err != nil:
+		return 0, 0, nil
 	}
-	if err != nil {
-		version = 0
+	port := be.Uint16(b[at+2:])
+	if port != portVXLAN && port != portGeneve && port != portMPLS || w.check(b, w.cut, nil) != nil {
+		return 0, 0, nil
 	}
-	return at, version, nil, err
-}
-
-// routed tells whether a Segment Routing header (RFC 8754) is among the
-// extension headers of the present packet.
-func (r *road) routed() bool {
-	if r.octets[r.ip]>>4 != 6 {
-		return false
+	b = w.inside(b, at+int(be.Uint16(b[at+4:])))
+	switch at += 8; port {
+	case portVXLAN:
+		return w.vxlan(b, at)
+	case portGeneve:
+		return w.geneve(b, at)
 	}
-	ext := r.octets[r.ext:r.udp]
-	for next := r.next; len(ext) > 0; {
-		if next == protoRouting && ext[2] == 4 {
-			return true
-		}
-		n := extensionLen(ext, 0)
-		next, ext = ext[0], ext[n:]
-	}
-	return false
+	return w.labels(b, at)
 }
 
 // frame returns where the IP header in the Ethernet frame at b[at:] stands,
 // and its version.
-func (r *road) frame(b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) frame(b []byte, at int) (ip int, version uint8, err error) {
 	end, version, ether, err := ethernetEnd(b, at)
 	if err == errNotIP && isMPLS(ether) {
-		return r.labels(b, end)
+		return w.labels(b, end)
 	}
 	return end, version, err
+}
+
+// ethernetEnd returns where the IP header in the Ethernet frame at b[at:] stands,
+// and its version. With errNotIP it returns the end of the frame's header and the
+// EtherType, which is another.
+func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err error) {
+	return etherEnd(b, at+12, at+14, errFrame)
 }
 
 func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
 
 // payload returns the same for what an EtherType announces at b[at:].
-func (r *road) payload(ether uint16, b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) payload(ether uint16, b []byte, at int) (ip int, version uint8, err error) {
 	switch ether {
 	case etherIPv4:
 		return at, 4, nil
 	case etherIPv6:
 		return at, 6, nil
 	case etherBridged:
-		return r.frame(b, at)
+		return w.frame(b, at)
 	case etherMPLS, etherMPLS2:
-		return r.labels(b, at)
+		return w.labels(b, at)
 	}
 	return 0, 0, errNotIP
 }
@@ -221,8 +152,8 @@ func (r *road) payload(ether uint16, b []byte, at int) (ip int, version uint8, e
 // 3032), or the Ethernet frame of a pseudowire, behind a control word, whose
 // first four bits are 0 (RFC 4448), or without one. What fits is taken: IP
 // whose lengths are right first, then a frame that leads to IP.
-func (r *road) labels(b []byte, at int) (ip int, version uint8, err error) {
-	if err := r.tunnels.add(MPLS); err != nil {
+func (w *walk) labels(b []byte, at int) (ip int, version uint8, err error) {
+	if err := w.tunnels.add(MPLS); err != nil {
 		return 0, 0, err
 	}
 	for bottom := false; !bottom; at += 4 {
@@ -234,18 +165,18 @@ func (r *road) labels(b []byte, at int) (ip int, version uint8, err error) {
 	frame, short := looksLikeFrame(b, at)
 	first := b[at] >> 4
 	switch {
-	case (first == 4 || first == 6) && (!frame || r.fits(b, at)):
+	case (first == 4 || first == 6) && (!frame || w.fits(b, at)):
 		return at, first, nil
 	case first == 0:
 		behind, behindShort := looksLikeFrame(b, at+4)
 		if behind && (!frame || be.Uint16(b[at:]) == 0) {
-			return r.frame(b, at+4)
+			return w.frame(b, at+4)
 		}
 		short = short || behindShort
 	}
 	switch {
 	case frame:
-		return r.frame(b, at)
+		return w.frame(b, at)
 	case short:
 		return 0, 0, errLabels
 	}
@@ -267,16 +198,17 @@ func looksLikeFrame(b []byte, at int) (yes, short bool) {
 
 // fits tells whether the lengths of the IP header at b[at:] are right, and its
 // protocol is a usual one.
-func (r *road) fits(b []byte, at int) bool {
-	var p place
-	next, err := p.header(b, at, r.limit, b[at]>>4)
-	switch {
+func (w *walk) fits(b []byte, at int) bool {
+	var p walk
+	p.start(b, at, b[at]>>4, w.cut)
+	p.limit = w.limit
+	switch err := p.header(b); {
 	case err == ErrFragment:
 		return true
-	case err != nil, p.lied:
+	case err != nil, p.overruns, !p.cut && p.end > len(b):
 		return false
 	}
-	switch next {
+	switch p.proto {
 	case protoICMP, protoIPv4, protoTCP, protoUDP, protoIPv6, protoFragment, protoGRE, protoESP, protoAH, protoICMPv6, protoSCTP, protoMPLS, protoEthernet:
 		return true
 	}
@@ -293,17 +225,17 @@ func (r *road) fits(b []byte, at int) bool {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|           VXLAN Network Identifier            |   Reserved    |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (r *road) vxlan(b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) vxlan(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case len(b)-at < 8:
 		return 0, 0, errVXLAN
 	case b[at]&0x08 == 0:
 		return 0, 0, errVNI
 	}
-	if err := r.tunnels.add(VXLAN); err != nil {
+	if err := w.tunnels.add(VXLAN); err != nil {
 		return 0, 0, err
 	}
-	return r.frame(b, at+8)
+	return w.frame(b, at+8)
 }
 
 // geneve returns where the IP header in the Geneve packet at b[at:] stands, and
@@ -318,7 +250,7 @@ func (r *road) vxlan(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	~                    Variable-Length Options                    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (r *road) geneve(b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) geneve(b []byte, at int) (ip int, version uint8, err error) {
 	if len(b)-at < 8 {
 		return 0, 0, errGeneve
 	}
@@ -329,10 +261,10 @@ func (r *road) geneve(b []byte, at int) (ip int, version uint8, err error) {
 	case len(b)-at < header:
 		return 0, 0, errGeneve
 	}
-	if err := r.tunnels.add(Geneve); err != nil {
+	if err := w.tunnels.add(Geneve); err != nil {
 		return 0, 0, err
 	}
-	return r.payload(be.Uint16(b[at+2:]), b, at+header)
+	return w.payload(be.Uint16(b[at+2:]), b, at+header)
 }
 
 // gre returns where the IP header in the GRE packet at b[at:] stands, and its
@@ -344,7 +276,7 @@ func (r *road) geneve(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|C|0|K|S|0 0|    Reserved   |Ver|           EtherType           |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (r *road) gre(b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) gre(b []byte, at int, how way) (ip int, version uint8, err error) {
 	if len(b)-at < 4 {
 		return 0, 0, errGRE
 	}
@@ -357,21 +289,21 @@ func (r *road) gre(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case at > len(b):
 		return 0, 0, errGRE
-	case r.noMirrors && (ether == etherERSPAN2 || ether == etherERSPAN3):
+	case how.noMirrors && (ether == etherERSPAN2 || ether == etherERSPAN3):
 		return 0, 0, errMirror
 	case ether == etherERSPAN3:
-		return r.erspan3(b, at)
+		return w.erspan3(b, at)
 	case ether == etherERSPAN2 && flags&sequence != 0:
-		return r.erspan2(b, at)
+		return w.erspan2(b, at)
 	}
 	tunnel := GRE
 	if ether == etherERSPAN2 {
 		tunnel, ether = ERSPAN1, etherBridged
 	}
-	if err := r.tunnels.add(tunnel); err != nil {
+	if err := w.tunnels.add(tunnel); err != nil {
 		return 0, 0, err
 	}
-	return r.payload(ether, b, at)
+	return w.payload(ether, b, at)
 }
 
 // erspan2 returns where the IP header stands in the frame behind the ERSPAN
@@ -385,17 +317,17 @@ func (r *road) gre(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|       Reserved        |                 Index                 |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (r *road) erspan2(b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) erspan2(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case len(b)-at < 8:
 		return 0, 0, errERSPAN
 	case b[at]>>4 != 1:
 		return 0, 0, errERSPANVer
 	}
-	if err := r.mirrored(ERSPAN2, b[at+2]); err != nil {
+	if err := w.mirrored(ERSPAN2, b[at+2]); err != nil {
 		return 0, 0, err
 	}
-	return r.frame(b, at+8)
+	return w.frame(b, at+8)
 }
 
 // erspan3 is erspan2 for type III. O stands for 8 octets more behind the
@@ -410,7 +342,7 @@ func (r *road) erspan2(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|              SGT              |P|   FT    |   Hw ID   |D|Gra|O|
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (r *road) erspan3(b []byte, at int) (ip int, version uint8, err error) {
+func (w *walk) erspan3(b []byte, at int) (ip int, version uint8, err error) {
 	if len(b)-at < 12 {
 		return 0, 0, errERSPAN
 	}
@@ -424,12 +356,12 @@ func (r *road) erspan3(b []byte, at int) (ip int, version uint8, err error) {
 	case frameType != ethernet && frameType != isIP:
 		return 0, 0, errERSPANType
 	}
-	if err := r.mirrored(ERSPAN3, b[at+2]); err != nil {
+	if err := w.mirrored(ERSPAN3, b[at+2]); err != nil {
 		return 0, 0, err
 	}
 	at += header
 	if frameType == ethernet {
-		return r.frame(b, at)
+		return w.frame(b, at)
 	}
 	if version = b[at] >> 4; version != 4 && version != 6 {
 		return 0, 0, errVersion
@@ -439,9 +371,9 @@ func (r *road) erspan3(b []byte, at int) (ip int, version uint8, err error) {
 
 // mirrored notes an ERSPAN header whose third octet, with T in it, is given.
 // What a switch cut may go on beyond the octets there.
-func (r *road) mirrored(tunnel Tunnel, third byte) error {
+func (w *walk) mirrored(tunnel Tunnel, third byte) error {
 	if third&0x04 != 0 {
-		r.limit = math.MaxInt
+		w.limit, w.cut = math.MaxInt, true
 	}
-	return r.tunnels.add(tunnel)
+	return w.tunnels.add(tunnel)
 }
