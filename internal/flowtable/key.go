@@ -24,8 +24,8 @@ const (
 )
 
 // KeyOf returns the key of a flow.
-func KeyOf(src, dst netip.Addr, qp, domain uint32) Key {
-	k := Key{src.As16(), dst.As16(), qp & MaxQP, domain}
+func KeyOf(src, dst netip.Addr, qp, domain uint32) (k Key) {
+	k.Src, k.Dst, k.QP, k.Domain = src.As16(), dst.As16(), qp&MaxQP, domain
 	if qp > MaxQP {
 		k.QP |= noQP
 	}
@@ -61,6 +61,6 @@ func (k *Key) WithQP(qp uint32) Key {
 }
 
 // Hash returns a hash of the whole key. Who does not know the seed cannot choose keys that collide.
-func (k Key) Hash(seed uint64) uint64 {
+func (k *Key) Hash(seed uint64) uint64 {
 	return hash.Mix(hash.Addresses(&k.Src, &k.Dst, seed)^(uint64(k.Domain)<<32|uint64(k.QP)), seed^0xE7037ED1A0B428DB)
 }

@@ -1,6 +1,5 @@
-// Package flowtable holds what every table of flows is made of: a [Key] without pointers, a [Table] that finds
-// values by key and keeps them in the order of their use, a [Pool] of values that never move, and [Sets], a cache
-// that forgets.
+// Package flowtable holds what tables of flows are made of: a [Key] without pointers, a [Table] that finds values
+// by key and keeps them in the order of their use, and [Sets], a cache that forgets.
 //
 // The keys come from the network, so whoever sends packets chooses them. A random seed in each table keeps anybody
 // from choosing keys whose hashes collide, and a table never holds more than it was made for.
@@ -11,30 +10,27 @@ import (
 	"math/rand/v2"
 )
 
-// A Hashable key has a hash that depends on a seed.
-type Hashable interface {
-	comparable
-	Hash(seed uint64) uint64
-}
-
 // A Table finds values by key. Each value has a number, its id, as long as it is there: ids begin with 2, and 0
 // stands for none. The zero Table is empty and full.
 //
 // Every value is in one of two lists, by age: from the one that was added or renewed longest ago to the one that
 // was last.
-type Table[K Hashable, V any] struct {
+type Table[K comparable, V any] struct {
 	// Seed is of the hashes. It is random. It must not change while there are values.
 	Seed uint64
 
-	entries Pool[entry[K, V]] // the first two are the ends of the lists
-	places  []place
-	free    uint32 // the first entry without a value that had one, 0 if there is none
-	len     int
-	most    int
+	hash   func(k *K, seed uint64) uint64
+	blocks [][]entry[K, V] // of 2^shift entries, so that none moves; the first two are the ends of the lists
+	shift  uint8
+	n      uint32 // entries in use so far
+	places []place
+	free   uint32 // the first entry without a value that had one, 0 if there is none
+	len    int
+	most   int
 }
 
 // An entry has no pointers, if K and V have none.
-type entry[K Hashable, V any] struct {
+type entry[K comparable, V any] struct {
 	key K
 	// The next ones in the list, of which the two ends are joined by entry 0 or 1. Of an entry without a value
 	// older is the entry itself, and newer the next one without a value.
@@ -52,33 +48,46 @@ type place struct {
 	id   uint32 // 0: free
 }
 
-// New returns a table for at most so many values. It takes all of its memory at once, or grows as it fills.
-func New[K Hashable, V any](most int, grow bool) Table[K, V] {
-	t := Table[K, V]{Seed: rand.Uint64(), most: most}
+// New returns a table for at most so many values, whose keys have this hash. It takes all of its memory at once,
+// or grows as it fills.
+func New[K comparable, V any](most int, grow bool, hash func(k *K, seed uint64) uint64) Table[K, V] {
+	t := Table[K, V]{Seed: rand.Uint64(), hash: hash, shift: 6, most: most}
 	if !grow {
-		t.entries.reserve(lists + most)
+		t.shift, t.blocks = 31, [][]entry[K, V]{make([]entry[K, V], lists+most)}
 		places := 1
 		for 3*places < 4*most {
 			places *= 2
 		}
 		t.places = make([]place, places)
 	}
-	for range lists {
-		t.entries.Take()
-	}
 	for i := range uint32(lists) {
+		t.extend()
 		*t.entry(i) = entry[K, V]{older: i, newer: i}
 	}
 	return t
 }
 
-func (t *Table[K, V]) entry(id uint32) *entry[K, V] { return t.entries.At(id) }
+func (t *Table[K, V]) entry(id uint32) *entry[K, V] { return &t.blocks[id>>t.shift][id&(1<<t.shift-1)] }
+
+// extend returns the id of an entry that was never in use.
+func (t *Table[K, V]) extend() uint32 {
+	if int(t.n>>t.shift) == len(t.blocks) {
+		t.blocks = append(t.blocks, make([]entry[K, V], 1<<t.shift))
+	}
+	t.n++
+	return t.n - 1
+}
 
 // At returns the value with an id. It stays where it is until it is removed.
-func (t *Table[K, V]) At(id uint32) *V { return &t.entries.At(id).value }
+func (t *Table[K, V]) At(id uint32) *V { return &t.entry(id).value }
+
+// Holds says whether there is a value with an id.
+func (t *Table[K, V]) Holds(id uint32) bool {
+	return lists <= id && id < t.n && t.entry(id).older != id
+}
 
 // Key returns the key of the value with an id.
-func (t *Table[K, V]) Key(id uint32) *K { return &t.entries.At(id).key }
+func (t *Table[K, V]) Key(id uint32) *K { return &t.entry(id).key }
 
 // Len returns how many values there are.
 func (t *Table[K, V]) Len() int { return t.len }
@@ -86,24 +95,24 @@ func (t *Table[K, V]) Len() int { return t.len }
 // Full says whether there is no room for another value.
 func (t *Table[K, V]) Full() bool { return t.len >= t.most }
 
-// Find returns the id of the value with a key, 0 if there is none.
-func (t *Table[K, V]) Find(k *K) uint32 {
+// Find returns the id of the value with a key and its hash, 0 if there is none. It is the caller who hashes, as a
+// call of a function that is not known would move the key to the heap.
+func (t *Table[K, V]) Find(k *K, hash uint64) uint32 {
 	if len(t.places) == 0 {
 		return 0
 	}
-	hash := uint32((*k).Hash(t.Seed))
 	mask := uint32(len(t.places) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
+	for i := uint32(hash) & mask; ; i = (i + 1) & mask {
 		p := t.places[i]
-		if p.id == 0 || p.hash == hash && t.entries.At(p.id).key == *k {
+		if p.id == 0 || p.hash == uint32(hash) && t.entry(p.id).key == *k {
 			return p.id
 		}
 	}
 }
 
-// Add adds a zero value, the newest of a list, and returns its id: 0 if the table is full. The key must not be
-// there yet.
-func (t *Table[K, V]) Add(k *K, list uint32) uint32 {
+// Add adds a zero value, the newest of a list, and returns its id: 0 if the table is full. The key, of this hash,
+// must not be there yet.
+func (t *Table[K, V]) Add(k *K, hash uint64, list uint32) uint32 {
 	if t.Full() {
 		return 0
 	}
@@ -120,10 +129,10 @@ func (t *Table[K, V]) Add(k *K, list uint32) uint32 {
 	if id != 0 {
 		t.free = t.entry(id).newer
 	} else {
-		id = t.entries.Take()
+		id = t.extend()
 	}
 	t.len++
-	t.put(place{uint32((*k).Hash(t.Seed)), id})
+	t.put(place{uint32(hash), id})
 	t.entry(id).key = *k
 	t.link(id, list)
 	return id
@@ -142,7 +151,7 @@ func (t *Table[K, V]) put(p place) {
 func (t *Table[K, V]) Remove(id uint32) {
 	e := t.entry(id)
 	mask := uint32(len(t.places) - 1)
-	gap := uint32(e.key.Hash(t.Seed)) & mask
+	gap := uint32(t.hash(&e.key, t.Seed)) & mask
 	for t.places[gap].id != id {
 		gap = (gap + 1) & mask
 	}
@@ -200,8 +209,8 @@ func (t *Table[K, V]) Victim(list uint32, looks int, spare func(id uint32) bool)
 // removed meanwhile.
 func (t *Table[K, V]) All() iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
-		for id := uint32(lists); id < t.entries.n; id++ {
-			if t.entry(id).older != id && !yield(id) {
+		for id := uint32(lists); id < t.n; id++ {
+			if t.Holds(id) && !yield(id) {
 				return
 			}
 		}

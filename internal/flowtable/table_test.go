@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,10 +15,10 @@ import (
 // A collider is a key of which sixteen share each hash, whatever the seed.
 type collider uint32
 
-func (c collider) Hash(uint64) uint64 { return uint64(c) / 16 }
+func (c *collider) Hash(uint64) uint64 { return uint64(*c) / 16 }
 
 // A model does what a Table does, with a map and slices.
-type model[K Hashable] struct {
+type model[K comparable] struct {
 	most  int
 	value map[K]int
 	lists [lists][]K // the oldest first
@@ -29,21 +30,24 @@ func (m *model[K]) unlink(k K) {
 	}
 }
 
+func (t *Table[K, V]) find(k *K) uint32             { return t.Find(k, t.hash(k, t.Seed)) }
+func (t *Table[K, V]) add(k *K, list uint32) uint32 { return t.Add(k, t.hash(k, t.Seed), list) }
+
 // A pair is a Table and its model.
-type pair[K Hashable] struct {
+type pair[K comparable] struct {
 	t     testing.TB
 	table Table[K, int]
 	model model[K]
 }
 
-func newPair[K Hashable](t testing.TB, most int, grow bool) *pair[K] {
-	return &pair[K]{t, New[K, int](most, grow), model[K]{most: most, value: map[K]int{}}}
+func newPair[K comparable](t testing.TB, most int, grow bool, hash func(*K, uint64) uint64) *pair[K] {
+	return &pair[K]{t, New[K, int](most, grow, hash), model[K]{most: most, value: map[K]int{}}}
 }
 
 // do does one of the operations with a key, and what comes of a number.
 func (p *pair[K]) do(operation uint8, k K, n int) {
 	list := uint32(n) % lists
-	id := p.table.Find(&k)
+	id := p.table.find(&k)
 	value, there := p.model.value[k]
 	require.Equal(p.t, there, id != 0)
 	if there {
@@ -57,9 +61,9 @@ func (p *pair[K]) do(operation uint8, k K, n int) {
 			*p.table.At(id) = n
 			p.model.value[k] = n
 		case len(p.model.value) == p.model.most:
-			require.Zero(p.t, p.table.Add(&k, list))
+			require.Zero(p.t, p.table.add(&k, list))
 		default:
-			id := p.table.Add(&k, list)
+			id := p.table.add(&k, list)
 			require.NotZero(p.t, id)
 			require.Zero(p.t, *p.table.At(id), "what was there before is gone")
 			*p.table.At(id) = n
@@ -128,9 +132,17 @@ func (p *pair[K]) check() {
 	for id := range p.table.All() {
 		n++
 		require.Equal(p.t, p.model.value[*p.table.Key(id)], *p.table.At(id))
-		require.Equal(p.t, id, p.table.Find(p.table.Key(id)))
+		require.Equal(p.t, id, p.table.find(p.table.Key(id)))
 	}
 	require.Equal(p.t, len(p.model.value), n)
+	for id := range uint32(p.model.most + 2*lists) {
+		if p.table.Holds(id) {
+			n--
+		}
+	}
+	require.Zero(p.t, n)
+	require.False(p.t, p.table.Holds(1<<32-1))
+	n = p.table.Len()
 	taken := 0
 	for _, place := range p.table.places {
 		if place.id != 0 {
@@ -149,7 +161,7 @@ func TestModel(t *testing.T) {
 		grow       bool
 	}{{1, 3, true}, {2, 5, false}, {7, 12, true}, {64, 80, false}, {200, 250, true}, {1000, 500, true}, {62, 64, true}} {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
-		colliders, flows := newPair[collider](t, c.most, c.grow), newPair[Key](t, c.most, c.grow)
+		colliders, flows := newPair(t, c.most, c.grow, (*collider).Hash), newPair(t, c.most, c.grow, (*Key).Hash)
 		for step := range 20_000 {
 			operation, key, n := uint8(r.Uint32()), uint32(r.IntN(c.keys)), r.IntN(1000)
 			colliders.do(operation, collider(key), n)
@@ -169,7 +181,7 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("\x00\x00\x01\x00\x10\x01\x00\x20\x01\x05\x00\x00\x00\x30\x01\x06\x10\x08\x07\x00\x07"))
 	f.Fuzz(func(t *testing.T, script []byte) {
 		for _, grow := range []bool{false, true} {
-			p := newPair[collider](t, 40, grow)
+			p := newPair(t, 40, grow, (*collider).Hash)
 			for s := script; len(s) >= 3; s = s[3:] {
 				p.do(s[0], collider(s[1]), int(s[2]))
 			}
@@ -181,10 +193,10 @@ func FuzzTable(f *testing.F) {
 // The zero Table, of what is off, is empty, and has no room.
 func TestZeroTable(t *testing.T) {
 	var table Table[Key, int]
-	require.Zero(t, table.Find(&Key{}))
+	require.Zero(t, table.Find(&Key{}, 0))
 	require.Zero(t, table.Len())
 	require.True(t, table.Full())
-	require.Zero(t, table.Add(&Key{}, 0))
+	require.Zero(t, table.Add(&Key{}, 0, 0))
 	require.Zero(t, table.Oldest(0))
 	require.Zero(t, table.Victim(0, 1, nil))
 	for range table.All() {
@@ -195,10 +207,10 @@ func TestZeroTable(t *testing.T) {
 // The order of eviction is that of the sweep of a clock: what was used since the hand came by has a second chance,
 // and what is spared is as new.
 func TestVictim(t *testing.T) {
-	table := New[Key, bool](4, true) // the value says that it was used
+	table := New[Key, bool](4, true, (*Key).Hash) // the value says that it was used
 	var ids []uint32
 	for i := range uint32(4) {
-		ids = append(ids, table.Add(&Key{QP: i}, 0))
+		ids = append(ids, table.add(&Key{QP: i}, 0))
 	}
 	held := ids[2]
 	evict := func() uint32 {
@@ -220,7 +232,7 @@ func TestVictim(t *testing.T) {
 	require.EqualValues(t, 2, evict())
 	require.Zero(t, table.Len())
 	// Where all are spared nobody is found, and the look ends.
-	table.Add(&Key{QP: 9}, 0)
+	table.add(&Key{QP: 9}, 0)
 	require.Zero(t, table.Victim(0, 100, func(uint32) bool { return true }))
 }
 
@@ -229,12 +241,12 @@ func TestVictim(t *testing.T) {
 func TestChosenKeys(t *testing.T) {
 	const n = 1000
 	pair := KeyOf(netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), 0, 0)
-	known, table := New[Key, int](1<<17, true), New[Key, int](1<<17, true)
+	known, table := New[Key, int](1<<17, true, (*Key).Hash), New[Key, int](1<<17, true, (*Key).Hash)
 	require.NotEqual(t, known.Seed, table.Seed)
 	for qp := uint32(2); table.Len() < n; qp++ {
 		if k := pair.WithQP(qp); k.Hash(known.Seed)&0xFFF == 7 {
-			known.Add(&k, 0)
-			table.Add(&k, 0)
+			known.add(&k, 0)
+			table.add(&k, 0)
 		}
 	}
 	require.Less(t, table.probes(), 8.0)
@@ -252,19 +264,40 @@ func (t *Table[K, V]) probes() float64 {
 	return float64(sum) / float64(t.len)
 }
 
+// A table takes 8 octets for a value and its key, and 11 to 22 for the index. One that takes them at once keeps
+// them where they are.
+func TestMemory(t *testing.T) {
+	require.EqualValues(t, 40, unsafe.Sizeof(Key{}))
+	require.EqualValues(t, 40+8+16, unsafe.Sizeof(entry[Key, [2]uint64]{}))
+	for _, most := range []uint32{1, 5, 63, 100, 1<<16 - 1, 1 << 16} {
+		table := New[Key, [2]uint64](int(most), false, (*Key).Hash)
+		places, entries := &table.places[0], &table.blocks[0][0]
+		octets := 8 * len(table.places)
+		require.True(t, octets >= 10*int(most) && octets <= 22*int(most), octets)
+		require.Len(t, table.blocks[0], int(most)+lists)
+		for i := range most {
+			require.NotZero(t, table.add(&Key{QP: i}, 0))
+		}
+		require.Same(t, places, &table.places[0])
+		require.Same(t, entries, &table.blocks[0][0])
+		require.Zero(t, table.add(&Key{QP: most}, 0))
+	}
+}
+
 // Nothing is allocated once there was as much as there is room for, and of what takes its memory at once never.
 func TestNoAllocations(t *testing.T) {
 	for _, grow := range []bool{false, true} {
-		table := New[Key, [4]uint64](100, grow)
+		table := New[Key, [4]uint64](100, grow, (*Key).Hash)
 		i := uint32(0)
 		turn := func() {
 			i++
 			k := Key{QP: i}
-			if table.Find(&k) == 0 && table.Full() {
+			hash := k.Hash(table.Seed)
+			if table.Find(&k, hash) == 0 && table.Full() {
 				victim := table.Victim(0, 200, func(id uint32) bool { return table.Key(id).QP%7 == i%7 })
 				table.Remove(victim)
 			}
-			table.Renew(table.Add(&k, i%lists), 0)
+			table.Renew(table.Add(&k, hash, i%lists), 0)
 		}
 		if grow {
 			for range 1000 {
@@ -272,34 +305,6 @@ func TestNoAllocations(t *testing.T) {
 			}
 		}
 		wiretest.NoAllocs(t, "turn", turn)
-	}
-}
-
-// Values stay where they are, and a pool hands out zero values alone.
-func TestPool(t *testing.T) {
-	var p Pool[[3]int]
-	var numbers []uint32
-	at := map[uint32]*[3]int{}
-	for range 1000 {
-		i := p.Take()
-		require.Zero(t, *p.At(i))
-		numbers = append(numbers, i)
-		at[i] = p.At(i)
-		at[i][0] = int(i) + 1
-	}
-	require.Equal(t, 1000, p.Len())
-	for _, i := range numbers {
-		require.Same(t, at[i], p.At(i))
-		require.EqualValues(t, i+1, p.At(i)[0])
-	}
-	for _, i := range numbers[:500] {
-		p.Give(i)
-	}
-	require.Equal(t, 500, p.Len())
-	for range 500 {
-		i := p.Take()
-		require.Zero(t, *p.At(i))
-		require.Less(t, i, uint32(500))
 	}
 }
 
@@ -317,5 +322,22 @@ func TestSets(t *testing.T) {
 			used[set] = true
 		}
 		require.Len(t, used, c.sets)
+	}
+}
+
+// A value stays where it is while others come and go, as users keep pointers to values.
+func TestValuesStay(t *testing.T) {
+	for _, grow := range []bool{false, true} {
+		table := New[Key, int](1000, grow, (*Key).Hash)
+		at := map[uint32]*int{}
+		for i := range uint32(1000) {
+			id := table.add(&Key{QP: i}, 0)
+			at[id] = table.At(id)
+			*at[id] = int(i)
+		}
+		for id, v := range at {
+			require.Same(t, v, table.At(id))
+			require.EqualValues(t, *v, table.Key(id).QP)
+		}
 	}
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -53,7 +54,7 @@ type Config struct {
 	// QPs are the queue pairs learned. Nil: none, and no CNP is ever sent.
 	QPs *qpmap.Map
 
-	// MaxFlows is how many flows the table holds: 64 octets each and 16 to 32 for
+	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for
 	// the index. 0 stands for 65,536, or the labels of the instance if they are fewer.
 	// No more than these fit.
 	MaxFlows int
@@ -190,7 +191,7 @@ func New(cfg Config) (*PE, error) {
 		cfg:    cfg,
 		hash:   random.Uint64(),
 		clock:  clock{slack: int64(max(cfg.Idle, time.Second))},
-		table:  newTable(cfg.MaxFlows),
+		table:  flowtable.New[flowtable.Key, entry](cfg.MaxFlows, false, (*flowtable.Key).Hash),
 		labels: newLabels(cfg.Instance, cfg.Instances, int64(cfg.Quarantine), random),
 		in:     limit.NewBucket(cfg.In),
 		from:   limit.NewBuckets(cfg.InPerSource, cfg.MaxSources),
@@ -205,7 +206,7 @@ func New(cfg Config) (*PE, error) {
 // Stats returns the counters.
 func (pe *PE) Stats() Stats {
 	s := pe.stats
-	s.Flows = pe.table.count
+	s.Flows = pe.table.Len()
 	return s
 }
 
@@ -262,23 +263,24 @@ func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, nod
 	pe.release(t)
 	flow := p.FlowKey()
 	k := keyOf(&flow, domain)
-	hash := pe.hashOf(&flow, domain)
-	i := pe.table.find(&k, hash)
+	hash := k.Hash(pe.table.Seed)
+	i := pe.table.Find(&k, hash)
 	if i != 0 {
-		pe.table.touch(i, t)
+		pe.table.Renew(i, 0)
 	} else {
-		if i = pe.table.room(); i == 0 {
+		if i = pe.table.Add(&k, hash, 0); i == 0 {
 			return 0, pe.refuse(node.TableFull)
 		}
 		label, ok := pe.labels.take(i, t)
 		if !ok {
+			pe.table.Remove(i)
 			return 0, pe.refuse(node.TableFull)
 		}
-		pe.table.add(&k, hash, label, t)
+		pe.table.At(i).label = label
 		pe.stats.Opened++
 	}
-	e := &pe.table.entries[i]
-	e.pKey = p.BTH.PKey
+	e := pe.table.At(i)
+	e.seen, e.pKey = t, p.BTH.PKey
 	e.data = e.data || answerable(p) == node.Accepted
 	pe.stats.Labelled++
 	if p.ECN() == rocev2.NotECT {
@@ -326,9 +328,9 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 		if !pe.cfg.Enabled {
 			return
 		}
-		for i := pe.table.oldest(); i != 0; i = pe.table.entries[i].newer {
-			e := &pe.table.entries[i]
-			f := Flow{FlowKey: e.flowKey(), Domain: e.domain, Label: e.label, PKey: e.pKey}
+		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
+			k, e := pe.table.Key(i), pe.table.At(i)
+			f := Flow{FlowKey: flowKey(k), Domain: k.Domain, Label: e.label, PKey: e.pKey}
 			pair, reason := pe.senderQP(f.FlowKey, f.Domain, now)
 			f.SrcQP, f.Known = pair.SrcQP, reason == node.Accepted
 			if !yield(f) {
@@ -341,22 +343,16 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 // release releases the flows that have been silent for Idle, and returns how many
 // that were. Their labels have been in quarantine since then.
 func (pe *PE) release(now int64) (n int) {
-	for i := pe.table.oldest(); i != 0; i = pe.table.oldest() {
-		e := &pe.table.entries[i]
+	for i := pe.table.Oldest(0); i != 0; i = pe.table.Oldest(0) {
+		e := pe.table.At(i)
 		if now-e.seen < int64(pe.cfg.Idle) {
 			break
 		}
 		pe.labels.release(e.label, e.seen+int64(pe.cfg.Idle))
-		flow := e.flowKey()
-		pe.table.remove(i, pe.hashOf(&flow, e.domain))
+		pe.table.Remove(i)
 		n++
 	}
 	return n
-}
-
-// hashOf returns the hash of a flow.
-func (pe *PE) hashOf(k *rocev2.FlowKey, domain uint32) uint64 {
-	return k.Hash(pe.hash + uint64(domain)*0x9E3779B97F4A7C15)
 }
 
 // refuse counts a reason and returns it.

@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -571,11 +572,12 @@ func TestConfig(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	require.EqualValues(t, 64, unsafe.Sizeof(entry{}))
-	require.EqualValues(t, 8, unsafe.Sizeof(place{}))
+	require.EqualValues(t, 64, unsafe.Sizeof(flowtable.Key{})+8+unsafe.Sizeof(entry{}))
 	pe := newPE(t, nil)
-	require.Len(t, pe.table.entries, maxFlows+1)
-	require.Len(t, pe.table.index, 2*maxFlows)
+	for qp := range uint32(maxFlows) {
+		require.NotZero(t, pe.table.Add(&flowtable.Key{QP: qp}, uint64(qp), 0))
+	}
+	require.True(t, pe.table.Full())
 	require.Len(t, pe.labels.ring, 1<<20)
 	require.Len(t, pe.labels.state, 1<<20)
 }

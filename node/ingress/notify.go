@@ -89,24 +89,26 @@ func (pe *PE) receive(out, data []byte, now time.Time) ([]byte, Notice, node.Rea
 		return out, Notice{}, pe.refuse(node.Broken)
 	}
 	pe.Expire(now)
-	e := pe.labelled(m.FlowLabel)
-	switch {
-	case e == nil:
+	i := pe.labelled(m.FlowLabel)
+	if i == 0 {
 		return out, Notice{}, pe.refuse(node.UnknownLabel)
-	case !e.data:
+	}
+	k, e := pe.table.Key(i), pe.table.At(i)
+	if !e.data {
 		return out, Notice{}, pe.refuse(node.Acknowledgement)
 	}
-	n := Notice{Flow: e.flowKey(), Domain: e.domain, Label: e.label, Level: m.Level}
+	n := Notice{Flow: flowKey(k), Domain: k.Domain, Label: e.label, Level: m.Level}
 	return pe.notify(out, n, e.pKey, now)
 }
 
-// labelled returns the flow that has a label, nil when none has.
-func (pe *PE) labelled(label uint32) *entry {
-	i := pe.labels.slot(label)
-	if label == 0 || i < 1 || i >= int64(len(pe.table.entries)) || pe.table.entries[i].label != label {
-		return nil
+// labelled returns the slot of the flow that has a label, 0 when none has.
+func (pe *PE) labelled(label uint32) uint32 {
+	slot := pe.labels.slot(label)
+	i := uint32(slot)
+	if label == 0 || int64(i) != slot || !pe.table.Holds(i) || pe.table.At(i).label != label {
+		return 0
 	}
-	return &pe.table.entries[i]
+	return i
 }
 
 // Congested says that the PE itself is congested by a packet that is to enter
@@ -130,8 +132,8 @@ func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Ti
 	pe.Expire(now)
 	n := Notice{Flow: p.FlowKey(), Domain: domain}
 	k := keyOf(&n.Flow, domain)
-	if i := pe.table.find(&k, pe.hashOf(&n.Flow, domain)); i != 0 {
-		n.Label = pe.table.entries[i].label
+	if i := pe.table.Find(&k, k.Hash(pe.table.Seed)); i != 0 {
+		n.Label = pe.table.At(i).label
 	}
 	return pe.notify(out, n, p.BTH.PKey, now)
 }
@@ -156,7 +158,8 @@ func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, 
 	if reason != node.Accepted {
 		return out, Notice{}, pe.refuse(reason)
 	}
-	hash := pe.hashOf(&n.Flow, n.Domain)
+	k := keyOf(&n.Flow, n.Domain)
+	hash := k.Hash(pe.hash)
 	if !pe.flows.Ready(hash, pe.cfg.PerFlow, now) || !pe.total.Ready(now) {
 		return out, Notice{}, pe.refuse(node.Limited)
 	}

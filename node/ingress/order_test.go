@@ -58,7 +58,8 @@ var faults = []struct {
 	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.UnknownQP, false},
 	{"the flow's interval", func(c *fcnCase) {
 		c.cfg.PerFlow = time.Hour
-		spend(c, func(pe *PE) { pe.flows.Take(pe.hashOf(&c.flow, 0), start) })
+		k := keyOf(&c.flow, 0)
+		spend(c, func(pe *PE) { pe.flows.Take(k.Hash(pe.hash), start) })
 	}, node.Limited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
 		c.cfg.Total = limit.Rate{PerSecond: 1}

@@ -277,7 +277,7 @@ func stateOf(t ppfc.Type) State {
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 	at := t.clock.at(now)
 	k := keyOf(&target)
-	if i := t.targets.entries.Find(&k); i != 0 {
+	if i := t.targets.find(&k); i != 0 {
 		for n, until := range t.targets.entries.At(i).until {
 			if until > at {
 				return Stopped + State(n), now.Add(time.Duration(until - at))

@@ -29,8 +29,10 @@ func keyOf(t *Target) key {
 	return k
 }
 
-// Hash returns a hash of the key.
-func (k key) Hash(seed uint64) uint64 { return flowtable.Key{Dst: k.addr, QP: k.id}.Hash(seed) }
+func (k *key) hash(seed uint64) uint64 {
+	whole := flowtable.Key{Dst: k.addr, QP: k.id}
+	return whole.Hash(seed)
+}
 
 // kinds are the states that end: Stopped, Held, Alarmed.
 const kinds = 3
@@ -59,7 +61,7 @@ type targets struct {
 }
 
 func newTargets(size int) targets {
-	return targets{flowtable.New[key, entry](size, false), make([]uint32, 1, size+1)}
+	return targets{flowtable.New[key, entry](size, false, (*key).hash), make([]uint32, 1, size+1)}
 }
 
 // first returns when a state ends next.
@@ -73,14 +75,22 @@ func (t *targets) first() (until int64, ok bool) {
 // soonest returns when the first of the states ends of the entry at a place in the heap.
 func (t *targets) soonest(at uint32) int64 { return t.entries.At(t.heap[at]).soonest() }
 
+// find returns the entry of a target, 0 when it is running.
+func (t *targets) find(k *key) uint32 {
+	if t.entries.Len() == 0 {
+		return 0
+	}
+	return t.entries.Find(k, k.hash(t.entries.Seed))
+}
+
 // set puts a target into a state until a time. It says whether another target had to make room.
 func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
-	i := t.entries.Find(k)
+	i := t.find(k)
 	if i == 0 {
 		if forgotten = t.entries.Full(); forgotten {
 			t.remove(t.heap[1])
 		}
-		i = t.entries.Add(k, 0)
+		i = t.entries.Add(k, k.hash(t.entries.Seed), 0)
 		t.entries.At(i).at = uint32(len(t.heap))
 		t.heap = append(t.heap, i)
 	}
@@ -91,7 +101,7 @@ func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
 
 // clear takes a target out of a state.
 func (t *targets) clear(k *key, state State) {
-	if i := t.entries.Find(k); i != 0 {
+	if i := t.find(k); i != 0 {
 		t.entries.At(i).until[state-Stopped] = 0
 		t.settle(i)
 	}
@@ -99,7 +109,7 @@ func (t *targets) clear(k *key, state State) {
 
 // run takes a target out of every state.
 func (t *targets) run(k *key) {
-	if i := t.entries.Find(k); i != 0 {
+	if i := t.find(k); i != 0 {
 		t.remove(i)
 	}
 }
