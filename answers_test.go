@@ -60,16 +60,17 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(c.packet), c.name)
 		require.Equal(t, c.err, rocev2.MayAnswer(&p, c.inner), c.name)
-		template, err := fastcnp.NewTemplate(p.Src, fastcnp.Config{Src: self, InnerSource: c.inner})
+		template, err := fastcnp.NewTemplate(self, p.Src, fastcnp.Config{InnerSource: c.inner})
 		require.NoError(t, err)
 		for _, build := range []func(b []byte) ([]byte, error){
-			func(b []byte) ([]byte, error) { return cnp.AppendFor(b, &p, 1, cnp.Config{InnerSource: c.inner}) },
 			func(b []byte) ([]byte, error) {
-				return ppfc.AppendFor(b, &p, ppfc.Extension{}, ppfc.Config{Src: self, InnerSource: c.inner})
+				return cnp.AppendFor(b, &p, p.FinalDst(), 1, cnp.Config{InnerSource: c.inner})
 			},
 			func(b []byte) ([]byte, error) {
-				out, _, err := fastcnp.AppendFor(b, &p, nil, fastcnp.Config{Src: self, InnerSource: c.inner})
-				return out, err
+				return ppfc.AppendFor(b, &p, self, ppfc.Extension{}, ppfc.Config{InnerSource: c.inner})
+			},
+			func(b []byte) ([]byte, error) {
+				return fastcnp.AppendFor(b, &p, self, nil, fastcnp.Config{InnerSource: c.inner})
 			},
 			func(b []byte) ([]byte, error) { return template.AppendFor(b, &p) },
 		} {
@@ -83,10 +84,10 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		require.NoError(t, f.DecodeIP(c.packet), c.name)
 		require.Equal(t, c.others, f.MayAnswer(), c.name)
 		wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
-		_, err = proxymsg.AppendFor(nil, &f, pe, 0, proxymsg.Config{Src: self})
+		_, err = proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})
 		require.Equal(t, c.others, err, c.name)
 		if f.Tunnelled() {
-			_, err = fcn.AppendFor(nil, &f, 1, fcn.Config{Src: self})
+			_, err = fcn.AppendFor(nil, &f, self, 1, fcn.Config{})
 			require.Equal(t, c.others, err, c.name)
 		}
 	}
@@ -105,10 +106,10 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 		cfg  ppfc.Config
 		want pause.State
 	}{
-		{ppfc.Config{Src: self}, pause.Stopped},
-		{ppfc.Config{Src: self, NodeAddress: true}, pause.Running},
+		{ppfc.Config{}, pause.Stopped},
+		{ppfc.Config{NodeAddress: true}, pause.Running},
 	} {
-		packet, err := ppfc.AppendFor(nil, &congested, stop, c.cfg)
+		packet, err := ppfc.AppendFor(nil, &congested, self, stop, c.cfg)
 		require.NoError(t, err)
 		table := pause.New(pause.Config{Enabled: true, Self6: congested.Src, Accept: acl.New(netip.PrefixFrom(self, 128))})
 		_, reason := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)

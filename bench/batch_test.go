@@ -41,15 +41,13 @@ func (w *worker) do(frames [][]byte) error {
 
 // jobs are the ways to answer.
 func jobs(b testing.TB) map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error) {
-	cfg := fastcnp.Config{Src: loopback}
-	fast, err := fastcnp.NewTemplate(sender, cfg)
+	fast, err := fastcnp.NewTemplate(loopback, sender, fastcnp.Config{})
 	require.NoError(b, err)
-	standard, err := cnp.NewTemplate(sender, 0xFFFF, cnp.Config{Src: receiver})
+	standard, err := cnp.NewTemplate(receiver, sender, 0xFFFF, rocev2.Carriage{})
 	require.NoError(b, err)
 	return map[string]func(b []byte, congested *rocev2.Packet) ([]byte, error){
 		"Fast CNP": func(b []byte, p *rocev2.Packet) ([]byte, error) {
-			b, _, err := fastcnp.AppendFor(b, p, nil, cfg)
-			return b, err
+			return fastcnp.AppendFor(b, p, loopback, nil, fastcnp.Config{})
 		},
 		"Fast CNP by Template": fast.AppendFor,
 		"CNP by Template": func(b []byte, p *rocev2.Packet) ([]byte, error) {

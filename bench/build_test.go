@@ -23,13 +23,13 @@ func BenchmarkBuild(b *testing.B) {
 	data, traced := congested(b, 0), congested(b, 4)
 
 	cnpFor := func(b *testing.B, name string, data *rocev2.Packet) {
-		packet, err := cnp.AppendFor(nil, data, 0x118, cnp.Config{})
+		packet, err := cnp.AppendFor(nil, data, data.FinalDst(), 0x118, cnp.Config{})
 		require.NoError(b, err)
 		buildFloors(b, name, packet, true)
 		run(b, name+"AppendFor", func(b *testing.B) {
 			out := make([]byte, 0, 128)
 			for b.Loop() {
-				out, err = cnp.AppendFor(out[:0], data, 0x118, cnp.Config{})
+				out, err = cnp.AppendFor(out[:0], data, data.FinalDst(), 0x118, cnp.Config{})
 				check(b, err)
 			}
 		})
@@ -37,7 +37,7 @@ func BenchmarkBuild(b *testing.B) {
 			buildLayers(b, name, packet)
 		}
 		run(b, name+"Template", func(b *testing.B) {
-			t, err := cnp.NewTemplate(data.Src, 0xFFFF, cnp.Config{Src: data.Dst})
+			t, err := cnp.NewTemplate(data.Dst, data.Src, 0xFFFF, rocev2.Carriage{})
 			check(b, err)
 			out := make([]byte, 0, 128)
 			for b.Loop() {
@@ -51,15 +51,14 @@ func BenchmarkBuild(b *testing.B) {
 	over4.Src, over4.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	cnpFor(b, "CNP over IPv4/", &over4)
 
-	cfg := fastcnp.Config{Src: loopback}
 	fastFor := func(b *testing.B, name string, data *rocev2.Packet) {
-		packet, _, err := fastcnp.AppendFor(nil, data, nil, cfg)
+		packet, err := fastcnp.AppendFor(nil, data, loopback, nil, fastcnp.Config{})
 		require.NoError(b, err)
 		buildFloors(b, name, packet, true)
 		run(b, name+"AppendFor", func(b *testing.B) {
 			out := make([]byte, 0, 512)
 			for b.Loop() {
-				out, _, err = fastcnp.AppendFor(out[:0], data, nil, cfg)
+				out, err = fastcnp.AppendFor(out[:0], data, loopback, nil, fastcnp.Config{})
 				check(b, err)
 			}
 		})
@@ -67,7 +66,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	fastFor(b, "Fast CNP 1/", data)
 	run(b, "Fast CNP 1/Template", func(b *testing.B) {
-		t, err := fastcnp.NewTemplate(data.Src, cfg)
+		t, err := fastcnp.NewTemplate(loopback, data.Src, fastcnp.Config{})
 		check(b, err)
 		out := make([]byte, 0, 128)
 		for b.Loop() {
@@ -77,39 +76,39 @@ func BenchmarkBuild(b *testing.B) {
 	})
 	fastFor(b, "Fast CNP 2/", traced)
 
-	packet, err := ppfc.AppendFor(nil, data, ppfc.Extension{}, ppfc.Config{Src: loopback})
+	packet, err := ppfc.AppendFor(nil, data, loopback, ppfc.Extension{}, ppfc.Config{})
 	require.NoError(b, err)
 	buildFloors(b, "PPFC/", packet, true)
 	run(b, "PPFC/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 128)
 		for b.Loop() {
-			out, err = ppfc.AppendFor(out[:0], data, ppfc.Extension{}, ppfc.Config{Src: loopback})
+			out, err = ppfc.AppendFor(out[:0], data, loopback, ppfc.Extension{}, ppfc.Config{})
 			check(b, err)
 		}
 	})
 	buildLayers(b, "PPFC/", packet)
 
 	tunnelled := tunnel(b, data.IP)
-	packet, err = fcn.AppendFor(nil, tunnelled, 7, fcn.Config{Src: loopback})
+	packet, err = fcn.AppendFor(nil, tunnelled, loopback, 7, fcn.Config{})
 	require.NoError(b, err)
 	buildFloors(b, "FCN/", packet, false)
 	run(b, "FCN/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 128)
 		for b.Loop() {
-			out, err = fcn.AppendFor(out[:0], tunnelled, 7, fcn.Config{Src: loopback})
+			out, err = fcn.AppendFor(out[:0], tunnelled, loopback, 7, fcn.Config{})
 			check(b, err)
 		}
 	})
 	buildLayers(b, "FCN/", packet)
 
 	f := flow(b)
-	packet, err = proxymsg.AppendFor(nil, f, sender, 5, proxymsg.Config{Src: loopback})
+	packet, err = proxymsg.AppendFor(nil, f, loopback, sender, 5, proxymsg.Config{})
 	require.NoError(b, err)
 	buildFloors(b, "proxy/", packet, false)
 	run(b, "proxy/AppendFor", func(b *testing.B) {
 		out := make([]byte, 0, 2048)
 		for b.Loop() {
-			out, err = proxymsg.AppendFor(out[:0], f, sender, 5, proxymsg.Config{Src: loopback})
+			out, err = proxymsg.AppendFor(out[:0], f, loopback, sender, 5, proxymsg.Config{})
 			check(b, err)
 		}
 	})

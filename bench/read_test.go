@@ -25,7 +25,7 @@ func BenchmarkRead(b *testing.B) {
 	as := rocev2.Carriage{SrcPort: 49152}
 
 	c := cnp.New(0x118, 0xFFFF)
-	ip, err := c.AppendPacket(nil, sender, cnp.Config{Src: receiver, Carriage: as})
+	ip, err := c.AppendPacket(nil, receiver, sender, as)
 	f := frame(b, ip, err)
 	readFloors(b, "CNP/", f, f[14:len(f)-4])
 	run(b, "CNP/by hand", func(b *testing.B) {
@@ -41,26 +41,26 @@ func BenchmarkRead(b *testing.B) {
 
 	for i, nodes := range []int{0, 4} {
 		name := []string{"Fast CNP 1/", "Fast CNP 2/"}[i]
-		ip, _, err = fastcnp.AppendFor(nil, congested(b, nodes), nil, fastcnp.Config{Src: loopback})
+		ip, err = fastcnp.AppendFor(nil, congested(b, nodes), loopback, nil, fastcnp.Config{})
 		f := frame(b, ip, err)
 		readFloors(b, name, f, f[14:len(f)-4])
 		readPacket(b, name, f, func(p *rocev2.Packet) error { _, err := fastcnp.FromPacket(p); return err })
 		readLayers(b, name, f, rocelayers.LayerTypeFastCNP)
 	}
 
-	ip, err = ppfc.AppendFor(nil, congested(b, 0), ppfc.Extension{}, ppfc.Config{Src: loopback})
+	ip, err = ppfc.AppendFor(nil, congested(b, 0), loopback, ppfc.Extension{}, ppfc.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "PPFC/", f, f[14:len(f)-4])
 	readPacket(b, "PPFC/", f, func(p *rocev2.Packet) error { _, err := ppfc.FromPacket(p); return err })
 	readLayers(b, "PPFC/", f, rocelayers.LayerTypePPFC)
 
-	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, sender, fcn.Config{Src: loopback})
+	ip, err = fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, loopback, sender, fcn.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "FCN/", f, f[14:])
 	readDatagram(b, "FCN/", f, fcn.ExperimentalPort, func(d *rocev2.Datagram) error { _, err := fcn.FromDatagram(d); return err })
 	readLayers(b, "FCN/", f, rocelayers.LayerTypeFCN)
 
-	ip, err = proxymsg.AppendFor(nil, flow(b), sender, 5, proxymsg.Config{Src: loopback})
+	ip, err = proxymsg.AppendFor(nil, flow(b), loopback, sender, 5, proxymsg.Config{})
 	f = frame(b, ip, err)
 	readFloors(b, "proxy/", f, f[14:])
 	readDatagram(b, "proxy/", f, proxymsg.ExperimentalPort, func(d *rocev2.Datagram) error { _, err := proxymsg.FromDatagram(d, 0); return err })

@@ -8,50 +8,41 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the CNPs that it sends. The zero
-// Carriage is what hardware does: DSCP 48, hop limit 64, UDP source port 0, UDP
-// checksum 0; only its ECN field of 10 differs from ours, 00.
+// Config is what a deployment chooses of the CNPs that answer packets.
 type Config struct {
-	Src      netip.Addr // AppendFor: the zero Addr stands for the address that the data packet was sent to
-	Carriage rocev2.Carriage
-	PKey     uint16 // AppendFor: 0 stands for the data packet's; AppendPacket does not use it
-
-	// InnerSource: AppendFor answers a packet that came inside another IP header,
-	// too: rocev2.MayAnswer (D17).
-	InnerSource bool
+	Carriage    rocev2.Carriage // the zero value as in AppendPacket
+	InnerSource bool            // answer packets that came inside another IP header, too: rocev2.MayAnswer (D17)
 }
 
-// AppendPacket appends c as a whole IP packet from cfg.Src to dst, IPv4 or IPv6
-// as these are, with its ICRC.
-func (c *CNP) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
+// AppendPacket appends c as a whole IP packet from src to dst, both IPv4 or both
+// IPv6, with its ICRC. The zero Carriage is what hardware does: DSCP 48, hop limit
+// 64, UDP source port 0, UDP checksum 0; only its ECN field of 10 differs from
+// ours, 00.
+func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case c.Opcode != bth.CNP:
 		return b, ErrNotCNP
-	case cfg.Src.Is4In6() || dst.Is4In6():
+	case src.Is4In6() || dst.Is4In6():
 		return b, rocev2.ErrMapped
 	}
 	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort = cfg.Src, dst, rocev2.Port
-	if err := cfg.Carriage.Apply(&d); err != nil {
+	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
+	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
 	return d.AppendRoCEv2(b, &c.Header, c.Reserved[:], icrc.AsSent)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN
-// marks: to its source, with its P_Key and the queue pair of its sender, which
-// the data packet does not carry. Whether data was marked (data.ECN() ==
-// rocev2.CE) and is of a transport that CNPs are meant for is the caller's to
-// check. What rocev2.MayAnswer refuses is refused, and so are addresses that cannot
-// be answered, rocev2.ErrNotReachable, and a Src of another family,
-// rocev2.ErrAddress.
-func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]byte, error) {
-	if !cfg.Src.IsValid() {
-		cfg.Src = data.FinalDst()
-	}
-	if cfg.PKey == 0 {
-		cfg.PKey = data.BTH.PKey
-	}
+// marks, as a whole IP packet with its ICRC: to its source, with its P_Key and the
+// queue pair of its sender, which the data packet does not carry. A receiver's
+// comes from the address that the data was sent to, data.FinalDst().
+//
+// Whether data was marked (data.ECN() == rocev2.CE) and is of a transport that
+// CNPs are meant for is the caller's to check. What rocev2.MayAnswer refuses is
+// refused, and so are addresses that cannot be answered, rocev2.ErrNotReachable,
+// and a src of another family, rocev2.ErrAddress.
+func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
 	if err := rocev2.MayAnswer(data, cfg.InnerSource); err != nil {
 		return b, err
 	}
@@ -59,6 +50,6 @@ func AppendFor(b []byte, data *rocev2.Packet, senderQP uint32, cfg Config) ([]by
 		return b, bth.ErrDestQPRange
 	}
 	a := rocev2.Answer{Len: Size}
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(cfg.PKey)<<32 | becn | uint64(senderQP)
-	return cfg.Carriage.AppendAnswer(b, &cfg.Src, &data.Src, 0, &a, icrc.AsSent)
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(data.BTH.PKey)<<32 | becn | uint64(senderQP)
+	return cfg.Carriage.AppendAnswer(b, &src, &data.Src, 0, &a, icrc.AsSent)
 }

@@ -105,7 +105,7 @@ func TestNotACNP(t *testing.T) {
 		cnp.Header = p.BTH.Header
 		_, err = cnp.AppendBinary(nil)
 		require.ErrorIs(t, err, c.err, c.name)
-		_, err = cnp.AppendPacket(nil, p.Dst, Config{Src: p.Src})
+		_, err = cnp.AppendPacket(nil, p.Src, p.Dst, rocev2.Carriage{})
 		require.ErrorIs(t, err, c.err, c.name)
 	}
 }
@@ -178,13 +178,13 @@ func TestNotAnswered(t *testing.T) {
 	} {
 		var p rocev2.Packet
 		p.BTH.Opcode, p.Src, p.Dst = c.opcode, addr(c.src), addr(c.own)
-		_, err := AppendFor(nil, &p, 1, Config{})
+		_, err := AppendFor(nil, &p, p.FinalDst(), 1, Config{})
 		require.ErrorIs(t, err, c.err, c.src)
-		_, err = AppendFor(nil, &p, 1, Config{Src: addr(c.own)})
+		_, err = AppendFor(nil, &p, addr(c.own), 1, Config{})
 		require.ErrorIs(t, err, c.err, c.src)
 	}
 	c := New(1, 2)
-	_, err := c.AppendPacket(nil, addr("::ffff:192.0.2.1"), Config{Src: addr("2001:db8::1")})
+	_, err := c.AppendPacket(nil, addr("2001:db8::1"), addr("::ffff:192.0.2.1"), rocev2.Carriage{})
 	require.ErrorIs(t, err, rocev2.ErrMapped)
 }
 
@@ -243,13 +243,13 @@ func TestValidate(t *testing.T) {
 // The hardware's packet, built from fields.
 func TestAppendPacket(t *testing.T) {
 	c := New(0x118, 0xFFFF)
-	cfg := Config{Src: addr("10.0.17.1"), Carriage: rocev2.Carriage{ECN: 2, ID: 0x718C}}
+	src, cfg := addr("10.0.17.1"), Config{Carriage: rocev2.Carriage{ECN: 2, ID: 0x718C}}
 	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) {
-		return c.AppendPacket(b, addr("10.0.18.1"), cfg)
+		return c.AppendPacket(b, src, addr("10.0.18.1"), cfg.Carriage)
 	})
 	var data rocev2.Packet
 	data.Src, data.BTH.PKey = addr("10.0.18.1"), 0xFFFF
-	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) { return AppendFor(b, &data, 0x118, cfg) })
+	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) { return AppendFor(b, &data, src, 0x118, cfg) })
 }
 
 // Over IPv4 Don't Fragment is set unless the carriage says otherwise. The ICRC
@@ -269,17 +269,18 @@ func TestDontFragment(t *testing.T) {
 	} {
 		want := wiretest.Hex(t, "45c0003c"+c.idFlags+"4011"+c.checksum+"0a001101 0a001201 000012b7 00280000"+
 			"8100ffff 40000118 00000000 00000000000000000000000000000000"+c.icrc)
-		cfg, dst, n := Config{Src: addr("10.0.17.1"), Carriage: c.as}, addr("10.0.18.1"), New(0x118, 0xFFFF)
-		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return n.AppendPacket(b, dst, cfg) })
+		src, dst, n, cfg := addr("10.0.17.1"), addr("10.0.18.1"), New(0x118, 0xFFFF), Config{Carriage: c.as}
+		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return n.AppendPacket(b, src, dst, c.as) })
 		var data rocev2.Packet
 		data.Src, data.BTH.PKey = dst, 0xFFFF
-		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return AppendFor(b, &data, 0x118, cfg) })
+		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return AppendFor(b, &data, src, 0x118, cfg) })
 
-		template, err := NewTemplate(dst, 0xFFFF, cfg)
+		template, err := NewTemplate(src, dst, 0xFFFF, c.as)
 		require.NoError(t, err)
 		wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0) })
-		cfg.Carriage.ID = 0xBEEF // the template's own gives way
-		template, err = NewTemplate(dst, 0xFFFF, cfg)
+		as := c.as
+		as.ID = 0xBEEF // the template's own gives way
+		template, err = NewTemplate(src, dst, 0xFFFF, as)
 		require.NoError(t, err)
 		if c.as.ID != 0 {
 			wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, c.as.ID) })
@@ -304,7 +305,7 @@ func TestAppendFor(t *testing.T) {
 			c00112b700280000
 			8100abcd 40123456 00000000 00000000000000000000000000000000`},
 	} {
-		out, err := AppendFor([]byte("before"), &data, 0x123456, Config{Carriage: c.as})
+		out, err := AppendFor([]byte("before"), &data, data.FinalDst(), 0x123456, Config{Carriage: c.as})
 		require.NoError(t, err)
 		require.Equal(t, "before", string(out[:6]))
 		require.Equal(t, wiretest.Hex(t, c.want), out[6:len(out)-4])
@@ -312,20 +313,20 @@ func TestAppendFor(t *testing.T) {
 		require.NoError(t, err)
 
 		c.as.Checksum = true
-		out, err = AppendFor(nil, &data, 0x123456, Config{Carriage: c.as})
+		out, err = AppendFor(nil, &data, data.FinalDst(), 0x123456, Config{Carriage: c.as})
 		require.NoError(t, err)
 		require.NotZero(t, uint16(out[46])<<8|uint16(out[47]))
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
 	}
-	_, err := AppendFor(nil, &data, 1<<24, Config{})
+	_, err := AppendFor(nil, &data, data.FinalDst(), 1<<24, Config{})
 	require.ErrorIs(t, err, bth.ErrDestQPRange)
-	_, err = AppendFor(nil, &data, 1, Config{Carriage: rocev2.Carriage{DSCP: 64}})
+	_, err = AppendFor(nil, &data, data.FinalDst(), 1, Config{Carriage: rocev2.Carriage{DSCP: 64}})
 	require.ErrorIs(t, err, wireerr.Range)
 
 	out := make([]byte, 0, 128)
-	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, 1, Config{}) })
-	wiretest.NoAllocs(t, "AppendFor, error", func() { _, _ = AppendFor(out[:0], &data, 1<<24, Config{}) })
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, data.FinalDst(), 1, Config{}) })
+	wiretest.NoAllocs(t, "AppendFor, error", func() { _, _ = AppendFor(out[:0], &data, data.FinalDst(), 1<<24, Config{}) })
 }
 
 func FuzzCNP(f *testing.F) {
@@ -356,7 +357,7 @@ func BenchmarkAppendFor(b *testing.B) {
 			out := make([]byte, 0, 128)
 			b.ReportAllocs()
 			for b.Loop() {
-				out, _ = AppendFor(out[:0], &data, 0x118, Config{})
+				out, _ = AppendFor(out[:0], &data, data.FinalDst(), 0x118, Config{})
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func ExampleAppendFor() {
 	}
 	const senderQP = 0x118 // the receiver knows it from connection set-up
 	if data.ECN() == rocev2.CE {
-		packet, err := cnp.AppendFor(nil, &data, senderQP, cnp.Config{})
+		packet, err := cnp.AppendFor(nil, &data, data.FinalDst(), senderQP, cnp.Config{})
 		fmt.Println(len(packet), err)
 	}
 	// Output: 80 <nil>
@@ -34,7 +34,7 @@ func ExampleAppendFor() {
 // the queue pair changes.
 func ExampleTemplate() {
 	receiver, sender := netip.MustParseAddr("2001:db8:2::2"), netip.MustParseAddr("2001:db8:1::1")
-	template, err := cnp.NewTemplate(sender, 0xFFFF, cnp.Config{Src: receiver})
+	template, err := cnp.NewTemplate(receiver, sender, 0xFFFF, rocev2.Carriage{})
 	if err != nil {
 		fmt.Println(err)
 		return

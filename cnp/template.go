@@ -42,17 +42,17 @@ var (
 	le = binary.LittleEndian
 )
 
-// NewTemplate returns the Template of the packets that AppendPacket builds of
-// CNPs that New makes with this P_Key. It fails as they do. It allocates,
-// AppendPacket does not.
-func NewTemplate(dst netip.Addr, pKey uint16, cfg Config) (t Template, err error) {
+// NewTemplate returns the Template of the packets from src to dst that
+// [CNP.AppendPacket] builds of CNPs that [New] makes with this P_Key. It fails as
+// they do. It allocates, AppendPacket does not.
+func NewTemplate(src, dst netip.Addr, pKey uint16, as rocev2.Carriage) (t Template, err error) {
 	c := New(0, pKey)
-	packet, err := c.AppendPacket(t.packet[:0], dst, cfg)
+	packet, err := c.AppendPacket(t.packet[:0], src, dst, as)
 	if err != nil {
 		return Template{}, err
 	}
 	tail := packet[len(packet)-tailSize:]
-	t.size, t.checksum, t.icrc = uint8(len(packet)), cfg.Carriage.Checksum, le.Uint32(tail[tailSize-4:])
+	t.size, t.checksum, t.icrc = uint8(len(packet)), as.Checksum, le.Uint32(tail[tailSize-4:])
 	t.udpSum = uint32(^be.Uint16(tail[6:])) + words(^be.Uint32(tail[tailSize-4:]))
 	return t, nil
 }

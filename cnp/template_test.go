@@ -15,7 +15,7 @@ import (
 
 // The hardware's packet from a template, octet for octet.
 func TestTemplate(t *testing.T) {
-	template, err := NewTemplate(addr("10.0.18.1"), 0xFFFF, Config{Src: addr("10.0.17.1"), Carriage: rocev2.Carriage{ECN: 2}})
+	template, err := NewTemplate(addr("10.0.17.1"), addr("10.0.18.1"), 0xFFFF, rocev2.Carriage{ECN: 2})
 	require.NoError(t, err)
 	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0x718C) })
 	require.EqualValues(t, 92, reflect.TypeFor[Template]().Size(), "as the documentation says")
@@ -31,7 +31,7 @@ func TestNoTemplate(t *testing.T) {
 		{"192.0.2.1", "192.0.2.2", rocev2.Carriage{ECN: 4}, wireerr.Range},
 		{"2001:db8::1", "2001:db8::2", rocev2.Carriage{FlowLabel: 1 << 20}, wireerr.Range},
 	} {
-		template, err := NewTemplate(addr(c.dst), 1, Config{Src: addr(c.src), Carriage: c.as})
+		template, err := NewTemplate(addr(c.src), addr(c.dst), 1, c.as)
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, Template{}, template)
 	}
@@ -40,7 +40,7 @@ func TestNoTemplate(t *testing.T) {
 	require.ErrorIs(t, err, rocev2.ErrAddress)
 	require.Equal(t, []byte{9}, out)
 
-	template, err := NewTemplate(addr("2001:db8::2"), 1, Config{Src: addr("2001:db8::1"), Carriage: rocev2.Carriage{Checksum: true}})
+	template, err := NewTemplate(addr("2001:db8::1"), addr("2001:db8::2"), 1, rocev2.Carriage{Checksum: true})
 	require.NoError(t, err)
 	out, err = template.AppendPacket([]byte{9}, 1<<24, 0)
 	require.ErrorIs(t, err, bth.ErrDestQPRange)
@@ -54,7 +54,7 @@ func TestNoTemplate(t *testing.T) {
 // A UDP checksum that comes out as 0 is sent as FFFF: 0 stands for none.
 func TestTemplateUDPChecksumZero(t *testing.T) {
 	as := rocev2.Carriage{Checksum: true}
-	template, err := NewTemplate(addr6, 0xFFFF, Config{Src: addr6, Carriage: as})
+	template, err := NewTemplate(addr6, addr6, 0xFFFF, as)
 	require.NoError(t, err)
 	var out []byte
 	for destQP := uint32(0); ; destQP++ { // some 65,000 of them
@@ -62,7 +62,7 @@ func TestTemplateUDPChecksumZero(t *testing.T) {
 		require.NoError(t, err)
 		if be.Uint16(out[46:]) == 0xFFFF {
 			c := New(destQP, 0xFFFF)
-			want, err := c.AppendPacket(nil, addr6, Config{Src: addr6, Carriage: as})
+			want, err := c.AppendPacket(nil, addr6, addr6, as)
 			require.NoError(t, err)
 			require.Equal(t, want, out)
 			return
@@ -84,8 +84,8 @@ func FuzzTemplate(f *testing.F) {
 		from, _ := netip.AddrFromSlice(src)
 		to, _ := netip.AddrFromSlice(dst)
 		c := New(destQP, pKey)
-		want, wantErr := c.AppendPacket(nil, to, Config{Src: from, Carriage: as})
-		template, err := NewTemplate(to, pKey, Config{Src: from, Carriage: as})
+		want, wantErr := c.AppendPacket(nil, from, to, as)
+		template, err := NewTemplate(from, to, pKey, as)
 		if err != nil {
 			require.Equal(t, wantErr, err)
 			return
@@ -117,7 +117,7 @@ func BenchmarkTemplate(b *testing.B) {
 		{"IPv6 with UDP checksum", "2001:db8::1", "2001:db8::2", rocev2.Carriage{Checksum: true}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			template, err := NewTemplate(addr(c.dst), 0xFFFF, Config{Src: addr(c.src), Carriage: c.as})
+			template, err := NewTemplate(addr(c.src), addr(c.dst), 0xFFFF, c.as)
 			require.NoError(b, err)
 			out, n := make([]byte, 0, 80), uint32(0)
 			b.ReportAllocs()

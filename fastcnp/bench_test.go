@@ -16,12 +16,11 @@ func BenchmarkFastCNP(b *testing.B) {
 		{"option2", hopByHop(b, trace(1, 20, 20))},
 	} {
 		data := congested(b, 0, c.ext)
-		cfg := Config{Src: loopback}
 		out := make([]byte, 0, 512)
 		b.Run(c.name+"/build", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				out, _, _ = AppendFor(out[:0], data, nil, cfg)
+				out, _ = AppendFor(out[:0], data, loopback, nil, Config{})
 			}
 		})
 		b.Run(c.name+"/icrc", func(b *testing.B) { // of the packet built, the floor

@@ -15,16 +15,11 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses of the Fast CNPs that it sends. Only Src
-// must be set.
+// Config is what a deployment chooses of the Fast CNPs that it sends.
 type Config struct {
-	// Src is an IPv6 address of the switch that others can reach: that of its
-	// loopback interface, says the draft, which is not ::1.
-	Src netip.Addr
 	// Carriage: DSCP 48, hop limit 64 and UDP checksum 0 by default. A source
 	// port of 0 stands for the congested packet's (D6).
 	Carriage   rocev2.Carriage
-	PKey       uint16 // 0 stands for the congested packet's (D6)
 	CodePoints CodePoints
 	Coverage   icrc.Coverage // how the ICRC treats the option header; AsSent by default (D1)
 
@@ -54,7 +49,7 @@ const (
 	FallBack                  // send option 1 instead
 )
 
-// A Choice says which option AppendFor built, and why.
+// A Choice says which option AppendFor uses, and why.
 type Choice uint8
 
 // The choices. The first three are option 1, the others option 2.
@@ -90,13 +85,15 @@ var (
 		wireerr.Other)
 
 	errLong = wireerr.New("fastcnp", "Config.Long", 0, "none of Refuse, Trim and FallBack", wireerr.Range)
-	errIPv6 = wireerr.New("fastcnp", "Config.Src", 0, "no IPv6 address", wireerr.Range)
+	errIPv6 = wireerr.New("fastcnp", "src", 0, "no IPv6 address", wireerr.Range)
 )
 
-// AppendFor appends the Fast CNP, a whole IPv6 packet with its ICRC, that a
-// switch sends to the source of a congested packet (FAST section 4). It
-// carries option 2 if the packet has an IOAM trace, else option 1; the Choice
-// says which, and why.
+// AppendFor appends the Fast CNP, a whole IPv6 packet with its ICRC, that the
+// switch at src sends to the source of a congested packet (FAST section 4). src is
+// an address that others can reach: that of the loopback interface, says the
+// draft, which is not ::1. The Fast CNP has the packet's queue pair and P_Key (D6).
+// It carries option 2 if the packet has an IOAM trace, else option 1;
+// [Config.Choose] says which, and why.
 //
 // The trace is copied verbatim: flags, RemainingLen, free space and reserved
 // octets included; of several the first that parses (D5). own is the congested
@@ -114,89 +111,115 @@ var (
 // slowed down is the caller's to decide.
 //
 // b must not overlap the octets that congested aliases.
-func AppendFor(b []byte, congested *rocev2.Packet, own *ioam.Node, cfg Config) ([]byte, Choice, error) {
+func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, error) {
 	switch {
 	case !congested.Src.Is6():
-		return b, NoTrace, ErrIPv4
+		return b, ErrIPv4
 	case !congested.Dst.Is6():
-		return b, NoTrace, errDestination
-	case !cfg.Src.Is6():
-		return b, NoTrace, errIPv6
+		return b, errDestination
+	case !src.Is6():
+		return b, errIPv6
 	case cfg.Long > FallBack:
-		return b, NoTrace, errLong
+		return b, errLong
 	}
 	if err := rocev2.MayAnswer(congested, cfg.InnerSource); err != nil {
-		return b, NoTrace, err
+		return b, err
 	}
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}
-	var choice Choice
-	if len(congested.Ext) > 0 || cfg.OuterTrace {
+	if cfg.mayFindTrace(congested) {
 		var err error
-		if b, choice, err = cfg.embedTrace(b, &o, congested, own); err != nil {
-			return b, choice, err
+		if b, err = cfg.embedTrace(b, &o, congested, own); err != nil {
+			return b, err
 		}
-		if choice.Option() == 2 {
+		if len(o.ioam) > 0 {
 			o.typ = points.Option2
 		}
 	}
 	if cfg.Carriage.SrcPort == 0 {
 		cfg.Carriage.SrcPort = congested.SrcPort
 	}
-	if cfg.PKey == 0 {
-		cfg.PKey = congested.BTH.PKey
-	}
 	if congested.BTH.DestQP > 0xFFFFFF {
-		return b, choice, bth.ErrDestQPRange
+		return b, bth.ErrDestQPRange
 	}
 	a := rocev2.Answer{Len: cnp.Size}
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(cfg.PKey)<<32 | becn | uint64(congested.BTH.DestQP)
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(congested.BTH.PKey)<<32 | becn | uint64(congested.BTH.DestQP)
 	out, n, err := o.appendBehindIP(b)
 	if err == nil {
-		out, err = cfg.Carriage.AppendAnswer(out, &cfg.Src, &congested.Src, n, &a, cfg.Coverage)
+		out, err = cfg.Carriage.AppendAnswer(out, &src, &congested.Src, n, &a, cfg.Coverage)
 	}
 	if err != nil {
-		return b, choice, err
+		return b, err
 	}
-	return out, choice, nil
+	return out, nil
+}
+
+// Choose returns which option AppendFor uses for a congested packet and a node's
+// own record, and why. It fails where AppendFor does because of the trace.
+func (c *Config) Choose(congested *rocev2.Packet, own *ioam.Node) (Choice, error) {
+	if !c.mayFindTrace(congested) {
+		return NoTrace, nil
+	}
+	var trace ioam.Trace
+	_, choice := c.findTrace(congested, &trace)
+	if choice != Copied {
+		return choice, nil
+	}
+	choice, _, err := c.fit(&trace, own)
+	return choice, err
+}
+
+// mayFindTrace says whether there are headers to look for a trace in.
+func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
+	return len(congested.Ext) > 0 || c.OuterTrace
 }
 
 // embedTrace makes o an option 2 if a trace goes with the congested packet and
 // fits or can be trimmed to fit (D4). A copy with the node's own record is made
 // in the room behind b, which may have to grow.
-func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *ioam.Node) ([]byte, Choice, error) {
+func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *ioam.Node) ([]byte, error) {
 	var trace ioam.Trace
-	data, broken := c.findTrace(congested, &trace)
-	switch {
-	case data == nil && broken:
-		return b, BrokenTrace, nil
-	case data == nil:
-		return b, NoTrace, nil
+	data, choice := c.findTrace(congested, &trace)
+	if choice != Copied {
+		return b, nil
+	}
+	choice, free, err := c.fit(&trace, own)
+	if err != nil || choice == TraceTooLong {
+		return b, err
 	}
 	if own != nil {
-		var err error
 		if b, data, err = addOwn(b, data, own); err != nil {
-			return b, NoTrace, err
-		}
-		var option ioam.Option
-		if err := cmp.Or(option.Decode(data), trace.Decode(option)); err != nil {
-			return b, NoTrace, err
+			return b, err
 		}
 	}
-	choice := Copied
-	if len(trace.Data) > maxNodeData {
-		switch free := len(trace.Data) - len(trace.NodeData()); {
-		case c.Long == FallBack:
-			return b, TraceTooLong, nil
-		case c.Long == Refuse || len(trace.Data)-free > maxNodeData:
-			return b, NoTrace, ErrTooLong
-		default:
-			o.trimmed = free
-			choice = Trimmed
-		}
+	if choice == Trimmed {
+		o.trimmed = free
 	}
 	o.ioam = data
-	return b, choice, nil
+	return b, nil
+}
+
+// fit says whether a trace with the node's own record is copied, trimmed by its
+// free octets or too long.
+func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (choice Choice, free int, err error) {
+	size, nodes := len(t.Data), len(t.NodeData())
+	if own != nil {
+		n, err := t.NodeSize(own)
+		if err != nil {
+			return NoTrace, 0, err
+		}
+		nodes += n
+		size = max(size, nodes) // an incremental trace grows
+	}
+	switch {
+	case size <= maxNodeData:
+		return Copied, size - nodes, nil
+	case c.Long == FallBack:
+		return TraceTooLong, 0, nil
+	case c.Long == Refuse || nodes > maxNodeData:
+		return NoTrace, 0, ErrTooLong
+	}
+	return Trimmed, size - nodes, nil
 }
 
 // addOwn returns a copy of the option data with the node's own record added to
@@ -228,29 +251,29 @@ const (
 )
 
 // findTrace finds the trace that goes with a congested packet (D5), and returns
-// the data of its option. broken says that there is one that does not parse.
-func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, broken bool) {
+// the data of its option: Copied, or why there is none.
+func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, choice Choice) {
 	var h ipv6opt.Header
 	if c.OuterTrace {
 		for typ, octets := range rocev2.Extensions(p.Outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}) {
 			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop && data == nil {
-				data = c.findTraceIn(&h, trace, &broken)
+				data = c.findTraceIn(&h, trace, &choice)
 			}
 		}
-		return data, broken
+		return data, choice
 	}
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader { // p.Extensions() at less cost
 		var err error
 		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
-			data = c.findTraceIn(&h, trace, &broken)
+			data = c.findTraceIn(&h, trace, &choice)
 		}
 	}
-	return data, broken
+	return data, choice
 }
 
-// findTraceIn looks through one Hop-by-Hop header. It sets broken where a trace
-// does not parse.
-func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, broken *bool) (data []byte) {
+// findTraceIn looks through one Hop-by-Hop header. It sets choice to Copied where
+// it finds a trace, to BrokenTrace where one does not parse.
+func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, choice *Choice) (data []byte) {
 	for o, err := range h.All() {
 		if o.Type != ioam.IPv6MayChange && o.Type != ioam.IPv6NoChange {
 			continue
@@ -267,8 +290,9 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, broken *bool)
 		}
 		switch {
 		case err != nil:
-			*broken = true
+			*choice = BrokenTrace
 		case !c.ByNamespace || trace.Namespace == c.Namespace:
+			*choice = Copied
 			return o.Data
 		}
 	}

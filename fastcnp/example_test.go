@@ -25,7 +25,7 @@ func ExampleAppendFor() {
 		return
 	}
 	loopback := netip.MustParseAddr("2001:db8:ffff::5")
-	packet, _, err := fastcnp.AppendFor(nil, &congested, nil, fastcnp.Config{Src: loopback})
+	packet, err := fastcnp.AppendFor(nil, &congested, loopback, nil, fastcnp.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -58,7 +58,7 @@ func Example_batch() {
 	for i := range frames {
 		frames[i] = frame
 	}
-	cfg := fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")}
+	loopback := netip.MustParseAddr("2001:db8:ffff::5")
 
 	var p rocev2.Packet
 	buf, answers := make([]byte, 0, 64<<10), make([][]byte, 0, 64)
@@ -70,7 +70,7 @@ func Example_batch() {
 			}
 			start := len(buf)
 			var err error
-			if buf, _, err = fastcnp.AppendFor(buf, &p, nil, cfg); err == nil {
+			if buf, err = fastcnp.AppendFor(buf, &p, loopback, nil, fastcnp.Config{}); err == nil {
 				answers = append(answers, buf[start:])
 			}
 		}
@@ -90,14 +90,14 @@ func ExampleTemplate() {
 		fmt.Println(err)
 		return
 	}
-	cfg := fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")}
-	template, err := fastcnp.NewTemplate(congested.Src, cfg)
+	loopback := netip.MustParseAddr("2001:db8:ffff::5")
+	template, err := fastcnp.NewTemplate(loopback, congested.Src, fastcnp.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	quick, err := template.AppendFor(nil, &congested)
-	full, _, _ := fastcnp.AppendFor(nil, &congested, nil, cfg)
+	full, _ := fastcnp.AppendFor(nil, &congested, loopback, nil, fastcnp.Config{})
 	fmt.Println(len(quick), bytes.Equal(quick, full), err)
 	// Output: 104 true <nil>
 }
@@ -111,7 +111,7 @@ func ExampleFromICMP() {
 		fmt.Println(err)
 		return
 	}
-	sent, _, _ := fastcnp.AppendFor(nil, &congested, nil, fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")})
+	sent, _ := fastcnp.AppendFor(nil, &congested, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
 	message := append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, sent...) // type 4, code 2, pointer 42
 
 	n, err := fastcnp.FromICMP(message)

@@ -63,7 +63,7 @@ const option1Header = `11 02 9e 10 20010db800040000000000000000000e 01 02 00 00`
 
 // The worked octets of option 1, and the whole packet around them.
 func TestOption1(t *testing.T) {
-	out, _, err := AppendFor(nil, congested(t, 0, nil), nil, Config{Src: loopback})
+	out, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `
 		6c000000 00403c40 20010db8ffff00000000000000000005 20010db8000100000000000000000001`+
@@ -98,7 +98,7 @@ func TestOption2(t *testing.T) {
 	require.Equal(t, wiretest.Hex(t, "31 46 0000 007b2800 f2000000"), option[:12])
 
 	data.Dst = receiver
-	out, _, err := AppendFor(nil, &data, nil, Config{Src: loopback})
+	out, err := AppendFor(nil, &data, loopback, nil, Config{})
 	require.NoError(t, err)
 	want := wiretest.Hex(t, "11 0b 01 00 9e 56 00 00 007b2800 f2000000")
 	want = append(want, option[12:72]...)
@@ -129,7 +129,7 @@ func TestTraceIsCopiedVerbatim(t *testing.T) {
 	option := trace(7, 20, 3)
 	option[6] |= 0x80 | 0x10 // RemainingLen 17; O and R are in NodeLen's octet and this one
 	option[5] |= 0x07
-	out, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), nil, Config{Src: loopback})
+	out, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, option)), loopback, nil, Config{})
 	require.NoError(t, err)
 	require.Equal(t, option[1:], out[46:46+len(option)-1])
 }
@@ -269,10 +269,10 @@ func TestBrokenCNP(t *testing.T) {
 func TestIPv4(t *testing.T) {
 	p := rocev2.Packet{}
 	p.Src, p.Dst = addr("192.0.2.1"), addr("192.0.2.2")
-	_, _, err := AppendFor(nil, &p, nil, Config{Src: loopback})
+	_, err := AppendFor(nil, &p, loopback, nil, Config{})
 	require.ErrorIs(t, err, ErrIPv4)
 	p.Src = sender
-	_, _, err = AppendFor(nil, &p, nil, Config{Src: loopback})
+	_, err = AppendFor(nil, &p, loopback, nil, Config{})
 	require.ErrorIs(t, err, errDestination)
 	p.Src = addr("192.0.2.1")
 	p.BTH.Opcode = bth.CNP
@@ -286,9 +286,9 @@ func TestIPv4(t *testing.T) {
 func TestLongTrace(t *testing.T) {
 	build := func(words, nodes int, long LongTrace) (Notification, error) {
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
-		out, _, err := AppendFor([]byte{1}, data, nil, Config{Src: loopback, Long: long})
+		out, err := AppendFor([]byte{1}, data, loopback, nil, Config{Long: long})
 		buf := make([]byte, 0, 512)
-		wiretest.NoAllocs(t, "AppendFor", func() { buf, _, _ = AppendFor(buf[:0], data, nil, Config{Src: loopback, Long: long}) })
+		wiretest.NoAllocs(t, "AppendFor", func() { buf, _ = AppendFor(buf[:0], data, loopback, nil, Config{Long: long}) })
 		if err != nil {
 			require.Equal(t, []byte{1}, out)
 			return Notification{}, err
@@ -357,11 +357,12 @@ func TestWhichTrace(t *testing.T) {
 		{"outer", Config{OuterTrace: true}, 9},
 		{"outer, by namespace", Config{OuterTrace: true, ByNamespace: true, Namespace: 7}, 0},
 	} {
-		c.cfg.Src = loopback
-		_, _, err := AppendFor(nil, data, nil, c.cfg)
+		_, err := AppendFor(nil, data, loopback, nil, c.cfg)
 		require.ErrorIs(t, err, rocev2.ErrTunnelled, c.name)
 		c.cfg.InnerSource = true
-		out, choice, err := AppendFor(nil, data, nil, c.cfg)
+		choice, err := c.cfg.Choose(data, nil)
+		require.NoError(t, err, c.name)
+		out, err := AppendFor(nil, data, loopback, nil, c.cfg)
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.namespace != 0, choice == Copied, c.name)
 		var p rocev2.Packet
@@ -396,9 +397,12 @@ func TestChoice(t *testing.T) {
 			ext[4] = uint8(c.typ)
 		}
 		data := congested(t, ipv6opt.HopByHop, ext)
-		out, got, err := AppendFor(nil, data, nil, Config{Src: loopback, Long: FallBack})
+		cfg := Config{Long: FallBack}
+		got, err := cfg.Choose(data, nil)
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.want, got, c.name)
+		out, err := AppendFor(nil, data, loopback, nil, cfg)
+		require.NoError(t, err, c.name)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
 		n, err := FromPacket(&p)
@@ -438,16 +442,19 @@ func TestOwnRecord(t *testing.T) {
 		}
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, option))
 		before := bytes.Clone(data.IP)
-		cfg := Config{Src: loopback, Long: c.long}
-		out, choice, err := AppendFor([]byte{1}, data, own, cfg)
+		cfg := Config{Long: c.long}
+		choice, err := cfg.Choose(data, own)
+		require.ErrorIs(t, err, c.err, c.name)
+		require.Equal(t, c.choice, choice, c.name)
+		wiretest.NoAllocs(t, c.name, func() { _, _ = cfg.Choose(data, own) })
+		out, err := AppendFor([]byte{1}, data, loopback, own, cfg)
 		require.ErrorIs(t, err, c.err, c.name)
 		require.Equal(t, before, data.IP, "the congested packet is left alone")
 		buf := make([]byte, 0, 8192)
-		wiretest.NoAllocs(t, c.name, func() { _, _, _ = AppendFor(buf, data, own, cfg) })
+		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(buf, data, loopback, own, cfg) })
 		if err != nil {
 			continue
 		}
-		require.Equal(t, c.choice, choice, c.name)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out[1:]), c.name)
 		_, err = icrc.Verify(p.IP)
@@ -465,7 +472,7 @@ func TestOwnRecord(t *testing.T) {
 		require.Equal(t, c.nodes, nodes, c.name)
 	}
 	bad := &ioam.Node{Type: ioam.BitNode, NodeID: 1 << 24}
-	_, _, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), bad, Config{Src: loopback})
+	_, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad, Config{})
 	require.ErrorIs(t, err, wireerr.Range)
 }
 
@@ -474,14 +481,14 @@ func TestOwnRecord(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, bad := range []string{"::1", "::", "ff02::1", "fe80::1", "::ffff:192.0.2.1"} {
 		data := congested(t, 0, nil)
-		_, _, err := AppendFor(nil, data, nil, Config{Src: addr(bad)})
+		_, err := AppendFor(nil, data, addr(bad), nil, Config{})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
-		_, err = NewTemplate(sender, Config{Src: addr(bad)})
+		_, err = NewTemplate(addr(bad), sender, Config{})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
-		_, err = NewTemplate(addr(bad), Config{Src: loopback})
+		_, err = NewTemplate(loopback, addr(bad), Config{})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		data.Src = addr(bad)
-		_, _, err = AppendFor(nil, data, nil, Config{Src: loopback})
+		_, err = AppendFor(nil, data, loopback, nil, Config{})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		for _, ends := range [][2]string{{bad, "2001:db8::1"}, {"2001:db8::1", bad}} {
 			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2), Option: Option{Number: 1, OriginalDst: receiver}}
@@ -492,13 +499,13 @@ func TestRefused(t *testing.T) {
 	}
 	data := congested(t, 0, nil)
 	data.BTH.Opcode = bth.CNP
-	_, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	_, err := AppendFor(nil, data, loopback, nil, Config{})
 	require.ErrorIs(t, err, rocev2.ErrNotification)
 
 	data = congested(t, 0, nil)
 	for typ := range 256 {
 		points := CodePoints{Option1: ipv6opt.Type(typ)}
-		_, _, err := AppendFor(nil, data, nil, Config{Src: loopback, CodePoints: points})
+		_, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: points})
 		n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2), Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ipv6opt.Type(typ)}
 		_, err2 := n.AppendPacket(nil, rocev2.Carriage{})
 		if typ>>5 == 4 || typ == 0 { // act 10, chg 0; 0 stands for the default
@@ -520,7 +527,7 @@ func TestRefused(t *testing.T) {
 // The sender finds its queue pair by what the flow's own packets have.
 func TestFlowKey(t *testing.T) {
 	data := congested(t, 0, nil)
-	out, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	out, err := AppendFor(nil, data, loopback, nil, Config{})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
@@ -541,9 +548,12 @@ func TestCodePoints(t *testing.T) {
 		{hopByHop(t, trace(1, 4, 2)), 2, 0x8F},
 		{hopByHop(t), 1, 0x8E},
 	} {
-		out, choice, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, c.ext), nil, Config{Src: loopback, CodePoints: points})
+		cfg, data := Config{CodePoints: points}, congested(t, ipv6opt.HopByHop, c.ext)
+		choice, err := cfg.Choose(data, nil)
 		require.NoError(t, err)
 		require.Equal(t, c.number, choice.Option())
+		out, err := AppendFor(nil, data, loopback, nil, cfg)
+		require.NoError(t, err)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
 		n, err := points.FromPacket(&p)
@@ -558,13 +568,13 @@ func TestCodePoints(t *testing.T) {
 func TestLargestQueuePair(t *testing.T) {
 	data := congested(t, 0, nil)
 	data.BTH.DestQP = 0xFFFFFF
-	out, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	out, err := AppendFor(nil, data, loopback, nil, Config{})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
 	require.Equal(t, uint32(0xFFFFFF), p.BTH.DestQP)
 	data.BTH.DestQP++
-	out, _, err = AppendFor([]byte{9}, data, nil, Config{Src: loopback})
+	out, err = AppendFor([]byte{9}, data, loopback, nil, Config{})
 	require.ErrorIs(t, err, bth.ErrDestQPRange)
 	require.Equal(t, []byte{9}, out)
 }
@@ -572,7 +582,7 @@ func TestLargestQueuePair(t *testing.T) {
 // The sender knows the flow by its final destination.
 func TestSegmentRouting(t *testing.T) {
 	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, wiretest.Hex(t, "20010db8000000000000000000000003")...)
-	out, _, err := AppendFor(nil, congested(t, 43, srh), nil, Config{Src: loopback})
+	out, err := AppendFor(nil, congested(t, 43, srh), loopback, nil, Config{})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
@@ -584,17 +594,17 @@ func TestSegmentRouting(t *testing.T) {
 func TestConfig(t *testing.T) {
 	data := congested(t, 0, nil)
 	cfg := Config{
-		Src: loopback, PKey: 0x1234, CodePoints: CodePoints{Option1: 0x8F}, Coverage: icrc.Without,
+		CodePoints: CodePoints{Option1: 0x8F}, Coverage: icrc.Without,
 		Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 7, Checksum: true},
 	}
-	out, _, err := AppendFor(nil, data, nil, cfg)
+	out, err := AppendFor(nil, data, loopback, nil, cfg)
 	require.NoError(t, err)
 	coverage, err := icrc.Verify(out)
 	require.NoError(t, err)
 	require.Equal(t, icrc.Without, coverage)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	require.Equal(t, []any{uint8(46), uint8(1), uint8(9), uint32(0xBEEF5), uint16(7), uint16(0x1234)},
+	require.Equal(t, []any{uint8(46), uint8(1), uint8(9), uint32(0xBEEF5), uint16(7), uint16(0xABCD)},
 		[]any{p.DSCP(), p.ECN(), p.HopLimit, p.FlowLabel, p.SrcPort, p.BTH.PKey})
 	require.NotZero(t, p.Checksum)
 	_, err = FromPacket(&p)
@@ -603,20 +613,21 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, c := range []struct {
+		src netip.Addr
 		cfg Config
 		err error
 	}{
-		{Config{}, errIPv6},
-		{Config{Src: addr("192.0.2.1")}, errIPv6},
-		{Config{Src: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
-		{Config{Src: loopback, Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, wireerr.Range},
-		{Config{Src: loopback, CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ErrType},
-		{Config{Src: loopback, Coverage: 3}, wireerr.Range},
+		{netip.Addr{}, Config{}, errIPv6},
+		{addr("192.0.2.1"), Config{}, errIPv6},
+		{loopback, Config{Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
+		{loopback, Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, wireerr.Range},
+		{loopback, Config{CodePoints: CodePoints{Option1: ipv6opt.PadN}}, ErrType},
+		{loopback, Config{Coverage: 3}, wireerr.Range},
 	} {
 		buf := make([]byte, 0, 512)
-		_, _, err := AppendFor(buf, data, nil, c.cfg)
+		_, err := AppendFor(buf, data, c.src, nil, c.cfg)
 		require.ErrorIs(t, err, c.err)
-		wiretest.NoAllocs(t, "error", func() { _, _, _ = AppendFor(buf, data, nil, c.cfg) })
+		wiretest.NoAllocs(t, "error", func() { _, _ = AppendFor(buf, data, c.src, nil, c.cfg) })
 	}
 }
 
@@ -705,7 +716,7 @@ func problem(code uint8, pointer int, packet []byte) []byte {
 }
 
 func TestFromICMP(t *testing.T) {
-	sent, _, err := AppendFor(nil, congested(t, 0, nil), nil, Config{Src: loopback})
+	sent, err := AppendFor(nil, congested(t, 0, nil), loopback, nil, Config{})
 	require.NoError(t, err)
 	n, err := FromICMP(problem(2, 42, sent))
 	require.NoError(t, err)
@@ -768,8 +779,7 @@ func TestNoAllocations(t *testing.T) {
 	for name, ext := range map[string][]byte{"option 1": nil, "option 2": hopByHop(t, trace(1, 40, 12))} {
 		data := congested(t, 0, ext)
 		out := make([]byte, 0, 512)
-		cfg := Config{Src: loopback}
-		wiretest.NoAllocs(t, name+": AppendFor", func() { out, _, _ = AppendFor(out[:0], data, nil, cfg) })
+		wiretest.NoAllocs(t, name+": AppendFor", func() { out, _ = AppendFor(out[:0], data, loopback, nil, Config{}) })
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out))
 		wiretest.NoAllocs(t, name+": FromPacket", func() {
@@ -802,7 +812,7 @@ func TestOneAllocation(t *testing.T) {
 		}
 		data := congested(t, 0, ext)
 		wiretest.OneAlloc(t, c.name, func(b []byte) ([]byte, error) {
-			b, _, err := AppendFor(b, data, c.own, Config{Src: loopback})
+			b, err := AppendFor(b, data, loopback, c.own, Config{})
 			return b, err
 		})
 	}

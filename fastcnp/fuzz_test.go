@@ -62,7 +62,7 @@ func FuzzPacket(f *testing.F) {
 		if p.DecodeIP(b) != nil {
 			return
 		}
-		cfg := Config{Src: loopback, Long: LongTrace(long % 3), Coverage: icrc.Coverage(coverage % 3)}
+		cfg := Config{Long: LongTrace(long % 3), Coverage: icrc.Coverage(coverage % 3)}
 		cfg.Carriage.Checksum = checksum
 		n, err := FromPacket(&p)
 		if err == nil {
@@ -71,7 +71,7 @@ func FuzzPacket(f *testing.F) {
 			}
 		} else {
 			require.Equal(t, Notification{}, n)
-			out, _, err := AppendFor(nil, &p, nil, cfg)
+			out, err := AppendFor(nil, &p, loopback, nil, cfg)
 			if p.Src.Is4() {
 				require.ErrorIs(t, err, ErrIPv4)
 				return

@@ -24,7 +24,6 @@ type Template struct {
 	sender  netip.Addr
 	icrc    uint32 // of packet
 	srcPort bool   // is the congested packet's
-	pKey    bool   // is the congested packet's
 	inner   bool   // Config.InnerSource
 	deltas  *deltas
 }
@@ -54,21 +53,21 @@ var newDeltas = sync.OnceValue(func() *deltas {
 })
 
 // NewTemplate returns the Template of the Fast CNPs with option 1 that AppendFor
-// appends for packets from sender. It fails as that does, and with errTemplate
+// appends from src for packets from sender. It fails as that does, and with errTemplate
 // where cfg asks for a UDP checksum or another coverage than icrc.AsSent. It
 // allocates, AppendFor of the Template does not.
-func NewTemplate(sender netip.Addr, cfg Config) (t Template, err error) {
+func NewTemplate(src, sender netip.Addr, cfg Config) (t Template, err error) {
 	if cfg.Carriage.Checksum || cfg.Coverage != icrc.AsSent {
 		return Template{}, errTemplate
 	}
 	var p rocev2.Packet
 	p.Src, p.Dst = sender.WithZone(""), netip.IPv6Unspecified()
-	packet, _, err := AppendFor(t.packet[:0], &p, nil, cfg)
+	packet, err := AppendFor(t.packet[:0], &p, src, nil, cfg)
 	if err != nil {
 		return Template{}, err
 	}
 	t.sender, t.icrc = p.Src, le.Uint32(packet[len(packet)-4:])
-	t.srcPort, t.pKey, t.deltas = cfg.Carriage.SrcPort == 0, cfg.PKey == 0, newDeltas()
+	t.srcPort, t.deltas = cfg.Carriage.SrcPort == 0, newDeltas()
 	t.inner = cfg.InnerSource
 	return t, nil
 }
@@ -103,10 +102,8 @@ func (t *Template) AppendFor(b []byte, congested *rocev2.Packet) ([]byte, error)
 		be.PutUint16(tail[24:], congested.SrcPort)
 		sum ^= d.srcPort.Of(uint32(congested.SrcPort) << 16)
 	}
-	if t.pKey {
-		be.PutUint16(tail[34:], congested.BTH.PKey)
-		sum ^= d.pKey.Of(uint32(congested.BTH.PKey))
-	}
+	be.PutUint16(tail[34:], congested.BTH.PKey)
+	sum ^= d.pKey.Of(uint32(congested.BTH.PKey))
 	be.PutUint32(tail[36:], becn|congested.BTH.DestQP)
 	sum ^= d.destQP.Of(congested.BTH.DestQP)
 	le.PutUint32(tail[tailSize-4:], sum)

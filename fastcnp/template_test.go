@@ -15,10 +15,10 @@ import (
 )
 
 func TestTemplate(t *testing.T) {
-	template, err := NewTemplate(addr("2001:db8:1::1%eth0"), Config{Src: loopback})
+	template, err := NewTemplate(loopback, addr("2001:db8:1::1%eth0"), Config{})
 	require.NoError(t, err)
 	data := congested(t, 0, nil)
-	want, _, err := AppendFor(nil, data, nil, Config{Src: loopback})
+	want, err := AppendFor(nil, data, loopback, nil, Config{})
 	require.NoError(t, err)
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendFor(b, data) })
 	require.LessOrEqual(t, int(reflect.TypeFor[Template]().Size()), 144, "as the documentation says")
@@ -51,18 +51,18 @@ func TestTemplate(t *testing.T) {
 
 func TestNoTemplate(t *testing.T) {
 	for _, c := range []struct {
-		sender netip.Addr
-		cfg    Config
-		err    error
+		src, sender netip.Addr
+		cfg         Config
+		err         error
 	}{
-		{sender, Config{}, errIPv6},
-		{addr("192.0.2.1"), Config{Src: loopback}, ErrIPv4},
-		{netip.Addr{}, Config{Src: loopback}, ErrIPv4},
-		{sender, Config{Src: loopback, Coverage: icrc.Without}, errTemplate},
-		{sender, Config{Src: loopback, Carriage: rocev2.Carriage{Checksum: true}}, errTemplate},
-		{sender, Config{Src: loopback, Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
+		{netip.Addr{}, sender, Config{}, errIPv6},
+		{loopback, addr("192.0.2.1"), Config{}, ErrIPv4},
+		{loopback, netip.Addr{}, Config{}, ErrIPv4},
+		{loopback, sender, Config{Coverage: icrc.Without}, errTemplate},
+		{loopback, sender, Config{Carriage: rocev2.Carriage{Checksum: true}}, errTemplate},
+		{loopback, sender, Config{Carriage: rocev2.Carriage{DSCP: 64}}, wireerr.Range},
 	} {
-		template, err := NewTemplate(c.sender, c.cfg)
+		template, err := NewTemplate(c.src, c.sender, c.cfg)
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, Template{}, template)
 	}
@@ -81,13 +81,16 @@ func FuzzTemplate(f *testing.F) {
 		if p.DecodeIP(b) != nil {
 			return
 		}
-		cfg := Config{Src: loopback, PKey: pKey, Long: FallBack}
-		cfg.Carriage.SrcPort, cfg.Carriage.DSCP, cfg.Carriage.HopLimit, cfg.Carriage.FlowLabel, cfg.CodePoints.Option1 = srcPort, dscp, hopLimit, label, ipv6opt.Type(option)
-		want, _, wantErr := AppendFor(nil, &p, nil, cfg)
+		p.BTH.PKey = pKey
+		cfg := Config{
+			Carriage:   rocev2.Carriage{SrcPort: srcPort, DSCP: dscp, HopLimit: hopLimit, FlowLabel: label},
+			CodePoints: CodePoints{Option1: ipv6opt.Type(option)}, Long: FallBack,
+		}
+		want, wantErr := AppendFor(nil, &p, loopback, nil, cfg)
 		if wantErr == nil && len(want) != ipv6Size+tailSize { // with a trace it is option 2
 			return
 		}
-		template, err := NewTemplate(p.Src, cfg)
+		template, err := NewTemplate(loopback, p.Src, cfg)
 		if err != nil {
 			require.Error(t, wantErr)
 			return
@@ -100,7 +103,7 @@ func FuzzTemplate(f *testing.F) {
 
 func BenchmarkTemplate(b *testing.B) {
 	data := congested(b, 0, nil)
-	template, err := NewTemplate(sender, Config{Src: loopback})
+	template, err := NewTemplate(loopback, sender, Config{})
 	require.NoError(b, err)
 	out := make([]byte, 0, 104)
 	b.ReportAllocs()

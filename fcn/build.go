@@ -10,7 +10,6 @@ import (
 // Config is what a deployment chooses of the FCNs that it sends. The UDP
 // checksum is always computed, whatever Carriage says.
 type Config struct {
-	Src      netip.Addr // the congested node's own address
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for ExperimentalPort
 	// CopyLabel puts the message's flow label into its own IPv6 header too, as
@@ -28,10 +27,10 @@ var (
 	ErrOwn = wireerr.New("fcn", "congested packet", 0, "its outer source is the node's own address", wireerr.Other)
 )
 
-// AppendPacket appends the message as a whole IP packet from cfg.Src to dst,
-// IPv4 or IPv6 as these are, with its UDP checksum.
-func (m Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
-	if cfg.Src.Is4In6() || dst.Is4In6() {
+// AppendPacket appends the message as a whole IP packet from src to dst, both
+// IPv4 or both IPv6, with its UDP checksum.
+func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+	if src.Is4In6() || dst.Is4In6() {
 		return b, rocev2.ErrMapped
 	}
 	var data [Size]byte
@@ -42,7 +41,7 @@ func (m Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, err
 	if cfg.Port == 0 {
 		cfg.Port = ExperimentalPort
 	}
-	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: cfg.Port, Data: data[:]}
+	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: cfg.Port, Data: data[:]}
 	if err := cfg.Carriage.Apply(&d); err != nil {
 		return b, err
 	}
@@ -77,25 +76,25 @@ func For(congested *rocev2.Flow, level uint8) (Message, error) {
 	return m, m.fits()
 }
 
-// AppendFor appends the FCN with which the node at cfg.Src answers a congested
+// AppendFor appends the FCN with which the node at src answers a congested
 // packet, as a whole IP packet: what [For] says, to the source address of the
 // packet's outer IPv6 header, the ingress PE. That must not be the node itself,
 // ErrOwn, and both addresses must be such that others can reach,
 // rocev2.ErrNotReachable.
-func AppendFor(b []byte, congested *rocev2.Flow, level uint8, cfg Config) ([]byte, error) {
+func AppendFor(b []byte, congested *rocev2.Flow, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := For(congested, level)
 	if err != nil {
 		return b, err
 	}
 	pe := congested.OuterSrc()
-	if pe == cfg.Src {
+	if pe == src {
 		return b, ErrOwn
 	}
 	if err := rocev2.Answerable(pe); err != nil {
 		return b, err
 	}
-	if err := rocev2.Answerable(cfg.Src); err != nil {
+	if err := rocev2.Answerable(src); err != nil {
 		return b, err
 	}
-	return m.AppendPacket(b, pe, cfg)
+	return m.AppendPacket(b, src, pe, cfg)
 }

@@ -34,7 +34,7 @@ func ExampleAppendFor() {
 	}
 	self := netip.MustParseAddr("2001:db8:ffff::5")
 
-	packet, err := fcn.AppendFor(nil, &flow, 7, fcn.Config{Src: self, CopyLabel: true})
+	packet, err := fcn.AppendFor(nil, &flow, self, 7, fcn.Config{CopyLabel: true})
 	fmt.Printf("%d octets to %v: %x %v\n", len(packet), flow.OuterSrc(), packet[48:], err)
 	// Output: 52 octets to 2001:db8:ffff::1: beef5e00 <nil>
 }

@@ -52,7 +52,7 @@ func TestRange(t *testing.T) {
 		out, err := c.m.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.m.AppendPacket([]byte{9}, addr("192.0.2.1"), Config{Src: addr("192.0.2.5")})
+		out, err = c.m.AppendPacket([]byte{9}, addr("192.0.2.5"), addr("192.0.2.1"), Config{})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		wiretest.NoAllocs(t, "out of range", func() { _, _ = c.m.AppendBinary(nil) })
@@ -95,7 +95,7 @@ func TestAppendPacket(t *testing.T) {
 		{"192.0.2.5", "192.0.2.1", packet4, "0800"},
 	} {
 		wiretest.Encodes(t, wiretest.Hex(t, c.octets), func(b []byte) ([]byte, error) {
-			return m.AppendPacket(b, addr(c.dst), from(cfg, addr(c.src)))
+			return m.AppendPacket(b, addr(c.src), addr(c.dst), cfg)
 		})
 		frames = append(frames, wiretest.Hex(t, "020000000001 020000000002"+c.ethertype+c.octets))
 
@@ -106,7 +106,7 @@ func TestAppendPacket(t *testing.T) {
 		require.Equal(t, m, got)
 	}
 	cfg.CopyLabel, cfg.Port = true, 4000
-	out, err := m.AppendPacket(nil, addr("2001:db8:ffff::1"), from(cfg, addr("2001:db8:ffff::5")))
+	out, err := m.AppendPacket(nil, addr("2001:db8:ffff::5"), addr("2001:db8:ffff::1"), cfg)
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, "6c0beef5"), out[:4])
 	require.Equal(t, []byte{0x0F, 0xA0}, out[42:44])
@@ -137,12 +137,6 @@ func TestUDPLength(t *testing.T) {
 	}
 }
 
-// from returns cfg with this source address.
-func from(cfg Config, src netip.Addr) Config {
-	cfg.Src = src
-	return cfg
-}
-
 // congested is a packet that an ingress PE encapsulated: flow label BEEF5, ECN
 // 10; what it carries does not matter.
 const congested = `602beef50020043f 20010db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner
@@ -158,10 +152,10 @@ func flowOf(tb testing.TB, ip string) *rocev2.Flow {
 
 func TestAppendFor(t *testing.T) {
 	self := addr("2001:db8:ffff::5")
-	cfg := Config{Src: self, Carriage: rocev2.Carriage{SrcPort: 0xC001}}
+	cfg := Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
 	flow := flowOf(t, congested)
 	wiretest.Encodes(t, wiretest.Hex(t, packet6), func(b []byte) ([]byte, error) {
-		return AppendFor(b, flow, 7, cfg)
+		return AppendFor(b, flow, self, 7, cfg)
 	})
 	for _, c := range []struct {
 		name, ip, src string
@@ -179,18 +173,18 @@ func TestAppendFor(t *testing.T) {
 		{"from loopback", congested, "::1", 1, rocev2.ErrNotReachable},
 		{"to a multicast address", congested[:16] + ` ff020db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner, "2001:db8::1", 1, rocev2.ErrNotReachable},
 	} {
-		flow, cfg := flowOf(t, c.ip), from(cfg, addr(c.src))
-		out, err := AppendFor([]byte{9}, flow, c.level, cfg)
+		flow, src := flowOf(t, c.ip), addr(c.src)
+		out, err := AppendFor([]byte{9}, flow, src, c.level, cfg)
 		require.ErrorIs(t, err, c.err, c.name)
 		require.Equal(t, []byte{9}, out, c.name)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(nil, flow, c.level, cfg) })
+		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(nil, flow, src, c.level, cfg) })
 	}
 	m, err := For(flow, 7)
 	require.NoError(t, err)
 	require.Equal(t, Message{FlowLabel: 0xBEEF5, Level: 7}, m)
 	require.Equal(t, addr("2001:db8:ffff::1"), flow.OuterSrc())
 	out := make([]byte, 0, 128)
-	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], flow, 7, cfg) })
+	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], flow, self, 7, cfg) })
 }
 
 func FuzzMessage(f *testing.F) {
@@ -220,9 +214,9 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkAppendFor(b *testing.B) {
 	flow, out := flowOf(b, congested), make([]byte, 0, 128)
-	cfg := Config{Src: addr("2001:db8::1")}
+	self := addr("2001:db8::1")
 	b.ReportAllocs()
 	for b.Loop() {
-		out, _ = AppendFor(out[:0], flow, 7, cfg)
+		out, _ = AppendFor(out[:0], flow, self, 7, Config{})
 	}
 }

@@ -51,7 +51,7 @@ func TestTunnels(t *testing.T) {
 		var f rocev2.Flow
 		require.NoError(t, f.DecodeIP(outer))
 		for _, label := range []uint32{0xBEEF5, 0x12345} {
-			notice, err := fcn.Message{FlowLabel: label, Level: 3}.AppendPacket(nil, pe1, fcn.Config{Src: pe2})
+			notice, err := fcn.Message{FlowLabel: label, Level: 3}.AppendPacket(nil, pe2, pe1, fcn.Config{})
 			require.NoError(t, err)
 			require.True(t, d.Decode(&p, notice, ip), name)
 			table.Observe(&p, 2, time.Time{})
@@ -113,7 +113,7 @@ func TestNotices(t *testing.T) {
 	var d Decoder
 	var p Packet
 	c := cnp.New(17, 0xFFFF)
-	ip, err := c.AppendPacket(nil, hostA, cnp.Config{Src: hostB})
+	ip, err := c.AppendPacket(nil, hostB, hostA, rocev2.Carriage{})
 	require.NoError(t, err)
 	for cut := 60; cut <= len(ip); cut++ { // its BTH is whole
 		require.True(t, d.Decode(&p, ip[:cut], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: cut < len(ip)}))

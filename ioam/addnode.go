@@ -75,23 +75,40 @@ func AppendNode(b []byte, o Option, n *Node) (out []byte, added bool, err error)
 	return append(b, t.Data...), added, nil
 }
 
+// NodeSize returns how many octets of node data AddNode or AppendNode would write
+// for n into t, 0 where there is no room and they would set O instead.
+func (t *Trace) NodeSize(n *Node) (int, error) {
+	words, err := t.nodeWords(n)
+	if copy := *t; err != nil || !copy.claim(words) {
+		return 0, err
+	}
+	return 4 * words, nil
+}
+
 // check decodes a trace and checks a node that is to go into it, of so many
 // words.
 func check(o Option, n *Node) (t Trace, words int, err error) {
 	if err := t.Decode(o); err != nil {
 		return Trace{}, 0, err
 	}
+	words, err = t.nodeWords(n)
+	return t, words, err
+}
+
+// nodeWords checks a node and returns its length in a trace of t's type, in words
+// of 4 octets.
+func (t *Trace) nodeWords(n *Node) (int, error) {
 	if err := n.check(); err != nil {
-		return Trace{}, 0, err
+		return 0, err
 	}
-	words = t.Type.NodeLen()
+	words := t.Type.NodeLen()
 	if t.Type&BitSnapshot != 0 {
 		words++
 		if n.Type&BitSnapshot != 0 {
 			words += len(n.Snapshot.Data) / 4
 		}
 	}
-	return t, words, nil
+	return words, nil
 }
 
 // claim takes the room for a node out of RemainingLen, or sets O.

@@ -144,13 +144,20 @@ func TestAddNodeWithSnapshots(t *testing.T) {
 	o := Option{Data: b}
 	for _, c := range []struct {
 		data      string
+		size      int
 		added     bool
 		remaining uint8
 	}{
-		{"abcdefgh", true, 4}, // 1 word, 1 of the snapshot, 2 of data
-		{"abcdefghijkl", false, 4},
+		{"abcdefgh", 16, true, 4}, // 1 word, 1 of the snapshot, 2 of data
+		{"abcdefghijkl", 0, false, 4},
 	} {
-		added, err := AddNode(o, &Node{Type: 0x800002, NodeID: 1, Snapshot: Snapshot{SchemaID: 2, Data: []byte(c.data)}})
+		n := Node{Type: 0x800002, NodeID: 1, Snapshot: Snapshot{SchemaID: 2, Data: []byte(c.data)}}
+		require.NoError(t, trace.Decode(o))
+		size, err := trace.NodeSize(&n)
+		require.NoError(t, err)
+		require.Equal(t, c.size, size)
+		require.False(t, trace.Overflow, "unchanged")
+		added, err := AddNode(o, &n)
 		require.NoError(t, err)
 		require.Equal(t, c.added, added)
 		require.NoError(t, trace.Decode(o))

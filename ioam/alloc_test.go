@@ -46,6 +46,7 @@ func TestNoAllocations(t *testing.T) {
 		n.NodeID = 0xFFFFFFFF
 		AddNode(Option{Data: b}, &n)
 		AddNode(Option{Data: b[:9]}, &n)
+		trace.NodeSize(&n)
 		n.AppendBinary(buf)
 	})
 	wiretest.NoAllocs(t, "inserting a node", func() {

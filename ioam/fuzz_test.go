@@ -104,6 +104,11 @@ func FuzzAddNode(f *testing.F) {
 			t.Fatal(err)
 		}
 
+		size, err := before.NodeSize(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+
 		var added bool
 		if incremental {
 			o.Data, added, err = AppendNode(nil, o, &n)
@@ -125,6 +130,9 @@ func FuzzAddNode(f *testing.F) {
 		} else {
 			octets = nil
 			want.Overflow = true
+		}
+		if size != len(octets) {
+			t.Fatalf("NodeSize %d, added %d octets", size, len(octets))
 		}
 		free := len(before.Data) - len(before.NodeData())
 		if !incremental {

@@ -180,9 +180,9 @@ func checkCrossing(t *testing.T, sent rocev2.Packet, arrived *rocev2.Packet) {
 func checkFastCNP(t *testing.T, congested *rocev2.Packet, trace *ioam.Trace) {
 	t.Helper()
 	want := *trace
-	cfg := fastcnp.Config{Src: switchAddr}
+	cfg := fastcnp.Config{}
 	if len(trace.Data) > 57*4 {
-		_, _, err := fastcnp.AppendFor(nil, congested, nil, cfg)
+		_, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
 		require.ErrorIs(t, err, fastcnp.ErrTooLong)
 		cfg.Long = fastcnp.Trim
 		want.Data, want.RemainingLen = want.NodeData(), 0
@@ -324,7 +324,7 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 			others += len(frame)
 			return false
 		})
-		_, n := fastCNP(t, &congested, fastcnp.Config{Src: switchAddr})
+		_, n := fastCNP(t, &congested, fastcnp.Config{})
 		for newest := range n.Option.Trace.Nodes() {
 			require.Equal(t, transits[0].node, newest.NodeID)
 			depths[congested.BTH.PSN] = int(newest.QueueDepth)

@@ -112,7 +112,7 @@ func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, duration time.Duration, now time.Time) pause.Action {
 	t.Helper()
 	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
-	b, err := n.AppendPacket(nil, pausedAddr, ppfc.Config{Src: nodeAddr})
+	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, rocev2.Carriage{})
 	require.NoError(t, err)
 	p.far.sendIP(t, p.end, b)
 	var m message.Message

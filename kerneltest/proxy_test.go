@@ -80,7 +80,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	notify := func(about *rocev2.Packet) ([]byte, proxy.Answer, node.Reason) {
 		var f rocev2.Flow
 		require.NoError(t, f.DecodeIP(whole(t, about)))
-		b, err := proxymsg.AppendFor(nil, &f, self, 4, proxymsg.Config{Src: netip.MustParseAddr("192.0.2.5")})
+		b, err := proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{})
 		require.NoError(t, err)
 		end.sendIP(t, out, b)
 		return p.Receive(nil, netip.MustParseAddr("192.0.2.5"), receive(t, messages), now)

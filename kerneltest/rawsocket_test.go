@@ -126,22 +126,20 @@ func notifications(t *testing.T, src, dst netip.Addr) (all []notification) {
 			require.NoError(t, err)
 			all = append(all, notification{name + " " + as.name, packet, as.ofIPv4Only, as.filledIn})
 		}
-		cfg := cnp.Config{Src: src, Carriage: as.carriage}
 		c := cnp.New(0x11, 0xFFFF)
-		b, err := c.AppendPacket(nil, dst, cfg)
+		b, err := c.AppendPacket(nil, src, dst, as.carriage)
 		add("CNP of AppendPacket", b, err)
-		b, err = cnp.AppendFor(nil, &congested, 0x11, cfg)
+		b, err = cnp.AppendFor(nil, &congested, src, 0x11, cnp.Config{Carriage: as.carriage})
 		add("CNP of AppendFor", b, err)
-		template, err := cnp.NewTemplate(dst, 0xFFFF, cfg)
+		template, err := cnp.NewTemplate(src, dst, 0xFFFF, as.carriage)
 		require.NoError(t, err)
 		b, err = template.AppendPacket(nil, 0x11, 0)
 		add("CNP of a template", b, err)
 
-		pause := ppfc.Config{Src: src, Carriage: as.carriage}
 		n := ppfc.New(0x12, 0xFFFF, ppfc.Extension{Congested: src, Type: ppfc.Stop, Port: 7})
-		b, err = n.AppendPacket(nil, dst, pause)
+		b, err = n.AppendPacket(nil, src, dst, as.carriage)
 		add("PPFC of AppendPacket", b, err)
-		b, err = ppfc.AppendFor(nil, &congested, n.Extension, pause)
+		b, err = ppfc.AppendFor(nil, &congested, src, n.Extension, ppfc.Config{Carriage: as.carriage})
 		add("PPFC of AppendFor", b, err)
 	}
 	return all

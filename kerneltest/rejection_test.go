@@ -40,7 +40,7 @@ func TestLinuxRejectsFastCNP(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, congested := r.cross(t, c.about)
-			cfg := fastcnp.Config{Src: switchAddr, CodePoints: c.types}
+			cfg := fastcnp.Config{CodePoints: c.types}
 			packet, sent := fastCNP(t, &congested, cfg)
 			require.Equal(t, c.number, sent.Option.Number)
 			require.Equal(t, c.typ, sent.OptionType)
@@ -90,7 +90,7 @@ func TestLinuxSkipsOptionsByTheirActBits(t *testing.T) {
 		{0x1E, 4}, // skip
 	} {
 		congested.BTH.DestQP = c.destQP
-		packet, n := fastCNP(t, &congested, fastcnp.Config{Src: switchAddr, Carriage: rocev2.Carriage{Checksum: true}})
+		packet, n := fastCNP(t, &congested, fastcnp.Config{Carriage: rocev2.Carriage{Checksum: true}})
 		require.EqualValues(t, 2, n.Option.Number)
 		packet[n.Offset] = uint8(c.typ) // one that is not built; the UDP checksum does not cover it
 		require.NoError(t, icrc.Put(packet, icrc.AsSent))

@@ -167,10 +167,10 @@ func whole(t *testing.T, p *rocev2.Packet) []byte {
 	return b
 }
 
-// fastCNP returns the Fast CNP about a packet, as octets and as decoded.
+// fastCNP returns the Fast CNP of the switch about a packet, as octets and as decoded.
 func fastCNP(t *testing.T, congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, fastcnp.Notification) {
 	t.Helper()
-	b, _, err := fastcnp.AppendFor(nil, congested, nil, cfg)
+	b, err := fastcnp.AppendFor(nil, congested, switchAddr, nil, cfg)
 	require.NoError(t, err)
 	_, err = icrc.Verify(b)
 	require.NoError(t, err)

@@ -82,7 +82,7 @@ func TestLinuxVXLAN(t *testing.T) {
 					if device == "vx6" {
 						e.requireFCN(t, &f, e.pe, peAddr, 0xBEEF5)
 					} else {
-						_, err := fcn.AppendFor(nil, &f, 1, fcn.Config{Src: coreAddr})
+						_, err := fcn.AppendFor(nil, &f, coreAddr, 1, fcn.Config{})
 						require.ErrorIs(t, err, fcn.ErrNotTunnelled)
 					}
 					var p rocev2.Packet // D12 does not go into VXLAN
@@ -131,7 +131,7 @@ func TestLinuxSRv6(t *testing.T) {
 			if c.fcn == nil {
 				e.requireFCN(t, &f, e.pe, peAddr, binary.BigEndian.Uint32(frame[14:])&0xFFFFF)
 			} else {
-				_, err := fcn.AppendFor(nil, &f, 1, fcn.Config{Src: coreAddr})
+				_, err := fcn.AppendFor(nil, &f, coreAddr, 1, fcn.Config{})
 				require.ErrorIs(t, err, c.fcn)
 			}
 			var p rocev2.Packet
@@ -216,7 +216,7 @@ func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc
 // where the tunnel begins gets this label.
 func (e *edge) requireFCN(t *testing.T, f *rocev2.Flow, begin *host, addr netip.Addr, label uint32) {
 	t.Helper()
-	b, err := fcn.AppendFor(nil, f, 5, fcn.Config{Src: coreAddr})
+	b, err := fcn.AppendFor(nil, f, coreAddr, 5, fcn.Config{})
 	require.NoError(t, err)
 	socket := begin.listen(t, addr, fcn.ExperimentalPort)
 	e.corePort.sendIP(t, e.pePort, b)
@@ -233,7 +233,7 @@ func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Flow, inner *rocev2.P
 		coreAddr:                         peAddr,
 		netip.MustParseAddr("192.0.2.3"): netip.MustParseAddr("192.0.2.2"),
 	} {
-		b, err := proxymsg.AppendFor(nil, f, proxy, 3, proxymsg.Config{Src: core})
+		b, err := proxymsg.AppendFor(nil, f, core, proxy, 3, proxymsg.Config{})
 		require.NoError(t, err)
 		socket := e.pe.listen(t, proxy, proxymsg.ExperimentalPort)
 		e.corePort.sendIP(t, e.pePort, b)

@@ -94,18 +94,18 @@ func datagrams(t *testing.T) (all []datagram) {
 		}
 		as := rocev2.Carriage{Checksum: true, ECN: 1, FlowLabel: 0xF00D5}
 
-		b, err := fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, dst, fcn.Config{Src: src, CopyLabel: true})
+		b, err := fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src, dst, fcn.Config{CopyLabel: true})
 		add("FCN", b, err)
-		b, err = fcn.Message{FlowLabel: 1, Level: 1}.AppendPacket(nil, dst, fcn.Config{Src: src, Carriage: as, Port: 4000})
+		b, err = fcn.Message{FlowLabel: 1, Level: 1}.AppendPacket(nil, src, dst, fcn.Config{Carriage: as, Port: 4000})
 		add("FCN to another port", b, err)
 
 		c := cnp.New(0x123456, 0xFFFF)
-		b, err = c.AppendPacket(nil, dst, cnp.Config{Src: src, Carriage: as})
+		b, err = c.AppendPacket(nil, src, dst, as)
 		add("CNP", b, err)
 		for _, congested := range peers {
 			n := ppfc.New(0x123456, 0xFFFF, ppfc.Extension{})
 			n.Congested, n.Type, n.Port, n.Pause = congested, ppfc.Hold, 7, 1234*time.Microsecond
-			b, err = n.AppendPacket(nil, dst, ppfc.Config{Src: src, Carriage: as})
+			b, err = n.AppendPacket(nil, src, dst, as)
 			add("PPFC about "+congested.String(), b, err)
 		}
 
@@ -117,11 +117,11 @@ func datagrams(t *testing.T) (all []datagram) {
 
 		var flow rocev2.Flow
 		require.NoError(t, flow.DecodeIP(b))
-		b, err = proxymsg.AppendFor(nil, &flow, dst, 7, proxymsg.Config{Src: src})
+		b, err = proxymsg.AppendFor(nil, &flow, src, dst, 7, proxymsg.Config{})
 		require.Len(t, b, map[bool]int{true: 576, false: 1280}[src.Is4()])
 		add("proxy message, full", b, err)
 		m := proxymsg.Message{FiveTuple: flow.FiveTuple, Invoking: flow.Outermost[:77]}
-		b, err = m.AppendPacket(nil, dst, proxymsg.Config{Src: src, Carriage: as, Port: 4001})
+		b, err = m.AppendPacket(nil, src, dst, proxymsg.Config{Carriage: as, Port: 4001})
 		add("proxy message, odd, to another port", b, err)
 
 		d := rocev2.Datagram{Src: src, Dst: dst, HopLimit: 64, SrcPort: 0xC0DE, DstPort: 9, Checksum: 1}

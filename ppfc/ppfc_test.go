@@ -107,14 +107,14 @@ func TestNotBuilt(t *testing.T) {
 		out, err := c.n.AppendBinary([]byte{9})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.2"), Config{Src: addr("192.0.2.1")})
+		out, err = c.n.AppendPacket([]byte{9}, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		src, buf := addr("192.0.2.1"), make([]byte, 0, 128)
-		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, Config{Src: src}) })
+		wiretest.NoAllocs(t, c.err.Error(), func() { _, _ = c.n.AppendPacket(buf, src, src, rocev2.Carriage{}) })
 	}
 	n := with(func(*Notification) {})
-	_, err := n.AppendPacket(nil, addr("192.0.2.2"), Config{Src: addr("192.0.2.1"), Carriage: rocev2.Carriage{ECN: 4}})
+	_, err := n.AppendPacket(nil, addr("192.0.2.1"), addr("192.0.2.2"), rocev2.Carriage{ECN: 4})
 	require.ErrorIs(t, err, wireerr.Range)
 }
 
@@ -156,7 +156,7 @@ func TestPackets(t *testing.T) {
 	for _, c := range wire {
 		for _, ends := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}} {
 			src, dst := addr(ends[0]), addr(ends[1])
-			out, err := c.n.AppendPacket(nil, dst, Config{Src: src, Carriage: rocev2.Carriage{SrcPort: 0xC001, Checksum: true}})
+			out, err := c.n.AppendPacket(nil, src, dst, rocev2.Carriage{SrcPort: 0xC001, Checksum: true})
 			require.NoError(t, err)
 			_, err = icrc.Verify(out)
 			require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestAppendForRefuses(t *testing.T) {
 	} {
 		p := rocev2.Packet{BTH: bth.Headers{Header: c.header}}
 		p.Src, p.Dst = addr("2001:db8::1"), addr("2001:db8::2")
-		out, err := AppendFor([]byte{1}, &p, Extension{}, Config{Src: addr("2001:db8::5")})
+		out, err := AppendFor([]byte{1}, &p, addr("2001:db8::5"), Extension{}, Config{})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{1}, out)
 	}
@@ -263,11 +263,11 @@ func TestAppendForAddresses(t *testing.T) {
 			if p.Src.Is6() {
 				p.Dst = addr("2001:db8::2")
 			}
-			cfg := Config{NodeAddress: node}
+			var src netip.Addr
 			if c.src != "" {
-				cfg.Src = addr(c.src)
+				src = addr(c.src)
 			}
-			out, err := AppendFor([]byte{1}, &p, Extension{}, cfg)
+			out, err := AppendFor([]byte{1}, &p, src, Extension{}, Config{NodeAddress: node})
 			require.ErrorIs(t, err, c.err, "%s from %s", c.sender, c.src)
 			require.Equal(t, []byte{1}, out)
 		}
@@ -293,17 +293,17 @@ func TestAppendFor(t *testing.T) {
 			ip4 + "8100abcd 60111111 00000000 c0000207 00030003 000003e8"},
 		{Extension{}, false, ip + "8100abcd 60111111 00000000 20010db8000200000000000000000002 00000000 00000000"},
 	} {
-		out, err := AppendFor(nil, &data, c.n, Config{Src: src, NodeAddress: c.node})
+		out, err := AppendFor(nil, &data, src, c.n, Config{NodeAddress: c.node})
 		require.NoError(t, err)
 		require.Equal(t, wiretest.Hex(t, c.octets), out[:len(out)-4])
 		_, err = icrc.Verify(out)
 		require.NoError(t, err)
-		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, c.n, Config{Src: src}) })
+		wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, src, c.n, Config{}) })
 	}
 
 	// In a Segment Routing header the destination that the sender knows.
 	data.NextHeader, data.Ext = 43, wiretest.Hex(t, "1102 0401 00000000 20010db8000300000000000000000003")
-	out, err := AppendFor(nil, &data, Extension{}, Config{Src: src})
+	out, err := AppendFor(nil, &data, src, Extension{}, Config{})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, "20010db8000300000000000000000003"), out[40+8+12:][:16])
 }
@@ -353,6 +353,6 @@ func BenchmarkAppendFor(b *testing.B) {
 	src, out := addr("2001:db8:ffff::5"), make([]byte, 0, 128)
 	b.ReportAllocs()
 	for b.Loop() {
-		out, _ = AppendFor(out[:0], &data, Extension{Type: Hold}, Config{Src: src})
+		out, _ = AppendFor(out[:0], &data, src, Extension{Type: Hold}, Config{})
 	}
 }

@@ -16,19 +16,18 @@ const (
 // Config is what a deployment chooses of the messages that it sends. The UDP
 // checksum is always computed, whatever Carriage says.
 type Config struct {
-	Src      netip.Addr // the congested node's own address
 	Carriage rocev2.Carriage
 	Port     uint16 // UDP destination port; 0 stands for ExperimentalPort
 }
 
-// AppendPacket appends the message as a whole IP packet from cfg.Src to dst,
-// IPv4 or IPv6 as these are, with its UDP checksum. Of Invoking it sends as much
+// AppendPacket appends the message as a whole IP packet from src to dst, both
+// IPv4 or both IPv6, with its UDP checksum. Of Invoking it sends as much
 // as fits into 576 octets of IPv4 or 1280 of IPv6, IP header included (D9).
-func (m *Message) AppendPacket(b []byte, dst netip.Addr, cfg Config) ([]byte, error) {
-	if cfg.Src.Is4In6() || dst.Is4In6() {
+func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
+	if src.Is4In6() || dst.Is4In6() {
 		return b, rocev2.ErrMapped
 	}
-	d := rocev2.Datagram{Src: cfg.Src, Dst: dst, DstPort: cfg.Port}
+	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: cfg.Port}
 	if d.DstPort == 0 {
 		d.DstPort = ExperimentalPort
 	}
@@ -71,12 +70,12 @@ func For(congested *rocev2.Flow, level uint8) Message {
 	return Message{FiveTuple: congested.FiveTuple, Level: level, Invoking: congested.Outermost}
 }
 
-// AppendFor appends what [For] says, from the node at cfg.Src to a proxy, as a
-// whole IP packet. The flow's source must be such that it can be answered, and
-// both the proxy and the node such that others can reach them:
-// rocev2.ErrNotReachable. What [rocev2.Flow.MayAnswer] refuses is refused.
-func AppendFor(b []byte, congested *rocev2.Flow, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	for _, a := range [...]netip.Addr{congested.Src, proxy, cfg.Src} {
+// AppendFor appends what [For] says, from the congested node at src to a proxy, as
+// a whole IP packet. The flow's source must be such that it can be answered, and
+// both the proxy and src such that others can reach them: rocev2.ErrNotReachable.
+// What [rocev2.Flow.MayAnswer] refuses is refused.
+func AppendFor(b []byte, congested *rocev2.Flow, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
+	for _, a := range [...]netip.Addr{congested.Src, proxy, src} {
 		if err := rocev2.Answerable(a); err != nil {
 			return b, err
 		}
@@ -85,5 +84,5 @@ func AppendFor(b []byte, congested *rocev2.Flow, proxy netip.Addr, level uint8, 
 		return b, err
 	}
 	m := For(congested, level)
-	return m.AppendPacket(b, proxy, cfg)
+	return m.AppendPacket(b, src, proxy, cfg)
 }

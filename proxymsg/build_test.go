@@ -3,7 +3,6 @@ package proxymsg
 import (
 	"bytes"
 	"encoding/binary"
-	"net/netip"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -18,12 +17,6 @@ var (
 
 	fromC001 = Config{Carriage: rocev2.Carriage{SrcPort: 0xC001}}
 )
-
-// from returns cfg with this source address.
-func from(cfg Config, src netip.Addr) Config {
-	cfg.Src = src
-	return cfg
-}
 
 // Whole packets up to the message: both tuples over both families.
 const (
@@ -47,10 +40,10 @@ func TestAppendFor(t *testing.T) {
 		var flow rocev2.Flow
 		require.NoError(t, flow.DecodeFrame(append(wiretest.Hex(t, c.frame), 0, 0))) // Ethernet padding
 		wiretest.Encodes(t, wiretest.Hex(t, c.over4+c.data), func(b []byte) ([]byte, error) {
-			return AppendFor(b, &flow, proxy4, c.level, from(fromC001, switch4))
+			return AppendFor(b, &flow, switch4, proxy4, c.level, fromC001)
 		})
 		wiretest.Encodes(t, wiretest.Hex(t, c.over6+c.data), func(b []byte) ([]byte, error) {
-			return AppendFor(b, &flow, proxy6, c.level, from(fromC001, switch6))
+			return AppendFor(b, &flow, switch6, proxy6, c.level, fromC001)
 		})
 		for _, octets := range []string{c.over4 + c.data, c.over6 + c.data} {
 			var d rocev2.Datagram
@@ -83,7 +76,7 @@ func TestAppendForTunnel(t *testing.T) {
 		require.NoError(t, want.Decode(data, c.family))
 		var flow rocev2.Flow
 		require.NoError(t, flow.DecodeFrame(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow)), c.name)
-		out, err := AppendFor(nil, &flow, proxy6, want.Level, Config{Src: switch6})
+		out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
 		require.NoError(t, err, c.name)
 		require.Equal(t, data, out[48:], c.name)
 		require.NoError(t, want.Validate(), c.name)
@@ -92,7 +85,7 @@ func TestAppendForTunnel(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	m := Message{FiveTuple: write4Tuple}
-	out, err := m.AppendPacket(nil, proxy6, Config{Src: switch6, Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 5}, Port: 4000})
+	out, err := m.AppendPacket(nil, switch6, proxy6, Config{Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 5}, Port: 4000})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `6b9beef500181109`), out[:8])
 	require.Equal(t, wiretest.Hex(t, `00050fa00018`), out[40:46])
@@ -106,10 +99,10 @@ func TestConfig(t *testing.T) {
 		{Config{Carriage: rocev2.Carriage{FlowLabel: 1 << 20}}, "fd77::1", wireerr.Range},
 	} {
 		dst := addr(c.dst)
-		out, err := m.AppendPacket([]byte{9}, dst, from(c.cfg, switch6))
+		out, err := m.AppendPacket([]byte{9}, switch6, dst, c.cfg)
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
-		wiretest.NoAllocs(t, "refusing", func() { _, _ = m.AppendPacket(nil, dst, from(c.cfg, switch6)) })
+		wiretest.NoAllocs(t, "refusing", func() { _, _ = m.AppendPacket(nil, switch6, dst, c.cfg) })
 	}
 }
 
@@ -138,12 +131,12 @@ func TestLimits(t *testing.T) {
 		room := c.limit - c.headers
 		for _, n := range []int{0, 1, room - 1, room, room + 1, 1500, 9000, len(invoking)} {
 			m := Message{FiveTuple: c.tuple, Invoking: invoking[:n]}
-			out, err := m.AppendPacket(nil, dst, Config{Src: src})
+			out, err := m.AppendPacket(nil, src, dst, Config{})
 			require.NoError(t, err)
 			require.Len(t, out, c.headers+min(n, room))
 			require.Equal(t, invoking[:min(n, room)], out[c.headers:])
 			frames = append(frames, append(wiretest.Hex(t, c.ethernet), out...))
-			wiretest.NoAllocs(t, "AppendPacket", func() { out, _ = m.AppendPacket(out[:0], dst, Config{Src: src}) })
+			wiretest.NoAllocs(t, "AppendPacket", func() { out, _ = m.AppendPacket(out[:0], src, dst, Config{}) })
 		}
 	}
 	for i, row := range wiretest.Tshark(t, frames...) {
@@ -173,7 +166,7 @@ func TestChecksumIsNever0(t *testing.T) {
 	for i := range 1 << 16 {
 		m := Message{FiveTuple: send6Tuple, Reserved: uint32(i)}
 		var err error
-		out, err = m.AppendPacket(out[:0], proxy6, Config{Src: switch6})
+		out, err = m.AppendPacket(out[:0], switch6, proxy6, Config{})
 		require.NoError(t, err)
 		switch binary.BigEndian.Uint16(out[46:]) {
 		case 0:
@@ -224,7 +217,7 @@ func BenchmarkAppendFor(b *testing.B) {
 			for b.Loop() {
 				err := flow.DecodeFrame(c.frame)
 				if err == nil {
-					out, err = AppendFor(out[:0], &flow, proxy6, 3, Config{Src: switch6})
+					out, err = AppendFor(out[:0], &flow, switch6, proxy6, 3, Config{})
 				}
 				if err != nil {
 					b.Fatal(err)
@@ -256,7 +249,7 @@ func TestCut(t *testing.T) {
 			self := addr(node)
 			for _, size := range []int{0, 100, 2000} {
 				m := Message{FiveTuple: tuple, Invoking: make([]byte, size)}
-				packet, err := m.AppendPacket(nil, self, Config{Src: self})
+				packet, err := m.AppendPacket(nil, self, self, Config{})
 				require.NoError(t, err)
 				m.Cut(self)
 				data, err := m.AppendBinary(nil)

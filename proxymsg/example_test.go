@@ -30,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	packet, err := proxymsg.AppendFor(nil, &flow, proxy, 3, proxymsg.Config{Src: self})
+	packet, err := proxymsg.AppendFor(nil, &flow, self, proxy, 3, proxymsg.Config{})
 	fmt.Println(len(packet), err)
 
 	var d rocev2.Datagram
@@ -47,7 +47,7 @@ func Example() {
 	// the sender's goes with it.
 	const senderQP = 0x12
 	c := cnp.New(senderQP, h.PKey)
-	answer, err := c.AppendPacket(nil, m.Src, cnp.Config{Src: m.Dst})
+	answer, err := c.AppendPacket(nil, m.Dst, m.Src, rocev2.Carriage{})
 	fmt.Println(len(answer), err)
 	// Output:
 	// 216 <nil>

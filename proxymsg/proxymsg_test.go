@@ -179,12 +179,12 @@ func TestRange(t *testing.T) {
 		require.ErrorIs(t, err, c.err)
 		require.ErrorIs(t, err, wireerr.Range)
 		require.Equal(t, []byte{9}, out)
-		out, err = c.m.AppendPacket([]byte{9}, dst, Config{Src: src})
+		out, err = c.m.AppendPacket([]byte{9}, src, dst, Config{})
 		require.ErrorIs(t, err, c.err)
 		require.Equal(t, []byte{9}, out)
 		require.ErrorIs(t, c.m.Validate(), c.err)
 		wiretest.NoAllocs(t, "AppendBinary", func() { _, _ = c.m.AppendBinary(nil) })
-		wiretest.NoAllocs(t, "AppendPacket", func() { _, _ = c.m.AppendPacket(nil, dst, Config{Src: src}) })
+		wiretest.NoAllocs(t, "AppendPacket", func() { _, _ = c.m.AppendPacket(nil, src, dst, Config{}) })
 	}
 }
 
@@ -289,7 +289,7 @@ func FuzzMessage(f *testing.F) {
 		out, err := m.AppendBinary(nil)
 		require.NoError(t, err)
 		require.Equal(t, b, out)
-		packet, err := m.AppendPacket(nil, proxy6, Config{Src: switch6})
+		packet, err := m.AppendPacket(nil, switch6, proxy6, Config{})
 		require.NoError(t, err)
 		require.Len(t, packet, min(48+len(b), 1280))
 		given := IPv6

@@ -43,33 +43,33 @@ func BenchmarkLayers(b *testing.B) {
 		frame []byte
 		codec func(frame []byte) error
 	}{
-		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, dst6, cnp.Config{Src: src6, Carriage: as})), func(frame []byte) error {
+		{"CNP", rocelayers.LayerTypeCNP, frame(c.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := cnp.FromPacket(&p)
 			return err
 		}},
-		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(plain, nil)), func(frame []byte) error {
+		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(plain, fastcnp.Config{})), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := fastcnp.FromPacket(&p)
 			return err
 		}},
-		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(traced, nil)), func(frame []byte) error {
+		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(traced, fastcnp.Config{})), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := fastcnp.FromPacket(&p)
 			return err
 		}},
-		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, dst6, ppfc.Config{Src: src6, Carriage: as})), func(frame []byte) error {
+		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := ppfc.FromPacket(&p)
 			return err
 		}},
-		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, dst6, fcn.Config{Src: src6})), func(frame []byte) error {
+		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src6, dst6, fcn.Config{})), func(frame []byte) error {
 			_ = d.DecodeFrame(frame)
 			_, err := fcn.FromDatagram(&d)
 			return err
 		}},
 		// The layers, in contrast to the codec, decode the invoking packet, too.
-		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, dst6, 5, proxymsg.Config{Src: src6})), func(frame []byte) error {
+		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, src6, dst6, 5, proxymsg.Config{})), func(frame []byte) error {
 			_ = d.DecodeFrame(frame)
 			_, err := proxymsg.FromDatagram(&d, 0)
 			return err

@@ -24,7 +24,7 @@ import (
 
 type agent struct {
 	received message.Message // large, so kept
-	config   fastcnp.Config
+	self     netip.Addr
 }
 
 // answer appends the frame to send for a frame, if there is one to send.
@@ -36,7 +36,7 @@ func (a *agent) answer(b, frame []byte) ([]byte, error) {
 	} else if m.Kind != message.Data { // other traffic, and what nothing answers
 		return b, nil
 	}
-	out, _, err := fastcnp.AppendFor(m.Packet.AppendReplyLink(b, 6), &m.Packet, nil, a.config)
+	out, err := fastcnp.AppendFor(m.Packet.AppendReplyLink(b, 6), &m.Packet, a.self, nil, fastcnp.Config{Long: fastcnp.FallBack})
 	if errors.Is(err, fastcnp.ErrIPv4) {
 		return b, nil
 	} else if err != nil {
@@ -85,8 +85,8 @@ func open(file, name string) (gopacket.PacketDataSource, func([]byte) error, err
 
 func main() {
 	name := flag.String("i", "", "interface instead of a capture")
-	a := agent{config: fastcnp.Config{Long: fastcnp.FallBack}}
-	flag.TextVar(&a.config.Src, "src", netip.Addr{}, "address of the switch")
+	var a agent
+	flag.TextVar(&a.self, "src", netip.Addr{}, "address of the switch")
 	flag.Parse()
 	in, write, err := open(flag.Arg(0), *name)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 func TestAgent(t *testing.T) {
 	in, _, err := open(wiretest.Path(t, "ioam-linux618-hpcc.pcap"), "")
 	require.NoError(t, err)
-	a := agent{config: fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")}}
+	a := agent{self: netip.MustParseAddr("2001:db8:ffff::5")}
 	congested := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")
 	n := 0
 	require.ErrorIs(t, a.run(in, func(b []byte) error {

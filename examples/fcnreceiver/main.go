@@ -23,7 +23,7 @@ type flow struct {
 }
 
 type pe struct {
-	cnp.Config
+	self  netip.Addr
 	flows map[uint32]flow // by flow label
 }
 
@@ -38,13 +38,13 @@ func (p *pe) answer(b, data []byte) ([]byte, error) {
 		return b, fmt.Errorf("no flow of label %#05x", m.FlowLabel)
 	}
 	c := cnp.New(f.senderQP, f.pKey)
-	return c.AppendPacket(b, f.Src, p.Config)
+	return c.AppendPacket(b, p.self, f.Src, rocev2.Carriage{})
 }
 
 func main() {
 	listen := flag.String("listen", fmt.Sprintf("[::]:%d", fcn.ExperimentalPort), "address")
 	flag.Parse()
-	p := pe{cnp.Config{Src: netip.MustParseAddr("192.0.2.9")}, map[uint32]flow{
+	p := pe{netip.MustParseAddr("192.0.2.9"), map[uint32]flow{
 		0xBEEF5: {rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x12}, 0x11, 0xFFFF},
 	}}
 	addr, err := net.ResolveUDPAddr("udp", *listen)

@@ -38,7 +38,7 @@ func TestProxy(t *testing.T) {
 		if p.DecodeFrame(c.Data) != nil || f.DecodeFrame(c.Data) != nil || p.BTH.Opcode != bth.RCSendOnly {
 			continue
 		}
-		m, err := proxymsg.AppendFor(append([]byte(nil), c.Data[:14]...), &f, self, 3, proxymsg.Config{Src: congested})
+		m, err := proxymsg.AppendFor(append([]byte(nil), c.Data[:14]...), &f, congested, self, 3, proxymsg.Config{})
 		require.NoError(t, err)
 		write(m, c.Time)
 		data++

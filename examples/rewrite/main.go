@@ -57,7 +57,7 @@ func rewrite(in io.Reader, out io.Writer) error {
 	fmt.Fprintln(out, "ECN", q.ECN(), "PSN", q.BTH.PSN, "ICRC", coverage, err)
 
 	stop := ppfc.Extension{Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}
-	packet, err := ppfc.AppendFor(nil, &p, stop, ppfc.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")})
+	packet, err := ppfc.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:ffff::5"), stop, ppfc.Config{})
 	fmt.Fprintf(out, "PPFC %x\n", packet)
 	return err
 }

@@ -31,11 +31,11 @@ func TestSender(t *testing.T) {
 	data, err := p.AppendBinary(nil)
 	require.NoError(t, err)
 	require.NoError(t, p.DecodeIP(data))
-	fast, _, err := fastcnp.AppendFor(nil, &p, nil, fastcnp.Config{Src: netip.MustParseAddr("2001:db8:ffff::5")})
+	fast, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:ffff::5"), nil, fastcnp.Config{})
 	require.NoError(t, err)
-	lie, _, err := fastcnp.AppendFor(nil, &p, nil, fastcnp.Config{Src: netip.MustParseAddr("2001:db8:bad::5")})
+	lie, err := fastcnp.AppendFor(nil, &p, netip.MustParseAddr("2001:db8:bad::5"), nil, fastcnp.Config{})
 	require.NoError(t, err)
-	plain, err := cnp.AppendFor(nil, &p, 0x22, cnp.Config{})
+	plain, err := cnp.AppendFor(nil, &p, p.FinalDst(), 0x22, cnp.Config{})
 	require.NoError(t, err)
 
 	var capture bytes.Buffer

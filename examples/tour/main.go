@@ -66,19 +66,19 @@ func write(to io.Writer) (err error) {
 	packet(second.AppendBinary(nil))
 	frame(pfc.PFC{Enabled: 1 << 3, Quanta: [8]uint16{3: 0xFFFF}}.AppendFrame(nil, mac)) // to the switch before it
 	for _, p := range []*rocev2.Packet{second, first} {                                 // with the trace, and without one
-		b, _, err := fastcnp.AppendFor(nil, p, nil, fastcnp.Config{Src: spine})
+		b, err := fastcnp.AppendFor(nil, p, spine, nil, fastcnp.Config{})
 		packet(b, err)
 	}
-	packet(cnp.AppendFor(nil, second, 0x11, cnp.Config{}))
-	packet(ppfc.AppendFor(nil, second, ppfc.Extension{Pause: 100 * time.Microsecond}, ppfc.Config{Src: spine}))
-	packet(ppfc.AppendFor(nil, second, ppfc.Extension{Type: ppfc.Resume}, ppfc.Config{Src: spine}))
+	packet(cnp.AppendFor(nil, second, second.FinalDst(), 0x11, cnp.Config{}))
+	packet(ppfc.AppendFor(nil, second, spine, ppfc.Extension{Pause: 100 * time.Microsecond}, ppfc.Config{}))
+	packet(ppfc.AppendFor(nil, second, spine, ppfc.Extension{Type: ppfc.Resume}, ppfc.Config{}))
 
 	// Through a WAN, in a tunnel with a flow label; then the sender's proxy helps.
 	var flow rocev2.Flow
 	err = cmp.Or(err, flow.DecodeIP(packet((&encap.IPInIPv6{Src: ingress, Dst: egress}).Append(nil, octets, 0xBEEF5))))
-	packet(fcn.AppendFor(nil, &flow, 7, fcn.Config{Src: spine}))
-	packet(proxymsg.AppendFor(nil, &flow, leaf, 3, proxymsg.Config{Src: spine}))
-	packet(cnp.AppendFor(nil, first, 0x11, cnp.Config{Src: leaf})) // the proxy's
+	packet(fcn.AppendFor(nil, &flow, spine, 7, fcn.Config{}))
+	packet(proxymsg.AppendFor(nil, &flow, spine, leaf, 3, proxymsg.Config{}))
+	packet(cnp.AppendFor(nil, first, leaf, 0x11, cnp.Config{})) // the proxy's
 
 	overlay := encap.VXLAN6{Src: ingress, Dst: egress, VNI: 42, Ethernet: ethernet}
 	ack := data(bth.RCAcknowledge, 43, rocev2.NotECT)

@@ -442,21 +442,21 @@ func (c *connection) notify() {
 		if c.transport == bth.TransportUC && c.truth.SrcQP == 0 {
 			return
 		}
-		b, err = cnp.AppendFor(nil, data, c.from.qp, cnp.Config{})
+		b, err = cnp.AppendFor(nil, data, data.FinalDst(), c.from.qp, cnp.Config{})
 		c.truth.CNPs++
 	case 1:
 		if c.from.addr.Is4() {
 			return
 		}
-		b, _, err = fastcnp.AppendFor(nil, data, nil, fastcnp.Config{Src: c.node()})
+		b, err = fastcnp.AppendFor(nil, data, c.node(), nil, fastcnp.Config{})
 		c.truth.Fast++
 	case 2:
-		b, err = ppfc.AppendFor(nil, data, ppfc.Extension{}, ppfc.Config{Src: c.node()})
+		b, err = ppfc.AppendFor(nil, data, c.node(), ppfc.Extension{}, ppfc.Config{})
 		c.truth.PPFC++
 	default:
 		var flow rocev2.Flow
 		if err = flow.DecodeIP(ip); err == nil {
-			b, err = proxymsg.AppendFor(nil, &flow, c.node(), 3, proxymsg.Config{Src: c.node()})
+			b, err = proxymsg.AppendFor(nil, &flow, c.node(), c.node(), 3, proxymsg.Config{})
 			c.truth.Proxy++
 		}
 	}

@@ -22,13 +22,13 @@ func BenchmarkCongested(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				var p rocev2.Packet
-				cfg := fastcnp.Config{Src: self6}
+				cfg := fastcnp.Config{}
 				buf := make([]byte, 0, 4096)
 				for pb.Next() {
 					if p.DecodeIP(frame) != nil {
 						b.Fail()
 					}
-					if _, _, err := fastcnp.AppendFor(buf, &p, nil, cfg); err != nil {
+					if _, err := fastcnp.AppendFor(buf, &p, self6, nil, cfg); err != nil {
 						b.Fail()
 					}
 				}

@@ -251,7 +251,7 @@ func TestRecognition(t *testing.T) {
 	a := agent(t, cfg)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(data(t)))
-	notification, _, err := fastcnp.AppendFor(nil, &p, nil, fastcnp.Config{Src: pe, CodePoints: types})
+	notification, err := fastcnp.AppendFor(nil, &p, pe, nil, fastcnp.Config{CodePoints: types})
 	require.NoError(t, err)
 	_, d := a.Congested(nil, &congested.Event{Frame: notification, Options: ip}, now)
 	require.Equal(t, congested.Decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)

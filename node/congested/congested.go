@@ -100,8 +100,9 @@ type Config struct {
 	// for a random one.
 	Seed uint64
 
-	// What the messages are built with. The agent fills in Src and InnerSource,
-	// and a UDP source port for proxy messages and FCNs where the Carriage has none.
+	// What the messages are built with. The agent decides itself about the inner
+	// source, and chooses a UDP source port for proxy messages and FCNs where the
+	// Carriage has none.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config
@@ -173,7 +174,7 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64()
 	}
-	cfg.FastCNP.Src, cfg.FastCNP.InnerSource = cfg.Self6, true // who is answered is decided here
+	cfg.FastCNP.InnerSource = true // who is answered is decided here
 	return &Agent{
 		cfg:      cfg,
 		rate:     limit.NewBucket(cfg.Rate),

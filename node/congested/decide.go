@@ -252,7 +252,8 @@ func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) 
 		d.MarkECN = marked
 		return b, d
 	}
-	out, choice, err := fastcnp.AppendFor(b, p, e.Own, a.cfg.FastCNP)
+	choice, _ := a.cfg.FastCNP.Choose(p, e.Own)
+	out, err := fastcnp.AppendFor(b, p, a.cfg.Self6, e.Own, a.cfg.FastCNP)
 	if err != nil {
 		d.Reason = node.Broken
 		return b, d
@@ -282,10 +283,10 @@ func (a *Agent) proxy(b []byte, e *Event, s *seen, d Decision, now time.Time) ([
 		return b, d
 	}
 	cfg := a.cfg.Proxy
-	cfg.Src, cfg.Carriage.SrcPort = a.self(proxy), s.srcPort(cfg.Carriage.SrcPort)
+	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
 	err := a.flow.Decode(e.Frame, e.Options)
 	if err == nil {
-		b, err = proxymsg.AppendFor(b, &a.flow, proxy, level.ToProxy(e.Level), cfg)
+		b, err = proxymsg.AppendFor(b, &a.flow, a.self(proxy), proxy, level.ToProxy(e.Level), cfg)
 	}
 	if err != nil {
 		d.Reason = node.Broken
@@ -328,8 +329,8 @@ func (a *Agent) fcn(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]b
 		return b, d
 	}
 	cfg := a.cfg.FCN
-	cfg.Src, cfg.Carriage.SrcPort = a.cfg.Self6, s.srcPort(cfg.Carriage.SrcPort)
-	if b, err = fcnMessage.AppendPacket(b, pe, cfg); err != nil {
+	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
+	if b, err = fcnMessage.AppendPacket(b, a.cfg.Self6, pe, cfg); err != nil {
 		d.Reason = node.Broken
 		return b, d
 	}

@@ -1,7 +1,6 @@
 package congested
 
 import (
-	"cmp"
 	"math/bits"
 	"net/netip"
 	"time"
@@ -66,7 +65,7 @@ func (a *Agent) ppfc(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]
 	if d.Reason != node.Accepted {
 		return b, d
 	}
-	n := ppfc.New(p.BTH.DestQP, cmp.Or(a.cfg.PPFC.PKey, p.BTH.PKey), ppfc.Extension{
+	n := ppfc.New(p.BTH.DestQP, p.BTH.PKey, ppfc.Extension{
 		Congested: p.FinalDst(), Type: kind, Port: e.Port,
 		Pause: min(max(e.Pause, 0), ppfc.MaxPause).Truncate(time.Microsecond),
 	})
@@ -87,9 +86,7 @@ func (a *Agent) ppfc(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]
 }
 
 func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {
-	cfg := a.cfg.PPFC
-	cfg.Src = a.self(to)
-	return n.AppendPacket(b, to, cfg)
+	return n.AppendPacket(b, a.self(to), to, a.cfg.PPFC.Carriage)
 }
 
 // Resume is for when the queue of a port has fallen so far that it is congested no

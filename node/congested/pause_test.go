@@ -120,10 +120,11 @@ func TestResume(t *testing.T) {
 // The node form of D15, and what a deployment chooses, are the resume's, too.
 func TestResumeAsConfigured(t *testing.T) {
 	cfg := method(congested.PPFC)
-	cfg.PPFC.NodeAddress, cfg.PPFC.PKey = true, 0x8001
+	cfg.PPFC.NodeAddress = true
 	cfg.PPFC.Carriage.DSCP = 7
+	limited := func(p *rocev2.Packet) { p.BTH.PKey = 0x8001 }
 	a := agent(t, cfg)
-	stop, _ := a.Congested(nil, &congested.Event{Frame: data(t, v4), Options: ip, Port: 3}, now)
+	stop, _ := a.Congested(nil, &congested.Event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
 	resume, _, ok := a.Resume(nil, 3)
 	require.True(t, ok)
 	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resume} {

@@ -424,7 +424,7 @@ func TestReceivePacket(t *testing.T) {
 	require.Equal(t, node.Accepted, reason)
 	m := fcn.Message{FlowLabel: label, Level: 2}
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) *rocev2.Datagram {
-		ip, err := m.AppendPacket(nil, dst, fcn.Config{Src: src})
+		ip, err := m.AppendPacket(nil, src, dst, fcn.Config{})
 		require.NoError(t, err)
 		if change != nil {
 			change(ip)

@@ -164,7 +164,7 @@ func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, 
 		return out, Notice{}, pe.refuse(node.Limited)
 	}
 	c := cnp.New(pair.SrcQP, pKey)
-	out, err := c.AppendPacket(out, sender, cnp.Config{Src: src, Carriage: pe.cfg.Carriage})
+	out, err := c.AppendPacket(out, src, sender, pe.cfg.Carriage)
 	if err != nil {
 		return out, Notice{}, pe.refuse(node.UnknownQP) // over 24 bits: all else was looked at before
 	}

@@ -40,7 +40,7 @@ func notification(t testing.TB, from, congested netip.Addr, typ ppfc.Type, durat
 	if from.Is4() {
 		to = self4
 	}
-	b, err := n.AppendPacket(nil, to, ppfc.Config{Src: from})
+	b, err := n.AppendPacket(nil, from, to, rocev2.Carriage{})
 	require.NoError(t, err)
 	return b
 }

@@ -286,7 +286,7 @@ func TestReceivePacket(t *testing.T) {
 	var f rocev2.Flow
 	require.NoError(t, f.DecodeIP(congested(t, flow6, nil)))
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) (d rocev2.Datagram) {
-		ip, err := proxymsg.AppendFor(nil, &f, dst, 3, proxymsg.Config{Src: src})
+		ip, err := proxymsg.AppendFor(nil, &f, src, dst, 3, proxymsg.Config{})
 		require.NoError(t, err)
 		if change != nil {
 			change(ip)
@@ -681,7 +681,7 @@ func TestOrder(t *testing.T) {
 			if s.mismatch {
 				m.SrcPort++
 			}
-			ip, err := m.AppendPacket(nil, s.to, proxymsg.Config{Src: s.from})
+			ip, err := m.AppendPacket(nil, s.from, s.to, proxymsg.Config{})
 			require.NoError(t, err)
 			if s.checksum {
 				ip[46]++
@@ -705,7 +705,7 @@ func TestOrder(t *testing.T) {
 // exhausting returns a datagram with a right message.
 func exhausting(t testing.TB) *rocev2.Datagram {
 	m := messageOf(t, congested(t, flow4, nil))
-	ip, err := m.AppendPacket(nil, self6, proxymsg.Config{Src: switch6})
+	ip, err := m.AppendPacket(nil, switch6, self6, proxymsg.Config{})
 	require.NoError(t, err)
 	var d rocev2.Datagram
 	require.NoError(t, d.DecodeIP(ip))

@@ -220,15 +220,13 @@ func (p *Proxy) append(out []byte, src netip.Addr, a *Answer) (b []byte, err err
 	case Other:
 		return out, nil
 	case CNP:
-		return cnp.AppendFor(out, &p.packet, a.SrcQP, cnp.Config{Src: src, Carriage: p.cfg.Carriage})
+		return cnp.AppendFor(out, &p.packet, src, a.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case FastCNP:
-		var choice fastcnp.Choice
-		b, choice, err = fastcnp.AppendFor(out, &p.packet, nil, fastcnp.Config{
-			Src: src, Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack,
-		})
+		cfg := fastcnp.Config{Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack}
+		choice, _ := cfg.Choose(&p.packet, nil)
 		a.Option = choice.Option()
-		return b, err
+		return fastcnp.AppendFor(out, &p.packet, src, nil, cfg)
 	default:
-		return ppfc.AppendFor(out, &p.packet, p.cfg.Pause, ppfc.Config{Src: src, Carriage: p.cfg.Carriage})
+		return ppfc.AppendFor(out, &p.packet, src, p.cfg.Pause, ppfc.Config{Carriage: p.cfg.Carriage})
 	}
 }

@@ -42,12 +42,12 @@ type Config struct {
 	MaxFlows int    // 16 octets each; 0 stands for 65,536. Those answered longest ago are forgotten
 	Seed     uint64 // keeps others from choosing flows that collide; 0 stands for a random one
 
-	CNP cnp.Config // Src is not used
+	CNP cnp.Config
 
 	// Fast: answer IPv6 with Fast CNPs, which a receiver may send too (FAST
 	// section 4). They name the flow by the receiver's queue pair.
 	Fast    bool
-	FastCNP fastcnp.Config // Src is not used
+	FastCNP fastcnp.Config
 }
 
 // A Decision is what to do about a data packet.
@@ -168,14 +168,10 @@ func (r *Receiver) named(p *rocev2.Packet, fast bool, now time.Time) (rocev2.Flo
 // build appends the notification. A CNP names the sender's queue pair.
 func (r *Receiver) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, Decision) {
 	if fast {
-		cfg := r.cfg.FastCNP
-		cfg.Src = p.Dst
-		out, _, err := fastcnp.AppendFor(b, p, nil, cfg)
+		out, err := fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
 		return out, decision(message.FastCNP, p.Src, err)
 	}
-	cfg := r.cfg.CNP
-	cfg.Src = p.Dst
-	out, err := cnp.AppendFor(b, p, senderQP, cfg)
+	out, err := cnp.AppendFor(b, p, p.Dst, senderQP, r.cfg.CNP)
 	return out, decision(message.CNP, p.Src, err)
 }
 

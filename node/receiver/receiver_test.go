@@ -111,11 +111,11 @@ func TestFastCNP(t *testing.T) {
 	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4
 }
 
-// The source is the address that the data went to, whatever else is configured.
+// The source is the address that the data went to.
 func TestSource(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		cfg := config(t)
-		cfg.Fast, cfg.CNP.Src, cfg.FastCNP.Src = fast, self6.Next(), self6.Next()
+		cfg.Fast = fast
 		out, d := receiver.New(cfg).Receive(nil, marked(t), now)
 		require.Equal(t, node.Accepted, d.Reason)
 		var m message.Message
@@ -443,7 +443,7 @@ func BenchmarkReceive(b *testing.B) {
 				if _, err := icrc.Verify(p.IP); err != nil {
 					b.Fail()
 				}
-				if _, err := cnp.AppendFor(buf, &p, 0x22, cnp.Config{}); err != nil {
+				if _, err := cnp.AppendFor(buf, &p, p.FinalDst(), 0x22, cnp.Config{}); err != nil {
 					b.Fail()
 				}
 			}

@@ -63,7 +63,7 @@ func traced(t testing.TB) func(*rocev2.Packet) {
 
 func fastCNP(t testing.TB, from netip.Addr, about *rocev2.Packet) []byte {
 	t.Helper()
-	b, _, err := fastcnp.AppendFor(nil, about, nil, fastcnp.Config{Src: from})
+	b, err := fastcnp.AppendFor(nil, about, from, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	return b
 }
@@ -71,14 +71,14 @@ func fastCNP(t testing.TB, from netip.Addr, about *rocev2.Packet) []byte {
 // receiverCNP is the receiver's CNP, which names the host's queue pair.
 func receiverCNP(t testing.TB, about *rocev2.Packet, qp uint32) []byte {
 	t.Helper()
-	b, err := cnp.AppendFor(nil, about, qp, cnp.Config{})
+	b, err := cnp.AppendFor(nil, about, about.FinalDst(), qp, cnp.Config{})
 	require.NoError(t, err)
 	return b
 }
 
 func pause(t testing.TB, about *rocev2.Packet, from netip.Addr, e ppfc.Extension, forHost bool) []byte {
 	t.Helper()
-	b, err := ppfc.AppendFor(nil, about, e, ppfc.Config{Src: from, NodeAddress: !forHost})
+	b, err := ppfc.AppendFor(nil, about, from, e, ppfc.Config{NodeAddress: !forHost})
 	require.NoError(t, err)
 	return b
 }
@@ -359,7 +359,7 @@ func TestDatagrams(t *testing.T) {
 func TestConfiguredCodePoints(t *testing.T) {
 	points := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
 	fast := func(from netip.Addr, about *rocev2.Packet) []byte {
-		b, _, err := fastcnp.AppendFor(nil, about, nil, fastcnp.Config{Src: from, CodePoints: points})
+		b, err := fastcnp.AppendFor(nil, about, from, nil, fastcnp.Config{CodePoints: points})
 		require.NoError(t, err)
 		return b
 	}

@@ -47,14 +47,10 @@ func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 	return &p
 }
 
-// fastCNPFor returns the packet that a switch sends about a congested one, by
-// default from its loopback address.
-func fastCNPFor(congested *rocev2.Packet, cfg *fastcnp.Config) ([]byte, error) {
-	if cfg == nil {
-		cfg = &fastcnp.Config{Src: loopback}
-	}
-	b, _, err := fastcnp.AppendFor(nil, congested, nil, *cfg)
-	return b, err
+// fastCNPFor returns the packet that a switch sends about a congested one from its
+// loopback address.
+func fastCNPFor(congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, error) {
+	return fastcnp.AppendFor(nil, congested, loopback, nil, cfg)
 }
 
 // trace returns a pre-allocated trace with this many nodes of 5 words and room
@@ -130,9 +126,9 @@ func built(t testing.TB) (frames []named) {
 	as := rocev2.Carriage{SrcPort: 0xC001}
 	checked := rocev2.Carriage{SrcPort: 0xC001, Checksum: true}
 
-	add("Fast CNP option 1", ether6)(fastCNPFor(plain, nil))
-	add("Fast CNP option 2", ether6)(fastCNPFor(traced, nil))
-	add("Fast CNP of the receiver", ether6)(fastCNPFor(plain, &fastcnp.Config{Src: dst6far, Carriage: checked}))
+	add("Fast CNP option 1", ether6)(fastCNPFor(plain, fastcnp.Config{}))
+	add("Fast CNP option 2", ether6)(fastCNPFor(traced, fastcnp.Config{}))
+	add("Fast CNP of the receiver", ether6)(fastcnp.AppendFor(nil, plain, dst6far, nil, fastcnp.Config{Carriage: checked}))
 	incremental := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0x8000),
 		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
 	incremental.Option.Trace.Kind, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
@@ -145,7 +141,7 @@ func built(t testing.TB) (frames []named) {
 	frames = append(frames, named{"Fast CNP in the second of two headers", message0x81(t, 0, 0, behind, make([]byte, 16))})
 
 	c := cnp.New(0x118, 0xFFFF)
-	add("CNP", ether6)(c.AppendPacket(nil, src6, cnp.Config{Src: loopback, Carriage: as}))
+	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, as))
 	frames = append(frames,
 		named{"CNP with the P bit", message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 16))}, // D18
 		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, 0x9E, address[:]), make([]byte, 16))},
@@ -158,11 +154,11 @@ func built(t testing.TB) (frames []named) {
 		src, dst netip.Addr
 	}{{" over IPv4", ether4, src4, dst4}, {" over IPv6", ether6, src6, dst6}} {
 		n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Congested: src4, Type: ppfc.Hold, Port: 7, Pause: ppfc.MaxPause})
-		add("PPFC IPv4"+over.name, over.link)(n.AppendPacket(nil, over.dst, ppfc.Config{Src: over.src, Carriage: as}))
+		add("PPFC IPv4"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, as))
 		n.Congested, n.Flags, n.Reserved = dst6far, 0x2A5A, 0xBEEF
-		add("PPFC IPv6"+over.name, over.link)(n.AppendPacket(nil, over.dst, ppfc.Config{Src: over.src, Carriage: checked}))
+		add("PPFC IPv6"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, checked))
 
-		add("FCN"+over.name, over.link)(fcn.Message{FlowLabel: 0xBEEF5, Level: 7, Reserved: 0x155}.AppendPacket(nil, over.dst, fcn.Config{Src: over.src, CopyLabel: true}))
+		add("FCN"+over.name, over.link)(fcn.Message{FlowLabel: 0xBEEF5, Level: 7, Reserved: 0x155}.AppendPacket(nil, over.src, over.dst, fcn.Config{CopyLabel: true}))
 
 		for _, invoking := range []struct {
 			name  string
@@ -176,10 +172,10 @@ func built(t testing.TB) (frames []named) {
 			require.NoError(t, flow.DecodeFrame(invoking.frame))
 			m := proxymsg.For(&flow, 5) // also about what nothing answers
 			name := "proxy message about " + invoking.name + over.name
-			add(name, over.link)(m.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src}))
+			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 		}
 		five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2}, Level: 7, Reserved: 0x1FFFFF}
-		add("proxy message alone"+over.name, over.link)(five.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src}))
+		add("proxy message alone"+over.name, over.link)(five.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 	}
 	return frames
 }
@@ -401,7 +397,7 @@ func TestEmptyCNP(t *testing.T) {
 func TestProxyHasNoICRC(t *testing.T) {
 	var flow rocev2.Flow
 	require.NoError(t, flow.DecodeIP(congested(t, 0, nil).IP))
-	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, src6, 1, proxymsg.Config{Src: loopback})
+	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, loopback, src6, 1, proxymsg.Config{})
 	require.NoError(t, err)
 	_, err = rocelayers.VerifyICRC(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))
 	require.ErrorIs(t, err, rocelayers.ErrNoBTH)

@@ -82,7 +82,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 		}
 		m := fcn.Message{FlowLabel: 1 << 12}
 		for range 2 { // the second time the checksum sums up to 0
-			want, err := m.AppendPacket(nil, over.dst, fcn.Config{Src: over.src})
+			want, err := m.AppendPacket(nil, over.src, over.dst, fcn.Config{})
 			same(want, err, append(carriedBy(over.src, fcn.ExperimentalPort), &rocelayers.FCN{Message: m}))
 			var d rocev2.Datagram
 			require.NoError(t, d.DecodeIP(want))
@@ -95,7 +95,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 		} {
 			for _, invoking := range [][]byte{nil, wiretest.Hex(t, send6)[14:], make([]byte, 1200)} {
 				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
-				want, err := m.AppendPacket(nil, over.dst, proxymsg.Config{Src: over.src})
+				want, err := m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{})
 				m.Cut(over.dst)
 				same(want, err, append(carriedBy(over.src, proxymsg.ExperimentalPort), &rocelayers.Proxy{Message: m}))
 			}
@@ -108,7 +108,7 @@ func TestSerializeUDPMessages(t *testing.T) {
 func TestSerializeInvoking(t *testing.T) {
 	want := wiretest.Hex(t, send6)[14:]
 	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 6, Invoking: want}
-	message, err := m.AppendPacket(nil, dst4, proxymsg.Config{Src: src4})
+	message, err := m.AppendPacket(nil, src4, dst4, proxymsg.Config{})
 	require.NoError(t, err)
 	s := newStack()
 	require.NoError(t, s.decode(append(bytes.Clone(ether6), want...)))
@@ -122,7 +122,7 @@ func TestSerializeInvoking(t *testing.T) {
 func TestSerializePPFC(t *testing.T) {
 	n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Type: ppfc.Alarm, Port: 7, Pause: ppfc.MaxPause, Flags: 0x2A5A, Reserved: 0xBEEF})
 	for _, n.Congested = range []netip.Addr{src4, dst6far} {
-		want, err := n.AppendPacket(nil, dst6, ppfc.Config{Src: src6, Carriage: rocev2.Carriage{SrcPort: 49152}})
+		want, err := n.AppendPacket(nil, src6, dst6, rocev2.Carriage{SrcPort: 49152})
 		require.NoError(t, err)
 		header := new(rocelayers.BTH)
 		header.Header = n.Header

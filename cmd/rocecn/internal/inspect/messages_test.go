@@ -74,12 +74,12 @@ func samples(t testing.TB) []sample {
 
 	as := rocev2.Carriage{SrcPort: 49152}
 	fast := func(p *rocev2.Packet, source netip.Addr) []byte {
-		octets, _, err := fastcnp.AppendFor(nil, p, nil, fastcnp.Config{Src: source})
+		octets, err := fastcnp.AppendFor(nil, p, source, nil, fastcnp.Config{})
 		return whole(octets, err)
 	}
 	pause := func(src, dst, congested netip.Addr, typ ppfc.Type, pause time.Duration) []byte {
 		n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: congested, Type: typ, Port: 7, Pause: pause})
-		return whole(n.AppendPacket(nil, dst, ppfc.Config{Src: src, Carriage: as}))
+		return whole(n.AppendPacket(nil, src, dst, as))
 	}
 	brokenFast := roce(switch6, sender6, cnp.New(17, 0xFFFF).Header, 16)
 	brokenFast.NextHeader, brokenFast.Ext = 60, wiretest.Hex(t, "11029e0f 20010db80004000000000000000000 0103000000")
@@ -132,10 +132,10 @@ func samples(t testing.TB) []sample {
 			whole(ack.AppendBinary(nil))},
 		{"cnp", `"kind":"cnp",` + back6 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":0},` + icrcOK,
 			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  CNP  qp=0x000021 psn=0  payload=16  icrc ok  dscp=48",
-			whole(cnp6.AppendPacket(nil, sender6, cnp.Config{Src: receiver6, Carriage: as}))},
+			whole(cnp6.AppendPacket(nil, receiver6, sender6, as))},
 		{"cnp, IPv4", `"kind":"cnp",` + back4 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":1},` + icrcOK,
 			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN: not 0",
-			whole(cnp4.AppendPacket(nil, sender4, cnp.Config{Src: receiver4, Carriage: as}))},
+			whole(cnp4.AppendPacket(nil, receiver4, sender4, as))},
 
 		{"fastcnp, option 1, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
 			`,"fast_cnp":{"option":1,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network"}`,
@@ -173,22 +173,22 @@ func samples(t testing.TB) []sample {
 
 		{"fcn", `"kind":"fcn",` + from6 + `"udp":{"src":49152,"dst":1021,"checksum":"0xc36f"},"fcn":{"flow_label":782069,"level":7,"reserved":0}`,
 			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48",
-			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, sender6, fcn.Config{Src: switch6, Carriage: as}))},
+			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, switch6, sender6, fcn.Config{Carriage: as}))},
 		{"fcn, IPv4", `"kind":"fcn",` + from4 + `"udp":{"src":49152,"dst":1021,"checksum":"0x3b9f"},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
 			"198.51.100.5:49152 > 192.0.2.1:1021  FCN  label=0x00001 level=1  dscp=48  deviates: Reserved: not 0",
-			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, sender4, fcn.Config{Src: switch4, Carriage: as}))},
+			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4, fcn.Config{Carriage: as}))},
 
 		{"proxy", `"kind":"proxy","ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:ffff::9","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},` +
 			`"udp":{"src":49152,"dst":1022,"checksum":"0x1cef"},"proxy":{"family":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","protocol":17,"src_port":49152,` +
 			`"dst_port":4791,"level":3,"invoking_len":144,"invoking_dest_qp":17}`,
 			"[2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  " +
 				"UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48",
-			whole(proxymsg.AppendFor(nil, &flow6, proxy6, 3, proxymsg.Config{Src: switch6, Carriage: as}))},
+			whole(proxymsg.AppendFor(nil, &flow6, switch6, proxy6, 3, proxymsg.Config{Carriage: as}))},
 		{"proxy, IPv4", `"kind":"proxy","ip":{"version":4,"src":"198.51.100.5","dst":"198.51.100.9","dscp":48,"ecn":0,"hop_limit":64},` +
 			`"udp":{"src":49152,"dst":1022,"checksum":"0x1dc8"},"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":17,"src_port":49152,` +
 			`"dst_port":4791,"level":0,"invoking_len":124,"invoking_dest_qp":17}`,
 			"198.51.100.5:49152 > 198.51.100.9:1022  Proxy message  qp=0x000011 level=0  UDP 192.0.2.1:49152 > 192.0.2.14:4791 is congested  invoking=124  dscp=48",
-			whole(proxymsg.AppendFor(nil, &flow4, proxy4, 0, proxymsg.Config{Src: switch4, Carriage: as}))},
+			whole(proxymsg.AppendFor(nil, &flow4, switch4, proxy4, 0, proxymsg.Config{Carriage: as}))},
 
 		{"other", `"kind":"other",` + plain6 + `"udp":{"src":49152,"dst":9,"checksum":"0xe459"}`,
 			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:9  other: UDP",
@@ -329,7 +329,7 @@ func TestProxyMessages(t *testing.T) {
 			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":50,"src_port":0,"dst_port":0,"level":7,"invoking_len":0}}`,
 			flow + "ESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
 	} {
-		octets, err := c.m.AppendPacket(nil, proxy4, proxymsg.Config{Src: switch4})
+		octets, err := c.m.AppendPacket(nil, switch4, proxy4, proxymsg.Config{})
 		require.NoError(t, err)
 		out, _, _ := inspect(capturing(capture.Raw, octets), "-json", "-")
 		require.Contains(t, out, c.json)

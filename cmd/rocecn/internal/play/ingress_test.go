@@ -38,7 +38,7 @@ func ingressThrough(tunnel, keys string) string {
 // anFCN returns the FCN about a label.
 func anFCN(t testing.TB, label uint32, from, to netip.Addr) []byte {
 	t.Helper()
-	b, err := fcn.Message{FlowLabel: label, Level: 2}.AppendPacket(nil, to, fcn.Config{Src: from})
+	b, err := fcn.Message{FlowLabel: label, Level: 2}.AppendPacket(nil, from, to, fcn.Config{})
 	require.NoError(t, err)
 	return b
 }

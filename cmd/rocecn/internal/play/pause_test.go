@@ -27,7 +27,7 @@ func aPPFC(t testing.TB, src, congested netip.Addr, typ ppfc.Type, us int, chang
 	if src.Is4() {
 		to = senderIPv4
 	}
-	b, err := n.AppendPacket(nil, to, ppfc.Config{Src: src})
+	b, err := n.AppendPacket(nil, src, to, rocev2.Carriage{})
 	require.NoError(t, err)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(b))

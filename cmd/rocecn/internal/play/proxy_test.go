@@ -35,7 +35,7 @@ func proxyMessage(t testing.TB, about []byte, from, to netip.Addr) []byte {
 	var f rocev2.Flow
 	require.NoError(t, f.DecodeIP(about))
 	m := proxymsg.For(&f, 3)
-	b, err := m.AppendPacket(nil, to, proxymsg.Config{Src: from})
+	b, err := m.AppendPacket(nil, from, to, proxymsg.Config{})
 	require.NoError(t, err)
 	return b
 }

@@ -39,14 +39,14 @@ func about(t testing.TB, octets []byte) *rocev2.Packet {
 
 func fastCNPFrom(t testing.TB, src netip.Addr, congested []byte) []byte {
 	t.Helper()
-	b, _, err := fastcnp.AppendFor(nil, about(t, congested), nil, fastcnp.Config{Src: src})
+	b, err := fastcnp.AppendFor(nil, about(t, congested), src, nil, fastcnp.Config{})
 	require.NoError(t, err)
 	return b
 }
 
 func cnpFor(t testing.TB, data []byte, qp uint32) []byte {
 	t.Helper()
-	b, err := cnp.AppendFor(nil, about(t, data), qp, cnp.Config{})
+	b, err := cnp.AppendFor(nil, about(t, data), about(t, data).FinalDst(), qp, cnp.Config{})
 	require.NoError(t, err)
 	return b
 }
@@ -54,7 +54,7 @@ func cnpFor(t testing.TB, data []byte, qp uint32) []byte {
 func ppfcFrom(t testing.TB, src netip.Addr, congested []byte, typ ppfc.Type) []byte {
 	t.Helper()
 	e := ppfc.Extension{Type: typ, Pause: 100 * time.Microsecond}
-	b, err := ppfc.AppendFor(nil, about(t, congested), e, ppfc.Config{Src: src})
+	b, err := ppfc.AppendFor(nil, about(t, congested), src, e, ppfc.Config{})
 	require.NoError(t, err)
 	return b
 }
