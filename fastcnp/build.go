@@ -169,6 +169,15 @@ func (c *Config) Choose(congested *rocev2.Packet, own *ioam.Node) (Choice, error
 	return choice, err
 }
 
+// OptionOf returns the number of the option, 1 or 2, in a packet that AppendFor has
+// appended.
+func OptionOf(packet []byte) uint8 {
+	if packet[ipv6Size+1] == 2 { // Hdr Ext Len: the option 1 header has 24 octets, that of option 2 more
+		return 1
+	}
+	return 2
+}
+
 // mayFindTrace says whether there are headers to look for a trace in.
 func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 	return len(congested.Ext) > 0 || c.OuterTrace

@@ -349,10 +349,13 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkAppendFor(b *testing.B) {
 	data := rocev2.Packet{}
-	data.Src = addr("2001:db8:1::1")
+	data.Src, data.Dst = addr("2001:db8:1::1"), addr("2001:db8:2::2")
 	src, out := addr("2001:db8:ffff::5"), make([]byte, 0, 128)
 	b.ReportAllocs()
 	for b.Loop() {
-		out, _ = AppendFor(out[:0], &data, src, Extension{Type: Hold}, Config{})
+		var err error
+		if out, err = AppendFor(out[:0], &data, src, Extension{Type: Hold}, Config{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -252,7 +252,6 @@ func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) 
 		d.MarkECN = marked
 		return b, d
 	}
-	choice, _ := a.cfg.FastCNP.Choose(p, e.Own)
 	out, err := fastcnp.AppendFor(b, p, a.cfg.Self6, e.Own, a.cfg.FastCNP)
 	if err != nil {
 		d.Reason = node.Broken
@@ -260,7 +259,7 @@ func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) 
 	}
 	a.took(s.flow, now)
 	a.sent.Take(a.hash(out[len(b):]), now)
-	d.Kind, d.To, d.Option, d.MarkECN = message.FastCNP, p.Src, choice.Option(), marked
+	d.Kind, d.To, d.Option, d.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
 	return out, d
 }
 

@@ -223,9 +223,10 @@ func (p *Proxy) append(out []byte, src netip.Addr, a *Answer) (b []byte, err err
 		return cnp.AppendFor(out, &p.packet, src, a.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case FastCNP:
 		cfg := fastcnp.Config{Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack}
-		choice, _ := cfg.Choose(&p.packet, nil)
-		a.Option = choice.Option()
-		return fastcnp.AppendFor(out, &p.packet, src, nil, cfg)
+		if b, err = fastcnp.AppendFor(out, &p.packet, src, nil, cfg); err == nil {
+			a.Option = fastcnp.OptionOf(b[len(out):])
+		}
+		return b, err
 	default:
 		return ppfc.AppendFor(out, &p.packet, src, p.cfg.Pause, ppfc.Config{Carriage: p.cfg.Carriage})
 	}
