@@ -39,8 +39,9 @@ var floors = [][]string{
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
 	{
 		"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause",
-		"node/reaction", "flows",
+		"flows",
 	},
+	{"node/reaction"},
 	{"lab/sim", "lab/fluid"},
 	{"lab"},
 	{"lab/check", "lab/scenario"},

@@ -10,8 +10,8 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	}
 	payload := int64(n.cfg.Payload)
 	packets := (max(octets, 1) + payload - 1) / payload
-	whole := overhead + payload + gap
-	last := overhead + (max(octets, 1)-(packets-1)*payload+3)&^3 + gap
+	whole := int64(n.head) + payload + gap
+	last := int64(n.head) + (max(octets, 1)-(packets-1)*payload+3)&^3 + gap
 
 	var before, at, slowest sim.Time // the last packet but one, the last one, at the end of each link
 	for i, p := range n.path(from, to) {
@@ -28,7 +28,7 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 		before += p.whole
 	}
 	for _, p := range n.path(to, from) {
-		at += p.rate.Time(ackOctets+gap) + p.whole
+		at += p.rate.Time(int64(n.ackHead)+gap) + p.whole
 	}
 	return at
 }

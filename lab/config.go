@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
@@ -15,17 +17,50 @@ type Variant uint8
 // The variants. In all of them the same packets meet congestion, by the same
 // thresholds and the same draws.
 const (
-	None         Variant = iota // nobody marks and nobody is notified
-	CNP                         // packets are marked, the receiver sends CNPs at once
-	CNPPolled                   // the receiver looks every interval; only to compare with models that do
-	FastCNP                     // the switch sends Fast CNPs and marks nothing
-	FastCNPMarks                // the switch does not know the senders: it sends Fast CNPs and marks
-	Oracle                      // as FastCNP, and the sender knows without any delay
-	Proxy                       // the switch tells the first switch of the sender, which sends it a CNP
-	HPCC                        // acknowledgements bring what each port said: no marks, no notifications
+	None           Variant = iota // nobody marks and nobody is notified
+	CNP                           // packets are marked, the receiver sends CNPs at once
+	CNPPolled                     // the receiver looks every interval; only to compare with models that do
+	FastCNP                       // the switch sends Fast CNPs and marks nothing
+	FastCNPMarks                  // the switch does not know the senders: it sends Fast CNPs and marks
+	Oracle                        // as FastCNP, and the sender knows without any delay
+	Proxy                         // the switch tells the first switch of the sender, which sends it a CNP
+	FCN                           // a router of the WAN tells the ingress PE, which sends the CNP; switches mark
+	PPFC                          // the switch asks the sender to hold or stop, and to go on; the rate is not cut
+	PPFCAndCNP                    // the same, and packets are marked as for CNP
+	HPCC                          // acknowledgements bring what each port said: no marks, no notifications
+	HPCCFastCNP                   // Fast CNPs bring what the ports before the congested one said: option 2
+	HPCCFastCNPOwn                // and what the congested one itself has to say
+	HPCCBoth                      // HPCC and HPCCFastCNPOwn together
 )
 
-var variants = []string{"none", "cnp", "cnp-polled", "fastcnp", "fastcnp-marks", "oracle", "proxy", "hpcc"}
+// Variants is how many there are.
+const Variants = int(HPCCBoth) + 1
+
+var variants = []string{
+	"none", "cnp", "cnp-polled", "fastcnp", "fastcnp-marks", "oracle", "proxy", "fcn", "ppfc", "ppfc-cnp",
+	"hpcc", "hpcc-fastcnp", "hpcc-fastcnp-own", "hpcc-both",
+}
+
+// HPCC says whether senders react as HPCC does.
+func (v Variant) HPCC() bool { return v >= HPCC }
+
+// byAck says whether acknowledgements bring what the ports said.
+func (v Variant) byAck() bool { return v == HPCC || v == HPCCBoth }
+
+// pauses says whether switches send PPFCs.
+func (v Variant) pauses() bool { return v == PPFC || v == PPFCAndCNP }
+
+// decides says whether packets meet congestion by RED.
+func (v Variant) decides() bool { return v != None && v != PPFC && v != HPCC }
+
+// answers says whether receivers send CNPs for marks.
+func (v Variant) answers() bool {
+	switch v {
+	case CNP, CNPPolled, FastCNPMarks, FCN, PPFCAndCNP:
+		return true
+	}
+	return false
+}
 
 // String returns the name that scenarios have.
 func (v Variant) String() string {
@@ -97,11 +132,30 @@ type Buffer struct {
 	// egress port, or with PFC what came in by one port.
 	Alpha float64
 
+	// Queue is the most that one queue of an egress port may have, whatever else there is
+	// room for; 0 is no limit.
+	Queue int64
+
 	// PFC pauses the data class of a neighbour whose packets have more than
 	// Alpha allows, or more than XOFF where that is above 0, and lets it go on when they have
-	// XON less. Up to Headroom a port is kept for what comes meanwhile.
-	PFC                 bool
-	XOFF, XON, Headroom int64
+	// XON less. Up to Headroom a port is kept for what comes meanwhile, and up to
+	// Pool of all ports, where that is above 0. Reserve is what each port has for
+	// itself, outside Total.
+	PFC                                bool
+	XOFF, XON, Headroom, Pool, Reserve int64
+}
+
+// Pausing says when switches send PPFCs, and what these ask for.
+type Pausing struct {
+	// Up and Down are the depths of a data queue, in octets, at which its level of
+	// congestion rises and falls: see [level.Thresholds]. At level 0 all that were
+	// stopped or held are let go on.
+	Up, Down []uint64
+
+	From     congested.PauseFrom // what is asked for at which level
+	For      time.Duration       // for how long; whole microseconds
+	Interval time.Duration       // the least time between two PPFCs about a flow, but those that let it go on
+	Most     time.Duration       // what a host obeys for at most; 0: whatever is asked for
 }
 
 // Config is what all nodes of a network have. Delays of 0 are none.
@@ -115,10 +169,26 @@ type Config struct {
 	// frame has 82 more, the wire 20 more than that.
 	Payload int
 
+	Pausing Pausing // of the variants with PPFC; RED has no part in that
+
+	// TraceHops is for how many ports the trace of HPCC's packets has room, 5 where
+	// it is 0, 8 at most. It is in each packet of data: 28 octets a port, and 20
+	// where no acknowledgement brings it back.
+	TraceHops int
+
+	// Labels is how many flows an ingress PE has labels for; 0 stands for all
+	// that there are. Idle is how long a flow keeps its label without a packet; 0 stands
+	// for a minute.
+	Labels int
+	Idle   time.Duration
+
 	Pipeline    sim.Time // of a switch: from the last octet in to the queue
 	SwitchDelay sim.Time // of a switch: from the decision to a notification in its queue
 	ProxyDelay  sim.Time // of a proxy: from a message to the CNP in its queue
+	EdgeDelay   sim.Time // of an ingress PE: from an FCN to the CNP in its queue
 	PauseDelay  sim.Time // of a port: from a PFC frame to the pause
+
+	SwitchLimit, HostLimit limit.Rate // of all notifications of a switch, of a host; the zero Rate is none
 
 	Interval      time.Duration // the least time between two notifications of a flow, whoever sends them
 	Join          time.Duration // reports of a flow that a sender takes for one and the same; 0 joins none
@@ -131,7 +201,7 @@ type Config struct {
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first
 
 	// Reaction returns the reaction point of a port; nil has none, and flows keep
-	// the rate of the port. HPCC returns that of the variant of this name. What the ports say has no octets here.
+	// the rate of the port. HPCC returns that of the variants of this name.
 	Reaction func(line uint64) reaction.Config
 	HPCC     func(line uint64) reaction.HPCCConfig
 }

@@ -3,8 +3,10 @@ package lab
 import (
 	"errors"
 	"math/bits"
+	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
@@ -26,8 +28,14 @@ type Flow struct {
 	reaction *reaction.DCQCN
 	cc       reaction.Flow
 	hpcc     reaction.HPCCFlow
+	brake    reaction.Brake // by PPFC
+	release  sim.Alarm      // when the brake opens
+	stopped  bool
 	may      sim.Time // when the next packet may leave
-	waits    bool     // in the host's pacing
+	hash     uint32   // of its packets
+	returns  uint32   // and of those that come back
+	label    labelled
+	waits    bool // in the host's pacing
 	retry    sim.Alarm
 
 	// The receiver.
@@ -70,6 +78,9 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	f := &Flow{net: n, index: len(n.flows), src: src, dst: dst, cut: sim.Never}
 	id := n.Sim.Add(f)
 	f.retry, f.poll = sim.NewAlarm(sim.Timer, id, flowRetry), sim.NewAlarm(sim.Timer, id, flowPoll)
+	f.release = sim.NewAlarm(sim.Timer, id, flowRelease)
+	f.hash = spread(uint32(src.index), uint32(dst.index), uint32(f.sourcePort()))
+	f.returns = spread(uint32(dst.index), uint32(src.index), uint32(f.sourcePort()))
 	cfg := reaction.Config{}
 	if n.cfg.Reaction != nil {
 		cfg = n.cfg.Reaction(uint64(rate))
@@ -80,7 +91,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 		return nil, err
 	}
 	f.cc = f.reaction.Start()
-	if n.cfg.Variant == HPCC {
+	if n.pool.traced {
 		cfg := reaction.HPCCConfig{}
 		if n.cfg.HPCC != nil {
 			cfg = n.cfg.HPCC(uint64(rate))
@@ -117,12 +128,16 @@ func (f *Flow) Octets() uint64 { return f.octets }
 // FirstCut returns when the first notification took effect; Never where none did.
 func (f *Flow) FirstCut() sim.Time { return f.cut }
 
-// Rate returns the rate of the reaction point.
+// Rate returns the rate of the reaction point, or what PPFC holds it at.
 func (f *Flow) Rate() sim.Rate {
+	rate := f.cc.Rate()
 	if f.net.pool.traced {
-		return sim.Rate(f.hpcc.Rate())
+		rate = f.hpcc.Rate()
 	}
-	return sim.Rate(f.cc.Rate())
+	if _, on := f.brake.Next(); on && !f.stopped {
+		rate = f.brake.Rate(rate, f.net.Sim.Now().Clock())
+	}
+	return sim.Rate(rate)
 }
 
 // Use returns what HPCC estimates of the busiest link: U.
@@ -166,10 +181,10 @@ func (f *Flow) post(m posted, packets uint32) {
 
 // has says whether there is something that may be sent.
 func (f *Flow) has() bool {
-	if f.next == f.end || !f.net.pool.traced {
-		return f.next != f.end
+	if f.next == f.end || f.stopped || !f.net.pool.traced {
+		return f.next != f.end && !f.stopped
 	}
-	packet := f.net.cfg.Payload + overhead + gap
+	packet := f.net.cfg.Payload + f.net.head + gap
 	return uint64(f.next-f.unacked)*uint64(packet) < f.hpcc.Window(packet)
 }
 
@@ -195,15 +210,16 @@ func (f *Flow) packet() (ref, *packet) {
 	k.sent = f.net.Sim.Now()
 	k.first = f.sending == 0 || f.next == f.messages[f.sending-1].end
 	k.last = f.next+1 == m.end
-	k.octets = overhead + int32(f.net.cfg.Payload)
+	k.hash = f.hash
+	k.octets = int32(f.net.head + f.net.cfg.Payload)
 	if k.last {
-		k.octets = overhead + (m.last+3)&^3 // with the pad
+		k.octets = int32(f.net.head) + (m.last+3)&^3 // with the pad
 	}
 	return r, k
 }
 
-// overhead is what a frame has beside the data: Ethernet, IPv6, UDP, BTH, ICRC
-// and the frame check sequence.
+// overhead is what a frame has beside the data, where it has no trace: Ethernet,
+// IPv6, UDP, BTH, ICRC and the frame check sequence.
 const overhead = etherHeader + 40 + 8 + 12 + 4 + frameCheck
 
 // sent is told when a packet has begun to leave: when may the next one?
@@ -232,17 +248,26 @@ func (f *Flow) sent(k *packet) {
 // look returns when to look at the flow: when it may send, or when its rate
 // changes before that.
 func (f *Flow) look(now sim.Time) sim.Time {
-	at, ok := f.cc.Next()
+	at, ok := f.nextChange()
 	if ok && sim.FromClock(at) <= now {
 		was := f.Rate()
 		f.cc.Look(now.Clock())
+		f.hpcc.Look(now.Clock())
 		f.changed(was)
-		at, ok = f.cc.Next()
+		at, ok = f.nextChange()
 	}
 	if !ok || f.may <= now {
 		return max(f.may, now)
 	}
 	return min(f.may, sim.FromClock(at))
+}
+
+// nextChange returns when the rate will change if nothing else happens.
+func (f *Flow) nextChange() (at time.Time, ok bool) {
+	if f.net.pool.traced {
+		return f.hpcc.Next()
+	}
+	return f.cc.Next()
 }
 
 // changed moves the time of the next packet after the rate has changed: what is
@@ -257,21 +282,47 @@ func (f *Flow) changed(was sim.Rate) {
 	f.may = now + sim.Time(wait)
 }
 
-// notified tells the reaction point.
-func (f *Flow) notified() {
+// notified tells the reaction point. Hops is the trace that HPCC's senders got.
+func (f *Flow) notified(hops []reaction.Hop) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
-	f.cut = min(f.cut, now)
 	f.cc.Look(now.Clock())
+	f.hpcc.Look(now.Clock())
 	was := f.Rate()
-	f.cc.Notify(now.Clock())
+	if f.net.pool.traced {
+		f.hpcc.Notified(hops, now.Clock())
+	} else {
+		f.cc.Notify(now.Clock())
+	}
+	if f.cut == sim.Never && f.Rate() < was {
+		f.cut = now
+	}
 	f.changed(was)
+}
+
+// braked tells what PPFC asks of the flow, and until when.
+func (f *Flow) braked(s pause.State, until time.Time) {
+	now := f.net.Sim.Now()
+	was := f.Rate()
+	f.brake.Set(s, until, uint64(was))
+	f.stopped = f.brake.Rate(1, now.Clock()) == 0
+	if f.cut == sim.Never && (f.stopped || s == pause.Held) {
+		f.cut = now
+	}
+	f.changed(was)
+	end := sim.Never
+	if at, on := f.brake.Next(); on {
+		end = max(sim.FromClock(at), now)
+	}
+	f.release.Set(&f.net.Sim, end)
+	f.wake()
 }
 
 // The events of a flow.
 const (
 	flowRetry = iota
 	flowPoll
+	flowRelease
 )
 
 // Handle runs an event.
@@ -285,6 +336,10 @@ func (f *Flow) Handle(arg uint32) {
 	case flowPoll:
 		if f.poll.Rings(&f.net.Sim) {
 			f.dst.looks(f)
+		}
+	case flowRelease:
+		if f.release.Rings(&f.net.Sim) {
+			f.src.role.asks(f)
 		}
 	}
 }
@@ -302,7 +357,7 @@ func (f *Flow) back() {
 func (f *Flow) acknowledged(r ref, k *packet) {
 	if k.hops > 0 {
 		was := f.Rate()
-		f.hpcc.Acknowledged(uint64(k.number), uint64(f.next), f.net.pool.trace(r)[:k.hops])
+		f.hpcc.Acknowledged(uint64(k.number), uint64(f.next), f.net.pool.trace(r).hops[:k.hops])
 		f.changed(was)
 	}
 	if n := k.number - f.unacked; n > 0 && n <= f.end-f.unacked {
@@ -361,7 +416,7 @@ func (f *Flow) receive(r ref, k *packet) {
 	}
 	f.missing = false
 	f.expected++
-	f.octets += uint64(k.octets - overhead)
+	f.octets += uint64(int(k.octets) - n.head)
 	n.count.Delivered++
 	if n.Delivered != nil {
 		n.Delivered(f, k.sent)
@@ -371,17 +426,15 @@ func (f *Flow) receive(r ref, k *packet) {
 	}
 }
 
-// ackOctets is the frame of an acknowledgement: BTH and AETH.
-const ackOctets = overhead + 4
-
 // answer acknowledges a packet, and returns what the ports have said to it.
 func (f *Flow) answer(what kind, to ref, was *packet) {
 	f.pending = 0
 	r, k := f.net.pool.get()
-	if k.hops = was.hops; k.hops > 0 {
+	if was.hops > 0 && f.net.cfg.Variant.byAck() {
+		k.hops = was.hops
 		*f.net.pool.trace(r) = *f.net.pool.trace(to)
 	}
-	k.kind, k.prio, k.octets = what, f.net.cfg.AckPriority, ackOctets
+	k.kind, k.prio, k.octets, k.hash = what, f.net.cfg.AckPriority, int32(f.net.ackHead), f.returns
 	k.flow, k.to, k.number = int32(f.index), int32(f.src.index), f.expected
 	f.dst.port.enqueue(r, k)
 }

@@ -73,7 +73,7 @@ func (h *Host) arrive(in *Port, r ref, k *packet) {
 		n.count.ArrivedOctets += uint64(k.octets)
 		f := n.flows[k.flow]
 		if k.ce {
-			h.marked(f, k)
+			h.marked(f, r, k)
 		}
 		f.receive(r, k)
 	}

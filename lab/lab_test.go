@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/stretchr/testify/require"
 )
@@ -48,13 +50,6 @@ func star(cfg Config, senders int, rate sim.Rate, delay sim.Time) (*Network, *Po
 	return n, out
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 func incast(cfg Config, senders int, rate sim.Rate, delay sim.Time) (*Network, *Port) {
 	n, out := star(cfg, senders, rate, delay)
 	jitter := sim.NewStream(cfg.Seed, "starts", 0)
@@ -75,31 +70,51 @@ func dcqcn(v Variant) Config {
 	}
 }
 
+// hpccOf returns HPCC's parameters for a round trip.
+func hpccOf(rtt time.Duration) func(line uint64) reaction.HPCCConfig {
+	return func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, rtt) }
+}
+
+// pausing holds from 100 KB on and stops from 400 KB on, for up to a millisecond.
+func pausing() Pausing {
+	return Pausing{
+		Up: []uint64{100_000, 400_000}, Down: []uint64{50_000, 200_000},
+		From: congested.PauseFrom{Hold: 1, Stop: 2}, For: time.Millisecond, Interval: 2 * time.Microsecond,
+	}
+}
+
 // Each variant notifies as it says, and adds up.
 func TestVariants(t *testing.T) {
 	peaks := map[Variant]int64{}
-	for v := None; v <= HPCC; v++ {
+	for v := range Variant(Variants) {
 		cfg := dcqcn(v)
-		cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, 5*time.Microsecond) }
+		cfg.HPCC, cfg.Pausing = hpccOf(5*time.Microsecond), pausing()
 		n, out := incast(cfg, 8, 100*sim.Gbps, µs)
 		n.Until(2 * ms)
 		require.NoError(t, n.Check())
 		c := n.Counts()
 		peaks[v] = out.Most()
-		switched := v == FastCNP || v == FastCNPMarks || v == Oracle
-		require.Equal(t, v == CNP || v == CNPPolled || v == FastCNPMarks, c.Marked > 0 && c.CNPs > 0, v)
-		require.Equal(t, switched, c.FastCNPs > 0, v)
-		require.Equal(t, v == Proxy, c.Proxied > 0, v)
-		require.Equal(t, v != None && v != HPCC, c.Notified > 0 && c.Congested > 0, v)
-		require.Equal(t, v != None && v != HPCC && v != Oracle, c.Notice > 0, v)
+		in := func(all ...Variant) bool { return slices.Contains(all, v) }
+		require.Equal(t, in(CNP, CNPPolled, FastCNPMarks, FCN, PPFCAndCNP), c.Marked > 0 && c.CNPs > 0, v)
+		require.Equal(t, in(FastCNP, FastCNPMarks, Oracle, HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth), c.FastCNPs > 0, v)
+		require.Equal(t, in(Proxy), c.Proxied > 0, v)
+		require.Equal(t, in(PPFC, PPFCAndCNP), c.PPFCs > 0 && c.Released > 0 && c.Braked > 0, v)
+		require.Equal(t, !in(None, HPCC, PPFC), c.Notified > 0 && c.Congested > 0, v)
+		require.Equal(t, !in(None, HPCC, Oracle), c.Notice > 0, v)
 		require.GreaterOrEqual(t, c.CNPs+c.FastCNPs, c.Notified, v)
-		require.Zero(t, c.Lost+c.Again+c.Pauses, v)
+		require.Zero(t, c.Lost+c.Again+c.Pauses+c.FCNs+c.Unlabeled, v)
 		require.Positive(t, c.Delivered, v)
+		if in(HPCCFastCNP, HPCCFastCNPOwn) { // the news is in the switch's own record
+			require.Equal(t, in(HPCCFastCNP), n.Flows()[0].Rate() == 100*sim.Gbps)
+		}
 	}
 	require.Greater(t, peaks[None], 20*peaks[CNP])
 	require.Greater(t, peaks[CNPPolled], peaks[CNP])
 	require.Greater(t, peaks[CNP], peaks[FastCNP])
 	require.Greater(t, peaks[FastCNP], peaks[Oracle])
+	require.Equal(t, peaks[CNP], peaks[FCN], "there is no WAN: switches mark")
+	require.Greater(t, peaks[None], 20*peaks[PPFC])
+	require.LessOrEqual(t, peaks[HPCCBoth], peaks[HPCC])
 
 	cfg := dcqcn(FastCNPMarks)
 	cfg.Join = 50 * time.Microsecond
@@ -297,7 +312,7 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	n.At(100*µs, func() { a.notified(); a.notified() })
+	n.At(100*µs, func() { a.notified(nil); a.notified(nil) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())
 	require.Less(t, a.Rate(), 10*sim.Gbps)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/reaction"
 )
 
 // A Network is hosts and switches, joined by links. It is built with Host, Switch,
@@ -25,6 +26,9 @@ type Network struct {
 	flows    []*Flow
 	marks    sim.Stream
 	roles    roles
+	edges    []int32 // of each host: the PE that its side of the WAN ends at; -1: none
+	head     int     // octets of a packet of data beside the data
+	ackHead  int     // of an acknowledgement
 	routed   bool
 	print    uint64 // of all arrivals
 	count    Counts
@@ -42,9 +46,14 @@ type Counts struct {
 
 	Congested uint64   // decisions of RED that a packet meets congestion
 	Marked    uint64   // CE set
-	CNPs      uint64   // sent by receivers and by proxies
+	CNPs      uint64   // sent by receivers, by proxies and by PEs
 	FastCNPs  uint64   // sent by switches
 	Proxied   uint64   // messages to proxies
+	FCNs      uint64   // messages to ingress PEs
+	PPFCs     uint64   // those that ask for something, and
+	Released  uint64   // those that let go on
+	Braked    uint64   // PPFCs that a sender obeyed
+	Unlabeled uint64   // packets of data that went through the WAN without a label of their own
 	Refused   uint64   // packets that no role answered, and notifications that none accepted: limits, mostly
 	Again     uint64   // notifications that a sender took for the same news again
 	Notified  uint64   // notifications that reached a reaction point
@@ -62,7 +71,18 @@ func New(cfg Config) *Network {
 	cfg.AckEvery = max(cfg.AckEvery, 1)
 	n := &Network{cfg: cfg, marks: sim.NewStream(cfg.Seed, "marks", 0)}
 	n.count.Onset = sim.Never
-	n.pool.traced = cfg.Variant == HPCC
+	n.pool.traced = cfg.Variant.HPCC()
+	n.head, n.ackHead = overhead, overhead+4
+	if n.pool.traced {
+		if n.cfg.TraceHops == 0 {
+			n.cfg.TraceHops = 5
+		}
+		n.cfg.TraceHops = min(n.cfg.TraceHops, reaction.MaxHops)
+		n.head += n.traceOctets()
+		if cfg.Variant.byAck() {
+			n.ackHead += n.traceOctets()
+		}
+	}
 	return n
 }
 
@@ -127,35 +147,88 @@ func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
 	return p
 }
 
-// route finds, from every switch to every host, the ports on shortest ways.
+// route finds, from every switch to every host and every switch, the ports on
+// shortest ways.
 func (n *Network) route() {
 	n.routed = true
-	n.play()
 	for _, s := range n.switches {
-		s.ways = make([][]*Port, len(n.hosts))
+		for _, p := range s.ports {
+			peer, ok := p.peer.owner.(*Switch)
+			p.core = ok && s.kind != inside && peer.kind != inside
+		}
+	}
+	far := make([]int, len(n.hosts)+len(n.switches))
+	n.edges = make([]int32, len(n.hosts))
+	for _, s := range n.switches {
+		s.ways, s.back = make([][]*Port, len(n.hosts)), make([][]*Port, len(n.switches))
 	}
 	for _, h := range n.hosts {
-		far := map[place]int{h: 0}
-		for line := []place{h}; len(line) > 0; line = line[1:] {
-			at := line[0]
-			for _, p := range n.portsOf(at) {
-				next := p.peer.owner
-				if _, seen := far[next]; !seen {
-					far[next] = far[at] + 1
-					if _, isSwitch := next.(*Switch); isSwitch { // hosts forward nothing
-						line = append(line, next)
-					}
-				}
-			}
-		}
+		n.edges[h.index] = n.edge(h, far)
+		n.distances(h, far, true)
 		for _, s := range n.switches {
-			for _, p := range s.ports {
-				if d, ok := far[p.peer.owner]; ok && d == far[s]-1 {
-					s.ways[h.index] = append(s.ways[h.index], p)
-				}
+			s.ways[h.index] = n.nearer(s, far)
+		}
+	}
+	for _, to := range n.switches {
+		n.distances(to, far, true)
+		for _, s := range n.switches {
+			s.back[to.index] = n.nearer(s, far)
+		}
+	}
+	n.play()
+}
+
+// place returns the number of a host or switch among all of them.
+func (n *Network) place(at place) int {
+	if s, ok := at.(*Switch); ok {
+		return len(n.hosts) + s.index
+	}
+	return at.(*Host).index
+}
+
+// nearer returns the ports of a switch behind which it is a link less.
+func (n *Network) nearer(s *Switch, far []int) (ports []*Port) {
+	for _, p := range s.ports {
+		if d := far[n.place(p.peer.owner)]; d >= 0 && d == far[n.place(s)]-1 {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// distances sets how many links it is from each node to one; -1 is no way. Hosts
+// forward nothing, and where core is not set, nothing goes through the WAN. It returns
+// the nodes in order of distance.
+func (n *Network) distances(to place, far []int, core bool) []place {
+	for i := range far {
+		far[i] = -1
+	}
+	far[n.place(to)] = 0
+	line := []place{to}
+	for i := 0; i < len(line); i++ {
+		at := line[i]
+		if _, isHost := at.(*Host); isHost && i > 0 {
+			continue
+		}
+		for _, p := range n.portsOf(at) {
+			if next := p.peer.owner; far[n.place(next)] < 0 && (core || !p.core) {
+				far[n.place(next)] = far[n.place(at)] + 1
+				line = append(line, next)
 			}
 		}
 	}
+	return line
+}
+
+// edge returns the PE that is nearest to a host on its side of the WAN; -1 where there
+// is none.
+func (n *Network) edge(h *Host, far []int) int32 {
+	for _, at := range n.distances(h, far, false) {
+		if s, ok := at.(*Switch); ok && s.kind == edge {
+			return int32(s.index)
+		}
+	}
+	return -1
 }
 
 func (n *Network) portsOf(at place) []*Port {
@@ -201,7 +274,7 @@ func (n *Network) Check() error {
 	sum := func(k *packet) {
 		if k.kind == data {
 			there++
-			octets += int64(k.octets)
+			octets += k.size()
 		}
 	}
 	for _, p := range n.ports {

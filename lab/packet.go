@@ -27,20 +27,34 @@ const (
 type packet struct {
 	next   ref // in a queue, or of the free ones
 	flow   int32
-	to     int32 // the host that it goes to
+	to     int32 // the host that it goes to, or ^ of the number of a switch
 	number uint32
 	draw   uint32 // how many packets the flow had sent before: what RED draws by
 	octets int32  // of its frame
 	in     int32  // the port of the switch that it came in by
-	proxy  int32  // the switch that is to translate it; -1: none
+	hash   uint32 // of its addresses and ports: by what it is spread over equal ways
 	kind   kind
 	prio   uint8
 	ce     bool
 	first  bool // of its message
 	last   bool
-	hops   uint8    // ports that have said something, HPCC
+	kept   bool     // its octets are in the buffer of the switch
+	hops   uint8    // ports that have said something, of those with a trace
 	sent   sim.Time // when the sender began to send it
 	ip     []byte   // of messages and PFC frames
+
+	// The tunnel that it is in, from one PE to another: their numbers, the flow
+	// label, and the hash of these three. Egress -1: none.
+	ingress, egress int32
+	label, outer    uint32
+}
+
+// size is the octets of the frame without its tunnel.
+func (k *packet) size() int64 {
+	if k.egress >= 0 {
+		return int64(k.octets) - tunnelOctets
+	}
+	return int64(k.octets)
 }
 
 // A ref names a packet of a pool; 0 names none.
@@ -51,7 +65,7 @@ const pageShift = 12
 // A pool holds packets in pages, which stay where they are.
 type pool struct {
 	pages  [][]packet
-	traces []*[1 << pageShift]trace // of the packets of each page, HPCC
+	traces []*[1 << pageShift]trace // of the packets of each page
 	traced bool
 	free   ref
 	used   int
@@ -60,7 +74,10 @@ type pool struct {
 func (p *pool) at(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
 
 // A trace is what the ports on its way have said to a packet.
-type trace [reaction.MaxHops]reaction.Hop
+type trace struct {
+	hops  [reaction.MaxHops]reaction.Hop
+	ports [reaction.MaxHops]int32
+}
 
 func (p *pool) trace(r ref) *trace { return &p.traces[r>>pageShift][r&(1<<pageShift-1)] }
 
@@ -72,7 +89,7 @@ func (p *pool) get() (ref, *packet) {
 	r := p.free
 	k := p.at(r)
 	p.free = k.next
-	*k = packet{ip: k.ip[:0], in: -1, proxy: -1}
+	*k = packet{ip: k.ip[:0], in: -1, egress: -1}
 	p.used++
 	return r, k
 }

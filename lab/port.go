@@ -27,8 +27,10 @@ type Port struct {
 	wire   wire
 	direct int // PFC frames that fly
 
-	in  ingress
-	red bool // whether its data queue has RED
+	in    account
+	red   bool // whether its data queue has RED
+	core  bool // both ends are nodes of the WAN
+	level uint8
 
 	meter *Meter
 	sent  uint64 // octets on the wire, gaps too
@@ -121,6 +123,9 @@ func (p *Port) enqueue(r ref, k *packet) {
 
 func (p *Port) depthChanged(q *queue) {
 	p.most = max(p.most, q.octets)
+	if s, ok := p.owner.(*Switch); ok && s.role.pauser != nil {
+		s.leveled(p, q.octets)
+	}
 	if p.meter != nil {
 		p.meter.to(p.net.Sim.Now(), q.octets)
 	}

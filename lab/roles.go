@@ -6,23 +6,18 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/lab/sim"
-	kinds "github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/node/receiver"
-	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/pfc"
-	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// This file is the only one that calls the roles: what they read is made here,
-// and what they say is carried out here.
+// The roles are called in this file, switchrole.go, hostrole.go and edge.go alone: what
+// they read is made here, and what they say is carried out there.
 
 // roles has what the roles of a network share: room for octets.
 type roles struct {
@@ -30,12 +25,16 @@ type roles struct {
 
 	data    rocev2.Packet                       // the packet that is written
 	frame   []byte                              // its octets
-	read    rocev2.Packet                       // the packet that a receiver reads
-	told    rocev2.Datagram                     // the message that a proxy reads
-	learned *qpmap.Map                          // by the proxies, of all flows
+	outer   []byte                              // those of the tunnel that it is in
+	ext     []byte                              // its Hop-by-Hop header
+	read    rocev2.Packet                       // the packet that a receiver or a PE reads
+	told    rocev2.Datagram                     // the message that a proxy or a PE reads
+	learned *qpmap.Map                          // by the proxies and PEs, of all flows
 	answer  []byte                              // what a role answers
 	zeros   []byte                              // the data of all packets
 	event   congested.Event                     // what a congested node is asked
+	own     ioam.Node                           // what it says of itself
+	hops    [reaction.MaxHops + 1]reaction.Hop  // that a sender reads
 	dcqcn   map[reaction.Config]*reaction.DCQCN // by what they were made of
 }
 
@@ -65,6 +64,9 @@ type pairs struct{ net *Network }
 
 func (f *Flow) sourceQP() uint32 { return uint32(2*f.index + 2) }
 func (f *Flow) destQP() uint32   { return uint32(2*f.index + 3) }
+
+// sourcePort is the UDP source port of the flow's packets.
+func (f *Flow) sourcePort() uint16 { return 0xC000 | uint16(f.index) }
 
 // SourceQP does what [node.Pairs] asks.
 func (p pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
@@ -110,6 +112,7 @@ func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
 // play gives each node its roles.
 func (n *Network) play() {
 	n.roles.frame, n.roles.answer = make([]byte, 0, 16384), make([]byte, 0, 4096)
+	n.roles.outer, n.roles.ext = make([]byte, 0, 16384), make([]byte, 0, 512)
 	n.roles.zeros = make([]byte, n.cfg.Payload+4)
 	into := make([]int, len(n.hosts))
 	for _, f := range n.flows {
@@ -118,7 +121,7 @@ func (n *Network) play() {
 	for i, h := range n.hosts {
 		h.role = newHostRole(h, into[i])
 	}
-	if n.cfg.Variant == Proxy {
+	if n.cfg.Variant == Proxy || n.cfg.Variant == FCN {
 		n.roles.learned = qpmap.New(qpmap.Config{})
 		for _, f := range n.flows {
 			n.learn(f)
@@ -129,166 +132,25 @@ func (n *Network) play() {
 	}
 }
 
-// A switchRole is the congested node in a switch.
-type switchRole struct {
-	agent *congested.Agent
-	proxy *proxy.Proxy
-	ready sim.ID
-	of    *Switch
-}
-
-func newSwitchRole(s *Switch) *switchRole {
-	n := s.net
-	method, capable := congested.Mark, congested.Unknown
-	switch n.cfg.Variant {
-	case FastCNP, Oracle:
-		method, capable = congested.FastCNP, congested.Yes
-	case FastCNPMarks:
-		method = congested.FastCNP
-	case Proxy:
-		method = congested.Proxy
-	}
-	cfg := congested.Config{
-		Enabled:  n.cfg.Variant != None && n.cfg.Variant != HPCC,
-		Self6:    numbered(switchPrefix, s.index),
-		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
-		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
-		Proxies:  leaves{n},
-		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
-		Seed: n.seed(),
-	}
-	for i := range cfg.PerFlow {
-		cfg.PerFlow[i] = n.cfg.Interval
-	}
-	agent, err := congested.New(cfg)
-	if err != nil {
-		panic("lab: " + err.Error()) // all of it is the laboratory's own
-	}
-	role := &switchRole{agent: agent, of: s}
-	role.ready = n.Sim.Add(role)
-	p, err := proxy.New(proxy.Config{
-		Enabled: n.cfg.Variant == Proxy, Self6: cfg.Self6, Accept: acl.New(switchPrefix),
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: hostPrefix, Value: proxy.CNP}),
-		QPs:     n.roles.learned, Seed: n.seed(),
-	})
-	if err != nil {
-		panic("lab: " + err.Error()) // all of it is the laboratory's own
-	}
-	role.proxy = p
-	return role
-}
-
-// leaves knows the proxy of a sender: its first switch.
-type leaves struct{ net *Network }
-
-// Lookup does what [congested.Proxies] asks.
-func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
-	i, ok := index(hostPrefix, sender)
-	if !ok || i >= len(l.net.hosts) {
-		return netip.Addr{}, false
-	}
-	s, ok := l.net.hosts[i].port.peer.owner.(*Switch)
-	if !ok {
-		return netip.Addr{}, false
-	}
-	return numbered(switchPrefix, s.index), true
-}
-
-// translate is the proxy: it has got a message, and sends a CNP.
-func (s *Switch) translate(told ref, k *packet) {
-	n, r := s.net, &s.net.roles
-	defer n.pool.put(told)
-	if err := r.told.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.ExperimentalPort); err != nil {
-		panic("lab: " + err.Error())
-	}
-	out, a, reason := s.role.proxy.ReceivePacket(r.answer[:0], &r.told, n.Sim.Now().Clock())
-	to, ok := index(hostPrefix, a.Flow.Src)
-	if reason != node.Accepted || !ok || to >= len(n.hosts) {
-		n.count.Refused++
-		return
-	}
-	n.count.CNPs++
-	s.role.later(n.message(out, to, k.flow), n.cfg.ProxyDelay)
-}
-
-// learn gives the proxies the queue pairs of a flow, as if they had learned them.
-func (n *Network) learn(f *Flow) {
-	if n.roles.learned != nil {
-		key := rocev2.FlowKey{Src: f.src.role.addr, Dst: f.dst.role.addr, DestQP: f.destQP()}
-		_ = n.roles.learned.Add(qpmap.Key{FlowKey: key}, qpmap.Pair{SrcQP: f.sourceQP()}) // of what has no room they know nothing
-	}
-}
-
-// congested is told of a packet that meets congestion.
-func (s *Switch) congested(k *packet) {
-	n, now := s.net, s.net.Sim.Now()
-	n.count.Congested++
-	n.count.Onset = min(n.count.Onset, now)
-	r := &n.roles
-	r.event.Frame, r.event.Options = n.octets(k), rocev2.DecodeOptions{Link: rocev2.LinkIP}
-	out, d := s.role.agent.Congested(r.answer[:0], &r.event, now.Clock())
-	if d.Reason != node.Accepted {
-		n.count.Refused++
-		return
-	}
-	if d.MarkECN {
-		n.count.Marked++
-		k.ce = true
-	}
-	to, via := n.flows[k.flow].src.index, -1
-	switch d.Kind {
-	case kinds.FastCNP:
-		n.count.FastCNPs++
-	case kinds.Proxy: // it passes the proxy on its way to the sender
-		n.count.Proxied++
-		via, _ = index(switchPrefix, d.To)
-	default:
-		return
-	}
-	if n.cfg.Variant == Oracle {
-		n.hosts[to].role.hears(out)
-		return
-	}
-	told := n.message(out, to, k.flow)
-	n.pool.at(told).proxy = int32(via)
-	s.role.later(told, n.cfg.SwitchDelay)
-}
-
-// later lets a notification wait at the switch until it is made.
-func (s *switchRole) later(r ref, wait sim.Time) {
-	n := s.of.net
-	n.roles.making++
-	n.Sim.At(n.Sim.Now()+wait, sim.Timer, s.ready, uint32(r))
-}
-
-// Handle runs an event: a notification is ready.
-func (s *switchRole) Handle(arg uint32) {
-	n, r := s.of.net, ref(arg)
-	n.roles.making--
-	k := n.pool.at(r)
-	if int(k.proxy) == s.of.index { // the congested node is the proxy itself
-		s.of.translate(r, k)
-		return
-	}
-	s.of.forward(nil, r, k)
-}
-
-// message returns a packet with the octets of a notification.
-func (n *Network) message(ip []byte, to int, flow int32) ref {
+// message returns a packet with the octets of a notification, from the host or switch of
+// this number among all of them to a host, or to ^ of the number of a switch.
+func (n *Network) message(ip []byte, from, to int, flow int32) ref {
 	r, k := n.pool.get()
 	k.kind, k.prio, k.to, k.flow = message, n.cfg.NotificationPriority, int32(to), flow
+	k.hash = spread(uint32(from), uint32(to), 0)
 	k.ip = append(k.ip, ip...)
 	k.octets = int32(etherHeader + len(ip) + frameCheck)
 	n.count.Notice += uint64(k.octets)
 	return r
 }
 
-// octets returns the octets of a packet of data, valid until the next call.
-func (n *Network) octets(k *packet) []byte {
-	f, r := n.flows[k.flow], &n.roles
-	p := &r.data
+// octets returns the octets of a packet of data, without its tunnel, valid until the
+// next call.
+func (n *Network) octets(r ref, k *packet) []byte {
+	f, roles := n.flows[k.flow], &n.roles
+	p := &roles.data
 	p.Src, p.Dst = f.src.role.addr, f.dst.role.addr
-	p.SrcPort, p.DstPort, p.HopLimit = 0xC000|uint16(f.index), rocev2.Port, 64
+	p.SrcPort, p.DstPort, p.HopLimit = f.sourcePort(), rocev2.Port, 64
 	p.TrafficClass = 26<<2 | rocev2.ECT0
 	if k.ce {
 		p.TrafficClass |= rocev2.CE
@@ -304,95 +166,30 @@ func (n *Network) octets(k *packet) []byte {
 	case k.last:
 		p.BTH.Opcode = bth.RCSendLast
 	}
-	p.Payload = r.zeros[:k.octets-overhead]
-	out, err := p.AppendBinary(r.frame[:0])
+	p.Payload = roles.zeros[:int(k.size())-n.head]
+	if n.pool.traced {
+		p.NextHeader, p.Ext = ipv6opt.HopByHop, n.traceHeader(r, k)
+	}
+	out, err := p.AppendBinary(roles.frame[:0])
 	if err != nil {
 		panic("lab: " + err.Error()) // all fields are the laboratory's own
 	}
 	return out
 }
 
-// A hostRole is what a host is to notifications: the receiver that sends them and the
-// sender that hears them.
-type hostRole struct {
-	of       *Host
-	addr     netip.Addr
-	receiver *receiver.Receiver
-	sender   *sender.Sender
-}
-
-func newHostRole(h *Host, flows int) *hostRole {
-	n := h.net
-	addr := numbered(hostPrefix, h.index)
-	r := receiver.Config{
-		Enabled: n.cfg.Variant == CNP || n.cfg.Variant == CNPPolled || n.cfg.Variant == FastCNPMarks,
-		Self6:   addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
+// tunnelled returns the octets of a packet of data as it is on the wire, in its
+// tunnel where there is one.
+func (n *Network) tunnelled(r ref, k *packet) []byte {
+	inner := n.octets(r, k)
+	if k.egress < 0 {
+		return inner
 	}
-	if n.cfg.Variant == CNPPolled {
-		r.Interval = 0 // who polls is limited by that
+	tunnel := encap.IPInIPv6{Src: n.switches[k.ingress].role.addr, Dst: n.switches[k.egress].role.addr}
+	out, err := tunnel.Append(n.roles.outer[:0], inner, k.label)
+	if err != nil {
+		panic("lab: " + err.Error()) // all fields are the laboratory's own
 	}
-	s := sender.Config{
-		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
-		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.seed(),
-	}
-	return &hostRole{of: h, addr: addr, receiver: receiver.New(r), sender: sender.New(s)}
-}
-
-// marked is told of a packet with CE.
-func (h *Host) marked(f *Flow, k *packet) {
-	if h.net.cfg.Variant == CNPPolled {
-		f.polled, f.ce = *k, true
-		return
-	}
-	h.answer(k)
-}
-
-// polls begins to look at a flow, from its first packet on.
-func (h *Host) polls(f *Flow) {
-	if h.net.cfg.Variant == CNPPolled {
-		f.poll.Set(&h.net.Sim, h.net.Sim.Now()+sim.From(h.net.cfg.Interval))
-	}
-}
-
-// looks is the look of a receiver that polls.
-func (h *Host) looks(f *Flow) {
-	if f.ce {
-		f.ce = false
-		h.answer(&f.polled)
-	}
-	h.polls(f)
-}
-
-// answer asks the receiver for a CNP.
-func (h *Host) answer(k *packet) {
-	n, r := h.net, &h.net.roles
-	if err := r.read.Decode(n.octets(k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
-		panic("lab: " + err.Error())
-	}
-	out, d := h.role.receiver.Receive(r.answer[:0], &r.read, n.Sim.Now().Clock())
-	to, ok := index(hostPrefix, d.To)
-	if d.Reason != node.Accepted || d.Kind == kinds.Other || !ok || to >= len(n.hosts) {
-		n.count.Refused++
-		return
-	}
-	n.count.CNPs++
-	h.later(n.message(out, to, k.flow), n.cfg.ReceiverDelay)
-}
-
-// hears reads a notification, and tells the reaction point that it is about.
-func (h *hostRole) hears(ip []byte) {
-	n := h.of.net
-	e, reason := h.sender.Receive(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, n.Sim.Now().Clock())
-	i := int(e.QP)/2 - 1
-	if reason != node.Accepted || !e.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
-		n.count.Refused++
-		return
-	}
-	if e.Again {
-		n.count.Again++
-		return
-	}
-	n.flows[i].notified()
+	return out
 }
 
 // sendPause sends a PFC frame for the data class to the neighbour at a port.

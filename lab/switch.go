@@ -12,33 +12,58 @@ import (
 type Switch struct {
 	net   *Network
 	index int
+	kind  site
 	ports []*Port
 	ways  [][]*Port // to each host
+	back  [][]*Port // to each switch
 	role  *switchRole
 	id    sim.ID
 
 	used int64 // octets of the shared buffer
+	over int64 // of the headroom of all ports
 }
 
-// ingress is the account of what came in by a port and has not left, data class
+// site is where a switch stands.
+type site uint8
+
+const (
+	inside site = iota // in a data centre
+	edge               // a PE: between a data centre and the WAN
+	core               // a router of the WAN
+)
+
+// account is that of what came in by a port and has not left, data class
 // alone.
-type ingress struct {
-	shared, over int64 // octets of the shared buffer, of the headroom
+type account struct {
+	own          int64 // octets of its reserve
+	shared, over int64 // of the shared buffer, of the headroom
 	most         int64 // of the headroom
 	off          bool  // the neighbour is paused
 	refresh      sim.Alarm
 }
 
-// Switch adds a switch.
-func (n *Network) Switch() *Switch {
-	s := &Switch{net: n, index: len(n.switches)}
+// Switch adds a switch of a data centre.
+func (n *Network) Switch() *Switch { return n.site(inside) }
+
+// PE adds a node at the edge of the WAN. What comes from a data centre and leaves for another
+// one goes through the WAN in a tunnel of IP in IPv6, to the PE that is nearest to its host. Links
+// between PEs and routers are the WAN.
+func (n *Network) PE() *Switch { return n.site(edge) }
+
+// Router adds a node of the WAN.
+func (n *Network) Router() *Switch { return n.site(core) }
+
+func (n *Network) site(kind site) *Switch {
+	s := &Switch{net: n, index: len(n.switches), kind: kind}
 	s.id = n.Sim.Add(s)
 	n.switches = append(n.switches, s)
 	return s
 }
 
-// String returns "switch" and its number.
-func (s *Switch) String() string { return fmt.Sprintf("switch %d", s.index) }
+// String returns "switch", "PE" or "router" and its number.
+func (s *Switch) String() string {
+	return fmt.Sprintf("%s %d", [...]string{"switch", "PE", "router"}[s.kind], s.index)
+}
 
 // Ports returns the ports, in the order of the links.
 func (s *Switch) Ports() []*Port { return s.ports }
@@ -54,7 +79,7 @@ func (s *Switch) Headroom() (most int64) {
 func (s *Switch) attach(p *Port) {
 	p.index = len(s.ports)
 	s.ports = append(s.ports, p)
-	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant != None && s.net.cfg.Variant != HPCC
+	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant.decides()
 	p.in.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
 }
 
@@ -74,8 +99,8 @@ func (s *Switch) arrive(in *Port, r ref, k *packet) {
 		s.net.pool.put(r)
 		return
 	}
-	if int(k.proxy) == s.index {
-		s.translate(r, k)
+	if int(k.to) == ^s.index {
+		s.told(r, k)
 		return
 	}
 	s.forward(in, r, k)
@@ -84,38 +109,96 @@ func (s *Switch) arrive(in *Port, r ref, k *packet) {
 // forward puts a packet into the queue of the port on its way. In is nil for
 // the switch's own.
 func (s *Switch) forward(in *Port, r ref, k *packet) {
+	if int(k.egress) == s.index {
+		s.unwrap(k)
+	}
 	out := s.way(k)
+	if out != nil && out.core && s.kind == edge && k.egress < 0 && s.wrap(k) {
+		out = s.way(k)
+	}
 	if out == nil || !s.admit(in, out, k) {
 		s.net.lost(r, k)
 		return
 	}
-	red := &s.net.cfg.RED
-	if k.kind == data && out.red && red.At == AtArrival && red.meets(&s.net.marks, out.dataQueue().octets, k) {
-		s.congested(k)
+	if s.net.cfg.RED.At == AtArrival {
+		s.look(out, r, k)
 	}
 	out.enqueue(r, k)
+}
+
+// look decides whether a packet of data meets congestion at a port.
+func (s *Switch) look(out *Port, r ref, k *packet) {
+	if k.kind != data {
+		return
+	}
+	if out.red && s.net.cfg.RED.meets(&s.net.marks, out.dataQueue().octets, k) {
+		s.congested(out, r, k)
+	}
+	if out.level > 0 {
+		s.pauses(out, r, k)
+	}
+}
+
+// tunnelOctets is what a tunnel adds: an IPv6 header.
+const tunnelOctets = 40
+
+// wrap puts a packet into a tunnel, and says whether there is one.
+func (s *Switch) wrap(k *packet) bool {
+	to := int32(-1)
+	if k.to >= 0 {
+		to = s.net.edges[k.to]
+	}
+	if to < 0 || int(to) == s.index {
+		return false
+	}
+	k.label = s.label(k)
+	k.ingress, k.egress = int32(s.index), to
+	k.outer = spread(uint32(k.ingress), uint32(k.egress), k.label)
+	k.octets += tunnelOctets
+	return true
+}
+
+func (s *Switch) unwrap(k *packet) {
+	k.octets -= tunnelOctets
+	k.egress = -1
+}
+
+// spread returns the hash of what a packet is spread by over equal ways.
+func spread(src, dst, ports uint32) uint32 {
+	x := (uint64(src)<<32 | uint64(dst)) * 0x9E3779B97F4A7C15
+	x = (x ^ x>>29 ^ uint64(ports)) * 0xBF58476D1CE4E5B9
+	return uint32(x>>32) ^ uint32(x)
 }
 
 func (n *Network) lost(r ref, k *packet) {
 	n.count.Lost++
 	if k.kind == data {
 		n.count.LostData++
-		n.count.LostDataOctets += uint64(k.octets)
+		n.count.LostDataOctets += uint64(k.size())
 	}
 	n.pool.put(r)
 }
 
-// way returns the port to a packet's host: by the flow where there are several,
+// way returns the port to where a packet goes: by its hash where there are several,
 // differently at each switch.
 func (s *Switch) way(k *packet) *Port {
-	ways := s.ways[k.to]
+	var ways []*Port
+	hash := k.hash
+	switch {
+	case k.egress >= 0:
+		ways, hash = s.back[k.egress], k.outer
+	case k.to < 0:
+		ways = s.back[^k.to]
+	default:
+		ways = s.ways[k.to]
+	}
 	switch len(ways) {
 	case 0:
 		return nil
 	case 1:
 		return ways[0]
 	}
-	x := (uint64(uint32(k.flow))<<8 | uint64(k.kind&1)) + uint64(s.index)<<40 + s.net.cfg.Seed
+	x := uint64(hash) + uint64(s.index)<<32 + s.net.cfg.Seed
 	x = (x ^ x>>31) * 0x9E3779B97F4A7C15
 	x = (x ^ x>>29) * 0xBF58476D1CE4E5B9
 	return ways[(x^x>>32)%uint64(len(ways))]
@@ -133,72 +216,98 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	return float64(draws.Of(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
 }
 
-// admit finds room for a packet, and says whether there was any.
+// admit finds room for a packet, and says whether there was any. In is nil for the
+// switch's own.
 func (s *Switch) admit(in, out *Port, k *packet) bool {
 	b, octets := &s.net.cfg.Buffer, int64(k.octets)
-	if b.Total == 0 || in == nil {
-		k.in = -1
+	queued := out.queues[k.prio].octets + octets
+	if b.Queue > 0 && queued > b.Queue {
+		return false
+	}
+	k.in, k.kept = -1, b.Total > 0
+	if !k.kept {
 		return true
+	}
+	if in != nil {
+		k.in = int32(in.index)
 	}
 	room := b.Total - s.used
 	limit := min(int64(b.Alpha*float64(room)), room)
-	if !b.PFC || k.prio != s.net.cfg.DataPriority {
-		if out.queues[k.prio].octets+octets > limit {
+	if !s.lossless(k) {
+		if queued > limit || octets > room {
+			k.kept = false
 			return false
 		}
-	} else {
-		a := &in.in
-		if b.XOFF > 0 {
-			limit = min(b.XOFF, room+a.shared)
-		}
-		if a.shared+octets > limit || a.over > 0 {
-			if a.over+octets > b.Headroom {
-				return false
-			}
-			k.in = int32(in.index)
-			a.over += octets
-			a.most = max(a.most, a.over)
-			if !a.off {
-				s.pause(in)
-			}
-			return true
-		}
-		a.shared += octets
+		s.used += octets
+		return true
 	}
-	k.in = int32(in.index)
-	s.used += octets
+	a := &in.in
+	if a.shared+a.over == 0 && a.own+octets <= b.Reserve {
+		a.own += octets
+		return true
+	}
+	if b.XOFF > 0 {
+		limit = min(b.XOFF, room+a.shared)
+	}
+	if a.shared+octets <= limit && a.over == 0 {
+		a.shared += octets
+		s.used += octets
+		return true
+	}
+	if a.over+octets > b.Headroom || b.Pool > 0 && s.over+octets > b.Pool {
+		k.kept = false
+		return false
+	}
+	a.over += octets
+	s.over += octets
+	a.most = max(a.most, a.over)
+	if !a.off {
+		s.pause(in)
+	}
 	return true
+}
+
+// lossless says whether a packet is in the account of the port that it came in by.
+func (s *Switch) lossless(k *packet) bool {
+	return s.net.cfg.Buffer.PFC && k.in >= 0 && k.prio == s.net.cfg.DataPriority
 }
 
 // departs is told when a packet leaves its queue.
 func (s *Switch) departs(out *Port, r ref, k *packet) {
-	if s.net.pool.traced && k.kind == data && k.hops < reaction.MaxHops {
-		s.net.pool.trace(r)[k.hops] = reaction.Hop{
-			Rate: uint64(out.rate), Queue: uint64(out.dataQueue().octets), Sent: out.sent,
-			At: time.Duration(s.net.Sim.Now() / sim.Nanosecond),
+	if k.kept {
+		s.release(k)
+	}
+	if s.net.cfg.RED.At == AtDeparture {
+		s.look(out, r, k)
+	}
+	if s.net.pool.traced && k.kind == data && int(k.hops) < s.net.cfg.TraceHops {
+		t := s.net.pool.trace(r)
+		t.hops[k.hops] = reaction.Hop{
+			B: uint64(out.rate), QLen: uint64(out.dataQueue().octets), TxBytes: out.sent,
+			TS: time.Duration(s.net.Sim.Now() / sim.Nanosecond),
 		}
+		t.ports[k.hops] = out.number
 		k.hops++
-	}
-	if k.in >= 0 {
-		s.release(s.ports[k.in], k)
-	}
-	red := &s.net.cfg.RED
-	if k.kind == data && out.red && red.At == AtDeparture && red.meets(&s.net.marks, out.dataQueue().octets, k) {
-		s.congested(k)
 	}
 }
 
 // release gives back the room of a packet.
-func (s *Switch) release(in *Port, k *packet) {
-	b, a, octets := &s.net.cfg.Buffer, &in.in, int64(k.octets)
-	if !b.PFC || k.prio != s.net.cfg.DataPriority {
+func (s *Switch) release(k *packet) {
+	k.kept = false
+	octets := int64(k.octets)
+	if !s.lossless(k) {
 		s.used -= octets
 		return
 	}
-	over := min(a.over, octets) // the headroom is given back first
+	b, in := &s.net.cfg.Buffer, s.ports[k.in]
+	a := &in.in
+	over := min(a.over, octets) // the headroom is given back first, the reserve last
+	shared := min(a.shared, octets-over)
 	a.over -= over
-	a.shared -= octets - over
-	s.used -= octets - over
+	s.over -= over
+	a.shared -= shared
+	s.used -= shared
+	a.own -= octets - over - shared
 	if !a.off {
 		return
 	}
@@ -237,16 +346,16 @@ func (s *Switch) check() error {
 	if s.net.cfg.Buffer.Total == 0 {
 		return nil
 	}
-	held, data := int64(0), make([]int64, len(s.ports))
+	held, lossless := int64(0), make([]int64, len(s.ports))
 	for _, p := range s.ports {
 		for i := range p.queues {
 			for r := p.queues[i].head; r != 0; {
 				k := s.net.pool.at(r)
-				if k.in >= 0 {
+				switch {
+				case k.kept && s.lossless(k):
+					lossless[k.in] += int64(k.octets)
+				case k.kept:
 					held += int64(k.octets)
-				}
-				if k.in >= 0 && s.net.cfg.Buffer.PFC && k.prio == s.net.cfg.DataPriority {
-					data[k.in] += int64(k.octets)
 				}
 				r = k.next
 			}
@@ -254,14 +363,16 @@ func (s *Switch) check() error {
 	}
 	over := int64(0)
 	for i, p := range s.ports {
-		over += p.in.over
-		if data[i] != p.in.shared+p.in.over {
-			return fmt.Errorf("%v, port %d: %d octets came in and wait, the account says %d", s, i, data[i],
-				p.in.shared+p.in.over)
+		a := &p.in
+		over += a.over
+		held += a.shared
+		if lossless[i] != a.own+a.shared+a.over {
+			return fmt.Errorf("%v, port %d: %d octets came in and wait, the account says %d", s, i, lossless[i],
+				a.own+a.shared+a.over)
 		}
 	}
-	if held != s.used+over {
-		return fmt.Errorf("%v: %d octets wait, the buffer says %d", s, held, s.used+over)
+	if held != s.used || over != s.over {
+		return fmt.Errorf("%v: %d and %d octets wait, the buffer says %d and %d", s, held, over, s.used, s.over)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func TestWrongArguments(t *testing.T) {
 		{"run", misused, "usage: rocelab run"},
 		{"run -nothing -", misused, "usage: rocelab run"},
 		{"run nowhere.json", failed, "nowhere.json: no such file"},
-		{"run - " + wrong, failed, wrong + ": topology.kind: star, line, leaf-spine or wan needed"},
+		{"run - " + wrong, failed, wrong + ": topology.kind: star, line, leaf-spine, fat-tree, wan or two-dc needed"},
 		{"check A99", misused, "A99 is no check"},
 	} {
 		status, out, errs := call(t.Context(), incast, strings.Fields(c.args)...)

@@ -301,7 +301,7 @@ func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) 
 // A10: every variant adds up, a run can be repeated, and another seed is another
 // run, but not by much.
 func sums() (rows []Row, err error) {
-	for v := lab.None; v <= lab.HPCC; v++ {
+	for v := range lab.Variant(lab.Variants) {
 		var prints []uint64
 		var most []float64
 		for _, seed := range []uint64{1, 1, 2, 3, 4, 5} {

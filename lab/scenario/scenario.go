@@ -10,7 +10,10 @@ import (
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/ppfc"
 )
 
 // A Scenario is what a file says.
@@ -32,16 +35,22 @@ type Scenario struct {
 //	star        hosts around one switch
 //	line        hosts, switches in a row, as many hosts
 //	leaf-spine  hosts at each leaf, each leaf at each spine
+//	fat-tree    K pods of K/2 edge and K/2 aggregation switches, K²/4 core switches, K³/4 hosts
 //	wan         hosts, a leaf, PE, P, PE, a leaf, as many hosts
+//	two-dc      leaf and spine, PE, P, PE, leaf and spine: each spine at its PE
+//
+// In the last two what passes from one PE to the other is in a tunnel.
 type Topology struct {
 	Kind     string  `json:"kind"`
 	Hosts    int     `json:"hosts"` // of the star, at each end of the line and the WAN, at each leaf
+	K        int     `json:"k"`     // of the fat tree: the ports of a switch
 	Rate     Rate    `json:"rate"`  // of the links of hosts
 	Delay    Time    `json:"delay"` // of each link, but those of the WAN
 	Switches int     `json:"switches"`
 	Leaves   int     `json:"leaves"`
 	Spines   int     `json:"spines"`
 	Trunk    Rate    `json:"trunk"` // between switches; 0 is Rate
+	WAN      Rate    `json:"wan"`   // between PEs and P; 0 is Trunk
 	SlowHop  int     `json:"slow_hop"`
 	SlowRate Rate    `json:"slow_rate"` // of the link behind this switch of the line, from 1; of the one behind P
 	Distance Time    `json:"distance"`  // one way between the PEs
@@ -57,25 +66,47 @@ type Switch struct {
 	Buffer      Size      `json:"buffer"` // 0: without end
 	Alpha       float64   `json:"alpha"`
 	PFC         bool      `json:"pfc"`
+	Queue       Size      `json:"queue"`
 	Headroom    Size      `json:"headroom"`
+	Pool        Size      `json:"headroom_pool"`
+	Reserve     Size      `json:"reserve"`
 	XON         Size      `json:"xon"`
 	Pipeline    Time      `json:"pipeline"`
 	NotifyDelay Time      `json:"notify_delay"`
+	NotifyLimit float64   `json:"notify_limit"`
 	ProxyDelay  Time      `json:"proxy_delay"`
+	EdgeDelay   Time      `json:"edge_delay"`
+	Labels      int       `json:"labels"`
+	LabelIdle   Time      `json:"label_idle"`
+	TraceHops   int       `json:"trace_hops"`
+	PPFC        PPFC      `json:"ppfc"`
+}
+
+// PPFC says from which depth of a queue on senders are asked to hold and to stop; 0 is
+// never. Below Resume all go on.
+type PPFC struct {
+	Alarm    Size `json:"alarm"`
+	Hold     Size `json:"hold"`
+	Stop     Size `json:"stop"`
+	Resume   Size `json:"resume"`
+	Pause    Time `json:"pause"`
+	Ceiling  Time `json:"ceiling"`
+	Interval Time `json:"interval"`
 }
 
 // Host is what all hosts have.
 type Host struct {
-	Payload              int   `json:"payload"`
-	CNPDelay             Time  `json:"cnp_delay"`
-	ReactionDelay        Time  `json:"reaction_delay"`
-	PauseDelay           Time  `json:"pause_delay"`
-	Interval             Time  `json:"interval"` // of notifications of a flow, whoever sends them
-	Join                 Time  `json:"join"`
-	AckEvery             int   `json:"ack_every"`
-	AckPriority          uint8 `json:"ack_priority"`
-	NotificationPriority uint8 `json:"notification_priority"`
-	Timeout              Time  `json:"timeout"`
+	Payload              int     `json:"payload"`
+	CNPDelay             Time    `json:"cnp_delay"`
+	CNPLimit             float64 `json:"cnp_limit"` // a second
+	ReactionDelay        Time    `json:"reaction_delay"`
+	PauseDelay           Time    `json:"pause_delay"`
+	Interval             Time    `json:"interval"` // of notifications of a flow, whoever sends them
+	Join                 Time    `json:"join"`
+	AckEvery             int     `json:"ack_every"`
+	AckPriority          uint8   `json:"ack_priority"`
+	NotificationPriority uint8   `json:"notification_priority"`
+	Timeout              Time    `json:"timeout"`
 }
 
 // Reaction is the reaction point: "paper", "connectx" or "none". What is not 0 takes
@@ -85,7 +116,8 @@ type Reaction struct {
 	Additive Rate   `json:"additive"`
 	Hyper    Rate   `json:"hyper"`
 	Timer    Time   `json:"timer"`
-	RTT      Time   `json:"rtt"` // T of the variant hpcc: the longest round trip of the idle network
+	RTT      Time   `json:"rtt"` // T of the variants of hpcc: the longest round trip of the idle network
+	MaxStage uint32 `json:"max_stage"`
 }
 
 // Default is a scenario without topology and traffic.
@@ -96,7 +128,9 @@ func Default() *Scenario {
 		Topology: Topology{Rate: 100e9, Delay: µs},
 		Switch: Switch{
 			KMin: 100_000, KMax: 400_000, PMax: 0.2, Alpha: 1,
-			Headroom: 100_000, XON: 2496, Pipeline: 6 * µs / 10, NotifyDelay: µs, ProxyDelay: µs,
+			Headroom: 100_000, XON: 2496, Pipeline: 6 * µs / 10, NotifyDelay: µs, ProxyDelay: µs, EdgeDelay: µs,
+			TraceHops: 5,
+			PPFC:      PPFC{Hold: 100_000, Stop: 400_000, Resume: 50_000, Pause: 100 * µs, Interval: 5 * µs},
 		},
 		Host: Host{
 			Payload: 1024, CNPDelay: µs, ReactionDelay: µs, PauseDelay: µs / 2, Interval: 50 * µs,
@@ -128,14 +162,16 @@ func (s *Scenario) check() error {
 			maxRuns)},
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
-		{!t.known(), "topology.kind", "star, line, leaf-spine or wan needed"},
-		{t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts", "1 at least, 2 in a star"},
+		{!t.known(), "topology.kind", "star, line, leaf-spine, fat-tree, wan or two-dc needed"},
+		{t.Kind == "fat-tree" && (t.K < 2 || t.K > 24 || t.K%2 != 0), "topology.k", "an even number from 2 to 24 needed"},
+		{t.Kind != "fat-tree" && t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts",
+			"1 at least, 2 in a star"},
 		{t.hosts() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
 		{t.Kind == "line" && (t.Switches < 1 || t.Switches > maxSwitches), "topology.switches",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.Kind == "leaf-spine" && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves",
+		{t.leaved() && (t.Leaves < 1 || t.Leaves > maxSwitches), "topology.leaves",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
-		{t.Kind == "leaf-spine" && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
+		{t.leaved() && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
 		{t.Kind == "line" && (t.SlowHop < 0 || t.SlowHop >= t.Switches), "topology.slow_hop",
 			"from 1, the first switch, to the last but one needed, or 0"},
@@ -145,13 +181,22 @@ func (s *Scenario) check() error {
 		{!(s.Switch.PMax >= 0 && s.Switch.PMax <= 1), "switch.pmax", "from 0 to 1 needed"},
 		{!(s.Switch.Alpha > 0 && s.Switch.Alpha <= 64), "switch.alpha", "above 0 to 64 needed"},
 		{s.Switch.PFC && s.Switch.Buffer == 0, "switch.buffer", "needed with pfc"},
+		{!(s.Switch.NotifyLimit >= 0), "switch.notify_limit", "0 or above needed"},
+		{s.Switch.Labels < 0 || s.Switch.Labels > 1<<20-1, "switch.labels", "from 0 to 1048575 needed"},
+		{s.Switch.TraceHops < 1 || s.Switch.TraceHops > reaction.MaxHops, "switch.trace_hops",
+			fmt.Sprintf("from 1 to %d needed", reaction.MaxHops)},
+		{s.Switch.PPFC.Pause.sim() > sim.From(ppfc.MaxPause), "switch.ppfc.pause",
+			fmt.Sprintf("%v at most", sim.From(ppfc.MaxPause))},
+		{!s.Switch.PPFC.ascends(), "switch.ppfc", "resume below alarm, hold and stop needed, which differ"},
+		{!(h.CNPLimit >= 0), "host.cnp_limit", "0 or above needed"},
 		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload",
 			"a multiple of 4 from 64 to 8192 needed"},
 		{h.AckEvery < 1 || h.AckEvery > 1<<20, "host.ack_every", "from 1 to 1048576 needed"},
 		{h.AckPriority > 7, "host.ack_priority", "from 0 to 7 needed"},
 		{h.NotificationPriority > 7, "host.notification_priority", "from 0 to 7 needed"},
 		{!s.Reaction.known(), "reaction.kind", "paper, connectx or none needed"},
-		{slices.Contains(s.Variants, lab.HPCC) && s.Reaction.RTT == 0, "reaction.rtt", "needed with the variant hpcc"},
+		{slices.ContainsFunc(s.Variants, lab.Variant.HPCC) && s.Reaction.RTT == 0, "reaction.rtt",
+			"needed with the variants of hpcc"},
 		{len(s.Traffic) == 0, "traffic", "one at least is needed"},
 	} {
 		if wrong.is {
@@ -168,11 +213,13 @@ func (s *Scenario) check() error {
 
 func (t *Topology) known() bool {
 	switch t.Kind {
-	case "star", "line", "leaf-spine", "wan":
+	case "star", "line", "leaf-spine", "fat-tree", "wan", "two-dc":
 		return true
 	}
 	return false
 }
+
+func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
 
 // hosts returns how many hosts there are.
 func (t *Topology) hosts() int {
@@ -181,8 +228,66 @@ func (t *Topology) hosts() int {
 		return 2 * t.Hosts
 	case "leaf-spine":
 		return t.Leaves * t.Hosts
+	case "two-dc":
+		return 2 * t.Leaves * t.Hosts
+	case "fat-tree":
+		return t.K * t.K * t.K / 4
 	}
 	return t.Hosts
+}
+
+// ascends says whether Resume is below the depths that are set, and no two of them are
+// the same.
+func (p *PPFC) ascends() bool {
+	up := p.depths()
+	return len(up) > 0 && up[0] > uint64(p.Resume) && len(slices.Compact(slices.Clone(up))) == len(up)
+}
+
+// depths are those of the levels, in order.
+func (p *PPFC) depths() (up []uint64) {
+	for _, d := range []Size{p.Alarm, p.Hold, p.Stop} {
+		if d > 0 {
+			up = append(up, uint64(d))
+		}
+	}
+	slices.Sort(up)
+	return up
+}
+
+// pausing returns what the switches do. A level ends at half the depth at which it begins, the
+// lowest one at Resume.
+func (p *PPFC) pausing() lab.Pausing {
+	up := p.depths()
+	level := func(d Size) uint8 { return uint8(slices.Index(up, uint64(d)) + 1) }
+	out := lab.Pausing{
+		Up: up, For: duration(p.Pause), Most: duration(p.Ceiling), Interval: duration(p.Interval),
+		From: congested.PauseFrom{Alarm: level(p.Alarm), Hold: level(p.Hold), Stop: level(p.Stop)},
+	}
+	for _, d := range up {
+		out.Down = append(out.Down, max(d/2, uint64(p.Resume)))
+	}
+	if len(out.Down) > 0 {
+		out.Down[0] = uint64(p.Resume)
+	}
+	return out
+}
+
+func (p *PPFC) line() string {
+	var steps []string
+	for _, step := range []struct {
+		at   Size
+		name string
+	}{{p.Alarm, "alarm"}, {p.Hold, "hold"}, {p.Stop, "stop"}} {
+		if step.at > 0 {
+			steps = append(steps, fmt.Sprintf("%s from %d octets", step.name, step.at))
+		}
+	}
+	ceiling := p.Ceiling.sim()
+	if ceiling == 0 {
+		ceiling = sim.From(ppfc.MaxPause)
+	}
+	return fmt.Sprintf("PPFC: %s, resume below %d, for %v, one in %v a flow, ceiling %v", strings.Join(steps, ", "),
+		p.Resume, p.Pause.sim(), p.Interval.sim(), ceiling)
 }
 
 func (r *Reaction) known() bool { return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none" }
@@ -211,8 +316,9 @@ func (r *Reaction) point(line uint64) reaction.Config {
 // hpcc returns the reaction point of the variant hpcc.
 func (r *Reaction) hpcc(line uint64) reaction.HPCCConfig {
 	c := reaction.PaperHPCC(line, duration(r.RTT))
+	c.MaxStage = r.MaxStage
 	if r.Additive > 0 {
-		c.Additive = uint64(r.Additive)
+		c.RAI = uint64(r.Additive)
 	}
 	return c
 }
@@ -225,9 +331,13 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		RED: lab.RED{Min: int64(sw.KMin), Max: int64(sw.KMax), Probability: sw.PMax, At: sw.Decide},
 		Buffer: lab.Buffer{
 			Total: int64(sw.Buffer), Alpha: sw.Alpha, PFC: sw.PFC, XON: int64(sw.XON), Headroom: int64(sw.Headroom),
+			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue),
 		},
+		Pausing: sw.PPFC.pausing(), TraceHops: sw.TraceHops, Labels: sw.Labels, Idle: duration(sw.LabelIdle),
 		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
-		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), PauseDelay: h.PauseDelay.sim(),
+		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), EdgeDelay: sw.EdgeDelay.sim(),
+		PauseDelay:  h.PauseDelay.sim(),
+		SwitchLimit: limit.Rate{PerSecond: sw.NotifyLimit}, HostLimit: limit.Rate{PerSecond: h.CNPLimit},
 		Interval: duration(h.Interval), Join: duration(h.Join),
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
@@ -238,71 +348,6 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 
 func duration(t Time) time.Duration { return time.Duration(t.sim() / sim.Nanosecond) }
 
-// build makes the network.
-func (t *Topology) build(cfg lab.Config) *lab.Network {
-	n := lab.New(cfg)
-	rate, trunk, delay := sim.Rate(t.Rate), sim.Rate(t.Trunk), t.Delay.sim()
-	if trunk == 0 {
-		trunk = rate
-	}
-	join := func(s *lab.Switch) {
-		for range t.Hosts {
-			n.Link(n.Host(), s, rate, delay)
-		}
-	}
-	row := func(switches int, link func(i int) (sim.Rate, sim.Time)) {
-		first := n.Switch()
-		join(first)
-		at := first
-		for i := 1; i < switches; i++ {
-			next := n.Switch()
-			r, d := link(i)
-			n.Link(at, next, r, d)
-			at = next
-		}
-		join(at)
-	}
-	switch t.Kind {
-	case "star":
-		join(n.Switch())
-	case "line":
-		row(t.Switches, func(i int) (sim.Rate, sim.Time) {
-			if i == t.SlowHop {
-				return sim.Rate(t.SlowRate), delay
-			}
-			return trunk, delay
-		})
-	case "wan": // leaf, PE, P, PE, leaf
-		d := t.Distance.sim()
-		before := sim.Time(t.Position * float64(d))
-		row(5, func(i int) (sim.Rate, sim.Time) {
-			switch {
-			case i == 2:
-				return trunk, before
-			case i == 3 && t.SlowRate > 0:
-				return sim.Rate(t.SlowRate), d - before
-			case i == 3:
-				return trunk, d - before
-			}
-			return trunk, delay
-		})
-	case "leaf-spine":
-		var leaves []*lab.Switch
-		for range t.Leaves {
-			leaf := n.Switch()
-			join(leaf)
-			leaves = append(leaves, leaf)
-		}
-		for range t.Spines {
-			spine := n.Switch()
-			for _, leaf := range leaves {
-				n.Link(leaf, spine, trunk, delay)
-			}
-		}
-	}
-	return n
-}
-
 // Line returns what must stand beside each figure of a variant.
 func (s *Scenario) Line(v lab.Variant) string { return s.ofVariant(v) + "; " + s.common() }
 
@@ -312,11 +357,25 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	switch v {
 	case lab.CNPPolled:
 		receiver = "receiver polls"
-	case lab.HPCC:
-		return fmt.Sprintf("hpcc: η 0.95, T %v, each acknowledgement tells what every port said, without octets of its own",
-			s.Reaction.RTT.sim())
+	case lab.HPCC, lab.HPCCFastCNP, lab.HPCCFastCNPOwn, lab.HPCCBoth:
+		how := map[lab.Variant]string{
+			lab.HPCC:           "each acknowledgement brings the trace",
+			lab.HPCCFastCNP:    "Fast CNPs bring the trace that arrived",
+			lab.HPCCFastCNPOwn: "Fast CNPs bring the trace and the switch's own record",
+			lab.HPCCBoth:       "acknowledgements bring the trace, Fast CNPs that and the switch's own record",
+		}[v]
+		return fmt.Sprintf("%v: HPCC, η 0.95, T %v, at most %d additive steps, %s, room for %d ports in it; one Fast CNP in %v a flow",
+			v, s.Reaction.RTT.sim(), s.Reaction.MaxStage, how, s.Switch.TraceHops, s.Host.Interval.sim())
 	case lab.Proxy:
 		receiver = fmt.Sprintf("receiver silent, proxy at the first switch takes %v", s.Switch.ProxyDelay.sim())
+	case lab.FCN:
+		receiver = fmt.Sprintf("routers of the WAN send FCNs, ingress PE takes %v, other switches mark, "+
+			"receiver answers at once", s.Switch.EdgeDelay.sim())
+	case lab.PPFC, lab.PPFCAndCNP:
+		receiver = s.Switch.PPFC.line()
+		if v == lab.PPFCAndCNP {
+			receiver += ", receiver answers marks at once"
+		}
 	case lab.FastCNP, lab.Oracle, lab.None:
 		receiver = "receiver silent"
 	}
@@ -331,10 +390,17 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 // common returns what holds for all variants.
 func (s *Scenario) common() string {
 	sw, h := &s.Switch, &s.Host
+	limits := ""
+	if sw.NotifyLimit > 0 {
+		limits += fmt.Sprintf("%v notifications a second and switch; ", sw.NotifyLimit)
+	}
+	if h.CNPLimit > 0 {
+		limits += fmt.Sprintf("%v CNPs a second and host; ", h.CNPLimit)
+	}
 	return fmt.Sprintf("RED from %d to %d octets, %v, decided at %v; "+
 		"delays: switch %v, receiver %v, sender %v, pipeline %v;\n"+
-		"priority of notifications %d, of ACKs %d, of data %d; PFC %v; %d octets a packet; seeds %s",
+		"%spriority of notifications %d, of ACKs %d, of data %d; PFC %v; %d octets a packet; seeds %s",
 		sw.KMin, sw.KMax, sw.PMax, sw.Decide,
 		sw.NotifyDelay.sim(), h.CNPDelay.sim(), h.ReactionDelay.sim(), sw.Pipeline.sim(),
-		h.NotificationPriority, h.AckPriority, dataPriority, sw.PFC, h.Payload, strings.Trim(fmt.Sprint(s.Seeds), "[]"))
+		limits, h.NotificationPriority, h.AckPriority, dataPriority, sw.PFC, h.Payload, strings.Trim(fmt.Sprint(s.Seeds), "[]"))
 }

@@ -25,7 +25,7 @@ func read(t *testing.T, text string) *Scenario {
 	return s
 }
 
-// The runs of twenty scenarios stay what they are: any change of an arrival at any
+// The runs of these scenarios stay what they are: any change of an arrival at any
 // node shows.
 func TestPrints(t *testing.T) {
 	const file = "testdata/prints.txt"
@@ -33,7 +33,7 @@ func TestPrints(t *testing.T) {
 	require.NoError(t, err)
 	var printed []json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &printed))
-	require.Len(t, printed, 20)
+	require.Len(t, printed, 27)
 	var all bytes.Buffer
 	for _, p := range printed {
 		s := read(t, string(p))
@@ -63,7 +63,7 @@ func TestWrongKeys(t *testing.T) {
 	for _, c := range []struct{ json, text string }{
 		{seconds + `,` + star + `,` + incast, ``},
 		{star + `,` + incast, "duration: above 0 needed"},
-		{seconds + `,` + incast, "topology.kind: star, line, leaf-spine or wan needed"},
+		{seconds + `,` + incast, "topology.kind: star, line, leaf-spine, fat-tree, wan or two-dc needed"},
 		{seconds + `,` + star, "traffic: one at least is needed"},
 		{seconds + `,` + star + `,` + incast + `, "speed": 1`,
 			"speed: not known; there are name, variants, seeds, duration"},
@@ -82,7 +82,7 @@ func TestWrongKeys(t *testing.T) {
 			"topology.slow_rate: "},
 		{`"variants": ["cnp", "cnps"]`, `variants[1]: "cnps" is none of`},
 		{`"variants": []`, "variants: one at least"},
-		{`"variants": ["hpcc"],` + seconds + `,` + star + `,` + incast, "reaction.rtt: needed with the variant hpcc"},
+		{`"variants": ["hpcc"],` + seconds + `,` + star + `,` + incast, "reaction.rtt: needed with the variants of hpcc"},
 		{`"seeds": [-1]`, "seeds[0]: a number -1 stands where a uint64 belongs"},
 		{`"switch": {"decide": "later"}`, `switch.decide: "later" is none of`},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "1MB"}`, "switch.kmax: kmin at least"},
@@ -98,6 +98,17 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1, "sizes": "WebSearch"}]`,
 			"traffic[0].load: above 0 and below 1"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring"}]`, "traffic[0].size: above 0 needed"},
+		{seconds + `,"topology": {"kind": "fat-tree", "k": 5},` + incast, "topology.k: an even number from 2 to 24"},
+		{seconds + `,"topology": {"kind": "two-dc", "hosts": 2, "leaves": 2},` + incast, "topology.spines: from 1"},
+		{seconds + `,"topology": {"kind": "wan", "hosts": 2, "position": 1.5},` + incast, "topology.position: from 0"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "10KB"}}`, "switch.ppfc: resume below"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "400KB"}}`, "switch.ppfc: resume below"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "66ms"}}`, "switch.ppfc.pause: 65535µs"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"paus": "1ms"}}`, "switch.ppfc.paus: not known"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"trace_hops": 9}`, "switch.trace_hops: from 1 to 8"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"labels": -1}`, "switch.labels: from 0"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"notify_limit": -1}`, "switch.notify_limit: 0 or"},
+		{seconds + `,` + star + `,` + incast + `,"host": {"cnp_limit": -1}`, "host.cnp_limit: 0 or"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))

@@ -13,14 +13,14 @@ type HPCCConfig struct {
 	Line, Min uint64 // bits a second
 
 	Eta      float64       // η: the use of a link that is aimed at, above 0 to 1
-	RTT      time.Duration // T: the base round trip, the longest of the network
+	BaseRTT  time.Duration // T: the round trip without queues, the longest of the network
 	MaxStage uint32        // additive steps before the next multiplicative one
-	Additive uint64        // R_AI, bits a second
+	RAI      uint64        // R_AI, the additive step, bits a second: W_AI is that times T
 }
 
 // PaperHPCC returns the parameters of the paper for a port and a round trip.
 func PaperHPCC(line uint64, rtt time.Duration) HPCCConfig {
-	return HPCCConfig{Enabled: true, Line: line, Min: min(line, 1e6), Eta: 0.95, RTT: rtt, Additive: 40e6}
+	return HPCCConfig{Enabled: true, Line: line, Min: min(line, 1e6), Eta: 0.95, BaseRTT: rtt, RAI: 40e6}
 }
 
 func (c *HPCCConfig) check() error {
@@ -31,8 +31,8 @@ func (c *HPCCConfig) check() error {
 		{c.Line == 0 || c.Line > MaxLine, "Line", "from 1 to 2^50 bits a second needed"},
 		{c.Min == 0 || c.Min > c.Line, "Min", "from 1 to Line needed"},
 		{!(c.Eta > 0 && c.Eta <= 1), "Eta", "above 0 to 1 needed"},
-		{c.RTT <= 0 || c.RTT > time.Hour, "RTT", "above 0 to an hour needed"},
-		{c.Additive > MaxLine, "Additive", "2^50 bits a second at most"},
+		{c.BaseRTT <= 0 || c.BaseRTT > time.Hour, "BaseRTT", "above 0 to an hour needed"},
+		{c.RAI > MaxLine, "RAI", "2^50 bits a second at most"},
 	} {
 		if wrong.is {
 			return &ConfigError{wrong.key, wrong.want}
@@ -44,21 +44,25 @@ func (c *HPCCConfig) check() error {
 // MaxHops is how many hops of a path are looked at; those behind them are not.
 const MaxHops = 8
 
-// A Hop is what a port says when a packet leaves it.
+// A Hop is what a port says when a packet leaves it, under the names of HPCC++.
 type Hop struct {
-	Rate  uint64        // bits a second
-	Queue uint64        // octets that wait
-	Sent  uint64        // octets that the port has sent until now
-	At    time.Duration // by the port's own clock
+	B       uint64        // bandwidth, bits a second
+	QLen    uint64        // octets that wait
+	TxBytes uint64        // octets that the port has sent until now
+	TS      time.Duration // by the port's own clock
 }
 
 // An HPCC has the parameters of the flows that it starts: HPCC of Li et al.,
-// "HPCC: High Precision Congestion Control", SIGCOMM 2019, as its authors' code has it.
-// Each acknowledgement brings what every hop of the path said of itself, and the
-// rate follows the busiest one.
+// "HPCC: High Precision Congestion Control", SIGCOMM 2019, as its authors' code has
+// it, with the names of HPCC++ (draft-miao-ccwg-hpcc). What every hop of a path said of
+// itself comes back to the sender, and the rate follows the busiest hop.
 //
-// The drafts have no message for it: IOAM has no field for the octets that a port
-// has sent. It is here to compare with.
+//	with each acknowledgement    all hops, all fields         Acknowledged
+//	with a Fast CNP, option 2    the hops that were marked    Notified
+//
+// The trace of a Fast CNP is IOAM's, which has no field for the octets that a port has
+// sent, nor for its bandwidth: the latter is a parameter of [Hops], and without the
+// former a port is known to be busy only while packets wait.
 type HPCC struct{ cfg HPCCConfig }
 
 // NewHPCC returns an HPCC, or a *[ConfigError]. An HPCCConfig that is off is not
@@ -74,19 +78,25 @@ func NewHPCC(cfg HPCCConfig) (*HPCC, error) {
 
 // Start returns the state of a new flow, at the rate of the port.
 func (h *HPCC) Start() HPCCFlow {
-	return HPCCFlow{h: h, rate: h.cfg.Line, base: float64(h.cfg.Line), use: 1}
+	return HPCCFlow{h: h, rate: h.cfg.Line, rc: float64(h.cfg.Line), u: 1}
 }
 
-// An HPCCFlow is the reaction point of one queue pair.
+// An HPCCFlow is the reaction point of one queue pair. Times must not go back; one
+// that does counts as the latest before it.
 type HPCCFlow struct {
-	h     *HPCC
-	rate  uint64
-	base  float64 // R_C: the rate that all acknowledgements of one round trip start from
-	use   float64 // U
-	stage uint32
-	until uint64 // the sequence number at which the round trip ends
-	hops  [MaxHops]Hop
-	known int // hops; 0 before the first acknowledgement
+	h             *HPCC
+	rate          uint64
+	rc            float64 // R_c: the rate that all that comes in one round trip starts from
+	u             float64 // U
+	incStage      uint32
+	lastUpdateSeq uint64 // the sequence number at which the round trip ends
+	l             [MaxHops]Hop
+	known         int // hops in l; 0 before the first acknowledgement
+
+	noticed  bool  // by Notified, once at least
+	last     int64 // the latest time that was told, in nanoseconds of Unix as all of these
+	noticeAt int64 // when the latest notification came
+	updated  int64 // when R_c was updated by a notification, or by the timer
 }
 
 // Again returns the state of another new flow with the same parameters.
@@ -106,14 +116,14 @@ func (f *HPCCFlow) Window(packet int) uint64 {
 	if !f.h.cfg.Enabled {
 		return math.MaxUint64
 	}
-	hi, lo := bits.Mul64(f.rate, uint64(f.h.cfg.RTT))
+	hi, lo := bits.Mul64(f.rate, uint64(f.h.cfg.BaseRTT))
 	octets, _ := bits.Div64(hi, lo, 8*uint64(time.Second))
 	return max(octets, uint64(packet))
 }
 
 // Use returns the estimate of how much the busiest link is used: U, 1 being all
 // of it, more where packets wait.
-func (f *HPCCFlow) Use() float64 { return f.use }
+func (f *HPCCFlow) Use() float64 { return f.u }
 
 // Acknowledged tells of an acknowledgement: of the number up to which it
 // acknowledges, the number that will be sent next, and the hops of the packet
@@ -124,48 +134,120 @@ func (f *HPCCFlow) Acknowledged(number, next uint64, hops []Hop) {
 		return
 	}
 	hops = hops[:min(len(hops), MaxHops)]
-	if f.known == len(hops) {
-		f.react(number > f.until, hops)
+	update := number > f.lastUpdateSeq
+	if f.known == len(hops) && f.measureInflight(hops) {
+		f.computeRate(update)
 	}
-	if f.known != len(hops) || number > f.until {
-		f.until = next
+	if f.known != len(hops) || update {
+		f.lastUpdateSeq = next
 	}
-	f.known = copy(f.hops[:], hops)
+	f.known = copy(f.l[:], hops)
 }
 
-// react is the algorithm of the paper. Full is once in a round trip. Products are
-// made float64 one by one, so that no machine joins them with a sum.
-func (f *HPCCFlow) react(full bool, hops []Hop) {
-	cfg := &f.h.cfg
-	rtt := cfg.RTT.Seconds()
-	most, span := -1., 0.
+// measureInflight estimates U from what the hops say now and said before, and says whether it
+// could: some port's clock must have gone on. Products are made float64 one by
+// one, so that no machine joins them with a sum.
+func (f *HPCCFlow) measureInflight(hops []Hop) bool {
+	t := f.h.cfg.BaseRTT.Seconds()
+	u, tau := -1., 0.
 	for i := range hops {
-		now, was := &hops[i], &f.hops[i]
-		passed := (now.At - was.At).Seconds()
-		if passed <= 0 || now.Rate == 0 {
+		now, was := &hops[i], &f.l[i]
+		passed := (now.TS - was.TS).Seconds()
+		if passed <= 0 || now.B == 0 {
 			continue
 		}
-		rate := float64(now.Rate)
-		sent := float64(now.Sent-was.Sent) * 8 / passed
-		queue := float64(min(now.Queue, was.Queue)) * 8
-		if u := float64(sent/rate) + float64(queue/(rate*rtt)); u > most {
-			most, span = u, passed
+		b := float64(now.B)
+		txRate := float64(now.TxBytes-was.TxBytes) * 8 / passed
+		qlen := float64(min(now.QLen, was.QLen)) * 8
+		if x := float64(txRate/b) + float64(qlen/(b*t)); x > u {
+			u, tau = x, passed
 		}
 	}
-	if most < 0 {
-		return // no port's clock has gone on
+	if u < 0 {
+		return false
 	}
-	span = min(span, rtt)
-	f.use = float64(f.use*(1-span/rtt)) + float64(most*span/rtt)
+	f.average(u, tau)
+	return true
+}
 
-	c := f.use / cfg.Eta
-	rate, stage := f.base+float64(cfg.Additive), f.stage+1
-	if c >= 1 || f.stage >= cfg.MaxStage {
-		rate, stage = f.base/c+float64(cfg.Additive), 0
+// average moves U by what was measured over a time.
+func (f *HPCCFlow) average(u, tau float64) {
+	t := f.h.cfg.BaseRTT.Seconds()
+	tau = min(tau, t)
+	f.u = float64(f.u*(1-tau/t)) + float64(u*tau/t)
+}
+
+// computeRate sets the rate by U; where updateRc is set, once in a round trip, from there on.
+func (f *HPCCFlow) computeRate(updateRc bool) {
+	cfg := &f.h.cfg
+	c := f.u / cfg.Eta
+	rate, stage := f.rc+float64(cfg.RAI), f.incStage+1
+	if c >= 1 || f.incStage >= cfg.MaxStage {
+		rate, stage = f.rc/c+float64(cfg.RAI), 0
 	}
 	rate = min(max(rate, float64(cfg.Min)), float64(cfg.Line))
 	f.rate = uint64(rate)
-	if full {
-		f.base, f.stage = rate, stage
+	if updateRc {
+		f.rc, f.incStage = rate, stage
 	}
+}
+
+// Notified tells of a Fast CNP with the hops of its trace. Where packets wait at a
+// port it sends all that it can: u = 1 + qlen/(B·T). Of a port where none wait nothing is
+// known, and if there are no others, the news changes nothing.
+//
+// Nothing comes back while all is well. So a flow that hears notifications and no
+// acknowledgements adds R_AI in each T that brings none: see [HPCCFlow.Next].
+func (f *HPCCFlow) Notified(hops []Hop, now time.Time) {
+	if !f.h.cfg.Enabled {
+		return
+	}
+	f.Look(now)
+	t := f.h.cfg.BaseRTT.Seconds()
+	u := 0.
+	for i := range hops[:min(len(hops), MaxHops)] {
+		if h := &hops[i]; h.QLen > 0 && h.B > 0 {
+			u = max(u, 1+float64(float64(h.QLen)*8/(float64(h.B)*t)))
+		}
+	}
+	if u == 0 {
+		return
+	}
+	passed := t
+	if f.noticed {
+		passed = float64(f.last-f.noticeAt) / 1e9
+	}
+	update := !f.noticed || f.last-f.updated >= int64(f.h.cfg.BaseRTT)
+	f.noticed, f.noticeAt = true, f.last
+	f.average(u, passed)
+	f.computeRate(update)
+	if update {
+		f.updated = f.last
+	}
+}
+
+// Next returns when the rate will change if nothing else happens: the time for Look.
+func (f *HPCCFlow) Next() (at time.Time, ok bool) {
+	if !f.timed() {
+		return time.Time{}, false
+	}
+	return time.Unix(0, f.due()), true
+}
+
+// timed says whether only time brings the rate back up.
+func (f *HPCCFlow) timed() bool { return f.noticed && f.known == 0 && f.rate < f.h.cfg.Line }
+
+func (f *HPCCFlow) due() int64 { return max(f.noticeAt, f.updated) + int64(f.h.cfg.BaseRTT) }
+
+// Look adds what is due: R_AI for each T without a notification.
+func (f *HPCCFlow) Look(now time.Time) {
+	f.last = max(f.last, now.UnixNano())
+	if !f.timed() || f.last < f.due() {
+		return
+	}
+	t := int64(f.h.cfg.BaseRTT)
+	steps := (f.last-f.due())/t + 1
+	f.updated = f.due() + (steps-1)*t
+	f.rc = min(float64(f.rate)+float64(float64(steps)*float64(f.h.cfg.RAI)), float64(f.h.cfg.Line))
+	f.rate = uint64(f.rc)
 }

@@ -25,7 +25,7 @@ func hpccFlow(t *testing.T, change func(*HPCCConfig)) *HPCCFlow {
 func TestHPCCStepByStep(t *testing.T) {
 	f := hpccFlow(t, func(*HPCCConfig) {})
 	hop := func(at time.Duration, sent, queue uint64) []Hop {
-		return []Hop{{Rate: 100e9, Queue: queue, Sent: sent, At: at}}
+		return []Hop{{B: 100e9, QLen: queue, TxBytes: sent, TS: at}}
 	}
 	require.EqualValues(t, 125_000, f.Window(1000))
 	f.Acknowledged(1, 100, hop(0, 0, 50_000))
@@ -65,9 +65,9 @@ func TestHPCCHopsAndStages(t *testing.T) {
 	at := func(n int) []Hop {
 		d := time.Duration(n) * 10 * µs
 		return []Hop{
-			{Rate: 400e9, Sent: uint64(n) * 125_000, At: d},      // a quarter
-			{Rate: 100e9, Sent: uint64(n) * 250_000, At: d + 77}, // twice
-			{Rate: 100e9, Sent: uint64(n) * 62_500, At: d},
+			{B: 400e9, TxBytes: uint64(n) * 125_000, TS: d},      // a quarter
+			{B: 100e9, TxBytes: uint64(n) * 250_000, TS: d + 77}, // twice
+			{B: 100e9, TxBytes: uint64(n) * 62_500, TS: d},
 		}
 	}
 	f.Acknowledged(1, 10, at(0))
@@ -75,8 +75,8 @@ func TestHPCCHopsAndStages(t *testing.T) {
 	require.InDelta(t, 2, f.Use(), 1e-9)
 	base := float64(f.Rate())
 	idle := func(n int, number uint64) {
-		f.Acknowledged(number, number+9, []Hop{at(1)[0], at(1)[1], {Rate: 100e9,
-			Sent: 62_500 + uint64(n)*12_500, At: time.Duration(n+1) * 10 * µs}})
+		f.Acknowledged(number, number+9, []Hop{at(1)[0], at(1)[1], {B: 100e9,
+			TxBytes: 62_500 + uint64(n)*12_500, TS: time.Duration(n+1) * 10 * µs}})
 	}
 	idle(1, 21) // the two others' clocks stand
 	require.InDelta(t, 0.1, f.Use(), 1e-9)
@@ -102,7 +102,7 @@ func TestHPCCHostile(t *testing.T) {
 		hops := make([]Hop, random.IntN(20))
 		for i := range hops {
 			pick := func() uint64 { return values[random.IntN(len(values))] }
-			hops[i] = Hop{Rate: pick(), Queue: pick(), Sent: pick(), At: time.Duration(pick())}
+			hops[i] = Hop{B: pick(), QLen: pick(), TxBytes: pick(), TS: time.Duration(pick())}
 		}
 		f.Acknowledged(random.Uint64N(100), random.Uint64N(100), hops)
 		require.GreaterOrEqual(t, f.Rate(), uint64(1e6))
@@ -115,7 +115,7 @@ func TestHPCCOff(t *testing.T) {
 	h, err := NewHPCC(HPCCConfig{Line: 25e9})
 	require.NoError(t, err)
 	f := h.Start()
-	f.Acknowledged(1, 2, []Hop{{Rate: 1}})
+	f.Acknowledged(1, 2, []Hop{{B: 1}})
 	require.EqualValues(t, 25e9, f.Rate())
 	require.EqualValues(t, uint64(math.MaxUint64), f.Window(1000))
 	var none HPCCFlow
@@ -124,11 +124,11 @@ func TestHPCCOff(t *testing.T) {
 
 func TestHPCCWrongConfigs(t *testing.T) {
 	for key, change := range map[string]func(*HPCCConfig){
-		"Line":     func(c *HPCCConfig) { c.Line = 0 },
-		"Min":      func(c *HPCCConfig) { c.Min = c.Line + 1 },
-		"Eta":      func(c *HPCCConfig) { c.Eta = math.NaN() },
-		"RTT":      func(c *HPCCConfig) { c.RTT = 0 },
-		"Additive": func(c *HPCCConfig) { c.Additive = MaxLine + 1 },
+		"Line":    func(c *HPCCConfig) { c.Line = 0 },
+		"Min":     func(c *HPCCConfig) { c.Min = c.Line + 1 },
+		"Eta":     func(c *HPCCConfig) { c.Eta = math.NaN() },
+		"BaseRTT": func(c *HPCCConfig) { c.BaseRTT = 0 },
+		"RAI":     func(c *HPCCConfig) { c.RAI = MaxLine + 1 },
 	} {
 		cfg := PaperHPCC(100e9, 10*µs)
 		change(&cfg)
@@ -146,7 +146,7 @@ func TestHPCCNoAllocations(t *testing.T) {
 	wiretest.NoAllocs(t, "a flow", func() {
 		n++
 		for i := range hops {
-			hops[i] = Hop{Rate: 100e9, Sent: n * 1000, At: time.Duration(n) * 80}
+			hops[i] = Hop{B: 100e9, TxBytes: n * 1000, TS: time.Duration(n) * 80}
 		}
 		f.Acknowledged(n, n+100, hops)
 	})

@@ -1,0 +1,80 @@
+package lab
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// labelled is the label that an ingress PE gave a flow, as its hardware remembers it.
+type labelled struct {
+	pe    int32
+	label uint32
+	at    sim.Time // when the PE was asked last
+	any   bool
+}
+
+func newPE(s *switchRole) (*ingress.PE, error) {
+	n := s.of.net
+	cfg := ingress.Config{
+		Enabled: true, Self: s.addr, CNP6: s.addr, Accept: acl.New(switchPrefix), QPs: n.roles.learned,
+		MaxFlows: n.cfg.Labels, Idle: n.cfg.Idle,
+	}
+	if cfg.MaxFlows == 0 {
+		cfg.MaxFlows = max(1024, len(n.flows))
+	}
+	binary.BigEndian.PutUint64(cfg.Seed[:], n.seed())
+	return ingress.New(cfg)
+}
+
+// label returns the label under which a packet goes through the WAN. That of data is
+// the ingress PE's, where there is one that hears FCNs: it is asked for the first
+// packet of a flow, and again before the flow counts as silent. All else, and all
+// data without such a PE, has a label made of its addresses and ports (RFC 6438).
+func (s *Switch) label(k *packet) uint32 {
+	n := s.net
+	if k.kind != data || s.role.pe == nil {
+		return max(k.hash&ingress.MaxLabel, 1)
+	}
+	l, now := &n.flows[k.flow].label, n.Sim.Now()
+	idle := n.cfg.Idle
+	if idle == 0 {
+		idle = time.Minute
+	}
+	if again := sim.From(idle / 4); !l.any || int(l.pe) != s.index || l.label == 0 || now-l.at >= again {
+		if err := n.roles.read.Decode(n.octets(0, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
+			panic("lab: " + err.Error())
+		}
+		label, _ := s.role.pe.Label(&n.roles.read, 0, now.Clock())
+		*l = labelled{int32(s.index), label, now, true}
+	}
+	if l.label == 0 {
+		n.count.Unlabeled++
+	}
+	return l.label
+}
+
+// labelled is for an FCN to the PE.
+func (s *switchRole) labelled(k *packet) {
+	n, roles := s.of.net, &s.of.net.roles
+	if err := roles.told.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, fcn.ExperimentalPort); err != nil {
+		panic("lab: " + err.Error())
+	}
+	out, about, reason := s.pe.ReceivePacket(roles.answer[:0], &roles.told, n.Sim.Now().Clock())
+	s.translated(out, about.Flow, reason, k.flow, n.cfg.EdgeDelay)
+}
+
+// congested is for a packet that meets congestion at the ingress PE itself.
+func (s *switchRole) congested(r ref, k *packet) {
+	n, roles := s.of.net, &s.of.net.roles
+	if err := roles.read.Decode(n.octets(r, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
+		panic("lab: " + err.Error())
+	}
+	out, about, reason := s.pe.Congested(roles.answer[:0], &roles.read, 0, n.Sim.Now().Clock())
+	s.translated(out, about.Flow, reason, k.flow, n.cfg.EdgeDelay)
+}

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/lab/sim"
+	kinds "github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A hostRole is what a host is to notifications: the receiver that sends them and the
+// sender that hears them.
+type hostRole struct {
+	of       *Host
+	addr     netip.Addr
+	receiver *receiver.Receiver
+	sender   *sender.Sender
+	pause    *pause.Table
+}
+
+func newHostRole(h *Host, flows int) *hostRole {
+	n := h.net
+	addr := numbered(hostPrefix, h.index)
+	r := receiver.Config{
+		Enabled: n.cfg.Variant.answers(), Rate: n.cfg.HostLimit,
+		Self6: addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
+	}
+	if n.cfg.Variant == CNPPolled {
+		r.Interval = 0 // who polls is limited by that
+	}
+	s := sender.Config{
+		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
+		Window: n.cfg.Join, MaxSources: 4, MaxQPs: 4096, Seed: n.seed(),
+	}
+	p := pause.Config{
+		Enabled: n.cfg.Variant.pauses(), Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
+		MaxPause: n.cfg.Pausing.Most, MaxTargets: 4096,
+	}
+	if !p.Enabled {
+		p.MaxTargets = 1
+	}
+	return &hostRole{of: h, addr: addr, receiver: receiver.New(r), sender: sender.New(s), pause: pause.New(p)}
+}
+
+// marked is told of a packet with CE.
+func (h *Host) marked(f *Flow, r ref, k *packet) {
+	if h.net.cfg.Variant == CNPPolled {
+		f.polled, f.ce = *k, true
+		return
+	}
+	h.answer(r, k)
+}
+
+// polls begins to look at a flow, from its first packet on.
+func (h *Host) polls(f *Flow) {
+	if h.net.cfg.Variant == CNPPolled {
+		f.poll.Set(&h.net.Sim, h.net.Sim.Now()+sim.From(h.net.cfg.Interval))
+	}
+}
+
+// looks is the look of a receiver that polls.
+func (h *Host) looks(f *Flow) {
+	if f.ce {
+		f.ce = false
+		h.answer(0, &f.polled)
+	}
+	h.polls(f)
+}
+
+// answer asks the receiver for a CNP.
+func (h *Host) answer(r ref, k *packet) {
+	n, roles := h.net, &h.net.roles
+	if err := roles.read.Decode(n.octets(r, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
+		panic("lab: " + err.Error())
+	}
+	out, d := h.role.receiver.Receive(roles.answer[:0], &roles.read, n.Sim.Now().Clock())
+	to, ok := index(hostPrefix, d.To)
+	if d.Reason != node.Accepted || d.Kind == kinds.Other || !ok || to >= len(n.hosts) {
+		n.count.Refused++
+		return
+	}
+	n.count.CNPs++
+	h.later(n.message(out, h.index, to, k.flow), n.cfg.ReceiverDelay)
+}
+
+// hears reads a notification, and tells the reaction point that it is about.
+func (h *hostRole) hears(ip []byte) {
+	n := h.of.net
+	e, reason := h.sender.Receive(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, n.Sim.Now().Clock())
+	i := int(e.QP)/2 - 1
+	if reason != node.Accepted || !e.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
+		n.count.Refused++
+		return
+	}
+	if e.Again {
+		n.count.Again++
+		return
+	}
+	f := n.flows[i]
+	switch {
+	case e.Kind == kinds.PPFC:
+		h.brakes(f, ip)
+	case e.Trace != nil:
+		f.notified(reaction.Hops(n.roles.hops[:0], e.Trace, ioam.PTP, n.bandwidth))
+	default:
+		f.notified(nil)
+	}
+}
+
+// brakes lets a PPFC about a flow of the host take effect.
+func (h *hostRole) brakes(f *Flow, ip []byte) {
+	n := h.of.net
+	_, reason := h.pause.Receive(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, n.Sim.Now().Clock())
+	if reason != node.Accepted {
+		n.count.Refused++
+		return
+	}
+	n.count.Braked++
+	h.asks(f)
+}
+
+// asks asks what PPFC has a flow do from now on.
+func (h *hostRole) asks(f *Flow) {
+	f.braked(h.pause.State(pause.Flow(f.dst.role.addr, f.destQP()), h.of.net.Sim.Now().Clock()))
+}

@@ -1,0 +1,141 @@
+package scenario
+
+import (
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// builder makes a network.
+type builder struct {
+	*Topology
+	net         *lab.Network
+	rate, trunk sim.Rate
+	wan         sim.Rate
+	delay       sim.Time
+}
+
+// build makes the network.
+func (t *Topology) build(cfg lab.Config) *lab.Network {
+	b := &builder{Topology: t, net: lab.New(cfg), rate: sim.Rate(t.Rate), trunk: sim.Rate(t.Trunk),
+		wan: sim.Rate(t.WAN), delay: t.Delay.sim()}
+	if b.trunk == 0 {
+		b.trunk = b.rate
+	}
+	if b.wan == 0 {
+		b.wan = b.trunk
+	}
+	switch t.Kind {
+	case "star":
+		b.hosts(b.net.Switch(), t.Hosts)
+	case "line":
+		b.line()
+	case "leaf-spine":
+		b.leafSpine()
+	case "fat-tree":
+		b.fatTree()
+	case "wan":
+		b.across(b.net.Switch(), b.net.Switch())
+	case "two-dc":
+		b.twoDC()
+	}
+	return b.net
+}
+
+// hosts joins hosts to a switch.
+func (b *builder) hosts(s *lab.Switch, n int) {
+	for range n {
+		b.net.Link(b.net.Host(), s, b.rate, b.delay)
+	}
+}
+
+func (b *builder) line() {
+	at := b.net.Switch()
+	b.hosts(at, b.Hosts)
+	for i := 1; i < b.Switches; i++ {
+		next, rate := b.net.Switch(), b.trunk
+		if i == b.SlowHop {
+			rate = sim.Rate(b.SlowRate)
+		}
+		b.net.Link(at, next, rate, b.delay)
+		at = next
+	}
+	b.hosts(at, b.Hosts)
+}
+
+// leafSpine makes leaves with hosts, and spines, and returns the latter.
+func (b *builder) leafSpine() (spines []*lab.Switch) {
+	var leaves []*lab.Switch
+	for range b.Leaves {
+		leaf := b.net.Switch()
+		b.hosts(leaf, b.Hosts)
+		leaves = append(leaves, leaf)
+	}
+	for range b.Spines {
+		spine := b.net.Switch()
+		for _, leaf := range leaves {
+			b.net.Link(leaf, spine, b.trunk, b.delay)
+		}
+		spines = append(spines, spine)
+	}
+	return spines
+}
+
+// fatTree is that of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008): the i-th
+// aggregation switch of each pod is joined to the i-th K/2 core switches.
+func (b *builder) fatTree() {
+	half := b.K / 2
+	var core []*lab.Switch
+	for range half * half {
+		core = append(core, b.net.Switch())
+	}
+	for range b.K {
+		var edges []*lab.Switch
+		for range half {
+			edge := b.net.Switch()
+			b.hosts(edge, half)
+			edges = append(edges, edge)
+		}
+		for i := range half {
+			aggregation := b.net.Switch()
+			for _, edge := range edges {
+				b.net.Link(edge, aggregation, b.trunk, b.delay)
+			}
+			for _, c := range core[i*half : (i+1)*half] {
+				b.net.Link(aggregation, c, b.trunk, b.delay)
+			}
+		}
+	}
+}
+
+// across joins two leaves with hosts by a WAN.
+func (b *builder) across(near, far *lab.Switch) {
+	b.hosts(near, b.Hosts)
+	b.hosts(far, b.Hosts)
+	b.overWAN([]*lab.Switch{near}, []*lab.Switch{far})
+}
+
+func (b *builder) twoDC() {
+	near := b.leafSpine()
+	far := b.leafSpine()
+	b.overWAN(near, far)
+}
+
+// overWAN joins switches by PE, P, PE. The link behind P has a rate of its own, where
+// SlowRate says so.
+func (b *builder) overWAN(near, far []*lab.Switch) {
+	ingress, p, egress := b.net.PE(), b.net.Router(), b.net.PE()
+	distance := b.Distance.sim()
+	before := sim.Time(b.Position * float64(distance))
+	slow := b.wan
+	if b.SlowRate > 0 {
+		slow = sim.Rate(b.SlowRate)
+	}
+	for _, s := range near {
+		b.net.Link(s, ingress, b.trunk, b.delay)
+	}
+	b.net.Link(ingress, p, b.wan, before)
+	b.net.Link(p, egress, slow, distance-before)
+	for _, s := range far {
+		b.net.Link(egress, s, b.trunk, b.delay)
+	}
+}

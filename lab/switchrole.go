@@ -1,0 +1,253 @@
+package lab
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/lab/sim"
+	kinds "github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A switchRole is what a switch is to notifications: the congested node, the proxy
+// of its hosts, the ingress PE.
+type switchRole struct {
+	of     *Switch
+	addr   netip.Addr
+	agent  *congested.Agent // of packets that meet congestion by RED
+	pauser *congested.Agent // of those at a port whose level is above 0; nil without PPFC
+	levels level.Thresholds
+	proxy  *proxy.Proxy
+	pe     *ingress.PE
+	ready  sim.ID
+}
+
+func newSwitchRole(s *Switch) *switchRole {
+	n := s.net
+	role := &switchRole{of: s, addr: numbered(switchPrefix, s.index)}
+	role.ready = n.Sim.Add(role)
+	method, capable := congested.Mark, congested.Unknown
+	switch n.cfg.Variant {
+	case FastCNP, Oracle, HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth:
+		method, capable = congested.FastCNP, congested.Yes
+	case FastCNPMarks:
+		method = congested.FastCNP
+	case Proxy:
+		method = congested.Proxy
+	case FCN:
+		if s.kind == core {
+			method = congested.FCN
+		}
+	}
+	cfg := congested.Config{
+		Enabled:  n.cfg.Variant.decides(),
+		Self6:    role.addr,
+		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
+		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
+		Proxies:  leaves{n},
+		PEs:      acl.New(switchPrefix),
+		Rate:     n.cfg.SwitchLimit,
+		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
+		InnerSource: true, FastCNP: fastcnp.Config{InnerSource: true}, // routers of this WAN reach the hosts
+		Seed: n.seed(),
+	}
+	for i := range cfg.PerFlow {
+		cfg.PerFlow[i] = n.cfg.Interval
+	}
+	role.agent = must(congested.New(cfg))
+	if n.cfg.Variant.pauses() {
+		cfg.Enabled = true
+		cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: congested.PPFC})
+		cfg.PauseFrom, cfg.MaxPaused = n.cfg.Pausing.From, max(4096, 4*len(n.flows))
+		for i := range cfg.PerFlow {
+			cfg.PerFlow[i] = n.cfg.Pausing.Interval
+		}
+		role.pauser = must(congested.New(cfg))
+		role.levels = level.Thresholds{Up: n.cfg.Pausing.Up, Down: n.cfg.Pausing.Down}
+	}
+	role.proxy = must(proxy.New(proxy.Config{
+		Enabled: n.cfg.Variant == Proxy, Self6: role.addr, Accept: acl.New(switchPrefix),
+		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: hostPrefix, Value: proxy.CNP}),
+		QPs:     n.roles.learned, Seed: n.seed(),
+	}))
+	if s.kind == edge && n.cfg.Variant == FCN {
+		role.pe = must(newPE(role))
+	}
+	return role
+}
+
+// must is for configurations of which all is the laboratory's own.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("lab: " + err.Error())
+	}
+	return v
+}
+
+// leaves knows the proxy of a sender: its first switch.
+type leaves struct{ net *Network }
+
+// Lookup does what [congested.Proxies] asks.
+func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
+	i, ok := index(hostPrefix, sender)
+	if !ok || i >= len(l.net.hosts) {
+		return netip.Addr{}, false
+	}
+	s, ok := l.net.hosts[i].port.peer.owner.(*Switch)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	return numbered(switchPrefix, s.index), true
+}
+
+// told is for a message to the switch itself: it is a proxy or an ingress PE.
+func (s *Switch) told(r ref, k *packet) {
+	n := s.net
+	defer n.pool.put(r)
+	if n.cfg.Variant == FCN {
+		s.role.labelled(k)
+		return
+	}
+	roles := &n.roles
+	if err := roles.told.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.ExperimentalPort); err != nil {
+		panic("lab: " + err.Error())
+	}
+	out, a, reason := s.role.proxy.ReceivePacket(roles.answer[:0], &roles.told, n.Sim.Now().Clock())
+	s.role.translated(out, a.Flow, reason, k.flow, n.cfg.ProxyDelay)
+}
+
+// translated sends the CNP that a proxy or an ingress PE made of a message.
+func (s *switchRole) translated(cnp []byte, about rocev2.FlowKey, reason node.Reason, flow int32, wait sim.Time) {
+	n := s.of.net
+	to, ok := index(hostPrefix, about.Src)
+	if reason != node.Accepted || !ok || to >= len(n.hosts) {
+		n.count.Refused++
+		return
+	}
+	n.count.CNPs++
+	s.later(n.message(cnp, n.place(s.of), to, flow), wait)
+}
+
+// learn gives the proxies and PEs the queue pairs of a flow, as if they had learned
+// them.
+func (n *Network) learn(f *Flow) {
+	if n.roles.learned != nil {
+		key := qpmap.Key{FlowKey: rocev2.FlowKey{Src: f.src.role.addr, Dst: f.dst.role.addr, DestQP: f.destQP()}}
+		_ = n.roles.learned.Add(key, qpmap.Pair{SrcQP: f.sourceQP()}) // of what has no room they know nothing
+	}
+}
+
+// congested is told of a packet that meets congestion at a port.
+func (s *Switch) congested(out *Port, r ref, k *packet) {
+	n, now := s.net, s.net.Sim.Now()
+	n.count.Congested++
+	n.count.Onset = min(n.count.Onset, now)
+	if s.role.pe != nil && k.egress >= 0 && int(k.ingress) == s.index {
+		s.role.congested(r, k)
+		return
+	}
+	e := &n.roles.event
+	e.Own = nil
+	if v := n.cfg.Variant; v == HPCCFastCNPOwn || v == HPCCBoth {
+		n.roles.own = n.record(&reaction.Hop{QLen: uint64(out.dataQueue().octets), TS: time.Duration(now / sim.Nanosecond)},
+			out.number)
+		e.Own = &n.roles.own
+	}
+	s.asks(s.role.agent, out, r, k)
+}
+
+// pauses is told of a packet at a port whose level is above 0.
+func (s *Switch) pauses(out *Port, r ref, k *packet) {
+	n := s.net
+	n.count.Onset = min(n.count.Onset, n.Sim.Now())
+	n.roles.event.Own = nil
+	s.asks(s.role.pauser, out, r, k)
+}
+
+// asks asks a congested node about a packet, and does what it says.
+func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
+	n, roles := s.net, &s.net.roles
+	e := &roles.event
+	e.Frame, e.Options = n.tunnelled(r, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}
+	e.Level, e.Pause, e.Port = out.level, n.cfg.Pausing.For, uint16(out.index)
+	notice, d := agent.Congested(roles.answer[:0], e, n.Sim.Now().Clock())
+	if d.MarkECN {
+		n.count.Marked++
+		k.ce = true
+	}
+	if d.Reason != node.Accepted {
+		n.count.Refused++
+		return
+	}
+	to := n.flows[k.flow].src.index
+	switch d.Kind {
+	case kinds.FastCNP:
+		n.count.FastCNPs++
+	case kinds.PPFC:
+		n.count.PPFCs++
+	case kinds.Proxy, kinds.FCN: // to a switch
+		if d.Kind == kinds.Proxy {
+			n.count.Proxied++
+		} else {
+			n.count.FCNs++
+		}
+		i, _ := index(switchPrefix, d.To)
+		to = ^i
+	default:
+		return
+	}
+	if n.cfg.Variant == Oracle {
+		n.hosts[to].role.hears(notice)
+		return
+	}
+	s.role.later(n.message(notice, n.place(s), to, k.flow), n.cfg.SwitchDelay)
+}
+
+// leveled is told of the depth of a port's data queue, and lets go on whom the port
+// has stopped or held when its level has fallen to 0.
+func (s *Switch) leveled(p *Port, octets int64) {
+	was := p.level
+	if p.level = s.role.levels.Of(uint64(octets), was); p.level > 0 || was == 0 {
+		return
+	}
+	n := s.net
+	for {
+		notice, d, ok := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index))
+		if !ok {
+			return
+		}
+		if to, ok := index(hostPrefix, d.To); ok {
+			n.count.Released++
+			s.role.later(n.message(notice, n.place(s), to, 0), n.cfg.SwitchDelay)
+		}
+	}
+}
+
+// later lets a notification wait at the switch until it is made.
+func (s *switchRole) later(r ref, wait sim.Time) {
+	n := s.of.net
+	n.roles.making++
+	n.Sim.At(n.Sim.Now()+wait, sim.Timer, s.ready, uint32(r))
+}
+
+// Handle runs an event: a notification is ready.
+func (s *switchRole) Handle(arg uint32) {
+	n, r := s.of.net, ref(arg)
+	n.roles.making--
+	k := n.pool.at(r)
+	if int(k.to) == ^s.of.index { // the congested node is the proxy or the PE itself
+		s.of.told(r, k)
+		return
+	}
+	s.of.forward(nil, r, k)
+}

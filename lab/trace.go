@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/reaction"
+)
+
+// The trace of HPCC's packets is IOAM's: which port of which node, when, and how many
+// octets wait. How many the port has sent, which IOAM has no field for, is in the data
+// that the namespace defines, and only where an acknowledgement brings it back.
+const (
+	namespace  = 1
+	udp        = 17
+	traceOfFCN = ioam.BitNode | ioam.BitInterfaces | ioam.BitSeconds | ioam.BitFraction | ioam.BitQueueDepth
+	traceByAck = traceOfFCN | ioam.BitWideNamespaceData
+)
+
+func (n *Network) traceType() ioam.TraceType {
+	if n.cfg.Variant.byAck() {
+		return traceByAck
+	}
+	return traceOfFCN
+}
+
+// traceOctets is the length of the Hop-by-Hop header with the trace.
+func (n *Network) traceOctets() int {
+	const header = 2 + 2 + 4 + 8 // of the extension header, padding, of the option, of the trace
+	return (header + 4*n.cfg.TraceHops*n.traceType().NodeLen() + 7) &^ 7
+}
+
+// traceHeader returns the Hop-by-Hop header of a packet, with what the ports have said
+// until now.
+func (n *Network) traceHeader(r ref, k *packet) []byte {
+	t := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: namespace, Type: n.traceType()}
+	words := n.cfg.TraceHops * t.Type.NodeLen()
+	w := ipv6opt.Begin(n.roles.ext[:0], udp)
+	data, err := w.Reserve(ioam.IPv6MayChange, 4, 0, 2+8+4*words)
+	if err != nil {
+		panic("lab: " + err.Error()) // eight ports have room
+	}
+	o := ioam.Option{Type: ioam.TypePreallocated, Data: data[2:]}
+	fresh, err := t.AppendFresh(data[2:2], words)
+	if err != nil || len(fresh) != len(o.Data) {
+		panic("lab: a trace of another length")
+	}
+	data[0], data[1] = 0, byte(o.Type)
+	said := n.pool.trace(r)
+	for i := range int(k.hops) {
+		node := n.record(&said.hops[i], said.ports[i])
+		if _, err := ioam.AddNode(o, &node); err != nil {
+			panic("lab: " + err.Error())
+		}
+	}
+	return w.Finish()
+}
+
+// record returns what a port says as IOAM has it.
+func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
+	at := sim.From(h.TS).Clock()
+	p := n.ports[port]
+	return ioam.Node{
+		Type: n.traceType(), HopLimit: 64, NodeID: uint32(p.owner.(*Switch).index), Egress: uint16(p.index),
+		Ingress: ioam.NoInterface, Seconds: uint32(at.Unix()), Fraction: uint32(at.Nanosecond()), QueueDepth: uint32(h.QLen),
+		WideNamespaceData: h.TxBytes,
+	}
+}
+
+// bandwidth is what a sender knows of the ports that nodes name: IOAM does not say it.
+func (n *Network) bandwidth(said *ioam.Node) uint64 {
+	if int(said.NodeID) >= len(n.switches) || int(said.Egress) >= len(n.switches[said.NodeID].ports) {
+		return 0
+	}
+	return uint64(n.switches[said.NodeID].ports[said.Egress].rate)
+}

@@ -1,0 +1,335 @@
+package lab
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// wan is hosts, a switch, PE, router, PE, a switch, as many hosts; the link behind
+// the router is slow.
+func wan(cfg Config, hosts int, slow sim.Rate, delay sim.Time) (*Network, *Port) {
+	n := New(cfg)
+	leaf := []*Switch{n.Switch(), n.Switch()}
+	pe, router := []*Switch{n.PE(), n.PE()}, n.Router()
+	for _, s := range leaf {
+		for range hosts {
+			n.Link(n.Host(), s, 100*sim.Gbps, µs)
+		}
+	}
+	n.Link(leaf[0], pe[0], 400*sim.Gbps, µs)
+	n.Link(pe[0], router, 400*sim.Gbps, delay)
+	out, _ := n.Link(router, pe[1], slow, delay)
+	n.Link(pe[1], leaf[1], 400*sim.Gbps, µs)
+	for i := range hosts {
+		n.At(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(n.Hosts()[i], n.Hosts()[hosts+i], 0)).Endless)
+	}
+	return n, out
+}
+
+// The router names the label that the ingress PE gave the flow, the PE finds the
+// flow, and its sender gets the CNP: before any mark could have come back.
+func TestFCN(t *testing.T) {
+	first := map[Variant]sim.Time{}
+	for _, v := range []Variant{CNP, FCN, FastCNP} {
+		cfg := dcqcn(v)
+		cfg.EdgeDelay = µs
+		n, _ := wan(cfg, 2, 100*sim.Gbps, 100*µs)
+		n.Until(2 * ms)
+		require.NoError(t, n.Check())
+		c := n.Counts()
+		require.Equal(t, v == FCN, c.FCNs > 0, v)
+		require.Zero(t, c.Unlabeled)
+		first[v] = sim.Never
+		for _, f := range n.Flows() {
+			first[v] = min(first[v], f.FirstCut()-c.Onset)
+		}
+		if v != FCN {
+			continue
+		}
+		require.Zero(t, c.Marked, "the router marks nothing, and nobody else is congested")
+		require.InDelta(t, c.FCNs, c.CNPs, 8, "one for each, but those on their way")
+		labels := map[uint32]bool{}
+		for _, f := range n.Flows() {
+			require.False(t, labels[f.label.label], "a label of its own")
+			labels[f.label.label] = true
+		}
+		stats := n.Switches()[2].role.pe.Stats()
+		require.EqualValues(t, 2, stats.Flows)
+	}
+	// To the PE and its host, and with the CNP of a receiver there and back again.
+	require.InDelta(t, float64(105*µs), float64(first[FCN]), float64(µs)/10)
+	require.InDelta(t, float64(first[FCN]+2*100*µs+5*µs), float64(first[CNP]), float64(2*µs))
+	require.Less(t, first[FastCNP], first[FCN])
+}
+
+// What a node of the WAN sees is the packet in the tunnel: the octets that another
+// decoder finds in it are those that were put in.
+func TestTunnelOctets(t *testing.T) {
+	cfg := dcqcn(FCN)
+	n, _ := wan(cfg, 1, 100*sim.Gbps, µs)
+	n.Until(20 * µs)
+	r, k := n.pool.get()
+	defer n.pool.put(r)
+	*k = packet{kind: data, flow: 0, number: 77, ce: true, ingress: 2, egress: 3, label: 0xABCDE,
+		octets: overhead + 1024 + tunnelOctets}
+	octets := n.tunnelled(r, k)
+	require.Len(t, octets, overhead+1024+tunnelOctets-etherHeader-frameCheck)
+	require.Equal(t, []byte{0x66, 0xBA, 0xBC, 0xDE}, octets[:4], "version, DSCP 26 and CE, the label")
+	require.EqualValues(t, 41, octets[6])
+	require.Equal(t, n.Switches()[2].role.addr.AsSlice(), octets[8:24])
+	require.Equal(t, n.Switches()[3].role.addr.AsSlice(), octets[24:40])
+	var p rocev2.Packet
+	require.NoError(t, p.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	_, err := p.VerifyICRC()
+	require.NoError(t, err)
+	require.EqualValues(t, 77, p.BTH.PSN)
+	require.Len(t, p.Outer, 40)
+	require.Equal(t, 40, (&encap.IPInIPv6{}).Overhead())
+	require.EqualValues(t, fcn.MaxFlowLabel, 1<<20-1)
+}
+
+// An ingress PE that has labels for two flows of three: the others go without, nobody
+// is cut for them, and the sums are right.
+func TestFewLabels(t *testing.T) {
+	cfg := dcqcn(FCN)
+	cfg.Labels = 2
+	n, _ := wan(cfg, 3, 100*sim.Gbps, 10*µs)
+	n.Until(2 * ms)
+	require.NoError(t, n.Check())
+	c := n.Counts()
+	require.Positive(t, c.Unlabeled)
+	require.Positive(t, c.Refused)
+	cut := 0
+	for _, f := range n.Flows() {
+		if f.FirstCut() != sim.Never {
+			cut++
+		}
+	}
+	require.Equal(t, 2, cut)
+}
+
+// Congestion at the ingress PE itself: it sends the CNP, without an FCN.
+func TestCongestedPE(t *testing.T) {
+	cfg := dcqcn(FCN)
+	n := New(cfg)
+	leaf, pe, router, far := n.Switch(), n.PE(), n.Router(), n.PE()
+	for range 4 {
+		n.Link(n.Host(), leaf, 100*sim.Gbps, µs)
+	}
+	n.Link(leaf, pe, 400*sim.Gbps, µs)
+	n.Link(pe, router, 100*sim.Gbps, 10*µs)
+	n.Link(router, far, 400*sim.Gbps, 10*µs)
+	n.Link(n.Host(), far, 400*sim.Gbps, µs)
+	for _, h := range n.Hosts()[:4] {
+		must(n.Flow(h, n.Hosts()[4], 0)).Endless()
+	}
+	n.Until(ms)
+	require.NoError(t, n.Check())
+	c := n.Counts()
+	require.Zero(t, c.FCNs+c.Marked)
+	require.Positive(t, c.CNPs)
+	require.EqualValues(t, c.CNPs, c.Notified)
+}
+
+// A stop of some time is a gap of that time in the flow that it names, and in no
+// other; a flow that is held goes no faster, and both are over by themselves.
+func TestBrake(t *testing.T) {
+	n, _ := star(dcqcn(None), 1, 100*sim.Gbps, µs)
+	a := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
+	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
+	a.Endless()
+	b.Endless()
+	last := map[*Flow]sim.Time{}
+	gap := map[*Flow]sim.Time{}
+	n.Delivered = func(f *Flow, sent sim.Time) {
+		if was, ok := last[f]; ok {
+			gap[f] = max(gap[f], sent-was)
+		}
+		last[f] = sent
+	}
+	const stop = 300 * µs
+	space := (20 * sim.Gbps).Time(1024 + overhead + 20)
+	n.At(100*µs, func() { a.braked(pause.Stopped, (100*µs + stop).Clock()) })
+	n.Until(ms)
+	require.NoError(t, n.Check())
+	require.GreaterOrEqual(t, gap[a], stop)
+	require.LessOrEqual(t, gap[a], stop+space)
+	require.LessOrEqual(t, gap[b], 2*space)
+	require.Equal(t, 20*sim.Gbps, a.Rate())
+
+	// Stopped for ever, and then let go on.
+	n.At(1100*µs, func() { a.braked(pause.Stopped, sim.Second.Clock()) })
+	n.At(1200*µs, func() { a.braked(pause.Running, time.Time{}) })
+	n.Until(2 * ms)
+	require.InDelta(t, float64(b.Octets())-20e9/8*(stop+100*µs).Seconds(), float64(a.Octets()), 100_000)
+
+	// Held at half the rate: what the reaction point gives back counts after the hold.
+	a.braked(pause.Held, (3 * ms).Clock())
+	require.Equal(t, 20*sim.Gbps, a.Rate())
+	require.Len(t, n.Hosts()[0].due.heap, 2, "each flow once")
+}
+
+// With PPFC alone the queue stays near its thresholds, nothing is lost, and who is not
+// in the way goes on; a resume that is lost costs no more than the pause.
+func TestPPFC(t *testing.T) {
+	run := func(change func(*Config)) (*Network, *Port) {
+		cfg := dcqcn(PPFC)
+		cfg.Pausing = pausing()
+		change(&cfg)
+		n, out := incast(cfg, 8, 100*sim.Gbps, µs)
+		n.Until(5 * ms)
+		require.NoError(t, n.Check())
+		return n, out
+	}
+	n, out := run(func(*Config) {})
+	require.Less(t, out.Most(), int64(4_000_000))
+	require.Greater(t, float64(out.Sent()), 0.8*float64((100*sim.Gbps).Octets(5*ms)))
+	c := n.Counts()
+	require.Positive(t, c.Released)
+	require.Zero(t, c.Notified)
+	for _, f := range n.Flows() {
+		require.Equal(t, 100*sim.Gbps, sim.Rate(f.cc.Rate()), "no rate was cut")
+	}
+
+	// Alarms alone change nothing.
+	n, _ = run(func(c *Config) { c.Pausing.From = congested.PauseFrom{Alarm: 1} })
+	require.Positive(t, n.Counts().PPFCs)
+	for _, f := range n.Flows() {
+		require.Equal(t, sim.Never, f.FirstCut())
+	}
+}
+
+// The trace that a sender reads out of a Fast CNP is what the ports said, with the
+// congested one's own record first where it adds one.
+func TestTrace(t *testing.T) {
+	for _, v := range []Variant{HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth} {
+		cfg := dcqcn(v)
+		cfg.HPCC = hpccOf(20 * time.Microsecond)
+		n := New(cfg)
+		var at Node = n.Switch()
+		n.Link(n.Host(), at, 100*sim.Gbps, µs)
+		n.Link(n.Host(), at, 100*sim.Gbps, µs)
+		for range 2 {
+			next := n.Switch()
+			n.Link(at, next, 400*sim.Gbps, µs)
+			at = next
+		}
+		n.Link(at, n.Host(), 50*sim.Gbps, µs)
+		for _, h := range n.Hosts()[:2] {
+			must(n.Flow(h, n.Hosts()[2], 0)).Endless()
+		}
+		seen := 0
+		for n.Sim.Now() < 200*µs {
+			n.Until(n.Sim.Now() + 100*sim.Nanosecond)
+			for _, h := range n.Hosts()[:2] {
+				for w := range h.port.peer.wire.n {
+					k := n.pool.at(h.port.peer.wire.ring[(h.port.peer.wire.head+w)&(len(h.port.peer.wire.ring)-1)].r)
+					if k.kind != message {
+						continue
+					}
+					var p rocev2.Packet
+					require.NoError(t, p.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+					notice, err := fastcnp.FromPacket(&p)
+					require.NoError(t, err)
+					trace := notice.Option.Trace
+					hops := reaction.Hops(nil, &trace, 0, n.bandwidth)
+					want := 2
+					if v != HPCCFastCNP {
+						want = 3
+						require.Equal(t, uint64(50e9), hops[0].B)
+						require.GreaterOrEqual(t, hops[0].QLen, uint64(100_000))
+					}
+					require.Len(t, hops, want)
+					require.Equal(t, uint64(400e9), hops[len(hops)-1].B)
+					require.LessOrEqual(t, hops[len(hops)-1].TS, hops[0].TS)
+					seen++
+				}
+			}
+		}
+		require.Positive(t, seen)
+	}
+}
+
+// One path of a fat tree's kind for each five-tuple: the packets of a flow stay in order,
+// and many flows are spread over all ways.
+func TestSpread(t *testing.T) {
+	n := New(Config{DataPriority: 3, AckPriority: 6, AckEvery: 1})
+	a, b := n.Switch(), n.Switch()
+	from, to := n.Host(), n.Host()
+	n.Link(from, a, 400*sim.Gbps, µs)
+	n.Link(to, b, 400*sim.Gbps, µs)
+	for range 4 {
+		s := n.Switch()
+		n.Link(a, s, 100*sim.Gbps, µs)
+		n.Link(s, b, 100*sim.Gbps, µs)
+	}
+	for range 400 {
+		must(n.Flow(from, to, sim.Gbps)).Post(100_000)
+	}
+	n.Until(5 * ms)
+	require.NoError(t, n.Check())
+	for _, p := range a.ports[1:] {
+		require.InDelta(t, 400*100*1106/4, float64(p.Sent()), 400*100*1106/10)
+	}
+}
+
+// The buffer: a queue's own limit, what a switch sends itself, the pool of headroom
+// and the reserve of a port are all accounted for.
+func TestBuffers(t *testing.T) {
+	cfg := dcqcn(FastCNP)
+	cfg.Buffer = Buffer{Total: 1_000_000, Alpha: 1, Queue: 150_000}
+	n, out := incast(cfg, 8, 100*sim.Gbps, µs)
+	n.Until(ms)
+	require.NoError(t, n.Check())
+	require.LessOrEqual(t, out.Most(), int64(150_000))
+	require.Greater(t, out.Most(), int64(148_000))
+	require.Positive(t, n.Counts().LostData)
+
+	// XOFF of 50 KB a port, and a reserve of a frame: nothing is lost with room enough.
+	cfg = dcqcn(None)
+	cfg.PauseDelay = 500 * sim.Nanosecond
+	cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000, Reserve: 4096}
+	n, _ = incast(cfg, 8, 100*sim.Gbps, µs)
+	n.Until(ms)
+	require.NoError(t, n.Check())
+	require.Zero(t, n.Counts().Lost)
+	needed := n.Switches()[0].Headroom()
+	require.Positive(t, needed)
+	reserved := int64(0)
+	for _, p := range n.Switches()[0].ports {
+		reserved += p.in.own
+		require.LessOrEqual(t, p.in.own, int64(4096))
+	}
+	require.Positive(t, reserved)
+
+	// A pool that is smaller than what all ports need together loses packets.
+	cfg.Buffer.Pool = 2 * needed
+	n, _ = incast(cfg, 8, 100*sim.Gbps, µs)
+	n.Until(ms)
+	require.NoError(t, n.Check())
+	require.Positive(t, n.Counts().LostData)
+	require.LessOrEqual(t, n.Switches()[0].over, cfg.Buffer.Pool)
+}
+
+// Limits of a switch and of a host: no more notifications than they allow.
+func TestLimits(t *testing.T) {
+	for _, v := range []Variant{CNP, FastCNP} {
+		cfg := dcqcn(v)
+		cfg.SwitchLimit.PerSecond, cfg.HostLimit.PerSecond = 10_000, 20_000
+		n, _ := incast(cfg, 8, 100*sim.Gbps, µs)
+		n.Until(5 * ms)
+		c := n.Counts()
+		require.InDelta(t, map[Variant]float64{CNP: 100, FastCNP: 50}[v], float64(c.CNPs+c.FastCNPs), 2, v)
+		require.Positive(t, c.Refused)
+	}
+}

@@ -1,0 +1,48 @@
+package reaction
+
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/node/pause"
+)
+
+// A Brake is what PPFC asks of one queue pair, laid over the rate of its reaction
+// point: stop, or go no faster than when that was said. Which notifications count, and
+// how long they last at most, is decided by [pause.Table]; tell the Brake its state
+// when a notification came, and again when the time of Next has come, as a hold may
+// outlast a stop. The zero Brake is open.
+type Brake struct {
+	state pause.State
+	until time.Time
+	held  uint64
+}
+
+// Set tells the state of the queue pair, until when it lasts, and the rate at which
+// it sends now, in bits a second. A hold that is told again, or comes back after a stop, keeps
+// the rate of the first.
+func (b *Brake) Set(s pause.State, until time.Time, rate uint64) {
+	switch s {
+	case pause.Stopped, pause.Held:
+		if b.state != pause.Stopped && b.state != pause.Held {
+			b.held = rate
+		}
+	default:
+		until = time.Time{}
+	}
+	b.state, b.until = s, until
+}
+
+// Rate returns at which rate the queue pair may send, of the one that its reaction
+// point gives; 0 is not at all.
+func (b *Brake) Rate(rate uint64, now time.Time) uint64 {
+	switch {
+	case b.until.IsZero() || !now.Before(b.until):
+		return rate
+	case b.state == pause.Stopped:
+		return 0
+	}
+	return min(rate, b.held)
+}
+
+// Next returns when the Brake opens by itself, if it is not open.
+func (b *Brake) Next() (at time.Time, ok bool) { return b.until, !b.until.IsZero() }
