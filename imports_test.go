@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "cm", "pnc"},
 	{"rocev2"},
 	{"fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},
-	{"fastcnp"},
+	{"fastcnp", "netio"},
 	{"message"},
 	{"rocelayers", "qpmap", "filter"},
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
@@ -128,8 +128,11 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"filter/walk.go", xnet + `/ipv6`, xnet + `/ipv6`},
 		{"filter/walk.go", xsys + `/unix`, xsys + `/unix`},
 		{"filter/walk_test.go", xsys + `/unix`, ``},
-		{"cmd/rocecn/main.go", gopacket + `/pcapgo ` + xnet + `/ipv6`, gopacket + `/pcapgo`},
-		{"cmd/rocecn/internal/live/live_linux.go", xsys + `/unix`, ``},
+		{"cmd/rocecn/main.go", gopacket + `/pcapgo`, gopacket + `/pcapgo`},
+		{"netio/packets_linux.go", xsys + `/unix ` + xnet + `/bpf ` + module + `/capture`, ``},
+		{"netio/packets_linux.go", module + `/message`, module + `/message`},
+		{"cmd/rocecn/internal/live/live.go", xsys + `/unix`, xsys + `/unix`},
+		{"cmd/rocecn/internal/live/live.go", xnet + `/ipv6`, xnet + `/ipv6`},
 		{"cmd/rocecn/main.go", module + `/capture`, ``},
 		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
 		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
@@ -202,9 +205,9 @@ func allowed(file, imported string) bool {
 	case within(testify, imported):
 		return test
 	case within(xsys, imported):
-		return test || within("cmd", pkg)
+		return test || pkg == "netio"
 	case within(xnet, imported):
-		return test || onTop(pkg) || pkg == "filter" && imported == xnet+"/bpf"
+		return test || pkg == "netio" || pkg == "filter" && imported == xnet+"/bpf"
 	case within(gopacket, imported):
 		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) // its layers take time at each start
 	case within(module, imported):

@@ -183,7 +183,7 @@ func (s *source) open(ctx context.Context, name string, r *reader) error {
 }
 
 func (s *source) close() {
-	if in, ok := s.in.(live.Source); ok {
+	if in, ok := s.in.(*live.Source); ok {
 		s.dropped = in.Dropped()
 	}
 	s.in.Close()

@@ -1,0 +1,206 @@
+package netio
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/sys/unix"
+)
+
+// Datagrams is a [Source] of what a UDP or ICMPv6 socket gets, as IP packets. Their
+// IP and UDP header are made from what the kernel tells: addresses, ports, DSCP,
+// ECN and hop limit are those of the packet that arrived, other fields are not.
+type Datagrams struct {
+	fd      int
+	local   netip.AddrPort
+	icmp    bool
+	in      *receiver
+	packets [atOnce]Packet
+	memory  []byte // of the packets
+	stopped bool
+	lost    atomic.Uint64
+}
+
+// maxData is room for the data of the longest datagram.
+const maxData = 64 << 10
+
+// ListenUDP receives datagrams to an address as in "[::]:1021", IPv4 ones too if
+// the IP address is :: or left out. A name is looked up.
+func ListenUDP(address string) (*Datagrams, error) {
+	// Package net knows how to bind; its socket is taken over.
+	conn, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	local := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	var failed error
+	if err := raw.Control(func(socket uintptr) {
+		fd, failed = unix.FcntlInt(socket, unix.F_DUPFD_CLOEXEC, 0)
+	}); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return newDatagrams(fd, netip.AddrPortFrom(local.Addr().Unmap(), local.Port()), false)
+}
+
+// ListenICMPv6 receives ICMPv6 messages of these types, of all if there are none,
+// to one of this host's addresses, to any of them if it is ::. That needs
+// CAP_NET_RAW.
+func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
+	if err != nil {
+		return nil, plain(err)
+	}
+	var filter unix.ICMPv6Filter // of those that are refused
+	if len(types) > 0 {
+		for i := range filter.Data {
+			filter.Data[i] = ^uint32(0)
+		}
+	}
+	for _, t := range types {
+		filter.Data[t/32] &^= 1 << (t % 32)
+	}
+	err = unix.SetsockoptICMPv6Filter(fd, unix.IPPROTO_ICMPV6, unix.ICMPV6_FILTER, &filter)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrInet6{Addr: address.As16()})
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return newDatagrams(fd, netip.AddrPortFrom(address, 0), true)
+}
+
+func newDatagrams(fd int, local netip.AddrPort, icmp bool) (*Datagrams, error) {
+	d := &Datagrams{fd: fd, local: local, icmp: icmp, in: newReceiver(fd, 0, maxData)}
+	options := []option{{unix.SOL_SOCKET, unix.SO_TIMESTAMPNS}, {unix.SOL_SOCKET, unix.SO_RXQ_OVFL}}
+	if !local.Addr().Is4() {
+		options = append(options, option{unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO},
+			option{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS}, option{unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT})
+	}
+	if !icmp { // which may get IPv4 datagrams, too
+		options = append(options, option{unix.IPPROTO_IP, unix.IP_PKTINFO},
+			option{unix.IPPROTO_IP, unix.IP_RECVTOS}, option{unix.IPPROTO_IP, unix.IP_RECVTTL})
+	}
+	if err := setOptions(fd, options...); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	makeRoom(fd)
+	return d, nil
+}
+
+// Addr returns the address and port that datagrams are received at.
+func (d *Datagrams) Addr() netip.AddrPort { return d.local }
+
+// Read is that of [Source].
+func (d *Datagrams) Read() ([]Packet, error) {
+	n, err := d.in.receive()
+	if err != nil {
+		return nil, err
+	}
+	d.memory = d.memory[:0]
+	packets := d.packets[:0]
+	for i := range n {
+		if p, ok := d.packet(i); ok {
+			packets = append(packets, p)
+		}
+	}
+	if n == 0 && d.stopped {
+		return nil, io.EOF
+	}
+	return packets, nil
+}
+
+// packet makes the IP packet of a message. It returns false for one that is none:
+// from no port, or longer than an IP packet may be.
+func (d *Datagrams) packet(i int) (p Packet, ok bool) {
+	from := addrPort(d.in.froms[i][:])
+	h := rocev2.Datagram{
+		Src: from.Addr(), SrcPort: from.Port(), Dst: d.local.Addr(), DstPort: d.local.Port(),
+		Flags: 2, Checksum: 1, Data: d.in.message(i), // Don't Fragment; to be computed
+	}
+	d.in.beside(i, func(level, kind int32, data []byte) {
+		switch {
+		case level == unix.SOL_SOCKET && kind == unix.SCM_TIMESTAMPNS:
+			p.Time = timeOf(data)
+		case level == unix.SOL_SOCKET && kind == unix.SO_RXQ_OVFL && len(data) >= 4:
+			d.lost.Store(uint64(ne.Uint32(data)))
+		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_PKTINFO && len(data) >= 20:
+			h.Dst, p.Interface = netip.AddrFrom16([16]byte(data)).Unmap(), int(ne.Uint32(data[16:]))
+		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_TCLASS && len(data) >= 4:
+			h.TrafficClass = uint8(ne.Uint32(data))
+		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_HOPLIMIT && len(data) >= 4:
+			h.HopLimit = uint8(ne.Uint32(data))
+		case level == unix.IPPROTO_IP && kind == unix.IP_PKTINFO && len(data) >= 12: // interface, local address, destination
+			h.Dst, p.Interface = netip.AddrFrom4([4]byte(data[8:])), int(ne.Uint32(data))
+		case level == unix.IPPROTO_IP && kind == unix.IP_TOS && len(data) >= 1:
+			h.TrafficClass = data[0]
+		case level == unix.IPPROTO_IP && kind == unix.IP_TTL && len(data) >= 4:
+			h.HopLimit = uint8(ne.Uint32(data))
+		}
+	})
+	begin := len(d.memory)
+	if d.icmp {
+		d.memory = appendIPv6(d.memory, &h, unix.IPPROTO_ICMPV6)
+	} else {
+		var err error
+		if d.memory, err = h.AppendBinary(d.memory); err != nil {
+			return p, false
+		}
+	}
+	p.Data = d.memory[begin:len(d.memory):len(d.memory)]
+	p.OrigLen, p.Unit, p.Link = uint32(len(p.Data)), time.Nanosecond, capture.Raw
+	return p, true
+}
+
+// appendIPv6 appends an IPv6 packet with the data of h.
+func appendIPv6(b []byte, h *rocev2.Datagram, next uint8) []byte {
+	src, dst := h.Src.As16(), h.Dst.As16()
+	b = binary.BigEndian.AppendUint32(b, 6<<28|uint32(h.TrafficClass)<<20)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(h.Data)))
+	b = append(b, next, h.HopLimit)
+	return append(append(append(b, src[:]...), dst[:]...), h.Data...)
+}
+
+// addrPort reads a struct sockaddr_in or sockaddr_in6.
+func addrPort(b []byte) netip.AddrPort {
+	port := binary.BigEndian.Uint16(b[2:])
+	switch ne.Uint16(b) {
+	case unix.AF_INET:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port)
+	case unix.AF_INET6: // behind the flow label
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])).Unmap(), port)
+	}
+	return netip.AddrPort{}
+}
+
+// Stop is that of [Source].
+func (d *Datagrams) Stop() error {
+	d.stopped = true
+	return attach(d.fd, nothing)
+}
+
+// FD is that of [Source].
+func (d *Datagrams) FD() int { return d.fd }
+
+// Lost is that of [Source]: as many as were lost before the last one that was read.
+func (d *Datagrams) Lost() uint64 { return d.lost.Load() }
+
+// Close is that of [Source].
+func (d *Datagrams) Close() error { return unix.Close(d.fd) }

@@ -1,0 +1,69 @@
+package netio
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+// A UDPSink is a [Sink] for the data of datagrams. It sends each at once, works on
+// every system, and needs no rights.
+type UDPSink struct {
+	Local, Remote netip.AddrPort
+
+	conn   *net.UDPConn
+	failed atomic.Uint64
+}
+
+// DialUDP opens a sink for datagrams to an address as in "[::1]:1021", with this
+// DSCP, 0 to 63, and hop limit, 1 to 255. A name is looked up.
+func DialUDP(address string, dscp, hopLimit uint8) (*UDPSink, error) {
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.DialUDP("udp", nil, to)
+	if err != nil {
+		return nil, err
+	}
+	u := &UDPSink{Local: addrPortOf(conn.LocalAddr()), Remote: addrPortOf(conn.RemoteAddr()), conn: conn}
+	if u.Remote.Addr().Is4() {
+		c := ipv4.NewConn(conn)
+		err = errors.Join(c.SetTOS(int(dscp)<<2), c.SetTTL(int(hopLimit)))
+	} else {
+		c := ipv6.NewConn(conn)
+		err = errors.Join(c.SetTrafficClass(int(dscp)<<2), c.SetHopLimit(int(hopLimit)))
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
+func addrPortOf(a net.Addr) netip.AddrPort {
+	ap := a.(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+// Send is that of [Sink].
+func (u *UDPSink) Send(data []byte) error {
+	_, err := u.conn.Write(data)
+	if err != nil {
+		u.failed.Add(1)
+	}
+	return err
+}
+
+// Flush does nothing.
+func (u *UDPSink) Flush() error { return nil }
+
+// Failed is that of [Sink].
+func (u *UDPSink) Failed() uint64 { return u.failed.Load() }
+
+// Close is that of [Sink].
+func (u *UDPSink) Close() error { return u.conn.Close() }

@@ -1,0 +1,123 @@
+package netio
+
+import (
+	"encoding/binary"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// atOnce is how many packets are read or sent at once.
+const atOnce = 64
+
+// A mmsghdr is the struct of recvmmsg(2) and sendmmsg(2).
+type mmsghdr struct {
+	msg unix.Msghdr
+	n   uint32 // octets received
+}
+
+// mmsg calls recvmmsg or sendmmsg. It does not wait.
+func mmsg(call uintptr, fd int, m []mmsghdr) (n int, err error) {
+	for {
+		r, _, errno := unix.Syscall6(call, uintptr(fd), uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			return int(r), nil
+		case unix.EINTR:
+			continue
+		}
+		return 0, errno
+	}
+}
+
+// A receiver reads messages of a socket, with what the kernel says beside them.
+type receiver struct {
+	fd       int
+	messages [atOnce]mmsghdr
+	iovecs   [atOnce]unix.Iovec
+	froms    [atOnce][unix.SizeofSockaddrAny]byte
+	controls [atOnce][256]byte
+	memory   []byte
+	room     int // octets that stay free in front of each message
+	slot     int // those, and what there is for the message
+}
+
+// newReceiver returns a receiver of messages up to a length.
+func newReceiver(fd, room, length int) *receiver {
+	r := &receiver{fd: fd, room: room, slot: room + length, memory: make([]byte, atOnce*(room+length))}
+	for i := range r.messages {
+		r.iovecs[i].Base = &r.memory[i*r.slot+room]
+		r.iovecs[i].SetLen(length)
+		m := &r.messages[i].msg
+		m.Name, m.Iov, m.Control = &r.froms[i][0], &r.iovecs[i], &r.controls[i][0]
+		m.SetIovlen(1)
+	}
+	return r
+}
+
+// receive reads the messages that are there and returns how many.
+func (r *receiver) receive() (int, error) {
+	for i := range r.messages {
+		r.messages[i].msg.Namelen = uint32(len(r.froms[i]))
+		r.messages[i].msg.SetControllen(len(r.controls[i]))
+	}
+	n, err := mmsg(unix.SYS_RECVMMSG, r.fd, r.messages[:])
+	if err == unix.EAGAIN {
+		return 0, nil
+	}
+	return n, err
+}
+
+// message returns the octets of a message, with the room in front of them.
+func (r *receiver) message(i int) []byte { return r.memory[i*r.slot:][:r.room+int(r.messages[i].n)] }
+
+// beside calls f with each thing that the kernel says beside a message.
+func (r *receiver) beside(i int, f func(level, kind int32, data []byte)) {
+	for b := r.controls[i][:r.messages[i].msg.Controllen]; len(b) > 0; {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(b)
+		if err != nil {
+			return
+		}
+		f(header.Level, header.Type, data)
+		b = rest
+	}
+}
+
+var ne = binary.NativeEndian
+
+// timeOf returns the time in a struct timespec, whose two words have 32 or 64
+// bits.
+func timeOf(timespec []byte) time.Time {
+	switch len(timespec) {
+	case 8:
+		return time.Unix(int64(ne.Uint32(timespec)), int64(ne.Uint32(timespec[4:]))).UTC()
+	case 16:
+		return time.Unix(int64(ne.Uint64(timespec)), int64(ne.Uint64(timespec[8:]))).UTC()
+	}
+	return time.Time{}
+}
+
+// roomInKernel is how many octets the kernel may keep that are not read fast
+// enough.
+const roomInKernel = 8 << 20
+
+// makeRoom gives a socket that room, or without CAP_NET_ADMIN as much of it as is
+// allowed.
+func makeRoom(fd int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, roomInKernel) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, roomInKernel)
+	}
+}
+
+// An option is one of a socket that is set to 1.
+type option struct{ level, name int }
+
+func setOptions(fd int, options ...option) error {
+	for _, o := range options {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}

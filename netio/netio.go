@@ -1,0 +1,133 @@
+// Package netio gets packets from Linux and sends them: what a program needs to
+// run the roles of node/… on real interfaces.
+//
+// Every [Source] gives whole packets, in the same shape as a capture file: those
+// of an interface ([OpenPackets]), of a UDP port ([ListenUDP]) or of ICMPv6
+// ([ListenICMPv6]), for which the IP header is made again from what the kernel
+// tells, and those of a file ([NewFile]). So there is one way to decode them all.
+// A [Poll] reads several sources in one goroutine: a role, which is not safe for
+// concurrent use, needs no mutex then.
+//
+//	poll, err := netio.NewPoll(ctx, packets, messages)
+//	for {
+//		source, batch, err := poll.Next(time.Second)
+//		if err == io.EOF { // ctx has ended
+//			break
+//		}
+//		for i := range batch {
+//			if frame.Decode(batch[i].Data, batch[i].Options()) == nil {
+//				…
+//				sink.Send(answer)
+//			}
+//		}
+//		sink.Flush()
+//	}
+//
+// A [Sink] sends: IP packets that the kernel routes ([OpenRaw]), packets out of
+// one interface ([OpenPort]), the data of UDP datagrams ([DialUDP]), or packets
+// into a file ([NewFileSink]). Reading and sending allocate nothing.
+//
+// On other systems only files and DialUDP work: the other functions return
+// errors.ErrUnsupported.
+package netio
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/net/bpf"
+)
+
+// A Packet is one packet of a [Source].
+type Packet struct {
+	// The frame or packet, time stamp and link type. A VLAN tag that the kernel
+	// took away is back in the frame.
+	capture.Record
+	Interface int  // number of the interface where it came in or went out, 0 where that is not known
+	Outgoing  bool // this host sends it
+}
+
+// A Source gives packets. It is read by one goroutine; Lost may be called by any.
+type Source interface {
+	// Read returns the packets that are there now, without waiting: some, in
+	// their order, or none. They are valid until it is called again. At the end,
+	// and when all is read that came before Stop, the error is io.EOF. After an
+	// error that is [ErrAway] it may be called again.
+	Read() ([]Packet, error)
+	// Stop ends the source: nothing that comes from now on is given.
+	Stop() error
+	// FD returns the file descriptor that becomes readable when there is
+	// something to read, -1 if there always is.
+	FD() int
+	// Lost returns how many packets came and could not be given, since they were
+	// not read fast enough.
+	Lost() uint64
+	Close() error
+}
+
+// A Sink sends packets. It never waits: what the kernel has no room for is lost,
+// since a late notification is worth nothing.
+type Sink interface {
+	// Send takes a packet, which may be changed as soon as it returns, and sends
+	// it at the latest when Flush is called.
+	Send(packet []byte) error
+	// Flush sends what Send has taken. A packet that cannot be sent does not keep
+	// the others back; the error is that of the first such one. Send may return
+	// it as well.
+	Flush() error
+	// Failed returns how many packets could not be sent. Any goroutine may call
+	// it. A neighbour that does not answer is not noticed.
+	Failed() uint64
+	Close() error
+}
+
+// A Direction says which packets of an interface are given.
+type Direction uint8
+
+// The directions. The loopback interface shows each packet twice: of Both, its
+// outgoing ones are left out.
+const (
+	Both Direction = iota
+	In             // those that arrive
+	Out            // those that this host sends
+)
+
+// PacketConfig says which packets [OpenPackets] gives, and how.
+type PacketConfig struct {
+	// Interface is the name of an interface that carries Ethernet or IP, which
+	// becomes promiscuous, or "any" for all that are there now or later. The
+	// packets of another kind of interface begin with the network layer then.
+	Interface string
+	// Filter selects packets in the kernel; nil stands for all of them. With
+	// "any", it sees interfaces that carry Ethernet or IP only.
+	Filter    Filter
+	Direction Direction
+	// Snap is how many octets of each packet are given, the VLAN tag that comes
+	// beside it not counted; 0 stands for 256 KiB, or in low latency for 64.
+	Snap int
+	// Blocks says that throughput counts and not latency: the kernel hands over
+	// packets in blocks, at the latest after 10 ms. It loses none where a source
+	// without blocks, which needs system calls for every 64 packets, does.
+	Blocks bool
+}
+
+// A Filter makes a BPF program that selects packets: *filter.Capture and
+// *filter.Border are such.
+type Filter interface {
+	Program(rocev2.LinkType) ([]bpf.RawInstruction, error)
+}
+
+// What is wrong with an interface. Other errors are those of the system.
+var (
+	ErrNoInterface = errors.New("no such interface")
+	ErrDown        = errors.New("the interface is down")
+	// ErrAway ends nothing: packets come again when the interface is up. If it
+	// was deleted, it must be opened again, by its name.
+	ErrAway     = errors.New("the interface went down or away")
+	ErrLinkType = errors.New("carries neither Ethernet nor IP")
+	// ErrNoRights matches fs.ErrPermission.
+	ErrNoRights = fmt.Errorf("%w: CAP_NET_RAW is needed", fs.ErrPermission)
+)

@@ -1,0 +1,61 @@
+//go:build !linux
+
+package netio
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Packets is a [Source] of the packets of an interface, on Linux.
+type Packets struct{ Source }
+
+// OpenPackets returns errors.ErrUnsupported.
+func OpenPackets(PacketConfig) (*Packets, error) { return nil, errors.ErrUnsupported }
+
+// Up returns false.
+func (*Packets) Up() bool { return false }
+
+// Datagrams is a [Source] of what a UDP or ICMPv6 socket gets, on Linux.
+type Datagrams struct{ Source }
+
+// ListenUDP returns errors.ErrUnsupported.
+func ListenUDP(address string) (*Datagrams, error) { return nil, errors.ErrUnsupported }
+
+// ListenICMPv6 returns errors.ErrUnsupported.
+func ListenICMPv6(address netip.Addr, types ...uint8) (*Datagrams, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// Addr returns no address.
+func (*Datagrams) Addr() netip.AddrPort { return netip.AddrPort{} }
+
+// A RawSink is a [Sink] for IP packets that the kernel routes, on Linux.
+type RawSink struct{ Sink }
+
+// OpenRaw returns errors.ErrUnsupported.
+func OpenRaw(device string) (*RawSink, error) { return nil, errors.ErrUnsupported }
+
+// A PortSink is a [Sink] that sends out of one interface, on Linux.
+type PortSink struct{ Sink }
+
+// OpenPort returns errors.ErrUnsupported.
+func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// A waiter waits for file descriptors. There is none, since files need none.
+type waiter struct{}
+
+func (waiter) open(context.Context, []Source) error { return nil }
+func (waiter) awake()                               {}
+func (waiter) forget(int)                           {}
+func (waiter) wait([]bool, time.Duration) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
+// Close does nothing.
+func (waiter) Close() error { return nil }

@@ -1,0 +1,90 @@
+package netio
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+)
+
+// A Poll reads several sources in one goroutine.
+type Poll struct {
+	ctx     context.Context
+	sources []Source
+	ready   []bool // there may be something to read
+	ended   []bool
+	turn    int // whose turn it is, so that a busy source does not keep the others waiting
+	stopped bool
+	waiter
+}
+
+// lastWords is how long a source that was stopped may take to hand over what the
+// kernel has of it.
+const lastWords = time.Second
+
+// NewPoll returns a Poll of these sources, which its Close does not close. The end
+// of ctx is the end of all of them: what the kernel has by then is read.
+func NewPoll(ctx context.Context, sources ...Source) (*Poll, error) {
+	p := &Poll{ctx: ctx, sources: sources, ready: make([]bool, len(sources)), ended: make([]bool, len(sources))}
+	for i := range p.ready {
+		p.ready[i] = true
+	}
+	return p, p.open(ctx, sources)
+}
+
+// Next waits until a source has packets and returns them, valid until Next is
+// called again, and the place of that source in the list. When there are none for
+// so long it returns -1 and no packets; 0 does not wait, and below 0 there is no
+// limit. An error is that of a source: Next may be called again, and goes on with
+// all of them. When every source has ended, the error is io.EOF.
+func (p *Poll) Next(limit time.Duration) (source int, packets []Packet, err error) {
+	for {
+		if !p.stopped && p.ctx.Err() != nil {
+			p.stopped = true
+			p.awake()
+			for i, s := range p.sources {
+				p.ready[i] = !p.ended[i]
+				if err := s.Stop(); err != nil {
+					return i, nil, err
+				}
+			}
+		}
+		if slices.Contains(p.ready, true) {
+			if source, packets, err = p.read(); err != nil || len(packets) > 0 {
+				return source, packets, err
+			}
+			continue
+		}
+		if !slices.Contains(p.ended, false) {
+			return -1, nil, io.EOF
+		}
+		if p.stopped {
+			limit = lastWords
+		}
+		switch some, err := p.wait(p.ready, limit); {
+		case err != nil:
+			return -1, nil, err
+		case !some && p.stopped:
+			return -1, nil, io.EOF
+		case !some:
+			return -1, nil, nil
+		}
+	}
+}
+
+// read reads the source whose turn it is, of those that are ready.
+func (p *Poll) read() (source int, packets []Packet, err error) {
+	for !p.ready[p.turn] {
+		p.turn = (p.turn + 1) % len(p.ready)
+	}
+	source = p.turn
+	p.turn = (p.turn + 1) % len(p.ready)
+	packets, err = p.sources[source].Read()
+	if err == io.EOF {
+		p.ended[source], p.ready[source], err = true, false, nil
+		p.forget(source)
+	} else if err == nil && len(packets) == 0 {
+		p.ready[source] = false
+	}
+	return source, packets, err
+}

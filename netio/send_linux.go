@@ -1,0 +1,218 @@
+package netio
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sender sends packets by a socket, many at once.
+type sender struct {
+	fd       int
+	messages [atOnce]mmsghdr
+	iovecs   [atOnce]unix.Iovec
+	to       [atOnce][unix.SizeofSockaddrAny]byte
+	memory   []byte // of the packets, one behind the other
+	n        int    // packets
+	failed   *atomic.Uint64
+}
+
+// maxMemory is room for the longest IP packet in a frame.
+const maxMemory = 128 << 10
+
+// newSender returns a sender by a new socket, whose destinations have so many
+// octets.
+func newSender(failed *atomic.Uint64, family, kind, protocol, size int) (*sender, error) {
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return nil, plain(err)
+	}
+	s := &sender{fd: fd, memory: make([]byte, 0, maxMemory), failed: failed}
+	for i := range s.messages {
+		m := &s.messages[i].msg
+		m.Name, m.Namelen, m.Iov = &s.to[i][0], uint32(size), &s.iovecs[i]
+		m.SetIovlen(1)
+	}
+	return s, nil
+}
+
+// take takes a packet and returns where its destination is to be written, nil if
+// the packet cannot be sent. The error may be that of a packet before.
+func (s *sender) take(packet []byte) (to []byte, err error) {
+	if s.n == atOnce || cap(s.memory)-len(s.memory) < len(packet) {
+		err = s.flush()
+	}
+	if len(packet) > cap(s.memory) {
+		s.failed.Add(1)
+		return nil, unix.EMSGSIZE
+	}
+	begin := len(s.memory)
+	s.memory = append(s.memory, packet...)
+	s.iovecs[s.n].Base = unsafe.SliceData(s.memory[begin:])
+	s.iovecs[s.n].SetLen(len(packet))
+	s.n++
+	return s.to[s.n-1][:], err
+}
+
+// flush sends what was taken.
+func (s *sender) flush() (failed error) {
+	for rest := s.messages[:s.n]; len(rest) > 0; {
+		n, err := mmsg(unix.SYS_SENDMMSG, s.fd, rest)
+		if err != nil { // of the first of them
+			s.failed.Add(1)
+			n = 1
+		}
+		if failed == nil {
+			failed = err
+		}
+		rest = rest[n:]
+	}
+	s.n, s.memory = 0, s.memory[:0]
+	return failed
+}
+
+// A RawSink is a [Sink] for IP packets that the kernel routes.
+type RawSink struct {
+	v4, v6 *sender
+	device uint32 // its number, 0 without one
+	failed atomic.Uint64
+}
+
+// OpenRaw opens a sink for IP packets with any source address. The kernel finds the
+// route and the neighbour; if a device is named, an interface or a VRF, they leave
+// by that one. It needs CAP_NET_RAW.
+//
+// Linux gives an IPv4 packet whose Identification is 0 and that may be fragmented
+// another one, with which its ICRC is wrong: such a packet needs Don't Fragment.
+func OpenRaw(device string) (*RawSink, error) {
+	r := new(RawSink)
+	if device != "" {
+		i, err := net.InterfaceByName(device)
+		if err != nil {
+			return nil, ErrNoInterface
+		}
+		r.device = uint32(i.Index)
+	}
+	var err error
+	if r.v4, err = newSender(&r.failed, unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW, unix.SizeofSockaddrInet4); err != nil {
+		return nil, err
+	}
+	if r.v6, err = newSender(&r.failed, unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_RAW, unix.SizeofSockaddrInet6); err == nil && device != "" {
+		err = errors.Join(unix.BindToDevice(r.v4.fd, device), unix.BindToDevice(r.v6.fd, device))
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Send is that of [Sink].
+func (r *RawSink) Send(packet []byte) error {
+	switch {
+	case len(packet) >= 20 && packet[0]>>4 == 4:
+		to, err := r.v4.take(packet)
+		if to != nil { // family 16, port 16, address
+			ne.PutUint16(to, unix.AF_INET)
+			copy(to[4:], packet[16:20])
+		}
+		return err
+	case len(packet) >= 40 && packet[0]>>4 == 6:
+		to, err := r.v6.take(packet)
+		if to != nil { // family 16, port 16, flow label 32, address, interface of a link-local one
+			ne.PutUint16(to, unix.AF_INET6)
+			copy(to[8:24], packet[24:40])
+			ne.PutUint32(to[24:], r.device)
+		}
+		return err
+	}
+	r.failed.Add(1)
+	return errNotIP
+}
+
+var errNotIP = errors.New("netio: neither an IPv4 nor an IPv6 packet")
+
+// Flush is that of [Sink].
+func (r *RawSink) Flush() error {
+	err4, err6 := r.v4.flush(), r.v6.flush()
+	if err4 != nil {
+		return err4
+	}
+	return err6
+}
+
+// Failed is that of [Sink].
+func (r *RawSink) Failed() uint64 { return r.failed.Load() }
+
+// Close is that of [Sink].
+func (r *RawSink) Close() error {
+	err := unix.Close(r.v4.fd)
+	if r.v6 != nil {
+		err = errors.Join(err, unix.Close(r.v6.fd))
+	}
+	return err
+}
+
+// A PortSink is a [Sink] that sends out of one interface.
+type PortSink struct {
+	*sender
+	to     [unix.SizeofSockaddrLinklayer]byte
+	frames bool
+	failed atomic.Uint64
+}
+
+// OpenPort opens a sink for IP packets that leave by an interface to the neighbour
+// with this hardware address, or, if that is nil, for whole frames. It needs
+// CAP_NET_RAW.
+func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, ErrNoInterface
+	}
+	p := &PortSink{frames: neighbour == nil}
+	// family 16, protocol 16, interface 32, 24 bits that mean nothing, length 8, address
+	ne.PutUint16(p.to[:], unix.AF_PACKET)
+	ne.PutUint32(p.to[4:], uint32(i.Index))
+	p.to[11] = uint8(copy(p.to[12:], neighbour))
+	kind := unix.SOCK_DGRAM
+	if p.frames {
+		kind = unix.SOCK_RAW
+	}
+	p.sender, err = newSender(&p.failed, unix.AF_PACKET, kind, 0, len(p.to))
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Send is that of [Sink].
+func (p *PortSink) Send(packet []byte) error {
+	ether := uint16(unix.ETH_P_IP)
+	switch {
+	case p.frames:
+	case len(packet) > 0 && packet[0]>>4 == 6:
+		ether = unix.ETH_P_IPV6
+	case len(packet) == 0 || packet[0]>>4 != 4:
+		p.failed.Add(1)
+		return errNotIP
+	}
+	to, err := p.take(packet)
+	if to != nil {
+		copy(to, p.to[:])
+		binary.BigEndian.PutUint16(to[2:], ether)
+	}
+	return err
+}
+
+// Flush is that of [Sink].
+func (p *PortSink) Flush() error { return p.flush() }
+
+// Failed is that of [Sink].
+func (p *PortSink) Failed() uint64 { return p.failed.Load() }
+
+// Close is that of [Sink].
+func (p *PortSink) Close() error { return unix.Close(p.fd) }
