@@ -207,7 +207,7 @@ func allowed(file, imported string) bool {
 	case within(xsys, imported):
 		return test || pkg == "netio"
 	case within(xnet, imported):
-		return test || pkg == "netio" || pkg == "filter" && imported == xnet+"/bpf"
+		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg))
 	case within(gopacket, imported):
 		return pkg == "rocelayers" || onTop(pkg) && !within("cmd", pkg) // its layers take time at each start
 	case within(module, imported):

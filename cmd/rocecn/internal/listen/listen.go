@@ -10,17 +10,15 @@ package listen
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/proxymsg"
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 const usage = `usage: rocecn listen [-as fcn|proxy] [-n N] ADDR
@@ -55,46 +53,49 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 // receive prints what arrives until ctx ends or, unless count is 0, that many
 // datagrams have come.
 func receive(ctx context.Context, address, as string, count int, stdout io.Writer) error {
-	addr, err := net.ResolveUDPAddr("udp", address)
+	in, err := netio.ListenUDP(address)
 	if err != nil {
 		return err
 	}
-	conn, err := net.ListenUDP("udp", addr)
+	defer in.Close()
+	kind, err := kindOf(as, in.Addr().Port())
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	local := conn.LocalAddr().(*net.UDPAddr)
-	kind, err := kindOf(as, local.Port)
+	poll, err := netio.NewPoll(ctx, in)
 	if err != nil {
 		return err
 	}
-	read, err := reader(conn, addr.AddrPort().Addr().Unmap())
-	if err != nil {
+	defer poll.Close()
+	if _, err := fmt.Fprintf(stdout, "listening for %s on %v\n", kind, in.Addr()); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(stdout, "listening for %s on %v\n", kind, local); err != nil {
-		return err
-	}
-	buf := make([]byte, 64<<10)
-	for n := 0; count == 0 || n < count; n++ {
-		data, from, how, err := read(buf)
-		if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
+	for n := 0; ; {
+		_, packets, err := poll.Next(-1)
+		if err == io.EOF {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(stdout, "%v (%s): %s\n", from, how, describe(kind, data)); err != nil {
-			return err
+		for i := range packets {
+			var d rocev2.Datagram
+			if d.DecodeIP(packets[i].Data) != nil {
+				continue
+			}
+			from := netip.AddrPortFrom(d.Src, d.SrcPort)
+			if _, err := fmt.Fprintf(stdout, "%v (to %v, dscp %d, ecn %d, hop limit %d): %s\n",
+				from, d.Dst, d.DSCP(), d.ECN(), d.HopLimit, describe(kind, d.Data)); err != nil {
+				return err
+			}
+			if n++; n == count {
+				return nil
+			}
 		}
 	}
-	return nil
 }
 
 // kindOf says what arrives on a port.
-func kindOf(as string, port int) (string, error) {
+func kindOf(as string, port uint16) (string, error) {
 	switch {
 	case as != "":
 		return as, nil
@@ -104,39 +105,6 @@ func kindOf(as string, port int) (string, error) {
 		return "proxy", nil
 	}
 	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy", port, fcn.ExperimentalPort, proxymsg.ExperimentalPort)
-}
-
-// reader returns a function that reads one datagram, and says who sent it and
-// how the network treated it, as the control messages of the socket tell.
-func reader(conn *net.UDPConn, local netip.Addr) (func([]byte) ([]byte, net.Addr, string, error), error) {
-	if local.Is4() {
-		p := ipv4.NewPacketConn(conn) // its control messages do not tell the TOS
-		if err := p.SetControlMessage(ipv4.FlagTTL|ipv4.FlagDst, true); err != nil {
-			return nil, err
-		}
-		return func(buf []byte) ([]byte, net.Addr, string, error) {
-			n, cm, from, err := p.ReadFrom(buf)
-			how := "no control message"
-			if cm != nil {
-				how = fmt.Sprintf("to %v, ttl %d", cm.Dst, cm.TTL)
-			}
-			return buf[:n], from, how, err
-		}, nil
-	}
-	p := ipv6.NewPacketConn(conn)
-	if err := p.SetControlMessage(ipv6.FlagTrafficClass|ipv6.FlagHopLimit|ipv6.FlagDst, true); err != nil {
-		return nil, err
-	}
-	return func(buf []byte) ([]byte, net.Addr, string, error) {
-		n, cm, from, err := p.ReadFrom(buf)
-		how := "no control message"
-		if cm != nil && cm.Dst.To4() != nil { // IPv4, of which these control messages do not tell
-			how = fmt.Sprintf("to %v", cm.Dst)
-		} else if cm != nil {
-			how = fmt.Sprintf("to %v, dscp %d, ecn %d, hop limit %d", cm.Dst, cm.TrafficClass>>2, cm.TrafficClass&3, cm.HopLimit)
-		}
-		return buf[:n], from, how, err
-	}, nil
 }
 
 // describe says in a line what a datagram holds.

@@ -34,7 +34,7 @@ func TestUsage(t *testing.T) {
 func TestKindOf(t *testing.T) {
 	for _, c := range []struct {
 		as   string
-		port int
+		port uint16
 		want string
 	}{
 		{"", 1021, "fcn"}, {"", 1022, "proxy"},
@@ -44,7 +44,7 @@ func TestKindOf(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, "%v", c)
 	}
-	for _, port := range []int{0, 1020, 1023, 4791, 5000} {
+	for _, port := range []uint16{0, 1020, 1023, 4791, 5000} {
 		_, err := kindOf("", port)
 		require.ErrorContains(t, err, "say -as fcn or -as proxy")
 	}

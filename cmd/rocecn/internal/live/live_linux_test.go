@@ -3,7 +3,6 @@ package live
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -180,7 +180,7 @@ func TestWentAway(t *testing.T) {
 					socket.Send(t, frame)
 				}
 				saw(len(frame), 101)
-				want := ErrWentAway
+				want := netio.ErrAway
 				if interrupted {
 					interrupt()
 					want = io.EOF
@@ -210,12 +210,10 @@ func TestLook(t *testing.T) {
 	require.NoError(t, err)
 	defer in.Close()
 	ip(t, "link set far down")
-	require.NoError(t, in.(*source).conn.Control(func(fd uintptr) {
-		lost, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
-		require.NoError(t, err)
-		require.EqualValues(t, unix.ENETDOWN, lost)
-	}))
-	require.Equal(t, ErrWentAway, in.Next(new(capture.Record)))
+	lost, err := unix.GetsockoptInt(in.in.FD(), unix.SOL_SOCKET, unix.SO_ERROR)
+	require.NoError(t, err)
+	require.EqualValues(t, unix.ENETDOWN, lost)
+	require.Equal(t, netio.ErrAway, in.Next(new(capture.Record)))
 }
 
 // Its name may change while nothing comes; when it goes down, the look that the
@@ -225,26 +223,25 @@ func TestRenamed(t *testing.T) {
 	in, err := Open(t.Context(), "far", goOn)
 	require.NoError(t, err)
 	defer in.Close()
-	s := in.(*source)
 	ip(t, "link set far name further")
-	require.True(t, s.present())
+	require.True(t, in.in.Up())
 	socket.Send(t, wiretest.Hex(t, untagged))
-	require.NoError(t, s.Next(new(capture.Record)))
+	require.NoError(t, in.Next(new(capture.Record)))
 	ip(t, "link set further down")
-	require.False(t, s.present())
+	require.False(t, in.in.Up())
 	ip(t, "link del further")
-	require.False(t, s.present())
+	require.False(t, in.in.Up())
 }
 
 func TestOpen(t *testing.T) {
 	wiretest.Namespace(t, `link set lo up
 		link add name lower type veth peer name lowerpeer`)
 	_, err := Open(t.Context(), "nowhere", goOn)
-	require.Equal(t, ErrNoInterface, err)
+	require.Equal(t, netio.ErrNoInterface, err)
 	_, err = Open(t.Context(), "", goOn)
-	require.Equal(t, ErrNoInterface, err)
+	require.Equal(t, netio.ErrNoInterface, err)
 	_, err = Open(t.Context(), "lower", goOn)
-	require.Equal(t, ErrDown, err)
+	require.Equal(t, netio.ErrDown, err)
 
 	enough := errors.New("enough")
 	in, err := Open(t.Context(), "lo", func(int64) error { return enough })
@@ -253,46 +250,17 @@ func TestOpen(t *testing.T) {
 	require.Equal(t, enough, in.Next(new(capture.Record)))
 }
 
-// A capture that nobody reads any more wakes up.
-func TestClose(t *testing.T) {
+// A capture that waits wakes up at the interrupt.
+func TestInterrupt(t *testing.T) {
 	wiretest.Namespace(t, "link set lo up")
+	ctx, interrupt := context.WithCancel(t.Context())
 	waits := make(chan bool, 100)
-	in, err := Open(t.Context(), "lo", func(int64) error { waits <- true; return nil })
+	in, err := Open(ctx, "lo", func(int64) error { waits <- true; return nil })
 	require.NoError(t, err)
+	defer in.Close()
 	go func() {
 		<-waits
-		in.Close()
+		interrupt()
 	}()
-	require.ErrorContains(t, in.Next(new(capture.Record)), "closed file")
-}
-
-// What the kernel says beside a frame is of the kernel's own byte order.
-func TestBeside(t *testing.T) {
-	ne := binary.NativeEndian
-	at := time.Date(2026, 11, 22, 1, 2, 3, 456789012, time.UTC)
-	require.Equal(t, at, timeOf(ne.AppendUint64(ne.AppendUint64(nil, uint64(at.Unix())), 456789012)))
-	require.Equal(t, at, timeOf(ne.AppendUint32(ne.AppendUint32(nil, uint32(at.Unix())), 456789012)))
-	require.Zero(t, timeOf(nil))
-
-	aux := func(status uint32, tci, tpid uint16) []byte {
-		return ne.AppendUint16(ne.AppendUint16(append(ne.AppendUint32(nil, status), make([]byte, 12)...), tci), tpid)
-	}
-	for _, c := range []struct {
-		aux, frame, want []byte
-	}{
-		{aux(unix.TP_STATUS_VLAN_VALID|unix.TP_STATUS_VLAN_TPID_VALID, 0x6007, 0x8100), wiretest.Hex(t, untagged), wiretest.Hex(t, tagged)},
-		{aux(unix.TP_STATUS_VLAN_VALID, 0x6007, 0x88A8), wiretest.Hex(t, untagged), wiretest.Hex(t, tagged)},
-		{aux(unix.TP_STATUS_VLAN_VALID|unix.TP_STATUS_VLAN_TPID_VALID, 9, 0x88A8), wiretest.Hex(t, tagged), wiretest.Hex(t, stacked)},
-		{aux(0, 0x6007, 0x8100), wiretest.Hex(t, untagged), wiretest.Hex(t, untagged)},
-		{aux(unix.TP_STATUS_VLAN_VALID, 7, 0)[:19], wiretest.Hex(t, untagged), wiretest.Hex(t, untagged)},
-		{aux(unix.TP_STATUS_VLAN_VALID, 7, 0), wiretest.Hex(t, untagged)[:11], wiretest.Hex(t, untagged)[:11]},
-	} {
-		var s source
-		s.n = copy(s.frame[tagSize:], c.frame)
-		var r capture.Record
-		s.record(&r)
-		s.putTagBack(&r, c.aux)
-		require.Equal(t, c.want, r.Data)
-		require.EqualValues(t, len(c.want), r.OrigLen)
-	}
+	require.Equal(t, io.EOF, in.Next(new(capture.Record)))
 }

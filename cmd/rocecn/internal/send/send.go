@@ -11,20 +11,17 @@ package send
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"strconv"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
 )
 
 // options are the command line.
@@ -121,34 +118,19 @@ func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writ
 
 // send sends one datagram with the DSCP and hop limit asked for.
 func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr) ([]byte, error)) error {
-	addr, err := resolve(address)
+	out, err := netio.DialUDP(address, uint8(o.dscp), uint8(o.hops))
 	if err != nil {
 		return err
 	}
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(addr))
+	defer out.Close()
+	b, err := data(out.Remote.Addr())
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	to := conn.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
-	if to.Is4() {
-		c := ipv4.NewConn(conn)
-		err = errors.Join(c.SetTOS(int(o.dscp)<<2), c.SetTTL(int(o.hops)))
-	} else {
-		c := ipv6.NewConn(conn)
-		err = errors.Join(c.SetTrafficClass(int(o.dscp)<<2), c.SetHopLimit(int(o.hops)))
-	}
-	if err != nil {
+	if err := out.Send(b); err != nil {
 		return err
 	}
-	b, err := data(to)
-	if err != nil {
-		return err
-	}
-	if _, err := conn.Write(b); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, "%d octets from %v to %v\n", len(b), conn.LocalAddr(), conn.RemoteAddr())
+	_, err = fmt.Fprintf(stdout, "%d octets from %v to %v\n", len(b), out.Local, out.Remote)
 	return err
 }
 
@@ -175,14 +157,4 @@ func (o *options) congested(ctx context.Context, stdin io.Reader) (f rocev2.Flow
 		return f, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)
 	}
 	return f, nil
-}
-
-// resolve returns the address that a host:port stands for.
-func resolve(address string) (netip.AddrPort, error) {
-	a, err := net.ResolveUDPAddr("udp", address)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	ap := a.AddrPort()
-	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()), nil
 }

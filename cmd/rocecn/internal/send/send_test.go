@@ -51,7 +51,7 @@ func send(t *testing.T, args ...string) {
 
 func TestFCN(t *testing.T) {
 	for host, how := range map[string]string{
-		"127.0.0.1": "(to 127.0.0.1, ttl 7): ",
+		"127.0.0.1": "(to 127.0.0.1, dscp 46, ecn 0, hop limit 7): ",
 		"[::1]":     "(to ::1, dscp 46, ecn 0, hop limit 7): ",
 	} {
 		t.Run(host, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestFCN(t *testing.T) {
 	}
 }
 
-// A socket of both families tells of IPv4 datagrams only where they went.
+// A socket of both families tells of IPv4 datagrams what it tells of IPv6 ones.
 func TestBothFamilies(t *testing.T) {
 	address, lines := listener(t, "", "fcn")
 	_, port, err := net.SplitHostPort(address)
@@ -76,7 +76,7 @@ func TestBothFamilies(t *testing.T) {
 	require.True(t, lines.Scan())
 	send(t, "-fcn", "127.0.0.1:"+port, "-label", "2")
 	require.True(t, lines.Scan())
-	require.Contains(t, lines.Text(), "(to 127.0.0.1): flow label 0x00002")
+	require.Contains(t, lines.Text(), "(to 127.0.0.1, dscp 48, ecn 0, hop limit 64): flow label 0x00002")
 }
 
 func TestProxy(t *testing.T) {

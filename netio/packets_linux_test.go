@@ -1,0 +1,377 @@
+package netio
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The main thread does not end, and with it would not a namespace: keep tests
+// off it.
+func init() { runtime.LockOSThread() }
+
+const (
+	untagged = `020000000001 020000000002 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
+	tagged   = `020000000001 020000000002 8100 6007 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
+	stacked  = `020000000001 020000000002 88a8 0009 8100 6007 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
+)
+
+// ip runs a command of ip.
+func ip(t *testing.T, command string) {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// index returns the number of a device.
+func index(t *testing.T, device string) int {
+	t.Helper()
+	i, err := net.InterfaceByName(device)
+	require.NoError(t, err)
+	return i.Index
+}
+
+// cable is a namespace with a pair of devices, near and far, and a socket at near.
+func cable(t *testing.T) *wiretest.Socket {
+	t.Helper()
+	wiretest.Namespace(t, `link add near type veth peer name far
+		link set near up
+		link set far up
+		link set lo up`)
+	return wiretest.NewSocket(t, index(t, "near"))
+}
+
+// bothWays runs a test with and without blocks.
+func bothWays(t *testing.T, f func(t *testing.T, blocks bool)) {
+	for _, blocks := range []bool{false, true} {
+		t.Run(fmt.Sprint("blocks ", blocks), func(t *testing.T) { f(t, blocks) })
+	}
+}
+
+func open(t *testing.T, c PacketConfig) *Packets {
+	t.Helper()
+	p, err := OpenPackets(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// poll reads some sources until the test ends.
+func poll(t *testing.T, sources ...Source) (p *Poll, stop func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	p, err := NewPoll(ctx, sources...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		stop()
+		p.Close()
+	})
+	return p, stop
+}
+
+// take returns copies of the next n packets, of whatever source.
+func take(t *testing.T, p *Poll, n int) (packets []Packet) {
+	t.Helper()
+	for len(packets) < n {
+		_, batch, err := p.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, batch, "%d of %d packets", len(packets), n)
+		for _, b := range batch {
+			b.Data = append([]byte(nil), b.Data...)
+			packets = append(packets, b)
+		}
+	}
+	require.Len(t, packets, n)
+	return packets
+}
+
+// What goes in at one end of the cable comes out at the other: octets, order, VLAN
+// tags, of which the kernel hands over the outer one beside the frame. On any
+// interface it is there twice, on its way out and on its way in.
+func TestFrames(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		far, _ := poll(t, open(t, PacketConfig{Interface: "far", Blocks: blocks}))
+		every, _ := poll(t, open(t, PacketConfig{Interface: "any", Blocks: blocks}))
+		before := time.Now().Add(-time.Minute)
+		for _, octets := range []string{untagged, tagged, stacked, untagged} {
+			frame := wiretest.Hex(t, octets)
+			socket.Send(t, frame)
+			p := take(t, far, 1)[0]
+			require.Equal(t, frame, p.Data)
+			require.EqualValues(t, len(frame), p.OrigLen)
+			require.False(t, p.Cut())
+			require.Equal(t, capture.Ethernet, p.Link)
+			require.True(t, p.Time.After(before))
+			require.Equal(t, time.UTC, p.Time.Location())
+			require.Equal(t, index(t, "far"), p.Interface)
+			require.False(t, p.Outgoing)
+
+			both := take(t, every, 2)
+			for i, name := range []string{"near", "far"} {
+				require.Equal(t, frame, both[i].Data)
+				require.Equal(t, index(t, name), both[i].Interface)
+				require.Equal(t, name == "near", both[i].Outgoing)
+			}
+		}
+	})
+}
+
+// The end of the context is the end of the source, behind what the kernel has by
+// then. More than a batch is read in several.
+func TestEnd(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		// Linux hands a frame to the sockets of a device one after the other, the
+		// last one opened first: what the witness has, the other has, too.
+		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
+		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
+		p, stop := poll(t, in)
+		const sent = 3*atOnce + 1
+		for range sent {
+			socket.Send(t, wiretest.Hex(t, tagged))
+		}
+		take(t, witness, sent)
+		stop()
+		read := 0
+		_, batch, err := p.Next(-1)
+		for ; err == nil; _, batch, err = p.Next(-1) {
+			require.NotEmpty(t, batch)
+			require.LessOrEqual(t, len(batch), atOnce)
+			read += len(batch)
+			socket.Send(t, wiretest.Hex(t, tagged)) // too late
+		}
+		require.Equal(t, io.EOF, err)
+		require.Equal(t, sent, read)
+		require.Zero(t, in.Lost())
+		_, _, err = p.Next(-1)
+		require.Equal(t, io.EOF, err)
+	})
+}
+
+// A packet of the loopback device comes by twice: by default it is shown once.
+func TestDirection(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		lo := wiretest.NewSocket(t, index(t, "lo"))
+		atLo, _ := poll(t, open(t, PacketConfig{Interface: "lo"})) // opened first, so that they get a frame last
+		atFar, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
+		for _, c := range []struct {
+			iface string
+			d     Direction
+			want  string
+		}{
+			{"lo", Both, "lo in"}, {"lo", In, "lo in"}, {"lo", Out, "lo out"},
+			{"near", Both, "near out"}, {"near", In, ""}, {"near", Out, "near out"},
+			{"far", Both, "far in"}, {"far", In, "far in"}, {"far", Out, ""},
+			{"any", Both, "lo in, near out, far in"}, {"any", In, "lo in, far in"}, {"any", Out, "lo out, near out"},
+		} {
+			in := open(t, PacketConfig{Interface: c.iface, Direction: c.d, Blocks: blocks})
+			p, stop := poll(t, in)
+			lo.Send(t, wiretest.Hex(t, untagged))
+			socket.Send(t, wiretest.Hex(t, untagged))
+			take(t, atLo, 1)
+			take(t, atFar, 1)
+			stop()
+			var got []string
+			_, batch, err := p.Next(-1)
+			for ; err == nil; _, batch, err = p.Next(-1) {
+				for _, packet := range batch {
+					name, err := net.InterfaceByIndex(packet.Interface)
+					require.NoError(t, err)
+					got = append(got, name.Name+map[bool]string{false: " in", true: " out"}[packet.Outgoing])
+				}
+			}
+			require.Equal(t, io.EOF, err)
+			require.Equal(t, c.want, strings.Join(got, ", "), "%v %v", c.iface, c.d)
+			in.Close()
+		}
+	})
+}
+
+// tunnel makes a device that carries IP. What is written to the file comes in there.
+func tunnel(t *testing.T, name string) *os.File {
+	t.Helper()
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		wiretest.NotInKernel(t, "CONFIG_TUN", "/dev/net/tun: "+err.Error())
+	}
+	file := os.NewFile(uintptr(fd), name)
+	t.Cleanup(func() { file.Close() })
+	request, err := unix.NewIfreq(name)
+	require.NoError(t, err)
+	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	require.NoError(t, unix.IoctlIfreq(fd, unix.TUNSETIFF, request))
+	ip(t, "link set "+name+" up")
+	return file
+}
+
+// The kernel runs the filter, of the right link layer, and cuts.
+func TestFilterAndSnap(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		near := cable(t)
+		bare := tunnel(t, "bare")
+		frame := wiretest.Capture(t, "messages.pcap")[0].Data
+		roce := &filter.Capture{Kind: filter.RoCEv2}
+		far, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, Blocks: blocks}))
+		cut, _ := poll(t, open(t, PacketConfig{Interface: "far", Filter: roce, Snap: 60, Blocks: blocks}))
+		every, _ := poll(t, open(t, PacketConfig{Interface: "any", Direction: In, Filter: roce, Blocks: blocks}))
+		other := wiretest.Hex(t, untagged)
+		withTag := append(append(append([]byte(nil), frame[:12]...), wiretest.Hex(t, "81006007")...), frame[12:]...)
+		near.Send(t, other)
+		near.Send(t, withTag)
+		for _, packet := range [][]byte{other[14:], frame[14:]} {
+			_, err := bare.Write(packet)
+			require.NoError(t, err)
+		}
+
+		require.Equal(t, withTag, take(t, far, 1)[0].Data)
+		p := take(t, cut, 1)[0]
+		require.Equal(t, withTag[:64], p.Data) // the tag comes on top
+		require.EqualValues(t, len(withTag), p.OrigLen)
+		require.True(t, p.Cut())
+		both := take(t, every, 2)
+		require.Equal(t, withTag, both[0].Data)
+		require.Equal(t, frame[14:], both[1].Data)
+		require.Equal(t, capture.Raw, both[1].Link)
+	})
+}
+
+// More than there is room for before anything is read: the kernel drops some and
+// says how many. What was read and what was lost is all there was.
+func TestLost(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		in := open(t, PacketConfig{Interface: "near", Blocks: blocks}) // sent frames are counted here at once
+		p, stop := poll(t, in)
+		frame := append(wiretest.Hex(t, untagged), make([]byte, 1400)...)
+		const sent = 40_000 // four times as many as there is room for
+		for range sent {
+			socket.Send(t, frame)
+		}
+		stop()
+		read := 0
+		for _, batch, err := p.Next(-1); err == nil; _, batch, err = p.Next(-1) {
+			read += len(batch)
+		}
+		require.NotZero(t, in.Lost())
+		require.EqualValues(t, sent, uint64(read)+in.Lost())
+	})
+}
+
+// An interface that goes down is told behind what came before; when it is up again
+// packets come again. One that is gone stays away.
+func TestAway(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
+		p, _ := poll(t, in)
+		witness, _ := poll(t, open(t, PacketConfig{Interface: "far"}))
+		frame := wiretest.Hex(t, untagged)
+		for _, end := range []string{"link set far down", "link del far"} {
+			require.True(t, in.Up())
+			socket.Send(t, frame)
+			take(t, witness, 1)
+			ip(t, end)
+			take(t, p, 1)
+			_, _, err := p.Next(wiretest.Patience)
+			require.Equal(t, ErrAway, err)
+			require.False(t, in.Up())
+			if end == "link set far down" {
+				_, _, err = witness.Next(wiretest.Patience)
+				require.Equal(t, ErrAway, err)
+				ip(t, "link set far up")
+				wiretest.AwaitCarriers(t)
+			}
+		}
+	})
+}
+
+func TestOpenErrors(t *testing.T) {
+	wiretest.Namespace(t, `link set lo up
+		link add lower type veth peer name lowerpeer`)
+	for name, want := range map[string]error{"nowhere": ErrNoInterface, "": ErrNoInterface, "lower": ErrDown} {
+		_, err := OpenPackets(PacketConfig{Interface: name})
+		require.Equal(t, want, err, name)
+	}
+	_, err := linkType(unix.ARPHRD_INFINIBAND)
+	require.ErrorIs(t, err, ErrLinkType)
+	_, err = OpenPackets(PacketConfig{Interface: "lo", Filter: &filter.Capture{Kind: 99}})
+	require.ErrorContains(t, err, "no such kind")
+	_, err = OpenPackets(PacketConfig{Interface: "any", Filter: &filter.Capture{Kind: 99}})
+	require.ErrorContains(t, err, "no such kind")
+}
+
+// What the kernel says beside a frame is of the kernel's own byte order.
+func TestBeside(t *testing.T) {
+	ne := binary.NativeEndian
+	at := time.Date(2026, 11, 22, 1, 2, 3, 456789012, time.UTC)
+	require.Equal(t, at, timeOf(ne.AppendUint64(ne.AppendUint64(nil, uint64(at.Unix())), 456789012)))
+	require.Equal(t, at, timeOf(ne.AppendUint32(ne.AppendUint32(nil, uint32(at.Unix())), 456789012)))
+	require.Zero(t, timeOf(nil))
+
+	from := func(hardware uint16) []byte {
+		b := make([]byte, unix.SizeofSockaddrLinklayer)
+		ne.PutUint16(b[8:], hardware)
+		return b
+	}
+	for name, c := range map[string]struct {
+		hardware    uint16
+		b           beside
+		frame, want string
+	}{
+		"tag":                {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID | unix.TP_STATUS_VLAN_TPID_VALID, tci: 0x6007, tpid: 0x8100}, untagged, tagged},
+		"tag of no protocol": {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
+		"second tag":         {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID | unix.TP_STATUS_VLAN_TPID_VALID, tci: 9, tpid: 0x88A8}, tagged, stacked},
+		"no tag":             {unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
+		"short":              {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID, tci: 7}, untagged[:23], untagged[:23]},
+		"tunnel":             {unix.ARPHRD_NONE, beside{status: unix.TP_STATUS_VLAN_VALID, tci: 7}, "45000014", "45000014"},
+		"other link layer":   {unix.ARPHRD_INFINIBAND, beside{network: 4}, "00112233 45000014", "45000014"},
+		"nothing behind it":  {unix.ARPHRD_INFINIBAND, beside{network: 40}, "00112233", ""},
+	} {
+		frame := wiretest.Hex(t, c.frame)
+		c.b.octets = uint32(len(frame))
+		var p Packet
+		p.set(append(make([]byte, tagSize), frame...), at, from(c.hardware), c.b)
+		want := wiretest.Hex(t, c.want)
+		require.Equal(t, want, append([]byte{}, p.Data...), name)
+		require.EqualValues(t, len(want), p.OrigLen, name)
+		require.True(t, p.Supported(), name)
+	}
+}
+
+// Reading allocates nothing.
+func TestReadAllocatesNothing(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		in := open(t, PacketConfig{Interface: "near", Blocks: blocks})
+		p, _ := poll(t, in)
+		frame := wiretest.Hex(t, tagged)
+		wiretest.NoAllocs(t, "Next", func() {
+			for range 3 {
+				socket.Send(t, frame)
+			}
+			for n := 0; n < 3; {
+				_, batch, err := p.Next(wiretest.Patience)
+				if err != nil || len(batch) == 0 {
+					panic(fmt.Sprint(len(batch), err))
+				}
+				n += len(batch)
+			}
+		})
+	})
+}

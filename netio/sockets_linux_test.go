@@ -1,0 +1,352 @@
+package netio
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// pair are two hosts with two cables between them. What a sends to b takes the
+// first one, unless it is told otherwise.
+func pair(t *testing.T) (a, b *wiretest.Host) {
+	t.Helper()
+	a, b = wiretest.NewHost(t, "a"), wiretest.NewHost(t, "b")
+	wiretest.Link(t, wiretest.End{Host: a, Device: "one", Addresses: []string{"192.0.2.1/24", "2001:db8:1::a/64"}},
+		wiretest.End{Host: b, Device: "one", Addresses: []string{"192.0.2.2/24", "2001:db8:1::b/64"}})
+	wiretest.Link(t, wiretest.End{Host: a, Device: "two"}, wiretest.End{Host: b, Device: "two"})
+	a.Run(t, "", "ip", "route", "add", "192.0.2.0/24", "dev", "two", "metric", "999")
+	a.Run(t, "", "ip", "route", "add", "2001:db8:1::/64", "dev", "two", "metric", "999")
+	b.Run(t, "", "ip", "link", "set", "two", "address", "02:00:00:00:00:0b")
+	for _, address := range []string{"192.0.2.2", "2001:db8:1::b"} {
+		a.Run(t, "", "ip", "neigh", "add", address, "lladdr", "02:00:00:00:00:0b", "dev", "two")
+	}
+	return a, b
+}
+
+// on opens something in a host's namespace.
+func on[T io.Closer](t *testing.T, h *wiretest.Host, f func() (T, error)) (opened T) {
+	t.Helper()
+	h.Do(t, func() (err error) {
+		opened, err = f()
+		return err
+	})
+	t.Cleanup(func() { opened.Close() })
+	return opened
+}
+
+// datagram returns an IP packet with a UDP datagram from an address of nobody.
+func datagram(t *testing.T, to string, port uint16, class, hops uint8, data string) []byte {
+	t.Helper()
+	d := rocev2.Datagram{
+		Src: netip.MustParseAddr("2001:db8:1::77"), Dst: netip.MustParseAddr(to), SrcPort: 49152, DstPort: port,
+		TrafficClass: class, HopLimit: hops, Flags: 2, Checksum: 1, Data: []byte(data),
+	}
+	if d.Dst.Is4() {
+		d.Src = netip.MustParseAddr("192.0.2.77")
+	}
+	b, err := d.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+// icmpv6 returns an IPv6 packet with an ICMPv6 message of a type.
+func icmpv6(kind uint8) []byte {
+	ip := make([]byte, 40+8+4)
+	ip[0], ip[1], ip[5], ip[6], ip[7] = 0x6b, 0x80, 12, 58, 255
+	src, dst := netip.MustParseAddr("2001:db8:1::77").As16(), netip.MustParseAddr("2001:db8:1::b").As16()
+	copy(ip[8:], src[:])
+	copy(ip[24:], dst[:])
+	ip[40], ip[41], ip[51] = kind, 2, 0x9e
+	sum := uint32(12 + 58)
+	for i := 8; i < len(ip); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
+	}
+	for sum > 0xFFFF {
+		sum = sum>>16 + sum&0xFFFF
+	}
+	binary.BigEndian.PutUint16(ip[42:], ^uint16(sum))
+	return ip
+}
+
+// What goes into a raw sink comes out of a UDP socket and of an ICMPv6 socket on
+// another host as it was: addresses, ports, DSCP, ECN, hop limit, checksum, data.
+func TestSockets(t *testing.T) {
+	a, b := pair(t)
+	both := on(t, b, func() (*Datagrams, error) { return ListenUDP(":0") })
+	four := on(t, b, func() (*Datagrams, error) { return ListenUDP("192.0.2.2:0") })
+	six := on(t, b, func() (*Datagrams, error) { return ListenUDP("[2001:db8:1::b]:0") })
+	icmp := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.IPv6Unspecified(), 4, 200) })
+	all := on(t, b, func() (*Datagrams, error) { return ListenICMPv6(netip.MustParseAddr("2001:db8:1::b")) })
+	require.Equal(t, "192.0.2.2", four.Addr().Addr().String())
+	raw := on(t, a, func() (*RawSink, error) { return OpenRaw("") })
+	p, stop := poll(t, both, four, six, icmp, all)
+
+	sent := [][][]byte{
+		{
+			datagram(t, "192.0.2.2", both.Addr().Port(), 48<<2|1, 64, "four"),
+			datagram(t, "2001:db8:1::b", both.Addr().Port(), 46<<2|3, 1, "six, at both"),
+		},
+		{datagram(t, "192.0.2.2", four.Addr().Port(), 0, 255, "")},
+		{datagram(t, "2001:db8:1::b", six.Addr().Port(), 255, 17, string(make([]byte, 1400)))},
+		{icmpv6(4), icmpv6(200)},
+		{icmpv6(4), icmpv6(200), icmpv6(201)},
+	}
+	want := 0
+	for i, packets := range sent {
+		want += len(packets)
+		for _, packet := range packets {
+			if i != 3 { // the last one gets all of them
+				require.NoError(t, raw.Send(packet))
+			}
+		}
+	}
+	require.NoError(t, raw.Flush())
+	got := make([][][]byte, len(sent))
+	for want > 0 {
+		source, batch, err := p.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, batch)
+		for i := range batch {
+			if source == 4 && batch[i].Data[40] > 129 && batch[i].Data[40] < 200 {
+				continue // of the neighbour
+			}
+			want--
+			got[source] = append(got[source], append([]byte(nil), batch[i].Data...))
+			require.EqualValues(t, len(batch[i].Data), batch[i].OrigLen)
+			require.Equal(t, rocev2.DecodeOptions{Link: rocev2.LinkIP}, batch[i].Options())
+			require.False(t, batch[i].Time.IsZero())
+			require.Positive(t, batch[i].Interface)
+		}
+	}
+	for i := range sent {
+		require.ElementsMatch(t, sent[i], got[i], i)
+	}
+	stop()
+	for err := error(nil); err != io.EOF; _, _, err = p.Next(-1) {
+		require.NoError(t, err)
+	}
+	require.Zero(t, raw.Failed())
+}
+
+// A raw sink leaves a packet as it is, sends by the device that it is told, and
+// what cannot be sent does not keep others back.
+func TestRaw(t *testing.T) {
+	a, b := pair(t)
+	one := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "one"}) })
+	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two"}) })
+	routed := on(t, a, func() (*RawSink, error) { return OpenRaw("") })
+	bound := on(t, a, func() (*RawSink, error) { return OpenRaw("two") })
+	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
+	nowhere4, nowhere6 := datagram(t, "198.51.100.1", 9, 1, 64, ""), datagram(t, "2001:db8:2::1", 9, 1, 64, "")
+	for _, packet := range [][]byte{nowhere4, four, nowhere4, nowhere6, six} {
+		require.NoError(t, routed.Send(packet))
+	}
+	require.Equal(t, unix.ENETUNREACH, routed.Flush())
+	require.NoError(t, routed.Flush())
+	require.EqualValues(t, 3, routed.Failed())
+	for _, packet := range [][]byte{nil, four[:19], six[:39], {0x50}} {
+		require.Equal(t, errNotIP, routed.Send(packet))
+	}
+	require.Equal(t, unix.EMSGSIZE, routed.Send(append(append([]byte(nil), four...), make([]byte, maxMemory)...)))
+	require.EqualValues(t, 8, routed.Failed())
+	require.NoError(t, routed.Flush())
+
+	mine := func(p *Poll) (found [][]byte) {
+		for len(found) < 2 {
+			_, batch, err := p.Next(wiretest.Patience)
+			require.NoError(t, err)
+			require.NotEmpty(t, batch)
+			for i := range batch {
+				var d rocev2.Datagram
+				if d.Decode(batch[i].Data, batch[i].Options(), 9) == nil {
+					found = append(found, append([]byte(nil), d.IP...))
+				}
+			}
+		}
+		return found
+	}
+	p, _ := poll(t, one)
+	require.ElementsMatch(t, [][]byte{four, six}, mine(p))
+
+	p, _ = poll(t, two)
+	require.NoError(t, bound.Send(four))
+	require.NoError(t, bound.Send(six))
+	require.NoError(t, bound.Flush())
+	require.ElementsMatch(t, [][]byte{four, six}, mine(p))
+	_, err := OpenRaw("nowhere")
+	require.Equal(t, ErrNoInterface, err)
+}
+
+// A port sink sends to the neighbour that it is told, or whole frames, whatever the
+// routes say.
+func TestPort(t *testing.T) {
+	a, b := pair(t)
+	two := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
+	packets := on(t, a, func() (*PortSink, error) { return OpenPort("two", mac) })
+	frames := on(t, a, func() (*PortSink, error) { return OpenPort("two", nil) })
+	p, _ := poll(t, two)
+	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
+	for i, packet := range [][]byte{four, six} {
+		require.NoError(t, packets.Send(packet))
+		require.NoError(t, packets.Flush())
+		got := take(t, p, 1)[0].Data
+		require.Equal(t, []byte(mac), got[:6])
+		require.Equal(t, [][]byte{{8, 0}, {0x86, 0xdd}}[i], got[12:14])
+		require.Equal(t, packet, got[14:])
+
+		frame := append(wiretest.Hex(t, "020000000077 020000000078 8100 6007"), append([][]byte{{8, 0}, {0x86, 0xdd}}[i], packet...)...)
+		require.NoError(t, frames.Send(frame))
+		require.NoError(t, frames.Flush())
+		require.Equal(t, frame, take(t, p, 1)[0].Data)
+	}
+	require.Equal(t, errNotIP, packets.Send(nil))
+	require.Equal(t, errNotIP, packets.Send([]byte{0x50}))
+	require.EqualValues(t, 2, packets.Failed())
+	a.Run(t, "", "ip", "link", "set", "two", "down")
+	require.NoError(t, packets.Send(four))
+	require.Equal(t, unix.ENETDOWN, packets.Flush())
+	require.EqualValues(t, 3, packets.Failed())
+	_, err := OpenPort("nowhere", nil)
+	require.Equal(t, ErrNoInterface, err)
+}
+
+// More than a socket has room for: what was read and what was lost is all there
+// was, as the next datagram tells.
+func TestDatagramsLost(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	in, err := ListenUDP("127.0.0.1:0")
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := DialUDP(in.Addr().String(), 0, 1)
+	require.NoError(t, err)
+	defer out.Close()
+	require.Equal(t, in.Addr(), out.Remote)
+	const sent = 20_000
+	for range sent {
+		require.NoError(t, out.Send(make([]byte, 1400)))
+	}
+	p, _ := poll(t, in)
+	read := 0
+	for _, batch, err := p.Next(0); len(batch) > 0; _, batch, err = p.Next(0) {
+		require.NoError(t, err)
+		read += len(batch)
+	}
+	require.NoError(t, out.Send(nil))
+	take(t, p, 1)
+	require.NotZero(t, in.Lost())
+	require.EqualValues(t, sent, uint64(read)+in.Lost())
+}
+
+// One goroutine reads several sources: each gets its turn, and one that fails or
+// ends keeps no other from being read.
+func TestPoll(t *testing.T) {
+	wiretest.Namespace(t, "link set lo up")
+	var sources []Source
+	var sinks []*UDPSink
+	for range 3 {
+		in, err := ListenUDP("127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { in.Close() })
+		out, err := DialUDP(in.Addr().String(), 0, 1)
+		require.NoError(t, err)
+		t.Cleanup(func() { out.Close() })
+		sources, sinks = append(sources, in), append(sinks, out)
+	}
+	p, stop := poll(t, sources...)
+	source, batch, err := p.Next(0)
+	require.Equal(t, -1, source)
+	require.Empty(t, batch)
+	require.NoError(t, err)
+	for _, out := range sinks {
+		for range 2*atOnce + 1 {
+			require.NoError(t, out.Send([]byte("data")))
+		}
+	}
+	counts := map[int]int{}
+	var order []int
+	for range 9 {
+		source, batch, err := p.Next(wiretest.Patience)
+		require.NoError(t, err)
+		counts[source] += len(batch)
+		order = append(order, source)
+	}
+	require.Equal(t, map[int]int{0: 2*atOnce + 1, 1: 2*atOnce + 1, 2: 2*atOnce + 1}, counts)
+	require.ElementsMatch(t, []int{0, 1, 2}, order[:3])
+	require.ElementsMatch(t, []int{0, 1, 2}, order[3:6])
+
+	require.NoError(t, sources[1].Stop()) // it ends alone
+	for i := range sinks {
+		require.NoError(t, sinks[i].Send([]byte("data")))
+	}
+	for _, want := range []int{0, 2} {
+		source, batch, err := p.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.Equal(t, want, source)
+		require.Len(t, batch, 1)
+	}
+	ended := make(chan error)
+	go func() {
+		_, _, err := p.Next(-1)
+		ended <- err
+	}()
+	stop()
+	require.Equal(t, io.EOF, <-ended)
+}
+
+// Neither reading datagrams nor sending allocates.
+func TestSocketsAllocateNothing(t *testing.T) {
+	wiretest.Namespace(t, `link set lo up
+		addr add 192.0.2.2/32 dev lo`)
+	in, err := ListenUDP("192.0.2.2:0")
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := OpenRaw("")
+	require.NoError(t, err)
+	defer out.Close()
+	p, _ := poll(t, in)
+	packet := datagram(t, "192.0.2.2", in.Addr().Port(), 0, 64, "data")
+	nowhere := datagram(t, "198.51.100.1", 9, 0, 64, "")
+	wiretest.NoAllocs(t, "Send, Flush and Next", func() {
+		for range 3 {
+			if out.Send(packet) != nil || out.Send(nowhere) != nil {
+				panic("not sent")
+			}
+		}
+		if out.Flush() != unix.ENETUNREACH {
+			panic("sent")
+		}
+		for n := 0; n < 3; {
+			_, batch, err := p.Next(wiretest.Patience)
+			if err != nil || len(batch) == 0 {
+				panic(err)
+			}
+			n += len(batch)
+		}
+	})
+}
+
+// port9 selects datagrams to port 9 in Ethernet frames whose tag, if any, is gone.
+type port9 struct{}
+
+func (port9) Program(rocev2.LinkType) ([]bpf.RawInstruction, error) {
+	return bpf.Assemble([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: 12, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x0800, SkipFalse: 2},
+		bpf.LoadAbsolute{Off: 36, Size: 2},
+		bpf.Jump{Skip: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x86DD, SkipFalse: 3},
+		bpf.LoadAbsolute{Off: 56, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 9, SkipFalse: 1},
+		bpf.RetConstant{Val: 0xFFFFFFFF},
+		bpf.RetConstant{Val: 0},
+	})
+}
