@@ -31,6 +31,7 @@
 //   - icrc: the invariant CRC, alone.
 //   - bth: the Base Transport Header and the extended headers, alone.
 //   - ipv6opt and ioam: IPv6 options headers and In Situ OAM, alone.
+//   - netio: packets from interfaces and sockets on Linux, and into them.
 //   - rocelayers: all of it as gopacket layers; the only package that imports
 //     gopacket.
 //

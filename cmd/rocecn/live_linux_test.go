@@ -18,6 +18,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,21 +104,63 @@ func TestLiveInspect(t *testing.T) {
 	require.Contains(t, p.messages.String(), "dropped by the kernel: 0\n")
 }
 
+// What pairs -i sees on a cable are the pairs that it finds in the capture.
+func TestLivePairs(t *testing.T) {
+	socket := cable(t)
+	witness, err := netio.OpenPackets(netio.PacketConfig{Interface: "far"})
+	require.NoError(t, err)
+	defer witness.Close()
+	all, err := netio.NewPoll(t.Context(), witness)
+	require.NoError(t, err)
+	defer all.Close()
+	p := tool(t, "pairs", "-json", "-i", "far")
+	var out bytes.Buffer
+	p.Stdout = &out
+	p.start(t)
+	awaitSockets(t, "far", 2) // of which the kernel serves the one opened last first
+	frames := wiretest.Capture(t, "rxe-rping6.pcap")
+	for _, f := range frames {
+		socket.Send(t, f.Data)
+	}
+	for n := 0; n < len(frames); {
+		_, batch, err := all.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, batch)
+		n += len(batch)
+	}
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.NoError(t, p.Wait(), &p.messages)
+	require.Contains(t, p.messages.String(), fmt.Sprintf("%d packets; 2 pairs: 2 by connection management", len(frames)))
+	require.Contains(t, p.messages.String(), "dropped by the kernel: 0\n")
+	require.Equal(t, 2, strings.Count(out.String(), `"src_qp_from":"cm"`))
+	p = tool(t, "pairs", "-i", "far", "file")
+	p.start(t)
+	require.Error(t, p.Wait())
+	require.Equal(t, 2, p.ProcessState.ExitCode())
+}
+
 // awaitSocket waits until somebody captures on a device.
 func awaitSocket(t *testing.T, device string) {
+	t.Helper()
+	awaitSockets(t, device, 1)
+}
+
+// awaitSockets waits until so many sockets capture on a device.
+func awaitSockets(t *testing.T, device string, want int) {
 	t.Helper()
 	d, err := net.InterfaceByName(device)
 	require.NoError(t, err)
 	wiretest.Await(t, "capture on "+device, func() bool {
 		b, err := os.ReadFile("/proc/thread-self/net/packet") // this thread's namespace
 		require.NoError(t, err)
+		n := 0
 		for socket := range strings.Lines(string(b)) {
 			fields := strings.Fields(socket) // sk RefCnt Type Proto Iface R Rmem User Inode
 			if fields[3] == "0003" && fields[4] == fmt.Sprint(d.Index) {
-				return true
+				n++
 			}
 		}
-		return false
+		return n >= want
 	})
 }
 

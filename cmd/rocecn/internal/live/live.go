@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
@@ -61,8 +62,8 @@ func Open(ctx context.Context, name string, beforeWait func(octets int64) error)
 // isRDMA says whether a name is that of an RDMA device, for which the kernel has
 // an entry in a folder.
 func isRDMA(folder, name string) bool {
-	_, err := os.Stat(filepath.Join(folder, filepath.Base(name)))
-	return name != "" && err == nil
+	_, err := os.Stat(filepath.Join(folder, name))
+	return name != "" && !strings.ContainsAny(name, "/.") && err == nil
 }
 
 // Next is capture.Reader's.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -263,4 +265,30 @@ func TestInterrupt(t *testing.T) {
 		interrupt()
 	}()
 	require.Equal(t, io.EOF, in.Next(new(capture.Record)))
+}
+
+// Any interface is all of them, and never away.
+func TestAny(t *testing.T) {
+	socket := cable(t)
+	in, err := Open(t.Context(), "any", goOn)
+	require.NoError(t, err)
+	defer in.Close()
+	frame := wiretest.Hex(t, tagged)
+	socket.Send(t, frame)
+	for range 2 { // on its way out, and in
+		var r capture.Record
+		require.NoError(t, in.Next(&r))
+		require.Equal(t, frame, r.Data)
+	}
+	require.True(t, in.in.Up())
+}
+
+// An RDMA device is no interface, but is known.
+func TestRDMA(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(folder, "mlx5_0"), 0o700))
+	require.True(t, isRDMA(folder, "mlx5_0"))
+	for _, name := range []string{"", "mlx5_1", ".", "..", "../mlx5_0", "/"} {
+		require.False(t, isRDMA(folder, name), name)
+	}
 }

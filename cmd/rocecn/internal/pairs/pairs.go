@@ -1,7 +1,7 @@
 // Package pairs is the command that says whose queue pair sends to whose in
 // captures of RoCEv2 traffic, and how that is known.
 //
-//	rocecn pairs [-json] [-outer] FILE…
+//	rocecn pairs [-json] [-outer] [-i INTERFACE | FILE…]
 //
 // It prints a line for each flow and queue pair that sent it: a data packet names
 // the receiver's queue pair only, so the sender's is learned from connection
@@ -21,11 +21,12 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-const usage = `usage: rocecn pairs [-json] [-outer] FILE…
+const usage = `usage: rocecn pairs [-json] [-outer] [-i INTERFACE | FILE…]
 Says whose queue pair sends to whose, and how that is known. FILE is a pcap or
 pcapng capture, gzip or not, or - for standard input; several are read as one.
 `
@@ -35,16 +36,21 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("pairs", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
+	iface := flags.String("i", "", "read this `interface` live, until an interrupt")
 	switch err := flags.Parse(args); {
 	case err != nil:
 		return cli.Unparsed(err)
-	case flags.NArg() == 0:
+	case (flags.NArg() == 0) == (*iface == ""):
 		flags.Usage()
 		return cli.Misused
 	}
 	r := reader{outer: *outer, table: newTable()}
-	for _, name := range flags.Args() {
-		if err := r.file(ctx, name, stdin); err != nil {
+	names := flags.Args()
+	if *iface != "" {
+		names = []string{*iface}
+	}
+	for _, name := range names {
+		if err := r.read(ctx, name, *iface != "", stdin); err != nil {
 			cli.Say(stderr, "pairs", name, err)
 			status = cli.Failed
 		}
@@ -65,6 +71,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if r.cut > 0 {
 		fmt.Fprintf(stderr, "cut too short by the snap length: %d; capture with -s %d or more\n", r.cut, r.needed)
 	}
+	if *iface != "" {
+		fmt.Fprintf(stderr, "dropped by the kernel: %d\n", r.dropped)
+	}
 	return status
 }
 
@@ -73,19 +82,35 @@ type reader struct {
 	outer   bool // do not look into mirrors and overlays
 	table   *table
 	packets int
-	cut     int // too short by the snap length to be read
-	needed  int // the snap length with which they could be
+	cut     int    // too short by the snap length to be read
+	needed  int    // the snap length with which they could be
+	dropped uint64 // by the kernel, of a live capture
 
 	packet rocev2.Packet
 	inner  rocev2.Inner
 }
 
-func (r *reader) file(ctx context.Context, name string, stdin io.Reader) error {
-	in, err := cli.Open(ctx, name, stdin, func(int64) error { return nil })
+// read shows the table a file, or what an interface sees until the end of ctx.
+func (r *reader) read(ctx context.Context, name string, isLive bool, stdin io.Reader) error {
+	noWait := func(int64) error { return nil }
+	if isLive {
+		in, err := live.Open(ctx, name, noWait)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		defer func() { r.dropped = in.Dropped() }()
+		return r.packetsOf(in)
+	}
+	in, err := cli.Open(ctx, name, stdin, noWait)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	return r.packetsOf(in)
+}
+
+func (r *reader) packetsOf(in capture.Reader) error {
 	var record capture.Record
 	for {
 		if err := in.Next(&record); err == io.EOF {
