@@ -147,7 +147,7 @@ func (d *Datagrams) packet(i int) (p Packet, ok bool) {
 			h.TrafficClass = uint8(ne.Uint32(data))
 		case level == unix.IPPROTO_IPV6 && kind == unix.IPV6_HOPLIMIT && len(data) >= 4:
 			h.HopLimit = uint8(ne.Uint32(data))
-		case level == unix.IPPROTO_IP && kind == unix.IP_PKTINFO && len(data) >= 12: // interface, local address, destination
+		case level == unix.IPPROTO_IP && kind == unix.IP_PKTINFO && len(data) >= 12: // interface, address, destination
 			h.Dst, p.Interface = netip.AddrFrom4([4]byte(data[8:])), int(ne.Uint32(data))
 		case level == unix.IPPROTO_IP && kind == unix.IP_TOS && len(data) >= 1:
 			h.TrafficClass = data[0]

@@ -20,7 +20,8 @@ type mmsghdr struct {
 // mmsg calls recvmmsg or sendmmsg. It does not wait.
 func mmsg(call uintptr, fd int, m []mmsghdr) (n int, err error) {
 	for {
-		r, _, errno := unix.Syscall6(call, uintptr(fd), uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), unix.MSG_DONTWAIT, 0, 0)
+		r, _, errno := unix.Syscall6(call, uintptr(fd), uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)),
+			unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
 			return int(r), nil

@@ -161,7 +161,10 @@ func (p *Packets) receive(packets []Packet) (int, error) {
 		})
 		b := beside{octets: uint32(len(data) - tagSize)}
 		if aux != nil { // status 32, len 32, snaplen 32, mac 16, net 16, vlan_tci 16, vlan_tpid 16
-			b = beside{ne.Uint32(aux), ne.Uint32(aux[4:]), int(ne.Uint16(aux[14:])), ne.Uint16(aux[16:]), ne.Uint16(aux[18:])}
+			b = beside{
+				status: ne.Uint32(aux), octets: ne.Uint32(aux[4:]), network: int(ne.Uint16(aux[14:])),
+				tci: ne.Uint16(aux[16:]), tpid: ne.Uint16(aux[18:]),
+			}
 		}
 		packets[i].set(data, at, p.in.froms[i][:], b)
 	}

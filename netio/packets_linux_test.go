@@ -25,9 +25,11 @@ import (
 func init() { runtime.LockOSThread() }
 
 const (
-	untagged = `020000000001 020000000002 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
-	tagged   = `020000000001 020000000002 8100 6007 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
-	stacked  = `020000000001 020000000002 88a8 0009 8100 6007 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000`
+	packet   = " 86dd 6000000000003b40 00000000000000000000000000000000 00000000000000000000000000000000"
+	macs     = "020000000001 020000000002"
+	untagged = macs + packet
+	tagged   = macs + " 8100 6007" + packet
+	stacked  = macs + " 88a8 0009 8100 6007" + packet
 )
 
 // ip runs a command of ip.
@@ -324,6 +326,7 @@ func TestBeside(t *testing.T) {
 	require.Equal(t, at, timeOf(ne.AppendUint32(ne.AppendUint32(nil, uint32(at.Unix())), 456789012)))
 	require.Zero(t, timeOf(nil))
 
+	const tag, tpid = unix.TP_STATUS_VLAN_VALID, unix.TP_STATUS_VLAN_TPID_VALID
 	from := func(hardware uint16) []byte {
 		b := make([]byte, unix.SizeofSockaddrLinklayer)
 		ne.PutUint16(b[8:], hardware)
@@ -334,14 +337,14 @@ func TestBeside(t *testing.T) {
 		b           beside
 		frame, want string
 	}{
-		"tag":                {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID | unix.TP_STATUS_VLAN_TPID_VALID, tci: 0x6007, tpid: 0x8100}, untagged, tagged},
-		"tag of no protocol": {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
-		"second tag":         {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID | unix.TP_STATUS_VLAN_TPID_VALID, tci: 9, tpid: 0x88A8}, tagged, stacked},
-		"no tag":             {unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
-		"short":              {unix.ARPHRD_ETHER, beside{status: unix.TP_STATUS_VLAN_VALID, tci: 7}, untagged[:23], untagged[:23]},
-		"tunnel":             {unix.ARPHRD_NONE, beside{status: unix.TP_STATUS_VLAN_VALID, tci: 7}, "45000014", "45000014"},
-		"other link layer":   {unix.ARPHRD_INFINIBAND, beside{network: 4}, "00112233 45000014", "45000014"},
-		"nothing behind it":  {unix.ARPHRD_INFINIBAND, beside{network: 40}, "00112233", ""},
+		"tag":               {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged, tagged},
+		"no protocol":       {unix.ARPHRD_ETHER, beside{status: tag, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
+		"second tag":        {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 9, tpid: 0x88A8}, tagged, stacked},
+		"no tag":            {unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},
+		"short":             {unix.ARPHRD_ETHER, beside{status: tag, tci: 7}, untagged[:23], untagged[:23]},
+		"tunnel":            {unix.ARPHRD_NONE, beside{status: tag, tci: 7}, "45000014", "45000014"},
+		"other link layer":  {unix.ARPHRD_INFINIBAND, beside{network: 4}, "00112233 45000014", "45000014"},
+		"nothing behind it": {unix.ARPHRD_INFINIBAND, beside{network: 40}, "00112233", ""},
 	} {
 		frame := wiretest.Hex(t, c.frame)
 		c.b.octets = uint32(len(frame))

@@ -96,5 +96,6 @@ func attach(fd int, program []bpf.RawInstruction) error {
 	for i, r := range program {
 		f[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]})
+	all := &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, all)
 }

@@ -82,7 +82,11 @@ func (r *ring) read(packets []Packet) (n int, err error) {
 			h[begin-tagSize:end:end],
 			time.Unix(int64(ne.Uint32(h[atSeconds:])), int64(ne.Uint32(h[atNanos:]))).UTC(),
 			h[atFrom:],
-			beside{ne.Uint32(h[atTP:]), ne.Uint32(h[atOctets:]), int(ne.Uint16(h[atNetwork:])) - begin, uint16(ne.Uint32(h[atTCI:])), ne.Uint16(h[atTPID:])})
+			beside{
+				status: ne.Uint32(h[atTP:]), octets: ne.Uint32(h[atOctets:]),
+				network: int(ne.Uint16(h[atNetwork:])) - begin,
+				tci:     uint16(ne.Uint32(h[atTCI:])), tpid: ne.Uint16(h[atTPID:]),
+			})
 		r.at += int(ne.Uint32(h[atNext:]))
 		r.left--
 	}

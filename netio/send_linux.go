@@ -98,10 +98,12 @@ func OpenRaw(device string) (*RawSink, error) {
 		r.device = uint32(i.Index)
 	}
 	var err error
-	if r.v4, err = newSender(&r.failed, unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW, unix.SizeofSockaddrInet4); err != nil {
+	const kind, protocol = unix.SOCK_RAW, unix.IPPROTO_RAW
+	if r.v4, err = newSender(&r.failed, unix.AF_INET, kind, protocol, unix.SizeofSockaddrInet4); err != nil {
 		return nil, err
 	}
-	if r.v6, err = newSender(&r.failed, unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_RAW, unix.SizeofSockaddrInet6); err == nil && device != "" {
+	r.v6, err = newSender(&r.failed, unix.AF_INET6, kind, protocol, unix.SizeofSockaddrInet6)
+	if err == nil && device != "" {
 		err = errors.Join(unix.BindToDevice(r.v4.fd, device), unix.BindToDevice(r.v6.fd, device))
 	}
 	if err != nil {

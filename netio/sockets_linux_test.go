@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -200,10 +201,11 @@ func TestPort(t *testing.T) {
 		require.NoError(t, packets.Flush())
 		got := take(t, p, 1)[0].Data
 		require.Equal(t, []byte(mac), got[:6])
-		require.Equal(t, [][]byte{{8, 0}, {0x86, 0xdd}}[i], got[12:14])
+		ether := [][]byte{{8, 0}, {0x86, 0xdd}}[i]
+		require.Equal(t, ether, got[12:14])
 		require.Equal(t, packet, got[14:])
 
-		frame := append(wiretest.Hex(t, "020000000077 020000000078 8100 6007"), append([][]byte{{8, 0}, {0x86, 0xdd}}[i], packet...)...)
+		frame := slices.Concat(wiretest.Hex(t, "020000000077 020000000078 8100 6007"), ether, packet)
 		require.NoError(t, frames.Send(frame))
 		require.NoError(t, frames.Flush())
 		require.Equal(t, frame, take(t, p, 1)[0].Data)

@@ -104,7 +104,8 @@ func kindOf(as string, port uint16) (string, error) {
 	case port == proxymsg.ExperimentalPort:
 		return "proxy", nil
 	}
-	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy", port, fcn.ExperimentalPort, proxymsg.ExperimentalPort)
+	return "", fmt.Errorf("port %d is neither %d nor %d: say -as fcn or -as proxy",
+		port, fcn.ExperimentalPort, proxymsg.ExperimentalPort)
 }
 
 // describe says in a line what a datagram holds.

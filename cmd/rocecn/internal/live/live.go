@@ -17,10 +17,11 @@ import (
 
 // What Open returns beside the errors of package netio.
 var (
-	ErrNotHere  = errors.New("live capture works on Linux only; elsewhere, tcpdump -i INTERFACE -U -w - | rocecn inspect -")
+	ErrNotHere = errors.New("live capture works on Linux only; " +
+		"elsewhere, tcpdump -i INTERFACE -U -w - | rocecn inspect -")
 	ErrNoRights = errors.New("no rights: live capture needs root, or the capability CAP_NET_RAW")
 	ErrRDMA     = errors.New("an RDMA device: hardware RoCE bypasses the kernel's interfaces; " +
-		"tcpdump with RDMA support can capture here (tcpdump -i DEVICE -U -w - | rocecn inspect -), or capture on a mirror port of the switch")
+		"capture it with tcpdump -i DEVICE -U -w - | rocecn inspect -, or on a mirror port of the switch")
 )
 
 // check is how often a capture without packets looks whether its interface is
