@@ -78,8 +78,8 @@ func (t *table) row(k rocev2.FlowKey, pair qpmap.Pair, now time.Time) *row {
 }
 
 // all returns the rows, those of one direction together. A flow without a pair
-// has a row when it never had one; packets from before it was known belong to
-// the one that it has.
+// has a row when it never had one; packets from before it was known, or from
+// after it was forgotten, belong to the one that it has.
 func (t *table) all() []*row {
 	var all []*row
 	known := map[rocev2.FlowKey]int{}
@@ -90,7 +90,12 @@ func (t *table) all() []*row {
 	for _, r := range t.rows {
 		if before := t.unknown[r.flow]; before != nil && known[r.flow] == 1 {
 			r.packets += before.packets
-			r.first = earlier(r.first, before.first)
+			if before.first.Before(r.first) {
+				r.first = before.first
+			}
+			if before.last.After(r.last) {
+				r.last = before.last
+			}
 			delete(t.unknown, r.flow)
 		}
 	}
@@ -99,13 +104,6 @@ func (t *table) all() []*row {
 		return cmp.Or(a.flow.Compare(b.flow), a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP), cmp.Compare(a.pair.From, b.pair.From))
 	})
 	return all
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // summary says how many flows are known, and how.
