@@ -175,11 +175,9 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		b = fmt.Appendf(b, "# HELP %s %s\n# TYPE %s counter\n", family.name, family.help, family.name)
 		for i := range s.Links {
 			l := &s.Links[i]
-			for priority := range l.Priorities {
-				if p := &l.Priorities[priority]; *p != (flows.Priority{}) {
-					b = fmt.Appendf(b, "%s{src_mac=\"%v\",priority=\"%d\"} ", family.name, l.Src, priority)
-					b = append(strconv.AppendFloat(b, family.of(p), 'g', -1, 64), '\n')
-				}
+			for priority, p := range priorities(l) {
+				b = fmt.Appendf(b, "%s{src_mac=\"%v\",priority=%q} ", family.name, l.Src, priority)
+				b = append(strconv.AppendFloat(b, family.of(p), 'g', -1, 64), '\n')
 			}
 		}
 	}
