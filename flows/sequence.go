@@ -146,16 +146,20 @@ func (s *sequence) headEnds(of Kind) {
 // the PSNs before end. If it begins the message that the lowest request belongs
 // to, that is no longer cut.
 func (s *sequence) precede(end uint32, r *role) {
-	if r.completes && !r.begins {
+	switch {
+	case r.completes && !r.begins:
 		s.cut[r.message]++
-	}
-	if end == s.low && r.begins && !r.ends {
-		if s.headCut != 0 {
-			s.cut[s.headCut-1]--
+		s.headCut = r.message + 1
+	case end == s.low && !r.begins: // the message goes on
+	default:
+		if end == s.low && !r.ends {
+			if s.headCut != 0 {
+				s.cut[s.headCut-1]--
+			}
+			s.headless = false
 		}
-		s.headless = false
+		s.headCut = 0
 	}
-	s.headCut = 0
 }
 
 // forget gives up a hole.

@@ -1,0 +1,223 @@
+package flows
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Each number that is trouble counts once, and no other one does.
+func TestTrouble(t *testing.T) {
+	const none = 1 << 20
+	f := Flow{
+		Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1}, ICRCWrong: 2,
+		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16, Unjudged: 32},
+		Answers: Answers{ACKs: none, NAKs: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192, PPFC: 16384,
+			FCN: 32768, Proxy: 65536},
+	}
+	require.EqualValues(t, 1<<17-1, f.Trouble())
+	require.EqualValues(t, 56, f.PSN.StayedMissing())
+	require.EqualValues(t, none+1<<17-1-1-2-4-56, f.Total())
+}
+
+// counted is a flow of which every count is another multiple of n.
+func counted(n uint64) Flow {
+	f := Flow{
+		FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 17},
+		First:   time.Unix(1, 0), Last: time.Unix(2, int64(n)), Spacing: -1,
+		Packets: n, IPOctets: 2 * n, PayloadOctets: 3 * n, ICRCWrong: 4 * n, Truncated: 5 * n,
+		ECN: [4]uint64{6 * n, 7 * n, 8 * n, 9 * n},
+		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Repeats: 13 * n, Copies: 14 * n, Unseen: 15 * n, Lost: 16 * n,
+			Unjudged: 17 * n},
+		Causes:  Repeats{NAK: 18 * n, RNR: 19 * n, Read: 20 * n, Timeout: 21 * n},
+		Answers: answersOf(n),
+	}
+	for kind := range f.Messages {
+		f.Messages[kind] = Messages{Begun: uint64(40+kind) * n, Complete: uint64(50+kind) * n}
+	}
+	return f
+}
+
+func answersOf(n uint64) Answers {
+	return Answers{ACKs: 22 * n, NAKs: [5]uint64{23 * n, 24 * n, 25 * n, 26 * n, 27 * n}, RNRNAKs: 28 * n, CNPs: 29 * n, Fast: 30 * n,
+		PPFC: 31 * n, FCN: 32 * n, Proxy: 33 * n}
+}
+
+// What changed is the difference of each count, and 0 of one that fell.
+func TestSinceOfEverything(t *testing.T) {
+	snapshot := func(n uint64) *Snapshot {
+		link := Link{Src: []byte{1}}
+		link.Priorities[5] = Priority{XOFF: n, XON: 2 * n, Paused: time.Duration(3 * n)}
+		link.All = Priority{XOFF: 4 * n}
+		f := counted(n)
+		return &Snapshot{
+			Flows:    []Flow{f},
+			Unpaired: []Unpaired{{FlowKey: f.FlowKey, WithQP: true, Answers: answersOf(n)}},
+			Links:    []Link{link},
+			Evicted:  Evicted{Flows: n, Packets: 2 * n, IPOctets: 3 * n, Answers: answersOf(n)},
+		}
+	}
+	old, now := snapshot(3), snapshot(10)
+	old.Flows[0].Mean, now.Flows[0].Mean = 1, 2
+	old.Flows[0].Peak, now.Flows[0].Peak = 1, 2
+	got, want := now.Since(old), snapshot(7)
+	want.Flows[0].Last, want.Flows[0].Peak = now.Flows[0].Last, 2
+	require.Equal(t, want, got)
+	require.EqualValues(t, 10, now.Flows[0].Packets, "the snapshot stays as it is")
+
+	old, now = snapshot(3), snapshot(3)
+	now.Flows[0].PSN.Lost, now.Flows[0].PSN.Unseen = 0, 93 // of 48 lost, all turned out to be received
+	got = now.Since(old)
+	require.Len(t, got.Flows, 1)
+	require.Equal(t, PSN{Unseen: 48}, got.Flows[0].PSN)
+	require.Empty(t, got.Unpaired)
+	require.Empty(t, got.Links)
+
+	// Nothing new, but that something came which counts nowhere.
+	now = snapshot(3)
+	require.Empty(t, now.Since(old).Flows)
+	now.Flows[0].Last = time.Unix(3, 0)
+	require.Len(t, now.Since(old).Flows, 1)
+	now = snapshot(3)
+	now.Flows[0].CNPs++
+	require.EqualValues(t, 1, now.Since(old).Flows[0].CNPs)
+
+	// A flow that was given up and came back is another one.
+	for _, back := range []func(f *Flow){func(f *Flow) { f.First = time.Unix(1, 1) }, func(f *Flow) { f.Packets-- }} {
+		now = snapshot(3)
+		back(&now.Flows[0])
+		require.Equal(t, now.Flows, now.Since(old).Flows)
+	}
+
+	// Its distributions are those since then.
+	old, now = snapshot(3), snapshot(4)
+	of := func(times ...time.Duration) *Histogram {
+		h := new(Histogram)
+		for _, d := range times {
+			h.Add(d)
+		}
+		return h
+	}
+	old.Flows[0].RTT, now.Flows[0].RTT = of(5, 7), of(5, 7, 11, 13)
+	old.Flows[0].AfterCE, now.Flows[0].AfterCE = of(2), of(2, 3)
+	got = now.Since(old)
+	require.Equal(t, of(11, 13), got.Flows[0].RTT)
+	require.Equal(t, of(3), got.Flows[0].AfterCE)
+	require.EqualValues(t, 4, now.Flows[0].RTT.Samples())
+	old.Flows[0].RTT, old.Flows[0].AfterCE = nil, nil
+	got = now.Since(old)
+	require.EqualValues(t, 4, got.Flows[0].RTT.Samples())
+	require.EqualValues(t, 2, got.Flows[0].AfterCE.Samples())
+}
+
+// What is unpaired is in the order of its keys, those without a queue pair first, and
+// one of each.
+func TestOrderOfUnpaired(t *testing.T) {
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	u := func(src netip.Addr, qp uint32, with bool, acks uint64) Unpaired {
+		return Unpaired{FlowKey: rocev2.FlowKey{Src: src, Dst: b, DestQP: qp}, WithQP: with, Answers: Answers{ACKs: acks}}
+	}
+	want := []Unpaired{u(a, 0, false, 10), u(a, 0, true, 5), u(a, 9, true, 16), u(b, 0, false, 32)}
+	parts := []Unpaired{u(a, 0, false, 2), u(b, 0, false, 32), u(a, 0, true, 1), u(a, 0, false, 8), u(a, 9, true, 16), u(a, 0, true, 4)}
+	for range parts {
+		s := &Snapshot{Unpaired: append([]Unpaired(nil), parts...)}
+		s.order()
+		require.Equal(t, want, s.Unpaired)
+		parts = append(parts[1:], parts[0])
+	}
+}
+
+func TestAddAnswers(t *testing.T) {
+	a, b := answersOf(2), answersOf(3)
+	a.at(7)
+	a.add(&b)
+	want := answersOf(5)
+	want.at(7)
+	require.Equal(t, want, a)
+	for _, c := range []struct{ first, second, want int64 }{{7, 9, 9}, {9, 7, 9}, {-5, -9, -5}, {0, 0, 0}} {
+		var a, b Answers
+		a.at(c.first)
+		b.at(c.second)
+		a.add(&b)
+		require.Equal(t, c.want, a.last)
+	}
+	a = Answers{}
+	a.at(-5) // before 1970, but something came
+	require.EqualValues(t, -5, a.last)
+}
+
+func TestMTUs(t *testing.T) {
+	for octets, want := range map[uint32]bool{
+		0: false, 128: false, 255: false, 256: true, 257: false, 384: false, 512: true, 768: false, 1024: true, 2048: true, 3072: false,
+		4095: false, 4096: true, 8192: false,
+	} {
+		require.Equal(t, want, isMTU(octets), octets)
+	}
+	for _, c := range [][3]uint32{{0, 1024, 1}, {1, 1024, 1}, {1024, 1024, 1}, {1025, 1024, 2}, {4096, 1024, 4}, {1<<32 - 1, 256, 1 << 24}} {
+		require.Equal(t, c[2], responses(c[0], c[1]), c)
+	}
+	read, write := &roles[bth.RCRDMAReadRequest], &roles[bth.RCRDMAWriteOnly]
+	for _, c := range []struct {
+		mtu     uint16
+		p       Packet
+		r       *role
+		n, more uint32
+	}{
+		{1024, Packet{asked: 5000}, write, 1, 0},
+		{1024, Packet{asked: 5000}, read, 5, 0},
+		{0, Packet{asked: 5000}, read, 1, 19},
+		{0, Packet{asked: 256}, read, 1, 0},
+		{1024, Packet{asked: 5000, noHeaders: true}, read, 1, 65535},
+		{0, Packet{noHeaders: true}, write, 1, 0},
+	} {
+		f := flow{mtu: c.mtu}
+		n, more := f.takes(&c.p, c.r)
+		require.Equal(t, [2]uint32{c.n, c.more}, [2]uint32{n, more}, "%+v", c)
+	}
+}
+
+func TestKindNames(t *testing.T) {
+	require.Equal(t, "SEND", Send.String())
+	require.Equal(t, "ATOMIC WRITE", AtomicWrite.String())
+	require.Equal(t, "unknown", noKind.String())
+	require.Equal(t, "unknown", Kind(200).String())
+}
+
+// A rate is that of all the time between the first packet and the last, a peak
+// that of the busiest 100 ms from the first packet on.
+func TestPeak(t *testing.T) {
+	const ms = 1_000_000
+	for _, c := range []struct {
+		name  string
+		at    []int64 // of packets of 1000 octets
+		octet uint64  // in the busiest window
+	}{
+		{"one window", []int64{0, 50 * ms, 100*ms - 1}, 3000},
+		{"the next one", []int64{0, 100 * ms, 199 * ms, 200 * ms}, 2000},
+		{"the first is the busiest", []int64{0, 1, 2, 100 * ms, 101 * ms}, 3000},
+		{"back", []int64{0, 150 * ms, 50 * ms, 160 * ms}, 3000},
+	} {
+		var p peak
+		for _, at := range c.at {
+			p.add(at, 1000)
+		}
+		require.Equal(t, c.octet, p.most, c.name)
+	}
+	f := flow{first: 5, last: 5 + 1e9, packets: 3, ipOctets: 500, peak: peak{most: 100}}
+	mean, most := f.rates()
+	require.Equal(t, []float64{4000, 8000}, []float64{mean, most}) // 500 octets in 1 s, 100 in 100 ms
+	f.last = 5 + 1e7
+	mean, most = f.rates()
+	require.Equal(t, []float64{400000, 400000}, []float64{mean, most}, "in less than a window")
+	f.packets = 2
+	mean, most = f.rates()
+	require.Equal(t, []float64{0, 0}, []float64{mean, most})
+	f.packets, f.last = 3, 5
+	mean, most = f.rates()
+	require.Equal(t, []float64{0, 0}, []float64{mean, most})
+}

@@ -1,0 +1,371 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// An answer covers what is up to its PSN, if that is no farther from what is
+// expected next than a life goes.
+func TestCovers(t *testing.T) {
+	const next = 100_000
+	for _, c := range []struct {
+		name   string
+		covers []uint32
+		want   PSN
+	}{
+		{"nothing", nil, PSN{}},
+		{"what was seen", []uint32{next - 1}, PSN{}},
+		{"the next", []uint32{next}, PSN{Gaps: 1, Missing: 1, Unseen: 1}},
+		{"the farthest", []uint32{next + 65536}, PSN{Gaps: 1, Missing: 65537, Unseen: 65537}},
+		{"farther", []uint32{next + 65537}, PSN{}},
+		{"less after more", []uint32{next + 4, next + 2}, PSN{Gaps: 1, Missing: 5, Unseen: 5}},
+		{"more after less", []uint32{next + 2, next + 4}, PSN{Gaps: 1, Missing: 5, Unseen: 5}},
+		{"far behind", []uint32{next - 65537}, PSN{}},
+	} {
+		s := sequence{begun: true, next: next}
+		for _, psn := range c.covers {
+			s.covers(psn)
+		}
+		require.Equal(t, c.want, s.judged(nil), c.name)
+		require.Equal(t, c.covers != nil, s.answered)
+	}
+	s := sequence{begun: true, next: next}
+	s.covers(next - 65536)
+	require.True(t, s.covered(next-65536))
+	require.False(t, s.covered(next-65535))
+	s = sequence{begun: true, next: next}
+	s.covers(next - 65537)
+	require.False(t, s.covered(next-65537), "of another life")
+	s = sequence{next: next}
+	s.covers(next)
+	require.False(t, s.covered(next), "nothing was expected yet")
+
+	// Holes that are not remembered count as received once the last is covered.
+	s = sequence{begun: true, next: next, forgotten: 5, forgottenTo: next - 10}
+	s.covers(next - 12)
+	require.Equal(t, PSN{Lost: 5}, s.judged(nil))
+	s.covers(next - 11)
+	require.Equal(t, PSN{Unseen: 5}, s.judged(nil))
+	s.covers(next - 1)
+	require.Equal(t, PSN{Unseen: 5}, s.judged(nil))
+}
+
+// What a READ of unknown path MTU may have taken, a response takes.
+func TestSlack(t *testing.T) {
+	for _, c := range []struct {
+		covers, next, slack uint32
+	}{{10, 11, 4}, {11, 12, 3}, {14, 15, 0}, {15, 11, 4}, {9, 11, 4}} {
+		s := sequence{begun: true, next: 11, slack: 4, read: 10}
+		s.covers(c.covers)
+		require.Equal(t, []uint32{c.next, c.slack}, []uint32{s.next, s.slack}, c.covers)
+	}
+	for end, next := range map[uint32]uint32{10: 11, 11: 11, 12: 12, 15: 15, 16: 15} {
+		s := sequence{begun: true, next: 11, slack: 4}
+		s.resolve(end)
+		require.Equal(t, []uint32{next, 0}, []uint32{s.next, s.slack}, end)
+	}
+	// What it may have taken is not missing at the end.
+	for cover, want := range map[uint32]PSN{14: {}, 15: {Gaps: 1, Missing: 1, Unseen: 1}} {
+		s := sequence{begun: true, next: 11, slack: 4, hasCover: true, cover: cover}
+		require.Equal(t, want, s.judged(nil), cover)
+	}
+}
+
+// Packets of messages that came before what was seen first complete those, or
+// show that they cannot be complete.
+func TestPrecedes(t *testing.T) {
+	const first, middle, last, only = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast, bth.RCSendOnly
+	type packet struct {
+		op  bth.Opcode
+		psn uint32
+	}
+	for _, c := range []struct {
+		name            string
+		packets         []packet
+		begun, complete uint64
+	}{
+		{"without its beginning", []packet{{middle, 12}, {last, 13}}, 0, 0},
+		{"its beginning after its end", []packet{{middle, 12}, {last, 13}, {first, 11}}, 1, 1},
+		{"its beginning before its end", []packet{{middle, 12}, {first, 11}, {last, 13}}, 1, 1},
+		{"something missing between", []packet{{middle, 12}, {last, 13}, {first, 10}}, 1, 0},
+		{"the same, before its end", []packet{{middle, 12}, {first, 10}, {last, 13}}, 1, 0},
+		{"another one before", []packet{{middle, 12}, {last, 13}, {only, 11}}, 1, 1},
+		{"an end before, and a whole one behind", []packet{{middle, 12}, {last, 13}, {last, 11}, {first, 14}, {last, 15}}, 1, 1},
+		{"two whole ones behind", []packet{{last, 13}, {only, 14}, {only, 15}}, 2, 2},
+		{"the last one first", []packet{{only, 13}, {last, 12}, {first, 11}}, 2, 2},
+		{"backwards", []packet{{last, 13}, {middle, 12}, {first, 11}}, 1, 1},
+		{"backwards, something missing", []packet{{last, 13}, {middle, 11}, {first, 10}}, 1, 0},
+		{"backwards, another one between", []packet{{last, 13}, {only, 12}, {first, 11}}, 2, 1},
+	} {
+		s := newScript(t)
+		for _, p := range c.packets {
+			s.send(p.op, p.psn)
+		}
+		require.Equal(t, Messages{c.begun, c.complete}, s.flow().Messages[Send], c.name)
+	}
+}
+
+// A READ that asks for more than the one that it repeats takes more PSNs.
+func TestLongerRepeat(t *testing.T) {
+	s := paired(t, 10).read(10, 1024).read(10, 4096).sends(14)
+	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, s.flow().PSN)
+	s = paired(t, 10).read(10, 4096).read(10, 1024).sends(14)
+	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, s.flow().PSN)
+}
+
+// A hole that is out of reach is no hole for what comes when the PSNs have gone
+// round.
+func TestHoleAfterTheRound(t *testing.T) {
+	s := paired(t, 0).sends(0, 2) // 1 is missing
+	next := uint32(3)
+	for next != 1 {
+		n := min(uint32(0xF000), (1-next)&psnMask)
+		s.read(next, n*1024)
+		next = after(next, n)
+	}
+	s.sends(1, 1)
+	f := s.flow()
+	require.Equal(t, PSN{First: 0, Last: 1, Lives: 1, Gaps: 1, Missing: 1, Repeats: 1, Unjudged: 1}, f.PSN)
+}
+
+// Of the answers that came before their pair was known the last 16 are kept; what
+// older ones covered is covered, but times nothing.
+func TestManyEarly(t *testing.T) {
+	give := func(s *script) Flow {
+		s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+		return s.flow()
+	}
+	acks := func(s *script, n int, psn uint32) *script {
+		for range n {
+			s.acks(psn)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name         string
+		others       int
+		times        uint64
+		unseen, lost uint64
+	}{{"kept", maxEarly - 1, 2, 1, 0}, {"given up", maxEarly, 0, 1, 0}, {"long ago", 5 * maxEarly, 0, 1, 0}} {
+		s := newScript(t).at(0).sends(10, 12).at(5).acks(12)
+		f := give(acks(s.at(9), c.others, 9))
+		require.EqualValues(t, c.others+1, f.ACKs)
+		require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost}, f.PSN, c.name)
+		if c.times == 0 {
+			require.Nil(t, f.RTT, c.name)
+			continue
+		}
+		require.Equal(t, c.times, f.RTT.Samples(), c.name)
+		require.Equal(t, 5*time.Microsecond, f.RTT.Min())
+	}
+	// A CNP among them covers nothing, whatever PSN it has.
+	s := newScript(t).sends(10, 12)
+	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA(), psn: 12})
+	f := give(acks(s, maxEarly, 9))
+	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, f.PSN)
+	// Nor does a later answer that is about less take anything back.
+	s = newScript(t).sends(10, 12).acks(12).acks(9)
+	f = give(acks(s, maxEarly, 8))
+	require.EqualValues(t, 1, f.PSN.Unseen)
+}
+
+// Answers that fit no request of the flow are in doubt, until one fits.
+func TestDoubtedAnswers(t *testing.T) {
+	unpaired := func(s *script) (n uint64) {
+		for u := range s.Unpaired() {
+			n += u.Total()
+		}
+		return n
+	}
+	s := paired(t, 10).sends(10).acks(10, 11+2048)
+	require.EqualValues(t, 1, s.flow().ACKs)
+	require.EqualValues(t, 1, unpaired(s))
+	require.Zero(t, s.flow().PSN.Missing)
+	s.acks(10)
+	require.EqualValues(t, 3, s.flow().ACKs)
+	require.Zero(t, unpaired(s))
+	s.acks(9_000_000).acks(10)
+	require.EqualValues(t, 5, s.flow().ACKs)
+
+	for psn, want := range map[uint32]bool{
+		100: true, 99: true, 100 + 2047: true, 100 + 2048: false, psnMask & (100 - 65536): true, psnMask & (100 - 65537): false,
+	} {
+		require.Equal(t, want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expects(psn), psn)
+		require.True(t, psn != 100+2048 || (&stream{flow: flow{sequence: sequence{next: 100, slack: 1}}}).expects(psn))
+	}
+}
+
+// Behind a DREQ, another life is another connection's: what answers it is not
+// known to be about the flow.
+func TestLifeAfterDREQ(t *testing.T) {
+	s := paired(t, 10).sends(10).acks(10)
+	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}})
+	s.sends(11).acks(11)
+	require.EqualValues(t, 2, s.flow().ACKs, "on its way")
+	s.sends(500_000).acks(500_000)
+	f := s.flow()
+	require.EqualValues(t, 2, f.PSN.Lives)
+	require.EqualValues(t, 2, f.ACKs)
+	n := uint64(0)
+	for u := range s.Unpaired() {
+		n += u.ACKs
+	}
+	require.EqualValues(t, 1, n)
+}
+
+// exchange gives a REQ of queue pair srcQP.
+func (s *script) exchange(id, srcQP uint32, at time.Duration) *script {
+	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
+	s.now = time.Unix(1e9, int64(at))
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, QP: srcQP, PSN: 5000, MTU: 1024}})
+	return s
+}
+
+// Two REQs of the same addresses and communication id that say different things
+// say nothing, until a minute has passed.
+func TestDoubtfulREQ(t *testing.T) {
+	const minute = time.Minute
+	for _, c := range []struct {
+		name   string
+		script *script
+		known  bool // the first PSN of the connection
+	}{
+		{"one", newScript(t).exchange(7, 17, 0), true},
+		{"the same again", newScript(t).exchange(7, 17, 0).exchange(7, 17, 1), true},
+		{"another one", newScript(t).exchange(7, 66, 0).exchange(7, 17, minute), false},
+		{"and the first again", newScript(t).exchange(7, 17, 0).exchange(7, 66, 1).exchange(7, 17, 2), false},
+		{"after a minute", newScript(t).exchange(7, 66, 0).exchange(7, 17, minute+1), true},
+		{"a minute after the doubt", newScript(t).exchange(7, 66, 0).exchange(7, 67, 1).exchange(7, 17, minute+2), true},
+		{"of another id", newScript(t).exchange(7, 17, 0).exchange(8, 66, 1), true},
+	} {
+		s := c.script.rep(7, 10).sends(12)
+		require.Equal(t, c.known, s.flow().PSN.Gaps == 1, c.name)
+	}
+	// As XRC has it, the REP names its end-to-end context.
+	s := newScript(t).exchange(7, 17, 0)
+	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}})
+	require.EqualValues(t, 1, s.sends(12).flow().PSN.Gaps)
+}
+
+// The map of queue pairs is spared 48 packets in order, or 100 ms.
+func TestSkips(t *testing.T) {
+	p := pairing{with: ref{1, 1}, shown: 1000}
+	for range 48 {
+		require.True(t, p.skips(1000))
+	}
+	require.False(t, p.skips(1000))
+	require.True(t, p.skips(1000+1e8))
+	require.False(t, p.skips(1001+1e8))
+	require.EqualValues(t, 1001+1e8, p.shown)
+	require.True(t, p.skips(1001+1e8))
+	require.False(t, p.skips(1000+1e8), "a clock that steps back")
+	for name, one := range map[string]pairing{
+		"no partner": {shown: 1000}, "ended": {with: ref{1, 1}, shown: 1000, ended: true},
+		"another one announced": {with: ref{1, 1}, shown: 1000, next: connection{with: ref{2, 2}}},
+	} {
+		require.False(t, one.skips(1000), name)
+	}
+}
+
+// A name is that of one flow, or of several and then of none.
+func TestNamesOfFlows(t *testing.T) {
+	s := newScript(t)
+	one, other, third := s.keyAB(), s.keyAB(), s.keyAB()
+	other.dst[15], third.dst[15] = 77, 78
+	var n names
+	_, ok := n.find(&one)
+	require.False(t, ok)
+	n.add(&one)
+	n.add(&one)
+	found, ok := n.find(&third)
+	require.True(t, ok, "whatever the destination")
+	require.Equal(t, one, found)
+	n.add(&other)
+	_, ok = n.find(&one)
+	require.False(t, ok)
+	n.add(&third)
+	n.add(&one)
+	_, ok = n.find(&one)
+	require.False(t, ok)
+	another := one
+	another.qp++
+	n.add(&another)
+	found, ok = n.find(&another)
+	require.True(t, ok)
+	require.Equal(t, another, found)
+	require.Len(t, n.flows, 2)
+	for qp := range uint32(maxNames) {
+		another.qp = qp
+		n.add(&another)
+	}
+	require.True(t, n.full)
+	_, ok = n.find(&another)
+	require.False(t, ok)
+	n.add(&another)
+	require.Empty(t, n.flows)
+}
+
+// A label is that of the flow that was seen last under it, of one ingress.
+func TestLabelsOfFlows(t *testing.T) {
+	s := newScript(t)
+	packet := func(ingress byte, label uint32, k key) *Packet {
+		p := &Packet{label: label, pkt: k}
+		p.ingress[15] = ingress
+		return p
+	}
+	ab, ba := s.keyAB(), s.keyBA()
+	var l labels
+	_, ok := l.find(packet(1, 5, key{}))
+	require.False(t, ok)
+	l.add(packet(1, 0, ab))
+	require.Nil(t, l.buckets, "no label")
+	l.add(packet(1, 5, ab))
+	l.add(packet(2, 5, ba))
+	for range 2 {
+		found, ok := l.find(packet(1, 5, key{}))
+		require.True(t, ok)
+		require.Equal(t, ab, found)
+		found, _ = l.find(packet(2, 5, key{}))
+		require.Equal(t, ba, found)
+		l.add(packet(2, 5, ba))
+	}
+	_, ok = l.find(packet(1, 0, key{}))
+	require.False(t, ok)
+	_, ok = l.find(packet(1, 6, key{}))
+	require.False(t, ok)
+	l.add(packet(1, 5, ba))
+	found, _ := l.find(packet(1, 5, key{}))
+	require.Equal(t, ba, found)
+
+	// Of five that share a bucket the one that was seen least lately goes.
+	bucket := l.bucket(packet(3, 1, key{}))
+	all := []uint32{1}
+	for label := uint32(2); len(all) < 5; label++ {
+		if l.bucket(packet(3, label, key{})) == bucket {
+			all = append(all, label)
+		}
+	}
+	*bucket = [4]labelled{}
+	for _, label := range all[:4] {
+		l.add(packet(3, label, ab))
+	}
+	l.add(packet(3, all[0], ab)) // seen again
+	l.add(packet(3, all[4], ab))
+	for i, label := range all {
+		_, ok := l.find(packet(3, label, key{}))
+		require.Equal(t, i != 1, ok, i)
+	}
+}
