@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,8 @@ func run(args ...string) (status int, stdout, stderr string) {
 func TestPrints(t *testing.T) {
 	qp := filter.Capture{Kind: filter.QueuePair, DestQP: 0x11}
 	expression, err := qp.Expression(rocev2.LinkSLL)
+	require.NoError(t, err)
+	last, err := (&filter.Capture{Kind: filter.QueuePair, DestQP: 0xFFFFFF}).Expression(rocev2.LinkSLL)
 	require.NoError(t, err)
 	notifications := filter.Capture{Kind: filter.Notifications, FCNPort: 4000, ProxyPort: 4001}
 	program, err := notifications.Program(rocev2.LinkEthernet)
@@ -43,6 +46,11 @@ func TestPrints(t *testing.T) {
 		{"border -ip6tables -chain DOCKER-USER", strings.Join((&filter.Border{}).IP6Tables("DOCKER-USER"), "\n") + "\n"},
 		{"border -ip6tables -chain EDGE", strings.Join((&filter.Border{}).IP6Tables("EDGE"), "\n") + "\n"},
 		{"border -bpf -link ip -ppfc -option-types 0x9e,159 -fcn-port 4000", filter.Bytecode(borderProgram) + "\n"},
+		{"border -option-types 0x9f", (&filter.Border{CodePoints: fastcnp.CodePoints{Option1: 0x9F, Option2: 0x9F}}).NFT("rocecn")},
+		{"border -option-types 2,255", (&filter.Border{CodePoints: fastcnp.CodePoints{Option1: 2, Option2: 255}}).NFT("rocecn")},
+		{"border -fcn-port 65535 -proxy-port 1", (&filter.Border{FCNPort: 65535, ProxyPort: 1}).NFT("rocecn")},
+		{"border -fcn-port 1 -proxy-port 65535", (&filter.Border{FCNPort: 1, ProxyPort: 65535}).NFT("rocecn")},
+		{"qp -qp 16777215 -link sll", last + "\n"},
 	} {
 		status, stdout, stderr := run(strings.Fields(c.args)...)
 		require.Zero(t, status, c.args)
@@ -74,7 +82,11 @@ func TestUsage(t *testing.T) {
 		{"border -ip6tables -chain=-F", `-chain: "-F" is no name`},
 		{"border -ip6tables -chain abcdefghijklmnopqrstuvwxyz012", `is no name`},
 		{"border -table a}", `-table: "a}" is no name`},
+		{"ours -proxy-port 65536", `1 to 65535 allowed`},
 		{"border -option-types 1", `invalid value "1"`},
+		{"border -option-types 0,0x9e", `invalid value "0,0x9e"`},
+		{"border -option-types 256", `invalid value "256"`},
+		{"border -option-types 0x9e,512", `invalid value "0x9e,512"`},
 		{"border -option-types 0x9e,", `invalid value "0x9e,"`},
 		{"-x", `flag provided but not defined: -x`},
 	} {
