@@ -52,7 +52,7 @@ func (h *history) refuse(from, sent uint32, rnr bool, order uint64) {
 	one := refusal{from: from, low: from, to: sent, done: from, order: order, rnr: rnr}
 	for i := range r.all {
 		x := &r.all[i]
-		if x.order != 0 && x.from == from && x.order > r.began && x.rnr != one.rnr {
+		if x.from == from && x.order > r.began && x.rnr != one.rnr {
 			x.rnr, one.rnr = true, true
 		}
 		if x.order < r.all[oldest].order {

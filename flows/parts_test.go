@@ -1,0 +1,408 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Repeats of one cause that follow one another are one mark.
+func TestMarksOfRepeats(t *testing.T) {
+	repeat := func(psn uint32, c Cause) mark { return mark{kind: MarkRepeat, cause: c, psn: psn, count: 1} }
+	for _, c := range []struct {
+		name   string
+		marks  []mark
+		counts []uint32
+	}{
+		{"in order", []mark{repeat(5, RNR), repeat(6, RNR), repeat(7, RNR)}, []uint32{3}},
+		{"round the end", []mark{repeat(psnMask, RNR), repeat(0, RNR)}, []uint32{2}},
+		{"another cause", []mark{repeat(5, RNR), repeat(6, Timeout)}, []uint32{1, 1}},
+		{"the same PSN", []mark{repeat(5, RNR), repeat(5, RNR)}, []uint32{1, 1}},
+		{"one left out", []mark{repeat(5, RNR), repeat(7, RNR)}, []uint32{1, 1}},
+		{"behind a gap", []mark{{kind: MarkGap, psn: 5, count: 1}, repeat(6, Timeout)}, []uint32{1, 1}},
+		{"a gap behind", []mark{repeat(5, Timeout), {kind: MarkGap, psn: 6, count: 2}}, []uint32{1, 2}},
+	} {
+		var s series
+		for _, m := range c.marks {
+			s.mark(m)
+		}
+		var counts []uint32
+		for _, m := range s.marks[:s.nMarks] {
+			counts = append(counts, m.count)
+		}
+		require.Equal(t, c.counts, counts, c.name)
+	}
+	var s series
+	for psn := range uint32(seriesMarks + 3) {
+		s.mark(repeat(2*psn, RNR))
+	}
+	require.EqualValues(t, 3, s.more)
+	s.mark(repeat(2*(seriesMarks-1)+1, RNR))
+	require.EqualValues(t, 2, s.marks[seriesMarks-1].count)
+	require.EqualValues(t, 3, s.more)
+}
+
+// Two bins become one that has what both had, and the deepest of both queues.
+func TestWiden(t *testing.T) {
+	s := series{start: 100, width: 1000}
+	at := func(n int64) *Bin { b, _ := s.bin(100 + 1000*n); return b }
+	*at(0) = Bin{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Repeats: 6, First: 7, Last: 8, Sequenced: true}
+	*at(1) = Bin{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80, Sequenced: true}
+	*at(2) = Bin{IPOctets: 1}
+	*at(3) = Bin{First: 9, Last: 11, Sequenced: true}
+	*at(4) = Bin{First: 12, Last: 13, Sequenced: true}
+	*at(5) = Bin{IPOctets: 2}
+	for _, q := range []struct{ bin, depth uint32 }{{0, 5}, {3, 4}, {6, 0}, {8, 9}, {9, 7}} {
+		s.queue(queue{1, q.depth, true}, q.bin)
+	}
+	s.queue(queue{2, 3, true}, 1)
+	require.EqualValues(t, 6, s.used)
+	b, i := s.bin(100 + 1000*maxBins - 1)
+	require.EqualValues(t, maxBins-1, i, "the last that there is room for")
+	require.Zero(t, *b)
+	_, i = s.bin(100 + 1000*maxBins)
+	require.EqualValues(t, maxBins/2, i)
+	require.EqualValues(t, 2000, s.width)
+	require.Equal(t, Bin{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80, Sequenced: true}, s.bins[0])
+	require.Equal(t, Bin{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, s.bins[1])
+	require.Equal(t, Bin{IPOctets: 2, First: 12, Last: 13, Sequenced: true}, s.bins[2])
+	for _, b := range s.bins[3:] {
+		require.Zero(t, b)
+	}
+	one := &s.nodes[0]
+	require.EqualValues(t, 1<<0|1<<1|1<<3|1<<4, one.known)
+	require.Equal(t, []uint32{5, 4, 0, 0, 9, 0}, one.depth[:6])
+	require.EqualValues(t, 1, s.nodes[1].known)
+	require.EqualValues(t, 3, s.nodes[1].depth[0])
+
+	// What comes before the start is in the first bin; the first PSN in a bin is.
+	_, i = s.bin(0)
+	require.Zero(t, i)
+	s = series{start: 100, width: 1000}
+	for _, psn := range []uint32{50, 52, 51} {
+		s.sequenced(&Packet{psn: psn}, 1, 100, inOrder, 0, 0, Timeout)
+	}
+	require.Equal(t, Bin{First: 0, Last: 1, Sequenced: true}, s.bins[0])
+
+	// Of the nodes the first are kept, with their deepest.
+	for node := range uint64(maxNodes + 2) {
+		s.queue(queue{node, 5, true}, 0)
+		s.queue(queue{node, 4, true}, 0)
+	}
+	require.EqualValues(t, maxNodes, s.nNodes)
+	require.EqualValues(t, maxNodes-1, s.nodes[maxNodes-1].node)
+	require.EqualValues(t, 5, s.nodes[maxNodes-1].depth[0])
+}
+
+// What is timed, and what only ends the waiting.
+func TestMarksOfTimes(t *testing.T) {
+	type step func(m *marks, h *Histogram)
+	add := func(psn uint32, at int64) step { return func(m *marks, _ *Histogram) { m.add(psn, false, at) } }
+	read := func(psn uint32, at int64) step { return func(m *marks, _ *Histogram) { m.add(psn, true, at) } }
+	ack := func(psn uint32, at int64) step {
+		return func(m *marks, h *Histogram) { m.answered(psn, false, false, at, h) }
+	}
+	response := func(psn uint32, at int64) step {
+		return func(m *marks, h *Histogram) { m.answered(psn, true, false, at, h) }
+	}
+	nak := func(psn uint32, at int64) step {
+		return func(m *marks, h *Histogram) { m.answered(psn, false, true, at, h) }
+	}
+	again := func(psn uint32) step { return func(m *marks, _ *Histogram) { m.repeated(psn) } }
+	for _, c := range []struct {
+		name  string
+		steps []step
+		times []time.Duration
+		waits uint32
+	}{
+		{"one", []step{add(5, 10), ack(5, 13)}, []time.Duration{3}, 0},
+		{"not yet", []step{add(5, 10), ack(4, 13)}, nil, 1},
+		{"two at once", []step{add(5, 10), add(6, 11), add(7, 12), ack(6, 13)}, []time.Duration{2, 3}, 1},
+		{"round the end", []step{add(psnMask, 10), add(0, 11), ack(0, 13)}, []time.Duration{2, 3}, 0},
+		{"a NAK", []step{add(5, 10), add(6, 11), nak(5, 13), ack(6, 14)}, []time.Duration{3}, 0},
+		{"out of order", []step{add(6, 10), add(5, 11), add(6, 12), ack(6, 13)}, []time.Duration{3}, 0},
+		{"repeated", []step{add(5, 10), add(6, 11), add(7, 12), again(6), ack(7, 13)}, []time.Duration{1, 3}, 0},
+		{"a READ", []step{read(5, 10), response(5, 14)}, []time.Duration{4}, 0},
+		{"a READ repeated", []step{read(5, 10), again(5), response(5, 14)}, nil, 0},
+		{"a READ, its first response lost", []step{read(5, 10), response(6, 14)}, nil, 0},
+		{"a READ, an ACK", []step{read(5, 10), ack(5, 14), response(5, 15)}, nil, 0},
+		{"a READ behind a WRITE", []step{add(4, 9), read(5, 10), response(5, 14)}, []time.Duration{4, 5}, 0},
+	} {
+		var m marks
+		var h Histogram
+		for _, s := range c.steps {
+			s(&m, &h)
+		}
+		var want Histogram
+		for _, d := range c.times {
+			want.Add(d)
+		}
+		require.Equal(t, want, h, c.name)
+		require.Equal(t, c.waits, m.tail-m.head, c.name)
+	}
+	var m marks
+	for psn := range uint32(maxMarks + 2) {
+		m.add(psn, false, int64(psn))
+	}
+	var h Histogram
+	m.answered(maxMarks+1, false, false, 1000, &h)
+	require.EqualValues(t, maxMarks, h.Samples())
+	require.EqualValues(t, 1000-(maxMarks-1), h.Min())
+}
+
+// An ATOMIC Acknowledge completes no READ, nor a response an ATOMIC; of those
+// outstanding the last 128 are remembered.
+func TestAsked(t *testing.T) {
+	s := paired(t, 10).read(10, 1024).send(bth.RCFetchAdd, 11).back(bth.RCAtomicAcknowledge, 0x1F, 10)
+	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 11)
+	f := s.flow()
+	require.Equal(t, Messages{1, 0}, f.Messages[Read])
+	require.Equal(t, Messages{1, 0}, f.Messages[Atomic])
+	s.back(bth.RCRDMAReadResponseOnly, 0x1F, 10, 10).back(bth.RCAtomicAcknowledge, 0x1F, 11, 11)
+	f = s.flow()
+	require.Equal(t, Messages{1, 1}, f.Messages[Read])
+	require.Equal(t, Messages{1, 1}, f.Messages[Atomic])
+
+	s = paired(t, 0)
+	const n = maxAsked + 2
+	for psn := range uint32(n) {
+		s.read(psn, 1024)
+	}
+	for psn := range uint32(n) {
+		s.back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
+	}
+	require.Equal(t, Messages{n, maxAsked}, s.flow().Messages[Read])
+	for psn := uint32(n); psn < 3*n; psn++ {
+		s.read(psn, 1024).back(bth.RCRDMAReadResponseOnly, 0x1F, psn)
+	}
+	require.Equal(t, Messages{3 * n, maxAsked + 2*n}, s.flow().Messages[Read])
+}
+
+// The clocks are compared by the roads with the most samples both ways.
+func TestClocksOfRoads(t *testing.T) {
+	s := newScript(t)
+	other := s.keyAB()
+	other.dst[15] = 99
+	flow := func(k key, qp uint32, delays ...time.Duration) *compared {
+		k.qp = k.qp&^qpMask | qp
+		f := &compared{key: k}
+		for _, d := range delays {
+			f.Delay.Add(d)
+		}
+		return f
+	}
+	ab, ba := s.keyAB(), s.keyBA()
+	for _, c := range []struct {
+		name  string
+		flows []*compared
+		want  Clocks
+	}{
+		{"nothing", nil, Clocks{}},
+		{"no packet at both", []*compared{flow(ab, 1)}, Clocks{}},
+		{"one way", []*compared{flow(ab, 1, 100), flow(ab, 2, 50)}, Clocks{Known: OneWay}},
+		{"two roads", []*compared{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Known: OneWay}},
+		{"both ways", []*compared{flow(ab, 1, 120, 100, 110), flow(ab, 2, 90), flow(ba, 1, -60, -50, -70)},
+			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
+		{"the other way round", []*compared{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
+			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
+		{"a clock far ahead", []*compared{flow(ab, 1, 1010), flow(ba, 1, 990, 980)}, Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
+		// The direction is that of the flow with the most samples.
+		{"a flow that disagrees", []*compared{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
+			Clocks{Known: BothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
+		{"the most samples", []*compared{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20), flow(other.reversed(1), 1, -10, -20)},
+			Clocks{Known: BothWays, Offset: 0, Delay: 10}},
+	} {
+		clocks := (&Comparison{ordered: c.flows}).Clocks()
+		require.Equal(t, c.want, clocks, c.name)
+	}
+}
+
+// A flow's usual delay follows its delays by a sixteenth, and says when a packet
+// of A should have been at B.
+func TestTypicalDelay(t *testing.T) {
+	c := NewComparison(ComparisonConfig{})
+	one, other := new(compared), new(compared)
+	pair := func(f *compared, d int64, seen ...uint32) {
+		c.delayed(&group{flow: f, seen: [2]uint32{seen[0], seen[1]}}, &remembered{delay: d})
+	}
+	pair(one, 160, 1, 1)
+	pair(one, 320, 1, 1)
+	pair(one, 9999, 2, 1) // which one was lost is not known
+	pair(other, 1600, 1, 1)
+	require.EqualValues(t, 170, one.typical)
+	require.EqualValues(t, 1600, other.typical)
+	require.EqualValues(t, 170+(1600-170)/16, c.typical)
+	require.EqualValues(t, 2, one.Delay.Samples())
+
+	c.sides[B] = side{end: 5, first: 1000, last: 2000}
+	none := new(compared)
+	for _, x := range []struct {
+		f       *compared
+		t       int64
+		outside uint64
+	}{{one, 829, 1}, {one, 830, 0}, {one, 1830, 0}, {one, 1831, 1}, {none, 740, 1}, {none, 741, 0}, {none, 1741, 0}, {none, 1742, 1}} {
+		was := x.f.Outside
+		c.missing(A, &group{flow: x.f}, x.t)
+		require.Equal(t, x.outside, x.f.Outside-was, x.t)
+	}
+	require.EqualValues(t, 4, none.Lost)
+	c.sides[B].end = 0
+	c.missing(A, &group{flow: none}, 1000)
+	require.EqualValues(t, 3, none.Outside, "B has nothing")
+	c.missing(B, &group{flow: none}, 0)
+	require.EqualValues(t, 1, none.Added)
+	require.EqualValues(t, 3, none.Outside)
+}
+
+// The point of which fewer packets wait is next, up to half a window.
+func TestNext(t *testing.T) {
+	for _, c := range []struct {
+		window, a, b uint64
+		turn, want   Point
+	}{
+		{100, 3, 1, A, B}, {100, 3, 1, B, B}, {100, 1, 3, A, A}, {100, 1, 3, B, A}, {100, 2, 2, A, B}, {100, 2, 2, B, A},
+		{100, 50, 60, B, A}, {100, 50, 60, A, B}, {100, 49, 60, A, A}, {100, 60, 49, B, B}, {1, 1, 5, A, B}, {1, 0, 5, A, A}, {2, 5, 0, B, B},
+	} {
+		k := Comparison{window: c.window, turn: c.turn}
+		k.sides[A].waiting, k.sides[B].waiting = c.a, c.b
+		require.Equal(t, c.want, k.Next(), "%+v", c)
+	}
+}
+
+// The PFC frames of an address belong to one shard, and there is room for so many
+// addresses.
+func TestLinksInShards(t *testing.T) {
+	tables := []*Table{New(Config{Shards: 3}), New(Config{Shard: 1, Shards: 3}), New(Config{Shard: 2, Shards: 3})}
+	whole := New(Config{})
+	const n = maxLinks + 5
+	for i := range n {
+		p := Packet{kind: pfcKind, pause: pause{mac: [6]byte{2, 0, 0, 0, byte(i >> 8), byte(i)}, enabled: 1, quanta: [8]uint16{1}}}
+		whole.Observe(&p, 1, time.Unix(1, 0))
+		for _, table := range tables {
+			table.Observe(&p, 1, time.Unix(1, 0))
+		}
+	}
+	require.EqualValues(t, 5, whole.Stats().Links)
+	require.Len(t, whole.links, maxLinks)
+	sum := 0
+	for _, table := range tables {
+		require.Greater(t, len(table.links), n/4)
+		require.Zero(t, table.Stats().Links)
+		sum += len(table.links)
+	}
+	require.Equal(t, n, sum)
+	for range whole.Links() {
+		break // who has enough is given no more
+	}
+}
+
+// A clock that steps back by less than a second is another queue's; by more it
+// was set.
+func TestPauseStepsBack(t *testing.T) {
+	for back, since := range map[int64]int64{0: 5e9, 1: 5e9, 1e9 - 1: 5e9, 1e9: 4e9, 2e9: 3e9, -1: 5e9 + 1} {
+		var p paused
+		p.frame(1000, 5e9)
+		p.frame(1000, 5e9-back)
+		require.Equal(t, since, p.since, back)
+	}
+}
+
+// The end of a message that was seen before its beginning is told from that of
+// others, also where what joins them comes late.
+func TestLateMiddle(t *testing.T) {
+	const first, middle, last = bth.RCSendFirst, bth.RCSendMiddle, bth.RCSendLast
+	s := newScript(t).send(middle, 10).send(last, 12).send(first, 13).send(middle, 11)
+	require.Equal(t, Messages{1, 0}, s.flow().Messages[Send], "of the one that ends its beginning is not there")
+	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().Messages[Send])
+	s = newScript(t).send(middle, 10).send(middle, 12).send(middle, 11).send(last, 13).send(first, 14)
+	require.Equal(t, Messages{1, 0}, s.flow().Messages[Send])
+	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().Messages[Send])
+}
+
+// What was answered before a connection belongs to the one before it, and both
+// directions begin as CM says.
+func TestBeforeTheExchange(t *testing.T) {
+	s := newScript(t).acks(12).connect(7, 10, 1024).sends(10)
+	require.Equal(t, PSN{First: 10, Last: 10, Lives: 1}, s.flow().PSN)
+	s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
+	s.sends(5002).acks(5002)
+	require.Equal(t, PSN{First: 5002, Last: 5002, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, s.flow().PSN)
+
+	// The REP again, and then the REQ and the REP again, begin nothing new.
+	s = paired(t, 10).rep(7, 10).sends(10).rep(7, 10).connect(7, 10, 1024).sends(11)
+	require.Equal(t, PSN{First: 10, Last: 11, Lives: 1}, s.flow().PSN)
+}
+
+// A sender that goes on behind what was received meanwhile does so for the NAK.
+func TestRepeatBehindWhatIsCovered(t *testing.T) {
+	s := paired(t, 10).sends(10, 11, 12, 13, 14, 15).naks(11).acks(12).sends(13, 14, 15)
+	require.Equal(t, Repeats{NAK: 3}, s.flow().Causes)
+	s = paired(t, 10).sends(10, 11, 12, 13, 14, 15).naks(11).acks(12).sends(12, 13)
+	require.Equal(t, Repeats{Timeout: 2}, s.flow().Causes, "12 was received")
+}
+
+// A CNP about datagrams is about the only flow that comes from its queue pair.
+func TestCNPOfDatagrams(t *testing.T) {
+	datagram := func(s *script, qp uint32) *script {
+		k := s.keyAB()
+		k.qp = k.qp&^qpMask | qp
+		s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: k, srcQP: s.qpA})
+		return s
+	}
+	cnp := func(s *script) *script {
+		s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()})
+		return s
+	}
+	unpaired := func(s *script) (n uint64) {
+		for u := range s.Unpaired() {
+			n += u.Total()
+		}
+		return n
+	}
+	for name, s := range map[string]*script{
+		"before": datagram(cnp(newScript(t)), 18), "after": cnp(datagram(newScript(t), 18)), "twice": cnp(datagram(datagram(newScript(t), 18), 18)),
+	} {
+		f := s.flow()
+		require.EqualValues(t, 1, f.CNPs, name)
+		require.Equal(t, qpmap.UD, f.SrcQPFrom)
+		require.EqualValues(t, 17, f.SrcQP)
+		require.Zero(t, unpaired(s), name)
+	}
+	s := cnp(datagram(datagram(newScript(t), 18), 19))
+	require.Zero(t, s.flow().CNPs, "one of two flows")
+	require.EqualValues(t, 1, unpaired(s))
+	s = datagram(newScript(t), 18)
+	s.qpA = 66 // the flow has another source, too
+	datagram(s, 18)
+	require.Zero(t, s.flow().SrcQPFrom)
+}
+
+// Who names a flow that nobody saw answers for the message himself.
+func TestNoticesOfTwo(t *testing.T) {
+	s := newScript(t)
+	from := s.keyBA()
+	for n := range byte(2) {
+		from.src[15] = 50 + n
+		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: s.keyAB()})
+	}
+	all := s.Snapshot().Unpaired
+	require.Len(t, all, 2)
+	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].Fast, all[1].Fast})
+	require.EqualValues(t, 2, s.sends(10).flow().Fast+all[1].Fast, "the first one's is the flow's")
+}
+
+// A READ response that came before its pair was known tells the path MTU.
+func TestEarlyMTU(t *testing.T) {
+	s := newScript(t).read(10, 3000).back(bth.RCRDMAReadResponseFirst, 0x1F, 10)
+	require.Zero(t, s.flow().MTU)
+	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	s.sends(13)
+	f := s.flow()
+	require.EqualValues(t, 1024, f.MTU)
+	require.Zero(t, f.PSN.Gaps, "a READ of three packets")
+}
