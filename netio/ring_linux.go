@@ -21,7 +21,7 @@ type ring struct {
 
 const (
 	blockSize = 512 << 10 // room for a packet of maxFrame
-	blocks    = 32
+	blocks    = 64
 	handOver  = 10 // milliseconds
 )
 
