@@ -17,7 +17,7 @@ type pcap struct {
 	octets
 	swapped bool          // the numbers are big-endian
 	unit    time.Duration // of the fraction in a time stamp
-	link    LinkType
+	link    uint32
 	minor   uint16 // of the version, 2.4 in every file since 1998
 }
 
@@ -33,7 +33,7 @@ func newPcap(o octets, order binary.ByteOrder, unit time.Duration) (*pcap, error
 	// The snap length, head[16:20], promises nothing: files of merged
 	// captures and of some tools hold longer packets. Above the link type
 	// stands whether and how long frame check sequences are.
-	link := LinkType(order.Uint32(head[20:]) & 0x03FFFFFF)
+	link := order.Uint32(head[20:]) & 0x03FFFFFF
 	return &pcap{
 		octets: o, swapped: order == binary.ByteOrder(binary.BigEndian),
 		unit: unit, link: link, minor: order.Uint16(head[6:]),

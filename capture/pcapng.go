@@ -51,7 +51,7 @@ type pcapng struct {
 }
 
 type pcapngInterface struct {
-	link   LinkType
+	link   uint32
 	snap   uint32 // 0 for none
 	units  uint64 // of time stamps, in a second
 	offset int64  // of time stamps, in seconds
@@ -157,7 +157,7 @@ func (p *pcapng) describe() error {
 	if err != nil {
 		return err
 	}
-	i := pcapngInterface{link: LinkType(p.order.Uint16(head)), snap: p.order.Uint32(head[4:]), units: 1e6}
+	i := pcapngInterface{link: uint32(p.order.Uint16(head)), snap: p.order.Uint32(head[4:]), units: 1e6}
 	for p.left >= 4 {
 		head, err := p.body(4)
 		if err != nil {

@@ -16,7 +16,7 @@ type Writer struct {
 
 // NewWriter returns a Writer whose time stamps are in units of unit,
 // time.Microsecond or time.Nanosecond, and writes the file header.
-func NewWriter(w io.Writer, link LinkType, unit time.Duration) (*Writer, error) {
+func NewWriter(w io.Writer, link uint32, unit time.Duration) (*Writer, error) {
 	magic := pcapMicro
 	if unit == time.Nanosecond {
 		magic = pcapNano
@@ -26,15 +26,16 @@ func NewWriter(w io.Writer, link LinkType, unit time.Duration) (*Writer, error) 
 	head = le.AppendUint16(head, 4)
 	head = le.AppendUint64(head, 0) // reserved
 	head = le.AppendUint32(head, maxPacket)
-	head = le.AppendUint32(head, uint32(link))
+	head = le.AppendUint32(head, link)
 	_, err := w.Write(head)
 	return &Writer{w: w, unit: unit}, err
 }
 
 var le = binary.LittleEndian
 
-// Write writes a packet, whose link type and unit do not matter. A time that
-// pcap has no room for, before 1970 or after 2106, is written as 0.
+// Write writes a packet, whose Link and Unit do not matter. An OrigLen below the
+// length of Data, such as 0, stands for that. A time that pcap has no room for,
+// before 1970 or after 2106, is written as 0.
 func (w *Writer) Write(r *Record) error {
 	seconds, fraction := r.Time.Unix(), int64(r.Time.Nanosecond())/int64(w.unit)
 	if seconds < 0 || seconds > math.MaxUint32 {
@@ -43,7 +44,7 @@ func (w *Writer) Write(r *Record) error {
 	w.buf = le.AppendUint32(w.buf[:0], uint32(seconds))
 	w.buf = le.AppendUint32(w.buf, uint32(fraction))
 	w.buf = le.AppendUint32(w.buf, uint32(len(r.Data)))
-	w.buf = le.AppendUint32(w.buf, r.OrigLen)
+	w.buf = le.AppendUint32(w.buf, max(r.OrigLen, uint32(len(r.Data))))
 	w.buf = append(w.buf, r.Data...)
 	_, err := w.w.Write(w.buf)
 	return err

@@ -19,7 +19,7 @@ import (
 
 // links are the link types that there are programs for, with their numbers in
 // captures.
-var links = map[rocev2.LinkType]capture.LinkType{
+var links = map[rocev2.LinkType]uint32{
 	rocev2.LinkEthernet: 1, rocev2.LinkIP: 101, rocev2.LinkSLL: 113, rocev2.LinkSLL2: 276,
 }
 

@@ -211,7 +211,7 @@ func (p *Packet) set(data []byte, at time.Time, from []byte, b beside) {
 
 // linkType returns what the packets of an interface of this type of hardware
 // (ARPHRD_…) begin with.
-func linkType(hardware uint16) (capture.LinkType, error) {
+func linkType(hardware uint16) (uint32, error) {
 	switch hardware {
 	case unix.ARPHRD_ETHER, unix.ARPHRD_LOOPBACK:
 		return capture.Ethernet, nil

@@ -9,32 +9,28 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"os"
+	"time"
 
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/node/border"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // run forwards frames.
-func run(in *pcapgo.Reader, out *pcapgo.Writer, b *border.Border) error {
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+func run(in capture.Reader, out *capture.Writer, b *border.Border) error {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		if b.Judge(frame, rocev2.DecodeOptions{}).Drop {
+		if b.Judge(r.Data, r.Options()).Drop {
 			continue
 		}
-		if err := out.WritePacket(info, frame); err != nil {
+		if err := out.Write(r); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func main() {
@@ -42,12 +38,12 @@ func main() {
 	flag.BoolVar(&cfg.CNP, "cnp", false, "CNPs do not cross either")
 	flag.BoolVar(&cfg.PPFC, "ppfc", false, "PPFC notifications do not cross either")
 	flag.Parse()
-	in, err := pcapgo.NewReader(os.Stdin)
+	in, err := capture.Open(os.Stdin)
 	if err != nil {
 		log.Fatal(err)
 	}
-	out := pcapgo.NewWriterNanos(os.Stdout)
-	if err := out.WriteFileHeader(1<<18, layers.LinkTypeEthernet); err != nil {
+	out, err := capture.NewWriter(os.Stdout, capture.Ethernet, time.Nanosecond)
+	if err != nil {
 		log.Fatal(err)
 	}
 	b := border.New(cfg)

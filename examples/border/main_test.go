@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"time"
 
-	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/stretchr/testify/require"
@@ -22,11 +23,11 @@ func TestBorder(t *testing.T) {
 		f, err := os.Open(wiretest.Path(t, "messages.pcap"))
 		require.NoError(t, err)
 		defer f.Close()
-		in, err := pcapgo.NewReader(f)
+		in, err := capture.Open(f)
 		require.NoError(t, err)
 		var b bytes.Buffer
-		out := pcapgo.NewWriterNanos(&b)
-		require.NoError(t, out.WriteFileHeader(1<<18, layers.LinkTypeEthernet))
+		out, err := capture.NewWriter(&b, capture.Ethernet, time.Nanosecond)
+		require.NoError(t, err)
 		require.NoError(t, run(in, out, border.New(c.cfg)))
 
 		written, err := pcapgo.NewReader(&b)

@@ -8,15 +8,12 @@ package main
 import (
 	"cmp"
 	"flag"
-	"io"
 	"log"
 	"net/netip"
 	"os"
 	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
@@ -45,33 +42,29 @@ func (p *port) enqueue(octets int, now time.Time) uint8 {
 }
 
 // run forwards every packet, and sends every notification back.
-func run(in *pcapgo.Reader, out *pcapgo.Writer, agent *congested.Agent, p *port) error {
-	write := func(frame []byte, now time.Time) error {
-		return out.WritePacket(gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(frame), Length: len(frame)}, frame)
-	}
+func run(in capture.Reader, out *capture.Writer, agent *congested.Agent, p *port) error {
 	var packet rocev2.Packet
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		if level := p.enqueue(info.Length, info.Timestamp); level > 0 {
-			ip, d := agent.Congested(nil, &congested.Event{Frame: frame, Level: level}, info.Timestamp)
-			if d.Kind != message.Other && packet.DecodeFrame(frame) == nil {
-				if err := write(append(packet.AppendReplyLink(nil, 6), ip...), info.Timestamp); err != nil {
+		if level := p.enqueue(int(r.OrigLen), r.Time); level > 0 {
+			ip, d := agent.Congested(nil, &congested.Event{Frame: r.Data, Options: r.Options(), Level: level}, r.Time)
+			if d.Kind != message.Other && packet.Decode(r.Data, r.Options()) == nil {
+				answer := append(packet.AppendReplyLink(nil, 6), ip...)
+				if err := out.Write(&capture.Record{Data: answer, Time: r.Time}); err != nil {
 					return err
 				}
 			}
-			if _, outermost, err := rocev2.Split(frame, rocev2.DecodeOptions{}); err == nil && d.MarkECN {
+			if _, outermost, err := rocev2.Split(r.Data, r.Options()); err == nil && d.MarkECN {
 				rocev2.SetECN(outermost, rocev2.CE)
 			}
 		}
-		if err := write(frame, info.Timestamp); err != nil {
+		if err := out.Write(r); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func main() {
@@ -83,12 +76,11 @@ func main() {
 	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP})
 
 	agent, wrong := congested.New(cfg)
-	in, err := pcapgo.NewReader(os.Stdin)
-	if err = cmp.Or(wrong, err); err != nil {
+	in, unreadable := capture.Open(os.Stdin)
+	out, unwritable := capture.NewWriter(os.Stdout, capture.Ethernet, time.Nanosecond)
+	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	out := pcapgo.NewWriterNanos(os.Stdout)
-	out.WriteFileHeader(1<<16, layers.LinkTypeEthernet)
 	if err := run(in, out, agent, &port{rate: *rate}); err != nil {
 		log.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node/acl"
@@ -24,11 +24,11 @@ func TestCongested(t *testing.T) {
 		f, err := os.Open(wiretest.Path(t, "rxe-verbs6.pcap"))
 		require.NoError(t, err)
 		defer f.Close()
-		in, err := pcapgo.NewReader(f)
+		in, err := capture.Open(f)
 		require.NoError(t, err)
 		var b bytes.Buffer
-		out := pcapgo.NewWriterNanos(&b)
-		require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
+		out, err := capture.NewWriter(&b, capture.Ethernet, time.Nanosecond)
+		require.NoError(t, err)
 		agent, err := congested.New(congested.Config{
 			Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::5"),
 			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}),

@@ -11,37 +11,25 @@ import (
 	"os"
 	"slices"
 
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 func main() {
-	f, err := os.Open(os.Args[1])
-	if err == nil {
-		err = count(f, os.Stdout)
-	}
-	if err != nil {
+	if err := count(os.Args[1], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func count(in io.Reader, out io.Writer) error {
-	r, err := pcapgo.NewReader(in)
-	if err != nil {
-		return err
-	}
-	link, _ := rocev2.LinkTypeOf(uint32(r.LinkType()))
+func count(file string, out io.Writer) error {
 	cnps, fast, broken := map[rocev2.FlowKey]int{}, map[rocev2.FlowKey]int{}, 0
 	var m message.Message // reusable
-	for {
-		data, info, err := r.ZeroCopyReadPacketData()
-		if err == io.EOF {
-			break
-		} else if err != nil {
+	for r, err := range capture.File(file) {
+		if err != nil {
 			return err
 		}
-		_ = m.Decode(data, rocev2.DecodeOptions{Link: link, Cut: info.CaptureLength < info.Length}, message.Config{}) // Kind says the rest
+		_ = m.Decode(r.Data, r.Options(), message.Config{}) // Kind says the rest
 		switch m.Kind {
 		case message.CNP:
 			cnps[m.Packet.FlowKey()]++
@@ -53,7 +41,7 @@ func count(in io.Reader, out io.Writer) error {
 	}
 	print(out, "CNP", cnps)
 	print(out, "Fast CNP", fast)
-	_, err = fmt.Fprintln(out, "broken", broken)
+	_, err := fmt.Fprintln(out, "broken", broken)
 	return err
 }
 

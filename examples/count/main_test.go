@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -10,15 +11,20 @@ import (
 )
 
 func TestCount(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
-	require.NoError(t, err)
+	whole := wiretest.Path(t, "messages.pcap")
 	var out bytes.Buffer
-	require.NoError(t, count(bytes.NewReader(octets), &out))
+	require.NoError(t, count(whole, &out))
 	require.Equal(t, `CNP 192.0.2.14 > 192.0.2.1 qp 0x000021 1
 CNP 2001:db8:4::e > 2001:db8:1::1 qp 0x000021 1
 Fast CNP 2001:db8:1::1 > 2001:db8:4::e qp 0x000011 4
 broken 7
 `, out.String())
-	require.Error(t, count(bytes.NewReader(octets[:len(octets)-1]), &out), "a capture that is cut")
-	require.Error(t, count(bytes.NewReader(nil), &out))
+
+	octets, err := os.ReadFile(whole)
+	require.NoError(t, err)
+	for name, octets := range map[string][]byte{"cut": octets[:len(octets)-1], "empty": nil} {
+		file := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, octets, 0o600))
+		require.Error(t, count(file, &out), name)
+	}
 }

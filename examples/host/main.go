@@ -13,8 +13,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/node"
@@ -65,25 +65,14 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 }
 
 func main() {
-	f, err := os.Open(os.Args[1])
-	if err != nil {
-		log.Fatal(err)
-	}
-	r, err := pcapgo.NewReader(f)
-	if err != nil {
-		log.Fatal(err)
-	}
 	h := host{acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")), map[rocev2.FlowKey]uint32{
 		{Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 0x11}: 0x22,
 	}}
-	for {
-		data, _, err := r.ReadPacketData()
-		if err == io.EOF {
-			return
-		} else if err != nil {
+	for r, err := range capture.File(os.Args[1]) {
+		if err != nil {
 			log.Fatal(err)
 		}
-		if err := h.receive(data, os.Stdout); err != nil {
+		if err := h.receive(r.Data, os.Stdout); err != nil {
 			fmt.Println(err)
 		}
 	}

@@ -8,14 +8,12 @@ package main
 
 import (
 	"flag"
-	"io"
 	"log"
 	"net/netip"
 	"os"
+	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
@@ -27,21 +25,18 @@ import (
 
 // run forwards what comes without a tunnel, learns from what comes out of one, and
 // turns FCN into CNPs. What it sends is IP.
-func run(in *pcapgo.Reader, out *pcapgo.Writer, pe *ingress.PE, via *encap.IPInIPv6) error {
+func run(in capture.Reader, out *capture.Writer, pe *ingress.PE, via *encap.IPInIPv6) error {
 	var datagram rocev2.Datagram
 	var flow rocev2.Flow
 	var packet rocev2.Packet
 	var sent []byte
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		now := info.Timestamp
+		now := r.Time
 		switch {
-		case datagram.Decode(frame, rocev2.DecodeOptions{}, fcn.ExperimentalPort) == nil:
+		case datagram.Decode(r.Data, r.Options(), fcn.ExperimentalPort) == nil:
 			var n ingress.Notice
 			var reason node.Reason
 			if sent, n, reason = pe.ReceivePacket(sent[:0], &datagram, now); reason == node.Accepted {
@@ -49,12 +44,12 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, pe *ingress.PE, via *encap.IPInI
 			} else {
 				log.Printf("%v: %v", datagram.Src, reason)
 			}
-		case flow.DecodeFrame(frame) == nil && flow.Tunnelled():
+		case flow.Decode(r.Data, r.Options()) == nil && flow.Tunnelled():
 			if sent = sent[:0]; flow.OuterDst() == via.Src && packet.DecodeIP(flow.IP) == nil {
 				pe.Observe(&packet, 0, now)
 			}
 		default:
-			_, ip, notIP := rocev2.Split(frame, rocev2.DecodeOptions{})
+			_, ip, notIP := rocev2.Split(r.Data, r.Options())
 			if notIP != nil {
 				continue
 			}
@@ -66,12 +61,12 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, pe *ingress.PE, via *encap.IPInI
 		if err != nil {
 			log.Print(err)
 		} else if len(sent) > 0 {
-			info := gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(sent), Length: len(sent)}
-			if err := out.WritePacket(info, sent); err != nil {
+			if err := out.Write(&capture.Record{Data: sent, Time: now}); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
 }
 
 func main() {
@@ -88,12 +83,14 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	in, err := pcapgo.NewReader(os.Stdin)
+	in, err := capture.Open(os.Stdin)
 	if err != nil {
 		log.Fatal(err)
 	}
-	out := pcapgo.NewWriter(os.Stdout)
-	out.WriteFileHeader(1<<16, layers.LinkTypeRaw)
+	out, err := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := run(in, out, pe, &via); err != nil {
 		log.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
@@ -32,14 +33,15 @@ var (
 func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	t.Helper()
 	var b, written bytes.Buffer
-	w, out := pcapgo.NewWriter(&b), pcapgo.NewWriter(&written)
+	w := pcapgo.NewWriter(&b)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
-	require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeRaw))
+	out, err := capture.NewWriter(&written, capture.Raw, time.Microsecond)
+	require.NoError(t, err)
 	for i, f := range frames {
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, int64(i)*1e6), CaptureLength: len(f), Length: len(f)}
 		require.NoError(t, w.WritePacket(info, f))
 	}
-	in, err := pcapgo.NewReader(&b)
+	in, err := capture.Open(&b)
 	require.NoError(t, err)
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, Self: self, CNP4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),

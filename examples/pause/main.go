@@ -13,11 +13,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A host knows what it has told its queues.
@@ -29,22 +28,19 @@ type host struct {
 }
 
 // run takes frames, and between them looks again whenever the table says so.
-func (h *host) run(in *pcapgo.Reader) error {
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+func (h *host) run(in capture.Reader) error {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		for due, ok := h.table.Next(h.now); ok && !due.After(info.Timestamp); due, ok = h.table.Next(h.now) {
+		for due, ok := h.table.Next(h.now); ok && !due.After(r.Time); due, ok = h.table.Next(h.now) {
 			h.now = due
 			for target := range h.told {
 				h.tell(target)
 			}
 		}
-		h.now = info.Timestamp
-		switch action, reason := h.table.Receive(frame, rocev2.DecodeOptions{}, h.now); reason {
+		h.now = r.Time
+		switch action, reason := h.table.Receive(r.Data, r.Options(), h.now); reason {
 		case node.Accepted:
 			h.tell(action.Target)
 		case node.NotOurs: // not for this host, or no PPFC
@@ -52,6 +48,7 @@ func (h *host) run(in *pcapgo.Reader) error {
 			fmt.Fprintf(h.out, "refused: %v\n", reason.String())
 		}
 	}
+	return nil
 }
 
 // tell tells the queue of a target what state that is in, if it is news.
@@ -78,7 +75,7 @@ func main() {
 	})
 	flag.Parse()
 	cfg.Accept = acl.New(accept...)
-	in, err := pcapgo.NewReader(os.Stdin)
+	in, err := capture.Open(os.Stdin)
 	if err != nil {
 		log.Fatal(err)
 	}

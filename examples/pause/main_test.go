@@ -9,6 +9,7 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
@@ -45,7 +46,7 @@ func TestPause(t *testing.T) {
 		info := gopacket.CaptureInfo{Timestamp: start.Add(c.at * time.Microsecond), CaptureLength: len(frame), Length: len(frame)}
 		require.NoError(t, w.WritePacket(info, frame))
 	}
-	in, err := pcapgo.NewReader(&b)
+	in, err := capture.Open(&b)
 	require.NoError(t, err)
 	var out bytes.Buffer
 	table := pause.New(pause.Config{Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node, 48))})

@@ -7,15 +7,12 @@ package main
 
 import (
 	"flag"
-	"io"
 	"log"
 	"net/netip"
 	"os"
 	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -26,35 +23,32 @@ import (
 )
 
 // run answers the messages, and learns from everything else. What it sends is IP.
-func run(in *pcapgo.Reader, out *pcapgo.Writer, p *proxy.Proxy) error {
+func run(in capture.Reader, out *capture.Writer, p *proxy.Proxy) error {
 	var datagram rocev2.Datagram
 	var packet rocev2.Packet
 	var sent []byte
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		if datagram.Decode(frame, rocev2.DecodeOptions{}, proxymsg.ExperimentalPort) != nil {
-			if packet.DecodeFrame(frame) == nil {
-				p.Observe(&packet, info.Timestamp)
+		if datagram.Decode(r.Data, r.Options(), proxymsg.ExperimentalPort) != nil {
+			if packet.Decode(r.Data, r.Options()) == nil {
+				p.Observe(&packet, r.Time)
 			}
 			continue
 		}
 		var a proxy.Answer
 		var reason node.Reason
-		if sent, a, reason = p.ReceivePacket(sent[:0], &datagram, info.Timestamp); reason != node.Accepted {
+		if sent, a, reason = p.ReceivePacket(sent[:0], &datagram, r.Time); reason != node.Accepted {
 			log.Printf("%v: %v", datagram.Src, reason)
 			continue
 		}
 		log.Printf("%v is congested: %v to queue pair %d", a.Flow, a.Method, a.SrcQP)
-		info = gopacket.CaptureInfo{Timestamp: info.Timestamp, CaptureLength: len(sent), Length: len(sent)}
-		if err := out.WritePacket(info, sent); err != nil {
+		if err := out.Write(&capture.Record{Data: sent, Time: r.Time}); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func main() {
@@ -80,12 +74,14 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	in, err := pcapgo.NewReader(os.Stdin)
+	in, err := capture.Open(os.Stdin)
 	if err != nil {
 		log.Fatal(err)
 	}
-	out := pcapgo.NewWriter(os.Stdout)
-	out.WriteFileHeader(1<<16, layers.LinkTypeRaw)
+	out, err := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := run(in, out, p); err != nil {
 		log.Fatal(err)
 	}

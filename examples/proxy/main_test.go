@@ -10,6 +10,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/acl"
@@ -43,11 +44,11 @@ func TestProxy(t *testing.T) {
 		write(m, c.Time)
 		data++
 	}
-	in, err := pcapgo.NewReader(&b)
+	in, err := capture.Open(&b)
 	require.NoError(t, err)
 	var written bytes.Buffer
-	out := pcapgo.NewWriter(&written)
-	require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeRaw))
+	out, err := capture.NewWriter(&written, capture.Raw, time.Microsecond)
+	require.NoError(t, err)
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self4: self, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(netip.PrefixFrom(congested, 32)),
 		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),

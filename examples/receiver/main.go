@@ -7,14 +7,12 @@ package main
 
 import (
 	"flag"
-	"io"
 	"log"
 	"net/netip"
 	"os"
 	"time"
 
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
@@ -23,20 +21,17 @@ import (
 )
 
 // run answers what is marked, and says why where it does not.
-func run(in *pcapgo.Reader, out *pcapgo.Writer, r *receiver.Receiver, pairs *qpmap.Map) error {
+func run(in capture.Reader, out *capture.Writer, host *receiver.Receiver, pairs *qpmap.Map) error {
 	var packet rocev2.Packet
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		if packet.DecodeFrame(frame) != nil {
+		if packet.Decode(r.Data, r.Options()) != nil {
 			continue // other traffic
 		}
-		pairs.Observe(&packet, 0, info.Timestamp)
-		ip, d := r.Receive(nil, &packet, info.Timestamp)
+		pairs.Observe(&packet, 0, r.Time)
+		ip, d := host.Receive(nil, &packet, r.Time)
 		switch {
 		case d.Reason != node.Accepted:
 			log.Printf("%v: %v", packet.FlowKey(), d.Reason)
@@ -49,11 +44,11 @@ func run(in *pcapgo.Reader, out *pcapgo.Writer, r *receiver.Receiver, pairs *qpm
 			version = 4
 		}
 		answer := append(packet.AppendReplyLink(nil, version), ip...)
-		info.CaptureLength, info.Length = len(answer), len(answer)
-		if err := out.WritePacket(info, answer); err != nil {
+		if err := out.Write(&capture.Record{Data: answer, Time: r.Time}); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func main() {
@@ -69,12 +64,14 @@ func main() {
 		return err
 	})
 	flag.Parse()
-	in, err := pcapgo.NewReader(os.Stdin)
+	in, err := capture.Open(os.Stdin)
 	if err != nil {
 		log.Fatal(err)
 	}
-	out := pcapgo.NewWriter(os.Stdout)
-	out.WriteFileHeader(1<<16, layers.LinkTypeEthernet)
+	out, err := capture.NewWriter(os.Stdout, capture.Ethernet, time.Microsecond)
+	if err != nil {
+		log.Fatal(err)
+	}
 	if err := run(in, out, receiver.New(cfg), pairs); err != nil {
 		log.Fatal(err)
 	}

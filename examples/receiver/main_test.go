@@ -10,6 +10,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node/receiver"
@@ -32,12 +33,12 @@ func TestReceiver(t *testing.T) {
 		require.NoError(t, w.WritePacket(info, c.Data))
 	}
 	var b bytes.Buffer
-	out := pcapgo.NewWriter(&b)
-	require.NoError(t, out.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
+	out, err := capture.NewWriter(&b, capture.Ethernet, time.Microsecond)
+	require.NoError(t, err)
 	pairs := qpmap.New(qpmap.Config{})
 	self := netip.MustParseAddr("fd77::1")
 	r := receiver.New(receiver.Config{Enabled: true, Self6: self, QPs: pairs, Interval: 50 * time.Microsecond})
-	captured, err := pcapgo.NewReader(&in)
+	captured, err := capture.Open(&in)
 	require.NoError(t, err)
 	require.NoError(t, run(captured, out, r, pairs))
 

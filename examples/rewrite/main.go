@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -11,34 +12,27 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 func main() {
-	f, err := os.Open(os.Args[1])
-	if err == nil {
-		err = rewrite(f, os.Stdout)
-	}
-	if err != nil {
+	if err := rewrite(os.Args[1], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func rewrite(in io.Reader, out io.Writer) error {
-	r, err := pcapgo.NewReader(in)
-	if err != nil {
-		return err
-	}
+func rewrite(file string, out io.Writer) error {
 	var p rocev2.Packet
-	for p.Length == 0 {
-		frame, _, err := r.ReadPacketData()
+	for r, err := range capture.File(file) {
 		if err != nil {
 			return err
 		}
-		_ = p.DecodeFrame(frame) // on error p stays as it is
+		if p.Decode(bytes.Clone(r.Data), r.Options()) == nil {
+			break // p aliases the clone
+		}
 	}
 	if _, err := p.VerifyICRC(); err != nil { // keeps the coverage
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,10 +15,8 @@ import (
 )
 
 func TestRewrite(t *testing.T) {
-	octets, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
-	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, rewrite(bytes.NewReader(octets), &out))
+	require.NoError(t, rewrite(wiretest.Path(t, "rxe-rping6.pcap"), &out))
 	changed, notification, _ := strings.Cut(out.String(), "\n")
 	require.Equal(t, "ECN 3 PSN 1 ICRC as-sent <nil>", changed)
 
@@ -29,5 +28,10 @@ func TestRewrite(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.Validate())
 	require.Equal(t, "stop 100µs port 7 of fd77::1", n.Extension.String())
-	require.Error(t, rewrite(bytes.NewReader(octets[:24]), &out), "no packet")
+
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-rping6.pcap"))
+	require.NoError(t, err)
+	empty := filepath.Join(t.TempDir(), "empty.pcap")
+	require.NoError(t, os.WriteFile(empty, octets[:24], 0o600))
+	require.Error(t, rewrite(empty, &out), "no packet")
 }

@@ -15,7 +15,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -26,22 +26,19 @@ import (
 )
 
 // run prints a line for each notification.
-func run(in *pcapgo.Reader, out io.Writer, s *sender.Sender, pairs *qpmap.Map) error {
+func run(in capture.Reader, out io.Writer, s *sender.Sender, pairs *qpmap.Map) error {
 	detour := sender.NewDetour(4096, time.Second, 1)
 	var packet rocev2.Packet
-	for {
-		frame, info, err := in.ReadPacketData()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
+	for r, err := range capture.All(in) {
+		if err != nil {
 			return err
 		}
-		now := info.Timestamp
-		if packet.DecodeFrame(frame) == nil {
+		now := r.Time
+		if packet.Decode(r.Data, r.Options()) == nil {
 			pairs.Observe(&packet, 0, now) // connections
 			s.Observe(&packet, now)        // datagrams
 		}
-		e, reason := s.Receive(frame, rocev2.DecodeOptions{}, now)
+		e, reason := s.Receive(r.Data, r.Options(), now)
 		switch {
 		case reason == node.NotOurs: // not for this host, or no notification
 			continue
@@ -62,6 +59,7 @@ func run(in *pcapgo.Reader, out io.Writer, s *sender.Sender, pairs *qpmap.Map) e
 			}
 		}
 	}
+	return nil
 }
 
 func main() {
@@ -76,7 +74,7 @@ func main() {
 	})
 	flag.Parse()
 	cfg.Accept = acl.New(accept...)
-	in, err := pcapgo.NewReader(os.Stdin)
+	in, err := capture.Open(os.Stdin)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/gopacket/layers"
 	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -38,15 +39,15 @@ func TestSender(t *testing.T) {
 	plain, err := cnp.AppendFor(nil, &p, p.FinalDst(), 0x22, cnp.Config{})
 	require.NoError(t, err)
 
-	var capture bytes.Buffer
-	w := pcapgo.NewWriter(&capture)
+	var file bytes.Buffer
+	w := pcapgo.NewWriter(&file)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
 	for i, ip := range [][]byte{data, fast, plain, lie} {
 		frame := append(wiretest.Hex(t, "020000000002 020000000001 86dd"), ip...)
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1795254649, int64(i)*1000), CaptureLength: len(frame), Length: len(frame)}
 		require.NoError(t, w.WritePacket(info, frame))
 	}
-	in, err := pcapgo.NewReader(&capture)
+	in, err := capture.Open(&file)
 	require.NoError(t, err)
 	pairs := qpmap.New(qpmap.Config{})
 	s := sender.New(sender.Config{

@@ -12,10 +12,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
@@ -47,11 +45,11 @@ func data(op bth.Opcode, psn uint32, ecn uint8) *rocev2.Packet {
 }
 
 func write(to io.Writer) (err error) {
-	w, now := pcapgo.NewWriter(to), time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	err = w.WriteFileHeader(65535, layers.LinkTypeEthernet)
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	w, err := capture.NewWriter(to, capture.Ethernet, time.Microsecond)
 	frame := func(b []byte) {
 		now = now.Add(25 * time.Microsecond)
-		err = cmp.Or(err, w.WritePacket(gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(b), Length: len(b)}, b))
+		err = cmp.Or(err, w.Write(&capture.Record{Data: b, Time: now}))
 	}
 	packet := func(ip []byte, failure error) []byte {
 		err = cmp.Or(err, failure)
@@ -66,8 +64,7 @@ func write(to io.Writer) (err error) {
 	packet(second.AppendBinary(nil))
 	frame(pfc.PFC{Enabled: 1 << 3, Quanta: [8]uint16{3: 0xFFFF}}.AppendFrame(nil, mac)) // to the switch before it
 	for _, p := range []*rocev2.Packet{second, first} {                                 // with the trace, and without one
-		b, err := fastcnp.AppendFor(nil, p, spine, nil, fastcnp.Config{})
-		packet(b, err)
+		packet(fastcnp.AppendFor(nil, p, spine, nil, fastcnp.Config{}))
 	}
 	packet(cnp.AppendFor(nil, second, second.FinalDst(), 0x11, cnp.Config{}))
 	packet(ppfc.AppendFor(nil, second, spine, ppfc.Extension{Pause: 100 * time.Microsecond}, ppfc.Config{}))
@@ -88,7 +85,7 @@ func write(to io.Writer) (err error) {
 	frame(pfc.Pause{Quanta: 0x1000}.AppendFrame(nil, mac))
 	ack.BTH.Opcode, ack.Payload = bth.CNP, make([]byte, 15) // one octet too few
 	packet(ack.AppendBinary(nil))
-	frame(append(ethernet[:12:12], 0x08, 0x06)) // ARP, none of ours
+	frame(append(ethernet[:12:12], 0x08, 0x06)) // ARP: neither RoCEv2 nor a message of the drafts
 	return err
 }
 

@@ -164,7 +164,7 @@ func TestCommitted(t *testing.T) {
 	require.Equal(t, want, octetsOf(t, "fastcnp.pcap"))
 }
 
-func captureOf(link capture.LinkType, unit time.Duration, all ...capture.Record) []byte {
+func captureOf(link uint32, unit time.Duration, all ...capture.Record) []byte {
 	var b bytes.Buffer
 	w, _ := capture.NewWriter(&b, link, unit)
 	for i := range all {
@@ -299,10 +299,10 @@ func TestFrames(t *testing.T) {
 	tunnelled := slices.Concat(wiretest.Hex(t, "4500 0000 00000000 4029 0000 c0000201 c0000202"), inner)
 	binary.BigEndian.PutUint16(tunnelled[2:], uint16(len(tunnelled)))
 	for _, c := range []struct {
-		link           capture.LinkType
+		link           uint32
 		before, after  string
 		ip             []byte
-		wantLink       capture.LinkType
+		wantLink       uint32
 		unit, wantUnit time.Duration
 	}{
 		{capture.Ethernet, macs + "86dd", swapped + "86dd", inner, capture.Ethernet, time.Microsecond, time.Microsecond},

@@ -80,7 +80,7 @@ func (n *node) run(in capture.Reader, w *bufio.Writer) error {
 	// The first answer decides on link type and unit of time of what is
 	// written, as a pcap capture has only one of each.
 	var out *capture.Writer
-	var link capture.LinkType
+	var link uint32
 	for {
 		var r capture.Record
 		if err := in.Next(&r); err != nil {
@@ -113,7 +113,7 @@ func (n *node) run(in capture.Reader, w *bufio.Writer) error {
 
 // linkOf returns the link type of the answer to r: only Ethernet headers are
 // answered with one.
-func linkOf(r *capture.Record) capture.LinkType {
+func linkOf(r *capture.Record) uint32 {
 	if r.Link == capture.Ethernet {
 		return capture.Ethernet
 	}

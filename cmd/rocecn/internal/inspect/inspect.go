@@ -177,7 +177,7 @@ func (i *inspector) live(ctx context.Context, name string) error {
 
 // packets prints the packets of a capture.
 func (i *inspector) packets(in capture.Reader, name string) error {
-	links := map[capture.LinkType]bool{} // not supported, and said so
+	links := map[uint32]bool{} // not supported, and said so
 	var r capture.Record
 	for frame := 1; ; frame++ {
 		if err := in.Next(&r); err == io.EOF {

@@ -20,7 +20,7 @@ import (
 )
 
 // capturing lays packets out as a pcap of this link type.
-func capturing(link capture.LinkType, packets ...[]byte) []byte {
+func capturing(link uint32, packets ...[]byte) []byte {
 	var all []capture.Record
 	for i, p := range packets {
 		all = append(all, capture.Record{Data: p, OrigLen: uint32(len(p)), Time: time.Unix(1795254649, int64(i)*1000)})
@@ -28,7 +28,7 @@ func capturing(link capture.LinkType, packets ...[]byte) []byte {
 	return captureOf(link, all...)
 }
 
-func captureOf(link capture.LinkType, records ...capture.Record) []byte {
+func captureOf(link uint32, records ...capture.Record) []byte {
 	var b bytes.Buffer
 	w, _ := capture.NewWriter(&b, link, time.Microsecond)
 	for i := range records {
@@ -332,7 +332,7 @@ func TestTunnel(t *testing.T) {
 
 func TestLinkTypes(t *testing.T) {
 	ip := build(t, packet(bth.RCSendOnly))
-	for _, link := range []capture.LinkType{12, capture.Raw, 229} {
+	for _, link := range []uint32{12, capture.Raw, 229} {
 		out, _, _ := inspect(capturing(link, ip), "-json", "-")
 		require.Equal(t, "data", lines(t, out)[0]["kind"], link)
 	}

@@ -126,7 +126,7 @@ func TestTunnelsBelowLinks(t *testing.T) {
 	labelled["tunnels.0"] = "mpls"
 	mirror := wrappers[1].wrap(t, ip)
 	for _, c := range []struct {
-		link   capture.LinkType
+		link   uint32
 		before string
 		octets []byte
 		want   flat

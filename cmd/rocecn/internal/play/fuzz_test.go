@@ -189,7 +189,7 @@ func FuzzFrame(f *testing.F) {
 			actors = append(actors, actor{name, on, r})
 		}
 	}
-	links := [...]capture.LinkType{capture.Ethernet, capture.Raw, 113, 276, 0, 108}
+	links := [...]uint32{capture.Ethernet, capture.Raw, 113, 276, 0, 108}
 	f.Fuzz(func(t *testing.T, octets []byte, how uint8) {
 		if len(octets) > 1<<16 {
 			return

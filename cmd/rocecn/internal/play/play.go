@@ -122,7 +122,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		p.out = bufio.NewWriterSize(f, 64<<10)
 	}
 
-	err = p.run(in, func(l capture.LinkType) {
+	err = p.run(in, func(l uint32) {
 		say(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
 	})
 	switch broken := p.end(); {
@@ -167,8 +167,8 @@ type player struct {
 
 // run shows the frames of a capture to the role. The error is one of reading
 // them or of flush. Each link type that cannot be looked at is reported once.
-func (p *player) run(in capture.Reader, unsupported func(capture.LinkType)) error {
-	seen := map[capture.LinkType]bool{}
+func (p *player) run(in capture.Reader, unsupported func(uint32)) error {
+	seen := map[uint32]bool{}
 	var r capture.Record
 	for {
 		if err := in.Next(&r); err == io.EOF {

@@ -91,7 +91,7 @@ func records(t testing.TB, file []byte) (all []capture.Record) {
 }
 
 // captureOf lays out a pcap capture.
-func captureOf(link capture.LinkType, unit time.Duration, all ...capture.Record) []byte {
+func captureOf(link uint32, unit time.Duration, all ...capture.Record) []byte {
 	var b bytes.Buffer
 	w, _ := capture.NewWriter(&b, link, unit)
 	for i := range all {

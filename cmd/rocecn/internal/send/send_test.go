@@ -130,7 +130,7 @@ func TestUsage(t *testing.T) {
 // behind no other.
 func TestLinkTypes(t *testing.T) {
 	frame := wiretest.Capture(t, "rxe-verbs6.pcap")[49].Data
-	file := func(link capture.LinkType, before string, ip []byte) string {
+	file := func(link uint32, before string, ip []byte) string {
 		data := append(wiretest.Hex(t, before), ip...)
 		var b bytes.Buffer
 		w, err := capture.NewWriter(&b, link, time.Microsecond)
@@ -142,7 +142,7 @@ func TestLinkTypes(t *testing.T) {
 	}
 	address, lines := listener(t, "[::1]", "proxy") // for two datagrams
 	for _, c := range []struct {
-		link   capture.LinkType
+		link   uint32
 		before string
 	}{
 		{113, "0000 0001 0006 020000000002 0000 86dd"},
