@@ -113,7 +113,7 @@ func (t *Table) answer(p *Packet, at int64) {
 	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
 		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.packets > 0 {
-			if pair, err := t.pairs.SourceQP(qpmap.Key{FlowKey: with.key.flowKey()}, moment(at)); err == nil {
+			if pair, err := t.pairs.SourceQP(qpmap.Key{FlowKey: flowKey(t.key(with))}, moment(at)); err == nil {
 				t.sentBy(with, pair) // an answer may be what tells
 			}
 		}
@@ -135,8 +135,8 @@ func (t *Table) refuseAll(s *stream, r *reply) {
 		if qp == 0 {
 			continue
 		}
-		k := s.key.reversed(qp)
-		if f, _ := t.find(&k, k.hash(t.seed)); f != nil && t.known(f) == nil {
+		k := t.key(s).Reversed(qp)
+		if f := t.find(&k); f != nil && t.known(f) == nil {
 			t.refuse(f, r)
 		}
 	}

@@ -27,7 +27,7 @@ func (t *Table) touch(s *stream) {
 	if c == nil || s.touched {
 		return
 	}
-	if len(c.touched) > 64+2*t.streams.inUse() { // most were given up
+	if len(c.touched) > 64+2*t.streams.Len() { // most were given up
 		n := 0
 		for _, x := range c.touched {
 			if x.number == x.stream.number {
@@ -48,10 +48,8 @@ func (t *Table) touch(s *stream) {
 func (t *Table) Changes() *Snapshot {
 	if t.changes == nil {
 		t.changes = &changes{before: map[*stream]before{}}
-		for id := range t.streams.n {
-			if s := t.streams.at(id); s.number != 0 {
-				t.touch(s)
-			}
+		for id := range t.streams.All() {
+			t.touch(t.streams.At(id))
 		}
 	}
 	c := t.changes

@@ -53,7 +53,7 @@ func TestChangesOfFew(t *testing.T) {
 	now := s.now
 	observe := func(qp uint32) {
 		p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB()}
-		p.pkt.qp = qp
+		p.pkt.QP = qp
 		now = now.Add(time.Microsecond)
 		table.Observe(&p, 1, now)
 	}

@@ -30,12 +30,13 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 		middle        time.Duration // the median of the flow with the most
 	}
 	roads := map[road]delays{}
-	for _, f := range c.ordered {
-		d := &f.Delay
+	for id := range c.flows.All() {
+		d := &c.flows.At(id).Delay
 		if d.Samples() == 0 {
 			continue
 		}
-		r := road{f.key.src, f.key.dst}
+		k := c.flows.Key(id)
+		r := road{k.Src, k.Dst}
 		all, ok := roads[r]
 		if !ok {
 			all.min, all.max = d.Min(), d.Max()

@@ -1,10 +1,11 @@
 package flows
 
 import (
-	"math/rand/v2"
+	"math"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
 )
 
@@ -51,16 +52,12 @@ const DefaultWindow = 1 << 17
 type Comparison struct {
 	window   uint64
 	maxFlows int
-	seed     uint64
 	turn     Point // whose packet came last
 	sides    [2]side
 
-	groups pool[group]
-	index  index // of the groups
+	groups flowtable.Table[groupKey, group]
 
-	flows   map[key]*compared
-	ordered []*compared
-	hand    int    // the next of ordered that is looked at to make room
+	flows   flowtable.Table[key, compared]
 	numbers uint64 // given to flows so far
 	evicted compared
 	gone    uint64 // flows that were evicted
@@ -70,7 +67,11 @@ type Comparison struct {
 
 // NewComparison returns an empty comparison.
 func NewComparison(config ComparisonConfig) *Comparison {
-	c := &Comparison{window: DefaultWindow, maxFlows: defaultMaxFlows, seed: rand.Uint64(), turn: B, flows: map[key]*compared{}}
+	c := &Comparison{
+		window: DefaultWindow, maxFlows: defaultMaxFlows, turn: B,
+		groups: flowtable.New[groupKey, group](math.MaxInt32, true, (*groupKey).hash),
+		flows:  flowtable.New[key, compared](math.MaxInt32, true, (*key).Hash),
+	}
 	if config.Window > 0 {
 		c.window = uint64(config.Window)
 	}
@@ -147,10 +148,6 @@ func (s *side) add(r remembered) uint64 {
 // all of one point, since one that comes takes the first that waits at the other.
 type group struct {
 	flow   *compared
-	psn    uint32
-	hash   uint32
-	ident  uint16
-	opcode bth.Opcode
 	queue  uint8     // the point of those that wait
 	head   uint64    // the first that waits, 0 without
 	last   [2]uint64 // by point, the packet that came last
@@ -158,6 +155,18 @@ type group struct {
 	live   [2]uint32 // by point, how many of these are remembered
 	copies [2]uint32 // by point, how many came too soon behind another one to be repeats
 	known  bool      // one was matched, or given up: any other that nobody has is a copy
+}
+
+// A groupKey is what the packets of a group have in common.
+type groupKey struct {
+	flow   uint64 // its number
+	psn    uint32
+	ident  uint16
+	opcode bth.Opcode
+}
+
+func (k *groupKey) hash(seed uint64) uint64 {
+	return hash.Mix(seed^k.flow, seed>>32^seed<<32^(uint64(k.psn)|uint64(k.ident)<<32|uint64(k.opcode)<<48))
 }
 
 // copyTime is within what a request or a READ response that comes again is a
@@ -225,23 +234,14 @@ func (p *Packet) sequenced() bool {
 
 // group returns the group of a packet, a new one if there was none.
 func (c *Comparison) group(f *compared, p *Packet) (uint32, *group) {
-	h := uint32(hash.Mix(c.seed^f.number, c.seed>>32^c.seed<<32^(uint64(p.psn)|uint64(p.ident)<<32|uint64(p.opcode)<<48)))
-	if x := &c.index; x.n > 0 {
-		mask := uint32(len(x.slots) - 1)
-		for i := h & mask; x.slots[i].id != 0; i = (i + 1) & mask {
-			if x.slots[i].hash != h {
-				continue
-			}
-			id := x.slots[i].id - 1
-			if g := c.groups.at(id); g.flow == f && g.psn == p.psn && g.ident == p.ident && g.opcode == p.opcode {
-				return id, g
-			}
-		}
+	k := groupKey{f.number, p.psn, p.ident, p.opcode}
+	hash := k.hash(c.groups.Seed)
+	g, id := c.groups.Find(&k, hash)
+	if g == nil {
+		id = c.groups.Add(&k, hash, 0)
+		g = c.groups.At(id)
+		g.flow = f
 	}
-	id := c.groups.take()
-	g := c.groups.at(id)
-	g.flow, g.psn, g.hash, g.ident, g.opcode = f, p.psn, h, p.ident, p.opcode
-	c.index.add(h, id)
 	return id, g
 }
 
@@ -250,7 +250,7 @@ func (c *Comparison) forget(at Point) {
 	s := &c.sides[at]
 	r := s.at(s.begin)
 	s.begin++
-	g := c.groups.at(r.group)
+	g := c.groups.At(r.group)
 	switch r.state {
 	case waits:
 		g.head = r.next
@@ -261,8 +261,7 @@ func (c *Comparison) forget(at Point) {
 	}
 	g.flow.remembered--
 	if g.live[at]--; g.live == [2]uint32{} {
-		c.index.remove(g.hash, r.group)
-		c.groups.give(r.group)
+		c.groups.Remove(r.group)
 	}
 }
 
@@ -317,7 +316,7 @@ func (c *Comparison) Finish() {
 		s := &c.sides[i]
 		for n := s.begin; n < s.end; n++ {
 			if r := s.at(n); r.state == completes {
-				c.delayed(c.groups.at(r.group), r)
+				c.delayed(c.groups.At(r.group), r)
 				r.state = met
 			}
 		}
@@ -341,7 +340,7 @@ type identifications struct {
 }
 
 func (i *identifications) observe(p *Packet) {
-	if p.pkt.qp&overIPv4 == 0 {
+	if p.pkt.QP&overIPv4 == 0 {
 		return
 	}
 	if i.seen && i.psn == p.psn && i.opcode == p.opcode && i.id == p.ident {

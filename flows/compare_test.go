@@ -284,11 +284,11 @@ func TestCompareEqual(t *testing.T) {
 	for range DefaultWindow {
 		c.at(B, bth.CNP, 0, 0)
 	}
-	require.EqualValues(t, 1, c.index.n)
+	require.EqualValues(t, 1, c.groups.Len())
 	f := c.only(t)
 	require.EqualValues(t, DefaultWindow, f.Same)
 	require.EqualValues(t, DefaultWindow, f.Delay.Samples())
-	require.Zero(t, c.index.n)
+	require.Zero(t, c.groups.Len())
 
 	c = newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{Window: math.MaxInt})
 	for psn := range uint32(18) {
@@ -307,16 +307,15 @@ func TestCompareEvicts(t *testing.T) {
 	for qp := range uint32(n) {
 		c.flow.DestQP = qp
 		c.at(A, bth.RCSendOnly, 1, 0).at(A, bth.RCSendOnly, 2, 0).at(B, bth.RCSendOnly, 2, 0)
-		require.LessOrEqual(t, len(c.ordered), flows+2*window)
-		require.Equal(t, len(c.ordered), len(c.Comparison.flows))
-		require.LessOrEqual(t, c.groups.n, uint32(2*window))
+		require.LessOrEqual(t, c.Comparison.flows.Len(), flows+2*window)
+		require.LessOrEqual(t, c.groups.Len(), 2*window)
 	}
 	c.Finish()
 	total := c.Total()
 	require.Equal(t, [2]uint64{2 * n, n}, total.Packets)
 	require.EqualValues(t, n, total.Same)
 	require.EqualValues(t, n, total.Lost)
-	require.EqualValues(t, n, c.Evicted()+uint64(len(c.ordered)))
+	require.EqualValues(t, n, c.Evicted()+uint64(c.Comparison.flows.Len()))
 	require.Greater(t, c.Evicted(), uint64(n-flows-2*window))
 }
 
@@ -459,8 +458,8 @@ func TestIdentifications(t *testing.T) {
 			var f compared
 			for _, p := range c.packets {
 				packet := Packet{opcode: p.op, psn: p.psn, ident: p.id}
-				if packet.pkt.qp = overIPv4; v6 {
-					packet.pkt.qp = 0
+				if packet.pkt.QP = overIPv4; v6 {
+					packet.pkt.QP = 0
 				}
 				f.ids[B].observe(&packet)
 			}

@@ -46,7 +46,6 @@ func (c Changes) total() (n uint64) {
 // compared is a Compared that grows.
 type compared struct {
 	Compared
-	key        key
 	number     uint64        // of all flows that there were
 	typical    time.Duration // of the delays, roughly
 	ids        [2]identifications
@@ -92,18 +91,18 @@ func (f *Compared) add(o *Compared) {
 
 // flow returns the flow of a key, a new one if there was none.
 func (c *Comparison) flow(k *key) *compared {
-	f := c.flows[*k]
+	hash := k.Hash(c.flows.Seed)
+	f, _ := c.flows.Find(k, hash)
 	if f != nil {
 		f.used = true
 		return f
 	}
-	c.numbers++
-	f = &compared{Compared: Compared{FlowKey: k.flowKey()}, key: *k, number: c.numbers}
-	c.flows[*k] = f
-	if len(c.ordered) >= c.maxFlows {
+	if c.flows.Len() >= c.maxFlows {
 		c.evict()
 	}
-	c.ordered = append(c.ordered, f)
+	f = c.flows.At(c.flows.Add(k, hash, 0))
+	c.numbers++
+	f.FlowKey, f.number = flowKey(k), c.numbers
 	return f
 }
 
@@ -112,26 +111,19 @@ func (c *Comparison) flow(k *key) *compared {
 // than one where there are more than there should be.
 func (c *Comparison) evict() {
 	for range 8 {
-		if len(c.ordered) == 0 {
-			return
-		}
-		if c.hand >= len(c.ordered) {
-			c.hand = 0
-		}
-		f := c.ordered[c.hand]
-		if f.used || f.remembered > 0 {
+		id := c.flows.Victim(0, 1, func(id uint32) bool {
+			f := c.flows.At(id)
+			spared := f.used || f.remembered > 0
 			f.used = false
-			c.hand++
+			return spared
+		})
+		if id == 0 {
 			continue
 		}
-		c.evicted.add(&f.Compared)
+		c.evicted.add(&c.flows.At(id).Compared)
 		c.gone++
-		delete(c.flows, f.key)
-		last := len(c.ordered) - 1
-		c.ordered[c.hand] = c.ordered[last]
-		c.ordered[last] = nil
-		c.ordered = c.ordered[:last]
-		if last < c.maxFlows {
+		c.flows.Remove(id)
+		if c.flows.Len() < c.maxFlows {
 			return
 		}
 	}
@@ -145,11 +137,15 @@ func (c *Comparison) Evicted() uint64 { return c.gone }
 // first.
 func (c *Comparison) Flows() iter.Seq[*Compared] {
 	return func(yield func(*Compared) bool) {
-		slices.SortFunc(c.ordered, func(a, b *compared) int {
+		ordered := make([]*Compared, 0, c.flows.Len())
+		for id := range c.flows.All() {
+			ordered = append(ordered, &c.flows.At(id).Compared)
+		}
+		slices.SortFunc(ordered, func(a, b *Compared) int {
 			return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
 		})
-		for _, f := range c.ordered {
-			if !yield(&f.Compared) {
+		for _, f := range ordered {
+			if !yield(f) {
 				return
 			}
 		}
@@ -165,8 +161,8 @@ func (f *Compared) trouble() uint64 {
 func (c *Comparison) Total() Compared {
 	var total Compared
 	total.add(&c.evicted.Compared)
-	for _, f := range c.ordered {
-		total.add(&f.Compared)
+	for id := range c.flows.All() {
+		total.add(&c.flows.At(id).Compared)
 	}
 	return total
 }

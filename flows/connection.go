@@ -30,7 +30,7 @@ func (o *opens) find(k *key, id uint32) *open {
 	if o.buckets == nil {
 		return nil
 	}
-	b := &o.buckets[fork(k.road(), uint64(id))%openBuckets]
+	b := &o.buckets[fork(roadOf(k), uint64(id))%openBuckets]
 	for i := range b {
 		if x := &b[i]; x.set && x.exchange.Local == id && x.key == *k {
 			return x
@@ -54,7 +54,7 @@ func (o *opens) add(k *key, e *qpmap.Exchange, at int64) {
 	if o.buckets == nil {
 		o.buckets = make([][4]open, openBuckets)
 	}
-	b := &o.buckets[fork(k.road(), uint64(e.Local))%openBuckets]
+	b := &o.buckets[fork(roadOf(k), uint64(e.Local))%openBuckets]
 	copy(b[1:], b[:3])
 	b[0] = open{key: *k, exchange: *e, at: at, set: true}
 }
@@ -80,12 +80,12 @@ func (t *Table) accepted(p *Packet) {
 	if qp == 0 { // as XRC has it
 		qp = rep.EECN
 	}
-	forth := p.pkt.reversed(qp)
+	forth := p.pkt.Reversed(qp)
 	ids := [2]uint32{min(rep.Local, rep.Remote), max(rep.Local, rep.Remote)}
-	req := p.pkt.reversed(p.pkt.qp & qpMask)
+	req := p.pkt.Reversed(p.pkt.QP & maxQP)
 	o := t.opens.find(&req, rep.Remote)
 	again := false
-	if s, _ := t.find(&forth, forth.hash(t.seed)); s != nil {
+	if s := t.find(&forth); s != nil {
 		again = s.pairing.ids == ids || s.pairing.next.ids == ids // a retransmission
 	}
 	if o == nil || o.doubt || again {
@@ -95,16 +95,14 @@ func (t *Table) accepted(p *Packet) {
 		return
 	}
 	o.set = false
-	back := forth.reversed(o.exchange.QP)
-	a, nameA := t.refer(&forth)
-	t.held = nameA.id
-	b, nameB := t.refer(&back)
-	t.held = 0
+	back := forth.Reversed(o.exchange.QP)
+	a := t.stream(&forth)
+	b := t.beside(a, &back)
 	if a == b { // a host and its only queue pair
 		return
 	}
-	a.pairing.next = connection{nameB, rep.PSN, ids, o.exchange.MTU}
-	b.pairing.next = connection{nameA, o.exchange.PSN, ids, o.exchange.MTU}
+	a.pairing.next = connection{b.ref(), rep.PSN, ids, o.exchange.MTU}
+	b.pairing.next = connection{a.ref(), o.exchange.PSN, ids, o.exchange.MTU}
 	if !a.flow.sequence.seen && !b.flow.sequence.seen {
 		t.connected(a)
 	}
@@ -146,13 +144,13 @@ func (t *Table) connected(s *stream) {
 		s.pairing.next = connection{}
 		return
 	}
-	same, name := t.known(s) == with, with.pairing.with
+	same := t.known(s) == with
 	t.renew(s)
 	if with.pairing.next.ids == c.ids {
 		t.renew(with)
 	}
 	if same { // connected anew
-		t.join(s, name, with, c.with, qpmap.CM)
+		t.join(s, with, qpmap.CM)
 	}
 	if c.mtu != 0 {
 		s.flow.mtu, with.flow.mtu = c.mtu, c.mtu
@@ -180,8 +178,8 @@ func (t *Table) renew(s *stream) {
 // it has. Answers on their way still belong to it.
 func (t *Table) ended(p *Packet) {
 	k := p.pkt
-	k.qp = k.qp&^qpMask | p.cm.QP
-	s, _ := t.find(&k, k.hash(t.seed))
+	k.QP = k.QP&^maxQP | p.cm.QP
+	s := t.find(&k)
 	if s == nil {
 		return
 	}

@@ -38,7 +38,7 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		return true
 	}
 	counts := d.general(p, b, o)
-	if o.Cut && (!counts || p.kind == request || p.kind == answer || p.kind == ppfcKind && p.about.qp&withoutQP != 0) {
+	if o.Cut && (!counts || p.kind == request || p.kind == answer || p.kind == ppfcKind && p.about.QP&withoutQP != 0) {
 		if p.needs = d.needs(b, o); p.needs > 0 && !counts {
 			p.kind = cutShort
 		}
@@ -66,11 +66,11 @@ func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		return d.cut(p, o)
 	case message.FCN:
 		d.addressed(p, withoutQP)
-		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.dst
+		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Dst
 		return true
 	case message.Proxy:
 		d.addressed(p, withoutQP)
-		p.kind, p.about = proxyKind, key{qp: withoutQP}
+		p.kind, p.about = proxyKind, key{QP: withoutQP}
 		if k, err := d.m.Proxy.FlowKey(); err == nil {
 			p.about = keyOf(k)
 		}
@@ -81,7 +81,7 @@ func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	d.transport(p, &h.Header, o.Link)
 	switch d.m.Kind {
 	case message.UnknownOption: // most likely a Fast CNP of another option type: nobody knows about which flow
-		p.kind, p.about = fastKind, key{qp: withoutQP}
+		p.kind, p.about = fastKind, key{QP: withoutQP}
 		return true
 	case message.FastCNP:
 		p.kind, p.about = fastKind, keyOf(d.m.FastCNP.FlowKey())
@@ -104,15 +104,15 @@ func (d *Decoder) addressed(p *Packet, qp uint32) {
 	switch {
 	case len(u.Ext) > 0: // it may go on elsewhere
 		p.pkt = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
-		p.pkt.qp |= qp
+		p.pkt.QP |= qp
 	case u.IP[0]>>4 == 6:
 		ip := (*[40]byte)(u.IP)
-		p.pkt = key{[16]byte(ip[8:24]), [16]byte(ip[24:40]), qp}
+		p.pkt = key{Src: [16]byte(ip[8:24]), Dst: [16]byte(ip[24:40]), QP: qp}
 	default:
 		ip := (*[20]byte)(u.IP)
-		p.pkt = key{src: mapped, dst: mapped, qp: qp | overIPv4}
-		copy(p.pkt.src[12:], ip[12:16])
-		copy(p.pkt.dst[12:], ip[16:20])
+		p.pkt = key{Src: mapped, Dst: mapped, QP: qp | overIPv4}
+		copy(p.pkt.Src[12:], ip[12:16])
+		copy(p.pkt.Dst[12:], ip[16:20])
 	}
 }
 
@@ -186,7 +186,7 @@ func (d *Decoder) cut(p *Packet, o rocev2.DecodeOptions) bool {
 	d.transport(p, &h, o.Link)
 	p.asked, p.srcQP, p.syndrome = unknownLength, 0, 0
 	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
-		p.kind, p.about = ppfcKind, key{qp: withoutQP}
+		p.kind, p.about = ppfcKind, key{QP: withoutQP}
 	}
 	return p.kind != nothing
 }

@@ -11,27 +11,23 @@ type Evicted struct {
 // Evicted returns what the table had to give up so far.
 func (t *Table) Evicted() Evicted { return t.evicted }
 
-// evict gives up a stream: the next one, going round, that was not seen again
-// since the round before.
+// evict makes room for a stream: the eviction sweep gives up the first stream that was not seen again since the
+// clock hand came by before.
 func (t *Table) evict() {
-	for {
-		if t.hand++; t.hand >= t.streams.n {
-			t.hand = 0
+	t.drop(t.streams.Victim(0, 2*t.streams.Len()+1, func(id uint32) bool {
+		if id == t.held {
+			return true
 		}
-		s := t.streams.at(t.hand)
-		switch {
-		case s.number == 0 || t.hand+1 == t.held:
-		case s.used:
-			s.used = false
-		default:
-			t.drop(s, t.hand)
-			return
-		}
-	}
+		s := t.streams.At(id)
+		used := s.used
+		s.used = false
+		return used
+	}))
 }
 
 // drop gives up a stream. What it has about a flow that stays, stays.
-func (t *Table) drop(s *stream, id uint32) {
+func (t *Table) drop(id uint32) {
+	s := t.streams.At(id)
 	t.settle(s)
 	if with := t.get(s.pairing.with); with != nil {
 		t.part(s)
@@ -62,6 +58,5 @@ func (t *Table) drop(s *stream, id uint32) {
 			t.histograms.give(n - 1)
 		}
 	}
-	t.index.remove(s.hash, id)
-	t.streams.give(id)
+	t.streams.Remove(id)
 }

@@ -70,18 +70,19 @@ func TestScan(t *testing.T) {
 	}
 	require.Equal(t, requests, packets, "every request is counted")
 	require.Equal(t, answers, acks, "every answer is counted")
-	require.LessOrEqual(t, table.index.n, config.MaxFlows)
+	require.LessOrEqual(t, table.streams.Len(), config.MaxFlows)
 }
 
 // A connection that goes on is kept.
 func TestScanLeavesConnections(t *testing.T) {
-	s := paired(t, 0)
-	s.Table.config.MaxFlows = 4096
+	s := newScript(t)
+	s.Table = New(Config{MaxFlows: 4096})
+	s.connect(7, 0, 1024)
 	for i := range uint32(100) {
 		s.sends(2 * i).acks(2 * i)
 		for n := range uint32(2000) {
 			other := s.keyAB()
-			other.src[0], other.qp = 1, other.qp&^qpMask|(2000*i+n)
+			other.Src[0], other.QP = 1, other.QP&^maxQP|(2000*i+n)
 			s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: other})
 		}
 	}

@@ -5,11 +5,11 @@ import "github.com/rocecn/rocecn/internal/hash"
 // notice takes up a message that names the flow that it is about: a Fast CNP, a
 // PPFC, an FCN or a proxy message.
 func (t *Table) notice(p *Packet, at int64) {
-	about, named := p.about, p.about.qp&withoutQP == 0
+	about, named := p.about, p.about.QP&withoutQP == 0
 	switch {
 	case p.kind == fcnKind:
 		about, named = t.labels.find(p)
-	case p.kind == ppfcKind && named && about.dst == p.pkt.src:
+	case p.kind == ppfcKind && named && about.Dst == p.pkt.Src:
 		// The address is the node's own (D15), and only DestQP names the flow.
 		if k, ok := t.names.find(&about); ok {
 			about = k
@@ -25,14 +25,11 @@ func (t *Table) notice(p *Packet, at int64) {
 	}
 	s := t.named(p, &about)
 	if s == nil {
-		var name ref
-		s, name = t.refer(&about)
+		s = t.stream(&about)
 		if e := t.early(s); !e.heard {
 			e.heard, e.from = true, p.pkt
 		} else if e.from != p.pkt { // somebody else, whom there is no room for
-			t.held = name.id
-			t.stream(&p.pkt).stray.notice(p.kind, at)
-			t.held = 0
+			t.beside(s, &p.pkt).stray.notice(p.kind, at)
 			return
 		}
 	}
@@ -55,7 +52,7 @@ func (t *Table) notice(p *Packet, at int64) {
 // named returns the stream whose flow a message is about, nil if no request of
 // it was seen.
 func (t *Table) named(p *Packet, about *key) *stream {
-	if s, _ := t.find(about, about.hash(t.seed)); s != nil && s.flow.packets > 0 {
+	if s := t.find(about); s != nil && s.flow.packets > 0 {
 		return s
 	}
 	if p.kind != ppfcKind {
@@ -63,8 +60,8 @@ func (t *Table) named(p *Packet, about *key) *stream {
 	}
 	// By DestQP a PPFC may mean the queue pair of the sender, as a CNP does (D15:
 	// the draft does not say whose it is).
-	k := about.reversed(about.qp & qpMask)
-	if s, _ := t.find(&k, k.hash(t.seed)); s != nil {
+	k := about.Reversed(about.QP & maxQP)
+	if s := t.find(&k); s != nil {
 		if with := t.known(s); with != nil && with.flow.packets > 0 {
 			return with
 		}
@@ -161,7 +158,7 @@ func (n *names) add(k *key) {
 	if n.full {
 		return
 	}
-	id := name{k.src, k.qp}
+	id := name{k.Src, k.QP}
 	switch old, ok := n.flows[id]; {
 	case !ok && len(n.flows) == maxNames:
 		n.flows, n.full = nil, true
@@ -169,13 +166,13 @@ func (n *names) add(k *key) {
 		n.flows = map[name]key{id: *k}
 	case !ok:
 		n.flows[id] = *k
-	case old != *k && old.qp&withoutQP == 0:
-		n.flows[id] = key{qp: withoutQP} // several
+	case old != *k && old.QP&withoutQP == 0:
+		n.flows[id] = key{QP: withoutQP} // several
 	}
 }
 
 // find returns the only flow of the source of k to the queue pair of k.
 func (n *names) find(k *key) (key, bool) {
-	flow, ok := n.flows[name{k.src, k.qp}]
-	return flow, ok && flow.qp&withoutQP == 0
+	flow, ok := n.flows[name{k.Src, k.QP}]
+	return flow, ok && flow.QP&withoutQP == 0
 }

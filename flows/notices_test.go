@@ -73,7 +73,7 @@ func TestNoticeNamesNone(t *testing.T) {
 		table.Observe(&data, 1, s.now)
 		count := func(a *Answers) uint64 { return a.Proxy + a.PPFC + a.Fast }
 
-		none := key{qp: withoutQP | overIPv4}
+		none := key{QP: withoutQP | overIPv4}
 		table.Observe(&Packet{kind: kind, opcode: bth.CNP, pkt: s.keyBA(), about: none}, 2, s.now)
 		all := table.Snapshot()
 		require.Zero(t, count(&all.Flows[0].Answers), kind)

@@ -178,7 +178,7 @@ func roleOf(op bth.Operation) role {
 }
 
 // management says whether a queue pair is one of the two that management uses.
-func management(qp uint32) bool { return qp&qpMask <= 1 }
+func management(qp uint32) bool { return qp&maxQP <= 1 }
 
 // sequenced says whether the PSNs of a flow follow one another: those of UD and
 // of management mean nothing.

@@ -66,9 +66,9 @@ func (s *stream) expects(psn uint32) bool {
 func (t *Table) learn(p *Packet, at int64) {
 	o := &t.observation
 	*o = qpmap.Observation{
-		Src: p.pkt.src, Dst: p.pkt.dst, IPv4: p.pkt.qp&overIPv4 != 0,
+		Src: p.pkt.Src, Dst: p.pkt.Dst, IPv4: p.pkt.QP&overIPv4 != 0,
 		SrcPort: p.srcPort, PKey: 0xFFFF, Opcode: p.opcode, Syndrome: p.syndrome, AckReq: p.ackReq,
-		DestQP: p.pkt.qp & qpMask, SrcQP: p.srcQP, PSN: p.psn, Payload: p.payload,
+		DestQP: p.pkt.QP & maxQP, SrcQP: p.srcQP, PSN: p.psn, Payload: p.payload,
 	}
 	if !p.noHeaders {
 		o.DMA = p.asked
@@ -88,18 +88,16 @@ func (t *Table) learn(p *Packet, at int64) {
 
 // pair makes partners of a flow's stream and that of its source.
 func (t *Table) pair(forth *key, pair qpmap.Pair) {
-	back := forth.reversed(pair.SrcQP)
-	a, nameA := t.refer(forth)
-	if with := t.get(a.pairing.with); with != nil && with.key == back && a.pairing.from == pair.From {
+	back := forth.Reversed(pair.SrcQP)
+	a := t.stream(forth)
+	if with := t.get(a.pairing.with); with != nil && *t.key(with) == back && a.pairing.from == pair.From {
 		return
 	}
-	t.held = nameA.id
-	b, nameB := t.refer(&back)
-	t.held = 0
+	b := t.beside(a, &back)
 	if a == b { // a host and its only queue pair
 		return
 	}
-	t.join(a, nameA, b, nameB, pair.From)
+	t.join(a, b, pair.From)
 }
 
 // sender takes what the map says of the sender of a flow, of which it was shown a
@@ -117,7 +115,7 @@ func (t *Table) sentBy(s *stream, pair qpmap.Pair) {
 	if pair.From == qpmap.UD || p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0 {
 		return
 	}
-	t.pair(&s.key, pair)
+	t.pair(t.key(s), pair)
 	p.srcQP, p.srcQPBy = pair.SrcQP, pair.From
 }
 
@@ -139,7 +137,7 @@ func (t *Table) about(s *stream) *stream {
 
 // join makes two streams partners, and takes what each of them already had for
 // the other. What they had for partners before stays with these.
-func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from qpmap.Source) {
+func (t *Table) join(a, b *stream, from qpmap.Source) {
 	for _, s := range [...]*stream{a, b} {
 		if with := t.known(s); with != nil && with != a && with != b {
 			t.settle(s)
@@ -148,7 +146,7 @@ func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from qpmap.Sour
 		}
 	}
 	again := t.known(a) == b
-	a.pairing.with, b.pairing.with = nameB, nameA
+	a.pairing.with, b.pairing.with = b.ref(), a.ref()
 	a.pairing.from, b.pairing.from = from, from
 	a.pairing.ended, b.pairing.ended = false, false
 	for _, s := range [...]*stream{a, b} {
@@ -157,7 +155,7 @@ func (t *Table) join(a *stream, nameA ref, b *stream, nameB ref, from qpmap.Sour
 			if s == b {
 				with = a
 			}
-			s.pairing.srcQP, s.pairing.srcQPBy = with.key.qp&qpMask, from
+			s.pairing.srcQP, s.pairing.srcQPBy = t.key(with).QP&maxQP, from
 		}
 		t.touch(s)
 	}
@@ -206,7 +204,7 @@ func (s *stream) leave(about *stream) {
 }
 
 // source takes up that a datagram in s came from this queue pair.
-func (t *Table) source(s *stream, name ref, qp uint32) {
+func (t *Table) source(s *stream, qp uint32) {
 	p := &s.pairing
 	if p.sourced && p.source == qp {
 		return
@@ -216,13 +214,11 @@ func (t *Table) source(s *stream, name ref, qp uint32) {
 		return
 	}
 	p.source, p.sourced = qp, true
-	k := s.key.reversed(qp)
-	t.held = name.id
-	back, _ := t.refer(&k)
-	t.held = 0
+	k := t.key(s).Reversed(qp)
+	back := t.beside(s, &k)
 	switch b := &back.pairing; t.get(b.datagram) {
 	case nil:
-		b.datagram = name
+		b.datagram = s.ref()
 		t.replay(back, s)
 	case s:
 	default:
@@ -234,6 +230,6 @@ func (t *Table) source(s *stream, name ref, qp uint32) {
 // than what it learns.
 func (t *Table) Give(k rocev2.FlowKey, srcQP uint32) {
 	forth := keyOf(k)
-	t.pairs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: srcQP & qpMask})
-	t.pair(&forth, qpmap.Pair{SrcQP: srcQP & qpMask, From: qpmap.Given})
+	t.pairs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: srcQP & maxQP})
+	t.pair(&forth, qpmap.Pair{SrcQP: srcQP & maxQP, From: qpmap.Given})
 }

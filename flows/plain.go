@@ -48,13 +48,13 @@ func (d *Decoder) plain(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 		return false
 	}
 	h, extended := u[udpSize:udpSize+bth.Size], u[udpSize+bth.Size:]
-	qp := be.Uint32(h[4:]) & qpMask
+	qp := be.Uint32(h[4:]) & maxQP
 	if udp == ip+40 {
-		p.pkt.src, p.pkt.dst, p.pkt.qp = [16]byte(b[ip+8:]), [16]byte(b[ip+24:]), qp
+		p.pkt.Src, p.pkt.Dst, p.pkt.QP = [16]byte(b[ip+8:]), [16]byte(b[ip+24:]), qp
 	} else {
-		p.pkt.src, p.pkt.dst, p.pkt.qp = mapped, mapped, qp|overIPv4
-		copy(p.pkt.src[12:], b[ip+12:ip+16])
-		copy(p.pkt.dst[12:], b[ip+16:ip+20])
+		p.pkt.Src, p.pkt.Dst, p.pkt.QP = mapped, mapped, qp|overIPv4
+		copy(p.pkt.Src[12:], b[ip+12:ip+16])
+		copy(p.pkt.Dst[12:], b[ip+16:ip+20])
 	}
 	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&psnMask, h[8]>>7 != 0
 	p.ipOctets, p.payload, p.vlan = uint32(end-ip), uint32(payload), 0

@@ -123,8 +123,8 @@ type Link struct {
 // copy of its own, histograms and all. The table must not change meanwhile.
 func (t *Table) Flows() iter.Seq[*Flow] {
 	return func(yield func(*Flow) bool) {
-		for id := range t.streams.n {
-			s := t.streams.at(id)
+		for id := range t.streams.All() {
+			s := t.streams.At(id)
 			if s.number == 0 || s.flow.packets == 0 {
 				continue
 			}
@@ -142,7 +142,7 @@ func (t *Table) Flows() iter.Seq[*Flow] {
 func (t *Table) report(s *stream, out *Flow) {
 	f := &s.flow
 	*out = Flow{
-		FlowKey:       s.key.flowKey(),
+		FlowKey:       flowKey(t.key(s)),
 		Transport:     f.transport,
 		First:         moment(f.first),
 		VLAN:          f.vlan,
@@ -167,7 +167,7 @@ func (t *Table) report(s *stream, out *Flow) {
 	if f.cnps.afterCE != 0 {
 		out.AfterCE = t.histograms.at(f.cnps.afterCE - 1)
 	}
-	if sequenced(f.transport, s.key.qp) {
+	if sequenced(f.transport, t.key(s).QP) {
 		out.Sequenced = true
 		var h *history
 		if f.history != 0 {
@@ -191,8 +191,8 @@ func (t *Table) report(s *stream, out *Flow) {
 		out.SrcQP, out.SrcQPFrom = p.srcQP, p.srcQPBy
 	case p.sourced && !p.several:
 		out.SrcQP, out.SrcQPFrom = p.source, qpmap.UD
-		k := s.key.reversed(p.source)
-		if back, _ := t.find(&k, k.hash(t.seed)); back != nil && t.about(back) == s {
+		k := t.key(s).Reversed(p.source)
+		if back := t.find(&k); back != nil && t.about(back) == s {
 			out.Answers.add(&back.answers)
 		}
 	}
@@ -215,8 +215,8 @@ func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
 // one.
 func (t *Table) Unpaired() iter.Seq[*Unpaired] {
 	return func(yield func(*Unpaired) bool) {
-		for id := range t.streams.n {
-			s := t.streams.at(id)
+		for id := range t.streams.All() {
+			s := t.streams.At(id)
 			if s.number == 0 {
 				continue
 			}
@@ -234,7 +234,7 @@ func (t *Table) unpaired(s *stream, yield func(*Unpaired) bool) bool {
 	if !t.paired(s) {
 		u.add(&s.answers)
 	}
-	if !t.yield(s.key, &u, yield) {
+	if !t.yield(*t.key(s), &u, yield) {
 		return false
 	}
 	// What names this flow, of which no request was seen.
@@ -250,7 +250,7 @@ func (t *Table) yield(k key, u *Unpaired, yield func(*Unpaired) bool) bool {
 	if u.Total() == 0 {
 		return true
 	}
-	u.FlowKey, u.WithQP = k.flowKey(), k.qp&withoutQP == 0
+	u.FlowKey, u.WithQP = flowKey(&k), k.QP&withoutQP == 0
 	return yield(u)
 }
 

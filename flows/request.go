@@ -4,25 +4,25 @@ import "github.com/rocecn/rocecn/bth"
 
 // request takes up a request.
 func (t *Table) request(p *Packet, frame uint64, at int64) {
-	s, name := t.refer(&p.pkt)
+	s := t.stream(&p.pkt)
 	f := &s.flow
 	if f.packets == 0 {
 		f.first, f.last = at, at
 		t.claim(s)
-		t.names.add(&s.key)
+		t.names.add(&p.pkt)
 	}
 	f.count(p, at)
 	if series := t.series(f); series != nil {
 		series.packet(p, at)
 	}
 	r := &roles[p.opcode]
-	if sequenced(p.opcode.Transport(), s.key.qp) {
+	if sequenced(p.opcode.Transport(), p.pkt.QP) {
 		t.sequenced(s, p, frame, at)
 		return
 	}
 	f.countMessage(r)
 	if p.opcode.Transport() == bth.TransportUD && !p.noHeaders {
-		t.source(s, name, p.srcQP)
+		t.source(s, p.srcQP)
 	}
 	if p.exchanges {
 		t.connect(p, at)
@@ -57,7 +57,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if slack > 0 && verdict == inOrder {
 		t.resolve(h, read, p.psn)
 	}
-	if h != nil && s.key.qp&overIPv4 != 0 {
+	if h != nil && p.pkt.QP&overIPv4 != 0 {
 		if verdict == repeated && h.idents.twin(p.psn, p.ident) {
 			q.counts.Copies++
 			return

@@ -489,7 +489,7 @@ func TestFCN(t *testing.T) {
 		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), tunnelled: true, ingress: ingress, label: label})
 	}
 	fcn := func(ingress [16]byte, label uint32) {
-		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: key{dst: ingress, qp: withoutQP}}
+		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: key{Dst: ingress, QP: withoutQP}}
 		s.put(p)
 	}
 	send(pe, 5)
@@ -520,7 +520,7 @@ func TestNotifiedBefore(t *testing.T) {
 		t.Fatal(f)
 	}
 	for u := range s.Unpaired() {
-		require.Equal(t, node.flowKey(), u.FlowKey)
+		require.Equal(t, flowKey(&node), u.FlowKey)
 		require.EqualValues(t, 1, u.Fast)
 	}
 	require.EqualValues(t, 1, s.sends(10).flow().Fast)

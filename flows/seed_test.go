@@ -10,49 +10,49 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// probes returns how many slots are looked at for a key of the table, in the
-// mean.
-func (x *index) probes() float64 {
-	mask, sum := uint32(len(x.slots)-1), 0
-	for i, s := range x.slots {
-		if s.id != 0 {
-			sum += 1 + int((uint32(i)-s.hash)&mask)
-		}
+// crowd returns how many keys of the table share the lower bits of their hash, at
+// most.
+func (t *Table) crowd() (most int) {
+	same := map[uint64]int{}
+	for id := range t.streams.All() {
+		h := t.streams.Key(id).Hash(t.streams.Seed) & 0xFFF
+		same[h]++
+		most = max(most, same[h])
 	}
-	return float64(sum) / float64(x.n)
+	return most
 }
 
 // Keys that make one table slow are like any others to another: nobody can
 // choose them who does not know the seed.
 func TestChosenKeys(t *testing.T) {
 	const n = 1000
-	pair := key{src: netip.MustParseAddr("2001:db8::1").As16(), dst: netip.MustParseAddr("2001:db8::2").As16()}
-	queuePair := func(i uint64) key { k := pair; k.qp = uint32(i); return k }
-	road := key{qp: 17} // the hash of its addresses is 0, whatever the prefixes are
-	le.PutUint64(road.src[8:], 0xD6E8FEB86659FD93)
-	le.PutUint64(road.dst[8:], 0xA0761D6478BD642F)
-	prefixes := func(i uint64) key { k := road; le.PutUint64(k.src[:], i); le.PutUint64(k.dst[:], ^i); return k }
+	pair := key{Src: netip.MustParseAddr("2001:db8::1").As16(), Dst: netip.MustParseAddr("2001:db8::2").As16()}
+	queuePair := func(i uint64) key { k := pair; k.QP = uint32(i); return k }
+	road := key{QP: 17} // the hash of its addresses is 0, whatever the prefixes are
+	le.PutUint64(road.Src[8:], 0xD6E8FEB86659FD93)
+	le.PutUint64(road.Dst[8:], 0xA0761D6478BD642F)
+	prefixes := func(i uint64) key { k := road; le.PutUint64(k.Src[:], i); le.PutUint64(k.Dst[:], ^i); return k }
 	for _, c := range []struct {
 		name   string
 		key    func(i uint64) key
 		chosen func(k *key, seed uint64) bool // seed is that of one of the tables
 		slow   bool                           // that one
 	}{
-		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.hash(seed)&0xFFF == 7 }, true},
-		{"without a seed", queuePair, func(k *key, _ uint64) bool { return fork(k.road(), uint64(k.qp))&0xFFF == 7 }, false},
-		{"road 0", prefixes, func(k *key, _ uint64) bool { return k.road() == 0 }, false},
+		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.Hash(seed)&0xFFF == 7 }, true},
+		{"without a seed", queuePair, func(k *key, _ uint64) bool { return fork(roadOf(k), uint64(k.QP))&0xFFF == 7 }, false},
+		{"road 0", prefixes, func(k *key, _ uint64) bool { return roadOf(k) == 0 }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			known, table := New(Config{}), New(Config{})
-			require.NotEqual(t, known.seed, table.seed)
-			for i := uint64(2); table.index.n < n; i++ {
-				if k := c.key(i); c.chosen(&k, known.seed) {
+			require.NotEqual(t, known.streams.Seed, table.streams.Seed)
+			for i := uint64(2); table.streams.Len() < n; i++ {
+				if k := c.key(i); c.chosen(&k, known.streams.Seed) {
 					known.stream(&k)
 					require.Same(t, table.stream(&k), table.stream(&k))
 				}
 			}
-			require.Less(t, table.index.probes(), 8.0)
-			require.Equal(t, c.slow, known.index.probes() > n/4)
+			require.Less(t, table.crowd(), 12)
+			require.Equal(t, c.slow, known.crowd() == n)
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestVotesOfOtherAddresses(t *testing.T) {
 	there := netip.MustParseAddr("2001:db8:2:0:2f64:bd78:641d:76a0")
 	s.a, s.b = netip.MustParseAddr("2001:db8::a"), here
 	forth := s.keyAB()
-	require.Zero(t, forth.road())
+	require.Zero(t, roadOf(&forth))
 	s.sends(1, 2, 3, 4, 5)
 	s.b = there
 	s.acks(1, 2, 3, 4, 5)
@@ -85,7 +85,7 @@ func TestSeedsAgree(t *testing.T) {
 		one := tableOf(made, config)
 		for range 4 {
 			other := tableOf(made, config)
-			require.NotEqual(t, one.seed, other.seed)
+			require.NotEqual(t, one.streams.Seed, other.streams.Seed)
 			require.Equal(t, order(one), order(other))
 			require.Equal(t, one.Snapshot(), other.Snapshot())
 		}

@@ -256,7 +256,7 @@ func (t *Table) series(f *flow) *series {
 // without Config.Series.
 func (t *Table) Series(k rocev2.FlowKey) *Series {
 	id := keyOf(k)
-	with, _ := t.find(&id, id.hash(t.seed))
+	with := t.find(&id)
 	if with == nil || with.flow.series == 0 {
 		return nil
 	}

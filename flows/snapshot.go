@@ -60,8 +60,8 @@ func (s *Snapshot) order() {
 
 // requested returns how many flows there are.
 func (t *Table) requested() (n int) {
-	for id := range t.streams.n {
-		if t.streams.at(id).flow.packets > 0 {
+	for id := range t.streams.All() {
+		if t.streams.At(id).flow.packets > 0 {
 			n++
 		}
 	}

@@ -1,9 +1,9 @@
 package flows
 
 import (
-	"math/rand/v2"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/qpmap"
 )
 
@@ -42,12 +42,9 @@ const (
 // another flow.
 type Table struct {
 	config  Config
-	streams pool[stream]
-	index   index
-	seed    uint64 // of the index
+	streams flowtable.Table[key, stream]
 	numbers uint32 // given to streams so far
-	hand    uint32 // the stream that is asked next to make room
-	held    uint32 // the one that makes no room now, and one
+	held    uint32 // id of the stream that eviction must spare, 0 for none
 	evicted Evicted
 	changes *changes // nil until Changes is called
 
@@ -94,7 +91,10 @@ func New(c Config) *Table {
 	if assumed {
 		c.LinkRate = AssumedLinkRate
 	}
-	return &Table{config: c, seed: rand.Uint64(), pairs: newPairs(c.MaxFlows), links: map[[6]byte]*link{}, assumed: assumed}
+	return &Table{
+		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),
+		pairs: newPairs(c.MaxFlows), links: map[[6]byte]*link{}, assumed: assumed,
+	}
 }
 
 // Stats returns what the table was given so far.
@@ -150,5 +150,5 @@ func nanoseconds(t time.Time) int64 {
 
 // mine says whether a packet with these addresses belongs to the table's shard.
 func (t *Table) mine(k *key) bool {
-	return t.config.Shards <= 1 || k.pair()%uint64(t.config.Shards) == uint64(t.config.Shard)
+	return t.config.Shards <= 1 || pairOf(k)%uint64(t.config.Shards) == uint64(t.config.Shard)
 }

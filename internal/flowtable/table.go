@@ -95,17 +95,22 @@ func (t *Table[K, V]) Len() int { return t.len }
 // Full says whether there is no room for another value.
 func (t *Table[K, V]) Full() bool { return t.len >= t.most }
 
-// Find returns the id of the value with a key and its hash, 0 if there is none. It is the caller who hashes, as a
-// call of a function that is not known would move the key to the heap.
-func (t *Table[K, V]) Find(k *K, hash uint64) uint32 {
+// Find returns the value with a key and its hash, and the value's id: nil and 0 if there is none. It is the caller
+// who hashes, as a call of a function that is not known would move the key to the heap.
+func (t *Table[K, V]) Find(k *K, hash uint64) (*V, uint32) {
 	if len(t.places) == 0 {
-		return 0
+		return nil, 0
 	}
 	mask := uint32(len(t.places) - 1)
 	for i := uint32(hash) & mask; ; i = (i + 1) & mask {
 		p := t.places[i]
-		if p.id == 0 || p.hash == uint32(hash) && t.entry(p.id).key == *k {
-			return p.id
+		if p.id == 0 {
+			return nil, 0
+		}
+		if p.hash == uint32(hash) {
+			if e := t.entry(p.id); e.key == *k {
+				return &e.value, p.id
+			}
 		}
 	}
 }

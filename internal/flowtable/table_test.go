@@ -30,7 +30,7 @@ func (m *model[K]) unlink(k K) {
 	}
 }
 
-func (t *Table[K, V]) find(k *K) uint32             { return t.Find(k, t.hash(k, t.Seed)) }
+func (t *Table[K, V]) find(k *K) (*V, uint32)       { return t.Find(k, t.hash(k, t.Seed)) }
 func (t *Table[K, V]) add(k *K, list uint32) uint32 { return t.Add(k, t.hash(k, t.Seed), list) }
 
 // A pair is a Table and its model.
@@ -47,12 +47,13 @@ func newPair[K comparable](t testing.TB, most int, grow bool, hash func(*K, uint
 // do does one of the operations with a key, and what comes of a number.
 func (p *pair[K]) do(operation uint8, k K, n int) {
 	list := uint32(n) % lists
-	id := p.table.find(&k)
+	v, id := p.table.find(&k)
 	value, there := p.model.value[k]
-	require.Equal(p.t, there, id != 0)
+	require.Equal(p.t, []bool{there, there}, []bool{id != 0, v != nil})
 	if there {
 		require.Equal(p.t, k, *p.table.Key(id))
 		require.Equal(p.t, value, *p.table.At(id))
+		require.Same(p.t, p.table.At(id), v)
 	}
 	switch operation % 8 {
 	case 0, 1, 2:
@@ -132,7 +133,8 @@ func (p *pair[K]) check() {
 	for id := range p.table.All() {
 		n++
 		require.Equal(p.t, p.model.value[*p.table.Key(id)], *p.table.At(id))
-		require.Equal(p.t, id, p.table.find(p.table.Key(id)))
+		_, found := p.table.find(p.table.Key(id))
+		require.Equal(p.t, id, found)
 	}
 	require.Equal(p.t, len(p.model.value), n)
 	for id := range uint32(p.model.most + 2*lists) {
@@ -193,7 +195,8 @@ func FuzzTable(f *testing.F) {
 // The zero Table, of what is off, is empty, and has no room.
 func TestZeroTable(t *testing.T) {
 	var table Table[Key, int]
-	require.Zero(t, table.Find(&Key{}, 0))
+	_, id := table.Find(&Key{}, 0)
+	require.Zero(t, id)
 	require.Zero(t, table.Len())
 	require.True(t, table.Full())
 	require.Zero(t, table.Add(&Key{}, 0, 0))
@@ -293,7 +296,7 @@ func TestNoAllocations(t *testing.T) {
 			i++
 			k := Key{QP: i}
 			hash := k.Hash(table.Seed)
-			if table.Find(&k, hash) == 0 && table.Full() {
+			if v, _ := table.Find(&k, hash); v == nil && table.Full() {
 				victim := table.Victim(0, 200, func(id uint32) bool { return table.Key(id).QP%7 == i%7 })
 				table.Remove(victim)
 			}

@@ -264,8 +264,8 @@ func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, nod
 	flow := p.FlowKey()
 	k := keyOf(&flow, domain)
 	hash := k.Hash(pe.table.Seed)
-	i := pe.table.Find(&k, hash)
-	if i != 0 {
+	e, i := pe.table.Find(&k, hash)
+	if e != nil {
 		pe.table.Renew(i, 0)
 	} else {
 		if i = pe.table.Add(&k, hash, 0); i == 0 {
@@ -276,10 +276,10 @@ func (pe *PE) Label(p *rocev2.Packet, domain uint32, now time.Time) (uint32, nod
 			pe.table.Remove(i)
 			return 0, pe.refuse(node.TableFull)
 		}
-		pe.table.At(i).label = label
+		e = pe.table.At(i)
+		e.label = label
 		pe.stats.Opened++
 	}
-	e := pe.table.At(i)
 	e.seen, e.pKey = t, p.BTH.PKey
 	e.data = e.data || answerable(p) == node.Accepted
 	pe.stats.Labelled++

@@ -132,8 +132,8 @@ func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Ti
 	pe.Expire(now)
 	n := Notice{Flow: p.FlowKey(), Domain: domain}
 	k := keyOf(&n.Flow, domain)
-	if i := pe.table.Find(&k, k.Hash(pe.table.Seed)); i != 0 {
-		n.Label = pe.table.At(i).label
+	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
+		n.Label = e.label
 	}
 	return pe.notify(out, n, p.BTH.PKey, now)
 }

@@ -156,7 +156,7 @@ func check(t *testing.T, s *targets) {
 		if int(e.at) != at || at > 1 && s.soonest(uint32(at/2)) > e.soonest() {
 			t.Fatalf("heap is wrong at %d", at)
 		}
-		if s.find(s.entries.Key(s.heap[at])) != s.heap[at] {
+		if _, id := s.find(s.entries.Key(s.heap[at])); id != s.heap[at] {
 			t.Fatalf("entry %d is not found", s.heap[at])
 		}
 	}

@@ -277,8 +277,8 @@ func stateOf(t ppfc.Type) State {
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 	at := t.clock.at(now)
 	k := keyOf(&target)
-	if i := t.targets.find(&k); i != 0 {
-		for n, until := range t.targets.entries.At(i).until {
+	if e, _ := t.targets.find(&k); e != nil {
+		for n, until := range e.until {
 			if until > at {
 				return Stopped + State(n), now.Add(time.Duration(until - at))
 			}

@@ -75,41 +75,42 @@ func (t *targets) first() (until int64, ok bool) {
 // soonest returns when the first of the states ends of the entry at a place in the heap.
 func (t *targets) soonest(at uint32) int64 { return t.entries.At(t.heap[at]).soonest() }
 
-// find returns the entry of a target, 0 when it is running.
-func (t *targets) find(k *key) uint32 {
+// find returns the entry of a target and its id, nil and 0 when the target is running.
+func (t *targets) find(k *key) (*entry, uint32) {
 	if t.entries.Len() == 0 {
-		return 0
+		return nil, 0
 	}
 	return t.entries.Find(k, k.hash(t.entries.Seed))
 }
 
 // set puts a target into a state until a time. It says whether another target had to make room.
 func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
-	i := t.find(k)
-	if i == 0 {
+	e, i := t.find(k)
+	if e == nil {
 		if forgotten = t.entries.Full(); forgotten {
 			t.remove(t.heap[1])
 		}
 		i = t.entries.Add(k, k.hash(t.entries.Seed), 0)
-		t.entries.At(i).at = uint32(len(t.heap))
+		e = t.entries.At(i)
+		e.at = uint32(len(t.heap))
 		t.heap = append(t.heap, i)
 	}
-	t.entries.At(i).until[state-Stopped] = until
+	e.until[state-Stopped] = until
 	t.sift(i)
 	return forgotten
 }
 
 // clear takes a target out of a state.
 func (t *targets) clear(k *key, state State) {
-	if i := t.find(k); i != 0 {
-		t.entries.At(i).until[state-Stopped] = 0
+	if e, i := t.find(k); e != nil {
+		e.until[state-Stopped] = 0
 		t.settle(i)
 	}
 }
 
 // run takes a target out of every state.
 func (t *targets) run(k *key) {
-	if i := t.find(k); i != 0 {
+	if _, i := t.find(k); i != 0 {
 		t.remove(i)
 	}
 }
