@@ -23,7 +23,7 @@ const (
 type ComparisonConfig struct {
 	// Window is how many packets of a point may come between a packet and its
 	// like at the other point, DefaultWindow if 0. Of each point so many packets
-	// are remembered at most, in some 120 octets each.
+	// are remembered at most, in some 140 octets each.
 	Window int
 	// MaxFlows is how many flows are kept, 131,072 if 0; more where the packets
 	// that are remembered are of more flows. A flow takes some 300 octets, and

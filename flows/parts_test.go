@@ -187,38 +187,41 @@ func TestAsked(t *testing.T) {
 func TestClocksOfRoads(t *testing.T) {
 	s := newScript(t)
 	other := s.keyAB()
-	other.dst[15] = 99
-	flow := func(k key, qp uint32, delays ...time.Duration) *compared {
-		k.qp = k.qp&^qpMask | qp
-		f := &compared{key: k}
-		for _, d := range delays {
-			f.Delay.Add(d)
-		}
-		return f
+	other.Dst[15] = 99
+	type delayed struct {
+		key
+		delays []time.Duration
 	}
+	flow := func(k key, qp uint32, delays ...time.Duration) delayed { return delayed{k.WithQP(qp), delays} }
 	ab, ba := s.keyAB(), s.keyBA()
 	for _, c := range []struct {
 		name  string
-		flows []*compared
+		flows []delayed
 		want  Clocks
 	}{
 		{"nothing", nil, Clocks{}},
-		{"no packet at both", []*compared{flow(ab, 1)}, Clocks{}},
-		{"one way", []*compared{flow(ab, 1, 100), flow(ab, 2, 50)}, Clocks{Known: OneWay}},
-		{"two roads", []*compared{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Known: OneWay}},
-		{"both ways", []*compared{flow(ab, 1, 120, 100, 110), flow(ab, 2, 90), flow(ba, 1, -60, -50, -70)},
+		{"no packet at both", []delayed{flow(ab, 1)}, Clocks{}},
+		{"one way", []delayed{flow(ab, 1, 100), flow(ab, 2, 50)}, Clocks{Known: OneWay}},
+		{"two roads", []delayed{flow(ab, 1, 100), flow(other, 2, -50)}, Clocks{Known: OneWay}},
+		{"both ways", []delayed{flow(ab, 1, 120, 100, 110), flow(ab, 2, 90), flow(ba, 1, -60, -50, -70)},
 			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
-		{"the other way round", []*compared{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
+		{"the other way round", []delayed{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
 			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
-		{"a clock far ahead", []*compared{flow(ab, 1, 1010), flow(ba, 1, 990, 980)}, Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
+		{"a clock far ahead", []delayed{flow(ab, 1, 1010), flow(ba, 1, 990, 980)}, Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
 		// The direction is that of the flow with the most samples.
-		{"a flow that disagrees", []*compared{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
+		{"a flow that disagrees", []delayed{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
 			Clocks{Known: BothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
-		{"the most samples", []*compared{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20), flow(other.reversed(1), 1, -10, -20)},
+		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20), flow(other.Reversed(1), 1, -10, -20)},
 			Clocks{Known: BothWays, Offset: 0, Delay: 10}},
 	} {
-		clocks := (&Comparison{ordered: c.flows}).Clocks()
-		require.Equal(t, c.want, clocks, c.name)
+		comparison := NewComparison(ComparisonConfig{})
+		for _, f := range c.flows {
+			for _, d := range f.delays {
+				comparison.flow(&f.key).Delay.Add(d)
+			}
+			comparison.flow(&f.key)
+		}
+		require.Equal(t, c.want, comparison.Clocks(), c.name)
 	}
 }
 
@@ -350,7 +353,7 @@ func TestRepeatBehindWhatIsCovered(t *testing.T) {
 func TestCNPOfDatagrams(t *testing.T) {
 	datagram := func(s *script, qp uint32) *script {
 		k := s.keyAB()
-		k.qp = k.qp&^qpMask | qp
+		k.QP = k.QP&^maxQP | qp
 		s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: k, srcQP: s.qpA})
 		return s
 	}
@@ -387,7 +390,7 @@ func TestNoticesOfTwo(t *testing.T) {
 	s := newScript(t)
 	from := s.keyBA()
 	for n := range byte(2) {
-		from.src[15] = 50 + n
+		from.Src[15] = 50 + n
 		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: s.keyAB()})
 	}
 	all := s.Snapshot().Unpaired

@@ -284,7 +284,7 @@ func TestSkips(t *testing.T) {
 func TestNamesOfFlows(t *testing.T) {
 	s := newScript(t)
 	one, other, third := s.keyAB(), s.keyAB(), s.keyAB()
-	other.dst[15], third.dst[15] = 77, 78
+	other.Dst[15], third.Dst[15] = 77, 78
 	var n names
 	_, ok := n.find(&one)
 	require.False(t, ok)
@@ -301,14 +301,14 @@ func TestNamesOfFlows(t *testing.T) {
 	_, ok = n.find(&one)
 	require.False(t, ok)
 	another := one
-	another.qp++
+	another.QP++
 	n.add(&another)
 	found, ok = n.find(&another)
 	require.True(t, ok)
 	require.Equal(t, another, found)
 	require.Len(t, n.flows, 2)
 	for qp := range uint32(maxNames) {
-		another.qp = qp
+		another.QP = qp
 		n.add(&another)
 	}
 	require.True(t, n.full)
