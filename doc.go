@@ -5,7 +5,7 @@
 // # What is on the wire
 //
 //	            Ethernet, VLAN tags                  rocev2
-//	            [outer IP headers]                   rocev2
+//	            [outer IP headers]                   rocev2, encap
 //	            IPv4, IPv6                           rocev2
 //	            options headers                      ipv6opt
 //	              IOAM option                        ioam
@@ -20,20 +20,43 @@
 //
 // # Which package for which job
 //
+// Packets, read and written:
+//
 //   - rocev2: from an Ethernet frame or an IP packet to BTH, extended headers,
 //     payload and ICRC, and back. Most programs begin here.
 //   - message: what kind of message a packet is, all kinds in one call.
+//   - capture: the packets of pcap and pcapng files.
+//   - netio: the packets of an interface or a socket, on Linux.
+//   - rocelayers: all of it as gopacket layers; the only package that imports
+//     gopacket.
+//
+// The messages:
+//
 //   - fastcnp: the CNP that a switch sends straight to the sender.
 //   - cnp: the CNP that a receiver sends.
 //   - ppfc: the notification that says stop, resume, alarm or hold.
 //   - fcn: the message to the ingress PE of a wide area network.
 //   - proxymsg: the message to a proxy that translates it.
-//   - icrc: the invariant CRC, alone.
-//   - bth: the Base Transport Header and the extended headers, alone.
-//   - ipv6opt and ioam: IPv6 options headers and In Situ OAM, alone.
-//   - netio: packets from interfaces and sockets on Linux, and into them.
-//   - rocelayers: all of it as gopacket layers; the only package that imports
-//     gopacket.
+//
+// What they are made of, alone:
+//
+//   - bth: the Base Transport Header and the extended headers.
+//   - icrc: the invariant CRC.
+//   - ipv6opt and ioam: IPv6 options headers and In Situ OAM.
+//   - cm: the messages that set up connections of queue pairs.
+//   - pfc: Ethernet flow control, of priorities and of whole links.
+//   - encap: tunnels in which a flow crosses a wide area network.
+//   - pnc: who is whose proxy, in IS-IS, OSPF and BGP.
+//
+// What a node does, as state machines without input and output:
+//
+//   - node: what they all share. node/congested is the switch, node/receiver and
+//     node/sender are the hosts, node/proxy the proxy, node/ingress the ingress PE,
+//     node/border the border, node/pause who obeys PPFC, node/reaction how a sender
+//     slows down. node/acl, node/level, node/limit and node/proxies are their parts.
+//   - qpmap: whose queue pair sends to whose, learned from packets.
+//   - flows: what became of each flow, in captures and live.
+//   - filter: filters for captures and for borders.
 //
 // # How they are used
 //
@@ -52,6 +75,6 @@
 // Validate is strict and names what deviates, in most packages everything at
 // once.
 //
-// D1 to D13 in the documentation are the choices that README.md lists, made
-// where the specifications are silent or leave one.
+// D1 and so on in the documentation are the decisions in docs/decisions.md, taken
+// where the specifications are silent or leave a choice.
 package rocecn

@@ -30,7 +30,8 @@ type AETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedAETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *AETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < aethSize {
 		return nil, errTruncatedAETH
@@ -44,8 +45,8 @@ func (h *AETH) set(b *[aethSize]byte) {
 	h.MSN = binary.BigEndian.Uint32(b[:]) & 0xffffff
 }
 
-// AppendBinary appends the 4 octets of the header to b. On error, which is
-// [errMSNRange], b comes back as it was.
+// AppendBinary appends the 4 octets of the header to b. An MSN over 24 bits is an
+// error, rocecn.ErrRange, and b comes back as it was.
 func (h AETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err

@@ -26,7 +26,8 @@ type AtomicAckETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedAtomicAckETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *AtomicAckETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < atomicAckETHSize {
 		return nil, errTruncatedAtomicAckETH

@@ -36,7 +36,8 @@ type AtomicETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedAtomicETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *AtomicETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < atomicETHSize {
 		return nil, errTruncatedAtomicETH

@@ -33,7 +33,8 @@ type DETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedDETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *DETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < dethSize {
 		return nil, errTruncatedDETH
@@ -48,8 +49,8 @@ func (h *DETH) set(b *[dethSize]byte) {
 	h.SrcQP = binary.BigEndian.Uint32(b[4:]) & 0xffffff
 }
 
-// AppendBinary appends the 8 octets of the header to b. On error, which is
-// [errSrcQPRange], b comes back as it was.
+// AppendBinary appends the 8 octets of the header to b. A queue pair over 24 bits is an
+// error, rocecn.ErrRange, and b comes back as it was.
 func (h DETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err

@@ -47,7 +47,8 @@ type FETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedFETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *FETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < fethSize {
 		return nil, errTruncatedFETH

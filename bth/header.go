@@ -68,7 +68,8 @@ type Header struct {
 }
 
 // Decode reads the BTH at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncated], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < Size {
 		return nil, errTruncated

@@ -24,7 +24,8 @@ type IETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedIETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *IETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < iethSize {
 		return nil, errTruncatedIETH

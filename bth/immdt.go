@@ -24,7 +24,8 @@ type ImmDt struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedImmDt], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *ImmDt) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < immDtSize {
 		return nil, errTruncatedImmDt

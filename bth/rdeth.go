@@ -30,7 +30,8 @@ type RDETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedRDETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *RDETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < rdethSize {
 		return nil, errTruncatedRDETH
@@ -44,8 +45,8 @@ func (h *RDETH) set(b *[rdethSize]byte) {
 	h.EEContext = binary.BigEndian.Uint32(b[:]) & 0xffffff
 }
 
-// AppendBinary appends the 4 octets of the header to b. On error, which is
-// [errEEContextRange], b comes back as it was.
+// AppendBinary appends the 4 octets of the header to b. A context over 24 bits is an
+// error, rocecn.ErrRange, and b comes back as it was.
 func (h RDETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err

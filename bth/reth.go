@@ -31,7 +31,8 @@ type RETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedRETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *RETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < rethSize {
 		return nil, errTruncatedRETH

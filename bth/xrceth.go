@@ -30,7 +30,8 @@ type XRCETH struct {
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
-// aliases b. It fails only with [errTruncatedXRCETH], h is then unchanged.
+// aliases b. It fails only
+// where octets are missing, rocecn.ErrTruncated; h is then unchanged.
 func (h *XRCETH) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < xrcethSize {
 		return nil, errTruncatedXRCETH
@@ -44,8 +45,8 @@ func (h *XRCETH) set(b *[xrcethSize]byte) {
 	h.SRQ = binary.BigEndian.Uint32(b[:]) & 0xffffff
 }
 
-// AppendBinary appends the 4 octets of the header to b. On error, which is
-// [errSRQRange], b comes back as it was.
+// AppendBinary appends the 4 octets of the header to b. A queue pair over 24 bits is an
+// error, rocecn.ErrRange, and b comes back as it was.
 func (h XRCETH) AppendBinary(b []byte) ([]byte, error) {
 	if err := h.misfit(); err != nil {
 		return b, err

@@ -53,8 +53,8 @@ var newDeltas = sync.OnceValue(func() *deltas {
 })
 
 // NewTemplate returns the Template of the Fast CNPs with option 1 that AppendFor
-// appends from src for packets from sender. It fails as that does, and with errTemplate
-// where cfg asks for a UDP checksum or another coverage than icrc.AsSent. It
+// appends from src for packets from sender. It fails as that does, and where cfg
+// asks for a UDP checksum or another coverage than icrc.AsSent, rocecn.ErrRange. It
 // allocates, AppendFor of the Template does not.
 func NewTemplate(src, sender netip.Addr, cfg Config) (t Template, err error) {
 	if cfg.Carriage.Checksum || cfg.Coverage != icrc.AsSent {

@@ -14,9 +14,9 @@ type Limits struct {
 	MaxPadding int // octets of padding in a row; default [DefaultMaxPadding]
 }
 
-// Check returns the first thing in the header that is beyond the limits:
-// errOptionLimit, errPaddingLimit, or [ErrOverrun] when an option overruns
-// the header.
+// Check returns the first thing in the header that is beyond the limits, too many
+// options or too long a padding, as rocecn.ErrRange, or [ErrOverrun] when an
+// option overruns the header.
 func (l Limits) Check(h *Header) error {
 	if l.MaxOptions == 0 {
 		l.MaxOptions = DefaultMaxOptions

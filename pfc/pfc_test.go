@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -121,7 +122,7 @@ func TestOtherOpcodes(t *testing.T) {
 	require.ErrorIs(t, err, ErrOpcode)
 	wiretest.NoAllocs(t, "refusing", func() { _, _ = new(PFC).Decode(nil) })
 
-	var e *wireerr.Error
+	var e *rocecn.Error
 	_, err = new(PFC).Decode(make([]byte, 1))
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, 2, e.Need)

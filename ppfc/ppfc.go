@@ -149,7 +149,7 @@ func Is(p *rocev2.Packet) bool {
 
 // FromPacket returns the notification in a decoded packet. It returns
 // ErrNotPPFC or ErrCNP for packets of another kind, ErrLength for a broken
-// notification, errTruncated for one that the capture cut.
+// notification, rocecn.ErrTruncated for one that the capture cut.
 func FromPacket(p *rocev2.Packet) (Notification, error) {
 	var n Notification
 	size := p.PayloadLen()

@@ -16,8 +16,9 @@ var (
 )
 
 // Validate returns nil for a message as the draft has it, otherwise an error
-// that names every deviation; errors.Is finds each, also [errAddress],
-// [errLevelRange] and [errReservedRange]. A message without an invoking packet is valid.
+// that names every deviation: addresses of two families, a level over 7 and reserved
+// bits that do not fit are of rocecn.ErrRange, the others of rocecn.ErrMalformed. A
+// message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
 		wireerr.If(!m.oneFamily(), errAddress),

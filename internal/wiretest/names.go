@@ -1,12 +1,12 @@
 package wiretest
 
-import "github.com/rocecn/rocecn/internal/wireerr"
+import "github.com/rocecn/rocecn"
 
 // Names says whether err is, or joins, an error of this package about this
 // field: what tests of other packages know an error by that is not exported.
 func Names(err error, pkg, field string) bool {
 	switch e := err.(type) {
-	case *wireerr.Error:
+	case *rocecn.Error:
 		if e.Package == pkg && e.Field == field {
 			return true
 		}
