@@ -2,22 +2,26 @@ package netio
 
 import (
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
 )
 
-// A File is a capture as a Source: for rehearsals and tests.
+// A File is a capture as a [Source]: for rehearsals and tests.
 type File struct {
 	in      capture.Reader
 	packet  [1]Packet
 	stopped bool
 }
 
-// NewFile returns the packets of a capture, one at a time.
-func NewFile(in capture.Reader) *File { return &File{in: in} }
+// OpenFile returns the packets of a pcap or pcapng capture, one at a time.
+func OpenFile(r io.Reader) (*File, error) {
+	in, err := capture.Open(r)
+	return &File{in: in}, err
+}
 
-// Read is that of Source.
+// Read is that of [Source].
 func (f *File) Read() ([]Packet, error) {
 	if f.stopped {
 		return nil, io.EOF
@@ -28,7 +32,7 @@ func (f *File) Read() ([]Packet, error) {
 	return f.packet[:], nil
 }
 
-// Stop is that of Source.
+// Stop is that of [Source].
 func (f *File) Stop() error {
 	f.stopped = true
 	return nil
@@ -40,27 +44,29 @@ func (f *File) FD() int { return -1 }
 // Lost returns 0.
 func (f *File) Lost() uint64 { return 0 }
 
-// Close does nothing: who opened the capture closes it.
+// Close does nothing.
 func (f *File) Close() error { return nil }
 
-// A FileSink writes packets into a capture.
+// A FileSink is a [Sink] that writes a capture.
 type FileSink struct {
-	// Now is the time stamp of the packets that come next.
-	Now time.Time
-
 	out    *capture.Writer
-	failed uint64
+	now    *time.Time
+	failed atomic.Uint64
 }
 
-// NewFileSink returns a Sink that writes into a capture, whose link type says what
-// the packets are.
-func NewFileSink(out *capture.Writer) *FileSink { return &FileSink{out: out} }
+// Sink returns a sink for what answers the packets of f: it writes a pcap capture of
+// this link type, [capture.Ethernet] or [capture.Raw], in which each packet has the
+// time of the one that f gave last.
+func (f *File) Sink(w io.Writer, link uint32) (*FileSink, error) {
+	out, err := capture.NewWriter(w, link, time.Nanosecond)
+	return &FileSink{out: out, now: &f.packet[0].Time}, err
+}
 
-// Send is that of Sink.
+// Send is that of [Sink].
 func (f *FileSink) Send(packet []byte) error {
-	err := f.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: f.Now})
+	err := f.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *f.now})
 	if err != nil {
-		f.failed++
+		f.failed.Add(1)
 	}
 	return err
 }
@@ -68,8 +74,8 @@ func (f *FileSink) Send(packet []byte) error {
 // Flush does nothing.
 func (f *FileSink) Flush() error { return nil }
 
-// Failed is that of Sink.
-func (f *FileSink) Failed() uint64 { return f.failed }
+// Failed is that of [Sink].
+func (f *FileSink) Failed() uint64 { return f.failed.Load() }
 
 // Close does nothing.
 func (f *FileSink) Close() error { return nil }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -19,16 +18,16 @@ func TestFile(t *testing.T) {
 	file := func() *File {
 		b, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
 		require.NoError(t, err)
-		in, err := capture.Open(bytes.NewReader(b))
+		f, err := OpenFile(bytes.NewReader(b))
 		require.NoError(t, err)
-		return NewFile(in)
+		return f
 	}
 	var out bytes.Buffer
-	w, err := capture.NewWriter(&out, capture.Ethernet, time.Microsecond)
+	second := file()
+	sink, err := second.Sink(&out, capture.Ethernet)
 	require.NoError(t, err)
-	sink := NewFileSink(w)
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := NewPoll(ctx, file(), file())
+	p, err := NewPoll(ctx, file(), second)
 	require.NoError(t, err)
 	defer p.Close()
 	counts := [2]int{}
@@ -42,7 +41,6 @@ func TestFile(t *testing.T) {
 		require.Equal(t, frames[counts[source]].Data, batch[0].Data)
 		counts[source]++
 		if source == 1 {
-			sink.Now = batch[0].Time
 			require.NoError(t, sink.Send(batch[0].Data))
 		}
 	}
@@ -55,7 +53,7 @@ func TestFile(t *testing.T) {
 		var r capture.Record
 		require.NoError(t, in.Next(&r))
 		require.Equal(t, f.Data, r.Data)
-		require.False(t, r.Time.IsZero())
+		require.Equal(t, f.Time.UTC(), r.Time)
 	}
 
 	p, err = NewPoll(ctx, file())
@@ -68,11 +66,68 @@ func TestFile(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
+// Run gives each packet to the function and sends what that appends; it ends with the
+// sources, with one that fails, or with the context.
+func TestRun(t *testing.T) {
+	octets, err := os.ReadFile(wiretest.Path(t, "messages.pcap"))
+	require.NoError(t, err)
+	file := func(n int) *File {
+		f, err := OpenFile(bytes.NewReader(octets[:n]))
+		require.NoError(t, err)
+		return f
+	}
+	frames := wiretest.Capture(t, "messages.pcap")
+	first, second := file(len(octets)), file(len(octets))
+	var written bytes.Buffer
+	out, err := first.Sink(&written, capture.Ethernet)
+	require.NoError(t, err)
+	counts := [2]int{}
+	require.NoError(t, Run(t.Context(), out, func(b []byte, source int, p *Packet) []byte {
+		require.Empty(t, b)
+		counts[source]++
+		if source == 0 {
+			b = append(b, p.Data...)
+		}
+		return b
+	}, first, second))
+	require.Equal(t, [2]int{len(frames), len(frames)}, counts)
+	sent, err := capture.Open(&written)
+	require.NoError(t, err)
+	for r, err := range capture.All(sent) {
+		require.NoError(t, err)
+		require.Equal(t, frames[0].Data, r.Data)
+		frames = frames[1:]
+	}
+	require.Empty(t, frames)
+
+	n := 0
+	count := func(b []byte, _ int, _ *Packet) []byte {
+		n++
+		return b
+	}
+	require.ErrorContains(t, Run(t.Context(), nil, count, file(len(octets)-1)), "breaks off")
+	require.Positive(t, n)
+	ctx, cancel := context.WithCancel(t.Context())
+	n = 0
+	require.NoError(t, Run(ctx, nil, func(b []byte, _ int, _ *Packet) []byte {
+		n++
+		cancel()
+		return b
+	}, file(len(octets))))
+	require.Equal(t, 1, n)
+
+	failing, err := file(len(octets)).Sink(&failing{after: 1}, capture.Ethernet)
+	require.NoError(t, err)
+	require.NoError(t, Run(t.Context(), failing, func(b []byte, _ int, p *Packet) []byte {
+		return append(b, p.Data...)
+	}, file(len(octets))))
+	require.EqualValues(t, counts[0], failing.Failed())
+}
+
 // A sink that cannot write says so, each time.
 func TestFileSinkFails(t *testing.T) {
-	w, err := capture.NewWriter(&failing{after: 1}, capture.Raw, time.Microsecond)
+	sink, err := new(File).Sink(&failing{after: 1}, capture.Raw)
 	require.NoError(t, err)
-	sink := NewFileSink(w)
 	require.Equal(t, io.ErrShortWrite, sink.Send([]byte{1}))
 	require.Equal(t, io.ErrShortWrite, sink.Send([]byte{1}))
 	require.EqualValues(t, 2, sink.Failed())

@@ -1,31 +1,22 @@
 // Package netio gets packets from Linux and sends them: what a program needs to
 // run the roles of node/… on real interfaces.
 //
-// Every [Source] gives whole packets, in the same shape as a capture file: those
-// of an interface ([OpenPackets]), of a UDP port ([ListenUDP]) or of ICMPv6
-// ([ListenICMPv6]), for which the IP header is made again from what the kernel
-// tells, and those of a file ([NewFile]). So there is one way to decode them all.
-// A [Poll] reads several sources in one goroutine: a role, which is not safe for
-// concurrent use, needs no mutex then.
+// Every [Source] gives whole packets, in the same shape as a capture file: those of
+// an interface ([OpenPackets]), of a UDP port ([ListenUDP]) or of ICMPv6
+// ([ListenICMPv6]), whose IP headers are made again from what the kernel tells, and
+// those of a file ([OpenFile]). So there is one way to decode them all. [Run], or a
+// [Poll] where the program wants to ask for packets, reads several sources in one
+// goroutine: a role, which is not safe for concurrent use, needs no mutex then.
 //
-//	poll, err := netio.NewPoll(ctx, packets, messages)
-//	for {
-//		source, batch, err := poll.Next(time.Second)
-//		if err == io.EOF { // ctx has ended
-//			break
-//		}
-//		for i := range batch {
-//			if frame.Decode(batch[i].Data, batch[i].Options()) == nil {
-//				…
-//				sink.Send(answer)
-//			}
-//		}
-//		sink.Flush()
-//	}
+//	err := netio.Run(ctx, out, func(b []byte, _ int, p *netio.Packet) []byte {
+//		frame.Decode(p.Data, p.Options())
+//		b, decision = role.Receive(b, &frame, 0, p.Time)
+//		return b
+//	}, traffic, messages)
 //
-// A [Sink] sends: IP packets that the kernel routes ([OpenRaw]), packets out of
-// one interface ([OpenPort]), the data of UDP datagrams ([DialUDP]), or packets
-// into a file ([NewFileSink]). Reading and sending allocate nothing.
+// A [Sink] sends: IP packets that the kernel routes ([OpenRaw]), packets out of one
+// interface ([OpenPort]), the data of UDP datagrams ([DialUDP]), or into a file
+// ([File.Sink]). Reading and sending allocate nothing.
 //
 // On other systems only files and DialUDP work: the other functions return
 // errors.ErrUnsupported.

@@ -7,6 +7,39 @@ import (
 	"time"
 )
 
+// Run reads sources in one goroutine. It calls f with each packet, which is valid
+// until f returns, and the place of its source in the list, and sends by out what f
+// appends to b, an IP packet or a frame as out wants it; out may be nil if that is
+// nothing. What cannot be sent is counted in out, and no error.
+//
+// It ends with the error of a source, with nil when all sources have ended, or when
+// ctx has and what the kernel had by then is read. After [ErrAway] it may be called
+// again with the same sources.
+func Run(ctx context.Context, out Sink, f func(b []byte, source int, p *Packet) []byte, sources ...Source) error {
+	p, err := NewPoll(ctx, sources...)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	var b []byte
+	for {
+		source, packets, err := p.Next(-1)
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for i := range packets {
+			if b = f(b[:0], source, &packets[i]); len(b) > 0 {
+				_ = out.Send(b)
+			}
+		}
+		if out != nil {
+			_ = out.Flush()
+		}
+	}
+}
+
 // A Poll reads several sources in one goroutine.
 type Poll struct {
 	ctx     context.Context

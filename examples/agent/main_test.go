@@ -1,38 +1,49 @@
-//go:build linux
-
 package main
 
 import (
-	"io"
+	"bytes"
 	"net/netip"
+	"os"
 	"testing"
 
+	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
 // Every traced packet is answered on its way back, with its trace.
 func TestAgent(t *testing.T) {
-	in, _, err := open(wiretest.Path(t, "ioam-linux618-hpcc.pcap"), "")
+	f, err := os.Open(wiretest.Path(t, "ioam-linux618-hpcc.pcap"))
+	require.NoError(t, err)
+	defer f.Close()
+	in, err := netio.OpenFile(f)
+	require.NoError(t, err)
+	var b bytes.Buffer
+	out, err := in.Sink(&b, capture.Ethernet)
 	require.NoError(t, err)
 	a := agent{self: netip.MustParseAddr("2001:db8:ffff::5")}
+	require.NoError(t, netio.Run(t.Context(), out, a.answer, in))
+
 	congested := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")
+	answers, err := capture.Open(&b)
+	require.NoError(t, err)
 	n := 0
-	require.ErrorIs(t, a.run(in, func(b []byte) error {
+	for r, err := range capture.All(answers) {
+		require.NoError(t, err)
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(b))
-		require.Equal(t, congested[n].Data[6:12], b[:6])
-		_, err := p.VerifyICRC()
+		require.NoError(t, p.DecodeFrame(r.Data))
+		require.Equal(t, congested[n].Data[6:12], r.Data[:6])
+		_, err = p.VerifyICRC()
 		require.NoError(t, err)
 		message, err := fastcnp.FromPacket(&p)
 		require.NoError(t, err)
 		require.Equal(t, uint8(2), message.Option.Number)
 		n++
-		return nil
-	}), io.EOF)
+	}
 	require.Equal(t, len(congested), n)
-	_, _, err = open("", "no such interface")
+	_, _, err = open("no such interface")
 	require.Error(t, err)
 }

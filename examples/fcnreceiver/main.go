@@ -1,17 +1,19 @@
 // Fcnreceiver is what an ingress PE does with FCN, by hand: it receives them
-// over UDP, maps the flow label to the flow and makes a CNP for its sender.
+// over UDP, maps the flow label to the flow and sends its sender a CNP.
 // Package node/ingress does all of it, and makes the labels.
 package main
 
 import (
+	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"log"
-	"net"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -27,7 +29,7 @@ type pe struct {
 	flows map[uint32]flow // by flow label
 }
 
-// answer returns the CNP for the data of an FCN.
+// answer appends the CNP for the data of an FCN.
 func (p *pe) answer(b, data []byte) ([]byte, error) {
 	var m fcn.Message
 	if err := m.UnmarshalBinary(data); err != nil {
@@ -44,27 +46,22 @@ func (p *pe) answer(b, data []byte) ([]byte, error) {
 func main() {
 	listen := flag.String("listen", fmt.Sprintf("[::]:%d", fcn.ExperimentalPort), "address")
 	flag.Parse()
-	p := pe{netip.MustParseAddr("192.0.2.9"), map[uint32]flow{
-		0xBEEF5: {rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x12}, 0x11, 0xFFFF},
-	}}
-	addr, err := net.ResolveUDPAddr("udp", *listen)
-	if err != nil {
+	known := rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x12}
+	p := pe{self: netip.MustParseAddr("192.0.2.9"), flows: map[uint32]flow{0xBEEF5: {known, 0x11, 0xFFFF}}}
+	in, err := netio.ListenUDP(*listen)
+	out, failed := netio.OpenRaw("")
+	if err = cmp.Or(err, failed); err != nil {
 		log.Fatal(err)
 	}
-	conn, err := net.ListenUDP("udp", addr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var data [fcn.Size + 1]byte // one more shows what is too long
-	for {
-		n, from, err := conn.ReadFromUDPAddrPort(data[:])
+	log.Fatal(netio.Run(context.Background(), out, func(b []byte, _ int, packet *netio.Packet) []byte {
+		var d rocev2.Datagram
+		err := d.DecodeIP(packet.Data)
+		if err == nil {
+			b, err = p.answer(b, d.Data)
+		}
 		if err != nil {
-			log.Fatal(err)
+			log.Printf("%v: %v", d.Src, err)
 		}
-		if packet, err := p.answer(nil, data[:n]); err != nil {
-			log.Printf("%v: %v", from, err)
-		} else {
-			fmt.Printf("%x\n", packet) // to a raw socket
-		}
-	}
+		return b
+	}, in))
 }

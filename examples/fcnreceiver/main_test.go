@@ -12,7 +12,7 @@ import (
 // The FCN of label BEEF5 becomes a CNP to the flow's sender and its queue pair.
 func TestAnswer(t *testing.T) {
 	sender := netip.MustParseAddr("192.0.2.1")
-	p := pe{netip.MustParseAddr("192.0.2.9"), map[uint32]flow{
+	p := pe{self: netip.MustParseAddr("192.0.2.9"), flows: map[uint32]flow{
 		0xBEEF5: {rocev2.FlowKey{Src: sender, Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x12}, 0x11, 0xABCD},
 	}}
 	b, err := p.answer(nil, []byte{0xBE, 0xEF, 0x5E, 0})

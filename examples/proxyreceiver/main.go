@@ -1,17 +1,19 @@
 // Proxyreceiver is what a proxy does with the messages of congested nodes, by
 // hand: it receives them over UDP, finds the flow in the invoking packet and
-// makes a CNP for its sender. Package node/proxy does all of it, and learns the
-// queue pairs.
+// sends its sender a CNP. Package node/proxy does all of it, and learns the queue
+// pairs.
 package main
 
 import (
+	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"log"
-	"net"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -20,7 +22,7 @@ type proxy struct {
 	senderQP map[rocev2.FlowKey]uint32 // learned elsewhere
 }
 
-// translate returns the CNP for the data of a message, in the receiver's name.
+// translate appends the CNP for the data of a message, in the receiver's name.
 func (p *proxy) translate(b, data []byte) ([]byte, error) {
 	var m proxymsg.Message
 	if err := m.Decode(data, 0); err != nil { // 0: the family is inferred
@@ -42,27 +44,23 @@ func (p *proxy) translate(b, data []byte) ([]byte, error) {
 func main() {
 	listen := flag.String("listen", fmt.Sprintf("[::]:%d", proxymsg.ExperimentalPort), "address")
 	flag.Parse()
-	p := proxy{map[rocev2.FlowKey]uint32{
+	p := proxy{senderQP: map[rocev2.FlowKey]uint32{
 		{Src: netip.MustParseAddr("fd77::1"), Dst: netip.MustParseAddr("fd77::2"), DestQP: 0x11}: 0x22,
 	}}
-	addr, err := net.ResolveUDPAddr("udp", *listen)
-	if err != nil {
+	in, err := netio.ListenUDP(*listen)
+	out, failed := netio.OpenRaw("")
+	if err = cmp.Or(err, failed); err != nil {
 		log.Fatal(err)
 	}
-	conn, err := net.ListenUDP("udp", addr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	buf := make([]byte, 1<<16)
-	for {
-		n, from, err := conn.ReadFromUDPAddrPort(buf)
+	log.Fatal(netio.Run(context.Background(), out, func(b []byte, _ int, packet *netio.Packet) []byte {
+		var d rocev2.Datagram
+		err := d.DecodeIP(packet.Data)
+		if err == nil {
+			b, err = p.translate(b, d.Data)
+		}
 		if err != nil {
-			log.Fatal(err)
+			log.Printf("%v: %v", d.Src, err)
 		}
-		if packet, err := p.translate(nil, buf[:n]); err != nil {
-			log.Printf("%v: %v", from, err)
-		} else {
-			fmt.Printf("%x\n", packet) // to a raw socket
-		}
-	}
+		return b
+	}, in))
 }

@@ -23,7 +23,7 @@ func TestTranslate(t *testing.T) {
 	octets, err := message.AppendBinary(nil)
 	require.NoError(t, err)
 
-	p := proxy{map[rocev2.FlowKey]uint32{data.FlowKey(): 0x22}}
+	p := proxy{senderQP: map[rocev2.FlowKey]uint32{data.FlowKey(): 0x22}}
 	b, err := p.translate(nil, octets)
 	require.NoError(t, err)
 	var packet rocev2.Packet
