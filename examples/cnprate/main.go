@@ -1,0 +1,98 @@
+// Cnprate prints how many CNPs and Fast CNPs a second each flow of a pcap capture
+// got, read through gopacket: the mean between the first and the last one, and the
+// most in one second of the clock.
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/pcapgo"
+	"github.com/rocecn/rocecn/rocelayers"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A flow is that of the CNP, from the receiver to the sender's queue pair, or the one
+// that a Fast CNP is about.
+type flow struct {
+	kind gopacket.LayerType
+	rocev2.FlowKey
+}
+
+type rate struct {
+	n           int
+	first, last time.Time
+	now, peak   int // in the second of last, in any second
+}
+
+func (r *rate) add(t time.Time) {
+	if t.Unix() != r.last.Unix() {
+		r.now = 0
+	}
+	r.n, r.now, r.last = r.n+1, r.now+1, t
+	r.peak = max(r.peak, r.now)
+}
+
+func (r *rate) String() string {
+	mean := "-"
+	if d := r.last.Sub(r.first).Seconds(); d > 0 {
+		mean = fmt.Sprintf("%.1f/s", float64(r.n-1)/d)
+	}
+	return fmt.Sprintf("%d, mean %s, peak %d/s", r.n, mean, r.peak)
+}
+
+func print(in io.Reader, out io.Writer) error {
+	r, err := pcapgo.NewReader(in)
+	if err != nil {
+		return err
+	}
+	var s rocelayers.Stack // a DecodingLayerParser with all layers
+	rates, broken, wrong := map[flow]*rate{}, 0, 0
+	for {
+		frame, info, err := r.ZeroCopyReadPacketData()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		if s.Decode(frame) != nil {
+			broken++
+		}
+		for _, t := range s.Decoded {
+			f := flow{kind: t}
+			switch t {
+			case rocelayers.LayerTypeCNP:
+				f.FlowKey = s.Packet().FlowKey()
+			case rocelayers.LayerTypeFastCNP:
+				f.FlowKey = s.FastCNP.FlowKey()
+			default:
+				continue
+			}
+			if _, err := s.BTH.VerifyICRC(); err != nil {
+				wrong++
+				continue
+			}
+			if rates[f] == nil {
+				rates[f] = &rate{first: info.Timestamp}
+			}
+			rates[f].add(info.Timestamp)
+		}
+	}
+	for _, f := range slices.SortedFunc(maps.Keys(rates), func(a, b flow) int { return a.Compare(b.FlowKey) }) {
+		fmt.Fprintf(out, "%v %v: %v\n", f.kind, f.FlowKey, rates[f])
+	}
+	_, err = fmt.Fprintln(out, "broken:", broken, "wrong ICRC:", wrong)
+	return err
+}
+
+func main() {
+	if err := print(os.Stdin, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
