@@ -68,7 +68,7 @@ func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 }
 
 // bandwidth is what a sender knows of the ports that nodes name: IOAM does not say it.
-func (n *Network) bandwidth(said *ioam.Node) uint64 {
+func (n *Network) bandwidth(said ioam.Node) uint64 {
 	if int(said.NodeID) >= len(n.switches) || int(said.Egress) >= len(n.switches[said.NodeID].ports) {
 		return 0
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/stretchr/testify/require"
 )
 
@@ -150,4 +151,118 @@ func TestHPCCNoAllocations(t *testing.T) {
 		}
 		f.Acknowledged(n, n+100, hops)
 	})
+}
+
+// A port of 100 Gbit/s and T of 10 µs, which is 125,000 octets; notifications that say how
+// many wait.
+func TestHPCCNotifiedStepByStep(t *testing.T) {
+	f := hpccFlow(t, func(c *HPCCConfig) { c.RAI = 100e6 })
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	waiting := func(octets uint64) []Hop { return []Hop{{B: 400e9, QLen: 0}, {B: 100e9, QLen: octets}} }
+	_, ok := f.Next()
+	require.False(t, ok)
+
+	f.Notified(waiting(0), at(0)) // nothing waits anywhere: no news
+	require.EqualValues(t, 100e9, f.Rate())
+	_, ok = f.Next()
+	require.False(t, ok)
+
+	// u = 1 + 62,500 ÷ 125,000 = 1.5, and U is that at once; R = 100·0.95÷1.5 + 0.1.
+	f.Notified(waiting(62_500), at(0))
+	require.InDelta(t, 1.5, f.Use(), 1e-12)
+	first := 100e9*0.95/1.5 + 100e6
+	require.InDelta(t, first, float64(f.Rate()), 1)
+
+	// Half a T later, u = 1.25: U = 1.375, from the same R_c, as the round trip is not over.
+	f.Notified(waiting(31_250), at(5*µs))
+	require.InDelta(t, 1.375, f.Use(), 1e-12)
+	require.InDelta(t, first*0.95/1.375+100e6, float64(f.Rate()), 1)
+	f.Notified(waiting(31_250), at(5*µs)) // at the same time: nothing is averaged
+	second := first*0.95/1.375 + 100e6
+	require.InDelta(t, second, float64(f.Rate()), 1)
+
+	// T after the last one nothing has come: R_AI, and again after each further T.
+	next, ok := f.Next()
+	require.True(t, ok)
+	require.True(t, next.Equal(at(15*µs)))
+	f.Look(at(15*µs - 1))
+	require.InDelta(t, second, float64(f.Rate()), 1)
+	f.Look(at(15 * µs))
+	require.InDelta(t, second+100e6, float64(f.Rate()), 2)
+	f.Look(at(44 * µs))
+	require.InDelta(t, second+300e6, float64(f.Rate()), 2)
+	next, _ = f.Next()
+	require.True(t, next.Equal(at(45*µs)))
+	f.Look(at(time.Hour))
+	require.EqualValues(t, 100e9, f.Rate())
+	_, ok = f.Next()
+	require.False(t, ok, "at the rate of the port nothing is left to be done")
+	f.Look(at(-time.Hour))
+	require.EqualValues(t, 100e9, f.Rate())
+}
+
+// Where acknowledgements come too they alone bring the rate up again.
+func TestHPCCNotifiedAndAcknowledged(t *testing.T) {
+	f := hpccFlow(t, func(*HPCCConfig) {})
+	f.Acknowledged(1, 10, []Hop{{B: 100e9}})
+	f.Notified([]Hop{{B: 100e9, QLen: 125_000}}, start)
+	rate := f.Rate()
+	require.InDelta(t, 100e9*0.95/2+40e6, float64(rate), 1)
+	_, ok := f.Next()
+	require.False(t, ok)
+	f.Look(start.Add(time.Hour))
+	require.Equal(t, rate, f.Rate())
+	f.Acknowledged(11, 20, []Hop{{B: 100e9, TxBytes: 12_500, TS: 10 * µs}}) // a tenth of the link
+	require.Greater(t, f.Rate(), rate)
+}
+
+// Of two flows that begin alike one is notified: the other does not see that.
+func TestHPCCTwoHistories(t *testing.T) {
+	h, err := NewHPCC(PaperHPCC(100e9, 10*µs))
+	require.NoError(t, err)
+	a, b := h.Start(), h.Start()
+	for i := range 10 {
+		a.Notified([]Hop{{B: 100e9, QLen: 125_000}}, start.Add(time.Duration(i)*20*µs))
+	}
+	require.Less(t, a.Rate(), uint64(10e9))
+	require.EqualValues(t, 100e9, b.Rate())
+	require.EqualValues(t, 1, b.Use())
+}
+
+// At 400 Gbit/s and more nothing overflows, whatever the hops say.
+func TestHPCCFastPorts(t *testing.T) {
+	for _, line := range []uint64{400e9, 1600e9, MaxLine} {
+		f := hpccFlow(t, func(c *HPCCConfig) { c.Line, c.BaseRTT, c.RAI = line, time.Hour, MaxLine })
+		require.Positive(t, f.Window(1000))
+		for i := range 100 {
+			f.Notified([]Hop{{B: line, QLen: math.MaxUint64}, {}}, start.Add(time.Duration(i)*time.Hour))
+			require.LessOrEqual(t, f.Rate(), line)
+			require.GreaterOrEqual(t, f.Rate(), uint64(1e6))
+		}
+		f.Look(start.AddDate(200, 0, 0))
+		require.Equal(t, line, f.Rate())
+	}
+}
+
+// The octets of a trace as RFC 9197 section 4.4 has them: two nodes with node_id and
+// hop limit, times and depths of queues, newest first; the third has no depth.
+func TestHops(t *testing.T) {
+	data := []byte{
+		0x00, 0x01, 4 << 3, 0x00, // namespace 1, 4 words a node, no flags, nothing left
+		0xB2, 0x00, 0x00, 0x00, // bits 0, 2, 3, 6
+		63, 0, 0, 7, 0, 0, 0x10, 0, 0, 0, 0, 5, 0, 1, 0x86, 0xA0, // node 7 at 4096 s and 5 ns: 100,000
+		64, 0, 0, 6, 0, 0, 0x0F, 0xFF, 0, 0, 0, 1, 0, 0, 0, 0, // node 6 at 4095 s and 1 ns: none
+		65, 0, 0, 5, 0, 0, 0x0F, 0xFF, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, // node 5 does not say
+		66, 0, 0, 9, 0, 0, 0x0F, 0xFF, 0, 0, 0, 0, 0, 0, 0, 9, // node 9: nobody knows its bandwidth
+	}
+	var trace ioam.Trace
+	require.NoError(t, trace.Decode(ioam.Option{Type: ioam.TypePreallocated, Data: data}))
+	bandwidth := func(n ioam.Node) uint64 { return map[uint32]uint64{5: 1e9, 6: 40e9, 7: 100e9}[n.NodeID] }
+	require.Equal(t, []Hop{
+		{B: 100e9, QLen: 100_000, TS: 4096*time.Second + 5},
+		{B: 40e9, TS: 4095*time.Second + 1},
+	}, Hops(nil, &trace, ioam.PTP, bandwidth)[:2])
+	hops := make([]Hop, 0, MaxHops)
+	wiretest.NoAllocs(t, "hops", func() { hops = Hops(hops[:0], &trace, ioam.PTP, bandwidth) })
+	require.Len(t, hops, 2)
 }
