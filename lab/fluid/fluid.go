@@ -1,6 +1,7 @@
 // Package fluid is the fluid model of DCQCN of its authors (Zhu, Ghobadi, Misra,
 // Padhye: "ECN or Delay: Lessons Learnt from Analysis of DCQCN and TIMELY", CoNEXT
-// 2016): the fixed point of N equal flows through one port, and how stable it is.
+// 2016): the fixed point of N equal flows through one port, how stable it is, and the
+// model itself, run through time.
 //
 // It is what the laboratory's own runs are held against. The model describes a
 // receiver that looks every 50 µs whether a packet was marked; one that sends a
@@ -36,6 +37,21 @@ func Paper(flows int) Params {
 		CNPInterval: 50e-6, AlphaTimer: 55e-6, Gain: 1. / 256,
 		Timer: 55e-6, ByteCounter: 10e6, Stages: 5, Additive: 40e6,
 	}
+}
+
+// PolledAlpha returns α of a receiver that looks every τ, at the model's probability of a mark. In
+// the model α = 1−(1−p)^τ'R moves all the time. In a sender it rises with each CNP
+// and falls once in each τ' after it: of the k·τ to the next CNP, k being
+// geometric, that is ⌊kτ/τ'⌋ times.
+func (m *Params) PolledAlpha() float64 {
+	r := m.packets(m.Rate) / m.Flows
+	marked := 1 - none(m.Fixed().P, m.CNPInterval*r)
+	falls, still := 0., 1.
+	for k := 1.; still > 1e-12; k++ {
+		falls += still * marked * math.Floor(k*m.CNPInterval/m.AlphaTimer)
+		still *= 1 - marked
+	}
+	return 1 / (1 + falls)
 }
 
 // A Point is a fixed point.
@@ -104,6 +120,8 @@ func (m *Params) Fixed() Point {
 // this delay in seconds: below 0 the queue swings. It is that of the model made
 // linear, the loop being cut at the mark: the smallest one, where the gain passes
 // 1 more than once.
+//
+// The ramp is taken to go on above KMax, as the authors do, where p is above PMax.
 func (m *Params) Margin(delay float64) float64 {
 	at := m.Fixed()
 	r := m.packets(m.Rate) / m.Flows
@@ -137,17 +155,25 @@ func (m *Params) Margin(delay float64) float64 {
 		rate := cramer(a, [3]complex128{byMark[0] * late, byMark[1] * late, byMark[2] * late})
 		return -rate * complex(m.Flows*ramp, 0) / s
 	}
-	margin, before := math.Inf(1), loop(1)
+	return margin(loop)
+}
+
+// margin returns the smallest phase margin of an open loop, in degrees.
+func margin(loop func(w float64) complex128) float64 {
+	least, before := math.Inf(1), loop(1)
 	phase := cmplx.Phase(before)
+	if phase > 0 { // the loop turns down from 0
+		phase -= 2 * math.Pi
+	}
 	for w := 1.0; w < 1e8; w *= 1.002 {
 		l := loop(w)
 		phase += cmplx.Phase(l / before)
 		if cmplx.Abs(before) >= 1 && cmplx.Abs(l) < 1 {
-			margin = min(margin, 180+phase*180/math.Pi)
+			least = min(least, 180+phase*180/math.Pi)
 		}
 		before = l
 	}
-	return margin
+	return least
 }
 
 // cramer returns the third of the unknowns of three equations.

@@ -3,12 +3,12 @@
 //
 // The drafts leave this open. What is here:
 //
-//	[DCQCN]  to CNPs and Fast CNPs alike: to when one arrives, not to what it says
-//	[HPCC]   to what the ports on the way say, in acknowledgements or in the trace of a Fast CNP
+//	[DCQCN]  to CNPs and Fast CNPs alike: to when one comes, not to what it says
+//	[HPCC]   to what the ports on the way say, by acknowledgements or in the trace of a Fast CNP
 //	[Brake]  to PPFC, laid over either
 //
-// In goes what package sender decided, how much was sent, and the time. Out comes a rate, and
-// when to look again.
+// In goes what package sender decided, how much was sent, and the time. Out comes a rate,
+// and when to look again.
 //
 // DCQCN is that of Zhu et al., "Congestion Control for Large-Scale RDMA
 // Deployments", SIGCOMM 2015:

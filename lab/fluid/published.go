@@ -1,0 +1,47 @@
+package fluid
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// Published returns the phase margin as the authors of the model computed the figures of
+// their paper: from an approximation of the fixed point for small p, on a ramp
+// that goes on above KMax, and from a model made linear with terms of p² left out.
+// Margin has none of these simplifications.
+func (m *Params) Published(delay float64) float64 {
+	n, c := m.Flows, m.packets(m.Rate)
+	b, t, f := m.ByteCounter/m.Packet, m.Timer, m.Stages
+	rai, g := m.packets(m.Additive), m.Gain
+	rc := c / n
+	a := 1/b + 1/(t*rc)
+
+	p := math.Cbrt(rai / (m.AlphaTimer * rc * rc) * a * a)
+	marked := 1 - none(p, m.CNPInterval*rc)
+	additive := perPacket(p, b)*none(p, f*b) + perPacket(p, t*rc)*none(p, f*t*rc)
+	rt := rc * (1 + additive*m.CNPInterval*rai/marked)
+	alpha := 1 - none(p, m.AlphaTimer*rc)
+	ramp := n * m.PMax * m.Packet / (m.KMax - m.KMin)
+
+	// The state is linear in itself, and in what it was one loop ago: of the rate, of
+	// the target, of α.
+	half := 0.5 + a/4
+	spread := a/2*rc - half*p*rc // of the rate, by the target
+	now := -p*rc*alpha/2 - a/2*rc + a/2*rt + half*p*rc - half*p*rt
+	late := -p*rc*alpha/2 - a/2*rc + half*p*rc
+	marks := (-rc*rc*alpha/2 - half*rc*rt + half*rc*rc) * ramp
+	byAlpha := -p * rc * rc * g * c * ramp / 2
+	targetNow := spread * (p*rc + a*rai)
+	targetLate := spread * (-p*rt + p*rc + a*rai - (1+2*f+a/2)*rai*p)
+	targetMarks := spread * (-rc*rt + rc*rc - (1+2*f+a/2)*rai*rc) * ramp
+
+	loop := func(w float64) complex128 {
+		s := complex(0, w)
+		k := func(x float64) complex128 { return complex(x, 0) }
+		x, y := k(n)*s+k(g*c), s+k(p*rc)
+		above := x*y*k(marks) + x*y*s*k(late) + y*k(byAlpha) + x*s*k(targetLate) + x*k(targetMarks)
+		below := -s*x*y*s + x*y*s*k(now) + s*x*k(targetNow)
+		return above / below * cmplx.Exp(complex(0, -w*delay))
+	}
+	return margin(loop)
+}
