@@ -58,7 +58,7 @@ func All() []Check {
 		{"A4", "headroom of PFC", true, headroom},
 		{"A5", "steady state of HPCC", true, hpcc},
 		{"A6", "fixed point of DCQCN", false, fixedPoint},
-		{"A7", "convergence of DCQCN", true, convergence},
+		{"A7", "convergence of DCQCN", false, convergence},
 		{"A8", "stability of DCQCN", false, stability},
 		{"A9", "time and queue that Fast CNP saves", true, saved},
 		{"A10", "sums, fingerprints, seeds", true, sums},

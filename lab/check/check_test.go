@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/lab"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,6 +43,22 @@ func TestFixedPoint(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 7)
 	right(t, rows)
+}
+
+// A7 for two flows and one more, with fewer seeds.
+func TestConvergence(t *testing.T) {
+	took, err := shared(lab.CNP, 2, 6)
+	require.NoError(t, err)
+	right(t, []Row{within("two flows and one more", "ms", modelShared(2), 0.35, took)})
+}
+
+// A8 for ten flows in a long loop, over less time.
+func TestStability(t *testing.T) {
+	s, err := settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms)
+	require.NoError(t, err)
+	use := modelUse(10, 85*µs)
+	right(t, []Row{between("ten flows, 85 µs", "%", use, use-4, use+4, s.use*100)})
+	require.Greater(t, s.queue.Deviation(), s.queue.Mean())
 }
 
 // What is known to differ is said, and is neither right nor wrong.

@@ -2,12 +2,14 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/fluid"
 	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
@@ -54,25 +56,37 @@ func settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) 
 }
 
 // A5: what flows of HPCC at one port estimate of it is η + N·R_AI/C, and no queue
-// stands. Packets of flows that meet by chance count to the estimate, so that the
-// link itself is used a little less. From 145 flows on a window is less than a
-// packet, and neither holds.
+// stands; where that would be more than 1, η·R/(R−R_AI), and the queue is what is above
+// 1, of a round trip. Packets of flows that meet by chance count to the estimate, so that
+// the link itself is used a little less. A window has to hold some packets: with
+// many flows they are small.
 func hpcc() (rows []Row, err error) {
 	const rate, rtt = 100 * sim.Gbps, 13 * time.Microsecond
-	for _, flows := range []int{1, 2, 16, 64, 100} {
+	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 1024}, {64, 1024}, {100, 512}, {125, 256},
+		{150, 256}, {200, 256}} {
 		cfg := paper(lab.HPCC)
-		cfg.Payload, cfg.AckEvery = 1024, 1
+		cfg.Payload, cfg.AckEvery, cfg.TraceHops = c.payload, 1, 1
 		cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, rtt) }
-		s, err := settle(cfg, flows, rate, 3200*sim.Nanosecond, 6*ms, 8*ms)
+		s, err := settle(cfg, c.flows, rate, 3200*sim.Nanosecond, 6*ms, 8*ms)
 		if err != nil {
 			return nil, err
 		}
-		place := fmt.Sprintf("HPCC, %d flows at 100 Gbit/s, ", flows)
-		u := 95 + float64(flows)*0.04
+		place := fmt.Sprintf("HPCC, %d flows at 100 Gbit/s, ", c.flows)
+		u := 95 + float64(c.flows)*0.04
+		if u > 100 {
+			each := 100e9 / float64(c.flows)
+			u = 95 * each / (each - 40e6)
+		}
+		use, queue := min(u, 100), max(u-100, 0)/100*float64(rate.Octets(sim.From(rtt)))
+		packet := float64(c.payload + header + 48)
+		most := 8 * packet // those that meet by chance
+		if u > 100 {
+			most = float64(rate.Octets(sim.From(rtt))) / 10
+		}
 		rows = append(rows,
 			between(place+"U", "%", u, u-0.5, u+0.5, s.estimate*100),
-			between(place+"use of the link", "%", u, u-4, u+0.1, s.use*100),
-			between(place+"queue, mean", "octets", 0, 0, 8*1106, s.queue.Mean()))
+			between(place+"use of the link", "%", use, use-5, min(use+0.1, 100), s.use*100),
+			between(place+"queue, mean", "octets", queue, 0, most, s.queue.Mean()))
 	}
 	return rows, nil
 }
@@ -119,8 +133,8 @@ func fixedPointOf(flows int, seeds uint64, end sim.Time) (rows []Row, err error)
 		rows = append(rows,
 			within(place+"polled, queue", "octets", at.Queue, 0.1, queue[0]),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps),
-			within(place+"polled, α", "", at.Alpha, 0.15, polled.alpha),
-			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.15, at.Queue*1.4, queue[1]),
+			within(place+"polled, α", "", m.PolledAlpha(), 0.1, polled.alpha),
+			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, queue[1]),
 			between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps))
 	}
 	return append(rows,
@@ -128,71 +142,149 @@ func fixedPointOf(flows int, seeds uint64, end sim.Time) (rows []Row, err error)
 		between(place+"Jain's index, the least", "", 1, 0.99, 1, min(polled.jain, once.jain))), nil
 }
 
-// A7: another flow joins those that share a port, and soon has as much as they.
+// A7: another flow joins those that share a port, and has as much as they when any two
+// differ by less than a tenth of the fair share. Flows are cut at random, so what
+// is compared is each flow's mean over seeds.
 func convergence() (rows []Row, err error) {
 	for _, c := range []struct {
 		flows int
-		bound float64 // ms, of the fluid model
-	}{{2, 96.9}, {10, 35.9}} {
-		const join, window = 100 * ms, 4 * ms
-		n, _ := star(paper(lab.CNP), c.flows+1, 40e9, µs)
-		if err := incast(n, 10*µs, join); err != nil {
+		bound float64 // ms, that the authors of the model publish
+	}{{2, 96.901}, {10, 35.894}} {
+		took, err := shared(lab.CNP, c.flows, 24)
+		if err != nil {
 			return nil, err
 		}
-		n.Until(join)
-		before := make([]float64, c.flows+1)
-		got := make([]float64, c.flows+1)
-		took := sim.Never
-		for at := sim.Time(0); at < 150*ms && took == sim.Never; at += window {
-			for i, f := range n.Flows() {
-				before[i] = float64(f.Octets())
-			}
-			n.Until(join + at + window)
-			sum := 0.
-			for i, f := range n.Flows() {
-				got[i] = float64(f.Octets()) - before[i]
-				sum += got[i]
-			}
-			// The newcomer is within a tenth of a fair share of the mean of the others.
-			fair := sum / float64(c.flows+1)
-			others := (sum - got[c.flows]) / float64(c.flows)
-			if d := got[c.flows] - others; d < fair/10 && d > -fair/10 {
-				took = at + window
-			}
+		model := modelShared(c.flows)
+		what := fmt.Sprintf("%d flows and one more, until no two differ by a tenth", c.flows)
+		rows = append(rows, within(what+": the fluid model", "ms", model, 0.25, took),
+			between(what+": the published bound", "ms", c.bound, 0.25*c.bound, c.bound, took))
+		if c.flows == 10 {
+			rows[len(rows)-1].Differs = "the bound leaves out fast recovery; the model itself takes nearly as long"
 		}
-		rows = append(rows, between(fmt.Sprintf("%d flows and one more, until it has its share", c.flows), "ms",
-			c.bound, float64(window/ms), c.bound, took.Seconds()*1000))
 	}
 	return rows, nil
 }
 
-// A8: ten flows are stable in a short loop and swing in a long one. Sixty-four
-// are stable in a short one; the authors of the model report that they are in the
-// long one too.
+const (
+	join   = 100 * ms
+	window = 2 * ms
+)
+
+// shared returns after how many milliseconds the means of the flows over seeds differ by
+// less than a tenth of the fair share, in windows of 2 ms.
+func shared(v lab.Variant, flows int, seeds uint64) (took float64, err error) {
+	const windows = 60
+	got := make([][]float64, windows)
+	for i := range got {
+		got[i] = make([]float64, flows+1)
+	}
+	for seed := range seeds {
+		cfg := paper(v)
+		cfg.Seed = seed
+		n, _ := star(cfg, flows+1, 40e9, µs)
+		if err := incast(n, 10*µs, join); err != nil {
+			return 0, err
+		}
+		n.Until(join)
+		for i := range got {
+			for j, f := range n.Flows() {
+				got[i][j] -= float64(f.Octets())
+			}
+			n.Until(join + sim.Time(i+1)*window)
+			for j, f := range n.Flows() {
+				got[i][j] += float64(f.Octets())
+			}
+		}
+	}
+	for i := range got {
+		sum := 0.
+		for _, x := range got[i] {
+			sum += x
+		}
+		others := (sum - got[i][flows]) / float64(flows)
+		if i > 0 && math.Abs(got[i][flows]-others) < sum/float64(flows+1)/10 {
+			return (sim.Time(i)*window + window/2).Seconds() * 1000, nil // the middle of the window
+		}
+	}
+	return math.Inf(1), nil
+}
+
+// modelShared returns the same of the fluid model.
+func modelShared(flows int) (took float64) {
+	m := fluid.Paper(flows + 1)
+	m.Packet = 1002
+	took = math.Inf(1)
+	classes := []fluid.Class{{Flows: float64(flows)}, {Flows: 1, Start: join.Seconds()}}
+	m.Run(classes, false, 4e-6, 1e-6, 0.25, func(x fluid.Moment) {
+		fair := m.Rate / m.Flows
+		if x.Time > join.Seconds() && math.IsInf(took, 1) && math.Abs(x.Rates[0]-x.Rates[1]) < fair/10 &&
+			x.Time > join.Seconds()+1e-3 { // not while the new one comes down from the rate of the port
+			took = (x.Time - join.Seconds()) * 1000
+		}
+	})
+	return took
+}
+
+// A8: ten flows are stable in a short loop and swing in a long one. So do sixty-four
+// where everything is marked above KMax: in the fluid model, in another model by
+// packets, and here. Where the ramp goes on, the fluid model rests, and packets swing.
 func stability() (rows []Row, err error) {
+	red := paper(lab.CNP).RED
+	longer := lab.RED{Min: red.Min, Max: red.Min + 100*(red.Max-red.Min), Probability: 1}
 	for _, c := range []struct {
-		flows               int
-		loop                sim.Time
-		expected, low, high float64
-		differs             string
+		flows  int
+		loop   sim.Time
+		red    lab.RED
+		swings bool
 	}{
-		{10, 4 * µs, 100, 99.5, 100.01, ""},
-		{10, 22 * µs, 99.8, 99, 100.01, ""},
-		{10, 85 * µs, 93, 90, 96, ""},
-		{10, 202 * µs, 84, 81, 87, ""},
-		{64, 4 * µs, 100, 99.5, 100.01, ""},
-		{64, 85 * µs, 100, 99, 100.01, "swings here, by packets; stable in the fluid model"},
+		{10, 4 * µs, red, false}, {10, 22 * µs, red, false}, {10, 85 * µs, red, true}, {10, 202 * µs, red, true},
+		{64, 4 * µs, red, false}, {64, 85 * µs, red, true}, {64, 85 * µs, longer, true},
 	} {
-		s, err := settle(paper(lab.CNP), c.flows, 40e9, c.loop/4, 100*ms, 200*ms)
+		cfg := paper(lab.CNP)
+		cfg.RED = c.red
+		s, err := settle(cfg, c.flows, 40e9, c.loop/4, 100*ms, 200*ms)
 		if err != nil {
 			return nil, err
 		}
-		row := between(fmt.Sprintf("%d flows, loop of %v, use of the link", c.flows, c.loop), "%", c.expected,
-			c.low, c.high, s.use*100)
-		row.Differs = c.differs
-		rows = append(rows, row)
+		loop := time.Duration(c.loop / sim.Nanosecond)
+		use, mean, deviation, err := plain(c.flows, c.red, loop, 100*time.Millisecond, 200*time.Millisecond)
+		if err != nil {
+			return nil, err
+		}
+		place := fmt.Sprintf("%d flows, loop of %v, ", c.flows, c.loop)
+		if c.red != red {
+			place += "longer ramp, "
+		}
+		swing := s.queue.Deviation() / s.queue.Mean()
+		rows = append(rows,
+			between(place+"use of the link, by packets", "%", use*100, use*100-2, min(use*100+2, 100.01), s.use*100),
+			within(place+"queue, by packets", "octets", mean, 0.2, s.queue.Mean()))
+		switch { // a loop of 22 µs is near where it begins
+		case c.swings:
+			rows = append(rows, between(place+"deviation ÷ mean", "", deviation/mean, 0.65, 2, swing))
+		case c.loop == 4*µs:
+			rows = append(rows, between(place+"deviation ÷ mean", "", deviation/mean, 0, 0.5, swing))
+		}
+		if c.red == red {
+			use := modelUse(c.flows, c.loop)
+			rows = append(rows, between(place+"use of the link, fluid model", "%", use, use-3, min(use+3, 100.01), s.use*100))
+		}
 	}
 	return rows, nil
+}
+
+// modelUse returns the use of the link in the fluid model, in percent.
+func modelUse(flows int, loop sim.Time) float64 {
+	m := fluid.Paper(flows)
+	m.Packet = 1002
+	use, n := 0., 0.
+	m.Run([]fluid.Class{{Flows: float64(flows)}}, false, loop.Seconds(), 1e-6, 0.2, func(x fluid.Moment) {
+		if x.Time >= 0.1 {
+			use += x.Use
+			n++
+		}
+	})
+	return use / n * 100
 }
 
 // A9: when the first cut comes, with congestion at each hop of a path, and how much
@@ -201,7 +293,10 @@ func saved() (rows []Row, err error) {
 	const fast = 100 * sim.Gbps
 	const hops = 6
 	for hop := 1; hop <= hops; hop++ {
-		for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Proxy, lab.Oracle} {
+		for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Proxy, lab.FCN, lab.PPFC, lab.Oracle} {
+			if v == lab.FCN && hop == hops {
+				continue // the egress PE's own port to the receiver: outside the WAN, a mark
+			}
 			expected, measured, err := firstCut(hop, hops, v)
 			if err != nil {
 				return nil, err
@@ -254,6 +349,8 @@ func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) 
 	cfg.RED = lab.RED{Min: 50_000, Max: 50_000, Probability: 1}
 	cfg.Pipeline, cfg.ReceiverDelay = 600*sim.Nanosecond, 1500*sim.Nanosecond
 	cfg.SwitchDelay, cfg.ProxyDelay, cfg.SenderDelay = µs, 700*sim.Nanosecond, 2*µs
+	cfg.EdgeDelay = 900 * sim.Nanosecond
+	cfg.Pausing = lab.Pausing{Up: []uint64{50_000}, For: time.Millisecond} // stop
 	n, _ := chain(cfg, rates, delays)
 	f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 	if err != nil {
@@ -265,7 +362,8 @@ func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) 
 	}
 	measured = f.FirstCut() - n.Counts().Onset
 
-	const cnp, fast, told = 80 + 18 + gap, 104 + 18 + gap, 1280 + 18 + gap // octets on the wire
+	// Octets on the wire.
+	const cnp, fast, told, fcn, ppfc = 80 + 18 + gap, 104 + 18 + gap, 1280 + 18 + gap, 52 + 18 + gap, 88 + 18 + gap
 	link := func(i int, octets int64) sim.Time {
 		t := rates[i].Time(octets) + delays[i]
 		if i > 0 && i < hops { // to a switch, in either direction
@@ -294,6 +392,20 @@ func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) 
 			way += link(i, told)
 		}
 		way += link(0, cnp)
+	case lab.FCN: // the first switch is the PE; what is congested there needs no FCN
+		way = cfg.EdgeDelay + cfg.SenderDelay
+		if hop > 1 {
+			way += cfg.SwitchDelay
+		}
+		for i := hop - 1; i > 0; i-- {
+			way += link(i, fcn)
+		}
+		way += link(0, cnp)
+	case lab.PPFC:
+		way = cfg.SwitchDelay + cfg.SenderDelay
+		for i := hop - 1; i >= 0; i-- {
+			way += link(i, ppfc)
+		}
 	}
 	return way, measured, nil
 }
@@ -307,7 +419,9 @@ func sums() (rows []Row, err error) {
 		for _, seed := range []uint64{1, 1, 2, 3, 4, 5} {
 			cfg := paper(v)
 			cfg.Seed = seed
-			cfg.Buffer = lab.Buffer{Total: 4_000_000, Alpha: 1, PFC: true, XON: 3000, Headroom: 50_000}
+			cfg.Buffer = lab.Buffer{Total: 4_000_000, Alpha: 1, PFC: true, XON: 3000, Headroom: 50_000, Reserve: 4096}
+			cfg.Pausing = lab.Pausing{Up: []uint64{50_000, 200_000}, Down: []uint64{20_000, 100_000},
+				From: congested.PauseFrom{Hold: 1, Stop: 2}, For: 100 * time.Microsecond, Interval: 5 * time.Microsecond}
 			cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, 5*time.Microsecond) }
 			n, out := star(cfg, 8, 40e9, µs)
 			if err := incast(n, 10*µs, 0); err != nil {

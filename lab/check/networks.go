@@ -74,15 +74,22 @@ func incast(n *lab.Network, within, last sim.Time) error {
 }
 
 // chain joins two hosts by switches, with links of these rates and delays; the
-// first is that of the first host.
+// first is that of the first host. With the variant FCN they are a WAN: a PE,
+// routers, a PE.
 func chain(cfg lab.Config, rates []sim.Rate, delays []sim.Time) (n *lab.Network, links []*lab.Port) {
 	n = lab.New(cfg)
 	from, to := n.Host(), n.Host()
 	var at lab.Node = from
 	for i, rate := range rates {
 		var next lab.Node = to
-		if i < len(rates)-1 {
+		switch {
+		case i == len(rates)-1:
+		case cfg.Variant != lab.FCN:
 			next = n.Switch()
+		case i == 0 || i == len(rates)-2:
+			next = n.PE()
+		default:
+			next = n.Router()
 		}
 		p, _ := n.Link(at, next, rate, delays[i])
 		links = append(links, p)
