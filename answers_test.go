@@ -111,7 +111,8 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 	} {
 		packet, err := ppfc.AppendFor(nil, &congested, self, stop, c.cfg)
 		require.NoError(t, err)
-		table := pause.New(pause.Config{Enabled: true, Self6: congested.Src, Accept: acl.New(netip.PrefixFrom(self, 128))})
+		table := pause.New(pause.Config{Enabled: true, Self6: congested.Src,
+			Accept: acl.New(netip.PrefixFrom(self, 128))})
 		_, reason := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
 		require.Zero(t, reason)
 		state, _ := table.State(pause.Flow(congested.Dst, 17), now)

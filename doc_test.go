@@ -47,7 +47,8 @@ func TestDocNamesNoUnexportedError(t *testing.T) {
 			require.Empty(t, unexported.FindString(text), "%s: %s: %s", dir, where, text)
 		}
 	}
-	for text, want := range map[string]string{"It fails with errShort.": "errShort", "[errShort]": "errShort", "see ErrShort, err, terrShort": ""} {
+	for text, want := range map[string]string{"It fails with errShort.": "errShort", "[errShort]": "errShort",
+		"see ErrShort, err, terrShort": ""} {
 		require.Equal(t, want, unexported.FindString(text))
 	}
 }

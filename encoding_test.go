@@ -18,7 +18,8 @@ import (
 var _ = []encoding.BinaryAppender{
 	fcn.Message{}, ioam.Option{},
 	(*bth.Header)(nil), (*bth.Headers)(nil), (*cnp.CNP)(nil), (*fastcnp.Option)(nil),
-	(*ioam.DirectExport)(nil), (*ioam.EdgeToEdge)(nil), (*ioam.Node)(nil), (*ioam.ProofOfTransit)(nil), (*ioam.Trace)(nil),
+	(*ioam.DirectExport)(nil), (*ioam.EdgeToEdge)(nil), (*ioam.Node)(nil), (*ioam.ProofOfTransit)(nil),
+	(*ioam.Trace)(nil),
 	(*ipv6opt.Header)(nil), (*ppfc.Extension)(nil), (*ppfc.Notification)(nil), (*proxymsg.Message)(nil),
 	(*rocev2.Datagram)(nil), (*rocev2.Packet)(nil),
 }

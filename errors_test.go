@@ -26,7 +26,8 @@ func TestErrors(t *testing.T) {
 		if err == nil && d.IsDir() && path != "." && isModule(path) {
 			return fs.SkipDir
 		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "internal") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -88,7 +89,8 @@ func TestRoots(t *testing.T) {
 		icrc.ErrMismatch:   rocecn.ErrICRC,
 		rocev2.ErrPort:     rocecn.ErrOther,
 	} {
-		for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC, rocecn.ErrOther} {
+		for _, other := range []error{rocecn.ErrTruncated, rocecn.ErrRange, rocecn.ErrMalformed, rocecn.ErrICRC,
+			rocecn.ErrOther} {
 			require.Equal(t, other == root, errors.Is(err, other), "%v: %v", err, other)
 		}
 		var e *rocecn.Error
@@ -97,5 +99,6 @@ func TestRoots(t *testing.T) {
 	}
 	var e *rocecn.Error
 	require.ErrorAs(t, p.DecodeIP([]byte{0x60}), &e)
-	require.Equal(t, rocecn.Error{Package: "rocev2", Field: "IPv6 header", Need: 40}, rocecn.Error{Package: e.Package, Field: e.Field, Need: e.Need})
+	require.Equal(t, rocecn.Error{Package: "rocev2", Field: "IPv6 header", Need: 40},
+		rocecn.Error{Package: e.Package, Field: e.Field, Need: e.Need})
 }

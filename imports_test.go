@@ -89,7 +89,8 @@ func TestInternalIsTheGround(t *testing.T) {
 	require.NoError(t, err)
 	for _, d := range dirs {
 		_, helper := helpers["internal/"+d.Name()]
-		require.True(t, helper || floor("internal/"+d.Name()) >= 0, "internal/%s is neither ground nor a helper", d.Name())
+		require.True(t, helper || floor("internal/"+d.Name()) >= 0, "internal/%s is neither ground nor a helper",
+			d.Name())
 	}
 }
 

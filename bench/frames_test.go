@@ -33,7 +33,8 @@ func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 	t := ioam.Trace{Namespace: 123, Type: typ}
 	var err error
 	for i := range nodes {
-		n := ioam.Node{Type: typ, HopLimit: uint8(64 - i), NodeID: uint32(i), Ingress: 1, Egress: 2, Seconds: 1700000000, QueueDepth: uint32(i) << 10}
+		n := ioam.Node{Type: typ, HopLimit: uint8(64 - i), NodeID: uint32(i), Ingress: 1, Egress: 2,
+			Seconds: 1700000000, QueueDepth: uint32(i) << 10}
 		t.Data, err = n.AppendBinary(t.Data)
 		require.NoError(b, err)
 	}
@@ -46,9 +47,10 @@ func trace(b testing.TB, typ ioam.TraceType, nodes int) []byte {
 // many nodes in a Hop-by-Hop header, if any.
 func dataFrame(b testing.TB, nodes int) []byte {
 	p := rocev2.Packet{
-		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 2, HopLimit: 64, SrcPort: 49152, DstPort: rocev2.Port},
-		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x111111, PSN: 5}},
-		Payload:  make([]byte, 1024),
+		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 2, HopLimit: 64, SrcPort: 49152,
+			DstPort: rocev2.Port},
+		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x111111, PSN: 5}},
+		Payload: make([]byte, 1024),
 	}
 	if nodes > 0 {
 		w := ipv6opt.Begin(nil, 17)

@@ -53,7 +53,8 @@ func readLayers(b *testing.B, name string, frame []byte, typ gopacket.LayerType)
 	})
 	run(b, name+"NewPacket, lazy", func(b *testing.B) {
 		for b.Loop() {
-			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+			packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet,
+				gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 			if packet.Layer(typ) == nil {
 				b.Fatal("layer not found")
 			}

@@ -28,8 +28,10 @@ import (
 var ratios = []struct{ what, of, to string }{
 	{"walk of a CNP frame ÷ reader by hand", "Read/CNP/walk", "Read/CNP/by hand"},
 	{"message.Decode ÷ walk and message, CNP", "Read/CNP/message.Decode", "Read/CNP/walk and message"},
-	{"message.Decode ÷ walk and message, Fast CNP 1", "Read/Fast CNP 1/message.Decode", "Read/Fast CNP 1/walk and message"},
-	{"message.Decode ÷ walk and message, Fast CNP 2", "Read/Fast CNP 2/message.Decode", "Read/Fast CNP 2/walk and message"},
+	{"message.Decode ÷ walk and message, Fast CNP 1", "Read/Fast CNP 1/message.Decode",
+		"Read/Fast CNP 1/walk and message"},
+	{"message.Decode ÷ walk and message, Fast CNP 2", "Read/Fast CNP 2/message.Decode",
+		"Read/Fast CNP 2/walk and message"},
 	{"Fast CNP 1, walk and message ÷ walk", "Read/Fast CNP 1/walk and message", "Read/Fast CNP 1/walk"},
 	{"Fast CNP 2, walk and message ÷ walk", "Read/Fast CNP 2/walk and message", "Read/Fast CNP 2/walk"},
 	{"DecodingLayerParser, the frame's five layers ÷ walk", "Read/CNP/DecodingLayerParser", "Read/CNP/walk"},
@@ -42,7 +44,8 @@ var ratios = []struct{ what, of, to string }{
 	{"ICRC ÷ hash/crc32, 256 octets", "ICRC/256 octets/icrc.Sum", "ICRC/256 octets/hash/crc32"},
 	{"ICRC ÷ hash/crc32, 1024 octets", "ICRC/1024 octets/icrc.Sum", "ICRC/1024 octets/hash/crc32"},
 	{"ICRC ÷ hash/crc32, 4096 octets", "ICRC/4096 octets/icrc.Sum", "ICRC/4096 octets/hash/crc32"},
-	{"trace of 3 nodes decoded, all fields read ÷ hash/crc32 over it", "IOAM/3 nodes/Cursor", "IOAM/3 nodes/hash/crc32"},
+	{"trace of 3 nodes decoded, all fields read ÷ hash/crc32 over it", "IOAM/3 nodes/Cursor",
+		"IOAM/3 nodes/hash/crc32"},
 	{"Fast CNPs, 1 core ÷ 2 cores", "Batch/Fast CNP/1 core", "Batch/Fast CNP/2 cores"},
 }
 
@@ -69,7 +72,8 @@ func tables(into string, args []string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %d cores, %s, %s; medians of %d runs.\n", strings.Join(r.machine, ", "), runtime.NumCPU(), runtime.Version(),
+	text := fmt.Sprintf("%s, %d cores, %s, %s; medians of %d runs.\n", strings.Join(r.machine, ", "), runtime.NumCPU(),
+		runtime.Version(),
 		time.Now().Format(time.DateOnly), r.count()) + r.ratios() + r.tables() + r.ways() + r.others()
 	if into == "" {
 		fmt.Print(text)
@@ -163,7 +167,8 @@ func (r *results) median(name string) (m result, ok bool) {
 		sorted := slices.SortedFunc(slices.Values(runs), func(a, b result) int { return cmp.Compare(of(a), of(b)) })
 		return (of(sorted[(len(sorted)-1)/2]) + of(sorted[len(sorted)/2])) / 2
 	}
-	return result{middle(func(r result) float64 { return r.ns }), middle(func(r result) float64 { return r.allocs })}, true
+	return result{middle(func(r result) float64 { return r.ns }), middle(func(r result) float64 { return r.allocs })},
+		true
 }
 
 func (r *results) ratios() string {
@@ -182,15 +187,18 @@ func (r *results) ratios() string {
 func (r *results) tables() string {
 	var out strings.Builder
 	for _, section := range r.parts("", 0) {
-		r.table(&out, section, r.parts(section, 1), r.parts(section, 2), func(column, row string) string { return section + "/" + column + "/" + row })
+		r.table(&out, section, r.parts(section, 1), r.parts(section, 2),
+			func(column, row string) string { return section + "/" + column + "/" + row })
 	}
 	return out.String()
 }
 
 // table prints a table of the benchmarks that name names, each beside that of
 // the first row.
-func (r *results) table(out *strings.Builder, title string, columns, rows []string, name func(column, row string) string) {
-	fmt.Fprintf(out, "\n### %s\n\n| | %s |\n|---|%s\n", title, strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)))
+func (r *results) table(out *strings.Builder, title string, columns, rows []string,
+	name func(column, row string) string) {
+	fmt.Fprintf(out, "\n### %s\n\n| | %s |\n|---|%s\n", title, strings.Join(columns, " | "),
+		strings.Repeat("--:|", len(columns)))
 	for _, row := range rows {
 		fmt.Fprintf(out, "| %s |", row)
 		for _, column := range columns {
@@ -254,7 +262,8 @@ func (r *results) ways() string {
 	}
 	var out strings.Builder
 	for _, way := range ways {
-		r.table(&out, "ICRC by "+way, columns, []string{"hash/crc32", way}, func(column, row string) string { return names[column+row] })
+		r.table(&out, "ICRC by "+way, columns, []string{"hash/crc32", way},
+			func(column, row string) string { return names[column+row] })
 	}
 	return out.String()
 }
@@ -272,7 +281,8 @@ func (r *results) others() string {
 			out.WriteString("\n### Packages\n\n| package | benchmark | ns | allocations |\n|---|---|--:|--:|\n")
 		}
 		m, _ := r.median(name)
-		fmt.Fprintf(&out, "| %s | %s | %s | %.0f |\n", pkg[1:], rest, strconv.FormatFloat(m.ns, 'f', decimals(m.ns), 64), m.allocs)
+		fmt.Fprintf(&out, "| %s | %s | %s | %.0f |\n", pkg[1:], rest,
+			strconv.FormatFloat(m.ns, 'f', decimals(m.ns), 64), m.allocs)
 	}
 	return out.String()
 }
@@ -282,7 +292,8 @@ func (r *results) others() string {
 func (r *results) parts(section string, n int) (parts []string) {
 	for _, name := range r.names {
 		p := strings.SplitN(name, "/", 3)
-		if len(p) == 3 && !strings.HasPrefix(name, "@") && (section == "" || p[0] == section) && !slices.Contains(parts, p[n]) {
+		if len(p) == 3 && !strings.HasPrefix(name, "@") && (section == "" || p[0] == section) &&
+			!slices.Contains(parts, p[n]) {
 			parts = append(parts, p[n])
 		}
 	}

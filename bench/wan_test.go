@@ -60,9 +60,10 @@ const destQPOffset = 40 + 8 + 4 // octets 4 to 7 of the BTH; the first one is 0 
 // once.
 func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *border {
 	p := rocev2.Packet{
-		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64, SrcPort: 49152, DstPort: rocev2.Port},
-		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF}},
-		Payload:  make([]byte, 1020),
+		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64,
+			SrcPort: 49152, DstPort: rocev2.Port},
+		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF}},
+		Payload: make([]byte, 1020),
 	}
 	packet, err := p.AppendBinary(nil)
 	require.NoError(b, err)
@@ -72,11 +73,13 @@ func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *bo
 		MaxFlows: flows / instances, Instance: instance, Instances: instances,
 	})
 	require.NoError(b, err)
-	w := &border{pe: pe, via: &encap.IPInIPv6{Src: peAddr, Dst: egress}, packet: packet, now: noon, out: make([]byte, 0, 2048)}
+	w := &border{pe: pe, via: &encap.IPInIPv6{Src: peAddr, Dst: egress}, packet: packet, now: noon,
+		out: make([]byte, 0, 2048)}
 	for qp := instance; qp < flows; qp += instances {
 		w.flows = append(w.flows, uint32(qp)+2) // 0 and 1 are for management
 	}
-	rand.New(rand.NewPCG(1, uint64(instance))).Shuffle(len(w.flows), func(i, j int) { w.flows[i], w.flows[j] = w.flows[j], w.flows[i] })
+	rand.New(rand.NewPCG(1, uint64(instance))).Shuffle(len(w.flows),
+		func(i, j int) { w.flows[i], w.flows[j] = w.flows[j], w.flows[i] })
 	w.forward(len(w.flows))
 	return w
 }
@@ -193,7 +196,8 @@ func BenchmarkNotify(b *testing.B) {
 			qps := qpmap.New(qpmap.Config{MaxPairs: flows})
 			w := newBorder(b, 0, 1, flows, qps)
 			for _, qp := range w.flows {
-				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}}, qpmap.Pair{SrcQP: 7}))
+				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}},
+					qpmap.Pair{SrcQP: 7}))
 			}
 			var messages []byte
 			for f := range w.pe.Flows(w.now) {
@@ -221,7 +225,8 @@ func BenchmarkNotify(b *testing.B) {
 			qps := qpmap.New(qpmap.Config{MaxPairs: flows})
 			w := newBorder(b, 0, 1, flows, nil)
 			for _, qp := range w.flows {
-				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}}, qpmap.Pair{SrcQP: 7}))
+				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}},
+					qpmap.Pair{SrcQP: 7}))
 			}
 			p, err := proxy.New(proxy.Config{
 				Enabled: true, Self6: loopback, Accept: everyone, QPs: qps,

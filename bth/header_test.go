@@ -121,7 +121,8 @@ func TestHeaderValidate(t *testing.T) {
 		require.NoError(t, err, "what is only not valid can be written")
 	}
 	// Everything else is free, unknown opcodes included.
-	require.NoError(t, (&bth.Header{0xff, true, true, 3, 0, 0xffff, true, true, 0, 0xffffff, true, 0, 0xffffff}).Validate())
+	require.NoError(t, (&bth.Header{0xff, true, true, 3, 0, 0xffff, true, true, 0, 0xffffff, true, 0,
+		0xffffff}).Validate())
 }
 
 // The largest values fit, also where something else deviates.

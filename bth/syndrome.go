@@ -49,7 +49,8 @@ const (
 	NAKInvalidRDRequest  NAKCode = 4
 )
 
-var nakNames = [...]string{"PSN sequence", "invalid request", "remote access", "remote operational", "invalid RD request"}
+var nakNames = [...]string{"PSN sequence", "invalid request", "remote access", "remote operational",
+	"invalid RD request"}
 
 // String returns the reason, such as "PSN sequence", "unknown 0x1f" for a
 // reserved code.

@@ -100,7 +100,8 @@ func block(order binary.ByteOrder, kind int, all ...any) []byte {
 }
 
 func section(order binary.ByteOrder) []byte {
-	return block(order, blockSection, pcapngByteOrder, uint16(1), uint16(0), int64(-1), uint16(4), uint16(5), []byte("a box\x00\x00\x00"), 0)
+	return block(order, blockSection, pcapngByteOrder, uint16(1), uint16(0), int64(-1), uint16(4), uint16(5),
+		[]byte("a box\x00\x00\x00"), 0)
 }
 
 func TestPcapng(t *testing.T) {
@@ -110,13 +111,16 @@ func TestPcapng(t *testing.T) {
 			section(order),
 			block(order, blockInterface, uint16(1), uint16(0), 5),
 			block(order, blockInterface, uint16(101), uint16(0), 0,
-				uint16(2), uint16(3), []byte("en0\x00"), uint16(9), uint16(1), []byte{0x8A, 0, 0, 0}, uint16(14), uint16(8), int64(-1), 0),
+				uint16(2), uint16(3), []byte("en0\x00"), uint16(9), uint16(1), []byte{0x8A, 0, 0, 0}, uint16(14),
+				uint16(8), int64(-1), 0),
 			block(order, 0xBAD, []byte("a block that nobody knows")),
-			block(order, blockEnhanced, 1, uint32(ticks>>32), uint32(ticks), 3, 4, []byte("abc\x00"), uint16(1), uint16(2), []byte("hi\x00\x00"), 0),
+			block(order, blockEnhanced, 1, uint32(ticks>>32), uint32(ticks), 3, 4, []byte("abc\x00"), uint16(1),
+				uint16(2), []byte("hi\x00\x00"), 0),
 			block(order, blockSimple, 8, []byte("abcde")),
 			block(order, blockOldPacket, uint16(0), uint16(7), 0, 1, 2, 2, []byte("ab")),
 			section(binary.BigEndian), // with other interfaces
-			block(binary.BigEndian, blockInterface, uint16(276), uint16(0), 0, uint16(9), uint16(1), []byte{9, 0, 0, 0}),
+			block(binary.BigEndian, blockInterface, uint16(276), uint16(0), 0, uint16(9), uint16(1),
+				[]byte{9, 0, 0, 0}),
 			block(binary.BigEndian, blockSimple, 2, []byte("ab")),
 			block(binary.BigEndian, blockEnhanced, 0, 0, 1_000_000_001, 0, 0),
 		}, nil)
@@ -276,31 +280,49 @@ func TestDamage(t *testing.T) {
 		{"three octets", []byte{0xD4, 0xC3, 0xB2}, 0, "neither a pcap nor a pcapng capture"},
 		{"half a gzip header", []byte{0x1F, 0x8B, 8, 0}, 0, "the file breaks off"},
 		{"gzip in gzip", pack(pack(pcap)), 0, "neither a pcap nor a pcapng capture"},
-		{"pcap version", words(le, pcapMicro, uint16(3), uint16(4), 0, 0, 0, 0), 0, "version of the format not supported"},
-		{"pcap length", with(pcap, words(le, 0, 0, maxPacket+1, maxPacket+1)), 1, "record 2, at octet 44: damaged: captured length over 256 KiB"},
-		{"pcap length of 4 GiB", with(pcap, words(le, 0, 0, -1, -1)), 1, "record 2, at octet 44: damaged: captured length over 256 KiB"},
+		{"pcap version", words(le, pcapMicro, uint16(3), uint16(4), 0, 0, 0, 0), 0,
+			"version of the format not supported"},
+		{"pcap length", with(pcap, words(le, 0, 0, maxPacket+1, maxPacket+1)), 1,
+			"record 2, at octet 44: damaged: captured length over 256 KiB"},
+		{"pcap length of 4 GiB", with(pcap, words(le, 0, 0, -1, -1)), 1,
+			"record 2, at octet 44: damaged: captured length over 256 KiB"},
 		{"pcap record header cut", with(pcap, words(le, 0, 0)), 1, "record 2, at octet 44: the file breaks off"},
-		{"pcap cut behind a record header", with(pcap, words(le, 0, 0, 4, 4)), 1, "record 2, at octet 44: the file breaks off"},
+		{"pcap cut behind a record header", with(pcap, words(le, 0, 0, 4, 4)), 1,
+			"record 2, at octet 44: the file breaks off"},
 		{"gzip checksum", badGzip, 1, "record 2, at octet 44 of the unpacked data: gzip: invalid checksum"},
 		{"section byte order", words(le, blockSection, 28, 0, 0, 0), 0, "record 1, at octet 0: damaged: byte order"},
-		{"section version", block(le, blockSection, pcapngByteOrder, uint16(2), uint16(0), int64(-1)), 0, "version of the format not supported"},
-		{"section too short", block(le, blockSection, pcapngByteOrder, 1), 0, "record 1, at octet 0: damaged: block too short"},
+		{"section version", block(le, blockSection, pcapngByteOrder, uint16(2), uint16(0), int64(-1)), 0,
+			"version of the format not supported"},
+		{"section too short", block(le, blockSection, pcapngByteOrder, 1), 0,
+			"record 1, at octet 0: damaged: block too short"},
 		{"block of 8 octets", with(ng, words(le, 7, 8, 8)), 1, "record 4, at octet 100: damaged: block length"},
-		{"block of 4 GiB", with(ng, words(le, 7, uint32(0xFFFFFFFC), 8)), 1, "record 4, at octet 100: the file breaks off"},
-		{"block of 13 octets", with(ng, words(le, 7, 13), []byte{0}, words(le, 13)), 1, "record 4, at octet 100: damaged: block length"},
+		{"block of 4 GiB", with(ng, words(le, 7, uint32(0xFFFFFFFC), 8)), 1,
+			"record 4, at octet 100: the file breaks off"},
+		{"block of 13 octets", with(ng, words(le, 7, 13), []byte{0}, words(le, 13)), 1,
+			"record 4, at octet 100: damaged: block length"},
 		{"two lengths", with(ng, words(le, 7, 12, 16)), 1, "record 4, at octet 100: damaged: block length"},
-		{"interface too short", with(head, block(le, blockInterface, 1)), 0, "record 2, at octet 44: damaged: block too short"},
-		{"option too long", with(head, block(le, blockInterface, 1, 0, uint16(2), uint16(9), 0)), 0, "damaged: block too short"},
-		{"resolution too long", with(head, block(le, blockInterface, 1, 0, uint16(9), uint16(1))), 0, "damaged: block too short"},
-		{"offset too long", with(head, block(le, blockInterface, 1, 0, uint16(14), uint16(8), 0)), 0, "damaged: block too short"},
-		{"resolution of 2^-64", with(head, block(le, blockInterface, 1, 0, uint16(9), uint16(1), 0xC0)), 0, "damaged: time resolution"},
-		{"packet without interface", with(head, block(le, blockEnhanced, 0, 0, 0, 0, 0)), 0, "damaged: packet of an interface"},
-		{"simple packet without interface", with(head, block(le, blockSimple, 0)), 0, "damaged: packet of an interface"},
+		{"interface too short", with(head, block(le, blockInterface, 1)), 0,
+			"record 2, at octet 44: damaged: block too short"},
+		{"option too long", with(head, block(le, blockInterface, 1, 0, uint16(2), uint16(9), 0)), 0,
+			"damaged: block too short"},
+		{"resolution too long", with(head, block(le, blockInterface, 1, 0, uint16(9), uint16(1))), 0,
+			"damaged: block too short"},
+		{"offset too long", with(head, block(le, blockInterface, 1, 0, uint16(14), uint16(8), 0)), 0,
+			"damaged: block too short"},
+		{"resolution of 2^-64", with(head, block(le, blockInterface, 1, 0, uint16(9), uint16(1), 0xC0)), 0,
+			"damaged: time resolution"},
+		{"packet without interface", with(head, block(le, blockEnhanced, 0, 0, 0, 0, 0)), 0,
+			"damaged: packet of an interface"},
+		{"simple packet without interface", with(head, block(le, blockSimple, 0)), 0,
+			"damaged: packet of an interface"},
 		{"interface -1", with(ng, block(le, blockEnhanced, -1, 0, 0, 0, 0)), 1, "damaged: packet of an interface"},
 		{"packet block too short", with(ng, block(le, blockEnhanced, 0, 0, 0, 0)), 1, "damaged: block too short"},
-		{"packet longer than block", with(ng, block(le, blockEnhanced, 0, 0, 0, 5, 5, []byte("abcd"))), 1, "damaged: block too short"},
-		{"packet of 4 GiB", with(ng, words(le, blockEnhanced, uint32(0xFFFFFFFC), 0, 0, 0, uint32(0xF0000000), uint32(0xF0000000))), 1, "damaged: captured length over 256 KiB"},
-		{"simple packet longer than block", with(ng, block(le, blockSimple, 5, []byte("abcd"))), 1, "damaged: block too short"},
+		{"packet longer than block", with(ng, block(le, blockEnhanced, 0, 0, 0, 5, 5, []byte("abcd"))), 1,
+			"damaged: block too short"},
+		{"packet of 4 GiB", with(ng, words(le, blockEnhanced, uint32(0xFFFFFFFC), 0, 0, 0, uint32(0xF0000000),
+			uint32(0xF0000000))), 1, "damaged: captured length over 256 KiB"},
+		{"simple packet longer than block", with(ng, block(le, blockSimple, 5, []byte("abcd"))), 1,
+			"damaged: block too short"},
 		{"empty simple packet block", with(ng, block(le, blockSimple)), 1, "damaged: block too short"},
 	} {
 		got, err := read(c.file)
@@ -387,7 +409,8 @@ func TestPcapVersions(t *testing.T) {
 		first, second int // the lengths as they stand in the record
 		cut           bool
 	}{
-		{0, 18, 18, false}, {1, 18, 18, false}, {1, 60, 18, true}, {2, 60, 18, true}, {3, 60, 18, true}, {3, 18, 60, true},
+		{0, 18, 18, false}, {1, 18, 18, false}, {1, 60, 18, true}, {2, 60, 18, true}, {3, 60, 18, true},
+		{3, 18, 60, true},
 		{4, 18, 60, true},
 	} {
 		for _, order := range byteOrders {
@@ -401,7 +424,8 @@ func TestPcapVersions(t *testing.T) {
 
 			name := filepath.Join(t.TempDir(), "old.pcap")
 			require.NoError(t, os.WriteFile(name, file, 0o644))
-			out, err := exec.Command(tshark, "-r", name, "-T", "fields", "-e", "frame.cap_len", "-e", "frame.len").Output()
+			out, err := exec.Command(tshark, "-r", name, "-T", "fields", "-e", "frame.cap_len", "-e",
+				"frame.len").Output()
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprintf("%d\t%d\n", len(got[0].Data), got[0].OrigLen), string(out), "2.%d", c.minor)
 		}

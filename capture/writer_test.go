@@ -23,7 +23,8 @@ func TestWriter(t *testing.T) {
 		w, err := NewWriter(&b, Raw, c.unit)
 		require.NoError(t, err)
 		when := time.Unix(0x6B01C4B9, 488032757)
-		require.NoError(t, w.Write(&Record{Data: []byte("abc"), OrigLen: 4, Time: when, Unit: time.Hour, Link: Ethernet}))
+		require.NoError(t, w.Write(&Record{Data: []byte("abc"), OrigLen: 4, Time: when, Unit: time.Hour,
+			Link: Ethernet}))
 		require.NoError(t, w.Write(&Record{}))
 		require.NoError(t, w.Write(&Record{Time: time.Unix(math.MaxUint32, 0)}))
 		require.NoError(t, w.Write(&Record{Time: time.Unix(math.MaxUint32+1, 0)}))

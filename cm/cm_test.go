@@ -37,19 +37,26 @@ var messages = []struct {
 	octets string
 }{
 	{"REQ", &cm.REQ{
-		LocalCommID: 0x01020304, Reserved1: 0x05060708, ServiceID: cm.IPServiceID(6, 0x1C06), LocalCAGUID: 0x1112131415161718,
-		Reserved2: 0x191A1B1C, LocalQKey: 0x1D1E1F20, LocalQPN: 0x212223, ResponderResources: 0x24, LocalEECN: 0x252627,
-		InitiatorDepth: 0x28, RemoteEECN: 0x292A2B, RemoteResponseTimeout: 0x15, TransportType: 2, EndToEndFlowControl: true,
-		StartingPSN: 0x2D2E2F, LocalResponseTimeout: 0x0A, RetryCount: 5, PKey: 0x8001, PathMTU: 3, RDCExists: true,
+		LocalCommID: 0x01020304, Reserved1: 0x05060708, ServiceID: cm.IPServiceID(6, 0x1C06),
+		LocalCAGUID: 0x1112131415161718,
+		Reserved2:   0x191A1B1C, LocalQKey: 0x1D1E1F20, LocalQPN: 0x212223, ResponderResources: 0x24,
+		LocalEECN:      0x252627,
+		InitiatorDepth: 0x28, RemoteEECN: 0x292A2B, RemoteResponseTimeout: 0x15, TransportType: 2,
+		EndToEndFlowControl: true,
+		StartingPSN:         0x2D2E2F, LocalResponseTimeout: 0x0A, RetryCount: 5, PKey: 0x8001, PathMTU: 3,
+		RDCExists:     true,
 		RNRRetryCount: 6, MaxCMRetries: 9, SRQ: true, ExtendedTransport: 1,
 		Primary: cm.Path{
-			LocalLID: 0x3132, RemoteLID: 0x3334, LocalGID: addr("::ffff:10.77.0.2"), RemoteGID: addr("::ffff:10.77.0.1"),
-			FlowLabel: 0xABCDE, Reserved1: 0x2A, PacketRate: 0x15, TrafficClass: 0x68, HopLimit: 0x40, SL: 5, SubnetLocal: true,
-			Reserved2: 2, AckTimeout: 0x11, Reserved3: 3,
+			LocalLID: 0x3132, RemoteLID: 0x3334, LocalGID: addr("::ffff:10.77.0.2"),
+			RemoteGID: addr("::ffff:10.77.0.1"),
+			FlowLabel: 0xABCDE, Reserved1: 0x2A, PacketRate: 0x15, TrafficClass: 0x68, HopLimit: 0x40, SL: 5,
+			SubnetLocal: true,
+			Reserved2:   2, AckTimeout: 0x11, Reserved3: 3,
 		},
 		Alternate: cm.Path{
 			LocalLID: 0x4142, RemoteLID: 0x4344, LocalGID: addr("2001:db8::2"), RemoteGID: addr("2001:db8::1"),
-			FlowLabel: 1, Reserved1: 1, PacketRate: 2, TrafficClass: 3, HopLimit: 4, SL: 10, Reserved2: 5, AckTimeout: 0x0E, Reserved3: 4,
+			FlowLabel: 1, Reserved1: 1, PacketRate: 2, TrafficClass: 3, HopLimit: 4, SL: 10, Reserved2: 5,
+			AckTimeout: 0x0E, Reserved3: 4,
 		},
 		PrivateData: [92]byte{0xC1, 91: 0xC2},
 	}, `01020304 05060708 0000000001061c06 1112131415161718 191a1b1c 1d1e1f20
@@ -57,25 +64,33 @@ var messages = []struct {
 		31323334 00000000000000000000ffff0a4d0002 00000000000000000000ffff0a4d0001 abcdea95 68 40 5a 8b
 		41424344 20010db8000000000000000000000002 20010db8000000000000000000000001 00001042 03 04 a5 74
 		c1` + strings.Repeat("00", 90) + `c2`},
-	{"MRA", &cm.MRA{LocalCommID: 1, RemoteCommID: 2, Message: 1, Reserved1: 0x15, ServiceTimeout: 0x13, Reserved2: 5, PrivateData: [222]byte{0xC1}},
+	{"MRA", &cm.MRA{LocalCommID: 1, RemoteCommID: 2, Message: 1, Reserved1: 0x15, ServiceTimeout: 0x13, Reserved2: 5,
+		PrivateData: [222]byte{0xC1}},
 		`00000001 00000002 55 9d c1`},
 	{"REJ", &cm.REJ{
-		LocalCommID: 1, RemoteCommID: 2, Message: 2, Reserved1: 0x2A, InfoLen: 0x55, Reserved2: 1, Reason: cm.RejectConsumer,
-		Info: [72]byte{0xA1, 71: 0xA2}, PrivateData: [148]byte{0xC1},
+		LocalCommID: 1, RemoteCommID: 2, Message: 2, Reserved1: 0x2A, InfoLen: 0x55, Reserved2: 1,
+		Reason: cm.RejectConsumer,
+		Info:   [72]byte{0xA1, 71: 0xA2}, PrivateData: [148]byte{0xC1},
 	}, `00000001 00000002 aa ab 001c a1` + strings.Repeat("00", 70) + `a2 c1`},
 	{"REP", &cm.REP{
-		LocalCommID: 1, RemoteCommID: 2, LocalQKey: 3, LocalQPN: 0x212223, Reserved1: 0x24, LocalEECN: 0x252627, Reserved2: 0x28,
-		StartingPSN: 0x292A2B, Reserved3: 0x2C, ResponderResources: 0x2D, InitiatorDepth: 0x2E, TargetAckDelay: 0x15, FailoverAccepted: 2,
-		EndToEndFlowControl: true, RNRRetryCount: 5, SRQ: true, Reserved4: 0xA, LocalCAGUID: 0x1112131415161718, PrivateData: [196]byte{0xC1},
+		LocalCommID: 1, RemoteCommID: 2, LocalQKey: 3, LocalQPN: 0x212223, Reserved1: 0x24, LocalEECN: 0x252627,
+		Reserved2:   0x28,
+		StartingPSN: 0x292A2B, Reserved3: 0x2C, ResponderResources: 0x2D, InitiatorDepth: 0x2E, TargetAckDelay: 0x15,
+		FailoverAccepted:    2,
+		EndToEndFlowControl: true, RNRRetryCount: 5, SRQ: true, Reserved4: 0xA, LocalCAGUID: 0x1112131415161718,
+		PrivateData: [196]byte{0xC1},
 	}, `00000001 00000002 00000003 21222324 25262728 292a2b2c 2d 2e ad ba 1112131415161718 c1`},
 	{"RTU", &cm.RTU{LocalCommID: 1, RemoteCommID: 2, PrivateData: [224]byte{0xC1}}, `00000001 00000002 c1`},
-	{"DREQ", &cm.DREQ{LocalCommID: 1, RemoteCommID: 2, RemoteQPN: 0x212223, Reserved: 0x24, PrivateData: [220]byte{0xC1}},
+	{"DREQ", &cm.DREQ{LocalCommID: 1, RemoteCommID: 2, RemoteQPN: 0x212223, Reserved: 0x24,
+		PrivateData: [220]byte{0xC1}},
 		`00000001 00000002 21222324 c1`},
 	{"DREP", &cm.DREP{LocalCommID: 1, RemoteCommID: 2, PrivateData: [224]byte{0xC1}}, `00000001 00000002 c1`},
-	{"SIDR_REQ", &cm.SIDRREQ{RequestID: 1, PKey: 0x8001, Reserved: 2, ServiceID: cm.IPServiceID(17, 7174), PrivateData: [216]byte{0xC1}},
+	{"SIDR_REQ", &cm.SIDRREQ{RequestID: 1, PKey: 0x8001, Reserved: 2, ServiceID: cm.IPServiceID(17, 7174),
+		PrivateData: [216]byte{0xC1}},
 		`00000001 8001 0002 0000000001111c06 c1`},
 	{"SIDR_REP", &cm.SIDRREP{
-		RequestID: 1, Status: 3, InfoLen: 4, Reserved1: 5, QPN: 0x212223, Reserved2: 0x24, ServiceID: 6, QKey: 0x1234567,
+		RequestID: 1, Status: 3, InfoLen: 4, Reserved1: 5, QPN: 0x212223, Reserved2: 0x24, ServiceID: 6,
+		QKey: 0x1234567,
 		Info: [72]byte{0xA1, 71: 0xA2}, PrivateData: [136]byte{0xC1},
 	}, `00000001 03 04 0005 21222324 0000000000000006 01234567 a1` + strings.Repeat("00", 70) + `a2 c1`},
 }
@@ -95,8 +110,9 @@ func TestMessages(t *testing.T) {
 
 func TestHeader(t *testing.T) {
 	h := cm.Header{
-		BaseVersion: 1, Class: 7, ClassVersion: 2, Method: 3, Status: 0x0405, ClassSpecific: 0x0607, TransactionID: 0x08090A0B0C0D0E0F,
-		Attribute: cm.AttributeREP, Reserved: 0x1011, Modifier: 0x12131415,
+		BaseVersion: 1, Class: 7, ClassVersion: 2, Method: 3, Status: 0x0405, ClassSpecific: 0x0607,
+		TransactionID: 0x08090A0B0C0D0E0F,
+		Attribute:     cm.AttributeREP, Reserved: 0x1011, Modifier: 0x12131415,
 	}
 	checkMessage(t, &h, wiretest.Hex(t, `01070203 0405 0607 08090a0b0c0d0e0f 0013 1011 12131415`))
 	require.NoError(t, h.Validate())
@@ -169,13 +185,18 @@ func checkMessage(t *testing.T, m message, wire []byte) {
 
 func TestRange(t *testing.T) {
 	for _, m := range []message{
-		&cm.REQ{LocalQPN: 1 << 24}, &cm.REQ{LocalEECN: 1 << 24}, &cm.REQ{RemoteEECN: 1 << 24}, &cm.REQ{StartingPSN: 1 << 24},
-		&cm.REQ{RemoteResponseTimeout: 32}, &cm.REQ{LocalResponseTimeout: 32}, &cm.REQ{PathMTU: 16}, &cm.REQ{MaxCMRetries: 16},
+		&cm.REQ{LocalQPN: 1 << 24}, &cm.REQ{LocalEECN: 1 << 24}, &cm.REQ{RemoteEECN: 1 << 24},
+		&cm.REQ{StartingPSN: 1 << 24},
+		&cm.REQ{RemoteResponseTimeout: 32}, &cm.REQ{LocalResponseTimeout: 32}, &cm.REQ{PathMTU: 16},
+		&cm.REQ{MaxCMRetries: 16},
 		&cm.REQ{RetryCount: 8}, &cm.REQ{RNRRetryCount: 8}, &cm.REQ{ExtendedTransport: 8}, &cm.REQ{TransportType: 4},
-		&cm.REQ{Primary: cm.Path{FlowLabel: 1 << 20}}, &cm.REQ{Primary: cm.Path{Reserved1: 64}}, &cm.REQ{Primary: cm.Path{PacketRate: 64}},
-		&cm.REQ{Alternate: cm.Path{SL: 16}}, &cm.REQ{Alternate: cm.Path{AckTimeout: 32}}, &cm.REQ{Alternate: cm.Path{Reserved2: 8}},
+		&cm.REQ{Primary: cm.Path{FlowLabel: 1 << 20}}, &cm.REQ{Primary: cm.Path{Reserved1: 64}},
+		&cm.REQ{Primary: cm.Path{PacketRate: 64}},
+		&cm.REQ{Alternate: cm.Path{SL: 16}}, &cm.REQ{Alternate: cm.Path{AckTimeout: 32}},
+		&cm.REQ{Alternate: cm.Path{Reserved2: 8}},
 		&cm.REQ{Alternate: cm.Path{Reserved3: 8}},
-		&cm.REP{LocalQPN: 1 << 24}, &cm.REP{LocalEECN: 1 << 24}, &cm.REP{StartingPSN: 1 << 24}, &cm.REP{TargetAckDelay: 32},
+		&cm.REP{LocalQPN: 1 << 24}, &cm.REP{LocalEECN: 1 << 24}, &cm.REP{StartingPSN: 1 << 24},
+		&cm.REP{TargetAckDelay: 32},
 		&cm.REP{FailoverAccepted: 4}, &cm.REP{RNRRetryCount: 8}, &cm.REP{Reserved4: 16},
 		&cm.MRA{Message: 4}, &cm.MRA{Reserved1: 64}, &cm.MRA{ServiceTimeout: 32}, &cm.MRA{Reserved2: 8},
 		&cm.REJ{Message: 4}, &cm.REJ{Reserved1: 64}, &cm.REJ{InfoLen: 128}, &cm.REJ{Reserved2: 2},
@@ -191,7 +212,8 @@ func TestRange(t *testing.T) {
 }
 
 func TestCarried(t *testing.T) {
-	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`), make([]byte, cm.MessageSize)...)
+	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
+		make([]byte, cm.MessageSize)...)
 	require.True(t, cm.Carried(1, 1, 0x80010000, payload))
 	require.False(t, cm.Carried(2, 1, 0x80010000, payload))
 	require.False(t, cm.Carried(1, 2, 0x80010000, payload))

@@ -101,7 +101,8 @@ func next(groups []struct {
 }
 
 func TestCarriedCut(t *testing.T) {
-	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`), make([]byte, cm.MessageSize)...)
+	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
+		make([]byte, cm.MessageSize)...)
 	for n := range len(payload) + 1 {
 		require.Equal(t, n >= cm.HeaderSize, cm.CarriedCut(1, 1, 0x80010000, payload[:n], 256), "%d octets", n)
 		require.False(t, cm.CarriedCut(1, 1, 0x80010000, payload[:n], 255))
@@ -121,7 +122,8 @@ func TestCarriedCut(t *testing.T) {
 // in the whole frames.
 func TestSnapLength(t *testing.T) {
 	needed := map[cm.Attribute]int{ // before it: Ethernet 14, UDP 8, BTH 12, DETH 8, MAD header 24
-		cm.AttributeREQ: 66 + 52, cm.AttributeREP: 66 + 24, cm.AttributeRTU: 66 + 8, cm.AttributeDREQ: 66 + 12, cm.AttributeDREP: 66 + 8,
+		cm.AttributeREQ: 66 + 52, cm.AttributeREP: 66 + 24, cm.AttributeRTU: 66 + 8, cm.AttributeDREQ: 66 + 12,
+		cm.AttributeDREP: 66 + 8,
 	}
 	seen := 0
 	for _, name := range []string{"rxe-rping6.pcap", "rxe-ucmatose4.pcap"} {

@@ -75,5 +75,6 @@ func (m *DREQ) misfit() error {
 
 // String returns the communication ids and the queue pair.
 func (m DREQ) String() string {
-	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x RemoteQPN 0x%06x", m.LocalCommID, m.RemoteCommID, m.RemoteQPN)
+	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x RemoteQPN 0x%06x", m.LocalCommID, m.RemoteCommID,
+		m.RemoteQPN)
 }

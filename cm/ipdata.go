@@ -16,7 +16,8 @@ var (
 	errIPDataFamily    = overBits("IP CM private data", "an IPv4 address, but IPVersion is not 4")
 	errIPDataMajor     = wireerr.New("cm", "IP CM private data", 0, "MajorVersion is not 0", wireerr.Malformed)
 	errIPDataVersion   = wireerr.New("cm", "IP CM private data", 0, "IPVersion is neither 4 nor 6", wireerr.Malformed)
-	errIPDataPadding   = wireerr.New("cm", "IP CM private data", 0, "the 12 octets before an IPv4 address are not 0", wireerr.Malformed)
+	errIPDataPadding   = wireerr.New("cm", "IP CM private data", 0, "the 12 octets before an IPv4 address are not 0",
+		wireerr.Malformed)
 )
 
 // IPData is what stands at the start of the private data of a [REQ] or a

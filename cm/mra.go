@@ -79,5 +79,6 @@ func (m *MRA) misfit() error {
 
 // String returns what the message says.
 func (m MRA) String() string {
-	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x ServiceTimeout %d", m.LocalCommID, m.RemoteCommID, m.ServiceTimeout)
+	return fmt.Sprintf("LocalCommID 0x%08x RemoteCommID 0x%08x ServiceTimeout %d", m.LocalCommID, m.RemoteCommID,
+		m.ServiceTimeout)
 }

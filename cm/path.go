@@ -4,7 +4,9 @@ import "net/netip"
 
 const pathSize = 44
 
-var errPathBits = overBits("REQ: path", "FlowLabel over 20 bits, Reserved1 or PacketRate over 6, SL over 4, AckTimeout over 5, Reserved2 or Reserved3 over 3")
+var errPathBits = overBits("REQ: path",
+	"FlowLabel over 20 bits, Reserved1 or PacketRate over 6, SL over 4, AckTimeout over 5, Reserved2 or Reserved3 "+
+		"over 3")
 
 // Path is one of the two paths of a [REQ]. In RoCEv2 a GID is the IP address,
 // IPv4 as ::ffff:a.b.c.d, and the LIDs mean nothing.

@@ -93,14 +93,16 @@ func (m *SIDRREP) misfit() error {
 
 // String returns what the answer is.
 func (m SIDRREP) String() string {
-	return fmt.Sprintf("RequestID 0x%08x %v QPN 0x%06x QKey 0x%08x %v", m.RequestID, m.Status, m.QPN, m.QKey, m.ServiceID)
+	return fmt.Sprintf("RequestID 0x%08x %v QPN 0x%06x QKey 0x%08x %v", m.RequestID, m.Status, m.QPN, m.QKey,
+		m.ServiceID)
 }
 
 // A SIDRStatus says whether a datagram service has a queue pair.
 type SIDRStatus uint8
 
 var sidrStatuses = [...]string{
-	"valid", "service id not supported", "rejected by the service", "no queue pair", "redirected", "version not supported",
+	"valid", "service id not supported", "rejected by the service", "no queue pair", "redirected",
+	"version not supported",
 }
 
 // String returns the status in words, "valid" for 0, or "unknown 6".

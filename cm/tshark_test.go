@@ -60,7 +60,9 @@ func attribute(name string) cm.Attribute {
 
 // frame returns an Ethernet frame that carries the datagram over RoCEv2.
 func frame(t testing.TB, datagram []byte) []byte {
-	b := wiretest.Hex(t, `020000000001 020000000002 86dd 60000000 0120 11 40 fd770000000000000000000000000002 fd770000000000000000000000000001
+	b := wiretest.Hex(t,
+		`020000000001 020000000002 86dd 60000000 0120 11 40
+		fd770000000000000000000000000002 fd770000000000000000000000000001
 		d872 12b7 0120 0000 6400ffff 00000001 80000000 80010000 00000001`)
 	return append(append(b, datagram...), 0, 0, 0, 0)
 }
@@ -157,8 +159,10 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 		number(d.IPVersion, "infiniband.cm.req.ip_cm.ipv")
 		number(d.Reserved, "infiniband.cm.req.ip_cm.reserved")
 		number(d.SrcPort, "infiniband.cm.req.ip_cm.sport")
-		require.Equal(t, d.Src.String(), row.Get("infiniband.cm.req.ip_cm.sip4")+row.Get("infiniband.cm.req.ip_cm.sip6"), where)
-		require.Equal(t, d.Dst.String(), row.Get("infiniband.cm.req.ip_cm.dip4")+row.Get("infiniband.cm.req.ip_cm.dip6"), where)
+		require.Equal(t, d.Src.String(), row.Get("infiniband.cm.req.ip_cm.sip4")+
+			row.Get("infiniband.cm.req.ip_cm.sip6"), where)
+		require.Equal(t, d.Dst.String(), row.Get("infiniband.cm.req.ip_cm.dip4")+
+			row.Get("infiniband.cm.req.ip_cm.dip6"), where)
 		require.Equal(t, private, row.Octets("infiniband.cm.req.ip_cm.private"), where)
 	case cm.AttributeREP:
 		var r cm.REP
@@ -215,7 +219,8 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 		number(r.RemoteCommID, "infiniband.cm.drsp.remotecommid")
 		require.Equal(t, r.PrivateData[:], row.Octets("infiniband.cm.drsp.private"), where)
 	default: // tshark reads no more than the header
-		m = map[cm.Attribute]message{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{}, cm.AttributeSIDRREP: &cm.SIDRREP{}}[h.Attribute]
+		m = map[cm.Attribute]message{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{},
+			cm.AttributeSIDRREP: &cm.SIDRREP{}}[h.Attribute]
 		require.NotNil(t, m, where)
 		require.NoError(t, m.UnmarshalBinary(octets), where)
 	}

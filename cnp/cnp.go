@@ -58,13 +58,16 @@ var (
 	ErrNotCNP = wireerr.New("cnp", "OpCode", 0, "not 0x81", wireerr.Other)
 	ErrPPFC   = wireerr.New("cnp", "P", 0, "set: a PPFC notification, no CNP", wireerr.Other)
 	// ErrLength: anything but 16 octets between BTH and ICRC.
-	ErrLength = wireerr.New("cnp", "reserved octets", 0, "not exactly 16 octets between BTH and ICRC", wireerr.Malformed)
+	ErrLength = wireerr.New("cnp", "reserved octets", 0, "not exactly 16 octets between BTH and ICRC",
+		wireerr.Malformed)
 	// ErrOption: the packet carries a destination option that a host which does
 	// not know it must not skip (RFC 8200 section 4.2). It may be a Fast CNP,
 	// whose DestQP is another queue pair than a CNP's.
-	ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that must not be skipped: maybe a Fast CNP", wireerr.Other)
+	ErrOption = wireerr.New("cnp", "Destination Options", 0, "an option that must not be skipped: maybe a Fast CNP",
+		wireerr.Other)
 
-	errTruncated = wireerr.New("cnp", "CNP", Size, "truncated: 28 octets of BTH and reserved octets needed", wireerr.Truncated)
+	errTruncated = wireerr.New("cnp", "CNP", Size, "truncated: 28 octets of BTH and reserved octets needed",
+		wireerr.Truncated)
 )
 
 // New returns the CNP that a conforming node sends: everything zero but the

@@ -249,7 +249,8 @@ func TestAppendPacket(t *testing.T) {
 	})
 	var data rocev2.Packet
 	data.Src, data.BTH.PKey = addr("10.0.18.1"), 0xFFFF
-	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) { return AppendFor(b, &data, src, 0x118, cfg) })
+	wiretest.Encodes(t, wiretest.Hex(t, hardware),
+		func(b []byte) ([]byte, error) { return AppendFor(b, &data, src, 0x118, cfg) })
 }
 
 // Over IPv4 Don't Fragment is set unless the carriage says otherwise. The ICRC
@@ -283,7 +284,10 @@ func TestDontFragment(t *testing.T) {
 		template, err = NewTemplate(src, dst, 0xFFFF, as)
 		require.NoError(t, err)
 		if c.as.ID != 0 {
-			wiretest.Encodes(t, want, func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, c.as.ID) })
+			wiretest.Encodes(t, want, func(b []byte) ([]byte,
+				error) {
+				return template.AppendPacket(b, 0x118, c.as.ID)
+			})
 		}
 	}
 }
@@ -326,7 +330,10 @@ func TestAppendFor(t *testing.T) {
 
 	out := make([]byte, 0, 128)
 	wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], &data, data.FinalDst(), 1, Config{}) })
-	wiretest.NoAllocs(t, "AppendFor, error", func() { _, _ = AppendFor(out[:0], &data, data.FinalDst(), 1<<24, Config{}) })
+	wiretest.NoAllocs(t, "AppendFor, error", func() {
+		_,
+			_ = AppendFor(out[:0], &data, data.FinalDst(), 1<<24, Config{})
+	})
 }
 
 func FuzzCNP(f *testing.F) {

@@ -53,7 +53,8 @@ func ExampleTemplate() {
 // A sender takes a CNP. A Fast CNP, whose queue pair is another, is not one to
 // act on as a CNP.
 func ExampleFromPacket() {
-	packet, _ := hex.DecodeString("6c00000000281140" + "20010db8000200000000000000000002" + "20010db8000100000000000000000001" +
+	packet, _ := hex.DecodeString("6c00000000281140" + "20010db8000200000000000000000002" +
+		"20010db8000100000000000000000001" +
 		"c00112b700280000" + "8100ffff4000011800000000" + "00000000000000000000000000000000" + "8515a965")
 	var p rocev2.Packet
 	if err := p.DecodeIP(packet); err != nil {

@@ -17,7 +17,8 @@ import (
 func TestTemplate(t *testing.T) {
 	template, err := NewTemplate(addr("10.0.17.1"), addr("10.0.18.1"), 0xFFFF, rocev2.Carriage{ECN: 2})
 	require.NoError(t, err)
-	wiretest.Encodes(t, wiretest.Hex(t, hardware), func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0x718C) })
+	wiretest.Encodes(t, wiretest.Hex(t, hardware),
+		func(b []byte) ([]byte, error) { return template.AppendPacket(b, 0x118, 0x718C) })
 	require.EqualValues(t, 92, reflect.TypeFor[Template]().Size(), "as the documentation says")
 }
 
@@ -77,10 +78,14 @@ var addr6 = addr("2001:db8::1")
 func FuzzTemplate(f *testing.F) {
 	six := addr6.AsSlice()
 	f.Add(six, six, uint16(0xFFFF), uint32(0x118), uint16(0), uint8(0), uint8(0), uint8(0), uint32(0), uint16(0), false)
-	f.Add(six, six, uint16(1), uint32(0xFFFFFF), uint16(7), uint8(46), uint8(1), uint8(9), uint32(0xBEEF5), uint16(0xC001), true)
-	f.Add(six[:4], six[4:8], uint16(0), uint32(0), uint16(0xFFFF), uint8(63), uint8(3), uint8(255), uint32(0), uint16(1), true)
-	f.Fuzz(func(t *testing.T, src, dst []byte, pKey uint16, destQP uint32, id uint16, dscp, ecn, hopLimit uint8, label uint32, port uint16, checksum bool) {
-		as := rocev2.Carriage{DSCP: dscp, ECN: ecn, HopLimit: hopLimit, FlowLabel: label, SrcPort: port, Checksum: checksum}
+	f.Add(six, six, uint16(1), uint32(0xFFFFFF), uint16(7), uint8(46), uint8(1), uint8(9), uint32(0xBEEF5),
+		uint16(0xC001), true)
+	f.Add(six[:4], six[4:8], uint16(0), uint32(0), uint16(0xFFFF), uint8(63), uint8(3), uint8(255), uint32(0),
+		uint16(1), true)
+	f.Fuzz(func(t *testing.T, src, dst []byte, pKey uint16, destQP uint32, id uint16, dscp, ecn, hopLimit uint8,
+		label uint32, port uint16, checksum bool) {
+		as := rocev2.Carriage{DSCP: dscp, ECN: ecn, HopLimit: hopLimit, FlowLabel: label, SrcPort: port,
+			Checksum: checksum}
 		from, _ := netip.AddrFromSlice(src)
 		to, _ := netip.AddrFromSlice(dst)
 		c := New(destQP, pKey)

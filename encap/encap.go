@@ -36,9 +36,11 @@ var (
 
 // What Append refuses.
 var (
-	errInner    = wireerr.New("encap", "inner packet", 20, "neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
-	errLabel    = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
-	errAddress  = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach", wireerr.Range)
+	errInner = wireerr.New("encap", "inner packet", 20,
+		"neither an IPv4 header of 20 octets nor an IPv6 header of 40", wireerr.Malformed)
+	errLabel   = wireerr.New("encap", "flow label", 0, "over 20 bits", wireerr.Range)
+	errAddress = wireerr.New("encap", "outer address", 0, "no unicast IPv6 address that others can reach",
+		wireerr.Range)
 	errLength   = wireerr.New("encap", "outer packet", 0, "over 65535 octets behind its IPv6 header", wireerr.Range)
 	errSegments = wireerr.New("encap", "segment list", 0, "not 1 to 127 segments", wireerr.Range)
 	errVNI      = wireerr.New("encap", "VNI", 0, "over 24 bits", wireerr.Range)

@@ -55,12 +55,14 @@ func TestOctets(t *testing.T) {
 		{"SRv6 with a frame", &SRv6{Src: pe, Segments: []netip.Addr{s1, s3}, Reduced: true, Ethernet: ethernet}, six,
 			"66abeef5 004e 2b 40" + peOctets + s1Octets + "8f 02 04 01 00 00 0000" + s3Octets +
 				"020000000002 020000000001 86dd"},
-		{"SRv6 with a frame, no list", &SRv6{Src: pe, Segments: []netip.Addr{s3}, Reduced: true, Ethernet: tagged}, four,
+		{"SRv6 with a frame, no list", &SRv6{Src: pe, Segments: []netip.Addr{s3}, Reduced: true, Ethernet: tagged},
+			four,
 			"669beef5 002a 8f 40" + peOctets + s3Octets + "020000000002 020000000001 81002007 0800"},
 		// UDP checksum by hand: the words of the pseudo-header, UDP header, VXLAN
 		// header and frame add up to 0x58b8b, folded 0x8b90, complement 0x746f.
 		{"VXLAN", &VXLAN6{pe, egress, 0xABCDEF, ethernet}, four,
-			"669beef5 0036 11 40" + peOctets + egressOctets + "eef5 12b5 0036 746f 08000000 abcdef00 020000000002 020000000001 0800"},
+			"669beef5 0036 11 40" + peOctets + egressOctets +
+				"eef5 12b5 0036 746f 08000000 abcdef00 020000000002 020000000001 0800"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inner := wiretest.Hex(t, c.inner)
@@ -127,7 +129,8 @@ func TestNotBuilt(t *testing.T) {
 		{"no source", &VXLAN6{netip.Addr{}, egress, 7, ethernet}, packet, 1, errAddress},
 		{"source ::", &IPInIPv6{netip.IPv6Unspecified(), egress}, packet, 1, errAddress},
 		{"destination multicast", &IPInIPv6{pe, netip.IPv6LinkLocalAllNodes()}, packet, 1, errAddress},
-		{"segment IPv4", &SRv6{Src: pe, Segments: []netip.Addr{s1, netip.MustParseAddr("192.0.2.1")}}, packet, 1, errAddress},
+		{"segment IPv4", &SRv6{Src: pe, Segments: []netip.Addr{s1, netip.MustParseAddr("192.0.2.1")}}, packet, 1,
+			errAddress},
 		{"no segments", &SRv6{Src: pe}, packet, 1, errSegments},
 		{"no segments", &SRv6{Src: pe, Reduced: true}, packet, 1, errSegments},
 		{"128 segments", &SRv6{Src: pe, Segments: slices.Repeat([]netip.Addr{s1}, 128)}, packet, 1, errSegments},
@@ -191,7 +194,8 @@ func FuzzAppend(f *testing.F) {
 		require.Equal(t, inner, out[len(out)-len(inner):])
 
 		var through, direct rocev2.Flow
-		if err := direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil || len(direct.IP) != len(inner) {
+		if err := direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil ||
+			len(direct.IP) != len(inner) {
 			return
 		}
 		require.NoError(t, through.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))

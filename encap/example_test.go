@@ -36,7 +36,8 @@ func Example() {
 		return
 	}
 	fmt.Printf("%d octets around %d\n", tunnel.Overhead(), len(packet))
-	fmt.Printf("outer label %05x, ECN %d\n", uint32(outer[1]&0xF)<<16|uint32(outer[2])<<8|uint32(outer[3]), outer[1]>>4&3)
+	fmt.Printf("outer label %05x, ECN %d\n", uint32(outer[1]&0xF)<<16|uint32(outer[2])<<8|uint32(outer[3]),
+		outer[1]>>4&3)
 	fmt.Println("inside", flow.Src, "to", flow.Dst)
 	// Output:
 	// 64 octets around 56

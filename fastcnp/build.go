@@ -271,7 +271,8 @@ func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, ch
 		}
 		return data, choice
 	}
-	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader { // p.Extensions() at less cost
+	// p.Extensions() at less cost
+	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader {
 		var err error
 		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
 			data = c.findTraceIn(&h, trace, &choice)

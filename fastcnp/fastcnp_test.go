@@ -29,7 +29,8 @@ var (
 // extension headers, as the walk leaves it.
 func congested(t testing.TB, next uint8, ext []byte) *rocev2.Packet {
 	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD, DestQP: 0x111111, PSN: 5}}, Payload: make([]byte, 64)}
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD,
+		DestQP: 0x111111, PSN: 5}}, Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort = sender, receiver, 0xC001, rocev2.Port
 	p.NextHeader, p.Ext = next, ext
 	out, err := p.AppendBinary(nil)
@@ -52,7 +53,8 @@ func hopByHop(t testing.TB, options ...[]byte) []byte {
 // trace is a Hop-by-Hop option with an IOAM pre-allocated trace of bit 0: words
 // of space, the last of which hold nodes.
 func trace(namespace uint16, words, nodes int) []byte {
-	b := []byte{0x31, 0x5A, 0x00, uint8(namespace >> 8), uint8(namespace), 1 << 3, uint8(words - nodes), 0x80, 0, 0, 0xA5}
+	b := []byte{0x31, 0x5A, 0x00, uint8(namespace >> 8), uint8(namespace), 1 << 3, uint8(words - nodes), 0x80, 0, 0,
+		0xA5}
 	for i := range words {
 		b = append(b, 64, 0, 0, uint8(i))
 	}
@@ -196,8 +198,11 @@ func TestPlacement(t *testing.T) {
 		{name: "IOAM direct export", options: bad(3, 4), err: ioam.ErrNotTrace},
 		{name: "NodeLen 2", options: bad(6, 2<<3), err: wireerr.Malformed},
 		{name: "RemainingLen beyond the space", options: bad(7, 2), err: wireerr.Malformed},
-		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}), err: wireerr.Truncated},
-		{name: "snapshot beyond the remainder", options: join([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 1, 0, 0, 9)), err: wireerr.Truncated},
+		{name: "remainder shorter than a node", options: join([]byte{0x9E, 28}, two[2:14], address, []byte{0, 0}),
+			err: wireerr.Truncated},
+		{name: "snapshot beyond the remainder",
+			options: join([]byte{0x9E, 30}, option2Data(0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 1, 0, 0, 9)),
+			err:     wireerr.Truncated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			header := append([]byte{17, 0}, c.options...)
@@ -288,7 +293,10 @@ func TestLongTrace(t *testing.T) {
 		data := congested(t, ipv6opt.HopByHop, hopByHop(t, trace(1, words, nodes)))
 		out, err := AppendFor([]byte{1}, data, loopback, nil, Config{Long: long})
 		buf := make([]byte, 0, 512)
-		wiretest.NoAllocs(t, "AppendFor", func() { buf, _ = AppendFor(buf[:0], data, loopback, nil, Config{Long: long}) })
+		wiretest.NoAllocs(t, "AppendFor", func() {
+			buf,
+				_ = AppendFor(buf[:0], data, loopback, nil, Config{Long: long})
+		})
 		if err != nil {
 			require.Equal(t, []byte{1}, out)
 			return Notification{}, err
@@ -492,7 +500,8 @@ func TestRefused(t *testing.T) {
 		_, err = AppendFor(nil, data, loopback, nil, Config{})
 		require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 		for _, ends := range [][2]string{{bad, "2001:db8::1"}, {"2001:db8::1", bad}} {
-			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2), Option: Option{Number: 1, OriginalDst: receiver}}
+			n := Notification{Src: addr(ends[0]), Dst: addr(ends[1]), CNP: cnp.New(1, 2),
+				Option: Option{Number: 1, OriginalDst: receiver}}
 			_, err = n.AppendPacket(nil, rocev2.Carriage{})
 			require.ErrorIs(t, err, rocev2.ErrNotReachable, bad)
 			require.ErrorIs(t, n.Validate(), rocev2.ErrNotReachable)
@@ -507,7 +516,8 @@ func TestRefused(t *testing.T) {
 	for typ := range 256 {
 		points := CodePoints{Option1: ipv6opt.Type(typ)}
 		_, err := AppendFor(nil, data, loopback, nil, Config{CodePoints: points})
-		n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2), Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ipv6opt.Type(typ)}
+		n := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 2),
+			Option: Option{Number: 1, OriginalDst: receiver}, OptionType: ipv6opt.Type(typ)}
 		_, err2 := n.AppendPacket(nil, rocev2.Carriage{})
 		if typ>>5 == 4 || typ == 0 { // act 10, chg 0; 0 stands for the default
 			require.NoError(t, err)
@@ -635,7 +645,8 @@ func TestConfig(t *testing.T) {
 
 // From fields alone, by a receiver.
 func TestAppendPacket(t *testing.T) {
-	n := Notification{Src: receiver, Dst: sender, CNP: cnp.New(0xD2, 0xFFFF), Option: Option{Number: 1, OriginalDst: receiver}}
+	n := Notification{Src: receiver, Dst: sender, CNP: cnp.New(0xD2, 0xFFFF),
+		Option: Option{Number: 1, OriginalDst: receiver}}
 	want := build(t, 60, wiretest.Hex(t, option1Header))
 	wiretest.Encodes(t, want, func(b []byte) ([]byte, error) {
 		return n.AppendPacket(b, rocev2.Carriage{DSCP: rocev2.BestEffort, HopLimit: 255})
@@ -665,7 +676,8 @@ func TestAppendPacket(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 0xFFFF), Option: Option{Number: 2, OriginalDst: receiver}, Offset: 44}
+	good := Notification{Src: loopback, Dst: sender, CNP: cnp.New(1, 0xFFFF),
+		Option: Option{Number: 2, OriginalDst: receiver}, Offset: 44}
 	require.NoError(t, good.Validate())
 	for _, c := range []struct {
 		change func(*Notification)

@@ -101,7 +101,8 @@ func FuzzPacket(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, Notification{
 				Src: loopback, Dst: congested.Src, CNP: cnp.New(congested.BTH.DestQP, congested.BTH.PKey),
-				Option:     Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved, Trace: n.Option.Trace},
+				Option: Option{Number: n.Option.Number, OriginalDst: congested.Dst, Reserved: n.Option.Reserved,
+					Trace: n.Option.Trace},
 				OptionType: ExperimentalType, Offset: n.Offset,
 			}, n)
 			cfg.Carriage.SrcPort = congested.SrcPort

@@ -75,7 +75,8 @@ func (o *header) put(b []byte) {
 	if o.trimmed > 0 {
 		trace &^= 0x7F << 32 // RemainingLen
 	}
-	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+addressSize)<<16|uint64(be.Uint16(h[:])))
+	be.PutUint64(b, first|pad2<<32|uint64(o.typ)<<24|uint64(len(o.ioam)-o.trimmed+addressSize)<<16|
+		uint64(be.Uint16(h[:])))
 	be.PutUint64(b[8:], trace)
 	b = b[16:]
 	nodes := o.ioam[ioamHeaders+o.trimmed:]

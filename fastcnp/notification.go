@@ -23,13 +23,15 @@ type Notification struct {
 	CNP        cnp.CNP
 	Option     Option
 	OptionType ipv6opt.Type // as sent; AppendPacket takes 0 for ExperimentalType
-	Offset     int          // of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
+	// of the option's type octet from the start of the IPv6 header; AppendPacket does not use it
+	Offset int
 }
 
 var (
 	ErrNotFastCNP = wireerr.New("fastcnp", "Destination Options", 0, "no Fast CNP option: a CNP", wireerr.Other)
 	errSecond     = wireerr.New("fastcnp", "Destination Options", 0, "more than one Fast CNP option", wireerr.Malformed)
-	ErrOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "an option runs beyond the header of the CNP", wireerr.Malformed)
+	ErrOverrun    = wireerr.New("fastcnp", "Destination Options", 0, "an option runs beyond the header of the CNP",
+		wireerr.Malformed)
 )
 
 // FromPacket returns the Fast CNP in a decoded packet, whose options have
@@ -86,7 +88,8 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 // header.
 func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
 	var h ipv6opt.Header
-	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && p.Src.Is6(); next = h.NextHeader { // p.Extensions() at less cost
+	// p.Extensions() at less cost
+	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && p.Src.Is6(); next = h.NextHeader {
 		at := ipv6Size + len(p.Ext) - len(ext)
 		var err error
 		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.DestinationOptions {

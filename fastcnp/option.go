@@ -89,12 +89,15 @@ type Option struct {
 }
 
 var (
-	errOptionLen   = wireerr.New("fastcnp", "option data", 0, "neither 16 octets (option 1) nor 26 or more (option 2)", wireerr.Malformed)
-	errOption1Len  = wireerr.New("fastcnp", "option 1", 0, "not exactly 16 octets of data", wireerr.Malformed)
-	errOption2Len  = wireerr.New("fastcnp", "option 2", 10, "truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
+	errOptionLen = wireerr.New("fastcnp", "option data", 0, "neither 16 octets (option 1) nor 26 or more (option 2)",
+		wireerr.Malformed)
+	errOption1Len = wireerr.New("fastcnp", "option 1", 0, "not exactly 16 octets of data", wireerr.Malformed)
+	errOption2Len = wireerr.New("fastcnp", "option 2", 10,
+		"truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
 	errDestination = wireerr.New("fastcnp", "original destination", 0, "no IPv6 address", wireerr.Range)
-	ErrTooLong     = wireerr.New("fastcnp", "IOAM trace", 0, "too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
+	ErrTooLong     = wireerr.New("fastcnp", "IOAM trace", 0,
+		"too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
 )
 
 // Decode sets o from the data of an option, which it takes for option 1 if it

@@ -18,8 +18,9 @@ const (
 // about something else.
 var (
 	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: 8 octets needed", wireerr.Truncated)
-	ErrNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0, "no Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
-	ErrPointer       = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
+	ErrNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0,
+		"no Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
+	ErrPointer = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
 )
 
 // FromICMP is [CodePoints.FromICMP] for options of ExperimentalType.

@@ -35,7 +35,8 @@ const tailSize = 24 + 8 + cnp.Size + 4
 
 var (
 	ErrSender   = wireerr.New("fastcnp", "congested packet", 0, "not from the template's sender", wireerr.Other)
-	errTemplate = wireerr.New("fastcnp", "template", 0, "only for UDP checksum 0 and ICRC coverage as-sent", wireerr.Range)
+	errTemplate = wireerr.New("fastcnp", "template", 0, "only for UDP checksum 0 and ICRC coverage as-sent",
+		wireerr.Range)
 )
 
 // deltas say what the ICRC changes by, with four octets each.

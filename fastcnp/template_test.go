@@ -75,7 +75,8 @@ func FuzzTemplate(f *testing.F) {
 	f.Add(data.IP, uint16(0), uint16(0), uint8(0), uint8(0), uint32(0), uint8(0))
 	segments := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, receiver.AsSlice()...)
 	f.Add(congested(f, 43, segments).IP, uint16(0), uint16(0), uint8(0), uint8(0), uint32(0), uint8(0))
-	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint16(1), uint16(2), uint8(46), uint8(9), uint32(0xBEEF5), uint8(0x8F))
+	f.Add(congested(f, 0, hopByHop(f, trace(1, 4, 2))).IP, uint16(1), uint16(2), uint8(46), uint8(9), uint32(0xBEEF5),
+		uint8(0x8F))
 	f.Fuzz(func(t *testing.T, b []byte, srcPort, pKey uint16, dscp, hopLimit uint8, label uint32, option uint8) {
 		var p rocev2.Packet
 		if p.DecodeIP(b) != nil {

@@ -13,7 +13,8 @@ var (
 	errAct         = wireerr.New("fastcnp", "option type", 0, "act bits are not 10", wireerr.Malformed)
 	errChg         = wireerr.New("fastcnp", "option type", 0, "chg bit is set", wireerr.Malformed)
 	errReservedSet = wireerr.New("fastcnp", "option 2", 0, "reserved octet is not 0", wireerr.Malformed)
-	errAlignment   = wireerr.New("fastcnp", "option", 0, "not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
+	errAlignment   = wireerr.New("fastcnp", "option", 0,
+		"not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
 )
 
 // Validate returns nil for a Fast CNP as the draft has it, otherwise an error

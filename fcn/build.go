@@ -19,7 +19,8 @@ type Config struct {
 
 // Why For and AppendFor say nothing.
 var (
-	ErrNotTunnelled  = wireerr.New("fcn", "congested packet", 0, "came in no tunnel with an outer IPv6 header", wireerr.Other)
+	ErrNotTunnelled = wireerr.New("fcn", "congested packet", 0, "came in no tunnel with an outer IPv6 header",
+		wireerr.Other)
 	ErrNotECNCapable = wireerr.New("fcn", "congested packet", 0, "its outer header is not ECN-capable", wireerr.Other)
 	// ErrFlowLabelZero is of Validate, too.
 	ErrFlowLabelZero = wireerr.New("fcn", "Flow Label", 0, "0, which labels no flow", wireerr.Malformed)

@@ -25,7 +25,8 @@ func ExampleMessage_Decode() {
 // A congested node in the WAN answers a packet that an ingress PE put into an
 // IPv6 tunnel: outer flow label BEEF5, ECN 10.
 func ExampleAppendFor() {
-	congested, _ := hex.DecodeString("602beef50020043f" + "20010db8ffff00000000000000000001" + "20010db8ffff00000000000000000009" +
+	congested, _ := hex.DecodeString("602beef50020043f" + "20010db8ffff00000000000000000001" +
+		"20010db8ffff00000000000000000009" +
 		"450200200000000040110000" + "c6336401c6336402" + "c00112b7000c000000000000")
 	var flow rocev2.Flow
 	if err := flow.DecodeIP(congested); err != nil {

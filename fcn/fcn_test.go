@@ -120,7 +120,8 @@ func TestAppendPacket(t *testing.T) {
 
 func TestUDPLength(t *testing.T) {
 	for _, size := range []int{0, 1, 2, 3, 4, 5, 8, 100} {
-		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: ExperimentalPort, Data: make([]byte, size)}
+		d := rocev2.Datagram{Src: addr("192.0.2.5"), Dst: addr("192.0.2.1"), DstPort: ExperimentalPort,
+			Data: make([]byte, size)}
 		out, err := d.AppendBinary(nil)
 		require.NoError(t, err)
 		require.NoError(t, d.DecodeIP(out))
@@ -163,7 +164,8 @@ func TestAppendFor(t *testing.T) {
 		err           error
 	}{
 		{"no tunnel", packet4, "2001:db8::1", 1, ErrNotTunnelled},
-		{"no tunnel, IPv6", `602beef5000c1140` + congested[16:82] + `c00112b7000c0000 00000000`, "2001:db8::1", 1, ErrNotTunnelled},
+		{"no tunnel, IPv6", `602beef5000c1140` + congested[16:82] + `c00112b7000c0000 00000000`, "2001:db8::1", 1,
+			ErrNotTunnelled},
 		{"IPv4 tunnel", `4502003400000000 40040000 c6336401 c6336402` + inner, "2001:db8::1", 1, ErrNotTunnelled},
 		{"not ECN-capable", `600b` + congested[4:], "2001:db8::1", 1, ErrNotECNCapable},
 		{"label 0", `60200000` + congested[8:], "2001:db8::1", 1, ErrFlowLabelZero},
@@ -171,7 +173,9 @@ func TestAppendFor(t *testing.T) {
 		{"IPv4 source", congested, "192.0.2.1", 1, rocev2.ErrAddress},
 		{"to itself", congested, "2001:db8:ffff::1", 1, ErrOwn},
 		{"from loopback", congested, "::1", 1, rocev2.ErrNotReachable},
-		{"to a multicast address", congested[:16] + ` ff020db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner, "2001:db8::1", 1, rocev2.ErrNotReachable},
+		{"to a multicast address", congested[:16] +
+			` ff020db8ffff00000000000000000001 20010db8ffff00000000000000000009` + inner, "2001:db8::1", 1,
+			rocev2.ErrNotReachable},
 	} {
 		flow, src := flowOf(t, c.ip), addr(c.src)
 		out, err := AppendFor([]byte{9}, flow, src, c.level, cfg)

@@ -19,7 +19,8 @@ func TestSRMPLS(t *testing.T) {
 		"two segments":       macs + `8847 03e80040 03e90140` + ipv6,
 		"Ethernet, as a VPN": macs + `8847 03e80040 03e90140` + macs + `86dd` + ipv6,
 		"control word":       macs + `8847 03e80040 03e90140 00000000` + macs + `86dd` + ipv6,
-		"in UDP over IPv4":   macs + `0800 45020070000000004011 0000 c6336401 c6336402 c000 19eb 005c 0000 03e80140` + ipv6,
+		"in UDP over IPv4": macs + `0800 45020070000000004011 0000 c6336401 c6336402 c000 19eb 005c 0000 03e80140` +
+			ipv6,
 	} {
 		var flow rocev2.Flow
 		require.NoError(t, flow.Decode(wiretest.Hex(t, frame), rocev2.DecodeOptions{}), name)

@@ -17,15 +17,18 @@ func TestAppendFresh(t *testing.T) {
 		words int
 		want  string
 	}{
-		{"pre-allocated", Trace{Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00" + "00000000000000000000000000000000"},
+		{"pre-allocated", Trace{Namespace: 123, Type: 0xC00000}, 4,
+			"007b 1004 c00000 00" + "00000000000000000000000000000000"},
 		{"incremental", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
 		{"the most", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
 		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
-		{"active, and what is left of an old trace", Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
+		{"active, and what is left of an old trace",
+			Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
 			"0000 0901 800000 00 00000000"},
 		{"snapshots only", Trace{Type: BitSnapshot}, 2, "0000 0002 000002 00 00000000 00000000"},
 	} {
-		wiretest.Encodes(t, wiretest.Hex(t, c.want), func(b []byte) ([]byte, error) { return c.trace.AppendFresh(b, c.words) })
+		wiretest.Encodes(t, wiretest.Hex(t, c.want),
+			func(b []byte) ([]byte, error) { return c.trace.AppendFresh(b, c.words) })
 	}
 	for _, c := range []struct {
 		trace Trace
@@ -120,8 +123,10 @@ func TestAddNodeThatLacksFields(t *testing.T) {
 		node Node
 		want string
 	}{
-		{"queue depth missing", 0xC20000, Node{Type: 0xC00000, HopLimit: 9, NodeID: 1, Ingress: 2, Egress: 3}, "09000001 00020003 ffffffff"},
-		{"values without their bit do not count", 0x820000, Node{Type: BitNode, NodeID: 1, QueueDepth: 7}, "00000001 ffffffff"},
+		{"queue depth missing", 0xC20000, Node{Type: 0xC00000, HopLimit: 9, NodeID: 1, Ingress: 2, Egress: 3},
+			"09000001 00020003 ffffffff"},
+		{"values without their bit do not count", 0x820000, Node{Type: BitNode, NodeID: 1, QueueDepth: 7},
+			"00000001 ffffffff"},
 		{"fields that nobody asks for", BitQueueDepth, everyFieldNode, "00000007"},
 		{"everything missing", 0xFFFFFE, Node{}, ones(25) + "00ffffff"},
 		{"wide", 0x00E000, Node{Type: BitWideNode, WideHopLimit: 9, WideNodeID: 1}, "0900000000000001" + ones(4)},
@@ -177,10 +182,12 @@ func TestAddNodeErrors(t *testing.T) {
 		err    error
 	}{
 		{"direct export", TypeDirectExport, "007b 1002 c00000 00 00000000 00000000", Node{}, nil},
-		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{}, errRemainingLen},
+		{"RemainingLen beyond the space", TypePreallocated, "007b 1003 c00000 00 00000000 00000000", Node{},
+			errRemainingLen},
 		{"wrong NodeLen", TypeIncremental, "007b 0803 c00000 00", Node{}, errNodeLen},
 		{"no header", TypeIncremental, "007b", Node{}, errTruncatedTrace},
-		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000}, errNodeIDRange},
+		{"node id of 25 bits", TypePreallocated, "007b 0801 800000 00 00000000", Node{NodeID: 0x1000000},
+			errNodeIDRange},
 	} {
 		b := wiretest.Hex(t, c.octets)
 		o := Option{Type: c.kind, Data: bytes.Clone(b)}

@@ -195,10 +195,12 @@ func TestCapturedSnapshots(t *testing.T) {
 		require.EqualValues(t, 8, trace.RemainingLen)
 		var snapshots []string
 		for n := range trace.Nodes() {
-			snapshots = append(snapshots, fmt.Sprintf("%v %d %s", n.Available().Has(BitSnapshot), n.Snapshot.SchemaID, bytes.TrimRight(n.Snapshot.Data, "\x00")))
+			snapshots = append(snapshots, fmt.Sprintf("%v %d %s", n.Available().Has(BitSnapshot), n.Snapshot.SchemaID,
+				bytes.TrimRight(n.Snapshot.Data, "\x00")))
 		}
 		require.Equal(t, []string{
-			"false 16777215 ", "false 16777215 ", "true 666 Hello there -Obi", "true 777 something that will be 4n-aligned",
+			"false 16777215 ", "false 16777215 ", "true 666 Hello there -Obi",
+			"true 777 something that will be 4n-aligned",
 		}, snapshots)
 		wiretest.Encodes(t, o.Data, trace.AppendBinary)
 	}
@@ -232,7 +234,8 @@ func TestCapturedDirectExport(t *testing.T) {
 func TestTsharkReadsTheTracesWeBuild(t *testing.T) {
 	var traces []Trace
 	var frames [][]byte
-	for _, typ := range []TraceType{0xF20000, 0xFFF000, 0xFFF002, BitNode | BitSnapshot, BitWideNode, BitBufferOccupancy} {
+	for _, typ := range []TraceType{0xF20000, 0xFFF000, 0xFFF002, BitNode | BitSnapshot, BitWideNode,
+		BitBufferOccupancy} {
 		n := everyFieldNode
 		n.Type = typ
 		trace := Trace{Namespace: 123, Type: typ, Active: true}

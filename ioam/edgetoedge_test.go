@@ -20,9 +20,11 @@ func TestEdgeToEdge(t *testing.T) {
 		{"sequence of 32 bits", "007b 4000 01020304",
 			EdgeToEdge{Namespace: 123, Type: E2ESequence32, Sequence32: 0x01020304, Rest: []byte{}}},
 		{"time", "007b 3000 6b016366 000ac170",
-			EdgeToEdge{Namespace: 123, Type: E2ESeconds | E2EFraction, Seconds: 0x6B016366, Fraction: 704880, Rest: []byte{}}},
+			EdgeToEdge{Namespace: 123, Type: E2ESeconds | E2EFraction, Seconds: 0x6B016366, Fraction: 704880,
+				Rest: []byte{}}},
 		{"all four", "007b f000 0102030405060708 01020304 6b016366 000ac170",
-			EdgeToEdge{Namespace: 123, Type: 0xF000, Sequence64: 0x0102030405060708, Sequence32: 0x01020304, Seconds: 0x6B016366, Fraction: 704880, Rest: []byte{}}},
+			EdgeToEdge{Namespace: 123, Type: 0xF000, Sequence64: 0x0102030405060708, Sequence32: 0x01020304,
+				Seconds: 0x6B016366, Fraction: 704880, Rest: []byte{}}},
 		{"an undefined bit with its field", "007b 4001 01020304 aabbccdd",
 			EdgeToEdge{Namespace: 123, Type: 0x4001, Sequence32: 0x01020304, Rest: []byte{0xAA, 0xBB, 0xCC, 0xDD}}},
 		{"an undefined bit without one", "007b 4800 01020304",
@@ -34,7 +36,8 @@ func TestEdgeToEdge(t *testing.T) {
 		require.NoError(t, e.Decode(o), c.what)
 		require.Equal(t, c.want, e, c.what)
 		wiretest.Encodes(t, b, e.AppendBinary)
-		wiretest.Prefixes(t, b[:len(b)-len(e.Rest)], func(b []byte) error { return e.Decode(Option{Type: TypeEdgeToEdge, Data: b}) })
+		wiretest.Prefixes(t, b[:len(b)-len(e.Rest)],
+			func(b []byte) error { return e.Decode(Option{Type: TypeEdgeToEdge, Data: b}) })
 		require.Equal(t, errNotEdgeToEdge, e.Decode(Option{Type: TypeDirectExport, Data: b}), c.what)
 		if e.Type&0x0FFF == 0 {
 			o.Data = append(b, 0, 0, 0, 0)

@@ -43,7 +43,8 @@ func Example() {
 	for node := range trace.Nodes() { // newest first
 		when, _ := node.Time(ioam.POSIX)
 		fmt.Printf("node %X: hop limit %d, interfaces %d to %d, %s, queue depth %d\n",
-			node.NodeID, node.HopLimit, node.Ingress, node.Egress, when.Format(time.TimeOnly+".000000"), node.QueueDepth)
+			node.NodeID, node.HopLimit, node.Ingress, node.Egress, when.Format(time.TimeOnly+".000000"),
+			node.QueueDepth)
 	}
 	// Output:
 	// pre-allocated trace of namespace 123

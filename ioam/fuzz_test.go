@@ -123,7 +123,8 @@ func FuzzAddNode(f *testing.F) {
 		}
 		want := before
 		if room := !before.Overflow && len(octets) <= 4*int(before.RemainingLen); room != added {
-			t.Fatalf("added %v, with %d words of room for %d octets, overflow %v", added, before.RemainingLen, len(octets), before.Overflow)
+			t.Fatalf("added %v, with %d words of room for %d octets, overflow %v", added, before.RemainingLen,
+				len(octets), before.Overflow)
 		}
 		if added {
 			want.RemainingLen -= uint8(len(octets) / 4)

@@ -14,7 +14,8 @@ func TestNodeAppend(t *testing.T) {
 
 	n := everyFieldNode
 	n.Type = 0x308002
-	wiretest.Encodes(t, wiretest.Hex(t, "6b016366 000ac170 41 00a1a1a1a1a1a1 02 00029a 48656c6c 6f212121"), n.AppendBinary)
+	wiretest.Encodes(t, wiretest.Hex(t, "6b016366 000ac170 41 00a1a1a1a1a1a1 02 00029a 48656c6c 6f212121"),
+		n.AppendBinary)
 	n.Type = BitReserved
 	wiretest.Encodes(t, nil, n.AppendBinary)
 }
@@ -70,11 +71,14 @@ func TestAvailable(t *testing.T) {
 }
 
 func TestNodeString(t *testing.T) {
-	require.Equal(t, "node 0xa1 at hop limit 64, interfaces 401 to 402, seconds 1795253094, fraction 704880, transit delay 257, "+
-		"namespace data 0xbadcafe, queue depth 7, checksum complement 0xbeef, wide node 0xa1a1a1a1a1a1 at hop limit 65, "+
-		"wide interfaces 401401 to 402402, wide namespace data 0xcafec0caf1adc0de, buffer occupancy 3056, "+
-		"bit 12 0xc00, bit 13 0xc01, bit 14 0xc02, bit 15 0xc03, bit 16 0xc04, bit 17 0xc05, bit 18 0xc06, bit 19 0xc07, bit 20 0xc08, bit 21 0xc09, "+
-		"snapshot of schema 666: 48656c6c6f212121", everyFieldNode.String())
+	require.Equal(t,
+		"node 0xa1 at hop limit 64, interfaces 401 to 402, seconds 1795253094, fraction 704880, transit delay 257, "+
+			"namespace data 0xbadcafe, queue depth 7, checksum complement 0xbeef, wide node 0xa1a1a1a1a1a1 at hop "+
+			"limit 65, "+
+			"wide interfaces 401401 to 402402, wide namespace data 0xcafec0caf1adc0de, buffer occupancy 3056, "+
+			"bit 12 0xc00, bit 13 0xc01, bit 14 0xc02, bit 15 0xc03, bit 16 0xc04, bit 17 0xc05, bit 18 0xc06, bit "+
+			"19 0xc07, bit 20 0xc08, bit 21 0xc09, "+
+			"snapshot of schema 666: 48656c6c6f212121", everyFieldNode.String())
 	require.Equal(t, "node 0xd4 at hop limit 61, queue depth unavailable",
 		Node{Type: BitNode | BitQueueDepth | BitReserved, HopLimit: 61, NodeID: 0xD4, QueueDepth: NoValue}.String())
 	require.Empty(t, Node{}.String())

@@ -34,7 +34,8 @@ const (
 	TypeDirectExport                  // direct export
 )
 
-var optTypeNames = [...]string{"pre-allocated trace", "incremental trace", "proof of transit", "edge-to-edge", "direct export"}
+var optTypeNames = [...]string{"pre-allocated trace", "incremental trace", "proof of transit", "edge-to-edge",
+	"direct export"}
 
 func (t OptType) String() string {
 	if int(t) < len(optTypeNames) {

@@ -17,7 +17,8 @@ func TestProofOfTransit(t *testing.T) {
 	}{
 		{"type 0", "007b 00 80 0102030405060708 1112131415161718",
 			ProofOfTransit{Namespace: 123, Flags: 0x80, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}, 20},
-		{"another type", "007b 01 ff 010203", ProofOfTransit{Namespace: 123, Type: 1, Flags: 0xFF, Data: []byte{1, 2, 3}}, 4},
+		{"another type", "007b 01 ff 010203",
+			ProofOfTransit{Namespace: 123, Type: 1, Flags: 0xFF, Data: []byte{1, 2, 3}}, 4},
 		{"another type, empty", "007b ff 00", ProofOfTransit{Namespace: 123, Type: 0xFF, Data: []byte{}}, 4},
 	} {
 		b := wiretest.Hex(t, c.octets)
@@ -26,7 +27,10 @@ func TestProofOfTransit(t *testing.T) {
 		require.NoError(t, p.Decode(o), c.what)
 		require.Equal(t, c.want, p, c.what)
 		wiretest.Encodes(t, b, p.AppendBinary)
-		wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error { return p.Decode(Option{Type: TypeProofOfTransit, Data: b}) })
+		wiretest.Prefixes(t, b[:c.fixed], func(b []byte) error {
+			return p.Decode(Option{Type: TypeProofOfTransit,
+				Data: b})
+		})
 		require.Equal(t, errNotProofOfTransit, p.Decode(Option{Type: TypeEdgeToEdge, Data: b}), c.what)
 		if p.Type == 0 {
 			o.Data = append(b, 0)

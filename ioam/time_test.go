@@ -38,7 +38,8 @@ func TestTimeFormats(t *testing.T) {
 			require.Equal(t, c.want, got.Format(time.RFC3339Nano))
 		}
 	}
-	require.Equal(t, []string{"PTP", "NTP", "POSIX", "TimeFormat(9)"}, []string{PTP.String(), NTP.String(), POSIX.String(), TimeFormat(9).String()})
+	require.Equal(t, []string{"PTP", "NTP", "POSIX", "TimeFormat(9)"},
+		[]string{PTP.String(), NTP.String(), POSIX.String(), TimeFormat(9).String()})
 }
 
 func TestTimeOfANode(t *testing.T) {

@@ -56,7 +56,8 @@ func TestTrace(t *testing.T) {
 			Trace{Kind: TypeIncremental, RemainingLen: 127, Type: 0x800000}, 0, nil},
 		{"flags and reserved bits",
 			TypePreallocated, "ffff 0f80 800001 ff  40000001",
-			Trace{Namespace: 0xFFFF, Overflow: true, Loopback: true, Active: true, ReservedFlag: true, Type: 0x800001, Reserved: 0xFF}, 0,
+			Trace{Namespace: 0xFFFF, Overflow: true, Loopback: true, Active: true, ReservedFlag: true, Type: 0x800001,
+				Reserved: 0xFF}, 0,
 			[]Node{{Type: 0x800001, HopLimit: 64, NodeID: 1}}},
 		{"overflow", TypePreallocated, "0001 0c00 800000 00",
 			Trace{Namespace: 1, Overflow: true, Type: 0x800000}, 0, nil},
@@ -135,9 +136,11 @@ func TestTraceErrors(t *testing.T) {
 		{"half a node", 0, "007b 1000 c00000 00 3d0000d4", errTruncatedNode, wireerr.Truncated},
 		{"a node and a half", 1, "007b 1000 c00000 00 3d0000d4 01910192 3e0000c3", errTruncatedNode, wireerr.Truncated},
 		{"half a word more", 0, "007b 1000 c00000 00" + nodes + "0000", errTruncatedNode, wireerr.Truncated},
-		{"half a node behind free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", errTruncatedNode, wireerr.Truncated},
+		{"half a node behind free space", 0, "007b 1001 c00000 00 00000000 3d0000d4", errTruncatedNode,
+			wireerr.Truncated},
 		{"a node without its snapshot", 0, "007b 0800 800002 00 3d0000d4", errTruncatedNode, wireerr.Truncated},
-		{"snapshot longer than the rest", 0, "007b 0800 800002 00 3d0000d4 02000001 61626364", errTruncatedSnapshot, wireerr.Truncated},
+		{"snapshot longer than the rest", 0, "007b 0800 800002 00 3d0000d4 02000001 61626364", errTruncatedSnapshot,
+			wireerr.Truncated},
 		{"snapshot of length 255", 1, "007b 0000 000002 00 00ffffff ff000001", errTruncatedSnapshot, wireerr.Truncated},
 		{"an octet behind the snapshots", 1, "007b 0000 000002 00 00ffffff 00", errTruncatedNode, wireerr.Truncated},
 	} {
@@ -202,7 +205,8 @@ func TestReadingATraceMadeByHand(t *testing.T) {
 		{Trace{Type: 0, Data: make([]byte, 8)}, nil},
 		{Trace{Type: BitReserved, Data: make([]byte, 8)}, nil},
 		{Trace{Type: 0xC00000, RemainingLen: 200, Data: make([]byte, 8)}, nil},
-		{Trace{Type: BitSnapshot, Data: []byte{9, 0, 0, 1, 5, 6}}, []Node{{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 1, Data: []byte{5, 6}}}}},
+		{Trace{Type: BitSnapshot, Data: []byte{9, 0, 0, 1, 5, 6}},
+			[]Node{{Type: BitSnapshot, Snapshot: Snapshot{SchemaID: 1, Data: []byte{5, 6}}}}},
 	} {
 		require.Equal(t, c.nodes, slices.Collect(c.trace.Nodes()))
 	}

@@ -168,7 +168,8 @@ func plain(ip []byte) (plain, optionsCNP bool) {
 	}
 	if ip[0]>>4 == 4 {
 		n := int(ip[0]&15) * 4
-		return binary.BigEndian.Uint16(ip[6:])&0x3FFF == 0 && n >= 20 && len(ip) >= n+21 && !tunnels(ip[9], ip[n:]), false
+		return binary.BigEndian.Uint16(ip[6:])&0x3FFF == 0 && n >= 20 && len(ip) >= n+21 && !tunnels(ip[9], ip[n:]),
+			false
 	}
 	next, rest, options := ip[6], ip[40:], false
 	for n := 0; next == 0 || next == 43 || next == 60; n++ {
@@ -181,7 +182,8 @@ func plain(ip []byte) (plain, optionsCNP bool) {
 	if next == 44 || len(rest) < 21 || tunnels(next, rest) {
 		return false, false
 	}
-	return true, options && next == protoUDP && binary.BigEndian.Uint16(rest[2:]) == rocev2.Port && rest[8] == uint8(bth.CNP)
+	return true, options && next == protoUDP && binary.BigEndian.Uint16(rest[2:]) == rocev2.Port &&
+		rest[8] == uint8(bth.CNP)
 }
 
 func tunnels(protocol uint8, rest []byte) bool {
@@ -263,7 +265,8 @@ func rulesOf(t *testing.T, b *filter.Border) []rules {
 		{"tc", `ip link add sink type veth peer name nobody
 			for d in outside inside; do
 				tc qdisc add dev $d ingress
-				tc filter add dev $d ingress bpf bytecode-file ` + bytecodeFile(t, b) + ` action mirred egress redirect dev sink
+				tc filter add dev $d ingress bpf bytecode-file ` + bytecodeFile(t, b) +
+			` action mirred egress redirect dev sink
 			done`,
 			"ip link del sink; for d in outside inside; do tc qdisc del dev $d ingress; done", true},
 	}
@@ -306,7 +309,8 @@ func TestLinuxBorderLetsDataCross(t *testing.T) {
 func TestLinuxCaptures(t *testing.T) {
 	f := newFrontier(t)
 	outside := &f.sides[0]
-	for _, c := range []filter.Capture{{}, {Kind: filter.Notifications}, {Kind: filter.QueuePair, DestQP: 17}, {Kind: filter.Ours}} {
+	for _, c := range []filter.Capture{{}, {Kind: filter.Notifications}, {Kind: filter.QueuePair, DestQP: 17},
+		{Kind: filter.Ours}} {
 		program, err := c.Program(rocev2.LinkEthernet)
 		require.NoError(t, err)
 		instructions, ok := bpf.Disassemble(program)

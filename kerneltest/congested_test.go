@@ -65,14 +65,17 @@ func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
 	connect(t, r.sender, "eth0", r.node, "in")
 	connect(t, r.node, "out", r.receiver, "eth0")
 	r.shape(t, "add", slow)
-	r.start, r.in, r.out, r.end = r.sender.tap(t, "eth0"), r.node.tap(t, "in"), r.node.tap(t, "out"), r.receiver.tap(t, "eth0")
+	r.start, r.in, r.out, r.end = r.sender.tap(t, "eth0"), r.node.tap(t, "in"), r.node.tap(t, "out"),
+		r.receiver.tap(t, "eth0")
 	cfg.Enabled, cfg.Self6 = true, switchAddr
-	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.FastCNP})
+	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
+		Value: congested.FastCNP})
 	agent, err := congested.New(cfg)
 	require.NoError(t, err)
 	r.agent = agent
 	r.send = sender.New(sender.Config{
-		Enabled: true, Self6: senderAddr, Accept: acl.New(netip.PrefixFrom(switchAddr, 48)), QPs: r.pairs, Window: time.Hour,
+		Enabled: true, Self6: senderAddr, Accept: acl.New(netip.PrefixFrom(switchAddr, 48)), QPs: r.pairs,
+		Window: time.Hour,
 	})
 	r.recv = receiver.New(receiver.Config{Enabled: true, Self6: receiverAddr, QPs: r.pairs, Interval: time.Hour})
 	return r
@@ -204,7 +207,8 @@ func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 func isPacket(p *rocev2.Packet) func([]byte) bool {
 	return func(frame []byte) bool {
 		var got rocev2.Packet
-		return got.DecodeFrame(frame) == nil && got.Src == p.Src && got.BTH.PSN == p.BTH.PSN && got.BTH.Opcode == p.BTH.Opcode
+		return got.DecodeFrame(frame) == nil && got.Src == p.Src && got.BTH.PSN == p.BTH.PSN &&
+			got.BTH.Opcode == p.BTH.Opcode
 	}
 }
 
@@ -225,19 +229,23 @@ func TestSenderUnknown(t *testing.T) {
 	ecn := r.arrive(t, data, r.accept(t))
 
 	require.NotEmpty(t, r.decisions)
-	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1, MarkECN: true}, r.decisions[0])
+	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1,
+		MarkECN: true}, r.decisions[0])
 	for _, d := range r.decisions[1:] { // the limit of Fast CNPs is none of marks
 		require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited, MarkECN: true}, d)
 	}
 	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
-	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false}, []any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow, r.events[0].Again})
-	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true}, []any{r.events[1].Kind, r.events[1].Origin, r.events[1].Again})
+	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false},
+		[]any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow, r.events[0].Again})
+	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true},
+		[]any{r.events[1].Kind, r.events[1].Origin, r.events[1].Again})
 
 	// tshark judges what was sent: the first marked packet, the Fast CNP, the CNP.
 	require.Len(t, r.sent, len(r.decisions)+2)
 	rows := wiretest.Tshark(t, r.sent[0], r.sent[1], r.sent[len(r.sent)-1])
-	require.Equal(t, []string{"3", "0x000077"}, []string{rows[0].Get("ipv6.tclass.ecn"), rows[0].Get("infiniband.bth.destqp")})
+	require.Equal(t, []string{"3", "0x000077"},
+		[]string{rows[0].Get("ipv6.tclass.ecn"), rows[0].Get("infiniband.bth.destqp")})
 	require.Equal(t, []string{switchAddr.String(), senderAddr.String(), "0x000077"},
 		[]string{rows[1].Get("ipv6.src"), rows[1].Get("ipv6.dst"), rows[1].Get("infiniband.bth.destqp")})
 	require.Contains(t, rows[1].All("ipv6.opt.type"), "0x9e")
@@ -253,7 +261,8 @@ func TestSenderUnknown(t *testing.T) {
 // NOT mark then, and the receiver has nothing to say.
 func TestSenderCapable(t *testing.T) {
 	r := newBottleneck(t, congested.Config{
-		Capable: acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(senderAddr, 128), Value: congested.Yes}),
+		Capable: acl.NewMap(acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(senderAddr, 128),
+			Value: congested.Yes}),
 	})
 	data := r.traffic(t)
 	r.replay(t, data, r.accept(t))
@@ -286,7 +295,8 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 	r.replay(t, data, func([]byte) {
 		frame := r.in.receive(t, "ICMPv6 error", func(frame []byte) bool {
 			const icmpv6, errors = 58, 128
-			return len(frame) > 62 && frame[14]>>4 == 6 && frame[20] == icmpv6 && frame[54] < errors && [16]byte(frame[38:54]) == switchAddr.As16()
+			return len(frame) > 62 && frame[14]>>4 == 6 && frame[20] == icmpv6 && frame[54] < errors &&
+				[16]byte(frame[38:54]) == switchAddr.As16()
 		})
 		ip := frame[14:]
 		from := netip.AddrFrom16([16]byte(ip[8:24]))
@@ -301,7 +311,8 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 	ecn := r.arrive(t, data, func([]byte) {})
 
 	require.Greater(t, len(r.decisions), 2)
-	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1, MarkECN: true}, r.decisions[0])
+	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1,
+		MarkECN: true}, r.decisions[0])
 	for _, d := range r.decisions[1:] {
 		require.Equal(t, congested.Decision{Packet: message.Data, MarkECN: true}, d)
 	}

@@ -44,7 +44,8 @@ func TestLinuxBorderFragments(t *testing.T) {
 		crosses bool // with the rules
 	}{
 		// Fragment, Routing (next 60) | Destination Options, UDP 1021.
-		{"FCN behind Routing and Destination Options", filter.Border{}, 6, `2b: 3c00fd00 00000000 1100 0104 00000000`, fcn,
+		{"FCN behind Routing and Destination Options", filter.Border{}, 6, `2b: 3c00fd00 00000000 1100 0104 00000000`,
+			fcn,
 			8, true, false},
 		{"FCN behind Destination Options", filter.Border{}, 6, `3c: 1100 0104 00000000`, fcn, 8, false, false},
 		{"half of the Destination Options", filter.Border{}, 6, `3c: 1101 010c 000000000000000000000000`, fcn, 8, false,
@@ -72,7 +73,8 @@ func TestLinuxBorderFragments(t *testing.T) {
 
 			fragments := func() [2][]byte {
 				if c.version == 4 {
-					return [2][]byte{ipv4Fragment(0x2000, whole[:c.first]), ipv4Fragment(uint16(c.first/8), whole[c.first:])}
+					return [2][]byte{ipv4Fragment(0x2000, whole[:c.first]),
+						ipv4Fragment(uint16(c.first/8), whole[c.first:])}
 				}
 				of := func(offset byte, part []byte) []byte {
 					return ipv6Packet(44, slices.Concat(wiretest.Hex(t, next), []byte{0, 0, offset, 0, 0, 0, id}, part))
@@ -95,8 +97,9 @@ func TestLinuxBorderFragments(t *testing.T) {
 				}
 				first = f.cross(t, outside, inside, parts[:1])[int(id)]
 				outside.end.sendIP(t, outside.router, parts[1])
-				end := slices.Concat(outside.addr6.AsSlice(), inside.addr6.AsSlice(), []byte{0, protoUDP, 0, 9}, []byte{1, 1, 0,
-					9, 0, 9, 0, 0, id, 0})
+				end := slices.Concat(outside.addr6.AsSlice(), inside.addr6.AsSlice(), []byte{0, protoUDP, 0, 9},
+					[]byte{1, 1, 0,
+						9, 0, 9, 0, 0, id, 0})
 				binary.BigEndian.PutUint16(end[42:], checksum(end))
 				ip := ipv6Packet(protoUDP, end[36:45])
 				address(ip, lastPacket, outside, inside)

@@ -49,9 +49,11 @@ func TestLinuxRecordsIOAM(t *testing.T) {
 		{"everything", ioam.Trace{Type: everything}, 41, 2, 3, false},
 		{"everything but the second snapshot", ioam.Trace{Type: everything}, 37, 1, 19, true},
 		{"snapshots alone", ioam.Trace{Type: ioam.BitSnapshot}, 8, 2, 0, false},
-		{"wide fields", ioam.Trace{Type: ioam.BitWideNode | ioam.BitWideInterfaces | ioam.BitWideNamespaceData}, 15, 2, 3, false},
+		{"wide fields", ioam.Trace{Type: ioam.BitWideNode | ioam.BitWideInterfaces | ioam.BitWideNamespaceData}, 15, 2,
+			3, false},
 		{"undefined bits", ioam.Trace{Type: ioam.BitNode | ioam.UndefinedBits}, 22, 2, 0, false},
-		{"flags and reserved bits", ioam.Trace{Type: hpcc | ioam.BitReserved, Active: true, Reserved: 0xA5}, 10, 2, 0, false},
+		{"flags and reserved bits", ioam.Trace{Type: hpcc | ioam.BitReserved, Active: true, Reserved: 0xA5}, 10, 2, 0,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.fresh.Namespace = namespace
@@ -302,7 +304,8 @@ func TestLinuxRecordsQueueDepth(t *testing.T) {
 	shape := func(action, rate string) {
 		t.Helper()
 		wiretest.Tool(t, "tc")
-		_, err := r.c3.TryRun("", "tc", "qdisc", action, "dev", "out", "root", "tbf", "rate", rate, "burst", "1800", "limit", "100000")
+		_, err := r.c3.TryRun("", "tc", "qdisc", action, "dev", "out", "root", "tbf", "rate", rate, "burst", "1800",
+			"limit", "100000")
 		require.NoError(t, err)
 	}
 	shape("add", "80bit")

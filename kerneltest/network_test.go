@@ -169,7 +169,8 @@ func (h *host) tap(t *testing.T, device string, program ...bpf.RawInstruction) *
 			for i, r := range program {
 				filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 			}
-			if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
+			if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+				&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
 				return err
 			}
 		}

@@ -85,7 +85,8 @@ func (p *pausing) follow(t *testing.T, state pause.State) {
 func (p *pausing) send(t *testing.T, qp uint32, payload int) uint32 {
 	t.Helper()
 	p.psn++
-	d := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PSN: p.psn}}, Payload: make([]byte, payload)}
+	d := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PSN: p.psn}},
+		Payload: make([]byte, payload)}
 	d.Src, d.Dst, d.SrcPort, d.DstPort, d.HopLimit = pausedAddr, remoteAddr, 49152, rocev2.Port, 64
 	p.end.sendIP(t, p.far, whole(t, &d))
 	return p.psn
@@ -109,7 +110,8 @@ func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 }
 
 // notify has the congested node send a PPFC, and the host do what it says.
-func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, duration time.Duration, now time.Time) pause.Action {
+func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, duration time.Duration,
+	now time.Time) pause.Action {
 	t.Helper()
 	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
 	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, rocev2.Carriage{})
@@ -129,7 +131,8 @@ func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, durati
 // when its time is over, all of them leave. The time is the test's own.
 func TestLinuxPauses(t *testing.T) {
 	p := newPausing(t)
-	table := pause.New(pause.Config{Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)), MaxPause: time.Millisecond})
+	table := pause.New(pause.Config{Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)),
+		MaxPause: time.Millisecond})
 	flow := pause.Flow(remoteAddr, stoppedPair)
 	now := time.Unix(1_800_000_000, 0)
 	burst := func() (psns []uint32) {

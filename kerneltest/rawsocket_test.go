@@ -118,7 +118,8 @@ func notifications(t *testing.T, src, dst netip.Addr) (all []notification) {
 		{name: "as built"},
 		{name: "with UDP checksum", carriage: rocev2.Carriage{Checksum: true}},
 		{name: "with ID", carriage: rocev2.Carriage{ID: 0x1234}, ofIPv4Only: true},
-		{name: "may be fragmented, with ID", carriage: rocev2.Carriage{ID: 0x1234, MayFragment: true}, ofIPv4Only: true},
+		{name: "may be fragmented, with ID", carriage: rocev2.Carriage{ID: 0x1234, MayFragment: true},
+			ofIPv4Only: true},
 		{name: "may be fragmented", carriage: rocev2.Carriage{MayFragment: true}, ofIPv4Only: true, filledIn: true},
 	} {
 		add := func(name string, packet []byte, err error) {

@@ -67,7 +67,8 @@ func newRoad(t *testing.T) *road {
 	if _, err := os.Stat("/proc/sys/net/ipv6/ioam6_id"); err != nil {
 		wiretest.Missing(t, "no IOAM in this kernel: "+err.Error())
 	}
-	r := &road{sender: newHost(t, "sender"), b2: newHost(t, "b2"), c3: newHost(t, "c3"), receiver: newHost(t, "receiver")}
+	r := &road{sender: newHost(t, "sender"), b2: newHost(t, "b2"), c3: newHost(t, "c3"),
+		receiver: newHost(t, "receiver")}
 	connect(t, r.sender, "eth0", r.b2, "in")
 	connect(t, r.b2, "out", r.c3, "in")
 	connect(t, r.c3, "out", r.receiver, "eth0")
@@ -114,7 +115,8 @@ func dataPacket(psn uint32, ext []byte) rocev2.Packet {
 	p.TrafficClass, p.HopLimit, p.FlowLabel = 26<<2|1, 64, 0xABCDE
 	p.NextHeader, p.Ext = ipv6opt.HopByHop, ext
 	p.SrcPort, p.DstPort = 0xC0DE, rocev2.Port
-	p.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteOnly, Pad: 3, PKey: 0xFFFF, DestQP: 0x123456, AckReq: true, PSN: psn}
+	p.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteOnly, Pad: 3, PKey: 0xFFFF, DestQP: 0x123456, AckReq: true,
+		PSN: psn}
 	p.BTH.RETH = bth.RETH{VirtualAddress: 0x7F00_0000_1000, RKey: 0x1234, DMALength: 5}
 	p.Payload = []byte("hello")
 	return p
@@ -154,7 +156,8 @@ func (r *road) cross(t *testing.T, sent *rocev2.Packet) (frame []byte, arrived r
 	t.Helper()
 	r.start.sendIP(t, r.startB2, whole(t, sent))
 	frame = r.end.receive(t, "data packet", func(frame []byte) bool {
-		return arrived.DecodeFrame(frame) == nil && arrived.BTH.Opcode == sent.BTH.Opcode && arrived.BTH.PSN == sent.BTH.PSN
+		return arrived.DecodeFrame(frame) == nil && arrived.BTH.Opcode == sent.BTH.Opcode &&
+			arrived.BTH.PSN == sent.BTH.PSN
 	})
 	return frame, arrived
 }

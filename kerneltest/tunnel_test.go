@@ -108,13 +108,15 @@ func TestLinuxSRv6(t *testing.T) {
 		{mode: "inline", family: "IPv6", direct: true, fcn: fcn.ErrNotTunnelled}, // but a header in the packet itself
 		{mode: "l2encap", family: "IPv6"},
 		{mode: "l2encap.red", family: "IPv6"},
-		{mode: "encap", family: "IPv4", direct: true, fcn: fcn.ErrNotECNCapable}, // Linux leaves the outer traffic class 0
+		// Linux leaves the outer traffic class 0
+		{mode: "encap", family: "IPv4", direct: true, fcn: fcn.ErrNotECNCapable},
 		{mode: "encap.red", family: "IPv4", direct: true, fcn: fcn.ErrNotECNCapable},
 		{mode: "l2encap", family: "IPv4", fcn: fcn.ErrNotECNCapable},
 	} {
 		t.Run(c.family+" "+c.mode, func(t *testing.T) {
 			inner := inners()[c.family]
-			if err := e.pe.tryIP(fmt.Sprintf("route replace %v/%d encap seg6 mode %s segs 2001:db8:c::1,2001:db8:c::2 dev out",
+			if err := e.pe.tryIP(fmt.Sprintf("route replace %v/%d encap seg6 mode %s segs "+
+				"2001:db8:c::1,2001:db8:c::2 dev out",
 				inner.Dst, inner.Dst.BitLen(), c.mode)); err != nil {
 				wiretest.NotInKernel(t, "CONFIG_IPV6_SEG6_LWTUNNEL", "SRv6 mode "+c.mode+": "+err.Error())
 			}
@@ -203,7 +205,8 @@ func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc
 	t.Helper()
 	var f rocev2.Flow
 	require.NoError(t, f.DecodeFrame(frame))
-	require.Equal(t, rocev2.FiveTuple{Src: inner.Src, Dst: inner.Dst, Protocol: 17, SrcPort: inner.SrcPort, DstPort: rocev2.Port}, f.FiveTuple)
+	require.Equal(t, rocev2.FiveTuple{Src: inner.Src, Dst: inner.Dst, Protocol: 17, SrcPort: inner.SrcPort,
+		DstPort: rocev2.Port}, f.FiveTuple)
 	require.Equal(t, inner.FlowLabel, f.FlowLabel)
 	require.Equal(t, frame[14:], f.Outermost)
 	got, err := icrc.Verify(f.IP)

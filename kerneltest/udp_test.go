@@ -109,7 +109,8 @@ func datagrams(t *testing.T) (all []datagram) {
 			add("PPFC about "+congested.String(), b, err)
 		}
 
-		data := rocev2.Packet{Datagram: rocev2.Datagram{Src: src, Dst: dst, HopLimit: 1, SrcPort: 0xC0DE, DstPort: rocev2.Port, Checksum: 1}}
+		data := rocev2.Packet{Datagram: rocev2.Datagram{Src: src, Dst: dst, HopLimit: 1, SrcPort: 0xC0DE,
+			DstPort: rocev2.Port, Checksum: 1}}
 		data.BTH.Header = bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 7, PSN: 9}
 		data.Payload = bytes.Repeat([]byte("rocecn.."), 170)
 		b, err = data.AppendBinary(nil)

@@ -116,14 +116,16 @@ func ingressPE(t *testing.T) (*ingress.PE, *qpmap.Map) {
 
 // enter sends a packet from the sender through the PE to p, and returns the frame
 // that p gets and the label.
-func (w *wan) enter(t *testing.T, pe *ingress.PE, via encap.Tunnel, ip []byte, now time.Time) (frame []byte, label uint32) {
+func (w *wan) enter(t *testing.T, pe *ingress.PE, via encap.Tunnel, ip []byte, now time.Time) (frame []byte,
+	label uint32) {
 	t.Helper()
 	w.start.sendIP(t, w.peIn, ip)
 	in := w.peIn.receive(t, "packet of the sender", func(frame []byte) bool { return bytes.HasSuffix(frame, ip) })
 	outer, f, err := pe.Forward(nil, in[14:], 0, via, now)
 	require.NoError(t, err)
 	w.peOut.sendIP(t, w.pIn, outer)
-	return w.pIn.receive(t, "packet in a tunnel", func(frame []byte) bool { return bytes.HasSuffix(frame, outer) }), f.Label
+	return w.pIn.receive(t, "packet in a tunnel", func(frame []byte) bool { return bytes.HasSuffix(frame, outer) }),
+		f.Label
 }
 
 // cross forwards a frame that p got, and returns the IP packet that the receiver
@@ -148,7 +150,8 @@ func TestLinuxEndsOurTunnels(t *testing.T) {
 	srv6 := func(segment netip.Addr, reduced bool) encap.Tunnel {
 		return &encap.SRv6{Src: wanPE, Segments: []netip.Addr{segment}, Reduced: reduced}
 	}
-	vxlan := &encap.VXLAN6{Src: wanPE, Dst: wanEgress, VNI: 46, Ethernet: append(append(receiver, bridge.start.mac...), 0, 0)}
+	vxlan := &encap.VXLAN6{Src: wanPE, Dst: wanEgress, VNI: 46,
+		Ethernet: append(append(receiver, bridge.start.mac...), 0, 0)}
 	for _, c := range []struct {
 		name, family string
 		via          encap.Tunnel

@@ -58,8 +58,9 @@ type Origin struct {
 
 // What the writing functions refuse.
 var (
-	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of hosts, or none that the protocol carries", wireerr.Range)
-	errProxy  = wireerr.New("pnc", "proxy", 0,
+	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of hosts, or none that the protocol carries",
+		wireerr.Range)
+	errProxy = wireerr.New("pnc", "proxy", 0,
 		"no unicast address that others can reach, or not of the family that the field has", wireerr.Range)
 	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )

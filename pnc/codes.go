@@ -21,7 +21,8 @@ type Codes struct {
 }
 
 // ErrNoCode is the error of the BGP functions where Codes.NHC is 0.
-var ErrNoCode = wireerr.New("pnc", "characteristic code", 0, "Codes.NHC is 0: the draft suggests no code, one must be given", wireerr.Range)
+var ErrNoCode = wireerr.New("pnc", "characteristic code", 0,
+	"Codes.NHC is 0: the draft suggests no code, one must be given", wireerr.Range)
 
 func (c Codes) isis() uint   { return or(c.ISIS, SuggestedISIS) }
 func (c Codes) ospfv2() uint { return or(c.OSPFv2, SuggestedOSPFv2) }

@@ -11,7 +11,8 @@ import (
 
 // same fails the test unless what was read can be written, and read again as it
 // was.
-func same(t *testing.T, read []Advertisement, appendTo func(Advertisement) ([]byte, error), again func([]byte) ([]Advertisement, []error)) {
+func same(t *testing.T, read []Advertisement, appendTo func(Advertisement) ([]byte, error),
+	again func([]byte) ([]Advertisement, []error)) {
 	t.Helper()
 	for _, a := range read {
 		if a.Prefix != a.Prefix.Masked() || !a.Prefix.IsValid() {
@@ -133,7 +134,8 @@ func FuzzLeak(f *testing.F) {
 				if err := after.decode(kept); err != nil {
 					t.Fatal(err)
 				}
-				if flagSet(before.flags, SuggestedISIS) != flagSet(after.flags, SuggestedISIS) || !flagSet(after.flags, bitReAdvertised) ||
+				if flagSet(before.flags, SuggestedISIS) != flagSet(after.flags, SuggestedISIS) ||
+					!flagSet(after.flags, bitReAdvertised) ||
 					before.source4 != after.source4 || before.source6 != after.source6 {
 					t.Fatalf("read %x, kept %x", b, kept)
 				}

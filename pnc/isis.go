@@ -29,7 +29,8 @@ const bitReAdvertised = 1 // R-flag of the prefix attribute flags: leaked from a
 
 // What reading IS-IS refuses.
 var (
-	ErrNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets", wireerr.Other)
+	ErrNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets",
+		wireerr.Other)
 	errSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
 
 	errLSPHeader    = wireerr.New("pnc", "IS-IS LSP header", lspHeaderLen, "27 octets needed", wireerr.Truncated)

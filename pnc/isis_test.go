@@ -80,8 +80,10 @@ func TestReadISIS(t *testing.T) {
 		{name: "the first of two flag fields",
 			tlvs:   id4 + "87 0f 0000000a 58 c00002 06 0401 01 0401 00",
 			prefix: "192.0.2.0/24", metric: 10, proxy: "198.51.100.1"},
-		{name: "no P-flag: X, R, N and all others but bit 7", tlvs: id4 + "87 0c 0000000a 58 c00002 03 0401 fe", nothing: true},
-		{name: "the first of two flag fields has no P-flag", tlvs: id4 + "87 0f 0000000a 58 c00002 06 0401 00 0401 01", nothing: true},
+		{name: "no P-flag: X, R, N and all others but bit 7", tlvs: id4 + "87 0c 0000000a 58 c00002 03 0401 fe",
+			nothing: true},
+		{name: "the first of two flag fields has no P-flag", tlvs: id4 + "87 0f 0000000a 58 c00002 06 0401 00 0401 01",
+			nothing: true},
 		{name: "flags of no octets", tlvs: id4 + "87 0b 0000000a 58 c00002 02 0400", nothing: true},
 		{name: "no flags", tlvs: id4 + "87 08 0000000a 18 c00002", nothing: true},
 		{name: "no sub-TLVs", tlvs: id4 + "87 09 0000000a 58 c00002 00", nothing: true},
@@ -119,7 +121,8 @@ func TestReadISISFragments(t *testing.T) {
 	one := Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.1"), Metric: 10, Origin: systemOne}
 	two := Advertisement{Prefix: prefix("192.0.3.0/24"), Proxy: addr("198.51.100.1"), Metric: 11, Origin: systemOne}
 
-	all, errs := collect(Codes{}.ReadISIS(fragment(2, 1, 1, 1200, p1), fragment(2, 1, 2, 1200, p2), fragment(2, 1, 0, 1200, id)))
+	all, errs := collect(Codes{}.ReadISIS(fragment(2, 1, 1, 1200, p1), fragment(2, 1, 2, 1200, p2),
+		fragment(2, 1, 0, 1200, id)))
 	require.Empty(t, errs)
 	require.Equal(t, []Advertisement{one, two}, all)
 
@@ -135,7 +138,8 @@ func TestReadISISFragments(t *testing.T) {
 	require.Empty(t, errs)
 	require.Empty(t, all, "and another one after it")
 
-	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, id, p1), fragment(2, 2, 0, 1200, p2), fragment(1, 1, 1, 1200, p2)))
+	all, errs = collect(Codes{}.ReadISIS(fragment(2, 1, 0, 1200, id, p1), fragment(2, 2, 0, 1200, p2),
+		fragment(1, 1, 1, 1200, p2)))
 	require.Equal(t, []error{errSystem, errSystem}, errs)
 	require.Equal(t, []Advertisement{one}, all, "other systems and levels")
 
@@ -178,7 +182,8 @@ func TestReadISISFragments(t *testing.T) {
 // What is broken is an error beside what is not.
 func TestReadISISBroken(t *testing.T) {
 	good := wiretest.Hex(t, "87 12 0000000a 58 c00002 09 0401 01 0b04 c6336402")
-	want := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10, Origin: systemOne}}
+	want := []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Metric: 10,
+		Origin: systemOne}}
 	for _, c := range []struct {
 		name, tlvs string
 		err        error
@@ -206,7 +211,8 @@ func TestReadISISBroken(t *testing.T) {
 		}
 	}
 	// Entry by entry: the next one begins where it would.
-	all, errs := collect(Codes{}.ReadISIS(lspOf(wiretest.Hex(t, "87 1e 0000000a 58 c00002 03 0402 01 0000000a 58 c00002 09 0401 01 0b04 c6336402"))))
+	all, errs := collect(Codes{}.ReadISIS(lspOf(wiretest.Hex(t,
+		"87 1e 0000000a 58 c00002 03 0402 01 0000000a 58 c00002 09 0401 01 0b04 c6336402"))))
 	require.Equal(t, []error{errSubTLV}, errs)
 	require.Equal(t, want, all)
 
@@ -283,11 +289,13 @@ func TestLeakISIS(t *testing.T) {
 		{"leaked before: the leaking router's id is not the source's", "0401 41", v4, v6, "0401 41"},
 		{"nothing set stays nothing set", "", v4, netip.Addr{}, "0401 40 0b04 c6336401"},
 		{"flags of no octets", "0400", netip.Addr{}, netip.Addr{}, "0401 40"},
-		{"other sub-TLVs are not copied", "0104 00000007 0401 01 0306 000000000001 0b04 c6336402", v4, v6, "0401 41 0b04 c6336402"},
+		{"other sub-TLVs are not copied", "0104 00000007 0401 01 0306 000000000001 0b04 c6336402", v4, v6,
+			"0401 41 0b04 c6336402"},
 		{"ids in the wrong places", "0401 01", v6, v4, "0401 41"},
 	} {
 		in := wiretest.Hex(t, c.in)
-		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakISIS(b, in, c.id4, c.id6) })
+		wiretest.Encodes(t, wiretest.Hex(t, c.out),
+			func(b []byte) ([]byte, error) { return LeakISIS(b, in, c.id4, c.id6) })
 		buf := make([]byte, 0, 64)
 		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakISIS(buf, in, c.id4, c.id6) })
 	}

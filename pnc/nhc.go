@@ -34,8 +34,10 @@ const safiVPN = 128 // next hops begin with a route distinguisher of 8 octets (R
 
 // What reading and writing NHC refuse.
 var (
-	ErrNHC   = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV runs beyond the attribute: to be discarded", wireerr.Malformed)
-	errOrder = wireerr.New("pnc", "characteristics", 0, "not in ascending order of their codes, or one is there twice", wireerr.Range)
+	ErrNHC = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV runs beyond the attribute: to be discarded",
+		wireerr.Malformed)
+	errOrder = wireerr.New("pnc", "characteristics", 0, "not in ascending order of their codes, or one is there twice",
+		wireerr.Range)
 
 	errNextHop = wireerr.New("pnc", "next hop", 0, "no IPv4 or IPv6 address", wireerr.Range)
 	errValue   = wireerr.New("pnc", "characteristic", 0, "more than 65535 octets", wireerr.Range)
@@ -50,8 +52,9 @@ var (
 //
 // ok is false when the attribute says nothing: it is of another next hop, or has
 // no PNC characteristic with an address, of 4 or 16 octets, that others can
-// reach (see [Advertisement.Validate]); of several the first counts. Characteristics with other codes are skipped, in any order. On an error
-// the attribute is to be discarded and the route kept (section 2.4).
+// reach (see [Advertisement.Validate]); of several the first counts.
+// Characteristics with other codes are skipped, in any order. On an error the
+// attribute is to be discarded and the route kept (section 2.4).
 func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok bool, err error) {
 	if c.NHC == 0 {
 		return netip.Addr{}, false, ErrNoCode

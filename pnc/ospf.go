@@ -11,12 +11,14 @@ import (
 var (
 	errRouter = wireerr.New("pnc", "advertising router", 0, "LSAs of different routers", wireerr.Malformed)
 
-	errLSAHeader    = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "20 octets needed", wireerr.Truncated)
-	errLSACut       = wireerr.New("pnc", "OSPF LSA", 0, "fewer octets than its length", wireerr.Truncated)
-	errLSALength    = wireerr.New("pnc", "OSPF LSA length", 0, "below the 20 octets of the header", wireerr.Malformed)
-	errOSPFTLV      = wireerr.New("pnc", "OSPF TLV", 0, "runs beyond what holds it", wireerr.Malformed)
-	errOSPFFixed    = wireerr.New("pnc", "OSPF prefix TLV", 0, "shorter than its fixed fields and the prefix", wireerr.Malformed)
-	errFlagsLength  = wireerr.New("pnc", "OSPF prefix extended flags", 0, "length is no multiple of 4", wireerr.Malformed)
+	errLSAHeader = wireerr.New("pnc", "OSPF LSA header", lsaHeaderLen, "20 octets needed", wireerr.Truncated)
+	errLSACut    = wireerr.New("pnc", "OSPF LSA", 0, "fewer octets than its length", wireerr.Truncated)
+	errLSALength = wireerr.New("pnc", "OSPF LSA length", 0, "below the 20 octets of the header", wireerr.Malformed)
+	errOSPFTLV   = wireerr.New("pnc", "OSPF TLV", 0, "runs beyond what holds it", wireerr.Malformed)
+	errOSPFFixed = wireerr.New("pnc", "OSPF prefix TLV", 0, "shorter than its fixed fields and the prefix",
+		wireerr.Malformed)
+	errFlagsLength = wireerr.New("pnc", "OSPF prefix extended flags", 0, "length is no multiple of 4",
+		wireerr.Malformed)
 	errTLVRoom      = wireerr.New("pnc", "OSPF TLV", 0, "more than 65535 octets", wireerr.Range)
 	errNotPrefixTLV = wireerr.New("pnc", "OSPF TLV", 0, "not one that describes a prefix", wireerr.Other)
 )
@@ -178,7 +180,8 @@ func (c *subTLVCodes) nextSource(subTLVs []byte) (addr netip.Addr, rest []byte, 
 // yieldSources yields an advertisement for each source address of the prefix;
 // without any, one with the address given, which may be none. It returns false
 // when yield does.
-func (c *subTLVCodes) yieldSources(a Advertisement, subTLVs []byte, otherwise netip.Addr, yield func(Advertisement, error) bool) bool {
+func (c *subTLVCodes) yieldSources(a Advertisement, subTLVs []byte, otherwise netip.Addr,
+	yield func(Advertisement, error) bool) bool {
 	addr, rest, ok := c.nextSource(subTLVs)
 	if !ok {
 		a.Proxy = otherwise

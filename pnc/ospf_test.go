@@ -24,17 +24,27 @@ func TestReadOSPFv2(t *testing.T) {
 		prefix string
 		proxy  []string // none: nothing is said
 	}{
-		{"with source address", "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24", []string{"198.51.100.2"}},
-		{"the router's address where there is none", "0001 0010 01180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{"198.51.100.1"}},
-		{"two sources", "0001 0020 01180000 c0000200 00050004 c6336402 000b0004 20000000 00050004 c6336403", "192.0.2.0/24", []string{"198.51.100.2", "198.51.100.3"}},
-		{"inter-area: the area border router is not the proxy", "0001 0010 03180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{""}},
+		{"with source address", "0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24",
+			[]string{"198.51.100.2"}},
+		{"the router's address where there is none", "0001 0010 01180000 c0000200 000b0004 20000000", "192.0.2.0/24",
+			[]string{"198.51.100.1"}},
+		{"two sources", "0001 0020 01180000 c0000200 00050004 c6336402 000b0004 20000000 00050004 c6336403",
+			"192.0.2.0/24", []string{"198.51.100.2", "198.51.100.3"}},
+		{"inter-area: the area border router is not the proxy", "0001 0010 03180000 c0000200 000b0004 20000000",
+			"192.0.2.0/24", []string{""}},
 		{"external", "0001 0010 05180000 c0000200 000b0004 20000000", "192.0.2.0/24", []string{""}},
-		{"inter-area with source address", "0001 0018 03180000 c0000200 000b0004 20000000 00050004 c6336402", "192.0.2.0/24", []string{"198.51.100.2"}},
-		{"source address of the other family is invalid", "0001 0024 03180000 c0000200 000b0004 20000000 00050010 20010db8ffff00000000000000000001", "192.0.2.0/24", []string{""}},
-		{"other TLVs and sub-TLVs, padding", "0009 0001 ff000000 0001 0020 01180040 c0000200 00020007 00000000000001ff 000b0008 2000000000000001", "192.0.2.0/24", []string{"198.51.100.1"}},
+		{"inter-area with source address", "0001 0018 03180000 c0000200 000b0004 20000000 00050004 c6336402",
+			"192.0.2.0/24", []string{"198.51.100.2"}},
+		{"source address of the other family is invalid",
+			"0001 0024 03180000 c0000200 000b0004 20000000 00050010 20010db8ffff00000000000000000001", "192.0.2.0/24",
+			[]string{""}},
+		{"other TLVs and sub-TLVs, padding",
+			"0009 0001 ff000000 0001 0020 01180040 c0000200 00020007 00000000000001ff 000b0008 2000000000000001",
+			"192.0.2.0/24", []string{"198.51.100.1"}},
 		{"a short prefix", "0001 0010 01080000 0a000000 000b0004 20000000", "10.0.0.0/8", []string{"198.51.100.1"}},
 		{"host prefix", "0001 0010 01200000 c0000207 000b0004 20000000", "192.0.2.7/32", []string{"198.51.100.1"}},
-		{"bits behind the prefix", "0001 0010 01170000 c00003ff 000b0004 20000000", "192.0.2.0/23", []string{"198.51.100.1"}},
+		{"bits behind the prefix", "0001 0010 01170000 c00003ff 000b0004 20000000", "192.0.2.0/23",
+			[]string{"198.51.100.1"}},
 		{"all bits but 2", "0001 0010 01180000 c0000200 000b0004 dfffffff", "", nil},
 		{"the first of two flag fields", "0001 0018 01180000 c0000200 000b0004 00000000 000b0004 20000000", "", nil},
 		{"flags of no octets", "0001 000c 01180000 c0000200 000b0000", "", nil},
@@ -80,26 +90,39 @@ func TestReadOSPFv3(t *testing.T) {
 		metric uint32
 		proxy  []string // none: nothing is said
 	}{
-		{"intra-area with source address", 0xA029, reference + "0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002",
+		{"intra-area with source address", 0xA029,
+			reference +
+				"0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 " +
+				"20010db8ffff00000000000000000002",
 			"2001:db8:1::/64", 10, []string{"2001:db8:ffff::2"}},
-		{"the router's address where there is none", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000",
+		{"the router's address where there is none", 0xA029,
+			reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000",
 			"2001:db8:1::/64", 10, []string{"2001:db8:ffff::1"}},
-		{"inter-area: the area border router is not the proxy", 0xA023, "0003 0018 0000000b 40000000 20010db800010000 00250004 20000000",
+		{"inter-area: the area border router is not the proxy", 0xA023,
+			"0003 0018 0000000b 40000000 20010db800010000 00250004 20000000",
 			"2001:db8:1::/64", 11, []string{""}},
-		{"inter-area with source address", 0xA023, "0003 002c 0000000b 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
+		{"inter-area with source address", 0xA023,
+			"0003 002c 0000000b 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
 			"2001:db8:1::/64", 11, []string{"2001:db8:ffff::2"}},
-		{"external with source address, E-bit", 0xC025, "0005 002c 0400000c 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
+		{"external with source address, E-bit", 0xC025,
+			"0005 002c 0400000c 40000000 20010db800010000 001c0010 20010db8ffff00000000000000000002 00250004 20000000",
 			"2001:db8:1::/64", 12, []string{"2001:db8:ffff::2"}},
-		{"NSSA", 0xA027, "0005 0018 0000000c 40000000 20010db800010000 00250004 20000000", "2001:db8:1::/64", 12, []string{""}},
-		{"source address of the other family is invalid", 0xA023, "0003 0020 0000000b 40000000 20010db800010000 00250004 20000000 001c0004 c6336402",
+		{"NSSA", 0xA027, "0005 0018 0000000c 40000000 20010db800010000 00250004 20000000", "2001:db8:1::/64", 12,
+			[]string{""}},
+		{"source address of the other family is invalid", 0xA023,
+			"0003 0020 0000000b 40000000 20010db800010000 00250004 20000000 001c0004 c6336402",
 			"2001:db8:1::/64", 11, []string{""}},
-		{"host prefix", 0xA029, reference + "0006 0020 00000000 80220000 20010db8000100000000000000000007 00250004 20000000",
+		{"host prefix", 0xA029, reference +
+			"0006 0020 00000000 80220000 20010db8000100000000000000000007 00250004 20000000",
 			"2001:db8:1::7/128", 0, []string{"2001:db8:ffff::1"}},
 		{"a short prefix", 0xA029, reference + "0006 0014 00000001 03000000 20000000 00250004 20000000", "2000::/3", 1,
 			[]string{"2001:db8:ffff::1"}},
-		{"bits behind the prefix", 0xA029, reference + "0006 0014 00000001 1f000000 20010db9 00250004 20000000", "2001:db8::/31", 1, []string{"2001:db8:ffff::1"}},
-		{"all bits but 2", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 dfffffff", "", 0, nil},
-		{"OSPFv2's number of the sub-TLV", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 000b0004 20000000", "", 0, nil},
+		{"bits behind the prefix", 0xA029, reference + "0006 0014 00000001 1f000000 20010db9 00250004 20000000",
+			"2001:db8::/31", 1, []string{"2001:db8:ffff::1"}},
+		{"all bits but 2", 0xA029, reference + "0006 0018 0000000a 40000000 20010db800010000 00250004 dfffffff", "", 0,
+			nil},
+		{"OSPFv2's number of the sub-TLV", 0xA029,
+			reference + "0006 0018 0000000a 40000000 20010db800010000 000b0004 20000000", "", 0, nil},
 		{"a TLV of another LSA", 0xA023, "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000", "", 0, nil},
 		{"no flags", 0xA029, reference + "0006 0010 0000000a 40000000 20010db800010000", "", 0, nil},
 		{"Inter-Area-Prefix-LSA of RFC 5340", 0x2003, "0000000a 40000000 20010db800010000", "", 0, nil},
@@ -110,7 +133,8 @@ func TestReadOSPFv3(t *testing.T) {
 			pdu := extendedLSA(c.typ, wiretest.Hex(t, c.body))
 			var want []Advertisement
 			for _, p := range c.proxy {
-				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Metric: c.metric, Origin: routerV3})
+				want = append(want, Advertisement{Prefix: prefix(c.prefix), Proxy: addr(p), Metric: c.metric,
+					Origin: routerV3})
 			}
 			for _, lsas := range [][][]byte{{pdu, te}, {te, pdu}} {
 				all, errs := collect(Codes{}.ReadOSPFv3(lsas...))
@@ -159,8 +183,10 @@ func TestReadOSPFBroken(t *testing.T) {
 		})
 	}
 
-	const goodV3 = "0003 002c 0000000b 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"
-	wantV3 := []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 11, Origin: routerV3}}
+	const goodV3 = "0003 002c 0000000b 40000000 20010db800010000 00250004 20000000 001c0010 " +
+		"20010db8ffff00000000000000000002"
+	wantV3 := []Advertisement{{Prefix: prefix("2001:db8:1::/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 11,
+		Origin: routerV3}}
 	for _, c := range []struct {
 		name, body string
 		err        error
@@ -233,7 +259,8 @@ func TestReadOSPFDefaultRoute(t *testing.T) {
 			"0001 0010 01000000 00000000 000b0004 40000000"+
 			"0001 0018 01180000 c0000200 000b0004 20000000 00050004 c6336402"))))
 	require.Equal(t, []error{errNotHosts}, errs)
-	require.Equal(t, []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}}, all)
+	require.Equal(t, []Advertisement{{Prefix: prefix("192.0.2.0/24"), Proxy: addr("198.51.100.2"), Origin: routerV2}},
+		all)
 
 	all, errs = collect(Codes{}.ReadOSPFv3(extendedLSA(0xA023, wiretest.Hex(t,
 		"0003 0010 00000001 00000000 00250004 20000000"+
@@ -279,10 +306,13 @@ func TestAppendOSPF(t *testing.T) {
 	other := wiretest.Hex(t, "0001 001c 01180000 c0000200 000b0008 00000000 40000000 00050004 c6336402")
 	wiretest.Encodes(t, other, func(b []byte) ([]byte, error) { return Codes{OSPFv2: 33}.AppendOSPFv2(b, a) })
 
-	v3 := wiretest.Hex(t, "0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002")
+	v3 := wiretest.Hex(t,
+		"0006 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002")
 	a6 := Advertisement{Prefix: prefix("2001:db8:1::9/64"), Proxy: addr("2001:db8:ffff::2"), Metric: 10}
 	wiretest.Encodes(t, v3, func(b []byte) ([]byte, error) { return Codes{}.AppendOSPFv3(b, a6) })
-	host := wiretest.Hex(t, "0006 0034 00ffffff 80000000 20010db8000100000000000000000009 00250004 04000000 001c0010 20010db8ffff00000000000000000002")
+	host := wiretest.Hex(t,
+		"0006 0034 00ffffff 80000000 20010db8000100000000000000000009 00250004 04000000 001c0010 "+
+			"20010db8ffff00000000000000000002")
 	a6.Prefix, a6.Metric = prefix("2001:db8:1::9/128"), 1<<24-1
 	wiretest.Encodes(t, host, func(b []byte) ([]byte, error) { return Codes{OSPFv3: 5}.AppendOSPFv3(b, a6) })
 
@@ -312,11 +342,15 @@ func TestLeakOSPFv2(t *testing.T) {
 		{"no flags", "0001 0008 01180000 c0000200", Source{}, "0001 0008 03180000 c0000200"},
 		{"all flags kept", "0001 0014 01180000 c0000200 000b0008 2000000100000001", Source{},
 			"0001 0014 03180000 c0000200 000b0008 2000000100000001"},
-		{"several sources kept, others not copied", "0001 0034 03180000 c0000200 000b0004 20000000 00040004 c0000207 00050004 c6336402 00020008 0000000000000001 00050004 c6336403", from,
+		{"several sources kept, others not copied",
+			"0001 0034 03180000 c0000200 000b0004 20000000 00040004 c0000207 00050004 c6336402 00020008 " +
+				"0000000000000001 00050004 c6336403", from,
 			"0001 0028 03180000 c0000200 000b0004 20000000 00040004 c0000207 00050004 c6336402 00050004 c6336403"},
-		{"another router's id in an area is invalid, 0 everywhere", "0001 0020 01180000 c0000200 000b0004 20000000 00040004 c0000207 00040004 00000000", from,
+		{"another router's id in an area is invalid, 0 everywhere",
+			"0001 0020 01180000 c0000200 000b0004 20000000 00040004 c0000207 00040004 00000000", from,
 			"0001 0020 03180000 c0000200 000b0004 20000000 00040004 c0000201 00050004 c6336401"},
-		{"source of the other family", "0001 0010 01180000 c0000200 000b0004 20000000", Source{Address: addr("2001:db8::1")},
+		{"source of the other family", "0001 0010 01180000 c0000200 000b0004 20000000",
+			Source{Address: addr("2001:db8::1")},
 			"0001 0010 03180000 c0000200 000b0004 20000000"},
 	} {
 		in := wiretest.Hex(t, c.in)
@@ -358,23 +392,32 @@ func TestLeakOSPFv3(t *testing.T) {
 		from   Source
 		out    string
 	}{
-		{"P kept, source kept, N kept, LA not", "0006 002c 0000000a 40220000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002", 30, from,
+		{"P kept, source kept, N kept, LA not",
+			"0006 002c 0000000a 40220000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002",
+			30, from,
 			"0003 002c 0000001e 40200000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"},
 		{"source added", "0006 0018 0000000a 40000000 20010db800010000 00250004 20000000", 30, from,
-			"0003 0034 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000201 001c0010 20010db8ffff00000000000000000001"},
-		{"from area to area", "0003 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002", 30, Source{},
+			"0003 0034 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000201 001c0010 " +
+				"20010db8ffff00000000000000000001"},
+		{"from area to area",
+			"0003 002c 0000000a 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002",
+			30, Source{},
 			"0003 002c 0000001e 40000000 20010db800010000 00250004 20000000 001c0010 20010db8ffff00000000000000000002"},
 		{"not set stays not set", "0006 0010 0000000a 40000000 20010db800010000", 30, Source{},
 			"0003 0010 0000001e 40000000 20010db800010000"},
-		{"another router's id in an area is invalid", "0006 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
-			"0003 0034 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000201 001c0010 20010db8ffff00000000000000000001"},
-		{"from another area it is kept", "0003 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
+		{"another router's id in an area is invalid",
+			"0006 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
+			"0003 0034 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000201 001c0010 " +
+				"20010db8ffff00000000000000000001"},
+		{"from another area it is kept",
+			"0003 0020 0000000a 40000000 20010db800010000 00250004 20000000 001b0004 c0000207", 30, from,
 			"0003 0020 0000001e 40000000 20010db800010000 00250004 20000000 001b0004 c0000207"},
 		{"the highest metric", "0006 0010 0000000a 40000000 20010db800010000", 1<<24 - 1, Source{},
 			"0003 0010 00ffffff 40000000 20010db800010000"},
 	} {
 		in := wiretest.Hex(t, c.in)
-		wiretest.Encodes(t, wiretest.Hex(t, c.out), func(b []byte) ([]byte, error) { return LeakOSPFv3(b, in, c.metric, c.from) })
+		wiretest.Encodes(t, wiretest.Hex(t, c.out),
+			func(b []byte) ([]byte, error) { return LeakOSPFv3(b, in, c.metric, c.from) })
 		buf := make([]byte, 0, 128)
 		wiretest.NoAllocs(t, c.name, func() { _, _ = LeakOSPFv3(buf, in, c.metric, c.from) })
 	}
@@ -430,14 +473,21 @@ func TestExtendedLSAsOfHolo(t *testing.T) {
 		options      uint8
 		subTLVs      string
 	}{
-		{"E-Inter-Area-Prefix-LSA", "0001 a023 00000002 06060606 80000001 2d9d 0030 0003 0018 0000000a 80020000 20010db8100000000000000000000007",
+		{"E-Inter-Area-Prefix-LSA",
+			"0001 a023 00000002 06060606 80000001 2d9d 0030 0003 0018 0000000a 80020000 " +
+				"20010db8100000000000000000000007",
 			20, tlvInterAreaPrefix, "2001:db8:1000::7/128", 10, optionLA, ""},
-		{"E-AS-External-LSA", "0001 c025 00000002 06060606 80000001 4e6b 004c 0005 0034 0000000a 80000000 20010db8100000000000000000000010" +
-			"0001 0010 30000000000000000000000000000001 0003 0004 00000064",
-			20, tlvExternalPrefix, "2001:db8:1000::10/128", 10, 0, "0001 0010 30000000000000000000000000000001 0003 0004 00000064"},
+		{"E-AS-External-LSA",
+			"0001 c025 00000002 06060606 80000001 4e6b 004c 0005 0034 0000000a 80000000 " +
+				"20010db8100000000000000000000010" +
+				"0001 0010 30000000000000000000000000000001 0003 0004 00000064",
+			20, tlvExternalPrefix, "2001:db8:1000::10/128", 10, 0,
+			"0001 0010 30000000000000000000000000000001 0003 0004 00000064"},
 		{"E-Intra-Area-Prefix-LSA", "0001 a029 00000000 00000002 80000001 930d 0054 0000 a021 00000000 00000002" +
-			"0006 0030 00000000 80220000 fc000000000000000000000000000001 002a 0014 00000002 00000000 002a 0008 80000000 30000000",
-			32, tlvIntraAreaPrefix, "fc00::1/128", 0, 0x20 | optionLA, "002a 0014 00000002 00000000 002a 0008 80000000 30000000"},
+			"0006 0030 00000000 80220000 fc000000000000000000000000000001 002a 0014 00000002 00000000 002a 0008 " +
+			"80000000 30000000",
+			32, tlvIntraAreaPrefix, "fc00::1/128", 0, 0x20 | optionLA,
+			"002a 0014 00000002 00000000 002a 0008 80000000 30000000"},
 	} {
 		lsa := wiretest.Hex(t, c.octets)
 		typ, value, rest, ok := nextOSPFTLV(lsa[c.tlvs:])

@@ -92,7 +92,8 @@ func (r *ospfRouter) readV2(b []byte, bit uint, yield func(Advertisement, error)
 		typ, value, rest, _ := nextOSPFTLV(body)
 		body = rest
 		var p extendedPrefix
-		if typ != tlvExtendedPrefix || p.decode(value) != nil || p.family != 0 || !flagSet(subTLVsV2.flagField(p.subTLVs), bit) {
+		if typ != tlvExtendedPrefix || p.decode(value) != nil || p.family != 0 ||
+			!flagSet(subTLVsV2.flagField(p.subTLVs), bit) {
 			continue
 		}
 		if !ofHosts(p.prefix) {

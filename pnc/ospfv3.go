@@ -57,7 +57,8 @@ func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 
 func (r *ospfRouter) addV3(b []byte) {
 	var l lsa
-	if l.decode(b) == nil && r.belongs(OSPFv3, &l) && l.typ&functionCode == functionIntraAreaTE && !l.gone && !r.address.IsValid() {
+	if l.decode(b) == nil && r.belongs(OSPFv3, &l) && l.typ&functionCode == functionIntraAreaTE && !l.gone &&
+		!r.address.IsValid() {
 		r.address = routerAddress(l.body, tlvRouterIPv6Address, 16)
 	}
 }

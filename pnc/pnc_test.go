@@ -124,7 +124,8 @@ func TestValidate(t *testing.T) {
 		a := Advertisement{Prefix: prefix(s), Proxy: p6}
 		require.Equal(t, errPrefix, a.Validate(), s)
 		for _, appendTo := range []func([]byte, Advertisement) ([]byte, error){
-			func(b []byte, a Advertisement) ([]byte, error) { return Codes{}.AppendISIS(b, a, 0) }, Codes{}.AppendOSPFv3,
+			func(b []byte, a Advertisement) ([]byte, error) { return Codes{}.AppendISIS(b, a, 0) },
+			Codes{}.AppendOSPFv3,
 			Codes{}.AppendOSPFv2,
 		} {
 			b, err := appendTo([]byte{7}, a)

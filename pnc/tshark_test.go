@@ -51,7 +51,8 @@ func TestTsharkReadsISIS(t *testing.T) {
 	tlvs = slices.Concat(tlvs, []byte{tlvReach4, uint8(len(entry))}, entry)
 
 	row := wiretest.TsharkFields(t, []string{
-		"isis.lsp.ext_ip_reachability.ipv4_prefix", "isis.lsp.ext_ip_reachability.metric", "isis.lsp.ipv6_reachability.ipv6_prefix",
+		"isis.lsp.ext_ip_reachability.ipv4_prefix", "isis.lsp.ext_ip_reachability.metric",
+		"isis.lsp.ipv6_reachability.ipv6_prefix",
 		"isis.lsp.prefix_attribute.flags", "isis.lsp.prefix_attribute.flags.r", "_ws.malformed",
 	}, isisFrame(lspOf(tlvs)))[0]
 	require.Equal(t, []string{"192.0.2.0", "203.0.113.0"}, row.All("isis.lsp.ext_ip_reachability.ipv4_prefix"))
@@ -69,7 +70,8 @@ func TestTsharkReadsOSPFv2(t *testing.T) {
 	leaked, err := LeakOSPFv2(nil, own, Source{})
 	require.NoError(t, err)
 	row := wiretest.TsharkFields(t, []string{
-		"ospf.lsid_opaque_type", "ospf.tlv.extpfx.tlv_type", "ospf.tlv.extpfx.rotuetype", "ospf.prefix_length", "ospf.tlv.extpfx.af",
+		"ospf.lsid_opaque_type", "ospf.tlv.extpfx.tlv_type", "ospf.tlv.extpfx.rotuetype", "ospf.prefix_length",
+		"ospf.tlv.extpfx.af",
 		"ospf.v3.address_prefix.ipv4", "ospf.tlv_length", "ospf.tlv_value", "_ws.malformed",
 	}, ospfv2Frame(t, opaqueLSA(opaqueExtendedPrefix, own, leaked)))[0]
 	require.EqualValues(t, opaqueExtendedPrefix, row.Uint("ospf.lsid_opaque_type"))
@@ -91,7 +93,8 @@ func TestTsharkReadsOSPFv3Header(t *testing.T) {
 	require.NoError(t, err)
 	leaked, err := LeakOSPFv3(nil, own, 30, Source{})
 	require.NoError(t, err)
-	rows := wiretest.TsharkFields(t, []string{"ospf.v3.lsa.fc", "ospf.v3.lsa.u", "ospf.v3.lsa.s12", "ospf.lsa.length", "_ws.malformed"},
+	rows := wiretest.TsharkFields(t, []string{"ospf.v3.lsa.fc", "ospf.v3.lsa.u", "ospf.v3.lsa.s12", "ospf.lsa.length",
+		"_ws.malformed"},
 		ospfv3Frame(t, extendedLSA(0xA029, make([]byte, referenceLen), own)),
 		ospfv3Frame(t, extendedLSA(0xA023, leaked)))
 	for i, functionCode := range []uint64{functionEIntraAreaPrefix, functionEInterAreaPrefix} {
@@ -108,8 +111,10 @@ func TestTsharkReadsOSPFv3Header(t *testing.T) {
 func TestTsharkReadsNHC(t *testing.T) {
 	value, err := bgp.AppendNHC(nil, NextHop{AFI: 1, SAFI: 1, Addr: addr4}, addr("198.51.100.2"))
 	require.NoError(t, err)
-	attributes := slices.Concat(wiretest.Hex(t, "40 01 01 00 40 02 00 40 03 04 c6336407"), []byte{AttributeNHCFlags, AttributeNHC, uint8(len(value))}, value)
-	update := slices.Concat(wiretest.Hex(t, "ffffffffffffffffffffffffffffffff 0000 02 0000"), binary.BigEndian.AppendUint16(nil, uint16(len(attributes))), attributes, wiretest.Hex(t, "18 c00002"))
+	attributes := slices.Concat(wiretest.Hex(t, "40 01 01 00 40 02 00 40 03 04 c6336407"),
+		[]byte{AttributeNHCFlags, AttributeNHC, uint8(len(value))}, value)
+	update := slices.Concat(wiretest.Hex(t, "ffffffffffffffffffffffffffffffff 0000 02 0000"),
+		binary.BigEndian.AppendUint16(nil, uint16(len(attributes))), attributes, wiretest.Hex(t, "18 c00002"))
 	binary.BigEndian.PutUint16(update[16:], uint16(len(update)))
 	frame := slices.Concat(wiretest.Hex(t, "020000000002 020000000001 0800"+
 		"45000000 00004000 40060000 c6336407 c6336408"+

@@ -75,7 +75,8 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 		return b, err
 	}
 	a, fields := rocev2.Answer{Len: bth.Size + SizeIPv6}, e.fields()
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(congested.BTH.PKey)<<32 | becn | bth.PPFCBit<<24 | uint64(congested.BTH.DestQP)
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(congested.BTH.PKey)<<32 | becn | bth.PPFCBit<<24 |
+		uint64(congested.BTH.DestQP)
 	if e.Congested.Is4() {
 		octets := e.Congested.As4()
 		a.Octets[1], a.Octets[2] = uint64(binary.BigEndian.Uint32(octets[:])), fields

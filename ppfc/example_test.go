@@ -17,7 +17,8 @@ func ExampleAppendFor() {
 	congested.BTH.Header = bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF, DestQP: 0x11}
 	self := netip.MustParseAddr("2001:db8:ffff::5")
 
-	packet, err := ppfc.AppendFor(nil, &congested, self, ppfc.Extension{Type: ppfc.Stop, Port: 7, Pause: time.Millisecond}, ppfc.Config{})
+	packet, err := ppfc.AppendFor(nil, &congested, self,
+		ppfc.Extension{Type: ppfc.Stop, Port: 7, Pause: time.Millisecond}, ppfc.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,8 +39,10 @@ func ExampleFromPacket() {
 	own := map[rocev2.FlowKey]uint32{
 		{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 0x11}: 0x22,
 	}
-	n := ppfc.New(0x11, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("192.0.2.2"), Type: ppfc.Stop, Pause: time.Millisecond})
-	packet, err := n.AppendPacket(nil, netip.MustParseAddr("198.51.100.5"), netip.MustParseAddr("192.0.2.1"), rocev2.Carriage{})
+	n := ppfc.New(0x11, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("192.0.2.2"), Type: ppfc.Stop,
+		Pause: time.Millisecond})
+	packet, err := n.AppendPacket(nil, netip.MustParseAddr("198.51.100.5"), netip.MustParseAddr("192.0.2.1"),
+		rocev2.Carriage{})
 	if err != nil {
 		fmt.Println(err)
 		return

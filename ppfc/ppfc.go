@@ -105,10 +105,12 @@ type Extension struct {
 // What decoding and encoding refuse; ErrNotPPFC and ErrCNP say that the octets
 // are another message.
 var (
-	errTruncated  = wireerr.New("ppfc", "notification", 24, "truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
-	ErrNotPPFC    = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
-	ErrCNP        = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
-	ErrLength     = wireerr.New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC", wireerr.Malformed)
+	errTruncated = wireerr.New("ppfc", "notification", 24,
+		"truncated: 24 octets needed, 12 of BTH and 12 (IPv4) or 24 (IPv6) of extension", wireerr.Truncated)
+	ErrNotPPFC = wireerr.New("ppfc", "OpCode", 0, "not 0x81", wireerr.Other)
+	ErrCNP     = wireerr.New("ppfc", "P", 0, "not set: a CNP, no PPFC notification", wireerr.Other)
+	ErrLength  = wireerr.New("ppfc", "extension", 0, "neither 12 octets (IPv4) nor 24 (IPv6) between BTH and ICRC",
+		wireerr.Malformed)
 	errCongested  = wireerr.New("ppfc", "Congested Destination IP", 0, "no address", wireerr.Range)
 	errFlagsRange = wireerr.New("ppfc", "Flags", 0, "over 14 bits", wireerr.Range)
 	errTypeRange  = wireerr.New("ppfc", "PT", 0, "over 2 bits", wireerr.Range)

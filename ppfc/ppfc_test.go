@@ -33,10 +33,14 @@ var wire = []struct {
 		"8100ffff 600000d2 00000000 c0000207 00000007 00000064"},
 	{"resume, IPv6", with(func(n *Notification) { n.Congested, n.Type, n.Port = addr("2001:db8::7"), Resume, 0xFFFF }),
 		"8100ffff 600000d2 00000000 20010db8000000000000000000000007 0001ffff 00000000"},
-	{"alarm, IPv4-mapped address", with(func(n *Notification) { n.Congested, n.Type = addr("::ffff:192.0.2.7"), Alarm }),
+	{"alarm, IPv4-mapped address", with(func(n *Notification) {
+		n.Congested, n.Type = addr("::ffff:192.0.2.7"),
+			Alarm
+	}),
 		"8100ffff 600000d2 00000000 00000000000000000000ffffc0000207 00020000 00000000"},
 	{"hold, everything set", with(func(n *Notification) {
-		n.Header = bth.Header{Opcode: bth.CNP, Solicited: true, MigReq: true, Pad: 3, TVer: 15, PKey: 0x1234, FECN: true, BECN: true, Resv6: 63, DestQP: 0xFFFFFF, AckReq: true, Resv7: 127, PSN: 0xFFFFFF}
+		n.Header = bth.Header{Opcode: bth.CNP, Solicited: true, MigReq: true, Pad: 3, TVer: 15, PKey: 0x1234,
+			FECN: true, BECN: true, Resv6: 63, DestQP: 0xFFFFFF, AckReq: true, Resv7: 127, PSN: 0xFFFFFF}
 		n.Flags, n.Type, n.Port, n.Reserved, n.Pause = 0x2AAA, Hold, 0x0102, 0x0304, MaxPause
 	}),
 		"81ff1234 ffffffff ffffffff c0000207 aaab0102 0304ffff"},
@@ -137,7 +141,8 @@ func TestValidate(t *testing.T) {
 	} {
 		require.ErrorIs(t, c.n.Validate(), c.err)
 	}
-	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24}, Extension: Extension{Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}}
+	all := Notification{Header: bth.Header{Pad: 4, TVer: 1, Resv6: 1, Resv7: 1, DestQP: 1 << 24, PSN: 1 << 24},
+		Extension: Extension{Flags: 1 << 14, Type: 9, Reserved: 1, Pause: -1}}
 	for _, err := range []error{ErrNotPPFC, ErrCNP, bth.ErrDestQPRange,
 		errCongested, errFlagsSet, errFlagsRange, errTypeRange, errReservedSet, errPauseRange} {
 		require.ErrorIs(t, all.Validate(), err)
@@ -275,12 +280,14 @@ func TestAppendForAddresses(t *testing.T) {
 }
 
 func TestAppendFor(t *testing.T) {
-	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD, DestQP: 0x111111, PSN: 5}}}
+	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xABCD,
+		DestQP: 0x111111, PSN: 5}}}
 	data.Src, data.Dst, data.DstPort = addr("2001:db8:1::1"), addr("2001:db8:2::2"), rocev2.Port
 	src := addr("2001:db8:ffff::5")
 	const (
-		ip  = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
-		ip4 = "6c000000 00241140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00240000" // with an IPv4 address
+		ip = "6c000000 00301140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00300000"
+		// with an IPv4 address
+		ip4 = "6c000000 00241140 20010db8ffff00000000000000000005 20010db8000100000000000000000001 000012b7 00240000"
 	)
 	for _, c := range []struct {
 		n      Extension

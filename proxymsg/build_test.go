@@ -47,7 +47,8 @@ func TestAppendFor(t *testing.T) {
 		})
 		for _, octets := range []string{c.over4 + c.data, c.over6 + c.data} {
 			var d rocev2.Datagram
-			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.DecodeOptions{Link: rocev2.LinkIP}, ExperimentalPort))
+			require.NoError(t, d.Decode(wiretest.Hex(t, octets), rocev2.DecodeOptions{Link: rocev2.LinkIP},
+				ExperimentalPort))
 			m, err := FromDatagram(&d, 0)
 			require.NoError(t, err)
 			require.NoError(t, m.Validate())
@@ -75,7 +76,8 @@ func TestAppendForTunnel(t *testing.T) {
 		data := wiretest.Hex(t, c.fixed+c.tunnel+c.flow)
 		require.NoError(t, want.Decode(data, c.family))
 		var flow rocev2.Flow
-		require.NoError(t, flow.DecodeFrame(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow)), c.name)
+		require.NoError(t, flow.DecodeFrame(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow)),
+			c.name)
 		out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
 		require.NoError(t, err, c.name)
 		require.Equal(t, data, out[48:], c.name)
@@ -85,7 +87,8 @@ func TestAppendForTunnel(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	m := Message{FiveTuple: write4Tuple}
-	out, err := m.AppendPacket(nil, switch6, proxy6, Config{Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 5}, Port: 4000})
+	out, err := m.AppendPacket(nil, switch6, proxy6,
+		Config{Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 9, FlowLabel: 0xBEEF5, SrcPort: 5}, Port: 4000})
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `6b9beef500181109`), out[:8])
 	require.Equal(t, wiretest.Hex(t, `00050fa00018`), out[40:46])

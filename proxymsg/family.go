@@ -37,7 +37,8 @@ func (f Family) String() string {
 }
 
 var (
-	ErrFamily      = wireerr.New("proxymsg", "addresses", 0, "the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
+	ErrFamily = wireerr.New("proxymsg", "addresses", 0,
+		"the message does not show whether they are IPv4 or IPv6: the family must be given", wireerr.Malformed)
 	errFamilyRange = wireerr.New("proxymsg", "Family", 0, "neither IPv4 nor IPv6", wireerr.Range)
 )
 

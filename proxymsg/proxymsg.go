@@ -88,10 +88,13 @@ var (
 
 // What decoding, encoding and BTH refuse.
 var (
-	errTruncatedIPv4 = wireerr.New("proxymsg", "message", 16, "truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
-	errTruncatedIPv6 = wireerr.New("proxymsg", "message", 40, "truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
-	ErrNoInvoking    = wireerr.New("proxymsg", "invoking packet", 0, "there is none", wireerr.Truncated)
-	errAddress       = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6", wireerr.Range)
+	errTruncatedIPv4 = wireerr.New("proxymsg", "message", 16,
+		"truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
+	errTruncatedIPv6 = wireerr.New("proxymsg", "message", 40,
+		"truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
+	ErrNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "there is none", wireerr.Truncated)
+	errAddress    = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6",
+		wireerr.Range)
 	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
 	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
 )
@@ -241,5 +244,6 @@ func (m *Message) datagram() (d rocev2.Datagram, err error) {
 // String returns the message in a line, of the invoking packet its length.
 func (m Message) String() string {
 	return fmt.Sprintf("%v to %v, protocol %d, level %d, reserved %#x, %d octets of invoking packet",
-		netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort), m.Protocol, m.Level, m.Reserved, len(m.Invoking))
+		netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort), m.Protocol, m.Level, m.Reserved,
+		len(m.Invoking))
 }

@@ -28,9 +28,10 @@ const (
 	inGRE   = `4500005400000000402f0000 c0000201 c0000202 00000800` // around write4
 	inVXLAN = `450000720000000040110000 c0000201 c0000202
 		c00112b5005e0000 0800000000002a00 020000000003 020000000004 86dd` // around send6
-	inSRv6  = `602beef500582b40` + nodes + `2902040000000000 20010db8000000000000000000000002` // around send6
+	inSRv6 = `602beef500582b40` + nodes + `2902040000000000 20010db8000000000000000000000002` // around send6
+	// send6 with a Routing header
 	inline6 = `6681234500302b40 fd770000000000000000000000000002 20010db8000000000000000000000002
-		1102040100000000 fd770000000000000000000000000001 e34112b700180000 0400ffff 00000012 80fffff0 4b69f6c2` // send6 with a Routing header
+		1102040100000000 fd770000000000000000000000000001 e34112b700180000 0400ffff 00000012 80fffff0 4b69f6c2`
 )
 
 // Fixed parts.
@@ -41,9 +42,12 @@ const (
 )
 
 var (
-	write4Tuple = rocev2.FiveTuple{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), Protocol: 17, SrcPort: 0xC001, DstPort: 4791}
-	send6Tuple  = rocev2.FiveTuple{Src: addr("fd77::2"), Dst: addr("fd77::1"), Protocol: 17, SrcPort: 0xE341, DstPort: 4791}
-	tcp4Tuple   = rocev2.FiveTuple{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), Protocol: 6, SrcPort: 0xC001, DstPort: 3139}
+	write4Tuple = rocev2.FiveTuple{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), Protocol: 17, SrcPort: 0xC001,
+		DstPort: 4791}
+	send6Tuple = rocev2.FiveTuple{Src: addr("fd77::2"), Dst: addr("fd77::1"), Protocol: 17, SrcPort: 0xE341,
+		DstPort: 4791}
+	tcp4Tuple = rocev2.FiveTuple{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), Protocol: 6, SrcPort: 0xC001,
+		DstPort: 3139}
 )
 
 func TestMessage(t *testing.T) {
@@ -58,11 +62,13 @@ func TestMessage(t *testing.T) {
 		{send6Fixed, ``, Message{FiveTuple: send6Tuple, Level: 7}, IPv6},
 		{send6Fixed, send6, Message{FiveTuple: send6Tuple, Level: 7}, IPv6},
 		{`01020304 05060708 090a0b0c0d 5f0102`, `00`, Message{
-			rocev2.FiveTuple{Src: addr("1.2.3.4"), Dst: addr("5.6.7.8"), Protocol: 9, SrcPort: 0x0A0B, DstPort: 0x0C0D}, 2, 0x1F0102, nil,
+			rocev2.FiveTuple{Src: addr("1.2.3.4"), Dst: addr("5.6.7.8"), Protocol: 9, SrcPort: 0x0A0B, DstPort: 0x0C0D},
+			2, 0x1F0102, nil,
 		}, IPv4},
 		{`00000000000000000000ffff01020304 ffffffffffffffffffffffffffffffff ffffffffff ffffff`, `ff`, Message{
 			rocev2.FiveTuple{
-				Src: addr("::ffff:1.2.3.4"), Dst: addr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), Protocol: 255, SrcPort: 65535, DstPort: 65535,
+				Src: addr("::ffff:1.2.3.4"), Dst: addr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), Protocol: 255,
+				SrcPort: 65535, DstPort: 65535,
 			}, 7, maxReserved, nil,
 		}, IPv6},
 	} {
@@ -111,7 +117,8 @@ func TestFamily(t *testing.T) {
 		{"the outer header alone", send6Fixed + inIPv6, 0, IPv6},
 		{"no invoking packet, IPv4", write4Fixed, 0, IPv4},
 		{"no invoking packet, IPv6", send6Fixed, 0, IPv6},
-		{"own addresses beat what is plausible elsewhere", write4Fixed + `450000ff 00000000 40110000 0a001101 0a001201 00000000 450000ff` + garbage, 0, IPv4},
+		{"own addresses beat what is plausible elsewhere",
+			write4Fixed + `450000ff 00000000 40110000 0a001101 0a001201 00000000 450000ff` + garbage, 0, IPv4},
 
 		{"IPv4 in GRE: an IPv4 header at 16 and one at 40", write4Fixed + inGRE + write4, 0, 0},
 		{"cut in the addresses, IPv4", write4Fixed + write4, 41, 0},
@@ -119,7 +126,8 @@ func TestFamily(t *testing.T) {
 		{"cut in the outer header", write4Fixed + inIPv6, 1, 0},
 		{"options of the outer header cut", write4Fixed + `46000054 00000000 40110000 c0000201 c0000202`, 0, 0},
 		{"IHL 4 in the outer header", write4Fixed + `44000054 00000000 40110000 c0000201 c0000202`, 0, 0},
-		{"outer IPv4 length below the octets there", write4Fixed + `45000018 00000000 40040000 c0000201 c0000202 0000000000`, 0, 0},
+		{"outer IPv4 length below the octets there",
+			write4Fixed + `45000018 00000000 40040000 c0000201 c0000202 0000000000`, 0, 0},
 		{"outer IPv6 length below the octets there", send6Fixed + `602beef500033c40` + nodes + `00000000`, 0, 0},
 		{"garbage", write4Fixed + garbage, 0, 0},
 		{"17 octets", write4Fixed + `45`, 0, 0},
@@ -200,7 +208,10 @@ func TestValidate(t *testing.T) {
 		errReservedSet: func(m *Message) { m.Reserved = 1 },
 		errOtherFlow:   func(m *Message) { m.SrcPort++ },
 		errNoFlow:      func(m *Message) { m.Invoking = []byte{0} },
-		errTooLong:     func(m *Message) { m.Invoking = append(m.Invoking, make([]byte, 1232-16-len(m.Invoking)+1)...) },
+		errTooLong: func(m *Message) {
+			m.Invoking = append(m.Invoking,
+				make([]byte, 1232-16-len(m.Invoking)+1)...)
+		},
 	} {
 		m := good()
 		change(&m)
@@ -263,7 +274,9 @@ func TestBTH(t *testing.T) {
 
 func TestString(t *testing.T) {
 	m := Message{FiveTuple: send6Tuple, Level: 3, Invoking: make([]byte, 64)}
-	require.Equal(t, "[fd77::2]:58177 to [fd77::1]:4791, protocol 17, level 3, reserved 0x0, 64 octets of invoking packet", fmt.Sprint(m))
+	require.Equal(t,
+		"[fd77::2]:58177 to [fd77::1]:4791, protocol 17, level 3, reserved 0x0, 64 octets of invoking packet",
+		fmt.Sprint(m))
 }
 
 // FuzzMessage decodes any octets, the family given or inferred: what decodes
@@ -271,7 +284,8 @@ func TestString(t *testing.T) {
 // same family given does.
 func FuzzMessage(f *testing.F) {
 	for _, octets := range []string{
-		write4Fixed + write4, send6Fixed + send6, tcp4Fixed + tcp4, write4Fixed, write4Fixed + inIPv6 + write4, send6Fixed + inVXLAN + send6,
+		write4Fixed + write4, send6Fixed + send6, tcp4Fixed + tcp4, write4Fixed, write4Fixed + inIPv6 + write4,
+		send6Fixed + inVXLAN + send6,
 	} {
 		for _, family := range []Family{0, IPv4, IPv6} {
 			f.Add(wiretest.Hex(f, octets), uint8(family))

@@ -10,9 +10,10 @@ import (
 // Deviations of a message from what a conforming node sends.
 var (
 	errReservedSet = wireerr.New("proxymsg", "Reserved", 0, "not 0", wireerr.Malformed)
-	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, which no carrying packet has room for", wireerr.Malformed)
-	errNoFlow      = wireerr.New("proxymsg", "invoking packet", 0, "shows no flow", wireerr.Malformed)
-	errOtherFlow   = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
+	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, which no carrying packet has room for",
+		wireerr.Malformed)
+	errNoFlow    = wireerr.New("proxymsg", "invoking packet", 0, "shows no flow", wireerr.Malformed)
+	errOtherFlow = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
 )
 
 // Validate returns nil for a message as the draft has it, otherwise an error

@@ -50,10 +50,12 @@ func extended(h *bth.Headers, x bth.HeaderSet) fields {
 	case bth.HasFETH:
 		return fields{"selectivity": h.FETH.Selectivity, "placement": h.FETH.Placement}
 	case bth.HasRETH:
-		return fields{"va": hexadecimal(h.RETH.VirtualAddress, 16), "rkey": hexadecimal(h.RETH.RKey, 8), "dma_len": h.RETH.DMALength}
+		return fields{"va": hexadecimal(h.RETH.VirtualAddress, 16), "rkey": hexadecimal(h.RETH.RKey, 8),
+			"dma_len": h.RETH.DMALength}
 	case bth.HasAtomicETH:
 		a := &h.AtomicETH
-		return fields{"va": hexadecimal(a.VirtualAddress, 16), "rkey": hexadecimal(a.RKey, 8), "swap": hexadecimal(a.SwapAdd, 16), "compare": hexadecimal(a.Compare, 16)}
+		return fields{"va": hexadecimal(a.VirtualAddress, 16), "rkey": hexadecimal(a.RKey, 8),
+			"swap": hexadecimal(a.SwapAdd, 16), "compare": hexadecimal(a.Compare, 16)}
 	case bth.HasAETH:
 		return fields{"syndrome": uint8(h.AETH.Syndrome), "msn": h.AETH.MSN}
 	case bth.HasAtomicAckETH:

@@ -22,14 +22,17 @@ func TestCM(t *testing.T) {
 			_, err = r.Decode(message)
 			m = &r
 			o.decoded = fields{
-				"local_comm_id": r.LocalCommID, "local_qpn": r.LocalQPN, "starting_psn": r.StartingPSN, "transport": r.TransportType,
-				"pkey": hexadecimal(r.PKey, 4), "mtu": r.PathMTU, "local_gid": r.Primary.LocalGID, "remote_gid": r.Primary.RemoteGID,
+				"local_comm_id": r.LocalCommID, "local_qpn": r.LocalQPN, "starting_psn": r.StartingPSN,
+				"transport": r.TransportType,
+				"pkey":      hexadecimal(r.PKey, 4), "mtu": r.PathMTU, "local_gid": r.Primary.LocalGID,
+				"remote_gid": r.Primary.RemoteGID,
 			}
 		case cm.AttributeREP:
 			var r cm.REP
 			_, err = r.Decode(message)
 			m = &r
-			o.decoded = fields{"local_comm_id": r.LocalCommID, "remote_comm_id": r.RemoteCommID, "local_qpn": r.LocalQPN, "starting_psn": r.StartingPSN}
+			o.decoded = fields{"local_comm_id": r.LocalCommID, "remote_comm_id": r.RemoteCommID,
+				"local_qpn": r.LocalQPN, "starting_psn": r.StartingPSN}
 		case cm.AttributeRTU:
 			var r cm.RTU
 			_, err = r.Decode(message)
@@ -39,7 +42,8 @@ func TestCM(t *testing.T) {
 			var r cm.DREQ
 			_, err = r.Decode(message)
 			m = &r
-			o.decoded = fields{"local_comm_id": r.LocalCommID, "remote_comm_id": r.RemoteCommID, "remote_qpn": r.RemoteQPN}
+			o.decoded = fields{"local_comm_id": r.LocalCommID, "remote_comm_id": r.RemoteCommID,
+				"remote_qpn": r.RemoteQPN}
 		case cm.AttributeDREP:
 			var r cm.DREP
 			_, err = r.Decode(message)
@@ -51,7 +55,8 @@ func TestCM(t *testing.T) {
 		if err != nil {
 			return outcome{err: err}
 		}
-		o.decoded = with(o.decoded, fields{"message": h.Attribute.String(), "transaction_id": hexadecimal(h.TransactionID, 16)})
+		o.decoded = with(o.decoded, fields{"message": h.Attribute.String(),
+			"transaction_id": hexadecimal(h.TransactionID, 16)})
 		o.deviates = h.Validate()
 		o.encoded, err = h.AppendBinary(nil)
 		if err == nil {

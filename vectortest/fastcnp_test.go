@@ -18,8 +18,10 @@ func TestFastCNP(t *testing.T) {
 			return outcome{err: err}
 		}
 		o.decoded = fields{
-			"src": n.Src, "dst": n.Dst, "dest_qp": n.CNP.DestQP, "pkey": hexadecimal(n.CNP.PKey, 4), "option": n.Option.Number,
-			"option_type": hexadecimal(n.OptionType, 2), "offset": n.Offset, "original_dst": n.Option.OriginalDst, "origin": n.Origin().String(),
+			"src": n.Src, "dst": n.Dst, "dest_qp": n.CNP.DestQP, "pkey": hexadecimal(n.CNP.PKey, 4),
+			"option":      n.Option.Number,
+			"option_type": hexadecimal(n.OptionType, 2), "offset": n.Offset, "original_dst": n.Option.OriginalDst,
+			"origin": n.Origin().String(),
 		}
 		if n.Option.Number == 2 {
 			o.decoded["ioam"] = traceFields(&n.Option.Trace)

@@ -24,7 +24,8 @@ func TestIOAM(t *testing.T) {
 		case ioam.TypeDirectExport:
 			o = directExport(option)
 		default:
-			o = outcome{decoded: fields{"type": uint8(option.Type), "data": hex.EncodeToString(option.Data)}, encoded: option.Data}
+			o = outcome{decoded: fields{"type": uint8(option.Type), "data": hex.EncodeToString(option.Data)},
+				encoded: option.Data}
 		}
 		if o.err == nil {
 			o.deviates = errors.Join(option.Validate(), o.deviates)
@@ -51,7 +52,8 @@ func traceFields(t *ioam.Trace) fields {
 		nodes = append(nodes, nodeFields(&n))
 	}
 	return fields{
-		"type": uint8(t.Kind), "namespace": t.Namespace, "node_len": t.Type.NodeLen(), "remaining_len": t.RemainingLen, "overflow": t.Overflow,
+		"type": uint8(t.Kind), "namespace": t.Namespace, "node_len": t.Type.NodeLen(), "remaining_len": t.RemainingLen,
+		"overflow": t.Overflow,
 		"loopback": t.Loopback, "active": t.Active, "trace_type": hexadecimal(t.Type, 6),
 		"free": hex.EncodeToString(t.Data[:len(t.Data)-len(t.NodeData())]), "nodes": nodes,
 	}
@@ -75,7 +77,8 @@ func nodeFields(n *ioam.Node) fields {
 		{ioam.BitWideInterfaces, fields{"ingress_if_wide": n.WideIngress, "egress_if_wide": n.WideEgress}},
 		{ioam.BitWideNamespaceData, fields{"ns_data_wide": hexadecimal(n.WideNamespaceData, 16)}},
 		{ioam.BitBufferOccupancy, fields{"buffer_occupancy": n.BufferOccupancy}},
-		{ioam.BitSnapshot, fields{"snapshot": fields{"schema": n.Snapshot.SchemaID, "data": hex.EncodeToString(n.Snapshot.Data)}}},
+		{ioam.BitSnapshot, fields{"snapshot": fields{"schema": n.Snapshot.SchemaID,
+			"data": hex.EncodeToString(n.Snapshot.Data)}}},
 	} {
 		if n.Type.Has(field.bit) {
 			f = with(f, field.more)
@@ -100,7 +103,8 @@ func proofOfTransit(option ioam.Option) (o outcome) {
 	}
 	o.decoded = fields{"type": uint8(option.Type), "namespace": p.Namespace, "pot_type": p.Type, "flags": p.Flags}
 	if p.Type == 0 {
-		o.decoded = with(o.decoded, fields{"pkt_id": hexadecimal(p.PktID, 16), "cumulative": hexadecimal(p.Cumulative, 16)})
+		o.decoded = with(o.decoded, fields{"pkt_id": hexadecimal(p.PktID, 16),
+			"cumulative": hexadecimal(p.Cumulative, 16)})
 	} else {
 		o.decoded["data"] = hex.EncodeToString(p.Data)
 	}
@@ -137,7 +141,8 @@ func directExport(option ioam.Option) (o outcome) {
 	if err := d.Decode(option); err != nil {
 		return outcome{err: err}
 	}
-	o.decoded = fields{"type": uint8(option.Type), "namespace": d.Namespace, "flags": d.Flags, "extension_flags": d.ExtensionFlags, "trace_type": hexadecimal(d.Type, 6)}
+	o.decoded = fields{"type": uint8(option.Type), "namespace": d.Namespace, "flags": d.Flags,
+		"extension_flags": d.ExtensionFlags, "trace_type": hexadecimal(d.Type, 6)}
 	if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
 		o.decoded["flow_id"] = d.FlowID
 	}

@@ -19,7 +19,8 @@ func TestOptions(t *testing.T) {
 				return outcome{err: err}
 			}
 			if !option.Type.IsPadding() {
-				options = append(options, fields{"type": hexadecimal(option.Type, 2), "offset": option.Offset, "data": hex.EncodeToString(option.Data)})
+				options = append(options, fields{"type": hexadecimal(option.Type, 2), "offset": option.Offset,
+					"data": hex.EncodeToString(option.Data)})
 			}
 		}
 		o.decoded = fields{"next_header": h.NextHeader, "options": options}

@@ -13,7 +13,8 @@ func TestPPFC(t *testing.T) {
 			return outcome{err: err}
 		}
 		o.decoded = fields{
-			"pkey": hexadecimal(n.PKey, 4), "dest_qp": n.DestQP, "address": n.Congested, "flags": n.Flags, "type": n.Type.String(),
+			"pkey": hexadecimal(n.PKey, 4), "dest_qp": n.DestQP, "address": n.Congested, "flags": n.Flags,
+			"type": n.Type.String(),
 			"port": n.Port, "reserved": n.Extension.Reserved, "pause_us": n.Pause.Microseconds(),
 		}
 		o.deviates = n.Validate()

@@ -17,8 +17,9 @@ func TestProxy(t *testing.T) {
 			family = 6
 		}
 		o.decoded = fields{
-			"family": family, "src": m.Src, "dst": m.Dst, "protocol": m.Protocol, "src_port": m.SrcPort, "dst_port": m.DstPort,
-			"level": m.Level, "reserved": m.Reserved, "invoking_len": len(m.Invoking),
+			"family": family, "src": m.Src, "dst": m.Dst, "protocol": m.Protocol, "src_port": m.SrcPort,
+			"dst_port": m.DstPort,
+			"level":    m.Level, "reserved": m.Reserved, "invoking_len": len(m.Invoking),
 		}
 		if h, err := m.BTH(); err == nil {
 			o.decoded["invoking_dest_qp"] = h.DestQP

@@ -82,7 +82,8 @@ func measure(capture string, runs int) error {
 	}
 	if _, err := exec.LookPath("tshark"); err == nil {
 		c := &command{text: "tshark -T fields, four of them, -r FILE", args: []string{"tshark", "-T", "fields",
-			"-e", "frame.time_epoch", "-e", "infiniband.bth.destqp", "-e", "infiniband.bth.psn", "-e", "infiniband.bth.opcode", "-r"}}
+			"-e", "frame.time_epoch", "-e", "infiniband.bth.destqp", "-e", "infiniband.bth.psn", "-e",
+			"infiniband.bth.opcode", "-r"}}
 		if err := c.run(capture); err != nil {
 			return err
 		}

@@ -39,7 +39,8 @@ func TestRates(t *testing.T) {
 	}
 	var out strings.Builder
 	require.NoError(t, print(&in, &out))
-	require.Equal(t, "CNP 192.0.2.14 > 192.0.2.1 qp 0x000021: 5, mean 1.7/s, peak 4/s\nbroken: 0 wrong ICRC: 2\n", out.String())
+	require.Equal(t, "CNP 192.0.2.14 > 192.0.2.1 qp 0x000021: 5, mean 1.7/s, peak 4/s\nbroken: 0 wrong ICRC: 2\n",
+		out.String())
 	require.Error(t, print(strings.NewReader("no capture"), &out))
 }
 

@@ -73,7 +73,8 @@ func main() {
 	rate := flag.Float64("rate", 1e9, "`octets` a second that the port sends")
 	flag.Parse()
 	cfg.PerFlow = [8]time.Duration{1: time.Millisecond, 2: 100 * time.Microsecond, 3: 50 * time.Microsecond}
-	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP})
+	cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"),
+		Value: congested.FastCNP})
 
 	agent, wrong := congested.New(cfg)
 	in, unreadable := capture.Open(os.Stdin)

@@ -31,7 +31,8 @@ func TestCongested(t *testing.T) {
 		require.NoError(t, err)
 		agent, err := congested.New(congested.Config{
 			Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::5"),
-			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}),
+			Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"),
+				Value: congested.FastCNP}),
 		})
 		require.NoError(t, err)
 		require.NoError(t, run(in, out, agent, &port{rate: rate}))

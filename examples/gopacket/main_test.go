@@ -29,7 +29,8 @@ func TestRead(t *testing.T) {
 	}
 	for _, line := range []string{
 		"   CNP: slow down queue pair 0x21\n",
-		"   Fast CNP of the network: slow down what goes to 2001:db8:1::1 > 2001:db8:4::e qp 0x000011\n      node 0xd4, queue 64\n",
+		"   Fast CNP of the network: slow down what goes to 2001:db8:1::1 > 2001:db8:4::e qp 0x000011\n      node " +
+			"0xd4, queue 64\n",
 		"   Fast CNP of the receiver: ",
 		"   PPFC: stop 100µs port 7 of 2001:db8:ffff::5",
 		"   FCN: flow label ",

@@ -55,7 +55,8 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 		return fmt.Errorf("%v: %w", n.FlowKey(), node.UnknownQP.Err())
 	}
 	fmt.Fprintf(out, "slow down %#x, says %v (%v)\n", qp, n.Src, n.Origin())
-	hops := slices.SortedFunc(n.Option.Trace.Nodes(), func(a, b ioam.Node) int { return cmp.Compare(b.QueueDepth, a.QueueDepth) })
+	hops := slices.SortedFunc(n.Option.Trace.Nodes(),
+		func(a, b ioam.Node) int { return cmp.Compare(b.QueueDepth, a.QueueDepth) })
 	for _, hop := range hops {
 		if hop.Available().Has(ioam.BitQueueDepth) {
 			fmt.Fprintf(out, "  node %#x queue depth %d\n", hop.NodeID, hop.QueueDepth)

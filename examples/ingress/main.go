@@ -3,7 +3,8 @@
 // of the WAN says in an FCN that the flow of a label meets congestion, it tells the
 // flow's sender with a CNP. Queue pairs it learns from the capture itself.
 //
-//	go run ./examples/ingress -self 2001:db8:fe::1 -egress 2001:db8:fe::9 -cnp 2001:db8:1::fe -accept 2001:db8:fe::/48 <IN.pcap >OUT.pcap
+//	go run ./examples/ingress -self 2001:db8:fe::1 -egress 2001:db8:fe::9 -cnp 2001:db8:1::fe \
+//		-accept 2001:db8:fe::/48 <IN.pcap >OUT.pcap
 package main
 
 import (

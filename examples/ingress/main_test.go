@@ -89,7 +89,8 @@ func TestIngress(t *testing.T) {
 	require.NotZero(t, f.OuterFlowLabel())
 	require.True(t, bytes.HasSuffix(frames[len(frames)-1], f.IP))
 
-	message, err := fcn.Message{FlowLabel: f.OuterFlowLabel(), Level: 1}.AppendPacket(slices.Clone(ethernet), egress, self, fcn.Config{})
+	message, err := fcn.Message{FlowLabel: f.OuterFlowLabel(), Level: 1}.AppendPacket(slices.Clone(ethernet), egress,
+		self, fcn.Config{})
 	require.NoError(t, err)
 	again := play(t, append(frames, message))
 	require.Equal(t, sent, again[:len(sent)])

@@ -57,7 +57,8 @@ func (h *host) tell(target pause.Target) {
 	if state == h.told[target] {
 		return
 	}
-	fmt.Fprintf(h.out, "%v %v queue pair %#x: %v\n", h.now.UTC().Format("15:04:05.000000"), target.Addr, target.DestQP, state)
+	fmt.Fprintf(h.out, "%v %v queue pair %#x: %v\n", h.now.UTC().Format("15:04:05.000000"), target.Addr, target.DestQP,
+		state)
 	h.told[target] = state
 	if state == pause.Running {
 		delete(h.told, target)

@@ -40,10 +40,13 @@ func TestPause(t *testing.T) {
 		{500, node, 17, ppfc.Hold, 10},
 		{600, node, 17, ppfc.Resume, 0},
 	} {
-		n := ppfc.New(c.qp, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("2001:db8:4::e"), Type: c.typ, Pause: c.pause * time.Microsecond})
-		frame, err := n.AppendPacket([]byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xdd"), c.from, self, rocev2.Carriage{})
+		n := ppfc.New(c.qp, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("2001:db8:4::e"), Type: c.typ,
+			Pause: c.pause * time.Microsecond})
+		frame, err := n.AppendPacket([]byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xdd"), c.from, self,
+			rocev2.Carriage{})
 		require.NoError(t, err)
-		info := gopacket.CaptureInfo{Timestamp: start.Add(c.at * time.Microsecond), CaptureLength: len(frame), Length: len(frame)}
+		info := gopacket.CaptureInfo{Timestamp: start.Add(c.at * time.Microsecond), CaptureLength: len(frame),
+			Length: len(frame)}
 		require.NoError(t, w.WritePacket(info, frame))
 	}
 	in, err := capture.Open(&b)

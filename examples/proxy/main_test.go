@@ -29,7 +29,8 @@ func TestProxy(t *testing.T) {
 	w := pcapgo.NewWriter(&b)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
 	write := func(frame []byte, at time.Time) {
-		require.NoError(t, w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(frame), Length: len(frame)}, frame))
+		require.NoError(t, w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(frame),
+			Length: len(frame)}, frame))
 	}
 	data := 0
 	for _, c := range wiretest.Capture(t, "rxe-ucmatose4.pcap") {

@@ -59,5 +59,6 @@ func TestSend(t *testing.T) {
 			require.Error(t, err, "%+v", c)
 		}
 	}
-	require.Error(t, send(out, 0x11, netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.1"), rocev2.Carriage{}))
+	require.Error(t, send(out, 0x11, netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.1"),
+		rocev2.Carriage{}))
 }

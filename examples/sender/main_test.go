@@ -26,8 +26,10 @@ import (
 // the hops of the way, the receiver reports the same again, and a stranger lies.
 func TestSender(t *testing.T) {
 	hops := wiretest.Hex(t, "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009")
-	p := rocev2.Packet{Payload: make([]byte, 64), BTH: bth.Headers{Header: bth.Header{Opcode: bth.UDSendOnly, DestQP: 0x11}, DETH: bth.DETH{SrcQP: 0x22}}}
-	p.Src, p.Dst, p.SrcPort, p.DstPort = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e"), 50000, rocev2.Port
+	p := rocev2.Packet{Payload: make([]byte, 64),
+		BTH: bth.Headers{Header: bth.Header{Opcode: bth.UDSendOnly, DestQP: 0x11}, DETH: bth.DETH{SrcQP: 0x22}}}
+	p.Src, p.Dst, p.SrcPort, p.DstPort = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e"),
+		50000, rocev2.Port
 	p.Ext = hops
 	data, err := p.AppendBinary(nil)
 	require.NoError(t, err)
@@ -44,14 +46,16 @@ func TestSender(t *testing.T) {
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
 	for i, ip := range [][]byte{data, fast, plain, lie} {
 		frame := append(wiretest.Hex(t, "020000000002 020000000001 86dd"), ip...)
-		info := gopacket.CaptureInfo{Timestamp: time.Unix(1795254649, int64(i)*1000), CaptureLength: len(frame), Length: len(frame)}
+		info := gopacket.CaptureInfo{Timestamp: time.Unix(1795254649, int64(i)*1000), CaptureLength: len(frame),
+			Length: len(frame)}
 		require.NoError(t, w.WritePacket(info, frame))
 	}
 	in, err := capture.Open(&file)
 	require.NoError(t, err)
 	pairs := qpmap.New(qpmap.Config{})
 	s := sender.New(sender.Config{
-		Enabled: true, Self6: p.Src, QPs: pairs, Window: 100 * time.Microsecond, Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
+		Enabled: true, Self6: p.Src, QPs: pairs, Window: 100 * time.Microsecond,
+		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
 	})
 	var out strings.Builder
 	require.NoError(t, run(in, &out, s, pairs))

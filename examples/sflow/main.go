@@ -36,7 +36,8 @@ func samples(w io.Writer, datagram []byte) error {
 			header := raw.Header.Data()
 			header = header[:min(len(header), int(raw.HeaderLength))] // without padding
 			if line := describe(header, raw.FrameLength-raw.PayloadRemoved > raw.HeaderLength); line != "" {
-				if _, err := fmt.Fprintf(w, "switch %v, port %d, one of %d: %s\n", flow.AgentAddress, s.InputInterface, s.SamplingRate, line); err != nil {
+				if _, err := fmt.Fprintf(w, "switch %v, port %d, one of %d: %s\n", flow.AgentAddress, s.InputInterface,
+					s.SamplingRate, line); err != nil {
 					return err
 				}
 			}

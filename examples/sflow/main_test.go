@@ -40,7 +40,8 @@ func TestOpenVSwitch(t *testing.T) {
 		require.NoError(t, samples(&out, datagram))
 	}
 	const data = "2001:db8:1::1 > 2001:db8:4::e qp 0x000012"
-	const cut = "not read: rocev2: BTH: cut before the end of it and its extended headers: 12 octets and those of the opcode needed"
+	const cut = "not read: rocev2: BTH: cut before the end of it and its extended headers: 12 octets and those of " +
+		"the opcode needed"
 	want := []string{
 		"data: " + data + " psn 42",
 		"data: " + data + " psn 43, marked CE",
@@ -52,7 +53,8 @@ func TestOpenVSwitch(t *testing.T) {
 		"ppfc: 2001:db8:ffff::5 > 2001:db8:1::1 qp 0x000012 psn 0",
 		cut, // data in a tunnel
 		"fcn",
-		"not read: proxymsg: addresses: the message does not show whether they are IPv4 or IPv6: the family must be given",
+		"not read: proxymsg: addresses: the message does not show whether they are IPv4 or IPv6: the family must be " +
+			"given",
 		"cnp: 2001:db8:ffff::1 > 2001:db8:1::1 qp 0x000011 psn 0",
 		"ack: 2001:db8:4::e > 2001:db8:1::1 qp 0x000011 psn 43",
 		"pfc",

@@ -63,7 +63,8 @@ func write(to io.Writer) (err error) {
 	octets := packet(first.AppendBinary(nil))
 	packet(second.AppendBinary(nil))
 	frame(pfc.PFC{Enabled: 1 << 3, Quanta: [8]uint16{3: 0xFFFF}}.AppendFrame(nil, mac)) // to the switch before it
-	for _, p := range []*rocev2.Packet{second, first} {                                 // with the trace, and without one
+	// with the trace, and without one
+	for _, p := range []*rocev2.Packet{second, first} {
 		packet(fastcnp.AppendFor(nil, p, spine, nil, fastcnp.Config{}))
 	}
 	packet(cnp.AppendFor(nil, second, second.FinalDst(), 0x11, cnp.Config{}))
@@ -79,7 +80,8 @@ func write(to io.Writer) (err error) {
 
 	overlay := encap.VXLAN6{Src: ingress, Dst: egress, VNI: 42, Ethernet: ethernet}
 	ack := data(bth.RCAcknowledge, 43, rocev2.NotECT)
-	ack.Src, ack.Dst, ack.Payload, ack.BTH.DestQP, ack.BTH.AETH = receiver, sender, nil, 0x11, bth.AETH{Syndrome: 0x1F, MSN: 7}
+	ack.Src, ack.Dst, ack.Payload, ack.BTH.DestQP, ack.BTH.AETH = receiver, sender, nil, 0x11,
+		bth.AETH{Syndrome: 0x1F, MSN: 7}
 	packet(overlay.Append(nil, packet(ack.AppendBinary(nil)), 0xBEEF5))
 	frame(pfc.PFC{Enabled: 1 << 3}.AppendFrame(nil, mac)) // go on
 	frame(pfc.Pause{Quanta: 0x1000}.AppendFrame(nil, mac))

@@ -477,7 +477,8 @@ func (c *connection) exchange() {
 	case bth.TransportXRC:
 		req.TransportType, req.ExtendedTransport = cm.TransportExtended, cm.ExtendedXRC
 	}
-	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, LocalEECN: c.to.qp, StartingPSN: c.psn}
+	rep := cm.REP{LocalCommID: c.commID + 1, RemoteCommID: c.commID, LocalQPN: c.to.qp, LocalEECN: c.to.qp,
+		StartingPSN: c.psn}
 	c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
 	if c.IntN(3) == 0 { // sent again
 		c.mad(c.from, c.to, cm.AttributeREQ, req.AppendBinary)
@@ -512,7 +513,8 @@ func (c *connection) mad(from, to side, a cm.Attribute, body func([]byte) ([]byt
 // packet makes a packet of the connection's transport.
 func (c *connection) packet(from, to side, op bth.Operation, psn uint32) *rocev2.Packet {
 	p := &rocev2.Packet{Datagram: rocev2.Datagram{
-		Src: from.addr, Dst: to.addr, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64, SrcPort: 50000, DstPort: rocev2.Port,
+		Src: from.addr, Dst: to.addr, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64, SrcPort: 50000,
+		DstPort: rocev2.Port,
 	}}
 	p.BTH.Opcode = bth.Opcode(c.transport)<<5 | bth.Opcode(op)
 	p.BTH.PKey, p.BTH.DestQP, p.BTH.PSN = 0xFFFF, to.qp, psn

@@ -38,7 +38,8 @@ func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *FRR {
 		if err := os.WriteFile(config, []byte("hostname "+h.Name+"\n"+d.Config), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"-P", "0", "-f", config, "-i", filepath.Join(f.dir, d.Name+".pid"), "-z", filepath.Join(f.dir, "zserv"),
+		args := []string{"-P", "0", "-f", config, "-i", filepath.Join(f.dir, d.Name+".pid"), "-z",
+			filepath.Join(f.dir, "zserv"),
 			"--vty_socket", f.dir, "--log", "stdout", "--log-level", "warnings"}
 		h.Start(t, programs+d.Name, append(args, d.Args...)...)
 		Await(t, h.Name+": "+d.Name+" is up", func() bool {

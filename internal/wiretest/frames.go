@@ -93,7 +93,8 @@ func (f Frames) IPv6() []byte {
 		next = protoTCP
 	}
 	for range f.IntN(5) {
-		kind := OneOf[uint8](f, protoHopByHop, protoRouting, protoFragment, protoDestOpts, protoDestOpts, protoDestOpts, protoDestOpts)
+		kind := OneOf[uint8](f, protoHopByHop, protoRouting, protoFragment, protoDestOpts, protoDestOpts, protoDestOpts,
+			protoDestOpts)
 		var h []byte
 		switch kind {
 		case protoFragment:

@@ -184,7 +184,8 @@ func Link(t testing.TB, a, b End) {
 	// Of a pair with the same number on both hosts, Linux may take a second to
 	// notice that the other end is up.
 	n := devices.Add(2) + 100
-	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device, n+1, b.Host.path), "ip", "-batch", "-")
+	a.Host.Run(t, fmt.Sprintf("link add %s index %d type veth peer name %s index %d netns %s\n", a.Device, n, b.Device,
+		n+1, b.Host.path), "ip", "-batch", "-")
 	t.Cleanup(func() { a.Host.Run(t, "", "ip", "link", "del", a.Device) })
 	for _, e := range []End{a, b} {
 		for _, addr := range e.Addresses {

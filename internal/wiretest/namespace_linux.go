@@ -27,7 +27,8 @@ func Namespace(t testing.TB, commands string) {
 		Missing(t, "no new network namespace: "+err.Error())
 	}
 	// Without IPv6 nobody speaks there unless the test does.
-	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0); err != nil && !os.IsNotExist(err) {
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0); err != nil &&
+		!os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(ip, "-batch", "-")

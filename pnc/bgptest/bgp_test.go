@@ -49,13 +49,15 @@ const (
 var others = []pnc.Characteristic{{Code: 2, Value: []byte{1, 2, 3, 4}}, {Code: 0xFFFE, Value: []byte{5}}}
 
 func value4(t *testing.T) []byte {
-	b, err := codes.AppendNHC(nil, pnc.NextHop{AFI: 1, SAFI: 1, Addr: netip.MustParseAddr(originAddr)}, netip.MustParseAddr(proxy4), others...)
+	b, err := codes.AppendNHC(nil, pnc.NextHop{AFI: 1, SAFI: 1, Addr: netip.MustParseAddr(originAddr)},
+		netip.MustParseAddr(proxy4), others...)
 	require.NoError(t, err)
 	return b
 }
 
 func value6(t *testing.T) []byte {
-	b, err := codes.AppendNHC(nil, pnc.NextHop{AFI: 2, SAFI: 1, Addr: netip.MustParseAddr(originAddr6)}, netip.MustParseAddr(proxy6), others...)
+	b, err := codes.AppendNHC(nil, pnc.NextHop{AFI: 2, SAFI: 1, Addr: netip.MustParseAddr(originAddr6)},
+		netip.MustParseAddr(proxy6), others...)
 	require.NoError(t, err)
 	return b
 }
@@ -67,11 +69,14 @@ func TestThroughFRR(t *testing.T) {
 		addr string
 		as   int
 	}{{originAddr, originAS}, {insideAddr, transitAS}, {outsideAddr, outsideAS}} {
-		fmt.Fprintf(&neighbours, " neighbor %s remote-as %d\n neighbor %[1]s passive\n neighbor %[1]s timers connect 1\n", n.addr, n.as)
+		fmt.Fprintf(&neighbours,
+			" neighbor %s remote-as %d\n neighbor %[1]s passive\n neighbor %[1]s timers connect 1\n", n.addr, n.as)
 		fmt.Fprintf(&activate, "  neighbor %s activate\n", n.addr)
 	}
-	wiretest.StartFRR(t, transit, wiretest.Daemon{Name: "bgpd", Config: fmt.Sprintf("router bgp %d\n bgp router-id %s\n no bgp ebgp-requires-policy\n no bgp network import-check\n%s address-family ipv6 unicast\n%s exit-address-family\n",
-		transitAS, transitToOrigin, &neighbours, &activate)})
+	wiretest.StartFRR(t, transit, wiretest.Daemon{Name: "bgpd",
+		Config: fmt.Sprintf("router bgp %d\n bgp router-id %s\n no bgp ebgp-requires-policy\n no bgp network "+
+			"import-check\n%s address-family ipv6 unicast\n%s exit-address-family\n",
+			transitAS, transitToOrigin, &neighbours, &activate)})
 	passesOn(t, home)
 }
 
@@ -87,7 +92,8 @@ func TestThroughBIRD(t *testing.T) {
 		{"inside", transitToInside, insideAddr, transitAS, "import none; export all;"},
 		{"outside", transitToOutside, outsideAddr, outsideAS, "import none; export all;"},
 	} {
-		config += fmt.Sprintf("protocol bgp %s { local %s as %d; neighbor %s as %d; passive; ipv4 { %s }; ipv6 { %[6]s }; }\n",
+		config += fmt.Sprintf("protocol bgp %s { local %s as %d; neighbor %s as %d; passive; ipv4 { %s }; ipv6 { "+
+			"%[6]s }; }\n",
 			n.name, n.local, transitAS, n.addr, n.as, n.channel)
 	}
 	wiretest.StartBIRD(t, transit, config)
@@ -98,8 +104,10 @@ func TestThroughBIRD(t *testing.T) {
 func TestThroughGoBGP(t *testing.T) {
 	home := wiretest.Home(t)
 	for _, a := range []string{
-		originAddr + "/32", insideAddr + "/32", outsideAddr + "/32", transitToOrigin + "/32", transitToInside + "/32", transitToOutside + "/32",
-		originAddr6 + "/128", insideAddr6 + "/128", outsideAddr6 + "/128", transitToOrigin6 + "/128", transitToInside6 + "/128", transitToOutside6 + "/128",
+		originAddr + "/32", insideAddr + "/32", outsideAddr + "/32", transitToOrigin + "/32", transitToInside + "/32",
+		transitToOutside + "/32",
+		originAddr6 + "/128", insideAddr6 + "/128", outsideAddr6 + "/128", transitToOrigin6 + "/128",
+		transitToInside6 + "/128", transitToOutside6 + "/128",
 	} {
 		home.Run(t, "", "ip", "addr", "add", a, "dev", "lo")
 		t.Cleanup(func() { home.Run(t, "", "ip", "addr", "del", a, "dev", "lo") })
@@ -158,7 +166,9 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 		{outside, brokenAttribute, broken, originAddr, "", false, true},
 	} {
 		r := c.who.await(t, c.prefix)
-		require.EqualValues(t, bgp.BGP_ATTR_FLAG_OPTIONAL|bgp.BGP_ATTR_FLAG_TRANSITIVE, r.flags&^(bgp.BGP_ATTR_FLAG_PARTIAL|bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH), "%s: flags %#x", c.prefix, uint8(r.flags))
+		require.EqualValues(t, bgp.BGP_ATTR_FLAG_OPTIONAL|bgp.BGP_ATTR_FLAG_TRANSITIVE,
+			r.flags&^(bgp.BGP_ATTR_FLAG_PARTIAL|bgp.BGP_ATTR_FLAG_EXTENDED_LENGTH), "%s: flags %#x", c.prefix,
+			uint8(r.flags))
 		require.Equal(t, c.value, r.value, c.prefix)
 		require.Equal(t, c.kept, r.nextHop == netip.MustParseAddr(c.nextHop), "%s: next hop %v", c.prefix, r.nextHop)
 		t.Logf("%s at AS %d: next hop %v, flags %#x", c.prefix, c.who.as, r.nextHop, uint8(r.flags))
@@ -181,7 +191,8 @@ func passesOn(t *testing.T, home *wiretest.Host) {
 		proxy, ok, err := codes.ReadNHC(r.value, r.nextHop)
 		require.NoError(t, err)
 		require.True(t, ok)
-		require.NoError(t, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: proxy, Origin: peer}))
+		require.NoError(t, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: proxy,
+			Origin: peer}))
 		got, ok := table.Lookup(netip.MustParseAddr(sender))
 		require.True(t, ok)
 		require.Equal(t, proxy, got)
@@ -234,7 +245,8 @@ neighbor %s {
 
 	transit := newSpeaker(t, transitAS, transitToOrigin, transitToOrigin)
 	transit.neighbour(t, transitToOrigin, originAddr, originAS, true)
-	exa.Start(t, "env", "exabgp.daemon.user=root", "exabgp.daemon.drop=false", "exabgp.api.cli=false", "exabgp.log.destination=stdout", exabgp, config)
+	exa.Start(t, "env", "exabgp.daemon.user=root", "exabgp.daemon.drop=false", "exabgp.api.cli=false",
+		"exabgp.log.destination=stdout", exabgp, config)
 
 	r := transit.await(t, senders4)
 	require.Equal(t, value4(t), r.value)
@@ -266,7 +278,8 @@ func newSpeaker(t *testing.T, as uint32, id string, listen ...string) *speaker {
 	if len(listen) > 0 {
 		port = 179
 	}
-	require.NoError(t, s.bgp.StartBgp(context.Background(), &api.StartBgpRequest{Global: &api.Global{Asn: as, RouterId: id, ListenPort: port, ListenAddresses: listen}}))
+	require.NoError(t, s.bgp.StartBgp(context.Background(),
+		&api.StartBgpRequest{Global: &api.Global{Asn: as, RouterId: id, ListenPort: port, ListenAddresses: listen}}))
 	t.Cleanup(s.bgp.Stop)
 	return s
 }
@@ -274,7 +287,8 @@ func newSpeaker(t *testing.T, as uint32, id string, listen ...string) *speaker {
 func (s *speaker) neighbour(t *testing.T, local, addr string, as uint32, passive bool) {
 	var families []*api.AfiSafi
 	for _, afi := range []api.Family_Afi{api.Family_AFI_IP, api.Family_AFI_IP6} {
-		families = append(families, &api.AfiSafi{Config: &api.AfiSafiConfig{Family: &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}, Enabled: true}})
+		families = append(families, &api.AfiSafi{Config: &api.AfiSafiConfig{Family: &api.Family{Afi: afi,
+			Safi: api.Family_SAFI_UNICAST}, Enabled: true}})
 	}
 	require.NoError(t, s.bgp.AddPeer(context.Background(), &api.AddPeerRequest{Peer: &api.Peer{
 		Conf:      &api.PeerConf{NeighborAddress: addr, PeerAsn: as},
@@ -329,27 +343,28 @@ func (s *speaker) routes(t *testing.T, prefix string) (all []route) {
 	if netip.MustParsePrefix(prefix).Addr().Is6() {
 		family = bgp.RF_IPv6_UC
 	}
-	err := s.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: family}, func(nlri bgp.NLRI, paths []*apiutil.Path) {
-		if nlri.String() != prefix {
-			return
-		}
-		for _, p := range paths {
-			var r route
-			for _, a := range p.Attrs {
-				switch a := a.(type) {
-				case *bgp.PathAttributeNextHop:
-					r.nextHop = a.Value
-				case *bgp.PathAttributeMpReachNLRI:
-					r.nextHop = a.Nexthop
-				case *bgp.PathAttributeUnknown:
-					if a.Type == pnc.AttributeNHC {
-						r.flags, r.value = a.Flags, a.Value
+	err := s.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: family},
+		func(nlri bgp.NLRI, paths []*apiutil.Path) {
+			if nlri.String() != prefix {
+				return
+			}
+			for _, p := range paths {
+				var r route
+				for _, a := range p.Attrs {
+					switch a := a.(type) {
+					case *bgp.PathAttributeNextHop:
+						r.nextHop = a.Value
+					case *bgp.PathAttributeMpReachNLRI:
+						r.nextHop = a.Nexthop
+					case *bgp.PathAttributeUnknown:
+						if a.Type == pnc.AttributeNHC {
+							r.flags, r.value = a.Flags, a.Value
+						}
 					}
 				}
+				all = append(all, r)
 			}
-			all = append(all, r)
-		}
-	})
+		})
 	require.NoError(t, err)
 	return all
 }

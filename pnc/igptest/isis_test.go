@@ -27,7 +27,8 @@ func TestISIS(t *testing.T) {
 		daemon *wiretest.Host
 	}{{"leaf", area}, {"border1", area}, {"border2", backbone}, {"node", backbone}} {
 		wiretest.Link(t, wiretest.End{Host: home, Device: l.device},
-			wiretest.End{Host: l.daemon, Device: l.device, Addresses: []string{fmt.Sprintf("10.0.%d.1/24", i), fmt.Sprintf("2001:db8:0:%d::1/64", i)}})
+			wiretest.End{Host: l.daemon, Device: l.device,
+				Addresses: []string{fmt.Sprintf("10.0.%d.1/24", i), fmt.Sprintf("2001:db8:0:%d::1/64", i)}})
 	}
 	frrArea := startISIS(t, area, 1, "leaf", "border1")
 	frrBackbone := startISIS(t, backbone, 2, "border2", "node")
@@ -41,14 +42,17 @@ func TestISIS(t *testing.T) {
 
 	// What the leaf says: an IPv4 prefix with the source router id, an IPv6
 	// prefix for which its TE router id stands.
-	with4, err := pnc.Codes{}.AppendISIS(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Proxy: netip.MustParseAddr("198.51.100.2"), Metric: 10}, 0)
+	with4, err := pnc.Codes{}.AppendISIS(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24"), Proxy: netip.MustParseAddr("198.51.100.2"),
+			Metric: 10}, 0)
 	require.NoError(t, err)
 	te6 := netip.MustParseAddr("2001:db8:ffff::1").As16()
 	with6 := reach6(20, "2001:db8:1::/64", 0x20, []byte{4, 1, 0x01})
 	leafLSP := lsp(1, leafSystem, 1, tlv(140, te6[:]...), with4, with6)
 	leaf.flood(1, leafLSP)
 
-	wiretest.Await(t, "the border router has the leaf's LSP from isisd", func() bool { return len(border.lsps(1, leafSystem)) == 1 })
+	wiretest.Await(t, "the border router has the leaf's LSP from isisd",
+		func() bool { return len(border.lsps(1, leafSystem)) == 1 })
 	atBorder := border.lsps(1, leafSystem)
 	require.Equal(t, leafLSP[12:], atBorder[0][12:], "as it was flooded, but for its lifetime")
 	want := []string{"192.0.2.0/24 198.51.100.2 10", "2001:db8:1::/64 2001:db8:ffff::1 20"}
@@ -63,9 +67,11 @@ func TestISIS(t *testing.T) {
 	require.NoError(t, err)
 	kept6, err := pnc.LeakISIS(nil, []byte{4, 1, 0x01}, netip.Addr{}, netip.AddrFrom16(te6))
 	require.NoError(t, err)
-	border.flood(2, lsp(2, borderSystem, 1, reach4(110, "192.0.2.0/24", 0x40, kept4), reach6(120, "2001:db8:1::/64", 0x20, kept6)))
+	border.flood(2, lsp(2, borderSystem, 1, reach4(110, "192.0.2.0/24", 0x40, kept4),
+		reach6(120, "2001:db8:1::/64", 0x20, kept6)))
 
-	wiretest.Await(t, "the node has the border router's LSP from isisd", func() bool { return len(node.lsps(2, borderSystem)) == 1 })
+	wiretest.Await(t, "the node has the border router's LSP from isisd",
+		func() bool { return len(node.lsps(2, borderSystem)) == 1 })
 	atNode := node.lsps(2, borderSystem)
 	want = []string{"192.0.2.0/24 198.51.100.2 110", "2001:db8:1::/64 2001:db8:ffff::1 120"}
 	require.Equal(t, want, lines(pnc.Codes{}.ReadISIS(atNode...)))
@@ -76,7 +82,8 @@ func TestISIS(t *testing.T) {
 
 	// tshark on what isisd flooded: the P-flag, with the R-flag behind the
 	// border.
-	rows := wiretest.TsharkFields(t, []string{"isis.lsp.prefix_attribute.flags", "isis.lsp.prefix_attribute.flags.r", "isis.lsp.checksum.status", "_ws.malformed"},
+	rows := wiretest.TsharkFields(t, []string{"isis.lsp.prefix_attribute.flags", "isis.lsp.prefix_attribute.flags.r",
+		"isis.lsp.checksum.status", "_ws.malformed"},
 		isisFrame(t, atBorder[0]), isisFrame(t, atNode[0]))
 	require.Equal(t, []string{"0x01", "0x01"}, rows[0].All("isis.lsp.prefix_attribute.flags"))
 	require.Equal(t, []string{"0x41", "0x41"}, rows[1].All("isis.lsp.prefix_attribute.flags"))
@@ -94,7 +101,8 @@ func TestISIS(t *testing.T) {
 	require.Equal(t, netip.MustParseAddr("2001:db8:ffff::1"), proxy)
 
 	border.flood(2, lsp(2, borderSystem, 2, reach4(110, "192.0.2.0/24", 0x40, []byte{4, 1, 0x40})))
-	wiretest.Await(t, "the node has the newer LSP", func() bool { return len(lines(pnc.Codes{}.ReadISIS(node.lsps(2, borderSystem)...))) == 0 })
+	wiretest.Await(t, "the node has the newer LSP",
+		func() bool { return len(lines(pnc.Codes{}.ReadISIS(node.lsps(2, borderSystem)...))) == 0 })
 	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadISIS(node.lsps(2, borderSystem)...)))
 	_, ok = table.Lookup(netip.MustParseAddr("2001:db8:1::7"))
 	require.False(t, ok)
@@ -107,9 +115,11 @@ func startISIS(t *testing.T, h *wiretest.Host, level uint8, devices ...string) *
 	kind := map[uint8]string{1: "level-1", 2: "level-2-only"}[level]
 	config := ""
 	for _, d := range devices {
-		config += fmt.Sprintf("interface %s\n ip router isis x\n ipv6 router isis x\n isis network point-to-point\n isis circuit-type %s\n isis hello-interval 1\n isis csnp-interval 1\n!\n", d, kind)
+		config += fmt.Sprintf("interface %s\n ip router isis x\n ipv6 router isis x\n isis network point-to-point\n "+
+			"isis circuit-type %s\n isis hello-interval 1\n isis csnp-interval 1\n!\n", d, kind)
 	}
-	config += fmt.Sprintf("router isis x\n net 49.000%d.0000.0000.001%[1]d.00\n is-type %s\n metric-style wide\n!\n", level, kind)
+	config += fmt.Sprintf("router isis x\n net 49.000%d.0000.0000.001%[1]d.00\n is-type %s\n metric-style wide\n!\n",
+		level, kind)
 	return wiretest.StartFRR(t, h, wiretest.Daemon{Name: "isisd", Config: config})
 }
 

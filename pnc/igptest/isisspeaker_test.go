@@ -128,7 +128,8 @@ func (s *isisSpeaker) circuit(t *testing.T, h *wiretest.Host, device string, lev
 		return syscall.Bind(fd, &syscall.SockaddrLinklayer{Protocol: all, Ifindex: d.Index})
 	})
 	send := func(pdu []byte) {
-		frame := slices.Concat([]byte{9, 0, 0x2B, 0, 0, 5}, mac, binary.BigEndian.AppendUint16(nil, uint16(3+len(pdu))), []byte{0xFE, 0xFE, 3}, pdu)
+		frame := slices.Concat([]byte{9, 0, 0x2B, 0, 0, 5}, mac, binary.BigEndian.AppendUint16(nil, uint16(3+len(pdu))),
+			[]byte{0xFE, 0xFE, 3}, pdu)
 		_, _ = f.Write(frame)
 	}
 	done := make(chan struct{})

@@ -23,8 +23,10 @@ const extendedPrefix = 7 // opaque type (RFC 7684)
 //	leaf ── switch ── bird
 func TestOSPFv2(t *testing.T) {
 	leaf, node, bird := wiretest.NewHost(t, "leaf"), wiretest.NewHost(t, "switch"), wiretest.NewHost(t, "bird")
-	wiretest.Link(t, wiretest.End{Host: leaf, Device: "switch", Addresses: []string{"10.1.0.1/24"}}, wiretest.End{Host: node, Device: "leaf", Addresses: []string{"10.1.0.2/24"}})
-	wiretest.Link(t, wiretest.End{Host: bird, Device: "switch", Addresses: []string{"10.3.0.1/24"}}, wiretest.End{Host: node, Device: "bird", Addresses: []string{"10.3.0.2/24"}})
+	wiretest.Link(t, wiretest.End{Host: leaf, Device: "switch", Addresses: []string{"10.1.0.1/24"}},
+		wiretest.End{Host: node, Device: "leaf", Addresses: []string{"10.1.0.2/24"}})
+	wiretest.Link(t, wiretest.End{Host: bird, Device: "switch", Addresses: []string{"10.3.0.1/24"}},
+		wiretest.End{Host: node, Device: "bird", Addresses: []string{"10.3.0.2/24"}})
 
 	startOSPF(t, leaf, "192.0.2.1", "switch 0")
 	startOSPF(t, node, "192.0.2.2", "leaf 0", "bird 0")
@@ -34,9 +36,11 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 `)
 
 	// One prefix with the source's address, one without.
-	body, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
+	body, err := pnc.Codes{}.AppendOSPFv2(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
 	require.NoError(t, err)
-	bare, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Proxy: netip.MustParseAddr("198.51.100.9")})
+	bare, err := pnc.Codes{}.AppendOSPFv2(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Proxy: netip.MustParseAddr("198.51.100.9")})
 	require.NoError(t, err)
 	bare = bare[:len(bare)-8] // the source address is the last sub-TLV
 	bare[3] -= 8
@@ -51,7 +55,10 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 	wiretest.Await(t, "the switch has both prefixes", func() bool {
 		return sameSet(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)), want)
 	})
-	wiretest.Await(t, "BIRD has the LSA", func() bool { return birdHas(b.Show(t, "show ospf lsadb"), "000b 7.0.0.1 192.0.2.1") })
+	wiretest.Await(t, "BIRD has the LSA", func() bool {
+		return birdHas(b.Show(t, "show ospf lsadb"),
+			"000b 7.0.0.1 192.0.2.1")
+	})
 
 	// The congested node's table, filled and emptied by the database.
 	table := proxies.New(0)
@@ -62,7 +69,8 @@ protocol ospf v2 { area 0 { interface "switch" { type ptp; hello 1; dead 4; }; }
 	require.Equal(t, netip.MustParseAddr("198.51.100.2"), proxy)
 
 	atLeaf.withdraw(t, extendedPrefix, 1)
-	wiretest.Await(t, "the switch has no prefix", func() bool { return len(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...))) == 0 })
+	wiretest.Await(t, "the switch has no prefix",
+		func() bool { return len(lines(pnc.Codes{}.ReadOSPFv2(atNode.of(id)...))) == 0 })
 	require.Zero(t, table.Replace(origin, pnc.Codes{}.ReadOSPFv2(atNode.of(id)...)))
 	_, ok = table.Lookup(netip.MustParseAddr("192.0.2.200"))
 	require.False(t, ok)
@@ -86,7 +94,9 @@ func startOSPF(t *testing.T, h *wiretest.Host, id string, links ...string) {
 	var config strings.Builder
 	for _, l := range links {
 		device, area, _ := strings.Cut(l, " ")
-		fmt.Fprintf(&config, "interface %s\n ip ospf area %s\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 4\n!\n", device, area)
+		fmt.Fprintf(&config,
+			"interface %s\n ip ospf area %s\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf "+
+				"dead-interval 4\n!\n", device, area)
 	}
 	fmt.Fprintf(&config, "router ospf\n ospf router-id %s\n capability opaque\n!\n", id)
 	wiretest.StartFRR(t, h, wiretest.Daemon{Name: "ospfd", Config: config.String(), Args: []string{"--apiserver"}})

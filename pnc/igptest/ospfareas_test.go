@@ -36,9 +36,11 @@ func TestOSPFv2Areas(t *testing.T) {
 
 	// One prefix with the source's address, one for which the router address in
 	// the TE LSA stands.
-	with, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
+	with, err := pnc.Codes{}.AppendOSPFv2(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.128/25"), Proxy: netip.MustParseAddr("198.51.100.2")})
 	require.NoError(t, err)
-	without, err := pnc.Codes{}.AppendOSPFv2(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Proxy: netip.MustParseAddr("198.51.100.9")})
+	without, err := pnc.Codes{}.AppendOSPFv2(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("203.0.113.0/24"), Proxy: netip.MustParseAddr("198.51.100.9")})
 	require.NoError(t, err)
 	without = without[:len(without)-8] // the source address is the last sub-TLV
 	without[3] -= 8
@@ -48,7 +50,8 @@ func TestOSPFv2Areas(t *testing.T) {
 
 	want := []string{"192.0.2.128/25 198.51.100.2 0", "203.0.113.0/24 198.51.100.1 0"}
 	readV2 := func(lsas [][]byte) []string { return lines(pnc.Codes{}.ReadOSPFv2(lsas...)) }
-	wiretest.Await(t, "the border router has both prefixes from ospfd", func() bool { return sameSet(readV2(border.of(backbone, leafID)), want) })
+	wiretest.Await(t, "the border router has both prefixes from ospfd",
+		func() bool { return sameSet(readV2(border.of(backbone, leafID)), want) })
 	require.Empty(t, readV2(node.of(area1, leafID)), "area scope")
 	require.True(t, contains(frr.Show(t, "show ip ospf database opaque-area"), "7.0.0.1", "203.0.113.1", "192.0.2.128"))
 
@@ -59,7 +62,8 @@ func TestOSPFv2Areas(t *testing.T) {
 		require.NoError(t, err)
 	}
 	border.flood(area1, newLSA(opaque, [4]byte{extendedPrefix, 0, 0, 1}, borderID, 1, kept))
-	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies", func() bool { return sameSet(readV2(node.of(area1, borderID)), want) })
+	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
+		func() bool { return sameSet(readV2(node.of(area1, borderID)), want) })
 	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "000a 7.0.0.1 203.0.113.2"))
 
 	table := proxies.New(0)
@@ -81,9 +85,13 @@ func TestOSPFv2Areas(t *testing.T) {
 func TestOSPFv3Areas(t *testing.T) {
 	leaf, border, node, frr, bird := ospfAreas(t, 3)
 
-	with, err := pnc.Codes{}.AppendOSPFv3(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("2001:db8:1::/64"), Proxy: netip.MustParseAddr("2001:db8:ffff::2"), Metric: 10})
+	with, err := pnc.Codes{}.AppendOSPFv3(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("2001:db8:1::/64"),
+			Proxy: netip.MustParseAddr("2001:db8:ffff::2"), Metric: 10})
 	require.NoError(t, err)
-	without, err := pnc.Codes{}.AppendOSPFv3(nil, pnc.Advertisement{Prefix: netip.MustParsePrefix("2001:db8:2::/64"), Proxy: netip.MustParseAddr("2001:db8:ffff::9"), Metric: 11})
+	without, err := pnc.Codes{}.AppendOSPFv3(nil,
+		pnc.Advertisement{Prefix: netip.MustParsePrefix("2001:db8:2::/64"),
+			Proxy: netip.MustParseAddr("2001:db8:ffff::9"), Metric: 11})
 	require.NoError(t, err)
 	without = without[:len(without)-20] // the source address is the last sub-TLV
 	without[3] -= 20
@@ -95,7 +103,8 @@ func TestOSPFv3Areas(t *testing.T) {
 
 	readV3 := func(lsas [][]byte) []string { return lines(pnc.Codes{}.ReadOSPFv3(lsas...)) }
 	want := []string{"2001:db8:1::/64 2001:db8:ffff::2 10", "2001:db8:2::/64 2001:db8:ffff::1 11"}
-	wiretest.Await(t, "the border router has both prefixes from ospf6d", func() bool { return sameSet(readV3(border.of(backbone, leafID)), want) })
+	wiretest.Await(t, "the border router has both prefixes from ospf6d",
+		func() bool { return sameSet(readV3(border.of(backbone, leafID)), want) })
 	require.Empty(t, readV3(node.of(area1, leafID)), "area scope")
 	require.Contains(t, frr.Show(t, "show ipv6 ospf6 database"), "203.0.113.1")
 
@@ -108,7 +117,8 @@ func TestOSPFv3Areas(t *testing.T) {
 		border.flood(area1, newLSA(interAreaPrefix, [4]byte{0, 0, 0, n}, borderID, 1, kept))
 	}
 	want = []string{"2001:db8:1::/64 2001:db8:ffff::2 110", "2001:db8:2::/64 2001:db8:ffff::1 110"}
-	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies", func() bool { return sameSet(readV3(node.of(area1, borderID)), want) })
+	wiretest.Await(t, "the node has both prefixes from BIRD, and still the same proxies",
+		func() bool { return sameSet(readV3(node.of(area1, borderID)), want) })
 	require.True(t, birdHas(bird.Show(t, "show ospf lsadb"), "a023 0.0.0.1 203.0.113.2"))
 
 	table := proxies.New(0)
@@ -127,7 +137,8 @@ func ospfAreas(t *testing.T, version uint8) (leaf, border, node *ospfSpeaker, fr
 		device string
 		daemon *wiretest.Host
 	}{{"leaf", area0Host}, {"border0", area0Host}, {"border1", area1Host}, {"node", area1Host}} {
-		wiretest.Link(t, wiretest.End{Host: home, Device: l.device, Addresses: []string{fmt.Sprintf("10.0.%d.2/24", i)}},
+		wiretest.Link(t, wiretest.End{Host: home, Device: l.device,
+			Addresses: []string{fmt.Sprintf("10.0.%d.2/24", i)}},
 			wiretest.End{Host: l.daemon, Device: l.device, Addresses: []string{fmt.Sprintf("10.0.%d.1/24", i)}})
 	}
 
@@ -136,9 +147,11 @@ func ospfAreas(t *testing.T, version uint8) (leaf, border, node *ospfSpeaker, fr
 	for _, d := range []string{"leaf", "border0"} {
 		fmt.Fprintf(&config, "interface %s\n", d)
 		if version == 2 {
-			config.WriteString(" ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 4\n!\n")
+			config.WriteString(" ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip " +
+				"ospf dead-interval 4\n!\n")
 		} else {
-			config.WriteString(" ipv6 ospf6 area 0\n ipv6 ospf6 network point-to-point\n ipv6 ospf6 hello-interval 1\n ipv6 ospf6 dead-interval 4\n!\n")
+			config.WriteString(" ipv6 ospf6 area 0\n ipv6 ospf6 network point-to-point\n ipv6 ospf6 hello-interval " +
+				"1\n ipv6 ospf6 dead-interval 4\n!\n")
 		}
 	}
 	if version == 2 {

@@ -211,7 +211,8 @@ func (l *link) everySecond() {
 			l.request()
 		}
 		if own := l.lsas(); len(own) > 0 {
-			l.packet(linkStateUpdate, slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(own))), slices.Concat(own...)))
+			l.packet(linkStateUpdate, slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(own))),
+				slices.Concat(own...)))
 		}
 	}
 }
@@ -257,7 +258,8 @@ func (l *link) receive(b []byte) {
 	switch {
 	case typ == ospfHello && len(body) >= 20:
 		l.neighbour = [4]byte(b[4:])
-		seen := slices.ContainsFunc(slices.Collect(slices.Chunk(body[20:], 4)), func(id []byte) bool { return bytes.Equal(id, l.id[:]) })
+		seen := slices.ContainsFunc(slices.Collect(slices.Chunk(body[20:], 4)),
+			func(id []byte) bool { return bytes.Equal(id, l.id[:]) })
 		switch {
 		case seen && l.state == downOrInit:
 			l.exStart()
@@ -331,7 +333,8 @@ func (l *link) update(b []byte) {
 		}
 		lsa := bytes.Clone(b[:n])
 		key := keyOf(l.area, lsa)
-		if old := l.received[key]; old == nil || int32(binary.BigEndian.Uint32(lsa[12:])) >= int32(binary.BigEndian.Uint32(old[12:])) {
+		if old := l.received[key]; old == nil ||
+			int32(binary.BigEndian.Uint32(lsa[12:])) >= int32(binary.BigEndian.Uint32(old[12:])) {
 			l.received[key] = lsa
 		}
 		headers = append(headers, lsa[:20]...)

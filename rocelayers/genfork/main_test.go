@@ -28,7 +28,8 @@ func TestForkIsGenerated(t *testing.T) {
 var generated = regexp.MustCompile(`^// Code generated .* DO NOT EDIT\.\n`)
 
 func TestSource(t *testing.T) {
-	got, err := source("bth.go", []byte(`// Package p has layers of [github.com/google/gopacket], not of google/gopacket/x.
+	got, err := source("bth.go",
+		[]byte(`// Package p has layers of [github.com/google/gopacket], not of google/gopacket/x.
 //
 //go:generate something
 package p
