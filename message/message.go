@@ -132,15 +132,18 @@ type Message struct {
 // Reach are always set.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	m.frame.Decode(b, o) // DecodeFrame says what its error would
-	return m.DecodeFrame(&m.frame, c)
+	return m.decode(&m.frame, &c)
 }
 
 // DecodeFrame is Decode for a frame that was walked before. m aliases what f does.
-func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
+func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error { return m.decode(f, &c) }
+
+func (m *Message) decode(f *rocev2.Frame, c *Config) error {
 	if err := f.Packet(&m.Packet); err != nil {
-		return m.decodeOther(f, false, err, &c)
+		return m.decodeOther(f, false, err, c)
 	}
-	return m.decodeTransport(&c)
+	m.Reach = ReachTransport
+	return m.broken(m.decodeTransport(c))
 }
 
 // DecodeInner is DecodeFrame for the packet below the frame's tunnels, of every kind. Without a tunnel it is the same.
@@ -148,7 +151,16 @@ func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
 	if err := f.InnerPacket(&m.Packet); err != nil {
 		return m.decodeOther(f, true, err, &c)
 	}
-	return m.decodeTransport(&c)
+	m.Reach = ReachTransport
+	return m.broken(m.decodeTransport(&c))
+}
+
+// broken sets the kind where a message of ours does not parse.
+func (m *Message) broken(err error) error {
+	if err != nil {
+		m.Kind = Broken
+	}
+	return err
 }
 
 // decodeControl decodes a MAC control frame, given from behind its EtherType
@@ -165,23 +177,11 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 		m.Kind = Other
 		return other
 	}
-	if err != nil {
-		m.Kind = Broken
-	}
-	return err
+	return m.broken(err)
 }
 
 // decodeTransport decodes what stands behind the UDP header of port 4791.
-func (m *Message) decodeTransport(c *Config) error {
-	m.Reach = ReachTransport
-	err := m.decodeBTH(c)
-	if err != nil {
-		m.Kind = Broken
-	}
-	return err
-}
-
-func (m *Message) decodeBTH(c *Config) (err error) {
+func (m *Message) decodeTransport(c *Config) (err error) {
 	p := &m.Packet
 	// What is whole is decoded where it is to stand, at less cost than FromPacket
 	// and a copy.
@@ -270,8 +270,5 @@ func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config)
 		m.Kind = Proxy
 		m.Proxy, err = proxymsg.FromDatagram(d, c.ProxyFamily)
 	}
-	if err != nil {
-		m.Kind = Broken
-	}
-	return err
+	return m.broken(err)
 }

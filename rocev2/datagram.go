@@ -1,9 +1,6 @@
 package rocev2
 
-import (
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // A Datagram is a UDP datagram in the IP packet that carries it: what RoCEv2,
 // FCN and the proxy message have in common.
@@ -78,23 +75,11 @@ func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{L
 // unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	var w walk
-	link := w.from(b, o)
+	link, _ := w.from(b, o, nil)
 	if err := w.check(b, o.Cut, ports); err != nil {
 		return err
 	}
 	d.set(b, link, &w)
-	return nil
-}
-
-// fromSocket is Decode for what a UDP socket gave.
-func (d *Datagram) fromSocket(f *Frame, ports []uint16) error {
-	if len(ports) > 0 && !slices.Contains(ports, f.dst.Port()) {
-		return ErrPort
-	}
-	*d = Datagram{
-		Src: f.src.Addr(), Dst: f.dst.Addr(), SrcPort: f.src.Port(), DstPort: f.dst.Port(),
-		Length: uint16(8 + len(f.data)), Data: f.data,
-	}
 	return nil
 }
 

@@ -14,12 +14,6 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// chain iterates over the extension headers in ext, of which the first is of type next: the type
-// and the octets of each.
-func chain(next uint8, ext []byte) iter.Seq2[uint8, []byte] {
-	return func(yield func(uint8, []byte) bool) { yieldChain(yield, next, ext) }
-}
-
 // yieldChain yields the extension headers in ext, of which the first is of
 // type next. It says whether to go on.
 func yieldChain(yield func(uint8, []byte) bool, next uint8, ext []byte) bool {
@@ -37,8 +31,8 @@ func yieldChain(yield func(uint8, []byte) bool, next uint8, ext []byte) bool {
 func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame
+		o.Outer = true
 		f.Decode(b, o)
-		f.descended = true
 		f.Extensions()(yield)
 	}
 }

@@ -3,6 +3,7 @@ package rocev2
 import (
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/rocecn/rocecn/bth"
 )
@@ -23,37 +24,66 @@ type Frame struct {
 	Octets  []byte
 	Options DecodeOptions
 
-	link  int    // the end of the link-layer header, VLAN tags included; 0 where it is not whole
+	// A frame as most are is not walked, nor is more of it noted, until somebody asks for what the
+	// walk would say: see plain.
+	udp, end int // what plain says; 0 where the frame was walked
+
+	link  int    // the end of the link-layer header, VLAN tags included
 	ether uint16 // the EtherType at the end of it, 0 without
 	near  walk   // through IP in IP alone
 	far   walk   // below the tunnels; valid where below is set
+	trail trail  // of far; of near it is so much:
+
+	nearTunnels, nearHeaders uint8
+	nearIP, nearStop         int
 
 	descended bool  // far, below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
 	broken    error // what is wrong with a tunnel
 
 	socket   uint8          // the protocol of the socket that the frame came from, 0 for a frame out of octets
-	src, dst netip.AddrPort // of the socket
-	data     []byte         // of the socket
+	src, dst netip.AddrPort // of the socket; Octets are its data
 }
 
 // Decode sets f from the octets that o describes. The error says why they do not lead to a UDP
-// header through IP in IP alone, as Packet and Datagram would find it: nil for UDP to any port. f
-// is set all the same, as far as the walk came: a frame of flow control, a fragment or a tunnel is
-// a Frame like others. f aliases b.
+// header through IP in IP alone, as Packet and Datagram would find it: nil for UDP to any port. f is
+// set all the same, as far as the walk came: a frame of flow control, a fragment or a tunnel is a
+// Frame like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	f.Octets, f.Options = b, o
-	f.descended, f.below, f.broken = false, false, nil
 	f.socket = 0
-	w := &f.near
-	at, version, ether, err := linkEnd(b, o.Link)
-	f.link, f.ether = at, ether
-	w.start(b, at, version, o.Cut)
-	if err == nil {
-		err = w.follow(b)
+	if o.Link == LinkEthernet {
+		if udp, end := plain(b); udp != 0 && end <= len(b) && end >= udp+8 {
+			f.udp, f.end = udp, end
+			return nil
+		}
 	}
-	w.err = err
-	return err
+	f.udp = 0
+	return f.walk()
+}
+
+// walk sets near and what belongs to it.
+func (f *Frame) walk() error {
+	f.descended, f.below, f.broken = f.Options.Outer, false, nil
+	f.trail.tunnels.n, f.trail.n, f.trail.lastStop = 0, 0, 0
+	if f.udp != 0 {
+		f.fill()
+	} else {
+		f.link, f.ether = f.near.from(f.Octets, f.Options, &f.trail)
+	}
+	f.nearTunnels, f.nearHeaders = f.trail.tunnels.n, f.trail.n
+	f.nearIP, f.nearStop = f.trail.lastIP, f.trail.lastStop
+	return f.near.err
+}
+
+// fill sets near to what the walk says of a plain frame.
+func (f *Frame) fill() {
+	b, w := f.Octets, &f.near
+	f.link, f.ether = 14, be.Uint16(b[12:])
+	w.start(b, 14, b[14]>>4, f.Options.Cut)
+	w.ext, w.udp, w.end, w.outerEnd = f.udp, f.udp, f.end, f.end
+	w.proto, w.err = protoUDP, nil
+	f.udp = 0
 }
 
 // SetUDP sets f from what a UDP socket gives: the ends of the datagram, and its data, which f
@@ -72,24 +102,31 @@ func (f *Frame) SetICMPv6(src, dst netip.Addr, message []byte) {
 
 func (f *Frame) fromSocket(protocol uint8, src, dst netip.AddrPort, data []byte) {
 	*f = Frame{
-		socket: protocol, data: data, descended: true,
+		Octets: data, socket: protocol, descended: true,
 		src: netip.AddrPortFrom(src.Addr().Unmap().WithZone(""), src.Port()),
 		dst: netip.AddrPortFrom(dst.Addr().Unmap().WithZone(""), dst.Port()),
 	}
-	if protocol != protoUDP {
-		f.near.err = errNotUDP
+	f.near.version, f.near.err = noVersion, errNotUDP
+}
+
+// outer returns the walk through IP in IP alone.
+func (f *Frame) outer() *walk {
+	if f.udp != 0 {
+		f.walk()
 	}
+	return &f.near
 }
 
 // inner returns the walk to the innermost packet.
 func (f *Frame) inner() *walk {
+	w := f.outer()
 	if !f.descended {
 		f.descend()
 	}
 	if f.below {
 		return &f.far
 	}
-	return &f.near
+	return w
 }
 
 // descend looks for a packet in a tunnel.
@@ -99,54 +136,67 @@ func (f *Frame) descend() {
 		return
 	}
 	f.far = f.near
-	w := &f.far
-	switch err := f.walkTunnels(w, way{}); {
+	w := way{walk: &f.far, trail: &f.trail}
+	switch err := f.findBelow(&w); {
 	case err != nil:
 		f.broken = err
-	case w.ip == f.near.ip && w.begunStop == f.near.begunStop: // no tunnel
-	case w.begun != w.ip || w.begunStop == 0:
+	case w.depth == f.near.depth && w.outer == f.near.outer: // no tunnel
+	case !w.begins(f.Octets):
 		f.broken = w.err // no IP header begins where one is due
 	default:
 		f.below = true
 	}
 }
 
-// walkTunnels goes on from where a copy of f.near has ended.
-func (f *Frame) walkTunnels(w *walk, how way) error {
+// findBelow goes on from where a copy of f.near has ended.
+func (f *Frame) findBelow(w *way) error {
 	if w.err == errNotIP && isMPLS(f.ether) {
 		at, version, err := w.labels(f.Octets, f.link)
 		if err != nil {
 			return err
 		}
-		w.outer, w.ip, w.version = at, at, version
-		w.err = w.follow(f.Octets)
+		w.outer = at
+		w.reach(at, version)
+		w.err = w.follow(f.Octets, w.trail)
 	}
-	return w.descend(f.Octets, how)
-}
-
-func isTunnelPort(port uint16) bool {
-	return port == portVXLAN || port == portGeneve || port == portMPLS
+	return w.descend(f.Octets)
 }
 
 // Link returns the link-layer header, VLAN tags included; it is empty for a bare IP packet.
-func (f *Frame) Link() []byte { return f.Octets[:f.link:f.link] }
+func (f *Frame) Link() []byte {
+	end := f.linkEnd()
+	return f.Octets[:end:end]
+}
 
-// EtherType returns the EtherType at the end of the link-layer header, 0 where the header is not whole or has none.
-func (f *Frame) EtherType() uint16 { return f.ether }
+// EtherType returns the EtherType at the end of the link-layer header, 0 where the header is not whole
+// or is of a link type without EtherTypes.
+func (f *Frame) EtherType() uint16 {
+	f.outer()
+	return f.ether
+}
 
-// LinkPayload returns what follows the link-layer header: the way to frames that are not IP, such
-// as those of flow control.
-func (f *Frame) LinkPayload() []byte { return f.Octets[f.link:len(f.Octets):len(f.Octets)] }
+// LinkPayload returns what follows the link-layer header: the way to frames that are not IP, such as
+// those of flow control.
+func (f *Frame) LinkPayload() []byte {
+	end := f.linkEnd()
+	return f.Octets[end:len(f.Octets):len(f.Octets)]
+}
+
+func (f *Frame) linkEnd() int {
+	f.outer()
+	return f.link
+}
 
 // MACs returns source and destination of an Ethernet frame; ok is false for other link types.
 func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
-	if f.Options.Link != LinkEthernet || f.link < 14 {
+	if f.Options.Link != LinkEthernet || f.linkEnd() < 14 {
 		return src, dst, false
 	}
-	return [6]byte(f.Octets[6:]), [6]byte(f.Octets[:6]), true
+	return [6]byte(f.Octets[6:]), [6]byte(f.Octets), true
 }
 
-// VLAN returns VLAN and priority (PCP) of the last VLAN tag of the link-layer header; ok is false without any.
+// VLAN returns VLAN and priority (PCP) of the last VLAN tag of the link-layer header; ok is false
+// without any.
 func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	untagged := 0
 	switch f.Options.Link {
@@ -159,18 +209,19 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	default:
 		return 0, 0, false
 	}
-	if f.link < untagged+4 {
+	end := f.linkEnd()
+	if end < untagged+4 {
 		return 0, 0, false
 	}
-	tag := be.Uint16(f.Octets[f.link-4:])
+	tag := be.Uint16(f.Octets[end-4:])
 	return tag & 0xFFF, uint8(tag >> 13), true
 }
 
-// Outermost returns the outermost IP packet, as the node saw it: up to the end that its length
-// field gives or as far as there are octets. It is nil where there is no whole IP header.
+// Outermost returns the outermost IP packet, as the node saw it: up to the end that its length field
+// gives or as far as there are octets. It is nil where there is no whole IP header.
 func (f *Frame) Outermost() []byte {
 	w := f.inner()
-	if w.begunStop == 0 {
+	if w.ip == w.outer && !w.begins(f.Octets) {
 		return nil
 	}
 	ip := f.Octets[w.outer:]
@@ -194,87 +245,164 @@ func (f *Frame) Cut() bool { return f.inner().missing(f.Octets) }
 // IP returns the innermost packet, as Outermost does the outermost one: where its own length field
 // cannot be read, up to the end of what carries it. It is nil where no IP header begins.
 func (f *Frame) IP() []byte {
-	w := f.inner()
-	if w.begunStop == 0 {
+	ip, stop := f.nearIP, f.nearStop
+	if w := f.inner(); w.begins(f.Octets) {
+		ip, stop = w.ip, min(w.end, w.stop)
+	}
+	if stop == 0 {
 		return nil
 	}
-	end := min(w.end, w.stop)
-	if w.begun != w.ip { // no header begins behind that one
-		return f.Octets[w.begun:w.begunStop:w.begunStop]
-	}
-	return f.Octets[w.ip:end:end]
+	return f.Octets[ip:stop:stop]
 }
 
 // Tunnels returns the tunnels that the innermost packet came in, besides IP in IP.
-func (f *Frame) Tunnels() Tunnels { return f.inner().tunnels }
+func (f *Frame) Tunnels() Tunnels {
+	f.inner()
+	t := f.trail.tunnels
+	if !f.below {
+		t.n = f.nearTunnels
+	}
+	return t
+}
 
-// Mirrored says whether the innermost packet is a copy of one that was elsewhere, sent here by a mirror.
-func (f *Frame) Mirrored() bool { return f.inner().tunnels.Mirrored() }
+// Mirrored says whether the innermost packet is a copy of one that was elsewhere, sent here by a
+// mirror.
+func (f *Frame) Mirrored() bool { return f.Tunnels().Mirrored() }
 
 // Tunnelled says whether the innermost packet stands inside another IP header.
-func (f *Frame) Tunnelled() bool { w := f.inner(); return w.ip != w.outer }
+func (f *Frame) Tunnelled() bool {
+	w := f.inner()
+	return w.ip != w.outer
+}
+
+// OuterSrc returns the source address of the outermost IP header, which in a tunnel is its ingress.
+func (f *Frame) OuterSrc() netip.Addr { src, _ := addresses(f.Outermost()); return src }
+
+// OuterDst returns the destination address of the outermost IP header.
+func (f *Frame) OuterDst() netip.Addr { _, dst := addresses(f.Outermost()); return dst }
+
+// OuterFlowLabel returns the flow label of the outermost IP header: 20 bits, and 0 for IPv4.
+func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.Outermost()) }
+
+// OuterECN returns the ECN field of the outermost IP header.
+func (f *Frame) OuterECN() uint8 { return ecnOf(f.Outermost()) }
+
+// addresses returns source and destination of an IP packet whose header is whole, otherwise the zero
+// Addr.
+func addresses(ip []byte) (src, dst netip.Addr) {
+	switch {
+	case len(ip) >= 40 && ip[0]>>4 == 6:
+		return netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40]))
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		return netip.AddrFrom4([4]byte(ip[12:16])), netip.AddrFrom4([4]byte(ip[16:20]))
+	}
+	return src, dst
+}
+
+func flowLabel(ip []byte) uint32 {
+	if len(ip) >= 40 && ip[0]>>4 == 6 {
+		return be.Uint32(ip) & 0xFFFFF
+	}
+	return 0
+}
+
+func ecnOf(ip []byte) uint8 {
+	tc, _ := trafficClass(ip)
+	return tc & 3
+}
 
 // Packet sets p from the RoCEv2 packet in the frame, found through IP in IP alone. An error that
 // [ErrNotRoCEv2] matches means other traffic, other errors are those of a broken RoCEv2 packet. On
 // error p is unchanged.
-func (f *Frame) Packet(p *Packet) error { return f.packet(p, &f.near, f.Options.Cut) }
+func (f *Frame) Packet(p *Packet) error {
+	if f.udp != 0 && p.decodePlain(f.Octets) {
+		return nil
+	}
+	return f.packet(p, false)
+}
 
 // PacketCut is Packet for a frame that is taken as it is, whether the capture cut it or not: octets
-// that are missing make p Truncated and are no error. It is for those who look at what is wrong
-// with a packet only after they have seen that the packet concerns them.
-func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, &f.near, true) }
+// that are missing make p Truncated and are no error. It is for those who look at what is wrong with
+// a packet only after they have seen that the packet concerns them.
+func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
+
+func (f *Frame) packet(p *Packet, cut bool) error {
+	switch {
+	case f.udp != 0 && be.Uint16(f.Octets[f.udp+2:]) != Port:
+		return ErrPort
+	case f.socket != 0:
+		var d Datagram
+		if err := f.fromSocketTo(&d, ports4791); err != nil {
+			return err
+		}
+		return p.DecodeDatagram(&d)
+	}
+	w := f.outer()
+	return p.fromWalk(f.Octets, f.link, w, cut || w.cut)
+}
 
 // InnerPacket is Packet below every tunnel.
 func (f *Frame) InnerPacket(p *Packet) error {
-	w := f.inner()
-	if f.broken != nil {
+	switch w := f.inner(); {
+	case f.broken != nil:
 		return f.broken
+	case f.below:
+		return p.fromWalk(f.Octets, f.link, w, w.cut)
 	}
-	return f.packet(p, w, w.cut)
+	return f.Packet(p)
 }
 
-// Datagram sets d from the UDP datagram in the frame, found through IP in IP alone, if it goes to
-// one of these destination ports; without any, every port will do. An error that [ErrNotRoCEv2]
-// matches means that there is none; other errors are those of a broken one. On error d is
-// unchanged.
-func (f *Frame) Datagram(d *Datagram, ports ...uint16) error {
-	return f.datagram(d, &f.near, f.Options.Cut, ports)
-}
+// Datagram sets d from the UDP datagram in the frame, found through IP in IP alone, if it goes to one
+// of these destination ports; without any, every port will do. An error that [ErrNotRoCEv2] matches
+// means that there is none; other errors are those of a broken one. On error d is unchanged.
+func (f *Frame) Datagram(d *Datagram, ports ...uint16) error { return f.datagram(d, false, ports) }
 
 // DatagramCut is Datagram, as PacketCut is Packet.
-func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error {
-	return f.datagram(d, &f.near, true, ports)
-}
+func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error { return f.datagram(d, true, ports) }
 
-// InnerDatagram is Datagram below every tunnel.
-func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
-	w := f.inner()
-	if f.broken != nil {
-		return f.broken
+func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
+	switch {
+	case f.udp != 0 && len(ports) > 0 && !slices.Contains(ports, be.Uint16(f.Octets[f.udp+2:])):
+		return ErrPort
+	case f.socket != 0:
+		return f.fromSocketTo(d, ports)
 	}
-	return f.datagram(d, w, w.cut, ports)
-}
-
-func (f *Frame) datagram(d *Datagram, w *walk, cut bool, ports []uint16) error {
-	if f.socket == protoUDP {
-		return d.fromSocket(f, ports)
-	}
-	if err := w.check(f.Octets, cut, ports); err != nil {
+	w := f.outer()
+	if err := w.check(f.Octets, cut || w.cut, ports); err != nil {
 		return err
 	}
 	d.set(f.Octets, f.link, w)
 	return nil
 }
 
-func (f *Frame) packet(p *Packet, w *walk, cut bool) error {
-	if f.socket == protoUDP {
-		var d Datagram
-		if err := d.fromSocket(f, ports4791); err != nil {
+// InnerDatagram is Datagram below every tunnel.
+func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
+	switch w := f.inner(); {
+	case f.broken != nil:
+		return f.broken
+	case f.below:
+		if err := w.check(f.Octets, w.cut, ports); err != nil {
 			return err
 		}
-		return p.DecodeDatagram(&d)
+		d.set(f.Octets, f.link, w)
+		return nil
 	}
-	return p.fromWalk(f.Octets, f.link, w, cut)
+	return f.datagram(d, false, ports)
+}
+
+// fromSocketTo sets d from what a UDP socket gave.
+func (f *Frame) fromSocketTo(d *Datagram, ports []uint16) error {
+	switch {
+	case f.socket != protoUDP:
+		return errNotUDP
+	case len(ports) > 0 && !slices.Contains(ports, f.dst.Port()):
+		return ErrPort
+	}
+	*d = Datagram{
+		Src: f.src.Addr(), Dst: f.dst.Addr(), SrcPort: f.src.Port(), DstPort: f.dst.Port(),
+		Length: uint16(8 + len(f.Octets)), Data: f.Octets,
+	}
+	return nil
 }
 
 // FiveTuple returns the flow of the innermost packet. Where a type 4 Routing header stands in that
@@ -313,31 +441,23 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	if t.Protocol == protoTCP || t.Protocol == protoUDP {
 		t.SrcPort, t.DstPort = be.Uint16(b[w.udp:]), be.Uint16(b[w.udp+2:])
 	}
-	if ip := b[w.ip:]; w.version == 6 {
-		t.Src = netip.AddrFrom16([16]byte(ip[8:24]))
+	ip := b[w.ip:]
+	if t.Src, t.Dst = addresses(ip); w.version == 6 {
 		t.Dst = netip.AddrFrom16([16]byte(finalDestination(ip, w.udp-w.ip)))
-	} else {
-		t.Src = netip.AddrFrom4([4]byte(ip[12:16]))
-		t.Dst = netip.AddrFrom4([4]byte(ip[16:20]))
 	}
 	return t, nil
 }
 
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
-func (f *Frame) FlowLabel() uint32 {
-	if ip := f.IP(); len(ip) >= 40 && ip[0]>>4 == 6 {
-		return be.Uint32(ip) & 0xFFFFF
-	}
-	return 0
-}
+func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
 
 // ICMPv6 returns the message, from its type on, where the frame is an ICMPv6 packet in no tunnel;
 // ok is false for others.
 func (f *Frame) ICMPv6() (message []byte, ok bool) {
-	w := &f.near
+	w := f.outer()
 	switch {
 	case f.socket != 0:
-		return f.data, f.socket == protoICMPv6
+		return f.Octets, f.socket == protoICMPv6
 	case w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 || !w.cut && w.missing(f.Octets):
 		return nil, false
 	}
@@ -360,13 +480,20 @@ func (f *Frame) Innermost() []byte {
 	if f.socket != 0 {
 		return nil
 	}
-	w := f.near
-	w.cut = true
-	f.walkTunnels(&w, way{tolerant: true, noMirrors: true})
-	if w.begunStop == 0 {
+	near, trail := *f.outer(), trail{}
+	near.cut = true
+	trail.tunnels.n, trail.n = f.nearTunnels, f.nearHeaders
+	trail.lastIP, trail.lastStop = f.nearIP, f.nearStop
+	w := way{walk: &near, trail: &trail, tolerant: true, noMirrors: true}
+	f.findBelow(&w) // whatever is wrong
+	ip, stop := trail.lastIP, trail.lastStop
+	if w.begins(f.Octets) {
+		ip, stop = w.ip, w.stop
+	}
+	if stop == 0 {
 		return nil
 	}
-	return f.Octets[w.begun:w.begunStop:w.begunStop]
+	return f.Octets[ip:stop:stop]
 }
 
 // Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43
@@ -375,11 +502,17 @@ func (f *Frame) Innermost() []byte {
 // silently where the walk ends.
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
-		w := f.inner()
-		for _, h := range w.headers.list[:w.headers.n] {
+		w, n := f.inner(), f.trail.n
+		if !f.below {
+			n = f.nearHeaders
+		}
+		for _, h := range f.trail.headers[:n] {
 			if !yieldChain(yield, f.Octets[h.ext-34], f.Octets[h.ext:h.end]) {
 				return
 			}
+		}
+		if w.version == 6 && w.udp > w.ext {
+			yieldChain(yield, f.Octets[w.ext-34], f.Octets[w.ext:w.udp])
 		}
 	}
 }

@@ -36,10 +36,11 @@ func (in *Inner) Decode(b []byte, o DecodeOptions) error {
 	switch {
 	case f.broken != nil:
 		return f.broken
-	case w.begunStop == 0, w.begun != w.ip, w.err == errDepth:
+	}
+	if !w.begins(b) {
 		return w.err
 	}
-	in.Tunnels, in.IP, in.Cut = w.tunnels, b[w.begun:w.begunStop:w.begunStop], w.cut
+	in.Tunnels, in.IP, in.Cut = f.Tunnels(), b[w.ip:w.stop:w.stop], w.cut
 	in.Outermost, in.octets, in.frame = b[w.outer:len(b):len(b)], b, f
 	return nil
 }

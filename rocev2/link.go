@@ -16,6 +16,8 @@ type DecodeOptions struct {
 	// lengths come from the UDP length, and Truncated is set where octets are
 	// missing (D13). Without Cut missing octets are an error.
 	Cut bool
+	// Outer: tunnels other than IP in IP are taken as they are. A Frame does not look into them.
+	Outer bool
 }
 
 // A LinkType is a kind of link-layer header, what a captured packet begins

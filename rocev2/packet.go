@@ -59,7 +59,7 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 // decode is Decode of any packet, by the walk.
 func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	var w walk
-	link := w.from(b, o)
+	link, _ := w.from(b, o, nil)
 	return p.fromWalk(b, link, &w, o.Cut)
 }
 

@@ -46,8 +46,10 @@ var (
 	errERSPANType = wireerr.New("rocev2", "ERSPAN header", 0, "frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 
-// A way says how a walk goes through tunnels.
+// A way says how a walk goes through tunnels, and what it has passed.
 type way struct {
+	*walk
+	*trail
 	tolerant  bool // go on behind an IP header whose length field says more than there is
 	noMirrors bool // do not look into mirrored frames
 }
@@ -55,18 +57,23 @@ type way struct {
 // descend goes on from where follow has ended, through all that [Tunnel] names, down to the
 // innermost IP packet. An error means that a tunnel is broken or carries something else than IP.
 // What is wrong with the innermost packet is w.err.
-func (w *walk) descend(b []byte, how way) error {
+func (w *way) descend(b []byte) error {
 	for {
-		if !how.tolerant && (w.overruns || !w.cut && w.missing(b)) {
+		if !w.tolerant && (w.overruns || !w.cut && w.missing(b)) {
 			return nil
 		}
-		at, version, err := w.tunnel(b, how)
-		if version == 0 || err != nil {
+		stop := w.stop
+		at, version, err := w.tunnel(b)
+		if err != nil {
+			w.stop = stop
 			return err
 		}
-		w.ip, w.version = at, version
+		if version == 0 {
+			return nil
+		}
+		w.reach(at, version)
 		w.depth++
-		if w.err = w.follow(b); w.err == errDepth || w.err == errTunnels {
+		if w.err = w.follow(b, w.trail); w.err == errDepth || w.err == errTunnels {
 			return w.err
 		}
 	}
@@ -74,40 +81,49 @@ func (w *walk) descend(b []byte, how way) error {
 
 // tunnel returns where the IP header stands that the tunnel behind the present one carries, and its
 // version; 0 where there is no tunnel.
-func (w *walk) tunnel(b []byte, how way) (at int, version uint8, err error) {
+func (w *way) tunnel(b []byte) (at int, version uint8, err error) {
 	at = w.udp
+	proto := w.proto
 	switch {
-	case w.err == errNotUDP && w.proto == protoEthernet:
+	case w.err == nil:
+		proto = protoUDP
+		if !isTunnelPort(be.Uint16(b[at+2:])) || w.check(b, w.cut, nil) != nil {
+			return 0, 0, nil
+		}
+	case w.err != errNotUDP, proto != protoEthernet && proto != protoMPLS && proto != protoGRE:
+		return 0, 0, nil
+	}
+	w.pass(b, w.walk, false)
+	switch proto {
+	case protoEthernet:
 		if w.version == 6 {
 			if err := w.tunnels.add(SRv6); err != nil {
 				return 0, 0, err
 			}
 		}
-		return w.frame(w.inside(b, w.end), at)
-	case w.err == errNotUDP && w.proto == protoMPLS:
-		return w.labels(w.inside(b, w.end), at)
-	case w.err == errNotUDP && w.proto == protoGRE:
-		return w.gre(w.inside(b, w.end), at, how)
-	case w.err != nil:
-		return 0, 0, nil
+		return w.frame(w.into(b, w.end), at)
+	case protoMPLS:
+		return w.labels(w.into(b, w.end), at)
+	case protoGRE:
+		return w.gre(w.into(b, w.end), at)
 	}
-	port := be.Uint16(b[at+2:])
-	if port != portVXLAN && port != portGeneve && port != portMPLS || w.check(b, w.cut, nil) != nil {
-		return 0, 0, nil
-	}
-	b = w.inside(b, at+int(be.Uint16(b[at+4:])))
-	switch at += 8; port {
+	inside := w.into(b, at+int(be.Uint16(b[at+4:])))
+	switch be.Uint16(b[at+2:]) {
 	case portVXLAN:
-		return w.vxlan(b, at)
+		return w.vxlan(inside, at+8)
 	case portGeneve:
-		return w.geneve(b, at)
+		return w.geneve(inside, at+8)
 	}
-	return w.labels(b, at)
+	return w.labels(inside, at+8)
+}
+
+func isTunnelPort(port uint16) bool {
+	return port == portVXLAN || port == portGeneve || port == portMPLS
 }
 
 // frame returns where the IP header in the Ethernet frame at b[at:] stands,
 // and its version.
-func (w *walk) frame(b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) frame(b []byte, at int) (ip int, version uint8, err error) {
 	end, version, ether, err := ethernetEnd(b, at)
 	if err == errNotIP && isMPLS(ether) {
 		return w.labels(b, end)
@@ -125,7 +141,7 @@ func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err er
 func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
 
 // payload returns the same for what an EtherType announces at b[at:].
-func (w *walk) payload(ether uint16, b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) payload(ether uint16, b []byte, at int) (ip int, version uint8, err error) {
 	switch ether {
 	case etherIPv4:
 		return at, 4, nil
@@ -152,7 +168,7 @@ func (w *walk) payload(ether uint16, b []byte, at int) (ip int, version uint8, e
 // 3032), or the Ethernet frame of a pseudowire, behind a control word, whose
 // first four bits are 0 (RFC 4448), or without one. What fits is taken: IP
 // whose lengths are right first, then a frame that leads to IP.
-func (w *walk) labels(b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) labels(b []byte, at int) (ip int, version uint8, err error) {
 	if err := w.tunnels.add(MPLS); err != nil {
 		return 0, 0, err
 	}
@@ -198,7 +214,7 @@ func looksLikeFrame(b []byte, at int) (yes, short bool) {
 
 // fits tells whether the lengths of the IP header at b[at:] are right, and its
 // protocol is a usual one.
-func (w *walk) fits(b []byte, at int) bool {
+func (w *way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, b[at]>>4, w.cut)
 	p.limit = w.limit
@@ -225,7 +241,7 @@ func (w *walk) fits(b []byte, at int) bool {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|           VXLAN Network Identifier            |   Reserved    |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *walk) vxlan(b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) vxlan(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case len(b)-at < 8:
 		return 0, 0, errVXLAN
@@ -250,7 +266,7 @@ func (w *walk) vxlan(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	~                    Variable-Length Options                    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *walk) geneve(b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) geneve(b []byte, at int) (ip int, version uint8, err error) {
 	if len(b)-at < 8 {
 		return 0, 0, errGeneve
 	}
@@ -276,7 +292,7 @@ func (w *walk) geneve(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|C|0|K|S|0 0|    Reserved   |Ver|           EtherType           |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *walk) gre(b []byte, at int, how way) (ip int, version uint8, err error) {
+func (w *way) gre(b []byte, at int) (ip int, version uint8, err error) {
 	if len(b)-at < 4 {
 		return 0, 0, errGRE
 	}
@@ -289,7 +305,7 @@ func (w *walk) gre(b []byte, at int, how way) (ip int, version uint8, err error)
 	switch {
 	case at > len(b):
 		return 0, 0, errGRE
-	case how.noMirrors && (ether == etherERSPAN2 || ether == etherERSPAN3):
+	case w.noMirrors && (ether == etherERSPAN2 || ether == etherERSPAN3):
 		return 0, 0, errMirror
 	case ether == etherERSPAN3:
 		return w.erspan3(b, at)
@@ -317,7 +333,7 @@ func (w *walk) gre(b []byte, at int, how way) (ip int, version uint8, err error)
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|       Reserved        |                 Index                 |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *walk) erspan2(b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) erspan2(b []byte, at int) (ip int, version uint8, err error) {
 	switch {
 	case len(b)-at < 8:
 		return 0, 0, errERSPAN
@@ -342,7 +358,7 @@ func (w *walk) erspan2(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|              SGT              |P|   FT    |   Hw ID   |D|Gra|O|
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *walk) erspan3(b []byte, at int) (ip int, version uint8, err error) {
+func (w *way) erspan3(b []byte, at int) (ip int, version uint8, err error) {
 	if len(b)-at < 12 {
 		return 0, 0, errERSPAN
 	}
@@ -371,7 +387,7 @@ func (w *walk) erspan3(b []byte, at int) (ip int, version uint8, err error) {
 
 // mirrored notes an ERSPAN header whose third octet, with T in it, is given.
 // What a switch cut may go on beyond the octets there.
-func (w *walk) mirrored(tunnel Tunnel, third byte) error {
+func (w *way) mirrored(tunnel Tunnel, third byte) error {
 	if third&0x04 != 0 {
 		w.limit, w.cut = math.MaxInt, true
 	}

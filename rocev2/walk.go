@@ -33,64 +33,69 @@ const (
 // maxDepth is how many IP headers may stand inside the outermost one (D12).
 const maxDepth = 4
 
-// A walk goes from one IP header to the next one inside it, and says where the headers of the packet stand that it has
-// reached: offsets into the octets of the frame. An end is where a length field says; there may be fewer octets.
+// A walk goes from one IP header to the next one inside it, and says where the headers of the
+// packet stand that it has reached: offsets into the octets of the frame. An end is where a length
+// field says; there may be fewer octets.
 type walk struct {
 	outer    int // the outermost IP header
 	outerEnd int // the end of that packet, by its own length field
 
-	ip    int   // the IP header reached
-	ext   int   // its options or extension headers
-	udp   int   // the UDP header, or whatever else follows the IP headers
-	end   int   // the end of the IP packet, not beyond that of the packet around it
-	limit int   // the end of what carries the packet; math.MaxInt where nothing says
-	stop  int   // how far the packet's carrier is there: limit, or the end of the octets
-	depth int   // how many IP headers stand around this one
-	proto uint8 // what follows the IP headers; valid where err is nil, errNotUDP, errUDPHeader or ErrFragment
+	ip    int // the IP header reached
+	ext   int // its options or extension headers
+	udp   int // the UDP header, or whatever else follows the IP headers
+	end   int // the end of the IP packet, not beyond that of the packet around it
+	limit int // the end of what carries the packet; math.MaxInt where nothing says
+	stop  int // how far what carries the packet is there
 
+	depth    uint8 // how many IP headers stand around this one
 	version  uint8 // of the IP header, as what stands before it says
+	proto    uint8 // what follows the IP headers
 	overruns bool  // the length field of an IP header says more than the packet around it has
 	cut      bool  // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
 
-	begun     int // the last IP header of which at least the version is there
-	begunStop int // how far its carrier is there; 0 where no IP header begins
-
-	err     error // why there is no whole UDP header; ErrNotRoCEv2 matches it
-	tunnels Tunnels
-	headers headers
+	err error // why there is no whole UDP header; ErrNotRoCEv2 matches it
 }
 
-// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone, and
-// returns where the link-layer header ends, VLAN tags included.
-func (w *walk) from(b []byte, o DecodeOptions) (link int) {
-	link, version, _, err := linkEnd(b, o.Link)
+// noVersion is the version of an IP header that nothing announces.
+const noVersion = 0xFF
+
+// A trail is what a walk has passed.
+type trail struct {
+	tunnels Tunnels
+	headers [maxDepth + 1]struct{ ext, end uint32 } // the extension headers of IPv6 headers
+	n       uint8                                   // so many of them
+
+	lastIP, lastStop int // ip and stop of the last packet passed; 0 where none was
+}
+
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It
+// returns where the link-layer header ends, VLAN tags included, and its EtherType.
+func (w *walk) from(b []byte, o DecodeOptions, t *trail) (link int, ether uint16) {
+	link, version, ether, err := linkEnd(b, o.Link)
 	w.start(b, link, version, o.Cut)
 	if err == nil {
-		err = w.follow(b)
+		w.err = w.follow(b, t)
+	} else {
+		w.reach(link, noVersion)
+		w.outerEnd, w.end, w.err = link, link, err
 	}
-	w.err = err
-	return link
+	return link, ether
 }
 
 // start begins a walk at the IP header of this version at b[at:].
 func (w *walk) start(b []byte, at int, version uint8, cut bool) {
-	w.outer, w.ip, w.ext, w.udp, w.version = at, at, at, at, version
-	w.outerEnd, w.end = at, at
-	w.limit, w.stop, w.depth = math.MaxInt, len(b), 0
-	w.begun, w.begunStop = 0, 0
+	w.outer, w.ip, w.version, w.depth = at, at, version, 0
+	w.limit, w.stop = math.MaxInt, len(b)
 	w.overruns, w.cut = false, cut
-	w.tunnels.n, w.headers.n = 0, 0
 }
 
-// follow walks on through IP in IP to the UDP header of a datagram (D12). Nothing is said of that header yet: a length
-// field that is wrong matters only where the port is a wanted one.
-func (w *walk) follow(b []byte) error {
+// follow walks on through IP in IP to the UDP header of a datagram (D12). Nothing is said of that
+// header yet: a length field that is wrong matters only where the port is a wanted one. The trail
+// may be nil.
+func (w *walk) follow(b []byte, t *trail) error {
 	for ; ; w.depth++ {
 		if w.depth > maxDepth {
 			return errDepth
-		}
-		if w.ip < w.stop && b[w.ip]>>4 == w.version {
-			w.begun, w.begunStop = w.ip, w.stop
 		}
 		err := w.header(b)
 		if w.depth == 0 {
@@ -114,30 +119,55 @@ func (w *walk) follow(b []byte) error {
 		default:
 			return errNotUDP
 		}
-		if w.ext < w.udp && w.routed(b) {
-			if err := w.tunnels.add(SRv6); err != nil {
-				return err
-			}
+		if err := t.pass(b, w, true); err != nil {
+			return err
 		}
-		w.inside(b, w.end)
-		w.ip, w.version = w.udp, inner
+		w.into(b, w.end)
+		w.reach(w.udp, inner)
 	}
 }
 
-// inside says that what follows is carried by a packet that ends at end, and returns the octets up to there.
-func (w *walk) inside(b []byte, end int) []byte {
+// into says that what follows is carried by a packet that ends at end, and returns the octets up to
+// there.
+func (w *walk) into(b []byte, end int) []byte {
 	w.limit, w.stop = end, min(end, w.stop)
 	return b[:w.stop]
 }
 
-// routed tells whether a Segment Routing header (RFC 8754) is among the extension headers of the present packet.
-func (w *walk) routed(b []byte) bool {
-	if w.version == 6 {
-		for next, octets := range chain(b[w.ip+6], b[w.ext:w.udp]) {
-			if next == protoRouting && octets[2] == segmentRouting {
-				return true
-			}
+// reach goes on to the IP header of this version at an offset.
+func (w *walk) reach(at int, version uint8) { w.ip, w.ext, w.udp, w.version = at, at, at, version }
+
+// begins says whether the IP header reached is there, at least its version.
+func (w *walk) begins(b []byte) bool {
+	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.err != errDepth
+}
+
+// pass notes a packet that carries another one. A packet in it, as opposed to a frame, makes a
+// Segment Routing header a tunnel.
+func (t *trail) pass(b []byte, w *walk, packet bool) error {
+	if t == nil {
+		return nil
+	}
+	t.lastIP, t.lastStop = w.ip, w.stop
+	if w.version != 6 || w.ext == w.udp {
+		return nil
+	}
+	t.headers[t.n].ext, t.headers[t.n].end = uint32(w.ext), uint32(w.udp)
+	t.n++
+	if packet && hasSegments(b[w.ip+6], b[w.ext:w.udp]) {
+		return t.tunnels.add(SRv6)
+	}
+	return nil
+}
+
+// hasSegments tells whether a Segment Routing header (RFC 8754) is among extension headers, of which
+// the first is of type next.
+func hasSegments(next uint8, ext []byte) bool {
+	for len(ext) > 0 {
+		if next == protoRouting && ext[2] == segmentRouting {
+			return true
 		}
+		next, ext = ext[0], ext[extensionLen(ext, 0):]
 	}
 	return false
 }
@@ -166,13 +196,11 @@ func (w *walk) header(b []byte) error {
 		n := extensionLen(b, at)
 		if n == 0 {
 			w.udp = at
-			w.headers.add(w)
 			return errExtension
 		}
 		w.proto, at = b[at], at+n
 	}
 	w.udp = at
-	w.headers.add(w)
 	return nil
 }
 
@@ -251,18 +279,4 @@ func extensionLen(b []byte, at int) int {
 		return 0
 	}
 	return n
-}
-
-// headers are the extension headers of the IPv6 headers that a walk has passed, and of the last one.
-type headers struct {
-	list [maxDepth + 1]struct{ ext, end uint32 }
-	n    uint8
-}
-
-// add notes the extension headers of the packet reached, if it has any.
-func (h *headers) add(w *walk) {
-	if w.udp > w.ext {
-		h.list[h.n].ext, h.list[h.n].end = uint32(w.ext), uint32(w.udp)
-		h.n++
-	}
 }
