@@ -264,7 +264,7 @@ const (
 func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, choice Choice) {
 	var h ipv6opt.Header
 	if c.OuterTrace {
-		for typ, octets := range rocev2.Extensions(p.Outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}) {
+		for typ, octets := range p.OuterExtensions() {
 			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop && data == nil {
 				data = c.findTraceIn(&h, trace, &choice)
 			}

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
@@ -22,8 +23,8 @@ type Decoder struct {
 	// IP carry does not count.
 	Outer bool
 
-	m  message.Message
-	in rocev2.Inner
+	f rocev2.Frame
+	m message.Message
 }
 
 var be = binary.BigEndian
@@ -34,12 +35,16 @@ var be = binary.BigEndian
 // to it.
 func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	p.kind, p.tunnelled, p.exchanges, p.nHops, p.needs = nothing, false, false, 0, 0
-	if d.plain(p, b, o) {
+	o.Outer = d.Outer
+	d.f.Decode(b, o) // what becomes of the frame says what its error would
+	if d.plain(p) {
 		return true
 	}
-	counts := d.general(p, b, o)
+	counts := d.general(p)
 	if o.Cut && (!counts || p.kind == request || p.kind == answer || p.kind == ppfcKind && p.about.QP&withoutQP != 0) {
-		if p.needs = d.needs(b, o); p.needs > 0 && !counts {
+		needs := message.SnapLength(&d.f, d.Config)
+		p.needs = uint16(min(needs, math.MaxUint16))
+		if needs > 0 && !counts {
 			p.kind = cutShort
 		}
 	}
@@ -47,12 +52,11 @@ func (d *Decoder) Decode(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 }
 
 // general is Decode for any packet.
-func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
-	d.m.Decode(b, o, d.Config) // Kind says what its error would
-	if d.m.Kind == message.Other && !d.Outer && d.in.Decode(b, o) == nil && len(d.in.IP) < len(d.in.Outermost) {
-		o = d.in.Options()
-		d.m.Decode(d.in.IP, o, d.Config)
-		p.ingressOf(d.in.Outermost)
+func (d *Decoder) general(p *Packet) bool {
+	d.m.DecodeFrame(&d.f, d.Config) // Kind says what its error would
+	if d.m.Kind == message.Other && d.f.Tunnels().Len() > 0 {
+		d.m.DecodeInner(&d.f, d.Config)
+		p.ingressOf(d.f.Outermost())
 	}
 	switch d.m.Kind {
 	case message.Other:
@@ -60,10 +64,10 @@ func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	case message.PFC, message.Pause:
 		p.kind = pfcKind
 		p.pause = pauseOf(&d.m)
-		copy(p.pause.mac[:], b[6:]) // an Ethernet frame, or it would be none of PFC
+		p.pause.mac, _, _ = d.f.MACs()
 		return true
 	case message.Broken:
-		return d.cut(p, o)
+		return d.cut(p)
 	case message.FCN:
 		d.addressed(p, withoutQP)
 		p.kind, p.label, p.ingress = fcnKind, d.m.FCN.FlowLabel, p.pkt.Dst
@@ -78,7 +82,7 @@ func (d *Decoder) general(p *Packet, b []byte, o rocev2.DecodeOptions) bool {
 	}
 	h := &d.m.Packet.BTH
 	p.noHeaders = false
-	d.transport(p, &h.Header, o.Link)
+	d.transport(p, &h.Header)
 	switch d.m.Kind {
 	case message.UnknownOption: // most likely a Fast CNP of another option type: nobody knows about which flow
 		p.kind, p.about = fastKind, key{QP: withoutQP}
@@ -120,12 +124,13 @@ func (d *Decoder) addressed(p *Packet, qp uint32) {
 var mapped = [16]byte{10: 0xFF, 11: 0xFF}
 
 // transport sets what IP headers and BTH say.
-func (d *Decoder) transport(p *Packet, h *bth.Header, link rocev2.LinkType) {
+func (d *Decoder) transport(p *Packet, h *bth.Header) {
 	u := &d.m.Packet.Datagram
 	d.addressed(p, h.DestQP)
 	p.kind, p.opcode, p.psn, p.ackReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
 	p.trafficClass, p.truncated, p.icrcWrong = u.TrafficClass, u.Truncated, false
-	p.vlan, p.srcPort = vlan(u.Link, link), u.SrcPort
+	p.srcPort = u.SrcPort
+	p.vlan, _, _ = d.f.VLAN()
 	if u.IP[0]>>4 == 6 {
 		p.ipOctets, p.ident = 40+uint32(be.Uint16(u.IP[4:])), 0
 	} else {
@@ -171,7 +176,7 @@ func (d *Decoder) headers(p *Packet, h *bth.Headers) {
 
 // cut sets p from a packet that the capture cut behind its BTH, which is all
 // that it needs to count.
-func (d *Decoder) cut(p *Packet, o rocev2.DecodeOptions) bool {
+func (d *Decoder) cut(p *Packet) bool {
 	p.kind = broken
 	u := &d.m.Packet.Datagram
 	if d.m.Reach == message.ReachNothing || u.DstPort != rocev2.Port || !u.Truncated || len(u.Data) < bth.Size {
@@ -183,27 +188,12 @@ func (d *Decoder) cut(p *Packet, o rocev2.DecodeOptions) bool {
 		return false // it was broken before
 	}
 	p.noHeaders = true
-	d.transport(p, &h, o.Link)
+	d.transport(p, &h)
 	p.asked, p.srcQP, p.syndrome = unknownLength, 0, 0
 	if h.Opcode == bth.CNP { // a PPFC, or it would not be broken: the address is missing
 		p.kind, p.about = ppfcKind, key{QP: withoutQP}
 	}
 	return p.kind != nothing
-}
-
-// vlan returns the VLAN of the tag next to the IP header, 0 without any.
-func vlan(header []byte, link rocev2.LinkType) uint16 {
-	size := 14
-	switch link {
-	case rocev2.LinkSLL:
-		size = 16
-	case rocev2.LinkSLL2:
-		size = 20
-	}
-	if len(header) < size+4 {
-		return 0
-	}
-	return be.Uint16(header[len(header)-4:]) & 0xFFF
 }
 
 // queues sets how deep the nodes in a trace say that their queues are.

@@ -81,6 +81,18 @@ type Config struct {
 	NoFCN, NoProxy, NoPPFC bool
 }
 
+// ports returns the UDP ports of FCN and proxy messages, that of RoCEv2 for those that are not used.
+func (c *Config) ports() (fcnPort, proxyPort uint16) {
+	fcnPort, proxyPort = cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
+	if c.NoFCN {
+		fcnPort = rocev2.Port
+	}
+	if c.NoProxy {
+		proxyPort = rocev2.Port
+	}
+	return fcnPort, proxyPort
+}
+
 // Reach says how much of Message.Packet belongs to the packet that was
 // decoded last.
 type Reach uint8
@@ -234,13 +246,7 @@ func (m *Message) decodeTransport(c *Config) (err error) {
 // decodeOther decodes what is not a RoCEv2 packet because of an error: a message to one of the
 // other ports, flow control, or nothing of ours.
 func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config) error {
-	fcnPort, proxyPort := cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
-	if c.NoFCN {
-		fcnPort = rocev2.Port
-	}
-	if c.NoProxy {
-		proxyPort = rocev2.Port
-	}
+	fcnPort, proxyPort := c.ports()
 	m.Kind, m.Reach = Broken, ReachNothing
 	d := &m.Packet.Datagram
 	var otherwise error

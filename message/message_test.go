@@ -233,7 +233,7 @@ func FuzzMessage(f *testing.F) {
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}
 		err := m.Decode(b, o, Config{})
 		require.Equal(t, err != nil, m.Kind == Other || m.Kind == Broken)
-		if need := SnapLength(b, o, Config{}); need != 0 {
+		if need := snapLength(b, o); need != 0 {
 			require.True(t, cut)
 			require.Greater(t, need, len(b))
 		}

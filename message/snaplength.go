@@ -1,12 +1,8 @@
 package message
 
 import (
-	"cmp"
-	"errors"
-
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -18,20 +14,20 @@ const (
 	maxCNP       = bth.Size + 24    /* PPFC */ // CNP, too
 )
 
-// SnapLength returns how many octets of a packet a capture would have to keep,
-// where it kept too few of it for Decode to tell what the packet is: such a packet
-// is Broken, or Other where it ends before its UDP header. It returns 0 where the
-// octets that are missing are not what is wrong. What stands in octets that are
-// not there is not known: then more may be needed than it says.
-func SnapLength(b []byte, o rocev2.DecodeOptions, c Config) int {
-	if !o.Cut {
+// SnapLength returns how many octets of a frame a capture would have to keep, where it kept too few of
+// it for DecodeInner to tell what the packet is: such a packet is Broken, or Other where it ends before
+// its UDP header. It returns 0 where the octets that are missing are not what is wrong. What stands in
+// octets that are not there is not known: then more may be needed than it says.
+func SnapLength(f *rocev2.Frame, c Config) int {
+	if !f.Options.Cut {
 		return 0
 	}
-	fcnPort, proxyPort := cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
+	fcnPort, proxyPort := c.ports()
+	if n := f.SnapLength(rocev2.Port, fcnPort, proxyPort); n > 0 {
+		return n + maxTransport
+	}
 	var d rocev2.Datagram
-	if err := d.Decode(b, o); errors.Is(err, wireerr.Truncated) && errors.Is(err, rocev2.ErrNotRoCEv2) {
-		return headersEnd(b, o)
-	} else if err != nil || !d.Truncated {
+	if f.InnerDatagram(&d) != nil || !d.Truncated {
 		return 0
 	}
 	need, there := 0, int(d.Length)-8
@@ -39,9 +35,9 @@ func SnapLength(b []byte, o rocev2.DecodeOptions, c Config) int {
 	case d.DstPort == rocev2.Port:
 		need = transportNeed(d.Data)
 		there -= 4 // the ICRC
-	case d.DstPort == fcnPort && !c.NoFCN:
+	case d.DstPort == fcnPort:
 		need = fcn.Size
-	case d.DstPort == proxyPort && !c.NoProxy:
+	case d.DstPort == proxyPort:
 		if _, err := proxymsg.FromDatagram(&d, c.ProxyFamily); err != nil {
 			need = maxProxy
 		}
@@ -50,7 +46,7 @@ func SnapLength(b []byte, o rocev2.DecodeOptions, c Config) int {
 	if len(d.Data) >= need {
 		return 0
 	}
-	return len(b) - len(d.Data) + need
+	return len(f.Octets) - len(d.Data) + need
 }
 
 // transportNeed returns how many octets from the BTH on tell what a packet is, of
@@ -67,26 +63,4 @@ func transportNeed(data []byte) int {
 		return bth.Size // the reserved octets say nothing
 	}
 	return maxCNP
-}
-
-// headersEnd returns where the headers of a RoCEv2 packet end at most that ends
-// before its UDP header, if no other header on the way is missing.
-func headersEnd(b []byte, o rocev2.DecodeOptions) int {
-	ip := b
-	if o.Link != rocev2.LinkIP {
-		if _, ip = rocev2.LinkPayload(b, o); ip == nil {
-			return len(b) + 40 + 8 + maxTransport // the link-layer header is cut, or one that is rarely seen
-		}
-	}
-	end := len(b) - len(ip) + 40
-	if len(ip) > 0 && ip[0]>>4 == 4 {
-		end -= 20
-	}
-	for _, octets := range rocev2.Extensions(b, o) {
-		end += len(octets)
-	}
-	if len(b) > end+1 && ip[0]>>4 == 6 && ip[6] != 17 { // the extension header that is cut
-		end += 8 + 8*int(b[end+1])
-	}
-	return max(end+8, len(b)+1) + maxTransport
 }

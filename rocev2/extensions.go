@@ -27,12 +27,11 @@ func yieldChain(yield func(uint8, []byte) bool, next uint8, ext []byte) bool {
 	return true
 }
 
-// Extensions is Frame.Extensions without tunnels.
-func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
+// OuterExtensions is Extensions for the IPv6 headers in d.Outer, the outermost first.
+func (d *Datagram) OuterExtensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame
-		o.Outer = true
-		f.Decode(b, o)
+		f.Decode(d.Outer, DecodeOptions{Link: LinkIP, Cut: true, Outer: true})
 		f.Extensions()(yield)
 	}
 }

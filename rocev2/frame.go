@@ -1,11 +1,13 @@
 package rocev2
 
 import (
+	"errors"
 	"iter"
 	"net/netip"
 	"slices"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
 // A Frame is what a capture, a raw socket or a UDP socket gives, walked once: the link layer, the
@@ -162,6 +164,17 @@ func (f *Frame) findBelow(w *way) error {
 	return w.descend(f.Octets)
 }
 
+// Plain returns the IP packet in the frame, and the UDP datagram in that, each up to the end that the IP
+// header's length field gives, where the frame is as most are: Ethernet without tags, IPv4 without
+// options or IPv6 without extension headers, no fragment, all of it there. It returns nil for others. It is
+// for those who read so many frames that setting a Packet from each costs them too much.
+func (f *Frame) Plain() (ip, udp []byte) {
+	if f.udp == 0 {
+		return nil, nil
+	}
+	return f.Octets[14:f.end:f.end], f.Octets[f.udp:f.end:f.end]
+}
+
 // Link returns the link-layer header, VLAN tags included; it is empty for a bare IP packet.
 func (f *Frame) Link() []byte {
 	end := f.linkEnd()
@@ -171,7 +184,9 @@ func (f *Frame) Link() []byte {
 // EtherType returns the EtherType at the end of the link-layer header, 0 where the header is not whole
 // or is of a link type without EtherTypes.
 func (f *Frame) EtherType() uint16 {
-	f.outer()
+	if f.udp != 0 {
+		return be.Uint16(f.Octets[12:])
+	}
 	return f.ether
 }
 
@@ -515,6 +530,43 @@ func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 			yieldChain(yield, f.Octets[w.ext-34], f.Octets[w.ext:w.udp])
 		}
 	}
+}
+
+// SnapLength returns how many octets of the frame a capture would have to keep for the walk to come to
+// the end of a UDP header to one of these ports, where it kept too few: as far as can be seen, for what
+// stands in octets that are not there is not known. It returns 0 where missing octets are not what ended
+// the walk, and where those that are there lead to something else.
+func (f *Frame) SnapLength(ports ...uint16) int {
+	w, b := f.inner(), f.Octets
+	there := len(b) - w.udp
+	switch {
+	case len(b) == 0 || f.broken != nil || !errors.Is(w.err, wireerr.Truncated):
+		return 0
+	case w.version == noVersion: // the link-layer header is cut
+		return len(b) + 40 + 8
+	case !w.begins(b) && there > 0:
+		return 0
+	}
+	end := w.udp // around the extension headers that are whole
+	switch w.err {
+	case errIPv4Header:
+		end += 20
+	case errIPv6Header:
+		end += 40
+	case errExtension:
+		end += 8
+		if there > 0 && b[w.udp] != protoUDP && !isExtension(b[w.udp]) {
+			return 0
+		}
+		if there > 1 {
+			end += 8 * int(b[w.udp+1])
+		}
+	case errUDPHeader:
+		if there >= 4 && !slices.Contains(ports, be.Uint16(b[w.udp+2:])) {
+			return 0
+		}
+	}
+	return max(end+8, len(b)+1)
 }
 
 // MayAnswer is the rule of [MayAnswer] for messages about the flow of the innermost packet, of any

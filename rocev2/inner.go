@@ -55,25 +55,3 @@ func (in *Inner) Extensions() iter.Seq2[uint8, []byte] {
 		in.frame.Extensions()(yield)
 	}
 }
-
-// IOAM is [IOAMOptions] for all IPv6 headers on the way to the innermost
-// packet, and its own: the outermost first.
-func (in *Inner) IOAM() iter.Seq2[IOAMOption, error] {
-	return func(yield func(IOAMOption, error) bool) {
-		for next, octets := range in.Extensions() {
-			if !yieldIOAM(yield, next, octets) {
-				return
-			}
-		}
-	}
-}
-
-// OptionsError is the function of this name for the same headers (D19).
-func (in *Inner) OptionsError() error {
-	for next, octets := range in.Extensions() {
-		if err := optionsError(next, octets); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -11,13 +11,12 @@ import (
 // ErrNoTrace: the packet carries no IOAM trace.
 var ErrNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
 
-// OptionsError returns [ipv6opt.ErrOverrun] where an option overruns one of the
-// Hop-by-Hop or Destination Options headers in the octets that o describes,
-// outer ones included, otherwise nil. Decode does not look at options: the walk
-// goes by the headers' own lengths, so such a packet is still what it is, and
-// this says what is wrong with it (D19).
-func OptionsError(b []byte, o DecodeOptions) error {
-	for next, octets := range Extensions(b, o) {
+// OptionsError returns [ipv6opt.ErrOverrun] where an option overruns one of the Hop-by-Hop or
+// Destination Options headers that Extensions yields, otherwise nil. Decode does not look at options:
+// the walk goes by the headers' own lengths, so such a packet is still what it is, and this says what
+// is wrong with it (D19).
+func (f *Frame) OptionsError() error {
+	for next, octets := range f.Extensions() {
 		if err := optionsError(next, octets); err != nil {
 			return err
 		}
@@ -54,27 +53,18 @@ type IOAMOption struct {
 	ioam.Option
 }
 
-// IOAMOptions iterates over the IOAM options in the octets that o describes,
-// those of outer IP headers first. The error of one that does not parse, or
-// overruns its header, stands beside it: its Option is then zero, and Data is
-// what is there. What the Option holds is left to its Decode functions, and a
-// 0x11 option may be something else, as the type is also used for a proprietary
-// format.
-func IOAMOptions(b []byte, o DecodeOptions) iter.Seq2[IOAMOption, error] {
-	return func(yield func(IOAMOption, error) bool) {
-		for next, octets := range Extensions(b, o) {
-			if !yieldIOAM(yield, next, octets) {
-				return
-			}
-		}
-	}
-}
+// IOAM iterates over the IOAM options in the headers that Extensions yields, those of outer IP headers
+// first. The error of one that does not parse, or overruns its header, stands beside it: its Option is
+// then zero, and Data is what is there. What the Option holds is left to its Decode functions, and a
+// 0x11 option may be something else, as the type is also used for a proprietary format.
+func (f *Frame) IOAM() iter.Seq2[IOAMOption, error] { return ioamIn(f.Extensions()) }
 
-// IOAM is [IOAMOptions] for the options of the innermost IPv6 header, those in
-// d.Ext.
-func (d *Datagram) IOAM() iter.Seq2[IOAMOption, error] {
+// IOAM is [Frame.IOAM] for the options of the innermost IPv6 header, those in d.Ext.
+func (d *Datagram) IOAM() iter.Seq2[IOAMOption, error] { return ioamIn(d.Extensions()) }
+
+func ioamIn(headers iter.Seq2[uint8, []byte]) iter.Seq2[IOAMOption, error] {
 	return func(yield func(IOAMOption, error) bool) {
-		for next, octets := range d.Extensions() {
+		for next, octets := range headers {
 			if !yieldIOAM(yield, next, octets) {
 				return
 			}

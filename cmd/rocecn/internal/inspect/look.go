@@ -29,7 +29,7 @@ type finding struct {
 	needed int
 
 	message  *message.Message
-	outer    bool             // tunnels were not looked into
+	walked   *rocev2.Frame    // nil for a link type that is not supported
 	datagram *rocev2.Datagram // nil when the walk did not get to UDP
 	packet   *rocev2.Packet   // nil for kinds without a BTH
 
@@ -52,8 +52,7 @@ type looker struct {
 
 	finding finding
 	message message.Message
-	inside  message.Message // of the packet in a tunnel
-	inner   rocev2.Inner
+	frame   rocev2.Frame
 	ioam    []ioamOption
 }
 
@@ -62,27 +61,29 @@ var errLinkType = errors.New("link type not supported")
 // look says what a packet of a capture is. It leaves file and frame alone.
 func (l *looker) look(r *capture.Record) *finding {
 	f := &l.finding
-	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message, outer: l.outer}
+	*f = finding{file: f.file, frame: f.frame, record: r, truncated: r.Cut(), message: &l.message}
 	if !r.Supported() {
 		f.kind, f.err = message.Other, errLinkType
 		return f
 	}
-	o := r.Options()
-	f.err = l.message.Decode(r.Data, o, l.config)
-	tunnelled := l.passTunnels(r.Data, o)
-	m := f.message
+	m, o := &l.message, r.Options()
+	o.Outer = l.outer
+	f.walked = &l.frame
+	f.walked.Decode(r.Data, o)
+	f.err = m.DecodeFrame(f.walked, l.config)
+	l.passTunnels()
 	f.kind = m.Kind
 
 	reachesUDP := m.Reach != message.ReachNothing
 	if f.err == rocev2.ErrPort { // other UDP has addresses and ports to show as well
-		reachesUDP = m.Packet.Datagram.Decode(r.Data, o) == nil
+		reachesUDP = f.walked.Datagram(&m.Packet.Datagram) == nil
 	}
 	plain := false // without options
 	if reachesUDP {
 		d := &m.Packet.Datagram
 		f.datagram = d
 		f.truncated = d.Truncated
-		plain = d.Ext == nil && d.Outer == nil
+		plain = d.Ext == nil && d.Outer == nil && f.tunnels.Len() == 0
 	}
 	if m.Reach == message.ReachTransport && f.err == nil {
 		f.packet = &m.Packet
@@ -92,75 +93,48 @@ func (l *looker) look(r *capture.Record) *finding {
 			f.icrcOK = err == nil
 		}
 	}
-	l.cutShort(f, o)
+	if o.Cut && (f.kind == message.Broken || f.kind == message.Other) {
+		// What is wrong with a packet that the capture cut too short is no fault of the packet's.
+		if f.needed = message.SnapLength(f.walked, l.config); f.needed != 0 {
+			f.err = fmt.Errorf("cut by the snap length: %d octets would do", f.needed)
+		}
+	}
 	if f.kind == message.PFC || f.kind == message.Pause {
 		f.truncated = false // only its padding can be missing
 	}
-	switch {
-	case tunnelled:
-		f.optionsError = l.inner.OptionsError()
-		f.ioam = l.options(l.inner.IOAM())
-	case !plain:
-		f.optionsError = rocev2.OptionsError(r.Data, o)
-		f.ioam = l.options(rocev2.IOAMOptions(r.Data, o))
+	if !plain {
+		f.optionsError = f.walked.OptionsError()
+		f.ioam = l.options(f.walked.IOAM())
 	}
 	l.learn(f)
 	return f
 }
 
-// cutShort says what is wrong with a packet that the capture cut too short, which
-// is no fault of the packet's.
-func (l *looker) cutShort(f *finding, o rocev2.DecodeOptions) {
-	if !o.Cut || f.kind != message.Broken && f.kind != message.Other {
-		return
-	}
-	b, before := f.record.Data, 0
-	if f.message == &l.inside {
-		b, o, before = l.inner.IP, l.inner.Options(), len(b)-len(l.inner.IP)
-	}
-	if f.needed = message.SnapLength(b, o, l.config); f.needed != 0 {
-		f.needed += before
-		f.err = fmt.Errorf("cut by the snap length: %d octets would do", f.needed)
-	}
-}
-
 // ip returns the packet from its innermost IP header on, nil when there is none.
 func (f *finding) ip() (ip []byte) {
-	o := f.record.Options()
 	switch {
-	case !f.record.Supported():
+	case f.walked == nil:
 		return nil
-	case f.outer:
-		_, ip, _ = rocev2.Split(f.record.Data, o)
-		return ip
+	case f.walked.Options.Outer:
+		return f.walked.Outermost()
 	}
-	return rocev2.Innermost(f.record.Data, o)
+	return f.walked.Innermost()
 }
 
-// passTunnels looks into the tunnels that the packet came in, if there are any,
-// unless it is one of ours already without that: then only IP in IP can stand
-// around it. What is inside and none of ours is as if there were no tunnel. It
-// returns whether l.inner says what stands on the way.
-func (l *looker) passTunnels(b []byte, o rocev2.DecodeOptions) bool {
+// passTunnels looks into the tunnels that the packet came in, if there are any. What is inside and none
+// of ours is as if there were no tunnel.
+func (l *looker) passTunnels() {
 	f, m := &l.finding, &l.message
-	other := m.Kind == message.Other
-	switch {
-	case l.outer, m.Kind == message.PFC, m.Kind == message.Pause:
-		return false
-	case m.Reach != message.ReachNothing && m.Packet.Outer == nil:
-		return false
+	if l.outer || l.frame.Tunnels().Len() == 0 {
+		return
 	}
-	if l.inner.Decode(b, o) != nil || l.inner.Tunnels.Len() == 0 {
-		return false
-	}
-	if other {
-		err := l.inside.Decode(l.inner.IP, l.inner.Options(), l.config)
-		if l.inside.Kind == message.Other {
-			return true
+	if m.Kind == message.Other { // or only IP in IP stands around it
+		err := m.DecodeInner(&l.frame, l.config)
+		if m.Kind == message.Other {
+			f.err = m.DecodeFrame(&l.frame, l.config)
+			return
 		}
-		f.message, f.err = &l.inside, err
-		f.truncated = l.inner.Cut
+		f.err = err
 	}
-	f.tunnels = l.inner.Tunnels
-	return true
+	f.tunnels = l.frame.Tunnels()
 }

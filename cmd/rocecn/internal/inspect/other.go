@@ -19,7 +19,9 @@ func otherName(ip []byte, why error) (flow, protocol string) {
 	case len(ip) >= 40 && ip[0]>>4 == 6:
 		flow = netip.AddrFrom16([16]byte(ip[8:24])).String() + " > " + netip.AddrFrom16([16]byte(ip[24:40])).String()
 		next := ip[6]
-		for _, extension := range rocev2.Extensions(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) {
+		var f rocev2.Frame
+		f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true, Outer: true})
+		for _, extension := range f.Extensions() {
 			next = extension[0]
 		}
 		protocol = protocolName(next)

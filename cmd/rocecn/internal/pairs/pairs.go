@@ -86,8 +86,8 @@ type reader struct {
 	needed  int    // the snap length with which they could be
 	dropped uint64 // by the kernel, of a live capture
 
+	frame  rocev2.Frame
 	packet rocev2.Packet
-	inner  rocev2.Inner
 }
 
 // read shows the table a file, or what an interface sees until the end of ctx.
@@ -122,7 +122,7 @@ func (r *reader) packetsOf(in capture.Reader) error {
 		if r.decode(&record) {
 			r.table.observe(&r.packet, record.Time)
 		} else if record.Supported() {
-			if need := message.SnapLength(record.Data, record.Options(), message.Config{NoFCN: true, NoProxy: true}); need > 0 {
+			if need := message.SnapLength(&r.frame, message.Config{NoFCN: true, NoProxy: true}); need > 0 {
 				r.cut, r.needed = r.cut+1, max(r.needed, need)
 			}
 		}
@@ -135,12 +135,7 @@ func (r *reader) decode(record *capture.Record) bool {
 		return false
 	}
 	o := record.Options()
-	err := r.packet.Decode(record.Data, o)
-	if r.outer || err == nil && r.packet.Outer == nil {
-		return err == nil
-	}
-	if r.inner.Decode(record.Data, o) == nil && r.inner.Tunnels.Len() > 0 {
-		err = r.packet.Decode(r.inner.IP, r.inner.Options())
-	}
-	return err == nil
+	o.Outer = r.outer
+	r.frame.Decode(record.Data, o) // InnerPacket says what its error would
+	return r.frame.InnerPacket(&r.packet) == nil
 }
