@@ -70,7 +70,7 @@ var (
 	errLoopback = wireerr.New("rocev2", "loopback header", 4, "truncated: 4 octets of address family needed", ErrNotRoCEv2, wireerr.Truncated)
 	errNotIP    = wireerr.New("rocev2", "EtherType", 0, "neither IPv4 nor IPv6", ErrNotRoCEv2)
 	errFamily   = wireerr.New("rocev2", "loopback header", 0, "address family is neither IPv4 nor IPv6", ErrNotRoCEv2)
-	errLink     = wireerr.New("rocev2", "DecodeOptions.Link", 0, "no such link type", wireerr.Range)
+	errLink     = wireerr.New("rocev2", "DecodeOptions.Link", 0, "no such link type", ErrNotRoCEv2, wireerr.Range)
 )
 
 // linkEnd returns where the link-layer header of b ends, VLAN tags included,

@@ -21,7 +21,9 @@ import (
 // plainIOAM returns the IOAM options on the way to a packet's UDP header, read
 // without layers.
 func plainIOAM(frame []byte) (all []rocelayers.IOAM) {
-	for next, octets := range rocev2.Extensions(frame, rocev2.DecodeOptions{}) {
+	var f rocev2.Frame
+	_ = f.Decode(frame, rocev2.DecodeOptions{})
+	for next, octets := range f.Extensions() {
 		var h ipv6opt.Header
 		if _, err := h.Decode(octets); err != nil || next == 43 {
 			continue

@@ -71,9 +71,10 @@ type Stack struct {
 
 	all    []gopacket.DecodingLayer
 	parser *gopacket.DecodingLayerParser
-	frame  []byte
+	octets []byte
+	frame  rocev2.Frame
+	walked bool // frame is that of octets
 	packet rocev2.Packet
-	walked bool // packet is that of frame
 }
 
 // Decode sets the layers from an Ethernet frame. The error is nil for other
@@ -94,7 +95,7 @@ func (s *Stack) Decode(frame []byte) error {
 	// What frames before have left is no part of this one.
 	s.IPv4.Contents, s.IPv6.Contents, s.BTH.Contents = nil, nil, nil
 	s.IOAM = s.IOAM[:0]
-	s.frame, s.walked = frame, false
+	s.octets, s.walked = frame, false
 	err := s.parser.DecodeLayers(frame, &s.Decoded)
 	if err == nil {
 		err = s.decodeControl()
@@ -117,20 +118,25 @@ func (s *Stack) IP() gopacket.NetworkLayer {
 	return nil
 }
 
-// Packet returns the RoCEv2 packet in the frame that Decode was called with
-// last, and nil where LayerTypeBTH is not in Decoded. The first call for a frame
-// walks it; the packet is valid as long as the layers are. A parser of one's own
-// has no Packet.
+// Frame returns the frame that Decode was called with last, for what works on a rocev2.Frame: the roles
+// of package node. The first call walks it; the Frame is valid as long as the layers are.
+func (s *Stack) Frame() *rocev2.Frame {
+	if !s.walked {
+		s.frame.Decode(s.octets, rocev2.DecodeOptions{Cut: s.BTH.Truncated}) // the layers say what its error would
+		s.walked = true
+	}
+	return &s.frame
+}
+
+// Packet returns the RoCEv2 packet in that frame, and nil where LayerTypeBTH is not in Decoded. It is
+// valid as long as the layers are. A parser of one's own has no Packet.
 func (s *Stack) Packet() *rocev2.Packet {
-	if len(s.frame) == 0 || !slices.Contains(s.Decoded, LayerTypeBTH) {
+	if len(s.octets) == 0 || !slices.Contains(s.Decoded, LayerTypeBTH) {
 		return nil
 	}
-	if !s.walked {
-		err := s.packet.Decode(s.frame, rocev2.DecodeOptions{Cut: s.BTH.Truncated})
-		if err != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
-			return nil // what gopacket's layers have found is another packet
-		}
-		s.walked = true
+	err := s.Frame().Packet(&s.packet)
+	if err != nil || len(s.BTH.Contents) == 0 || &s.packet.Data[0] != &s.BTH.Contents[0] {
+		return nil // what gopacket's layers have found is another packet
 	}
 	return &s.packet
 }
@@ -170,7 +176,7 @@ func (s *Stack) addIOAM() {
 	if at < 0 || !slices.ContainsFunc(s.Decoded[:at], mayHaveIOAM) {
 		return
 	}
-	for next, octets := range rocev2.Extensions(s.frame, rocev2.DecodeOptions{Cut: s.BTH.Truncated}) {
+	for next, octets := range s.Frame().Extensions() {
 		var h ipv6opt.Header
 		if next != ipv6opt.HopByHop && next != ipv6opt.DestinationOptions {
 			continue
