@@ -188,6 +188,8 @@ type Config struct {
 	EdgeDelay   sim.Time // of an ingress PE: from an FCN to the CNP in its queue
 	PauseDelay  sim.Time // of a port: from a PFC frame to the pause
 
+	NoticeLoss float64 // the share of notifications that each switch loses, from 0 to 1
+
 	SwitchLimit, HostLimit limit.Rate // of all notifications of a switch, of a host; the zero Rate is none
 
 	Interval      time.Duration // the least time between two notifications of a flow, whoever sends them
@@ -195,7 +197,7 @@ type Config struct {
 	ReceiverDelay sim.Time      // of a host: from a marked packet to the CNP in its queue
 	SenderDelay   sim.Time      // of a host: from a notification to the new rate
 
-	AckEvery int      // packets; 1 where it is 0. The last one of a message is always acknowledged
+	AckEvery int      // packets; 1 where it is 0, and with HPCC. The last one of a message is always acknowledged
 	Timeout  sim.Time // of a sender: go back to what is not acknowledged; 0 is never
 
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first

@@ -25,6 +25,7 @@ type Network struct {
 	ports    []*Port
 	flows    []*Flow
 	marks    sim.Stream
+	losses   sim.Stream
 	roles    roles
 	edges    []int32 // of each host: the PE that its side of the WAN ends at; -1: none
 	head     int     // octets of a packet of data beside the data
@@ -69,7 +70,7 @@ func New(cfg Config) *Network {
 		cfg.Payload = 1024
 	}
 	cfg.AckEvery = max(cfg.AckEvery, 1)
-	n := &Network{cfg: cfg, marks: sim.NewStream(cfg.Seed, "marks", 0)}
+	n := &Network{cfg: cfg, marks: sim.NewStream(cfg.Seed, "marks", 0), losses: sim.NewStream(cfg.Seed, "losses", 0)}
 	n.count.Onset = sim.Never
 	n.pool.traced = cfg.Variant.HPCC()
 	n.head, n.ackHead = overhead, overhead+4
@@ -78,6 +79,7 @@ func New(cfg Config) *Network {
 			n.cfg.TraceHops = 5
 		}
 		n.cfg.TraceHops = min(n.cfg.TraceHops, reaction.MaxHops)
+		n.cfg.AckEvery = 1 // a window may be one packet
 		n.head += n.traceOctets()
 		if cfg.Variant.byAck() {
 			n.ackHead += n.traceOctets()

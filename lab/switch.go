@@ -116,6 +116,9 @@ func (s *Switch) forward(in *Port, r ref, k *packet) {
 	if out != nil && out.core && s.kind == edge && k.egress < 0 && s.wrap(k) {
 		out = s.way(k)
 	}
+	if k.kind == message && s.net.cfg.NoticeLoss > 0 && s.net.losses.Float64() < s.net.cfg.NoticeLoss {
+		out = nil
+	}
 	if out == nil || !s.admit(in, out, k) {
 		s.net.lost(r, k)
 		return

@@ -333,3 +333,28 @@ func TestLimits(t *testing.T) {
 		require.Positive(t, c.Refused)
 	}
 }
+
+// Of notifications that are lost half of those that were made arrive; a stop without its
+// resume is over when its time is.
+func TestNoticeLoss(t *testing.T) {
+	cfg := dcqcn(FastCNP)
+	cfg.NoticeLoss = 0.5
+	n, _ := incast(cfg, 8, 100*sim.Gbps, µs)
+	n.Until(10 * ms)
+	require.NoError(t, n.Check())
+	c := n.Counts()
+	require.Greater(t, c.FastCNPs, uint64(100))
+	require.InEpsilon(t, 0.5, float64(c.Notified)/float64(c.FastCNPs), 0.2)
+	require.EqualValues(t, c.Lost, c.FastCNPs-c.Notified)
+	require.Zero(t, c.LostData)
+
+	cfg = dcqcn(PPFC)
+	cfg.NoticeLoss, cfg.Pausing = 0.3, pausing()
+	cfg.Pausing.For = 50 * time.Microsecond
+	n, out := incast(cfg, 8, 100*sim.Gbps, µs)
+	n.Until(5 * ms)
+	require.NoError(t, n.Check())
+	sent := out.Sent()
+	n.Until(10 * ms)
+	require.Greater(t, float64(out.Sent()-sent), 0.5*float64((100*sim.Gbps).Octets(5*ms)))
+}

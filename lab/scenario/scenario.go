@@ -74,6 +74,7 @@ type Switch struct {
 	Pipeline    Time      `json:"pipeline"`
 	NotifyDelay Time      `json:"notify_delay"`
 	NotifyLimit float64   `json:"notify_limit"`
+	NotifyLoss  float64   `json:"notify_loss"`
 	ProxyDelay  Time      `json:"proxy_delay"`
 	EdgeDelay   Time      `json:"edge_delay"`
 	Labels      int       `json:"labels"`
@@ -182,6 +183,7 @@ func (s *Scenario) check() error {
 		{!(s.Switch.Alpha > 0 && s.Switch.Alpha <= 64), "switch.alpha", "above 0 to 64 needed"},
 		{s.Switch.PFC && s.Switch.Buffer == 0, "switch.buffer", "needed with pfc"},
 		{!(s.Switch.NotifyLimit >= 0), "switch.notify_limit", "0 or above needed"},
+		{!(s.Switch.NotifyLoss >= 0 && s.Switch.NotifyLoss <= 1), "switch.notify_loss", "from 0 to 1 needed"},
 		{s.Switch.Labels < 0 || s.Switch.Labels > 1<<20-1, "switch.labels", "from 0 to 1048575 needed"},
 		{s.Switch.TraceHops < 1 || s.Switch.TraceHops > reaction.MaxHops, "switch.trace_hops",
 			fmt.Sprintf("from 1 to %d needed", reaction.MaxHops)},
@@ -337,6 +339,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
 		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), EdgeDelay: sw.EdgeDelay.sim(),
 		PauseDelay:  h.PauseDelay.sim(),
+		NoticeLoss:  sw.NotifyLoss,
 		SwitchLimit: limit.Rate{PerSecond: sw.NotifyLimit}, HostLimit: limit.Rate{PerSecond: h.CNPLimit},
 		Interval: duration(h.Interval), Join: duration(h.Join),
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
@@ -393,6 +396,9 @@ func (s *Scenario) common() string {
 	limits := ""
 	if sw.NotifyLimit > 0 {
 		limits += fmt.Sprintf("%v notifications a second and switch; ", sw.NotifyLimit)
+	}
+	if sw.NotifyLoss > 0 {
+		limits += fmt.Sprintf("%v of the notifications lost at each switch; ", sw.NotifyLoss)
 	}
 	if h.CNPLimit > 0 {
 		limits += fmt.Sprintf("%v CNPs a second and host; ", h.CNPLimit)

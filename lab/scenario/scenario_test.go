@@ -109,6 +109,8 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,` + incast + `,"switch": {"labels": -1}`, "switch.labels: from 0"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"notify_limit": -1}`, "switch.notify_limit: 0 or"},
 		{seconds + `,` + star + `,` + incast + `,"host": {"cnp_limit": -1}`, "host.cnp_limit: 0 or"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"notify_loss": 1.1}`, "switch.notify_loss: from 0"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "permutation", "rate": "101G"}]`, "traffic[0].rate: no more"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))
@@ -123,6 +125,15 @@ func TestWrongKeys(t *testing.T) {
 	require.ErrorContains(t, err, "no JSON")
 	_, err = Read([]byte(`{} {}`))
 	require.ErrorContains(t, err, "behind the scenario")
+}
+
+// A flow with a rate of its own sends no faster.
+func TestRate(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "1ms", "topology": {"kind": "star", "hosts": 4},
+		"traffic": [{"kind": "permutation", "rate": "10G"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.InEpsilon(t, 40*1024./1126, results[0].Goodput, 0.01)
 }
 
 // A reaction point that cannot be is an error of the run.

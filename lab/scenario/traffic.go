@@ -23,6 +23,7 @@ type Traffic struct {
 	Jitter  Time    `json:"jitter"` // each begins up to that later
 	Sizes   string  `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
 	Load    float64 `json:"load"`   // of poisson: the data, as a share of the links of hosts
+	Rate    Rate    `json:"rate"`   // the most that a flow sends; 0: the rate of its host's link
 }
 
 func (t *Traffic) check(key string, top *Topology) error {
@@ -36,6 +37,7 @@ func (t *Traffic) check(key string, top *Topology) error {
 		{top.hosts() < 2, "kind", "two hosts at least are needed"},
 		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
 			"from 1 to one less than there are hosts needed"},
+		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
 		{(t.Kind == "all-to-all" || t.Kind == "ring") && t.Size == 0, "size", "above 0 needed"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
 		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
@@ -54,7 +56,7 @@ func (t *Traffic) start(r *run, number int) error {
 	hosts := n.Hosts()
 	jitter := n.Stream("starts", number)
 	send := func(from, to *lab.Host) error {
-		f, err := n.Flow(from, to, 0)
+		f, err := n.Flow(from, to, sim.Rate(t.Rate))
 		if err != nil {
 			return err
 		}
@@ -106,7 +108,7 @@ func (t *Traffic) start(r *run, number int) error {
 		p := &poisson{
 			r: r, sizes: distributions[t.Sizes], arrivals: n.Stream("arrivals",
 				number), draws: n.Stream("sizes", number),
-			pairs: n.Stream("pairs", number), idle: map[[2]int][]*lab.Flow{},
+			pairs: n.Stream("pairs", number), rate: sim.Rate(t.Rate), idle: map[[2]int][]*lab.Flow{},
 		}
 		whole := float64(hosts[0].Port().Rate()) / 8 * t.Load * float64(len(hosts)) // octets a second
 		p.mean = sim.Time(p.sizes.mean() / whole * float64(sim.Second))
@@ -141,7 +143,7 @@ func (t *Traffic) ring(r *run, number int) error {
 	left := make([]int, len(hosts)) // pieces that a host has to send
 	start := r.net.Stream("starts", number)
 	for i := range hosts {
-		f, err := r.net.Flow(hosts[i], hosts[(i+1)%len(hosts)], 0)
+		f, err := r.net.Flow(hosts[i], hosts[(i+1)%len(hosts)], sim.Rate(t.Rate))
 		if err != nil {
 			return err
 		}
@@ -217,6 +219,7 @@ type poisson struct {
 	sizes                  distribution
 	arrivals, draws, pairs sim.Stream
 	mean                   sim.Time
+	rate                   sim.Rate
 	idle                   map[[2]int][]*lab.Flow
 	mine                   map[*lab.Flow][2]int
 }
@@ -237,7 +240,7 @@ func (p *poisson) Handle(uint32) {
 		f.Renew()
 	} else {
 		var err error
-		if f, err = n.Flow(hosts[from], hosts[to], 0); err != nil {
+		if f, err = n.Flow(hosts[from], hosts[to], p.rate); err != nil {
 			p.r.result.Err = err
 			n.Sim.Stop()
 			return

@@ -242,10 +242,11 @@ func BenchmarkHold(b *testing.B) {
 			step := Time(1<<20) / Time(c.pending) // about the time between two events
 			b.ReportAllocs()
 			b.ResetTimer()
+			began := wiretest.CPUTime()
 			for s.Events() < uint64(b.N) {
 				s.Until(s.Now() + 1000*step)
 			}
-			b.ReportMetric(float64(s.Events())/b.Elapsed().Seconds()/1e6, "Mevents/s")
+			b.ReportMetric(float64(s.Events())/(wiretest.CPUTime()-began).Seconds()/1e6, "Mevents/s")
 		})
 	}
 }
