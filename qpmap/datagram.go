@@ -6,8 +6,8 @@ package qpmap
 // in use a datagram is a stray.
 func (m *Map) observeDatagram(o *Observation, k *key) {
 	at := m.find(k)
-	if at != 0 && m.pairs.slots[at].v.from != UD {
-		switch e := &m.pairs.slots[at].v; {
+	if at != 0 && m.pairs.At(at).from != UD {
+		switch e := m.pairs.At(at); {
 		case e.from == Given:
 			return
 		case !e.quiet(m.now()):
@@ -24,9 +24,9 @@ func (m *Map) observeDatagram(o *Observation, k *key) {
 		}
 		m.stats.UD++
 		m.learned[0], m.learnedCount = at, 1
-		m.pairs.slots[at].v = pair{srcQP: o.SrcQP, from: UD, transport: o.Opcode.Transport()}
+		*m.pairs.At(at) = pair{srcQP: o.SrcQP, from: UD, transport: o.Opcode.Transport()}
 	}
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	if e.srcQP != o.SrcQP {
 		e.srcQP, e.otherSeen = o.SrcQP, moment(e.seen)
 	}

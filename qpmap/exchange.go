@@ -63,12 +63,12 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 	id := k.with(req.Local)
 	at := m.pending.get(&id)
 	if at != 0 {
-		was := &m.pending.slots[at].v
+		was := m.pending.At(at)
 		switch {
 		case m.clock.ticks-was.seen > int64(exchangeTime):
 		case was.requester == x.requester:
 			was.seen = m.clock.ticks
-			m.pending.renew(at, 0)
+			m.pending.Renew(at, 0)
 			return
 		default:
 			m.stats.Conflicts++
@@ -77,13 +77,9 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 			}
 			return
 		}
-		m.pending.remove(at)
+		m.pending.Remove(at)
 	}
-	if at = m.pending.add(&id, 0); at == 0 {
-		m.pending.remove(m.pending.lists[0].oldest)
-		at = m.pending.add(&id, 0)
-	}
-	m.pending.slots[at].v = x
+	*m.pending.At(m.pending.put(&id)) = x
 }
 
 // observeREP joins a REP with its REQ: its remote communication id is the REQ's,
@@ -92,11 +88,11 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 func (m *Map) observeREP(rep *Exchange, k *key) {
 	id := k.back(rep.Remote)
 	at := m.pending.get(&id)
-	if at == 0 || m.clock.ticks-m.pending.slots[at].v.seen > int64(exchangeTime) {
+	if at == 0 || m.clock.ticks-m.pending.At(at).seen > int64(exchangeTime) {
 		m.stats.Unmatched++
 		return
 	}
-	x := &m.pending.slots[at].v
+	x := m.pending.At(at)
 	responder := end{commID: rep.Local, qp: rep.QP, psn: rep.PSN}
 	if x.transport == bth.TransportXRC {
 		responder.qp = rep.EECN // where the responder's queue pair of XRC stands
@@ -116,19 +112,19 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 		return
 	}
 	x.seen = m.clock.ticks
-	m.pending.renew(at, 0)
+	m.pending.Renew(at, 0)
 }
 
 // confirmedAs tells whether data has confirmed that a flow has this source.
 func (m *Map) confirmedAs(k *key, srcQP uint32) bool {
 	at := m.find(k)
-	return at != 0 && m.pairs.slots[at].v.confirmed != 0 && m.pairs.slots[at].v.srcQP == srcQP
+	return at != 0 && m.pairs.At(at).confirmed != 0 && m.pairs.At(at).srcQP == srcQP
 }
 
 // confirmed tells whether data has confirmed the pair of a flow.
 func (m *Map) confirmed(k *key) bool {
 	at := m.find(k)
-	return at != 0 && m.pairs.slots[at].v.confirmed != 0
+	return at != 0 && m.pairs.At(at).confirmed != 0
 }
 
 // propose makes the pairs of an exchange, unless a pair that data confirms, or
@@ -141,10 +137,10 @@ func (m *Map) propose(x *exchange, id *key) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.announce(l, &a)
 		if pair := m.find(&l.key); pair != 0 {
-			e := &m.pairs.slots[pair].v
+			e := m.pairs.At(pair)
 			held = held || e.confirmed != 0 && !(e.from == Given && e.srcQP == l.pair.srcQP)
 		} else if open := m.open.get(&l.key); open != 0 {
-			held = held || m.open.slots[open].v.another(l.pair.life.next, m.now())
+			held = held || m.open.At(open).another(l.pair.life.next, m.now())
 		}
 	}
 	if !held {
@@ -154,19 +150,19 @@ func (m *Map) propose(x *exchange, id *key) {
 	m.stats.Conflicts++
 	for _, l := range [...]*link{&forth, &back} {
 		if pair := m.find(&l.key); pair != 0 {
-			e := &m.pairs.slots[pair].v
+			e := m.pairs.At(pair)
 			e.challenge(l, m.now())
 			other := &back
 			if l == other {
 				other = &forth
 			}
 			if mate := m.mate(pair); l.pair.srcQP != e.srcQP && mate != 0 &&
-				m.pairs.slots[mate].v.life.contains(other.pair.life.next, e.transport) {
+				m.pairs.At(mate).life.contains(other.pair.life.next, e.transport) {
 				e.shared, e.contest = true, m.now()
 			}
 		}
 		at := m.openFlow(&l.key)
-		f := &m.open.slots[at].v
+		f := m.open.At(at)
 		f.named, f.begun, f.start = true, false, l.pair.life.next
 	}
 }
@@ -206,17 +202,16 @@ func (m *Map) announce(l *link, a *announcement) {
 	k := l.key.at(l.pair.life.next)
 	at := m.announced.get(&k)
 	if at != 0 {
-		was := &m.announced.slots[at].v
+		was := m.announced.At(at)
 		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) && !m.confirmedAs(&l.key, was.srcQP) {
 			was.doubt = true
 			return
 		}
-	} else if at = m.announced.add(&k, 0); at == 0 {
-		m.announced.remove(m.announced.lists[0].oldest)
-		at = m.announced.add(&k, 0)
+	} else {
+		at = m.announced.put(&k)
 	}
-	m.announced.renew(at, 0)
-	v := &m.announced.slots[at].v
+	m.announced.Renew(at, 0)
+	v := m.announced.At(at)
 	*v = *a
 	v.srcQP = l.pair.srcQP
 }
@@ -226,19 +221,19 @@ func (m *Map) announce(l *link, a *announcement) {
 func (m *Map) announcement(k *key, psn uint32) uint32 {
 	named := k.at(psn)
 	at := m.announced.get(&named)
-	if at == 0 || m.announced.slots[at].v.doubt || m.clock.ticks-m.announced.slots[at].v.seen > int64(m.cfg.Idle) {
+	if at == 0 || m.announced.At(at).doubt || m.clock.ticks-m.announced.At(at).seen > int64(m.cfg.Idle) {
 		return 0
 	}
 	return at
 }
 
 // named returns the source queue pair of the flow that an announcement is about.
-func (m *Map) named(at uint32) uint32 { return m.announced.slots[at].v.srcQP }
+func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 
 // at returns the key of what is announced for a flow that begins with a PSN.
 func (k *key) at(psn uint32) key {
 	out := *k
-	out.mark |= psn << 8
+	out.QP |= psn
 	return out
 }
 
@@ -258,9 +253,9 @@ func (a *announcement) links() (forth, back link) {
 // adopt makes the pairs of an exchange that data follows: requests, and where
 // o is not nil the last of so many answers to them.
 func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
-	forth, back := m.announced.slots[at].v.links()
+	forth, back := m.announced.At(at).links()
 	for _, l := range [...]*link{&forth, &back} {
-		if o == nil || o.DestQP != l.pair.srcQP || o.Dst != l.key.src {
+		if o == nil || o.DestQP != l.pair.srcQP || o.Dst != l.key.Src {
 			continue
 		}
 		start := l.pair.life.first
@@ -278,8 +273,8 @@ func (m *Map) disconnect(id *key, x *exchange) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
 		k := l.key.at(l.pair.life.next)
-		if at := m.announced.get(&k); at != 0 && m.announced.slots[at].v.responder == x.responder {
-			m.announced.remove(at)
+		if at := m.announced.get(&k); at != 0 && m.announced.At(at).responder == x.responder {
+			m.announced.Remove(at)
 		}
 	}
 }
@@ -291,11 +286,11 @@ func (m *Map) end(k *key, local, remote uint32) bool {
 	if at == 0 {
 		return false
 	}
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	if e.from != CM || e.local != local || e.remote != remote {
 		return false
 	}
-	m.pairs.remove(at)
+	m.pairs.Remove(at)
 	m.stats.Ended++
 	return true
 }
@@ -309,7 +304,7 @@ func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 		m.stats.Unmatched++
 		return
 	}
-	back := forth.back(m.pairs.slots[at].v.srcQP)
+	back := forth.back(m.pairs.At(at).srcQP)
 	if !m.end(&forth, dreq.Local, dreq.Remote) {
 		m.stats.Unmatched++
 		return
@@ -328,7 +323,7 @@ func (m *Map) forget(local, remote uint32, k *key) bool {
 		if at == 0 {
 			continue
 		}
-		x := &m.pending.slots[at].v
+		x := m.pending.At(at)
 		other := remote
 		if id == &theirs {
 			other = local
@@ -339,7 +334,7 @@ func (m *Map) forget(local, remote uint32, k *key) bool {
 			}
 			m.disconnect(id, x)
 		}
-		m.pending.remove(at)
+		m.pending.Remove(at)
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@ package qpmap
 import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -136,9 +137,9 @@ func transportOf(req *cm.REQ) (t bth.Transport, known bool) {
 
 // key returns what names the packet's own flow.
 func (o *Observation) key() key {
-	k := key{src: o.Src, dst: o.Dst, id: o.DestQP, domain: o.Domain}
+	k := key{flowtable.Key{Src: o.Src, Dst: o.Dst, Domain: o.Domain}, o.DestQP}
 	if o.IPv4 {
-		k.mark = overIPv4
+		k.QP = flowtable.SrcIPv4 | flowtable.DstIPv4
 	}
 	return k
 }

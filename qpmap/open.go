@@ -23,23 +23,20 @@ func (m *Map) openFlow(k *key) uint32 {
 	at := m.open.get(k)
 	switch {
 	case at == 0:
-		if at = m.open.add(k, 0); at == 0 {
-			m.open.remove(m.open.lists[0].oldest)
-			at = m.open.add(k, 0)
-		}
-	case m.past(m.open.slots[at].v.seen):
-		m.open.slots[at].v = open{}
-		m.open.renew(at, 0)
+		at = m.open.put(k)
+	case m.past(m.open.At(at).seen):
+		*m.open.At(at) = open{}
+		m.open.Renew(at, 0)
 	default:
-		m.open.renew(at, 0)
+		m.open.Renew(at, 0)
 	}
-	m.open.slots[at].v.seen = m.clock.ticks
+	m.open.At(at).seen = m.clock.ticks
 	return at
 }
 
 func (m *Map) closeFlow(k *key) {
 	if at := m.open.get(k); at != 0 {
-		m.open.remove(at)
+		m.open.Remove(at)
 	}
 }
 
@@ -77,7 +74,7 @@ func (f *open) another(psn uint32, now int32) bool {
 func (m *Map) observeRequest(o *Observation, k *key) {
 	var mtu uint16
 	if at := m.find(k); at != 0 && m.followPair(at, o) {
-		e := &m.pairs.slots[at].v
+		e := m.pairs.At(at)
 		if !o.asks() && !e.questioned() {
 			return // a pair that holds needs few votes
 		}
@@ -102,7 +99,7 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 // returns the path MTU if it is known.
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	at := m.openFlow(k)
-	f := &m.open.slots[at].v
+	f := m.open.At(at)
 	start := o.PSN
 	if d := distance(f.start, o.PSN); f.named && 0 < d && d <= late {
 		start = f.start
@@ -112,10 +109,10 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 		if m.believes(k, f, start, o) {
 			m.adopt(named, nil, 0)
 			if at := m.find(k); at != 0 && m.followPair(at, o) {
-				return m.pairs.slots[at].v.mtu
+				return m.pairs.At(at).mtu
 			}
 			at = m.openFlow(k)
-			f = &m.open.slots[at].v
+			f = m.open.At(at)
 		}
 	}
 	f.follow(o, m.now())
@@ -135,7 +132,7 @@ func (m *Map) believes(k *key, f *open, start uint32, o *Observation) bool {
 	if at == 0 {
 		return true
 	}
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	if e.from == Given {
 		return false
 	}
@@ -145,7 +142,7 @@ func (m *Map) believes(k *key, f *open, start uint32, o *Observation) bool {
 // followPair follows a flow that has a pair, and tells whether the request
 // belongs to the pair's life.
 func (m *Map) followPair(at uint32, o *Observation) bool {
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	t := o.Opcode.Transport()
 	switch {
 	case e.from == Given:
@@ -161,7 +158,7 @@ func (m *Map) followPair(at uint32, o *Observation) bool {
 		}
 		if e.life.requests == 0 && e.from == CM {
 			// They begin where CM says, unless they come from before that.
-			e.sure = !m.recent.has(&m.pairs.slots[at].key, (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
+			e.sure = !m.recent.has(m.pairs.Key(at), (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
 		}
 		e.life.take(o, e.mtu, m.now())
 	}

@@ -42,6 +42,14 @@ const (
 	settled   = 1 // confirmed by data, or given
 )
 
+// list returns the list that a pair is in.
+func (e *pair) list() uint32 {
+	if e.confirmed != 0 {
+		return settled
+	}
+	return unsettled
+}
+
 // quiet tells whether no data has spoken for a pair for a while.
 func (e *pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
 
@@ -63,8 +71,8 @@ func (m *Map) idle(e *pair) bool { return e.from != Given && m.past(e.seen) }
 // find returns the slot of a pair that is not idle, and forgets one that is.
 func (m *Map) find(k *key) uint32 {
 	at := m.pairs.get(k)
-	if at != 0 && m.idle(&m.pairs.slots[at].v) {
-		m.pairs.remove(at)
+	if at != 0 && m.idle(m.pairs.At(at)) {
+		m.pairs.Remove(at)
 		m.stats.Expired++
 		return 0
 	}
@@ -73,9 +81,9 @@ func (m *Map) find(k *key) uint32 {
 
 // mate returns the slot of the pair of the other direction.
 func (m *Map) mate(at uint32) uint32 {
-	s := &m.pairs.slots[at]
-	back := s.key.back(s.v.srcQP)
-	if mate := m.find(&back); mate != 0 && m.pairs.slots[mate].v.srcQP == s.key.id {
+	k := m.pairs.Key(at)
+	back := k.back(m.pairs.At(at).srcQP)
+	if mate := m.find(&back); mate != 0 && m.pairs.At(mate).srcQP == k.id {
 		return mate
 	}
 	return 0
@@ -83,20 +91,20 @@ func (m *Map) mate(at uint32) uint32 {
 
 // drop forgets a pair and that of the other direction, unless that one is given.
 func (m *Map) drop(at uint32) {
-	if mate := m.mate(at); mate != 0 && mate != at && m.pairs.slots[mate].v.from != Given {
-		m.pairs.remove(mate)
+	if mate := m.mate(at); mate != 0 && mate != at && m.pairs.At(mate).from != Given {
+		m.pairs.Remove(mate)
 	}
-	m.pairs.remove(at)
+	m.pairs.Remove(at)
 }
 
 // use notes that a packet spoke for a pair.
 func (m *Map) use(at uint32) {
-	s := &m.pairs.slots[at]
+	e := m.pairs.At(at)
 	const step = 1 << 27 // ticks; no need to move an entry for each packet
-	if s.v.seen/step != m.clock.ticks/step {
-		m.pairs.renew(at, s.list)
+	if e.seen/step != m.clock.ticks/step {
+		m.pairs.Renew(at, e.list())
 	}
-	s.v.seen = m.clock.ticks
+	e.seen = m.clock.ticks
 }
 
 // confirm notes that data spoke for the pairs of both directions. Where that was
@@ -106,19 +114,19 @@ func (m *Map) confirm(at, mate uint32, answered bool) {
 		if at == 0 {
 			continue
 		}
-		s := &m.pairs.slots[at]
-		if s.list != settled {
-			m.pairs.renew(at, settled)
+		e := m.pairs.At(at)
+		if e.confirmed == 0 {
+			m.pairs.Renew(at, settled)
 		}
+		e.confirmed = m.now()
 		m.use(at)
-		s.v.confirmed = m.now()
 		if answered {
-			s.v.rival, s.v.shared = 0, false
+			e.rival, e.shared = 0, false
 		}
-		if s.v.voted && answered {
-			s.v.voted = false
-			if open := m.open.get(&s.key); open != 0 {
-				f := &m.open.slots[open].v
+		if e.voted && answered {
+			e.voted = false
+			if open := m.open.get(m.pairs.Key(at)); open != 0 {
+				f := m.open.At(open)
 				f.tally, f.byPort = tally{}, tally{}
 			}
 		}
@@ -133,10 +141,10 @@ type link struct {
 
 // connect makes the pairs of both directions, or none. Pairs that name other
 // queue pairs go, but a given pair stays as it is.
-func (m *Map) connect(forth, back link, list uint8) {
+func (m *Map) connect(forth, back link, list uint32) {
 	for _, l := range [...]*link{&forth, &back} {
-		if at := m.find(&l.key); at != 0 && m.pairs.slots[at].v.srcQP != l.pair.srcQP && m.pairs.slots[at].v.from != Given {
-			if m.pairs.slots[at].v.confirmed != 0 {
+		if at := m.find(&l.key); at != 0 && m.pairs.At(at).srcQP != l.pair.srcQP && m.pairs.At(at).from != Given {
+			if m.pairs.At(at).confirmed != 0 {
 				m.stats.NewLives++
 			}
 			m.drop(at)
@@ -148,8 +156,8 @@ func (m *Map) connect(forth, back link, list uint8) {
 		a = 0
 	}
 	if a == 0 || b == 0 {
-		if at := max(a, b); at != 0 && m.pairs.slots[at].v.from == 0 {
-			m.pairs.remove(at)
+		if at := max(a, b); at != 0 && m.pairs.At(at).from == 0 {
+			m.pairs.Remove(at)
 		}
 		return
 	}
@@ -164,7 +172,7 @@ func (m *Map) connect(forth, back link, list uint8) {
 }
 
 // place returns the slot of a flow's pair, or one for it to be made.
-func (m *Map) place(k *key, list uint8) uint32 {
+func (m *Map) place(k *key, list uint32) uint32 {
 	if at := m.find(k); at != 0 {
 		return at
 	}
@@ -173,8 +181,8 @@ func (m *Map) place(k *key, list uint8) uint32 {
 
 // install makes a pair in its slot. Votes that say the same again leave a pair as
 // it is.
-func (m *Map) install(at uint32, l *link, list uint8) {
-	e := &m.pairs.slots[at].v
+func (m *Map) install(at uint32, l *link, list uint32) {
+	e := m.pairs.At(at)
 	same := e.from != 0 && e.srcQP == l.pair.srcQP
 	if e.from == Given || same && l.pair.from != CM && e.from <= l.pair.from {
 		return
@@ -196,17 +204,17 @@ func (m *Map) install(at uint32, l *link, list uint8) {
 	if list == settled {
 		e.confirmed = m.now()
 	}
-	m.pairs.renew(at, list)
+	m.pairs.Renew(at, list)
 }
 
 // makePair returns a new slot in a list. In a full table it takes that of the
 // oldest pair that no data confirmed, and for a settled one otherwise that of
 // the oldest that is not in use; 0 when there is none.
-func (m *Map) makePair(k *key, list uint8) uint32 {
+func (m *Map) makePair(k *key, list uint32) uint32 {
 	if at := m.pairs.add(k, list); at != 0 {
 		return at
 	}
-	victim := m.pairs.lists[unsettled].oldest
+	victim := m.pairs.Oldest(unsettled)
 	if victim == 0 {
 		victim = m.oldestSettled(list)
 	}
@@ -214,25 +222,20 @@ func (m *Map) makePair(k *key, list uint8) uint32 {
 		m.stats.Full++
 		return 0
 	}
-	m.pairs.remove(victim)
+	m.pairs.Remove(victim)
 	m.stats.Evicted++
 	return m.pairs.add(k, list)
 }
 
 // oldestSettled returns the settled pair that makes room for one in a list. A
 // given pair in its place becomes the newest, and a few are passed in this way.
-func (m *Map) oldestSettled(list uint8) uint32 {
-	for range 8 {
-		at := m.pairs.lists[settled].oldest
-		e := &m.pairs.slots[at].v
-		switch {
-		case e.from == Given:
-			m.pairs.renew(at, settled)
-		case m.idle(e), list == settled && m.clock.ticks-e.seen > int64(silence):
-			return at
-		default:
-			return 0
-		}
+func (m *Map) oldestSettled(list uint32) uint32 {
+	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.At(at).from == Given })
+	if at == 0 {
+		return 0
+	}
+	if e := m.pairs.At(at); m.idle(e) || list == settled && m.clock.ticks-e.seen > int64(silence) {
+		return at
 	}
 	return 0
 }

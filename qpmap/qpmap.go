@@ -46,7 +46,7 @@
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
-// Idle are forgotten. All memory is taken by [New], 16 MB with the defaults, 182
+// Idle are forgotten. All memory is taken by [New], 16 MB with the defaults, 176
 // octets for each pair more, or as it is needed: see [Config]. A full table gives
 // up what was used longest ago: pairs that no data has confirmed first, and never
 // one that is given, or is confirmed and in use.
@@ -183,21 +183,21 @@ type Map struct {
 	ports     recent       // of requests with the same UDP source port, if these count
 	users     [ways]uint32 // see Asked
 
-	learned      [2]uint32 // slots of the pairs that the last Observe learned
+	learned      [2]uint32 // ids of the pairs that the last Observe learned
 	learnedCount int
 }
 
 // New returns an empty Map and takes all of its memory, unless that is to grow.
 func New(cfg Config) *Map {
 	cfg = cfg.withDefaults()
-	seed := rand.Uint64()
+	seed := rand.Uint64() // of the sets of requests
 	m := &Map{
 		cfg:       cfg,
 		clock:     clock{ticks: 1 << 20},
-		pairs:     newTable[pair](cfg.MaxPairs, seed, cfg.Grow),
-		pending:   newTable[exchange](cfg.MaxPending, seed, cfg.Grow),
-		announced: newTable[announcement](2*cfg.MaxPending, seed, cfg.Grow),
-		open:      newTable[open](cfg.MaxOpen, seed, cfg.Grow),
+		pairs:     newTable[pair](cfg.MaxPairs, cfg.Grow),
+		pending:   newTable[exchange](cfg.MaxPending, cfg.Grow),
+		announced: newTable[announcement](2*cfg.MaxPending, cfg.Grow),
+		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
 		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
 	}
 	if cfg.Ports {
@@ -298,7 +298,7 @@ func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
 	}
 	forth := k.back(e.srcQP)
 	to := m.pairs.get(&forth)
-	return to != 0 && m.pairs.slots[to].v.life.answers(h.PSN, t)
+	return to != 0 && m.pairs.At(to).life.answers(h.PSN, t)
 }
 
 // response tells whether an opcode is a response: an acknowledgement, or what a
@@ -311,12 +311,12 @@ func response(op bth.Opcode) bool {
 func (m *Map) lookUp(k *key) (*pair, error) {
 	at := m.pairs.get(k)
 	if at == 0 {
-		if at = m.open.get(k); at != 0 && m.open.slots[at].v.tally.undecided(&m.cfg) {
+		if at = m.open.get(k); at != 0 && m.open.At(at).tally.undecided(&m.cfg) {
 			return nil, ErrAmbiguous
 		}
 		return nil, ErrUnknown
 	}
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	switch {
 	case e.from == Given:
 	case m.idle(e), e.life.requests > 0 && !e.sure:
@@ -351,9 +351,9 @@ func (m *Map) Add(k Key, p Pair) error {
 	given := p.From == 0 || p.From == Given
 	key := keyOf(k)
 	if at := m.pairs.get(&key); at != 0 {
-		m.pairs.remove(at)
+		m.pairs.Remove(at)
 	}
-	list := uint8(unsettled)
+	list := uint32(unsettled)
 	if given {
 		list = settled
 	}
@@ -371,7 +371,7 @@ func (m *Map) Add(k Key, p Pair) error {
 		v.from, v.seen = p.From, m.clock.ticksAt(p.Seen)
 		v.local, v.remote = rand.Uint32(), rand.Uint32() // of an exchange that nobody can name any more
 	}
-	m.pairs.slots[at].v = v
+	*m.pairs.At(at) = v
 	return nil
 }
 
@@ -381,7 +381,7 @@ func (m *Map) Remove(k Key) bool {
 	key := keyOf(k)
 	at := m.pairs.get(&key)
 	if at != 0 {
-		m.pairs.remove(at)
+		m.pairs.Remove(at)
 	}
 	return at != 0
 }
@@ -390,12 +390,10 @@ func (m *Map) Remove(k Key) bool {
 // another Map takes them. The Map must not be changed meanwhile.
 func (m *Map) All() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
-		for i := range m.pairs.lists {
-			for at := m.pairs.lists[i].oldest; at != 0; at = m.pairs.slots[at].newer {
-				s := &m.pairs.slots[at]
-				if p, err := m.sender(&s.key); err == nil && !yield(s.key.public(), p) {
-					return
-				}
+		for at := range m.pairs.All() {
+			k := m.pairs.Key(at)
+			if p, err := m.sender(k); err == nil && !yield(k.public(), p) {
+				return
 			}
 		}
 	}
@@ -406,8 +404,7 @@ func (m *Map) All() iter.Seq2[Key, Pair] {
 func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for _, at := range m.learned[:m.learnedCount] {
-			s := &m.pairs.slots[at]
-			if !yield(s.key.public(), m.pair(&s.v)) {
+			if !yield(m.pairs.Key(at).public(), m.pair(m.pairs.At(at))) {
 				return
 			}
 		}
@@ -434,6 +431,6 @@ func (m *Map) Expire(now time.Time) int {
 // Stats returns the counters.
 func (m *Map) Stats() Stats {
 	s := m.stats
-	s.Pairs, s.Pending, s.Open = m.pairs.len, m.pending.len, m.open.len
+	s.Pairs, s.Pending, s.Open = m.pairs.Len(), m.pending.Len(), m.open.Len()
 	return s
 }

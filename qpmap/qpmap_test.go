@@ -526,7 +526,7 @@ func TestMemory(t *testing.T) {
 	}
 	is(16e6, float64(size(qpmap.Config{})))
 	few, many := size(qpmap.Config{MaxPairs: 1 << 12}), size(qpmap.Config{MaxPairs: 1 << 16})
-	is(182, float64(many-few)/(1<<16-1<<12))
+	is(176, float64(many-few)/(1<<16-1<<12))
 	require.Less(t, size(qpmap.Config{Grow: true, MaxOpen: 2}), uint64(16<<10))
 }
 

@@ -55,7 +55,7 @@ var noRequests [1][ways]request
 // which its requests with this PSN stand. Flows with another UDP source port
 // share nothing; where ports do not count, it is 0.
 func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
-	h := hash.Mix(k.hashAddrs(r.seed)^uint64(t)<<16^uint64(port), r.seed|1)
+	h := hash.Mix(k.Key.Hash(r.seed)^uint64(t)<<16^uint64(port), r.seed|1)
 	return uint32(h>>32) | 1, &r.sets[hash.Mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 

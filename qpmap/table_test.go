@@ -3,8 +3,11 @@ package qpmap
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,9 +24,9 @@ func TestHash(t *testing.T) {
 				k := key{id: 17}
 				for j, h := range halves {
 					if j < 2 {
-						binary.LittleEndian.PutUint64(k.src[8*j:], h)
+						binary.LittleEndian.PutUint64(k.Src[8*j:], h)
 					} else {
-						binary.LittleEndian.PutUint64(k.dst[8*j-16:], h)
+						binary.LittleEndian.PutUint64(k.Dst[8*j-16:], h)
 					}
 				}
 				h := k.hash(seed)
@@ -32,4 +35,32 @@ func TestHash(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Every key comes back as it was given: an IPv4-mapped IPv6 address is no IPv4 address, on neither side.
+func TestPublicKey(t *testing.T) {
+	addrs := []netip.Addr{
+		netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1"), netip.MustParseAddr("2001:db8::1"),
+	}
+	m := New(Config{})
+	want := map[Key]bool{}
+	for _, src := range addrs {
+		for _, dst := range addrs {
+			for _, domain := range []uint32{0, 7} {
+				k := Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: 17}, domain}
+				require.NoError(t, m.Add(k, Pair{SrcQP: 18}))
+				want[k] = true
+				back := keyOf(k)
+				back = back.back(99)
+				require.Equal(t, Key{rocev2.FlowKey{Src: dst, Dst: src, DestQP: 99}, domain}, back.public())
+			}
+		}
+	}
+	for k := range m.All() {
+		require.True(t, want[k], k)
+		delete(want, k)
+	}
+	require.Empty(t, want)
+	_, err := m.SourceQP(Key{rocev2.FlowKey{Src: addrs[0], Dst: addrs[0], DestQP: 17 | 1<<24}, 0}, time.Time{})
+	require.ErrorIs(t, err, ErrUnknown, "a queue pair has 24 bits")
 }

@@ -89,7 +89,7 @@ const silence = time.Second
 // its PSN have the queue pair that it goes to as their source.
 func (m *Map) observeResponse(o *Observation, k *key) {
 	if at := m.find(k); at != 0 {
-		e := &m.pairs.slots[at].v
+		e := m.pairs.At(at)
 		if e.stray = e.from != Given && !m.confirms(at, o); !e.stray {
 			return
 		}
@@ -130,7 +130,7 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 	if to == 0 {
 		return false
 	}
-	e, f := &m.pairs.slots[at].v, &m.pairs.slots[to].v
+	e, f := m.pairs.At(at), m.pairs.At(to)
 	now, long := m.now(), m.clock.answerTime()
 	if f.from == Given || !within(long, f.requested, now) || !m.asked(to, o) {
 		return false
@@ -154,18 +154,17 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 // asked tells whether a response is about requests of a pair's flow: those of its
 // life, or one a little beyond that was seen lately.
 func (m *Map) asked(at uint32, o *Observation) bool {
-	s := &m.pairs.slots[at]
-	l, t := &s.v.life, o.Opcode.Transport()
-	return l.answers(o.PSN, t) || l.ahead(o.PSN, t) && m.recent.has(&s.key, o.PSN, t, m.now(), m.clock.answerTime())
+	l, t := &m.pairs.At(at).life, o.Opcode.Transport()
+	return l.answers(o.PSN, t) || l.ahead(o.PSN, t) && m.recent.has(m.pairs.Key(at), o.PSN, t, m.now(), m.clock.answerTime())
 }
 
 // alone tells whether of all flows that used the PSN of a response lately there
 // is but one, that of the pair to, and it did so not longer ago than this. The
 // response belongs to the pair at.
 func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
-	k, t, now := &m.pairs.slots[at].key, o.Opcode.Transport(), m.now()
+	k, t, now := m.pairs.Key(at), o.Opcode.Transport(), m.now()
 	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
-	if n != 1 || users[0] != m.pairs.slots[to].key.id {
+	if n != 1 || users[0] != m.pairs.Key(to).id {
 		return false
 	}
 	_, n = m.recent.users(k, o.PSN, t, 0, now, m.clock.answerTime())
@@ -178,7 +177,7 @@ func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
 // used the PSN.
 func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
-	if a != 0 && b != 0 && m.pairs.slots[a].v.srcQP == back.id && m.pairs.slots[b].v.srcQP == forth.id {
+	if a != 0 && b != 0 && m.pairs.At(a).srcQP == back.id && m.pairs.At(b).srcQP == forth.id {
 		return alone && m.goesOn(a, b, o)
 	}
 	if m.given(a, back.id) { // of a given pair for back there are no votes
@@ -189,13 +188,13 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if to == from { // a host and its only queue pair
 		return false
 	}
-	f, g := &m.open.slots[to].v, &m.open.slots[from].v
+	f, g := m.open.At(to), m.open.At(from)
 	if mtu := o.mtu(); mtu != 0 {
 		f.mtu = mtu
 	}
 	follows := m.follows(forth, f, o)
 	x, y := f.tally.vote(back.id, o.PSN, follows, m.now()), g.tally.vote(forth.id, o.PSN, follows, m.now())
-	if a != 0 && m.pairs.slots[a].v.srcQP != back.id {
+	if a != 0 && m.pairs.At(a).srcQP != back.id {
 		m.question(a, x, o)
 	}
 	if x == nil || !m.gone(a, back.id, x) || !m.gone(b, forth.id, y) {
@@ -240,7 +239,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 	}
 	to := m.openFlow(forth)
 	from := m.openFlow(back)
-	f, g := &m.open.slots[to].v, &m.open.slots[from].v
+	f, g := m.open.At(to), m.open.At(from)
 	if to == from {
 		return false
 	}
@@ -255,7 +254,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 
 // elect makes the pairs that votes decide.
 func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16) {
-	f, g := &m.open.slots[m.open.get(forth)].v, &m.open.slots[m.open.get(back)].v
+	f, g := m.open.At(m.open.get(forth)), m.open.At(m.open.get(back))
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
 	to := link{*forth, pair{
@@ -278,12 +277,12 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 // guesses PSNs makes up requests and answers that follow one another now and
 // then, but not many.
 func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
-	k := m.pairs.slots[at].key
+	k := *m.pairs.Key(at)
 	open := m.openFlow(&k)
-	f := &m.open.slots[open].v
+	f := m.open.At(open)
 	follows := m.follows(&k, f, o)
 	c := f.tally.vote(o.DestQP, o.PSN, follows, m.now())
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	e.voted = true
 	if e.from == Given || c == nil || !c.follows || int(c.votes) < m.cfg.MinVotes {
 		return false
@@ -291,7 +290,7 @@ func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	if e.sure && !e.quiet(m.now()) && c.votes <= min(e.weight, few) {
 		return false
 	}
-	other := &m.pairs.slots[mate].v
+	other := m.pairs.At(mate)
 	next := m.begun(&k, f, o.PSN)
 	if next != 0 && m.named(next) == e.srcQP && (other.answered == 0 || other.quiet(m.now())) {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
@@ -332,7 +331,7 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 // are until an answer to the pair's own queue pair comes. One vote alone may be
 // a guess, unless a CM exchange says the same.
 func (m *Map) question(at uint32, c *candidate, o *Observation) {
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows)
 	if agreed && !e.contested && e.life.answers(o.PSN, o.Opcode.Transport()) {
@@ -341,11 +340,11 @@ func (m *Map) question(at uint32, c *candidate, o *Observation) {
 }
 
 // answered tells whether a pair, if there is one, has been answered.
-func (m *Map) answered(at uint32) bool { return at != 0 && m.pairs.slots[at].v.answered != 0 }
+func (m *Map) answered(at uint32) bool { return at != 0 && m.pairs.At(at).answered != 0 }
 
 // given tells whether the operator gave a pair that says something else.
 func (m *Map) given(at, srcQP uint32) bool {
-	return at != 0 && m.pairs.slots[at].v.from == Given && m.pairs.slots[at].v.srcQP != srcQP
+	return at != 0 && m.pairs.At(at).from == Given && m.pairs.At(at).srcQP != srcQP
 }
 
 // gone tells whether a pair, if there is one, may give way to a connection that
@@ -356,11 +355,11 @@ func (m *Map) gone(at, srcQP uint32, c *candidate) bool {
 	if at == 0 {
 		return true
 	}
-	e := &m.pairs.slots[at].v
+	e := m.pairs.At(at)
 	answered, weight := e.answered != 0, e.weight
 	if mate := m.mate(at); mate != 0 {
-		answered = answered || m.pairs.slots[mate].v.answered != 0
-		weight = max(weight, m.pairs.slots[mate].v.weight)
+		answered = answered || m.pairs.At(mate).answered != 0
+		weight = max(weight, m.pairs.At(mate).weight)
 	}
 	switch {
 	case e.srcQP == srcQP, e.from == UD, e.from == Port:

@@ -20,15 +20,11 @@ const (
 	MaxQP   = 1<<24 - 1
 	SrcIPv4 = 1 << 31
 	DstIPv4 = 1 << 30
-	noQP    = 1 << 29 // the queue pair has more than 24 bits: no packet's key has this mark
 )
 
-// KeyOf returns the key of a flow.
+// KeyOf returns the key of a flow. A queue pair has 24 bits; more do not count.
 func KeyOf(src, dst netip.Addr, qp, domain uint32) (k Key) {
 	k.Src, k.Dst, k.QP, k.Domain = src.As16(), dst.As16(), qp&MaxQP, domain
-	if qp > MaxQP {
-		k.QP |= noQP
-	}
 	if src.Is4() {
 		k.QP |= SrcIPv4
 	}

@@ -60,22 +60,23 @@ func New[K comparable, V any](most int, grow bool, hash func(k *K, seed uint64) 
 		}
 		t.places = make([]place, places)
 	}
-	for i := range uint32(lists) {
-		t.extend()
-		*t.entry(i) = entry[K, V]{older: i, newer: i}
-	}
 	return t
 }
 
 func (t *Table[K, V]) entry(id uint32) *entry[K, V] { return &t.blocks[id>>t.shift][id&(1<<t.shift-1)] }
 
-// extend returns the id of an entry that was never in use.
+// extend returns the id of an entry that was never in use, behind those of the ends of the lists.
 func (t *Table[K, V]) extend() uint32 {
-	if int(t.n>>t.shift) == len(t.blocks) {
-		t.blocks = append(t.blocks, make([]entry[K, V], 1<<t.shift))
+	for {
+		if int(t.n>>t.shift) == len(t.blocks) {
+			t.blocks = append(t.blocks, make([]entry[K, V], 1<<t.shift))
+		}
+		id := t.n
+		if t.n++; id >= lists {
+			return id
+		}
+		*t.entry(id) = entry[K, V]{older: id, newer: id}
 	}
-	t.n++
-	return t.n - 1
 }
 
 // At returns the value with an id. It stays where it is until it is removed.
