@@ -1,0 +1,69 @@
+package listen
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+)
+
+// payload returns what the UDP datagram in an IPv6 frame of messages.pcap holds.
+func payload(t *testing.T, frame int) []byte {
+	return wiretest.Capture(t, "messages.pcap")[frame-1].Data[14+40+8:]
+}
+
+// What arrives is printed, a line each, up to the number that was asked for, or
+// until an interrupt.
+func TestReceive(t *testing.T) {
+	fcn, proxy := payload(t, 13), payload(t, 15)
+	for _, c := range []struct {
+		name, args string
+		sent       [][]byte
+		says       []string
+	}{
+		{"FCN", "-as fcn -n 2", [][]byte{fcn, proxy[:3]}, []string{": flow label 0xbeef5 congested, level 7", ": fcn"}},
+		{"proxy messages", "-as proxy -n 2", [][]byte{proxy, fcn},
+			[]string{"2001:db8:1::1", "proxymsg"}},
+		{"until an interrupt", "-as fcn", [][]byte{fcn}, []string{": flow label 0xbeef5 congested, level 7"}},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		r, w := io.Pipe()
+		var stderr bytes.Buffer
+		status := make(chan int, 1)
+		go func() {
+			status <- Run(ctx, append(strings.Fields(c.args), "[::1]:0"), nil, w, &stderr)
+			w.Close()
+		}()
+		lines := bufio.NewScanner(r)
+		require.True(t, lines.Scan(), c.name)
+		kind, address, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "listening for "), " on ")
+		require.True(t, ok, lines.Text())
+		require.Equal(t, strings.Fields(c.args)[1], kind)
+		from, err := net.Dial("udp", address)
+		require.NoError(t, err)
+		for i, octets := range c.sent {
+			_, err = from.Write(octets)
+			require.NoError(t, err)
+			require.True(t, lines.Scan(), c.name)
+			require.True(t, strings.HasPrefix(lines.Text(), from.LocalAddr().String()+" (to ::1, dscp 0, ecn 0, hop limit 64): "), lines.Text())
+			require.Contains(t, lines.Text(), c.says[i], c.name)
+			if kind == "proxy" && i == 0 {
+				require.True(t, strings.HasSuffix(lines.Text(), ": RC RDMA WRITE Only to queue pair 0x11"), lines.Text())
+			}
+		}
+		if !strings.Contains(c.args, "-n") {
+			interrupt()
+		}
+		require.False(t, lines.Scan(), c.name)
+		require.Zero(t, <-status, stderr.String())
+		interrupt()
+		from.Close()
+	}
+}
