@@ -1,6 +1,12 @@
 package flows
 
-import "time"
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Clocks is what the delays say of the clocks of two points.
 type Clocks struct {
@@ -49,7 +55,10 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 		roads[r] = all
 	}
 	var best uint64
-	for r, forth := range roads {
+	for _, r := range slices.SortedFunc(maps.Keys(roads), func(a, b road) int {
+		return cmp.Or(bytes.Compare(a.src[:], b.src[:]), bytes.Compare(a.dst[:], b.dst[:]))
+	}) { // in an order of their own: of equal ones the first counts
+		forth := roads[r]
 		clocks.Known = max(clocks.Known, OneWay)
 		back, ok := roads[road{r.dst, r.src}]
 		if !ok || forth.middle < back.middle {

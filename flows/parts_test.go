@@ -208,6 +208,14 @@ func TestClocksOfRoads(t *testing.T) {
 		{"the other way round", []delayed{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
 			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
 		{"a clock far ahead", []delayed{flow(ab, 1, 1010), flow(ba, 1, 990, 980)}, Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
+		{"extremes of an earlier flow",
+			[]delayed{flow(ab, 1, 90), flow(ab, 2, 110, 100), flow(ba, 1, -50), flow(ba, 2, -70, -60)},
+			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
+		{"medians that are equal", []delayed{flow(ab, 1, 0, 10, 20), flow(ba, 1, 2, 10, 40)},
+			Clocks{Known: BothWays, Offset: 20, Delay: -20}},
+		{"roads that are equal",
+			[]delayed{flow(ab, 1, 30), flow(ba, 1, -10), flow(other, 1, 50), flow(other.Reversed(1), 1, -10)},
+			Clocks{Known: BothWays, Offset: 10, Delay: 20}},
 		// The direction is that of the flow with the most samples.
 		{"a flow that disagrees", []delayed{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
 			Clocks{Known: BothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
@@ -221,7 +229,9 @@ func TestClocksOfRoads(t *testing.T) {
 			}
 			comparison.flow(&f.key)
 		}
-		require.Equal(t, c.want, comparison.Clocks(), c.name)
+		for range 20 { // the order is that of the addresses, not of a map
+			require.Equal(t, c.want, comparison.Clocks(), c.name)
+		}
 	}
 }
 
@@ -299,6 +309,11 @@ func TestLinksInShards(t *testing.T) {
 		sum += len(table.links)
 	}
 	require.Equal(t, n, sum)
+	var before []byte
+	for l := range whole.Links() {
+		require.Less(t, string(before), string(l.Src), "in their order")
+		before = l.Src
+	}
 	for range whole.Links() {
 		break // who has enough is given no more
 	}
@@ -325,6 +340,9 @@ func TestLateMiddle(t *testing.T) {
 	s = newScript(t).send(middle, 10).send(middle, 12).send(middle, 11).send(last, 13).send(first, 14)
 	require.Equal(t, Messages{1, 0}, s.flow().Messages[Send])
 	require.Equal(t, Messages{2, 1}, s.send(first, 9).flow().Messages[Send])
+	// Where CM said which PSN is the first, what is missing before is a gap.
+	s = paired(t, 10).send(middle, 12).send(last, 13).send(first, 11).sends(10)
+	require.Equal(t, Messages{2, 2}, s.flow().Messages[Send])
 }
 
 // What was answered before a connection belongs to the one before it, and both
@@ -397,6 +415,15 @@ func TestNoticesOfTwo(t *testing.T) {
 	require.Len(t, all, 2)
 	require.EqualValues(t, []uint64{1, 1}, []uint64{all[0].Fast, all[1].Fast})
 	require.EqualValues(t, 2, s.sends(10).flow().Fast+all[1].Fast, "the first one's is the flow's")
+
+	// Two that name a flow that was seen are both about it.
+	s = newScript(t).sends(10)
+	for n := range byte(2) {
+		from.Src[15] = 50 + n
+		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: from, about: s.keyAB()})
+	}
+	require.EqualValues(t, 2, s.flow().Fast)
+	require.Empty(t, s.Snapshot().Unpaired)
 }
 
 // A READ response that came before its pair was known tells the path MTU.
@@ -408,4 +435,103 @@ func TestEarlyMTU(t *testing.T) {
 	f := s.flow()
 	require.EqualValues(t, 1024, f.MTU)
 	require.Zero(t, f.PSN.Gaps, "a READ of three packets")
+}
+
+// The first and the middle packets of a message tell the path MTU, in both
+// directions; what is as long by chance does not.
+func TestMTUOf(t *testing.T) {
+	for _, c := range []struct {
+		op      bth.Opcode
+		payload uint32
+		want    uint16
+	}{
+		{bth.RCSendFirst, 1024, 1024}, {bth.RCSendMiddle, 512, 512}, {bth.RCSendLast, 512, 0}, {bth.RCSendOnly, 512, 0},
+		{bth.RCSendFirst, 1000, 0}, {bth.RCSendFirst, 8192, 0},
+	} {
+		s := newScript(t)
+		s.put(Packet{kind: request, opcode: c.op, pkt: s.keyAB(), psn: 10, payload: c.payload})
+		require.Equal(t, c.want, s.flow().MTU)
+		s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+		s.a, s.b, s.qpA, s.qpB = s.b, s.a, s.qpB, s.qpA
+		require.Equal(t, c.want, s.sends(5).flow().MTU, "the other direction")
+	}
+}
+
+// Syndromes and codes that nobody has a name for are no NAKs, and no NAK tells a
+// round trip time.
+func TestReservedSyndromes(t *testing.T) {
+	for _, syndrome := range []bth.Syndrome{0x40, 0x5F, 0x65, 0x7F} {
+		s := paired(t, 10).at(0).sends(10, 11).at(5).back(bth.RCAcknowledge, syndrome, 11)
+		f := s.flow()
+		require.Zero(t, f.NAKs, syndrome)
+		require.Zero(t, f.RNRNAKs+f.ACKs)
+		require.Nil(t, f.RTT)
+	}
+	require.Nil(t, paired(t, 10).at(0).sends(10, 11).at(5).naks(11).flow().RTT)
+}
+
+// A packet is a copy of one with its PSN and its Identification, not of another
+// one's.
+func TestTwins(t *testing.T) {
+	var i idents
+	for psn := range uint32(10) {
+		i.add(psn, uint16(100+psn))
+	}
+	require.True(t, i.twin(5, 105))
+	require.False(t, i.twin(5, 106))
+	require.False(t, i.twin(5+maxIdents, 105))
+	i.add(5, 200)
+	require.True(t, i.twin(5, 105))
+	require.True(t, i.twin(5, 200))
+	i.add(5, 201)
+	require.False(t, i.twin(5, 105), "the last two")
+	i.add(5+maxIdents, 300)
+	require.False(t, i.twin(5, 200))
+	require.False(t, i.twin(5+maxIdents, 201))
+	i = idents{}
+	for psn := range uint32(10) {
+		i.add(psn, 7)
+	}
+	require.False(t, i.twin(5, 7), "a sender that has one for all")
+}
+
+// Flows are in the order of their troubles, each of which counts.
+func TestOrderOfCompared(t *testing.T) {
+	change := Changes{{0, 3}: 4, {1, 3}: 3}
+	s := newScript(t)
+	var want []uint32
+	c := NewComparison(ComparisonConfig{})
+	for i, set := range []func(f *Compared){
+		func(*Compared) {}, func(f *Compared) { f.Same, f.Packets[0] = 99, 99 }, func(f *Compared) { f.Lost, f.Outside = 1, 99 },
+		func(f *Compared) { f.Added = 2 }, func(f *Compared) { f.Duplicated[A] = 3 }, func(f *Compared) { f.Duplicated[B] = 4 },
+		func(f *Compared) { f.DSCP = change }, func(f *Compared) { f.ECN = change; f.Lost = 1 },
+	} {
+		k := s.keyAB()
+		k = k.WithQP(uint32(i))
+		set(&c.flow(&k).Compared)
+	}
+	for f := range c.Flows() {
+		want = append(want, f.DestQP)
+	}
+	require.Equal(t, []uint32{7, 6, 5, 4, 3, 2, 0, 1}, want)
+	total := c.Total()
+	require.Equal(t, []uint64{2, 99, 2, 99}, []uint64{total.Lost, total.Outside, total.Added, total.Same})
+	require.Equal(t, [2]uint64{3, 4}, total.Duplicated)
+	require.EqualValues(t, 7, total.DSCP.total())
+	require.EqualValues(t, 7, total.ECN.total())
+	for range c.Flows() {
+		break
+	}
+}
+
+// Percentiles of few and small delays are exact, negative ones too.
+func TestSmallDelays(t *testing.T) {
+	var d Delays
+	for _, n := range []time.Duration{-3, 5, -10, 1, -7, 9, -1, 3, -5, 7} {
+		d.Add(n)
+	}
+	for p, want := range map[float64]time.Duration{0.1: -10, 0.2: -7, 0.3: -5, 0.4: -3, 0.5: -1, 0.6: 1, 0.7: 3, 0.8: 5, 0.9: 7, 1: 9} {
+		require.Equal(t, want, d.Percentile(p), p)
+	}
+	require.Equal(t, [2]time.Duration{-10, 9}, [2]time.Duration{d.Min(), d.Max()})
 }

@@ -119,6 +119,8 @@ func TestLongerRepeat(t *testing.T) {
 	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, s.flow().PSN)
 	s = paired(t, 10).read(10, 4096).read(10, 1024).sends(14)
 	require.Equal(t, PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, s.flow().PSN)
+	s = paired(t, 10).read(10, 1024).read(10, 4096).sends(15)
+	require.EqualValues(t, 1, s.flow().PSN.Missing)
 }
 
 // A hole that is out of reach is no hole for what comes when the PSNs have gone
@@ -206,7 +208,7 @@ func TestDoubtedAnswers(t *testing.T) {
 // Behind a DREQ, another life is another connection's: what answers it is not
 // known to be about the flow.
 func TestLifeAfterDREQ(t *testing.T) {
-	s := paired(t, 10).sends(10).acks(10)
+	s := paired(t, 10).at(0).sends(10).at(5).acks(10)
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
 		cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: s.qpB}})
@@ -221,6 +223,15 @@ func TestLifeAfterDREQ(t *testing.T) {
 		n += u.ACKs
 	}
 	require.EqualValues(t, 1, n)
+	require.NotNil(t, f.RTT, "what was measured before stays")
+
+	// One that ends another connection ends nothing.
+	for _, id := range []uint32{8, 1007} {
+		s = paired(t, 10).sends(10).acks(10)
+		s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+			cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: id, Remote: 1007, QP: s.qpB}})
+		require.EqualValues(t, 2, s.sends(500_000).acks(500_000).flow().ACKs)
+	}
 }
 
 // exchange gives a REQ of queue pair srcQP.
