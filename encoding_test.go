@@ -2,16 +2,21 @@ package rocecn_test
 
 import (
 	"encoding"
+	"fmt"
+	"testing"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/pnc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
 )
 
 // Everything that has octets of its own appends them.
@@ -32,4 +37,42 @@ var _ = []interface {
 	encoding.BinaryUnmarshaler
 }{
 	(*bth.Header)(nil), (*bth.Headers)(nil), (*cnp.CNP)(nil), (*fcn.Message)(nil), (*ppfc.Notification)(nil),
+}
+
+// What is printed as text is read back, also in JSON and as a flag.
+var _ = []interface {
+	encoding.TextMarshaler
+	encoding.TextUnmarshaler
+}{
+	(*bth.Opcode)(nil), (*bth.Transport)(nil), (*fastcnp.Choice)(nil), (*fastcnp.Origin)(nil), (*icrc.Coverage)(nil),
+	(*ioam.OptType)(nil), (*ioam.TimeFormat)(nil), (*ipv6opt.Action)(nil), (*pnc.Protocol)(nil), (*ppfc.Type)(nil),
+	(*proxymsg.Family)(nil),
+}
+
+// Every value is read back from its text; another text is an error, and leaves
+// what was there.
+func TestTexts(t *testing.T) {
+	t.Run("TimeFormat", readBack[ioam.TimeFormat])
+	t.Run("Action", readBack[ipv6opt.Action])
+	t.Run("Protocol", readBack[pnc.Protocol])
+	require.Equal(t, "POSIX IS-IS discard, send ICMP Action(4)",
+		fmt.Sprint(ioam.POSIX, " ", pnc.ISIS, " ", ipv6opt.DiscardICMP, " ", ipv6opt.Action(4)))
+}
+
+func readBack[T interface {
+	~uint8
+	encoding.TextMarshaler
+}, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](t *testing.T) {
+	for v := range 256 {
+		text, err := T(v).MarshalText()
+		require.NoError(t, err)
+		var got T
+		require.NoError(t, P(&got).UnmarshalText(text))
+		require.Equal(t, T(v), got)
+		require.ErrorContains(t, P(&got).UnmarshalText([]byte("no such")), `there is none that is called "no such"`)
+		require.Equal(t, T(v), got)
+	}
 }

@@ -1,6 +1,10 @@
 package bth
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 // Opcode says what a packet is and which headers it has: the transport in the
 // 3 high bits, the operation in the 5 low bits. IBTA section 9.2.1.
@@ -45,6 +49,14 @@ func (o Opcode) String() string {
 	default:
 		return fmt.Sprintf("unknown 0x%02x", uint8(o))
 	}
+}
+
+// MarshalText returns what String does.
+func (o Opcode) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText sets o to the opcode that String returns the text for.
+func (o *Opcode) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(o, text, "bth", "opcode")
 }
 
 // Reliable Connection.

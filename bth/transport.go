@@ -1,6 +1,10 @@
 package bth
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 // Transport is the transport service of an opcode, 3 bits.
 type Transport uint8
@@ -24,4 +28,12 @@ func (t Transport) String() string {
 		return transportNames[t]
 	}
 	return fmt.Sprintf("unknown %#x", uint8(t))
+}
+
+// MarshalText returns what String does.
+func (t Transport) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText sets t to the transport that String returns the text for.
+func (t *Transport) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(t, text, "bth", "transport")
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -72,11 +72,14 @@ func (c Choice) Option() uint8 {
 var choices = [...]string{"no trace", "broken trace", "trace too long", "copied", "trimmed"}
 
 // String returns the reason in words.
-func (c Choice) String() string {
-	if int(c) < len(choices) {
-		return choices[c]
-	}
-	return "Choice(" + strconv.Itoa(int(c)) + ")"
+func (c Choice) String() string { return enumtext.Name(c, choices[:], "Choice") }
+
+// MarshalText returns what String does.
+func (c Choice) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText sets c to the choice that String returns the text for.
+func (c *Choice) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(c, text, "fastcnp", "choice")
 }
 
 // Why AppendFor builds nothing, besides what rocev2.Carriage.AppendAnswer says.

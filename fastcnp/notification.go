@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/rocev2"
@@ -143,11 +144,16 @@ const (
 )
 
 // String returns "network" or "receiver".
-func (o Origin) String() string {
-	if o == Receiver {
-		return "receiver"
-	}
-	return "network"
+func (o Origin) String() string { return enumtext.Name(o, origins[:], "Origin") }
+
+var origins = [...]string{"network", "receiver"}
+
+// MarshalText returns what String does.
+func (o Origin) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText sets o to the origin that String returns the text for.
+func (o *Origin) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(o, text, "fastcnp", "origin")
 }
 
 // Origin compares the source address with the original destination: where they

@@ -202,10 +202,7 @@ func (p *Packet) queues(t *ioam.Trace) {
 		if !n.Available().Has(ioam.BitQueueDepth) {
 			continue
 		}
-		node := uint64(n.NodeID)
-		if !n.Available().Has(ioam.BitNode) {
-			node = n.WideNodeID
-		}
+		node, _ := n.ID()
 		q := queue{node, n.QueueDepth, true}
 		if p.nHops == 0 || q.depth > p.queue.depth {
 			p.queue = q

@@ -156,7 +156,7 @@ func TestNoSegmentList(t *testing.T) {
 
 func TestCoverageString(t *testing.T) {
 	for c, want := range map[icrc.Coverage]string{
-		icrc.AsSent: "as-sent", icrc.Without: "without", icrc.Skipped: "skipped", 3: "unknown coverage",
+		icrc.AsSent: "as-sent", icrc.Without: "without", icrc.Skipped: "skipped", 3: "Coverage(3)",
 	} {
 		require.Equal(t, want, c.String())
 	}

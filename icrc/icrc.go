@@ -20,6 +20,8 @@
 // tables of 16 KB in some 10 µs.
 package icrc
 
+import "github.com/rocecn/rocecn/internal/enumtext"
+
 // A Coverage says what becomes of IPv4 options and IPv6 extension headers.
 //
 // D1: the annex covers "the entire IP datagram" and elsewhere expects neither
@@ -45,16 +47,16 @@ const (
 )
 
 // String returns "as-sent", "without" or "skipped".
-func (c Coverage) String() string {
-	switch c {
-	case AsSent:
-		return "as-sent"
-	case Without:
-		return "without"
-	case Skipped:
-		return "skipped"
-	}
-	return "unknown coverage"
+func (c Coverage) String() string { return enumtext.Name(c, coverages[:], "Coverage") }
+
+var coverages = [...]string{"as-sent", "without", "skipped"}
+
+// MarshalText returns what String does.
+func (c Coverage) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText sets c to the coverage that String returns the text for.
+func (c *Coverage) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(c, text, "icrc", "coverage")
 }
 
 // Sum returns the ICRC of an IPv4 or IPv6 packet in this coverage, as the

@@ -76,6 +76,18 @@ type Snapshot struct {
 	Data     []byte // a multiple of 4 octets, up to 1020; aliases the packet
 }
 
+// ID returns who the node is, the short identifier where it has both, and whether
+// it says so.
+func (n *Node) ID() (id uint64, known bool) {
+	switch {
+	case n.Type.Has(BitNode) && n.NodeID != NoNodeID:
+		return uint64(n.NodeID), true
+	case n.Type.Has(BitWideNode) && n.WideNodeID != NoWideNodeID:
+		return n.WideNodeID, true
+	}
+	return 0, false
+}
+
 // Available returns the bits of the fields that are there and hold a value:
 // not all ones or, for a snapshot, a schema. Where a field has two parts, one
 // of them may still be unavailable.

@@ -41,6 +41,29 @@ func TestNodeAppendRefuses(t *testing.T) {
 
 // A node that could not fill a field writes all ones. Of a field with two
 // parts one can be known.
+func TestNodeID(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		node  Node
+		id    uint64
+		known bool
+	}{
+		{"none", Node{}, 0, false},
+		{"a value without its bit", Node{NodeID: 7, WideNodeID: 8}, 0, false},
+		{"short", Node{Type: BitNode, NodeID: 7}, 7, true},
+		{"wide", Node{Type: BitWideNode, WideNodeID: 1 << 40}, 1 << 40, true},
+		{"both", Node{Type: BitNode | BitWideNode, NodeID: 7, WideNodeID: 8}, 7, true},
+		{"short unavailable", Node{Type: BitNode | BitWideNode, NodeID: NoNodeID, WideNodeID: 8}, 8, true},
+		{"both unavailable", Node{Type: BitNode | BitWideNode, NodeID: NoNodeID, WideNodeID: NoWideNodeID}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id, known := c.node.ID()
+			require.Equal(t, c.id, id)
+			require.Equal(t, c.known, known)
+		})
+	}
+}
+
 func TestAvailable(t *testing.T) {
 	for _, c := range []struct {
 		what string

@@ -14,7 +14,9 @@
 // sender.
 package ioam
 
-import "strconv"
+import (
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 // The types of the IPv6 options that carry IOAM (RFC 9486 section 3).
 const (
@@ -37,11 +39,15 @@ const (
 var optTypeNames = [...]string{"pre-allocated trace", "incremental trace", "proof of transit", "edge-to-edge",
 	"direct export"}
 
-func (t OptType) String() string {
-	if int(t) < len(optTypeNames) {
-		return optTypeNames[t]
-	}
-	return "OptType(" + strconv.Itoa(int(t)) + ")"
+// String returns the name of the type in lower case.
+func (t OptType) String() string { return enumtext.Name(t, optTypeNames[:], "OptType") }
+
+// MarshalText returns what String does.
+func (t OptType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText sets t to the type that String returns the text for.
+func (t *OptType) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(t, text, "ioam", "type")
 }
 
 // Option is the data of an IPv6 option that carries IOAM (RFC 9486

@@ -1,7 +1,7 @@
 package ioam
 
 import (
-	"strconv"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"time"
 )
 
@@ -26,16 +26,17 @@ const (
 	POSIX
 )
 
-func (f TimeFormat) String() string {
-	switch f {
-	case PTP:
-		return "PTP"
-	case NTP:
-		return "NTP"
-	case POSIX:
-		return "POSIX"
-	}
-	return "TimeFormat(" + strconv.Itoa(int(f)) + ")"
+// String returns "PTP", "NTP" or "POSIX".
+func (f TimeFormat) String() string { return enumtext.Name(f, timeFormats[:], "TimeFormat") }
+
+var timeFormats = [...]string{"PTP", "NTP", "POSIX"}
+
+// MarshalText returns what String does.
+func (f TimeFormat) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText sets f to the format that String returns the text for.
+func (f *TimeFormat) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(f, text, "ioam", "time format")
 }
 
 // ntpToUnix is the number of seconds from 1900 to 1970.

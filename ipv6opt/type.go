@@ -1,6 +1,10 @@
 package ipv6opt
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 // Type is an option's Type octet. It is compared as a whole; its three high
 // bits also say what a node does with an option that it does not know
@@ -51,16 +55,15 @@ const (
 	DiscardICMPUnlessMulticast               // the same, but nothing is sent when the destination is multicast
 )
 
-func (a Action) String() string {
-	switch a {
-	case Skip:
-		return "skip"
-	case Discard:
-		return "discard"
-	case DiscardICMP:
-		return "discard, send ICMP"
-	case DiscardICMPUnlessMulticast:
-		return "discard, send ICMP unless multicast"
-	}
-	return "Action(" + strconv.Itoa(int(a)) + ")"
+// String returns the action in words.
+func (a Action) String() string { return enumtext.Name(a, actions[:], "Action") }
+
+var actions = [...]string{"skip", "discard", "discard, send ICMP", "discard, send ICMP unless multicast"}
+
+// MarshalText returns what String does.
+func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText sets a to the action that String returns the text for.
+func (a *Action) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(a, text, "ipv6opt", "action")
 }

@@ -2,8 +2,8 @@ package pnc
 
 import (
 	"net/netip"
-	"strconv"
 
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -12,7 +12,7 @@ type Advertisement struct {
 	Prefix netip.Prefix // of the senders, masked
 	Proxy  netip.Addr   // where notifications go; the zero Addr when the octets do not say
 	Metric uint32       // of the prefix at its origin; 0 where the protocol has none there (OSPFv2, BGP)
-	Origin Origin       // whose word it is
+	Origin Origin       // who originated it
 }
 
 // A Protocol is where an advertisement comes from.
@@ -28,20 +28,16 @@ const (
 )
 
 // String returns the name of the protocol.
-func (p Protocol) String() string {
-	switch p {
-	case Configured:
-		return "configured"
-	case ISIS:
-		return "IS-IS"
-	case OSPFv2:
-		return "OSPFv2"
-	case OSPFv3:
-		return "OSPFv3"
-	case BGP:
-		return "BGP"
-	}
-	return "Protocol(" + strconv.Itoa(int(p)) + ")"
+func (p Protocol) String() string { return enumtext.Name(p, protocols[:], "Protocol") }
+
+var protocols = [...]string{"configured", "IS-IS", "OSPFv2", "OSPFv3", "BGP"}
+
+// MarshalText returns what String does.
+func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText sets p to the protocol that String returns the text for.
+func (p *Protocol) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(p, text, "pnc", "protocol")
 }
 
 // An Origin is who advertises: what it says at one time takes the place of what

@@ -15,10 +15,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -47,18 +47,16 @@ const (
 )
 
 // String returns "stop", "resume", "alarm" or "hold".
-func (t Type) String() string {
-	switch t {
-	case Stop:
-		return "stop"
-	case Resume:
-		return "resume"
-	case Alarm:
-		return "alarm"
-	case Hold:
-		return "hold"
-	}
-	return "Type(" + strconv.Itoa(int(t)) + ")"
+func (t Type) String() string { return enumtext.Name(t, types[:], "Type") }
+
+var types = [...]string{"stop", "resume", "alarm", "hold"}
+
+// MarshalText returns what String does.
+func (t Type) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText sets t to the type that String returns the text for.
+func (t *Type) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(t, text, "ppfc", "type")
 }
 
 // A Notification is a PPFC notification from its BTH up to the ICRC (PPFC

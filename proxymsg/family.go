@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -34,6 +35,14 @@ func (f Family) String() string {
 		return fmt.Sprintf("IPv%d", uint8(f))
 	}
 	return fmt.Sprintf("Family(%d)", uint8(f))
+}
+
+// MarshalText returns what String does.
+func (f Family) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText sets f to the family that String returns the text for.
+func (f *Family) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(f, text, "proxymsg", "family")
 }
 
 var (

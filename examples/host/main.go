@@ -59,7 +59,8 @@ func (h *host) receive(frame []byte, out io.Writer) error {
 		func(a, b ioam.Node) int { return cmp.Compare(b.QueueDepth, a.QueueDepth) })
 	for _, hop := range hops {
 		if hop.Available().Has(ioam.BitQueueDepth) {
-			fmt.Fprintf(out, "  node %#x queue depth %d\n", hop.NodeID, hop.QueueDepth)
+			id, _ := hop.ID()
+			fmt.Fprintf(out, "  node %#x queue depth %d\n", id, hop.QueueDepth)
 		}
 	}
 	return nil

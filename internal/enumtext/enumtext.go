@@ -1,4 +1,4 @@
-// Package enumtext reads the text that an enumeration prints.
+// Package enumtext prints enumerations and reads what they print.
 package enumtext
 
 import (
@@ -13,6 +13,15 @@ type Enum interface {
 	String() string
 }
 
+// Name returns the name of a value, or, where it has none, the value behind the
+// name of its type, as in "Kind(9)".
+func Name[T ~uint8](v T, names []string, typ string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return typ + "(" + strconv.Itoa(int(v)) + ")"
+}
+
 // Unmarshal sets to to the value that prints as text. pkg and field are those
 // of the error.
 func Unmarshal[T Enum](to *T, text []byte, pkg, field string) error {
@@ -22,5 +31,5 @@ func Unmarshal[T Enum](to *T, text []byte, pkg, field string) error {
 			return nil
 		}
 	}
-	return wireerr.New(pkg, field, 0, strconv.Quote(string(text))+" is none", wireerr.Range)
+	return wireerr.New(pkg, field, 0, "there is none that is called "+strconv.Quote(string(text)), wireerr.Range)
 }

@@ -124,11 +124,11 @@ func traceText(t *ioam.Trace) string {
 // the packet, as far as it said so.
 func nodeText(n *ioam.Node) string {
 	s := "?"
-	switch {
-	case n.Type.Has(ioam.BitNode) && n.NodeID != ioam.NoNodeID:
-		s = fmt.Sprint(n.NodeID)
-	case n.Type.Has(ioam.BitWideNode) && n.WideNodeID != ioam.NoWideNodeID:
-		s = fmt.Sprintf("0x%x", n.WideNodeID)
+	switch id, known := n.ID(); {
+	case known && id < ioam.NoNodeID:
+		s = fmt.Sprint(id)
+	case known:
+		s = fmt.Sprintf("0x%x", id)
 	}
 	there := n.Available()
 	if there.Has(ioam.BitQueueDepth) {
