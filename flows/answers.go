@@ -159,7 +159,7 @@ func (t *Table) reply(s *stream, r *reply) {
 	}
 	covered, kind := r.psn, r.kind()
 	if kind != bth.KindACK {
-		covered = after(r.psn, psnMask) // what is before it
+		covered = bth.AddPSN(r.psn, bth.MaxPSN) // what is before it
 	}
 	f.sequence.covers(covered)
 	h.covers(covered)
@@ -170,7 +170,7 @@ func (t *Table) reply(s *stream, r *reply) {
 	case kind != bth.KindACK:
 		t.refuse(s, r)
 	case o.lastResponse:
-		if end := after(r.psn, 1); f.sequence.slack > 0 && ahead(r.psn, f.sequence.read) >= 0 {
+		if end := bth.AddPSN(r.psn, 1); f.sequence.slack > 0 && bth.ComparePSN(r.psn, f.sequence.read) >= 0 {
 			f.sequence.resolve(end)
 			t.resolve(h, f.sequence.read, end)
 		}
@@ -191,7 +191,7 @@ func (t *Table) refuse(s *stream, r *reply) {
 	code, _ := r.syndrome.Code()
 	if kind == bth.KindRNRNAK || kind == bth.KindNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
-		t.history(f).refuse(r.psn, after(f.sequence.next, f.sequence.slack), kind == bth.KindRNRNAK, t.order)
+		t.history(f).refuse(r.psn, bth.AddPSN(f.sequence.next, f.sequence.slack), kind == bth.KindRNRNAK, t.order)
 	}
 }
 
@@ -213,7 +213,7 @@ type covered struct {
 }
 
 func (c *covered) add(psn uint32) {
-	if !c.any || ahead(psn, c.psn) > 0 {
+	if !c.any || bth.ComparePSN(psn, c.psn) > 0 {
 		c.any, c.psn = true, psn
 	}
 }

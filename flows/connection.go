@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/qpmap"
 )
@@ -123,7 +124,7 @@ type connection struct {
 func (t *Table) announced(s *stream, p uint32) {
 	c, q := &s.pairing.next, &s.flow.sequence
 	goesOn := q.seen && p == q.next
-	switch d := ahead(p, c.psn); {
+	switch d := bth.ComparePSN(p, c.psn); {
 	case d == 0 || d > 0 && d <= lifeDistance && !goesOn:
 		t.connected(s)
 	case goesOn:

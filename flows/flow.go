@@ -150,7 +150,7 @@ func (t *Table) note(f *flow, h *history, o opening, v verdict) {
 // remember remembers a request in a history.
 func (t *Table) remember(h *history, o *opening) {
 	if o.read || o.atomic {
-		t.ask(h, asked{from: o.psn, octets: o.octets, to: after(o.psn, o.n), atomic: o.atomic, order: o.order})
+		t.ask(h, asked{from: o.psn, octets: o.octets, to: bth.AddPSN(o.psn, o.n), atomic: o.atomic, order: o.order})
 	}
 	if o.ackReq || o.read {
 		h.marks.add(o.psn, o.read, o.at)

@@ -27,7 +27,7 @@ func FuzzTable(f *testing.F) {
 			if what&4 != 0 {
 				psn += 70_000
 			}
-			psn &= psnMask
+			psn &= bth.MaxPSN
 			switch what >> 5 {
 			case 0, 1:
 				s.sends(psn)

@@ -1,6 +1,10 @@
 package flows
 
-import "time"
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+)
 
 // A history is what is remembered of the present life of a flow. Flows without
 // a past, as scans and spoofed addresses make them, have none.
@@ -105,7 +109,7 @@ func (t *Table) complete(h *history, p uint32, atomic bool) bool {
 			continue
 		}
 		if s := (span{a.from, a.to}); s.contains(p) {
-			a.done, a.to = true, after(p, 1)
+			a.done, a.to = true, bth.AddPSN(p, 1)
 			return true
 		}
 	}
@@ -117,7 +121,7 @@ func (t *Table) complete(h *history, p uint32, atomic bool) bool {
 // back.
 func (t *Table) rest(h *history, p uint32) bool {
 	for _, a := range t.asked(h).all() {
-		if !a.atomic && a.order > h.refusals.by && ahead(p, a.from) > 0 && ahead(p, a.to) < 0 {
+		if !a.atomic && a.order > h.refusals.by && bth.ComparePSN(p, a.from) > 0 && bth.ComparePSN(p, a.to) < 0 {
 			return true
 		}
 	}
@@ -154,7 +158,7 @@ func (m *marks) add(p uint32, read bool, now int64) {
 	if m.tail-m.head == maxMarks {
 		return
 	}
-	if m.tail != m.head && ahead(p, m.psn[(m.tail-1)%maxMarks]) <= 0 {
+	if m.tail != m.head && bth.ComparePSN(p, m.psn[(m.tail-1)%maxMarks]) <= 0 {
 		return // late: out of order, it is not timed
 	}
 	if read {
@@ -169,7 +173,7 @@ func (m *marks) add(p uint32, read bool, now int64) {
 func (m *marks) repeated(p uint32) {
 	keep := m.head
 	for i := m.head; i != m.tail; i++ {
-		if mark := m.psn[i%maxMarks]; mark&psnMask != p {
+		if mark := m.psn[i%maxMarks]; mark&bth.MaxPSN != p {
 			m.psn[keep%maxMarks], m.at[keep%maxMarks] = mark, m.at[i%maxMarks]
 			keep++
 		}
@@ -182,11 +186,11 @@ func (m *marks) repeated(p uint32) {
 func (m *marks) answered(c uint32, firstResponse, refuses bool, now int64, times *Histogram) {
 	for m.head != m.tail {
 		p := m.psn[m.head%maxMarks]
-		if ahead(p&psnMask, c) > 0 {
+		if bth.ComparePSN(p&bth.MaxPSN, c) > 0 {
 			return
 		}
 		read := p&readMark != 0
-		if !refuses && (!read || firstResponse && p&psnMask == c) {
+		if !refuses && (!read || firstResponse && p&bth.MaxPSN == c) {
 			times.Add(time.Duration(now - m.at[m.head%maxMarks]))
 		}
 		m.head++

@@ -1,11 +1,15 @@
 package flows
 
+import "github.com/rocecn/rocecn/bth"
+
 // A span is a run of PSNs: from the first up to the one before to.
 type span struct{ from, to uint32 }
 
-func (s span) len() uint32 { return uint32(ahead(s.to, s.from)) }
+func (s span) len() uint32 { return uint32(bth.ComparePSN(s.to, s.from)) }
 
-func (s span) contains(p uint32) bool { return ahead(p, s.from) >= 0 && ahead(p, s.to) < 0 }
+func (s span) contains(p uint32) bool {
+	return bth.ComparePSN(p, s.from) >= 0 && bth.ComparePSN(p, s.to) < 0
+}
 
 // A hole is PSNs that were passed over and not seen since, and what the packets
 // around them say of the messages that they belong to.
@@ -76,14 +80,14 @@ func (h *holes) fill(s span, r *role) (givenUp hole, joined Kind) {
 		}
 	}
 	for _, one := range before.all[:before.n] {
-		if ahead(s.from, one.to) >= 0 || ahead(s.to, one.from) <= 0 { // apart
+		if bth.ComparePSN(s.from, one.to) >= 0 || bth.ComparePSN(s.to, one.from) <= 0 { // apart
 			keep(one)
 			continue
 		}
 		left, right := one, one
 		left.to, right.from = s.from, s.to
 		right.open = !r.ends
-		rest := ahead(right.to, right.from) > 0
+		rest := bth.ComparePSN(right.to, right.from) > 0
 		last := noKind
 		switch {
 		case r.ends:
@@ -92,7 +96,7 @@ func (h *holes) fill(s span, r *role) (givenUp hole, joined Kind) {
 			last = one.last
 		}
 		switch {
-		case ahead(left.to, left.from) > 0:
+		case bth.ComparePSN(left.to, left.from) > 0:
 			left.cut, left.last = !r.begins, last
 			keep(left)
 		case h.n == 0:

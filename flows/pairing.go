@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"github.com/rocecn/rocecn/bth"
 	"time"
 
 	"github.com/rocecn/rocecn/qpmap"
@@ -57,8 +58,8 @@ func (p *pairing) skips(at int64) bool {
 // expects tells whether an answer with this PSN may be one to requests of the
 // flow's present life, a few that the capture lost among them.
 func (s *stream) expects(psn uint32) bool {
-	d := ahead(psn, s.flow.sequence.next)
-	return -lifeDistance <= d && d < 1<<11+int32(s.flow.sequence.slack)
+	d := bth.ComparePSN(psn, s.flow.sequence.next)
+	return -lifeDistance <= d && d < 1<<11+int(s.flow.sequence.slack)
 }
 
 // learn shows a packet to the map, and makes partners of the streams that it says

@@ -20,7 +20,7 @@ func TestMarksOfRepeats(t *testing.T) {
 		counts []uint32
 	}{
 		{"in order", []mark{repeat(5, RNR), repeat(6, RNR), repeat(7, RNR)}, []uint32{3}},
-		{"round the end", []mark{repeat(psnMask, RNR), repeat(0, RNR)}, []uint32{2}},
+		{"round the end", []mark{repeat(bth.MaxPSN, RNR), repeat(0, RNR)}, []uint32{2}},
 		{"another cause", []mark{repeat(5, RNR), repeat(6, Timeout)}, []uint32{1, 1}},
 		{"the same PSN", []mark{repeat(5, RNR), repeat(5, RNR)}, []uint32{1, 1}},
 		{"one left out", []mark{repeat(5, RNR), repeat(7, RNR)}, []uint32{1, 1}},
@@ -123,7 +123,7 @@ func TestMarksOfTimes(t *testing.T) {
 		{"one", []step{add(5, 10), ack(5, 13)}, []time.Duration{3}, 0},
 		{"not yet", []step{add(5, 10), ack(4, 13)}, nil, 1},
 		{"two at once", []step{add(5, 10), add(6, 11), add(7, 12), ack(6, 13)}, []time.Duration{2, 3}, 1},
-		{"round the end", []step{add(psnMask, 10), add(0, 11), ack(0, 13)}, []time.Duration{2, 3}, 0},
+		{"round the end", []step{add(bth.MaxPSN, 10), add(0, 11), ack(0, 13)}, []time.Duration{2, 3}, 0},
 		{"a NAK", []step{add(5, 10), add(6, 11), nak(5, 13), ack(6, 14)}, []time.Duration{3}, 0},
 		{"out of order", []step{add(6, 10), add(5, 11), add(6, 12), ack(6, 13)}, []time.Duration{3}, 0},
 		{"repeated", []step{add(5, 10), add(6, 11), add(7, 12), again(6), ack(7, 13)}, []time.Duration{1, 3}, 0},

@@ -39,7 +39,7 @@ func (d *Decoder) plain(p *Packet) bool {
 		copy(p.pkt.Dst[12:], h[16:20])
 		p.trafficClass, p.ident = h[1], be.Uint16(h[4:])
 	}
-	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&psnMask, h[8]>>7 != 0
+	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&bth.MaxPSN, h[8]>>7 != 0
 	p.ipOctets, p.payload, p.vlan = uint32(len(ip)), uint32(payload), 0
 	p.srcPort = be.Uint16(u)
 	p.icrcWrong, p.truncated, p.noHeaders = false, false, false

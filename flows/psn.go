@@ -1,15 +1,5 @@
 package flows
 
-// A PSN has 24 bits, and is compared in serial arithmetic: what is up to 2^23
-// ahead comes later, whatever the numbers say.
-const psnMask = 1<<24 - 1
-
-// ahead returns how far PSN a is ahead of b, -2^23 to 2^23-1.
-func ahead(a, b uint32) int32 { return int32((a-b)<<8) >> 8 }
-
-// after returns the PSN that comes n after p.
-func after(p, n uint32) uint32 { return (p + n) & psnMask }
-
 // lifeDistance is how far from the PSN expected next, either way, a request
 // may be: one beyond it begins a new life of the flow.
 const lifeDistance = 1 << 16

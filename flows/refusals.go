@@ -1,5 +1,7 @@
 package flows
 
+import "github.com/rocecn/rocecn/bth"
+
 // A sender that repeats goes back to a PSN and sends on from there: a run of
 // requests that were sent before, all for the same cause. It goes back to the PSN
 // that a NAK or an RNR NAK names, or after a timeout to the lowest one that was
@@ -45,7 +47,7 @@ const maxBeyond = 3
 // sent. Where an RNR NAK and a NAK name the same PSN, the receiver was not ready:
 // soft-RoCE sends the NAK for the packets behind.
 func (h *history) refuse(from, sent uint32, rnr bool, order uint64) {
-	if ahead(sent, from) <= 0 {
+	if bth.ComparePSN(sent, from) <= 0 {
 		return // nothing was sent yet that it could be about
 	}
 	r, oldest := &h.refusals, 0
@@ -67,11 +69,11 @@ func (h *history) refuse(from, sent uint32, rnr bool, order uint64) {
 func (h *history) covers(c uint32) {
 	for i := range h.refusals.all {
 		x := &h.refusals.all[i]
-		if x.order == 0 || ahead(c, x.low) < 0 {
+		if x.order == 0 || bth.ComparePSN(c, x.low) < 0 {
 			continue
 		}
-		x.low = after(c, 1)
-		if x.used && ahead(x.low, x.to) >= 0 {
+		x.low = bth.AddPSN(c, 1)
+		if x.used && bth.ComparePSN(x.low, x.to) >= 0 {
 			*x = refusal{}
 		}
 	}
@@ -86,7 +88,7 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Ca
 	case q.running && p == r.next:
 		r.next = end
 		r.pass()
-	case q.running && ahead(p, r.next) > 0:
+	case q.running && bth.ComparePSN(p, r.next) > 0:
 		r.back, r.beyond, r.next = r.next, 1, end
 	default:
 		named := r.named(p)
@@ -117,7 +119,7 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Ca
 				x.acted, x.to = true, q.next
 			}
 			x.used = x.used || r.exact || r.n > maxBeyond
-			if ahead(end, x.done) > 0 {
+			if bth.ComparePSN(end, x.done) > 0 {
 				x.done = end
 			}
 		}
@@ -162,9 +164,9 @@ func (r *refusals) fitting(p uint32) (found *refusal) {
 	for i := range r.all {
 		x := &r.all[i]
 		switch {
-		case x.order == 0 || ahead(p, x.low) < 0 || found != nil && x.order < found.order:
-		case x.acted && (ahead(p, x.done) < 0 || ahead(p, x.to) >= 0): // again, or sent later
-		case !x.acted && ahead(x.low, x.to) >= 0: // it was all received
+		case x.order == 0 || bth.ComparePSN(p, x.low) < 0 || found != nil && x.order < found.order:
+		case x.acted && (bth.ComparePSN(p, x.done) < 0 || bth.ComparePSN(p, x.to) >= 0): // again, or sent later
+		case !x.acted && bth.ComparePSN(x.low, x.to) >= 0: // it was all received
 		default:
 			found = x
 		}

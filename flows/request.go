@@ -47,7 +47,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if f.history != 0 || f.packets > 1 || q.begun {
 		h = t.history(f)
 	}
-	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, after(q.next, q.slack)
+	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, bth.AddPSN(q.next, q.slack)
 	n, more := f.takes(p, r)
 	verdict := q.request(p.psn, n, more, r, h)
 	if q.counts.Lives != lives && s.pairing.ended {
@@ -80,12 +80,12 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	cause := Timeout
 	switch {
 	case verdict == fillsHole && !unreliable:
-		h.goBack(q, p.psn, after(p.psn, n), t.order, true)
+		h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.order, true)
 	case !verdict.repeats():
 	case unreliable: // UC repeats nothing
 		return
 	default:
-		cause = h.goBack(q, p.psn, after(p.psn, n), t.order, false)
+		cause = h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.order, false)
 		if r.message == Read && t.rest(h, p.psn) {
 			cause = ReadRest
 		}
@@ -95,7 +95,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if series := t.series(f); series != nil {
 		gap, life := uint32(0), uint64(0)
 		if verdict == beyondGap {
-			gap = uint32(ahead(p.psn, expected))
+			gap = uint32(bth.ComparePSN(p.psn, expected))
 		}
 		if q.counts.Lives != lives {
 			life = q.counts.Lives
@@ -146,7 +146,7 @@ func (t *Table) setMTU(s *stream, mtu uint16) {
 	}
 	h := t.history(f)
 	if a := t.asking(h, f.sequence.read); a != nil && a.octets != unknownLength {
-		a.to = after(a.from, responses(a.octets, uint32(mtu)))
+		a.to = bth.AddPSN(a.from, responses(a.octets, uint32(mtu)))
 		f.sequence.resolve(a.to)
 	}
 }

@@ -543,7 +543,7 @@ func TestNoAllocs(t *testing.T) {
 		wiretest.NoAllocs(t, name, func() {
 			forth.psn = psn
 			s.Observe(&forth, 1, s.now)
-			psn = after(psn, step)
+			psn = bth.AddPSN(psn, step)
 		})
 	}
 	capture := wiretest.Capture(t, "rxe-verbs6.pcap")

@@ -1,5 +1,7 @@
 package flows
 
+import "github.com/rocecn/rocecn/bth"
+
 // A sequence follows the PSNs of one flow's requests, and judges by what comes
 // back what became of those that were never seen. It holds no more than fits
 // any flow; what only flows with a past need is in their history.
@@ -56,7 +58,7 @@ func (s *sequence) begin(psn uint32, h *history) {
 // request takes up a request with PSN p and role r, which takes n PSNs, and
 // perhaps as many more, as far as is known.
 func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
-	d := ahead(p, s.next)
+	d := bth.ComparePSN(p, s.next)
 	if !s.begun || d > lifeDistance || d < -lifeDistance {
 		s.endLife(h)
 		s.begun, s.next, d = true, p, 0
@@ -74,7 +76,7 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 	}
 	switch {
 	case d >= 0 && uint32(d) <= s.slack:
-		s.next, s.slack, s.read = after(p, n), more, p
+		s.next, s.slack, s.read = bth.AddPSN(p, n), more, p
 		s.running, s.open = false, !r.ends
 		if r.ends {
 			s.ended(r.message, h)
@@ -82,38 +84,38 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 		h.forget(s)
 		return inOrder
 	case d > 0:
-		missing := hole{span: span{after(s.next, s.slack), p}, cut: !r.begins, open: s.open, last: noKind}
+		missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, cut: !r.begins, open: s.open, last: noKind}
 		if r.ends {
 			missing.last = r.message
 		}
 		s.counts.Gaps++
 		s.counts.Missing += uint64(missing.len())
 		s.forget(h.holes.add(missing))
-		s.next, s.slack, s.read = after(p, n), more, p
+		s.next, s.slack, s.read = bth.AddPSN(p, n), more, p
 		s.running, s.open = false, !r.ends
 		h.forget(s)
 		return beyondGap
 	}
-	if s.counts.Lives == 1 && ahead(p, s.first) < 0 {
+	if s.counts.Lives == 1 && bth.ComparePSN(p, s.first) < 0 {
 		s.first = p
 	}
 	if h.holes.contain(p) {
 		s.counts.Late++
-		givenUp, joined := h.holes.fill(span{p, after(p, n)}, r)
+		givenUp, joined := h.holes.fill(span{p, bth.AddPSN(p, n)}, r)
 		s.forget(givenUp)
 		if joined != noKind && s.headless {
 			s.headEnds(joined)
 		}
-		if ahead(p, s.low) < 0 {
+		if bth.ComparePSN(p, s.low) < 0 {
 			s.low = p
 		}
 		return fillsHole
 	}
-	end := after(p, n)
-	if ahead(end, s.next) > 0 {
+	end := bth.AddPSN(p, n)
+	if bth.ComparePSN(end, s.next) > 0 {
 		s.next, s.slack = end, 0
 	}
-	if ahead(p, s.low) < 0 {
+	if bth.ComparePSN(p, s.low) < 0 {
 		s.precede(end, r)
 		s.low = p
 		return precedes
@@ -193,7 +195,7 @@ func (s *sequence) split(hole span) (covered, rest uint64) {
 	n := hole.len()
 	c := uint32(0)
 	if s.hasCover {
-		c = min(uint32(max(ahead(s.cover, hole.from)+1, 0)), n)
+		c = min(uint32(max(bth.ComparePSN(s.cover, hole.from)+1, 0)), n)
 	}
 	return uint64(c), uint64(n - c)
 }
@@ -201,7 +203,7 @@ func (s *sequence) split(hole span) (covered, rest uint64) {
 // forget gives up the holes that are out of reach: a request that filled one
 // would be the first of a new life.
 func (h *history) forget(s *sequence) {
-	for h != nil && h.holes.n > 0 && ahead(s.next, h.holes.all[0].to) > lifeDistance {
+	for h != nil && h.holes.n > 0 && bth.ComparePSN(s.next, h.holes.all[0].to) > lifeDistance {
 		s.forget(h.holes.pop())
 	}
 }
@@ -209,36 +211,36 @@ func (h *history) forget(s *sequence) {
 // covers takes up that everything up to PSN c was received.
 func (s *sequence) covers(c uint32) {
 	s.answered = true
-	if d := ahead(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
+	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
 		return // of another life
 	}
-	if !s.hasCover || ahead(c, s.cover) > 0 {
+	if !s.hasCover || bth.ComparePSN(c, s.cover) > 0 {
 		s.hasCover, s.cover = true, c
 	}
-	if d := ahead(c, s.next); d >= 0 && uint32(d) < s.slack { // a response of the last READ
-		s.next = after(c, 1)
+	if d := bth.ComparePSN(c, s.next); d >= 0 && uint32(d) < s.slack { // a response of the last READ
+		s.next = bth.AddPSN(c, 1)
 		s.slack -= uint32(d) + 1
 	}
-	if s.forgotten > 0 && ahead(c, s.forgottenTo) >= -1 {
+	if s.forgotten > 0 && bth.ComparePSN(c, s.forgottenTo) >= -1 {
 		s.counts.Unseen += s.forgotten
 		s.forgotten = 0
 	}
 }
 
 // covered says whether an answer covers PSN p.
-func (s *sequence) covered(p uint32) bool { return s.hasCover && ahead(p, s.cover) <= 0 }
+func (s *sequence) covered(p uint32) bool { return s.hasCover && bth.ComparePSN(p, s.cover) <= 0 }
 
 // resolve says which of the PSNs that the READ before may have taken are its
 // own: those before end, if that is possible.
 func (s *sequence) resolve(end uint32) {
-	if d := ahead(end, s.next); d > 0 {
-		s.next = after(s.next, min(uint32(d), s.slack))
+	if d := bth.ComparePSN(end, s.next); d > 0 {
+		s.next = bth.AddPSN(s.next, min(uint32(d), s.slack))
 	}
 	s.slack = 0
 }
 
 // last returns the last PSN that a request takes.
-func (s *sequence) last() uint32 { return after(s.next, psnMask) }
+func (s *sequence) last() uint32 { return bth.AddPSN(s.next, bth.MaxPSN) }
 
 // judged returns the counts with what became of the holes that nothing filled,
 // as far as this life has come.
@@ -260,7 +262,7 @@ func (s *sequence) judged(h *history) PSN {
 	if s.hasCover {
 		// The last packets: covered, but never seen. What the last READ may have
 		// taken is none of them.
-		if d := ahead(s.cover, after(s.next, s.slack)); d >= 0 {
+		if d := bth.ComparePSN(s.cover, bth.AddPSN(s.next, s.slack)); d >= 0 {
 			n := uint64(d) + 1
 			c.Gaps++
 			c.Missing += n

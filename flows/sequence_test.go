@@ -129,9 +129,9 @@ func TestHoleAfterTheRound(t *testing.T) {
 	s := paired(t, 0).sends(0, 2) // 1 is missing
 	next := uint32(3)
 	for next != 1 {
-		n := min(uint32(0xF000), (1-next)&psnMask)
+		n := min(uint32(0xF000), (1-next)&bth.MaxPSN)
 		s.read(next, n*1024)
-		next = after(next, n)
+		next = bth.AddPSN(next, n)
 	}
 	s.sends(1, 1)
 	f := s.flow()
@@ -198,7 +198,8 @@ func TestDoubtedAnswers(t *testing.T) {
 	require.EqualValues(t, 5, s.flow().ACKs)
 
 	for psn, want := range map[uint32]bool{
-		100: true, 99: true, 100 + 2047: true, 100 + 2048: false, psnMask & (100 - 65536): true, psnMask & (100 - 65537): false,
+		100: true, 99: true, 100 + 2047: true, 100 + 2048: false,
+		bth.MaxPSN & (100 - 65536): true, bth.MaxPSN & (100 - 65537): false,
 	} {
 		require.Equal(t, want, (&stream{flow: flow{sequence: sequence{next: 100}}}).expects(psn), psn)
 		require.True(t, psn != 100+2048 || (&stream{flow: flow{sequence: sequence{next: 100, slack: 1}}}).expects(psn))

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"github.com/rocecn/rocecn/bth"
 	"time"
 
 	"github.com/rocecn/rocecn/rocev2"
@@ -192,7 +193,7 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 	if !s.seen || life > 0 {
 		s.line = 0
 	} else {
-		s.line += int64(ahead(p.psn, s.psn))
+		s.line += int64(bth.ComparePSN(p.psn, s.psn))
 	}
 	s.seen, s.psn = true, p.psn
 	b, _ := s.bin(at)
@@ -208,7 +209,7 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 	switch v {
 	case beyondGap:
 		b.Missing += gap
-		m.kind, m.psn, m.count, m.line = MarkGap, after(p.psn, -gap&psnMask), gap, s.line-int64(gap)
+		m.kind, m.psn, m.count, m.line = MarkGap, bth.AddPSN(p.psn, -gap&bth.MaxPSN), gap, s.line-int64(gap)
 	case fillsHole:
 		b.Late++
 		m.kind = MarkLate
@@ -225,7 +226,7 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 func (s *series) mark(m mark) {
 	if s.nMarks > 0 && m.kind == MarkRepeat {
 		last := &s.marks[s.nMarks-1]
-		if last.kind == MarkRepeat && last.cause == m.cause && m.psn == after(last.psn, last.count) {
+		if last.kind == MarkRepeat && last.cause == m.cause && m.psn == bth.AddPSN(last.psn, last.count) {
 			last.count++
 			return
 		}

@@ -152,7 +152,7 @@ func (l *life) answer(o *Observation) {
 	}
 }
 
-const psnMask = 1<<24 - 1
+const psnMask = bth.MaxPSN
 
 // distance returns how far PSN b is beyond a: -2^23 to 2^23-1.
-func distance(a, b uint32) int32 { return int32((b-a)<<8) >> 8 }
+func distance(a, b uint32) int32 { return int32(bth.ComparePSN(b, a)) }
