@@ -310,7 +310,9 @@ func TestOpenErrors(t *testing.T) {
 		_, err := OpenPackets(PacketConfig{Interface: name})
 		require.Equal(t, want, err, name)
 	}
-	_, err := linkType(unix.ARPHRD_INFINIBAND)
+	_, err := OpenPackets(PacketConfig{Interface: "lo", Direction: Out + 1})
+	require.Equal(t, errDirection, err)
+	_, err = linkType(unix.ARPHRD_INFINIBAND)
 	require.ErrorIs(t, err, ErrLinkType)
 	_, err = OpenPackets(PacketConfig{Interface: "lo", Filter: &filter.Capture{Kind: 99}})
 	require.ErrorContains(t, err, "no such kind")

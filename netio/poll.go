@@ -77,9 +77,12 @@ func (p *Poll) Next(limit time.Duration) (source int, packets []Packet, err erro
 			p.awake()
 			for i, s := range p.sources {
 				p.ready[i] = !p.ended[i]
-				if err := s.Stop(); err != nil {
-					return i, nil, err
+				if failed := s.Stop(); failed != nil {
+					source, err = i, failed
 				}
+			}
+			if err != nil {
+				return source, nil, err
 			}
 		}
 		if slices.Contains(p.ready, true) {

@@ -1,6 +1,7 @@
 package netio
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/rocecn/rocecn/capture"
@@ -37,6 +38,8 @@ var directions = [...][]bpf.Instruction{
 	},
 }
 
+var errDirection = errors.New("netio: no such direction")
+
 // program returns the program of the socket, which is bound.
 func (p *Packets) program(c *PacketConfig) ([]bpf.RawInstruction, error) {
 	bound, err := unix.Getsockname(p.fd)
@@ -46,6 +49,9 @@ func (p *Packets) program(c *PacketConfig) ([]bpf.RawInstruction, error) {
 	link, err := linkType(bound.(*unix.SockaddrLinklayer).Hatype)
 	if err != nil && p.index != 0 {
 		return nil, err
+	}
+	if int(c.Direction) >= len(directions) {
+		return nil, errDirection
 	}
 	program, err := bpf.Assemble(directions[c.Direction])
 	if err != nil {
