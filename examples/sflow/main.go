@@ -6,17 +6,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"os"
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -70,17 +71,19 @@ func describe(header []byte, cut bool) string {
 func main() {
 	address := flag.String("listen", ":6343", "`address` that switches send their samples to")
 	flag.Parse()
-	conn, err := net.ListenPacket("udp", *address)
+	in, err := netio.ListenUDP(*address)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for datagram := make([]byte, 64<<10); ; {
-		n, from, err := conn.ReadFrom(datagram)
+	log.Fatal(netio.Run(context.Background(), nil, func(b []byte, _ int, packet *netio.Packet) []byte {
+		var d rocev2.Datagram
+		err := d.DecodeIP(packet.Data)
+		if err == nil {
+			err = samples(os.Stdout, d.Data)
+		}
 		if err != nil {
-			log.Fatal(err)
+			log.Printf("%v: %v", d.Src, err)
 		}
-		if err := samples(os.Stdout, datagram[:n]); err != nil {
-			log.Printf("%v: %v", from, err)
-		}
-	}
+		return b
+	}, in))
 }
