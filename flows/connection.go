@@ -60,7 +60,7 @@ func (o *opens) add(k *key, e *qpmap.Exchange, at int64) {
 	b[0] = open{key: *k, exchange: *e, at: at, set: true}
 }
 
-// connect takes up a message of connection management.
+// connect records a message of connection management.
 func (t *Table) connect(p *Packet, at int64) {
 	switch p.cm.Attribute {
 	case cm.AttributeREQ:
@@ -72,7 +72,7 @@ func (t *Table) connect(p *Packet, at int64) {
 	}
 }
 
-// accepted takes up a REP. With the REQ that it answers it names both queue
+// accepted records a REP. With the REQ that it answers it names both queue
 // pairs and the first PSN of each direction: the requester's packets begin with
 // the one in the REP, the responder's with the one in the REQ.
 func (t *Table) accepted(p *Packet) {
@@ -117,7 +117,7 @@ type connection struct {
 	mtu  uint16 // 0: not said
 }
 
-// announced takes up a request with PSN p in a stream for which CM announced a
+// announced records a request with PSN p in a stream for which CM announced a
 // connection. A request that belongs to it, and not to the life before, begins a
 // new life; one that goes on with the life before shows that the exchange was
 // forged, and harms nobody.
@@ -175,7 +175,7 @@ func (t *Table) renew(s *stream) {
 	p.next = connection{}
 }
 
-// ended takes up a DREQ, which ends only the connection whose communication ids
+// ended records a DREQ, which ends only the connection whose communication ids
 // it has. Answers on their way still belong to it.
 func (t *Table) ended(p *Packet) {
 	k := p.pkt

@@ -62,7 +62,7 @@ type Table struct {
 	names  names
 	links  map[[6]byte]*link
 
-	order   uint64 // of what was taken up last
+	order   uint64 // counts the packets that were observed
 	latest  int64  // nanoseconds since 1970: the latest time of a packet
 	assumed bool   // LinkRate was not given
 	stats   Stats
@@ -71,8 +71,8 @@ type Table struct {
 // Stats counts what a [Table] was given.
 type Stats struct {
 	Packets uint64 // all of them
-	Others  uint64 // of these, none of ours
-	Broken  uint64 // of ours that do not parse
+	Others  uint64 // of these, neither RoCEv2 nor one of the drafts' messages
+	Broken  uint64 // RoCEv2 or one of those messages, and does not parse
 	Links   uint64 // PFC frames given up, as they came from too many addresses
 	// Packets of which the snap length cut what the accounting needs. Those whose BTH
 	// is there count all the same; what others are cannot be said. So many octets of
@@ -100,7 +100,7 @@ func New(c Config) *Table {
 // Stats returns what the table was given so far.
 func (t *Table) Stats() Stats { return t.stats }
 
-// Observe takes up a packet, the one with this number in its capture, that was
+// Observe records a packet, the one with this number in its capture, that was
 // seen now. Packets come in the order in which they were captured; time may
 // jump back.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
