@@ -143,15 +143,17 @@ type Message struct {
 // wrong. In those cases, too, Reach says what is known of the packet: Kind and
 // Reach are always set.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
-	m.frame.Decode(b, o) // DecodeFrame says what its error would
-	return m.decode(&m.frame, &c)
+	return m.decode(m.frame.DecodePacket(&m.Packet, b, o), &m.frame, &c)
 }
 
 // DecodeFrame is Decode for a frame that was walked before. m aliases what f does.
-func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error { return m.decode(f, &c) }
+func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
+	return m.decode(f.Packet(&m.Packet), f, &c)
+}
 
-func (m *Message) decode(f *rocev2.Frame, c *Config) error {
-	if err := f.Packet(&m.Packet); err != nil {
+// decode goes on from what Packet said of the frame.
+func (m *Message) decode(err error, f *rocev2.Frame, c *Config) error {
+	if err != nil {
 		return m.decodeOther(f, false, err, c)
 	}
 	m.Reach = ReachTransport

@@ -3,6 +3,7 @@ package rocev2
 import (
 	"errors"
 	"iter"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -28,20 +29,16 @@ type Frame struct {
 
 	// A frame as most are is not walked, nor is more of it noted, until somebody asks for what the
 	// walk would say: see plain.
-	udp, end int // what plain says; 0 where the frame was walked
+	udp, end int // where UDP header and IP packet stand and end; udp is 0 for other frames
 
 	link  int    // the end of the link-layer header, VLAN tags included
 	ether uint16 // the EtherType at the end of it, 0 without
-	near  walk   // through IP in IP alone
-	far   walk   // below the tunnels; valid where below is set
-	trail trail  // of far; of near it is so much:
+	near  course // through IP in IP alone
+	far   course // below the tunnels; valid where below is set
 
-	nearTunnels, nearHeaders uint8
-	nearIP, nearStop         int
-
-	descended bool  // far, below and broken are set
+	descended bool  // below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
-	broken    error // what is wrong with a tunnel
+	broken    error // what is wrong with a tunnel; valid where descended is set
 
 	socket   uint8          // the protocol of the socket that the frame came from, 0 for a frame out of octets
 	src, dst netip.AddrPort // of the socket; Octets are its data
@@ -52,8 +49,7 @@ type Frame struct {
 // set all the same, as far as the walk came: a frame of flow control, a fragment or a tunnel is a
 // Frame like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
-	f.Octets, f.Options = b, o
-	f.socket = 0
+	f.Octets, f.Options, f.socket = b, o, 0
 	if o.Link == LinkEthernet {
 		if udp, end := plain(b); udp != 0 && end <= len(b) && end >= udp+8 {
 			f.udp, f.end = udp, end
@@ -64,28 +60,55 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	return f.walk()
 }
 
+// DecodePacket is Decode and Packet in one, which costs less. The error is that of Packet.
+func (f *Frame) DecodePacket(p *Packet, b []byte, o DecodeOptions) error {
+	if o.Link == LinkEthernet && p.decodePlain(b) {
+		f.Octets, f.Options, f.socket = b, o, 0
+		f.udp, f.end = 14+20, 14+len(p.IP)
+		if b[14]>>4 == 6 {
+			f.udp = 14 + 40
+		}
+		return nil
+	}
+	_ = f.Decode(b, o) // packet says what its error would
+	return f.packet(p, false)
+}
+
 // walk sets near and what belongs to it.
 func (f *Frame) walk() error {
-	f.descended, f.below, f.broken = f.Options.Outer, false, nil
-	f.trail.tunnels.n, f.trail.n, f.trail.lastStop = 0, 0, 0
+	f.below = false
+	if f.descended = f.Options.Outer; f.descended {
+		f.broken = nil
+	}
+	t := &f.near.trail
+	t.tunnels.n, t.n, t.lastStop = 0, 0, 0
 	if f.udp != 0 {
 		f.fill()
 	} else {
-		f.link, f.ether = f.near.from(f.Octets, f.Options, &f.trail)
+		f.link, f.ether = f.near.from(f.Octets, f.Options, t)
 	}
-	f.nearTunnels, f.nearHeaders = f.trail.tunnels.n, f.trail.n
-	f.nearIP, f.nearStop = f.trail.lastIP, f.trail.lastStop
 	return f.near.err
+}
+
+// plainPort returns the destination port of a plain frame.
+func (f *Frame) plainPort() uint16 {
+	return be.Uint16(f.Octets[f.udp+2:])
 }
 
 // fill sets near to what the walk says of a plain frame.
 func (f *Frame) fill() {
-	b, w := f.Octets, &f.near
-	f.link, f.ether = 14, be.Uint16(b[12:])
-	w.start(b, 14, b[14]>>4, f.Options.Cut)
-	w.ext, w.udp, w.end, w.outerEnd = f.udp, f.udp, f.end, f.end
-	w.proto, w.err = protoUDP, nil
+	f.link, f.ether = 14, be.Uint16(f.Octets[12:])
+	f.near.setPlain(f.Octets, f.udp, f.end, f.Options.Cut)
 	f.udp = 0
+}
+
+// setPlain sets w to what the walk says of a plain frame.
+func (w *walk) setPlain(b []byte, udp, end int, cut bool) {
+	const ip = 14
+	*w = walk{
+		outer: ip, outerEnd: end, ip: ip, ext: udp, udp: udp, end: end, limit: math.MaxInt, stop: len(b),
+		version: b[ip] >> 4, proto: protoUDP, cut: cut,
+	}
 }
 
 // SetUDP sets f from what a UDP socket gives: the ends of the datagram, and its data, which f
@@ -112,7 +135,7 @@ func (f *Frame) fromSocket(protocol uint8, src, dst netip.AddrPort, data []byte)
 }
 
 // outer returns the walk through IP in IP alone.
-func (f *Frame) outer() *walk {
+func (f *Frame) outer() *course {
 	if f.udp != 0 {
 		f.walk()
 	}
@@ -120,7 +143,7 @@ func (f *Frame) outer() *walk {
 }
 
 // inner returns the walk to the innermost packet.
-func (f *Frame) inner() *walk {
+func (f *Frame) inner() *course {
 	w := f.outer()
 	if !f.descended {
 		f.descend()
@@ -133,12 +156,12 @@ func (f *Frame) inner() *walk {
 
 // descend looks for a packet in a tunnel.
 func (f *Frame) descend() {
-	f.descended = true
+	f.descended, f.broken = true, nil
 	if f.near.err == nil && !isTunnelPort(be.Uint16(f.Octets[f.near.udp+2:])) {
 		return
 	}
 	f.far = f.near
-	w := way{walk: &f.far, trail: &f.trail}
+	w := way{course: &f.far}
 	switch err := f.findBelow(&w); {
 	case err != nil:
 		f.broken = err
@@ -159,7 +182,7 @@ func (f *Frame) findBelow(w *way) error {
 		}
 		w.outer = at
 		w.reach(at, version)
-		w.err = w.follow(f.Octets, w.trail)
+		w.err = w.follow(f.Octets, &w.trail)
 	}
 	return w.descend(f.Octets)
 }
@@ -260,8 +283,9 @@ func (f *Frame) Cut() bool { return f.inner().missing(f.Octets) }
 // IP returns the innermost packet, as Outermost does the outermost one: where its own length field
 // cannot be read, up to the end of what carries it. It is nil where no IP header begins.
 func (f *Frame) IP() []byte {
-	ip, stop := f.nearIP, f.nearStop
-	if w := f.inner(); w.begins(f.Octets) {
+	w := f.inner()
+	ip, stop := w.lastIP, w.lastStop
+	if w.begins(f.Octets) {
 		ip, stop = w.ip, min(w.end, w.stop)
 	}
 	if stop == 0 {
@@ -271,14 +295,7 @@ func (f *Frame) IP() []byte {
 }
 
 // Tunnels returns the tunnels that the innermost packet came in, besides IP in IP.
-func (f *Frame) Tunnels() Tunnels {
-	f.inner()
-	t := f.trail.tunnels
-	if !f.below {
-		t.n = f.nearTunnels
-	}
-	return t
-}
+func (f *Frame) Tunnels() Tunnels { return f.inner().tunnels }
 
 // Mirrored says whether the innermost packet is a copy of one that was elsewhere, sent here by a
 // mirror.
@@ -343,7 +360,7 @@ func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
 	switch {
-	case f.udp != 0 && be.Uint16(f.Octets[f.udp+2:]) != Port:
+	case f.udp != 0 && f.plainPort() != Port:
 		return ErrPort
 	case f.socket != 0:
 		var d Datagram
@@ -353,7 +370,7 @@ func (f *Frame) packet(p *Packet, cut bool) error {
 		return p.DecodeDatagram(&d)
 	}
 	w := f.outer()
-	return p.fromWalk(f.Octets, f.link, w, cut || w.cut)
+	return p.fromWalk(f.Octets, f.link, &w.walk, cut || w.cut)
 }
 
 // InnerPacket is Packet below every tunnel.
@@ -362,7 +379,7 @@ func (f *Frame) InnerPacket(p *Packet) error {
 	case f.broken != nil:
 		return f.broken
 	case f.below:
-		return p.fromWalk(f.Octets, f.link, w, w.cut)
+		return p.fromWalk(f.Octets, f.link, &w.walk, w.cut)
 	}
 	return f.Packet(p)
 }
@@ -376,17 +393,26 @@ func (f *Frame) Datagram(d *Datagram, ports ...uint16) error { return f.datagram
 func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error { return f.datagram(d, true, ports) }
 
 func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
+	b := f.Octets
 	switch {
-	case f.udp != 0 && len(ports) > 0 && !slices.Contains(ports, be.Uint16(f.Octets[f.udp+2:])):
-		return ErrPort
 	case f.socket != 0:
 		return f.fromSocketTo(d, ports)
+	case f.udp != 0 && len(ports) > 0 && !slices.Contains(ports, f.plainPort()):
+		return ErrPort
+	case f.udp != 0:
+		var w walk
+		w.setPlain(b, f.udp, f.end, cut)
+		if err := w.check(b, true, nil); err != nil {
+			return err
+		}
+		d.set(b, 14, &w)
+		return nil
 	}
-	w := f.outer()
-	if err := w.check(f.Octets, cut || w.cut, ports); err != nil {
+	w := &f.near.walk
+	if err := w.check(b, cut || w.cut, ports); err != nil {
 		return err
 	}
-	d.set(f.Octets, f.link, w)
+	d.set(b, f.link, w)
 	return nil
 }
 
@@ -399,7 +425,7 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 		if err := w.check(f.Octets, w.cut, ports); err != nil {
 			return err
 		}
-		d.set(f.Octets, f.link, w)
+		d.set(f.Octets, f.link, &w.walk)
 		return nil
 	}
 	return f.datagram(d, false, ports)
@@ -495,15 +521,12 @@ func (f *Frame) Innermost() []byte {
 	if f.socket != 0 {
 		return nil
 	}
-	near, trail := *f.outer(), trail{}
+	near := *f.outer()
 	near.cut = true
-	trail.tunnels.n, trail.n = f.nearTunnels, f.nearHeaders
-	trail.lastIP, trail.lastStop = f.nearIP, f.nearStop
-	w := way{walk: &near, trail: &trail, tolerant: true, noMirrors: true}
-	f.findBelow(&w) // whatever is wrong
-	ip, stop := trail.lastIP, trail.lastStop
-	if w.begins(f.Octets) {
-		ip, stop = w.ip, w.stop
+	f.findBelow(&way{course: &near, tolerant: true, noMirrors: true}) // whatever is wrong
+	ip, stop := near.lastIP, near.lastStop
+	if near.begins(f.Octets) {
+		ip, stop = near.ip, near.stop
 	}
 	if stop == 0 {
 		return nil
@@ -517,11 +540,8 @@ func (f *Frame) Innermost() []byte {
 // silently where the walk ends.
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
-		w, n := f.inner(), f.trail.n
-		if !f.below {
-			n = f.nearHeaders
-		}
-		for _, h := range f.trail.headers[:n] {
+		w := f.inner()
+		for _, h := range w.headers[:w.n] {
 			if !yieldChain(yield, f.Octets[h.ext-34], f.Octets[h.ext:h.end]) {
 				return
 			}

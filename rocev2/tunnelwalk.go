@@ -48,8 +48,7 @@ var (
 
 // A way says how a walk goes through tunnels, and what it has passed.
 type way struct {
-	*walk
-	*trail
+	*course
 	tolerant  bool // go on behind an IP header whose length field says more than there is
 	noMirrors bool // do not look into mirrored frames
 }
@@ -73,7 +72,7 @@ func (w *way) descend(b []byte) error {
 		}
 		w.reach(at, version)
 		w.depth++
-		if w.err = w.follow(b, w.trail); w.err == errDepth || w.err == errTunnels {
+		if w.err = w.follow(b, &w.trail); w.err == errDepth || w.err == errTunnels {
 			return w.err
 		}
 	}
@@ -93,7 +92,7 @@ func (w *way) tunnel(b []byte) (at int, version uint8, err error) {
 	case w.err != errNotUDP, proto != protoEthernet && proto != protoMPLS && proto != protoGRE:
 		return 0, 0, nil
 	}
-	w.pass(b, w.walk, false)
+	w.pass(b, &w.walk, false)
 	switch proto {
 	case protoEthernet:
 		if w.version == 6 {
@@ -218,7 +217,13 @@ func (w *way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, b[at]>>4, w.cut)
 	p.limit = w.limit
-	switch err := p.header(b); {
+	var err error
+	if p.version == 6 {
+		err = p.ipv6(b)
+	} else {
+		err = p.ipv4(b)
+	}
+	switch {
 	case err == ErrFragment:
 		return true
 	case err != nil, p.overruns, !p.cut && p.end > len(b):

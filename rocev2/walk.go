@@ -68,10 +68,22 @@ type trail struct {
 	lastIP, lastStop int // ip and stop of the last packet passed; 0 where none was
 }
 
+// A course is a walk with its trail.
+type course struct {
+	walk
+	trail
+}
+
 // from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It
 // returns where the link-layer header ends, VLAN tags included, and its EtherType.
 func (w *walk) from(b []byte, o DecodeOptions, t *trail) (link int, ether uint16) {
-	link, version, ether, err := linkEnd(b, o.Link)
+	var version uint8
+	var err error
+	if o.Link == LinkEthernet { // as in linkEnd, at less cost
+		link, version, ether, err = etherEnd(b, 12, 14, errFrame)
+	} else {
+		link, version, ether, err = linkEnd(b, o.Link)
+	}
 	w.start(b, link, version, o.Cut)
 	if err == nil {
 		w.err = w.follow(b, t)
@@ -97,7 +109,13 @@ func (w *walk) follow(b []byte, t *trail) error {
 		if w.depth > maxDepth {
 			return errDepth
 		}
-		err := w.header(b)
+		w.end = w.stop
+		var err error
+		if w.version == 6 {
+			err = w.ipv6(b[:w.stop])
+		} else {
+			err = w.ipv4(b[:w.stop])
+		}
 		if w.depth == 0 {
 			w.outerEnd = w.end
 		}
@@ -172,15 +190,11 @@ func hasSegments(next uint8, ext []byte) bool {
 	return false
 }
 
-// header reads the IP header at w.ip and its extension headers. On error ext and udp are around the extension headers
-// that are whole.
-func (w *walk) header(b []byte) error {
-	b = b[:w.stop]
+// ipv6 reads the IPv6 header at w.ip and its extension headers, in octets up to w.stop. On error ext
+// and udp are around the extension headers that are whole.
+func (w *walk) ipv6(b []byte) error {
 	at := w.ip
-	w.ext, w.udp, w.end = at, at, w.stop
-	if w.version != 6 {
-		return w.ipv4(b)
-	}
+	w.ext, w.udp = at, at
 	if len(b)-at < 40 {
 		return errIPv6Header
 	}
@@ -189,24 +203,29 @@ func (w *walk) header(b []byte) error {
 		return errVersion
 	}
 	at += 40
-	w.ext, w.proto = at, ip[6]
-	w.endAt(at + int(be.Uint16(ip[4:])))
-	b = b[:min(w.end, len(b))]
-	for isExtension(w.proto) {
+	next, end := ip[6], at+int(be.Uint16(ip[4:]))
+	w.ext = at
+	if end > w.limit {
+		end, w.overruns = w.limit, true
+	}
+	w.end = end
+	b = b[:min(end, len(b))]
+	for isExtension(next) {
 		n := extensionLen(b, at)
 		if n == 0 {
 			w.udp = at
 			return errExtension
 		}
-		w.proto, at = b[at], at+n
+		next, at = b[at], at+n
 	}
-	w.udp = at
+	w.proto, w.udp = next, at
 	return nil
 }
 
-// ipv4 is header for IPv4. Fragments are refused.
+// ipv4 is the same for IPv4. Fragments are refused.
 func (w *walk) ipv4(b []byte) error {
 	at := w.ip
+	w.ext, w.udp = at, at
 	there := len(b) - at
 	if there < 20 {
 		return errIPv4Header
@@ -223,19 +242,14 @@ func (w *walk) ipv4(b []byte) error {
 	case total < n:
 		return errTotal
 	}
-	w.ext, w.udp, w.proto = at+20, at+n, ip[9]
-	w.endAt(at + total)
+	w.ext, w.udp, w.proto, w.end = at+20, at+n, ip[9], at+total
+	if w.end > w.limit {
+		w.end, w.overruns = w.limit, true
+	}
 	if be.Uint16(ip[6:])&0x3FFF != 0 { // More Fragments, or an offset
-		w.proto = protoFragment
 		return ErrFragment
 	}
 	return nil
-}
-
-// endAt sets the end of the packet reached, which is not beyond the one around it.
-func (w *walk) endAt(end int) {
-	w.end = min(end, w.limit)
-	w.overruns = w.overruns || end > w.limit
 }
 
 // missing says that the outermost packet has fewer octets than its length field says.
