@@ -46,3 +46,9 @@ func TestSourceQP(t *testing.T) {
 		}
 	}
 }
+
+func TestReasonOf(t *testing.T) {
+	require.Equal(t, node.Accepted, node.ReasonOf(nil))
+	require.Equal(t, node.AmbiguousQP, node.ReasonOf(qpmap.ErrAmbiguous))
+	require.Equal(t, node.UnknownQP, node.ReasonOf(qpmap.ErrUnknown))
+}

@@ -333,3 +333,18 @@ func BenchmarkInsertAndWithdraw(b *testing.B) {
 		}
 	}
 }
+
+// What comes with an error is not taken, whoever said it.
+func TestReplaceWithErrors(t *testing.T) {
+	table := New(0)
+	good := says(1, "192.0.2.0/24", "198.51.100.1", 1)
+	taken := table.Replace(origin(1), func(yield func(pnc.Advertisement, error) bool) {
+		if yield(good, ErrPrefix) {
+			yield(says(1, "203.0.113.0/24", "198.51.100.1", 1), nil)
+		}
+	})
+	require.Equal(t, 1, taken)
+	requireProxy(t, table, "192.0.2.1", "")
+	requireProxy(t, table, "203.0.113.1", "198.51.100.1")
+	require.EqualValues(t, 1, table.Stats().Refused.Broken)
+}

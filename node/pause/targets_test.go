@@ -1,0 +1,53 @@
+package pause
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Targets that differ have keys that differ: a flow and a port of the same number,
+// an IPv4 address and the IPv6 address that maps it.
+func TestKeys(t *testing.T) {
+	four, mapped := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.1")
+	keys := map[key]Target{}
+	for _, target := range []Target{
+		Flow(four, 7), Flow(four, 8), Flow(mapped, 7), Flow(netip.MustParseAddr("192.0.2.2"), 7), Flow(four, 0xFFFFFF),
+		NodePort(four, 7), NodePort(four, 8), NodePort(mapped, 7), NodePort(four, 0xFFFF), Flow(four, 0), NodePort(four, 0),
+	} {
+		k := keyOf(&target)
+		require.NotContains(t, keys, k, "%+v", target)
+		keys[k] = target
+		again := keyOf(&target)
+		require.Equal(t, k, again)
+	}
+}
+
+// The state that ends first is that of the target at the top, whichever comes,
+// goes or changes.
+func TestHeap(t *testing.T) {
+	table := newTargets(16)
+	k := func(n int) *key { return &key{id: uint32(n)} }
+	for step := range 2000 {
+		n, until := step*step*7%23, int64(1+step*step*31%97)
+		switch step % 5 {
+		case 0, 1, 2:
+			table.set(k(n), Stopped+State(step%kinds), until)
+		case 3:
+			table.clear(k(n), Stopped+State(step%kinds))
+		default:
+			table.run(k(n))
+		}
+		for at := 2; at < len(table.heap); at++ {
+			require.LessOrEqual(t, table.soonest(uint32(at/2)), table.soonest(uint32(at)), "step %d", step)
+			require.EqualValues(t, at, table.entries.At(table.heap[at]).at)
+		}
+		require.Equal(t, table.entries.Len(), len(table.heap)-1)
+		first, ok := table.first()
+		require.Equal(t, len(table.heap) > 1, ok)
+		if ok {
+			require.Equal(t, table.soonest(1), first)
+		}
+	}
+}
