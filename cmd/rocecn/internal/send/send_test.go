@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -111,6 +112,7 @@ func TestUsage(t *testing.T) {
 		{"-fcn [::1]:1 -label 0x100000", 2, "invalid value"},
 		{"-fcn [::1]:1 -dscp 64", 2, "-dscp is over 63"},
 		{"-fcn [::1]:1 -hops 0", 2, "-hops is not in 1 to 255"},
+		{"-fcn [::1]:1 -hops 256", 2, "-hops is not in 1 to 255"},
 		{"-proxy [::1]:1 -capture x -frame 0", 2, "-frame is below 1"},
 		{"-fcn [::1]:1 more", 2, "arguments left over: more"},
 		{"-no-such-flag", 2, "not defined"},
@@ -123,6 +125,23 @@ func TestUsage(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
 		require.Contains(t, stderr.String(), c.text, c.args)
+	}
+}
+
+// What was sent is said, with the ends of it, at the least and the most of hop
+// limits.
+func TestSays(t *testing.T) {
+	in, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer in.Close()
+	for _, hops := range []string{"1", "255"} {
+		var stdout, stderr bytes.Buffer
+		args := []string{"-fcn", in.LocalAddr().String(), "-label", "5", "-hops", hops}
+		require.Zero(t, Run(t.Context(), args, nil, &stdout, &stderr), stderr.String())
+		buf := make([]byte, 100)
+		n, from, err := in.ReadFrom(buf)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("%d octets from %v to %v\n", n, from, in.LocalAddr()), stdout.String())
 	}
 }
 
