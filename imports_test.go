@@ -260,7 +260,8 @@ func reach(pkg string) int {
 // a command, its other parts: programs, generators, and tests against others.
 func onTop(pkg string) bool {
 	return slices.ContainsFunc([]string{
-		"cmd", "examples", "bench", "wireshark/genlua", "rocelayers/genfork", "kerneltest", "vectortest", "pnc/igptest",
+		"cmd", "examples", "bench", "scripts", "wireshark/genlua", "rocelayers/genfork", "kerneltest", "vectortest",
+		"pnc/igptest",
 	}, func(root string) bool { return within(root, pkg) })
 }
 
