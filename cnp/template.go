@@ -6,7 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/crcdelta"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -33,8 +33,8 @@ const tailSize = 8 + Size + 4
 // What the ICRC changes by: with octets 4 to 7 of the BTH, and with octets 4
 // to 7 of an IPv4 header without options.
 var (
-	destQPDelta = icrc.NewDelta(Size - 8)
-	idDelta     = icrc.NewDelta(20 - 8 + 8 + Size)
+	destQPDelta = crcdelta.New(Size - 8)
+	idDelta     = crcdelta.New(20 - 8 + 8 + Size)
 )
 
 var (

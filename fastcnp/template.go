@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/crcdelta"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -41,14 +42,14 @@ var (
 
 // deltas say what the ICRC changes by, with four octets each.
 type deltas struct {
-	original              [4]*icrc.Delta
-	srcPort, pKey, destQP *icrc.Delta
+	original              [4]*crcdelta.Delta
+	srcPort, pKey, destQP *crcdelta.Delta
 }
 
 var newDeltas = sync.OnceValue(func() *deltas {
-	at := func(offset int) *icrc.Delta { return icrc.NewDelta(uint16(tailSize - 4 - offset - 4)) }
+	at := func(offset int) *crcdelta.Delta { return crcdelta.New(uint16(tailSize - 4 - offset - 4)) }
 	return &deltas{
-		original: [4]*icrc.Delta{at(4), at(8), at(12), at(16)},
+		original: [4]*crcdelta.Delta{at(4), at(8), at(12), at(16)},
 		srcPort:  at(24), pKey: at(32), destQP: at(36),
 	}
 })

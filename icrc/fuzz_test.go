@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/crcdelta"
 )
 
 // On any octets Sum, Put and Verify agree with the bit-serial reference.
@@ -102,6 +103,6 @@ func FuzzDelta(f *testing.F) {
 		be.PutUint32(at, be.Uint32(at)^diff)
 		after, err := icrc.Sum(ip, icrc.AsSent)
 		require.NoError(t, err)
-		require.Equal(t, after, before^icrc.NewDelta(behind).Of(diff))
+		require.Equal(t, after, before^crcdelta.New(behind).Of(diff))
 	})
 }

@@ -1,4 +1,7 @@
-package icrc
+// Package crcdelta carries changes of a packet over to its ICRC.
+package crcdelta
+
+import "hash/crc32"
 
 // A Delta carries a change of four octets over to the ICRC without looking at
 // the rest of the packet: CRC-32 is affine, so a change of certain octets at
@@ -15,17 +18,17 @@ type Delta struct {
 	table [4][256]uint32 // by the octet's place and value
 }
 
-// NewDelta returns the Delta of four octets with this many octets between
+// New returns the Delta of four octets with this many octets between
 // them and the ICRC: 20 for octets 4 to 7 of a CNP's BTH. Its time grows with
 // the distance, 2 µs for a CNP.
-func NewDelta(behind uint16) *Delta {
+func New(behind uint16) *Delta {
 	d := new(Delta)
 	for place := range d.table {
 		row := &d.table[place]
 		for bit := 1; bit < 256; bit <<= 1 {
-			r := slicing[3-place][bit]
-			for range behind {
-				r = r>>8 ^ slicing[0][uint8(r)]
+			r := crc32.IEEETable[bit]
+			for range 3 - place + int(behind) {
+				r = r>>8 ^ crc32.IEEETable[uint8(r)]
 			}
 			row[bit] = r
 		}
@@ -36,7 +39,7 @@ func NewDelta(behind uint16) *Delta {
 	return d
 }
 
-// Of returns what the ICRC, as Sum returns it, is to be XORed with when the
+// Of returns what the ICRC, as icrc.Sum returns it, is to be XORed with when the
 // octets change by diff: old XOR new, both read big-endian. Bits that the
 // ICRC masks must be 0 in diff, in the CNP's word the upper eight.
 func (d *Delta) Of(diff uint32) uint32 {
