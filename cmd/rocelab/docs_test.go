@@ -31,12 +31,13 @@ func TestDocument(t *testing.T) {
 			if args, ok := strings.CutPrefix(line, "$ rocelab "); ok {
 				out.WriteString(line)
 				var messages bytes.Buffer // progress among them, on a slow machine
-				require.Equal(t, 0, command(t.Context(), strings.Fields(args), strings.NewReader(""), out, &messages), messages.String())
+				status := command(t.Context(), strings.Fields(args), strings.NewReader(""), out, &messages)
+				require.Equal(t, 0, status, messages.String())
 			}
 		}
 		return out.String() + "```"
 	})
-	require.Equal(t, 2, blocks)
+	require.Equal(t, 5, blocks)
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(made), 0o644))
 		return
@@ -48,7 +49,7 @@ func TestDocument(t *testing.T) {
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs/lab/*.json"))
 	require.NoError(t, err)
-	require.Len(t, files, 4)
+	require.Len(t, files, 7)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 )
 
@@ -61,6 +62,7 @@ func All() []Check {
 		{"A7", "convergence of DCQCN", false, convergence},
 		{"A8", "stability of DCQCN", false, stability},
 		{"A9", "time and queue that Fast CNP saves", true, saved},
+		{"F", "phase margins of the fluid model, as its authors compute them", true, margins},
 		{"A10", "sums, fingerprints, seeds", true, sums},
 		{"B1", "two round trips at one port, as measured in a network of Azure", false, azure},
 	}
@@ -88,8 +90,12 @@ func Print(w io.Writer, rows []Row) error {
 	for _, r := range rows {
 		wide = max(wide, len([]rune(r.What)))
 	}
-	format := fmt.Sprintf("%%-4s %%-%ds %%12s %%12s  %%12s … %%-12s %%-8s %%s\n", wide)
-	if _, err := fmt.Fprintf(w, format, "", "", "expected", "measured", "from", "to", "", ""); err != nil {
+	format := fmt.Sprintf("%%-4s %%-%ds %%11s %%11s %%11s … %%-11s %%-7s %%s", wide)
+	line := func(cells ...any) error {
+		_, err := fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, cells...), " "))
+		return err
+	}
+	if err := line("", "", "expected", "measured", "from", "to", "", ""); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -100,8 +106,8 @@ func Print(w io.Writer, rows []Row) error {
 		case !r.OK():
 			verdict = "WRONG"
 		}
-		_, err := fmt.Fprintf(w, format, r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low),
-			figure(r.High), r.Unit, verdict)
+		err := line(r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low), figure(r.High), r.Unit,
+			verdict)
 		if err != nil {
 			return err
 		}

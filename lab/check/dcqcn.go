@@ -273,6 +273,30 @@ func stability() (rows []Row, err error) {
 	return rows, nil
 }
 
+// F: the phase margins of the fluid model against those that its authors publish; where
+// their simplifications change the sign, so does the row say.
+func margins() (rows []Row, err error) {
+	for _, c := range fluid.Figures {
+		m := c.Params()
+		got, exact := m.Published(c.Delay), m.Margin(c.Delay)
+		what := fmt.Sprintf("%d flows, loop of %.0f µs", c.Flows, c.Delay*1e6)
+		if c.KMax != 200e3 {
+			what += ", R_AI 10 Mbit/s, KMax 1,000 KB"
+		}
+		if exact > 0 != (got > 0) {
+			what += fmt.Sprintf(" (%.1f without simplifications)", exact)
+		}
+		row := between(what, "degrees", c.Margin, c.Margin-0.6, c.Margin+0.6, got)
+		if c.Margin > 0 {
+			row.Low = max(row.Low, 0)
+		} else {
+			row.High = min(row.High, 0)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
 // modelUse returns the use of the link in the fluid model, in percent.
 func modelUse(flows int, loop sim.Time) float64 {
 	m := fluid.Paper(flows)

@@ -56,36 +56,20 @@ func TestFixedIsFixed(t *testing.T) {
 	}
 }
 
-// The phase margins that the authors publish, for loops of 1, 10, 25, 50, 100 µs: 2, 10, 20,
-// 50, 64 flows (their files pm_rai40_delay*.txt, and pm_rai10_delay100_kmax1000.txt).
-var published = []struct {
-	delay         float64 // µs
-	additive, max float64
-	margins       [5]float64
-}{
-	{1, 40e6, 200e3, [5]float64{26.257, 4.5296, 9.4219, 34.874, 43.193}},
-	{10, 40e6, 200e3, [5]float64{23.0, 2.5, 7.5, 33, 41}},
-	{25, 40e6, 200e3, [5]float64{17.443, -0.91397, 4.3412, 28.836, 36.51}},
-	{50, 40e6, 200e3, [5]float64{8.2626, -6.5844, -0.95129, 22.546, 29.548}},
-	{100, 40e6, 200e3, [5]float64{-10.1, -17.9, -11.5, 10.0, 15.6}},
-	{100, 10e6, 1e6, [5]float64{44.183, 43.849, 19.235, 28.636, 29.962}},
-}
-
+// Computed as the authors did, all their figures come out.
 func TestPublished(t *testing.T) {
 	wrong := 0
-	for _, c := range published {
-		for i, flows := range []int{2, 10, 20, 50, 64} {
-			m := Paper(flows)
-			m.Additive, m.KMax = c.additive, c.max
-			got := m.Published(c.delay * 1e-6)
-			require.InDelta(t, c.margins[i], got, 0.6, "%d flows, %v µs", flows, c.delay)
-			require.Equal(t, c.margins[i] > 0, got > 0, "%d flows, %v µs", flows, c.delay)
+	require.Len(t, Figures, 30)
+	for _, c := range Figures {
+		m := c.Params()
+		got := m.Published(c.Delay)
+		require.InDelta(t, c.Margin, got, 0.6, "%+v", c)
+		require.Equal(t, c.Margin > 0, got > 0, "%+v", c)
 
-			// Without the simplifications the margin has another sign at three points.
-			if exact := m.Margin(c.delay * 1e-6); exact > 0 != (got > 0) {
-				wrong++
-				require.Less(t, math.Abs(exact), 6., "%d flows, %v µs", flows, c.delay)
-			}
+		// Without the simplifications the margin has another sign at three points.
+		if exact := m.Margin(c.Delay); exact > 0 != (got > 0) {
+			wrong++
+			require.Less(t, math.Abs(exact), 6., "%+v", c)
 		}
 	}
 	require.Equal(t, 3, wrong)

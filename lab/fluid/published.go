@@ -5,6 +5,46 @@ import (
 	"math/cmplx"
 )
 
+// A Figure is a phase margin that the authors publish, in degrees, of so many flows at 40
+// Gbit/s in a loop of a delay in seconds.
+type Figure struct {
+	Flows          int
+	Delay          float64
+	Additive, KMax float64
+	Margin         float64
+}
+
+// Params returns the parameters of the figure.
+func (f *Figure) Params() Params {
+	m := Paper(f.Flows)
+	m.Additive, m.KMax = f.Additive, f.KMax
+	return m
+}
+
+// Figures are those of the authors' files pm_rai40_delay*.txt, and of
+// pm_rai10_delay100_kmax1000.txt.
+var Figures = figures()
+
+func figures() (all []Figure) {
+	flows := [5]int{2, 10, 20, 50, 64}
+	for _, row := range []struct {
+		delay, additive, max float64
+		margins              [5]float64
+	}{
+		{1e-6, 40e6, 200e3, [5]float64{26.257, 4.5296, 9.4219, 34.874, 43.193}},
+		{10e-6, 40e6, 200e3, [5]float64{23.0, 2.5, 7.5, 33, 41}},
+		{25e-6, 40e6, 200e3, [5]float64{17.443, -0.91397, 4.3412, 28.836, 36.51}},
+		{50e-6, 40e6, 200e3, [5]float64{8.2626, -6.5844, -0.95129, 22.546, 29.548}},
+		{100e-6, 40e6, 200e3, [5]float64{-10.1, -17.9, -11.5, 10.0, 15.6}},
+		{100e-6, 10e6, 1e6, [5]float64{44.183, 43.849, 19.235, 28.636, 29.962}},
+	} {
+		for i, margin := range row.margins {
+			all = append(all, Figure{flows[i], row.delay, row.additive, row.max, margin})
+		}
+	}
+	return all
+}
+
 // Published returns the phase margin as the authors of the model computed the figures of
 // their paper: from an approximation of the fixed point for small p, on a ramp
 // that goes on above KMax, and from a model made linear with terms of p² left out.

@@ -97,9 +97,9 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 		fmt.Fprintf(out, "%s\n\n", s.Name)
 	}
 	for _, v := range s.Variants {
-		fmt.Fprintln(out, s.ofVariant(v))
+		fmt.Fprintln(out, wrapped(s.ofVariant(v)))
 	}
-	fmt.Fprintf(out, "%s\n\n", s.common())
+	fmt.Fprintf(out, "%s\n\n", wrapped(s.common()))
 	for _, r := range results {
 		if r.Ended < s.Duration.sim() {
 			fmt.Fprintf(out, "interrupted: %v, seed %d, ended after %v of %v\n", r.Variant, r.Seed, r.Ended,
@@ -144,6 +144,26 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// wrapped breaks lines of over 110 columns behind a comma or a semicolon.
+func wrapped(text string) string {
+	const most = 110
+	var out []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		for len([]rune(line)) > most {
+			head := string([]rune(line)[:most])
+			at := strings.LastIndexAny(head, ",;") + 1
+			if at < 20 {
+				break
+			}
+			out = append(out, line[:at])
+			line = "  " + strings.TrimLeft(line[at:], " ")
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
 }
 
 // cell returns a metric of a variant, and whether it is other than 0.

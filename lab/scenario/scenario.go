@@ -367,7 +367,8 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 			lab.HPCCFastCNPOwn: "Fast CNPs bring the trace and the switch's own record",
 			lab.HPCCBoth:       "acknowledgements bring the trace, Fast CNPs that and the switch's own record",
 		}[v]
-		return fmt.Sprintf("%v: HPCC, η 0.95, T %v, at most %d additive steps, %s, room for %d ports in it; one Fast CNP in %v a flow",
+		return fmt.Sprintf("%v: HPCC, η 0.95, T %v, at most %d additive steps, %s, room for %d ports in it; "+
+			"one Fast CNP in %v a flow",
 			v, s.Reaction.RTT.sim(), s.Reaction.MaxStage, how, s.Switch.TraceHops, s.Host.Interval.sim())
 	case lab.Proxy:
 		receiver = fmt.Sprintf("receiver silent, proxy at the first switch takes %v", s.Switch.ProxyDelay.sim())
@@ -404,9 +405,10 @@ func (s *Scenario) common() string {
 		limits += fmt.Sprintf("%v CNPs a second and host; ", h.CNPLimit)
 	}
 	return fmt.Sprintf("RED from %d to %d octets, %v, decided at %v; "+
-		"delays: switch %v, receiver %v, sender %v, pipeline %v;\n"+
+		"delays: switch %v, receiver %v, sender %v, pipeline %v; "+
 		"%spriority of notifications %d, of ACKs %d, of data %d; PFC %v; %d octets a packet; seeds %s",
 		sw.KMin, sw.KMax, sw.PMax, sw.Decide,
 		sw.NotifyDelay.sim(), h.CNPDelay.sim(), h.ReactionDelay.sim(), sw.Pipeline.sim(),
-		limits, h.NotificationPriority, h.AckPriority, dataPriority, sw.PFC, h.Payload, strings.Trim(fmt.Sprint(s.Seeds), "[]"))
+		limits, h.NotificationPriority, h.AckPriority, dataPriority, sw.PFC, h.Payload,
+		strings.Trim(fmt.Sprint(s.Seeds), "[]"))
 }

@@ -213,7 +213,7 @@ func TestPrint(t *testing.T) {
 	require.NoError(t, s.Print(&out, results))
 	require.Regexp(t, `(?m)^an incast$`, out.String())
 	require.Contains(t, out.String(), s.ofVariant(lab.FastCNP)+"\n")
-	require.Contains(t, out.String(), s.common()+"\n")
+	require.Contains(t, out.String(), wrapped(s.common())+"\n")
 	require.Regexp(t, `(?m)^peak queue +KB +\d+ \(\d+…\d+\) +\d+ \(\d+…\d+\) +\d+ \(\d+…\d+\)$`, out.String())
 	require.NotContains(t, out.String(), "packets lost", "nothing but 0 is no row")
 	require.Contains(t, s.Line(lab.CNP), "cnp: reaction paper, no gate at the sender, receiver answers at once")
