@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/ppfc"
@@ -111,10 +112,14 @@ func TestPPFCStopsTheFlow(t *testing.T) {
 	} {
 		packet, err := ppfc.AppendFor(nil, &congested, self, stop, c.cfg)
 		require.NoError(t, err)
-		table := pause.New(pause.Config{Enabled: true, Self6: congested.Src,
-			Accept: acl.New(netip.PrefixFrom(self, 128))})
-		_, reason := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
-		require.Zero(t, reason)
+		table, err := pause.New(pause.Config{
+			Enabled: true, Self6: congested.Src, Accept: acl.New(netip.PrefixFrom(self, 128)),
+		})
+		require.NoError(t, err)
+		var f rocev2.Frame
+		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		_, d := table.Receive(nil, &f, 0, now)
+		require.Equal(t, node.Taken, d.Action)
 		state, _ := table.State(pause.Flow(congested.Dst, 17), now)
 		require.Equal(t, c.want, state)
 	}

@@ -37,6 +37,7 @@ var floors = [][]string{
 	{"message"},
 	{"rocelayers", "qpmap", "filter"},
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
+	{"node/internal/role"},
 	{
 		"node/congested", "node/receiver", "node/sender", "node/ingress", "node/proxy", "node/border", "node/pause",
 		"flows",

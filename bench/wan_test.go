@@ -45,6 +45,7 @@ func flowsName(n int) string {
 // A border is what a core needs to send packets into the WAN. Nothing of it is
 // shared.
 type border struct {
+	frame  rocev2.Frame
 	pe     *ingress.PE
 	via    encap.Tunnel
 	packet []byte   // of a frame of 1,098 octets
@@ -69,7 +70,7 @@ func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *bo
 	require.NoError(b, err)
 	require.Len(b, packet, 1098-14)
 	pe, err := ingress.New(ingress.Config{
-		Enabled: true, Self: peAddr, CNP6: loopback, Accept: everyone, QPs: qps, Seed: [32]byte{1},
+		Enabled: true, WAN: peAddr, Self6: loopback, Accept: everyone, QPs: qps, Seed: [32]byte{1},
 		MaxFlows: flows / instances, Instance: instance, Instances: instances,
 	})
 	require.NoError(b, err)
@@ -92,8 +93,9 @@ func (w *border) forward(n int) (labels uint32) {
 			w.next = 0
 			w.now = w.now.Add(time.Second)
 		}
-		_, f, _ := w.pe.Forward(w.out, w.packet, 0, w.via, w.now)
-		labels |= f.Label
+		w.frame.Decode(w.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		_, d := w.pe.Forward(w.out, &w.frame, 0, w.via, w.now)
+		labels |= d.Label
 	}
 	return labels
 }
@@ -211,8 +213,10 @@ func BenchmarkNotify(b *testing.B) {
 			})
 			at := 0
 			for b.Loop() {
-				if _, _, reason := w.pe.Receive(w.out, egress, messages[at:at+4], w.now); reason != node.Accepted {
-					b.Fatal(reason)
+				w.frame.SetUDP(netip.AddrPortFrom(egress, 49152), netip.AddrPortFrom(peAddr, fcn.ExperimentalPort),
+					messages[at:at+4])
+				if _, d := w.pe.Receive(w.out, &w.frame, 0, w.now); d.Action != node.Sent {
+					b.Fatal(d.Reason)
 				}
 				if at += 4; at == len(messages) {
 					at = 0
@@ -242,8 +246,10 @@ func BenchmarkNotify(b *testing.B) {
 			at := 0
 			for b.Loop() {
 				binary.BigEndian.PutUint32(data[proxymsg.SizeIPv6+destQPOffset:], w.flows[at])
-				if _, _, reason := p.Receive(w.out, egress, data, noon); reason != node.Accepted {
-					b.Fatal(reason)
+				w.frame.SetUDP(netip.AddrPortFrom(egress, 49152),
+					netip.AddrPortFrom(loopback, proxymsg.ExperimentalPort), data)
+				if _, d := p.Receive(w.out, &w.frame, 0, noon); d.Action != node.Sent {
+					b.Fatal(d.Reason)
 				}
 				if at++; at == flows {
 					at = 0

@@ -45,8 +45,8 @@ type bottleneck struct {
 	recv  *receiver.Receiver
 
 	sent      [][]byte // frames of the node and of the receiver, for tshark
-	decisions []congested.Decision
-	events    []sender.Event
+	decisions []node.Decision
+	events    []sender.Decision
 }
 
 const (
@@ -73,12 +73,34 @@ func newBottleneck(t *testing.T, cfg congested.Config) *bottleneck {
 	agent, err := congested.New(cfg)
 	require.NoError(t, err)
 	r.agent = agent
-	r.send = sender.New(sender.Config{
-		Enabled: true, Self6: senderAddr, Accept: acl.New(netip.PrefixFrom(switchAddr, 48)), QPs: r.pairs,
-		Window: time.Hour,
+	r.send, err = sender.New(sender.Config{
+		Enabled: true, Self6: senderAddr, Accept: acl.New(netip.PrefixFrom(switchAddr, 48)),
+		QPs: notLearning{r.pairs}, Window: time.Hour,
 	})
-	r.recv = receiver.New(receiver.Config{Enabled: true, Self6: receiverAddr, QPs: r.pairs, Interval: time.Hour})
+	require.NoError(t, err)
+	r.recv, err = receiver.New(receiver.Config{
+		Enabled: true, Self6: receiverAddr, QPs: notLearning{r.pairs}, PerFlow: time.Hour,
+	})
+	require.NoError(t, err)
 	return r
+}
+
+// notLearning keeps what the hosts know as it is.
+type notLearning struct{ node.Pairs }
+
+// frameOf decodes a frame of Ethernet.
+func frameOf(octets []byte) *rocev2.Frame {
+	f := new(rocev2.Frame)
+	f.Decode(octets, rocev2.DecodeOptions{})
+	return f
+}
+
+// rejected gives the node's agent an ICMPv6 message, as a socket does, and returns why it is not believed.
+func (r *bottleneck) rejected(from netip.Addr, octets []byte) node.Reason {
+	var f rocev2.Frame
+	f.SetICMPv6(from, switchAddr, octets)
+	_, d := r.agent.Receive(nil, &f, 0, r.now)
+	return d.Reason
 }
 
 // shape adds or changes the qdisc of the slow device.
@@ -142,7 +164,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 	t.Helper()
 	ip := frame[14:]
 	if r.level = r.queue.Of(r.node.backlog(t, "out"), r.level); r.level > 0 {
-		out, d := r.agent.Congested(nil, &congested.Event{Frame: frame, Level: r.level}, r.now)
+		out, d := r.agent.Congested(nil, frameOf(frame), 0, congested.Event{Level: r.level}, r.now)
 		r.decisions = append(r.decisions, d)
 		if d.MarkECN {
 			was, err := rocev2.SetECN(ip, rocev2.CE)
@@ -180,7 +202,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 		_, err := icrc.Verify(p.IP)
 		require.NoError(t, err, "a mark breaks nothing")
 		ecn[p.ECN()]++
-		out, d := r.recv.Receive(nil, &p, r.now)
+		out, d := r.recv.Receive(nil, frameOf(frame), 0, r.now)
 		if d.Kind == message.Other {
 			continue
 		}
@@ -196,10 +218,10 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 func (r *bottleneck) accept(t *testing.T) func(frame []byte) {
 	return func(frame []byte) {
 		r.sent = append(r.sent, frame)
-		e, reason := r.send.Receive(frame, rocev2.DecodeOptions{}, r.now)
-		require.Equal(t, node.Accepted, reason)
-		require.Equal(t, senderQP, e.QP)
-		r.events = append(r.events, e)
+		_, d := r.send.Receive(nil, frameOf(frame), 0, r.now)
+		require.Equal(t, node.Taken, d.Action)
+		require.Equal(t, senderQP, d.SrcQP)
+		r.events = append(r.events, d)
 	}
 }
 
@@ -229,15 +251,20 @@ func TestSenderUnknown(t *testing.T) {
 	ecn := r.arrive(t, data, r.accept(t))
 
 	require.NotEmpty(t, r.decisions)
-	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1,
-		MarkECN: true}, r.decisions[0])
+	require.Equal(t, node.Decision{
+		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Kind: message.FastCNP, To: senderAddr,
+		Option: 1, MarkECN: true,
+	}, r.decisions[0])
 	for _, d := range r.decisions[1:] { // the limit of Fast CNPs is none of marks
-		require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited, MarkECN: true}, d)
+		require.Equal(t, node.Decision{
+			Action: node.Marked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow},
+			Reason: node.Limited, MarkECN: true,
+		}, d)
 	}
 	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
 	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false},
-		[]any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow, r.events[0].Again})
+		[]any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Again})
 	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true},
 		[]any{r.events[1].Kind, r.events[1].Origin, r.events[1].Again})
 
@@ -271,7 +298,10 @@ func TestSenderCapable(t *testing.T) {
 	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data)}, ecn)
 	require.NotEmpty(t, r.decisions)
 	for _, d := range r.decisions {
-		require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1}, d)
+		require.Equal(t, node.Decision{
+			Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Kind: message.FastCNP,
+			To: senderAddr, Option: 1,
+		}, d)
 	}
 	require.Len(t, r.events, len(r.decisions))
 	for i, e := range r.events {
@@ -304,20 +334,24 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 
 		forged := append([]byte{}, problem...)
 		forged[len(forged)-40+7] ^= 1 // about another queue pair
-		require.Equal(t, node.Denied, r.agent.ICMP(from, forged, r.now))
-		require.Equal(t, node.Denied, r.agent.ICMP(receiverAddr, problem, r.now))
-		require.Equal(t, node.Accepted, r.agent.ICMP(from, problem, r.now))
+		require.Equal(t, node.Denied, r.rejected(from, forged))
+		require.Equal(t, node.Denied, r.rejected(receiverAddr, problem))
+		require.Equal(t, node.Accepted, r.rejected(from, problem))
 	})
 	ecn := r.arrive(t, data, func([]byte) {})
 
 	require.Greater(t, len(r.decisions), 2)
-	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.FastCNP, To: senderAddr, Option: 1,
-		MarkECN: true}, r.decisions[0])
+	require.Equal(t, node.Decision{
+		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Kind: message.FastCNP, To: senderAddr,
+		Option: 1, MarkECN: true,
+	}, r.decisions[0])
 	for _, d := range r.decisions[1:] {
-		require.Equal(t, congested.Decision{Packet: message.Data, MarkECN: true}, d)
+		require.Equal(t, node.Decision{
+			Action: node.Marked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
+		}, d)
 	}
 	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
-	require.EqualValues(t, 1, r.agent.Stats().Learned)
+	require.EqualValues(t, 1, r.agent.Counters().Of(node.Count{Action: node.Learned}))
 	for _, row := range wiretest.Tshark(t, r.sent...) {
 		require.Equal(t, "3", row.Get("ipv6.tclass.ecn"))
 	}

@@ -111,7 +111,7 @@ func (p *pausing) arrive(t *testing.T, psns ...uint32) {
 
 // notify has the congested node send a PPFC, and the host do what it says.
 func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, duration time.Duration,
-	now time.Time) pause.Action {
+	now time.Time) pause.Decision {
 	t.Helper()
 	n := ppfc.New(stoppedPair, 0xFFFF, ppfc.Extension{Congested: remoteAddr, Type: typ, Pause: duration})
 	b, err := n.AppendPacket(nil, nodeAddr, pausedAddr, rocev2.Carriage{})
@@ -121,9 +121,9 @@ func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, durati
 	frame := p.end.receive(t, "PPFC", func(frame []byte) bool {
 		return m.Decode(frame, rocev2.DecodeOptions{}, message.Config{}) == nil && m.Kind == message.PPFC
 	})
-	a, reason := table.Receive(frame, rocev2.DecodeOptions{}, now)
-	require.Equal(t, node.Accepted, reason)
-	return a
+	_, d := table.Receive(nil, frameOf(frame), 0, now)
+	require.Equal(t, node.Taken, d.Action)
+	return d
 }
 
 // A token bucket of Linux follows the actions: while a flow is stopped none of
@@ -131,8 +131,10 @@ func (p *pausing) notify(t *testing.T, table *pause.Table, typ ppfc.Type, durati
 // when its time is over, all of them leave. The time is the test's own.
 func TestLinuxPauses(t *testing.T) {
 	p := newPausing(t)
-	table := pause.New(pause.Config{Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)),
-		MaxPause: time.Millisecond})
+	table, err := pause.New(pause.Config{
+		Enabled: true, Self6: pausedAddr, Accept: acl.New(netip.PrefixFrom(nodeAddr, 128)), MaxPause: time.Millisecond,
+	})
+	require.NoError(t, err)
 	flow := pause.Flow(remoteAddr, stoppedPair)
 	now := time.Unix(1_800_000_000, 0)
 	burst := func() (psns []uint32) {

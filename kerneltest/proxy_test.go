@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/proxy"
@@ -63,7 +64,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		from.sendIP(t, to, q.IP)
 		frame := to.receive(t, "packet", func(frame []byte) bool { return bytes.HasSuffix(frame, q.IP) })
 		require.NoError(t, q.DecodeFrame(frame))
-		require.True(t, p.Observe(&q, now))
+		p.Receive(nil, frameOf(frame), 0, now)
 		away.sendIP(t, far, q.IP)
 		for k, pair := range qps.Learned() {
 			if k.Src == requester {
@@ -77,39 +78,44 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	require.Equal(t, map[uint32]bool{0x11: true, 0x12: true}, learned)
 
 	messages := between.listen(t, self, proxymsg.ExperimentalPort)
-	notify := func(about *rocev2.Packet) ([]byte, proxy.Answer, node.Reason) {
+	notify := func(about *rocev2.Packet) ([]byte, proxy.Decision) {
 		var f rocev2.Flow
 		require.NoError(t, f.DecodeIP(whole(t, about)))
 		b, err := proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{})
 		require.NoError(t, err)
 		end.sendIP(t, out, b)
-		return p.Receive(nil, netip.MustParseAddr("192.0.2.5"), receive(t, messages), now)
+		var socket rocev2.Frame
+		socket.SetUDP(netip.MustParseAddrPort("192.0.2.5:49152"), netip.AddrPortFrom(self, proxymsg.ExperimentalPort),
+			receive(t, messages))
+		return p.Receive(nil, &socket, 0, now)
 	}
 
 	unknown, uc := data, data
 	unknown.BTH.DestQP = 0x77
 	uc.BTH.Opcode, uc.BTH.DestQP = bth.UCSendOnly, 0x78
 	for _, q := range []*rocev2.Packet{&unknown, &uc} {
-		b, _, reason := notify(q)
-		require.Equal(t, node.UnknownQP, reason)
+		b, d := notify(q)
+		require.Equal(t, node.UnknownQP, d.Reason)
 		require.Empty(t, b)
 	}
 	ambiguous := data
 	ambiguous.BTH.Opcode, ambiguous.BTH.DestQP = bth.UDSendOnly, 0x79
 	for source := range uint32(2) { // two queue pairs send to this one
 		ambiguous.BTH.DETH.SrcQP = 0x80 + source
-		var q rocev2.Packet
-		require.NoError(t, q.DecodeIP(whole(t, &ambiguous)))
-		require.True(t, p.Observe(&q, now))
+		ethernet := append(make([]byte, 12), 8, 0)
+		p.Receive(nil, frameOf(append(ethernet, whole(t, &ambiguous)...)), 0, now)
 	}
-	b, _, reason := notify(&ambiguous)
-	require.Equal(t, node.AmbiguousQP, reason)
+	b, d := notify(&ambiguous)
+	require.Equal(t, node.AmbiguousQP, d.Reason)
 	require.Empty(t, b)
 
 	socket := sender.listen(t, requester, rocev2.Port)
-	b, a, reason := notify(&data)
-	require.Equal(t, node.Accepted, reason)
-	require.Equal(t, proxy.Answer{Method: proxy.CNP, Flow: data.FlowKey(), SrcQP: 0x12, Level: 4}, a)
+	b, d = notify(&data)
+	require.Equal(t, node.Decision{
+		Action: node.Sent, Packet: message.Proxy, Kind: message.CNP,
+		From: netip.MustParseAddr("192.0.2.5"), To: requester,
+		Flow: qpmap.Key{FlowKey: data.FlowKey()}, SrcQP: 0x12, KnownQP: true, Level: 4,
+	}, d.Decision)
 	in.sendIP(t, start, b)
 	arrived := receive(t, socket)
 	require.EqualValues(t, 0x81, arrived[0])
@@ -123,8 +129,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	_, err = icrc.Verify(frame[14:])
 	require.NoError(t, err)
 
-	stats := p.Stats()
-	require.EqualValues(t, 1, stats.Sent)
-	require.EqualValues(t, 2, stats.Refused[node.UnknownQP])
-	require.EqualValues(t, 1, stats.Refused[node.AmbiguousQP])
+	require.EqualValues(t, 1, p.Counters().Of(node.Count{Action: node.Sent}))
+	require.EqualValues(t, 2, p.Counters().Of(node.Count{Action: node.Refused, Reason: node.UnknownQP}))
+	require.EqualValues(t, 1, p.Counters().Of(node.Count{Action: node.Refused, Reason: node.AmbiguousQP}))
 }

@@ -106,7 +106,7 @@ func ingressPE(t *testing.T) (*ingress.PE, *qpmap.Map) {
 	t.Helper()
 	qps := qpmap.New(qpmap.Config{})
 	pe, err := ingress.New(ingress.Config{
-		Enabled: true, Self: wanPE, CNP4: peCNP4, CNP6: peCNP6, QPs: qps,
+		Enabled: true, WAN: wanPE, Self4: peCNP4, Self6: peCNP6, QPs: qps,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/64")), Idle: 10 * time.Second,
 		Carriage: rocev2.Carriage{Checksum: true}, // ordinary sockets ask for one over IPv6
 	})
@@ -121,11 +121,11 @@ func (w *wan) enter(t *testing.T, pe *ingress.PE, via encap.Tunnel, ip []byte, n
 	t.Helper()
 	w.start.sendIP(t, w.peIn, ip)
 	in := w.peIn.receive(t, "packet of the sender", func(frame []byte) bool { return bytes.HasSuffix(frame, ip) })
-	outer, f, err := pe.Forward(nil, in[14:], 0, via, now)
-	require.NoError(t, err)
+	outer, d := pe.Forward(nil, frameOf(in), 0, via, now)
+	require.Equal(t, node.Forwarded, d.Action)
 	w.peOut.sendIP(t, w.pIn, outer)
 	return w.pIn.receive(t, "packet in a tunnel", func(frame []byte) bool { return bytes.HasSuffix(frame, outer) }),
-		f.Label
+		d.Label
 }
 
 // cross forwards a frame that p got, and returns the IP packet that the receiver
@@ -245,14 +245,12 @@ func TestFCNBecomesCNP(t *testing.T) {
 			require.NoError(t, err)
 			w.pIn.sendIP(t, w.peOut, back)
 			frame = w.peOut.receive(t, "REP", func(frame []byte) bool { return bytes.HasSuffix(frame, rep) })
-			var p rocev2.Packet
-			require.NoError(t, p.DecodeFrame(frame))
-			require.True(t, pe.Observe(&p, 0, now))
+			_, learned := pe.Receive(nil, frameOf(frame), 0, now)
+			require.Equal(t, []any{node.Learned, uint32(0x21)}, []any{learned.Action, learned.SrcQP})
 
 			ip := whole(t, &data)
 			frame, label := w.enter(t, pe, via, ip, now)
-			event := congested.Event{Frame: frame, Level: 6}
-			notification, d := agent.Congested(nil, &event, now)
+			notification, d := agent.Congested(nil, frameOf(frame), 0, congested.Event{Level: 6}, now)
 			require.Equal(t, node.Accepted, d.Reason)
 			require.Equal(t, message.FCN, d.Kind)
 			require.Equal(t, wanPE, d.To)
@@ -262,9 +260,11 @@ func TestFCNBecomesCNP(t *testing.T) {
 			w.pIn.sendIP(t, w.peOut, notification)
 			octets := receive(t, fcnSocket)
 			require.EqualValues(t, label<<12|6<<9, binary.BigEndian.Uint32(octets))
-			answer, n, reason := pe.Receive(nil, wanP, octets, now)
-			require.Equal(t, node.Accepted, reason)
-			require.Equal(t, ingress.Notice{Flow: data.FlowKey(), Label: label, SrcQP: 0x21, Level: 6}, n)
+			var f rocev2.Frame
+			f.SetUDP(netip.AddrPortFrom(wanP, 49152), netip.AddrPortFrom(wanPE, fcn.ExperimentalPort), octets)
+			answer, n := pe.Receive(nil, &f, 0, now)
+			require.Equal(t, []any{node.Sent, data.FlowKey(), label, uint32(0x21), uint8(6)},
+				[]any{n.Action, n.Flow.FlowKey, n.Label, n.SrcQP, n.Level})
 
 			w.peIn.sendIP(t, w.start, answer)
 			arrived := receive(t, cnpSocket)
@@ -275,6 +275,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			row := wiretest.Tshark(t, frame)[0]
 			require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
 			require.EqualValues(t, 0x21, row.Uint("infiniband.bth.destqp"))
+			var p rocev2.Packet
 			require.NoError(t, p.DecodeFrame(frame))
 			require.Equal(t, c.src, p.Src)
 			_, err = icrc.Verify(p.IP)
@@ -284,9 +285,9 @@ func TestFCNBecomesCNP(t *testing.T) {
 
 			later := now.Add(10 * time.Second)
 			require.Equal(t, 2, pe.Expire(later), "the data's flow and that of the REQ")
-			require.Zero(t, pe.Stats().Flows)
-			_, _, reason = pe.Receive(nil, wanP, octets, later)
-			require.Equal(t, node.UnknownLabel, reason)
+			require.Zero(t, pe.Len())
+			_, n = pe.Receive(nil, &f, 0, later)
+			require.Equal(t, node.UnknownLabel, n.Reason)
 		})
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // labelled is the label that an ingress PE gave a flow, as its hardware remembers it.
@@ -22,7 +20,7 @@ type labelled struct {
 func newPE(s *switchRole) (*ingress.PE, error) {
 	n := s.of.net
 	cfg := ingress.Config{
-		Enabled: true, Self: s.addr, CNP6: s.addr, Accept: acl.New(switchPrefix), QPs: n.roles.learned,
+		Enabled: true, WAN: s.addr, Self6: s.addr, Accept: acl.New(switchPrefix), QPs: n.roles.learned,
 		MaxFlows: n.cfg.Labels, Idle: n.cfg.Idle,
 	}
 	if cfg.MaxFlows == 0 {
@@ -47,11 +45,8 @@ func (s *Switch) label(k *packet) uint32 {
 		idle = time.Minute
 	}
 	if again := sim.From(idle / 4); !l.any || int(l.pe) != s.index || l.label == 0 || now-l.at >= again {
-		if err := n.roles.read.Decode(n.octets(0, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
-			panic("lab: " + err.Error())
-		}
-		label, _ := s.role.pe.Label(&n.roles.read, 0, now.Clock())
-		*l = labelled{int32(s.index), label, now, true}
+		_, d := s.role.pe.Forward(nil, n.roles.reads(n.octets(0, k)), 0, nil, now.Clock())
+		*l = labelled{int32(s.index), d.Label, now, true}
 	}
 	if l.label == 0 {
 		n.count.Unlabeled++
@@ -62,19 +57,13 @@ func (s *Switch) label(k *packet) uint32 {
 // labelled is for an FCN to the PE.
 func (s *switchRole) labelled(k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
-	if err := roles.told.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, fcn.ExperimentalPort); err != nil {
-		panic("lab: " + err.Error())
-	}
-	out, about, reason := s.pe.ReceivePacket(roles.answer[:0], &roles.told, n.Sim.Now().Clock())
-	s.translated(out, about.Flow, reason, k.flow, n.cfg.EdgeDelay)
+	out, d := s.pe.Receive(roles.answer[:0], roles.reads(k.ip), 0, n.Sim.Now().Clock())
+	s.translated(out, &d.Decision, k.flow, n.cfg.EdgeDelay)
 }
 
 // congested is for a packet that meets congestion at the ingress PE itself.
 func (s *switchRole) congested(r ref, k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
-	if err := roles.read.Decode(n.octets(r, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
-		panic("lab: " + err.Error())
-	}
-	out, about, reason := s.pe.Congested(roles.answer[:0], &roles.read, 0, n.Sim.Now().Clock())
-	s.translated(out, about.Flow, reason, k.flow, n.cfg.EdgeDelay)
+	out, d := s.pe.Congested(roles.answer[:0], roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())
+	s.translated(out, &d.Decision, k.flow, n.cfg.EdgeDelay)
 }

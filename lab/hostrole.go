@@ -12,7 +12,6 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/node/sender"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A hostRole is what a host is to notifications: the receiver that sends them and the
@@ -29,11 +28,11 @@ func newHostRole(h *Host, flows int) *hostRole {
 	n := h.net
 	addr := numbered(hostPrefix, h.index)
 	r := receiver.Config{
-		Enabled: n.cfg.Variant.answers(), Rate: n.cfg.HostLimit,
-		Self6: addr, QPs: pairs{n}, Interval: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
+		Enabled: n.cfg.Variant.answers(), Out: n.cfg.HostLimit,
+		Self6: addr, QPs: pairs{n}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
 	}
 	if n.cfg.Variant == CNPPolled {
-		r.Interval = 0 // who polls is limited by that
+		r.PerFlow = 0 // who polls is limited by that
 	}
 	s := sender.Config{
 		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
@@ -46,7 +45,9 @@ func newHostRole(h *Host, flows int) *hostRole {
 	if !p.Enabled {
 		p.MaxTargets = 1
 	}
-	return &hostRole{of: h, addr: addr, receiver: receiver.New(r), sender: sender.New(s), pause: pause.New(p)}
+	return &hostRole{
+		of: h, addr: addr, receiver: must(receiver.New(r)), sender: must(sender.New(s)), pause: must(pause.New(p)),
+	}
 }
 
 // marked is told of a packet with CE.
@@ -77,12 +78,9 @@ func (h *Host) looks(f *Flow) {
 // answer asks the receiver for a CNP.
 func (h *Host) answer(r ref, k *packet) {
 	n, roles := h.net, &h.net.roles
-	if err := roles.read.Decode(n.octets(r, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
-		panic("lab: " + err.Error())
-	}
-	out, d := h.role.receiver.Receive(roles.answer[:0], &roles.read, n.Sim.Now().Clock())
+	out, d := h.role.receiver.Receive(roles.answer[:0], roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())
 	to, ok := index(hostPrefix, d.To)
-	if d.Reason != node.Accepted || d.Kind == kinds.Other || !ok || to >= len(n.hosts) {
+	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
 		return
 	}
@@ -93,22 +91,22 @@ func (h *Host) answer(r ref, k *packet) {
 // hears reads a notification, and tells the reaction point that it is about.
 func (h *hostRole) hears(ip []byte) {
 	n := h.of.net
-	e, reason := h.sender.Receive(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, n.Sim.Now().Clock())
-	i := int(e.QP)/2 - 1
-	if reason != node.Accepted || !e.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
+	_, d := h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
+	i := int(d.SrcQP)/2 - 1
+	if d.Action != node.Taken || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
 		return
 	}
-	if e.Again {
+	if d.Again {
 		n.count.Again++
 		return
 	}
 	f := n.flows[i]
 	switch {
-	case e.Kind == kinds.PPFC:
+	case d.Kind == kinds.PPFC:
 		h.brakes(f, ip)
-	case e.Trace != nil:
-		f.notified(reaction.Hops(n.roles.hops[:0], e.Trace, ioam.PTP, n.bandwidth))
+	case d.Trace != nil:
+		f.notified(reaction.Hops(n.roles.hops[:0], d.Trace, ioam.PTP, n.bandwidth))
 	default:
 		f.notified(nil)
 	}
@@ -117,8 +115,7 @@ func (h *hostRole) hears(ip []byte) {
 // brakes lets a PPFC about a flow of the host take effect.
 func (h *hostRole) brakes(f *Flow, ip []byte) {
 	n := h.of.net
-	_, reason := h.pause.Receive(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, n.Sim.Now().Clock())
-	if reason != node.Accepted {
+	if _, d := h.pause.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock()); d.Action != node.Taken {
 		n.count.Refused++
 		return
 	}

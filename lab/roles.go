@@ -27,8 +27,7 @@ type roles struct {
 	frame   []byte                              // its octets
 	outer   []byte                              // those of the tunnel that it is in
 	ext     []byte                              // its Hop-by-Hop header
-	read    rocev2.Packet                       // the packet that a receiver or a PE reads
-	told    rocev2.Datagram                     // the message that a proxy or a PE reads
+	read    rocev2.Frame                        // what a role reads
 	learned *qpmap.Map                          // by the proxies and PEs, of all flows
 	answer  []byte                              // what a role answers
 	zeros   []byte                              // the data of all packets
@@ -44,6 +43,12 @@ var (
 )
 
 const defaultPKey = 0xFFFF
+
+// reads makes a frame of octets, for a role to read.
+func (r *roles) reads(ip []byte) *rocev2.Frame {
+	r.read.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	return &r.read
+}
 
 // numbered returns an address of a prefix.
 func numbered(prefix netip.Prefix, i int) netip.Addr {

@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/node/reaction"
-	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -56,7 +55,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
 		Proxies:  leaves{n},
 		PEs:      acl.New(switchPrefix),
-		Rate:     n.cfg.SwitchLimit,
+		Out:      n.cfg.SwitchLimit,
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
 		InnerSource: true, FastCNP: fastcnp.Config{InnerSource: true}, // routers of this WAN reach the hosts
 		Seed: n.seed(),
@@ -119,18 +118,15 @@ func (s *Switch) told(r ref, k *packet) {
 		return
 	}
 	roles := &n.roles
-	if err := roles.told.Decode(k.ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}, proxymsg.ExperimentalPort); err != nil {
-		panic("lab: " + err.Error())
-	}
-	out, a, reason := s.role.proxy.ReceivePacket(roles.answer[:0], &roles.told, n.Sim.Now().Clock())
-	s.role.translated(out, a.Flow, reason, k.flow, n.cfg.ProxyDelay)
+	out, d := s.role.proxy.Receive(roles.answer[:0], roles.reads(k.ip), 0, n.Sim.Now().Clock())
+	s.role.translated(out, &d.Decision, k.flow, n.cfg.ProxyDelay)
 }
 
 // translated sends the CNP that a proxy or an ingress PE made of a message.
-func (s *switchRole) translated(cnp []byte, about rocev2.FlowKey, reason node.Reason, flow int32, wait sim.Time) {
+func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait sim.Time) {
 	n := s.of.net
-	to, ok := index(hostPrefix, about.Src)
-	if reason != node.Accepted || !ok || to >= len(n.hosts) {
+	to, ok := index(hostPrefix, d.Flow.Src)
+	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
 		return
 	}
@@ -178,9 +174,8 @@ func (s *Switch) pauses(out *Port, r ref, k *packet) {
 func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 	n, roles := s.net, &s.net.roles
 	e := &roles.event
-	e.Frame, e.Options = n.tunnelled(r, k), rocev2.DecodeOptions{Link: rocev2.LinkIP}
 	e.Level, e.Pause, e.Port = out.level, n.cfg.Pausing.For, uint16(out.index)
-	notice, d := agent.Congested(roles.answer[:0], e, n.Sim.Now().Clock())
+	notice, d := agent.Congested(roles.answer[:0], roles.reads(n.tunnelled(r, k)), 0, *e, n.Sim.Now().Clock())
 	if d.MarkECN {
 		n.count.Marked++
 		k.ce = true
@@ -222,8 +217,8 @@ func (s *Switch) leveled(p *Port, octets int64) {
 	}
 	n := s.net
 	for {
-		notice, d, ok := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index))
-		if !ok {
+		notice, d := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index))
+		if d.Action == node.Nothing {
 			return
 		}
 		if to, ok := index(hostPrefix, d.To); ok {

@@ -2,15 +2,26 @@ package node
 
 import (
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Pairs say which queue pair sends a flow. A *[qpmap.Map] does, with what it was
 // given or has learned.
 type Pairs interface {
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
+}
+
+// A Learner is Pairs that learn from the packets that a role sees. A *[qpmap.Map] does.
+type Learner interface {
+	Pairs
+	// Observe learns from a packet, and returns how many pairs it taught.
+	Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int)
+	// Learned yields the pairs that the last Observe learned.
+	Learned() iter.Seq2[qpmap.Key, qpmap.Pair]
 }
 
 // SourceQP returns what p knows of the sender of a flow, or why it is not known:

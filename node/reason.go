@@ -11,13 +11,11 @@ package node
 import (
 	"errors"
 	"math"
-	"strconv"
 
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A Reason says why a role refused a packet. It is a small number, so that it
-// can index counters, and no error, as Accepted is none: see Err.
+// A Reason says why a role refused a packet. It is no error, as Accepted is none: see Err.
 type Reason uint8
 
 // The reasons. Accepted, the zero value, is none.
@@ -47,24 +45,18 @@ const (
 	TableFull              // no room for another flow
 	UnknownOption          // a notification with an option that must not be skipped, and that is not known
 
-	// Reasons is the number of reasons: the length of an array of counters.
-	Reasons = iota
+	reasons = iota
 )
 
-var reasons = [Reasons]string{
-	"", "disabled", "not_capable", "acknowledgement", "notification", "fragment", "address", "own_address", "not_tunnelled",
-	"tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours", "denied", "unknown_qp",
+var reasonTexts = [reasons]string{
+	"", "disabled", "not_capable", "acknowledgement", "notification", "fragment", "address", "own_address",
+	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours", "denied", "unknown_qp",
 	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option",
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the
 // empty string for Accepted.
-func (r Reason) String() string {
-	if int(r) < len(reasons) {
-		return reasons[r]
-	}
-	return "Reason(" + strconv.Itoa(int(r)) + ")"
-}
+func (r Reason) String() string { return enumtext.Name(r, reasonTexts[:], "Reason") }
 
 // Err returns nil for Accepted; for every other reason the error whose text is
 // what String returns, after "node: ". The same reason gives the same error, so

@@ -15,8 +15,8 @@ func TestReasonErr(t *testing.T) {
 	require.NoError(t, node.Accepted.Err())
 	require.EqualError(t, node.Limited.Err(), "node: limited")
 	require.EqualError(t, node.Reason(200).Err(), "node: Reason(200)")
-	for r := range node.Reason(node.Reasons) {
-		for other := range node.Reason(node.Reasons) {
+	for r := range node.Reason(24) {
+		for other := range node.Reason(24) {
 			err := fmt.Errorf("10.0.0.1: %w", r.Err())
 			require.Equal(t, r == other && r != node.Accepted, errors.Is(err, other.Err()), "%v, %v", r, other)
 		}
@@ -35,7 +35,7 @@ func TestReasonPrints(t *testing.T) {
 func TestReasonErrAllocatesNothing(t *testing.T) {
 	var err error
 	wiretest.NoAllocs(t, "Err", func() {
-		for r := range node.Reason(node.Reasons) {
+		for r := range node.Reason(24) {
 			err = r.Err()
 		}
 	})

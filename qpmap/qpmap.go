@@ -120,6 +120,12 @@ type Key struct {
 	Domain uint32 // such as the number of a VPN, which may have addresses of its own
 }
 
+// Hash returns 64 bits that depend on all of the key and on a seed, which keeps
+// others from choosing flows that collide.
+func (k Key) Hash(seed uint64) uint64 {
+	return k.FlowKey.Hash(seed + uint64(k.Domain)*0x9E3779B97F4A7C15)
+}
+
 // Config says how much a Map keeps, and when votes decide. Zero fields stand
 // for the defaults.
 type Config struct {
@@ -207,12 +213,13 @@ func New(cfg Config) *Map {
 }
 
 // Observe learns from a packet that passes: data, responses and CM messages of
-// either direction. Anything else changes nothing. It allocates nothing, and
-// keeps nothing of p.
-func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) {
+// either direction. Anything else changes nothing. It allocates nothing, keeps
+// nothing of p, and returns how many pairs [Map.Learned] yields.
+func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
 	var o Observation
 	o.Set(p, domain)
 	m.Learn(&o, now)
+	return m.learnedCount
 }
 
 // Learn is [Map.Observe] of a packet that was decoded before.

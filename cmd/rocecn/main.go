@@ -21,7 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/filter"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/flows"
@@ -43,7 +42,7 @@ var commands = []command{
 	{"inspect", "print what is in captures, one line a packet", inspect.Run},
 	{"flows", "say what happened to every flow in captures", flows.Run},
 	{"pairs", "say whose queue pair sends to whose in captures", pairs.Run},
-	{"answer", "write the Fast CNPs that a congested switch would send for a capture", answer.Run},
+	{"answer", "write the Fast CNPs that a congested switch would send for a capture", play.Answer},
 	{"play", "rehearse a role of the network on a capture", play.Run},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},
 	{"send", "send an FCN or a proxy message over UDP", send.Run},

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log"
@@ -14,16 +15,20 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/border"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // run forwards frames.
 func run(in capture.Reader, out *capture.Writer, b *border.Border) error {
+	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
-		if b.Judge(r.Data, r.Options()).Drop {
+		f.Decode(r.Data, r.Options())
+		if _, d := b.Receive(nil, &f, 0, r.Time); d.Action == node.Dropped {
 			continue
 		}
 		if err := out.Write(r); err != nil {
@@ -38,17 +43,16 @@ func main() {
 	flag.BoolVar(&cfg.CNP, "cnp", false, "CNPs do not cross either")
 	flag.BoolVar(&cfg.PPFC, "ppfc", false, "PPFC notifications do not cross either")
 	flag.Parse()
-	in, err := capture.Open(os.Stdin)
-	if err != nil {
+	b, wrong := border.New(cfg)
+	in, unreadable := capture.Open(os.Stdin)
+	out, unwritable := capture.NewWriter(os.Stdout, capture.Ethernet, time.Nanosecond)
+	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	out, err := capture.NewWriter(os.Stdout, capture.Ethernet, time.Nanosecond)
-	if err != nil {
-		log.Fatal(err)
-	}
-	b := border.New(cfg)
 	if err := run(in, out, b); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Fprintf(os.Stderr, "%+v\n", b.Stats())
+	for what, n := range b.Counters().All() {
+		fmt.Fprintln(os.Stderr, what, n)
+	}
 }

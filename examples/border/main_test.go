@@ -25,12 +25,14 @@ func TestBorder(t *testing.T) {
 		defer f.Close()
 		in, err := capture.Open(f)
 		require.NoError(t, err)
-		var b bytes.Buffer
-		out, err := capture.NewWriter(&b, capture.Ethernet, time.Nanosecond)
+		var file bytes.Buffer
+		out, err := capture.NewWriter(&file, capture.Ethernet, time.Nanosecond)
 		require.NoError(t, err)
-		require.NoError(t, run(in, out, border.New(c.cfg)))
+		b, err := border.New(c.cfg)
+		require.NoError(t, err)
+		require.NoError(t, run(in, out, b))
 
-		written, err := pcapgo.NewReader(&b)
+		written, err := pcapgo.NewReader(&file)
 		require.NoError(t, err)
 		crossed := 0
 		for ; ; crossed++ {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
-	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/level"
@@ -43,21 +43,23 @@ func (p *port) enqueue(octets int, now time.Time) uint8 {
 
 // run forwards every packet, and sends every notification back.
 func run(in capture.Reader, out *capture.Writer, agent *congested.Agent, p *port) error {
-	var packet rocev2.Packet
+	var f rocev2.Frame
+	var from rocev2.Datagram
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
 		if level := p.enqueue(int(r.OrigLen), r.Time); level > 0 {
-			ip, d := agent.Congested(nil, &congested.Event{Frame: r.Data, Options: r.Options(), Level: level}, r.Time)
-			if d.Kind != message.Other && packet.Decode(r.Data, r.Options()) == nil {
-				answer := append(packet.AppendReplyLink(nil, 6), ip...)
+			f.Decode(r.Data, r.Options())
+			ip, d := agent.Congested(nil, &f, 0, congested.Event{Level: level}, r.Time)
+			if d.Action == node.Sent && f.Datagram(&from) == nil {
+				answer := append(from.AppendReplyLink(nil, 6), ip...)
 				if err := out.Write(&capture.Record{Data: answer, Time: r.Time}); err != nil {
 					return err
 				}
 			}
-			if _, outermost, err := rocev2.Split(r.Data, r.Options()); err == nil && d.MarkECN {
-				rocev2.SetECN(outermost, rocev2.CE)
+			if d.MarkECN {
+				rocev2.SetECN(f.Outermost(), rocev2.CE)
 			}
 		}
 		if err := out.Write(r); err != nil {

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"log"
 	"net/netip"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
-	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
@@ -27,42 +27,26 @@ import (
 // run forwards what comes without a tunnel, learns from what comes out of one, and
 // turns FCN into CNPs. What it sends is IP.
 func run(in capture.Reader, out *capture.Writer, pe *ingress.PE, via *encap.IPInIPv6) error {
-	var datagram rocev2.Datagram
-	var flow rocev2.Flow
-	var packet rocev2.Packet
-	var sent []byte
+	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
-		now := r.Time
-		switch {
-		case datagram.Decode(r.Data, r.Options(), fcn.ExperimentalPort) == nil:
-			var n ingress.Notice
-			var reason node.Reason
-			if sent, n, reason = pe.ReceivePacket(sent[:0], &datagram, now); reason == node.Accepted {
-				log.Printf("label %05x is congested: CNP to queue pair %d of %v", n.Label, n.SrcQP, n.Flow.Src)
-			} else {
-				log.Printf("%v: %v", datagram.Src, reason)
-			}
-		case flow.Decode(r.Data, r.Options()) == nil && flow.Tunnelled():
-			if sent = sent[:0]; flow.OuterDst() == via.Src && packet.DecodeIP(flow.IP) == nil {
-				pe.Observe(&packet, 0, now)
-			}
-		default:
-			_, ip, notIP := rocev2.Split(r.Data, r.Options())
-			if notIP != nil {
-				continue
-			}
-			var f ingress.Forwarded
-			if sent, f, err = pe.Forward(sent[:0], ip, 0, via, now); err == nil && f.Reason != node.Accepted {
-				log.Print("label 0: ", f.Reason)
-			}
+		f.Decode(r.Data, r.Options())
+		sent, d := pe.Receive(nil, &f, 0, r.Time)
+		if d.Action == node.Nothing && !f.Tunnelled() {
+			sent, d = pe.Forward(nil, &f, 0, via, r.Time)
 		}
-		if err != nil {
-			log.Print(err)
-		} else if len(sent) > 0 {
-			if err := out.Write(&capture.Record{Data: sent, Time: now}); err != nil {
+		switch {
+		case d.Action == node.Sent:
+			log.Printf("label %05x is congested: CNP to queue pair %d of %v", d.Label, d.SrcQP, d.To)
+		case d.Action == node.Forwarded && d.Reason != node.Accepted:
+			log.Print("label 0: ", d.Reason)
+		case d.Action == node.Refused:
+			log.Printf("%v: %v", d.From, d.Reason)
+		}
+		if len(sent) > 0 {
+			if err := out.Write(&capture.Record{Data: sent, Time: r.Time}); err != nil {
 				return err
 			}
 		}
@@ -73,23 +57,17 @@ func run(in capture.Reader, out *capture.Writer, pe *ingress.PE, via *encap.IPIn
 func main() {
 	cfg := ingress.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{})} // off is the default
 	var via encap.IPInIPv6
-	flag.TextVar(&cfg.Self, "self", netip.Addr{}, "`address` in the WAN")
+	flag.TextVar(&cfg.WAN, "self", netip.Addr{}, "`address` in the WAN")
 	flag.TextVar(&via.Dst, "egress", netip.Addr{}, "`address` of the egress PE")
-	flag.TextVar(&cfg.CNP6, "cnp", netip.Addr{}, "`address` towards the senders")
+	flag.TextVar(&cfg.Self6, "cnp", netip.Addr{}, "`address` towards the senders")
 	var accept netip.Prefix
 	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of the nodes of the WAN")
 	flag.Parse()
-	cfg.Accept, via.Src = acl.New(accept), cfg.Self
-	pe, err := ingress.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	in, err := capture.Open(os.Stdin)
-	if err != nil {
-		log.Fatal(err)
-	}
-	out, err := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
-	if err != nil {
+	cfg.Accept, via.Src = acl.New(accept), cfg.WAN
+	pe, wrong := ingress.New(cfg)
+	in, unreadable := capture.Open(os.Stdin)
+	out, unwritable := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
+	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
 	if err := run(in, out, pe, &via); err != nil {

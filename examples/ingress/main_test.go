@@ -44,7 +44,7 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	in, err := capture.Open(&b)
 	require.NoError(t, err)
 	pe, err := ingress.New(ingress.Config{
-		Enabled: true, Self: self, CNP4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),
+		Enabled: true, WAN: self, Self4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), Seed: [32]byte{1},
 	})
 	require.NoError(t, err)

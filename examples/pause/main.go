@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A host knows what it has told its queues.
@@ -29,6 +31,7 @@ type host struct {
 
 // run takes frames, and between them looks again whenever the table says so.
 func (h *host) run(in capture.Reader) error {
+	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
@@ -40,12 +43,12 @@ func (h *host) run(in capture.Reader) error {
 			}
 		}
 		h.now = r.Time
-		switch action, reason := h.table.Receive(r.Data, r.Options(), h.now); reason {
-		case node.Accepted:
-			h.tell(action.Target)
-		case node.NotOurs: // not for this host, or no PPFC
-		default:
-			fmt.Fprintf(h.out, "refused: %v\n", reason.String())
+		f.Decode(r.Data, r.Options())
+		switch _, d := h.table.Receive(nil, &f, 0, h.now); {
+		case d.Action == node.Taken:
+			h.tell(d.Target)
+		case d.Action == node.Refused && d.Reason != node.NotOurs: // for this host
+			fmt.Fprintf(h.out, "refused: %v\n", d.Reason)
 		}
 	}
 	return nil
@@ -76,11 +79,12 @@ func main() {
 	})
 	flag.Parse()
 	cfg.Accept = acl.New(accept...)
+	table, wrong := pause.New(cfg)
 	in, err := capture.Open(os.Stdin)
-	if err != nil {
+	if err := cmp.Or(wrong, err); err != nil {
 		log.Fatal(err)
 	}
-	h := host{table: pause.New(cfg), told: map[pause.Target]pause.State{}, out: os.Stdout}
+	h := host{table: table, told: map[pause.Target]pause.State{}, out: os.Stdout}
 	if err := h.run(in); err != nil {
 		log.Fatal(err)
 	}

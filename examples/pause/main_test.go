@@ -52,7 +52,8 @@ func TestPause(t *testing.T) {
 	in, err := capture.Open(&b)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	table := pause.New(pause.Config{Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node, 48))})
+	table, err := pause.New(pause.Config{Enabled: true, Self6: self, Accept: acl.New(netip.PrefixFrom(node, 48))})
+	require.NoError(t, err)
 	h := host{table: table, told: map[pause.Target]pause.State{}, out: &out}
 	require.NoError(t, h.run(in))
 	require.Equal(t, `09:00:00.000000 2001:db8:4::e queue pair 0x11: stopped

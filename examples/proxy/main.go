@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"log"
 	"net/netip"
@@ -17,33 +18,29 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/proxy"
-	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // run answers the messages, and learns from everything else. What it sends is IP.
 func run(in capture.Reader, out *capture.Writer, p *proxy.Proxy) error {
-	var datagram rocev2.Datagram
-	var packet rocev2.Packet
+	var f rocev2.Frame
 	var sent []byte
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
-		if datagram.Decode(r.Data, r.Options(), proxymsg.ExperimentalPort) != nil {
-			if packet.Decode(r.Data, r.Options()) == nil {
-				p.Observe(&packet, r.Time)
-			}
+		var d proxy.Decision
+		f.Decode(r.Data, r.Options())
+		switch sent, d = p.Receive(sent[:0], &f, 0, r.Time); d.Action {
+		case node.Refused:
+			log.Printf("%v: %v", d.From, d.Reason)
+			continue
+		case node.Sent:
+			log.Printf("%v is congested: %v to queue pair %d", d.Flow, d.Kind, d.SrcQP)
+		default: // other traffic
 			continue
 		}
-		var a proxy.Answer
-		var reason node.Reason
-		if sent, a, reason = p.ReceivePacket(sent[:0], &datagram, r.Time); reason != node.Accepted {
-			log.Printf("%v: %v", datagram.Src, reason)
-			continue
-		}
-		log.Printf("%v is congested: %v to queue pair %d", a.Flow, a.Method, a.SrcQP)
 		if err := out.Write(&capture.Record{Data: sent, Time: r.Time}); err != nil {
 			return err
 		}
@@ -70,16 +67,10 @@ func main() {
 	}
 	cfg.Accept = acl.New(accept)
 	cfg.Senders = acl.NewMap(acl.Entry[proxy.Method]{Prefix: senders, Value: proxy.CNP})
-	p, err := proxy.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	in, err := capture.Open(os.Stdin)
-	if err != nil {
-		log.Fatal(err)
-	}
-	out, err := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
-	if err != nil {
+	p, wrong := proxy.New(cfg)
+	in, unreadable := capture.Open(os.Stdin)
+	out, unwritable := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
+	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
 	if err := run(in, out, p); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -71,6 +72,6 @@ func TestProxy(t *testing.T) {
 		require.Contains(t, []uint32{0x11, 0x12}, c.DestQP)
 		require.Equal(t, self, p.Src)
 	}
-	require.EqualValues(t, data, p.Stats().Sent)
+	require.EqualValues(t, data, p.Counters().Of(node.Count{Action: node.Sent}))
 	require.Positive(t, data)
 }

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"log"
 	"net/netip"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
@@ -21,29 +21,26 @@ import (
 )
 
 // run answers what is marked, and says why where it does not.
-func run(in capture.Reader, out *capture.Writer, host *receiver.Receiver, pairs *qpmap.Map) error {
-	var packet rocev2.Packet
+func run(in capture.Reader, out *capture.Writer, host *receiver.Receiver) error {
+	var f rocev2.Frame
+	var from rocev2.Datagram
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
-		if packet.Decode(r.Data, r.Options()) != nil {
-			continue // other traffic
+		f.Decode(r.Data, r.Options())
+		ip, d := host.Receive(nil, &f, 0, r.Time)
+		if d.Action == node.Refused {
+			log.Printf("%v: %v", d.Flow, d.Reason)
 		}
-		pairs.Observe(&packet, 0, r.Time)
-		ip, d := host.Receive(nil, &packet, r.Time)
-		switch {
-		case d.Reason != node.Accepted:
-			log.Printf("%v: %v", packet.FlowKey(), d.Reason)
+		if d.Action != node.Sent || f.Datagram(&from) != nil {
 			continue
-		case d.Kind == message.Other:
-			continue // not marked
 		}
 		version := uint8(6)
 		if d.To.Is4() {
 			version = 4
 		}
-		answer := append(packet.AppendReplyLink(nil, version), ip...)
+		answer := append(from.AppendReplyLink(nil, version), ip...)
 		if err := out.Write(&capture.Record{Data: answer, Time: r.Time}); err != nil {
 			return err
 		}
@@ -52,8 +49,7 @@ func run(in capture.Reader, out *capture.Writer, host *receiver.Receiver, pairs 
 }
 
 func main() {
-	pairs := qpmap.New(qpmap.Config{})
-	cfg := receiver.Config{Enabled: true, QPs: pairs, Interval: 50 * time.Microsecond}
+	cfg := receiver.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), PerFlow: 50 * time.Microsecond}
 	flag.Func("self", "own `address`; once for each family", func(s string) error {
 		a, err := netip.ParseAddr(s)
 		if a.Is4() {
@@ -64,15 +60,13 @@ func main() {
 		return err
 	})
 	flag.Parse()
-	in, err := capture.Open(os.Stdin)
-	if err != nil {
+	host, wrong := receiver.New(cfg)
+	in, unreadable := capture.Open(os.Stdin)
+	out, unwritable := capture.NewWriter(os.Stdout, capture.Ethernet, time.Microsecond)
+	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}
-	out, err := capture.NewWriter(os.Stdout, capture.Ethernet, time.Microsecond)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(in, out, receiver.New(cfg), pairs); err != nil {
+	if err := run(in, out, host); err != nil {
 		log.Fatal(err)
 	}
 }

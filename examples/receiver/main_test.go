@@ -35,12 +35,14 @@ func TestReceiver(t *testing.T) {
 	var b bytes.Buffer
 	out, err := capture.NewWriter(&b, capture.Ethernet, time.Microsecond)
 	require.NoError(t, err)
-	pairs := qpmap.New(qpmap.Config{})
 	self := netip.MustParseAddr("fd77::1")
-	r := receiver.New(receiver.Config{Enabled: true, Self6: self, QPs: pairs, Interval: 50 * time.Microsecond})
+	r, err := receiver.New(receiver.Config{
+		Enabled: true, Self6: self, QPs: qpmap.New(qpmap.Config{}), PerFlow: 50 * time.Microsecond,
+	})
+	require.NoError(t, err)
 	captured, err := capture.Open(&in)
 	require.NoError(t, err)
-	require.NoError(t, run(captured, out, r, pairs))
+	require.NoError(t, run(captured, out, r))
 
 	sent, err := pcapgo.NewReader(&b)
 	require.NoError(t, err)

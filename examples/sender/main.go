@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -26,35 +27,29 @@ import (
 )
 
 // run prints a line for each notification.
-func run(in capture.Reader, out io.Writer, s *sender.Sender, pairs *qpmap.Map) error {
+func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
 	detour := sender.NewDetour(4096, time.Second, 1)
-	var packet rocev2.Packet
+	var f rocev2.Frame
 	for r, err := range capture.All(in) {
 		if err != nil {
 			return err
 		}
 		now := r.Time
-		if packet.Decode(r.Data, r.Options()) == nil {
-			pairs.Observe(&packet, 0, now) // connections
-			s.Observe(&packet, now)        // datagrams
+		f.Decode(r.Data, r.Options())
+		_, d := s.Receive(nil, &f, 0, now)
+		if d.Action == node.Refused && d.Reason != node.NotOurs { // not for this host
+			fmt.Fprintf(out, "refused: %v\n", d.Reason)
 		}
-		e, reason := s.Receive(r.Data, r.Options(), now)
-		switch {
-		case reason == node.NotOurs: // not for this host, or no notification
-			continue
-		case reason != node.Accepted:
-			fmt.Fprintf(out, "refused: %v\n", reason)
-			continue
-		case e.Again: // the same congestion as before
+		if d.Action != node.Taken || d.Again { // the same congestion as before
 			continue
 		}
-		fmt.Fprintf(out, "queue pair %#x: %v from %v (%v)\n", e.QP, e.Kind, e.From, e.Origin)
-		if e.Kind == message.FastCNP && e.Origin == fastcnp.Network {
-			detour.Report(e.Flow, e.SrcPort, e.From, now)
-			fmt.Fprintf(out, "  from now on: UDP source port %d\n", detour.SrcPort(e.Flow, e.SrcPort, now))
+		fmt.Fprintf(out, "queue pair %#x: %v from %v (%v)\n", d.SrcQP, d.Kind, d.From, d.Origin)
+		if d.Kind == message.FastCNP && d.Origin == fastcnp.Network {
+			detour.Report(d.Flow.FlowKey, d.SrcPort, d.From, now)
+			fmt.Fprintf(out, "  from now on: UDP source port %d\n", detour.SrcPort(d.Flow.FlowKey, d.SrcPort, now))
 		}
-		if e.Trace != nil {
-			for hop := range e.Trace.Nodes() {
+		if d.Trace != nil {
+			for hop := range d.Trace.Nodes() {
 				fmt.Fprintf(out, "  node %d: queue %d\n", hop.NodeID, hop.QueueDepth)
 			}
 		}
@@ -63,8 +58,7 @@ func run(in capture.Reader, out io.Writer, s *sender.Sender, pairs *qpmap.Map) e
 }
 
 func main() {
-	pairs := qpmap.New(qpmap.Config{})
-	cfg := sender.Config{Enabled: true, QPs: pairs, Window: 100 * time.Microsecond}
+	cfg := sender.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), Window: 100 * time.Microsecond}
 	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "own IPv6 `address`")
 	var accept []netip.Prefix
 	flag.Func("accept", "`prefix` of switches to believe; may be given again", func(s string) error {
@@ -74,11 +68,12 @@ func main() {
 	})
 	flag.Parse()
 	cfg.Accept = acl.New(accept...)
+	s, wrong := sender.New(cfg)
 	in, err := capture.Open(os.Stdin)
-	if err != nil {
+	if err := cmp.Or(wrong, err); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(in, os.Stdout, sender.New(cfg), pairs); err != nil {
+	if err := run(in, os.Stdout, s); err != nil {
 		log.Fatal(err)
 	}
 }

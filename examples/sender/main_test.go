@@ -52,13 +52,13 @@ func TestSender(t *testing.T) {
 	}
 	in, err := capture.Open(&file)
 	require.NoError(t, err)
-	pairs := qpmap.New(qpmap.Config{})
-	s := sender.New(sender.Config{
-		Enabled: true, Self6: p.Src, QPs: pairs, Window: 100 * time.Microsecond,
+	s, err := sender.New(sender.Config{
+		Enabled: true, Self6: p.Src, QPs: qpmap.New(qpmap.Config{}), Window: 100 * time.Microsecond,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
 	})
+	require.NoError(t, err)
 	var out strings.Builder
-	require.NoError(t, run(in, &out, s, pairs))
+	require.NoError(t, run(in, &out, s))
 	require.Regexp(t, `^queue pair 0x22: fastcnp from 2001:db8:ffff::5 \(network\)
   from now on: UDP source port \d+
   node 7: queue 9

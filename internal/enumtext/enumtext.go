@@ -2,7 +2,10 @@
 package enumtext
 
 import (
+	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
@@ -32,4 +35,15 @@ func Unmarshal[T Enum](to *T, text []byte, pkg, field string) error {
 		}
 	}
 	return wireerr.New(pkg, field, 0, "there is none that is called "+strconv.Quote(string(text)), wireerr.Range)
+}
+
+// OneOf sets to to the value of one of these texts. The error names them.
+func OneOf[T ~uint8](to *T, text []byte, texts []string) error {
+	i := slices.Index(texts, string(text))
+	if i < 0 {
+		last := len(texts) - 1
+		return errors.New(strings.Join(texts[:last], ", ") + " or " + texts[last] + " needed")
+	}
+	*to = T(i)
+	return nil
 }

@@ -1,7 +1,9 @@
 package border_test
 
 import (
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -15,56 +17,82 @@ import (
 // The capture has four Fast CNPs and a broken one, two FCNs, two proxy messages
 // and one broken each, four PPFC notifications and a broken one, two CNPs and a
 // broken one, data, an acknowledgement and one broken each, and other UDP.
-func TestJudge(t *testing.T) {
+func TestReceive(t *testing.T) {
+	type stats map[node.Count]uint64
+	dropped := func(k message.Kind) node.Count { return node.Count{Action: node.Dropped, Kind: k} }
+	off := stats{{Action: node.Refused, Reason: node.Disabled}: 23, {}: 1}
+	passed := node.Count{Action: node.Passed}
 	for _, c := range []struct {
 		cfg  border.Config
-		want border.Stats
+		want stats
 	}{
-		{border.Config{}, border.Stats{Disabled: 23, Other: 1}},
-		{border.Config{Border: filter.Border{CNP: true, PPFC: true}}, border.Stats{Disabled: 23, Other: 1}},
-		{border.Config{Enabled: true}, border.Stats{FastCNP: 5, FCN: 3, Proxy: 3, Passed: 12, Other: 1}},
-		{border.Config{Enabled: true, Border: filter.Border{CNP: true}}, border.Stats{FastCNP: 5, FCN: 3, Proxy: 3, CNP: 3, Passed: 9, Other: 1}},
-		{border.Config{Enabled: true, Border: filter.Border{PPFC: true}}, border.Stats{FastCNP: 5, FCN: 3, Proxy: 3, PPFC: 5, Passed: 7, Other: 1}},
+		{border.Config{}, off},
+		{border.Config{Border: filter.Border{CNP: true, PPFC: true}}, off},
+		{border.Config{Enabled: true}, stats{
+			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, passed: 12, {}: 1,
+		}},
+		{border.Config{Enabled: true, Border: filter.Border{CNP: true}}, stats{
+			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.CNP): 3, passed: 9, {}: 1,
+		}},
+		{border.Config{Enabled: true, Border: filter.Border{PPFC: true}}, stats{
+			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.PPFC): 5, passed: 7, {}: 1,
+		}},
 	} {
-		b := border.New(c.cfg)
+		b := made(t, c.cfg)
 		for _, p := range wiretest.Capture(t, "messages.pcap") {
-			v := b.Judge(p.Data, rocev2.DecodeOptions{})
-			require.False(t, v.Drop && !c.cfg.Enabled)
-			require.Equal(t, !c.cfg.Enabled && v.Kind != message.Other, v.Reason == node.Disabled)
+			d := judge(b, p.Data, rocev2.DecodeOptions{})
+			require.False(t, d.Action == node.Dropped && !c.cfg.Enabled)
+			require.Equal(t, !c.cfg.Enabled && d.Packet != message.Other, d.Reason == node.Disabled)
 		}
-		require.Equal(t, c.want, b.Stats(), "%+v", c.cfg)
+		require.Equal(t, c.want, stats(maps.Collect(b.Counters().All())), "%+v", c.cfg)
 	}
+}
+
+func made(t testing.TB, cfg border.Config) *border.Border {
+	t.Helper()
+	b, err := border.New(cfg)
+	require.NoError(t, err)
+	return b
+}
+
+var frame rocev2.Frame
+
+func judge(b *border.Border, octets []byte, o rocev2.DecodeOptions) node.Decision {
+	frame.Decode(octets, o)
+	_, d := b.Receive(nil, &frame, 0, time.Time{})
+	return d
 }
 
 // Of a message in two fragments, the first without its UDP header, the first is
 // dropped, and counted, in a tunnel as well.
-func TestJudgeFragments(t *testing.T) {
+func TestFragments(t *testing.T) {
 	const addresses = `20010db8000000000000000000000001 20010db8000000000000000000000002`
 	first := `60000000 0010 2c40 ` + addresses + `2b00 0001 00000007 3c00 fd00 00000000`
 	second := `60000000 001c 2c40 ` + addresses + `2b00 0008 00000007 1100 0104 00000000 c000 03fd 000c 0000 beef5400`
 	tunnelled := `60000000 0038 2940 ` + addresses + first
-	b := border.New(border.Config{Enabled: true})
+	b := made(t, border.Config{Enabled: true})
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-	require.Equal(t, border.Verdict{Kind: message.Broken, Drop: true}, b.Judge(wiretest.Hex(t, first), o))
-	require.Equal(t, border.Verdict{}, b.Judge(wiretest.Hex(t, second), o))
-	require.Equal(t, border.Verdict{Kind: message.Broken, Drop: true}, b.Judge(wiretest.Hex(t, tunnelled), o))
-	require.Equal(t, border.Stats{Broken: 2, Other: 1}, b.Stats())
-	off := border.New(border.Config{})
-	require.Equal(t, border.Verdict{Kind: message.Broken, Reason: node.Disabled}, off.Judge(wiretest.Hex(t, first), o))
+	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken}, judge(b, wiretest.Hex(t, first), o))
+	require.Equal(t, node.Decision{}, judge(b, wiretest.Hex(t, second), o))
+	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken}, judge(b, wiretest.Hex(t, tunnelled), o))
+	require.Equal(t, map[node.Count]uint64{{Action: node.Dropped, Kind: message.Broken}: 2, {}: 1},
+		maps.Collect(b.Counters().All()))
+	off := made(t, border.Config{})
+	require.Equal(t, node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Disabled}, judge(off, wiretest.Hex(t, first), o))
 }
 
 func TestAllocs(t *testing.T) {
-	b := border.New(border.Config{Enabled: true})
+	b := made(t, border.Config{Enabled: true})
 	packets := wiretest.Capture(t, "messages.pcap")
-	wiretest.NoAllocs(t, "Judge", func() {
+	wiretest.NoAllocs(t, "Receive", func() {
 		for i := range packets {
-			b.Judge(packets[i].Data, rocev2.DecodeOptions{})
+			judge(b, packets[i].Data, rocev2.DecodeOptions{})
 		}
 	})
 }
 
-func BenchmarkJudge(b *testing.B) {
-	border := border.New(border.Config{Enabled: true})
+func BenchmarkReceive(b *testing.B) {
+	border := made(b, border.Config{Enabled: true})
 	packets := wiretest.Capture(b, "messages.pcap")
 	for _, c := range []struct {
 		name  string
@@ -73,7 +101,7 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				border.Judge(c.frame, rocev2.DecodeOptions{})
+				judge(border, c.frame, rocev2.DecodeOptions{})
 			}
 		})
 	}

@@ -2,24 +2,30 @@ package border_test
 
 import (
 	"fmt"
+	"time"
 
-	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A router at the border of a domain shows every packet that it forwards, in
 // either direction.
-func ExampleBorder_Judge() {
-	b := border.New(border.Config{Enabled: true})
+func ExampleBorder() {
+	b, err := border.New(border.Config{Enabled: true})
+	if err != nil {
+		panic(err)
+	}
+	var f rocev2.Frame
 	forward := func(packet []byte) {
-		switch v := b.Judge(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}); {
-		case v.Drop:
-			fmt.Println("dropped:", v.Kind)
-		case v.Kind == message.Other:
+		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		switch _, d := b.Receive(nil, &f, 0, time.Now()); d.Action {
+		case node.Dropped:
+			fmt.Println("dropped:", d.Kind)
+		case node.Nothing:
 			fmt.Println("forwarded, none of ours")
 		default:
-			fmt.Println("forwarded:", v.Kind)
+			fmt.Println("forwarded:", d.Packet)
 		}
 	}
 	fcn := []byte{
@@ -30,9 +36,12 @@ func ExampleBorder_Judge() {
 	forward(fcn)
 	fcn[23] = 53 // to another port
 	forward(fcn)
-	fmt.Printf("%+v\n", b.Stats())
+	for count, n := range b.Counters().All() {
+		fmt.Println(count, n)
+	}
 	// Output:
 	// dropped: fcn
 	// forwarded, none of ours
-	// {FastCNP:0 FCN:1 Proxy:0 PPFC:0 CNP:0 Broken:0 Passed:0 Other:1 Disabled:0}
+	// nothing 1
+	// dropped_fcn 1
 }

@@ -38,14 +38,14 @@ func BenchmarkCongested(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := method(congested.FastCNP)
-				cfg.Rate, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
+				cfg.Out, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
 				a := agent(b, cfg)
-				e := &congested.Event{Frame: frame, Options: ip}
+				e := &event{Frame: frame, Options: ip}
 				buf := make([]byte, 0, 4096)
 				now := now
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
-					if _, d := a.Congested(buf, e, now); d.Kind != message.FastCNP {
+					if _, d := congest(a, buf, e, now); d.Kind != message.FastCNP {
 						b.Fail()
 					}
 				}
@@ -59,10 +59,10 @@ func BenchmarkLimited(b *testing.B) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Hour
 	a := agent(b, cfg)
-	e := &congested.Event{Frame: data(b), Options: ip}
-	buf, _ := a.Congested(nil, e, now)
+	e := &event{Frame: data(b), Options: ip}
+	buf, _ := congest(a, nil, e, now)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.Congested(buf[:0], e, now)
+		congest(a, buf[:0], e, now)
 	}
 }

@@ -104,29 +104,29 @@ func TestCannotMark(t *testing.T) {
 		cfg := method(c.method)
 		cfg.Capable, cfg.CannotMark, cfg.Fallback = capable(c.capable), true, c.fallback
 		a := agent(t, cfg)
-		out, d := a.Congested([]byte{1}, &congested.Event{Frame: c.packet, Options: ip}, now)
+		out, d := congest(a, []byte{1}, &event{Frame: c.packet, Options: ip}, now)
 		require.Equal(t, []any{c.reason, c.kind, false}, []any{d.Reason, d.Kind, d.MarkECN}, c.name)
 		require.Equal(t, c.kind != 0, len(out) > 1, c.name)
-		var want congested.Stats
-		want.FellBack = c.fellBack
+		want := map[node.Count]uint64{refused(c.reason): 1}
 		if c.kind != 0 {
-			want.Sent[c.kind] = 1
-		} else {
-			want.Refused[c.reason] = 1
+			want = map[node.Count]uint64{sentKind(c.kind): 1}
 		}
-		require.Equal(t, want, a.Stats(), c.name)
+		if c.fellBack > 0 {
+			want[node.Count{Action: node.FellBack}] = c.fellBack
+		}
+		require.Equal(t, want, counted(a), c.name)
 	}
 
 	// It learns, as others do, who does not understand Fast CNPs.
 	cfg := method(congested.FastCNP)
 	cfg.CannotMark, cfg.Fallback = true, congested.Proxy
 	a := agent(t, cfg)
-	e := &congested.Event{Frame: data(t), Options: ip}
-	sent, d := a.Congested(nil, e, now)
+	e := &event{Frame: data(t), Options: ip}
+	sent, d := congest(a, nil, e, now)
 	require.Equal(t, message.FastCNP, d.Kind)
-	require.Equal(t, node.Accepted, a.ICMP(src6, problem(sent), now))
-	_, d = a.Congested(nil, e, now)
-	require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.Proxy, To: proxy}, d)
+	require.Equal(t, node.Accepted, icmp(a, src6, problem(sent), now))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, decision{Packet: message.Data, Kind: message.Proxy, To: proxy}, d)
 }
 
 // What a limit leaves of a Fast CNP, by what is known of the sender.
@@ -146,30 +146,30 @@ func TestLimitedMark(t *testing.T) {
 	} {
 		for name, limits := range map[string]func(*congested.Config){
 			"flow": func(cfg *congested.Config) { cfg.PerFlow[0] = time.Hour },
-			"rate": func(cfg *congested.Config) { cfg.Rate = limit.Rate{PerSecond: 1e-6} },
+			"rate": func(cfg *congested.Config) { cfg.Out = limit.Rate{PerSecond: 1e-6} },
 		} {
 			cfg := method(congested.FastCNP)
 			cfg.Capable, cfg.CannotMark = capable(c.capable), c.cannotMark
 			limits(&cfg)
 			a := agent(t, cfg)
-			e := &congested.Event{Frame: data(t, ecn(c.ecn)), Options: ip}
-			marked := uint64(0)
+			e := &event{Frame: data(t, ecn(c.ecn)), Options: ip}
+			marks := uint64(0)
 			for i := range 1000 {
-				out, d := a.Congested(nil, e, now)
+				out, d := congest(a, nil, e, now)
 				if i == 0 {
 					require.Equal(t, message.FastCNP, d.Kind)
 				} else {
-					require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark},
+					require.Equal(t, decision{Packet: message.Data, Reason: node.Limited, MarkECN: c.mark},
 						d, name)
 					require.Empty(t, out)
 				}
 				if d.MarkECN {
-					marked++
+					marks++
 				}
 			}
-			require.Equal(t, []uint64{marked, 999}, []uint64{a.Stats().Marked, a.Stats().Refused[node.Limited]})
+			require.Equal(t, []uint64{marks, 999}, []uint64{a.Counters().Of(marked), a.Counters().Of(refused(node.Limited))})
 			if c.mark {
-				require.EqualValues(t, 1000, marked)
+				require.EqualValues(t, 1000, marks)
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func TestLimitOfFCNs(t *testing.T) {
 		{tunnelled(t, vxlan, data(t), 6), node.Limited},
 		{tunnelled(t, other, data(t), 6), 0},
 	} {
-		_, d := a.Congested(nil, &congested.Event{Frame: c.packet, Options: ip}, now)
+		_, d := congest(a, nil, &event{Frame: c.packet, Options: ip}, now)
 		require.Equal(t, c.reason.String(), d.Reason.String(), i)
 	}
 }
@@ -222,7 +222,7 @@ func TestRecognition(t *testing.T) {
 		cfg := method(congested.FastCNP)
 		cfg.FCN.Port, cfg.Proxy.Port = c.fcn, c.proxy
 		a := agent(t, cfg)
-		_, d := a.Congested(nil, &congested.Event{Frame: fragmentOf(udp(c.port)), Options: ip}, now)
+		_, d := congest(a, nil, &event{Frame: fragmentOf(udp(c.port)), Options: ip}, now)
 		require.Equal(t, c.fragment.String(), d.Reason.String(), "%+v", c)
 		var packet []byte
 		switch c.kind {
@@ -231,18 +231,18 @@ func TestRecognition(t *testing.T) {
 		case message.FCN: // a message on its way to another node
 			cfg := method(congested.FCN)
 			cfg.FCN.Port = c.fcn
-			packet, _ = agent(t, cfg).Congested(nil, &congested.Event{Frame: tunnelled(t, ipip, data(t), 5),
+			packet, _ = congest(agent(t, cfg), nil, &event{Frame: tunnelled(t, ipip, data(t), 5),
 				Options: ip}, now)
 		case message.Proxy:
 			cfg := method(congested.Proxy)
 			cfg.Proxy.Port = c.proxy
-			packet, _ = agent(t, cfg).Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+			packet, _ = congest(agent(t, cfg), nil, &event{Frame: data(t), Options: ip}, now)
 		default:
 			packet = udp(c.port)
 		}
 		copy(packet[8:24], src6.AsSlice()) // not the node's own
-		_, d = a.Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
-		require.Equal(t, congested.Decision{Packet: c.kind, Reason: node.NotOurs}, d, "%+v", c)
+		_, d = congest(a, nil, &event{Frame: packet, Options: ip}, now)
+		require.Equal(t, decision{Packet: c.kind, Reason: node.NotOurs}, d, "%+v", c)
 	}
 
 	types := fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
@@ -253,6 +253,6 @@ func TestRecognition(t *testing.T) {
 	require.NoError(t, p.DecodeIP(data(t)))
 	notification, err := fastcnp.AppendFor(nil, &p, pe, nil, fastcnp.Config{CodePoints: types})
 	require.NoError(t, err)
-	_, d := a.Congested(nil, &congested.Event{Frame: notification, Options: ip}, now)
-	require.Equal(t, congested.Decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)
+	_, d := congest(a, nil, &event{Frame: notification, Options: ip}, now)
+	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)
 }

@@ -219,7 +219,7 @@ func TestTruthTable(t *testing.T) {
 		a := agent(t, cfg)
 		before := bytes.Clone(c.packet)
 		buf := []byte("head")
-		out, d := a.Congested(buf, &congested.Event{Frame: c.packet, Options: ip}, now)
+		out, d := congest(a, buf, &event{Frame: c.packet, Options: ip}, now)
 		require.Equal(t, []any{c.reason, c.kind, c.mark}, []any{d.Reason, d.Kind, d.MarkECN}, c.name)
 		require.Equal(t, before, c.packet, c.name)
 		require.Equal(t, "head", string(out[:4]))
@@ -238,17 +238,17 @@ func TestTruthTable(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		want := congested.Stats{}
+		want := map[node.Count]uint64{}
 		switch {
 		case c.reason != 0:
-			want.Refused[c.reason] = 1
+			want[refused(c.reason)] = 1
 		case c.kind != 0:
-			want.Sent[c.kind] = 1
+			want[sentKind(c.kind)] = 1
 		}
 		if c.mark {
-			want.Marked = 1
+			want[marked] = 1
 		}
-		require.Equal(t, want, a.Stats(), c.name)
+		require.Equal(t, want, counted(a), c.name)
 	}
 }
 
@@ -335,27 +335,31 @@ func TestRefusals(t *testing.T) {
 				cfg.Methods = nil
 			}
 			a := agent(t, cfg)
-			out, d := a.Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
+			out, d := congest(a, nil, &event{Frame: packet, Options: ip}, now)
 			require.Empty(t, out, name)
-			require.Equal(t, congested.Decision{Packet: c.is, Reason: c.reason}, d, name)
-			require.EqualValues(t, 1, a.Stats().Refused[c.reason], name)
+			require.Equal(t, decision{Packet: c.is, Reason: c.reason}, d, name)
+			counted := uint64(1)
+			if c.is == message.Other && c.reason == node.NotOurs { // the role has no say
+				counted = 0
+			}
+			require.Equal(t, counted, a.Counters().Of(refused(c.reason)), name)
 		}
 	}
-	out, d := agent(t, congested.Config{}).Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+	out, d := congest(agent(t, congested.Config{}), nil, &event{Frame: data(t), Options: ip}, now)
 	require.Empty(t, out)
-	require.Equal(t, congested.Decision{Reason: node.Disabled}, d)
+	require.Equal(t, decision{Packet: message.Data, Reason: node.Disabled}, d)
 }
 
 // What the notifications say.
 func TestNotifications(t *testing.T) {
-	decide := func(cfg congested.Config, e congested.Event) (m message.Message, d congested.Decision) {
+	decide := func(cfg congested.Config, e event) (m message.Message, d decision) {
 		e.Options = ip
-		out, d := agent(t, cfg).Congested(nil, &e, now)
+		out, d := congest(agent(t, cfg), nil, &e, now)
 		require.Equal(t, node.Accepted, d.Reason)
 		require.NoError(t, m.Decode(out, ip, message.Config{FCNPort: cfg.FCN.Port, ProxyPort: cfg.Proxy.Port, CodePoints: cfg.FastCNP.CodePoints}))
 		return m, d
 	}
-	m, d := decide(method(congested.FastCNP), congested.Event{Frame: data(t)})
+	m, d := decide(method(congested.FastCNP), event{Frame: data(t)})
 	require.Equal(t, []any{self6, src6, dst6, uint32(17), uint8(1), uint8(1)},
 		[]any{m.FastCNP.Src, m.FastCNP.Dst, m.FastCNP.Option.OriginalDst, m.FastCNP.CNP.DestQP, m.FastCNP.Option.Number, d.Option})
 	require.Equal(t, fastcnp.Network, m.FastCNP.Origin())
@@ -367,30 +371,30 @@ func TestNotifications(t *testing.T) {
 	traced := data(t, func(p *rocev2.Packet) {
 		p.Ext = wiretest.Hex(t, hops)
 	})
-	m, d = decide(cfg, congested.Event{Frame: traced, Own: own})
+	m, d = decide(cfg, event{Frame: traced, Own: own})
 	require.EqualValues(t, 2, d.Option)
 	var queues []uint32
 	for n := range m.FastCNP.Option.Trace.Nodes() {
 		queues = append(queues, n.QueueDepth)
 	}
 	require.Equal(t, []uint32{1000, 9}, queues)
-	m, _ = decide(cfg, congested.Event{Frame: traced})
+	m, _ = decide(cfg, event{Frame: traced})
 	require.EqualValues(t, 2, m.FastCNP.Option.Trace.RemainingLen)
 
 	cfg = method(congested.Proxy)
 	cfg.Proxy.Port = 2022
 	inVXLAN := tunnelled(t, vxlan, data(t, v4), 5)
-	m, d = decide(cfg, congested.Event{Frame: inVXLAN, Level: 6})
+	m, d = decide(cfg, event{Frame: inVXLAN, Level: 6})
 	require.Equal(t, proxy, d.To)
 	require.Equal(t, rocev2.FiveTuple{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 49152, DstPort: 4791}, m.Proxy.FiveTuple)
 	require.Equal(t, inVXLAN, m.Proxy.Invoking)
 	require.EqualValues(t, 6, m.Proxy.Level)
 	require.EqualValues(t, 2022, m.Packet.DstPort)
-	m, _ = decide(cfg, congested.Event{Frame: inVXLAN, Level: 9}) // more than there are
+	m, _ = decide(cfg, event{Frame: inVXLAN, Level: 9}) // more than there are
 	require.EqualValues(t, 7, m.Proxy.Level)
 
 	for level, want := range map[uint8]uint8{0: 1, 1: 1, 7: 7, 9: 7} {
-		m, d = decide(method(congested.FCN), congested.Event{Frame: inVXLAN, Level: level})
+		m, d = decide(method(congested.FCN), event{Frame: inVXLAN, Level: level})
 		require.Equal(t, pe, d.To)
 		require.Equal(t, []any{uint32(5), want}, []any{m.FCN.FlowLabel, m.FCN.Level})
 	}
@@ -399,14 +403,14 @@ func TestNotifications(t *testing.T) {
 		string(data(t)):     {Src: src6, Dst: dst6, DestQP: 17},
 		string(data(t, v4)): {Src: src4, Dst: dst4, DestQP: 17},
 	} {
-		m, d = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: 100*time.Microsecond + 1, Port: 7})
+		m, d = decide(method(congested.PPFC), event{Frame: []byte(frame), Pause: 100*time.Microsecond + 1, Port: 7})
 		require.Equal(t, key.Src, d.To)
 		require.Equal(t, []any{ppfc.Stop, key.Dst, key.DestQP, 100 * time.Microsecond, uint16(7)},
 			[]any{m.PPFC.Type, m.PPFC.Congested, m.PPFC.DestQP, m.PPFC.Pause, m.PPFC.Port})
 		for pause, want := range map[time.Duration]time.Duration{
 			time.Hour: ppfc.MaxPause, -time.Microsecond: 0, -1: 0, 1999: time.Microsecond,
 		} {
-			m, _ = decide(method(congested.PPFC), congested.Event{Frame: []byte(frame), Pause: pause})
+			m, _ = decide(method(congested.PPFC), event{Frame: []byte(frame), Pause: pause})
 			require.Equal(t, want, m.PPFC.Pause)
 		}
 	}
@@ -421,7 +425,7 @@ func TestSourcePort(t *testing.T) {
 			frame := tunnelled(t, vxlan, data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }), 5)
 			var of [2]uint16
 			for i := range of {
-				out, d := agent(t, method).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+				out, d := congest(agent(t, method), nil, &event{Frame: frame, Options: ip}, now)
 				require.Equal(t, node.Accepted, d.Reason)
 				of[i] = binary.BigEndian.Uint16(out[40:])
 			}
@@ -432,7 +436,7 @@ func TestSourcePort(t *testing.T) {
 		require.Greater(t, len(ports), 10)
 
 		method.Proxy.Carriage.SrcPort, method.FCN.Carriage.SrcPort = 7, 7
-		out, _ := agent(t, method).Congested(nil, &congested.Event{Frame: tunnelled(t, vxlan, data(t), 5),
+		out, _ := congest(agent(t, method), nil, &event{Frame: tunnelled(t, vxlan, data(t), 5),
 			Options: ip}, now)
 		require.EqualValues(t, 7, binary.BigEndian.Uint16(out[40:]))
 	}
@@ -441,15 +445,15 @@ func TestSourcePort(t *testing.T) {
 // Flow control of an Ethernet link is other traffic, whatever came before.
 func TestFlowControl(t *testing.T) {
 	a := agent(t, method(congested.FastCNP))
-	_, d := a.Congested(nil, &congested.Event{Frame: data(t, notification(self6)), Options: ip}, now)
+	_, d := congest(a, nil, &event{Frame: data(t, notification(self6)), Options: ip}, now)
 	require.Equal(t, node.Notification, d.Reason)
 	for _, frame := range []string{
 		"0180c2000001 001122334455 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000",
 		"0180c2000001 001122334455 8808 0001 ffff",
 		"0180c2000001 001122334455 8808 0001",
 	} {
-		_, d = a.Congested(nil, &congested.Event{Frame: wiretest.Hex(t, frame)}, now)
-		require.Equal(t, congested.Decision{Packet: message.Other, Reason: node.NotOurs}, d)
+		_, d = congest(a, nil, &event{Frame: wiretest.Hex(t, frame)}, now)
+		require.Equal(t, decision{Packet: message.Other, Reason: node.NotOurs}, d)
 	}
 }
 
@@ -459,13 +463,13 @@ func TestTraceTooLong(t *testing.T) {
 	ext := append(wiretest.Hex(t, "111f 0100 31fa 0000 007b 083c 02000000"), make([]byte, 240)...)
 	frame := data(t, func(p *rocev2.Packet) { p.Ext = ext })
 	cfg := method(congested.FastCNP)
-	_, d := agent(t, cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
-	require.Equal(t, congested.Decision{Packet: message.Data, Reason: node.Broken}, d)
+	_, d := congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
+	require.Equal(t, decision{Packet: message.Data, Reason: node.Broken}, d)
 	cfg.FastCNP.Long = fastcnp.FallBack
-	_, d = agent(t, cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	_, d = congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 1, d.Option)
 	cfg.FastCNP.Long = fastcnp.Trim
-	_, d = agent(t, cfg).Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+	_, d = congest(agent(t, cfg), nil, &event{Frame: frame, Options: ip}, now)
 	require.EqualValues(t, 2, d.Option)
 }
 
@@ -479,13 +483,13 @@ func TestLongestPrefix(t *testing.T) {
 		acl.Entry[congested.Capability]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: congested.No},
 		acl.Entry[congested.Capability]{Prefix: netip.PrefixFrom(src6, 128), Value: congested.Yes})
 	a := agent(t, cfg)
-	for src, want := range map[netip.Addr]congested.Decision{
+	for src, want := range map[netip.Addr]decision{
 		src6:                               {Packet: message.Data, Kind: message.FastCNP, To: src6, Option: 1},
 		src6.Next():                        {Packet: message.Data, MarkECN: true},
 		dst6:                               {Packet: message.Data, MarkECN: true},
 		netip.MustParseAddr("2001:db9::1"): {Packet: message.Data, Reason: node.NoMethod},
 	} {
-		_, d := a.Congested(nil, &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src = src }), Options: ip}, now)
+		_, d := congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = src }), Options: ip}, now)
 		require.Equal(t, want, d, src)
 	}
 }
@@ -495,7 +499,7 @@ func TestLongestPrefix(t *testing.T) {
 func TestLimits(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow = [8]time.Duration{0: 100 * time.Microsecond, 7: 10 * time.Microsecond}
-	cfg.Rate = limit.Rate{PerSecond: 1000, Burst: 3}
+	cfg.Out = limit.Rate{PerSecond: 1000, Burst: 3}
 	flow := func(qp uint32) []byte { return data(t, func(p *rocev2.Packet) { p.BTH.DestQP = qp }) }
 	a := agent(t, cfg)
 	for _, c := range []struct {
@@ -515,28 +519,28 @@ func TestLimits(t *testing.T) {
 		if c.after == 109 {
 			c.reason = node.Limited
 		}
-		_, d := a.Congested(nil, &congested.Event{Frame: flow(c.qp), Options: ip, Level: c.level}, now.Add(c.after*time.Microsecond))
+		_, d := congest(a, nil, &event{Frame: flow(c.qp), Options: ip, Level: c.level}, now.Add(c.after*time.Microsecond))
 		require.Equal(t, c.reason, d.Reason, "%+v", c)
 		require.True(t, d.MarkECN,
 			"nobody knows whether the sender understands Fast CNPs: a limit takes nothing from marking")
 	}
 
 	// Exactly one interval later passes.
-	cfg.Rate = limit.Rate{}
+	cfg.Out = limit.Rate{}
 	a = agent(t, cfg)
 	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited, 199: node.Limited, 200: 0} {
 		if after%100 > 1 && after%100 < 99 {
 			continue
 		}
-		_, d := a.Congested(nil, &congested.Event{Frame: flow(1), Options: ip}, now.Add(time.Duration(after)*time.Microsecond))
+		_, d := congest(a, nil, &event{Frame: flow(1), Options: ip}, now.Add(time.Duration(after)*time.Microsecond))
 		require.Equal(t, reason, d.Reason, after)
 	}
 
 	// Marking is not limited, and takes nothing.
-	cfg.Capable, cfg.Rate = capable(congested.No), limit.Rate{PerSecond: 1}
+	cfg.Capable, cfg.Out = capable(congested.No), limit.Rate{PerSecond: 1}
 	a = agent(t, cfg)
 	for range 10 {
-		_, d := a.Congested(nil, &congested.Event{Frame: flow(1), Options: ip}, now)
+		_, d := congest(a, nil, &event{Frame: flow(1), Options: ip}, now)
 		require.True(t, d.MarkECN)
 	}
 }
@@ -545,12 +549,12 @@ func TestLimits(t *testing.T) {
 func TestTimeJumpsBack(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Millisecond
-	cfg.Rate = limit.Rate{PerSecond: 1000}
+	cfg.Out = limit.Rate{PerSecond: 1000}
 	a := agent(t, cfg)
-	e := &congested.Event{Frame: data(t), Options: ip}
+	e := &event{Frame: data(t), Options: ip}
 	reasons := ""
 	for _, at := range []time.Duration{0, -time.Hour, -time.Hour + time.Millisecond, -2 * time.Hour, -2*time.Hour + 999*time.Microsecond, -2*time.Hour + time.Millisecond} {
-		_, d := a.Congested(nil, e, now.Add(at))
+		_, d := congest(a, nil, e, now.Add(at))
 		reasons += d.Reason.String() + " "
 	}
 	require.Equal(t, " limited  limited limited  ", reasons)
@@ -565,8 +569,8 @@ func problem(fastCNP []byte) []byte {
 func TestICMP(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	a := agent(t, cfg)
-	e := &congested.Event{Frame: data(t), Options: ip}
-	sent, d := a.Congested(nil, e, now)
+	e := &event{Frame: data(t), Options: ip}
+	sent, d := congest(a, nil, e, now)
 	require.Equal(t, message.FastCNP, d.Kind)
 
 	changed := func(at int) []byte {
@@ -601,47 +605,47 @@ func TestICMP(t *testing.T) {
 		{"disabled", agent(t, congested.Config{}), src6, problem(sent), 0, node.Disabled},
 	}
 	for _, c := range forged {
-		require.Equal(t, c.reason, c.a.ICMP(c.from, c.message, now.Add(c.at)), c.name)
-		_, d := a.Congested(nil, e, now)
+		require.Equal(t, c.reason, icmp(c.a, c.from, c.message, now.Add(c.at)), c.name)
+		_, d := congest(a, nil, e, now)
 		require.Equal(t, message.FastCNP, d.Kind, c.name)
 	}
 
 	// What stood in the buffer before it is no part of what was sent.
 	behind := agent(t, cfg)
-	out, _ := behind.Congested([]byte("frame"), e, now)
+	out, _ := congest(behind, []byte("frame"), e, now)
 	require.Equal(t, sent, out[len("frame"):])
-	require.Equal(t, node.Accepted, behind.ICMP(src6, problem(sent), now))
+	require.Equal(t, node.Accepted, icmp(behind, src6, problem(sent), now))
 
 	rejection := problem(sent)
 	rejection[8+7]-- // the hop limit falls on the way
-	require.Equal(t, node.Accepted, a.ICMP(src6, rejection, now.Add(time.Second)))
-	require.EqualValues(t, 1, a.Stats().Learned)
-	_, d = a.Congested(nil, e, now.Add(time.Second))
-	require.Equal(t, congested.Decision{Packet: message.Data, MarkECN: true}, d)
-	_, d = a.Congested(nil, &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src = p.Src.Next() }), Options: ip}, now)
+	require.Equal(t, node.Accepted, icmp(a, src6, rejection, now.Add(time.Second)))
+	require.EqualValues(t, 1, a.Counters().Of(taught))
+	_, d = congest(a, nil, e, now.Add(time.Second))
+	require.Equal(t, decision{Packet: message.Data, MarkECN: true}, d)
+	_, d = congest(a, nil, &event{Frame: data(t, func(p *rocev2.Packet) { p.Src = p.Src.Next() }), Options: ip}, now)
 	require.Equal(t, message.FastCNP, d.Kind, "another sender")
 
 	// It ages.
-	_, d = a.Congested(nil, e, now.Add(time.Second+time.Hour-1))
+	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour-1))
 	require.True(t, d.Kind == message.Other && d.MarkECN)
-	_, d = a.Congested(nil, e, now.Add(time.Second+time.Hour))
+	_, d = congest(a, nil, e, now.Add(time.Second+time.Hour))
 	require.Equal(t, message.FastCNP, d.Kind)
 
 	// What the host itself says counts more than what is configured.
 	cfg.Capable, cfg.RejectedFor = capable(congested.Yes), time.Minute
 	a = agent(t, cfg)
-	sent, _ = a.Congested(nil, e, now)
-	require.Equal(t, node.Accepted, a.ICMP(src6, problem(sent), now))
-	_, d = a.Congested(nil, e, now)
+	sent, _ = congest(a, nil, e, now)
+	require.Equal(t, node.Accepted, icmp(a, src6, problem(sent), now))
+	_, d = congest(a, nil, e, now)
 	require.True(t, d.Kind == message.Other && d.MarkECN)
-	_, d = a.Congested(nil, e, now.Add(time.Minute))
+	_, d = congest(a, nil, e, now.Add(time.Minute))
 	require.True(t, d.Kind == message.FastCNP && !d.MarkECN)
 }
 
 // The same out of frames.
 func TestICMPFrame(t *testing.T) {
 	a := agent(t, method(congested.FastCNP))
-	sent, _ := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+	sent, _ := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
 	frame := func(from, to netip.Addr, message []byte, options string) []byte {
 		ext := wiretest.Hex(t, options)
 		b := []byte{0x60, 0, 0, 0, 0, uint8(len(ext) + len(message)), 58, 64}
@@ -668,18 +672,19 @@ func TestICMPFrame(t *testing.T) {
 		{"rejection behind more of them", frame(src6, self6, problem(sent),
 			"3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
 	} {
-		before := a.Stats()
-		require.Equal(t, c.reason, a.ICMPFrame(c.frame, ip, now), c.name)
+		before := counted(a)
+		require.Equal(t, c.reason, icmpFrame(a, c.frame, ip, now), c.name)
 		switch c.reason {
 		case node.Accepted:
-			before.Learned++
+			before[taught]++
 		case node.Denied:
-			before.Refused[node.Denied]++
+			before[refused(node.Denied)]++
 		}
-		require.Equal(t, before, a.Stats(), c.name)
-		wiretest.NoAllocs(t, c.name, func() { a.ICMPFrame(c.frame, ip, now) })
+		require.Equal(t, before, counted(a), c.name)
+		wiretest.NoAllocs(t, c.name, func() { icmpFrame(a, c.frame, ip, now) })
 	}
-	require.Equal(t, node.Disabled, agent(t, congested.Config{}).ICMPFrame(nil, ip, now))
+	require.Equal(t, node.Disabled,
+		icmpFrame(agent(t, congested.Config{}), frame(src6, self6, problem(sent), ""), ip, now))
 }
 
 // Floods of new flows, of forged ICMPv6 errors and of senders that reject: no
@@ -689,32 +694,32 @@ func TestFlood(t *testing.T) {
 	cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 64, 64, 64
 	cfg.PerFlow[0] = time.Second
 	a := agent(t, cfg)
-	e := &congested.Event{Frame: data(t), Options: ip}
+	e := &event{Frame: data(t), Options: ip}
 	var buf []byte
 	random := rand.New(rand.NewPCG(1, 2))
 	flood := func() {
 		for i := range 20_000 {
 			binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64()) // the sender
-			var d congested.Decision
-			buf, d = a.Congested(buf[:0], e, now)
+			var d decision
+			buf, d = congest(a, buf[:0], e, now)
 			require.Equal(t, message.FastCNP, d.Kind)
 			if i%2 == 0 {
 				buf = append(buf[:0], problem(buf)...)
-				require.Equal(t, node.Accepted, a.ICMP(d.To, buf, now))
+				require.Equal(t, node.Accepted, icmp(a, d.To, buf, now))
 			} else {
 				buf = append(buf[:0], problem(buf)...)
 				buf[8+39]++
-				require.Equal(t, node.Denied, a.ICMP(d.To, buf, now))
+				require.Equal(t, node.Denied, icmp(a, d.To, buf, now))
 			}
 		}
 	}
 	flood()
-	require.EqualValues(t, 10_000, a.Stats().Learned)
-	require.EqualValues(t, 10_000, a.Stats().Refused[node.Denied])
+	require.EqualValues(t, 10_000, a.Counters().Of(taught))
+	require.EqualValues(t, 10_000, a.Counters().Of(refused(node.Denied)))
 	wiretest.NoAllocs(t, "flood", func() {
 		binary.BigEndian.PutUint64(e.Frame[16:], random.Uint64())
-		buf, _ = a.Congested(buf[:0], e, now)
-		a.ICMP(src6, buf, now)
+		buf, _ = congest(a, buf[:0], e, now)
+		icmp(a, src6, buf, now)
 	})
 }
 
@@ -732,8 +737,8 @@ func TestNoAllocs(t *testing.T) {
 			cfg := method(m)
 			cfg.FastCNP.Long = fastcnp.FallBack
 			a := agent(t, cfg)
-			e := &congested.Event{Frame: frame, Options: ip, Own: own}
-			wiretest.NoAllocs(t, fmt.Sprint(m, " ", name), func() { a.Congested(buf, e, now) })
+			e := &event{Frame: frame, Options: ip, Own: own}
+			wiretest.NoAllocs(t, fmt.Sprint(m, " ", name), func() { congest(a, buf, e, now) })
 		}
 	}
 }
@@ -756,13 +761,13 @@ func FuzzCongested(f *testing.F) {
 		cfg.FastCNP.Long = fastcnp.FallBack
 		cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 4, 4, 4
 		a := agent(t, cfg)
-		out, d := a.Congested(nil, &congested.Event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}}, now)
+		out, d := congest(a, nil, &event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}}, now)
 		if d.Kind == message.Other {
 			require.Empty(t, out)
 		} else {
 			var got message.Message
 			family := proxymsg.Family(0)
-			if a.Stats().Sent[message.Proxy] > 0 { // a fuzzed invoking packet need not show it
+			if d.Kind == message.Proxy { // a fuzzed invoking packet need not show it
 				if family = proxymsg.IPv6; len(out) > 48+16 && netip.AddrFrom4([4]byte(out[48:])) == src4 {
 					family = proxymsg.IPv4
 				}
@@ -770,8 +775,8 @@ func FuzzCongested(f *testing.F) {
 			require.NoError(t, got.Decode(out, ip, message.Config{ProxyFamily: family}))
 		}
 		require.False(t, d.Kind != message.Other && d.MarkECN)
-		a.ICMP(src6, frame, now)
-		a.ICMPFrame(frame, ip, now)
+		icmp(a, src6, frame, now)
+		icmpFrame(a, frame, ip, now)
 	})
 }
 
@@ -780,7 +785,9 @@ func FuzzCongested(f *testing.F) {
 func TestMemory(t *testing.T) {
 	const flows, sent, rejected, paused = 65536, 4096, 16384, 4096
 	var a *congested.Agent
-	got := wiretest.Allocated(func() { a = agent(t, method(congested.FastCNP)) })
+	cfg := method(congested.FastCNP)
+	cfg.PerFlow[7] = time.Second
+	got := wiretest.Allocated(func() { a = agent(t, cfg) })
 	require.InDelta(t, 16*(flows+sent+rejected)+64*paused, got, 64<<10)
 	require.NotNil(t, a)
 	require.Less(t, wiretest.Allocated(func() { agent(t, congested.Config{}) }), uint64(16<<10),

@@ -12,20 +12,18 @@ import (
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Congested decides what to do about a packet that met congestion, and appends
-// the notification to send, a whole IP packet, to b, which must not overlap the
-// frame. 4,096 octets of room in b are always enough, and then nothing is
+// Congested decides what to do about a packet that met congestion, and appends the notification to send, a whole IP
+// packet, to b, which must not overlap the frame. 4,096 octets of room in b are always enough, and then nothing is
 // allocated.
 //
-// Only RoCEv2 data is answered. Everything else has a reason, of which the first
-// counts: Disabled; Broken; Fragment; NotOurs, for other traffic and for
-// notifications on their way to another node; Acknowledgement; Notification;
-// OwnAddress, of a packet that the node sent itself; Address, of a sender that
-// cannot be answered; what the method asks; Limited. A refusal takes nothing from
-// any limit.
+// Only RoCEv2 data is answered. For other traffic the Action is node.Nothing. Everything else has a reason, of which
+// the first counts: Disabled; Broken; Fragment; NotOurs, of notifications on their way to another node;
+// Acknowledgement; Notification; OwnAddress, of a packet that the node sent itself; Address, of a sender that cannot
+// be answered; what the method asks; Limited. A refusal takes nothing from any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -33,104 +31,114 @@ import (
 //	FastCNP   no        marked                  NotCapable
 //	Mark      any       marked                  NotCapable
 //
-// A limit on notifications takes nothing from marking: where it withholds a Fast
-// CNP from a sender that is not known as capable the reason is Limited, and the
-// packet is marked all the same. No other refusal marks, and no other method. A
-// node that cannot mark does as [Config] says.
+// A limit on notifications takes nothing from marking: where it withholds a Fast CNP from a sender that is not known
+// as capable the reason is Limited, and the packet is marked all the same: the Action is node.Marked. No other
+// refusal marks, and no other method. A node that cannot mark does as [Config] says.
 //
-// FastCNP and PPFC are not for packets out of a tunnel, Tunnelled (D17); FCN, and
-// PPFC for the ingress PE, are for no others, NotTunnelled. Below all levels of
-// Config.PauseFrom a PPFC has nothing to say: the reason is Accepted, and there is
-// nothing to send.
-func (a *Agent) Congested(b []byte, e *Event, now time.Time) ([]byte, Decision) {
-	out, d := a.decide(b, e, now)
-	if d.MarkECN {
-		a.stats.Marked++
-	}
+// FastCNP and PPFC are not for packets out of a tunnel, Tunnelled (D17); FCN, and PPFC for the ingress PE, are for no
+// others, NotTunnelled. Below all levels of Config.PauseFrom a PPFC has nothing to say: the Action is node.Nothing.
+func (a *Agent) Congested(
+	b []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
+) ([]byte, node.Decision) {
+	s := seen{frame: f, event: e, now: now}
+	s.Flow.Domain = domain
+	out := a.decide(b, &s)
 	switch {
-	case d.Reason != node.Accepted:
-		a.stats.Refused[d.Reason]++
-		return b, d
-	case d.Kind != message.Other:
-		a.stats.Sent[d.Kind]++
+	case s.Kind != message.Other:
+		s.Action = node.Sent
+	case s.MarkECN:
+		s.Action = node.Marked
 	}
-	return out, d
+	a.counters.Decided(&s.Decision)
+	if s.Reason != node.Accepted {
+		out = b
+	}
+	return out, s.Decision
 }
 
-// seen is what is known of a packet before a method is asked.
+// seen is an event, what is known of its packet, and what was decided so far.
 type seen struct {
+	frame *rocev2.Frame
+	event Event
+	now   time.Time
+
+	node.Decision
 	tunnelled bool
-	key       rocev2.FlowKey
-	flow      uint64 // the hash of key
 	ecn       uint8  // of the outermost IP header, which is the one to be marked
+	flow      uint64 // the hash of Flow
 }
 
-// srcPort returns the UDP source port of a message to the FCN or the proxy port:
-// what the configuration says or else an ephemeral port, which depends on the
-// flow, as port 0 is reserved and often filtered.
+// refuse sets the reason, and returns what was appended: nothing.
+func (s *seen) refuse(b []byte, r node.Reason) []byte {
+	s.Reason = r
+	return b
+}
+
+// srcPort returns the UDP source port of a message to the FCN or the proxy port: what the configuration says or else an
+// ephemeral port, which depends on the flow, as port 0 is reserved and often filtered.
 func (s *seen) srcPort(configured uint16) uint16 {
 	const ephemeral = 49152 // to 65535 (RFC 6335 section 6)
 	if configured != 0 {
 		return configured
 	}
-	return ephemeral + uint16(s.key.Hash(0)&0x3FFF) // the same of every agent, whatever its seed
+	return ephemeral + uint16(s.Flow.FlowKey.Hash(0)&0x3FFF) // the same of every agent, whatever its seed
 }
 
-func (a *Agent) decide(b []byte, e *Event, now time.Time) ([]byte, Decision) {
-	if !a.cfg.Enabled {
-		return b, Decision{Reason: node.Disabled}
+func (a *Agent) decide(b []byte, s *seen) []byte {
+	reason := a.look(s)
+	switch {
+	case s.Packet == message.Other && reason == node.NotOurs:
+		return b
+	case !a.cfg.Enabled:
+		return s.refuse(b, node.Disabled)
+	case reason != node.Accepted:
+		return s.refuse(b, reason)
 	}
-	var s seen
-	reason := a.look(e, &s)
-	d := Decision{Packet: a.message.Kind, Reason: reason}
-	if reason != node.Accepted {
-		return b, d
-	}
-	method, ok := a.cfg.Methods.Lookup(s.key.Src)
+	method, ok := a.cfg.Methods.Lookup(s.Flow.Src)
 	if !ok {
-		d.Reason = node.NoMethod
-		return b, d
+		return s.refuse(b, node.NoMethod)
 	}
-	return a.notify(b, e, &s, d, method, now)
+	return a.notify(b, s, method)
 }
 
 // notify answers a packet by a method.
-func (a *Agent) notify(b []byte, e *Event, s *seen, d Decision, method Method, now time.Time) ([]byte, Decision) {
+func (a *Agent) notify(b []byte, s *seen, method Method) []byte {
 	switch method {
 	case FastCNP:
-		return a.fastCNP(b, e, s, d, now)
+		return a.fastCNP(b, s)
 	case Proxy:
-		return a.proxy(b, e, s, d, now)
+		return a.proxy(b, s)
 	case FCN:
-		return a.fcn(b, e, s, d, now)
+		return a.fcn(b, s)
 	case PPFC:
-		return a.ppfc(b, e, s, d, now)
+		return a.ppfc(b, s)
 	case Mark:
-		return a.mark(b, e, s, d, now)
+		return a.mark(b, s)
 	}
-	d.Reason = node.NoMethod
-	return b, d
+	return s.refuse(b, node.NoMethod)
 }
 
-// look finds the RoCEv2 packet in a frame, below its tunnels, and says why it is
-// not to be answered, whatever the method.
-func (a *Agent) look(e *Event, s *seen) node.Reason {
-	m, frame, o := &a.message, e.Frame, e.Options
-	if ether, _ := rocev2.LinkPayload(frame, o); ether == pfc.EtherType {
-		m.Kind = message.Other // flow control of the link
-		return node.NotOurs
+// look finds the RoCEv2 packet in a frame, below its tunnels, and says why it is not to be answered, whatever the
+// method.
+func (a *Agent) look(s *seen) node.Reason {
+	m, f := &a.message, s.frame
+	if f.EtherType() == pfc.EtherType {
+		return node.NotOurs // flow control of the link
 	}
-	err := m.Decode(frame, o, a.messages())
-	if m.Kind == message.Other && a.below(e, s) {
-		frame, o = a.inner.IP, a.inner.Options()
-		err = m.Decode(frame, o, a.messages())
+	err := m.DecodeFrame(f, a.messages())
+	// DecodeFrame follows IP in IP alone. What is below other tunnels counts, but not a mirrored packet, which is a
+	// copy of one that was elsewhere.
+	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Mirrored() {
+		s.tunnelled, s.ecn = true, outerECN(f.Outermost())
+		err = m.DecodeInner(f, a.messages())
 	}
+	s.Packet = m.Kind
 	p := &m.Packet
 	switch {
 	case m.Kind == message.Broken:
 		return node.Broken
 	case errors.Is(err, rocev2.ErrFragment):
-		if port, ok := rocev2.FirstFragmentPort(frame, o); ok && a.ours(port) {
+		if port, ok := f.Fragment(); ok && a.ours(port) {
 			return node.Fragment
 		}
 		return node.NotOurs
@@ -139,7 +147,7 @@ func (a *Agent) look(e *Event, s *seen) node.Reason {
 	case m.Kind == message.Ack:
 		return node.Acknowledgement
 	case m.Kind != message.Data:
-		if !a.own(p.Dst) {
+		if !a.self.Has(p.Dst) {
 			return node.NotOurs
 		}
 		return node.Notification
@@ -150,27 +158,15 @@ func (a *Agent) look(e *Event, s *seen) node.Reason {
 			s.ecn = outerECN(p.Outer)
 		}
 	}
-	s.key = p.FlowKey()
-	s.flow = s.key.Hash(a.cfg.Seed)
+	s.Flow.FlowKey = p.FlowKey()
+	s.flow = s.Flow.Hash(a.memory.Seed())
 	switch {
-	case a.own(p.Src):
+	case a.self.Has(p.Src):
 		return node.OwnAddress
-	case rocev2.Answerable(p.Src) != nil || s.key.Dst.IsMulticast(): // RFC 4443 section 2.4 (e)
+	case rocev2.Answerable(p.Src) != nil || s.Flow.Dst.IsMulticast(): // RFC 4443 section 2.4 (e)
 		return node.Address
 	}
 	return node.Accepted
-}
-
-// below looks into the tunnels that message.Decode, which follows IP in IP alone,
-// does not go into, and says whether there is a packet in one: a.inner. A mirrored
-// packet is a copy of one that was elsewhere, and is none.
-func (a *Agent) below(e *Event, s *seen) bool {
-	in := &a.inner
-	if in.Decode(e.Frame, e.Options) != nil || in.Tunnels.Len() == 0 || in.Tunnels.Mirrored() {
-		return false
-	}
-	s.tunnelled, s.ecn = true, outerECN(in.Outermost)
-	return true
 }
 
 // messages says how messages are told apart.
@@ -180,25 +176,7 @@ func (a *Agent) messages() message.Config {
 
 // ours says whether a UDP port is one of RoCEv2 and its notifications.
 func (a *Agent) ours(port uint16) bool {
-	return port == rocev2.Port || port == portOr(a.cfg.FCN.Port, fcn.ExperimentalPort) || port == portOr(a.cfg.Proxy.Port, proxymsg.ExperimentalPort)
-}
-
-func portOr(port, otherwise uint16) uint16 {
-	if port == 0 {
-		return otherwise
-	}
-	return port
-}
-
-// own says whether an address is the node's own.
-func (a *Agent) own(addr netip.Addr) bool { return addr == a.cfg.Self4 || addr == a.cfg.Self6 }
-
-// self returns the node's own address of the family of another one.
-func (a *Agent) self(like netip.Addr) netip.Addr {
-	if like.Is4() {
-		return a.cfg.Self4
-	}
-	return a.cfg.Self6
+	return port == rocev2.Port || port == a.cfg.FCN.Port || port == a.cfg.Proxy.Port
 }
 
 // outerECN returns the ECN field of the outermost IP header.
@@ -209,139 +187,130 @@ func outerECN(outer []byte) uint8 {
 	return outer[1] & 3
 }
 
-// mark answers a packet by marking alone, or by the fallback where the node cannot
-// mark.
-func (a *Agent) mark(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
+// mark answers a packet by marking alone, or by the fallback where the node cannot mark.
+func (a *Agent) mark(b []byte, s *seen) []byte {
 	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
-		b, d = a.notify(b, e, s, d, a.cfg.Fallback, now)
-		if d.Kind != message.Other {
-			a.stats.FellBack++
+		b = a.notify(b, s, a.cfg.Fallback)
+		if s.Kind != message.Other {
+			a.counters.Inc(node.Count{Action: node.FellBack})
 		}
-		return b, d
+		return b
 	}
-	if d.MarkECN = a.mayMark(s); !d.MarkECN {
-		d.Reason = node.NotCapable
+	if s.MarkECN = a.mayMark(s); !s.MarkECN {
+		s.Reason = node.NotCapable
 	}
-	return b, d
+	return b
 }
 
-// mayMark says whether a packet can be marked: one that is not ECN-capable never
-// is (RFC 3168 section 5).
+// mayMark says whether a packet can be marked: one that is not ECN-capable never is (RFC 3168 section 5).
 func (a *Agent) mayMark(s *seen) bool { return s.ecn != rocev2.NotECT && !a.cfg.CannotMark }
 
 // fastCNP notifies the sender itself (FAST section 4).
-func (a *Agent) fastCNP(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
+func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 	p := &a.message.Packet
 	switch {
 	case !p.Src.Is6() || !a.cfg.Self6.IsValid():
-		d.Reason = node.NoMethod
-		return b, d
+		return s.refuse(b, node.NoMethod)
 	case s.tunnelled && !a.cfg.InnerSource:
-		d.Reason = node.Tunnelled
-		return b, d
+		return s.refuse(b, node.Tunnelled)
 	}
-	capable := a.capability(p.Src, now)
+	capable := a.capability(p.Src, s.now)
 	if capable == No {
-		return a.mark(b, e, s, d, now)
+		return a.mark(b, s)
 	}
-	// The two at once are forbidden where the sender is known as capable, and
-	// allowed where that is not known: then the packet is marked even if a limit
-	// withholds the Fast CNP, for a sender that only knows ECN would hear nothing.
+	// The two at once are forbidden where the sender is known as capable, and allowed where that is not known: then
+	// the packet is marked even if a limit withholds the Fast CNP, for a sender that only knows ECN would hear
+	// nothing.
 	marked := capable == Unknown && a.mayMark(s)
-	if d.Reason = a.limited(e, s.flow, now); d.Reason != node.Accepted {
-		d.MarkECN = marked
-		return b, d
+	if !a.ready(s, s.flow) {
+		s.MarkECN = marked
+		return s.refuse(b, node.Limited)
 	}
-	out, err := fastcnp.AppendFor(b, p, a.cfg.Self6, e.Own, a.cfg.FastCNP)
+	out, err := fastcnp.AppendFor(b, p, a.cfg.Self6, s.event.Own, a.cfg.FastCNP)
 	if err != nil {
-		d.Reason = node.Broken
-		return b, d
+		return s.refuse(b, node.Broken)
 	}
-	a.took(s.flow, now)
-	a.sent.Take(a.hash(out[len(b):]), now)
-	d.Kind, d.To, d.Option, d.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
-	return out, d
+	a.pace.Take(s.flow, s.now)
+	a.sent.Take(a.hash(out[len(b):]), s.now)
+	s.Kind, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
+	return out
 }
 
-// proxy notifies the proxy of the sender (PROXY section 4). What it says of the
-// sender's flow is taken from below the tunnels.
-func (a *Agent) proxy(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
+// proxy notifies the proxy of the sender (PROXY section 4). What it says of the sender's flow is taken from below the
+// tunnels.
+func (a *Agent) proxy(b []byte, s *seen) []byte {
 	var proxy netip.Addr
 	if a.cfg.Proxies != nil {
-		proxy, _ = a.cfg.Proxies.Lookup(s.key.Src)
+		proxy, _ = a.cfg.Proxies.Lookup(s.Flow.Src)
 	}
+	self := a.self.Like(proxy)
 	switch {
 	case !proxy.IsValid():
-		d.Reason = node.NoProxy
-		return b, d
-	case !a.self(proxy).IsValid():
-		d.Reason = node.NoMethod
-		return b, d
-	}
-	if d.Reason = a.limited(e, s.flow, now); d.Reason != node.Accepted {
-		return b, d
+		return s.refuse(b, node.NoProxy)
+	case !self.IsValid():
+		return s.refuse(b, node.NoMethod)
+	case !a.ready(s, s.flow):
+		return s.refuse(b, node.Limited)
 	}
 	cfg := a.cfg.Proxy
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
-	err := a.flow.Decode(e.Frame, e.Options)
+	out, err := b, a.flow.Decode(s.frame.Octets, s.frame.Options)
 	if err == nil {
-		b, err = proxymsg.AppendFor(b, &a.flow, a.self(proxy), proxy, level.ToProxy(e.Level), cfg)
+		out, err = proxymsg.AppendFor(b, &a.flow, self, proxy, level.ToProxy(s.event.Level), cfg)
 	}
 	if err != nil {
-		d.Reason = node.Broken
-		return b, d
+		return s.refuse(b, node.Broken)
 	}
-	a.took(s.flow, now)
-	d.Kind, d.To = message.Proxy, proxy
-	return b, d
+	a.pace.Take(s.flow, s.now)
+	s.Kind, s.To = message.Proxy, proxy
+	return out
 }
 
-// fcn notifies the ingress PE of the tunnel that the packet came in, the source
-// of its outermost header (FCN section 4.1).
-func (a *Agent) fcn(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
+// fcn notifies the ingress PE of the tunnel that the packet came in, the source of its outermost header (FCN section
+// 4.1).
+func (a *Agent) fcn(b []byte, s *seen) []byte {
 	f := &a.flow
-	if !s.tunnelled || f.Decode(e.Frame, e.Options) != nil {
-		d.Reason = node.NotTunnelled
-		return b, d
+	if !s.tunnelled || f.Decode(s.frame.Octets, s.frame.Options) != nil {
+		return s.refuse(b, node.NotTunnelled)
 	}
-	fcnMessage, err := fcn.For(f, level.ToFCN(e.Level))
-	pe := f.OuterSrc()
-	// What an FCN names is the label of a PE, and the tunnels of several customers
-	// may hold flows of the same addresses: the limit goes by the former.
-	named := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}.Hash(a.cfg.Seed)
+	fcnMessage, err := fcn.For(f, level.ToFCN(s.event.Level))
 	if err == fcn.ErrNotTunnelled {
-		d.Reason = node.NotTunnelled
-		return b, d
+		return s.refuse(b, node.NotTunnelled)
 	}
-	switch d.Reason = a.ingress(pe); {
-	case d.Reason != node.Accepted:
+	pe := f.OuterSrc()
+	// What an FCN names is the label of a PE, and the tunnels of several customers may hold flows of the same
+	// addresses: the limit goes by the former.
+	label := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}
+	named := qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}.Hash(a.memory.Seed())
+	switch s.Reason = a.ingress(pe); {
+	case s.Reason != node.Accepted:
 	case f.OuterFlowLabel() == 0:
-		d.Reason = node.UnknownLabel
+		s.Reason = node.UnknownLabel
 	case err != nil: // fcn.ErrNotECNCapable
-		d.Reason = node.NotCapable
+		s.Reason = node.NotCapable
 	case !a.cfg.Self6.IsValid():
-		d.Reason = node.NoMethod
-	default:
-		d.Reason = a.limited(e, named, now)
+		s.Reason = node.NoMethod
+	case !a.ready(s, named):
+		s.Reason = node.Limited
 	}
-	if d.Reason != node.Accepted {
-		return b, d
+	if s.Reason != node.Accepted {
+		return b
 	}
 	cfg := a.cfg.FCN
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
-	if b, err = fcnMessage.AppendPacket(b, a.cfg.Self6, pe, cfg); err != nil {
-		d.Reason = node.Broken
-		return b, d
+	out, err := fcnMessage.AppendPacket(b, a.cfg.Self6, pe, cfg)
+	if err != nil {
+		return s.refuse(b, node.Broken)
 	}
-	a.took(named, now)
-	d.Kind, d.To = message.FCN, pe
-	return b, d
+	a.pace.Take(named, s.now)
+	s.Kind, s.To = message.FCN, pe
+	return out
 }
 
 // ingress says why the source of a tunnel is no ingress PE to be notified.
 func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	switch {
-	case a.own(pe):
+	case a.self.Has(pe):
 		return node.OwnAddress
 	case !a.cfg.PEs.Contains(pe):
 		return node.Denied
@@ -351,18 +320,7 @@ func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	return node.Accepted
 }
 
-// limited returns Limited where a limit holds.
-func (a *Agent) limited(e *Event, flow uint64, now time.Time) node.Reason {
-	interval := a.cfg.PerFlow[min(e.Level, level.Max)]
-	perFlow, rate := a.perFlow.Ready(flow, interval, now), a.rate.Ready(now) // both see the time, should it jump back
-	if !perFlow || !rate {
-		return node.Limited
-	}
-	return node.Accepted
-}
-
-// took says that a notification was sent.
-func (a *Agent) took(flow uint64, now time.Time) {
-	a.perFlow.Take(flow, now)
-	a.rate.Take(now)
+// ready says whether the limits let a notification of a flow pass.
+func (a *Agent) ready(s *seen, flow uint64) bool {
+	return a.pace.Ready(flow, a.cfg.PerFlow[min(s.event.Level, level.Max)], s.now)
 }

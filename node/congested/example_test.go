@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/level"
@@ -35,10 +36,12 @@ func Example() {
 	frame, _ := data.AppendBinary(nil)
 
 	now := time.Unix(1795254649, 0)
-	event := &congested.Event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkIP}, Level: 3}
-	ip, d := agent.Congested(nil, event, now)
+	var f rocev2.Frame
+	f.Decode(frame, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	event := congested.Event{Level: 3}
+	ip, d := agent.Congested(nil, &f, 0, event, now)
 	fmt.Printf("%v with option %d to %v, %d octets; mark: %v\n", d.Kind, d.Option, d.To, len(ip), d.MarkECN)
-	_, d = agent.Congested(nil, event, now.Add(time.Microsecond))
+	_, d = agent.Congested(nil, &f, 0, event, now.Add(time.Microsecond))
 	fmt.Printf("%v; mark: %v\n", d.Reason, d.MarkECN)
 	// Output:
 	// fastcnp with option 1 to 2001:db8:1::a, 104 octets; mark: true
@@ -63,10 +66,10 @@ func ExampleAgent_Resume() {
 	data.Src, data.Dst = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
 	data.DstPort, data.HopLimit = rocev2.Port, 61
 	frame, _ := data.AppendBinary(nil)
-	event := &congested.Event{
-		Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkIP}, Port: 7, Pause: time.Millisecond,
-	}
-	says := func(ip []byte, d congested.Decision) {
+	var f rocev2.Frame
+	f.Decode(frame, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	event := congested.Event{Port: 7, Pause: time.Millisecond}
+	says := func(ip []byte, d node.Decision) {
 		var p rocev2.Packet
 		if d.Kind == message.PPFC && p.DecodeIP(ip) == nil {
 			n, _ := ppfc.FromPacket(&p)
@@ -79,9 +82,9 @@ func ExampleAgent_Resume() {
 		was := event.Level
 		event.Level = queue.Of(kib<<10, was)
 		if event.Level > 0 {
-			says(agent.Congested(nil, event, now))
+			says(agent.Congested(nil, &f, 0, event, now))
 		} else if was > 0 {
-			for ip, d, ok := agent.Resume(nil, event.Port); ok; ip, d, ok = agent.Resume(nil, event.Port) {
+			for ip, d := agent.Resume(nil, event.Port); d.Action == node.Sent; ip, d = agent.Resume(nil, event.Port) {
 				says(ip, d)
 			}
 		}

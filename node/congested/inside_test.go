@@ -14,13 +14,13 @@ func TestSeed(t *testing.T) {
 	for range 10 {
 		a, err := New(Config{Enabled: true, MaxFlows: 4, MaxSent: 4, MaxRejected: 4, MaxPaused: 4})
 		require.NoError(t, err)
-		require.NotZero(t, a.cfg.Seed)
-		seeds[a.cfg.Seed] = true
+		require.NotZero(t, a.memory.Seed())
+		seeds[a.memory.Seed()] = true
 	}
 	require.Len(t, seeds, 10)
 	a, err := New(Config{Enabled: true, Seed: 7})
 	require.NoError(t, err)
-	require.EqualValues(t, 7, a.cfg.Seed)
+	require.EqualValues(t, 7, a.memory.Seed())
 }
 
 // There is room for as many flows as asked for, in sets of four, a power of two of

@@ -1,10 +1,6 @@
 package congested
 
-import (
-	"errors"
-	"slices"
-	"strconv"
-)
+import "github.com/rocecn/rocecn/internal/enumtext"
 
 // A Method is a way of notifying a sender.
 type Method uint8
@@ -22,27 +18,13 @@ const (
 var methods = []string{"none", "fastcnp", "proxy", "fcn", "ppfc", "mark"}
 
 // String returns the method in lower case, "none" for Nothing.
-func (m Method) String() string {
-	if int(m) < len(methods) {
-		return methods[m]
-	}
-	return "Method(" + strconv.Itoa(int(m)) + ")"
-}
+func (m Method) String() string { return enumtext.Name(m, methods, "Method") }
 
 // MarshalText returns what String does.
 func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-var errMethod = errors.New("none, fastcnp, proxy, fcn, ppfc or mark needed")
-
 // UnmarshalText sets m from what String returns.
-func (m *Method) UnmarshalText(text []byte) error {
-	i := slices.Index(methods, string(text))
-	if i < 0 {
-		return errMethod
-	}
-	*m = Method(i)
-	return nil
-}
+func (m *Method) UnmarshalText(text []byte) error { return enumtext.OneOf(m, text, methods) }
 
 // A Capability is what a node knows of a sender: whether it understands Fast
 // CNPs. How it knows is out of the draft's scope (FAST section 4).
@@ -58,24 +40,10 @@ const (
 var capabilities = []string{"unknown", "yes", "no"}
 
 // String returns "unknown", "yes" or "no".
-func (c Capability) String() string {
-	if int(c) < len(capabilities) {
-		return capabilities[c]
-	}
-	return "Capability(" + strconv.Itoa(int(c)) + ")"
-}
+func (c Capability) String() string { return enumtext.Name(c, capabilities, "Capability") }
 
 // MarshalText returns what String does.
 func (c Capability) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-var errCapability = errors.New("yes, no or unknown needed")
-
 // UnmarshalText sets c from what String returns.
-func (c *Capability) UnmarshalText(text []byte) error {
-	i := slices.Index(capabilities, string(text))
-	if i < 0 {
-		return errCapability
-	}
-	*c = Capability(i)
-	return nil
-}
+func (c *Capability) UnmarshalText(text []byte) error { return enumtext.OneOf(c, text, capabilities) }

@@ -85,7 +85,7 @@ func TestOrderOfChecks(t *testing.T) {
 	}
 	noSelf6 := fault{"no IPv6 address", node.NoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
 	tunnelledFault := fault{"tunnelled", node.Tunnelled, inTunnel}
-	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Rate = limit.Rate{PerSecond: 1e-6} }}
+	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Out = limit.Rate{PerSecond: 1e-6} }}
 	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = rocev2.NotECT }}
 	never := map[[2]string]bool{ // what cannot be at once
 		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
@@ -129,21 +129,21 @@ func TestOrderOfChecks(t *testing.T) {
 				two.apply(&r)
 				a := agent(t, r.cfg)
 				if one.reason == node.Limited || two.reason == node.Limited {
-					e := &congested.Event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
+					e := &event{Frame: data(t, func(p *rocev2.Packet) { p.Src, p.Dst = other, dst4 }),
 						Options: ip}
-					_, d := a.Congested(nil, e, now)
+					_, d := congest(a, nil, e, now)
 					require.Equal(t, r.cfg.Enabled, d.Reason == node.Accepted, row)
 				}
-				before := a.Stats()
-				out, d := a.Congested([]byte{1}, &congested.Event{Frame: r.frame(t), Options: ip}, now)
+				before := counted(a)
+				out, d := congest(a, []byte{1}, &event{Frame: r.frame(t), Options: ip}, now)
 				require.Equal(t, one.reason.String(), d.Reason.String(), row)
 				require.Equal(t, []byte{1}, out, row)
-				before.Refused[one.reason]++
+				before[refused(one.reason)]++
 				if d.MarkECN {
 					require.Equal(t, "fastcnp: limited, limited", row)
-					before.Marked++
+					before[marked]++
 				}
-				require.Equal(t, before, a.Stats(), row)
+				require.Equal(t, before, counted(a), row)
 			}
 		}
 	}
@@ -153,17 +153,17 @@ func TestOrderOfChecks(t *testing.T) {
 // packet that may be answered is.
 func TestRefusalsTakeNothing(t *testing.T) {
 	cfg := method(congested.FastCNP)
-	cfg.Rate, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e-6}, time.Hour
+	cfg.Out, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e-6}, time.Hour
 	a := agent(t, cfg)
 	for _, frame := range [][]byte{
 		data(t)[:80], fragmentOf(data(t)), data(t, opcode(bth.RCAcknowledge)), data(t, notification(self6)),
 		data(t, func(p *rocev2.Packet) { p.Src = self6 }), data(t, v4), tunnelled(t, ipip, data(t), 5),
 	} {
-		_, d := a.Congested(nil, &congested.Event{Frame: frame, Options: ip}, now)
+		_, d := congest(a, nil, &event{Frame: frame, Options: ip}, now)
 		require.NotEqual(t, node.Accepted, d.Reason)
 	}
 	for i := range 3 {
-		_, d := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip}, now)
+		_, d := congest(a, nil, &event{Frame: data(t), Options: ip}, now)
 		require.Equal(t, i == 0, d.Reason == node.Accepted)
 	}
 }
@@ -180,7 +180,7 @@ func TestClocksApart(t *testing.T) {
 			if i%2 == 1 {
 				at = at.Add(-apart)
 			}
-			_, d := a.Congested(nil, &congested.Event{Frame: frame(i), Options: ip}, at)
+			_, d := congest(a, nil, &event{Frame: frame(i), Options: ip}, at)
 			if d.Reason == node.Accepted {
 				sent++
 			}
@@ -192,9 +192,9 @@ func TestClocksApart(t *testing.T) {
 	require.Equal(t, 1, count(cfg, func(int) []byte { return flow(1) }))
 	cfg.PerFlow[0] = 100 * time.Millisecond
 	require.LessOrEqual(t, count(cfg, func(int) []byte { return flow(1) }), 10)
-	cfg.PerFlow[0], cfg.Rate = 0, limit.Rate{PerSecond: 0.5, Burst: 3}
+	cfg.PerFlow[0], cfg.Out = 0, limit.Rate{PerSecond: 0.5, Burst: 3}
 	require.Equal(t, 3, count(cfg, func(i int) []byte { return flow(uint32(i)) }))
-	cfg.Rate = limit.Rate{PerSecond: 50, Burst: 1}
+	cfg.Out = limit.Rate{PerSecond: 50, Burst: 1}
 	require.LessOrEqual(t, count(cfg, func(i int) []byte { return flow(uint32(i)) }), 50)
 }
 
@@ -210,7 +210,7 @@ func TestOuterECN(t *testing.T) {
 			_, err := rocev2.SetECN(packet, c.outer)
 			require.NoError(t, err)
 			packet[at+1] = packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
-			_, d := agent(t, method(congested.Mark)).Congested(nil, &congested.Event{Frame: packet, Options: ip}, now)
+			_, d := congest(agent(t, method(congested.Mark)), nil, &event{Frame: packet, Options: ip}, now)
 			require.Equal(t, c.outer != 0, d.MarkECN, "%s %+v", name, c)
 		}
 	}

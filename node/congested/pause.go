@@ -39,73 +39,70 @@ func (f PauseFrom) at(level uint8) (t ppfc.Type, ok bool) {
 }
 
 // ppfc asks the sender, or the ingress PE, to pause (PPFC section 3).
-func (a *Agent) ppfc(b []byte, e *Event, s *seen, d Decision, now time.Time) ([]byte, Decision) {
-	p := &a.message.Packet
+func (a *Agent) ppfc(b []byte, s *seen) []byte {
+	p, e := &a.message.Packet, &s.event
 	to := p.Src
 	if a.cfg.PauseIngress {
-		if !s.tunnelled || a.flow.Decode(e.Frame, e.Options) != nil {
-			d.Reason = node.NotTunnelled
-			return b, d
+		if !s.tunnelled || a.flow.Decode(s.frame.Octets, s.frame.Options) != nil {
+			return s.refuse(b, node.NotTunnelled)
 		}
 		to = a.flow.OuterSrc()
-		d.Reason = a.ingress(to)
+		s.Reason = a.ingress(to)
 	}
 	kind, something := a.cfg.PauseFrom.at(e.Level)
 	switch {
-	case d.Reason != node.Accepted:
-	case !a.self(to).IsValid():
-		d.Reason = node.NoMethod
+	case s.Reason != node.Accepted:
+	case !a.self.Like(to).IsValid():
+		s.Reason = node.NoMethod
 	case s.tunnelled && !a.cfg.InnerSource && !a.cfg.PauseIngress:
-		d.Reason = node.Tunnelled
+		s.Reason = node.Tunnelled
 	case !something:
-		return b, d
-	default:
-		d.Reason = a.limited(e, s.flow, now)
+		return b
+	case !a.ready(s, s.flow):
+		s.Reason = node.Limited
 	}
-	if d.Reason != node.Accepted {
-		return b, d
+	if s.Reason != node.Accepted {
+		return b
 	}
 	n := ppfc.New(p.BTH.DestQP, p.BTH.PKey, ppfc.Extension{
 		Congested: p.FinalDst(), Type: kind, Port: e.Port,
 		Pause: min(max(e.Pause, 0), ppfc.MaxPause).Truncate(time.Microsecond),
 	})
 	if a.cfg.PPFC.NodeAddress {
-		n.Congested = a.self(to)
+		n.Congested = a.self.Like(to)
 	}
 	out, err := a.appendPPFC(b, &n, to)
 	if err != nil {
-		d.Reason = node.Broken
-		return b, d
+		return s.refuse(b, node.Broken)
 	}
-	a.took(s.flow, now)
+	a.pace.Take(s.flow, s.now)
 	if kind != ppfc.Alarm && a.paused.put(s.flow, &n, to) {
-		a.stats.Forgotten++
+		a.counters.Inc(node.Count{Action: node.Forgotten})
 	}
-	d.Kind, d.To = message.PPFC, to
-	return out, d
+	s.Kind, s.To = message.PPFC, to
+	return out
 }
 
 func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {
-	return n.AppendPacket(b, a.self(to), to, a.cfg.PPFC.Carriage)
+	return n.AppendPacket(b, a.self.Like(to), to, a.cfg.PPFC.Carriage)
 }
 
-// Resume is for when the queue of a port has fallen so far that it is congested no
-// more: level 0 of package level. It appends a PPFC that lets a flow run again, a
-// whole IP packet, to b, and says whether there was one: ask again until there is
-// none. Each flow that was stopped or held because of that port gets one, whether
-// its pause is over by itself or not, as the node does not know when it began.
-// Flows that were forgotten (Config.MaxPaused) get none, and run when their pause
-// is over.
-func (a *Agent) Resume(b []byte, port uint16) ([]byte, Decision, bool) {
+// Resume is for when the queue of a port has fallen so far that it is congested no more: level 0 of package level. It
+// appends a PPFC that lets a flow run again, a whole IP packet, to b: ask again until the Action is node.Nothing.
+// Each flow that was stopped or held because of that port gets one, whether its pause is over by itself or not, as
+// the node does not know when it began. Flows that were forgotten (Config.MaxPaused) get none, and run when their
+// pause is over.
+func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
 	for {
 		n, to, ok := a.paused.take(port)
-		if !ok {
-			return b, Decision{}, false
+		if !ok || !a.cfg.Enabled {
+			return b, node.Decision{}
 		}
 		if out, err := a.appendPPFC(b, &n, to); err == nil { // as it was when the flow was paused
-			a.stats.Sent[message.PPFC]++
-			a.stats.Resumed++
-			return out, Decision{Kind: message.PPFC, To: to}, true
+			d := node.Decision{Action: node.Sent, Kind: message.PPFC, To: to}
+			a.counters.Decided(&d)
+			a.counters.Inc(node.Count{Action: node.Resumed})
+			return out, d
 		}
 	}
 }

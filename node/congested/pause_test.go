@@ -32,14 +32,14 @@ func ofPPFC(t *testing.T, packet []byte) (p rocev2.Packet, n ppfc.Notification) 
 func resumes(t *testing.T, a *congested.Agent, port uint16) (all []rocev2.FlowKey) {
 	t.Helper()
 	for {
-		out, d, ok := a.Resume([]byte{1}, port)
-		if !ok {
+		out, d := a.Resume([]byte{1}, port)
+		if d.Action == node.Nothing {
 			require.Equal(t, []byte{1}, out)
 			require.Zero(t, d)
 			return all
 		}
 		p, n := ofPPFC(t, out[1:])
-		require.Equal(t, congested.Decision{Kind: message.PPFC, To: p.Dst}, d)
+		require.Equal(t, decision{Kind: message.PPFC, To: p.Dst}, decisionOf(&d))
 		require.Equal(t, []any{ppfc.Resume, port, time.Duration(0), uint16(0xFFFF)}, []any{n.Type, n.Port, n.Pause,
 			n.PKey})
 		all = append(all, rocev2.FlowKey{Src: p.Dst, Dst: n.Congested, DestQP: n.DestQP})
@@ -66,13 +66,13 @@ func TestPauseFrom(t *testing.T) {
 		cfg.PauseFrom = c.from
 		for level, want := range []byte(c.want) {
 			a := agent(t, cfg)
-			out, d := a.Congested(nil, &congested.Event{Frame: data(t), Options: ip, Level: uint8(level),
+			out, d := congest(a, nil, &event{Frame: data(t), Options: ip, Level: uint8(level),
 				Pause: time.Millisecond}, now)
 			require.Equal(t, node.Accepted, d.Reason)
 			if want == '-' {
-				require.Equal(t, congested.Decision{Packet: message.Data}, d)
+				require.Equal(t, decision{Packet: message.Data}, d)
 				require.Empty(t, out)
-				require.Zero(t, a.Stats())
+				require.Empty(t, counted(a))
 				continue
 			}
 			_, n := ofPPFC(t, out)
@@ -89,11 +89,11 @@ func TestPauseFrom(t *testing.T) {
 func TestResume(t *testing.T) {
 	cfg := method(congested.PPFC)
 	cfg.PauseFrom = congested.PauseFrom{Alarm: 1, Hold: 2, Stop: 3}
-	cfg.Rate = limit.Rate{PerSecond: 1e-6, Burst: 7}
+	cfg.Out = limit.Rate{PerSecond: 1e-6, Burst: 7}
 	a := agent(t, cfg)
 	notify := func(qp uint32, level uint8, port uint16, change ...func(*rocev2.Packet)) node.Reason {
 		frame := data(t, append(change, func(p *rocev2.Packet) { p.BTH.DestQP = qp })...)
-		_, d := a.Congested(nil, &congested.Event{Frame: frame, Options: ip, Level: level, Port: port,
+		_, d := congest(a, nil, &event{Frame: frame, Options: ip, Level: level, Port: port,
 			Pause: 100 * time.Microsecond}, now)
 		return d.Reason
 	}
@@ -112,8 +112,9 @@ func TestResume(t *testing.T) {
 	require.Empty(t, resumes(t, a, 7), "one each")
 	require.ElementsMatch(t, []rocev2.FlowKey{{Src: src6, Dst: dst6, DestQP: 4}, {Src: src6, Dst: dst6, DestQP: 1}},
 		resumes(t, a, 8))
-	stats := a.Stats()
-	require.Equal(t, []uint64{5, 12, 0}, []uint64{stats.Resumed, stats.Sent[message.PPFC], stats.Forgotten})
+	of := func(k node.Count) uint64 { return a.Counters().Of(k) }
+	require.Equal(t, []uint64{5, 12, 0}, []uint64{of(node.Count{Action: node.Resumed}), of(sentKind(message.PPFC)),
+		of(node.Count{Action: node.Forgotten})})
 	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
 }
 
@@ -124,9 +125,9 @@ func TestResumeAsConfigured(t *testing.T) {
 	cfg.PPFC.Carriage.DSCP = 7
 	limited := func(p *rocev2.Packet) { p.BTH.PKey = 0x8001 }
 	a := agent(t, cfg)
-	stop, _ := a.Congested(nil, &congested.Event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
-	resume, _, ok := a.Resume(nil, 3)
-	require.True(t, ok)
+	stop, _ := congest(a, nil, &event{Frame: data(t, v4, limited), Options: ip, Port: 3}, now)
+	resume, resumed := a.Resume(nil, 3)
+	require.Equal(t, node.Sent, resumed.Action)
 	for want, octets := range map[ppfc.Type][]byte{ppfc.Stop: stop, ppfc.Resume: resume} {
 		p, n := ofPPFC(t, octets)
 		require.Equal(t, []any{want, self4, self4, src4, uint32(17), uint16(0x8001), uint8(7)},
@@ -152,11 +153,11 @@ func TestPauseIngress(t *testing.T) {
 			cfg.PauseIngress, cfg.PPFC.NodeAddress = true, byNode
 			cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
 			a := agent(t, cfg)
-			out, d := a.Congested(nil, &congested.Event{Frame: c.packet, Options: ip, Port: 7}, now)
-			require.Equal(t, congested.Decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d, name)
-			resume, d, ok := a.Resume(nil, 7)
-			require.True(t, ok)
-			require.Equal(t, c.to, d.To)
+			out, d := congest(a, nil, &event{Frame: c.packet, Options: ip, Port: 7}, now)
+			require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d, name)
+			resume, resumed := a.Resume(nil, 7)
+			require.Equal(t, node.Sent, resumed.Action)
+			require.Equal(t, c.to, resumed.To)
 			for _, octets := range [][]byte{out, resume} {
 				p, n := ofPPFC(t, octets)
 				of := c.of
@@ -175,15 +176,15 @@ func TestPauseFlood(t *testing.T) {
 	cfg := method(congested.PPFC)
 	cfg.MaxPaused, cfg.MaxFlows, cfg.Seed = 64, 4, 1
 	a := agent(t, cfg)
-	e := &congested.Event{Frame: data(t), Options: ip}
+	e := &event{Frame: data(t), Options: ip}
 	buf := make([]byte, 0, 4096)
 	const flows = 1000
 	for i := range uint64(flows) {
 		binary.BigEndian.PutUint64(e.Frame[16:], i<<32|1) // the sender
-		_, d := a.Congested(buf, e, now.Add(-time.Duration(i)*time.Hour))
+		_, d := congest(a, buf, e, now.Add(-time.Duration(i)*time.Hour))
 		require.Equal(t, message.PPFC, d.Kind)
 	}
-	forgotten := a.Stats().Forgotten
+	forgotten := a.Counters().Of(node.Count{Action: node.Forgotten})
 	require.GreaterOrEqual(t, forgotten, uint64(flows-64))
 	kept := resumes(t, a, 0)
 	require.Equal(t, flows-int(forgotten), len(kept))
@@ -192,9 +193,9 @@ func TestPauseFlood(t *testing.T) {
 	for _, k := range kept {
 		require.Greater(t, binary.BigEndian.Uint64(k.Src.AsSlice()[8:])>>32, uint64(flows/2))
 	}
-	require.Equal(t, forgotten, a.Stats().Forgotten)
+	require.Equal(t, forgotten, a.Counters().Of(node.Count{Action: node.Forgotten}))
 	wiretest.NoAllocs(t, "stop and resume", func() {
-		a.Congested(buf, e, now)
+		congest(a, buf, e, now)
 		a.Resume(buf, 0)
 		a.Resume(buf, 0)
 	})

@@ -18,33 +18,33 @@ func TestForgedLabels(t *testing.T) {
 	for qp := uint32(2); qp < 1002; qp++ {
 		k := rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}
 		require.NoError(t, pe.cfg.QPs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x10000 + qp}))
-		label, reason := pe.Label(packetOf(k), 0, start)
+		label, reason := pe.give(packetOf(k), 0, start)
 		require.Equal(t, node.Accepted, reason)
 		given[label] = 0x10000 + qp
 	}
 	out, data := make([]byte, 0, 256), make([]byte, 4)
 	for label := range uint32(1 << 20) {
 		be.PutUint32(data, label<<12)
-		_, n, reason := pe.Receive(out, p1, data, start)
+		_, n, reason := pe.hear(out, p1, data, start)
 		if reason == node.Accepted && n.SrcQP != given[label] || reason != node.Accepted && (reason != node.UnknownLabel || given[label] != 0) {
 			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
 		}
 	}
-	require.EqualValues(t, 1000, pe.Stats().Sent)
+	require.EqualValues(t, 1000, pe.counted(node.Sent))
 }
 
 // One FCN, replayed all the time for a second: as many CNPs as the limit of the
 // flow says.
 func TestReplays(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.PerFlow = time.Millisecond })
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
-	data := message(t, label)
+	data := messageAbout(t, label)
 	for i := range 100_000 {
-		_, _, _ = pe.Receive(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))
+		_, _, _ = pe.hear(nil, p1, data, start.Add(time.Duration(i)*10*time.Microsecond))
 	}
-	require.EqualValues(t, 1000, pe.Stats().Sent)
-	require.EqualValues(t, 99_000, pe.Stats().Refused[node.Limited])
+	require.EqualValues(t, 1000, pe.counted(node.Sent))
+	require.EqualValues(t, 99_000, pe.refused(node.Limited))
 }
 
 // A flood of new flows takes the room that there is, and nothing from those that
@@ -55,7 +55,7 @@ func TestFloodOfFlows(t *testing.T) {
 	p := packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6})
 	label := func(qp uint32, at time.Duration) uint32 {
 		p.BTH.DestQP = qp
-		l, _ := pe.Label(p, 0, start.Add(at))
+		l, _ := pe.give(p, 0, start.Add(at))
 		return l
 	}
 	for i := range live {
@@ -71,7 +71,7 @@ func TestFloodOfFlows(t *testing.T) {
 			}
 		}
 	}
-	require.LessOrEqual(t, pe.Stats().Flows, 1000)
+	require.LessOrEqual(t, pe.Len(), 1000)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { label(1<<20, 10*time.Second) }))
-	require.Greater(t, pe.Stats().Refused[node.TableFull], uint64(980_000))
+	require.Greater(t, pe.refused(node.TableFull), uint64(980_000))
 }

@@ -25,7 +25,7 @@ func Example() {
 	pairs := qpmap.New(qpmap.Config{})
 	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
 	pe, err := ingress.New(ingress.Config{
-		Enabled: true, Self: self, CNP6: netip.MustParseAddr("2001:db8:1::fe"),
+		Enabled: true, WAN: self, Self6: netip.MustParseAddr("2001:db8:1::fe"),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), QPs: pairs,
 	})
 	if err != nil {
@@ -38,13 +38,16 @@ func Example() {
 	packet, _ := data.AppendBinary(nil)
 
 	via := &encap.IPInIPv6{Src: self, Dst: netip.MustParseAddr("2001:db8:fe::9")}
-	outer, f, err := pe.Forward(nil, packet, 0, via, now)
-	fmt.Println(len(outer)-len(packet), "octets more,", f.Label != 0, err)
+	var f rocev2.Frame
+	f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	outer, d := pe.Forward(nil, &f, 0, via, now)
+	fmt.Println(d.Action, len(outer)-len(packet), "octets more,", d.Label != 0)
 
-	message, _ := fcn.Message{FlowLabel: f.Label, Level: 3}.MarshalBinary()
-	cnp, n, _ := pe.Receive(nil, node, message, now)
-	fmt.Println("CNP of", len(cnp), "octets to queue pair", n.SrcQP, "of", n.Flow.Src)
+	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.MarshalBinary()
+	f.SetUDP(netip.AddrPortFrom(node, 49152), netip.AddrPortFrom(self, fcn.ExperimentalPort), message) // as a socket does
+	cnp, d := pe.Receive(nil, &f, 0, now)
+	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:
-	// 40 octets more, true <nil>
-	// CNP of 80 octets to queue pair 34 of 2001:db8:1::a
+	// forwarded 40 octets more, true
+	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a
 }

@@ -39,7 +39,7 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func config() Config {
 	return Config{
-		Enabled: true, Self: own, CNP4: cnp4, CNP6: cnp6,
+		Enabled: true, WAN: own, Self4: cnp4, Self6: cnp6,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")),
 		QPs:    qpmap.New(qpmap.Config{}),
 		Seed:   [32]byte{1},
@@ -72,7 +72,7 @@ func octets(t testing.TB, k rocev2.FlowKey, ecn uint8) []byte {
 	return b
 }
 
-func message(t testing.TB, label uint32) []byte {
+func messageAbout(t testing.TB, label uint32) []byte {
 	b, err := fcn.Message{FlowLabel: label, Level: 3}.MarshalBinary()
 	require.NoError(t, err)
 	return b
@@ -89,7 +89,7 @@ func TestForward(t *testing.T) {
 				pe := newPE(t, nil)
 				inner := octets(t, k, ecn)
 				before := bytes.Clone(inner)
-				out, f, err := pe.Forward([]byte{9}, inner, 0, via, start)
+				out, f, err := pe.send([]byte{9}, inner, 0, via, start)
 				require.NoError(t, err)
 				require.Equal(t, before, inner, name)
 				require.Equal(t, byte(9), out[0])
@@ -107,14 +107,16 @@ func TestForward(t *testing.T) {
 					require.EqualValues(t, 0x12345, got.FlowLabel, "the inner label stays as it is")
 				}
 
-				_, again, err := pe.Forward(nil, inner, 0, via, start.Add(time.Second))
+				_, again, err := pe.send(nil, inner, 0, via, start.Add(time.Second))
 				require.NoError(t, err)
 				require.Equal(t, f, again, "the same flow")
 				notCapable := uint64(0)
 				if ecn == 0 {
 					notCapable = 2
 				}
-				require.Equal(t, Stats{Flows: 1, Opened: 1, Labelled: 2, NotECNCapable: notCapable}, pe.Stats())
+				require.Equal(t, []uint64{1, 2, notCapable, 0, 0}, []uint64{pe.counted(node.Opened), pe.counted(node.Forwarded),
+					pe.counted(node.NotECNCapable), pe.counted(node.Unlabelled), pe.counted(node.Refused)})
+				require.Equal(t, 1, pe.Len())
 			}
 		}
 	}
@@ -132,23 +134,23 @@ func TestForwardOther(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		inner []byte
-		want  Forwarded
+		want  forwarded
 	}{
-		{"another port", other, Forwarded{}},
-		{"in a tunnel of its own", tunnelled, Forwarded{RoCEv2: true, Reason: node.Tunnelled}},
-		{"broken", broken, Forwarded{RoCEv2: true, Reason: node.Broken}},
+		{"another port", other, forwarded{}},
+		{"in a tunnel of its own", tunnelled, forwarded{RoCEv2: true, Reason: node.Tunnelled}},
+		{"broken", broken, forwarded{RoCEv2: true, Reason: node.Broken}},
 	} {
-		out, f, err := pe.Forward(nil, c.inner, 0, tunnel, start)
+		out, f, err := pe.send(nil, c.inner, 0, tunnel, start)
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.want, f, c.name)
 		require.Zero(t, be.Uint32(out)&0xFFFFF)
 		require.Equal(t, c.inner, out[40:])
 	}
-	require.Zero(t, pe.Stats().Flows)
-	require.EqualValues(t, 3, pe.Stats().Unlabelled)
-	require.EqualValues(t, 1, pe.Stats().Refused[node.Broken])
+	require.Zero(t, pe.Len())
+	require.EqualValues(t, 3, pe.counted(node.Unlabelled))
+	require.EqualValues(t, 1, pe.refused(node.Broken))
 
-	out, _, err := pe.Forward([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
+	out, _, err := pe.send([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
 	require.Error(t, err, "no IP packet fits into no tunnel")
 	require.Equal(t, []byte{9}, out)
 }
@@ -163,12 +165,12 @@ func TestFlows(t *testing.T) {
 	} {
 		for domain := range uint32(2) {
 			p := packetOf(k)
-			label, reason := pe.Label(p, domain, start)
+			label, reason := pe.give(p, domain, start)
 			require.Equal(t, node.Accepted, reason)
 			require.NotContains(t, seen, label, "%v %d", k, domain)
 			seen[label] = true
 			p.SrcPort, p.BTH.PSN, p.BTH.Opcode, p.TrafficClass, p.FlowLabel = 77, 99, 0x0A, 3, 5
-			again, reason := pe.Label(p, domain, start)
+			again, reason := pe.give(p, domain, start)
 			require.Equal(t, node.Accepted, reason)
 			require.Equal(t, label, again)
 		}
@@ -176,14 +178,14 @@ func TestFlows(t *testing.T) {
 	known := 0
 	for f := range pe.Flows(start) {
 		require.Contains(t, seen, f.Label)
-		if f.Known && !f.Src.Is4In6() {
+		if f.KnownQP && !f.Src.Is4In6() {
 			known++
 			require.EqualValues(t, 0x21, f.SrcQP)
 			require.Zero(t, f.Domain)
 		}
 	}
 	require.Equal(t, 2, known)
-	require.Equal(t, 12, pe.Stats().Flows)
+	require.Equal(t, 12, pe.Len())
 	for range pe.Flows(start) {
 		break
 	}
@@ -192,7 +194,7 @@ func TestFlows(t *testing.T) {
 func TestIdleFlowsLeave(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.Idle, c.Quarantine = time.Second, time.Second })
 	label := func(at time.Duration) uint32 {
-		l, reason := pe.Label(packetOf(flow4), 0, start.Add(at))
+		l, reason := pe.give(packetOf(flow4), 0, start.Add(at))
 		require.Equal(t, node.Accepted, reason)
 		return l
 	}
@@ -201,13 +203,13 @@ func TestIdleFlowsLeave(t *testing.T) {
 	require.Equal(t, first, label(1998*time.Millisecond))
 	require.Zero(t, pe.Expire(start.Add(2997*time.Millisecond)))
 	require.Equal(t, 1, pe.Expire(start.Add(2998*time.Millisecond)))
-	require.Zero(t, pe.Stats().Flows)
+	require.Zero(t, pe.Len())
 	second := label(3 * time.Second)
 	require.NotEqual(t, first, second)
 	third := label(4 * time.Second)
 	require.NotEqual(t, second, third, "exactly Idle later it is a new flow, also if nobody cleared up")
-	require.Equal(t, 1, pe.Stats().Flows)
-	require.EqualValues(t, 3, pe.Stats().Opened)
+	require.Equal(t, 1, pe.Len())
+	require.EqualValues(t, 3, pe.counted(node.Opened))
 }
 
 // A full table refuses new flows and keeps the live ones, until one is idle.
@@ -216,25 +218,25 @@ func TestFullTable(t *testing.T) {
 	inner := func(qp uint32) []byte { return octets(t, rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}, 1) }
 	labels := map[uint32]uint32{}
 	for qp := range uint32(3) {
-		_, f, err := pe.Forward(nil, inner(qp), 0, tunnel, start.Add(time.Duration(qp)))
+		_, f, err := pe.send(nil, inner(qp), 0, tunnel, start.Add(time.Duration(qp)))
 		require.NoError(t, err)
 		labels[qp] = f.Label
 	}
 	for range 10 {
-		out, f, err := pe.Forward(nil, inner(3), 0, tunnel, start.Add(999*time.Millisecond))
+		out, f, err := pe.send(nil, inner(3), 0, tunnel, start.Add(999*time.Millisecond))
 		require.NoError(t, err)
-		require.Equal(t, Forwarded{RoCEv2: true, Reason: node.TableFull}, f)
+		require.Equal(t, forwarded{RoCEv2: true, Reason: node.TableFull}, f)
 		require.Zero(t, be.Uint32(out)&0xFFFFF)
 		require.Equal(t, inner(3), out[40:])
 	}
-	require.EqualValues(t, 10, pe.Stats().Refused[node.TableFull])
+	require.EqualValues(t, 10, pe.refused(node.TableFull))
 	for qp, label := range labels {
-		_, f, _ := pe.Forward(nil, inner(qp), 0, tunnel, start.Add(999*time.Millisecond))
+		_, f, _ := pe.send(nil, inner(qp), 0, tunnel, start.Add(999*time.Millisecond))
 		require.Equal(t, label, f.Label)
 	}
-	_, f, _ := pe.Forward(nil, inner(0), 0, tunnel, start.Add(1500*time.Millisecond))
+	_, f, _ := pe.send(nil, inner(0), 0, tunnel, start.Add(1500*time.Millisecond))
 	require.Equal(t, labels[0], f.Label)
-	_, f, _ = pe.Forward(nil, inner(3), 0, tunnel, start.Add(1999*time.Millisecond))
+	_, f, _ = pe.send(nil, inner(3), 0, tunnel, start.Add(1999*time.Millisecond))
 	require.NotZero(t, f.Label)
 	require.NotContains(t, []uint32{labels[0], labels[1], labels[2]}, f.Label)
 }
@@ -244,7 +246,7 @@ func TestFullTable(t *testing.T) {
 func TestTimeJumpsBack(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.MaxFlows, c.Idle = 2, time.Second })
 	at := func(qp uint32, now time.Time) node.Reason {
-		_, reason := pe.Label(packetOf(rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}), 0, now)
+		_, reason := pe.give(packetOf(rocev2.FlowKey{Src: sender4, Dst: remote4, DestQP: qp}), 0, now)
 		return reason
 	}
 	for qp := range uint32(2) {
@@ -272,18 +274,18 @@ func TestReceive(t *testing.T) {
 		src  netip.Addr
 	}{{flow4, cnp4}, {flow6, cnp6}} {
 		pe := newPE(t, nil)
-		_, f, err := pe.Forward(nil, octets(t, c.flow, 1), 0, tunnel, start)
+		_, f, err := pe.send(nil, octets(t, c.flow, 1), 0, tunnel, start)
 		require.NoError(t, err)
-		out, n, reason := pe.Receive([]byte{9}, p1, message(t, f.Label), start)
+		out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, f.Label), start)
 		require.Equal(t, node.Accepted, reason)
-		require.Equal(t, Notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
+		require.Equal(t, notice{Flow: c.flow, Label: f.Label, SrcQP: 0x21, Level: 3}, n)
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
-		require.EqualValues(t, 1, pe.Stats().Sent)
+		require.EqualValues(t, 1, pe.counted(node.Sent))
 	}
 	pe := newPE(t, func(c *Config) { c.Accept = acl.New(netip.MustParsePrefix("192.0.2.0/24")) })
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
-	_, _, reason = pe.Receive(nil, addr("::ffff:192.0.2.7"), message(t, label), start)
+	_, _, reason = pe.hear(nil, addr("::ffff:192.0.2.7"), messageAbout(t, label), start)
 	require.Equal(t, node.Accepted, reason, "as sockets of both families show IPv4 addresses")
 }
 
@@ -305,12 +307,12 @@ func TestPairLearnedLater(t *testing.T) {
 	cfg := config()
 	pe, err := New(cfg)
 	require.NoError(t, err)
-	_, f, err := pe.Forward(nil, octets(t, flow6, 1), 0, tunnel, start)
+	_, f, err := pe.send(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
-	_, _, reason := pe.Receive(nil, p1, message(t, f.Label), start)
+	_, _, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.UnknownQP, reason)
 	cfg.QPs.Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x31})
-	_, n, reason := pe.Receive(nil, p1, message(t, f.Label), start)
+	_, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 0x31, n.SrcQP)
 }
@@ -323,9 +325,9 @@ func TestDomains(t *testing.T) {
 		pe.cfg.QPs.Add(qpmap.Key{FlowKey: flow4, Domain: domain}, qpmap.Pair{SrcQP: 0x40 + domain})
 	}
 	for domain := range uint32(3) {
-		_, f, err := pe.Forward(nil, octets(t, flow4, 1), domain, tunnel, start)
+		_, f, err := pe.send(nil, octets(t, flow4, 1), domain, tunnel, start)
 		require.NoError(t, err)
-		out, n, reason := pe.Receive(nil, p1, message(t, f.Label), start)
+		out, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, domain, n.Domain)
 		requireCNP(t, out, cnp4, sender4, 0x40+domain, 0x8001)
@@ -336,7 +338,7 @@ func TestReceiveRefuses(t *testing.T) {
 	label := func(t *testing.T, pe *PE, k rocev2.FlowKey, op bth.Opcode) uint32 {
 		p := packetOf(k)
 		p.BTH.Opcode = op
-		l, reason := pe.Label(p, 0, start)
+		l, reason := pe.give(p, 0, start)
 		require.Equal(t, node.Accepted, reason)
 		return l
 	}
@@ -353,35 +355,35 @@ func TestReceiveRefuses(t *testing.T) {
 		{"no list", func(c *Config) { c.Accept = nil }, flow6, send, p1, nil, node.Denied},
 		{"not on the list", nil, flow6, send, addr("2001:db8:ff::5"), nil, node.Denied},
 		{"no octets", nil, flow6, send, p1, func(uint32) []byte { return nil }, node.Broken},
-		{"3 octets", nil, flow6, send, p1, func(l uint32) []byte { return message(t, l)[:3] }, node.Broken},
-		{"5 octets", nil, flow6, send, p1, func(l uint32) []byte { return append(message(t, l), 0) }, node.Broken},
-		{"label 0", nil, flow6, send, p1, func(uint32) []byte { return message(t, 0) }, node.UnknownLabel},
-		{"another label", nil, flow6, send, p1, func(l uint32) []byte { return message(t, l^1) }, node.UnknownLabel},
+		{"3 octets", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l)[:3] }, node.Broken},
+		{"5 octets", nil, flow6, send, p1, func(l uint32) []byte { return append(messageAbout(t, l), 0) }, node.Broken},
+		{"label 0", nil, flow6, send, p1, func(uint32) []byte { return messageAbout(t, 0) }, node.UnknownLabel},
+		{"another label", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l^1) }, node.UnknownLabel},
 		{"acknowledgements", nil, flow6, bth.Opcode(bth.OpAcknowledge), p1, nil, node.Acknowledgement},
 		{"CNPs", nil, flow6, bth.CNP, p1, nil, node.Acknowledgement},
 		{"sender link-local", nil, rocev2.FlowKey{Src: addr("fe80::1"), Dst: remote6, DestQP: 1}, send, p1, nil, node.Address},
 		{"sender multicast", nil, rocev2.FlowKey{Src: addr("224.0.0.1"), Dst: remote4, DestQP: 1}, send, p1, nil, node.Address},
 		{"sender is the PE", nil, rocev2.FlowKey{Src: cnp4, Dst: remote4, DestQP: 1}, send, p1, nil, node.OwnAddress},
 		{"sender is the PE in the WAN", nil, rocev2.FlowKey{Src: own, Dst: remote6, DestQP: 1}, send, p1, nil, node.OwnAddress},
-		{"no IPv4 address", func(c *Config) { c.CNP4 = netip.Addr{} }, flow4, send, p1, nil, node.NoMethod},
-		{"no IPv6 address", func(c *Config) { c.CNP6 = netip.Addr{} }, flow6, send, p1, nil, node.NoMethod},
+		{"no IPv4 address", func(c *Config) { c.Self4 = netip.Addr{} }, flow4, send, p1, nil, node.NoMethod},
+		{"no IPv6 address", func(c *Config) { c.Self6 = netip.Addr{} }, flow6, send, p1, nil, node.NoMethod},
 		{"pair not known", nil, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: 0x12}, send, p1, nil, node.UnknownQP},
 		{"no pairs", func(c *Config) { c.QPs = nil }, flow6, send, p1, nil, node.UnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pe := newPE(t, c.change)
 			l := label(t, pe, c.flow, c.op)
-			data := message(t, l)
+			data := messageAbout(t, l)
 			if c.data != nil {
 				data = c.data(l)
 			}
-			out, n, reason := pe.Receive([]byte{9}, c.from, data, start)
+			out, n, reason := pe.hear([]byte{9}, c.from, data, start)
 			require.Equal(t, c.want, reason)
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, n)
-			require.EqualValues(t, 1, pe.Stats().Refused[c.want])
-			require.Zero(t, pe.Stats().Sent)
-			wiretest.NoAllocs(t, c.name, func() { _, _, _ = pe.Receive(nil, c.from, data, start) })
+			require.EqualValues(t, 1, pe.refused(c.want))
+			require.Zero(t, pe.counted(node.Sent))
+			wiretest.NoAllocs(t, c.name, func() { _, _, _ = pe.hear(nil, c.from, data, start) })
 		})
 	}
 }
@@ -393,15 +395,15 @@ func TestLateFCN(t *testing.T) {
 		c.Instances, c.Instance = 1<<18, 5 // 4 labels
 		c.Idle, c.Quarantine = time.Second, time.Minute
 	})
-	_, f, err := pe.Forward(nil, octets(t, flow6, 1), 0, tunnel, start)
+	_, f, err := pe.send(nil, octets(t, flow6, 1), 0, tunnel, start)
 	require.NoError(t, err)
-	late := message(t, f.Label)
-	_, _, reason := pe.Receive(nil, p1, late, start.Add(time.Second-1))
+	late := messageAbout(t, f.Label)
+	_, _, reason := pe.hear(nil, p1, late, start.Add(time.Second-1))
 	require.Equal(t, node.Accepted, reason)
 	for at := time.Second; at < time.Minute; at += time.Second {
-		_, _, reason = pe.Receive(nil, p1, late, start.Add(at))
+		_, _, reason = pe.hear(nil, p1, late, start.Add(at))
 		require.Equal(t, node.UnknownLabel, reason)
-		_, _, _ = pe.Forward(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)}, 1), 0, tunnel, start.Add(at))
+		_, _, _ = pe.send(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)}, 1), 0, tunnel, start.Add(at))
 	}
 }
 
@@ -409,18 +411,18 @@ func TestLateFCN(t *testing.T) {
 func TestReceiveOtherInstance(t *testing.T) {
 	a := newPE(t, func(c *Config) { c.Instances = 2 })
 	b := newPE(t, func(c *Config) { c.Instances, c.Instance = 2, 1 })
-	l, reason := a.Label(packetOf(flow6), 0, start)
+	l, reason := a.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
 	require.Zero(t, Owner(l, 2))
-	_, _, reason = b.Receive(nil, p1, message(t, l), start)
+	_, _, reason = b.hear(nil, p1, messageAbout(t, l), start)
 	require.Equal(t, node.UnknownLabel, reason)
-	_, _, reason = a.Receive(nil, p1, message(t, l), start)
+	_, _, reason = a.hear(nil, p1, messageAbout(t, l), start)
 	require.Equal(t, node.Accepted, reason)
 }
 
 func TestReceivePacket(t *testing.T) {
 	pe := newPE(t, nil)
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
 	m := fcn.Message{FlowLabel: label, Level: 2}
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) *rocev2.Datagram {
@@ -451,7 +453,7 @@ func TestReceivePacket(t *testing.T) {
 		{"tunnelled", &tunnelled, node.Tunnelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, n, reason := pe.ReceivePacket(nil, c.d, start)
+			out, n, reason := pe.see(nil, c.d, start)
 			if c.want == node.Accepted {
 				require.Equal(t, node.Accepted, reason)
 				requireCNP(t, out, cnp6, sender6, 0x21, 0xFFFF)
@@ -466,9 +468,9 @@ func TestReceivePacket(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	const interval = 50 * time.Microsecond
-	pe := newPE(t, func(c *Config) { c.PerFlow, c.Total = interval, limit.Rate{PerSecond: 1, Burst: 3} })
-	l4, _ := pe.Label(packetOf(flow4), 0, start)
-	l6, _ := pe.Label(packetOf(flow6), 0, start)
+	pe := newPE(t, func(c *Config) { c.PerFlow, c.Out = interval, limit.Rate{PerSecond: 1, Burst: 3} })
+	l4, _ := pe.give(packetOf(flow4), 0, start)
+	l6, _ := pe.give(packetOf(flow6), 0, start)
 	for _, c := range []struct {
 		label uint32
 		at    time.Duration
@@ -484,27 +486,27 @@ func TestLimits(t *testing.T) {
 		{l6, time.Second, true},
 		{l4, time.Second, false},
 	} {
-		_, _, reason := pe.Receive(nil, p1, message(t, c.label), start.Add(c.at))
+		_, _, reason := pe.hear(nil, p1, messageAbout(t, c.label), start.Add(c.at))
 		if c.sent {
 			require.Equal(t, node.Accepted, reason, c)
 		} else {
 			require.Equal(t, node.Limited, reason, c)
 		}
 	}
-	require.EqualValues(t, 4, pe.Stats().Sent)
+	require.EqualValues(t, 4, pe.counted(node.Sent))
 }
 
 func TestCongested(t *testing.T) {
 	pe := newPE(t, nil)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(octets(t, flow4, rocev2.ECT1)))
-	out, n, reason := pe.Congested(nil, &p, 0, start)
+	out, n, reason := pe.jam(t, nil, &p, 0, start)
 	require.Equal(t, node.Accepted, reason)
-	require.Equal(t, Notice{Flow: flow4, SrcQP: 0x21}, n, "a CNP needs no label")
+	require.Equal(t, notice{Flow: flow4, SrcQP: 0x21}, n, "a CNP needs no label")
 	requireCNP(t, out, cnp4, sender4, 0x21, 0x8001)
-	label, reason := pe.Label(&p, 0, start)
+	label, reason := pe.give(&p, 0, start)
 	require.Equal(t, node.Accepted, reason)
-	_, n, reason = pe.Congested(nil, &p, 0, start)
+	_, n, reason = pe.jam(t, nil, &p, 0, start)
 	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, label, n.Label)
 
@@ -519,7 +521,7 @@ func TestCongested(t *testing.T) {
 	} {
 		other := p
 		change(&other)
-		_, _, reason := pe.Congested(nil, &other, 0, start)
+		_, _, reason := pe.jam(t, nil, &other, 0, start)
 		require.Equal(t, want, reason)
 	}
 }
@@ -527,34 +529,41 @@ func TestCongested(t *testing.T) {
 func TestOffByDefault(t *testing.T) {
 	pe, err := New(Config{MaxFlows: -5})
 	require.NoError(t, err, "what is off needs nothing")
-	out, _, err := pe.Forward([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
+	out, _, err := pe.send([]byte{9}, octets(t, flow4, 1), 0, tunnel, start)
 	require.Equal(t, node.Disabled.Err(), err)
 	require.Equal(t, []byte{9}, out)
-	_, reason := pe.Label(packetOf(flow4), 0, start)
+	_, reason := pe.give(packetOf(flow4), 0, start)
 	require.Equal(t, node.Disabled, reason)
-	_, _, reason = pe.Receive(nil, p1, message(t, 1), start)
+	_, _, reason = pe.hear(nil, p1, messageAbout(t, 1), start)
 	require.Equal(t, node.Disabled, reason)
-	_, _, reason = pe.ReceivePacket(nil, new(rocev2.Datagram), start)
+	data := rocev2.Datagram{Src: p1, Dst: own, DstPort: fcn.ExperimentalPort, Data: messageAbout(t, 1)}
+	ip, err := data.AppendBinary(nil)
+	require.NoError(t, err)
+	_, _, reason = pe.see(nil, &rocev2.Datagram{IP: ip}, start)
 	require.Equal(t, node.Disabled, reason)
-	_, _, reason = pe.Congested(nil, packetOf(flow4), 0, start)
+	_, _, reason = pe.jam(t, nil, packetOf(flow4), 0, start)
 	require.Equal(t, node.Disabled, reason)
-	pe.Observe(packetOf(flow4), 0, start)
+	through, err := tunnel.Append(nil, octets(t, flow4, 1), 5)
+	require.NoError(t, err)
+	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	_, d := pe.Receive(nil, &frame, 0, start)
+	require.Equal(t, node.Nothing, d.Action)
 	require.Zero(t, pe.Expire(start))
 	for range pe.Flows(start) {
 		t.Fatal("no flows")
 	}
-	require.EqualValues(t, 5, pe.Stats().Refused[node.Disabled])
+	require.EqualValues(t, 5, pe.refused(node.Disabled))
 }
 
 func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"Self":            func(c *Config) { c.Self = netip.Addr{} },
-		"Self 10.0.1.254": func(c *Config) { c.Self = cnp4 },
-		"Self ::1":        func(c *Config) { c.Self = addr("::1") },
-		"CNP4":            func(c *Config) { c.CNP4 = cnp6 },
-		"CNP6":            func(c *Config) { c.CNP6 = addr("fe80::1") },
-		"MaxFlows":        func(c *Config) { c.MaxFlows = 1 << 20 },
-		"MaxFlows -1":     func(c *Config) { c.MaxFlows = -1 },
+		"WAN":            func(c *Config) { c.WAN = netip.Addr{} },
+		"WAN 10.0.1.254": func(c *Config) { c.WAN = cnp4 },
+		"WAN ::1":        func(c *Config) { c.WAN = addr("::1") },
+		"Self4":          func(c *Config) { c.Self4 = cnp6 },
+		"Self6":          func(c *Config) { c.Self6 = addr("fe80::1") },
+		"MaxFlows":       func(c *Config) { c.MaxFlows = 1 << 20 },
+		"MaxFlows -1":    func(c *Config) { c.MaxFlows = -1 },
 		"MaxFlows 5: 1 to 4": func(c *Config) {
 			c.MaxFlows, c.Instances, c.Instance = 5, 1<<18, 1
 		},
@@ -585,26 +594,26 @@ func TestMemory(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	pe := newPE(t, func(c *Config) {
 		c.MaxFlows, c.Idle, c.PerFlow = 64, time.Millisecond, time.Microsecond
-		c.Total = limit.Rate{PerSecond: 1e9, Burst: 100}
+		c.Out = limit.Rate{PerSecond: 1e9, Burst: 100}
 	})
 	inner, fcnData := octets(t, flow6, 1), make([]byte, 4)
 	out := make([]byte, 0, 2048)
-	var p rocev2.Packet
-	require.NoError(t, p.DecodeIP(inner))
+	var congested rocev2.Frame
+	congested.Decode(bytes.Clone(inner), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	now, qp := start, uint32(0)
 	wiretest.NoAllocs(t, "flows that come and go", func() {
 		now = now.Add(100 * time.Microsecond)
 		qp++
 		be.PutUint32(inner[40+8+4:], qp&0xFF)
-		_, f, err := pe.Forward(out, inner, 0, tunnel, now)
+		_, f, err := pe.send(out, inner, 0, tunnel, now)
 		if err != nil || f.Label == 0 {
 			t.Fatal(f, err)
 		}
 		be.PutUint32(fcnData, f.Label<<12)
-		_, _, _ = pe.Receive(out, p1, fcnData, now)
-		_, _, _ = pe.Congested(out, &p, 0, now)
+		_, _, _ = pe.hear(out, p1, fcnData, now)
+		_, _ = pe.Congested(out, &congested, 0, now)
 	})
-	require.NotZero(t, pe.Stats().Sent)
+	require.NotZero(t, pe.counted(node.Sent))
 }
 
 var be = binary.BigEndian
@@ -616,13 +625,13 @@ func FuzzForward(f *testing.F) {
 	pe := newPE(f, func(c *Config) { c.MaxFlows = 4 })
 	f.Fuzz(func(t *testing.T, inner []byte) {
 		before := bytes.Clone(inner)
-		out, v, err := pe.Forward([]byte{9}, inner, 0, tunnel, start)
+		out, v, err := pe.send([]byte{9}, inner, 0, tunnel, start)
 		require.Equal(t, before, inner)
 		if err != nil {
 			require.Equal(t, []byte{9}, out)
 			return
 		}
-		require.Equal(t, inner, out[1+40:])
+		require.Equal(t, frame.Outermost(), out[1+40:])
 		require.Equal(t, v.Label, be.Uint32(out[1:])&0xFFFFF)
 		require.Equal(t, v.RoCEv2 && v.Reason == node.Accepted, v.Label != 0)
 	})

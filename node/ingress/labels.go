@@ -35,10 +35,10 @@ type labels struct {
 	random *rand.ChaCha8
 }
 
-func newLabels(instance, instances int, quarantine int64, random *rand.ChaCha8) labels {
+func newLabels(instance, instances int, random *rand.ChaCha8) labels {
 	n := share(instance, instances)
 	l := labels{
-		instance: uint32(instance), instances: uint32(instances), quarantine: quarantine,
+		instance: uint32(instance), instances: uint32(instances),
 		ring: make([]uint32, n), free: n, state: make([]int64, n), random: random,
 	}
 	for i := range l.ring {

@@ -1,104 +1,87 @@
 package ingress
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Notice says what a CNP that was sent is about.
-type Notice struct {
-	Flow   rocev2.FlowKey
-	Domain uint32 // the VPN that the CNP goes back into
-	Label  uint32 // the flow's; 0 where it has none
-	SrcQP  uint32 // the sender's queue pair, the CNP's DestQP
-	Level  uint8  // of the congestion, as the FCN has it; 0 where it does not say
+// A Decision says how a packet was forwarded, or what a CNP that was sent is about: of its Flow, Domain is the VPN that
+// the CNP goes back into.
+type Decision struct {
+	node.Decision
+	Label uint32 // the flow's, and the one of the outer header; 0 where it has none
 }
 
-// ReceivePacket is Receive for a UDP datagram out of a capture or a raw socket:
-// it also checks what a UDP socket of the PE does, that the datagram is addressed
-// to the PE itself (node.NotOurs), not in a tunnel (node.Tunnelled), and, once list
-// and limits have passed it, that it is whole (node.Broken) and its checksum right
-// (node.Checksum). Whether its port is that of FCN the caller knows.
-func (pe *PE) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Notice, node.Reason) {
-	var reason node.Reason
+// Receive takes what the PE gets from the WAN. To an FCN it appends the CNP for the sender of the flow that is named.
+// Where none is due it says why: Disabled; Fragment or Broken, of what is not a whole message; NotOurs, of those for
+// others; Tunnelled; Denied; Limited (by In or InPerSource); Broken, where the capture cut it; Checksum; Broken;
+// UnknownLabel; Acknowledgement (the flow has no data packets); Address, OwnAddress, NoMethod, UnknownQP,
+// AmbiguousQP, Limited (by PerFlow or Out), looked at in this order.
+//
+// From RoCEv2 in a tunnel that ends at Config.WAN it learns, as from the other direction of the flows, in the domain
+// that the tunnel belongs to: the Action is node.Learned where that taught a queue pair. Where hardware opens the
+// tunnels, show what comes out of them to QPs.
+func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
+	var d Decision
+	out = pe.receive(out, f, domain, &d, now)
+	pe.counters.Decided(&d.Decision)
+	return out, d
+}
+
+func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
+	q := &pe.datagram
+	if d.Reason = role.ToPort(q, f, pe.cfg.Port); d.Reason == node.NotOurs {
+		d.Reason = node.Accepted
+		pe.fromTunnel(f, domain, &d.Decision, now)
+		return out
+	}
+	d.Packet = message.FCN
 	switch {
 	case !pe.cfg.Enabled:
-		reason = node.Disabled
-	case d.Dst != pe.cfg.Self:
-		reason = node.NotOurs
-	case len(d.Outer) > 0:
-		reason = node.Tunnelled
+		d.Reason = node.Disabled
+	case d.Reason != node.Accepted: // fragment, broken
+	case q.Dst != pe.cfg.WAN:
+		d.Reason = node.NotOurs
+	case len(q.Outer) > 0:
+		d.Reason = node.Tunnelled
 	default:
-		reason = pe.admit(d.Src, now)
+		d.From = q.Src
+		d.Reason = pe.intake.Admit(q.Src, now)
 	}
-	switch {
-	case reason != node.Accepted:
-	case d.Truncated:
-		reason = node.Broken
-	case d.VerifyChecksum() != nil:
-		reason = node.Checksum
-	}
-	if reason != node.Accepted {
-		return out, Notice{}, pe.refuse(reason)
-	}
-	return pe.receive(out, d.Data, now)
-}
-
-// Receive takes the data of an FCN, the UDP payload, which came from a node of
-// the WAN, and appends to out the CNP for the sender of the flow that it names.
-// Where none is due it says why: Disabled, Denied, Limited (by In or InPerSource),
-// Broken, UnknownLabel, Acknowledgement (the flow has no data packets), Address,
-// OwnAddress, NoMethod, UnknownQP, AmbiguousQP, Limited (by PerFlow or Total),
-// looked at in this order.
-func (pe *PE) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Notice, node.Reason) {
-	reason := node.Disabled
-	if pe.cfg.Enabled {
-		reason = pe.admit(from.Unmap(), now)
-	}
-	if reason != node.Accepted {
-		return out, Notice{}, pe.refuse(reason)
-	}
-	return pe.receive(out, data, now)
-}
-
-// admit says whether an FCN from a node is to be looked at. It costs little, for
-// anybody can send them.
-func (pe *PE) admit(from netip.Addr, now time.Time) node.Reason {
-	if !pe.cfg.Accept.Contains(from) {
-		return node.Denied
-	}
-	source := rocev2.FlowKey{Src: from}.Hash(pe.hash)
-	if !pe.from.Ready(source, now) || !pe.in.Ready(now) {
-		return node.Limited
-	}
-	pe.from.Take(source, now)
-	pe.in.Take(now)
-	return node.Accepted
-}
-
-// receive is Receive for an FCN that is to be looked at.
-func (pe *PE) receive(out, data []byte, now time.Time) ([]byte, Notice, node.Reason) {
 	var m fcn.Message
-	if m.UnmarshalBinary(data) != nil {
-		return out, Notice{}, pe.refuse(node.Broken)
+	switch {
+	case d.Reason != node.Accepted:
+		return out
+	case q.Truncated:
+		d.Reason = node.Broken
+		return out
+	case q.VerifyChecksum() != nil:
+		d.Reason = node.Checksum
+		return out
+	case m.UnmarshalBinary(q.Data) != nil:
+		d.Reason = node.Broken
+		return out
 	}
 	pe.Expire(now)
 	i := pe.labelled(m.FlowLabel)
 	if i == 0 {
-		return out, Notice{}, pe.refuse(node.UnknownLabel)
+		d.Reason = node.UnknownLabel
+		return out
 	}
-	k, e := pe.table.Key(i), pe.table.At(i)
+	e := pe.table.At(i)
 	if !e.data {
-		return out, Notice{}, pe.refuse(node.Acknowledgement)
+		d.Reason = node.Acknowledgement
+		return out
 	}
-	n := Notice{Flow: flowKey(k), Domain: k.Domain, Label: e.label, Level: m.Level}
-	return pe.notify(out, n, e.pKey, now)
+	d.Flow, d.Label, d.Level = public(pe.table.Key(i)), e.label, m.Level
+	return pe.notify(out, d, e.pKey, now)
 }
 
 // labelled returns the slot of the flow that has a label, 0 when none has.
@@ -111,74 +94,101 @@ func (pe *PE) labelled(label uint32) uint32 {
 	return i
 }
 
-// Congested says that the PE itself is congested by a packet that is to enter
-// the WAN, and appends to out the CNP for its sender (FCN section 4.1). Where
-// none is due it says why: Tunnelled, Acknowledgement, Notification,
-// NotCapable (the packet is not ECN-capable), or one of those of Receive from
-// Address on.
-func (pe *PE) Congested(out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, Notice, node.Reason) {
-	if !pe.cfg.Enabled {
-		return out, Notice{}, pe.refuse(node.Disabled)
+// fromTunnel learns from what comes in a tunnel that ends here.
+func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
+	p := &pe.packet
+	if !pe.cfg.Enabled || pe.cfg.QPs == nil || !f.Tunnelled() || f.Mirrored() || role.OuterDst(f) != pe.cfg.WAN ||
+		f.InnerPacket(p) != nil {
+		return
 	}
-	if len(p.Outer) > 0 {
-		return out, Notice{}, pe.refuse(node.Tunnelled)
-	}
-	if r := answerable(p); r != node.Accepted {
-		return out, Notice{}, pe.refuse(r)
-	}
-	if p.ECN() == rocev2.NotECT {
-		return out, Notice{}, pe.refuse(node.NotCapable)
-	}
-	pe.Expire(now)
-	n := Notice{Flow: p.FlowKey(), Domain: domain}
-	k := keyOf(&n.Flow, domain)
-	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
-		n.Label = e.label
-	}
-	return pe.notify(out, n, p.BTH.PKey, now)
+	d.Packet = role.KindOf(p.BTH.Opcode)
+	pe.learn(d, p, domain, now)
 }
 
-// notify appends the CNP for the sender of a flow whose packets have this P_Key,
-// or says why there is none.
-func (pe *PE) notify(out []byte, n Notice, pKey uint16, now time.Time) ([]byte, Notice, node.Reason) {
-	sender := n.Flow.Src
-	src := pe.cfg.CNP6
-	if sender.Is4() {
-		src = pe.cfg.CNP4
+func (pe *PE) learn(d *node.Decision, p *rocev2.Packet, domain uint32, now time.Time) {
+	if pe.cfg.QPs != nil {
+		role.Learn(d, pe.cfg.QPs, p, domain, now, role.Self{V6: p.Dst}, true)
 	}
+}
+
+// Congested says that the PE itself is congested by a packet that is to enter the WAN, and appends to out the CNP for
+// its sender (FCN section 4.1). Where none is due it says why: Disabled; Broken, or NotOurs for other traffic;
+// Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not ECN-capable); or one of those of Receive
+// from Address on.
+func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
+	var d Decision
+	out = pe.congested(out, f, domain, &d, now)
+	pe.counters.Decided(&d.Decision)
+	return out, d
+}
+
+func (pe *PE) congested(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
+	p := &pe.packet
+	var reason node.Reason
+	d.Packet, reason = role.Decode(p, f)
+	switch {
+	case !pe.cfg.Enabled:
+		d.Reason = node.Disabled
+	case reason != node.Accepted:
+		d.Reason = reason
+	case len(p.Outer) > 0:
+		d.Reason = node.Tunnelled
+	default:
+		d.Reason = role.Unanswered(d.Packet)
+	}
+	if d.Reason == node.Accepted && p.ECN() == rocev2.NotECT {
+		d.Reason = node.NotCapable
+	}
+	if d.Reason != node.Accepted {
+		return out
+	}
+	pe.Expire(now)
+	d.Flow = qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}
+	k := keyOf(d.Flow)
+	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
+		d.Label = e.label
+	}
+	return pe.notify(out, d, p.BTH.PKey, now)
+}
+
+// notify appends the CNP for the sender of d.Flow, whose packets have this P_Key, or sets the reason why there is none.
+func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) []byte {
+	sender := d.Flow.Src
+	src := pe.self.Like(sender)
 	switch {
 	case rocev2.Answerable(sender) != nil:
-		return out, Notice{}, pe.refuse(node.Address)
-	case sender == pe.cfg.CNP4, sender == pe.cfg.CNP6, sender == pe.cfg.Self:
-		return out, Notice{}, pe.refuse(node.OwnAddress)
+		d.Reason = node.Address
+	case pe.self.Has(sender), sender == pe.cfg.WAN:
+		d.Reason = node.OwnAddress
 	case !src.IsValid():
-		return out, Notice{}, pe.refuse(node.NoMethod)
+		d.Reason = node.NoMethod
+	default:
+		var pair qpmap.Pair
+		pair, d.Reason = pe.senderQP(d.Flow, now)
+		d.SrcQP, d.KnownQP = pair.SrcQP, d.Reason == node.Accepted
 	}
-	pair, reason := pe.senderQP(n.Flow, n.Domain, now)
-	if reason != node.Accepted {
-		return out, Notice{}, pe.refuse(reason)
+	hash := d.Flow.Hash(pe.memory.Seed())
+	if d.Reason == node.Accepted && !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
+		d.Reason = node.Limited
 	}
-	k := keyOf(&n.Flow, n.Domain)
-	hash := k.Hash(pe.hash)
-	if !pe.flows.Ready(hash, pe.cfg.PerFlow, now) || !pe.total.Ready(now) {
-		return out, Notice{}, pe.refuse(node.Limited)
+	if d.Reason != node.Accepted {
+		return out
 	}
-	c := cnp.New(pair.SrcQP, pKey)
-	out, err := c.AppendPacket(out, src, sender, pe.cfg.Carriage)
+	c := cnp.New(d.SrcQP, pKey)
+	sent, err := c.AppendPacket(out, src, sender, pe.cfg.Carriage)
 	if err != nil {
-		return out, Notice{}, pe.refuse(node.UnknownQP) // over 24 bits: all else was looked at before
+		d.Reason = node.UnknownQP // over 24 bits: all else was looked at before
+		return out
 	}
-	pe.flows.Take(hash, now)
-	pe.total.Take(now)
-	pe.stats.Sent++
-	n.SrcQP = pair.SrcQP
-	return out, n, node.Accepted
+	pe.pace.Take(hash, now)
+	d.Action, d.Kind, d.To = node.Sent, message.CNP, sender
+	return sent
 }
 
 // senderQP returns the pair whose SrcQP is the queue pair of a flow's sender.
-func (pe *PE) senderQP(k rocev2.FlowKey, domain uint32, now time.Time) (qpmap.Pair, node.Reason) {
+func (pe *PE) senderQP(k qpmap.Key, now time.Time) (qpmap.Pair, node.Reason) {
 	if pe.cfg.QPs == nil {
 		return qpmap.Pair{}, node.UnknownQP
 	}
-	return node.SourceQP(pe.cfg.QPs, qpmap.Key{FlowKey: k, Domain: domain}, now)
+	return node.SourceQP(pe.cfg.QPs, k, now)
 }

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -41,11 +43,11 @@ var faults = []struct {
 	{"not on the list", func(c *fcnCase) { c.d.Src = addr("2001:db8:ff::5") }, node.Denied, false},
 	{"the node's rate", func(c *fcnCase) {
 		c.cfg.InPerSource = limit.Rate{PerSecond: 1}
-		spend(c, func(pe *PE) { pe.from.Take(rocev2.FlowKey{Src: c.d.Src}.Hash(pe.hash), start) })
+		spend(c, func(pe *PE) { pe.intake.Admit(c.d.Src, start) })
 	}, node.Limited, false},
 	{"the rate of all nodes", func(c *fcnCase) {
 		c.cfg.In = limit.Rate{PerSecond: 1}
-		spend(c, func(pe *PE) { pe.in.Take(start) })
+		spend(c, func(pe *PE) { pe.intake.Admit(p1.Next(), start) })
 	}, node.Limited, false},
 	{"cut", func(c *fcnCase) { c.d.Truncated = true }, node.Broken, true},
 	{"checksum", func(c *fcnCase) { c.d.Checksum = 1 }, node.Checksum, true},
@@ -54,16 +56,15 @@ var faults = []struct {
 	{"acknowledgements", func(c *fcnCase) { c.op = bth.Opcode(bth.OpAcknowledge) }, node.Acknowledgement, false},
 	{"sender link-local", func(c *fcnCase) { c.flow.Src = addr("fe80::1") }, node.Address, false},
 	{"sender is the PE", func(c *fcnCase) { c.flow.Src = own }, node.OwnAddress, false},
-	{"no address towards senders", func(c *fcnCase) { c.cfg.CNP6 = netip.Addr{} }, node.NoMethod, false},
+	{"no address towards senders", func(c *fcnCase) { c.cfg.Self6 = netip.Addr{} }, node.NoMethod, false},
 	{"pair not known", func(c *fcnCase) { c.cfg.QPs = nil }, node.UnknownQP, false},
 	{"the flow's interval", func(c *fcnCase) {
 		c.cfg.PerFlow = time.Hour
-		k := keyOf(&c.flow, 0)
-		spend(c, func(pe *PE) { pe.flows.Take(k.Hash(pe.hash), start) })
+		spend(c, func(pe *PE) { pe.pace.Take(qpmap.Key{FlowKey: c.flow}.Hash(pe.memory.Seed()), start) })
 	}, node.Limited, false},
 	{"the rate of CNPs", func(c *fcnCase) {
-		c.cfg.Total = limit.Rate{PerSecond: 1}
-		spend(c, func(pe *PE) { pe.total.Take(start) })
+		c.cfg.Out = limit.Rate{PerSecond: 1}
+		spend(c, func(pe *PE) { pe.pace.Take(1, start) })
 	}, node.Limited, false},
 }
 
@@ -86,23 +87,29 @@ func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	require.NoError(t, err)
 	p := packetOf(c.flow)
 	p.BTH.Opcode = c.op
-	label, _ := pe.Label(p, 0, start)
-	c.d.Data = append(message(t, label^c.label), c.extra...)
+	label, _ := pe.give(p, 0, start)
+	c.d.Data = append(messageAbout(t, label^c.label), c.extra...)
 	sent := rocev2.Datagram{SrcPort: 1, DstPort: fcn.ExperimentalPort, Checksum: 1, Data: c.d.Data}
 	sent.Src, sent.Dst = c.d.Src, c.d.Dst
 	ip, err := sent.AppendBinary(nil)
 	require.NoError(t, err)
 	ip[46] ^= uint8(c.d.Checksum)
-	truncated, outer := c.d.Truncated, c.d.Outer
-	require.NoError(t, c.d.DecodeIP(ip))
-	c.d.Truncated, c.d.Outer = truncated, outer
+	if c.d.Outer != nil {
+		ip, err = (&encap.IPInIPv6{Src: p1, Dst: own}).Append(nil, ip, 0)
+		require.NoError(t, err)
+	}
+	if c.d.Truncated {
+		ip = ip[:len(ip)-1]
+	}
+	truncated := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.d.Truncated}
+	require.NoError(t, c.d.Decode(ip, truncated))
 	if c.spent != nil && c.cfg.Enabled {
 		c.spent(pe)
 	}
-	out, n, packet := pe.ReceivePacket([]byte{9}, &c.d, start)
-	require.Equal(t, packet == node.Accepted, n != Notice{})
+	out, n, packet := pe.see([]byte{9}, &c.d, start)
+	require.Equal(t, packet == node.Accepted, n != notice{})
 	require.Equal(t, packet == node.Accepted, len(out) > 1)
-	_, _, data = pe.Receive(nil, c.d.Src, c.d.Data, start)
+	_, _, data = pe.hear(nil, c.d.Src, append(messageAbout(t, label^c.label), c.extra...), start)
 	return packet, data
 }
 
@@ -153,7 +160,7 @@ func TestOrderOfFaultsWhenCongested(t *testing.T) {
 		{func(c *Config, p *rocev2.Packet) { p.BTH.Opcode = bth.CNP }, node.Notification},
 		{func(c *Config, p *rocev2.Packet) { p.TrafficClass = 0 }, node.NotCapable},
 		{func(c *Config, p *rocev2.Packet) { p.Src = own }, node.OwnAddress},
-		{func(c *Config, p *rocev2.Packet) { c.CNP6 = netip.Addr{} }, node.NoMethod},
+		{func(c *Config, p *rocev2.Packet) { c.Self6 = netip.Addr{} }, node.NoMethod},
 		{func(c *Config, p *rocev2.Packet) { p.BTH.DestQP++ }, node.UnknownQP},
 	}
 	for i, first := range faults {
@@ -166,7 +173,7 @@ func TestOrderOfFaultsWhenCongested(t *testing.T) {
 					first.do(c, p)
 				}
 			})
-			_, _, reason := pe.Congested(nil, p, 0, start)
+			_, _, reason := pe.jam(t, nil, p, 0, start)
 			require.Equal(t, first.want, reason, "%v, %v", first.want, second.want)
 		}
 	}
@@ -183,7 +190,7 @@ func TestOwnAddresses(t *testing.T) {
 	} {
 		flow := rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: 7}
 		pe := newPE(t, func(cfg *Config) { cfg.QPs.Add(qpmap.Key{FlowKey: flow}, qpmap.Pair{SrcQP: 5}) })
-		_, _, reason := pe.Congested(nil, packetOf(flow), 0, start)
+		_, _, reason := pe.jam(t, nil, packetOf(flow), 0, start)
 		require.Equal(t, c.want, reason, c.src)
 	}
 }
@@ -196,14 +203,14 @@ func TestLimitsOfDomains(t *testing.T) {
 		c.QPs.Add(qpmap.Key{FlowKey: flow6, Domain: 1}, qpmap.Pair{SrcQP: 0x31})
 	})
 	for domain := range uint32(2) {
-		label, reason := pe.Label(packetOf(flow6), domain, start)
+		label, reason := pe.give(packetOf(flow6), domain, start)
 		require.Equal(t, node.Accepted, reason)
-		_, n, reason := pe.Receive(nil, p1, message(t, label), start)
+		_, n, reason := pe.hear(nil, p1, messageAbout(t, label), start)
 		require.Equal(t, node.Accepted, reason, "domain %d", domain)
 		require.Equal(t, domain, n.Domain)
-		_, _, reason = pe.Receive(nil, p1, message(t, label), start)
+		_, _, reason = pe.hear(nil, p1, messageAbout(t, label), start)
 		require.Equal(t, node.Limited, reason)
-		_, _, reason = pe.Congested(nil, packetOf(flow6), domain, start)
+		_, _, reason = pe.jam(t, nil, packetOf(flow6), domain, start)
 		require.Equal(t, node.Limited, reason, "the same limit")
 	}
 }
@@ -211,13 +218,13 @@ func TestLimitsOfDomains(t *testing.T) {
 // Congestion of a flow that has left the table is of no label.
 func TestCongestedAfterIdle(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.Idle = time.Second })
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
 	for at, want := range map[time.Duration]uint32{time.Second - 1: label, time.Second: 0} {
 		pe := newPE(t, func(c *Config) { c.Idle = time.Second })
-		again, _ := pe.Label(packetOf(flow6), 0, start)
+		again, _ := pe.give(packetOf(flow6), 0, start)
 		require.Equal(t, label, again, "the same seed")
-		_, n, reason := pe.Congested(nil, packetOf(flow6), 0, start.Add(at))
+		_, n, reason := pe.jam(t, nil, packetOf(flow6), 0, start.Add(at))
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, want, n.Label)
 	}
@@ -232,22 +239,22 @@ func TestQuarantineEnds(t *testing.T) {
 		c.Idle, c.Quarantine = idle, quarantine
 	})
 	other := packetOf(flow4)
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 5, label)
 	for _, at := range []time.Duration{0, idle - 1, idle, idle + quarantine - 1} {
-		_, reason = pe.Label(other, 0, start.Add(at))
+		_, reason = pe.give(other, 0, start.Add(at))
 		require.Equal(t, node.TableFull, reason, at)
 	}
-	label, reason = pe.Label(other, 0, start.Add(idle+quarantine))
+	label, reason = pe.give(other, 0, start.Add(idle+quarantine))
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 5, label)
 }
 
 // A step back of exactly slack is waited out, one of a nanosecond more is not.
 func TestClock(t *testing.T) {
-	c := clock{slack: int64(time.Second)}
-	at := func(d time.Duration) time.Duration { return time.Duration(c.at(start.Add(d)) - start.UnixNano()) }
+	c := role.Clock{Slack: int64(time.Second)}
+	at := func(d time.Duration) time.Duration { return time.Duration(c.At(start.Add(d)) - start.UnixNano()) }
 	require.Equal(t, 5*time.Second, at(5*time.Second))
 	require.Equal(t, 5*time.Second, at(4*time.Second))
 	require.Equal(t, 5*time.Second+1, at(5*time.Second+1), "waited out")
@@ -267,7 +274,7 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 		"in":            {func(c *Config) { c.In = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 		"in per source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 		"per flow":      {func(c *Config) { c.PerFlow = 50 * time.Millisecond }, 20},
-		"total":         {func(c *Config) { c.Total = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
+		"total":         {func(c *Config) { c.Out = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 	} {
 		pe := newPE(t, func(cfg *Config) {
 			cfg.Idle, cfg.Quarantine, cfg.Instances = 150*time.Millisecond, 100*time.Millisecond, 1<<12
@@ -280,18 +287,18 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 			if i%2 == 1 {
 				now = now.Add(-200 * time.Millisecond)
 			}
-			label, reason := pe.Label(packetOf(flow6), 0, now)
+			label, reason := pe.give(packetOf(flow6), 0, now)
 			require.Equal(t, node.Accepted, reason)
 			if first == 0 {
 				first = label
 			}
 			require.Equal(t, first, label, "%s: %d", name, i)
-			if _, _, reason := pe.Receive(nil, p1, message(t, label), now); reason == node.Accepted {
+			if _, _, reason := pe.hear(nil, p1, messageAbout(t, label), now); reason == node.Accepted {
 				sent++
 			}
 		}
 		require.Equal(t, c.want, sent, name)
-		require.EqualValues(t, 1, pe.Stats().Opened)
+		require.EqualValues(t, 1, pe.counted(node.Opened))
 	}
 }
 
@@ -302,7 +309,7 @@ func TestInPerSource(t *testing.T) {
 		c.InPerSource = limit.Rate{PerSecond: 1, Burst: 3}
 		c.In = limit.Rate{PerSecond: 1, Burst: 5}
 	})
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
 	p2 := p1.Next()
 	for i, c := range []struct {
@@ -312,19 +319,19 @@ func TestInPerSource(t *testing.T) {
 	}{
 		{addr("2001:db8:ff::5"), nil, node.Denied}, // takes nothing
 		{p1, nil, node.Broken},
-		{p1, message(t, label^1), node.UnknownLabel},
-		{p1, message(t, label), node.Accepted},
-		{p1, message(t, label), node.Limited},
+		{p1, messageAbout(t, label^1), node.UnknownLabel},
+		{p1, messageAbout(t, label), node.Accepted},
+		{p1, messageAbout(t, label), node.Limited},
 		{p1, nil, node.Limited},
-		{p2, message(t, label), node.Accepted},
-		{p2, message(t, label), node.Accepted},
-		{p2, message(t, label), node.Limited}, // by In
-		{p2.Next(), message(t, label), node.Limited},
+		{p2, messageAbout(t, label), node.Accepted},
+		{p2, messageAbout(t, label), node.Accepted},
+		{p2, messageAbout(t, label), node.Limited}, // by In
+		{p2.Next(), messageAbout(t, label), node.Limited},
 	} {
-		_, _, reason := pe.Receive(nil, c.from, c.data, start)
+		_, _, reason := pe.hear(nil, c.from, c.data, start)
 		require.Equal(t, c.want, reason, i)
 	}
-	require.EqualValues(t, 3, pe.Stats().Sent)
+	require.EqualValues(t, 3, pe.counted(node.Sent))
 }
 
 // A CNP has the P_Key of the flow's last packet; one data packet among
@@ -333,12 +340,12 @@ func TestLastPacketCounts(t *testing.T) {
 	pe := newPE(t, nil)
 	p := packetOf(flow6)
 	p.BTH.PKey = 0x8001
-	label, reason := pe.Label(p, 0, start)
+	label, reason := pe.give(p, 0, start)
 	require.Equal(t, node.Accepted, reason)
 	p.BTH.PKey, p.BTH.Opcode = 0x8002, bth.Opcode(bth.OpAcknowledge)
-	_, reason = pe.Label(p, 0, start)
+	_, reason = pe.give(p, 0, start)
 	require.Equal(t, node.Accepted, reason)
-	out, _, reason := pe.Receive(nil, p1, message(t, label), start)
+	out, _, reason := pe.hear(nil, p1, messageAbout(t, label), start)
 	require.Equal(t, node.Accepted, reason)
 	requireCNP(t, out, cnp6, sender6, 0x21, 0x8002)
 	for f := range pe.Flows(start) {
@@ -350,7 +357,7 @@ func TestLastPacketCounts(t *testing.T) {
 func TestFlowsCollected(t *testing.T) {
 	pe := newPE(t, nil)
 	for qp := range uint32(5) {
-		_, reason := pe.Label(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}), 0, start)
+		_, reason := pe.give(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}), 0, start)
 		require.Equal(t, node.Accepted, reason)
 	}
 	for qp, f := range slices.Collect(pe.Flows(start)) {
@@ -371,12 +378,12 @@ func TestMaxSources(t *testing.T) {
 // own, and is still limited when all the others have sent.
 func TestManySources(t *testing.T) {
 	pe := newPE(t, func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1} })
-	label, reason := pe.Label(packetOf(flow6), 0, start)
+	label, reason := pe.give(packetOf(flow6), 0, start)
 	require.Equal(t, node.Accepted, reason)
 	for _, want := range []node.Reason{node.Accepted, node.Limited} {
 		from := p1
 		for range 64 {
-			_, _, reason := pe.Receive(nil, from, message(t, label), start)
+			_, _, reason := pe.hear(nil, from, messageAbout(t, label), start)
 			require.Equal(t, want, reason)
 			from = from.Next()
 		}
@@ -392,9 +399,15 @@ func TestLearns(t *testing.T) {
 		return p
 	}
 	pe := newPE(t, nil)
-	_, reason := pe.Label(datagram(0x77), 5, start)
+	_, reason := pe.give(datagram(0x77), 5, start)
 	require.Equal(t, node.Accepted, reason)
-	require.True(t, pe.Observe(datagram(0x88), 6, start))
+	out := datagram(0x88)
+	out.Outer = []byte{0}
+	through, err := (&encap.IPInIPv6{Src: egress, Dst: own}).Append(nil, octetsOf(t, out)[40:], 0)
+	require.NoError(t, err)
+	frame.Decode(through, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	_, d := pe.Receive(nil, &frame, 6, start)
+	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
 	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
 		pair, reason := node.SourceQP(pe.cfg.QPs, qpmap.Key{FlowKey: flow6, Domain: domain}, start)
 		require.Equal(t, node.Accepted, reason)

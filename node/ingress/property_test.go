@@ -66,7 +66,7 @@ func TestMillionRandomSteps(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, 11))
 			const instance = 5
 			cfg := Config{
-				Enabled: true, Self: own, MaxFlows: c.maxFlows, Idle: c.idle, Quarantine: c.wait,
+				Enabled: true, WAN: own, MaxFlows: c.maxFlows, Idle: c.idle, Quarantine: c.wait,
 				Instance: min(instance, c.instances-1), Instances: c.instances, Seed: [32]byte{1},
 			}
 			pe, err := New(cfg)
@@ -92,7 +92,7 @@ func TestMillionRandomSteps(t *testing.T) {
 				}
 				m.settle(now)
 				i := random.IntN(c.flows)
-				label, reason := pe.Label(packets[i], uint32(i/2%2), now)
+				label, reason := pe.give(packets[i], uint32(i/2%2), now)
 				switch was := m.flows[i].label; {
 				case was != 0:
 					if reason != node.Accepted || label != was {
@@ -117,7 +117,7 @@ func TestMillionRandomSteps(t *testing.T) {
 			}
 			pe.Expire(now)
 			m.settle(now)
-			require.Equal(t, m.live, pe.Stats().Flows)
+			require.Equal(t, m.live, pe.Len())
 			require.LessOrEqual(t, pe.table.Len(), cfg.MaxFlows)
 			require.Len(t, pe.labels.ring, ring)
 			require.Greater(t, opened, 1000)
@@ -130,7 +130,7 @@ func TestMillionRandomSteps(t *testing.T) {
 
 // Every label that there is, once, with the table as large as it gets.
 func TestEveryLabel(t *testing.T) {
-	pe, err := New(Config{Enabled: true, Self: own, MaxFlows: MaxLabel, Idle: time.Second, Quarantine: time.Second})
+	pe, err := New(Config{Enabled: true, WAN: own, MaxFlows: MaxLabel, Idle: time.Second, Quarantine: time.Second})
 	require.NoError(t, err)
 	given := make([]bool, 1<<20)
 	p := packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6})
@@ -139,19 +139,19 @@ func TestEveryLabel(t *testing.T) {
 		clear(given)
 		for i := range uint32(MaxLabel) {
 			p.BTH.DestQP = i
-			label, reason := pe.Label(p, uint32(round), now)
+			label, reason := pe.give(p, uint32(round), now)
 			if reason != node.Accepted || label == 0 || given[label] {
 				t.Fatalf("flow %d: label %d, given before: %v, %v", i, label, given[label], reason)
 			}
 			given[label] = true
 		}
 		p.BTH.DestQP = 1 << 23
-		_, reason := pe.Label(p, uint32(round), now)
+		_, reason := pe.give(p, uint32(round), now)
 		require.Equal(t, node.TableFull, reason)
-		require.Equal(t, MaxLabel, pe.Stats().Flows)
+		require.Equal(t, MaxLabel, pe.Len())
 	}
 	require.Equal(t, MaxLabel, pe.Expire(start.Add(2*time.Hour)))
-	require.Zero(t, pe.Stats().Flows)
+	require.Zero(t, pe.Len())
 }
 
 // The labels of instances do not meet, and all together are all there are.
@@ -159,7 +159,7 @@ func TestInstances(t *testing.T) {
 	for _, instances := range []int{1, 2, 3, 7, 64} {
 		sum := 0
 		for i := range instances {
-			l := newLabels(i, instances, 0, nil)
+			l := newLabels(i, instances, nil)
 			sum += l.free
 		}
 		require.Equal(t, MaxLabel, sum, instances)
@@ -171,10 +171,10 @@ func TestInstances(t *testing.T) {
 // Labels look random: no bit of them, and no difference of two, stands out.
 func TestLabelsAreRandom(t *testing.T) {
 	labels := func(seed [32]byte) (all []uint32) {
-		pe, err := New(Config{Enabled: true, Self: own, Seed: seed})
+		pe, err := New(Config{Enabled: true, WAN: own, Seed: seed})
 		require.NoError(t, err)
 		for i := range uint32(4096) {
-			label, reason := pe.Label(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: i}), 0, start)
+			label, reason := pe.give(packetOf(rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: i}), 0, start)
 			require.Equal(t, node.Accepted, reason)
 			all = append(all, label)
 		}

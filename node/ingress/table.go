@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -17,11 +18,12 @@ type entry struct {
 	data  bool   // it has had packets other than acknowledgements and notifications
 }
 
-func keyOf(k *rocev2.FlowKey, domain uint32) flowtable.Key {
-	return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, domain)
+func keyOf(k qpmap.Key) flowtable.Key {
+	return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain)
 }
 
-func flowKey(k *flowtable.Key) rocev2.FlowKey {
+// public returns the key of the table as the rest of the library has it.
+func public(k *flowtable.Key) qpmap.Key {
 	src, dst := k.Addrs()
-	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.QP & flowtable.MaxQP}
+	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.QP & flowtable.MaxQP}, Domain: k.Domain}
 }

@@ -10,8 +10,8 @@ import (
 // A step back of exactly slack is waited out, one of a nanosecond more is not.
 func TestClock(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
-	var c clock
-	at := func(d time.Duration) time.Duration { return time.Duration(c.at(start.Add(d)) - start.UnixNano()) }
+	c := made(t, Config{}).clock
+	at := func(d time.Duration) time.Duration { return time.Duration(c.At(start.Add(d)) - start.UnixNano()) }
 	require.Equal(t, 5*time.Second, at(5*time.Second))
 	require.Equal(t, 5*time.Second, at(4*time.Second))
 	require.Equal(t, 5*time.Second+1, at(5*time.Second+1), "waited out")

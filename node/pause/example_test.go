@@ -16,11 +16,14 @@ import (
 func ExampleTable() {
 	self, node := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:ffff::5")
 	receiver := netip.MustParseAddr("2001:db8:4::e")
-	table := pause.New(pause.Config{
+	table, err := pause.New(pause.Config{
 		Enabled: true, Self6: self,
 		Accept:   acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
 		MaxPause: 10 * time.Millisecond,
 	})
+	if err != nil {
+		panic(err)
+	}
 
 	stop := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: receiver, Type: ppfc.Stop, Pause: 50 * time.Microsecond})
 	packet, err := stop.AppendPacket(nil, node, self, rocev2.Carriage{})
@@ -28,8 +31,10 @@ func ExampleTable() {
 		panic(err)
 	}
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	action, _ := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
-	fmt.Println(action.State, action.Pause)
+	var f rocev2.Frame
+	f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	_, d := table.Receive(nil, &f, 0, now)
+	fmt.Println(d.State, d.Pause)
 
 	for _, after := range []time.Duration{0, 49 * time.Microsecond, 50 * time.Microsecond} {
 		state, _ := table.State(pause.Flow(receiver, 17), now.Add(after))

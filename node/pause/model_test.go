@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
 )
@@ -91,6 +92,16 @@ func targetsOf(n int) (all []Target) {
 	return all
 }
 
+// made returns a table that is on.
+func made(t *testing.T, cfg Config) *Table {
+	cfg.Enabled, cfg.Self6 = true, netip.MustParseAddr("2001:db8::1")
+	table, err := New(cfg)
+	require.NoError(t, err)
+	return table
+}
+
+func forgotten(t *Table) uint64 { return t.Counters().Of(node.Count{Action: node.Forgotten}) }
+
 // Nobody knows the seed of a table.
 func TestSeeds(t *testing.T) {
 	require.NotEqual(t, newTargets(1).entries.Seed, newTargets(1).entries.Seed)
@@ -103,7 +114,7 @@ func TestModel(t *testing.T) {
 		limit         time.Duration
 	}{{1 << 16, 2, 0}, {1 << 16, 20, 0}, {7, 4, 0}, {1, 3, 0}, {30, 100, 20 * time.Millisecond}, {64, 12, time.Microsecond}} {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
-		table := New(Config{Enabled: true, MaxPause: c.limit, MaxTargets: c.room})
+		table := made(t, Config{MaxPause: c.limit, MaxTargets: c.room})
 		m := model{max: c.room}
 		limit := c.limit
 		if limit == 0 {
@@ -123,7 +134,7 @@ func TestModel(t *testing.T) {
 				pause := time.Duration(random.IntN(3)*random.IntN(32767)) * time.Microsecond
 				n := ppfc.Notification{Extension: ppfc.Extension{Congested: target.Addr, Type: typ, Port: target.Port, Pause: pause}}
 				n.DestQP = target.DestQP
-				a := Action{Target: target}
+				a := Decision{Target: target}
 				table.do(&a, &n, now)
 				m.do(target, typ, min(pause, limit), now)
 				require.LessOrEqual(t, a.Pause, limit)
@@ -143,7 +154,7 @@ func TestModel(t *testing.T) {
 			require.LessOrEqual(t, table.Len(), c.room)
 			check(t, &table.targets)
 		}
-		require.Equal(t, m.forgotten, table.stats.Forgotten)
+		require.Equal(t, m.forgotten, forgotten(table))
 	}
 }
 
@@ -165,11 +176,11 @@ func check(t *testing.T, s *targets) {
 // A time that jumps back, far, makes nothing last longer: time goes on from
 // where it was.
 func TestTimeJumpsBack(t *testing.T) {
-	table := New(Config{Enabled: true})
+	table := made(t, Config{})
 	target := Flow(netip.MustParseAddr("2001:db8::1"), 17)
 	stop := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: 50 * time.Millisecond}}
 	now := time.Unix(1_700_000_000, 0)
-	table.do(&Action{Target: target}, &stop, now)
+	table.do(&Decision{Target: target}, &stop, now)
 
 	now = now.Add(-24 * time.Hour)
 	state, until := table.State(target, now)
@@ -181,8 +192,8 @@ func TestTimeJumpsBack(t *testing.T) {
 	require.Equal(t, Running, state)
 
 	// A small step back is waited out.
-	table = New(Config{Enabled: true})
-	table.do(&Action{Target: target}, &stop, now)
+	table = made(t, Config{})
+	table.do(&Decision{Target: target}, &stop, now)
 	state, _ = table.State(target, now.Add(-time.Millisecond))
 	require.Equal(t, Stopped, state)
 	state, _ = table.State(target, now.Add(50*time.Millisecond))
@@ -193,13 +204,13 @@ func TestTimeJumpsBack(t *testing.T) {
 // of it is free again when the pauses are over.
 func TestFlood(t *testing.T) {
 	const room = 1000
-	table := New(Config{Enabled: true, MaxTargets: room})
+	table := made(t, Config{MaxTargets: room})
 	heap := cap(table.targets.heap)
 	now := time.Unix(1_700_000_000, 0)
 	n := ppfc.Notification{Extension: ppfc.Extension{Type: ppfc.Stop, Pause: ppfc.MaxPause}}
 	i := uint32(0)
 	flood := func() {
-		a := Action{Target: Flow(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)}
+		a := Decision{Target: Flow(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), i)}
 		i++
 		table.do(&a, &n, now)
 		table.State(a.Target, now)
@@ -211,7 +222,7 @@ func TestFlood(t *testing.T) {
 	wiretest.NoAllocs(t, "flood", flood)
 	require.Equal(t, room, table.Len())
 	require.Equal(t, heap, cap(table.targets.heap))
-	require.EqualValues(t, uint64(i)-room, table.Stats().Forgotten)
+	require.EqualValues(t, uint64(i)-room, forgotten(table))
 	_, ok := table.Next(now.Add(ppfc.MaxPause))
 	require.False(t, ok)
 	require.Zero(t, table.Len())

@@ -34,8 +34,8 @@ var faults = []struct {
 	do   func(*received)
 	want node.Reason
 }{
+	{"data", func(r *received) { r.packet.BTH.Opcode = bth.RCSendOnly }, node.NotOurs}, // no say in it
 	{"off", func(r *received) { r.cfg.Enabled = false }, node.Disabled},
-	{"data", func(r *received) { r.packet.BTH.Opcode = bth.RCSendOnly }, node.NotOurs},
 	{"to another host", func(r *received) { r.packet.Dst = r.packet.Dst.Next() }, node.NotOurs},
 	{"in a tunnel", func(r *received) { r.outer = make([]byte, 40) }, node.Tunnelled},
 	{"a stranger's", func(r *received) {
@@ -89,18 +89,18 @@ func TestOrderOfFaults(t *testing.T) {
 				if first.name != second.name {
 					first.do(r)
 				}
-				table := pause.New(r.cfg)
+				table := made(t, r.cfg)
 				for range r.before { // by the same node
 					before := good
 					before.packet.Src = r.packet.Src
-					table.Receive(before.octets(t), ip, now)
+					receive(table, before.octets(t), ip, now)
 				}
-				a, reason := table.Receive(r.octets(t), ip, now)
+				a, reason := receive(table, r.octets(t), ip, now)
 				require.Equal(t, first.want, reason, "%v: %s, %s", family, first.name, second.name)
 				require.Zero(t, a)
 				cut := ip
 				cut.Cut = true
-				_, reason = pause.New(r.cfg).Receive(r.octets(t), cut, now)
+				_, reason = receive(made(t, r.cfg), r.octets(t), cut, now)
 				if r.before == 0 {
 					require.Equal(t, first.want, reason, "cut, %v: %s, %s", family, first.name, second.name)
 				}
@@ -131,7 +131,7 @@ func TestOnlyOwnAddresses(t *testing.T) {
 		r := newReceived(t, c.from, c.congestion)
 		r.cfg.Self4, r.cfg.Self6 = c.self4, c.self6
 		r.packet.Dst = c.to
-		_, reason := pause.New(r.cfg).Receive(r.octets(t), ip, now)
+		_, reason := receive(made(t, r.cfg), r.octets(t), ip, now)
 		require.Equal(t, c.want, reason, c.name)
 	}
 }
@@ -147,7 +147,7 @@ func TestTwoQueues(t *testing.T) {
 	} {
 		cfg := config(t)
 		change(&cfg)
-		table := pause.New(cfg)
+		table := made(t, cfg)
 		passed, last := 0, time.Time{}
 		for i := range second {
 			now := now.Add(time.Duration(i) * time.Second / second)
@@ -155,7 +155,7 @@ func TestTwoQueues(t *testing.T) {
 			if i%2 == 1 {
 				queue = now.Add(-200 * time.Millisecond)
 			}
-			if _, reason := table.Receive(stop, ip, queue); reason == node.Accepted {
+			if _, reason := receive(table, stop, ip, queue); reason == node.Accepted {
 				passed++
 				last = now
 			}
@@ -175,7 +175,7 @@ func TestTwoQueues(t *testing.T) {
 func TestInPerSource(t *testing.T) {
 	cfg := config(t)
 	cfg.InPerSource, cfg.In = limit.Rate{PerSecond: 1, Burst: 2}, limit.Rate{PerSecond: 1, Burst: 3}
-	table := pause.New(cfg)
+	table := made(t, cfg)
 	for i, c := range []struct {
 		from netip.Addr
 		want node.Reason
@@ -183,7 +183,7 @@ func TestInPerSource(t *testing.T) {
 		{stranger, node.Denied}, {sw6, node.Accepted}, {sw6, node.Accepted}, {sw6, node.Limited}, {sw6, node.Limited},
 		{sw6.Next(), node.Accepted}, {sw6.Next(), node.Limited}, {sw6.Next().Next(), node.Limited},
 	} {
-		_, reason := table.Receive(notification(t, c.from, dst6, ppfc.Stop, us), ip, now)
+		_, reason := receive(table, notification(t, c.from, dst6, ppfc.Stop, us), ip, now)
 		require.Equal(t, c.want, reason, i)
 	}
 }
@@ -193,11 +193,11 @@ func TestInPerSource(t *testing.T) {
 func TestManySources(t *testing.T) {
 	cfg := config(t)
 	cfg.InPerSource = limit.Rate{PerSecond: 1}
-	table := pause.New(cfg)
+	table := made(t, cfg)
 	for _, want := range []node.Reason{node.Accepted, node.Limited} {
 		from := sw6
 		for range 64 {
-			_, reason := table.Receive(notification(t, from, dst6, ppfc.Stop, us), ip, now)
+			_, reason := receive(table, notification(t, from, dst6, ppfc.Stop, us), ip, now)
 			require.Equal(t, want, reason)
 			from = from.Next()
 		}

@@ -16,16 +16,15 @@
 package pause
 
 import (
-	"errors"
-	"math/rand/v2"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
@@ -47,12 +46,7 @@ const (
 var states = [...]string{"running", "stopped", "held", "alarmed"}
 
 // String returns the state in lower case.
-func (s State) String() string {
-	if int(s) < len(states) {
-		return states[s]
-	}
-	return "State(" + strconv.Itoa(int(s)) + ")"
-}
+func (s State) String() string { return enumtext.Name(s, states[:], "State") }
 
 // MarshalText returns what String does.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -75,6 +69,7 @@ type Target struct {
 	DestQP uint32     // of a flow: its receiver's queue pair, 24 bits
 	Port   uint16     // of a node: the congested port
 	Node   bool       // which of the two it is
+	Domain uint32     // such as a VPN, which may have addresses of its own
 }
 
 // Flow returns the target that is a flow.
@@ -86,178 +81,171 @@ func NodePort(addr netip.Addr, port uint16) Target { return Target{Addr: addr, P
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
 	Enabled      bool
-	Self4, Self6 netip.Addr    // the node's own addresses
+	Self4, Self6 netip.Addr    // the node's own addresses, one at least
 	Accept       *acl.List     // the nodes of the network whose notifications count; nil has none
-	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
 	QPs          node.Pairs    // of a host; nil knows none
+	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
 
-	// In is the rate of notifications of all nodes, and InPerSource that of each of
-	// them, so that one cannot use up what the others need. Every notification to this
-	// node from one on the list takes from both before anything in it is looked at;
-	// what one of them refuses takes nothing from the other. Without them, the
-	// default, all are looked at.
+	// In is the rate of notifications of all nodes, and InPerSource that of each of them, so that one cannot use up
+	// what the others need. Every notification to this node from one on the list takes from both before anything in
+	// it is looked at; what one of them refuses takes nothing from the other. Without them, the default, all are
+	// looked at.
 	In, InPerSource limit.Rate
-	// MaxSources is for how many nodes InPerSource is kept at once, 24 octets each; 0
-	// stands for 4,096.
+	// MaxSources is for how many nodes InPerSource is kept at once, 24 octets each; 0 stands for 4,096.
 	MaxSources int
 
-	// MaxTargets is how many targets are kept at once, 64 octets each and 15 to 26
-	// to find them; 0 stands for 65,536. Where more come, the one whose state ends first is forgotten, and
-	// runs.
+	// MaxTargets is how many targets are kept at once, 64 octets each; 0 stands for 65,536. Where more come, the one
+	// whose state ends first is forgotten, and runs.
 	MaxTargets int
+
+	// Seed keeps others from choosing sources that collide; 0 stands for a random one.
+	Seed uint64
 }
 
-// An Action is what a notification asks for.
-type Action struct {
-	From   netip.Addr // who asks
+// A Decision is what a notification asks for. Its Flow is the host's that the target is, its SrcQP the host's queue
+// pair that sends that, if KnownQP.
+type Decision struct {
+	node.Decision
 	Target Target
-
-	// QP is the host's queue pair that sends the target, where that is a flow of
-	// the host's.
-	QP      uint32
-	KnownQP bool
-
-	State State         // what is asked for; a target that is Stopped stays so when it is Held or Alarmed as well
-	Pause time.Duration // for how long, at most MaxPause; 0 with Running
-	Until time.Time     // when that is over
+	State  State         // what is asked for; a target that is Stopped stays so when it is Held or Alarmed as well
+	Pause  time.Duration // for how long, at most MaxPause; 0 with Running
+	Until  time.Time     // when that is over
 }
 
-// Stats counts notifications.
-type Stats struct {
-	Accepted  [Alarmed + 1]uint64  // by what they ask for
-	Refused   [node.Reasons]uint64 // by reason
-	Forgotten uint64               // targets that made room for others
-}
-
-// A Table holds the targets that are not running. It allocates its memory when
-// it is made, and none later. It is not safe for concurrent use: use one instance
-// a core, each for the flows that the core sees.
+// A Table holds the targets that are not running. It takes its memory when it is switched on, and none later. It is not
+// safe for concurrent use, but for [Table.Counters]: use one instance a core, each for the flows that the core sees.
 type Table struct {
-	cfg     Config
-	packet  rocev2.Packet
-	targets targets
-	clock   clock
-	seed    uint64 // keeps others from choosing sources that collide
-	in      *limit.Bucket
-	from    *limit.Buckets // by source
-	stats   Stats
+	cfg      Config
+	self     role.Self
+	memory   role.Memory
+	intake   role.Intake
+	counters node.Counters
+	packet   rocev2.Packet
+	targets  targets
+	clock    role.Clock
 }
 
-// New returns a Table.
-func New(cfg Config) *Table {
-	if cfg.MaxPause <= 0 || cfg.MaxPause > ppfc.MaxPause {
+// New returns a Table. The error says what cannot work; a Config that is off needs nothing.
+func New(cfg Config) (*Table, error) {
+	t := &Table{clock: role.Clock{Slack: int64(time.Second)}}
+	if err := t.Configure(cfg); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Configure changes the rules in place: states stay, and end when they would have, and so does what the limits hold.
+// MaxTargets, MaxSources and Seed cannot change. A Config with an error changes nothing.
+func (t *Table) Configure(cfg Config) error {
+	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
+	if cfg.MaxPause == 0 || cfg.MaxPause > ppfc.MaxPause {
 		cfg.MaxPause = ppfc.MaxPause
 	}
-	t := &Table{cfg: cfg}
 	if cfg.Enabled {
-		if cfg.MaxTargets <= 0 {
-			cfg.MaxTargets = 1 << 16
+		memory, err := t.memory.Check(cfg.Seed, role.Size{Name: "MaxTargets", N: cfg.MaxTargets, Default: 1 << 16},
+			role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12})
+		err = role.First("pause", err, self.Needed(), role.CheckTime("MaxPause", cfg.MaxPause),
+			role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource))
+		if err != nil {
+			return err
 		}
-		if cfg.MaxSources <= 0 {
-			cfg.MaxSources = 1 << 12
+		if !t.memory.Taken() {
+			t.targets = newTargets(memory.Size(0))
 		}
-		t.targets = newTargets(cfg.MaxTargets)
-		t.seed = rand.Uint64()
-		t.in, t.from = limit.NewBucket(cfg.In), limit.NewBuckets(cfg.InPerSource, cfg.MaxSources)
+		t.memory = memory
+		t.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 	}
-	return t
+	t.cfg, t.self = cfg, self
+	return nil
 }
 
-// Stats returns the counters.
-func (t *Table) Stats() Stats { return t.stats }
+// Counters returns what has been counted. It may be read from another goroutine.
+func (t *Table) Counters() *node.Counters { return &t.counters }
 
-// Receive decides about a packet that arrived, and does what it asks for. The
-// Action is one only where the reason is Accepted.
+// Receive decides about a packet that arrived, and does what it asks for. Nothing is appended to out. The Decision is
+// one only where the Action is node.Taken; node.Nothing is for what is no PPFC, as far as its octets go.
 //
-// Of the reasons the first counts: Disabled; NotOurs, for what is no PPFC or is
-// another node's; Tunnelled, for access list and border saw only the outer header
-// (D17); Denied; Limited; Broken, where octets are missing or too many; ICRC. RoCEv2
-// that does not parse as far as its OpCode is Broken as well.
-func (t *Table) Receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (Action, node.Reason) {
-	a, reason := t.receive(frame, o, now)
-	if reason != node.Accepted {
-		t.stats.Refused[reason]++
-		return Action{}, reason
-	}
-	t.stats.Accepted[a.State]++
-	return a, node.Accepted
+// Of the reasons the first counts: Disabled; NotOurs, for what is another node's; Tunnelled, for access list and
+// border saw only the outer header (D17); Denied; Limited; Broken, where octets are missing or too many; ICRC.
+func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
+	var d Decision
+	t.receive(f, domain, &d, now)
+	t.counters.Decided(&d.Decision)
+	return out, d
 }
 
-func (t *Table) receive(frame []byte, o rocev2.DecodeOptions, now time.Time) (a Action, reason node.Reason) {
-	if !t.cfg.Enabled {
-		return a, node.Disabled
-	}
+func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) {
 	p := &t.packet
-	o.Cut = true // what is missing counts once list and limits have passed the packet
-	if err := p.Decode(frame, o); errors.Is(err, rocev2.ErrNotRoCEv2) {
-		return a, node.NotOurs
-	} else if err != nil {
-		return a, node.Broken
+	// What is missing counts once list and limits have passed the packet.
+	if f.PacketCut(p) != nil || !ppfc.Is(p) {
+		return
 	}
+	d.Packet, d.From = message.PPFC, p.Src
 	switch {
-	case !ppfc.Is(p), p.Dst != t.cfg.Self4 && p.Dst != t.cfg.Self6:
-		return a, node.NotOurs
+	case !t.cfg.Enabled:
+		d.Reason = node.Disabled
+	case !t.self.Has(p.Dst):
+		d.Reason = node.NotOurs
 	case len(p.Outer) > 0:
-		return a, node.Tunnelled
-	case !t.cfg.Accept.Contains(p.Src):
-		return a, node.Denied
+		d.Reason = node.Tunnelled
+	default:
+		d.Reason = t.intake.Admit(p.Src, now)
 	}
-	source := rocev2.FlowKey{Src: p.Src}.Hash(t.seed)
-	if !t.from.Ready(source, now) || !t.in.Ready(now) {
-		return a, node.Limited
-	}
-	t.from.Take(source, now)
-	t.in.Take(now)
-	if p.Truncated {
-		return a, node.Broken
+	if d.Reason != node.Accepted {
+		return
 	}
 	n, err := ppfc.FromPacket(p)
-	if err != nil {
-		return a, node.Broken
+	if p.Truncated || err != nil {
+		d.Reason = node.Broken
+		return
 	}
 	if _, err := icrc.Verify(p.IP); err != nil {
-		return a, node.ICRC
+		d.Reason = node.ICRC
+		return
 	}
-	a.From = p.Src
-	t.find(&a, &n, now)
-	t.do(&a, &n, now)
-	return a, node.Accepted
+	d.Action, d.Kind = node.Taken, message.PPFC
+	t.find(d, &n, domain, now)
+	t.do(d, &n, now)
 }
 
 // find sets whom a notification is about (D15).
-func (t *Table) find(a *Action, n *ppfc.Notification, now time.Time) {
-	a.Target = Flow(n.Congested, n.DestQP)
-	k := rocev2.FlowKey{Src: t.cfg.Self6, Dst: n.Congested, DestQP: n.DestQP}
-	if n.Congested.Is4() {
-		k.Src = t.cfg.Self4
+func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.Time) {
+	d.Target = Flow(n.Congested, n.DestQP)
+	k := qpmap.Key{
+		FlowKey: rocev2.FlowKey{Src: t.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}, Domain: domain,
 	}
-	pair, reason := node.SourceQP(t.cfg.QPs, qpmap.Key{FlowKey: k}, now)
+	pair, reason := node.SourceQP(t.cfg.QPs, k, now)
 	switch {
 	case reason == node.Accepted:
-		a.QP, a.KnownQP = pair.SrcQP, true
-	case n.Congested == a.From:
-		a.Target = NodePort(n.Congested, n.Port)
+		d.Flow, d.SrcQP, d.KnownQP = k, pair.SrcQP, true
+	case n.Congested == d.From:
+		d.Target = NodePort(n.Congested, n.Port)
 	}
+	d.Target.Domain = domain
 }
 
 // do does what a notification asks for.
-func (t *Table) do(a *Action, n *ppfc.Notification, now time.Time) {
-	at := t.clock.at(now)
+func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
+	at := t.clock.At(now)
 	t.targets.expire(at)
-	k := keyOf(&a.Target)
+	k := keyOf(&d.Target)
 	if n.Type != ppfc.Resume {
-		a.State, a.Pause = stateOf(n.Type), min(n.Pause, t.cfg.MaxPause)
+		d.State, d.Pause = stateOf(n.Type), min(n.Pause, t.cfg.MaxPause)
 	}
-	a.Until = now.Add(a.Pause)
+	d.Until = now.Add(d.Pause)
+	t.counters.Inc(node.Count{Action: counted[d.State]})
 	switch {
-	case a.State == Running:
+	case d.State == Running:
 		t.targets.run(&k)
-	case a.Pause == 0: // over at once
-		t.targets.clear(&k, a.State)
-	case t.targets.set(&k, a.State, at+int64(a.Pause)):
-		t.stats.Forgotten++
+	case d.Pause == 0: // over at once
+		t.targets.clear(&k, d.State)
+	case t.targets.set(&k, d.State, at+int64(d.Pause)):
+		t.counters.Inc(node.Count{Action: node.Forgotten})
 	}
 }
+
+// counted is what a state is counted as.
+var counted = [...]node.Action{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
 
 // stateOf returns the state that a type asks for.
 func stateOf(t ppfc.Type) State {
@@ -275,7 +263,7 @@ func stateOf(t ppfc.Type) State {
 // State returns what a target is in, and until when that lasts unless a
 // notification comes before: the zero Time for Running.
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {
-	at := t.clock.at(now)
+	at := t.clock.At(now)
 	k := keyOf(&target)
 	if e, _ := t.targets.find(&k); e != nil {
 		for n, until := range e.until {
@@ -291,7 +279,7 @@ func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 // time at which to ask State again for what was not running. What has ended is
 // forgotten.
 func (t *Table) Next(now time.Time) (time.Time, bool) {
-	at := t.clock.at(now)
+	at := t.clock.At(now)
 	t.targets.expire(at)
 	until, ok := t.targets.first()
 	if !ok {

@@ -1,6 +1,7 @@
 package pause_test
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
@@ -55,36 +57,74 @@ func config(t testing.TB) pause.Config {
 	}
 }
 
+func made(t testing.TB, cfg pause.Config) *pause.Table {
+	t.Helper()
+	table, err := pause.New(cfg)
+	require.NoError(t, err)
+	return table
+}
+
+// An action is what the tests look at in a Decision that is no refusal.
+type action struct {
+	From    netip.Addr
+	Target  pause.Target
+	SrcQP   uint32
+	KnownQP bool
+	State   pause.State
+	Pause   time.Duration
+	Until   time.Time
+}
+
+var (
+	frame   rocev2.Frame
+	counted = []node.Action{node.Resumed, node.Stopped, node.Held, node.Alarmed} // by state
+)
+
+// receive returns NotOurs also for what a table has no say in.
+func receive(table *pause.Table, packet []byte, o rocev2.DecodeOptions, now time.Time) (a action, reason node.Reason) {
+	frame.Decode(packet, o)
+	_, d := table.Receive(nil, &frame, 0, now)
+	switch d.Action {
+	case node.Taken:
+		return action{d.From, d.Target, d.SrcQP, d.KnownQP, d.State, d.Pause, d.Until}, d.Reason
+	case node.Nothing:
+		return a, node.NotOurs
+	}
+	return a, d.Reason
+}
+
 // Whom and what a notification is about, in both readings.
 func TestAccepted(t *testing.T) {
 	other := netip.MustParseAddr("2001:db8:4::99")
 	for _, c := range []struct {
 		name   string
 		packet []byte
-		want   pause.Action
+		want   action
 	}{
 		{"stop", notification(t, sw6, dst6, ppfc.Stop, 100*us),
-			pause.Action{From: sw6, Target: pause.Flow(dst6, 0x11), QP: 0x22, KnownQP: true, State: pause.Stopped, Pause: 100 * us, Until: now.Add(100 * us)}},
+			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Stopped, Pause: 100 * us, Until: now.Add(100 * us)}},
 		{"hold, longer than allowed", notification(t, sw6, dst6, ppfc.Hold, 65535*us),
-			pause.Action{From: sw6, Target: pause.Flow(dst6, 0x11), QP: 0x22, KnownQP: true, State: pause.Held, Pause: 1000 * us, Until: now.Add(1000 * us)}},
+			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Held, Pause: 1000 * us, Until: now.Add(1000 * us)}},
 		{"alarm", notification(t, sw4, dst4, ppfc.Alarm, 0),
-			pause.Action{From: sw4, Target: pause.Flow(dst4, 0x11), QP: 0x23, KnownQP: true, State: pause.Alarmed, Until: now}},
+			action{From: sw4, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Alarmed, Until: now}},
 		{"resume, whatever its duration", notification(t, sw6, dst6, ppfc.Resume, 100*us),
-			pause.Action{From: sw6, Target: pause.Flow(dst6, 0x11), QP: 0x22, KnownQP: true, State: pause.Running, Until: now}},
+			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Running, Until: now}},
 		{"IPv4 flow, IPv6 packet", notification(t, sw6, dst4, ppfc.Stop, 1*us),
-			pause.Action{From: sw6, Target: pause.Flow(dst4, 0x11), QP: 0x23, KnownQP: true, State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 		{"flow that is not known", notification(t, sw6, other, ppfc.Stop, 1*us),
-			pause.Action{From: sw6, Target: pause.Flow(other, 0x11), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.Flow(other, 0x11), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 		{"port of the node", notification(t, sw6, sw6, ppfc.Stop, 1*us),
-			pause.Action{From: sw6, Target: pause.NodePort(sw6, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.NodePort(sw6, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 		{"port of the node, IPv4", notification(t, sw4, sw4, ppfc.Stop, 1*us),
-			pause.Action{From: sw4, Target: pause.NodePort(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw4, Target: pause.NodePort(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 	} {
-		table := pause.New(config(t))
-		got, reason := table.Receive(c.packet, ip, now)
+		table := made(t, config(t))
+		got, reason := receive(table, c.packet, ip, now)
 		require.Equal(t, node.Accepted, reason, c.name)
 		require.Equal(t, c.want, got, c.name)
-		require.EqualValues(t, 1, table.Stats().Accepted[c.want.State], c.name)
+		require.Equal(t, map[node.Count]uint64{
+			{Action: node.Taken, Kind: message.PPFC}: 1, {Action: counted[c.want.State]}: 1,
+		}, maps.Collect(table.Counters().All()), c.name)
 		state, until := table.State(c.want.Target, now)
 		if c.want.Pause == 0 {
 			require.Equal(t, pause.Running, state, c.name)
@@ -96,23 +136,23 @@ func TestAccepted(t *testing.T) {
 	// An ingress knows no queue pairs; the node itself can be a flow's destination.
 	cfg := config(t)
 	cfg.QPs = nil
-	got, _ := pause.New(cfg).Receive(notification(t, sw6, dst6, ppfc.Stop, us), ip, now)
+	got, _ := receive(made(t, cfg), notification(t, sw6, dst6, ppfc.Stop, us), ip, now)
 	require.Equal(t, pause.Flow(dst6, 0x11), got.Target)
 	cfg = config(t)
 	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x24}))
-	got, _ = pause.New(cfg).Receive(notification(t, sw6, sw6, ppfc.Stop, us), ip, now)
+	got, _ = receive(made(t, cfg), notification(t, sw6, sw6, ppfc.Stop, us), ip, now)
 	require.Equal(t, pause.Flow(sw6, 0x11), got.Target)
-	require.EqualValues(t, 0x24, got.QP)
+	require.EqualValues(t, 0x24, got.SrcQP)
 }
 
 // The story of one flow.
 func TestStory(t *testing.T) {
-	table := pause.New(config(t))
+	table := made(t, config(t))
 	flow := pause.Flow(dst6, 0x11)
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * us) }
-	receive := func(n int, typ ppfc.Type, duration time.Duration) {
+	tell := func(n int, typ ppfc.Type, duration time.Duration) {
 		t.Helper()
-		_, reason := table.Receive(notification(t, sw6, dst6, typ, duration), ip, at(n))
+		_, reason := receive(table, notification(t, sw6, dst6, typ, duration), ip, at(n))
 		require.Equal(t, node.Accepted, reason)
 	}
 	is := func(n int, want pause.State, until int) {
@@ -127,30 +167,32 @@ func TestStory(t *testing.T) {
 		}
 	}
 	is(0, pause.Running, 0)
-	receive(0, ppfc.Stop, 100*us)
+	tell(0, ppfc.Stop, 100*us)
 	is(0, pause.Stopped, 100)
 	is(99, pause.Stopped, 100)
-	receive(99, ppfc.Stop, 100*us) // the last word on stopping counts
+	tell(99, ppfc.Stop, 100*us) // the last word on stopping counts
 	is(100, pause.Stopped, 199)
-	receive(110, ppfc.Alarm, 300*us) // which does not end the stop
+	tell(110, ppfc.Alarm, 300*us) // which does not end the stop
 	is(110, pause.Stopped, 199)
-	receive(120, ppfc.Hold, 200*us)
+	tell(120, ppfc.Hold, 200*us)
 	is(198, pause.Stopped, 199)
 	is(199, pause.Held, 320)
 	is(320, pause.Alarmed, 410)
 	is(409, pause.Alarmed, 410)
 	is(410, pause.Running, 0)
-	receive(500, ppfc.Stop, 65535*us) // and the resume is lost
+	tell(500, ppfc.Stop, 65535*us) // and the resume is lost
 	is(1499, pause.Stopped, 1500)
 	is(1500, pause.Running, 0)
-	receive(2000, ppfc.Stop, 100*us)
-	receive(2000, ppfc.Hold, 100*us)
-	receive(2010, ppfc.Resume, 0)
+	tell(2000, ppfc.Stop, 100*us)
+	tell(2000, ppfc.Hold, 100*us)
+	tell(2010, ppfc.Resume, 0)
 	is(2010, pause.Running, 0)
-	receive(3000, ppfc.Stop, 100*us)
-	receive(3010, ppfc.Stop, 0) // over at once
+	tell(3000, ppfc.Stop, 100*us)
+	tell(3010, ppfc.Stop, 0) // over at once
 	is(3010, pause.Running, 0)
-	require.Equal(t, [4]uint64{1, 6, 2, 1}, table.Stats().Accepted)
+	for state, want := range []uint64{1, 6, 2, 1} {
+		require.Equal(t, want, table.Counters().Of(node.Count{Action: counted[state]}))
+	}
 }
 
 // What is refused, for the first reason that applies; none of it does anything.
@@ -190,17 +232,22 @@ func TestRefused(t *testing.T) {
 		{"cut", stop[:len(stop)-1], node.Broken},
 		{"ICRC", wrongICRC, node.ICRC},
 	} {
-		table := pause.New(config(t))
-		got, reason := table.Receive(c.packet, ip, now)
+		table := made(t, config(t))
+		got, reason := receive(table, c.packet, ip, now)
 		require.Equal(t, c.reason, reason, c.name)
 		require.Zero(t, got, c.name)
 		require.Zero(t, table.Len(), c.name)
-		require.EqualValues(t, 1, table.Stats().Refused[c.reason], c.name)
-		wiretest.NoAllocs(t, c.name, func() { table.Receive(c.packet, ip, now) })
+		of := node.Count{Action: node.Refused, Reason: c.reason}
+		if other := c.reason == node.NotOurs && c.name != "another host's"; other { // the role has no say
+			require.Empty(t, maps.Collect(table.Counters().All()), c.name)
+		} else {
+			require.EqualValues(t, 1, table.Counters().Of(of), c.name)
+		}
+		wiretest.NoAllocs(t, c.name, func() { receive(table, c.packet, ip, now) })
 	}
 	wantsNobody := config(t)
 	wantsNobody.Accept = nil
-	_, reason := pause.New(wantsNobody).Receive(stop, ip, now)
+	_, reason := receive(made(t, wantsNobody), stop, ip, now)
 	require.Equal(t, node.Denied, reason)
 }
 
@@ -208,8 +255,8 @@ func TestOff(t *testing.T) {
 	cfg := config(t)
 	cfg.Enabled = false
 	for _, cfg := range []pause.Config{{}, cfg} {
-		table := pause.New(cfg)
-		_, reason := table.Receive(notification(t, sw6, dst6, ppfc.Stop, 100*us), ip, now)
+		table := made(t, cfg)
+		_, reason := receive(table, notification(t, sw6, dst6, ppfc.Stop, 100*us), ip, now)
 		require.Equal(t, node.Disabled, reason)
 		state, _ := table.State(pause.Flow(dst6, 0x11), now)
 		require.Equal(t, pause.Running, state)
@@ -219,13 +266,13 @@ func TestOff(t *testing.T) {
 }
 
 func TestAllocs(t *testing.T) {
-	table := pause.New(config(t))
+	table := made(t, config(t))
 	stop, resume := notification(t, sw6, dst6, ppfc.Stop, 100*us), notification(t, sw6, dst6, ppfc.Resume, 0)
 	wiretest.NoAllocs(t, "Receive, State, Next", func() {
-		table.Receive(stop, ip, now)
+		receive(table, stop, ip, now)
 		table.State(pause.Flow(dst6, 0x11), now)
 		table.Next(now)
-		table.Receive(resume, ip, now)
+		receive(table, resume, ip, now)
 	})
 }
 
@@ -236,9 +283,9 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packet []byte, at int64) {
 		cfg := config(t)
 		cfg.MaxTargets = 16
-		table := pause.New(cfg)
+		table := made(t, cfg)
 		now := time.Unix(0, at)
-		a, reason := table.Receive(packet, ip, now)
+		a, reason := receive(table, packet, ip, now)
 		if reason != node.Accepted {
 			require.Zero(t, a)
 			require.Zero(t, table.Len())
@@ -253,17 +300,17 @@ func FuzzReceive(f *testing.F) {
 }
 
 func BenchmarkReceive(b *testing.B) {
-	table := pause.New(config(b))
+	table := made(b, config(b))
 	stop := notification(b, sw6, dst6, ppfc.Stop, 100*us)
 	b.ReportAllocs()
 	for b.Loop() {
-		table.Receive(stop, ip, now)
+		receive(table, stop, ip, now)
 	}
 }
 
 func BenchmarkState(b *testing.B) {
-	table := pause.New(config(b))
-	table.Receive(notification(b, sw6, dst6, ppfc.Stop, 100*us), ip, now)
+	table := made(b, config(b))
+	receive(table, notification(b, sw6, dst6, ppfc.Stop, 100*us), ip, now)
 	b.ReportAllocs()
 	for b.Loop() {
 		table.State(pause.Flow(dst6, 0x11), now)

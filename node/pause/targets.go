@@ -9,8 +9,9 @@ import (
 // A key is a Target without pointers. An IPv4 address stands as an IPv4-mapped
 // one.
 type key struct {
-	addr [16]byte
-	id   uint32 // queue pair or port, and what they are
+	addr   [16]byte
+	id     uint32 // queue pair or port, and what they are
+	domain uint32
 }
 
 const (
@@ -19,7 +20,7 @@ const (
 )
 
 func keyOf(t *Target) key {
-	k := key{addr: t.Addr.As16(), id: t.DestQP}
+	k := key{addr: t.Addr.As16(), id: t.DestQP, domain: t.Domain}
 	if t.Node {
 		k.id = uint32(t.Port) | isPort
 	}
@@ -30,7 +31,7 @@ func keyOf(t *Target) key {
 }
 
 func (k *key) hash(seed uint64) uint64 {
-	whole := flowtable.Key{Dst: k.addr, QP: k.id}
+	whole := flowtable.Key{Dst: k.addr, QP: k.id, Domain: k.domain}
 	return whole.Hash(seed)
 }
 

@@ -30,6 +30,8 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		}
 	}
 
+	var f rocev2.Frame
+	f.Decode(frame, rocev2.DecodeOptions{})
 	sender := p.Src.As16()
 	lsp, err := hex.DecodeString("831b010014010000" + "0000" + "04b0" + "0000000000010000" + "00000001000003")
 	require.NoError(t, err)
@@ -58,7 +60,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		{nil, node.NoProxy, netip.Addr{}},
 	} {
 		table.Replace(leaf, codes.ReadISIS(c.lsps...))
-		out, d := agent.Congested(nil, &congested.Event{Frame: frame, Level: 3}, time.Unix(1, 0))
+		out, d := agent.Congested(nil, &f, 0, congested.Event{Level: 3}, time.Unix(1, 0))
 		require.Equal(t, c.reason, d.Reason)
 		require.Equal(t, c.to, d.To)
 		require.Equal(t, c.to.IsValid(), d.Kind == message.Proxy)

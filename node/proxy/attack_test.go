@@ -21,7 +21,7 @@ func TestForgedFlows(t *testing.T) {
 		c.Senders = acl.NewMap(acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP})
 	})
 	random := rand.New(rand.NewPCG(3, 3))
-	data := message(t, congested(t, flow6, nil))
+	data := messageAbout(t, congested(t, flow6, nil))
 	out := make([]byte, 0, 256)
 	for i := range 100_000 {
 		k := random.Uint64()
@@ -32,27 +32,26 @@ func TestForgedFlows(t *testing.T) {
 			data[2]++
 			data[40+8+2]++
 		}
-		_, _, reason := p.Receive(out, switch6, data, start)
+		_, _, reason := p.hear(out, switch6, data, start)
 		if reason == node.Accepted {
 			t.Fatal("something was sent")
 		}
 	}
-	stats := p.Stats()
-	require.Zero(t, stats.Sent)
-	require.NotZero(t, stats.Refused[node.UnknownQP])
-	require.NotZero(t, stats.Refused[node.NoMethod])
+	require.Zero(t, p.sent())
+	require.NotZero(t, p.refused(node.UnknownQP))
+	require.NotZero(t, p.refused(node.NoMethod))
 }
 
 // One message, replayed all the time for a second: as many CNPs as the limit of
 // the flow says, and those of another flow are not held up.
 func TestReplays(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.PerFlow = time.Millisecond })
-	replayed, other := message(t, congested(t, flow6, nil)), message(t, congested(t, flow4, nil))
+	replayed, other := messageAbout(t, congested(t, flow6, nil)), messageAbout(t, congested(t, flow4, nil))
 	var answers [2]int
 	for i := range 100_000 {
 		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
 		for j, data := range [][]byte{replayed, other}[:1+(i%1000)/999] {
-			if _, a, reason := p.Receive(nil, switch6, data, now); reason == node.Accepted {
+			if _, a, reason := p.hear(nil, switch6, data, now); reason == node.Accepted {
 				answers[j]++
 				require.Equal(t, []rocev2.FlowKey{flow6, flow4}[j], a.Flow)
 			}

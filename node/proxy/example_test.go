@@ -19,7 +19,7 @@ func Example() {
 	sender, receiver := netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
 	now := time.Unix(1795254649, 0)
 
-	// Who sends to queue pair 17 would be learned by Observe.
+	// Who sends to queue pair 17 is learned from the traffic that Receive sees.
 	pairs := qpmap.New(qpmap.Config{})
 	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
 	p, err := proxy.New(proxy.Config{
@@ -43,8 +43,10 @@ func Example() {
 	}
 	octets, _ := message.AppendBinary(nil)
 
-	cnp, a, _ := p.Receive(nil, netip.MustParseAddr("2001:db8:ffff::5"), octets, now)
-	fmt.Println(a.Method, "of", len(cnp), "octets to queue pair", a.SrcQP, "of", a.Flow.Src)
+	var f rocev2.Frame // as a socket gives it
+	f.SetUDP(netip.MustParseAddrPort("[2001:db8:ffff::5]:49152"), netip.MustParseAddrPort("[2001:db8:ffff::9]:1022"), octets)
+	cnp, d := p.Receive(nil, &f, 0, now)
+	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:
 	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a
 }

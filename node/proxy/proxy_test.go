@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	kinds "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -76,7 +78,7 @@ func congested(t testing.TB, k rocev2.FlowKey, change func(*rocev2.Packet)) []by
 }
 
 // message returns the message about a packet.
-func message(t testing.TB, ip []byte) []byte {
+func messageAbout(t testing.TB, ip []byte) []byte {
 	var f rocev2.Flow
 	require.NoError(t, f.DecodeIP(ip))
 	m := proxymsg.For(&f, 3)
@@ -101,9 +103,9 @@ func TestCNP(t *testing.T) {
 		{flow6, switch6, true, receiver6},
 	} {
 		p := newProxy(t, func(cfg *Config) { cfg.FromReceiver = c.fromReceiver })
-		out, a, reason := p.Receive([]byte{9}, c.from, message(t, congested(t, c.flow, nil)), start)
+		out, a, reason := p.hear([]byte{9}, c.from, messageAbout(t, congested(t, c.flow, nil)), start)
 		require.Equal(t, node.Accepted, reason)
-		require.Equal(t, Answer{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
+		require.Equal(t, answer{Method: CNP, Flow: c.flow, SrcQP: 0x21, Level: 3}, a)
 		require.Equal(t, byte(9), out[0])
 		got := decode(t, out[1:])
 		require.Equal(t, c.src, got.Src)
@@ -111,7 +113,7 @@ func TestCNP(t *testing.T) {
 		notification, err := cnp.FromPacket(&got)
 		require.NoError(t, err)
 		require.Equal(t, cnp.New(0x21, 0x8001), notification)
-		require.Equal(t, Stats{Sent: 1}, p.Stats())
+		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: kinds.CNP}: 1}, maps.Collect(p.Counters().All()))
 	}
 }
 
@@ -126,9 +128,9 @@ func decode(t *testing.T, ip []byte) (p rocev2.Packet) {
 // Fast CNP and PPFC name the receiver's queue pair: no pair need be known.
 func TestOtherMethods(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.QPs = senders(FastCNP), nil })
-	out, a, reason := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
+	out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 	require.Equal(t, node.Accepted, reason)
-	require.Equal(t, Answer{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
+	require.Equal(t, answer{Method: FastCNP, Flow: flow6, Option: 1, Level: 3}, a)
 	got := decode(t, out)
 	n, err := fastcnp.FromPacket(&got)
 	require.NoError(t, err)
@@ -141,9 +143,9 @@ func TestOtherMethods(t *testing.T) {
 		c.Senders, c.QPs, c.Pause = senders(PPFC), nil, ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond}
 	})
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
-		out, a, reason = p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
+		out, a, reason = p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 		require.Equal(t, node.Accepted, reason)
-		require.Equal(t, Answer{Method: PPFC, Flow: k, Level: 3}, a)
+		require.Equal(t, answer{Method: PPFC, Flow: k, Level: 3}, a)
 		got = decode(t, out)
 		n, err := ppfc.FromPacket(&got)
 		require.NoError(t, err)
@@ -156,7 +158,7 @@ func TestOtherMethods(t *testing.T) {
 func TestFastCNPWithTrace(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders = senders(FastCNP) })
 	frame := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
-	out, a, reason := p.Receive(nil, switch6, message(t, frame[14:]), start)
+	out, a, reason := p.hear(nil, switch6, messageAbout(t, frame[14:]), start)
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 2, a.Option)
 	got := decode(t, out)
@@ -174,7 +176,7 @@ func TestTunnelledInvokingPacket(t *testing.T) {
 		p := newProxy(t, nil)
 		outer, err := via.Append(nil, congested(t, flow4, nil), 5)
 		require.NoError(t, err)
-		_, a, reason := p.Receive(nil, switch6, message(t, outer), start)
+		_, a, reason := p.hear(nil, switch6, messageAbout(t, outer), start)
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, flow4, a.Flow)
 		require.EqualValues(t, 0x21, a.SrcQP)
@@ -185,7 +187,7 @@ func TestReceiveRefuses(t *testing.T) {
 	with := func(change func(m *proxymsg.Message)) func(t *testing.T) []byte {
 		return func(t *testing.T) []byte {
 			var m proxymsg.Message
-			require.NoError(t, m.Decode(message(t, congested(t, flow6, nil)), 0))
+			require.NoError(t, m.Decode(messageAbout(t, congested(t, flow6, nil)), 0))
 			change(&m)
 			b, err := m.AppendBinary(nil)
 			require.NoError(t, err)
@@ -193,7 +195,7 @@ func TestReceiveRefuses(t *testing.T) {
 		}
 	}
 	about := func(k rocev2.FlowKey, change func(*rocev2.Packet)) func(t *testing.T) []byte {
-		return func(t *testing.T) []byte { return message(t, congested(t, k, change)) }
+		return func(t *testing.T) []byte { return messageAbout(t, congested(t, k, change)) }
 	}
 	opcode := func(op bth.Operation) func(*rocev2.Packet) {
 		return func(p *rocev2.Packet) { p.BTH.Opcode = bth.Opcode(op) }
@@ -241,13 +243,13 @@ func TestReceiveRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProxy(t, c.change)
 			data := c.data(t)
-			out, a, reason := p.Receive([]byte{9}, c.from, data, start)
+			out, a, reason := p.hear([]byte{9}, c.from, data, start)
 			require.Equal(t, c.want, reason)
 			require.Equal(t, []byte{9}, out)
 			require.Zero(t, a)
-			require.Zero(t, p.Stats().Sent)
-			require.EqualValues(t, 1, p.Stats().Refused[c.want])
-			wiretest.NoAllocs(t, c.name, func() { _, _, _ = p.Receive(nil, c.from, data, start) })
+			require.Zero(t, p.sent())
+			require.EqualValues(t, 1, p.refused(c.want))
+			wiretest.NoAllocs(t, c.name, func() { _, _, _ = p.hear(nil, c.from, data, start) })
 		})
 	}
 }
@@ -273,7 +275,7 @@ func TestSendersByPrefix(t *testing.T) {
 		if k.Src = addr(sender); k.Src.Is4() {
 			k.Dst = receiver4
 		}
-		_, a, reason := p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
+		_, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 		require.Equal(t, want, reason, sender)
 		if sender == "2001:db8:1:1::1" {
 			require.Equal(t, FastCNP, a.Method)
@@ -315,7 +317,7 @@ func TestReceivePacket(t *testing.T) {
 		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), node.Accepted},
 		{"denied", datagram(addr("2001:db8:fffe::5"), self6, nil), node.Denied},
 	} {
-		out, _, reason := p.ReceivePacket(nil, &c.d, start)
+		out, _, reason := p.see(nil, &c.d, start)
 		if c.want == node.Accepted {
 			require.Equal(t, node.Accepted, reason, c.name)
 			require.NotEmpty(t, out)
@@ -330,8 +332,8 @@ func TestReceivePacket(t *testing.T) {
 // what is sent from the others.
 func TestLimits(t *testing.T) {
 	const interval = 50 * time.Microsecond
-	six, four := message(t, congested(t, flow6, nil)), message(t, congested(t, flow4, nil))
-	unknown := message(t, congested(t, rocev2.FlowKey{Src: sender4, Dst: receiver4, DestQP: 0x99}, nil))
+	six, four := messageAbout(t, congested(t, flow6, nil)), messageAbout(t, congested(t, flow4, nil))
+	unknown := messageAbout(t, congested(t, rocev2.FlowKey{Src: sender4, Dst: receiver4, DestQP: 0x99}, nil))
 	otherQP, otherSender, otherReceiver := flow6, flow6, flow6
 	otherQP.DestQP, otherSender.Src, otherReceiver.Dst = 0x12, sender6.Next(), receiver6.Next()
 	type step struct {
@@ -363,10 +365,10 @@ func TestLimits(t *testing.T) {
 			}
 		}, []step{
 			{six, switch6, 0, node.Accepted},
-			{message(t, congested(t, otherQP, nil)), switch6, 0, node.Accepted},
-			{message(t, congested(t, otherSender, nil)), switch6, 0, node.Accepted},
-			{message(t, congested(t, otherReceiver, nil)), switch6, 0, node.Accepted},
-			{message(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited}, // the same flow
+			{messageAbout(t, congested(t, otherQP, nil)), switch6, 0, node.Accepted},
+			{messageAbout(t, congested(t, otherSender, nil)), switch6, 0, node.Accepted},
+			{messageAbout(t, congested(t, otherReceiver, nil)), switch6, 0, node.Accepted},
+			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited}, // the same flow
 		}},
 		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 3} }, []step{
 			{six, addr("::1"), 0, node.Denied}, // takes nothing
@@ -413,7 +415,7 @@ func TestLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t, c.change)
 			for i, s := range c.steps {
-				_, _, reason := p.Receive(nil, s.from, s.data, start.Add(s.at))
+				_, _, reason := p.hear(nil, s.from, s.data, start.Add(s.at))
 				require.Equal(t, s.want, reason, "step %d", i)
 			}
 		})
@@ -442,22 +444,22 @@ func TestOther(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(Other), netip.Addr{}, nil })
 	packet, tuple := tcp(sender6, receiver6, 40000, 443)
 	data := encoded(t, proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: packet})
-	out, a, reason := p.Receive([]byte{9}, switch6, data, start)
+	out, a, reason := p.hear([]byte{9}, switch6, data, start)
 	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, []byte{9}, out, "nothing is sent")
-	require.Equal(t, Answer{
+	require.Equal(t, answer{
 		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
 	}, a)
-	require.Equal(t, Stats{Others: 1}, p.Stats())
+	require.Equal(t, map[node.Count]uint64{{Action: node.Taken, Kind: kinds.Proxy}: 1}, maps.Collect(p.Counters().All()))
 
 	// RoCEv2 of a sender whose rule says so, too.
-	data = message(t, congested(t, flow4, nil))
-	out, a, reason = p.Receive(nil, switch6, data, start)
+	data = messageAbout(t, congested(t, flow4, nil))
+	out, a, reason = p.hear(nil, switch6, data, start)
 	require.Equal(t, node.Accepted, reason)
 	require.Empty(t, out)
 	var m proxymsg.Message
 	require.NoError(t, m.Decode(data, 0))
-	require.Equal(t, Answer{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+	require.Equal(t, answer{Method: Other, Flow: flow4, Level: 3, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
 
 	ack := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode = bth.RCAcknowledge })
 	aCNP := congested(t, flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) })
@@ -476,7 +478,7 @@ func TestOther(t *testing.T) {
 		"CNP is no answer": {messageOf(t, aCNP), node.Notification},
 	} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
-		_, a, reason := p.Receive(nil, switch6, encoded(t, c.m), start)
+		_, a, reason := p.hear(nil, switch6, encoded(t, c.m), start)
 		require.Equal(t, c.want, reason, name)
 		require.Zero(t, a, name)
 	}
@@ -493,10 +495,10 @@ func TestOther(t *testing.T) {
 		{first(tcp(sender6, receiver6.Next(), 40000, 443)), node.Accepted},
 		{udp(sender6, receiver6, 40000, 443), node.Accepted}, {udp(sender6, receiver6, 40000, 443), node.Limited},
 	} {
-		_, _, reason := p.Receive(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
+		_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, c.packet)), start)
 		require.Equal(t, c.want, reason, "packet %d", i)
 	}
-	wiretest.NoAllocs(t, "other", func() { p.Receive(nil, switch6, data, start) })
+	wiretest.NoAllocs(t, "other", func() { p.hear(nil, switch6, data, start) })
 }
 
 // own6 is an address of the proxy's.
@@ -527,7 +529,7 @@ func TestNotRoCEv2(t *testing.T) {
 			"TCP to that port": first(tcp(sender6, receiver6, 40000, rocev2.Port)),
 			"UDP to another":   udp(sender6, receiver6, 40000, 4790),
 		} {
-			_, _, reason := p.Receive(nil, switch6, encoded(t, messageOf(t, packet)), start)
+			_, _, reason := p.hear(nil, switch6, encoded(t, messageOf(t, packet)), start)
 			require.Equal(t, node.TupleMismatch, reason, name)
 		}
 	}
@@ -539,7 +541,7 @@ func TestLevel(t *testing.T) {
 	for level := range uint8(8) {
 		m := messageOf(t, congested(t, flow6, nil))
 		m.Level = level
-		_, a, reason := p.Receive(nil, switch6, encoded(t, m), start)
+		_, a, reason := p.hear(nil, switch6, encoded(t, m), start)
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, level, a.Level)
 	}
@@ -550,7 +552,7 @@ func TestLevel(t *testing.T) {
 func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
 	for _, method := range []Method{FastCNP, PPFC} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
-		out, a, reason := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
+		out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, method, a.Method)
 		got := decode(t, out)
@@ -566,7 +568,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 			c.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
 			c.Pause = ppfc.Extension{Type: ppfc.Hold, Pause: 7 * time.Microsecond}
 		})
-		out, _, reason := p.Receive(nil, switch6, message(t, congested(t, flow6, nil)), start)
+		out, _, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 		require.Equal(t, node.Accepted, reason)
 		got := decode(t, out)
 		require.Equal(t, []uint8{10, 7}, []uint8{got.TrafficClass >> 2, got.HopLimit}, method)
@@ -584,7 +586,7 @@ func TestCarriageAndCodePoints(t *testing.T) {
 // A socket of both families gives IPv4 addresses as mapped ones.
 func TestMappedSource(t *testing.T) {
 	p := newProxy(t, nil)
-	_, _, reason := p.Receive(nil, addr("::ffff:192.0.2.5"), message(t, congested(t, flow6, nil)), start)
+	_, _, reason := p.hear(nil, addr("::ffff:192.0.2.5"), messageAbout(t, congested(t, flow6, nil)), start)
 	require.Equal(t, node.Accepted, reason)
 }
 
@@ -599,16 +601,16 @@ func TestTwoClocks(t *testing.T) {
 		"out":           func(c *Config) { c.Out = ten },
 	} {
 		p := newProxy(t, change)
-		data := message(t, congested(t, flow6, nil))
+		data := messageAbout(t, congested(t, flow6, nil))
 		out := make([]byte, 0, 256)
 		for i := range 10_000 { // 50 µs apart: half a second in all
 			at := start.Add(time.Duration(i) * 50 * time.Microsecond)
 			if i%2 == 1 {
 				at = at.Add(-200 * time.Millisecond)
 			}
-			p.Receive(out, switch6, data, at)
+			p.hear(out, switch6, data, at)
 		}
-		require.EqualValues(t, 5, p.Stats().Sent, name)
+		require.EqualValues(t, 5, p.sent(), name)
 	}
 }
 
@@ -617,15 +619,15 @@ func TestNobodyIsStarved(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.In, c.InPerSource = limit.Rate{PerSecond: 1000, Burst: 10}, limit.Rate{PerSecond: 100, Burst: 5}
 	})
-	data := message(t, congested(t, flow6, nil))
+	data := messageAbout(t, congested(t, flow6, nil))
 	answered, looked := 0, 0
 	for i := range 100_000 { // one second
 		now := start.Add(time.Duration(i) * 10 * time.Microsecond)
-		if _, _, reason := p.Receive(nil, switch6, nil, now); reason == node.Broken {
+		if _, _, reason := p.hear(nil, switch6, nil, now); reason == node.Broken {
 			looked++
 		}
 		if i%10_000 == 0 {
-			if _, _, reason := p.Receive(nil, switch4, data, now); reason == node.Accepted {
+			if _, _, reason := p.hear(nil, switch4, data, now); reason == node.Accepted {
 				answered++
 			}
 		}
@@ -695,8 +697,8 @@ func TestOrder(t *testing.T) {
 			}
 			var d rocev2.Datagram
 			require.NoError(t, d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
-			p.ReceivePacket(nil, exhausting(t), start) // takes what the rates have
-			_, _, reason := p.ReceivePacket(nil, &d, start)
+			p.see(nil, exhausting(t), start) // takes what the rates have
+			_, _, reason := p.see(nil, &d, start)
 			require.Equal(t, first.reason, reason, "%v and %v", first.reason, second.reason)
 		}
 	}
@@ -721,7 +723,7 @@ func TestSeedIsRandom(t *testing.T) {
 			for i := range which {
 				k := flow6
 				k.DestQP = uint32(i)
-				_, _, reason := p.Receive(nil, switch6, message(t, congested(t, k, nil)), start)
+				_, _, reason := p.hear(nil, switch6, messageAbout(t, congested(t, k, nil)), start)
 				which[i] = reason == node.Accepted
 			}
 		}
@@ -750,14 +752,13 @@ func TestOffByDefault(t *testing.T) {
 	require.NoError(t, err, "what is off needs nothing")
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
-	p.Observe(&q, start)
-	_, _, reason := p.Receive(nil, switch6, message(t, q.IP), start)
+	p.observe1(&q, start)
+	_, _, reason := p.hear(nil, switch6, messageAbout(t, q.IP), start)
 	require.Equal(t, node.Disabled, reason)
-	_, _, reason = p.ReceivePacket(nil, &q.Datagram, start)
+	_, _, reason = p.see(nil, exhausting(t), start)
 	require.Equal(t, node.Disabled, reason)
-	want := Stats{}
-	want.Refused[node.Disabled] = 2
-	require.Equal(t, want, p.Stats())
+	want := map[node.Count]uint64{{Action: node.Refused, Reason: node.Disabled}: 2}
+	require.Equal(t, want, maps.Collect(p.Counters().All()))
 }
 
 func TestConfig(t *testing.T) {
@@ -786,11 +787,11 @@ func TestObserve(t *testing.T) {
 	require.NoError(t, err)
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(outer))
-	p.Observe(&q, start)
-	require.Zero(t, p.Stats().Observed)
+	p.observe1(&q, start)
+	require.Zero(t, p.observed())
 	require.NoError(t, q.DecodeIP(inner))
-	p.Observe(&q, start)
-	require.EqualValues(t, 1, p.Stats().Observed)
+	p.observe1(&q, start)
+	require.EqualValues(t, 1, p.observed())
 }
 
 // Without a table there is nothing to learn into.
@@ -798,8 +799,8 @@ func TestObserveWithoutPairs(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.QPs = nil })
 	var q rocev2.Packet
 	require.NoError(t, q.DecodeIP(congested(t, flow6, nil)))
-	require.False(t, p.Observe(&q, start))
-	require.Zero(t, p.Stats().Observed)
+	require.False(t, p.observe1(&q, start))
+	require.Zero(t, p.observed())
 }
 
 func TestMethodText(t *testing.T) {
@@ -822,10 +823,10 @@ func TestNoAllocations(t *testing.T) {
 			c.Senders, c.PerFlow = senders(method), time.Microsecond
 			c.In, c.Out = limit.Rate{PerSecond: 1e6, Burst: 10}, limit.Rate{PerSecond: 1e6, Burst: 10}
 		})
-		data, now := message(t, congested(t, flow6, nil)), start
+		data, now := messageAbout(t, congested(t, flow6, nil)), start
 		wiretest.NoAllocs(t, method.String(), func() {
 			now = now.Add(time.Microsecond)
-			if _, _, reason := p.Receive(out, switch6, data, now); reason != node.Accepted {
+			if _, _, reason := p.hear(out, switch6, data, now); reason != node.Accepted {
 				t.Fatal(reason)
 			}
 		})
@@ -836,11 +837,11 @@ func TestNoAllocations(t *testing.T) {
 // the message names.
 func FuzzReceive(f *testing.F) {
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
-		f.Add(message(f, congested(f, k, nil)), uint8(1))
+		f.Add(messageAbout(f, congested(f, k, nil)), uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, method uint8) {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(Method(method % 5)) })
-		out, a, reason := p.Receive([]byte{9}, switch6, data, start)
+		out, a, reason := p.hear([]byte{9}, switch6, data, start)
 		if reason != node.Accepted {
 			require.Equal(t, []byte{9}, out)
 			return
@@ -849,7 +850,7 @@ func FuzzReceive(f *testing.F) {
 		require.NoError(t, m.Decode(data, 0))
 		if a.Method == Other {
 			require.Equal(t, []byte{9}, out)
-			require.Equal(t, Answer{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+			require.Equal(t, answer{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
 			return
 		}
 		got := decode(t, out[1:])
@@ -867,7 +868,7 @@ func TestStraysSince(t *testing.T) {
 		ip := congested(t, k, func(q *rocev2.Packet) { q.BTH.Opcode, q.BTH.PSN = op, psn })
 		var q rocev2.Packet
 		require.NoError(t, q.DecodeIP(ip))
-		p.Observe(&q, start)
+		p.observe1(&q, start)
 		return ip
 	}
 	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
@@ -877,9 +878,9 @@ func TestStraysSince(t *testing.T) {
 		show(back, bth.RCAcknowledge, psn)
 	}
 	stray := show(flow4, bth.RCRDMAWriteOnly, 0x800000)
-	_, a, reason := p.Receive(nil, switch4, message(t, marked), start)
+	_, a, reason := p.hear(nil, switch4, messageAbout(t, marked), start)
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 0x21, a.SrcQP)
-	_, _, reason = p.Receive(nil, switch4, message(t, stray), start)
+	_, _, reason = p.hear(nil, switch4, messageAbout(t, stray), start)
 	require.Equal(t, node.UnknownQP, reason)
 }

@@ -5,229 +5,209 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Answer says what was sent or, where Method is Other, what the program is to
-// send: then nothing was appended, of Flow the addresses are set, and the queue
-// pair if the flow is RoCEv2.
-type Answer struct {
-	Method Method
-	Flow   rocev2.FlowKey // Flow.Src is the sender that it goes to
-	SrcQP  uint32         // CNP: the sender's queue pair
-	Option uint8          // FastCNP: 1 or 2
-	Level  uint8          // of the congestion, 0 lowest … 7 highest
+// A Decision says what was sent or, where the Action is node.Taken, what the program is to send, as the sender's
+// Method is Other: then nothing was appended, of Flow the addresses are set, and the queue pair if the flow is
+// RoCEv2.
+type Decision struct {
+	node.Decision
 
-	// Other: the five-tuple of the flow, and the octets of a packet of it, from its
-	// outermost IP header on and as many as the message had room for. They alias the
-	// message.
+	// With node.Taken: the five-tuple of the flow, and the octets of a packet of it, from its outermost IP header on
+	// and as many as the message had room for. They alias the frame.
 	Tuple    rocev2.FiveTuple
 	Invoking []byte
 }
 
-// ReceivePacket is Receive for a UDP datagram out of a capture or a raw socket:
-// it also checks what a UDP socket of the proxy does, first that the datagram is
-// addressed to the proxy itself (node.NotOurs), not in a tunnel (node.Tunnelled)
-// and whole (node.Broken), then, after access list and limits, that its checksum is
-// right (node.Checksum). Whether its port is that of the messages the caller knows.
-func (p *Proxy) ReceivePacket(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, Answer, node.Reason) {
+// Receive takes what the proxy sees. It learns from RoCEv2 that passes by, in either direction, but for what came
+// inside another IP header, whose addresses are those of some VPN: the Action is node.Learned where that taught a
+// queue pair.
+//
+// To a message of a congested node it appends the whole IP packet that tells the sender. Where none is due it says
+// why, looked at in this order: Disabled; Fragment or Broken, of what is not a whole message; NotOurs, of those for
+// others; Tunnelled; Broken, where the capture cut it; Denied; Limited (InPerSource, In); Checksum; Broken (also
+// without an invoking packet that shows the flow); TupleMismatch (also of a flow that is not RoCEv2, unless the rule
+// of its sender is Other); Fragment, Acknowledgement, Notification, of the invoking packet; Address; OwnAddress;
+// NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow, Out).
+func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
+	var d Decision
+	sent := p.receive(out, f, domain, &d, now)
+	p.counters.Decided(&d.Decision)
+	return sent, d
+}
+
+func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
+	if d.Reason = role.ToPort(&p.datagram, f, p.cfg.Port); d.Reason == node.NotOurs {
+		d.Reason = node.Accepted
+		p.observe(f, domain, &d.Decision, now)
+		return out
+	}
+	d.Packet = message.Proxy
+	q := &p.datagram
 	switch {
 	case !p.cfg.Enabled:
-		return out, Answer{}, p.refuse(node.Disabled)
-	case d.Dst != p.cfg.Self4 && d.Dst != p.cfg.Self6:
-		return out, Answer{}, p.refuse(node.NotOurs)
-	case len(d.Outer) > 0:
-		return out, Answer{}, p.refuse(node.Tunnelled)
-	case d.Truncated:
-		return out, Answer{}, p.refuse(node.Broken)
-	}
-	if reason := p.admit(d.Src, now); reason != node.Accepted {
-		return out, Answer{}, p.refuse(reason)
-	}
-	if d.VerifyChecksum() != nil {
-		return out, Answer{}, p.refuse(node.Checksum)
-	}
-	return p.decide(out, d.Data, now)
-}
-
-// Receive takes a message of a congested node, the UDP payload, and appends to out
-// the whole IP packet that tells the sender. Where none is due it says why, looked
-// at in this order: Denied, Limited (InPerSource, In), Broken (also without an
-// invoking packet that shows the flow), TupleMismatch (also of a flow that is not
-// RoCEv2, unless the rule of its sender is Other), Fragment, Acknowledgement,
-// Notification, Address, OwnAddress, NoMethod, UnknownQP, AmbiguousQP, Limited
-// (PerFlow, Out).
-func (p *Proxy) Receive(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, Answer, node.Reason) {
-	if reason := p.admit(from, now); reason != node.Accepted {
-		return out, Answer{}, p.refuse(reason)
-	}
-	return p.decide(out, data, now)
-}
-
-// admit says whether a message from this source is looked at, and charges it.
-func (p *Proxy) admit(from netip.Addr, now time.Time) node.Reason {
-	from = from.Unmap()
-	switch {
-	case !p.cfg.Enabled:
-		return node.Disabled
-	case !p.cfg.Accept.Contains(from):
-		return node.Denied
-	}
-	source := rocev2.FlowKey{Src: from}.Hash(p.cfg.Seed)
-	if !p.from.Ready(source, now) || !p.in.Ready(now) {
-		return node.Limited
-	}
-	p.from.Take(source, now)
-	p.in.Take(now)
-	return node.Accepted
-}
-
-// decide counts what becomes of a message that was admitted.
-func (p *Proxy) decide(out, data []byte, now time.Time) ([]byte, Answer, node.Reason) {
-	b, a, reason := p.answer(out, data, now)
-	switch {
-	case reason != node.Accepted:
-		return out, Answer{}, p.refuse(reason)
-	case a.Method == Other:
-		p.stats.Others++
+		d.Reason = node.Disabled
+	case d.Reason != node.Accepted: // fragment, broken
+	case !p.self.Has(q.Dst):
+		d.Reason = node.NotOurs
+	case len(q.Outer) > 0:
+		d.Reason = node.Tunnelled
+	case q.Truncated:
+		d.Reason = node.Broken
 	default:
-		p.stats.Sent++
-	}
-	return b, a, node.Accepted
-}
-
-// answer answers a message that was admitted.
-func (p *Proxy) answer(out, data []byte, now time.Time) ([]byte, Answer, node.Reason) {
-	var m proxymsg.Message
-	if m.Decode(data, p.cfg.Family) != nil {
-		return out, Answer{}, node.Broken
-	}
-	a := Answer{Flow: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Level: m.Level}
-	a.Method, _ = p.cfg.Senders.Lookup(m.Src)
-	isRoCEv2 := m.Protocol == 17 && m.DstPort == rocev2.Port
-	if !isRoCEv2 && a.Method != Other {
-		return out, Answer{}, node.TupleMismatch
-	}
-	if reason := p.invoked(&m, isRoCEv2); reason != node.Accepted {
-		return out, Answer{}, reason
-	}
-	switch {
-	case rocev2.Answerable(m.Src) != nil:
-		return out, Answer{}, node.Address
-	case m.Src == p.cfg.Self4, m.Src == p.cfg.Self6:
-		return out, Answer{}, node.OwnAddress
-	}
-	key := a.Flow // of the limit: of other protocols it has the ports
-	if isRoCEv2 {
-		a.Flow = p.packet.FlowKey()
-		key = a.Flow
-	} else {
-		key.DestQP = uint32(m.SrcPort)<<16 | uint32(m.DstPort)
-	}
-	src := p.source(&a)
-	switch {
-	case a.Method == Other:
-		a.Tuple, a.Invoking = m.FiveTuple, m.Invoking
-	case !src.IsValid():
-		return out, Answer{}, node.NoMethod
-	case a.Method == CNP:
-		pair, reason := p.senderQP(a.Flow, now)
-		if reason != node.Accepted {
-			return out, Answer{}, reason
+		if d.Reason = p.intake.Admit(q.Src, now); d.Reason == node.Accepted && q.VerifyChecksum() != nil {
+			d.Reason = node.Checksum
 		}
-		a.SrcQP = pair.SrcQP
 	}
-	hash := key.Hash(p.cfg.Seed) ^ uint64(m.Protocol)
-	if !p.flows.Ready(hash, p.cfg.PerFlow, now) || !p.out.Ready(now) {
-		return out, Answer{}, node.Limited
+	if d.Reason != node.Accepted {
+		return out
 	}
-	b, err := p.append(out, src, &a)
-	if err != nil {
-		return out, Answer{}, node.Address // all else was looked at before
-	}
-	p.flows.Take(hash, now)
-	p.out.Take(now)
-	return b, a, node.Accepted
+	return p.answer(out, domain, d, now)
 }
 
-// invoked checks the invoking packet of a message against its five-tuple, and sets
-// p.packet from it if it is RoCEv2, of which nothing behind the BTH need be there.
+// observe learns from a packet that passes by.
+func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
+	q := &p.packet
+	if !p.cfg.Enabled || p.cfg.QPs == nil || f.Packet(q) != nil || len(q.Outer) > 0 {
+		return
+	}
+	d.Packet = role.KindOf(q.BTH.Opcode)
+	p.counters.Inc(node.Count{Action: node.Observed})
+	role.Learn(d, p.cfg.QPs, q, domain, now, role.Self{V6: q.Dst}, true)
+}
+
+// answer answers a message that was admitted: p.datagram.
+func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []byte {
+	d.From = p.datagram.Src
+	var m proxymsg.Message
+	if m.Decode(p.datagram.Data, p.cfg.Family) != nil {
+		d.Reason = node.Broken
+		return out
+	}
+	d.Flow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Domain: domain}
+	d.Level = m.Level
+	method, _ := p.cfg.Senders.Lookup(m.Src)
+	isRoCEv2 := m.Protocol == 17 && m.DstPort == rocev2.Port
+	if !isRoCEv2 && method != Other {
+		d.Reason = node.TupleMismatch
+		return out
+	}
+	d.Reason = p.invoked(&m, isRoCEv2)
+	limited := d.Flow // what the limit goes by: of other protocols it has the ports
+	switch {
+	case d.Reason != node.Accepted:
+	case rocev2.Answerable(m.Src) != nil:
+		d.Reason = node.Address
+	case p.self.Has(m.Src):
+		d.Reason = node.OwnAddress
+	case isRoCEv2:
+		d.Flow.FlowKey = p.packet.FlowKey()
+		limited = d.Flow
+	default:
+		limited.DestQP = uint32(m.SrcPort)<<16 | uint32(m.DstPort)
+	}
+	if d.Reason != node.Accepted {
+		return out
+	}
+	src := p.source(method, &d.Flow.FlowKey)
+	switch {
+	case method == Other:
+	case !src.IsValid():
+		d.Reason = node.NoMethod
+	case method == CNP:
+		p.senderQP(d, now)
+	}
+	hash := limited.Hash(p.memory.Seed()) ^ uint64(m.Protocol)
+	if d.Reason == node.Accepted && !p.pace.Ready(hash, p.cfg.PerFlow, now) {
+		d.Reason = node.Limited
+	}
+	if d.Reason != node.Accepted {
+		return out
+	}
+	sent, err := p.append(out, src, method, d)
+	if err != nil {
+		d.Reason = node.Address // all else was looked at before
+		return out
+	}
+	p.pace.Take(hash, now)
+	if method == Other {
+		d.Action, d.Kind, d.Tuple, d.Invoking = node.Taken, message.Proxy, m.FiveTuple, m.Invoking
+	} else {
+		d.Action, d.To = node.Sent, d.Flow.Src
+	}
+	return sent
+}
+
+// invoked checks the invoking packet of a message against its five-tuple, and sets p.packet from it if it is RoCEv2, of
+// which nothing behind the BTH need be there.
 func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
-	o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
-	if err := p.flow.Decode(m.Invoking, o); errors.Is(err, rocev2.ErrFragment) {
+	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	tuple, err := p.invoking.FiveTuple()
+	switch {
+	case errors.Is(err, rocev2.ErrFragment):
 		return node.Fragment
-	} else if err != nil {
+	case err != nil:
 		return node.Broken
-	}
-	if p.flow.FiveTuple != m.FiveTuple {
+	case tuple != m.FiveTuple:
 		return node.TupleMismatch
-	}
-	if !isRoCEv2 {
+	case !isRoCEv2:
 		return node.Accepted
 	}
 	q := &p.packet
-	if q.Datagram.Decode(p.flow.IP, o, rocev2.Port) != nil {
+	if p.invoking.InnerDatagram(&q.Datagram, rocev2.Port) != nil {
 		return node.Broken
 	}
+	q.Outer = nil // whether it came in a tunnel there does not matter here
 	if _, err := q.BTH.Header.Decode(q.Data); err != nil {
 		return node.Broken
 	}
-	switch op := q.BTH.Opcode; {
-	case op == bth.CNP:
-		return node.Notification
-	case op.Acknowledges():
-		return node.Acknowledgement
-	}
-	return node.Accepted
+	return role.Unanswered(role.KindOf(q.BTH.Opcode))
 }
 
-// source returns the address that an answer comes from, the zero Addr where there
-// is no way of sending it.
-func (p *Proxy) source(a *Answer) netip.Addr {
-	self := p.cfg.Self6
-	if a.Flow.Src.Is4() {
-		self = p.cfg.Self4
-	}
+// source returns the address that an answer comes from, the zero Addr where there is no way of sending it.
+func (p *Proxy) source(method Method, flow *rocev2.FlowKey) netip.Addr {
 	switch {
-	case a.Method == Nothing, a.Method == FastCNP && a.Flow.Src.Is4():
+	case method == Nothing, method == FastCNP && flow.Src.Is4():
 		return netip.Addr{}
-	case a.Method == CNP && p.cfg.FromReceiver:
-		return a.Flow.Dst
+	case method == CNP && p.cfg.FromReceiver:
+		return flow.Dst
 	}
-	return self
+	return p.self.Like(flow.Src)
 }
 
-// senderQP returns the pair whose SrcQP is the queue pair that sent the invoking
-// packet, whatever the flow has sent since.
-func (p *Proxy) senderQP(k rocev2.FlowKey, now time.Time) (qpmap.Pair, node.Reason) {
-	if p.cfg.QPs == nil {
-		return qpmap.Pair{}, node.UnknownQP
+// senderQP looks for the queue pair that sent the invoking packet, whatever the flow has sent since.
+func (p *Proxy) senderQP(d *Decision, now time.Time) {
+	if d.Reason = node.UnknownQP; p.cfg.QPs != nil {
+		pair, err := p.cfg.QPs.SourceQPOf(d.Flow, &p.packet.BTH.Header, now)
+		d.Reason, d.SrcQP, d.KnownQP = node.ReasonOf(err), pair.SrcQP, err == nil
 	}
-	pair, err := p.cfg.QPs.SourceQPOf(qpmap.Key{FlowKey: k}, &p.packet.BTH.Header, now)
-	return pair, node.ReasonOf(err)
 }
 
 // append appends an answer about p.packet.
-func (p *Proxy) append(out []byte, src netip.Addr, a *Answer) (b []byte, err error) {
-	switch a.Method {
+func (p *Proxy) append(out []byte, src netip.Addr, method Method, d *Decision) (b []byte, err error) {
+	switch method {
 	case Other:
 		return out, nil
 	case CNP:
-		return cnp.AppendFor(out, &p.packet, src, a.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
+		d.Kind = message.CNP
+		return cnp.AppendFor(out, &p.packet, src, d.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case FastCNP:
 		cfg := fastcnp.Config{Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack}
 		if b, err = fastcnp.AppendFor(out, &p.packet, src, nil, cfg); err == nil {
-			a.Option = fastcnp.OptionOf(b[len(out):])
+			d.Kind, d.Option = message.FastCNP, fastcnp.OptionOf(b[len(out):])
 		}
 		return b, err
 	default:
+		d.Kind = message.PPFC
 		return ppfc.AppendFor(out, &p.packet, src, p.cfg.Pause, ppfc.Config{Carriage: p.cfg.Carriage})
 	}
 }

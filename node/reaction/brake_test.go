@@ -21,15 +21,20 @@ func TestBrake(t *testing.T) {
 		far    = netip.MustParseAddr("2001:db8::2")
 		node6  = netip.MustParseAddr("2001:db8::ff")
 	)
-	table := pause.New(pause.Config{Enabled: true, Self6: sender, Accept: acl.New(netip.PrefixFrom(node6, 128))})
+	table, err := pause.New(pause.Config{
+		Enabled: true, Self6: sender, Accept: acl.New(netip.PrefixFrom(node6, 128)),
+	})
+	require.NoError(t, err)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	var b Brake
 	tell := func(kind ppfc.Type, last time.Duration, rate uint64, now time.Time) {
 		n := ppfc.New(0x123, 0xFFFF, ppfc.Extension{Congested: far, Type: kind, Pause: last})
 		packet, err := n.AppendPacket(nil, node6, sender, rocev2.Carriage{})
 		require.NoError(t, err)
-		_, reason := table.Receive(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
-		require.Equal(t, node.Accepted, reason)
+		var f rocev2.Frame
+		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		_, d := table.Receive(nil, &f, 0, now)
+		require.Equal(t, node.Taken, d.Action)
 		state, until := table.State(pause.Flow(far, 0x123), now)
 		b.Set(state, until, rate)
 	}

@@ -1,16 +1,14 @@
-// Package receiver is the notification point: the host that answers data packets
-// marked CE with CNPs (IBTA annex A17.9.3, CA17-44; FAST section 3).
+// Package receiver is the notification point: the host that answers data packets marked CE with CNPs (IBTA annex
+// A17.9.3, CA17-44; FAST section 3).
 //
-// What the data packet does not say is which queue pair sent it, and a CNP must
-// name that one. Of datagrams (UD) the DETH does; for connections the receiver
-// looks it up in what it was given or has learned ([node.Pairs]).
+// What the data packet does not say is which queue pair sent it, and a CNP must name that one. Of datagrams (UD) the
+// DETH does; for connections the receiver looks it up in what it was given or has learned ([node.Pairs]).
 //
 //	sender ── data ──> switch ── data, CE ──> Receiver
 //	       <─ CNP ─────────────────────────────┘
 package receiver
 
 import (
-	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -28,165 +27,191 @@ import (
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
 	Enabled      bool       // without it nothing is sent
-	Self4, Self6 netip.Addr // the host's own addresses
+	Self4, Self6 netip.Addr // the host's own addresses, one at least
 
-	QPs node.Pairs // of connections; nil knows none
+	// QPs are the queue pairs of connections; nil knows none. A [node.Learner] is shown every packet.
+	QPs node.Pairs
 
-	// Interval is the least time between two notifications that name the same
-	// queue pair of the same host: one stands for all packets that were marked
-	// meanwhile (CA17-44). Hardware has 50 µs, say. Rate limits all of them
-	// together. Without a limit, the default, every marked packet is answered.
-	// Only what is sent takes from a limit.
-	Interval time.Duration
-	Rate     limit.Rate
+	// PerFlow is the least time between two notifications that name the same queue pair of the same host: one stands
+	// for all packets that were marked meanwhile (CA17-44). Hardware has 50 µs, say. Out limits all of them together.
+	// Without a limit, the default, every marked packet is answered. Only what is sent takes from a limit.
+	PerFlow  time.Duration
+	Out      limit.Rate
 	MaxFlows int    // 16 octets each; 0 stands for 65,536. Those answered longest ago are forgotten
 	Seed     uint64 // keeps others from choosing flows that collide; 0 stands for a random one
 
 	CNP cnp.Config
 
-	// Fast: answer IPv6 with Fast CNPs, which a receiver may send too (FAST
-	// section 4). They name the flow by the receiver's queue pair.
+	// Fast: answer IPv6 with Fast CNPs, which a receiver may send too (FAST section 4). They name the flow by the
+	// receiver's queue pair.
 	Fast    bool
 	FastCNP fastcnp.Config
 }
 
-// A Decision is what to do about a data packet.
-type Decision struct {
-	Reason node.Reason  // Accepted, or why a marked packet is not answered
-	Kind   message.Kind // CNP, FastCNP; Other: there is nothing to send
-	To     netip.Addr   // where it goes
-}
-
-// Stats counts decisions.
-type Stats struct {
-	Marked  uint64               // data packets with CE
-	Sent    uint64               // CNPs and Fast CNPs
-	Refused [node.Reasons]uint64 // by reason
-}
-
-// A Receiver answers for one host. It allocates its memory when it is made, and
-// none later. It is not safe for concurrent use: use one instance a core, each for
-// the flows that the core sees.
+// A Receiver answers for one host. It takes its memory when it is switched on, and none later. It is not safe for
+// concurrent use, but for [Receiver.Counters]: use one instance a core, each for the flows that the core sees.
 type Receiver struct {
-	cfg   Config
-	flows *limit.Every
-	rate  *limit.Bucket
-	stats Stats
+	cfg      Config
+	self     role.Self
+	learner  node.Learner // cfg.QPs, if it is one
+	memory   role.Memory
+	pace     role.Pace
+	packet   rocev2.Packet
+	datagram rocev2.Datagram
+	counters node.Counters
 }
 
-// New returns a Receiver.
-func New(cfg Config) *Receiver {
-	if cfg.Seed == 0 {
-		cfg.Seed = rand.Uint64()
+// New returns a Receiver. The error says what cannot work; a Config that is off needs nothing.
+func New(cfg Config) (*Receiver, error) {
+	r := &Receiver{}
+	if err := r.Configure(cfg); err != nil {
+		return nil, err
 	}
-	r := &Receiver{cfg: cfg}
+	return r, nil
+}
+
+// Configure changes the rules in place: what the limits hold, and what QPs know, stays. MaxFlows and Seed cannot
+// change. A Config with an error changes nothing.
+func (r *Receiver) Configure(cfg Config) error {
+	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
-		if cfg.MaxFlows <= 0 {
-			cfg.MaxFlows = 1 << 16
+		memory, err := r.memory.Check(cfg.Seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16})
+		err = role.First("receiver", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
+			role.CheckRate("Out", cfg.Out))
+		if err != nil {
+			return err
 		}
-		r.flows, r.rate = limit.NewEvery(cfg.MaxFlows), limit.NewBucket(cfg.Rate)
+		r.memory = memory
+		r.pace.Configure(cfg.Out, cfg.PerFlow, memory.Size(0))
 	}
-	return r
+	r.cfg, r.self = cfg, self
+	r.learner, _ = cfg.QPs.(node.Learner)
+	return nil
 }
 
-// Stats returns the counters.
-func (r *Receiver) Stats() Stats { return r.stats }
+// Counters returns what has been counted. It may be read from another goroutine.
+func (r *Receiver) Counters() *node.Counters { return &r.counters }
 
-// Receive decides about a packet that arrived, and appends the CNP to send, a
-// whole IP packet, to b, which must not overlap what p aliases.
+// Receive decides about a packet that arrived, and appends the CNP to send, a whole IP packet, to b, which must not
+// overlap what f aliases. RoCEv2 of either direction also teaches QPs: then the Action is Learned where there is no
+// more to say.
 //
-// Only data packets marked CE ask for one. Of the reasons against it the first
-// counts: Disabled; NotOurs, for other hosts' packets; Tunnelled; Address, of a
-// sender that cannot be answered; UnknownQP and AmbiguousQP: a CNP is never sent
-// on a guess; Limited, by Interval and by Rate; ICRC, which is the dearest to look
-// at.
-func (r *Receiver) Receive(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {
-	if p.ECN() != rocev2.CE || !isData(p.BTH.Opcode) {
-		return b, Decision{}
-	}
-	r.stats.Marked++
-	out, d := r.answer(b, p, now)
-	if d.Reason != node.Accepted {
-		r.stats.Refused[d.Reason]++
-		return b, d
-	}
-	r.stats.Sent++
+// Only data packets marked CE ask for a CNP. Of the reasons against it the first counts: Disabled; Broken, of what
+// does not parse and may be one of them; NotOurs, for other hosts' packets; Tunnelled; Address, of a sender that
+// cannot be answered; UnknownQP and AmbiguousQP: a CNP is never sent on a guess; Limited, by PerFlow and by Out;
+// ICRC, which is the dearest to look at.
+func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, node.Decision) {
+	var d node.Decision
+	out := r.receive(b, f, domain, now, &d)
+	r.counters.Decided(&d)
 	return out, d
 }
 
-// isData says whether a packet carries data: it is neither an acknowledgement nor
-// a notification.
-func isData(op bth.Opcode) bool {
-	return op != bth.CNP && !op.Acknowledges()
+func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time, d *node.Decision) []byte {
+	p := &r.packet
+	var reason node.Reason
+	d.Packet, reason = role.Decode(p, f)
+	switch {
+	case reason == node.Broken && r.brokenData(f):
+		d.Reason = r.enabled(reason)
+		return b
+	case reason != node.Accepted:
+		return b
+	}
+	if r.learner != nil && r.cfg.Enabled {
+		role.Learn(d, r.learner, p, domain, now, r.self, false)
+	}
+	if p.ECN() != rocev2.CE || d.Packet != message.Data {
+		return b
+	}
+	*d = node.Decision{Packet: message.Data, Flow: qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}}
+	return r.answer(b, p, d, now)
 }
 
-func (r *Receiver) answer(b []byte, p *rocev2.Packet, now time.Time) ([]byte, Decision) {
+// enabled returns a reason, or Disabled.
+func (r *Receiver) enabled(reason node.Reason) node.Reason {
+	if !r.cfg.Enabled {
+		return node.Disabled
+	}
+	return reason
+}
+
+// brokenData says whether a broken RoCEv2 packet asks for a CNP, as far as can be read: it is marked CE, and nothing
+// says that it is no data.
+func (r *Receiver) brokenData(f *rocev2.Frame) bool {
+	ip := f.Innermost()
+	if len(ip) < 2 || ip[0]>>4 == 4 && ip[1]&3 != rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 != rocev2.CE {
+		return false
+	}
+	if f.DatagramCut(&r.datagram, rocev2.Port) != nil || len(r.datagram.Data) == 0 {
+		return true
+	}
+	return role.KindOf(bth.Opcode(r.datagram.Data[0])) == message.Data
+}
+
+func (r *Receiver) answer(b []byte, p *rocev2.Packet, d *node.Decision, now time.Time) []byte {
 	switch {
 	case !r.cfg.Enabled:
-		return b, Decision{Reason: node.Disabled}
-	case p.Dst != r.cfg.Self4 && p.Dst != r.cfg.Self6:
-		return b, Decision{Reason: node.NotOurs}
+		d.Reason = node.Disabled
+	case !r.self.Has(p.Dst):
+		d.Reason = node.NotOurs
 	case len(p.Outer) > 0:
-		return b, Decision{Reason: node.Tunnelled}
+		d.Reason = node.Tunnelled
 	case rocev2.Answerable(p.Src) != nil:
-		return b, Decision{Reason: node.Address}
+		d.Reason = node.Address
+	}
+	if d.Reason != node.Accepted {
+		return b
 	}
 	fast := r.cfg.Fast && p.Src.Is6()
-	named, reason := r.named(p, fast, now)
-	key := named.Hash(r.cfg.Seed)
+	named := r.named(p, d, fast, now)
 	switch {
-	case reason != node.Accepted:
-		return b, Decision{Reason: reason}
-	case !r.flows.Ready(key, r.cfg.Interval, now), !r.rate.Ready(now):
-		return b, Decision{Reason: node.Limited}
+	case d.Reason != node.Accepted:
+		return b
+	case !r.pace.Ready(named, r.cfg.PerFlow, now):
+		d.Reason = node.Limited
+		return b
 	}
 	if !p.Truncated { // what a capture cut cannot be verified
 		if _, err := icrc.Verify(p.IP); err != nil {
-			return b, Decision{Reason: node.ICRC}
+			d.Reason = node.ICRC
+			return b
 		}
 	}
-	out, d := r.build(b, p, fast, named.DestQP)
-	if d.Reason == node.Accepted {
-		r.flows.Take(key, now)
-		r.rate.Take(now)
+	out, err := r.build(b, p, fast, d.SrcQP)
+	if err != nil {
+		d.Reason = node.Broken
+		return b
 	}
-	return out, d
+	r.pace.Take(named, now)
+	d.Action, d.Kind, d.To = node.Sent, message.CNP, p.Src
+	if fast {
+		d.Kind = message.FastCNP
+	}
+	return out
 }
 
-// named returns what the notification names, and what its limit goes by: a CNP the
-// sender's queue pair, which is where it goes, whatever queue pair of this host
-// the data went to; a Fast CNP the flow.
-func (r *Receiver) named(p *rocev2.Packet, fast bool, now time.Time) (rocev2.FlowKey, node.Reason) {
-	k := p.FlowKey()
+// named returns what the limits of a notification go by, which is what it names: of a CNP the sender's queue pair,
+// which is where it goes, whatever queue pair of this host the data went to; of a Fast CNP the flow.
+func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
-		return k, node.Accepted
+		return d.Flow.Hash(r.memory.Seed())
 	}
-	qp, reason := r.sourceQP(p, k, now)
-	return rocev2.FlowKey{Dst: p.Src, DestQP: qp}, reason
+	if p.BTH.Present.Has(bth.HasDETH) {
+		d.SrcQP, d.KnownQP = p.BTH.DETH.SrcQP, true
+	} else {
+		var pair qpmap.Pair
+		pair, d.Reason = node.SourceQP(r.cfg.QPs, d.Flow, now)
+		d.SrcQP, d.KnownQP = pair.SrcQP, d.Reason == node.Accepted
+	}
+	victim := qpmap.Key{FlowKey: rocev2.FlowKey{Dst: p.Src, DestQP: d.SrcQP}, Domain: d.Flow.Domain}
+	return victim.Hash(r.memory.Seed())
 }
 
 // build appends the notification. A CNP names the sender's queue pair.
-func (r *Receiver) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, Decision) {
+func (r *Receiver) build(b []byte, p *rocev2.Packet, fast bool, senderQP uint32) ([]byte, error) {
 	if fast {
-		out, err := fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
-		return out, decision(message.FastCNP, p.Src, err)
+		return fastcnp.AppendFor(b, p, p.Dst, nil, r.cfg.FastCNP)
 	}
-	out, err := cnp.AppendFor(b, p, p.Dst, senderQP, r.cfg.CNP)
-	return out, decision(message.CNP, p.Src, err)
-}
-
-func decision(kind message.Kind, to netip.Addr, err error) Decision {
-	if err != nil {
-		return Decision{Reason: node.Broken}
-	}
-	return Decision{Kind: kind, To: to}
-}
-
-// sourceQP returns the queue pair that sent p.
-func (r *Receiver) sourceQP(p *rocev2.Packet, k rocev2.FlowKey, now time.Time) (uint32, node.Reason) {
-	if p.BTH.Present.Has(bth.HasDETH) {
-		return p.BTH.DETH.SrcQP, node.Accepted
-	}
-	pair, reason := node.SourceQP(r.cfg.QPs, qpmap.Key{FlowKey: k}, now)
-	return pair.SrcQP, reason
+	return cnp.AppendFor(b, p, p.Dst, senderQP, r.cfg.CNP)
 }

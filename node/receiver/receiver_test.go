@@ -1,7 +1,9 @@
 package receiver_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -69,6 +71,26 @@ func config(t testing.TB) receiver.Config {
 	return receiver.Config{Enabled: true, Self4: self4, Self6: self6, QPs: pairs(t)}
 }
 
+func made(t testing.TB, cfg receiver.Config) *receiver.Receiver {
+	t.Helper()
+	r, err := receiver.New(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+// frameOf returns the frame that a packet was decoded from.
+func frameOf(p *rocev2.Packet) *rocev2.Frame {
+	f := new(rocev2.Frame)
+	f.Decode(append(bytes.Clone(p.Outer), p.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: p.Truncated})
+	return f
+}
+
+func receive(r *receiver.Receiver, b []byte, p *rocev2.Packet, now time.Time) ([]byte, node.Decision) {
+	return r.Receive(b, frameOf(p), 0, now)
+}
+
+func sent(r *receiver.Receiver) uint64 { return r.Counters().Of(node.Count{Action: node.Sent}) }
+
 // The CNP has the sender's queue pair, the flow's P_Key and a right ICRC.
 func TestCNP(t *testing.T) {
 	for _, c := range []struct {
@@ -82,9 +104,12 @@ func TestCNP(t *testing.T) {
 		{"UC", marked(t, opcode(bth.UCSendOnly)), 0x22},
 		{"UD, from its DETH", marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }), 0x33},
 	} {
-		r := receiver.New(config(t))
-		out, d := r.Receive([]byte("head"), c.p, now)
-		require.Equal(t, receiver.Decision{Kind: message.CNP, To: c.p.Src}, d, c.name)
+		r := made(t, config(t))
+		out, d := receive(r, []byte("head"), c.p, now)
+		require.Equal(t, node.Decision{
+			Action: node.Sent, Packet: message.Data, Kind: message.CNP, To: c.p.Src, SrcQP: c.qp, KnownQP: true,
+			Flow: qpmap.Key{FlowKey: c.p.FlowKey()},
+		}, d, c.name)
 		require.Equal(t, "head", string(out[:4]))
 		var m message.Message
 		require.NoError(t, m.Decode(out[4:], ip, message.Config{}), c.name)
@@ -92,7 +117,7 @@ func TestCNP(t *testing.T) {
 		require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)}, []any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey}, c.name)
 		_, err := icrc.Verify(m.Packet.IP)
 		require.NoError(t, err)
-		require.Equal(t, receiver.Stats{Marked: 1, Sent: 1}, r.Stats())
+		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: message.CNP}: 1}, maps.Collect(r.Counters().All()))
 	}
 }
 
@@ -101,13 +126,13 @@ func TestCNP(t *testing.T) {
 func TestFastCNP(t *testing.T) {
 	cfg := config(t)
 	cfg.Fast, cfg.QPs = true, nil
-	r := receiver.New(cfg)
-	out, d := r.Receive(nil, marked(t), now)
-	require.Equal(t, receiver.Decision{Kind: message.FastCNP, To: src6}, d)
+	r := made(t, cfg)
+	out, d := receive(r, nil, marked(t), now)
+	require.Equal(t, []any{node.Sent, message.FastCNP, src6}, []any{d.Action, d.Kind, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
 	require.Equal(t, []any{fastcnp.Receiver, uint32(0x11), self6}, []any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
-	_, d = r.Receive(nil, marked(t, v4), now)
+	_, d = receive(r, nil, marked(t, v4), now)
 	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4
 }
 
@@ -116,7 +141,7 @@ func TestSource(t *testing.T) {
 	for _, fast := range []bool{false, true} {
 		cfg := config(t)
 		cfg.Fast = fast
-		out, d := receiver.New(cfg).Receive(nil, marked(t), now)
+		out, d := receive(made(t, cfg), nil, marked(t), now)
 		require.Equal(t, node.Accepted, d.Reason)
 		var m message.Message
 		require.NoError(t, m.Decode(out, ip, message.Config{}))
@@ -163,14 +188,15 @@ func TestRefusals(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		r := receiver.New(cfg)
-		out, d := r.Receive(nil, c.p, now)
-		require.Equal(t, receiver.Decision{Reason: c.reason}, d, c.name)
+		r := made(t, cfg)
+		out, d := receive(r, nil, c.p, now)
+		require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.Refused}, c.name)
+		require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Kind, d.To}, c.name)
 		require.Empty(t, out)
-		require.Zero(t, r.Stats().Sent)
-		require.Equal(t, c.reason != 0, r.Stats().Refused[c.reason] == 1, c.name)
+		require.Zero(t, sent(r))
+		require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1, c.name)
 	}
-	_, d := receiver.New(receiver.Config{}).Receive(nil, marked(t), now)
+	_, d := receive(made(t, receiver.Config{}), nil, marked(t), now)
 	require.Equal(t, node.Disabled, d.Reason)
 }
 
@@ -178,11 +204,11 @@ func TestRefusals(t *testing.T) {
 // whatever their number; exactly one interval later there is another.
 func TestInterval(t *testing.T) {
 	cfg := config(t)
-	cfg.Interval = 50 * time.Microsecond
-	r := receiver.New(cfg)
+	cfg.PerFlow = 50 * time.Microsecond
+	r := made(t, cfg)
 	sent := 0
 	for at := range 200 {
-		_, d := r.Receive(nil, marked(t), now.Add(time.Duration(at)*time.Microsecond))
+		_, d := receive(r, nil, marked(t), now.Add(time.Duration(at)*time.Microsecond))
 		if d.Kind == message.CNP {
 			require.Zero(t, at%50)
 			sent++
@@ -191,21 +217,21 @@ func TestInterval(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, sent)
-	_, d := r.Receive(nil, marked(t, v4), now.Add(199*time.Microsecond)) // another flow
+	_, d := receive(r, nil, marked(t, v4), now.Add(199*time.Microsecond)) // another flow
 	require.Equal(t, message.CNP, d.Kind)
 
 	// What was refused did not begin an interval.
-	r = receiver.New(cfg)
+	r = made(t, cfg)
 	damaged := marked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
-	_, d = r.Receive(nil, damaged, now)
+	_, d = receive(r, nil, damaged, now)
 	require.Equal(t, node.ICRC, d.Reason)
-	_, d = r.Receive(nil, marked(t), now)
+	_, d = receive(r, nil, marked(t), now)
 	require.Equal(t, message.CNP, d.Kind)
 	// Time that jumps back stops a flow for one interval at most.
-	_, d = r.Receive(nil, marked(t), now.Add(-time.Hour))
+	_, d = receive(r, nil, marked(t), now.Add(-time.Hour))
 	require.Equal(t, node.Limited, d.Reason)
-	_, d = r.Receive(nil, marked(t), now.Add(-time.Hour+50*time.Microsecond))
+	_, d = receive(r, nil, marked(t), now.Add(-time.Hour+50*time.Microsecond))
 	require.Equal(t, message.CNP, d.Kind)
 }
 
@@ -214,29 +240,34 @@ func TestCut(t *testing.T) {
 	whole := marked(t)
 	var p rocev2.Packet
 	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
-	_, d := receiver.New(config(t)).Receive(nil, &p, now)
+	_, d := receive(made(t, config(t)), nil, &p, now)
 	require.Equal(t, message.CNP, d.Kind)
 }
 
 // Nothing is allocated on any path, by new flows neither.
 func TestNoAllocs(t *testing.T) {
 	cfg := config(t)
-	cfg.MaxFlows, cfg.Interval = 64, time.Second
-	r := receiver.New(cfg)
+	cfg.MaxFlows, cfg.PerFlow = 64, time.Second
+	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
-	p := marked(t, opcode(bth.UDSendOnly))
+	var f rocev2.Frame
+	octets := bytes.Clone(marked(t, opcode(bth.UDSendOnly)).IP)
+	short := octets[:len(octets)-5] // its ICRC cannot be verified
 	wiretest.NoAllocs(t, "new flows", func() {
-		p.BTH.DETH.SrcQP++
-		r.Receive(buf, p, now)
+		octets[40+8+12+7]++ // the source queue pair
+		f.Decode(short, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+		r.Receive(buf, &f, 0, now)
 	})
+	require.Greater(t, sent(r), uint64(100))
 	for name, p := range map[string]*rocev2.Packet{"CNP": marked(t, v4), "not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
 		"unknown": marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })} {
-		wiretest.NoAllocs(t, name, func() { r.Receive(buf, p, now) })
+		f := frameOf(p)
+		wiretest.NoAllocs(t, name, func() { r.Receive(buf, f, 0, now) })
 	}
-	cfg.Interval, cfg.Fast = 0, true
-	r = receiver.New(cfg)
-	p = marked(t)
-	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, p, now) })
+	cfg.PerFlow, cfg.Fast = 0, true
+	r = made(t, cfg)
+	fast := frameOf(marked(t))
+	wiretest.NoAllocs(t, "Fast CNP", func() { r.Receive(buf, fast, 0, now) })
 }
 
 // ud is a datagram that a queue pair sends to another.
@@ -249,11 +280,11 @@ func ud(source, dest uint32) func(*rocev2.Packet) {
 // A flood of queue pairs leaves the table at its size, and each of them is told.
 func TestFlood(t *testing.T) {
 	cfg := config(t)
-	cfg.MaxFlows, cfg.Interval = 64, time.Second
-	r := receiver.New(cfg)
+	cfg.MaxFlows, cfg.PerFlow = 64, time.Second
+	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
 	for i := range uint32(10_000) {
-		_, d := r.Receive(buf, marked(t, ud(i, 0x11)), now)
+		_, d := receive(r, buf, marked(t, ud(i, 0x11)), now)
 		require.Equal(t, message.CNP, d.Kind)
 	}
 }
@@ -263,35 +294,35 @@ func TestFlood(t *testing.T) {
 // than one flow does.
 func TestIntervalOfWhatIsNamed(t *testing.T) {
 	cfg := config(t)
-	cfg.Interval = 100 * time.Millisecond
-	r := receiver.New(cfg)
+	cfg.PerFlow = 100 * time.Millisecond
+	r := made(t, cfg)
 	buf := make([]byte, 0, 512)
 	sent := 0
 	for i := range uint32(10_000) {
 		at := now.Add(time.Duration(i) * time.Microsecond)
-		if _, d := r.Receive(buf, marked(t, ud(0x22, i+2)), at); d.Kind == message.CNP {
+		if _, d := receive(r, buf, marked(t, ud(0x22, i+2)), at); d.Kind == message.CNP {
 			sent++
 		}
 	}
 	require.Equal(t, 1, sent)
 
 	// The connection's CNP names the same queue pair of the same host.
-	_, d := r.Receive(buf, marked(t), now.Add(50*time.Millisecond))
+	_, d := receive(r, buf, marked(t), now.Add(50*time.Millisecond))
 	require.Equal(t, node.Limited, d.Reason)
 	// Another queue pair of that host, and that number at another host, are others.
 	for name, p := range map[string]*rocev2.Packet{
 		"queue pair": marked(t, ud(0x23, 0x11)),
 		"host":       marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() }),
 	} {
-		_, d = r.Receive(buf, p, now.Add(50*time.Millisecond))
+		_, d = receive(r, buf, p, now.Add(50*time.Millisecond))
 		require.Equal(t, message.CNP, d.Kind, name)
-		_, d = r.Receive(buf, p, now.Add(60*time.Millisecond))
+		_, d = receive(r, buf, p, now.Add(60*time.Millisecond))
 		require.Equal(t, node.Limited, d.Reason, name)
 	}
 
 	// A Fast CNP names the flow by this host's queue pair.
 	cfg.Fast = true
-	r = receiver.New(cfg)
+	r = made(t, cfg)
 	for _, c := range []struct {
 		p      *rocev2.Packet
 		reason node.Reason
@@ -301,7 +332,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 		{marked(t, func(p *rocev2.Packet) { p.Src = src6.Next() }), 0},
 		{marked(t, v4), 0}, {marked(t, v4), node.Limited},
 	} {
-		_, d = r.Receive(buf, c.p, now)
+		_, d = receive(r, buf, c.p, now)
 		require.Equal(t, c.reason, d.Reason)
 	}
 }
@@ -309,8 +340,8 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 // The rate is that of all notifications together, and only they take from it.
 func TestRate(t *testing.T) {
 	cfg := config(t)
-	cfg.Rate = limit.Rate{PerSecond: 10, Burst: 2}
-	r := receiver.New(cfg)
+	cfg.Out = limit.Rate{PerSecond: 10, Burst: 2}
+	r := made(t, cfg)
 	damaged := marked(t)
 	damaged.IP[len(damaged.IP)-20] ^= 1
 	unknown := marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })
@@ -323,19 +354,19 @@ func TestRate(t *testing.T) {
 		{0, marked(t, ud(5, 5)), node.Limited},
 		{99, marked(t), node.Limited}, {100, marked(t), 0}, {100, marked(t), node.Limited},
 	} {
-		_, d := r.Receive(nil, c.p, now.Add(c.at*time.Millisecond))
+		_, d := receive(r, nil, c.p, now.Add(c.at*time.Millisecond))
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
 	}
 
 	// What the rate refuses does not begin an interval.
-	cfg.Interval, cfg.Rate = time.Hour, limit.Rate{PerSecond: 1}
-	r = receiver.New(cfg)
+	cfg.PerFlow, cfg.Out = time.Hour, limit.Rate{PerSecond: 1}
+	r = made(t, cfg)
 	for i, c := range []struct {
 		at     time.Duration
 		p      *rocev2.Packet
 		reason node.Reason
 	}{{0, marked(t), 0}, {0, marked(t, v4), node.Limited}, {1, marked(t, v4), 0}} {
-		_, d := r.Receive(nil, c.p, now.Add(c.at*time.Second))
+		_, d := receive(r, nil, c.p, now.Add(c.at*time.Second))
 		require.Equal(t, c.reason, d.Reason, "packet %d", i)
 	}
 }
@@ -344,21 +375,21 @@ func TestRate(t *testing.T) {
 // than the limits say.
 func TestTwoClocks(t *testing.T) {
 	for name, change := range map[string]func(*receiver.Config){
-		"interval": func(c *receiver.Config) { c.Interval = 100 * time.Millisecond },
-		"rate":     func(c *receiver.Config) { c.Rate = limit.Rate{PerSecond: 10} },
+		"interval": func(c *receiver.Config) { c.PerFlow = 100 * time.Millisecond },
+		"rate":     func(c *receiver.Config) { c.Out = limit.Rate{PerSecond: 10} },
 	} {
 		cfg := config(t)
 		change(&cfg)
-		r := receiver.New(cfg)
+		r := made(t, cfg)
 		buf, p := make([]byte, 0, 512), marked(t)
 		for i := range 10_000 { // 50 µs apart: half a second in all
 			at := now.Add(time.Duration(i) * 50 * time.Microsecond)
 			if i%2 == 1 {
 				at = at.Add(-200 * time.Millisecond)
 			}
-			r.Receive(buf, p, at)
+			receive(r, buf, p, at)
 		}
-		require.EqualValues(t, 5, r.Stats().Sent, name)
+		require.EqualValues(t, 5, sent(r), name)
 	}
 }
 
@@ -382,7 +413,7 @@ func TestOrder(t *testing.T) {
 			p.change = append(p.change, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") })
 		}},
 		{node.UnknownQP, func(c *receiver.Config, _ *packet) { c.QPs = nil }},
-		{node.Limited, func(c *receiver.Config, _ *packet) { c.Rate = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *receiver.Config, _ *packet) { c.Out = limit.Rate{PerSecond: 1e-3} }},
 		{node.ICRC, func(_ *receiver.Config, p *packet) { p.damaged = true }},
 	}
 	for i, first := range faults {
@@ -392,8 +423,8 @@ func TestOrder(t *testing.T) {
 			if j > 0 {
 				second.make(&cfg, &what)
 			}
-			r := receiver.New(cfg)
-			r.Receive(nil, marked(t, ud(5, 5)), now) // takes what the rate has
+			r := made(t, cfg)
+			receive(r, nil, marked(t, ud(5, 5)), now) // takes what the rate has
 			p := marked(t, what.change...)
 			if what.damaged {
 				p.IP[len(p.IP)-20] ^= 1
@@ -403,8 +434,8 @@ func TestOrder(t *testing.T) {
 				binary.BigEndian.PutUint16(b[4:], uint16(len(p.IP)))
 				require.NoError(t, p.DecodeIP(append(b, p.IP...)))
 			}
-			_, d := r.Receive(nil, p, now)
-			require.Equal(t, receiver.Decision{Reason: first.reason}, d, "%v and %v", first.reason, second.reason)
+			_, d := receive(r, nil, p, now)
+			require.Equal(t, []any{node.Refused, first.reason, message.Other}, []any{d.Action, d.Reason, d.Kind}, "%v and %v", first.reason, second.reason)
 		}
 	}
 }
@@ -414,11 +445,11 @@ func TestOrder(t *testing.T) {
 func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [200]bool) {
 		cfg := config(t)
-		cfg.MaxFlows, cfg.Interval = 64, time.Hour
-		r := receiver.New(cfg)
+		cfg.MaxFlows, cfg.PerFlow = 64, time.Hour
+		r := made(t, cfg)
 		for range 2 {
 			for i := range which {
-				_, d := r.Receive(nil, marked(t, ud(uint32(i), 0x11)), now)
+				_, d := receive(r, nil, marked(t, ud(uint32(i), 0x11)), now)
 				which[i] = d.Kind == message.CNP
 			}
 		}
@@ -453,15 +484,15 @@ func BenchmarkReceive(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			cfg := config(b)
-			cfg.Interval = time.Microsecond
-			r := receiver.New(cfg)
-			var p rocev2.Packet
+			cfg.PerFlow = time.Microsecond
+			r := made(b, cfg)
+			var f rocev2.Frame
 			buf := make([]byte, 0, 512)
 			now := now
 			for pb.Next() {
 				now = now.Add(time.Microsecond)
-				p.DecodeIP(frame)
-				if _, d := r.Receive(buf, &p, now); d.Kind != message.CNP {
+				f.Decode(frame, ip)
+				if _, d := r.Receive(buf, &f, 0, now); d.Kind != message.CNP {
 					b.Fail()
 				}
 			}
@@ -472,6 +503,7 @@ func BenchmarkReceive(b *testing.B) {
 // The memory of a receiver is what its documentation says.
 func TestMemory(t *testing.T) {
 	cfg := config(t)
+	cfg.PerFlow = time.Second
 	require.InDelta(t, 16*65536, wiretest.Allocated(func() { receiver.New(cfg) }), 64<<10)
 	require.Less(t, wiretest.Allocated(func() { receiver.New(receiver.Config{}) }), uint64(16<<10), "nothing for a role that is off")
 }

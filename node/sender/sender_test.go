@@ -14,6 +14,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -95,6 +96,57 @@ func config(t testing.TB) sender.Config {
 	}
 }
 
+func made(t testing.TB, cfg sender.Config) *sender.Sender {
+	t.Helper()
+	s, err := sender.New(cfg)
+	require.NoError(t, err)
+	return s
+}
+
+// An event is what the tests look at in a Decision that is no refusal.
+type event struct {
+	Kind    message.Kind
+	From    netip.Addr
+	Origin  fastcnp.Origin
+	SrcQP   uint32
+	KnownQP bool
+	Flow    rocev2.FlowKey
+	SrcPort uint16
+	Again   bool
+	Trace   *ioam.Trace
+	Pause   ppfc.Extension
+}
+
+var frame rocev2.Frame
+
+// receive returns NotOurs also for what a sender has no say in.
+func receive(s *sender.Sender, packet []byte, o rocev2.DecodeOptions, now time.Time) (e event, reason node.Reason) {
+	frame.Decode(packet, o)
+	_, d := s.Receive(nil, &frame, 0, now)
+	switch {
+	case d.Action == node.Nothing:
+		return e, node.NotOurs
+	case d.Reason != node.Accepted:
+		if d.Action != node.Refused || d.Kind != message.Other || d.Trace != nil || d.Again {
+			panic("a refusal that says something")
+		}
+		return e, d.Reason
+	case d.Action != node.Taken || d.Kind != d.Packet:
+		panic("a Decision that contradicts itself")
+	}
+	return event{
+		d.Kind, d.From, d.Origin, d.SrcQP, d.KnownQP, d.Flow.FlowKey, d.SrcPort, d.Again, d.Trace, d.Pause,
+	}, d.Reason
+}
+
+// observe shows a sender a packet that is no notification.
+func observe(s *sender.Sender, p *rocev2.Packet, now time.Time) {
+	frame.Decode(append(bytes.Clone(p.Outer), p.IP...), ip)
+	if _, d := s.Receive(nil, &frame, 0, now); d.Action != node.Nothing && d.Action != node.Learned {
+		panic(d.Action)
+	}
+}
+
 // connect makes the host's queue pair qp one end of a connection.
 func connect(t testing.TB, cfg *sender.Config, dst netip.Addr, destQP, qp uint32) {
 	t.Helper()
@@ -110,35 +162,35 @@ func TestAccepted(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		packet []byte
-		want   sender.Event
+		want   event
 	}{
 		{"Fast CNP of a switch", fastCNP(t, sw, congested(t)),
-			sender.Event{Kind: message.FastCNP, From: sw, QP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+			event{Kind: message.FastCNP, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
 		{"Fast CNP of the receiver", fastCNP(t, dst6, congested(t)),
-			sender.Event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.Receiver, QP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+			event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
 		{"CNP", receiverCNP(t, congested(t), 0x22),
-			sender.Event{Kind: message.CNP, From: dst6, Origin: fastcnp.Receiver, QP: 0x22, KnownQP: true, Flow: rocev2.FlowKey{Src: self6}}},
+			event{Kind: message.CNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true, Flow: rocev2.FlowKey{Src: self6}}},
 		{"CNP over IPv4", receiverCNP(t, congested(t, v4), 0x23),
-			sender.Event{Kind: message.CNP, From: dst4, Origin: fastcnp.Receiver, QP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4}}},
+			event{Kind: message.CNP, From: dst4, Origin: fastcnp.Receiver, SrcQP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4}}},
 		{"PPFC, as a host needs it", pause(t, congested(t), sw, stop, true),
-			sender.Event{Kind: message.PPFC, From: sw, QP: 0x22, KnownQP: true, Flow: key6,
+			event{Kind: message.PPFC, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6,
 				Pause: ppfc.Extension{Congested: dst6, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 		{"PPFC over IPv4", pause(t, congested(t, v4), sw4, ppfc.Extension{Type: ppfc.Resume}, true),
-			sender.Event{Kind: message.PPFC, From: sw4, QP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11},
+			event{Kind: message.PPFC, From: sw4, SrcQP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11},
 				Pause: ppfc.Extension{Congested: dst4, Type: ppfc.Resume}}},
 		{"PPFC that names the node", pause(t, congested(t), sw, stop, false),
-			sender.Event{Kind: message.PPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
+			event{Kind: message.PPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
 				Pause: ppfc.Extension{Congested: sw, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 	} {
-		s := sender.New(config(t))
-		e, reason := s.Receive(c.packet, ip, now)
+		s := made(t, config(t))
+		e, reason := receive(s, c.packet, ip, now)
 		require.Equal(t, node.Accepted, reason, c.name)
 		require.Equal(t, c.want, e, c.name)
-		require.EqualValues(t, 1, s.Stats().Accepted[c.want.Kind])
+		require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Taken, Kind: c.want.Kind}))
 	}
 
-	s := sender.New(config(t))
-	e, reason := s.Receive(fastCNP(t, sw, congested(t, traced(t))), ip, now)
+	s := made(t, config(t))
+	e, reason := receive(s, fastCNP(t, sw, congested(t, traced(t))), ip, now)
 	require.Equal(t, node.Accepted, reason)
 	for n := range e.Trace.Nodes() {
 		require.EqualValues(t, 9, n.QueueDepth)
@@ -240,20 +292,24 @@ func TestRefused(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		s := sender.New(cfg)
-		e, reason := s.Receive(c.packet, ip, now)
+		s := made(t, cfg)
+		e, reason := receive(s, c.packet, ip, now)
 		require.Equal(t, c.reason, reason, c.name)
-		require.Equal(t, sender.Event{}, e, c.name)
-		require.EqualValues(t, 1, s.Stats().Refused[c.reason], c.name)
+		require.Equal(t, event{}, e, c.name)
+		counted := uint64(1)
+		if c.name == "data" || c.name == "no UDP at all" { // the role has no say
+			counted = 0
+		}
+		require.Equal(t, counted, s.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}), c.name)
 	}
-	_, reason := sender.New(sender.Config{}).Receive(good, ip, now)
+	_, reason := receive(made(t, sender.Config{}), good, ip, now)
 	require.Equal(t, node.Disabled, reason)
 
 	cfg := config(t)
 	cfg.AllowTunnel = true
-	e, reason := sender.New(cfg).Receive(tunnelled(good), ip, now)
+	e, reason := receive(made(t, cfg), tunnelled(good), ip, now)
 	require.Equal(t, node.Accepted, reason)
-	require.EqualValues(t, 0x22, e.QP)
+	require.EqualValues(t, 0x22, e.SrcQP)
 }
 
 // oneWay knows who sends to the host.
@@ -277,18 +333,18 @@ func (ambiguous) SourceQP(qpmap.Key, time.Time) (qpmap.Pair, error) {
 func TestOnTheList(t *testing.T) {
 	cfg := config(t)
 	cfg.Accept, cfg.ReceiversSendNone = acl.New(netip.PrefixFrom(sw, 64), netip.PrefixFrom(dst6, 128)), true
-	s := sender.New(cfg)
+	s := made(t, cfg)
 	proxys := receiverCNP(t, congested(t, func(p *rocev2.Packet) { p.Dst = sw }), 0x99)
-	e, reason := s.Receive(proxys, ip, now)
+	e, reason := receive(s, proxys, ip, now)
 	require.Equal(t, node.Accepted, reason)
-	require.Equal(t, []any{message.CNP, uint32(0x99), sw}, []any{e.Kind, e.QP, e.From})
+	require.Equal(t, []any{message.CNP, uint32(0x99), sw}, []any{e.Kind, e.SrcQP, e.From})
 	for _, from := range []netip.Addr{sw, dst6} {
-		_, reason = s.Receive(fastCNP(t, from, congested(t)), ip, now)
+		_, reason = receive(s, fastCNP(t, from, congested(t)), ip, now)
 		require.Equal(t, node.Accepted, reason)
 	}
 	// Receivers' CNPs are no Fast CNPs.
 	cfg.Accept = nil
-	_, reason = sender.New(cfg).Receive(receiverCNP(t, congested(t), 0x22), ip, now)
+	_, reason = receive(made(t, cfg), receiverCNP(t, congested(t), 0x22), ip, now)
 	require.Equal(t, node.Accepted, reason)
 }
 
@@ -315,7 +371,7 @@ func TestQPTable(t *testing.T) {
 	cfg := config(t)
 	cfg.QPs = table{0x22: dst6, 0x24: dst6.Next()}
 	for qp, want := range map[uint32]node.Reason{0x22: node.Accepted, 0x24: node.Denied, 0x25: node.UnknownQP} {
-		_, reason := sender.New(cfg).Receive(receiverCNP(t, congested(t), qp), ip, now)
+		_, reason := receive(made(t, cfg), receiverCNP(t, congested(t), qp), ip, now)
 		require.Equal(t, want, reason, qp)
 	}
 }
@@ -329,21 +385,21 @@ func TestDatagrams(t *testing.T) {
 	}
 	cfg := config(t)
 	cfg.QPs = nil
-	s := sender.New(cfg)
+	s := made(t, cfg)
 	reason := func(packet []byte, at time.Duration) node.Reason {
-		_, reason := s.Receive(packet, ip, now.Add(at))
+		_, reason := receive(s, packet, ip, now.Add(at))
 		return reason
 	}
 	about := receiverCNP(t, congested(t), 0x55)
-	s.Observe(datagram(func(p *rocev2.Packet) { p.Src = dst6.Next() }), now) // another host's
-	s.Observe(congested(t), now)                                             // no datagram
+	observe(s, datagram(func(p *rocev2.Packet) { p.Src = dst6.Next() }), now) // another host's
+	observe(s, congested(t), now)                                             // no datagram
 	var inside rocev2.Packet
 	require.NoError(t, inside.DecodeIP(tunnelled(datagram().IP)))
-	s.Observe(&inside, now) // of nobody knows whom
+	observe(s, &inside, now) // of nobody knows whom
 	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0), 0))
 	require.Equal(t, node.UnknownQP, reason(about, 0))
-	s.Observe(datagram(), now)
-	s.Observe(datagram(v4), now)
+	observe(s, datagram(), now)
+	observe(s, datagram(v4), now)
 	require.Equal(t, node.Accepted, reason(about, 0))
 	require.Equal(t, node.Accepted, reason(receiverCNP(t, congested(t, v4), 0x55), 0))
 	require.Equal(t, node.Accepted, reason(about, 10*time.Minute-1))
@@ -351,7 +407,7 @@ func TestDatagrams(t *testing.T) {
 	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, congested(t), 0x56), 0))
 	elsewhere := congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })
 	require.Equal(t, node.UnknownQP, reason(receiverCNP(t, elsewhere, 0x55), 0))
-	sender.New(sender.Config{}).Observe(datagram(), now) // off: nothing is recorded, and nothing breaks
+	observe(made(t, sender.Config{}), datagram(), now) // off: nothing is recorded, and nothing breaks
 }
 
 // What has a Fast CNP option, and whose it is, goes by the configured types, in what
@@ -382,7 +438,7 @@ func TestConfiguredCodePoints(t *testing.T) {
 		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.UnknownOption},
 		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.UnknownQP},
 	} {
-		e, reason := sender.New(cfg).Receive(c.packet, ip, now)
+		e, reason := receive(made(t, cfg), c.packet, ip, now)
 		require.Equal(t, c.reason, reason, c.name)
 		require.Equal(t, c.kind, e.Kind, c.name)
 	}
@@ -391,8 +447,8 @@ func TestConfiguredCodePoints(t *testing.T) {
 // The rate is that of all notifications together, whoever sends them.
 func TestRate(t *testing.T) {
 	cfg := config(t)
-	cfg.Rate = limit.Rate{PerSecond: 10, Burst: 2}
-	s := sender.New(cfg)
+	cfg.In = limit.Rate{PerSecond: 10, Burst: 2}
+	s := made(t, cfg)
 	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
 	for i, c := range []struct {
 		at     time.Duration
@@ -403,13 +459,13 @@ func TestRate(t *testing.T) {
 		{0, fastCNP(t, sw.Next(), congested(t)), node.Limited}, {99, wrong, node.Limited},
 		{100, fastCNP(t, sw.Next(), congested(t)), 0}, {100, receiverCNP(t, congested(t, v4), 0x23), node.Limited},
 	} {
-		_, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Millisecond))
+		_, reason := receive(s, c.packet, ip, now.Add(c.at*time.Millisecond))
 		require.Equal(t, c.reason, reason, "packet %d", i)
 	}
 
 	// What the rate refuses takes nothing from its source.
-	cfg.PerSource, cfg.Rate = time.Hour, limit.Rate{PerSecond: 1}
-	s = sender.New(cfg)
+	cfg.PerSource, cfg.In = time.Hour, limit.Rate{PerSecond: 1}
+	s = made(t, cfg)
 	for i, c := range []struct {
 		at     time.Duration
 		packet []byte
@@ -418,7 +474,7 @@ func TestRate(t *testing.T) {
 		{0, fastCNP(t, sw, congested(t)), 0}, {0, fastCNP(t, sw.Next(), congested(t)), node.Limited},
 		{1, fastCNP(t, sw.Next(), congested(t)), 0},
 	} {
-		_, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Second))
+		_, reason := receive(s, c.packet, ip, now.Add(c.at*time.Second))
 		require.Equal(t, c.reason, reason, "packet %d", i)
 	}
 }
@@ -428,21 +484,21 @@ func TestRate(t *testing.T) {
 func TestTwoClocks(t *testing.T) {
 	for name, change := range map[string]func(*sender.Config){
 		"source": func(c *sender.Config) { c.PerSource = 100 * time.Millisecond },
-		"rate":   func(c *sender.Config) { c.Rate = limit.Rate{PerSecond: 10} },
+		"rate":   func(c *sender.Config) { c.In = limit.Rate{PerSecond: 10} },
 		"window": func(c *sender.Config) { c.Window = 100 * time.Millisecond },
 	} {
 		cfg := config(t)
 		change(&cfg)
-		s := sender.New(cfg)
+		s := made(t, cfg)
 		fast := fastCNP(t, sw, congested(t))
 		for i := range 10_000 { // 50 µs apart: half a second in all
 			at := now.Add(time.Duration(i) * 50 * time.Microsecond)
 			if i%2 == 1 {
 				at = at.Add(-200 * time.Millisecond)
 			}
-			s.Receive(fast, ip, at)
+			receive(s, fast, ip, at)
 		}
-		require.EqualValues(t, 5, s.Stats().Accepted[message.FastCNP]-s.Stats().Again, name)
+		require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken, Kind: message.FastCNP})-s.Counters().Of(node.Count{Action: node.Again}), name)
 	}
 }
 
@@ -464,7 +520,7 @@ func TestOrder(t *testing.T) {
 		{node.NotOurs, func(_ *sender.Config, p *packet) { p.to = self6.Next() }},
 		{node.Tunnelled, func(_ *sender.Config, p *packet) { p.tunnelled = true }},
 		{node.Denied, func(_ *sender.Config, p *packet) { p.from = netip.MustParseAddr("2001:db8:bad::1") }},
-		{node.Limited, func(c *sender.Config, _ *packet) { c.Rate = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *sender.Config, _ *packet) { c.In = limit.Rate{PerSecond: 1e-3} }},
 		{node.Broken, func(_ *sender.Config, p *packet) { p.option = true }},
 		{node.ICRC, func(_ *sender.Config, p *packet) { p.damaged = true }},
 		{node.UnknownQP, func(_ *sender.Config, p *packet) { p.destQP = 0x12 }},
@@ -476,8 +532,8 @@ func TestOrder(t *testing.T) {
 			if j > 0 {
 				second.make(&cfg, &what)
 			}
-			s := sender.New(cfg)
-			s.Receive(receiverCNP(t, congested(t, v4), 0x23), ip, now) // takes what the rate has
+			s := made(t, cfg)
+			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now) // takes what the rate has
 			b := fastCNP(t, what.from, congested(t, func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = what.to, what.destQP }))
 			if what.option {
 				b = changed(t, b, 43, 17, true)
@@ -488,7 +544,7 @@ func TestOrder(t *testing.T) {
 			if what.tunnelled {
 				b = tunnelled(b)
 			}
-			_, reason := s.Receive(b, ip, now)
+			_, reason := receive(s, b, ip, now)
 			require.Equal(t, first.reason, reason, "%v and %v", first.reason, second.reason)
 		}
 	}
@@ -505,10 +561,10 @@ func TestOrder(t *testing.T) {
 		{"CNP that names the receiver's queue pair, as a Fast CNP does", receiverCNP(t, congested(t), 0x11), node.UnknownQP},
 	} {
 		cfg := config(t)
-		cfg.Rate = limit.Rate{PerSecond: 1e-3}
-		s := sender.New(cfg)
-		s.Receive(receiverCNP(t, congested(t, v4), 0x23), ip, now)
-		_, reason := s.Receive(c.packet, ip, now)
+		cfg.In = limit.Rate{PerSecond: 1e-3}
+		s := made(t, cfg)
+		receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now)
+		_, reason := receive(s, c.packet, ip, now)
 		require.Equal(t, c.reason, reason, c.name)
 	}
 }
@@ -526,12 +582,12 @@ func TestSeedIsRandom(t *testing.T) {
 	forgotten := func() (which [100]bool) {
 		cfg := config(t)
 		cfg.MaxSources, cfg.PerSource = 32, time.Hour
-		s := sender.New(cfg)
+		s := made(t, cfg)
 		for range 2 {
 			from := sw
 			for i := range which {
 				from = from.Next()
-				_, reason := s.Receive(fastCNP(t, from, congested(t)), ip, now)
+				_, reason := receive(s, fastCNP(t, from, congested(t)), ip, now)
 				which[i] = reason == node.Accepted
 			}
 		}
@@ -547,7 +603,7 @@ func TestAgain(t *testing.T) {
 	cfg.Window = 100 * time.Microsecond
 	connect(t, &cfg, dst6, 0x14, 0x24)
 	fast, plain := fastCNP(t, sw, congested(t)), receiverCNP(t, congested(t), 0x22)
-	s := sender.New(cfg)
+	s := made(t, cfg)
 	for _, c := range []struct {
 		at     time.Duration
 		packet []byte
@@ -567,16 +623,16 @@ func TestAgain(t *testing.T) {
 		{-2_000_000 + 99, fast, true},
 		{-2_000_000 + 100, fast, false},
 	} {
-		e, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Microsecond))
+		e, reason := receive(s, c.packet, ip, now.Add(c.at*time.Microsecond))
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, c.again, e.Again, c.at)
 	}
-	require.EqualValues(t, 7, s.Stats().Again)
+	require.EqualValues(t, 7, s.Counters().Of(node.Count{Action: node.Again}))
 
 	cfg.Window = 0
-	s = sender.New(cfg)
+	s = made(t, cfg)
 	for range 3 {
-		e, _ := s.Receive(fast, ip, now)
+		e, _ := receive(s, fast, ip, now)
 		require.False(t, e.Again)
 	}
 }
@@ -584,7 +640,7 @@ func TestAgain(t *testing.T) {
 func TestPerSource(t *testing.T) {
 	cfg := config(t)
 	cfg.PerSource = 100 * time.Microsecond
-	s := sender.New(cfg)
+	s := made(t, cfg)
 	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
 	for _, c := range []struct {
 		at     time.Duration
@@ -599,7 +655,7 @@ func TestPerSource(t *testing.T) {
 		{99, receiverCNP(t, congested(t), 0x22), 0},
 		{100, fastCNP(t, sw, congested(t)), 0},
 	} {
-		_, reason := s.Receive(c.packet, ip, now.Add(c.at*time.Microsecond))
+		_, reason := receive(s, c.packet, ip, now.Add(c.at*time.Microsecond))
 		require.Equal(t, c.reason, reason, c.at)
 	}
 }
@@ -611,23 +667,23 @@ func TestFlood(t *testing.T) {
 	cfg := config(t)
 	cfg.MaxSources, cfg.MaxQPs, cfg.PerSource, cfg.Window = 64, 64, time.Second, time.Second
 	cfg.Accept = acl.New(netip.PrefixFrom(sw, 64), netip.MustParsePrefix("2001::/32"))
-	s := sender.New(cfg)
+	s := made(t, cfg)
 	random := rand.New(rand.NewPCG(1, 2))
 	forged := fastCNP(t, sw, congested(t))
 	for range 10_000 {
 		binary.BigEndian.PutUint64(forged[8+random.IntN(2)*4:], random.Uint64())
-		_, reason := s.Receive(forged, ip, now)
+		_, reason := receive(s, forged, ip, now)
 		require.Contains(t, []node.Reason{node.Denied, node.ICRC}, reason)
 	}
-	_, reason := s.Receive(fastCNP(t, sw, congested(t)), ip, now)
+	_, reason := receive(s, fastCNP(t, sw, congested(t)), ip, now)
 	require.Equal(t, node.Accepted, reason)
 	wiretest.NoAllocs(t, "flood", func() {
 		binary.BigEndian.PutUint64(forged[8:], random.Uint64())
-		s.Receive(forged, ip, now)
+		receive(s, forged, ip, now)
 	})
 	for qp := range uint32(10_000) { // from many nodes, about many queue pairs
 		from := func(p *rocev2.Packet) { p.Dst = netip.AddrFrom16([16]byte{0x20, 1, 14: uint8(qp >> 8), 15: uint8(qp)}) }
-		_, reason := s.Receive(receiverCNP(t, congested(t, from), qp), ip, now)
+		_, reason := receive(s, receiverCNP(t, congested(t, from), qp), ip, now)
 		require.Equal(t, node.Accepted, reason)
 	}
 }
@@ -635,7 +691,7 @@ func TestFlood(t *testing.T) {
 func TestNoAllocs(t *testing.T) {
 	cfg := config(t)
 	cfg.Window, cfg.PerSource = time.Second, time.Nanosecond
-	s := sender.New(cfg)
+	s := made(t, cfg)
 	at := now
 	for name, packet := range map[string][]byte{
 		"Fast CNP": fastCNP(t, sw, congested(t)), "option 2": fastCNP(t, sw, congested(t, traced(t))), "CNP": receiverCNP(t, congested(t), 0x22),
@@ -643,13 +699,15 @@ func TestNoAllocs(t *testing.T) {
 	} {
 		wiretest.NoAllocs(t, name, func() {
 			at = at.Add(time.Microsecond)
-			s.Receive(packet, ip, at)
+			receive(s, packet, ip, at)
 		})
 	}
-	p := congested(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.UDSendOnly })
+	datagram := bytes.Clone(congested(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.UDSendOnly }).IP)
+	cfg.QPs = nil
+	s = made(t, cfg)
 	wiretest.NoAllocs(t, "datagrams", func() {
-		p.BTH.DETH.SrcQP++
-		s.Observe(p, at)
+		datagram[40+8+12+7]++ // the source queue pair
+		receive(s, datagram, ip, at)
 	})
 }
 
@@ -664,9 +722,9 @@ func FuzzReceive(f *testing.F) {
 		cfg := config(t)
 		cfg.MaxSources, cfg.MaxQPs = 4, 4
 		cfg.AllowTunnel = true
-		e, reason := sender.New(cfg).Receive(packet, ip, now)
+		e, reason := receive(made(t, cfg), packet, ip, now)
 		if reason != node.Accepted {
-			require.Equal(t, sender.Event{}, e)
+			require.Equal(t, event{}, e)
 			return
 		}
 		switch {
@@ -675,7 +733,7 @@ func FuzzReceive(f *testing.F) {
 		case e.Kind == message.FastCNP:
 			require.Equal(t, dst6, e.From)
 		case !cfg.Accept.Contains(e.From):
-			require.Equal(t, map[uint32]netip.Addr{0x22: dst6, 0x23: dst4}[e.QP], e.From)
+			require.Equal(t, map[uint32]netip.Addr{0x22: dst6, 0x23: dst4}[e.SrcQP], e.From)
 		}
 	})
 }
@@ -705,11 +763,12 @@ func BenchmarkReceive(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				cfg := config(b)
 				cfg.Window, cfg.PerSource = time.Microsecond, time.Microsecond
-				s := sender.New(cfg)
-				now := now
+				s := made(b, cfg)
+				now, f := now, new(rocev2.Frame)
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
-					if _, reason := s.Receive(packet, ip, now); reason != 0 {
+					f.Decode(packet, ip)
+					if _, d := s.Receive(nil, f, 0, now); d.Reason != 0 {
 						b.Fail()
 					}
 				}
@@ -722,7 +781,7 @@ func ExampleDetour() {
 	d := sender.NewDetour(1024, time.Second, 1)
 	flow := rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}
 	fmt.Println(d.SrcPort(flow, 50000, now) == 50000)
-	d.Report(flow, 50000, sw, now) // as a Fast CNP says: Event.Flow, SrcPort, From
+	d.Report(flow, 50000, sw, now) // as the Decision about a Fast CNP says: Flow, SrcPort, From
 	fmt.Println(d.SrcPort(flow, 50000, now) == 50000)
 	fmt.Println(d.SrcPort(flow, 50000, now.Add(time.Second)) == 50000)
 	// Output:
@@ -734,6 +793,7 @@ func ExampleDetour() {
 // The memory of a sender and of a detour table is what their documentation says.
 func TestMemory(t *testing.T) {
 	cfg := config(t)
+	cfg.PerSource = time.Second
 	require.InDelta(t, 3*16*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
 	require.InDelta(t, 272*4096, wiretest.Allocated(func() { sender.NewDetour(4096, time.Second, 1) }), 64<<10)
 	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10), "nothing for a role that is off")

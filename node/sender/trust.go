@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -27,11 +28,11 @@ func (t trust) none() bool {
 }
 
 // in says whether this notification counts.
-func (t trust) in(e *Event) node.Reason {
+func (t trust) in(d *Decision) node.Reason {
 	switch {
-	case e.Kind == message.CNP:
+	case d.Kind == message.CNP:
 		return t.cnp
-	case e.Kind == message.FastCNP && e.Origin == fastcnp.Receiver:
+	case d.Kind == message.FastCNP && d.Origin == fastcnp.Receiver:
 		return t.fast
 	}
 	return t.other
@@ -39,7 +40,7 @@ func (t trust) in(e *Event) node.Reason {
 
 // trust returns the trust in a packet's source. On the access list, it is complete:
 // whether a Fast CNP is about a flow of this host is seen when the flow is looked up.
-func (s *Sender) trust(p *rocev2.Packet, now time.Time) trust {
+func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	if s.cfg.Accept.Contains(p.Src) {
 		return trust{}
 	}
@@ -47,9 +48,9 @@ func (s *Sender) trust(p *rocev2.Packet, now time.Time) trust {
 	if ppfc.Is(p) {
 		return t
 	}
-	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, now)
+	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, domain, now)
 	if len(p.Ext) > 0 && !s.cfg.ReceiversSendNone {
-		_, t.fast = node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: rocev2.FlowKey{Src: p.Dst, Dst: p.Src, DestQP: p.BTH.DestQP}}, now)
+		_, t.fast = node.SourceQP(s.cfg.QPs, key(p.Dst, p.Src, p.BTH.DestQP, domain), now)
 	}
 	return t
 }
@@ -58,23 +59,30 @@ func (s *Sender) trust(p *rocev2.Packet, now time.Time) trust {
 // datagram.
 const remembered = 10 * time.Minute
 
-// Observe records where the host's own datagrams (UD) go, so that CNPs about them
-// count: they are no connection, and nothing need come back. Any other packet
-// changes nothing. With a [QPTable] there is no need for it.
-func (s *Sender) Observe(p *rocev2.Packet, now time.Time) {
-	own := p.Src == s.cfg.Self4 || p.Src == s.cfg.Self6
-	if own && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
-		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst), now)
+// observe learns from a packet that is no notification.
+func (s *Sender) observe(p *rocev2.Packet, domain uint32, d *Decision, now time.Time) {
+	if !s.cfg.Enabled {
+		return
+	}
+	if s.self.Has(p.Src) && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
+		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst, domain), now)
+	}
+	if s.learner != nil {
+		role.Learn(&d.Decision, s.learner, p, domain, now, s.self, true)
 	}
 }
 
 // datagrams is the key of what a queue pair sends to a destination.
-func (s *Sender) datagrams(qp uint32, dst netip.Addr) uint64 {
-	return rocev2.FlowKey{Dst: dst, DestQP: qp}.Hash(s.cfg.Seed)
+func (s *Sender) datagrams(qp uint32, dst netip.Addr, domain uint32) uint64 {
+	return key(netip.Addr{}, dst, qp, domain).Hash(s.memory.Seed())
+}
+
+func key(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {
+	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: destQP}, Domain: domain}
 }
 
 // sends says whether one of the host's queue pairs sends to dst.
-func (s *Sender) sends(qp uint32, self, dst netip.Addr, now time.Time) node.Reason {
+func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
 	switch {
 	case s.table != nil:
 		switch sends, known := s.table.Sends(qp, dst, now); {
@@ -84,15 +92,15 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, now time.Time) node.Reas
 			return node.Denied
 		}
 		return node.UnknownQP
-	case !s.sent.Ready(s.datagrams(qp, dst), remembered, now):
+	case !s.sent.Ready(s.datagrams(qp, dst, domain), remembered, now):
 		return node.Accepted
 	}
-	back, reason := node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst, Dst: self, DestQP: qp}}, now)
+	back, reason := node.SourceQP(s.cfg.QPs, key(dst, self, qp, domain), now)
 	if reason != node.Accepted {
 		return reason
 	}
 	// That dst sends to the queue pair is what anybody can do.
-	forth, reason := node.SourceQP(s.cfg.QPs, qpmap.Key{FlowKey: rocev2.FlowKey{Src: self, Dst: dst, DestQP: back.SrcQP}}, now)
+	forth, reason := node.SourceQP(s.cfg.QPs, key(self, dst, back.SrcQP, domain), now)
 	if reason == node.Accepted && forth.SrcQP != qp {
 		return node.UnknownQP
 	}

@@ -1,8 +1,9 @@
 package play
 
 import (
+	"time"
+
 	"github.com/rocecn/rocecn/filter"
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/rocecn/rocecn/rocev2"
@@ -31,35 +32,24 @@ func (c *borderConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	return &borderRole{border.New(border.Config{Enabled: c.Enabled, Border: filter.Border{
+	b, err := border.New(border.Config{Enabled: c.Enabled, Border: filter.Border{
 		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP, PPFC: c.PPFC,
-	}})}, nil
+	}})
+	return &borderRole{b}, err
 }
 
-type borderRole struct{ border *border.Border }
+type borderRole struct{ *border.Border }
 
-// crossing returns the IP packet in a frame, nil if there is none. What MPLS
-// labels carry comes out without them.
-func crossing(f *frame) []byte {
-	o := f.Options
-	o.Cut = true // whatever its length field says
-	if _, ip, err := rocev2.Split(f.Data, o); err == nil {
-		return ip
+// play lets packets cross or not. What crosses is forwarded, whatever it is, if it is an IP packet: what MPLS labels
+// carry without them. RoCEv2 and messages have a line.
+func (r *borderRole) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	_, d := r.Receive(out, f, 0, now)
+	if d.Action == node.Dropped {
+		return nil, lineOf(&d)
 	}
-	return rocev2.Innermost(f.Data, o)
-}
-
-// play lets packets cross or not. What crosses is forwarded, whatever it is, if
-// it is an IP packet; RoCEv2 and messages have a line.
-func (r *borderRole) play(f *frame) (line, []byte) {
-	packet := crossing(f)
-	switch v := r.border.Judge(f.Data, f.Options); {
-	case v.Kind == message.Other:
-		return line{}, packet
-	case v.Reason == node.Disabled:
-		return refuse(v.Reason), packet
-	case v.Drop:
-		return line{Action: dropped, Kind: v.Kind.String()}, nil
+	packet := f.Outermost()
+	if packet == nil {
+		packet = f.Innermost()
 	}
-	return line{Action: passed}, packet
+	return packet, lineOf(&d)
 }

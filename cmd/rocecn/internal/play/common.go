@@ -16,7 +16,7 @@ import (
 // common are the keys of every role. Every one is off unless it is enabled.
 type common struct {
 	Enabled     bool         `json:"enabled"`
-	OptionTypes []optionType `json:"option_types"` // of Fast CNP: one for both options, or that of option 1 and that of option 2
+	OptionTypes []optionType `json:"option_types"` // of Fast CNP: one for both options, or one for each
 	FCNPort     *uint16      `json:"fcn_port"`
 	ProxyPort   *uint16      `json:"proxy_port"`
 }
@@ -110,4 +110,12 @@ func (own ownAddresses) families(key string) (v4, v6 netip.Addr, err error) {
 type rate struct {
 	PerSecond float64 `json:"per_second"`
 	Burst     int     `json:"burst"` // 0: 1
+}
+
+// check refuses a burst that would limit nothing.
+func (r *rate) check(key string) error {
+	if r.Burst > 0 && r.PerSecond == 0 {
+		return wrong(join(key, "per_second"), "missing: burst alone limits nothing")
+	}
+	return nil
 }

@@ -255,6 +255,9 @@ func set(key string, value any, v reflect.Value) error {
 				return err
 			}
 		}
+		if c, ok := v.Addr().Interface().(interface{ check(key string) error }); ok {
+			return c.check(key)
+		}
 	default:
 		panic("play: a configuration cannot hold a " + v.Type().String())
 	}

@@ -4,12 +4,16 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-var _ sender.QPTable = (*hostPairs)(nil)
+var (
+	_ sender.QPTable = (*hostPairs)(nil)
+	_ node.Learner   = (*hostPairs)(nil)
+)
 
 // hostPairs are the pairs of a host that sends, which also knows its queue pairs
 // by their numbers.
@@ -60,11 +64,11 @@ func (h *hostPairs) give(all []hostPair) error {
 // isOwn says whether the host sends a flow.
 func (h *hostPairs) isOwn(k rocev2.FlowKey) bool { return k.Src == h.self4 || k.Src == h.self6 }
 
-// observe learns from a packet, and returns the line of what was learned.
-func (h *hostPairs) observe(packet *rocev2.Packet, now time.Time) line {
-	l := h.pairs.observe(packet, now, h.isOwn)
-	if l.Action != learned {
-		return l
+// Observe learns from a packet.
+func (h *hostPairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time) int {
+	n := h.pairs.Observe(packet, domain, now)
+	if n == 0 {
+		return 0
 	}
 	if len(h.learned) >= maxLearned {
 		h.forget()
@@ -75,7 +79,7 @@ func (h *hostPairs) observe(packet *rocev2.Packet, now time.Time) line {
 	for k, pair := range h.Learned() {
 		h.record(k.FlowKey, pair.SrcQP)
 	}
-	return l
+	return n
 }
 
 // record keeps which queue pair sends a flow, if the host does.

@@ -2,10 +2,8 @@ package play
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -64,10 +62,10 @@ func (c *ingressConfig) role() (role, error) {
 	if err != nil {
 		return nil, err
 	}
-	pe := &ingressPE{enabled: c.Enabled, port: messages.FCNPort, self: c.Tunnel.Src, pairs: qpmap.New(qpmap.Config{})}
+	pe := &ingressPE{}
 	cfg := ingress.Config{
-		Enabled: c.Enabled, Self: c.Tunnel.Src, Accept: acl.New(c.Accept...), QPs: pe.pairs,
-		PerFlow: c.PerFlow, Total: limit.Rate(c.Rate),
+		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
+		QPs: qpmap.New(qpmap.Config{}), PerFlow: c.PerFlow, Out: limit.Rate(c.Rate),
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
@@ -75,8 +73,7 @@ func (c *ingressConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	pe.own = [...]netip.Addr{cfg.Self, cfg.CNP4, cfg.CNP6}
-	pe.pe, err = ingress.New(cfg)
+	pe.PE, err = ingress.New(cfg)
 	return pe, err
 }
 
@@ -86,7 +83,7 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 		return err
 	}
 	if len(c.CNP) > 0 {
-		if cfg.CNP4, cfg.CNP6, err = c.CNP.families("cnp"); err != nil {
+		if cfg.Self4, cfg.Self6, err = c.CNP.families("cnp"); err != nil {
 			return err
 		}
 	}
@@ -149,128 +146,33 @@ func (t *tunnel) set(pe *ingressPE) error {
 
 // ingressPE plays the ingress PE.
 type ingressPE struct {
-	enabled  bool
-	port     uint16 // of FCN
-	self     netip.Addr
-	own      [3]netip.Addr
-	pe       *ingress.PE
-	tunnel   encap.Tunnel
-	vxlan    encap.VXLAN6
-	pairs    *qpmap.Map
-	datagram rocev2.Datagram
-	flow     rocev2.Flow
-	packet   rocev2.Packet
-	buf      []byte
+	*ingress.PE
+	tunnel encap.Tunnel
+	vxlan  encap.VXLAN6
 }
 
-func (pe *ingressPE) play(f *frame) (line, []byte) {
-	switch reason := toPort(&pe.datagram, f, pe.port); reason {
-	case node.NotOurs:
-		return pe.traffic(f)
-	case node.Accepted:
-		out, n, reason := pe.pe.ReceivePacket(pe.buf[:0], &pe.datagram, f.Time)
-		pe.buf = out[:0]
-		if reason != node.Accepted {
-			return refuse(reason), nil
-		}
-		return line{Action: sent, Kind: "cnp", To: n.Flow.Src}, out
-	default: // fragment, broken
-		return pe.refuse(reason), nil
-	}
-}
-
-// traffic forwards what comes without a tunnel, and learns from what comes in one
-// that ends here.
-func (pe *ingressPE) traffic(f *frame) (line, []byte) {
-	link, ip, notIP := rocev2.Split(f.Data, f.Options)
-	err := pe.packet.Decode(f.Data, f.Options)
-	rocev2Packet := !errors.Is(err, rocev2.ErrNotRoCEv2)
-	switch {
-	case pe.flow.Decode(f.Data, f.Options) == nil && pe.flow.Tunnelled() && !mirrored(pe.flow.Tunnels):
-		return pe.outOfTunnel(f), nil
-	case notIP != nil && !rocev2Packet, notIP == nil && slices.Contains(pe.own[:], destination(ip)):
-		return line{}, nil
-	case !pe.enabled && !rocev2Packet:
-		return line{}, nil
-	case !pe.enabled:
-		return pe.refuse(node.Disabled), nil
-	case notIP != nil: // it is RoCEv2, but breaks off
-		return pe.refuse(node.Broken), nil
-	case f.Options.Cut && !rocev2Packet:
-		return line{}, nil
-	case f.Options.Cut:
-		return pe.cut(f), nil
-	}
-	pe.vxlan.Ethernet = link
-	if f.Options.Link != rocev2.LinkEthernet {
+// play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here.
+func (pe *ingressPE) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	sent, d := pe.Receive(out, f, 0, now)
+	if d.Action == node.Nothing && !tunnelled(f) {
 		pe.vxlan.Ethernet = ownEthernet
-	}
-	out, how, err := pe.pe.Forward(pe.buf[:0], ip, 0, pe.tunnel, f.Time)
-	pe.buf = out[:0]
-	switch {
-	case err != nil && rocev2Packet: // too long for the tunnel
-		return pe.refuse(node.Broken), nil
-	case err != nil:
-		return line{}, nil
-	case !how.RoCEv2:
-		return line{}, out
-	}
-	return line{Action: forwarded, Reason: how.Reason, Label: &how.Label}, out
-}
-
-// cut gives a RoCEv2 packet that the capture cut its label. Its octets are not all
-// there, so it cannot be sent on.
-func (pe *ingressPE) cut(f *frame) line {
-	var p rocev2.Packet
-	if p.Datagram.Decode(f.Data, f.Options, rocev2.Port) != nil {
-		return pe.refuse(node.Broken)
-	}
-	if _, err := p.BTH.Header.Decode(p.Data); err != nil {
-		return pe.refuse(node.Broken)
-	}
-	if pe.packet.Decode(f.Data, f.Options) == nil {
-		p = pe.packet // all its headers are there
-	}
-	label, reason := pe.pe.Label(&p, 0, f.Time)
-	return line{Action: forwarded, Reason: reason, Label: &label}
-}
-
-// ownEthernet is the header of the frame inside VXLAN where the packet came
-// without one.
-var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0x00}
-
-// mirrored says whether what came in these tunnels is a copy of a packet that was
-// elsewhere.
-func mirrored(tunnels rocev2.Tunnels) bool {
-	for t := range tunnels.All() {
-		if t == rocev2.ERSPAN1 || t == rocev2.ERSPAN2 || t == rocev2.ERSPAN3 {
-			return true
+		if f.Options.Link == rocev2.LinkEthernet {
+			pe.vxlan.Ethernet = f.Link()
 		}
+		sent, d = pe.Forward(out, f, 0, pe.tunnel, now)
 	}
-	return false
+	l := lineOf(&d.Decision)
+	if d.Action == node.Forwarded {
+		l.Label = &d.Label
+	}
+	return sent, l
 }
 
-// outOfTunnel learns from a packet that came in a tunnel.
-func (pe *ingressPE) outOfTunnel(f *frame) line {
-	inner := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: f.Options.Cut}
-	if pe.flow.OuterDst() != pe.self || pe.packet.Decode(pe.flow.IP, inner) != nil || !pe.pe.Observe(&pe.packet, 0, f.Time) {
-		return line{}
-	}
-	return learnedFrom(pe.pairs, &pe.packet)
+// tunnelled says whether a frame holds a packet in a tunnel, and is no mirror's copy of one.
+func tunnelled(f *rocev2.Frame) bool {
+	_, err := f.FiveTuple()
+	return err == nil && f.Tunnelled() && !f.Mirrored()
 }
 
-// refuse is refuse of a role that may be off.
-func (pe *ingressPE) refuse(r node.Reason) line {
-	if !pe.enabled {
-		r = node.Disabled
-	}
-	return refuse(r)
-}
-
-// destination returns the destination address of an IP packet.
-func destination(ip []byte) netip.Addr {
-	if ip[0]>>4 == 4 {
-		return netip.AddrFrom4([4]byte(ip[16:]))
-	}
-	return netip.AddrFrom16([16]byte(ip[24:]))
-}
+// ownEthernet is the header of the frame inside VXLAN where the packet came without one.
+var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0x00}

@@ -1,22 +1,24 @@
 package play
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/node"
 )
 
-// A line is what a role has to say of a frame: one JSON object. A key that does
-// not apply is not there.
+// A line is what a role has to say of a frame: one JSON object. A key that does not apply is not there.
 type line struct {
 	Frame  int         `json:"frame"`
 	Time   jsonTime    `json:"time,omitzero"`
 	Role   string      `json:"role"`
-	Action action      `json:"action"`
+	Action node.Action `json:"action"`
 	Reason node.Reason `json:"reason"`
 
 	Kind    string     `json:"kind,omitempty"`     // sent, dropped, accepted by the proxy: of the message
@@ -31,32 +33,21 @@ type line struct {
 	PauseUS *uint32    `json:"pause_us,omitempty"` // accepted PPFC: for how long
 }
 
-// An action is what a role did with a frame. The zero value is nothing, and
-// gives no line.
-type action uint8
-
-const (
-	silent    action = iota
-	sent             // a notification
-	marked           // only ECN
-	forwarded        // ingress: in a tunnel
-	learned          // a queue pair, or that a sender is not capable
-	accepted         // a notification
-	dropped          // border
-	passed           // border
-	refused          // for a reason
-
-	actions = iota
-)
-
-var actionNames = [actions]string{"", "sent", "marked", "forwarded", "learned", "accepted", "dropped", "passed", "refused"}
-
-func (a action) String() string { return actionNames[a] }
-
-func (a action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// refuse returns the line of a frame that is refused.
-func refuse(r node.Reason) line { return line{Action: refused, Reason: r} }
+// lineOf returns the line of a Decision, as far as those of all roles are alike.
+func lineOf(d *node.Decision) line {
+	l := line{Action: d.Action, Reason: d.Reason}
+	switch d.Action {
+	case node.Sent:
+		l.Kind, l.To, l.Option = d.Kind.String(), d.To, d.Option
+	case node.Dropped:
+		l.Kind = d.Kind.String()
+	case node.Learned, node.Taken:
+		if d.KnownQP {
+			l.QP = &d.SrcQP
+		}
+	}
+	return l
+}
 
 // jsonTime is text with microseconds, with nanoseconds where there are any.
 type jsonTime time.Time
@@ -74,11 +65,16 @@ func (t jsonTime) MarshalText() ([]byte, error) {
 // A summary counts lines by action and reason.
 type summary struct {
 	frames  int
-	written int // packets in OUT
-	lines   [actions][node.Reasons]int
+	written int          // packets in OUT
+	lines   map[line]int // by action and reason
 }
 
-func (s *summary) add(l *line) { s.lines[l.Action][l.Reason]++ }
+func (s *summary) add(l *line) {
+	if s.lines == nil {
+		s.lines = map[line]int{}
+	}
+	s.lines[line{Action: l.Action, Reason: l.Reason}]++
+}
 
 // print writes the summary, each action on a line of its own:
 //
@@ -87,20 +83,24 @@ func (s *summary) add(l *line) { s.lines[l.Action][l.Reason]++ }
 //	refused: 22 acknowledgement, 2 limited
 func (s *summary) print(w io.Writer) {
 	fmt.Fprintf(w, "frames: %d read, %s written\n", s.frames, cli.Count(s.written, "packet"))
-	for a := sent; a < actions; a++ {
-		separator := fmt.Sprintf("%v: ", a)
-		for reason, n := range s.lines[a] {
-			if n == 0 {
-				continue
-			}
-			fmt.Fprintf(w, "%s%d", separator, n)
-			if reason != 0 {
-				fmt.Fprint(w, " ", node.Reason(reason).String())
-			}
-			separator = ", "
+	all := slices.SortedFunc(maps.Keys(s.lines), func(a, b line) int {
+		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Reason, b.Reason))
+	})
+	for i, l := range all {
+		switch {
+		case i == 0:
+			fmt.Fprintf(w, "%v: ", l.Action)
+		case all[i-1].Action != l.Action:
+			fmt.Fprintf(w, "\n%v: ", l.Action)
+		default:
+			fmt.Fprint(w, ", ")
 		}
-		if separator == ", " {
-			fmt.Fprintln(w)
+		fmt.Fprint(w, s.lines[l])
+		if l.Reason != node.Accepted {
+			fmt.Fprint(w, " ", l.Reason)
 		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintln(w)
 	}
 }

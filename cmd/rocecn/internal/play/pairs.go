@@ -22,7 +22,9 @@ func newPairs(learn bool, given int) *pairs {
 	if !learn {
 		cfg = qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1}
 	}
-	return &pairs{Map: qpmap.New(cfg), learn: learn, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
+	return &pairs{
+		Map: qpmap.New(cfg), learn: learn, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{},
+	}
 }
 
 // give takes the i-th pair of a configuration.
@@ -77,19 +79,12 @@ func (p *pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	return p.Map.SourceQP(k, now)
 }
 
-// observe learns from a packet. It returns the line of what was learned: the
-// queue pair of a flow that is the host's own, if there is one among them.
-func (p *pairs) observe(packet *rocev2.Packet, now time.Time, own func(rocev2.FlowKey) bool) (l line) {
+// Observe learns from a packet, if the host learns.
+func (p *pairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time) int {
 	if !p.learn {
-		return line{}
+		return 0
 	}
-	p.Observe(packet, 0, now)
-	for k, pair := range p.Learned() {
-		if l.Action == silent || own(k.FlowKey) {
-			l = line{Action: learned, QP: &pair.SrcQP}
-		}
-	}
-	return l
+	return p.Map.Observe(packet, domain, now)
 }
 
 // checkQP returns the queue pair of a configuration, which must be there and have

@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/pause"
-	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -30,54 +29,34 @@ func (c *pauseConfig) role() (role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
-	r := &pauseRole{}
-	if !c.Enabled {
-		r.table = pause.New(pause.Config{})
-		return r, nil
-	}
 	cfg := pause.Config{
-		Enabled: true, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
+		Enabled: c.Enabled, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
-	var err error
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
-		return nil, err
+	if c.Enabled {
+		var err error
+		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+			return nil, err
+		}
+		qps := newPairs(false, len(c.QPs))
+		if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
+			return nil, err
+		}
+		cfg.QPs = qps
 	}
-	qps := newPairs(false, len(c.QPs))
-	if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
-		return nil, err
-	}
-	cfg.QPs = qps
-	r.table = pause.New(cfg)
-	return r, nil
+	t, err := pause.New(cfg)
+	return &pauseRole{t}, err
 }
 
-type pauseRole struct {
-	table  *pause.Table
-	packet rocev2.Packet
-}
+type pauseRole struct{ *pause.Table }
 
 // play does what PPFC notifications ask for. Those for others have a line, too.
-func (r *pauseRole) play(f *frame) (line, []byte) {
-	if !isPauseNotification(&r.packet, f) {
-		return line{}, nil
+func (r *pauseRole) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	out, d := r.Receive(out, f, 0, now)
+	l := lineOf(&d.Decision)
+	if d.Action == node.Taken {
+		us := uint32(d.Pause / time.Microsecond)
+		l.State, l.PauseUS = d.State.String(), &us
 	}
-	a, reason := r.table.Receive(f.Data, f.Options, f.Time)
-	if reason != node.Accepted {
-		return refuse(reason), nil
-	}
-	us := uint32(a.Pause / time.Microsecond)
-	l := line{Action: accepted, State: a.State.String(), PauseUS: &us}
-	if a.KnownQP {
-		l.QP = &a.QP
-	}
-	return l, nil
-}
-
-// isPauseNotification says whether a frame is a PPFC notification, broken or cut
-// ones included, as far as their octets go. It decodes into p.
-func isPauseNotification(p *rocev2.Packet, f *frame) bool {
-	o := f.Options
-	o.Cut = true
-	return p.Decode(f.Data, o) == nil && ppfc.Is(p)
+	return out, l
 }

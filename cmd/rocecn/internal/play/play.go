@@ -29,43 +29,34 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
 // A role is shown one frame after the other.
 type role interface {
-	// play returns the line to print, whose Action is silent where the role has
-	// no say, and the IP packet that it sends or forwards, nil when there is none.
-	// Frame, Time and Role of the line are filled in by the caller. The packet is
-	// valid until the next call.
-	play(f *frame) (line, []byte)
+	// play returns the line to print, whose Action is node.Nothing where the role has no say, and the packet that it
+	// sends or forwards, empty when there is none: appended to out, or of the frame. Frame, Time and Role of the line
+	// are filled in by the caller.
+	play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line)
 }
 
-// A reliever is a role that sends something of its own accord once it is time,
-// which in a capture is with the next frame of any kind.
+// A reliever is a role that sends something of its own accord once it is time, which in a capture is with the next
+// frame of any kind.
 type reliever interface {
-	// relieve is called before play, until ok is false. What it returns is what play
-	// returns.
-	relieve(f *frame) (l line, packet []byte, ok bool)
+	// relieve is called before play, until there is no packet. What it returns is what play returns.
+	relieve(out []byte, now time.Time) ([]byte, line)
 }
 
-// A config is the configuration of a role: a struct with the keys in its json
-// tags, which embeds [common].
+// A config is the configuration of a role: a struct with the keys in its json tags, which embeds [common].
 type config interface {
-	// role checks what [decode] cannot, and returns the role. Its errors are
-	// those of [wrong]. A role that is not enabled may lack anything.
+	// role checks what [decode] cannot, and returns the role. Its errors are those of [wrong]. A role that is not
+	// enabled may lack anything.
 	role() (role, error)
 }
 
 // roles are the roles by name, each with an empty configuration.
 var roles = map[string]func() config{}
-
-// A frame is one of the capture.
-type frame struct {
-	Time    time.Time // of the capture; 1970 where it does not say
-	Data    []byte
-	Options rocev2.DecodeOptions // what Data begins with, and whether it was cut
-}
 
 const usage = `usage: rocecn play -role %s -config FILE IN [OUT]
 IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT becomes a pcap capture.
@@ -96,47 +87,21 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Misused
 	}
 
-	p := player{name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}
 	from, to := flags.Arg(0), flags.Arg(1)
-	switch {
-	case to != "" && cli.Same(from, stdin, to):
-		say(to, errors.New("the capture that is read cannot be written"))
-		return cli.Misused
-	case to != "" && cli.Same(*file, nil, to):
+	if to != "" && cli.Same(*file, nil, to) {
 		say(to, errors.New("that is the configuration"))
 		return cli.Misused
 	}
-	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })
-	if err != nil {
-		say(from, err)
-		return cli.Failed
-	}
-	defer in.Close()
-	if to != "" {
-		f, err := os.Create(to)
-		if err != nil {
-			say(to, err)
-			return cli.Failed
+	p := player{command: "play", name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}
+	p.output = "output"
+	seen := map[uint32]bool{}
+	p.unsupported = func(l uint32) {
+		if !seen[l] {
+			seen[l] = true
+			say(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
 		}
-		defer f.Close()
-		p.out = bufio.NewWriterSize(f, 64<<10)
 	}
-
-	err = p.run(in, func(l uint32) {
-		say(from, fmt.Errorf("link type %v is not supported: its frames are not looked at", l))
-	})
-	switch broken := p.end(); {
-	case cli.Closed(broken):
-		return 0 // whoever reads the lines has seen enough
-	case broken != nil:
-		say("output", broken)
-		return cli.Failed
-	case err != nil:
-		say(from, err)
-		status = cli.Failed
-	}
-	p.summary.print(stderr)
-	return status
+	return p.take(ctx, from, to, stdin, stdout, stderr, func() { p.summary.print(stderr) })
 }
 
 // configured returns the role of this name as the file configures it.
@@ -157,18 +122,72 @@ func configured(name, file string) (role, error) {
 
 // A player takes a role through a capture.
 type player struct {
-	name    string
-	role    role
-	lines   *bufio.Writer
-	out     *bufio.Writer // nil when there is no OUT
-	pcap    *capture.Writer
-	summary summary
+	command, name string // of the command, and of the role
+	role          role
+	frame         rocev2.Frame
+	buf           []byte
+	lines         *bufio.Writer // nil: none are printed
+	out           *bufio.Writer // nil: there is no OUT
+	output        string        // what an error of writing is about
+	pcap          *capture.Writer
+	summary       summary
+
+	unsupported func(uint32) // is told of frames that cannot be looked at
+	answers     *answerer    // of the command answer, nil otherwise
 }
 
-// run shows the frames of a capture to the role. The error is one of reading
-// them or of flush. Each link type that cannot be looked at is reported once.
-func (p *player) run(in capture.Reader, unsupported func(uint32)) error {
-	seen := map[uint32]bool{}
+// take takes the role through the capture from, and writes the one called to, - for standard output, if it is to. In
+// the end it reports, and returns the exit status.
+func (p *player) take(
+	ctx context.Context, from, to string, stdin io.Reader, stdout, stderr io.Writer, report func(),
+) (status int) {
+	say := func(what string, err error) { cli.Say(stderr, p.command, what, err) }
+	if to != "" && to != "-" && cli.Same(from, stdin, to) {
+		say(to, errors.New("the capture that is read cannot be written"))
+		return cli.Misused
+	}
+	// Before it waits for more it hands out what was written, so that the answers to a live capture do not stand in a
+	// buffer.
+	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })
+	if err != nil {
+		say(from, err)
+		return cli.Failed
+	}
+	defer in.Close()
+	closeOut := func() error { return nil }
+	switch to {
+	case "":
+	case "-":
+		p.out = bufio.NewWriterSize(stdout, 64<<10)
+	default:
+		f, err := os.Create(to)
+		if err != nil {
+			say(to, err)
+			return cli.Failed
+		}
+		p.out, closeOut = bufio.NewWriterSize(f, 64<<10), f.Close
+	}
+	err = p.run(in)
+	broken := p.end()
+	if err := closeOut(); broken == nil {
+		broken = err
+	}
+	switch {
+	case cli.Closed(broken):
+		return 0 // whoever reads has seen enough
+	case broken != nil:
+		say(p.output, broken)
+		return cli.Failed
+	case err != nil:
+		say(from, err)
+		status = cli.Failed
+	}
+	report()
+	return status
+}
+
+// run shows the frames of a capture to the role. The error is one of reading them or of flush.
+func (p *player) run(in capture.Reader) error {
 	var r capture.Record
 	for {
 		if err := in.Next(&r); err == io.EOF {
@@ -178,42 +197,43 @@ func (p *player) run(in capture.Reader, unsupported func(uint32)) error {
 		}
 		p.summary.frames++
 		switch {
-		case supported(&r):
-			p.frame(&r)
-		case !seen[r.Link]:
-			seen[r.Link] = true
-			unsupported(r.Link)
+		case p.answers != nil && p.pcap != nil && p.answers.link != linkOf(&r):
+			p.answers.skip("of another link type")
+		case !r.Supported():
+			p.unsupported(r.Link)
+		default:
+			p.show(&r)
 		}
 	}
 }
 
-// supported says whether frames of the record's link type can be looked at.
-func supported(r *capture.Record) bool {
-	_, ok := rocev2.LinkTypeOf(uint32(r.Link))
-	return ok
-}
-
-// frame shows one frame to the role.
-func (p *player) frame(r *capture.Record) {
-	f := frame{Time: r.Time, Data: r.Data, Options: r.Options()}
-	if f.Time.IsZero() {
-		f.Time = time.Unix(0, 0).UTC()
+// show shows one frame to the role.
+func (p *player) show(r *capture.Record) {
+	now := r.Time
+	if now.IsZero() {
+		now = time.Unix(0, 0).UTC()
 	}
 	if first, ok := p.role.(reliever); ok {
-		for l, packet, ok := first.relieve(&f); ok; l, packet, ok = first.relieve(&f) {
+		for {
+			packet, l := first.relieve(p.buf[:0], now)
+			if len(packet) == 0 {
+				break
+			}
+			p.buf = packet
 			p.say(l, packet, r)
 		}
 	}
-	l, packet := p.role.play(&f)
+	p.frame.Decode(r.Data, r.Options())
+	packet, l := p.role.play(p.buf[:0], &p.frame, now)
 	p.say(l, packet, r)
 }
 
 // say writes what a role has to say of a frame.
 func (p *player) say(l line, packet []byte, r *capture.Record) {
-	if packet != nil {
+	if len(packet) > 0 {
 		p.write(packet, r)
 	}
-	if l.Action == silent {
+	if l.Action == node.Nothing || p.lines == nil {
 		return
 	}
 	l.Frame, l.Time, l.Role = p.summary.frames, jsonTime(r.Time), p.name
@@ -225,15 +245,20 @@ func (p *player) say(l line, packet []byte, r *capture.Record) {
 	p.lines.Write(append(octets, '\n'))
 }
 
-// write writes a packet that a frame caused. The first one decides on the unit
-// of time, as a pcap capture has only one.
+// write writes a packet that a frame caused. The first one decides on link type and unit of time, as a pcap capture has
+// only one of each.
 func (p *player) write(packet []byte, cause *capture.Record) {
 	p.summary.written++
 	if p.out == nil {
 		return
 	}
 	if p.pcap == nil {
-		p.pcap, _ = capture.NewWriter(p.out, capture.Raw, cause.Unit)
+		link := capture.Raw
+		if p.answers != nil {
+			link = linkOf(cause)
+			p.answers.link = link
+		}
+		p.pcap, _ = capture.NewWriter(p.out, link, cause.Unit)
 	}
 	p.pcap.Write(&capture.Record{Data: packet, OrigLen: originalLen(packet, cause), Time: cause.Time})
 }
@@ -251,20 +276,27 @@ func originalLen(packet []byte, cause *capture.Record) uint32 {
 	return uint32(n)
 }
 
-// flush hands out what was written so far. It gives the errors of writing it,
-// too.
+// flush hands out what was written so far. It gives the errors of writing it, too.
 func (p *player) flush() error {
-	err := p.lines.Flush()
-	if p.out != nil {
-		err = errors.Join(err, p.out.Flush())
+	switch {
+	case p.lines == nil && p.out == nil:
+		return nil
+	case p.lines == nil:
+		return p.out.Flush()
+	case p.out == nil:
+		return p.lines.Flush()
 	}
-	return err
+	return errors.Join(p.lines.Flush(), p.out.Flush())
 }
 
 // end is flush for the last time: OUT is a capture even without packets.
 func (p *player) end() error {
 	if p.out != nil && p.pcap == nil {
-		p.pcap, _ = capture.NewWriter(p.out, capture.Raw, time.Microsecond)
+		link := capture.Raw
+		if p.answers != nil {
+			link = capture.Ethernet
+		}
+		p.pcap, _ = capture.NewWriter(p.out, link, time.Microsecond)
 	}
 	return p.flush()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,14 +36,14 @@ func (e *echo) role() (role, error) {
 	return e, nil
 }
 
-func (e *echo) play(f *frame) (line, []byte) {
+func (e *echo) play(_ []byte, f *rocev2.Frame, _ time.Time) ([]byte, line) {
 	switch {
 	case !e.Enabled:
-		return refuse(node.Disabled), nil
-	case len(f.Data) > 0 && f.Data[0] >= 'A':
-		return line{Action: sent, Kind: string(f.Data), MarkECN: new(bool)}, f.Data
+		return nil, line{Action: node.Refused, Reason: node.Disabled}
+	case len(f.Octets) > 0 && f.Octets[0] >= 'A':
+		return f.Octets, line{Action: node.Sent, Kind: string(f.Octets), MarkECN: new(bool)}
 	}
-	return line{}, f.Data
+	return f.Octets, line{}
 }
 
 func init() { roles["echo"] = func() config { return new(echo) } }
@@ -149,17 +150,17 @@ func TestTimes(t *testing.T) {
 // recorder is a role that keeps the times of its frames.
 type recorder struct{ times []time.Time }
 
-func (r *recorder) play(f *frame) (line, []byte) {
-	r.times = append(r.times, f.Time)
-	return line{}, nil
+func (r *recorder) play(_ []byte, _ *rocev2.Frame, now time.Time) ([]byte, line) {
+	r.times = append(r.times, now)
+	return nil, line{}
 }
 
 // A frame of which the capture has no time is one of 1970: limits by time hold.
 func TestNoTime(t *testing.T) {
 	r := new(recorder)
 	p := player{role: r, lines: bufio.NewWriter(io.Discard)}
-	p.frame(&capture.Record{})
-	p.frame(&capture.Record{Time: time.Unix(7, 0)})
+	p.show(&capture.Record{})
+	p.show(&capture.Record{Time: time.Unix(7, 0)})
 	require.Equal(t, []time.Time{time.Unix(0, 0).UTC(), time.Unix(7, 0)}, r.times)
 }
 

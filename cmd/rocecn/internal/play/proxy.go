@@ -1,11 +1,9 @@
 package play
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -41,9 +39,9 @@ func (c *proxyConfig) role() (role, error) {
 	if c.CNPSource != "" && c.CNPSource != "self" && c.CNPSource != "destination" {
 		return nil, wrong("cnp_source", "%q is neither self nor destination", c.CNPSource)
 	}
-	p := &proxyNode{enabled: c.Enabled, port: messages.ProxyPort, pairs: qpmap.New(qpmap.Config{})}
 	cfg := proxy.Config{
-		Enabled: c.Enabled, Accept: acl.New(c.Accept...), FromReceiver: c.CNPSource == "destination", QPs: p.pairs,
+		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort,
+		FromReceiver: c.CNPSource == "destination", QPs: qpmap.New(qpmap.Config{}),
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInSource),
 		Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
@@ -65,59 +63,18 @@ func (c *proxyConfig) role() (role, error) {
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}
-	p.proxy, err = proxy.New(cfg)
-	return p, err
+	p, err := proxy.New(cfg)
+	return &proxyNode{p}, err
 }
 
 // proxyNode plays the proxy node.
-type proxyNode struct {
-	enabled  bool
-	port     uint16
-	proxy    *proxy.Proxy
-	pairs    *qpmap.Map
-	datagram rocev2.Datagram
-	packet   rocev2.Packet
-	buf      []byte
-}
+type proxyNode struct{ *proxy.Proxy }
 
-func (p *proxyNode) play(f *frame) (line, []byte) {
-	switch reason := toPort(&p.datagram, f, p.port); reason {
-	case node.NotOurs:
-	case node.Accepted:
-		out, a, reason := p.proxy.ReceivePacket(p.buf[:0], &p.datagram, f.Time)
-		p.buf = out[:0]
-		switch {
-		case reason != node.Accepted:
-			return refuse(reason), nil
-		case a.Method == proxy.Other: // what is sent is not the proxy's to know
-			return line{Action: accepted, Kind: message.Proxy.String()}, nil
-		}
-		return line{Action: sent, Kind: a.Method.String(), To: a.Flow.Src, Option: a.Option}, out
-	default: // fragment, broken
-		if !p.enabled {
-			reason = node.Disabled
-		}
-		return refuse(reason), nil
+func (p *proxyNode) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	out, d := p.Receive(out, f, 0, now)
+	l := lineOf(&d.Decision)
+	if d.Action == node.Taken { // what is sent is not the proxy's to know
+		l.Kind, l.QP = d.Kind.String(), nil
 	}
-	if p.packet.Decode(f.Data, f.Options) != nil || !p.proxy.Observe(&p.packet, f.Time) {
-		return line{}, nil
-	}
-	return learnedFrom(p.pairs, &p.packet), nil
-}
-
-// toPort looks for a UDP datagram to this port: Accepted says that d is one, Broken
-// and Fragment that there is one but not a whole one, NotOurs that there is none.
-func toPort(d *rocev2.Datagram, f *frame, port uint16) node.Reason {
-	err := d.Decode(f.Data, f.Options, port)
-	switch {
-	case err == nil:
-		return node.Accepted
-	case errors.Is(err, rocev2.ErrFragment):
-		if first, ok := rocev2.FirstFragmentPort(f.Data, f.Options); ok && first == port {
-			return node.Fragment
-		}
-	case !errors.Is(err, rocev2.ErrNotRoCEv2):
-		return node.Broken
-	}
-	return node.NotOurs
+	return out, l
 }

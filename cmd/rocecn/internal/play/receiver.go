@@ -1,13 +1,9 @@
 package play
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/rocev2"
@@ -34,8 +30,8 @@ func (c *receiverConfig) role() (role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
-	r := &notificationPoint{enabled: c.Enabled, pairs: newPairs(c.Learn && c.Enabled, len(c.QPs))}
-	cfg := receiver.Config{Enabled: c.Enabled, Interval: c.Interval, Rate: limit.Rate(c.Rate), QPs: r.pairs}
+	pairs := newPairs(c.Learn && c.Enabled, len(c.QPs))
+	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: limit.Rate(c.Rate), QPs: pairs}
 	if c.Enabled {
 		var err error
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
@@ -57,59 +53,18 @@ func (c *receiverConfig) role() (role, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.pairs.give(i, rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP); err != nil {
+		if err := pairs.give(i, rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP); err != nil {
 			return nil, err
 		}
 	}
-	r.own = func(k rocev2.FlowKey) bool { return k.Dst == cfg.Self4 || k.Dst == cfg.Self6 }
-	r.receiver = receiver.New(cfg)
-	return r, nil
+	r, err := receiver.New(cfg)
+	return &notificationPoint{r}, err
 }
 
 // notificationPoint plays the receiver.
-type notificationPoint struct {
-	enabled  bool
-	pairs    *pairs
-	own      func(rocev2.FlowKey) bool
-	receiver *receiver.Receiver
-	packet   rocev2.Packet
-	buf      []byte
-}
+type notificationPoint struct{ *receiver.Receiver }
 
-func (r *notificationPoint) play(f *frame) (line, []byte) {
-	p := &r.packet
-	switch err := p.Decode(f.Data, f.Options); {
-	case errors.Is(err, rocev2.ErrNotRoCEv2), err != nil && !isBrokenData(p, f):
-		return line{}, nil
-	case err != nil && !r.enabled:
-		return refuse(node.Disabled), nil
-	case err != nil:
-		return refuse(node.Broken), nil
-	}
-	l := r.pairs.observe(p, f.Time, r.own)
-	out, d := r.receiver.Receive(r.buf[:0], p, f.Time)
-	r.buf = out[:0]
-	switch {
-	case d.Reason != node.Accepted:
-		return refuse(d.Reason), nil
-	case d.Kind != message.Other:
-		return line{Action: sent, Kind: d.Kind.String(), To: d.To}, out
-	}
-	return l, nil
-}
-
-// isBrokenData says whether a broken RoCEv2 packet asks for a CNP, as far as can
-// be read: it is marked CE, and nothing says that it is no data. It decodes into p.
-func isBrokenData(p *rocev2.Packet, f *frame) bool {
-	ip := rocev2.Innermost(f.Data, f.Options)
-	if len(ip) < 2 || ip[0]>>4 == 4 && ip[1]&3 != rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 != rocev2.CE {
-		return false
-	}
-	o := f.Options
-	o.Cut = true // as far as its octets go
-	if p.Datagram.Decode(f.Data, o, rocev2.Port) != nil || len(p.Data) == 0 {
-		return true
-	}
-	op := bth.Opcode(p.Data[0])
-	return op != bth.CNP && !op.Acknowledges()
+func (r *notificationPoint) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	out, d := r.Receive(out, f, 0, now)
+	return out, lineOf(&d)
 }

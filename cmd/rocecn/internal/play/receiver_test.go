@@ -95,7 +95,7 @@ func TestReceiverLimits(t *testing.T) {
 	for keys, want := range map[string][]any{
 		``:                       {"", "", "", "", ""},
 		`, "interval": "4ms"`:    {"", "limited", "limited", "", ""},
-		`, "rate": {"burst": 1}`: {"", "", "", "", ""},
+		`, "rate": {"burst": 0}`: {"", "", "", "", ""},
 		`, "rate": {"per_second": 1000, "burst": 1}`:                 {"", "", "", "", ""},
 		`, "rate": {"per_second": 500}`:                              {"", "limited", "", "limited", ""},
 		`, "rate": {"per_second": 1, "burst": 3}`:                    {"", "", "", "limited", "limited"},
@@ -136,6 +136,7 @@ func TestReceiverMalformed(t *testing.T) {
 		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1}]`:                     `qps[0].src_qp: missing`,
 		`"qps": [{"qp": 1}]`:                                                      `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
 		`"rate": {"per_second": -1}`:                                              `rate.per_second: -1 is no number from 0 up`,
+		`"rate": {"burst": 5}`:                                                    `rate.per_second: missing: burst alone`,
 		`"rate": 5`:                                                               `rate: an object needed`,
 		`"learn": "yes"`:                                                          `learn: true or false needed`,
 		`"accept": []`:                                                            `accept: unknown key`,

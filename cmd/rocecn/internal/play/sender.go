@@ -1,11 +1,9 @@
 package play
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -37,80 +35,48 @@ func (c *senderConfig) role() (role, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &dataSender{}
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		PerSource:         c.PerSource, Rate: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
+		PerSource:         c.PerSource, In: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
 	}
 	if c.Enabled {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 			return nil, err
 		}
 	}
-	s.pairs = newHostPairs(newPairs(c.Learn && c.Enabled, len(c.QPs)), cfg.Self4, cfg.Self6)
+	pairs := newHostPairs(newPairs(c.Learn && c.Enabled, len(c.QPs)), cfg.Self4, cfg.Self6)
 	if c.Enabled {
-		if err := s.pairs.give(c.QPs); err != nil {
+		if err := pairs.give(c.QPs); err != nil {
 			return nil, err
 		}
 	}
-	cfg.QPs = s.pairs
-	s.sender = sender.New(cfg)
-	return s, nil
+	cfg.QPs = pairs
+	s, err := sender.New(cfg)
+	return &dataSender{s}, err
 }
 
 // dataSender plays the sender.
-type dataSender struct {
-	pairs  *hostPairs
-	sender *sender.Sender
-	packet rocev2.Packet
-}
+type dataSender struct{ *sender.Sender }
 
-func (s *dataSender) play(f *frame) (line, []byte) {
-	if !isNotification(&s.packet, f) {
-		if s.packet.Decode(f.Data, f.Options) != nil {
-			return line{}, nil
+func (s *dataSender) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	out, d := s.Receive(out, f, 0, now)
+	l := lineOf(&d.Decision)
+	if d.Action != node.Taken {
+		return out, l
+	}
+	l.Origin, l.Again = d.Origin.String(), &d.Again
+	if d.Kind == message.PPFC {
+		us := uint32(d.Pause.Pause / time.Microsecond)
+		if d.Pause.Type == ppfc.Resume {
+			us = 0
 		}
-		return s.pairs.observe(&s.packet, f.Time), nil
+		l.State, l.PauseUS = states[d.Pause.Type], &us
 	}
-	e, reason := s.sender.Receive(f.Data, f.Options, f.Time)
-	if reason != node.Accepted {
-		return refuse(reason), nil
-	}
-	l := line{Action: accepted, Origin: e.Origin.String(), Again: &e.Again}
-	if e.KnownQP {
-		l.QP = &e.QP
-	}
-	if e.Kind == message.PPFC {
-		l.State = states[e.Pause.Type]
-		l.PauseUS = pauseUS(e.Pause)
-	}
-	return l, nil
+	return out, l
 }
 
 // states are what a flow is after a PPFC.
-var states = map[ppfc.Type]string{ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held"}
-
-// pauseUS returns for how many microseconds a PPFC asks; a resume for none.
-func pauseUS(e ppfc.Extension) *uint32 {
-	us := uint32(e.Pause / time.Microsecond)
-	if e.Type == ppfc.Resume {
-		us = 0
-	}
-	return &us
-}
-
-// isNotification says whether a frame is a notification to port 4791, or one that
-// is broken, or so broken that nobody can tell. It decodes into p.
-func isNotification(p *rocev2.Packet, f *frame) bool {
-	err := p.Decode(f.Data, f.Options)
-	switch {
-	case err == nil:
-		return p.BTH.Opcode == bth.CNP
-	case errors.Is(err, rocev2.ErrNotRoCEv2):
-		return false
-	}
-	o := f.Options
-	o.Cut = true // as far as its octets go
-	return p.Datagram.Decode(f.Data, o, rocev2.Port) != nil || len(p.Data) > 0 && bth.Opcode(p.Data[0]) == bth.CNP
+var states = map[ppfc.Type]string{
+	ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held",
 }

@@ -226,7 +226,7 @@ func TestHostPairsTakenOver(t *testing.T) {
 	h := newHostPairs(newPairs(true, 0), senderIPv4, senderAddr)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 34 })))
-	require.Equal(t, learned, h.observe(&p, noon).Action)
+	require.Equal(t, 1, h.Observe(&p, 0, noon))
 	for qp, want := range map[uint32][2]bool{34: {true, true}, 35: {false, false}} {
 		sends, known := h.Sends(qp, receiverAddr, noon)
 		require.Equal(t, want, [2]bool{sends, known})
@@ -245,7 +245,7 @@ func TestHostPairsForget(t *testing.T) {
 	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly))))
 	for i := range uint32(maxLearned + 10) {
 		p.BTH.DestQP, p.BTH.DETH.SrcQP = i+2, i+2
-		require.Equal(t, learned, h.observe(&p, noon.Add(time.Duration(i)*time.Second)).Action)
+		require.Equal(t, 1, h.Observe(&p, 0, noon.Add(time.Duration(i)*time.Second)))
 		require.LessOrEqual(t, len(h.learned), maxLearned)
 	}
 	last := noon.Add((maxLearned + 9) * time.Second)

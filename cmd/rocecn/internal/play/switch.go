@@ -71,7 +71,7 @@ func (c *switchConfig) role() (role, error) {
 	if err := c.words(); err != nil {
 		return nil, err
 	}
-	s := &congestedSwitch{enabled: c.Enabled}
+	s := &congestedSwitch{onlyCE: c.Congested == "ce"}
 	s.event = congested.Event{Pause: 100 * time.Microsecond, Port: c.Port}
 	if s.levels, err = c.levels(); err != nil {
 		return nil, err
@@ -84,9 +84,8 @@ func (c *switchConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	// A role that is off looks at frames all the same, to say so.
 	cfg := congested.Config{
-		Enabled: true, Rate: limit.Rate(c.Rate), PerFlow: c.PerFlow, InnerSource: c.InnerSource, PEs: acl.New(c.PE...),
+		Enabled: c.Enabled, Out: limit.Rate(c.Rate), PerFlow: c.PerFlow, InnerSource: c.InnerSource, PEs: acl.New(c.PE...),
 		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
 	}
 	if cfg.PauseFrom, err = c.pauseFrom(); err != nil {
@@ -100,10 +99,8 @@ func (c *switchConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	if s.Switch, err = NewSwitch(cfg, c.Congested == "ce"); err != nil {
-		return nil, wrong("", "%v", err)
-	}
-	return s, nil
+	s.Agent, err = congested.New(cfg)
+	return s, err
 }
 
 // words checks the keys that have one of a few words.
@@ -284,78 +281,65 @@ func (l *levelsOverTime) fell(after, upTo time.Duration) bool {
 
 // congestedSwitch plays the node where congestion occurs.
 type congestedSwitch struct {
-	*Switch
-	enabled bool
+	*congested.Agent
+	onlyCE  bool // data met congestion where its outermost IP header has CE; else all data did
 	levels  levelsOverTime
 	start   time.Time     // of the first frame
 	last    time.Duration // from start to the latest frame
 	resumes bool          // the queue fell, and flows that were stopped may run
 	event   congested.Event
-	buf     []byte
+	message message.Message
 }
 
-// relieve lets a flow run again that was stopped, with the first frame after the
-// queue has fallen.
-func (s *congestedSwitch) relieve(f *frame) (l line, packet []byte, ok bool) {
+// relieve lets a flow run again that was stopped, with the first frame after the queue has fallen.
+func (s *congestedSwitch) relieve(out []byte, now time.Time) ([]byte, line) {
 	if s.start.IsZero() {
-		s.start = f.Time
+		s.start = now
 	}
-	at := f.Time.Sub(s.start)
+	at := now.Sub(s.start)
 	s.resumes = s.resumes || s.levels.fell(s.last, at)
 	s.last, s.event.Level = at, s.levels.at(at)
 	if !s.resumes {
-		return line{}, nil, false
+		return out, line{}
 	}
-	out, d, ok := s.agent.Resume(s.buf[:0], s.event.Port)
-	s.buf = out[:0]
-	if !ok {
-		s.resumes = false
-		return line{}, nil, false
-	}
-	return line{Action: sent, Kind: d.Kind.String(), To: d.To, MarkECN: new(bool)}, out, true
+	out, d := s.Resume(out, s.event.Port)
+	s.resumes = d.Action != node.Nothing
+	l := lineOf(&d)
+	l.MarkECN = &d.MarkECN
+	return out, l
 }
 
-func (s *congestedSwitch) play(f *frame) (l line, packet []byte) {
-	l, packet = s.decide(f)
-	if l.Action == silent {
-		return l, nil
-	}
-	if l.MarkECN == nil {
-		l.MarkECN = new(bool)
-	}
-	if !s.enabled {
-		l = refuse(node.Disabled)
-		l.MarkECN = new(bool)
-		return l, nil
-	}
-	return l, packet
+func (s *congestedSwitch) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	out, d := s.decide(out, f, now)
+	l := lineOf(&d)
+	l.MarkECN = &d.MarkECN
+	return out, l
 }
 
-func (s *congestedSwitch) decide(f *frame) (line, []byte) {
-	switch reason := s.ICMP(f.Data, f.Options, f.Time); reason {
-	case node.NotOurs:
-	case node.Accepted:
-		return line{Action: learned}, nil
-	default:
-		return refuse(reason), nil
+// decide shows a frame to the agent: to learn from, and if it met congestion.
+func (s *congestedSwitch) decide(out []byte, f *rocev2.Frame, now time.Time) ([]byte, node.Decision) {
+	if out, d := s.Receive(out, f, 0, now); d.Action != node.Nothing {
+		return out, d
 	}
-	if s.onlyCE {
-		if _, congested, ok := s.Data(f.Data, f.Options); ok && !congested {
-			return line{}, nil
-		}
+	if _, congested, ok := s.data(f); ok && !congested {
+		return out, node.Decision{}
 	}
-	s.event.Frame, s.event.Options = f.Data, f.Options
-	out, d := s.Congested(s.buf[:0], &s.event, f.Time)
-	s.buf = out[:0]
-	switch {
-	case d.Packet == message.Other && d.Reason == node.NotOurs: // other traffic
-		return line{}, nil
-	case d.MarkECN && d.Kind == message.Other: // Limited where a limit withheld the notification
-		return line{Action: marked, Reason: d.Reason, MarkECN: &d.MarkECN}, nil
-	case d.Reason != node.Accepted:
-		return refuse(d.Reason), nil
-	case d.Kind == message.Other: // below all levels at which a PPFC asks for something
-		return line{}, nil
+	return s.Congested(out, f, 0, s.event, now)
+}
+
+// data says whether a frame holds RoCEv2 data, below its tunnels but not in a mirrored copy, whose data it is, and
+// whether it met congestion.
+func (s *congestedSwitch) data(f *rocev2.Frame) (sender netip.Addr, congested, ok bool) {
+	s.message.DecodeInner(f, message.Config{})
+	if s.message.Kind != message.Data || f.Mirrored() {
+		return sender, false, false
 	}
-	return line{Action: sent, Kind: d.Kind.String(), To: d.To, Option: d.Option, MarkECN: &d.MarkECN}, out
+	return s.message.Packet.Src, !s.onlyCE || outerECN(f.Outermost()) == rocev2.CE, true
+}
+
+func outerECN(outer []byte) uint8 {
+	if outer[0]>>4 == 6 {
+		return outer[1] >> 4 & 3
+	}
+	return outer[1] & 3
 }

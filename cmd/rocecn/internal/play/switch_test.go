@@ -438,7 +438,7 @@ func TestSwitchMalformed(t *testing.T) {
 		{`"capable": [{"senders": "::/0"}]`, `capable[0].capable: missing`},
 		{`"capable": [{"capable": "yes"}]`, `capable[0].senders: missing`},
 		{`"capable": [{"senders": "::/0", "capable": true}]`, `capable[0].capable: text needed`},
-		{`"capable": [{"senders": "::/0", "capable": "maybe"}]`, `capable[0].capable: yes, no or unknown needed`},
+		{`"capable": [{"senders": "::/0", "capable": "maybe"}]`, `capable[0].capable: unknown, yes or no needed`},
 		{`"proxies": [{"senders": "::/0"}]`, `proxies[0].proxy: a unicast address that others can reach needed`},
 		{`"proxies": [{"proxy": "2001:db8::1"}]`, `proxies[0].senders: missing`},
 		{`"level": 8`, `level: 8: 0 to 7 allowed`},

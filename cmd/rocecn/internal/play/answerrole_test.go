@@ -1,4 +1,4 @@
-package answer
+package play_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package answer
+package play_test
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
@@ -39,7 +40,7 @@ func answer(t testing.TB, in []byte, args ...string) (out []capture.Record, summ
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	args = append([]string{"-source", source}, append(args, "-", "-")...)
-	require.Zero(t, Run(context.Background(), args, bytes.NewReader(in), &stdout, &stderr), stderr.String())
+	require.Zero(t, play.Answer(context.Background(), args, bytes.NewReader(in), &stdout, &stderr), stderr.String())
 	return records(t, stdout.Bytes()), stderr.String()
 }
 
@@ -387,13 +388,13 @@ func TestUsage(t *testing.T) {
 		{"-source", source, "-nonsense", in, out},
 	} {
 		var stdout, stderr bytes.Buffer
-		require.Equal(t, 2, Run(context.Background(), args, nil, &stdout, &stderr), args)
+		require.Equal(t, 2, play.Answer(context.Background(), args, nil, &stdout, &stderr), args)
 		require.Empty(t, stdout.String())
 		require.NotEmpty(t, stderr.String())
 		require.NoFileExists(t, out)
 	}
 	var stderr bytes.Buffer
-	require.Zero(t, Run(context.Background(), []string{"-h"}, nil, nil, &stderr))
+	require.Zero(t, play.Answer(context.Background(), []string{"-h"}, nil, nil, &stderr))
 	require.Contains(t, stderr.String(), "usage: rocecn answer")
 }
 
@@ -417,16 +418,16 @@ func TestFiles(t *testing.T) {
 		{text, filepath.Join(dir, ".", "..", filepath.Base(dir), "text"), 2, "cannot be written\n"},
 	} {
 		var stderr bytes.Buffer
-		require.Equal(t, c.status, Run(context.Background(), []string{"-source", source, c.in, c.out}, nil, nil, &stderr))
+		require.Equal(t, c.status, play.Answer(context.Background(), []string{"-source", source, c.in, c.out}, nil, nil, &stderr))
 		require.Contains(t, stderr.String(), c.message)
 		require.NoFileExists(t, out)
 	}
 	require.Equal(t, "no capture at all", string(octets(t, text)))
 
 	var stdout, stderr bytes.Buffer
-	require.Zero(t, Run(context.Background(), []string{"-source", source, in, out}, nil, &stdout, &stderr))
+	require.Zero(t, play.Answer(context.Background(), []string{"-source", source, in, out}, nil, &stdout, &stderr))
 	require.Empty(t, stdout.String())
-	require.Zero(t, Run(context.Background(), []string{"-source", source, in, "-"}, nil, &stdout, &stderr))
+	require.Zero(t, play.Answer(context.Background(), []string{"-source", source, in, "-"}, nil, &stdout, &stderr))
 	require.Equal(t, stdout.Bytes(), octets(t, out))
 	require.Len(t, records(t, stdout.Bytes()), 3)
 }
@@ -445,7 +446,7 @@ func TestCutAnywhere(t *testing.T) {
 	answers := 0
 	for n := range len(file) + 1 {
 		var stdout, stderr bytes.Buffer
-		status := Run(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]), &stdout, &stderr)
+		status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]), &stdout, &stderr)
 		if n < 24 {
 			require.Equal(t, 1, status)
 			require.Empty(t, stdout.Bytes())
@@ -494,7 +495,7 @@ func TestOutputBreaks(t *testing.T) {
 	} {
 		for _, room := range []int{0, 100, 70000} {
 			var stderr bytes.Buffer
-			status := Run(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(in), &brokenWriter{room, c.err}, &stderr)
+			status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(in), &brokenWriter{room, c.err}, &stderr)
 			require.Equal(t, c.status, status)
 			require.Equal(t, c.messages, stderr.String())
 		}
@@ -507,7 +508,7 @@ func TestOutputFull(t *testing.T) {
 		wiretest.Missing(t, "there is no "+full)
 	}
 	var stderr bytes.Buffer
-	require.Equal(t, 1, Run(context.Background(), []string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
+	require.Equal(t, 1, play.Answer(context.Background(), []string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
 	require.Equal(t, "rocecn answer: /dev/full: no space left on device\n", stderr.String())
 }
 
@@ -517,7 +518,7 @@ func TestLive(t *testing.T) {
 	answers, out := io.Pipe()
 	done := make(chan int)
 	go func() {
-		status := Run(context.Background(), []string{"-source", source, "-", "-"}, in, out, io.Discard)
+		status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, in, out, io.Discard)
 		out.Close()
 		done <- status
 	}()
@@ -545,7 +546,7 @@ func FuzzSwitch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte, every int, onlyCE bool) {
 		var stdout, stderr bytes.Buffer
 		args := []string{"-source", source, "-long", "fallback", "-every", fmt.Sprint(every), fmt.Sprintf("-ecn=%t", onlyCE), "-", "-"}
-		status := Run(context.Background(), args, bytes.NewReader(file), &stdout, &stderr)
+		status := play.Answer(context.Background(), args, bytes.NewReader(file), &stdout, &stderr)
 		if stdout.Len() == 0 {
 			require.NotZero(t, status)
 			return
@@ -574,7 +575,7 @@ func BenchmarkSwitch(b *testing.B) {
 	file := octetsOf(b, "rxe-verbs6.pcap")
 	packets := 0
 	for b.Loop() {
-		Run(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file), io.Discard, io.Discard)
+		play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file), io.Discard, io.Discard)
 		packets += 253
 	}
 	b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")

@@ -1,0 +1,195 @@
+package play
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+const answerUsage = "usage: rocecn answer [-every N] [-per-flow TIME] [-rate N] [-ecn] [-inner-source] " +
+	`[-long refuse|trim|fallback] -source ADDR IN OUT
+IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard input and output.
+`
+
+// Answer is the command rocecn answer: the switch role with flags instead of a file. It reads a capture of RoCEv2
+// traffic and writes a capture of the Fast CNPs that a congested switch would send for it. It returns the exit
+// status.
+//
+// RoCEv2 data packets over IPv6 match; with -ecn, only those whose outermost IP header is marked CE. For each, or
+// with -every for each N-th, a Fast CNP goes to the packet's source: with option 2 if the packet carries an IOAM
+// trace, else with option 1. Acknowledgements and notifications are answered by none, and neither is IPv4, for which
+// there is no Fast CNP. Neither is what comes in a tunnel, whose inner source a switch need not reach, unless
+// -inner-source is given.
+//
+// What is written has the time of the packet that it answers. In a capture of Ethernet it also has that packet's MAC
+// addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
+func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
+	a := answerer{switched: &congestedSwitch{}}
+	cfg := congested.Config{Enabled: true}
+	flags := cli.Flags("answer", answerUsage, stderr)
+	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
+	flags.IntVar(&a.every, "every", 1, "answer every `N`-th matching packet")
+	flags.BoolVar(&cfg.InnerSource, "inner-source", false,
+		"answer packets that come in a tunnel too, to the source inside it")
+	flags.DurationVar(&cfg.PerFlow[0], "per-flow", 0, "least `time` between two Fast CNPs about one flow")
+	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")
+	flags.BoolVar(&a.switched.onlyCE, "ecn", false, "only packets marked CE match")
+	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no "+
+		"Fast CNP; trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)",
+		func(choice string) error {
+			long, ok := map[string]fastcnp.LongTrace{
+				"refuse": fastcnp.Refuse, "trim": fastcnp.Trim, "fallback": fastcnp.FallBack,
+			}[choice]
+			if !ok {
+				return errors.New("refuse, trim or fallback allowed")
+			}
+			cfg.FastCNP.Long = long
+			return nil
+		})
+	switch err := flags.Parse(args); {
+	case err != nil:
+		return cli.Unparsed(err)
+	case flags.NArg() != 2:
+		flags.Usage()
+		return cli.Misused
+	}
+	err := a.start(cfg)
+	if err != nil {
+		fmt.Fprintln(stderr, "rocecn answer:", err)
+		return cli.Misused
+	}
+	p := player{command: "answer", role: &a, answers: &a, output: flags.Arg(1)}
+	p.unsupported = func(uint32) { a.skip("of a link type not supported") }
+	return p.take(ctx, flags.Arg(0), flags.Arg(1), stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
+}
+
+// An answerer is the congested switch, and counts what becomes of the packets.
+type answerer struct {
+	switched *congestedSwitch
+	every    int    // of the packets that match, each of them is answered
+	link     uint32 // of the answers, once there is one
+	around   rocev2.Datagram
+
+	matched int
+	written [3]int         // by the number of the option, 1 or 2
+	skipped map[string]int // by the reason
+}
+
+// start makes the agent, with Fast CNPs for all senders of IPv6, or says what is wrong with the flags.
+func (a *answerer) start(cfg congested.Config) (err error) {
+	switch source := cfg.Self6; {
+	case !source.IsValid():
+		return errors.New("-source is missing")
+	case !source.Is6() || source.Zone() != "" || rocev2.Answerable(source) != nil:
+		return fmt.Errorf("-source %v is no IPv6 address of a node", source)
+	case a.every < 1:
+		return fmt.Errorf("-every %d: 1 or more allowed", a.every)
+	case cfg.PerFlow[0] < 0:
+		return fmt.Errorf("-per-flow %v is negative", cfg.PerFlow[0])
+	case cfg.Out.PerSecond < 0:
+		return fmt.Errorf("-rate %v is negative", cfg.Out.PerSecond)
+	}
+	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}
+	cfg.Methods = acl.NewMap(everybody)
+	a.switched.Agent, err = congested.New(cfg)
+	return err
+}
+
+// linkOf returns the link type of the answer to a packet: only Ethernet headers are answered with one.
+func linkOf(r *capture.Record) uint32 {
+	if r.Link == capture.Ethernet {
+		return capture.Ethernet
+	}
+	return capture.Raw
+}
+
+// play returns the Fast CNP for a packet behind its link header, nil when there is none to send.
+func (a *answerer) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+	if sender, congested, ok := a.switched.data(f); ok {
+		switch {
+		case !sender.Is6():
+			a.skip("IPv4")
+			return nil, line{}
+		case !congested:
+			a.skip("not marked CE")
+			return nil, line{}
+		}
+		a.matched++
+		if a.matched%a.every != 0 {
+			return nil, line{}
+		}
+	}
+	if f.Datagram(&a.around) == nil {
+		out = a.around.AppendReplyLink(out, 6)
+	}
+	out, d := a.switched.decide(out, f, now)
+	if d.Action != node.Sent {
+		a.skip(skipped(&d))
+		return nil, line{}
+	}
+	a.written[d.Option]++
+	return out, line{}
+}
+
+// skipped says in a word why there is no Fast CNP.
+func skipped(d *node.Decision) string {
+	switch {
+	case d.Action == node.Learned:
+		return "ICMPv6 error of a sender that is not capable"
+	case d.Action == node.Marked && d.Reason == node.Accepted:
+		return "marked only: the sender is not capable"
+	case d.Action == node.Nothing:
+		return "not RoCEv2"
+	case d.Reason == node.Denied:
+		return "ICMPv6 error about nothing that was sent"
+	case d.Packet != message.Data && d.Packet != message.Other && d.Packet != message.Broken:
+		return d.Packet.String()
+	case d.Packet == message.Data && d.Reason == node.Broken:
+		return "IOAM trace too long"
+	case d.Reason == node.Address:
+		return "from or to an address that is not answered"
+	}
+	return d.Reason.String()
+}
+
+func (a *answerer) skip(why string) {
+	if a.skipped == nil {
+		a.skipped = map[string]int{}
+	}
+	a.skipped[why]++
+}
+
+// print writes the summary, the most frequent reasons first:
+//
+//	packets: 253 read, 72 matched; Fast CNPs: 70 with option 1, 2 with option 2
+//	skipped: 159 not RoCEv2, 22 ack
+func (a *answerer) print(w io.Writer, read int) {
+	fmt.Fprintf(w, "packets: %d read, %d matched; Fast CNPs: %d with option 1, %d with option 2\n",
+		read, a.matched, a.written[1], a.written[2])
+	if len(a.skipped) == 0 {
+		return
+	}
+	why := slices.SortedFunc(maps.Keys(a.skipped), func(x, y string) int {
+		return cmp.Or(cmp.Compare(a.skipped[y], a.skipped[x]), cmp.Compare(x, y))
+	})
+	for i, reason := range why {
+		why[i] = fmt.Sprintf("%d %s", a.skipped[reason], reason)
+	}
+	fmt.Fprintf(w, "skipped: %s\n", strings.Join(why, ", "))
+}

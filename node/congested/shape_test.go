@@ -1,0 +1,93 @@
+package congested_test
+
+import (
+	"maps"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/ioam"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// An event is a frame that meets congestion.
+type event struct {
+	Frame   []byte
+	Options rocev2.DecodeOptions
+	Level   uint8
+	Pause   time.Duration
+	Port    uint16
+	Own     *ioam.Node
+}
+
+// A decision is what the tests look at in a Decision.
+type decision struct {
+	Packet  message.Kind
+	Reason  node.Reason
+	Kind    message.Kind
+	To      netip.Addr
+	Option  uint8
+	MarkECN bool
+}
+
+var frame rocev2.Frame
+
+// congest shows an agent a frame that met congestion. The reason is NotOurs also for what it has no say in.
+func congest(a *congested.Agent, b []byte, e *event, now time.Time) ([]byte, decision) {
+	frame.Decode(e.Frame, e.Options)
+	out, d := a.Congested(b, &frame, 0, congested.Event{Level: e.Level, Pause: e.Pause, Port: e.Port, Own: e.Own}, now)
+	return out, decisionOf(&d)
+}
+
+func decisionOf(d *node.Decision) decision {
+	want := node.Nothing
+	switch {
+	case d.Kind != message.Other:
+		want = node.Sent
+	case d.MarkECN:
+		want = node.Marked
+	case d.Reason != node.Accepted:
+		want = node.Refused
+	}
+	if d.Action != want {
+		panic("a Decision that contradicts itself")
+	}
+	if d.Action == node.Nothing && d.Packet == message.Other {
+		d.Reason = node.NotOurs
+	}
+	return decision{d.Packet, d.Reason, d.Kind, d.To, d.Option, d.MarkECN}
+}
+
+// icmp gives an agent an ICMPv6 message as its socket does.
+func icmp(a *congested.Agent, from netip.Addr, octets []byte, now time.Time) node.Reason {
+	frame.SetICMPv6(from, self6, octets)
+	return learned(a, now)
+}
+
+// icmpFrame gives it a frame.
+func icmpFrame(a *congested.Agent, octets []byte, o rocev2.DecodeOptions, now time.Time) node.Reason {
+	frame.Decode(octets, o)
+	return learned(a, now)
+}
+
+func learned(a *congested.Agent, now time.Time) node.Reason {
+	_, d := a.Receive(nil, &frame, 0, now)
+	switch {
+	case d.Action == node.Nothing:
+		return node.NotOurs
+	case d.Action == node.Learned != (d.Reason == node.Accepted):
+		panic("a Decision that contradicts itself")
+	}
+	return d.Reason
+}
+
+func counted(a *congested.Agent) map[node.Count]uint64 { return maps.Collect(a.Counters().All()) }
+
+func refused(r node.Reason) node.Count { return node.Count{Action: node.Refused, Reason: r} }
+func sentKind(k message.Kind) node.Count {
+	return node.Count{Action: node.Sent, Kind: k}
+}
+
+var marked, taught = node.Count{Action: node.Marked}, node.Count{Action: node.Learned}

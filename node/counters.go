@@ -1,0 +1,107 @@
+package node
+
+import (
+	"iter"
+	"sync/atomic"
+
+	"github.com/rocecn/rocecn/message"
+)
+
+// A Count names one of the [Counters].
+type Count struct {
+	Action Action
+	Kind   message.Kind // of the notification: with Sent, Taken and Dropped
+	Reason Reason       // with Refused
+}
+
+// String returns the names of its parts, as in "sent_cnp", "refused_limited" and "marked".
+func (c Count) String() string {
+	switch {
+	case c.Kind != message.Other:
+		return c.Action.String() + "_" + c.Kind.String()
+	case c.Reason != Accepted:
+		return c.Action.String() + "_" + c.Reason.String()
+	case c.Action == Nothing:
+		return "nothing"
+	}
+	return c.Action.String()
+}
+
+// Counters count what a role did. They may be read from any goroutine while the role works. The zero Counters are
+// ready for [Counters.Add].
+type Counters struct {
+	n [actions][columns]atomic.Uint64
+}
+
+// columns is how many reasons or kinds of messages there may be.
+const columns = max(reasons, int(message.UnknownOption)+1)
+
+// at returns the counter of a Count.
+func (c *Counters) at(k Count) *atomic.Uint64 {
+	column := int(k.Kind)
+	if k.Reason != Accepted {
+		column = int(k.Reason)
+	}
+	if int(k.Action) >= actions || column >= columns {
+		return new(atomic.Uint64)
+	}
+	return &c.n[k.Action][column]
+}
+
+// Of returns how often something was counted. With Kind Other that is all kinds together, with Reason Accepted all
+// reasons.
+func (c *Counters) Of(k Count) (n uint64) {
+	if k.Kind != message.Other || k.Reason != Accepted || k.Action >= actions {
+		return c.at(k).Load()
+	}
+	for i := range c.n[k.Action] {
+		n += c.n[k.Action][i].Load()
+	}
+	return n
+}
+
+// All iterates over what was counted so far, without what is 0.
+func (c *Counters) All() iter.Seq2[Count, uint64] {
+	return func(yield func(Count, uint64) bool) {
+		for action := range Action(actions) {
+			for column := range c.n[action] {
+				k := Count{Action: action, Kind: message.Kind(column)}
+				if action == Refused {
+					k = Count{Action: action, Reason: Reason(column)}
+				}
+				if n := c.n[action][column].Load(); n > 0 && !yield(k, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Add adds what others have counted, such as those of another instance of a role.
+func (c *Counters) Add(others *Counters) {
+	for k, n := range others.All() {
+		c.at(k).Add(n)
+	}
+}
+
+// Inc adds one. It is for roles.
+func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
+
+// Decided counts a Decision. Where there is a Reason, and nothing was done all the same, its Action becomes Refused.
+// It is for roles.
+func (c *Counters) Decided(d *Decision) {
+	if d.Reason != Accepted && d.Action == Nothing {
+		d.Action, d.Kind = Refused, message.Other
+	}
+	if d.MarkECN {
+		c.Inc(Count{Action: Marked})
+	}
+	switch {
+	case d.Reason != Accepted:
+		c.Inc(Count{Action: Refused, Reason: d.Reason})
+	case d.Action == Sent, d.Action == Taken, d.Action == Dropped:
+		c.Inc(Count{Action: d.Action, Kind: d.Kind})
+	case d.Action == Forwarded, d.Action == Learned, d.Action == Passed:
+		c.Inc(Count{Action: d.Action})
+	}
+}

@@ -1,0 +1,120 @@
+package ingress
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/encap"
+	kinds "github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A notice is what the tests look at in a Decision about a CNP.
+type notice struct {
+	Flow   rocev2.FlowKey
+	Domain uint32
+	Label  uint32
+	SrcQP  uint32
+	Level  uint8
+}
+
+func noticeOf(d *Decision) (n notice, reason node.Reason) {
+	if d.Reason != node.Accepted {
+		if d.Action != node.Refused || d.Kind != kinds.Other || d.To.IsValid() {
+			panic("a refusal has something to send")
+		}
+		return n, d.Reason
+	}
+	if d.Action != node.Sent || d.Kind != kinds.CNP || d.To != d.Flow.Src || !d.KnownQP {
+		panic("no CNP, and no reason")
+	}
+	return notice{d.Flow.FlowKey, d.Flow.Domain, d.Label, d.SrcQP, d.Level}, d.Reason
+}
+
+var frame rocev2.Frame
+
+// hear gives a PE an FCN as its socket does.
+func (pe *PE) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, notice, node.Reason) {
+	frame.SetUDP(netip.AddrPortFrom(from, 1000), netip.AddrPortFrom(pe.cfg.WAN, pe.cfg.Port), data)
+	out, d := pe.Receive(out, &frame, 0, now)
+	n, reason := noticeOf(&d)
+	return out, n, reason
+}
+
+// see gives a PE a datagram out of a capture.
+func (pe *PE) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, notice, node.Reason) {
+	frame.Decode(append(bytes.Clone(d.Outer), d.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: d.Truncated})
+	out, decision := pe.Receive(out, &frame, 0, now)
+	n, reason := noticeOf(&decision)
+	return out, n, reason
+}
+
+// jam says that a PE is congested by a packet, one in a tunnel if Outer is set.
+func (pe *PE) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice, node.Reason) {
+	frame.Decode(octetsOf(t, p), rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	out, d := pe.Congested(out, &frame, domain, now)
+	n, reason := noticeOf(&d)
+	return out, n, reason
+}
+
+// octetsOf returns the octets of a packet, in a tunnel if Outer is set.
+func octetsOf(t testing.TB, p *rocev2.Packet) []byte {
+	t.Helper()
+	inner := *p
+	inner.Outer = nil
+	b, err := inner.AppendBinary(nil)
+	require.NoError(t, err)
+	if len(p.Outer) > 0 {
+		b, err = tunnel.Append(nil, b, 0)
+		require.NoError(t, err)
+	}
+	return b
+}
+
+// A forwarded is what the tests look at in a Decision of Forward.
+type forwarded struct {
+	Label  uint32
+	RoCEv2 bool
+	Reason node.Reason
+}
+
+// send forwards an IP packet. The error says that it was not.
+func (pe *PE) send(out, ip []byte, domain uint32, via encap.Tunnel, now time.Time) ([]byte, forwarded, error) {
+	frame.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	before := len(out)
+	out, d := pe.Forward(out, &frame, domain, via, now)
+	f := forwarded{d.Label, d.Packet != kinds.Other, d.Reason}
+	switch {
+	case d.Action == node.Refused:
+		return out, f, d.Reason.Err()
+	case f.RoCEv2 != (d.Action == node.Forwarded):
+		panic("a Decision that contradicts itself")
+	case len(out) == before:
+		return out, f, errNotForwarded
+	}
+	return out, f, nil
+}
+
+var errNotForwarded = errors.New("not forwarded")
+
+// give returns the label of a flow, by a packet without octets.
+func (pe *PE) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node.Reason) {
+	d := Decision{Decision: node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.Disabled}}
+	if pe.cfg.Enabled {
+		d.Reason = node.Accepted
+		pe.label(p, domain, &d, now)
+	}
+	pe.counters.Decided(&d.Decision)
+	return d.Label, d.Reason
+}
+
+func (pe *PE) counted(a node.Action) uint64 { return pe.Counters().Of(node.Count{Action: a}) }
+func (pe *PE) refused(r node.Reason) uint64 {
+	return pe.Counters().Of(node.Count{Action: node.Refused, Reason: r})
+}

@@ -1,0 +1,286 @@
+// Package role is what the roles have in common beside their contract: their own addresses, the checks of their
+// configurations, and the two places at which they charge limits, before a message is looked at and before one is sent.
+package role
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// First returns the first of some errors about a Config, with the package whose it is.
+func First(pkg string, errs ...error) error {
+	if err := cmp.Or(errs...); err != nil {
+		return fmt.Errorf("%s: %w", pkg, err)
+	}
+	return nil
+}
+
+// KindOf returns what a RoCEv2 packet is, by its opcode alone: Data, Ack, or CNP for every notification.
+func KindOf(op bth.Opcode) message.Kind {
+	switch {
+	case op == bth.CNP:
+		return message.CNP
+	case op.Acknowledges():
+		return message.Ack
+	}
+	return message.Data
+}
+
+// Unanswered returns the reason for which nothing answers a packet of a kind.
+func Unanswered(k message.Kind) node.Reason {
+	switch k {
+	case message.Data:
+		return node.Accepted
+	case message.Ack:
+		return node.Acknowledgement
+	}
+	return node.Notification
+}
+
+// Decode decodes the RoCEv2 packet in a frame, found through IP in IP alone, and says what it is: Broken with the
+// reason of that name, Other with NotOurs where there is none.
+func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
+	switch err := f.Packet(p); {
+	case err == nil:
+		return KindOf(p.BTH.Opcode), node.Accepted
+	case errors.Is(err, rocev2.ErrNotRoCEv2):
+		return message.Other, node.NotOurs
+	}
+	return message.Broken, node.Broken
+}
+
+// Outer returns the addresses of the outermost IP header of a frame, zero ones where there is none.
+func Outer(f *rocev2.Frame) (src, dst netip.Addr) {
+	switch ip := f.Outermost(); {
+	case len(ip) >= 40 && ip[0]>>4 == 6:
+		return netip.AddrFrom16([16]byte(ip[8:])), netip.AddrFrom16([16]byte(ip[24:]))
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		return netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:]))
+	}
+	return src, dst
+}
+
+// OuterDst returns the second of them.
+func OuterDst(f *rocev2.Frame) netip.Addr {
+	_, dst := Outer(f)
+	return dst
+}
+
+// ToPort looks for a UDP datagram to a port: Accepted says that d is one, Broken and Fragment that there is one but
+// not a whole one, NotOurs that there is none.
+func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
+	err := f.Datagram(d, port)
+	switch {
+	case err == nil:
+		return node.Accepted
+	case errors.Is(err, rocev2.ErrFragment):
+		if first, ok := f.Fragment(); ok && first == port {
+			return node.Fragment
+		}
+	case !errors.Is(err, rocev2.ErrNotRoCEv2):
+		return node.Broken
+	}
+	return node.NotOurs
+}
+
+// Self are a node's own addresses, one a family. What is missing is the zero Addr.
+type Self struct{ V4, V6 netip.Addr }
+
+// Has says whether an address is one of them.
+func (s Self) Has(a netip.Addr) bool { return a == s.V4 || a == s.V6 }
+
+// Like returns the one of the family of another address.
+func (s Self) Like(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return s.V4
+	}
+	return s.V6
+}
+
+// Check says which of them is wrong: Self4 or Self6.
+func (s Self) Check() error {
+	if err := CheckAddr("Self4", s.V4, true); err != nil {
+		return err
+	}
+	return CheckAddr("Self6", s.V6, false)
+}
+
+// Needed is Check of a role that cannot work without an address.
+func (s Self) Needed() error {
+	if s == (Self{}) {
+		return errors.New("neither Self4 nor Self6 is given")
+	}
+	return s.Check()
+}
+
+// CheckAddr says whether an address, if it is given, is one of its family that others can reach.
+func CheckAddr(name string, a netip.Addr, is4 bool) error {
+	if a.IsValid() && (a.Is4() != is4 || a.Zone() != "" || rocev2.Answerable(a) != nil) {
+		return fmt.Errorf("%s %v is no unicast address of its family that others can reach", name, a)
+	}
+	return nil
+}
+
+// CheckRate says whether a rate is one: a Burst alone sets no limit, though whoever gives one means to.
+func CheckRate(name string, r limit.Rate) error {
+	switch {
+	case r.PerSecond < 0 || r.Burst < 0:
+		return fmt.Errorf("%s %+v is negative", name, r)
+	case r.Burst > 0 && r.PerSecond == 0:
+		return fmt.Errorf("%s has a Burst without PerSecond", name)
+	}
+	return nil
+}
+
+// CheckTime says whether a time is one that can pass.
+func CheckTime(name string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%s %v is negative", name, d)
+	}
+	return nil
+}
+
+// Memory is what a role takes memory for when it is switched on first, and what it seeds its tables with. It does not
+// change afterwards.
+type Memory struct {
+	sizes [4]int
+	seed  uint64
+	taken bool
+}
+
+// Check returns the sizes, in which 0 stands for the default, or says which is negative or another one than memory was
+// taken for. A Seed of 0 stands for a random one, or for the one in use.
+func (m *Memory) Check(seed uint64, sizes ...Size) (next Memory, err error) {
+	next = Memory{seed: seed, taken: true}
+	for i, s := range sizes {
+		if s.N < 0 {
+			return next, fmt.Errorf("%s %d is negative", s.Name, s.N)
+		}
+		if next.sizes[i] = s.N; s.N == 0 {
+			next.sizes[i] = s.Default
+		}
+		if m.taken && next.sizes[i] != m.sizes[i] {
+			return next, fmt.Errorf("%s cannot change: memory was taken for %d", s.Name, m.sizes[i])
+		}
+	}
+	switch {
+	case m.taken && seed != 0 && seed != m.seed:
+		return next, errors.New("Seed cannot change: tables are in use")
+	case m.taken:
+		next.seed = m.seed
+	case seed == 0:
+		next.seed = rand.Uint64()
+	}
+	return next, nil
+}
+
+// Taken says whether memory was taken.
+func (m *Memory) Taken() bool { return m.taken }
+
+// Size returns the i-th of the sizes that Check was given.
+func (m *Memory) Size(i int) int { return m.sizes[i] }
+
+// Seed returns the seed.
+func (m *Memory) Seed() uint64 { return m.seed }
+
+// A Size is how many entries a table has.
+type Size struct {
+	Name       string // in the Config
+	N, Default int
+}
+
+// An Intake is what stands before the messages of other nodes: the access list, the rate of each source, and that of
+// all. Everybody can send messages, so it costs little, and a message is charged before anything in it is looked at.
+type Intake struct {
+	accept *acl.List
+	seed   uint64
+	from   *limit.Buckets // by source
+	all    *limit.Bucket
+}
+
+// Configure sets the rules. What the limits hold stays.
+func (i *Intake) Configure(accept *acl.List, all, perSource limit.Rate, maxSources int, seed uint64) {
+	i.accept, i.seed = accept, seed
+	i.from, i.all = i.from.With(perSource, maxSources), i.all.With(all)
+}
+
+// Admit says whether a message from a source is to be looked at: Denied, or Limited, or it is Accepted and charged to
+// its source and to all. What one limit refuses takes nothing from the other.
+func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
+	if !i.accept.Contains(src) {
+		return node.Denied
+	}
+	key := rocev2.FlowKey{Src: src}.Hash(i.seed)
+	if !i.from.Ready(key, now) || !i.all.Ready(now) {
+		return node.Limited
+	}
+	i.from.Take(key, now)
+	i.all.Take(now)
+	return node.Accepted
+}
+
+// A Pace is what stands before what a role sends, or lets count: the least time between two of the same key, and the
+// rate of all. Only what Take is told of takes from them.
+type Pace struct {
+	each *limit.Every // by key
+	all  *limit.Bucket
+}
+
+// Configure sets the rate of all, and for how many keys the last time is kept if there is a least one. What
+// the limits hold stays.
+func (p *Pace) Configure(all limit.Rate, interval time.Duration, maxKeys int) {
+	if p.all = p.all.With(all); p.each == nil && interval > 0 {
+		p.each = limit.NewEvery(maxKeys)
+	}
+}
+
+// Ready says whether both limits let one of a key pass.
+func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
+	each, all := p.each.Ready(key, interval, now), p.all.Ready(now) // both see the time, should it jump back
+	return each && all
+}
+
+// Take charges one of a key.
+func (p *Pace) Take(key uint64, now time.Time) {
+	p.each.Take(key, now)
+	p.all.Take(now)
+}
+
+// Learn shows a packet to a table of queue pairs, and makes d the Decision about it if that taught the table one. Of
+// the two pairs of a connection, which are learned together, d has the one of the flow that one of these addresses
+// sends, or gets where sends is false.
+func Learn(
+	d *node.Decision, qps node.Learner, p *rocev2.Packet, domain uint32, now time.Time, who Self, sends bool,
+) {
+	if qps.Observe(p, domain, now) > 0 {
+		var pair qpmap.Pair
+		d.Flow, pair = learned(qps, who, sends)
+		d.Action, d.SrcQP, d.KnownQP = node.Learned, pair.SrcQP, true
+	}
+}
+
+// learned stands alone as its variables are on the heap.
+func learned(qps node.Learner, who Self, sends bool) (flow qpmap.Key, pair qpmap.Pair) {
+	for k, p := range qps.Learned() {
+		end := k.Dst
+		if sends {
+			end = k.Src
+		}
+		if flow == (qpmap.Key{}) || who.Has(end) {
+			flow, pair = k, p
+		}
+	}
+	return flow, pair
+}

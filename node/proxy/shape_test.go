@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"bytes"
+	"net/netip"
+	"time"
+
+	kinds "github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// An answer is what the tests look at in a Decision that is no refusal.
+type answer struct {
+	Method   Method
+	Flow     rocev2.FlowKey
+	SrcQP    uint32
+	Option   uint8
+	Level    uint8
+	Tuple    rocev2.FiveTuple
+	Invoking []byte
+}
+
+func answerOf(d *Decision) (a answer, reason node.Reason) {
+	if d.Reason != node.Accepted {
+		if d.Action != node.Refused || d.Kind != kinds.Other || d.To.IsValid() || d.Invoking != nil {
+			panic("a refusal has something to send")
+		}
+		return a, d.Reason
+	}
+	method := map[kinds.Kind]Method{kinds.CNP: CNP, kinds.FastCNP: FastCNP, kinds.PPFC: PPFC, kinds.Proxy: Other}[d.Kind]
+	if sent := d.Action == node.Sent; sent == (method == Other) || sent && d.To != d.Flow.Src || d.KnownQP != (d.SrcQP != 0) {
+		panic("a Decision that contradicts itself")
+	}
+	return answer{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.Accepted
+}
+
+var frame rocev2.Frame
+
+// hear gives a proxy a message as its socket does.
+func (p *Proxy) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answer, node.Reason) {
+	to := p.self.Like(from.Unmap())
+	if !to.IsValid() {
+		to = p.self.Like(netip.IPv6Unspecified())
+	}
+	frame.SetUDP(netip.AddrPortFrom(from, 1000), netip.AddrPortFrom(to, p.cfg.Port), data)
+	out, d := p.Receive(out, &frame, 0, now)
+	a, reason := answerOf(&d)
+	return out, a, reason
+}
+
+// see gives a proxy a datagram out of a capture.
+func (p *Proxy) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answer, node.Reason) {
+	out, decision := p.Receive(out, frameOf(d), 0, now)
+	a, reason := answerOf(&decision)
+	return out, a, reason
+}
+
+func frameOf(d *rocev2.Datagram) *rocev2.Frame {
+	f := new(rocev2.Frame)
+	f.Decode(append(bytes.Clone(d.Outer), d.IP...), rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: d.Truncated})
+	return f
+}
+
+// observe shows a proxy a packet, and says whether it looked at it.
+func (p *Proxy) observe1(q *rocev2.Packet, now time.Time) bool {
+	before := p.observed()
+	p.Receive(nil, frameOf(&q.Datagram), 0, now)
+	return p.observed() > before
+}
+
+func (p *Proxy) observed() uint64 { return p.Counters().Of(node.Count{Action: node.Observed}) }
+func (p *Proxy) sent() uint64     { return p.Counters().Of(node.Count{Action: node.Sent}) }
+func (p *Proxy) refused(r node.Reason) uint64 {
+	return p.Counters().Of(node.Count{Action: node.Refused, Reason: r})
+}
