@@ -103,7 +103,7 @@ func TestSinceOfEverything(t *testing.T) {
 		}
 		return h
 	}
-	old.Flows[0].RTT, now.Flows[0].RTT = of(5, 7), of(5, 7, 11, 13)
+	old.Flows[0].RTT, now.Flows[0].RTT = of(5, 700), of(5, 700, 11, 13)
 	old.Flows[0].AfterCE, now.Flows[0].AfterCE = of(2), of(2, 3)
 	got = now.Since(old)
 	require.Equal(t, of(11, 13), got.Flows[0].RTT)

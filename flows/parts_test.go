@@ -68,6 +68,7 @@ func TestWiden(t *testing.T) {
 	_, i = s.bin(100 + 1000*maxBins)
 	require.EqualValues(t, maxBins/2, i)
 	require.EqualValues(t, 2000, s.width)
+	require.EqualValues(t, maxBins/2+1, s.used)
 	require.Equal(t, Bin{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80, Sequenced: true}, s.bins[0])
 	require.Equal(t, Bin{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, s.bins[1])
 	require.Equal(t, Bin{IPOctets: 2, First: 12, Last: 13, Sequenced: true}, s.bins[2])
@@ -534,4 +535,15 @@ func TestSmallDelays(t *testing.T) {
 		require.Equal(t, want, d.Percentile(p), p)
 	}
 	require.Equal(t, [2]time.Duration{-10, 9}, [2]time.Duration{d.Min(), d.Max()})
+}
+
+// Where there are no two CNPs there is no least time between them.
+func TestNoSpacing(t *testing.T) {
+	s := paired(t, 10).sends(10)
+	require.Negative(t, s.flow().Spacing)
+	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()})
+	require.Negative(t, s.flow().Spacing)
+	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()})
+	require.Zero(t, s.flow().Spacing)
+	require.EqualValues(t, 2, s.flow().CNPs)
 }
