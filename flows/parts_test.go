@@ -547,3 +547,34 @@ func TestNoSpacing(t *testing.T) {
 	require.Zero(t, s.flow().Spacing)
 	require.EqualValues(t, 2, s.flow().CNPs)
 }
+
+// What a table gives up it counts: nothing is lost between it and the flows.
+func TestEvictedAddsUp(t *testing.T) {
+	table := New(Config{MaxFlows: 4})
+	s := newScript(t)
+	k := s.keyAB()
+	for n := range uint32(30) {
+		p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: k.WithQP(100 + n/2), psn: n, ipOctets: 60 + n}
+		table.Observe(&p, uint64(n+1), time.Unix(1, int64(n)))
+	}
+	e := table.Evicted()
+	flows, packets, octets := e.Flows, e.Packets, e.IPOctets
+	require.Positive(t, flows)
+	for f := range table.Flows() {
+		flows++
+		packets += f.Packets
+		octets += f.IPOctets
+	}
+	require.EqualValues(t, 15, flows)
+	require.EqualValues(t, 30, packets)
+	require.EqualValues(t, 30*60+29*30/2, octets)
+}
+
+// A middle response that came before its pair was known covers what is before it.
+func TestEarlyMiddle(t *testing.T) {
+	s := newScript(t).sends(10).read(12, 3072).back(bth.RCRDMAReadResponseMiddle, 0, 13)
+	require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, s.flow().PSN)
+	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	require.EqualValues(t, 1, s.flow().PSN.Unseen)
+	require.Zero(t, s.flow().PSN.Unjudged)
+}
