@@ -51,3 +51,15 @@ func TestHeap(t *testing.T) {
 		}
 	}
 }
+
+// Where there is no room, the target whose state ends first is forgotten.
+func TestMakesRoom(t *testing.T) {
+	table := newTargets(3)
+	for n, until := range []int64{30, 20, 10, 40, 50} {
+		require.Equal(t, n >= 3, table.set(&key{id: uint32(n)}, Stopped, until))
+	}
+	for n, want := range []bool{true, false, false, true, true} {
+		e, _ := table.find(&key{id: uint32(n)})
+		require.Equal(t, want, e != nil, n)
+	}
+}
