@@ -1,79 +1,89 @@
-// Proxy is a proxy node: it watches the traffic of its senders in a capture, and
-// when a congested node tells it of one of their flows, it tells the sender with a
-// CNP. Who is whose it learns from the traffic.
+// Proxy is a proxy node: it watches the traffic of its senders, and when a congested
+// node tells it of one of their flows, it tells the sender with a CNP. Who is whose it
+// learns from the traffic: that of an interface, or of a capture.
 //
 //	go run ./examples/proxy -self 10.77.0.254 -accept 192.0.2.0/24 -senders 10.77.0.0/24 <IN.pcap >OUT.pcap
+//	go run ./examples/proxy -self 10.77.0.254 -accept 192.0.2.0/24 -senders 10.77.0.0/24 -i eth1
 package main
 
 import (
-	"cmp"
+	"context"
 	"flag"
+	"fmt"
 	"log"
 	"net/netip"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
 // run answers the messages, and learns from everything else. What it sends is IP.
-func run(in capture.Reader, out *capture.Writer, p *proxy.Proxy) error {
+func run(ctx context.Context, p *proxy.Proxy, out netio.Sink, sources ...netio.Source) error {
 	var f rocev2.Frame
-	var sent []byte
-	for r, err := range capture.All(in) {
-		if err != nil {
-			return err
-		}
-		var d proxy.Decision
-		f.Decode(r.Data, r.Options())
-		switch sent, d = p.Receive(sent[:0], &f, 0, r.Time); d.Action {
+	return netio.Run(ctx, out, func(b []byte, _ int, packet *netio.Packet) []byte {
+		_ = f.Decode(packet.Data, packet.Options()) // the proxy says what it is
+		b, d := p.Receive(b, &f, 0, packet.Time)
+		switch d.Action {
 		case node.Refused:
 			log.Printf("%v: %v", d.From, d.Reason)
-			continue
 		case node.Sent:
 			log.Printf("%v is congested: %v to queue pair %d", d.Flow, d.Kind, d.SrcQP)
-		default: // other traffic
-			continue
 		}
-		if err := out.Write(&capture.Record{Data: sent, Time: r.Time}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return b
+	}, sources...)
 }
 
 func main() {
-	cfg := proxy.Config{
-		Enabled: true, // off is the default
-		QPs:     qpmap.New(qpmap.Config{}),
-		PerFlow: 50 * time.Microsecond, Out: limit.Rate{PerSecond: 10_000, Burst: 100},
-	}
 	var self netip.Addr
 	var accept, senders netip.Prefix
+	name := flag.String("i", "", "`interface` that sees both directions, instead of a capture")
 	flag.TextVar(&self, "self", netip.Addr{}, "own `address`")
 	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of congested nodes")
 	flag.TextVar(&senders, "senders", netip.Prefix{}, "`prefix` of the senders behind the proxy")
 	flag.Parse()
-	if self.Is4() {
-		cfg.Self4 = self
+	cfg := proxy.Config{
+		Enabled: true, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(accept), // off is the default
+		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: senders, Value: proxy.CNP}),
+		PerFlow: 50 * time.Microsecond, Out: limit.Rate{PerSecond: 10_000, Burst: 100},
+	}
+	if cfg.Self6 = self; self.Is4() {
+		cfg.Self4, cfg.Self6 = self, netip.Addr{}
+	}
+	p := must(proxy.New(cfg))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if *name == "" {
+		in := must(netio.OpenFile(os.Stdin))
+		err = run(ctx, p, must(in.Sink(os.Stdout, capture.Raw)), in)
 	} else {
-		cfg.Self6 = self
+		roce := &filter.Capture{Kind: filter.RoCEv2}
+		traffic := must(netio.OpenPackets(netio.PacketConfig{Interface: *name, Filter: roce}))
+		messages := must(netio.ListenUDP(fmt.Sprint(":", proxymsg.ExperimentalPort)))
+		err = run(ctx, p, must(netio.OpenRaw("")), traffic, messages)
 	}
-	cfg.Accept = acl.New(accept)
-	cfg.Senders = acl.NewMap(acl.Entry[proxy.Method]{Prefix: senders, Value: proxy.CNP})
-	p, wrong := proxy.New(cfg)
-	in, unreadable := capture.Open(os.Stdin)
-	out, unwritable := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
-	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
-		log.Fatal(err)
+	for what, n := range p.Counters().All() {
+		log.Print(what, " ", n)
 	}
-	if err := run(in, out, p); err != nil {
+	if err != nil {
 		log.Fatal(err)
 	}
 }

@@ -95,12 +95,13 @@ func newHost(t testing.TB, name string, flags int) *Host {
 // Do runs f in the namespace. A socket that f opens stays in it.
 func (h *Host) Do(t testing.TB, f func() error) {
 	t.Helper()
-	if err := h.try(f); err != nil {
+	if err := h.Try(f); err != nil {
 		t.Fatalf("%s: %v", h.Name, err)
 	}
 }
 
-func (h *Host) try(f func() error) error {
+// Try is Do for what may fail.
+func (h *Host) Try(f func() error) error {
 	done := make(chan error)
 	h.jobs <- func() { done <- f() }
 	return <-done
@@ -112,7 +113,7 @@ func (h *Host) TryRun(stdin, program string, args ...string) (output string, err
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	err = h.try(func() error {
+	err = h.Try(func() error {
 		b, err := cmd.CombinedOutput()
 		output = string(b)
 		return err
