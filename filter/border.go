@@ -61,10 +61,10 @@ func (r *Border) withDefaults() Border {
 	}
 }
 
-// Match says of what kind a packet is and whether it is to be dropped. The
-// octets are as o describes them; o.Cut does not matter.
+// Match says of what kind the packet in a frame is and whether it is to be dropped. Whether the capture
+// cut the frame does not matter.
 //
-// Match looks into the tunnels that [rocev2.Flow] knows. A Fast CNP is known
+// Match looks into the tunnels that [rocev2.Tunnel] names, mirrors apart. A Fast CNP is known
 // by the type of its option, whatever the option's length and wherever it
 // stands in the Destination Options headers of a packet with OpCode 0x81;
 // FCN and proxy messages are by their port. Nothing else need be right: of
@@ -82,9 +82,9 @@ func (r *Border) withDefaults() Border {
 // The kind is Other for what is neither RoCEv2 nor a message, and Broken for
 // RoCEv2 that ends before its OpCode and for first fragments that could be
 // anything.
-func (r *Border) Match(b []byte, o rocev2.DecodeOptions) (kind message.Kind, drop bool) {
+func (r *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	c := r.withDefaults()
-	ip := rocev2.Innermost(b, o)
+	ip := f.Innermost()
 	switch {
 	case len(ip) == 0:
 	case ip[0]>>4 == 4:

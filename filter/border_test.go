@@ -38,7 +38,7 @@ func TestProgramIsMatch(t *testing.T) {
 				frame := frameOf(m, link, m.IntN(3))
 				verdict, err := vm.Run(frame)
 				require.NoError(t, err)
-				kind, drop := r.Match(frame, o)
+				kind, drop := r.Match(framed(frame, o))
 				switch inDomain(frame, link) {
 				case true:
 					inside++
@@ -165,13 +165,13 @@ func TestMatch(t *testing.T) {
 	} {
 		ip := wiretest.Hex(t, c.ip)
 		o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-		kind, drop := c.border.Match(ip, o)
+		kind, drop := c.border.Match(framed(ip, o))
 		require.Equal(t, c.kind, kind, c.name)
 		require.Equal(t, c.drop, drop, c.name)
-		wiretest.NoAllocs(t, c.name, func() { c.border.Match(ip, o) })
+		wiretest.NoAllocs(t, c.name, func() { c.border.Match(framed(ip, o)) })
 		requireProgram(t, &c.border, ip, o.Link)
 		for n := range ip {
-			c.border.Match(ip[:n:n], o)
+			c.border.Match(framed(ip[:n:n], o))
 		}
 	}
 }
@@ -183,7 +183,7 @@ func requireProgram(t *testing.T, r *Border, b []byte, link rocev2.LinkType) {
 	program, err := r.Program(link)
 	verdict, err := machine(t, program, err).Run(b)
 	require.NoError(t, err)
-	if _, drop := r.Match(b, rocev2.DecodeOptions{Link: link}); drop || inDomain(b, link) {
+	if _, drop := r.Match(framed(b, rocev2.DecodeOptions{Link: link})); drop || inDomain(b, link) {
 		require.Equal(t, drop, verdict != 0, "%x", b)
 	}
 }
@@ -211,7 +211,7 @@ func TestTunnels(t *testing.T) {
 		{"MPLS in UDP", macs + `0800` + udpTo(`19eb`, `00010140`+fcn)},
 	} {
 		frame := wiretest.Hex(t, c.frame)
-		kind, drop := (&Border{}).Match(frame, rocev2.DecodeOptions{})
+		kind, drop := (&Border{}).Match(framed(frame, rocev2.DecodeOptions{}))
 		require.True(t, drop, c.name)
 		require.Equal(t, message.FCN, kind, c.name)
 		requireProgram(t, &Border{}, frame, rocev2.LinkEthernet)
@@ -233,7 +233,7 @@ func FuzzMatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, frame []byte, l uint8) {
 		link := rocev2.LinkType(l)
-		_, drop := r.Match(frame, rocev2.DecodeOptions{Link: link})
+		_, drop := r.Match(framed(frame, rocev2.DecodeOptions{Link: link}))
 		vm := vms[link]
 		if vm == nil {
 			return
@@ -256,8 +256,14 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r.Match(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+				r.Match(framed(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 			}
 		})
 	}
+}
+
+func framed(b []byte, o rocev2.DecodeOptions) *rocev2.Frame {
+	var f rocev2.Frame
+	_ = f.Decode(b, o)
+	return &f
 }

@@ -76,6 +76,8 @@ func ExampleBorder_Match() {
 		0xBE, 0xEF, 0x54, 0,
 	}
 	var b filter.Border
-	fmt.Println(b.Match(fcn, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	var f rocev2.Frame
+	_ = f.Decode(fcn, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	fmt.Println(b.Match(&f))
 	// Output: fcn true
 }

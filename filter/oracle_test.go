@@ -57,7 +57,7 @@ func TestTsharkAgrees(t *testing.T) {
 			if want {
 				dropped++
 			}
-			kind, drop := r.Match(frames[n], rocev2.DecodeOptions{})
+			kind, drop := r.Match(framed(frames[n], rocev2.DecodeOptions{}))
 			require.Equal(t, want, drop, "%v %+v\n%x", kind, r, frames[n])
 			verdict, err := vm.Run(frames[n])
 			require.NoError(t, err)

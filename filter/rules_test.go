@@ -77,7 +77,7 @@ func TestXTPrograms(t *testing.T) {
 				if len(ip) < 40 || int(ip[0]>>4) != version || !inDomain(ip, rocev2.LinkIP) {
 					continue
 				}
-				kind, drop := r.Match(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+				kind, drop := r.Match(framed(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 				if kind == message.Other || kind == message.FCN || kind == message.Proxy {
 					continue // told by the port
 				}

@@ -35,7 +35,7 @@ func TestSocketRunsProgram(t *testing.T) {
 				require.Equal(t, verdict != 0, selected, "%v, %+v\n%x", link, *r, frame)
 				if inDomain(frame, link) {
 					inside++
-					_, drop := r.Match(frame, rocev2.DecodeOptions{Link: link})
+					_, drop := r.Match(framed(frame, rocev2.DecodeOptions{Link: link}))
 					require.Equal(t, drop, selected, "%v, %+v\n%x", link, *r, frame)
 				}
 			}

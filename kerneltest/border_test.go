@@ -162,8 +162,7 @@ func crossings(from, to *side, n int) (packets [][]byte) {
 // it: no tunnel, no fragment, at most four extension headers, all of it there; and
 // whether it is a CNP with a Destination Options header, which they always drop.
 func plain(ip []byte) (plain, optionsCNP bool) {
-	_, ip, err := rocev2.Split(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
-	if err != nil {
+	if ip = framed(ip).Outermost(); ip == nil {
 		return false, false
 	}
 	if ip[0]>>4 == 4 {
@@ -217,7 +216,7 @@ func TestLinuxBorder(t *testing.T) {
 					packets := crossings(d[0], d[1], n)
 					with := f.cross(t, d[0], d[1], packets)
 					for number, ip := range packets {
-						kind, drop := b.Match(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+						kind, drop := b.Match(framed(ip))
 						plain, optionsCNP := plain(ip)
 						switch {
 						case drop, !without[i][number]:
@@ -344,4 +343,11 @@ func TestLinuxCaptures(t *testing.T) {
 		}
 		require.NotEmpty(t, selected)
 	}
+}
+
+// framed returns an IP packet as a frame.
+func framed(ip []byte) *rocev2.Frame {
+	var f rocev2.Frame
+	_ = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	return &f
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -119,7 +118,7 @@ func TestLinuxBorderFragments(t *testing.T) {
 			first, message := arrives()
 			require.True(t, first, "without rules")
 			require.Equal(t, c.linux, message, "without rules")
-			_, drop := c.border.Match(fragments()[0], rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			_, drop := c.border.Match(framed(fragments()[0]))
 			require.Equal(t, !c.crosses, drop, "Match")
 			for _, r := range rulesOf(t, &c.border) {
 				f.border.Run(t, r.load, "sh", "-e")

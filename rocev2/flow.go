@@ -13,20 +13,12 @@ type FiveTuple struct {
 	SrcPort, DstPort uint16 // 0 where the protocol is neither TCP nor UDP
 }
 
-// A Flow is the innermost flow in a packet, the one below its mirrors, overlays
-// and other tunnels, one inside the other: see [Tunnel].
+// A Flow is the innermost flow in a frame, the one below its mirrors, overlays and other tunnels, one
+// inside the other: see [Tunnel]. It is what a congested node tells others about. [Frame.Flow] gives it.
 //
-// Where a tunnel hides a RoCEv2 packet from [Packet], which follows IP in IP
-// alone, p.DecodeIP(f.IP) reads it.
-//
-// The zero value is ready for any number of Decode calls; they allocate
-// nothing.
+// The zero value is ready for any number of Decode calls; they allocate nothing.
 type Flow struct {
-	// FiveTuple is that of the innermost IP packet. Where a type 4 Routing
-	// header stands in that packet itself (SRv6 without encapsulation) and its
-	// Segments Left is not 0, Dst is the final destination, Segment List[0]:
-	// the address that the flow's sender and receiver know, and the one that
-	// its checksum and ICRC are computed with.
+	// FiveTuple is that of the innermost packet, as [Frame.FiveTuple] has it.
 	FiveTuple
 	FlowLabel uint32 // of the innermost IP header: 20 bits, IPv6 only
 
@@ -48,24 +40,20 @@ func (f *Flow) DecodeFrame(b []byte) error { return f.Decode(b, DecodeOptions{})
 // DecodeIP sets f from an IPv4 or IPv6 packet. f aliases b.
 func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets f from the octets that o describes. f aliases b. On error f is
-// unchanged.
-//
-// It is the walk of D12, and besides IP in IP it goes on through what [Tunnel]
-// names: ERSPAN and others in GRE, VXLAN on UDP port 4789, Geneve on 6081, MPLS
-// labels behind Ethernet, IP and UDP port 6635, Ethernet in IP. As there, at
-// most 4 IP headers stand inside the outermost one, whatever is between them. A
-// tunnel that carries no IP is an error: the tuple of the tunnel itself would
-// name the wrong sender. So are fragments, the first one too, which has ports,
-// as the others of its flow have none. In any other protocol the flow has no
-// ports.
+// Decode sets f from the octets that o describes. f aliases b. It fails as [Frame.FiveTuple] does; f is
+// then unchanged.
 func (f *Flow) Decode(b []byte, o DecodeOptions) error {
 	var frame Frame
-	frame.Decode(b, o)
-	t, err := frame.FiveTuple()
+	_ = frame.Decode(b, o) // Flow says what its error would
+	return frame.Flow(f)
+}
+
+// Flow sets to from the innermost packet. It fails as FiveTuple does; to is then unchanged.
+func (f *Frame) Flow(to *Flow) error {
+	t, err := f.FiveTuple()
 	if err != nil {
 		return err
 	}
-	*f = Flow{FiveTuple: t, FlowLabel: frame.FlowLabel(), Tunnels: frame.Tunnels(), Outermost: frame.Outermost(), IP: frame.IP()}
+	*to = Flow{t, f.FlowLabel(), f.Tunnels(), f.Outermost(), f.IP()}
 	return nil
 }

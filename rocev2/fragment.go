@@ -41,10 +41,3 @@ func (w *walk) fragment(b []byte) (port uint16, ok bool) {
 	}
 	return be.Uint16(b[at+2:]), true
 }
-
-// FirstFragmentPort is Frame.Fragment.
-func FirstFragmentPort(b []byte, o DecodeOptions) (port uint16, ok bool) {
-	var f Frame
-	f.Decode(b, o)
-	return f.Fragment()
-}

@@ -38,3 +38,63 @@ func IOAMOptions(b []byte, o DecodeOptions) iter.Seq2[IOAMOption, error] {
 func (in *Inner) IOAM() iter.Seq2[IOAMOption, error] { return in.frame.IOAM() }
 
 func (in *Inner) OptionsError() error { return in.frame.OptionsError() }
+
+// An Inner is the innermost packet, whatever it is.
+type Inner struct {
+	Tunnels   Tunnels // that the packet came in, besides IP in IP
+	Outermost []byte  // from the outermost one to the end of the input
+	IP        []byte  // from the innermost one to the end of what carries that packet
+
+	Cut bool // IP breaks off early: the capture, or a mirroring switch, cut it
+
+	octets []byte
+	frame  Frame
+}
+
+func (in *Inner) Decode(b []byte, o DecodeOptions) error {
+	var f Frame
+	f.Decode(b, o)
+	w := f.inner()
+	switch {
+	case f.broken != nil:
+		return f.broken
+	}
+	if !w.begins(b) {
+		return w.err
+	}
+	in.Tunnels, in.IP, in.Cut = f.Tunnels(), b[w.ip:w.stop:w.stop], w.cut
+	in.Outermost, in.octets, in.frame = b[w.outer:len(b):len(b)], b, f
+	return nil
+}
+func (in *Inner) Options() DecodeOptions { return DecodeOptions{Link: LinkIP, Cut: in.Cut} }
+func (in *Inner) Extensions() iter.Seq2[uint8, []byte] {
+	return func(yield func(uint8, []byte) bool) {
+		in.frame.Extensions()(yield)
+	}
+}
+
+func Innermost(b []byte, o DecodeOptions) []byte { return walked(b, o).Innermost() }
+
+func FirstFragmentPort(b []byte, o DecodeOptions) (port uint16, ok bool) {
+	return walked(b, o).Fragment()
+}
+
+func LinkPayload(b []byte, o DecodeOptions) (etherType uint16, payload []byte) {
+	f := walked(b, o)
+	if etherType = f.EtherType(); etherType != 0 {
+		payload = f.LinkPayload()
+	}
+	return etherType, payload
+}
+
+// Split returns the link-layer header and the outermost IP packet.
+func Split(b []byte, o DecodeOptions) (link, ip []byte, err error) {
+	f := walked(b, o)
+	switch ip = f.Outermost(); {
+	case ip == nil:
+		return nil, nil, f.near.err
+	case f.Cut() && !o.Cut:
+		return nil, nil, errIPLength
+	}
+	return f.Link(), ip, nil
+}

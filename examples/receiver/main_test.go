@@ -26,7 +26,9 @@ func TestReceiver(t *testing.T) {
 	w := pcapgo.NewWriter(&in)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
 	for _, c := range wiretest.Capture(t, "rxe-rping6.pcap") {
-		if _, ip, err := rocev2.Split(c.Data, rocev2.DecodeOptions{}); err == nil {
+		var f rocev2.Frame
+		_ = f.Decode(c.Data, rocev2.DecodeOptions{})
+		if ip := f.Outermost(); ip != nil {
 			rocev2.SetECN(ip, rocev2.CE)
 		}
 		info := gopacket.CaptureInfo{Timestamp: c.Time, CaptureLength: len(c.Data), Length: c.OrigLen}

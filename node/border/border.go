@@ -50,7 +50,7 @@ func (b *Border) Counters() *node.Counters { return &b.counters }
 // Refused as Disabled is what passes since the role is off. Whether the capture cut the frame does not matter.
 func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) ([]byte, node.Decision) {
 	var d node.Decision
-	kind, drop := b.cfg.Match(f.Octets, f.Options)
+	kind, drop := b.cfg.Match(f)
 	d.Packet = kind
 	switch {
 	case kind == message.Other:

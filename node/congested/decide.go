@@ -254,7 +254,7 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 	}
 	cfg := a.cfg.Proxy
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
-	out, err := b, a.flow.Decode(s.frame.Octets, s.frame.Options)
+	out, err := b, s.frame.Flow(&a.flow)
 	if err == nil {
 		out, err = proxymsg.AppendFor(b, &a.flow, self, proxy, level.ToProxy(s.event.Level), cfg)
 	}
@@ -270,7 +270,7 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 // 4.1).
 func (a *Agent) fcn(b []byte, s *seen) []byte {
 	f := &a.flow
-	if !s.tunnelled || f.Decode(s.frame.Octets, s.frame.Options) != nil {
+	if !s.tunnelled || s.frame.Flow(f) != nil {
 		return s.refuse(b, node.NotTunnelled)
 	}
 	fcnMessage, err := fcn.For(f, level.ToFCN(s.event.Level))

@@ -43,7 +43,7 @@ func (a *Agent) ppfc(b []byte, s *seen) []byte {
 	p, e := &a.message.Packet, &s.event
 	to := p.Src
 	if a.cfg.PauseIngress {
-		if !s.tunnelled || a.flow.Decode(s.frame.Octets, s.frame.Options) != nil {
+		if !s.tunnelled || s.frame.Flow(&a.flow) != nil {
 			return s.refuse(b, node.NotTunnelled)
 		}
 		to = a.flow.OuterSrc()
