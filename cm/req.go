@@ -72,8 +72,8 @@ type REQ struct {
 	PrivateData           [92]byte // begins with an IPData where ServiceID is one of the RDMA IP CM service
 }
 
-// MTU returns the path MTU in octets: 256, 512, 1024, 2048, 4096, or 0 when
-// PathMTU is none of theirs.
+// MTU returns the path MTU in octets: 256, 512, 1024, 2048 or 4096, for a PathMTU of
+// 1 to 5, and 0 for any other.
 func (m *REQ) MTU() int {
 	if m.PathMTU < 1 || m.PathMTU > 5 {
 		return 0

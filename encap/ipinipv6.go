@@ -10,7 +10,7 @@ type IPInIPv6 struct {
 	Dst netip.Addr // the node where the tunnel ends
 }
 
-// Append is [Tunnel]'s.
+// Append implements [Tunnel].
 func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	proto, _, class, err := look(inner)
 	if err != nil {

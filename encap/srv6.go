@@ -27,15 +27,15 @@ type SRv6 struct {
 	Segments []netip.Addr // in the order of travel, 1 to 127
 	Reduced  bool
 	// Ethernet is the header of the frame that the packet travels in: MAC
-	// addresses, tags, EtherType, of which the latter becomes the packet's.
-	// Empty, as for the behaviours End.DT4, End.DT6 and End.DX4, End.DX6, there
-	// is no frame; End.DX2 takes one.
+	// addresses, tags and an EtherType, which Append replaces by that of the
+	// packet. It is empty where the packet travels without a frame, to the
+	// behaviours End.DT4, End.DT6, End.DX4 and End.DX6; End.DX2 takes a frame.
 	Ethernet []byte
 }
 
 const segmentSize = 16
 
-// Append is [Tunnel]'s.
+// Append implements [Tunnel].
 func (t *SRv6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	proto, ether, class, err := look(inner)
 	if err != nil {

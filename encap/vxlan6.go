@@ -29,7 +29,8 @@ type VXLAN6 struct {
 	Dst netip.Addr // the node where the tunnel ends
 	VNI uint32     // 24 bits
 	// Ethernet is the header of the frame that the packet travels in: MAC
-	// addresses, tags, EtherType, of which the latter becomes the packet's.
+	// addresses, tags and an EtherType, which Append replaces by that of the
+	// packet.
 	Ethernet []byte
 }
 
@@ -40,7 +41,7 @@ const (
 	vxlanFlagI = 0x08 << 24 // the VNI is valid
 )
 
-// Append is [Tunnel]'s.
+// Append implements [Tunnel].
 func (t *VXLAN6) Append(b, inner []byte, label uint32) ([]byte, error) {
 	_, ether, class, err := look(inner)
 	if err != nil {

@@ -82,12 +82,12 @@ func (c *Choice) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(c, text, "fastcnp", "choice")
 }
 
-// Why AppendFor builds nothing, besides what rocev2.Carriage.AppendAnswer says.
+// Why AppendFor builds nothing, besides what rocev2.MayAnswer and rocev2.Answerable say.
 var (
 	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
 		wireerr.Other)
 
-	errLong = wireerr.New("fastcnp", "Config.Long", 0, "none of Refuse, Trim and FallBack", wireerr.Range)
+	errLong = wireerr.New("fastcnp", "Config.Long", 0, "not Refuse, Trim or FallBack", wireerr.Range)
 	errIPv6 = wireerr.New("fastcnp", "src", 0, "no IPv6 address", wireerr.Range)
 )
 

@@ -22,7 +22,7 @@ var (
 	ErrNotTunnelled = wireerr.New("fcn", "congested packet", 0, "came in no tunnel with an outer IPv6 header",
 		wireerr.Other)
 	ErrNotECNCapable = wireerr.New("fcn", "congested packet", 0, "its outer header is not ECN-capable", wireerr.Other)
-	// ErrFlowLabelZero is of Validate, too.
+	// ErrFlowLabelZero: Validate returns it, too.
 	ErrFlowLabelZero = wireerr.New("fcn", "Flow Label", 0, "0, which labels no flow", wireerr.Malformed)
 	// ErrOwn: the ingress PE would tell itself.
 	ErrOwn = wireerr.New("fcn", "congested packet", 0, "its outer source is the node's own address", wireerr.Other)

@@ -52,7 +52,7 @@ type Message struct {
 	Reserved  uint16 // 9 bits: zero on send, ignored on receipt, kept
 }
 
-// What decoding and encoding refuse; errReservedSet is Validate's.
+// What decoding and encoding refuse, and errReservedSet, which only Validate does.
 var (
 	errTruncated      = wireerr.New("fcn", "message", 4, "truncated: 4 octets needed", wireerr.Truncated)
 	errLength         = wireerr.New("fcn", "UDP length", 0, "not 12: a message has exactly 4 octets", wireerr.Malformed)

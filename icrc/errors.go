@@ -24,5 +24,5 @@ var (
 		wireerr.Truncated)
 	errSegmentList = wireerr.New("icrc", "Routing header", 24,
 		"type 4 with Segments Left has no Segment List[0]: 24 octets needed", wireerr.Truncated)
-	errCoverage = wireerr.New("icrc", "Coverage", 0, "none of as-sent, without, skipped", wireerr.Range)
+	errCoverage = wireerr.New("icrc", "Coverage", 0, "not as-sent, without or skipped", wireerr.Range)
 )

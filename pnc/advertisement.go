@@ -54,16 +54,16 @@ type Origin struct {
 
 // What the writing functions refuse.
 var (
-	errPrefix = wireerr.New("pnc", "prefix", 0, "not a prefix of hosts, or none that the protocol carries",
+	errPrefix = wireerr.New("pnc", "prefix", 0, "not one of host addresses, or not one that the protocol carries",
 		wireerr.Range)
 	errProxy = wireerr.New("pnc", "proxy", 0,
 		"no unicast address that others can reach, or not of the family that the field has", wireerr.Range)
 	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )
 
-// errNotHosts is what the reading functions say of the flag on a prefix that is
-// none of hosts.
-var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or another prefix that is none of hosts",
+// errNotHosts is what the reading functions say of the flag on a prefix that
+// holds no host addresses.
+var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or on a prefix without host addresses",
 	wireerr.Malformed)
 
 // Validate says whether the advertisement can be made at all: Prefix is one that
@@ -119,8 +119,8 @@ func reachable(a netip.Addr) bool { return a.IsValid() && ofHosts(netip.PrefixFr
 // plain returns the address as it goes on the wire.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// sameFamily returns the address that has the family of the prefix, or the
-// other one when there is none.
+// sameFamily returns the address of the prefix's family if it is there, else the
+// one of the other family.
 func sameFamily(p netip.Prefix, v4, v6 netip.Addr) netip.Addr {
 	if p.Addr().Is4() && v4.IsValid() || !v6.IsValid() {
 		return v4

@@ -52,12 +52,12 @@ var (
 // is the system's TE router id (TLV 134 or 140, in any fragment), unless the
 // prefix was leaked here from another level (R-flag or down bit), as then
 // another system originated it. Of two addresses that of the prefix's family
-// counts. When there is none, Proxy is the zero Addr.
+// counts. Without either, Proxy is the zero Addr.
 //
 // A fragment that has expired (remaining lifetime 0) says nothing; has fragment
 // 0 expired, none does. Of a sub-TLV that stands twice the first counts. A
 // broken fragment, TLV or reachability is an error that comes beside the rest, and
-// so is the flag on a prefix that is none of hosts (see [Advertisement.Validate]).
+// so is the flag on a prefix without host addresses (see [Advertisement.Validate]).
 func (c Codes) ReadISIS(fragments ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {
 		var s system

@@ -93,8 +93,8 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	~                Characteristic Value (variable)                ~
 //
-// Of two addresses the first, global one counts. An address of a length that is
-// not known is none.
+// Of two addresses the first, global one counts. Where the length is not that of an
+// IPv4 or IPv6 address, Address is the zero Addr.
 func decodeNHC(b []byte) (h NextHop, tlvs []byte, err error) {
 	if len(b) < 4 || len(b) < 4+int(b[3]) {
 		return NextHop{}, nil, ErrNHC

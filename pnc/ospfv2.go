@@ -25,12 +25,12 @@ const (
 // D16: the proxy is the prefix source router address, of several each. Without
 // one it is the router's address, from its traffic engineering LSA, if the
 // prefix is one of the router's own area (route type 1): any other may have been
-// originated by another router. When there is none, Proxy is the zero Addr. The
+// originated by another router. Without either, Proxy is the zero Addr. The
 // metric is not in these LSAs: Metric is 0.
 //
 // An LSA at MaxAge says nothing. A malformed one is an error and says nothing
 // else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
-// the first count. The flag on a prefix that is none of hosts is an error beside the
+// the first count. The flag on a prefix without host addresses is an error beside the
 // rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {

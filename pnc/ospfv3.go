@@ -35,11 +35,11 @@ const (
 // D16: the proxy is the prefix source router address, of several each. Without
 // one it is the router's IPv6 address, from its traffic engineering LSA
 // (RFC 5329), if the prefix is one of the router's own area: any other may have
-// been originated by another router. When there is none, Proxy is the zero Addr.
+// been originated by another router. Without either, Proxy is the zero Addr.
 //
 // An LSA at MaxAge says nothing. A malformed one is an error and says nothing
 // else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
-// the first count. The flag on a prefix that is none of hosts is an error beside the
+// the first count. The flag on a prefix without host addresses is an error beside the
 // rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return func(yield func(Advertisement, error) bool) {

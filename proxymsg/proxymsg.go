@@ -92,7 +92,7 @@ var (
 		"truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
 	errTruncatedIPv6 = wireerr.New("proxymsg", "message", 40,
 		"truncated: 40 octets before the invoking packet needed with IPv6 addresses", wireerr.Truncated)
-	ErrNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "there is none", wireerr.Truncated)
+	ErrNoInvoking = wireerr.New("proxymsg", "invoking packet", 0, "missing", wireerr.Truncated)
 	errAddress    = wireerr.New("proxymsg", "five-tuple", 0, "addresses must both be IPv4 or both IPv6",
 		wireerr.Range)
 	errLevelRange    = wireerr.New("proxymsg", "congestion level", 0, "over 7", wireerr.Range)
