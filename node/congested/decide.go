@@ -129,7 +129,7 @@ func (a *Agent) look(s *seen) node.Reason {
 	// DecodeFrame follows IP in IP alone. What is below other tunnels counts, but not a mirrored packet, which is a
 	// copy of one that was elsewhere.
 	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Mirrored() {
-		s.tunnelled, s.ecn = true, outerECN(f.Outermost())
+		s.tunnelled = true
 		err = m.DecodeInner(f, a.messages())
 	}
 	s.Packet = m.Kind
@@ -152,12 +152,7 @@ func (a *Agent) look(s *seen) node.Reason {
 		}
 		return node.Notification
 	}
-	if !s.tunnelled {
-		s.ecn = p.ECN()
-		if s.tunnelled = len(p.Outer) > 0; s.tunnelled {
-			s.ecn = outerECN(p.Outer)
-		}
-	}
+	s.tunnelled, s.ecn = s.tunnelled || len(p.Outer) > 0, f.OuterECN()
 	s.Flow.FlowKey = p.FlowKey()
 	s.flow = s.Flow.Hash(a.memory.Seed())
 	switch {
@@ -177,14 +172,6 @@ func (a *Agent) messages() message.Config {
 // ours says whether a UDP port is one of RoCEv2 and its notifications.
 func (a *Agent) ours(port uint16) bool {
 	return port == rocev2.Port || port == a.cfg.FCN.Port || port == a.cfg.Proxy.Port
-}
-
-// outerECN returns the ECN field of the outermost IP header.
-func outerECN(outer []byte) uint8 {
-	if outer[0]>>4 == 6 {
-		return outer[1] >> 4 & 3
-	}
-	return outer[1] & 3
 }
 
 // mark answers a packet by marking alone, or by the fallback where the node cannot mark.

@@ -93,10 +93,10 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 // the node does not know when it began. Flows that were forgotten (Config.MaxPaused) get none, and run when their
 // pause is over.
 func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
-	for {
+	for a.cfg.Enabled {
 		n, to, ok := a.paused.take(port)
-		if !ok || !a.cfg.Enabled {
-			return b, node.Decision{}
+		if !ok {
+			break
 		}
 		if out, err := a.appendPPFC(b, &n, to); err == nil { // as it was when the flow was paused
 			d := node.Decision{Action: node.Sent, Kind: message.PPFC, To: to}
@@ -105,6 +105,7 @@ func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
 			return out, d
 		}
 	}
+	return b, node.Decision{}
 }
 
 // pausedFlows are the flows that a PPFC has stopped or held. Its memory is fixed:

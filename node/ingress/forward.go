@@ -40,7 +40,7 @@ func (pe *PE) forward(
 	if !cut && f.Cut() {
 		ip = nil // it breaks off
 	}
-	switch dst := role.OuterDst(f); {
+	switch dst := f.OuterDst(); {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
 		return out
 	case !pe.cfg.Enabled:

@@ -97,7 +97,7 @@ func (pe *PE) labelled(label uint32) uint32 {
 // fromTunnel learns from what comes in a tunnel that ends here.
 func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	p := &pe.packet
-	if !pe.cfg.Enabled || pe.cfg.QPs == nil || !f.Tunnelled() || f.Mirrored() || role.OuterDst(f) != pe.cfg.WAN ||
+	if !pe.cfg.Enabled || pe.cfg.QPs == nil || !f.Tunnelled() || f.Mirrored() || f.OuterDst() != pe.cfg.WAN ||
 		f.InnerPacket(p) != nil {
 		return
 	}

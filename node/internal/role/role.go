@@ -61,23 +61,6 @@ func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	return message.Broken, node.Broken
 }
 
-// Outer returns the addresses of the outermost IP header of a frame, zero ones where there is none.
-func Outer(f *rocev2.Frame) (src, dst netip.Addr) {
-	switch ip := f.Outermost(); {
-	case len(ip) >= 40 && ip[0]>>4 == 6:
-		return netip.AddrFrom16([16]byte(ip[8:])), netip.AddrFrom16([16]byte(ip[24:]))
-	case len(ip) >= 20 && ip[0]>>4 == 4:
-		return netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:]))
-	}
-	return src, dst
-}
-
-// OuterDst returns the second of them.
-func OuterDst(f *rocev2.Frame) netip.Addr {
-	_, dst := Outer(f)
-	return dst
-}
-
 // ToPort looks for a UDP datagram to a port: Accepted says that d is one, Broken and Fragment that there is one but
 // not a whole one, NotOurs that there is none.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {

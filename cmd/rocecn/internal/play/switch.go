@@ -334,12 +334,5 @@ func (s *congestedSwitch) data(f *rocev2.Frame) (sender netip.Addr, congested, o
 	if s.message.Kind != message.Data || f.Mirrored() {
 		return sender, false, false
 	}
-	return s.message.Packet.Src, !s.onlyCE || outerECN(f.Outermost()) == rocev2.CE, true
-}
-
-func outerECN(outer []byte) uint8 {
-	if outer[0]>>4 == 6 {
-		return outer[1] >> 4 & 3
-	}
-	return outer[1] & 3
+	return s.message.Packet.Src, !s.onlyCE || f.OuterECN() == rocev2.CE, true
 }

@@ -1,0 +1,73 @@
+package congested_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/stretchr/testify/require"
+)
+
+// In the midst of a sequence: who rejected a Fast CNP and who was stopped is not forgotten, limits keep what they
+// hold, and what cannot work changes nothing.
+func TestConfigure(t *testing.T) {
+	cfg := method(congested.FastCNP)
+	cfg.Out, cfg.MaxFlows = limit.Rate{PerSecond: 1e-3, Burst: 4}, 64
+	a := agent(t, cfg)
+	e := &event{Frame: data(t), Options: ip, Port: 7}
+	sent, _ := congest(a, nil, e, now)
+	require.Equal(t, node.Accepted, icmp(a, src6, problem(sent), now))
+
+	for text, change := range map[string]func(*congested.Config){
+		"Self6":                     func(c *congested.Config) { c.Self6 = self4 },
+		"Out has a Burst":           func(c *congested.Config) { c.Out = limit.Rate{Burst: 4} },
+		"PerFlow[3]":                func(c *congested.Config) { c.PerFlow[3] = -1 },
+		"MaxFlows cannot change":    func(c *congested.Config) { c.MaxFlows = 65 },
+		"MaxSent cannot change":     func(c *congested.Config) { c.MaxSent = 65 },
+		"MaxRejected cannot change": func(c *congested.Config) { c.MaxRejected = 65 },
+		"MaxPaused cannot change":   func(c *congested.Config) { c.MaxPaused = 65 },
+		"Seed cannot change":        func(c *congested.Config) { c.Seed = 9 },
+	} {
+		bad := cfg
+		bad.Methods = nil
+		change(&bad)
+		require.ErrorContains(t, a.Configure(bad), text)
+	}
+	rejected := decision{Packet: message.Data, MarkECN: true}
+	_, d := congest(a, nil, e, now)
+	require.Equal(t, rejected, d, "the methods are as they were, and the sender is not capable")
+
+	cfg.Methods = method(congested.PPFC).Methods
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, message.PPFC, d.Kind)
+	cfg.Methods = method(congested.FastCNP).Methods
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, rejected, d)
+	cfg.Enabled = false
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, node.Disabled, d.Reason)
+	require.Empty(t, resumes(t, a, 7), "nothing is sent by a role that is off")
+	cfg.Enabled = true
+	require.NoError(t, a.Configure(cfg))
+	_, d = congest(a, nil, e, now)
+	require.Equal(t, rejected, d)
+	out, resumed := a.Resume(nil, 7)
+	require.Equal(t, node.Sent, resumed.Action)
+	_, n := ofPPFC(t, out)
+	require.Equal(t, ppfc.Resume, n.Type)
+
+	// Of four notifications two were sent.
+	cfg.Methods = method(congested.Proxy).Methods
+	require.NoError(t, a.Configure(cfg))
+	for i, want := range []node.Reason{0, 0, node.Limited} {
+		_, d = congest(a, nil, e, now.Add(time.Duration(i)))
+		require.Equal(t, want, d.Reason)
+	}
+}

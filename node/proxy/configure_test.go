@@ -1,0 +1,95 @@
+package proxy
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// In the midst of a sequence: what was learned stays, limits keep what they hold, and what cannot work changes
+// nothing.
+func TestConfigure(t *testing.T) {
+	var cfg Config
+	p := newProxy(t, func(c *Config) {
+		c.QPs, c.PerFlow, c.MaxFlows = qpmap.New(qpmap.Config{}), time.Hour, 64
+		c.InPerSource = limit.Rate{PerSecond: 1e-3, Burst: 4}
+		cfg = *c
+	})
+	back := rocev2.FlowKey{Src: receiver4, Dst: sender4, DestQP: 0x21}
+	show := func(k rocev2.FlowKey, op bth.Opcode, psn uint32) {
+		var q rocev2.Packet
+		require.NoError(t, q.DecodeIP(congested(t, k, func(q *rocev2.Packet) { q.BTH.Opcode, q.BTH.PSN = op, psn })))
+		p.observe1(&q, start)
+	}
+	for psn := uint32(1000); psn < 1005; psn++ {
+		show(flow4, bth.RCRDMAWriteOnly, psn)
+		show(back, bth.RCAcknowledge, psn)
+	}
+	data := messageAbout(t, congested(t, flow4, func(q *rocev2.Packet) { q.BTH.PSN = 1003 }))
+	hear := func() (answer, node.Reason) {
+		_, a, reason := p.hear(nil, switch4, data, start)
+		return a, reason
+	}
+	a, reason := hear()
+	require.Equal(t, []any{CNP, uint32(0x21), node.Accepted}, []any{a.Method, a.SrcQP, reason})
+
+	for name, change := range map[string]func(*Config){
+		"neither Self4":     func(c *Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
+		"PerFlow":           func(c *Config) { c.PerFlow = -1 },
+		"InPerSource":       func(c *Config) { c.InPerSource = limit.Rate{Burst: 1} },
+		"MaxFlows cannot":   func(c *Config) { c.MaxFlows = 65 },
+		"MaxSources cannot": func(c *Config) { c.MaxSources = 65 },
+		"Seed cannot":       func(c *Config) { c.Seed = 7 },
+		"DSCP":              func(c *Config) { c.Carriage.DSCP = 64 },
+	} {
+		bad := cfg
+		bad.Accept = nil
+		change(&bad)
+		require.ErrorContains(t, p.Configure(bad), name)
+	}
+	_, reason = hear()
+	require.Equal(t, node.Limited, reason, "the list is as it was, and the flow's interval goes on")
+
+	cfg.PerFlow, cfg.Senders = 0, senders(PPFC)
+	require.NoError(t, p.Configure(cfg))
+	a, reason = hear()
+	require.Equal(t, []any{PPFC, node.Accepted}, []any{a.Method, reason})
+	cfg.Senders = senders(CNP)
+	require.NoError(t, p.Configure(cfg))
+	a, reason = hear()
+	require.Equal(t, []any{CNP, uint32(0x21), node.Accepted}, []any{a.Method, a.SrcQP, reason}, "nothing is forgotten")
+	_, reason = hear()
+	require.Equal(t, node.Limited, reason, "the source has sent four")
+	cfg.InPerSource = limit.Rate{}
+	require.NoError(t, p.Configure(cfg))
+	_, reason = hear()
+	require.Equal(t, node.Accepted, reason)
+}
+
+// What a proxy counts is read while it works: for the race detector.
+func TestCountersMeanwhile(t *testing.T) {
+	p := newProxy(t, nil)
+	data := messageAbout(t, congested(t, flow6, nil))
+	var sum node.Counters
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 1000 {
+			p.hear(nil, switch6, data, start)
+		}
+	})
+	for p.Counters().Of(node.Count{Action: node.Sent}) < 1000 {
+		for range p.Counters().All() {
+		}
+	}
+	wg.Wait()
+	sum.Add(p.Counters())
+	require.EqualValues(t, 1000, sum.Of(node.Count{Action: node.Sent}))
+}

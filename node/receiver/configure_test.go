@@ -1,0 +1,63 @@
+package receiver_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/stretchr/testify/require"
+)
+
+// In the midst of a sequence: limits keep what they hold, what is known stays, and what cannot work changes nothing.
+func TestConfigure(t *testing.T) {
+	cfg := config(t)
+	cfg.PerFlow, cfg.Out, cfg.MaxFlows = time.Hour, limit.Rate{PerSecond: 1e-3, Burst: 3}, 64
+	r := made(t, cfg)
+	is := func(at time.Duration, want node.Reason) {
+		t.Helper()
+		_, d := receive(r, nil, marked(t), now.Add(at))
+		require.Equal(t, want, d.Reason)
+	}
+	is(0, 0)
+	for text, change := range map[string]func(*receiver.Config){
+		"receiver: neither Self4": func(c *receiver.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
+		"Self4":                   func(c *receiver.Config) { c.Self4 = self6 },
+		"Self6":                   func(c *receiver.Config) { c.Self6 = self4 },
+		"PerFlow -1ns":            func(c *receiver.Config) { c.PerFlow = -1 },
+		"Out has a Burst":         func(c *receiver.Config) { c.Out = limit.Rate{Burst: 5} },
+		"MaxFlows -1 is negative": func(c *receiver.Config) { c.MaxFlows = -1 },
+		"MaxFlows cannot change":  func(c *receiver.Config) { c.MaxFlows = 65 },
+		"Seed cannot change":      func(c *receiver.Config) { c.Seed = 9 },
+	} {
+		bad := cfg
+		bad.QPs = nil
+		change(&bad)
+		require.ErrorContains(t, r.Configure(bad), text)
+		if text != "MaxFlows cannot change" && text != "Seed cannot change" {
+			_, err := receiver.New(bad)
+			require.ErrorContains(t, err, text)
+		}
+	}
+	is(time.Second/2, node.Limited) // the pair is known, and the interval goes on
+
+	cfg.PerFlow = time.Second
+	require.NoError(t, r.Configure(cfg))
+	is(time.Second-1, node.Limited)
+	is(time.Second, 0)
+	cfg.Enabled = false
+	require.NoError(t, r.Configure(cfg))
+	is(2*time.Second, node.Disabled)
+	cfg.Enabled, cfg.Fast = true, true
+	require.NoError(t, r.Configure(cfg))
+	out, d := receive(r, nil, marked(t), now.Add(2*time.Second))
+	require.Equal(t, message.FastCNP, d.Kind)
+	require.NotEmpty(t, out)
+	is(3*time.Second, node.Limited) // three were sent
+	cfg.Out = limit.Rate{}
+	require.NoError(t, r.Configure(cfg))
+	is(3*time.Second, 0)
+}

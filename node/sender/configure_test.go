@@ -1,0 +1,63 @@
+package sender_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// In the midst of a sequence: what was reported and where datagrams go stays, limits keep what they hold, and what
+// cannot work changes nothing.
+func TestConfigure(t *testing.T) {
+	cfg := config(t)
+	cfg.QPs, cfg.Window, cfg.PerSource, cfg.MaxQPs = nil, time.Hour, time.Second, 64
+	s := made(t, cfg)
+	observe(s, congested(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 0x55 }), now)
+	about := receiverCNP(t, congested(t), 0x55)
+	e, reason := receive(s, about, ip, now)
+	require.Equal(t, []any{false, node.Accepted}, []any{e.Again, reason})
+	for text, change := range map[string]func(*sender.Config){
+		"sender: neither Self4":    func(c *sender.Config) { c.Self4, c.Self6 = netip.Addr{}, netip.Addr{} },
+		"Self6":                    func(c *sender.Config) { c.Self6 = self4 },
+		"PerSource -1ns":           func(c *sender.Config) { c.PerSource = -1 },
+		"Window -1ns":              func(c *sender.Config) { c.Window = -1 },
+		"In has a Burst":           func(c *sender.Config) { c.In = limit.Rate{Burst: 1} },
+		"MaxQPs cannot change":     func(c *sender.Config) { c.MaxQPs = 65 },
+		"MaxSources cannot change": func(c *sender.Config) { c.MaxSources = 65 },
+		"Seed cannot change":       func(c *sender.Config) { c.Seed = 9 },
+	} {
+		bad := cfg
+		bad.Accept = nil
+		change(&bad)
+		require.ErrorContains(t, s.Configure(bad), text)
+	}
+	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
+	require.Equal(t, node.UnknownQP, reason, "the list is as it was")
+	_, reason = receive(s, about, ip, now)
+	require.Equal(t, node.Limited, reason)
+
+	cfg.PerSource, cfg.Accept = 100*time.Millisecond, acl.New()
+	require.NoError(t, s.Configure(cfg))
+	_, reason = receive(s, about, ip, now.Add(100*time.Millisecond-1))
+	require.Equal(t, node.Limited, reason)
+	e, reason = receive(s, about, ip, now.Add(100*time.Millisecond))
+	require.Equal(t, []any{true, node.Accepted}, []any{e.Again, reason}, "nothing is forgotten")
+	_, reason = receive(s, fastCNP(t, sw, congested(t)), ip, now)
+	require.Equal(t, node.Denied, reason)
+	cfg.Enabled = false
+	require.NoError(t, s.Configure(cfg))
+	_, reason = receive(s, about, ip, now.Add(time.Second))
+	require.Equal(t, node.Disabled, reason)
+	cfg.Enabled = true
+	require.NoError(t, s.Configure(cfg))
+	e, reason = receive(s, about, ip, now.Add(time.Second))
+	require.Equal(t, []any{true, node.Accepted}, []any{e.Again, reason})
+}
