@@ -44,6 +44,7 @@ type Counts struct {
 	LostData, LostDataOctets uint64 // those of data
 	Hops                     uint64 // arrivals of packets at a node
 	Reordered                uint64 // packets of data that arrived before one sent earlier: 0 in a right run
+	Untimely                 uint64 // frames sent while another was, or in a pause: 0 in a right run
 
 	Congested uint64   // decisions of RED that a packet meets congestion
 	Marked    uint64   // CE set
@@ -268,8 +269,8 @@ func (n *Network) note(p *Port, k *packet) {
 }
 
 // Check returns what does not add up: packets and octets that were neither
-// delivered, lost, nor are under way, flows out of order, and buffers that are
-// not what their queues hold.
+// delivered, lost, nor are under way, flows out of order, frames sent in a pause or two
+// at a time, and buffers that are not what their queues hold.
 func (n *Network) Check() error {
 	var waiting, flying int
 	var there, octets int64 // of data
@@ -303,6 +304,8 @@ func (n *Network) Check() error {
 	case waiting+flying+making != n.pool.used:
 		return fmt.Errorf("%d packets wait, %d fly, %d are being made, but %d are there", waiting, flying,
 			making, n.pool.used)
+	case c.Untimely > 0:
+		return fmt.Errorf("%d frames were sent while another was, or in a pause", c.Untimely)
 	case c.Reordered > 0:
 		return fmt.Errorf("%d packets overtook others of their flow", c.Reordered)
 	}

@@ -161,6 +161,9 @@ func (p *Port) serve() {
 // transmit sends a packet on the wire, which is free.
 func (p *Port) transmit(r ref, k *packet) {
 	now := p.net.Sim.Now()
+	if p.busy > now || k.kind != control && p.paused>>k.prio&1 != 0 {
+		p.net.count.Untimely++
+	}
 	octets := int64(k.octets) + gap
 	p.busy = now + p.rate.Time(octets)
 	p.sent += uint64(octets)

@@ -357,3 +357,47 @@ func TestNoticeLoss(t *testing.T) {
 	n.Until(10 * ms)
 	require.Greater(t, float64(out.Sent()-sent), 0.5*float64((100*sim.Gbps).Octets(5*ms)))
 }
+
+// A link of the WAN may as well be two of half its delay with a router between them that
+// takes next to no time; and an FCN that takes no time to make, to carry and to translate is
+// what an oracle is.
+func TestSplitWAN(t *testing.T) {
+	build := func(v Variant, split bool, delay sim.Time) (*Network, *Port) {
+		cfg := dcqcn(v)
+		if delay == 0 {
+			cfg.SwitchDelay, cfg.SenderDelay = 0, 0
+		}
+		n := New(cfg)
+		pe, router, far := n.PE(), n.Router(), n.PE()
+		for range 2 {
+			n.LinkUneven(n.Host(), pe, 100*sim.Gbps, µs, delay)
+		}
+		if split {
+			between := n.Router()
+			n.LinkUneven(pe, between, 400*sim.Gbps, 5*µs, delay/2)
+			n.LinkUneven(between, router, 400_000*sim.Gbps, 5*µs, delay/2)
+		} else {
+			n.LinkUneven(pe, router, 400*sim.Gbps, 10*µs, delay)
+		}
+		out, _ := n.Link(router, far, 100*sim.Gbps, 10*µs)
+		n.Link(n.Host(), far, 400*sim.Gbps, µs)
+		for i, h := range n.Hosts()[:2] {
+			n.At(sim.Time(i)*100*sim.Nanosecond, must(n.Flow(h, n.Hosts()[2], 0)).Endless)
+		}
+		return n, out
+	}
+	n1, out1 := build(FCN, false, 10*µs)
+	n2, out2 := build(FCN, true, 10*µs)
+	peak1, sent1, c1 := measured(t, n1, out1, 4*ms)
+	peak2, sent2, c2 := measured(t, n2, out2, 4*ms)
+	require.InEpsilon(t, peak1, peak2, 0.01)
+	require.InEpsilon(t, sent1, sent2, 0.01)
+	require.InDelta(t, c1.FCNs, c2.FCNs, 2)
+
+	n1, out1 = build(FCN, false, 0)
+	n2, out2 = build(Oracle, false, 0)
+	peak1, sent1, _ = measured(t, n1, out1, 4*ms)
+	peak2, sent2, _ = measured(t, n2, out2, 4*ms)
+	require.InEpsilon(t, peak1, peak2, 0.01)
+	require.InEpsilon(t, sent1, sent2, 0.01)
+}
