@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/reaction"
@@ -154,11 +155,11 @@ func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
 // shortest ways.
 func (n *Network) route() {
 	n.routed = true
-	for _, s := range n.switches {
-		for _, p := range s.ports {
-			peer, ok := p.peer.owner.(*Switch)
-			p.core = ok && s.kind != inside && peer.kind != inside
-		}
+	for _, p := range n.ports {
+		p.next = int32(n.place(p.peer.owner))
+		from, ok1 := p.owner.(*Switch)
+		to, ok2 := p.peer.owner.(*Switch)
+		p.core = ok1 && ok2 && from.kind != inside && to.kind != inside
 	}
 	far := make([]int, len(n.hosts)+len(n.switches))
 	n.edges = make([]int32, len(n.hosts))
@@ -189,12 +190,24 @@ func (n *Network) place(at place) int {
 	return at.(*Host).index
 }
 
-// nearer returns the ports of a switch behind which it is a link less.
-func (n *Network) nearer(s *Switch, far []int) (ports []*Port) {
+// nearer returns the ports of a switch behind which it is a link less. Those of several
+// ports are shared by all that lie behind them.
+func (n *Network) nearer(s *Switch, far []int) []*Port {
+	ports, here := s.scratch[:0], far[n.place(s)]
 	for _, p := range s.ports {
-		if d := far[n.place(p.peer.owner)]; d >= 0 && d == far[n.place(s)]-1 {
+		if d := far[p.next]; d >= 0 && d == here-1 {
 			ports = append(ports, p)
 		}
+	}
+	s.scratch = ports
+	for _, same := range s.several {
+		if slices.Equal(same, ports) {
+			return same
+		}
+	}
+	ports = slices.Clone(ports)
+	if len(ports) > 1 {
+		s.several = append(s.several, ports)
 	}
 	return ports
 }
@@ -213,10 +226,11 @@ func (n *Network) distances(to place, far []int, core bool) []place {
 		if _, isHost := at.(*Host); isHost && i > 0 {
 			continue
 		}
+		here := far[n.place(at)]
 		for _, p := range n.portsOf(at) {
-			if next := p.peer.owner; far[n.place(next)] < 0 && (core || !p.core) {
-				far[n.place(next)] = far[n.place(at)] + 1
-				line = append(line, next)
+			if far[p.next] < 0 && (core || !p.core) {
+				far[p.next] = here + 1
+				line = append(line, p.peer.owner)
 			}
 		}
 	}
@@ -235,11 +249,13 @@ func (n *Network) edge(h *Host, far []int) int32 {
 }
 
 func (n *Network) portsOf(at place) []*Port {
-	if s, ok := at.(*Switch); ok {
-		return s.ports
-	}
-	if p := at.(*Host).port; p != nil {
-		return []*Port{p}
+	switch at := at.(type) {
+	case *Switch:
+		return at.ports
+	case *Host:
+		if at.port != nil {
+			return n.ports[at.port.number : at.port.number+1]
+		}
 	}
 	return nil
 }

@@ -28,8 +28,9 @@ type Port struct {
 	direct int // PFC frames that fly
 
 	in    account
-	red   bool // whether its data queue has RED
-	core  bool // both ends are nodes of the WAN
+	red   bool  // whether its data queue has RED
+	core  bool  // both ends are nodes of the WAN
+	next  int32 // the place of the peer's owner
 	level uint8
 
 	meter *Meter

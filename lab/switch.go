@@ -16,8 +16,12 @@ type Switch struct {
 	ports []*Port
 	ways  [][]*Port // to each host
 	back  [][]*Port // to each switch
-	role  *switchRole
-	id    sim.ID
+
+	several [][]*Port // those of them with several ports, each once
+	scratch []*Port
+
+	role *switchRole
+	id   sim.ID
 
 	used int64 // octets of the shared buffer
 	over int64 // of the headroom of all ports

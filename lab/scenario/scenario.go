@@ -147,6 +147,7 @@ const dataPriority = 3
 const (
 	maxHosts    = 4096
 	maxSwitches = 1024
+	maxTrunks   = 16_384
 	maxRuns     = 1000
 )
 
@@ -164,7 +165,7 @@ func (s *Scenario) check() error {
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
 		{!t.known(), "topology.kind", "star, line, leaf-spine, fat-tree, wan or two-dc needed"},
-		{t.Kind == "fat-tree" && (t.K < 2 || t.K > 24 || t.K%2 != 0), "topology.k", "an even number from 2 to 24 needed"},
+		{t.Kind == "fat-tree" && (t.K < 2 || t.K > 16 || t.K%2 != 0), "topology.k", "an even number from 2 to 16 needed"},
 		{t.Kind != "fat-tree" && t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts",
 			"1 at least, 2 in a star"},
 		{t.hosts() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
@@ -174,6 +175,8 @@ func (s *Scenario) check() error {
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
 		{t.leaved() && (t.Spines < 1 || t.Spines > maxSwitches), "topology.spines",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
+		{t.leaved() && t.Leaves*t.Spines > maxTrunks, "topology.spines",
+			fmt.Sprintf("%d links to leaves at most", maxTrunks)},
 		{t.Kind == "line" && (t.SlowHop < 0 || t.SlowHop >= t.Switches), "topology.slow_hop",
 			"from 1, the first switch, to the last but one needed, or 0"},
 		{t.Kind == "line" && t.SlowHop > 0 && t.SlowRate == 0, "topology.slow_rate", "needed with slow_hop"},

@@ -98,7 +98,9 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,"traffic": [{"kind": "poisson", "load": 1, "sizes": "WebSearch"}]`,
 			"traffic[0].load: above 0 and below 1"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring"}]`, "traffic[0].size: above 0 needed"},
-		{seconds + `,"topology": {"kind": "fat-tree", "k": 5},` + incast, "topology.k: an even number from 2 to 24"},
+		{seconds + `,"topology": {"kind": "fat-tree", "k": 5},` + incast, "topology.k: an even number from 2 to 16"},
+		{seconds + `,"topology": {"kind": "leaf-spine", "hosts": 2, "leaves": 200, "spines": 100},` + incast,
+			"topology.spines: 16384 links"},
 		{seconds + `,"topology": {"kind": "two-dc", "hosts": 2, "leaves": 2},` + incast, "topology.spines: from 1"},
 		{seconds + `,"topology": {"kind": "wan", "hosts": 2, "position": 1.5},` + incast, "topology.position: from 0"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "10KB"}}`, "switch.ppfc: resume below"},
@@ -125,6 +127,21 @@ func TestWrongKeys(t *testing.T) {
 	require.ErrorContains(t, err, "no JSON")
 	_, err = Read([]byte(`{} {}`))
 	require.ErrorContains(t, err, "behind the scenario")
+}
+
+// The largest networks that a scenario may have come up in seconds and in little memory.
+func TestLarge(t *testing.T) {
+	for _, top := range []string{
+		`{"kind": "fat-tree", "k": 16}`,
+		`{"kind": "leaf-spine", "leaves": 128, "spines": 32, "hosts": 16}`,
+		`{"kind": "line", "hosts": 2, "switches": 1024}`,
+	} {
+		s := read(t, `{"variants": ["fastcnp"], "duration": "20us", "topology": `+top+`,
+			"traffic": [{"kind": "permutation", "size": "1KB"}]}`)
+		results, err := s.Run(t.Context(), func(float64) {})
+		require.NoError(t, err, top)
+		require.Positive(t, results[0].Counts.Hops, top)
+	}
 }
 
 // A flow with a rate of its own sends no faster.
