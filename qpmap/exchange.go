@@ -148,6 +148,7 @@ func (m *Map) propose(x *exchange, id *key) {
 		return
 	}
 	m.stats.Conflicts++
+	m.unanswered = min(m.unanswered, 1<<16) + 1
 	for _, l := range [...]*link{&forth, &back} {
 		if pair := m.find(&l.key); pair != 0 {
 			e := m.pairs.At(pair)

@@ -100,13 +100,9 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	at := m.openFlow(k)
 	f := m.open.At(at)
-	start := o.PSN
-	if d := distance(f.start, o.PSN); f.named && 0 < d && d <= late {
-		start = f.start
-	}
-	if named := m.announcement(k, start); named != 0 {
+	if named, start, run := m.begins(k, f, o); named != 0 {
 		f.named, f.begun, f.start = true, true, start
-		if m.believes(k, f, start, o) {
+		if m.believes(k, f, named, run, o) {
 			m.adopt(named, nil, 0)
 			if at := m.find(k); at != 0 && m.followPair(at, o) {
 				return m.pairs.At(at).mtu
@@ -119,24 +115,99 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	return f.mtu
 }
 
-// believes tells whether a request that begins where CM says is enough to
-// believe the exchange: not against other requests that follow one another, and
-// not against a pair that has been answered, or is in use. There the answers
-// must say the same.
-func (m *Map) believes(k *key, f *open, start uint32, o *Observation) bool {
+// begins returns the slot of the exchange that announces requests of which o is
+// one of the first, and with which PSN they begin; slot 0 where there is none.
+// In a flood of exchanges they must be in a row, and run is how many were seen. One
+// of them, or some that are not next to each other, may be missing: the capture
+// loses packets. Who guesses PSNs does not hit several in a row.
+func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run uint16) {
+	start = o.PSN
+	if m.unanswered < flood {
+		if d := distance(f.start, start); f.named && 0 < d && d <= late {
+			start = f.start
+		}
+		return m.announcement(k, start), start, 1
+	}
+	t, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
+	missing := false
+	for d := range uint32(4 * inARow) {
+		start = (o.PSN - d) & psnMask
+		if d > 0 && !m.recent.has(k, start, t, now, long) {
+			if missing {
+				break
+			}
+			missing = true
+			continue
+		}
+		run, missing = run+1, false
+		if named = m.announcement(k, start); named != 0 {
+			return named, start, run
+		}
+		if !f.named {
+			break
+		}
+	}
+	return 0, 0, 0
+}
+
+// inARow is how many requests in a row that begin where CM says are believed
+// against a connection of one of their queue pairs that has been answered.
+const inARow = 4
+
+// believes tells whether so many requests in a row that begin where CM says are
+// enough to believe the exchange: not against other requests that follow one
+// another, and not against a connection of the same flow that has been answered
+// and is in use. There the answers must say the same.
+func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation) bool {
 	t, now := o.Opcode.Transport(), m.now()
-	if f.another(start, now) || m.recent.has(k, (start-1)&psnMask, t, now, m.clock.answerTime()) {
+	if f.another(f.start, now) || m.recent.has(k, (f.start-1)&psnMask, t, now, m.clock.answerTime()) {
 		return false
 	}
 	at := m.find(k)
+	if m.unanswered < flood {
+		if at == 0 {
+			return true
+		}
+		e := m.pairs.At(at)
+		return e.from != Given && (e.confirmed == 0 || e.answered == 0 && e.quiet(now))
+	}
+	if m.answered(at) && !m.pairs.At(at).quiet(now) {
+		return false
+	}
+	back := k.back(m.named(named))
+	return m.yields(at, run) && m.yields(m.find(&back), run)
+}
+
+// flood is how many exchanges in a row contradict pairs in use and are never
+// answered when they are taken for made up.
+const flood = 16
+
+// yields tells whether a pair, if there is one, gives way to another connection
+// that has had so many requests in a row, and no answer, in a flood of exchanges.
+func (m *Map) yields(at uint32, run uint16) bool {
 	if at == 0 {
 		return true
 	}
 	e := m.pairs.At(at)
-	if e.from == Given {
+	switch {
+	case e.from == Given:
 		return false
+	case e.confirmed == 0:
+		return true
+	case m.answered(at), m.answered(m.mate(at)):
+		return run >= inARow
+	default:
+		return run > m.requests(at) || e.quiet(m.now())
 	}
-	return e.confirmed == 0 || e.answered == 0 && e.quiet(now)
+}
+
+// requests returns how many requests in a row a connection has had at most.
+func (m *Map) requests(at uint32) uint16 {
+	n := m.pairs.At(at).life.requests
+	if mate := m.mate(at); mate != 0 {
+		n = max(n, m.pairs.At(mate).life.requests)
+	}
+	return n
 }
 
 // followPair follows a flow that has a pair, and tells whether the request

@@ -189,8 +189,10 @@ type Map struct {
 	ports     recent       // of requests with the same UDP source port, if these count
 	users     [ways]uint32 // see Asked
 
+	unanswered uint32 // CM exchanges that contradicted pairs in use since one of any kind was answered
+
 	learned      [2]uint32 // ids of the pairs that the last Observe learned
-	learnedCount int
+	learnedCount uint32
 }
 
 // New returns an empty Map and takes all of its memory, unless that is to grow.
@@ -219,7 +221,7 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned i
 	var o Observation
 	o.Set(p, domain)
 	m.Learn(&o, now)
-	return m.learnedCount
+	return int(m.learnedCount)
 }
 
 // Learn is [Map.Observe] of a packet that was decoded before.

@@ -145,6 +145,9 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 	if f.mtu == 0 {
 		f.mtu = o.mtu()
 	}
+	if f.from == CM && f.answered == 0 {
+		m.unanswered = 0
+	}
 	f.contested = false
 	f.sure, f.answered, f.weight = true, now, min(f.weight, 1<<15)+1
 	m.confirm(to, at, true)
@@ -207,6 +210,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	case (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes:
 		return false // not one answer alone, against a connection that had some
 	default:
+		m.unanswered = 0
 		m.adopt(at, o, x.votes)
 		return true
 	}

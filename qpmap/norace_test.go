@@ -1,0 +1,5 @@
+//go:build !race
+
+package qpmap_test
+
+const raceDetector = false
