@@ -124,7 +124,8 @@ func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Ti
 	if p.ECN() != rocev2.CE || d.Packet != message.Data {
 		return b
 	}
-	*d = node.Decision{Packet: message.Data, Flow: qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}}
+	d.Action, d.Flow = node.Nothing, qpmap.Key{FlowKey: p.FlowKey(), Domain: domain} // not what was learned
+	d.SrcQP, d.KnownQP = 0, false
 	return r.answer(b, p, d, now)
 }
 
