@@ -5,9 +5,11 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/sender"
 )
 
 // A Flow is a connection from one host to another: messages in order, sent at
@@ -282,17 +284,18 @@ func (f *Flow) changed(was sim.Rate) {
 	f.may = now + sim.Time(wait)
 }
 
-// notified tells the reaction point. Hops is the trace that HPCC's senders got.
-func (f *Flow) notified(hops []reaction.Hop) {
+// notified tells the reaction point what the sender has decided.
+func (f *Flow) notified(d *sender.Decision) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
 	f.cc.Look(now.Clock())
 	f.hpcc.Look(now.Clock())
 	was := f.Rate()
-	if f.net.pool.traced {
-		f.hpcc.Notified(hops, now.Clock())
-	} else {
-		f.cc.Notify(now.Clock())
+	switch {
+	case !f.net.pool.traced:
+		f.cc.Hear(d, now.Clock())
+	case d.Trace != nil:
+		f.hpcc.Hear(d, reaction.Hops(f.net.roles.hops[:0], d.Trace, ioam.PTP, f.net.bandwidth), now.Clock())
 	}
 	if f.cut == sim.Never && f.Rate() < was {
 		f.cut = now

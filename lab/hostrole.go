@@ -3,13 +3,11 @@ package lab
 import (
 	"net/netip"
 
-	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/lab/sim"
 	kinds "github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/pause"
-	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/node/sender"
 )
@@ -101,15 +99,11 @@ func (h *hostRole) hears(ip []byte) {
 		n.count.Again++
 		return
 	}
-	f := n.flows[i]
-	switch {
-	case d.Kind == kinds.PPFC:
-		h.brakes(f, ip)
-	case d.Trace != nil:
-		f.notified(reaction.Hops(n.roles.hops[:0], d.Trace, ioam.PTP, n.bandwidth))
-	default:
-		f.notified(nil)
+	if d.Kind == kinds.PPFC {
+		h.brakes(n.flows[i], ip)
+		return
 	}
+	n.flows[i].notified(&d)
 }
 
 // brakes lets a PPFC about a flow of the host take effect.

@@ -7,8 +7,11 @@ import (
 
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
+	kinds "github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/sender"
 	"github.com/stretchr/testify/require"
 )
 
@@ -376,7 +379,8 @@ func TestTwoHistories(t *testing.T) {
 	b := must(n.Flow(n.Hosts()[0], n.Hosts()[1], 20e9))
 	a.Endless()
 	b.Endless()
-	n.At(100*µs, func() { a.notified(nil); a.notified(nil) })
+	told := sender.Decision{Decision: node.Decision{Action: node.Taken, Kind: kinds.CNP, KnownQP: true}}
+	n.At(100*µs, func() { a.notified(&told); a.notified(&told) })
 	n.Until(200 * µs)
 	require.Equal(t, 20*sim.Gbps, b.Rate())
 	require.Less(t, a.Rate(), 10*sim.Gbps)
