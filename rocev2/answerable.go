@@ -10,11 +10,14 @@ import (
 // Why a packet gets no answer.
 var (
 	// ErrNotReachable: the address is none that can be answered, or answered from.
-	ErrNotReachable = wireerr.New("rocev2", "address", 0, "no unicast address that others can reach", wireerr.Range)
+	ErrNotReachable = wireerr.New("rocev2", "address", 0,
+		"no unicast address that others can reach", wireerr.Range)
 	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
-	ErrNotification = wireerr.New("rocev2", "OpCode", 0, "0x81: the packet is itself a notification, which nothing answers", wireerr.Other)
+	ErrNotification = wireerr.New("rocev2", "OpCode", 0,
+		"0x81: the packet is itself a notification, which nothing answers", wireerr.Other)
 	// ErrAcknowledgement: the packet is an Acknowledge or an ATOMIC Acknowledge.
-	ErrAcknowledgement = wireerr.New("rocev2", "OpCode", 0, "an acknowledgement, which nothing answers", wireerr.Other)
+	ErrAcknowledgement = wireerr.New("rocev2", "OpCode", 0,
+		"an acknowledgement, which nothing answers", wireerr.Other)
 	// ErrTunnelled: the packet came inside another IP header (D17).
 	ErrTunnelled = wireerr.New("rocev2", "packet", 0, "inside another IP header: its source is out of reach",
 		wireerr.Other)

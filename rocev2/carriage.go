@@ -28,7 +28,8 @@ type Carriage struct {
 const BestEffort = 0xFF
 
 // errTrafficClassRange: a DSCP over 63 that is not BestEffort, or an ECN over 3.
-var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0, "DSCP over 63 or ECN over 3", wireerr.Range)
+var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
+	"DSCP over 63 or ECN over 3", wireerr.Range)
 
 // ErrMapped: an address is an IPv4-mapped IPv6 one, as sockets of both families
 // return them. The packet meant is an IPv4 packet: Unmap the address. What is

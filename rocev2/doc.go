@@ -1,13 +1,14 @@
-// Package rocev2 is the one walk from an Ethernet frame or an IP packet to what RoCEv2 carries, and
-// the builder that goes the other way. Which type is for whom:
+// Package rocev2 is the one walk from an Ethernet frame or an IP packet to what RoCEv2 carries, and the
+// builder that goes the other way. Which type is for whom:
 //
-//   - A [Packet] is for those who want RoCEv2 and nothing else: p.DecodeFrame(frame) gives it down to its ICRC.
-//   - A [Datagram] is the part of it below the BTH; FCN and proxy messages come in one. Both build packets, too.
-//   - A [Frame] is for all others: what a frame carries whatever it is, what a socket gave, what tunnels it came in, what flow
-//     it belongs to. Switches, monitors and the roles of package node work on it. A frame is walked once, then asked.
-//   - [Frame.Packet] and [Frame.Datagram] see what a host that the frame is addressed to would see: IP in IP is opened, no
-//     other tunnel (D12). [Frame.InnerPacket], [Frame.InnerDatagram] and [Frame.FiveTuple] see below every [Tunnel].
-//   - message.Message tells all kinds of messages apart; m.DecodeFrame(&f) takes a Frame that was decoded before.
+//   - [Packet]: for who wants RoCEv2 and nothing else. DecodeFrame gives it down to its ICRC.
+//   - [Datagram]: the part of it below the BTH, which FCN and proxy messages share. Both build packets, too.
+//   - [Frame]: for all others, whatever the frame carries or a socket gave: link layer, tunnels, fragments,
+//     flow. Monitors, and the roles of package node, work on it. A frame is walked once, then asked.
+//   - [Frame.Packet] and [Frame.Datagram] see what a host that is addressed would: IP in IP is opened, no
+//     other tunnel (D12). InnerPacket, InnerDatagram, FiveTuple and Flow see below every [Tunnel].
+//   - [Flow]: what a congested node tells others about the packet below the tunnels.
+//   - message.Message tells all kinds of messages apart, out of octets or out of a Frame.
 //
 // A first program:
 //

@@ -13,7 +13,8 @@ const (
 var (
 	errECNRange  = wireerr.New("rocev2", "ECN", 0, "over 3", wireerr.Range)
 	errDSCPRange = wireerr.New("rocev2", "DSCP", 0, "over 63", wireerr.Range)
-	errNoHeader  = wireerr.New("rocev2", "IP header", 20, "truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
+	errNoHeader  = wireerr.New("rocev2", "IP header", 20,
+		"truncated: 20 octets of IPv4, 40 of IPv6 needed", wireerr.Truncated)
 )
 
 // SetECN sets the ECN field of the IPv4 or IPv6 packet ip in place and returns

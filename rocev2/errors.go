@@ -13,17 +13,24 @@ var ErrNotRoCEv2 = wireerr.New("rocev2", "packet", 0, "not RoCEv2", wireerr.Othe
 
 // Other traffic; ErrNotRoCEv2 matches all of these.
 var (
-	errVersion    = wireerr.New("rocev2", "IP version", 0, "not the one that the header before it announces", ErrNotRoCEv2, wireerr.Malformed)
-	errIPv4Header = wireerr.New("rocev2", "IPv4 header", 20, "truncated: 20 octets or as many as IHL says needed", ErrNotRoCEv2, wireerr.Truncated)
-	errIHL        = wireerr.New("rocev2", "IPv4 IHL", 0, "below 5", ErrNotRoCEv2, wireerr.Malformed)
-	errTotal      = wireerr.New("rocev2", "IPv4 Total Length", 0, "shorter than the header", ErrNotRoCEv2, wireerr.Malformed)
-	errIPv6Header = wireerr.New("rocev2", "IPv6 header", 40, "truncated: 40 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	errExtension  = wireerr.New("rocev2", "IPv6 extension header", 8, "runs beyond the packet: 8 octets and 8 for each unit of Hdr Ext Len needed", ErrNotRoCEv2, wireerr.Truncated)
-	ErrFragment   = wireerr.New("rocev2", "IP header", 0, "of a fragment", ErrNotRoCEv2)
-	errNotUDP     = wireerr.New("rocev2", "Next Header", 0, "not UDP", ErrNotRoCEv2)
-	errDepth      = wireerr.New("rocev2", "IP headers", 0, "nested more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
-	errUDPHeader  = wireerr.New("rocev2", "UDP header", 8, "truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	ErrPort       = wireerr.New("rocev2", "UDP destination port", 0, "another one", ErrNotRoCEv2)
+	errVersion = wireerr.New("rocev2", "IP version", 0,
+		"not the one that the header before it announces", ErrNotRoCEv2, wireerr.Malformed)
+	errIPv4Header = wireerr.New("rocev2", "IPv4 header", 20,
+		"truncated: 20 octets or as many as IHL says needed", ErrNotRoCEv2, wireerr.Truncated)
+	errIHL   = wireerr.New("rocev2", "IPv4 IHL", 0, "below 5", ErrNotRoCEv2, wireerr.Malformed)
+	errTotal = wireerr.New("rocev2", "IPv4 Total Length", 0,
+		"shorter than the header", ErrNotRoCEv2, wireerr.Malformed)
+	errIPv6Header = wireerr.New("rocev2", "IPv6 header", 40,
+		"truncated: 40 octets needed", ErrNotRoCEv2, wireerr.Truncated)
+	errExtension = wireerr.New("rocev2", "IPv6 extension header", 8,
+		"runs beyond the packet: 8 octets and 8 for each unit of Hdr Ext Len needed", ErrNotRoCEv2, wireerr.Truncated)
+	ErrFragment = wireerr.New("rocev2", "IP header", 0, "of a fragment", ErrNotRoCEv2)
+	errNotUDP   = wireerr.New("rocev2", "Next Header", 0, "not UDP", ErrNotRoCEv2)
+	errDepth    = wireerr.New("rocev2", "IP headers", 0,
+		"nested more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
+	errUDPHeader = wireerr.New("rocev2", "UDP header", 8,
+		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
+	ErrPort = wireerr.New("rocev2", "UDP destination port", 0, "not one of those that are looked for", ErrNotRoCEv2)
 )
 
 // Broken packets.
@@ -31,21 +38,29 @@ var (
 	errIPLength    = wireerr.New("rocev2", "IP length", 0, "runs beyond the octets there", wireerr.Truncated)
 	errUDPLength   = wireerr.New("rocev2", "UDP length", 0, "below 8", wireerr.Malformed)
 	errUDPBeyondIP = wireerr.New("rocev2", "UDP length", 0, "runs beyond the IP packet", wireerr.Malformed)
-	errRoom        = wireerr.New("rocev2", "UDP data", 16, "no room for BTH and ICRC: 16 octets needed", wireerr.Truncated)
-	errHeadersRoom = wireerr.New("rocev2", "extended headers", 4, "no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", wireerr.Truncated)
-	errHeadersCut  = wireerr.New("rocev2", "BTH", 12, "cut before the end of it and its extended headers: 12 octets and those of the opcode needed", wireerr.Truncated)
-	errPad         = wireerr.New("rocev2", "BTH pad count", 0, "larger than the payload", wireerr.Malformed)
+	errRoom        = wireerr.New("rocev2", "UDP data", 16,
+		"no room for BTH and ICRC: 16 octets needed", wireerr.Truncated)
+	errHeadersRoom = wireerr.New("rocev2", "extended headers", 4,
+		"no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", wireerr.Truncated)
+	errHeadersCut = wireerr.New("rocev2", "BTH", 12,
+		"cut before the end of it and its extended headers: 12 octets and those of the opcode needed", wireerr.Truncated)
+	errPad = wireerr.New("rocev2", "BTH pad count", 0, "larger than the payload", wireerr.Malformed)
 )
 
 // What cannot be built, or decoded out of a Datagram built by hand.
 var (
 	ErrAddress        = wireerr.New("rocev2", "addresses", 0, "must both be IPv4 or both IPv6", wireerr.Range)
 	errFlowLabelRange = wireerr.New("rocev2", "IPv6 flow label", 0, "over 20 bits", wireerr.Range)
-	errFlagsRange     = wireerr.New("rocev2", "IPv4 flags", 0, "over 3 bits, or More Fragments set", wireerr.Range)
-	errIPv4Options    = wireerr.New("rocev2", "IPv4 options", 0, "not a multiple of 4 octets, or over 40", wireerr.Range)
-	errExtRange       = wireerr.New("rocev2", "Ext", 0, "no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
-	errDataLength     = wireerr.New("rocev2", "Data", 0, "not as many octets as Length says", wireerr.Range)
-	ErrCut            = wireerr.New("rocev2", "packet", 0, "Truncated, its octets are not all there", wireerr.Truncated)
-	ErrTooLong        = wireerr.New("rocev2", "packet", 0, "over 65535 octets", wireerr.Range)
-	errPaddingSize    = wireerr.New("rocev2", "Padding", 0, "not as many octets as the BTH's pad count says, which are none in CNPs and unknown opcodes", wireerr.Range)
+	errFlagsRange     = wireerr.New("rocev2", "IPv4 flags", 0,
+		"over 3 bits, or More Fragments set", wireerr.Range)
+	errIPv4Options = wireerr.New("rocev2", "IPv4 options", 0,
+		"not a multiple of 4 octets, or over 40", wireerr.Range)
+	errExtRange = wireerr.New("rocev2", "Ext", 0,
+		"no chain of Hop-by-Hop, Routing and Destination Options headers that ends in UDP", wireerr.Malformed)
+	errDataLength = wireerr.New("rocev2", "Data", 0, "not as many octets as Length says", wireerr.Range)
+	ErrCut        = wireerr.New("rocev2", "packet", 0,
+		"Truncated, its octets are not all there", wireerr.Truncated)
+	ErrTooLong     = wireerr.New("rocev2", "packet", 0, "over 65535 octets", wireerr.Range)
+	errPaddingSize = wireerr.New("rocev2", "Padding", 0,
+		"not as many octets as the BTH's pad count says, which are none in CNPs and unknown opcodes", wireerr.Range)
 )

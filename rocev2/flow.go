@@ -31,7 +31,8 @@ type Flow struct {
 	IP        []byte // the innermost packet, the flow's own
 }
 
-var errTCPHeader = wireerr.New("rocev2", "TCP header", 4, "truncated: 4 octets of ports needed", wireerr.Truncated)
+var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
+	"truncated: 4 octets of ports needed", wireerr.Truncated)
 
 // DecodeFrame sets f from an Ethernet II frame: plain, 802.1Q, 802.1ad or
 // stacked tags, MPLS labels. f aliases b.

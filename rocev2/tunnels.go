@@ -92,4 +92,5 @@ func (t *Tunnels) add(tunnel Tunnel) error {
 	return nil
 }
 
-var errTunnels = wireerr.New("rocev2", "tunnels", 0, "nested more than 12 deep", ErrNotRoCEv2, wireerr.Malformed)
+var errTunnels = wireerr.New("rocev2", "tunnels", 0,
+	"nested more than 12 deep", ErrNotRoCEv2, wireerr.Malformed)

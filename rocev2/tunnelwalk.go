@@ -32,18 +32,29 @@ const (
 
 // What is wrong with a tunnel.
 var (
-	errVXLAN      = wireerr.New("rocev2", "VXLAN header", 8, "truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	errVNI        = wireerr.New("rocev2", "VXLAN header", 0, "I flag is 0: no network identifier", ErrNotRoCEv2, wireerr.Malformed)
-	errGeneve     = wireerr.New("rocev2", "Geneve header", 8, "truncated: 8 octets and as many of options as Opt Len says needed", ErrNotRoCEv2, wireerr.Truncated)
-	errGeneveVer  = wireerr.New("rocev2", "Geneve header", 0, "version is not 0", ErrNotRoCEv2, wireerr.Malformed)
-	errLabels     = wireerr.New("rocev2", "MPLS label stack", 4, "truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", ErrNotRoCEv2, wireerr.Truncated)
-	errLabelled   = wireerr.New("rocev2", "MPLS label stack", 0, "carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
-	errGRE        = wireerr.New("rocev2", "GRE header", 4, "truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2, wireerr.Truncated)
-	errGREFlags   = wireerr.New("rocev2", "GRE header", 0, "version is not 0, or flags that RFC 2784 refuses", ErrNotRoCEv2, wireerr.Malformed)
-	errMirror     = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
-	errERSPAN     = wireerr.New("rocev2", "ERSPAN header", 8, "truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
-	errERSPANVer  = wireerr.New("rocev2", "ERSPAN header", 0, "version is not that of its type", ErrNotRoCEv2, wireerr.Malformed)
-	errERSPANType = wireerr.New("rocev2", "ERSPAN header", 0, "frame type is neither Ethernet nor IP", ErrNotRoCEv2)
+	errVXLAN = wireerr.New("rocev2", "VXLAN header", 8,
+		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
+	errVNI = wireerr.New("rocev2", "VXLAN header", 0,
+		"I flag is 0: no network identifier", ErrNotRoCEv2, wireerr.Malformed)
+	errGeneve = wireerr.New("rocev2", "Geneve header", 8,
+		"truncated: 8 octets and as many of options as Opt Len says needed", ErrNotRoCEv2, wireerr.Truncated)
+	errGeneveVer = wireerr.New("rocev2", "Geneve header", 0,
+		"version is not 0", ErrNotRoCEv2, wireerr.Malformed)
+	errLabels = wireerr.New("rocev2", "MPLS label stack", 4,
+		"truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", ErrNotRoCEv2, wireerr.Truncated)
+	errLabelled = wireerr.New("rocev2", "MPLS label stack", 0,
+		"carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
+	errGRE = wireerr.New("rocev2", "GRE header", 4,
+		"truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2, wireerr.Truncated)
+	errGREFlags = wireerr.New("rocev2", "GRE header", 0,
+		"version is not 0, or flags that RFC 2784 refuses", ErrNotRoCEv2, wireerr.Malformed)
+	errMirror = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
+	errERSPAN = wireerr.New("rocev2", "ERSPAN header", 8,
+		"truncated: 8 octets needed in type II, 12 and 8 for the O flag in type III", ErrNotRoCEv2, wireerr.Truncated)
+	errERSPANVer = wireerr.New("rocev2", "ERSPAN header", 0,
+		"version is not that of its type", ErrNotRoCEv2, wireerr.Malformed)
+	errERSPANType = wireerr.New("rocev2", "ERSPAN header", 0,
+		"frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 
 // A way says how a walk goes through tunnels, and what it has passed.

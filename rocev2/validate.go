@@ -10,10 +10,13 @@ import (
 // Deviations of a packet from the IBTA specification, besides those of package
 // bth. Decode shows them and does not refuse them.
 var (
-	errPayload      = wireerr.New("rocev2", "payload", 0, "there is one where the opcode has none", wireerr.Malformed)
+	errPayload = wireerr.New("rocev2", "payload", 0,
+		"there is one where the opcode has none", wireerr.Malformed)
 	errPayloadEight = wireerr.New("rocev2", "payload", 0, "not 8 octets in an ATOMIC WRITE", wireerr.Malformed)
-	errReserved16   = wireerr.New("rocev2", "payload", 0, "not 16 octets between BTH and ICRC of a CNP", wireerr.Malformed)
-	errPayloadAlign = wireerr.New("rocev2", "payload", 0, "with its pad no multiple of 4 octets", wireerr.Malformed)
+	errReserved16   = wireerr.New("rocev2", "payload", 0,
+		"not 16 octets between BTH and ICRC of a CNP", wireerr.Malformed)
+	errPayloadAlign = wireerr.New("rocev2", "payload", 0,
+		"with its pad no multiple of 4 octets", wireerr.Malformed)
 )
 
 // Validate returns nil for a packet whose BTH, extended headers, payload and

@@ -6,7 +6,8 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 var (
 	// ErrChecksum: the UDP checksum is wrong.
 	ErrChecksum   = wireerr.New("rocev2", "UDP checksum", 0, "does not match", wireerr.Malformed)
-	errNoChecksum = wireerr.New("rocev2", "UDP checksum", 0, "0 over IPv6, where only port 4791 may leave it out", wireerr.Malformed)
+	errNoChecksum = wireerr.New("rocev2", "UDP checksum", 0,
+		"0 over IPv6, where only port 4791 may leave it out", wireerr.Malformed)
 )
 
 // VerifyChecksum returns nil where the UDP checksum is right, or 0 where it may

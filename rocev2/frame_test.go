@@ -1,0 +1,95 @@
+package rocev2
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// One walk has both views: through IP in IP alone there is a VXLAN packet, below the tunnel RoCEv2.
+func TestFrameViews(t *testing.T) {
+	frame := wiretest.Hex(t, macs+`81006007 0800`+toVTEP+send)
+	var f Frame
+	var p Packet
+	require.NoError(t, f.Decode(frame, DecodeOptions{}))
+	require.Equal(t, ErrPort, f.Packet(&p))
+	require.NoError(t, f.InnerPacket(&p))
+	require.Equal(t, addr("fd77::2"), p.Src)
+	require.Equal(t, frame[18:], append(p.Outer, p.IP...))
+	id, priority, ok := f.VLAN()
+	require.Equal(t, []any{uint16(7), uint8(3), true}, []any{id, priority, ok})
+	src, dst, ok := f.MACs()
+	require.Equal(t, []any{[6]byte{2, 0, 0, 0, 0, 2}, [6]byte{2, 0, 0, 0, 0, 1}, true}, []any{src, dst, ok})
+	require.Equal(t, addr("192.0.2.1"), f.OuterSrc())
+	require.True(t, f.Tunnelled())
+	require.False(t, f.Mirrored())
+
+	// What must not be looked into is not, and nothing is left over from the frame before.
+	require.NoError(t, f.Decode(frame, DecodeOptions{Outer: true}))
+	require.Equal(t, ErrPort, f.InnerPacket(&p))
+	require.Zero(t, f.Tunnels().Len())
+	broken := wiretest.Hex(t, macs+`0800`+toVTEP[:len(toVTEP)-4]+`0806`+send)
+	require.NoError(t, f.Decode(broken, DecodeOptions{}))
+	require.Equal(t, errNotIP, f.InnerPacket(&p))
+	require.NoError(t, f.Decode(broken, DecodeOptions{Outer: true}))
+	require.Equal(t, ErrPort, f.InnerPacket(&p))
+	wiretest.NoAllocs(t, "Decode", func() { _ = f.Decode(frame, DecodeOptions{}); _ = f.InnerPacket(&p) })
+}
+
+// Octets that are missing are an error, or make the packet Truncated for those who take it as it is.
+func TestFrameCut(t *testing.T) {
+	frame := wiretest.Hex(t, macs+`86dd`+send)
+	frame = frame[:len(frame)-2]
+	var f Frame
+	var p Packet
+	require.NoError(t, f.Decode(frame, DecodeOptions{}))
+	require.True(t, f.Cut())
+	require.Equal(t, errIPLength, f.Packet(&p))
+	require.NoError(t, f.PacketCut(&p))
+	require.True(t, p.Truncated)
+	require.Equal(t, uint32(0x11), p.BTH.DestQP)
+}
+
+// A socket has no headers to show, but its messages are looked at like others.
+func TestFrameFromSocket(t *testing.T) {
+	var f Frame
+	var d Datagram
+	var p Packet
+	src, dst := netip.MustParseAddrPort("[::ffff:192.0.2.1]:49152"), netip.MustParseAddrPort("192.0.2.2:1021")
+	f.SetUDP(src, dst, []byte{0xBE, 0xEF, 0x54, 0})
+	require.Equal(t, ErrPort, f.Datagram(&d, Port))
+	require.Equal(t, ErrPort, f.Packet(&p))
+	require.NoError(t, f.InnerDatagram(&d, 1021))
+	require.Equal(t, Datagram{
+		Src: addr("192.0.2.1"), Dst: addr("192.0.2.2"), SrcPort: 49152, DstPort: 1021, Length: 12,
+		Data: []byte{0xBE, 0xEF, 0x54, 0},
+	}, d)
+	require.NoError(t, d.VerifyChecksum())
+	between, err := f.FiveTuple()
+	require.NoError(t, err)
+	require.Equal(t, "192.0.2.1:49152 > 192.0.2.2:1021 protocol 17", between.String())
+	require.Nil(t, f.IP())
+	require.Nil(t, f.Outermost())
+	require.Nil(t, f.Innermost())
+	require.False(t, f.Tunnelled())
+	_, ok := f.ICMPv6()
+	require.False(t, ok)
+
+	f.SetICMPv6(addr("fd77::2"), addr("fd77::1"), []byte{4, 2, 0, 0})
+	message, ok := f.ICMPv6()
+	require.True(t, ok)
+	require.Equal(t, []byte{4, 2, 0, 0}, message)
+	require.Equal(t, errNotUDP, f.Datagram(&d))
+	require.Equal(t, errNotUDP, f.Packet(&p))
+
+	// The same message in a frame.
+	require.ErrorIs(t, f.Decode(wiretest.Hex(t, macs+`86dd`+echo), DecodeOptions{}), ErrNotRoCEv2)
+	message, ok = f.ICMPv6()
+	require.True(t, ok)
+	require.Equal(t, wiretest.Hex(t, `80006e4b00010001`), message)
+	require.Nil(t, f.MayAnswer())
+	require.NoError(t, f.Decode(wiretest.Hex(t, macs+`0800`+cnp4), DecodeOptions{}))
+	require.Equal(t, ErrNotification, f.MayAnswer())
+}
