@@ -2,38 +2,51 @@ package bth
 
 // What the tests of package bth_test compare errors with.
 var (
-	ErrEEContextRange        = errEEContextRange
-	ErrFETHReservedRange     = errFETHReservedRange
-	ErrMSNRange              = errMSNRange
-	ErrPSNRange              = errPSNRange
-	ErrPadRange              = errPadRange
-	ErrPlacement             = errPlacement
-	ErrPlacementRange        = errPlacementRange
-	ErrReservedDETH          = errReservedDETH
-	ErrReservedFETH          = errReservedFETH
-	ErrReservedRDETH         = errReservedRDETH
-	ErrReservedXRCETH        = errReservedXRCETH
-	ErrResv6                 = errResv6
-	ErrResv6Range            = errResv6Range
-	ErrResv7                 = errResv7
-	ErrResv7Range            = errResv7Range
-	ErrSRQRange              = errSRQRange
-	ErrSelectivity           = errSelectivity
-	ErrSelectivityRange      = errSelectivityRange
-	ErrSrcQPRange            = errSrcQPRange
-	ErrSyndrome              = errSyndrome
-	ErrTVer                  = errTVer
-	ErrTVerRange             = errTVerRange
-	ErrTrailing              = errTrailing
-	ErrTruncated             = errTruncated
-	ErrTruncatedAETH         = errTruncatedAETH
-	ErrTruncatedAtomicAckETH = errTruncatedAtomicAckETH
-	ErrTruncatedAtomicETH    = errTruncatedAtomicETH
-	ErrTruncatedDETH         = errTruncatedDETH
-	ErrTruncatedFETH         = errTruncatedFETH
-	ErrTruncatedIETH         = errTruncatedIETH
-	ErrTruncatedImmDt        = errTruncatedImmDt
-	ErrTruncatedRDETH        = errTruncatedRDETH
-	ErrTruncatedRETH         = errTruncatedRETH
-	ErrTruncatedXRCETH       = errTruncatedXRCETH
+	ErrEEContextRange    = errEEContextRange
+	ErrFETHReservedRange = errFETHReservedRange
+	ErrMSNRange          = errMSNRange
+	ErrPSNRange          = errPSNRange
+	ErrPadRange          = errPadRange
+	ErrPlacement         = errPlacement
+	ErrPlacementRange    = errPlacementRange
+	ErrReservedDETH      = errReservedDETH
+	ErrReservedFETH      = errReservedFETH
+	ErrReservedRDETH     = errReservedRDETH
+	ErrReservedXRCETH    = errReservedXRCETH
+	ErrResv6             = errResv6
+	ErrResv6Range        = errResv6Range
+	ErrResv7             = errResv7
+	ErrResv7Range        = errResv7Range
+	ErrSRQRange          = errSRQRange
+	ErrSelectivity       = errSelectivity
+	ErrSelectivityRange  = errSelectivityRange
+	ErrSrcQPRange        = errSrcQPRange
+	ErrSyndrome          = errSyndrome
+	ErrTVer              = errTVer
+	ErrTVerRange         = errTVerRange
+	ErrTrailing          = errTrailing
+	ErrTruncated         = errTruncated
 )
+
+// ErrTruncatedOf returns the error where an extended header is not there as a whole.
+func ErrTruncatedOf(x HeaderSet) error { return extended[x.bit()].truncated }
+
+// DecodeOne reads one extended header by itself.
+func (h *Headers) DecodeOne(x HeaderSet, b []byte) (rest []byte, err error) {
+	n := int(extended[x.bit()].size)
+	if len(b) < n {
+		return nil, x.truncated(len(b))
+	}
+	h.set(x, b[:n])
+	return b[n:], nil
+}
+
+// AppendOne appends one extended header by itself.
+func (h *Headers) AppendOne(x HeaderSet, b []byte) ([]byte, error) {
+	if err := h.extendedMisfit(x); err != nil {
+		return b, err
+	}
+	b, more := grow(b, int(extended[x.bit()].size))
+	h.put(x, more)
+	return b, nil
+}

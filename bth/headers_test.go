@@ -122,10 +122,10 @@ func TestHeadersTruncated(t *testing.T) {
 		err      error
 	}{
 		{0, 11, bth.ErrTruncated},
-		{12, 15, bth.ErrTruncatedRDETH},
-		{16, 23, bth.ErrTruncatedDETH},
-		{24, 39, bth.ErrTruncatedRETH},
-		{40, 43, bth.ErrTruncatedImmDt},
+		{12, 15, bth.ErrTruncatedOf(bth.HasRDETH)},
+		{16, 23, bth.ErrTruncatedOf(bth.HasDETH)},
+		{24, 39, bth.ErrTruncatedOf(bth.HasRETH)},
+		{40, 43, bth.ErrTruncatedOf(bth.HasImmDt)},
 	} {
 		for n := tt.from; n <= tt.to; n++ {
 			var h bth.Headers

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"math/bits"
 	"strings"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
 // HeaderSet is a set of extended headers, one bit each.
@@ -45,16 +47,16 @@ var extended = [...]struct {
 	size      uint8
 	truncated error
 }{
-	{"RDETH", rdethSize, errTruncatedRDETH},
-	{"DETH", dethSize, errTruncatedDETH},
-	{"XRCETH", xrcethSize, errTruncatedXRCETH},
-	{"FETH", fethSize, errTruncatedFETH},
-	{"RETH", rethSize, errTruncatedRETH},
-	{"AtomicETH", atomicETHSize, errTruncatedAtomicETH},
-	{"AETH", aethSize, errTruncatedAETH},
-	{"AtomicAckETH", atomicAckETHSize, errTruncatedAtomicAckETH},
-	{"ImmDt", immDtSize, errTruncatedImmDt},
-	{"IETH", iethSize, errTruncatedIETH},
+	{"RDETH", rdethSize, wireerr.New("bth", "RDETH", 4, "4 octets needed", wireerr.Truncated)},
+	{"DETH", dethSize, wireerr.New("bth", "DETH", 8, "8 octets needed", wireerr.Truncated)},
+	{"XRCETH", xrcethSize, wireerr.New("bth", "XRCETH", 4, "4 octets needed", wireerr.Truncated)},
+	{"FETH", fethSize, wireerr.New("bth", "FETH", 4, "4 octets needed", wireerr.Truncated)},
+	{"RETH", rethSize, wireerr.New("bth", "RETH", 16, "16 octets needed", wireerr.Truncated)},
+	{"AtomicETH", atomicETHSize, wireerr.New("bth", "AtomicETH", 28, "28 octets needed", wireerr.Truncated)},
+	{"AETH", aethSize, wireerr.New("bth", "AETH", 4, "4 octets needed", wireerr.Truncated)},
+	{"AtomicAckETH", atomicAckETHSize, wireerr.New("bth", "AtomicAckETH", 8, "8 octets needed", wireerr.Truncated)},
+	{"ImmDt", immDtSize, wireerr.New("bth", "ImmDt", 4, "4 octets needed", wireerr.Truncated)},
+	{"IETH", iethSize, wireerr.New("bth", "IETH", 4, "4 octets needed", wireerr.Truncated)},
 }
 
 // String returns the names of the headers in wire order, such as "RETH ImmDt",

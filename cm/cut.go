@@ -1,8 +1,12 @@
 package cm
 
+import "github.com/rocecn/rocecn/internal/wireerr"
+
+var errAttribute = wireerr.New("cm", "Attribute", 0, "names no message", wireerr.Other)
+
 // A capture often keeps only the first octets of a packet. What a CM message says
-// of its connection stands before the paths and the private data: DecodeCut reads
-// it from the octets that are there.
+// of its connection stands before the paths and the private data: [Attribute.Fill]
+// keeps it.
 
 // CarriedCut is [Carried] for a packet of which a capture kept only the first
 // octets: payload is what is there of the payload, and sent how many octets of it
@@ -13,123 +17,49 @@ func CarriedCut(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
 		return false
 	}
 	var h Header
-	h.set((*[HeaderSize]byte)(payload))
+	h.Decode(payload)
 	return h.Validate() == nil
 }
 
-// fill sets whole to the first octets of a message of which b is there: up to the
-// last of ends that b reaches, each the end of a group of fields, and zeros behind
-// it. So no field is read in part. It returns false if b does not reach the first.
-func fill(whole *body, b []byte, ends ...int) bool {
+// cuts says of each message, by its Attribute, where each group of fields ends
+// that is read as a whole or not at all: the first group must be there.
+var cuts = [...]struct {
+	ends      []int
+	truncated error
+}{
+	{[]int{52, 96, 140, MessageSize}, errTruncatedREQ}, // Primary, Alternate, PrivateData
+	{[]int{10, MessageSize}, errTruncatedMRA},          // PrivateData
+	{[]int{12, 84, MessageSize}, errTruncatedREJ},      // Info, PrivateData
+	{[]int{24, 28, 36, MessageSize}, errTruncatedREP},  // ResponderResources to Reserved4, LocalCAGUID, PrivateData
+	{[]int{8, MessageSize}, errTruncatedRTU},           // PrivateData
+	{[]int{12, MessageSize}, errTruncatedDREQ},         // PrivateData
+	{[]int{8, MessageSize}, errTruncatedDREP},          // PrivateData
+	{[]int{16, MessageSize}, errTruncatedSIDRREQ},      // PrivateData
+	{[]int{24, 96, MessageSize}, errTruncatedSIDRREP},  // Info, PrivateData
+}
+
+// Fill returns a whole message, for its Decode, of which b has the first octets,
+// as a capture with a short snap length keeps them. The fields up to the queue pair and
+// the PSN must be there: 52 octets of a REQ, 24 of a REP or SIDR_REP, 16 of a SIDR_REQ,
+// 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer the error is that
+// of Decode. Of the groups behind them, such as a path or the private data, each
+// is kept if all of it is there, and otherwise zero. It is an error if a is not
+// [Attribute.Known].
+func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
+	if !a.Known() {
+		return whole, errAttribute
+	}
+	c := &cuts[a-AttributeREQ]
 	there := 0
-	for _, end := range ends {
+	for _, end := range c.ends {
 		if len(b) < end {
 			break
 		}
 		there = end
 	}
+	if there == 0 {
+		return whole, c.truncated
+	}
 	copy(whole[:], b[:there])
-	return there > 0
-}
-
-// DecodeCut reads the message of which b has the first octets, 52 at least, as a
-// capture with a short snap length keeps them. Primary, Alternate and PrivateData
-// are each read if they are there as a whole, otherwise all their octets count as
-// zero. With fewer octets the error is that of Decode, and m is unchanged.
-func (m *REQ) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 52, 96, 140, MessageSize) {
-		return errTruncatedREQ
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 10 octets are needed, and PrivateData is
-// zero unless all of it is there.
-func (m *MRA) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 10, MessageSize) {
-		return errTruncatedMRA
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 12 octets are needed, and Info and
-// PrivateData are each zero unless all of it is there.
-func (m *REJ) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 12, 84, MessageSize) {
-		return errTruncatedREJ
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 24 octets are needed, up to StartingPSN.
-// ResponderResources to Reserved4, LocalCAGUID, and PrivateData are each zero
-// unless they are there as a whole.
-func (m *REP) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 24, 28, 36, MessageSize) {
-		return errTruncatedREP
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 8 octets are needed, and PrivateData is
-// zero unless all of it is there.
-func (m *RTU) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 8, MessageSize) {
-		return errTruncatedRTU
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 12 octets are needed, and PrivateData is
-// zero unless all of it is there.
-func (m *DREQ) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 12, MessageSize) {
-		return errTruncatedDREQ
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 8 octets are needed, and PrivateData is
-// zero unless all of it is there.
-func (m *DREP) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 8, MessageSize) {
-		return errTruncatedDREP
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 16 octets are needed, and PrivateData is
-// zero unless all of it is there.
-func (m *SIDRREQ) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 16, MessageSize) {
-		return errTruncatedSIDRREQ
-	}
-	m.set(&whole)
-	return nil
-}
-
-// DecodeCut is what [REQ.DecodeCut] is: 24 octets are needed, and Info and
-// PrivateData are each zero unless all of it is there.
-func (m *SIDRREP) DecodeCut(b []byte) error {
-	var whole body
-	if !fill(&whole, b, 24, 96, MessageSize) {
-		return errTruncatedSIDRREP
-	}
-	m.set(&whole)
-	return nil
+	return whole, nil
 }

@@ -28,8 +28,8 @@
 //		_, err = req.Decode(message)
 //	}
 //
-// Captures often keep only the first octets of a packet. [CarriedCut] and the
-// messages' DecodeCut read what is there of a datagram that was cut: for a REQ
+// Captures often keep only the first octets of a packet. [CarriedCut] and
+// [Attribute.Fill] are for what is there of a datagram that was cut: for a REQ
 // the first 76 of its 256 octets, for a REP 48, for a DREQ 36, with which a frame
 // has 138, 110 and 98 octets over IPv4, and 20 more over IPv6.
 //

@@ -32,45 +32,25 @@ func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedDREQ
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.LocalCommID = be.Uint32(octets[0:])
+	m.RemoteCommID = be.Uint32(octets[4:])
+	m.RemoteQPN, m.Reserved = uint24(octets[8:])
+	m.PrivateData = [220]byte(octets[12:])
 	return b[MessageSize:], nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *DREQ) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.misfit(); err != nil {
-		return b, err
-	}
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
-	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *DREQ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *DREQ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *DREQ) set(b *body) {
-	m.LocalCommID = be.Uint32(b[0:])
-	m.RemoteCommID = be.Uint32(b[4:])
-	m.RemoteQPN, m.Reserved = uint24(b[8:])
-	m.PrivateData = [220]byte(b[12:])
-}
-
-func (m *DREQ) put(b *body) {
-	be.PutUint32(b[0:], m.LocalCommID)
-	be.PutUint32(b[4:], m.RemoteCommID)
-	putUint24(b[8:], m.RemoteQPN, m.Reserved)
-	copy(b[12:], m.PrivateData[:])
-}
-
-func (m *DREQ) misfit() error {
 	if m.RemoteQPN>>24 != 0 {
-		return errDREQ24
+		return b, errDREQ24
 	}
-	return nil
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.LocalCommID)
+	be.PutUint32(octets[4:], m.RemoteCommID)
+	putUint24(octets[8:], m.RemoteQPN, m.Reserved)
+	copy(octets[12:], m.PrivateData[:])
+	return b, nil
 }
 
 // String returns the communication ids and the queue pair.

@@ -37,7 +37,7 @@ func ExampleIPData() {
 	data, _ := cm.IPData{
 		IPVersion: 4, SrcPort: 41125,
 		Src: netip.MustParseAddr("10.77.0.2"), Dst: netip.MustParseAddr("10.77.0.1"),
-	}.MarshalBinary()
+	}.AppendBinary(nil)
 	copy(req.PrivateData[:], append(data, "hello"...))
 
 	if protocol, port, ok := req.ServiceID.IP(); ok {

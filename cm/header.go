@@ -26,7 +26,6 @@ const (
 
 var (
 	errTruncatedHeader = wireerr.New("cm", "MAD header", HeaderSize, "24 octets needed", wireerr.Truncated)
-	errTrailing        = wireerr.New("cm", "datagram", 0, "octets left over behind the message", wireerr.Malformed)
 
 	errBaseVersion  = wireerr.New("cm", "BaseVersion", 0, "not 1", wireerr.Malformed)
 	errClass        = wireerr.New("cm", "Class", 0, "not 0x07, no communication management", wireerr.Malformed)
@@ -100,12 +99,7 @@ func NewHeader(a Attribute, transactionID uint64) Header {
 // the BTH and the DETH, carries a CM message: between queue pairs 1, a payload
 // of 256 octets, and a header that [Header.Validate] has nothing against.
 func Carried(destQP, srcQP, qKey uint32, payload []byte) bool {
-	if destQP != QP || srcQP != QP || qKey != QKey || len(payload) != Size {
-		return false
-	}
-	var h Header
-	h.set((*[HeaderSize]byte)(payload))
-	return h.Validate() == nil
+	return CarriedCut(destQP, srcQP, qKey, payload, len(payload))
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
@@ -114,24 +108,6 @@ func (h *Header) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < HeaderSize {
 		return nil, errTruncatedHeader
 	}
-	h.set((*[HeaderSize]byte)(b))
-	return b[HeaderSize:], nil
-}
-
-// AppendBinary appends the 24 octets of the header to b. It does not fail.
-func (h Header) AppendBinary(b []byte) ([]byte, error) {
-	b, more := grow(b, HeaderSize)
-	h.put((*[HeaderSize]byte)(more))
-	return b, nil
-}
-
-// MarshalBinary returns the 24 octets of the header.
-func (h Header) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
-
-// UnmarshalBinary reads a header from b, which must hold nothing else.
-func (h *Header) UnmarshalBinary(b []byte) error { return unmarshal(h, b, HeaderSize) }
-
-func (h *Header) set(b *[HeaderSize]byte) {
 	h.BaseVersion = b[0]
 	h.Class = b[1]
 	h.ClassVersion = b[2]
@@ -142,19 +118,18 @@ func (h *Header) set(b *[HeaderSize]byte) {
 	h.Attribute = Attribute(be.Uint16(b[16:]))
 	h.Reserved = be.Uint16(b[18:])
 	h.Modifier = be.Uint32(b[20:])
+	return b[HeaderSize:], nil
 }
 
-func (h *Header) put(b *[HeaderSize]byte) {
-	b[0] = h.BaseVersion
-	b[1] = h.Class
-	b[2] = h.ClassVersion
-	b[3] = h.Method
-	be.PutUint16(b[4:], h.Status)
-	be.PutUint16(b[6:], h.ClassSpecific)
-	be.PutUint64(b[8:], h.TransactionID)
-	be.PutUint16(b[16:], uint16(h.Attribute))
-	be.PutUint16(b[18:], h.Reserved)
-	be.PutUint32(b[20:], h.Modifier)
+// AppendBinary appends the 24 octets of the header to b. It does not fail.
+func (h Header) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, h.BaseVersion, h.Class, h.ClassVersion, h.Method)
+	b = be.AppendUint16(b, h.Status)
+	b = be.AppendUint16(b, h.ClassSpecific)
+	b = be.AppendUint64(b, h.TransactionID)
+	b = be.AppendUint16(b, uint16(h.Attribute))
+	b = be.AppendUint16(b, h.Reserved)
+	return be.AppendUint32(b, h.Modifier), nil
 }
 
 // Validate returns an error if the header is not one of communication

@@ -65,20 +65,10 @@ func (d IPData) AppendBinary(b []byte) ([]byte, error) {
 	case d.IPVersion != 4 && (d.Src.Is4() || d.Dst.Is4()):
 		return b, errIPDataFamily
 	}
-	b, more := grow(b, IPDataSize)
-	more[0] = d.MajorVersion<<4 | d.MinorVersion
-	more[1] = d.IPVersion<<4 | d.Reserved
-	be.PutUint16(more[2:], d.SrcPort)
-	putIPDataAddr((*[16]byte)(more[4:]), d.Src)
-	putIPDataAddr((*[16]byte)(more[20:]), d.Dst)
-	return b, nil
+	b = append(b, d.MajorVersion<<4|d.MinorVersion, d.IPVersion<<4|d.Reserved)
+	b = be.AppendUint16(b, d.SrcPort)
+	return appendIPDataAddr(appendIPDataAddr(b, d.Src), d.Dst), nil
 }
-
-// MarshalBinary returns the 36 octets.
-func (d IPData) MarshalBinary() ([]byte, error) { return d.AppendBinary(nil) }
-
-// UnmarshalBinary reads the data from b, which must hold nothing else.
-func (d *IPData) UnmarshalBinary(b []byte) error { return unmarshal(d, b, IPDataSize) }
 
 func ipDataAddr(b [16]byte, version uint8) netip.Addr {
 	if version == 4 && [12]byte(b[:]) == ([12]byte{}) {
@@ -87,11 +77,12 @@ func ipDataAddr(b [16]byte, version uint8) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-func putIPDataAddr(b *[16]byte, a netip.Addr) {
-	*b = a.As16()
+func appendIPDataAddr(b []byte, a netip.Addr) []byte {
+	octets := a.As16()
 	if a.Is4() {
-		clear(b[:12])
+		clear(octets[:12])
 	}
+	return append(b, octets[:]...)
 }
 
 // Validate returns an error if MajorVersion is not 0, IPVersion neither 4 nor 6,

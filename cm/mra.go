@@ -34,47 +34,27 @@ func (m *MRA) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedMRA
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.LocalCommID = be.Uint32(octets[0:])
+	m.RemoteCommID = be.Uint32(octets[4:])
+	m.Message, m.Reserved1 = octets[8]>>6, octets[8]&0x3f
+	m.ServiceTimeout, m.Reserved2 = octets[9]>>3, octets[9]&7
+	m.PrivateData = [222]byte(octets[10:])
 	return b[MessageSize:], nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *MRA) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.misfit(); err != nil {
-		return b, err
-	}
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
-	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *MRA) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *MRA) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *MRA) set(b *body) {
-	m.LocalCommID = be.Uint32(b[0:])
-	m.RemoteCommID = be.Uint32(b[4:])
-	m.Message, m.Reserved1 = b[8]>>6, b[8]&0x3f
-	m.ServiceTimeout, m.Reserved2 = b[9]>>3, b[9]&7
-	m.PrivateData = [222]byte(b[10:])
-}
-
-func (m *MRA) put(b *body) {
-	be.PutUint32(b[0:], m.LocalCommID)
-	be.PutUint32(b[4:], m.RemoteCommID)
-	b[8] = m.Message<<6 | m.Reserved1
-	b[9] = m.ServiceTimeout<<3 | m.Reserved2
-	copy(b[10:], m.PrivateData[:])
-}
-
-func (m *MRA) misfit() error {
 	if m.Message>>2|m.Reserved1>>6|m.ServiceTimeout>>5|m.Reserved2>>3 != 0 {
-		return errMRABits
+		return b, errMRABits
 	}
-	return nil
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.LocalCommID)
+	be.PutUint32(octets[4:], m.RemoteCommID)
+	octets[8] = m.Message<<6 | m.Reserved1
+	octets[9] = m.ServiceTimeout<<3 | m.Reserved2
+	copy(octets[10:], m.PrivateData[:])
+	return b, nil
 }
 
 // String returns what the message says.

@@ -6,26 +6,12 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// body is the octets of a message, behind the header.
-type body = [MessageSize]byte
-
-// grow returns b with n more octets, which hold whatever lay there, and those
-// n octets by themselves.
-func grow(b []byte, n int) (whole, more []byte) {
+// grow returns b with the octets of a message more, which hold whatever lay
+// there, and those octets by themselves.
+func grow(b []byte) (whole []byte, more *[MessageSize]byte) {
 	end := len(b)
-	b = slices.Grow(b, n)[:end+n]
-	return b, b[end:]
-}
-
-// unmarshal decodes b, which must hold n octets and nothing behind them.
-func unmarshal(m interface {
-	Decode([]byte) ([]byte, error)
-}, b []byte, n int) error {
-	if len(b) > n {
-		return errTrailing
-	}
-	_, err := m.Decode(b)
-	return err
+	b = slices.Grow(b, MessageSize)[:end+MessageSize]
+	return b, (*[MessageSize]byte)(b[end:])
 }
 
 // A 24-bit number and the octet that shares its 32 bits.

@@ -40,51 +40,31 @@ func (m *REJ) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedREJ
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.LocalCommID = be.Uint32(octets[0:])
+	m.RemoteCommID = be.Uint32(octets[4:])
+	m.Message, m.Reserved1 = octets[8]>>6, octets[8]&0x3f
+	m.InfoLen, m.Reserved2 = octets[9]>>1, octets[9]&1
+	m.Reason = RejectReason(be.Uint16(octets[10:]))
+	m.Info = [72]byte(octets[12:])
+	m.PrivateData = [148]byte(octets[84:])
 	return b[MessageSize:], nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *REJ) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.misfit(); err != nil {
-		return b, err
-	}
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
-	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *REJ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *REJ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *REJ) set(b *body) {
-	m.LocalCommID = be.Uint32(b[0:])
-	m.RemoteCommID = be.Uint32(b[4:])
-	m.Message, m.Reserved1 = b[8]>>6, b[8]&0x3f
-	m.InfoLen, m.Reserved2 = b[9]>>1, b[9]&1
-	m.Reason = RejectReason(be.Uint16(b[10:]))
-	m.Info = [72]byte(b[12:])
-	m.PrivateData = [148]byte(b[84:])
-}
-
-func (m *REJ) put(b *body) {
-	be.PutUint32(b[0:], m.LocalCommID)
-	be.PutUint32(b[4:], m.RemoteCommID)
-	b[8] = m.Message<<6 | m.Reserved1
-	b[9] = m.InfoLen<<1 | m.Reserved2
-	be.PutUint16(b[10:], uint16(m.Reason))
-	copy(b[12:], m.Info[:])
-	copy(b[84:], m.PrivateData[:])
-}
-
-func (m *REJ) misfit() error {
 	if m.Message>>2|m.Reserved1>>6|m.InfoLen>>7|m.Reserved2>>1 != 0 {
-		return errREJBits
+		return b, errREJBits
 	}
-	return nil
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.LocalCommID)
+	be.PutUint32(octets[4:], m.RemoteCommID)
+	octets[8] = m.Message<<6 | m.Reserved1
+	octets[9] = m.InfoLen<<1 | m.Reserved2
+	be.PutUint16(octets[10:], uint16(m.Reason))
+	copy(octets[12:], m.Info[:])
+	copy(octets[84:], m.PrivateData[:])
+	return b, nil
 }
 
 // String returns what is refused and why.

@@ -55,7 +55,19 @@ func (m *REP) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedREP
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.LocalCommID = be.Uint32(octets[0:])
+	m.RemoteCommID = be.Uint32(octets[4:])
+	m.LocalQKey = be.Uint32(octets[8:])
+	m.LocalQPN, m.Reserved1 = uint24(octets[12:])
+	m.LocalEECN, m.Reserved2 = uint24(octets[16:])
+	m.StartingPSN, m.Reserved3 = uint24(octets[20:])
+	m.ResponderResources = octets[24]
+	m.InitiatorDepth = octets[25]
+	m.TargetAckDelay, m.FailoverAccepted, m.EndToEndFlowControl = octets[26]>>3, octets[26]>>1&3, octets[26]&1 != 0
+	m.RNRRetryCount, m.SRQ, m.Reserved4 = octets[27]>>5, octets[27]>>4&1 != 0, octets[27]&0xf
+	m.LocalCAGUID = be.Uint64(octets[28:])
+	m.PrivateData = [196]byte(octets[36:])
 	return b[MessageSize:], nil
 }
 
@@ -64,45 +76,20 @@ func (m *REP) AppendBinary(b []byte) ([]byte, error) {
 	if err := m.misfit(); err != nil {
 		return b, err
 	}
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.LocalCommID)
+	be.PutUint32(octets[4:], m.RemoteCommID)
+	be.PutUint32(octets[8:], m.LocalQKey)
+	putUint24(octets[12:], m.LocalQPN, m.Reserved1)
+	putUint24(octets[16:], m.LocalEECN, m.Reserved2)
+	putUint24(octets[20:], m.StartingPSN, m.Reserved3)
+	octets[24] = m.ResponderResources
+	octets[25] = m.InitiatorDepth
+	octets[26] = m.TargetAckDelay<<3 | m.FailoverAccepted<<1 | flag(m.EndToEndFlowControl)
+	octets[27] = m.RNRRetryCount<<5 | flag(m.SRQ)<<4 | m.Reserved4
+	be.PutUint64(octets[28:], m.LocalCAGUID)
+	copy(octets[36:], m.PrivateData[:])
 	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *REP) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *REP) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *REP) set(b *body) {
-	m.LocalCommID = be.Uint32(b[0:])
-	m.RemoteCommID = be.Uint32(b[4:])
-	m.LocalQKey = be.Uint32(b[8:])
-	m.LocalQPN, m.Reserved1 = uint24(b[12:])
-	m.LocalEECN, m.Reserved2 = uint24(b[16:])
-	m.StartingPSN, m.Reserved3 = uint24(b[20:])
-	m.ResponderResources = b[24]
-	m.InitiatorDepth = b[25]
-	m.TargetAckDelay, m.FailoverAccepted, m.EndToEndFlowControl = b[26]>>3, b[26]>>1&3, b[26]&1 != 0
-	m.RNRRetryCount, m.SRQ, m.Reserved4 = b[27]>>5, b[27]>>4&1 != 0, b[27]&0xf
-	m.LocalCAGUID = be.Uint64(b[28:])
-	m.PrivateData = [196]byte(b[36:])
-}
-
-func (m *REP) put(b *body) {
-	be.PutUint32(b[0:], m.LocalCommID)
-	be.PutUint32(b[4:], m.RemoteCommID)
-	be.PutUint32(b[8:], m.LocalQKey)
-	putUint24(b[12:], m.LocalQPN, m.Reserved1)
-	putUint24(b[16:], m.LocalEECN, m.Reserved2)
-	putUint24(b[20:], m.StartingPSN, m.Reserved3)
-	b[24] = m.ResponderResources
-	b[25] = m.InitiatorDepth
-	b[26] = m.TargetAckDelay<<3 | m.FailoverAccepted<<1 | flag(m.EndToEndFlowControl)
-	b[27] = m.RNRRetryCount<<5 | flag(m.SRQ)<<4 | m.Reserved4
-	be.PutUint64(b[28:], m.LocalCAGUID)
-	copy(b[36:], m.PrivateData[:])
 }
 
 func (m *REP) misfit() error {

@@ -87,7 +87,26 @@ func (m *REQ) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedREQ
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.LocalCommID = be.Uint32(octets[0:])
+	m.Reserved1 = be.Uint32(octets[4:])
+	m.ServiceID = ServiceID(be.Uint64(octets[8:]))
+	m.LocalCAGUID = be.Uint64(octets[16:])
+	m.Reserved2 = be.Uint32(octets[24:])
+	m.LocalQKey = be.Uint32(octets[28:])
+	m.LocalQPN, m.ResponderResources = uint24(octets[32:])
+	m.LocalEECN, m.InitiatorDepth = uint24(octets[36:])
+	var low uint8
+	m.RemoteEECN, low = uint24(octets[40:])
+	m.RemoteResponseTimeout, m.TransportType, m.EndToEndFlowControl = low>>3, low>>1&3, low&1 != 0
+	m.StartingPSN, low = uint24(octets[44:])
+	m.LocalResponseTimeout, m.RetryCount = low>>3, low&7
+	m.PKey = be.Uint16(octets[48:])
+	m.PathMTU, m.RDCExists, m.RNRRetryCount = octets[50]>>4, octets[50]>>3&1 != 0, octets[50]&7
+	m.MaxCMRetries, m.SRQ, m.ExtendedTransport = octets[51]>>4, octets[51]>>3&1 != 0, octets[51]&7
+	m.Primary.set((*[pathSize]byte)(octets[52:]))
+	m.Alternate.set((*[pathSize]byte)(octets[96:]))
+	m.PrivateData = [92]byte(octets[140:])
 	return b[MessageSize:], nil
 }
 
@@ -96,56 +115,24 @@ func (m *REQ) AppendBinary(b []byte) ([]byte, error) {
 	if err := m.misfit(); err != nil {
 		return b, err
 	}
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.LocalCommID)
+	be.PutUint32(octets[4:], m.Reserved1)
+	be.PutUint64(octets[8:], uint64(m.ServiceID))
+	be.PutUint64(octets[16:], m.LocalCAGUID)
+	be.PutUint32(octets[24:], m.Reserved2)
+	be.PutUint32(octets[28:], m.LocalQKey)
+	putUint24(octets[32:], m.LocalQPN, m.ResponderResources)
+	putUint24(octets[36:], m.LocalEECN, m.InitiatorDepth)
+	putUint24(octets[40:], m.RemoteEECN, m.RemoteResponseTimeout<<3|m.TransportType<<1|flag(m.EndToEndFlowControl))
+	putUint24(octets[44:], m.StartingPSN, m.LocalResponseTimeout<<3|m.RetryCount)
+	be.PutUint16(octets[48:], m.PKey)
+	octets[50] = m.PathMTU<<4 | flag(m.RDCExists)<<3 | m.RNRRetryCount
+	octets[51] = m.MaxCMRetries<<4 | flag(m.SRQ)<<3 | m.ExtendedTransport
+	m.Primary.put((*[pathSize]byte)(octets[52:]))
+	m.Alternate.put((*[pathSize]byte)(octets[96:]))
+	copy(octets[140:], m.PrivateData[:])
 	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *REQ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *REQ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *REQ) set(b *body) {
-	m.LocalCommID = be.Uint32(b[0:])
-	m.Reserved1 = be.Uint32(b[4:])
-	m.ServiceID = ServiceID(be.Uint64(b[8:]))
-	m.LocalCAGUID = be.Uint64(b[16:])
-	m.Reserved2 = be.Uint32(b[24:])
-	m.LocalQKey = be.Uint32(b[28:])
-	m.LocalQPN, m.ResponderResources = uint24(b[32:])
-	m.LocalEECN, m.InitiatorDepth = uint24(b[36:])
-	var low uint8
-	m.RemoteEECN, low = uint24(b[40:])
-	m.RemoteResponseTimeout, m.TransportType, m.EndToEndFlowControl = low>>3, low>>1&3, low&1 != 0
-	m.StartingPSN, low = uint24(b[44:])
-	m.LocalResponseTimeout, m.RetryCount = low>>3, low&7
-	m.PKey = be.Uint16(b[48:])
-	m.PathMTU, m.RDCExists, m.RNRRetryCount = b[50]>>4, b[50]>>3&1 != 0, b[50]&7
-	m.MaxCMRetries, m.SRQ, m.ExtendedTransport = b[51]>>4, b[51]>>3&1 != 0, b[51]&7
-	m.Primary.set((*[pathSize]byte)(b[52:]))
-	m.Alternate.set((*[pathSize]byte)(b[96:]))
-	m.PrivateData = [92]byte(b[140:])
-}
-
-func (m *REQ) put(b *body) {
-	be.PutUint32(b[0:], m.LocalCommID)
-	be.PutUint32(b[4:], m.Reserved1)
-	be.PutUint64(b[8:], uint64(m.ServiceID))
-	be.PutUint64(b[16:], m.LocalCAGUID)
-	be.PutUint32(b[24:], m.Reserved2)
-	be.PutUint32(b[28:], m.LocalQKey)
-	putUint24(b[32:], m.LocalQPN, m.ResponderResources)
-	putUint24(b[36:], m.LocalEECN, m.InitiatorDepth)
-	putUint24(b[40:], m.RemoteEECN, m.RemoteResponseTimeout<<3|m.TransportType<<1|flag(m.EndToEndFlowControl))
-	putUint24(b[44:], m.StartingPSN, m.LocalResponseTimeout<<3|m.RetryCount)
-	be.PutUint16(b[48:], m.PKey)
-	b[50] = m.PathMTU<<4 | flag(m.RDCExists)<<3 | m.RNRRetryCount
-	b[51] = m.MaxCMRetries<<4 | flag(m.SRQ)<<3 | m.ExtendedTransport
-	m.Primary.put((*[pathSize]byte)(b[52:]))
-	m.Alternate.put((*[pathSize]byte)(b[96:]))
-	copy(b[140:], m.PrivateData[:])
 }
 
 func (m *REQ) misfit() error {

@@ -26,33 +26,20 @@ func (m *RTU) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedRTU
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.LocalCommID = be.Uint32(octets[0:])
+	m.RemoteCommID = be.Uint32(octets[4:])
+	m.PrivateData = [224]byte(octets[8:])
 	return b[MessageSize:], nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *RTU) AppendBinary(b []byte) ([]byte, error) {
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.LocalCommID)
+	be.PutUint32(octets[4:], m.RemoteCommID)
+	copy(octets[8:], m.PrivateData[:])
 	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *RTU) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *RTU) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *RTU) set(b *body) {
-	m.LocalCommID = be.Uint32(b[0:])
-	m.RemoteCommID = be.Uint32(b[4:])
-	m.PrivateData = [224]byte(b[8:])
-}
-
-func (m *RTU) put(b *body) {
-	be.PutUint32(b[0:], m.LocalCommID)
-	be.PutUint32(b[4:], m.RemoteCommID)
-	copy(b[8:], m.PrivateData[:])
 }
 
 // String returns the two communication ids.

@@ -40,55 +40,35 @@ func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedSIDRREP
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.RequestID = be.Uint32(octets[0:])
+	m.Status = SIDRStatus(octets[4])
+	m.InfoLen = octets[5]
+	m.Reserved1 = be.Uint16(octets[6:])
+	m.QPN, m.Reserved2 = uint24(octets[8:])
+	m.ServiceID = ServiceID(be.Uint64(octets[12:]))
+	m.QKey = be.Uint32(octets[20:])
+	m.Info = [72]byte(octets[24:])
+	m.PrivateData = [136]byte(octets[96:])
 	return b[MessageSize:], nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *SIDRREP) AppendBinary(b []byte) ([]byte, error) {
-	if err := m.misfit(); err != nil {
-		return b, err
-	}
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
-	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *SIDRREP) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *SIDRREP) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *SIDRREP) set(b *body) {
-	m.RequestID = be.Uint32(b[0:])
-	m.Status = SIDRStatus(b[4])
-	m.InfoLen = b[5]
-	m.Reserved1 = be.Uint16(b[6:])
-	m.QPN, m.Reserved2 = uint24(b[8:])
-	m.ServiceID = ServiceID(be.Uint64(b[12:]))
-	m.QKey = be.Uint32(b[20:])
-	m.Info = [72]byte(b[24:])
-	m.PrivateData = [136]byte(b[96:])
-}
-
-func (m *SIDRREP) put(b *body) {
-	be.PutUint32(b[0:], m.RequestID)
-	b[4] = uint8(m.Status)
-	b[5] = m.InfoLen
-	be.PutUint16(b[6:], m.Reserved1)
-	putUint24(b[8:], m.QPN, m.Reserved2)
-	be.PutUint64(b[12:], uint64(m.ServiceID))
-	be.PutUint32(b[20:], m.QKey)
-	copy(b[24:], m.Info[:])
-	copy(b[96:], m.PrivateData[:])
-}
-
-func (m *SIDRREP) misfit() error {
 	if m.QPN>>24 != 0 {
-		return errSIDRREP24
+		return b, errSIDRREP24
 	}
-	return nil
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.RequestID)
+	octets[4] = uint8(m.Status)
+	octets[5] = m.InfoLen
+	be.PutUint16(octets[6:], m.Reserved1)
+	putUint24(octets[8:], m.QPN, m.Reserved2)
+	be.PutUint64(octets[12:], uint64(m.ServiceID))
+	be.PutUint32(octets[20:], m.QKey)
+	copy(octets[24:], m.Info[:])
+	copy(octets[96:], m.PrivateData[:])
+	return b, nil
 }
 
 // String returns what the answer is.

@@ -28,37 +28,24 @@ func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < MessageSize {
 		return nil, errTruncatedSIDRREQ
 	}
-	m.set((*body)(b))
+	octets := (*[MessageSize]byte)(b)
+	m.RequestID = be.Uint32(octets[0:])
+	m.PKey = be.Uint16(octets[4:])
+	m.Reserved = be.Uint16(octets[6:])
+	m.ServiceID = ServiceID(be.Uint64(octets[8:]))
+	m.PrivateData = [216]byte(octets[16:])
 	return b[MessageSize:], nil
 }
 
 // AppendBinary appends the 232 octets of the message to b.
 func (m *SIDRREQ) AppendBinary(b []byte) ([]byte, error) {
-	b, more := grow(b, MessageSize)
-	m.put((*body)(more))
+	b, octets := grow(b)
+	be.PutUint32(octets[0:], m.RequestID)
+	be.PutUint16(octets[4:], m.PKey)
+	be.PutUint16(octets[6:], m.Reserved)
+	be.PutUint64(octets[8:], uint64(m.ServiceID))
+	copy(octets[16:], m.PrivateData[:])
 	return b, nil
-}
-
-// MarshalBinary returns the 232 octets of the message.
-func (m *SIDRREQ) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary reads a message from b, which must hold nothing else.
-func (m *SIDRREQ) UnmarshalBinary(b []byte) error { return unmarshal(m, b, MessageSize) }
-
-func (m *SIDRREQ) set(b *body) {
-	m.RequestID = be.Uint32(b[0:])
-	m.PKey = be.Uint16(b[4:])
-	m.Reserved = be.Uint16(b[6:])
-	m.ServiceID = ServiceID(be.Uint64(b[8:]))
-	m.PrivateData = [216]byte(b[16:])
-}
-
-func (m *SIDRREQ) put(b *body) {
-	be.PutUint32(b[0:], m.RequestID)
-	be.PutUint16(b[4:], m.PKey)
-	be.PutUint16(b[6:], m.Reserved)
-	be.PutUint64(b[8:], uint64(m.ServiceID))
-	copy(b[16:], m.PrivateData[:])
 }
 
 // String returns what is asked for.

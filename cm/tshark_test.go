@@ -100,7 +100,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	case cm.AttributeREQ:
 		var r cm.REQ
 		m = &r
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 		number(r.LocalCommID, "infiniband.cm.req")
 		number(r.ServiceID, "infiniband.cm.req.serviceid")
 		number(r.LocalCAGUID, "infiniband.cm.req.localcaguid")
@@ -167,7 +167,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	case cm.AttributeREP:
 		var r cm.REP
 		m = &r
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 		number(r.LocalCommID, "infiniband.cm.rep")
 		number(r.RemoteCommID, "infiniband.cm.rep.remotecommid")
 		number(r.LocalQKey, "infiniband.cm.rep.localqkey")
@@ -187,7 +187,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	case cm.AttributeREJ:
 		var r cm.REJ
 		m = &r
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 		number(r.LocalCommID, "infiniband.cm.rej.localcommid")
 		number(r.RemoteCommID, "infiniband.cm.rej.remotecommid")
 		number(r.Message, "infiniband.cm.rej.msgrej")
@@ -199,14 +199,14 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	case cm.AttributeRTU:
 		var r cm.RTU
 		m = &r
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 		number(r.LocalCommID, "infiniband.cm.rtu.localcommid")
 		number(r.RemoteCommID, "infiniband.cm.rtu.remotecommid")
 		require.Equal(t, r.PrivateData[:], row.Octets("infiniband.cm.rtu.private"), where)
 	case cm.AttributeDREQ:
 		var r cm.DREQ
 		m = &r
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 		number(r.LocalCommID, "infiniband.cm.dreq.localcommid")
 		number(r.RemoteCommID, "infiniband.cm.dreq.remotecommid")
 		number(r.RemoteQPN, "infiniband.cm.req.remoteqpneecn")
@@ -214,7 +214,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	case cm.AttributeDREP:
 		var r cm.DREP
 		m = &r
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 		number(r.LocalCommID, "infiniband.cm.drsp.localcommid")
 		number(r.RemoteCommID, "infiniband.cm.drsp.remotecommid")
 		require.Equal(t, r.PrivateData[:], row.Octets("infiniband.cm.drsp.private"), where)
@@ -222,7 +222,7 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 		m = map[cm.Attribute]message{cm.AttributeMRA: &cm.MRA{}, cm.AttributeSIDRREQ: &cm.SIDRREQ{},
 			cm.AttributeSIDRREP: &cm.SIDRREP{}}[h.Attribute]
 		require.NotNil(t, m, where)
-		require.NoError(t, m.UnmarshalBinary(octets), where)
+		require.NoError(t, decode(m, octets), where)
 	}
 	again, err := h.AppendBinary(nil)
 	require.NoError(t, err)
@@ -249,7 +249,7 @@ func gid(row wiretest.Row, field string) netip.Addr {
 func TestSIDRInACapture(t *testing.T) {
 	rows := wiretest.Golden(t, "rxe-udaddy6.pcap")
 	var req cm.SIDRREQ
-	require.NoError(t, req.UnmarshalBinary(rows[30].Octets("infiniband.mad")[cm.HeaderSize:]))
+	require.NoError(t, decode(&req, rows[30].Octets("infiniband.mad")[cm.HeaderSize:]))
 	protocol, port, ok := req.ServiceID.IP()
 	require.True(t, ok)
 	require.EqualValues(t, 17, protocol)
@@ -261,6 +261,6 @@ func TestSIDRInACapture(t *testing.T) {
 	require.Equal(t, cm.IPData{IPVersion: 6, SrcPort: 0xC0DE, Src: addr("fd77::2"), Dst: addr("fd77::1")}, d)
 
 	var rep cm.SIDRREP
-	require.NoError(t, rep.UnmarshalBinary(rows[33].Octets("infiniband.mad")[cm.HeaderSize:]))
+	require.NoError(t, decode(&rep, rows[33].Octets("infiniband.mad")[cm.HeaderSize:]))
 	require.Equal(t, cm.SIDRREP{RequestID: req.RequestID, QPN: 0x11, ServiceID: req.ServiceID, QKey: 0x01234567}, rep)
 }

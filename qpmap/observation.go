@@ -76,24 +76,28 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 	if err != nil {
 		return false
 	}
+	whole, err := h.Attribute.Fill(message)
+	if err != nil {
+		return false
+	}
 	switch h.Attribute {
 	case cm.AttributeREQ:
-		err = x.setREQ(message)
+		err = x.setREQ(whole[:])
 	case cm.AttributeREP:
 		var m cm.REP
-		err = m.DecodeCut(message)
+		_, err = m.Decode(whole[:])
 		x.Local, x.Remote, x.QP, x.EECN, x.PSN = m.LocalCommID, m.RemoteCommID, m.LocalQPN, m.LocalEECN, m.StartingPSN
 	case cm.AttributeDREQ:
 		var m cm.DREQ
-		err = m.DecodeCut(message)
+		_, err = m.Decode(whole[:])
 		x.Local, x.Remote, x.QP = m.LocalCommID, m.RemoteCommID, m.RemoteQPN
 	case cm.AttributeDREP:
 		var m cm.DREP
-		err = m.DecodeCut(message)
+		_, err = m.Decode(whole[:])
 		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	case cm.AttributeREJ:
 		var m cm.REJ
-		err = m.DecodeCut(message)
+		_, err = m.Decode(whole[:])
 		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	default:
 		return false
@@ -108,7 +112,7 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 
 func (x *Exchange) setREQ(message []byte) error {
 	var m cm.REQ
-	if err := m.DecodeCut(message); err != nil {
+	if _, err := m.Decode(message); err != nil {
 		return err
 	}
 	t, known := transportOf(&m)

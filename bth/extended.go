@@ -1,0 +1,439 @@
+package bth
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// The extended headers, in the order in which they stand on the wire. [Headers]
+// reads and writes them.
+
+// Their lengths in octets.
+const (
+	rdethSize        = 4
+	dethSize         = 8
+	xrcethSize       = 4
+	fethSize         = 4
+	rethSize         = 16
+	atomicETHSize    = 28
+	aethSize         = 4
+	atomicAckETHSize = 8
+	immDtSize        = 4
+	iethSize         = 4
+)
+
+// What writing and Validate refuse: values that do not fit their field, and
+// deviations.
+var (
+	errEEContextRange    = wireerr.New("bth", "RDETH: EEContext", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errReservedRDETH     = wireerr.New("bth", "RDETH", 0, "reserved bits set", wireerr.Malformed)
+	errSrcQPRange        = wireerr.New("bth", "DETH: SrcQP", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errReservedDETH      = wireerr.New("bth", "DETH", 0, "reserved bits set", wireerr.Malformed)
+	errSRQRange          = wireerr.New("bth", "XRCETH: SRQ", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errReservedXRCETH    = wireerr.New("bth", "XRCETH", 0, "reserved bits set", wireerr.Malformed)
+	errFETHReservedRange = wireerr.New("bth", "FETH: Reserved", 0, "over 0x3ffffff, more than 26 bits", wireerr.Range)
+	errSelectivityRange  = wireerr.New("bth", "FETH: Selectivity", 0, "over 3, more than 2 bits", wireerr.Range)
+	errPlacementRange    = wireerr.New("bth", "FETH: Placement", 0, "over 15, more than 4 bits", wireerr.Range)
+	errReservedFETH      = wireerr.New("bth", "FETH", 0, "reserved bits set", wireerr.Malformed)
+	errSelectivity       = wireerr.New("bth", "FETH: Selectivity", 0, "neither 0 nor 1", wireerr.Malformed)
+	errPlacement         = wireerr.New("bth", "FETH: Placement", 0, "neither 1, 2 nor both", wireerr.Malformed)
+	errMSNRange          = wireerr.New("bth", "AETH: MSN", 0, "over 0xffffff, more than 24 bits", wireerr.Range)
+	errSyndrome          = wireerr.New("bth", "AETH: Syndrome", 0, "reserved value", wireerr.Malformed)
+)
+
+// RDETH is the Reliable Datagram Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Reserved    |                   EEContext                   |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type RDETH struct {
+	Reserved  uint8
+	EEContext uint32 // end-to-end context of the receiver, 24 bits
+}
+
+func (h *RDETH) set(b *[rdethSize]byte) {
+	h.Reserved = b[0]
+	h.EEContext = binary.BigEndian.Uint32(b[:]) & 0xffffff
+}
+
+func (h RDETH) misfit() error {
+	if h.EEContext > 0xffffff {
+		return errEEContextRange
+	}
+	return nil
+}
+
+func (h RDETH) put(b *[rdethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], uint32(h.Reserved)<<24|h.EEContext)
+}
+
+// Validate returns an error if EEContext does not fit its field or reserved
+// bits are set.
+func (h RDETH) Validate() error {
+	if h.Reserved != 0 {
+		return errReservedRDETH
+	}
+	return h.misfit()
+}
+
+// String returns the fields, keys in hexadecimal, and reserved bits if any are
+// set.
+func (h RDETH) String() string {
+	return fmt.Sprintf("EEContext 0x%06x", h.EEContext) + reserved(uint32(h.Reserved))
+}
+
+// DETH is the Datagram Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                             QKey                              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Reserved    |                     SrcQP                     |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type DETH struct {
+	QKey     uint32 // key that lets the packet into the destination queue pair
+	Reserved uint8
+	SrcQP    uint32 // queue pair of the sender, 24 bits
+}
+
+func (h *DETH) set(b *[dethSize]byte) {
+	h.QKey = binary.BigEndian.Uint32(b[:])
+	h.Reserved = b[4]
+	h.SrcQP = binary.BigEndian.Uint32(b[4:]) & 0xffffff
+}
+
+func (h DETH) misfit() error {
+	if h.SrcQP > 0xffffff {
+		return errSrcQPRange
+	}
+	return nil
+}
+
+func (h DETH) put(b *[dethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], h.QKey)
+	binary.BigEndian.PutUint32(b[4:], uint32(h.Reserved)<<24|h.SrcQP)
+}
+
+// Validate returns an error if SrcQP does not fit its field or reserved bits
+// are set.
+func (h DETH) Validate() error {
+	if h.Reserved != 0 {
+		return errReservedDETH
+	}
+	return h.misfit()
+}
+
+// String returns the fields, and reserved bits if any are set.
+func (h DETH) String() string {
+	return fmt.Sprintf("QKey 0x%08x SrcQP 0x%06x", h.QKey, h.SrcQP) + reserved(uint32(h.Reserved))
+}
+
+// XRCETH is the XRC Extended Transport Header, IBTA annex A14.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Reserved    |                      SRQ                      |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type XRCETH struct {
+	Reserved uint8
+	SRQ      uint32 // shared receive queue of the receiver, 24 bits
+}
+
+func (h *XRCETH) set(b *[xrcethSize]byte) {
+	h.Reserved = b[0]
+	h.SRQ = binary.BigEndian.Uint32(b[:]) & 0xffffff
+}
+
+func (h XRCETH) misfit() error {
+	if h.SRQ > 0xffffff {
+		return errSRQRange
+	}
+	return nil
+}
+
+func (h XRCETH) put(b *[xrcethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], uint32(h.Reserved)<<24|h.SRQ)
+}
+
+// Validate returns an error if SRQ does not fit its field or reserved bits are
+// set.
+func (h XRCETH) Validate() error {
+	if h.Reserved != 0 {
+		return errReservedXRCETH
+	}
+	return h.misfit()
+}
+
+// String returns the fields, and reserved bits if any are set.
+func (h XRCETH) String() string {
+	return fmt.Sprintf("SRQ 0x%06x", h.SRQ) + reserved(uint32(h.Reserved))
+}
+
+// Values of Selectivity, what memory a FLUSH is about.
+const (
+	SelectivityRange  = 0 // what the RETH says
+	SelectivityRegion = 1 // the whole memory region
+)
+
+// Bits of Placement, what a FLUSH makes sure of.
+const (
+	PlacementGlobal     = 1 // the data can be seen by all
+	PlacementPersistent = 2 // the data outlives a power failure
+)
+
+// FETH is the FLUSH Extended Transport Header, IBTA annex A19.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                     Reserved                      |Sel|  Plt  |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type FETH struct {
+	Reserved    uint32 // 26 bits
+	Selectivity uint8  // [SelectivityRange] or [SelectivityRegion]; 2 bits
+	Placement   uint8  // [PlacementGlobal], [PlacementPersistent] or both; 4 bits
+}
+
+func (h *FETH) set(b *[fethSize]byte) {
+	h.Reserved = binary.BigEndian.Uint32(b[:]) >> 6
+	h.Selectivity = b[3] >> 4 & 0x03
+	h.Placement = b[3] & 0x0f
+}
+
+func (h FETH) misfit() error {
+	switch {
+	case h.Reserved>>26 != 0:
+		return errFETHReservedRange
+	case h.Selectivity > 3:
+		return errSelectivityRange
+	case h.Placement > 15:
+		return errPlacementRange
+	}
+	return nil
+}
+
+func (h FETH) put(b *[fethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], h.Reserved<<6|uint32(h.Selectivity)<<4|uint32(h.Placement))
+}
+
+// Validate returns an error if a value does not fit its field, reserved bits
+// are set, or selectivity or placement has no meaning.
+func (h FETH) Validate() error {
+	if err := h.misfit(); err != nil {
+		return err
+	}
+	switch {
+	case h.Reserved != 0:
+		return errReservedFETH
+	case h.Selectivity > SelectivityRegion:
+		return errSelectivity
+	case h.Placement == 0 || h.Placement > PlacementGlobal|PlacementPersistent:
+		return errPlacement
+	}
+	return nil
+}
+
+// String returns the fields, and reserved bits if any are set.
+func (h FETH) String() string {
+	return fmt.Sprintf("Selectivity %d Placement %d", h.Selectivity, h.Placement) + reserved(h.Reserved)
+}
+
+// RETH is the RDMA Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        VirtualAddress                         |
+//	|                                                               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                             RKey                              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                           DMALength                           |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type RETH struct {
+	VirtualAddress uint64 // where in the memory of the receiver
+	RKey           uint32 // key that opens that memory
+	DMALength      uint32 // octets of the whole operation, all its packets together
+}
+
+func (h *RETH) set(b *[rethSize]byte) {
+	h.VirtualAddress = binary.BigEndian.Uint64(b[:])
+	h.RKey = binary.BigEndian.Uint32(b[8:])
+	h.DMALength = binary.BigEndian.Uint32(b[12:])
+}
+
+func (h RETH) put(b *[rethSize]byte) {
+	binary.BigEndian.PutUint64(b[:], h.VirtualAddress)
+	binary.BigEndian.PutUint32(b[8:], h.RKey)
+	binary.BigEndian.PutUint32(b[12:], h.DMALength)
+}
+
+// String returns the fields.
+func (h RETH) String() string {
+	return fmt.Sprintf("VirtualAddress 0x%016x RKey 0x%08x DMALength %d", h.VirtualAddress, h.RKey, h.DMALength)
+}
+
+// AtomicETH is the Atomic Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        VirtualAddress                         |
+//	|                                                               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                             RKey                              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                            SwapAdd                            |
+//	|                                                               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                            Compare                            |
+//	|                                                               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type AtomicETH struct {
+	VirtualAddress uint64 // where in the memory of the receiver
+	RKey           uint32 // key that opens that memory
+	SwapAdd        uint64 // what CmpSwap puts there, or what FetchAdd adds
+	Compare        uint64 // what must be there for CmpSwap
+}
+
+func (h *AtomicETH) set(b *[atomicETHSize]byte) {
+	h.VirtualAddress = binary.BigEndian.Uint64(b[:])
+	h.RKey = binary.BigEndian.Uint32(b[8:])
+	h.SwapAdd = binary.BigEndian.Uint64(b[12:])
+	h.Compare = binary.BigEndian.Uint64(b[20:])
+}
+
+func (h *AtomicETH) put(b *[atomicETHSize]byte) {
+	binary.BigEndian.PutUint64(b[:], h.VirtualAddress)
+	binary.BigEndian.PutUint32(b[8:], h.RKey)
+	binary.BigEndian.PutUint64(b[12:], h.SwapAdd)
+	binary.BigEndian.PutUint64(b[20:], h.Compare)
+}
+
+// String returns the fields.
+func (h AtomicETH) String() string {
+	return fmt.Sprintf("VirtualAddress 0x%016x RKey 0x%08x SwapAdd 0x%016x Compare 0x%016x",
+		h.VirtualAddress, h.RKey, h.SwapAdd, h.Compare)
+}
+
+// AETH is the ACK Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|   Syndrome    |                      MSN                      |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type AETH struct {
+	Syndrome Syndrome // ACK, RNR NAK or NAK; any value decodes
+	MSN      uint32   // number of the last message completed, 24 bits
+}
+
+func (h *AETH) set(b *[aethSize]byte) {
+	h.Syndrome = Syndrome(b[0])
+	h.MSN = binary.BigEndian.Uint32(b[:]) & 0xffffff
+}
+
+func (h AETH) misfit() error {
+	if h.MSN > 0xffffff {
+		return errMSNRange
+	}
+	return nil
+}
+
+func (h AETH) put(b *[aethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], uint32(h.Syndrome)<<24|h.MSN)
+}
+
+// Validate returns an error if MSN does not fit its field or the syndrome is
+// reserved, NAK codes without a meaning included.
+func (h AETH) Validate() error {
+	if code, nak := h.Syndrome.Code(); h.Syndrome.Kind() == KindReserved || nak && code > NAKInvalidRDRequest {
+		return errSyndrome
+	}
+	return h.misfit()
+}
+
+// String returns the fields.
+func (h AETH) String() string {
+	return fmt.Sprintf("%v MSN %d", h.Syndrome, h.MSN)
+}
+
+// AtomicAckETH is the Atomic ACK Extended Transport Header, IBTA section
+// 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                           Original                            |
+//	|                                                               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type AtomicAckETH struct {
+	Original uint64 // what was in the memory of the responder before
+}
+
+func (h *AtomicAckETH) set(b *[atomicAckETHSize]byte) {
+	h.Original = binary.BigEndian.Uint64(b[:])
+}
+
+func (h AtomicAckETH) put(b *[atomicAckETHSize]byte) {
+	binary.BigEndian.PutUint64(b[:], h.Original)
+}
+
+// String returns the field.
+func (h AtomicAckETH) String() string {
+	return fmt.Sprintf("Original 0x%016x", h.Original)
+}
+
+// ImmDt is the Immediate Data Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                             Data                              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type ImmDt struct {
+	Data uint32 // handed to the receiver along with the completion
+}
+
+func (h *ImmDt) set(b *[immDtSize]byte) {
+	h.Data = binary.BigEndian.Uint32(b[:])
+}
+
+func (h ImmDt) put(b *[immDtSize]byte) {
+	binary.BigEndian.PutUint32(b[:], h.Data)
+}
+
+// String returns the field.
+func (h ImmDt) String() string {
+	return fmt.Sprintf("Data 0x%08x", h.Data)
+}
+
+// IETH is the Invalidate Extended Transport Header, IBTA section 9.3.
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                             RKey                              |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+type IETH struct {
+	RKey uint32 // key that the receiver is to invalidate
+}
+
+func (h *IETH) set(b *[iethSize]byte) {
+	h.RKey = binary.BigEndian.Uint32(b[:])
+}
+
+func (h IETH) put(b *[iethSize]byte) {
+	binary.BigEndian.PutUint32(b[:], h.RKey)
+}
+
+// String returns the field.
+func (h IETH) String() string {
+	return fmt.Sprintf("RKey 0x%08x", h.RKey)
+}
