@@ -29,16 +29,6 @@ var _ = []encoding.BinaryAppender{
 	(*rocev2.Datagram)(nil), (*rocev2.Packet)(nil),
 }
 
-// What can be read from exactly these octets, with nothing else known, also has
-// the other two methods of package encoding. The rest needs to be told more: a
-// family, the type of a trace, where its IP header is.
-var _ = []interface {
-	encoding.BinaryMarshaler
-	encoding.BinaryUnmarshaler
-}{
-	(*bth.Header)(nil), (*bth.Headers)(nil), (*cnp.CNP)(nil), (*fcn.Message)(nil), (*ppfc.Notification)(nil),
-}
-
 // What is printed as text is read back, also in JSON and as a flag.
 var _ = []interface {
 	encoding.TextMarshaler

@@ -86,7 +86,7 @@ func TestNothingAllocates(t *testing.T) {
 			decodeHeader(b[:11])
 			decodeHeaders(b[:11])
 			decodeHeaders(b[:len(b)-1])
-			sink.err = sink.headers.UnmarshalBinary(b)
+			_, sink.err = sink.headers.Decode(b)
 			sink.headers.PSN = 1 << 24
 			appendHeaders(buf)
 		}

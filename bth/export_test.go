@@ -24,7 +24,6 @@ var (
 	ErrSyndrome          = errSyndrome
 	ErrTVer              = errTVer
 	ErrTVerRange         = errTVerRange
-	ErrTrailing          = errTrailing
 	ErrTruncated         = errTruncated
 )
 

@@ -58,7 +58,7 @@ func FuzzHeaders(f *testing.F) {
 			}
 			return
 		}
-		if err := fresh.UnmarshalBinary(second[:n]); err != nil || h != fresh {
+		if _, err := fresh.Decode(second[:n]); err != nil || h != fresh {
 			t.Fatalf("error %v\nafter another %v\nfresh         %v", err, h, fresh)
 		}
 		if n != h.Len() || h.Present != h.Opcode.Headers() {
@@ -94,8 +94,8 @@ func FuzzHeaderAppend(f *testing.F) {
 			return
 		}
 		var got bth.Header
-		if err := errors.Join(err, got.UnmarshalBinary(b)); err != nil || got != want {
-			t.Fatalf("error %v\n got %v\nwant %v", err, got, want)
+		if _, decodeErr := got.Decode(b); err != nil || decodeErr != nil || got != want {
+			t.Fatalf("errors %v, %v\n got %v\nwant %v", err, decodeErr, got, want)
 		}
 	})
 }

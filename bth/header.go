@@ -11,12 +11,8 @@ import (
 // Size is the length of the BTH in octets.
 const Size = 12
 
-// What [Header.Decode], [Header.UnmarshalBinary] and [Headers.UnmarshalBinary]
-// refuse.
-var (
-	errTruncated = wireerr.New("bth", "BTH", 12, "12 octets needed", wireerr.Truncated)
-	errTrailing  = wireerr.New("bth", "headers", 0, "octets left over behind them", wireerr.Malformed)
-)
+// errTruncated is what [Header.Decode] refuses.
+var errTruncated = wireerr.New("bth", "BTH", 12, "12 octets needed", wireerr.Truncated)
 
 // Values that [Header.AppendBinary] refuses because they do not fit their
 // field.
@@ -157,20 +153,6 @@ func (h *Header) misfit() error {
 	default:
 		return errPSNRange
 	}
-}
-
-// MarshalBinary returns the 12 octets of the BTH; see [Header.AppendBinary].
-func (h *Header) MarshalBinary() ([]byte, error) {
-	return h.AppendBinary(nil)
-}
-
-// UnmarshalBinary reads a BTH from b, which must hold nothing else.
-func (h *Header) UnmarshalBinary(b []byte) error {
-	if len(b) > Size {
-		return errTrailing
-	}
-	_, err := h.Decode(b)
-	return err
 }
 
 // Validate returns nil for a BTH whose values fit their fields, whose TVer is 0

@@ -44,13 +44,6 @@ func TestHeader(t *testing.T) {
 			require.Equal(t, tt.header, h)
 			require.Equal(t, []byte{1, 2}, rest)
 			wiretest.Encodes(t, octets, h.AppendBinary)
-
-			b, err := h.MarshalBinary()
-			require.NoError(t, err)
-			require.Equal(t, octets, b)
-			h = bth.Header{}
-			require.NoError(t, h.UnmarshalBinary(b))
-			require.Equal(t, tt.header, h)
 		})
 	}
 }
@@ -62,19 +55,9 @@ func TestHeaderTruncated(t *testing.T) {
 		rest, err := h.Decode(b)
 		require.Nil(t, rest)
 		require.Equal(t, want, h)
-		require.Equal(t, err, h.UnmarshalBinary(b))
-		require.Equal(t, want, h)
 		return err
 	})
 	require.EqualError(t, bth.ErrTruncated, "bth: BTH: 12 octets needed")
-}
-
-func TestHeaderUnmarshalRefusesMore(t *testing.T) {
-	h := bth.Header{PSN: 7}
-	err := h.UnmarshalBinary(make([]byte, bth.Size+1))
-	require.ErrorIs(t, err, bth.ErrTrailing)
-	require.ErrorIs(t, err, wireerr.Malformed)
-	require.Equal(t, bth.Header{PSN: 7}, h)
 }
 
 // misfits are headers with one value too large, and the error that names it.

@@ -174,21 +174,6 @@ func (h *Headers) extendedMisfit(headers HeaderSet) (err error) {
 // calls for have: 12 to 52.
 func (h *Headers) Len() int { return Size + h.Opcode.HeaderLen() }
 
-// MarshalBinary returns the octets of the BTH and the extended headers; see
-// [Headers.AppendBinary].
-func (h *Headers) MarshalBinary() ([]byte, error) {
-	return h.AppendBinary(nil)
-}
-
-// UnmarshalBinary reads the headers from b, which must hold nothing else.
-func (h *Headers) UnmarshalBinary(b []byte) error {
-	if len(b) > 0 && len(b) > Size+Opcode(b[0]).HeaderLen() {
-		return errTrailing
-	}
-	_, err := h.Decode(b)
-	return err
-}
-
 // Validate joins what the Validate methods of the BTH and of the extended
 // headers that Opcode calls for return.
 func (h *Headers) Validate() error {

@@ -76,20 +76,16 @@ func TestHeaders(t *testing.T) {
 		require.Equal(t, len(octets), h.Len())
 		wiretest.Encodes(t, octets, h.AppendBinary)
 
-		b, err := h.MarshalBinary()
-		require.NoError(t, err)
-		require.Equal(t, octets, b)
 		var again bth.Headers
-		require.NoError(t, again.UnmarshalBinary(b))
-		require.Equal(t, want, again)
-		require.ErrorIs(t, again.UnmarshalBinary(append(b, 0)), bth.ErrTrailing)
+		rest, err = again.Decode(octets)
+		require.NoError(t, err)
+		require.Empty(t, rest)
 		require.Equal(t, want, again)
 
 		wiretest.Prefixes(t, octets, func(b []byte) error {
 			rest, err := h.Decode(b)
 			require.Nil(t, rest)
 			require.Equal(t, want, h)
-			require.Equal(t, err, h.UnmarshalBinary(b))
 			return err
 		})
 	}
@@ -198,14 +194,19 @@ func TestHeadersValidate(t *testing.T) {
 	require.NoError(t, h.Validate())
 }
 
-// UnmarshalBinary takes exactly the headers of the opcode.
-func TestHeadersUnmarshalExactly(t *testing.T) {
+// Decode takes exactly the headers of the opcode.
+func TestHeadersDecodeExactly(t *testing.T) {
 	for i := range 256 {
 		b := append([]byte{byte(i)}, make([]byte, bth.Size-1+bth.Opcode(i).HeaderLen())...)
 		var h bth.Headers
-		require.NoError(t, h.UnmarshalBinary(b), "%#x", i)
-		require.Error(t, h.UnmarshalBinary(b[:len(b)-1]), "%#x", i)
-		require.Error(t, h.UnmarshalBinary(append(b, 0)), "%#x", i)
+		rest, err := h.Decode(b)
+		require.NoError(t, err, "%#x", i)
+		require.Empty(t, rest)
+		_, err = h.Decode(b[:len(b)-1])
+		require.Error(t, err, "%#x", i)
+		rest, err = h.Decode(append(b, 0))
+		require.NoError(t, err)
+		require.Len(t, rest, 1)
 	}
 }
 

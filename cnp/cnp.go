@@ -182,15 +182,3 @@ func (c *CNP) AppendBinary(b []byte) ([]byte, error) {
 	}
 	return append(out, c.Reserved[:]...), nil
 }
-
-// MarshalBinary returns BTH and reserved octets, without the ICRC.
-func (c *CNP) MarshalBinary() ([]byte, error) { return c.AppendBinary(nil) }
-
-// UnmarshalBinary sets c from exactly BTH and reserved octets.
-func (c *CNP) UnmarshalBinary(b []byte) error {
-	if len(b) > Size {
-		return ErrLength
-	}
-	_, err := c.Decode(b)
-	return err
-}

@@ -17,7 +17,7 @@ func ExampleMessage_AppendBinary() {
 
 func ExampleMessage_Decode() {
 	var m fcn.Message
-	_, err := m.Decode([]byte{0xBE, 0xEF, 0x5E, 0x00})
+	err := m.Decode([]byte{0xBE, 0xEF, 0x5E, 0x00})
 	fmt.Printf("%#x level %d %v\n", m.FlowLabel, m.Level, err)
 	// Output: 0xbeef5 level 7 <nil>
 }

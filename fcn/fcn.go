@@ -62,15 +62,17 @@ var (
 	errReservedSet    = wireerr.New("fcn", "Reserved", 0, "not 0", wireerr.Malformed)
 )
 
-// Decode sets m from the first 4 octets of b and returns the rest. On error m
-// is unchanged.
-func (m *Message) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < Size {
-		return nil, errTruncated
+// Decode sets m from b, which must have exactly 4 octets. On error m is unchanged.
+func (m *Message) Decode(b []byte) error {
+	switch {
+	case len(b) < Size:
+		return errTruncated
+	case len(b) > Size:
+		return errLength
 	}
 	v := binary.BigEndian.Uint32(b)
 	*m = Message{FlowLabel: v >> 12, Level: uint8(v >> 9 & 7), Reserved: uint16(v & maxReserved)}
-	return b[Size:], nil
+	return nil
 }
 
 // FromDatagram returns the message in a decoded UDP datagram, which must have
@@ -80,7 +82,7 @@ func FromDatagram(d *rocev2.Datagram) (Message, error) {
 	if d.Length > 8+Size {
 		return m, errLength
 	}
-	_, err := m.Decode(d.Data)
+	err := m.Decode(d.Data)
 	return m, err
 }
 
@@ -103,18 +105,6 @@ func (m Message) fits() error {
 		return errReservedRange
 	}
 	return nil
-}
-
-// MarshalBinary returns the message, without its UDP header.
-func (m Message) MarshalBinary() ([]byte, error) { return m.AppendBinary(nil) }
-
-// UnmarshalBinary sets m from exactly 4 octets.
-func (m *Message) UnmarshalBinary(b []byte) error {
-	if len(b) > Size {
-		return errLength
-	}
-	_, err := m.Decode(b)
-	return err
 }
 
 // Validate returns nil for a message as the draft has it, otherwise an error

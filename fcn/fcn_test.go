@@ -24,17 +24,14 @@ func TestMessage(t *testing.T) {
 		wire := wiretest.Hex(t, c.octets)
 		wiretest.Encodes(t, wire, c.m.AppendBinary)
 		var m Message
-		rest, err := m.Decode(append(wire, 1, 2))
-		require.NoError(t, err)
-		require.Equal(t, []byte{1, 2}, rest)
+		require.NoError(t, m.Decode(wire))
 		require.Equal(t, c.m, m)
-		require.NoError(t, m.UnmarshalBinary(wire))
-		require.ErrorIs(t, m.UnmarshalBinary(append(wire, 0)), errLength)
+		require.ErrorIs(t, m.Decode(append(wire, 0)), errLength)
 		require.Equal(t, c.m, m)
-		wiretest.Prefixes(t, wire, m.UnmarshalBinary)
-		wiretest.NoAllocs(t, "Decode", func() { _, _ = m.Decode(wire) })
+		wiretest.Prefixes(t, wire, m.Decode)
+		wiretest.NoAllocs(t, "Decode", func() { _ = m.Decode(wire) })
 		require.Equal(t, c.m, m)
-		b, err := m.MarshalBinary()
+		b, err := m.AppendBinary(nil)
 		require.NoError(t, err)
 		require.Equal(t, wire, b)
 	}
@@ -195,15 +192,14 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte{0xBE, 0xEF, 0x5E, 0x00})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m Message
-		rest, err := m.Decode(b)
-		if err != nil {
+		if m.Decode(b) != nil {
 			require.Equal(t, Message{}, m)
 			return
 		}
 		_ = m.Validate()
 		out, err := m.AppendBinary(nil)
 		require.NoError(t, err)
-		require.Equal(t, b, append(out, rest...))
+		require.Equal(t, b, out)
 	})
 }
 
@@ -212,7 +208,7 @@ func BenchmarkDecode(b *testing.B) {
 	var m Message
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = m.Decode(wire)
+		_ = m.Decode(wire)
 	}
 }
 

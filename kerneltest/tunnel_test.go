@@ -224,7 +224,7 @@ func (e *edge) requireFCN(t *testing.T, f *rocev2.Flow, begin *host, addr netip.
 	socket := begin.listen(t, addr, fcn.ExperimentalPort)
 	e.corePort.sendIP(t, e.pePort, b)
 	var m fcn.Message
-	require.NoError(t, m.UnmarshalBinary(receive(t, socket)))
+	require.NoError(t, m.Decode(receive(t, socket)))
 	require.Equal(t, fcn.Message{FlowLabel: label, Level: 5}, m)
 }
 

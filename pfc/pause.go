@@ -52,15 +52,6 @@ func (p Pause) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, wire[:]...), nil
 }
 
-// MarshalBinary returns what stands behind the EtherType, without padding.
-func (p Pause) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
-
-// UnmarshalBinary is Decode for a frame of which the padding does not matter.
-func (p *Pause) UnmarshalBinary(b []byte) error {
-	_, err := p.Decode(b)
-	return err
-}
-
 // AppendFrame appends the whole Ethernet frame, padded, from this source.
 func (p Pause) AppendFrame(b []byte, src [6]byte) []byte {
 	var wire [PauseSize]byte

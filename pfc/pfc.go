@@ -80,15 +80,6 @@ func (p PFC) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, wire[:]...), nil
 }
 
-// MarshalBinary returns what stands behind the EtherType, without padding.
-func (p PFC) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
-
-// UnmarshalBinary is Decode for a frame of which the padding does not matter.
-func (p *PFC) UnmarshalBinary(b []byte) error {
-	_, err := p.Decode(b)
-	return err
-}
-
 // AppendFrame appends the whole Ethernet frame, padded, from this source.
 func (p PFC) AppendFrame(b []byte, src [6]byte) []byte {
 	var wire [Size]byte

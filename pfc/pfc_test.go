@@ -15,14 +15,10 @@ import (
 )
 
 var (
-	_ encoding.BinaryAppender    = PFC{}
-	_ encoding.BinaryMarshaler   = PFC{}
-	_ encoding.BinaryUnmarshaler = (*PFC)(nil)
-	_ encoding.BinaryAppender    = Pause{}
-	_ encoding.BinaryMarshaler   = Pause{}
-	_ encoding.BinaryUnmarshaler = (*Pause)(nil)
-	_ fmt.Stringer               = PFC{}
-	_ fmt.Stringer               = Pause{}
+	_ encoding.BinaryAppender = PFC{}
+	_ encoding.BinaryAppender = Pause{}
+	_ fmt.Stringer            = PFC{}
+	_ fmt.Stringer            = Pause{}
 )
 
 const header = `0180c2000001 001122334455 8808`
@@ -58,12 +54,15 @@ func TestPFC(t *testing.T) {
 	for _, c := range pfcs {
 		wire := wiretest.Hex(t, c.octets)
 		wiretest.Encodes(t, wire, c.want.AppendBinary)
-		b, err := c.want.MarshalBinary()
+		b, err := c.want.AppendBinary(nil)
 		require.NoError(t, err)
 		require.Equal(t, wire, b)
 		p := PFC{Enabled: 1, Quanta: [8]uint16{9, 9, 9, 9, 9, 9, 9, 9}}
 		was := p
-		wiretest.Prefixes(t, wire, p.UnmarshalBinary)
+		wiretest.Prefixes(t, wire, func(b []byte) error {
+			_, err := p.Decode(b)
+			return err
+		})
 		require.Equal(t, was, p)
 		rest, err := p.Decode(append(wire, 1, 2))
 		require.NoError(t, err)
@@ -87,11 +86,14 @@ func TestPause(t *testing.T) {
 	for _, c := range pauses {
 		wire := wiretest.Hex(t, c.octets)
 		wiretest.Encodes(t, wire, c.want.AppendBinary)
-		b, err := c.want.MarshalBinary()
+		b, err := c.want.AppendBinary(nil)
 		require.NoError(t, err)
 		require.Equal(t, wire, b)
 		p := Pause{7}
-		wiretest.Prefixes(t, wire, p.UnmarshalBinary)
+		wiretest.Prefixes(t, wire, func(b []byte) error {
+			_, err := p.Decode(b)
+			return err
+		})
 		require.Equal(t, Pause{7}, p)
 		rest, err := p.Decode(append(wire, 1, 2))
 		require.NoError(t, err)
@@ -230,14 +232,14 @@ func FuzzDecode(f *testing.F) {
 		var pause Pause
 		rest, err := p.Decode(b)
 		if err == nil {
-			again, _ := p.MarshalBinary()
+			again, _ := p.AppendBinary(nil)
 			require.Equal(t, b[:len(b)-len(rest)], again)
 			_ = p.Validate()
 			_ = p.String()
 		}
 		rest, pauseErr := pause.Decode(b)
 		if pauseErr == nil {
-			again, _ := pause.MarshalBinary()
+			again, _ := pause.AppendBinary(nil)
 			require.Equal(t, b[:len(b)-len(rest)], again)
 		}
 		require.False(t, err == nil && pauseErr == nil)

@@ -259,12 +259,6 @@ func (e *Extension) fields() uint64 {
 		uint64(e.Reserved)<<16 | uint64(e.Pause/time.Microsecond)
 }
 
-// MarshalBinary returns BTH and extension, without the ICRC.
-func (n *Notification) MarshalBinary() ([]byte, error) { return n.AppendBinary(nil) }
-
-// UnmarshalBinary is Decode.
-func (n *Notification) UnmarshalBinary(b []byte) error { return n.Decode(b) }
-
 // String returns the extension's fields, then the BTH's.
 func (n Notification) String() string { return n.Extension.String() + "; " + n.Header.String() }
 

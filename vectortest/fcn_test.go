@@ -9,7 +9,7 @@ import (
 func TestFCN(t *testing.T) {
 	run(t, "fcn", func(b []byte) (o outcome) {
 		var m fcn.Message
-		if err := m.UnmarshalBinary(b); err != nil {
+		if err := m.Decode(b); err != nil {
 			return outcome{err: err}
 		}
 		o.decoded = fields{"flow_label": m.FlowLabel, "level": m.Level, "reserved": m.Reserved}

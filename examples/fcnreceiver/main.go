@@ -32,7 +32,7 @@ type pe struct {
 // answer appends the CNP for the data of an FCN.
 func (p *pe) answer(b, data []byte) ([]byte, error) {
 	var m fcn.Message
-	if err := m.UnmarshalBinary(data); err != nil {
+	if err := m.Decode(data); err != nil {
 		return b, err
 	}
 	f, ok := p.flows[m.FlowLabel]

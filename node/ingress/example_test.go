@@ -43,7 +43,7 @@ func Example() {
 	outer, d := pe.Forward(nil, &f, 0, via, now)
 	fmt.Println(d.Action, len(outer)-len(packet), "octets more,", d.Label != 0)
 
-	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.MarshalBinary()
+	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendBinary(nil)
 	f.SetUDP(netip.AddrPortFrom(node, 49152), netip.AddrPortFrom(self, fcn.ExperimentalPort), message) // as a socket does
 	cnp, d := pe.Receive(nil, &f, 0, now)
 	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)

@@ -73,7 +73,7 @@ func octets(t testing.TB, k rocev2.FlowKey, ecn uint8) []byte {
 }
 
 func messageAbout(t testing.TB, label uint32) []byte {
-	b, err := fcn.Message{FlowLabel: label, Level: 3}.MarshalBinary()
+	b, err := fcn.Message{FlowLabel: label, Level: 3}.AppendBinary(nil)
 	require.NoError(t, err)
 	return b
 }

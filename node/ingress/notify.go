@@ -65,7 +65,7 @@ func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, n
 	case q.VerifyChecksum() != nil:
 		d.Reason = node.Checksum
 		return out
-	case m.UnmarshalBinary(q.Data) != nil:
+	case m.Decode(q.Data) != nil:
 		d.Reason = node.Broken
 		return out
 	}

@@ -64,7 +64,7 @@ var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}
 func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	n := l.Notification
 	n.Header = ppfcHeader
-	octets, err := n.MarshalBinary()
+	octets, err := n.AppendBinary(nil)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func kindOf(as string, port uint16) (string, error) {
 func describe(kind string, data []byte) string {
 	if kind == "fcn" {
 		var m fcn.Message
-		if err := m.UnmarshalBinary(data); err != nil {
+		if err := m.Decode(data); err != nil {
 			return err.Error()
 		}
 		return fmt.Sprintf("flow label %#05x congested, level %d", m.FlowLabel, m.Level)

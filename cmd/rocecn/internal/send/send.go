@@ -97,7 +97,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (o *options) sendFCN(stdout io.Writer) error {
-	data, err := fcn.Message{FlowLabel: uint32(o.label), Level: uint8(o.level)}.MarshalBinary()
+	data, err := fcn.Message{FlowLabel: uint32(o.label), Level: uint8(o.level)}.AppendBinary(nil)
 	if err != nil {
 		return err
 	}
