@@ -13,12 +13,9 @@ type Clock struct {
 // At returns the time to count with.
 func (c *Clock) At(now time.Time) int64 {
 	t := now.UnixNano() + c.offset
-	if back := c.last - t; back > 0 {
-		if back > c.Slack {
-			c.offset += back
-		}
-		t = c.last
+	if back := c.last - t; back > c.Slack {
+		c.offset += back
 	}
-	c.last = t
-	return t
+	c.last = max(c.last, t)
+	return c.last
 }

@@ -1,0 +1,408 @@
+package role_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"iter"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/internal/role"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	start  = time.Unix(1795254649, 0)
+	addr   = netip.MustParseAddr
+	other  = addr("2001:db8:9::9")
+	host4  = addr("198.51.100.2")
+	host6  = addr("2001:db8:4::e")
+	prefix = netip.MustParsePrefix
+)
+
+// Of a step back, exactly Slack is waited out; one of a nanosecond more goes on from where the time was.
+func TestClock(t *testing.T) {
+	c := role.Clock{Slack: 100}
+	for _, step := range []struct{ at, want int64 }{
+		{1000, 1000},
+		{1000, 1000}, // no step
+		{999, 1000},  // waited out
+		{1001, 1001}, // and so over
+		{901, 1001},  // exactly Slack
+		{900, 1001},  // one more: from here on 101 later
+		{901, 1002},
+		{1000, 1101},
+		{899, 1101}, // 1000: Slack and one again; from here on 202 later
+		{900, 1102},
+	} {
+		require.Equal(t, step.want, c.At(time.Unix(0, step.at)), step.at)
+	}
+}
+
+func TestFirst(t *testing.T) {
+	one, two := errors.New("one"), errors.New("two")
+	require.NoError(t, role.First("x", nil, nil))
+	require.EqualError(t, role.First("x", nil, one, two), "x: one")
+	require.ErrorIs(t, role.First("x", two, one), two)
+}
+
+// What a packet is by its opcode, and why nothing answers it (BTH opcodes of IBTA 9.2; 0x81 is a CNP).
+func TestKindOf(t *testing.T) {
+	for op, want := range map[bth.Opcode]struct {
+		kind   message.Kind
+		reason node.Reason
+	}{
+		bth.RCSendOnly:                       {message.Data, node.Accepted},
+		bth.RCAcknowledge:                    {message.Ack, node.Acknowledgement},
+		bth.RCAtomicAcknowledge:              {message.Ack, node.Acknowledgement},
+		bth.CNP:                              {message.CNP, node.Notification},
+		bth.Opcode(0x80):                     {message.Data, node.Accepted},
+		bth.RCRDMAReadRequest:                {message.Data, node.Accepted},
+		bth.Opcode(uint8(bth.CNP) & 0b11111): {message.Data, node.Accepted},
+	} {
+		kind := role.KindOf(op)
+		require.Equal(t, want.kind, kind, op)
+		require.Equal(t, want.reason, role.Unanswered(kind), op)
+	}
+}
+
+// octets of an IPv6 packet from 2001:db8:1::a to 2001:db8:4::e.
+func ipv6(next byte, payload string) []byte {
+	b, err := hex.DecodeString(strings.ReplaceAll("6000 0000 0000 0040 2001 0db8 0001 0000 0000 0000 0000 000a "+
+		"2001 0db8 0004 0000 0000 0000 0000 000e"+payload, " ", ""))
+	if err != nil {
+		panic(err)
+	}
+	b[5], b[6] = byte(len(b)-40), next
+	return b
+}
+
+// Which frames hold a datagram to port 0x1234, and why not.
+func TestToPort(t *testing.T) {
+	const port = 0x1234
+	for name, c := range map[string]struct {
+		octets []byte
+		want   node.Reason
+	}{
+		"to the port":                 {ipv6(17, "c000 1234 000a 0000 abcd"), node.Accepted},
+		"to another":                  {ipv6(17, "c000 1235 000a 0000 abcd"), node.NotOurs},
+		"UDP longer than IP":          {ipv6(17, "c000 1234 000b 0000 abcd"), node.Broken},
+		"UDP shorter than its header": {ipv6(17, "c000 1234 0007 0000 abcd"), node.Broken},
+		"another's is broken":         {ipv6(17, "c000 1235 000b 0000 abcd"), node.NotOurs},
+		"TCP":                         {ipv6(6, "c000 1234 000a 0000 abcd"), node.NotOurs},
+		"first fragment":              {ipv6(44, "1100 0001 0000 0007 c000 1234 0100 0000"), node.Fragment},
+		"first fragment to another":   {ipv6(44, "1100 0001 0000 0007 c000 1235 0100 0000"), node.NotOurs},
+		"second fragment":             {ipv6(44, "1100 0009 0000 0007 c000 1234 0100 0000"), node.NotOurs},
+		"second fragment of zeros":    {ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), node.NotOurs},
+		"fragment of TCP":             {ipv6(44, "0600 0001 0000 0007 c000 1234 0100 0000"), node.NotOurs},
+		"nothing":                     {nil, node.NotOurs},
+	} {
+		var f rocev2.Frame
+		var d rocev2.Datagram
+		_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		require.Equal(t, c.want, role.ToPort(&d, &f, port), name)
+		if c.want == node.Accepted {
+			require.Equal(t, []byte{0xab, 0xcd}, d.Data, name)
+		}
+	}
+	var f rocev2.Frame
+	var d rocev2.Datagram
+	_ = f.Decode(ipv6(44, "1100 0009 0000 0007 0000 0000 0000 0000"), rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	require.Equal(t, node.NotOurs, role.ToPort(&d, &f, 0), "a fragment that shows no port has not port 0")
+}
+
+// What is in a frame, through IP in IP alone.
+func TestDecode(t *testing.T) {
+	const data = "c000 12b7 0018 0000 0400 8001 0000 0011 0000 0000 0000 0000" // SEND Only, to 0x11, ICRC
+	for name, c := range map[string]struct {
+		octets []byte
+		kind   message.Kind
+		want   node.Reason
+	}{
+		"data":            {ipv6(17, data), message.Data, node.Accepted},
+		"CNP":             {ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.Accepted},
+		"acknowledgement": {ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"), message.Ack, node.Accepted},
+		"cut":             {ipv6(17, data)[:50], message.Broken, node.Broken},
+		"to another port": {ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
+		"no octets":       {nil, message.Other, node.NotOurs},
+	} {
+		var f rocev2.Frame
+		var p rocev2.Packet
+		_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		kind, reason := role.Decode(&p, &f)
+		require.Equal(t, c.kind, kind, name)
+		require.Equal(t, c.want, reason, name)
+	}
+}
+
+func TestSelf(t *testing.T) {
+	both := role.Self{V4: host4, V6: host6}
+	require.True(t, both.Has(host4))
+	require.True(t, both.Has(host6))
+	require.False(t, both.Has(other))
+	require.Equal(t, host4, both.Like(addr("10.0.0.1")))
+	require.Equal(t, host6, both.Like(other))
+	require.Equal(t, host6, both.Like(addr("::ffff:10.0.0.1")), "an IPv6 address")
+	require.False(t, role.Self{V4: host4}.Like(other).IsValid())
+	require.False(t, role.Self{V6: host6}.Like(host4).IsValid())
+}
+
+func TestSelfCheck(t *testing.T) {
+	mapped := addr("::ffff:198.51.100.2")
+	for name, c := range map[string]struct {
+		self  role.Self
+		check string // what is wrong, if not for Needed alone
+	}{
+		"both":             {role.Self{V4: host4, V6: host6}, ""},
+		"IPv4":             {role.Self{V4: host4}, ""},
+		"IPv6":             {role.Self{V6: host6}, ""},
+		"4 is IPv6":        {role.Self{V4: host6}, "Self4 2001:db8:4::e"},
+		"6 is IPv4":        {role.Self{V6: host4}, "Self6 198.51.100.2"},
+		"both wrong":       {role.Self{V4: host6, V6: host4}, "Self4 2001:db8:4::e"},
+		"6 is mapped":      {role.Self{V6: mapped}, "Self6 ::ffff:198.51.100.2"},
+		"4 is mapped":      {role.Self{V4: mapped}, "Self4 ::ffff:198.51.100.2"},
+		"multicast":        {role.Self{V4: addr("224.0.0.1")}, "Self4 224.0.0.1"},
+		"unspecified":      {role.Self{V6: addr("::")}, "Self6 ::"},
+		"zone":             {role.Self{V6: host6.WithZone("eth0")}, "Self6 2001:db8:4::e%eth0"},
+		"4 good, 6 zone":   {role.Self{V4: host4, V6: host6.WithZone("eth0")}, "Self6 2001:db8:4::e%eth0"},
+		"4 is link-local":  {role.Self{V4: addr("169.254.0.1"), V6: host6}, "Self4 169.254.0.1"},
+		"6 is a loop back": {role.Self{V4: host4, V6: addr("::1")}, "Self6 ::1"},
+	} {
+		if c.check == "" {
+			require.NoError(t, c.self.Check(), name)
+			require.NoError(t, c.self.Needed(), name)
+			continue
+		}
+		want := c.check + " is no unicast address of its family that others can reach"
+		require.EqualError(t, c.self.Check(), want, name)
+		require.EqualError(t, c.self.Needed(), want, name)
+	}
+	require.NoError(t, role.Self{}.Check())
+	require.EqualError(t, role.Self{}.Needed(), "neither Self4 nor Self6 is given")
+}
+
+func TestCheckRate(t *testing.T) {
+	for want, rates := range map[string][]limit.Rate{
+		"":                                       {{}, {PerSecond: 1}, {PerSecond: 0.5, Burst: 3}},
+		"In {PerSecond:-1 Burst:0} is negative":  {{PerSecond: -1}},
+		"In {PerSecond:0 Burst:-1} is negative":  {{Burst: -1}},
+		"In {PerSecond:1 Burst:-1} is negative":  {{PerSecond: 1, Burst: -1}},
+		"In {PerSecond:-1 Burst:1} is negative":  {{PerSecond: -1, Burst: 1}},
+		"In has a Burst without PerSecond":       {{Burst: 1}},
+		"In {PerSecond:-2 Burst:-1} is negative": {{PerSecond: -2, Burst: -1}},
+	} {
+		for _, r := range rates {
+			if err := role.CheckRate("In", r); want == "" {
+				require.NoError(t, err, "%+v", r)
+			} else {
+				require.EqualError(t, err, want)
+			}
+		}
+	}
+}
+
+func TestCheckTime(t *testing.T) {
+	require.NoError(t, role.CheckTime("Idle", 0))
+	require.NoError(t, role.CheckTime("Idle", 1))
+	require.EqualError(t, role.CheckTime("Idle", -1), "Idle -1ns is negative")
+}
+
+// Memory is taken once: sizes and seed stay, whether they are given again or left out.
+func TestMemory(t *testing.T) {
+	var m role.Memory
+	require.False(t, m.Taken())
+	_, err := m.Check(7, role.Size{"MaxA", 0, 10}, role.Size{"MaxB", -1, 20})
+	require.EqualError(t, err, "MaxB -1 is negative")
+
+	m, err = m.Check(7, role.Size{"MaxA", 0, 10}, role.Size{"MaxB", 5, 20})
+	require.NoError(t, err)
+	require.True(t, m.Taken())
+	require.Equal(t, []int{10, 5}, []int{m.Size(0), m.Size(1)})
+	require.EqualValues(t, 7, m.Seed())
+
+	for name, c := range map[string]struct {
+		seed uint64
+		a, b int
+		want string
+	}{
+		"the same":               {7, 10, 5, ""},
+		"left out":               {0, 0, 5, ""},
+		"another size":           {7, 11, 5, "MaxA cannot change: memory was taken for 10"},
+		"another default":        {7, 10, 0, "MaxB cannot change: memory was taken for 5"},
+		"another seed":           {8, 10, 5, "Seed cannot change: tables are in use"},
+		"another size and seed":  {8, 10, 6, "MaxB cannot change: memory was taken for 5"},
+		"negative":               {7, -1, 5, "MaxA -1 is negative"},
+		"negative, other before": {7, 11, -1, "MaxA cannot change: memory was taken for 10"},
+	} {
+		next, err := m.Check(c.seed, role.Size{"MaxA", c.a, 10}, role.Size{"MaxB", c.b, 20})
+		if c.want != "" {
+			require.EqualError(t, err, c.want, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, m, next, name)
+	}
+}
+
+// A Seed of 0 stands for a random one; one that was drawn stays, and no other can be given afterwards.
+func TestMemorySeed(t *testing.T) {
+	var none role.Memory
+	a, err := none.Check(0)
+	require.NoError(t, err)
+	b, err := none.Check(0)
+	require.NoError(t, err)
+	require.NotEqual(t, a.Seed(), b.Seed())
+	again, err := a.Check(0)
+	require.NoError(t, err)
+	require.Equal(t, a.Seed(), again.Seed())
+	_, err = a.Check(a.Seed())
+	require.NoError(t, err)
+	_, err = a.Check(a.Seed() ^ 1)
+	require.EqualError(t, err, "Seed cannot change: tables are in use")
+}
+
+// The list comes first; what one limit refuses takes nothing from the other.
+func TestIntake(t *testing.T) {
+	var i role.Intake
+	a, b, c := addr("10.0.0.1"), addr("10.0.0.2"), addr("10.0.0.3")
+	stranger := addr("10.1.0.1")
+	i.Configure(acl.New(prefix("10.0.0.0/24")), limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2}, 64, 1)
+	for n, s := range []struct {
+		from netip.Addr
+		want node.Reason
+	}{
+		{stranger, node.Denied}, {stranger, node.Denied}, {stranger, node.Denied}, {stranger, node.Denied},
+		{a, node.Accepted}, {a, node.Accepted}, {a, node.Limited}, // its own limit; one of all is left
+		{b, node.Accepted}, {b, node.Limited}, {c, node.Limited}, // that of all
+	} {
+		require.Equal(t, s.want, i.Admit(s.from, start), n)
+	}
+	// A second later one may pass: b was refused by the limit of all, which took nothing from its own.
+	require.Equal(t, node.Accepted, i.Admit(b, start.Add(time.Second)))
+	require.Equal(t, node.Limited, i.Admit(c, start.Add(time.Second)))
+	require.Equal(t, node.Accepted, i.Admit(b, start.Add(2*time.Second)))
+
+	// Other rules keep what the limits hold: nothing of all, of b one, and c is a new source.
+	i.Configure(acl.New(prefix("10.0.0.0/30"), prefix("10.1.0.0/24")), limit.Rate{PerSecond: 2, Burst: 3},
+		limit.Rate{PerSecond: 1, Burst: 1}, 64, 1)
+	require.Equal(t, node.Limited, i.Admit(stranger, start.Add(2*time.Second)))
+	require.Equal(t, node.Accepted, i.Admit(stranger, start.Add(5*time.Second/2)))
+	i.Configure(nil, limit.Rate{}, limit.Rate{}, 64, 1)
+	require.Equal(t, node.Denied, i.Admit(a, start.Add(3*time.Second)), "no list lets nobody pass")
+	i.Configure(acl.New(prefix("0.0.0.0/0")), limit.Rate{}, limit.Rate{}, 64, 1)
+	for range 9 {
+		require.Equal(t, node.Accepted, i.Admit(a, start.Add(3*time.Second)), "no limit")
+	}
+}
+
+// Both limits have to let one pass, and only Take takes from them.
+func TestPace(t *testing.T) {
+	const ms = time.Millisecond
+	var p role.Pace
+	require.True(t, p.Ready(1, 10*ms, start), "no limit")
+	p.Take(1, start)
+	require.True(t, p.Ready(1, 10*ms, start), "no limit")
+
+	p.Configure(limit.Rate{PerSecond: 100, Burst: 2}, 10*ms, 64)
+	ready := func(want bool, key uint64, at time.Duration) {
+		t.Helper()
+		require.Equal(t, want, p.Ready(key, 10*ms, start.Add(at)))
+	}
+	ready(true, 1, 0)
+	ready(true, 1, 0) // nothing was taken
+	p.Take(1, start)
+	ready(false, 1, 0) // its interval
+	ready(true, 2, 0)
+	p.Take(2, start)
+	ready(false, 3, 0) // the rate of all
+	ready(false, 1, 10*ms-1)
+	ready(true, 1, 10*ms) // the interval, and one of all
+	require.True(t, p.Ready(1, ms, start.Add(10*ms)))
+
+	// Without an interval there is no table; one that is there is not forgotten.
+	p.Take(1, start.Add(10*ms))
+	p.Configure(limit.Rate{}, 0, 64)
+	ready(false, 1, 20*ms-1)
+	p.Configure(limit.Rate{}, 20*ms, 64)
+	ready(false, 1, 20*ms-1)
+	ready(true, 1, 20*ms)
+	ready(true, 3, 20*ms)
+	var none role.Pace
+	none.Configure(limit.Rate{}, 0, 64)
+	none.Take(1, start)
+	require.True(t, none.Ready(1, 10*ms, start))
+}
+
+// A Pace's limits see the time even when the other one refuses: after a long step back of it both go on from there.
+func TestPaceSeesTheTime(t *testing.T) {
+	var p role.Pace
+	p.Configure(limit.Rate{PerSecond: 1, Burst: 1}, time.Second, 64)
+	p.Take(1, start)
+	back := start.Add(-time.Hour)
+	require.False(t, p.Ready(1, time.Second, back))
+	require.True(t, p.Ready(1, time.Second, back.Add(time.Second)))
+	require.True(t, p.Ready(2, time.Second, back.Add(time.Second)))
+}
+
+// taught is a table that has just learned these pairs.
+type taught []learnedPair
+
+type learnedPair struct {
+	key  qpmap.Key
+	pair qpmap.Pair
+}
+
+func (l taught) SourceQP(qpmap.Key, time.Time) (p qpmap.Pair, err error) { return p, err }
+
+func (l taught) Observe(*rocev2.Packet, uint32, time.Time) int { return len(l) }
+
+func (l taught) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
+	return func(yield func(qpmap.Key, qpmap.Pair) bool) {
+		for _, p := range l {
+			if !yield(p.key, p.pair) {
+				return
+			}
+		}
+	}
+}
+
+// Of the two pairs of a connection a Decision has the one of the flow that the host sends, or gets; where it has
+// neither end, the first.
+func TestLearn(t *testing.T) {
+	flow := func(src, dst netip.Addr, qp uint32) qpmap.Key {
+		return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: qp}, Domain: 4}
+	}
+	out, in := flow(host6, other, 1), flow(other, host6, 2)
+	forth := learnedPair{out, qpmap.Pair{SrcQP: 0x22}}
+	back := learnedPair{in, qpmap.Pair{SrcQP: 0x11}}
+	for name, c := range map[string]struct {
+		table taught
+		who   netip.Addr
+		sends bool
+		want  learnedPair
+	}{
+		"sends, first":  {taught{forth, back}, host6, true, forth},
+		"sends, second": {taught{back, forth}, host6, true, forth},
+		"gets, first":   {taught{back, forth}, host6, false, back},
+		"gets, second":  {taught{forth, back}, host6, false, back},
+		"neither":       {taught{forth, back}, addr("2001:db8::7"), true, forth},
+		"neither, gets": {taught{back, forth}, addr("2001:db8::7"), false, back},
+		"one, not its":  {taught{back}, host6, true, back},
+	} {
+		var d node.Decision
+		role.Learn(&d, c.table, nil, 4, start, role.Self{V6: c.who}, c.sends)
+		require.Equal(t, node.Decision{Action: node.Learned, Flow: c.want.key, SrcQP: c.want.pair.SrcQP, KnownQP: true}, d, name)
+	}
+	d := node.Decision{Packet: message.Data}
+	role.Learn(&d, taught{}, nil, 4, start, role.Self{V6: host6}, true)
+	require.Equal(t, node.Decision{Packet: message.Data}, d, "nothing learned")
+}
