@@ -2,104 +2,119 @@ package node_test
 
 import (
 	"maps"
-	"sync"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/stretchr/testify/require"
 )
 
-// Each Decision is counted as what it is, once, and a mark beside that.
-func TestCounters(t *testing.T) {
-	var c, sum node.Counters
-	for _, d := range []node.Decision{
-		{}, // no say in it
-		{Action: node.Sent, Kind: message.CNP},
-		{Action: node.Sent, Kind: message.CNP, MarkECN: true},
-		{Action: node.Sent, Kind: message.FastCNP},
-		{Action: node.Marked, Reason: node.Limited, MarkECN: true},
-		{Action: node.Forwarded},
-		{Action: node.Forwarded, Reason: node.TableFull},
-		{Action: node.Learned},
-		{Action: node.Taken, Kind: message.PPFC},
-		{Action: node.Dropped, Kind: message.FCN},
-		{Action: node.Passed},
-		{Reason: node.Limited, Kind: message.CNP},
+// How a Decision is counted, and which Action it has then.
+func TestDecided(t *testing.T) {
+	type decision = node.Decision
+	for name, c := range map[string]struct {
+		d      decision
+		action node.Action
+		want   string // each once
+	}{
+		"nothing":               {decision{Packet: message.Data}, node.Nothing, ""},
+		"refused":               {decision{Reason: node.Limited, Kind: message.CNP}, node.Refused, "refused_limited"},
+		"forwarded, no label":   {decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded, "refused_table_full"},
+		"sent":                  {decision{Action: node.Sent, Kind: message.FCN}, node.Sent, "sent_fcn"},
+		"sent and marked":       {decision{Action: node.Sent, Kind: message.FastCNP, MarkECN: true}, node.Sent, "marked sent_fastcnp"},
+		"marked":                {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
+		"marked, and a reason":  {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked, "marked refused_no_proxy"},
+		"accepted":              {decision{Action: node.Taken, Kind: message.PPFC}, node.Taken, "accepted_ppfc"},
+		"dropped":               {decision{Action: node.Dropped, Kind: message.CNP}, node.Dropped, "dropped_cnp"},
+		"forwarded":             {decision{Action: node.Forwarded, Kind: message.CNP}, node.Forwarded, "forwarded"},
+		"learned":               {decision{Action: node.Learned}, node.Learned, "learned"},
+		"passed":                {decision{Action: node.Passed}, node.Passed, "passed"},
+		"counted by who has it": {decision{Action: node.Observed}, node.Observed, ""},
 	} {
-		refused := d.Action == node.Nothing && d.Reason != node.Accepted
-		c.Decided(&d)
-		require.Equal(t, refused, d.Action == node.Refused)
-		require.True(t, !refused || d.Kind == message.Other, "of a refusal nothing is sent")
-	}
-	c.Inc(node.Count{Action: node.Again})
-	all := map[node.Count]uint64{
-		{Action: node.Sent, Kind: message.CNP}: 2, {Action: node.Sent, Kind: message.FastCNP}: 1, {Action: node.Marked}: 2,
-		{Action: node.Forwarded}: 1, {Action: node.Learned}: 1, {Action: node.Taken, Kind: message.PPFC}: 1,
-		{Action: node.Dropped, Kind: message.FCN}: 1, {Action: node.Passed}: 1, {Action: node.Again}: 1,
-		{Action: node.Refused, Reason: node.Limited}: 2, {Action: node.Refused, Reason: node.TableFull}: 1,
-	}
-	require.Equal(t, all, maps.Collect(c.All()))
-	for count, n := range all {
-		require.Equal(t, n, c.Of(count), count)
-	}
-	require.EqualValues(t, 3, c.Of(node.Count{Action: node.Sent}), "all kinds")
-	require.EqualValues(t, 3, c.Of(node.Count{Action: node.Refused}), "all reasons")
-	require.Zero(t, c.Of(node.Count{Action: 99, Kind: 99, Reason: 99}))
-	require.Zero(t, c.Of(node.Count{Action: 99}))
-
-	sum.Add(&c)
-	sum.Add(&c)
-	for count, n := range all {
-		require.Equal(t, 2*n, sum.Of(count), count)
-	}
-	for range c.All() {
-		break
-	}
-	d := node.Decision{Action: node.Sent, Kind: message.CNP}
-	wiretest.NoAllocs(t, "Decided", func() { c.Decided(&d) })
-}
-
-func TestCountPrints(t *testing.T) {
-	for count, want := range map[node.Count]string{
-		{}: "nothing", {Action: node.Sent, Kind: message.FastCNP}: "sent_fastcnp", {Action: node.Marked}: "marked",
-		{Action: node.Refused, Reason: node.UnknownQP}: "refused_unknown_qp", {Action: node.FellBack}: "fell_back",
-	} {
-		require.Equal(t, want, count.String())
-	}
-	for a := node.Nothing; a <= node.NotECNCapable; a++ {
-		text, err := a.MarshalText()
-		require.NoError(t, err)
-		got := a + 1
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, a, got)
-	}
-	a := node.Sent
-	require.Error(t, a.UnmarshalText([]byte("sold")))
-	require.Equal(t, "Action(20)", (node.NotECNCapable + 1).String())
-}
-
-// Counters are read, and added up, while others count: for the race detector.
-func TestCountersAreReadMeanwhile(t *testing.T) {
-	var c, sum node.Counters
-	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() {
-			for range 1000 {
-				c.Decided(&node.Decision{Reason: node.Limited})
-			}
-		})
-	}
-	for before := uint64(0); before < 2000; {
-		n := c.Of(node.Count{Action: node.Refused})
-		require.GreaterOrEqual(t, n, before)
-		before = n
-		sum.Add(&c)
-		for _, n := range c.All() {
-			require.LessOrEqual(t, n, uint64(2000))
+		var counters node.Counters
+		counters.Decided(&c.d)
+		require.Equal(t, c.action, c.d.Action, name)
+		if c.action == node.Refused {
+			require.Equal(t, message.Other, c.d.Kind, name)
 		}
+		var got []string
+		for k, n := range counters.All() {
+			require.EqualValues(t, 1, n, name)
+			got = append(got, k.String())
+		}
+		slices.Sort(got)
+		require.Equal(t, c.want, strings.Join(got, " "), name)
 	}
-	wg.Wait()
-	require.EqualValues(t, 2000, c.Of(node.Count{Action: node.Refused, Reason: node.Limited}))
+}
+
+// Of counts one counter where a kind or a reason is given, otherwise all of an action.
+func TestCountersOf(t *testing.T) {
+	var c node.Counters
+	c.Inc(node.Count{Action: node.Sent, Kind: message.CNP})
+	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
+	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
+	c.Inc(node.Count{Action: node.Refused, Reason: node.Limited})
+	c.Inc(node.Count{Action: node.Refused, Reason: node.UnknownOption}) // the last of the reasons
+	c.Inc(node.Count{Action: node.NotECNCapable})                       // the last of the actions
+	for _, s := range []struct {
+		count node.Count
+		want  uint64
+	}{
+		{node.Count{Action: node.Sent}, 3},
+		{node.Count{Action: node.Sent, Kind: message.FCN}, 2},
+		{node.Count{Action: node.Sent, Kind: message.PPFC}, 0},
+		{node.Count{Action: node.Refused}, 2},
+		{node.Count{Action: node.Refused, Reason: node.UnknownOption}, 1},
+		{node.Count{Action: node.Refused, Reason: node.Denied}, 0},
+		{node.Count{Action: node.NotECNCapable}, 1},
+		{node.Count{Action: node.Learned}, 0},
+	} {
+		require.Equal(t, s.want, c.Of(s.count), s.count)
+	}
+
+	want := map[node.Count]uint64{
+		{Action: node.Sent, Kind: message.CNP}:             2,
+		{Action: node.Sent, Kind: message.FCN}:             4,
+		{Action: node.Refused, Reason: node.Limited}:       2,
+		{Action: node.Refused, Reason: node.UnknownOption}: 2,
+		{Action: node.NotECNCapable}:                       2,
+		{Action: node.Learned}:                             1,
+	}
+	var sum node.Counters
+	sum.Inc(node.Count{Action: node.Learned})
+	sum.Add(&c)
+	sum.Add(&c)
+	require.Equal(t, want, maps.Collect(sum.All()))
+	for range sum.All() {
+		break // one who has seen enough is not asked again
+	}
+}
+
+// What no counter is for counts nothing, as nothing of the kind can be.
+func TestCountersOutOfRange(t *testing.T) {
+	const actions, reasons = node.NotECNCapable + 1, node.UnknownOption + 1
+	var c node.Counters
+	for _, k := range []node.Count{
+		{Action: actions}, {Action: 255}, {Action: actions, Reason: node.Limited}, {Action: actions, Kind: message.CNP},
+		{Action: node.Refused, Reason: reasons}, {Action: node.Refused, Reason: 255}, {Action: node.Sent, Kind: 255},
+	} {
+		c.Inc(k)
+		require.Zero(t, c.Of(k), k)
+	}
+	require.Empty(t, maps.Collect(c.All()))
+}
+
+func TestCountString(t *testing.T) {
+	for want, c := range map[string]node.Count{
+		"nothing":         {},
+		"sent_cnp":        {Action: node.Sent, Kind: message.CNP},
+		"refused_limited": {Action: node.Refused, Reason: node.Limited},
+		"refused":         {Action: node.Refused},
+		"accepted_ppfc":   {Action: node.Taken, Kind: message.PPFC},
+		"not_ecn_capable": {Action: node.NotECNCapable},
+	} {
+		require.Equal(t, want, c.String())
+	}
 }

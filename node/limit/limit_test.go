@@ -379,3 +379,60 @@ func TestNoAllocations(t *testing.T) {
 		k.Take(key, now)
 	})
 }
+
+// A bucket with another rate keeps what it held, as far as that fits, and its clock.
+func TestBucketWith(t *testing.T) {
+	after := func(r Rate, taken int, other Rate, at time.Duration) (left int) {
+		b := NewBucket(r)
+		for range taken {
+			b.Take(start)
+		}
+		b = b.With(other)
+		for now := start.Add(at); b.Ready(now) && left < 99; left++ {
+			b.Take(now)
+		}
+		return left
+	}
+	three, five, one := Rate{PerSecond: 1, Burst: 3}, Rate{PerSecond: 2, Burst: 5}, Rate{PerSecond: 1}
+	for _, c := range []struct {
+		rate  Rate
+		taken int
+		other Rate
+		at    time.Duration
+		left  int
+	}{
+		{three, 1, five, 0, 2}, {three, 3, five, 0, 0}, // no more than it held
+		{three, 0, five, 0, 5},                           // never used: full
+		{three, 1, five, time.Second, 4},                 // at the new rate, from the time that it had
+		{three, 0, one, 0, 1},                            // no more than fits
+		{Rate{}, 0, three, 0, 3},                         // none before: full
+		{three, 3, Rate{}, 0, 99},                        // no limit
+		{three, 3, three, -2 * time.Second, 0},           // goes on from the earlier time with what it had
+		{three, 3, three, -500 * time.Millisecond, 0},    // waits out the step back, and so
+		{three, 3, five, -500 * time.Millisecond, 0},     // does the other
+		{three, 3, five, 500 * time.Millisecond, 1},      // half a second at two
+		{three, 3, five, 500*time.Millisecond - 1, 0},    // and no less
+		{three, 3, Rate{PerSecond: -1}, time.Second, 99}, // no limit
+	} {
+		require.Equal(t, c.left, after(c.rate, c.taken, c.other, c.at), "%+v", c)
+	}
+}
+
+// Buckets with another rate are the same ones; where there was no limit, or is none any more, they are others.
+func TestBucketsWith(t *testing.T) {
+	b := NewBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
+	b.Take(7, start)
+	b.Take(7, start)
+	b = b.With(Rate{PerSecond: 4, Burst: 2}, 1<<20)
+	require.Len(t, b.sets.All, 4, "memory is taken once")
+	require.False(t, b.Ready(7, start.Add(250*time.Millisecond-1)))
+	require.True(t, b.Ready(7, start.Add(250*time.Millisecond)))
+	require.True(t, b.Ready(8, start))
+	b.Take(8, start)
+	b = b.With(Rate{PerSecond: 1, Burst: 1}, 16)
+	b.Take(8, start)
+	require.False(t, b.Ready(8, start.Add(time.Second-1)))
+	require.Nil(t, b.With(Rate{}, 16))
+	require.Nil(t, (*Buckets)(nil).With(Rate{}, 16))
+	require.Len(t, (*Buckets)(nil).With(Rate{PerSecond: 1}, 32).sets.All, 8)
+}
