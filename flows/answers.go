@@ -20,21 +20,17 @@ type Answers struct {
 	any  bool
 }
 
-func (a *Answers) add(b *Answers) {
-	a.ACKs += b.ACKs
-	for i, n := range b.NAKs {
-		a.NAKs[i] += n
-	}
-	a.RNRNAKs += b.RNRNAKs
-	a.CNPs += b.CNPs
-	a.Fast += b.Fast
-	a.PPFC += b.PPFC
-	a.FCN += b.FCN
-	a.Proxy += b.Proxy
-	a.came(b)
+// counts are all that is counted.
+func (a *Answers) counts() [12]*uint64 {
+	n := &a.NAKs
+	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.Fast, &a.PPFC, &a.FCN, &a.Proxy}
 }
 
-func (a *Answers) came(b *Answers) {
+func (a *Answers) add(b *Answers) {
+	more := b.counts()
+	for i, n := range a.counts() {
+		*n += *more[i]
+	}
 	if b.any {
 		a.at(b.last)
 	}
@@ -48,12 +44,11 @@ func (a *Answers) at(at int64) {
 }
 
 // Total returns how many packets were counted.
-func (a *Answers) Total() uint64 {
-	n := a.ACKs + a.RNRNAKs + a.CNPs + a.Fast + a.PPFC + a.FCN + a.Proxy
-	for _, naks := range a.NAKs {
-		n += naks
+func (a *Answers) Total() (all uint64) {
+	for _, n := range a.counts() {
+		all += *n
 	}
-	return n
+	return all
 }
 
 // A reply is an answer to requests, or a CNP, as far as the flow that it is

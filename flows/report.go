@@ -291,10 +291,5 @@ func (t *Table) Links() iter.Seq[*Link] {
 // that stayed missing or were repeated, refusals, CE marks, notifications, wrong
 // ICRCs. Packets that came out of order are none.
 func (f *Flow) Trouble() uint64 {
-	n := f.PSN.StayedMissing() + f.PSN.Repeats + f.RNRNAKs + f.ICRCWrong + f.ECN[3] +
-		f.CNPs + f.Fast + f.PPFC + f.FCN + f.Proxy
-	for _, naks := range f.NAKs {
-		n += naks
-	}
-	return n
+	return f.PSN.StayedMissing() + f.PSN.Repeats + f.ICRCWrong + f.ECN[3] + f.Answers.Total() - f.ACKs
 }

@@ -145,31 +145,14 @@ func (p *Priority) since(o *Priority) bool {
 }
 
 func (f *Flow) since(o *Flow) {
-	subtract(&f.Packets, o.Packets)
-	subtract(&f.IPOctets, o.IPOctets)
-	subtract(&f.PayloadOctets, o.PayloadOctets)
-	subtract(&f.ICRCWrong, o.ICRCWrong)
-	subtract(&f.Truncated, o.Truncated)
-	for i := range f.ECN {
-		subtract(&f.ECN[i], o.ECN[i])
+	before := o.counts()
+	for i, n := range f.counts() {
+		subtract(n, *before[i])
 	}
 	for i := range f.Messages {
 		subtract(&f.Messages[i].Begun, o.Messages[i].Begun)
 		subtract(&f.Messages[i].Complete, o.Messages[i].Complete)
 	}
-	p, q := &f.PSN, &o.PSN
-	subtract(&p.Gaps, q.Gaps)
-	subtract(&p.Missing, q.Missing)
-	subtract(&p.Late, q.Late)
-	subtract(&p.Repeats, q.Repeats)
-	subtract(&p.Copies, q.Copies)
-	subtract(&p.Unseen, q.Unseen)
-	subtract(&p.Lost, q.Lost)
-	subtract(&p.Unjudged, q.Unjudged)
-	subtract(&f.Causes.NAK, o.Causes.NAK)
-	subtract(&f.Causes.RNR, o.Causes.RNR)
-	subtract(&f.Causes.Read, o.Causes.Read)
-	subtract(&f.Causes.Timeout, o.Causes.Timeout)
 	f.Answers.since(&o.Answers)
 	f.Mean = 0
 	if f.RTT != nil && o.RTT != nil {
@@ -180,17 +163,22 @@ func (f *Flow) since(o *Flow) {
 	}
 }
 
-func (a *Answers) since(o *Answers) {
-	subtract(&a.ACKs, o.ACKs)
-	for i := range a.NAKs {
-		subtract(&a.NAKs[i], o.NAKs[i])
+// counts are all counts, but for those of messages and answers.
+func (f *Flow) counts() [21]*uint64 {
+	p, c := &f.PSN, &f.Causes
+	return [...]*uint64{
+		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated,
+		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
+		&p.Gaps, &p.Missing, &p.Late, &p.Repeats, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
+		&c.NAK, &c.RNR, &c.Read, &c.Timeout,
 	}
-	subtract(&a.RNRNAKs, o.RNRNAKs)
-	subtract(&a.CNPs, o.CNPs)
-	subtract(&a.Fast, o.Fast)
-	subtract(&a.PPFC, o.PPFC)
-	subtract(&a.FCN, o.FCN)
-	subtract(&a.Proxy, o.Proxy)
+}
+
+func (a *Answers) since(o *Answers) {
+	before := o.counts()
+	for i, n := range a.counts() {
+		subtract(n, *before[i])
+	}
 }
 
 func (e Evicted) since(o *Evicted) Evicted {

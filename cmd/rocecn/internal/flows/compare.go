@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/netip"
 	"os"
@@ -222,15 +223,7 @@ func changes(all flows.Changes, name func(uint8) string) map[string]uint64 {
 }
 
 func printComparisonJSON(out io.Writer, c *flows.Comparison, o *options) (err error) {
-	shown := 0
-	for f := range c.Flows() {
-		if o.top > 0 && shown == o.top {
-			break
-		}
-		if !o.choice.compared(f) {
-			continue
-		}
-		shown++
+	for f := range o.compared(c) {
 		if _, err = out.Write(appendLine(nil, comparedLineOf(f))); err != nil {
 			return err
 		}
@@ -246,6 +239,20 @@ func printComparisonJSON(out io.Writer, c *flows.Comparison, o *options) (err er
 	}
 	_, err = out.Write(appendLine(nil, l))
 	return err
+}
+
+// compared yields the flows that are shown.
+func (o *options) compared(c *flows.Comparison) iter.Seq[*flows.Compared] {
+	return func(yield func(*flows.Compared) bool) {
+		shown := 0
+		for f := range c.Flows() {
+			if o.choice.compared(f) {
+				if shown++; o.top > 0 && shown > o.top || !yield(f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (c *choice) compared(f *flows.Compared) bool {
@@ -274,19 +281,17 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 		fmt.Fprintf(out, row, name, key, count(f.Packets[0]), count(f.Packets[1]), count(f.Same), count(f.Lost), count(f.Added),
 			count(f.Duplicated[0]+f.Duplicated[1]), p50, p99)
 		var said []string
-		for _, change := range []struct {
-			field string
-			all   map[string]uint64
-		}{{"DSCP", comparedLineOf(f).DSCP}, {"ECN", comparedLineOf(f).ECN}} {
-			for _, key := range slices.Sorted(maps.Keys(change.all)) {
-				said = append(said, fmt.Sprintf("%s %s: %d", change.field, strings.Replace(key, ">", " to ", 1), change.all[key]))
+		changed := func(field string, all map[string]uint64) {
+			for _, key := range slices.Sorted(maps.Keys(all)) {
+				said = append(said, fmt.Sprintf("%s %s: %d", field, strings.Replace(key, ">", " to ", 1), all[key]))
 			}
 		}
-		if f.Duplicated[0] > 0 {
-			said = append(said, fmt.Sprintf("%d copies at A", f.Duplicated[0]))
-		}
-		if f.Duplicated[1] > 0 {
-			said = append(said, fmt.Sprintf("%d copies at B", f.Duplicated[1]))
+		changed("DSCP", comparedLineOf(f).DSCP)
+		changed("ECN", comparedLineOf(f).ECN)
+		for point, n := range f.Duplicated {
+			if n > 0 {
+				said = append(said, fmt.Sprintf("%d copies at %c", n, 'A'+point))
+			}
 		}
 		if f.Outside > 0 {
 			said = append(said, fmt.Sprintf("%d of the lost when B did not capture", f.Outside))
@@ -295,15 +300,8 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 			fmt.Fprintf(out, "  %s\n", words)
 		}
 	}
-	shown := 0
-	for f := range c.Flows() {
-		if o.top > 0 && shown == o.top {
-			break
-		}
-		if o.choice.compared(f) {
-			shown++
-			line(f.FlowKey.String(), f)
-		}
+	for f := range o.compared(c) {
+		line(f.FlowKey.String(), f)
 	}
 	total := c.Total()
 	line("total", &total)

@@ -13,8 +13,11 @@ import (
 // and bytes.
 type family struct {
 	name, help string
-	samples    func(f *flows.Flow, add func(value float64, labels ...string))
+	samples    samples
 }
+
+// samples adds what a family says of a flow.
+type samples = func(f *flows.Flow, add func(value float64, labels ...string))
 
 // A flow is named by its key in all families, so that a series stays the same
 // one whatever becomes known of the flow: what names it otherwise is in info.
@@ -26,90 +29,79 @@ var families = []family{
 		}
 		add(1, labels...)
 	}},
-	{"packets_total", "Requests captured, repeats included.", func(f *flows.Flow, add func(float64, ...string)) {
-		add(float64(f.Packets))
-	}},
-	{"ip_bytes_total", "Octets of IP packets, by their length fields.", func(f *flows.Flow, add func(float64, ...string)) {
-		add(float64(f.IPOctets))
-	}},
-	{"payload_bytes_total", "Octets of payload, without pad.", func(f *flows.Flow, add func(float64, ...string)) {
-		add(float64(f.PayloadOctets))
-	}},
-	{"ecn_packets_total", "Requests by ECN field.", func(f *flows.Flow, add func(float64, ...string)) {
-		for i, n := range f.ECN {
-			add(float64(n), "ecn", ecnNames[i])
-		}
-	}},
-	{"messages_begun_total", "Messages whose first packet was captured.", func(f *flows.Flow, add func(float64, ...string)) {
-		for kind, m := range f.Messages {
-			if m.Begun > 0 {
-				add(float64(m.Begun), "operation", flows.Kind(kind).String())
-			}
-		}
-	}},
-	{"messages_complete_total", "Messages whose last packet was captured.", func(f *flows.Flow, add func(float64, ...string)) {
-		for kind, m := range f.Messages {
-			if m.Complete > 0 {
-				add(float64(m.Complete), "operation", flows.Kind(kind).String())
-			}
-		}
-	}},
-	{"lives_total", "How often the flow began.", sequenced(func(f *flows.Flow) uint64 { return f.PSN.Lives })},
-	{"gaps_total", "Gaps in the PSNs.", sequenced(func(f *flows.Flow) uint64 { return f.PSN.Gaps })},
-	{"missing_packets_total", "PSNs that were passed over.", sequenced(func(f *flows.Flow) uint64 { return f.PSN.Missing })},
-	{"late_packets_total", "Requests that filled a gap later.", sequenced(func(f *flows.Flow) uint64 { return f.PSN.Late })},
-	{"repeats_total", "Requests that were repeated, by cause.", func(f *flows.Flow, add func(float64, ...string)) {
-		if f.Sequenced {
-			add(float64(f.Causes.NAK), "cause", "nak")
-			add(float64(f.Causes.RNR), "cause", "rnr")
-			add(float64(f.Causes.Read), "cause", "read")
-			add(float64(f.Causes.Timeout), "cause", "timeout")
-		}
-	}},
-	{"missing_packets", "PSNs that nothing filled, by what became of them.", func(f *flows.Flow, add func(float64, ...string)) {
-		if f.Sequenced {
-			add(float64(f.PSN.Unseen), "fate", "unseen")
-			add(float64(f.PSN.Lost), "fate", "lost")
-			add(float64(f.PSN.Unjudged), "fate", "unjudged")
-		}
-	}},
-	{"acks_total", "Acknowledgements.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.ACKs)) }},
-	{"naks_total", "NAKs by code.", func(f *flows.Flow, add func(float64, ...string)) {
-		for i, n := range f.NAKs {
-			add(float64(n), "code", nakNames[i])
-		}
-	}},
-	{"rnr_naks_total", "RNR NAKs.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.RNRNAKs)) }},
-	{"cnps_total", "CNPs, of the receiver and with a Fast CNP option.", func(f *flows.Flow, add func(float64, ...string)) {
-		add(float64(f.CNPs), "kind", "receiver")
-		add(float64(f.Fast), "kind", "fast")
-	}},
-	{"ppfc_total", "PPFC messages.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.PPFC)) }},
-	{"fcn_total", "FCN messages.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.FCN)) }},
-	{"proxy_messages_total", "Messages to a proxy.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.Proxy)) }},
-	{"rtt_seconds", "Round trip time as seen at the capture point.", quantiles(func(f *flows.Flow) *flows.Histogram { return f.RTT })},
-	{"cnp_after_ce_seconds", "From the first CE to the CNP.", quantiles(func(f *flows.Flow) *flows.Histogram { return f.AfterCE })},
-	{"worst_queue_depth", "The deepest queue in an IOAM trace, in the unit of the node.", func(f *flows.Flow, add func(float64, ...string)) {
-		if f.Queue.Known {
-			add(float64(f.Queue.Depth))
-		}
-	}},
+	{"packets_total", "Requests captured, repeats included.", number("packets")},
+	{"ip_bytes_total", "Octets of IP packets, by their length fields.", number("ip_octets")},
+	{"payload_bytes_total", "Octets of payload, without pad.", number("payload_octets")},
+	{"ecn_packets_total", "Requests by ECN field.", numbers("ecn", "ecn.", ecnNames[:]...)},
+	{"messages_begun_total", "Messages whose first packet was captured.",
+		operations(func(m *flows.Messages) uint64 { return m.Begun })},
+	{"messages_complete_total", "Messages whose last packet was captured.",
+		operations(func(m *flows.Messages) uint64 { return m.Complete })},
+	{"lives_total", "How often the flow began.", number("lives")},
+	{"gaps_total", "Gaps in the PSNs.", number("psn.gaps")},
+	{"missing_packets_total", "PSNs that were passed over.", number("psn.missing")},
+	{"late_packets_total", "Requests that filled a gap later.", number("psn.late")},
+	{"repeats_total", "Requests that were repeated, by cause.",
+		numbers("cause", "repeats_by.", "nak", "rnr", "read", "timeout")},
+	{"missing_packets", "PSNs that nothing filled, by what became of them.",
+		numbers("fate", "psn.", "unseen", "lost", "unjudged")},
+	{"acks_total", "Acknowledgements.", number("acks")},
+	{"naks_total", "NAKs by code.", numbers("code", "naks.", nakNames[:]...)},
+	{"rnr_naks_total", "RNR NAKs.", number("rnr_naks")},
+	{"cnps_total", "CNPs, of the receiver and with a Fast CNP option.", numbers("kind", "cnps.", "receiver", "fast")},
+	{"ppfc_total", "PPFC messages.", number("ppfc")},
+	{"fcn_total", "FCN messages.", number("fcn")},
+	{"proxy_messages_total", "Messages to a proxy.", number("proxy")},
+	{"rtt_seconds", "Round trip time as seen at the capture point.",
+		quantiles(func(f *flows.Flow) *flows.Histogram { return f.RTT })},
+	{"cnp_after_ce_seconds", "From the first CE to the CNP.",
+		quantiles(func(f *flows.Flow) *flows.Histogram { return f.AfterCE })},
+	{"worst_queue_depth", "The deepest queue in an IOAM trace, in the unit of the node.", number("worst_queue.depth")},
 	{"worst_queue_info", "The node that has this queue.", func(f *flows.Flow, add func(float64, ...string)) {
 		if f.Queue.Known {
 			add(1, "node", fmt.Sprint(f.Queue.Node))
 		}
 	}},
-	{"icrc_wrong_total", "Requests with a wrong ICRC.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.ICRCWrong)) }},
-	{"truncated_packets_total", "Requests that the capture cut.", func(f *flows.Flow, add func(float64, ...string)) { add(float64(f.Truncated)) }},
+	{"icrc_wrong_total", "Requests with a wrong ICRC.", number("icrc_wrong")},
+	{"truncated_packets_total", "Requests that the capture cut.", number("truncated")},
 	{"last_seen_timestamp_seconds", "When the last packet was captured.", func(f *flows.Flow, add func(float64, ...string)) {
 		add(float64(f.Last.UnixNano()) / float64(time.Second))
 	}},
 }
 
-func sequenced(of func(f *flows.Flow) uint64) func(*flows.Flow, func(float64, ...string)) {
+// number is one of the metrics.
+func number(name string) samples {
+	m, err := metricOf(name)
+	if err != nil {
+		panic(err) // the table above is wrong
+	}
 	return func(f *flows.Flow, add func(float64, ...string)) {
-		if f.Sequenced {
-			add(float64(of(f)))
+		if n, ok := m.of(f); ok {
+			add(n)
+		}
+	}
+}
+
+// numbers are metrics whose names begin alike and end with the values of a label.
+func numbers(label, prefix string, values ...string) samples {
+	all := make([]samples, len(values))
+	for i, value := range values {
+		all[i] = number(prefix + value)
+	}
+	return func(f *flows.Flow, add func(float64, ...string)) {
+		for i, value := range values {
+			all[i](f, func(n float64, _ ...string) { add(n, label, value) })
+		}
+	}
+}
+
+// operations are counts of messages, of the kinds that there were.
+func operations(of func(m *flows.Messages) uint64) samples {
+	return func(f *flows.Flow, add func(float64, ...string)) {
+		for kind := range f.Messages {
+			if n := of(&f.Messages[kind]); n > 0 {
+				add(float64(n), "operation", flows.Kind(kind).String())
+			}
 		}
 	}
 }
