@@ -44,7 +44,8 @@ func (a *Answers) at(at int64) {
 }
 
 // Total returns how many packets were counted.
-func (a *Answers) Total() (all uint64) {
+func (a *Answers) Total() uint64 {
+	all := uint64(0)
 	for _, n := range a.counts() {
 		all += *n
 	}
