@@ -19,13 +19,16 @@ func TestDecided(t *testing.T) {
 		action node.Action
 		want   string // each once
 	}{
-		"nothing":               {decision{Packet: message.Data}, node.Nothing, ""},
-		"refused":               {decision{Reason: node.Limited, Kind: message.CNP}, node.Refused, "refused_limited"},
-		"forwarded, no label":   {decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded, "refused_table_full"},
-		"sent":                  {decision{Action: node.Sent, Kind: message.FCN}, node.Sent, "sent_fcn"},
-		"sent and marked":       {decision{Action: node.Sent, Kind: message.FastCNP, MarkECN: true}, node.Sent, "marked sent_fastcnp"},
-		"marked":                {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
-		"marked, and a reason":  {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked, "marked refused_no_proxy"},
+		"nothing": {decision{Packet: message.Data}, node.Nothing, ""},
+		"refused": {decision{Reason: node.Limited, Kind: message.CNP}, node.Refused, "refused_limited"},
+		"forwarded, no label": {decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded,
+			"refused_table_full"},
+		"sent": {decision{Action: node.Sent, Kind: message.FCN}, node.Sent, "sent_fcn"},
+		"sent and marked": {decision{Action: node.Sent, Kind: message.FastCNP, MarkECN: true}, node.Sent,
+			"marked sent_fastcnp"},
+		"marked": {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
+		"marked, and a reason": {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked,
+			"marked refused_no_proxy"},
 		"accepted":              {decision{Action: node.Taken, Kind: message.PPFC}, node.Taken, "accepted_ppfc"},
 		"dropped":               {decision{Action: node.Dropped, Kind: message.CNP}, node.Dropped, "dropped_cnp"},
 		"forwarded":             {decision{Action: node.Forwarded, Kind: message.CNP}, node.Forwarded, "forwarded"},

@@ -50,7 +50,8 @@ const (
 
 var reasonTexts = [reasons]string{
 	"", "disabled", "not_capable", "acknowledgement", "notification", "fragment", "address", "own_address",
-	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours", "denied", "unknown_qp",
+	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours",
+	"denied", "unknown_qp",
 	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option",
 }
 

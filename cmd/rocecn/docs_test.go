@@ -33,7 +33,8 @@ func TestDocuments(t *testing.T) {
 	shell := func(command string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "sh", "-c", "exec 2>&1\n"+strings.ReplaceAll(command, "/tmp/", bin+"/"))
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), isTool+"=1", "GORACE=atexit_sleep_ms=0", "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C")
+		cmd.Env = append(os.Environ(), isTool+"=1", "GORACE=atexit_sleep_ms=0", "PATH="+bin+":"+os.Getenv("PATH"),
+			"LC_ALL=C")
 		return cmd
 	}
 	for _, name := range []string{"docs/tool.md"} {
@@ -77,7 +78,8 @@ func TestDocuments(t *testing.T) {
 			continue
 		}
 		ephemeral := regexp.MustCompile(`\[::1\]:[3-6]\d{4}`) // another one each time
-		require.Equal(t, ephemeral.ReplaceAllString(was, "[::1]:PORT"), ephemeral.ReplaceAllString(document, "[::1]:PORT"), "%s: run go test ./cmd/rocecn -update", name)
+		require.Equal(t, ephemeral.ReplaceAllString(was, "[::1]:PORT"),
+			ephemeral.ReplaceAllString(document, "[::1]:PORT"), "%s: run go test ./cmd/rocecn -update", name)
 	}
 }
 

@@ -46,7 +46,8 @@ func liveFrames(t *testing.T) (frames [][]byte) {
 	for _, frame := range slices.Clone(frames) {
 		frames = append(frames, slices.Concat(frame[:12], wiretest.Hex(t, "81006007"), frame[12:]))
 	}
-	return append(frames, wiretest.Hex(t, "0180c2000001 001122334455 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000"))
+	return append(frames, wiretest.Hex(t,
+		"0180c2000001 001122334455 8808 0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000"))
 }
 
 // line is a line of JSON without number and time of the frame.
@@ -130,7 +131,8 @@ func TestLivePairs(t *testing.T) {
 	}
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.NoError(t, p.Wait(), &p.messages)
-	require.Contains(t, p.messages.String(), fmt.Sprintf("%d packets; 2 pairs: 2 by connection management", len(frames)))
+	require.Contains(t, p.messages.String(), fmt.Sprintf("%d packets; 2 pairs: 2 by connection management",
+		len(frames)))
 	require.Contains(t, p.messages.String(), "dropped by the kernel: 0\n")
 	require.Equal(t, 2, strings.Count(out.String(), `"src_qp_from":"cm"`))
 	p = tool(t, "pairs", "-i", "far", "file")
@@ -179,7 +181,8 @@ func TestTcpdumpAny(t *testing.T) {
 			var all []*exec.Cmd
 			for _, args := range [][]string{{"-i", "far"}, {"-i", "any", "-y", link}} {
 				path := filepath.Join(t.TempDir(), "out.pcap")
-				cmd := exec.Command(tcpdump, append(args, "-Q", "in", "-U", "--immediate-mode", "-s", "4096", "-B", "8192", "-Z", "root", "-w", path)...)
+				cmd := exec.Command(tcpdump, append(args, "-Q", "in", "-U", "--immediate-mode", "-s", "4096", "-B",
+					"8192", "-Z", "root", "-w", path)...)
 				require.NoError(t, cmd.Start())
 				files, all = append(files, path), append(all, cmd)
 				wiretest.Await(t, "capture by tcpdump", func() bool { // from some time after its start on
@@ -238,7 +241,8 @@ func TestLiveErrors(t *testing.T) {
 		require.NoError(t, err, string(ip))
 		require.Error(t, p.Wait())
 		require.Equal(t, 1, p.ProcessState.ExitCode())
-		require.Contains(t, p.messages.String(), "rocecn inspect: far: the interface went down or away\n1 packet: 1 data\n")
+		require.Contains(t, p.messages.String(),
+			"rocecn inspect: far: the interface went down or away\n1 packet: 1 data\n")
 		if command == "link set far down" {
 			ip, err = exec.Command("ip", "link", "set", "far", "up").CombinedOutput()
 			require.NoError(t, err, string(ip))
@@ -267,7 +271,8 @@ func TestLiveWithoutRights(t *testing.T) {
 	p.start(t)
 	require.Error(t, p.Wait())
 	require.Equal(t, 1, p.ProcessState.ExitCode())
-	require.Contains(t, p.messages.String(), "rocecn inspect: lo: no rights: live capture needs root, or the capability CAP_NET_RAW\n")
+	require.Contains(t, p.messages.String(),
+		"rocecn inspect: lo: no rights: live capture needs root, or the capability CAP_NET_RAW\n")
 }
 
 // The kernel's own tunnels: what they carry is found, whatever the kernel
@@ -294,7 +299,8 @@ func TestKernelTunnels(t *testing.T) {
 				"link set tunnel up",
 			} {
 				out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
-				if strings.Contains(string(out), "Unknown device type") || strings.Contains(string(out), "Operation not supported") {
+				if strings.Contains(string(out), "Unknown device type") ||
+					strings.Contains(string(out), "Operation not supported") {
 					wiretest.NotInKernel(t, c.option, "ip "+command+": "+strings.TrimSpace(string(out)))
 				}
 				require.NoError(t, err, "ip %s: %s", command, out)

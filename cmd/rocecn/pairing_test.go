@@ -17,7 +17,8 @@ import (
 func named(t *testing.T, command, path string) map[string]map[float64]bool {
 	t.Helper()
 	var out, messages bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{command, "-json", path}, strings.NewReader(""), &out, &messages), messages.String())
+	require.Zero(t, run(t.Context(), []string{command, "-json", path}, strings.NewReader(""), &out, &messages),
+		messages.String())
 	all := map[string]map[float64]bool{}
 	for d := json.NewDecoder(&out); d.More(); {
 		var line struct {

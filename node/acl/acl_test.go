@@ -17,7 +17,8 @@ func prefixes(s ...string) (p []netip.Prefix) {
 }
 
 func TestList(t *testing.T) {
-	l := New(prefixes("2001:db8:1::/48", "2001:db8:1:2::/64", "fd00::1/128", "10.1.0.0/16", "192.0.2.77/32", "::ffff:198.51.100.0/120")...)
+	l := New(prefixes("2001:db8:1::/48", "2001:db8:1:2::/64", "fd00::1/128", "10.1.0.0/16", "192.0.2.77/32",
+		"::ffff:198.51.100.0/120")...)
 	for address, in := range map[string]bool{
 		"2001:db8:1::":                         true,
 		"2001:db8:1:ffff:ffff:ffff:ffff:ffff":  true,
@@ -53,7 +54,8 @@ func TestList(t *testing.T) {
 func TestListsWithoutPrefixes(t *testing.T) {
 	var none *List
 	for _, l := range []*List{none, New(), {}, New(netip.Prefix{})} {
-		for _, a := range []netip.Addr{{}, netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6LinkLocalAllNodes()} {
+		for _, a := range []netip.Addr{{}, netip.IPv6Unspecified(), netip.IPv4Unspecified(),
+			netip.IPv6LinkLocalAllNodes()} {
 			require.False(t, l.Contains(a))
 		}
 	}

@@ -32,10 +32,12 @@ func TestReceive(t *testing.T) {
 			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, passed: 12, {}: 1,
 		}},
 		{border.Config{Enabled: true, Border: filter.Border{CNP: true}}, stats{
-			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.CNP): 3, passed: 9, {}: 1,
+			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.CNP): 3,
+			passed: 9, {}: 1,
 		}},
 		{border.Config{Enabled: true, Border: filter.Border{PPFC: true}}, stats{
-			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.PPFC): 5, passed: 7, {}: 1,
+			dropped(message.FastCNP): 5, dropped(message.FCN): 3, dropped(message.Proxy): 3, dropped(message.PPFC): 5,
+			passed: 7, {}: 1,
 		}},
 	} {
 		b := made(t, c.cfg)
@@ -72,13 +74,16 @@ func TestFragments(t *testing.T) {
 	tunnelled := `60000000 0038 2940 ` + addresses + first
 	b := made(t, border.Config{Enabled: true})
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken}, judge(b, wiretest.Hex(t, first), o))
+	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken},
+		judge(b, wiretest.Hex(t, first), o))
 	require.Equal(t, node.Decision{}, judge(b, wiretest.Hex(t, second), o))
-	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken}, judge(b, wiretest.Hex(t, tunnelled), o))
+	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken},
+		judge(b, wiretest.Hex(t, tunnelled), o))
 	require.Equal(t, map[node.Count]uint64{{Action: node.Dropped, Kind: message.Broken}: 2, {}: 1},
 		maps.Collect(b.Counters().All()))
 	off := made(t, border.Config{})
-	require.Equal(t, node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Disabled}, judge(off, wiretest.Hex(t, first), o))
+	require.Equal(t, node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Disabled},
+		judge(off, wiretest.Hex(t, first), o))
 }
 
 func TestAllocs(t *testing.T) {

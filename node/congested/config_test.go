@@ -167,7 +167,8 @@ func TestLimitedMark(t *testing.T) {
 					marks++
 				}
 			}
-			require.Equal(t, []uint64{marks, 999}, []uint64{a.Counters().Of(marked), a.Counters().Of(refused(node.Limited))})
+			require.Equal(t, []uint64{marks, 999},
+				[]uint64{a.Counters().Of(marked), a.Counters().Of(refused(node.Limited))})
 			if c.mark {
 				require.EqualValues(t, 1000, marks)
 			}

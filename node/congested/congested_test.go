@@ -45,7 +45,8 @@ var (
 // data returns a data packet, changed.
 func data(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
+		Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
 	for _, c := range change {
 		c(&p)
@@ -154,13 +155,15 @@ func TestTruthTable(t *testing.T) {
 		{"not capable, CE", fast, no, nil, data(t, ecn(rocev2.CE)), 0, message.Other, true},
 		{"not capable, Not-ECT", fast, no, nil, data(t, ecn(rocev2.NotECT)), node.NotCapable, 0, false},
 		{"IPv4", fast, 0, nil, data(t, v4), node.NoMethod, 0, false},
-		{"no IPv6 address", fast, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t), node.NoMethod, 0, false},
+		{"no IPv6 address", fast, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t), node.NoMethod,
+			0, false},
 		{"IP in IPv6", fast, yes, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
 		{"SRv6", fast, yes, nil, tunnelled(t, srv6, data(t), 5), node.Tunnelled, 0, false},
 		{"VXLAN", fast, yes, nil, tunnelled(t, vxlan, data(t), 5), node.Tunnelled, 0, false},
 		{"inner source, IP in IPv6", fast, yes, inner, tunnelled(t, ipip, data(t), 5), 0, message.FastCNP, false},
 		{"inner source, VXLAN, unknown", fast, 0, inner, tunnelled(t, vxlan, data(t), 5), 0, message.FastCNP, true},
-		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0, message.FastCNP, false},
+		{"inner source, outside Not-ECT", fast, 0, inner, tunnelled(t, ipip, data(t, ecn(0)), 5), 0, message.FastCNP,
+			false},
 		{"inner source, IPv4", fast, 0, inner, tunnelled(t, ipip, data(t, v4), 5), node.NoMethod, 0, false},
 
 		// Marking only.
@@ -176,9 +179,12 @@ func TestTruthTable(t *testing.T) {
 		{"proxy, not capable", congested.Proxy, no, nil, data(t, ecn(0)), 0, message.Proxy, false},
 		{"proxy, IPv4", congested.Proxy, 0, nil, data(t, v4), 0, message.Proxy, false},
 		{"proxy, tunnelled", congested.Proxy, 0, nil, tunnelled(t, vxlan, data(t, v4), 5), 0, message.Proxy, false},
-		{"no proxy", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Proxies = nil }, data(t), node.NoProxy, 0, false},
-		{"proxy of others", congested.Proxy, 0, nil, data(t, func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, false},
-		{"proxy of the other family", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} }, data(t), node.NoMethod, 0, false},
+		{"no proxy", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Proxies = nil }, data(t), node.NoProxy, 0,
+			false},
+		{"proxy of others", congested.Proxy, 0, nil, data(t, func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0,
+			false},
+		{"proxy of the other family", congested.Proxy, 0, func(cfg *congested.Config) { cfg.Self6 = netip.Addr{} },
+			data(t), node.NoMethod, 0, false},
 
 		// FCN to the ingress PE.
 		{"FCN, IP in IPv6", congested.FCN, 0, nil, tunnelled(t, ipip, data(t), 5), 0, message.FCN, false},
@@ -187,10 +193,13 @@ func TestTruthTable(t *testing.T) {
 		{"FCN, CE", congested.FCN, yes, nil, tunnelled(t, srv6, data(t, ecn(3)), 5), 0, message.FCN, false},
 		{"FCN, no tunnel", congested.FCN, 0, nil, data(t), node.NotTunnelled, 0, false},
 		{"FCN, outside IPv4", congested.FCN, 0, nil, inIPv4(data(t)), node.NotTunnelled, 0, false},
-		{"FCN, no such PE", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = acl.New(netip.PrefixFrom(pe2, 128)) },
+		{"FCN, no such PE", congested.FCN, 0,
+			func(cfg *congested.Config) { cfg.PEs = acl.New(netip.PrefixFrom(pe2, 128)) },
 			tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
-		{"FCN, no PEs", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip, data(t), 5), node.Denied, 0, false},
-		{"FCN, own tunnel", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe }, tunnelled(t, ipip, data(t), 5), node.OwnAddress, 0, false},
+		{"FCN, no PEs", congested.FCN, 0, func(cfg *congested.Config) { cfg.PEs = nil }, tunnelled(t, ipip, data(t), 5),
+			node.Denied, 0, false},
+		{"FCN, own tunnel", congested.FCN, 0, func(cfg *congested.Config) { cfg.Self6 = pe },
+			tunnelled(t, ipip, data(t), 5), node.OwnAddress, 0, false},
 		{"FCN, from link-local", congested.FCN, 0,
 			func(cfg *congested.Config) { cfg.PEs = acl.New(netip.MustParsePrefix("::/0")) },
 			tunnelledFrom(t, netip.MustParseAddr("fe80::1"), data(t), 5), node.Address, 0, false},
@@ -203,12 +212,15 @@ func TestTruthTable(t *testing.T) {
 		{"PPFC", congested.PPFC, 0, nil, data(t), 0, message.PPFC, false},
 		{"PPFC, not capable of Fast CNP", congested.PPFC, no, nil, data(t, ecn(0)), 0, message.PPFC, false},
 		{"PPFC, IPv4", congested.PPFC, 0, nil, data(t, v4), 0, message.PPFC, false},
-		{"PPFC, no IPv4 address", congested.PPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} }, data(t, v4), node.NoMethod, 0, false},
+		{"PPFC, no IPv4 address", congested.PPFC, 0, func(cfg *congested.Config) { cfg.Self4 = netip.Addr{} },
+			data(t, v4), node.NoMethod, 0, false},
 		{"PPFC, tunnelled", congested.PPFC, 0, nil, tunnelled(t, ipip, data(t), 5), node.Tunnelled, 0, false},
-		{"PPFC, tunnelled, inner source", congested.PPFC, 0, inner, tunnelled(t, ipip, data(t, v4), 5), 0, message.PPFC, false},
+		{"PPFC, tunnelled, inner source", congested.PPFC, 0, inner, tunnelled(t, ipip, data(t, v4), 5), 0, message.PPFC,
+			false},
 
 		{"method none", congested.Nothing, 0, nil, data(t), node.NoMethod, 0, false},
-		{"no method", congested.Nothing, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t), node.NoMethod, 0, false},
+		{"no method", congested.Nothing, 0, func(cfg *congested.Config) { cfg.Methods = nil }, data(t), node.NoMethod,
+			0, false},
 		{"disabled", fast, 0, func(cfg *congested.Config) { cfg.Enabled = false }, data(t), node.Disabled, 0, false},
 	} {
 		cfg := method(c.method)
@@ -296,7 +308,12 @@ func TestRefusals(t *testing.T) {
 		{"UDP length without room", noRoom, node.Broken, message.Broken},
 		{"cut", data(t)[:80], node.Broken, message.Broken},
 		{"fragment", fragmentOf(data(t, loopback)), node.Fragment, message.Other},
-		{"fragment of an FCN", func() []byte { b := fragmentOf(data(t)); binary.BigEndian.PutUint16(b[50:], 1021); return b }(), node.Fragment, message.Other},
+		{"fragment of an FCN", func() []byte {
+			b := fragmentOf(data(t))
+			binary.BigEndian.PutUint16(b[50:],
+				1021)
+			return b
+		}(), node.Fragment, message.Other},
 		{"second fragment", secondFragment, node.NotOurs, message.Other},
 		{"fragment of other UDP", other, node.NotOurs, message.Other},
 		{"other traffic", data(t, func(p *rocev2.Packet) { p.DstPort = 53 }), node.NotOurs, message.Other},
@@ -308,18 +325,24 @@ func TestRefusals(t *testing.T) {
 			message.Other},
 		{"CNP on its way", data(t, notification(dst6), loopback), node.NotOurs, message.CNP},
 		{"CNP to the node", data(t, notification(self6), loopback), node.Notification, message.CNP},
-		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
+		{"FCN on its way", wiretest.Hex(t, "6000000000 0c1140"+"20010db8000e00000000000000000001"+
+			"20010db8000e00000000000000000002"+"0000 03fd 000c 0000 00005 200"), node.NotOurs, message.FCN},
 		{"ack", data(t, opcode(bth.RCAcknowledge), loopback), node.Acknowledgement, message.Ack},
 		{"atomic ack", data(t, opcode(bth.RCAtomicAcknowledge), loopback), node.Acknowledgement, message.Ack},
 		{"own packet", data(t, func(p *rocev2.Packet) { p.Src = self6 }), node.OwnAddress, message.Data},
 		{"own IPv4 packet", data(t, v4, func(p *rocev2.Packet) { p.Src = self4 }), node.OwnAddress, message.Data},
 		{"from loopback", data(t, loopback), node.Address, message.Data},
 		{"from ::", data(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), node.Address, message.Data},
-		{"from multicast", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff02::1") }), node.Address, message.Data},
-		{"from link-local", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("fe80::1") }), node.Address, message.Data},
-		{"from IPv4-mapped", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::ffff:192.0.2.1") }), node.Address, message.Data},
-		{"from broadcast", data(t, v4, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("255.255.255.255") }), node.Address, message.Data},
-		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.Address, message.Data},
+		{"from multicast", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff02::1") }), node.Address,
+			message.Data},
+		{"from link-local", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("fe80::1") }), node.Address,
+			message.Data},
+		{"from IPv4-mapped", data(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("::ffff:192.0.2.1") }),
+			node.Address, message.Data},
+		{"from broadcast", data(t, v4, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("255.255.255.255") }),
+			node.Address, message.Data},
+		{"to multicast", data(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), node.Address,
+			message.Data},
 		{"no method", data(t), node.NoMethod, message.Data},
 	} {
 		for in, tunnel := range map[string]encap.Tunnel{"": nil, ", IP in IPv6": ipip, ", VXLAN": vxlan} {
@@ -356,12 +379,14 @@ func TestNotifications(t *testing.T) {
 		e.Options = ip
 		out, d := congest(agent(t, cfg), nil, &e, now)
 		require.Equal(t, node.Accepted, d.Reason)
-		require.NoError(t, m.Decode(out, ip, message.Config{FCNPort: cfg.FCN.Port, ProxyPort: cfg.Proxy.Port, CodePoints: cfg.FastCNP.CodePoints}))
+		require.NoError(t, m.Decode(out, ip, message.Config{FCNPort: cfg.FCN.Port, ProxyPort: cfg.Proxy.Port,
+			CodePoints: cfg.FastCNP.CodePoints}))
 		return m, d
 	}
 	m, d := decide(method(congested.FastCNP), event{Frame: data(t)})
 	require.Equal(t, []any{self6, src6, dst6, uint32(17), uint8(1), uint8(1)},
-		[]any{m.FastCNP.Src, m.FastCNP.Dst, m.FastCNP.Option.OriginalDst, m.FastCNP.CNP.DestQP, m.FastCNP.Option.Number, d.Option})
+		[]any{m.FastCNP.Src, m.FastCNP.Dst, m.FastCNP.Option.OriginalDst, m.FastCNP.CNP.DestQP, m.FastCNP.Option.Number,
+			d.Option})
 	require.Equal(t, fastcnp.Network, m.FastCNP.Origin())
 
 	// Option 2, with the node's own record in front of the others (D14).
@@ -386,7 +411,8 @@ func TestNotifications(t *testing.T) {
 	inVXLAN := tunnelled(t, vxlan, data(t, v4), 5)
 	m, d = decide(cfg, event{Frame: inVXLAN, Level: 6})
 	require.Equal(t, proxy, d.To)
-	require.Equal(t, rocev2.FiveTuple{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 49152, DstPort: 4791}, m.Proxy.FiveTuple)
+	require.Equal(t, rocev2.FiveTuple{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 49152, DstPort: 4791},
+		m.Proxy.FiveTuple)
 	require.Equal(t, inVXLAN, m.Proxy.Invoking)
 	require.EqualValues(t, 6, m.Proxy.Level)
 	require.EqualValues(t, 2022, m.Packet.DstPort)
@@ -519,7 +545,8 @@ func TestLimits(t *testing.T) {
 		if c.after == 109 {
 			c.reason = node.Limited
 		}
-		_, d := congest(a, nil, &event{Frame: flow(c.qp), Options: ip, Level: c.level}, now.Add(c.after*time.Microsecond))
+		_, d := congest(a, nil, &event{Frame: flow(c.qp), Options: ip, Level: c.level},
+			now.Add(c.after*time.Microsecond))
 		require.Equal(t, c.reason, d.Reason, "%+v", c)
 		require.True(t, d.MarkECN,
 			"nobody knows whether the sender understands Fast CNPs: a limit takes nothing from marking")
@@ -528,7 +555,8 @@ func TestLimits(t *testing.T) {
 	// Exactly one interval later passes.
 	cfg.Out = limit.Rate{}
 	a = agent(t, cfg)
-	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited, 199: node.Limited, 200: 0} {
+	for after, reason := range []node.Reason{0: 0, 1: node.Limited, 99: node.Limited, 100: 0, 101: node.Limited,
+		199: node.Limited, 200: 0} {
 		if after%100 > 1 && after%100 < 99 {
 			continue
 		}
@@ -553,7 +581,8 @@ func TestTimeJumpsBack(t *testing.T) {
 	a := agent(t, cfg)
 	e := &event{Frame: data(t), Options: ip}
 	reasons := ""
-	for _, at := range []time.Duration{0, -time.Hour, -time.Hour + time.Millisecond, -2 * time.Hour, -2*time.Hour + 999*time.Microsecond, -2*time.Hour + time.Millisecond} {
+	for _, at := range []time.Duration{0, -time.Hour, -time.Hour + time.Millisecond, -2 * time.Hour,
+		-2*time.Hour + 999*time.Microsecond, -2*time.Hour + time.Millisecond} {
 		_, d := congest(a, nil, e, now.Add(at))
 		reasons += d.Reason.String() + " "
 	}
@@ -731,8 +760,10 @@ func TestNoAllocs(t *testing.T) {
 	})
 	for m := congested.Nothing; m <= congested.Mark; m++ {
 		for name, frame := range map[string][]byte{
-			"data": data(t), "trace": traced, "IPv4": data(t, v4), "tunnelled": tunnelled(t, vxlan, data(t), 5), "ack": data(t, opcode(bth.RCAcknowledge)),
-			"CNP": data(t, notification(dst6)), "fragment": fragmentOf(data(t)), "broken": data(t)[:60], "other": {0x60},
+			"data": data(t), "trace": traced, "IPv4": data(t, v4), "tunnelled": tunnelled(t, vxlan, data(t), 5),
+			"ack": data(t, opcode(bth.RCAcknowledge)),
+			"CNP": data(t, notification(dst6)), "fragment": fragmentOf(data(t)), "broken": data(t)[:60],
+			"other": {0x60},
 		} {
 			cfg := method(m)
 			cfg.FastCNP.Long = fastcnp.FallBack
@@ -761,7 +792,8 @@ func FuzzCongested(f *testing.F) {
 		cfg.FastCNP.Long = fastcnp.FallBack
 		cfg.MaxFlows, cfg.MaxSent, cfg.MaxRejected = 4, 4, 4
 		a := agent(t, cfg)
-		out, d := congest(a, nil, &event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}}, now)
+		out, d := congest(a, nil, &event{Frame: frame, Options: rocev2.DecodeOptions{Link: rocev2.LinkType(link % 6)}},
+			now)
 		if d.Kind == message.Other {
 			require.Empty(t, out)
 		} else {

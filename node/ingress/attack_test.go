@@ -26,7 +26,8 @@ func TestForgedLabels(t *testing.T) {
 	for label := range uint32(1 << 20) {
 		be.PutUint32(data, label<<12)
 		_, n, reason := pe.hear(out, p1, data, start)
-		if reason == node.Accepted && n.SrcQP != given[label] || reason != node.Accepted && (reason != node.UnknownLabel || given[label] != 0) {
+		if reason == node.Accepted && n.SrcQP != given[label] || reason != node.Accepted &&
+			(reason != node.UnknownLabel || given[label] != 0) {
 			t.Fatalf("label %d of queue pair %d: %+v, %v", label, given[label], n, reason)
 		}
 	}

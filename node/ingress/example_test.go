@@ -23,7 +23,8 @@ func Example() {
 
 	// Who sends to queue pair 17 would be learned from the traffic.
 	pairs := qpmap.New(qpmap.Config{})
-	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
+	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}},
+		qpmap.Pair{SrcQP: 34, Seen: now})
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: self, Self6: netip.MustParseAddr("2001:db8:1::fe"),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), QPs: pairs,
@@ -44,7 +45,8 @@ func Example() {
 	fmt.Println(d.Action, len(outer)-len(packet), "octets more,", d.Label != 0)
 
 	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendBinary(nil)
-	f.SetUDP(netip.AddrPortFrom(node, 49152), netip.AddrPortFrom(self, fcn.ExperimentalPort), message) // as a socket does
+	// as a socket does
+	f.SetUDP(netip.AddrPortFrom(node, 49152), netip.AddrPortFrom(self, fcn.ExperimentalPort), message)
 	cnp, d := pe.Receive(nil, &f, 0, now)
 	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:

@@ -107,7 +107,8 @@ func (c *Config) complete() error {
 		return errors.New("WAN is not given")
 	}
 	return cmp.Or(role.CheckAddr("WAN", c.WAN, false), role.Self{V4: c.Self4, V6: c.Self6}.Check(),
-		role.CheckTime("Idle", c.Idle), role.CheckTime("Quarantine", c.Quarantine), role.CheckTime("PerFlow", c.PerFlow),
+		role.CheckTime("Idle", c.Idle), role.CheckTime("Quarantine", c.Quarantine),
+		role.CheckTime("PerFlow", c.PerFlow),
 		role.CheckRate("In", c.In), role.CheckRate("InPerSource", c.InPerSource), role.CheckRate("Out", c.Out),
 		c.Carriage.Apply(new(rocev2.Datagram)))
 }

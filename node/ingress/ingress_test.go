@@ -114,8 +114,9 @@ func TestForward(t *testing.T) {
 				if ecn == 0 {
 					notCapable = 2
 				}
-				require.Equal(t, []uint64{1, 2, notCapable, 0, 0}, []uint64{pe.counted(node.Opened), pe.counted(node.Forwarded),
-					pe.counted(node.NotECNCapable), pe.counted(node.Unlabelled), pe.counted(node.Refused)})
+				require.Equal(t, []uint64{1, 2, notCapable, 0, 0},
+					[]uint64{pe.counted(node.Opened), pe.counted(node.Forwarded),
+						pe.counted(node.NotECNCapable), pe.counted(node.Unlabelled), pe.counted(node.Refused)})
 				require.Equal(t, 1, pe.Len())
 			}
 		}
@@ -161,7 +162,8 @@ func TestFlows(t *testing.T) {
 	seen := map[uint32]bool{}
 	for _, k := range []rocev2.FlowKey{
 		flow4, flow6, {Src: remote4, Dst: sender4, DestQP: 0x11}, {Src: sender4, Dst: addr("10.0.4.2"), DestQP: 0x11},
-		{Src: sender4, Dst: remote4, DestQP: 0x12}, {Src: addr("::ffff:10.0.1.1"), Dst: addr("::ffff:10.0.4.1"), DestQP: 0x11},
+		{Src: sender4, Dst: remote4, DestQP: 0x12},
+		{Src: addr("::ffff:10.0.1.1"), Dst: addr("::ffff:10.0.4.1"), DestQP: 0x11},
 	} {
 		for domain := range uint32(2) {
 			p := packetOf(k)
@@ -358,16 +360,21 @@ func TestReceiveRefuses(t *testing.T) {
 		{"3 octets", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l)[:3] }, node.Broken},
 		{"5 octets", nil, flow6, send, p1, func(l uint32) []byte { return append(messageAbout(t, l), 0) }, node.Broken},
 		{"label 0", nil, flow6, send, p1, func(uint32) []byte { return messageAbout(t, 0) }, node.UnknownLabel},
-		{"another label", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l^1) }, node.UnknownLabel},
+		{"another label", nil, flow6, send, p1, func(l uint32) []byte { return messageAbout(t, l^1) },
+			node.UnknownLabel},
 		{"acknowledgements", nil, flow6, bth.Opcode(bth.OpAcknowledge), p1, nil, node.Acknowledgement},
 		{"CNPs", nil, flow6, bth.CNP, p1, nil, node.Acknowledgement},
-		{"sender link-local", nil, rocev2.FlowKey{Src: addr("fe80::1"), Dst: remote6, DestQP: 1}, send, p1, nil, node.Address},
-		{"sender multicast", nil, rocev2.FlowKey{Src: addr("224.0.0.1"), Dst: remote4, DestQP: 1}, send, p1, nil, node.Address},
+		{"sender link-local", nil, rocev2.FlowKey{Src: addr("fe80::1"), Dst: remote6, DestQP: 1}, send, p1, nil,
+			node.Address},
+		{"sender multicast", nil, rocev2.FlowKey{Src: addr("224.0.0.1"), Dst: remote4, DestQP: 1}, send, p1, nil,
+			node.Address},
 		{"sender is the PE", nil, rocev2.FlowKey{Src: cnp4, Dst: remote4, DestQP: 1}, send, p1, nil, node.OwnAddress},
-		{"sender is the PE in the WAN", nil, rocev2.FlowKey{Src: own, Dst: remote6, DestQP: 1}, send, p1, nil, node.OwnAddress},
+		{"sender is the PE in the WAN", nil, rocev2.FlowKey{Src: own, Dst: remote6, DestQP: 1}, send, p1, nil,
+			node.OwnAddress},
 		{"no IPv4 address", func(c *Config) { c.Self4 = netip.Addr{} }, flow4, send, p1, nil, node.NoMethod},
 		{"no IPv6 address", func(c *Config) { c.Self6 = netip.Addr{} }, flow6, send, p1, nil, node.NoMethod},
-		{"pair not known", nil, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: 0x12}, send, p1, nil, node.UnknownQP},
+		{"pair not known", nil, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: 0x12}, send, p1, nil,
+			node.UnknownQP},
 		{"no pairs", func(c *Config) { c.QPs = nil }, flow6, send, p1, nil, node.UnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -403,7 +410,8 @@ func TestLateFCN(t *testing.T) {
 	for at := time.Second; at < time.Minute; at += time.Second {
 		_, _, reason = pe.hear(nil, p1, late, start.Add(at))
 		require.Equal(t, node.UnknownLabel, reason)
-		_, _, _ = pe.send(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)}, 1), 0, tunnel, start.Add(at))
+		_, _, _ = pe.send(nil, octets(t, rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: uint32(at / time.Second)},
+			1), 0, tunnel, start.Add(at))
 	}
 }
 

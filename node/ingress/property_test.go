@@ -79,7 +79,8 @@ func TestMillionRandomSteps(t *testing.T) {
 			ring := len(pe.labels.ring)
 			packets := make([]*rocev2.Packet, c.flows)
 			for i := range packets { // each pair of addresses in two domains and with two queue pairs
-				packets[i] = packetOf(rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(i / 4)}), Dst: remote4, DestQP: uint32(i % 2)})
+				packets[i] = packetOf(rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{10, 0, 0, byte(i / 4)}), Dst: remote4,
+					DestQP: uint32(i % 2)})
 			}
 			now, full, opened := start, 0, 0
 			for range 250_000 { // four cases: a million

@@ -56,7 +56,8 @@ func (pe *PE) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, notice
 }
 
 // jam says that a PE is congested by a packet, one in a tunnel if Outer is set.
-func (pe *PE) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice, node.Reason) {
+func (pe *PE) jam(t testing.TB, out []byte, p *rocev2.Packet, domain uint32, now time.Time) ([]byte, notice,
+	node.Reason) {
 	frame.Decode(octetsOf(t, p), rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	out, d := pe.Congested(out, &frame, domain, now)
 	n, reason := noticeOf(&d)

@@ -57,7 +57,8 @@ func TestOf(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	for level, want := range [...]struct{ fcn, proxy uint8 }{{1, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}, {7, 7}} {
+	for level, want := range [...]struct{ fcn, proxy uint8 }{{1, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6},
+		{7, 7}, {7, 7}} {
 		require.Equal(t, want.fcn, ToFCN(uint8(level)))
 		require.Equal(t, want.proxy, ToProxy(uint8(level)))
 	}

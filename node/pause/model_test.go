@@ -87,7 +87,8 @@ func targetsOf(n int) (all []Target) {
 		a6 := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(i % 3)})
 		a4 := netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 3)})
 		mapped := netip.AddrFrom16(a4.As16())
-		all = append(all, Flow(a6, uint32(i)), Flow(a4, uint32(i)), NodePort(a6, uint16(i)), NodePort(a4, uint16(i)), Flow(mapped, uint32(i)))
+		all = append(all, Flow(a6, uint32(i)), Flow(a4, uint32(i)), NodePort(a6, uint16(i)), NodePort(a4, uint16(i)),
+			Flow(mapped, uint32(i)))
 	}
 	return all
 }
@@ -112,7 +113,8 @@ func TestModel(t *testing.T) {
 	for seed, c := range []struct {
 		room, targets int
 		limit         time.Duration
-	}{{1 << 16, 2, 0}, {1 << 16, 20, 0}, {7, 4, 0}, {1, 3, 0}, {30, 100, 20 * time.Millisecond}, {64, 12, time.Microsecond}} {
+	}{{1 << 16, 2, 0}, {1 << 16, 20, 0}, {7, 4, 0}, {1, 3, 0}, {30, 100, 20 * time.Millisecond},
+		{64, 12, time.Microsecond}} {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
 		table := made(t, Config{MaxPause: c.limit, MaxTargets: c.room})
 		m := model{max: c.room}
@@ -132,7 +134,8 @@ func TestModel(t *testing.T) {
 			case 0, 1:
 				typ := ppfc.Type(random.IntN(4))
 				pause := time.Duration(random.IntN(3)*random.IntN(32767)) * time.Microsecond
-				n := ppfc.Notification{Extension: ppfc.Extension{Congested: target.Addr, Type: typ, Port: target.Port, Pause: pause}}
+				n := ppfc.Notification{Extension: ppfc.Extension{Congested: target.Addr, Type: typ, Port: target.Port,
+					Pause: pause}}
 				n.DestQP = target.DestQP
 				a := Decision{Target: target}
 				table.do(&a, &n, now)

@@ -81,10 +81,11 @@ func NodePort(addr netip.Addr, port uint16) Target { return Target{Addr: addr, P
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
 	Enabled      bool
-	Self4, Self6 netip.Addr    // the node's own addresses, one at least
-	Accept       *acl.List     // the nodes of the network whose notifications count; nil has none
-	QPs          node.Pairs    // of a host; nil knows none
-	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
+	Self4, Self6 netip.Addr // the node's own addresses, one at least
+	Accept       *acl.List  // the nodes of the network whose notifications count; nil has none
+	QPs          node.Pairs // of a host; nil knows none
+	// no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
+	MaxPause time.Duration
 
 	// In is the rate of notifications of all nodes, and InPerSource that of each of them, so that one cannot use up
 	// what the others need. Every notification to this node from one on the list takes from both before anything in

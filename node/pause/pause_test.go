@@ -49,8 +49,10 @@ func notification(t testing.TB, from, congested netip.Addr, typ ppfc.Type, durat
 
 func config(t testing.TB) pause.Config {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x22}))
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x23}))
 	return pause.Config{
 		Enabled: true, Self4: self4, Self6: self6, QPs: m, MaxPause: 1000 * us,
 		Accept: acl.New(netip.PrefixFrom(sw6, 64), netip.PrefixFrom(sw4, 24)),
@@ -102,15 +104,20 @@ func TestAccepted(t *testing.T) {
 		want   action
 	}{
 		{"stop", notification(t, sw6, dst6, ppfc.Stop, 100*us),
-			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Stopped, Pause: 100 * us, Until: now.Add(100 * us)}},
+			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Stopped,
+				Pause: 100 * us, Until: now.Add(100 * us)}},
 		{"hold, longer than allowed", notification(t, sw6, dst6, ppfc.Hold, 65535*us),
-			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Held, Pause: 1000 * us, Until: now.Add(1000 * us)}},
+			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Held,
+				Pause: 1000 * us, Until: now.Add(1000 * us)}},
 		{"alarm", notification(t, sw4, dst4, ppfc.Alarm, 0),
-			action{From: sw4, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Alarmed, Until: now}},
+			action{From: sw4, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Alarmed,
+				Until: now}},
 		{"resume, whatever its duration", notification(t, sw6, dst6, ppfc.Resume, 100*us),
-			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Running, Until: now}},
+			action{From: sw6, Target: pause.Flow(dst6, 0x11), SrcQP: 0x22, KnownQP: true, State: pause.Running,
+				Until: now}},
 		{"IPv4 flow, IPv6 packet", notification(t, sw6, dst4, ppfc.Stop, 1*us),
-			action{From: sw6, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Stopped, Pause: us, Until: now.Add(us)}},
+			action{From: sw6, Target: pause.Flow(dst4, 0x11), SrcQP: 0x23, KnownQP: true, State: pause.Stopped,
+				Pause: us, Until: now.Add(us)}},
 		{"flow that is not known", notification(t, sw6, other, ppfc.Stop, 1*us),
 			action{From: sw6, Target: pause.Flow(other, 0x11), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 		{"port of the node", notification(t, sw6, sw6, ppfc.Stop, 1*us),
@@ -139,7 +146,8 @@ func TestAccepted(t *testing.T) {
 	got, _ := receive(made(t, cfg), notification(t, sw6, dst6, ppfc.Stop, us), ip, now)
 	require.Equal(t, pause.Flow(dst6, 0x11), got.Target)
 	cfg = config(t)
-	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x24}))
+	require.NoError(t, cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: sw6, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x24}))
 	got, _ = receive(made(t, cfg), notification(t, sw6, sw6, ppfc.Stop, us), ip, now)
 	require.Equal(t, pause.Flow(sw6, 0x11), got.Target)
 	require.EqualValues(t, 0x24, got.SrcQP)
@@ -211,7 +219,8 @@ func TestRefused(t *testing.T) {
 	stranger := netip.MustParseAddr("2001:db8:bad::1")
 	tunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil, stop, 5)
 	require.NoError(t, err)
-	strangersTunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil, notification(t, stranger, dst6, ppfc.Stop, us), 5)
+	strangersTunnel, err := (&encap.IPInIPv6{Src: sw6, Dst: self6}).Append(nil,
+		notification(t, stranger, dst6, ppfc.Stop, us), 5)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name   string

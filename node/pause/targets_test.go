@@ -14,7 +14,8 @@ func TestKeys(t *testing.T) {
 	keys := map[key]Target{}
 	for _, target := range []Target{
 		Flow(four, 7), Flow(four, 8), Flow(mapped, 7), Flow(netip.MustParseAddr("192.0.2.2"), 7), Flow(four, 0xFFFFFF),
-		NodePort(four, 7), NodePort(four, 8), NodePort(mapped, 7), NodePort(four, 0xFFFF), Flow(four, 0), NodePort(four, 0),
+		NodePort(four, 7), NodePort(four, 8), NodePort(mapped, 7), NodePort(four, 0xFFFF), Flow(four, 0),
+		NodePort(four, 0),
 	} {
 		k := keyOf(&target)
 		require.NotContains(t, keys, k, "%+v", target)

@@ -37,7 +37,8 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 	require.NoError(t, err)
 	codes := pnc.Codes{}
 	proxy := netip.MustParseAddr("2001:db8:ffff::2")
-	lsp, err = codes.AppendISIS(lsp, pnc.Advertisement{Prefix: netip.PrefixFrom(netip.AddrFrom16(sender), 64), Proxy: proxy, Metric: 10}, 0)
+	lsp, err = codes.AppendISIS(lsp, pnc.Advertisement{Prefix: netip.PrefixFrom(netip.AddrFrom16(sender), 64),
+		Proxy: proxy, Metric: 10}, 0)
 	require.NoError(t, err)
 	lsp[9] = uint8(len(lsp))
 

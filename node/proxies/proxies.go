@@ -31,7 +31,8 @@ const MaxPerPrefix = 256
 var (
 	ErrPrefix = wireerr.New("proxies", "prefix", 0, "not valid, or IPv4-mapped", wireerr.Range)
 	ErrProxy  = wireerr.New("proxies", "proxy", 0, "no unicast address that others can reach", wireerr.Range)
-	ErrFull   = wireerr.New("proxies", "table", 0, "no room for another advertisement, or for another one of this prefix", wireerr.Range)
+	ErrFull   = wireerr.New("proxies", "table", 0,
+		"no room for another advertisement, or for another one of this prefix", wireerr.Range)
 )
 
 // A Table says who is whose proxy. It holds up to a maximum of advertisements;
@@ -203,7 +204,8 @@ func (t *Table) All() iter.Seq[pnc.Advertisement] {
 		for _, first := range t.prefixes {
 			for i := first; i != 0; i = t.entries[i].next {
 				e := &t.entries[i]
-				if !yield(pnc.Advertisement{Prefix: e.key.prefix(), Proxy: e.proxyAddr(), Metric: e.metric, Origin: e.origin}) {
+				if !yield(pnc.Advertisement{Prefix: e.key.prefix(), Proxy: e.proxyAddr(), Metric: e.metric,
+					Origin: e.origin}) {
 					return
 				}
 			}

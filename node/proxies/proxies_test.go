@@ -19,7 +19,8 @@ func origin(n uint8) pnc.Origin {
 }
 
 func says(n uint8, prefix, proxy string, metric uint32) pnc.Advertisement {
-	return pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: netip.MustParseAddr(proxy), Metric: metric, Origin: origin(n)}
+	return pnc.Advertisement{Prefix: netip.MustParsePrefix(prefix), Proxy: netip.MustParseAddr(proxy), Metric: metric,
+		Origin: origin(n)}
 }
 
 func requireProxy(t *testing.T, table *Table, sender, want string) {
@@ -101,7 +102,8 @@ func TestTie(t *testing.T) {
 		for _, want := range []struct {
 			proxy string
 			from  uint8 // who withdraws then
-		}{{"198.51.100.9", 1}, {"198.51.100.10", 2}, {"2001:db8::1", 3}, {"198.51.100.1", 4}, {"198.51.100.9", 5}, {"", 0}} {
+		}{{"198.51.100.9", 1}, {"198.51.100.10", 2}, {"2001:db8::1", 3}, {"198.51.100.1", 4}, {"198.51.100.9", 5},
+			{"", 0}} {
 			requireProxy(t, table, "192.0.2.1", want.proxy)
 			table.Withdraw(origin(want.from), netip.MustParsePrefix("192.0.2.0/24"))
 		}
@@ -123,10 +125,12 @@ func TestInsertAgain(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	table := New(2)
-	for _, proxy := range []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "ff02::1", "fe80::1", "::ffff:192.0.2.1"} {
+	for _, proxy := range []string{"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "ff02::1",
+		"fe80::1", "::ffff:192.0.2.1"} {
 		require.Equal(t, ErrProxy, table.Insert(says(1, "192.0.2.0/24", proxy, 1)), proxy)
 	}
-	require.Equal(t, ErrProxy, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24")}), "nobody said who")
+	require.Equal(t, ErrProxy, table.Insert(pnc.Advertisement{Prefix: netip.MustParsePrefix("192.0.2.0/24")}),
+		"nobody said who")
 	require.Equal(t, ErrPrefix, table.Insert(pnc.Advertisement{Proxy: netip.MustParseAddr("198.51.100.1")}))
 	mapped := says(1, "192.0.2.0/24", "198.51.100.1", 1)
 	mapped.Prefix = netip.PrefixFrom(netip.MustParseAddr("::ffff:192.0.2.0"), 120)
@@ -166,12 +170,14 @@ func seq(all ...pnc.Advertisement) iter.Seq2[pnc.Advertisement, error] {
 
 func TestReplace(t *testing.T) {
 	table := New(0)
-	require.Equal(t, 2, table.Replace(origin(1), seq(says(1, "192.0.2.0/24", "198.51.100.1", 1), says(1, "203.0.113.0/24", "198.51.100.1", 1))))
+	require.Equal(t, 2, table.Replace(origin(1),
+		seq(says(1, "192.0.2.0/24", "198.51.100.1", 1), says(1, "203.0.113.0/24", "198.51.100.1", 1))))
 	require.Equal(t, 1, table.Replace(origin(2), seq(says(2, "192.0.2.0/24", "198.51.100.2", 2))))
 	require.Equal(t, 1, table.Replace(origin(1), seq(says(1, "203.0.113.0/24", "198.51.100.1", 1))))
 	requireProxy(t, table, "192.0.2.1", "198.51.100.2")
 	requireProxy(t, table, "203.0.113.1", "198.51.100.1")
-	require.Equal(t, 0, table.Replace(origin(2), seq(says(1, "192.0.2.0/24", "198.51.100.2", 2))), "somebody else's word")
+	require.Equal(t, 0, table.Replace(origin(2), seq(says(1, "192.0.2.0/24", "198.51.100.2", 2))),
+		"somebody else's word")
 	requireProxy(t, table, "192.0.2.1", "")
 	require.Equal(t, 0, table.Replace(origin(1), nil))
 	require.Equal(t, Stats{Refused: Refused{Broken: 1}}, table.Stats())
@@ -180,7 +186,8 @@ func TestReplace(t *testing.T) {
 // What the decoders read goes in as it is: an LSP comes, changes, breaks, and
 // expires.
 func TestReplaceFromLSP(t *testing.T) {
-	const header, reach = "831b010014010000002f04b0000000000001000000000001000003", "87120000000a58c00002090401010b04c6336402"
+	const header, reach = "831b010014010000002f04b0000000000001000000000001000003",
+		"87120000000a58c00002090401010b04c6336402"
 	lsp, err := hex.DecodeString(header + reach)
 	require.NoError(t, err)
 	table, o := New(0), origin(1)
@@ -241,13 +248,17 @@ func TestModel(t *testing.T) {
 		return true
 	}
 	for range 50_000 {
-		a := pnc.Advertisement{Prefix: prefix(), Proxy: netip.AddrFrom4([4]byte{198, 51, 100, uint8(1 + r.IntN(3))}), Metric: uint32(r.IntN(3)), Origin: origin(uint8(r.IntN(5)))}
+		a := pnc.Advertisement{Prefix: prefix(), Proxy: netip.AddrFrom4([4]byte{198, 51, 100, uint8(1 + r.IntN(3))}),
+			Metric: uint32(r.IntN(3)), Origin: origin(uint8(r.IntN(5)))}
 		switch r.IntN(10) {
 		default:
 			require.Equal(t, insert(a), table.Insert(a) == nil)
 		case 0, 1:
 			n := len(model)
-			model = slices.DeleteFunc(model, func(m pnc.Advertisement) bool { return m.Origin == a.Origin && m.Prefix == a.Prefix })
+			model = slices.DeleteFunc(model, func(m pnc.Advertisement) bool {
+				return m.Origin == a.Origin &&
+					m.Prefix == a.Prefix
+			})
 			require.Equal(t, len(model) != n, table.Withdraw(a.Origin, a.Prefix))
 		case 2:
 			if r.IntN(10) == 0 {
@@ -260,10 +271,12 @@ func TestModel(t *testing.T) {
 
 		sender := addr()
 		var want netip.Addr
-		holds := slices.DeleteFunc(slices.Clone(model), func(m pnc.Advertisement) bool { return !m.Prefix.Contains(sender) })
+		holds := slices.DeleteFunc(slices.Clone(model),
+			func(m pnc.Advertisement) bool { return !m.Prefix.Contains(sender) })
 		if len(holds) > 0 {
 			want = slices.MinFunc(holds, func(a, b pnc.Advertisement) int {
-				return cmp.Or(cmp.Compare(b.Prefix.Bits(), a.Prefix.Bits()), cmp.Compare(a.Metric, b.Metric), a.Proxy.Compare(b.Proxy))
+				return cmp.Or(cmp.Compare(b.Prefix.Bits(), a.Prefix.Bits()), cmp.Compare(a.Metric, b.Metric),
+					a.Proxy.Compare(b.Proxy))
 			}).Proxy
 		}
 		got, ok := table.Lookup(sender)
@@ -280,7 +293,8 @@ func TestModel(t *testing.T) {
 
 // host returns an address of which each has a /64 of its own.
 func host(i int) netip.Addr {
-	return netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, uint8(i >> 24), uint8(i >> 16), uint8(i >> 8), uint8(i), 15: 1})
+	return netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, uint8(i >> 24), uint8(i >> 16), uint8(i >> 8), uint8(i),
+		15: 1})
 }
 
 // full returns a table with n prefixes: half of them hosts, the others nets.
@@ -288,7 +302,8 @@ func full(t testing.TB, n int) *Table {
 	table := New(n)
 	for i := range n {
 		p, _ := host(i).Prefix([]int{128, 64, 128, 96}[i%4])
-		if err := table.Insert(pnc.Advertisement{Prefix: p, Proxy: netip.AddrFrom4([4]byte{198, 51, uint8(i >> 8), uint8(i)}), Origin: origin(uint8(i))}); err != nil {
+		if err := table.Insert(pnc.Advertisement{Prefix: p,
+			Proxy: netip.AddrFrom4([4]byte{198, 51, uint8(i >> 8), uint8(i)}), Origin: origin(uint8(i))}); err != nil {
 			t.Fatal(i, p, err)
 		}
 	}
@@ -302,7 +317,8 @@ func TestLookupAllocates(t *testing.T) {
 	p, _ := host(0).Prefix(128)
 	wiretest.NoAllocs(t, "Withdraw and Insert", func() {
 		table.Withdraw(origin(0), p)
-		_ = table.Insert(pnc.Advertisement{Prefix: p, Proxy: netip.AddrFrom4([4]byte{198, 51, 100, 1}), Origin: origin(0)})
+		_ = table.Insert(pnc.Advertisement{Prefix: p, Proxy: netip.AddrFrom4([4]byte{198, 51, 100, 1}),
+			Origin: origin(0)})
 	})
 }
 

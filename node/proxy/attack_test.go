@@ -25,7 +25,8 @@ func TestForgedFlows(t *testing.T) {
 	out := make([]byte, 0, 256)
 	for i := range 100_000 {
 		k := random.Uint64()
-		for _, at := range []int{8, 40 + 8 + 8} { // the lower half of the sender's address, in tuple and invoking packet
+		// the lower half of the sender's address, in tuple and invoking packet
+		for _, at := range []int{8, 40 + 8 + 8} {
 			binary.BigEndian.PutUint64(data[at:], k)
 		}
 		if i%2 == 0 {

@@ -21,12 +21,14 @@ func Example() {
 
 	// Who sends to queue pair 17 is learned from the traffic that Receive sees.
 	pairs := qpmap.New(qpmap.Config{})
-	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}}, qpmap.Pair{SrcQP: 34, Seen: now})
+	pairs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: 17}},
+		qpmap.Pair{SrcQP: 34, Seen: now})
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::9"),
-		Accept:  acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: proxy.CNP}),
-		QPs:     pairs,
+		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
+		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
+			Value: proxy.CNP}),
+		QPs: pairs,
 	})
 	if err != nil {
 		panic(err)
@@ -44,7 +46,8 @@ func Example() {
 	octets, _ := message.AppendBinary(nil)
 
 	var f rocev2.Frame // as a socket gives it
-	f.SetUDP(netip.MustParseAddrPort("[2001:db8:ffff::5]:49152"), netip.MustParseAddrPort("[2001:db8:ffff::9]:1022"), octets)
+	f.SetUDP(netip.MustParseAddrPort("[2001:db8:ffff::5]:49152"), netip.MustParseAddrPort("[2001:db8:ffff::9]:1022"),
+		octets)
 	cnp, d := p.Receive(nil, &f, 0, now)
 	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:

@@ -131,7 +131,8 @@ func (p *Proxy) Configure(cfg Config) error {
 	if cfg.Enabled {
 		memory, err := p.memory.Check(cfg.Seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
 			role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12})
-		err = role.First("proxy", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow), role.CheckRate("Out", cfg.Out),
+		err = role.First("proxy", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
+			role.CheckRate("Out", cfg.Out),
 			role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource),
 			cfg.Carriage.Apply(new(rocev2.Datagram)))
 		if err != nil {

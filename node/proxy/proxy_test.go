@@ -113,7 +113,8 @@ func TestCNP(t *testing.T) {
 		notification, err := cnp.FromPacket(&got)
 		require.NoError(t, err)
 		require.Equal(t, cnp.New(0x21, 0x8001), notification)
-		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: kinds.CNP}: 1}, maps.Collect(p.Counters().All()))
+		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: kinds.CNP}: 1},
+			maps.Collect(p.Counters().All()))
 	}
 }
 
@@ -213,7 +214,8 @@ func TestReceiveRefuses(t *testing.T) {
 		{"a sender itself", nil, sender6, right, node.Denied},
 		{"no octets", nil, switch6, func(*testing.T) []byte { return nil }, node.Broken},
 		{"no invoking packet", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking = nil }), node.Broken},
-		{"cut before the queue pair", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking = m.Invoking[:40+8+11] }), node.Broken},
+		{"cut before the queue pair", nil, switch6,
+			with(func(m *proxymsg.Message) { m.Invoking = m.Invoking[:40+8+11] }), node.Broken},
 		{"TCP", nil, switch6, with(func(m *proxymsg.Message) { m.Protocol = 6 }), node.TupleMismatch},
 		{"another port", nil, switch6, with(func(m *proxymsg.Message) { m.DstPort = 4790 }), node.TupleMismatch},
 		{"another sender", func(c *Config) { c.Family = proxymsg.IPv6 }, switch6,
@@ -224,20 +226,29 @@ func TestReceiveRefuses(t *testing.T) {
 		{"fragment", nil, switch6, with(func(m *proxymsg.Message) { m.Invoking[6] = 44 }), node.Fragment},
 		{"acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAcknowledge)), node.Acknowledgement},
 		{"ATOMIC acknowledgement", nil, switch6, about(flow6, opcode(bth.OpAtomicAcknowledge)), node.Acknowledgement},
-		{"CNP", nil, switch6, about(flow6, func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = bth.CNP, make([]byte, 16) }), node.Notification},
-		{"sender link-local", nil, switch6, about(rocev2.FlowKey{Src: addr("fe80::1"), Dst: receiver6, DestQP: 0x11}, nil), node.Address},
+		{"CNP", nil, switch6, about(flow6, func(p *rocev2.Packet) {
+			p.BTH.Opcode, p.Payload = bth.CNP,
+				make([]byte, 16)
+		}), node.Notification},
+		{"sender link-local", nil, switch6, about(rocev2.FlowKey{Src: addr("fe80::1"), Dst: receiver6, DestQP: 0x11},
+			nil), node.Address},
 		{"sender is the proxy over IPv4", nil, switch6,
 			about(rocev2.FlowKey{Src: self4, Dst: receiver4, DestQP: 0x11}, nil), node.OwnAddress},
-		{"sender is the proxy", nil, switch6, about(rocev2.FlowKey{Src: self6, Dst: receiver6, DestQP: 0x11}, nil), node.OwnAddress},
+		{"sender is the proxy", nil, switch6, about(rocev2.FlowKey{Src: self6, Dst: receiver6, DestQP: 0x11}, nil),
+			node.OwnAddress},
 		{"no senders", func(c *Config) { c.Senders = nil }, switch6, right, node.NoMethod},
 		{"sender not told", func(c *Config) { c.Senders = senders(Nothing) }, switch6, right, node.NoMethod},
-		{"Fast CNP over IPv4", func(c *Config) { c.Senders = senders(FastCNP) }, switch6, about(flow4, nil), node.NoMethod},
-		{"no address of the family", func(c *Config) { c.Self4 = netip.Addr{} }, switch6, about(flow4, nil), node.NoMethod},
+		{"Fast CNP over IPv4", func(c *Config) { c.Senders = senders(FastCNP) }, switch6, about(flow4, nil),
+			node.NoMethod},
+		{"no address of the family", func(c *Config) { c.Self4 = netip.Addr{} }, switch6, about(flow4, nil),
+			node.NoMethod},
 		{"CNP from a multicast address", func(c *Config) {
 			c.FromReceiver = true
-			c.QPs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}}, qpmap.Pair{SrcQP: 1})
+			c.QPs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}},
+				qpmap.Pair{SrcQP: 1})
 		}, switch6, about(rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}, nil), node.Address},
-		{"pair not known", nil, switch6, about(rocev2.FlowKey{Src: sender6, Dst: receiver6, DestQP: 0x12}, nil), node.UnknownQP},
+		{"pair not known", nil, switch6, about(rocev2.FlowKey{Src: sender6, Dst: receiver6, DestQP: 0x12}, nil),
+			node.UnknownQP},
 		{"no pairs", func(c *Config) { c.QPs = nil }, switch6, right, node.UnknownQP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -368,7 +379,8 @@ func TestLimits(t *testing.T) {
 			{messageAbout(t, congested(t, otherQP, nil)), switch6, 0, node.Accepted},
 			{messageAbout(t, congested(t, otherSender, nil)), switch6, 0, node.Accepted},
 			{messageAbout(t, congested(t, otherReceiver, nil)), switch6, 0, node.Accepted},
-			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited}, // the same flow
+			// the same flow
+			{messageAbout(t, congested(t, flow6, func(p *rocev2.Packet) { p.SrcPort++ })), switch6, 0, node.Limited},
 		}},
 		"in": {func(c *Config) { c.In = limit.Rate{PerSecond: 1, Burst: 3} }, []step{
 			{six, addr("::1"), 0, node.Denied}, // takes nothing
@@ -404,9 +416,13 @@ func TestLimits(t *testing.T) {
 		"what is handed to the program": {func(c *Config) {
 			c.Senders, c.Out = senders(Other), limit.Rate{PerSecond: 1}
 		}, []step{
-			{six, switch6, 0, node.Accepted}, {four, switch6, 0, node.Limited}, {four, switch6, time.Second, node.Accepted},
+			{six, switch6, 0, node.Accepted}, {four, switch6, 0, node.Limited},
+			{four, switch6, time.Second, node.Accepted},
 		}},
-		"out refuses, and the flow's interval does not begin": {func(c *Config) { c.PerFlow, c.Out = time.Minute, limit.Rate{PerSecond: 1} }, []step{
+		"out refuses, and the flow's interval does not begin": {func(c *Config) {
+			c.PerFlow, c.Out = time.Minute,
+				limit.Rate{PerSecond: 1}
+		}, []step{
 			{six, switch6, 0, node.Accepted},
 			{four, switch6, 0, node.Limited},
 			{four, switch6, time.Second, node.Accepted},
@@ -450,7 +466,8 @@ func TestOther(t *testing.T) {
 	require.Equal(t, answer{
 		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
 	}, a)
-	require.Equal(t, map[node.Count]uint64{{Action: node.Taken, Kind: kinds.Proxy}: 1}, maps.Collect(p.Counters().All()))
+	require.Equal(t, map[node.Count]uint64{{Action: node.Taken, Kind: kinds.Proxy}: 1},
+		maps.Collect(p.Counters().All()))
 
 	// RoCEv2 of a sender whose rule says so, too.
 	data = messageAbout(t, congested(t, flow4, nil))
@@ -850,7 +867,8 @@ func FuzzReceive(f *testing.F) {
 		require.NoError(t, m.Decode(data, 0))
 		if a.Method == Other {
 			require.Equal(t, []byte{9}, out)
-			require.Equal(t, answer{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple, Invoking: m.Invoking}, a)
+			require.Equal(t, answer{Method: Other, Level: m.Level, Flow: a.Flow, Tuple: m.FiveTuple,
+				Invoking: m.Invoking}, a)
 			return
 		}
 		got := decode(t, out[1:])

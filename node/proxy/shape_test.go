@@ -28,8 +28,10 @@ func answerOf(d *Decision) (a answer, reason node.Reason) {
 		}
 		return a, d.Reason
 	}
-	method := map[kinds.Kind]Method{kinds.CNP: CNP, kinds.FastCNP: FastCNP, kinds.PPFC: PPFC, kinds.Proxy: Other}[d.Kind]
-	if sent := d.Action == node.Sent; sent == (method == Other) || sent && d.To != d.Flow.Src || d.KnownQP != (d.SrcQP != 0) {
+	method := map[kinds.Kind]Method{kinds.CNP: CNP, kinds.FastCNP: FastCNP, kinds.PPFC: PPFC,
+		kinds.Proxy: Other}[d.Kind]
+	if sent := d.Action == node.Sent; sent == (method == Other) || sent && d.To != d.Flow.Src ||
+		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")
 	}
 	return answer{method, d.Flow.FlowKey, d.SrcQP, d.Option, d.Level, d.Tuple, d.Invoking}, node.Accepted

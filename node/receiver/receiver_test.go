@@ -35,7 +35,8 @@ var (
 // marked returns a data packet with CE, changed.
 func marked(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0x8001}}, Payload: make([]byte, 64)}
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0x8001}},
+		Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, self6, 49152, rocev2.Port, 64, rocev2.CE
 	for _, c := range change {
 		c(&p)
@@ -56,8 +57,10 @@ func opcode(op bth.Opcode) func(*rocev2.Packet) {
 // pairs knows who sends to queue pair 0x11: 0x22.
 func pairs(t testing.TB) *qpmap.Map {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x22}))
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src4, Dst: self4, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src6, Dst: self6, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: src4, Dst: self4, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x23}))
 	return m
 }
 
@@ -102,7 +105,8 @@ func TestCNP(t *testing.T) {
 		{"IPv4", marked(t, v4), 0x23},
 		{"READ response", marked(t, opcode(bth.RCRDMAReadResponseOnly)), 0x22},
 		{"UC", marked(t, opcode(bth.UCSendOnly)), 0x22},
-		{"UD, from its DETH", marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }), 0x33},
+		{"UD, from its DETH", marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }),
+			0x33},
 	} {
 		r := made(t, config(t))
 		out, d := receive(r, []byte("head"), c.p, now)
@@ -114,10 +118,12 @@ func TestCNP(t *testing.T) {
 		var m message.Message
 		require.NoError(t, m.Decode(out[4:], ip, message.Config{}), c.name)
 		require.Equal(t, message.CNP, m.Kind)
-		require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)}, []any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey}, c.name)
+		require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)},
+			[]any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey}, c.name)
 		_, err := icrc.Verify(m.Packet.IP)
 		require.NoError(t, err)
-		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: message.CNP}: 1}, maps.Collect(r.Counters().All()))
+		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: message.CNP}: 1},
+			maps.Collect(r.Counters().All()))
 	}
 }
 
@@ -131,7 +137,8 @@ func TestFastCNP(t *testing.T) {
 	require.Equal(t, []any{node.Sent, message.FastCNP, src6}, []any{d.Action, d.Kind, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
-	require.Equal(t, []any{fastcnp.Receiver, uint32(0x11), self6}, []any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
+	require.Equal(t, []any{fastcnp.Receiver, uint32(0x11), self6},
+		[]any{m.FastCNP.Origin(), m.FastCNP.CNP.DestQP, m.FastCNP.Option.OriginalDst})
 	_, d = receive(r, nil, marked(t, v4), now)
 	require.Equal(t, node.UnknownQP, d.Reason) // there is none over IPv4
 }
@@ -175,9 +182,11 @@ func TestRefusals(t *testing.T) {
 		{"CNP", marked(t, opcode(bth.CNP), func(p *rocev2.Packet) { p.Payload = make([]byte, 16) }), nil, 0},
 		{"disabled", marked(t), func(c *receiver.Config) { c.Enabled = false }, node.Disabled},
 		{"another host's", marked(t, func(p *rocev2.Packet) { p.Dst = src6.Next() }), nil, node.NotOurs},
-		{"to multicast", marked(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), nil, node.NotOurs},
+		{"to multicast", marked(t, func(p *rocev2.Packet) { p.Dst = netip.MustParseAddr("ff0e::1") }), nil,
+			node.NotOurs},
 		{"tunnelled", tunnelled(), nil, node.Tunnelled},
-		{"from multicast", marked(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") }), nil, node.Address},
+		{"from multicast", marked(t, func(p *rocev2.Packet) { p.Src = netip.MustParseAddr("ff0e::1") }), nil,
+			node.Address},
 		{"from ::", marked(t, func(p *rocev2.Packet) { p.Src = netip.IPv6Unspecified() }), nil, node.Address},
 		{"ICRC", damaged, nil, node.ICRC},
 		{"unknown flow", marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }), nil, node.UnknownQP},
@@ -194,7 +203,8 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Kind, d.To}, c.name)
 		require.Empty(t, out)
 		require.Zero(t, sent(r))
-		require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1, c.name)
+		require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1,
+			c.name)
 	}
 	_, d := receive(made(t, receiver.Config{}), nil, marked(t), now)
 	require.Equal(t, node.Disabled, d.Reason)
@@ -259,8 +269,9 @@ func TestNoAllocs(t *testing.T) {
 		r.Receive(buf, &f, 0, now)
 	})
 	require.Greater(t, sent(r), uint64(100))
-	for name, p := range map[string]*rocev2.Packet{"CNP": marked(t, v4), "not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
-		"unknown": marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })} {
+	for name, p := range map[string]*rocev2.Packet{"CNP": marked(t, v4),
+		"not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
+		"unknown":    marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })} {
 		f := frameOf(p)
 		wiretest.NoAllocs(t, name, func() { r.Receive(buf, f, 0, now) })
 	}
@@ -435,7 +446,8 @@ func TestOrder(t *testing.T) {
 				require.NoError(t, p.DecodeIP(append(b, p.IP...)))
 			}
 			_, d := receive(r, nil, p, now)
-			require.Equal(t, []any{node.Refused, first.reason, message.Other}, []any{d.Action, d.Reason, d.Kind}, "%v and %v", first.reason, second.reason)
+			require.Equal(t, []any{node.Refused, first.reason, message.Other}, []any{d.Action, d.Reason, d.Kind},
+				"%v and %v", first.reason, second.reason)
 		}
 	}
 }
@@ -506,5 +518,6 @@ func TestMemory(t *testing.T) {
 	cfg := config(t)
 	cfg.PerFlow = time.Second
 	require.InDelta(t, 16*65536, wiretest.Allocated(func() { receiver.New(cfg) }), 64<<10)
-	require.Less(t, wiretest.Allocated(func() { receiver.New(receiver.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+	require.Less(t, wiretest.Allocated(func() { receiver.New(receiver.Config{}) }), uint64(16<<10),
+		"nothing for a role that is off")
 }

@@ -41,7 +41,8 @@ var (
 // congested returns a data packet of the host's own, changed.
 func congested(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0xFFFF}},
+		Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = self6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
 	for _, c := range change {
 		c(&p)
@@ -86,10 +87,14 @@ func pause(t testing.TB, about *rocev2.Packet, from netip.Addr, e ppfc.Extension
 
 func config(t testing.TB) sender.Config {
 	m := qpmap.New(qpmap.Config{MaxPairs: 16, MaxPending: 4, MaxOpen: 4})
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x22}))
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}}, qpmap.Pair{SrcQP: 0x23}))
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst6, Dst: self6, DestQP: 0x22}}, qpmap.Pair{SrcQP: 0x11}))
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst4, Dst: self4, DestQP: 0x23}}, qpmap.Pair{SrcQP: 0x11}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst6, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x22}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11}},
+		qpmap.Pair{SrcQP: 0x23}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst6, Dst: self6, DestQP: 0x22}},
+		qpmap.Pair{SrcQP: 0x11}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst4, Dst: self4, DestQP: 0x23}},
+		qpmap.Pair{SrcQP: 0x11}))
 	return sender.Config{
 		Enabled: true, Self4: self4, Self6: self6, QPs: m,
 		Accept: acl.New(netip.PrefixFrom(sw, 64), netip.PrefixFrom(sw4, 24)),
@@ -151,8 +156,10 @@ func observe(s *sender.Sender, p *rocev2.Packet, now time.Time) {
 func connect(t testing.TB, cfg *sender.Config, dst netip.Addr, destQP, qp uint32) {
 	t.Helper()
 	m := cfg.QPs.(*qpmap.Map)
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst, DestQP: destQP}}, qpmap.Pair{SrcQP: qp}))
-	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst, Dst: self6, DestQP: qp}}, qpmap.Pair{SrcQP: destQP}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: self6, Dst: dst, DestQP: destQP}},
+		qpmap.Pair{SrcQP: qp}))
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: dst, Dst: self6, DestQP: qp}},
+		qpmap.Pair{SrcQP: destQP}))
 }
 
 // What is accepted, and what it says.
@@ -167,16 +174,20 @@ func TestAccepted(t *testing.T) {
 		{"Fast CNP of a switch", fastCNP(t, sw, congested(t)),
 			event{Kind: message.FastCNP, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
 		{"Fast CNP of the receiver", fastCNP(t, dst6, congested(t)),
-			event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true, Flow: key6, SrcPort: 49152}},
+			event{Kind: message.FastCNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true, Flow: key6,
+				SrcPort: 49152}},
 		{"CNP", receiverCNP(t, congested(t), 0x22),
-			event{Kind: message.CNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true, Flow: rocev2.FlowKey{Src: self6}}},
+			event{Kind: message.CNP, From: dst6, Origin: fastcnp.Receiver, SrcQP: 0x22, KnownQP: true,
+				Flow: rocev2.FlowKey{Src: self6}}},
 		{"CNP over IPv4", receiverCNP(t, congested(t, v4), 0x23),
-			event{Kind: message.CNP, From: dst4, Origin: fastcnp.Receiver, SrcQP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4}}},
+			event{Kind: message.CNP, From: dst4, Origin: fastcnp.Receiver, SrcQP: 0x23, KnownQP: true,
+				Flow: rocev2.FlowKey{Src: self4}}},
 		{"PPFC, as a host needs it", pause(t, congested(t), sw, stop, true),
 			event{Kind: message.PPFC, From: sw, SrcQP: 0x22, KnownQP: true, Flow: key6,
 				Pause: ppfc.Extension{Congested: dst6, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 		{"PPFC over IPv4", pause(t, congested(t, v4), sw4, ppfc.Extension{Type: ppfc.Resume}, true),
-			event{Kind: message.PPFC, From: sw4, SrcQP: 0x23, KnownQP: true, Flow: rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11},
+			event{Kind: message.PPFC, From: sw4, SrcQP: 0x23, KnownQP: true,
+				Flow:  rocev2.FlowKey{Src: self4, Dst: dst4, DestQP: 0x11},
 				Pause: ppfc.Extension{Congested: dst4, Type: ppfc.Resume}}},
 		{"PPFC that names the node", pause(t, congested(t), sw, stop, false),
 			event{Kind: message.PPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
@@ -245,7 +256,8 @@ func TestRefused(t *testing.T) {
 				require.NoError(t, c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x77}))
 			}, node.UnknownQP},
 		{"CNP of the receiver, of another queue pair", receiverCNP(t, congested(t), 0x23), nil, node.UnknownQP},
-		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
+		{"CNP, nothing known", receiverCNP(t, congested(t), 0x22), func(c *sender.Config) { c.QPs = nil },
+			node.UnknownQP},
 		{"CNP, one direction ambiguous", receiverCNP(t, congested(t), 0x22),
 			func(c *sender.Config) { c.QPs = oneWay{c.QPs} }, node.AmbiguousQP},
 		{"CNP, ambiguous", receiverCNP(t, congested(t), 0x22),
@@ -263,7 +275,8 @@ func TestRefused(t *testing.T) {
 		{"no list", good, func(c *sender.Config) { c.Accept = nil }, node.Denied},
 		{"too many options", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 60
-			p.Ext = wiretest.Hex(t, "1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
+			p.Ext = wiretest.Hex(t,
+				"1104 9e10 20010db800040000000000000000000e 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 1e00 0100")
 		}).IP, nil, node.Broken},
 		{"too many Hop-by-Hop options", congested(t, func(p *rocev2.Packet) {
 			p.Src, p.Dst, p.BTH.Opcode, p.Payload, p.NextHeader = sw, self6, bth.CNP, make([]byte, 16), 0
@@ -284,7 +297,8 @@ func TestRefused(t *testing.T) {
 		{"unknown option that must not be skipped", changed(t, good, 42, 0x9F, true), nil, node.UnknownOption},
 		{"ICRC", changed(t, fastCNP(t, sw, unknown), 100, 1, false), nil, node.ICRC},
 		{"unknown flow", fastCNP(t, sw, unknown), nil, node.UnknownQP},
-		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(), congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.UnknownQP},
+		{"unknown flow, of the receiver", fastCNP(t, dst6.Next(),
+			congested(t, func(p *rocev2.Packet) { p.Dst = dst6.Next() })), nil, node.UnknownQP},
 		{"nothing known", good, func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
 		{"ambiguous", good, func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
 	} {
@@ -498,7 +512,8 @@ func TestTwoClocks(t *testing.T) {
 			}
 			receive(s, fast, ip, at)
 		}
-		require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken, Kind: message.FastCNP})-s.Counters().Of(node.Count{Action: node.Again}), name)
+		require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken,
+			Kind: message.FastCNP})-s.Counters().Of(node.Count{Action: node.Again}), name)
 	}
 }
 
@@ -534,7 +549,8 @@ func TestOrder(t *testing.T) {
 			}
 			s := made(t, cfg)
 			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now) // takes what the rate has
-			b := fastCNP(t, what.from, congested(t, func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = what.to, what.destQP }))
+			b := fastCNP(t, what.from, congested(t,
+				func(p *rocev2.Packet) { p.Src, p.BTH.DestQP = what.to, what.destQP }))
 			if what.option {
 				b = changed(t, b, 43, 17, true)
 			}
@@ -558,7 +574,8 @@ func TestOrder(t *testing.T) {
 	}{
 		{"broken option", changed(t, unknown, 43, 17, true), node.Denied},
 		{"ICRC", changed(t, unknown, 100, 1, false), node.UnknownQP},
-		{"CNP that names the receiver's queue pair, as a Fast CNP does", receiverCNP(t, congested(t), 0x11), node.UnknownQP},
+		{"CNP that names the receiver's queue pair, as a Fast CNP does", receiverCNP(t, congested(t), 0x11),
+			node.UnknownQP},
 	} {
 		cfg := config(t)
 		cfg.In = limit.Rate{PerSecond: 1e-3}
@@ -682,7 +699,10 @@ func TestFlood(t *testing.T) {
 		receive(s, forged, ip, now)
 	})
 	for qp := range uint32(10_000) { // from many nodes, about many queue pairs
-		from := func(p *rocev2.Packet) { p.Dst = netip.AddrFrom16([16]byte{0x20, 1, 14: uint8(qp >> 8), 15: uint8(qp)}) }
+		from := func(p *rocev2.Packet) {
+			p.Dst = netip.AddrFrom16([16]byte{0x20, 1, 14: uint8(qp >> 8),
+				15: uint8(qp)})
+		}
 		_, reason := receive(s, receiverCNP(t, congested(t, from), qp), ip, now)
 		require.Equal(t, node.Accepted, reason)
 	}
@@ -694,8 +714,10 @@ func TestNoAllocs(t *testing.T) {
 	s := made(t, cfg)
 	at := now
 	for name, packet := range map[string][]byte{
-		"Fast CNP": fastCNP(t, sw, congested(t)), "option 2": fastCNP(t, sw, congested(t, traced(t))), "CNP": receiverCNP(t, congested(t), 0x22),
-		"PPFC": pause(t, congested(t), sw, ppfc.Extension{}, true), "stranger": fastCNP(t, self6, congested(t)), "data": congested(t).IP, "broken": fastCNP(t, sw, congested(t))[:90],
+		"Fast CNP": fastCNP(t, sw, congested(t)), "option 2": fastCNP(t, sw, congested(t, traced(t))),
+		"CNP":  receiverCNP(t, congested(t), 0x22),
+		"PPFC": pause(t, congested(t), sw, ppfc.Extension{}, true), "stranger": fastCNP(t, self6, congested(t)),
+		"data": congested(t).IP, "broken": fastCNP(t, sw, congested(t))[:90],
 	} {
 		wiretest.NoAllocs(t, name, func() {
 			at = at.Add(time.Microsecond)
@@ -742,7 +764,8 @@ func FuzzReceive(f *testing.F) {
 // core has a sender of its own: run with -cpu 1,2.
 func BenchmarkReceive(b *testing.B) {
 	for name, packet := range map[string][]byte{
-		"FastCNP": fastCNP(b, sw, congested(b)), "Option2": fastCNP(b, sw, congested(b, traced(b))), "CNP": receiverCNP(b, congested(b), 0x22),
+		"FastCNP": fastCNP(b, sw, congested(b)), "Option2": fastCNP(b, sw, congested(b, traced(b))),
+		"CNP": receiverCNP(b, congested(b), 0x22),
 	} {
 		b.Run(name+"/DecodeAndVerify", func(b *testing.B) {
 			b.ReportAllocs()
@@ -796,5 +819,6 @@ func TestMemory(t *testing.T) {
 	cfg.PerSource = time.Second
 	require.InDelta(t, 3*16*65536, wiretest.Allocated(func() { sender.New(cfg) }), 64<<10)
 	require.InDelta(t, 272*4096, wiretest.Allocated(func() { sender.NewDetour(4096, time.Second, 1) }), 64<<10)
-	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10), "nothing for a role that is off")
+	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10),
+		"nothing for a role that is off")
 }

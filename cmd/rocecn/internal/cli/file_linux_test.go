@@ -47,8 +47,10 @@ func TestSame(t *testing.T) {
 		to    string
 		want  bool
 	}{
-		{a, nil, a, true}, {a, nil, link, true}, {link, nil, a, true}, {a, nil, b, false}, {a, f, b, false}, {b, f, a, false},
-		{"-", f, a, true}, {"-", f, link, true}, {"-", f, b, false}, {"-", pipe, a, false}, {"-", new(bytes.Buffer), a, false},
+		{a, nil, a, true}, {a, nil, link, true}, {link, nil, a, true}, {a, nil, b, false}, {a, f, b, false},
+		{b, f, a, false},
+		{"-", f, a, true}, {"-", f, link, true}, {"-", f, b, false}, {"-", pipe, a, false},
+		{"-", new(bytes.Buffer), a, false},
 		{"-", nil, a, false}, {none, nil, none, false}, {a, nil, none, false}, {none, nil, a, false},
 		{os.DevNull, nil, os.DevNull, false}, {dir, nil, dir, false},
 	} {
@@ -69,7 +71,8 @@ func TestTerminal(t *testing.T) {
 	for _, c := range []struct {
 		stdout, stderr io.Writer
 		want           bool
-	}{{terminal, terminal, false}, {file, terminal, true}, {new(bytes.Buffer), terminal, true}, {terminal, file, false}, {file, file, false}} {
+	}{{terminal, terminal, false}, {file, terminal, true}, {new(bytes.Buffer), terminal, true}, {terminal, file, false},
+		{file, file, false}} {
 		require.Equal(t, c.want, NewProgress(c.stdout, c.stderr).terminal != nil)
 	}
 	require.NoError(t, file.Close())

@@ -36,7 +36,8 @@ func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(oct
 
 // OpenBlocks is Open for who keeps packets for a while: block returns the memory
 // to read on in, as [capture.OpenBlocks] has it.
-func OpenBlocks(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error, block func() []byte) (*Input, error) {
+func OpenBlocks(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error,
+	block func() []byte) (*Input, error) {
 	in := &Input{Name: name, octets: stdin}
 	if name != "-" {
 		f, err := os.Open(name)

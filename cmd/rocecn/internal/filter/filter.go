@@ -87,13 +87,16 @@ func (o *optionTypes) Set(s string) error {
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	var o options
 	flags := cli.Flags("filter", help, stderr)
-	flags.BoolVar(&o.tcpdump, "tcpdump", false, "print an expression for tcpdump; for captures, and what they get by default")
+	flags.BoolVar(&o.tcpdump, "tcpdump", false,
+		"print an expression for tcpdump; for captures, and what they get by default")
 	flags.BoolVar(&o.bpf, "bpf", false, "print a BPF program as numbers")
 	flags.BoolVar(&o.nft, "nft", false, "print a table for nftables; for a border, and what it gets by default")
 	flags.BoolVar(&o.ip6tables, "ip6tables", false, "print commands of ip6tables and iptables; for a border")
-	flags.StringVar(&o.link, "link", "ethernet", "`layer` that expression or program begin with: ethernet, ip, sll, sll2")
+	flags.StringVar(&o.link, "link", "ethernet",
+		"`layer` that expression or program begin with: ethernet, ip, sll, sll2")
 	flags.UintVar(&o.qp, "qp", 0, "destination queue `pair`, 24 bits")
-	flags.Var(&o.types, "option-types", "`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)")
+	flags.Var(&o.types, "option-types",
+		"`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)")
 	flags.UintVar(&o.fcnPort, "fcn-port", 0, "UDP `port` of FCN (default 1021)")
 	flags.UintVar(&o.proxyPort, "proxy-port", 0, "UDP `port` of proxy messages (default 1022)")
 	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
@@ -136,7 +139,8 @@ func (o *options) text() (string, error) {
 	}
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
-			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits, - . and _, 28 at most", n.flag, n.name)
+			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits, - . and _, 28 at most", n.flag,
+				n.name)
 		}
 	}
 	chosen := 0
@@ -164,7 +168,8 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 }
 
 func (o *options) border(link rocev2.LinkType) (string, error) {
-	b := filter.Border{CodePoints: fastcnp.CodePoints(o.types), FCNPort: uint16(o.fcnPort), ProxyPort: uint16(o.proxyPort), CNP: o.cnp, PPFC: o.ppfc}
+	b := filter.Border{CodePoints: fastcnp.CodePoints(o.types), FCNPort: uint16(o.fcnPort),
+		ProxyPort: uint16(o.proxyPort), CNP: o.cnp, PPFC: o.ppfc}
 	switch {
 	case o.tcpdump:
 		return "", errors.New("border: no expression of tcpdump looks through options; -bpf, -nft and -ip6tables do")

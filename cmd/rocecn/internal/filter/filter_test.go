@@ -43,11 +43,14 @@ func TestPrints(t *testing.T) {
 		{"notifications -bpf -fcn-port 4000 -proxy-port 4001", filter.Bytecode(program) + "\n"},
 		{"border", (&filter.Border{}).NFT("rocecn")},
 		{"border -nft -table edge -cnp", (&filter.Border{CNP: true}).NFT("edge")},
-		{"border -ip6tables -chain DOCKER-USER", strings.Join((&filter.Border{}).IP6Tables("DOCKER-USER"), "\n") + "\n"},
+		{"border -ip6tables -chain DOCKER-USER",
+			strings.Join((&filter.Border{}).IP6Tables("DOCKER-USER"), "\n") + "\n"},
 		{"border -ip6tables -chain EDGE", strings.Join((&filter.Border{}).IP6Tables("EDGE"), "\n") + "\n"},
 		{"border -bpf -link ip -ppfc -option-types 0x9e,159 -fcn-port 4000", filter.Bytecode(borderProgram) + "\n"},
-		{"border -option-types 0x9f", (&filter.Border{CodePoints: fastcnp.CodePoints{Option1: 0x9F, Option2: 0x9F}}).NFT("rocecn")},
-		{"border -option-types 2,255", (&filter.Border{CodePoints: fastcnp.CodePoints{Option1: 2, Option2: 255}}).NFT("rocecn")},
+		{"border -option-types 0x9f", (&filter.Border{CodePoints: fastcnp.CodePoints{Option1: 0x9F,
+			Option2: 0x9F}}).NFT("rocecn")},
+		{"border -option-types 2,255", (&filter.Border{CodePoints: fastcnp.CodePoints{Option1: 2,
+			Option2: 255}}).NFT("rocecn")},
 		{"border -fcn-port 65535 -proxy-port 1", (&filter.Border{FCNPort: 65535, ProxyPort: 1}).NFT("rocecn")},
 		{"border -fcn-port 1 -proxy-port 65535", (&filter.Border{FCNPort: 1, ProxyPort: 65535}).NFT("rocecn")},
 		{"qp -qp 16777215 -link sll", last + "\n"},
@@ -108,6 +111,7 @@ func TestOutput(t *testing.T) {
 	var stderr bytes.Buffer
 	require.Zero(t, Run(context.Background(), []string{"ce"}, nil, closed{io.ErrClosedPipe}, &stderr))
 	require.Empty(t, stderr.String())
-	require.Equal(t, 1, Run(context.Background(), []string{"ce"}, nil, closed{&os.PathError{Err: errors.New("disk full")}}, &stderr))
+	require.Equal(t, 1, Run(context.Background(), []string{"ce"}, nil,
+		closed{&os.PathError{Err: errors.New("disk full")}}, &stderr))
 	require.Contains(t, stderr.String(), "disk full")
 }

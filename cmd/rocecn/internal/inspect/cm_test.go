@@ -29,8 +29,10 @@ func (l tsharkLine) cm() {
 		l.flat["cm.transport"] = []string{"RC", "UC", "RD"}[l.Uint("infiniband.cm.req.transpsvctype")]
 		l.hexadecimal("cm.pkey", "infiniband.cm.req.pkey", 4)
 		l.flat["cm.mtu"] = []string{"", "256", "512", "1024", "2048", "4096"}[l.Uint("infiniband.cm.req.pppmtu")]
-		l.flat["cm.local_gid"] = l.Get("infiniband.cm.req.prim_localgid") + l.Get("infiniband.cm.req.prim_localgid_ipv4")
-		l.flat["cm.remote_gid"] = l.Get("infiniband.cm.req.prim_remotegid") + l.Get("infiniband.cm.req.prim_remotegid_ipv4")
+		l.flat["cm.local_gid"] = l.Get("infiniband.cm.req.prim_localgid") +
+			l.Get("infiniband.cm.req.prim_localgid_ipv4")
+		l.flat["cm.remote_gid"] = l.Get("infiniband.cm.req.prim_remotegid") +
+			l.Get("infiniband.cm.req.prim_remotegid_ipv4")
 		l.number("cm.ip_cm.version", "infiniband.cm.req.ip_cm.ipv")
 		l.number("cm.ip_cm.src_port", "infiniband.cm.req.ip_cm.sport")
 		l.flat["cm.ip_cm.src"] = l.Get("infiniband.cm.req.ip_cm.sip4") + l.Get("infiniband.cm.req.ip_cm.sip6")

@@ -32,11 +32,13 @@ func TestCutTooShort(t *testing.T) {
 	}
 	require.Contains(t, messages, "4 packets: 1 other, 3 cut by the snap length\n")
 	require.Contains(t, messages, "truncated packets: 4; errors: 0\n")
-	require.Contains(t, messages, "cut too short to be read: 3, and other traffic perhaps; capture with -s 114 or more\n")
+	require.Contains(t, messages,
+		"cut too short to be read: 3, and other traffic perhaps; capture with -s 114 or more\n")
 
 	_, messages, _ = inspect(nil, write(t, "other.pcapng", pcapngOf(records[3:])))
 	require.Contains(t, messages, "1 packet: 1 other\n")
-	require.Contains(t, messages, "\nother traffic may have been cut too short to be read; capture with -s 114 or more\n")
+	require.Contains(t, messages,
+		"\nother traffic may have been cut too short to be read; capture with -s 114 or more\n")
 
 	out, _, _ = inspect(nil, "-all", file)
 	lines = strings.Split(strings.TrimSpace(out), "\n")

@@ -55,7 +55,8 @@ func TestSameLinesFromEveryFormat(t *testing.T) {
 	octets := octetsOf(t, name)
 	want, _, _ := inspect(nil, "-json", wiretest.Path(t, name))
 	ng := pcapngOf(records(t, name))
-	for name, file := range map[string][]byte{"pcap": octets, "pcap.gz": pack(octets), "pcapng": ng, "pcapng.gz": pack(ng)} {
+	for name, file := range map[string][]byte{"pcap": octets, "pcap.gz": pack(octets), "pcapng": ng,
+		"pcapng.gz": pack(ng)} {
 		got, _, status := inspect(file, "-json", "-")
 		require.Zero(t, status)
 		require.Equal(t, want, got, name)
@@ -81,7 +82,9 @@ func TestCutAnywhere(t *testing.T) {
 			printed = len(got)
 			require.Equal(t, status == 1, strings.HasPrefix(messages, "rocecn inspect: -: "), messages)
 			if status == 1 && n > 24 {
-				require.Regexp(t, `^rocecn inspect: -: (record \d+, at octet \d+( of the unpacked data)?: )?the file breaks off\n`, messages)
+				require.Regexp(t,
+					`^rocecn inspect: -: (record \d+, at octet \d+( of the unpacked data)?: )?the file breaks off\n`,
+					messages)
 			}
 		}
 	}
@@ -90,7 +93,8 @@ func TestCutAnywhere(t *testing.T) {
 // Octets flipped at random: no panic, no endless loop, little memory, and all
 // output is JSON.
 func TestRandomDamage(t *testing.T) {
-	whole := [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), octetsOf(t, "messages.pcap"), octetsOf(t, "tour.pcap"), pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))}
+	whole := [][]byte{octetsOf(t, "ioam-linux618-two.pcap"), octetsOf(t, "messages.pcap"), octetsOf(t, "tour.pcap"),
+		pcapngOf(records(t, "ioam-linux618-hpcc.pcap"))}
 	random := rand.New(rand.NewPCG(1, 2))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -104,7 +108,8 @@ func TestRandomDamage(t *testing.T) {
 			out, messages, status := inspect(file, "-json", "-")
 			lines(t, out)
 			require.Contains(t, []int{0, 1}, status)
-			require.Equal(t, status == 1, strings.Contains(messages, "record ") || strings.Contains(messages, "capture\n") || strings.Contains(messages, "version"), messages)
+			require.Equal(t, status == 1, strings.Contains(messages, "record ") ||
+				strings.Contains(messages, "capture\n") || strings.Contains(messages, "version"), messages)
 		}
 	}
 	runtime.ReadMemStats(&after)

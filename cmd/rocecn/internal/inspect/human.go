@@ -166,7 +166,8 @@ func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
 		p.endWord()
 	case bth.HasAtomicETH:
 		a := &h.AtomicETH
-		p.word("AtomicETH va=0x%016x rkey=0x%08x swap/add=0x%x compare=0x%x", a.VirtualAddress, a.RKey, a.SwapAdd, a.Compare)
+		p.word("AtomicETH va=0x%016x rkey=0x%08x swap/add=0x%x compare=0x%x", a.VirtualAddress, a.RKey, a.SwapAdd,
+			a.Compare)
 	case bth.HasAETH:
 		p.syndrome(h.AETH.Syndrome)
 		p.line = appendUint(p.line, " msn=", h.AETH.MSN)

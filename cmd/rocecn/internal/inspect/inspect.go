@@ -15,17 +15,23 @@
 //
 // A line has the number of the packet, the time in UTC, addresses and ports,
 // transport and operation, destination queue pair and packet sequence number,
-// length of the payload, ICRC, and behind these whatever else there is to say:
+// length of the payload, ICRC, and behind these whatever else there is to say
+// (all on one line, which is broken here):
 //
-//	61  09:50:49.365112  [fd77::2]:58177 > [fd77::1]:4791  RC SEND Last with Immediate  qp=0x000011 psn=16777211  payload=2  icrc ok  imm=0xcafe0007  ackreq  dscp=26
+//	61  09:50:49.365112  [fd77::2]:58177 > [fd77::1]:4791  RC SEND Last with Immediate  qp=0x000011
+//	    psn=16777211  payload=2  icrc ok  imm=0xcafe0007  ackreq  dscp=26
 //
 // Of the congestion messages it says who reports what about which flow; a trace
 // is the packet's way from hop to hop, with the depth of the queue that it met:
 //
-//	1  09:25:09.019332  [2001:db8:ffff::5]:49152 > [2001:db8:1::a]:4791  Fast CNP  qp=0x000012 psn=0  payload=16  icrc ok  from the network: 2001:db8:1::a > 2001:db8:4::e is congested  trace ns=123: 178 q=0 > 195 q=0 > 212 q=0  dscp=48
-//	2  09:50:49.000011  198.51.100.5:49152 > 192.0.2.1:4791  PPFC stop  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=100µs  dscp=48
+//	1  09:25:09.019332  [2001:db8:ffff::5]:49152 > [2001:db8:1::a]:4791  Fast CNP  qp=0x000012
+//	    psn=0  payload=16  icrc ok  from the network: 2001:db8:1::a > 2001:db8:4::e is congested
+//	    trace ns=123: 178 q=0 > 195 q=0 > 212 q=0  dscp=48
+//	2  09:50:49.000011  198.51.100.5:49152 > 192.0.2.1:4791  PPFC stop  qp=0x000011 psn=0  payload=12
+//	    icrc ok  address=198.51.100.5 port=7 pause=100µs  dscp=48
 //	3  09:50:49.000012  [2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48
-//	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
+//	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3
+//	    UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
 //	5  09:50:49.000024  -  PFC  priority 3 pause=65535 quanta, priority 4 resume
 //
 // Connection management shows the queue pairs that it joins (key cm in JSON). With
@@ -36,8 +42,8 @@
 //
 // Mirrors and overlays (ERSPAN, GRE, VXLAN, Geneve, MPLS, SRv6) are looked
 // through: the packet inside is described, and which they are; not so with
-// -outer. Packets that are none of ours are counted, and shown with -all; in
-// JSON they always stand. Broken ones are shown as ERROR.
+// -outer. Packets that are neither RoCEv2 nor a congestion message are counted,
+// and shown with -all; JSON always has them. Broken ones are shown as ERROR.
 //
 // A summary goes to standard error. The exit status is 1 when a file could not
 // be read to its end, 2 when the arguments are wrong.
@@ -60,7 +66,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]
+const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N]
+                      [-i INTERFACE | FILE…]
 FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
 `
 
@@ -68,7 +75,7 @@ FILE is a pcap or pcapng capture, gzip or not, or - for standard input.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	flags := cli.Flags("inspect", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
-	all := flags.Bool("all", false, "print packets that are none of ours too")
+	all := flags.Bool("all", false, "print packets that are neither RoCEv2 nor a congestion message too")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
 	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
 	iface := flags.String("i", "", "read this `interface` live")

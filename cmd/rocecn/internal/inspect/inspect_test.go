@@ -124,8 +124,9 @@ func TestSummary(t *testing.T) {
 		"from 2026-11-21 09:50:36 to 2026-11-21 09:50:59 UTC\n", stderr)
 
 	_, stderr, _ = inspect(nil, wiretest.Path(t, "messages.pcap"))
-	require.Contains(t, stderr, "24 packets: 1 data, 1 ack, 2 cnp, 4 fastcnp, 4 ppfc, 2 fcn, 2 proxy, 1 other, 7 error\n"+
-		"ICRC: 12 right, 0 wrong; truncated packets: 0; errors: 7\n")
+	require.Contains(t, stderr,
+		"24 packets: 1 data, 1 ack, 2 cnp, 4 fastcnp, 4 ppfc, 2 fcn, 2 proxy, 1 other, 7 error\n"+
+			"ICRC: 12 right, 0 wrong; truncated packets: 0; errors: 7\n")
 
 	_, stderr, _ = inspect(nil, wiretest.Path(t, "ioam-linux618-dex.pcap"))
 	require.Contains(t, stderr, "1 packet: 1 data\n")
@@ -164,7 +165,8 @@ func TestSeveralFiles(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.pcap")
 	empty := write(t, "empty", nil)
 	text := write(t, "text", []byte("no capture at all"))
-	stdout, stderr, status := inspect(octetsOf(t, "rxe-udaddy6.pcap"), "-json", a, missing, empty, t.TempDir(), text, b, "-")
+	stdout, stderr, status := inspect(octetsOf(t, "rxe-udaddy6.pcap"), "-json", a, missing, empty, t.TempDir(), text, b,
+		"-")
 	require.Equal(t, 1, status)
 	require.Contains(t, stderr, "rocecn inspect: "+missing+": no such file or directory\n")
 	require.Contains(t, stderr, "rocecn inspect: "+empty+": empty file\n")
@@ -211,7 +213,8 @@ func TestOutputBreaks(t *testing.T) {
 	} {
 		for _, room := range []int{0, 100, 70000} {
 			var stderr bytes.Buffer
-			status := Run(context.Background(), []string{"-json", capture, capture, capture}, nil, &brokenWriter{room, c.err}, &stderr)
+			status := Run(context.Background(), []string{"-json", capture, capture, capture}, nil,
+				&brokenWriter{room, c.err}, &stderr)
 			require.Equal(t, c.status, status)
 			require.Equal(t, c.messages, stderr.String())
 		}

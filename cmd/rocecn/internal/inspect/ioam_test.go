@@ -38,7 +38,8 @@ func TestTracesAgreeWithTshark(t *testing.T) {
 			}
 			traces++
 			for key, field := range map[string]string{
-				"type": "ipv6.opt.ioam.opt_type", "namespace": trace + "ns", "node_len": trace + "nodelen", "remaining_len": trace + "remlen",
+				"type": "ipv6.opt.ioam.opt_type", "namespace": trace + "ns", "node_len": trace + "nodelen",
+				"remaining_len": trace + "remlen",
 			} {
 				require.Equal(t, row.Get(field), got[i][option+key], "%s, %s", capture, key)
 			}
@@ -54,10 +55,14 @@ func TestTracesAgreeWithTshark(t *testing.T) {
 				field string
 				text  func(string) string
 			}{
-				"hop_limit" + wide: {"hlim", same}, "node_id": {"id", decimal}, "ingress_if": {"iif", decimal}, "egress_if": {"eif", decimal},
-				"ts_sec": {"tss", decimal}, "ts_frac": {"tsf", decimal}, "transit_delay": {"trdelay", decimal}, "ns_data": {"nsdata", decimal},
-				"queue_depth": {"qdepth", decimal}, "checksum_complement": {"csum", decimal}, "node_id_wide": {"id_wide", decimal},
-				"ingress_if_wide": {"iif_wide", decimal}, "egress_if_wide": {"eif_wide", decimal}, "ns_data_wide": {"nsdata_wide", same},
+				"hop_limit" + wide: {"hlim", same}, "node_id": {"id", decimal}, "ingress_if": {"iif", decimal},
+				"egress_if": {"eif", decimal},
+				"ts_sec":    {"tss", decimal}, "ts_frac": {"tsf", decimal}, "transit_delay": {"trdelay", decimal},
+				"ns_data":     {"nsdata", decimal},
+				"queue_depth": {"qdepth", decimal}, "checksum_complement": {"csum", decimal},
+				"node_id_wide":    {"id_wide", decimal},
+				"ingress_if_wide": {"iif_wide", decimal}, "egress_if_wide": {"eif_wide", decimal},
+				"ns_data_wide":     {"nsdata_wide", same},
 				"buffer_occupancy": {"bufoccup", decimal},
 			} {
 				var want, there []string
@@ -93,26 +98,33 @@ func TestIOAM(t *testing.T) {
 		{
 			"every field of a node",
 			"01 02 00 00 31 56 00 00 0102 7d02 fff002 00 1111111111111111" + // flags O and A, room for two words
-				"3d0000d4 01910192 00000001 00000002 80000000 00000004 00000005 00000006 3d000000000000d4 00000191 00000192 1122334455667788 0000000b" +
+				"3d0000d4 01910192 00000001 00000002 80000000 00000004 00000005 00000006 3d000000000000d4 00000191 " +
+				"00000192 1122334455667788 0000000b" +
 				"01 00029a 68657921",
-			`{"option_type":"0x31","type":0,"namespace":258,"node_len":15,"remaining_len":2,"overflow":true,"loopback":false,"active":true,` +
-				`"trace_type":"0xfff002","nodes":[{"hop_limit":61,"node_id":212,"ingress_if":401,"egress_if":402,"ts_sec":1,"ts_frac":2,` +
-				`"transit_delay":2147483648,"ns_data":4,"queue_depth":5,"checksum_complement":6,"hop_limit_wide":61,"node_id_wide":212,` +
-				`"ingress_if_wide":401,"egress_if_wide":402,"ns_data_wide":"0x1122334455667788","buffer_occupancy":11,` +
+			`{"option_type":"0x31","type":0,"namespace":258,"node_len":15,"remaining_len":2,"overflow":true,` +
+				`"loopback":false,"active":true,` +
+				`"trace_type":"0xfff002","nodes":[{"hop_limit":61,"node_id":212,"ingress_if":401,"egress_if":402,` +
+				`"ts_sec":1,"ts_frac":2,` +
+				`"transit_delay":2147483648,"ns_data":4,"queue_depth":5,"checksum_complement":6,"hop_limit_wide":61,` +
+				`"node_id_wide":212,` +
+				`"ingress_if_wide":401,"egress_if_wide":402,"ns_data_wide":"0x1122334455667788",` +
+				`"buffer_occupancy":11,` +
 				`"snapshot":{"schema":666,"data":"68657921"}}]}`,
 			`IOAM trace ns=258: 212 q=5 delay>2s schema=666 "hey!", room for 2 words, OVERFLOW`,
 		},
 		{
 			"incremental trace without nodes, loopback and active",
 			"01 02 00 00 31 0a 00 01 007b 0b 05 800000 00",
-			`{"option_type":"0x31","type":1,"namespace":123,"node_len":1,"remaining_len":5,"overflow":false,"loopback":true,"active":true,` +
+			`{"option_type":"0x31","type":1,"namespace":123,"node_len":1,"remaining_len":5,"overflow":false,` +
+				`"loopback":true,"active":true,` +
 				`"trace_type":"0x800000","nodes":[]}`,
 			"IOAM trace ns=123, room for 5 words",
 		},
 		{
 			"two nodes, some of it unavailable",
 			"01 02 00 00 31 1a 00 00 007b 10 00 880000 00 3d0000d4 000005dc 3effffff ffffffff",
-			`{"option_type":"0x31","type":0,"namespace":123,"node_len":2,"remaining_len":0,"overflow":false,"loopback":false,"active":false,` +
+			`{"option_type":"0x31","type":0,"namespace":123,"node_len":2,"remaining_len":0,"overflow":false,` +
+				`"loopback":false,"active":false,` +
 				`"trace_type":"0x880000","nodes":[{"hop_limit":61,"node_id":212,"transit_delay":1500},` +
 				`{"hop_limit":62,"node_id":16777215,"transit_delay":4294967295}]}`,
 			"IOAM trace ns=123: ? > 212 delay=1.5µs",
@@ -132,10 +144,13 @@ func TestIOAM(t *testing.T) {
 		},
 		{
 			"direct export with all eight extensions",
-			"01 02 00 00 11 2a 00 04 007b 00 ff f00000 00 00000001 00000002 00000003 00000004 00000005 00000006 00000007 00000008",
-			`{"option_type":"0x11","type":4,"namespace":123,"trace_type":"0xf00000","flow_id":1,"sequence":2,"extension_flags":"0xff",` +
+			"01 02 00 00 11 2a 00 04 007b 00 ff f00000 00 00000001 00000002 00000003 00000004 00000005 00000006 " +
+				"00000007 00000008",
+			`{"option_type":"0x11","type":4,"namespace":123,"trace_type":"0xf00000","flow_id":1,"sequence":2,` +
+				`"extension_flags":"0xff",` +
 				`"unknown_extensions":["0x00000003","0x00000004","0x00000005","0x00000006","0x00000007","0x00000008"]}`,
-			"IOAM direct export ns=123 flow=1 seq=2 flags=0xff unknown=0x00000003,0x00000004,0x00000005,0x00000006,0x00000007,0x00000008",
+			"IOAM direct export ns=123 flow=1 seq=2 flags=0xff " +
+				"unknown=0x00000003,0x00000004,0x00000005,0x00000006,0x00000007,0x00000008",
 		},
 		{
 			"direct export without extensions",
@@ -146,7 +161,8 @@ func TestIOAM(t *testing.T) {
 		{
 			"proof of transit",
 			"01 02 00 00 31 16 00 02 007b 00 00 0000000000000001 ffffffffffffffff",
-			`{"option_type":"0x31","type":2,"namespace":123,"pot_type":0,"pkt_id":"0x0000000000000001","cumulative":"0xffffffffffffffff"}`,
+			`{"option_type":"0x31","type":2,"namespace":123,"pot_type":0,"pkt_id":"0x0000000000000001",` +
+				`"cumulative":"0xffffffffffffffff"}`,
 			"IOAM proof of transit ns=123 pktid=0x1 cumulative=0xffffffffffffffff",
 		},
 		{
@@ -158,7 +174,8 @@ func TestIOAM(t *testing.T) {
 		{
 			"edge-to-edge, 64 bits of sequence and time",
 			"01 02 00 00 11 16 00 03 007b b000 0000000000000007 00000001 00000002",
-			`{"option_type":"0x11","type":3,"namespace":123,"e2e_type":"0xb000","sequence":"0x0000000000000007","ts_sec":1,"ts_frac":2}`,
+			`{"option_type":"0x11","type":3,"namespace":123,"e2e_type":"0xb000","sequence":"0x0000000000000007",` +
+				`"ts_sec":1,"ts_frac":2}`,
 			"IOAM edge-to-edge ns=123 seq=7",
 		},
 		{
@@ -182,7 +199,8 @@ func TestIOAM(t *testing.T) {
 		{
 			"something else in 0x11",
 			"01 02 00 00 11 06 00 04 cafec0de",
-			`{"option_type":"0x11","error":"ioam: direct export: 8 octets and 4 for each extension flag needed","data":"0004cafec0de"}`,
+			`{"option_type":"0x11","error":"ioam: direct export: 8 octets and 4 for each extension flag needed",` +
+				`"data":"0004cafec0de"}`,
 			"IOAM in option 0x11 BROKEN: direct export: 8 octets and 4 for each extension flag needed",
 		},
 		{
@@ -194,13 +212,15 @@ func TestIOAM(t *testing.T) {
 		{
 			"option that overruns its header",
 			"01 02 00 00 31 03",
-			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len goes beyond the end of the header","data":""}`,
+			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len goes beyond the end of the header",` +
+				`"data":""}`,
 			"IOAM in option 0x31 BROKEN: option: Opt Data Len goes beyond the end of the header",
 		},
 		{
 			"option without a length",
 			"01 03 00 00 00 31",
-			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len goes beyond the end of the header","data":""}`,
+			`{"option_type":"0x31","error":"ipv6opt: option: Opt Data Len goes beyond the end of the header",` +
+				`"data":""}`,
 			"IOAM in option 0x31 BROKEN: option: Opt Data Len goes beyond the end of the header",
 		},
 		{

@@ -23,7 +23,8 @@ import (
 )
 
 var (
-	sender6, receiver6, switch6, proxy6 = ip("2001:db8:1::1"), ip("2001:db8:4::e"), ip("2001:db8:ffff::5"), ip("2001:db8:ffff::9")
+	sender6, receiver6, switch6, proxy6 = ip("2001:db8:1::1"), ip("2001:db8:4::e"), ip("2001:db8:ffff::5"),
+		ip("2001:db8:ffff::9")
 	sender4, receiver4, switch4, proxy4 = ip("192.0.2.1"), ip("192.0.2.14"), ip("198.51.100.5"), ip("198.51.100.9")
 )
 
@@ -49,7 +50,8 @@ func samples(t testing.TB) []sample {
 		return p
 	}
 	udp := func(port uint16, octets string) []byte {
-		d := rocev2.Datagram{Src: switch6, Dst: sender6, SrcPort: 49152, DstPort: port, HopLimit: 61, Checksum: 1, Data: wiretest.Hex(t, octets)}
+		d := rocev2.Datagram{Src: switch6, Dst: sender6, SrcPort: 49152, DstPort: port, HopLimit: 61, Checksum: 1,
+			Data: wiretest.Hex(t, octets)}
 		return whole(d.AppendBinary(nil))
 	}
 
@@ -88,20 +90,26 @@ func samples(t testing.TB) []sample {
 
 	// What the lines have in common.
 	const (
-		from6   = `"ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:1::1","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},`
-		from4   = `"ip":{"version":4,"src":"198.51.100.5","dst":"192.0.2.1","dscp":48,"ecn":0,"hop_limit":64},`
-		back6   = `"ip":{"version":6,"src":"2001:db8:4::e","dst":"2001:db8:1::1","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},`
+		from6 = `"ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:1::1","dscp":48,"ecn":0,` +
+			`"hop_limit":64,"flow_label":0},`
+		from4 = `"ip":{"version":4,"src":"198.51.100.5","dst":"192.0.2.1","dscp":48,"ecn":0,"hop_limit":64},`
+		back6 = `"ip":{"version":6,"src":"2001:db8:4::e","dst":"2001:db8:1::1","dscp":48,"ecn":0,"hop_limit":64,` +
+			`"flow_label":0},`
 		back4   = `"ip":{"version":4,"src":"192.0.2.14","dst":"192.0.2.1","dscp":48,"ecn":0,"hop_limit":64},`
 		port    = `"udp":{"src":49152,"dst":4791,"checksum":"0x0000"},`
-		bthHead = `"bth":{"opcode":"0x81","name":"CNP","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":true,`
+		bthHead = `"bth":{"opcode":"0x81","name":"CNP","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff",` +
+			`"fecn":false,"becn":true,`
 		bthFast = bthHead + `"resv6":0,"dest_qp":17,"ackreq":false,"resv7":0,"psn":0},`
 		bthPPFC = bthHead + `"resv6":32,"dest_qp":17,"ackreq":false,"resv7":0,"psn":0},`
 		icrcOK  = `"icrc":{"value":"?","ok":true,"coverage":"as-sent"}`
-		trace   = `"ioam":{"type":0,"namespace":123,"node_len":5,"remaining_len":0,"overflow":false,"loopback":false,"active":false,"trace_type":"0xf20000","nodes":[` +
+		trace   = `"ioam":{"type":0,"namespace":123,"node_len":5,"remaining_len":0,"overflow":false,` +
+			`"loopback":false,"active":false,"trace_type":"0xf20000","nodes":[` +
 			`{"hop_limit":61,"node_id":212,"ingress_if":401,"egress_if":402,"ts_sec":1,"ts_frac":2,"queue_depth":64},` +
-			`{"hop_limit":62,"node_id":195,"ingress_if":301,"egress_if":302,"ts_sec":1,"ts_frac":1,"queue_depth":65535},` +
+			`{"hop_limit":62,"node_id":195,"ingress_if":301,"egress_if":302,"ts_sec":1,"ts_frac":1,` +
+			`"queue_depth":65535},` +
 			`{"hop_limit":63,"node_id":178,"ingress_if":201,"egress_if":202,"ts_sec":1,"ts_frac":0,"queue_depth":5}]}`
-		plain6 = `"ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:1::1","dscp":0,"ecn":0,"hop_limit":61,"flow_label":0},`
+		plain6 = `"ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:1::1","dscp":0,"ecn":0,"hop_limit":61,` +
+			`"flow_label":0},`
 
 		human6 = "[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:4791  "
 		human4 = "198.51.100.5:49152 > 192.0.2.1:4791  "
@@ -111,30 +119,45 @@ func samples(t testing.TB) []sample {
 	broken := func(kind string, port uint16, checksum string, err error, octets []byte) sample {
 		return sample{
 			"broken " + kind,
-			fmt.Sprintf(`"kind":"error","error":"%v",%s"udp":{"src":49152,"dst":%d,"checksum":"%s"}`, err, plain6, port, checksum),
+			fmt.Sprintf(`"kind":"error","error":"%v",%s"udp":{"src":49152,"dst":%d,"checksum":"%s"}`, err, plain6, port,
+				checksum),
 			fmt.Sprintf("[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:%d  ERROR  %s", port, reason(err)),
 			octets,
 		}
 	}
-	errHeadersRoom := errors.New("rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed")
+	errHeadersRoom := errors.New("rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 " +
+		"to 40 octets needed")
 	return []sample{
-		{"data", `"kind":"data","ip":{"version":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","dscp":26,"ecn":3,"hop_limit":61,"flow_label":74565},` + port +
-			`"bth":{"opcode":"0x0a","name":"RC RDMA WRITE Only","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":false,` +
-			`"resv6":0,"dest_qp":17,"ackreq":true,"resv7":0,"psn":42},"headers":[{"type":"RETH","va":"0x00007f0000001000","rkey":"0x00001234","dma_len":64}],` +
-			`"payload_len":64,` + icrcOK,
-			"[2001:db8:1::1]:49152 > [2001:db8:4::e]:4791  RC RDMA WRITE Only  qp=0x000011 psn=42  payload=64  icrc ok  " +
+		{"data",
+			`"kind":"data","ip":{"version":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","dscp":26,"ecn":3,` +
+				`"hop_limit":61,"flow_label":74565},` + port +
+				`"bth":{"opcode":"0x0a","name":"RC RDMA WRITE Only","se":false,"migreq":false,"pad":0,"tver":0,` +
+				`"pkey":"0xffff","fecn":false,"becn":false,` +
+				`"resv6":0,"dest_qp":17,"ackreq":true,"resv7":0,"psn":42},"headers":[{"type":"RETH",` +
+				`"va":"0x00007f0000001000","rkey":"0x00001234","dma_len":64}],` +
+				`"payload_len":64,` + icrcOK,
+			"[2001:db8:1::1]:49152 > [2001:db8:4::e]:4791  RC RDMA WRITE Only  qp=0x000011 psn=42  payload=64  icrc " +
+				"ok  " +
 				"RETH va=0x00007f0000001000 rkey=0x00001234 len=64  CE  ackreq  dscp=26",
 			data6octets},
-		{"ack", `"kind":"ack","ip":{"version":6,"src":"2001:db8:4::e","dst":"2001:db8:1::1","dscp":0,"ecn":0,"hop_limit":61,"flow_label":0},` + port +
-			`"bth":{"opcode":"0x11","name":"RC Acknowledge","se":false,"migreq":false,"pad":0,"tver":0,"pkey":"0xffff","fecn":false,"becn":false,` +
-			`"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":42},"headers":[{"type":"AETH","syndrome":31,"msn":7}],"payload_len":0,` + icrcOK,
-			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  RC Acknowledge  qp=0x000021 psn=42  payload=0  icrc ok  ACK msn=7",
+		{"ack",
+			`"kind":"ack","ip":{"version":6,"src":"2001:db8:4::e","dst":"2001:db8:1::1","dscp":0,"ecn":0,` +
+				`"hop_limit":61,"flow_label":0},` + port +
+				`"bth":{"opcode":"0x11","name":"RC Acknowledge","se":false,"migreq":false,"pad":0,"tver":0,` +
+				`"pkey":"0xffff","fecn":false,"becn":false,` +
+				`"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":42},"headers":[{"type":"AETH","syndrome":31,` +
+				`"msn":7}],"payload_len":0,` + icrcOK,
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  RC Acknowledge  qp=0x000021 psn=42  payload=0  icrc ok  " +
+				"ACK msn=7",
 			whole(ack.AppendBinary(nil))},
-		{"cnp", `"kind":"cnp",` + back6 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":0},` + icrcOK,
+		{"cnp", `"kind":"cnp",` + back6 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":0},` +
+			icrcOK,
 			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  CNP  qp=0x000021 psn=0  payload=16  icrc ok  dscp=48",
 			whole(cnp6.AppendPacket(nil, receiver6, sender6, as))},
-		{"cnp, IPv4", `"kind":"cnp",` + back4 + port + bthHead + `"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":1},` + icrcOK,
-			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN: not 0",
+		{"cnp, IPv4", `"kind":"cnp",` + back4 + port + bthHead +
+			`"resv6":0,"dest_qp":33,"ackreq":false,"resv7":0,"psn":1},` + icrcOK,
+			"192.0.2.14:49152 > 192.0.2.1:4791  CNP  qp=0x000021 psn=1  payload=16  icrc ok  dscp=48  deviates: PSN: " +
+				"not 0",
 			whole(cnp4.AppendPacket(nil, receiver4, sender4, as))},
 
 		{"fastcnp, option 1, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
@@ -143,51 +166,74 @@ func samples(t testing.TB) []sample {
 			fast(data6, switch6)},
 		{"fastcnp, option 1, receiver", `"kind":"fastcnp",` + back6 + port + bthFast + icrcOK +
 			`,"fast_cnp":{"option":1,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver"}`,
-			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the receiver: " + flow + "  dscp=48",
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from " +
+				"the receiver: " + flow + "  dscp=48",
 			fast(data6, receiver6)},
 		{"fastcnp, option 2, network", `"kind":"fastcnp",` + from6 + port + bthFast + icrcOK +
-			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network",` + trace + `}`,
-			human6 + "Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the network: " + flow + "  " + hops + "  dscp=48",
+			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"network",` + trace +
+			`}`,
+			human6 + "Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the network: " + flow + "  " + hops +
+				"  dscp=48",
 			fast(&traced, switch6)},
 		{"fastcnp, option 2, receiver", `"kind":"fastcnp",` + back6 + port + bthFast + icrcOK +
-			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver",` + trace + `}`,
-			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from the receiver: " + flow + "  " + hops + "  dscp=48",
+			`,"fast_cnp":{"option":2,"option_type":"0x9e","original_dst":"2001:db8:4::e","origin":"receiver",` + trace +
+			`}`,
+			"[2001:db8:4::e]:49152 > [2001:db8:1::1]:4791  Fast CNP  qp=0x000011 psn=0  payload=16  icrc ok  from " +
+				"the receiver: " + flow + "  " + hops + "  dscp=48",
 			fast(&traced, receiver6)},
 
 		{"ppfc, stop", `"kind":"ppfc",` + from6 + port + bthPPFC + icrcOK +
 			`,"ppfc":{"type":"stop","address":"2001:db8:ffff::5","port":7,"pause_us":100,"flags":0}`,
-			human6 + "PPFC stop  qp=0x000011 psn=0  payload=24  icrc ok  address=2001:db8:ffff::5 port=7 pause=100µs  dscp=48",
+			human6 +
+				"PPFC stop  qp=0x000011 psn=0  payload=24  icrc ok  address=2001:db8:ffff::5 port=7 pause=100µs  " +
+				"dscp=48",
 			pause(switch6, sender6, switch6, ppfc.Stop, 100*time.Microsecond)},
 		{"ppfc, resume", `"kind":"ppfc",` + from6 + port + bthPPFC + icrcOK +
 			`,"ppfc":{"type":"resume","address":"2001:db8:ffff::5","port":7,"pause_us":0,"flags":0}`,
-			human6 + "PPFC resume  qp=0x000011 psn=0  payload=24  icrc ok  address=2001:db8:ffff::5 port=7 pause=0s  dscp=48",
+			human6 +
+				"PPFC resume  qp=0x000011 psn=0  payload=24  icrc ok  address=2001:db8:ffff::5 port=7 pause=0s  " +
+				"dscp=48",
 			pause(switch6, sender6, switch6, ppfc.Resume, 0)},
 		{"ppfc, alarm, IPv4", `"kind":"ppfc",` + from4 + port + bthPPFC + icrcOK +
 			`,"ppfc":{"type":"alarm","address":"198.51.100.5","port":7,"pause_us":0,"flags":0}`,
-			human4 + "PPFC alarm  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=0s  dscp=48",
+			human4 +
+				"PPFC alarm  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=0s  dscp=48",
 			pause(switch4, sender4, switch4, ppfc.Alarm, 0)},
 		{"ppfc, hold, IPv4 in IPv6", `"kind":"ppfc",` + from6 + port + bthPPFC + icrcOK +
 			`,"ppfc":{"type":"hold","address":"198.51.100.5","port":7,"pause_us":65535,"flags":0}`,
-			human6 + "PPFC hold  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=65.535ms  dscp=48",
+			human6 +
+				"PPFC hold  qp=0x000011 psn=0  payload=12  icrc ok  address=198.51.100.5 port=7 pause=65.535ms  " +
+				"dscp=48",
 			pause(switch6, sender6, switch4, ppfc.Hold, ppfc.MaxPause)},
 
-		{"fcn", `"kind":"fcn",` + from6 + `"udp":{"src":49152,"dst":1021,"checksum":"0xc36f"},"fcn":{"flow_label":782069,"level":7,"reserved":0}`,
+		{"fcn", `"kind":"fcn",` + from6 +
+			`"udp":{"src":49152,"dst":1021,"checksum":"0xc36f"},"fcn":{"flow_label":782069,"level":7,"reserved":0}`,
 			"[2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48",
-			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, switch6, sender6, fcn.Config{Carriage: as}))},
-		{"fcn, IPv4", `"kind":"fcn",` + from4 + `"udp":{"src":49152,"dst":1021,"checksum":"0x3b9f"},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
+			whole(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, switch6, sender6,
+				fcn.Config{Carriage: as}))},
+		{"fcn, IPv4", `"kind":"fcn",` + from4 +
+			`"udp":{"src":49152,"dst":1021,"checksum":"0x3b9f"},"fcn":{"flow_label":1,"level":1,"reserved":511}`,
 			"198.51.100.5:49152 > 192.0.2.1:1021  FCN  label=0x00001 level=1  dscp=48  deviates: Reserved: not 0",
-			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4, fcn.Config{Carriage: as}))},
+			whole(fcn.Message{FlowLabel: 1, Level: 1, Reserved: 511}.AppendPacket(nil, switch4, sender4,
+				fcn.Config{Carriage: as}))},
 
-		{"proxy", `"kind":"proxy","ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:ffff::9","dscp":48,"ecn":0,"hop_limit":64,"flow_label":0},` +
-			`"udp":{"src":49152,"dst":1022,"checksum":"0x1cef"},"proxy":{"family":6,"src":"2001:db8:1::1","dst":"2001:db8:4::e","protocol":17,"src_port":49152,` +
-			`"dst_port":4791,"level":3,"invoking_len":144,"invoking_dest_qp":17}`,
+		{"proxy",
+			`"kind":"proxy","ip":{"version":6,"src":"2001:db8:ffff::5","dst":"2001:db8:ffff::9","dscp":48,"ecn":0,` +
+				`"hop_limit":64,"flow_label":0},` +
+				`"udp":{"src":49152,"dst":1022,"checksum":"0x1cef"},"proxy":{"family":6,"src":"2001:db8:1::1",` +
+				`"dst":"2001:db8:4::e","protocol":17,"src_port":49152,` +
+				`"dst_port":4791,"level":3,"invoking_len":144,"invoking_dest_qp":17}`,
 			"[2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3  " +
 				"UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48",
 			whole(proxymsg.AppendFor(nil, &flow6, switch6, proxy6, 3, proxymsg.Config{Carriage: as}))},
-		{"proxy, IPv4", `"kind":"proxy","ip":{"version":4,"src":"198.51.100.5","dst":"198.51.100.9","dscp":48,"ecn":0,"hop_limit":64},` +
-			`"udp":{"src":49152,"dst":1022,"checksum":"0x1dc8"},"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":17,"src_port":49152,` +
-			`"dst_port":4791,"level":0,"invoking_len":124,"invoking_dest_qp":17}`,
-			"198.51.100.5:49152 > 198.51.100.9:1022  Proxy message  qp=0x000011 level=0  UDP 192.0.2.1:49152 > 192.0.2.14:4791 is congested  invoking=124  dscp=48",
+		{"proxy, IPv4",
+			`"kind":"proxy","ip":{"version":4,"src":"198.51.100.5","dst":"198.51.100.9","dscp":48,"ecn":0,` +
+				`"hop_limit":64},` +
+				`"udp":{"src":49152,"dst":1022,"checksum":"0x1dc8"},"proxy":{"family":4,"src":"192.0.2.1",` +
+				`"dst":"192.0.2.14","protocol":17,"src_port":49152,` +
+				`"dst_port":4791,"level":0,"invoking_len":124,"invoking_dest_qp":17}`,
+			"198.51.100.5:49152 > 198.51.100.9:1022  Proxy message  qp=0x000011 level=0  UDP 192.0.2.1:49152 > " +
+				"192.0.2.14:4791 is congested  invoking=124  dscp=48",
 			whole(proxymsg.AppendFor(nil, &flow4, switch4, proxy4, 0, proxymsg.Config{Carriage: as}))},
 
 		{"other", `"kind":"other",` + plain6 + `"udp":{"src":49152,"dst":9,"checksum":"0xe459"}`,
@@ -199,11 +245,16 @@ func samples(t testing.TB) []sample {
 		broken("ack", 4791, "0xc042", errHeadersRoom, udp(4791, "1100ffff 00000021 0000002a 00000000")),
 		broken("cnp", 4791, "0x104e", cnp.ErrLength,
 			udp(4791, "8100ffff 40000021 00000000 000000000000000000000000000000 00000000")),
-		broken("fastcnp", 4791, "0x0000", errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)"), whole(brokenFast.AppendBinary(nil))),
+		broken("fastcnp", 4791, "0x0000",
+			errors.New("fastcnp: option data: neither 16 octets (option 1) nor 26 or more (option 2)"),
+			whole(brokenFast.AppendBinary(nil))),
 		broken("ppfc", 4791, "0xf053", ppfc.ErrLength,
 			udp(4791, "8100ffff 60000011 00000000 0000000000000000000000000000000000000000 00000000")),
-		broken("fcn", 1021, "0xc36d", errors.New("fcn: UDP length: not 12: a message has exactly 4 octets"), udp(1021, "beef5e00 00")),
-		broken("proxy", 1022, "0x9305", errors.New("proxymsg: message: truncated: 16 octets before the invoking packet needed with IPv4 addresses"), udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
+		broken("fcn", 1021, "0xc36d", errors.New("fcn: UDP length: not 12: a message has exactly 4 octets"),
+			udp(1021, "beef5e00 00")),
+		broken("proxy", 1022, "0x9305",
+			errors.New("proxymsg: message: truncated: 16 octets before the invoking packet needed with IPv4 addresses"),
+			udp(1022, "c0000201 c000020e 11 c000 12b7 6000")),
 	}
 }
 
@@ -263,10 +314,12 @@ func TestPorts(t *testing.T) {
 	all := map[string]string{}
 	for _, s := range samples(t) {
 		if port := binary.BigEndian.Uint16(s.octets[udpAt(s.octets)+2:]); s.name == "fcn" || s.name == "proxy" {
-			out, _, _ := inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001", "-")
+			out, _, _ := inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001",
+				"-")
 			require.Equal(t, "other", lines(t, out)[0]["kind"])
 			binary.BigEndian.PutUint16(s.octets[udpAt(s.octets)+2:], port-1021+7000)
-			out, _, _ = inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001", "-")
+			out, _, _ = inspect(capturing(capture.Raw, s.octets), "-json", "-fcn-port", "7000", "-proxy-port", "7001",
+				"-")
 			all[s.name] = lines(t, out)[0]["kind"]
 			require.Equal(t, "other", line(t, s.octets)["kind"])
 		}
@@ -290,7 +343,8 @@ func TestMessagesCut(t *testing.T) {
 	for _, s := range samples(t) {
 		whole := line(t, s.octets)
 		for n := range s.octets {
-			out, _, status := inspect(captureOf(capture.Raw, capture.Record{Data: s.octets[:n], OrigLen: uint32(len(s.octets))}), "-json", "-")
+			out, _, status := inspect(captureOf(capture.Raw,
+				capture.Record{Data: s.octets[:n], OrigLen: uint32(len(s.octets))}), "-json", "-")
 			require.Zero(t, status)
 			got := lines(t, out)[0]
 			require.Equal(t, "true", got["truncated"], "%s, %d octets", s.name, n)
@@ -323,10 +377,12 @@ func TestProxyMessages(t *testing.T) {
 		json, human string
 	}{
 		{proxymsg.Message{FiveTuple: five, Level: 7},
-			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":6,"src_port":1,"dst_port":2,"level":7,"invoking_len":0}}`,
+			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":6,"src_port":1,"dst_port":2,` +
+				`"level":7,"invoking_len":0}}`,
 			flow + "TCP 192.0.2.1:1 > 192.0.2.14:2 is congested  invoking=0  dscp=48"},
 		{proxymsg.Message{FiveTuple: other, Level: 7, Reserved: 1},
-			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":50,"src_port":0,"dst_port":0,"level":7,"invoking_len":0}}`,
+			`"proxy":{"family":4,"src":"192.0.2.1","dst":"192.0.2.14","protocol":50,"src_port":0,"dst_port":0,` +
+				`"level":7,"invoking_len":0}}`,
 			flow + "ESP 192.0.2.1 > 192.0.2.14 is congested  invoking=0  dscp=48  deviates: Reserved: not 0"},
 	} {
 		octets, err := c.m.AppendPacket(nil, switch4, proxy4, proxymsg.Config{})

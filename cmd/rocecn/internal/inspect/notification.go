@@ -98,7 +98,8 @@ func flowText(m *proxymsg.Message) string {
 	if m.SrcPort == 0 && m.DstPort == 0 {
 		return fmt.Sprintf("%s %v > %v", protocol, m.Src, m.Dst)
 	}
-	return fmt.Sprintf("%s %v > %v", protocol, netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort))
+	return fmt.Sprintf("%s %v > %v", protocol, netip.AddrPortFrom(m.Src, m.SrcPort),
+		netip.AddrPortFrom(m.Dst, m.DstPort))
 }
 
 // deviations prints what the specification of a message has otherwise.

@@ -36,8 +36,10 @@ func otherName(ip []byte, why error) (flow, protocol string) {
 
 // protocols are the names of what is met behind IP headers most.
 var protocols = map[uint8]string{
-	0: "IPv6HopByHop", 1: "ICMPv4", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 43: "IPv6Routing", 44: "IPv6Fragment",
-	47: "GRE", 50: "ESP", 51: "AH", 58: "ICMPv6", 59: "NoNextHeader", 60: "IPv6Destination", 89: "OSPF", 97: "EtherIP", 103: "PIM",
+	0: "IPv6HopByHop", 1: "ICMPv4", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 43: "IPv6Routing",
+	44: "IPv6Fragment",
+	47: "GRE", 50: "ESP", 51: "AH", 58: "ICMPv6", 59: "NoNextHeader", 60: "IPv6Destination", 89: "OSPF", 97: "EtherIP",
+	103: "PIM",
 	112: "VRRP", 132: "SCTP", 136: "UDPLite", 137: "MPLS",
 }
 

@@ -73,7 +73,8 @@ func packet(op bth.Opcode) rocev2.Packet {
 		},
 		BTH: bth.Headers{
 			Header: bth.Header{
-				Opcode: op, Solicited: true, MigReq: true, Pad: 1, TVer: 2, PKey: 0x8001, FECN: true, BECN: true, Resv6: 3, DestQP: 17,
+				Opcode: op, Solicited: true, MigReq: true, Pad: 1, TVer: 2, PKey: 0x8001, FECN: true, BECN: true,
+				Resv6: 3, DestQP: 17,
 				AckReq: true, Resv7: 4, PSN: 42,
 			},
 			RDETH:        bth.RDETH{EEContext: 1},
@@ -104,26 +105,31 @@ func TestLine(t *testing.T) {
 	out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
 	sum := binary.LittleEndian.Uint32(ip[len(ip)-4:])
 	require.Equal(t, `{"frame":1,"time":"2026-11-21T09:50:49.000000Z","kind":"data",`+
-		`"ip":{"version":6,"src":"2001:db8::1","dst":"2001:db8::2","dscp":26,"ecn":3,"hop_limit":61,"flow_label":782069},`+
+		`"ip":{"version":6,"src":"2001:db8::1","dst":"2001:db8::2","dscp":26,"ecn":3,"hop_limit":61,`+
+		`"flow_label":782069},`+
 		`"udp":{"src":49152,"dst":4791,"checksum":"0x0000"},`+
-		`"bth":{"opcode":"0x0a","name":"RC RDMA WRITE Only","se":true,"migreq":true,"pad":1,"tver":2,"pkey":"0x8001","fecn":true,`+
+		`"bth":{"opcode":"0x0a","name":"RC RDMA WRITE Only","se":true,"migreq":true,"pad":1,"tver":2,`+
+		`"pkey":"0x8001","fecn":true,`+
 		`"becn":true,"resv6":3,"dest_qp":17,"ackreq":true,"resv7":4,"psn":42},`+
 		`"headers":[{"type":"RETH","va":"0x0000000000000005","rkey":"0x00000006","dma_len":7}],`+
-		`"payload_len":3,"icrc":{"value":"`+string(appendHex(nil, uint64(sum), 8))+`","ok":true,"coverage":"as-sent"}}`+"\n", out)
+		`"payload_len":3,"icrc":{"value":"`+string(appendHex(nil, uint64(sum), 8))+`","ok":true,"coverage":"as-sent"}}`+
+		"\n", out)
 
 	ip[len(ip)-1] ^= 0x80
 	out, _, _ = inspect(capturing(capture.Raw, ip), "-json", "-")
-	require.True(t, strings.HasSuffix(out, `"icrc":{"value":"`+string(appendHex(nil, uint64(sum^0x80000000), 8))+`","ok":false}}`+"\n"), out)
+	require.True(t, strings.HasSuffix(out, `"icrc":{"value":"`+string(appendHex(nil, uint64(sum^0x80000000), 8))+
+		`","ok":false}}`+"\n"), out)
 }
 
 func TestExtendedHeaders(t *testing.T) {
 	const (
-		rdeth        = `{"type":"RDETH","ee":1}`
-		deth         = `{"type":"DETH","qkey":"0x00000002","src_qp":3}`
-		xrceth       = `{"type":"XRCETH","srq":4}`
-		feth         = `{"type":"FETH","selectivity":1,"placement":3}`
-		reth         = `{"type":"RETH","va":"0x0000000000000005","rkey":"0x00000006","dma_len":7}`
-		atomicETH    = `{"type":"AtomicETH","va":"0x0000000000000008","rkey":"0x00000009","swap":"0x000000000000000a","compare":"0x000000000000000b"}`
+		rdeth     = `{"type":"RDETH","ee":1}`
+		deth      = `{"type":"DETH","qkey":"0x00000002","src_qp":3}`
+		xrceth    = `{"type":"XRCETH","srq":4}`
+		feth      = `{"type":"FETH","selectivity":1,"placement":3}`
+		reth      = `{"type":"RETH","va":"0x0000000000000005","rkey":"0x00000006","dma_len":7}`
+		atomicETH = `{"type":"AtomicETH","va":"0x0000000000000008","rkey":"0x00000009",` +
+			`"swap":"0x000000000000000a","compare":"0x000000000000000b"}`
 		aeth         = `{"type":"AETH","syndrome":12,"msn":13}`
 		atomicAckETH = `{"type":"AtomicAckETH","original":"0x000000000000000e"}`
 		immDt        = `{"type":"ImmDt","data":"0x0000000f"}`
@@ -136,12 +142,15 @@ func TestExtendedHeaders(t *testing.T) {
 	}{
 		{bth.RCSendOnly, nil, "CE"},
 		{bth.RDRDMAWriteOnlyWithImmediate, []string{rdeth, deth, reth, immDt},
-			"RDETH ee=1  DETH srcqp=0x000003 qkey=0x00000002  RETH va=0x0000000000000005 rkey=0x00000006 len=7  imm=0x0000000f  CE"},
-		{bth.RDAtomicAcknowledge, []string{rdeth, aeth, atomicAckETH}, "RDETH ee=1  ACK credits=64 msn=13  original=0xe  CE"},
+			"RDETH ee=1  DETH srcqp=0x000003 qkey=0x00000002  RETH va=0x0000000000000005 rkey=0x00000006 len=7  " +
+				"imm=0x0000000f  CE"},
+		{bth.RDAtomicAcknowledge, []string{rdeth, aeth, atomicAckETH},
+			"RDETH ee=1  ACK credits=64 msn=13  original=0xe  CE"},
 		{bth.XRCCmpSwap, []string{xrceth, atomicETH},
 			"XRCETH srq=4  AtomicETH va=0x0000000000000008 rkey=0x00000009 swap/add=0xa compare=0xb  CE"},
 		{bth.XRCSendLastWithInvalidate, []string{xrceth, ieth}, "XRCETH srq=4  invalidate rkey=0x00000010  CE"},
-		{bth.RCFlush, []string{feth, reth}, "FETH selectivity=1 placement=3  RETH va=0x0000000000000005 rkey=0x00000006 len=7  CE"},
+		{bth.RCFlush, []string{feth, reth},
+			"FETH selectivity=1 placement=3  RETH va=0x0000000000000005 rkey=0x00000006 len=7  CE"},
 		{0x1E, nil, "CE"}, // unknown
 	} {
 		ip := build(t, packet(c.op))
@@ -158,10 +167,12 @@ func TestExtendedHeaders(t *testing.T) {
 // The keys of each kind.
 func TestKeys(t *testing.T) {
 	always := []string{"frame", "kind", "time"}
-	ip4 := []string{"ip.dscp", "ip.dst", "ip.ecn", "ip.hop_limit", "ip.src", "ip.version", "udp.checksum", "udp.dst", "udp.src"}
+	ip4 := []string{"ip.dscp", "ip.dst", "ip.ecn", "ip.hop_limit", "ip.src", "ip.version", "udp.checksum", "udp.dst",
+		"udp.src"}
 	ip6 := append([]string{"ip.flow_label"}, ip4...)
 	base := []string{
-		"bth.ackreq", "bth.becn", "bth.dest_qp", "bth.fecn", "bth.migreq", "bth.name", "bth.opcode", "bth.pad", "bth.pkey", "bth.psn",
+		"bth.ackreq", "bth.becn", "bth.dest_qp", "bth.fecn", "bth.migreq", "bth.name", "bth.opcode", "bth.pad",
+		"bth.pkey", "bth.psn",
 		"bth.resv6", "bth.resv7", "bth.se", "bth.tver",
 	}
 	right := []string{"icrc.coverage", "icrc.ok", "icrc.value"}
@@ -185,7 +196,8 @@ func TestKeys(t *testing.T) {
 		{"data", "data", with(bth.RCSendOnly, func(*rocev2.Packet) {}), [][]string{ip6, base, {"payload_len"}, right}},
 		{"data over IPv4", "data", with(bth.RCSendOnly, v4), [][]string{ip4, base, {"payload_len"}, right}},
 		{"ICRC wrong", "data", wrong, [][]string{ip4, base, {"payload_len"}, {"icrc.ok", "icrc.value"}}},
-		{"ack", "ack", with(bth.RCAcknowledge, v4), [][]string{ip4, base, {"AETH.msn", "AETH.syndrome", "AETH.type"}, {"payload_len"}, right}},
+		{"ack", "ack", with(bth.RCAcknowledge, v4),
+			[][]string{ip4, base, {"AETH.msn", "AETH.syndrome", "AETH.type"}, {"payload_len"}, right}},
 		{"cnp", "cnp", with(bth.CNP, cnp), [][]string{ip6, base, right}},
 		{"unknown option", "unknown_option", with(bth.CNP, func(p *rocev2.Packet) {
 			cnp(p)
@@ -206,8 +218,9 @@ func TestKeys(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	for op, kind := range map[bth.Opcode]string{
-		bth.RCAcknowledge: "ack", bth.RCAtomicAcknowledge: "ack", bth.RDAcknowledge: "ack", bth.RDAtomicAcknowledge: "ack",
-		bth.XRCAcknowledge: "ack", bth.XRCAtomicAcknowledge: "ack",
+		bth.RCAcknowledge: "ack", bth.RCAtomicAcknowledge: "ack", bth.RDAcknowledge: "ack",
+		bth.RDAtomicAcknowledge: "ack",
+		bth.XRCAcknowledge:      "ack", bth.XRCAtomicAcknowledge: "ack",
 		bth.RCRDMAReadResponseOnly: "data", bth.UDSendOnly: "data", bth.RDResync: "data", bth.CNP: "cnp",
 		0x31: "data", 0x80: "data", 0x91: "data", 0xFF: "data", // unknown ones
 	} {
@@ -240,9 +253,12 @@ func TestBrokenPackets(t *testing.T) {
 		{"rocev2: UDP length: runs beyond the IP packet", broken(func(ip []byte) { ip[udp+5]++ }), false},
 		{"rocev2: IP length: runs beyond the octets there", broken(func(ip []byte) { ip[5]++ }), false},
 		{"rocev2: IP length: runs beyond the octets there", good[:len(good)-1], false},
-		{"rocev2: UDP data: no room for BTH and ICRC: 16 octets needed", broken(func(ip []byte) { ip[udp+5] = 8 + 15 }), true},
-		{"rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", broken(func(ip []byte) { ip[udp+5] = 8 + 12 + 16 + 3 }), true},
-		{"rocev2: BTH pad count: larger than the payload", broken(func(ip []byte) { ip[udp+5] = 8 + 12 + 16 + 4 }), true},
+		{"rocev2: UDP data: no room for BTH and ICRC: 16 octets needed", broken(func(ip []byte) { ip[udp+5] = 8 + 15 }),
+			true},
+		{"rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed",
+			broken(func(ip []byte) { ip[udp+5] = 8 + 12 + 16 + 3 }), true},
+		{"rocev2: BTH pad count: larger than the payload", broken(func(ip []byte) { ip[udp+5] = 8 + 12 + 16 + 4 }),
+			true},
 	} {
 		out, messages, status := inspect(capturing(capture.Raw, c.ip, good), "-json", "-")
 		require.Zero(t, status)
@@ -356,24 +372,28 @@ func TestHumanLine(t *testing.T) {
 		},
 			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC SEND Only  qp=0x000000 psn=0  payload=3  icrc ok"},
 		{func(p *rocev2.Packet) { p.BTH.Pad = 0 },
-			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC SEND Only  qp=0x000011 psn=42  payload=3  icrc ok  CE  FECN  BECN  solicited  ackreq  dscp=26  pkey=0x8001  tver=2"},
+			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC SEND Only  qp=0x000011 psn=42  payload=3  icrc ok  CE  " +
+				"FECN  BECN  solicited  ackreq  dscp=26  pkey=0x8001  tver=2"},
 		{func(p *rocev2.Packet) {
 			p.BTH.Opcode, p.BTH.AETH.Syndrome = bth.RCAcknowledge, 0x62
 			p.Payload = nil
 			p.BTH.Pad = 0
 		},
-			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC Acknowledge  qp=0x000011 psn=42  payload=0  icrc ok  NAK remote access msn=13  CE"},
+			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC Acknowledge  qp=0x000011 psn=42  payload=0  icrc ok  NAK " +
+				"remote access msn=13  CE"},
 		{func(p *rocev2.Packet) {
 			p.BTH.Opcode, p.BTH.AETH.Syndrome = bth.RCAcknowledge, 0x2C
 			p.Payload = nil
 			p.BTH.Pad = 0
 		},
-			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC Acknowledge  qp=0x000011 psn=42  payload=0  icrc ok  RNR NAK timer=640µs msn=13  CE"},
+			"[2001:db8::1]:49152 > [2001:db8::2]:4791  RC Acknowledge  qp=0x000011 psn=42  payload=0  icrc ok  RNR " +
+				"NAK timer=640µs msn=13  CE"},
 		{func(p *rocev2.Packet) {
 			p.BTH.Header = bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0xD2, PSN: 1, MigReq: true}
 			p.Payload, p.TrafficClass = make([]byte, 16), 48<<2
 		},
-			"[2001:db8::1]:49152 > [2001:db8::2]:4791  CNP  qp=0x0000d2 psn=1  payload=16  icrc ok  dscp=48  deviates: MigReq: set, PSN: not 0"},
+			"[2001:db8::1]:49152 > [2001:db8::2]:4791  CNP  qp=0x0000d2 psn=1  payload=16  icrc ok  dscp=48  " +
+				"deviates: MigReq: set, PSN: not 0"},
 		{func(p *rocev2.Packet) { p.DstPort = 53 }, "[2001:db8::1]:49152 > [2001:db8::2]:53  other: UDP"},
 	} {
 		p := packet(bth.RCSendOnly)

@@ -52,14 +52,17 @@ func TestRefusedConnections(t *testing.T) {
 		{"MRA", exchanged(t, 0x11, ids), `{"message":"MRA","local_comm_id":"0x01020304","remote_comm_id":"0x05060708"}`,
 			"CM MRA"},
 		{"REJ", exchanged(t, 0x12, ids),
-			`{"message":"REJ","local_comm_id":"0x01020304","remote_comm_id":"0x05060708","reason":8,"reason_name":"invalid service id"}`,
+			`{"message":"REJ","local_comm_id":"0x01020304","remote_comm_id":"0x05060708","reason":8,` +
+				`"reason_name":"invalid service id"}`,
 			"CM REJ"},
 		{"of no number that is known", exchanged(t, 0x1F, nil), "", "CM "},
 		{"REQ of RC", req, `{"transport":"RC"}`, "RC"},
 		{"REQ of UC", exchanged(t, 0x10, map[int]byte{43: low&^6 | 2}), `{"transport":"UC"}`, "UC"},
 		{"REQ of RD", exchanged(t, 0x10, map[int]byte{43: low&^6 | 4}), `{"transport":"RD"}`, "RD"},
-		{"REQ of XRC", exchanged(t, 0x10, map[int]byte{43: low | 6, 51: extended&^7 | 1}), `{"transport":"XRC"}`, "XRC"},
-		{"REQ of another one", exchanged(t, 0x10, map[int]byte{43: low | 6, 51: extended&^7 | 2}), `{"transport":"extended"}`, "extended"},
+		{"REQ of XRC", exchanged(t, 0x10, map[int]byte{43: low | 6, 51: extended&^7 | 1}), `{"transport":"XRC"}`,
+			"XRC"},
+		{"REQ of another one", exchanged(t, 0x10, map[int]byte{43: low | 6, 51: extended&^7 | 2}),
+			`{"transport":"extended"}`, "extended"},
 	} {
 		file := write(t, "cm.pcapng", pcapngOf([]capture.Record{{Data: c.frame, OrigLen: uint32(len(c.frame))}}))
 		out, _, status := inspect(nil, "-json", file)

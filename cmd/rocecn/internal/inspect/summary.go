@@ -94,7 +94,8 @@ func (s *summary) print(w io.Writer) {
 		right, how, s.wrong, s.truncated, s.kinds[message.Broken]-s.cut)
 	switch {
 	case s.cut > 0:
-		fmt.Fprintf(w, "cut too short to be read: %d, and other traffic perhaps; capture with -s %d or more\n", s.cut, s.needed)
+		fmt.Fprintf(w, "cut too short to be read: %d, and other traffic perhaps; capture with -s %d or more\n", s.cut,
+			s.needed)
 	case s.needed > 0:
 		fmt.Fprintf(w, "other traffic may have been cut too short to be read; capture with -s %d or more\n", s.needed)
 	}

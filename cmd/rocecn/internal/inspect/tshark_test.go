@@ -25,7 +25,8 @@ func TestAgreesWithTshark(t *testing.T) {
 		for i, row := range rows {
 			want := fromTshark(row)
 			for key := range got[i] {
-				if _, ok := want[key]; !ok && want["kind"] == "other" && (strings.HasPrefix(key, "ip.") || strings.HasPrefix(key, "udp.")) {
+				if _, ok := want[key]; !ok && want["kind"] == "other" &&
+					(strings.HasPrefix(key, "ip.") || strings.HasPrefix(key, "udp.")) {
 					delete(got[i], key) // may stand there
 				}
 			}

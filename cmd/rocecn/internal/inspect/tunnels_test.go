@@ -36,8 +36,9 @@ var wrappers = []struct {
 		return udp4(t, 6635, "3e800040 3e801140 00000000", inFrame(t, ip))
 	}},
 	{"srv6", func(t testing.TB, ip []byte) []byte {
-		b := wiretest.Hex(t, "602beef5 0000 2b 40 20010db8000000000000000000000001 20010db8000000000000000000000002 2904040101000000"+
-			"20010db8000000000000000000000003 20010db8000000000000000000000002")
+		b := wiretest.Hex(t,
+			"602beef5 0000 2b 40 20010db8000000000000000000000001 20010db8000000000000000000000002 2904040101000000"+
+				"20010db8000000000000000000000003 20010db8000000000000000000000002")
 		b[40] = map[byte]byte{4: 4, 6: 41}[ip[0]>>4]
 		b = append(b, ip...)
 		binary.BigEndian.PutUint16(b[4:], uint16(len(b)-40))
@@ -158,7 +159,8 @@ func TestTunnelsBelowLinks(t *testing.T) {
 		{228, "", mirror, mirrored},
 		{229, "", ip, want},
 	} {
-		out, messages, status := inspect(capturing(c.link, append(wiretest.Hex(t, c.before), c.octets...)), "-json", "-")
+		out, messages, status := inspect(capturing(c.link, append(wiretest.Hex(t, c.before), c.octets...)), "-json",
+			"-")
 		require.Zero(t, status)
 		require.NotContains(t, messages, "not supported")
 		require.Equal(t, c.want, lines(t, out)[0], "link type %d, %s", c.link, c.before)
@@ -173,7 +175,8 @@ func TestTunnelsCut(t *testing.T) {
 		octets := w.wrap(t, ip)
 		found := 0
 		for n := range octets {
-			out, _, _ := inspect(captureOf(capture.Raw, capture.Record{Data: octets[:n], OrigLen: uint32(len(octets))}), "-json", "-")
+			out, _, _ := inspect(captureOf(capture.Raw, capture.Record{Data: octets[:n], OrigLen: uint32(len(octets))}),
+				"-json", "-")
 			got := lines(t, out)[0]
 			require.Equal(t, "true", got["truncated"], "%s, %d octets", w.name, n)
 			require.NotContains(t, got, "icrc.value")
@@ -189,7 +192,8 @@ func TestTunnelsCut(t *testing.T) {
 		}
 		require.Equal(t, len("abc")+1+4, found, w.name) // with payload, pad and ICRC
 	}
-	for _, header := range []string{"100088be 00000001 12c86405 000000a2", "100022eb 00000001 22c86405 01020304 0007 8008"} {
+	for _, header := range []string{"100088be 00000001 12c86405 000000a2",
+		"100022eb 00000001 22c86405 01020304 0007 8008"} {
 		mirror := gre4(t, header, inFrame(t, ip[:len(ip)-6]))
 		got := line(t, mirror)
 		require.Equal(t, "data", got["kind"])
@@ -240,7 +244,8 @@ func TestTunnelOptions(t *testing.T) {
 		return b
 	}
 	got := line(t, outer("3104 0007 beef"))
-	require.Equal(t, []string{"data", "vxlan", "7", "6"}, []string{got["kind"], got["tunnels.0"], got["ioam.0.type"], got["ioam.1.type"]})
+	require.Equal(t, []string{"data", "vxlan", "7", "6"},
+		[]string{got["kind"], got["tunnels.0"], got["ioam.0.type"], got["ioam.1.type"]})
 	require.NotContains(t, got, "options_error")
 	got = line(t, outer("3105 0007 beef"))
 	require.Equal(t, []string{"data", "vxlan", "6"}, []string{got["kind"], got["tunnels.0"], got["ioam.1.type"]})
@@ -279,9 +284,11 @@ func TestFlowControl(t *testing.T) {
 	const macs = "0180c2000001 001122334455 8808"
 	zeros := strings.Repeat("00", 60)
 	for _, c := range []struct{ octets, json, human string }{
-		{"0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000", `"kind":"pfc","pfc":{"enabled":[3,4],"quanta":[0,0,0,65535,0,0,0,0]}}`,
+		{"0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000",
+			`"kind":"pfc","pfc":{"enabled":[3,4],"quanta":[0,0,0,65535,0,0,0,0]}}`,
 			"-  PFC  priority 3 pause=65535 quanta, priority 4 resume"},
-		{"0101 0000 0001 0000 0000 0000 0000 0000 0000 0002", `"kind":"pfc","pfc":{"enabled":[],"quanta":[1,0,0,0,0,0,0,2]}}`,
+		{"0101 0000 0001 0000 0000 0000 0000 0000 0000 0002",
+			`"kind":"pfc","pfc":{"enabled":[],"quanta":[1,0,0,0,0,0,0,2]}}`,
 			"-  PFC  no priority  deviates: time: not 0 for a priority that is not enabled"},
 		{"0001 ffff", `"kind":"pause","pause":{"quanta":65535}}`, "-  PAUSE  pause=65535 quanta"},
 		{"0001 0000", `"kind":"pause","pause":{"quanta":0}}`, "-  PAUSE  resume"},
@@ -299,7 +306,8 @@ func TestFlowControl(t *testing.T) {
 		// The snap length may cut the padding; not more.
 		n := len(wiretest.Hex(t, macs+c.octets))
 		for cut := range n + 1 {
-			out, _, _ = inspect(captureOf(capture.Ethernet, capture.Record{Data: frame[:cut], OrigLen: 60}), "-json", "-")
+			out, _, _ = inspect(captureOf(capture.Ethernet, capture.Record{Data: frame[:cut], OrigLen: 60}), "-json",
+				"-")
 			got := lines(t, out)[0]
 			switch {
 			case strings.HasPrefix(c.octets, "0002") || cut < 16:
@@ -312,7 +320,8 @@ func TestFlowControl(t *testing.T) {
 			}
 		}
 	}
-	_, messages, _ := inspect(capturing(capture.Ethernet, wiretest.Hex(t, macs+"0001ffff"), wiretest.Hex(t, macs+"0001ff")), "-")
+	_, messages, _ := inspect(capturing(capture.Ethernet, wiretest.Hex(t, macs+"0001ffff"),
+		wiretest.Hex(t, macs+"0001ff")), "-")
 	require.Contains(t, messages, "2 packets: 1 pause, 1 error\n")
 }
 
@@ -335,8 +344,10 @@ func TestOther(t *testing.T) {
 		{ip4(6, make([]byte, 20)), "192.0.2.1 > 192.0.2.2  other: TCP"},
 		{ip4(17, make([]byte, 4)), "192.0.2.1 > 192.0.2.2  other: UDP"},
 		{ip4(253, nil), "192.0.2.1 > 192.0.2.2  other: protocol 253"},
-		{append(ip4(17, nil)[:6], append([]byte{0x20, 0}, ip4(17, make([]byte, 30))[8:]...)...), "192.0.2.1 > 192.0.2.2  other: IP header: of a fragment"},
-		{append([]byte{0x60, 0, 0, 0, 0, 8, 60, 9}, append(make([]byte, 32), 58, 0, 1, 4, 0, 0, 0, 0)...), ":: > ::  other: ICMPv6"},
+		{append(ip4(17, nil)[:6], append([]byte{0x20, 0}, ip4(17, make([]byte, 30))[8:]...)...),
+			"192.0.2.1 > 192.0.2.2  other: IP header: of a fragment"},
+		{append([]byte{0x60, 0, 0, 0, 0, 8, 60, 9}, append(make([]byte, 32), 58, 0, 1, 4, 0, 0, 0, 0)...),
+			":: > ::  other: ICMPv6"},
 		{[]byte{0x45, 0}, "-  other: IPv4 header: truncated: 20 octets or as many as IHL says needed"},
 		{nil, "-  other: IPv4 header: truncated: 20 octets or as many as IHL says needed"},
 	} {

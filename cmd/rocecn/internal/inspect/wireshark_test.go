@@ -42,7 +42,8 @@ func TestWiresharkPluginAgrees(t *testing.T) {
 func TestWiresharkPluginAgreesOnDamagedFrames(t *testing.T) {
 	f := wiretest.NewFrames(18)
 	var frames []capture.Record
-	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "ioam-linux618-room.pcap", "ioam-linux618-two.pcap", "ioam-linux61-encap-oss-inline.pcap"} {
+	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "ioam-linux618-room.pcap", "ioam-linux618-two.pcap",
+		"ioam-linux61-encap-oss-inline.pcap"} {
 		for _, p := range wiretest.Capture(t, name) {
 			for range 20 {
 				b := f.Mutate(p.Data)
@@ -66,7 +67,8 @@ func TestWiresharkPluginAgreesInTunnels(t *testing.T) {
 	src, dst := netip.MustParseAddr("2001:db8:fe::1"), netip.MustParseAddr("2001:db8:fe::9")
 	var frames []capture.Record
 	for _, p := range wiretest.Capture(t, "messages.pcap") {
-		for _, tunnel := range []encap.Tunnel{&encap.IPInIPv6{Src: src, Dst: dst}, &encap.VXLAN6{Src: src, Dst: dst, VNI: 7, Ethernet: p.Data[:14]}} {
+		for _, tunnel := range []encap.Tunnel{&encap.IPInIPv6{Src: src, Dst: dst},
+			&encap.VXLAN6{Src: src, Dst: dst, VNI: 7, Ethernet: p.Data[:14]}} {
 			var f rocev2.Frame
 			_ = f.Decode(p.Data, rocev2.DecodeOptions{})
 			ip := f.Outermost()
@@ -109,7 +111,8 @@ func TestWiresharkPluginNamesDeviations(t *testing.T) {
 				continue
 			}
 			frame := append([]byte("\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01\x86\xDD"), format.frame(octets)...)
-			frames = append(frames, capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(int64(len(frames)), 0)})
+			frames = append(frames, capture.Record{Data: frame, OrigLen: uint32(len(frame)),
+				Time: time.Unix(int64(len(frames)), 0)})
 			vectors = append(vectors, v)
 		}
 	}
@@ -229,7 +232,8 @@ func fieldsOf(t *testing.T, line string) map[string][]string {
 	}
 	flattenInto(fields, "fastcnp", all["fast_cnp"])
 	flattenInto(fields, "unknown_option", all["unknown_option"])
-	for _, key := range []string{"kind", "truncated", "error", "options_error", "bth", "payload_len", "icrc", "ioam", "fcn", "proxy", "ppfc"} {
+	for _, key := range []string{"kind", "truncated", "error", "options_error", "bth", "payload_len", "icrc", "ioam",
+		"fcn", "proxy", "ppfc"} {
 		flattenInto(fields, key, all[key])
 	}
 	return fields

@@ -52,10 +52,12 @@ func TestReceive(t *testing.T) {
 			_, err = from.Write(octets)
 			require.NoError(t, err)
 			require.True(t, lines.Scan(), c.name)
-			require.True(t, strings.HasPrefix(lines.Text(), from.LocalAddr().String()+" (to ::1, dscp 0, ecn 0, hop limit 64): "), lines.Text())
+			require.True(t, strings.HasPrefix(lines.Text(),
+				from.LocalAddr().String()+" (to ::1, dscp 0, ecn 0, hop limit 64): "), lines.Text())
 			require.Contains(t, lines.Text(), c.says[i], c.name)
 			if kind == "proxy" && i == 0 {
-				require.True(t, strings.HasSuffix(lines.Text(), ": RC RDMA WRITE Only to queue pair 0x11"), lines.Text())
+				require.True(t, strings.HasSuffix(lines.Text(), ": RC RDMA WRITE Only to queue pair 0x11"),
+					lines.Text())
 			}
 		}
 		if !strings.Contains(c.args, "-n") {

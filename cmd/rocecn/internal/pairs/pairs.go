@@ -9,8 +9,8 @@
 // packets (ud). Flows whose sender's queue pair does not come out say why. A line
 // stays when the connection ends; another life of a queue pair has its own.
 //
-//	FLOW                   QP        FROM QP   BY     TRANSPORT  MTU   PKEY    PACKETS  FIRST            LAST
-//	10.77.0.1 > 10.77.0.2  0x000011  0x000011  cm     RC         1024  0xffff  6        09:52:06.931494  09:52:06.960968
+//	FLOW                   QP        FROM QP   BY  TRANSPORT  MTU   PKEY    PACKETS  FIRST            LAST
+//	10.77.0.1 > 10.77.0.2  0x000011  0x000011  cm  RC         1024  0xffff  6        09:52:06.931494  09:52:06.960968
 package pairs
 
 import (

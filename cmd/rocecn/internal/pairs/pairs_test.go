@@ -57,13 +57,15 @@ func TestCaptures(t *testing.T) {
 func TestForPeople(t *testing.T) {
 	out, stderr, status := pairs(nil, wiretest.Path(t, "rxe-ucmatose4.pcap"))
 	require.Zero(t, status)
-	require.Equal(t, `FLOW                   QP        FROM QP   BY  TRANSPORT  MTU   PKEY    PACKETS  FIRST            LAST
+	require.Equal(t,
+		`FLOW                   QP        FROM QP   BY  TRANSPORT  MTU   PKEY    PACKETS  FIRST            LAST
 10.77.0.1 > 10.77.0.2  0x000011  0x000011  cm  RC         1024  0xffff  6        09:52:06.931494  09:52:06.960968
 10.77.0.1 > 10.77.0.2  0x000012  0x000012  cm  RC         1024  0xffff  6        09:52:06.934046  09:52:06.961018
 10.77.0.2 > 10.77.0.1  0x000011  0x000011  cm  RC         1024  0xffff  6        09:52:06.931494  09:52:06.956618
 10.77.0.2 > 10.77.0.1  0x000012  0x000012  cm  RC         1024  0xffff  6        09:52:06.934046  09:52:06.957380
 `, out)
-	require.Equal(t, "63 packets; 4 pairs: 4 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n", stderr)
+	require.Equal(t,
+		"63 packets; 4 pairs: 4 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n", stderr)
 	out, _, _ = pairs(nil, wiretest.Path(t, "rxe-verbs6.pcap"))
 	require.Contains(t, out, "fd77::2 > fd77::1  0x000012  -         unknown  UC         -     0xffff  21 ")
 }
@@ -111,7 +113,8 @@ func TestTunnels(t *testing.T) {
 	for _, p := range wiretest.Capture(t, "rxe-udaddy6.pcap") {
 		frame := append(bytes.Clone(gre), p.Data...)
 		frame[16], frame[17] = byte((len(frame)-14)>>8), byte(len(frame)-14)
-		header := []byte{0, 0, 0, 0, 0, 0, 0, 0, byte(len(frame)), byte(len(frame) >> 8), 0, 0, byte(len(frame)), byte(len(frame) >> 8), 0, 0}
+		header := []byte{0, 0, 0, 0, 0, 0, 0, 0, byte(len(frame)), byte(len(frame) >> 8), 0, 0, byte(len(frame)),
+			byte(len(frame) >> 8), 0, 0}
 		file = append(append(file, header...), frame...)
 	}
 	_, stderr, status := pairs(file, "-")
@@ -167,5 +170,6 @@ func TestOneOfEach(t *testing.T) {
 	require.NoError(t, err)
 	const header, record = 24, 16 // of the file, and of each packet
 	_, stderr, _ := pairs(octets[:header+record+len(wiretest.Capture(t, "messages.pcap")[0].Data)], "-")
-	require.Equal(t, "1 packet; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 1 flow without one\n", stderr)
+	require.Equal(t, "1 packet; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 1 flow without one\n",
+		stderr)
 }

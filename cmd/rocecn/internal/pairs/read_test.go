@@ -50,14 +50,16 @@ func TestCut(t *testing.T) {
 	frames := messages(t, 3, 64)
 	_, stderr, status := pairs(pcapOf(1, frames...), "-")
 	require.Zero(t, status)
-	require.Equal(t, "3 packets; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n"+
-		"cut too short by the snap length: 3; capture with -s 90 or more\n", stderr)
+	require.Equal(t,
+		"3 packets; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n"+
+			"cut too short by the snap length: 3; capture with -s 90 or more\n", stderr)
 	_, stderr, _ = pairs(pcapOf(1, frame{frames[0].octets, 64}), "-") // it had no more
 	require.NotContains(t, stderr, "cut")
 	out, stderr, status := pairs(pcapOf(105, append(frames, messages(t, 3, 1000)...)...), "-") // IEEE 802.11
 	require.Zero(t, status)
 	require.Empty(t, out)
-	require.Equal(t, "6 packets; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n", stderr)
+	require.Equal(t,
+		"6 packets; 0 pairs: 0 by connection management, 0 by votes, 0 in datagrams; 0 flows without one\n", stderr)
 }
 
 // A frame that means nothing counts for no flow, whatever came before it.
@@ -67,7 +69,8 @@ func TestNothingAfterTunnel(t *testing.T) {
 	inside := append(bytes.Clone(gre), whole.octets...)
 	inside[16], inside[17] = byte((len(inside)-14)>>8), byte(len(inside)-14)
 	empty := wiretest.Hex(t, "020000000001 020000000002 0800 45")
-	udp := wiretest.Hex(t, "020000000001 020000000002 0800 4500 001c 0000 4000 4011 0000 c0000201 c0000202 1000 0035 0008 0000")
+	udp := wiretest.Hex(t,
+		"020000000001 020000000002 0800 4500 001c 0000 4000 4011 0000 c0000201 c0000202 1000 0035 0008 0000")
 	for name, second := range map[string][]byte{"no IP header": empty, "no RoCEv2": udp} {
 		out, _, status := pairs(pcapOf(1, frame{inside, len(inside)}, frame{second, len(second)}), "-json", "-")
 		require.Zero(t, status)
@@ -163,7 +166,8 @@ func TestAmbiguous(t *testing.T) {
 // Notifications, management and opcodes that nobody knows make no row.
 func TestNoRow(t *testing.T) {
 	s := newScript()
-	s.put(s.packet(0, bth.CNP, 0, 0x31, 0)).put(s.packet(0, bth.Opcode(0x1F), 0, 0x31, 0)).put(s.packet(0, bth.UDSendOnly, 0, 1, 0))
+	s.put(s.packet(0, bth.CNP, 0, 0x31, 0)).put(s.packet(0, bth.Opcode(0x1F), 0, 0x31, 0)).put(s.packet(0,
+		bth.UDSendOnly, 0, 1, 0))
 	require.Empty(t, s.table.all())
 }
 
@@ -195,23 +199,30 @@ func TestSummary(t *testing.T) {
 	}
 	var out strings.Builder
 	tab.summary(&out, 3)
-	require.Equal(t, "3 packets; 15 pairs: 1 by connection management, 6 by votes, 8 in datagrams; 0 flows without one\n", out.String())
+	require.Equal(t,
+		"3 packets; 15 pairs: 1 by connection management, 6 by votes, 8 in datagrams; 0 flows without one\n",
+		out.String())
 }
 
 // Packets without a time have none, as in a pcapng file's simple blocks.
 func TestWithoutTime(t *testing.T) {
-	rows := []*row{{rowKey: rowKey{flow: rocev2.FlowKey{Src: hosts[0], Dst: hosts[1], DestQP: 5}}, pair: qpmap.Pair{Transport: bth.TransportUC, PKey: 1}}}
+	rows := []*row{{rowKey: rowKey{flow: rocev2.FlowKey{Src: hosts[0], Dst: hosts[1], DestQP: 5}},
+		pair: qpmap.Pair{Transport: bth.TransportUC, PKey: 1}}}
 	var out strings.Builder
 	require.NoError(t, writeTable(&out, rows))
 	require.Equal(t, "10.0.0.1 > 10.0.0.2  0x000005  -        unknown  UC         -    0x0001  0        -      -",
 		strings.TrimSpace(strings.Split(out.String(), "\n")[1]))
 	out.Reset()
 	require.NoError(t, writeJSON(&out, rows))
-	require.JSONEq(t, `{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"reason":"unknown","transport":"UC","pkey":"0x0001","packets":0}`, out.String())
+	require.JSONEq(t,
+		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"reason":"unknown","transport":"UC","pkey":"0x0001",`+
+			`"packets":0}`, out.String())
 	out.Reset()
 	rows[0].first, rows[0].last = time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
 	rows[0].ambiguous = true
 	require.NoError(t, writeJSON(&out, rows))
-	require.JSONEq(t, `{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"reason":"ambiguous","transport":"UC","pkey":"0x0001","packets":0,
+	require.JSONEq(t,
+		`{"src":"10.0.0.1","dst":"10.0.0.2","dest_qp":5,"reason":"ambiguous",`+
+			`"transport":"UC","pkey":"0x0001","packets":0,
 		"first":"1970-01-01T00:00:01Z","last":"1970-01-01T00:00:02Z"}`, out.String())
 }

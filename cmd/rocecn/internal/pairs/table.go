@@ -36,7 +36,8 @@ type row struct {
 }
 
 func newTable() *table {
-	return &table{qps: qpmap.New(qpmap.Config{Ports: true}), rows: map[rowKey]*row{}, unknown: map[rocev2.FlowKey]*row{}}
+	return &table{qps: qpmap.New(qpmap.Config{Ports: true}), rows: map[rowKey]*row{},
+		unknown: map[rocev2.FlowKey]*row{}}
 }
 
 // observe takes a packet.
@@ -51,12 +52,14 @@ func (t *table) observe(p *rocev2.Packet, now time.Time) {
 	}
 	var r *row
 	if p.BTH.Present.Has(bth.HasDETH) {
-		r = t.row(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(), From: qpmap.UD}, now)
+		r = t.row(k, qpmap.Pair{SrcQP: p.BTH.DETH.SrcQP, PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport(),
+			From: qpmap.UD}, now)
 	} else if pair, err := t.qps.SourceQP(qpmap.Key{FlowKey: k}, now); err == nil {
 		r = t.row(k, pair, now)
 	} else {
 		if r = t.unknown[k]; r == nil {
-			r = &row{rowKey: rowKey{flow: k}, pair: qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()}, first: now}
+			r = &row{rowKey: rowKey{flow: k}, pair: qpmap.Pair{PKey: p.BTH.PKey, Transport: p.BTH.Opcode.Transport()},
+				first: now}
 			t.unknown[k] = r
 		}
 		r.ambiguous = err == qpmap.ErrAmbiguous
@@ -101,7 +104,8 @@ func (t *table) all() []*row {
 	}
 	all = slices.AppendSeq(all, maps.Values(t.unknown))
 	slices.SortFunc(all, func(a, b *row) int {
-		return cmp.Or(a.flow.Compare(b.flow), a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP), cmp.Compare(a.pair.From, b.pair.From))
+		return cmp.Or(a.flow.Compare(b.flow), a.first.Compare(b.first), cmp.Compare(a.srcQP, b.srcQP),
+			cmp.Compare(a.pair.From, b.pair.From))
 	})
 	return all
 }
@@ -113,6 +117,7 @@ func (t *table) summary(w io.Writer, packets int) {
 		by[r.pair.From]++
 	}
 	fmt.Fprintf(w, "%s; %s: %d by connection management, %d by votes, %d in datagrams; %s without one\n",
-		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes]+by[qpmap.Port], by[qpmap.UD],
+		cli.Count(packets, "packet"), cli.Count(len(t.rows), "pair"), by[qpmap.CM], by[qpmap.Votes]+by[qpmap.Port],
+		by[qpmap.UD],
 		cli.Count(len(t.unknown), "flow"))
 }

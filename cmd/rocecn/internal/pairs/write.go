@@ -32,7 +32,8 @@ func writeTable(w io.Writer, rows []*row) error {
 		if r.pair.MTU != 0 {
 			mtu = fmt.Sprint(r.pair.MTU)
 		}
-		fmt.Fprintf(table, "%v > %v\t0x%06x\t%s\t%s\t%v\t%s\t0x%04x\t%d\t%s\t%s\n", r.flow.Src, r.flow.Dst, r.flow.DestQP, from, by,
+		fmt.Fprintf(table, "%v > %v\t0x%06x\t%s\t%s\t%v\t%s\t0x%04x\t%d\t%s\t%s\n", r.flow.Src, r.flow.Dst,
+			r.flow.DestQP, from, by,
 			r.pair.Transport, mtu, r.pair.PKey, r.packets, clock(r.first), clock(r.last))
 	}
 	return table.Flush()
@@ -66,7 +67,8 @@ func writeJSON(w io.Writer, rows []*row) error {
 	encoder := json.NewEncoder(w)
 	for _, r := range rows {
 		l := line{
-			Src: r.flow.Src, Dst: r.flow.Dst, DestQP: r.flow.DestQP, Transport: r.pair.Transport.String(), MTU: r.pair.MTU,
+			Src: r.flow.Src, Dst: r.flow.Dst, DestQP: r.flow.DestQP, Transport: r.pair.Transport.String(),
+			MTU:  r.pair.MTU,
 			PKey: fmt.Sprintf("0x%04x", r.pair.PKey), Packets: r.packets,
 		}
 		if r.pair.From != 0 {

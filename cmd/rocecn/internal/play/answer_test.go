@@ -96,7 +96,8 @@ func TestCaptures(t *testing.T) {
 		}
 		i := 0
 		for _, row := range wiretest.Golden(t, c.name) {
-			if !row.Has("infiniband.bth") || row.Uint("infiniband.bth.opcode") == 0x11 || row.Uint("infiniband.bth.opcode") == 0x12 {
+			if !row.Has("infiniband.bth") || row.Uint("infiniband.bth.opcode") == 0x11 ||
+				row.Uint("infiniband.bth.opcode") == 0x12 {
 				continue
 			}
 			m := fastCNP(t, &out[i])
@@ -106,7 +107,8 @@ func TestCaptures(t *testing.T) {
 			require.Equal(t, row.Uint("infiniband.bth.destqp"), uint64(n.CNP.DestQP))
 			require.Equal(t, row.Uint("infiniband.bth.p_key"), uint64(n.CNP.PKey))
 			require.Equal(t, row.Uint("udp.srcport"), uint64(m.Packet.SrcPort))
-			require.Equal(t, row.Get("frame.time_epoch"), fmt.Sprintf("%d.%09d", out[i].Time.Unix(), out[i].Time.Nanosecond()))
+			require.Equal(t, row.Get("frame.time_epoch"),
+				fmt.Sprintf("%d.%09d", out[i].Time.Unix(), out[i].Time.Nanosecond()))
 			require.Equal(t, fastcnp.Network, n.Origin())
 			require.NoError(t, n.Validate())
 			if c.name != "rxe-verbs6.pcap" {
@@ -141,11 +143,13 @@ func TestCaptures(t *testing.T) {
 // the UDP header.
 func TestWorkedOctets(t *testing.T) {
 	out, _ := answer(t, octetsOf(t, "ioam-linux618-dex.pcap"))
-	require.Contains(t, string(out[0].Data), string(wiretest.Hex(t, "11029e10 20010db800040000000000000000000e 01020000")))
+	require.Contains(t, string(out[0].Data), string(wiretest.Hex(t,
+		"11029e10 20010db800040000000000000000000e 01020000")))
 	out, _ = answer(t, octetsOf(t, "ioam-linux618-hpcc.pcap"))
 	data := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
 	nodes := data[14+40+4+12:][:60]
-	require.Contains(t, string(out[0].Data), string(slices.Concat(wiretest.Hex(t, "110b0100 9e560000 007b2800 f2000000"),
+	require.Contains(t, string(out[0].Data), string(slices.Concat(wiretest.Hex(t,
+		"110b0100 9e560000 007b2800 f2000000"),
 		nodes, wiretest.Hex(t, "20010db800040000000000000000000e 01020000"))))
 }
 
@@ -180,7 +184,8 @@ func captureOf(link uint32, unit time.Duration, all ...capture.Record) []byte {
 // packet returns a data packet, changed.
 func packet(t testing.TB, change func(*rocev2.Packet)) []byte {
 	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
+		Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.DstPort = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), rocev2.Port
 	change(&p)
 	b, err := p.AppendBinary(nil)
@@ -241,17 +246,27 @@ func TestMatch(t *testing.T) {
 			packet(t, congested),
 			packet(t, func(p *rocev2.Packet) { p.TrafficClass = 2 }),
 			packet(t, func(p *rocev2.Packet) { v4(p); congested(p) }),
-		}, 1, "packets: 4 read, 1 matched; Fast CNPs: 1 with option 1, 0 with option 2\nskipped: 2 not marked CE, 1 IPv4\n"},
+		}, 1,
+			"packets: 4 read, 1 matched; Fast CNPs: 1 with option 1, 0 with option 2\nskipped: 2 not marked CE, 1 " +
+				"IPv4\n"},
 		{"the second and the fourth", "-every 2", [][]byte{
-			packet(t, data), packet(t, v4), packet(t, data), packet(t, data), packet(t, v4), packet(t, data), packet(t, data),
+			packet(t, data), packet(t, v4), packet(t, data), packet(t, data), packet(t, v4), packet(t, data),
+			packet(t, data),
 		}, 2, "packets: 7 read, 5 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 2 IPv4\n"},
 		{"long traces", "", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
-			1, "packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 2 IOAM trace too long\n"},
+			1,
+			"packets: 3 read, 3 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 2 IOAM trace too " +
+				"long\n"},
 		{"long traces", "-long refuse", [][]byte{packet(t, traced(58, 20))},
-			0, "packets: 1 read, 1 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 IOAM trace too long\n"},
+			0,
+			"packets: 1 read, 1 matched; Fast CNPs: 0 with option 1, 0 with option 2\nskipped: 1 IOAM trace too " +
+				"long\n"},
 		{"long traces", "-long trim", [][]byte{packet(t, traced(58, 20)), packet(t, traced(58, 58))},
-			1, "packets: 2 read, 2 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 1 IOAM trace too long\n"},
-		{"long traces", "-long fallback", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)), packet(t, traced(58, 58))},
+			1,
+			"packets: 2 read, 2 matched; Fast CNPs: 0 with option 1, 1 with option 2\nskipped: 1 IOAM trace too " +
+				"long\n"},
+		{"long traces", "-long fallback", [][]byte{packet(t, traced(58, 20)), packet(t, traced(57, 57)),
+			packet(t, traced(58, 58))},
 			3, "packets: 3 read, 3 matched; Fast CNPs: 2 with option 1, 1 with option 2\n"},
 	} {
 		var in []capture.Record
@@ -288,9 +303,12 @@ func TestLimitsAndRejection(t *testing.T) {
 	sent := out[0].Data
 	problem := append([]byte{0x60, 0, 0, 0, 0, uint8(8 + len(sent)), 58, 64}, sent[24:40]...)
 	problem = append(append(append(problem, sent[8:24]...), 4, 2, 0, 0, 0, 0, 0, 42), sent...)
-	out, summary = answer(t, captureOf(capture.Raw, time.Microsecond, at(0, problem), at(1, p), at(2, problem), at(3, p)))
+	out, summary = answer(t, captureOf(capture.Raw, time.Microsecond, at(0, problem), at(1, p), at(2, problem),
+		at(3, p)))
 	require.Len(t, out, 1)
-	require.Contains(t, summary, "skipped: 1 ICMPv6 error about nothing that was sent, 1 ICMPv6 error of a sender that is not capable, 1 not_capable\n")
+	require.Contains(t, summary,
+		"skipped: 1 ICMPv6 error about nothing that was sent, 1 ICMPv6 error of a sender that is not capable, 1 "+
+			"not_capable\n")
 }
 
 // Around the answer stands what stood around the packet, on the way back.
@@ -306,12 +324,17 @@ func TestFrames(t *testing.T) {
 		wantLink       uint32
 		unit, wantUnit time.Duration
 	}{
-		{capture.Ethernet, macs + "86dd", swapped + "86dd", inner, capture.Ethernet, time.Microsecond, time.Microsecond},
-		{capture.Ethernet, macs + "8100602a 86dd", swapped + "8100602a 86dd", inner, capture.Ethernet, time.Nanosecond, time.Nanosecond},
-		{capture.Ethernet, macs + "88a80001 8100602a 86dd", swapped + "88a80001 8100602a 86dd", inner, capture.Ethernet, time.Nanosecond, time.Nanosecond},
-		{capture.Ethernet, macs + "0800", swapped + "86dd", tunnelled, capture.Ethernet, time.Nanosecond, time.Nanosecond},
+		{capture.Ethernet, macs + "86dd", swapped + "86dd", inner, capture.Ethernet, time.Microsecond,
+			time.Microsecond},
+		{capture.Ethernet, macs + "8100602a 86dd", swapped + "8100602a 86dd", inner, capture.Ethernet, time.Nanosecond,
+			time.Nanosecond},
+		{capture.Ethernet, macs + "88a80001 8100602a 86dd", swapped + "88a80001 8100602a 86dd", inner, capture.Ethernet,
+			time.Nanosecond, time.Nanosecond},
+		{capture.Ethernet, macs + "0800", swapped + "86dd", tunnelled, capture.Ethernet, time.Nanosecond,
+			time.Nanosecond},
 		{113, "0000 0001 0006 020000000002 0000 86dd", "", inner, capture.Raw, time.Microsecond, time.Microsecond},
-		{276, "0800 0000 00000007 0001 00 06 020000000002 0000", "", tunnelled, capture.Raw, time.Microsecond, time.Microsecond},
+		{276, "0800 0000 00000007 0001 00 06 020000000002 0000", "", tunnelled, capture.Raw, time.Microsecond,
+			time.Microsecond},
 		{0, "1e000000", "", inner, capture.Raw, time.Microsecond, time.Microsecond},
 		{108, "00000018", "", inner, capture.Raw, time.Microsecond, time.Microsecond},
 		{capture.Raw, "", "", inner, capture.Raw, time.Nanosecond, time.Nanosecond},
@@ -361,7 +384,8 @@ func TestLinkTypes(t *testing.T) {
 	ng = block(ng, []uint32{6, 0, 0, 2, uint32(len(ip)), uint32(len(ip))}, ip)
 	ng = block(ng, []uint32{6, 1, 0, 3, uint32(len(frame)), uint32(len(frame))}, frame)
 	out, summary := answer(t, ng)
-	require.Contains(t, summary, "packets: 3 read, 2 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 1 of another link type\n")
+	require.Contains(t, summary,
+		"packets: 3 read, 2 matched; Fast CNPs: 2 with option 1, 0 with option 2\nskipped: 1 of another link type\n")
 	require.Len(t, out, 2)
 	require.Equal(t, capture.Ethernet, out[0].Link)
 }
@@ -418,7 +442,8 @@ func TestFiles(t *testing.T) {
 		{text, filepath.Join(dir, ".", "..", filepath.Base(dir), "text"), 2, "cannot be written\n"},
 	} {
 		var stderr bytes.Buffer
-		require.Equal(t, c.status, play.Answer(context.Background(), []string{"-source", source, c.in, c.out}, nil, nil, &stderr))
+		require.Equal(t, c.status, play.Answer(context.Background(), []string{"-source", source, c.in, c.out}, nil, nil,
+			&stderr))
 		require.Contains(t, stderr.String(), c.message)
 		require.NoFileExists(t, out)
 	}
@@ -446,7 +471,8 @@ func TestCutAnywhere(t *testing.T) {
 	answers := 0
 	for n := range len(file) + 1 {
 		var stdout, stderr bytes.Buffer
-		status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]), &stdout, &stderr)
+		status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file[:n]),
+			&stdout, &stderr)
 		if n < 24 {
 			require.Equal(t, 1, status)
 			require.Empty(t, stdout.Bytes())
@@ -495,7 +521,8 @@ func TestOutputBreaks(t *testing.T) {
 	} {
 		for _, room := range []int{0, 100, 70000} {
 			var stderr bytes.Buffer
-			status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(in), &brokenWriter{room, c.err}, &stderr)
+			status := play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(in),
+				&brokenWriter{room, c.err}, &stderr)
 			require.Equal(t, c.status, status)
 			require.Equal(t, c.messages, stderr.String())
 		}
@@ -508,7 +535,8 @@ func TestOutputFull(t *testing.T) {
 		wiretest.Missing(t, "there is no "+full)
 	}
 	var stderr bytes.Buffer
-	require.Equal(t, 1, play.Answer(context.Background(), []string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
+	require.Equal(t, 1, play.Answer(context.Background(),
+		[]string{"-source", source, wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}, nil, nil, &stderr))
 	require.Equal(t, "rocecn answer: /dev/full: no space left on device\n", stderr.String())
 }
 
@@ -545,7 +573,8 @@ func FuzzSwitch(f *testing.F) {
 	f.Add(octetsOf(f, "ioam-linux618-two.pcap"), 1, false)
 	f.Fuzz(func(t *testing.T, file []byte, every int, onlyCE bool) {
 		var stdout, stderr bytes.Buffer
-		args := []string{"-source", source, "-long", "fallback", "-every", fmt.Sprint(every), fmt.Sprintf("-ecn=%t", onlyCE), "-", "-"}
+		args := []string{"-source", source, "-long", "fallback", "-every", fmt.Sprint(every),
+			fmt.Sprintf("-ecn=%t", onlyCE), "-", "-"}
 		status := play.Answer(context.Background(), args, bytes.NewReader(file), &stdout, &stderr)
 		if stdout.Len() == 0 {
 			require.NotZero(t, status)
@@ -557,12 +586,14 @@ func FuzzSwitch(f *testing.F) {
 		}
 		var read, matched, option1, option2 int
 		_, summary, _ := strings.Cut(stderr.String(), "packets: ")
-		_, err := fmt.Sscanf(summary, "%d read, %d matched; Fast CNPs: %d with option 1, %d with option 2", &read, &matched, &option1, &option2)
+		_, err := fmt.Sscanf(summary, "%d read, %d matched; Fast CNPs: %d with option 1, %d with option 2", &read,
+			&matched, &option1, &option2)
 		require.NoError(t, err, summary)
 		require.Equal(t, len(out), option1+option2)
-		// Every packet is answered, passed over by -every, or skipped for a reason.
+		// Every packet is answered, passed over by -every, or counts for a reason.
 		skipped := 0
-		for _, n := range regexp.MustCompile(`(?:skipped:|,) (\d+) `).FindAllStringSubmatch(summary[strings.IndexByte(summary, '\n'):], -1) {
+		counts := summary[strings.IndexByte(summary, '\n'):]
+		for _, n := range regexp.MustCompile(`(?:skipped:|,) (\d+) `).FindAllStringSubmatch(counts, -1) {
 			count, err := strconv.Atoi(n[1])
 			require.NoError(t, err)
 			skipped += count
@@ -575,7 +606,8 @@ func BenchmarkSwitch(b *testing.B) {
 	file := octetsOf(b, "rxe-verbs6.pcap")
 	packets := 0
 	for b.Loop() {
-		play.Answer(context.Background(), []string{"-source", source, "-", "-"}, bytes.NewReader(file), io.Discard, io.Discard)
+		args := []string{"-source", source, "-", "-"}
+		play.Answer(context.Background(), args, bytes.NewReader(file), io.Discard, io.Discard)
 		packets += 253
 	}
 	b.ReportMetric(float64(packets)/b.Elapsed().Seconds(), "packets/s")

@@ -33,7 +33,8 @@ func (c *borderConfig) role() (role, error) {
 		}
 	}
 	b, err := border.New(border.Config{Enabled: c.Enabled, Border: filter.Border{
-		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP, PPFC: c.PPFC,
+		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP,
+		PPFC: c.PPFC,
 	}})
 	return &borderRole{b}, err
 }

@@ -36,22 +36,28 @@ func TestBorderOnCapture(t *testing.T) {
 		config string
 		kinds  []any // of frames 1 to 24: what is dropped, "" for what passes, nil for no line
 	}{
-		{`{"enabled": true}`, []any{"", "", "", "", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "", "", "", "", "fcn", "fcn", "proxy", "proxy", nil,
+		{`{"enabled": true}`, []any{"", "", "", "", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "", "", "", "", "fcn",
+			"fcn", "proxy", "proxy", nil,
 			"", "", "", "fastcnp", "", "fcn", "proxy"}},
-		{`{"enabled": true, "cnp": true}`, []any{"", "", "cnp", "cnp", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "", "", "", "", "fcn", "fcn", "proxy", "proxy", nil,
+		{`{"enabled": true, "cnp": true}`, []any{"", "", "cnp", "cnp", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "",
+			"", "", "", "fcn", "fcn", "proxy", "proxy", nil,
 			"", "", "cnp", "fastcnp", "", "fcn", "proxy"}},
-		{`{"enabled": true, "ppfc": true}`, []any{"", "", "", "", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "ppfc", "ppfc", "ppfc", "ppfc", "fcn", "fcn", "proxy", "proxy", nil,
+		{`{"enabled": true, "ppfc": true}`, []any{"", "", "", "", "fastcnp", "fastcnp", "fastcnp", "fastcnp", "ppfc",
+			"ppfc", "ppfc", "ppfc", "fcn", "fcn", "proxy", "proxy", nil,
 			"", "", "", "fastcnp", "ppfc", "fcn", "proxy"}},
-		{`{"enabled": true, "options": ["0x9f", "0x80"], "fcn_port": 9, "proxy_port": 1021}`, []any{"", "", "", "", "", "", "", "", "", "", "", "", "proxy", "proxy", nil, nil, "fcn",
-			"", "", "", "", "", "proxy", nil}},
-		{`{"enabled": true, "option_types": [159]}`, []any{"", "", "", "", "", "", "", "", "", "", "", "", "fcn", "fcn", "proxy", "proxy", nil,
-			"", "", "", "", "", "fcn", "proxy"}},
+		{`{"enabled": true, "options": ["0x9f", "0x80"], "fcn_port": 9, "proxy_port": 1021}`,
+			[]any{"", "", "", "", "", "", "", "", "", "", "", "", "proxy", "proxy", nil, nil, "fcn",
+				"", "", "", "", "", "proxy", nil}},
+		{`{"enabled": true, "option_types": [159]}`,
+			[]any{"", "", "", "", "", "", "", "", "", "", "", "", "fcn", "fcn", "proxy", "proxy", nil,
+				"", "", "", "", "", "fcn", "proxy"}},
 	} {
 		lines, out, _ := rehearse(t, "border", c.config, in)
 		var want []map[string]any
 		var passed [][]byte
 		for i, kind := range c.kinds {
-			l := map[string]any{"frame": float64(i + 1), "time": all[i].Time.Format("2006-01-02T15:04:05.000000Z"), "role": "border", "reason": ""}
+			l := map[string]any{"frame": float64(i + 1), "time": all[i].Time.Format("2006-01-02T15:04:05.000000Z"),
+				"role": "border", "reason": ""}
 			switch kind {
 			case nil:
 			case "":
@@ -107,7 +113,8 @@ func TestBorderLines(t *testing.T) {
 		{"Fast CNP", on, fastCNP, fast},
 		{"FCN", on, udpTo(1021), `{"action":"dropped","kind":"fcn","reason":""}`},
 		{"proxy message", on, udpTo(1022), `{"action":"dropped","kind":"proxy","reason":""}`},
-		{"FCN over IPv4", on, packet(t, ipv4, func(p *rocev2.Packet) { p.DstPort = 1021 }), `{"action":"dropped","kind":"fcn","reason":""}`},
+		{"FCN over IPv4", on, packet(t, ipv4, func(p *rocev2.Packet) { p.DstPort = 1021 }),
+			`{"action":"dropped","kind":"fcn","reason":""}`},
 
 		{"off: data", `{}`, packet(t), disabled},
 		{"off: Fast CNP", `{"enabled": false, "cnp": true}`, fastCNP, disabled},
@@ -115,12 +122,15 @@ func TestBorderLines(t *testing.T) {
 
 		{"the option in data", on, packet(t, behind(t, ipv6opt.DestinationOptions, option1)), passed},
 		{"the option in Hop-by-Hop", on, packet(t, aCNP, behind(t, ipv6opt.HopByHop, option1)), passed},
-		{"another option in a CNP", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `1e10 20010db800040000000000000000000e 01 02 0000`)), passed},
-		{"the option behind others", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `0101 00 1e03 aabbcc 9e00 00 01 01 00`)), fast},
+		{"another option in a CNP", on, packet(t, aCNP,
+			behind(t, ipv6opt.DestinationOptions, `1e10 20010db800040000000000000000000e 01 02 0000`)), passed},
+		{"the option behind others", on, packet(t, aCNP,
+			behind(t, ipv6opt.DestinationOptions, `0101 00 1e03 aabbcc 9e00 00 01 01 00`)), fast},
 		{"of one octet", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `9e01 00 0101 00`)), fast},
 		{"beyond its header", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `0102 0000 9eff`)), fast},
 		{"its type alone", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `0103 000000 9e`)), fast},
-		{"its type in the data of another", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `1e04 9e009e00`)), passed},
+		{"its type in the data of another", on, packet(t, aCNP, behind(t, ipv6opt.DestinationOptions, `1e04 9e009e00`)),
+			passed},
 
 		{"Fast CNP cut behind its OpCode", on, fastCNP[:40+24+9], fast},
 		{"Fast CNP cut behind the type", on, fastCNP[:43], fast},
@@ -134,12 +144,15 @@ func TestBorderLines(t *testing.T) {
 		{"FCN cut behind the port", on, udpTo(1021)[:44], `{"action":"dropped","kind":"fcn","reason":""}`},
 		{"FCN cut before the port", on, udpTo(1021)[:43], ``},
 		{"FCN, UDP length 3", on, lied(udpTo(1021), 44, 3), `{"action":"dropped","kind":"fcn","reason":""}`},
-		{"FCN, UDP length beyond the packet", on, lied(udpTo(1021), 44, 999), `{"action":"dropped","kind":"fcn","reason":""}`},
-		{"FCN, IP length beyond the packet", on, lied(udpTo(1021), 4, 999), `{"action":"dropped","kind":"fcn","reason":""}`},
+		{"FCN, UDP length beyond the packet", on, lied(udpTo(1021), 44, 999),
+			`{"action":"dropped","kind":"fcn","reason":""}`},
+		{"FCN, IP length beyond the packet", on, lied(udpTo(1021), 4, 999),
+			`{"action":"dropped","kind":"fcn","reason":""}`},
 		{"CNP of 15 octets", on, packet(t, aCNP, func(p *rocev2.Packet) { p.Payload = p.Payload[:15] }), passed},
 
 		{"Fast CNP in a tunnel", on, tunnel(fastCNP), fast},
-		{"FCN in a tunnel in a tunnel", on, tunnel(tunnel(udpTo(1021))), `{"action":"dropped","kind":"fcn","reason":""}`},
+		{"FCN in a tunnel in a tunnel", on, tunnel(tunnel(udpTo(1021))),
+			`{"action":"dropped","kind":"fcn","reason":""}`},
 		{"data in a tunnel", on, tunnel(packet(t)), passed},
 	} {
 		lines, out, _ := rehearse(t, "border", c.config, every(time.Second, c.packet))
@@ -170,7 +183,8 @@ func TestBorderOutIsIP(t *testing.T) {
 	ip := packet(t, ipv4)
 	tagged := slices.Concat(wiretest.Hex(t, `020000000002 020000000001 8100 0064 0800`), ip, make([]byte, 9))
 	arp := wiretest.Hex(t, `ffffffffffff 020000000001 0806 0001 0800 0604 0001`)
-	in := captureOf(capture.Ethernet, time.Microsecond, capture.Record{Data: arp, Time: noon}, capture.Record{Data: tagged, Time: noon})
+	in := captureOf(capture.Ethernet, time.Microsecond, capture.Record{Data: arp, Time: noon},
+		capture.Record{Data: tagged, Time: noon})
 	lines, out, summary := rehearse(t, "border", `{"enabled": true}`, in)
 	require.Equal(t, [][]any{{2.0, "passed"}}, words(lines, "action"))
 	require.Len(t, out, 1)
@@ -186,7 +200,8 @@ func TestBorderOutIsCut(t *testing.T) {
 		if whole[0]>>4 == 6 {
 			copy(frame[12:], []byte{0x86, 0xDD})
 		}
-		in := captureOf(capture.Ethernet, time.Microsecond, capture.Record{Data: frame[:80], OrigLen: uint32(len(frame)), Time: noon})
+		in := captureOf(capture.Ethernet, time.Microsecond,
+			capture.Record{Data: frame[:80], OrigLen: uint32(len(frame)), Time: noon})
 		lines, out, _ := rehearse(t, "border", `{"enabled": true}`, in)
 		require.Equal(t, [][]any{{1.0, "passed"}}, words(lines, "action"))
 		require.Equal(t, whole[:66], out[0].Data)

@@ -33,14 +33,16 @@ func TestDecode(t *testing.T) {
 	var c rehearsal
 	require.NoError(t, decode([]byte(` { "enabled": true, "option_types": [158, "0x9f"], "fcn_port": 2000,
 		"self": ["192.0.2.1", "2001:db8::1"], "interval": "50us", "level": 7, "port": 65535, "node": 4294967295,
-		"large": 18446744073709551615, "flows": 1000000, "method": "fast\u0063np", "accept": ["2001:db8:1:2::3/48", "0.0.0.0/0"],
+		"large": 18446744073709551615, "flows": 1000000, "method": "fast\u0063np",
+		"accept": ["2001:db8:1:2::3/48", "0.0.0.0/0"],
 		"rate": {"per_second": 1e3, "burst": 2}, "rules": [{}, {"senders": "10.0.0.0/8", "proxy": "10.0.0.1"}] }
 	`), &c))
 	port := uint16(2000)
 	want := rehearsal{
 		common:   common{Enabled: true, OptionTypes: []optionType{158, 0x9F}, FCNPort: &port},
 		Self:     ownAddresses{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")},
-		Interval: 50 * time.Microsecond, Level: 7, Port: 65535, Node: 1<<32 - 1, Large: 1<<64 - 1, Flows: 1_000_000, Method: "fastcnp",
+		Interval: 50 * time.Microsecond, Level: 7, Port: 65535, Node: 1<<32 - 1, Large: 1<<64 - 1, Flows: 1_000_000,
+		Method: "fastcnp",
 		Accept: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/48"), netip.MustParsePrefix("0.0.0.0/0")},
 		Rate:   &rate{1000, 2}, Rules: c.Rules, unnamed: 0,
 	}
@@ -81,7 +83,8 @@ func TestMalformed(t *testing.T) {
 		{`{"level": "1"}`, `level: a number needed`},
 		{`{"port": 65536}`, `port: 65536 is no whole number from 0 to 65535`},
 		{`{"node": 4294967296}`, `node: 4294967296 is no whole number from 0 to 4294967295`},
-		{`{"large": 18446744073709551616}`, `large: 18446744073709551616 is no whole number from 0 to 18446744073709551615`},
+		{`{"large": 18446744073709551616}`,
+			`large: 18446744073709551616 is no whole number from 0 to 18446744073709551615`},
 		{`{"flows": -1}`, `flows: -1 is no whole number from 0 to 2147483647`},
 		{`{"flows": 2147483648}`, `flows: 2147483648 is no whole number`},
 		{`{"flows": []}`, `flows: a number needed`},
@@ -93,7 +96,8 @@ func TestMalformed(t *testing.T) {
 		{`{"self": "192.0.2.1"}`, `self: a list needed`},
 		{`{"self": [1]}`, `self[0]: an address is text`},
 		{`{"self": ["192.0.2.1", "192.0.2"]}`, `self[1]: "192.0.2" is no address`},
-		{`{"self": ["::ffff:192.0.2.1"]}`, `self[0]: "::ffff:192.0.2.1" is no address, or one with a zone or IPv4-mapped`},
+		{`{"self": ["::ffff:192.0.2.1"]}`,
+			`self[0]: "::ffff:192.0.2.1" is no address, or one with a zone or IPv4-mapped`},
 		{`{"self": ["fe80::1%eth0"]}`, `self[0]: "fe80::1%eth0" is no address, or one with a zone`},
 		{`{"accept": [""]}`, `accept[0]: "" is no prefix, as in "2001:db8::/32"`},
 		{`{"accept": ["192.0.2.1"]}`, `accept[0]: "192.0.2.1" is no prefix`},

@@ -24,11 +24,13 @@ import (
 // everyRole are configurations of all roles, as full as can be.
 func everyRole() map[string]string {
 	return map[string]string{
-		"switch":   switchWith(fastCNPForAll + `, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`),
+		"switch": switchWith(fastCNPForAll +
+			`, "rate": {"per_second": 1e3, "burst": 2}, "own_record": {"node_id": 5}`),
 		"receiver": receiverWith(receiverPairs + `, "interval": "50us", "learn": true`),
 		"sender": senderWith(acceptSwitch + senderPairs +
 			`, "window": "1ms", "option_types": ["0x83", 132], "learn": true`),
-		"proxy":   proxyWith(cnpForAll + `, "rate_in": {"per_second": 5}, "rate_in_source": {"per_second": 4, "burst": 2}, "per_flow": "1s"`),
+		"proxy": proxyWith(cnpForAll +
+			`, "rate_in": {"per_second": 5}, "rate_in_source": {"per_second": 4, "burst": 2}, "per_flow": "1s"`),
 		"ingress": ingressWith(`, "idle": "3s", "max_flows": 9, "rate_in_source": {"per_second": 9, "burst": 2}`),
 		"border":  `{"enabled": true, "options": [158, "0x9f"], "cnp": true}`,
 		"pause":   pauseWith(`, "max_pause": "50us", "rate_in": {"per_second": 2, "burst": 3}, "fcn_port": 5`),
@@ -107,8 +109,9 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		if !enabled(value) {
-			lines, out := played(t, name, r, &capture.Record{Link: capture.Raw, Data: frame, OrigLen: uint32(len(frame)),
-				Time: noon, Unit: time.Microsecond})
+			lines, out := played(t, name, r, &capture.Record{Link: capture.Raw, Data: frame,
+				OrigLen: uint32(len(frame)),
+				Time:    noon, Unit: time.Microsecond})
 			for _, l := range lines {
 				require.Equal(t, []any{"refused", "disabled"}, []any{l["action"], l["reason"]})
 			}
@@ -161,7 +164,8 @@ func FuzzFrame(f *testing.F) {
 	for _, ip := range [][]byte{
 		packet(f), packet(f, opcode(bth.RCAcknowledge)), fastCNPFrom(f, switchAddr, packet(f)), aPPFC(f, switchAddr,
 			receiverAddr, ppfc.Stop, 100),
-		proxyMessage(f, packet(f), switchAddr, proxyAddr), anFCN(f, 7, coreAddr, peAddr), back(f, udOf(f, 34)), udOf(f, 34),
+		proxyMessage(f, packet(f), switchAddr, proxyAddr), anFCN(f, 7, coreAddr, peAddr), back(f, udOf(f, 34)),
+		udOf(f, 34),
 	} {
 		f.Add(ip, uint8(1))
 		f.Add(ip[:len(ip)*2/3], uint8(1|cutShort))
@@ -209,7 +213,8 @@ func FuzzFrame(f *testing.F) {
 			if len(lines) == 1 {
 				require.Equal(t, a.name, lines[0]["role"])
 				action, reason = lines[0]["action"], lines[0]["reason"]
-				require.Contains(t, []string{"sent", "marked", "forwarded", "learned", "accepted", "dropped", "passed", "refused"}, action)
+				require.Contains(t, []string{"sent", "marked", "forwarded", "learned", "accepted", "dropped", "passed",
+					"refused"}, action)
 				require.True(t, action != "refused" || reason != "", "%v", lines[0])
 			}
 			if !a.on {

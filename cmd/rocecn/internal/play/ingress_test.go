@@ -90,7 +90,8 @@ func TestIngressForwards(t *testing.T) {
 						require.Len(t, r.Data, overhead+len(ip))
 					} else {
 						require.Len(t, r.Data, overhead+len(ip)+len(link)-14)
-						require.True(t, bytes.HasSuffix(r.Data[:len(r.Data)-len(ip)], link), "the frame's own Ethernet header")
+						require.True(t, bytes.HasSuffix(r.Data[:len(r.Data)-len(ip)], link),
+							"the frame's own Ethernet header")
 					}
 					label := binary.BigEndian.Uint32(r.Data) & 0xFFFFF
 					var f rocev2.Flow
@@ -148,20 +149,24 @@ func TestIngressLearnsFromCM(t *testing.T) {
 		for _, l := range lines {
 			frame := int(l["frame"].(float64)) - 1
 			var p rocev2.Packet
-			if p.DecodeIP(in[frame].Data) == nil && p.BTH.Opcode == bth.RCSendOnly && p.BTH.DestQP == 0x12 && l["action"] == "forwarded" {
+			if p.DecodeIP(in[frame].Data) == nil && p.BTH.Opcode == bth.RCSendOnly && p.BTH.DestQP == 0x12 &&
+				l["action"] == "forwarded" {
 				label = labelOf(l)
-				fcns = append(slices.Clone(in[:frame+1]), capture.Record{Data: anFCN(t, label, coreAddr, peAddr), Time: in[frame].Time})
+				fcns = append(slices.Clone(in[:frame+1]),
+					capture.Record{Data: anFCN(t, label, coreAddr, peAddr), Time: in[frame].Time})
 			}
 		}
 		require.NotZero(t, label)
 		lines, out, _ := rehearse(t, "ingress", config, captureOf(capture.Raw, time.Microsecond, fcns...))
 		if here == "10.77.0.2" { // the REPs come back here: both pairs are learned from a frame that is not forwarded
-			learned := slices.DeleteFunc(slices.Clone(lines), func(l map[string]any) bool { return l["action"] != "learned" })
+			learned := slices.DeleteFunc(slices.Clone(lines),
+				func(l map[string]any) bool { return l["action"] != "learned" })
 			require.Equal(t, []any{17., 18.}, []any{learned[0]["qp"], learned[1]["qp"]})
 			require.Len(t, learned, 2)
 		}
 		last := lines[len(lines)-1]
-		require.Equal(t, []any{"sent", "", "cnp", here}, words(lines, "action", "reason", "kind", "to")[len(lines)-1][1:], last)
+		require.Equal(t, []any{"sent", "", "cnp", here},
+			words(lines, "action", "reason", "kind", "to")[len(lines)-1][1:], last)
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out[len(out)-1].Data))
 		got, err := cnp.FromPacket(&p)
@@ -185,7 +190,8 @@ func TestIngressLearnsFromCM(t *testing.T) {
 func TestIngressLines(t *testing.T) {
 	six, four := udOf(t, 34), udOf(t, 35, ipv4)
 	config := ingressWith("")
-	lines, _, _ := rehearse(t, "ingress", config, every(0, six, four, packet(t, destQP(18)), packet(t, opcode(bth.RCAcknowledge), destQP(19))))
+	lines, _, _ := rehearse(t, "ingress", config,
+		every(0, six, four, packet(t, destQP(18)), packet(t, opcode(bth.RCAcknowledge), destQP(19))))
 	require.Len(t, lines, 4)
 	label6, label4, unknown, acks := labelOf(lines[0]), labelOf(lines[1]), labelOf(lines[2]), labelOf(lines[3])
 	notify := func(label uint32) []byte { return anFCN(t, label, coreAddr, peAddr) }
@@ -210,7 +216,8 @@ func TestIngressLines(t *testing.T) {
 	require.NoError(t, err)
 	// ERSPAN type I behind IPv6: GRE and the mirrored frame.
 	mirror := func(dst netip.Addr) []byte {
-		frame := slices.Concat(ownEthernet[:12], []byte{0x86, 0xDD}, udOf(t, 41, from(receiverAddr), to(senderAddr), destQP(34)))
+		frame := slices.Concat(ownEthernet[:12], []byte{0x86, 0xDD},
+			udOf(t, 41, from(receiverAddr), to(senderAddr), destQP(34)))
 		b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(4+len(frame)))
 		return slices.Concat(b, []byte{47, 64}, egressAddr.AsSlice(), dst.AsSlice(), []byte{0, 0, 0x88, 0xBE}, frame)
 	}
@@ -226,24 +233,33 @@ func TestIngressLines(t *testing.T) {
 		{"FCN, IPv4 inside", config, notify(label4), []any{"sent", "", "cnp", "198.51.100.1"}, true},
 		{"FCN on another port", ingressWith(`, "fcn_port": 1999`), notify(label6), nil, false},
 		{"to another", config, anFCN(t, label6, coreAddr, egressAddr), []any{"refused", "not_ours", "-", "-"}, false},
-		{"to the address towards senders", config, anFCN(t, label6, coreAddr, netip.MustParseAddr("2001:db8:1::fe")), []any{"refused", "not_ours", "-", "-"}, false},
+		{"to the address towards senders", config, anFCN(t, label6, coreAddr, netip.MustParseAddr("2001:db8:1::fe")),
+			[]any{"refused", "not_ours", "-", "-"}, false},
 		{"tunnelled", config, back(t, notify(label6)), []any{"refused", "tunnelled", "-", "-"}, false},
 		{"denied", config, anFCN(t, label6, senderAddr, peAddr), []any{"refused", "denied", "-", "-"}, false},
-		{"no list", `{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:fe::1", "dst": "2001:db8:fe::9"}, "seed": 7}`,
+		{"no list",
+			`{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:fe::1", "dst": "2001:db8:fe::9"}, ` +
+				`"seed": 7}`,
 			notify(label6), []any{"refused", "denied", "-", "-"}, false},
-		{"no address towards senders", `{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:fe::1", "dst": "2001:db8:fe::9"}, "seed": 7, "accept": ["::/0"]}`,
+		{"no address towards senders",
+			`{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:fe::1", "dst": "2001:db8:fe::9"}, ` +
+				`"seed": 7, "accept": ["::/0"]}`,
 			notify(label6), []any{"refused", "no_method", "-", "-"}, false},
-		{"checksum", config, func() []byte { b := notify(label6); b[51]++; return b }(), []any{"refused", "checksum", "-", "-"}, false},
+		{"checksum", config, func() []byte { b := notify(label6); b[51]++; return b }(),
+			[]any{"refused", "checksum", "-", "-"}, false},
 		{"UDP length 16", config, broken(), []any{"refused", "broken", "-", "-"}, false},
-		{"UDP length 7", config, func() []byte { b := notify(label6); b[45] = 7; return b }(), []any{"refused", "broken", "-", "-"}, false},
+		{"UDP length 7", config, func() []byte { b := notify(label6); b[45] = 7; return b }(),
+			[]any{"refused", "broken", "-", "-"}, false},
 		{"fragment", config, fragment, []any{"refused", "fragment", "-", "-"}, false},
 		{"label 0", config, notify(0), []any{"refused", "unknown_label", "-", "-"}, false},
 		{"label never given", config, notify(label6 ^ 1), []any{"refused", "unknown_label", "-", "-"}, false},
 		{"pair not known", config, notify(unknown), []any{"refused", "unknown_qp", "-", "-"}, false},
 		{"acknowledgements", config, notify(acks), []any{"refused", "acknowledgement", "-", "-"}, false},
-		{"another seed", ingressWith(`, "quarantine": "0"`), notify(label6), []any{"sent", "", "cnp", "2001:db8:1::a"}, true},
+		{"another seed", ingressWith(`, "quarantine": "0"`), notify(label6), []any{"sent", "", "cnp", "2001:db8:1::a"},
+			true},
 		{"disabled", `{}`, notify(label6), []any{"refused", "disabled", "-", "-"}, false},
-		{"disabled, data", `{"tunnel": {"type": "nonsense"}, "max_flows": 0}`, packet(t), []any{"refused", "disabled", "-", "-"}, false},
+		{"disabled, data", `{"tunnel": {"type": "nonsense"}, "max_flows": 0}`, packet(t),
+			[]any{"refused", "disabled", "-", "-"}, false},
 		{"disabled, fragment", `{}`, fragment, []any{"refused", "disabled", "-", "-"}, false},
 		{"disabled, other", `{}`, other, nil, false},
 		{"other", config, other, nil, true},
@@ -255,10 +271,13 @@ func TestIngressLines(t *testing.T) {
 		{"to its address towards senders", config, packet(t, to(netip.MustParseAddr("2001:db8:1::fe"))), nil, false},
 		{"to its IPv4 address towards senders", config, packet(t, ipv4, to(netip.MustParseAddr("198.51.100.254"))), nil,
 			false},
-		{"other traffic to the PE", config, packet(t, to(peAddr), func(p *rocev2.Packet) { p.DstPort = 53 }), nil, false},
+		{"other traffic to the PE", config, packet(t, to(peAddr), func(p *rocev2.Packet) { p.DstPort = 53 }), nil,
+			false},
 		{"to the address behind it", config, packet(t, to(peAddr.Next())), []any{"forwarded", "", "-", "-"}, true},
-		{"out of the tunnel", config, back(t, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34))), []any{"learned", "", "-", "-"}, false},
-		{"out of the tunnel, nothing to learn", config, back(t, packet(t, from(receiverAddr), to(senderAddr))), nil, false},
+		{"out of the tunnel", config, back(t, udOf(t, 40, from(receiverAddr), to(senderAddr), destQP(34))),
+			[]any{"learned", "", "-", "-"}, false},
+		{"out of the tunnel, nothing to learn", config, back(t, packet(t, from(receiverAddr), to(senderAddr))), nil,
+			false},
 		{"out of a tunnel that ends elsewhere", config, endsElsewhere, nil, false},
 		{"mirrored to the PE", config, mirror(peAddr), nil, false},
 		{"mirrored to another", config, mirror(coreAddr), nil, true},
@@ -314,7 +333,8 @@ func TestIngressECN(t *testing.T) {
 }
 
 func TestIngressSegments(t *testing.T) {
-	config := `{"enabled": true, "tunnel": {"type": "srv6", "src": "2001:db8:fe::1", "segments": ["fc00:1::", "fc00:2::d6"]}}`
+	config := `{"enabled": true, "tunnel": {"type": "srv6", "src": "2001:db8:fe::1", "segments": ["fc00:1::", ` +
+		`"fc00:2::d6"]}}`
 	_, out, _ := rehearse(t, "ingress", config, every(0, packet(t)))
 	require.Equal(t, netip.MustParseAddr("fc00:1::").AsSlice(), out[0].Data[24:40])
 	require.Equal(t, wiretest.Hex(t, "29 04 04 01 01 00 0000"), out[0].Data[40:48])
@@ -324,7 +344,8 @@ func TestIngressSegments(t *testing.T) {
 // A full table keeps live flows, and others go with label 0; a flow that was
 // silent for idle has a new label.
 func TestIngressTable(t *testing.T) {
-	in := every(time.Second, packet(t, destQP(2)), packet(t, destQP(3)), packet(t, destQP(4)), packet(t, destQP(2)), packet(t, destQP(3)), packet(t, destQP(4)), packet(t, destQP(2)))
+	in := every(time.Second, packet(t, destQP(2)), packet(t, destQP(3)), packet(t, destQP(4)), packet(t, destQP(2)),
+		packet(t, destQP(3)), packet(t, destQP(4)), packet(t, destQP(2)))
 	lines, out, summary := rehearse(t, "ingress", ingressWith(`, "max_flows": 2, "idle": "3s"`), in)
 	require.Len(t, out, 7)
 	var reasons []any
@@ -393,14 +414,16 @@ func TestIngressCutCapture(t *testing.T) {
 	for i, b := range [][]byte{packet(t, destQP(2)), packet(t, destQP(3))} {
 		in = append(in, capture.Record{Data: b[:60], OrigLen: uint32(len(b)), Time: noon.Add(time.Duration(i))})
 	}
-	lines, _, _ = rehearse(t, "ingress", ingressWith(`, "max_flows": 1`), captureOf(capture.Raw, time.Microsecond, in...))
+	lines, _, _ = rehearse(t, "ingress", ingressWith(`, "max_flows": 1`),
+		captureOf(capture.Raw, time.Microsecond, in...))
 	require.Equal(t, [][]any{{1., "forwarded", ""}, {2., "forwarded", "table_full"}}, words(lines, "action", "reason"))
 }
 
 // Labels repeat with the same seed alone.
 func TestIngressSeed(t *testing.T) {
 	label := func(seed string) uint32 {
-		lines, _, _ := rehearse(t, "ingress", `{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:fe::1", "dst": "2001:db8:fe::9"}`+seed+`}`,
+		lines, _, _ := rehearse(t, "ingress",
+			`{"enabled": true, "tunnel": {"type": "ipip", "src": "2001:db8:fe::1", "dst": "2001:db8:fe::9"}`+seed+`}`,
 			every(0, packet(t)))
 		return labelOf(lines[0])
 	}
@@ -449,40 +472,57 @@ func TestIngressConfig(t *testing.T) {
 	tunnel := func(keys string) string { return `{"enabled": true, "tunnel": {` + keys + `}}` }
 	const src, dst = `"src": "2001:db8:fe::1"`, `"dst": "2001:db8:fe::9"`
 	for config, key := range map[string]string{
-		`{"enabled": true}`:                                                                                        "tunnel.src",
-		tunnel(src + `, ` + dst):                                                                                   "tunnel.type",
-		tunnel(`"type": "gre", ` + src + `, ` + dst):                                                               "tunnel.type",
-		tunnel(`"type": "ipip", ` + dst):                                                                           "tunnel.src",
-		tunnel(`"type": "ipip", ` + src):                                                                           "tunnel.dst",
-		tunnel(`"type": "vxlan", ` + src):                                                                          "tunnel.dst",
-		tunnel(`"type": "srv6", ` + src):                                                                           "tunnel.dst",
-		tunnel(`"type": "ipip", "src": "10.0.0.1", ` + dst):                                                        "tunnel.src",
-		tunnel(`"type": "ipip", "src": "::1", ` + dst):                                                             "tunnel.src",
-		tunnel(`"type": "ipip", "dst": "ff02::1", ` + src):                                                         "tunnel.dst",
-		tunnel(`"type": "ipip", "segments": ["fc00::1"], ` + src):                                                  "tunnel.segments",
-		tunnel(`"type": "srv6", "segments": ["fc00::1"], ` + src + `, ` + dst):                                     "tunnel.dst",
-		tunnel(`"type": "srv6", "segments": ["fc00::1", "10.0.0.1"], ` + src):                                      "tunnel.segments[1]",
-		tunnel(`"type": "srv6", "segments": ["fc00::1", "x"], ` + src):                                             "tunnel.segments[1]",
-		tunnel(`"type": "vxlan", "vni": 16777216, ` + src + `, ` + dst):                                            "tunnel.vni",
-		tunnel(`"type": "vxlan", "VNI": 7, ` + src + `, ` + dst):                                                   "tunnel.VNI",
-		tunnel(`"type": "srv6", "reduced": 1, ` + src + `, ` + dst):                                                "tunnel.reduced",
-		ingressWith(`, "idle": "1 minute"`):                                                                        "idle",
-		ingressWith(`, "quarantine": -1`):                                                                          "quarantine",
-		ingressWith(`, "max_flows": 0`):                                                                            "max_flows",
-		ingressWith(`, "max_flows": 1048576`):                                                                      "max_flows",
-		ingressWith(`, "max_flows": "1"`):                                                                          "max_flows",
-		`{"accept": ["2001:db8::/48", 5]}`:                                                                         "accept[1]",
-		ingressWith(`, "rate": {"per_second": -1}`):                                                                "rate.per_second",
-		ingressWith(`, "rate_in": 5`):                                                                              "rate_in",
-		ingressWith(`, "rate_in_source": {"burst": -1}`):                                                           "rate_in_source.burst",
-		ingressWith(`, "per_flow": "5"`):                                                                           "per_flow",
-		ingressWith(`, "fcn_port": 0`):                                                                             "fcn_port",
-		ingressWith(`, "pe": []`):                                                                                  "pe",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": true}`:                    "seed",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": -1}`:                      "seed",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": ["fe80::1"]}`:              "cnp[0]",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": ["10.0.0.1", "10.0.0.2"]}`: "cnp[1]",
-		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": "10.0.0.1"}`:               "cnp",
+		`{"enabled": true}`: "tunnel.src",
+		tunnel(src + `, ` +
+			dst): "tunnel.type",
+		tunnel(`"type": "gre", ` + src + `, ` +
+			dst): "tunnel.type",
+		tunnel(`"type": "ipip", ` +
+			dst): "tunnel.src",
+		tunnel(`"type": "ipip", ` +
+			src): "tunnel.dst",
+		tunnel(`"type": "vxlan", ` +
+			src): "tunnel.dst",
+		tunnel(`"type": "srv6", ` +
+			src): "tunnel.dst",
+		tunnel(`"type": "ipip", "src": "10.0.0.1", ` +
+			dst): "tunnel.src",
+		tunnel(`"type": "ipip", "src": "::1", ` +
+			dst): "tunnel.src",
+		tunnel(`"type": "ipip", "dst": "ff02::1", ` +
+			src): "tunnel.dst",
+		tunnel(`"type": "ipip", "segments": ["fc00::1"], ` +
+			src): "tunnel.segments",
+		tunnel(`"type": "srv6", "segments": ["fc00::1"], ` + src + `, ` +
+			dst): "tunnel.dst",
+		tunnel(`"type": "srv6", "segments": ["fc00::1", "10.0.0.1"], ` +
+			src): "tunnel.segments[1]",
+		tunnel(`"type": "srv6", "segments": ["fc00::1", "x"], ` +
+			src): "tunnel.segments[1]",
+		tunnel(`"type": "vxlan", "vni": 16777216, ` + src + `, ` +
+			dst): "tunnel.vni",
+		tunnel(`"type": "vxlan", "VNI": 7, ` + src + `, ` +
+			dst): "tunnel.VNI",
+		tunnel(`"type": "srv6", "reduced": 1, ` + src + `, ` + dst): "tunnel.reduced",
+		ingressWith(`, "idle": "1 minute"`):                         "idle",
+		ingressWith(`, "quarantine": -1`):                           "quarantine",
+		ingressWith(`, "max_flows": 0`):                             "max_flows",
+		ingressWith(`, "max_flows": 1048576`):                       "max_flows",
+		ingressWith(`, "max_flows": "1"`):                           "max_flows",
+		`{"accept": ["2001:db8::/48", 5]}`:                          "accept[1]",
+		ingressWith(`, "rate": {"per_second": -1}`):                 "rate.per_second",
+		ingressWith(`, "rate_in": 5`):                               "rate_in",
+		ingressWith(`, "rate_in_source": {"burst": -1}`): "rate_in_sour" +
+			"ce.burst",
+		ingressWith(`, "per_flow": "5"`): "per_flow",
+		ingressWith(`, "fcn_port": 0`):   "fcn_port",
+		ingressWith(`, "pe": []`):        "pe",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": true}`:       "seed",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "seed": -1}`:         "seed",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": ["fe80::1"]}`: "cnp[0]",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst +
+			`}, "cnp": ["10.0.0.1", "10.0.0.2"]}`: "cnp[1]",
+		`{"enabled": true, "tunnel": {"type": "ipip", ` + src + `, ` + dst + `}, "cnp": "10.0.0.1"}`: "cnp",
 	} {
 		requireWrong(t, "ingress", config, key)
 	}

@@ -24,8 +24,10 @@ var (
 // packet returns a RoCEv2 data packet from sender to receiver, changed.
 func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	t.Helper()
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}}, Payload: make([]byte, 64)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = senderAddr, receiverAddr, 49152, rocev2.Port, 64, rocev2.ECT0
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
+		Payload: make([]byte, 64)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = senderAddr, receiverAddr, 49152, rocev2.Port, 64,
+		rocev2.ECT0
 	for _, c := range change {
 		c(&p)
 	}

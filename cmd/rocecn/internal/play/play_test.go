@@ -50,11 +50,13 @@ func init() { roles["echo"] = func() config { return new(echo) } }
 
 // rehearse runs a role over a capture, and returns the lines, the packets of OUT and
 // what went to standard error.
-func rehearse(t testing.TB, role, config string, in []byte) (lines []map[string]any, out []capture.Record, stderr string) {
+func rehearse(t testing.TB, role, config string, in []byte) (lines []map[string]any, out []capture.Record,
+	stderr string) {
 	t.Helper()
 	var stdout, errors bytes.Buffer
 	to := filepath.Join(t.TempDir(), "out.pcap")
-	status := Run(t.Context(), []string{"-role", role, "-config", file(t, config), "-", to}, bytes.NewReader(in), &stdout, &errors)
+	status := Run(t.Context(), []string{"-role", role, "-config", file(t, config), "-", to}, bytes.NewReader(in),
+		&stdout, &errors)
 	require.Zero(t, status, errors.String())
 	for l := range bytes.Lines(stdout.Bytes()) {
 		var m map[string]any
@@ -108,12 +110,15 @@ func captureOf(link uint32, unit time.Duration, all ...capture.Record) []byte {
 func TestLines(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)
 	in := captureOf(capture.Raw, time.Microsecond, capture.Record{Data: []byte("A"), Time: at},
-		capture.Record{Data: []byte{0}, Time: at.Add(time.Second)}, capture.Record{Data: []byte("B"), Time: at.Add(2 * time.Second)})
+		capture.Record{Data: []byte{0}, Time: at.Add(time.Second)},
+		capture.Record{Data: []byte("B"), Time: at.Add(2 * time.Second)})
 	var stdout, stderr bytes.Buffer
 	to := filepath.Join(t.TempDir(), "out.pcap")
 	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-", to}
 	require.Zero(t, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
-	require.Equal(t, `{"frame":1,"time":"2026-11-21T09:00:00.123456Z","role":"echo","action":"sent","reason":"","kind":"A","mark_ecn":false}
+	require.Equal(t,
+		`{"frame":1,"time":"2026-11-21T09:00:00.123456Z","role":"echo",`+
+			`"action":"sent","reason":"","kind":"A","mark_ecn":false}
 {"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"B","mark_ecn":false}
 `, stdout.String())
 	require.Equal(t, "frames: 3 read, 3 packets written\nsent: 2\n", stderr.String())
@@ -127,7 +132,8 @@ func TestLines(t *testing.T) {
 
 	lines, out, summary := rehearse(t, "echo", `{}`, in)
 	require.Len(t, lines, 3)
-	require.Equal(t, map[string]any{"frame": 1., "time": "2026-11-21T09:00:00.123456Z", "role": "echo", "action": "refused", "reason": "disabled"}, lines[0])
+	require.Equal(t, map[string]any{"frame": 1., "time": "2026-11-21T09:00:00.123456Z", "role": "echo",
+		"action": "refused", "reason": "disabled"}, lines[0])
 	require.Empty(t, out)
 	require.Equal(t, "frames: 3 read, 0 packets written\nrefused: 3 disabled\n", summary)
 }
@@ -143,7 +149,8 @@ func TestTimes(t *testing.T) {
 	simple := wiretest.Hex(t, "0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffff ffffffff 0000001c"+
 		"00000001 00000014 0001 0000 00000000 00000014  00000003 00000014 00000001 41000000 00000014")
 	lines, out, _ = rehearse(t, "echo", `{"enabled": true}`, simple)
-	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "A", "mark_ecn": false}, lines[0])
+	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "A",
+		"mark_ecn": false}, lines[0])
 	require.Len(t, out, 1)
 }
 
@@ -169,7 +176,9 @@ func TestUnsupportedLinkType(t *testing.T) {
 	lines, out, stderr := rehearse(t, "echo", `{"enabled": true}`, in)
 	require.Empty(t, lines)
 	require.Empty(t, out)
-	require.Equal(t, "rocecn play: -: link type 147 is not supported: its frames are not looked at\nframes: 2 read, 0 packets written\n", stderr)
+	require.Equal(t,
+		"rocecn play: -: link type 147 is not supported: its frames are not looked at\nframes: 2 read, 0 packets "+
+			"written\n", stderr)
 }
 
 func TestUsage(t *testing.T) {
@@ -191,14 +200,20 @@ func TestUsage(t *testing.T) {
 		{[]string{"-config", good, in}, 2, `rocecn play: -role: "" is none of `},
 		{[]string{"-role", "Echo", "-config", good, in}, 2, `rocecn play: -role: "Echo" is none of `},
 		{[]string{"-role", "echo", in}, 2, "rocecn play: -config : the file is missing\n"},
-		{[]string{"-role", "echo", "-config", missing, in}, 2, "rocecn play: -config " + missing + ": no such file or directory\n"},
-		{[]string{"-role", "echo", "-config", file(t, `{"word": "wrong"}`), in, out}, 2, `: word: "wrong" is wrong` + "\n"},
+		{[]string{"-role", "echo", "-config", missing, in}, 2,
+			"rocecn play: -config " + missing + ": no such file or directory\n"},
+		{[]string{"-role", "echo", "-config", file(t, `{"word": "wrong"}`), in, out}, 2,
+			`: word: "wrong" is wrong` + "\n"},
 		{[]string{"-role", "echo", "-config", file(t, `{"wort": "wrong"}`), in, out}, 2, `: wort: unknown key`},
-		{[]string{"-role", "echo", "-config", good, missing, out}, 1, "rocecn play: " + missing + ": no such file or directory\n"},
-		{[]string{"-role", "echo", "-config", good, damaged, out}, 1, "rocecn play: " + damaged + ": neither a pcap nor a pcapng capture\n"},
-		{[]string{"-role", "echo", "-config", good, damaged, damaged}, 2, ": the capture that is read cannot be written\n"},
+		{[]string{"-role", "echo", "-config", good, missing, out}, 1,
+			"rocecn play: " + missing + ": no such file or directory\n"},
+		{[]string{"-role", "echo", "-config", good, damaged, out}, 1,
+			"rocecn play: " + damaged + ": neither a pcap nor a pcapng capture\n"},
+		{[]string{"-role", "echo", "-config", good, damaged, damaged}, 2,
+			": the capture that is read cannot be written\n"},
 		{[]string{"-role", "echo", "-config", good, in, good}, 2, ": that is the configuration\n"},
-		{[]string{"-role", "echo", "-config", good, in, filepath.Join(missing, "out")}, 1, "out: no such file or directory\n"},
+		{[]string{"-role", "echo", "-config", good, in, filepath.Join(missing, "out")}, 1,
+			"out: no such file or directory\n"},
 		{[]string{"-h"}, 0, "usage: rocecn play"},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -217,7 +232,9 @@ func TestCut(t *testing.T) {
 	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), "-"}
 	require.Equal(t, 1, Run(t.Context(), args, bytes.NewReader(in[:len(in)-1]), &stdout, &stderr))
 	require.Equal(t, 1, bytes.Count(stdout.Bytes(), []byte("\n")))
-	require.Equal(t, "rocecn play: -: record 2, at octet 41: the file breaks off\nframes: 1 read, 1 packet written\nsent: 1\n", stderr.String())
+	require.Equal(t,
+		"rocecn play: -: record 2, at octet 41: the file breaks off\nframes: 1 read, 1 packet written\nsent: 1\n",
+		stderr.String())
 }
 
 // brokenWriter takes no octets.
@@ -234,7 +251,8 @@ func TestOutputBreaks(t *testing.T) {
 			err     error
 			status  int
 			message string
-		}{{syscall.EPIPE, 0, ""}, {io.ErrClosedPipe, 0, ""}, {errors.New("no space left"), 1, "rocecn play: output: no space left\n"}} {
+		}{{syscall.EPIPE, 0, ""}, {io.ErrClosedPipe, 0, ""},
+			{errors.New("no space left"), 1, "rocecn play: output: no space left\n"}} {
 			var stderr strings.Builder
 			require.Equal(t, c.status, Run(t.Context(), args, bytes.NewReader(in), brokenWriter{c.err}, &stderr))
 			require.Equal(t, c.message, stderr.String())
@@ -248,7 +266,8 @@ func TestOutputFull(t *testing.T) {
 		wiretest.Missing(t, "there is no "+full)
 	}
 	var stdout, stderr bytes.Buffer
-	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`), wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}
+	args := []string{"-role", "echo", "-config", file(t, `{"enabled": true}`),
+		wiretest.Path(t, "ioam-linux618-hpcc.pcap"), full}
 	require.Equal(t, 1, Run(t.Context(), args, nil, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "rocecn play: output: write /dev/full: no space left on device\n")
 }

@@ -24,7 +24,8 @@ var proxyAddr = netip.MustParseAddr("2001:db8:1::fe")
 
 // proxyWith returns the configuration of a proxy with these keys, too.
 func proxyWith(keys string) string {
-	return `{"enabled": true, "self": ["2001:db8:1::fe", "198.51.100.254"], "accept": ["2001:db8:ffff::/48", "192.0.2.0/24"]` + keys + `}`
+	return `{"enabled": true, "self": ["2001:db8:1::fe", "198.51.100.254"], "accept": ["2001:db8:ffff::/48", ` +
+		`"192.0.2.0/24"]` + keys + `}`
 }
 
 const cnpForAll = `, "senders": [{"prefix": "::/0", "send": "cnp"}, {"prefix": "0.0.0.0/0", "send": "cnp"}]`
@@ -58,13 +59,15 @@ func replay(t testing.TB, name string) (all []capture.Record) {
 // each CNP has the queue pair that CM named, and the ICRC is right. After the
 // connection has ended nothing is sent.
 func TestProxyLearnsFromCM(t *testing.T) {
-	const config = `{"enabled": true, "self": ["10.77.0.254"], "accept": ["192.0.2.0/24"], "senders": [{"prefix": "10.77.0.0/24", "send": "cnp"}]}`
+	const config = `{"enabled": true, "self": ["10.77.0.254"], "accept": ["192.0.2.0/24"], "senders": [{"prefix": ` +
+		`"10.77.0.0/24", "send": "cnp"}]}`
 	congested, self := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("10.77.0.254")
 	in := replay(t, "rxe-ucmatose4.pcap")
 	data := func(src string, qp uint32) []byte {
 		i := slices.IndexFunc(in, func(r capture.Record) bool {
 			var p rocev2.Packet
-			return p.DecodeIP(r.Data) == nil && p.Src.String() == src && p.BTH.DestQP == qp && p.BTH.Opcode == bth.RCSendOnly
+			return p.DecodeIP(r.Data) == nil && p.Src.String() == src && p.BTH.DestQP == qp &&
+				p.BTH.Opcode == bth.RCSendOnly
 		})
 		return in[i].Data
 	}
@@ -75,13 +78,15 @@ func TestProxyLearnsFromCM(t *testing.T) {
 		var p rocev2.Packet
 		return p.DecodeIP(r.Data) == nil && p.BTH.DestQP == 1 && len(p.Payload) == 256 && p.Payload[17] == 0x15
 	}
-	before := slices.Concat(in[:slices.IndexFunc(in, isDREQ)], []capture.Record{about("10.77.0.1", 0x11), about("10.77.0.2", 0x12)})
+	before := slices.Concat(in[:slices.IndexFunc(in, isDREQ)],
+		[]capture.Record{about("10.77.0.1", 0x11), about("10.77.0.2", 0x12)})
 	after := slices.Concat(in, []capture.Record{about("10.77.0.1", 0x11)})
 	early := slices.Concat([]capture.Record{about("10.77.0.1", 0x11)}, in)
 
 	lines, out, _ := rehearse(t, "proxy", config, captureOf(capture.Raw, time.Microsecond, before...))
 	require.Len(t, lines, 4)
-	require.Equal(t, [][]any{{"learned", 17.}, {"learned", 18.}}, [][]any{{lines[0]["action"], lines[0]["qp"]}, {lines[1]["action"], lines[1]["qp"]}})
+	require.Equal(t, [][]any{{"learned", 17.}, {"learned", 18.}},
+		[][]any{{lines[0]["action"], lines[0]["qp"]}, {lines[1]["action"], lines[1]["qp"]}})
 	require.Len(t, out, 2)
 	for i, want := range []struct {
 		to string
@@ -120,7 +125,8 @@ func TestProxyLearnsFromVotes(t *testing.T) {
 			break
 		}
 	}
-	config := `{"enabled": true, "self": ["2001:db8::1"], "accept": ["2001:db8:ffff::/48"], "senders": [{"prefix": "::/0", "send": "cnp"}]}`
+	config := `{"enabled": true, "self": ["2001:db8::1"], "accept": ["2001:db8:ffff::/48"], "senders": [{"prefix": ` +
+		`"::/0", "send": "cnp"}]}`
 	asked := capture.Record{
 		Data: proxyMessage(t, first.IP, switchAddr, netip.MustParseAddr("2001:db8::1")), Time: in[len(in)-1].Time,
 	}
@@ -168,32 +174,54 @@ func TestProxyLines(t *testing.T) {
 		{"CNP over IPv6", proxyWith(cnpForAll), about(six), []any{"sent", "", "cnp", "2001:db8:1::a"}},
 		{"CNP over IPv4", proxyWith(cnpForAll), about(four), []any{"sent", "", "cnp", "198.51.100.1"}},
 		{"message over IPv4", proxyWith(cnpForAll),
-			proxyMessage(t, six, netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("198.51.100.254")), []any{"sent", "", "cnp", "2001:db8:1::a"}},
+			proxyMessage(t, six, netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("198.51.100.254")),
+			[]any{"sent", "", "cnp", "2001:db8:1::a"}},
 		{"below a tunnel", proxyWith(cnpForAll), about(innerTunnel), []any{"sent", "", "cnp", "198.51.100.1"}},
-		{"Fast CNP", proxyWith(`, "senders": [{"prefix": "::/0", "send": "fastcnp"}]`), about(packet(t)), []any{"sent", "", "fastcnp", "2001:db8:1::a"}},
-		{"PPFC", proxyWith(`, "senders": [{"prefix": "198.51.100.1/32", "send": "ppfc"}]`), about(packet(t, ipv4)), []any{"sent", "", "ppfc", "198.51.100.1"}},
-		{"Fast CNP over IPv4", proxyWith(`, "senders": [{"prefix": "0.0.0.0/0", "send": "fastcnp"}]`), about(four), []any{"refused", "no_method", "-", "-"}},
-		{"none", proxyWith(`, "senders": [{"prefix": "::/0", "send": "none"}]`), about(six), []any{"refused", "no_method", "-", "-"}},
-		{"longest prefix", proxyWith(`, "senders": [{"prefix": "2001:db8:1::/48", "send": "none"}, {"prefix": "::/0", "send": "cnp"}]`),
+		{"Fast CNP", proxyWith(`, "senders": [{"prefix": "::/0", "send": "fastcnp"}]`), about(packet(t)),
+			[]any{"sent", "", "fastcnp", "2001:db8:1::a"}},
+		{"PPFC", proxyWith(`, "senders": [{"prefix": "198.51.100.1/32", "send": "ppfc"}]`), about(packet(t, ipv4)),
+			[]any{"sent", "", "ppfc", "198.51.100.1"}},
+		{"Fast CNP over IPv4", proxyWith(`, "senders": [{"prefix": "0.0.0.0/0", "send": "fastcnp"}]`), about(four),
+			[]any{"refused", "no_method", "-", "-"}},
+		{"none", proxyWith(`, "senders": [{"prefix": "::/0", "send": "none"}]`), about(six),
+			[]any{"refused", "no_method", "-", "-"}},
+		{"longest prefix",
+			proxyWith(`, "senders": [{"prefix": "2001:db8:1::/48", "send": "none"}, {"prefix": "::/0", "send": ` +
+				`"cnp"}]`),
 			about(six), []any{"refused", "no_method", "-", "-"}},
 		{"no senders", proxyWith(``), about(six), []any{"refused", "no_method", "-", "-"}},
 		{"unknown", proxyWith(cnpForAll), about(packet(t, destQP(99))), []any{"refused", "unknown_qp", "-", "-"}},
-		{"ambiguous", proxyWith(cnpForAll), about(ud(senderAddr, receiverAddr, 18, 40)), []any{"refused", "ambiguous_qp", "-", "-"}},
-		{"UC", proxyWith(cnpForAll), about(packet(t, opcode(bth.UCSendOnly), destQP(20))), []any{"refused", "unknown_qp", "-", "-"}},
-		{"acknowledgement", proxyWith(cnpForAll), about(packet(t, opcode(bth.RCAcknowledge))), []any{"refused", "acknowledgement", "-", "-"}},
+		{"ambiguous", proxyWith(cnpForAll), about(ud(senderAddr, receiverAddr, 18, 40)),
+			[]any{"refused", "ambiguous_qp", "-", "-"}},
+		{"UC", proxyWith(cnpForAll), about(packet(t, opcode(bth.UCSendOnly), destQP(20))),
+			[]any{"refused", "unknown_qp", "-", "-"}},
+		{"acknowledgement", proxyWith(cnpForAll), about(packet(t, opcode(bth.RCAcknowledge))),
+			[]any{"refused", "acknowledgement", "-", "-"}},
 		{"CNP", proxyWith(cnpForAll), about(packet(t, aCNP)), []any{"refused", "notification", "-", "-"}},
-		{"sender link-local", proxyWith(cnpForAll), about(packet(t, from(netip.MustParseAddr("fe80::1")))), []any{"refused", "address", "-", "-"}},
-		{"sender is the proxy", proxyWith(cnpForAll), about(packet(t, from(proxyAddr))), []any{"refused", "own_address", "-", "-"}},
-		{"to another", proxyWith(cnpForAll), proxyMessage(t, six, switchAddr, receiverAddr), []any{"refused", "not_ours", "-", "-"}},
+		{"sender link-local", proxyWith(cnpForAll), about(packet(t, from(netip.MustParseAddr("fe80::1")))),
+			[]any{"refused", "address", "-", "-"}},
+		{"sender is the proxy", proxyWith(cnpForAll), about(packet(t, from(proxyAddr))),
+			[]any{"refused", "own_address", "-", "-"}},
+		{"to another", proxyWith(cnpForAll), proxyMessage(t, six, switchAddr, receiverAddr),
+			[]any{"refused", "not_ours", "-", "-"}},
 		{"tunnelled", proxyWith(cnpForAll), tunnelled, []any{"refused", "tunnelled", "-", "-"}},
-		{"denied", proxyWith(cnpForAll), proxyMessage(t, six, senderAddr, proxyAddr), []any{"refused", "denied", "-", "-"}},
-		{"empty list", `{"enabled": true, "self": ["2001:db8:1::fe"]` + cnpForAll + `}`, about(six), []any{"refused", "denied", "-", "-"}},
-		{"checksum", proxyWith(cnpForAll), func() []byte { b := about(six); b[60]++; return b }(), []any{"refused", "checksum", "-", "-"}},
-		{"TCP", proxyWith(cnpForAll), changed(func(ip []byte) { ip[48+32] = 6 }), []any{"refused", "tuple_mismatch", "-", "-"}},
-		{"another port", proxyWith(cnpForAll), changed(func(ip []byte) { ip[48+33]++ }), []any{"refused", "tuple_mismatch", "-", "-"}},
-		{"no invoking packet", proxyWith(cnpForAll), changed(func(ip []byte) { ip[4], ip[5], ip[44], ip[45] = 0, 48, 0, 48 }), []any{"refused", "broken", "-", "-"}},
-		{"short", proxyWith(cnpForAll), changed(func(ip []byte) { ip[4], ip[5], ip[44], ip[45] = 0, 20, 0, 20 }), []any{"refused", "broken", "-", "-"}},
-		{"UDP length", proxyWith(cnpForAll), func() []byte { b := about(six); b[44], b[45] = 0, 7; return b }(), []any{"refused", "broken", "-", "-"}},
+		{"denied", proxyWith(cnpForAll), proxyMessage(t, six, senderAddr, proxyAddr),
+			[]any{"refused", "denied", "-", "-"}},
+		{"empty list", `{"enabled": true, "self": ["2001:db8:1::fe"]` + cnpForAll + `}`, about(six),
+			[]any{"refused", "denied", "-", "-"}},
+		{"checksum", proxyWith(cnpForAll), func() []byte { b := about(six); b[60]++; return b }(),
+			[]any{"refused", "checksum", "-", "-"}},
+		{"TCP", proxyWith(cnpForAll), changed(func(ip []byte) { ip[48+32] = 6 }),
+			[]any{"refused", "tuple_mismatch", "-", "-"}},
+		{"another port", proxyWith(cnpForAll), changed(func(ip []byte) { ip[48+33]++ }),
+			[]any{"refused", "tuple_mismatch", "-", "-"}},
+		{"no invoking packet", proxyWith(cnpForAll),
+			changed(func(ip []byte) { ip[4], ip[5], ip[44], ip[45] = 0, 48, 0, 48 }),
+			[]any{"refused", "broken", "-", "-"}},
+		{"short", proxyWith(cnpForAll), changed(func(ip []byte) { ip[4], ip[5], ip[44], ip[45] = 0, 20, 0, 20 }),
+			[]any{"refused", "broken", "-", "-"}},
+		{"UDP length", proxyWith(cnpForAll), func() []byte { b := about(six); b[44], b[45] = 0, 7; return b }(),
+			[]any{"refused", "broken", "-", "-"}},
 		{"fragment", proxyWith(cnpForAll), fragment, []any{"refused", "fragment", "-", "-"}},
 		{"disabled", `{}`, about(six), []any{"refused", "disabled", "-", "-"}},
 		{"disabled, broken", `{"self": ["::1"]}`, fragment, []any{"refused", "disabled", "-", "-"}},
@@ -202,7 +230,8 @@ func TestProxyLines(t *testing.T) {
 		{"another port of ours", proxyWith(cnpForAll + `, "proxy_port": 1023`), about(six), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := every(time.Millisecond, six, four, ud(senderAddr, receiverAddr, 18, 40), ud(senderAddr, receiverAddr, 18, 41), c.packet)
+			in := every(time.Millisecond, six, four, ud(senderAddr, receiverAddr, 18, 40),
+				ud(senderAddr, receiverAddr, 18, 41), c.packet)
 			lines, out, _ := rehearse(t, "proxy", c.config, in)
 			if len(lines) > 0 && lines[0]["action"] == "learned" {
 				require.Equal(t, []any{34., 35., 40.}, []any{lines[0]["qp"], lines[1]["qp"], lines[2]["qp"]})
@@ -232,8 +261,10 @@ func TestProxyLines(t *testing.T) {
 
 func TestProxySource(t *testing.T) {
 	ud := packet(t, func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 34 })
-	for source, want := range map[string]netip.Addr{``: proxyAddr, `, "cnp_source": "self"`: proxyAddr, `, "cnp_source": "destination"`: receiverAddr} {
-		_, out, _ := rehearse(t, "proxy", proxyWith(cnpForAll+source), every(0, ud, proxyMessage(t, ud, switchAddr, proxyAddr)))
+	for source, want := range map[string]netip.Addr{``: proxyAddr, `, "cnp_source": "self"`: proxyAddr,
+		`, "cnp_source": "destination"`: receiverAddr} {
+		_, out, _ := rehearse(t, "proxy", proxyWith(cnpForAll+source),
+			every(0, ud, proxyMessage(t, ud, switchAddr, proxyAddr)))
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(out[0].Data))
 		require.Equal(t, want, p.Src)
@@ -245,13 +276,17 @@ func TestProxyLimits(t *testing.T) {
 		return packet(t, destQP(qp), func(p *rocev2.Packet) { p.BTH.Opcode, p.BTH.DETH.SrcQP = bth.UDSendOnly, 34 })
 	}
 	about := func(qp uint32) []byte { return proxyMessage(t, ud(qp), switchAddr, proxyAddr) }
-	in := every(25*time.Microsecond, ud(21), ud(22), about(21), about(21), about(29), about(21), about(22), about(22), about(22))
+	in := every(25*time.Microsecond, ud(21), ud(22), about(21), about(21), about(29), about(21), about(22), about(22),
+		about(22))
 	for keys, want := range map[string][]any{
 		``:                     {"", "", "unknown_qp", "", "", "", ""},
 		`, "per_flow": "50us"`: {"", "limited", "unknown_qp", "", "", "limited", ""},
-		`, "rate_out": {"per_second": 1, "burst": 2}`:      {"", "", "unknown_qp", "limited", "limited", "limited", "limited"},
-		`, "rate_in": {"per_second": 1, "burst": 2}`:       {"", "", "limited", "limited", "limited", "limited", "limited"},
-		`, "rate_in": {"per_second": 1}, "per_flow": "1h"`: {"", "limited", "limited", "limited", "limited", "limited", "limited"},
+		`, "rate_out": {"per_second": 1, "burst": 2}`: {"", "", "unknown_qp", "limited", "limited", "limited",
+			"limited"},
+		`, "rate_in": {"per_second": 1, "burst": 2}`: {"", "", "limited", "limited", "limited", "limited",
+			"limited"},
+		`, "rate_in": {"per_second": 1}, "per_flow": "1h"`: {"", "limited", "limited", "limited", "limited", "limited",
+			"limited"},
 		// What is not answered was looked at, too.
 		`, "rate_in": {"per_second": 1, "burst": 4}`: {"", "", "unknown_qp", "", "limited", "limited", "limited"},
 		`, "rate_in": {"per_second": 1, "burst": 4}, "per_flow": "1h"`: {
@@ -330,19 +365,20 @@ func TestProxyConfig(t *testing.T) {
 		`{"enabled": true, "self": ["2001:db8::1", "2001:db8::2"]}`: "self[1]",
 		proxyWith(`, "senders": [{"send": "cnp"}]`):                 "senders[0].prefix",
 		proxyWith(`, "senders": [{"prefix": "::/0"}]`):              "senders[0].send",
-		proxyWith(`, "senders": [{"prefix": "::/0", "send": "cnp"}, {"prefix": "::/0", "send": "x"}]`): "senders[1].send",
-		proxyWith(`, "senders": [{"prefix": "::/129", "send": "cnp"}]`):                                "senders[0].prefix",
-		proxyWith(`, "senders": [{"senders": "::/0", "send": "cnp"}]`):                                 "senders[0].senders",
-		proxyWith(`, "cnp_source": "Self"`):                                                            "cnp_source",
-		proxyWith(`, "rate_in": 5`):                                                                    "rate_in",
-		proxyWith(`, "rate_in_source": []`):                                                            "rate_in_source",
-		proxyWith(`, "rate_in": {"per_second": "5"}`):                                                  "rate_in.per_second",
-		proxyWith(`, "rate_out": {"burst": -1}`):                                                       "rate_out.burst",
-		proxyWith(`, "per_flow": 50`):                                                                  "per_flow",
-		proxyWith(`, "per_flow": "50"`):                                                                "per_flow",
-		proxyWith(`, "Accept": []`):                                                                    "Accept",
-		proxyWith(`, "proxy_port": 4791`):                                                              "proxy_port",
-		`{"cnp_source": 7}`:                                                                            "cnp_source",
+		proxyWith(`, "senders": [{"prefix": "::/0", "send": "cnp"}, {"prefix": "::/0", "send": "x"}]`): "senders[1]." +
+			"send",
+		proxyWith(`, "senders": [{"prefix": "::/129", "send": "cnp"}]`): "senders[0].prefix",
+		proxyWith(`, "senders": [{"senders": "::/0", "send": "cnp"}]`):  "senders[0].senders",
+		proxyWith(`, "cnp_source": "Self"`):                             "cnp_source",
+		proxyWith(`, "rate_in": 5`):                                     "rate_in",
+		proxyWith(`, "rate_in_source": []`):                             "rate_in_source",
+		proxyWith(`, "rate_in": {"per_second": "5"}`):                   "rate_in.per_second",
+		proxyWith(`, "rate_out": {"burst": -1}`):                        "rate_out.burst",
+		proxyWith(`, "per_flow": 50`):                                   "per_flow",
+		proxyWith(`, "per_flow": "50"`):                                 "per_flow",
+		proxyWith(`, "Accept": []`):                                     "Accept",
+		proxyWith(`, "proxy_port": 4791`):                               "proxy_port",
+		`{"cnp_source": 7}`:                                             "cnp_source",
 	} {
 		requireWrong(t, "proxy", config, key)
 	}

@@ -34,21 +34,29 @@ func TestReceiverLines(t *testing.T) {
 		packet       []byte
 		want         string // without frame, time and role; empty: no line
 	}{
-		{"CE", receiverWith(receiverPairs), packet(t, ce), `{"action":"sent","reason":"","kind":"cnp","to":"2001:db8:1::a"}`},
-		{"CE, IPv4", receiverWith(receiverPairs), packet(t, ce, ipv4), `{"action":"sent","reason":"","kind":"cnp","to":"198.51.100.1"}`},
-		{"CE, UD", receiverWith(``), packet(t, ce, opcode(bth.UDSendOnly)), `{"action":"sent","reason":"","kind":"cnp","to":"2001:db8:1::a"}`},
+		{"CE", receiverWith(receiverPairs), packet(t, ce),
+			`{"action":"sent","reason":"","kind":"cnp","to":"2001:db8:1::a"}`},
+		{"CE, IPv4", receiverWith(receiverPairs), packet(t, ce, ipv4),
+			`{"action":"sent","reason":"","kind":"cnp","to":"198.51.100.1"}`},
+		{"CE, UD", receiverWith(``), packet(t, ce, opcode(bth.UDSendOnly)),
+			`{"action":"sent","reason":"","kind":"cnp","to":"2001:db8:1::a"}`},
 		{"ECT", receiverWith(receiverPairs), packet(t), ``},
 		{"CE, ack", receiverWith(receiverPairs), packet(t, ce, opcode(bth.RCAcknowledge)), ``},
 		{"CE, CNP", receiverWith(receiverPairs), packet(t, ce, aCNP), ``},
 		{"CE, other UDP", receiverWith(receiverPairs), packet(t, ce, func(p *rocev2.Packet) { p.DstPort = 53 }), ``},
 		{"CE, unknown flow", receiverWith(``), packet(t, ce), `{"action":"refused","reason":"unknown_qp"}`},
-		{"CE, given twice", receiverWith(`, "qps": [{"src": "2001:db8:1::a", "dst": "2001:db8:4::e", "dest_qp": 17, "src_qp": 34},
-			{"src": "2001:db8:1::a", "dst": "2001:db8:4::e", "dest_qp": 17, "src_qp": 35}]`), packet(t, ce), `{"action":"refused","reason":"ambiguous_qp"}`},
-		{"CE, another host's", receiverWith(receiverPairs), packet(t, ce, to(senderAddr.Next())), `{"action":"refused","reason":"not_ours"}`},
-		{"CE, from multicast", receiverWith(receiverPairs), packet(t, ce, from(netip.MustParseAddr("ff02::1"))), `{"action":"refused","reason":"address"}`},
+		{"CE, given twice",
+			receiverWith(`, "qps": [{"src": "2001:db8:1::a", "dst": "2001:db8:4::e", "dest_qp": 17, "src_qp": 34},
+			{"src": "2001:db8:1::a", "dst": "2001:db8:4::e", "dest_qp": 17, "src_qp": 35}]`), packet(t, ce),
+			`{"action":"refused","reason":"ambiguous_qp"}`},
+		{"CE, another host's", receiverWith(receiverPairs), packet(t, ce, to(senderAddr.Next())),
+			`{"action":"refused","reason":"not_ours"}`},
+		{"CE, from multicast", receiverWith(receiverPairs), packet(t, ce, from(netip.MustParseAddr("ff02::1"))),
+			`{"action":"refused","reason":"address"}`},
 		{"CE, ICRC", receiverWith(receiverPairs), damaged, `{"action":"refused","reason":"icrc"}`},
 		{"CE, broken", receiverWith(receiverPairs), tooShort, `{"action":"refused","reason":"broken"}`},
-		{"CE, shorter than its length", receiverWith(receiverPairs), packet(t, ce)[:80], `{"action":"refused","reason":"broken"}`},
+		{"CE, shorter than its length", receiverWith(receiverPairs), packet(t, ce)[:80],
+			`{"action":"refused","reason":"broken"}`},
 		{"ECT, shorter than its length", receiverWith(receiverPairs), packet(t)[:80], ``},
 		{"CE, CNP shorter than its length", receiverWith(receiverPairs), packet(t, ce, aCNP)[:70], ``},
 		{"disabled, shorter than its length", `{}`, packet(t, ce)[:80], `{"action":"refused","reason":"disabled"}`},
@@ -72,15 +80,18 @@ func TestReceiverLines(t *testing.T) {
 	_, out, _ := rehearse(t, "receiver", receiverWith(receiverPairs), every(0, packet(t, ce)))
 	var m message.Message
 	require.NoError(t, m.Decode(out[0].Data, rocev2.DecodeOptions{Link: rocev2.LinkIP}, message.Config{}))
-	require.Equal(t, []any{message.CNP, receiverAddr, uint32(34), uint16(0xFFFF)}, []any{m.Kind, m.Packet.Src, m.CNP.DestQP, m.CNP.PKey})
+	require.Equal(t, []any{message.CNP, receiverAddr, uint32(34), uint16(0xFFFF)},
+		[]any{m.Kind, m.Packet.Src, m.CNP.DestQP, m.CNP.PKey})
 	_, err := icrc.Verify(m.Packet.IP)
 	require.NoError(t, err)
 }
 
 func TestReceiverInterval(t *testing.T) {
 	ce := packet(t, ecn(rocev2.CE))
-	lines, out, _ := rehearse(t, "receiver", receiverWith(receiverPairs+`, "interval": "50us"`), every(25*time.Microsecond, ce, ce, ce, ce))
-	require.Equal(t, [][]any{{1., "sent", ""}, {2., "refused", "limited"}, {3., "sent", ""}, {4., "refused", "limited"}}, words(lines, "action", "reason"))
+	lines, out, _ := rehearse(t, "receiver", receiverWith(receiverPairs+`, "interval": "50us"`),
+		every(25*time.Microsecond, ce, ce, ce, ce))
+	require.Equal(t, [][]any{{1., "sent", ""}, {2., "refused", "limited"}, {3., "sent", ""},
+		{4., "refused", "limited"}}, words(lines, "action", "reason"))
 	require.Equal(t, []time.Time{noon, noon.Add(50 * time.Microsecond)}, []time.Time{out[0].Time, out[1].Time})
 }
 
@@ -125,21 +136,25 @@ func TestReceiverLearns(t *testing.T) {
 
 func TestReceiverMalformed(t *testing.T) {
 	for keys, message := range map[string]string{
-		`"self": ["ff02::1"]`:                                                     `self[0]: ff02::1 is no unicast address`,
-		`"interval": "fast"`:                                                      `interval: "fast" is no duration`,
-		`"qps": [{"dst": "::2"}]`:                                                 `qps[0].src: missing`,
-		`"qps": [{"src": "::2"}]`:                                                 `qps[0].dst: missing`,
-		`"qps": [{"src": "::2", "dst": "1.2.3.4"}]`:                               `qps[0].dst: 1.2.3.4 is not of the family of ::2`,
-		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 16777216}]`:              `qps[0].dest_qp: 16777216 has more than 24 bits`,
-		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1, "src_qp": 16777216}]`: `qps[0].src_qp: 16777216 has more than 24 bits`,
-		`"qps": [{"src": "::2", "dst": "::3", "src_qp": 1}]`:                      `qps[0].dest_qp: missing`,
-		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1}]`:                     `qps[0].src_qp: missing`,
-		`"qps": [{"qp": 1}]`:                                                      `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
-		`"rate": {"per_second": -1}`:                                              `rate.per_second: -1 is no number from 0 up`,
-		`"rate": {"burst": 5}`:                                                    `rate.per_second: missing: burst alone`,
-		`"rate": 5`:                                                               `rate: an object needed`,
-		`"learn": "yes"`:                                                          `learn: true or false needed`,
-		`"accept": []`:                                                            `accept: unknown key`,
+		`"self": ["ff02::1"]`: `self[0]: ff02::1 is no unicast ` +
+			`address`,
+		`"interval": "fast"`:      `interval: "fast" is no duration`,
+		`"qps": [{"dst": "::2"}]`: `qps[0].src: missing`,
+		`"qps": [{"src": "::2"}]`: `qps[0].dst: missing`,
+		`"qps": [{"src": "::2", "dst": "1.2.3.4"}]`: `qps[0].dst: 1.2.3.4 is not of ` +
+			`the family of ::2`,
+		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 16777216}]`: `qps[0].dest_qp: 16777216 has ` +
+			`more than 24 bits`,
+		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1, "src_qp": 16777216}]`: `qps[0].src_qp: 16777216 has ` +
+			`more than 24 bits`,
+		`"qps": [{"src": "::2", "dst": "::3", "src_qp": 1}]`:  `qps[0].dest_qp: missing`,
+		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1}]`: `qps[0].src_qp: missing`,
+		`"qps": [{"qp": 1}]`:         `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
+		`"rate": {"per_second": -1}`: `rate.per_second: -1 is no number from 0 up`,
+		`"rate": {"burst": 5}`:       `rate.per_second: missing: burst alone`,
+		`"rate": 5`:                  `rate: an object needed`,
+		`"learn": "yes"`:             `learn: true or false needed`,
+		`"accept": []`:               `accept: unknown key`,
 	} {
 		require.ErrorContains(t, malformed("receiver", keys), message, keys)
 	}

@@ -26,7 +26,8 @@ func senderWith(keys string) string {
 
 const (
 	acceptSwitch = `, "accept": ["2001:db8:ffff::/48"]`
-	senderPairs  = `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "198.51.100.2", "dest_qp": 17, "qp": 35}]`
+	senderPairs  = `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "198.51.100.2", "dest_qp": ` +
+		`17, "qp": 35}]`
 )
 
 // about decodes a packet that met congestion.
@@ -66,21 +67,26 @@ func TestSenderLines(t *testing.T) {
 	damaged[len(damaged)-1] ^= 1
 	broken := fastCNPFrom(t, switchAddr, packet(t))
 	broken[43] = 17
-	tunnelled := append(append([]byte{0x60, 0, 0, 0, 0, uint8(len(damaged)), 41, 64}, append(switchAddr.AsSlice(), senderAddr.AsSlice()...)...),
+	tunnelled := append(append([]byte{0x60, 0, 0, 0, 0, uint8(len(damaged)), 41, 64},
+		append(switchAddr.AsSlice(), senderAddr.AsSlice()...)...),
 		fastCNPFrom(t, switchAddr, packet(t))...)
 	for _, c := range []struct {
 		name, config string
 		packet       []byte
 		want         string
 	}{
-		{"Fast CNP", all, fastCNPFrom(t, switchAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
-		{"Fast CNP of the receiver", all, fastCNPFrom(t, receiverAddr, packet(t)), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
-		{"CNP", all, cnpFor(t, packet(t), 34), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
+		{"Fast CNP", all, fastCNPFrom(t, switchAddr, packet(t)),
+			`{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
+		{"Fast CNP of the receiver", all, fastCNPFrom(t, receiverAddr, packet(t)),
+			`{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
+		{"CNP", all, cnpFor(t, packet(t), 34),
+			`{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
 		{"CNP, nobody in the list", senderWith(senderPairs), cnpFor(t, packet(t, ipv4), 35),
 			`{"action":"accepted","reason":"","qp":35,"origin":"receiver","again":false}`},
 		{"CNP of a stranger", all, cnpFor(t, packet(t, to(stranger)), 34), `{"action":"refused","reason":"denied"}`},
 		{"CNP, no such queue pair", all, cnpFor(t, packet(t), 36), `{"action":"refused","reason":"unknown_qp"}`},
-		{"CNP, the queue pair of another flow", all, cnpFor(t, packet(t), 35), `{"action":"refused","reason":"denied"}`},
+		{"CNP, the queue pair of another flow", all, cnpFor(t, packet(t), 35),
+			`{"action":"refused","reason":"denied"}`},
 		{"CNP of a node on the list", all, cnpFor(t, packet(t, to(switchAddr)), 36),
 			`{"action":"accepted","reason":"","qp":36,"origin":"receiver","again":false}`},
 		{"CNP of one of two", senderWith(`, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34},
@@ -99,27 +105,39 @@ func TestSenderLines(t *testing.T) {
 			`{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
 		{"CNP where receivers send no Fast CNP", senderWith(senderPairs + `, "receivers": false`),
 			cnpFor(t, packet(t), 34), `{"action":"accepted","reason":"","qp":34,"origin":"receiver","again":false}`},
-		{"PPFC stop", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Stop), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"stopped","pause_us":100}`},
-		{"PPFC hold", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Hold), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"held","pause_us":100}`},
-		{"PPFC alarm", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Alarm), `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"alarmed","pause_us":100}`},
+		{"PPFC stop", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Stop),
+			`{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"stopped",` +
+				`"pause_us":100}`},
+		{"PPFC hold", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Hold),
+			`{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"held","pause_us":100}`},
+		{"PPFC alarm", all, ppfcFrom(t, switchAddr, packet(t), ppfc.Alarm),
+			`{"action":"accepted","reason":"","qp":34,"origin":"network","again":false,"state":"alarmed",` +
+				`"pause_us":100}`},
 		{"PPFC resume, unknown flow", senderWith(acceptSwitch), ppfcFrom(t, switchAddr, packet(t), ppfc.Resume),
 			`{"action":"accepted","reason":"","origin":"network","again":false,"state":"running","pause_us":0}`},
 		{"of a stranger", all, fastCNPFrom(t, stranger, packet(t)), `{"action":"refused","reason":"denied"}`},
-		{"nobody in the list", senderWith(senderPairs), fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"denied"}`},
-		{"another host's", all, fastCNPFrom(t, switchAddr, packet(t, from(senderAddr.Next()))), `{"action":"refused","reason":"not_ours"}`},
+		{"nobody in the list", senderWith(senderPairs), fastCNPFrom(t, switchAddr, packet(t)),
+			`{"action":"refused","reason":"denied"}`},
+		{"another host's", all, fastCNPFrom(t, switchAddr, packet(t, from(senderAddr.Next()))),
+			`{"action":"refused","reason":"not_ours"}`},
 		{"tunnelled", all, tunnelled, `{"action":"refused","reason":"tunnelled"}`},
-		{"tunnels allowed", senderWith(acceptSwitch + senderPairs + `, "allow_tunnel": true`), tunnelled, `{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
+		{"tunnels allowed", senderWith(acceptSwitch + senderPairs + `, "allow_tunnel": true`), tunnelled,
+			`{"action":"accepted","reason":"","qp":34,"origin":"network","again":false}`},
 		{"ICRC", all, damaged, `{"action":"refused","reason":"icrc"}`},
 		{"broken option", all, broken, `{"action":"refused","reason":"broken"}`},
 		{"cut", all, broken[:90], `{"action":"refused","reason":"broken"}`},
-		{"unknown flow", senderWith(acceptSwitch), fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"unknown_qp"}`},
-		{"ambiguous flow", senderWith(acceptSwitch + `, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 35}]`),
+		{"unknown flow", senderWith(acceptSwitch), fastCNPFrom(t, switchAddr, packet(t)),
+			`{"action":"refused","reason":"unknown_qp"}`},
+		{"ambiguous flow", senderWith(acceptSwitch +
+			`, "qps": [{"dst": "2001:db8:4::e", "dest_qp": 17, "qp": 34}, {"dst": "2001:db8:4::e", "dest_qp": 17, ` +
+			`"qp": 35}]`),
 			fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"ambiguous_qp"}`},
 		{"data", all, packet(t), ``},
 		{"broken data", all, packet(t)[:90], ``},
 		{"other UDP", all, packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }), ``},
 		{"nothing", all, nil, ``},
-		{"disabled", `{"self": ["::1"]}`, fastCNPFrom(t, switchAddr, packet(t)), `{"action":"refused","reason":"disabled"}`},
+		{"disabled", `{"self": ["::1"]}`, fastCNPFrom(t, switchAddr, packet(t)),
+			`{"action":"refused","reason":"disabled"}`},
 		{"disabled, data", `{}`, packet(t), ``},
 	} {
 		lines, out, _ := rehearse(t, "sender", c.config, every(time.Second, c.packet))
@@ -138,11 +156,16 @@ func TestSenderLines(t *testing.T) {
 
 func TestSenderWindowAndSources(t *testing.T) {
 	fast, plain := fastCNPFrom(t, switchAddr, packet(t)), cnpFor(t, packet(t), 34)
-	lines, _, _ := rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "window": "100us"`), every(50*time.Microsecond, fast, plain, fast, plain))
-	require.Equal(t, [][]any{{1., 34., false}, {2., 34., true}, {3., 34., false}, {4., 34., true}}, words(lines, "qp", "again"))
-	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "per_source": "100us"`), every(50*time.Microsecond, fast, plain, fast, fast))
-	require.Equal(t, [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""}, {4., "refused", "limited"}}, words(lines, "action", "reason"))
-	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "rate": {"per_second": 10000, "burst": 2}`),
+	lines, _, _ := rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "window": "100us"`),
+		every(50*time.Microsecond, fast, plain, fast, plain))
+	require.Equal(t, [][]any{{1., 34., false}, {2., 34., true}, {3., 34., false}, {4., 34., true}},
+		words(lines, "qp", "again"))
+	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "per_source": "100us"`),
+		every(50*time.Microsecond, fast, plain, fast, fast))
+	require.Equal(t, [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""},
+		{4., "refused", "limited"}}, words(lines, "action", "reason"))
+	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+
+		`, "rate": {"per_second": 10000, "burst": 2}`),
 		every(50*time.Microsecond, fast, plain, fast, fast))
 	want := [][]any{{1., "accepted", ""}, {2., "accepted", ""}, {3., "accepted", ""}, {4., "refused", "limited"}}
 	require.Equal(t, want, words(lines, "action", "reason"))
@@ -155,7 +178,8 @@ func TestSenderLearns(t *testing.T) {
 	lines, _, _ := rehearse(t, "sender", senderWith(acceptSwitch+`, "learn": true`),
 		every(time.Millisecond, datagram, datagram, fastCNPFrom(t, switchAddr, datagram)))
 	require.Equal(t, [][]any{{1., "learned", 68.}, {3., "accepted", 68.}}, words(lines, "action", "qp"))
-	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch), every(time.Millisecond, datagram, fastCNPFrom(t, switchAddr, datagram)))
+	lines, _, _ = rehearse(t, "sender", senderWith(acceptSwitch),
+		every(time.Millisecond, datagram, fastCNPFrom(t, switchAddr, datagram)))
 	require.Equal(t, [][]any{{2., "refused", "unknown_qp"}}, words(lines, "action", "reason"))
 }
 
@@ -181,7 +205,8 @@ func TestSenderMalformed(t *testing.T) {
 // when it comes from where that one sends to.
 func TestSenderLearnsItsOwn(t *testing.T) {
 	datagram := func(dst netip.Addr, dest, source uint32) []byte {
-		return packet(t, to(dst), destQP(dest), opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = source })
+		return packet(t, to(dst), destQP(dest), opcode(bth.UDSendOnly),
+			func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = source })
 	}
 	other := receiverAddr.Next()
 	lines, _, _ := rehearse(t, "sender", senderWith(`, "learn": true`), every(time.Millisecond,

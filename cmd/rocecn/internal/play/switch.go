@@ -85,7 +85,8 @@ func (c *switchConfig) role() (role, error) {
 		}
 	}
 	cfg := congested.Config{
-		Enabled: c.Enabled, Out: limit.Rate(c.Rate), PerFlow: c.PerFlow, InnerSource: c.InnerSource, PEs: acl.New(c.PE...),
+		Enabled: c.Enabled, Out: limit.Rate(c.Rate), PerFlow: c.PerFlow, InnerSource: c.InnerSource,
+		PEs:        acl.New(c.PE...),
 		CannotMark: c.Marking == "elsewhere", Fallback: c.Fallback, PauseIngress: c.PPFCTo == "ingress",
 	}
 	if cfg.PauseFrom, err = c.pauseFrom(); err != nil {

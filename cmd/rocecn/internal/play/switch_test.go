@@ -26,7 +26,8 @@ func switchWith(keys string) string {
 	return `{"enabled": true, "self": ["2001:db8:ffff::5", "192.0.2.9"]` + keys + `}`
 }
 
-const fastCNPForAll = `, "methods": [{"senders": "::/0", "method": "fastcnp"}, {"senders": "0.0.0.0/0", "method": "fastcnp"}]`
+const fastCNPForAll = `, "methods": [{"senders": "::/0", "method": "fastcnp"}, {"senders": "0.0.0.0/0", "method": ` +
+	`"fastcnp"}]`
 
 // A whole capture: every data packet is answered, acknowledgements are not, and
 // other traffic has no line.
@@ -49,7 +50,8 @@ func TestSwitchOnCaptures(t *testing.T) {
 			require.Equal(t, "switch", l["role"])
 			require.Contains(t, l, "mark_ecn")
 			if l["action"] != "sent" {
-				require.Equal(t, []any{"refused", "acknowledgement", false}, []any{l["action"], l["reason"], l["mark_ecn"]})
+				require.Equal(t, []any{"refused", "acknowledgement", false},
+					[]any{l["action"], l["reason"], l["mark_ecn"]})
 				continue
 			}
 			row := golden[int(l["frame"].(float64))-1]
@@ -72,16 +74,18 @@ func TestSwitchOnCaptures(t *testing.T) {
 func TestSwitchLines(t *testing.T) {
 	const (
 		fast  = fastCNPForAll
-		proxy = `, "methods": [{"senders": "::/0", "method": "proxy"}], "proxies": [{"senders": "2001:db8:1::/48", "proxy": "192.0.2.77"}]`
-		fcn   = `, "methods": [{"senders": "::/0", "method": "fcn"}], "pe": ["2001:db8:e::/64"]`
-		ppfc  = `, "methods": [{"senders": "::/0", "method": "ppfc"}, {"senders": "198.51.100.0/24", "method": "ppfc"}]`
-		mark  = `, "methods": [{"senders": "::/0", "method": "mark"}]`
+		proxy = `, "methods": [{"senders": "::/0", "method": "proxy"}], "proxies": [{"senders": "2001:db8:1::/48", ` +
+			`"proxy": "192.0.2.77"}]`
+		fcn  = `, "methods": [{"senders": "::/0", "method": "fcn"}], "pe": ["2001:db8:e::/64"]`
+		ppfc = `, "methods": [{"senders": "::/0", "method": "ppfc"}, {"senders": "198.51.100.0/24", "method": "ppfc"}]`
+		mark = `, "methods": [{"senders": "::/0", "method": "mark"}]`
 	)
 	capable := func(is string) string {
 		return `, "capable": [{"senders": "2001:db8:1::/48", "capable": "` + is + `"}]`
 	}
 	tunnel := func(inner []byte, label uint32) []byte {
-		b, err := (&encap.IPInIPv6{Src: netip.MustParseAddr("2001:db8:e::1"), Dst: netip.MustParseAddr("2001:db8:e::2")}).Append(nil, inner, label)
+		b, err := (&encap.IPInIPv6{Src: netip.MustParseAddr("2001:db8:e::1"),
+			Dst: netip.MustParseAddr("2001:db8:e::2")}).Append(nil, inner, label)
 		require.NoError(t, err)
 		return b
 	}
@@ -96,45 +100,70 @@ func TestSwitchLines(t *testing.T) {
 		packet       []byte
 		want         string // without frame, time and role; empty: no line
 	}{
-		{"unknown", switchWith(fast), packet(t), `{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":true,"option":1}`},
-		{"unknown, Not-ECT", switchWith(fast), packet(t, ecn(0)), `{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":false,"option":1}`},
-		{"capable", switchWith(fast + capable("yes")), packet(t), `{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":false,"option":1}`},
+		{"unknown", switchWith(fast), packet(t),
+			`{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":true,"option":1}`},
+		{"unknown, Not-ECT", switchWith(fast), packet(t, ecn(0)),
+			`{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":false,"option":1}`},
+		{"capable", switchWith(fast + capable("yes")), packet(t),
+			`{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":false,"option":1}`},
 		{"not capable", switchWith(fast + capable("no")), packet(t), `{"action":"marked","reason":"","mark_ecn":true}`},
-		{"not capable, Not-ECT", switchWith(fast + capable("no")), packet(t, ecn(0)), `{"action":"refused","reason":"not_capable","mark_ecn":false}`},
+		{"not capable, Not-ECT", switchWith(fast + capable("no")), packet(t, ecn(0)),
+			`{"action":"refused","reason":"not_capable","mark_ecn":false}`},
 		{"IPv4", switchWith(fast), packet(t, ipv4), `{"action":"refused","reason":"no_method","mark_ecn":false}`},
 		{"no methods", switchWith(``), packet(t), `{"action":"refused","reason":"no_method","mark_ecn":false}`},
-		{"method none", switchWith(`, "methods": [{"senders": "::/0", "method": "none"}]`), packet(t), `{"action":"refused","reason":"no_method","mark_ecn":false}`},
-		{"tunnelled", switchWith(fast), tunnel(packet(t), 5), `{"action":"refused","reason":"tunnelled","mark_ecn":false}`},
+		{"method none", switchWith(`, "methods": [{"senders": "::/0", "method": "none"}]`), packet(t),
+			`{"action":"refused","reason":"no_method","mark_ecn":false}`},
+		{"tunnelled", switchWith(fast), tunnel(packet(t), 5),
+			`{"action":"refused","reason":"tunnelled","mark_ecn":false}`},
 		{"inner source", switchWith(fast + `, "inner_source": true`), tunnel(packet(t), 5),
 			`{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":true,"option":1}`},
 		{"mark", switchWith(mark), packet(t), `{"action":"marked","reason":"","mark_ecn":true}`},
-		{"proxy", switchWith(proxy), packet(t), `{"action":"sent","reason":"","kind":"proxy","to":"192.0.2.77","mark_ecn":false}`},
-		{"no proxy", switchWith(`, "methods": [{"senders": "::/0", "method": "proxy"}]`), packet(t), `{"action":"refused","reason":"no_proxy","mark_ecn":false}`},
-		{"FCN", switchWith(fcn), tunnel(packet(t), 5), `{"action":"sent","reason":"","kind":"fcn","to":"2001:db8:e::1","mark_ecn":false}`},
-		{"FCN, no tunnel", switchWith(fcn), packet(t), `{"action":"refused","reason":"not_tunnelled","mark_ecn":false}`},
-		{"FCN, label 0", switchWith(fcn), tunnel(packet(t), 0), `{"action":"refused","reason":"unknown_label","mark_ecn":false}`},
-		{"FCN, Not-ECT", switchWith(fcn), tunnel(packet(t, ecn(0)), 5), `{"action":"refused","reason":"not_capable","mark_ecn":false}`},
-		{"FCN, no PEs", switchWith(`, "methods": [{"senders": "::/0", "method": "fcn"}]`), tunnel(packet(t), 5), `{"action":"refused","reason":"denied","mark_ecn":false}`},
-		{"PPFC", switchWith(ppfc), packet(t), `{"action":"sent","reason":"","kind":"ppfc","to":"2001:db8:1::a","mark_ecn":false}`},
-		{"PPFC, IPv4", switchWith(ppfc), packet(t, ipv4), `{"action":"sent","reason":"","kind":"ppfc","to":"198.51.100.1","mark_ecn":false}`},
-		{"PPFC, tunnelled", switchWith(ppfc), tunnel(packet(t), 5), `{"action":"refused","reason":"tunnelled","mark_ecn":false}`},
-		{"ack", switchWith(fast), packet(t, opcode(bth.RCAcknowledge)), `{"action":"refused","reason":"acknowledgement","mark_ecn":false}`},
-		{"CNP on its way", switchWith(fast), packet(t, aCNP), `{"action":"refused","reason":"not_ours","mark_ecn":false}`},
-		{"CNP to the switch", switchWith(fast), packet(t, aCNP, to(switchAddr)), `{"action":"refused","reason":"notification","mark_ecn":false}`},
-		{"fragment", switchWith(fast), fragment(packet(t)), `{"action":"refused","reason":"fragment","mark_ecn":false}`},
+		{"proxy", switchWith(proxy), packet(t),
+			`{"action":"sent","reason":"","kind":"proxy","to":"192.0.2.77","mark_ecn":false}`},
+		{"no proxy", switchWith(`, "methods": [{"senders": "::/0", "method": "proxy"}]`), packet(t),
+			`{"action":"refused","reason":"no_proxy","mark_ecn":false}`},
+		{"FCN", switchWith(fcn), tunnel(packet(t), 5),
+			`{"action":"sent","reason":"","kind":"fcn","to":"2001:db8:e::1","mark_ecn":false}`},
+		{"FCN, no tunnel", switchWith(fcn), packet(t),
+			`{"action":"refused","reason":"not_tunnelled","mark_ecn":false}`},
+		{"FCN, label 0", switchWith(fcn), tunnel(packet(t), 0),
+			`{"action":"refused","reason":"unknown_label","mark_ecn":false}`},
+		{"FCN, Not-ECT", switchWith(fcn), tunnel(packet(t, ecn(0)), 5),
+			`{"action":"refused","reason":"not_capable","mark_ecn":false}`},
+		{"FCN, no PEs", switchWith(`, "methods": [{"senders": "::/0", "method": "fcn"}]`), tunnel(packet(t), 5),
+			`{"action":"refused","reason":"denied","mark_ecn":false}`},
+		{"PPFC", switchWith(ppfc), packet(t),
+			`{"action":"sent","reason":"","kind":"ppfc","to":"2001:db8:1::a","mark_ecn":false}`},
+		{"PPFC, IPv4", switchWith(ppfc), packet(t, ipv4),
+			`{"action":"sent","reason":"","kind":"ppfc","to":"198.51.100.1","mark_ecn":false}`},
+		{"PPFC, tunnelled", switchWith(ppfc), tunnel(packet(t), 5),
+			`{"action":"refused","reason":"tunnelled","mark_ecn":false}`},
+		{"ack", switchWith(fast), packet(t, opcode(bth.RCAcknowledge)),
+			`{"action":"refused","reason":"acknowledgement","mark_ecn":false}`},
+		{"CNP on its way", switchWith(fast), packet(t, aCNP),
+			`{"action":"refused","reason":"not_ours","mark_ecn":false}`},
+		{"CNP to the switch", switchWith(fast), packet(t, aCNP, to(switchAddr)),
+			`{"action":"refused","reason":"notification","mark_ecn":false}`},
+		{"fragment", switchWith(fast), fragment(packet(t)),
+			`{"action":"refused","reason":"fragment","mark_ecn":false}`},
 		{"broken", switchWith(fast), packet(t)[:90], `{"action":"refused","reason":"broken","mark_ecn":false}`},
-		{"own packet", switchWith(fast), packet(t, from(switchAddr)), `{"action":"refused","reason":"own_address","mark_ecn":false}`},
-		{"from link-local", switchWith(fast), packet(t, from(netip.MustParseAddr("fe80::1"))), `{"action":"refused","reason":"address","mark_ecn":false}`},
+		{"own packet", switchWith(fast), packet(t, from(switchAddr)),
+			`{"action":"refused","reason":"own_address","mark_ecn":false}`},
+		{"from link-local", switchWith(fast), packet(t, from(netip.MustParseAddr("fe80::1"))),
+			`{"action":"refused","reason":"address","mark_ecn":false}`},
 		{"other UDP", switchWith(fast), packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }), ``},
 		{"nothing", switchWith(fast), nil, ``},
 		{"only CE, ECT", switchWith(fast + `, "congested": "ce"`), packet(t), ``},
-		{"only CE, ack", switchWith(fast + `, "congested": "ce"`), packet(t, opcode(bth.RCAcknowledge)), `{"action":"refused","reason":"acknowledgement","mark_ecn":false}`},
-		{"only CE, CNP to the node", switchWith(fast + `, "congested": "ce"`), packet(t, aCNP, to(switchAddr)), `{"action":"refused","reason":"notification","mark_ecn":false}`},
+		{"only CE, ack", switchWith(fast + `, "congested": "ce"`), packet(t, opcode(bth.RCAcknowledge)),
+			`{"action":"refused","reason":"acknowledgement","mark_ecn":false}`},
+		{"only CE, CNP to the node", switchWith(fast + `, "congested": "ce"`), packet(t, aCNP, to(switchAddr)),
+			`{"action":"refused","reason":"notification","mark_ecn":false}`},
 		{"only CE, CE", switchWith(fast + `, "congested": "ce"`), packet(t, ecn(3)),
 			`{"action":"sent","reason":"","kind":"fastcnp","to":"2001:db8:1::a","mark_ecn":true,"option":1}`},
 		{"disabled", `{}`, packet(t), `{"action":"refused","reason":"disabled","mark_ecn":false}`},
 		{"disabled, other", `{"enabled": false}`, packet(t, func(p *rocev2.Packet) { p.DstPort = 53 }), ``},
-		{"disabled, with all the rest", `{"enabled": false, "self": ["::1"]` + fast + `}`, packet(t), `{"action":"refused","reason":"disabled","mark_ecn":false}`},
+		{"disabled, with all the rest", `{"enabled": false, "self": ["::1"]` + fast + `}`, packet(t),
+			`{"action":"refused","reason":"disabled","mark_ecn":false}`},
 	} {
 		lines, out, _ := rehearse(t, "switch", c.config, every(time.Second, c.packet))
 		if c.want == "" {
@@ -153,7 +182,8 @@ func TestSwitchLines(t *testing.T) {
 
 func TestSwitchLimits(t *testing.T) {
 	config := switchWith(fastCNPForAll + `, "per_flow": "50us", "rate": {"per_second": 1, "burst": 3}`)
-	in := every(25*time.Microsecond, packet(t), packet(t), packet(t), packet(t, destQP(18)), packet(t), packet(t, from(senderAddr.Next())))
+	in := every(25*time.Microsecond, packet(t), packet(t), packet(t), packet(t, destQP(18)), packet(t),
+		packet(t, from(senderAddr.Next())))
 	lines, _, summary := rehearse(t, "switch", config, in)
 	require.Equal(t, [][]any{{1., "sent", ""}, {2., "marked", "limited"}, {3., "sent", ""}, {4., "sent", ""}, {5.,
 		"marked", "limited"}, {6., "marked", "limited"}},
@@ -364,8 +394,10 @@ func TestSwitchOwnRecord(t *testing.T) {
 		return m.FastCNP.Option.Trace
 	}
 	verbatim := trace(switchWith(fastCNPForAll))
-	own := trace(switchWith(fastCNPForAll + `, "own_record": {"hop_limit": 60, "node_id": 5, "ingress_if": 1, "egress_if": 2, "ts_sec": 3, "ts_frac": 4,
-		"transit_delay": 5, "ns_data": 6, "queue_depth": 7, "hop_limit_wide": 8, "node_id_wide": 9, "ingress_if_wide": 10,
+	own := trace(switchWith(fastCNPForAll +
+		`, "own_record": {"hop_limit": 60, "node_id": 5, "ingress_if": 1, "egress_if": 2, "ts_sec": 3, "ts_frac": 4,
+		"transit_delay": 5, "ns_data": 6, "queue_depth": 7, "hop_limit_wide": 8, "node_id_wide": 9,
+		"ingress_if_wide": 10,
 		"egress_if_wide": 11, "ns_data_wide": "0xc", "buffer_occupancy": 13}`))
 	require.EqualValues(t, int(verbatim.RemainingLen)-verbatim.Type.NodeLen(), own.RemainingLen)
 	for n := range own.Nodes() {
@@ -421,7 +453,8 @@ func TestSwitchLearns(t *testing.T) {
 func TestSwitchCodePointsAndPorts(t *testing.T) {
 	_, out, _ := rehearse(t, "switch", switchWith(fastCNPForAll+`, "option_types": ["0x83", 132]`), every(0, packet(t)))
 	require.Equal(t, wiretest.Hex(t, "1102 8310"), out[0].Data[40:44])
-	_, out, _ = rehearse(t, "switch", switchWith(`, "fcn_port": 2021, "proxy_port": 2022, "methods": [{"senders": "::/0", "method": "proxy"}],
+	_, out, _ = rehearse(t, "switch",
+		switchWith(`, "fcn_port": 2021, "proxy_port": 2022, "methods": [{"senders": "::/0", "method": "proxy"}],
 		"proxies": [{"senders": "::/0", "proxy": "2001:db8::9"}], "level": 6`), every(0, packet(t)))
 	require.Equal(t, wiretest.Hex(t, "07e6"), out[0].Data[42:44])
 	require.EqualValues(t, 6<<5, out[0].Data[40+8+32+1+4])

@@ -90,7 +90,8 @@ func TestProxy(t *testing.T) {
 			if host == "127.0.0.1" {
 				room = "508 octets" // of 576, less IPv4, UDP and the fixed part
 			}
-			require.Contains(t, lines.Text(), "[fd77::2]:58177 to [fd77::1]:4791, protocol 17, level 3, reserved 0x0, "+room)
+			require.Contains(t, lines.Text(),
+				"[fd77::2]:58177 to [fd77::1]:4791, protocol 17, level 3, reserved 0x0, "+room)
 			require.Contains(t, lines.Text(), "RC SEND First to queue pair 0x11")
 			send(t, "-fcn", address, "-label", "1")
 			require.True(t, lines.Scan())
@@ -120,7 +121,8 @@ func TestUsage(t *testing.T) {
 		{"-proxy [::1]:1", 2, "-proxy needs -capture"},
 		{"-proxy [::1]:1 -capture /does/not/exist", 1, "no such file"},
 		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 9999", 1, "has no frame 9999"},
-		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 2", 1, "rxe-verbs6.pcap, frame 2: rocev2: EtherType"},
+		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 2", 1,
+			"rxe-verbs6.pcap, frame 2: rocev2: EtherType"},
 	} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
