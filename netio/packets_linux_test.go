@@ -339,7 +339,8 @@ func TestBeside(t *testing.T) {
 		b           beside
 		frame, want string
 	}{
-		"tag":               {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged, tagged},
+		"tag": {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 0x6007, tpid: 0x8100}, untagged,
+			tagged},
 		"no protocol":       {unix.ARPHRD_ETHER, beside{status: tag, tci: 0x6007, tpid: 0x88A8}, untagged, tagged},
 		"second tag":        {unix.ARPHRD_ETHER, beside{status: tag | tpid, tci: 9, tpid: 0x88A8}, tagged, stacked},
 		"no tag":            {unix.ARPHRD_ETHER, beside{tci: 0x6007, tpid: 0x8100}, untagged, untagged},

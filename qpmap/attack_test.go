@@ -69,11 +69,12 @@ func TestForgedCMChangesNoLivePair(t *testing.T) {
 		named := forged // with the right queue pairs, and a DREQ to follow
 		named.a = c.a
 		for what, packets := range map[string][]rocev2.Packet{
-			"a REQ alone":                       {forged.req()},
-			"REQs from either side":             {forged.req(), forged.turned().req()},
-			"a REP alone":                       {forged.rep()},
-			"a REP of another address":          {forged.req(), elsewhere.rep()},
-			"a REP of the requester":            {forged.req(), cmPacket(c.A, c.B, cm.AttributeREP, &cm.REP{LocalCommID: 66, RemoteCommID: 6, LocalQPN: 0x66})},
+			"a REQ alone":              {forged.req()},
+			"REQs from either side":    {forged.req(), forged.turned().req()},
+			"a REP alone":              {forged.rep()},
+			"a REP of another address": {forged.req(), elsewhere.rep()},
+			"a REP of the requester": {forged.req(),
+				cmPacket(c.A, c.B, cm.AttributeREP, &cm.REP{LocalCommID: 66, RemoteCommID: 6, LocalQPN: 0x66})},
 			"both, for the receiver":            {forged.req(), forged.rep(), forged.rtu()},
 			"both, for the sender":              {other.req(), other.rep(), other.rtu()},
 			"both, and their DREQ":              {forged.req(), forged.rep(), forged.dreq(), forged.drep()},
@@ -167,7 +168,10 @@ func TestFloodOfForgedCM(t *testing.T) {
 		{"REQ", 1_000_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req()} }},
 		{"REP", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.rep()} }},
 		{"REQ, REP", 300_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.req(), c.rep()} }},
-		{"DREQ, DREP and REJ", 100_000, func(c *connection) []rocev2.Packet { return []rocev2.Packet{c.dreq(), c.drep(), c.rej()} }},
+		{"DREQ, DREP and REJ", 100_000, func(c *connection) []rocev2.Packet {
+			return []rocev2.Packet{c.dreq(), c.drep(),
+				c.rej()}
+		}},
 	} {
 		t.Run(x.what, func(t *testing.T) {
 			m := qpmap.New(qpmap.Config{MaxPairs: 1000, MaxPending: 100, MaxOpen: 100})
@@ -175,7 +179,8 @@ func TestFloodOfForgedCM(t *testing.T) {
 			var alive []*connection
 			for n := range uint32(300) {
 				c := live()
-				c.a, c.b, c.psnA, c.psnB, c.commA, c.commB = 1000+n, 2000+n, r.Uint32()&0xFFFFFF, r.Uint32()&0xFFFFFF, n, n
+				c.a, c.b, c.psnA, c.psnB, c.commA, c.commB = 1000+n, 2000+n, r.Uint32()&0xFFFFFF, r.Uint32()&0xFFFFFF,
+					n, n
 				observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))
 				alive = append(alive, c)
 			}
@@ -184,7 +189,8 @@ func TestFloodOfForgedCM(t *testing.T) {
 				if r.IntN(2) == 0 { // half of them between other hosts
 					c.A, c.B = randomAddr(r), randomAddr(r)
 				}
-				c.a, c.b, c.psnA, c.commA, c.commB = 1000+r.Uint32N(300), 2000+r.Uint32N(300), r.Uint32()&0xFFFFFF, 1000+r.Uint32(), r.Uint32()
+				c.a, c.b, c.psnA, c.commA, c.commB = 1000+r.Uint32N(300), 2000+r.Uint32N(300), r.Uint32()&0xFFFFFF,
+					1000+r.Uint32(), r.Uint32()
 				packets := x.messages(c)
 				observe(m, start.Add(time.Duration(sent)*time.Microsecond), packets...)
 				sent += len(packets)
@@ -366,15 +372,18 @@ func TestThreeForgedPackets(t *testing.T) {
 			require.Equal(t, c.a, got.SrcQP)
 			observe(m, at, c.ack(3+n))
 			forged := *c
-			forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, r.Uint32(), r.Uint32(), r.Uint32()&0xFFFFFF, r.Uint32()&0xFFFFFF
+			forged.a, forged.commA, forged.commB, forged.psnA, forged.psnB = 0x66, r.Uint32(), r.Uint32(),
+				r.Uint32()&0xFFFFFF, r.Uint32()&0xFFFFFF
 			observe(m, at, forged.req(), forged.rep(), forged.request(0))
 			if answered {
 				observe(m, at, forged.ack(0))
 			}
-			if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at); err == nil { // the last request was the forger's
+			// the last request was the forger's
+			if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at); err == nil {
 				require.Equal(t, c.a, got.SrcQP)
 			}
-			of, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at)
+			of, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()},
+				&bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 3 + n}, at)
 			require.NoError(t, err)
 			require.Equal(t, c.a, of.SrcQP)
 		}

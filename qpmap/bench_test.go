@@ -16,8 +16,10 @@ func BenchmarkMap(b *testing.B) {
 	cs := make([]connection, connections)
 	for n := range cs {
 		cs[n] = connection{
-			A: netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), B: netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}),
-			a: 2 + r.Uint32N(1<<20), b: 2 + r.Uint32N(1<<20), psnA: r.Uint32() & 0xFFFFFF, commA: uint32(n), commB: uint32(n), mtu: 5,
+			A: netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}),
+			B: netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}),
+			a: 2 + r.Uint32N(1<<20), b: 2 + r.Uint32N(1<<20), psnA: r.Uint32() & 0xFFFFFF, commA: uint32(n),
+			commB: uint32(n), mtu: 5,
 		}
 		c := &cs[n]
 		observe(m, start, c.req(), c.rep(), c.request(0), c.ack(0))

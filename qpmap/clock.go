@@ -8,8 +8,8 @@ import "time"
 // Beyond that it goes on from the new time.
 type clock struct {
 	ticks int64
-	last  time.Time     // what ticks stands for
-	pace  time.Duration // how long one packet comes after the other at least, of late; 0 not known
+	last  time.Time     // the time at ticks
+	pace  time.Duration // the shortest time between recent packets; 0 not known
 }
 
 func (c *clock) set(now time.Time) {
@@ -27,8 +27,8 @@ func (c *clock) set(now time.Time) {
 	}
 }
 
-// answerTime returns how long a response may come after its request: a second,
-// but more where packets are seconds apart.
+// answerTime returns the longest time from a request to its response: a second,
+// or up to a minute where packets are seconds apart, as in a sampled capture.
 func (c *clock) answerTime() time.Duration {
 	return min(max(16*c.pace, time.Second), time.Minute)
 }

@@ -1,9 +1,9 @@
 package qpmap
 
 // observeDatagram learns from a packet whose DETH names the source queue pair
-// (UD and RD). Many may send to one queue pair: while another has been seen
-// within Idle, there is no one source. To a flow of another transport that is
-// in use a datagram is a stray.
+// (UD and RD). Many queue pairs may send to one: while a second source has been
+// seen within Idle, the source is ambiguous. A datagram to the receiver of a
+// connection that is in use is a stray, and does not replace its pair.
 func (m *Map) observeDatagram(o *Observation, k *key) {
 	at := m.find(k)
 	if at != 0 && m.pairs.At(at).from != UD {

@@ -15,19 +15,19 @@ type exchange struct {
 	pkey, mtu            uint16
 	transport            bth.Transport
 	answered             bool
-	contested            bool // two REPs differ: neither is believed
+	contested            bool // two REPs, or two REQs, differ: neither is believed
 	seen                 int64
 }
 
-// An end is what one side says of itself.
+// An end is what one side of an exchange says about itself.
 type end struct {
 	commID uint32
 	qp     uint32
-	psn    uint32 // the first PSN that it will receive
+	psn    uint32 // Starting PSN: the first that it will receive
 }
 
-// exchangeTime is how long after a REQ with a communication id another one may
-// have the same id and mean another connection.
+// exchangeTime is how long a communication id stands for one connection: a
+// different REQ with the same id is a new connection only after that.
 const exchangeTime = time.Minute
 
 // observeCM learns from a packet to queue pair 0 or 1. Messages other than
@@ -49,9 +49,9 @@ func (m *Map) observeCM(o *Observation, k *key) {
 	}
 }
 
-// observeREQ remembers a REQ. One alone makes no pair. Another with the same
-// communication id is a retransmission, or one of the two is made up: then
-// neither is believed, and data decides.
+// observeREQ remembers a REQ, which makes a pair only together with its REP. A
+// second REQ with the same communication id is a retransmission if it says the
+// same. If not, one of the two is forged: neither is believed, and data decides.
 func (m *Map) observeREQ(req *Exchange, k *key) {
 	if req.QP <= managementQP {
 		return
@@ -95,7 +95,7 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 	x := m.pending.At(at)
 	responder := end{commID: rep.Local, qp: rep.QP, psn: rep.PSN}
 	if x.transport == bth.TransportXRC {
-		responder.qp = rep.EECN // where the responder's queue pair of XRC stands
+		responder.qp = rep.EECN // an XRC REP has the responder's queue pair in this field
 	}
 	switch {
 	case responder.qp <= managementQP || x.contested:
@@ -127,9 +127,11 @@ func (m *Map) confirmed(k *key) bool {
 	return at != 0 && m.pairs.At(at).confirmed != 0
 }
 
-// propose makes the pairs of an exchange, unless a pair that data confirms, or
-// data that began with another PSN, stands against it. Either way it announces
-// with which PSN each direction begins, for data to follow it.
+// propose makes the pairs of an exchange, unless that contradicts a pair which
+// data has confirmed, or requests of an open flow which began with another PSN.
+// CM messages can be forged by anybody who is not on the path, so they displace
+// neither. In all cases the first PSN of each direction is remembered, so that
+// data which begins there can confirm the exchange.
 func (m *Map) propose(x *exchange, id *key) {
 	a := announcement{exchange: *x, id: *id}
 	forth, back := a.links()
@@ -168,10 +170,10 @@ func (m *Map) propose(x *exchange, id *key) {
 	}
 }
 
-// challenge notes that an exchange names another queue pair for a flow, if its
-// requests begin where those of the pair's life did: some hosts begin each
-// connection with the same PSN. Elsewhere they would be out of the life, but for
-// a chance of one in thousands.
+// challenge notes that an exchange names another source queue pair for a flow, if
+// its first PSN is that of the pair's life: some hosts begin each connection with
+// the same PSN. With any other first PSN its requests would almost certainly be
+// outside the life, and so show by themselves.
 func (e *pair) challenge(l *link, now int32) {
 	psn := l.pair.life.next
 	if d := distance(e.life.first, psn); l.pair.srcQP != e.srcQP && e.life.known && -late <= d && d <= late {
@@ -180,22 +182,22 @@ func (e *pair) challenge(l *link, now int32) {
 	}
 }
 
-// rivals tells whether a request that the pair's life explains may as well be one
-// of the first that a CM exchange announces for another queue pair. A life that
-// goes on in order past that PSN is no doubt itself.
+// rivals tells whether a request of the pair's life could also be one of the
+// first requests of the rival, which a CM exchange announced. Requests that
+// continue the life in order past the rival's first PSN are certainly its own.
 func (e *pair) rivals(psn uint32) bool {
 	d, ahead := distance(e.rivalPSN, psn), distance(e.life.next, psn)
 	return e.rival != 0 && 0 <= d && d <= late && (e.overlaps || ahead < 0 || d == 0 && ahead != 0)
 }
 
-// An announcement is an exchange that both sides agreed to. It stands in its
-// table once for each direction, by flow and first PSN, so that data finds the
-// exchange that it follows among any number of others.
+// An announcement is an exchange that has its REP. The table has it once for each
+// direction, by flow and first PSN, so that the first requests of a connection
+// find their exchange however many others are there.
 type announcement struct {
 	exchange
 	id    key // of the exchange
 	srcQP uint32
-	doubt bool // two announce the same PSN for different queue pairs
+	doubt bool // another exchange announced the same PSN for a different queue pair
 }
 
 // announce remembers what an exchange says of one direction.
@@ -204,7 +206,8 @@ func (m *Map) announce(l *link, a *announcement) {
 	at := m.announced.get(&k)
 	if at != 0 {
 		was := m.announced.At(at)
-		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) && !m.confirmedAs(&l.key, was.srcQP) {
+		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
+			!m.confirmedAs(&l.key, was.srcQP) {
 			was.doubt = true
 			return
 		}
@@ -217,8 +220,8 @@ func (m *Map) announce(l *link, a *announcement) {
 	v.srcQP = l.pair.srcQP
 }
 
-// announcement returns the slot of the exchange after which a flow is to begin
-// with this PSN, 0 without one that is believed.
+// announcement returns the slot of the exchange that announced this PSN as the
+// first of a flow; 0 if there is none, or none that is believed.
 func (m *Map) announcement(k *key, psn uint32) uint32 {
 	named := k.at(psn)
 	at := m.announced.get(&named)
@@ -231,7 +234,7 @@ func (m *Map) announcement(k *key, psn uint32) uint32 {
 // named returns the source queue pair of the flow that an announcement is about.
 func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 
-// at returns the key of what is announced for a flow that begins with a PSN.
+// at returns the key of the announcement for a flow that begins with a PSN.
 func (k *key) at(psn uint32) key {
 	out := *k
 	out.QP |= psn
@@ -251,8 +254,8 @@ func (a *announcement) links() (forth, back link) {
 	return forth, back
 }
 
-// adopt makes the pairs of an exchange that data follows: requests, and where
-// o is not nil the last of so many answers to them.
+// adopt makes the pairs of an exchange that data has confirmed: by requests and, if
+// o is not nil, by this many answers, of which o is the last.
 func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 	forth, back := m.announced.At(at).links()
 	for _, l := range [...]*link{&forth, &back} {
@@ -267,7 +270,7 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 	m.connect(forth, back, settled)
 }
 
-// disconnect takes back the pairs of an exchange, as far as they are its own.
+// disconnect removes the pairs that an exchange made, and its announcements.
 func (m *Map) disconnect(id *key, x *exchange) {
 	a := announcement{exchange: *x, id: *id}
 	forth, back := a.links()
@@ -314,9 +317,9 @@ func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 	m.forget(dreq.Local, dreq.Remote, k)
 }
 
-// forget takes back the exchange of which a side says that these are its own
-// and the other's communication ids, and the pairs that it made. A REQ that is
-// not answered yet has but one id.
+// forget removes the exchange with these communication ids, local of the side that
+// sent the message, and the pairs that it made. Both ids must match, as an
+// attacker does not know them; a REQ without its REP has only one.
 func (m *Map) forget(local, remote uint32, k *key) bool {
 	mine, theirs := k.with(local), k.back(remote)
 	for _, id := range [...]*key{&mine, &theirs} {

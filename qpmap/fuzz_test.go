@@ -14,7 +14,8 @@ import (
 func play(script []byte, each func(p *rocev2.Packet, now time.Time)) {
 	now := start
 	ops := []bth.Opcode{
-		bth.RCSendOnly, bth.RCAcknowledge, bth.RCRDMAReadRequest, bth.RCRDMAReadResponseOnly, bth.UCSendOnly, bth.UDSendOnly,
+		bth.RCSendOnly, bth.RCAcknowledge, bth.RCRDMAReadRequest, bth.RCRDMAReadResponseOnly, bth.UCSendOnly,
+		bth.UDSendOnly,
 		bth.RCSendFirst,
 	}
 	for ; len(script) >= 4; script = script[4:] {
@@ -56,7 +57,8 @@ func FuzzObserve(f *testing.F) {
 				if pair.From == qpmap.UD || k.DestQP <= cm.QP {
 					continue
 				}
-				mate, err := m.SourceQP(qpmap.Key{FlowKey: rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: pair.SrcQP}}, now)
+				mate, err := m.SourceQP(qpmap.Key{FlowKey: rocev2.FlowKey{Src: k.Dst, Dst: k.Src, DestQP: pair.SrcQP}},
+					now)
 				if err == nil && mate.From != qpmap.UD && mate.SrcQP != k.DestQP {
 					t.Fatalf("%v from %v, but back to %v", k, pair, mate)
 				}

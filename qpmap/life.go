@@ -9,16 +9,17 @@ import (
 // How far a request may be from the PSN expected next and still belong to the
 // same life.
 const (
-	late    = 64      // either way, and move it: reordering, a few packets that the capture lost
-	nearby  = 1 << 11 // beyond it, until an answer shows that it was no stranger's with its PSN guessed
-	repeats = 1 << 8  // before what has been acknowledged: acknowledgements may be lost behind the capture
-	window  = 1 << 16 // before it, where no answer says what has been acknowledged
-	span    = 1 << 22 // distances are kept below this, so that they stay distances modulo 2^24
+	late = 64 // either way, and moves that: reordering, a few packets that the capture lost
+	// beyond it, once answered; only an answer moves it there, as the PSN may be an attacker's guess
+	nearby  = 1 << 11
+	repeats = 1 << 8  // before what was acknowledged, as acknowledgements may be lost after the capture point
+	window  = 1 << 16 // before it, where no answer shows what was acknowledged
+	span    = 1 << 22 // distances are kept below this, so that they are unambiguous modulo 2^24
 )
 
-// horizon is for how long a sender may not know what the capture has seen
-// acknowledged, as acknowledgements were lost behind the capture: longer than
-// a few timeouts of adapters.
+// horizon is how long a sender may not know of an acknowledgement that the capture
+// has seen, as it was lost after the capture point: longer than a few timeouts of
+// adapters.
 const horizon = 8 * time.Second
 
 // A life is a run of requests whose PSNs follow one another, modulo 2^24: what
@@ -30,24 +31,23 @@ const horizon = 8 * time.Second
 //	 may be sent   repeats and what  in order
 //	 again         is late
 //
-// A sender repeats from whatever it knows to be acknowledged on, as often and as
-// many requests as it likes: after a NAK, an RNR NAK or a timeout, and also what
-// the capture has seen acknowledged, when a timeout crosses acknowledgements or
-// these are lost. So requests between floor and next say nothing of another
-// life, and a connection whose first PSN falls between them by chance cannot be
-// told from repeats but by its answers.
+// After a NAK, an RNR NAK or a timeout, a sender repeats all requests from the last
+// one that it knows to be acknowledged. Those may include some whose
+// acknowledgement the capture has seen, if it crossed a timeout or was lost. So
+// requests between floor and next are no sign of another life. A new connection
+// whose first PSN happens to fall there differs from repeats only in its answers.
 type life struct {
 	next   uint32 // expected next
-	slack  uint32 // how much later that may be: a READ takes a PSN for each response, and their size is not known
+	slack  uint32 // how much further that may be: a READ uses a PSN for each response, of unknown size
 	floor  uint32 // the first PSN that may be sent again
 	acked  uint32 // the last PSN that an answer covers; at first the one before the first request
-	before uint32 // acked when turned
+	before uint32 // acked at the moment turned
 	first  uint32 // PSN of the first request
-	turned int32  // moment at which the horizon began that ends after that time
+	turned int32  // moment at which the current horizon began
 
-	requests  uint16 // seen, as far as 16 bits count; 0: next is what CM announced, or means nothing
+	requests  uint16 // requests seen, at most 65,535; 0: next is what CM announced, or is not known
 	transport bth.Transport
-	known     bool // next means something
+	known     bool // next is set
 	answered  bool // an answer has been seen
 }
 
@@ -57,8 +57,8 @@ func announce(psn uint32, t bth.Transport) life {
 	return life{next: psn, floor: psn, first: psn, acked: before, before: before, transport: t, known: true}
 }
 
-// begin returns the life in which a request is seen first. Those just before it
-// may come late, or again.
+// begin returns the life that begins, as far as is known, with this request.
+// Requests just before it may still come late, or again.
 func begin(o *Observation, mtu uint16, now int32) life {
 	l := announce(o.PSN, o.Opcode.Transport())
 	l.floor = (o.PSN - nearby) & psnMask
@@ -67,7 +67,7 @@ func begin(o *Observation, mtu uint16, now int32) life {
 	return l
 }
 
-// answered returns the life of which an answer is seen first.
+// answered returns the life that is known, so far, only by an answer.
 func answered(o *Observation, now int32) life {
 	l := announce((o.PSN+1)&psnMask, o.Opcode.Transport())
 	l.floor = (o.PSN - repeats) & psnMask
@@ -91,7 +91,7 @@ func (l *life) contains(psn uint32, t bth.Transport) bool {
 // lowest returns how far from next the first request is that may be sent again,
 // a negative distance.
 func (l *life) lowest() int32 {
-	if l.transport == bth.TransportUC { // which repeats nothing
+	if l.transport == bth.TransportUC { // UC does not retransmit
 		return max(distance(l.next, l.floor), -late)
 	}
 	lowest := distance(l.next, l.floor)
@@ -131,14 +131,15 @@ func (l *life) answers(psn uint32, t bth.Transport) bool {
 	return d < int32(l.slack) && d >= l.lowest()-1
 }
 
-// ahead tells whether an answer with this PSN is about requests of the life that
-// have not moved the PSN expected next.
+// ahead tells whether an answer with this PSN is about requests of the life beyond
+// next, which the nearby limit kept from moving it.
 func (l *life) ahead(psn uint32, t bth.Transport) bool {
 	d := distance(l.next, psn)
 	return l.requests > 0 && t == l.transport && 0 <= d && d <= nearby
 }
 
-// answer records what an answer covers: all up to its PSN, but what it refuses.
+// answer records what an answer acknowledges: all up to its PSN, or for a NAK all
+// before it.
 func (l *life) answer(o *Observation) {
 	psn := o.PSN
 	if o.refuses() {

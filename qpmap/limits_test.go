@@ -231,9 +231,11 @@ func TestLongUptime(t *testing.T) {
 		at = at.Add(20 * time.Millisecond)
 		observe(m, at, rival.req(), rival.rep(), rival.request(0))
 		at = at.Add(20 * time.Millisecond)
-		_, before := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
+		_, before := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20},
+			at)
 		observe(m, at, c.ack(20))
-		_, after := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20}, at)
+		_, after := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &bth.Header{Opcode: bth.RCSendOnly, PSN: c.psnA + 20},
+			at)
 		require.ErrorIs(t, before, qpmap.ErrAmbiguous, "%d days", days)
 		require.ErrorIs(t, after, qpmap.ErrAmbiguous, "%d days", days)
 		at = at.Add(20 * time.Millisecond)

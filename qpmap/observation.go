@@ -8,12 +8,12 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// An Observation is what a Map learns from a packet, without pointers, for those
-// who decode packets elsewhere and earlier: [Map.Learn] takes it. Set fills all of
-// it.
+// An Observation is what a Map can learn from a packet, for callers that decode
+// packets before, and elsewhere than, they call [Map.Learn]. It has no pointers.
+// Set overwrites all of it.
 type Observation struct {
 	Src, Dst [16]byte // IPv4 addresses as ::ffff:a.b.c.d
-	IPv4     bool     // that is what they are
+	IPv4     bool     // the addresses are IPv4
 	Domain   uint32   // see [Key]
 
 	SrcPort  uint16 // UDP
@@ -30,7 +30,7 @@ type Observation struct {
 	CM Exchange // of a packet of connection management
 }
 
-// Set makes o what there is to learn from a packet in a domain.
+// Set fills o from a packet in a domain.
 func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	*o = Observation{
 		Src: p.Src.As16(), Dst: p.Dst.As16(), IPv4: p.Dst.Is4(), Domain: domain,
@@ -45,23 +45,23 @@ func (o *Observation) Set(p *rocev2.Packet, domain uint32) {
 	}
 }
 
-// An Exchange is what a message of connection management says of queue pairs.
-// The zero value says nothing.
+// An Exchange is what a message of connection management says about queue pairs.
+// The zero value stands for a packet that is none of these messages.
 type Exchange struct {
 	Attribute cm.Attribute // REQ, REP, DREQ, DREP or REJ; 0: none of these
-	Local     uint32       // communication id of whoever sends the message
-	Remote    uint32       // communication id of the other one
+	Local     uint32       // communication id of the message's sender
+	Remote    uint32       // communication id of its receiver
 	QP        uint32       // local queue pair of a REQ or REP, remote one of a DREQ
-	EECN      uint32       // of a REP: where XRC has the local queue pair
-	PSN       uint32       // of a REQ or REP: the first that comes to its queue pair
+	EECN      uint32       // of a REP: Local EE Context Number, for XRC the local queue pair
+	PSN       uint32       // of a REQ or REP: Starting PSN, the first that its sender will receive
 	PKey      uint16       // of a REQ
-	MTU       uint16       // of a REQ: octets; 0: not said
+	MTU       uint16       // of a REQ: octets; 0: not given
 	Transport bth.Transport
 }
 
-// Set makes x what the packet says, if it carries such a message, and tells
-// whether it does. Of a packet that the capture cut it reads what is there: of a
-// REQ the first 138 octets of an Ethernet frame are enough over IPv4, 158 over IPv6.
+// Set fills x if the packet carries such a message, and tells whether it does. It
+// also reads packets that the capture cut, as far as they go: a REQ needs the
+// first 138 octets of an Ethernet frame over IPv4, 158 over IPv6.
 func (x *Exchange) Set(p *rocev2.Packet) bool {
 	*x = Exchange{}
 	b, sent := &p.BTH, len(p.Payload)
@@ -124,7 +124,7 @@ func (x *Exchange) setREQ(message []byte) error {
 	return nil
 }
 
-var errTransport = wireerr.New("qpmap", "transport of a REQ", 0, "none that has pairs")
+var errTransport = wireerr.New("qpmap", "transport of a REQ", 0, "not RC, UC or XRC")
 
 // transportOf returns the transport that a REQ asks for.
 func transportOf(req *cm.REQ) (t bth.Transport, known bool) {
@@ -148,9 +148,9 @@ func (o *Observation) key() key {
 	return k
 }
 
-// psns returns how many PSNs a request takes: a READ one for each response, of
-// which the path MTU tells the size; without it the least and the most that
-// this can be.
+// psns returns how many PSNs a request uses: a READ uses one for each response
+// packet, whose size is the path MTU. With mtu 0, not known, it returns the least
+// and the most that is possible.
 func (o *Observation) psns(mtu uint16) (least, most uint32) {
 	if o.Opcode.Operation() != bth.OpRDMAReadRequest {
 		return 1, 1
@@ -166,8 +166,8 @@ func packets(length, mtu uint32) uint32 {
 	return max(1, length/mtu+min(1, length%mtu))
 }
 
-// mtu returns the path MTU if the packet tells it, 0 otherwise: a First or a
-// Middle packet is as long as the path allows.
+// mtu returns the path MTU if the packet shows it, 0 otherwise: the payload of a
+// First or a Middle packet is exactly one path MTU.
 func (o *Observation) mtu() uint16 {
 	switch o.Opcode.Operation() {
 	case bth.OpSendFirst, bth.OpSendMiddle, bth.OpRDMAWriteFirst, bth.OpRDMAWriteMiddle,
@@ -180,7 +180,7 @@ func (o *Observation) mtu() uint16 {
 	return 0
 }
 
-// asks tells whether a request wants an answer.
+// asks tells whether a request requires a response.
 func (o *Observation) asks() bool {
 	switch o.Opcode.Operation() {
 	case bth.OpRDMAReadRequest, bth.OpCmpSwap, bth.OpFetchAdd:
@@ -190,7 +190,7 @@ func (o *Observation) asks() bool {
 }
 
 // continues tells whether the packet is a response to a READ other than the first
-// or only one: its PSN is one of the READ's, but no request has it.
+// or only one: its PSN is within the READ's range, but is not the READ's own.
 func (o *Observation) continues() bool {
 	op := o.Opcode.Operation()
 	return op == bth.OpRDMAReadResponseMiddle || op == bth.OpRDMAReadResponseLast

@@ -2,23 +2,24 @@ package qpmap
 
 import "github.com/rocecn/rocecn/bth"
 
-// An open flow has no pair yet, or requests that the life of its pair does not
-// explain. Votes are counted for both directions of a connection: whose source
-// queue pair is a says also who answers to a.
+// An open flow has no pair yet, or has requests outside the life of its pair. Votes
+// are counted for both directions: a response from B to queue pair a is a vote for
+// a as source of the flow to B, and for the flow's receiver as source of the
+// responses to a.
 type open struct {
 	seen          int64
 	requested     int32  // moment of the last request
 	next          uint32 // expected after the last requests that followed one another
-	run           uint16 // how many those were, less the others since
+	run           uint16 // how many those were, minus the others since
 	pkey, mtu     uint16
-	named, begun  bool   // a CM exchange names the flow; its requests began where that says
-	start         uint32 // with which PSN, if named
+	named, begun  bool   // a CM exchange names the flow; its requests began with the announced PSN
+	start         uint32 // the announced PSN, if named
 	tally, byPort tally
 }
 
-// openFlow returns the slot of the open flow of this key, a new one if need be,
-// in the place of the one used longest ago. Making one may move all of the table:
-// no pointer to another open flow may be kept meanwhile.
+// openFlow returns the slot of the open flow of this key. It makes one if needed, in
+// a full table in the place of the one used longest ago: a pointer to another open
+// flow may not be kept across the call.
 func (m *Map) openFlow(k *key) uint32 {
 	at := m.open.get(k)
 	switch {
@@ -40,8 +41,8 @@ func (m *Map) closeFlow(k *key) {
 	}
 }
 
-// follow records a request. Single ones, as someone sends who guesses PSNs, do
-// not put an end to a run of others at once.
+// follow records a request. A single one elsewhere, such as an attacker sends who
+// guesses PSNs, does not end a run.
 func (f *open) follow(o *Observation, now int32) {
 	least, _ := o.psns(f.mtu)
 	end := (o.PSN + least) & psnMask
@@ -63,7 +64,7 @@ func (f *open) follow(o *Observation, now int32) {
 	}
 }
 
-// another tells whether requests that follow one another came lately, and not
+// another tells whether recent requests follow one another somewhere else than
 // from this PSN on.
 func (f *open) another(psn uint32, now int32) bool {
 	d := distance(psn, f.next)
@@ -76,7 +77,7 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 	if at := m.find(k); at != 0 && m.followPair(at, o) {
 		e := m.pairs.At(at)
 		if !o.asks() && !e.questioned() {
-			return // a pair that holds needs few votes
+			return // a settled pair needs no votes from every request
 		}
 		mtu = e.mtu
 	} else {
@@ -84,10 +85,10 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 	}
 	t, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
 	if t == bth.TransportUC {
-		return // it has no answers
+		return // UC has no responses that could vote
 	}
 	m.recent.add(k, o.PSN, t, 0, now, long)
-	if least, _ := o.psns(mtu); least > 1 { // a READ, which the next request follows with its last PSN
+	if least, _ := o.psns(mtu); least > 1 { // a READ: the next request has the PSN after its last one
 		m.recent.add(k, (o.PSN+least-1)&psnMask, t, 0, now, long)
 	}
 	if m.cfg.Ports {
@@ -95,8 +96,8 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 	}
 }
 
-// followOpen follows a flow without a pair, or requests out of its life, and
-// returns the path MTU if it is known.
+// followOpen records a request of a flow without a pair, or outside the life of its
+// pair, and returns the path MTU, 0 if not known.
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	at := m.openFlow(k)
 	f := m.open.At(at)
@@ -115,11 +116,11 @@ func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
 	return f.mtu
 }
 
-// begins returns the slot of the exchange that announces requests of which o is
-// one of the first, and with which PSN they begin; slot 0 where there is none.
-// In a flood of exchanges they must be in a row, and run is how many were seen. One
-// of them, or some that are not next to each other, may be missing: the capture
-// loses packets. Who guesses PSNs does not hit several in a row.
+// begins returns the slot of the announcement whose first requests o is one of, 0
+// if there is none, and the first PSN. In a flood of exchanges, most of them
+// forged, several requests in a row are needed, as guessed PSNs do not hit several
+// in a row; run is how many were seen. The capture may have lost some of them, but
+// not two that are next to each other.
 func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run uint16) {
 	start = o.PSN
 	if m.unanswered < flood {
@@ -150,14 +151,14 @@ func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run 
 	return 0, 0, 0
 }
 
-// inARow is how many requests in a row that begin where CM says are believed
-// against a connection of one of their queue pairs that has been answered.
+// inARow is how many requests in a row, from the announced PSN on, displace a
+// connection of one of their queue pairs that has been answered.
 const inARow = 4
 
-// believes tells whether so many requests in a row that begin where CM says are
-// enough to believe the exchange: not against other requests that follow one
-// another, and not against a connection of the same flow that has been answered
-// and is in use. There the answers must say the same.
+// believes tells whether run requests in a row from the announced PSN on are enough
+// to believe the exchange. They are not while the flow has other requests that
+// follow one another, or a connection that has been answered and is in use: then
+// only answers can confirm the exchange.
 func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation) bool {
 	t, now := o.Opcode.Transport(), m.now()
 	if f.another(f.start, now) || m.recent.has(k, (f.start-1)&psnMask, t, now, m.clock.answerTime()) {
@@ -178,12 +179,12 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	return m.yields(at, run) && m.yields(m.find(&back), run)
 }
 
-// flood is how many exchanges in a row contradict pairs in use and are never
-// answered when they are taken for made up.
+// flood is how many exchanges, without one that was answered, contradict pairs in
+// use before they count as forged.
 const flood = 16
 
-// yields tells whether a pair, if there is one, gives way to another connection
-// that has had so many requests in a row, and no answer, in a flood of exchanges.
+// yields tells whether, in a flood of exchanges, a pair (if there is one) is replaced
+// by another connection that has had run requests in a row but no answer.
 func (m *Map) yields(at uint32, run uint16) bool {
 	if at == 0 {
 		return true
@@ -210,7 +211,7 @@ func (m *Map) requests(at uint32) uint16 {
 	return n
 }
 
-// followPair follows a flow that has a pair, and tells whether the request
+// followPair records a request of a flow that has a pair, and tells whether it
 // belongs to the pair's life.
 func (m *Map) followPair(at uint32, o *Observation) bool {
 	e := m.pairs.At(at)
@@ -219,16 +220,16 @@ func (m *Map) followPair(at uint32, o *Observation) bool {
 	case e.from == Given:
 		return true
 	case !e.life.known && t == e.transport:
-		e.life, e.sure = begin(o, e.mtu, m.now()), false // whose requests these are, an answer must tell
+		e.life, e.sure = begin(o, e.mtu, m.now()), false // an answer must show whose requests these are
 	case !e.life.contains(o.PSN, t):
 		e.stray = true
 		return false
 	default:
 		if !e.contested && e.rivals(o.PSN) {
-			e.contested, e.contest = true, m.now() // only answers can tell
+			e.contested, e.contest = true, m.now() // only an answer can show whose request it is
 		}
 		if e.life.requests == 0 && e.from == CM {
-			// They begin where CM says, unless they come from before that.
+			// They begin with the announced PSN, unless the request before it was seen, too.
 			e.sure = !m.recent.has(m.pairs.Key(at), (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
 		}
 		e.life.take(o, e.mtu, m.now())

@@ -9,27 +9,27 @@ import (
 
 // pair is what the table of pairs holds.
 type pair struct {
-	seen      int64 // when a packet last spoke for it
+	seen      int64 // ticks of the last packet that agreed with it
 	life      life  // the requests of the flow
-	confirmed int32 // the moment when data last did: a request in its life, or an answer; 0 never
-	answered  int32 // the moment of the last answer; 0 none
+	confirmed int32 // moment of the last data that agreed: a request of its life, or an answer; 0 never
+	answered  int32 // moment of the last answer; 0 never
 	requested int32 // moment of the last request
-	otherSeen int32 // UD: the moment when another source queue pair was seen last; 0 never
+	otherSeen int32 // UD: moment of the last packet of another source queue pair; 0 never
 	srcQP     uint32
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
-	rival     uint32 // queue pair that a CM exchange names for the flow since data confirmed this one; 0 none
-	rivalPSN  uint32 // with which its requests begin
-	contest   int32  // moment since which these may be the requests of another queue pair; 0 never
+	rival     uint32 // source that a CM exchange has named for the flow since data confirmed srcQP; 0 none
+	rivalPSN  uint32 // first PSN of the rival
+	contest   int32  // moment since which the requests may be another queue pair's; 0 never
 	pkey, mtu uint16
 	weight    uint16 // answers seen
 	transport bth.Transport
 	from      Source
-	sure      bool // the requests are those of srcQP: they began where CM says, or were answered
-	stray     bool // the last request was out of the life
-	contested bool // there is a sign of another pair, and none for this one since
-	overlaps  bool // the life had come to rivalPSN when that was announced
-	shared    bool // a CM exchange names the flow's receiver for requests that the other direction has had, too
+	sure      bool // the requests are srcQP's: they began with the announced PSN, or were answered
+	stray     bool // the last request was outside the life
+	contested bool // something has spoken for another pair, and no answer for this one since
+	overlaps  bool // the life had reached rivalPSN when that was announced
+	shared    bool // a CM exchange names another sender, and a first PSN in the life of the other direction
 	voted     bool // votes for another pair have been counted
 }
 
@@ -38,7 +38,7 @@ func (m *Map) now() int32 { return moment(m.clock.ticks) }
 
 // The lists of the table of pairs.
 const (
-	unsettled = 0 // no data has confirmed them
+	unsettled = 0 // not confirmed by data
 	settled   = 1 // confirmed by data, or given
 )
 
@@ -50,13 +50,13 @@ func (e *pair) list() uint32 {
 	return unsettled
 }
 
-// quiet tells whether no data has spoken for a pair for a while.
+// quiet tells whether no data has confirmed a pair for the time silence.
 func (e *pair) quiet(now int32) bool { return e.confirmed == 0 || !within(silence, e.confirmed, now) }
 
-// questioned tells whether something speaks for another pair of the same flow.
+// questioned tells whether there is evidence for another pair of the same flow.
 func (e *pair) questioned() bool { return e.contested || e.rival != 0 || e.shared }
 
-// sinceContest returns how long ago something last spoke for another pair.
+// sinceContest returns how long ago there was evidence for another pair.
 func (e *pair) sinceContest(now int32) time.Duration {
 	if e.contest == 0 {
 		return math.MaxInt64
@@ -97,7 +97,7 @@ func (m *Map) drop(at uint32) {
 	m.pairs.Remove(at)
 }
 
-// use notes that a packet spoke for a pair.
+// use records that a packet agreed with a pair.
 func (m *Map) use(at uint32) {
 	e := m.pairs.At(at)
 	const step = 1 << 27 // ticks; no need to move an entry for each packet
@@ -107,8 +107,8 @@ func (m *Map) use(at uint32) {
 	e.seen = m.clock.ticks
 }
 
-// confirm notes that data spoke for the pairs of both directions. Where that was
-// an answer, whatever spoke for others was made up, or is long past.
+// confirm records that data confirmed the pairs of both directions. An answer also
+// refutes the evidence for other pairs, which was forged or is outdated.
 func (m *Map) confirm(at, mate uint32, answered bool) {
 	for _, at := range [...]uint32{at, mate} {
 		if at == 0 {
@@ -139,8 +139,8 @@ type link struct {
 	pair pair
 }
 
-// connect makes the pairs of both directions, or none. Pairs that name other
-// queue pairs go, but a given pair stays as it is.
+// connect makes the pairs of both directions, or none. It removes pairs that name
+// other queue pairs, except given ones.
 func (m *Map) connect(forth, back link, list uint32) {
 	for _, l := range [...]*link{&forth, &back} {
 		if at := m.find(&l.key); at != 0 && m.pairs.At(at).srcQP != l.pair.srcQP && m.pairs.At(at).from != Given {
@@ -152,7 +152,7 @@ func (m *Map) connect(forth, back link, list uint32) {
 	}
 	a := m.place(&forth.key, list)
 	b := m.place(&back.key, list)
-	if a == b && forth.key != back.key { // there is room for one: the second took the place of the first
+	if a == b && forth.key != back.key { // there was room for one only: the second evicted the first
 		a = 0
 	}
 	if a == 0 || b == 0 {
@@ -165,13 +165,13 @@ func (m *Map) connect(forth, back link, list uint32) {
 	if b != a {
 		m.install(b, &back, list)
 	}
-	if forth.pair.answered != 0 || back.pair.answered != 0 { // else answers may still say something else
+	if forth.pair.answered != 0 || back.pair.answered != 0 { // without an answer the votes still count
 		m.closeFlow(&forth.key)
 		m.closeFlow(&back.key)
 	}
 }
 
-// place returns the slot of a flow's pair, or one for it to be made.
+// place returns the slot of a flow's pair, a new one if it has none.
 func (m *Map) place(k *key, list uint32) uint32 {
 	if at := m.find(k); at != 0 {
 		return at
@@ -179,8 +179,8 @@ func (m *Map) place(k *key, list uint32) uint32 {
 	return m.makePair(k, list)
 }
 
-// install makes a pair in its slot. Votes that say the same again leave a pair as
-// it is.
+// install writes a pair to its slot. A pair that is known in the same or a better
+// way stays as it is.
 func (m *Map) install(at uint32, l *link, list uint32) {
 	e := m.pairs.At(at)
 	same := e.from != 0 && e.srcQP == l.pair.srcQP
@@ -207,9 +207,9 @@ func (m *Map) install(at uint32, l *link, list uint32) {
 	m.pairs.Renew(at, list)
 }
 
-// makePair returns a new slot in a list. In a full table it takes that of the
-// oldest pair that no data confirmed, and for a settled one otherwise that of
-// the oldest that is not in use; 0 when there is none.
+// makePair returns a new slot in a list. In a full table it evicts the oldest pair
+// that no data has confirmed or else, see oldestSettled, one that is not in use; it
+// returns 0 if there is none. So a flood of new flows displaces no pair in use.
 func (m *Map) makePair(k *key, list uint32) uint32 {
 	if at := m.pairs.add(k, list); at != 0 {
 		return at
@@ -227,8 +227,9 @@ func (m *Map) makePair(k *key, list uint32) uint32 {
 	return m.pairs.add(k, list)
 }
 
-// oldestSettled returns the settled pair that makes room for one in a list. A
-// given pair in its place becomes the newest, and a few are passed in this way.
+// oldestSettled returns the settled pair to evict for a new one in a list: the oldest
+// if it is idle or, for a settled one, silent. It skips up to eight given pairs,
+// which become the newest.
 func (m *Map) oldestSettled(list uint32) uint32 {
 	at := m.pairs.Victim(settled, 8, func(at uint32) bool { return m.pairs.At(at).from == Given })
 	if at == 0 {

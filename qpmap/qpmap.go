@@ -1,57 +1,56 @@
 // Package qpmap learns from passing traffic which queue pairs belong together.
 //
-// A data packet names the receiver's queue pair, and a CNP must name the
-// sender's, which only a datagram (UD) carries. Whoever answers for a receiver,
-// a proxy or an ingress PE, and whoever accounts for flows, has to learn it, in
-// this order of trust:
+// A data packet names the receiver's queue pair. A CNP must name the sender's, which
+// only datagrams (UD) carry. So a proxy, an ingress PE, whoever else sends CNPs for a
+// receiver, and whoever accounts for flows has to learn it, in this order of trust:
 //
 //   - Given: told by the operator, with [Map.Add].
 //   - CM: a REQ and the REP that answers it name both queue pairs (package cm).
-//     A DREQ, or a REJ or DREP, with the addresses and communication ids of the
+//     A DREQ, a REJ or a DREP with the addresses and communication ids of the
 //     exchange ends the pair.
-//   - Votes: a response from B to A with DestQP a and PSN p is a vote that the
-//     flow from A to B which used p just now has source queue pair a. Three for
-//     different PSNs make a pair, if nobody else has more than half as many; see
-//     [Config].
-//   - UD: the DETH of the last packet.
+//   - Votes: a response from B to A with DestQP a and PSN p is a vote for a as the
+//     source queue pair of the flow from A to B that has just used p. Three votes
+//     for different PSNs make a pair if no other candidate has more than half as
+//     many; see [Config].
+//   - UD: the DETH of the flow's last packet.
 //
 // # When there is no pair
 //
-// A wrong pair is worse than none, so what contradicts itself gives none. Votes
-// decide only when they stand out both ways: among all queue pairs that could be
-// the flow's source, and among all flows that the queue pair could be the source
-// of. So flows that use the same PSNs at the same time tie. UC has no responses
-// and no votes. The pairs of both directions of a connection are learned together.
-// "Just now" is a second, or up to a minute where packets come seconds apart. The UDP
-// source port counts only where it is asked for: see [Config].
+// A wrong pair is worse than none, so contradictory evidence gives none. Votes must
+// win in both directions: among all queue pairs that could be the flow's source, and
+// among all flows whose source the queue pair could be. So flows that use the same
+// PSNs at the same time tie, and have no pair. UC has no responses and so no votes.
+// The pairs of both directions of a connection are learned together. "Has just used"
+// means within a second, or up to a minute where packets are seconds apart. The UDP
+// source port counts only if [Config] says so.
 //
 // # Lives
 //
-// Hosts use queue pairs again, so a pair is of one life of its flow: requests
-// whose PSNs follow one another. Repeats belong to it, of whatever number and
-// cause, and so does what the capture lost, up to 2,048 packets. A packet out of
-// the life is of nobody known, and harms nobody: the next one in the life is
-// known again.
+// Hosts reuse queue pairs, so a pair holds for one life of its flow: a run of
+// requests whose PSNs follow one another. Retransmissions belong to it, however many,
+// and gaps of up to 2,048 packets that the capture lost. For a packet outside the life
+// the sender is not known ([ErrUnknown]); the next packet in the life has the pair
+// again.
 //
-// Another life takes the place of one only when it has been answered, and the old
-// one has said nothing for a second, was ended by CM, or was answered less often
-// than the new one has been since. So CM messages, data and answers that somebody
-// makes up who is not on the path displace no connection in use: whoever has to
-// guess PSNs makes up other lives only, and of two that announce the same PSN,
+// A new life replaces the old one only when it has been answered and the old one has
+// been silent for a second, was ended by CM, or was answered less often than the new
+// one has been since. So an attacker who is not on the path cannot displace a
+// connection in use by forged CM messages, data and answers: he has to guess PSNs, and
+// wrong guesses belong to other lives. If two exchanges announce the same first PSN,
 // neither is believed until answers decide.
 //
-// A life that no CM shows and that begins among the PSNs of the one before can be
-// seen only by its responses.
+// A life without CM messages that begins among the PSNs of the previous one is
+// recognized only by its responses.
 //
 // # Time and memory
 //
 // Time is an argument, and may jump back. Entries that no packet has used for
-// Idle are forgotten. All memory is taken by [New], 16 MB with the defaults, 176
-// octets for each pair more, or as it is needed: see [Config]. A full table gives
-// up what was used longest ago: pairs that no data has confirmed first, and never
-// one that is given, or is confirmed and in use.
+// Config.Idle are forgotten. [New] allocates all memory, 16 MB with the defaults and
+// 176 octets for each further pair, or with Config.Grow it is allocated as needed. A
+// full table evicts the pair used longest ago, first among those that no data has
+// confirmed; never one that is given, or is confirmed and in use.
 //
-// A Map is not safe for concurrent use: one a core.
+// A Map is not safe for concurrent use: use one for each core.
 package qpmap
 
 import (
@@ -65,7 +64,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The errors, where there is no pair, or no room for one.
+// The errors of [Map.SourceQP] and [Map.Add].
 var (
 	ErrUnknown   = wireerr.New("qpmap", "source queue pair", 0, "not known")
 	ErrAmbiguous = wireerr.New("qpmap", "source queue pair", 0, "more than one is possible")
@@ -83,7 +82,7 @@ const (
 	Votes                   // the PSNs of requests and responses
 	UD                      // a DETH
 	Given                   // Map.Add
-	Port                    // votes that tie, but for the UDP source port: see Config.Ports
+	Port                    // votes that tie unless the UDP source port counts: see Config.Ports
 )
 
 var sources = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
@@ -111,7 +110,7 @@ type Pair struct {
 	MTU       uint16 // path MTU in octets, 0 when not known
 	Transport bth.Transport
 	From      Source
-	Seen      time.Time // when a packet last spoke for the pair
+	Seen      time.Time // when a packet last agreed with the pair
 }
 
 // A Key names a flow of a domain.
@@ -120,8 +119,8 @@ type Key struct {
 	Domain uint32 // such as the number of a VPN, which may have addresses of its own
 }
 
-// Hash returns 64 bits that depend on all of the key and on a seed, which keeps
-// others from choosing flows that collide.
+// Hash returns a hash of the whole key. An attacker who does not know the seed cannot
+// choose flows that collide.
 func (k Key) Hash(seed uint64) uint64 {
 	return k.FlowKey.Hash(seed + uint64(k.Domain)*0x9E3779B97F4A7C15)
 }
@@ -132,16 +131,15 @@ type Config struct {
 	MaxPairs   int           // pairs, one for each direction: 65,536
 	MaxPending int           // CM exchanges: 4,096
 	MaxOpen    int           // flows whose votes are being counted: 4,096
-	Idle       time.Duration // after so long without a packet an entry is forgotten: 10 minutes
-	MinVotes   int           // votes that make a pair: 3
-	Ratio      int           // how many times the votes of the runner-up: 2
+	Idle       time.Duration // an entry is forgotten after this time without a packet: 10 minutes
+	MinVotes   int           // votes that a pair needs: 3
+	Ratio      int           // and how many times as many as the runner-up: 2
 
-	// Ports lets votes that tie be decided by the UDP source port: requests and
-	// responses of a connection have the same in the stacks of many hosts, not in
-	// all. That is evidence for who looks at traffic, and no proof: whoever sends
-	// CNPs does without.
+	// Ports lets the UDP source port decide votes that tie: requests and responses
+	// of a connection have the same one with the stacks of many hosts, but not of
+	// all. That is good enough to show to a person, but not to send CNPs by.
 	Ports bool
-	// Grow takes memory as it is needed, up to the maxima, instead of all at once.
+	// Grow allocates memory as it is needed, up to the maxima, instead of all in New.
 	Grow bool
 }
 
@@ -156,7 +154,7 @@ func (c Config) withDefaults() Config {
 	if c.Idle <= 0 {
 		c.Idle = 10 * time.Minute
 	}
-	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // both directions of a connection
+	c.MaxPairs, c.MaxOpen = max(c.MaxPairs, 2), max(c.MaxOpen, 2) // room for both directions of a connection
 	return c
 }
 
@@ -166,13 +164,13 @@ type Stats struct {
 
 	CM, Votes, UD, Ports uint64 // pairs learned, by how
 
-	Ended     uint64 // pairs that CM ended
-	NewLives  uint64 // pairs that another connection of their queue pairs put an end to
-	Expired   uint64 // pairs idle for too long
-	Evicted   uint64 // pairs given up for others
-	Full      uint64 // pairs not taken as the table was full
-	Unmatched uint64 // CM messages that belong to no exchange or pair known
-	Conflicts uint64 // CM exchanges not believed: other than one seen before, or than a pair that data confirms
+	Ended     uint64 // pairs ended by CM
+	NewLives  uint64 // pairs replaced by a new connection of their queue pairs
+	Expired   uint64 // pairs forgotten after Idle
+	Evicted   uint64 // pairs evicted for others
+	Full      uint64 // pairs not learned as the table was full
+	Unmatched uint64 // CM messages that belong to no known exchange or pair
+	Conflicts uint64 // CM messages not believed: they contradict an earlier one, or data
 }
 
 // Map is what has been learned. Make one with [New].
@@ -186,16 +184,16 @@ type Map struct {
 	announced table[announcement]
 	open      table[open]
 	recent    recent
-	ports     recent       // of requests with the same UDP source port, if these count
+	ports     recent       // the same by UDP source port, with Config.Ports
 	users     [ways]uint32 // see Asked
 
-	unanswered uint32 // CM exchanges that contradicted pairs in use since one of any kind was answered
+	unanswered uint32 // CM exchanges that contradicted pairs in use since the last one that was answered: see flood
 
 	learned      [2]uint32 // ids of the pairs that the last Observe learned
 	learnedCount uint32
 }
 
-// New returns an empty Map and takes all of its memory, unless that is to grow.
+// New returns an empty Map, with all of its memory unless Config.Grow.
 func New(cfg Config) *Map {
 	cfg = cfg.withDefaults()
 	seed := rand.Uint64() // of the sets of requests
@@ -214,9 +212,9 @@ func New(cfg Config) *Map {
 	return m
 }
 
-// Observe learns from a packet that passes: data, responses and CM messages of
-// either direction. Anything else changes nothing. It allocates nothing, keeps
-// nothing of p, and returns how many pairs [Map.Learned] yields.
+// Observe learns from a packet of either direction: data, responses and CM messages.
+// It ignores all others. It does not allocate unless Config.Grow, does not keep p, and
+// returns the number of pairs learned, which [Map.Learned] yields.
 func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int) {
 	var o Observation
 	o.Set(p, domain)
@@ -245,12 +243,12 @@ func (m *Map) Learn(o *Observation, now time.Time) {
 	}
 }
 
-// requestsPerFlow is how many requests of an open flow are remembered, if all
-// MaxOpen of them have as many.
+// requestsPerFlow is how many requests are remembered for each of MaxOpen flows, on
+// average.
 const requestsPerFlow = 16
 
-// managementQP is the last of the queue pairs, 0 and 1, that carry management
-// datagrams alone.
+// managementQP is the higher of the two queue pairs, 0 and 1, that carry only
+// management datagrams.
 const managementQP = 1
 
 // SourceQP returns what is known of the sender of the flow's last packet. It
@@ -280,8 +278,8 @@ func (m *Map) sender(k *key) (Pair, error) {
 	return m.pair(e), nil
 }
 
-// SourceQPOf is [Map.SourceQP] of a packet of which the BTH is known, such as the
-// one that invoked a message: packets that came since then do not matter.
+// SourceQPOf is [Map.SourceQP] for the packet with this BTH instead of the flow's last
+// one: for a message about an earlier packet, such as the invoking packet of PROXY.
 func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	m.clock.set(now)
 	key := keyOf(k)
@@ -295,8 +293,8 @@ func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	return m.pair(e), nil
 }
 
-// explains tells whether a packet may be of the connection that a pair is of: a
-// request by the life of its flow, a response by that of the other direction.
+// explains tells whether a packet may belong to a pair's connection: a request to the
+// life of its flow, a response to that of the other direction.
 func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
 	t := h.Opcode.Transport()
 	switch {
@@ -310,13 +308,13 @@ func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
 	return to != 0 && m.pairs.At(to).life.answers(h.PSN, t)
 }
 
-// response tells whether an opcode is a response: an acknowledgement, or what a
-// READ brings.
+// response tells whether an opcode is a response: an acknowledgement or a READ
+// response.
 func response(op bth.Opcode) bool {
 	return op.Operation() >= bth.OpRDMAReadResponseFirst && op.Operation() <= bth.OpAtomicAcknowledge
 }
 
-// lookUp returns the pair of a flow, or why there is none.
+// lookUp returns the pair of a flow, or ErrUnknown or ErrAmbiguous.
 func (m *Map) lookUp(k *key) (*pair, error) {
 	at := m.pairs.get(k)
 	if at == 0 {
@@ -342,15 +340,15 @@ func (m *Map) pair(e *pair) Pair {
 	}
 }
 
-// Add takes a pair that did not come from traffic, and displaces what was known of
-// the flow.
+// Add adds a pair that was not learned here, in the place of what was known of the
+// flow.
 //
-// With From 0 or [Given] the operator vouches for the pair: it does not age, and
-// nothing but [Map.Remove] ends it; Seen does not matter. With any other From it is
-// one that [Map.All] of another Map has yielded, such as of a program before its
-// restart: it is what it was there, as old as Seen says, and ends as such a pair
-// does. Whose requests come next an answer must tell, as the connection may have
-// been another one meanwhile.
+// With From 0 or [Given] the operator vouches for the pair: it does not age, only
+// [Map.Remove] and another Add end it, and Seen is ignored. With any other From it
+// comes from [Map.All] of another Map, such as that of the program before a restart:
+// it is as old as Seen says, and ages and ends as learned pairs do. The first request
+// after it must be answered before the pair is believed, as the queue pair may have
+// been reused meanwhile.
 //
 // PKey 0 stands for 0xffff, the default partition.
 func (m *Map) Add(k Key, p Pair) error {
@@ -378,14 +376,14 @@ func (m *Map) Add(k Key, p Pair) error {
 		v.seen, v.confirmed = m.clock.ticks, m.now()
 	} else {
 		v.from, v.seen = p.From, m.clock.ticksAt(p.Seen)
-		v.local, v.remote = rand.Uint32(), rand.Uint32() // of an exchange that nobody can name any more
+		v.local, v.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
 	}
 	*m.pairs.At(at) = v
 	return nil
 }
 
-// Remove forgets what is known of the flow, however it is known, and tells
-// whether there was something.
+// Remove forgets the pair of a flow, also a given one, and tells whether there was
+// one.
 func (m *Map) Remove(k Key) bool {
 	key := keyOf(k)
 	at := m.pairs.get(&key)
@@ -395,8 +393,8 @@ func (m *Map) Remove(k Key) bool {
 	return at != 0
 }
 
-// All yields the pairs that [Map.SourceQP] would return, in no order. [Map.Add] of
-// another Map takes them. The Map must not be changed meanwhile.
+// All yields the pairs that [Map.SourceQP] would return, in no particular order, for
+// [Map.Add] of another Map. The loop must not change the Map.
 func (m *Map) All() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for at := range m.pairs.All() {
@@ -408,8 +406,8 @@ func (m *Map) All() iter.Seq2[Key, Pair] {
 	}
 }
 
-// Learned yields the pairs that the last [Map.Observe] learned, those of both
-// directions where CM or votes made them. The Map must not be changed meanwhile.
+// Learned yields the pairs that the last [Map.Observe] or [Map.Learn] learned: one of
+// a datagram, otherwise those of both directions. The loop must not change the Map.
 func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for _, at := range m.learned[:m.learnedCount] {
@@ -420,13 +418,13 @@ func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	}
 }
 
-// Asked returns the queue pairs of up to four flows that sent requests with the
-// PSN of the last response that [Map.Observe] or [Map.Learn] saw, 0 for none, where
-// no pair says which of them it answers.
+// Asked returns the destination queue pairs of up to four flows that the response last
+// seen by [Map.Observe] or [Map.Learn] may answer, as they used its PSN, while no pair
+// says which of them it does. Unused elements are 0.
 func (m *Map) Asked() [4]uint32 { return m.users }
 
-// Expire forgets what has been idle for too long, and returns how many pairs
-// that were. Nothing depends on it being called: it only makes room early.
+// Expire forgets all entries that have been idle for Config.Idle, and returns how many
+// pairs these were. Calling it is optional: it only makes room early.
 func (m *Map) Expire(now time.Time) int {
 	m.clock.set(now)
 	pairs := m.pairs.expire(m.idle)

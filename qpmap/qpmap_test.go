@@ -26,8 +26,10 @@ func TestCM(t *testing.T) {
 		k rocev2.FlowKey
 		p qpmap.Pair
 	}{
-		{c.forth(), qpmap.Pair{SrcQP: c.a, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM, Seen: start}},
-		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM, Seen: start}},
+		{c.forth(), qpmap.Pair{SrcQP: c.a, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM,
+			Seen: start}},
+		{c.back(), qpmap.Pair{SrcQP: c.b, PKey: 0xFFFF, MTU: 1024, Transport: bth.TransportRC, From: qpmap.CM,
+			Seen: start}},
 	} {
 		got, err := m.SourceQP(qpmap.Key{FlowKey: want.k}, start)
 		require.NoError(t, err)
@@ -58,13 +60,14 @@ func TestCM(t *testing.T) {
 func TestCMEnds(t *testing.T) {
 	c := live()
 	for what, end := range map[string]rocev2.Packet{
-		"DREQ":                     c.dreq(),
-		"DREQ of the other side":   c.turned().dreq(),
-		"DREP":                     c.drep(),
-		"DREP of the other side":   c.turned().drep(),
-		"REJ":                      c.rej(),
-		"REJ of the requester":     c.turned().rej(),
-		"REJ without a local comm": cmPacket(c.A, c.B, cm.AttributeREJ, &cm.REJ{LocalCommID: c.commA, RemoteCommID: c.commB}),
+		"DREQ":                   c.dreq(),
+		"DREQ of the other side": c.turned().dreq(),
+		"DREP":                   c.drep(),
+		"DREP of the other side": c.turned().drep(),
+		"REJ":                    c.rej(),
+		"REJ of the requester":   c.turned().rej(),
+		"REJ without a local comm": cmPacket(c.A, c.B, cm.AttributeREJ,
+			&cm.REJ{LocalCommID: c.commA, RemoteCommID: c.commB}),
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := established(c, true)
@@ -85,7 +88,8 @@ func TestXRC(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
 	observe(m, start,
-		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a, TransportType: cm.TransportExtended, ExtendedTransport: cm.ExtendedXRC}),
+		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalCommID: 1, LocalQPN: c.a, TransportType: cm.TransportExtended,
+			ExtendedTransport: cm.ExtendedXRC}),
 		cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{LocalCommID: 2, RemoteCommID: 1, LocalEECN: c.b}))
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)
@@ -100,7 +104,8 @@ func TestCutCM(t *testing.T) {
 		name  string
 		snap  int
 		pairs int
-	}{{"rxe-ucmatose4.pcap", 138, 4}, {"rxe-ucmatose4.pcap", 137, 0}, {"rxe-rping6.pcap", 158, 2}, {"rxe-rping6.pcap", 157, 0}} {
+	}{{"rxe-ucmatose4.pcap", 138, 4}, {"rxe-ucmatose4.pcap", 137, 0}, {"rxe-rping6.pcap", 158, 2},
+		{"rxe-rping6.pcap", 157, 0}} {
 		known := map[rocev2.FlowKey]bool{}
 		m := qpmap.New(qpmap.Config{})
 		for _, c := range wiretest.Capture(t, x.name) {
@@ -132,7 +137,8 @@ func TestNoCM(t *testing.T) {
 	cut.Payload = cut.Payload[:200] // as long as that, and not cut by a capture
 	low.a = 1
 	observe(m, start, immediate, wrongKey, cut, low.req(),
-		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalQPN: c.a, TransportType: cm.TransportRD}), cmPacket(c.A, c.B, 0x19, &cm.RTU{}))
+		cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{LocalQPN: c.a, TransportType: cm.TransportRD}),
+		cmPacket(c.A, c.B, 0x19, &cm.RTU{}))
 	require.Equal(t, qpmap.Stats{}, m.Stats())
 	low = *c
 	low.b = 0
@@ -304,7 +310,8 @@ func TestUD(t *testing.T) {
 	send(start, 0x21)
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 	require.NoError(t, err)
-	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.UD, Seen: start}, got)
+	require.Equal(t, qpmap.Pair{SrcQP: 0x21, PKey: 0x8001, Transport: bth.TransportUD, From: qpmap.UD, Seen: start},
+		got)
 	send(start, 0x22) // two send to it
 	requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
 	for i := range 61 {
@@ -336,7 +343,8 @@ func TestGiven(t *testing.T) {
 	for n := range uint32(5) {
 		observe(m, start, c.request(n), c.ack(n))
 	}
-	observe(m, start, c.req(), c.rep(), forged.dreq(), packet(c.A, c.B, bth.UCSendOnly, c.b, 1), packet(c.A, c.B, bth.UCSendOnly, c.b, 2))
+	observe(m, start, c.req(), c.rep(), forged.dreq(), packet(c.A, c.B, bth.UCSendOnly, c.b, 1),
+		packet(c.A, c.B, bth.UCSendOnly, c.b, 2))
 	late := start.Add(time.Hour)
 	require.Zero(t, m.Expire(late)-int(m.Stats().Expired))
 	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, late)
@@ -479,7 +487,8 @@ func TestConfig(t *testing.T) {
 func TestOtherPacketsChangeNothing(t *testing.T) {
 	c := live()
 	m := qpmap.New(qpmap.Config{})
-	observe(m, start, packet(c.A, c.B, bth.CNP, c.b, 0), packet(c.A, c.B, 0x1E, c.b, 0), packet(c.A, c.B, bth.UDSendOnly, 0, 0),
+	observe(m, start, packet(c.A, c.B, bth.CNP, c.b, 0), packet(c.A, c.B, 0x1E, c.b, 0),
+		packet(c.A, c.B, bth.UDSendOnly, 0, 0),
 		packet(c.A, c.B, bth.RCSendOnly, 1, 0), rocev2.Packet{})
 	require.Equal(t, qpmap.Stats{}, m.Stats())
 }
@@ -489,14 +498,19 @@ func TestNoAllocations(t *testing.T) {
 	m := established(c, true)
 	other := *c
 	other.a, other.b, other.commA = 0x77, 0x78, 9
-	packets := []rocev2.Packet{c.request(3), c.ack(3), other.request(1), other.ack(1), other.req(), other.rep(), other.dreq(), c.rej()}
+	packets := []rocev2.Packet{c.request(3), c.ack(3), other.request(1), other.ack(1), other.req(), other.rep(),
+		other.dreq(), c.rej()}
 	wiretest.NoAllocs(t, "Observe", func() { observe(m, start, packets...) })
 	unknown := live().forth()
 	unknown.DestQP = 5
 	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: 1}))
 	wiretest.NoAllocs(t, "SourceQP", func() { _, _ = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start) })
 	wiretest.NoAllocs(t, "SourceQP, unknown", func() { _, _ = m.SourceQP(qpmap.Key{FlowKey: unknown}, start) })
-	wiretest.NoAllocs(t, "Add and Remove", func() { m.Add(qpmap.Key{FlowKey: unknown}, qpmap.Pair{}); m.Remove(qpmap.Key{FlowKey: unknown}) })
+	wiretest.NoAllocs(t, "Add and Remove", func() {
+		m.Add(qpmap.Key{FlowKey: unknown},
+			qpmap.Pair{})
+		m.Remove(qpmap.Key{FlowKey: unknown})
+	})
 	wiretest.NoAllocs(t, "All, Learned, Expire, Stats", func() {
 		for range m.All() {
 		}
@@ -531,7 +545,8 @@ func TestMemory(t *testing.T) {
 }
 
 func TestSource(t *testing.T) {
-	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud", qpmap.Given: "given", qpmap.Port: "port", 9: "unknown"} {
+	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud",
+		qpmap.Given: "given", qpmap.Port: "port", 9: "unknown"} {
 		require.Equal(t, want, s.String())
 		text, err := s.MarshalText()
 		require.NoError(t, err)

@@ -20,7 +20,8 @@ import (
 
 // hosts are the captures of real hosts in testdata/real.
 var hosts = []string{
-	"atomic4", "nvme4", "r6-loss2", "rping6", "s4-rnr", "sR4-redect-q4", "send4-reorder", "w4-reddrop-q4", "w4-uc-loss2",
+	"atomic4", "nvme4", "r6-loss2", "rping6", "s4-rnr", "sR4-redect-q4", "send4-reorder", "w4-reddrop-q4",
+	"w4-uc-loss2",
 	"w6-ackloss3", "write4-dup", "write4-loss1", "write4-red-ect", "write6-q8-loss1",
 }
 
@@ -149,7 +150,8 @@ func TestRealHosts(t *testing.T) {
 				s := h.play(t, qpmap.New(qpmap.Config{}), nil)
 				t.Logf("%d of %d requests", s.known, s.due)
 				require.GreaterOrEqual(t, 100*s.known, 99*s.due)
-				if name != "w4-uc-loss2" && name != "atomic4" { // UC has no answers; all of the ATOMICs are under way at once
+				// UC has no answers; all of the ATOMICs are under way at once
+				if name != "w4-uc-loss2" && name != "atomic4" {
 					require.NotZero(t, s.due)
 				}
 			})

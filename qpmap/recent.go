@@ -7,10 +7,9 @@ import (
 	"github.com/rocecn/rocecn/internal/hash"
 )
 
-// recent remembers requests of the last seconds by addresses, domain and PSN, so
-// that the flows that used the PSN of a response are found at once. Its memory
-// is fixed: a new request takes the place of the oldest of the few that share
-// its set.
+// recent remembers the requests of the last seconds by addresses, domain and PSN, to
+// find the flows that used the PSN of a response. It is a set-associative cache of
+// fixed size: a new request replaces the oldest of the four in its set.
 type recent struct {
 	seed uint64
 	sets [][ways]request
@@ -20,9 +19,9 @@ type recent struct {
 const ways = 4
 
 type request struct {
-	flow uint32 // hash of addresses, domain and transport; 0 nothing
+	flow uint32 // hash of addresses, domain and transport; 0: free
 	qp   uint32 // DestQP
-	psn  uint32 // 24 bits; with crowded set, more flows used it than the set holds
+	psn  uint32 // 24 bits, and crowded if more flows used it than the set holds
 	at   int32  // moment
 }
 
@@ -31,10 +30,11 @@ const crowded = 1 << 24
 // moment turns ticks into units of 2^20 ns, about a millisecond, modulo 2^32.
 func moment(ticks int64) int32 { return int32(ticks >> 20) }
 
-// within tells whether then, a moment, is at most so long before now.
+// within tells whether the moment then is at most d before now.
 func within(d time.Duration, then, now int32) bool { return uint32(now-then) <= uint32(d>>20) }
 
-// newRecent returns room for so many requests, with lazy as soon as there is one.
+// newRecent returns a recent for this many requests; with lazy it allocates at the
+// first one.
 func newRecent(requests int, seed uint64, lazy bool) recent {
 	r := recent{seed: seed, most: 1}
 	for r.most*ways < requests {
@@ -51,16 +51,16 @@ func newRecent(requests int, seed uint64, lazy bool) recent {
 // noRequests is the one empty set that a recent begins with. It stays empty.
 var noRequests [1][ways]request
 
-// find returns the hash of what k's flow shares with others, and the set in
-// which its requests with this PSN stand. Flows with another UDP source port
-// share nothing; where ports do not count, it is 0.
+// find returns the hash that k's flow has in common with all flows between the same
+// addresses, and the set of its requests with this PSN. The UDP source port is part
+// of the hash; it is 0 where ports do not count.
 func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
 	h := hash.Mix(k.Key.Hash(r.seed)^uint64(t)<<16^uint64(port), r.seed|1)
 	return uint32(h>>32) | 1, &r.sets[hash.Mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 
-// add remembers a request of the flow that k names. Those that are longer ago
-// than this have no answers to come.
+// add remembers a request of k's flow. Requests longer ago than long expect no answer
+// any more.
 func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) {
 	if len(r.sets) < r.most {
 		r.sets = make([][ways]request, r.most)
@@ -87,8 +87,8 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 	*victim = q
 }
 
-// users returns the flows from k's destination to its source that used this PSN
-// not longer ago than this: none when there were more than can be told apart.
+// users returns the flows from k's destination to its source that used this PSN at most
+// long ago; none if there were more than a set holds.
 func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) (
 	qps [ways]uint32, n int,
 ) {
@@ -108,7 +108,7 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	return qps, n
 }
 
-// has tells whether this flow used a PSN not longer ago than this.
+// has tells whether k's flow used a PSN at most long ago.
 func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
 	flow, set := r.find(k, psn, t, 0)
 	for i := range set {

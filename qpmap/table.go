@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// key is a [Key] without pointers. Its QP has marks alone, and in the key of an announcement also a PSN.
+// key is a [Key] without pointers. Its QP has only flags, and in the key of an announcement also the first PSN.
 type key struct {
 	flowtable.Key
 	id uint32 // queue pair, or for a pending CM exchange the requester's communication id
@@ -14,7 +14,7 @@ type key struct {
 
 func keyOf(k Key) key { return key{flowtable.KeyOf(k.Src, k.Dst, 0, k.Domain), k.DestQP} }
 
-// back returns the key of what comes back: the addresses exchanged.
+// back returns the key of the opposite direction.
 func (k *key) back(id uint32) key { return key{k.Reversed(0), id} }
 
 // with returns the key with another queue pair at the same destination.
@@ -25,13 +25,12 @@ func (k *key) public() Key {
 	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.id}, k.Domain}
 }
 
-// hash mixes all of the key with a seed, which keeps others from choosing keys that collide.
+// hash returns a hash of the whole key; without the seed an attacker cannot choose keys that collide.
 func (k *key) hash(seed uint64) uint64 {
 	return hash.Mix(k.Key.Hash(seed)^uint64(k.id), seed^0xA0761D6478BD642F)
 }
 
-// A table finds entries by key, and keeps them in two lists by age. Its memory is taken when it is made, or as it is
-// needed. Entries are addressed by id; id 0 is none.
+// A table is a [flowtable.Table] whose keys it hashes itself.
 type table[V any] struct{ flowtable.Table[key, V] }
 
 func newTable[V any](entries int, grow bool) table[V] {
@@ -44,10 +43,10 @@ func (t *table[V]) get(k *key) uint32 {
 	return id
 }
 
-// add makes an entry, the newest of its list, which must not be there yet. It returns 0 when the table is full.
+// add adds an entry as the newest of a list, and returns 0 if the table is full. The key must be new.
 func (t *table[V]) add(k *key, list uint32) uint32 { return t.Add(k, k.hash(t.Seed), list) }
 
-// put is add to list 0, in the place of the oldest entry if the table is full.
+// put is add to list 0, which evicts the oldest entry of a full table.
 func (t *table[V]) put(k *key) uint32 {
 	if t.Full() {
 		t.Remove(t.Oldest(0))

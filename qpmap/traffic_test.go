@@ -61,13 +61,15 @@ type connection struct {
 
 func (c *connection) req() rocev2.Packet {
 	return cmPacket(c.A, c.B, cm.AttributeREQ, &cm.REQ{
-		LocalCommID: c.commA, LocalQPN: c.a, StartingPSN: c.psnB, PKey: 0xFFFF, PathMTU: c.mtu, TransportType: c.transport,
-		Primary: cm.Path{LocalGID: c.A, RemoteGID: c.B},
+		LocalCommID: c.commA, LocalQPN: c.a, StartingPSN: c.psnB, PKey: 0xFFFF, PathMTU: c.mtu,
+		TransportType: c.transport,
+		Primary:       cm.Path{LocalGID: c.A, RemoteGID: c.B},
 	})
 }
 
 func (c *connection) rep() rocev2.Packet {
-	return cmPacket(c.B, c.A, cm.AttributeREP, &cm.REP{LocalCommID: c.commB, RemoteCommID: c.commA, LocalQPN: c.b, StartingPSN: c.psnA})
+	return cmPacket(c.B, c.A, cm.AttributeREP,
+		&cm.REP{LocalCommID: c.commB, RemoteCommID: c.commA, LocalQPN: c.b, StartingPSN: c.psnA})
 }
 
 func (c *connection) rtu() rocev2.Packet {
@@ -83,7 +85,8 @@ func (c *connection) drep() rocev2.Packet {
 }
 
 func (c *connection) rej() rocev2.Packet {
-	return cmPacket(c.B, c.A, cm.AttributeREJ, &cm.REJ{LocalCommID: c.commB, RemoteCommID: c.commA, Reason: cm.RejectConsumer})
+	return cmPacket(c.B, c.A, cm.AttributeREJ,
+		&cm.REJ{LocalCommID: c.commB, RemoteCommID: c.commA, Reason: cm.RejectConsumer})
 }
 
 // forth is the key of what A sends, back of what B sends.
@@ -105,14 +108,16 @@ func (c *connection) ack(n uint32) rocev2.Packet {
 
 // turned is the same connection seen from B.
 func (c *connection) turned() *connection {
-	return &connection{A: c.B, B: c.A, a: c.b, b: c.a, psnA: c.psnB, psnB: c.psnA, commA: c.commB, commB: c.commA, transport: c.transport, mtu: c.mtu}
+	return &connection{A: c.B, B: c.A, a: c.b, b: c.a, psnA: c.psnB, psnB: c.psnA, commA: c.commB, commB: c.commA,
+		transport: c.transport, mtu: c.mtu}
 }
 
 // generate returns the traffic of many connections between a few hosts, whose
 // queue pairs are used again and again.
 // With CM some connections have it, and may begin with the same PSN as others.
 func generate(r *rand.Rand, connections int, someCM bool) []sent {
-	hosts := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")}
+	hosts := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"),
+		netip.MustParseAddr("10.0.0.3")}
 	type queuePair struct {
 		host, qp int
 	}
@@ -133,7 +138,8 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 			at = max(fa, fb) + time.Duration(1+r.IntN(30))*time.Millisecond
 		}
 		c := &connection{
-			A: hosts[A], B: hosts[B], a: uint32(qa.qp), b: uint32(qb.qp), psnA: r.Uint32() & 0xFFFFFF, psnB: r.Uint32() & 0xFFFFFF,
+			A: hosts[A], B: hosts[B], a: uint32(qa.qp), b: uint32(qb.qp), psnA: r.Uint32() & 0xFFFFFF,
+			psnB:  r.Uint32() & 0xFFFFFF,
 			commA: r.Uint32(), commB: r.Uint32(), mtu: uint8(1 + r.IntN(5)),
 		}
 		withCM := someCM && r.IntN(2) == 0
@@ -150,7 +156,8 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 				q   queuePair
 				psn *uint32
 			}{{qb, &c.psnA}, {qa, &c.psnB}} {
-				for d := (*x.psn - last[x.q]) & 0xFFFFFF; d < 3000 || d > 0xFFFFFF-3000; d = (*x.psn - last[x.q]) & 0xFFFFFF {
+				for d := (*x.psn - last[x.q]) & 0xFFFFFF; d < 3000 ||
+					d > 0xFFFFFF-3000; d = (*x.psn - last[x.q]) & 0xFFFFFF {
 					*x.psn = r.Uint32() & 0xFFFFFF
 				}
 			}
@@ -193,7 +200,8 @@ func generate(r *rand.Rand, connections int, someCM bool) []sent {
 
 // exchangeRequests puts the requests that A sends, and what comes back, and
 // returns how long that takes.
-func exchangeRequests(r *rand.Rand, c *connection, rtt time.Duration, put func(time.Duration, rocev2.Packet, uint32)) time.Duration {
+func exchangeRequests(r *rand.Rand, c *connection, rtt time.Duration,
+	put func(time.Duration, rocev2.Packet, uint32)) time.Duration {
 	mtu := uint32(128) << c.mtu
 	var at time.Duration
 	psn := uint32(0)
@@ -288,7 +296,8 @@ func TestNeverAWrongPair(t *testing.T) {
 			got, err := m.SourceQP(qpmap.Key{FlowKey: s.packet.FlowKey()}, now)
 			if err == nil {
 				answers++
-				require.Equal(t, s.truth, got.SrcQP, "seed %d, packet %d: %v %v, from %v", seed, i, s.packet.FlowKey(), s.packet.BTH.Header, got.From)
+				require.Equal(t, s.truth, got.SrcQP, "seed %d, packet %d: %v %v, from %v", seed, i, s.packet.FlowKey(),
+					s.packet.BTH.Header, got.From)
 			}
 		}
 	}
@@ -299,7 +308,8 @@ func TestNeverAWrongPair(t *testing.T) {
 // forge sends CM messages that someone else makes up about the flow of a packet.
 func forge(r *rand.Rand, m *qpmap.Map, about rocev2.Packet, now time.Time) {
 	c := &connection{
-		A: about.Src, B: about.Dst, a: 2 + r.Uint32N(6), b: about.BTH.DestQP, psnA: r.Uint32() & 0xFFFFFF, psnB: r.Uint32() & 0xFFFFFF,
+		A: about.Src, B: about.Dst, a: 2 + r.Uint32N(6), b: about.BTH.DestQP, psnA: r.Uint32() & 0xFFFFFF,
+		psnB:  r.Uint32() & 0xFFFFFF,
 		commA: r.Uint32(), commB: r.Uint32(), mtu: 3,
 	}
 	for _, p := range []rocev2.Packet{c.req(), c.rej(), c.dreq(), c.drep(), c.turned().req()}[:1+r.IntN(5)] {

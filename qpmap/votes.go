@@ -6,31 +6,31 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// A tally counts the votes for the queue pairs that could be at the other end.
-// A vote is a response to a queue pair with the PSN of a request.
+// A tally counts the votes for the queue pairs that could be at the other end of a
+// flow. A vote is a response to a queue pair, with the PSN of a request of the flow.
 type tally struct {
 	of   [4]candidate
-	lost uint16 // the most votes of one that had to make room for another
+	lost uint16 // the most votes of an evicted candidate, so that eviction never makes the winner look clearer
 }
 
-// stride is how far requests that follow one another may be apart: a READ of 16 MB
-// takes so many PSNs, where the path MTU is 1,024.
+// stride is how far apart requests that follow one another may be: a READ of 16 MB
+// uses this many PSNs at a path MTU of 1,024 octets.
 const stride = 1 << 14
 
-// A candidate is a queue pair with the votes for it. The requests that they
-// answer follow one another: who guesses PSNs hits some request now and then,
-// but not the ones next to it as well, and what stands far from the others is a
-// candidate of its own.
+// A candidate is a queue pair with votes for PSNs that follow one another. Votes for
+// a PSN far from those are counted as another candidate: an attacker who guesses PSNs
+// hits some request now and then, but not its neighbours as well.
 type candidate struct {
-	qp      uint32 // 0 none
+	qp      uint32 // 0: free
 	psn     uint32 // of the last vote
-	at      int32  // its moment
+	at      int32  // moment of the last vote
 	votes   uint16
-	follows bool // a request next to one of those was seen, too
+	follows bool // of one of the requests, a neighbour was seen, too
 }
 
-// vote counts one. Another for the same PSN, such as one refused again and again,
-// is no other. It returns the candidate, nil where there is no room for it.
+// vote counts a vote and returns its candidate, nil if there is no room for it. It
+// does not count the same PSN twice in a row, as of a request that is refused again
+// and again.
 func (t *tally) vote(qp, psn uint32, follows bool, now int32) *candidate {
 	least := &t.of[0]
 	for i := range t.of {
@@ -55,8 +55,8 @@ func (t *tally) vote(qp, psn uint32, follows bool, now int32) *candidate {
 	return least
 }
 
-// elects tells whether the votes for a candidate decide: there are enough of
-// them, of requests that follow one another, and enough more than for any other.
+// elects tells whether a candidate has won: with MinVotes votes, for requests that
+// follow one another, and Ratio times the votes of any other.
 func (t *tally) elects(own *candidate, c *Config) bool {
 	if own == nil || !own.follows && c.MinVotes > 1 {
 		return false
@@ -70,7 +70,8 @@ func (t *tally) elects(own *candidate, c *Config) bool {
 	return int(own.votes) >= c.MinVotes && int(own.votes) >= c.Ratio*int(runnerUp)
 }
 
-// undecided tells whether there would be votes enough for a pair, if they agreed.
+// undecided tells whether some candidate has MinVotes votes. Since there is no pair
+// all the same, there is more than one.
 func (t *tally) undecided(c *Config) bool {
 	for i := range t.of {
 		if int(t.of[i].votes) >= c.MinVotes {
@@ -80,13 +81,13 @@ func (t *tally) undecided(c *Config) bool {
 	return false
 }
 
-// silence is how long a connection must have said nothing before another life
-// of its queue pairs is believed that no DREQ announces. So whoever makes up
-// both sides of a connection cannot displace one that is in use.
+// silence is how long a connection must be silent before a new life of its queue pairs
+// is believed without a DREQ. So an attacker who forges both sides of a connection
+// cannot displace one in use.
 const silence = time.Second
 
-// observeResponse learns from a response. It is a vote that the flows which used
-// its PSN have the queue pair that it goes to as their source.
+// observeResponse learns from a response. It is a vote for its destination queue pair
+// as the source of the flows that have just used its PSN.
 func (m *Map) observeResponse(o *Observation, k *key) {
 	if at := m.find(k); at != 0 {
 		e := m.pairs.At(at)
@@ -95,11 +96,11 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 		}
 	}
 	if o.continues() {
-		return // a PSN of the READ, but no request's own
+		return // its PSN is within the READ's range, but is not the READ's own
 	}
 	transport, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
 	users, n := m.recent.users(k, o.PSN, transport, 0, now, long)
-	if n == 0 && o.refuses() { // it names a request that was lost: the one before it was not, and one behind it came
+	if n == 0 && o.refuses() { // its PSN is that of a lost request: one next to it was seen
 		users, n = m.recent.users(k, (o.PSN-1)&psnMask, transport, 0, now, long)
 		if n == 0 {
 			users, n = m.recent.users(k, (o.PSN+1)&psnMask, transport, 0, now, long)
@@ -123,8 +124,8 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 	}
 }
 
-// confirms tells whether a response to the queue pair of a pair answers the flow
-// of the other direction, and records what it says of it.
+// confirms tells whether a response to a pair's receiver answers the flow of the other
+// direction, and if so records that.
 func (m *Map) confirms(at uint32, o *Observation) bool {
 	to := m.mate(at)
 	if to == 0 {
@@ -138,7 +139,7 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 	if e.questioned() || f.questioned() {
 		since := min(e.sinceContest(now), f.sinceContest(now))
 		if o.continues() || !m.alone(at, to, o, since) {
-			return false // it may as well answer a flow of another connection, or what was sent before
+			return false // it may answer another connection, or a request from before the contest
 		}
 	}
 	f.life.answer(o)
@@ -154,16 +155,17 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 	return true
 }
 
-// asked tells whether a response is about requests of a pair's flow: those of its
-// life, or one a little beyond that was seen lately.
+// asked tells whether a response answers a request of a pair's flow: one of its life,
+// or one a little beyond that was seen recently.
 func (m *Map) asked(at uint32, o *Observation) bool {
 	l, t := &m.pairs.At(at).life, o.Opcode.Transport()
-	return l.answers(o.PSN, t) || l.ahead(o.PSN, t) && m.recent.has(m.pairs.Key(at), o.PSN, t, m.now(), m.clock.answerTime())
+	return l.answers(o.PSN, t) || l.ahead(o.PSN, t) &&
+		m.recent.has(m.pairs.Key(at), o.PSN, t, m.now(), m.clock.answerTime())
 }
 
-// alone tells whether of all flows that used the PSN of a response lately there
-// is but one, that of the pair to, and it did so not longer ago than this. The
-// response belongs to the pair at.
+// alone tells whether the flow of the pair to is the only one that used the PSN of a
+// response recently, and did so at most since ago. at is the pair that the response
+// belongs to.
 func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
 	k, t, now := m.pairs.Key(at), o.Opcode.Transport(), m.now()
 	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
@@ -174,21 +176,21 @@ func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
 	return n == 1
 }
 
-// vote counts a vote that the flow forth, which used the PSN of the response,
-// and the flow back, to which the response belongs, are one connection. With the
-// last one needed it makes the pairs, and says so. alone says that no other flow
-// used the PSN.
+// vote counts a vote that forth, a flow which used the PSN of the response, and back,
+// the flow that the response belongs to, are the two directions of one connection. If
+// that decides the election it makes the pairs, and returns true. alone says that no
+// other flow used the PSN.
 func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
 	if a != 0 && b != 0 && m.pairs.At(a).srcQP == back.id && m.pairs.At(b).srcQP == forth.id {
 		return alone && m.goesOn(a, b, o)
 	}
-	if m.given(a, back.id) { // of a given pair for back there are no votes
+	if m.given(a, back.id) { // no votes replace what the operator has given
 		return false
 	}
 	to := m.openFlow(forth)
 	from := m.openFlow(back)
-	if to == from { // a host and its only queue pair
+	if to == from { // a queue pair that sends to itself
 		return false
 	}
 	f, g := m.open.At(to), m.open.At(from)
@@ -206,16 +208,16 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	switch at := m.begun(forth, f, o.PSN); {
 	case at == 0:
 	case m.named(at) != back.id:
-		return false // the requests are those that CM says another queue pair sends
+		return false // CM says that another queue pair sends these requests
 	case (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes:
-		return false // not one answer alone, against a connection that had some
+		return false // a single answer does not displace a connection that was answered
 	default:
 		m.unanswered = 0
 		m.adopt(at, o, x.votes)
 		return true
 	}
 	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != forth.id {
-		return false // as CM says of the requests the other way
+		return false // CM says so of the requests of the other direction
 	}
 	if !f.tally.elects(x, &m.cfg) || !g.tally.elects(y, &m.cfg) {
 		return false
@@ -224,8 +226,8 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	return true
 }
 
-// follows tells whether a request next to that of a response was seen: the one
-// before it, or the one behind it, or a READ that ends there.
+// follows tells whether a neighbour of a response's request was seen: the request just
+// before or just after it, or a READ that ends there.
 func (m *Map) follows(forth *key, f *open, o *Observation) bool {
 	now, long, t := m.now(), m.clock.answerTime(), o.Opcode.Transport()
 	if d := distance(o.PSN, f.next); f.run > 1 && 0 < d && d <= nearby {
@@ -234,9 +236,8 @@ func (m *Map) follows(forth *key, f *open, o *Observation) bool {
 	return m.recent.has(forth, (o.PSN-1)&psnMask, t, now, long) || m.recent.has(forth, (o.PSN+1)&psnMask, t, now, long)
 }
 
-// votePort counts a vote of a response that has the UDP source port of the
-// request as well, and makes the pairs as vote does. They give way to anything
-// that is known for better reasons.
+// votePort counts a vote of a response that has also the UDP source port of the
+// request, and makes the pairs as vote does. Any better evidence replaces them.
 func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 	if m.find(forth) != 0 || m.find(back) != 0 {
 		return false
@@ -256,7 +257,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 	return true
 }
 
-// elect makes the pairs that votes decide.
+// elect makes the pairs of a decided election.
 func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16) {
 	f, g := m.open.At(m.open.get(forth)), m.open.At(m.open.get(back))
 	t := o.Opcode.Transport()
@@ -265,7 +266,8 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 		srcQP: back.id, from: from, transport: t, pkey: f.pkey, mtu: mtu, requested: f.requested,
 		life: answered(o, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
-	other := link{*back, pair{srcQP: forth.id, from: from, transport: t, pkey: g.pkey, mtu: mtu, requested: g.requested}}
+	other := link{*back, pair{srcQP: forth.id, from: from, transport: t, pkey: g.pkey, mtu: mtu,
+		requested: g.requested}}
 	for _, l := range [...]*link{&to, &other} {
 		if l.pair.pkey == 0 {
 			l.pair.pkey = o.PKey
@@ -274,12 +276,11 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 	m.connect(to, other, settled)
 }
 
-// goesOn counts a response to the right queue pair that is about requests out of
-// the life of the flow, as after a loss of the capture. When there are enough of
-// them, the life goes on there if it had no answer yet, has said nothing for a
-// while, or was answered less often than those requests have been since: whoever
-// guesses PSNs makes up requests and answers that follow one another now and
-// then, but not many.
+// goesOn counts a response to the pair's own queue pair about requests outside the life
+// of the flow, as after a gap in the capture. With enough of these the life continues
+// there, if it had no answer yet, has been silent, or was answered less often than
+// those requests have been since: an attacker who forges requests and answers with
+// guessed PSNs gets a few that follow one another, but not many.
 func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	k := *m.pairs.Key(at)
 	open := m.openFlow(&k)
@@ -307,14 +308,14 @@ func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	return true
 }
 
-// few answers in a row to requests of the right pair are enough to follow them
-// to another part of the PSNs.
+// few is how many answers in a row are always enough for goesOn, however often the life
+// was answered before.
 const few = 64
 
-// begun returns the slot of the exchange with which the requests of an open flow
-// began, as far as this PSN belongs to these; 0 without one that is believed.
-// Where somebody makes up exchanges, the last that the flow began with need not
-// be the right one: then it is among those that announce a PSN just before.
+// begun returns the slot of the announcement that the requests of an open flow up to
+// this PSN began with; 0 if there is none, or none that is believed. If an attacker
+// forges exchanges, the last one that the flow seemed to begin with may be forged: then
+// the right one is among those that announce a PSN just before this one.
 func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 	if !f.named {
 		return 0
@@ -330,10 +331,9 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 	return 0
 }
 
-// question notes votes for another queue pair than that of a pair. Where they are
-// about requests that the pair's life explains as well, nobody knows whose these
-// are until an answer to the pair's own queue pair comes. One vote alone may be
-// a guess, unless a CM exchange says the same.
+// question records a vote for another queue pair than a pair's. If the vote is about
+// requests of the pair's life, the pair is contested until an answer to its own queue
+// pair comes. A single vote may be a guess, and counts only if a CM exchange agrees.
 func (m *Map) question(at uint32, c *candidate, o *Observation) {
 	e := m.pairs.At(at)
 	e.voted = true
@@ -346,15 +346,15 @@ func (m *Map) question(at uint32, c *candidate, o *Observation) {
 // answered tells whether a pair, if there is one, has been answered.
 func (m *Map) answered(at uint32) bool { return at != 0 && m.pairs.At(at).answered != 0 }
 
-// given tells whether the operator gave a pair that says something else.
+// given tells whether the operator gave a pair with another source.
 func (m *Map) given(at, srcQP uint32) bool {
 	return at != 0 && m.pairs.At(at).from == Given && m.pairs.At(at).srcQP != srcQP
 }
 
-// gone tells whether a pair, if there is one, may give way to a connection that
-// answers show: it says the same, the connection was never answered though it
-// might have been, it has said nothing for a while, or it was answered less
-// often than the other one has been since.
+// gone tells whether a pair, if there is one, may be replaced by a connection that has
+// answers: the pair has the same source or is weak evidence (UD, Port), its connection
+// was never answered although its transport has answers, is silent, or was answered
+// less often than the new one has been since.
 func (m *Map) gone(at, srcQP uint32, c *candidate) bool {
 	if at == 0 {
 		return true

@@ -6,23 +6,23 @@ import (
 	"github.com/rocecn/rocecn/internal/hash"
 )
 
-// A Key names a flow without pointers: its addresses, the queue pair at the destination, and the domain, such as
-// a VPN, whose addresses are its own. An IPv4 address stands as an IPv4-mapped one, and a mark tells it from the
-// IPv6 address of the same octets.
+// A Key identifies a flow: its addresses, the queue pair at the destination, and the domain (such as a VPN) in which
+// the addresses are unique. It has no pointers, so that the garbage collector skips tables of keys. An IPv4 address is
+// stored IPv4-mapped; a flag in QP distinguishes it from the IPv6 address of the same octets.
 type Key struct {
 	Src, Dst [16]byte
-	QP       uint32 // 24 bits, and marks in the upper eight
+	QP       uint32 // the queue pair in 24 bits, flags in the upper eight
 	Domain   uint32
 }
 
-// Parts of Key.QP. The other upper bits are for users of the package.
+// The parts of Key.QP. Callers may use the six upper bits that have no name here.
 const (
 	MaxQP   = 1<<24 - 1
 	SrcIPv4 = 1 << 31
 	DstIPv4 = 1 << 30
 )
 
-// KeyOf returns the key of a flow. A queue pair has 24 bits; more do not count.
+// KeyOf returns the key of a flow. It ignores the upper eight bits of qp.
 func KeyOf(src, dst netip.Addr, qp, domain uint32) (k Key) {
 	k.Src, k.Dst, k.QP, k.Domain = src.As16(), dst.As16(), qp&MaxQP, domain
 	if src.Is4() {
@@ -34,7 +34,7 @@ func KeyOf(src, dst netip.Addr, qp, domain uint32) (k Key) {
 	return k
 }
 
-// Addrs returns the addresses that the key was made of.
+// Addrs returns the addresses that KeyOf was given.
 func (k *Key) Addrs() (src, dst netip.Addr) {
 	src, dst = netip.AddrFrom16(k.Src), netip.AddrFrom16(k.Dst)
 	if k.QP&SrcIPv4 != 0 {
@@ -46,17 +46,17 @@ func (k *Key) Addrs() (src, dst netip.Addr) {
 	return src, dst
 }
 
-// Reversed returns the key of what comes back to a queue pair of 24 bits at the source.
+// Reversed returns the key of the opposite direction, whose destination is a queue pair (24 bits) at the source.
 func (k *Key) Reversed(qp uint32) Key {
 	return Key{k.Dst, k.Src, k.QP&SrcIPv4>>1 | k.QP&DstIPv4<<1 | qp, k.Domain}
 }
 
-// WithQP returns the key of another queue pair of 24 bits at the same destination.
+// WithQP returns the key of the flow to another queue pair (24 bits) at the same destination.
 func (k *Key) WithQP(qp uint32) Key {
 	return Key{k.Src, k.Dst, k.QP&(SrcIPv4|DstIPv4) | qp, k.Domain}
 }
 
-// Hash returns a hash of the whole key. Who does not know the seed cannot choose keys that collide.
+// Hash returns a hash of the whole key. Without knowing the seed an attacker cannot choose keys that collide.
 func (k *Key) Hash(seed uint64) uint64 {
 	return hash.Mix(hash.Addresses(&k.Src, &k.Dst, seed)^(uint64(k.Domain)<<32|uint64(k.QP)), seed^0xE7037ED1A0B428DB)
 }

@@ -2,11 +2,11 @@ package flowtable
 
 import "math/bits"
 
-// Sets are a table of fixed size with four entries in each set. Where a fifth key comes into a set, its user
-// chooses which entry makes room for it.
+// Sets are a four-way set-associative cache of fixed size: a key may be in any of the four entries of one set. When
+// a fifth key arrives in a set, the caller chooses the entry to evict.
 type Sets[E any] struct {
 	All   [][4]E
-	shift uint8 // what of a mixed key is no number of a set
+	shift uint8 // the upper 64-shift bits of a mixed key number its set
 }
 
 // NewSets returns a table for this many keys, rounded up to a power of two and to 4 at least.
@@ -15,8 +15,8 @@ func NewSets[E any](keys int) Sets[E] {
 	return Sets[E]{All: make([][4]E, 1<<order), shift: uint8(64 - order)}
 }
 
-// Find returns the key as it is to be kept, never 0, which so stands for a free entry, and its set. Keys spread
-// well, as hashes of flows do.
+// Find returns the key as the entry must store it, and its set. A stored key is never 0, so that 0 marks a free
+// entry. The keys must be well distributed, as hashes of flows are.
 func (s *Sets[E]) Find(key uint64) (uint64, *[4]E) {
 	if key == 0 {
 		key = 1

@@ -1,8 +1,8 @@
-// Package flowtable holds what tables of flows are made of: a [Key] without pointers, a [Table] that finds values
-// by key and keeps them in the order of their use, and [Sets], a cache that forgets.
+// Package flowtable has the parts of tables of flows: a [Key] without pointers, a [Table] that finds values by key
+// and keeps them in order of use, and [Sets], a cache that evicts.
 //
-// The keys come from the network, so whoever sends packets chooses them. A random seed in each table keeps anybody
-// from choosing keys whose hashes collide, and a table never holds more than it was made for.
+// The keys come from packets, so an attacker can choose them. Two measures defend against that: the random seed of
+// each table makes collisions of hashes unpredictable, and a table has a maximum size.
 package flowtable
 
 import (
@@ -10,21 +10,21 @@ import (
 	"math/rand/v2"
 )
 
-// A Table finds values by key. Each value has a number, its id, as long as it is there: ids begin with 2, and 0
-// stands for none. The zero Table is empty and full.
+// A Table finds values by key. Each value has an id, 2 or above, from Add to Remove; id 0 means no value. The zero
+// Table has a maximum of 0: it is empty, and full.
 //
-// Every value is in one of two lists, by age: from the one that was added or renewed longest ago to the one that
-// was last.
+// Every value is in one of two lists, 0 and 1, each in the order of age: from the value that was added or renewed
+// longest ago to the latest.
 type Table[K comparable, V any] struct {
-	// Seed is of the hashes. It is random. It must not change while there are values.
+	// Seed is the random seed of the hashes. It must not change while the table has values.
 	Seed uint64
 
 	hash   func(k *K, seed uint64) uint64
-	blocks [][]entry[K, V] // of 2^shift entries, so that none moves; the first two are the ends of the lists
+	blocks [][]entry[K, V] // of 2^shift entries each, which never move; entries 0 and 1 are the ends of the lists
 	shift  uint8
-	n      uint32 // entries in use so far
+	n      uint32 // entries used so far, with those that are free again
 	places []place
-	free   uint32 // the first entry without a value that had one, 0 if there is none
+	free   uint32 // the first free entry of those used before, 0 if there is none
 	len    int
 	most   int
 }
@@ -32,24 +32,24 @@ type Table[K comparable, V any] struct {
 // An entry has no pointers, if K and V have none.
 type entry[K comparable, V any] struct {
 	key K
-	// The next ones in the list, of which the two ends are joined by entry 0 or 1. Of an entry without a value
-	// older is the entry itself, and newer the next one without a value.
+	// The neighbours in the list. Entry 0 or 1 joins the two ends of its list to a ring. In a free entry, older is
+	// the entry's own id, and newer the id of the next free entry.
 	older, newer uint32
 	value        V
 }
 
-// lists is how many lists there are.
+// lists is the number of lists.
 const lists = 2
 
-// The places are an index with open addressing and linear probing: an entry stands where the lower bits of its
-// hash say, or behind that with no free place between. At most three quarters of the places are taken.
+// The places are an index with open addressing and linear probing: an entry is at the place that the lower bits of
+// its hash give, or behind it with no free place between. At most three quarters of the places are used.
 type place struct {
 	hash uint32 // its lower bits
 	id   uint32 // 0: free
 }
 
-// New returns a table for at most so many values, whose keys have this hash. It takes all of its memory at once,
-// or grows as it fills.
+// New returns a table for at most most values, whose keys are hashed by hash. It allocates all of its memory at
+// once, or with grow as it fills.
 func New[K comparable, V any](most int, grow bool, hash func(k *K, seed uint64) uint64) Table[K, V] {
 	t := Table[K, V]{Seed: rand.Uint64(), hash: hash, shift: 6, most: most}
 	if !grow {
@@ -65,7 +65,7 @@ func New[K comparable, V any](most int, grow bool, hash func(k *K, seed uint64) 
 
 func (t *Table[K, V]) entry(id uint32) *entry[K, V] { return &t.blocks[id>>t.shift][id&(1<<t.shift-1)] }
 
-// extend returns the id of an entry that was never in use, behind those of the ends of the lists.
+// extend returns the id of an entry that was never used.
 func (t *Table[K, V]) extend() uint32 {
 	for {
 		if int(t.n>>t.shift) == len(t.blocks) {
@@ -79,7 +79,7 @@ func (t *Table[K, V]) extend() uint32 {
 	}
 }
 
-// At returns the value with an id. It stays where it is until it is removed.
+// At returns the value with an id. The pointer is valid until the value is removed.
 func (t *Table[K, V]) At(id uint32) *V { return &t.entry(id).value }
 
 // Holds says whether there is a value with an id.
@@ -96,8 +96,8 @@ func (t *Table[K, V]) Len() int { return t.len }
 // Full says whether there is no room for another value.
 func (t *Table[K, V]) Full() bool { return t.len >= t.most }
 
-// Find returns the value with a key and its hash, and the value's id: nil and 0 if there is none. It is the caller
-// who hashes, as a call of a function that is not known would move the key to the heap.
+// Find returns the value with a key, and its id; nil and 0 if there is none. The caller passes the key's hash: a
+// call of the function value t.hash here would make the key escape to the heap.
 func (t *Table[K, V]) Find(k *K, hash uint64) (*V, uint32) {
 	if len(t.places) == 0 {
 		return nil, 0
@@ -116,8 +116,8 @@ func (t *Table[K, V]) Find(k *K, hash uint64) (*V, uint32) {
 	}
 }
 
-// Add adds a zero value, the newest of a list, and returns its id: 0 if the table is full. The key, of this hash,
-// must not be there yet.
+// Add adds a zero value as the newest of a list, and returns its id; 0 if the table is full. The table must not
+// have the key yet, and hash must be the key's.
 func (t *Table[K, V]) Add(k *K, hash uint64, list uint32) uint32 {
 	if t.Full() {
 		return 0
@@ -153,7 +153,7 @@ func (t *Table[K, V]) put(p place) {
 	t.places[i] = p
 }
 
-// Remove removes a value. What stands behind its place, for want of room closer to its own, moves up.
+// Remove removes a value. Entries of the index that were pushed behind its place move up, as probing stops at a gap.
 func (t *Table[K, V]) Remove(id uint32) {
 	e := t.entry(id)
 	mask := uint32(len(t.places) - 1)
@@ -175,7 +175,7 @@ func (t *Table[K, V]) Remove(id uint32) {
 
 // Renew makes a value the newest of a list.
 func (t *Table[K, V]) Renew(id, list uint32) {
-	if e := t.entry(id); e.newer != list { // else it is
+	if e := t.entry(id); e.newer != list { // not the newest yet
 		t.unlink(e)
 		t.link(id, list)
 	}
@@ -189,7 +189,7 @@ func (t *Table[K, V]) Oldest(list uint32) uint32 {
 	return t.Newer(list)
 }
 
-// Newer returns the id of the value that is next to a value in the order of age, 0 behind the newest.
+// Newer returns the id of the next newer value of the same list, 0 for the newest.
 func (t *Table[K, V]) Newer(id uint32) uint32 {
 	if id = t.entry(id).newer; id < lists {
 		return 0
@@ -197,9 +197,9 @@ func (t *Table[K, V]) Newer(id uint32) uint32 {
 	return id
 }
 
-// Victim returns the id of the value to give up for another one, 0 if there is none among so many that it looks
-// at: the oldest of a list that is not spared. What is spared becomes the newest. So this is a second chance, the
-// clock hand of an eviction sweep, where spare says what was used since the sweep came by, and forgets it.
+// Victim returns the id of the value to evict: the oldest of a list for which spare returns false. It looks at no
+// more than looks values, which bounds its cost, and returns 0 if all of them are spared. A spared value becomes the
+// newest. With a spare that reports and clears a used mark this is second-chance (clock) eviction.
 func (t *Table[K, V]) Victim(list uint32, looks int, spare func(id uint32) bool) uint32 {
 	for range looks {
 		id := t.Oldest(list)
@@ -211,8 +211,8 @@ func (t *Table[K, V]) Victim(list uint32, looks int, spare func(id uint32) bool)
 	return 0
 }
 
-// All yields the ids of all values in an order that the seed does not change. The value that it has yielded may be
-// removed meanwhile.
+// All yields the ids of all values, in an order that does not depend on the seed. The loop may remove the value that
+// it was just given.
 func (t *Table[K, V]) All() iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for id := uint32(lists); id < t.n; id++ {

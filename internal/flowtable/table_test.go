@@ -161,7 +161,8 @@ func TestModel(t *testing.T) {
 	for seed, c := range []struct {
 		most, keys int
 		grow       bool
-	}{{1, 3, true}, {2, 5, false}, {7, 12, true}, {64, 80, false}, {200, 250, true}, {1000, 500, true}, {62, 64, true}} {
+	}{{1, 3, true}, {2, 5, false}, {7, 12, true}, {64, 80, false}, {200, 250, true}, {1000, 500, true},
+		{62, 64, true}} {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
 		colliders, flows := newPair(t, c.most, c.grow, (*collider).Hash), newPair(t, c.most, c.grow, (*Key).Hash)
 		for step := range 20_000 {
