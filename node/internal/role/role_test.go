@@ -128,9 +128,10 @@ func TestDecode(t *testing.T) {
 		kind   message.Kind
 		want   node.Reason
 	}{
-		"data":            {ipv6(17, data), message.Data, node.Accepted},
-		"CNP":             {ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.Accepted},
-		"acknowledgement": {ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"), message.Ack, node.Accepted},
+		"data": {ipv6(17, data), message.Data, node.Accepted},
+		"CNP":  {ipv6(17, strings.Replace(data, "0400", "8100", 1)), message.CNP, node.Accepted},
+		"acknowledgement": {ipv6(17, "c000 12b7 001c 0000 1100 8001 0000 0011 0000 0000 0000 0000 0000 0000"),
+			message.Ack, node.Accepted},
 		"cut":             {ipv6(17, data)[:50], message.Broken, node.Broken},
 		"to another port": {ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
 		"no octets":       {nil, message.Other, node.NotOurs},
@@ -275,7 +276,8 @@ func TestIntake(t *testing.T) {
 	var i role.Intake
 	a, b, c := addr("10.0.0.1"), addr("10.0.0.2"), addr("10.0.0.3")
 	stranger := addr("10.1.0.1")
-	i.Configure(acl.New(prefix("10.0.0.0/24")), limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2}, 64, 1)
+	i.Configure(acl.New(prefix("10.0.0.0/24")), limit.Rate{PerSecond: 1, Burst: 3}, limit.Rate{PerSecond: 1, Burst: 2},
+		64, 1)
 	for n, s := range []struct {
 		from netip.Addr
 		want node.Reason
@@ -400,7 +402,8 @@ func TestLearn(t *testing.T) {
 	} {
 		var d node.Decision
 		role.Learn(&d, c.table, nil, 4, start, role.Self{V6: c.who}, c.sends)
-		require.Equal(t, node.Decision{Action: node.Learned, Flow: c.want.key, SrcQP: c.want.pair.SrcQP, KnownQP: true}, d, name)
+		require.Equal(t, node.Decision{Action: node.Learned, Flow: c.want.key, SrcQP: c.want.pair.SrcQP, KnownQP: true},
+			d, name)
 	}
 	d := node.Decision{Packet: message.Data}
 	role.Learn(&d, taught{}, nil, 4, start, role.Self{V6: host6}, true)
