@@ -6,16 +6,21 @@
 //	go test -run '^$' -bench Sum -benchtime 60ms -count 8 ./icrc | tee -a new.txt
 //	go run ./bench -w BENCHMARKS.md new.txt
 //
+// With -lab it prints the table of the laboratory's benchmarks instead:
+//
+//	go test -run '^$' -bench . -count 5 ./lab/sim ./lab ./lab/scenario ./node/reaction | tee lab.txt
+//	go run ./bench -lab -w BENCHMARKS.md lab.txt
+//
 // A benchmark's name is Section/column/row. A cell is the median of its runs in
 // nanoseconds, and how many times the median of the column's first row that is.
 package main
 
 import (
 	"bufio"
-	"cmp"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -50,15 +55,16 @@ var ratios = []struct{ what, of, to string }{
 }
 
 func main() {
-	into := flag.String("w", "", "put the tables into this file, between its lines <!-- tables --> and <!-- end -->")
+	into := flag.String("w", "", "put the tables into this `file`, between <!-- tables --> and <!-- end tables -->")
+	lab := flag.Bool("lab", false, "print the laboratory's table, whose lines are <!-- lab --> and <!-- end lab -->")
 	flag.Parse()
-	if err := tables(*into, flag.Args()); err != nil {
+	if err := write(*into, *lab, flag.Args(), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func tables(into string, args []string) error {
+func write(into string, lab bool, args []string, out io.Writer) error {
 	in := io.Reader(os.Stdin)
 	if len(args) > 0 {
 		f, err := os.Open(args[0])
@@ -73,35 +79,40 @@ func tables(into string, args []string) error {
 		return err
 	}
 	text := fmt.Sprintf("%s, %d cores, %s, %s; medians of %d runs.\n", strings.Join(r.machine, ", "), runtime.NumCPU(),
-		runtime.Version(),
-		time.Now().Format(time.DateOnly), r.count()) + r.ratios() + r.tables() + r.ways() + r.others()
+		runtime.Version(), time.Now().Format(time.DateOnly), r.count())
+	section := "tables"
+	if lab {
+		section = "lab"
+		text += r.lab()
+	} else {
+		text += r.ratios() + r.tables() + r.ways() + r.others()
+	}
 	if into == "" {
-		fmt.Print(text)
-		return nil
+		_, err := fmt.Fprint(out, text)
+		return err
 	}
 	old, err := os.ReadFile(into)
 	if err != nil {
 		return err
 	}
-	head, rest, found := strings.Cut(string(old), "<!-- tables -->\n")
-	_, tail, end := strings.Cut(rest, "<!-- end -->\n")
-	if !found || !end {
-		return fmt.Errorf("%s: no lines <!-- tables --> and <!-- end -->", into)
+	begin, end := "<!-- "+section+" -->\n", "<!-- end "+section+" -->\n"
+	head, rest, found := strings.Cut(string(old), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	if !found || !ends {
+		return fmt.Errorf("%s: no lines %s and %s", into, strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	return os.WriteFile(into, []byte(head+"<!-- tables -->\n"+text+"<!-- end -->\n"+tail), 0o644)
+	return os.WriteFile(into, []byte(head+begin+text+end+tail), 0o644)
 }
 
 // results are what a run of the benchmarks printed, in its order.
 type results struct {
-	machine []string // goos, goarch, cpu
-	names   []string // Section/column/row
-	runs    map[string][]result
+	machine []string                        // goos, goarch, cpu
+	names   []string                        // Section/column/row
+	runs    map[string]map[string][]float64 // by name and unit, such as ns/op
 }
 
-type result struct{ ns, allocs float64 }
-
 func parse(in io.Reader) (*results, error) {
-	r := &results{runs: make(map[string][]result)}
+	r := &results{runs: map[string]map[string][]float64{}}
 	s := bufio.NewScanner(in)
 	pkg := ""
 	for s.Scan() {
@@ -118,29 +129,25 @@ func parse(in io.Reader) (*results, error) {
 			continue
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(fields[0], "Benchmark"), "_", " ")
-		if at := strings.LastIndexByte(name, '-'); at >= 0 { // GOMAXPROCS
-			name = name[:at]
+		if at := strings.LastIndexByte(name, '-'); at > strings.LastIndexByte(name, '/') { // GOMAXPROCS
+			if _, err := strconv.Atoi(name[at+1:]); err == nil {
+				name = name[:at]
+			}
 		}
 		if pkg != "bench" {
 			name = "@" + pkg + " " + name
 		}
-		var one result
+		if r.runs[name] == nil {
+			r.names = append(r.names, name)
+			r.runs[name] = map[string][]float64{}
+		}
 		for i := 2; i+1 < len(fields); i += 2 {
 			v, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.Text(), err)
 			}
-			switch fields[i+1] {
-			case "ns/op":
-				one.ns = v
-			case "allocs/op":
-				one.allocs = v
-			}
+			r.runs[name][fields[i+1]] = append(r.runs[name][fields[i+1]], v)
 		}
-		if r.runs[name] == nil {
-			r.names = append(r.names, name)
-		}
-		r.runs[name] = append(r.runs[name], one)
 	}
 	if len(r.names) == 0 && s.Err() == nil {
 		return nil, fmt.Errorf("no benchmarks in the input")
@@ -150,35 +157,30 @@ func parse(in io.Reader) (*results, error) {
 
 // count is how often each benchmark ran, at least.
 func (r *results) count() int {
-	n := len(r.runs[r.names[0]])
+	n := math.MaxInt
 	for _, runs := range r.runs {
-		n = min(n, len(runs))
+		n = min(n, len(runs["ns/op"]))
 	}
 	return n
 }
 
-// median returns the medians of a benchmark, and whether it ran.
-func (r *results) median(name string) (m result, ok bool) {
-	runs := r.runs[name]
-	if len(runs) == 0 {
-		return m, false
+// median returns the median of a benchmark, and whether it has such a unit.
+func (r *results) median(name, unit string) (m float64, ok bool) {
+	sorted := slices.Sorted(slices.Values(r.runs[name][unit]))
+	if len(sorted) == 0 {
+		return 0, false
 	}
-	middle := func(of func(result) float64) float64 {
-		sorted := slices.SortedFunc(slices.Values(runs), func(a, b result) int { return cmp.Compare(of(a), of(b)) })
-		return (of(sorted[(len(sorted)-1)/2]) + of(sorted[len(sorted)/2])) / 2
-	}
-	return result{middle(func(r result) float64 { return r.ns }), middle(func(r result) float64 { return r.allocs })},
-		true
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2, true
 }
 
 func (r *results) ratios() string {
 	var out strings.Builder
 	out.WriteString("\n| ratio | |\n|---|--:|\n")
 	for _, q := range ratios {
-		of, ok := r.median(q.of)
-		to, ok2 := r.median(q.to)
+		of, ok := r.median(q.of, "ns/op")
+		to, ok2 := r.median(q.to, "ns/op")
 		if ok && ok2 {
-			fmt.Fprintf(&out, "| %s | %.2f |\n", q.what, of.ns/to.ns)
+			fmt.Fprintf(&out, "| %s | %.2f |\n", q.what, of/to)
 		}
 	}
 	return out.String()
@@ -211,16 +213,16 @@ func (r *results) table(out *strings.Builder, title string, columns, rows []stri
 // cell is a benchmark's nanoseconds, the ratio to another one, the allocations
 // if there are any.
 func (r *results) cell(name, beside string) string {
-	m, ok := r.median(name)
+	ns, ok := r.median(name, "ns/op")
 	if !ok {
 		return ""
 	}
-	s := strconv.FormatFloat(m.ns, 'f', decimals(m.ns), 64)
-	if base, ok := r.median(beside); ok {
-		s += fmt.Sprintf(" (%.*f)", decimals(m.ns/base.ns), m.ns/base.ns)
+	s := strconv.FormatFloat(ns, 'f', decimals(ns), 64)
+	if base, ok := r.median(beside, "ns/op"); ok {
+		s += fmt.Sprintf(" (%.*f)", decimals(ns/base), ns/base)
 	}
-	if m.allocs > 0 {
-		s += fmt.Sprintf(" %.0f allocs", m.allocs)
+	if allocs, _ := r.median(name, "allocs/op"); allocs > 0 {
+		s += fmt.Sprintf(" %.0f allocs", allocs)
 	}
 	return s
 }
@@ -280,9 +282,9 @@ func (r *results) others() string {
 		if out.Len() == 0 {
 			out.WriteString("\n### Packages\n\n| package | benchmark | ns | allocations |\n|---|---|--:|--:|\n")
 		}
-		m, _ := r.median(name)
-		fmt.Fprintf(&out, "| %s | %s | %s | %.0f |\n", pkg[1:], rest,
-			strconv.FormatFloat(m.ns, 'f', decimals(m.ns), 64), m.allocs)
+		ns, _ := r.median(name, "ns/op")
+		allocs, _ := r.median(name, "allocs/op")
+		fmt.Fprintf(&out, "| %s | %s | %s | %.0f |\n", pkg[1:], rest, strconv.FormatFloat(ns, 'f', decimals(ns), 64), allocs)
 	}
 	return out.String()
 }
@@ -298,4 +300,30 @@ func (r *results) parts(section string, n int) (parts []string) {
 		}
 	}
 	return parts
+}
+
+// labUnits are the columns of the laboratory's table. Events, hops and s are by
+// time of processors, ns by the clock.
+var labUnits = []string{"Mevents/s", "Mhops/s", "s/op", "ns/op", "allocs/op"}
+
+// lab is the table of the laboratory's benchmarks.
+func (r *results) lab() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n| package | benchmark | %s |\n|---|---|%s\n", strings.Join(labUnits, " | "),
+		strings.Repeat("--:|", len(labUnits)))
+	for _, name := range r.names {
+		pkg, rest, _ := strings.Cut(strings.TrimPrefix(name, "@"), " ")
+		fmt.Fprintf(&out, "| %s | %s |", pkg, rest)
+		for _, unit := range labUnits {
+			cell := ""
+			if m, ok := r.median(name, unit); ok && m >= 1000 {
+				cell = strconv.FormatFloat(m, 'f', 0, 64)
+			} else if ok {
+				cell = strconv.FormatFloat(m, 'g', 3, 64)
+			}
+			fmt.Fprintf(&out, " %s |", cell)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
 }

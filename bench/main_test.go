@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,4 +70,46 @@ PASS
 
 	_, err = parse(strings.NewReader("PASS\n"))
 	require.Error(t, err)
+}
+
+const printed = `goos: linux
+goarch: amd64
+pkg: github.com/rocecn/rocecn/lab/sim
+cpu: A CPU
+BenchmarkHold/100-2   	 1000	 50.0 ns/op	 20.0 Mevents/s	 0 B/op	 0 allocs/op
+BenchmarkHold/100-2   	 1000	 70.0 ns/op	 14.0 Mevents/s	 0 B/op	 0 allocs/op
+BenchmarkHold/100-2   	 1000	 60.0 ns/op	 16.0 Mevents/s	 0 B/op	 0 allocs/op
+pkg: github.com/rocecn/rocecn/lab
+BenchmarkLab/hpcc-fastcnp   	 10	 123456 ns/op	 5.678 Mevents/s	 2.5 Mhops/s
+PASS
+`
+
+func TestLab(t *testing.T) {
+	r, err := parse(strings.NewReader(printed))
+	require.NoError(t, err)
+	require.Equal(t, 1, r.count())
+	text := r.lab()
+	require.Contains(t, text, "\n| lab/sim | Hold/100 | 16 |  |  | 60 | 0 |\n")
+	require.Contains(t, text, "\n| lab | Lab/hpcc-fastcnp | 5.68 | 2.5 |  | 123456 |  |\n")
+
+	_, err = parse(strings.NewReader("PASS\n"))
+	require.ErrorContains(t, err, "no benchmarks")
+	_, err = parse(strings.NewReader("BenchmarkX 1 x ns/op\n"))
+	require.Error(t, err)
+}
+
+func TestInto(t *testing.T) {
+	dir := t.TempDir()
+	in, into := filepath.Join(dir, "lab.txt"), filepath.Join(dir, "B.md")
+	require.NoError(t, os.WriteFile(in, []byte(printed), 0o644))
+	require.NoError(t, os.WriteFile(into, []byte("a\n<!-- lab -->\nformer text\n<!-- end lab -->\nb\n"), 0o644))
+	require.NoError(t, write(into, true, []string{in}, nil))
+	text, err := os.ReadFile(into)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(text, []byte("a\n<!-- lab -->\nlinux")), string(text))
+	require.True(t, bytes.HasSuffix(text, []byte("|\n<!-- end lab -->\nb\n")))
+	require.NotContains(t, string(text), "former")
+	require.NoError(t, os.WriteFile(into, []byte("a\n"), 0o644))
+	require.ErrorContains(t, write(into, true, []string{in}, nil), "no lines")
+	require.Error(t, write("", true, []string{filepath.Join(dir, "none")}, nil))
 }
