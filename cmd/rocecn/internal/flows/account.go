@@ -19,7 +19,7 @@ type accountant struct {
 	human human
 	line  cli.Progress
 
-	begun    bool
+	begun    bool      // an interval, with -interval
 	from, to time.Time // the present interval
 	last     time.Time // of the last packet
 	headed   bool      // the header of CSV was printed
@@ -79,7 +79,7 @@ func (a *accountant) begin(t time.Time) {
 
 // idle is reach for a live capture of which nothing came for so long.
 func (a *accountant) idle(d time.Duration) error {
-	if a.interval == 0 || !a.begun {
+	if !a.begun {
 		return nil
 	}
 	return a.reach(a.last.Add(d))
@@ -103,7 +103,7 @@ func (a *accountant) printInterval() error {
 
 // finish prints the rest, and returns which rules are broken.
 func (a *accountant) finish() (broken []verdict, err error) {
-	if a.interval > 0 && a.begun {
+	if a.begun {
 		if err := a.printInterval(); err != nil {
 			return nil, err
 		}
@@ -130,8 +130,8 @@ func (a *accountant) finish() (broken []verdict, err error) {
 func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 	first := *all
 	s := &first
-	if a.top > 0 && len(s.Flows) > a.top {
-		s.Flows = s.Flows[:a.top]
+	if a.top > 0 {
+		s.Flows = s.Flows[:min(len(s.Flows), a.top)]
 	}
 	var err error
 	switch a.form {
@@ -180,7 +180,7 @@ func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err err
 		l.Interval = during
 		write(l)
 	}
-	if e := &s.Evicted; e.Flows+e.Answers.Total() > 0 {
+	if e := &s.Evicted; anyEvicted(e) {
 		write(evictedLineOf(e))
 	}
 	return err

@@ -86,6 +86,56 @@ func TestIdle(t *testing.T) {
 	require.Equal(t, begin.Add(3100*time.Millisecond), a.last)
 }
 
+// A pause of a hundred years or more begins intervals anew, one of less keeps the step.
+func TestLongestGap(t *testing.T) {
+	const step, years = 7 * time.Second, 100 * 365 * 24 * time.Hour // years is no multiple of step: 5 s are left
+	for pause, from := range map[time.Duration]time.Duration{
+		years - 1: years - 5*time.Second, // 450,514,285 steps
+		years:     years,
+	} {
+		a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(new(bytes.Buffer))}
+		a.options = &options{form: "json", interval: step}
+		a.order, _ = orderOf("trouble")
+		begin := time.Unix(1e9, 0)
+		require.NoError(t, a.reach(begin))
+		require.NoError(t, a.reach(begin.Add(step+pause)))
+		require.Equal(t, from, a.from.Sub(begin.Add(step)), pause)
+	}
+}
+
+// What an interval prints is written when it ends, not when the program does.
+func TestIntervalIsWritten(t *testing.T) {
+	var out bytes.Buffer
+	a := accountant{table: flows.New(flows.Config{}), out: bufio.NewWriter(&out)}
+	a.options = &options{form: "csv", interval: time.Second}
+	a.order, _ = orderOf("trouble")
+	begin := time.Unix(1e9, 0)
+	require.NoError(t, a.packet(new(flows.Packet), 1, begin))
+	require.NoError(t, a.idle(time.Second-1))
+	require.Empty(t, out.String())
+	require.NoError(t, a.idle(time.Second))
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), "the header")
+	broken := accountant{table: a.table, options: a.options, out: bufio.NewWriter(refusing{})}
+	require.NoError(t, broken.packet(new(flows.Packet), 1, begin))
+	require.ErrorIs(t, broken.idle(time.Second), errEnough)
+}
+
+type refusing struct{}
+
+func (refusing) Write([]byte) (int, error) { return 0, errEnough }
+
+// Evicted flows are told of, and so are evicted answers alone.
+func TestAnyEvicted(t *testing.T) {
+	answers := flows.Evicted{}
+	answers.CNPs = 1
+	require.True(t, anyEvicted(&answers))
+	both := answers
+	both.Flows = 1
+	require.True(t, anyEvicted(&both))
+	require.True(t, anyEvicted(&flows.Evicted{Flows: 1}))
+	require.False(t, anyEvicted(&flows.Evicted{Packets: 1}))
+}
+
 // Of flows that there was no room for, no rule can be said to hold.
 func TestCheckCannotSay(t *testing.T) {
 	path, _ := made(t, 6, traffic.Options{Connections: 40})

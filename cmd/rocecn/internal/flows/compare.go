@@ -120,7 +120,7 @@ func (p *point) read(ctx context.Context, name string, r reader) {
 
 func (p *point) packet(packet *flows.Packet, _ uint64, t time.Time) error {
 	p.batch = append(p.batch, seen{*packet, t})
-	if len(p.batch) == cap(p.batch) || len(p.batch) >= 1024 {
+	if len(p.batch) == cap(p.batch) {
 		return p.flush()
 	}
 	return nil

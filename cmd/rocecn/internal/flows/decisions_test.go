@@ -353,6 +353,36 @@ func TestCompareSays(t *testing.T) {
 	}
 }
 
+// With -trouble a flow of which packets were lost, added, copied or changed is shown.
+func TestComparedTrouble(t *testing.T) {
+	c := choice{trouble: true}
+	for name, f := range map[string]*flows.Compared{
+		"lost":            {Lost: 1},
+		"added":           {Added: 1},
+		"copies at A":     {Duplicated: [2]uint64{1, 0}},
+		"copies at B":     {Duplicated: [2]uint64{0, 1}},
+		"lost and added":  {Lost: 3, Added: 3},
+		"lost and copied": {Lost: 3, Duplicated: [2]uint64{1, 2}},
+		"copied at both":  {Duplicated: [2]uint64{2, 2}},
+		"lost, copied A":  {Lost: 2, Duplicated: [2]uint64{2, 0}},
+	} {
+		require.True(t, c.compared(f), name)
+	}
+	require.False(t, c.compared(&flows.Compared{Packets: [2]uint64{5, 5}, Same: 5}))
+}
+
+// A name that is as wide as its column stands in it, one that is wider on a line of its own; copies of both
+// captures are added up.
+func TestComparisonColumns(t *testing.T) {
+	a, b := atTwoPoints(t)
+	_, out, _ := run(t, nil, "-compare", a, b)
+	lines := strings.Split(out, "\n")
+	require.Equal(t, "FLOW                                  AT A     AT B     BOTH    LOST   ADDED  COPIES  DELAY P50        P99",
+		lines[0])
+	require.Equal(t, "192.0.2.1 > 192.0.2.2 qp 0x010000       26       20       19       6       0       2       20µs       20µs",
+		lines[1])
+}
+
 // A flow's name that leaves no room for the columns has a line of its own.
 func TestCompareLongNames(t *testing.T) {
 	path := wiretest.Path(t, "messages.pcap")

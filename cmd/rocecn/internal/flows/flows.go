@@ -225,7 +225,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "rocecn flows:", v)
 		status = cli.RuleBroken
 	}
-	if e := a.table.Evicted(); len(o.rules) > 0 && e.Flows+e.Answers.Total() > 0 {
+	if e := a.table.Evicted(); len(o.rules) > 0 && anyEvicted(&e) {
 		fmt.Fprintf(stderr, "rocecn flows: -check cannot say: no room for %s with %s and %s: -max-flows\n",
 			cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"), cli.Count(e.Answers.Total(), "answer"))
 		status = cli.RuleBroken

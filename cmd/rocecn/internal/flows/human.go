@@ -98,7 +98,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		}
 		b = append(append(b, text...), '\n')
 	}
-	if e := &s.Evicted; e.Flows+e.Answers.Total() > 0 {
+	if e := &s.Evicted; anyEvicted(e) {
 		b = h.appendCell(b, cell{"evicted", yellow})
 		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
 			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))

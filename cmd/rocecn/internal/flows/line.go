@@ -281,6 +281,8 @@ type evictedLine struct {
 	answersLine
 }
 
+func anyEvicted(e *flows.Evicted) bool { return e.Flows > 0 || e.Answers.Total() > 0 }
+
 func evictedLineOf(e *flows.Evicted) *evictedLine {
 	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLine(&e.Answers)}
 }

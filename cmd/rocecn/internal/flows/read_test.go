@@ -101,6 +101,57 @@ func TestFileIsNeverIdle(t *testing.T) {
 	require.Zero(t, d.idled)
 }
 
+// An idler has enough when nothing comes.
+type idler struct{ stopper }
+
+func (*idler) idle(time.Duration) error { return errEnough }
+
+// Whoever reads what pauses is told so, and may end the reading.
+func TestPipeIsIdle(t *testing.T) {
+	in, out, err := os.Pipe()
+	require.NoError(t, err)
+	defer out.Close()
+	defer in.Close()
+	octets, err := os.ReadFile(wiretest.Path(t, "rxe-perf4.pcap"))
+	require.NoError(t, err)
+	_, err = out.Write(octets[:10<<10])
+	require.NoError(t, err)
+	r := reader{workers: 2, stdin: in, to: &idler{stopper{1 << 20}}}
+	ended := make(chan error, 1)
+	go func() { ended <- r.read(t.Context(), "-") }()
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, errEnough)
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody was told")
+	}
+}
+
+// Packets that are not in blocks are put there, one behind the other, as many as fit.
+func TestKeep(t *testing.T) {
+	const block = 256 << 10
+	var s source
+	packet := func(n int, octet byte) []byte { return bytes.Repeat([]byte{octet}, n) }
+	a := s.keep(packet(200<<10, 1))
+	first := s.block
+	b := s.keep(packet(56<<10, 2)) // exactly what is left
+	require.Same(t, first, s.block)
+	c := s.keep(packet(1, 3))
+	require.NotSame(t, first, s.block)
+	second := s.block
+	d := s.keep(packet(block-1, 4))
+	require.Same(t, second, s.block)
+	require.Empty(t, s.keep(nil))
+	require.Same(t, second, s.block)
+	f := s.keep(packet(block, 5))
+	require.NotSame(t, second, s.block)
+	for n, kept := range [][]byte{a, b, c, d, f} {
+		require.Equal(t, packet(len(kept), byte(n+1)), kept)
+		require.Equal(t, len(kept), cap(kept), "whoever appends does not write into the next one")
+	}
+	require.Equal(t, []int{200 << 10, 56 << 10, 1, block - 1, block}, []int{len(a), len(b), len(c), len(d), len(f)})
+}
+
 // resources returns how many goroutines there are and, on Linux, open files.
 func resources(t *testing.T) (goroutines, files int) {
 	t.Helper()

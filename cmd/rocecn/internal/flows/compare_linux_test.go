@@ -1,0 +1,24 @@
+package flows
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whether a file can be read is not tried on a pipe, where opening waits for who writes.
+func TestMissingOpensNoPipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(name, 0o600))
+	said := make(chan error, 1)
+	go func() { said <- missing(name) }()
+	select {
+	case err := <-said:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("it was opened")
+	}
+}
