@@ -284,7 +284,7 @@ func (r *results) others() string {
 		}
 		ns, _ := r.median(name, "ns/op")
 		allocs, _ := r.median(name, "allocs/op")
-		fmt.Fprintf(&out, "| %s | %s | %s | %.0f |\n", pkg[1:], rest, strconv.FormatFloat(ns, 'f', decimals(ns), 64), allocs)
+		fmt.Fprintf(&out, "| %s | %s | %.*f | %.0f |\n", pkg[1:], rest, decimals(ns), ns, allocs)
 	}
 	return out.String()
 }
