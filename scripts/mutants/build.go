@@ -16,107 +16,77 @@ import (
 //go:embed runtime.txt
 var runtime string
 
-// A binary holds the tests of a package.
-type binary struct{ name, folder string }
-
-// build builds the tests of each folder with all faults in. Those that do not
-// build are left out.
-func build(dir string, p *pkg, folders []string) (all []binary, err error) {
+// build builds the tests of p with all faults in, but for those that do not build.
+func (p *pkg) build(dir string) error {
 	runtime := strings.NewReplacer("PACKAGE", p.name, "FAULTS", strconv.Itoa(len(p.faults))).Replace(runtime)
-	for i, folder := range folders {
-		b := binary{filepath.Join(dir, fmt.Sprint("tests", i)), folder}
-		for {
-			overlay := map[string]string{}
-			write := func(name, text string) {
-				overlay[filepath.Join(p.folder, name)] = filepath.Join(dir, name)
-				err = first(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
-			}
-			write("mutants_runtime.go", runtime)
-			for _, f := range p.files {
-				write(f.name, f.text())
-			}
-			text, _ := json.Marshal(map[string]any{"Replace": overlay})
-			write("overlay.json", string(text))
-			if err != nil {
-				return nil, err
-			}
-			out, err := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e",
-				"-overlay", filepath.Join(dir, "overlay.json"), "-o", b.name, folder).CombinedOutput()
-			if err == nil {
-				break
-			}
-			if !p.leaveOut(string(out)) {
-				return nil, fmt.Errorf("%s: %w\n%s", folder, err, out)
+	for {
+		texts, overlay := map[string]string{"mutants_runtime.go": runtime}, map[string]string{}
+		for _, f := range p.files {
+			texts[f.name] = f.text()
+		}
+		for name, text := range texts {
+			overlay[filepath.Join(p.folder, name)] = filepath.Join(dir, name)
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				return err
 			}
 		}
-		all = append(all, b)
+		text, _ := json.Marshal(map[string]any{"Replace": overlay})
+		if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o666); err != nil {
+			return err
+		}
+		out, err := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay",
+			filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "tests"), p.folder).CombinedOutput()
+		if err == nil || !p.leaveOut(string(out)) {
+			return err
+		}
 	}
-	return all, nil
 }
 
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
+var position = regexp.MustCompile(`(?m)([^/\s]+\.go):(\d+):\d+: `)
 
-var position = regexp.MustCompile(`(?m)([^/\s]+\.go):(\d+):\d+: (.*)$`)
-
-// leaveOut marks the faults in lines that the compiler complains about, and all in
-// a function that it finds no return in.
+// leaveOut marks the faults in lines that the compiler complains about.
 func (p *pkg) leaveOut(complaints string) (any bool) {
 	for _, m := range position.FindAllStringSubmatch(complaints, -1) {
-		line, _ := strconv.Atoi(m[2])
-		from := line
-		for _, f := range p.files {
-			if f.name == m[1] && m[3] == "missing return" {
-				for _, d := range f.tree.Decls {
-					begin, end := p.set.Position(d.Pos()).Line, p.set.Position(d.End()).Line
-					if begin <= line && line <= end {
-						from = begin
-					}
-				}
-			}
-		}
 		for _, f := range p.faults {
-			if f.file == m[1] && from <= f.line && f.line <= line && !f.broken {
+			if f.file == m[1] && strconv.Itoa(f.line) == m[2] && !f.broken {
+				fmt.Fprintln(os.Stderr, "mutants: left out, as it does not build:", f)
 				f.broken, any = true, true
 			}
 		}
 	}
+	if !any {
+		fmt.Fprint(os.Stderr, complaints)
+	}
 	return any
 }
 
-// A test is one of a binary's.
+// A test is one of the package's.
 type test struct {
-	of            binary
 	name          string
 	took          time.Duration
 	reached, told map[int]bool // faults
 }
 
 // tests runs each test alone, without a fault, and records to which it comes.
-func (b binary) tests(dir string) (all []*test, err error) {
-	list, err := b.command("-test.list", ".").Output()
+func (p *pkg) tests(dir string) (all []*test, err error) {
+	list, err := p.command(dir, "-test.list", "^(Test|Example|Fuzz)").Output()
 	if err != nil {
 		return nil, err
 	}
 	record := filepath.Join(dir, "record")
 	for name := range strings.FieldsSeq(string(list)) {
-		if strings.HasPrefix(name, "Benchmark") {
-			continue
-		}
 		if err := os.WriteFile(record, nil, 0o666); err != nil {
 			return nil, err
 		}
-		c := b.command("-test.run", "^"+name+"$")
+		if err := os.Chmod(record, 0o666); err != nil {
+			return nil, err
+		}
+		c := p.command(dir, "-test.run", "^"+name+"$")
 		c.Env = append(c.Environ(), "MUTANT_RECORD="+record)
-		t := &test{b, name, 0, map[int]bool{}, map[int]bool{}}
+		t := &test{name, 0, map[int]bool{}, map[int]bool{}}
 		began := time.Now()
 		if out, err := c.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "mutants: left out, as it fails without a fault: %s %s\n%s", b.folder, name, out)
-			continue
+			return nil, fmt.Errorf("%s fails without a fault: %w\n%s", name, err, out)
 		}
 		t.took = time.Since(began)
 		hits, err := os.ReadFile(record)
@@ -135,29 +105,24 @@ func (b binary) tests(dir string) (all []*test, err error) {
 	return all, nil
 }
 
-// command runs a binary in the folder of its package, with so much memory only,
-// as a loop may have no end.
-func (b binary) command(args ...string) *exec.Cmd {
-	c := exec.Command("sh", append([]string{"-c", `ulimit -v 8000000; exec nice "$0" "$@"`, b.name}, args...)...)
-	c.Dir = b.folder
+// command runs the tests in the folder of their package, without rights where root runs
+// this, and with so much memory only, as a loop may have no end.
+func (p *pkg) command(dir string, args ...string) *exec.Cmd {
+	const shell = `ulimit -v 8000000; [ $(id -u) != 0 ] || set -- setpriv --reuid=65534 --clear-groups "$@"; exec nice "$@"`
+	c := exec.Command("sh", append([]string{"-c", shell, "sh", filepath.Join(dir, "tests")}, args...)...)
+	c.Dir = p.folder
 	return c
 }
 
 // fails tells whether one of some tests fails with a fault.
-func fails(tests []*test, id int) bool {
-	of := map[binary][]string{}
-	limit := map[binary]time.Duration{}
+func (p *pkg) fails(dir string, tests []*test, id int) bool {
+	var names []string
+	limit := 10 * time.Second
 	for _, t := range tests {
-		of[t.of] = append(of[t.of], t.name)
-		limit[t.of] += t.took
+		names = append(names, t.name)
+		limit += 5 * t.took
 	}
-	for b, names := range of {
-		c := b.command("-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$",
-			"-test.timeout", (10*time.Second + 5*limit[b]).String())
-		c.Env = append(c.Environ(), "MUTANT="+strconv.Itoa(id))
-		if c.Run() != nil {
-			return true
-		}
-	}
-	return false
+	c := p.command(dir, "-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$", "-test.timeout", limit.String())
+	c.Env = append(c.Environ(), "MUTANT="+strconv.Itoa(id))
+	return len(tests) > 0 && c.Run() != nil
 }
