@@ -2,119 +2,212 @@
 // not notice:
 //
 //	go run ./scripts/mutants ./flows
-//	go run ./scripts/mutants -more -match 'sequence.go:' -n 100 ./flows
+//	go run ./scripts/mutants -more -match '^sequence.go:' -long 2s ./flows
 //
-// A fault negates a comparison or a case of a switch, exchanges < and <=, > and >=,
-// + and -, * and /, ++ and --, makes % of * or takes a minus sign away: the kinds of
-// gremlins, with the cases, which that leaves alone. With -more it drops a statement, or
-// negates a condition that compares nothing, as well. All of them are built at once into
-// the package's tests, and the environment chooses one. So it is known, too, which tests
-// come to a fault, and which ones can tell it: where < never met equal numbers, none can.
-//
-// The tests run in the package's folder with code that is wrong: give them no rights that
-// matter.
+// A fault is of a kind of gremlins' (it negates a comparison, exchanges < and <=, > and
+// >=, + and -, * and /, ++ and --, makes % of * or takes a minus sign away), or negates
+// a case of a switch, which that leaves alone. With -more it drops a statement, or negates
+// a condition that compares nothing, too. All of them are built at once into the package's
+// tests, and the environment chooses one. So it is known which tests come to a fault, and
+// which can tell it: where < never met equal numbers, none can.
 package main
 
 import (
+	"bytes"
 	"cmp"
+	_ "embed"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"log"
 	"maps"
-	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
-func main() {
-	var (
-		more  = flag.Bool("more", false, "drop statements as well, and negate conditions that compare nothing")
-		match = flag.String("match", "", "plant only faults whose line in the output matches this `expression`")
-		n     = flag.Int("n", 0, "plant so many faults only, drawn at random; 0: all")
-		seed  = flag.Uint64("seed", 1, "of the draw")
-		long  = flag.Duration("long", time.Hour, "leave out tests that take longer, where others can tell the fault")
-	)
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "mutants")
-	if err == nil {
-		err = run(dir, flag.Arg(0), *more, *match, *n, *seed, *long)
-		os.RemoveAll(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
-		os.Exit(1)
-	}
+// A test is one of the package's, with the faults that it reaches and, as negative
+// numbers, those that make a difference in it.
+type test struct {
+	name string
+	took time.Duration
+	hits map[int]bool
 }
 
-func run(dir, folder string, more bool, match string, n int, seed uint64, long time.Duration) error {
-	wanted, err := regexp.Compile(match)
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
-	p, err := load(folder, more)
-	if err != nil {
-		return err
-	}
-	if err := p.build(dir); err != nil {
-		return err
-	}
-	tests, err := p.tests(dir)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(tests, func(a, b *test) int { return cmp.Compare(a.took, b.took) })
-	faults := slices.DeleteFunc(p.faults, func(f *fault) bool { return f.broken || !wanted.MatchString(f.String()) })
-	if n > 0 && n < len(faults) {
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-		faults = faults[:n]
-	}
-	count := map[string]int{}
-	for _, f := range faults {
-		verdict := p.try(dir, f.id, tests, long)
+func main() {
+	log.SetFlags(0)
+	more := flag.Bool("more", false, "drop statements as well, and negate conditions that compare nothing")
+	match := flag.String("match", "", "plant only faults whose line in the output matches this `expression`")
+	long := flag.Duration("long", time.Hour, "leave out tests that take longer, where others can tell the fault")
+	flag.Parse()
+	dir := must(os.MkdirTemp("", "mutants"))
+	defer os.RemoveAll(dir)
+	check(os.Chmod(dir, 0o755))
+	p := load(flag.Arg(0), dir)
+	p.more = *more
+	p.build()
+	tests := p.tests()
+	count, wanted := map[string]int{}, regexp.MustCompile(*match)
+	for i, f := range p.faults {
+		if p.broken[i+1] || !wanted.MatchString(f.String()) {
+			continue
+		}
+		verdict := p.try(i+1, tests, *long)
 		count[verdict]++
 		if verdict != "noticed" {
 			fmt.Printf("%s: %s\n", f, verdict)
 		}
 	}
-	fmt.Printf("planted %d:", len(faults))
-	for _, verdict := range slices.Sorted(maps.Keys(count)) {
-		fmt.Printf(" %d %s;", count[verdict], verdict)
+	for id := range p.broken {
+		fmt.Printf("%s: left out, as it does not build\n", p.faults[id-1])
 	}
-	fmt.Println()
-	return nil
+	for _, verdict := range slices.Sorted(maps.Keys(count)) {
+		fmt.Println(count[verdict], verdict)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatalln("mutants:", err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// A pkg is a package with faults planted.
+type pkg struct {
+	path, name, folder, dir string            // what is built goes to dir
+	names                   []string          // of its files
+	exports                 map[string]string // what the compiler knows of the packages it imports
+	more                    bool
+	faults                  []fault
+	broken                  map[int]bool // by id, of a fault: it does not build
+}
+
+func load(folder, dir string) *pkg {
+	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{.Name}}\t{{.GoFiles}}"
+	list := must(exec.Command("go", "list", "-export", "-deps", "-f", format, folder).Output())
+	p, last := &pkg{dir: dir, exports: map[string]string{}, broken: map[int]bool{}}, []string{}
+	for line := range strings.Lines(string(list)) {
+		last = strings.Split(strings.TrimSpace(line), "\t")
+		p.exports[last[0]] = last[1]
+	}
+	p.path, p.folder, p.name, p.names = last[0], last[2], last[3], strings.Fields(strings.Trim(last[4], "[]"))
+	return p
+}
+
+//go:embed runtime.txt
+var runtime string
+
+var (
+	position = regexp.MustCompile(`([^/\s]+\.go):(\d+):\d+: `)
+	planted  = regexp.MustCompile(`mut\w+\((\d+)`)
+)
+
+// build builds the tests of p with all faults in, but for those in lines that the
+// compiler complains about.
+func (p *pkg) build() {
+	for {
+		texts, overlay := p.plant(), map[string]string{}
+		texts["mutants.go"] = []byte(strings.NewReplacer("PACKAGE", p.name, "FAULTS", strconv.Itoa(len(p.faults))).Replace(runtime))
+		for name, text := range texts {
+			overlay[filepath.Join(p.folder, name)] = filepath.Join(p.dir, name)
+			check(os.WriteFile(filepath.Join(p.dir, name), text, 0o666))
+		}
+		list := filepath.Join(p.dir, "overlay.json")
+		check(os.WriteFile(list, must(json.Marshal(map[string]any{"Replace": overlay})), 0o666))
+		out, err := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay", list,
+			"-o", filepath.Join(p.dir, "tests"), p.folder).CombinedOutput()
+		if err == nil {
+			return
+		}
+		known := len(p.broken)
+		for _, m := range position.FindAllSubmatch(out, -1) {
+			line := bytes.Split(texts[string(m[1])], []byte("\n"))[must(strconv.Atoi(string(m[2])))-1]
+			for _, call := range planted.FindAllSubmatch(line, -1) {
+				p.broken[must(strconv.Atoi(string(call[1])))] = true
+			}
+		}
+		if len(p.broken) == known {
+			log.Fatalf("mutants: %v\n%s", err, out)
+		}
+	}
+}
+
+// tests runs each test alone, without a fault, and returns them with what they hit,
+// the quickest first.
+func (p *pkg) tests() (all []*test) {
+	record := filepath.Join(p.dir, "record")
+	list := must(p.command("-test.list", "^(Test|Example|Fuzz)").Output())
+	for name := range strings.FieldsSeq(string(list)) {
+		check(os.WriteFile(record, nil, 0o666))
+		check(os.Chmod(record, 0o666))
+		c := p.command("-test.run", "^"+name+"$")
+		c.Env = append(c.Environ(), "MUTANT_RECORD="+record)
+		began := time.Now()
+		if out, err := c.CombinedOutput(); err != nil {
+			log.Fatalf("mutants: %s fails without a fault: %v\n%s", name, err, out)
+		}
+		t := &test{name, time.Since(began), map[int]bool{}}
+		for word := range strings.FieldsSeq(string(must(os.ReadFile(record)))) {
+			t.hits[must(strconv.Atoi(word))] = true
+		}
+		all = append(all, t)
+	}
+	slices.SortStableFunc(all, func(a, b *test) int { return cmp.Compare(a.took, b.took) })
+	return all
+}
+
+// command runs the tests in the folder of their package, without rights where root runs
+// this, and with so much memory only, as a loop may have no end.
+func (p *pkg) command(args ...string) *exec.Cmd {
+	const shell = `ulimit -v 8000000; [ $(id -u) != 0 ] || set -- setpriv --reuid=65534 --clear-groups "$@"; exec nice "$@"`
+	c := exec.Command("sh", append([]string{"-c", shell, "sh", filepath.Join(p.dir, "tests")}, args...)...)
+	c.Dir = p.folder
+	return c
 }
 
 // try lets the tests look at a fault that can tell it, the slow ones alone and after the
-// others. It returns what becomes of it.
-func (p *pkg) try(dir string, id int, tests []*test, long time.Duration) string {
+// others, and returns what becomes of it.
+func (p *pkg) try(id int, tests []*test, long time.Duration) string {
 	covered := false
-	var quick, slow []*test
-	for _, t := range tests {
-		covered = covered || t.reached[id]
-		switch {
-		case !t.told[id]:
-		case t.took < 300*time.Millisecond:
-			quick = append(quick, t)
-		case t.took <= long || len(quick)+len(slow) == 0:
-			slow = append(slow, t)
+	var batches [][]*test
+	for i, t := range tests {
+		covered = covered || t.hits[id]
+		switch n := len(batches); {
+		case !t.hits[-id] || n > 0 && t.took > long:
+		case n == 1 && t.took < 300*time.Millisecond:
+			batches[0] = append(batches[0], t)
+		default:
+			batches = append(batches, tests[i:i+1:i+1])
+		}
+	}
+	for _, batch := range batches {
+		names, limit := []string{}, 10*time.Second
+		for _, t := range batch {
+			names = append(names, t.name)
+			limit += 5 * t.took
+		}
+		run := "^(" + strings.Join(names, "|") + ")$"
+		c := p.command("-test.failfast", "-test.run", run, "-test.timeout", limit.String())
+		c.Env = append(c.Environ(), "MUTANT="+strconv.Itoa(id))
+		if c.Run() != nil {
+			return "noticed"
 		}
 	}
 	switch {
 	case !covered:
 		return "not covered"
-	case len(quick)+len(slow) == 0:
+	case len(batches) == 0:
 		return "survived, as it makes no difference in any test"
-	case p.fails(dir, quick, id):
-		return "noticed"
-	}
-	for _, t := range slow {
-		if p.fails(dir, []*test{t}, id) {
-			return "noticed"
-		}
 	}
 	return "survived"
 }

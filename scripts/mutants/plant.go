@@ -1,251 +1,213 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
+	"go/printer"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 )
 
-// A fault is one change of the code.
+// A fault is one change of the code. The first one's id is 1.
 type fault struct {
-	id     int
-	file   string
-	line   int
-	what   string
-	broken bool // it does not build
+	file string
+	line int
+	what string
 }
 
-func (f *fault) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.what) }
+func (f fault) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.what) }
 
-// A pkg is a package with faults planted.
-type pkg struct {
-	name, folder string
-	files        []*file
-	faults       []*fault
-	set          *token.FileSet
-	info         *types.Info
-	more         bool
-}
-
-type file struct {
-	name   string
+// A planter plants faults in one file. It changes each node in place.
+type planter struct {
+	*pkg
+	set    *token.FileSet
+	info   *types.Info
 	source []byte
-	edits  []edit
-	p      *pkg
-	labels map[ast.Node]bool // statements with a label
 }
 
-// An edit puts text in before an offset, or in place of some octets from there.
-type edit struct {
-	at, order, drop int // in the order of their numbers where they are at the same offset
-	text            string
-	of              *fault // without which it is not made; nil: it always is
-}
-
-func load(folder string, more bool) (*pkg, error) {
-	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{.Name}}\t{{.GoFiles}}"
-	list, err := exec.Command("go", "list", "-export", "-deps", "-f", format, folder).Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
-	exports, last := map[string]string{}, []string{}
-	for line := range strings.Lines(string(list)) {
-		last = strings.Split(strings.TrimSpace(line), "\t")
-		exports[last[0]] = last[1]
-	}
-	p := &pkg{name: last[3], folder: last[2], set: token.NewFileSet(), more: more}
-	p.info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+// plant returns the texts of the package's files with all faults in, but for those that
+// do not build.
+func (p *pkg) plant() map[string][]byte {
+	p.faults = nil
+	set, info := token.NewFileSet(), &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	var trees []*ast.File
-	for name := range strings.FieldsSeq(strings.Trim(last[4], "[]")) {
-		f := &file{name: name, p: p, labels: map[ast.Node]bool{}}
-		if f.source, err = os.ReadFile(filepath.Join(p.folder, name)); err != nil {
-			return nil, err
+	for _, name := range p.names {
+		trees = append(trees, must(parser.ParseFile(set, filepath.Join(p.folder, name), nil, 0)))
+	}
+	lookup := func(path string) (io.ReadCloser, error) { return os.Open(p.exports[path]) }
+	config := types.Config{Importer: importer.ForCompiler(set, "gc", lookup)}
+	must(config.Check(p.path, set, trees, info))
+	texts := map[string][]byte{}
+	for i, tree := range trees {
+		f := planter{p, set, info, must(os.ReadFile(filepath.Join(p.folder, p.names[i])))}
+		var nodes []ast.Node // outer ones first
+		ast.Inspect(tree, func(n ast.Node) bool { nodes = append(nodes, n); return true })
+		for _, n := range nodes {
+			f.node(n)
 		}
-		tree, err := parser.ParseFile(p.set, f.name, f.source, parser.ParseComments)
-		if err != nil {
-			return nil, err
-		}
-		p.files, trees = append(p.files, f), append(trees, tree)
+		var text bytes.Buffer
+		check(printer.Fprint(&text, token.NewFileSet(), tree))
+		texts[p.names[i]] = text.Bytes()
 	}
-	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
-	config := types.Config{Importer: importer.ForCompiler(p.set, "gc", lookup)}
-	if _, err := config.Check(last[0], p.set, trees, p.info); err != nil {
-		return nil, err
+	return texts
+}
+
+// fault adds a fault in a node. It returns the call of a function that has its id as the
+// first argument, nil if the fault does not build.
+func (p *planter) fault(n ast.Node, what, function string, args ...ast.Expr) *ast.CallExpr {
+	from, to := p.set.Position(n.Pos()), p.set.Position(n.End())
+	code := strings.Join(strings.Fields(string(p.source[from.Offset:to.Offset])), " ")
+	one := fault{filepath.Base(from.Filename), from.Line, fmt.Sprintf("%s: %.80s", what, code)}
+	p.faults = append(p.faults, one)
+	if p.broken[len(p.faults)] {
+		return nil
 	}
-	for i, f := range p.files {
-		ast.Inspect(trees[i], f.plant)
-	}
-	return p, nil
+	id := &ast.BasicLit{ValuePos: n.Pos(), Kind: token.INT, Value: strconv.Itoa(len(p.faults))}
+	return &ast.CallExpr{Fun: &ast.Ident{NamePos: n.Pos(), Name: function}, Args: append([]ast.Expr{id}, args...)}
 }
 
-// text returns the file with the faults that build.
-func (f *file) text() string {
-	slices.SortStableFunc(f.edits, func(a, b edit) int { return cmp.Or(a.at-b.at, a.order-b.order) })
-	var out strings.Builder
-	at := 0
-	for _, e := range f.edits {
-		if e.of == nil || !e.of.broken {
-			out.Write(f.source[at:e.at])
-			out.WriteString(e.text)
-			at = e.at + e.drop
-		}
-	}
-	out.Write(f.source[at:])
-	return out.String()
-}
-
-func (f *file) offset(p token.Pos) int { return f.p.set.Position(p).Offset }
-
-func (f *file) fault(n ast.Node, what string) *fault {
-	code := strings.Join(strings.Fields(string(f.source[f.offset(n.Pos()):f.offset(n.End())])), " ")
-	one := &fault{id: len(f.p.faults) + 1, file: f.name, line: f.p.set.Position(n.Pos()).Line}
-	one.what = fmt.Sprintf("%s: %.80s", what, code)
-	f.p.faults = append(f.p.faults, one)
-	return one
-}
-
-// wrap puts text around a node. What is around it was wrapped before, and its
-// text stands farther out.
-func (f *file) wrap(of *fault, n ast.Node, before, after string) {
-	order := len(f.edits) + 1
-	f.edits = append(f.edits, edit{f.offset(n.Pos()), order, 0, before, of},
-		edit{f.offset(n.End()), -order, 0, after, of})
-}
-
-func (f *file) replace(of *fault, at token.Pos, old, text string) {
-	f.edits = append(f.edits, edit{f.offset(at), 1 << 30, len(old), text, of})
-}
-
-// plant plants the faults of a node, and says whether there may be some below.
-func (f *file) plant(n ast.Node) bool {
+func (p *planter) node(n ast.Node) {
 	switch n := n.(type) {
-	case *ast.GenDecl:
-		return n.Tok == token.VAR
-	case *ast.ArrayType:
-		return false
-	case *ast.LabeledStmt:
-		f.labels[n.Stmt] = true
-	case *ast.SwitchStmt:
-		f.cases(n)
 	case *ast.IfStmt:
-		if f.p.more {
-			f.condition(n.Cond)
+		if p.more {
+			p.condition(&n.Cond)
 		}
+	case *ast.SwitchStmt:
+		p.cases(n)
 	case *ast.BlockStmt:
-		f.statements(n.List)
+		p.statements(n.List)
 	case *ast.CaseClause:
-		f.statements(n.Body)
-	case *ast.BinaryExpr:
-		f.binary(n)
+		p.statements(n.Body)
+	case *ast.ForStmt:
+		p.step(&n.Post)
 	case *ast.UnaryExpr:
-		if n.Op == token.SUB && f.p.info.Types[n].Value == nil {
-			one := f.fault(n, "without -")
-			f.wrap(one, n, fmt.Sprintf("mutNegative(%d, ", one.id), ")")
-		}
-	case *ast.IncDecStmt:
-		one := f.fault(n, "++ or --")
-		of := types.TypeString(f.p.info.Types[n.X].Type, func(p *types.Package) string {
-			if p.Name() == f.p.name {
-				return ""
+		if n.Op == token.SUB && p.info.Types[n].Value == nil {
+			if call := p.fault(n, "without -", "mutNegative", n.X); call != nil {
+				n.X = call
 			}
-			return p.Name()
-		})
-		f.replace(one, n.TokPos, "++", fmt.Sprintf("%.1s= mutStep[%s](%d)", n.Tok, of, one.id))
+		}
+	case *ast.BinaryExpr:
+		p.binary(n)
 	}
-	return true
 }
 
-// named are the operators, and what the functions are called that take their place.
+// named are the operators with the functions that take their place.
 var named = map[token.Token]string{
-	token.LSS: "Less", token.LEQ: "AtMost", token.GTR: "Above", token.GEQ: "AtLeast",
-	token.ADD: "Plus", token.SUB: "Minus", token.MUL: "Times", token.QUO: "Divided", token.REM: "Rest",
+	token.LSS: "mutLess", token.LEQ: "mutAtMost", token.GTR: "mutAbove", token.GEQ: "mutAtLeast", token.ADD: "mutPlus",
+	token.SUB: "mutMinus", token.MUL: "mutTimes", token.QUO: "mutDivided", token.REM: "mutRest",
 }
 
-func (f *file) binary(n *ast.BinaryExpr) {
-	operands, _ := f.p.info.Types[n.X].Type.Underlying().(*types.Basic)
+// binary makes a < b mutLess(id, a, b) == true, and a + b mutPlus(id, a, b) + 0.
+func (p *planter) binary(n *ast.BinaryExpr) {
+	is := p.info.Types[n]
+	basic, _ := is.Type.Underlying().(*types.Basic)
+	compares := n.Op == token.LSS || n.Op == token.LEQ || n.Op == token.GTR || n.Op == token.GEQ
 	switch {
-	case f.p.info.Types[n].Value != nil:
-		return
+	case is.Value != nil || named[n.Op] == "" && n.Op != token.EQL && n.Op != token.NEQ:
 	case n.Op == token.EQL || n.Op == token.NEQ:
-		f.negate(n, "")
-		return
-	case named[n.Op] == "" || operands == nil || operands.Info()&types.IsNumeric == 0:
-		return
-	}
-	one := f.fault(n, n.Op.String())
-	f.wrap(one, n, fmt.Sprintf("mut%s(%d, ", named[n.Op], one.id), ")")
-	f.replace(one, n.OpPos, n.Op.String(), ",")
-	if n.Op == token.LSS || n.Op == token.LEQ || n.Op == token.GTR || n.Op == token.GEQ {
-		f.fault(n, "negated") // by the same function
+		if call := p.fault(n, "negated", "mutOn"); call != nil {
+			same := *n
+			n.X, n.Op, n.Y = &ast.ParenExpr{Lparen: n.Pos(), X: &same}, token.NEQ, call
+		}
+	case compares || basic != nil && basic.Info()&types.IsNumeric != 0:
+		call := p.fault(n, n.Op.String(), named[n.Op], n.X, n.Y)
+		if compares {
+			if call == nil {
+				p.broken[len(p.faults)+1] = true
+			}
+			p.fault(n, "negated", "") // by the same function
+		}
+		switch {
+		case call == nil:
+		case compares:
+			n.X, n.Op, n.Y = call, token.EQL, ast.NewIdent("true")
+		default:
+			n.X, n.Op, n.Y = call, token.ADD, &ast.BasicLit{Kind: token.INT, Value: "0"}
+		}
 	}
 }
 
-// negate negates a condition, or with a tag that it has the value of e.
-func (f *file) negate(e ast.Expr, tag string) {
-	one := f.fault(e, "negated")
-	f.wrap(one, e, "((", fmt.Sprintf(") != mutOn(%d))", one.id))
-	if tag != "" {
-		f.wrap(nil, e, tag+" == (", ")")
+// negate negates a condition if there is a fault.
+func negate(e *ast.Expr, fault *ast.CallExpr) {
+	if fault != nil {
+		*e = &ast.BinaryExpr{X: &ast.ParenExpr{Lparen: (*e).Pos(), X: *e}, OpPos: (*e).Pos(), Op: token.NEQ, Y: fault}
 	}
 }
 
 // condition negates those parts of a condition that are no comparisons, which are negated anyway.
-func (f *file) condition(e ast.Expr) {
-	switch e := e.(type) {
+func (p *planter) condition(e *ast.Expr) {
+	switch x := (*e).(type) {
 	case *ast.ParenExpr:
-		f.condition(e.X)
+		p.condition(&x.X)
 	case *ast.BinaryExpr:
-		if e.Op == token.LAND || e.Op == token.LOR {
-			f.condition(e.X)
-			f.condition(e.Y)
+		if x.Op == token.LAND || x.Op == token.LOR {
+			p.condition(&x.X)
+			p.condition(&x.Y)
 		}
 	default:
-		f.negate(e, "")
+		negate(e, p.fault(x, "negated", "mutOn"))
 	}
 }
 
-// cases plants faults in the cases of a switch. One with a tag becomes one without.
-func (f *file) cases(s *ast.SwitchStmt) {
-	tag := ""
+// cases negates the cases of a switch. One with a tag becomes one without.
+func (p *planter) cases(s *ast.SwitchStmt) {
+	var tag ast.Expr
 	if s.Tag != nil {
-		if f.labels[s] {
+		if s.Init != nil {
 			return
 		}
-		tag = fmt.Sprintf("mutTag%d", f.offset(s.Pos()))
-		f.wrap(nil, s, "", " }")
-		f.replace(nil, s.Switch, "switch", "{ ")
-		f.wrap(nil, s.Tag, tag+" := ", "; _ = "+tag+"; switch ")
+		tag = &ast.Ident{NamePos: s.Tag.Pos(), Name: "mutTag"}
+		s.Init = &ast.AssignStmt{Lhs: []ast.Expr{tag}, TokPos: s.Tag.Pos(), Tok: token.DEFINE, Rhs: []ast.Expr{s.Tag}}
+		s.Tag = nil
 	}
 	for _, clause := range s.Body.List {
-		for _, e := range clause.(*ast.CaseClause).List {
-			if tag == "" {
-				f.condition(e)
-			} else {
-				f.negate(e, tag)
+		list := clause.(*ast.CaseClause).List
+		for i, e := range list {
+			if tag == nil {
+				p.condition(&list[i])
+				continue
+			}
+			fault := p.fault(e, "negated", "mutOn")
+			list[i] = &ast.BinaryExpr{X: tag, OpPos: e.Pos(), Op: token.EQL, Y: &ast.ParenExpr{Lparen: e.Pos(), X: e}}
+			negate(&list[i], fault)
+		}
+	}
+}
+
+// statements drops each statement that stands alone, if more is wanted.
+func (p *planter) statements(list []ast.Stmt) {
+	for i := range list {
+		p.step(&list[i])
+		assign, _ := list[i].(*ast.AssignStmt)
+		_, call := list[i].(*ast.ExprStmt)
+		if p.more && (call || assign != nil && assign.Tok != token.DEFINE) {
+			if fault := p.fault(list[i], "dropped", "!mutOn"); fault != nil {
+				list[i] = &ast.IfStmt{If: list[i].Pos(), Cond: fault, Body: &ast.BlockStmt{List: list[i : i+1 : i+1]}}
 			}
 		}
 	}
 }
 
-// statements drops each statement that stands alone.
-func (f *file) statements(list []ast.Stmt) {
-	for _, s := range list {
-		assign, _ := s.(*ast.AssignStmt)
-		_, call := s.(*ast.ExprStmt)
-		_, leave := s.(*ast.BranchStmt)
-		if f.p.more && (call || leave || assign != nil && assign.Tok != token.DEFINE) {
-			one := f.fault(s, "dropped")
-			f.wrap(one, s, fmt.Sprintf("if !mutOn(%d) { ", one.id), " }")
-		}
+// step exchanges ++ and --.
+func (p *planter) step(s *ast.Stmt) {
+	n, ok := (*s).(*ast.IncDecStmt)
+	if !ok {
+		return
+	}
+	if fault := p.fault(n, "++ or --", "mutOn"); fault != nil {
+		other := &ast.IncDecStmt{X: n.X, TokPos: n.TokPos, Tok: token.INC + token.DEC - n.Tok}
+		choice := &ast.IfStmt{If: n.Pos(), Cond: fault, Body: &ast.BlockStmt{List: []ast.Stmt{other}},
+			Else: &ast.BlockStmt{List: []ast.Stmt{n}}}
+		closure := &ast.FuncLit{Type: &ast.FuncType{Func: n.Pos(), Params: &ast.FieldList{}},
+			Body: &ast.BlockStmt{Lbrace: n.Pos(), List: []ast.Stmt{choice}}}
+		*s = &ast.ExprStmt{X: &ast.CallExpr{Fun: closure}}
 	}
 }
