@@ -111,4 +111,7 @@ func TestFarTimes(t *testing.T) {
 			require.Zero(t, nanoseconds(at), year)
 		}
 	}
+	require.EqualValues(t, 7, nanoseconds(time.Unix(0, 7)))
+	require.EqualValues(t, (1<<33-1)*1e9, nanoseconds(time.Unix(1<<33-1, 0)))
+	require.Zero(t, nanoseconds(time.Unix(1<<33, 0)))
 }

@@ -134,3 +134,76 @@ func TestNotices(t *testing.T) {
 		require.Contains(t, []uint64{0xB2, 0xC3, 0xD4}, f.Queue.Node)
 	}
 }
+
+// octets returns an Ethernet frame with an IPv4 packet with a UDP datagram with a BTH and zeros, its UDP length
+// as long as said, its other lengths as long as it is: 14, 20 and 8 octets of headers, n behind them.
+func octets(op bth.Opcode, qp byte, port uint16, udpLength, n int) []byte {
+	b := make([]byte, 14+20+8+n)
+	copy(b[12:], []byte{8, 0, 0x45, 0})
+	be.PutUint16(b[16:], uint16(20+8+n))
+	copy(b[22:], []byte{64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2})
+	be.PutUint16(b[34:], 50000)
+	be.PutUint16(b[36:], port)
+	be.PutUint16(b[38:], uint16(udpLength))
+	b[42], b[44], b[45], b[49], b[53] = byte(op), 0xFF, 0xFF, qp, 77
+	for i := 54; i < len(b); i++ {
+		b[i] = byte(i)
+	}
+	return b
+}
+
+// What is read of packets of each kind, octet by octet: the extended headers begin at octet 54.
+func TestDecodedOctets(t *testing.T) {
+	const port = rocev2.Port
+	for _, c := range []struct {
+		name                string
+		b                   []byte
+		want                kind
+		asked, srcQP, octet uint32
+		syndrome            bth.Syndrome
+	}{
+		{"SEND Only", octets(bth.RCSendOnly, 18, port, 8+12+10+4, 12+10+4), request, 0, 0, 10, 0},
+		{"SEND Only, empty", octets(bth.RCSendOnly, 18, port, 8+12+4, 12+4), request, 0, 0, 0, 0},
+		{"another port", octets(bth.RCSendOnly, 18, 4790, 8+12+10+4, 12+10+4), nothing, 0, 0, 0, 0},
+		{"UDP longer than IP", octets(bth.RCSendOnly, 18, port, 8+12+10+5, 12+10+4), broken, 0, 0, 0, 0},
+		{"UDP shorter than the headers", octets(bth.RCAcknowledge, 18, port, 8+12+7, 12+7), broken, 0, 0, 0, 0},
+		{"READ request", octets(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), request, 66<<24 | 67<<16 | 68<<8 | 69, 0, 0, 0},
+		{"READ response Middle", octets(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answer, 0, 0, 9, 0},
+		{"READ response Only", octets(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answer, 0, 0, 9, 54},
+		{"UD SEND Only", octets(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), request, 0, 59<<16 | 60<<8 | 61, 3, 0},
+		{"RD SEND Only", octets(bth.RDSendOnly, 18, port, 8+12+12+3+4, 12+12+3+4), request, 0, 63<<16 | 64<<8 | 65, 3, 0},
+	} {
+		var d Decoder
+		var p Packet
+		d.Decode(&p, c.b, rocev2.DecodeOptions{})
+		require.Equal(t, c.want, p.kind, c.name)
+		if p.kind == request || p.kind == answer {
+			require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false},
+				[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated}, c.name)
+			require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
+				Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt), c.name)
+		}
+	}
+	// What the capture cut counts unless it was broken before: the AETH and the ICRC take 8 octets behind the BTH.
+	for length, want := range map[int]kind{8 + 12 + 7: broken, 8 + 12 + 8: answer} {
+		var d Decoder
+		var p Packet
+		d.Decode(&p, octets(bth.RCAcknowledge, 18, port, length, length-8)[:14+20+8+12], rocev2.DecodeOptions{Cut: true})
+		require.Equal(t, want, p.kind, length)
+	}
+}
+
+// With a Routing header the destination is the last one that it names.
+func TestRoutedPackets(t *testing.T) {
+	b := write(t, 10, 30)
+	srh := append([]byte{17, 2, 4, 1, 0, 0, 0, 0}, make([]byte, 16)...)
+	final := netip.MustParseAddr("2001:db8:5::f").As16()
+	copy(srh[8:], final[:])
+	b = append(append(append([]byte(nil), b[:40]...), srh...), b[40:]...)
+	b[6] = 43
+	be.PutUint16(b[4:], be.Uint16(b[4:])+24)
+	var d Decoder
+	var p Packet
+	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, flowKey(&p.pkt))
+}

@@ -29,9 +29,7 @@ func (t *Table) evict() {
 func (t *Table) drop(id uint32) {
 	s := t.streams.At(id)
 	t.settle(s)
-	if with := t.get(s.pairing.with); with != nil {
-		t.part(s)
-	}
+	t.part(s)
 	e := &t.evicted
 	if f := &s.flow; f.packets > 0 {
 		e.Flows++

@@ -104,20 +104,10 @@ func (t *Table) pair(forth *key, pair qpmap.Pair) {
 // sender takes what the map says of the sender of a flow, of which it was shown a
 // request just now.
 func (t *Table) sender(s *stream) {
-	pair, err := t.pairs.Sender(&t.observation)
-	if err == nil {
-		t.sentBy(s, pair)
+	if pair, err := t.pairs.Sender(&t.observation); err == nil && pair.From != qpmap.UD {
+		t.pair(t.key(s), pair)
+		s.pairing.srcQP, s.pairing.srcQPBy = pair.SrcQP, pair.From
 	}
-}
-
-// sentBy records that a queue pair sends a flow.
-func (t *Table) sentBy(s *stream, pair qpmap.Pair) {
-	p := &s.pairing
-	if pair.From == qpmap.UD || p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0 {
-		return
-	}
-	t.pair(t.key(s), pair)
-	p.srcQP, p.srcQPBy = pair.SrcQP, pair.From
 }
 
 // known returns the stream to the other queue pair of the connection, nil if

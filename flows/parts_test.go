@@ -220,6 +220,8 @@ func TestClocksOfRoads(t *testing.T) {
 		// The direction is that of the flow with the most samples.
 		{"a flow that disagrees", []delayed{flow(ab, 1, 100, 101, 102), flow(ab, 2, -900, -901), flow(ba, 1, -100)},
 			Clocks{Known: BothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
+		{"a flow that disagrees, with as many", []delayed{flow(ab, 1, 100), flow(ab, 2, -900), flow(ba, 1, -100)},
+			Clocks{Known: BothWays, Offset: -500, Delay: -400}},
 		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20), flow(other.Reversed(1), 1, -10, -20)},
 			Clocks{Known: BothWays, Offset: 0, Delay: 10}},
 	} {
@@ -481,6 +483,7 @@ func TestTwins(t *testing.T) {
 	require.True(t, i.twin(5, 105))
 	require.False(t, i.twin(5, 106))
 	require.False(t, i.twin(5+maxIdents, 105))
+	i.add(10, 109) // one that is the same says nothing yet
 	i.add(5, 200)
 	require.True(t, i.twin(5, 105))
 	require.True(t, i.twin(5, 200))
@@ -506,6 +509,7 @@ func TestOrderOfCompared(t *testing.T) {
 		func(*Compared) {}, func(f *Compared) { f.Same, f.Packets[0] = 99, 99 }, func(f *Compared) { f.Lost, f.Outside = 1, 99 },
 		func(f *Compared) { f.Added = 2 }, func(f *Compared) { f.Duplicated[A] = 3 }, func(f *Compared) { f.Duplicated[B] = 4 },
 		func(f *Compared) { f.DSCP = change }, func(f *Compared) { f.ECN = change; f.Lost = 1 },
+		func(f *Compared) { f.Added = 9 },
 	} {
 		k := s.keyAB()
 		k = k.WithQP(uint32(i))
@@ -514,9 +518,9 @@ func TestOrderOfCompared(t *testing.T) {
 	for f := range c.Flows() {
 		want = append(want, f.DestQP)
 	}
-	require.Equal(t, []uint32{7, 6, 5, 4, 3, 2, 0, 1}, want)
+	require.Equal(t, []uint32{8, 7, 6, 5, 4, 3, 2, 0, 1}, want)
 	total := c.Total()
-	require.Equal(t, []uint64{2, 99, 2, 99}, []uint64{total.Lost, total.Outside, total.Added, total.Same})
+	require.Equal(t, []uint64{2, 99, 11, 99}, []uint64{total.Lost, total.Outside, total.Added, total.Same})
 	require.Equal(t, [2]uint64{3, 4}, total.Duplicated)
 	require.EqualValues(t, 7, total.DSCP.total())
 	require.EqualValues(t, 7, total.ECN.total())

@@ -12,9 +12,6 @@ const poolBlock = 64
 
 func (p *pool[T]) at(i uint32) *T { return &p.blocks[i/poolBlock][i%poolBlock] }
 
-// inUse returns how many values there are.
-func (p *pool[T]) inUse() int { return int(p.n) - len(p.free) }
-
 // take returns the number of a zero value.
 func (p *pool[T]) take() uint32 {
 	if last := len(p.free) - 1; last >= 0 {

@@ -242,6 +242,21 @@ func TestPSNRules(t *testing.T) {
 		{"the last response tells", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
 		{"responses are no packets that were not seen", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13), PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
 
+		{"MTU not known: the READ again", newScript(t).read(10, 4096).read(10, 4096).sends(14),
+			PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"MTU not known: one response tells", newScript(t).connect(7, 10, 0).read(10, 4096).
+			back(bth.RCRDMAReadResponseOnly, 0x1F, 10).sends(12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+		{"the newer of two refusals of a PSN",
+			paired(t, 10).sends(10, 11, 12, 13, 14).rnrs(12).sends(10).naks(12).sends(15, 12),
+			PSN{First: 10, Last: 15, Lives: 1, Repeats: 2}, Repeats{NAK: 1, Timeout: 1}},
+		{"a run that begins with one that was not captured",
+			paired(t, 10).sends(10, 12, 13, 14).rnrs(11).naks(13).sends(11, 13, 14),
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 2}, Repeats{RNR: 2}},
+		{"a connection as far on as one life goes",
+			paired(t, 10).sends(10).connect(8, 900, 1024).sends(900 + 65536),
+			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
+
 		{"UC: gap", newScript(t).send(bth.UCSendOnly, 10, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
 		{"UC: late, and no repeats", newScript(t).send(bth.UCSendOnly, 10, 12, 11, 11, 10), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
 		{"XRC", newScript(t).send(bth.XRCSendOnly, 10, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
@@ -271,16 +286,18 @@ func (s *script) forge(id uint32) *script {
 // The count of missing packets stays right when there are more holes than are
 // remembered.
 func TestManyHoles(t *testing.T) {
-	s := paired(t, 0)
-	for psn := uint32(0); psn < 600; psn += 3 {
-		s.sends(psn)
+	for _, first := range []uint32{0, 0x900000} {
+		s := paired(t, first)
+		for n := uint32(0); n < 600; n += 3 {
+			s.sends(first + n)
+		}
+		s.sends(first + 598).acks(first + 597)
+		want := PSN{First: first, Last: first + 598, Lives: 1, Gaps: 199, Missing: 398, Unseen: 398}
+		require.Equal(t, want, s.flow().PSN)
+		s.sends(first + 596) // in one that is remembered
+		want.Late, want.Unseen = 1, 397
+		require.Equal(t, want, s.flow().PSN)
 	}
-	s.sends(598).acks(597)
-	f := s.flow()
-	require.Equal(t, PSN{Last: 598, Lives: 1, Gaps: 199, Missing: 398, Unseen: 398}, f.PSN)
-	s.sends(596) // in one that is remembered
-	f = s.flow()
-	require.Equal(t, PSN{Last: 598, Lives: 1, Gaps: 199, Missing: 398, Late: 1, Unseen: 397}, f.PSN)
 }
 
 // A hole that splits in two where there is no room for one more.

@@ -174,9 +174,8 @@ func (s *sequence) forget(one hole) {
 	}
 	covered, rest := s.split(one.span)
 	s.counts.Unseen += covered
-	if s.forgotten += rest; rest > 0 {
-		s.forgottenTo = one.to
-	}
+	s.forgotten += rest
+	s.forgottenTo = one.to
 }
 
 // cuts says whether the message that ends behind a hole is not complete. If what

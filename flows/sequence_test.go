@@ -371,6 +371,12 @@ func TestLabelsOfFlows(t *testing.T) {
 		}
 	}
 	*bucket = [4]labelled{}
+	for _, again := range []int{1, 0, 0, 0, 0} { // the same one again takes no room of others
+		l.add(packet(3, all[again], ab))
+	}
+	_, ok = l.find(packet(3, all[1], key{}))
+	require.True(t, ok)
+	*bucket = [4]labelled{}
 	for _, label := range all[:4] {
 		l.add(packet(3, label, ab))
 	}

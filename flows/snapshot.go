@@ -18,7 +18,7 @@ type Snapshot struct {
 // Snapshot returns what the table has to say now, ordered by addresses and
 // queue pairs.
 func (t *Table) Snapshot() *Snapshot {
-	s := &Snapshot{Flows: make([]Flow, 0, t.requested()), Evicted: t.Evicted(), Stats: t.Stats()}
+	s := &Snapshot{Evicted: t.Evicted(), Stats: t.Stats()}
 	for f := range t.Flows() {
 		s.Flows = append(s.Flows, *f)
 	}
@@ -39,12 +39,12 @@ func (s *Snapshot) order() {
 	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int {
 		c := a.FlowKey.Compare(b.FlowKey)
 		switch {
-		case c == 0 && a.WithQP != b.WithQP && b.WithQP:
-			return -1
-		case c == 0 && a.WithQP != b.WithQP:
+		case c != 0 || a.WithQP == b.WithQP:
+			return c
+		case a.WithQP:
 			return 1
 		}
-		return c
+		return -1
 	})
 	n := 0
 	for _, u := range s.Unpaired {
@@ -56,16 +56,6 @@ func (s *Snapshot) order() {
 		n++
 	}
 	s.Unpaired = s.Unpaired[:n]
-}
-
-// requested returns how many flows there are.
-func (t *Table) requested() (n int) {
-	for id := range t.streams.All() {
-		if t.streams.At(id).flow.packets > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // clone returns a flow that shares nothing with its table.

@@ -1,0 +1,261 @@
+package flows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+func (s *script) give() *script {
+	s.Give(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}, s.qpA)
+	return s
+}
+
+func (s *script) cnp(psn uint32) *script {
+	s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA(), psn: psn})
+	return s
+}
+
+// strays returns what is about no flow.
+func (s *script) strays() (sum Answers) {
+	for u := range s.Unpaired() {
+		sum.add(&u.Answers)
+	}
+	return sum
+}
+
+// Which READs a last response completes: those that may have taken its PSN.
+func TestLastResponses(t *testing.T) {
+	const last = bth.RCRDMAReadResponseLast
+	for _, c := range []struct {
+		name   string
+		script *script
+		want   Messages
+	}{
+		{"the READ's", paired(t, 10).read(10, 3000).back(last, 0, 12), Messages{1, 1}},
+		{"beyond the READ", paired(t, 10).read(10, 3000).back(last, 0, 14), Messages{1, 0}},
+		{"of a life before", paired(t, 10).read(10, 3000).connect(8, 10, 1024).sends(10, 11, 12).back(last, 0, 12), Messages{1, 0}},
+		{"MTU not known, the next READ tells", newScript(t).connect(7, 10, 0).read(10, 4096).read(14, 4096).back(last, 0, 15, 13),
+			Messages{2, 2}},
+		{"MTU not known, the READ was late", newScript(t).connect(7, 10, 0).sends(10, 20).read(11, 4096).back(last, 0, 14),
+			Messages{1, 1}},
+	} {
+		require.Equal(t, c.want, c.script.flow().Messages[Read], c.name)
+	}
+}
+
+// Messages that lost a packet stay incomplete when their holes are forgotten.
+func TestForgottenMessages(t *testing.T) {
+	s := newScript(t)
+	for i := range uint32(maxHoles + 6) {
+		s.send(bth.RCSendFirst, 3*i).send(bth.RCSendLast, 3*i+2)
+	}
+	for i := range uint32(10) {
+		s.sends(3*(maxHoles+6) + i)
+	}
+	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().Messages[Send])
+	// What is no message at all ends one whose beginning was not seen, of no kind.
+	s = newScript(t).send(bth.RDSendMiddle, 10).send(bth.RDResync, 11)
+	require.Equal(t, [Kinds]Messages{}, s.flow().Messages)
+}
+
+// What waits for nothing any more makes room for the times of others.
+func TestTimesGoOn(t *testing.T) {
+	s := paired(t, 0)
+	for psn := range uint32(3 * maxMarks) {
+		s.sends(psn).acks(psn)
+	}
+	require.EqualValues(t, 3*maxMarks, s.flow().RTT.Samples())
+	// Middle responses that come before the pair is known take no room of what is timed.
+	s = newScript(t).at(0).sends(10).at(5).acks(10)
+	for psn := range uint32(2 * maxEarly) {
+		s.back(bth.RCRDMAReadResponseMiddle, 0, 11+psn)
+	}
+	require.EqualValues(t, 1, s.give().flow().RTT.Samples())
+	// The windows of the peak begin with the flow.
+	s = newScript(t)
+	for _, us := range []int{30_000, 100_000, 230_000} {
+		s.at(us).put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ipOctets: 1000})
+	}
+	require.EqualValues(t, 2000*8*10, s.flow().Peak)
+}
+
+// Flows without a past, or without requests, take no history.
+func TestNoHistory(t *testing.T) {
+	s := newScript(t)
+	for qp := range uint32(3) {
+		s.qpB = 100 + qp
+		s.sends(10)
+	}
+	require.Zero(t, s.histories.n)
+	s = newScript(t).give().acks(10)
+	require.Zero(t, s.histories.n)
+}
+
+// What a stream has of the pools goes back to them with it, each thing once.
+func TestPoolsGetAllBack(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Series: true})
+	const n = poolBlock + 6
+	for i := range uint32(n) {
+		s.qpA, s.qpB = 1000+i, 2000+i
+		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()})
+		s.give().sends(10).read(11, 100).back(bth.RCRDMAReadResponseOnly, 0, 11)
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 12, trafficClass: rocev2.CE})
+		s.cnp(0).naks(12)
+		f := s.flow()
+		require.Equal(t, Messages{1, 1}, f.Messages[Read])
+		require.EqualValues(t, 1, f.AfterCE.Samples())
+		require.EqualValues(t, 2, f.RTT.Samples())
+		require.EqualValues(t, 1, f.Fast)
+	}
+	var ids []uint32
+	for id := range s.streams.All() {
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		s.drop(id)
+	}
+	for name, p := range map[string]struct {
+		n    uint32
+		free []uint32
+	}{
+		"histories": {s.histories.n, s.histories.free}, "asks": {s.Table.asks.n, s.Table.asks.free},
+		"histograms": {s.histograms.n, s.histograms.free}, "serieses": {s.serieses.n, s.serieses.free},
+		"earlies": {s.earlies.n, s.earlies.free},
+	} {
+		var all []uint32
+		for i := range p.n {
+			all = append(all, i)
+		}
+		require.NotZero(t, p.n, name)
+		require.ElementsMatch(t, all, p.free, name)
+	}
+	require.EqualValues(t, n, s.Evicted().Flows, "streams of answers are no flows")
+	require.EqualValues(t, 3*n, s.Evicted().Packets)
+	var one pool[int]
+	one.give(one.take())
+	one.take()
+	require.EqualValues(t, 1, one.n, "what was given back is taken first")
+}
+
+// Answers stay with their flow when their stream goes, and are counted where there
+// is none.
+func TestDropAnswers(t *testing.T) {
+	drop := func(s *script) *script {
+		k := s.keyBA()
+		s.drop(s.find(&k).id)
+		return s
+	}
+	datagram := newScript(t)
+	datagram.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: datagram.keyAB(), srcQP: datagram.qpA})
+	require.EqualValues(t, 1, drop(datagram.cnp(0)).flow().CNPs)
+	s := newScript(t).give().acks(10)
+	require.EqualValues(t, 1, s.strays().ACKs, "no request was seen")
+	drop(s)
+	require.EqualValues(t, 1, s.strays().ACKs+s.Evicted().ACKs)
+	require.Zero(t, s.Evicted().Flows)
+	// The other way round: nobody's source is known without requests, so that answers far on are not in doubt.
+	require.EqualValues(t, 1, newScript(t).give().acks(8_000_000).sends(8_000_000).flow().ACKs)
+	// A PPFC that names a source of which no request was seen is not lost.
+	s = newScript(t).give()
+	s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: s.keyBA(),
+		about: keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpA})})
+	require.EqualValues(t, 1, s.strays().PPFC)
+}
+
+// What is given counts for more than votes, and the last that is given for more than what was before.
+func TestGivenPairs(t *testing.T) {
+	s := newScript(t).sends(10, 11, 12).acks(10, 11, 12)
+	require.Equal(t, qpmap.Votes, s.flow().SrcQPFrom)
+	require.Equal(t, qpmap.Given, s.give().flow().SrcQPFrom)
+	s = newScript(t).sends(10).give()
+	s.qpA = 30
+	f := s.give().acks(10).flow()
+	require.EqualValues(t, 30, f.SrcQP)
+	require.EqualValues(t, 1, f.ACKs)
+}
+
+// An exchange that data shows to be forged is forgotten in both directions, but not
+// what CM announced for the other one since.
+func TestForgedExchange(t *testing.T) {
+	s := paired(t, 10).sends(10).connect(9, 4000, 1024)
+	k := s.keyBA()
+	back := s.find(&k)
+	require.NotEqual(t, connection{}, back.pairing.next)
+	s.sends(11)
+	require.Equal(t, connection{}, back.pairing.next)
+	s = paired(t, 10).sends(10).connect(9, 4000, 1024)
+	back = s.find(&k)
+	back.pairing.next.ids[0]++
+	s.sends(11)
+	require.NotEqual(t, connection{}, back.pairing.next)
+}
+
+// The deepest queue is the first that was so deep.
+func TestDeepestQueue(t *testing.T) {
+	var q queue
+	for _, by := range []queue{{1, 0, true}, {2, 5, true}, {3, 5, true}, {4, 4, true}} {
+		q.deeper(by)
+	}
+	require.Equal(t, queue{2, 5, true}, q)
+	var p paused
+	p.frame(1500, 100)
+	p.until(101)
+	require.Equal(t, []int64{1, 0}, []int64{int64(p.Paused), p.rest}, "a nanosecond passed, no more")
+	var h Histogram
+	for _, d := range []time.Duration{10, 33, 100} {
+		h.Add(d)
+	}
+	require.EqualValues(t, 33, h.Percentile(0.5), "of the bucket of 32 and 33")
+	var s series
+	s.width = minWidth
+	s.queue(queue{7, 3, true}, 0)
+	require.EqualValues(t, 1, s.nodes[0].known)
+}
+
+// The time between which a point saw packets, whatever their order.
+func TestCompareTimes(t *testing.T) {
+	c := NewComparison(ComparisonConfig{})
+	p := Packet{kind: request, opcode: bth.RCSendOnly, pkt: newScript(t).keyAB()}
+	for _, at := range []int64{100, 300, 50, 200} {
+		p.psn++
+		c.Observe(B, &p, time.Unix(0, at))
+	}
+	require.Equal(t, [2]int64{50, 300}, [2]int64{c.sides[B].first, c.sides[B].last})
+}
+
+// Flows of which packets are remembered are kept; the others up to the maximum.
+func TestCompareKeeps(t *testing.T) {
+	observe := func(c *Comparison, points []Point, qps uint32) {
+		for _, point := range points {
+			for qp := range qps {
+				k := newScript(t).keyAB()
+				c.Observe(point, &Packet{kind: request, opcode: bth.RCSendOnly, pkt: k.WithQP(qp)}, time.Unix(1, 0))
+			}
+		}
+	}
+	c := NewComparison(ComparisonConfig{MaxFlows: 2})
+	observe(c, []Point{A, B}, 10)
+	require.Zero(t, c.Evicted())
+	require.Equal(t, 10, c.flows.Len())
+	require.EqualValues(t, 10, c.Total().Same)
+	c = NewComparison(ComparisonConfig{MaxFlows: 4, Window: 1})
+	observe(c, []Point{A}, 5)
+	require.Equal(t, 4, c.flows.Len())
+	require.EqualValues(t, 1, c.Evicted())
+}
+
+// What is none of ours, and what is broken, is counted as that.
+func TestStats(t *testing.T) {
+	s := newScript(t).sends(10)
+	s.put(Packet{})
+	s.put(Packet{kind: broken})
+	s.put(Packet{kind: cutShort, needs: 99})
+	require.Equal(t, Stats{Packets: 4, Others: 1, Broken: 1, Cut: 1, Needs: 99}, s.Stats())
+}
