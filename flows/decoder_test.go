@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -185,7 +186,7 @@ func TestDecodedOctets(t *testing.T) {
 		}
 	}
 	// What the capture cut counts unless it was broken before: the AETH and the ICRC take 8 octets behind the BTH.
-	for length, want := range map[int]kind{8 + 12 + 7: broken, 8 + 12 + 8: answer} {
+	for length, want := range map[int]kind{8 + 12 + 7: cutShort, 8 + 12 + 8: answer} {
 		var d Decoder
 		var p Packet
 		d.Decode(&p, octets(bth.RCAcknowledge, 18, port, length, length-8)[:14+20+8+12], rocev2.DecodeOptions{Cut: true})
@@ -206,4 +207,23 @@ func TestRoutedPackets(t *testing.T) {
 	var p Packet
 	require.True(t, d.Decode(&p, b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: netip.AddrFrom16(final), DestQP: 18}, flowKey(&p.pkt))
+}
+
+// The flows that messages name, and the queues in a Fast CNP's trace, as testdata/tshark has them too.
+func TestNamedFlows(t *testing.T) {
+	all := wiretest.Capture(t, "messages.pcap")
+	for frame, want := range map[int]rocev2.FlowKey{
+		7:  {Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 17},
+		15: {Src: netip.MustParseAddr("2001:db8:1::1"), Dst: netip.MustParseAddr("2001:db8:4::e"), DestQP: 17},
+		16: {Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.14"), DestQP: 17},
+	} {
+		var d Decoder
+		var p Packet
+		require.True(t, d.Decode(&p, all[frame-1].Data, rocev2.DecodeOptions{}))
+		require.Equal(t, want, flowKey(&p.about), frame)
+		if frame == 7 {
+			require.Equal(t, queue{195, 65535, true}, p.queue)
+			require.Equal(t, []queue{{212, 64, true}, {195, 65535, true}, {178, 5, true}}, p.hops[:p.nHops])
+		}
+	}
 }
