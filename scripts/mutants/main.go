@@ -2,18 +2,16 @@
 // not notice:
 //
 //	go run ./scripts/mutants ./flows
-//	go run ./scripts/mutants -more -match '^sequence.go:' -long 2s ./flows
+//	go run ./scripts/mutants -match '^sequence.go:' -long 2s ./flows
 //
 // A fault is of a kind of gremlins' (it negates a comparison, exchanges < and <=, > and
 // >=, + and -, * and /, ++ and --, makes % of * or takes a minus sign away), or negates
-// a case of a switch, which that leaves alone. With -more it drops a statement, or negates
-// a condition that compares nothing, too. All of them are built at once into the package's
-// tests, and the environment chooses one. So it is known which tests come to a fault, and
-// which can tell it: where < never met equal numbers, none can.
+// a case of a switch, which that leaves alone. All of them are built at once into the
+// package's tests, and the environment chooses one. So it is known which tests come to a
+// fault, and which can tell it: where < never met equal numbers, none can.
 package main
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
@@ -41,7 +39,6 @@ type test struct {
 
 func main() {
 	log.SetFlags(0)
-	more := flag.Bool("more", false, "drop statements as well, and negate conditions that compare nothing")
 	match := flag.String("match", "", "plant only faults whose line in the output matches this `expression`")
 	long := flag.Duration("long", time.Hour, "leave out tests that take longer, where others can tell the fault")
 	flag.Parse()
@@ -49,22 +46,17 @@ func main() {
 	defer os.RemoveAll(dir)
 	check(os.Chmod(dir, 0o755))
 	p := load(flag.Arg(0), dir)
-	p.more = *more
 	p.build()
 	tests := p.tests()
 	count, wanted := map[string]int{}, regexp.MustCompile(*match)
 	for i, f := range p.faults {
-		if p.broken[i+1] || !wanted.MatchString(f.String()) {
-			continue
+		if wanted.MatchString(f.String()) {
+			verdict := p.try(i+1, tests, *long)
+			count[verdict]++
+			if verdict != "noticed" {
+				fmt.Printf("%s: %s\n", f, verdict)
+			}
 		}
-		verdict := p.try(i+1, tests, *long)
-		count[verdict]++
-		if verdict != "noticed" {
-			fmt.Printf("%s: %s\n", f, verdict)
-		}
-	}
-	for id := range p.broken {
-		fmt.Printf("%s: left out, as it does not build\n", p.faults[id-1])
 	}
 	for _, verdict := range slices.Sorted(maps.Keys(count)) {
 		fmt.Println(count[verdict], verdict)
@@ -87,15 +79,13 @@ type pkg struct {
 	path, name, folder, dir string            // what is built goes to dir
 	names                   []string          // of its files
 	exports                 map[string]string // what the compiler knows of the packages it imports
-	more                    bool
 	faults                  []fault
-	broken                  map[int]bool // by id, of a fault: it does not build
 }
 
 func load(folder, dir string) *pkg {
 	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{.Name}}\t{{.GoFiles}}"
 	list := must(exec.Command("go", "list", "-export", "-deps", "-f", format, folder).Output())
-	p, last := &pkg{dir: dir, exports: map[string]string{}, broken: map[int]bool{}}, []string{}
+	p, last := &pkg{dir: dir, exports: map[string]string{}}, []string{}
 	for line := range strings.Lines(string(list)) {
 		last = strings.Split(strings.TrimSpace(line), "\t")
 		p.exports[last[0]] = last[1]
@@ -107,39 +97,19 @@ func load(folder, dir string) *pkg {
 //go:embed runtime.txt
 var runtime string
 
-var (
-	position = regexp.MustCompile(`([^/\s]+\.go):(\d+):\d+: `)
-	planted  = regexp.MustCompile(`mut\w+\((\d+)`)
-)
-
-// build builds the tests of p with all faults in, but for those in lines that the
-// compiler complains about.
+// build builds the tests of p with all faults in.
 func (p *pkg) build() {
-	for {
-		texts, overlay := p.plant(), map[string]string{}
-		texts["mutants.go"] = []byte(strings.NewReplacer("PACKAGE", p.name, "FAULTS", strconv.Itoa(len(p.faults))).Replace(runtime))
-		for name, text := range texts {
-			overlay[filepath.Join(p.folder, name)] = filepath.Join(p.dir, name)
-			check(os.WriteFile(filepath.Join(p.dir, name), text, 0o666))
-		}
-		list := filepath.Join(p.dir, "overlay.json")
-		check(os.WriteFile(list, must(json.Marshal(map[string]any{"Replace": overlay})), 0o666))
-		out, err := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay", list,
-			"-o", filepath.Join(p.dir, "tests"), p.folder).CombinedOutput()
-		if err == nil {
-			return
-		}
-		known := len(p.broken)
-		for _, m := range position.FindAllSubmatch(out, -1) {
-			line := bytes.Split(texts[string(m[1])], []byte("\n"))[must(strconv.Atoi(string(m[2])))-1]
-			for _, call := range planted.FindAllSubmatch(line, -1) {
-				p.broken[must(strconv.Atoi(string(call[1])))] = true
-			}
-		}
-		if len(p.broken) == known {
-			log.Fatalf("mutants: %v\n%s", err, out)
-		}
+	texts, overlay := p.plant(), map[string]string{}
+	texts["mutants.go"] = []byte(strings.NewReplacer("PACKAGE", p.name, "FAULTS", strconv.Itoa(len(p.faults))).Replace(runtime))
+	for name, text := range texts {
+		overlay[filepath.Join(p.folder, name)] = filepath.Join(p.dir, name)
+		check(os.WriteFile(filepath.Join(p.dir, name), text, 0o666))
 	}
+	list := filepath.Join(p.dir, "overlay.json")
+	check(os.WriteFile(list, must(json.Marshal(map[string]any{"Replace": overlay})), 0o666))
+	c := exec.Command("go", "test", "-c", "-vet=off", "-overlay", list, "-o", filepath.Join(p.dir, "tests"), p.folder)
+	c.Stderr = os.Stderr
+	check(c.Run())
 }
 
 // tests runs each test alone, without a fault, and returns them with what they hit,

@@ -33,10 +33,8 @@ type planter struct {
 	source []byte
 }
 
-// plant returns the texts of the package's files with all faults in, but for those that
-// do not build.
+// plant returns the texts of the package's files with all faults in.
 func (p *pkg) plant() map[string][]byte {
-	p.faults = nil
 	set, info := token.NewFileSet(), &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	var trees []*ast.File
 	for _, name := range p.names {
@@ -61,38 +59,32 @@ func (p *pkg) plant() map[string][]byte {
 }
 
 // fault adds a fault in a node. It returns the call of a function that has its id as the
-// first argument, nil if the fault does not build.
+// first argument.
 func (p *planter) fault(n ast.Node, what, function string, args ...ast.Expr) *ast.CallExpr {
 	from, to := p.set.Position(n.Pos()), p.set.Position(n.End())
 	code := strings.Join(strings.Fields(string(p.source[from.Offset:to.Offset])), " ")
-	one := fault{filepath.Base(from.Filename), from.Line, fmt.Sprintf("%s: %.80s", what, code)}
-	p.faults = append(p.faults, one)
-	if p.broken[len(p.faults)] {
-		return nil
-	}
+	p.faults = append(p.faults, fault{filepath.Base(from.Filename), from.Line, fmt.Sprintf("%s: %.80s", what, code)})
 	id := &ast.BasicLit{ValuePos: n.Pos(), Kind: token.INT, Value: strconv.Itoa(len(p.faults))}
 	return &ast.CallExpr{Fun: &ast.Ident{NamePos: n.Pos(), Name: function}, Args: append([]ast.Expr{id}, args...)}
 }
 
 func (p *planter) node(n ast.Node) {
 	switch n := n.(type) {
-	case *ast.IfStmt:
-		if p.more {
-			p.condition(&n.Cond)
-		}
 	case *ast.SwitchStmt:
 		p.cases(n)
 	case *ast.BlockStmt:
-		p.statements(n.List)
+		for i := range n.List {
+			p.step(&n.List[i])
+		}
 	case *ast.CaseClause:
-		p.statements(n.Body)
+		for i := range n.Body {
+			p.step(&n.Body[i])
+		}
 	case *ast.ForStmt:
 		p.step(&n.Post)
 	case *ast.UnaryExpr:
 		if n.Op == token.SUB && p.info.Types[n].Value == nil {
-			if call := p.fault(n, "without -", "mutNegative", n.X); call != nil {
-				n.X = call
-			}
+			n.X = p.fault(n, "without -", "mutNegative", n.X)
 		}
 	case *ast.BinaryExpr:
 		p.binary(n)
@@ -109,37 +101,26 @@ var named = map[token.Token]string{
 func (p *planter) binary(n *ast.BinaryExpr) {
 	is := p.info.Types[n]
 	basic, _ := is.Type.Underlying().(*types.Basic)
-	compares := n.Op == token.LSS || n.Op == token.LEQ || n.Op == token.GTR || n.Op == token.GEQ
+	shift, _ := n.X.(*ast.BinaryExpr)
 	switch {
-	case is.Value != nil || named[n.Op] == "" && n.Op != token.EQL && n.Op != token.NEQ:
+	case is.Value != nil:
 	case n.Op == token.EQL || n.Op == token.NEQ:
-		if call := p.fault(n, "negated", "mutOn"); call != nil {
-			same := *n
-			n.X, n.Op, n.Y = &ast.ParenExpr{Lparen: n.Pos(), X: &same}, token.NEQ, call
-		}
-	case compares || basic != nil && basic.Info()&types.IsNumeric != 0:
+		same := *n
+		*n = *negated(&same, p.fault(n, "negated", "mutOn"))
+	case n.Op == token.LSS || n.Op == token.LEQ || n.Op == token.GTR || n.Op == token.GEQ:
+		call := p.fault(n, "boundary", named[n.Op], n.X, n.Y)
+		p.fault(n, "negated", "") // by the same function
+		n.X, n.Op, n.Y = call, token.EQL, ast.NewIdent("true")
+	case shift != nil && shift.Op == token.SHL && p.info.Types[shift.X].Value != nil: // of what type depends on more
+	case named[n.Op] != "" && basic != nil && basic.Info()&types.IsNumeric != 0:
 		call := p.fault(n, n.Op.String(), named[n.Op], n.X, n.Y)
-		if compares {
-			if call == nil {
-				p.broken[len(p.faults)+1] = true
-			}
-			p.fault(n, "negated", "") // by the same function
-		}
-		switch {
-		case call == nil:
-		case compares:
-			n.X, n.Op, n.Y = call, token.EQL, ast.NewIdent("true")
-		default:
-			n.X, n.Op, n.Y = call, token.ADD, &ast.BasicLit{Kind: token.INT, Value: "0"}
-		}
+		n.X, n.Op, n.Y = call, token.ADD, &ast.BasicLit{Kind: token.INT, Value: "0"}
 	}
 }
 
-// negate negates a condition if there is a fault.
-func negate(e *ast.Expr, fault *ast.CallExpr) {
-	if fault != nil {
-		*e = &ast.BinaryExpr{X: &ast.ParenExpr{Lparen: (*e).Pos(), X: *e}, OpPos: (*e).Pos(), Op: token.NEQ, Y: fault}
-	}
+// negated is a condition, negated by a fault.
+func negated(e ast.Expr, fault *ast.CallExpr) *ast.BinaryExpr {
+	return &ast.BinaryExpr{X: &ast.ParenExpr{Lparen: e.Pos(), X: e}, OpPos: e.Pos(), Op: token.NEQ, Y: fault}
 }
 
 // condition negates those parts of a condition that are no comparisons, which are negated anyway.
@@ -153,7 +134,7 @@ func (p *planter) condition(e *ast.Expr) {
 			p.condition(&x.Y)
 		}
 	default:
-		negate(e, p.fault(x, "negated", "mutOn"))
+		*e = negated(x, p.fault(x, "negated", "mutOn"))
 	}
 }
 
@@ -175,39 +156,20 @@ func (p *planter) cases(s *ast.SwitchStmt) {
 				p.condition(&list[i])
 				continue
 			}
-			fault := p.fault(e, "negated", "mutOn")
-			list[i] = &ast.BinaryExpr{X: tag, OpPos: e.Pos(), Op: token.EQL, Y: &ast.ParenExpr{Lparen: e.Pos(), X: e}}
-			negate(&list[i], fault)
+			is := &ast.BinaryExpr{X: tag, OpPos: e.Pos(), Op: token.EQL, Y: &ast.ParenExpr{Lparen: e.Pos(), X: e}}
+			list[i] = negated(is, p.fault(e, "case negated", "mutOn"))
 		}
 	}
 }
 
-// statements drops each statement that stands alone, if more is wanted.
-func (p *planter) statements(list []ast.Stmt) {
-	for i := range list {
-		p.step(&list[i])
-		assign, _ := list[i].(*ast.AssignStmt)
-		_, call := list[i].(*ast.ExprStmt)
-		if p.more && (call || assign != nil && assign.Tok != token.DEFINE) {
-			if fault := p.fault(list[i], "dropped", "!mutOn"); fault != nil {
-				list[i] = &ast.IfStmt{If: list[i].Pos(), Cond: fault, Body: &ast.BlockStmt{List: list[i : i+1 : i+1]}}
-			}
-		}
-	}
-}
-
-// step exchanges ++ and --.
+// step makes x++ x = mutPlus(id, x, 1).
 func (p *planter) step(s *ast.Stmt) {
-	n, ok := (*s).(*ast.IncDecStmt)
-	if !ok {
-		return
-	}
-	if fault := p.fault(n, "++ or --", "mutOn"); fault != nil {
-		other := &ast.IncDecStmt{X: n.X, TokPos: n.TokPos, Tok: token.INC + token.DEC - n.Tok}
-		choice := &ast.IfStmt{If: n.Pos(), Cond: fault, Body: &ast.BlockStmt{List: []ast.Stmt{other}},
-			Else: &ast.BlockStmt{List: []ast.Stmt{n}}}
-		closure := &ast.FuncLit{Type: &ast.FuncType{Func: n.Pos(), Params: &ast.FieldList{}},
-			Body: &ast.BlockStmt{Lbrace: n.Pos(), List: []ast.Stmt{choice}}}
-		*s = &ast.ExprStmt{X: &ast.CallExpr{Fun: closure}}
+	if n, ok := (*s).(*ast.IncDecStmt); ok {
+		function, one := "mutPlus", &ast.BasicLit{Kind: token.INT, Value: "1"}
+		if n.Tok == token.DEC {
+			function = "mutMinus"
+		}
+		*s = &ast.AssignStmt{Lhs: []ast.Expr{n.X}, TokPos: n.TokPos, Tok: token.ASSIGN,
+			Rhs: []ast.Expr{p.fault(n, "++ or --", function, n.X, one)}}
 	}
 }
