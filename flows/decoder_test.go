@@ -179,8 +179,8 @@ func TestDecodedOctets(t *testing.T) {
 		d.Decode(&p, c.b, rocev2.DecodeOptions{})
 		require.Equal(t, c.want, p.kind, c.name)
 		if p.kind == request || p.kind == answer {
-			require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false},
-				[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated}, c.name)
+			require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false, p.kind == request},
+				[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated, p.icrcWrong}, c.name)
 			require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
 				Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt), c.name)
 		}

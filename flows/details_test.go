@@ -162,6 +162,11 @@ func TestDropAnswers(t *testing.T) {
 	require.Zero(t, s.Evicted().Flows)
 	// The other way round: nobody's source is known without requests, so that answers far on are not in doubt.
 	require.EqualValues(t, 1, newScript(t).give().acks(8_000_000).sends(8_000_000).flow().ACKs)
+	// What came about a flow before its first request outlives the answers that waited beside it.
+	s = newScript(t)
+	s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()})
+	s.put(Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyAB(), psn: 5})
+	require.EqualValues(t, 1, s.give().strays().Fast)
 	// A PPFC that names a source of which no request was seen is not lost.
 	s = newScript(t).give()
 	s.put(Packet{kind: ppfcKind, opcode: bth.CNP, pkt: s.keyBA(),
@@ -249,6 +254,13 @@ func TestCompareKeeps(t *testing.T) {
 	observe(c, []Point{A}, 5)
 	require.Equal(t, 4, c.flows.Len())
 	require.EqualValues(t, 1, c.Evicted())
+	c = NewComparison(ComparisonConfig{MaxFlows: 2, Window: 5})
+	observe(c, []Point{A}, 5)
+	require.Equal(t, 5, c.flows.Len(), "all are remembered")
+	c.Finish()
+	k := newScript(t).keyBA()
+	c.Observe(A, &Packet{kind: request, opcode: bth.RCSendOnly, pkt: k}, time.Unix(2, 0))
+	require.Equal(t, 2, c.flows.Len())
 }
 
 // What is none of ours, and what is broken, is counted as that.
