@@ -1,10 +1,9 @@
-// Package acl holds access lists and tables by prefix: a [List] says whether an
-// address is in one of its prefixes, a [Map] has a value for each prefix and
-// gives that of the longest one around an address.
+// Package acl has access lists and tables by prefix: a [List] says whether an
+// address is in one of its prefixes, a [Map] returns the value of the longest
+// prefix that contains an address.
 //
-// Both are made once, cannot be changed and may be used by any number of
-// goroutines. A look-up takes a binary search, whatever the prefixes, and
-// allocates nothing.
+// Both are immutable, so any number of goroutines may use them. A look-up is one
+// binary search, however the prefixes overlap, and does not allocate.
 //
 // IPv4 prefixes are for IPv4 addresses, IPv6 prefixes for IPv6 addresses. An
 // IPv4-mapped IPv6 address is an IPv6 address here. A zone does not matter.
@@ -12,11 +11,11 @@ package acl
 
 import "net/netip"
 
-// A List is an access list. A nil List and one without prefixes have no
-// addresses.
+// A List is an access list. A nil List and one without prefixes contain no
+// address.
 type List struct{ prefixes *Map[struct{}] }
 
-// New returns the List of these prefixes. An invalid prefix has no addresses.
+// New returns the List of these prefixes. An invalid prefix contains no address.
 func New(prefixes ...netip.Prefix) *List {
 	entries := make([]Entry[struct{}], len(prefixes))
 	for i, p := range prefixes {

@@ -15,8 +15,8 @@ type Entry[V any] struct {
 
 // A Map has a value for each of its prefixes. A nil Map has none.
 //
-// The prefixes cut the line of addresses into ranges, each of which has the
-// value of the longest prefix around it:
+// The prefixes divide the address space into ranges, each with the value of the
+// longest prefix that contains it:
 //
 //	2001:db8::/32   ────────────────────────────── a
 //	2001:db8:1::/48         ──────────── b
@@ -28,8 +28,8 @@ type Map[V any] struct {
 
 // ranges are the ranges of one family, by address.
 type ranges struct {
-	starts []number // where each begins; the first is 0
-	values []int32  // the index of its value, none without
+	starts []number // first address of each range; the first is 0
+	values []int32  // index of each range's value, or none
 }
 
 const none = -1
@@ -53,8 +53,8 @@ func NewMap[V any](entries ...Entry[V]) *Map[V] {
 	return m
 }
 
-// Lookup returns the value of the longest prefix around an address, and whether
-// there is one.
+// Lookup returns the value of the longest prefix that contains an address, and
+// whether there is one.
 func (m *Map[V]) Lookup(a netip.Addr) (v V, ok bool) {
 	if m == nil || !a.IsValid() {
 		return v, false
@@ -120,7 +120,7 @@ func newSpan(p netip.Prefix, bits int, value int32) span {
 	return s
 }
 
-// cut makes ranges of spans. Two of them are one inside the other, or apart.
+// cut divides the address space at spans, of which any two are nested or disjoint.
 func cut(spans []span) ranges {
 	slices.SortStableFunc(spans, func(a, b span) int { // the outer one before those in it
 		return cmp.Or(compare(a.first, b.first), compare(b.last, a.last))
@@ -130,7 +130,7 @@ func cut(spans []span) ranges {
 		return r
 	}
 	r.put(number{}, none)
-	var around []span // those that have begun and not ended, the innermost last
+	var around []span // the spans that contain the current address, the innermost last
 	end := func() {
 		s := around[len(around)-1]
 		around = around[:len(around)-1]

@@ -1,10 +1,10 @@
-// Package border is the border of a controlled domain, which messages of congestion signalling do not cross, neither
-// coming in nor going out (FAST section 5, PROXY section 6).
+// Package border is the border of a controlled domain: a filter that drops congestion messages in both directions
+// (FAST section 5, PROXY section 6), as a message from outside could slow down any flow inside.
 //
-// The drafts of FCN and PPFC have no such rule; FCN is kept from crossing all the same, PPFC by choice.
+// The drafts of FCN and PPFC have no such rule. A Border drops FCN all the same, and PPFC if Config says so.
 //
-// What is to be dropped package filter says, also to sockets, tc, nftables and ip6tables; those cannot look into
-// tunnels, a Border does.
+// Package filter has the same rules for sockets, tc, nftables and ip6tables. Unlike those, a Border also looks into
+// tunnels.
 package border
 
 import (
@@ -29,25 +29,26 @@ type Border struct {
 	counters node.Counters
 }
 
-// New returns a Border. There is no Config that cannot work: the error is nil.
+// New returns a Border. Every Config is valid: the error is always nil.
 func New(cfg Config) (*Border, error) {
 	b := &Border{}
 	return b, b.Configure(cfg)
 }
 
-// Configure changes the rules in place. The error is nil.
+// Configure changes the rules in place. The error is always nil.
 func (b *Border) Configure(cfg Config) error {
 	b.cfg = cfg
 	return nil
 }
 
-// Counters returns what has been counted. It may be read from another goroutine. With node.Nothing it counts the
+// Counters returns what has been counted. Other goroutines may read it. With node.Nothing it counts the
 // packets that are neither RoCEv2 nor a message.
 func (b *Border) Counters() *node.Counters { return &b.counters }
 
-// Receive says whether a packet may cross, in either direction: all but those with node.Dropped may. Nothing is
-// appended to out, and neither domain nor time matters. node.Nothing is for what is neither RoCEv2 nor a message;
-// Refused as Disabled is what passes since the role is off. Whether the capture cut the frame does not matter.
+// Receive says whether a packet may cross, in either direction: all packets may whose Action is not node.Dropped.
+// Packets that are neither RoCEv2 nor a congestion message have node.Nothing; while the Border is not enabled, the
+// others have node.Refused with node.Disabled, and cross. Receive appends nothing to out, ignores domain and time, and
+// works on frames that a capture has cut.
 func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) ([]byte, node.Decision) {
 	var d node.Decision
 	kind, drop := b.cfg.Match(f)

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// answerTime is how long after a Fast CNP an ICMPv6 error about it is believed.
+// answerTime is how long after a Fast CNP was sent an ICMPv6 error about it is accepted.
 const answerTime = time.Minute
 
 const (
@@ -19,8 +19,7 @@ const (
 	icmpHeader           = 8 // the invoking packet follows
 )
 
-// capability returns what is known of a sender. That it has rejected a Fast CNP
-// counts more than what is configured.
+// capability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
 func (a *Agent) capability(sender netip.Addr, now time.Time) Capability {
 	if !a.rejected.Ready(a.hashOf(sender), a.cfg.RejectedFor, now) {
 		return No
@@ -29,16 +28,17 @@ func (a *Agent) capability(sender netip.Addr, now time.Time) Capability {
 	return c
 }
 
-// Receive takes any packet that the node sees, and learns from ICMPv6 errors, out of frames or from a raw socket for
-// ICMPv6, which verifies checksums. Nothing is appended to out.
+// Receive learns from ICMPv6 errors which hosts do not support Fast CNP. It accepts any packet that the node sees: a
+// frame, or a message of a raw ICMPv6 socket, which has verified its checksum. It appends nothing to out.
 //
 // A host that does not know the option of Fast CNP answers with a Parameter Problem that points at it (RFC 8200
 // section 4.2). The agent then counts it as not capable for Config.RejectedFor: the Action is node.Learned. Anybody
-// can send such a message, so it must come from the host that was sent, within the last minute, exactly the Fast CNP
-// that it quotes, whole, all octets but the hop limit the same: to forge that one has to see the Fast CNP.
+// can send such a message, to turn notifications off. So the agent believes only one that comes from the host to which
+// it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets unchanged but the hop
+// limit: only who has seen the Fast CNP can forge that.
 //
-// Any other Parameter Problem to the node, and those to others that are about a Fast CNP, as no node gets what it did
-// not send from another's address, are Refused as Denied. For other traffic the Action is node.Nothing.
+// Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
+// other traffic the Action is node.Nothing.
 func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, node.Decision) {
 	var d node.Decision
 	if octets, ok := f.ICMPv6(); ok {
@@ -64,7 +64,7 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	}
 	d.From, d.Reason = between.Src, node.Denied
 	quoted := octets[icmpHeader:]
-	// Whether it was sent is cheaper to see than what it is.
+	// A look-up by hash is cheaper than decoding the quoted packet, so it comes first.
 	if len(quoted) < ipv6Size || a.sent.Ready(a.hash(quoted), answerTime, now) {
 		return
 	}
@@ -82,8 +82,8 @@ const (
 	hopLimitAt = 7
 )
 
-// hash returns 64 bits that depend on all octets of an IPv6 packet but its hop
-// limit, and on the seed.
+// hash returns a seeded hash of an IPv6 packet without its hop limit, which routers
+// change.
 func (a *Agent) hash(ip []byte) uint64 {
 	seed := a.memory.Seed()
 	first := binary.BigEndian.Uint64(ip) &^ 0xFF // the hop limit is its last octet
@@ -96,7 +96,7 @@ func (a *Agent) hash(ip []byte) uint64 {
 	return hash.Mix(h^binary.BigEndian.Uint64(rest[:]), binary.BigEndian.Uint64(rest[8:])^seed^0xA0761D6478BD642F)
 }
 
-// hashOf returns 64 bits that depend on an address and the seed.
+// hashOf returns a seeded hash of an address.
 func (a *Agent) hashOf(addr netip.Addr) uint64 {
 	return rocev2.FlowKey{Src: addr}.Hash(a.memory.Seed())
 }

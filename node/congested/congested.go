@@ -1,16 +1,16 @@
 // Package congested is the node where congestion occurs: the switch or router that tells the senders (FAST section 4,
 // PROXY section 4, FCN section 4.1, PPFC section 3).
 //
-// Its agent is shown the packets that meet congestion, each with the level that the node's queue has reached, and
-// says what to do: which notification to send and to whom, whether to mark ECN on the packet as well, or why neither.
+// The program calls Congested for each packet that meets congestion, with the level of the node's queue. The Agent
+// decides: which notification to send and to whom, whether to mark ECN on the packet as well, or why neither.
 //
 //	packet, level  ──> Congested ──> notification for the sender, its proxy or its ingress PE
 //	                             ──> whether to mark ECN on the packet
-//	the queue fell ──> Resume    ──> PPFCs that let run again what was stopped
-//	any packet     ──> Receive       from ICMPv6 errors: who does not understand Fast CNPs
+//	the queue fell ──> Resume    ──> PPFCs that let stopped flows run again
+//	any packet     ──> Receive       learns from ICMPv6 errors who does not support Fast CNP
 //
-// That the trigger is the node's own queue matters: a CE mark on an arriving packet was set by another node, and
-// where all senders understand Fast CNPs no packet has one.
+// The trigger must be the node's own queue. A CE mark on an arriving packet is no trigger: another node has set it, and
+// in a network whose senders all support Fast CNP no packet has one.
 package congested
 
 import (
@@ -35,65 +35,63 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Proxies say which proxy serves a sender. An *acl.Map[netip.Addr] does.
+// Proxies say which proxy serves a sender. An *acl.Map[netip.Addr] and a *proxies.Table implement it.
 type Proxies interface {
 	Lookup(sender netip.Addr) (proxy netip.Addr, ok bool)
 }
 
 // Config is what a deployment chooses. The zero Config is off.
 type Config struct {
-	// Enabled: without it nothing is sent and nothing marked.
+	// Enabled: without it nothing is sent or marked.
 	Enabled bool
 
-	// Self4 and Self6 are the node's own addresses, IPv4 and IPv6, such that others can reach them (FAST section 4):
-	// New refuses others. What has to come from an address that is not set is not sent: node.NoMethod.
+	// Self4 and Self6 are the node's own IPv4 and IPv6 address. Others must be able to reach them (FAST section 4). A
+	// notification whose source address is not set here is not sent: node.NoMethod.
 	Self4, Self6 netip.Addr
 
-	Methods *acl.Map[Method]     // by sender; none is node.NoMethod
-	Capable *acl.Map[Capability] // by sender; Unknown where there is none
-	Proxies Proxies              // by sender; nil has none
-	PEs     *acl.List            // the ingress PEs that FCNs and PPFCs may go to; nil has none
+	Methods *acl.Map[Method]     // by sender; a sender without one is node.NoMethod
+	Capable *acl.Map[Capability] // by sender; a sender without one is Unknown
+	Proxies Proxies              // by sender; with nil every sender is node.NoProxy
+	PEs     *acl.List            // the ingress PEs that FCNs and PPFCs may go to; with nil none may
 
-	// CannotMark: the node sees packets but cannot change them, as an agent behind a mirror port cannot. Then no
-	// Decision has MarkECN, and packets that only a mark could answer, those of senders that do not understand Fast
-	// CNPs and those whose Method is Mark, are answered by Fallback: Proxy, FCN, PPFC, or Nothing, which is
-	// node.NotCapable.
+	// CannotMark: the node sees packets but cannot change them, such as an agent at a mirror port. Then no Decision has
+	// MarkECN. Packets that need a mark (of senders that do not support Fast CNP, or with Method Mark) are answered by
+	// Fallback instead: Proxy, FCN, PPFC, or Nothing, which gives node.NotCapable.
 	CannotMark bool
 	Fallback   Method
 
-	// PauseFrom says from which level on a PPFC asks for what. PauseIngress: PPFCs go to the ingress PE of the tunnel
-	// that the packet came in, if it is one of PEs, and not to the sender. PPFC.NodeAddress says whom they name
-	// (D15).
+	// PauseFrom says what a PPFC asks for at each level. With PauseIngress, PPFCs go to the ingress PE of the packet's
+	// tunnel, if it is one of PEs, instead of the sender. PPFC.NodeAddress selects the address that they name (D15).
 	PauseFrom    PauseFrom
 	PauseIngress bool
 
-	// PerFlow is the least time between two notifications of one flow at each level: the more congested, the more
-	// often (FCN section 4.1). 0 sets no limit. A flow is one of a source, a destination and a destination queue
-	// pair; of FCNs one of an ingress PE and a flow label. Out limits all notifications together. The PPFCs of
-	// [Agent.Resume] take from neither: there is at most one for each that did.
+	// PerFlow is, by level, the shortest time between two notifications about one flow: the more congested, the more
+	// often (FCN section 4.1). 0 sets no limit. A flow is identified by its addresses and destination queue pair; for
+	// FCN by the ingress PE and the flow label. Out limits all notifications together. PPFCs of [Agent.Resume] are
+	// exempt: each ends a pause whose PPFC was counted.
 	PerFlow [8]time.Duration
 	Out     limit.Rate
 
-	// InnerSource: answer the inner source of tunnelled packets directly, with Fast CNPs and PPFC. A node inside a
-	// tunnel's routing domain cannot reach it (D17).
+	// InnerSource: send Fast CNPs and PPFCs about tunnelled packets to their inner source. A node in the routing domain
+	// of the tunnel usually cannot reach that address (D17).
 	InnerSource bool
 
 	// RejectedFor is how long a sender counts as not capable after it has rejected a Fast CNP; 0 stands for an hour.
 	RejectedFor time.Duration
 
-	// How much is kept at once, 16 octets each, and 64 for a flow that was paused; 0 stands for the default. Where
-	// more come, those sent or learned longest ago are forgotten.
+	// The sizes of the tables; 0 stands for the default given. An entry has 16 octets, of MaxPaused 64. When a table is
+	// full, a new entry evicts an old one.
 	MaxFlows    int // flows that were notified: 65,536
 	MaxSent     int // Fast CNPs that may still be rejected: 4,096
 	MaxRejected int // senders that have rejected one: 16,384
-	MaxPaused   int // flows that a PPFC has stopped or held: 4,096
+	MaxPaused   int // flows that a PPFC has told to stop or hold: 4,096
 
-	// Seed keeps others from choosing flows and rejections that collide; 0 stands for a random one.
+	// Seed of the hash tables, so that an attacker cannot choose flows that collide; 0 stands for a random one.
 	Seed uint64
 
-	// What the messages are built with. The agent decides itself about the inner source, and chooses a UDP source
-	// port for proxy messages and FCNs where the Carriage has none. The ports and option types are also those by
-	// which messages are told apart.
+	// How messages are built. FastCNP.InnerSource is ignored: see InnerSource above. Proxy messages and FCNs whose
+	// Carriage has no UDP source port get an ephemeral one. The ports and option types also tell arriving messages
+	// apart.
 	FastCNP fastcnp.Config
 	Proxy   proxymsg.Config
 	FCN     fcn.Config
@@ -103,12 +101,12 @@ type Config struct {
 // An Event says how a packet met congestion.
 type Event struct {
 	Level uint8         // how congested, 0 to 7
-	Pause time.Duration // what a PPFC asks for, in microseconds, at most ppfc.MaxPause
-	Port  uint16        // what a PPFC says of where; one queue, one port
-	Own   *ioam.Node    // the node's own record for the trace in a Fast CNP; nil for none (D14)
+	Pause time.Duration // for how long a PPFC asks, in whole microseconds, at most ppfc.MaxPause
+	Port  uint16        // the congested port that a PPFC names, one for each queue
+	Own   *ioam.Node    // the node's own record, added to the trace in a Fast CNP; nil for none (D14)
 }
 
-// An Agent decides for one congested node. It takes its memory when it is switched on, and none later. It is not safe
+// An Agent decides for one congested node. It allocates all its memory when it is first enabled. It is not safe
 // for concurrent use, but for [Agent.Counters]: use one instance a core, each for the flows that the core sees.
 type Agent struct {
 	cfg      Config
@@ -124,7 +122,8 @@ type Agent struct {
 	flow    rocev2.Flow
 }
 
-// New returns an Agent. The error says what cannot work; a Config that is off needs nothing.
+// New returns an Agent. The error names the field of the Config that is wrong. A Config that is not
+// enabled is not checked.
 func New(cfg Config) (*Agent, error) {
 	a := &Agent{}
 	if err := a.Configure(cfg); err != nil {
@@ -133,8 +132,8 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Configure changes the rules in place: who rejected Fast CNPs, which flows are paused and what the limits hold,
-// stays. The sizes and Seed cannot change. A Config with an error changes nothing.
+// Configure changes the rules in place. The agent keeps its knowledge of who rejected Fast CNPs and which flows are
+// paused, and the state of its limits. The sizes and Seed cannot change. With an error nothing changes.
 func (a *Agent) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
@@ -182,5 +181,5 @@ func (c *Config) check() error {
 	return role.CheckTime("RejectedFor", c.RejectedFor)
 }
 
-// Counters returns what has been counted. It may be read from another goroutine.
+// Counters returns what has been counted. Other goroutines may read it.
 func (a *Agent) Counters() *node.Counters { return &a.counters }

@@ -17,13 +17,12 @@ import (
 )
 
 // Congested decides what to do about a packet that met congestion, and appends the notification to send, a whole IP
-// packet, to b, which must not overlap the frame. 4,096 octets of room in b are always enough, and then nothing is
-// allocated.
+// packet, to b. b must not overlap the frame; with a free capacity of 4,096 octets nothing is allocated.
 //
-// Only RoCEv2 data is answered. For other traffic the Action is node.Nothing. Everything else has a reason, of which
-// the first counts: Disabled; Broken; Fragment; NotOurs, of notifications on their way to another node;
-// Acknowledgement; Notification; OwnAddress, of a packet that the node sent itself; Address, of a sender that cannot
-// be answered; what the method asks; Limited. A refusal takes nothing from any limit.
+// Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification the Action is node.Nothing. For
+// the rest the first of these reasons is given: Disabled; Broken; Fragment; NotOurs (a notification to another node);
+// Acknowledgement; Notification; OwnAddress (the node has sent the packet itself); Address (the sender's address
+// cannot be answered); those of the method; Limited. A refused packet is not charged to any limit.
 //
 //	method    capable   packet is ECN-capable   it is not
 //	FastCNP   unknown   sent, marked            sent
@@ -31,12 +30,13 @@ import (
 //	FastCNP   no        marked                  NotCapable
 //	Mark      any       marked                  NotCapable
 //
-// A limit on notifications takes nothing from marking: where it withholds a Fast CNP from a sender that is not known
-// as capable the reason is Limited, and the packet is marked all the same: the Action is node.Marked. No other
-// refusal marks, and no other method. A node that cannot mark does as [Config] says.
+// Limits do not apply to marks: if a limit withholds a Fast CNP from a sender whose capability is unknown, the reason
+// is Limited, and the packet is marked all the same: the Action is node.Marked. Otherwise a refused packet is not
+// marked. For a node that cannot mark see [Config].
 //
-// FastCNP and PPFC are not for packets out of a tunnel, Tunnelled (D17); FCN, and PPFC for the ingress PE, are for no
-// others, NotTunnelled. Below all levels of Config.PauseFrom a PPFC has nothing to say: the Action is node.Nothing.
+// FastCNP and PPFC refuse packets from a tunnel with Tunnelled (D17); FCN, and
+// PPFC to the ingress PE, refuse all others with NotTunnelled. Below all levels
+// of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
 func (a *Agent) Congested(
 	b []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
 ) ([]byte, node.Decision) {
@@ -56,7 +56,7 @@ func (a *Agent) Congested(
 	return out, s.Decision
 }
 
-// seen is an event, what is known of its packet, and what was decided so far.
+// seen is an event, its packet as far as decoded, and the decision so far.
 type seen struct {
 	frame *rocev2.Frame
 	event Event
@@ -64,24 +64,24 @@ type seen struct {
 
 	node.Decision
 	tunnelled bool
-	ecn       uint8  // of the outermost IP header, which is the one to be marked
+	ecn       uint8  // of the outermost IP header, the one that would be marked
 	flow      uint64 // the hash of Flow
 }
 
-// refuse sets the reason, and returns what was appended: nothing.
+// refuse sets the reason, and returns b without a notification.
 func (s *seen) refuse(b []byte, r node.Reason) []byte {
 	s.Reason = r
 	return b
 }
 
-// srcPort returns the UDP source port of a message to the FCN or the proxy port: what the configuration says or else an
-// ephemeral port, which depends on the flow, as port 0 is reserved and often filtered.
+// srcPort returns the UDP source port of an FCN or proxy message: the configured one or else an ephemeral port that
+// depends on the flow, as port 0 is reserved and often filtered.
 func (s *seen) srcPort(configured uint16) uint16 {
 	const ephemeral = 49152 // to 65535 (RFC 6335 section 6)
 	if configured != 0 {
 		return configured
 	}
-	return ephemeral + uint16(s.Flow.FlowKey.Hash(0)&0x3FFF) // the same of every agent, whatever its seed
+	return ephemeral + uint16(s.Flow.FlowKey.Hash(0)&0x3FFF) // unseeded, so that all agents choose the same port
 }
 
 func (a *Agent) decide(b []byte, s *seen) []byte {
@@ -118,16 +118,15 @@ func (a *Agent) notify(b []byte, s *seen, method Method) []byte {
 	return s.refuse(b, node.NoMethod)
 }
 
-// look finds the RoCEv2 packet in a frame, below its tunnels, and says why it is not to be answered, whatever the
-// method.
+// look finds the RoCEv2 packet in a frame, inside its tunnels, and returns why no method may answer it, or Accepted.
 func (a *Agent) look(s *seen) node.Reason {
 	m, f := &a.message, s.frame
 	if f.EtherType() == pfc.EtherType {
 		return node.NotOurs // flow control of the link
 	}
 	err := m.DecodeFrame(f, a.messages())
-	// DecodeFrame follows IP in IP alone. What is below other tunnels counts, but not a mirrored packet, which is a
-	// copy of one that was elsewhere.
+	// DecodeFrame looks into IP in IP only. Packets in other tunnels count as well, but not mirrored ones, which are
+	// copies: they have met no congestion here.
 	if m.Kind == message.Other && f.Tunnels().Len() > 0 && !f.Mirrored() {
 		s.tunnelled = true
 		err = m.DecodeInner(f, a.messages())
@@ -164,17 +163,17 @@ func (a *Agent) look(s *seen) node.Reason {
 	return node.Accepted
 }
 
-// messages says how messages are told apart.
+// messages returns the ports and option types that tell messages apart.
 func (a *Agent) messages() message.Config {
 	return message.Config{FCNPort: a.cfg.FCN.Port, ProxyPort: a.cfg.Proxy.Port, CodePoints: a.cfg.FastCNP.CodePoints}
 }
 
-// ours says whether a UDP port is one of RoCEv2 and its notifications.
+// ours says whether a UDP port is that of RoCEv2, FCN or proxy messages.
 func (a *Agent) ours(port uint16) bool {
 	return port == rocev2.Port || port == a.cfg.FCN.Port || port == a.cfg.Proxy.Port
 }
 
-// mark answers a packet by marking alone, or by the fallback where the node cannot mark.
+// mark answers a packet only by a mark or, if the node cannot mark, by Config.Fallback.
 func (a *Agent) mark(b []byte, s *seen) []byte {
 	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
 		b = a.notify(b, s, a.cfg.Fallback)
@@ -189,7 +188,7 @@ func (a *Agent) mark(b []byte, s *seen) []byte {
 	return b
 }
 
-// mayMark says whether a packet can be marked: one that is not ECN-capable never is (RFC 3168 section 5).
+// mayMark says whether a packet can be marked. Not-ECT packets must not be (RFC 3168 section 5).
 func (a *Agent) mayMark(s *seen) bool { return s.ecn != rocev2.NotECT && !a.cfg.CannotMark }
 
 // fastCNP notifies the sender itself (FAST section 4).
@@ -205,9 +204,9 @@ func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 	if capable == No {
 		return a.mark(b, s)
 	}
-	// The two at once are forbidden where the sender is known as capable, and allowed where that is not known: then
-	// the packet is marked even if a limit withholds the Fast CNP, for a sender that only knows ECN would hear
-	// nothing.
+	// FAST section 4 forbids both a Fast CNP and a mark if the sender is known to be capable, and allows both if that
+	// is unknown. Then the packet is marked even if a limit withholds the Fast CNP: a sender that only supports ECN
+	// would hear nothing otherwise.
 	marked := capable == Unknown && a.mayMark(s)
 	if !a.ready(s, s.flow) {
 		s.MarkECN = marked
@@ -223,8 +222,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 	return out
 }
 
-// proxy notifies the proxy of the sender (PROXY section 4). What it says of the sender's flow is taken from below the
-// tunnels.
+// proxy notifies the proxy of the sender (PROXY section 4). The message names the innermost flow.
 func (a *Agent) proxy(b []byte, s *seen) []byte {
 	var proxy netip.Addr
 	if a.cfg.Proxies != nil {
@@ -253,8 +251,7 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 	return out
 }
 
-// fcn notifies the ingress PE of the tunnel that the packet came in, the source of its outermost header (FCN section
-// 4.1).
+// fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
 func (a *Agent) fcn(b []byte, s *seen) []byte {
 	f := &a.flow
 	if !s.tunnelled || s.frame.Flow(f) != nil {
@@ -265,8 +262,8 @@ func (a *Agent) fcn(b []byte, s *seen) []byte {
 		return s.refuse(b, node.NotTunnelled)
 	}
 	pe := f.OuterSrc()
-	// What an FCN names is the label of a PE, and the tunnels of several customers may hold flows of the same
-	// addresses: the limit goes by the former.
+	// The limit counts by PE and label, which an FCN names, and not by the inner addresses, which several customers
+	// may use.
 	label := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}
 	named := qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}.Hash(a.memory.Seed())
 	switch s.Reason = a.ingress(pe); {
@@ -294,7 +291,7 @@ func (a *Agent) fcn(b []byte, s *seen) []byte {
 	return out
 }
 
-// ingress says why the source of a tunnel is no ingress PE to be notified.
+// ingress returns why the source of a tunnel may not be notified as its ingress PE, or Accepted.
 func (a *Agent) ingress(pe netip.Addr) node.Reason {
 	switch {
 	case a.self.Has(pe):

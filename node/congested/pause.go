@@ -10,10 +10,10 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// PauseFrom says what a PPFC asks for at which level of congestion: each of the
-// three from its level, 1 to 7, on; 0 is never. Of those that are reached the one
-// with the highest level counts, and of equal ones the stricter. The zero
-// PauseFrom is Stop at every level, 0 too.
+// PauseFrom says what a PPFC asks for at each level of congestion: each field is the
+// level, 1 to 7, from which on its type is used; 0 is never. Of several that are
+// reached the one with the highest level is used, of equal ones the stricter. The
+// zero PauseFrom is Stop at every level, also at 0.
 //
 //	PauseFrom{Alarm: 1, Hold: 3, Stop: 5}
 //
@@ -21,7 +21,7 @@ import (
 //	PPFC    –   alarm     hold      stop
 type PauseFrom struct{ Alarm, Hold, Stop uint8 }
 
-// at returns what a PPFC asks for at a level, if there is something.
+// at returns the type of PPFC for a level, and whether one is sent at all.
 func (f PauseFrom) at(level uint8) (t ppfc.Type, ok bool) {
 	if f == (PauseFrom{}) {
 		return ppfc.Stop, true
@@ -87,18 +87,19 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 	return n.AppendPacket(b, a.self.Like(to), to, a.cfg.PPFC.Carriage)
 }
 
-// Resume is for when the queue of a port has fallen so far that it is congested no more: level 0 of package level. It
-// appends a PPFC that lets a flow run again, a whole IP packet, to b: ask again until the Action is node.Nothing.
-// Each flow that was stopped or held because of that port gets one, whether its pause is over by itself or not, as
-// the node does not know when it began. Flows that were forgotten (Config.MaxPaused) get none, and run when their
-// pause is over.
+// Resume is to be called when the queue of a port is no longer congested: at
+// level 0 of package level. It appends a PPFC that lets one flow run again, a
+// whole IP packet, to b: call it until the Action is node.Nothing. Each flow
+// that was stopped or held because of that port gets one, even if its pause may
+// have ended, as the node does not know when the sender began it. Flows that
+// were evicted (Config.MaxPaused) get none: they run when their pause ends.
 func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
 	for a.cfg.Enabled {
 		n, to, ok := a.paused.take(port)
 		if !ok {
 			break
 		}
-		if out, err := a.appendPPFC(b, &n, to); err == nil { // as it was when the flow was paused
+		if out, err := a.appendPPFC(b, &n, to); err == nil { // it was when the flow was paused
 			d := node.Decision{Action: node.Sent, Kind: message.PPFC, To: to}
 			a.counters.Decided(&d)
 			a.counters.Inc(node.Count{Action: node.Resumed})
@@ -108,19 +109,17 @@ func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
 	return b, node.Decision{}
 }
 
-// pausedFlows are the flows that a PPFC has stopped or held. Its memory is fixed:
-// four flows to a set, of which the one that was paused longest ago makes room for
-// a fifth.
+// pausedFlows are the flows that a PPFC has stopped or held, in a set-associative
+// table of fixed size: a fifth flow in a set evicts the one paused longest ago.
 type pausedFlows struct {
 	sets  [][4]pausedFlow
-	shift uint8  // what of a hash is no number of a set
-	n     int    // flows in it
+	shift uint8  // the upper 64-shift bits of a hash number its set
+	n     int    // flows in the table
 	turn  uint64 // counts PPFCs
 	next  int    // the flow at which take goes on
 }
 
-// A pausedFlow is what the PPFC that lets it run again needs. 64 octets, no
-// pointers.
+// A pausedFlow has what its resuming PPFC needs: 64 octets, without pointers.
 type pausedFlow struct {
 	turn                uint64 // when it was paused last; 0: free
 	flow                uint64 // its hash
@@ -135,8 +134,7 @@ func newPausedFlows(flows int) pausedFlows {
 	return pausedFlows{sets: make([][4]pausedFlow, 1<<order), shift: uint8(64 - order)}
 }
 
-// put adds a flow that was paused, or paused again, and says whether another one
-// had to make room.
+// put records that a flow was paused, and says whether it evicted another flow.
 func (p *pausedFlows) put(flow uint64, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
 	set := &p.sets[flow>>p.shift]
 	at := &set[0]
@@ -189,7 +187,7 @@ func (p *pausedFlows) take(port uint16) (n ppfc.Notification, to netip.Addr, ok 
 	return n, to, false
 }
 
-// address returns the address that As16 gave these octets for.
+// address is the inverse of As16.
 func address(octets [16]byte, is4 bool) netip.Addr {
 	a := netip.AddrFrom16(octets)
 	if is4 {

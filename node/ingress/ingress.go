@@ -130,7 +130,8 @@ type PE struct {
 	datagram rocev2.Datagram
 }
 
-// New returns a PE. The error says what cannot work; a Config that is off needs nothing.
+// New returns a PE. The error names the field of the Config that is wrong. A Config that is not
+// enabled is not checked.
 func New(cfg Config) (*PE, error) {
 	pe := &PE{}
 	if err := pe.Configure(cfg); err != nil {
@@ -181,7 +182,7 @@ func (pe *PE) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. It may be read from another goroutine.
+// Counters returns what has been counted. Other goroutines may read it.
 func (pe *PE) Counters() *node.Counters { return &pe.counters }
 
 // Len returns how many flows have a label.

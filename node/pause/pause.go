@@ -99,7 +99,7 @@ type Config struct {
 	// whose state ends first is forgotten, and runs.
 	MaxTargets int
 
-	// Seed keeps others from choosing sources that collide; 0 stands for a random one.
+	// Seed of the hash tables, so that an attacker cannot choose sources that collide; 0 stands for a random one.
 	Seed uint64
 }
 
@@ -113,7 +113,7 @@ type Decision struct {
 	Until  time.Time     // when that is over
 }
 
-// A Table holds the targets that are not running. It takes its memory when it is switched on, and none later. It is not
+// A Table holds the targets that are not running. It allocates all its memory when it is first enabled. It is not
 // safe for concurrent use, but for [Table.Counters]: use one instance a core, each for the flows that the core sees.
 type Table struct {
 	cfg      Config
@@ -126,7 +126,8 @@ type Table struct {
 	clock    role.Clock
 }
 
-// New returns a Table. The error says what cannot work; a Config that is off needs nothing.
+// New returns a Table. The error names the field of the Config that is wrong. A Config that is not
+// enabled is not checked.
 func New(cfg Config) (*Table, error) {
 	t := &Table{clock: role.Clock{Slack: int64(time.Second)}}
 	if err := t.Configure(cfg); err != nil {
@@ -160,7 +161,7 @@ func (t *Table) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. It may be read from another goroutine.
+// Counters returns what has been counted. Other goroutines may read it.
 func (t *Table) Counters() *node.Counters { return &t.counters }
 
 // Receive decides about a packet that arrived, and does what it asks for. Nothing is appended to out. The Decision is

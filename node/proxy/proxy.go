@@ -90,7 +90,8 @@ type Config struct {
 	// MaxFlows is for how many flows PerFlow is kept at once, 16 octets each: 0 stands for 65,536. MaxSources is that
 	// of InPerSource, 24 octets each: 0 stands for 4,096.
 	MaxFlows, MaxSources int
-	// Seed keeps others from choosing flows that push each other out; 0 stands for a random one.
+	// Seed of the hash tables, so that an attacker cannot choose flows that evict each other; 0 stands for a random
+	// one.
 	Seed uint64
 
 	// Family is that of the five-tuples in messages; 0: inferred (D8).
@@ -114,7 +115,8 @@ type Proxy struct {
 	packet   rocev2.Packet // the one in it, or the one to learn from
 }
 
-// New returns a Proxy. The error says what cannot work; a Config that is off needs nothing.
+// New returns a Proxy. The error names the field of the Config that is wrong. A Config that is not
+// enabled is not checked.
 func New(cfg Config) (*Proxy, error) {
 	p := &Proxy{}
 	if err := p.Configure(cfg); err != nil {
@@ -146,5 +148,5 @@ func (p *Proxy) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. It may be read from another goroutine.
+// Counters returns what has been counted. Other goroutines may read it.
 func (p *Proxy) Counters() *node.Counters { return &p.counters }

@@ -38,7 +38,7 @@ type Config struct {
 	PerFlow  time.Duration
 	Out      limit.Rate
 	MaxFlows int    // 16 octets each; 0 stands for 65,536. Those answered longest ago are forgotten
-	Seed     uint64 // keeps others from choosing flows that collide; 0 stands for a random one
+	Seed     uint64 // of the hash tables, so that an attacker cannot choose flows that collide; 0: random
 
 	CNP cnp.Config
 
@@ -48,7 +48,7 @@ type Config struct {
 	FastCNP fastcnp.Config
 }
 
-// A Receiver answers for one host. It takes its memory when it is switched on, and none later. It is not safe for
+// A Receiver answers for one host. It allocates all its memory when it is first enabled. It is not safe for
 // concurrent use, but for [Receiver.Counters]: use one instance a core, each for the flows that the core sees.
 type Receiver struct {
 	cfg      Config
@@ -61,7 +61,8 @@ type Receiver struct {
 	counters node.Counters
 }
 
-// New returns a Receiver. The error says what cannot work; a Config that is off needs nothing.
+// New returns a Receiver. The error names the field of the Config that is wrong. A Config that is not
+// enabled is not checked.
 func New(cfg Config) (*Receiver, error) {
 	r := &Receiver{}
 	if err := r.Configure(cfg); err != nil {
@@ -89,7 +90,7 @@ func (r *Receiver) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. It may be read from another goroutine.
+// Counters returns what has been counted. Other goroutines may read it.
 func (r *Receiver) Counters() *node.Counters { return &r.counters }
 
 // Receive decides about a packet that arrived, and appends the CNP to send, a whole IP packet, to b, which must not

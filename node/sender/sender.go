@@ -69,7 +69,7 @@ type Config struct {
 	// How much is kept at once, 16 octets a source and 32 a queue pair; 0 stands for 65,536. Where more come, the
 	// oldest are forgotten.
 	MaxSources, MaxQPs int
-	Seed               uint64 // keeps others from choosing addresses that collide; 0 stands for a random one
+	Seed               uint64 // of the hash tables, so that an attacker cannot choose addresses that collide; 0: random
 }
 
 // A QPTable is a host's own table of its queue pairs.
@@ -99,7 +99,7 @@ type Decision struct {
 	Pause ppfc.Extension // of a PPFC
 }
 
-// A Sender decides for one host. It takes its memory when it is switched on, and none later. It is not safe for
+// A Sender decides for one host. It allocates all its memory when it is first enabled. It is not safe for
 // concurrent use, but for [Sender.Counters]: use one instance a core, each for the sources that the core sees.
 type Sender struct {
 	cfg      Config
@@ -115,7 +115,8 @@ type Sender struct {
 	fast     fastcnp.Notification
 }
 
-// New returns a Sender. The error says what cannot work; a Config that is off needs nothing.
+// New returns a Sender. The error names the field of the Config that is wrong. A Config that is not
+// enabled is not checked.
 func New(cfg Config) (*Sender, error) {
 	s := &Sender{}
 	if err := s.Configure(cfg); err != nil {
@@ -148,7 +149,7 @@ func (s *Sender) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. It may be read from another goroutine.
+// Counters returns what has been counted. Other goroutines may read it.
 func (s *Sender) Counters() *node.Counters { return &s.counters }
 
 // Receive decides about a packet that the host has received or sent. Nothing is appended to out. RoCEv2 that is no
