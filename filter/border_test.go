@@ -58,12 +58,14 @@ func TestProgramIsMatch(t *testing.T) {
 // Packets to judge: an IPv6 header with a flow label of 0, from 2001:db8::1 to
 // 2001:db8::2, whose payload has a length and a type.
 func v6(next, payload string) string {
-	return `60000000` + length(payload) + next + `40 20010db8000000000000000000000001 20010db8000000000000000000000002` + payload
+	return `60000000` + length(payload) + next +
+		`40 20010db8000000000000000000000001 20010db8000000000000000000000002` + payload
 }
 
 // v4 is the same with an IPv4 header, flags and fragment offset.
 func v4(fragment, payload string) string {
-	return `4500` + length(strings.Repeat(`00`, 20)+payload) + `0001` + fragment + `4011 0000 c0000201 c0000202` + payload
+	return `4500` + length(strings.Repeat(`00`, 20)+payload) + `0001` + fragment + `4011 0000 c0000201 c0000202` +
+		payload
 }
 
 // length returns the length of octets in hex as 16 bits in hex.
@@ -96,41 +98,57 @@ func TestMatch(t *testing.T) {
 		{"PPFC, kept in", Border{PPFC: true}, v4(`0000`, ppfcUDP), message.PPFC, true},
 		{"PPFC with the option of Fast CNP", Border{}, v6(`3c`, fast1+ppfcUDP), message.PPFC, true},
 		{"Fast CNP", Border{}, v6(`3c`, fast1+cnpUDP), message.FastCNP, true},
-		{"Fast CNP of other types", Border{CodePoints: fastcnp.CodePoints{Option1: 0x80, Option2: 0x9E}}, v6(`3c`, fast1+cnpUDP), message.FastCNP, true},
-		{"with other types it is a CNP", Border{CodePoints: fastcnp.CodePoints{Option1: 0x80, Option2: 0x81}}, v6(`3c`, fast1+cnpUDP), message.CNP, false},
-		{"behind four other headers", Border{}, v6(`00`, `2b00 0104 00000000 3c00 0000 00000000 3c00 0104 00000000 3c00 0104 00000000`+fast1+cnpUDP), message.FastCNP, true},
+		{"Fast CNP of other types", Border{CodePoints: fastcnp.CodePoints{Option1: 0x80, Option2: 0x9E}},
+			v6(`3c`, fast1+cnpUDP), message.FastCNP, true},
+		{"with other types it is a CNP", Border{CodePoints: fastcnp.CodePoints{Option1: 0x80, Option2: 0x81}},
+			v6(`3c`, fast1+cnpUDP), message.CNP, false},
+		{"behind four other headers", Border{},
+			v6(`00`, `2b00 0104 00000000 3c00 0000 00000000 3c00 0104 00000000 3c00 0104 00000000`+fast1+cnpUDP),
+			message.FastCNP, true},
 		{"not in the first of two", Border{}, v6(`3c`, `3c00 0104 00000000`+fast1+cnpUDP), message.FastCNP, true},
 		{"in the first of two", Border{}, v6(`3c`, `3c`+fast1[2:]+`1100 0104 00000000`+cnpUDP), message.FastCNP, true},
 		{"in Hop-by-Hop", Border{}, v6(`00`, fast1+cnpUDP), message.CNP, false},
 		{"in data", Border{}, v6(`3c`, fast1+dataUDP), message.Data, false},
 		{"before TCP", Border{}, v6(`3c`, `06`+fast1[2:]+cnpUDP), message.Other, false},
 		{"before UDP to another port", Border{}, v6(`3c`, fast1+`c000 0035 0008 0000`), message.Other, false},
-		{"an option that overruns hides what is behind it", Border{}, v6(`3c`, `1102 1eff 20010db8000000000000000000000009 9e100000`+cnpUDP), message.CNP, false},
-		{"72 octets of Pad1 before it", Border{}, v6(`3c`, `1109`+strings.Repeat(`00`, 72)+`9e04 00000000`+cnpUDP), message.FastCNP, true},
+		{"an option that overruns hides what is behind it", Border{},
+			v6(`3c`, `1102 1eff 20010db8000000000000000000000009 9e100000`+cnpUDP), message.CNP, false},
+		{"72 octets of Pad1 before it", Border{}, v6(`3c`, `1109`+strings.Repeat(`00`, 72)+`9e04 00000000`+cnpUDP),
+			message.FastCNP, true},
 		{"first fragment", Border{}, v6(`3c`, `2c`+fast1[2:]+`1100 0001 00000007`+cnpUDP), message.FastCNP, true},
-		{"second fragment: who knows", Border{}, v6(`3c`, `2c`+fast1[2:]+`1100 0009 00000007`+cnpUDP), message.FastCNP, true},
+		{"second fragment: who knows", Border{}, v6(`3c`, `2c`+fast1[2:]+`1100 0009 00000007`+cnpUDP), message.FastCNP,
+			true},
 		{"second fragment without the option", Border{}, v6(`2c`, `1100 0009 00000007`+cnpUDP), message.Other, false},
-		{"the option in the first fragment", Border{}, v6(`2c`, `3c00 0001 00000007`+fast1+cnpUDP), message.FastCNP, true},
-		{"first fragment, Routing (next 60)", Border{}, v6(`2c`, `2b00 0001 00000007 3c00 fd00 00000000`), message.Broken,
+		{"the option in the first fragment", Border{}, v6(`2c`, `3c00 0001 00000007`+fast1+cnpUDP), message.FastCNP,
+			true},
+		{"first fragment, Routing (next 60)", Border{}, v6(`2c`, `2b00 0001 00000007 3c00 fd00 00000000`),
+			message.Broken,
 			true},
 		{"the second of it", Border{}, v6(`2c`, `2b00 0008 00000007 1100 0104 00000000`+fcnUDP), message.Other, false},
 		{"first fragment, nothing behind its header", Border{}, v6(`2c`, `3c00 0001 00000007`), message.Broken, true},
 		{"first fragment, one octet of a header", Border{}, v6(`2c`, `3c00 0001 00000007 11`), message.Broken, true},
-		{"first fragment, header cut", Border{}, v6(`2c`, `2b00 0001 00000007 1101 fd00 00000000`), message.Broken, true},
-		{"first fragment, UDP header to come", Border{}, v6(`2c`, `3c00 0001 00000007 1100 0104 00000000`), message.Broken,
+		{"first fragment, header cut", Border{}, v6(`2c`, `2b00 0001 00000007 1101 fd00 00000000`), message.Broken,
 			true},
-		{"first fragment, half a UDP header", Border{}, v6(`2c`, `1100 0001 00000007 c0000035 0008`), message.Broken, true},
-		{"first fragment, half a UDP header of an FCN", Border{}, v6(`2c`, `1100 0001 00000007 c00003fd`), message.FCN, true},
+		{"first fragment, UDP header to come", Border{}, v6(`2c`, `3c00 0001 00000007 1100 0104 00000000`),
+			message.Broken,
+			true},
+		{"first fragment, half a UDP header", Border{}, v6(`2c`, `1100 0001 00000007 c0000035 0008`), message.Broken,
+			true},
+		{"first fragment, half a UDP header of an FCN", Border{}, v6(`2c`, `1100 0001 00000007 c00003fd`), message.FCN,
+			true},
 		{"first fragment, half a UDP header of RoCEv2", Border{}, v6(`2c`, `1100 0001 00000007`+cnpUDP[:17]),
 			message.Broken, true},
-		{"first fragment, another port", Border{}, v6(`2c`, `1100 0001 00000007 c0000035 00080000`), message.Other, false},
+		{"first fragment, another port", Border{}, v6(`2c`, `1100 0001 00000007 c0000035 00080000`), message.Other,
+			false},
 		{"first fragment, TCP", Border{}, v6(`2c`, `3c00 0001 00000007 0600 0104 00000000`), message.Other, false},
 		{"first fragment, the option, headers to come", Border{}, v6(`2c`, `3c00 0001 00000007 3c`+fast1[2:]),
 			message.FastCNP, true},
-		{"a whole packet with a Fragment header", Border{}, v6(`2c`, `1100 0000 00000007`+dataUDP), message.Data, false},
+		{"a whole packet with a Fragment header", Border{}, v6(`2c`, `1100 0000 00000007`+dataUDP), message.Data,
+			false},
 		{"Fragment header twice, headers to come", Border{}, v6(`2c`, `2c00 0000 00000007 3c00 0001 00000008`),
 			message.Broken, true},
-		{"Fragment header twice, the second of a later one", Border{}, v6(`2c`, `2c00 0001 00000007 3c00 0009 00000008 11`),
+		{"Fragment header twice, the second of a later one", Border{},
+			v6(`2c`, `2c00 0001 00000007 3c00 0009 00000008 11`),
 			message.Other, false},
 		{"half a Fragment header in a first fragment", Border{}, v6(`2c`, `2c00 0001 00000007 1100 00`), message.Broken,
 			true},
@@ -159,8 +177,10 @@ func TestMatch(t *testing.T) {
 		{"proxy message, nothing but ports", Border{}, v4(`0000`, `c00003fe`), message.Proxy, true},
 		{"half a port", Border{}, v4(`0000`, `c00003`), message.Other, false},
 		{"GRE", Border{}, v6(`2f`, `00000800`+v4(`0000`, fcnUDP)), message.FCN, true},
-		{"a mirrored copy", Border{}, v6(`2f`, `000088be 020000000002 020000000001 0800`+v4(`0000`, fcnUDP)), message.Other, false},
-		{"VXLAN", Border{}, v6(`11`, `c000 12b5 0052 0000 08000000 00000700 020000000002 020000000001 86dd`+v6(`11`, fcnUDP)), message.FCN, true},
+		{"a mirrored copy", Border{}, v6(`2f`, `000088be 020000000002 020000000001 0800`+v4(`0000`, fcnUDP)),
+			message.Other, false},
+		{"VXLAN", Border{}, v6(`11`, `c000 12b5 0052 0000 08000000 00000700 020000000002 020000000001 86dd`+v6(`11`,
+			fcnUDP)), message.FCN, true},
 		{"nothing", Border{}, ``, message.Other, false},
 	} {
 		ip := wiretest.Hex(t, c.ip)

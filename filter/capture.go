@@ -103,7 +103,8 @@ func (c *Capture) messagePorts() []uint32 {
 	if c.Kind != Notifications && c.Kind != Ours {
 		return nil
 	}
-	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.ExperimentalPort)), uint32(cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort))}
+	return []uint32{uint32(cmp.Or(c.FCNPort, fcn.ExperimentalPort)),
+		uint32(cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort))}
 }
 
 // Octets from the UDP header on.

@@ -124,7 +124,8 @@ func TestTCPDump(t *testing.T) {
 		}
 		all := frames(link, tags, 1500)
 		for i, frame := range all {
-			require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)), Time: time.Unix(int64(i), 0)}))
+			require.NoError(t, w.Write(&capture.Record{Data: frame, OrigLen: uint32(len(frame)),
+				Time: time.Unix(int64(i), 0)}))
 		}
 		for _, c := range captures {
 			expression, err := c.Expression(link)

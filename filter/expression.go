@@ -65,7 +65,8 @@ func (c *Capture) expressionNext(next string, at offset, more int) string {
 		return udp
 	}
 	then := offset{at.octets + 8, fmt.Sprintf("%s + ip6[%s] * 8", at.headers, at.plus(1))}
-	return or(udp, and(or(next+" = 0", next+" = 43", next+" = 60"), c.expressionNext("ip6["+at.plus(0)+"]", then, more-1)))
+	return or(udp, and(or(next+" = 0", next+" = 43", next+" = 60"),
+		c.expressionNext("ip6["+at.plus(0)+"]", then, more-1)))
 }
 
 // expressionUDP is the part of Expression for a UDP header that stands at an
@@ -87,7 +88,8 @@ func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string 
 	case Notifications:
 		ports = append(ports, and(roce, whole(wholeBTH), fmt.Sprintf("%s = %#x", field(atOpcode, 1), uint8(bth.CNP))))
 	case QueuePair:
-		ports = append(ports, and(roce, whole(wholeBTH), fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP)))
+		ports = append(ports, and(roce, whole(wholeBTH),
+			fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP)))
 	case CE:
 		ports = append(ports, and(roce, ce))
 	}

@@ -45,7 +45,8 @@ func (r *Border) IP6Tables(chain string) []string {
 		version int
 	}{{"ip6tables", 6}, {"iptables", 4}} {
 		drop := func(match string, args ...any) {
-			commands = append(commands, fmt.Sprintf("%s -A %s %s -j DROP", family.command, chain, fmt.Sprintf(match, args...)))
+			commands = append(commands, fmt.Sprintf("%s -A %s %s -j DROP", family.command, chain,
+				fmt.Sprintf(match, args...)))
 		}
 		drop("-p udp -m multiport --dports %d,%d", c.FCNPort, c.ProxyPort)
 		if what, some := c.notifications(); some {
@@ -122,7 +123,8 @@ func xtProgram(version int, what xtKind) []bpf.RawInstruction {
 			p.jumpIfAny(extension, protoHopByHop, protoDestOpts)
 			p.jumpIf(bpf.JumpEqual, protoRouting, extension, lost)
 			p.place(extension)
-			p.do(load(0, 1), keep(regA, wordNext), load(1, 1), add(1), shiftLeft(3), addX, bpf.TAX{}, recall(regA, wordNext))
+			p.do(load(0, 1), keep(regA, wordNext), load(1, 1), add(1), shiftLeft(3), addX, bpf.TAX{},
+				recall(regA, wordNext))
 		}
 		p.jumpIf(bpf.JumpEqual, protoUDP, udp, lost)
 	}

@@ -39,7 +39,8 @@ func TestTsharkAgrees(t *testing.T) {
 			if !row.Has("udp.dstport") && !row.Has("tcp.dstport") {
 				continue // it goes no further behind some headers
 			}
-			if options := row.All("ipv6.opt.type"); slices.Contains(options, "0x31") || slices.Contains(options, "0xc2") {
+			if options := row.All("ipv6.opt.type"); slices.Contains(options, "0x31") ||
+				slices.Contains(options, "0xc2") {
 				continue // nor in options when one is not as it should be that it knows: IOAM, Jumbo Payload
 			}
 			want := false
@@ -48,7 +49,8 @@ func TestTsharkAgrees(t *testing.T) {
 				case port == uint64(r.FCNPort), port == uint64(r.ProxyPort):
 					want = true
 				case port == 4791 && row.Octets("udp.payload")[0] == 0x81:
-					fast := slices.ContainsFunc(row.All("ipv6.opt.type"), func(t string) bool { return slices.Contains(types, t) })
+					fast := slices.ContainsFunc(row.All("ipv6.opt.type"),
+						func(t string) bool { return slices.Contains(types, t) })
 					ppfc := row.Octets("udp.payload")[4]&0x20 != 0 && len(row.Octets("udp.payload")) != 12+16+4
 					want = fast || ppfc && r.PPFC || !ppfc && r.CNP
 				}

@@ -31,7 +31,8 @@ func golden(t *testing.T, name, text string) {
 // The rules as they are printed. What they do is seen in kerneltest.
 func TestRules(t *testing.T) {
 	for name, r := range map[string]Border{
-		"default": {}, "cnp": {CNP: true}, "ppfc": {PPFC: true}, "both": {CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
+		"default": {}, "cnp": {CNP: true}, "ppfc": {PPFC: true},
+		"both": {CNP: true, PPFC: true, FCNPort: 4000, ProxyPort: 4001},
 	} {
 		golden(t, name+".nft", r.NFT("rocecn"))
 		golden(t, name+".sh", strings.Join(r.IP6Tables("FORWARD"), "\n")+"\n")
@@ -65,7 +66,8 @@ func TestValidate(t *testing.T) {
 // TestXTPrograms runs the programs for xt_bpf on what the rest of their rules
 // leaves to them.
 func TestXTPrograms(t *testing.T) {
-	borders := map[xtKind]Border{notCNP: {}, anyCNP: {CNP: true, PPFC: true}, onlyPPFC: {PPFC: true}, onlyCNP: {CNP: true}}
+	borders := map[xtKind]Border{notCNP: {}, anyCNP: {CNP: true, PPFC: true}, onlyPPFC: {PPFC: true},
+		onlyCNP: {CNP: true}}
 	for what, r := range borders {
 		for _, version := range []int{4, 6} {
 			raw := xtProgram(version, what)
@@ -87,7 +89,8 @@ func TestXTPrograms(t *testing.T) {
 				switch {
 				case what == notCNP && drop: // dropped because not selected
 					require.Zero(t, verdict, "%v %x", kind, ip)
-				case what == notCNP && kind != message.CNP && kind != message.PPFC && kind != message.Broken && !fragment:
+				case what == notCNP && kind != message.CNP && kind != message.PPFC && kind != message.Broken &&
+					!fragment:
 					require.NotZero(t, verdict, "%v %x", kind, ip)
 				case what != notCNP && !options && !fragment:
 					require.Equal(t, drop, verdict != 0, "%v %x", kind, ip)

@@ -55,7 +55,8 @@ func newFiltered(t *testing.T, program []bpf.RawInstruction) *filtered {
 	for i, p := range program {
 		raw[i] = unix.SockFilter{Code: p.Op, Jt: p.Jt, Jf: p.Jf, K: p.K}
 	}
-	require.NoError(t, unix.SetsockoptSockFprog(fds[1], unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(raw)), Filter: &raw[0]}))
+	require.NoError(t, unix.SetsockoptSockFprog(fds[1], unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(raw)), Filter: &raw[0]}))
 	return &filtered{fds[0], fds[1]}
 }
 

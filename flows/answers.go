@@ -22,7 +22,8 @@ type Answers struct {
 // counts are all that is counted.
 func (a *Answers) counts() [12]*uint64 {
 	n := &a.NAKs
-	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.Fast, &a.PPFC, &a.FCN, &a.Proxy}
+	return [...]*uint64{&a.ACKs, &n[0], &n[1], &n[2], &n[3], &n[4], &a.RNRNAKs, &a.CNPs, &a.Fast, &a.PPFC, &a.FCN,
+		&a.Proxy}
 }
 
 func (a *Answers) add(b *Answers) {

@@ -111,7 +111,8 @@ func TestCompare(t *testing.T) {
 				if f.Src.As16()[15] != 1 {
 					least = offset - 50*time.Microsecond
 				}
-				require.InDelta(t, least+15*time.Microsecond, f.Delay.Percentile(0.5), float64(15*time.Microsecond)+float64(offset)/16)
+				require.InDelta(t, least+15*time.Microsecond, f.Delay.Percentile(0.5),
+					float64(15*time.Microsecond)+float64(offset)/16)
 			}
 		}
 		clocks := c.Clocks()
@@ -215,7 +216,8 @@ func TestCompareInOrder(t *testing.T) {
 		c.at(A, bth.RCSendOnly, 2, 0)                                                // lost
 		c.after(20*ms, A, bth.RCSendOnly, 2, 0).after(7000, B, bth.RCSendOnly, 2, 0)
 		c.at(A, bth.RCSendOnly, 3, 0).after(8000, B, bth.RCSendOnly, 3, 0)
-		c.at(B, bth.RCSendOnly, 3, 0)                                                     // a copy: too soon to be a repeat
+		// a copy: too soon to be a repeat
+		c.at(B, bth.RCSendOnly, 3, 0)
 		c.after(copyTime2, B, bth.RCSendOnly, 3, 0)                                       // none
 		c.at(A, bth.RCRDMAReadResponseOnly, 4, 0).at(A, bth.RCRDMAReadResponseOnly, 4, 0) // a copy at A
 		c.at(B, bth.RCRDMAReadResponseOnly, 4, 0)
@@ -395,7 +397,8 @@ func TestCompareCopyTime(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		copy  uint64
-	}{{0, 1}, {10 * time.Microsecond, 1}, {10*time.Microsecond + 1, 0}, {-10 * time.Microsecond, 1}, {-10*time.Microsecond - 1, 0}} {
+	}{{0, 1}, {10 * time.Microsecond, 1}, {10*time.Microsecond + 1, 0}, {-10 * time.Microsecond, 1},
+		{-10*time.Microsecond - 1, 0}} {
 		p := newPoints("2001:db8::1", "2001:db8::2", ComparisonConfig{})
 		p.at(A, bth.RCSendOnly, 1, 0).after(c.after, A, bth.RCSendOnly, 1, 0).at(B, bth.RCSendOnly, 1, 0)
 		f := p.only(t)

@@ -145,7 +145,8 @@ func TestRealCounts(t *testing.T) {
 // each timeout. Where the capture has all that was sent, flows find as many.
 func TestRealRetries(t *testing.T) {
 	for _, name := range []string{
-		"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1", "w6-ackloss3",
+		"r6-loss2", "send4-reorder", "write4-loss1", "write4-red-ect", "w4-reddrop-q4", "write6-q8-loss1",
+		"w6-ackloss3",
 	} {
 		octets, err := os.ReadFile(wiretest.Path(t, "real/"+name+".truth.json"))
 		require.NoError(t, err)
@@ -276,7 +277,8 @@ func TestWholeMessages(t *testing.T) {
 			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13),
 			Messages{2, 1}},
 		{"… and then the end",
-			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13).send(uc(last), 11).send(uc(only), 12),
+			newScript(t).send(uc(first), 10).send(uc(last), 14).send(uc(first), 13).send(uc(last), 11).send(uc(only),
+				12),
 			Messages{3, 3}},
 		{"the capture begins in a message",
 			newScript(t).send(middle, 11).send(last, 12).send(only, 13),

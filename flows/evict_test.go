@@ -100,7 +100,8 @@ func TestGivenUpAndBack(t *testing.T) {
 	for i := range 20_000 {
 		random = random*1664525 + 1013904223
 		qp := random >> 8 % 64
-		s := script{Table: table, a: netip.MustParseAddr("192.0.2.1"), b: netip.MustParseAddr("192.0.2.2"), qpA: 1000 + qp, qpB: 2000 + qp}
+		s := script{Table: table, a: netip.MustParseAddr("192.0.2.1"), b: netip.MustParseAddr("192.0.2.2"),
+			qpA: 1000 + qp, qpB: 2000 + qp}
 		s.frame, s.now = uint64(i), time.Unix(int64(i), 0)
 		if i%3 == 0 {
 			s.acks(uint32(i))

@@ -16,9 +16,11 @@ func TestTrouble(t *testing.T) {
 	const none = 1 << 20
 	f := Flow{
 		Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1}, ICRCWrong: 2,
-		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16, Unjudged: 32},
-		Answers: Answers{ACKs: none, NAKs: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192, PPFC: 16384,
-			FCN: 32768, Proxy: 65536},
+		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16,
+			Unjudged: 32},
+		Answers: Answers{ACKs: none, NAKs: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192,
+			PPFC: 16384,
+			FCN:  32768, Proxy: 65536},
 	}
 	require.EqualValues(t, 1<<17-1, f.Trouble())
 	require.EqualValues(t, 56, f.PSN.StayedMissing())
@@ -28,11 +30,13 @@ func TestTrouble(t *testing.T) {
 // counted is a flow of which every count is another multiple of n.
 func counted(n uint64) Flow {
 	f := Flow{
-		FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), DestQP: 17},
-		First:   time.Unix(1, 0), Last: time.Unix(2, int64(n)), Spacing: -1,
+		FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"),
+			DestQP: 17},
+		First: time.Unix(1, 0), Last: time.Unix(2, int64(n)), Spacing: -1,
 		Packets: n, IPOctets: 2 * n, PayloadOctets: 3 * n, ICRCWrong: 4 * n, Truncated: 5 * n,
 		ECN: [4]uint64{6 * n, 7 * n, 8 * n, 9 * n},
-		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Repeats: 13 * n, Copies: 14 * n, Unseen: 15 * n, Lost: 16 * n,
+		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Repeats: 13 * n, Copies: 14 * n, Unseen: 15 * n,
+			Lost:     16 * n,
 			Unjudged: 17 * n},
 		Causes:  Repeats{NAK: 18 * n, RNR: 19 * n, Read: 20 * n, Timeout: 21 * n},
 		Answers: answersOf(n),
@@ -44,7 +48,8 @@ func counted(n uint64) Flow {
 }
 
 func answersOf(n uint64) Answers {
-	return Answers{ACKs: 22 * n, NAKs: [5]uint64{23 * n, 24 * n, 25 * n, 26 * n, 27 * n}, RNRNAKs: 28 * n, CNPs: 29 * n, Fast: 30 * n,
+	return Answers{ACKs: 22 * n, NAKs: [5]uint64{23 * n, 24 * n, 25 * n, 26 * n, 27 * n}, RNRNAKs: 28 * n, CNPs: 29 * n,
+		Fast: 30 * n,
 		PPFC: 31 * n, FCN: 32 * n, Proxy: 33 * n}
 }
 
@@ -120,10 +125,12 @@ func TestSinceOfEverything(t *testing.T) {
 func TestOrderOfUnpaired(t *testing.T) {
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	u := func(src netip.Addr, qp uint32, with bool, acks uint64) Unpaired {
-		return Unpaired{FlowKey: rocev2.FlowKey{Src: src, Dst: b, DestQP: qp}, WithQP: with, Answers: Answers{ACKs: acks}}
+		return Unpaired{FlowKey: rocev2.FlowKey{Src: src, Dst: b, DestQP: qp}, WithQP: with,
+			Answers: Answers{ACKs: acks}}
 	}
 	want := []Unpaired{u(a, 0, false, 10), u(a, 0, true, 5), u(a, 9, true, 16), u(b, 0, false, 32)}
-	parts := []Unpaired{u(a, 0, false, 2), u(b, 0, false, 32), u(a, 0, true, 1), u(a, 0, false, 8), u(a, 9, true, 16), u(a, 0, true, 4)}
+	parts := []Unpaired{u(a, 0, false, 2), u(b, 0, false, 32), u(a, 0, true, 1), u(a, 0, false, 8), u(a, 9, true, 16),
+		u(a, 0, true, 4)}
 	for range parts {
 		s := &Snapshot{Unpaired: append([]Unpaired(nil), parts...)}
 		s.order()
@@ -153,12 +160,14 @@ func TestAddAnswers(t *testing.T) {
 
 func TestMTUs(t *testing.T) {
 	for octets, want := range map[uint32]bool{
-		0: false, 128: false, 255: false, 256: true, 257: false, 384: false, 512: true, 768: false, 1024: true, 2048: true, 3072: false,
+		0: false, 128: false, 255: false, 256: true, 257: false, 384: false, 512: true, 768: false, 1024: true,
+		2048: true, 3072: false,
 		4095: false, 4096: true, 8192: false,
 	} {
 		require.Equal(t, want, isMTU(octets), octets)
 	}
-	for _, c := range [][3]uint32{{0, 1024, 1}, {1, 1024, 1}, {1024, 1024, 1}, {1025, 1024, 2}, {4096, 1024, 4}, {1<<32 - 1, 256, 1 << 24}} {
+	for _, c := range [][3]uint32{{0, 1024, 1}, {1, 1024, 1}, {1024, 1024, 1}, {1025, 1024, 2}, {4096, 1024, 4},
+		{1<<32 - 1, 256, 1 << 24}} {
 		require.Equal(t, c[2], responses(c[0], c[1]), c)
 	}
 	read, write := &roles[bth.RCRDMAReadRequest], &roles[bth.RCRDMAWriteOnly]

@@ -52,7 +52,8 @@ func TestWiden(t *testing.T) {
 	s := series{start: 100, width: 1000}
 	at := func(n int64) *Bin { b, _ := s.bin(100 + 1000*n); return b }
 	*at(0) = Bin{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Repeats: 6, First: 7, Last: 8, Sequenced: true}
-	*at(1) = Bin{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80, Sequenced: true}
+	*at(1) = Bin{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80,
+		Sequenced: true}
 	*at(2) = Bin{IPOctets: 1}
 	*at(3) = Bin{First: 9, Last: 11, Sequenced: true}
 	*at(4) = Bin{First: 12, Last: 13, Sequenced: true}
@@ -69,7 +70,8 @@ func TestWiden(t *testing.T) {
 	require.EqualValues(t, maxBins/2, i)
 	require.EqualValues(t, 2000, s.width)
 	require.EqualValues(t, maxBins/2+1, s.used)
-	require.Equal(t, Bin{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80, Sequenced: true}, s.bins[0])
+	require.Equal(t, Bin{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80,
+		Sequenced: true}, s.bins[0])
 	require.Equal(t, Bin{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, s.bins[1])
 	require.Equal(t, Bin{IPOctets: 2, First: 12, Last: 13, Sequenced: true}, s.bins[2])
 	for _, b := range s.bins[3:] {
@@ -208,7 +210,8 @@ func TestClocksOfRoads(t *testing.T) {
 			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
 		{"the other way round", []delayed{flow(ba, 1, 120, 100, 110), flow(ba, 2, 90), flow(ab, 1, -60, -50, -70)},
 			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
-		{"a clock far ahead", []delayed{flow(ab, 1, 1010), flow(ba, 1, 990, 980)}, Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
+		{"a clock far ahead", []delayed{flow(ab, 1, 1010), flow(ba, 1, 990, 980)},
+			Clocks{Known: BothWays, Offset: 1000, Delay: 10}},
 		{"extremes of an earlier flow",
 			[]delayed{flow(ab, 1, 90), flow(ab, 2, 110, 100), flow(ba, 1, -50), flow(ba, 2, -70, -60)},
 			Clocks{Known: BothWays, Offset: 20, Delay: 70}},
@@ -222,7 +225,8 @@ func TestClocksOfRoads(t *testing.T) {
 			Clocks{Known: BothWays, Offset: -500, Delay: -400}}, // -901 - 100 is -1001, halves towards 0
 		{"a flow that disagrees, with as many", []delayed{flow(ab, 1, 100), flow(ab, 2, -900), flow(ba, 1, -100)},
 			Clocks{Known: BothWays, Offset: -500, Delay: -400}},
-		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20), flow(other.Reversed(1), 1, -10, -20)},
+		{"the most samples", []delayed{flow(ab, 1, 1000), flow(ba, 1, -1000), flow(other, 1, 10, 20),
+			flow(other.Reversed(1), 1, -10, -20)},
 			Clocks{Known: BothWays, Offset: 0, Delay: 10}},
 	} {
 		comparison := NewComparison(ComparisonConfig{})
@@ -261,7 +265,8 @@ func TestTypicalDelay(t *testing.T) {
 		f       *compared
 		t       int64
 		outside uint64
-	}{{one, 829, 1}, {one, 830, 0}, {one, 1830, 0}, {one, 1831, 1}, {none, 740, 1}, {none, 741, 0}, {none, 1741, 0}, {none, 1742, 1}} {
+	}{{one, 829, 1}, {one, 830, 0}, {one, 1830, 0}, {one, 1831, 1}, {none, 740, 1}, {none, 741, 0}, {none, 1741, 0},
+		{none, 1742, 1}} {
 		was := x.f.Outside
 		c.missing(A, &group{flow: x.f}, x.t)
 		require.Equal(t, x.outside, x.f.Outside-was, x.t)
@@ -281,8 +286,10 @@ func TestNext(t *testing.T) {
 		window, a, b uint64
 		turn, want   Point
 	}{
-		{100, 3, 1, A, B}, {100, 3, 1, B, B}, {100, 1, 3, A, A}, {100, 1, 3, B, A}, {100, 2, 2, A, B}, {100, 2, 2, B, A},
-		{100, 50, 60, B, A}, {100, 50, 60, A, B}, {100, 49, 60, A, A}, {100, 60, 49, B, B}, {1, 1, 5, A, B}, {1, 0, 5, A, A}, {2, 5, 0, B, B},
+		{100, 3, 1, A, B}, {100, 3, 1, B, B}, {100, 1, 3, A, A}, {100, 1, 3, B, A}, {100, 2, 2, A, B},
+		{100, 2, 2, B, A},
+		{100, 50, 60, B, A}, {100, 50, 60, A, B}, {100, 49, 60, A, A}, {100, 60, 49, B, B}, {1, 1, 5, A, B},
+		{1, 0, 5, A, A}, {2, 5, 0, B, B},
 	} {
 		k := Comparison{window: c.window, turn: c.turn}
 		k.sides[A].waiting, k.sides[B].waiting = c.a, c.b
@@ -297,7 +304,8 @@ func TestLinksInShards(t *testing.T) {
 	whole := New(Config{})
 	const n = maxLinks + 5
 	for i := range n {
-		p := Packet{kind: pfcKind, pause: pause{mac: [6]byte{2, 0, 0, 0, byte(i >> 8), byte(i)}, enabled: 1, quanta: [8]uint16{1}}}
+		p := Packet{kind: pfcKind, pause: pause{mac: [6]byte{2, 0, 0, 0, byte(i >> 8), byte(i)}, enabled: 1,
+			quanta: [8]uint16{1}}}
 		whole.Observe(&p, 1, time.Unix(1, 0))
 		for _, table := range tables {
 			table.Observe(&p, 1, time.Unix(1, 0))
@@ -389,7 +397,8 @@ func TestCNPOfDatagrams(t *testing.T) {
 		return n
 	}
 	for name, s := range map[string]*script{
-		"before": datagram(cnp(newScript(t)), 18), "after": cnp(datagram(newScript(t), 18)), "twice": cnp(datagram(datagram(newScript(t), 18), 18)),
+		"before": datagram(cnp(newScript(t)), 18), "after": cnp(datagram(newScript(t), 18)),
+		"twice": cnp(datagram(datagram(newScript(t), 18), 18)),
 	} {
 		f := s.flow()
 		require.EqualValues(t, 1, f.CNPs, name)
@@ -506,8 +515,10 @@ func TestOrderOfCompared(t *testing.T) {
 	var want []uint32
 	c := NewComparison(ComparisonConfig{})
 	for i, set := range []func(f *Compared){
-		func(*Compared) {}, func(f *Compared) { f.Same, f.Packets[0] = 99, 99 }, func(f *Compared) { f.Lost, f.Outside = 1, 99 },
-		func(f *Compared) { f.Added = 2 }, func(f *Compared) { f.Duplicated[A] = 3 }, func(f *Compared) { f.Duplicated[B] = 4 },
+		func(*Compared) {}, func(f *Compared) { f.Same, f.Packets[0] = 99, 99 },
+		func(f *Compared) { f.Lost, f.Outside = 1, 99 },
+		func(f *Compared) { f.Added = 2 }, func(f *Compared) { f.Duplicated[A] = 3 },
+		func(f *Compared) { f.Duplicated[B] = 4 },
 		func(f *Compared) { f.DSCP = change }, func(f *Compared) { f.ECN = change; f.Lost = 1 },
 		func(f *Compared) { f.Added = 9 },
 	} {
@@ -535,7 +546,8 @@ func TestSmallDelays(t *testing.T) {
 	for _, n := range []time.Duration{-3, 5, -10, 1, -7, 9, -1, 3, -5, 7} {
 		d.Add(n)
 	}
-	for p, want := range map[float64]time.Duration{0.1: -10, 0.2: -7, 0.3: -5, 0.4: -3, 0.5: -1, 0.6: 1, 0.7: 3, 0.8: 5, 0.9: 7, 1: 9} {
+	for p, want := range map[float64]time.Duration{0.1: -10, 0.2: -7, 0.3: -5, 0.4: -3, 0.5: -1, 0.6: 1, 0.7: 3, 0.8: 5,
+		0.9: 7, 1: 9} {
 		require.Equal(t, want, d.Percentile(p), p)
 	}
 	require.Equal(t, [2]time.Duration{-10, 9}, [2]time.Duration{d.Min(), d.Max()})

@@ -19,7 +19,8 @@ func (d *Decoder) plain(p *Packet) bool {
 	op := bth.Opcode(u[udpSize])
 	r := &roles[op]
 	t := op.Transport()
-	if be.Uint16(u[2:]) != rocev2.Port || length > len(u) || r.of != request && r.of != answer || t == bth.TransportUD || t == bth.TransportRD {
+	if be.Uint16(u[2:]) != rocev2.Port || length > len(u) || r.of != request && r.of != answer ||
+		t == bth.TransportUD || t == bth.TransportRD {
 		return false
 	}
 	payload := length - udpSize - bth.Size - op.HeaderLen() - int(u[udpSize+1]>>4&3) - icrcSize

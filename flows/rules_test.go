@@ -76,14 +76,17 @@ func (s *script) rnrs(psns ...uint32) *script { return s.back(bth.RCAcknowledge,
 // connect gives a REQ and its REP: requests of a begin with psn.
 func (s *script) connect(id, psn, mtu uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: s.qpA, PSN: 5000, MTU: uint16(mtu)}})
 	s.rep(id, psn)
 	return s
 }
 
 func (s *script) rep(id, psn uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn, MTU: uint16(0)}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: id + 1000, Remote: id, QP: s.qpB, PSN: psn,
+			MTU: uint16(0)}})
 	return s
 }
 
@@ -111,35 +114,65 @@ func TestPSNRules(t *testing.T) {
 		causes Repeats
 	}{
 		{"in order", paired(t, 10).sends(10, 11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
-		{"wrapping", paired(t, 0xFFFFFE).sends(0xFFFFFE, 0xFFFFFF, 0, 1).acks(1), PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Repeats{}},
-		{"gap, covered after", paired(t, 10).sends(10, 13).acks(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
-		{"gap, covered before", paired(t, 10).sends(10).acks(12).sends(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
-		{"gap, half covered", paired(t, 10).sends(10).acks(11).sends(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
-		{"gap over the wrap", paired(t, 0xFFFFFE).sends(0xFFFFFE, 1).acks(1), PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
-		{"gap, nothing came back", newScript(t).sends(10, 13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Repeats{}},
-		{"gap, a NAK covers what is before", paired(t, 10).sends(10, 13).naks(12), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
-		{"gap, READ response covers", paired(t, 10).sends(10).read(12, 1).back(bth.RCRDMAReadResponseOnly, 0x1F, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
-		{"gap, ATOMIC Acknowledge covers", paired(t, 10).sends(10).send(bth.RCFetchAdd, 12).back(bth.RCAtomicAcknowledge, 0x1F, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
-		{"the first one that CM named is missing", paired(t, 10).sends(12).acks(12), PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
-		{"the last ones, covered", paired(t, 10).sends(10).acks(12), PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
-		{"late", paired(t, 10).sends(10, 12, 11).acks(12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
-		{"late in the middle of a hole", paired(t, 10).sends(10, 15, 12).acks(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Repeats{}},
-		{"late twice is a repeat", paired(t, 10).sends(10, 12, 11, 11).acks(12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"65,536 ahead is a gap", newScript(t).sends(10, 11+65536), PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
-		{"65,537 ahead is a new life", newScript(t).sends(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2}, Repeats{}},
-		{"65,536 behind is a repeat", newScript(t).sends(100_000, 100_001-65536), PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"65,537 behind is a new life", newScript(t).sends(100_000, 100_000-65536), PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Repeats{}},
-		{"a hole of the life before", paired(t, 10).sends(10, 12).acks(10).sends(500_000, 11, 500_001).acks(500_001), PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+		{"wrapping", paired(t, 0xFFFFFE).sends(0xFFFFFE, 0xFFFFFF, 0, 1).acks(1),
+			PSN{First: 0xFFFFFE, Last: 1, Lives: 1}, Repeats{}},
+		{"gap, covered after", paired(t, 10).sends(10, 13).acks(13),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"gap, covered before", paired(t, 10).sends(10).acks(12).sends(13),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"gap, half covered", paired(t, 10).sends(10).acks(11).sends(13),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
+		{"gap over the wrap", paired(t, 0xFFFFFE).sends(0xFFFFFE, 1).acks(1),
+			PSN{First: 0xFFFFFE, Last: 1, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"gap, nothing came back", newScript(t).sends(10, 13),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unjudged: 2}, Repeats{}},
+		{"gap, a NAK covers what is before", paired(t, 10).sends(10, 13).naks(12),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 2, Unseen: 1, Lost: 1}, Repeats{}},
+		{"gap, READ response covers", paired(t, 10).sends(10).read(12, 1).back(bth.RCRDMAReadResponseOnly, 0x1F, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+		{"gap, ATOMIC Acknowledge covers", paired(t, 10).sends(10).send(bth.RCFetchAdd,
+			12).back(bth.RCAtomicAcknowledge, 0x1F, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+		{"the first one that CM named is missing", paired(t, 10).sends(12).acks(12),
+			PSN{First: 12, Last: 12, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"the last ones, covered", paired(t, 10).sends(10).acks(12),
+			PSN{First: 10, Last: 10, Lives: 1, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"late", paired(t, 10).sends(10, 12, 11).acks(12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
+		{"late in the middle of a hole", paired(t, 10).sends(10, 15, 12).acks(15),
+			PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 4, Late: 1, Unseen: 3}, Repeats{}},
+		{"late twice is a repeat", paired(t, 10).sends(10, 12, 11, 11).acks(12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"65,536 ahead is a gap", newScript(t).sends(10, 11+65536),
+			PSN{First: 10, Last: 11 + 65536, Lives: 1, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
+		{"65,537 ahead is a new life", newScript(t).sends(10, 12+65536), PSN{First: 10, Last: 12 + 65536, Lives: 2},
+			Repeats{}},
+		{"65,536 behind is a repeat", newScript(t).sends(100_000, 100_001-65536),
+			PSN{First: 100_001 - 65536, Last: 100_000, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"65,537 behind is a new life", newScript(t).sends(100_000, 100_000-65536),
+			PSN{First: 100_000, Last: 100_000 - 65536, Lives: 2}, Repeats{}},
+		{"a hole of the life before", paired(t, 10).sends(10, 12).acks(10).sends(500_000, 11, 500_001).acks(500_001),
+			PSN{First: 10, Last: 500_001, Lives: 4, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
 
-		{"CM names it anew", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(900, 901).acks(901), PSN{First: 10, Last: 901, Lives: 2}, Repeats{}},
-		{"CM names it anew, the first is missing", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(902).acks(902), PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
-		{"CM names it anew, from the same PSN", paired(t, 10).sends(10, 11).acks(11).connect(8, 10, 1024).sends(10, 11).acks(11), PSN{First: 10, Last: 11, Lives: 2}, Repeats{}},
-		{"CM retransmits", paired(t, 10).connect(7, 10, 1024).sends(10).connect(7, 10, 1024).sends(11).acks(11), PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
-		{"a REQ alone", paired(t, 10).sends(10).forge(7).sends(11).rep(7, 10).sends(12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
-		{"a forged exchange, and then a gap", paired(t, 10).sends(10).connect(9, 12, 1024).sends(11, 13).acks(13), PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
-		{"a forged exchange", paired(t, 10).sends(10).connect(9, 4000, 1024).sends(11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"CM names it anew", paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(900, 901).acks(901),
+			PSN{First: 10, Last: 901, Lives: 2}, Repeats{}},
+		{"CM names it anew, the first is missing",
+			paired(t, 10).sends(10, 11).acks(11).connect(8, 900, 1024).sends(902).acks(902),
+			PSN{First: 10, Last: 902, Lives: 2, Gaps: 1, Missing: 2, Unseen: 2}, Repeats{}},
+		{"CM names it anew, from the same PSN",
+			paired(t, 10).sends(10, 11).acks(11).connect(8, 10, 1024).sends(10, 11).acks(11),
+			PSN{First: 10, Last: 11, Lives: 2}, Repeats{}},
+		{"CM retransmits", paired(t, 10).connect(7, 10, 1024).sends(10).connect(7, 10, 1024).sends(11).acks(11),
+			PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
+		{"a REQ alone", paired(t, 10).sends(10).forge(7).sends(11).rep(7, 10).sends(12).acks(12),
+			PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
+		{"a forged exchange, and then a gap", paired(t, 10).sends(10).connect(9, 12, 1024).sends(11, 13).acks(13),
+			PSN{First: 10, Last: 13, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+		{"a forged exchange", paired(t, 10).sends(10).connect(9, 4000, 1024).sends(11, 12).acks(12),
+			PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
 
-		{"NAK", paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12).acks(12), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
+		{"NAK", paired(t, 10).sends(10, 11, 12).naks(11).sends(11, 12).acks(12),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
 		{"NAK, and a request that crosses it",
 			paired(t, 10).sends(10, 11).naks(11).sends(12, 11, 12).acks(12),
 			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{NAK: 2}},
@@ -200,7 +233,8 @@ func TestPSNRules(t *testing.T) {
 		{"a NAKed run whose packets change places",
 			paired(t, 10).sends(10, 11, 12, 13, 14).naks(11).acks(14).sends(11, 13, 12, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Repeats: 4}, Repeats{NAK: 4}},
-		{"RNR NAK", paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).rnrs(10).sends(10, 11).acks(11), PSN{First: 10, Last: 11, Lives: 1, Repeats: 4}, Repeats{RNR: 4}},
+		{"RNR NAK", paired(t, 10).sends(10, 11).rnrs(10).sends(10, 11).rnrs(10).sends(10, 11).acks(11),
+			PSN{First: 10, Last: 11, Lives: 1, Repeats: 4}, Repeats{RNR: 4}},
 		{"RNR NAK and NAK of the same PSN",
 			paired(t, 10).sends(10, 11).rnrs(10).naks(10).sends(10, 11).acks(11),
 			PSN{First: 10, Last: 11, Lives: 1, Repeats: 2}, Repeats{RNR: 2}},
@@ -219,28 +253,45 @@ func TestPSNRules(t *testing.T) {
 		{"the newer refusal of those that may explain",
 			paired(t, 10).sends(10, 11, 12).rnrs(10).naks(11).sends(12).acks(12),
 			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{NAK: 1}},
-		{"other NAKs explain nothing", paired(t, 10).sends(10).back(bth.RCAcknowledge, 0x62, 10).sends(10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"other NAKs explain nothing", paired(t, 10).sends(10).back(bth.RCAcknowledge, 0x62, 10).sends(10),
+			PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
 		{"timeout", paired(t, 10).sends(10, 10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
 
 		{"READ", paired(t, 10).read(10, 3000).sends(13).acks(13), PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
 		{"READ at the end", paired(t, 10).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1}, Repeats{}},
 		{"READ of nothing", paired(t, 10).read(10, 0).sends(11), PSN{First: 10, Last: 11, Lives: 1}, Repeats{}},
-		{"READ missing", paired(t, 10).sends(10).sends(14).acks(14), PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Repeats{}},
-		{"READ late", paired(t, 10).sends(10, 14).read(11, 3000).acks(14), PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Repeats{}},
-		{"rest of a READ", paired(t, 10).read(10, 3000).read(11, 1976).read(12, 952), PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{Read: 2}},
-		{"all of a READ again", paired(t, 10).read(10, 3000).read(10, 3000), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"no READ inside a READ", paired(t, 10).read(10, 3000).sends(11), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"a NAK newer than the READ", paired(t, 10).read(10, 3000).naks(11).read(11, 1976), PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{NAK: 1}},
+		{"READ missing", paired(t, 10).sends(10).sends(14).acks(14),
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Unseen: 3}, Repeats{}},
+		{"READ late", paired(t, 10).sends(10, 14).read(11, 3000).acks(14),
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 3, Late: 1}, Repeats{}},
+		{"rest of a READ", paired(t, 10).read(10, 3000).read(11, 1976).read(12, 952),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 2}, Repeats{Read: 2}},
+		{"all of a READ again", paired(t, 10).read(10, 3000).read(10, 3000),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"no READ inside a READ", paired(t, 10).read(10, 3000).sends(11),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"a NAK newer than the READ", paired(t, 10).read(10, 3000).naks(11).read(11, 1976),
+			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{NAK: 1}},
 
-		{"MTU not known: a READ takes what follows shows", newScript(t).read(10, 4096).sends(14), PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
-		{"MTU not known: at most what 256 octets take", newScript(t).read(10, 4096).sends(26), PSN{First: 10, Last: 26, Lives: 1}, Repeats{}},
-		{"MTU not known: beyond that is a gap", newScript(t).read(10, 4096).sends(27), PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
-		{"MTU not known: at least one", newScript(t).read(10, 4096).sends(10), PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"MTU from a First packet", newScript(t).first(1024, 10).sends(11).read(12, 4096).sends(17), PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
-		{"MTU from a First packet behind the READ", newScript(t).read(10, 4096).first(1024, 14), PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
-		{"MTU from a response", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseFirst, 0x1F, 10).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
-		{"the last response tells", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
-		{"responses are no packets that were not seen", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13), PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
+		{"MTU not known: a READ takes what follows shows", newScript(t).read(10, 4096).sends(14),
+			PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
+		{"MTU not known: at most what 256 octets take", newScript(t).read(10, 4096).sends(26),
+			PSN{First: 10, Last: 26, Lives: 1}, Repeats{}},
+		{"MTU not known: beyond that is a gap", newScript(t).read(10, 4096).sends(27),
+			PSN{First: 10, Last: 27, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+		{"MTU not known: at least one", newScript(t).read(10, 4096).sends(10),
+			PSN{First: 10, Last: 10, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"MTU from a First packet", newScript(t).first(1024, 10).sends(11).read(12, 4096).sends(17),
+			PSN{First: 10, Last: 17, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+		{"MTU from a First packet behind the READ", newScript(t).read(10, 4096).first(1024, 14),
+			PSN{First: 10, Last: 14, Lives: 1}, Repeats{}},
+		{"MTU from a response", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseFirst, 0x1F,
+			10).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+		{"the last response tells", newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F,
+			13).sends(15), PSN{First: 10, Last: 15, Lives: 1, Gaps: 1, Missing: 1, Lost: 1}, Repeats{}},
+		{"responses are no packets that were not seen",
+			newScript(t).connect(7, 10, 0).read(10, 4096).back(bth.RCRDMAReadResponseLast, 0x1F, 13),
+			PSN{First: 10, Last: 13, Lives: 1}, Repeats{}},
 
 		{"MTU not known: the READ again", newScript(t).read(10, 4096).read(10, 4096).sends(14),
 			PSN{First: 10, Last: 14, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
@@ -257,11 +308,16 @@ func TestPSNRules(t *testing.T) {
 			paired(t, 10).sends(10).connect(8, 900, 1024).sends(900 + 65536),
 			PSN{First: 10, Last: 900 + 65536, Lives: 2, Gaps: 1, Missing: 65536, Unjudged: 65536}, Repeats{}},
 
-		{"UC: gap", newScript(t).send(bth.UCSendOnly, 10, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
-		{"UC: late, and no repeats", newScript(t).send(bth.UCSendOnly, 10, 12, 11, 11, 10), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
-		{"XRC", newScript(t).send(bth.XRCSendOnly, 10, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"RD", newScript(t).send(bth.RDSendOnly, 10, 12, 12), PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
-		{"answers that came before the votes decide", newScript(t).sends(10, 12).acks(10).sends(13, 14).acks(13, 14), PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
+		{"UC: gap", newScript(t).send(bth.UCSendOnly, 10, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1}, Repeats{}},
+		{"UC: late, and no repeats", newScript(t).send(bth.UCSendOnly, 10, 12, 11, 11, 10),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Late: 1}, Repeats{}},
+		{"XRC", newScript(t).send(bth.XRCSendOnly, 10, 12, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"RD", newScript(t).send(bth.RDSendOnly, 10, 12, 12),
+			PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unjudged: 1, Repeats: 1}, Repeats{Timeout: 1}},
+		{"answers that came before the votes decide", newScript(t).sends(10, 12).acks(10).sends(13, 14).acks(13, 14),
+			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
 	} {
 		f := c.script.flow()
 		require.Equal(t, c.psn, f.PSN, c.name)
@@ -279,7 +335,8 @@ func (s *script) first(mtu, psn uint32) *script {
 // connection.
 func (s *script) forge(id uint32) *script {
 	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: id, Remote: 0, QP: 666, PSN: 6000, MTU: uint16(256)}})
 	return s
 }
 
@@ -307,12 +364,15 @@ func TestHolesSplit(t *testing.T) {
 		s.sends(10 * i)
 	}
 	s.sends(10*maxHoles + 1)
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Unjudged: 9 * maxHoles}, s.flow().PSN)
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles,
+		Unjudged: 9 * maxHoles}, s.flow().PSN)
 	s.sends(15).acks(10*maxHoles + 1) // in the lowest
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 1, Unseen: 9*maxHoles - 1}, s.flow().PSN)
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 1,
+		Unseen: 9*maxHoles - 1}, s.flow().PSN)
 	s.sends(4, 16, 25) // the lowest part is given up: it is a repeat
 	f := s.flow()
-	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Repeats: 1, Unseen: 9*maxHoles - 3}, f.PSN)
+	require.Equal(t, PSN{Last: 10*maxHoles + 1, Lives: 1, Gaps: maxHoles, Missing: 9 * maxHoles, Late: 3, Repeats: 1,
+		Unseen: 9*maxHoles - 3}, f.PSN)
 }
 
 func TestPairs(t *testing.T) {

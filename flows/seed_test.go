@@ -39,7 +39,8 @@ func TestChosenKeys(t *testing.T) {
 		slow   bool                           // that one
 	}{
 		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.Hash(seed)&0xFFF == 7 }, true},
-		{"without a seed", queuePair, func(k *key, _ uint64) bool { return fork(roadOf(k), uint64(k.QP))&0xFFF == 7 }, false},
+		{"without a seed", queuePair, func(k *key, _ uint64) bool { return fork(roadOf(k), uint64(k.QP))&0xFFF == 7 },
+			false},
 		{"road 0", prefixes, func(k *key, _ uint64) bool { return roadOf(k) == 0 }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

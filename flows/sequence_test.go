@@ -98,7 +98,8 @@ func TestPrecedes(t *testing.T) {
 		{"something missing between", []packet{{middle, 12}, {last, 13}, {first, 10}}, 1, 0},
 		{"the same, before its end", []packet{{middle, 12}, {first, 10}, {last, 13}}, 1, 0},
 		{"another one before", []packet{{middle, 12}, {last, 13}, {only, 11}}, 1, 1},
-		{"an end before, and a whole one behind", []packet{{middle, 12}, {last, 13}, {last, 11}, {first, 14}, {last, 15}}, 1, 1},
+		{"an end before, and a whole one behind",
+			[]packet{{middle, 12}, {last, 13}, {last, 11}, {first, 14}, {last, 15}}, 1, 1},
 		{"two whole ones behind", []packet{{last, 13}, {only, 14}, {only, 15}}, 2, 2},
 		{"the last one first", []packet{{only, 13}, {last, 12}, {first, 11}}, 2, 2},
 		{"backwards", []packet{{last, 13}, {middle, 12}, {first, 11}}, 1, 1},
@@ -160,7 +161,8 @@ func TestManyEarly(t *testing.T) {
 		s := newScript(t).at(0).sends(10, 12).at(5).acks(12)
 		f := give(acks(s.at(9), c.others, 9))
 		require.EqualValues(t, c.others+1, f.ACKs)
-		require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost}, f.PSN, c.name)
+		require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost}, f.PSN,
+			c.name)
 		if c.times == 0 {
 			require.Nil(t, f.RTT, c.name)
 			continue
@@ -258,7 +260,8 @@ func TestDoubtfulREQ(t *testing.T) {
 		{"another one", newScript(t).exchange(7, 66, 0).exchange(7, 17, minute), false},
 		{"and the first again", newScript(t).exchange(7, 17, 0).exchange(7, 66, 1).exchange(7, 17, 2), false},
 		{"after a minute", newScript(t).exchange(7, 66, 0).exchange(7, 17, minute+1), true},
-		{"a minute after the doubt", newScript(t).exchange(7, 66, 0).exchange(7, 67, 1).exchange(7, 17, minute+2), true},
+		{"a minute after the doubt", newScript(t).exchange(7, 66, 0).exchange(7, 67, 1).exchange(7, 17, minute+2),
+			true},
 		{"of another id", newScript(t).exchange(7, 17, 0).exchange(8, 66, 1), true},
 	} {
 		s := c.script.rep(7, 10).sends(12)

@@ -262,7 +262,8 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 		return nil
 	}
 	s := t.series(&with.flow)
-	out := &Series{Start: moment(s.start), End: moment(max(s.start, s.end)), Width: time.Duration(s.width), More: s.more}
+	out := &Series{Start: moment(s.start), End: moment(max(s.start, s.end)), Width: time.Duration(s.width),
+		More: s.more}
 	out.Bins = append(out.Bins, s.bins[:s.used]...)
 	for _, m := range s.marks[:s.nMarks] {
 		out.Marks = append(out.Marks, Mark{m.kind, m.cause, m.frame, moment(m.at), m.psn, m.count, m.line})

@@ -90,9 +90,12 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 func TestDecodeIntoUsedPacket(t *testing.T) {
 	k := keyOf(rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 5})
 	used := Packet{
-		kind: request, opcode: bth.UDSendOnly, ackReq: true, icrcWrong: true, truncated: true, noHeaders: true, tunnelled: true, exchanges: true,
-		nHops: maxNodes, trafficClass: 3, syndrome: 0x60, vlan: 7, pkt: k, psn: 9, srcQP: 1, asked: 100, ipOctets: 1000, payload: 900,
-		about: k, queue: queue{7, 1 << 30, true}, ingress: k.Src, label: 3, cm: qpmap.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)},
+		kind: request, opcode: bth.UDSendOnly, ackReq: true, icrcWrong: true, truncated: true, noHeaders: true,
+		tunnelled: true, exchanges: true,
+		nHops: maxNodes, trafficClass: 3, syndrome: 0x60, vlan: 7, pkt: k, psn: 9, srcQP: 1, asked: 100, ipOctets: 1000,
+		payload: 900,
+		about:   k, queue: queue{7, 1 << 30, true}, ingress: k.Src, label: 3,
+		cm:    qpmap.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)},
 		pause: pause{whole: true, enabled: 0xFF, quanta: [8]uint16{1, 2, 3, 4, 5, 6, 7, 8}},
 	}
 	for i := range used.hops {
@@ -100,7 +103,8 @@ func TestDecodeIntoUsedPacket(t *testing.T) {
 	}
 	one, other := New(Config{}), New(Config{})
 	var d Decoder
-	for _, name := range []string{"rxe-udaddy6.pcap", "messages.pcap", "fastcnp.pcap", "ioam-linux618-two.pcap", "rxe-verbs6.pcap"} {
+	for _, name := range []string{"rxe-udaddy6.pcap", "messages.pcap", "fastcnp.pcap", "ioam-linux618-two.pcap",
+		"rxe-verbs6.pcap"} {
 		for _, r := range wiretest.Capture(t, name) {
 			p, q, o := Packet{}, used, rocev2.DecodeOptions{Cut: len(r.Data) < r.OrigLen}
 			d.Decode(&p, r.Data, o)

@@ -221,7 +221,8 @@ func TestCheck(t *testing.T) {
 		"octets wait, ":    func(n *Network, _ *Port) { n.switches[0].over-- },
 	} {
 		cfg := dcqcn(CNP)
-		cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000, Reserve: 4096}
+		cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000,
+			Reserve: 4096}
 		n, out := incast(cfg, 8, 100*sim.Gbps, µs)
 		n.Until(20 * µs)
 		require.NoError(t, n.Check())

@@ -155,7 +155,8 @@ func (s *Switch) congested(out *Port, r ref, k *packet) {
 	e := &n.roles.event
 	e.Own = nil
 	if v := n.cfg.Variant; v == HPCCFastCNPOwn || v == HPCCBoth {
-		n.roles.own = n.record(&reaction.Hop{QLen: uint64(out.dataQueue().octets), TS: time.Duration(now / sim.Nanosecond)},
+		n.roles.own = n.record(&reaction.Hop{QLen: uint64(out.dataQueue().octets),
+			TS: time.Duration(now / sim.Nanosecond)},
 			out.number)
 		e.Own = &n.roles.own
 	}

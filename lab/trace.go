@@ -62,7 +62,8 @@ func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 	p := n.ports[port]
 	return ioam.Node{
 		Type: n.traceType(), HopLimit: 64, NodeID: uint32(p.owner.(*Switch).index), Egress: uint16(p.index),
-		Ingress: ioam.NoInterface, Seconds: uint32(at.Unix()), Fraction: uint32(at.Nanosecond()), QueueDepth: uint32(h.QLen),
+		Ingress: ioam.NoInterface, Seconds: uint32(at.Unix()), Fraction: uint32(at.Nanosecond()),
+		QueueDepth:        uint32(h.QLen),
 		WideNamespaceData: h.TxBytes,
 	}
 }

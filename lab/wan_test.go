@@ -297,7 +297,8 @@ func TestBuffers(t *testing.T) {
 	// XOFF of 50 KB a port, and a reserve of a frame: nothing is lost with room enough.
 	cfg = dcqcn(None)
 	cfg.PauseDelay = 500 * sim.Nanosecond
-	cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000, Reserve: 4096}
+	cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 3000, Headroom: 60_000,
+		Reserve: 4096}
 	n, _ = incast(cfg, 8, 100*sim.Gbps, µs)
 	n.Until(ms)
 	require.NoError(t, n.Check())

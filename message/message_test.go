@@ -52,7 +52,8 @@ func fastOption(data ...byte) []byte {
 
 func TestDecode(t *testing.T) {
 	address := there.As16()
-	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 3}
+	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1,
+		DstPort: 4791}, Level: 3}
 	proxy, err := five.AppendBinary(nil)
 	require.NoError(t, err)
 	cnpHeader, ppfcHeader := cnp.New(7, 0xFFFF).Header, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header
@@ -67,46 +68,60 @@ func TestDecode(t *testing.T) {
 		{"unknown opcode", roce(t, bth.Header{Opcode: 0x1F}, nil, nil), Data, ReachTransport, nil},
 		{"opcode 0x80", roce(t, bth.Header{Opcode: 0x80}, nil, make([]byte, 16)), Data, ReachTransport, nil},
 		{"RC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAcknowledge}, nil, nil), Ack, ReachTransport, nil},
-		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), Ack, ReachTransport, nil},
+		{"RC ATOMIC Acknowledge", roce(t, bth.Header{Opcode: bth.RCAtomicAcknowledge}, nil, nil), Ack, ReachTransport,
+			nil},
 		{"XRC Acknowledge", roce(t, bth.Header{Opcode: bth.XRCAcknowledge}, nil, nil), Ack, ReachTransport, nil},
 		{"UD has no Acknowledge", roce(t, bth.Header{Opcode: 0x71}, nil, nil), Data, ReachTransport, nil},
 		{"CNP", roce(t, cnpHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
 		{"Fast CNP", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
 		{"PPFC", roce(t, ppfcHeader, nil, make([]byte, 12)), PPFC, ReachTransport, nil},
-		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), PPFC, ReachTransport, nil},
-		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil), Data, ReachTransport, nil},
+		{"PPFC with a Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 24)), PPFC,
+			ReachTransport, nil},
+		{"data with a Fast CNP option", roce(t, bth.Header{Opcode: bth.RCSendOnly}, fastOption(address[:]...), nil),
+			Data, ReachTransport, nil},
 		{"FCN", udp(t, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), FCN, ReachUDP, nil},
 		{"proxy message", udp(t, 1022, proxy), Proxy, ReachUDP, nil},
 
 		{"other port", udp(t, 53, nil), Other, ReachNothing, rocev2.ErrPort},
-		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, ReachNothing, rocev2.ErrNotRoCEv2},
+		{"TCP", append([]byte{0x60, 0, 0, 0, 0, 0, 6, 0}, make([]byte, 32)...), Other, ReachNothing,
+			rocev2.ErrNotRoCEv2},
 		{"nothing", nil, Other, ReachNothing, wireerr.Truncated},
 
 		{"no BTH", udp(t, 4791, make([]byte, 15)), Broken, ReachUDP, wireerr.Truncated},
 		{"short UDP length", lengthened(udp(t, 4791, make([]byte, 16)), -17), Broken, ReachNothing, wireerr.Malformed},
 		{"CNP of 15 octets", roce(t, cnpHeader, nil, make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
-		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
-		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
-		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...), make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
+		{"Fast CNP of 15 octets", roce(t, cnpHeader, fastOption(address[:]...), make([]byte, 15)), Broken,
+			ReachTransport, cnp.ErrLength},
+		{"Fast CNP option of 15 octets", roce(t, cnpHeader, fastOption(address[:15]...), make([]byte, 16)), Broken,
+			ReachTransport, wireerr.Malformed},
+		{"Fast CNP without a trace", roce(t, cnpHeader, fastOption(append(make([]byte, 12), address[:]...)...),
+			make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
 		{"PPFC of 20 octets", roce(t, ppfcHeader, nil, make([]byte, 20)), Broken, ReachTransport, ppfc.ErrLength},
 		{"P bit and 16 octets", roce(t, ppfcHeader, nil, make([]byte, 16)), CNP, ReachTransport, nil},
-		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)), FastCNP, ReachTransport, nil},
+		{"P bit and 16 octets, Fast CNP option", roce(t, ppfcHeader, fastOption(address[:]...), make([]byte, 16)),
+			FastCNP, ReachTransport, nil},
 		{"CNP with an unknown option",
-			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport,
+			nil},
 		{"CNP with an unknown option of the other two actions",
-			roce(t, cnpHeader, []byte{17, 0, 0x4E, 0, 0xCE, 0, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
+			roce(t, cnpHeader, []byte{17, 0, 0x4E, 0, 0xCE, 0, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport,
+			nil},
 		{"CNP with an unknown option to skip",
 			roce(t, cnpHeader, []byte{17, 0, 0x1E, 0, 1, 2, 0, 0}, make([]byte, 16)), CNP, ReachTransport, nil},
 		{"P bit, 16 octets, and an unknown option",
-			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport, nil},
+			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), UnknownOption, ReachTransport,
+			nil},
 		{"PPFC with an unknown option",
 			roce(t, ppfcHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 12)), PPFC, ReachTransport, nil},
 		{"Fast CNP and an unknown option",
-			roce(t, cnpHeader, append(fastOption(address[:]...)[:20:20], 0x8E, 2, 0, 0), make([]byte, 16)), FastCNP, ReachTransport, nil},
+			roce(t, cnpHeader, append(fastOption(address[:]...)[:20:20], 0x8E, 2, 0, 0), make([]byte, 16)), FastCNP,
+			ReachTransport, nil},
 		{"15 octets and an unknown option",
-			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), Broken, ReachTransport, cnp.ErrLength},
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 15)), Broken, ReachTransport,
+			cnp.ErrLength},
 		{"an unknown option, and one that overruns",
-			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport, wireerr.Malformed},
+			roce(t, cnpHeader, []byte{17, 0, 0x8E, 0, 1, 9, 0, 0}, make([]byte, 16)), Broken, ReachTransport,
+			wireerr.Malformed},
 		{"FCN of 3 octets", udp(t, 1021, make([]byte, 3)), Broken, ReachUDP, wireerr.Truncated},
 		{"FCN of 5 octets", udp(t, 1021, make([]byte, 5)), Broken, ReachUDP, wireerr.Malformed},
 		{"proxy message of 15 octets", udp(t, 1022, proxy[:15]), Broken, ReachUDP, wireerr.Truncated},
@@ -126,11 +141,15 @@ func TestDecode(t *testing.T) {
 				require.NoError(t, err)
 			}
 			// The same with the ports given, and a message that held another before.
-			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
+			require.NoError(t, m.Decode(roce(t, cnpHeader, nil, make([]byte, 16)),
+				rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
 			_ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{FCNPort: 1021, ProxyPort: 1022})
 			require.Equal(t, c.kind, m.Kind)
 			require.Equal(t, c.reach, m.Reach)
-			wiretest.NoAllocs(t, "Decode", func() { _ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}) })
+			wiretest.NoAllocs(t, "Decode", func() {
+				_ = m.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP},
+					Config{})
+			})
 		})
 	}
 }
@@ -143,22 +162,26 @@ func lengthened(b []byte, by int) []byte {
 
 func TestValues(t *testing.T) {
 	var m Message
-	require.NoError(t, m.Decode(udp(t, 7000, []byte{0xBE, 0xEF, 0x5E, 0}), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{FCNPort: 7000}))
+	require.NoError(t, m.Decode(udp(t, 7000, []byte{0xBE, 0xEF, 0x5E, 0}), rocev2.DecodeOptions{Link: rocev2.LinkIP},
+		Config{FCNPort: 7000}))
 	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, m.FCN)
 
-	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
+	five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: there, Dst: here, Protocol: 17, SrcPort: 1,
+		DstPort: 4791}, Level: 3, Invoking: []byte("what it is does not matter")}
 	proxy, err := five.AppendBinary(nil)
 	require.NoError(t, err)
 	require.Error(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001}))
 	require.Equal(t, Broken, m.Kind)
-	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{ProxyPort: 7001, ProxyFamily: proxymsg.IPv6}))
+	require.NoError(t, m.Decode(udp(t, 7001, proxy), rocev2.DecodeOptions{Link: rocev2.LinkIP},
+		Config{ProxyPort: 7001, ProxyFamily: proxymsg.IPv6}))
 	require.Equal(t, five, m.Proxy)
 
 	address := there.As16()
 	packet := roce(t, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16))
 	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{}))
 	require.Equal(t, there, m.FastCNP.Option.OriginalDst)
-	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
+	require.NoError(t, m.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP},
+		Config{CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8E}}))
 	require.Equal(t, UnknownOption, m.Kind)
 	require.Zero(t, m.CNP, "nobody is to take its DestQP for a sender's")
 }
@@ -190,7 +213,8 @@ func TestOff(t *testing.T) {
 
 func TestKindString(t *testing.T) {
 	want := map[Kind]string{
-		Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc", FCN: "fcn",
+		Other: "other", Broken: "error", Data: "data", Ack: "ack", CNP: "cnp", FastCNP: "fastcnp", PPFC: "ppfc",
+		FCN:   "fcn",
 		Proxy: "proxy", PFC: "pfc", Pause: "pause", UnknownOption: "unknown_option", 12: "Kind(12)",
 	}
 	for k, s := range want {
@@ -199,7 +223,8 @@ func TestKindString(t *testing.T) {
 }
 
 func TestReachString(t *testing.T) {
-	for r, s := range map[Reach]string{ReachNothing: "nothing", ReachUDP: "UDP", ReachTransport: "transport", 3: "Reach(3)"} {
+	for r, s := range map[Reach]string{ReachNothing: "nothing", ReachUDP: "UDP", ReachTransport: "transport",
+		3: "Reach(3)"} {
 		require.Equal(t, s, r.String())
 	}
 }
@@ -221,13 +246,15 @@ func FuzzMessage(f *testing.F) {
 	address := there.As16()
 	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, fastOption(address[:]...), make([]byte, 16)), uint8(rocev2.LinkIP), false)
 	f.Add(roce(f, ppfc.New(7, 0xFFFF, ppfc.Extension{}).Header, nil, make([]byte, 12)), uint8(rocev2.LinkIP), true)
-	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)), uint8(rocev2.LinkIP), false)
+	f.Add(roce(f, cnp.New(7, 0xFFFF).Header, []byte{17, 0, 0x8E, 0, 1, 2, 0, 0}, make([]byte, 16)),
+		uint8(rocev2.LinkIP), false)
 	f.Add(roce(f, bth.Header{Opcode: bth.RCRDMAWriteOnly}, nil, make([]byte, 64))[:50], uint8(rocev2.LinkIP), true)
 	f.Add(udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0}), uint8(rocev2.LinkIP), false)
 	f.Add(udp(f, 1022, make([]byte, 40)), uint8(rocev2.LinkIP), false)
 	ether := wiretest.Hex(f, "020000000001 020000000002 86dd")
 	f.Add(append(ether, udp(f, 1021, []byte{0xBE, 0xEF, 0x5E, 0})...), uint8(rocev2.LinkEthernet), false)
-	f.Add(append(ether, roce(f, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16))...), uint8(rocev2.LinkEthernet), false)
+	f.Add(append(ether, roce(f, cnp.New(7, 0xFFFF).Header, nil, make([]byte, 16))...), uint8(rocev2.LinkEthernet),
+		false)
 	f.Fuzz(func(t *testing.T, b []byte, link uint8, cut bool) {
 		var m Message
 		o := rocev2.DecodeOptions{Link: rocev2.LinkType(link % 7), Cut: cut}

@@ -13,7 +13,8 @@ import (
 // being what it is, SnapLength says so, and a capture of that length, or of what
 // is said then, would do.
 func TestSnapLength(t *testing.T) {
-	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "rxe-rping6.pcap", "ioam-linux618-two.pcap", "rxe-vlan4.pcap"} {
+	for _, name := range []string{"messages.pcap", "fastcnp.pcap", "rxe-rping6.pcap", "ioam-linux618-two.pcap",
+		"rxe-vlan4.pcap"} {
 		for _, captured := range wiretest.Capture(t, name) {
 			var m, cut Message
 			whole := m.Decode(captured.Data, rocev2.DecodeOptions{}, Config{})

@@ -83,7 +83,8 @@ func plain4(ip []byte, at *byte) bool {
 // reach sets d to the datagram in an IP packet of this version, by the walk of
 // package rocev2, and tells whether its data begins at the octet at.
 func reach(ip []byte, version uint8, at *byte, d *rocev2.Datagram) bool {
-	return len(ip) > 0 && ip[0]>>4 == version && d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) == nil &&
+	return len(ip) > 0 && ip[0]>>4 == version &&
+		d.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}) == nil &&
 		len(d.Data) > 0 && &d.Data[0] == at
 }
 

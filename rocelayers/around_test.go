@@ -147,8 +147,9 @@ func TestCNPToActOn(t *testing.T) {
 	// D19: an option that overruns is an error, never a CNP.
 	overrun := options(t, 17, 0x1E, reserved)
 	overrun[3] = 200
-	eachWay(message0x81(t, 0, ipv6opt.DestinationOptions, overrun, reserved), func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
-		require.ErrorIs(t, failure, wireerr.Malformed, way)
-		require.Nil(t, get(rocelayers.LayerTypeCNP), way)
-	})
+	eachWay(message0x81(t, 0, ipv6opt.DestinationOptions, overrun, reserved),
+		func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+			require.ErrorIs(t, failure, wireerr.Malformed, way)
+			require.Nil(t, get(rocelayers.LayerTypeCNP), way)
+		})
 }

@@ -48,32 +48,36 @@ func BenchmarkLayers(b *testing.B) {
 			_, err := cnp.FromPacket(&p)
 			return err
 		}},
-		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(plain, fastcnp.Config{})), func(frame []byte) error {
-			_ = packet(frame)
-			_, err := fastcnp.FromPacket(&p)
-			return err
-		}},
-		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(traced, fastcnp.Config{})), func(frame []byte) error {
-			_ = packet(frame)
-			_, err := fastcnp.FromPacket(&p)
-			return err
-		}},
+		{"FastCNP-option1", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(plain, fastcnp.Config{})),
+			func(frame []byte) error {
+				_ = packet(frame)
+				_, err := fastcnp.FromPacket(&p)
+				return err
+			}},
+		{"FastCNP-option2", rocelayers.LayerTypeFastCNP, frame(fastCNPFor(traced, fastcnp.Config{})),
+			func(frame []byte) error {
+				_ = packet(frame)
+				_, err := fastcnp.FromPacket(&p)
+				return err
+			}},
 		{"PPFC", rocelayers.LayerTypePPFC, frame(n.AppendPacket(nil, src6, dst6, as)), func(frame []byte) error {
 			_ = packet(frame)
 			_, err := ppfc.FromPacket(&p)
 			return err
 		}},
-		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src6, dst6, fcn.Config{})), func(frame []byte) error {
+		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src6, dst6,
+			fcn.Config{})), func(frame []byte) error {
 			_ = d.DecodeFrame(frame)
 			_, err := fcn.FromDatagram(&d)
 			return err
 		}},
 		// The layers, in contrast to the codec, decode the invoking packet, too.
-		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, src6, dst6, 5, proxymsg.Config{})), func(frame []byte) error {
-			_ = d.DecodeFrame(frame)
-			_, err := proxymsg.FromDatagram(&d, 0)
-			return err
-		}},
+		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, src6, dst6, 5, proxymsg.Config{})),
+			func(frame []byte) error {
+				_ = d.DecodeFrame(frame)
+				_, err := proxymsg.FromDatagram(&d, 0)
+				return err
+			}},
 	} {
 		b.Run(m.name, func(b *testing.B) { benchmark(b, m.typ, m.frame, m.codec) })
 	}

@@ -59,9 +59,12 @@ func TestCMMessages(t *testing.T) {
 	for a, m := range map[cm.Attribute]interface {
 		AppendBinary([]byte) ([]byte, error)
 	}{
-		cm.AttributeREQ: &cm.REQ{LocalQPN: 1}, cm.AttributeMRA: &cm.MRA{Message: 1}, cm.AttributeREJ: &cm.REJ{Reason: 8},
-		cm.AttributeREP: &cm.REP{LocalQPN: 2}, cm.AttributeRTU: &cm.RTU{LocalCommID: 3}, cm.AttributeDREQ: &cm.DREQ{RemoteQPN: 4},
-		cm.AttributeDREP: &cm.DREP{LocalCommID: 5}, cm.AttributeSIDRREQ: &cm.SIDRREQ{PKey: 6}, cm.AttributeSIDRREP: &cm.SIDRREP{QPN: 7},
+		cm.AttributeREQ: &cm.REQ{LocalQPN: 1}, cm.AttributeMRA: &cm.MRA{Message: 1},
+		cm.AttributeREJ: &cm.REJ{Reason: 8},
+		cm.AttributeREP: &cm.REP{LocalQPN: 2}, cm.AttributeRTU: &cm.RTU{LocalCommID: 3},
+		cm.AttributeDREQ: &cm.DREQ{RemoteQPN: 4},
+		cm.AttributeDREP: &cm.DREP{LocalCommID: 5}, cm.AttributeSIDRREQ: &cm.SIDRREQ{PKey: 6},
+		cm.AttributeSIDRREP: &cm.SIDRREP{QPN: 7},
 	} {
 		given := rocelayers.CM{Header: cm.NewHeader(a, 9), Message: m}
 		buf := gopacket.NewSerializeBuffer()
@@ -88,7 +91,8 @@ func TestCMMessages(t *testing.T) {
 	require.ErrorIs(t, l.DecodeFromBytes(octets, gopacket.NilDecodeFeedback), rocelayers.ErrCMAttribute)
 	require.ErrorIs(t, l.DecodeFromBytes(append(octets, 0), gopacket.NilDecodeFeedback), rocelayers.ErrCMSize)
 	require.Equal(t, rocelayers.CM{}, l)
-	require.ErrorIs(t, l.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}), rocelayers.ErrCMAttribute)
+	require.ErrorIs(t, l.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}),
+		rocelayers.ErrCMAttribute)
 	wrong := rocelayers.CM{Message: &cm.REQ{LocalQPN: 1 << 24}}
 	require.Error(t, wrong.SerializeTo(gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{}))
 }

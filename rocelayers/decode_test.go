@@ -169,7 +169,8 @@ func TestUnknownOpcodeKeepsTheRestRaw(t *testing.T) {
 
 func TestPadIsNoPayload(t *testing.T) {
 	frame := withICRC(t, wrap(17, slices.Concat(
-		wiretest.Hex(t, "c00112b7 00200000 0430ffff 00000011 00000001"), []byte("hello\x01\x02\x03"), make([]byte, 4))), icrc.AsSent)
+		wiretest.Hex(t, "c00112b7 00200000 0430ffff 00000011 00000001"), []byte("hello\x01\x02\x03"), make([]byte, 4))),
+		icrc.AsSent)
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 	require.Equal(t, "hello", string(packet.ApplicationLayer().Payload()))
 	require.Equal(t, []byte{1, 2, 3}, bthOf(packet).Padding)
@@ -248,7 +249,8 @@ func TestBTHAlone(t *testing.T) {
 		Layer(rocelayers.LayerTypeICRC).(*rocelayers.ICRC).Value)
 	failure = gopacket.NewPacket(data, rocelayers.LayerTypeICRC, gopacket.Default).ErrorLayer().Error()
 	require.ErrorIs(t, failure, rocelayers.ErrICRCSize)
-	for _, typ := range []gopacket.LayerType{rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP, rocelayers.LayerTypePPFC} {
+	for _, typ := range []gopacket.LayerType{rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP,
+		rocelayers.LayerTypePPFC} {
 		packet := gopacket.NewPacket(data[12:28], typ, gopacket.Default)
 		require.Nil(t, packet.Layer(typ)) // which would have no queue pair
 		require.ErrorIs(t, packet.ErrorLayer().Error(), rocelayers.ErrNoBTH)

@@ -84,7 +84,8 @@ func FuzzBTHLayer(f *testing.F) {
 		buf := gopacket.NewSerializeBuffer()
 		require.NoError(t, gopacket.SerializeLayers(buf, gopacket.SerializeOptions{}, s.layers()[2:]...))
 		require.Equal(t, p.Data, buf.Bytes()[8:])
-		require.NoError(t, rocelayers.SerializeLayers(buf, gopacket.SerializeOptions{ComputeChecksums: true}, s.layers()...))
+		require.NoError(t, rocelayers.SerializeLayers(buf, gopacket.SerializeOptions{ComputeChecksums: true},
+			s.layers()...))
 		_, err = icrc.Verify(buf.Bytes()[14:])
 		require.NoError(t, err)
 	})
@@ -100,7 +101,8 @@ func FuzzMessages(f *testing.F) {
 		var d rocev2.Datagram
 		require.NoError(f, d.DecodeFrame(c.frame))
 		if d.Src.Is6() && (len(d.Ext) == 0 || len(d.Ext) == 8+8*int(d.Ext[1])) {
-			f.Add(d.NextHeader == 0, d.Ext[min(2, len(d.Ext)):], uint8(slices.Index(ports, d.DstPort)), d.Data, uint16(0))
+			f.Add(d.NextHeader == 0, d.Ext[min(2, len(d.Ext)):], uint8(slices.Index(ports, d.DstPort)), d.Data,
+				uint16(0))
 		}
 	}
 	f.Fuzz(func(t *testing.T, hopByHop bool, options []byte, port uint8, data []byte, cut uint16) {
@@ -172,7 +174,8 @@ func FuzzFrame(f *testing.F) {
 					_ = o.String()
 				}
 				switch typ { // no other kind of message
-				case rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP, rocelayers.LayerTypePPFC, rocelayers.LayerTypeFCN, rocelayers.LayerTypeProxy:
+				case rocelayers.LayerTypeCNP, rocelayers.LayerTypeFastCNP, rocelayers.LayerTypePPFC,
+					rocelayers.LayerTypeFCN, rocelayers.LayerTypeProxy:
 					if m.Reach != message.ReachNothing { // gopacket takes wrong IP lengths for a cut packet
 						require.Equal(t, kindOf(m.Kind), typ)
 					}
@@ -201,7 +204,8 @@ func FuzzTwoFrames(f *testing.F) {
 	for _, c := range append(built(f), broken(f)...) {
 		frames = append(frames, c.frame)
 	}
-	frames = append(frames, wiretest.Hex(f, send6), vlan(wiretest.Hex(f, cnp4), 1), wrap(4, wiretest.Hex(f, cnp4)[14:]), wrap(44, make([]byte, 60)))
+	frames = append(frames, wiretest.Hex(f, send6), vlan(wiretest.Hex(f, cnp4), 1), wrap(4, wiretest.Hex(f, cnp4)[14:]),
+		wrap(44, make([]byte, 60)))
 	for i := range frames {
 		f.Add(frames[i], frames[(i*7+3)%len(frames)])
 	}
@@ -259,7 +263,8 @@ func FuzzTwoFrames(f *testing.F) {
 func FuzzBuild(f *testing.F) {
 	f.Add(wiretest.Hex(f, "8100ffff4000011800000000"), []byte(nil), make([]byte, 16), uint8(0))
 	f.Add(wiretest.Hex(f, "0400ffff0000001180fffff0"), []byte(nil), []byte("hello"), uint8(1))
-	f.Add(wiretest.Hex(f, "0a00ffff0000001180fffff00000000000000000000000000000000000000005"), options(f, 17, 0x1E, []byte{1})[2:], []byte("hello"), uint8(6))
+	f.Add(wiretest.Hex(f, "0a00ffff0000001180fffff00000000000000000000000000000000000000005"),
+		options(f, 17, 0x1E, []byte{1})[2:], []byte("hello"), uint8(6))
 	f.Fuzz(func(t *testing.T, header, opts, payload []byte, how uint8) {
 		l := new(rocelayers.BTH)
 		if _, err := l.Headers.Decode(header); err != nil {
@@ -271,7 +276,8 @@ func FuzzBuild(f *testing.F) {
 		u.DstPort = rocev2.Port
 		ls := []gopacket.SerializableLayer{u, l, gopacket.Payload(payload)}
 		p := rocev2.Packet{Coverage: coverage}
-		p.SrcPort, p.DstPort, p.TrafficClass, p.HopLimit, p.Checksum = uint16(u.SrcPort), rocev2.Port, 48<<2, 64, u.Checksum
+		p.SrcPort, p.DstPort, p.TrafficClass, p.HopLimit, p.Checksum = uint16(u.SrcPort), rocev2.Port, 48<<2, 64,
+			u.Checksum
 		if over4 {
 			ls = append([]gopacket.SerializableLayer{ipv4()}, ls...)
 			p.Src, p.Dst, p.Flags = src4, dst4, 2

@@ -109,13 +109,16 @@ func TestIOAMCaptures(t *testing.T) {
 
 	// The nodes that the kernel's configuration had.
 	frame := wiretest.Capture(t, "ioam-linux618-hpcc.pcap")[0].Data
-	l := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default).Layer(rocelayers.LayerTypeIOAM).(*rocelayers.IOAM)
+	l := gopacket.NewPacket(frame, layers.LayerTypeEthernet,
+		gopacket.Default).Layer(rocelayers.LayerTypeIOAM).(*rocelayers.IOAM)
 	var ids []uint32
 	for n := range l.Trace.Nodes() {
 		ids = append(ids, n.NodeID)
 	}
 	require.Equal(t, []uint32{0xD4, 0xC3, 0xB2}, ids)
-	require.Equal(t, "0x31 pre-allocated trace Namespace 123 Type 0xf20000 (node, interfaces, seconds, fraction, queue depth) RemainingLen 0 Overflow false Nodes 3", l.String())
+	require.Equal(t,
+		"0x31 pre-allocated trace Namespace 123 Type 0xf20000 (node, interfaces, seconds, fraction, queue depth) "+
+			"RemainingLen 0 Overflow false Nodes 3", l.String())
 }
 
 // A broken option never makes the packet around it unreadable.
@@ -126,17 +129,19 @@ func TestIOAMBroken(t *testing.T) {
 		data []byte
 		err  error
 	}{
-		"NodeLen":                      {ioam.IPv6MayChange, with(whole, 4, 0x30), wireerr.Malformed},
-		"RemainingLen":                 {ioam.IPv6MayChange, with(whole, 5, 0x7F), wireerr.Malformed},
-		"no room for a node":           {ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
-		"one octet":                    {ioam.IPv6MayChange, []byte{0}, wireerr.Truncated},
-		"another format in type 0x11":  {ioam.IPv6NoChange, []byte{1, 3, 1}, wireerr.Truncated},
-		"an unknown type":              {ioam.IPv6MayChange, []byte{0, 9, 1, 2}, nil},
-		"proof of transit":             {ioam.IPv6MayChange, append([]byte{0, 2, 0, 123, 0, 1}, whole[:16]...), nil},
-		"edge-to-edge":                 {ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, nil},
-		"direct export":                {ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0x40, 0xF2, 0, 0, 0, 0, 0, 0, 7}, nil},
-		"a trace in the other option":  {ioam.IPv6NoChange, whole, nil},
-		"direct export left something": {ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0, 0xF2, 0, 0, 0, 1, 2}, wireerr.Malformed},
+		"NodeLen":                     {ioam.IPv6MayChange, with(whole, 4, 0x30), wireerr.Malformed},
+		"RemainingLen":                {ioam.IPv6MayChange, with(whole, 5, 0x7F), wireerr.Malformed},
+		"no room for a node":          {ioam.IPv6MayChange, whole[:len(whole)-1], wireerr.Truncated},
+		"one octet":                   {ioam.IPv6MayChange, []byte{0}, wireerr.Truncated},
+		"another format in type 0x11": {ioam.IPv6NoChange, []byte{1, 3, 1}, wireerr.Truncated},
+		"an unknown type":             {ioam.IPv6MayChange, []byte{0, 9, 1, 2}, nil},
+		"proof of transit":            {ioam.IPv6MayChange, append([]byte{0, 2, 0, 123, 0, 1}, whole[:16]...), nil},
+		"edge-to-edge":                {ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, nil},
+		"direct export": {ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0x40, 0xF2, 0, 0, 0, 0, 0, 0, 7},
+			nil},
+		"a trace in the other option": {ioam.IPv6NoChange, whole, nil},
+		"direct export left something": {ioam.IPv6NoChange, []byte{0, 4, 0, 123, 0, 0, 0xF2, 0, 0, 0, 1, 2},
+			wireerr.Malformed},
 	} {
 		for _, next := range []uint8{ipv6opt.HopByHop, ipv6opt.DestinationOptions} {
 			frame := message0x81(t, 0, next, options(t, 17, c.typ, c.data, ioam.IPv6MayChange, whole), make([]byte, 16))
@@ -167,7 +172,8 @@ func TestIOAMBroken(t *testing.T) {
 func TestIOAMAlone(t *testing.T) {
 	data := ioamData(t, trace(t, 3))
 	option := append([]byte{0x31, uint8(len(data))}, data...)
-	l := gopacket.NewPacket(option, rocelayers.LayerTypeIOAM, gopacket.Default).Layer(rocelayers.LayerTypeIOAM).(*rocelayers.IOAM)
+	l := gopacket.NewPacket(option, rocelayers.LayerTypeIOAM,
+		gopacket.Default).Layer(rocelayers.LayerTypeIOAM).(*rocelayers.IOAM)
 	require.Equal(t, trace(t, 3), l.Trace)
 	require.Equal(t, option, l.Contents)
 	require.NoError(t, l.Err)

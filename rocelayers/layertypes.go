@@ -84,6 +84,7 @@ func RegisterProxy(port uint16) {
 func OverrideDestinationOptions() {
 	const name = "IPv6Destination"
 	decoder := gopacket.DecodeFunc(decodeDestinationOptions)
-	gopacket.OverrideLayerType(int(layers.LayerTypeIPv6Destination), gopacket.LayerTypeMetadata{Name: name, Decoder: decoder})
+	gopacket.OverrideLayerType(int(layers.LayerTypeIPv6Destination),
+		gopacket.LayerTypeMetadata{Name: name, Decoder: decoder})
 	layers.IPProtocolMetadata[layers.IPProtocolIPv6Destination].DecodeWith = decoder
 }

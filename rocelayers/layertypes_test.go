@@ -63,7 +63,8 @@ func TestLayerTypes(t *testing.T) {
 		{1799, "CM", rocelayers.LayerTypeCM, new(rocelayers.CM)},
 		{int(layers.LayerTypeIPv6), "IPv6", layers.LayerTypeIPv6, new(rocelayers.IPv6)},
 		{int(layers.LayerTypeIPv6HopByHop), "IPv6HopByHop", layers.LayerTypeIPv6HopByHop, new(rocelayers.HopByHop)},
-		{int(layers.LayerTypeIPv6Destination), "IPv6Destination", layers.LayerTypeIPv6Destination, new(rocelayers.DestinationOptions)},
+		{int(layers.LayerTypeIPv6Destination), "IPv6Destination", layers.LayerTypeIPv6Destination,
+			new(rocelayers.DestinationOptions)},
 	} {
 		require.EqualValues(t, c.number, c.typ)
 		require.Equal(t, c.name, c.typ.String())

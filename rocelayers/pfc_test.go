@@ -20,7 +20,8 @@ func TestFlowControl(t *testing.T) {
 		octets string
 		want   rocelayers.FlowControl
 	}{
-		{`0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`, rocelayers.FlowControl{Opcode: pfc.OpcodePFC, PFC: pfc.PFC{Enabled: 0x18, Quanta: [8]uint16{3: 0xFFFF}}}},
+		{`0101 0018 0000 0000 0000 ffff 0000 0000 0000 0000`,
+			rocelayers.FlowControl{Opcode: pfc.OpcodePFC, PFC: pfc.PFC{Enabled: 0x18, Quanta: [8]uint16{3: 0xFFFF}}}},
 		{`0001 1234`, rocelayers.FlowControl{Opcode: pfc.OpcodePause, Pause: pfc.Pause{Quanta: 0x1234}}},
 	} {
 		control := wiretest.Hex(t, c.octets)
@@ -49,7 +50,10 @@ func TestFlowControl(t *testing.T) {
 		wiretest.NoAllocs(t, "parser", func() { _ = parser.DecodeLayers(frame, &decoded) })
 
 		was := again
-		wiretest.Prefixes(t, control, func(b []byte) error { return again.DecodeFromBytes(b, gopacket.NilDecodeFeedback) })
+		wiretest.Prefixes(t, control, func(b []byte) error {
+			return again.DecodeFromBytes(b,
+				gopacket.NilDecodeFeedback)
+		})
 		require.Equal(t, was, again)
 		for n := 1; n < len(control); n++ {
 			p := gopacket.NewPacket(frame[:14+n], layers.LayerTypeEthernet, gopacket.Default)

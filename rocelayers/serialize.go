@@ -32,7 +32,8 @@ import (
 //
 // Without ComputeChecksums, and for everything else, it does what gopacket's
 // does.
-func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions, ls ...gopacket.SerializableLayer) error {
+func SerializeLayers(w gopacket.SerializeBuffer, opts gopacket.SerializeOptions,
+	ls ...gopacket.SerializableLayer) error {
 	if !opts.ComputeChecksums {
 		return gopacket.SerializeLayers(w, opts, ls...)
 	}

@@ -20,7 +20,8 @@ import (
 // kindOf returns the type of the layer that a kind of message has.
 func kindOf(k message.Kind) gopacket.LayerType {
 	return map[message.Kind]gopacket.LayerType{
-		message.Data: rocelayers.LayerTypeBTH, message.Ack: rocelayers.LayerTypeBTH, message.CNP: rocelayers.LayerTypeCNP,
+		message.Data: rocelayers.LayerTypeBTH, message.Ack: rocelayers.LayerTypeBTH,
+		message.CNP:     rocelayers.LayerTypeCNP,
 		message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
 		message.UnknownOption: gopacket.LayerTypePayload,
 		message.FCN:           rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
@@ -85,7 +86,8 @@ func TestStackConfig(t *testing.T) {
 	others := message.Config{FCNPort: 7777, ProxyPort: 7778}
 	others.CodePoints.Option1, others.CodePoints.Option2 = 0x8E, 0x8E
 	for _, s.Config = range []message.Config{
-		{}, others, {NoFCN: true, NoProxy: true, NoPPFC: true}, {FCNPort: 7777, NoFCN: true, ProxyPort: 7778, NoProxy: true}, {},
+		{}, others, {NoFCN: true, NoProxy: true, NoPPFC: true},
+		{FCNPort: 7777, NoFCN: true, ProxyPort: 7778, NoProxy: true}, {},
 	} {
 		for _, c := range frames {
 			var m message.Message
@@ -138,7 +140,8 @@ func TestStackOtherTraffic(t *testing.T) {
 		frame := datagram(t, 5000, []byte("data"))
 		binary.BigEndian.PutUint16(frame[54:], port)
 		require.NoError(t, s.Decode(frame))
-		require.Equal(t, []gopacket.LayerType{layers.LayerTypeEthernet, layers.LayerTypeIPv6, layers.LayerTypeUDP, gopacket.LayerTypePayload}, s.Decoded)
+		require.Equal(t, []gopacket.LayerType{layers.LayerTypeEthernet, layers.LayerTypeIPv6, layers.LayerTypeUDP,
+			gopacket.LayerTypePayload}, s.Decoded)
 	}
 	require.NoError(t, s.Decode(with(wiretest.Hex(t, cnp4), 20, 0x20))) // More Fragments
 	require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))

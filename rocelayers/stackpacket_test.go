@@ -104,7 +104,8 @@ func TestStackIOAM(t *testing.T) {
 			wiretest.NoAllocs(t, "Decode", func() { _ = s.Decode(frame) })
 		}
 		types := typesFrom(layers.LayerTypeUDP, packet)
-		require.Equal(t, types[:1+len(want)+1], tail(s.Decoded, layers.LayerTypeUDP)[:1+len(want)+1], "UDP, the options, BTH")
+		require.Equal(t, types[:1+len(want)+1], tail(s.Decoded, layers.LayerTypeUDP)[:1+len(want)+1],
+			"UDP, the options, BTH")
 		seen += len(want)
 	}, nil)
 	require.Equal(t, 19, seen)

@@ -89,7 +89,8 @@ func TestSerializeUDPMessages(t *testing.T) {
 		}
 
 		for _, tuple := range []rocev2.FiveTuple{
-			{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 1, DstPort: 4791}, {Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2},
+			{Src: src4, Dst: dst4, Protocol: 17, SrcPort: 1, DstPort: 4791},
+			{Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2},
 		} {
 			for _, invoking := range [][]byte{nil, wiretest.Hex(t, send6)[14:], make([]byte, 1200)} {
 				m := proxymsg.Message{FiveTuple: tuple, Level: 6, Reserved: 0x12345, Invoking: invoking}
@@ -105,7 +106,8 @@ func TestSerializeUDPMessages(t *testing.T) {
 // The invoking packet may be given as layers, whose ICRC is computed, too.
 func TestSerializeInvoking(t *testing.T) {
 	want := wiretest.Hex(t, send6)[14:]
-	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791}, Level: 6, Invoking: want}
+	m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 17, SrcPort: 1, DstPort: 4791},
+		Level: 6, Invoking: want}
 	message, err := m.AppendPacket(nil, src4, dst4, proxymsg.Config{})
 	require.NoError(t, err)
 	s := newStack()
@@ -118,14 +120,16 @@ func TestSerializeInvoking(t *testing.T) {
 }
 
 func TestSerializePPFC(t *testing.T) {
-	n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Type: ppfc.Alarm, Port: 7, Pause: ppfc.MaxPause, Flags: 0x2A5A, Reserved: 0xBEEF})
+	n := ppfc.New(0x118, 0xFFFF, ppfc.Extension{Type: ppfc.Alarm, Port: 7, Pause: ppfc.MaxPause, Flags: 0x2A5A,
+		Reserved: 0xBEEF})
 	for _, n.Congested = range []netip.Addr{src4, dst6far} {
 		want, err := n.AppendPacket(nil, src6, dst6, rocev2.Carriage{SrcPort: 49152})
 		require.NoError(t, err)
 		header := new(rocelayers.BTH)
 		header.Header = n.Header
 		buf := dirty(t)
-		require.NoError(t, rocelayers.SerializeLayers(buf, complete, ipv6(), udp(0), header, &rocelayers.PPFC{Notification: n}))
+		require.NoError(t, rocelayers.SerializeLayers(buf, complete, ipv6(), udp(0), header,
+			&rocelayers.PPFC{Notification: n}))
 		require.Equal(t, want, buf.Bytes())
 	}
 }
@@ -138,11 +142,14 @@ func TestSerializeMessagesRefused(t *testing.T) {
 	}{
 		{&rocelayers.FCN{Message: fcn.Message{FlowLabel: 1 << 20}}, wireerr.Range},
 		{&rocelayers.Proxy{}, wireerr.Range},
-		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}}, wireerr.Range},
+		{&rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}, Level: 8}},
+			wireerr.Range},
 		{&rocelayers.PPFC{}, wireerr.Range},
-		{&rocelayers.PPFC{Notification: ppfc.Notification{Extension: ppfc.Extension{Congested: src4, Pause: -1}}}, wireerr.Range},
+		{&rocelayers.PPFC{Notification: ppfc.Notification{Extension: ppfc.Extension{Congested: src4, Pause: -1}}},
+			wireerr.Range},
 	} {
-		for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions, ...gopacket.SerializableLayer) error{
+		for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions,
+			...gopacket.SerializableLayer) error{
 			gopacket.SerializeLayers, rocelayers.SerializeLayers,
 		} {
 			require.ErrorIs(t, serialize(dirty(t), complete, c.layer), c.err)
@@ -176,7 +183,8 @@ func TestMessagesFromOurPorts(t *testing.T) {
 func TestMessagesAlone(t *testing.T) {
 	frame := datagram(t, fcn.ExperimentalPort, []byte{0xBE, 0xEF, 0x5E, 0})
 	packet := gopacket.NewPacket(frame[62:], rocelayers.LayerTypeFCN, gopacket.Default)
-	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7}, packet.Layer(rocelayers.LayerTypeFCN).(*rocelayers.FCN).Message)
+	require.Equal(t, fcn.Message{FlowLabel: 0xBEEF5, Level: 7},
+		packet.Layer(rocelayers.LayerTypeFCN).(*rocelayers.FCN).Message)
 	require.Contains(t, packet.String(), "FCN\tflow label 0xbeef5 level 7\n")
 
 	var proxy rocelayers.Proxy
@@ -188,7 +196,8 @@ func TestMessagesAlone(t *testing.T) {
 	s := newStack()
 	require.NoError(t, s.decode(notification))
 	require.Equal(t, netip.IPv6Unspecified(), s.PPFC.Congested)
-	require.Equal(t, "PPFC\tstop 0s port 0 of ::; CNP DestQP 0x111111 PSN 0 PKey 0xffff BECN 1 Resv6 32", gopacket.LayerString(&s.PPFC))
+	require.Equal(t, "PPFC\tstop 0s port 0 of ::; CNP DestQP 0x111111 PSN 0 PKey 0xffff BECN 1 Resv6 32",
+		gopacket.LayerString(&s.PPFC))
 	s.BTH.Opcode = bth.RCSendOnly
 	require.ErrorIs(t, s.PPFC.DecodeFromBytes(extension, nil), ppfc.ErrNotPPFC)
 	s.BTH.Opcode, s.BTH.Resv6 = bth.CNP, 0
@@ -210,7 +219,8 @@ func TestMessagesAlone(t *testing.T) {
 
 // A message that the invoking packet does not go with is whole all the same.
 func TestProxyInvokingGarbage(t *testing.T) {
-	for _, invoking := range []string{"\x45 no IPv4 header here", "\x60 no IPv6 header, either, in these forty octets", "no IP", "\x60 short"} {
+	for _, invoking := range []string{"\x45 no IPv4 header here", "\x60 no IPv6 header, either, in these forty octets",
+		"no IP", "\x60 short"} {
 		m := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far}, Invoking: []byte(invoking)}
 		data, err := m.AppendBinary(nil)
 		require.NoError(t, err)

@@ -23,7 +23,8 @@ type Answer struct {
 //
 // It returns [ErrNotReachable] where src or dst is no address that others can
 // reach, and [ErrAddress] where they are not of one family.
-func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answer, coverage icrc.Coverage) ([]byte, error) {
+func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answer, coverage icrc.Coverage) ([]byte,
+	error) {
 	class, hopLimit, ok := c.ip()
 	n := 8 + a.Len + icrcSize // from the UDP header on
 	words := a.Octets[:(a.Len+icrcSize)/8]

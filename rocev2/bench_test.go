@@ -11,9 +11,10 @@ import (
 // cnp6 is a CNP over IPv6 in Ethernet, 94 octets.
 func cnp6(tb testing.TB) []byte {
 	p := Packet{
-		Datagram: Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), TrafficClass: 0xC0, HopLimit: 64, DstPort: Port},
-		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}},
-		Payload:  make([]byte, 16),
+		Datagram: Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), TrafficClass: 0xC0, HopLimit: 64,
+			DstPort: Port},
+		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}},
+		Payload: make([]byte, 16),
 	}
 	out, err := p.AppendBinary(wiretest.Hex(tb, "020000000001 020000000002 86dd"))
 	if err != nil {

@@ -118,7 +118,8 @@ func (d *Datagram) check(n int) error {
 }
 
 func (d *Datagram) putIPv4(ip []byte, total uint16) {
-	first := uint64(4<<4|len(ip)/4)<<56 | uint64(d.TrafficClass)<<48 | uint64(total)<<32 | uint64(d.ID)<<16 | uint64(d.Flags)<<13
+	first := uint64(4<<4|len(ip)/4)<<56 | uint64(d.TrafficClass)<<48 | uint64(total)<<32 | uint64(d.ID)<<16 |
+		uint64(d.Flags)<<13
 	third := uint32(d.HopLimit)<<24 | protoUDP<<16
 	src, dst := d.Src.As4(), d.Dst.As4()
 	from, to := be.Uint32(src[:]), be.Uint32(dst[:])

@@ -19,7 +19,8 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 func TestBuild(t *testing.T) {
 	cnp := Packet{
 		Datagram: Datagram{
-			Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2, DstPort: Port,
+			Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2,
+			DstPort: Port,
 		},
 		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}},
 		Payload: make([]byte, 16),
@@ -27,9 +28,11 @@ func TestBuild(t *testing.T) {
 	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP)[14:], cnp.AppendBinary)
 	send := Packet{
 		Datagram: Datagram{
-			Src: addr("fd77::2%eth0"), Dst: addr("fd77::1"), TrafficClass: 0x68, HopLimit: 64, SrcPort: 0xE341, DstPort: Port,
+			Src: addr("fd77::2%eth0"), Dst: addr("fd77::1"), TrafficClass: 0x68, HopLimit: 64, SrcPort: 0xE341,
+			DstPort: Port,
 		},
-		BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0}},
+		BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true,
+			PSN: 0xFFFFF0}},
 	}
 	wiretest.Encodes(t, wiretest.Hex(t, send6)[14:], send.AppendBinary)
 }
@@ -50,7 +53,8 @@ func TestBuildOptions(t *testing.T) {
 // The CNP again, without a Packet, and with extension headers that stand where
 // they go.
 func TestAppendRoCEv2(t *testing.T) {
-	d := Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C, Flags: 2, DstPort: Port}
+	d := Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C,
+		Flags: 2, DstPort: Port}
 	h := bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}
 	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP)[14:], func(b []byte) ([]byte, error) {
 		return d.AppendRoCEv2(b, &h, make([]byte, 16), icrc.AsSent)
@@ -126,9 +130,12 @@ func TestUDPChecksum(t *testing.T) {
 	}{
 		{"IPv4", Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1")}, "10.0.17.1", "10.0.18.1"},
 		{"IPv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2")}, "2001:db8::1", "2001:db8::2"},
-		{"IPv6 behind Destination Options", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 60, Ext: extension(17)}, "2001:db8::1", "2001:db8::2"},
-		{"SRv6, another one inserted", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: inserted}, "2001:db8::1", "2001:db8::3"},
-		{"SRv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: srh}, "2001:db8::1", "2001:db8::3"},
+		{"IPv6 behind Destination Options", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 60,
+			Ext: extension(17)}, "2001:db8::1", "2001:db8::2"},
+		{"SRv6, another one inserted", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43,
+			Ext: inserted}, "2001:db8::1", "2001:db8::3"},
+		{"SRv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: srh}, "2001:db8::1",
+			"2001:db8::3"},
 	} {
 		for size := range 120 {
 			d := c.d
@@ -179,7 +186,8 @@ func TestNotBuilt(t *testing.T) {
 		{"chain ends elsewhere", with(good, func(d *Datagram) { d.Ext = extension(58) }), errExtRange},
 		{"octets behind the chain", with(good, func(d *Datagram) { d.Ext = append(extension(17), 0) }), errExtRange},
 		{"extension header cut", with(good, func(d *Datagram) { d.Ext = extension(17)[:7] }), errExtRange},
-		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }), errExtRange},
+		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }),
+			errExtRange},
 	} {
 		b := []byte{1, 2, 3}
 		out, err := c.d.AppendBinary(b)
@@ -200,8 +208,9 @@ func TestNotBuilt(t *testing.T) {
 // told otherwise.
 func TestCoverage(t *testing.T) {
 	p := Packet{
-		Datagram: Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), DstPort: Port, NextHeader: 60, Ext: extension(17)},
-		BTH:      bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}},
+		Datagram: Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), DstPort: Port, NextHeader: 60,
+			Ext: extension(17)},
+		BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}},
 	}
 	for _, coverage := range []icrc.Coverage{icrc.AsSent, icrc.Without, icrc.Skipped} {
 		p.Coverage = coverage
@@ -222,8 +231,10 @@ func TestCarriage(t *testing.T) {
 		{Carriage{}, Datagram{TrafficClass: 0xC0, HopLimit: 64, Flags: 2}, nil},
 		{Carriage{ID: 7}, Datagram{TrafficClass: 0xC0, HopLimit: 64, ID: 7, Flags: 2}, nil},
 		{Carriage{ID: 7, MayFragment: true}, Datagram{TrafficClass: 0xC0, HopLimit: 64, ID: 7}, nil},
-		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5}, Datagram{TrafficClass: 2, HopLimit: 255, Flags: 2, FlowLabel: 0xBEEF5}, nil},
-		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true}, Datagram{TrafficClass: 0xFF, HopLimit: 1, Flags: 2, SrcPort: 7, Checksum: 0xFFFF}, nil},
+		{Carriage{DSCP: BestEffort, ECN: 2, HopLimit: 255, FlowLabel: 0xBEEF5},
+			Datagram{TrafficClass: 2, HopLimit: 255, Flags: 2, FlowLabel: 0xBEEF5}, nil},
+		{Carriage{DSCP: 63, ECN: 3, HopLimit: 1, SrcPort: 7, Checksum: true},
+			Datagram{TrafficClass: 0xFF, HopLimit: 1, Flags: 2, SrcPort: 7, Checksum: 0xFFFF}, nil},
 		{Carriage{DSCP: 64}, Datagram{}, errTrafficClassRange},
 		{Carriage{ECN: 4}, Datagram{}, errTrafficClassRange},
 	} {

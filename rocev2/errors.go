@@ -43,7 +43,8 @@ var (
 	errHeadersRoom = wireerr.New("rocev2", "extended headers", 4,
 		"no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed", wireerr.Truncated)
 	errHeadersCut = wireerr.New("rocev2", "BTH", 12,
-		"cut before the end of it and its extended headers: 12 octets and those of the opcode needed", wireerr.Truncated)
+		"cut before the end of it and its extended headers: 12 octets and those of the opcode needed",
+		wireerr.Truncated)
 	errPad = wireerr.New("rocev2", "BTH pad count", 0, "larger than the payload", wireerr.Malformed)
 )
 

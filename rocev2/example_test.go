@@ -75,7 +75,8 @@ func ExampleSetECN() {
 // Flow looks below tunnels: here a packet in an IPv6 tunnel with a flow label.
 func ExampleFlow() {
 	inner, _ := hex.DecodeString(written[28:])
-	outer, _ := hex.DecodeString("603beef50044" + "2940" + "20010db8ffff00000000000000000001" + "20010db8ffff00000000000000000009")
+	outer, _ := hex.DecodeString("603beef50044" + "2940" + "20010db8ffff00000000000000000001" +
+		"20010db8ffff00000000000000000009")
 	var f rocev2.Flow
 	if err := f.DecodeIP(append(outer, inner...)); err != nil {
 		fmt.Println(err)

@@ -33,7 +33,8 @@ func TestFirstFragmentPort(t *testing.T) {
 		{"IPv4, no ports", more4 + "c000 12", false},
 		{"IPv4, no fragment", "4500 001c 0001 0000 4011 0000 c0000201 c0000202" + udp, false},
 		{"IPv6, first", more6 + udp, true},
-		{"IPv6, Destination Options behind", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1100 01040000 0000" + udp, true},
+		{"IPv6, Destination Options behind", "60000000 0018 2c 40" + v6 + "3c 00 0001 00000001 1100 01040000 0000" +
+			udp, true},
 		{"IPv6, Hop-by-Hop before", "60000000 0018 00 40" + v6 + "2c00 01040000 0000 11 00 0001 00000001" + udp, true},
 		{"IPv6, second", next6 + udp, false},
 		{"IPv6, header cut", more6[:len(more6)-2], false},

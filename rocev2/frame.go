@@ -499,7 +499,8 @@ func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	switch {
 	case f.socket != 0:
 		return f.Octets, f.socket == protoICMPv6
-	case w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 || !w.cut && w.missing(f.Octets):
+	case w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 || !w.cut &&
+		w.missing(f.Octets):
 		return nil, false
 	}
 	end := min(w.end, w.stop)

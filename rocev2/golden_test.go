@@ -39,7 +39,8 @@ type fields map[string]any
 
 func tsharkIP(r wiretest.Row) fields {
 	f := fields{
-		"sport": r.Uint("udp.srcport"), "dport": r.Uint("udp.dstport"), "length": r.Uint("udp.length"), "checksum": r.Uint("udp.checksum"),
+		"sport": r.Uint("udp.srcport"), "dport": r.Uint("udp.dstport"), "length": r.Uint("udp.length"),
+		"checksum": r.Uint("udp.checksum"),
 	}
 	if r.Has("ipv6.src") {
 		f["src"], f["dst"] = r.Get("ipv6.src"), r.Get("ipv6.dst")
@@ -55,8 +56,9 @@ func tsharkIP(r wiretest.Row) fields {
 
 func ourIP(p *Packet) fields {
 	return fields{
-		"sport": uint64(p.SrcPort), "dport": uint64(p.DstPort), "length": uint64(p.Length), "checksum": uint64(p.Checksum),
-		"src": p.Src.String(), "dst": p.Dst.String(), "dscp": uint64(p.DSCP()), "ecn": uint64(p.ECN()),
+		"sport": uint64(p.SrcPort), "dport": uint64(p.DstPort), "length": uint64(p.Length),
+		"checksum": uint64(p.Checksum),
+		"src":      p.Src.String(), "dst": p.Dst.String(), "dscp": uint64(p.DSCP()), "ecn": uint64(p.ECN()),
 		"hops": uint64(p.HopLimit), "flow": uint64(p.FlowLabel), "id": uint64(p.ID), "flags": uint64(p.Flags),
 	}
 }
@@ -66,9 +68,12 @@ func unknownToTshark(op bth.Opcode) bool { return op == bth.RCFlush || op == bth
 
 func tsharkTransport(r wiretest.Row) fields {
 	f := fields{
-		"opcode": r.Uint("infiniband.bth.opcode"), "se": r.Bool("infiniband.bth.se"), "migreq": r.Bool("infiniband.bth.m"),
-		"pad": r.Uint("infiniband.bth.padcnt"), "tver": r.Uint("infiniband.bth.tver"), "pkey": r.Uint("infiniband.bth.p_key"),
-		"octet 4": uint64(r.Octets("infiniband.reserved")[0]), "qp": r.Uint("infiniband.bth.destqp"), "ack": r.Bool("infiniband.bth.a"),
+		"opcode": r.Uint("infiniband.bth.opcode"), "se": r.Bool("infiniband.bth.se"),
+		"migreq": r.Bool("infiniband.bth.m"),
+		"pad":    r.Uint("infiniband.bth.padcnt"), "tver": r.Uint("infiniband.bth.tver"),
+		"pkey":    r.Uint("infiniband.bth.p_key"),
+		"octet 4": uint64(r.Octets("infiniband.reserved")[0]), "qp": r.Uint("infiniband.bth.destqp"),
+		"ack":   r.Bool("infiniband.bth.a"),
 		"resv7": r.Uint("infiniband.bth.reserved7"), "psn": r.Uint("infiniband.bth.psn"),
 	}
 	if unknownToTshark(bth.Opcode(r.Uint("infiniband.bth.opcode"))) {
@@ -106,8 +111,9 @@ func ourTransport(p *Packet) fields {
 	h := &p.BTH
 	f := fields{
 		"opcode": uint64(h.Opcode), "se": h.Solicited, "migreq": h.MigReq, "pad": uint64(h.Pad), "tver": uint64(h.TVer),
-		"pkey": uint64(h.PKey), "octet 4": uint64(h.Resv6), "qp": uint64(h.DestQP), "ack": h.AckReq, "resv7": uint64(h.Resv7),
-		"psn": uint64(h.PSN),
+		"pkey": uint64(h.PKey), "octet 4": uint64(h.Resv6), "qp": uint64(h.DestQP), "ack": h.AckReq,
+		"resv7": uint64(h.Resv7),
+		"psn":   uint64(h.PSN),
 	}
 	if h.FECN {
 		f["octet 4"] = f["octet 4"].(uint64) | 0x80
@@ -131,7 +137,8 @@ func ourTransport(p *Packet) fields {
 		case bth.HasDETH:
 			f["infiniband.deth.q_key"], f["infiniband.deth.srcqp"] = uint64(h.DETH.QKey), uint64(h.DETH.SrcQP)
 		case bth.HasRETH:
-			f["infiniband.reth.va"], f["infiniband.reth.r_key"], f["infiniband.reth.dmalen"] = h.RETH.VirtualAddress, uint64(h.RETH.RKey), uint64(h.RETH.DMALength)
+			f["infiniband.reth.va"], f["infiniband.reth.r_key"], f["infiniband.reth.dmalen"] = h.RETH.VirtualAddress,
+				uint64(h.RETH.RKey), uint64(h.RETH.DMALength)
 		case bth.HasAtomicETH:
 			f["infiniband.reth.va"], f["infiniband.reth.r_key"] = h.AtomicETH.VirtualAddress, uint64(h.AtomicETH.RKey)
 			f["infiniband.atomiceth.swapdt"], f["infiniband.atomiceth.cmpdt"] = h.AtomicETH.SwapAdd, h.AtomicETH.Compare

@@ -118,7 +118,8 @@ func TestMirrorCut(t *testing.T) {
 		"erspan3": `100022eb 00000001 22c8%s05 01020304 0007 8008`,
 	} {
 		for bits, cut := range map[string]bool{"60": false, "64": true} {
-			mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(header, bits)), wiretest.Hex(t, macs+`0800`), whole[:48])
+			mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(header, bits)), wiretest.Hex(t, macs+`0800`),
+				whole[:48])
 			b := slices.Concat(wiretest.Hex(t, `4500000000000000402f0000`+sites), mirrored, make([]byte, 10))
 			be.PutUint16(b[2:], uint16(20+len(mirrored)))
 			var in Inner

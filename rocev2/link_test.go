@@ -70,13 +70,15 @@ func TestLinkTypes(t *testing.T) {
 		require.Equal(t, Packet{}, p)
 	}
 	p := Packet{}
-	require.ErrorIs(t, p.Decode(wiretest.Hex(t, `00000018`), DecodeOptions{Link: LinkLoop}), errIPv6Header, "nothing behind it")
+	require.ErrorIs(t, p.Decode(wiretest.Hex(t, `00000018`), DecodeOptions{Link: LinkLoop}), errIPv6Header,
+		"nothing behind it")
 	b := append(wiretest.Hex(t, `00000002`), wiretest.Hex(t, hardwareCNP)[14:]...)
 	require.NoError(t, p.Decode(b, DecodeOptions{Link: LinkLoop}), "IPv4")
 }
 
 func TestLinkTypeOf(t *testing.T) {
-	for number, want := range map[uint32]LinkType{0: LinkNull, 1: LinkEthernet, 12: LinkIP, 14: LinkIP, 101: LinkIP, 108: LinkLoop, 113: LinkSLL, 228: LinkIP, 229: LinkIP, 276: LinkSLL2} {
+	for number, want := range map[uint32]LinkType{0: LinkNull, 1: LinkEthernet, 12: LinkIP, 14: LinkIP, 101: LinkIP,
+		108: LinkLoop, 113: LinkSLL, 228: LinkIP, 229: LinkIP, 276: LinkSLL2} {
 		got, ok := LinkTypeOf(number)
 		require.True(t, ok)
 		require.Equal(t, want, got)
@@ -97,12 +99,14 @@ func TestAppendReplyLink(t *testing.T) {
 	}{
 		{LinkEthernet, `020000000001 020000000002 86dd`, 6, `020000000002 020000000001 86dd`},
 		{LinkEthernet, `020000000001 020000000002 86dd`, 4, `020000000002 020000000001 0800`},
-		{LinkEthernet, `020000000001 020000000002 88a8 0003 8100 2004 86dd`, 6, `020000000002 020000000001 88a8 0003 8100 2004 86dd`},
+		{LinkEthernet, `020000000001 020000000002 88a8 0003 8100 2004 86dd`, 6,
+			`020000000002 020000000001 88a8 0003 8100 2004 86dd`},
 		{LinkIP, ``, 6, ``},
 		{LinkSLL, linked[LinkSLL], 6, ``},
 	} {
 		var p Packet
-		require.NoError(t, p.Decode(append(wiretest.Hex(t, c.header), wiretest.Hex(t, send6)[14:]...), DecodeOptions{Link: c.link}))
+		require.NoError(t, p.Decode(append(wiretest.Hex(t, c.header), wiretest.Hex(t, send6)[14:]...),
+			DecodeOptions{Link: c.link}))
 		require.Equal(t, append([]byte{9}, wiretest.Hex(t, c.want)...), p.AppendReplyLink([]byte{9}, c.version))
 	}
 }

@@ -39,13 +39,17 @@ func TestIOAM(t *testing.T) {
 		all     error // of OptionsError
 	}{
 		{"a trace", 0, `11` + oneNode, []IOAMOption{{Header: 0, Type: 0x31}}, []string{traceData}, []error{nil}, nil},
-		{"in both headers", 0, `3c` + oneNode + `11` + edge, []IOAMOption{{Header: 0, Type: 0x31}, {Header: 60, Type: 0x11, Option: ioam.Option{Type: 3}}},
+		{"in both headers", 0, `3c` + oneNode + `11` + edge,
+			[]IOAMOption{{Header: 0, Type: 0x31}, {Header: 60, Type: 0x11, Option: ioam.Option{Type: 3}}},
 			[]string{traceData, `00030001`}, []error{nil, nil}, nil},
 		{"another option", 60, `11` + noIOAM, nil, nil, nil, nil},
 		{"a Routing header", 43, `11` + overrun, nil, nil, nil, nil},
-		{"1 octet of data", 0, `11` + oneOctet, []IOAMOption{{Type: 0x31}}, []string{`00`}, []error{wireerr.Truncated}, nil},
-		{"one that overruns", 60, `11` + overrun, []IOAMOption{{Header: 60, Type: 0x31}}, []string{`00000001`}, []error{ipv6opt.ErrOverrun}, ipv6opt.ErrOverrun},
-		{"one without a length", 0, `11` + typeAlone, []IOAMOption{{Type: 0x31}}, []string{``}, []error{ipv6opt.ErrOverrun}, ipv6opt.ErrOverrun},
+		{"1 octet of data", 0, `11` + oneOctet, []IOAMOption{{Type: 0x31}}, []string{`00`}, []error{wireerr.Truncated},
+			nil},
+		{"one that overruns", 60, `11` + overrun, []IOAMOption{{Header: 60, Type: 0x31}}, []string{`00000001`},
+			[]error{ipv6opt.ErrOverrun}, ipv6opt.ErrOverrun},
+		{"one without a length", 0, `11` + typeAlone, []IOAMOption{{Type: 0x31}}, []string{``},
+			[]error{ipv6opt.ErrOverrun}, ipv6opt.ErrOverrun},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := withHeaders(t, c.first, c.headers)

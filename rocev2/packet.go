@@ -31,8 +31,9 @@ type Packet struct {
 	Payload []byte
 	Padding []byte // the pad octets, as many as the pad count says, nil without any; aliases the input
 
-	ICRC     uint32        // the value on the wire, least significant octet first; 0 when Truncated
-	Coverage icrc.Coverage // how AppendBinary computes the ICRC; Decode sets it to AsSent, VerifyICRC to what it finds (D1)
+	ICRC uint32 // the value on the wire, least significant octet first; 0 when Truncated
+	// how AppendBinary computes the ICRC; Decode sets it to AsSent, VerifyICRC to what it finds (D1)
+	Coverage icrc.Coverage
 }
 
 // DecodeFrame sets p from an Ethernet II frame: plain, 802.1Q, 802.1ad or

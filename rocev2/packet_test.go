@@ -53,7 +53,8 @@ func TestDecodeFrame(t *testing.T) {
 			TrafficClass: 0x68, HopLimit: 64, NextHeader: 17,
 			SrcPort: 0xE341, DstPort: 4791, Length: 24, Data: b[62:],
 		},
-		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0}},
+		BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true,
+			PSN: 0xFFFFF0}},
 		Payload: []byte{}, ICRC: 0xC2F6694B,
 	}, p)
 }
@@ -130,7 +131,9 @@ func TestWalk(t *testing.T) {
 		{"IPv4 with options", options, 0, 4},
 		{"IPv6", ip6, 0, 0},
 		{"Hop-by-Hop", wrap(protoHopByHop, append(extension(protoUDP), udp...)), 0, 8},
-		{"Hop-by-Hop, Routing, Destination Options", wrap(protoHopByHop, bytes.Join([][]byte{extension(protoRouting), extension(protoDestOpts), extension(protoUDP), udp}, nil)), 0, 24},
+		{"Hop-by-Hop, Routing, Destination Options",
+			wrap(protoHopByHop, bytes.Join([][]byte{extension(protoRouting), extension(protoDestOpts),
+				extension(protoUDP), udp}, nil)), 0, 24},
 		{"20 extension headers", wrap(protoDestOpts, chain(20)), 0, 160},
 		{"2,000 extension headers", wrap(protoDestOpts, chain(2000)), 0, 16000},
 		{"IPv4 in IPv6", wrap(protoIPv4, ip4), 40, 0},
@@ -212,12 +215,14 @@ func TestRefused(t *testing.T) {
 		{name: "TCP", ip: with(ip4, 9, 6), err: errNotUDP, other: true},
 		{name: "Hop-by-Hop is no IPv4 protocol", ip: with(ip4, 9, 0), err: errNotUDP, other: true},
 		{name: "extension header of no octets", ip: wrap(protoDestOpts, nil), err: errExtension, other: true},
-		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}), err: errExtension, other: true},
+		{name: "extension header beyond the packet", ip: wrap(protoDestOpts, []byte{17, 1, 1, 4, 0, 0, 0, 0}),
+			err: errExtension, other: true},
 		{name: "Payload Length 0", ip: with(ip6, 4, 0, 0), err: errUDPHeader, other: true},
 		{name: "IPv6 five deep in IPv6", ip: five, err: errDepth, other: true},
 		{name: "other port", ip: with(ip4, 22, 0, 53), err: ErrPort, other: true},
 		{name: "other port, UDP length 0", ip: with(ip4, 22, 0, 53, 0, 0), err: ErrPort, other: true},
-		{name: "other port, Total Length beyond the octets", ip: with(with(ip4, 22, 0, 53), 2, 1), err: ErrPort, other: true},
+		{name: "other port, Total Length beyond the octets", ip: with(with(ip4, 22, 0, 53), 2, 1), err: ErrPort,
+			other: true},
 
 		{name: "UDP length 7", ip: with(ip4, 24, 0, 7), err: errUDPLength},
 		{name: "UDP length 0", ip: with(ip4, 24, 0, 0), err: errUDPLength},
@@ -316,7 +321,8 @@ func TestCutBehindBTH(t *testing.T) {
 	b := wiretest.Hex(t, send6)
 	var p Packet
 	require.NoError(t, p.Decode(b[:74], DecodeOptions{Cut: true}))
-	require.Equal(t, bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0}, p.BTH.Header)
+	require.Equal(t, bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17, AckReq: true, PSN: 0xFFFFF0},
+		p.BTH.Header)
 	require.True(t, p.Truncated)
 	require.ErrorIs(t, p.Decode(b[:73], DecodeOptions{Cut: true}), errHeadersCut)
 }
@@ -324,8 +330,9 @@ func TestCutBehindBTH(t *testing.T) {
 // The octets of this IPv6 packet would be a frame with a RoCEv2 packet over IPv4,
 // if the link type did not say what they are.
 func TestLinkTypeDecides(t *testing.T) {
-	b := wiretest.Hex(t, `60000000 0024 11 40 00000000 0800 4500 003e 00000000 4011 0000 c0000201 c0000202 c001 12b7 002a`+
-		`c001 12b7 0024 0000 0400ffff 00000011 80000000 0102030405060708090a0b0c aabbccdd`)
+	b := wiretest.Hex(t,
+		`60000000 0024 11 40 00000000 0800 4500 003e 00000000 4011 0000 c0000201 c0000202 c001 12b7 002a`+
+			`c001 12b7 0024 0000 0400ffff 00000011 80000000 0102030405060708090a0b0c aabbccdd`)
 	var p Packet
 	require.NoError(t, p.DecodeFrame(b))
 	require.Equal(t, addr("192.0.2.1"), p.Src)
@@ -423,9 +430,11 @@ func TestFinalDst(t *testing.T) {
 	}{
 		{"IPv4", wiretest.Hex(t, hardwareCNP)[14:], "10.0.18.1"},
 		{"IPv6", wiretest.Hex(t, send6)[14:], "fd77::1"},
-		{"Destination Options", wrap(protoDestOpts, append(extension(protoUDP), wiretest.Hex(t, send6)[54:]...)), "::2"},
+		{"Destination Options", wrap(protoDestOpts, append(extension(protoUDP), wiretest.Hex(t, send6)[54:]...)),
+			"::2"},
 		{"SRv6", wrap(protoRouting, append(srh, wiretest.Hex(t, send6)[54:]...)), "2001:db8::3"},
-		{"SRv6, Segments Left 0", wrap(protoRouting, slices.Concat(srh[:3], []byte{0}, srh[4:], wiretest.Hex(t, send6)[54:])), "::2"},
+		{"SRv6, Segments Left 0", wrap(protoRouting,
+			slices.Concat(srh[:3], []byte{0}, srh[4:], wiretest.Hex(t, send6)[54:])), "::2"},
 	} {
 		var p Packet
 		require.NoError(t, p.DecodeIP(c.ip), c.name)

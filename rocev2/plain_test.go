@@ -19,7 +19,8 @@ func TestPlain(t *testing.T) {
 		etherIPv6: {addr("2001:db8::1"), addr("2001:db8::2")},
 	}
 	for ether, end := range ends {
-		for _, op := range []bth.Opcode{bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCAcknowledge, bth.UDSendOnly, bth.CNP, 0x9F} {
+		for _, op := range []bth.Opcode{bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCAcknowledge, bth.UDSendOnly, bth.CNP,
+			0x9F} {
 			for _, payload := range []int{0, 1, 2, 3, 16} {
 				p := Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 7}}, Payload: make([]byte, payload)}
 				if p.hasPad() {

@@ -8,7 +8,8 @@ import (
 // String returns addresses and ports, and the length of the data, as in
 // "192.0.2.1:49152 > 192.0.2.2:4791, 64 octets".
 func (d Datagram) String() string {
-	return fmt.Sprintf("%v > %v, %d octets", netip.AddrPortFrom(d.Src, d.SrcPort), netip.AddrPortFrom(d.Dst, d.DstPort), len(d.Data))
+	return fmt.Sprintf("%v > %v, %d octets", netip.AddrPortFrom(d.Src, d.SrcPort), netip.AddrPortFrom(d.Dst, d.DstPort),
+		len(d.Data))
 }
 
 // String returns addresses and ports, the headers of the transport, and the
@@ -21,7 +22,8 @@ func (p Packet) String() string {
 // String returns addresses, ports and protocol, as in
 // "192.0.2.1:49152 > 192.0.2.2:4791 protocol 17".
 func (t FiveTuple) String() string {
-	return fmt.Sprintf("%v > %v protocol %d", netip.AddrPortFrom(t.Src, t.SrcPort), netip.AddrPortFrom(t.Dst, t.DstPort), t.Protocol)
+	return fmt.Sprintf("%v > %v protocol %d", netip.AddrPortFrom(t.Src, t.SrcPort),
+		netip.AddrPortFrom(t.Dst, t.DstPort), t.Protocol)
 }
 
 // String returns the five-tuple, and the ends of the tunnel where there is one.

@@ -13,7 +13,9 @@ import (
 func TestStrings(t *testing.T) {
 	var p Packet
 	require.NoError(t, p.DecodeFrame(wiretest.Hex(t, send6)))
-	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, RC SEND Only DestQP 0x000011 PSN 16777200 PKey 0xffff AckReq 1, 0 octets of payload", fmt.Sprint(p))
+	require.Equal(t,
+		"[fd77::2]:58177 > [fd77::1]:4791, RC SEND Only DestQP 0x000011 PSN 16777200 PKey 0xffff AckReq 1, 0 octets "+
+			"of payload", fmt.Sprint(p))
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, 16 octets", fmt.Sprint(p.Datagram))
 	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(p.FlowKey()))
 	var f Flow
@@ -51,7 +53,8 @@ func TestVerifyICRC(t *testing.T) {
 func TestFlowKeyHash(t *testing.T) {
 	a := FlowKey{addr("192.0.2.1"), addr("192.0.2.2"), 1}
 	seen := map[uint64]FlowKey{}
-	for _, k := range []FlowKey{a, {a.Dst, a.Src, 1}, {a.Src, a.Dst, 2}, {a.Src, a.Src, 1}, {addr("2001:db8::1"), addr("2001:db8::2"), 1}, {}} {
+	for _, k := range []FlowKey{a, {a.Dst, a.Src, 1}, {a.Src, a.Dst, 2}, {a.Src, a.Src, 1},
+		{addr("2001:db8::1"), addr("2001:db8::2"), 1}, {}} {
 		for _, seed := range []uint64{0, 1, 1 << 63} {
 			h := k.Hash(seed)
 			require.Equal(t, h, k.Hash(seed))
@@ -77,7 +80,8 @@ func TestAnswerable(t *testing.T) {
 	for _, good := range []string{"192.0.2.1", "10.0.0.1", "2001:db8::1", "fd77::1", "223.255.255.255"} {
 		require.NoError(t, Answerable(addr(good)), good)
 	}
-	for _, bad := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "169.254.1.1",
+	for _, bad := range []string{"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
+		"255.255.255.255", "169.254.1.1",
 		"::", "::1", "ff02::1", "fe80::1", "fe80::1%eth0", "::ffff:192.0.2.1"} {
 		require.ErrorIs(t, Answerable(addr(bad)), ErrNotReachable, bad)
 	}

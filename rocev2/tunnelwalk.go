@@ -41,11 +41,13 @@ var (
 	errGeneveVer = wireerr.New("rocev2", "Geneve header", 0,
 		"version is not 0", ErrNotRoCEv2, wireerr.Malformed)
 	errLabels = wireerr.New("rocev2", "MPLS label stack", 4,
-		"truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: 4 octets a label needed down to the bottom of the stack, and a packet below", ErrNotRoCEv2,
+		wireerr.Truncated)
 	errLabelled = wireerr.New("rocev2", "MPLS label stack", 0,
 		"carries neither IP nor Ethernet with IP", ErrNotRoCEv2)
 	errGRE = wireerr.New("rocev2", "GRE header", 4,
-		"truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2, wireerr.Truncated)
+		"truncated: 4 octets needed, and 4 for each of checksum, key and sequence number", ErrNotRoCEv2,
+		wireerr.Truncated)
 	errGREFlags = wireerr.New("rocev2", "GRE header", 0,
 		"version is not 0, or flags that RFC 2784 refuses", ErrNotRoCEv2, wireerr.Malformed)
 	errMirror = wireerr.New("rocev2", "GRE header", 0, "carries a mirrored frame", ErrNotRoCEv2)
@@ -241,7 +243,8 @@ func (w *way) fits(b []byte, at int) bool {
 		return false
 	}
 	switch p.proto {
-	case protoICMP, protoIPv4, protoTCP, protoUDP, protoIPv6, protoFragment, protoGRE, protoESP, protoAH, protoICMPv6, protoSCTP, protoMPLS, protoEthernet:
+	case protoICMP, protoIPv4, protoTCP, protoUDP, protoIPv6, protoFragment, protoGRE, protoESP, protoAH, protoICMPv6,
+		protoSCTP, protoMPLS, protoEthernet:
 		return true
 	}
 	return false

@@ -62,7 +62,8 @@ func settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) 
 // many flows they are small.
 func hpcc() (rows []Row, err error) {
 	const rate, rtt = 100 * sim.Gbps, 13 * time.Microsecond
-	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 1024}, {64, 1024}, {100, 512}, {125, 256},
+	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 1024}, {64, 1024}, {100, 512},
+		{125, 256},
 		{150, 256}, {200, 256}} {
 		cfg := paper(lab.HPCC)
 		cfg.Payload, cfg.AckEvery, cfg.TraceHops = c.payload, 1, 1
@@ -267,7 +268,8 @@ func stability() (rows []Row, err error) {
 		}
 		if c.red == red {
 			use := modelUse(c.flows, c.loop)
-			rows = append(rows, between(place+"use of the link, fluid model", "%", use, use-3, min(use+3, 100.01), s.use*100))
+			rows = append(rows, between(place+"use of the link, fluid model", "%", use, use-3, min(use+3, 100.01),
+				s.use*100))
 		}
 	}
 	return rows, nil
@@ -445,7 +447,8 @@ func sums() (rows []Row, err error) {
 			cfg.Seed = seed
 			cfg.Buffer = lab.Buffer{Total: 4_000_000, Alpha: 1, PFC: true, XON: 3000, Headroom: 50_000, Reserve: 4096}
 			cfg.Pausing = lab.Pausing{Up: []uint64{50_000, 200_000}, Down: []uint64{20_000, 100_000},
-				From: congested.PauseFrom{Hold: 1, Stop: 2}, For: 100 * time.Microsecond, Interval: 5 * time.Microsecond}
+				From: congested.PauseFrom{Hold: 1, Stop: 2}, For: 100 * time.Microsecond,
+				Interval: 5 * time.Microsecond}
 			cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, 5*time.Microsecond) }
 			n, out := star(cfg, 8, 40e9, µs)
 			if err := incast(n, 10*µs, 0); err != nil {

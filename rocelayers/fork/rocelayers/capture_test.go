@@ -21,7 +21,8 @@ import (
 
 // eachPacket hands every RoCEv2 packet of the captures to f, and everything
 // else to other.
-func eachPacket(t *testing.T, pattern string, f func(t *testing.T, frame []byte, p *rocev2.Packet), other func(frame []byte)) {
+func eachPacket(t *testing.T, pattern string, f func(t *testing.T, frame []byte, p *rocev2.Packet),
+	other func(frame []byte)) {
 	for _, name := range wiretest.Captures(t, pattern) {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range wiretest.Capture(t, name) {

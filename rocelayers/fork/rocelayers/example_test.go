@@ -223,7 +223,8 @@ func ExampleIOAMOf() {
 		return
 	}
 	for o := range rocelayers.IOAMOf(&hbh) {
-		fmt.Println(o.Option.Type, "of namespace", o.Trace.Namespace, "with room for", o.Trace.RemainingLen, "words,", o.Err)
+		fmt.Println(o.Option.Type, "of namespace", o.Trace.Namespace, "with room for", o.Trace.RemainingLen, "words,",
+			o.Err)
 	}
 	// Output: pre-allocated trace of namespace 123 with room for 6 words, <nil>
 }

@@ -31,7 +31,8 @@ func TestFastCNP(t *testing.T) {
 		text   string
 	}{
 		{frames[0], fastcnp.Network, 0, "FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network"},
-		{frames[1], fastcnp.Network, 3, "FastCNP\tOption 2 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network Namespace 123 Nodes 3"},
+		{frames[1], fastcnp.Network, 3,
+			"FastCNP\tOption 2 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin network Namespace 123 Nodes 3"},
 		{frames[2], fastcnp.Receiver, 0, "FastCNP\tOption 1 OriginalDst 2001:db8:4::e DestQP 0x111111 Origin receiver"},
 	} {
 		eachWay(c.frame, func(way string, get func(gopacket.LayerType) gopacket.Layer, failure error) {
@@ -173,12 +174,15 @@ func TestSerializeFastCNP(t *testing.T) {
 	} {
 		for _, typ := range []ipv6opt.Type{0, 0x8E} {
 			for _, checksum := range []uint16{0, 1} {
-				n := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(0x111111, 0xFFFF), Option: option, OptionType: typ}
+				n := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(0x111111, 0xFFFF), Option: option,
+					OptionType: typ}
 				n.CNP.Reserved[3] = 5
-				want, err := n.AppendPacket(slices.Clone(ether6), rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0})
+				want, err := n.AppendPacket(slices.Clone(ether6),
+					rocev2.Carriage{SrcPort: 49152, Checksum: checksum != 0})
 				require.NoError(t, err)
 
-				eth := &layers.Ethernet{SrcMAC: net.HardwareAddr(ether6[6:12]), DstMAC: net.HardwareAddr(ether6[:6]), EthernetType: layers.EthernetTypeIPv6}
+				eth := &layers.Ethernet{SrcMAC: net.HardwareAddr(ether6[6:12]), DstMAC: net.HardwareAddr(ether6[:6]),
+					EthernetType: layers.EthernetTypeIPv6}
 				ip := ipv6()
 				ip.SrcIP, ip.DstIP, ip.NextHeader = loopback.AsSlice(), src6.AsSlice(), layers.IPProtocolIPv6Destination
 				fast := &rocelayers.FastCNP{Notification: n}
@@ -187,7 +191,8 @@ func TestSerializeFastCNP(t *testing.T) {
 				header := new(rocelayers.BTH)
 				header.Header = n.CNP.Header
 				buf := dirty(t)
-				require.NoError(t, rocelayers.SerializeLayers(buf, complete, eth, ip, options, udp(checksum), header, fast))
+				require.NoError(t, rocelayers.SerializeLayers(buf, complete, eth, ip, options, udp(checksum), header,
+					fast))
 				require.Equal(t, want, buf.Bytes())
 				_, err = icrc.Verify(buf.Bytes()[14:])
 				require.NoError(t, err)

@@ -60,7 +60,8 @@ func trace(t testing.TB, nodes int) ioam.Trace {
 	data, err := fresh.AppendFresh(nil, 5*nodes+5)
 	require.NoError(t, err)
 	for i := range nodes {
-		node := ioam.Node{Type: fresh.Type, HopLimit: uint8(63 - i), NodeID: uint32(0xB2 + i), QueueDepth: uint32(1000 * i)}
+		node := ioam.Node{Type: fresh.Type, HopLimit: uint8(63 - i), NodeID: uint32(0xB2 + i),
+			QueueDepth: uint32(1000 * i)}
 		added, err := ioam.AddNode(ioam.Option{Data: data}, &node)
 		require.NoError(t, err)
 		require.True(t, added)
@@ -128,7 +129,8 @@ func built(t testing.TB) (frames []named) {
 
 	add("Fast CNP option 1", ether6)(fastCNPFor(plain, fastcnp.Config{}))
 	add("Fast CNP option 2", ether6)(fastCNPFor(traced, fastcnp.Config{}))
-	add("Fast CNP of the receiver", ether6)(fastcnp.AppendFor(nil, plain, dst6far, nil, fastcnp.Config{Carriage: checked}))
+	add("Fast CNP of the receiver", ether6)(fastcnp.AppendFor(nil, plain, dst6far, nil,
+		fastcnp.Config{Carriage: checked}))
 	incremental := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0x8000),
 		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
 	incremental.Option.Trace.Kind, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
@@ -136,15 +138,18 @@ func built(t testing.TB) (frames []named) {
 	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
 	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, as))
 	address := dst6far.As16()
-	behind := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))), options(t, 60, 0x1E, []byte{1}),
+	behind := slices.Concat(options(t, 60, ioam.IPv6MayChange, ioamData(t, trace(t, 1))),
+		options(t, 60, 0x1E, []byte{1}),
 		options(t, 17, ioam.IPv6NoChange, []byte{0, 3, 0, 123, 0x40, 0, 0, 0, 0, 7}, 0x9E, address[:]))
-	frames = append(frames, named{"Fast CNP in the second of two headers", message0x81(t, 0, 0, behind, make([]byte, 16))})
+	frames = append(frames, named{"Fast CNP in the second of two headers",
+		message0x81(t, 0, 0, behind, make([]byte, 16))})
 
 	c := cnp.New(0x118, 0xFFFF)
 	add("CNP", ether6)(c.AppendPacket(nil, loopback, src6, as))
 	frames = append(frames,
 		named{"CNP with the P bit", message0x81(t, bth.PPFCBit, 0, nil, make([]byte, 16))}, // D18
-		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, 0x9E, address[:]), make([]byte, 16))},
+		named{"Fast CNP with the P bit", message0x81(t, bth.PPFCBit, 60, options(t, 17, 0x9E, address[:]),
+			make([]byte, 16))},
 		named{"CNP with other options", message0x81(t, 0, 60, options(t, 17, 0x1E, []byte{1, 2, 3}), make([]byte, 16))},
 		named{"CNP with a trace", message0x81(t, 0, 0, hopByHop, make([]byte, 16))})
 
@@ -158,7 +163,8 @@ func built(t testing.TB) (frames []named) {
 		n.Congested, n.Flags, n.Reserved = dst6far, 0x2A5A, 0xBEEF
 		add("PPFC IPv6"+over.name, over.link)(n.AppendPacket(nil, over.src, over.dst, checked))
 
-		add("FCN"+over.name, over.link)(fcn.Message{FlowLabel: 0xBEEF5, Level: 7, Reserved: 0x155}.AppendPacket(nil, over.src, over.dst, fcn.Config{CopyLabel: true}))
+		add("FCN"+over.name, over.link)(fcn.Message{FlowLabel: 0xBEEF5, Level: 7, Reserved: 0x155}.AppendPacket(nil,
+			over.src, over.dst, fcn.Config{CopyLabel: true}))
 
 		for _, invoking := range []struct {
 			name  string
@@ -174,7 +180,8 @@ func built(t testing.TB) (frames []named) {
 			name := "proxy message about " + invoking.name + over.name
 			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 		}
-		five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1, DstPort: 2}, Level: 7, Reserved: 0x1FFFFF}
+		five := proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src6, Dst: dst6far, Protocol: 6, SrcPort: 1,
+			DstPort: 2}, Level: 7, Reserved: 0x1FFFFF}
 		add("proxy message alone"+over.name, over.link)(five.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 	}
 	return frames
@@ -201,7 +208,8 @@ func broken(t testing.TB) []named {
 		{"FCN of 3 octets", datagram(t, fcn.ExperimentalPort, reserved[:3])},
 		{"FCN of 5 octets", datagram(t, fcn.ExperimentalPort, reserved[:5])},
 		{"proxy message of 15 octets", datagram(t, proxymsg.ExperimentalPort, reserved[:15])},
-		{"proxy message without a family", datagram(t, proxymsg.ExperimentalPort, append(reserved, "what flow is this about"...))},
+		{"proxy message without a family", datagram(t, proxymsg.ExperimentalPort,
+			append(reserved, "what flow is this about"...))},
 	}
 }
 
@@ -217,7 +225,8 @@ func requireMessage(t *testing.T, name string, frame []byte) {
 
 // requireMessageIn is requireMessage for one way: get returns a layer that was
 // decoded, failure is what went wrong.
-func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket.LayerType) gopacket.Layer, failure error) {
+func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket.LayerType) gopacket.Layer,
+	failure error) {
 	t.Helper()
 	var m message.Message
 	err := m.Decode(frame, rocev2.DecodeOptions{Cut: true}, message.Config{})
@@ -237,8 +246,9 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 		require.Nil(t, l, name)
 	}
 	expected := map[message.Kind]gopacket.LayerType{
-		message.CNP: rocelayers.LayerTypeCNP, message.FastCNP: rocelayers.LayerTypeFastCNP, message.PPFC: rocelayers.LayerTypePPFC,
-		message.FCN: rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
+		message.CNP: rocelayers.LayerTypeCNP, message.FastCNP: rocelayers.LayerTypeFastCNP,
+		message.PPFC: rocelayers.LayerTypePPFC,
+		message.FCN:  rocelayers.LayerTypeFCN, message.Proxy: rocelayers.LayerTypeProxy,
 	}
 	want := expected[m.Kind]
 	cut := m.Reach == message.ReachTransport && len(p.Payload) < p.PayloadLen()
@@ -268,7 +278,8 @@ func requireMessageIn(t *testing.T, name string, frame []byte, get func(gopacket
 	switch m.Kind {
 	case message.Broken:
 		// gopacket asks no layer about no octets.
-		if !cut && (m.Reach == message.ReachUDP && len(p.Data) > 0 || m.Reach == message.ReachTransport && len(p.Payload) > 0) {
+		if !cut && (m.Reach == message.ReachUDP && len(p.Data) > 0 || m.Reach == message.ReachTransport &&
+			len(p.Payload) > 0) {
 			requireSameFault(t, err, failure, name)
 		}
 	case message.Proxy, message.Other:
@@ -318,7 +329,8 @@ func eachParser(frame []byte, f func(way string, get func(gopacket.LayerType) go
 // refused tells whether gopacket refused a packet because of an IPv6 option:
 // one that runs beyond the packet, or a jumbogram's.
 func refused(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "TLV") || strings.Contains(strings.ToLower(err.Error()), "jumbo"))
+	return err != nil && (strings.Contains(err.Error(), "TLV") ||
+		strings.Contains(strings.ToLower(err.Error()), "jumbo"))
 }
 
 // override runs f with gopacket's Destination Options overridden.

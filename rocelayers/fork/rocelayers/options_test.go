@@ -118,7 +118,8 @@ func TestOverride(t *testing.T) {
 // What cannot be a header is cut, for the parser and for NewPacket, and leaves
 // the layer as it was.
 func TestOptionsTruncated(t *testing.T) {
-	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, 0x9E, make([]byte, 30))...), nil)
+	frame := message0x81(t, 0, 0, append(options(t, 60, 0x1E, []byte{1}), options(t, 17, 0x9E, make([]byte, 30))...),
+		nil)
 	s := newOwnStack()
 	hopByHop, destination := s.HopByHop, s.DestinationOptions
 	for n := 55; n < 54+8+32; n++ {
@@ -209,7 +210,8 @@ func TestOptionsOf(t *testing.T) {
 	require.NoError(t, theirs.decode(frame))
 	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 	for _, l := range []gopacket.Layer{
-		&ours.IPv6, &ours.HopByHop, &theirs.IPv6.IPv6, packet.NetworkLayer(), packet.Layer(layers.LayerTypeIPv6HopByHop),
+		&ours.IPv6, &ours.HopByHop, &theirs.IPv6.IPv6, packet.NetworkLayer(),
+		packet.Layer(layers.LayerTypeIPv6HopByHop),
 	} {
 		got, ok := rocelayers.OptionsOf(l)
 		require.True(t, ok)
@@ -224,7 +226,8 @@ func TestOptionsOf(t *testing.T) {
 		})
 	}
 	require.NoError(t, ours.decode(wiretest.Hex(t, send6)))
-	for _, l := range []gopacket.Layer{nil, &ours.IPv6, &ours.IPv6.IPv6, &ours.UDP, new(rocelayers.IPv6), new(layers.IPv6Destination)} {
+	for _, l := range []gopacket.Layer{nil, &ours.IPv6, &ours.IPv6.IPv6, &ours.UDP, new(rocelayers.IPv6),
+		new(layers.IPv6Destination)} {
 		_, ok := rocelayers.OptionsOf(l)
 		require.False(t, ok)
 		for range rocelayers.IOAMOf(l) {
@@ -247,14 +250,16 @@ func TestSerializeHopByHop(t *testing.T) {
 		require.NoError(t, err)
 		_, err = destination.Decode(ext)
 		require.NoError(t, err)
-		header := map[uint8]gopacket.SerializableLayer{ipv6opt.HopByHop: hbh, ipv6opt.DestinationOptions: destination}[next]
+		header := map[uint8]gopacket.SerializableLayer{ipv6opt.HopByHop: hbh,
+			ipv6opt.DestinationOptions: destination}[next]
 		s.BTH.ICRC.Value = 0
 		// gopacket's IPv6 layer and ours, also one that has decoded the header.
 		theirs := newStack()
 		require.NoError(t, theirs.decode(want))
 		for _, ip := range []gopacket.SerializableLayer{&s.IPv6, &s.IPv6.IPv6, &theirs.IPv6.IPv6} {
 			buf := dirty(t)
-			require.NoError(t, rocelayers.SerializeLayers(buf, complete, &s.Ethernet, ip, header, &s.UDP, &s.BTH, s.Payload))
+			require.NoError(t, rocelayers.SerializeLayers(buf, complete, &s.Ethernet, ip, header, &s.UDP, &s.BTH,
+				s.Payload))
 			require.Equal(t, want, buf.Bytes())
 			_, err = icrc.Verify(buf.Bytes()[14:])
 			require.NoError(t, err)

@@ -51,7 +51,8 @@ type stack struct {
 func newStack() *stack {
 	s := new(stack)
 	s.ipv6 = &s.IPv6.IPv6
-	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, append(s.Layers(), &s.IPv6.IPv6, &s.UDP.UDP)...)
+	s.parser = gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet,
+		append(s.Layers(), &s.IPv6.IPv6, &s.UDP.UDP)...)
 	return s
 }
 

@@ -29,8 +29,10 @@ type Routing struct {
 }
 
 var (
-	errRoutingCut  = wireerr.New("rocelayers", "Routing header", 8, "8 octets and 8 for each unit of Hdr Ext Len needed", wireerr.Truncated)
-	errRoutingData = wireerr.New("rocelayers", "Routing header", 0, "Data is not 4 octets and a multiple of 8, up to 2044", wireerr.Range)
+	errRoutingCut = wireerr.New("rocelayers", "Routing header", 8,
+		"8 octets and 8 for each unit of Hdr Ext Len needed", wireerr.Truncated)
+	errRoutingData = wireerr.New("rocelayers", "Routing header", 0,
+		"Data is not 4 octets and a multiple of 8, up to 2044", wireerr.Range)
 )
 
 // LayerType returns layers.LayerTypeIPv6Routing.

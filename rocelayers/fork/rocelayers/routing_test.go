@@ -49,7 +49,8 @@ func TestRouting(t *testing.T) {
 	}
 	require.Equal(t, s.Routing, l)
 	for _, n := range []int{0, 3, 8, 4 + 8*256} {
-		require.ErrorIs(t, gopacket.SerializeLayers(buf, fix, &rocelayers.Routing{Data: make([]byte, n)}), rocelayers.ErrRoutingData)
+		require.ErrorIs(t, gopacket.SerializeLayers(buf, fix, &rocelayers.Routing{Data: make([]byte, n)}),
+			rocelayers.ErrRoutingData)
 	}
 	require.NoError(t, gopacket.SerializeLayers(dirty(t), fix, &rocelayers.Routing{Data: make([]byte, 4+8*255)}))
 }

@@ -32,12 +32,14 @@ var (
 
 // The layers of a CNP as package cnp sends it.
 func ipv4() *layers.IPv4 {
-	return &layers.IPv4{Version: 4, TOS: 48 << 2, TTL: 64, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment,
+	return &layers.IPv4{Version: 4, TOS: 48 << 2, TTL: 64, Protocol: layers.IPProtocolUDP,
+		Flags: layers.IPv4DontFragment,
 		SrcIP: src4.AsSlice(), DstIP: dst4.AsSlice()}
 }
 
 func ipv6() *layers.IPv6 {
-	return &layers.IPv6{Version: 6, TrafficClass: 48 << 2, HopLimit: 64, NextHeader: layers.IPProtocolUDP, SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice()}
+	return &layers.IPv6{Version: 6, TrafficClass: 48 << 2, HopLimit: 64, NextHeader: layers.IPProtocolUDP,
+		SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice()}
 }
 
 func udp(checksum uint16) *layers.UDP {
@@ -90,7 +92,8 @@ func TestSerializeCNP(t *testing.T) {
 				if behind != nil {
 					require.Equal(t, p.ICRC, trailer.Value)
 				}
-				require.Equal(t, []gopacket.LayerType{rocelayers.LayerTypeCNP, rocelayers.LayerTypeBTH, layers.LayerTypeUDP, ip.LayerType()},
+				require.Equal(t, []gopacket.LayerType{rocelayers.LayerTypeCNP, rocelayers.LayerTypeBTH,
+					layers.LayerTypeUDP, ip.LayerType()},
 					buf.Layers()[len(behind):])
 
 				// gopacket's own UDP checksum over the finished ICRC is the same, and
@@ -125,9 +128,10 @@ func TestSerializeAround(t *testing.T) {
 	withOptions4.Options = []layers.IPv4Option{{OptionType: 0x94, OptionLength: 4, OptionData: []byte{0, 0}}}
 
 	for name, outside := range map[string][]gopacket.SerializableLayer{
-		"Ethernet, IPv4":       {eth(layers.EthernetTypeIPv4), ipv4()},
-		"Ethernet, IPv6":       {eth(layers.EthernetTypeIPv6), ipv6()},
-		"VLAN":                 {eth(layers.EthernetTypeDot1Q), &layers.Dot1Q{VLANIdentifier: 7, Type: layers.EthernetTypeIPv4}, ipv4()},
+		"Ethernet, IPv4": {eth(layers.EthernetTypeIPv4), ipv4()},
+		"Ethernet, IPv6": {eth(layers.EthernetTypeIPv6), ipv6()},
+		"VLAN": {eth(layers.EthernetTypeDot1Q),
+			&layers.Dot1Q{VLANIdentifier: 7, Type: layers.EthernetTypeIPv4}, ipv4()},
 		"IPv4 in IPv6":         {eth(layers.EthernetTypeIPv6), tunnel, ipv4()},
 		"IPv6 with Hop-by-Hop": {eth(layers.EthernetTypeIPv6), withOption},
 		"IPv4 with an option":  {eth(layers.EthernetTypeIPv4), withOptions4},
@@ -185,7 +189,8 @@ func TestSerializeAsGiven(t *testing.T) {
 	l := cnpHeader()
 	l.ICRC.Value = 0x04030201
 	buf := dirty(t)
-	for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions, ...gopacket.SerializableLayer) error{
+	for _, serialize := range []func(gopacket.SerializeBuffer, gopacket.SerializeOptions,
+		...gopacket.SerializableLayer) error{
 		gopacket.SerializeLayers, rocelayers.SerializeLayers,
 	} {
 		require.NoError(t, serialize(buf, fix, ipv6(), udp(0x1234), l, new(rocelayers.CNP)))
@@ -222,19 +227,25 @@ func TestSerializeRefused(t *testing.T) {
 		{"no UDP layer", complete, list{ip, good, data}, rocelayers.ErrNoCarrier},
 		{"UDP outside IP", complete, list{u, ip, good, data}, rocelayers.ErrNoCarrier},
 		{"ICRC before the BTH", fix, list{new(rocelayers.ICRC), good, data}, rocelayers.ErrICRCOrder},
-		{"next header is not UDP", complete, list{&layers.IPv6{Version: 6, SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice(), NextHeader: 6}, u, good}, rocev2.ErrNotRoCEv2},
-		{"lengths not fixed", gopacket.SerializeOptions{ComputeChecksums: true}, list{ipv6(), udp(0), good}, wireerr.Truncated},
+		{"next header is not UDP", complete, list{&layers.IPv6{Version: 6, SrcIP: src6.AsSlice(), DstIP: dst6.AsSlice(),
+			NextHeader: 6}, u, good}, rocev2.ErrNotRoCEv2},
+		{"lengths not fixed", gopacket.SerializeOptions{ComputeChecksums: true}, list{ipv6(), udp(0), good},
+			wireerr.Truncated},
 		{"coverage 3", complete, list{ip, u, good, data, &rocelayers.ICRC{Coverage: 3}}, wireerr.Range},
 		{"DestQP over 24 bits", fix, list{wrong(func(l *rocelayers.BTH) { l.DestQP = 1 << 24 })}, bth.ErrDestQPRange},
 		{"cut by the capture", fix, list{wrong(func(l *rocelayers.BTH) { l.Truncated = true })}, rocev2.ErrCut},
-		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })}, rocelayers.ErrPaddingSize},
-		{"Padding without Pad", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Padding = []byte{0} })}, rocelayers.ErrPaddingSize},
+		{"Pad over 2 bits", gopacket.SerializeOptions{}, list{wrong(func(l *rocelayers.BTH) { l.Pad = 4 })},
+			rocelayers.ErrPaddingSize},
+		{"Padding without Pad", gopacket.SerializeOptions{},
+			list{wrong(func(l *rocelayers.BTH) { l.Padding = []byte{0} })}, rocelayers.ErrPaddingSize},
 	} {
-		require.ErrorIs(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), c.opts, c.layers...), c.err, c.name)
+		require.ErrorIs(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), c.opts, c.layers...), c.err,
+			c.name)
 	}
 	// gopacket's function would leave a wrong ICRC.
 	require.NoError(t, u.SetNetworkLayerForChecksum(ip))
-	require.ErrorIs(t, gopacket.SerializeLayers(gopacket.NewSerializeBuffer(), complete, ip, u, good, data), rocelayers.ErrSerialize)
+	require.ErrorIs(t, gopacket.SerializeLayers(gopacket.NewSerializeBuffer(), complete, ip, u, good, data),
+		rocelayers.ErrSerialize)
 	// It is still the one for everything else.
 	require.NoError(t, rocelayers.SerializeLayers(gopacket.NewSerializeBuffer(), complete, ip, u, data))
 }
@@ -256,11 +267,13 @@ func TestSerializeLengths(t *testing.T) {
 			l.Opcode = bth.RCSendOnly
 			return l
 		}
-		for _, n := range []int{longest + 1, longest + 4, 0xFFFF - 24, 0x10000 - 24, 0x10000, 0x10000 + 8, 0x10000 + 100, 0x20000, 0x20000 + 52} {
+		for _, n := range []int{longest + 1, longest + 4, 0xFFFF - 24, 0x10000 - 24, 0x10000, 0x10000 + 8,
+			0x10000 + 100, 0x20000, 0x20000 + 52} {
 			for _, checksum := range []uint16{0, 1} {
 				buf := dirty(t)
 				l := send()
-				err := rocelayers.SerializeLayers(buf, complete, ip(), udp(checksum), l, gopacket.Payload(make([]byte, n)))
+				err := rocelayers.SerializeLayers(buf, complete, ip(), udp(checksum), l,
+					gopacket.Payload(make([]byte, n)))
 				require.Error(t, err, "IPv%d, %d octets", version, n)
 				require.Zero(t, len(buf.Bytes()))
 				require.Zero(t, l.ICRC.Value)
@@ -269,15 +282,18 @@ func TestSerializeLengths(t *testing.T) {
 				continue
 			}
 			for _, message := range []gopacket.SerializableLayer{
-				&rocelayers.FCN{}, &rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4, Dst: src4}}},
+				&rocelayers.FCN{}, &rocelayers.Proxy{Message: proxymsg.Message{FiveTuple: rocev2.FiveTuple{Src: src4,
+					Dst: src4}}},
 			} {
 				buf := dirty(t)
-				require.Error(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(0), message, gopacket.Payload(make([]byte, n))))
+				require.Error(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(0), message,
+					gopacket.Payload(make([]byte, n))))
 				require.Zero(t, len(buf.Bytes()))
 			}
 		}
 		buf := dirty(t)
-		require.NoError(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(1), send(), gopacket.Payload(make([]byte, longest))))
+		require.NoError(t, rocelayers.SerializeLayers(buf, complete, ip(), udp(1), send(),
+			gopacket.Payload(make([]byte, longest))))
 		_, err := icrc.Verify(buf.Bytes())
 		require.NoError(t, err)
 

@@ -68,7 +68,8 @@ func isOurs(t gopacket.LayerType) bool {
 
 // udpLength returns the length field of the UDP header before data, or what it
 // must be when there is none to look at. The layer is of type t.
-func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []byte, df gopacket.DecodeFeedback) (uint16, error) {
+func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []byte,
+	df gopacket.DecodeFeedback) (uint16, error) {
 	n := len(data) + 8
 	switch {
 	case udp == nil && truncated(df):
