@@ -1,8 +1,8 @@
 // Package receiver is the notification point: the host that answers data packets marked CE with CNPs (IBTA annex
 // A17.9.3, CA17-44; FAST section 3).
 //
-// What the data packet does not say is which queue pair sent it, and a CNP must name that one. Of datagrams (UD) the
-// DETH does; for connections the receiver looks it up in what it was given or has learned ([node.Pairs]).
+// A CNP must name the queue pair that sent the data packet. The packet itself says so only if it is a datagram (UD), in
+// its DETH. For connections the receiver looks the queue pair up in Config.QPs.
 //
 //	sender ── data ──> switch ── data, CE ──> Receiver
 //	       <─ CNP ─────────────────────────────┘
@@ -29,21 +29,22 @@ type Config struct {
 	Enabled      bool       // without it nothing is sent
 	Self4, Self6 netip.Addr // the host's own addresses, one at least
 
-	// QPs are the queue pairs of connections; nil knows none. A [node.Learner] is shown every packet.
+	// QPs are the queue pairs of connections; nil knows none. A [node.Learner] learns from every packet.
 	QPs node.Pairs
 
-	// PerFlow is the least time between two notifications that name the same queue pair of the same host: one stands
-	// for all packets that were marked meanwhile (CA17-44). Hardware has 50 µs, say. Out limits all of them together.
-	// Without a limit, the default, every marked packet is answered. Only what is sent takes from a limit.
+	// PerFlow is the shortest time between two notifications that name the same queue pair of the same host: one CNP
+	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware. Out limits all
+	// notifications together. By default there is no limit: every marked packet is answered. Packets that are not
+	// answered are not charged to a limit.
 	PerFlow  time.Duration
 	Out      limit.Rate
-	MaxFlows int    // 16 octets each; 0 stands for 65,536. Those answered longest ago are forgotten
+	MaxFlows int    // flows remembered for PerFlow, 16 octets each; 0 stands for 65,536
 	Seed     uint64 // of the hash tables, so that an attacker cannot choose flows that collide; 0: random
 
 	CNP cnp.Config
 
-	// Fast: answer IPv6 with Fast CNPs, which a receiver may send too (FAST section 4). They name the flow by the
-	// receiver's queue pair.
+	// Fast: answer IPv6 packets with Fast CNPs, which receivers may send as well (FAST section 4). A Fast CNP names
+	// the flow by the receiver's queue pair, so it needs no QPs.
 	Fast    bool
 	FastCNP fastcnp.Config
 }
@@ -93,14 +94,13 @@ func (r *Receiver) Configure(cfg Config) error {
 // Counters returns what has been counted. Other goroutines may read it.
 func (r *Receiver) Counters() *node.Counters { return &r.counters }
 
-// Receive decides about a packet that arrived, and appends the CNP to send, a whole IP packet, to b, which must not
-// overlap what f aliases. RoCEv2 of either direction also teaches QPs: then the Action is Learned where there is no
-// more to say.
+// Receive decides about a packet, and appends the CNP to send, a whole IP packet, to b. b must not overlap the octets
+// of f. RoCEv2 packets of either direction also teach QPs: if a packet only did that, the Action is node.Learned.
 //
-// Only data packets marked CE ask for a CNP. Of the reasons against it the first counts: Disabled; Broken, of what
-// does not parse and may be one of them; NotOurs, for other hosts' packets; Tunnelled; Address, of a sender that
-// cannot be answered; UnknownQP and AmbiguousQP: a CNP is never sent on a guess; Limited, by PerFlow and by Out;
-// ICRC, which is the dearest to look at.
+// Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given: Disabled;
+// Broken (it may be marked data but cannot be decoded); NotOurs (to another host); Tunnelled; Address (the sender's
+// address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
+// flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
 func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, node.Decision) {
 	var d node.Decision
 	out := r.receive(b, f, domain, now, &d)
@@ -130,7 +130,7 @@ func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Ti
 	return r.answer(b, p, d, now)
 }
 
-// enabled returns a reason, or Disabled.
+// enabled returns the reason, or Disabled if the role is off.
 func (r *Receiver) enabled(reason node.Reason) node.Reason {
 	if !r.cfg.Enabled {
 		return node.Disabled
@@ -138,8 +138,8 @@ func (r *Receiver) enabled(reason node.Reason) node.Reason {
 	return reason
 }
 
-// brokenData says whether a broken RoCEv2 packet asks for a CNP, as far as can be read: it is marked CE, and nothing
-// says that it is no data.
+// brokenData says whether a broken RoCEv2 packet may be marked data: it has CE, and its opcode is that of data or
+// missing.
 func (r *Receiver) brokenData(f *rocev2.Frame) bool {
 	ip := f.Innermost()
 	if len(ip) < 2 || ip[0]>>4 == 4 && ip[1]&3 != rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 != rocev2.CE {
@@ -174,7 +174,7 @@ func (r *Receiver) answer(b []byte, p *rocev2.Packet, d *node.Decision, now time
 		d.Reason = node.Limited
 		return b
 	}
-	if !p.Truncated { // what a capture cut cannot be verified
+	if !p.Truncated { // a packet that a capture cut has no ICRC to verify
 		if _, err := icrc.Verify(p.IP); err != nil {
 			d.Reason = node.ICRC
 			return b
@@ -193,8 +193,8 @@ func (r *Receiver) answer(b []byte, p *rocev2.Packet, d *node.Decision, now time
 	return out
 }
 
-// named returns what the limits of a notification go by, which is what it names: of a CNP the sender's queue pair,
-// which is where it goes, whatever queue pair of this host the data went to; of a Fast CNP the flow.
+// named returns the key of the limits, which is what the notification names: for a CNP the sender's address and queue
+// pair, whatever queue pair of this host the data went to; for a Fast CNP the flow.
 func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time.Time) uint64 {
 	if fast {
 		return d.Flow.Hash(r.memory.Seed())

@@ -9,17 +9,17 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Detour chooses UDP source ports that lead flows around congested switches: a
-// sender may take the address of a switch that sends Fast CNPs as the signal to
-// avoid it, and reaches another path by other fields for ECMP (FAST section 4).
+// A Detour chooses UDP source ports that lead flows around congested switches. A
+// sender may try to avoid a switch from which it gets Fast CNPs, by changing the
+// fields that ECMP hashes (FAST section 4).
 //
-// It keeps the last ports of each flow that were reported, and by which switch.
-// When several ports were reported by the same one, it stands where no port leads
-// around it, next to the receiver for example, and the flow stays where it is.
+// A Detour remembers the most recent ports of each flow that were reported, and by
+// which switch. A switch that has reported four ports of a flow is probably on all
+// of its paths, such as next to the receiver: then the flow keeps its port.
 //
-// Its memory is fixed: 272 octets a flow, four flows to a set. Where a fifth
-// comes into a set, the one reported longest ago is forgotten. Time may jump back.
-// A Detour is not safe for concurrent use.
+// Its memory is fixed: 272 octets a flow, in sets of four flows. A fifth flow in a
+// set evicts the one reported longest ago. Time may jump back. A Detour is not
+// safe for concurrent use.
 type Detour struct {
 	hold  time.Duration
 	seed  uint64
@@ -30,16 +30,16 @@ type Detour struct {
 const (
 	// tried is how many ports of a flow are kept.
 	tried = 16
-	// hopeless is how many ports one switch reports before it is given up.
+	// hopeless is how many ports of a flow a switch reports before the flow stops trying to avoid it.
 	hopeless = 4
 
-	// The ports to choose from: dynamic ones (RFC 6335 section 6), of which
-	// RoCEv2 uses the upper quarter.
+	// The ports to choose from, 49152 to 65535: the dynamic ports (RFC 6335
+	// section 6), as RoCEv2 uses them.
 	firstPort = 49152
 	ports     = 1 << 14
 )
 
-// detoured is what is known of one flow.
+// detoured has the reports about one flow.
 type detoured struct {
 	flow    uint64 // its hash; 0: free
 	at      int64  // of the last report, Unix time in nanoseconds
@@ -81,9 +81,9 @@ func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.T
 	*oldest = report{at: at, by: d.hashOf(by), port: port}
 }
 
-// SrcPort returns the source port for the flow, which now has port: the same,
-// unless its path was reported. Then it is one of 49152–65535 that was not. Where
-// there is no way around the switch it is the same.
+// SrcPort returns the source port to use for a flow that now uses port. That is the
+// same port, unless it was reported: then one of 49152–65535 that was not, as long
+// as there seems to be a way around the switch.
 func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
 	f := d.find(k, false, 0)
 	if f == nil {
@@ -93,7 +93,7 @@ func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
 	if reported == nil || d.same(f, reported.by, now) >= hopeless {
 		return port
 	}
-	for i := range uint64(2 * tried) { // half of them at least were not reported
+	for i := range uint64(2 * tried) { // at least half of them were not reported
 		next := uint16(firstPort + hash.Mix(f.flow^0xA0761D6478BD642F, (d.seed+i)^0x9E3779B97F4A7C15)%ports)
 		if d.reported(f, next, now) == nil {
 			return next
@@ -102,8 +102,7 @@ func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
 	return port
 }
 
-// reported returns the report of a port that is to be avoided, nil when there is
-// none.
+// reported returns the report about a port, nil if there is none that still holds.
 func (d *Detour) reported(f *detoured, port uint16, now time.Time) *report {
 	for i := range f.reports {
 		if r := &f.reports[i]; r.by != 0 && r.port == port && d.holds(r, now) {
@@ -113,7 +112,7 @@ func (d *Detour) reported(f *detoured, port uint16, now time.Time) *report {
 	return nil
 }
 
-// same returns how many ports a switch has reported.
+// same returns how many ports of a flow a switch has reported.
 func (d *Detour) same(f *detoured, by uint32, now time.Time) (n int) {
 	for i := range f.reports {
 		if r := &f.reports[i]; r.by == by && d.holds(r, now) {
@@ -123,8 +122,8 @@ func (d *Detour) same(f *detoured, by uint32, now time.Time) (n int) {
 	return n
 }
 
-// holds says whether a report counts still. After a time that jumps back it
-// begins there at the latest.
+// holds says whether a report is younger than hold. If time has jumped back to
+// before the report, it counts as made now.
 func (d *Detour) holds(r *report, now time.Time) bool {
 	past := now.UnixNano() - r.at
 	if past < 0 {
@@ -133,8 +132,8 @@ func (d *Detour) holds(r *report, now time.Time) bool {
 	return past < int64(d.hold)
 }
 
-// find returns the entry of a flow. Where there is none it is nil or, if one is
-// to be made, the place of the one reported longest ago.
+// find returns the entry of a flow, nil if there is none. With make it makes one,
+// which may evict the flow of the set that was reported longest ago.
 func (d *Detour) find(k rocev2.FlowKey, make bool, at int64) *detoured {
 	flow := max(k.Hash(d.seed), 1)
 	set := &d.sets[flow*0x9E3779B97F4A7C15>>d.shift] // the multiplier of Fibonacci hashing

@@ -33,41 +33,43 @@ type Config struct {
 	Enabled      bool       // without it nothing is accepted
 	Self4, Self6 netip.Addr // the host's own addresses, one at least
 
-	// Accept are the nodes of the network whose notifications count (FAST section 5); nil has none. Receivers need
-	// not be in it: what they say of a flow counts when it comes from the flow's own destination, and QPs know the
-	// flow.
+	// Accept has the nodes of the network whose notifications are accepted (FAST section 5); nil has none. Receivers
+	// need not be in it: their notifications about a flow are accepted if they come from the flow's own destination,
+	// and QPs know the flow.
 	Accept *acl.List
 
-	// ReceiversSendNone: the receivers of this network send no Fast CNPs, so that one whose source is its original
-	// destination needs the access list as well. What they say in CNPs counts all the same.
+	// ReceiversSendNone: the receivers of this network send no Fast CNPs. A Fast CNP whose source is its original
+	// destination is then accepted only from the access list, too. CNPs of receivers are accepted as before.
 	ReceiversSendNone bool
 
-	// AllowTunnel: accept what came inside another IP header, though access list and border saw only the outer one
-	// (D17).
+	// AllowTunnel: accept notifications inside another IP header, although other access lists on the way, and the
+	// border, saw only the outer one (D17).
 	AllowTunnel bool
 
-	// QPs are the host's queue pairs; nil knows none. A [node.Learner] is shown every packet. A receiver's CNP names
-	// one of them, and counts when that one sends to the receiver. A [QPTable] is asked for that by its number. Other
-	// Pairs are asked in both directions: which queue pair of the receiver sends to the one that is named, and
-	// whether that is the one that sends to it. So they must know both, as a [qpmap.Map] does that learned a
-	// connection. Of datagrams (UD) it knows one: that is why the Sender remembers where the host's own datagrams go.
+	// QPs are the host's queue pairs; nil knows none. A [node.Learner] learns from every packet.
+	//
+	// A receiver's CNP names one of the host's queue pairs, and is accepted if that queue pair sends to the receiver.
+	// A [QPTable] is asked just that. Other Pairs are asked twice: which queue pair of the receiver sends to the named
+	// one, and whether the named one sends back to it. So they must know both directions, as a [qpmap.Map] does of
+	// connections. Of datagrams (UD) a Map knows one direction only, so the Sender itself remembers where the host's
+	// own datagrams go.
 	QPs node.Pairs
 
-	// PerSource is the least time between two notifications of one source that are accepted, and In the rate of all
-	// of them together. Without a limit, the default, all are accepted. Only what is accepted takes from a limit.
+	// PerSource is the shortest time between two accepted notifications of one source, and In the rate of all accepted
+	// notifications. By default there is no limit. A refused notification is not charged to a limit.
 	PerSource time.Duration
 	In        limit.Rate
 
-	// Window joins the reports of one congestion: what is said of a queue pair less than a Window after the first
-	// report is the same news again. A switch that does not know the sender sends a Fast CNP and marks ECN, and then
-	// the receiver's CNP follows (FAST section 4). 0 joins nothing.
+	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
+	// ([Decision.Again]). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
+	// and the mark makes the receiver send a CNP (FAST section 4). With 0 every report counts.
 	Window time.Duration
 
 	CodePoints fastcnp.CodePoints
 	Limits     ipv6opt.Limits // of the options in a notification
 
-	// How much is kept at once, 16 octets a source and 32 a queue pair; 0 stands for 65,536. Where more come, the
-	// oldest are forgotten.
+	// The sizes of the tables, 16 octets for a source and 32 for a queue pair; 0 stands for 65,536. When a table is
+	// full, a new entry evicts an old one.
 	MaxSources, MaxQPs int
 	Seed               uint64 // of the hash tables, so that an attacker cannot choose addresses that collide; 0: random
 }
@@ -75,24 +77,24 @@ type Config struct {
 // A QPTable is a host's own table of its queue pairs.
 type QPTable interface {
 	node.Pairs
-	// Sends says whether one of the host's queue pairs sends to dst and, where it
-	// does not, whether there is one of this number at all.
+	// Sends says whether the host's queue pair with this number sends to dst and, if
+	// not, whether the host has a queue pair with this number at all.
 	Sends(qp uint32, dst netip.Addr, now time.Time) (sends, known bool)
 }
 
-// A Decision is about a notification. Where its Action is node.Taken, SrcQP is the host's queue pair that has to do
-// something, if KnownQP. Only a PPFC may be about none that is known: it is then about all traffic to Flow.Dst or
-// through Pause.Port. Of the Flow of a CNP, which does not say, only Src is set.
+// A Decision is about a notification. If its Action is node.Taken, SrcQP is the host's queue pair that has to react, if
+// KnownQP. Only for a PPFC may that be unknown: it is then about all traffic to Flow.Dst or through Pause.Port. A CNP
+// does not name the flow: only Flow.Src is set.
 type Decision struct {
 	node.Decision
 	Origin fastcnp.Origin // the receiver of the flow, or a node of the network
 
-	// SrcPort is the UDP source port of a Fast CNP: that of the congested packet, where the switch has copied it
-	// (D6). With it, [Detour] finds another path.
+	// SrcPort is the UDP source port of a Fast CNP: that of the congested packet, if the switch has copied it (D6).
+	// [Detour] needs it to find another path.
 	SrcPort uint16
 
-	// Again: this congestion was reported before, so it must not count twice. Not for PPFC, which says what to do,
-	// not what happened.
+	// Again: this congestion was reported within Config.Window before, so the rate must not be cut again. Never set for
+	// PPFC, which says what to do and not what happened.
 	Again bool
 
 	Trace *ioam.Trace    // of a Fast CNP with option 2, else nil; aliases the frame, valid until the next Receive
@@ -152,16 +154,16 @@ func (s *Sender) Configure(cfg Config) error {
 // Counters returns what has been counted. Other goroutines may read it.
 func (s *Sender) Counters() *node.Counters { return &s.counters }
 
-// Receive decides about a packet that the host has received or sent. Nothing is appended to out. RoCEv2 that is no
-// notification teaches: QPs, and from the host's own datagrams (UD) where they go, so that CNPs about them count, as
-// they are no connection, and nothing need come back.
+// Receive decides about a packet that the host has received or sent. It appends nothing to out. RoCEv2 packets that are
+// not notifications teach QPs. The host's own datagrams (UD) also teach where its queue pairs send, so that CNPs about
+// them are accepted: for datagrams QPs may never learn the opposite direction.
 //
-// Cheap checks come before dear ones, and who speaks before what is said. Of the reasons the first counts: Disabled;
-// Broken, of what may be a notification and does not parse; NotOurs, of another host's; Tunnelled; of a source that
-// is neither on the access list nor the destination of the flow: Denied, UnknownQP where no such queue pair is known,
-// or AmbiguousQP; Limited, by PerSource and by In; Broken, for options beyond the limits and messages that do not
-// parse, or UnknownOption; ICRC; UnknownQP and AmbiguousQP of what the list let in. A refusal takes nothing from any
-// limit.
+// Anybody can send notifications, so cheap checks come before expensive ones, and the source is checked before the
+// contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
+// NotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's destination
+// Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (PerSource or In); Broken (options beyond
+// Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or AmbiguousQP. A refused
+// packet is not charged to any limit.
 func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
 	var d Decision
 	s.receive(f, domain, &d, now)
@@ -228,14 +230,14 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	s.join(d, now)
 }
 
-// mayNotify says whether broken RoCEv2 may be a notification, as far as can be read.
+// mayNotify says whether a broken RoCEv2 packet may be a notification: its opcode is that of a CNP, or is missing.
 func mayNotify(f *rocev2.Frame) bool {
 	var q rocev2.Datagram
 	return f.DatagramCut(&q, rocev2.Port) != nil || len(q.Data) > 0 && bth.Opcode(q.Data[0]) == bth.CNP
 }
 
-// withinLimits says whether the options are no more than a host has to look at
-// (RFC 8504 section 5.3).
+// withinLimits says whether the options are within Config.Limits. Long lists of
+// options would be a denial-of-service attack on the host (RFC 8504 section 5.3).
 func (s *Sender) withinLimits(p *rocev2.Packet) bool {
 	if len(p.Ext) == 0 {
 		return true
@@ -252,7 +254,7 @@ func (s *Sender) withinLimits(p *rocev2.Packet) bool {
 	return true
 }
 
-// read sets what the notification says.
+// read decodes the notification into d.
 func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 	d.Flow.Src = p.Dst
 	if ppfc.Is(p) {
@@ -275,7 +277,7 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 		return node.Accepted
 	case fastcnp.ErrNotFastCNP:
 		c, err := cnp.FromPacket(p)
-		if err == cnp.ErrOption { // maybe a Fast CNP of another type, whose DestQP is not the host's
+		if err == cnp.ErrOption { // maybe a Fast CNP with an unknown option type: its DestQP is not the host's
 			d.Packet = message.UnknownOption
 			return node.UnknownOption
 		} else if err != nil {
@@ -290,8 +292,8 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 // find finds the host's queue pair.
 //
 // A PPFC should name the flow by its destination. A node that writes its own
-// address there, as the draft's text has it, gives the host nothing to find the
-// queue pair by: the notification is then about no flow that is known (D15).
+// address instead, as the draft's text has it, leaves the queue pair unknown: the
+// PPFC is accepted without it (D15).
 func (s *Sender) find(d *Decision, now time.Time) node.Reason {
 	if d.KnownQP {
 		return node.Accepted
@@ -306,7 +308,7 @@ func (s *Sender) find(d *Decision, now time.Time) node.Reason {
 	return reason
 }
 
-// join says whether the congestion was reported before.
+// join sets d.Again if the congestion was reported within Config.Window before.
 func (s *Sender) join(d *Decision, now time.Time) {
 	if d.Kind == message.PPFC {
 		return

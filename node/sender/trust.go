@@ -14,20 +14,20 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// trust says which messages of a packet's source count, as far as the octets
-// before any option show it: each is Accepted, or the reason why it does not.
+// trust says which kinds of message are accepted from a packet's source, before any
+// option is decoded: each is Accepted, or the reason for refusing it.
 type trust struct {
-	cnp   node.Reason // a CNP: the source is where the queue pair that it names sends to
-	fast  node.Reason // a receiver's Fast CNP: the source is the destination of the flow that it names
-	other node.Reason // a switch's Fast CNP, or a PPFC: the source is on the access list
+	cnp   node.Reason // a CNP: the queue pair that it names must send to the source
+	fast  node.Reason // a receiver's Fast CNP: the source must be the destination of the named flow
+	other node.Reason // a switch's Fast CNP, or a PPFC: the source must be on the access list
 }
 
-// none says whether no message counts.
+// none says whether no message of the source is accepted.
 func (t trust) none() bool {
 	return t.cnp != node.Accepted && t.fast != node.Accepted && t.other != node.Accepted
 }
 
-// in says whether this notification counts.
+// in returns the trust in this notification.
 func (t trust) in(d *Decision) node.Reason {
 	switch {
 	case d.Kind == message.CNP:
@@ -38,8 +38,8 @@ func (t trust) in(d *Decision) node.Reason {
 	return t.other
 }
 
-// trust returns the trust in a packet's source. On the access list, it is complete:
-// whether a Fast CNP is about a flow of this host is seen when the flow is looked up.
+// trust returns the trust in a packet's source. A source on the access list is
+// trusted here; find checks later whether the flow is this host's.
 func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	if s.cfg.Accept.Contains(p.Src) {
 		return trust{}
@@ -55,8 +55,8 @@ func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	return t
 }
 
-// remembered is for how long a queue pair is known to send to where it has sent a
-// datagram.
+// remembered is how long after a datagram its queue pair counts as sending to its
+// destination.
 const remembered = 10 * time.Minute
 
 // observe learns from a packet that is no notification.
@@ -72,7 +72,7 @@ func (s *Sender) observe(p *rocev2.Packet, domain uint32, d *Decision, now time.
 	}
 }
 
-// datagrams is the key of what a queue pair sends to a destination.
+// datagrams returns the key under which sent has a queue pair and its destination.
 func (s *Sender) datagrams(qp uint32, dst netip.Addr, domain uint32) uint64 {
 	return key(netip.Addr{}, dst, qp, domain).Hash(s.memory.Seed())
 }
@@ -81,7 +81,7 @@ func key(src, dst netip.Addr, destQP, domain uint32) qpmap.Key {
 	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: destQP}, Domain: domain}
 }
 
-// sends says whether one of the host's queue pairs sends to dst.
+// sends returns Accepted if one of the host's queue pairs sends to dst.
 func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.Time) node.Reason {
 	switch {
 	case s.table != nil:
@@ -99,7 +99,7 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.
 	if reason != node.Accepted {
 		return reason
 	}
-	// That dst sends to the queue pair is what anybody can do.
+	// dst sends to the queue pair, but anybody can do that. The queue pair must also send to dst.
 	forth, reason := node.SourceQP(s.cfg.QPs, key(self, dst, back.SrcQP, domain), now)
 	if reason == node.Accepted && forth.SrcQP != qp {
 		return node.UnknownQP
@@ -107,8 +107,8 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.
 	return reason
 }
 
-// distrust returns the reason why a packet is refused of whose source no message
-// counts. That it is refused is settled: its options only choose the reason.
+// distrust returns the reason for refusing a packet of a source without any trust.
+// The packet is refused in any case; its options only select the reason.
 func (s *Sender) distrust(p *rocev2.Packet, t trust) node.Reason {
 	if len(p.Ext) == 0 {
 		return t.cnp
