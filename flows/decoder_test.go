@@ -169,18 +169,21 @@ func TestDecodedOctets(t *testing.T) {
 		{"another port", octets(bth.RCSendOnly, 18, 4790, 8+12+10+4, 12+10+4), nothing, 0, 0, 0, 0},
 		{"UDP longer than IP", octets(bth.RCSendOnly, 18, port, 8+12+10+5, 12+10+4), broken, 0, 0, 0, 0},
 		{"UDP shorter than the headers", octets(bth.RCAcknowledge, 18, port, 8+12+7, 12+7), broken, 0, 0, 0, 0},
-		{"READ request", octets(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), request, 66<<24 | 67<<16 | 68<<8 | 69, 0, 0, 0},
+		{"READ request", octets(bth.RCRDMAReadRequest, 18, port, 8+12+16+4, 12+16+4), request,
+			66<<24 | 67<<16 | 68<<8 | 69, 0, 0, 0},
 		{"READ response Middle", octets(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answer, 0, 0, 9, 0},
 		{"READ response Only", octets(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answer, 0, 0, 9, 54},
 		{"UD SEND Only", octets(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), request, 0, 59<<16 | 60<<8 | 61, 3, 0},
-		{"RD SEND Only", octets(bth.RDSendOnly, 18, port, 8+12+12+3+4, 12+12+3+4), request, 0, 63<<16 | 64<<8 | 65, 3, 0},
+		{"RD SEND Only", octets(bth.RDSendOnly, 18, port, 8+12+12+3+4, 12+12+3+4), request, 0, 63<<16 | 64<<8 | 65, 3,
+			0},
 	} {
 		var d Decoder
 		var p Packet
 		d.Decode(&p, c.b, rocev2.DecodeOptions{})
 		require.Equal(t, c.want, p.kind, c.name)
 		if p.kind == request || p.kind == answer {
-			require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false, p.kind == request},
+			require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false,
+				p.kind == request},
 				[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated, p.icrcWrong}, c.name)
 			require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
 				Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt), c.name)
@@ -190,7 +193,8 @@ func TestDecodedOctets(t *testing.T) {
 	for length, want := range map[int]kind{8 + 12 + 7: cutShort, 8 + 12 + 8: answer} {
 		var d Decoder
 		var p Packet
-		d.Decode(&p, octets(bth.RCAcknowledge, 18, port, length, length-8)[:14+20+8+12], rocev2.DecodeOptions{Cut: true})
+		d.Decode(&p, octets(bth.RCAcknowledge, 18, port, length, length-8)[:14+20+8+12],
+			rocev2.DecodeOptions{Cut: true})
 		require.Equal(t, want, p.kind, length)
 	}
 }

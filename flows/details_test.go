@@ -39,10 +39,13 @@ func TestLastResponses(t *testing.T) {
 	}{
 		{"the READ's", paired(t, 10).read(10, 3000).back(last, 0, 12), Messages{1, 1}},
 		{"beyond the READ", paired(t, 10).read(10, 3000).back(last, 0, 14), Messages{1, 0}},
-		{"of a life before", paired(t, 10).read(10, 3000).connect(8, 10, 1024).sends(10, 11, 12).back(last, 0, 12), Messages{1, 0}},
-		{"MTU not known, the next READ tells", newScript(t).connect(7, 10, 0).read(10, 4096).read(14, 4096).back(last, 0, 15, 13),
+		{"of a life before", paired(t, 10).read(10, 3000).connect(8, 10, 1024).sends(10, 11, 12).back(last, 0, 12),
+			Messages{1, 0}},
+		{"MTU not known, the next READ tells",
+			newScript(t).connect(7, 10, 0).read(10, 4096).read(14, 4096).back(last, 0, 15, 13),
 			Messages{2, 2}},
-		{"MTU not known, the READ was late", newScript(t).connect(7, 10, 0).sends(10, 20).read(11, 4096).back(last, 0, 14),
+		{"MTU not known, the READ was late", newScript(t).connect(7, 10, 0).sends(10, 20).read(11, 4096).back(last, 0,
+			14),
 			Messages{1, 1}},
 	} {
 		require.Equal(t, c.want, c.script.flow().Messages[Read], c.name)

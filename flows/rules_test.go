@@ -411,10 +411,12 @@ func TestPairs(t *testing.T) {
 
 	s = paired(t, 10).sends(10).acks(10)
 	dreq := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
-	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true, cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: dreq, srcQP: 1, exchanges: true,
+		cm: qpmap.Exchange{Attribute: cm.AttributeDREQ, Local: 7, Remote: 1007, QP: 18, PSN: 0, MTU: uint16(0)}})
 	require.Equal(t, pair{17, qpmap.CM, 2}, of(s.acks(10)), "what is on its way still belongs to it")
 	s.qpA = 30
-	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)), "another connection without CM")
+	require.Equal(t, pair{30, qpmap.Votes, 5}, of(s.sends(11, 12, 13).acks(11, 12, 13)),
+		"another connection without CM")
 
 	// Requests the other way tell the partner as well.
 	s = newScript(t).sends(10, 11).acks(10, 11)
@@ -488,11 +490,13 @@ func TestTimes(t *testing.T) {
 func TestCNPTimes(t *testing.T) {
 	s := paired(t, 10)
 	mark := func() {
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: s.flow().PSN.Last + 1, trafficClass: 3})
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: s.flow().PSN.Last + 1,
+			trafficClass: 3})
 	}
 	cnp := func() { s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}) }
 	fast := func() {
-		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), nHops: 1, queue: queue{5, 77, true}})
+		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), nHops: 1,
+			queue: queue{5, 77, true}})
 	}
 	s.at(0).sends(10)
 	s.at(10)
@@ -563,7 +567,8 @@ func TestFCN(t *testing.T) {
 	s := newScript(t)
 	pe, other := netip.MustParseAddr("2001:db8::1").As16(), netip.MustParseAddr("2001:db8::2").As16()
 	send := func(ingress [16]byte, label uint32) {
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), tunnelled: true, ingress: ingress, label: label})
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), tunnelled: true, ingress: ingress,
+			label: label})
 	}
 	fcn := func(ingress [16]byte, label uint32) {
 		p := Packet{kind: fcnKind, ingress: ingress, label: label, pkt: key{Dst: ingress, QP: withoutQP}}
@@ -608,7 +613,8 @@ func TestNotifiedBefore(t *testing.T) {
 
 func TestNoAllocs(t *testing.T) {
 	s := paired(t, 10).sends(10).acks(10)
-	forth, back := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ackReq: true}, Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyBA()}
+	forth, back := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), ackReq: true},
+		Packet{kind: answer, opcode: bth.RCAcknowledge, pkt: s.keyBA()}
 	psn := uint32(11)
 	wiretest.NoAllocs(t, "a request and its answer", func() {
 		forth.psn, back.psn = psn, psn
