@@ -2,6 +2,7 @@ package pnc
 
 import (
 	"encoding/binary"
+	"iter"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
@@ -114,6 +115,165 @@ func routerAddress(body []byte, tlv uint16, size int) netip.Addr {
 		}
 		body = rest
 	}
+}
+
+// An ospfPrefix is what a TLV says of a prefix.
+type ospfPrefix struct {
+	prefix    netip.Prefix // not masked; invalid: of a family that is not known here
+	metric    uint32
+	intraArea bool // the router's own area has it
+	subTLVs   []byte
+}
+
+// readOSPF yields what one router advertises in LSAs with this bit.
+func readOSPF(version Protocol, lsas [][]byte, bit uint) iter.Seq2[Advertisement, error] {
+	return func(yield func(Advertisement, error) bool) {
+		r := ospfRouter{Origin{Protocol: version}, false, netip.Addr{}}
+		for _, b := range lsas {
+			r.add(b)
+		}
+		for _, b := range lsas {
+			if !r.read(b, bit, yield) {
+				return
+			}
+		}
+	}
+}
+
+// An ospfRouter is what must be known of all LSAs before one can be read.
+type ospfRouter struct {
+	origin  Origin // of the first LSA that decodes
+	seen    bool   // there was one
+	address netip.Addr
+}
+
+// belongs tells whether an LSA is of the router of the first one.
+func (r *ospfRouter) belongs(l *lsa) bool {
+	if !r.seen {
+		r.seen = true
+		copy(r.origin.ID[:], l.router[:])
+	}
+	return [4]byte(r.origin.ID[:]) == l.router
+}
+
+func (r *ospfRouter) add(b []byte) {
+	var l lsa
+	if l.decode(b) != nil || !r.belongs(&l) || l.gone || r.address.IsValid() {
+		return
+	}
+	switch {
+	case r.origin.Protocol == OSPFv2 && l.opaque(opaqueTE):
+		r.address = routerAddress(l.body, tlvRouterAddress, 4)
+	case r.origin.Protocol == OSPFv3 && l.typ&functionCode == functionIntraAreaTE:
+		r.address = routerAddress(l.body, tlvRouterIPv6Address, 16)
+	}
+}
+
+// read yields what one LSA advertises. It returns false when yield does.
+func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
+	var l lsa
+	if err := l.decode(b); err != nil {
+		return yield(Advertisement{}, err)
+	}
+	if !r.belongs(&l) {
+		return yield(Advertisement{}, errRouter)
+	}
+	tlv, tlvs, err := r.prefixes(&l)
+	if tlv == 0 && err == nil || l.gone {
+		return true
+	}
+	if err == nil {
+		err = r.check(tlvs, tlv)
+	}
+	if err != nil {
+		return yield(Advertisement{}, err)
+	}
+	codes := r.codes()
+	for len(tlvs) > 0 {
+		typ, value, rest, _ := nextOSPFTLV(tlvs)
+		tlvs = rest
+		var p ospfPrefix
+		if typ != tlv || r.prefix(&p, tlv, value) != nil || !p.prefix.IsValid() || !flagSet(codes.flagField(p.subTLVs), bit) {
+			continue
+		}
+		if !ofHosts(p.prefix) {
+			if !yield(Advertisement{}, errNotHosts) {
+				return false
+			}
+			continue
+		}
+		var otherwise netip.Addr
+		if p.intraArea {
+			otherwise = r.address
+		}
+		a := Advertisement{Prefix: p.prefix.Masked(), Metric: p.metric, Origin: r.origin}
+		if !codes.yieldSources(a, p.subTLVs, otherwise, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *ospfRouter) codes() *subTLVCodes {
+	if r.origin.Protocol == OSPFv2 {
+		return &subTLVsV2
+	}
+	return &subTLVsV3
+}
+
+// prefixes returns the TLV that describes prefixes in an LSA, 0 for none, and the
+// TLVs.
+func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, tlvs []byte, err error) {
+	tlvs = l.body
+	switch {
+	case r.origin.Protocol == OSPFv3:
+		tlv = prefixTLV(l.typ)
+	case l.opaque(opaqueExtendedPrefix):
+		return tlvExtendedPrefix, tlvs, nil
+	}
+	if tlv == tlvIntraAreaPrefix {
+		if len(tlvs) < referenceLen {
+			return tlv, nil, errOSPFFixed
+		}
+		tlvs = tlvs[referenceLen:]
+	}
+	return tlv, tlvs, nil
+}
+
+// prefix reads one of these TLVs.
+func (r *ospfRouter) prefix(p *ospfPrefix, tlv uint16, value []byte) error {
+	if r.origin.Protocol == OSPFv2 {
+		var v2 extendedPrefix
+		err := v2.decode(value)
+		p.prefix, p.intraArea, p.subTLVs = v2.prefix, v2.routeType == routeIntraArea, v2.subTLVs
+		return err
+	}
+	var v3 prefixV3
+	err := v3.decode(value)
+	p.prefix, p.metric, p.subTLVs = v3.prefix, v3.metric&maxOSPFMetric, v3.subTLVs
+	p.intraArea = tlv == tlvIntraAreaPrefix
+	return err
+}
+
+// check tells whether the TLVs of an LSA are malformed.
+func (r *ospfRouter) check(tlvs []byte, tlv uint16) error {
+	for len(tlvs) > 0 {
+		typ, value, rest, ok := nextOSPFTLV(tlvs)
+		if !ok {
+			return errOSPFTLV
+		}
+		if typ == tlv {
+			var p ospfPrefix
+			if err := r.prefix(&p, tlv, value); err != nil {
+				return err
+			}
+			if err := r.codes().check(p.subTLVs); err != nil {
+				return err
+			}
+		}
+		tlvs = rest
+	}
+	return nil
 }
 
 // subTLVCodes are the sub-TLVs that matter: OSPFv2 and OSPFv3 have registries

@@ -33,106 +33,12 @@ const (
 // the first count. The flag on a prefix without host addresses is an error beside the
 // rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv2(lsas ...[]byte) iter.Seq2[Advertisement, error] {
-	return func(yield func(Advertisement, error) bool) {
-		var r ospfRouter
-		for _, b := range lsas {
-			r.addV2(b)
-		}
-		for _, b := range lsas {
-			if !r.readV2(b, c.ospfv2(), yield) {
-				return
-			}
-		}
-	}
-}
-
-// An ospfRouter is what must be known of all LSAs before one can be read.
-type ospfRouter struct {
-	origin  Origin // of the first LSA that decodes
-	address netip.Addr
-}
-
-// belongs tells whether an LSA is of the router of the first one.
-func (r *ospfRouter) belongs(p Protocol, l *lsa) bool {
-	o := Origin{Protocol: p}
-	copy(o.ID[:], l.router[:])
-	if r.origin == (Origin{}) {
-		r.origin = o
-	}
-	return r.origin == o
+	return readOSPF(OSPFv2, lsas, c.ospfv2())
 }
 
 func (l *lsa) opaque(opaqueType uint32) bool {
 	typ := l.typ & 0xFF
 	return typ >= opaqueLink && typ <= opaqueAS && l.id>>24 == opaqueType
-}
-
-func (r *ospfRouter) addV2(b []byte) {
-	var l lsa
-	if l.decode(b) == nil && r.belongs(OSPFv2, &l) && l.opaque(opaqueTE) && !l.gone && !r.address.IsValid() {
-		r.address = routerAddress(l.body, tlvRouterAddress, 4)
-	}
-}
-
-func (r *ospfRouter) readV2(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
-	var l lsa
-	if err := l.decode(b); err != nil {
-		return yield(Advertisement{}, err)
-	}
-	if !r.belongs(OSPFv2, &l) {
-		return yield(Advertisement{}, errRouter)
-	}
-	if !l.opaque(opaqueExtendedPrefix) || l.gone {
-		return true
-	}
-	if err := checkV2(l.body); err != nil {
-		return yield(Advertisement{}, err)
-	}
-	for body := l.body; len(body) > 0; {
-		typ, value, rest, _ := nextOSPFTLV(body)
-		body = rest
-		var p extendedPrefix
-		if typ != tlvExtendedPrefix || p.decode(value) != nil || p.family != 0 ||
-			!flagSet(subTLVsV2.flagField(p.subTLVs), bit) {
-			continue
-		}
-		if !ofHosts(p.prefix) {
-			if !yield(Advertisement{}, errNotHosts) {
-				return false
-			}
-			continue
-		}
-		a := Advertisement{Prefix: p.prefix.Masked(), Origin: r.origin}
-		var otherwise netip.Addr
-		if p.routeType == routeIntraArea {
-			otherwise = r.address
-		}
-		if !subTLVsV2.yieldSources(a, p.subTLVs, otherwise, yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// checkV2 tells whether the body of an Extended Prefix Opaque LSA is malformed.
-func checkV2(body []byte) error {
-	for len(body) > 0 {
-		typ, value, rest, ok := nextOSPFTLV(body)
-		if !ok {
-			return errOSPFTLV
-		}
-		if typ == tlvExtendedPrefix {
-			var p extendedPrefix
-			if err := p.decode(value); err != nil {
-				return err
-			}
-			if err := subTLVsV2.check(p.subTLVs); err != nil {
-				return err
-			}
-		}
-		body = rest
-	}
-	return nil
 }
 
 // An extendedPrefix is the value of an OSPFv2 Extended Prefix TLV (RFC 7684

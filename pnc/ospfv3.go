@@ -42,71 +42,7 @@ const (
 // the first count. The flag on a prefix without host addresses is an error beside the
 // rest (see [Advertisement.Validate]).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
-	return func(yield func(Advertisement, error) bool) {
-		var r ospfRouter
-		for _, b := range lsas {
-			r.addV3(b)
-		}
-		for _, b := range lsas {
-			if !r.readV3(b, c.ospfv3(), yield) {
-				return
-			}
-		}
-	}
-}
-
-func (r *ospfRouter) addV3(b []byte) {
-	var l lsa
-	if l.decode(b) == nil && r.belongs(OSPFv3, &l) && l.typ&functionCode == functionIntraAreaTE && !l.gone &&
-		!r.address.IsValid() {
-		r.address = routerAddress(l.body, tlvRouterIPv6Address, 16)
-	}
-}
-
-func (r *ospfRouter) readV3(b []byte, bit uint, yield func(Advertisement, error) bool) bool {
-	var l lsa
-	if err := l.decode(b); err != nil {
-		return yield(Advertisement{}, err)
-	}
-	if !r.belongs(OSPFv3, &l) {
-		return yield(Advertisement{}, errRouter)
-	}
-	tlv := prefixTLV(l.typ)
-	if tlv == 0 || l.gone {
-		return true
-	}
-	if tlv == tlvIntraAreaPrefix {
-		if len(l.body) < referenceLen {
-			return yield(Advertisement{}, errOSPFFixed)
-		}
-		l.body = l.body[referenceLen:]
-	}
-	if err := checkV3(l.body, tlv); err != nil {
-		return yield(Advertisement{}, err)
-	}
-	for body := l.body; len(body) > 0; {
-		typ, value, rest, _ := nextOSPFTLV(body)
-		body = rest
-		var p prefixV3
-		if typ != tlv || p.decode(value) != nil || !flagSet(subTLVsV3.flagField(p.subTLVs), bit) {
-			continue
-		}
-		if !ofHosts(p.prefix) {
-			if !yield(Advertisement{}, errNotHosts) {
-				return false
-			}
-			continue
-		}
-		a := Advertisement{Prefix: p.prefix.Masked(), Metric: p.metric & maxOSPFMetric, Origin: r.origin}
-		var otherwise netip.Addr
-		if tlv == tlvIntraAreaPrefix {
-			otherwise = r.address
-		}
-		if !subTLVsV3.yieldSources(a, p.subTLVs, otherwise, yield) {
-			return false
-		}
-	}
-	return true
+	return readOSPF(OSPFv3, lsas, c.ospfv3())
 }
 
 // prefixTLV returns the TLV that has the prefixes of an LSA of this type; 0 for
@@ -121,27 +57,6 @@ func prefixTLV(typ uint16) uint16 {
 		return tlvIntraAreaPrefix
 	}
 	return 0
-}
-
-// checkV3 tells whether the TLVs of an extended LSA are malformed.
-func checkV3(body []byte, tlv uint16) error {
-	for len(body) > 0 {
-		typ, value, rest, ok := nextOSPFTLV(body)
-		if !ok {
-			return errOSPFTLV
-		}
-		if typ == tlv {
-			var p prefixV3
-			if err := p.decode(value); err != nil {
-				return err
-			}
-			if err := subTLVsV3.check(p.subTLVs); err != nil {
-				return err
-			}
-		}
-		body = rest
-	}
-	return nil
 }
 
 // A prefixV3 is the value of an Inter-Area-Prefix, External-Prefix or
