@@ -2,6 +2,7 @@ package flows
 
 import (
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
 )
 
 // Answers counts what comes back to the sender of a flow.
@@ -108,7 +109,11 @@ func (t *Table) answer(p *Packet, at int64) {
 	}
 	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
-		with = t.known(s)
+		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.packets > 0 {
+			if pair, err := t.pairs.SourceQP(qpmap.Key{FlowKey: flowKey(t.key(with))}, moment(at)); err == nil {
+				t.sentBy(with, pair) // an answer may be what tells
+			}
+		}
 	}
 	if about := t.about(s); about != nil && (!doubted || about != with) {
 		t.reply(about, &r)

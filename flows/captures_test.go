@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -47,5 +48,35 @@ func TestCaptures(t *testing.T) {
 			t.Logf("%s unpaired %v: %+v", c.name, u.FlowKey, u.Answers)
 		}
 		require.Equal(t, PSN{Repeats: c.repeats}, sum)
+	}
+}
+
+// Without the exchanges of connection management, votes say what these say.
+func TestVotesAlone(t *testing.T) {
+	for _, name := range []string{"rxe-ucmatose4.pcap", "rxe-rping6.pcap"} {
+		with, without := observed(t, name), New(Config{})
+		var d Decoder
+		var p Packet
+		for _, r := range wiretest.Capture(t, name) {
+			if d.Decode(&p, r.Data, rocev2.DecodeOptions{}); !p.exchanges {
+				without.Observe(&p, uint64(r.Number), r.Time)
+			}
+		}
+		want := map[rocev2.FlowKey]uint32{}
+		for f := range with.Flows() {
+			if f.Sequenced {
+				require.Equal(t, qpmap.CM, f.SrcQPFrom, name)
+				want[f.FlowKey] = f.SrcQP
+			}
+		}
+		require.NotEmpty(t, want)
+		for f := range without.Flows() {
+			if f.Sequenced {
+				require.Equal(t, qpmap.Votes, f.SrcQPFrom, name)
+				require.Equal(t, want[f.FlowKey], f.SrcQP, name)
+				delete(want, f.FlowKey)
+			}
+		}
+		require.Empty(t, want)
 	}
 }

@@ -104,7 +104,14 @@ func (t *Table) pair(forth *key, pair qpmap.Pair) {
 // sender takes what the map says of the sender of a flow, of which it was shown a
 // request just now.
 func (t *Table) sender(s *stream) {
-	if pair, err := t.pairs.Sender(&t.observation); err == nil && pair.From != qpmap.UD {
+	if pair, err := t.pairs.Sender(&t.observation); err == nil {
+		t.sentBy(s, pair)
+	}
+}
+
+// sentBy records that a queue pair sends a flow.
+func (t *Table) sentBy(s *stream, pair qpmap.Pair) {
+	if pair.From != qpmap.UD {
 		t.pair(t.key(s), pair)
 		s.pairing.srcQP, s.pairing.srcQPBy = pair.SrcQP, pair.From
 	}

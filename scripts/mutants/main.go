@@ -100,8 +100,8 @@ var runtime string
 // build builds the tests of p with all faults in.
 func (p *pkg) build() {
 	texts, overlay := p.plant(), map[string]string{}
-	texts["mutants.go"] = []byte(strings.NewReplacer("PACKAGE", p.name, "FAULTS",
-		strconv.Itoa(len(p.faults))).Replace(runtime))
+	own := strings.NewReplacer("PACKAGE", p.name, "FAULTS", strconv.Itoa(len(p.faults)))
+	texts["mutants.go"] = []byte(own.Replace(runtime))
 	for name, text := range texts {
 		overlay[filepath.Join(p.folder, name)] = filepath.Join(p.dir, name)
 		check(os.WriteFile(filepath.Join(p.dir, name), text, 0o666))
@@ -140,8 +140,9 @@ func (p *pkg) tests() (all []*test) {
 // command runs the tests in the folder of their package, without rights where root runs
 // this, and with so much memory only, as a loop may have no end.
 func (p *pkg) command(args ...string) *exec.Cmd {
-	const shell = `ulimit -v 8000000; [ $(id -u) != 0 ] || set -- setpriv --reuid=65534 --clear-groups "$@"; exec ` +
-		`nice "$@"`
+	const shell = `ulimit -v 8000000
+		[ $(id -u) != 0 ] || set -- setpriv --reuid=65534 --clear-groups "$@"
+		exec nice "$@"`
 	c := exec.Command("sh", append([]string{"-c", shell, "sh", filepath.Join(p.dir, "tests")}, args...)...)
 	c.Dir = p.folder
 	return c
