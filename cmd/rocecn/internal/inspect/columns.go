@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 )
@@ -59,10 +60,7 @@ func (c *columns) text(text string) {
 
 // end writes the line, without the space behind it.
 func (c *columns) end(w io.Writer) error {
-	for len(c.line) > 0 && c.line[len(c.line)-1] == ' ' {
-		c.line = c.line[:len(c.line)-1]
-	}
-	c.line = append(c.line, '\n')
+	c.line = append(bytes.TrimRight(c.line, " "), '\n')
 	_, err := w.Write(c.line)
 	return err
 }

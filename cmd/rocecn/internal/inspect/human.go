@@ -89,7 +89,7 @@ func (p *humanPrinter) print(f *finding) error {
 
 // frame prints the number of the frame, the shorter ones on the right.
 func (p *humanPrinter) frame(n int) {
-	for width := 10_000; n < width && width > 1; width /= 10 {
+	for width := 10_000; n < width; width /= 10 {
 		p.line = append(p.line, ' ')
 	}
 	p.line = strconv.AppendInt(p.line, int64(n), 10)

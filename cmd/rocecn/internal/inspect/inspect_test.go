@@ -157,6 +157,19 @@ func TestUsage(t *testing.T) {
 	require.Contains(t, stderr, "usage: rocecn inspect")
 	_, _, status = inspect(nil, "-fcn-port", "1022", "-proxy-port", "1021", capture)
 	require.Zero(t, status)
+	_, _, status = inspect(nil, "-fcn-port", "1", "-proxy-port", "65535", capture)
+	require.Zero(t, status)
+}
+
+// An interrupt ends what is being read, and nothing is read behind that.
+func TestInterrupt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	a, b := filepath.Join(t.TempDir(), "a.pcap"), filepath.Join(t.TempDir(), "b.pcap")
+	var out, messages bytes.Buffer
+	require.Equal(t, 1, Run(ctx, []string{a, b}, nil, &out, &messages))
+	require.Contains(t, messages.String(), a+": no such file")
+	require.NotContains(t, messages.String(), b)
 }
 
 // A file that cannot be read is no reason to leave the others out.

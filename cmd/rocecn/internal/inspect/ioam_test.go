@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -260,4 +261,26 @@ func TestIOAMElsewhere(t *testing.T) {
 	got = line(t, append(icmp, wiretest.Hex(t, "3a 00 11 04 00 05 cafe")...))
 	require.Equal(t, "other", got["kind"])
 	require.Equal(t, "0x11", got["ioam.0.option_type"])
+}
+
+// Options of outer headers alone are seen, whatever the tunnel: IP in IP and VXLAN (RFC 7348 section 5).
+func TestIOAMOfOuterHeadersAlone(t *testing.T) {
+	inner := build(t, packet(bth.RCSendOnly))
+	outer := func(next string, payload []byte) []byte {
+		payload = append(wiretest.Hex(t, next+"00 31 04 00 07 cafe"), payload...)
+		b := append([]byte{0x60, 0, 0, 0, 0, 0, 0, 9}, make([]byte, 32)...)
+		binary.BigEndian.PutUint16(b[4:], uint16(len(payload)))
+		return append(b, payload...)
+	}
+	vxlan := wiretest.Hex(t, "c000 12b5 0000 0000 08000000 00000700 020000000002 020000000001 86dd")
+	binary.BigEndian.PutUint16(vxlan[4:], uint16(len(vxlan)+len(inner)))
+	for name, b := range map[string][]byte{
+		"IP in IP": outer("29", inner),
+		"VXLAN":    outer("11", append(vxlan, inner...)),
+	} {
+		got := line(t, b)
+		require.Equal(t, "data", got["kind"], name)
+		require.Equal(t, "7", got["ioam.0.type"], name)
+		require.NotContains(t, got, "ioam.1.type", name)
+	}
 }

@@ -414,3 +414,12 @@ func TestFileNames(t *testing.T) {
 		require.True(t, strings.HasSuffix(lines(t, out)[0]["file"], want), out)
 	}
 }
+
+// Other traffic is named by its innermost header, with -outer by its outermost one.
+func TestOtherInTunnel(t *testing.T) {
+	octets := wiretest.Hex(t, "45000030 00000000 4004 0000 c0000201 c0000202"+ // IP in IP
+		"4500001c 00000000 4001 0000 0a000001 0a000002 0800000000000000")
+	require.Contains(t, human(t, octets), "10.0.0.1 > 10.0.0.2  other: ICMPv4")
+	out, _, _ := inspect(capturing(capture.Raw, octets), "-all", "-outer", "-")
+	require.Contains(t, out, "192.0.2.1 > 192.0.2.2  other: IPv4")
+}
