@@ -197,7 +197,7 @@ func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	wrong := 0
 	for i := range rows {
-		if !rows[i].OK() && rows[i].Differs == "" {
+		if !rows[i].OK() {
 			wrong++
 		}
 	}

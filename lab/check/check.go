@@ -24,10 +24,6 @@ type Row struct {
 	Low      float64 // the least and the most that agree with it
 	High     float64
 	Measured float64
-
-	// Differs says why a row that is known to be out of its bounds is not OK: it
-	// is printed, and does not count as wrong.
-	Differs string
 }
 
 // OK says whether the measured figure is within the bounds.
@@ -100,10 +96,7 @@ func Print(w io.Writer, rows []Row) error {
 	}
 	for _, r := range rows {
 		verdict := "ok"
-		switch {
-		case !r.OK() && r.Differs != "":
-			verdict = "differs: " + r.Differs
-		case !r.OK():
+		if !r.OK() {
 			verdict = "WRONG"
 		}
 		err := line(r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low), figure(r.High), r.Unit,

@@ -168,3 +168,30 @@ func TestPolledAlpha(t *testing.T) {
 	require.InEpsilon(t, 1/(1+1/a-1/(1-math.Pow(1-a, 11))), m.PolledAlpha(), 1e-6)
 	require.InDelta(t, 0.0973, m.PolledAlpha(), 0.0001)
 }
+
+// The bounds that the authors publish, in seconds.
+func TestBound(t *testing.T) {
+	for flows, bound := range map[int]float64{2: 0.096901, 4: 0.063592, 10: 0.035894, 16: 0.02692, 20: 0.023562,
+		40: 0.015895, 64: 0.012452, 80: 0.011177, 100: 0.010089} {
+		m := Paper(flows)
+		require.InDelta(t, bound, m.Bound(), 0.6e-6, "%d flows", flows)
+		alpha := m.RestingAlpha()
+		_, round := m.rest()
+		require.InDelta(t, alpha, m.next(alpha, round), 1e-9)
+	}
+}
+
+// Flows of the same α come together within the bound. One with an α of 1 is cut so far that it
+// does not: figures of the same recursion in another language.
+func TestJoining(t *testing.T) {
+	for _, c := range []struct {
+		flows       int
+		same, fresh float64
+	}{{3, 0.0334422, 0.1004339}, {11, 0.0242127, 0.0654274}} {
+		m := Paper(c.flows)
+		require.InDelta(t, c.same, m.Joining(m.RestingAlpha()), 1e-6)
+		require.InDelta(t, c.fresh, m.Joining(1), 1e-6)
+		require.Less(t, c.same, m.Bound())
+		require.Greater(t, c.fresh, m.Bound())
+	}
+}
