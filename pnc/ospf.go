@@ -193,7 +193,8 @@ func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) b
 		typ, value, rest, _ := nextOSPFTLV(tlvs)
 		tlvs = rest
 		var p ospfPrefix
-		if typ != tlv || r.prefix(&p, tlv, value) != nil || !p.prefix.IsValid() || !flagSet(codes.flagField(p.subTLVs), bit) {
+		if typ != tlv || r.prefix(&p, tlv, value) != nil || !p.prefix.IsValid() ||
+			!flagSet(codes.flagField(p.subTLVs), bit) {
 			continue
 		}
 		if !ofHosts(p.prefix) {
