@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"time"
@@ -14,12 +15,23 @@ type Writer struct {
 	buf  []byte
 }
 
+// What cannot be written.
+var (
+	errUnit   = errors.New("time stamps of pcap are in microseconds or nanoseconds")
+	errPacket = errors.New("packet over 256 KiB")
+)
+
 // NewWriter returns a Writer whose time stamps are in units of unit,
-// time.Microsecond or time.Nanosecond, and writes the file header.
+// time.Microsecond or time.Nanosecond, and writes the file header. There is no pcap
+// of other units: they are an error.
 func NewWriter(w io.Writer, link uint32, unit time.Duration) (*Writer, error) {
 	magic := pcapMicro
-	if unit == time.Nanosecond {
+	switch unit {
+	case time.Microsecond:
+	case time.Nanosecond:
 		magic = pcapNano
+	default:
+		return nil, errUnit
 	}
 	head := le.AppendUint32(make([]byte, 0, 24), magic)
 	head = le.AppendUint16(head, 2) // version 2.4
@@ -35,8 +47,12 @@ var le = binary.LittleEndian
 
 // Write writes a packet, whose Link and Unit do not matter. An OrigLen below the
 // length of Data, such as 0, stands for that. A time that pcap has no room for,
-// before 1970 or after 2106, is written as 0.
+// before 1970 or after 2106, is written as 0. Data of more than 256 KiB, which no
+// reader takes, are an error, and nothing is written.
 func (w *Writer) Write(r *Record) error {
+	if len(r.Data) > maxPacket {
+		return errPacket
+	}
 	seconds, fraction := r.Time.Unix(), int64(r.Time.Nanosecond())/int64(w.unit)
 	if seconds < 0 || seconds > math.MaxUint32 {
 		seconds, fraction = 0, 0

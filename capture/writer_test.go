@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"testing"
 	"time"
@@ -34,6 +35,27 @@ func TestWriter(t *testing.T) {
 			"ffffffff 00000000 00000000 00000000"+
 			"00000000 00000000 00000000 00000000"), b.Bytes())
 	}
+}
+
+// What pcap has no place for, and what no reader would take, is refused; what is written can be read.
+func TestWriterRefuses(t *testing.T) {
+	for _, unit := range []time.Duration{0, -1, time.Millisecond, time.Second} {
+		var b bytes.Buffer
+		_, err := NewWriter(&b, Raw, unit)
+		require.ErrorIs(t, err, errUnit)
+		require.Zero(t, b.Len())
+	}
+	var b bytes.Buffer
+	w, err := NewWriter(&b, Raw, time.Microsecond)
+	require.NoError(t, err)
+	require.ErrorIs(t, w.Write(&Record{Data: make([]byte, 256<<10+1)}), errPacket)
+	require.NoError(t, w.Write(&Record{Data: make([]byte, 256<<10)}))
+	in, err := Open(&b)
+	require.NoError(t, err)
+	var r Record
+	require.NoError(t, in.Next(&r))
+	require.Len(t, r.Data, 256<<10)
+	require.Equal(t, io.EOF, in.Next(&r))
 }
 
 // failing fails from the second write on.

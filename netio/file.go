@@ -21,12 +21,14 @@ func OpenFile(r io.Reader) (*File, error) {
 	return &File{in: in}, err
 }
 
-// Read is that of [Source].
+// Read is that of [Source]. Where the capture is damaged, it ends: behind that error
+// comes io.EOF.
 func (f *File) Read() ([]Packet, error) {
 	if f.stopped {
 		return nil, io.EOF
 	}
 	if err := f.in.Next(&f.packet[0].Record); err != nil {
+		f.stopped = true
 		return nil, err
 	}
 	return f.packet[:], nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -122,6 +123,33 @@ func TestRun(t *testing.T) {
 		return append(b, p.Data...)
 	}, file(len(octets))))
 	require.EqualValues(t, counts[0], failing.Failed())
+}
+
+// A capture ends where it is damaged: nothing is made of what stands behind.
+func TestDamagedFileEnds(t *testing.T) {
+	var b bytes.Buffer
+	w, err := capture.NewWriter(&b, capture.Ethernet, time.Microsecond)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, w.Write(&capture.Record{Data: make([]byte, 60)}))
+	}
+	copy(b.Bytes()[24+16+60+8:], "\xFF\xFF\xFF\xFF") // the captured length of the second
+	f, err := OpenFile(&b)
+	require.NoError(t, err)
+	p, err := NewPoll(t.Context(), f)
+	require.NoError(t, err)
+	defer p.Close()
+	_, packets, err := p.Next(-1)
+	require.NoError(t, err)
+	require.Len(t, packets, 1)
+	_, packets, err = p.Next(-1)
+	require.ErrorContains(t, err, "record 2")
+	require.Empty(t, packets)
+	for range 3 {
+		_, packets, err = p.Next(-1)
+		require.Equal(t, io.EOF, err)
+		require.Empty(t, packets)
+	}
 }
 
 // A sink that cannot write says so, each time.
