@@ -201,24 +201,26 @@ func BenchmarkNotify(b *testing.B) {
 				require.NoError(b, qps.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender, Dst: receiver, DestQP: qp}},
 					qpmap.Pair{SrcQP: 7}))
 			}
+			const size = 40 + 8 + fcn.Size
 			var messages []byte
 			for f := range w.pe.Flows(w.now) {
-				messages, _ = fcn.Message{FlowLabel: f.Label, Level: 1}.AppendBinary(messages)
+				var err error
+				messages, err = fcn.Message{FlowLabel: f.Label, Level: 1}.AppendPacket(messages, egress, peAddr, fcn.Config{})
+				require.NoError(b, err)
 			}
 			rand.New(rand.NewPCG(2, 2)).Shuffle(flows, func(i, j int) {
-				a, c := messages[4*i:4*i+4], messages[4*j:4*j+4]
+				a, c := messages[size*i:][:size], messages[size*j:][:size]
 				for k := range a {
 					a[k], c[k] = c[k], a[k]
 				}
 			})
 			at := 0
 			for b.Loop() {
-				w.frame.SetUDP(netip.AddrPortFrom(egress, 49152), netip.AddrPortFrom(peAddr, fcn.ExperimentalPort),
-					messages[at:at+4])
+				w.frame.Decode(messages[at:at+size], rocev2.DecodeOptions{Link: rocev2.LinkIP})
 				if _, d := w.pe.Receive(w.out, &w.frame, 0, w.now); d.Action != node.Sent {
 					b.Fatal(d.Reason)
 				}
-				if at += 4; at == len(messages) {
+				if at += size; at == len(messages) {
 					at = 0
 				}
 			}
@@ -237,17 +239,19 @@ func BenchmarkNotify(b *testing.B) {
 				Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy.CNP}),
 			})
 			require.NoError(b, err)
+			// The PSN is the complement of the queue pair, so that the checksum is right for all.
+			putQP := func(packet []byte, qp uint32) {
+				binary.BigEndian.PutUint64(packet[destQPOffset:], uint64(qp)<<32|uint64(^qp))
+			}
+			putQP(w.packet, 0)
 			var f rocev2.Flow
 			require.NoError(b, f.DecodeIP(w.packet))
-			m := proxymsg.For(&f, 1)
-			m.Cut(loopback)
-			data, err := m.AppendBinary(nil)
+			message, err := proxymsg.AppendFor(nil, &f, egress, loopback, 1, proxymsg.Config{})
 			require.NoError(b, err)
 			at := 0
 			for b.Loop() {
-				binary.BigEndian.PutUint32(data[proxymsg.SizeIPv6+destQPOffset:], w.flows[at])
-				w.frame.SetUDP(netip.AddrPortFrom(egress, 49152),
-					netip.AddrPortFrom(loopback, proxymsg.ExperimentalPort), data)
+				putQP(message[40+8+proxymsg.SizeIPv6:], w.flows[at])
+				w.frame.Decode(message, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 				if _, d := p.Receive(w.out, &w.frame, 0, noon); d.Action != node.Sent {
 					b.Fatal(d.Reason)
 				}

@@ -95,10 +95,12 @@ func frameOf(octets []byte) *rocev2.Frame {
 	return f
 }
 
-// rejected gives the node's agent an ICMPv6 message, as a socket does, and returns why it is not believed.
+// rejected gives the node's agent an ICMPv6 message, as netio.ListenICMPv6 does, and returns why it is not believed.
 func (r *bottleneck) rejected(from netip.Addr, octets []byte) node.Reason {
+	ip := binary.BigEndian.AppendUint32([]byte{0x60, 0, 0, 0}, uint32(len(octets))<<16|58<<8|64)
+	ip = append(append(append(ip, from.AsSlice()...), switchAddr.AsSlice()...), octets...)
 	var f rocev2.Frame
-	f.SetICMPv6(from, switchAddr, octets)
+	f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	_, d := r.agent.Receive(nil, &f, 0, r.now)
 	return d.Reason
 }

@@ -84,10 +84,10 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 		b, err := proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{})
 		require.NoError(t, err)
 		end.sendIP(t, out, b)
-		var socket rocev2.Frame
-		socket.SetUDP(netip.MustParseAddrPort("192.0.2.5:49152"), netip.AddrPortFrom(self, proxymsg.ExperimentalPort),
-			receive(t, messages))
-		return p.Receive(nil, &socket, 0, now)
+		require.Equal(t, b[20+8:], receive(t, messages))
+		var frame rocev2.Frame
+		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		return p.Receive(nil, &frame, 0, now)
 	}
 
 	unknown, uc := data, data

@@ -261,7 +261,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			octets := receive(t, fcnSocket)
 			require.EqualValues(t, label<<12|6<<9, binary.BigEndian.Uint32(octets))
 			var f rocev2.Frame
-			f.SetUDP(netip.AddrPortFrom(wanP, 49152), netip.AddrPortFrom(wanPE, fcn.ExperimentalPort), octets)
+			f.Decode(notification, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 			answer, n := pe.Receive(nil, &f, 0, now)
 			require.Equal(t, []any{node.Sent, data.FlowKey(), label, uint32(0x21), uint8(6)},
 				[]any{n.Action, n.Flow.FlowKey, n.Label, n.SrcQP, n.Level})

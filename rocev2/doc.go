@@ -3,7 +3,7 @@
 //
 //   - [Packet]: for who wants RoCEv2 and nothing else. DecodeFrame gives it down to its ICRC.
 //   - [Datagram]: the part of it below the BTH, which FCN and proxy messages share. Both build packets, too.
-//   - [Frame]: for all others, whatever the frame carries or a socket gave: link layer, tunnels, fragments,
+//   - [Frame]: for all others, whatever the frame carries: link layer, tunnels, fragments,
 //     flow. Monitors, and the roles of package node, work on it. A frame is walked once, then asked.
 //   - [Frame.Packet] and [Frame.Datagram] see what a host that is addressed would: IP in IP is opened, no
 //     other tunnel (D12). InnerPacket, InnerDatagram, FiveTuple and Flow see below every [Tunnel].

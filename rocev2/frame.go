@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// A Frame is what a capture, a raw socket or a UDP socket gives, walked once: the link layer, the
+// A Frame is what a capture or a socket of package netio gives, walked once: the link layer, the
 // IP headers, the tunnels, and the packet inside. Everything else in this library that reads
 // packets works on a Frame.
 //
@@ -23,7 +23,7 @@ import (
 //
 // The zero value is ready for any number of Decode calls; nothing allocates. A Frame is not safe for concurrent use.
 type Frame struct {
-	// Octets and Options are those of Decode. Where the Frame is set from a socket they are zero.
+	// Octets and Options are those of Decode.
 	Octets  []byte
 	Options DecodeOptions
 
@@ -39,9 +39,6 @@ type Frame struct {
 	descended bool  // below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
 	broken    error // what is wrong with a tunnel; valid where descended is set
-
-	socket   uint8          // the protocol of the socket that the frame came from, 0 for a frame out of octets
-	src, dst netip.AddrPort // of the socket; Octets are its data
 }
 
 // Decode sets f from the octets that o describes. The error says why they do not lead to a UDP
@@ -49,7 +46,7 @@ type Frame struct {
 // set all the same, as far as the walk came: a frame of flow control, a fragment or a tunnel is a
 // Frame like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
-	f.Octets, f.Options, f.socket = b, o, 0
+	f.Octets, f.Options = b, o
 	if o.Link == LinkEthernet {
 		if udp, end := plain(b); udp != 0 && end <= len(b) && end >= udp+8 {
 			f.udp, f.end = udp, end
@@ -63,7 +60,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 // DecodePacket is Decode and Packet in one, which costs less. The error is that of Packet.
 func (f *Frame) DecodePacket(p *Packet, b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet && p.decodePlain(b) {
-		f.Octets, f.Options, f.socket = b, o, 0
+		f.Octets, f.Options = b, o
 		f.udp, f.end = 14+20, 14+len(p.IP)
 		if b[14]>>4 == 6 {
 			f.udp = 14 + 40
@@ -109,29 +106,6 @@ func (w *walk) setPlain(b []byte, udp, end int, cut bool) {
 		outer: ip, outerEnd: end, ip: ip, ext: udp, udp: udp, end: end, limit: math.MaxInt, stop: len(b),
 		version: b[ip] >> 4, proto: protoUDP, cut: cut,
 	}
-}
-
-// SetUDP sets f from what a UDP socket gives: the ends of the datagram, and its data, which f
-// aliases. IPv4-mapped addresses become IPv4 ones. The kernel has verified the UDP checksum, which
-// Datagram.VerifyChecksum goes by. There are no octets of IP headers, so that no ICRC can be
-// verified.
-func (f *Frame) SetUDP(src, dst netip.AddrPort, data []byte) {
-	f.fromSocket(protoUDP, src, dst, data)
-}
-
-// SetICMPv6 sets f from what a raw socket for ICMPv6 gives: the addresses of the packet, and the
-// message from its type on, whose checksum the kernel has verified. f aliases message.
-func (f *Frame) SetICMPv6(src, dst netip.Addr, message []byte) {
-	f.fromSocket(protoICMPv6, netip.AddrPortFrom(src, 0), netip.AddrPortFrom(dst, 0), message)
-}
-
-func (f *Frame) fromSocket(protocol uint8, src, dst netip.AddrPort, data []byte) {
-	*f = Frame{
-		Octets: data, socket: protocol, descended: true,
-		src: netip.AddrPortFrom(src.Addr().Unmap().WithZone(""), src.Port()),
-		dst: netip.AddrPortFrom(dst.Addr().Unmap().WithZone(""), dst.Port()),
-	}
-	f.near.version, f.near.err = noVersion, errNotUDP
 }
 
 // outer returns the walk through IP in IP alone.
@@ -359,15 +333,8 @@ func (f *Frame) Packet(p *Packet) error {
 func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
-	switch {
-	case f.udp != 0 && f.plainPort() != Port:
+	if f.udp != 0 && f.plainPort() != Port {
 		return ErrPort
-	case f.socket != 0:
-		var d Datagram
-		if err := f.fromSocketTo(&d, ports4791); err != nil {
-			return err
-		}
-		return p.DecodeDatagram(&d)
 	}
 	w := f.outer()
 	return p.fromWalk(f.Octets, f.link, &w.walk, cut || w.cut)
@@ -395,8 +362,6 @@ func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error { return f.datag
 func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 	b := f.Octets
 	switch {
-	case f.socket != 0:
-		return f.fromSocketTo(d, ports)
 	case f.udp != 0 && len(ports) > 0 && !slices.Contains(ports, f.plainPort()):
 		return ErrPort
 	case f.udp != 0:
@@ -431,21 +396,6 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 	return f.datagram(d, false, ports)
 }
 
-// fromSocketTo sets d from what a UDP socket gave.
-func (f *Frame) fromSocketTo(d *Datagram, ports []uint16) error {
-	switch {
-	case f.socket != protoUDP:
-		return errNotUDP
-	case len(ports) > 0 && !slices.Contains(ports, f.dst.Port()):
-		return ErrPort
-	}
-	*d = Datagram{
-		Src: f.src.Addr(), Dst: f.dst.Addr(), SrcPort: f.src.Port(), DstPort: f.dst.Port(),
-		Length: uint16(8 + len(f.Octets)), Data: f.Octets,
-	}
-	return nil
-}
-
 // FiveTuple returns the flow of the innermost packet. Where a type 4 Routing header stands in that
 // packet itself (SRv6 without encapsulation) and its Segments Left is not 0, Dst is the final
 // destination, Segment List[0]: the address that the flow's sender and receiver know, and the one
@@ -455,9 +405,6 @@ func (f *Frame) fromSocketTo(d *Datagram, ports []uint16) error {
 // sender. So are fragments, the first one too, which has ports, as the others of its flow have
 // none. In any other protocol than TCP and UDP the flow has no ports.
 func (f *Frame) FiveTuple() (t FiveTuple, err error) {
-	if f.socket != 0 {
-		return FiveTuple{f.src.Addr(), f.dst.Addr(), f.socket, f.src.Port(), f.dst.Port()}, nil
-	}
 	w := f.inner()
 	b := f.Octets
 	switch {
@@ -496,11 +443,8 @@ func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
 // ok is false for others.
 func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	w := f.outer()
-	switch {
-	case f.socket != 0:
-		return f.Octets, f.socket == protoICMPv6
-	case w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 || !w.cut &&
-		w.missing(f.Octets):
+	if w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 ||
+		!w.cut && w.missing(f.Octets) {
 		return nil, false
 	}
 	end := min(w.end, w.stop)
@@ -519,9 +463,6 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 //
 // It is for those who must decide about a packet that does not parse, as at a border.
 func (f *Frame) Innermost() []byte {
-	if f.socket != 0 {
-		return nil
-	}
 	near := *f.outer()
 	near.cut = true
 	f.findBelow(&way{course: &near, tolerant: true, noMirrors: true}) // whatever is wrong

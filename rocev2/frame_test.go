@@ -1,7 +1,6 @@
 package rocev2
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -52,44 +51,16 @@ func TestFrameCut(t *testing.T) {
 	require.Equal(t, uint32(0x11), p.BTH.DestQP)
 }
 
-// A socket has no headers to show, but its messages are looked at like others.
-func TestFrameFromSocket(t *testing.T) {
+// An ICMPv6 message is given from its type on; of RoCEv2, what is itself a notification is not answered.
+func TestFrameICMPv6(t *testing.T) {
 	var f Frame
-	var d Datagram
-	var p Packet
-	src, dst := netip.MustParseAddrPort("[::ffff:192.0.2.1]:49152"), netip.MustParseAddrPort("192.0.2.2:1021")
-	f.SetUDP(src, dst, []byte{0xBE, 0xEF, 0x54, 0})
-	require.Equal(t, ErrPort, f.Datagram(&d, Port))
-	require.Equal(t, ErrPort, f.Packet(&p))
-	require.NoError(t, f.InnerDatagram(&d, 1021))
-	require.Equal(t, Datagram{
-		Src: addr("192.0.2.1"), Dst: addr("192.0.2.2"), SrcPort: 49152, DstPort: 1021, Length: 12,
-		Data: []byte{0xBE, 0xEF, 0x54, 0},
-	}, d)
-	require.NoError(t, d.VerifyChecksum())
-	between, err := f.FiveTuple()
-	require.NoError(t, err)
-	require.Equal(t, "192.0.2.1:49152 > 192.0.2.2:1021 protocol 17", between.String())
-	require.Nil(t, f.IP())
-	require.Nil(t, f.Outermost())
-	require.Nil(t, f.Innermost())
-	require.False(t, f.Tunnelled())
-	_, ok := f.ICMPv6()
-	require.False(t, ok)
-
-	f.SetICMPv6(addr("fd77::2"), addr("fd77::1"), []byte{4, 2, 0, 0})
-	message, ok := f.ICMPv6()
-	require.True(t, ok)
-	require.Equal(t, []byte{4, 2, 0, 0}, message)
-	require.Equal(t, errNotUDP, f.Datagram(&d))
-	require.Equal(t, errNotUDP, f.Packet(&p))
-
-	// The same message in a frame.
 	require.ErrorIs(t, f.Decode(wiretest.Hex(t, macs+`86dd`+echo), DecodeOptions{}), ErrNotRoCEv2)
-	message, ok = f.ICMPv6()
+	message, ok := f.ICMPv6()
 	require.True(t, ok)
 	require.Equal(t, wiretest.Hex(t, `80006e4b00010001`), message)
 	require.Nil(t, f.MayAnswer())
 	require.NoError(t, f.Decode(wiretest.Hex(t, macs+`0800`+cnp4), DecodeOptions{}))
+	_, ok = f.ICMPv6()
+	require.False(t, ok)
 	require.Equal(t, ErrNotification, f.MayAnswer())
 }

@@ -19,8 +19,6 @@ func (d *Datagram) VerifyChecksum() error {
 	switch {
 	case d.Truncated:
 		return ErrCut
-	case len(d.IP) == 0: // of a socket
-		return nil
 	case d.Checksum == 0 && d.Src.Is6() && d.DstPort != Port:
 		return errNoChecksum
 	case d.Checksum == 0:

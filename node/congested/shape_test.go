@@ -60,11 +60,15 @@ func decisionOf(d *node.Decision) decision {
 	return decision{d.Packet, d.Reason, d.Kind, d.To, d.Option, d.MarkECN}
 }
 
-// icmp gives an agent an ICMPv6 message as its socket does.
+// icmp gives an agent an ICMPv6 message as package netio does, in an IPv6 packet.
 func icmp(a *congested.Agent, from netip.Addr, octets []byte, now time.Time) node.Reason {
-	frame.SetICMPv6(from, self6, octets)
-	return learned(a, now)
+	src, dst := from.As16(), self6.As16()
+	packet = append(packet[:0], 0x60, 0, 0, 0, byte(len(octets)>>8), byte(len(octets)), 58, 64)
+	packet = append(append(append(packet, src[:]...), dst[:]...), octets...)
+	return icmpFrame(a, packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}, now)
 }
+
+var packet []byte // of icmp
 
 // icmpFrame gives it a frame.
 func icmpFrame(a *congested.Agent, octets []byte, o rocev2.DecodeOptions, now time.Time) node.Reason {

@@ -44,9 +44,8 @@ func Example() {
 	outer, d := pe.Forward(nil, &f, 0, via, now)
 	fmt.Println(d.Action, len(outer)-len(packet), "octets more,", d.Label != 0)
 
-	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendBinary(nil)
-	// as a socket does
-	f.SetUDP(netip.AddrPortFrom(node, 49152), netip.AddrPortFrom(self, fcn.ExperimentalPort), message)
+	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendPacket(nil, node, self, fcn.Config{})
+	f.Decode(message, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	cnp, d := pe.Receive(nil, &f, 0, now)
 	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:

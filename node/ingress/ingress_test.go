@@ -284,11 +284,6 @@ func TestReceive(t *testing.T) {
 		requireCNP(t, out[1:], c.src, c.flow.Src, 0x21, 0x8001)
 		require.EqualValues(t, 1, pe.counted(node.Sent))
 	}
-	pe := newPE(t, func(c *Config) { c.Accept = acl.New(netip.MustParsePrefix("192.0.2.0/24")) })
-	label, reason := pe.give(packetOf(flow6), 0, start)
-	require.Equal(t, node.Accepted, reason)
-	_, _, reason = pe.hear(nil, addr("::ffff:192.0.2.7"), messageAbout(t, label), start)
-	require.Equal(t, node.Accepted, reason, "as sockets of both families show IPv4 addresses")
 }
 
 func requireCNP(t *testing.T, ip []byte, src, dst netip.Addr, qp uint32, pKey uint16) {

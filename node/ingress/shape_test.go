@@ -39,9 +39,22 @@ func noticeOf(d *Decision) (n notice, reason node.Reason) {
 
 var frame rocev2.Frame
 
-// hear gives a PE an FCN as its socket does.
+var packet []byte // of hear
+
+// hear gives a PE an FCN as package netio does.
 func (pe *PE) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, notice, node.Reason) {
-	frame.SetUDP(netip.AddrPortFrom(from, 1000), netip.AddrPortFrom(pe.cfg.WAN, pe.cfg.Port), data)
+	to := pe.cfg.WAN
+	if to.BitLen() != from.BitLen() {
+		to = from
+	}
+	message := rocev2.Datagram{
+		Src: from, Dst: to, SrcPort: 1000, DstPort: pe.cfg.Port, HopLimit: 64, Checksum: 1, Data: data,
+	}
+	var err error
+	if packet, err = message.AppendBinary(packet[:0]); err != nil {
+		panic(err)
+	}
+	frame.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	out, d := pe.Receive(out, &frame, 0, now)
 	n, reason := noticeOf(&d)
 	return out, n, reason

@@ -43,11 +43,11 @@ func Example() {
 		Level:     3,
 		Invoking:  packet,
 	}
-	octets, _ := message.AppendBinary(nil)
+	octets, _ := message.AppendPacket(nil, netip.MustParseAddr("2001:db8:ffff::5"),
+		netip.MustParseAddr("2001:db8:ffff::9"), proxymsg.Config{})
 
-	var f rocev2.Frame // as a socket gives it
-	f.SetUDP(netip.MustParseAddrPort("[2001:db8:ffff::5]:49152"), netip.MustParseAddrPort("[2001:db8:ffff::9]:1022"),
-		octets)
+	var f rocev2.Frame
+	f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	cnp, d := p.Receive(nil, &f, 0, now)
 	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:

@@ -393,8 +393,7 @@ func TestLimits(t *testing.T) {
 		"in, by source": {func(c *Config) { c.InPerSource = limit.Rate{PerSecond: 1, Burst: 2} }, []step{
 			{nil, switch6, 0, node.Broken}, {six, switch6, 0, node.Accepted}, {six, switch6, 0, node.Limited},
 			{six, switch4, 0, node.Accepted}, {six, switch6.Next(), 0, node.Accepted}, // others are not held up
-			{six, addr("::ffff:192.0.2.5"), 0, node.Accepted}, // as a socket of both families has it: switch4
-			{six, switch4, 0, node.Limited},
+			{six, switch4, 0, node.Accepted}, {six, switch4, 0, node.Limited},
 			{six, switch6, time.Second, node.Accepted},
 		}},
 		"in, by source and in all": {func(c *Config) {
@@ -460,7 +459,7 @@ func TestOther(t *testing.T) {
 	p := newProxy(t, func(c *Config) { c.Senders, c.Self6, c.QPs = senders(Other), netip.Addr{}, nil })
 	packet, tuple := tcp(sender6, receiver6, 40000, 443)
 	data := encoded(t, proxymsg.Message{FiveTuple: tuple, Level: 5, Invoking: packet})
-	out, a, reason := p.hear([]byte{9}, switch6, data, start)
+	out, a, reason := p.hear([]byte{9}, switch4, data, start)
 	require.Equal(t, node.Accepted, reason)
 	require.Equal(t, []byte{9}, out, "nothing is sent")
 	require.Equal(t, answer{
@@ -471,7 +470,7 @@ func TestOther(t *testing.T) {
 
 	// RoCEv2 of a sender whose rule says so, too.
 	data = messageAbout(t, congested(t, flow4, nil))
-	out, a, reason = p.hear(nil, switch6, data, start)
+	out, a, reason = p.hear(nil, switch4, data, start)
 	require.Equal(t, node.Accepted, reason)
 	require.Empty(t, out)
 	var m proxymsg.Message
@@ -598,13 +597,6 @@ func TestCarriageAndCodePoints(t *testing.T) {
 			require.Equal(t, []any{ppfc.Hold, 7 * time.Microsecond}, []any{n.Type, n.Pause})
 		}
 	}
-}
-
-// A socket of both families gives IPv4 addresses as mapped ones.
-func TestMappedSource(t *testing.T) {
-	p := newProxy(t, nil)
-	_, _, reason := p.hear(nil, addr("::ffff:192.0.2.5"), messageAbout(t, congested(t, flow6, nil)), start)
-	require.Equal(t, node.Accepted, reason)
 }
 
 // Two capture queues whose clocks are 200 ms apart take turns: not one message more

@@ -39,17 +39,29 @@ func answerOf(d *Decision) (a answer, reason node.Reason) {
 
 var frame rocev2.Frame
 
-// hear gives a proxy a message as its socket does.
+// hear gives a proxy a message as package netio does.
 func (p *Proxy) hear(out []byte, from netip.Addr, data []byte, now time.Time) ([]byte, answer, node.Reason) {
-	to := p.self.Like(from.Unmap())
-	if !to.IsValid() {
-		to = p.self.Like(netip.IPv6Unspecified())
+	to := p.self.Like(from)
+	if to.BitLen() != from.BitLen() {
+		to = from
 	}
-	frame.SetUDP(netip.AddrPortFrom(from, 1000), netip.AddrPortFrom(to, p.cfg.Port), data)
+	p.hears(from, to, data)
 	out, d := p.Receive(out, &frame, 0, now)
 	a, reason := answerOf(&d)
 	return out, a, reason
 }
+
+// hears decodes a message to the proxy.
+func (p *Proxy) hears(from, to netip.Addr, data []byte) {
+	d := rocev2.Datagram{Src: from, Dst: to, SrcPort: 1000, DstPort: p.cfg.Port, HopLimit: 64, Checksum: 1, Data: data}
+	var err error
+	if packet, err = d.AppendBinary(packet[:0]); err != nil {
+		panic(err)
+	}
+	frame.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+}
+
+var packet []byte // of hears
 
 // see gives a proxy a datagram out of a capture.
 func (p *Proxy) see(out []byte, d *rocev2.Datagram, now time.Time) ([]byte, answer, node.Reason) {
