@@ -205,7 +205,8 @@ func BenchmarkNotify(b *testing.B) {
 			var messages []byte
 			for f := range w.pe.Flows(w.now) {
 				var err error
-				messages, err = fcn.Message{FlowLabel: f.Label, Level: 1}.AppendPacket(messages, egress, peAddr, fcn.Config{})
+				m := fcn.Message{FlowLabel: f.Label, Level: 1}
+				messages, err = m.AppendPacket(messages, egress, peAddr, fcn.Config{})
 				require.NoError(b, err)
 			}
 			rand.New(rand.NewPCG(2, 2)).Shuffle(flows, func(i, j int) {
