@@ -1,0 +1,76 @@
+package ingress
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// A packet that the capture cut gets its label where its flow shows, and is not forwarded: 40 octets of IPv6, 8 of
+// UDP, 12 of BTH, 16 of RETH.
+func TestForwardCut(t *testing.T) {
+	p := packetOf(flow6)
+	p.BTH.Opcode, p.HopLimit, p.BTH.PKey = bth.RCRDMAWriteOnly, 64, 0x8001
+	p.Payload = make([]byte, 64)
+	write, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	other := octets(t, flow6, 1)
+	other[40+3]++ // the UDP destination port
+	for name, c := range map[string]struct {
+		octets []byte
+		cut    bool // the capture did
+		kind   message.Kind
+		action node.Action
+		reason node.Reason
+	}{
+		"in the data":              {write[:90], true, message.Data, node.Forwarded, 0},
+		"in the RETH":              {write[:70], true, message.Broken, node.Forwarded, 0},
+		"behind the BTH":           {write[:60], true, message.Broken, node.Forwarded, 0},
+		"in the BTH":               {write[:59], true, message.Broken, node.Refused, node.Broken},
+		"in the UDP header":        {write[:44], true, message.Other, node.Nothing, 0}, // which does not show
+		"other traffic":            {other[:90], true, message.Other, node.Nothing, 0},
+		"broken off":               {write[:90], false, message.Broken, node.Refused, node.Broken},
+		"broken off in the BTH":    {write[:59], false, message.Broken, node.Refused, node.Broken},
+		"other traffic broken off": {other[:90], false, message.Other, node.Nothing, 0},
+	} {
+		pe := newPE(t, nil)
+		var f rocev2.Frame
+		_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.cut})
+		out, d := pe.Forward([]byte{9}, &f, 0, tunnel, start)
+		require.Equal(t, []byte{9}, out, name)
+		require.Equal(t, []any{c.kind, c.action, c.reason}, []any{d.Packet, d.Action, d.Reason}, name)
+		require.Equal(t, c.action == node.Forwarded, d.Label != 0, name)
+		require.Zero(t, pe.counted(node.Unlabelled), name)
+	}
+}
+
+type noTunnel struct{}
+
+func (noTunnel) Append(b, _ []byte, _ uint32) ([]byte, error) { return b, errors.New("too long") }
+
+// Without a tunnel, and where a packet does not fit into it, nothing is forwarded.
+func TestForwardNowhere(t *testing.T) {
+	data, other := octets(t, flow6, 1), octets(t, flow6, 1)
+	other[40+3]++ // the UDP destination port
+	pe := newPE(t, nil)
+	frame.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	out, d := pe.Forward([]byte{9}, &frame, 0, nil, start)
+	require.Equal(t, []byte{9}, out)
+	require.NotZero(t, d.Label)
+	out, d = pe.Forward([]byte{9}, &frame, 0, noTunnel{}, start)
+	require.Equal(t, []byte{9}, out)
+	require.Equal(t, Decision{Decision: node.Decision{
+		Action: node.Refused, Packet: message.Data, Reason: node.Broken,
+	}}, d)
+
+	frame.Decode(other, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	out, d = pe.Forward([]byte{9}, &frame, 0, noTunnel{}, start)
+	require.Equal(t, []byte{9}, out)
+	require.Equal(t, Decision{}, d)
+	require.Zero(t, pe.counted(node.Unlabelled))
+}
