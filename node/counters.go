@@ -27,8 +27,8 @@ func (c Count) String() string {
 	return c.Action.String()
 }
 
-// Counters count what a role did. They may be read from any goroutine while the role works. The zero Counters are
-// ready for [Counters.Add].
+// Counters count what a role did. Any goroutine may read them while the role works. The zero Counters can be used with
+// [Counters.Add].
 type Counters struct {
 	n [actions][columns]atomic.Uint64
 }
@@ -48,8 +48,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 	return &c.n[k.Action][column]
 }
 
-// Of returns how often something was counted. With Kind Other that is all kinds together, with Reason Accepted all
-// reasons.
+// Of returns a counter. With Kind Other and Reason Accepted it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Of(k Count) (n uint64) {
 	if k.Kind != message.Other || k.Reason != Accepted || k.Action >= actions {
 		return c.at(k).Load()
@@ -60,7 +59,7 @@ func (c *Counters) Of(k Count) (n uint64) {
 	return n
 }
 
-// All iterates over what was counted so far, without what is 0.
+// All iterates over the counters that are not 0.
 func (c *Counters) All() iter.Seq2[Count, uint64] {
 	return func(yield func(Count, uint64) bool) {
 		for action := range Action(actions) {
@@ -77,7 +76,7 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 	}
 }
 
-// Add adds what others have counted, such as those of another instance of a role.
+// Add adds the counters of others, such as those of another instance of a role.
 func (c *Counters) Add(others *Counters) {
 	for k, n := range others.All() {
 		c.at(k).Add(n)
@@ -87,8 +86,7 @@ func (c *Counters) Add(others *Counters) {
 // Inc adds one. It is for roles.
 func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 
-// Decided counts a Decision. Where there is a Reason, and nothing was done all the same, its Action becomes Refused.
-// It is for roles.
+// Decided counts a Decision. If it has a Reason, and nothing was done, its Action becomes Refused. It is for roles.
 func (c *Counters) Decided(d *Decision) {
 	if d.Reason != Accepted && d.Action == Nothing {
 		d.Action, d.Kind = Refused, message.Other

@@ -11,31 +11,31 @@ import (
 // An Action is what a role did with a packet.
 type Action uint8
 
-// The actions. Nothing, the zero value, is for traffic in which the role has no say.
+// The actions. Nothing, the zero value, is for traffic that the role does not handle.
 const (
 	Nothing   Action = iota
 	Sent             // a notification was appended, for the sender or on its behalf
 	Marked           // the packet is to be marked with CE, and no notification was sent
 	Forwarded        // the packet was appended in a tunnel (ingress)
-	Learned          // the packet taught a queue pair, or that a sender does not understand Fast CNPs
+	Learned          // the packet taught a queue pair, or that a sender does not support Fast CNP
 	Taken            // a notification was accepted: the program has something to do
 	Dropped          // the packet may not cross (border)
 	Passed           // the packet may cross (border)
 	Refused          // nothing was done: Decision.Reason says why
 
-	// What follows is counted beside what a Decision says, and is the Action of none.
+	// The following only name counters; no Decision has them.
 
-	Again         // notifications that were accepted, but were no news (sender)
-	FellBack      // notifications that were sent since the node cannot mark (congested)
-	Resumed       // flows that were let run again (congested, pause)
+	Again         // notifications that were accepted, but repeat an earlier report (sender)
+	FellBack      // notifications that were sent because the node cannot mark (congested)
+	Resumed       // flows that may run again (congested, pause)
 	Stopped       // flows that were stopped (pause)
 	Held          // flows that may not become faster (pause)
 	Alarmed       // alarms (pause)
-	Forgotten     // flows that made room for others (congested, pause)
-	Observed      // packets that were shown to the table of queue pairs (proxy)
+	Forgotten     // flows that were evicted by others (congested, pause)
+	Observed      // packets that the table of queue pairs learned from (proxy)
 	Opened        // flows that got a label (ingress)
-	Unlabelled    // packets that were forwarded with label 0, whatever they are (ingress)
-	NotECNCapable // packets that were forwarded with a label, but that no node may mark (ingress)
+	Unlabelled    // packets that were forwarded with label 0, RoCEv2 or not (ingress)
+	NotECNCapable // packets that were forwarded with a label but are Not-ECT (ingress)
 
 	actions = iota
 )
@@ -58,24 +58,25 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(a, text, "node", "action")
 }
 
-// A Decision is what a role says of a packet. Roles that have more to say embed it. What does not apply is zero.
+// A Decision is what a role decided about a packet. Some roles embed it in a larger one. Fields that do not apply are
+// zero.
 type Decision struct {
 	Action Action
 	Reason Reason       // Accepted, or why no more was done
-	Packet message.Kind // what the packet is, as far as that was looked at
+	Packet message.Kind // what the packet is, as far as the role has decoded it
 
-	Kind message.Kind // of the notification: of the one that was appended, accepted or dropped; Other for none
-	To   netip.Addr   // where what was appended goes
-	From netip.Addr   // where the packet came from, if it is a message
+	Kind message.Kind // of the notification that was appended, accepted or dropped; Other for none
+	To   netip.Addr   // destination of what was appended
+	From netip.Addr   // source of the packet, if it is a message
 
-	// Flow is the flow that the notification, or the packet, is about, as its data packets have it.
+	// Flow is the flow that the notification or the packet is about, in the direction of its data packets.
 	Flow qpmap.Key
-	// SrcQP is the queue pair that sends the flow, if KnownQP: of a CNP that was appended the one that it names, of a
-	// notification that was accepted the host's own, of a packet that taught one that one.
+	// SrcQP is the queue pair that sends the flow, if KnownQP. An appended CNP names it; for an accepted notification
+	// it is the host's own; with Learned it is the one learned.
 	SrcQP   uint32
 	KnownQP bool
 
-	Level   uint8 // of the congestion, as the message has it
+	Level   uint8 // of the congestion, as in the message
 	Option  uint8 // of a Fast CNP that was appended: 1 or 2
 	MarkECN bool  // set CE on the packet, with rocev2.SetECN on its outermost IP header
 }

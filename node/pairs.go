@@ -9,23 +9,22 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Pairs say which queue pair sends a flow. A *[qpmap.Map] does, with what it was
-// given or has learned.
+// Pairs say which queue pair sends a flow. A *[qpmap.Map] implements them.
 type Pairs interface {
 	SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error)
 }
 
-// A Learner is Pairs that learn from the packets that a role sees. A *[qpmap.Map] does.
+// A Learner is Pairs that learn from the packets that a role sees. A *[qpmap.Map] is one.
 type Learner interface {
 	Pairs
-	// Observe learns from a packet, and returns how many pairs it taught.
+	// Observe learns from a packet, and returns how many pairs it has learned.
 	Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int)
 	// Learned yields the pairs that the last Observe learned.
 	Learned() iter.Seq2[qpmap.Key, qpmap.Pair]
 }
 
-// SourceQP returns what p knows of the sender of a flow, or why it is not known:
-// UnknownQP, as of every flow where p is nil, or AmbiguousQP.
+// SourceQP returns what p knows about the sender of a flow, and Accepted; or UnknownQP,
+// always if p is nil, or AmbiguousQP.
 func SourceQP(p Pairs, k qpmap.Key, now time.Time) (qpmap.Pair, Reason) {
 	if p == nil {
 		return qpmap.Pair{}, UnknownQP

@@ -1,11 +1,11 @@
-// Package node is what the roles below it have in common: the reasons for
-// which they say nothing, and how they find the queue pair that sends a flow.
+// Package node has what all roles share: [Decision], its [Action] and [Reason],
+// [Counters], and [Pairs], which say what queue pair sends a flow.
 //
 // A role is what one of the drafts asks of one kind of node: the congested
 // switch, the receiver, the sender, the proxy, the ingress PE, the border. Each
-// is a package of its own, a state machine without I/O: octets and the time go
-// in, octets and a verdict come out. No role starts a goroutine or reads a clock,
-// every table has a maximum, and the zero configuration of each is off.
+// is a package of its own, a state machine without I/O: a frame and the time go
+// in, a packet to send and a Decision come out. No role starts a goroutine or reads
+// a clock, every table has a maximum size, and the zero Config of each is off.
 package node
 
 import (
@@ -15,25 +15,25 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-// A Reason says why a role refused a packet. It is no error, as Accepted is none: see Err.
+// A Reason says why a role refused a packet. It is not an error, as Accepted is a Reason, too: see [Reason.Err].
 type Reason uint8
 
-// The reasons. Accepted, the zero value, is none.
+// The reasons. Accepted, the zero value, means that nothing was refused.
 const (
 	Accepted        Reason = iota
 	Disabled               // the role is off
 	NotCapable             // the sender does not understand the message, or the packet is not ECN-capable
-	Acknowledgement        // nothing answers an acknowledgement
-	Notification           // nothing answers a notification
-	Fragment               // nothing answers a fragment
-	Address                // the sender's address is no unicast address that can be reached
-	OwnAddress             // the packet is the node's own
-	NotTunnelled           // FCN is for packets in an IPv6 tunnel
-	Tunnelled              // the node cannot reach the sender, or the notification came in a tunnel
+	Acknowledgement        // acknowledgements are not answered
+	Notification           // notifications are not answered
+	Fragment               // fragments are not answered
+	Address                // the sender's address is not a unicast address that can be reached
+	OwnAddress             // the node has sent the packet itself
+	NotTunnelled           // the packet is not in an IPv6 tunnel, as FCN requires
+	Tunnelled              // the node may not reach the sender, or the notification came in a tunnel
 	NoMethod               // no way of notifying this sender is configured
 	NoProxy                // no proxy is known for this sender
 	Limited                // a rate limit holds
-	Broken                 // the octets do not parse
+	Broken                 // the octets cannot be decoded
 	ICRC                   // the ICRC does not match
 	Checksum               // the UDP checksum is wrong
 	NotOurs                // not addressed to this node
@@ -41,9 +41,9 @@ const (
 	UnknownQP              // the sender's queue pair is not known
 	AmbiguousQP            // more than one queue pair could be the sender's
 	UnknownLabel           // no flow has this label
-	TupleMismatch          // the five-tuple is not the invoking packet's
+	TupleMismatch          // the five-tuple differs from the invoking packet's
 	TableFull              // no room for another flow
-	UnknownOption          // a notification with an option that must not be skipped, and that is not known
+	UnknownOption          // the notification has an unknown option that must not be skipped
 
 	reasons = iota
 )
@@ -59,14 +59,14 @@ var reasonTexts = [reasons]string{
 // empty string for Accepted.
 func (r Reason) String() string { return enumtext.Name(r, reasonTexts[:], "Reason") }
 
-// Err returns nil for Accepted; for every other reason the error whose text is
-// what String returns, after "node: ". The same reason gives the same error, so
-// that errors.Is matches it with node.Limited.Err(), and nothing is allocated.
+// Err returns nil for Accepted, otherwise the error "node: " and the text of String. It
+// returns the same value each time, so errors.Is can compare with node.Limited.Err(),
+// and does not allocate.
 func (r Reason) Err() error {
 	return errs[r]
 }
 
-// errs are the errors of all values that a Reason can have, built once.
+// errs has the error of every value of a Reason.
 var errs = func() (errs [math.MaxUint8 + 1]error) {
 	for i := range errs {
 		if r := Reason(i); r != Accepted {

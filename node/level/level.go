@@ -1,5 +1,5 @@
-// Package level turns the depth of a queue into a congestion level and a level
-// into what the messages carry.
+// Package level converts the depth of a queue to a congestion level, and a level to
+// the fields of FCN and proxy messages.
 //
 //	level  2 ┤            ┌─────────────┐
 //	       1 ┤      ┌─────┘             └──────┐
@@ -10,22 +10,21 @@ package level
 // Max is the highest level; 0 is the lowest.
 const Max = 7
 
-// Thresholds are the depths at which the level changes, in whatever unit the
-// queue is measured. Up[i] is where the level rises from i to i+1: at this depth
-// and above. Down[i] is where it falls back to i: below this depth. With Down
-// lower than Up a queue that hovers at a threshold does not change the level with
-// each packet.
+// Thresholds are the depths at which the level changes, in any unit. The level
+// rises from i to i+1 at a depth of Up[i] or above, and falls back to i below
+// Down[i]. With Down lower than Up (hysteresis), a queue that hovers at a threshold
+// does not change the level with each packet.
 //
 //	depth   0 ─────── Down[0] ─────── Up[0] ──────>
 //	level        0       │  as it was   │    1
 //
-// Both ascend. Up has up to 7 depths; the rest has no meaning. Where Down has
-// none, or a higher one, that of Up serves. The zero Thresholds give level 0.
+// Both must ascend. Elements of Up from the eighth on are ignored. A Down[i] that is
+// missing or higher than Up[i] counts as Up[i]. The zero Thresholds give level 0.
 type Thresholds struct {
 	Up, Down []uint64
 }
 
-// Of returns the level of a queue of this depth whose level was another.
+// Of returns the level of a queue of this depth, whose level was was before.
 func (t Thresholds) Of(queue uint64, was uint8) uint8 {
 	highest := min(len(t.Up), Max)
 	level := min(int(was), highest)

@@ -1,18 +1,17 @@
-// Package limit holds rates: a [Bucket] for a sum of packets, [Buckets] for the
-// sums of many keys, an [Every] for the least time between two packets of the
+// Package limit has rate limits: a [Bucket] for all packets together, [Buckets] for
+// each of many keys, and an [Every] for the shortest time between two packets of the
 // same key.
 //
-// All are asked first and told afterwards: Ready says whether a packet may be
-// sent, Take that it was. So a packet that another limit refuses, or that cannot
-// be built, takes nothing.
+// Ready says whether a packet may be sent, and Take charges it once it was sent. So a
+// packet that another limit refuses, or that cannot be built, is not charged.
 //
-// The time is an argument, and may go back. Steps back of up to a second are
-// waited out: the limit's time stands still until the argument has caught up.
-// That is so that clocks which differ a little, such as those of two capture
-// queues, may take turns: no packet more is sent than with one of them. After a
-// larger step back a limit goes on from there with what it had.
+// The time is an argument, and may jump back. After a step back of up to a second the
+// time of a limit stands still until the argument has caught up. So clocks that
+// differ a little, such as those of two capture queues, do not let more packets pass
+// than one of them alone. After a larger step a limit continues from the new time
+// with what it had.
 //
-// Nothing here is safe for concurrent use: one instance a core.
+// Nothing here is safe for concurrent use: use one instance for each core.
 package limit
 
 import (
@@ -22,8 +21,8 @@ import (
 
 // A Rate is how many packets may be sent. The zero Rate sets no limit.
 type Rate struct {
-	PerSecond float64 // in the long run; 0, and what is no positive finite number, sets no limit
-	Burst     int     // at once, after a pause; 0 and below stand for 1
+	PerSecond float64 // packets a second on average; 0, negative, infinite and NaN set no limit
+	Burst     int     // packets at once, after a pause; 0 and below stand for 1
 }
 
 // limited says whether the rate is a limit.
@@ -47,8 +46,8 @@ type content struct {
 	at    int64   // the time of this level, in the clock's nanoseconds
 }
 
-// packet is one packet in the unit of levels: a nanosecond fills in PerSecond of
-// it. With that unit whole rates make whole numbers, and nothing is rounded.
+// packet is one packet in the unit of levels: in a nanosecond a bucket fills by
+// PerSecond units. So whole rates give whole numbers, and nothing is rounded.
 const packet = 1e9
 
 // NewBucket returns a full Bucket, nil where the Rate sets no limit.
@@ -64,7 +63,7 @@ func (b *Bucket) Ready(now time.Time) bool {
 	return b == nil || b.content.fill(b.clock.at(now), b.perSecond, b.full) >= packet
 }
 
-// Take takes one packet out of the bucket, which is not less than empty then.
+// Take takes one packet out of the bucket; an empty one stays empty.
 func (b *Bucket) Take(now time.Time) {
 	if b == nil {
 		return

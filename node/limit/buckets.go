@@ -6,13 +6,12 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
-// Buckets are a [Bucket] for each of many keys, all of one Rate. Keys are numbers
-// that spread well, hashes of addresses for example.
+// Buckets are a [Bucket] for each of many keys, all of one Rate. Keys must be well
+// distributed, such as seeded hashes of addresses.
 //
-// Their memory is fixed: 24 octets a key, four keys to a set. Where a fifth key
-// comes into a set, the fullest bucket is forgotten, which starts full when its
-// key comes back. That is the only fault, and lets packets pass: no key waits
-// longer than its rate says. A Bucket limits the sum where that matters.
+// Their memory is fixed: 24 octets a key, in sets of four keys. A fifth key in a set
+// evicts the fullest bucket, which starts full when its key returns. So a key may get
+// more than its rate, but never less. If the sum matters, use a Bucket as well.
 //
 // Nil Buckets set no limit.
 type Buckets struct {
@@ -28,7 +27,7 @@ type bucketOf struct {
 }
 
 // NewBuckets returns Buckets for this many keys at once, rounded up to a power of
-// two and to 4 at least, nil where the Rate sets no limit. It allocates all memory
+// two and to 4 at least; nil if the Rate sets no limit. It allocates all memory
 // that they will ever use.
 func NewBuckets(r Rate, maxKeys int) *Buckets {
 	if !r.limited() {
@@ -52,8 +51,7 @@ func (b *Buckets) Ready(key uint64, now time.Time) bool {
 	return true
 }
 
-// Take takes one packet out of the key's bucket, which is not less than empty
-// then.
+// Take takes one packet out of the key's bucket; an empty one stays empty.
 func (b *Buckets) Take(key uint64, now time.Time) {
 	if b == nil {
 		return

@@ -1,7 +1,6 @@
 package limit
 
-// With returns the bucket with another rate, and with what it holds as far as that fits; nil where the rate sets no
-// limit.
+// With returns the bucket with another rate. It keeps its content, up to the new Burst; nil if the rate sets no limit.
 func (b *Bucket) With(r Rate) *Bucket {
 	next := NewBucket(r)
 	if b != nil && next != nil {
@@ -11,8 +10,8 @@ func (b *Bucket) With(r Rate) *Bucket {
 	return next
 }
 
-// With returns the buckets with another rate, and with what they hold as far as that fits; nil where the rate sets no
-// limit. Buckets of a rate that set no limit are made anew for this many keys.
+// With returns the buckets with another rate. They keep their content, up to the new Burst; nil if the rate sets no
+// limit. Nil Buckets are made anew for this many keys.
 func (b *Buckets) With(r Rate, maxKeys int) *Buckets {
 	if b == nil || !r.limited() {
 		return NewBuckets(r, maxKeys)

@@ -6,14 +6,12 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
-// An Every remembers when a packet of each key was sent last, so that two of
-// them can be kept an interval apart. Keys are numbers that spread well, hashes
-// of flows for example.
+// An Every keeps packets of the same key an interval apart: it remembers when one was
+// last sent. Keys must be well distributed, such as seeded hashes of flows.
 //
-// Its memory is fixed: 16 octets a key, four keys to a set. Where a fifth key
-// comes into a set, the one sent longest ago is forgotten, and may send one
-// packet too early. That is the only fault: no key waits longer than its
-// interval. A [Bucket] limits the sum where that matters.
+// Its memory is fixed: 16 octets a key, in sets of four keys. A fifth key in a set
+// evicts the one sent longest ago, which may then send a packet too early. No key
+// ever waits longer than its interval. If the sum matters, use a [Bucket] as well.
 //
 // A nil Every sets no limit.
 type Every struct {
@@ -30,10 +28,9 @@ type sent struct {
 // two and to 4 at least. It allocates all memory that it will ever use.
 func NewEvery(maxKeys int) *Every { return &Every{sets: flowtable.NewSets[sent](maxKeys)} }
 
-// Ready says whether a packet of this key may be sent: whether interval has
-// passed since the last one, exactly interval being enough. Where the clock has
-// been set back, the interval begins there at the latest. An interval of 0 is no
-// limit.
+// Ready says whether a packet of this key may be sent: the last one was sent interval
+// ago or earlier. If the clock was set back to before that, it counts as sent now. An
+// interval of 0 is no limit.
 func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	if e == nil || interval <= 0 {
 		return true
@@ -52,7 +49,7 @@ func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	return true
 }
 
-// Take says that a packet of this key was sent.
+// Take records that a packet of this key was sent.
 func (e *Every) Take(key uint64, now time.Time) {
 	if e == nil {
 		return
