@@ -88,7 +88,7 @@ var (
 		wireerr.Other)
 
 	errLong = wireerr.New("fastcnp", "Config.Long", 0, "not Refuse, Trim or FallBack", wireerr.Range)
-	errIPv6 = wireerr.New("fastcnp", "src", 0, "no IPv6 address", wireerr.Range)
+	errIPv6 = wireerr.New("fastcnp", "src", 0, "not an IPv6 address", wireerr.Range)
 )
 
 // AppendFor appends the Fast CNP, a whole IPv6 packet with its ICRC, that the

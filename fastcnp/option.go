@@ -95,7 +95,7 @@ var (
 	errOption2Len = wireerr.New("fastcnp", "option 2", 10,
 		"truncated: 10 octets of IOAM headers and 16 of address needed", wireerr.Truncated)
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
-	errDestination = wireerr.New("fastcnp", "original destination", 0, "no IPv6 address", wireerr.Range)
+	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
 	ErrTooLong     = wireerr.New("fastcnp", "IOAM trace", 0,
 		"too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
 )

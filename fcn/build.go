@@ -19,7 +19,7 @@ type Config struct {
 
 // Why For and AppendFor say nothing.
 var (
-	ErrNotTunnelled = wireerr.New("fcn", "congested packet", 0, "came in no tunnel with an outer IPv6 header",
+	ErrNotTunnelled = wireerr.New("fcn", "congested packet", 0, "not in a tunnel with an outer IPv6 header",
 		wireerr.Other)
 	ErrNotECNCapable = wireerr.New("fcn", "congested packet", 0, "its outer header is not ECN-capable", wireerr.Other)
 	// ErrFlowLabelZero: Validate returns it, too.

@@ -109,7 +109,7 @@ func (p *Point) UnmarshalText(text []byte) error {
 func unmarshal[T ~uint8](v *T, names []string, text []byte) error {
 	i := slices.Index(names, string(text))
 	if i < 0 {
-		return fmt.Errorf("%q is none of %q", text, names)
+		return fmt.Errorf("%q is not one of %q", text, names)
 	}
 	*v = T(i)
 	return nil

@@ -57,7 +57,7 @@ var (
 	errPrefix = wireerr.New("pnc", "prefix", 0, "not one of host addresses, or not one that the protocol carries",
 		wireerr.Range)
 	errProxy = wireerr.New("pnc", "proxy", 0,
-		"no unicast address that others can reach, or not of the family that the field has", wireerr.Range)
+		"not a unicast address that others can reach, or not of the family that the field has", wireerr.Range)
 	errMetric = wireerr.New("pnc", "metric", 0, "over 24 bits", wireerr.Range)
 )
 

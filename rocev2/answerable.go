@@ -11,7 +11,7 @@ import (
 var (
 	// ErrNotReachable: the address is none that can be answered, or answered from.
 	ErrNotReachable = wireerr.New("rocev2", "address", 0,
-		"no unicast address that others can reach", wireerr.Range)
+		"not a unicast address that others can reach", wireerr.Range)
 	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
 	ErrNotification = wireerr.New("rocev2", "OpCode", 0,
 		"0x81: the packet is itself a notification, which nothing answers", wireerr.Other)

@@ -30,7 +30,8 @@ var (
 		"nested more than 4 deep", ErrNotRoCEv2, wireerr.Malformed)
 	errUDPHeader = wireerr.New("rocev2", "UDP header", 8,
 		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
-	ErrPort = wireerr.New("rocev2", "UDP destination port", 0, "not one of those that are looked for", ErrNotRoCEv2)
+	ErrPort = wireerr.New("rocev2", "UDP destination port", 0, "neither RoCEv2 nor another that was asked for",
+		ErrNotRoCEv2)
 )
 
 // Broken packets.

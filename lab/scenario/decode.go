@@ -133,7 +133,7 @@ func quantity(text string) (float64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0) || n > 1e15 {
-		return 0, fmt.Errorf("%q is no quantity such as 64K, 100G", text)
+		return 0, fmt.Errorf("%q is not a quantity such as 64K, 100G", text)
 	}
 	return n * unit, nil
 }
@@ -152,7 +152,7 @@ type Time sim.Time
 func (t *Time) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil || d < 0 || d > time.Hour {
-		return fmt.Errorf("%q is no duration such as 600ns, 1.5us, 10ms, of an hour at most", text)
+		return fmt.Errorf("%q is not a duration such as 600ns, 1.5us, 10ms, of an hour at most", text)
 	}
 	*t = Time(sim.From(d))
 	return nil

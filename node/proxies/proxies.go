@@ -30,9 +30,9 @@ const MaxPerPrefix = 256
 // What Insert refuses.
 var (
 	ErrPrefix = wireerr.New("proxies", "prefix", 0, "not valid, or IPv4-mapped", wireerr.Range)
-	ErrProxy  = wireerr.New("proxies", "proxy", 0, "no unicast address that others can reach", wireerr.Range)
+	ErrProxy  = wireerr.New("proxies", "proxy", 0, "not a unicast address that others can reach", wireerr.Range)
 	ErrFull   = wireerr.New("proxies", "table", 0,
-		"no room for another advertisement, or for another one of this prefix", wireerr.Range)
+		"no room: it has the maximum of advertisements, or MaxPerPrefix of this prefix", wireerr.Range)
 )
 
 // A Table says who is whose proxy. It holds up to a maximum of advertisements;

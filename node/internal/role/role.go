@@ -111,7 +111,7 @@ func (s Self) Needed() error {
 // CheckAddr says whether an address, if it is given, is one of its family that others can reach.
 func CheckAddr(name string, a netip.Addr, is4 bool) error {
 	if a.IsValid() && (a.Is4() != is4 || a.Zone() != "" || rocev2.Answerable(a) != nil) {
-		return fmt.Errorf("%s %v is no unicast address of its family that others can reach", name, a)
+		return fmt.Errorf("%s %v is not a unicast address of its family that others can reach", name, a)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func TestSelfCheck(t *testing.T) {
 			require.NoError(t, c.self.Needed(), name)
 			continue
 		}
-		want := c.check + " is no unicast address of its family that others can reach"
+		want := c.check + " is not a unicast address of its family that others can reach"
 		require.EqualError(t, c.self.Check(), want, name)
 		require.EqualError(t, c.self.Needed(), want, name)
 	}

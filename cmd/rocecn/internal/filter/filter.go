@@ -139,7 +139,7 @@ func (o *options) text() (string, error) {
 	}
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
-			return "", fmt.Errorf("%s: %q is no name: a letter, then letters, digits, - . and _, 28 at most", n.flag,
+			return "", fmt.Errorf("%s: %q is not a name: a letter, then letters, digits, - . and _, 28 at most", n.flag,
 				n.name)
 		}
 	}
@@ -164,7 +164,7 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("-link: %q is none of ethernet, ip, sll, sll2", o.link)
+	return 0, fmt.Errorf("-link: %q is not one of ethernet, ip, sll, sll2", o.link)
 }
 
 func (o *options) border(link rocev2.LinkType) (string, error) {
@@ -184,7 +184,7 @@ func (o *options) border(link rocev2.LinkType) (string, error) {
 func (o *options) capture(link rocev2.LinkType) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: uint16(o.fcnPort), ProxyPort: uint16(o.proxyPort)}
 	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
-		return "", fmt.Errorf("%q is none of rocev2, notifications, ce, qp, ours, border", o.kind)
+		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, border", o.kind)
 	}
 	switch {
 	case o.qp >= 1<<24:

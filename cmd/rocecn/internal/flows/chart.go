@@ -244,16 +244,19 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 				p.to('M', (x(s, i)+x(s, i+1))/2, at(n.line)+n.end)
 				p.to('V', at(n.line)-n.end)
 				text := fmt.Sprintf(n.format, n.n)
-				c.Marks = append(c.Marks, chartMark{n.kind, 0, p.String(), fmt.Sprintf("%s from +%s on", text, short(s.Width*time.Duration(i)))})
+				c.Marks = append(c.Marks, chartMark{n.kind, 0, p.String(),
+					fmt.Sprintf("%s from +%s on", text, short(s.Width*time.Duration(i)))})
 			}
 		}
 	}
 }
 
 var (
-	markNames  = [...]string{flows.MarkGap: "gap", flows.MarkLate: "late", flows.MarkRepeat: "repeat", flows.MarkLife: "life"}
+	markNames = [...]string{flows.MarkGap: "gap", flows.MarkLate: "late", flows.MarkRepeat: "repeat",
+		flows.MarkLife: "life"}
 	causeNames = [...]string{
-		flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK", flows.ReadRest: "a READ of which a part is missing",
+		flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK",
+		flows.ReadRest: "a READ of which a part is missing",
 	}
 )
 

@@ -59,10 +59,10 @@ func ruleOf(text string) (r rule, err error) {
 		return r, err
 	}
 	if (r.total || r.percent) && !r.metric.count {
-		return r, fmt.Errorf("%s is no count: it has neither a total nor a percentage", r.metric.name)
+		return r, fmt.Errorf("%s is not a count: it has neither a total nor a percentage", r.metric.name)
 	}
 	if r.value, err = strconv.ParseFloat(strings.TrimSpace(rest), 64); err != nil {
-		return r, fmt.Errorf("%q is no number", rest)
+		return r, fmt.Errorf("%q is not a number", rest)
 	}
 	return r, nil
 }

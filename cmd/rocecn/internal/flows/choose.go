@@ -70,7 +70,7 @@ func (c *choice) addQP(list string) error {
 	return each(list, func(word string) error {
 		qp, err := strconv.ParseUint(word, 0, 24)
 		if err != nil {
-			return fmt.Errorf("%q is no queue pair, 0 to 0xffffff", word)
+			return fmt.Errorf("%q is not a queue pair, 0 to 0xffffff", word)
 		}
 		c.qps = append(c.qps, uint32(qp))
 		return nil
@@ -81,7 +81,7 @@ func (c *choice) addDSCP(list string) error {
 	return each(list, func(word string) error {
 		dscp, err := strconv.ParseUint(word, 0, 6)
 		if err != nil {
-			return fmt.Errorf("%q is no DSCP, 0 to 63", word)
+			return fmt.Errorf("%q is not a DSCP, 0 to 63", word)
 		}
 		c.dscps |= 1 << dscp
 		return nil

@@ -208,7 +208,8 @@ func comparedLineOf(f *flows.Compared) *comparedLine {
 		l.Src, l.Dst, l.DestQP = &f.Src, &f.Dst, &f.DestQP
 	}
 	if d := &f.Delay; d.Samples() > 0 {
-		l.Delay = &delayLine{d.Samples(), micros(d.Min()), micros(d.Percentile(0.5)), micros(d.Percentile(0.99)), micros(d.Max())}
+		l.Delay = &delayLine{d.Samples(), micros(d.Min()), micros(d.Percentile(0.5)), micros(d.Percentile(0.99)),
+			micros(d.Max())}
 	}
 	return l
 }
@@ -232,7 +233,8 @@ func printComparisonJSON(out io.Writer, c *flows.Comparison, o *options) (err er
 	l := comparedLineOf(&total)
 	l.Total, l.Evicted = true, c.Evicted()
 	clocks := c.Clocks()
-	l.Clocks = &clocksLine{Known: map[flows.Known]string{flows.NotKnown: "no", flows.OneWay: "one way", flows.BothWays: "both ways"}[clocks.Known]}
+	l.Clocks = &clocksLine{Known: map[flows.Known]string{flows.NotKnown: "no", flows.OneWay: "one way",
+		flows.BothWays: "both ways"}[clocks.Known]}
 	if clocks.Known == flows.BothWays {
 		offset, delay := micros(clocks.Offset), micros(clocks.Delay)
 		l.Clocks.Offset, l.Clocks.Delay = &offset, &delay
@@ -278,7 +280,8 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 			p50, p99 = short(d.Percentile(0.5)), short(d.Percentile(0.99))
 		}
 		count := func(n uint64) string { return scaled(float64(n)) }
-		fmt.Fprintf(out, row, name, key, count(f.Packets[0]), count(f.Packets[1]), count(f.Same), count(f.Lost), count(f.Added),
+		fmt.Fprintf(out, row, name, key, count(f.Packets[0]), count(f.Packets[1]), count(f.Same), count(f.Lost),
+			count(f.Added),
 			count(f.Duplicated[0]+f.Duplicated[1]), p50, p99)
 		var said []string
 		changed := func(field string, all map[string]uint64) {
@@ -320,7 +323,9 @@ func clocksText(c flows.Clocks) string {
 	case c.Known == flows.NotKnown:
 		return "No packet was captured at both points."
 	case c.Offset.Abs() <= c.Delay:
-		return fmt.Sprintf("The clocks agree to about %v: packets of one direction are always later at B, those of the other at A.", short(c.Offset.Abs()))
+		return fmt.Sprintf("The clocks agree to about %v: packets of one direction are always later at B, those of "+
+			"the other at A.", short(c.Offset.Abs()))
 	}
-	return fmt.Sprintf("B's clock is about %v ahead of A's, as the two directions together show: without that, the least delay is %v.", short(c.Offset), short(c.Delay))
+	return fmt.Sprintf("B's clock is about %v ahead of A's, as the two directions together show: without that, the "+
+		"least delay is %v.", short(c.Offset), short(c.Delay))
 }

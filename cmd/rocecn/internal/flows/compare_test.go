@@ -179,7 +179,8 @@ func TestCompareEvicted(t *testing.T) {
 	require.NoError(t, f.Close())
 	_, out, _ := run(t, nil, "-json", "-compare", "-window", "4", "-max-flows", "16", path, path)
 	n := len(frames)
-	require.Regexp(t, fmt.Sprintf(`"packets":{"a":%d,"b":%d},"same":%d,"lost":0,.*"evicted_flows":\d+}\n$`, n, n, n), out)
+	require.Regexp(t, fmt.Sprintf(`"packets":{"a":%d,"b":%d},"same":%d,"lost":0,.*"evicted_flows":\d+}\n$`, n, n, n),
+		out)
 	_, out, _ = run(t, nil, "-compare", "-window", "4", "-max-flows", "16", path, path)
 	require.Regexp(t, `There was no room for \d+ more flows`, out)
 }

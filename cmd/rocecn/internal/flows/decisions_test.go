@@ -111,10 +111,10 @@ func TestWrongOptions(t *testing.T) {
 		"-shard -1/2 a": shard, "-shard 3/2 a": shard, "-shard 0/-1 a": shard,
 		"-link-rate 999k a": rate, "-link-rate 1001T a": rate,
 		"-link-rate G a": rate, "-link-rate 1m a": rate, "-link-rate -5G a": rate,
-		"-json=perhaps a": "invalid", "-check =5 a": `"" is no number`,
+		"-json=perhaps a": "invalid", "-check =5 a": `"" is not a number`,
 		"-check 5 a": "a name, one of", "-sort up a": "-sort:",
 		"-check acks=1,retries=2 a": `rule "retries=2"`,
-		"-address 10.0.0.0/33 a":    "neither", "-qp 1, a": "is no queue pair",
+		"-address 10.0.0.0/33 a":    "neither", "-qp 1, a": "is not a queue pair",
 	} {
 		status, out, stderr := run(t, nil, strings.Fields(args)...)
 		require.Equal(t, 2, status, args)
@@ -211,7 +211,8 @@ func TestChoiceOf(t *testing.T) {
 		"-address 10.0.0.0/8,198.51.0.0/16": shown,
 	} {
 		c := &optionsOf(t, args).choice
-		s := flows.Snapshot{Flows: []flows.Flow{f, troubled, unknown}, Unpaired: []flows.Unpaired{acks, naks, nameless}, Links: make([]flows.Link, 1)}
+		s := flows.Snapshot{Flows: []flows.Flow{f, troubled, unknown}, Unpaired: []flows.Unpaired{acks, naks, nameless},
+			Links: make([]flows.Link, 1)}
 		var got []string
 		add := func(name string, is bool) {
 			if is {
@@ -228,8 +229,10 @@ func TestChoiceOf(t *testing.T) {
 			name string
 			set  func(f *flows.Compared)
 		}{
-			{"same", func(*flows.Compared) {}}, {"lost", func(f *flows.Compared) { f.Lost = 1 }}, {"added", func(f *flows.Compared) { f.Added = 1 }},
-			{"copyA", func(f *flows.Compared) { f.Duplicated[0] = 1 }}, {"copyB", func(f *flows.Compared) { f.Duplicated[1] = 1 }},
+			{"same", func(*flows.Compared) {}}, {"lost", func(f *flows.Compared) { f.Lost = 1 }},
+			{"added", func(f *flows.Compared) { f.Added = 1 }},
+			{"copyA", func(f *flows.Compared) { f.Duplicated[0] = 1 }},
+			{"copyB", func(f *flows.Compared) { f.Duplicated[1] = 1 }},
 			{"dscp", func(f *flows.Compared) { f.DSCP = change }}, {"ecn", func(f *flows.Compared) { f.ECN = change }},
 		} {
 			compared := same
@@ -253,8 +256,10 @@ func TestOrders(t *testing.T) {
 	second := func(n int64) time.Time { return time.Unix(n, 0) }
 	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, n}) }
 	all := []flows.Flow{
-		{FlowKey: flowKey(addr(1), addr(9), 1), First: second(3), Last: second(5), Packets: 7, Answers: flows.Answers{FCN: 1}},
-		{FlowKey: flowKey(addr(2), addr(8), 1), First: second(1), Last: second(9), Packets: 8, Answers: flows.Answers{FCN: 1}, MTU: 256},
+		{FlowKey: flowKey(addr(1), addr(9), 1), First: second(3), Last: second(5), Packets: 7,
+			Answers: flows.Answers{FCN: 1}},
+		{FlowKey: flowKey(addr(2), addr(8), 1), First: second(1), Last: second(9), Packets: 8,
+			Answers: flows.Answers{FCN: 1}, MTU: 256},
 		{FlowKey: flowKey(addr(3), addr(7), 1), First: second(2), Last: second(4), Packets: 9, MTU: 512},
 		{FlowKey: flowKey(addr(4), addr(7), 1), First: second(2), Last: second(4), Packets: 9},
 	}
@@ -283,10 +288,13 @@ func TestClocksText(t *testing.T) {
 	}{
 		{flows.Clocks{}, "No packet was captured at both points."},
 		{flows.Clocks{Known: flows.OneWay}, "Delays are as the two clocks have them"},
-		{flows.Clocks{Known: flows.BothWays, Offset: -20 * time.Microsecond, Delay: 20 * time.Microsecond}, "The clocks agree to about 20µs:"},
+		{flows.Clocks{Known: flows.BothWays, Offset: -20 * time.Microsecond, Delay: 20 * time.Microsecond},
+			"The clocks agree to about 20µs:"},
 		{flows.Clocks{Known: flows.BothWays, Offset: 21 * time.Microsecond, Delay: 20 * time.Microsecond},
-			"B's clock is about 21µs ahead of A's, as the two directions together show: without that, the least delay is 20µs."},
-		{flows.Clocks{Known: flows.BothWays, Offset: -21 * time.Microsecond, Delay: 20 * time.Microsecond}, "B's clock is about -21µs ahead"},
+			"B's clock is about 21µs ahead of A's, as the two directions together show: without that, the least " +
+				"delay is 20µs."},
+		{flows.Clocks{Known: flows.BothWays, Offset: -21 * time.Microsecond, Delay: 20 * time.Microsecond},
+			"B's clock is about -21µs ahead"},
 	} {
 		require.True(t, strings.HasPrefix(clocksText(c.clocks), c.want), clocksText(c.clocks))
 	}
@@ -330,16 +338,19 @@ func TestCompareSays(t *testing.T) {
 	a, b := atTwoPoints(t)
 	status, out, stderr := run(t, nil, "-compare", a, b)
 	require.Zero(t, status, stderr)
-	for _, want := range []string{"ECN ect0 to ce: 1", "1 copies at A", "1 copies at B", "6 of the lost when B did not capture"} {
+	for _, want := range []string{"ECN ect0 to ce: 1", "1 copies at A", "1 copies at B",
+		"6 of the lost when B did not capture"} {
 		require.Equal(t, 2, strings.Count(out, want), "%s, of the flow and of all:\n%s", want, out)
 	}
 	_, out, _ = run(t, nil, "-json", "-compare", a, b)
 	require.Equal(t, 2, strings.Count(out, `"ecn_changed":{"ect0\u003ece":1}`), out)
 	require.Equal(t, 2, strings.Count(out, `"duplicated":{"a":1,"b":1}`), out)
-	for args, flows := range map[string]int{"": 1, "-top 1": 1, "-qp 0xabcdef": 0, "-trouble": 1, "-address 203.0.113.77": 0} {
+	for args, flows := range map[string]int{"": 1, "-top 1": 1, "-qp 0xabcdef": 0, "-trouble": 1,
+		"-address 203.0.113.77": 0} {
 		for _, form := range []string{"-json", "-json=false"} {
 			_, out, _ = run(t, nil, append(strings.Fields(args), form, "-compare", a, b)...)
-			require.Equal(t, flows+1, strings.Count(out, "\n")-strings.Count(out, "\n  ")-2*strings.Count(out, "FLOW"), "%s\n%s", args, out)
+			require.Equal(t, flows+1, strings.Count(out, "\n")-strings.Count(out, "\n  ")-2*strings.Count(out, "FLOW"),
+				"%s\n%s", args, out)
 		}
 	}
 
@@ -377,9 +388,11 @@ func TestComparisonColumns(t *testing.T) {
 	a, b := atTwoPoints(t)
 	_, out, _ := run(t, nil, "-compare", a, b)
 	lines := strings.Split(out, "\n")
-	require.Equal(t, "FLOW                                  AT A     AT B     BOTH    LOST   ADDED  COPIES  DELAY P50        P99",
+	require.Equal(t,
+		"FLOW                                  AT A     AT B     BOTH    LOST   ADDED  COPIES  DELAY P50        P99",
 		lines[0])
-	require.Equal(t, "192.0.2.1 > 192.0.2.2 qp 0x010000       26       20       19       6       0       2       20µs       20µs",
+	require.Equal(t,
+		"192.0.2.1 > 192.0.2.2 qp 0x010000       26       20       19       6       0       2       20µs       20µs",
 		lines[1])
 }
 

@@ -70,23 +70,30 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
 	flags.StringVar(&o.iface, "i", "", "read this `interface` live, until an interrupt")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
-	order := flags.String("sort", "trouble", "order by trouble, src, dst, first, last or a `number`, the greatest first")
+	order := flags.String("sort", "trouble",
+		"order by trouble, src, dst, first, last or a `number`, the greatest first")
 	flags.IntVar(&o.top, "top", 0, "print the first `N` flows only")
 	flags.Func("address", "only flows from or to one of these addresses or prefixes (`list`)", o.choice.addAddress)
 	flags.Func("qp", "only flows with one of these queue pairs at an end (`list`)", o.choice.addQP)
 	flags.Func("dscp", "only flows with one of these DSCPs (`list`)", o.choice.addDSCP)
 	flags.BoolVar(&o.choice.trouble, "trouble", false, "only flows in trouble")
-	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0", func(list string) error {
-		more, err := rules(list)
-		o.rules = append(o.rules, more...)
-		return err
-	})
-	flags.BoolVar(&o.twoPoint, "compare", false, "compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
-	flags.IntVar(&o.window, "window", flowsWindow, "of -compare: how many `packets` of a capture may come before the like of one in the other")
-	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8), "how many goroutines decode packets, at most 128; the output does not depend on it")
-	flags.Func("shard", "keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
+	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
+		func(list string) error {
+			more, err := rules(list)
+			o.rules = append(o.rules, more...)
+			return err
+		})
+	flags.BoolVar(&o.twoPoint, "compare", false,
+		"compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
+	flags.IntVar(&o.window, "window", flowsWindow,
+		"of -compare: how many `packets` of a capture may come before the like of one in the other")
+	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
+		"how many goroutines decode packets, at most 128; the output does not depend on it")
+	flags.Func("shard",
+		"keep part `I/N` of the flows, I from 0 to N-1, or from 1 to N: the parts together are the whole", o.shard)
 	flags.IntVar(&o.table.MaxFlows, "max-flows", 0, "how many `flows` are kept at once (0: 131072)")
-	flags.Func("link-rate", "`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed",
+	flags.Func("link-rate",
+		"`rate` of the link in bit/s, such as 25G, for the ends of PFC pauses; else 100G are assumed",
 		o.linkRate)
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
@@ -106,7 +113,8 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		err = fmt.Errorf("-sort: %w", err)
 	case o.twoPoint && len(o.files) != 2:
 		err = errors.New("-compare: two captures are needed")
-	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 || o.html != ""):
+	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
+		o.html != ""):
 		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check nor -html")
 	case o.twoPoint && o.files[0] == "-" && o.files[1] == "-":
 		err = errors.New("-compare: only one of the captures can be standard input")
@@ -117,7 +125,8 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	case o.interval < 0 || o.top < 0 || o.table.MaxFlows < 0:
 		err = errors.New("-interval, -top and -max-flows: not below 0")
 	case o.interval > 0 && o.form == "prometheus":
-		err = errors.New("-interval and -prometheus: the counters of Prometheus only grow, it takes the differences itself")
+		err = errors.New("-interval and -prometheus: the counters of Prometheus only grow, it takes the differences " +
+			"itself")
 	case o.workers < 1 || o.workers > maxWorkers:
 		err = errors.New("-workers: 1 to 128")
 	case o.table.MaxFlows > 0 && o.table.MaxFlows < minFlows:

@@ -111,7 +111,8 @@ func TestCaptures(t *testing.T) {
 				require.NotZero(t, l["vlan"])
 			}
 		}
-		require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm}, []float64{gaps, missing, repeats, rnr, cm}, c.name)
+		require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm}, []float64{gaps, missing, repeats, rnr, cm},
+			c.name)
 		require.Equal(t, c.n, n, c.name)
 	}
 }
@@ -146,7 +147,8 @@ func TestVotesAgreeWithCM(t *testing.T) {
 
 // Every key of the contract, where it applies, and no other.
 func TestKeys(t *testing.T) {
-	f := flows.Flow{SrcQPFrom: 2, VLAN: 3, MTU: 1024, Sequenced: true, FirstTrouble: 12, Mean: 1, PSN: flows.PSN{Lives: 1}}
+	f := flows.Flow{SrcQPFrom: 2, VLAN: 3, MTU: 1024, Sequenced: true, FirstTrouble: 12, Mean: 1,
+		PSN: flows.PSN{Lives: 1}}
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	f.Peak = 1
 	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
@@ -157,13 +159,18 @@ func TestKeys(t *testing.T) {
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(appendLine(nil, lineOf(&f)), &got))
 	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
-	require.Equal(t, strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks packets "+
-		"payload_octets ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_qp src_qp_from transport truncated vlan worst_queue"), keys(got))
+	require.Equal(t,
+		strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks "+
+			"packets "+
+			"payload_octets ppfc proxy psn rate_bps repeats_by rnr_naks rtt_us src src_qp src_qp_from transport "+
+			"truncated vlan worst_queue"), keys(got))
 	require.Equal(t, []string{"ce", "ect0", "ect1", "not_ect"}, keys(got["ecn"]))
-	require.Equal(t, strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"),
+	require.Equal(t,
+		strings.Fields("copies first first_trouble_frame gaps last late lost missing repeats unjudged unseen"),
 		keys(got["psn"]))
 	require.Equal(t, strings.Fields("nak read rnr timeout"), keys(got["repeats_by"]))
-	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational", "sequence"}, keys(got["naks"]))
+	require.Equal(t, []string{"invalid RD request", "invalid request", "remote access", "remote operational",
+		"sequence"}, keys(got["naks"]))
 	require.Equal(t, strings.Fields("after_ce_us fast min_spacing_us receiver"), keys(got["cnps"]))
 	require.Equal(t, strings.Fields("p50 p99"), keys(at(got, "cnps", "after_ce_us")))
 	require.Equal(t, strings.Fields("min p50 p99 samples"), keys(got["rtt_us"]))
@@ -179,12 +186,15 @@ func TestKeys(t *testing.T) {
 	for _, key := range strings.Fields("src_qp src_qp_from vlan mtu lives psn repeats_by rtt_us worst_queue") {
 		require.NotContains(t, got, key)
 	}
-	require.Equal(t, `{"unpaired":true,"src":"192.0.2.1","dst":"2001:db8::1","dest_qp":17,"acks":2,"naks":{"remote access":1},"cnps":{"receiver":1,"fast":0}}`+"\n",
+	require.Equal(t,
+		`{"unpaired":true,"src":"192.0.2.1","dst":"2001:db8::1","dest_qp":17,"acks":2,"naks":{"remote access":1},`+
+			`"cnps":{"receiver":1,"fast":0}}`+"\n",
 		string(appendLine(nil, unpairedLineOf(&flows.Unpaired{FlowKey: flowKey(f.Src, f.Dst, 17), WithQP: true,
 			Answers: flows.Answers{ACKs: 2, NAKs: [5]uint64{2: 1}, CNPs: 1}}))))
 	link := flows.Link{Src: []byte{2, 0, 0, 0, 0, 1}}
 	link.Priorities[3] = flows.Priority{XOFF: 2, XON: 1, Paused: 12500}
-	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{"3":{"xoff":2,"xon":1,"paused_us":12.5}}}`+"\n",
+	require.Equal(t,
+		`{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{"3":{"xoff":2,"xon":1,"paused_us":12.5}}}`+"\n",
 		string(appendLine(nil, pfcLineOf(&link))))
 }
 
@@ -230,12 +240,14 @@ func TestSameOutput(t *testing.T) {
 func TestShards(t *testing.T) {
 	path, _ := made(t, 6, traffic.Options{Connections: 12})
 	sorted := func(out string) []string { return slices.Sorted(strings.Lines(out)) }
-	inputs := []string{path, wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"), wiretest.Path(t, "rxe-verbs6.pcap")}
+	inputs := []string{path, wiretest.Path(t, "messages.pcap"), wiretest.Path(t, "fastcnp.pcap"),
+		wiretest.Path(t, "rxe-verbs6.pcap")}
 	_, whole, _ := run(t, nil, append([]string{"-json"}, inputs...)...)
 	for _, first := range []int{0, 1} {
 		var parts strings.Builder
 		for i := range 7 {
-			status, part, stderr := run(t, nil, append([]string{"-json", "-shard", fmt.Sprintf("%d/7", i+first)}, inputs...)...)
+			status, part, stderr := run(t, nil,
+				append([]string{"-json", "-shard", fmt.Sprintf("%d/7", i+first)}, inputs...)...)
 			require.Zero(t, status, stderr)
 			parts.WriteString(part)
 		}
@@ -313,7 +325,7 @@ func TestChoice(t *testing.T) {
 func TestArguments(t *testing.T) {
 	for _, c := range []struct{ args, message string }{
 		{"", "usage:"},
-		{"-sort luck x", `"luck" is no number that flows have`},
+		{"-sort luck x", `"luck" is not a number that flows have`},
 		{"-json -csv x", "one of them"},
 		{"-interval -1s x", "not below 0"},
 		{"-interval 1s -prometheus x", "-interval and -prometheus"},
@@ -324,8 +336,8 @@ func TestArguments(t *testing.T) {
 		{"-shard 0/0 x", "I/N is needed"},
 		{"-max-flows 3 x", "at least 16"},
 		{"-address nowhere x", "neither an address nor a prefix"},
-		{"-qp 0x1000000 x", "is no queue pair"},
-		{"-dscp 64 x", "is no DSCP"},
+		{"-qp 0x1000000 x", "is not a queue pair"},
+		{"-dscp 64 x", "is not a DSCP"},
 		{"-fcn-port 0 x", "1 to 65535"},
 		{"-i eth0 x", "usage:"},
 	} {
@@ -371,15 +383,18 @@ func TestInterrupt(t *testing.T) {
 // The table is readable at 120 columns, and plain unless it is on a terminal.
 func TestHuman(t *testing.T) {
 	path, _ := made(t, 1, traffic.Options{Connections: 12})
-	for _, args := range [][]string{{path}, {wiretest.Path(t, "messages.pcap")}, {wiretest.Path(t, "rxe-verbs6.pcap")}} {
+	for _, args := range [][]string{{path}, {wiretest.Path(t, "messages.pcap")},
+		{wiretest.Path(t, "rxe-verbs6.pcap")}} {
 		_, out, _ := run(t, nil, args...)
 		for line := range strings.Lines(out) {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), columns+1, line)
 			require.NotContains(t, line, "\x1b")
 		}
 	}
-	long := flows.Snapshot{Flows: []flows.Flow{{FlowKey: flowKey(netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666"),
-		netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:7777"), 0xFFFFFF), SrcQP: 0xFFFFFF, SrcQPFrom: 1, Sequenced: true}}}
+	long := flows.Snapshot{Flows: []flows.Flow{{FlowKey: flowKey(netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5"+
+		"555:6666"),
+		netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:7777"), 0xFFFFFF), SrcQP: 0xFFFFFF, SrcQPFrom: 1,
+		Sequenced: true}}}
 	long.Flows[0].PSN = flows.PSN{Gaps: 1, Missing: 12, Late: 7, Unseen: 1, Lost: 4}
 	h := human{colour: true}
 	out := string(h.append(nil, &long))
@@ -484,7 +499,8 @@ func TestInterval(t *testing.T) {
 		all := map[string]float64{}
 		for _, l := range lines(t, append(args, path)...) {
 			id := fmt.Sprint(l["src"], l["dst"], l["dest_qp"])
-			for _, keys := range [][]string{{"packets"}, {"ip_octets"}, {"psn", "repeats"}, {"psn", "late"}, {"acks"}, {"ecn", "ce"}} {
+			for _, keys := range [][]string{{"packets"}, {"ip_octets"}, {"psn", "repeats"}, {"psn", "late"}, {"acks"},
+				{"ecn", "ce"}} {
 				n, _ := at(l, keys...).(float64)
 				all[id+strings.Join(keys, ".")] += n
 			}

@@ -145,7 +145,8 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 }
 
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
-	p := &page{Columns: pageColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows, Evicted: s.Evicted.Flows}
+	p := &page{Columns: pageColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows,
+		Evicted: s.Evicted.Flows}
 	for _, name := range a.files {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
 	}
@@ -183,7 +184,8 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 		if u.WithQP {
 			to = ", to QP " + queuePair(u.DestQP)
 		}
-		p.Unpaired = append(p.Unpaired, fmt.Sprintf("%v → %v%s: %s", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", ")))
+		p.Unpaired = append(p.Unpaired, fmt.Sprintf("%v → %v%s: %s", u.Src, u.Dst, to,
+			strings.Join(counted(&u.Answers), ", ")))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]

@@ -65,7 +65,9 @@ func TestPageIsSelfContained(t *testing.T) {
 	name, _ := made(t, 21, traffic.Options{Connections: 4})
 	html, _ := pageFrom(t, nil, name)
 	require.Contains(t, html, `content="default-src 'none'; `)
-	require.Empty(t, regexp.MustCompile(`(?i)(src=|url\(|@import|https?:|//[a-z])`).FindAllString(html[:strings.Index(html, "<script>")], -1))
+	require.Empty(t,
+		regexp.MustCompile(`(?i)(src=|url\(|@import|https?:|//[a-z])`).FindAllString(html[:strings.Index(html,
+			"<script>")], -1))
 	for _, link := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(html, -1) {
 		require.Regexp(t, `^(#flow\d+|data:,)$`, link[1])
 	}
@@ -105,8 +107,10 @@ func TestPageCannotBeWritten(t *testing.T) {
 func crowd(n int) *flows.Snapshot {
 	s := &flows.Snapshot{}
 	for i := range n {
-		f := flows.Flow{SrcQPFrom: 2, SrcQP: 1<<24 - 1, Sequenced: true, Packets: 1e9, Mean: 123456789012, RTT: new(flows.Histogram)}
-		f.Src = netip.AddrFrom16([16]byte{0x20, 1, 0x1d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55, 0x55, byte(0x60 + i>>12), byte(i)})
+		f := flows.Flow{SrcQPFrom: 2, SrcQP: 1<<24 - 1, Sequenced: true, Packets: 1e9, Mean: 123456789012,
+			RTT: new(flows.Histogram)}
+		f.Src = netip.AddrFrom16([16]byte{0x20, 1, 0x1d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55,
+			0x55, byte(0x60 + i>>12), byte(i)})
 		f.Dst, f.DestQP = f.Src, uint32(1<<23+i)
 		f.PSN = flows.PSN{Gaps: 1e4, Missing: 1e5, Lost: 1e5, Late: 1e5, Repeats: 1e5}
 		f.ECN[3], f.CNPs, f.NAKs[0], f.RNRNAKs = 1e8, 1e5, 1e4, 1e4
@@ -121,12 +125,14 @@ func crowded() *flows.Series {
 	s := &flows.Series{Width: time.Second, More: 1e6, Start: time.Unix(1, 0)}
 	for i := range 64 {
 		s.Bins = append(s.Bins, flows.Bin{
-			IPOctets: uint64(1e9 * (i%7 + 1)), CE: uint32(1e5 + i), CNPs: uint32(1e5 - i), Missing: 1e4, Late: 1e4, Repeats: 1e4,
-			First: int64(1e6*i + i), Last: int64(1e6 * (i + 1)), Sequenced: true,
+			IPOctets: uint64(1e9 * (i%7 + 1)), CE: uint32(1e5 + i), CNPs: uint32(1e5 - i), Missing: 1e4, Late: 1e4,
+			Repeats: 1e4,
+			First:   int64(1e6*i + i), Last: int64(1e6 * (i + 1)), Sequenced: true,
 		})
 	}
 	for i := range 32 {
-		s.Marks = append(s.Marks, flows.Mark{Kind: flows.MarkRepeat, Frame: uint64(1e9 + i), Time: time.Unix(2, int64(i)), PSN: 1<<24 - 1, Count: 1e4, Line: 1e6})
+		s.Marks = append(s.Marks, flows.Mark{Kind: flows.MarkRepeat, Frame: uint64(1e9 + i),
+			Time: time.Unix(2, int64(i)), PSN: 1<<24 - 1, Count: 1e4, Line: 1e6})
 	}
 	for node := range uint64(6) {
 		n := flows.NodeSeries{Node: 1<<56 - 1 - node}
@@ -217,7 +223,8 @@ func TestPageIsNoCapture(t *testing.T) {
 // A flow that goes on at the same rate does so to its end, though the last bin is
 // not whole.
 func TestLastBin(t *testing.T) {
-	for _, last := range []time.Duration{time.Second, 800 * time.Millisecond, 500 * time.Millisecond, 10 * time.Millisecond} {
+	for _, last := range []time.Duration{time.Second, 800 * time.Millisecond, 500 * time.Millisecond,
+		10 * time.Millisecond} {
 		s := &flows.Series{Start: time.Unix(1, 0), Width: time.Second}
 		s.End = s.Start.Add(3*time.Second + last)
 		for _, d := range []time.Duration{time.Second, time.Second, time.Second, last} {
@@ -234,6 +241,7 @@ func TestLastBin(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, end, 640.0)
 	}
-	one := &flows.Series{Start: time.Unix(1, 0), End: time.Unix(1, 0), Width: time.Microsecond, Bins: []flows.Bin{{IPOctets: 125}}}
+	one := &flows.Series{Start: time.Unix(1, 0), End: time.Unix(1, 0), Width: time.Microsecond,
+		Bins: []flows.Bin{{IPOctets: 125}}}
 	require.Equal(t, "1.00G", func() string { c := chartOf(1, &flows.Flow{}, one); return c.RateTop }())
 }

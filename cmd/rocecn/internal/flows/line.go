@@ -156,7 +156,8 @@ func lineOf(f *flows.Flow) *flowLine {
 	for i, name := range nakNames {
 		naks[name] = a.NAKs[i]
 	}
-	l.answersLine = answersLine{&a.ACKs, naks, &a.RNRNAKs, &cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, &a.PPFC, &a.FCN, &a.Proxy}
+	l.answersLine = answersLine{&a.ACKs, naks, &a.RNRNAKs, &cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, &a.PPFC, &a.FCN,
+		&a.Proxy}
 	if f.Spacing >= 0 {
 		spacing := micros(f.Spacing)
 		l.CNPs.Spacing = &spacing

@@ -25,7 +25,10 @@ func newMetrics() []metric {
 		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), true }})
 	}
 	sequence := func(name string, of func(f *flows.Flow) uint64) {
-		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), f.Sequenced }})
+		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) {
+			return float64(of(f)),
+				f.Sequenced
+		}})
 	}
 	value := func(name string, of func(f *flows.Flow) (float64, bool)) {
 		all = append(all, metric{name, false, of})
@@ -110,7 +113,8 @@ func metricOf(name string) (metric, error) {
 	}
 	switch len(found) {
 	case 0:
-		return metric{}, fmt.Errorf("%q is no number that flows have; these are: %s", name, strings.Join(metricNames(), ", "))
+		return metric{}, fmt.Errorf("%q is not a number that flows have; these are: %s", name,
+			strings.Join(metricNames(), ", "))
 	case 1:
 		return found[0], nil
 	}

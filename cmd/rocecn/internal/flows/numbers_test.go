@@ -34,8 +34,9 @@ func everything() flows.Flow {
 			Unseen: 138, Lost: 139, Unjudged: 140},
 		Causes:       flows.Repeats{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
 		FirstTrouble: 145,
-		Answers: flows.Answers{ACKs: 146, NAKs: [5]uint64{147, 148, 149, 150, 151}, RNRNAKs: 152, CNPs: 153, Fast: 154, PPFC: 155,
-			FCN: 156, Proxy: 157},
+		Answers: flows.Answers{ACKs: 146, NAKs: [5]uint64{147, 148, 149, 150, 151}, RNRNAKs: 152, CNPs: 153, Fast: 154,
+			PPFC: 155,
+			FCN:  156, Proxy: 157},
 		Spacing: 158 * time.Microsecond, AfterCE: new(flows.Histogram), RTT: new(flows.Histogram),
 		Queue: flows.QueueDepth{Known: true, Node: 159, Depth: 160},
 	}
@@ -55,7 +56,8 @@ var values = `packets=105 ip_octets=106 payload_octets=107 rate_bps.mean=110.5 r
 	ecn.not_ect=101 ecn.ect1=102 ecn.ect0=103 ecn.ce=104
 	messages.SEND.begun=112 messages.SEND.complete=113 messages.RDMA_WRITE.begun=114 messages.RDMA_WRITE.complete=115
 	messages.RDMA_READ.begun=116 messages.RDMA_READ.complete=117 messages.ATOMIC.begun=118 messages.ATOMIC.complete=119
-	messages.FLUSH.begun=120 messages.FLUSH.complete=121 messages.ATOMIC_WRITE.begun=122 messages.ATOMIC_WRITE.complete=123
+	messages.FLUSH.begun=120 messages.FLUSH.complete=121 messages.ATOMIC_WRITE.begun=122
+	messages.ATOMIC_WRITE.complete=123
 	lives=132 psn.gaps=133 psn.missing=134 psn.late=135 psn.repeats=136 psn.copies=137 psn.unseen=138 psn.lost=139
 	psn.unjudged=140 repeats_by.nak=141 repeats_by.rnr=142 repeats_by.read=143 repeats_by.timeout=144
 	acks=146 naks=745 naks.sequence=147 naks.invalid_request=148 naks.remote_access=149 naks.remote_operational=150
@@ -114,8 +116,9 @@ func TestCSVOfEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
 	want := valuesOf(values)
-	maps.Copy(want, map[string]string{"from": "then", "to": "now", "src": "192.0.2.1", "dst": "192.0.2.2", "dest qp": "17",
-		"src qp": "18", "src qp from": "port", "transport": "UC", "vlan": "3", "dscp": "26 48",
+	maps.Copy(want, map[string]string{"from": "then", "to": "now", "src": "192.0.2.1", "dst": "192.0.2.2",
+		"dest qp": "17",
+		"src qp":  "18", "src qp from": "port", "transport": "UC", "vlan": "3", "dscp": "26 48",
 		"first": "1970-01-01T00:16:40.000000Z", "last": "1970-01-01T00:16:42.000500Z",
 		"psn.first": "130", "psn.last": "131", "psn.first trouble frame": "145", "worst queue.node": "159"})
 	got, filled := map[string]string{}, []string{}
@@ -225,7 +228,9 @@ func TestPrometheusOfEverything(t *testing.T) {
 	s = &flows.Snapshot{Flows: []flows.Flow{{FlowKey: f.FlowKey, Packets: 1, RTT: new(flows.Histogram)}}}
 	for series := range exposition(t, string(appendPrometheus(nil, s))) {
 		name, _, _ := strings.Cut(series, " ")
-		require.NotRegexp(t, `lives|gaps|missing|late|repeats|messages_begun|messages_complete|rtt|after|queue|unpaired|rocecn_pfc`, name)
+		require.NotRegexp(t,
+			`lives|gaps|missing|late|repeats|messages_begun|messages_complete|rtt|after|queue|unpaired|rocecn_pfc`,
+			name)
 	}
 }
 
@@ -277,8 +282,9 @@ func TestIntervalLines(t *testing.T) {
 // Numbers have four digits at most.
 func TestScaled(t *testing.T) {
 	for n, want := range map[float64]string{
-		0: "0", 9: "9", 9999: "9999", 10000: "10.0k", 99949: "99.9k", 100000: "100k", 999499: "999k", 1e6: "1.00M", 9.994e6: "9.99M",
-		1e7: "10.0M", 1e8: "100M", 1e9: "1.00G", 1e12: "1.00T", 999e12: "999T", 1e15: "1P", 123e15: "123P",
+		0: "0", 9: "9", 9999: "9999", 10000: "10.0k", 99949: "99.9k", 100000: "100k", 999499: "999k", 1e6: "1.00M",
+		9.994e6: "9.99M",
+		1e7:     "10.0M", 1e8: "100M", 1e9: "1.00G", 1e12: "1.00T", 999e12: "999T", 1e15: "1P", 123e15: "123P",
 	} {
 		require.Equal(t, want, scaled(n), "%v", n)
 	}

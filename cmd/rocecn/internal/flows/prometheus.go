@@ -64,9 +64,10 @@ var families = []family{
 	}},
 	{"icrc_wrong_total", "Requests with a wrong ICRC.", number("icrc_wrong")},
 	{"truncated_packets_total", "Requests that the capture cut.", number("truncated")},
-	{"last_seen_timestamp_seconds", "When the last packet was captured.", func(f *flows.Flow, add func(float64, ...string)) {
-		add(float64(f.Last.UnixNano()) / float64(time.Second))
-	}},
+	{"last_seen_timestamp_seconds", "When the last packet was captured.",
+		func(f *flows.Flow, add func(float64, ...string)) {
+			add(float64(f.Last.UnixNano()) / float64(time.Second))
+		}},
 }
 
 // number is one of the metrics.
@@ -139,7 +140,9 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 			})
 		}
 	}
-	b = append(b, "# HELP rocecn_unpaired_total Packets that are about no flow that is known.\n# TYPE rocecn_unpaired_total counter\n"...)
+	b = append(b,
+		"# HELP rocecn_unpaired_total Packets that are about no flow that is known.\n# TYPE rocecn_unpaired_total "+
+			"counter\n"...)
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
 		qp := ""
@@ -152,7 +155,8 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		}{{"ack", u.ACKs}, {"nak", sum(u.NAKs[:])}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.Fast},
 			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}} {
 			if c.n > 0 {
-				b = fmt.Appendf(b, "rocecn_unpaired_total{src=\"%v\",dst=\"%v\"%s,kind=%q} %d\n", u.Src, u.Dst, qp, c.kind, c.n)
+				b = fmt.Appendf(b, "rocecn_unpaired_total{src=\"%v\",dst=\"%v\"%s,kind=%q} %d\n", u.Src, u.Dst, qp,
+					c.kind, c.n)
 			}
 		}
 	}
@@ -160,9 +164,12 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		name, help string
 		of         func(p *flows.Priority) float64
 	}{
-		{"rocecn_pfc_xoff_total", "PFC frames that pause a priority.", func(p *flows.Priority) float64 { return float64(p.XOFF) }},
-		{"rocecn_pfc_xon_total", "PFC frames that let a priority go on.", func(p *flows.Priority) float64 { return float64(p.XON) }},
-		{"rocecn_pfc_paused_seconds_total", "Time between XOFF and XON.", func(p *flows.Priority) float64 { return p.Paused.Seconds() }},
+		{"rocecn_pfc_xoff_total", "PFC frames that pause a priority.",
+			func(p *flows.Priority) float64 { return float64(p.XOFF) }},
+		{"rocecn_pfc_xon_total", "PFC frames that let a priority go on.",
+			func(p *flows.Priority) float64 { return float64(p.XON) }},
+		{"rocecn_pfc_paused_seconds_total", "Time between XOFF and XON.",
+			func(p *flows.Priority) float64 { return p.Paused.Seconds() }},
 	} {
 		b = fmt.Appendf(b, "# HELP %s %s\n# TYPE %s counter\n", family.name, family.help, family.name)
 		for i := range s.Links {
@@ -173,6 +180,8 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 			}
 		}
 	}
-	b = append(b, "# HELP rocecn_evicted_flows_total Flows that there was no room for.\n# TYPE rocecn_evicted_flows_total counter\n"...)
+	b = append(b,
+		"# HELP rocecn_evicted_flows_total Flows that there was no room for.\n# TYPE rocecn_evicted_flows_total "+
+			"counter\n"...)
 	return fmt.Appendf(b, "rocecn_evicted_flows_total %d\n", s.Evicted.Flows)
 }

@@ -141,7 +141,8 @@ func TestPrometheusIdentity(t *testing.T) {
 	key += ` src="192.0.2.1"`
 	require.EqualValues(t, 1, after[`rocecn_flow_info`+key+` src_qp="18" src_qp_from="votes" transport="UD"`], after)
 	require.EqualValues(t, 5, after[`rocecn_flow_worst_queue_depth`+key])
-	require.EqualValues(t, 1, after[`rocecn_flow_worst_queue_info dest_qp="17" dst="192.0.2.2" node="2" src="192.0.2.1"`])
+	require.EqualValues(t, 1,
+		after[`rocecn_flow_worst_queue_info dest_qp="17" dst="192.0.2.2" node="2" src="192.0.2.1"`])
 }
 
 // A Fast CNP about a flow that is not known, and another one from the same node,

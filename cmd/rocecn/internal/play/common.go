@@ -75,7 +75,7 @@ type optionType ipv6opt.Type
 func (t *optionType) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 0, 8)
 	if err != nil {
-		return fmt.Errorf(`%q is no option type, as in 158 or "0x9e"`, text)
+		return fmt.Errorf(`%q is not an option type, as in 158 or "0x9e"`, text)
 	}
 	*t = optionType(n)
 	return nil
@@ -99,7 +99,7 @@ func (own ownAddresses) families(key string) (v4, v6 netip.Addr, err error) {
 		case p.IsValid():
 			return v4, v6, wrong(at, "%v is the second of its family", a)
 		case rocev2.Answerable(a) != nil:
-			return v4, v6, wrong(at, "%v is no unicast address that others can reach", a)
+			return v4, v6, wrong(at, "%v is not a unicast address that others can reach", a)
 		}
 		*p = a
 	}

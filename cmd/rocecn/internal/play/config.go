@@ -74,7 +74,7 @@ func readValue(d *json.Decoder, key string) (any, error) {
 			m := member{key: name.(string)}
 			for _, before := range o {
 				if before.key == m.key {
-					return nil, wrong(join(key, m.key), "stands twice")
+					return nil, wrong(join(key, m.key), "is given twice")
 				}
 			}
 			if m.value, err = readValue(d, join(key, m.key)); err != nil {
@@ -120,7 +120,7 @@ func set(key string, value any, v reflect.Value) error {
 		}
 		d, err := time.ParseDuration(s)
 		if err != nil {
-			return wrong(key, `%q is no duration, as in "50us"`, s)
+			return wrong(key, `%q is not a duration, as in "50us"`, s)
 		}
 		if d < 0 {
 			return wrong(key, "%q is negative", s)
@@ -152,7 +152,7 @@ func set(key string, value any, v reflect.Value) error {
 		}
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.Zone() != "" || a.Is4In6() {
-			return wrong(key, "%q is no address, or one with a zone or IPv4-mapped", s)
+			return wrong(key, "%q is not an address, or has a zone or is IPv4-mapped", s)
 		}
 		*p = a
 		return nil
@@ -163,7 +163,7 @@ func set(key string, value any, v reflect.Value) error {
 		}
 		a, err := netip.ParsePrefix(s)
 		if err != nil || a.Addr().Is4In6() {
-			return wrong(key, `%q is no prefix, as in "2001:db8::/32"`, s)
+			return wrong(key, `%q is not a prefix, as in "2001:db8::/32"`, s)
 		}
 		*p = a.Masked()
 		return nil
@@ -206,7 +206,7 @@ func set(key string, value any, v reflect.Value) error {
 		}
 		u, err := strconv.ParseUint(n.String(), 10, v.Type().Bits())
 		if err != nil {
-			return wrong(key, "%v is no whole number from 0 to %d", n, uint64(math.MaxUint64)>>(64-v.Type().Bits()))
+			return wrong(key, "%v is not a whole number from 0 to %d", n, uint64(math.MaxUint64)>>(64-v.Type().Bits()))
 		}
 		v.SetUint(u)
 	case reflect.Int:
@@ -216,7 +216,7 @@ func set(key string, value any, v reflect.Value) error {
 		}
 		i, err := strconv.ParseInt(n.String(), 10, 32)
 		if err != nil || i < 0 {
-			return wrong(key, "%v is no whole number from 0 to %d", n, math.MaxInt32)
+			return wrong(key, "%v is not a whole number from 0 to %d", n, math.MaxInt32)
 		}
 		v.SetInt(i)
 	case reflect.Float64:
@@ -226,7 +226,7 @@ func set(key string, value any, v reflect.Value) error {
 		}
 		f, err := n.Float64()
 		if err != nil || f < 0 {
-			return wrong(key, "%v is no number from 0 up", n)
+			return wrong(key, "%v is not a number of 0 or more", n)
 		}
 		v.SetFloat(f)
 	case reflect.Slice:

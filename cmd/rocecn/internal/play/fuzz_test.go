@@ -47,7 +47,7 @@ func knownError(t *testing.T, c config, err error) {
 	}
 	require.NotEmpty(t, wrong.why)
 	first, _, _ := strings.Cut(strings.ReplaceAll(wrong.key, "[", "."), ".")
-	if strings.HasPrefix(wrong.why, "unknown key") || wrong.why == "stands twice" || wrong.key == "" {
+	if strings.HasPrefix(wrong.why, "unknown key") || wrong.why == "is given twice" || wrong.key == "" {
 		return // any name at all, or the configuration as a whole
 	}
 	require.Contains(t, keysOf(c), first, "%v", err)

@@ -50,7 +50,7 @@ type seed [32]byte
 func (s *seed) UnmarshalText(text []byte) error {
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil {
 		if _, err := strconv.ParseUint(string(text), 10, 64); err != nil {
-			return fmt.Errorf("%s is no whole number from 0 to %d", text, uint64(1<<64-1))
+			return fmt.Errorf("%s is not a whole number from 0 to %d", text, uint64(1<<64-1))
 		}
 	}
 	*s = sha256.Sum256(text)
@@ -139,7 +139,7 @@ func (t *tunnel) set(pe *ingressPE) error {
 		}
 		pe.tunnel = &encap.SRv6{Src: t.Src, Segments: segments, Reduced: t.Reduced}
 	default:
-		return wrong("tunnel.type", "%q is none of ipip, vxlan and srv6", t.Type)
+		return wrong("tunnel.type", "%q is not one of ipip, vxlan and srv6", t.Type)
 	}
 	return nil
 }

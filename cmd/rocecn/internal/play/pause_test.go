@@ -167,7 +167,7 @@ func TestPauseConfig(t *testing.T) {
 		{`{"rate_in": {"per_second": "1"}}`, `rate_in.per_second: a number needed`},
 		{`{"rate_in_source": []}`, `rate_in_source: an object needed`},
 		{`{"max_pause": 5}`, `max_pause: a duration is text`},
-		{`{"accept": ["::"]}`, `accept[0]: "::" is no prefix`},
+		{`{"accept": ["::"]}`, `accept[0]: "::" is not a prefix`},
 		{`{"learn": true}`, `learn: unknown key`},
 	} {
 		_, err := configured("pause", file(t, c.config))

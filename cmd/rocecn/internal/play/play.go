@@ -78,7 +78,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	say := func(what string, err error) { cli.Say(stderr, "play", what, err) }
 	if roles[*name] == nil {
-		say("-role", fmt.Errorf("%q is none of %s", *name, names))
+		say("-role", fmt.Errorf("%q is not one of %s", *name, names))
 		return cli.Misused
 	}
 	role, err := configured(*name, *file)
@@ -89,7 +89,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 	from, to := flags.Arg(0), flags.Arg(1)
 	if to != "" && cli.Same(*file, nil, to) {
-		say(to, errors.New("that is the configuration"))
+		say(to, errors.New("the configuration that is read cannot be written"))
 		return cli.Misused
 	}
 	p := player{command: "play", name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}

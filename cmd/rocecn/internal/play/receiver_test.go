@@ -136,9 +136,9 @@ func TestReceiverLearns(t *testing.T) {
 
 func TestReceiverMalformed(t *testing.T) {
 	for keys, message := range map[string]string{
-		`"self": ["ff02::1"]`: `self[0]: ff02::1 is no unicast ` +
+		`"self": ["ff02::1"]`: `self[0]: ff02::1 is not a unicast ` +
 			`address`,
-		`"interval": "fast"`:      `interval: "fast" is no duration`,
+		`"interval": "fast"`:      `interval: "fast" is not a duration`,
 		`"qps": [{"dst": "::2"}]`: `qps[0].src: missing`,
 		`"qps": [{"src": "::2"}]`: `qps[0].dst: missing`,
 		`"qps": [{"src": "::2", "dst": "1.2.3.4"}]`: `qps[0].dst: 1.2.3.4 is not of ` +
@@ -150,7 +150,7 @@ func TestReceiverMalformed(t *testing.T) {
 		`"qps": [{"src": "::2", "dst": "::3", "src_qp": 1}]`:  `qps[0].dest_qp: missing`,
 		`"qps": [{"src": "::2", "dst": "::3", "dest_qp": 1}]`: `qps[0].src_qp: missing`,
 		`"qps": [{"qp": 1}]`:         `qps[0].qp: unknown key; known are src, dst, dest_qp, src_qp`,
-		`"rate": {"per_second": -1}`: `rate.per_second: -1 is no number from 0 up`,
+		`"rate": {"per_second": -1}`: `rate.per_second: -1 is not a number of 0 or more`,
 		`"rate": {"burst": 5}`:       `rate.per_second: missing: burst alone`,
 		`"rate": 5`:                  `rate: an object needed`,
 		`"learn": "yes"`:             `learn: true or false needed`,

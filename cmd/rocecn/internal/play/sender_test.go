@@ -186,7 +186,7 @@ func TestSenderLearns(t *testing.T) {
 func TestSenderMalformed(t *testing.T) {
 	for keys, message := range map[string]string{
 		`"self": []`:         `self: an enabled role needs its own address`,
-		`"accept": ["::"]`:   `accept[0]: "::" is no prefix`,
+		`"accept": ["::"]`:   `accept[0]: "::" is not a prefix`,
 		`"window": 1`:        `window: a duration is text`,
 		`"qps": [{"qp": 1}]`: `qps[0].dst: missing`,
 		`"qps": [{"dst": "::2", "dest_qp": 1, "qp": 16777216}]`: `qps[0].qp: 16777216 has more than 24 bits`,

@@ -137,9 +137,9 @@ func (c *switchConfig) levels() (levels levelsOverTime, err error) {
 	}
 	switch {
 	case c.Level != nil:
-		return levels, wrong("levels", "stands beside level")
+		return levels, wrong("levels", "given together with level: one of them allowed")
 	case len(c.Levels) == 0:
-		return levels, wrong("levels", "no level")
+		return levels, wrong("levels", "an empty list: one level at least needed")
 	}
 	for i, l := range c.Levels {
 		key := index("levels", i)

@@ -463,7 +463,7 @@ func TestSwitchCodePointsAndPorts(t *testing.T) {
 func TestSwitchMalformed(t *testing.T) {
 	for _, c := range []struct{ keys, message string }{
 		{`"self": []`, `self: an enabled role needs its own address`},
-		{`"self": ["::1"]`, `self[0]: ::1 is no unicast address`},
+		{`"self": ["::1"]`, `self[0]: ::1 is not a unicast address`},
 		{`"methods": [{"method": "fastcnp"}]`, `methods[0].senders: missing`},
 		{`"methods": [{"senders": "::/0", "method": "FastCNP"}]`,
 			`methods[0].method: none, fastcnp, proxy, fcn, ppfc or mark needed`},
@@ -475,7 +475,7 @@ func TestSwitchMalformed(t *testing.T) {
 		{`"proxies": [{"senders": "::/0"}]`, `proxies[0].proxy: a unicast address that others can reach needed`},
 		{`"proxies": [{"proxy": "2001:db8::1"}]`, `proxies[0].senders: missing`},
 		{`"level": 8`, `level: 8: 0 to 7 allowed`},
-		{`"pause_us": 65536`, `pause_us: 65536 is no whole number from 0 to 65535`},
+		{`"pause_us": 65536`, `pause_us: 65536 is not a whole number from 0 to 65535`},
 		{`"congested": "CE"`, `congested: "CE" is neither all nor ce`},
 		{`"option_types": ["0x1e"]`, `option_types[0]: 0x1e: act must be 10`},
 		{`"own_record": {"node_id": 16777216}`, `own_record.node_id: 16777216 has more than 24 bits`},
@@ -487,8 +487,8 @@ func TestSwitchMalformed(t *testing.T) {
 		{`"own_record": {"snapshot": {"schema": 1, "data": "00"}}`, `own_record.snapshot.data: a multiple of 4 octets`},
 		{`"own_record": {"snapshot": {"schema": 1, "data": "0"}}`,
 			`own_record.snapshot.data: hexadecimal digits needed`},
-		{`"levels": []`, `levels: no level`},
-		{`"levels": [{"at": "0", "level": 1}], "level": 1`, `levels: stands beside level`},
+		{`"levels": []`, `levels: an empty list: one level at least needed`},
+		{`"levels": [{"at": "0", "level": 1}], "level": 1`, `levels: given together with level: one of them allowed`},
 		{`"levels": [{"level": 1}]`, `levels[0].at: missing`},
 		{`"levels": [{"at": "0"}]`, `levels[0].level: missing`},
 		{`"levels": [{"at": "-1s", "level": 1}]`, `levels[0].at: "-1s" is negative`},
@@ -510,7 +510,7 @@ func TestSwitchMalformed(t *testing.T) {
 		{`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s", "1s"]`, `per_flow: a duration, or a list of 8`},
 		{`"per_flow": ["1s", "1s", "1s", "1s", "1s", "1s", "1s", 1]`, `per_flow[7]: a duration is text`},
 		{`"per_flow": ["1s", "-1s", "1s", "1s", "1s", "1s", "1s", "1s"]`, `per_flow[1]: "-1s" is negative`},
-		{`"per_flow": "50"`, `per_flow: "50" is no duration`},
+		{`"per_flow": "50"`, `per_flow: "50" is not a duration`},
 		{`"per_flow": 50`, `per_flow: a duration is text`},
 	} {
 		require.ErrorContains(t, malformed("switch", c.keys), c.message, c.keys)

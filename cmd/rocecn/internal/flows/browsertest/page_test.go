@@ -154,7 +154,8 @@ func read[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 // column returns the cells of a column, from top to bottom.
 func column(t *testing.T, ctx context.Context, n int) []string {
 	t.Helper()
-	return read[[]string](t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#flows tbody tr")].map(r => r.cells[%d].textContent)`, n))
+	return read[[]string](t, ctx,
+		fmt.Sprintf(`[...document.querySelectorAll("#flows tbody tr")].map(r => r.cells[%d].textContent)`, n))
 }
 
 func click(t *testing.T, ctx context.Context, heading string) (column int) {
@@ -256,11 +257,13 @@ func TestMarks(t *testing.T) {
 		Name, Start string
 		Marks       []mark
 	}
-	all := read[[]drawn](t, ctx, `[...document.querySelectorAll("section")].filter(s => s.querySelector(".of-psn")).map(s => ({
+	all := read[[]drawn](t, ctx,
+		`[...document.querySelectorAll("section")].filter(s => s.querySelector(".of-psn")).map(s => ({
 		Name: s.querySelector("h3").textContent,
 		Start: s.querySelector(".axis span").textContent,
 		Marks: [...s.querySelectorAll(".of-psn path[data-frame]")].map(m => ({
-			Kind: m.getAttribute("class"), Title: m.querySelector("title").textContent, Frame: +m.dataset.frame, X: m.getBBox().x,
+			Kind: m.getAttribute("class"), Title: m.querySelector("title").textContent, Frame: +m.dataset.frame,
+			X: m.getBBox().x,
 		})),
 	}))`)
 	require.Len(t, all, len(made.Flows))
@@ -314,7 +317,8 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	ctx := browser(t)
 	c := open(t, ctx, pageOf(t, capture))
 	colours := func() []string {
-		return read[[]string](t, ctx, `[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+		return read[[]string](t, ctx,
+			`[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
 			getComputedStyle(document.querySelector(".psn")).stroke]`)
 	}
 	screen(t, ctx, 1200, 900, false)
@@ -333,7 +337,8 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	screen(t, ctx, 360, 780, false)
 	require.LessOrEqual(t, read[int](t, ctx, "document.documentElement.scrollWidth"), 360)
 	require.Greater(t, read[int](t, ctx, `document.querySelector(".wide").scrollWidth`), 360)
-	for _, width := range read[[]float64](t, ctx, `[...document.querySelectorAll("svg")].map(e => e.getBoundingClientRect().width)`) {
+	for _, width := range read[[]float64](t, ctx,
+		`[...document.querySelectorAll("svg")].map(e => e.getBoundingClientRect().width)`) {
 		require.Greater(t, width, 250.)
 	}
 	read[chromedp.Void](t, ctx, `scrollTo(0, document.querySelector("section").offsetTop - 60)`)
@@ -345,7 +350,10 @@ func TestPhoneDarkAndPrint(t *testing.T) {
 	require.Equal(t, "visible", read[string](t, ctx, `getComputedStyle(document.querySelector(".wide")).overflowX`))
 	require.LessOrEqual(t, read[int](t, ctx, "document.documentElement.scrollWidth"), 1040)
 	whole := true
-	pdf, err := chromedp.Run(ctx, chromedp.PrintToPDF(func(p *page.PrintToPDFParams) { p.PreferCSSPageSize, p.PrintBackground = &whole, &whole }))
+	pdf, err := chromedp.Run(ctx, chromedp.PrintToPDF(func(p *page.PrintToPDFParams) {
+		p.PreferCSSPageSize,
+			p.PrintBackground = &whole, &whole
+	}))
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(pdf, []byte("%PDF")))
 	require.Empty(t, c.complaints)
@@ -366,8 +374,10 @@ func TestCrowd(t *testing.T) {
 				continue // missing
 			}
 			p := rocev2.Packet{Datagram: rocev2.Datagram{
-				Src:      netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55, 0x55, 0x66, 0x61}),
-				Dst:      netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55, 0x55, 0x66, 0x62}),
+				Src: netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44,
+					0x55, 0x55, 0x66, 0x61}),
+				Dst: netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44,
+					0x55, 0x55, 0x66, 0x62}),
 				HopLimit: 64, SrcPort: 50000, DstPort: rocev2.Port,
 			}}
 			p.BTH.Opcode, p.BTH.DestQP, p.BTH.PSN, p.BTH.PKey = bth.RCSendOnly, 0x800000+i, 100+psn, 0xFFFF
