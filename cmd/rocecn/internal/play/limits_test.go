@@ -68,10 +68,11 @@ func TestOwnRecordLargest(t *testing.T) {
 	id := func(n uint32) ownRecord { return ownRecord{NodeID: &n} }
 	wide := func(n uint64) ownRecord { return ownRecord{WideNodeID: &n} }
 	for key, c := range map[string]struct{ right, wrong ownRecord }{
-		"own_record.node_id":         {id(1<<24 - 1), id(1 << 24)},
-		"own_record.node_id_wide":    {wide(1<<56 - 1), wide(1 << 56)},
-		"own_record.snapshot.schema": {ownRecord{Snapshot: snapshot(1<<24-1, 0)}, ownRecord{Snapshot: snapshot(1<<24, 0)}},
-		"own_record.snapshot.data":   {ownRecord{Snapshot: snapshot(1, 1020)}, ownRecord{Snapshot: snapshot(1, 1024)}},
+		"own_record.node_id":      {id(1<<24 - 1), id(1 << 24)},
+		"own_record.node_id_wide": {wide(1<<56 - 1), wide(1 << 56)},
+		"own_record.snapshot.schema": {ownRecord{Snapshot: snapshot(1<<24-1, 0)},
+			ownRecord{Snapshot: snapshot(1<<24, 0)}},
+		"own_record.snapshot.data": {ownRecord{Snapshot: snapshot(1, 1020)}, ownRecord{Snapshot: snapshot(1, 1024)}},
 	} {
 		n, err := c.right.node()
 		require.NoError(t, err, key)
@@ -199,9 +200,10 @@ func TestSkipped(t *testing.T) {
 	for want, d := range map[string]node.Decision{
 		"ICMPv6 error of a sender that is not capable": {Action: node.Learned},
 		"marked only: the sender is not capable":       {Action: node.Marked, Packet: message.Data},
-		"no_method":                                    {Action: node.Marked, Packet: message.Data, Reason: node.NoMethod},
-		"not RoCEv2":                                   {},
-		"ICMPv6 error about nothing that was sent":     {Action: node.Refused, Reason: node.Denied},
+		"no_method": {Action: node.Marked, Packet: message.Data,
+			Reason: node.NoMethod},
+		"not RoCEv2": {},
+		"ICMPv6 error about nothing that was sent": {Action: node.Refused, Reason: node.Denied},
 		"ack":                 {Action: node.Refused, Packet: message.Ack, Reason: node.Acknowledgement},
 		"IOAM trace too long": {Action: node.Refused, Packet: message.Data, Reason: node.Broken},
 		"broken":              {Action: node.Refused, Packet: message.Broken, Reason: node.Broken},
