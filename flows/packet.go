@@ -49,9 +49,9 @@ type Packet struct {
 type kind uint8
 
 const (
-	nothing  kind = iota // none of ours
-	broken               // one of ours that does not parse
-	cutShort             // perhaps one of ours: the capture cut what would say so
+	nothing  kind = iota // neither RoCEv2 nor a congestion message
+	broken               // one of these that cannot be decoded
+	cutShort             // perhaps one of these: the capture cut the octets that would tell
 	request
 	answer
 	cnpKind

@@ -37,12 +37,13 @@ type Kind uint8
 
 // The kinds.
 const (
-	Other   Kind = iota // none of ours
-	Broken              // one of ours that does not parse; where Reach is not ReachNothing, Packet.DstPort says which
-	Data                // RoCEv2, but none of the following
-	Ack                 // Acknowledge and ATOMIC Acknowledge
-	CNP                 // of a receiver
-	FastCNP             // with the option of package fastcnp
+	Other Kind = iota // neither RoCEv2 nor one of the drafts' messages
+	// one of these that cannot be decoded; where Reach is not ReachNothing, Packet.DstPort says which
+	Broken
+	Data    // RoCEv2, but none of the following
+	Ack     // Acknowledge and ATOMIC Acknowledge
+	CNP     // of a receiver
+	FastCNP // with the option of package fastcnp
 	PPFC
 	FCN
 	Proxy

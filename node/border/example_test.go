@@ -23,7 +23,7 @@ func ExampleBorder() {
 		case node.Dropped:
 			fmt.Println("dropped:", d.Kind)
 		case node.Nothing:
-			fmt.Println("forwarded, none of ours")
+			fmt.Println("forwarded, other traffic")
 		default:
 			fmt.Println("forwarded:", d.Packet)
 		}
@@ -41,7 +41,7 @@ func ExampleBorder() {
 	}
 	// Output:
 	// dropped: fcn
-	// forwarded, none of ours
+	// forwarded, other traffic
 	// nothing 1
 	// dropped_fcn 1
 }

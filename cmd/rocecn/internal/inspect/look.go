@@ -18,7 +18,7 @@ type finding struct {
 	frame  int    // from 1
 	record *capture.Record
 	kind   message.Kind
-	err    error // of kind error what is wrong, of kind other why it is none of ours
+	err    error // of kind error what is wrong, of kind other why it is neither RoCEv2 nor a message
 
 	// truncated: the snap length cut the packet, and the ICRC is not there. A
 	// frame that only lost its Ethernet padding is whole.
