@@ -75,17 +75,17 @@ func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{L
 // unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	var w walk
-	link, _ := w.from(b, o, nil)
+	w.from(b, o, nil)
 	if err := w.check(b, o.Cut, ports); err != nil {
 		return err
 	}
-	d.set(b, link, &w)
+	d.set(b, &w)
 	return nil
 }
 
-// set sets d from a walk that led to a datagram in b, behind a link-layer header of this length.
-func (d *Datagram) set(b []byte, link int, at *walk) {
-	d.Link, d.Outer, d.Ext = b[:link:link], nil, nil
+// set sets d from a walk that led to a datagram in b.
+func (d *Datagram) set(b []byte, at *walk) {
+	d.Link, d.Outer, d.Ext = b[:at.link:at.link], nil, nil
 	if at.ip > at.outer {
 		d.Outer = b[at.outer:at.ip:at.ip]
 	}
@@ -96,8 +96,7 @@ func (d *Datagram) set(b []byte, link int, at *walk) {
 	d.IP = b[at.ip:end:end]
 	if ip := b[at.ip:at.udp]; ip[0]>>4 == 6 {
 		h := (*[40]byte)(ip)
-		d.Src = netip.AddrFrom16([16]byte(h[8:24]))
-		d.Dst = netip.AddrFrom16([16]byte(h[24:40]))
+		d.Src, d.Dst = netip.AddrFrom16([16]byte(h[8:24])), netip.AddrFrom16([16]byte(h[24:40]))
 		first := be.Uint32(h[0:])
 		d.TrafficClass, d.FlowLabel = uint8(first>>20), first&0xFFFFF
 		d.HopLimit = h[7]
@@ -105,8 +104,7 @@ func (d *Datagram) set(b []byte, link int, at *walk) {
 		d.NextHeader = h[6]
 	} else {
 		h := (*[20]byte)(ip)
-		d.Src = netip.AddrFrom4([4]byte(h[12:16]))
-		d.Dst = netip.AddrFrom4([4]byte(h[16:20]))
+		d.Src, d.Dst = netip.AddrFrom4([4]byte(h[12:16])), netip.AddrFrom4([4]byte(h[16:20]))
 		d.TrafficClass, d.FlowLabel = h[1], 0
 		d.HopLimit = h[8]
 		d.ID, d.Flags = be.Uint16(h[4:]), h[6]>>5

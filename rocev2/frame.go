@@ -31,10 +31,8 @@ type Frame struct {
 	// walk would say: see plain.
 	udp, end int // where UDP header and IP packet stand and end; udp is 0 for other frames
 
-	link  int    // the end of the link-layer header, VLAN tags included
-	ether uint16 // the EtherType at the end of it, 0 without
-	near  course // through IP in IP alone
-	far   course // below the tunnels; valid where below is set
+	near course // through IP in IP alone
+	far  course // below the tunnels; valid where below is set
 
 	descended bool  // below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
@@ -82,7 +80,7 @@ func (f *Frame) walk() error {
 	if f.udp != 0 {
 		f.fill()
 	} else {
-		f.link, f.ether = f.near.from(f.Octets, f.Options, t)
+		f.near.from(f.Octets, f.Options, t)
 	}
 	return f.near.err
 }
@@ -94,7 +92,6 @@ func (f *Frame) plainPort() uint16 {
 
 // fill sets near to what the walk says of a plain frame.
 func (f *Frame) fill() {
-	f.link, f.ether = 14, be.Uint16(f.Octets[12:])
 	f.near.setPlain(f.Octets, f.udp, f.end, f.Options.Cut)
 	f.udp = 0
 }
@@ -103,6 +100,7 @@ func (f *Frame) fill() {
 func (w *walk) setPlain(b []byte, udp, end int, cut bool) {
 	const ip = 14
 	*w = walk{
+		link: ip, ether: be.Uint16(b[12:]),
 		outer: ip, outerEnd: end, ip: ip, ext: udp, udp: udp, end: end, limit: math.MaxInt, stop: len(b),
 		version: b[ip] >> 4, proto: protoUDP, cut: cut,
 	}
@@ -149,8 +147,8 @@ func (f *Frame) descend() {
 
 // findBelow goes on from where a copy of f.near has ended.
 func (f *Frame) findBelow(w *way) error {
-	if w.err == errNotIP && isMPLS(f.ether) {
-		at, version, err := w.labels(f.Octets, f.link)
+	if w.err == errNotIP && isMPLS(f.near.ether) {
+		at, version, err := w.labels(f.Octets, f.near.link)
 		if err != nil {
 			return err
 		}
@@ -184,7 +182,7 @@ func (f *Frame) EtherType() uint16 {
 	if f.udp != 0 {
 		return be.Uint16(f.Octets[12:])
 	}
-	return f.ether
+	return f.near.ether
 }
 
 // LinkPayload returns what follows the link-layer header: the way to frames that are not IP, such as
@@ -196,7 +194,7 @@ func (f *Frame) LinkPayload() []byte {
 
 func (f *Frame) linkEnd() int {
 	f.outer()
-	return f.link
+	return f.near.link
 }
 
 // MACs returns source and destination of an Ethernet frame; ok is false for other link types.
@@ -337,7 +335,7 @@ func (f *Frame) packet(p *Packet, cut bool) error {
 		return ErrPort
 	}
 	w := f.outer()
-	return p.fromWalk(f.Octets, f.link, &w.walk, cut || w.cut)
+	return p.fromWalk(f.Octets, &w.walk, cut || w.cut)
 }
 
 // InnerPacket is Packet below every tunnel.
@@ -346,7 +344,7 @@ func (f *Frame) InnerPacket(p *Packet) error {
 	case f.broken != nil:
 		return f.broken
 	case f.below:
-		return p.fromWalk(f.Octets, f.link, &w.walk, w.cut)
+		return p.fromWalk(f.Octets, &w.walk, w.cut)
 	}
 	return f.Packet(p)
 }
@@ -370,14 +368,14 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 		if err := w.check(b, true, nil); err != nil {
 			return err
 		}
-		d.set(b, 14, &w)
+		d.set(b, &w)
 		return nil
 	}
 	w := &f.near.walk
 	if err := w.check(b, cut || w.cut, ports); err != nil {
 		return err
 	}
-	d.set(b, f.link, w)
+	d.set(b, w)
 	return nil
 }
 
@@ -390,7 +388,7 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 		if err := w.check(f.Octets, w.cut, ports); err != nil {
 			return err
 		}
-		d.set(f.Octets, f.link, &w.walk)
+		d.set(f.Octets, &w.walk)
 		return nil
 	}
 	return f.datagram(d, false, ports)

@@ -54,18 +54,13 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet && p.decodePlain(b) {
 		return nil
 	}
-	return p.decode(b, o)
-}
-
-// decode is Decode of any packet, by the walk.
-func (p *Packet) decode(b []byte, o DecodeOptions) error {
 	var w walk
-	link, _ := w.from(b, o, nil)
-	return p.fromWalk(b, link, &w, o.Cut)
+	w.from(b, o, nil)
+	return p.fromWalk(b, &w, o.Cut)
 }
 
 // fromWalk sets p from where a walk has ended.
-func (p *Packet) fromWalk(b []byte, link int, at *walk, cut bool) error {
+func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
 	if err := at.check(b, cut, ports4791); err != nil {
 		return err
 	}
@@ -75,7 +70,7 @@ func (p *Packet) fromWalk(b []byte, link int, at *walk, cut bool) error {
 	if err != nil {
 		return err
 	}
-	p.Datagram.set(b, link, at)
+	p.Datagram.set(b, at)
 	p.setTransport(l)
 	return nil
 }

@@ -10,6 +10,13 @@ func walked(b []byte, o DecodeOptions) *Frame {
 	return &f
 }
 
+// decode is Decode by the walk, of plain frames too.
+func (p *Packet) decode(b []byte, o DecodeOptions) error {
+	var w walk
+	w.from(b, o, nil)
+	return p.fromWalk(b, &w, o.Cut)
+}
+
 func Extensions(b []byte, o DecodeOptions) iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		var f Frame

@@ -37,6 +37,9 @@ const maxDepth = 4
 // packet stand that it has reached: offsets into the octets of the frame. An end is where a length
 // field says; there may be fewer octets.
 type walk struct {
+	link  int    // the end of the link-layer header, VLAN tags included
+	ether uint16 // the EtherType at the end of it, 0 without
+
 	outer    int // the outermost IP header
 	outerEnd int // the end of that packet, by its own length field
 
@@ -74,24 +77,25 @@ type course struct {
 	trail
 }
 
-// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It
-// returns where the link-layer header ends, VLAN tags included, and its EtherType.
-func (w *walk) from(b []byte, o DecodeOptions, t *trail) (link int, ether uint16) {
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone.
+func (w *walk) from(b []byte, o DecodeOptions, t *trail) {
 	var version uint8
 	var err error
-	if o.Link == LinkEthernet { // as in linkEnd, at less cost
-		link, version, ether, err = etherEnd(b, 12, 14, errFrame)
-	} else {
-		link, version, ether, err = linkEnd(b, o.Link)
+	switch {
+	case o.Link == LinkEthernet: // this and the next as in linkEnd, at less cost
+		w.link, version, w.ether, err = etherEnd(b, 12, 14, errFrame)
+	case o.Link == LinkIP && len(b) > 0:
+		w.link, version, w.ether = 0, b[0]>>4, 0
+	default:
+		w.link, version, w.ether, err = linkEnd(b, o.Link)
 	}
-	w.start(b, link, version, o.Cut)
+	w.start(b, w.link, version, o.Cut)
 	if err == nil {
 		w.err = w.follow(b, t)
 	} else {
-		w.reach(link, noVersion)
-		w.outerEnd, w.end, w.err = link, link, err
+		w.reach(w.link, noVersion)
+		w.outerEnd, w.end, w.err = w.link, w.link, err
 	}
-	return link, ether
 }
 
 // start begins a walk at the IP header of this version at b[at:].
@@ -109,12 +113,11 @@ func (w *walk) follow(b []byte, t *trail) error {
 		if w.depth > maxDepth {
 			return errDepth
 		}
-		w.end = w.stop
 		var err error
 		if w.version == 6 {
-			err = w.ipv6(b[:w.stop])
+			err = w.ipv6(b)
 		} else {
-			err = w.ipv4(b[:w.stop])
+			err = w.ipv4(b)
 		}
 		if w.depth == 0 {
 			w.outerEnd = w.end
@@ -193,25 +196,25 @@ func hasSegments(next uint8, ext []byte) bool {
 // ipv6 reads the IPv6 header at w.ip and its extension headers, in octets up to w.stop. On error ext
 // and udp are around the extension headers that are whole.
 func (w *walk) ipv6(b []byte) error {
+	b = b[:w.stop]
 	at := w.ip
-	w.ext, w.udp = at, at
 	if len(b)-at < 40 {
+		w.ext, w.udp, w.end = at, at, w.stop
 		return errIPv6Header
 	}
-	ip := b[at : at+40]
+	ip := (*[40]byte)(b[at:])
 	if ip[0]>>4 != 6 {
+		w.ext, w.udp, w.end = at, at, w.stop
 		return errVersion
 	}
 	at += 40
 	next, end := ip[6], at+int(be.Uint16(ip[4:]))
-	w.ext = at
 	if end > w.limit {
 		end, w.overruns = w.limit, true
 	}
-	w.end = end
-	b = b[:min(end, len(b))]
+	w.ext, w.end = at, end
 	for isExtension(next) {
-		n := extensionLen(b, at)
+		n := extensionLen(b[:min(end, len(b))], at)
 		if n == 0 {
 			w.udp = at
 			return errExtension
@@ -224,13 +227,14 @@ func (w *walk) ipv6(b []byte) error {
 
 // ipv4 is the same for IPv4. Fragments are refused.
 func (w *walk) ipv4(b []byte) error {
+	b = b[:w.stop]
 	at := w.ip
-	w.ext, w.udp = at, at
+	w.ext, w.udp, w.end = at, at, w.stop
 	there := len(b) - at
 	if there < 20 {
 		return errIPv4Header
 	}
-	ip := b[at : at+20]
+	ip := (*[20]byte)(b[at:])
 	n, total := int(ip[0]&0x0F)*4, int(be.Uint16(ip[2:]))
 	switch {
 	case ip[0]>>4 != 4:
@@ -242,10 +246,11 @@ func (w *walk) ipv4(b []byte) error {
 	case total < n:
 		return errTotal
 	}
-	w.ext, w.udp, w.proto, w.end = at+20, at+n, ip[9], at+total
-	if w.end > w.limit {
-		w.end, w.overruns = w.limit, true
+	end := at + total
+	if end > w.limit {
+		end, w.overruns = w.limit, true
 	}
+	w.ext, w.udp, w.proto, w.end = at+20, at+n, ip[9], end
 	if be.Uint16(ip[6:])&0x3FFF != 0 { // More Fragments, or an offset
 		return ErrFragment
 	}
