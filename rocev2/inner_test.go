@@ -230,10 +230,11 @@ func BenchmarkInner(b *testing.B) {
 	for _, i := range []int{0, 11, 14, len(flows) - 1} {
 		b.Run(flows[i].name, func(b *testing.B) {
 			frame := wiretest.Hex(b, flows[i].link+flows[i].tunnel+flows[i].flow)
-			var in Inner
+			var f Frame
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = in.Decode(frame, DecodeOptions{})
+				_ = f.Decode(frame, DecodeOptions{})
+				_, _, _ = f.IP(), f.Outermost(), f.Tunnels()
 			}
 		})
 	}

@@ -40,12 +40,13 @@ func BenchmarkCongested(b *testing.B) {
 				cfg := method(congested.FastCNP)
 				cfg.Out, cfg.PerFlow[0] = limit.Rate{PerSecond: 1e9, Burst: 1}, time.Microsecond
 				a := agent(b, cfg)
-				e := &event{Frame: frame, Options: ip}
+				var f rocev2.Frame
 				buf := make([]byte, 0, 4096)
 				now := now
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
-					if _, d := congest(a, buf, e, now); d.Kind != message.FastCNP {
+					_ = f.Decode(frame, ip)
+					if _, d := a.Congested(buf, &f, 0, congested.Event{}, now); d.Kind != message.FastCNP {
 						b.Fail()
 					}
 				}
@@ -59,10 +60,12 @@ func BenchmarkLimited(b *testing.B) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[0] = time.Hour
 	a := agent(b, cfg)
-	e := &event{Frame: data(b), Options: ip}
-	buf, _ := congest(a, nil, e, now)
+	packet := data(b)
+	var f rocev2.Frame
+	buf, _ := congest(a, nil, &event{Frame: packet, Options: ip}, now)
 	b.ReportAllocs()
 	for b.Loop() {
-		congest(a, buf[:0], e, now)
+		_ = f.Decode(packet, ip)
+		a.Congested(buf[:0], &f, 0, congested.Event{}, now)
 	}
 }

@@ -313,7 +313,8 @@ func BenchmarkReceive(b *testing.B) {
 	stop := notification(b, sw6, dst6, ppfc.Stop, 100*us)
 	b.ReportAllocs()
 	for b.Loop() {
-		receive(table, stop, ip, now)
+		_ = frame.Decode(stop, ip)
+		table.Receive(nil, &frame, 0, now)
 	}
 }
 
