@@ -3,7 +3,6 @@ package rocev2
 import (
 	"errors"
 	"iter"
-	"math"
 	"net/netip"
 	"slices"
 
@@ -92,18 +91,18 @@ func (f *Frame) plainPort() uint16 {
 
 // fill sets near to what the walk says of a plain frame.
 func (f *Frame) fill() {
-	f.near.setPlain(f.Octets, f.udp, f.end, f.Options.Cut)
+	f.near.setPlain(f.Octets, 14, f.udp, f.end, f.Options.Cut)
 	f.udp = 0
 }
 
 // setPlain sets w to what the walk says of a plain frame.
-func (w *walk) setPlain(b []byte, udp, end int, cut bool) {
-	const ip = 14
-	*w = walk{
-		link: ip, ether: be.Uint16(b[12:]),
-		outer: ip, outerEnd: end, ip: ip, ext: udp, udp: udp, end: end, limit: math.MaxInt, stop: len(b),
-		version: b[ip] >> 4, proto: protoUDP, cut: cut,
+func (w *walk) setPlain(b []byte, ip, udp, end int, cut bool) {
+	w.start(b, ip, b[ip]>>4, cut)
+	w.link, w.ether = ip, 0
+	if ip != 0 {
+		w.ether = be.Uint16(b[12:])
 	}
+	w.outerEnd, w.ext, w.udp, w.end, w.proto, w.err = end, udp, udp, end, protoUDP, nil
 }
 
 // outer returns the walk through IP in IP alone.
@@ -364,7 +363,7 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 		return ErrPort
 	case f.udp != 0:
 		var w walk
-		w.setPlain(b, f.udp, f.end, cut)
+		w.setPlain(b, 14, f.udp, f.end, cut)
 		if err := w.check(b, true, nil); err != nil {
 			return err
 		}

@@ -79,6 +79,9 @@ type course struct {
 
 // from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone.
 func (w *walk) from(b []byte, o DecodeOptions, t *trail) {
+	if w.plain(b, o) {
+		return
+	}
 	var version uint8
 	var err error
 	switch {
@@ -96,6 +99,23 @@ func (w *walk) from(b []byte, o DecodeOptions, t *trail) {
 		w.reach(w.link, noVersion)
 		w.outerEnd, w.end, w.err = w.link, w.link, err
 	}
+}
+
+// plain is from for a plain frame. False leaves the frame to the walk.
+func (w *walk) plain(b []byte, o DecodeOptions) bool {
+	var link, udp, end int
+	switch o.Link {
+	case LinkEthernet:
+		link = 14
+		udp, end = plain(b)
+	case LinkIP:
+		udp, end = plainIP(b)
+	}
+	if udp == 0 || end > len(b) || end < udp+8 {
+		return false
+	}
+	w.setPlain(b, link, udp, end, o.Cut)
+	return true
 }
 
 // start begins a walk at the IP header of this version at b[at:].
