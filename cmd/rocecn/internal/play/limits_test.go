@@ -215,3 +215,27 @@ func TestSkipped(t *testing.T) {
 		require.Equal(t, want, skipped(&d))
 	}
 }
+
+// The frame in VXLAN has the Ethernet header that the packet came with, or where it came without one a header of the
+// PE's own (locally administered addresses); 40 octets of IPv6, 8 of UDP and 8 of VXLAN stand before it.
+func TestEthernetInVXLAN(t *testing.T) {
+	var c ingressConfig
+	require.NoError(t, decode([]byte(ingressThrough(`"type": "vxlan", "vni": 7`, "")), &c))
+	pe, err := c.role()
+	require.NoError(t, err)
+	ip := packet(t)
+	for link, want := range map[rocev2.LinkType]string{
+		rocev2.LinkEthernet: "020000000a0a 020000000b0b 86dd",
+		rocev2.LinkIP:       "020000000002 020000000001 86dd",
+	} {
+		octets := ip
+		if link == rocev2.LinkEthernet {
+			octets = append(wiretest.Hex(t, want), ip...)
+		}
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(octets, rocev2.DecodeOptions{Link: link}))
+		sent, l := pe.play(nil, &f, time.Unix(1e9, 0))
+		require.NotZero(t, *l.Label)
+		require.Equal(t, append(wiretest.Hex(t, want), ip...), sent[40+8+8:])
+	}
+}
