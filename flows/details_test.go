@@ -274,3 +274,17 @@ func TestStats(t *testing.T) {
 	s.put(Packet{kind: cutShort, needs: 99})
 	require.Equal(t, Stats{Packets: 4, Others: 1, Broken: 1, Cut: 1, Needs: 99}, s.Stats())
 }
+
+// A node's queue is known in the bins in which a trace named it.
+func TestSeriesKnown(t *testing.T) {
+	s := newScript(t)
+	s.Table = New(Config{Series: true})
+	named := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 10,
+		nHops: 1, hops: [maxNodes]queue{{7, 3, true}}}
+	s.at(0).put(named)
+	s.at(1).sends(11)
+	named.psn = 12
+	s.at(2).put(named)
+	series := s.Series(s.flow().FlowKey)
+	require.Equal(t, []NodeSeries{{Node: 7, Depth: []uint32{3, 0, 3}, Known: []bool{true, false, true}}}, series.Nodes)
+}
