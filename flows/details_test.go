@@ -62,6 +62,10 @@ func TestForgottenMessages(t *testing.T) {
 		s.sends(3*(maxHoles+6) + i)
 	}
 	require.Equal(t, Messages{maxHoles + 6 + 10, 10}, s.flow().Messages[Send])
+	// The end of a message that comes late, while a packet before it is missing still.
+	s = newScript(t).send(bth.RCSendFirst, 10).send(bth.RCSendFirst, 14).send(bth.RCSendLast, 12)
+	require.Equal(t, Messages{2, 0}, s.flow().Messages[Send])
+	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().Messages[Send])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
 	s = newScript(t).send(bth.RDSendMiddle, 10).send(bth.RDResync, 11)
 	require.Equal(t, [Kinds]Messages{}, s.flow().Messages)
