@@ -6,6 +6,8 @@
 // is a package of its own, a state machine without I/O: a frame and the time go
 // in, a packet to send and a Decision come out. No role starts a goroutine or reads
 // a clock, every table has a maximum size, and the zero Config of each is off.
+// Times are those of packets, and may jump back. The zero Time, of a packet whose
+// time is not known, stands for the time of the packet before.
 package node
 
 import (

@@ -254,7 +254,8 @@ func TestQuarantineEnds(t *testing.T) {
 // A step back of exactly slack is waited out, one of a nanosecond more is not.
 func TestClock(t *testing.T) {
 	c := role.Clock{Slack: int64(time.Second)}
-	at := func(d time.Duration) time.Duration { return time.Duration(c.At(start.Add(d)) - start.UnixNano()) }
+	at := func(d time.Duration) time.Duration { return time.Duration(c.At(start.Add(d))) }
+	require.Zero(t, at(0))
 	require.Equal(t, 5*time.Second, at(5*time.Second))
 	require.Equal(t, 5*time.Second, at(4*time.Second))
 	require.Equal(t, 5*time.Second+1, at(5*time.Second+1), "waited out")

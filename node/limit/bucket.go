@@ -10,6 +10,7 @@
 // differ a little, such as those of two capture queues, do not let more packets pass
 // than one of them alone. After a larger step a limit continues from the new time
 // with what it had.
+// The zero Time, of a packet whose time is not known, stands for the latest time.
 //
 // Nothing here is safe for concurrent use: use one instance for each core.
 package limit

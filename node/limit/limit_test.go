@@ -264,10 +264,10 @@ func TestEvery(t *testing.T) {
 		require.True(t, ready(9, interval))
 	})
 	t.Run("times beyond those of Unix", func(t *testing.T) {
-		var zero time.Time
-		e.Take(10, zero)
-		require.False(t, e.Ready(10, interval, zero.Add(interval-1)))
-		require.True(t, e.Ready(10, interval, zero.Add(interval)))
+		early := time.Time{}.Add(1)
+		e.Take(10, early)
+		require.False(t, e.Ready(10, interval, early.Add(interval-1)))
+		require.True(t, e.Ready(10, interval, early.Add(interval)))
 		epoch := time.Unix(0, 0)
 		e.Take(11, epoch)
 		require.False(t, e.Ready(11, interval, epoch))
@@ -436,4 +436,23 @@ func TestBucketsWith(t *testing.T) {
 	require.Nil(t, b.With(Rate{}, 16))
 	require.Nil(t, (*Buckets)(nil).With(Rate{}, 16))
 	require.Len(t, (*Buckets)(nil).With(Rate{PerSecond: 1}, 32).sets.All, 8)
+}
+
+// A packet whose time is not known is one of the latest time: it fills no bucket, and ends no interval.
+func TestWithoutTime(t *testing.T) {
+	e, b := NewEvery(16), NewBucket(Rate{PerSecond: 1, Burst: 2})
+	keyed := NewBuckets(Rate{PerSecond: 1, Burst: 2}, 16)
+	for range 2 {
+		e.Take(9, start)
+		b.Take(start)
+		keyed.Take(9, start)
+	}
+	for _, at := range []time.Time{{}, start, {}, start.Add(time.Millisecond)} {
+		require.False(t, e.Ready(9, time.Second, at))
+		require.False(t, b.Ready(at))
+		require.False(t, keyed.Ready(9, at))
+	}
+	require.True(t, e.Ready(9, time.Second, start.Add(time.Second)))
+	require.True(t, b.Ready(start.Add(time.Second)))
+	require.True(t, keyed.Ready(9, start.Add(time.Second)))
 }

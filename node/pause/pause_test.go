@@ -326,3 +326,20 @@ func BenchmarkState(b *testing.B) {
 		table.State(pause.Flow(dst6, 0x11), now)
 	}
 }
+
+// A packet whose time is not known changes nothing about when states end.
+func TestWithoutTime(t *testing.T) {
+	table := made(t, config(t))
+	flow := pause.Flow(dst6, 0x11)
+	state := func(at time.Time) pause.State {
+		s, _ := table.State(flow, at)
+		return s
+	}
+	require.Equal(t, pause.Running, state(now))
+	require.Equal(t, pause.Running, state(time.Time{}))
+	receive(table, notification(t, sw6, dst6, ppfc.Stop, 500*us), ip, now)
+	require.Equal(t, pause.Stopped, state(now.Add(499*us)))
+	require.Equal(t, pause.Stopped, state(time.Time{}))
+	require.Equal(t, pause.Stopped, state(now.Add(499*us)))
+	require.Equal(t, pause.Running, state(now.Add(500*us)))
+}
