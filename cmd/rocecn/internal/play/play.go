@@ -125,6 +125,7 @@ type player struct {
 	command, name string // of the command, and of the role
 	role          role
 	frame         rocev2.Frame
+	now           time.Time // of the last frame that had one
 	buf           []byte
 	lines         *bufio.Writer // nil: none are printed
 	out           *bufio.Writer // nil: there is no OUT
@@ -209,10 +210,10 @@ func (p *player) run(in capture.Reader) error {
 
 // show shows one frame to the role.
 func (p *player) show(r *capture.Record) {
-	now := r.Time
-	if now.IsZero() {
-		now = time.Unix(0, 0).UTC()
+	if !r.Time.IsZero() {
+		p.now = r.Time
 	}
+	now := p.now
 	if first, ok := p.role.(reliever); ok {
 		for {
 			packet, l := first.relieve(p.buf[:0], now)

@@ -162,13 +162,15 @@ func (r *recorder) play(_ []byte, _ *rocev2.Frame, now time.Time) ([]byte, line)
 	return nil, line{}
 }
 
-// A frame of which the capture has no time is one of 1970: limits by time hold.
+// A frame of which the capture has no time is one of the time before, of none at the beginning.
 func TestNoTime(t *testing.T) {
 	r := new(recorder)
 	p := player{role: r, lines: bufio.NewWriter(io.Discard)}
 	p.show(&capture.Record{})
 	p.show(&capture.Record{Time: time.Unix(7, 0)})
-	require.Equal(t, []time.Time{time.Unix(0, 0).UTC(), time.Unix(7, 0)}, r.times)
+	p.show(&capture.Record{})
+	p.show(&capture.Record{Time: time.Unix(6, 0)})
+	require.Equal(t, []time.Time{{}, time.Unix(7, 0), time.Unix(7, 0), time.Unix(6, 0)}, r.times)
 }
 
 func TestUnsupportedLinkType(t *testing.T) {
