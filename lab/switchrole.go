@@ -219,7 +219,7 @@ func (s *Switch) leveled(p *Port, octets int64) {
 	n := s.net
 	for {
 		notice, d := s.role.pauser.Resume(n.roles.answer[:0], uint16(p.index))
-		if d.Action == node.Nothing {
+		if d.Action != node.Sent {
 			return
 		}
 		if to, ok := index(hostPrefix, d.To); ok {

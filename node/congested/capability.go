@@ -20,8 +20,8 @@ const (
 )
 
 // capability returns what is known about a sender. A rejected Fast CNP overrides the configuration.
-func (a *Agent) capability(sender netip.Addr, now time.Time) Capability {
-	if !a.rejected.Ready(a.hashOf(sender), a.cfg.RejectedFor, now) {
+func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capability {
+	if !a.rejected.Ready(a.hashOf(sender, domain), a.cfg.RejectedFor, now) {
 		return No
 	}
 	c, _ := a.cfg.Capable.Lookup(sender)
@@ -35,7 +35,8 @@ func (a *Agent) capability(sender netip.Addr, now time.Time) Capability {
 // section 4.2). The agent then counts it as not capable for Config.RejectedFor: the Action is node.Learned. Anybody
 // can send such a message, to turn notifications off. So the agent believes only one that comes from the host to which
 // it has sent the quoted Fast CNP within the last minute, and that quotes all of its octets unchanged but the hop
-// limit: only who has seen the Fast CNP can forge that.
+// limit: only who has seen the Fast CNP can forge that. It must come in the domain of the packet that the Fast CNP
+// answered, and counts in that one only: another domain may have a host of the same address.
 //
 // Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
 // other traffic the Action is node.Nothing.
@@ -65,7 +66,7 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	d.From, d.Reason = between.Src, node.Denied
 	quoted := octets[icmpHeader:]
 	// A look-up by hash is cheaper than decoding the quoted packet, so it comes first.
-	if len(quoted) < ipv6Size || a.sent.Ready(a.hash(quoted), answerTime, now) {
+	if len(quoted) < ipv6Size || a.sent.Ready(a.hash(quoted, domain), answerTime, now) {
 		return
 	}
 	n, err := a.cfg.FastCNP.CodePoints.FromICMP(octets)
@@ -74,7 +75,7 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	}
 	d.Action, d.Reason = node.Learned, node.Accepted
 	d.Flow = qpmap.Key{FlowKey: n.FlowKey(), Domain: domain}
-	a.rejected.Take(a.hashOf(n.Dst), now)
+	a.rejected.Take(a.hashOf(n.Dst, domain), now)
 }
 
 const (
@@ -82,12 +83,12 @@ const (
 	hopLimitAt = 7
 )
 
-// hash returns a seeded hash of an IPv6 packet without its hop limit, which routers
+// hash returns a seeded hash of a domain and of an IPv6 packet without its hop limit, which routers
 // change.
-func (a *Agent) hash(ip []byte) uint64 {
+func (a *Agent) hash(ip []byte, domain uint32) uint64 {
 	seed := a.memory.Seed()
 	first := binary.BigEndian.Uint64(ip) &^ 0xFF // the hop limit is its last octet
-	h := hash.Mix(seed^first, uint64(len(ip))^0x9E3779B97F4A7C15)
+	h := hash.Mix(seed^first, (uint64(domain)<<32|uint64(len(ip)))^0x9E3779B97F4A7C15)
 	for ip = ip[hopLimitAt+1:]; len(ip) >= 16; ip = ip[16:] {
 		h = hash.Mix(h^binary.BigEndian.Uint64(ip), binary.BigEndian.Uint64(ip[8:])^seed^0xD6E8FEB86659FD93)
 	}
@@ -96,7 +97,7 @@ func (a *Agent) hash(ip []byte) uint64 {
 	return hash.Mix(h^binary.BigEndian.Uint64(rest[:]), binary.BigEndian.Uint64(rest[8:])^seed^0xA0761D6478BD642F)
 }
 
-// hashOf returns a seeded hash of an address.
-func (a *Agent) hashOf(addr netip.Addr) uint64 {
-	return rocev2.FlowKey{Src: addr}.Hash(a.memory.Seed())
+// hashOf returns a seeded hash of an address and its domain.
+func (a *Agent) hashOf(addr netip.Addr, domain uint32) uint64 {
+	return qpmap.Key{FlowKey: rocev2.FlowKey{Src: addr}, Domain: domain}.Hash(a.memory.Seed())
 }

@@ -79,7 +79,7 @@ type Config struct {
 	// RejectedFor is how long a sender counts as not capable after it has rejected a Fast CNP; 0 stands for an hour.
 	RejectedFor time.Duration
 
-	// The sizes of the tables; 0 stands for the default given. An entry has 16 octets, of MaxPaused 64. When a table is
+	// The sizes of the tables; 0 stands for the default given. An entry has 16 octets, of MaxPaused 88. When a table is
 	// full, a new entry evicts an old one.
 	MaxFlows    int // flows that were notified: 65,536
 	MaxSent     int // Fast CNPs that may still be rejected: 4,096

@@ -595,6 +595,32 @@ func problem(fastCNP []byte) []byte {
 	return append([]byte{4, 2, 0, 0, 0, 0, 0, 42}, fastCNP...)
 }
 
+// What a sender rejects counts in its own domain: in another, somebody else may have its address.
+func TestRejectionOfDomain(t *testing.T) {
+	a := agent(t, method(congested.FastCNP))
+	congested := func(domain uint32) ([]byte, message.Kind) {
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(data(t), ip))
+		out, d := a.Congested(nil, &f, domain, congested.Event{}, now)
+		return out, d.Kind
+	}
+	reject := func(octets []byte, domain uint32) node.Reason {
+		var f rocev2.Frame
+		f.SetICMPv6(src6, self6, problem(octets))
+		_, d := a.Receive(nil, &f, domain, now)
+		return d.Reason
+	}
+	sent, _ := congested(1)
+	require.Equal(t, node.Denied, reject(sent, 2), "sent in another domain")
+	_, kind := congested(1)
+	require.Equal(t, message.FastCNP, kind)
+	require.Equal(t, node.Accepted, reject(sent, 1))
+	for domain, want := range map[uint32]message.Kind{0: message.FastCNP, 1: message.Other, 2: message.FastCNP} {
+		_, kind := congested(domain)
+		require.Equal(t, want, kind, domain)
+	}
+}
+
 func TestICMP(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	a := agent(t, cfg)
@@ -820,7 +846,7 @@ func TestMemory(t *testing.T) {
 	cfg := method(congested.FastCNP)
 	cfg.PerFlow[7] = time.Second
 	got := wiretest.Allocated(func() { a = agent(t, cfg) })
-	require.InDelta(t, 16*(flows+sent+rejected)+64*paused, got, 64<<10)
+	require.InDelta(t, 16*(flows+sent+rejected)+88*paused, got, 64<<10)
 	require.NotNil(t, a)
 	require.Less(t, wiretest.Allocated(func() { agent(t, congested.Config{}) }), uint64(16<<10),
 		"nothing for a role that is off")

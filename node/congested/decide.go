@@ -200,7 +200,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 	case s.tunnelled && !a.cfg.InnerSource:
 		return s.refuse(b, node.Tunnelled)
 	}
-	capable := a.capability(p.Src, s.now)
+	capable := a.capability(p.Src, s.Flow.Domain, s.now)
 	if capable == No {
 		return a.mark(b, s)
 	}
@@ -217,7 +217,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 		return s.refuse(b, node.Broken)
 	}
 	a.pace.Take(s.flow, s.now)
-	a.sent.Take(a.hash(out[len(b):]), s.now)
+	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
 	s.Kind, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
 	return out
 }

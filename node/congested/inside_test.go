@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,17 +32,41 @@ func TestPausedFlows(t *testing.T) {
 		require.Len(t, p.sets, sets, flows)
 	}
 	p := newPausedFlows(4)
-	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: netip.MustParseAddr("192.0.2.1")})
-	for i, want := range []int{1, 2, 3, 4, 4, 4} {
-		require.Equal(t, i >= 4, p.put(uint64(i), &n, netip.MustParseAddr("192.0.2.2")))
-		require.Equal(t, want, p.n)
+	var s seen
+	s.Flow.Src, s.Flow.Dst, s.Flow.Domain = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1"), 9
+	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst})
+	for i, want := range []uint32{1, 2, 3, 4, 4, 4} {
+		s.Flow.DestQP = uint32(i)
+		require.Equal(t, i >= 4, p.put(&s, &n, s.Flow.Src))
+		require.Equal(t, want, p.ports[0])
 	}
-	require.False(t, p.put(5, &n, netip.MustParseAddr("192.0.2.2")), "the same again")
-	for want := 3; want >= 0; want-- {
-		_, _, ok := p.take(0)
-		require.True(t, ok)
-		require.Equal(t, want, p.n)
+	require.False(t, p.put(&s, &n, s.Flow.Src), "the same again")
+	found := map[qpmap.Key]bool{}
+	for want := range uint32(4) {
+		f := p.find(0)
+		require.NotNil(t, f)
+		found[f.key()] = true
+		p.remove(f)
+		require.Equal(t, 3-want, p.ports[0])
 	}
-	_, _, ok := p.take(0)
-	require.False(t, ok)
+	require.Contains(t, found, s.Flow)
+	require.Len(t, found, 4)
+	require.Nil(t, p.find(0))
+}
+
+// Ports whose lower bits are the same are told apart, and where a port has no flow, none is looked for.
+func TestPausedPorts(t *testing.T) {
+	p := newPausedFlows(4)
+	var s seen
+	s.Flow.Src, s.Flow.Dst = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
+	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst, Port: 5})
+	p.put(&s, &n, s.Flow.Src)
+	require.Nil(t, p.find(5+1024))
+	at := p.next
+	require.Nil(t, p.find(6))
+	require.Equal(t, at, p.next)
+	f := p.find(5)
+	require.EqualValues(t, 5, f.port)
+	p.remove(f)
+	require.Nil(t, p.find(5))
 }

@@ -5,9 +5,12 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // PauseFrom says what a PPFC asks for at each level of congestion: each field is the
@@ -76,7 +79,7 @@ func (a *Agent) ppfc(b []byte, s *seen) []byte {
 		return s.refuse(b, node.Broken)
 	}
 	a.pace.Take(s.flow, s.now)
-	if kind != ppfc.Alarm && a.paused.put(s.flow, &n, to) {
+	if kind != ppfc.Alarm && a.paused.put(s, &n, to) {
 		a.counters.Inc(node.Count{Action: node.Forgotten})
 	}
 	s.Kind, s.To = message.PPFC, to
@@ -89,22 +92,35 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 
 // Resume is to be called when the queue of a port is no longer congested: at
 // level 0 of package level. It appends a PPFC that lets one flow run again, a
-// whole IP packet, to b: call it until the Action is node.Nothing. Each flow
+// whole IP packet, to b: call it again while the Action is node.Sent. Each flow
 // that was stopped or held because of that port gets one, even if its pause may
-// have ended, as the node does not know when the sender began it. Flows that
-// were evicted (Config.MaxPaused) get none: they run when their pause ends.
+// have ended, as the node does not know when the sender began it. Flow is that
+// flow, and Packet its data.
+//
+// Flows that were evicted (Config.MaxPaused) get none: they run when their pause
+// ends. So do those for which the node has no own address any more, which are
+// counted as node.Forgotten here. Of a role that is off the reason is Disabled: it
+// keeps its flows for when it is on again.
 func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
-	for a.cfg.Enabled {
-		n, to, ok := a.paused.take(port)
-		if !ok {
-			break
+	var d node.Decision
+	if !a.cfg.Enabled {
+		d.Reason = node.Disabled
+		a.counters.Decided(&d)
+		return b, d
+	}
+	for f := a.paused.find(port); f != nil; f = a.paused.find(port) {
+		n, to := f.resume()
+		out, err := a.appendPPFC(b, &n, to)
+		d.Flow = f.key()
+		a.paused.remove(f)
+		if err != nil {
+			a.counters.Inc(node.Count{Action: node.Forgotten})
+			continue
 		}
-		if out, err := a.appendPPFC(b, &n, to); err == nil { // it was when the flow was paused
-			d := node.Decision{Action: node.Sent, Kind: message.PPFC, To: to}
-			a.counters.Decided(&d)
-			a.counters.Inc(node.Count{Action: node.Resumed})
-			return out, d
-		}
+		d.Action, d.Packet, d.Kind, d.To = node.Sent, message.Data, message.PPFC, to
+		a.counters.Decided(&d)
+		a.counters.Inc(node.Count{Action: node.Resumed})
+		return out, d
 	}
 	return b, node.Decision{}
 }
@@ -113,18 +129,17 @@ func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
 // table of fixed size: a fifth flow in a set evicts the one paused longest ago.
 type pausedFlows struct {
 	sets  [][4]pausedFlow
-	shift uint8  // the upper 64-shift bits of a hash number its set
-	n     int    // flows in the table
-	turn  uint64 // counts PPFCs
-	next  int    // the flow at which take goes on
+	shift uint8        // the upper 64-shift bits of a hash number its set
+	ports [1024]uint32 // how many flows of a port are in the table, by the lower bits of the port
+	turn  uint64       // counts PPFCs
+	next  int          // the flow at which find goes on
 }
 
-// A pausedFlow has what its resuming PPFC needs: 64 octets, without pointers.
+// A pausedFlow has what its resuming PPFC needs: 88 octets, without pointers.
 type pausedFlow struct {
 	turn                uint64 // when it was paused last; 0: free
-	flow                uint64 // its hash
+	flow                flowtable.Key
 	to, congested       [16]byte
-	destQP              uint32
 	pKey, port          uint16
 	toIs4, congestedIs4 bool
 }
@@ -134,9 +149,13 @@ func newPausedFlows(flows int) pausedFlows {
 	return pausedFlows{sets: make([][4]pausedFlow, 1<<order), shift: uint8(64 - order)}
 }
 
+// count returns the counter of a port.
+func (p *pausedFlows) count(port uint16) *uint32 { return &p.ports[port%uint16(len(p.ports))] }
+
 // put records that a flow was paused, and says whether it evicted another flow.
-func (p *pausedFlows) put(flow uint64, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
-	set := &p.sets[flow>>p.shift]
+func (p *pausedFlows) put(s *seen, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
+	set := &p.sets[s.flow>>p.shift]
+	flow := flowtable.KeyOf(s.Flow.Src, s.Flow.Dst, s.Flow.DestQP, s.Flow.Domain)
 	at := &set[0]
 	for i := range set {
 		f := &set[i]
@@ -148,43 +167,55 @@ func (p *pausedFlows) put(flow uint64, n *ppfc.Notification, to netip.Addr) (for
 			at = f
 		}
 	}
-	switch {
-	case at.turn == 0:
-		p.n++
-	case at.flow != flow || at.port != n.Port:
-		forgotten = true
+	if at.turn != 0 {
+		forgotten = at.flow != flow || at.port != n.Port
+		p.remove(at)
 	}
+	*p.count(n.Port)++
 	p.turn++
 	*at = pausedFlow{
-		turn: p.turn, flow: flow, destQP: n.DestQP, pKey: n.PKey, port: n.Port,
+		turn: p.turn, flow: flow, pKey: n.PKey, port: n.Port,
 		to: to.As16(), toIs4: to.Is4(), congested: n.Congested.As16(), congestedIs4: n.Congested.Is4(),
 	}
 	return forgotten
 }
 
-// take removes a flow that was paused because of a port and returns the
-// notification that lets it run again.
-func (p *pausedFlows) take(port uint16) (n ppfc.Notification, to netip.Addr, ok bool) {
-	if p.n == 0 {
-		return n, to, false
+// find returns a flow that was paused because of a port, nil if there is none. All flows of a port are found in one
+// round, as each round goes on where the last one ended.
+func (p *pausedFlows) find(port uint16) *pausedFlow {
+	if *p.count(port) == 0 {
+		return nil
 	}
 	for range 4 * len(p.sets) {
 		f := &p.sets[p.next/4][p.next%4]
 		if p.next++; p.next == 4*len(p.sets) {
 			p.next = 0
 		}
-		if f.turn == 0 || f.port != port {
-			continue
+		if f.turn != 0 && f.port == port {
+			return f
 		}
-		n = ppfc.New(f.destQP, f.pKey, ppfc.Extension{
-			Congested: address(f.congested, f.congestedIs4), Type: ppfc.Resume, Port: f.port,
-		})
-		to = address(f.to, f.toIs4)
-		*f = pausedFlow{}
-		p.n--
-		return n, to, true
 	}
-	return n, to, false
+	return nil
+}
+
+// remove removes a flow.
+func (p *pausedFlows) remove(f *pausedFlow) {
+	*p.count(f.port)--
+	*f = pausedFlow{}
+}
+
+// key returns the flow as the rest of the library has it.
+func (f *pausedFlow) key() qpmap.Key {
+	src, dst := f.flow.Addrs()
+	k := rocev2.FlowKey{Src: src, Dst: dst, DestQP: f.flow.QP & flowtable.MaxQP}
+	return qpmap.Key{FlowKey: k, Domain: f.flow.Domain}
+}
+
+// resume returns the notification that lets the flow run again, and where it goes: as it was when the flow was paused.
+func (f *pausedFlow) resume() (ppfc.Notification, netip.Addr) {
+	return ppfc.New(f.flow.QP&flowtable.MaxQP, f.pKey, ppfc.Extension{
+		Congested: address(f.congested, f.congestedIs4), Type: ppfc.Resume, Port: f.port,
+	}), address(f.to, f.toIs4)
 }
 
 // address is the inverse of As16.

@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -33,13 +34,16 @@ func resumes(t *testing.T, a *congested.Agent, port uint16) (all []rocev2.FlowKe
 	t.Helper()
 	for {
 		out, d := a.Resume([]byte{1}, port)
-		if d.Action == node.Nothing {
+		if d.Action != node.Sent {
 			require.Equal(t, []byte{1}, out)
-			require.Zero(t, d)
+			if d.Action != node.Nothing {
+				require.Equal(t, node.Decision{Action: node.Refused, Reason: node.Disabled}, d)
+			}
 			return all
 		}
 		p, n := ofPPFC(t, out[1:])
-		require.Equal(t, decision{Kind: message.PPFC, To: p.Dst}, decisionOf(&d))
+		require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: p.Dst}, decisionOf(&d))
+		require.Equal(t, n.DestQP, d.Flow.DestQP)
 		require.Equal(t, []any{ppfc.Resume, port, time.Duration(0), uint16(0xFFFF)}, []any{n.Type, n.Port, n.Pause,
 			n.PKey})
 		all = append(all, rocev2.FlowKey{Src: p.Dst, Dst: n.Congested, DestQP: n.DestQP})
@@ -200,4 +204,65 @@ func TestPauseFlood(t *testing.T) {
 		a.Resume(buf, 0)
 	})
 	require.Empty(t, resumes(t, a, 0))
+}
+
+// A resume is about the flow that was paused, of its domain.
+func TestResumeKeepsFlow(t *testing.T) {
+	a := agent(t, method(congested.PPFC))
+	var f rocev2.Frame
+	require.NoError(t, f.Decode(data(t), ip))
+	_, stopped := a.Congested(nil, &f, 7, congested.Event{Port: 3}, now)
+	_, other := a.Congested(nil, &f, 8, congested.Event{Port: 3}, now)
+	require.Equal(t, []node.Action{node.Sent, node.Sent}, []node.Action{stopped.Action, other.Action})
+	flow := rocev2.FlowKey{Src: src6, Dst: dst6, DestQP: 17}
+	var got []node.Decision
+	for range 2 {
+		_, d := a.Resume(nil, 3)
+		got = append(got, d)
+	}
+	want := node.Decision{Action: node.Sent, Packet: message.Data, Kind: message.PPFC, To: src6}
+	seven, eight := want, want
+	seven.Flow = qpmap.Key{FlowKey: flow, Domain: 7}
+	eight.Flow = qpmap.Key{FlowKey: flow, Domain: 8}
+	require.ElementsMatch(t, []node.Decision{seven, eight}, got)
+}
+
+// A role that is off says so, and keeps its flows. What no own address can let run again is counted as forgotten.
+func TestResumeAfterChange(t *testing.T) {
+	cfg := method(congested.PPFC)
+	stopped := func() *congested.Agent {
+		a := agent(t, cfg)
+		_, d := congest(a, nil, &event{Frame: data(t), Options: ip, Port: 3}, now)
+		require.Equal(t, message.PPFC, d.Kind)
+		return a
+	}
+	forgotten := node.Count{Action: node.Forgotten}
+
+	a := stopped()
+	require.NoError(t, a.Configure(congested.Config{}))
+	out, d := a.Resume([]byte{1}, 3)
+	require.Equal(t, []byte{1}, out)
+	require.Equal(t, node.Decision{Action: node.Refused, Reason: node.Disabled}, d)
+	require.NoError(t, a.Configure(cfg))
+	require.Len(t, resumes(t, a, 3), 1)
+	require.Zero(t, a.Counters().Of(forgotten))
+
+	a = stopped()
+	without := cfg
+	without.Self6 = netip.Addr{}
+	require.NoError(t, a.Configure(without))
+	require.Empty(t, resumes(t, a, 3))
+	require.EqualValues(t, 1, a.Counters().Of(forgotten))
+	require.NoError(t, a.Configure(cfg))
+	require.Empty(t, resumes(t, a, 3))
+	require.EqualValues(t, 1, a.Counters().Of(forgotten))
+}
+
+func BenchmarkResume(b *testing.B) {
+	a, err := congested.New(method(congested.PPFC))
+	require.NoError(b, err)
+	congest(a, nil, &event{Frame: data(b), Options: ip, Port: 3}, now)
+	for b.Loop() {
+		a.Resume(nil, 4)
+	}
 }

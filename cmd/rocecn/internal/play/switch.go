@@ -304,7 +304,9 @@ func (s *congestedSwitch) relieve(out []byte, now time.Time) ([]byte, line) {
 		return out, line{}
 	}
 	out, d := s.Resume(out, s.event.Port)
-	s.resumes = d.Action != node.Nothing
+	if s.resumes = d.Action == node.Sent; !s.resumes {
+		return out, line{}
+	}
 	l := lineOf(&d)
 	l.MarkECN = &d.MarkECN
 	return out, l
