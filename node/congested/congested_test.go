@@ -598,25 +598,24 @@ func problem(fastCNP []byte) []byte {
 // What a sender rejects counts in its own domain: in another, somebody else may have its address.
 func TestRejectionOfDomain(t *testing.T) {
 	a := agent(t, method(congested.FastCNP))
-	congested := func(domain uint32) ([]byte, message.Kind) {
+	congest := func(domain uint32) ([]byte, message.Kind) {
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(data(t), ip))
 		out, d := a.Congested(nil, &f, domain, congested.Event{}, now)
 		return out, d.Kind
 	}
 	reject := func(octets []byte, domain uint32) node.Reason {
-		var f rocev2.Frame
-		f.SetICMPv6(src6, self6, problem(octets))
-		_, d := a.Receive(nil, &f, domain, now)
+		icmp(agent(t, congested.Config{}), src6, problem(octets), now) // makes frame
+		_, d := a.Receive(nil, &frame, domain, now)
 		return d.Reason
 	}
-	sent, _ := congested(1)
+	sent, _ := congest(1)
 	require.Equal(t, node.Denied, reject(sent, 2), "sent in another domain")
-	_, kind := congested(1)
+	_, kind := congest(1)
 	require.Equal(t, message.FastCNP, kind)
 	require.Equal(t, node.Accepted, reject(sent, 1))
 	for domain, want := range map[uint32]message.Kind{0: message.FastCNP, 1: message.Other, 2: message.FastCNP} {
-		_, kind := congested(domain)
+		_, kind := congest(domain)
 		require.Equal(t, want, kind, domain)
 	}
 }
