@@ -309,3 +309,15 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// A Frame that nothing was decoded into is no message.
+func TestZeroFrame(t *testing.T) {
+	var m Message
+	for range 2 {
+		require.ErrorIs(t, m.DecodeFrame(new(rocev2.Frame), Config{}), rocev2.ErrNotRoCEv2)
+		require.Equal(t, Other, m.Kind)
+		require.Equal(t, ReachNothing, m.Reach)
+		require.ErrorIs(t, m.DecodeInner(new(rocev2.Frame), Config{}), rocev2.ErrNotRoCEv2)
+		require.Zero(t, SnapLength(new(rocev2.Frame), Config{}))
+	}
+}

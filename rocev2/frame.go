@@ -20,7 +20,8 @@ import (
 // Without tunnels the two are the same. The frame is walked once for both: what is below a tunnel
 // is looked for when it is first asked for, from where the walk had stopped.
 //
-// The zero value is ready for any number of Decode calls; nothing allocates. A Frame is not safe for concurrent use.
+// The zero value is a frame of no octets, ready for any number of Decode calls; nothing allocates. A Frame is not safe
+// for concurrent use.
 type Frame struct {
 	// Octets and Options are those of Decode.
 	Octets  []byte
@@ -30,9 +31,10 @@ type Frame struct {
 	// walk would say: see plain.
 	udp, end int // where UDP header and IP packet stand and end; udp is 0 for other frames
 
-	near course // through IP in IP alone
+	near course // through IP in IP alone; valid where walked is set
 	far  course // below the tunnels; valid where below is set
 
+	walked    bool  // near and what belongs to it are set
 	descended bool  // below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
 	broken    error // what is wrong with a tunnel; valid where descended is set
@@ -46,7 +48,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	f.Octets, f.Options = b, o
 	if o.Link == LinkEthernet {
 		if udp, end := plain(b); udp != 0 && end <= len(b) && end >= udp+8 {
-			f.udp, f.end = udp, end
+			f.udp, f.end, f.walked = udp, end, false
 			return nil
 		}
 	}
@@ -58,7 +60,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 func (f *Frame) DecodePacket(p *Packet, b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet && p.decodePlain(b) {
 		f.Octets, f.Options = b, o
-		f.udp, f.end = 14+20, 14+len(p.IP)
+		f.udp, f.end, f.walked = 14+20, 14+len(p.IP), false
 		if b[14]>>4 == 6 {
 			f.udp = 14 + 40
 		}
@@ -70,7 +72,7 @@ func (f *Frame) DecodePacket(p *Packet, b []byte, o DecodeOptions) error {
 
 // walk sets near and what belongs to it.
 func (f *Frame) walk() error {
-	f.below = false
+	f.walked, f.below = true, false
 	if f.descended = f.Options.Outer; f.descended {
 		f.broken = nil
 	}
@@ -92,7 +94,6 @@ func (f *Frame) plainPort() uint16 {
 // fill sets near to what the walk says of a plain frame.
 func (f *Frame) fill() {
 	f.near.setPlain(f.Octets, 14, f.udp, f.end, f.Options.Cut)
-	f.udp = 0
 }
 
 // setPlain sets w to what the walk says of a plain frame.
@@ -107,7 +108,7 @@ func (w *walk) setPlain(b []byte, ip, udp, end int, cut bool) {
 
 // outer returns the walk through IP in IP alone.
 func (f *Frame) outer() *course {
-	if f.udp != 0 {
+	if !f.walked {
 		f.walk()
 	}
 	return &f.near
@@ -229,6 +230,9 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 // Outermost returns the outermost IP packet, as the node saw it: up to the end that its length field
 // gives or as far as there are octets. It is nil where there is no whole IP header.
 func (f *Frame) Outermost() []byte {
+	if ip, _ := f.Plain(); ip != nil {
+		return ip
+	}
 	w := f.inner()
 	if w.ip == w.outer && !w.begins(f.Octets) {
 		return nil
@@ -249,7 +253,7 @@ func (f *Frame) Outermost() []byte {
 }
 
 // Cut says whether the outermost packet has fewer octets than its length field says.
-func (f *Frame) Cut() bool { return f.inner().missing(f.Octets) }
+func (f *Frame) Cut() bool { return f.udp == 0 && f.inner().missing(f.Octets) }
 
 // IP returns the innermost packet, as Outermost does the outermost one: where its own length field
 // cannot be read, up to the end of what carries it. It is nil where no IP header begins.
@@ -327,7 +331,12 @@ func (f *Frame) Packet(p *Packet) error {
 // PacketCut is Packet for a frame that is taken as it is, whether the capture cut it or not: octets
 // that are missing make p Truncated and are no error. It is for those who look at what is wrong with
 // a packet only after they have seen that the packet concerns them.
-func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
+func (f *Frame) PacketCut(p *Packet) error {
+	if f.udp != 0 && p.decodePlain(f.Octets) {
+		return nil
+	}
+	return f.packet(p, true)
+}
 
 func (f *Frame) packet(p *Packet, cut bool) error {
 	if f.udp != 0 && f.plainPort() != Port {
@@ -370,7 +379,7 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 		d.set(b, &w)
 		return nil
 	}
-	w := &f.near.walk
+	w := &f.outer().walk
 	if err := w.check(b, cut || w.cut, ports); err != nil {
 		return err
 	}
@@ -439,6 +448,9 @@ func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
 // ICMPv6 returns the message, from its type on, where the frame is an ICMPv6 packet in no tunnel;
 // ok is false for others.
 func (f *Frame) ICMPv6() (message []byte, ok bool) {
+	if f.udp != 0 {
+		return nil, false
+	}
 	w := f.outer()
 	if w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 ||
 		!w.cut && w.missing(f.Octets) {

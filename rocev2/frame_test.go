@@ -64,3 +64,76 @@ func TestFrameICMPv6(t *testing.T) {
 	require.False(t, ok)
 	require.Equal(t, ErrNotification, f.MayAnswer())
 }
+
+// A Frame that nothing was decoded into is one of no octets.
+func TestZeroFrame(t *testing.T) {
+	var p Packet
+	var d Datagram
+	var flow Flow
+	for name, ask := range map[string]func(f *Frame) error{
+		"Packet":        func(f *Frame) error { return f.Packet(&p) },
+		"PacketCut":     func(f *Frame) error { return f.PacketCut(&p) },
+		"InnerPacket":   func(f *Frame) error { return f.InnerPacket(&p) },
+		"Datagram":      func(f *Frame) error { return f.Datagram(&d) },
+		"DatagramCut":   func(f *Frame) error { return f.DatagramCut(&d) },
+		"InnerDatagram": func(f *Frame) error { return f.InnerDatagram(&d, Port) },
+		"FiveTuple":     func(f *Frame) error { _, err := f.FiveTuple(); return err },
+		"Flow":          func(f *Frame) error { return f.Flow(&flow) },
+	} {
+		require.Equal(t, errFrame, ask(new(Frame)), name)
+	}
+	for name, ask := range map[string]func(f *Frame) any{
+		"Outermost":   func(f *Frame) any { return f.Outermost() },
+		"Innermost":   func(f *Frame) any { return f.Innermost() },
+		"IP":          func(f *Frame) any { return f.IP() },
+		"Plain":       func(f *Frame) any { ip, _ := f.Plain(); return ip },
+		"Link":        func(f *Frame) any { return f.Link() },
+		"LinkPayload": func(f *Frame) any { return f.LinkPayload() },
+		"EtherType":   func(f *Frame) any { return f.EtherType() },
+		"MACs":        func(f *Frame) any { _, _, ok := f.MACs(); return ok },
+		"VLAN":        func(f *Frame) any { _, _, ok := f.VLAN(); return ok },
+		"ICMPv6":      func(f *Frame) any { _, ok := f.ICMPv6(); return ok },
+		"Fragment":    func(f *Frame) any { _, ok := f.Fragment(); return ok },
+		"Cut":         func(f *Frame) any { return f.Cut() },
+		"Tunnelled":   func(f *Frame) any { return f.Tunnelled() },
+		"OuterSrc":    func(f *Frame) any { return f.OuterSrc().IsValid() },
+		"FlowLabel":   func(f *Frame) any { return f.FlowLabel() },
+		"SnapLength":  func(f *Frame) any { return f.SnapLength(Port) },
+		"MayAnswer":   func(f *Frame) any { return f.MayAnswer() },
+	} {
+		require.Empty(t, ask(new(Frame)), name)
+	}
+	for range new(Frame).Extensions() {
+		t.Error("an extension header")
+	}
+}
+
+// What a Frame says does not depend on what it was asked before, and plain ones say it without a walk.
+func TestFrameOrderOfQuestions(t *testing.T) {
+	for _, c := range wiretest.Capture(t, "rxe-rping6.pcap") {
+		var f Frame
+		if f.Decode(c.Data, DecodeOptions{}) != nil {
+			continue
+		}
+		ip, udp := f.Plain()
+		require.NotNil(t, ip)
+		require.Equal(t, ip, f.Outermost())
+		require.False(t, f.Cut())
+		_, ok := f.ICMPv6()
+		require.False(t, ok)
+		var first, second Packet
+		require.Equal(t, f.Packet(&first), f.PacketCut(&second))
+		require.Equal(t, first, second)
+		require.False(t, f.walked)
+
+		require.Equal(t, ip, f.IP()) // is found by walking
+		require.True(t, f.walked)
+		again, behind := f.Plain()
+		require.Equal(t, [][]byte{ip, udp}, [][]byte{again, behind})
+		require.Equal(t, ip, f.Outermost())
+		var d Datagram
+		require.NoError(t, f.Datagram(&d))
+		require.Equal(t, ip, d.IP)
+		require.Equal(t, udp[8:len(d.Data)+8], d.Data)
+	}
+}
