@@ -143,11 +143,14 @@ type Message struct {
 // of ours ([rocev2.ErrNotRoCEv2] matches it), or Broken, and then says what is
 // wrong. In those cases, too, Reach says what is known of the packet: Kind and
 // Reach are always set.
+//
+// Of tunnels it opens IP in IP alone, as a host would: what VXLAN, Geneve, GRE or MPLS carry is
+// Other. DecodeInner opens them all.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	return m.decode(m.frame.DecodePacket(&m.Packet, b, o), &m.frame, &c)
 }
 
-// DecodeFrame is Decode for a frame that was walked before. m aliases what f does.
+// DecodeFrame is Decode for a frame that was walked before, and opens no other tunnels either. m aliases what f does.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	return m.decode(f.Packet(&m.Packet), f, &c)
 }

@@ -152,6 +152,54 @@ func TestDamagedFileEnds(t *testing.T) {
 	}
 }
 
+// A source that is away comes back, and there is something to do meanwhile.
+func TestLoop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	away := &flapping{}
+	var written bytes.Buffer
+	out, err := new(File).Sink(&written, capture.Raw)
+	require.NoError(t, err)
+	received, ticks := 0, 0
+	l := &Loop{
+		Out: out,
+		Receive: func(b []byte, _ int, _ *Packet) []byte {
+			received++
+			return b
+		},
+		Every: time.Millisecond,
+		Tick: func(time.Time) {
+			require.NoError(t, out.Send([]byte{1}))
+			if ticks++; ticks == 5 && received == 1 {
+				cancel()
+			}
+		},
+	}
+	require.NoError(t, l.Run(ctx, away))
+	require.Equal(t, 5, ticks)
+	require.Equal(t, 1, received)
+	require.Equal(t, 24+5*(16+1), written.Len())
+}
+
+// A flapping source is away first, then gives a packet, and then nothing.
+type flapping struct {
+	File
+	reads int
+}
+
+func (f *flapping) Read() ([]Packet, error) {
+	f.reads++
+	switch {
+	case f.stopped:
+		return nil, io.EOF
+	case f.reads == 1:
+		return nil, ErrAway
+	case f.reads == 2:
+		return make([]Packet, 1), nil
+	}
+	return nil, nil
+}
+
 // A sink that cannot write says so, each time.
 func TestFileSinkFails(t *testing.T) {
 	sink, err := new(File).Sink(&failing{after: 1}, capture.Raw)

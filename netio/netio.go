@@ -115,7 +115,7 @@ type Filter interface {
 var (
 	ErrNoInterface = errors.New("no such interface")
 	ErrDown        = errors.New("the interface is down")
-	// ErrAway ends nothing: packets come again when the interface is up. If it
+	// ErrAway ends nothing, and Run goes on: packets come again when the interface is up. If it
 	// was deleted, it must be opened again, by its name.
 	ErrAway     = errors.New("the interface went down or away")
 	ErrLinkType = errors.New("carries neither Ethernet nor IP")

@@ -1,6 +1,7 @@
 package netio
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -300,6 +301,46 @@ func TestAway(t *testing.T) {
 				wiretest.AwaitCarriers(t)
 			}
 		}
+	})
+}
+
+// Run goes on when the interface has gone down and come up again, and ticks meanwhile.
+func TestRunSurvivesFlap(t *testing.T) {
+	bothWays(t, func(t *testing.T, blocks bool) {
+		socket := cable(t)
+		in := open(t, PacketConfig{Interface: "far", Blocks: blocks})
+		frame := wiretest.Hex(t, untagged)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		received := 0
+		flap := func() {
+			ip(t, "link set far down")
+			ip(t, "link set far up")
+			wiretest.AwaitCarriers(t)
+		}
+		socket.Send(t, frame)
+		l := &Loop{
+			Receive: func(b []byte, _ int, p *Packet) []byte {
+				if bytes.Equal(frame, p.Data) {
+					received++
+				}
+				return b
+			},
+			Every: time.Millisecond,
+		}
+		flapped := false
+		l.Tick = func(time.Time) {
+			switch {
+			case received == 1 && !flapped:
+				flapped = true
+				flap()
+				socket.Send(t, frame)
+			case received == 2:
+				stop()
+			}
+		}
+		require.NoError(t, l.Run(ctx, in))
+		require.Equal(t, 2, received)
 	})
 }
 

@@ -2,6 +2,7 @@ package netio
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"time"
@@ -13,29 +14,53 @@ import (
 // nothing. What cannot be sent is counted in out, and no error.
 //
 // It ends with the error of a source, with nil when all sources have ended, or when
-// ctx has and what the kernel had by then is read. After [ErrAway] it may be called
-// again with the same sources.
+// ctx has and what the kernel had by then is read. [ErrAway] does not end it: packets
+// come again when the interface is up. Of one that was deleted none come any more.
 func Run(ctx context.Context, out Sink, f func(b []byte, source int, p *Packet) []byte, sources ...Source) error {
+	return (&Loop{Out: out, Receive: f}).Run(ctx, sources...)
+}
+
+// A Loop is [Run] with something to do from time to time, whether packets come or not.
+type Loop struct {
+	Out     Sink                                         // may be nil if nothing is sent
+	Receive func(b []byte, source int, p *Packet) []byte // is called with each packet
+
+	// Tick is called when Every has passed since the last time, at the latest after
+	// the packets that are read at once. It may send by Out. 0 stands for never.
+	Every time.Duration
+	Tick  func(now time.Time)
+}
+
+// Run is the function Run.
+func (l *Loop) Run(ctx context.Context, sources ...Source) error {
 	p, err := NewPoll(ctx, sources...)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	var b []byte
+	limit, next := time.Duration(-1), time.Now().Add(l.Every)
 	for {
-		source, packets, err := p.Next(-1)
+		if l.Every > 0 {
+			limit = max(0, time.Until(next))
+		}
+		source, packets, err := p.Next(limit)
 		if err == io.EOF {
 			return nil
-		} else if err != nil {
+		} else if err != nil && !errors.Is(err, ErrAway) {
 			return err
 		}
 		for i := range packets {
-			if b = f(b[:0], source, &packets[i]); len(b) > 0 {
-				_ = out.Send(b)
+			if b = l.Receive(b[:0], source, &packets[i]); len(b) > 0 {
+				_ = l.Out.Send(b)
 			}
 		}
-		if out != nil {
-			_ = out.Flush()
+		if now := time.Now(); l.Every > 0 && !now.Before(next) {
+			l.Tick(now)
+			next = now.Add(l.Every)
+		}
+		if l.Out != nil {
+			_ = l.Out.Flush()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 // Switch is a live switch agent: it watches the packets that leave by an interface of
-// a Linux router, and while the queue there is long, it sends their senders Fast CNPs.
-// What it counts is at /metrics.
+// a Linux router, and while the queue there is long, it sends their senders Fast CNPs, or
+// stops them by PPFC and lets them run again when the queue is short. What it counts is
+// at /metrics.
 //
 //	go run ./examples/switch -i eth1 -self 2001:db8:ffff::5 -senders 2001:db8:1::/48
 package main
@@ -19,6 +20,7 @@ import (
 
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/level"
@@ -46,15 +48,17 @@ func watch(name string, depth *atomic.Uint64) {
 
 func main() {
 	var self netip.Addr
-	var senders netip.Prefix
+	var senders, paused netip.Prefix
 	name := flag.String("i", "", "congested `interface`")
 	address := flag.String("http", "localhost:9099", "`address` of /metrics")
 	flag.TextVar(&self, "self", netip.Addr{}, "own IPv6 `address`")
-	flag.TextVar(&senders, "senders", netip.Prefix{}, "`prefix` of the senders that are told")
+	flag.TextVar(&senders, "senders", netip.Prefix{}, "`prefix` of the senders that are told by Fast CNP")
+	flag.TextVar(&paused, "pause", netip.Prefix{}, "`prefix` of those that are stopped by PPFC")
 	flag.Parse()
 	agent := must(congested.New(congested.Config{
 		Enabled: true, CannotMark: true, Self6: self,
-		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.FastCNP}),
+		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: senders, Value: congested.FastCNP},
+			acl.Entry[congested.Method]{Prefix: paused, Value: congested.PPFC}),
 		PerFlow: [8]time.Duration{1: 10 * time.Millisecond, 2: time.Millisecond, 3: 100 * time.Microsecond},
 		Out:     limit.Rate{PerSecond: 1000, Burst: 100},
 	}))
@@ -77,7 +81,7 @@ func main() {
 	thresholds := level.Thresholds{Up: []uint64{3000, 30_000, 100_000}, Down: []uint64{1000, 10_000, 50_000}}
 	var now uint8
 	var frame rocev2.Frame
-	log.Fatal(netio.Run(context.Background(), out, func(b []byte, source int, p *netio.Packet) []byte {
+	receive := func(b []byte, source int, p *netio.Packet) []byte {
 		_ = frame.Decode(p.Data, p.Options()) // the agent says what it is
 		if now = thresholds.Of(depth.Load(), now); source == 1 {
 			b, _ = agent.Receive(b, &frame, 0, p.Time)
@@ -85,5 +89,17 @@ func main() {
 			b, _ = agent.Congested(b, &frame, 0, congested.Event{Level: now}, p.Time)
 		}
 		return b
-	}, leaving, icmp))
+	}
+	var run []byte
+	resume := func(time.Time) { // whoever was stopped, though no packet leaves any more
+		for now = thresholds.Of(depth.Load(), now); now == 0; {
+			var d node.Decision
+			if run, d = agent.Resume(run[:0], 0); d.Action == node.Nothing {
+				return
+			}
+			_ = out.Send(run)
+		}
+	}
+	loop := netio.Loop{Out: out, Receive: receive, Every: 20 * time.Millisecond, Tick: resume}
+	log.Fatal(loop.Run(context.Background(), leaving, icmp))
 }
