@@ -1,6 +1,7 @@
 package congested_test
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -256,4 +257,25 @@ func TestRecognition(t *testing.T) {
 	require.NoError(t, err)
 	_, d := congest(a, nil, &event{Frame: notification, Options: ip}, now)
 	require.Equal(t, decision{Packet: message.FastCNP, Reason: node.NotOurs}, d)
+}
+
+// What is built with a Carriage that cannot be, sizes beyond all memory, and rates that are no numbers are refused by
+// name.
+func TestNewRefusesTheImpossible(t *testing.T) {
+	bad := rocev2.Carriage{DSCP: 200}
+	for text, change := range map[string]func(*congested.Config){
+		"FastCNP.Carriage":    func(c *congested.Config) { c.FastCNP.Carriage = bad },
+		"Proxy.Carriage":      func(c *congested.Config) { c.Proxy.Carriage = bad },
+		"FCN.Carriage":        func(c *congested.Config) { c.FCN.Carriage = bad },
+		"PPFC.Carriage":       func(c *congested.Config) { c.PPFC.Carriage = bad },
+		"MaxFlows":            func(c *congested.Config) { c.MaxFlows = 1 << 60 },
+		"MaxPaused":           func(c *congested.Config) { c.MaxPaused = 1<<26 + 1 },
+		"Out: PerSecond NaN":  func(c *congested.Config) { c.Out.PerSecond = math.NaN() },
+		"Out: PerSecond +Inf": func(c *congested.Config) { c.Out.PerSecond = math.Inf(1) },
+	} {
+		cfg := method(congested.FastCNP)
+		change(&cfg)
+		_, err := congested.New(cfg)
+		require.ErrorContains(t, err, text)
+	}
 }

@@ -178,7 +178,10 @@ func (c *Config) check() error {
 	default:
 		return fmt.Errorf("Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
-	return role.CheckTime("RejectedFor", c.RejectedFor)
+	return cmp.Or(role.CheckTime("RejectedFor", c.RejectedFor),
+		role.CheckCarriage("FastCNP.Carriage", c.FastCNP.Carriage),
+		role.CheckCarriage("Proxy.Carriage", c.Proxy.Carriage),
+		role.CheckCarriage("FCN.Carriage", c.FCN.Carriage), role.CheckCarriage("PPFC.Carriage", c.PPFC.Carriage))
 }
 
 // Counters returns what has been counted. Other goroutines may read it.

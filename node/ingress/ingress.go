@@ -110,7 +110,7 @@ func (c *Config) complete() error {
 		role.CheckTime("Idle", c.Idle), role.CheckTime("Quarantine", c.Quarantine),
 		role.CheckTime("PerFlow", c.PerFlow),
 		role.CheckRate("In", c.In), role.CheckRate("InPerSource", c.InPerSource), role.CheckRate("Out", c.Out),
-		c.Carriage.Apply(new(rocev2.Datagram)))
+		role.CheckCarriage("Carriage", c.Carriage))
 }
 
 // A PE is an ingress PE.

@@ -43,6 +43,9 @@ func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, n
 		return out
 	}
 	d.Packet = message.FCN
+	if d.Reason == node.Accepted {
+		d.From = q.Src
+	}
 	switch {
 	case !pe.cfg.Enabled:
 		d.Reason = node.Disabled
@@ -52,7 +55,6 @@ func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, n
 	case len(q.Outer) > 0:
 		d.Reason = node.Tunnelled
 	default:
-		d.From = q.Src
 		d.Reason = pe.intake.Admit(q.Src, now)
 	}
 	var m fcn.Message

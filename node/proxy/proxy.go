@@ -136,7 +136,7 @@ func (p *Proxy) Configure(cfg Config) error {
 		err = role.First("proxy", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
 			role.CheckRate("Out", cfg.Out),
 			role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource),
-			cfg.Carriage.Apply(new(rocev2.Datagram)))
+			role.CheckCarriage("Carriage", cfg.Carriage))
 		if err != nil {
 			return err
 		}

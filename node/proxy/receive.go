@@ -53,6 +53,9 @@ func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision,
 	}
 	d.Packet = message.Proxy
 	q := &p.datagram
+	if d.Reason == node.Accepted {
+		d.From = q.Src
+	}
 	switch {
 	case !p.cfg.Enabled:
 		d.Reason = node.Disabled
@@ -87,7 +90,6 @@ func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now ti
 
 // answer answers a message that was admitted: p.datagram.
 func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []byte {
-	d.From = p.datagram.Src
 	var m proxymsg.Message
 	if m.Decode(p.datagram.Data, p.cfg.Family) != nil {
 		d.Reason = node.Broken

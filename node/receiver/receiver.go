@@ -79,7 +79,8 @@ func (r *Receiver) Configure(cfg Config) error {
 	if cfg.Enabled {
 		memory, err := r.memory.Check(cfg.Seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16})
 		err = role.First("receiver", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
-			role.CheckRate("Out", cfg.Out))
+			role.CheckRate("Out", cfg.Out), role.CheckCarriage("CNP.Carriage", cfg.CNP.Carriage),
+			role.CheckCarriage("FastCNP.Carriage", cfg.FastCNP.Carriage))
 		if err != nil {
 			return err
 		}

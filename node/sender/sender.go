@@ -193,6 +193,9 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	case len(p.Outer) > 0 && !s.cfg.AllowTunnel:
 		d.Reason = node.Tunnelled
 	}
+	if reason == node.Accepted {
+		d.From = p.Src
+	}
 	if d.Reason != node.Accepted {
 		return
 	}
@@ -208,7 +211,7 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	case !s.withinLimits(p):
 		d.Reason = node.Broken
 	default:
-		d.From, d.Flow.Domain = p.Src, domain
+		d.Flow.Domain = domain
 		d.Reason = s.read(p, d)
 	}
 	if d.Reason == node.Accepted {

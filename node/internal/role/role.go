@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -119,6 +120,8 @@ func CheckAddr(name string, a netip.Addr, is4 bool) error {
 // CheckRate says whether a rate is one: a Burst alone sets no limit, though whoever gives one means to.
 func CheckRate(name string, r limit.Rate) error {
 	switch {
+	case math.IsNaN(r.PerSecond) || math.IsInf(r.PerSecond, 0):
+		return fmt.Errorf("%s: PerSecond %v is no finite number", name, r.PerSecond)
 	case r.PerSecond < 0 || r.Burst < 0:
 		return fmt.Errorf("%s %+v is negative", name, r)
 	case r.Burst > 0 && r.PerSecond == 0:
@@ -148,8 +151,11 @@ type Memory struct {
 func (m *Memory) Check(seed uint64, sizes ...Size) (next Memory, err error) {
 	next = Memory{seed: seed, taken: true}
 	for i, s := range sizes {
-		if s.N < 0 {
+		switch {
+		case s.N < 0:
 			return next, fmt.Errorf("%s %d is negative", s.Name, s.N)
+		case s.N > MaxSize:
+			return next, fmt.Errorf("%s %d is over the maximum, %d", s.Name, s.N, MaxSize)
 		}
 		if next.sizes[i] = s.N; s.N == 0 {
 			next.sizes[i] = s.Default
@@ -167,6 +173,17 @@ func (m *Memory) Check(seed uint64, sizes ...Size) (next Memory, err error) {
 		next.seed = rand.Uint64()
 	}
 	return next, nil
+}
+
+// MaxSize is the maximum of a size, such that no table has more than a few GB.
+const MaxSize = 1 << 26
+
+// CheckCarriage says whether packets can be built with a Carriage.
+func CheckCarriage(name string, c rocev2.Carriage) error {
+	if err := c.Apply(new(rocev2.Datagram)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // Taken says whether memory was taken.

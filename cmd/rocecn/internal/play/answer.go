@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -104,6 +105,8 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 		return fmt.Errorf("-per-flow %v is negative", cfg.PerFlow[0])
 	case cfg.Out.PerSecond < 0:
 		return fmt.Errorf("-rate %v is negative", cfg.Out.PerSecond)
+	case math.IsNaN(cfg.Out.PerSecond) || math.IsInf(cfg.Out.PerSecond, 0):
+		return fmt.Errorf("-rate %v is no finite number", cfg.Out.PerSecond)
 	}
 	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}
 	cfg.Methods = acl.NewMap(everybody)

@@ -1,0 +1,63 @@
+package node_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Whoever is not on the access list is named in the Decision that refuses its message.
+func TestFromOfRefused(t *testing.T) {
+	from, self := netip.MustParseAddr("2001:db8::5"), netip.MustParseAddr("2001:db8::1")
+	c := cnp.New(0x11, 0xFFFF)
+	aCNP, err := c.AppendPacket(nil, from, self, rocev2.Carriage{})
+	require.NoError(t, err)
+	n := ppfc.New(7, 0xFFFF, ppfc.Extension{Congested: from, Type: ppfc.Stop})
+	aPPFC, err := n.AppendPacket(nil, from, self, rocev2.Carriage{})
+	require.NoError(t, err)
+	m := fcn.Message{FlowLabel: 5, Level: 3}
+	anFCN, err := m.AppendPacket(nil, from, self, fcn.Config{})
+	require.NoError(t, err)
+	toProxy := wiretest.Hex(t, "60000000 0008 11 40 20010db8000000000000000000000005"+
+		"20010db8000000000000000000000001 c000 03fe 0008 0000")
+
+	var f rocev2.Frame
+	frame := func(octets []byte) *rocev2.Frame {
+		_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		return &f
+	}
+	now := time.Unix(1795254649, 0)
+	check := func(name string, d node.Decision) {
+		require.Equal(t, []any{node.Refused, node.Denied, from}, []any{d.Action, d.Reason, d.From}, name)
+	}
+	s, err := sender.New(sender.Config{Enabled: true, Self6: self})
+	require.NoError(t, err)
+	_, sent := s.Receive(nil, frame(aPPFC), 0, now)
+	check("sender", sent.Decision)
+	_, sent = s.Receive(nil, frame(aCNP), 0, now)
+	require.Equal(t, []any{node.UnknownQP, from}, []any{sent.Reason, sent.From}, "sender")
+	table, err := pause.New(pause.Config{Enabled: true, Self6: self})
+	require.NoError(t, err)
+	_, paused := table.Receive(nil, frame(aPPFC), 0, now)
+	check("pause", paused.Decision)
+	p, err := proxy.New(proxy.Config{Enabled: true, Self6: self})
+	require.NoError(t, err)
+	_, told := p.Receive(nil, frame(toProxy), 0, now)
+	check("proxy", told.Decision)
+	pe, err := ingress.New(ingress.Config{Enabled: true, WAN: self})
+	require.NoError(t, err)
+	_, named := pe.Receive(nil, frame(anFCN), 0, now)
+	check("ingress", named.Decision)
+}
