@@ -408,6 +408,8 @@ func TestUsage(t *testing.T) {
 		{"-source", source, "-every", "-1", in, out},
 		{"-source", source, "-per-flow", "-1s", in, out},
 		{"-source", source, "-rate", "-1", in, out},
+		{"-source", source, "-rate", "NaN", in, out},
+		{"-source", source, "-rate", "Inf", in, out},
 		{"-source", source, "-long", "cut", in, out},
 		{"-source", source, "-nonsense", in, out},
 	} {
