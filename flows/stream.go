@@ -44,7 +44,7 @@ func (t *Table) find(k *key) *stream {
 // stream returns the stream with a key, a new one if there was none.
 func (t *Table) stream(k *key) *stream {
 	hash := k.Hash(t.streams.Seed)
-	s, id := t.streams.Find(k, hash)
+	s, _ := t.streams.Find(k, hash)
 	if s != nil {
 		s.used = true
 		t.touch(s)
@@ -53,7 +53,7 @@ func (t *Table) stream(k *key) *stream {
 	if t.streams.Full() {
 		t.evict()
 	}
-	id = t.streams.Add(k, hash, 0)
+	id := t.streams.Add(k, hash, 0)
 	s = t.streams.At(id)
 	t.numbers++
 	s.id, s.number = id, t.numbers

@@ -314,7 +314,7 @@ func TestNoAllocations(t *testing.T) {
 
 // All places of a set are found, also by key 0.
 func TestSets(t *testing.T) {
-	type entry struct{ key, value uint64 }
+	type entry struct{ _, _ uint64 }
 	for _, c := range []struct{ keys, sets int }{{-1, 1}, {0, 1}, {4, 1}, {5, 2}, {1000, 256}} {
 		s := NewSets[entry](c.keys)
 		require.Len(t, s.All, c.sets)

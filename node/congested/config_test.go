@@ -51,7 +51,7 @@ func TestNewRefuses(t *testing.T) {
 		{"Alarm:8", func(c *congested.Config) { c.PauseFrom.Alarm = 8 }},
 		{"Hold:8", func(c *congested.Config) { c.PauseFrom.Hold = 8 }},
 		{"Stop:8", func(c *congested.Config) { c.PauseFrom.Stop = 8 }},
-		{"Fallback is for a node that CannotMark", func(c *congested.Config) { c.Fallback = congested.Proxy }},
+		{"a Fallback is for a node that CannotMark", func(c *congested.Config) { c.Fallback = congested.Proxy }},
 		{"Fallback fastcnp", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.FastCNP }},
 		{"Fallback mark", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark }},
 		{"Fallback Method(6)", func(c *congested.Config) { c.CannotMark, c.Fallback = true, congested.Mark+1 }},

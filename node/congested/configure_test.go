@@ -30,7 +30,7 @@ func TestConfigure(t *testing.T) {
 		"MaxSent cannot change":     func(c *congested.Config) { c.MaxSent = 65 },
 		"MaxRejected cannot change": func(c *congested.Config) { c.MaxRejected = 65 },
 		"MaxPaused cannot change":   func(c *congested.Config) { c.MaxPaused = 65 },
-		"Seed cannot change":        func(c *congested.Config) { c.Seed = 9 },
+		"the Seed cannot change":    func(c *congested.Config) { c.Seed = 9 },
 	} {
 		bad := cfg
 		bad.Methods = nil

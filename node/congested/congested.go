@@ -173,10 +173,10 @@ func (c *Config) check() error {
 	case Nothing:
 	case Proxy, FCN, PPFC:
 		if !c.CannotMark {
-			return errors.New("Fallback is for a node that CannotMark")
+			return errors.New("a Fallback is for a node that CannotMark")
 		}
 	default:
-		return fmt.Errorf("Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
+		return fmt.Errorf("the Fallback %v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
 	return cmp.Or(role.CheckTime("RejectedFor", c.RejectedFor),
 		role.CheckCarriage("FastCNP.Carriage", c.FastCNP.Carriage),

@@ -92,7 +92,7 @@ const maxFlows = 1 << 16
 func (c *Config) complete() error {
 	c.Instances = cmp.Or(c.Instances, 1)
 	if c.Instances < 1 || c.Instances > MaxLabel || c.Instance < 0 || c.Instance >= c.Instances {
-		return fmt.Errorf("Instance %d of %d Instances", c.Instance, c.Instances)
+		return fmt.Errorf("there is no Instance %d of %d Instances", c.Instance, c.Instances)
 	}
 	labels := share(c.Instance, c.Instances)
 	if c.Instance == 0 {
@@ -158,9 +158,9 @@ func (pe *PE) Configure(cfg Config) error {
 	switch err = cmp.Or(err, wrong); {
 	case err != nil:
 	case pe.memory.Taken() && instance != pe.instance:
-		err = errors.New("Instance and Instances cannot change: labels are in use")
+		err = errors.New("the Instance and Instances cannot change: labels are in use")
 	case pe.memory.Taken() && seed != ([32]byte{}) && seed != pe.seed:
-		err = errors.New("Seed cannot change: labels are in use")
+		err = errors.New("the Seed cannot change: labels are in use")
 	}
 	if err != nil {
 		return role.First("ingress", err)

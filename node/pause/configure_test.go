@@ -32,7 +32,7 @@ func TestConfigure(t *testing.T) {
 		"InPerSource":              func(c *pause.Config) { c.InPerSource.Burst = 1 },
 		"MaxTargets cannot change": func(c *pause.Config) { c.MaxTargets = 65 },
 		"MaxSources cannot change": func(c *pause.Config) { c.MaxSources = 65 },
-		"Seed cannot change":       func(c *pause.Config) { c.Seed = 9 },
+		"the Seed cannot change":   func(c *pause.Config) { c.Seed = 9 },
 	} {
 		bad := cfg
 		bad.Accept = nil

@@ -31,13 +31,13 @@ func TestConfigure(t *testing.T) {
 		"Out has a Burst":         func(c *receiver.Config) { c.Out = limit.Rate{Burst: 5} },
 		"MaxFlows -1 is negative": func(c *receiver.Config) { c.MaxFlows = -1 },
 		"MaxFlows cannot change":  func(c *receiver.Config) { c.MaxFlows = 65 },
-		"Seed cannot change":      func(c *receiver.Config) { c.Seed = 9 },
+		"the Seed cannot change":  func(c *receiver.Config) { c.Seed = 9 },
 	} {
 		bad := cfg
 		bad.QPs = nil
 		change(&bad)
 		require.ErrorContains(t, r.Configure(bad), text)
-		if text != "MaxFlows cannot change" && text != "Seed cannot change" {
+		if text != "MaxFlows cannot change" && text != "the Seed cannot change" {
 			_, err := receiver.New(bad)
 			require.ErrorContains(t, err, text)
 		}

@@ -32,7 +32,7 @@ func TestConfigure(t *testing.T) {
 		"In has a Burst":           func(c *sender.Config) { c.In = limit.Rate{Burst: 1} },
 		"MaxQPs cannot change":     func(c *sender.Config) { c.MaxQPs = 65 },
 		"MaxSources cannot change": func(c *sender.Config) { c.MaxSources = 65 },
-		"Seed cannot change":       func(c *sender.Config) { c.Seed = 9 },
+		"the Seed cannot change":   func(c *sender.Config) { c.Seed = 9 },
 	} {
 		bad := cfg
 		bad.Accept = nil

@@ -166,7 +166,7 @@ func (m *Memory) Check(seed uint64, sizes ...Size) (next Memory, err error) {
 	}
 	switch {
 	case m.taken && seed != 0 && seed != m.seed:
-		return next, errors.New("Seed cannot change: tables are in use")
+		return next, errors.New("the Seed cannot change: tables are in use")
 	case m.taken:
 		next.seed = m.seed
 	case seed == 0:

@@ -260,7 +260,7 @@ func TestMemory(t *testing.T) {
 		"left out":               {0, 0, 5, ""},
 		"another size":           {7, 11, 5, "MaxA cannot change: memory was taken for 10"},
 		"another default":        {7, 10, 0, "MaxB cannot change: memory was taken for 5"},
-		"another seed":           {8, 10, 5, "Seed cannot change: tables are in use"},
+		"another seed":           {8, 10, 5, "the Seed cannot change: tables are in use"},
 		"another size and seed":  {8, 10, 6, "MaxB cannot change: memory was taken for 5"},
 		"negative":               {7, -1, 5, "MaxA -1 is negative"},
 		"negative, other before": {7, 11, -1, "MaxA cannot change: memory was taken for 10"},
@@ -289,7 +289,7 @@ func TestMemorySeed(t *testing.T) {
 	_, err = a.Check(a.Seed())
 	require.NoError(t, err)
 	_, err = a.Check(a.Seed() ^ 1)
-	require.EqualError(t, err, "Seed cannot change: tables are in use")
+	require.EqualError(t, err, "the Seed cannot change: tables are in use")
 }
 
 // The list comes first; what one limit refuses takes nothing from the other.
