@@ -236,7 +236,7 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 // mayNotify says whether a broken RoCEv2 packet may be a notification: its opcode is that of a CNP, or is missing.
 func mayNotify(f *rocev2.Frame) bool {
 	var q rocev2.Datagram
-	return f.DatagramCut(&q, rocev2.Port) != nil || len(q.Data) > 0 && bth.Opcode(q.Data[0]) == bth.CNP
+	return f.DatagramCut(&q, rocev2.Port) != nil || len(q.Data) == 0 || bth.Opcode(q.Data[0]) == bth.CNP
 }
 
 // withinLimits says whether the options are within Config.Limits. Long lists of

@@ -822,3 +822,26 @@ func TestMemory(t *testing.T) {
 	require.Less(t, wiretest.Allocated(func() { sender.New(sender.Config{}) }), uint64(16<<10),
 		"nothing for a role that is off")
 }
+
+// A packet to port 4791 that does not parse is refused where it may be a notification: its opcode is that of a CNP,
+// or cannot be read. Data and acknowledgements that do not parse are no business of a sender's.
+func TestBrokenMayNotify(t *testing.T) {
+	const header = "60000000 0000 11 40 20010db8000300000000000000000001 20010db8000100000000000000000001 c000 12b7"
+	for name, c := range map[string]struct {
+		udp  string
+		want node.Reason
+	}{
+		"a CNP without an ICRC":       {"0014 0000 81 40 ffff 00000022 00000000", node.Broken},
+		"no opcode":                   {"0008 0000", node.Broken},
+		"a UDP length of 4":           {"0004 0000 81 40 ffff 00000022 00000000", node.Broken},
+		"a SEND that breaks off":      {"0010 0000 04 40 ffff 00000022", node.NotOurs},
+		"an Acknowledge without AETH": {"0018 0000 11 40 ffff 00000022 00000000 00000000", node.NotOurs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := wiretest.Hex(t, header+c.udp)
+			b[5] = byte(len(b) - 40)
+			_, reason := receive(made(t, config(t)), b, ip, now)
+			require.Equal(t, c.want, reason)
+		})
+	}
+}
