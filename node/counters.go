@@ -36,13 +36,14 @@ type Counters struct {
 // columns is how many reasons or kinds of messages there may be.
 const columns = max(reasons, int(message.UnknownOption)+1)
 
-// at returns the counter of a Count.
+// at returns the counter of a Count, one that nobody sees where there is none: Refused has reasons and no kinds, the
+// other actions have kinds and no reasons.
 func (c *Counters) at(k Count) *atomic.Uint64 {
-	column := int(k.Kind)
-	if k.Reason != Accepted {
-		column = int(k.Reason)
+	column, other := int(k.Kind), int(k.Reason)
+	if k.Action == Refused {
+		column, other = other, column
 	}
-	if int(k.Action) >= actions || column >= columns {
+	if int(k.Action) >= actions || column >= columns || other != 0 {
 		return new(atomic.Uint64)
 	}
 	return &c.n[k.Action][column]
@@ -86,7 +87,8 @@ func (c *Counters) Add(others *Counters) {
 // Inc adds one. It is for roles.
 func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 
-// Decided counts a Decision. If it has a Reason, and nothing was done, its Action becomes Refused. It is for roles.
+// Decided counts a Decision: its Action, and its Reason, which also what was forwarded or marked can have. If it has a
+// Reason, and nothing was done, its Action becomes Refused. It is for roles.
 func (c *Counters) Decided(d *Decision) {
 	if d.Reason != Accepted && d.Action == Nothing {
 		d.Action, d.Kind = Refused, message.Other
@@ -94,9 +96,10 @@ func (c *Counters) Decided(d *Decision) {
 	if d.MarkECN {
 		c.Inc(Count{Action: Marked})
 	}
-	switch {
-	case d.Reason != Accepted:
+	if d.Reason != Accepted {
 		c.Inc(Count{Action: Refused, Reason: d.Reason})
+	}
+	switch {
 	case d.Action == Sent, d.Action == Taken, d.Action == Dropped:
 		c.Inc(Count{Action: d.Action, Kind: d.Kind})
 	case d.Action == Forwarded, d.Action == Learned, d.Action == Passed:

@@ -22,7 +22,7 @@ func TestDecided(t *testing.T) {
 		"nothing": {decision{Packet: message.Data}, node.Nothing, ""},
 		"refused": {decision{Reason: node.Limited, Kind: message.CNP}, node.Refused, "refused_limited"},
 		"forwarded, no label": {decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded,
-			"refused_table_full"},
+			"forwarded refused_table_full"},
 		"sent": {decision{Action: node.Sent, Kind: message.FCN}, node.Sent, "sent_fcn"},
 		"sent and marked": {decision{Action: node.Sent, Kind: message.FastCNP, MarkECN: true}, node.Sent,
 			"marked sent_fastcnp"},
@@ -71,6 +71,8 @@ func TestCountersOf(t *testing.T) {
 		{node.Count{Action: node.Refused}, 2},
 		{node.Count{Action: node.Refused, Reason: node.UnknownOption}, 1},
 		{node.Count{Action: node.Refused, Reason: node.Denied}, 0},
+		{node.Count{Action: node.Refused, Kind: message.Kind(node.Limited)}, 0},
+		{node.Count{Action: node.Sent, Reason: node.Reason(message.FCN)}, 0},
 		{node.Count{Action: node.NotECNCapable}, 1},
 		{node.Count{Action: node.Learned}, 0},
 	} {
