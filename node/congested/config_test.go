@@ -268,7 +268,7 @@ func TestNewRefusesTheImpossible(t *testing.T) {
 		"Proxy.Carriage":      func(c *congested.Config) { c.Proxy.Carriage = bad },
 		"FCN.Carriage":        func(c *congested.Config) { c.FCN.Carriage = bad },
 		"PPFC.Carriage":       func(c *congested.Config) { c.PPFC.Carriage = bad },
-		"MaxFlows":            func(c *congested.Config) { c.MaxFlows = 1 << 60 },
+		"MaxFlows":            func(c *congested.Config) { c.MaxFlows = math.MaxInt },
 		"MaxPaused":           func(c *congested.Config) { c.MaxPaused = 1<<26 + 1 },
 		"Out: PerSecond NaN":  func(c *congested.Config) { c.Out.PerSecond = math.NaN() },
 		"Out: PerSecond +Inf": func(c *congested.Config) { c.Out.PerSecond = math.Inf(1) },
