@@ -1,0 +1,282 @@
+package qpmap_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// How far from the last request another one may be: each line is shown to a Map of its
+// own, and tells whether it is known whose the last request was.
+func TestHowFarRequestsGo(t *testing.T) {
+	c := live()
+	unknownMTU := live()
+	unknownMTU.mtu = 0
+	type packets = []rocev2.Packet
+	seq := func(from, to uint32) (all packets) {
+		for n := from; n <= to; n++ {
+			all = append(all, c.request(n))
+		}
+		return all
+	}
+	nak := func(n uint32) rocev2.Packet {
+		p := c.ack(n)
+		p.BTH.AETH.Syndrome = 0x60 // PSN sequence error
+		return p
+	}
+	for _, x := range []struct {
+		what  string
+		of    *connection
+		shown packets
+		last  uint32 // the largest number of a request that is known then, or the least
+		step  int    // from it to the next one, which is not
+	}{
+		{"not answered", c, packets{c.request(0)}, 1 + 64, 1},
+		{"answered", c, packets{c.request(0), c.ack(0)}, 1 + 2048, 1},
+		{"further and further", c, packets{c.request(0), c.request(1 + 64), c.request(66 + 64)}, 131 + 64, 1},
+		{"READ of 0", c, packets{c.read(0, 0)}, 1 + 64, 1},
+		{"READ of 1", c, packets{c.read(0, 1)}, 1 + 64, 1},
+		{"READ of 1,024", c, packets{c.read(0, 1024)}, 1 + 64, 1},
+		{"READ of 1,025", c, packets{c.read(0, 1025)}, 2 + 64, 1},
+		{"READ of 2,047", c, packets{c.read(0, 2047)}, 2 + 64, 1},
+		{"READ of 2,048", c, packets{c.read(0, 2048)}, 2 + 64, 1},
+		{"READ of 2,049", c, packets{c.read(0, 2049)}, 3 + 64, 1},
+		// 4 MiB are 1,024 packets of 4,096 octets or 16,384 of 256
+		{"READ, MTU not known", unknownMTU, packets{c.read(0, 4<<20)}, 16384 + 64, 1},
+		{"READ, MTU not known, answered before", unknownMTU,
+			packets{c.request(0), c.ack(0), c.read(1, 4<<20)}, 1 + 16384 + 2048, 1},
+		{"READ, MTU not known, and as far as it goes", unknownMTU,
+			packets{c.read(0, 4<<20), c.request(16384 + 64)}, 16385 + 64 + 64, 1},
+		{"READ, MTU not known, and its second half again", unknownMTU,
+			packets{c.read(0, 8192), c.read(1, 4096)}, 32 + 64, 1},
+		{"again", c, seq(0, 9), 0, -1},
+		{"again, 256 before the last that was acknowledged", c, append(seq(0, 299), c.ack(299)), 299 - 256, -1},
+		{"again, acknowledged in no order", c, append(seq(0, 299), c.ack(299), c.ack(10)), 299 - 256, -1},
+		{"again, a NAK acknowledges those before", c, append(seq(0, 299), nak(299)), 298 - 256, -1},
+	} {
+		for _, known := range []bool{true, false} {
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, x.of.req(), x.of.rep())
+			observe(m, start, x.shown...)
+			n, srcQP := x.last, c.a
+			if !known {
+				n, srcQP = n+uint32(x.step), 0
+			}
+			observe(m, start, c.request(n))
+			requireSource(t, m, c.forth(), start, srcQP, "%s: request %d", x.what, int32(n))
+		}
+	}
+}
+
+// Nine READs of 2^20 PSNs each, none of them answered, are more than half of all PSNs.
+func TestManyREADs(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	observe(m, start, c.req(), c.rep())
+	for n := range uint32(9) {
+		observe(m, start, c.read(n<<20, 1<<30))
+		requireSource(t, m, c.forth(), start, c.a)
+	}
+	for _, n := range []uint32{9 << 20, 9 << 20, 9<<20 - 60000} { // the last ones again
+		observe(m, start, c.request(n))
+		requireSource(t, m, c.forth(), start, c.a, n)
+	}
+}
+
+// A sender knows of an acknowledgement within eight seconds, and does not repeat what
+// was acknowledged before.
+func TestHorizon(t *testing.T) {
+	for _, x := range []struct {
+		acked, again uint32
+		known        bool
+	}{{0, 0, false}, {2, 2, false}, {2, 3, true}, {0, 1, true}} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, c.req(), c.rep())
+		for n := range x.acked + 1 {
+			observe(m, start, c.request(n), c.ack(n))
+		}
+		at := start.Add(9 * time.Second)
+		observe(m, at, c.request(x.acked+1), c.ack(x.acked+1))
+		observe(m, at, c.request(x.acked))
+		requireSource(t, m, c.forth(), at, c.a)
+		at = at.Add(9 * time.Second)
+		observe(m, at, c.request(x.acked+2))
+		observe(m, at, c.request(x.again))
+		known := uint32(0)
+		if x.known {
+			known = c.a
+		}
+		requireSource(t, m, c.forth(), at, known, x)
+	}
+}
+
+// Which answers are to requests of a connection that were seen. What is asked for is
+// who sends the answers.
+func TestWhichAnswersCount(t *testing.T) {
+	for _, x := range []struct {
+		what  string
+		m     func(c *connection) *qpmap.Map
+		n     int32 // of the answer
+		known bool
+	}{
+		{"the last", nil, 2, true},
+		{"one not sent", nil, 3, false},
+		{"the one before the first", nil, -1, true},
+		{"the one before that", nil, -2, false},
+		{"as far as the capture may have lost", func(c *connection) *qpmap.Map {
+			m := established(c, true)
+			observe(m, start, c.request(3+2048))
+			return m
+		}, 3 + 2048, true},
+		{"further", func(c *connection) *qpmap.Map {
+			m := established(c, true)
+			observe(m, start, c.request(3+2049))
+			return m
+		}, 3 + 2049, false},
+		{"to a stray of a connection without requests", func(c *connection) *qpmap.Map {
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, c.req(), c.rep(), c.request(100))
+			return m
+		}, 100, false},
+	} {
+		c := live()
+		m := established(c, true)
+		if x.m != nil {
+			m = x.m(c)
+		}
+		observe(m, start, c.ack(uint32(x.n)))
+		known := uint32(0)
+		if x.known {
+			known = c.b
+		}
+		requireSource(t, m, c.back(), start, known, x.what)
+	}
+}
+
+// A request that asks for an answer is remembered for it, also one that may be a stray.
+func TestWhatAsks(t *testing.T) {
+	for op, asks := range map[bth.Opcode]bool{
+		bth.RCRDMAReadRequest: true, bth.RCCompareSwap: true, bth.RCFetchAdd: true,
+		bth.RCSendOnly: false, bth.RCRDMAWriteOnly: false,
+	} {
+		for _, ackReq := range []bool{false, true} {
+			c := live()
+			m := established(c, true)
+			p := c.unasking(op, 1000)
+			p.BTH.AckReq = ackReq
+			observe(m, start, p, c.ack(1000))
+			known := uint32(0)
+			if asks || ackReq {
+				known = c.b
+			}
+			requireSource(t, m, c.back(), start, known, "%v %v", op, ackReq)
+		}
+	}
+}
+
+// After a gap a connection goes on where three of its requests were answered, and from
+// there as any other.
+func TestGoesOn(t *testing.T) {
+	for _, x := range []struct {
+		n     uint32 // of the request after the answers
+		known bool
+	}{{4 + 2048, true}, {4 + 2049, false}} {
+		c := live()
+		m := established(c, true)
+		later := start.Add(1100 * time.Millisecond)
+		c.psnA += 1 << 20
+		for n := range uint32(4) {
+			observe(m, later, c.request(n))
+		}
+		for n := range uint32(4) {
+			observe(m, later, c.ack(n))
+			known := uint32(0)
+			if n >= 2 {
+				known = c.b
+			}
+			requireSource(t, m, c.back(), later, known, n)
+		}
+		observe(m, later, c.request(x.n))
+		known := c.a
+		if !x.known {
+			known = 0
+		}
+		requireSource(t, m, c.forth(), later, known, x.n)
+	}
+}
+
+// A life that three answers show begins after the last of them, and 2,048 further on at most.
+func TestVotedLife(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		for n := range uint32(3) {
+			observe(m, start, c.request(n), c.ack(n))
+		}
+		n, srcQP := uint32(3+2048), c.a
+		if !known {
+			n, srcQP = n+1, 0
+		}
+		observe(m, start, c.request(n))
+		requireSource(t, m, c.forth(), start, srcQP)
+	}
+}
+
+// A connection in the place of one that was answered is believed with its third answer,
+// and is then one that was answered.
+func TestAnnouncedAndAnswered(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	next := *c
+	next.a, next.psnA, next.psnB, next.commA, next.commB = 0x52, 0x600000, 0x700000, 1, 2
+	at := start.Add(2 * time.Second)
+	observe(m, at, next.req(), next.rep())
+	for n := range uint32(3) {
+		observe(m, at, next.request(n))
+		requireSource(t, m, next.forth(), at, 0)
+		observe(m, at, next.ack(n))
+	}
+	requireSource(t, m, next.forth(), at, next.a)
+	observe(m, at, next.request(1000))
+	requireSource(t, m, next.forth(), at, next.a)
+}
+
+// The payload of a First or a Middle packet, of requests and of responses, is the path MTU.
+func TestWhatTellsTheMTU(t *testing.T) {
+	for _, x := range []struct {
+		op    bth.Opcode
+		shows bool
+	}{
+		{bth.RCSendFirst, true}, {bth.RCSendMiddle, true}, {bth.RCSendLast, false}, {bth.RCSendOnly, false},
+		{bth.RCRDMAWriteFirst, true}, {bth.RCRDMAWriteMiddle, true}, {bth.RCRDMAWriteLast, false},
+		{bth.RCRDMAReadResponseFirst, true}, {bth.RCRDMAReadResponseMiddle, true},
+		{bth.RCRDMAReadResponseLast, false}, {bth.RCRDMAReadResponseOnly, false},
+	} {
+		for octets, mtu := range map[int]uint16{
+			0: 0, 255: 0, 256: 256, 512: 512, 1000: 0, 1024: 1024, 1025: 0, 2048: 2048, 4096: 4096, 4100: 0,
+		} {
+			c := live()
+			c.mtu = 0
+			m := qpmap.New(qpmap.Config{})
+			observe(m, start, c.req(), c.rep(), c.request(0))
+			p := c.request(1)
+			response := x.op >= bth.RCRDMAReadResponseFirst && x.op <= bth.RCRDMAReadResponseOnly
+			if response {
+				p = c.ack(0)
+			}
+			p.BTH.Opcode, p.BTH.Present, p.Payload = x.op, x.op.Headers(), make([]byte, octets)
+			observe(m, start, p)
+			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
+			require.NoError(t, err)
+			if !x.shows {
+				mtu = 0
+			}
+			require.Equal(t, mtu, got.MTU, "%v, %d octets", x.op, octets)
+		}
+	}
+}
