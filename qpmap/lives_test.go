@@ -161,7 +161,7 @@ func TestWhichAnswersCount(t *testing.T) {
 // A request that asks for an answer is remembered for it, also one that may be a stray.
 func TestWhatAsks(t *testing.T) {
 	for op, asks := range map[bth.Opcode]bool{
-		bth.RCRDMAReadRequest: true, bth.RCCompareSwap: true, bth.RCFetchAdd: true,
+		bth.RCRDMAReadRequest: true, bth.RCCmpSwap: true, bth.RCFetchAdd: true,
 		bth.RCSendOnly: false, bth.RCRDMAWriteOnly: false,
 	} {
 		for _, ackReq := range []bool{false, true} {
@@ -257,7 +257,7 @@ func TestWhatTellsTheMTU(t *testing.T) {
 		{bth.RCRDMAReadResponseFirst, true}, {bth.RCRDMAReadResponseMiddle, true},
 		{bth.RCRDMAReadResponseLast, false}, {bth.RCRDMAReadResponseOnly, false},
 	} {
-		for octets, mtu := range map[int]uint16{
+		for octets, mtu := range map[uint32]uint16{
 			0: 0, 255: 0, 256: 256, 512: 512, 1000: 0, 1024: 1024, 1025: 0, 2048: 2048, 4096: 4096, 4100: 0,
 		} {
 			c := live()
@@ -269,8 +269,10 @@ func TestWhatTellsTheMTU(t *testing.T) {
 			if response {
 				p = c.ack(0)
 			}
-			p.BTH.Opcode, p.BTH.Present, p.Payload = x.op, x.op.Headers(), make([]byte, octets)
-			observe(m, start, p)
+			var o qpmap.Observation
+			o.Set(&p, 0)
+			o.Opcode, o.Payload = x.op, octets
+			m.Learn(&o, start)
 			got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
 			require.NoError(t, err)
 			if !x.shows {
