@@ -80,6 +80,8 @@ func TestFloodOfExchanges(t *testing.T) {
 		{"sixteen, one and then two missing", 16, 3, true, []uint32{0, 2, 5, 7, 8, 9, 10}, 0},
 		{"sixteen, the first one missing", 16, 3, true, []uint32{1, 2, 3, 4, 5, 6}, 0},
 		{"fifteen, the first one missing", 15, 3, true, []uint32{1, 2, 3}, 1},
+		{"one, 64 missing", 1, 3, true, []uint32{64}, 1},
+		{"one, 65 missing", 1, 3, true, []uint32{65}, 0},
 		{"fifteen, no answers", 15, 3, false, row(3, 1), 1},
 		{"sixteen, no answers to 3", 16, 3, false, row(6, 1), 4},
 		{"sixteen, no answers to 2", 16, 2, false, row(6, 1), 3},

@@ -1,0 +1,311 @@
+package qpmap_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/stretchr/testify/require"
+)
+
+// Time that goes back by a second stands still until it has caught up. Where it goes back
+// further it goes on from there.
+func TestTimeGoesBack(t *testing.T) {
+	for _, x := range []struct {
+		by      time.Duration
+		expired bool // more than ten minutes after the time that it went back to
+	}{{time.Second, false}, {time.Second + 1, true}} {
+		c := live()
+		m := established(c, true)
+		back := start.Add(-x.by)
+		observe(m, back, c.request(3))
+		known := c.a
+		if x.expired {
+			known = 0
+		}
+		requireSource(t, m, c.forth(), back.Add(10*time.Minute+1), known, x)
+	}
+}
+
+// How long an answer may take follows the shortest time between packets, which grows by
+// a quarter of itself, and a nanosecond, with each packet: after 1 ms sixteen times it is
+// over 1.1 s with the 19th packet, after 1 ns with the 76th.
+func TestSlowAnswers(t *testing.T) {
+	for _, x := range []struct {
+		apart time.Duration
+		third int // answer that is in time
+	}{{time.Millisecond, 20/2 + 2}, {1, 76/2 + 2}} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		observe(m, start, packet(c.B, c.A, bth.UDSendOnly, 9, 0))
+		at := start.Add(x.apart)
+		observe(m, at, packet(c.B, c.A, bth.UDSendOnly, 9, 0))
+		for n := range x.third {
+			requireSource(t, m, c.forth(), at, 0, "%v, %d", x, n)
+			at = at.Add(1900 * time.Millisecond)
+			observe(m, at, c.request(uint32(n)))
+			at = at.Add(1100 * time.Millisecond)
+			observe(m, at, c.ack(uint32(n)))
+		}
+		requireSource(t, m, c.forth(), at, c.a, "%v", x)
+	}
+}
+
+// A pair of another Map is as old as it says. One that is younger than all that was seen
+// here makes the others as old as they are then.
+func TestAgeOfAddedPairs(t *testing.T) {
+	c, other := live(), live()
+	other.b = 0x44
+	m := established(c, true)
+	at := start.Add(10*time.Minute - 30*time.Second)
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()},
+		qpmap.Pair{SrcQP: other.a, From: qpmap.CM, Seen: start.Add(-30 * time.Second)}))
+	requireSource(t, m, other.forth(), at, other.a)
+	requireSource(t, m, other.forth(), at.Add(1), 0)
+	requireSource(t, m, c.forth(), at.Add(1), c.a)
+
+	m = established(c, true)
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()},
+		qpmap.Pair{SrcQP: other.a, From: qpmap.CM, Seen: start.Add(10*time.Minute + 1)}))
+	requireSource(t, m, c.forth(), start.Add(10*time.Minute), 0)
+	requireSource(t, m, other.forth(), start.Add(10*time.Minute), other.a)
+}
+
+// Two sources of datagrams are ambiguous for Idle after the second one came. Moments are
+// of 2^20 ns.
+func TestTwoSourcesOfDatagrams(t *testing.T) {
+	const moment = time.Duration(1 << 20)
+	c := live()
+	m := qpmap.New(qpmap.Config{Idle: 100 * moment})
+	send := func(at time.Time, srcQP uint32) {
+		p := packet(c.A, c.B, bth.UDSendOnly, c.b, 7)
+		p.BTH.DETH.SrcQP = srcQP
+		observe(m, at, p)
+	}
+	send(start, 0x21)
+	send(start, 0x22)
+	send(start.Add(50*moment), 0x22)
+	_, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start.Add(100*moment))
+	require.ErrorIs(t, err, qpmap.ErrAmbiguous)
+	requireSource(t, m, c.forth(), start.Add(101*moment), 0x22)
+}
+
+// Whose a packet is that came before: an answer is one side's if it is to requests of the
+// other, for what is given or of datagrams every packet will do.
+func TestSourceQPOfAnswers(t *testing.T) {
+	c := live()
+	of := func(m *qpmap.Map, turned bool, op bth.Opcode, psn uint32) uint32 {
+		k := c.forth()
+		if turned {
+			k = c.back()
+		}
+		got, _ := m.SourceQPOf(qpmap.Key{FlowKey: k}, &bth.Header{Opcode: op, PSN: psn}, start)
+		return got.SrcQP
+	}
+	m := established(c, true)
+	require.Equal(t, c.b, of(m, true, bth.RCAcknowledge, c.psnA+2))
+	require.Zero(t, of(m, true, bth.RCAcknowledge, c.psnA+3))
+	require.Zero(t, of(m, true, bth.RCAcknowledge, c.psnB))
+	require.Equal(t, c.a, of(m, false, bth.RCSendOnly, c.psnA+2))
+	require.Zero(t, of(m, false, bth.RCSendOnly, c.psnA+1<<20))
+	require.True(t, m.Remove(qpmap.Key{FlowKey: c.forth()}))
+	require.Zero(t, of(m, true, bth.RCAcknowledge, c.psnA+2)) // no requests are known any more
+
+	m = qpmap.New(qpmap.Config{})
+	require.NoError(t, m.Add(qpmap.Key{FlowKey: c.forth()}, qpmap.Pair{SrcQP: c.a}))
+	p := packet(c.B, c.A, bth.UDSendOnly, c.a, 7)
+	p.BTH.DETH.SrcQP = c.b
+	observe(m, start, p)
+	for _, op := range []bth.Opcode{bth.RCSendOnly, bth.RCAcknowledge, bth.UDSendOnly} {
+		require.Equal(t, c.a, of(m, false, op, 0x555555))
+		require.Equal(t, c.b, of(m, true, op, 0x555555))
+	}
+}
+
+// While a flow has requests that follow one another, an exchange whose first PSN these
+// have passed by more than 2,048, or not reached, is not believed.
+func TestFlowUnderWay(t *testing.T) {
+	for _, x := range []struct {
+		requests []int
+		first    int // PSN of the exchange
+		believed bool
+	}{
+		{[]int{0}, 10000, true}, // one alone does not follow
+		{[]int{0, 1}, 2, true},
+		{[]int{0, 1}, 3, false},
+		{[]int{0, 1}, 2 - 2048, true},
+		{[]int{0, 1}, 2 - 2049, false},
+		{[]int{0, 1 + 2048}, 10000, false}, // these follow
+		{[]int{0, 1 + 2049}, 10000, true},  // these do not
+		{[]int{0, 1 - 2048}, 10000, false},
+		{[]int{0, 1 - 2049}, 10000, true},
+		{[]int{0, 1, 1 << 20}, 10000, true},
+		{[]int{0, 1, 2, 1 << 20}, 10000, false}, // a single one elsewhere ends nothing
+	} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		for _, n := range x.requests {
+			observe(m, start, c.request(uint32(n)))
+		}
+		c.psnA += uint32(x.first)
+		observe(m, start, c.req(), c.rep())
+		known := c.b
+		if !x.believed {
+			known = 0
+		}
+		requireSource(t, m, c.back(), start, known, "%v", x)
+	}
+}
+
+// Answers make a pair if they are to requests next to each other. Next to a READ is what
+// has the PSN after its last one, and what has the PSN before it.
+func TestNextToEachOther(t *testing.T) {
+	for _, x := range []struct {
+		first, octets, second uint32
+		known                 bool
+	}{
+		{0, 16384, 4, true}, {0, 16384, 5, false}, {0, 16384, 3, false}, {0, 16385, 5, true},
+		{10, 16384, 9, true}, {10, 16384, 8, false}, {0, 1, 1, true}, {0, 1, 2, false},
+	} {
+		c := live()
+		m := qpmap.New(qpmap.Config{MinVotes: 2})
+		observe(m, start, c.read(x.first, x.octets), c.request(1<<20), c.request(x.second))
+		observe(m, start, c.ack(x.first), c.ack(x.second))
+		known := uint32(0)
+		if x.known {
+			known = c.a
+		}
+		requireSource(t, m, c.forth(), start, known, "%v", x)
+	}
+}
+
+// What answers make has the path MTU that requests showed before.
+func TestMTUBeforeThePair(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(3) {
+		p, a := c.request(n), c.ack(n)
+		var o qpmap.Observation
+		o.Set(&p, 0)
+		if n == 0 {
+			o.Opcode, o.Payload = bth.RCSendFirst, 2048
+		}
+		m.Learn(&o, start)
+		observe(m, start, a)
+	}
+	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, start)
+	require.NoError(t, err)
+	require.EqualValues(t, 2048, got.MTU)
+}
+
+// A request alone confirms a pair as well: of a full table those go that none has confirmed.
+func TestRequestKeepsPair(t *testing.T) {
+	at := func(n uint32) *connection {
+		c := live()
+		c.a, c.b, c.commA, c.commB = 0x100+n, 0x200+n, n, n
+		return c
+	}
+	m := qpmap.New(qpmap.Config{MaxPairs: 4})
+	observe(m, start, at(0).req(), at(0).rep(), at(0).request(0))
+	for n := uint32(1); n < 3; n++ {
+		observe(m, start, at(n).req(), at(n).rep())
+	}
+	requirePair(t, m, at(0).forth(), at(0).a, qpmap.CM)
+	requirePair(t, m, at(0).back(), at(0).b, qpmap.CM)
+	requireNone(t, m, at(1).forth(), qpmap.ErrUnknown)
+	requirePair(t, m, at(2).forth(), at(2).a, qpmap.CM)
+	require.EqualValues(t, 2, m.Stats().Evicted)
+}
+
+// A connection that has said nothing for more than a second makes room in a full table.
+func TestSilentOnesMakeRoom(t *testing.T) {
+	for _, after := range []time.Duration{time.Second, time.Second + 1} {
+		c, other := live(), live()
+		other.a, other.b = 0x44, 0x45
+		m := qpmap.New(qpmap.Config{MaxPairs: 2})
+		at := start
+		for range 100 { // long after the Map began
+			at = at.Add(time.Second)
+			observe(m, at, packet(c.B, c.A, bth.CNP, c.a, 0))
+		}
+		for n := range uint32(3) {
+			observe(m, at, c.request(n), c.ack(n))
+		}
+		at = at.Add(after)
+		for n := range uint32(3) {
+			observe(m, at, other.request(n), other.ack(n))
+		}
+		_, err := m.SourceQP(qpmap.Key{FlowKey: other.forth()}, at)
+		s := m.Stats()
+		if after > time.Second {
+			require.NoError(t, err)
+			require.EqualValues(t, 2, s.Evicted)
+			require.Zero(t, s.Full)
+		} else {
+			require.ErrorIs(t, err, qpmap.ErrAmbiguous)
+			require.Zero(t, s.Evicted)
+			require.EqualValues(t, 2, s.Full)
+		}
+	}
+}
+
+// An answer of the pair's own ends what was counted for another one.
+func TestAnswerRefutesVotes(t *testing.T) {
+	for _, refuted := range []bool{false, true} {
+		c := live()
+		m := established(c, true)
+		rival := *c
+		rival.a, rival.psnA = 0x66, c.psnA+1<<20
+		for n := range uint32(2) {
+			observe(m, start, rival.request(n), rival.ack(n))
+		}
+		if refuted {
+			observe(m, start, c.request(3), c.ack(3))
+		}
+		later := start.Add(1100 * time.Millisecond)
+		observe(m, later, rival.request(2), rival.ack(2))
+		known := rival.a
+		if refuted {
+			known = 0
+		}
+		requireSource(t, m, c.forth(), later, known, refuted)
+	}
+}
+
+// The same queue pairs connected anew are the same pairs, and not learned again.
+func TestSamePairsAnew(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(3) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	require.EqualValues(t, 2, m.Stats().Votes)
+	next := *c
+	next.psnA, next.psnB = 0x600000, 0x700000
+	at := start.Add(2 * time.Second)
+	observe(m, at, next.req(), next.rep())
+	for n := range uint32(4) {
+		observe(m, at, next.request(n), next.ack(n))
+	}
+	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
+	require.NoError(t, err)
+	require.Equal(t, qpmap.CM, got.From)
+	require.Equal(t, c.a, got.SrcQP)
+	s := m.Stats()
+	require.EqualValues(t, 2, s.Votes)
+	require.Zero(t, s.CM)
+	require.Zero(t, s.NewLives)
+}
+
+// A pair that CM made stays CM's where votes find the one of the other direction again.
+func TestVotesAfterCM(t *testing.T) {
+	c := live()
+	m := established(c, true)
+	require.True(t, m.Remove(qpmap.Key{FlowKey: c.back()}))
+	for n := uint32(3); n < 7; n++ {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.CM)
+	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+}
