@@ -222,7 +222,7 @@ func TestRequestKeepsPair(t *testing.T) {
 func TestSilentOnesMakeRoom(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Second + 1} {
 		c, other := live(), live()
-		other.a, other.b = 0x44, 0x45
+		other.a, other.b, other.psnA = 0x44, 0x45, 0x600000
 		m := qpmap.New(qpmap.Config{MaxPairs: 2})
 		at := start
 		for range 100 { // long after the Map began
