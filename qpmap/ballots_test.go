@@ -290,3 +290,53 @@ func TestHashOfDomains(t *testing.T) {
 	}
 	require.Len(t, seen, 100)
 }
+
+// Requests that follow one another: one just after it was seen, or it is up to 2,048
+// before the next one that is expected.
+func TestNeighbours(t *testing.T) {
+	for _, x := range []struct {
+		requests []uint32
+		answers  []uint32
+		known    bool
+	}{
+		{[]uint32{5, 1 << 20, 6, 2 << 20, 20}, []uint32{5, 20}, true}, // 6
+		{[]uint32{5, 1 << 20, 7, 2 << 20, 20}, []uint32{5, 20}, false},
+		{[]uint32{0, 1024, 2047, 5000}, []uint32{0, 5000}, true},
+		{[]uint32{0, 1024, 2048, 5000}, []uint32{0, 5000}, false},
+	} {
+		c := live()
+		m := qpmap.New(qpmap.Config{MinVotes: 2})
+		for _, n := range x.requests {
+			observe(m, start, c.request(n))
+		}
+		for _, n := range x.answers {
+			observe(m, start, c.ack(n))
+		}
+		known := uint32(0)
+		if x.known {
+			known = c.a
+		}
+		requireSource(t, m, c.forth(), start, known, x)
+	}
+}
+
+// Requests that began with an announced PSN are the announced connection's for 16,384.
+func TestAnsweredLater(t *testing.T) {
+	for last, from := range map[uint32]qpmap.Source{
+		2: qpmap.CM, 100: qpmap.CM, 16384: qpmap.CM, 16385: qpmap.Votes,
+	} {
+		c := live()
+		m := established(c, true)
+		next := *c
+		next.a, next.psnA, next.psnB, next.commA, next.commB = 0x52, 0x600000, 0x700000, 1, 2
+		at := start.Add(2 * time.Second)
+		observe(m, at, next.req(), next.rep(), next.request(0))
+		for n := last - 2; n <= last; n++ {
+			observe(m, at, next.request(n), next.ack(n))
+		}
+		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
+		require.NoError(t, err, last)
+		require.Equal(t, next.a, got.SrcQP)
+		require.Equal(t, from, got.From, last)
+	}
+}

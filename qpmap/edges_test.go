@@ -165,7 +165,7 @@ func TestNextToEachOther(t *testing.T) {
 		first, octets, second uint32
 		known                 bool
 	}{
-		{0, 16384, 4, true}, {0, 16384, 5, false}, {0, 16384, 3, false}, {0, 16385, 5, true},
+		{0, 16384, 4, true}, {0, 16384, 5, false}, {0, 16384, 3, false}, {0, 16384, 6, false}, {0, 16385, 5, true},
 		{10, 16384, 9, true}, {10, 16384, 8, false}, {0, 1, 1, true}, {0, 1, 2, false},
 	} {
 		c := live()
@@ -275,27 +275,29 @@ func TestAnswerRefutesVotes(t *testing.T) {
 
 // The same queue pairs connected anew are the same pairs, and not learned again.
 func TestSamePairsAnew(t *testing.T) {
-	c := live()
-	m := qpmap.New(qpmap.Config{})
-	for n := range uint32(3) {
-		observe(m, start, c.request(n), c.ack(n))
+	for _, after := range []time.Duration{0, 2 * time.Second} {
+		c := live()
+		m := qpmap.New(qpmap.Config{})
+		for n := range uint32(3) {
+			observe(m, start, c.request(n), c.ack(n))
+		}
+		require.EqualValues(t, 2, m.Stats().Votes)
+		next := *c
+		next.psnA, next.psnB = 0x600000, 0x700000
+		at := start.Add(after)
+		observe(m, at, next.req(), next.rep())
+		for n := range uint32(5) {
+			observe(m, at, next.request(n), next.ack(n))
+		}
+		got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
+		require.NoError(t, err)
+		require.Equal(t, qpmap.CM, got.From)
+		require.Equal(t, c.a, got.SrcQP)
+		s := m.Stats()
+		require.EqualValues(t, 2, s.Votes)
+		require.Zero(t, s.CM)
+		require.Zero(t, s.NewLives)
 	}
-	require.EqualValues(t, 2, m.Stats().Votes)
-	next := *c
-	next.psnA, next.psnB = 0x600000, 0x700000
-	at := start.Add(2 * time.Second)
-	observe(m, at, next.req(), next.rep())
-	for n := range uint32(4) {
-		observe(m, at, next.request(n), next.ack(n))
-	}
-	got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at)
-	require.NoError(t, err)
-	require.Equal(t, qpmap.CM, got.From)
-	require.Equal(t, c.a, got.SrcQP)
-	s := m.Stats()
-	require.EqualValues(t, 2, s.Votes)
-	require.Zero(t, s.CM)
-	require.Zero(t, s.NewLives)
 }
 
 // A pair that CM made stays CM's where votes find the one of the other direction again.
