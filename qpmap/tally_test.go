@@ -20,7 +20,10 @@ func TestWhoMakesRoom(t *testing.T) {
 	}{
 		{[4]c{{votes: 2, follows: true}, {votes: 1, follows: true}, {votes: 3}, {votes: 2}}, true, 1, 0},
 		{[4]c{{votes: 1, follows: true}, {votes: 1}, {votes: 1, follows: true}, {votes: 1, follows: true}}, true, 1, 0},
-		{[4]c{{votes: 1}, {votes: 1, follows: true}, {votes: 1, follows: true}, {votes: 1, follows: true}}, false, 0, 0},
+		{
+			[4]c{{votes: 1}, {votes: 1, follows: true}, {votes: 1, follows: true}, {votes: 1, follows: true}},
+			false, 0, 0,
+		},
 		{[4]c{{votes: 1, follows: true}, {votes: 2}, {votes: 2}, {votes: 2}}, true, 0, 0},
 		{[4]c{{votes: 1, follows: true}, {votes: 2}, {votes: 2}, {votes: 2}}, false, -1, 0},
 		{[4]c{{votes: 3}, {votes: 2}, {votes: 4}, {votes: 5}}, false, 1, 2},
@@ -46,7 +49,8 @@ func TestOldestRequestGoes(t *testing.T) {
 	for psn := range uint32(20) {
 		r.add(&k, psn, bth.TransportRC, 0, int32(psn), time.Second)
 		for old := range psn + 1 {
-			require.Equal(t, psn-old < ways, r.has(&k, old, bth.TransportRC, int32(psn), time.Second), "%d, %d", psn, old)
+			has := r.has(&k, old, bth.TransportRC, int32(psn), time.Second)
+			require.Equal(t, psn-old < ways, has, "%d, %d", psn, old)
 		}
 	}
 }
