@@ -186,7 +186,7 @@ func TestRealHostsUnderAttack(t *testing.T) {
 				each := x.each
 				if each == 0 {
 					each = million / float64(len(h.packets))
-					if testing.Short() || raceDetector {
+					if testing.Short() || slow {
 						each = min(each, 100)
 					}
 				}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package qpmap_test
-
-const raceDetector = false

@@ -1,0 +1,5 @@
+//go:build !amd64 || race
+
+package qpmap_test
+
+const slow = true
