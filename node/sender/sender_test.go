@@ -124,12 +124,12 @@ type event struct {
 
 var frame rocev2.Frame
 
-// receive returns NotOurs also for what a sender has no say in.
+// receive returns NotOurs also for what a sender has no say in, whether it learns from it or not.
 func receive(s *sender.Sender, packet []byte, o rocev2.DecodeOptions, now time.Time) (e event, reason node.Reason) {
 	frame.Decode(packet, o)
 	_, d := s.Receive(nil, &frame, 0, now)
 	switch {
-	case d.Action == node.Nothing:
+	case d.Action == node.Nothing, d.Action == node.Learned:
 		return e, node.NotOurs
 	case d.Reason != node.Accepted:
 		if d.Action != node.Refused || d.Kind != message.Other || d.Trace != nil || d.Again {
