@@ -39,7 +39,24 @@ type Packet struct {
 	capture.Record
 	Interface int  // number of the interface where it came in or went out, 0 where that is not known
 	Outgoing  bool // this host sends it
+
+	// What a source of congested packets tells besides; those of this package leave it 0.
+	Egress     int    // number of the interface where it goes out, 0 where that is not known
+	Depth      uint64 // octets in the queue where it waits, with DepthKnown
+	DepthKnown bool
+	Why        Why
 }
+
+// Why says why a source gives a packet.
+type Why uint8
+
+// The reasons.
+const (
+	Seen    Why = iota // it was on an interface or in a capture, or came to a socket
+	Queued             // it waits in a queue of this host
+	Sampled            // the kernel or the switch hardware has sampled it, or it met congestion there
+	Logged             // a rule of the packet filter has logged it
+)
 
 // A Source gives packets. It is read by one goroutine; Lost may be called by any.
 type Source interface {
