@@ -17,6 +17,7 @@ import (
 // Contents is the header and the message.
 type CM struct {
 	layers.BaseLayer
+	final
 	cm.Header
 
 	// Message is what Attribute names: a *cm.REQ, *cm.MRA, *cm.REJ, *cm.REP,
@@ -46,16 +47,6 @@ func (l *BTH) carriesCM() bool {
 	return err == nil && h.Attribute.Known()
 }
 
-// LayerType returns LayerTypeCM.
-func (l *CM) LayerType() gopacket.LayerType { return LayerTypeCM }
-
-// CanDecode returns LayerTypeCM.
-func (l *CM) CanDecode() gopacket.LayerClass { return LayerTypeCM }
-
-// NextLayerType returns LayerTypeZero: only the ICRC follows, which the BTH
-// layer has.
-func (l *CM) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
-
 // DecodeFromBytes sets l from a management datagram of 256 octets, which it
 // aliases. Other lengths and unknown attributes are errors. On error the exported
 // fields are unchanged.
@@ -63,8 +54,7 @@ func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	var h cm.Header
 	octets, err := h.Decode(data)
 	if err != nil {
-		df.SetTruncated()
-		return err
+		return refuse(err, df)
 	}
 	if len(octets) > cm.MessageSize {
 		return errCMSize
@@ -96,20 +86,10 @@ func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return errCMAttribute
 	}
 	if _, err := m.Decode(octets); err != nil {
-		df.SetTruncated()
-		return err
+		return refuse(err, df)
 	}
 	l.BaseLayer = layers.BaseLayer{Contents: data}
 	l.Header, l.Message = h, m
-	return nil
-}
-
-func decodeCM(data []byte, p gopacket.PacketBuilder) error {
-	l := new(CM)
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
 	return nil
 }
 

@@ -26,7 +26,7 @@ type FastCNP struct {
 	layers.BaseLayer
 	fastcnp.Notification
 
-	bth *BTH // behind which the layer stands
+	inBTH
 }
 
 // foundFastCNP is the Fast CNP that decoding a BTH found, for the FastCNP layer
@@ -61,16 +61,6 @@ func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 	}
 	return points.FromPacket(&p)
 }
-
-// LayerType returns LayerTypeFastCNP.
-func (l *FastCNP) LayerType() gopacket.LayerType { return LayerTypeFastCNP }
-
-// CanDecode returns LayerTypeFastCNP.
-func (l *FastCNP) CanDecode() gopacket.LayerClass { return LayerTypeFastCNP }
-
-// NextLayerType returns LayerTypeZero: only the ICRC follows, which the BTH
-// layer has.
-func (l *FastCNP) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l to what the BTH layer before it has found; data is the
 // payload of that, and l aliases both. The errors are those of [BTH.FastCNP],

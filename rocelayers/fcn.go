@@ -1,14 +1,10 @@
 package rocelayers
 
 import (
-	"errors"
-
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
 	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/internal/wireerr"
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -18,18 +14,9 @@ type FCN struct {
 	layers.BaseLayer
 	fcn.Message
 
-	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
-	config *message.Config // of the Stack; nil for the defaults
+	final
+	inUDP
 }
-
-// LayerType returns LayerTypeFCN.
-func (l *FCN) LayerType() gopacket.LayerType { return LayerTypeFCN }
-
-// CanDecode returns LayerTypeFCN.
-func (l *FCN) CanDecode() gopacket.LayerClass { return LayerTypeFCN }
-
-// NextLayerType returns LayerTypeZero: nothing follows.
-func (l *FCN) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the UDP data, which it aliases. The errors are
 // those of [fcn.FromDatagram] and of UDP. On error l is unchanged.
@@ -40,10 +27,7 @@ func (l *FCN) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	}
 	m, err := fcn.FromDatagram(&rocev2.Datagram{Data: data, Length: length})
 	if err != nil {
-		if errors.Is(err, wireerr.Truncated) {
-			df.SetTruncated()
-		}
-		return err
+		return refuse(err, df)
 	}
 	l.BaseLayer = layers.BaseLayer{Contents: data}
 	l.Message = m
@@ -58,16 +42,4 @@ func (l *FCN) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	}
 	_, err = l.AppendBinary(octets[:0])
 	return err
-}
-
-func decodeFCN(data []byte, p gopacket.PacketBuilder) error {
-	l := &FCN{udp: last[*layers.UDP](layersBefore(p))}
-	if fromOurPort(l.udp, LayerTypeFCN) {
-		return p.NextDecoder(gopacket.LayerTypePayload)
-	}
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return nil
 }

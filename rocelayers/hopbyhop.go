@@ -22,12 +22,6 @@ type HopByHop struct {
 	ipv6opt.Header
 }
 
-// LayerType returns layers.LayerTypeIPv6HopByHop.
-func (l *HopByHop) LayerType() gopacket.LayerType { return layers.LayerTypeIPv6HopByHop }
-
-// CanDecode returns layers.LayerTypeIPv6HopByHop.
-func (l *HopByHop) CanDecode() gopacket.LayerClass { return layers.LayerTypeIPv6HopByHop }
-
 // NextLayerType returns the type that NextHeader leads to.
 func (l *HopByHop) NextLayerType() gopacket.LayerType {
 	return layers.IPProtocol(l.NextHeader).LayerType()

@@ -17,18 +17,10 @@ const icrcSize = 4
 // A17, section A17.3.3). [BTH.VerifyICRC] tells whether it is right.
 type ICRC struct {
 	layers.BaseLayer
+	final
 	Value    uint32        // sent least significant octet first
 	Coverage icrc.Coverage // how [SerializeLayers] computes it; decoding sets it to AsSent
 }
-
-// LayerType returns LayerTypeICRC.
-func (l *ICRC) LayerType() gopacket.LayerType { return LayerTypeICRC }
-
-// CanDecode returns LayerTypeICRC.
-func (l *ICRC) CanDecode() gopacket.LayerClass { return LayerTypeICRC }
-
-// NextLayerType returns LayerTypeZero: nothing follows.
-func (l *ICRC) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from exactly four octets, which it aliases.
 func (l *ICRC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
@@ -57,12 +49,3 @@ func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 
 // String returns the value.
 func (l *ICRC) String() string { return fmt.Sprintf("0x%08x", l.Value) }
-
-func decodeICRC(data []byte, p gopacket.PacketBuilder) error {
-	l := new(ICRC)
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return nil
-}

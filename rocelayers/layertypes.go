@@ -1,11 +1,13 @@
 package rocelayers
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -31,18 +33,95 @@ const (
 func init() {
 	register(LayerTypeBTH, "BTH", decodeBTH)
 	register(LayerTypeCNP, "CNP", decodeAlone)
-	register(LayerTypeICRC, "ICRC", decodeICRC)
+	register(LayerTypeICRC, "ICRC", decodeAs[ICRC])
 	register(LayerTypeFastCNP, "FastCNP", decodeAlone)
-	register(LayerTypeIOAM, "IOAM", decodeIOAM)
-	register(LayerTypeFCN, "FCN", decodeFCN)
-	register(LayerTypeProxy, "ProxyNotification", decodeProxy)
+	register(LayerTypeIOAM, "IOAM", decodeAs[IOAM])
+	register(LayerTypeFCN, "FCN", decodeInUDP[FCN])
+	register(LayerTypeProxy, "ProxyNotification", decodeInUDP[Proxy])
 	register(LayerTypePPFC, "PPFC", decodeAlone)
-	register(LayerTypeCM, "CM", decodeCM)
+	register(LayerTypeCM, "CM", decodeAs[CM])
 	register(LayerTypeFlowControl, "FlowControl", decodeFlowControl)
 }
 
 func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {
 	gopacket.RegisterLayerType(int(t), gopacket.LayerTypeMetadata{Name: name, Decoder: decode})
+}
+
+// What gopacket asks every layer.
+
+func (*BTH) LayerType() gopacket.LayerType                { return LayerTypeBTH }
+func (*CM) LayerType() gopacket.LayerType                 { return LayerTypeCM }
+func (*CNP) LayerType() gopacket.LayerType                { return LayerTypeCNP }
+func (*DestinationOptions) LayerType() gopacket.LayerType { return layers.LayerTypeIPv6Destination }
+func (*FastCNP) LayerType() gopacket.LayerType            { return LayerTypeFastCNP }
+func (*FCN) LayerType() gopacket.LayerType                { return LayerTypeFCN }
+func (*FlowControl) LayerType() gopacket.LayerType        { return LayerTypeFlowControl }
+func (*HopByHop) LayerType() gopacket.LayerType           { return layers.LayerTypeIPv6HopByHop }
+func (*ICRC) LayerType() gopacket.LayerType               { return LayerTypeICRC }
+func (*IOAM) LayerType() gopacket.LayerType               { return LayerTypeIOAM }
+func (*PPFC) LayerType() gopacket.LayerType               { return LayerTypePPFC }
+func (*Proxy) LayerType() gopacket.LayerType              { return LayerTypeProxy }
+func (*Routing) LayerType() gopacket.LayerType            { return layers.LayerTypeIPv6Routing }
+
+func (l *BTH) CanDecode() gopacket.LayerClass                { return l.LayerType() }
+func (l *CM) CanDecode() gopacket.LayerClass                 { return l.LayerType() }
+func (l *CNP) CanDecode() gopacket.LayerClass                { return l.LayerType() }
+func (l *DestinationOptions) CanDecode() gopacket.LayerClass { return l.LayerType() }
+func (l *FastCNP) CanDecode() gopacket.LayerClass            { return l.LayerType() }
+func (l *FCN) CanDecode() gopacket.LayerClass                { return l.LayerType() }
+func (l *FlowControl) CanDecode() gopacket.LayerClass        { return l.LayerType() }
+func (l *HopByHop) CanDecode() gopacket.LayerClass           { return l.LayerType() }
+func (l *ICRC) CanDecode() gopacket.LayerClass               { return l.LayerType() }
+func (l *IOAM) CanDecode() gopacket.LayerClass               { return l.LayerType() } // which no layer leads to
+func (l *PPFC) CanDecode() gopacket.LayerClass               { return l.LayerType() }
+func (l *Proxy) CanDecode() gopacket.LayerClass              { return l.LayerType() }
+func (l *Routing) CanDecode() gopacket.LayerClass            { return l.LayerType() }
+
+// final is in the layers that no layer follows; behind those of a BTH only the
+// ICRC does, which the BTH layer has.
+type final struct{}
+
+// NextLayerType returns LayerTypeZero.
+func (final) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
+
+// inBTH is in the layers that stand between a BTH and its ICRC.
+type inBTH struct {
+	final
+	bth *BTH
+}
+
+func (l *inBTH) setBTH(before *BTH) { l.bth = before }
+
+// layer is what NewPacket takes and a parser decodes into.
+type layer[T any] interface {
+	*T
+	gopacket.Layer
+	gopacket.DecodingLayer
+}
+
+// decodeAs decodes a layer, adds it to a packet and goes on.
+func decodeAs[T any, P layer[T]](data []byte, p gopacket.PacketBuilder) error {
+	return decodeInto(P(new(T)), data, p)
+}
+
+func decodeInto[T any, P layer[T]](l P, data []byte, p gopacket.PacketBuilder) error {
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	if next := l.NextLayerType(); next != gopacket.LayerTypeZero {
+		return p.NextDecoder(next)
+	}
+	return nil
+}
+
+// refuse returns the error of decoding, of which gopacket is told if the octets
+// are too few.
+func refuse(err error, df gopacket.DecodeFeedback) error {
+	if errors.Is(err, wireerr.Truncated) {
+		df.SetTruncated()
+	}
+	return err
 }
 
 // Register makes UDP port 4791 lead to the BTH, for NewPacket and for every

@@ -6,7 +6,6 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/pfc"
 )
 
@@ -15,19 +14,11 @@ import (
 // padding.
 type FlowControl struct {
 	layers.BaseLayer
+	final
 	Opcode uint16    // pfc.OpcodePFC or pfc.OpcodePause: which of the two is set
 	PFC    pfc.PFC   // single priorities
 	Pause  pfc.Pause // the whole link
 }
-
-// LayerType returns LayerTypeFlowControl.
-func (l *FlowControl) LayerType() gopacket.LayerType { return LayerTypeFlowControl }
-
-// CanDecode returns LayerTypeFlowControl.
-func (l *FlowControl) CanDecode() gopacket.LayerClass { return LayerTypeFlowControl }
-
-// NextLayerType returns LayerTypeZero: nothing follows.
-func (l *FlowControl) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from what follows the EtherType, which it aliases. The
 // errors are those of package pfc: [pfc.ErrOpcode] for other MAC control
@@ -41,10 +32,7 @@ func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) e
 		rest, err = l.PFC.Decode(data) // or refuses the opcode
 	}
 	if err != nil {
-		if errors.Is(err, wireerr.Truncated) {
-			df.SetTruncated()
-		}
-		return err
+		return refuse(err, df)
 	}
 	l.Opcode = opcode
 	l.BaseLayer = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
@@ -71,14 +59,11 @@ func (l *FlowControl) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.Seri
 }
 
 func decodeFlowControl(data []byte, p gopacket.PacketBuilder) error {
-	l := new(FlowControl)
-	if err := l.DecodeFromBytes(data, p); errors.Is(err, pfc.ErrOpcode) {
+	err := decodeAs[FlowControl](data, p)
+	if errors.Is(err, pfc.ErrOpcode) {
 		return p.NextDecoder(gopacket.LayerTypePayload)
-	} else if err != nil {
-		return err
 	}
-	p.AddLayer(l)
-	return nil
+	return err
 }
 
 // RegisterFlowControl makes the EtherType of MAC control frames lead to

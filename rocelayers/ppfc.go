@@ -16,18 +16,8 @@ type PPFC struct {
 	layers.BaseLayer
 	ppfc.Notification
 
-	bth *BTH // behind which the layer stands
+	inBTH
 }
-
-// LayerType returns LayerTypePPFC.
-func (l *PPFC) LayerType() gopacket.LayerType { return LayerTypePPFC }
-
-// CanDecode returns LayerTypePPFC.
-func (l *PPFC) CanDecode() gopacket.LayerClass { return LayerTypePPFC }
-
-// NextLayerType returns LayerTypeZero: only the ICRC follows, which the BTH
-// layer has.
-func (l *PPFC) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the octets between BTH and ICRC, which it
 // aliases, and the BTH layer decoded before. Anything but 12 or 24 octets is an

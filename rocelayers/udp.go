@@ -64,6 +64,27 @@ func isOurs(t gopacket.LayerType) bool {
 	return t == LayerTypeBTH || t == LayerTypeFCN || t == LayerTypeProxy
 }
 
+// inUDP is in the layers whose message is all of a UDP datagram's data.
+type inUDP struct {
+	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
+	config *message.Config // of the Stack; nil for the defaults, as in NewPacket
+}
+
+func (l *inUDP) setUDP(before *layers.UDP) { l.udp = before }
+
+// decodeInUDP is [decodeAs] for these layers.
+func decodeInUDP[T any, P interface {
+	layer[T]
+	setUDP(*layers.UDP)
+}](data []byte, p gopacket.PacketBuilder) error {
+	l, udp := P(new(T)), last[*layers.UDP](layersBefore(p))
+	if fromOurPort(udp, l.LayerType()) {
+		return p.NextDecoder(gopacket.LayerTypePayload)
+	}
+	l.setUDP(udp)
+	return decodeInto(l, data, p)
+}
+
 // udpLength returns the length field of the UDP header before data, or what it
 // must be when there is none to look at. The layer is of type t.
 func udpLength(udp *layers.UDP, c *message.Config, t gopacket.LayerType, data []byte,

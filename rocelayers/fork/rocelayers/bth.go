@@ -4,7 +4,6 @@ package rocelayers
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 
 	"github.com/gopacket/gopacket"
@@ -13,7 +12,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -56,12 +54,6 @@ type BTH struct {
 	ip     []byte          // the IP packet around opcode 0x81
 	fast   foundFastCNP
 }
-
-// LayerType returns LayerTypeBTH.
-func (l *BTH) LayerType() gopacket.LayerType { return LayerTypeBTH }
-
-// CanDecode returns LayerTypeBTH.
-func (l *BTH) CanDecode() gopacket.LayerClass { return LayerTypeBTH }
 
 // NextLayerType returns, for opcode 0x81, LayerTypePPFC where P is set and the
 // payload has not the 16 octets of a CNP (D18), LayerTypeFastCNP where the packet
@@ -116,10 +108,7 @@ func (l *BTH) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	}
 	p.Data, p.Length, p.Truncated = data, length, len(data) < int(length)-8
 	if err := p.DecodeDatagram(&p.Datagram); err != nil {
-		if errors.Is(err, wireerr.Truncated) {
-			df.SetTruncated()
-		}
-		return err
+		return refuse(err, df)
 	}
 	if p.BTH.Opcode == bth.CNP && !p.Truncated && len(p.Payload) == 0 { // gopacket calls no decoder for nothing
 		if p.BTH.Resv6&bth.PPFCBit != 0 && (l.config == nil || !l.config.NoPPFC) {
@@ -180,11 +169,7 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 // add adds a decoded BTH to a packet, the layer of its payload, which is a T,
 // and the ICRC: all three at the price of one allocation. gopacket's NextDecoder
 // would have to come last and so leave no place for a trailer.
-func add[T any, P interface {
-	*T
-	gopacket.Layer
-	gopacket.DecodingLayer
-}](decoded *BTH, p gopacket.PacketBuilder) error {
+func add[T any, P layer[T]](decoded *BTH, p gopacket.PacketBuilder) error {
 	both := &struct {
 		BTH
 		payload T
@@ -208,11 +193,6 @@ func add[T any, P interface {
 	}
 	return nil
 }
-
-// The layers of notifications know the BTH before them.
-func (l *CNP) setBTH(before *BTH)     { l.bth = before }
-func (l *FastCNP) setBTH(before *BTH) { l.bth = before }
-func (l *PPFC) setBTH(before *BTH)    { l.bth = before }
 
 // decodeAlone is for the types of layers that only come behind a BTH.
 func decodeAlone([]byte, gopacket.PacketBuilder) error { return ErrNoBTH }

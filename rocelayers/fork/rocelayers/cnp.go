@@ -22,7 +22,7 @@ type CNP struct {
 	layers.BaseLayer
 	cnp.CNP
 
-	bth *BTH // behind which the layer stands
+	inBTH
 }
 
 // CNP returns the CNP that the packet of a decoded BTH is, for a host to act
@@ -38,16 +38,6 @@ func (l *BTH) CNP() (cnp.CNP, error) {
 	}
 	return cnp.FromPacket(&p)
 }
-
-// LayerType returns LayerTypeCNP.
-func (l *CNP) LayerType() gopacket.LayerType { return LayerTypeCNP }
-
-// CanDecode returns LayerTypeCNP.
-func (l *CNP) CanDecode() gopacket.LayerClass { return LayerTypeCNP }
-
-// NextLayerType returns LayerTypeZero: only the ICRC follows, which the BTH
-// layer has.
-func (l *CNP) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
 
 // DecodeFromBytes sets l from the octets between BTH and ICRC, which it
 // aliases, and the BTH layer decoded before. Anything but 16 octets is an

@@ -27,16 +27,6 @@ type DestinationOptions struct {
 	ipv6opt.Header
 }
 
-// LayerType returns layers.LayerTypeIPv6Destination.
-func (l *DestinationOptions) LayerType() gopacket.LayerType {
-	return layers.LayerTypeIPv6Destination
-}
-
-// CanDecode returns layers.LayerTypeIPv6Destination.
-func (l *DestinationOptions) CanDecode() gopacket.LayerClass {
-	return layers.LayerTypeIPv6Destination
-}
-
 // NextLayerType returns the type that NextHeader leads to.
 func (l *DestinationOptions) NextLayerType() gopacket.LayerType {
 	return layers.IPProtocol(l.NextHeader).LayerType()

@@ -25,6 +25,7 @@ import (
 // A broken option never makes the packet around it unreadable: Err tells.
 type IOAM struct {
 	layers.BaseLayer
+	final
 	OptionType ipv6opt.Type // ioam.IPv6MayChange or ioam.IPv6NoChange
 	Offset     uint16       // of the Type octet from the start of the options header
 	Option     ioam.Option  // as far as Err allows
@@ -91,16 +92,6 @@ func (l *IOAM) decode(data []byte) error {
 	return nil
 }
 
-// LayerType returns LayerTypeIOAM.
-func (l *IOAM) LayerType() gopacket.LayerType { return LayerTypeIOAM }
-
-// CanDecode returns LayerTypeIOAM. No layer leads to it: the option stands
-// inside another layer.
-func (l *IOAM) CanDecode() gopacket.LayerClass { return LayerTypeIOAM }
-
-// NextLayerType returns LayerTypeZero.
-func (l *IOAM) NextLayerType() gopacket.LayerType { return gopacket.LayerTypeZero }
-
 // DecodeFromBytes sets l from the IPv6 option at the start of data, which it
 // aliases. An option of another type or one that is not whole is an error and
 // leaves l unchanged; what is wrong inside the option is in Err.
@@ -146,15 +137,6 @@ func nodes(t *ioam.Trace) (n int) {
 		n++
 	}
 	return n
-}
-
-func decodeIOAM(data []byte, p gopacket.PacketBuilder) error {
-	l := new(IOAM)
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return nil
 }
 
 // addIOAM adds the layers of the options in the layers before.

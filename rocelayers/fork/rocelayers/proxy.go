@@ -3,13 +3,9 @@
 package rocelayers
 
 import (
-	"errors"
-
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/rocecn/rocecn/internal/wireerr"
-	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -26,15 +22,8 @@ type Proxy struct {
 	layers.BaseLayer
 	proxymsg.Message
 
-	udp    *layers.UDP     // the layer that carries the message; nil: data is the whole UDP data
-	config *message.Config // of the Stack; nil for the defaults, as in NewPacket
+	inUDP
 }
-
-// LayerType returns LayerTypeProxy.
-func (l *Proxy) LayerType() gopacket.LayerType { return LayerTypeProxy }
-
-// CanDecode returns LayerTypeProxy.
-func (l *Proxy) CanDecode() gopacket.LayerClass { return LayerTypeProxy }
 
 // NextLayerType returns layers.LayerTypeIPv4 or layers.LayerTypeIPv6, as the
 // invoking packet begins, and gopacket.LayerTypePayload when its header is not
@@ -65,10 +54,7 @@ func (l *Proxy) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	}
 	m, err := proxymsg.FromDatagram(&rocev2.Datagram{Data: data, Length: length}, family)
 	if err != nil {
-		if errors.Is(err, wireerr.Truncated) {
-			df.SetTruncated()
-		}
-		return err
+		return refuse(err, df)
 	}
 	fixed := len(data) - len(m.Invoking)
 	l.BaseLayer = layers.BaseLayer{Contents: data[:fixed], Payload: m.Invoking}
@@ -95,15 +81,3 @@ func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeO
 
 // String is the message's.
 func (l *Proxy) String() string { return l.Message.String() }
-
-func decodeProxy(data []byte, p gopacket.PacketBuilder) error {
-	l := &Proxy{udp: last[*layers.UDP](layersBefore(p))}
-	if fromOurPort(l.udp, LayerTypeProxy) {
-		return p.NextDecoder(gopacket.LayerTypePayload)
-	}
-	if err := l.DecodeFromBytes(data, p); err != nil {
-		return err
-	}
-	p.AddLayer(l)
-	return p.NextDecoder(l.NextLayerType())
-}

@@ -35,12 +35,6 @@ var (
 		"Data is not 4 octets and a multiple of 8, up to 2044", wireerr.Range)
 )
 
-// LayerType returns layers.LayerTypeIPv6Routing.
-func (l *Routing) LayerType() gopacket.LayerType { return layers.LayerTypeIPv6Routing }
-
-// CanDecode returns layers.LayerTypeIPv6Routing.
-func (l *Routing) CanDecode() gopacket.LayerClass { return layers.LayerTypeIPv6Routing }
-
 // NextLayerType returns the type that NextHeader leads to.
 func (l *Routing) NextLayerType() gopacket.LayerType { return l.NextHeader.LayerType() }
 
