@@ -22,6 +22,7 @@ const (
 	testify  = "github.com/stretchr/testify"
 	xnet     = "golang.org/x/net"
 	xsys     = "golang.org/x/sys"
+	ebpf     = "github.com/cilium/ebpf"
 )
 
 // A package imports the standard library and the floors below its own, never
@@ -134,6 +135,11 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"netio/packets_linux.go", xsys + `/unix ` + xnet + `/bpf ` + module + `/capture`, ``},
 		{"netio/packets_linux.go", module + `/message`, module + `/message`},
 		{"cmd/rocecn/internal/live/live.go", xsys + `/unix`, xsys + `/unix`},
+		{"cmd/rocecn/internal/live/live.go", ebpf, ebpf},
+		{"cmd/rocecn/internal/live/live_test.go", ebpf, ebpf},
+		{"cmd/rocecn/internal/io/qdisc/source_linux.go", xsys + `/unix ` + ebpf + `/ringbuf`, ``},
+		{"cmd/rocecn/internal/run/run.go", xsys + `/unix ` + ebpf, ``},
+		{"netio/packets_linux.go", ebpf, ebpf},
 		{"cmd/rocecn/internal/live/live.go", xnet + `/ipv6`, xnet + `/ipv6`},
 		{"cmd/rocecn/main.go", module + `/capture`, ``},
 		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
@@ -208,8 +214,10 @@ func allowed(file, imported string) bool {
 		return false
 	case within(testify, imported):
 		return test
+	case within(ebpf, imported):
+		return talksToKernel(pkg)
 	case within(xsys, imported):
-		return test || pkg == "netio"
+		return test || pkg == "netio" || talksToKernel(pkg)
 	case within(xnet, imported):
 		return test || pkg == "netio" || imported == xnet+"/bpf" && (pkg == "filter" || onTop(pkg))
 	case within(gopacket, imported):
@@ -221,6 +229,12 @@ func allowed(file, imported string) bool {
 		first, _, _ := strings.Cut(imported, "/")
 		return !strings.Contains(first, ".")
 	}
+}
+
+// talksToKernel tells whether a package is one of the agent's that talk to the
+// Linux kernel.
+func talksToKernel(pkg string) bool {
+	return within("cmd/rocecn/internal/io", pkg) || within("cmd/rocecn/internal/run", pkg)
 }
 
 // mayImport tells whether a package may import another one of the module.

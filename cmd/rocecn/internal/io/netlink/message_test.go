@@ -1,0 +1,115 @@
+package netlink
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A datagram by hand: two messages, of which the first has two attributes, one of
+// one octet and a nested one of none.
+func TestCut(t *testing.T) {
+	var b []byte
+	b = ne.AppendUint32(b, 32)
+	b = ne.AppendUint16(b, 0x401)
+	b = ne.AppendUint16(b, 5)
+	b = ne.AppendUint32(b, 7)
+	b = ne.AppendUint32(b, 0)
+	b = append(b, 10, 0, 0, 3) // of the protocol
+	b = ne.AppendUint16(b, 5)
+	b = ne.AppendUint16(b, 9)
+	b = append(b, 0xFF, 0, 0, 0)
+	b = ne.AppendUint16(b, 4)
+	b = ne.AppendUint16(b, 0x8002)
+	first := len(b)
+	b = ne.AppendUint32(b, 17)
+	b = ne.AppendUint16(b, 3)
+	b = append(b, make([]byte, 10)...)
+	b = append(b, 1) // and no padding
+
+	m, rest, ok := Cut(b)
+	require.True(t, ok)
+	require.Equal(t, Message{Type: 0x401, Flags: 5, Sequence: 7, Data: b[16:32]}, m)
+	require.Equal(t, b[first:], rest)
+	kind, data, attributes, ok := CutAttribute(m.Data[4:])
+	require.True(t, ok)
+	require.Equal(t, []any{uint16(9), []byte{0xFF}}, []any{kind, data})
+	kind, data, attributes, ok = CutAttribute(attributes)
+	require.True(t, ok)
+	require.Equal(t, []any{uint16(2), 0, 0}, []any{kind, len(data), len(attributes)})
+	_, _, _, ok = CutAttribute(attributes)
+	require.False(t, ok)
+	m, rest, ok = Cut(rest)
+	require.True(t, ok)
+	require.Equal(t, []any{uint16(3), []byte{1}, 0}, []any{m.Type, m.Data, len(rest)})
+
+	for n := range first {
+		_, _, ok = Cut(b[:n])
+		require.Equal(t, n >= 32, ok, n)
+	}
+	ne.PutUint32(b, 15) // shorter than its header: no message, and no loop for ever
+	_, _, ok = Cut(b)
+	require.False(t, ok)
+	for _, n := range []uint16{0, 3, 6, 0xFFFF} {
+		_, _, _, ok = CutAttribute(append(ne.AppendUint16(nil, n), 0, 0, 1))
+		require.False(t, ok, n)
+	}
+}
+
+// What is appended is what Cut cuts.
+func TestAppend(t *testing.T) {
+	data := AppendAttribute(AppendAttribute(nil, 3, 1, 2, 3, 4, 5), 4)
+	require.Len(t, data, 16)
+	b := AppendMessage(nil, Message{Type: 9, Flags: 5, Sequence: 3, Data: data})
+	m, rest, ok := Cut(b)
+	require.True(t, ok)
+	require.Empty(t, rest)
+	require.Equal(t, Message{Type: 9, Flags: 5, Sequence: 3, Data: data}, m)
+	kind, value, data, ok := CutAttribute(data)
+	require.True(t, ok)
+	require.Equal(t, []any{uint16(3), []byte{1, 2, 3, 4, 5}}, []any{kind, value})
+	kind, value, data, ok = CutAttribute(data)
+	require.Equal(t, []any{true, uint16(4), 0, 0}, []any{ok, kind, len(value), len(data)})
+}
+
+// Whatever the octets are: it ends, and all that is cut off stands in them.
+func FuzzCut(f *testing.F) {
+	inner := AppendAttribute(AppendAttribute([]byte{10, 0, 0, 3}, 3, 1, 2, 3, 4, 5), 4)
+	f.Add(AppendMessage(AppendMessage(nil, Message{Type: 9, Data: inner}), Message{Type: 3, Data: []byte{1}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		octets := 0
+		for m, rest, ok := Cut(b); ok; m, rest, ok = Cut(rest) {
+			octets += headerSize + len(m.Data)
+			attributes := 0
+			for _, data, rest, ok := CutAttribute(m.Data); ok; _, data, rest, ok = CutAttribute(rest) {
+				attributes += attributeSize + len(data)
+				require.True(t, bytes.Contains(m.Data, data))
+			}
+			require.LessOrEqual(t, attributes, len(m.Data))
+		}
+		require.LessOrEqual(t, octets, len(b))
+	})
+}
+
+// Losses by number and overrun: what an overrun has counted is part of the gap.
+func TestLosses(t *testing.T) {
+	var l Losses
+	for _, c := range []struct {
+		number int64 // -1: an overrun
+		total  uint64
+	}{
+		{7, 0}, {8, 0}, {10, 1}, {11, 1}, // one missing
+		{-1, 2}, {-1, 2}, {12, 2}, {13, 2}, {16, 3}, // two missing, one of them counted
+		{-1, 4}, {18, 4}, {19, 4}, // the one that was counted
+		{5, 4}, {6, 4}, {8, 5}, // begun again
+		{0xFFFFFFFF, 5}, {0, 5}, {2, 6}, // around the end
+	} {
+		if c.number < 0 {
+			l.Overrun()
+		} else {
+			l.Number(uint32(c.number))
+		}
+		require.Equal(t, c.total, l.Total(), c.number)
+	}
+}

@@ -1,0 +1,159 @@
+package netlink
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	atOnce = 16       // datagrams that are read at once
+	room   = 68 << 10 // of a datagram: the longest attribute, with a packet in it, and others
+
+	// roomInKernel is how many octets the kernel may keep that are not read fast
+	// enough. At the default, 208 KiB, the first burst is too much.
+	roomInKernel = 8 << 20
+)
+
+// ErrNoRights matches fs.ErrPermission.
+var ErrNoRights = fmt.Errorf("%w: CAP_NET_ADMIN is needed", fs.ErrPermission)
+
+// A mmsghdr is the struct of recvmmsg(2).
+type mmsghdr struct {
+	msg unix.Msghdr
+	n   uint32 // octets received
+}
+
+// A Socket is one of netlink. It is for one goroutine.
+type Socket struct {
+	fd        int
+	admin     bool // has CAP_NET_ADMIN
+	sequence  uint32
+	messages  [atOnce]mmsghdr
+	iovecs    [atOnce]unix.Iovec
+	froms     [atOnce]unix.RawSockaddrNetlink
+	memory    []byte
+	datagrams [atOnce][]byte
+}
+
+// Open opens a socket of a protocol, NETLINK_….
+func Open(protocol int) (*Socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("bind", err)
+	}
+	s := &Socket{fd: fd, memory: make([]byte, atOnce*room)}
+	if s.admin = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, roomInKernel) == nil; !s.admin {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, roomInKernel)
+	}
+	for i := range s.messages {
+		s.iovecs[i].Base = &s.memory[i*room]
+		s.iovecs[i].SetLen(room)
+		m := &s.messages[i].msg
+		m.Name, m.Iov = (*byte)(unsafe.Pointer(&s.froms[i])), &s.iovecs[i]
+		m.SetIovlen(1)
+	}
+	return s, nil
+}
+
+// Receive returns the datagrams of the kernel that are there now, valid until it is
+// called again. Those that were lost since there was no room are not: the error is
+// unix.ENOBUFS once, ahead of those that came before. Datagrams of others are left
+// out, and what is left may be none; at the end the error is unix.EAGAIN.
+func (s *Socket) Receive() ([][]byte, error) {
+	for i := range s.messages {
+		s.messages[i].msg.Namelen = unix.SizeofSockaddrNetlink
+	}
+	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.messages[0])), atOnce,
+		unix.MSG_DONTWAIT, 0, 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	datagrams := s.datagrams[:0]
+	for i := range int(n) {
+		if m := &s.messages[i]; s.froms[i].Pid == 0 && m.msg.Flags&unix.MSG_TRUNC == 0 {
+			datagrams = append(datagrams, s.memory[i*room:][:m.n])
+		}
+	}
+	return datagrams, nil
+}
+
+// Send sends a request of a kind. The kernel has done what it says when it returns.
+func (s *Socket) Send(kind, flags uint16, data []byte) error {
+	s.sequence++
+	m := Message{Type: kind, Flags: flags | unix.NLM_F_REQUEST, Sequence: s.sequence, Data: data}
+	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	return os.NewSyscallError("sendto", unix.Sendto(s.fd, AppendMessage(nil, m), 0, to))
+}
+
+// Request is Send and returns the kernel's error. It calls f with the messages that
+// answer the request; other ones that are there are lost.
+func (s *Socket) Request(kind uint16, data []byte, f func(Message)) error {
+	if err := s.Send(kind, unix.NLM_F_ACK, data); err != nil {
+		return err
+	}
+	for {
+		datagrams, err := s.Receive()
+		switch {
+		case err == unix.EINTR, err == unix.ENOBUFS:
+			continue
+		case err == unix.EAGAIN: // the kernel answers before sendto returns, if nothing overran
+			return errNoAnswer
+		case err != nil:
+			return os.NewSyscallError("recvmmsg", err)
+		}
+		for _, b := range datagrams {
+			for m, b, ok := Cut(b); ok; m, b, ok = Cut(b) {
+				switch {
+				case m.Sequence != s.sequence:
+				case m.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
+					return s.refusal(unix.Errno(-int32(ne.Uint32(m.Data))))
+				case f != nil:
+					f(m)
+				}
+			}
+		}
+	}
+}
+
+var errNoAnswer = errors.New("netlink: the kernel has not answered")
+
+// refusal returns what an error of the kernel's means, nil for 0. EPERM is left as
+// it is where rights are not what is missing.
+func (s *Socket) refusal(errno unix.Errno) error {
+	switch {
+	case errno == 0:
+		return nil
+	case errno == unix.EPERM && !s.admin:
+		return ErrNoRights
+	}
+	return errno
+}
+
+// Join joins a multicast group. The kernel may want CAP_NET_ADMIN for it.
+func (s *Socket) Join(group uint32) error {
+	err := unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group))
+	if err == unix.EPERM {
+		return ErrNoRights
+	}
+	return os.NewSyscallError("setsockopt", err)
+}
+
+// Leave leaves a multicast group: no more comes than is there.
+func (s *Socket) Leave(group uint32) error {
+	return unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, unix.NETLINK_DROP_MEMBERSHIP, int(group))
+}
+
+// FD returns the file descriptor.
+func (s *Socket) FD() int { return s.fd }
+
+// Close closes the socket.
+func (s *Socket) Close() error { return unix.Close(s.fd) }

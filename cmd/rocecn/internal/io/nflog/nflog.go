@@ -1,0 +1,81 @@
+// Package nflog is a source of packets that a rule of nftables logs. That is how
+// the agent of a host gets Fast CNPs: Linux does not know their option, and would
+// reject them by ICMPv6 before a socket could see them. [Rules] are such rules.
+package nflog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Rules returns a table of this name for nft, which takes the place of one that is
+// there: packets to this host with destination options and the UDP port of RoCEv2 go
+// to the group, and nowhere else. Without an agent they are dropped all the same.
+func Rules(table string, group uint16) string {
+	return fmt.Sprintf(`table inet %[1]s
+delete table inet %[1]s
+table inet %[1]s {
+	chain input {
+		type filter hook input priority filter; policy accept;
+		exthdr dst exists udp dport %[2]d log group %[3]d queue-threshold 1 drop
+	}
+}
+`, table, rocev2.Port, group)
+}
+
+// Types of messages and attributes (linux/netfilter/nfnetlink_log.h).
+const (
+	subsystem = 4 << 8 // NFNL_SUBSYS_ULOG
+	logged    = subsystem | 0
+	configure = subsystem | 1
+
+	attrTime     = 3
+	attrIn       = 4
+	attrOut      = 5
+	attrPayload  = 9
+	attrSequence = 12
+)
+
+// headerSize is the length of struct nfgenmsg: family 8, version 8, group 16.
+const headerSize = 4
+
+// An entry is a packet of the log.
+type entry struct {
+	group       uint16
+	packet      netio.Packet
+	sequence    uint32
+	hasSequence bool
+}
+
+// decode reads a message. It returns false for one that is no packet.
+func (e *entry) decode(m netlink.Message) bool {
+	if m.Type != logged || len(m.Data) < headerSize {
+		return false
+	}
+	*e = entry{group: binary.BigEndian.Uint16(m.Data[2:])}
+	p, payload := &e.packet, false
+	p.Link, p.Unit, p.Why = capture.Raw, time.Nanosecond, netio.Logged
+	for kind, data, rest, ok := netlink.CutAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
+		netlink.CutAttribute(rest) {
+		switch {
+		case kind == attrPayload:
+			p.Data, p.OrigLen, payload = data, uint32(len(data)), true
+		case kind == attrTime && len(data) >= 16: // seconds 64, microseconds 64
+			seconds, micros := binary.BigEndian.Uint64(data), binary.BigEndian.Uint64(data[8:])
+			p.Time = time.Unix(int64(seconds), int64(micros%1e6)*1000).UTC()
+		case kind == attrIn && len(data) >= 4:
+			p.Interface = int(binary.BigEndian.Uint32(data))
+		case kind == attrOut && len(data) >= 4:
+			p.Egress = int(binary.BigEndian.Uint32(data))
+		case kind == attrSequence && len(data) >= 4:
+			e.sequence, e.hasSequence = binary.BigEndian.Uint32(data), true
+		}
+	}
+	return payload
+}

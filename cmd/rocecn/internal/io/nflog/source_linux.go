@@ -1,0 +1,131 @@
+package nflog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
+	"github.com/rocecn/rocecn/netio"
+	"golang.org/x/sys/unix"
+)
+
+// A Source is a [netio.Source] of what rules of nftables log for one group.
+type Source struct {
+	socket  *netlink.Socket
+	group   uint16
+	entry   entry
+	packets []netio.Packet
+	losses  netlink.Losses
+	stopped bool
+}
+
+// ErrTaken: another program reads the group.
+var ErrTaken = errors.New("another program reads this group")
+
+// Open begins to read a group, in the network namespace of the calling thread. That
+// needs CAP_NET_ADMIN.
+func Open(group uint16) (*Source, error) {
+	socket, err := netlink.Open(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("nflog: %w", err)
+	}
+	s := &Source{socket: socket, group: group, packets: make([]netio.Packet, 0, 64)}
+	switch err := socket.Request(configure, s.bind(), nil); {
+	case err == nil:
+		return s, nil
+	case err == unix.EPERM: // with CAP_NET_ADMIN
+		err = ErrTaken
+		fallthrough
+	default:
+		socket.Close()
+		return nil, fmt.Errorf("nflog: group %d: %w", group, err)
+	}
+}
+
+const (
+	cfgCommand   = 1 // command 8
+	cfgMode      = 2 // copy range 32, mode 8, padding 8
+	cfgThreshold = 5
+	cfgFlags     = 6
+
+	commandBind   = 1
+	commandUnbind = 2
+	copyPacket    = 2
+	numbered      = 1 // NFULNL_CFG_F_SEQ
+)
+
+// bind returns the request for whole packets, each at once: by default the kernel
+// waits for a hundred or a second.
+func (s *Source) bind() []byte {
+	b := s.command(commandBind)
+	b = netlink.AppendAttribute(b, cfgMode, 0, 0, 0xFF, 0xFF, copyPacket, 0)
+	b = netlink.AppendAttribute(b, cfgThreshold, 0, 0, 0, 1)
+	return netlink.AppendAttribute(b, cfgFlags, 0, numbered)
+}
+
+func (s *Source) command(command uint8) []byte {
+	header := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, 0}, s.group)
+	return netlink.AppendAttribute(header, cfgCommand, command)
+}
+
+// Read is that of [netio.Source]. A packet has the time stamp of the kernel, or,
+// where it gives none, the time at which it is read.
+func (s *Source) Read() ([]netio.Packet, error) {
+	for {
+		datagrams, err := s.socket.Receive()
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.ENOBUFS: // is told once, ahead of the messages that came before
+			s.losses.Overrun()
+			continue
+		case err == unix.EAGAIN && s.stopped:
+			return nil, io.EOF
+		case err == unix.EAGAIN:
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("nflog: group %d: %w", s.group, err)
+		}
+		s.packets = s.packets[:0]
+		var now time.Time
+		for _, b := range datagrams {
+			for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
+				e := &s.entry
+				if !e.decode(m) || e.group != s.group {
+					continue
+				}
+				if e.hasSequence {
+					s.losses.Number(e.sequence)
+				}
+				if e.packet.Time.IsZero() {
+					if now.IsZero() {
+						now = time.Now().UTC()
+					}
+					e.packet.Time = now
+				}
+				s.packets = append(s.packets, e.packet)
+			}
+		}
+		if len(s.packets) > 0 {
+			return s.packets, nil
+		}
+	}
+}
+
+// Stop is that of [netio.Source].
+func (s *Source) Stop() error {
+	s.stopped = true
+	return s.socket.Send(configure, 0, s.command(commandUnbind))
+}
+
+// FD is that of [netio.Source].
+func (s *Source) FD() int { return s.socket.FD() }
+
+// Lost is that of [netio.Source].
+func (s *Source) Lost() uint64 { return s.losses.Total() }
+
+// Close is that of [netio.Source].
+func (s *Source) Close() error { return s.socket.Close() }

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package nflog
+
+import (
+	"errors"
+
+	"github.com/rocecn/rocecn/netio"
+)
+
+// A Source is a [netio.Source] of what rules of nftables log for one group, on
+// Linux.
+type Source struct{ netio.Source }
+
+// ErrTaken: another program reads the group.
+var ErrTaken = errors.New("another program reads this group")
+
+// Open returns errors.ErrUnsupported.
+func Open(group uint16) (*Source, error) { return nil, errors.ErrUnsupported }
