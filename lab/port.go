@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/rocecn/rocecn/lab/sim"
@@ -38,6 +39,9 @@ type Port struct {
 	most  int64  // octets in the data queue
 	quiet sim.Time
 }
+
+// String returns from where to where the port sends.
+func (p *Port) String() string { return fmt.Sprintf("%v to %v", p.owner, p.peer.owner) }
 
 // pfcQueue is the queue of PFC frames: before all priorities, and never paused.
 const pfcQueue = 8

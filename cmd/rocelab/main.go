@@ -145,10 +145,11 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 			Variant string   `json:"variant"`
 			Seed    uint64   `json:"seed"`
 			Ended   float64  `json:"ended_us"`
+			Port    string   `json:"deepest_queue"`
 			Print   string   `json:"fingerprint"`
 			Metrics []metric `json:"metrics"`
-		}{s.Name, s.Line(r.Variant), r.Variant.String(), r.Seed, r.Ended.Seconds() * 1e6, fmt.Sprintf("%016x",
-			r.Print), nil}
+		}{s.Name, s.Line(r.Variant), r.Variant.String(), r.Seed, r.Ended.Seconds() * 1e6, r.Port,
+			fmt.Sprintf("%016x", r.Print), nil}
 		for _, m := range scenario.Metrics() {
 			if x := m.Of(r); x == x { // no NaN
 				line.Metrics = append(line.Metrics, metric{m.Name, m.Unit, x})

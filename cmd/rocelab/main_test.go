@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 0, status, errs)
 	require.Empty(t, errs)
 	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
-	require.Regexp(t, `(?m)^peak queue +KB +\d+ +\d+ +\d+$`, out)
+	require.Regexp(t, `(?m)^peak of the deepest queue +KB +\d+ +\d+ +\d+$`, out)
 
 	status, out, errs = call(t.Context(), incast, "run", "-json", "-")
 	require.Equal(t, 0, status, errs)
@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &v))
 		require.Contains(t, v.Line, v.Variant+": ")
-		require.Equal(t, "peak queue", v.Metrics[0].Name)
+		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
 	}
 }
 

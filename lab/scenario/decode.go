@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,15 +21,21 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return e.Key + ": " + e.Text }
 
-// decode sets v from JSON, key by key, so that an error names the key. What the
-// JSON does not have stays.
-func decode(key string, text json.RawMessage, v reflect.Value) error {
+// A decoder sets values from JSON, key by key, so that an error names the key. What the JSON does not have stays.
+type decoder struct {
+	given []string // the keys that there were, in order
+}
+
+func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) error {
+	if key != "" {
+		d.given = append(d.given, key)
+	}
 	if _, ok := v.Addr().Interface().(json.Unmarshaler); !ok {
 		switch v.Kind() {
 		case reflect.Struct:
-			return decodeStruct(key, text, v)
+			return d.object(key, text, v)
 		case reflect.Slice:
-			return decodeSlice(key, text, v)
+			return d.list(key, text, v)
 		}
 	}
 	err := json.Unmarshal(text, v.Addr().Interface())
@@ -46,29 +51,39 @@ func decode(key string, text json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-func decodeStruct(key string, text json.RawMessage, v reflect.Value) error {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(text, &members) != nil {
+func (d *decoder) object(key string, text json.RawMessage, v reflect.Value) error {
+	members := json.NewDecoder(bytes.NewReader(text))
+	if open, err := members.Token(); err != nil || open != json.Delim('{') {
 		return &KeyError{key, "an object belongs here"}
 	}
 	fields := map[string]int{}
 	var names []string
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("json")
-		fields[name] = i
-		names = append(names, name)
-	}
-	keys := make([]string, 0, len(members))
-	for name := range members {
-		keys = append(keys, name)
-	}
-	slices.Sort(keys)
-	for _, name := range keys {
-		i, ok := fields[name]
-		if !ok {
-			return &KeyError{join(key, name), "not known; there are " + strings.Join(names, ", ")}
+		if name := v.Type().Field(i).Tag.Get("json"); name != "" {
+			fields[name] = i
+			names = append(names, name)
 		}
-		if err := decode(join(key, name), members[name], v.Field(i)); err != nil {
+	}
+	seen := map[string]bool{}
+	for members.More() {
+		token, err := members.Token()
+		if err != nil {
+			return &KeyError{key, err.Error()}
+		}
+		name := token.(string) // all else is no JSON, which it is
+		var member json.RawMessage
+		if err := members.Decode(&member); err != nil {
+			return &KeyError{join(key, name), err.Error()}
+		}
+		i, ok := fields[name]
+		switch {
+		case !ok:
+			return &KeyError{join(key, name), "not known; there are " + strings.Join(names, ", ")}
+		case seen[name]:
+			return &KeyError{join(key, name), "stands here twice"}
+		}
+		seen[name] = true
+		if err := d.decode(join(key, name), member, v.Field(i)); err != nil {
 			return err
 		}
 	}
@@ -82,14 +97,14 @@ func join(key, name string) string {
 	return key + "." + name
 }
 
-func decodeSlice(key string, text json.RawMessage, v reflect.Value) error {
+func (d *decoder) list(key string, text json.RawMessage, v reflect.Value) error {
 	var elements []json.RawMessage
 	if json.Unmarshal(text, &elements) != nil {
 		return &KeyError{key, "a list belongs here"}
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(elements), len(elements)))
 	for i, element := range elements {
-		if err := decode(fmt.Sprintf("%s[%d]", key, i), element, v.Index(i)); err != nil {
+		if err := d.decode(fmt.Sprintf("%s[%d]", key, i), element, v.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -163,17 +178,20 @@ func (t Time) sim() sim.Time { return sim.Time(t) }
 // Read reads a scenario, and what it does not say is as Default has it. An error is a
 // *[KeyError] where a key is wrong.
 func Read(text []byte) (*Scenario, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
+	file := json.NewDecoder(bytes.NewReader(text))
 	var whole json.RawMessage
-	if err := d.Decode(&whole); err != nil {
+	if err := file.Decode(&whole); err != nil {
 		return nil, fmt.Errorf("no JSON: %w", err)
 	}
-	if d.More() {
+	if file.More() {
 		return nil, fmt.Errorf("something stands behind the scenario")
 	}
-	s := Default()
-	if err := decode("", whole, reflect.ValueOf(s).Elem()); err != nil {
+	s, d := Default(), decoder{}
+	if err := d.decode("", whole, reflect.ValueOf(s).Elem()); err != nil {
 		return nil, err
 	}
-	return s, s.check()
+	if err := s.check(); err != nil {
+		return s, err
+	}
+	return s, s.useless(d.given)
 }

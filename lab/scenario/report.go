@@ -26,10 +26,11 @@ func Metrics() []Metric {
 		return float64(t) / float64(sim.Microsecond)
 	}
 	all := []Metric{
-		{"peak queue", "KB", func(r *Result) float64 { return float64(r.Peak) / 1000 }},
-		{"mean queue, busiest port", "KB", func(r *Result) float64 { return r.Queue.Mean() / 1000 }},
+		{"peak of the deepest queue", "KB", func(r *Result) float64 { return float64(r.Peak) / 1000 }},
+		{"its mean", "KB", func(r *Result) float64 { return r.Queue.Mean() / 1000 }},
 		{"99 % of the time below", "KB", func(r *Result) float64 { return float64(r.Queue.Quantile(0.99)) / 1000 }},
-		{"use, busiest port", "%", func(r *Result) float64 { return r.Use * 100 }},
+		{"use of its link", "%", func(r *Result) float64 { return r.Use * 100 }},
+		{"use of the busiest link", "%", func(r *Result) float64 { return r.Busiest * 100 }},
 		{"goodput, all flows", "Gbit/s", func(r *Result) float64 { return r.Goodput }},
 		{"Jain's index", "", func(r *Result) float64 { return nonzero(r.Jain) }},
 		{"onset to first cut", "µs", func(r *Result) float64 { return µs(r.FirstCut) }},
@@ -53,20 +54,34 @@ func Metrics() []Metric {
 		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},
 		{"last message ended", "µs", func(r *Result) float64 { return nonzero(µs(r.Last)) }},
 	}
+	quantile := func(h *lab.Histogram, q, unit float64) float64 {
+		if h.Count() == 0 {
+			return math.NaN()
+		}
+		return float64(h.Quantile(q)) / unit
+	}
+	all = append(all, Metric{"completion of a message, mean", "µs", func(r *Result) float64 {
+		whole, n := 0., 0.
+		for i := range r.Completion {
+			whole += r.Completion[i].Mean() * float64(r.Completion[i].Count())
+			n += float64(r.Completion[i].Count())
+		}
+		return whole / n / 1000 // NaN where there was none
+	}})
 	low := int64(0)
 	for i, high := range Bins {
-		name := fmt.Sprintf("slowdown, %d to %d KB", low/1000, high/1000)
+		sizes := fmt.Sprintf("%d to %d KB", low/1000, high/1000)
 		if high == math.MaxInt64 {
-			name = fmt.Sprintf("slowdown, over %d KB", low/1000)
+			sizes = fmt.Sprintf("over %d KB", low/1000)
 		}
 		low = high
 		for _, q := range []float64{0.5, 0.99} {
-			all = append(all, Metric{fmt.Sprintf("%s, %.0f %%", name, q*100), "", func(r *Result) float64 {
-				if r.Slowdown[i].Count() == 0 {
-					return math.NaN()
-				}
-				return float64(r.Slowdown[i].Quantile(q)) / 100
-			}})
+			all = append(all, Metric{fmt.Sprintf("completion, %s, %.0f %%", sizes, q*100), "µs",
+				func(r *Result) float64 { return quantile(&r.Completion[i], q, 1000) }})
+		}
+		for _, q := range []float64{0.5, 0.99} {
+			all = append(all, Metric{fmt.Sprintf("slowdown, %s, %.0f %%", sizes, q*100), "",
+				func(r *Result) float64 { return quantile(&r.Slowdown[i], q, 100) }})
 		}
 	}
 	return all
@@ -85,7 +100,8 @@ func median(times []sim.Time) sim.Time {
 	}
 	times = slices.Clone(times)
 	slices.Sort(times)
-	return times[len(times)/2]
+	low, high := times[(len(times)-1)/2], times[len(times)/2]
+	return low + (high-low)/2
 }
 
 // Print writes what a scenario was and what its runs measured: of each variant the
@@ -140,7 +156,8 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 	}
 	out.WriteString("\n")
 	for _, r := range results {
-		fmt.Fprintf(out, "%v, seed %d: %d events, fingerprint %016x\n", r.Variant, r.Seed, r.Events, r.Print)
+		fmt.Fprintf(out, "%v, seed %d: deepest queue from %s; %d events, fingerprint %016x\n",
+			r.Variant, r.Seed, r.Port, r.Events, r.Print)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -181,7 +198,7 @@ func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) 
 		return "–", false
 	}
 	slices.Sort(values)
-	text = figure(values[len(values)/2])
+	text = figure((values[(len(values)-1)/2] + values[len(values)/2]) / 2)
 	if len(values) > 1 {
 		text += fmt.Sprintf(" (%s…%s)", figure(values[0]), figure(values[len(values)-1]))
 	}

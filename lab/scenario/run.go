@@ -35,9 +35,13 @@ type Result struct {
 	Ended   sim.Time // before the scenario's duration where the run was interrupted
 	Err     error    // why the run ended, or what does not add up in it
 
-	Peak   int64         // octets, the most of any data queue of a switch in the whole run
-	Queue  lab.Histogram // of the busiest port, behind the warmup
-	Use    float64       // of the busiest port, from 0 to 1
+	// The port whose data queue was the deepest in the whole run, of those of switches; the first one of several.
+	Port    string        // from where to where
+	Peak    int64         // octets, the most in this queue
+	Queue   lab.Histogram // its octets, behind the warmup
+	Use     float64       // of its link, behind the warmup, from 0 to 1
+	Busiest float64       // the same of the link with the highest use
+
 	Counts lab.Counts
 	Paused sim.Time // the sum of all ports of switches and hosts
 
@@ -48,7 +52,8 @@ type Result struct {
 
 	Finished   int
 	Unfinished int             // messages with an end that were not acknowledged
-	Slowdown   []lab.Histogram // by bin: hundredths of the time that a message takes alone
+	Completion []lab.Histogram // by bin: nanoseconds from when a message was posted to its last acknowledgement
+	Slowdown   []lab.Histogram // by bin: the same in hundredths of the time that the message takes alone
 	Last       sim.Time        // when the last message ended
 
 	Print  uint64
@@ -57,7 +62,10 @@ type Result struct {
 
 func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 	r := &run{net: s.Topology.build(s.config(v, seed))}
-	r.result = Result{Variant: v, Seed: seed, FirstCut: sim.Never, Slowdown: make([]lab.Histogram, len(Bins))}
+	r.result = Result{
+		Variant: v, Seed: seed, FirstCut: sim.Never,
+		Completion: make([]lab.Histogram, len(Bins)), Slowdown: make([]lab.Histogram, len(Bins)),
+	}
 	for i := range s.Traffic {
 		if err := s.Traffic[i].start(r, i); err != nil {
 			return nil, err
@@ -71,6 +79,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		took := r.net.Sim.Now() - posted
 		alone := r.net.Alone(f.Source(), f.Destination(), octets)
 		bin := slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
+		r.result.Completion[bin].Add(uint64(took/sim.Nanosecond), 1)
 		r.result.Slowdown[bin].Add(uint64(took)*100/uint64(alone), 1)
 		r.result.Finished++
 		r.result.Last = r.net.Sim.Now()
@@ -102,13 +111,18 @@ func (r *run) end(from sim.Time) {
 	res.Print, res.Events = n.Print(), n.Sim.Events()
 	length := res.Ended - from
 	for i, p := range r.ports {
-		res.Peak = max(res.Peak, p.Most())
 		res.Paused += p.Paused()
+		deepest := p.Most() > res.Peak || res.Port == ""
+		if deepest {
+			res.Port, res.Peak = p.String(), p.Most()
+		}
 		if r.meters == nil || length <= 0 {
 			continue
 		}
 		p.Stop()
-		if use := float64(p.Sent()-r.sent[i]) / float64(max(p.Rate().Octets(length), 1)); use > res.Use {
+		use := float64(p.Sent()-r.sent[i]) / float64(max(p.Rate().Octets(length), 1))
+		res.Busiest = max(res.Busiest, use)
+		if deepest {
 			res.Use, res.Queue = use, r.meters[i].Queue
 		}
 	}

@@ -159,12 +159,17 @@ func (s *Scenario) check() error {
 		key, text string
 	}{
 		{len(s.Variants) == 0, "variants", "one at least is needed"},
+		{again(s.Variants) > 0, fmt.Sprintf("variants[%d]", again(s.Variants)), "stands here twice"},
 		{len(s.Seeds) == 0, "seeds", "one at least is needed"},
+		{again(s.Seeds) > 0, fmt.Sprintf("seeds[%d]", again(s.Seeds)), "stands here twice"},
 		{len(s.Variants)*len(s.Seeds) > maxRuns, "seeds", fmt.Sprintf("%d runs at most, variants times seeds",
 			maxRuns)},
 		{s.Duration == 0, "duration", "above 0 needed"},
 		{s.Warmup >= s.Duration, "warmup", "shorter than duration needed"},
 		{!t.known(), "topology.kind", "star, line, leaf-spine, fat-tree, wan or two-dc needed"},
+		{!t.wan() && slices.Contains(s.Variants, lab.FCN),
+			fmt.Sprintf("variants[%d]", slices.Index(s.Variants, lab.FCN)),
+			"fcn needs routers of a WAN: topology.kind wan or two-dc"},
 		{t.Kind == "fat-tree" && (t.K < 2 || t.K > 16 || t.K%2 != 0), "topology.k",
 			"an even number from 2 to 16 needed"},
 		{t.Kind != "fat-tree" && t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts",
@@ -217,6 +222,16 @@ func (s *Scenario) check() error {
 	return nil
 }
 
+// again returns the place of the first value that stands in a list before as well, 0 where all differ.
+func again[T comparable](list []T) int {
+	for i, x := range list {
+		if slices.Contains(list[:i], x) {
+			return i
+		}
+	}
+	return 0
+}
+
 func (t *Topology) known() bool {
 	switch t.Kind {
 	case "star", "line", "leaf-spine", "fat-tree", "wan", "two-dc":
@@ -224,6 +239,9 @@ func (t *Topology) known() bool {
 	}
 	return false
 }
+
+// wan says whether there is one.
+func (t *Topology) wan() bool { return t.Kind == "wan" || t.Kind == "two-dc" }
 
 func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
 

@@ -114,6 +114,13 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,` + incast + `,"host": {"cnp_limit": -1}`, "host.cnp_limit: 0 or"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"notify_loss": 1.1}`, "switch.notify_loss: from 0"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "permutation", "rate": "101G"}]`, "traffic[0].rate: no more"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "1KB", "pmax": 0.1, "kmin": "2KB"}`,
+			"switch.kmin: stands here twice"},
+		{`"name": "a",` + seconds + `,"name": "b"`, "name: stands here twice"},
+		{`"seeds": [1, 2, 3, 2],` + seconds + `,` + star + `,` + incast, "seeds[3]: stands here twice"},
+		{`"variants": ["cnp", "cnp"],` + seconds + `,` + star + `,` + incast, "variants[1]: stands here twice"},
+		{`"variants": ["cnp", "fcn"],` + seconds + `,` + star + `,` + incast,
+			"variants[1]: fcn needs routers of a WAN"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))
@@ -128,6 +135,121 @@ func TestWrongKeys(t *testing.T) {
 	require.ErrorContains(t, err, "no JSON")
 	_, err = Read([]byte(`{} {}`))
 	require.ErrorContains(t, err, "behind the scenario")
+}
+
+// Keys to which nothing listens are errors; the same keys are right where something does.
+func TestUselessKeys(t *testing.T) {
+	const (
+		star    = `"topology": {"kind": "star", "hosts": 9}`
+		incast  = `"traffic": [{"kind": "incast", "senders": 8}]`
+		poisson = `"traffic": [{"kind": "poisson", "sizes": "WebSearch", "load": 0.5}]`
+	)
+	top := func(more string) string { return `"topology": {` + more + `},` + incast }
+	for _, c := range []struct{ json, key, right string }{
+		{top(`"kind": "star", "hosts": 9, "slow_rate": "10G"`), "topology.slow_rate",
+			top(`"kind": "line", "switches": 2, "hosts": 9, "slow_hop": 1, "slow_rate": "10G"`)},
+		{top(`"kind": "line", "switches": 2, "hosts": 9, "slow_rate": "10G"`), "topology.slow_rate",
+			top(`"kind": "wan", "hosts": 9, "slow_rate": "10G"`)},
+		{top(`"kind": "star", "hosts": 9, "switches": 3`), "topology.switches",
+			top(`"kind": "line", "hosts": 9, "switches": 3`)},
+		{top(`"kind": "wan", "hosts": 9, "slow_hop": 1`), "topology.slow_hop",
+			top(`"kind": "line", "hosts": 9, "switches": 3, "slow_hop": 1, "slow_rate": "10G"`)},
+		{top(`"kind": "star", "hosts": 9, "trunk": "10G"`), "topology.trunk",
+			top(`"kind": "line", "hosts": 9, "switches": 2, "trunk": "10G"`)},
+		{top(`"kind": "line", "hosts": 9, "switches": 1, "trunk": "10G"`), "topology.trunk",
+			top(`"kind": "fat-tree", "k": 4, "trunk": "10G"`)},
+		{top(`"kind": "fat-tree", "k": 4, "hosts": 4`), "topology.hosts", top(`"kind": "fat-tree", "k": 4`)},
+		{top(`"kind": "star", "hosts": 9, "k": 4`), "topology.k", top(`"kind": "fat-tree", "k": 4`)},
+		{top(`"kind": "wan", "hosts": 9, "leaves": 2`), "topology.leaves",
+			top(`"kind": "two-dc", "hosts": 9, "leaves": 2, "spines": 1`)},
+		{top(`"kind": "wan", "hosts": 9, "spines": 2`), "topology.spines",
+			top(`"kind": "leaf-spine", "hosts": 9, "leaves": 2, "spines": 1`)},
+		{top(`"kind": "line", "switches": 2, "hosts": 9, "wan": "10G"`), "topology.wan",
+			top(`"kind": "wan", "hosts": 9, "wan": "10G"`)},
+		{top(`"kind": "line", "switches": 2, "hosts": 9, "distance": "1ms"`), "topology.distance",
+			top(`"kind": "wan", "hosts": 9, "distance": "1ms"`)},
+		{top(`"kind": "line", "switches": 2, "hosts": 9, "position": 0`), "topology.position",
+			top(`"kind": "wan", "hosts": 9, "position": 0`)},
+		{star + `,` + incast + `,"switch": {"alpha": 0.5}`, "switch.alpha",
+			star + `,` + incast + `,"switch": {"alpha": 0.5, "buffer": "1MB"}`},
+		{star + `,` + incast + `,"switch": {"buffer": "1MB", "headroom": "1KB"}`, "switch.headroom",
+			star + `,` + incast + `,"switch": {"buffer": "1MB", "headroom": "1KB", "pfc": true}`},
+		{star + `,` + incast + `,"host": {"pause_delay": "1us"}`, "host.pause_delay",
+			star + `,` + incast + `,"host": {"pause_delay": "1us"},"switch": {"buffer": "1MB", "pfc": true}`},
+		{star + `,` + incast + `,"switch": {"proxy_delay": "1us"}`, "switch.proxy_delay",
+			`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"proxy_delay": "1us"}`},
+		{star + `,` + incast + `,"switch": {"labels": 3}`, "switch.labels",
+			`"variants": ["fcn"],"topology": {"kind": "wan", "hosts": 9},` + incast + `,"switch": {"labels": 3}`},
+		{star + `,` + incast + `,"switch": {"ppfc": {}}`, "switch.ppfc",
+			`"variants": ["ppfc-cnp"],` + star + `,` + incast + `,"switch": {"ppfc": {}}`},
+		{star + `,` + incast + `,"switch": {"trace_hops": 3}`, "switch.trace_hops",
+			`"variants": ["hpcc"],` + star + `,` + incast + `,"switch": {"trace_hops": 3},"reaction": {"rtt": "5us"}`},
+		{`"variants": ["hpcc"],` + star + `,` + incast + `,"reaction": {"rtt": "5us", "timer": "1us"}`,
+			"reaction.timer",
+			`"variants": ["hpcc", "cnp"],` + star + `,` + incast + `,"reaction": {"rtt": "5us", "timer": "1us"}`},
+		{`"variants": ["hpcc"],` + star + `,` + incast + `,"reaction": {"rtt": "5us", "kind": "paper"}`,
+			"reaction.kind",
+			star + `,` + incast + `,"reaction": {"kind": "paper"}`},
+		{star + `,` + incast + `,"reaction": {"kind": "none", "additive": "5M"}`, "reaction.additive",
+			star + `,` + incast + `,"reaction": {"additive": "5M"}`},
+		{star + `,"traffic": [{"kind": "permutation", "senders": 1}]`, "traffic[0].senders", star + `,` + incast},
+		{star + `,"traffic": [{"kind": "permutation"}, {"kind": "permutation", "load": 0.5}]`, "traffic[1].load",
+			star + `,` + poisson},
+		{star + `,"traffic": [{"kind": "poisson", "sizes": "WebSearch", "load": 0.5, "jitter": "1us"}]`,
+			"traffic[0].jitter", star + `,"traffic": [{"kind": "permutation", "jitter": "1us"}]`},
+	} {
+		_, err := Read([]byte(`{"duration": "1ms",` + c.json + "}"))
+		require.ErrorContains(t, err, "has no effect", c.json)
+		require.Equal(t, c.key, err.(*KeyError).Key)
+		_, err = Read([]byte(`{"duration": "1ms",` + c.right + "}"))
+		require.NoError(t, err, c.right)
+	}
+}
+
+// Medians of as many values below as above are between the two in the middle.
+func TestMedian(t *testing.T) {
+	require.Equal(t, sim.Time(5), median([]sim.Time{9, 1, 6, 4}))
+	require.Equal(t, sim.Time(6), median([]sim.Time{9, 1, 6}))
+	require.Equal(t, sim.Never, median(nil))
+	m := Metric{Of: func(r *Result) float64 { return r.Use }}
+	cell, some := m.cell([]Result{{Use: 1}, {Use: 8}, {Use: 2}, {Use: 3}}, lab.None)
+	require.Equal(t, "2.5 (1…8)", cell)
+	require.True(t, some)
+}
+
+// The rows of the queue are of the port where it is deepest, which need not be the busiest: here a queue that a
+// burst makes, beside a link that is used all the time without one.
+func TestDeepest(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "seeds": [3], "duration": "2ms",
+		"topology": {"kind": "line", "switches": 2, "hosts": 4, "trunk": "370G"},
+		"traffic": [{"kind": "permutation", "rate": "90G"}, {"kind": "incast", "senders": 3, "size": "100KB"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	r := &results[0]
+	require.Equal(t, "switch 1 to host 7", r.Port)
+	require.Equal(t, r.Peak, int64(r.Queue.Max()), "without a warmup the histogram is of the same port")
+	require.Less(t, r.Use, 0.95)
+	require.Greater(t, r.Busiest, 0.96)
+	var out bytes.Buffer
+	require.NoError(t, s.Print(&out, results))
+	require.Contains(t, out.String(), "none, seed 3: deepest queue from switch 1 to host 7; ")
+}
+
+// How long messages take is told, and not only beside how long they take alone.
+func TestCompletion(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "2ms", "topology": {"kind": "star", "hosts": 2},
+		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	n := s.Topology.build(s.config(lab.None, 1))
+	alone := n.Alone(n.Hosts()[0], n.Hosts()[1], 500_000)
+	require.EqualValues(t, 1, results[0].Completion[2].Count())
+	require.Equal(t, uint64(alone/sim.Nanosecond), results[0].Completion[2].Max())
+	var out bytes.Buffer
+	require.NoError(t, s.Print(&out, results))
+	want := fmt.Sprintf("%.4g", float64(alone/sim.Nanosecond)/1000)
+	require.Regexp(t, `(?m)^completion of a message, mean +µs +`+want+`$`, out.String())
+	require.Regexp(t, `(?m)^completion, 100 to 1000 KB, 99 % +µs +`+want+`$`, out.String())
 }
 
 // The largest networks that a scenario may have come up in seconds and in little memory.
@@ -232,7 +354,7 @@ func TestPrint(t *testing.T) {
 	require.Regexp(t, `(?m)^an incast$`, out.String())
 	require.Contains(t, out.String(), s.ofVariant(lab.FastCNP)+"\n")
 	require.Contains(t, out.String(), wrapped(s.common())+"\n")
-	require.Regexp(t, `(?m)^peak queue +KB +\d+ \(\d+…\d+\) +\d+ \(\d+…\d+\) +\d+ \(\d+…\d+\)$`, out.String())
+	require.Regexp(t, `(?m)^peak of the deepest queue +KB( +\d+ \(\d+…\d+\)){3}$`, out.String())
 	require.NotContains(t, out.String(), "packets lost", "nothing but 0 is no row")
 	require.Contains(t, s.Line(lab.CNP), "cnp: reaction paper, no gate at the sender, receiver answers at once")
 	s.Reaction.Kind = "connectx"

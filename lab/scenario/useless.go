@@ -1,0 +1,75 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/lab"
+)
+
+// useless returns the first of the keys that were given to which nothing in the scenario listens: who gives
+// one means another scenario.
+func (s *Scenario) useless(given []string) error {
+	rules := s.rules()
+	for _, key := range given {
+		name, traffic := key, -1
+		if _, err := fmt.Sscanf(key, "traffic[%d].", &traffic); err == nil {
+			name = "traffic" + key[strings.IndexByte(key, '.'):]
+		}
+		for _, r := range rules {
+			if slices.Contains(strings.Fields(r.keys), name) && !(r.traffic == nil && r.heard) &&
+				!(r.traffic != nil && r.traffic(&s.Traffic[traffic])) {
+				return &KeyError{key, "has no effect " + r.without}
+			}
+		}
+	}
+	return nil
+}
+
+// A rule says whether anything listens to keys.
+type rule struct {
+	keys    string
+	heard   bool
+	traffic func(t *Traffic) bool // in place of heard: asked about each element of the traffic
+	without string
+}
+
+func (s *Scenario) rules() []rule {
+	t := &s.Topology
+	isLine, leaved, wan := t.Kind == "line", t.leaved(), t.wan()
+	some := func(is func(lab.Variant) bool) bool { return slices.ContainsFunc(s.Variants, is) }
+	one := func(v lab.Variant) bool { return slices.Contains(s.Variants, v) }
+	dcqcn := some(func(v lab.Variant) bool { return !v.HPCC() })
+	kinds := func(all ...string) func(*Traffic) bool {
+		return func(t *Traffic) bool { return slices.Contains(all, t.Kind) }
+	}
+	in := "with topology.kind " + t.Kind
+	return []rule{
+		{keys: "topology.hosts", heard: t.Kind != "fat-tree", without: in},
+		{keys: "topology.k", heard: t.Kind == "fat-tree", without: in},
+		{keys: "topology.switches topology.slow_hop", heard: isLine, without: in},
+		{keys: "topology.leaves topology.spines", heard: leaved, without: in},
+		{keys: "topology.trunk", heard: t.Kind != "star" && !(isLine && t.Switches == 1), without: "with one switch"},
+		{keys: "topology.wan topology.distance topology.position", heard: wan, without: in},
+		{keys: "topology.slow_rate", heard: wan || isLine && t.SlowHop > 0,
+			without: "without slow_hop in a line, or a WAN"},
+		{keys: "switch.alpha", heard: s.Switch.Buffer > 0, without: "without buffer"},
+		{keys: "switch.headroom switch.headroom_pool switch.reserve switch.xon host.pause_delay",
+			heard: s.Switch.PFC, without: "without pfc"},
+		{keys: "switch.proxy_delay", heard: one(lab.Proxy), without: "without the variant proxy"},
+		{keys: "switch.edge_delay switch.labels switch.label_idle", heard: one(lab.FCN),
+			without: "without the variant fcn"},
+		{keys: "switch.ppfc", heard: one(lab.PPFC) || one(lab.PPFCAndCNP), without: "without a variant of ppfc"},
+		{keys: "switch.trace_hops reaction.rtt reaction.max_stage", heard: some(lab.Variant.HPCC),
+			without: "without a variant of hpcc"},
+		{keys: "reaction.kind", heard: dcqcn, without: "with variants of hpcc alone"},
+		{keys: "reaction.hyper reaction.timer", heard: dcqcn && s.Reaction.Kind != "none", without: "without DCQCN"},
+		{keys: "reaction.additive", heard: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
+			without: "without a reaction"},
+		{keys: "traffic.senders", traffic: kinds("incast"), without: "but with incast"},
+		{keys: "traffic.sizes traffic.load", traffic: kinds("poisson"), without: "but with poisson"},
+		{keys: "traffic.size traffic.jitter", traffic: kinds("incast", "across", "permutation", "all-to-all", "ring"),
+			without: "with poisson"},
+	}
+}
