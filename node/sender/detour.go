@@ -1,10 +1,10 @@
 package sender
 
 import (
-	"math/bits"
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -21,10 +21,9 @@ import (
 // set evicts the one reported longest ago. Time may jump back. A Detour is not
 // safe for concurrent use.
 type Detour struct {
-	hold  time.Duration
-	seed  uint64
-	sets  [][4]detoured
-	shift uint8
+	hold time.Duration
+	seed uint64
+	sets flowtable.Sets[detoured]
 }
 
 const (
@@ -57,8 +56,7 @@ type report struct {
 // of two and to 4 at least. A reported port is avoided for the time hold. It
 // allocates all memory that it will ever use.
 func NewDetour(maxFlows int, hold time.Duration, seed uint64) *Detour {
-	order := bits.Len(uint(max(maxFlows, 4)-1)) - 2
-	return &Detour{hold: hold, seed: seed, sets: make([][4]detoured, 1<<order), shift: uint8(64 - order)}
+	return &Detour{hold: hold, seed: seed, sets: flowtable.NewSets[detoured](maxFlows)}
 }
 
 // Report says that a switch reports congestion on the path that this source port
@@ -135,8 +133,7 @@ func (d *Detour) holds(r *report, now time.Time) bool {
 // find returns the entry of a flow, nil if there is none. With make it makes one,
 // which may evict the flow of the set that was reported longest ago.
 func (d *Detour) find(k rocev2.FlowKey, make bool, at int64) *detoured {
-	flow := max(k.Hash(d.seed), 1)
-	set := &d.sets[flow*0x9E3779B97F4A7C15>>d.shift] // the multiplier of Fibonacci hashing
+	flow, set := d.sets.Find(k.Hash(d.seed))
 	for i := range set {
 		if set[i].flow == flow {
 			return &set[i]
