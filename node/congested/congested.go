@@ -23,6 +23,7 @@ import (
 
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -146,7 +147,7 @@ func (a *Agent) Configure(cfg Config) error {
 		}
 		if !a.memory.Taken() {
 			a.sent, a.rejected = limit.NewEvery(memory.Size(1)), limit.NewEvery(memory.Size(2))
-			a.paused = newPausedFlows(memory.Size(3))
+			a.paused.sets = flowtable.NewSets[pausedFlow](memory.Size(3))
 		}
 		a.memory = memory
 		a.pace.Configure(cfg.Out, max(slices.Max(cfg.PerFlow[:]), 0), memory.Size(0))

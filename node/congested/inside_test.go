@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/stretchr/testify/require"
@@ -28,10 +29,11 @@ func TestSeed(t *testing.T) {
 // them; and how many there are is counted, so that without any none is looked for.
 func TestPausedFlows(t *testing.T) {
 	for flows, sets := range map[int]int{1: 1, 4: 1, 5: 2, 8: 2, 9: 4, 16: 4, 17: 8, 4096: 1024, 4097: 2048} {
-		p := newPausedFlows(flows)
-		require.Len(t, p.sets, sets, flows)
+		a, err := New(Config{Enabled: true, MaxPaused: flows})
+		require.NoError(t, err)
+		require.Len(t, a.paused.sets.All, sets, flows)
 	}
-	p := newPausedFlows(4)
+	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
 	var s seen
 	s.Flow.Src, s.Flow.Dst, s.Flow.Domain = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1"), 9
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst})
@@ -56,7 +58,7 @@ func TestPausedFlows(t *testing.T) {
 
 // Ports whose lower bits are the same are told apart, and where a port has no flow, none is looked for.
 func TestPausedPorts(t *testing.T) {
-	p := newPausedFlows(4)
+	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
 	var s seen
 	s.Flow.Src, s.Flow.Dst = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst, Port: 5})

@@ -1,7 +1,6 @@
 package congested
 
 import (
-	"math/bits"
 	"net/netip"
 	"time"
 
@@ -128,8 +127,7 @@ func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
 // pausedFlows are the flows that a PPFC has stopped or held, in a set-associative
 // table of fixed size: a fifth flow in a set evicts the one paused longest ago.
 type pausedFlows struct {
-	sets  [][4]pausedFlow
-	shift uint8        // the upper 64-shift bits of a hash number its set
+	sets  flowtable.Sets[pausedFlow]
 	ports [1024]uint32 // how many flows of a port are in the table, by the lower bits of the port
 	turn  uint64       // counts PPFCs
 	next  int          // the flow at which find goes on
@@ -144,17 +142,12 @@ type pausedFlow struct {
 	toIs4, congestedIs4 bool
 }
 
-func newPausedFlows(flows int) pausedFlows {
-	order := bits.Len(uint(flows+3)/4 - 1)
-	return pausedFlows{sets: make([][4]pausedFlow, 1<<order), shift: uint8(64 - order)}
-}
-
 // count returns the counter of a port.
 func (p *pausedFlows) count(port uint16) *uint32 { return &p.ports[port%uint16(len(p.ports))] }
 
 // put records that a flow was paused, and says whether it evicted another flow.
 func (p *pausedFlows) put(s *seen, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
-	set := &p.sets[s.flow>>p.shift]
+	_, set := p.sets.Find(s.flow)
 	flow := flowtable.KeyOf(s.Flow.Src, s.Flow.Dst, s.Flow.DestQP, s.Flow.Domain)
 	at := &set[0]
 	for i := range set {
@@ -186,9 +179,10 @@ func (p *pausedFlows) find(port uint16) *pausedFlow {
 	if *p.count(port) == 0 {
 		return nil
 	}
-	for range 4 * len(p.sets) {
-		f := &p.sets[p.next/4][p.next%4]
-		if p.next++; p.next == 4*len(p.sets) {
+	sets := p.sets.All
+	for range 4 * len(sets) {
+		f := &sets[p.next/4][p.next%4]
+		if p.next++; p.next == 4*len(sets) {
 			p.next = 0
 		}
 		if f.turn != 0 && f.port == port {
