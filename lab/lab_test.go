@@ -239,6 +239,43 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, n.Check(), "in a pause")
 }
 
+// The print depends on every octet of what arrives, not on its length alone.
+func TestPrintOfOctets(t *testing.T) {
+	n, out := star(dcqcn(None), 1, 100*sim.Gbps, µs)
+	notice := func(ip ...byte) *packet { return &packet{kind: message, octets: 40, egress: -1, ip: ip} }
+	ip := []byte("0123456789abcdefghijk")
+	prints := map[uint64]bool{}
+	print := func(k *packet) {
+		n.print = 1
+		n.note(out, k)
+		prints[n.print] = true
+	}
+	print(notice(ip...))
+	print(notice(ip...))
+	require.Len(t, prints, 1)
+	for i := range ip {
+		for bit := range 8 {
+			other := slices.Clone(ip)
+			other[i] ^= 1 << bit
+			print(notice(other...))
+		}
+	}
+	require.Len(t, prints, 1+8*len(ip))
+
+	clear(prints)
+	whole := packet{kind: data, octets: 1000, egress: 3, label: 7, flow: 1, number: 2}
+	print(&whole)
+	for _, change := range []func(k *packet){
+		func(k *packet) { k.ce = true }, func(k *packet) { k.number++ }, func(k *packet) { k.flow++ },
+		func(k *packet) { k.label++ }, func(k *packet) { k.octets++ }, func(k *packet) { k.kind = ack },
+	} {
+		k := whole
+		change(&k)
+		print(&k)
+	}
+	require.Len(t, prints, 7)
+}
+
 // A network of half the rates and twice the times is the same network, slower.
 func TestScaling(t *testing.T) {
 	for _, v := range []Variant{CNP, FastCNP, Proxy, PPFC} {

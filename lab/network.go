@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -93,8 +94,8 @@ func New(cfg Config) *Network {
 // Counts returns the sums as of now.
 func (n *Network) Counts() Counts { return n.count }
 
-// Print returns a number that depends on all arrivals: their times, nodes and octets. Two runs with the
-// same are the same run.
+// Print returns a number that depends on all arrivals: their times, their nodes, and the octets of what arrives.
+// Two runs with the same are the same run.
 func (n *Network) Print() uint64 { return n.print }
 
 // Hosts returns the hosts in the order in which they were made.
@@ -276,12 +277,39 @@ func (d do) Handle(uint32) { d() }
 // At runs a function at a time: for what happens a few times in a run.
 func (n *Network) At(at sim.Time, f func()) { n.Sim.At(at, sim.Application, n.Sim.Add(do(f)), 0) }
 
-// note takes an arrival into the print.
+// note takes an arrival into the print: when and where it is, and of what. What is octets comes in with all of
+// them; of data and acknowledgements those fields that their octets are made of.
 func (n *Network) note(p *Port, k *packet) {
 	n.count.Hops++
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)
-	x *= 0x9E3779B97F4A7C15
+	x = (x ^ x>>29) * printFactor
+	if len(k.ip) > 0 {
+		n.print = printed(x, k.ip)
+		return
+	}
+	x ^= uint64(k.number)<<32 | uint64(uint32(k.flow))
+	if k.ce {
+		x = ^x
+	}
+	if k.egress >= 0 {
+		x ^= uint64(k.label) << 20
+	}
+	x *= printFactor
 	n.print = x ^ x>>29
+}
+
+const printFactor = 0x9E3779B97F4A7C15
+
+// printed takes octets into a print.
+func printed(x uint64, octets []byte) uint64 {
+	for ; len(octets) >= 8; octets = octets[8:] {
+		x = (x ^ binary.LittleEndian.Uint64(octets)) * printFactor
+		x ^= x >> 32
+	}
+	for _, b := range octets {
+		x = (x ^ uint64(b)) * printFactor
+	}
+	return x ^ x>>29
 }
 
 // Check returns what does not add up: packets and octets that were neither
