@@ -81,8 +81,8 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 			wiretest.NoAllocs(t, c.name, func() { _ = rocev2.MayAnswer(&p, c.inner) })
 		}
 
-		var f rocev2.Flow
-		require.NoError(t, f.DecodeIP(c.packet), c.name)
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(c.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}), c.name)
 		require.Equal(t, c.others, f.MayAnswer(), c.name)
 		wiretest.NoAllocs(t, c.name, func() { _ = f.MayAnswer() })
 		_, err = proxymsg.AppendFor(nil, &f, self, pe, 0, proxymsg.Config{})

@@ -141,11 +141,11 @@ func buildFloors(b *testing.B, name string, packet []byte, withICRC bool) {
 }
 
 // tunnel returns the flow of an IPv6 packet in an ECN-capable tunnel.
-func tunnel(b *testing.B, ip []byte) *rocev2.Flow {
+func tunnel(b *testing.B, ip []byte) *rocev2.Frame {
 	outer, err := (&encap.IPInIPv6{Src: sender, Dst: receiver}).Append(nil, ip, 0xBEEF5)
 	require.NoError(b, err)
 	outer[1] |= rocev2.ECT0 << 4
-	var f rocev2.Flow
-	require.NoError(b, f.DecodeIP(outer))
+	var f rocev2.Frame
+	require.NoError(b, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	return &f
 }

@@ -147,8 +147,8 @@ func readMessage(b *testing.B, name string, frame []byte) {
 }
 
 // flow is that of the congested packet.
-func flow(b testing.TB) *rocev2.Flow {
-	var f rocev2.Flow
-	require.NoError(b, f.DecodeFrame(dataFrame(b, 0)))
+func flow(b testing.TB) *rocev2.Frame {
+	var f rocev2.Frame
+	require.NoError(b, f.Decode(dataFrame(b, 0), rocev2.DecodeOptions{}))
 	return &f
 }

@@ -245,8 +245,8 @@ func BenchmarkNotify(b *testing.B) {
 				binary.BigEndian.PutUint64(packet[destQPOffset:], uint64(qp)<<32|uint64(^qp))
 			}
 			putQP(w.packet, 0)
-			var f rocev2.Flow
-			require.NoError(b, f.DecodeIP(w.packet))
+			var f rocev2.Frame
+			require.NoError(b, f.Decode(w.packet, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 			message, err := proxymsg.AppendFor(nil, &f, egress, loopback, 1, proxymsg.Config{})
 			require.NoError(b, err)
 			at := 0

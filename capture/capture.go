@@ -1,13 +1,14 @@
 // Package capture reads pcap and pcapng captures, packed with gzip or not, and
 // writes pcap:
 //
-//	var f rocev2.Flow
+//	var f rocev2.Frame
 //	for r, err := range capture.File("trace.pcapng") {
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		if f.Decode(r.Data, r.Options()) == nil {
-//			fmt.Println(r.Time, f.FiveTuple)
+//		_ = f.Decode(r.Data, r.Options())
+//		if flow, err := f.FiveTuple(); err == nil {
+//			fmt.Println(r.Time, flow)
 //		}
 //	}
 //

@@ -193,14 +193,17 @@ func FuzzAppend(f *testing.F) {
 		require.Equal(t, label, binary.BigEndian.Uint32(out[1:])&0xFFFFF)
 		require.Equal(t, inner, out[len(out)-len(inner):])
 
-		var through, direct rocev2.Flow
-		if err := direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil ||
-			len(direct.IP) != len(inner) {
+		var through, direct rocev2.Frame
+		_ = direct.Decode(inner, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		want, err := direct.FiveTuple()
+		if err != nil || len(direct.IP()) != len(inner) {
 			return
 		}
-		require.NoError(t, through.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-		require.Equal(t, direct.FiveTuple, through.FiveTuple)
-		require.Equal(t, inner, through.IP)
-		require.Equal(t, out[1:], through.Outermost)
+		_ = through.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		got, err := through.FiveTuple()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, inner, through.IP())
+		require.Equal(t, out[1:], through.Outermost())
 	})
 }

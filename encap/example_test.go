@@ -30,8 +30,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	var flow rocev2.Flow
-	if err := flow.DecodeIP(outer); err != nil {
+	var f rocev2.Frame
+	_ = f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	flow, err := f.FiveTuple()
+	if err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -60,11 +60,11 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 // Nothing is to be said about a packet that came in no IPv6 tunnel,
 // ErrNotTunnelled, that is not ECN-capable outside, ErrNotECNCapable, or whose
 // label is 0, ErrFlowLabelZero (FCN section 4.1), nor about what
-// rocev2.Flow.MayAnswer refuses.
-func For(congested *rocev2.Flow, level uint8) (Message, error) {
+// rocev2.Frame.MayAnswer refuses.
+func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
 	switch {
-	case !congested.Tunnelled() || congested.OuterSrc().Is4():
+	case !congested.Tunnelled() || !congested.OuterSrc().Is6():
 		return Message{}, ErrNotTunnelled
 	case congested.OuterECN() == rocev2.NotECT:
 		return Message{}, ErrNotECNCapable
@@ -82,7 +82,7 @@ func For(congested *rocev2.Flow, level uint8) (Message, error) {
 // packet's outer IPv6 header, the ingress PE. That must not be the node itself,
 // ErrOwn, and both addresses must be such that others can reach,
 // rocev2.ErrNotReachable.
-func AppendFor(b []byte, congested *rocev2.Flow, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
+func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := For(congested, level)
 	if err != nil {
 		return b, err

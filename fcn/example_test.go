@@ -28,8 +28,8 @@ func ExampleAppendFor() {
 	congested, _ := hex.DecodeString("602beef50020043f" + "20010db8ffff00000000000000000001" +
 		"20010db8ffff00000000000000000009" +
 		"450200200000000040110000" + "c6336401c6336402" + "c00112b7000c000000000000")
-	var flow rocev2.Flow
-	if err := flow.DecodeIP(congested); err != nil {
+	var flow rocev2.Frame
+	if err := flow.Decode(congested, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -142,9 +142,9 @@ const congested = `602beef50020043f 20010db8ffff00000000000000000001 20010db8fff
 // inner is an acknowledgement over IPv4.
 const inner = `4502002000000000 40110000 c6336401 c6336402 c00112b7000c0000 00000000`
 
-func flowOf(tb testing.TB, ip string) *rocev2.Flow {
-	var f rocev2.Flow
-	require.NoError(tb, f.DecodeIP(wiretest.Hex(tb, ip)))
+func flowOf(tb testing.TB, ip string) *rocev2.Frame {
+	var f rocev2.Frame
+	require.NoError(tb, f.Decode(wiretest.Hex(tb, ip), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	return &f
 }
 

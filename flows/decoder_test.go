@@ -50,8 +50,8 @@ func TestTunnels(t *testing.T) {
 		ip := rocev2.DecodeOptions{Link: rocev2.LinkIP}
 		require.True(t, d.Decode(&p, outer, ip), name)
 		table.Observe(&p, 1, time.Time{})
-		var f rocev2.Flow
-		require.NoError(t, f.DecodeIP(outer))
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 		for _, label := range []uint32{0xBEEF5, 0x12345} {
 			notice, err := fcn.Message{FlowLabel: label, Level: 3}.AppendPacket(nil, pe2, pe1, fcn.Config{})
 			require.NoError(t, err)

@@ -79,8 +79,8 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 
 	messages := between.listen(t, self, proxymsg.ExperimentalPort)
 	notify := func(about *rocev2.Packet) ([]byte, proxy.Decision) {
-		var f rocev2.Flow
-		require.NoError(t, f.DecodeIP(whole(t, about)))
+		var f rocev2.Frame
+		require.NoError(t, f.Decode(whole(t, about), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 		b, err := proxymsg.AppendFor(nil, &f, netip.MustParseAddr("192.0.2.5"), self, 4, proxymsg.Config{})
 		require.NoError(t, err)
 		end.sendIP(t, out, b)

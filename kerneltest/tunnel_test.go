@@ -78,11 +78,11 @@ func TestLinuxVXLAN(t *testing.T) {
 					overlay.send(t, ethernet(e.corePort.mac, e.startPE.mac, ip, tags...))
 					frame := e.encapsulated(t, ip)
 					f := requireFlow(t, frame, &inner, icrc.AsSent)
-					e.requireProxyMessage(t, &f, &inner)
+					e.requireProxyMessage(t, f, &inner)
 					if device == "vx6" {
-						e.requireFCN(t, &f, e.pe, peAddr, 0xBEEF5)
+						e.requireFCN(t, f, e.pe, peAddr, 0xBEEF5)
 					} else {
-						_, err := fcn.AppendFor(nil, &f, coreAddr, 1, fcn.Config{})
+						_, err := fcn.AppendFor(nil, f, coreAddr, 1, fcn.Config{})
 						require.ErrorIs(t, err, fcn.ErrNotTunnelled)
 					}
 					var p rocev2.Packet // D12 does not go into VXLAN
@@ -129,11 +129,11 @@ func TestLinuxSRv6(t *testing.T) {
 				coverage = icrc.Without
 			}
 			f := requireFlow(t, frame, &inner, coverage)
-			e.requireProxyMessage(t, &f, &inner)
+			e.requireProxyMessage(t, f, &inner)
 			if c.fcn == nil {
-				e.requireFCN(t, &f, e.pe, peAddr, binary.BigEndian.Uint32(frame[14:])&0xFFFFF)
+				e.requireFCN(t, f, e.pe, peAddr, binary.BigEndian.Uint32(frame[14:])&0xFFFFF)
 			} else {
-				_, err := fcn.AppendFor(nil, &f, coreAddr, 1, fcn.Config{})
+				_, err := fcn.AppendFor(nil, f, coreAddr, 1, fcn.Config{})
 				require.ErrorIs(t, err, c.fcn)
 			}
 			var p rocev2.Packet
@@ -201,23 +201,25 @@ func (e *edge) encapsulated(t *testing.T, ip []byte) []byte {
 }
 
 // requireFlow finds in a frame, below tunnels, the flow of a packet.
-func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc.Coverage) rocev2.Flow {
+func requireFlow(t *testing.T, frame []byte, inner *rocev2.Packet, coverage icrc.Coverage) *rocev2.Frame {
 	t.Helper()
-	var f rocev2.Flow
-	require.NoError(t, f.DecodeFrame(frame))
+	var f rocev2.Frame
+	_ = f.Decode(frame, rocev2.DecodeOptions{})
+	flow, err := f.FiveTuple()
+	require.NoError(t, err)
 	require.Equal(t, rocev2.FiveTuple{Src: inner.Src, Dst: inner.Dst, Protocol: 17, SrcPort: inner.SrcPort,
-		DstPort: rocev2.Port}, f.FiveTuple)
-	require.Equal(t, inner.FlowLabel, f.FlowLabel)
-	require.Equal(t, frame[14:], f.Outermost)
-	got, err := icrc.Verify(f.IP)
+		DstPort: rocev2.Port}, flow)
+	require.Equal(t, inner.FlowLabel, f.FlowLabel())
+	require.Equal(t, frame[14:], f.Outermost())
+	got, err := icrc.Verify(f.IP())
 	require.NoError(t, err)
 	require.Equal(t, coverage, got)
-	return f
+	return &f
 }
 
 // requireFCN sends the FCN about a flow from the core, and an ordinary socket
 // where the tunnel begins gets this label.
-func (e *edge) requireFCN(t *testing.T, f *rocev2.Flow, begin *host, addr netip.Addr, label uint32) {
+func (e *edge) requireFCN(t *testing.T, f *rocev2.Frame, begin *host, addr netip.Addr, label uint32) {
 	t.Helper()
 	b, err := fcn.AppendFor(nil, f, coreAddr, 5, fcn.Config{})
 	require.NoError(t, err)
@@ -230,7 +232,7 @@ func (e *edge) requireFCN(t *testing.T, f *rocev2.Flow, begin *host, addr netip.
 
 // requireProxyMessage sends the proxy message about a flow from the core, and
 // an ordinary socket on pe, the proxy, gets it: over IPv4 and IPv6.
-func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Flow, inner *rocev2.Packet) {
+func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Frame, inner *rocev2.Packet) {
 	t.Helper()
 	for core, proxy := range map[netip.Addr]netip.Addr{
 		coreAddr:                         peAddr,
@@ -242,7 +244,9 @@ func (e *edge) requireProxyMessage(t *testing.T, f *rocev2.Flow, inner *rocev2.P
 		e.corePort.sendIP(t, e.pePort, b)
 		var m proxymsg.Message
 		require.NoError(t, m.Decode(receive(t, socket), 0))
-		require.Equal(t, proxymsg.Message{FiveTuple: f.FiveTuple, Level: 3, Invoking: f.Outermost}, m)
+		flow, err := f.FiveTuple()
+		require.NoError(t, err)
+		require.Equal(t, proxymsg.Message{FiveTuple: flow, Level: 3, Invoking: f.Outermost()}, m)
 		h, err := m.BTH()
 		require.NoError(t, err)
 		require.Equal(t, inner.BTH.Header, h)

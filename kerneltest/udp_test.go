@@ -116,12 +116,14 @@ func datagrams(t *testing.T) (all []datagram) {
 		b, err = data.AppendBinary(nil)
 		add("SEND", b, err)
 
-		var flow rocev2.Flow
-		require.NoError(t, flow.DecodeIP(b))
+		var flow rocev2.Frame
+		require.NoError(t, flow.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 		b, err = proxymsg.AppendFor(nil, &flow, src, dst, 7, proxymsg.Config{})
 		require.Len(t, b, map[bool]int{true: 576, false: 1280}[src.Is4()])
 		add("proxy message, full", b, err)
-		m := proxymsg.Message{FiveTuple: flow.FiveTuple, Invoking: flow.Outermost[:77]}
+		m, err := proxymsg.For(&flow, 0)
+		require.NoError(t, err)
+		m.Invoking = m.Invoking[:77]
 		b, err = m.AppendPacket(nil, src, dst, proxymsg.Config{Carriage: as, Port: 4001})
 		add("proxy message, odd, to another port", b, err)
 

@@ -65,17 +65,26 @@ func (m *Message) Cut(dst netip.Addr) {
 // packet.
 //
 // To send it through a UDP socket, Cut it first. The flow may be of any
-// protocol; [rocev2.Flow.MayAnswer] says which packets nothing is to be said about.
-func For(congested *rocev2.Flow, level uint8) Message {
-	return Message{FiveTuple: congested.FiveTuple, Level: level, Invoking: congested.Outermost}
+// protocol; [rocev2.Frame.MayAnswer] says which packets nothing is to be said about.
+// The error is that of [rocev2.Frame.FiveTuple], for a frame without a flow.
+func For(congested *rocev2.Frame, level uint8) (Message, error) {
+	flow, err := congested.FiveTuple()
+	if err != nil {
+		return Message{}, err
+	}
+	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outermost()}, nil
 }
 
 // AppendFor appends what [For] says, from the congested node at src to a proxy, as
 // a whole IP packet. The flow's source must be such that it can be answered, and
 // both the proxy and src such that others can reach them: rocev2.ErrNotReachable.
-// What [rocev2.Flow.MayAnswer] refuses is refused.
-func AppendFor(b []byte, congested *rocev2.Flow, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
-	for _, a := range [...]netip.Addr{congested.Src, proxy, src} {
+// What [rocev2.Frame.MayAnswer] refuses is refused.
+func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
+	m, err := For(congested, level)
+	if err != nil {
+		return b, err
+	}
+	for _, a := range [...]netip.Addr{m.Src, proxy, src} {
 		if err := rocev2.Answerable(a); err != nil {
 			return b, err
 		}
@@ -83,6 +92,5 @@ func AppendFor(b []byte, congested *rocev2.Flow, src, proxy netip.Addr, level ui
 	if err := congested.MayAnswer(); err != nil {
 		return b, err
 	}
-	m := For(congested, level)
 	return m.AppendPacket(b, src, proxy, cfg)
 }

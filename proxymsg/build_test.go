@@ -37,8 +37,9 @@ func TestAppendFor(t *testing.T) {
 		{`020000000001 020000000002 0800` + write4, 3, write4Over4, write4Over6, write4Fixed + write4},
 		{`020000000001 020000000002 81002007 86dd` + send6, 7, send6Over4, send6Over6, send6Fixed + send6},
 	} {
-		var flow rocev2.Flow
-		require.NoError(t, flow.DecodeFrame(append(wiretest.Hex(t, c.frame), 0, 0))) // Ethernet padding
+		var flow rocev2.Frame
+		padded := append(wiretest.Hex(t, c.frame), 0, 0)
+		require.NoError(t, flow.Decode(padded, rocev2.DecodeOptions{}))
 		wiretest.Encodes(t, wiretest.Hex(t, c.over4+c.data), func(b []byte) ([]byte, error) {
 			return AppendFor(b, &flow, switch4, proxy4, c.level, fromC001)
 		})
@@ -52,9 +53,11 @@ func TestAppendFor(t *testing.T) {
 			m, err := FromDatagram(&d, 0)
 			require.NoError(t, err)
 			require.NoError(t, m.Validate())
-			require.Equal(t, flow.FiveTuple, m.FiveTuple)
+			want, err := flow.FiveTuple()
+			require.NoError(t, err)
+			require.Equal(t, want, m.FiveTuple)
 			require.Equal(t, c.level, m.Level)
-			require.Equal(t, flow.IP, m.Invoking)
+			require.Equal(t, flow.IP(), m.Invoking)
 			wiretest.NoAllocs(t, "FromDatagram", func() { _, _ = FromDatagram(&d, 0) })
 		}
 	}
@@ -75,9 +78,8 @@ func TestAppendForTunnel(t *testing.T) {
 		var want Message
 		data := wiretest.Hex(t, c.fixed+c.tunnel+c.flow)
 		require.NoError(t, want.Decode(data, c.family))
-		var flow rocev2.Flow
-		require.NoError(t, flow.DecodeFrame(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow)),
-			c.name)
+		var flow rocev2.Frame
+		_ = flow.Decode(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow), rocev2.DecodeOptions{})
 		out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
 		require.NoError(t, err, c.name)
 		require.Equal(t, data, out[48:], c.name)
@@ -214,11 +216,11 @@ func BenchmarkAppendFor(b *testing.B) {
 		{"4096 octets", longFrame(b)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var flow rocev2.Flow
+			var flow rocev2.Frame
 			out := make([]byte, 0, 1280)
 			b.ReportAllocs()
 			for b.Loop() {
-				err := flow.DecodeFrame(c.frame)
+				err := flow.Decode(c.frame, rocev2.DecodeOptions{})
 				if err == nil {
 					out, err = AppendFor(out[:0], &flow, switch6, proxy6, 3, Config{})
 				}

@@ -25,8 +25,8 @@ func Example() {
 	frame, _ := hex.DecodeString(strings.ReplaceAll(congested, " ", ""))
 	self, proxy := netip.MustParseAddr("2001:db8:ffff::5"), netip.MustParseAddr("2001:db8:ffff::1")
 
-	var flow rocev2.Flow
-	if err := flow.DecodeFrame(frame); err != nil {
+	var flow rocev2.Frame
+	if err := flow.Decode(frame, rocev2.DecodeOptions{}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -205,7 +205,7 @@ func putAddr(b []byte, a netip.Addr) {
 // BTH returns the Base Transport Header of the invoking packet, with the
 // opcode and the destination queue pair of the flow: the receiver's, from which
 // a proxy has to know the sender's to send it a CNP. It finds them below the
-// tunnels that [rocev2.Flow] looks through. Nothing behind the BTH need be
+// tunnels that a [rocev2.Frame] looks through. Nothing behind the BTH need be
 // there. The error is [ErrNoInvoking], or what the walk of package rocev2
 // finds in an invoking packet that is not RoCEv2 or is cut too early.
 func (m *Message) BTH() (h bth.Header, err error) {
@@ -232,13 +232,15 @@ func (m *Message) datagram() (d rocev2.Datagram, err error) {
 	if len(m.Invoking) == 0 {
 		return d, ErrNoInvoking
 	}
-	o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
-	var f rocev2.Flow
-	if err := f.Decode(m.Invoking, o); err != nil {
-		return d, err
-	}
-	err = d.Decode(f.IP, o, rocev2.Port)
+	var f rocev2.Frame
+	m.frame(&f)
+	err = f.InnerDatagram(&d, rocev2.Port)
 	return d, err
+}
+
+// frame walks through the invoking packet, which is cut. What f is asked then has its own errors.
+func (m *Message) frame(f *rocev2.Frame) {
+	_ = f.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 }
 
 // String returns the message in a line, of the invoking packet its length.

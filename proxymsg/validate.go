@@ -36,9 +36,11 @@ func (m *Message) validateInvoking() error {
 	if len(m.Invoking) == 0 {
 		return nil
 	}
-	var flow rocev2.Flow
-	if err := flow.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}); err != nil {
+	var f rocev2.Frame
+	m.frame(&f)
+	flow, err := f.FiveTuple()
+	if err != nil {
 		return errors.Join(errNoFlow, err)
 	}
-	return wireerr.If(flow.FiveTuple != m.FiveTuple, errOtherFlow)
+	return wireerr.If(flow != m.FiveTuple, errOtherFlow)
 }

@@ -172,9 +172,10 @@ func built(t testing.TB) (frames []named) {
 			{"cut IPv6 WRITE", slices.Concat(ether6, plain.IP)}, {"traced WRITE", slices.Concat(ether6, traced.IP)},
 			{"IPv4 in IPv6", wrap(4, wiretest.Hex(t, cnp4)[14:])},
 		} {
-			var flow rocev2.Flow
-			require.NoError(t, flow.DecodeFrame(invoking.frame))
-			m := proxymsg.For(&flow, 5) // also about what nothing answers
+			var flow rocev2.Frame
+			require.NoError(t, flow.Decode(invoking.frame, rocev2.DecodeOptions{}))
+			m, err := proxymsg.For(&flow, 5) // also about what nothing answers
+			require.NoError(t, err)
 			name := "proxy message about " + invoking.name + over.name
 			add(name, over.link)(m.AppendPacket(nil, over.src, over.dst, proxymsg.Config{}))
 		}
@@ -405,8 +406,8 @@ func TestEmptyCNP(t *testing.T) {
 
 // A proxy message has no ICRC; the one in its invoking packet is another's.
 func TestProxyHasNoICRC(t *testing.T) {
-	var flow rocev2.Flow
-	require.NoError(t, flow.DecodeIP(congested(t, 0, nil).IP))
+	var flow rocev2.Frame
+	require.NoError(t, flow.Decode(congested(t, 0, nil).IP, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	frame, err := proxymsg.AppendFor(bytes.Clone(ether6), &flow, loopback, src6, 1, proxymsg.Config{})
 	require.NoError(t, err)
 	_, err = rocelayers.VerifyICRC(gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default))

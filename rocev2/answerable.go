@@ -32,7 +32,7 @@ var (
 //   - a packet found inside another IP header, [ErrTunnelled]: a node inside a
 //     tunnel's routing domain cannot reach the inner source (D17). With innerSource
 //     such a packet may be answered. One that was taken out of its tunnel before,
-//     as by DecodeIP of a Flow's IP, does not show it.
+//     as by DecodeIP of what [Frame.IP] returns, does not show it.
 //
 // A fragment is never a Packet: Decode refuses it, [ErrFragment]. Whether the
 // source can be reached is what [Answerable] says.
@@ -46,20 +46,6 @@ func MayAnswer(p *Packet, innerSource bool) error {
 	return nil
 }
 
-// MayAnswer is the rule of [MayAnswer] for messages about a flow of any protocol,
-// which go to another node than the flow's source, so that a tunnel does not
-// matter: of RoCEv2 it refuses notifications and acknowledgements.
-func (f *Flow) MayAnswer() error {
-	if f.Protocol != protoUDP || f.DstPort != Port {
-		return nil
-	}
-	at := behindHeaders(f.IP) + 8
-	if at >= len(f.IP) {
-		return nil // the capture does not show it
-	}
-	return answersOpcode(bth.Opcode(f.IP[at]))
-}
-
 func answersOpcode(op bth.Opcode) error {
 	switch {
 	case op == bth.CNP:
@@ -68,27 +54,6 @@ func answersOpcode(op bth.Opcode) error {
 		return ErrAcknowledgement
 	}
 	return nil
-}
-
-// behindHeaders returns where the IP header of a packet and its extension headers
-// end; its length where they are not whole.
-func behindHeaders(ip []byte) int {
-	switch {
-	case len(ip) < 20:
-		return len(ip)
-	case ip[0]>>4 == 4:
-		return 4 * int(ip[0]&0x0F)
-	case len(ip) < 40:
-		return len(ip)
-	}
-	at := 40
-	for next := ip[6]; isExtension(next); {
-		if at+1 >= len(ip) {
-			return len(ip)
-		}
-		next, at = ip[at], at+8+8*int(ip[at+1])
-	}
-	return at
 }
 
 // Answerable returns nil for a unicast address that others can reach, which a

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func TestMayAnswer(t *testing.T) {
 func TestFlowMayAnswer(t *testing.T) {
 	const (
 		head6 = "6000000000ff ff40 20010db8000000000000000000000001 20010db8000000000000000000000002"
-		udp   = "c001 12b7 0018 0000"
+		udp   = "c001 12b7 0014 0000"
 		ack   = "11000000 00000011 00000001"
 	)
 	for _, c := range []struct {
@@ -50,27 +51,43 @@ func TestFlowMayAnswer(t *testing.T) {
 			ErrNotification},
 		{"data", head6 + udp + "04" + ack[2:], nil},
 	} {
-		f := Flow{FiveTuple: FiveTuple{Protocol: 17, DstPort: Port}, IP: wiretest.Hex(t, c.ip)}
-		if f.IP[0]>>4 == 6 {
-			f.IP[6] = 17
+		ip := wiretest.Hex(t, c.ip)
+		proto, port := 9, int(ip[0]&0x0F)*4+2
+		be.PutUint16(ip[2:], uint16(len(ip)))
+		if ip[0]>>4 == 6 {
+			proto, port = 6, 40+2
+			be.PutUint16(ip[4:], uint16(len(ip)-40))
+			be.PutUint16(ip[2:], 0)
 		}
-		require.Equal(t, c.err, f.MayAnswer(), c.name)
-		f.DstPort = 1021
-		require.NoError(t, f.MayAnswer(), c.name)
-		f.DstPort, f.Protocol = Port, 6
-		require.NoError(t, f.MayAnswer(), c.name)
+		ip[proto] = 17
+		mayAnswer := func() error { return walked(ip, DecodeOptions{Link: LinkIP, Cut: true}).MayAnswer() }
+		require.Equal(t, c.err, mayAnswer(), c.name)
+		be.PutUint16(ip[port:], 1021)
+		require.NoError(t, mayAnswer(), c.name)
+		be.PutUint16(ip[port:], Port)
+		ip[proto] = 6
+		require.NoError(t, mayAnswer(), c.name)
+		ip[0] = 0x50 // no flow
+		require.Error(t, mayAnswer(), c.name)
 	}
 
 	// Behind extension headers, of 8 and of 16 octets, as far as they are there.
 	ip := wiretest.Hex(t, head6+"3c00 0104 00000000 1101 010c 000000000000000000000000"+udp+ack)
-	f := Flow{FiveTuple: FiveTuple{Protocol: 17, DstPort: Port}}
 	ip[6] = 0
+	be.PutUint16(ip[4:], uint16(len(ip)-40))
 	for n := range len(ip) + 1 {
-		f.IP = ip[:n:n]
-		require.Equal(t, n > 40+8+16+8, f.MayAnswer() != nil, n)
+		err := walked(ip[:n:n], DecodeOptions{Link: LinkIP, Cut: true}).MayAnswer()
+		switch {
+		case n < 40+8+16+8: // no ports
+			require.ErrorIs(t, err, wireerr.Truncated, n)
+		case n == 40+8+16+8:
+			require.NoError(t, err)
+		default:
+			require.Equal(t, ErrAcknowledgement, err, n)
+		}
 	}
 	ip[41] = 255 // a header that runs beyond the packet
-	require.NoError(t, f.MayAnswer())
+	require.Equal(t, errExtension, walked(ip, DecodeOptions{Link: LinkIP}).MayAnswer())
 }
 
 func TestMirrored(t *testing.T) {

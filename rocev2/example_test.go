@@ -72,17 +72,19 @@ func ExampleSetECN() {
 	// <nil>
 }
 
-// Flow looks below tunnels: here a packet in an IPv6 tunnel with a flow label.
-func ExampleFlow() {
+// A Frame looks below tunnels: here a packet in an IPv6 tunnel with a flow label.
+func ExampleFrame() {
 	inner, _ := hex.DecodeString(written[28:])
 	outer, _ := hex.DecodeString("603beef50044" + "2940" + "20010db8ffff00000000000000000001" +
 		"20010db8ffff00000000000000000009")
-	var f rocev2.Flow
-	if err := f.DecodeIP(append(outer, inner...)); err != nil {
+	var f rocev2.Frame
+	_ = f.Decode(append(outer, inner...), rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	flow, err := f.FiveTuple()
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(f.Src, "to", f.Dst)
+	fmt.Println(flow.Src, "to", flow.Dst)
 	fmt.Printf("ingress %v, label %#x, ECN %d\n", f.OuterSrc(), f.OuterFlowLabel(), f.OuterECN())
 	// Output:
 	// 2001:db8:1::1 to 2001:db8:2::2

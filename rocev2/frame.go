@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -402,46 +401,6 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 	return f.datagram(d, false, ports)
 }
 
-// FiveTuple returns the flow of the innermost packet. Where a type 4 Routing header stands in that
-// packet itself (SRv6 without encapsulation) and its Segments Left is not 0, Dst is the final
-// destination, Segment List[0]: the address that the flow's sender and receiver know, and the one
-// that its checksum and ICRC are computed with.
-//
-// A tunnel that carries no IP is an error: the tuple of the tunnel itself would name the wrong
-// sender. So are fragments, the first one too, which has ports, as the others of its flow have
-// none. In any other protocol than TCP and UDP the flow has no ports.
-func (f *Frame) FiveTuple() (t FiveTuple, err error) {
-	w := f.inner()
-	b := f.Octets
-	switch {
-	case f.broken != nil:
-		return t, f.broken
-	case w.err == nil:
-		if err := w.check(b, w.cut, nil); err != nil {
-			return t, err
-		}
-	case w.err != errNotUDP && w.err != errUDPHeader:
-		return t, w.err
-	case w.overruns, !w.cut && w.missing(b):
-		return t, errIPLength
-	case w.err != errNotUDP:
-		return t, w.err
-	}
-	b = b[:min(w.end, w.stop)]
-	t.Protocol = w.proto
-	if t.Protocol == protoTCP && len(b)-w.udp < 4 {
-		return t, errTCPHeader
-	}
-	if t.Protocol == protoTCP || t.Protocol == protoUDP {
-		t.SrcPort, t.DstPort = be.Uint16(b[w.udp:]), be.Uint16(b[w.udp+2:])
-	}
-	ip := b[w.ip:]
-	if t.Src, t.Dst = addresses(ip); w.version == 6 {
-		t.Dst = netip.AddrFrom16([16]byte(finalDestination(ip, w.udp-w.ip)))
-	}
-	return t, nil
-}
-
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
 func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
 
@@ -538,15 +497,4 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 		}
 	}
 	return max(end+8, len(b)+1)
-}
-
-// MayAnswer is the rule of [MayAnswer] for messages about the flow of the innermost packet, of any
-// protocol, which go to another node than the flow's source, so that a tunnel does not matter: of
-// RoCEv2 it refuses notifications and acknowledgements.
-func (f *Frame) MayAnswer() error {
-	var d Datagram
-	if f.InnerDatagram(&d, Port) != nil || len(d.Data) == 0 {
-		return nil // other traffic, or the capture does not show it
-	}
-	return answersOpcode(bth.Opcode(d.Data[0]))
 }

@@ -19,17 +19,14 @@ func (p Packet) String() string {
 		netip.AddrPortFrom(p.Src, p.SrcPort), netip.AddrPortFrom(p.Dst, p.DstPort), p.BTH, len(p.Payload))
 }
 
-// String returns addresses, ports and protocol, as in
-// "192.0.2.1:49152 > 192.0.2.2:4791 protocol 17".
-func (t FiveTuple) String() string {
-	return fmt.Sprintf("%v > %v protocol %d", netip.AddrPortFrom(t.Src, t.SrcPort),
-		netip.AddrPortFrom(t.Dst, t.DstPort), t.Protocol)
-}
-
-// String returns the five-tuple, and the ends of the tunnel where there is one.
-func (f Flow) String() string {
-	if !f.Tunnelled() {
-		return f.FiveTuple.String()
+// String returns the five-tuple of the innermost packet, and the ends of the tunnel where there is one.
+func (f *Frame) String() string {
+	flow, err := f.FiveTuple()
+	switch {
+	case err != nil:
+		return "no flow: " + err.Error()
+	case f.Tunnelled():
+		return fmt.Sprintf("%v in a tunnel %v > %v", flow, f.OuterSrc(), f.OuterDst())
 	}
-	return fmt.Sprintf("%v in a tunnel %v > %v", f.FiveTuple, f.OuterSrc(), f.OuterDst())
+	return flow.String()
 }

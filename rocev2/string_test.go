@@ -18,12 +18,13 @@ func TestStrings(t *testing.T) {
 			"of payload", fmt.Sprint(p))
 	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791, 16 octets", fmt.Sprint(p.Datagram))
 	require.Equal(t, "fd77::2 > fd77::1 qp 0x000011", fmt.Sprint(p.FlowKey()))
-	var f Flow
+	var f Frame
 	require.False(t, f.Tunnelled())
-	require.NoError(t, f.DecodeFrame(wiretest.Hex(t, send6)))
-	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(f))
-	require.NoError(t, f.DecodeIP(wrap(protoIPv6, wiretest.Hex(t, send6)[14:])))
-	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(f))
+	require.Equal(t, "no flow: "+errFrame.Error(), fmt.Sprint(&f))
+	require.NoError(t, f.Decode(wiretest.Hex(t, send6), DecodeOptions{}))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17", fmt.Sprint(&f))
+	require.NoError(t, f.Decode(wrap(protoIPv6, wiretest.Hex(t, send6)[14:]), DecodeOptions{Link: LinkIP}))
+	require.Equal(t, "[fd77::2]:58177 > [fd77::1]:4791 protocol 17 in a tunnel ::1 > ::2", fmt.Sprint(&f))
 }
 
 // A packet that is verified is written again with the ICRC that it came with.

@@ -46,6 +46,29 @@ func (in *Inner) IOAM() iter.Seq2[IOAMOption, error] { return in.frame.IOAM() }
 
 func (in *Inner) OptionsError() error { return in.frame.OptionsError() }
 
+// A Flow is what a frame says of the innermost flow.
+type Flow struct {
+	FiveTuple
+	FlowLabel     uint32
+	Tunnels       Tunnels
+	Outermost, IP []byte
+}
+
+func (f *Flow) DecodeFrame(b []byte) error { return f.Decode(b, DecodeOptions{}) }
+
+func (f *Flow) DecodeIP(b []byte) error { return f.Decode(b, DecodeOptions{Link: LinkIP}) }
+
+func (f *Flow) Decode(b []byte, o DecodeOptions) error { return walked(b, o).Flow(f) }
+
+func (f *Frame) Flow(to *Flow) error {
+	t, err := f.FiveTuple()
+	if err != nil {
+		return err
+	}
+	*to = Flow{t, f.FlowLabel(), f.Tunnels(), f.Outermost(), f.IP()}
+	return nil
+}
+
 // An Inner is the innermost packet, whatever it is.
 type Inner struct {
 	Tunnels   Tunnels // that the packet came in, besides IP in IP

@@ -25,8 +25,8 @@ import (
 func about(t *testing.T, frame []byte, congested, self netip.Addr) []byte {
 	t.Helper()
 	var p rocev2.Packet
-	var f rocev2.Flow
-	if p.DecodeFrame(frame) != nil || f.DecodeFrame(frame) != nil || p.BTH.Opcode != bth.RCSendOnly {
+	var f rocev2.Frame
+	if p.DecodeFrame(frame) != nil || f.Decode(frame, rocev2.DecodeOptions{}) != nil || p.BTH.Opcode != bth.RCSendOnly {
 		return nil
 	}
 	m, err := proxymsg.AppendFor(nil, &f, congested, self, 3, proxymsg.Config{})

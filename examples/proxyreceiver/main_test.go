@@ -13,12 +13,13 @@ import (
 
 // A message about a packet of a real capture becomes a CNP to its sender.
 func TestTranslate(t *testing.T) {
-	var flow rocev2.Flow
+	var congested rocev2.Frame
 	var data rocev2.Packet
 	frame := wiretest.Capture(t, "rxe-verbs6.pcap")[50].Data
-	require.NoError(t, flow.DecodeFrame(frame))
+	require.NoError(t, congested.Decode(frame, rocev2.DecodeOptions{}))
 	require.NoError(t, data.DecodeFrame(frame))
-	message := proxymsg.For(&flow, 3)
+	message, err := proxymsg.For(&congested, 3)
+	require.NoError(t, err)
 	message.Cut(netip.MustParseAddr("2001:db8::1"))
 	octets, err := message.AppendBinary(nil)
 	require.NoError(t, err)

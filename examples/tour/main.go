@@ -72,10 +72,11 @@ func write(to io.Writer) (err error) {
 	packet(ppfc.AppendFor(nil, second, spine, ppfc.Extension{Type: ppfc.Resume}, ppfc.Config{}))
 
 	// Through a WAN, in a tunnel with a flow label; then the sender's proxy helps.
-	var flow rocev2.Flow
-	err = cmp.Or(err, flow.DecodeIP(packet((&encap.IPInIPv6{Src: ingress, Dst: egress}).Append(nil, octets, 0xBEEF5))))
-	packet(fcn.AppendFor(nil, &flow, spine, 7, fcn.Config{}))
-	packet(proxymsg.AppendFor(nil, &flow, spine, leaf, 3, proxymsg.Config{}))
+	var tunnelled rocev2.Frame
+	outer := packet((&encap.IPInIPv6{Src: ingress, Dst: egress}).Append(nil, octets, 0xBEEF5))
+	err = cmp.Or(err, tunnelled.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	packet(fcn.AppendFor(nil, &tunnelled, spine, 7, fcn.Config{}))
+	packet(proxymsg.AppendFor(nil, &tunnelled, spine, leaf, 3, proxymsg.Config{}))
 	packet(cnp.AppendFor(nil, first, leaf, 0x11, cnp.Config{})) // the proxy's
 
 	overlay := encap.VXLAN6{Src: ingress, Dst: egress, VNI: 42, Ethernet: ethernet}

@@ -454,9 +454,9 @@ func (c *connection) notify() {
 		b, err = ppfc.AppendFor(nil, data, c.node(), ppfc.Extension{}, ppfc.Config{})
 		c.truth.PPFC++
 	default:
-		var flow rocev2.Flow
-		if err = flow.DecodeIP(ip); err == nil {
-			b, err = proxymsg.AppendFor(nil, &flow, c.node(), c.node(), 3, proxymsg.Config{})
+		var f rocev2.Frame
+		if err = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}); err == nil {
+			b, err = proxymsg.AppendFor(nil, &f, c.node(), c.node(), 3, proxymsg.Config{})
 			c.truth.Proxy++
 		}
 	}

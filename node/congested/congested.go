@@ -33,7 +33,6 @@ import (
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // Proxies say which proxy serves a sender. An *acl.Map[netip.Addr] and a *proxies.Table implement it.
@@ -120,7 +119,6 @@ type Agent struct {
 	counters node.Counters
 
 	message message.Message
-	flow    rocev2.Flow
 }
 
 // New returns an Agent. The error names the field of the Config that is wrong. A Config that is not

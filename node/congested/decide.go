@@ -239,10 +239,7 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 	}
 	cfg := a.cfg.Proxy
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
-	out, err := b, s.frame.Flow(&a.flow)
-	if err == nil {
-		out, err = proxymsg.AppendFor(b, &a.flow, self, proxy, level.ToProxy(s.event.Level), cfg)
-	}
+	out, err := proxymsg.AppendFor(b, s.frame, self, proxy, level.ToProxy(s.event.Level), cfg)
 	if err != nil {
 		return s.refuse(b, node.Broken)
 	}
@@ -253,10 +250,10 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 
 // fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
 func (a *Agent) fcn(b []byte, s *seen) []byte {
-	f := &a.flow
-	if !s.tunnelled || s.frame.Flow(f) != nil {
+	if !s.tunnelled {
 		return s.refuse(b, node.NotTunnelled)
 	}
+	f := s.frame
 	fcnMessage, err := fcn.For(f, level.ToFCN(s.event.Level))
 	if err == fcn.ErrNotTunnelled {
 		return s.refuse(b, node.NotTunnelled)

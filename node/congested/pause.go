@@ -45,10 +45,10 @@ func (a *Agent) ppfc(b []byte, s *seen) []byte {
 	p, e := &a.message.Packet, &s.event
 	to := p.Src
 	if a.cfg.PauseIngress {
-		if !s.tunnelled || s.frame.Flow(&a.flow) != nil {
+		if !s.tunnelled {
 			return s.refuse(b, node.NotTunnelled)
 		}
-		to = a.flow.OuterSrc()
+		to = s.frame.OuterSrc()
 		s.Reason = a.ingress(to)
 	}
 	kind, something := a.cfg.PauseFrom.at(e.Level)

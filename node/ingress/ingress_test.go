@@ -97,14 +97,14 @@ func TestForward(t *testing.T) {
 				require.Equal(t, node.Accepted, f.Reason)
 				require.NotZero(t, f.Label)
 
-				var got rocev2.Flow
-				require.NoError(t, got.DecodeIP(out[1:]))
+				var got rocev2.Frame
+				require.NoError(t, got.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 				require.Equal(t, f.Label, got.OuterFlowLabel())
 				require.Equal(t, ecn, got.OuterECN())
 				require.Equal(t, own, got.OuterSrc())
-				require.Equal(t, inner, got.IP)
+				require.Equal(t, inner, got.IP())
 				if k.Src.Is6() {
-					require.EqualValues(t, 0x12345, got.FlowLabel, "the inner label stays as it is")
+					require.EqualValues(t, 0x12345, got.FlowLabel(), "the inner label stays as it is")
 				}
 
 				_, again, err := pe.send(nil, inner, 0, via, start.Add(time.Second))

@@ -79,9 +79,10 @@ func congested(t testing.TB, k rocev2.FlowKey, change func(*rocev2.Packet)) []by
 
 // message returns the message about a packet.
 func messageAbout(t testing.TB, ip []byte) []byte {
-	var f rocev2.Flow
-	require.NoError(t, f.DecodeIP(ip))
-	m := proxymsg.For(&f, 3)
+	var f rocev2.Frame
+	require.NoError(t, f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	m, err := proxymsg.For(&f, 3)
+	require.NoError(t, err)
 	m.Cut(switch4)
 	b, err := m.AppendBinary(nil)
 	require.NoError(t, err)
@@ -296,8 +297,8 @@ func TestSendersByPrefix(t *testing.T) {
 
 func TestReceivePacket(t *testing.T) {
 	p := newProxy(t, nil)
-	var f rocev2.Flow
-	require.NoError(t, f.DecodeIP(congested(t, flow6, nil)))
+	var f rocev2.Frame
+	require.NoError(t, f.Decode(congested(t, flow6, nil), rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	datagram := func(src, dst netip.Addr, change func(ip []byte)) (d rocev2.Datagram) {
 		ip, err := proxymsg.AppendFor(nil, &f, src, dst, 3, proxymsg.Config{})
 		require.NoError(t, err)
@@ -531,9 +532,11 @@ func udp(src, dst netip.Addr, srcPort, dstPort uint16) []byte {
 
 // messageOf returns the message about a packet, undecoded.
 func messageOf(t testing.TB, ip []byte) proxymsg.Message {
-	var f rocev2.Flow
-	require.NoError(t, f.DecodeIP(ip))
-	return proxymsg.For(&f, 3)
+	var f rocev2.Frame
+	_ = f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	m, err := proxymsg.For(&f, 3)
+	require.NoError(t, err)
+	return m
 }
 
 // A flow that is not RoCEv2 is none of those that a CNP, a Fast CNP or a PPFC can

@@ -70,9 +70,9 @@ func samples(t testing.TB) []sample {
 		3f0000b2 00c900ca 00000001 00000000 00000005 01 02 0000`)
 	ack := roce(receiver6, sender6, bth.Header{Opcode: bth.RCAcknowledge, PKey: 0xFFFF, DestQP: 33, PSN: 42}, 0)
 	ack.BTH.AETH = bth.AETH{Syndrome: 0x1F, MSN: 7}
-	var flow6, flow4 rocev2.Flow
-	require.NoError(t, flow6.DecodeIP(data6octets))
-	require.NoError(t, flow4.DecodeIP(data4octets))
+	var flow6, flow4 rocev2.Frame
+	require.NoError(t, flow6.Decode(data6octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	require.NoError(t, flow4.Decode(data4octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 
 	as := rocev2.Carriage{SrcPort: 49152}
 	fast := func(p *rocev2.Packet, source netip.Addr) []byte {

@@ -94,8 +94,8 @@ func TestIngressForwards(t *testing.T) {
 							"the frame's own Ethernet header")
 					}
 					label := binary.BigEndian.Uint32(r.Data) & 0xFFFFF
-					var f rocev2.Flow
-					require.NoError(t, f.DecodeIP(r.Data))
+					var f rocev2.Frame
+					_ = f.Decode(r.Data, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 					require.Equal(t, peAddr, f.OuterSrc())
 					require.Equal(t, egressAddr, f.OuterDst())
 					var p rocev2.Packet

@@ -33,9 +33,10 @@ const cnpForAll = `, "senders": [{"prefix": "::/0", "send": "cnp"}, {"prefix": "
 // proxyMessage returns the message about an IP packet, from one address to another.
 func proxyMessage(t testing.TB, about []byte, from, to netip.Addr) []byte {
 	t.Helper()
-	var f rocev2.Flow
-	require.NoError(t, f.DecodeIP(about))
-	m := proxymsg.For(&f, 3)
+	var f rocev2.Frame
+	_ = f.Decode(about, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	m, err := proxymsg.For(&f, 3)
+	require.NoError(t, err)
 	b, err := m.AppendPacket(nil, from, to, proxymsg.Config{})
 	require.NoError(t, err)
 	return b

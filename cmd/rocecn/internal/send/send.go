@@ -105,12 +105,11 @@ func (o *options) sendFCN(stdout io.Writer) error {
 }
 
 func (o *options) sendProxy(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	flow, err := o.congested(ctx, stdin)
+	m, err := o.message(ctx, stdin)
 	if err != nil {
 		return err
 	}
 	return o.send(o.proxy, stdout, func(proxy netip.Addr) ([]byte, error) {
-		m := proxymsg.For(&flow, uint8(o.level))
 		m.Cut(proxy)
 		return m.AppendBinary(nil)
 	})
@@ -134,27 +133,29 @@ func (o *options) send(address string, stdout io.Writer, data func(to netip.Addr
 	return err
 }
 
-// congested returns the flow of the packet that -capture and -frame name.
-func (o *options) congested(ctx context.Context, stdin io.Reader) (f rocev2.Flow, err error) {
+// message returns the proxy message about the packet that -capture and -frame name.
+func (o *options) message(ctx context.Context, stdin io.Reader) (m proxymsg.Message, err error) {
 	in, err := cli.Open(ctx, o.capture, stdin, func(int64) error { return nil })
 	if err != nil {
-		return f, fmt.Errorf("%s: %w", o.capture, err)
+		return m, fmt.Errorf("%s: %w", o.capture, err)
 	}
 	defer in.Close()
 	var r capture.Record
 	for range o.frame {
 		if err := in.Next(&r); err == io.EOF {
-			return f, fmt.Errorf("%s has no frame %d", o.capture, o.frame)
+			return m, fmt.Errorf("%s has no frame %d", o.capture, o.frame)
 		} else if err != nil {
-			return f, fmt.Errorf("%s: %w", o.capture, err)
+			return m, fmt.Errorf("%s: %w", o.capture, err)
 		}
 	}
 	if !r.Supported() {
-		return f, fmt.Errorf("%s, frame %d: link type %v is not supported", o.capture, o.frame, r.Link)
+		return m, fmt.Errorf("%s, frame %d: link type %v is not supported", o.capture, o.frame, r.Link)
 	}
-	// r is not read into again: f may alias it.
-	if err := f.Decode(r.Data, r.Options()); err != nil {
-		return f, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)
+	var f rocev2.Frame
+	_ = f.Decode(r.Data, r.Options()) // For says what its error would
+	// r is not read into again: m may alias it.
+	if m, err = proxymsg.For(&f, uint8(o.level)); err != nil {
+		return m, fmt.Errorf("%s, frame %d: %w", o.capture, o.frame, err)
 	}
-	return f, nil
+	return m, nil
 }

@@ -1,0 +1,88 @@
+package rocev2
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
+
+// A FiveTuple names a flow.
+type FiveTuple struct {
+	Src, Dst         netip.Addr
+	Protocol         uint8  // 6 TCP, 17 UDP and with it RoCEv2
+	SrcPort, DstPort uint16 // 0 where the protocol is neither TCP nor UDP
+}
+
+// String returns addresses, ports and protocol, as in
+// "192.0.2.1:49152 > 192.0.2.2:4791 protocol 17".
+func (t FiveTuple) String() string {
+	return fmt.Sprintf("%v > %v protocol %d", netip.AddrPortFrom(t.Src, t.SrcPort),
+		netip.AddrPortFrom(t.Dst, t.DstPort), t.Protocol)
+}
+
+var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
+	"truncated: 4 octets of ports needed", wireerr.Truncated)
+
+// FiveTuple returns the flow of the innermost packet. Where a type 4 Routing header stands in that
+// packet itself (SRv6 without encapsulation) and its Segments Left is not 0, Dst is the final
+// destination, Segment List[0]: the address that the flow's sender and receiver know, and the one
+// that its checksum and ICRC are computed with.
+//
+// A tunnel that carries no IP is an error: the tuple of the tunnel itself would name the wrong
+// sender. So are fragments, the first one too, which has ports, as the others of its flow have
+// none. In any other protocol than TCP and UDP the flow has no ports.
+func (f *Frame) FiveTuple() (t FiveTuple, err error) {
+	w, b, err := f.flow()
+	if err != nil {
+		return t, err
+	}
+	t.Protocol = w.proto
+	if t.Protocol == protoTCP || t.Protocol == protoUDP {
+		t.SrcPort, t.DstPort = be.Uint16(b[w.udp:]), be.Uint16(b[w.udp+2:])
+	}
+	ip := b[w.ip:]
+	if t.Src, t.Dst = addresses(ip); w.version == 6 && w.udp > w.ext {
+		t.Dst = netip.AddrFrom16([16]byte(finalDestination(ip, w.udp-w.ip)))
+	}
+	return t, nil
+}
+
+// flow returns the walk to the innermost packet, and the octets up to the end of that, if it has a
+// FiveTuple.
+func (f *Frame) flow() (w *course, b []byte, err error) {
+	w, b = f.inner(), f.Octets
+	switch {
+	case f.broken != nil:
+		return w, b, f.broken
+	case w.err == nil:
+		err = w.check(b, w.cut, nil)
+	case w.err != errNotUDP && w.err != errUDPHeader:
+		err = w.err
+	case w.overruns, !w.cut && w.missing(b):
+		err = errIPLength
+	case w.err != errNotUDP:
+		err = w.err
+	}
+	b = b[:min(w.end, w.stop)]
+	if err == nil && w.proto == protoTCP && len(b)-w.udp < 4 {
+		err = errTCPHeader
+	}
+	return w, b, err
+}
+
+// MayAnswer is the rule of [MayAnswer] for messages about the flow of the innermost packet, of any
+// protocol, which go to another node than the flow's source, so that a tunnel does not matter: of
+// RoCEv2 it refuses notifications and acknowledgements. A frame without a flow is refused with the
+// error of FiveTuple.
+func (f *Frame) MayAnswer() error {
+	w, b, err := f.flow()
+	switch {
+	case err != nil:
+		return err
+	case w.proto != protoUDP, be.Uint16(b[w.udp+2:]) != Port, len(b) <= w.udp+8:
+		return nil // other traffic, or the capture does not show the opcode
+	}
+	return answersOpcode(bth.Opcode(b[w.udp+8]))
+}
