@@ -23,6 +23,8 @@ import (
 type DestinationOptions struct {
 	layers.BaseLayer
 	ipv6opt.Header
+
+	ioam *[]IOAM // of the Stack that is decoding
 }
 
 // NextLayerType returns the type that NextHeader leads to.
@@ -34,7 +36,7 @@ func (l *DestinationOptions) NextLayerType() gopacket.LayerType {
 // aliases. The errors are those of [ipv6opt.Header.Decode]. On error l is
 // unchanged.
 func (l *DestinationOptions) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	return decodeOptions(&l.BaseLayer, &l.Header, data, df)
+	return decodeOptions(&l.BaseLayer, &l.Header, l.ioam, data, df)
 }
 
 // SerializeTo prepends the header, with the Hdr Ext Len that Options calls

@@ -6,7 +6,6 @@ import (
 	"github.com/google/gopacket"
 	"github.com/google/gopacket/layers"
 
-	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -94,7 +93,9 @@ func (s *Stack) Decode(frame []byte) error {
 	s.IPv4.Contents, s.IPv6.Contents, s.BTH.Contents = nil, nil, nil
 	s.IOAM = s.IOAM[:0]
 	s.octets, s.walked = frame, false
+	s.HopByHop.ioam, s.DestinationOptions.ioam = &s.IOAM, &s.IOAM
 	err := s.parser.DecodeLayers(frame, &s.Decoded)
+	s.HopByHop.ioam, s.DestinationOptions.ioam = nil, nil
 	if err == nil {
 		err = s.decodeControl()
 	}
@@ -167,30 +168,20 @@ func (s *Stack) decodeControl() error {
 	return err
 }
 
-// addIOAM adds the layers of the IOAM options before the BTH, where NewPacket
-// has them.
+// addIOAM adds the types of the layers in s.IOAM before that of the BTH, where
+// NewPacket has them. Without a BTH there are none.
 func (s *Stack) addIOAM() {
-	at := slices.Index(s.Decoded, LayerTypeBTH)
-	if at < 0 || !slices.ContainsFunc(s.Decoded[:at], mayHaveIOAM) {
+	if len(s.IOAM) == 0 {
 		return
 	}
-	for next, octets := range s.Frame().Extensions() {
-		var h ipv6opt.Header
-		if next != ipv6opt.HopByHop && next != ipv6opt.DestinationOptions {
-			continue
-		}
-		h.Decode(octets) // cannot fail: the walk went by its length
-		for o, err := range h.All() {
-			if isIOAM(o.Type) {
-				s.IOAM = append(s.IOAM, ioamIn(&h, o, err))
-				s.Decoded = slices.Insert(s.Decoded, at, LayerTypeIOAM)
-			}
-		}
+	at := slices.Index(s.Decoded, LayerTypeBTH)
+	if at < 0 {
+		s.IOAM = s.IOAM[:0]
+		return
 	}
-}
-
-func mayHaveIOAM(t gopacket.LayerType) bool {
-	return t == layers.LayerTypeIPv6HopByHop || t == layers.LayerTypeIPv6Destination
+	for range s.IOAM {
+		s.Decoded = slices.Insert(s.Decoded, at, LayerTypeIOAM)
+	}
 }
 
 // Layer returns the layer of a type if it is in Decoded, otherwise nil.

@@ -22,6 +22,8 @@ import (
 type HopByHop struct {
 	layers.BaseLayer
 	ipv6opt.Header
+
+	ioam *[]IOAM // of the Stack that is decoding
 }
 
 // NextLayerType returns the type that NextHeader leads to.
@@ -33,7 +35,7 @@ func (l *HopByHop) NextLayerType() gopacket.LayerType {
 // aliases. The errors are those of [ipv6opt.Header.Decode]. On error l is
 // unchanged.
 func (l *HopByHop) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	return decodeOptions(&l.BaseLayer, &l.Header, data, df)
+	return decodeOptions(&l.BaseLayer, &l.Header, l.ioam, data, df)
 }
 
 // SerializeTo is that of [DestinationOptions].

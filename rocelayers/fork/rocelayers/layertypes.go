@@ -51,19 +51,19 @@ func register(t gopacket.LayerType, name string, decode gopacket.DecodeFunc) {
 
 // What gopacket asks every layer.
 
-func (*BTH) LayerType() gopacket.LayerType                { return LayerTypeBTH }
-func (*CM) LayerType() gopacket.LayerType                 { return LayerTypeCM }
-func (*CNP) LayerType() gopacket.LayerType                { return LayerTypeCNP }
-func (*DestinationOptions) LayerType() gopacket.LayerType { return layers.LayerTypeIPv6Destination }
-func (*FastCNP) LayerType() gopacket.LayerType            { return LayerTypeFastCNP }
-func (*FCN) LayerType() gopacket.LayerType                { return LayerTypeFCN }
-func (*FlowControl) LayerType() gopacket.LayerType        { return LayerTypeFlowControl }
-func (*HopByHop) LayerType() gopacket.LayerType           { return layers.LayerTypeIPv6HopByHop }
-func (*ICRC) LayerType() gopacket.LayerType               { return LayerTypeICRC }
-func (*IOAM) LayerType() gopacket.LayerType               { return LayerTypeIOAM }
-func (*PPFC) LayerType() gopacket.LayerType               { return LayerTypePPFC }
-func (*Proxy) LayerType() gopacket.LayerType              { return LayerTypeProxy }
-func (*Routing) LayerType() gopacket.LayerType            { return layers.LayerTypeIPv6Routing }
+func (l *BTH) LayerType() gopacket.LayerType                { return LayerTypeBTH }
+func (l *CM) LayerType() gopacket.LayerType                 { return LayerTypeCM }
+func (l *CNP) LayerType() gopacket.LayerType                { return LayerTypeCNP }
+func (l *DestinationOptions) LayerType() gopacket.LayerType { return layers.LayerTypeIPv6Destination }
+func (l *FastCNP) LayerType() gopacket.LayerType            { return LayerTypeFastCNP }
+func (l *FCN) LayerType() gopacket.LayerType                { return LayerTypeFCN }
+func (l *FlowControl) LayerType() gopacket.LayerType        { return LayerTypeFlowControl }
+func (l *HopByHop) LayerType() gopacket.LayerType           { return layers.LayerTypeIPv6HopByHop }
+func (l *ICRC) LayerType() gopacket.LayerType               { return LayerTypeICRC }
+func (l *IOAM) LayerType() gopacket.LayerType               { return LayerTypeIOAM }
+func (l *PPFC) LayerType() gopacket.LayerType               { return LayerTypePPFC }
+func (l *Proxy) LayerType() gopacket.LayerType              { return LayerTypeProxy }
+func (l *Routing) LayerType() gopacket.LayerType            { return layers.LayerTypeIPv6Routing }
 
 func (l *BTH) CanDecode() gopacket.LayerClass                { return l.LayerType() }
 func (l *CM) CanDecode() gopacket.LayerClass                 { return l.LayerType() }

@@ -41,13 +41,22 @@ func OptionsOf(l gopacket.Layer) (h ipv6opt.Header, ok bool) {
 	return h, err == nil
 }
 
-func decodeOptions(base *layers.BaseLayer, h *ipv6opt.Header, data []byte, df gopacket.DecodeFeedback) error {
+// decodeOptions decodes a header, and adds the IOAM in it to found.
+func decodeOptions(base *layers.BaseLayer, h *ipv6opt.Header, found *[]IOAM, data []byte,
+	df gopacket.DecodeFeedback) error {
 	rest, err := h.Decode(data)
 	if err != nil {
 		df.SetTruncated()
 		return err
 	}
 	*base = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
+	if found != nil {
+		for o, err := range h.All() {
+			if isIOAM(o.Type) {
+				*found = append(*found, ioamIn(h, o, err))
+			}
+		}
+	}
 	return nil
 }
 

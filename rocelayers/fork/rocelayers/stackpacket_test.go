@@ -104,6 +104,11 @@ func TestStackIOAM(t *testing.T) {
 			require.Equal(t, want, s.IOAM)
 			require.Equal(t, &want[len(want)-1], s.Layer(rocelayers.LayerTypeIOAM))
 			wiretest.NoAllocs(t, "Decode", func() { _ = s.Decode(frame) })
+
+			parser := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, s.Layers()...)
+			var decoded []gopacket.LayerType
+			require.NoError(t, parser.DecodeLayers(frame, &decoded))
+			require.Equal(t, want, s.IOAM, "a parser of one's own adds none")
 		}
 		types := typesFrom(layers.LayerTypeUDP, packet)
 		require.Equal(t, types[:1+len(want)+1], tail(s.Decoded, layers.LayerTypeUDP)[:1+len(want)+1],
