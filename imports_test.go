@@ -23,6 +23,7 @@ const (
 	xnet     = "golang.org/x/net"
 	xsys     = "golang.org/x/sys"
 	ebpf     = "github.com/cilium/ebpf"
+	toml     = "github.com/pelletier/go-toml/v2"
 )
 
 // A package imports the standard library and the floors below its own, never
@@ -145,6 +146,9 @@ func TestWrongImportsAreFound(t *testing.T) {
 		{"cmd/rocecn/main.go", module + `/cmd/rocecn/internal/inspect`, ``},
 		{"cmd/rocecn/main.go", testify + `/require`, testify + `/require`},
 		{"cmd/rocecn/main.go", `C`, `C`},
+		{"cmd/rocecn/internal/config/toml.go", toml + ` ` + toml + `/unstable`, ``},
+		{"cmd/rocecn/internal/play/play.go", toml, toml},
+		{"node/sender/sender.go", toml, toml},
 		{"cmd/rocecn/main_test.go", testify + `/require`, ``},
 		{"bench/read_test.go", gopacket + `/layers ` + module + `/rocelayers`, ``},
 		{"rocev2/walk.go", module + `/bench`, module + `/bench`},
@@ -216,6 +220,8 @@ func allowed(file, imported string) bool {
 		return test
 	case within(ebpf, imported):
 		return talksToKernel(pkg)
+	case within(toml, imported): // of the agent's configuration
+		return pkg == "cmd/rocecn/internal/config"
 	case within(xsys, imported):
 		return test || pkg == "netio" || talksToKernel(pkg)
 	case within(xnet, imported):

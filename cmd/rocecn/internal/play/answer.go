@@ -15,6 +15,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -41,7 +42,7 @@ IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard 
 // What is written has the time of the packet that it answers. In a capture of Ethernet it also has that packet's MAC
 // addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
 func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	a := answerer{switched: &congestedSwitch{}}
+	a := answerer{}
 	cfg := congested.Config{Enabled: true}
 	flags := cli.Flags("answer", answerUsage, stderr)
 	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
@@ -50,7 +51,7 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		"answer packets that come in a tunnel too, to the source inside it")
 	flags.DurationVar(&cfg.PerFlow[0], "per-flow", 0, "least `time` between two Fast CNPs about one flow")
 	flags.Float64Var(&cfg.Out.PerSecond, "rate", 0, "Fast CNPs a second at most, one at once; 0 sets no limit")
-	flags.BoolVar(&a.switched.onlyCE, "ecn", false, "only packets marked CE match")
+	flags.BoolVar(&a.onlyCE, "ecn", false, "only packets marked CE match")
 	flags.Func("long", "`what` to do with an IOAM trace that is too long for option 2: refuse, then there is no "+
 		"Fast CNP; trim, which leaves its free space out; fallback, then option 1 is sent (default refuse)",
 		func(choice string) error {
@@ -75,17 +76,20 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		fmt.Fprintln(stderr, "rocecn answer:", err)
 		return cli.Misused
 	}
-	p := player{command: "answer", role: &a, answers: &a, output: flags.Arg(1)}
+	p := player{command: "answer", answers: &a, output: flags.Arg(1)}
+	p.to(&a)
 	p.unsupported = func(uint32) { a.skip("of a link type not supported") }
 	return p.take(ctx, flags.Arg(0), flags.Arg(1), stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
 }
 
 // An answerer is the congested switch, and counts what becomes of the packets.
 type answerer struct {
-	switched *congestedSwitch
-	every    int    // of the packets that match, each of them is answered
-	link     uint32 // of the answers, once there is one
-	around   rocev2.Datagram
+	*congested.Agent
+	onlyCE  bool   // only packets marked CE match
+	every   int    // of the packets that match, each of them is answered
+	link    uint32 // of the answers, once there is one
+	around  rocev2.Datagram
+	message message.Message
 
 	matched int
 	written [3]int         // by the number of the option, 1 or 2
@@ -110,7 +114,7 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 	}
 	everybody := acl.Entry[congested.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}
 	cfg.Methods = acl.NewMap(everybody)
-	a.switched.Agent, err = congested.New(cfg)
+	a.Agent, err = congested.New(cfg)
 	return err
 }
 
@@ -122,32 +126,35 @@ func linkOf(r *capture.Record) uint32 {
 	return capture.Raw
 }
 
-// play returns the Fast CNP for a packet behind its link header, nil when there is none to send.
-func (a *answerer) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
-	if sender, congested, ok := a.switched.data(f); ok {
+// Play returns the Fast CNP for a packet behind its link header, nil when there is none to send.
+func (a *answerer) Play(out []byte, f *rocev2.Frame, now time.Time) (packet []byte, _ roles.Verdict) {
+	if sender, marked, ok := roles.Data(f, &a.message); ok {
 		switch {
 		case !sender.Is6():
 			a.skip("IPv4")
-			return nil, line{}
-		case !congested:
+			return
+		case a.onlyCE && !marked:
 			a.skip("not marked CE")
-			return nil, line{}
+			return
 		}
 		a.matched++
 		if a.matched%a.every != 0 {
-			return nil, line{}
+			return
 		}
 	}
 	if f.Datagram(&a.around) == nil {
 		out = a.around.AppendReplyLink(out, 6)
 	}
-	out, d := a.switched.decide(out, f, now)
+	out, d := a.Receive(out, f, 0, now)
+	if d.Action == node.Nothing {
+		out, d = a.Congested(out, f, 0, congested.Event{}, now)
+	}
 	if d.Action != node.Sent {
 		a.skip(skipped(&d))
-		return nil, line{}
+		return
 	}
 	a.written[d.Option]++
-	return out, line{}
+	return out, roles.Verdict{}
 }
 
 // skipped says in a word why there is no Fast CNP.

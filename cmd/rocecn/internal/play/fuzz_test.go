@@ -8,14 +8,14 @@ import (
 	"io"
 	"maps"
 	"math"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/stretchr/testify/require"
@@ -39,42 +39,19 @@ func everyRole() map[string]string {
 
 // knownError requires that an error names a key that the role has, or has not, and
 // says something about it.
-func knownError(t *testing.T, c config, err error) {
+func knownError(t *testing.T, name string, err error) {
 	t.Helper()
-	var wrong *keyError
+	var wrong *config.Error
 	if !errors.As(err, &wrong) {
 		t.Fatalf("no key in %q", err)
 	}
-	require.NotEmpty(t, wrong.why)
-	first, _, _ := strings.Cut(strings.ReplaceAll(wrong.key, "[", "."), ".")
-	if strings.HasPrefix(wrong.why, "unknown key") || wrong.why == "is given twice" || wrong.key == "" {
+	require.NotEmpty(t, wrong.Why)
+	first, _, _ := strings.Cut(strings.ReplaceAll(wrong.Key, "[", "."), ".")
+	if strings.HasPrefix(wrong.Why, "unknown key") || wrong.Why == "is given twice" || wrong.Key == "" {
 		return // any name at all, or the configuration as a whole
 	}
-	require.Contains(t, keysOf(c), first, "%v", err)
-}
-
-// rewritten returns JSON for a value with the members of its objects in the other
-// order.
-func rewritten(value any) string {
-	switch v := value.(type) {
-	case object:
-		var members []string
-		for _, m := range slices.Backward(v) {
-			members = append(members, rewritten(m.key)+" : "+rewritten(m.value))
-		}
-		return "{\n" + strings.Join(members, ",") + "}"
-	case []any:
-		var all []string
-		for _, e := range v {
-			all = append(all, rewritten(e))
-		}
-		return "[" + strings.Join(all, ",\t") + "]"
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // numbers, text, true, false, null
-	}
-	return string(text)
+	known := append(config.Keys(roles.All[name]()), config.Keys(roles.Agent{})...)
+	require.Contains(t, known, first, "%v", err)
 }
 
 // Whatever a configuration says: an error that names a key, or a configuration. It
@@ -87,28 +64,33 @@ func FuzzConfig(f *testing.F) {
 	}
 	frame := packet(f)
 	f.Fuzz(func(t *testing.T, name string, octets []byte) {
-		if roles[name] == nil || name == "echo" {
+		if roles.All[name] == nil || name == "echo" {
 			return
 		}
-		c := roles[name]()
-		if err := decode(octets, c); err != nil {
-			knownError(t, c, err)
+		if first := bytes.TrimLeft(octets, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+			return // TOML
+		}
+		i, err := roles.Read(octets, name)
+		if err != nil {
+			knownError(t, name, err)
 			return
 		}
 		d := json.NewDecoder(bytes.NewReader(octets))
 		d.UseNumber()
-		value, err := readValue(d, "")
+		var value map[string]any
+		require.NoError(t, d.Decode(&value))
+		sorted, err := json.MarshalIndent(value, "", "\t") // by their names
 		require.NoError(t, err)
-		again := roles[name]()
-		require.NoError(t, decode([]byte(rewritten(value)), again))
-		require.Equal(t, c, again)
+		again, err := roles.Read(sorted, name)
+		require.NoError(t, err)
+		require.Equal(t, i.Config, again.Config)
 
-		r, err := c.role()
+		r, err := i.Apply(nil)
 		if err != nil {
-			knownError(t, c, err)
+			knownError(t, name, err)
 			return
 		}
-		if !enabled(value) {
+		if value["enabled"] != true {
 			lines, out := played(t, name, r, &capture.Record{Link: capture.Raw, Data: frame,
 				OrigLen: uint32(len(frame)),
 				Time:    noon, Unit: time.Microsecond})
@@ -120,26 +102,16 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// keysOf returns the keys of a configuration.
-func keysOf(c config) []string { return keys(reflect.TypeOf(c).Elem()) }
-
-// enabled says whether a configuration has "enabled": true.
-func enabled(value any) bool {
-	for _, m := range value.(object) {
-		if m.key == "enabled" {
-			return m.value == true
-		}
-	}
-	return false
-}
-
 // played shows a frame to a role, and returns the lines and the packets of OUT.
-func played(t *testing.T, name string, r role, record *capture.Record) (lines []map[string]any, out []capture.Record) {
+func played(t *testing.T, name string, r roles.Role, record *capture.Record) (
+	lines []map[string]any, out []capture.Record,
+) {
 	t.Helper()
 	var printed, packets bytes.Buffer
-	p := player{name: name, role: r, lines: bufio.NewWriter(&printed), out: bufio.NewWriter(&packets)}
+	p := player{name: name, cause: record, lines: bufio.NewWriter(&printed), out: bufio.NewWriter(&packets)}
+	p.to(r)
 	p.summary.frames++
-	p.show(record)
+	p.Show(record, false)
 	require.NoError(t, p.end())
 	for l := range bytes.Lines(printed.Bytes()) {
 		var m map[string]any
@@ -173,12 +145,12 @@ func FuzzFrame(f *testing.F) {
 	type actor struct {
 		name string
 		on   bool
-		role role
+		role roles.Role
 	}
 	var actors []actor
 	all := everyRole()
 	require.Len(f, all, 7)
-	for name := range maps.Keys(roles) {
+	for name := range maps.Keys(roles.All) {
 		require.True(f, name == "echo" || all[name] != "", "%s is not played", name)
 	}
 	for name, octets := range all {
@@ -186,9 +158,9 @@ func FuzzFrame(f *testing.F) {
 			if !on {
 				octets = strings.Replace(octets, `"enabled": true`, `"enabled": false`, 1)
 			}
-			c := roles[name]()
-			require.NoError(f, decode([]byte(octets), c))
-			r, err := c.role()
+			i, err := roles.Read([]byte(octets), name)
+			require.NoError(f, err)
+			r, err := i.Apply(nil)
 			require.NoError(f, err)
 			actors = append(actors, actor{name, on, r})
 		}

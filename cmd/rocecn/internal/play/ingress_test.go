@@ -216,7 +216,7 @@ func TestIngressLines(t *testing.T) {
 	require.NoError(t, err)
 	// ERSPAN type I behind IPv6: GRE and the mirrored frame.
 	mirror := func(dst netip.Addr) []byte {
-		frame := slices.Concat(ownEthernet[:12], []byte{0x86, 0xDD},
+		frame := slices.Concat([]byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD},
 			udOf(t, 41, from(receiverAddr), to(senderAddr), destQP(34)))
 		b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(4+len(frame)))
 		return slices.Concat(b, []byte{47, 64}, egressAddr.AsSlice(), dst.AsSlice(), []byte{0, 0, 0x88, 0xBE}, frame)

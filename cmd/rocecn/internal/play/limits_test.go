@@ -4,118 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"net/netip"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rocecn/rocecn/capture"
-	"github.com/rocecn/rocecn/internal/wiretest"
-	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/congested"
-	"github.com/rocecn/rocecn/node/ingress"
-	"github.com/rocecn/rocecn/rocev2"
 )
-
-// A rate of 0 is a number, and sets no limit.
-func TestRateOf0(t *testing.T) {
-	var c rehearsal
-	require.NoError(t, decode([]byte(`{"rate": {"per_second": 0}}`), &c))
-	require.Equal(t, &rate{}, c.Rate)
-}
-
-// The largest values that an ingress PE can have, and the ones behind them: 20 bits of flow label, of which 0 is none,
-// 24 of VNI, and as many segments as an SRH of 255 units of 8 octets holds.
-func TestIngressLargest(t *testing.T) {
-	with := func(maxFlows int) error {
-		c := ingressConfig{Tunnel: tunnel{
-			Type: "ipip", Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
-		}, MaxFlows: &maxFlows}
-		return c.enabled(&ingress.Config{}, &ingressPE{})
-	}
-	require.NoError(t, with(1))
-	require.NoError(t, with(1<<20-1))
-	require.ErrorContains(t, with(1<<20), "max_flows: 1048576: 1 to 1048575")
-
-	vni := func(n uint32) error {
-		through := tunnel{
-			Type: "vxlan", VNI: n, Src: netip.MustParseAddr("2001:db8::1"), Dst: netip.MustParseAddr("2001:db8::2"),
-		}
-		return through.set(&ingressPE{})
-	}
-	require.NoError(t, vni(1<<24-1))
-	require.ErrorContains(t, vni(1<<24), "tunnel.vni: 16777216: 0 to 16777215")
-
-	segments := func(n int) error {
-		through := tunnel{
-			Type: "srv6", Src: netip.MustParseAddr("2001:db8::1"),
-			Segments: slices.Repeat([]netip.Addr{netip.MustParseAddr("fc00::1")}, n),
-		}
-		return through.set(&ingressPE{})
-	}
-	require.NoError(t, segments(127))
-	require.ErrorContains(t, segments(128), "tunnel.segments: more than 127")
-}
-
-// The largest values of a node's own record, which say that a field is unavailable or are as long as 8 bits of 4
-// octets can say (RFC 9197 section 5.4.2).
-func TestOwnRecordLargest(t *testing.T) {
-	snapshot := func(schema uint32, octets int) *ownSnapshot { return &ownSnapshot{schema, make([]byte, octets)} }
-	id := func(n uint32) ownRecord { return ownRecord{NodeID: &n} }
-	wide := func(n uint64) ownRecord { return ownRecord{WideNodeID: &n} }
-	for key, c := range map[string]struct{ right, wrong ownRecord }{
-		"own_record.node_id":      {id(1<<24 - 1), id(1 << 24)},
-		"own_record.node_id_wide": {wide(1<<56 - 1), wide(1 << 56)},
-		"own_record.snapshot.schema": {ownRecord{Snapshot: snapshot(1<<24-1, 0)},
-			ownRecord{Snapshot: snapshot(1<<24, 0)}},
-		"own_record.snapshot.data": {ownRecord{Snapshot: snapshot(1, 1020)}, ownRecord{Snapshot: snapshot(1, 1024)}},
-	} {
-		n, err := c.right.node()
-		require.NoError(t, err, key)
-		require.IsType(t, &ioam.Node{}, n)
-		_, err = c.wrong.node()
-		require.ErrorContains(t, err, key)
-	}
-	_, err := (&ownRecord{Snapshot: snapshot(1, 1022)}).node()
-	require.ErrorContains(t, err, "own_record.snapshot.data")
-}
-
-// A PPFC may ask for something from level 1 to 7 on (3 bits).
-func TestPauseFromLargest(t *testing.T) {
-	of := func(level uint8) (congested.PauseFrom, error) {
-		var c switchConfig
-		require.NoError(t, decode([]byte(switchWith(`, "ppfc": {"hold": `+string('0'+level)+`}`)), &c))
-		return c.pauseFrom()
-	}
-	for level := uint8(1); level <= 7; level++ {
-		from, err := of(level)
-		require.NoError(t, err)
-		require.Equal(t, congested.PauseFrom{Hold: level}, from)
-	}
-	for _, level := range []uint8{0, 8, 9} {
-		_, err := of(level)
-		require.ErrorContains(t, err, "ppfc.hold")
-	}
-}
-
-// A queue fell where it came to level 0 after the one time, and at the other at the latest.
-func TestFell(t *testing.T) {
-	const ms = time.Millisecond
-	l := levelsOverTime{steps: []step{{ms, 3}, {2 * ms, 0}, {4 * ms, 5}}}
-	for _, c := range []struct {
-		after, upTo time.Duration
-		want        bool
-	}{
-		{0, ms, false}, {0, 2*ms - 1, false}, {0, 2 * ms, true}, {2*ms - 1, 2 * ms, true}, {2 * ms, 2 * ms, false},
-		{2 * ms, 9 * ms, false}, {2*ms - 1, 9 * ms, true}, {3 * ms, 9 * ms, false},
-	} {
-		require.Equal(t, c.want, l.fell(c.after, c.upTo), c)
-	}
-}
 
 // What the capture cut was as long as its IP header says, no shorter than what is there; other packets are whole.
 func TestOriginalLen(t *testing.T) {
@@ -166,35 +62,6 @@ func TestNothingSent(t *testing.T) {
 	}
 }
 
-// What stands in another IP header has come through a tunnel, unless a mirror has put it there, or it is no packet.
-func TestTunnelled(t *testing.T) {
-	const (
-		udp   = "4500 001c 0000 0000 4011 0000 0a000001 0a000002 1000 2000 0008 0000"
-		other = "45000000 00000000 40 04 0000 c0000201 c0000202" // IP in IP
-		gre   = "45000000 00000000 40 2f 0000 c0000201 c0000202"
-		eth   = "020000000002 020000000001 0800"
-	)
-	for name, c := range map[string]struct {
-		octets string
-		want   bool
-	}{
-		"no tunnel": {udp, false},
-		"IP in IP":  {other + udp, true},
-		"GRE":       {gre + "0000 0800" + udp, true},
-		"mirrored":  {gre + "0000 88be" + eth + udp, false}, // ERSPAN type I
-		"cut":       {other + udp[:39], false},
-		"nothing":   {"", false},
-	} {
-		octets := wiretest.Hex(t, c.octets)
-		if len(octets) > 20 {
-			binary.BigEndian.PutUint16(octets[2:], uint16(len(octets)))
-		}
-		var f rocev2.Frame
-		_ = f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		require.Equal(t, c.want, tunnelled(&f), name)
-	}
-}
-
 // Why there is no Fast CNP, in the words of the summary.
 func TestSkipped(t *testing.T) {
 	for want, d := range map[string]node.Decision{
@@ -213,29 +80,5 @@ func TestSkipped(t *testing.T) {
 		},
 	} {
 		require.Equal(t, want, skipped(&d))
-	}
-}
-
-// The frame in VXLAN has the Ethernet header that the packet came with, or where it came without one a header of the
-// PE's own (locally administered addresses); 40 octets of IPv6, 8 of UDP and 8 of VXLAN stand before it.
-func TestEthernetInVXLAN(t *testing.T) {
-	var c ingressConfig
-	require.NoError(t, decode([]byte(ingressThrough(`"type": "vxlan", "vni": 7`, "")), &c))
-	pe, err := c.role()
-	require.NoError(t, err)
-	ip := packet(t)
-	for link, want := range map[rocev2.LinkType]string{
-		rocev2.LinkEthernet: "020000000a0a 020000000b0b 86dd",
-		rocev2.LinkIP:       "020000000002 020000000001 86dd",
-	} {
-		octets := ip
-		if link == rocev2.LinkEthernet {
-			octets = append(wiretest.Hex(t, want), ip...)
-		}
-		var f rocev2.Frame
-		require.NoError(t, f.Decode(octets, rocev2.DecodeOptions{Link: link}))
-		sent, l := pe.play(nil, &f, time.Unix(1e9, 0))
-		require.NotZero(t, *l.Label)
-		require.Equal(t, append(wiretest.Hex(t, want), ip...), sent[40+8+8:])
 	}
 }

@@ -21,42 +21,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/rocev2"
 )
-
-// A role is shown one frame after the other.
-type role interface {
-	// play returns the line to print, whose Action is node.Nothing where the role has no say, and the packet that it
-	// sends or forwards, empty when there is none: appended to out, or of the frame. Frame, Time and Role of the line
-	// are filled in by the caller.
-	play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line)
-}
-
-// A reliever is a role that sends something of its own accord once it is time, which in a capture is with the next
-// frame of any kind.
-type reliever interface {
-	// relieve is called before play, until there is no packet. What it returns is what play returns.
-	relieve(out []byte, now time.Time) ([]byte, line)
-}
-
-// A config is the configuration of a role: a struct with the keys in its json tags, which embeds [common].
-type config interface {
-	// role checks what [decode] cannot, and returns the role. Its errors are those of [wrong]. A role that is not
-	// enabled may lack anything.
-	role() (role, error)
-}
-
-// roles are the roles by name, each with an empty configuration.
-var roles = map[string]func() config{}
 
 const usage = `usage: rocecn play -role %s -config FILE IN [OUT]
 IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT becomes a pcap capture.
@@ -65,10 +38,10 @@ IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT become
 // Run is the command: it returns the exit status. When ctx is cancelled, that is
 // the end of the input.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	names := strings.Join(slices.Sorted(maps.Keys(roles)), "|")
+	names := strings.Join(roles.Names(), "|")
 	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
 	name := flags.String("role", "", "the `role`: "+names)
-	file := flags.String("config", "", "the role's configuration, a JSON `file`")
+	file := flags.String("config", "", "the role's configuration, a JSON `file`, or that of rocecn run, in TOML")
 	switch err := flags.Parse(args); {
 	case err != nil:
 		return cli.Unparsed(err)
@@ -77,7 +50,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return cli.Misused
 	}
 	say := func(what string, err error) { cli.Say(stderr, "play", what, err) }
-	if roles[*name] == nil {
+	if kind, _, _ := strings.Cut(*name, "["); roles.All[kind] == nil {
 		say("-role", fmt.Errorf("%q is not one of %s", *name, names))
 		return cli.Misused
 	}
@@ -92,8 +65,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		say(to, errors.New("the configuration that is read cannot be written"))
 		return cli.Misused
 	}
-	p := player{command: "play", name: *name, role: role, lines: bufio.NewWriterSize(stdout, 64<<10)}
-	p.output = "output"
+	p := player{command: "play", name: *name, output: "output", lines: bufio.NewWriterSize(stdout, 64<<10)}
+	p.to(role)
 	seen := map[uint32]bool{}
 	p.unsupported = func(l uint32) {
 		if !seen[l] {
@@ -105,7 +78,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // configured returns the role of this name as the file configures it.
-func configured(name, file string) (role, error) {
+func configured(name, file string) (roles.Role, error) {
 	if file == "" {
 		return nil, errors.New("the file is missing")
 	}
@@ -113,29 +86,30 @@ func configured(name, file string) (role, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := roles[name]()
-	if err := decode(octets, c); err != nil {
+	instance, err := roles.Read(octets, name)
+	if err != nil {
 		return nil, err
 	}
-	return c.role()
+	return instance.Apply(nil)
 }
 
 // A player takes a role through a capture.
 type player struct {
 	command, name string // of the command, and of the role
-	role          role
-	frame         rocev2.Frame
-	now           time.Time // of the last frame that had one
-	buf           []byte
-	lines         *bufio.Writer // nil: none are printed
-	out           *bufio.Writer // nil: there is no OUT
-	output        string        // what an error of writing is about
-	pcap          *capture.Writer
-	summary       summary
+	roles.Player
+	cause   *capture.Record // what the role is shown
+	lines   *bufio.Writer   // nil: none are printed
+	out     *bufio.Writer   // nil: there is no OUT
+	output  string          // what an error of writing is about
+	pcap    *capture.Writer
+	summary summary
 
 	unsupported func(uint32) // is told of frames that cannot be looked at
 	answers     *answerer    // of the command answer, nil otherwise
 }
+
+// to says which role it is.
+func (p *player) to(r roles.Role) { p.Role, p.Say = r, p.say }
 
 // take takes the role through the capture from, and writes the one called to, - for standard output, if it is to. In
 // the end it reports, and returns the exit status.
@@ -203,41 +177,21 @@ func (p *player) run(in capture.Reader) error {
 		case !r.Supported():
 			p.unsupported(r.Link)
 		default:
-			p.show(&r)
+			p.cause = &r
+			p.Show(&r, false)
 		}
 	}
-}
-
-// show shows one frame to the role.
-func (p *player) show(r *capture.Record) {
-	if !r.Time.IsZero() {
-		p.now = r.Time
-	}
-	now := p.now
-	if first, ok := p.role.(reliever); ok {
-		for {
-			packet, l := first.relieve(p.buf[:0], now)
-			if len(packet) == 0 {
-				break
-			}
-			p.buf = packet
-			p.say(l, packet, r)
-		}
-	}
-	p.frame.Decode(r.Data, r.Options())
-	packet, l := p.role.play(p.buf[:0], &p.frame, now)
-	p.say(l, packet, r)
 }
 
 // say writes what a role has to say of a frame.
-func (p *player) say(l line, packet []byte, r *capture.Record) {
+func (p *player) say(v *roles.Verdict, packet []byte) {
 	if len(packet) > 0 {
-		p.write(packet, r)
+		p.write(packet, p.cause)
 	}
-	if l.Action == node.Nothing || p.lines == nil {
+	if v.Action == node.Nothing || p.lines == nil {
 		return
 	}
-	l.Frame, l.Time, l.Role = p.summary.frames, jsonTime(r.Time), p.name
+	l := v.Line(p.name, p.summary.frames, p.cause.Time)
 	p.summary.add(&l)
 	octets, err := json.Marshal(&l)
 	if err != nil {

@@ -16,7 +16,10 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
@@ -25,28 +28,37 @@ import (
 // echo is a role for the tests of what all roles share: it forwards the octets
 // of every frame, and has a say about those that begin with a letter.
 type echo struct {
-	common
-	Word string `json:"word"`
+	Enabled bool   `json:"enabled"`
+	Word    string `json:"word"`
 }
 
-func (e *echo) role() (role, error) {
+func (e *echo) On() bool { return e.Enabled }
+
+func (e *echo) Counters() *node.Counters { return nil }
+
+func (e *echo) Apply(roles.Role) (roles.Role, error) {
 	if e.Word == "wrong" {
-		return nil, wrong("word", "%q is wrong", e.Word)
+		return nil, config.Wrong("word", "%q is wrong", e.Word)
 	}
 	return e, nil
 }
 
-func (e *echo) play(_ []byte, f *rocev2.Frame, _ time.Time) ([]byte, line) {
+func (e *echo) Play(_ []byte, f *rocev2.Frame, _ time.Time) ([]byte, roles.Verdict) {
+	var v roles.Verdict
 	switch {
 	case !e.Enabled:
-		return nil, line{Action: node.Refused, Reason: node.Disabled}
+		v.Action, v.Reason = node.Refused, node.Disabled
+		return nil, v
 	case len(f.Octets) > 0 && f.Octets[0] >= 'A':
-		return f.Octets, line{Action: node.Sent, Kind: string(f.Octets), MarkECN: new(bool)}
+		v.Action, v.Kind, v.Keys = node.Sent, message.CNP, roles.MarkECN
+		if f.Octets[0] > 'A' {
+			v.Kind = message.FCN
+		}
 	}
-	return f.Octets, line{}
+	return f.Octets, v
 }
 
-func init() { roles["echo"] = func() config { return new(echo) } }
+func init() { roles.All["echo"] = func() roles.Config { return new(echo) } }
 
 // rehearse runs a role over a capture, and returns the lines, the packets of OUT and
 // what went to standard error.
@@ -118,8 +130,8 @@ func TestLines(t *testing.T) {
 	require.Zero(t, Run(t.Context(), args, bytes.NewReader(in), &stdout, &stderr))
 	require.Equal(t,
 		`{"frame":1,"time":"2026-11-21T09:00:00.123456Z","role":"echo",`+
-			`"action":"sent","reason":"","kind":"A","mark_ecn":false}
-{"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"B","mark_ecn":false}
+			`"action":"sent","reason":"","kind":"cnp","mark_ecn":false}
+{"frame":3,"time":"2026-11-21T09:00:02.123456Z","role":"echo","action":"sent","reason":"","kind":"fcn","mark_ecn":false}
 `, stdout.String())
 	require.Equal(t, "frames: 3 read, 3 packets written\nsent: 2\n", stderr.String())
 	octets, err := os.ReadFile(to)
@@ -149,27 +161,31 @@ func TestTimes(t *testing.T) {
 	simple := wiretest.Hex(t, "0a0d0d0a 0000001c 1a2b3c4d 0001 0000 ffffffff ffffffff 0000001c"+
 		"00000001 00000014 0001 0000 00000000 00000014  00000003 00000014 00000001 41000000 00000014")
 	lines, out, _ = rehearse(t, "echo", `{"enabled": true}`, simple)
-	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "A",
+	require.Equal(t, map[string]any{"frame": 1., "role": "echo", "action": "sent", "reason": "", "kind": "cnp",
 		"mark_ecn": false}, lines[0])
 	require.Len(t, out, 1)
 }
 
 // recorder is a role that keeps the times of its frames.
-type recorder struct{ times []time.Time }
+type recorder struct {
+	times []time.Time
+	roles.Role
+}
 
-func (r *recorder) play(_ []byte, _ *rocev2.Frame, now time.Time) ([]byte, line) {
+func (r *recorder) Play(_ []byte, _ *rocev2.Frame, now time.Time) (packet []byte, v roles.Verdict) {
 	r.times = append(r.times, now)
-	return nil, line{}
+	return packet, v
 }
 
 // A frame of which the capture has no time is one of the time before, of none at the beginning.
 func TestNoTime(t *testing.T) {
 	r := new(recorder)
-	p := player{role: r, lines: bufio.NewWriter(io.Discard)}
-	p.show(&capture.Record{})
-	p.show(&capture.Record{Time: time.Unix(7, 0)})
-	p.show(&capture.Record{})
-	p.show(&capture.Record{Time: time.Unix(6, 0)})
+	p := player{lines: bufio.NewWriter(io.Discard)}
+	p.to(r)
+	p.Show(&capture.Record{}, false)
+	p.Show(&capture.Record{Time: time.Unix(7, 0)}, false)
+	p.Show(&capture.Record{}, false)
+	p.Show(&capture.Record{Time: time.Unix(6, 0)}, false)
 	require.Equal(t, []time.Time{{}, time.Unix(7, 0), time.Unix(7, 0), time.Unix(6, 0)}, r.times)
 }
 

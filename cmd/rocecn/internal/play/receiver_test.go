@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
@@ -167,10 +168,10 @@ func malformed(role, keys string) error {
 	if keys[:6] != `"self"` {
 		head += `"self": ["2001:db8::1"], `
 	}
-	c := roles[role]()
-	if err := decode([]byte(head+keys+`}`), c); err != nil {
+	i, err := roles.Read([]byte(head+keys+`}`), role)
+	if err != nil {
 		return err
 	}
-	_, err := c.role()
+	_, err = i.Apply(nil)
 	return err
 }

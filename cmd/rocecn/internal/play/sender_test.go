@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/ppfc"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -246,41 +245,6 @@ func TestSenderLearnsItsOwn(t *testing.T) {
 	}
 }
 
-// A flow that another queue pair has taken over says nothing of the one before.
-func TestHostPairsTakenOver(t *testing.T) {
-	h := newHostPairs(newPairs(true, 0), senderIPv4, senderAddr)
-	var p rocev2.Packet
-	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 34 })))
-	require.Equal(t, 1, h.Observe(&p, 0, noon))
-	for qp, want := range map[uint32][2]bool{34: {true, true}, 35: {false, false}} {
-		sends, known := h.Sends(qp, receiverAddr, noon)
-		require.Equal(t, want, [2]bool{sends, known})
-	}
-	require.NoError(t, h.Add(qpmap.Key{FlowKey: p.FlowKey()}, qpmap.Pair{SrcQP: 35}))
-	sends, known := h.Sends(34, receiverAddr, noon)
-	require.Equal(t, [2]bool{false, true}, [2]bool{sends, known})
-}
-
-// The index of what was learned has a maximum, and keeps what is given.
-func TestHostPairsForget(t *testing.T) {
-	h := newHostPairs(newPairs(true, 0), senderIPv4, senderAddr)
-	dest, qp := uint32(17), uint32(34)
-	require.NoError(t, h.give([]hostPair{{Dst: receiverIPv4, DestQP: &dest, QP: &qp}}))
-	var p rocev2.Packet
-	require.NoError(t, p.DecodeIP(packet(t, opcode(bth.UDSendOnly))))
-	for i := range uint32(maxLearned + 10) {
-		p.BTH.DestQP, p.BTH.DETH.SrcQP = i+2, i+2
-		require.Equal(t, 1, h.Observe(&p, 0, noon.Add(time.Duration(i)*time.Second)))
-		require.LessOrEqual(t, len(h.learned), maxLearned)
-	}
-	last := noon.Add((maxLearned + 9) * time.Second)
-	require.Less(t, len(h.learned), maxLearned)
-	sends, known := h.Sends(maxLearned+11, receiverAddr, last)
-	require.Equal(t, []bool{true, true}, []bool{sends, known})
-	sends, known = h.Sends(qp, receiverIPv4, noon)
-	require.Equal(t, []bool{true, true}, []bool{sends, known})
-}
-
 // Whole captures of whatever kind: every role reads them to the end.
 func TestRolesOnCaptures(t *testing.T) {
 	for _, name := range wiretest.Captures(t, "*.pcap") {
@@ -291,4 +255,32 @@ func TestRolesOnCaptures(t *testing.T) {
 			require.NotEmpty(t, summary)
 		}
 	}
+}
+
+// In front of a host that only knows CNPs, what counts becomes the CNP that the
+// receiver would send, once.
+func TestTranslator(t *testing.T) {
+	stop, resume := ppfcFrom(t, switchAddr, packet(t), ppfc.Stop), ppfcFrom(t, switchAddr, packet(t), ppfc.Resume)
+	unknown := fastCNPFrom(t, switchAddr, packet(t, destQP(18)))
+	fast := fastCNPFrom(t, switchAddr, packet(t))
+	in := every(time.Microsecond, fast, fast, unknown, stop, resume, cnpFor(t, packet(t), 34))
+	for as, want := range map[string][][]byte{
+		`, "as": "log"`: nil,
+		``:              nil,
+		`, "as": "cnp"`: {cnpFor(t, packet(t), 34), cnpFor(t, packet(t), 34)},
+	} {
+		lines, out, _ := rehearse(t, "sender", senderWith(acceptSwitch+senderPairs+`, "window": "1s"`+as), in)
+		require.Len(t, lines, 6)
+		require.Len(t, out, len(want), as)
+		for i := range want {
+			got, cnp := about(t, out[i].Data), about(t, want[i])
+			require.Equal(t, cnp.FlowKey(), got.FlowKey())
+			require.Equal(t, cnp.BTH.Header, got.BTH.Header)
+			require.Equal(t, cnp.Payload, got.Payload)
+			require.Empty(t, got.Ext)
+			_, err := got.VerifyICRC()
+			require.NoError(t, err)
+		}
+	}
+	require.ErrorContains(t, malformed("sender", `"as": "ppfc"`), `as: "ppfc" is neither log nor cnp`)
 }

@@ -1,4 +1,4 @@
-package play
+package roles
 
 import (
 	"net/netip"
@@ -8,8 +8,6 @@ import (
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-func init() { roles["receiver"] = func() config { return new(receiverConfig) } }
 
 // receiverConfig is the configuration of the notification point.
 type receiverConfig struct {
@@ -26,18 +24,23 @@ type receiverConfig struct {
 	Learn bool `json:"learn"`
 }
 
-func (c *receiverConfig) role() (role, error) {
+// Apply is that of [Config].
+func (c *receiverConfig) Apply(old Role) (Role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
-	pairs := newPairs(c.Learn && c.Enabled, len(c.QPs))
-	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: limit.Rate(c.Rate), QPs: pairs}
+	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: limit.Rate(c.Rate)}
 	if c.Enabled {
 		var err error
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 			return nil, err
 		}
 	}
+	before, ok := old.(*notificationPoint)
+	if !ok {
+		before = &notificationPoint{}
+	}
+	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs))
 	for i, q := range c.QPs {
 		if !c.Enabled {
 			break
@@ -53,18 +56,20 @@ func (c *receiverConfig) role() (role, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := pairs.give(i, rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP); err != nil {
-			return nil, err
-		}
+		pairs.give(rocev2.FlowKey{Src: q.Src, Dst: q.Dst, DestQP: destQP}, srcQP)
 	}
-	r, err := receiver.New(cfg)
-	return &notificationPoint{r}, err
+	r := &notificationPoint{before.Receiver, pairs}
+	cfg.QPs = pairs
+	return r, pairs.use(before.pairs, func() error { return apply(&r.Receiver, receiver.New, cfg) })
 }
 
 // notificationPoint plays the receiver.
-type notificationPoint struct{ *receiver.Receiver }
+type notificationPoint struct {
+	*receiver.Receiver
+	pairs *pairs
+}
 
-func (r *notificationPoint) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+func (r *notificationPoint) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := r.Receive(out, f, 0, now)
-	return out, lineOf(&d)
+	return out, Verdict{Decision: d}
 }

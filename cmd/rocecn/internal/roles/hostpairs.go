@@ -1,4 +1,4 @@
-package play
+package roles
 
 import (
 	"net/netip"
@@ -35,11 +35,20 @@ type ownQP struct {
 // as many: so half of them are out of date when it is made anew.
 const maxLearned = 2 << 16
 
-// newHostPairs returns the pairs of a host with these addresses.
+// newHostPairs returns the pairs of a host with these addresses, of which p has some
+// already.
 func newHostPairs(p *pairs, self4, self6 netip.Addr) *hostPairs {
 	h := &hostPairs{pairs: p, self4: self4, self6: self6, given: map[ownQP]bool{}}
-	h.forget()
+	h.renew()
 	return h
+}
+
+// renew makes what is known by number anew.
+func (h *hostPairs) renew() {
+	h.forget()
+	for k, pair := range h.All() {
+		h.record(k.FlowKey, pair.SrcQP)
+	}
 }
 
 // forget leaves what was given.
@@ -71,10 +80,7 @@ func (h *hostPairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time)
 		return 0
 	}
 	if len(h.learned) >= maxLearned {
-		h.forget()
-		for k, pair := range h.All() {
-			h.record(k.FlowKey, pair.SrcQP)
-		}
+		h.renew()
 	}
 	for k, pair := range h.Learned() {
 		h.record(k.FlowKey, pair.SrcQP)

@@ -1,9 +1,10 @@
-package play
+package roles
 
 import (
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -12,8 +13,6 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-func init() { roles["proxy"] = func() config { return new(proxyConfig) } }
 
 // proxyConfig is the configuration of the proxy node.
 type proxyConfig struct {
@@ -31,17 +30,22 @@ type proxyConfig struct {
 	PerFlow      time.Duration `json:"per_flow"`
 }
 
-func (c *proxyConfig) role() (role, error) {
+// Apply is that of [Config].
+func (c *proxyConfig) Apply(old Role) (Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
 	}
-	if c.CNPSource != "" && c.CNPSource != "self" && c.CNPSource != "destination" {
-		return nil, wrong("cnp_source", "%q is neither self nor destination", c.CNPSource)
+	if err := word("cnp_source", c.CNPSource, "self", "destination"); err != nil {
+		return nil, err
+	}
+	r, ok := old.(*proxyNode)
+	if !ok {
+		r = &proxyNode{pairs: qpmap.New(qpmap.Config{})}
 	}
 	cfg := proxy.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), Port: messages.ProxyPort,
-		FromReceiver: c.CNPSource == "destination", QPs: qpmap.New(qpmap.Config{}),
+		FromReceiver: c.CNPSource == "destination", QPs: r.pairs,
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInSource),
 		Out: limit.Rate(c.RateOut), PerFlow: c.PerFlow,
 		CodePoints: messages.CodePoints,
@@ -53,28 +57,30 @@ func (c *proxyConfig) role() (role, error) {
 		}
 		senders := make([]acl.Entry[proxy.Method], len(c.Senders))
 		for i, s := range c.Senders {
-			switch at := index("senders", i); {
+			switch at := config.Index("senders", i); {
 			case !s.Prefix.IsValid():
-				return nil, wrong(join(at, "prefix"), "missing")
+				return nil, config.Wrong(config.Join(at, "prefix"), "missing")
 			case s.Send == nil:
-				return nil, wrong(join(at, "send"), "missing")
+				return nil, config.Wrong(config.Join(at, "send"), "missing")
 			}
 			senders[i] = acl.Entry[proxy.Method]{Prefix: s.Prefix, Value: *s.Send}
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}
-	p, err := proxy.New(cfg)
-	return &proxyNode{p}, err
+	return r, apply(&r.Proxy, proxy.New, cfg)
 }
 
 // proxyNode plays the proxy node.
-type proxyNode struct{ *proxy.Proxy }
+type proxyNode struct {
+	*proxy.Proxy
+	pairs *qpmap.Map
+}
 
-func (p *proxyNode) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+func (p *proxyNode) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := p.Receive(out, f, 0, now)
-	l := lineOf(&d.Decision)
+	v := Verdict{Decision: d.Decision}
 	if d.Action == node.Taken { // what is sent is not the proxy's to know
-		l.Kind, l.QP = d.Kind.String(), nil
+		v.Keys = Kind
 	}
-	return out, l
+	return out, v
 }

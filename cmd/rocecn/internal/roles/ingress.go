@@ -1,4 +1,4 @@
-package play
+package roles
 
 import (
 	"crypto/sha256"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
@@ -15,8 +16,6 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-func init() { roles["ingress"] = func() config { return new(ingressConfig) } }
 
 // ingressConfig is the configuration of the ingress PE.
 type ingressConfig struct {
@@ -57,15 +56,21 @@ func (s *seed) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (c *ingressConfig) role() (role, error) {
+// Apply is that of [Config].
+func (c *ingressConfig) Apply(old Role) (Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
 	}
 	pe := &ingressPE{}
+	if before, ok := old.(*ingressPE); ok {
+		pe.PE, pe.pairs = before.PE, before.pairs
+	} else {
+		pe.pairs = qpmap.New(qpmap.Config{})
+	}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
-		QPs: qpmap.New(qpmap.Config{}), PerFlow: c.PerFlow, Out: limit.Rate(c.Rate),
+		QPs: pe.pairs, PerFlow: c.PerFlow, Out: limit.Rate(c.Rate),
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
@@ -73,8 +78,7 @@ func (c *ingressConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	pe.PE, err = ingress.New(cfg)
-	return pe, err
+	return pe, apply(&pe.PE, ingress.New, cfg)
 }
 
 // enabled sets what a role that is off may lack.
@@ -95,7 +99,8 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 	}
 	if c.MaxFlows != nil {
 		if cfg.MaxFlows = *c.MaxFlows; cfg.MaxFlows < 1 || cfg.MaxFlows > ingress.MaxLabel {
-			return wrong("max_flows", "%d: 1 to %d, the number of flow labels, allowed", cfg.MaxFlows, ingress.MaxLabel)
+			return config.Wrong("max_flows", "%d: 1 to %d, the number of flow labels, allowed", cfg.MaxFlows,
+				ingress.MaxLabel)
 		}
 	}
 	if c.Seed != nil {
@@ -109,21 +114,22 @@ func (t *tunnel) set(pe *ingressPE) error {
 	usable := func(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
 	switch {
 	case !usable(t.Src):
-		return wrong("tunnel.src", "an IPv6 unicast address that others can reach needed")
+		return config.Wrong("tunnel.src", "an IPv6 unicast address that others can reach needed")
 	case len(t.Segments) > 0 && t.Type != "srv6":
-		return wrong("tunnel.segments", "only srv6 has segments")
+		return config.Wrong("tunnel.segments", "only srv6 has segments")
 	case len(t.Segments) > 0 && t.Dst.IsValid():
-		return wrong("tunnel.dst", "segments say where the tunnel goes")
+		return config.Wrong("tunnel.dst", "segments say where the tunnel goes")
 	case len(t.Segments) == 0 && !usable(t.Dst):
-		return wrong("tunnel.dst", "an IPv6 unicast address that others can reach needed")
+		return config.Wrong("tunnel.dst", "an IPv6 unicast address that others can reach needed")
 	case len(t.Segments) > 127:
-		return wrong("tunnel.segments", "more than 127")
+		return config.Wrong("tunnel.segments", "more than 127")
 	case t.VNI > 0xFFFFFF:
-		return wrong("tunnel.vni", "%d: 0 to %d allowed", t.VNI, 0xFFFFFF)
+		return config.Wrong("tunnel.vni", "%d: 0 to %d allowed", t.VNI, 0xFFFFFF)
 	}
 	for i, s := range t.Segments {
 		if !usable(s) {
-			return wrong(index("tunnel.segments", i), "an IPv6 unicast address that others can reach needed")
+			return config.Wrong(config.Index("tunnel.segments", i),
+				"an IPv6 unicast address that others can reach needed")
 		}
 	}
 	switch t.Type {
@@ -139,7 +145,7 @@ func (t *tunnel) set(pe *ingressPE) error {
 		}
 		pe.tunnel = &encap.SRv6{Src: t.Src, Segments: segments, Reduced: t.Reduced}
 	default:
-		return wrong("tunnel.type", "%q is not one of ipip, vxlan and srv6", t.Type)
+		return config.Wrong("tunnel.type", "%q is not one of ipip, vxlan and srv6", t.Type)
 	}
 	return nil
 }
@@ -147,25 +153,33 @@ func (t *tunnel) set(pe *ingressPE) error {
 // ingressPE plays the ingress PE.
 type ingressPE struct {
 	*ingress.PE
+	pairs  *qpmap.Map
 	tunnel encap.Tunnel
 	vxlan  encap.VXLAN6
 }
 
-// play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here.
-func (pe *ingressPE) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
-	sent, d := pe.Receive(out, f, 0, now)
-	if d.Action == node.Nothing && !tunnelled(f) {
-		pe.vxlan.Ethernet = ownEthernet
-		if f.Options.Link == rocev2.LinkEthernet {
-			pe.vxlan.Ethernet = f.Link()
-		}
-		sent, d = pe.Forward(out, f, 0, pe.tunnel, now)
+// Play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here.
+func (pe *ingressPE) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
+	sent, v := pe.observe(out, f, now)
+	if v.Action != node.Nothing || tunnelled(f) {
+		return sent, v
 	}
-	l := lineOf(&d.Decision)
+	pe.vxlan.Ethernet = ownEthernet
+	if f.Options.Link == rocev2.LinkEthernet {
+		pe.vxlan.Ethernet = f.Link()
+	}
+	sent, d := pe.Forward(out, f, 0, pe.tunnel, now)
+	v = Verdict{Decision: d.Decision, Label: d.Label}
 	if d.Action == node.Forwarded {
-		l.Label = &d.Label
+		v.Keys = Label
 	}
-	return sent, l
+	return sent, v
+}
+
+// observe takes FCN and learns, but forwards nothing.
+func (pe *ingressPE) observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
+	out, d := pe.Receive(out, f, 0, now)
+	return out, Verdict{Decision: d.Decision}
 }
 
 // tunnelled says whether a frame holds a packet in a tunnel, and is no mirror's copy of one.

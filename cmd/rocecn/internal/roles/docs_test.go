@@ -1,13 +1,13 @@
-package play
+package roles
 
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +23,7 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 	_, tool, ok := strings.Cut(read("tool.md"), "\n### Its configuration\n")
 	require.True(t, ok)
-	all := keys(reflect.TypeFor[common]())
+	all := config.Keys(common{})
 	require.ElementsMatch(t, all, documentedKeys(tool, "key"))
 
 	sections := map[string]string{} // by role
@@ -35,15 +35,15 @@ func TestDocumentedKeys(t *testing.T) {
 		"switch": "The congested node", "receiver": "The receiver", "sender": "The sender", "proxy": "The proxy",
 		"ingress": "The ingress PE", "border": "The border", "pause": "The one that pauses",
 	} {
-		own := keys(reflect.TypeOf(roles[role]()).Elem())[len(all):] // behind those of all roles
+		own := config.Keys(All[role]())[len(all):] // behind those of all roles
 		if role == "ingress" {
-			for _, key := range keys(reflect.TypeFor[tunnel]()) {
+			for _, key := range config.Keys(tunnel{}) {
 				own = append(own, "tunnel."+key)
 			}
 		}
 		require.ElementsMatch(t, own, documentedKeys(sections[title], "key of `play`"), role)
 	}
-	for _, key := range append(keys(reflect.TypeFor[ownRecord]()), keys(reflect.TypeFor[ownSnapshot]())...) {
+	for _, key := range append(config.Keys(ownRecord{}), config.Keys(ownSnapshot{})...) {
 		require.Contains(t, sections["The congested node"], "`"+key+"`")
 	}
 }

@@ -1,10 +1,11 @@
-package play
+package roles
 
 import (
 	"encoding/hex"
 	"errors"
 	"strconv"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/ioam"
 )
 
@@ -40,13 +41,13 @@ type ownSnapshot struct {
 func (r *ownRecord) node() (*ioam.Node, error) {
 	switch s := r.Snapshot; {
 	case r.NodeID != nil && *r.NodeID > ioam.NoNodeID:
-		return nil, wrong("own_record.node_id", "%d has more than 24 bits", *r.NodeID)
+		return nil, config.Wrong("own_record.node_id", "%d has more than 24 bits", *r.NodeID)
 	case r.WideNodeID != nil && *r.WideNodeID > ioam.NoWideNodeID:
-		return nil, wrong("own_record.node_id_wide", "%d has more than 56 bits", *r.WideNodeID)
+		return nil, config.Wrong("own_record.node_id_wide", "%d has more than 56 bits", *r.WideNodeID)
 	case s != nil && s.Schema > ioam.NoSchema:
-		return nil, wrong("own_record.snapshot.schema", "%d has more than 24 bits", s.Schema)
+		return nil, config.Wrong("own_record.snapshot.schema", "%d has more than 24 bits", s.Schema)
 	case s != nil && (len(s.Data)%4 != 0 || len(s.Data) > 1020):
-		return nil, wrong("own_record.snapshot.data", "a multiple of 4 octets up to 1020 needed")
+		return nil, config.Wrong("own_record.snapshot.data", "a multiple of 4 octets up to 1020 needed")
 	}
 	n := &ioam.Node{}
 	record(n, ioam.BitNode, &n.HopLimit, r.HopLimit, ioam.NoHopLimit)

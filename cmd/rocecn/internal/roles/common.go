@@ -1,10 +1,11 @@
-package play
+package roles
 
 import (
 	"fmt"
 	"net/netip"
 	"strconv"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -21,6 +22,9 @@ type common struct {
 	ProxyPort   *uint16      `json:"proxy_port"`
 }
 
+// On is that of [Config].
+func (c *common) On() bool { return c.Enabled }
+
 // message returns what the deployment chose.
 func (c *common) message() (m message.Config, err error) {
 	if m.CodePoints, err = codePoints("option_types", c.OptionTypes); err != nil {
@@ -36,7 +40,7 @@ func (c *common) message() (m message.Config, err error) {
 			*p.to = *p.from
 		}
 		if *p.to == 0 || *p.to == rocev2.Port {
-			return m, wrong(p.key, "%d: 1 to 65535 and not %d allowed", *p.to, rocev2.Port)
+			return m, config.Wrong(p.key, "%d: 1 to 65535 and not %d allowed", *p.to, rocev2.Port)
 		}
 	}
 	if m.FCNPort == m.ProxyPort {
@@ -44,7 +48,7 @@ func (c *common) message() (m message.Config, err error) {
 		if c.ProxyPort == nil {
 			key = "fcn_port"
 		}
-		return m, wrong(key, "%d: FCN and proxy messages need two ports", m.FCNPort)
+		return m, config.Wrong(key, "%d: FCN and proxy messages need two ports", m.FCNPort)
 	}
 	return m, nil
 }
@@ -54,7 +58,8 @@ func (c *common) message() (m message.Config, err error) {
 func codePoints(key string, types []optionType) (c fastcnp.CodePoints, err error) {
 	for i, t := range types {
 		if t>>5 != 0b100 {
-			return c, wrong(index(key, i), "0x%02x: act must be 10 and chg 0, so 0x80 to 0x9f allowed", uint8(t))
+			return c, config.Wrong(config.Index(key, i),
+				"0x%02x: act must be 10 and chg 0, so 0x80 to 0x9f allowed", uint8(t))
 		}
 	}
 	switch len(types) {
@@ -64,7 +69,7 @@ func codePoints(key string, types []optionType) (c fastcnp.CodePoints, err error
 	case 2:
 		c.Option1, c.Option2 = ipv6opt.Type(types[0]), ipv6opt.Type(types[1])
 	default:
-		return c, wrong(key, "one type for both options, or two")
+		return c, config.Wrong(key, "one type for both options, or two")
 	}
 	return c, nil
 }
@@ -88,18 +93,18 @@ type ownAddresses []netip.Addr
 // be one at least, and each must be one that others can reach.
 func (own ownAddresses) families(key string) (v4, v6 netip.Addr, err error) {
 	if len(own) == 0 {
-		return v4, v6, wrong(key, "an enabled role needs its own address")
+		return v4, v6, config.Wrong(key, "an enabled role needs its own address")
 	}
 	for i, a := range own {
 		p := &v6
 		if a.Is4() {
 			p = &v4
 		}
-		switch at := index(key, i); {
+		switch at := config.Index(key, i); {
 		case p.IsValid():
-			return v4, v6, wrong(at, "%v is the second of its family", a)
+			return v4, v6, config.Wrong(at, "%v is the second of its family", a)
 		case rocev2.Answerable(a) != nil:
-			return v4, v6, wrong(at, "%v is not a unicast address that others can reach", a)
+			return v4, v6, config.Wrong(at, "%v is not a unicast address that others can reach", a)
 		}
 		*p = a
 	}
@@ -113,9 +118,34 @@ type rate struct {
 }
 
 // check refuses a burst that would limit nothing.
-func (r *rate) check(key string) error {
+func (r *rate) Check(key string) error {
 	if r.Burst > 0 && r.PerSecond == 0 {
-		return wrong(join(key, "per_second"), "missing: burst alone limits nothing")
+		return config.Wrong(config.Join(key, "per_second"), "missing: burst alone limits nothing")
 	}
 	return nil
+}
+
+// word refuses a value that is neither of two words, of which the usual one is meant
+// where there is none.
+func word(key, value, usual, other string) error {
+	if value != "" && value != usual && value != other {
+		return config.Wrong(key, "%q is neither %s nor %s", value, usual, other)
+	}
+	return nil
+}
+
+// A configurer is a role of package node.
+type configurer[C any] interface {
+	comparable
+	Configure(C) error
+}
+
+// apply configures the role that there is, or makes one.
+func apply[R configurer[C], C any](r *R, make func(C) (R, error), cfg C) (err error) {
+	var none R
+	if *r != none {
+		return (*r).Configure(cfg)
+	}
+	*r, err = make(cfg)
+	return err
 }

@@ -1,9 +1,11 @@
-package play
+package roles
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
@@ -13,8 +15,6 @@ import (
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-func init() { roles["switch"] = func() config { return new(switchConfig) } }
 
 // switchConfig is the configuration of the node where congestion occurs.
 type switchConfig struct {
@@ -40,7 +40,7 @@ type switchConfig struct {
 	PPFC        *pauseFrom       `json:"ppfc"`
 	PPFCAddress string           `json:"ppfc_address"` // destination, the default, or node (D15)
 	PPFCTo      string           `json:"ppfc_to"`      // sender, the default, or ingress
-	PerFlow     byLevel          `json:"per_flow"`
+	PerFlow     [8]time.Duration `json:"per_flow"`
 	Rate        rate             `json:"rate"`
 	Congested   string           `json:"congested"` // all data packets, the default, or those marked ce
 	InnerSource bool             `json:"inner_source"`
@@ -63,7 +63,8 @@ type pauseFrom struct {
 	Stop  *uint8 `json:"stop"`
 }
 
-func (c *switchConfig) role() (role, error) {
+// Apply is that of [Config].
+func (c *switchConfig) Apply(old Role) (Role, error) {
 	messages, err := c.message()
 	if err != nil {
 		return nil, err
@@ -71,7 +72,11 @@ func (c *switchConfig) role() (role, error) {
 	if err := c.words(); err != nil {
 		return nil, err
 	}
-	s := &congestedSwitch{onlyCE: c.Congested == "ce"}
+	s := &congestedSwitch{}
+	if before, ok := old.(*congestedSwitch); ok {
+		*s = *before
+	}
+	s.onlyCE = c.Congested == "ce"
 	s.event = congested.Event{Pause: 100 * time.Microsecond, Port: c.Port}
 	if s.levels, err = c.levels(); err != nil {
 		return nil, err
@@ -100,29 +105,24 @@ func (c *switchConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	s.Agent, err = congested.New(cfg)
-	return s, err
+	return s, apply(&s.Agent, congested.New, cfg)
 }
 
 // words checks the keys that have one of a few words.
 func (c *switchConfig) words() error {
-	for _, k := range []struct{ key, value, usual, other string }{
-		{"congested", c.Congested, "all", "ce"},
-		{"ppfc_address", c.PPFCAddress, "destination", "node"},
-		{"ppfc_to", c.PPFCTo, "sender", "ingress"},
-		{"marking", c.Marking, "self", "elsewhere"},
-	} {
-		if k.value != "" && k.value != k.usual && k.value != k.other {
-			return wrong(k.key, "%q is neither %s nor %s", k.value, k.usual, k.other)
-		}
+	err := cmp.Or(
+		word("congested", c.Congested, "all", "ce"), word("ppfc_address", c.PPFCAddress, "destination", "node"),
+		word("ppfc_to", c.PPFCTo, "sender", "ingress"), word("marking", c.Marking, "self", "elsewhere"))
+	if err != nil {
+		return err
 	}
 	switch c.Fallback {
 	case congested.Nothing, congested.Proxy, congested.FCN, congested.PPFC:
 	default:
-		return wrong("fallback", "%v: none, proxy, fcn or ppfc allowed", c.Fallback)
+		return config.Wrong("fallback", "%v: none, proxy, fcn or ppfc allowed", c.Fallback)
 	}
 	if c.Fallback != congested.Nothing && c.Marking != "elsewhere" {
-		return wrong("fallback", `it is for a node that cannot mark, whose marking is "elsewhere"`)
+		return config.Wrong("fallback", `it is for a node that cannot mark, whose marking is "elsewhere"`)
 	}
 	return nil
 }
@@ -137,21 +137,21 @@ func (c *switchConfig) levels() (levels levelsOverTime, err error) {
 	}
 	switch {
 	case c.Level != nil:
-		return levels, wrong("levels", "given together with level: one of them allowed")
+		return levels, config.Wrong("levels", "given together with level: one of them allowed")
 	case len(c.Levels) == 0:
-		return levels, wrong("levels", "an empty list: one level at least needed")
+		return levels, config.Wrong("levels", "an empty list: one level at least needed")
 	}
 	for i, l := range c.Levels {
-		key := index("levels", i)
+		key := config.Index("levels", i)
 		switch {
 		case l.At == nil:
-			return levels, wrong(join(key, "at"), "missing")
+			return levels, config.Wrong(config.Join(key, "at"), "missing")
 		case l.Level == nil:
-			return levels, wrong(join(key, "level"), "missing")
+			return levels, config.Wrong(config.Join(key, "level"), "missing")
 		case i > 0 && *l.At <= *c.Levels[i-1].At:
-			return levels, wrong(join(key, "at"), "%v is not after the one before", *l.At)
+			return levels, config.Wrong(config.Join(key, "at"), "%v is not after the one before", *l.At)
 		}
-		if err := levelFits(join(key, "level"), *l.Level); err != nil {
+		if err := levelFits(config.Join(key, "level"), *l.Level); err != nil {
 			return levels, err
 		}
 		levels.steps = append(levels.steps, step{*l.At, *l.Level})
@@ -161,7 +161,7 @@ func (c *switchConfig) levels() (levels levelsOverTime, err error) {
 
 func levelFits(key string, l uint8) error {
 	if l > level.Max {
-		return wrong(key, "%d: 0 to %d allowed", l, level.Max)
+		return config.Wrong(key, "%d: 0 to %d allowed", l, level.Max)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (c *switchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 			continue
 		}
 		if *k.from < 1 || *k.from > level.Max {
-			return from, wrong(k.key, "%d: 1 to %d allowed", *k.from, level.Max)
+			return from, config.Wrong(k.key, "%d: 1 to %d allowed", *k.from, level.Max)
 		}
 		*k.to = *k.from
 	}
@@ -209,7 +209,7 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 			return err
 		}
 		if m.Method == nil {
-			return wrong(join(index("methods", i), "method"), "missing")
+			return config.Wrong(config.Join(config.Index("methods", i), "method"), "missing")
 		}
 		methods[i] = acl.Entry[congested.Method]{Prefix: m.Senders, Value: *m.Method}
 	}
@@ -219,7 +219,7 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 			return err
 		}
 		if m.Capable == nil {
-			return wrong(join(index("capable", i), "capable"), "missing")
+			return config.Wrong(config.Join(config.Index("capable", i), "capable"), "missing")
 		}
 		capable[i] = acl.Entry[congested.Capability]{Prefix: m.Senders, Value: *m.Capable}
 	}
@@ -229,7 +229,8 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 			return err
 		}
 		if rocev2.Answerable(m.Proxy) != nil {
-			return wrong(join(index("proxies", i), "proxy"), "a unicast address that others can reach needed")
+			return config.Wrong(config.Join(config.Index("proxies", i), "proxy"),
+				"a unicast address that others can reach needed")
 		}
 		proxies[i] = acl.Entry[netip.Addr]{Prefix: m.Senders, Value: m.Proxy}
 	}
@@ -240,7 +241,7 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 // senders returns an error for a rule without senders.
 func senders(key string, i int, p netip.Prefix) error {
 	if !p.IsValid() {
-		return wrong(join(index(key, i), "senders"), "missing")
+		return config.Wrong(config.Join(config.Index(key, i), "senders"), "missing")
 	}
 	return nil
 }
@@ -292,8 +293,8 @@ type congestedSwitch struct {
 	message message.Message
 }
 
-// relieve lets a flow run again that was stopped, with the first frame after the queue has fallen.
-func (s *congestedSwitch) relieve(out []byte, now time.Time) ([]byte, line) {
+// Relieve lets a flow run again that was stopped, with the first frame after the queue has fallen.
+func (s *congestedSwitch) Relieve(out []byte, now time.Time) ([]byte, Verdict) {
 	if s.start.IsZero() {
 		s.start = now
 	}
@@ -301,41 +302,42 @@ func (s *congestedSwitch) relieve(out []byte, now time.Time) ([]byte, line) {
 	s.resumes = s.resumes || s.levels.fell(s.last, at)
 	s.last, s.event.Level = at, s.levels.at(at)
 	if !s.resumes {
-		return out, line{}
+		return out, Verdict{}
 	}
 	out, d := s.Resume(out, s.event.Port)
 	if s.resumes = d.Action == node.Sent; !s.resumes {
-		return out, line{}
+		return out, Verdict{}
 	}
-	l := lineOf(&d)
-	l.MarkECN = &d.MarkECN
-	return out, l
+	return out, Verdict{Decision: d, Keys: MarkECN}
 }
 
-func (s *congestedSwitch) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
-	out, d := s.decide(out, f, now)
-	l := lineOf(&d)
-	l.MarkECN = &d.MarkECN
-	return out, l
+// Play shows a frame to the agent: to learn from, and if it met congestion.
+func (s *congestedSwitch) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
+	out, v := s.observe(out, f, now)
+	if v.Action != node.Nothing {
+		return out, v
+	}
+	if s.onlyCE {
+		if _, congested, ok := Data(f, &s.message); ok && !congested {
+			return out, v
+		}
+	}
+	out, v.Decision = s.Congested(out, f, 0, s.event, now)
+	return out, v
 }
 
-// decide shows a frame to the agent: to learn from, and if it met congestion.
-func (s *congestedSwitch) decide(out []byte, f *rocev2.Frame, now time.Time) ([]byte, node.Decision) {
-	if out, d := s.Receive(out, f, 0, now); d.Action != node.Nothing {
-		return out, d
-	}
-	if _, congested, ok := s.data(f); ok && !congested {
-		return out, node.Decision{}
-	}
-	return s.Congested(out, f, 0, s.event, now)
+// observe only learns who does not understand Fast CNPs.
+func (s *congestedSwitch) observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
+	out, d := s.Receive(out, f, 0, now)
+	return out, Verdict{Decision: d, Keys: MarkECN}
 }
 
-// data says whether a frame holds RoCEv2 data, below its tunnels but not in a mirrored copy, whose data it is, and
-// whether it met congestion.
-func (s *congestedSwitch) data(f *rocev2.Frame) (sender netip.Addr, congested, ok bool) {
-	s.message.DecodeInner(f, message.Config{})
-	if s.message.Kind != message.Data || f.Mirrored() {
+// Data says whether a frame holds RoCEv2 data, below its tunnels but not in a mirrored copy, whose data it is, and
+// whether it is marked: its outermost IP header has CE. It decodes into m.
+func Data(f *rocev2.Frame, m *message.Message) (sender netip.Addr, marked, ok bool) {
+	m.DecodeInner(f, message.Config{})
+	if m.Kind != message.Data || f.Mirrored() {
 		return sender, false, false
 	}
-	return s.message.Packet.Src, !s.onlyCE || f.OuterECN() == rocev2.CE, true
+	return m.Packet.Src, f.OuterECN() == rocev2.CE, true
 }

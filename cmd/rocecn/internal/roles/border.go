@@ -1,15 +1,14 @@
-package play
+package roles
 
 import (
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/border"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-func init() { roles["border"] = func() config { return new(borderConfig) } }
 
 // borderConfig is the configuration of the border of a domain.
 type borderConfig struct {
@@ -19,9 +18,10 @@ type borderConfig struct {
 	PPFC    bool         `json:"ppfc"`    // nor PPFC notifications
 }
 
-func (c *borderConfig) role() (role, error) {
+// Apply is that of [Config].
+func (c *borderConfig) Apply(old Role) (Role, error) {
 	if len(c.Options) > 0 && len(c.OptionTypes) > 0 {
-		return nil, wrong("options", "option_types are given as well: they are the same list")
+		return nil, config.Wrong("options", "option_types are given as well: they are the same list")
 	}
 	messages, err := c.message()
 	if err != nil {
@@ -32,25 +32,28 @@ func (c *borderConfig) role() (role, error) {
 			return nil, err
 		}
 	}
-	b, err := border.New(border.Config{Enabled: c.Enabled, Border: filter.Border{
+	r, ok := old.(*borderRole)
+	if !ok {
+		r = &borderRole{}
+	}
+	return r, apply(&r.Border, border.New, border.Config{Enabled: c.Enabled, Border: filter.Border{
 		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP,
 		PPFC: c.PPFC,
 	}})
-	return &borderRole{b}, err
 }
 
 type borderRole struct{ *border.Border }
 
-// play lets packets cross or not. What crosses is forwarded, whatever it is, if it is an IP packet: what MPLS labels
+// Play lets packets cross or not. What crosses is forwarded, whatever it is, if it is an IP packet: what MPLS labels
 // carry without them. RoCEv2 and messages have a line.
-func (r *borderRole) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+func (r *borderRole) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	_, d := r.Receive(out, f, 0, now)
 	if d.Action == node.Dropped {
-		return nil, lineOf(&d)
+		return nil, Verdict{Decision: d}
 	}
 	packet := f.Outermost()
 	if packet == nil {
 		packet = f.Innermost()
 	}
-	return packet, lineOf(&d)
+	return packet, Verdict{Decision: d}
 }

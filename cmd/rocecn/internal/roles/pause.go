@@ -1,4 +1,4 @@
-package play
+package roles
 
 import (
 	"net/netip"
@@ -10,8 +10,6 @@ import (
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-func init() { roles["pause"] = func() config { return new(pauseConfig) } }
 
 // pauseConfig is the configuration of an ingress or a host that takes PPFC.
 type pauseConfig struct {
@@ -25,7 +23,8 @@ type pauseConfig struct {
 	RateInFrom rate `json:"rate_in_source"` // of those of one node
 }
 
-func (c *pauseConfig) role() (role, error) {
+// Apply is that of [Config].
+func (c *pauseConfig) Apply(old Role) (Role, error) {
 	if _, err := c.message(); err != nil {
 		return nil, err
 	}
@@ -33,30 +32,34 @@ func (c *pauseConfig) role() (role, error) {
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
-	if c.Enabled {
-		var err error
-		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
-			return nil, err
-		}
-		qps := newPairs(false, len(c.QPs))
-		if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
-			return nil, err
-		}
-		cfg.QPs = qps
+	r, ok := old.(*pauseRole)
+	if !ok {
+		r = &pauseRole{}
 	}
-	t, err := pause.New(cfg)
-	return &pauseRole{t}, err
+	configure := func() error { return apply(&r.Table, pause.New, cfg) }
+	if !c.Enabled {
+		return r, configure()
+	}
+	var err error
+	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+		return nil, err
+	}
+	qps := newPairs(nil, false, len(c.QPs))
+	if err := qps.giveHost(c.QPs, cfg.Self4, cfg.Self6); err != nil {
+		return nil, err
+	}
+	cfg.QPs = qps
+	return r, qps.use(nil, configure)
 }
 
 type pauseRole struct{ *pause.Table }
 
-// play does what PPFC notifications ask for. Those for others have a line, too.
-func (r *pauseRole) play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, line) {
+// Play does what PPFC notifications ask for. Those for others have a line, too.
+func (r *pauseRole) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	out, d := r.Receive(out, f, 0, now)
-	l := lineOf(&d.Decision)
+	v := Verdict{Decision: d.Decision}
 	if d.Action == node.Taken {
-		us := uint32(d.Pause / time.Microsecond)
-		l.State, l.PauseUS = d.State.String(), &us
+		v.State, v.Pause, v.Keys = d.State.String(), d.Pause, State
 	}
-	return out, l
+	return out, v
 }

@@ -1,4 +1,4 @@
-package play
+package roles
 
 import (
 	"net/netip"
@@ -6,8 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/stretchr/testify/require"
 )
+
+// decode sets a struct from JSON.
+func decode(octets []byte, to any) error {
+	tree, err := config.ReadJSON(octets)
+	if err != nil {
+		return err
+	}
+	return tree.Decode(to)
+}
 
 // rehearsal is a configuration with a field of every type.
 type rehearsal struct {

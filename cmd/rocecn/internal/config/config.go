@@ -1,0 +1,405 @@
+// Package config reads configuration files, TOML or JSON, strictly: a slip in a
+// configuration must not leave a guard off. Keys are those of the json tags of Go
+// structs, letter by letter, none of them twice, null is no value, and every error
+// names the key, in TOML with the line.
+package config
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An Error is what is wrong with a configuration, and where.
+type Error struct {
+	Key  string // as in methods[0].senders; empty for the configuration as a whole
+	Why  string
+	Line int // of the file, 0 where it is not known
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Line > 0 && e.Key != "":
+		return fmt.Sprintf("line %d: %s: %s", e.Line, e.Key, e.Why)
+	case e.Line > 0:
+		return fmt.Sprintf("line %d: %s", e.Line, e.Why)
+	case e.Key != "":
+		return e.Key + ": " + e.Why
+	}
+	return e.Why
+}
+
+// Wrong returns an error about the value of a key.
+func Wrong(key, format string, args ...any) error {
+	return &Error{Key: key, Why: fmt.Sprintf(format, args...)}
+}
+
+// A Tree is a part of a configuration file, in most cases an object, that is to be
+// given to a struct.
+type Tree struct {
+	key   string // where it stands in the file
+	value any    // nil, bool, json.Number, string, []any, object, or what only TOML has
+	lines map[string]int
+}
+
+// Read reads a file: JSON if it begins with a brace, else TOML.
+func Read(octets []byte) (*Tree, error) {
+	if bytes.HasPrefix(bytes.TrimLeft(octets, " \t\r\n"), []byte("{")) {
+		return ReadJSON(octets)
+	}
+	return readTOML(octets)
+}
+
+// ReadJSON reads a JSON value.
+func ReadJSON(octets []byte) (*Tree, error) {
+	var syntax json.RawMessage
+	if err := json.Unmarshal(octets, &syntax); err != nil {
+		return nil, Wrong("", "bad JSON: %v", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(octets))
+	d.UseNumber()
+	value, err := readValue(d, "")
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{value: value}, nil
+}
+
+// IsTOML says whether the file was TOML.
+func (t *Tree) IsTOML() bool { return t.lines != nil }
+
+// Key returns where the tree stands in the file.
+func (t *Tree) Key() string { return t.key }
+
+// Members returns the parts of an object by their names, in the order of the file.
+func (t *Tree) Members() (names []string, parts []*Tree, err error) {
+	o, ok := t.value.(object)
+	if !ok {
+		return nil, nil, t.At(Wrong("", "an object needed"))
+	}
+	for _, m := range o {
+		names = append(names, m.key)
+		parts = append(parts, &Tree{Join(t.key, m.key), m.value, t.lines})
+	}
+	return names, parts, nil
+}
+
+// Elements returns the parts of a list, and false for what is none.
+func (t *Tree) Elements() (parts []*Tree, ok bool) {
+	list, ok := t.value.([]any)
+	for i, e := range list {
+		parts = append(parts, &Tree{Index(t.key, i), e, t.lines})
+	}
+	return parts, ok
+}
+
+// Decode sets the structs that to points to: each key is one of one of them.
+//
+// A field is a bool, a number, a string, a [time.Duration] (written as Go
+// writes it, never negative), a [netip.Addr] (without zone, not IPv4-mapped), a
+// [netip.Prefix], whatever else unmarshals text, a struct, a pointer to, a slice
+// or an array of any of these; one value is one for all elements of an array.
+// Fields of an embedded struct count as the struct's own.
+func (t *Tree) Decode(to ...any) error {
+	structs := make([]reflect.Value, len(to))
+	for i := range to {
+		structs[i] = reflect.ValueOf(to[i]).Elem()
+	}
+	return t.At(setStructs("", t.value, structs...))
+}
+
+// At returns an error with the place in the file: err is about a key below t.
+func (t *Tree) At(err error) error {
+	var wrong *Error
+	if t == nil || !errors.As(err, &wrong) {
+		return err
+	}
+	at := &Error{Key: t.key, Why: wrong.Why, Line: wrong.Line}
+	if t.key == "" || wrong.Key != "" {
+		at.Key = Join(t.key, wrong.Key)
+	}
+	if at.Line == 0 {
+		at.Line = lineOf(t.lines, at.Key)
+	}
+	return at
+}
+
+// lineOf returns the line of a key or of what is around it.
+func lineOf(lines map[string]int, key string) int {
+	for {
+		if line, ok := lines[key]; ok || key == "" {
+			return line
+		}
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	}
+}
+
+// An object is a JSON object with its keys in order.
+type object []member
+
+type member struct {
+	key   string
+	value any // nil, bool, json.Number, string, []any or object
+}
+
+// readValue reads the value of a key out of JSON whose syntax is right.
+func readValue(d *json.Decoder, key string) (any, error) {
+	t, err := d.Token()
+	switch t {
+	case json.Delim('{'):
+		o := object{}
+		for d.More() {
+			name, _ := d.Token()
+			m := member{key: name.(string)}
+			for _, before := range o {
+				if before.key == m.key {
+					return nil, Wrong(Join(key, m.key), "is given twice")
+				}
+			}
+			if m.value, err = readValue(d, Join(key, m.key)); err != nil {
+				return nil, err
+			}
+			o = append(o, m)
+		}
+		_, err = d.Token()
+		return o, err
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := readValue(d, Index(key, len(list)))
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = d.Token()
+		return list, err
+	}
+	return t, err
+}
+
+// Join returns the key of a member of the object that key names.
+func Join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// Index returns the key of an element of the list that key names.
+func Index(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
+
+// set sets v from a JSON value.
+func set(key string, value any, v reflect.Value) error {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Duration:
+		s, ok := value.(string)
+		if !ok {
+			return Wrong(key, `a duration is text, as in "50us"`)
+		}
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return Wrong(key, `%q is not a duration, as in "50us"`, s)
+		}
+		if d < 0 {
+			return Wrong(key, "%q is negative", s)
+		}
+		*p = d
+		return nil
+	case *netip.Addr:
+		s, ok := value.(string)
+		if !ok {
+			return Wrong(key, "an address is text")
+		}
+		a, err := netip.ParseAddr(s)
+		if err != nil || a.Zone() != "" || a.Is4In6() {
+			return Wrong(key, "%q is not an address, or has a zone or is IPv4-mapped", s)
+		}
+		*p = a
+		return nil
+	case *netip.Prefix:
+		s, ok := value.(string)
+		if !ok {
+			return Wrong(key, "a prefix is text")
+		}
+		a, err := netip.ParsePrefix(s)
+		if err != nil || a.Addr().Is4In6() {
+			return Wrong(key, `%q is not a prefix, as in "2001:db8::/32"`, s)
+		}
+		*p = a.Masked()
+		return nil
+	case encoding.TextUnmarshaler:
+		s, ok := value.(string)
+		if n, number := value.(json.Number); number {
+			s, ok = n.String(), true
+		}
+		if !ok {
+			return Wrong(key, "text needed")
+		}
+		if err := p.UnmarshalText([]byte(s)); err != nil {
+			return Wrong(key, "%v", err)
+		}
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		p := reflect.New(v.Type().Elem())
+		if err := set(key, value, p.Elem()); err != nil {
+			return err
+		}
+		v.Set(p)
+	case reflect.Bool:
+		b, ok := value.(bool)
+		if !ok {
+			return Wrong(key, "true or false needed")
+		}
+		v.SetBool(b)
+	case reflect.String:
+		s, ok := value.(string)
+		if !ok {
+			return Wrong(key, "text needed")
+		}
+		v.SetString(s)
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		n, ok := value.(json.Number)
+		if !ok {
+			return Wrong(key, "a number needed")
+		}
+		u, err := strconv.ParseUint(n.String(), 10, v.Type().Bits())
+		if err != nil {
+			return Wrong(key, "%v is not a whole number from 0 to %d", n, uint64(math.MaxUint64)>>(64-v.Type().Bits()))
+		}
+		v.SetUint(u)
+	case reflect.Int:
+		n, ok := value.(json.Number)
+		if !ok {
+			return Wrong(key, "a number needed")
+		}
+		i, err := strconv.ParseInt(n.String(), 10, 32)
+		if err != nil || i < 0 {
+			return Wrong(key, "%v is not a whole number from 0 to %d", n, math.MaxInt32)
+		}
+		v.SetInt(i)
+	case reflect.Float64:
+		n, ok := value.(json.Number)
+		if !ok {
+			return Wrong(key, "a number needed")
+		}
+		f, err := n.Float64()
+		if err != nil || f < 0 {
+			return Wrong(key, "%v is not a number of 0 or more", n)
+		}
+		v.SetFloat(f)
+	case reflect.Slice:
+		list, ok := value.([]any)
+		if !ok {
+			return Wrong(key, "a list needed")
+		}
+		all := reflect.MakeSlice(v.Type(), len(list), len(list))
+		for i := range list {
+			if err := set(Index(key, i), list[i], all.Index(i)); err != nil {
+				return err
+			}
+		}
+		v.Set(all)
+	case reflect.Array:
+		list, ok := value.([]any)
+		switch {
+		case !ok: // one for all of them
+			for i := range v.Len() {
+				if err := set(key, value, v.Index(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		case len(list) != v.Len():
+			return Wrong(key, "one value, or a list of %d needed", v.Len())
+		}
+		for i := range list {
+			if err := set(Index(key, i), list[i], v.Index(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		return setStructs(key, value, v)
+	default:
+		panic("config: a configuration cannot hold a " + v.Type().String())
+	}
+	return nil
+}
+
+// setStructs sets structs from an object, each of whose keys is one of one of them.
+func setStructs(key string, value any, structs ...reflect.Value) error {
+	o, ok := value.(object)
+	if !ok {
+		return Wrong(key, "an object needed")
+	}
+	for _, m := range o {
+		var f reflect.Value
+		for i := 0; i < len(structs) && !f.IsValid(); i++ {
+			f = field(structs[i], m.key)
+		}
+		if !f.IsValid() {
+			var known []string
+			for _, v := range structs {
+				known = append(known, keys(v.Type())...)
+			}
+			return Wrong(Join(key, m.key), "unknown key; known are %s", strings.Join(known, ", "))
+		}
+		if err := set(Join(key, m.key), m.value, f); err != nil {
+			return err
+		}
+	}
+	for _, v := range structs {
+		if c, ok := v.Addr().Interface().(interface{ Check(key string) error }); ok {
+			if err := c.Check(key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// field returns the field of a struct that has this key, the zero Value when
+// none has.
+func field(v reflect.Value, key string) reflect.Value {
+	for i := range v.NumField() {
+		switch t := v.Type().Field(i); {
+		case t.Anonymous:
+			if f := field(v.Field(i), key); f.IsValid() {
+				return f
+			}
+		case t.Tag.Get("json") == key && key != "":
+			return v.Field(i)
+		}
+	}
+	return reflect.Value{}
+}
+
+// Keys returns the keys of a struct, of which this is a value or a pointer to one.
+func Keys(of any) []string {
+	t := reflect.TypeOf(of)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return keys(t)
+}
+
+func keys(t reflect.Type) (all []string) {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			all = append(all, keys(f.Type)...)
+		} else if key := f.Tag.Get("json"); key != "" {
+			all = append(all, key)
+		}
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// file is a configuration with tables of every kind.
+type file struct {
+	Name  string           `json:"name"`
+	Every [3]time.Duration `json:"every"`
+	Sizes []uint32         `json:"sizes"`
+	Share float64          `json:"share"`
+	Table struct {
+		On    bool         `json:"on"`
+		Rules []rule       `json:"rules"`
+		Addr  netip.Addr   `json:"addr"`
+		Deep  map1         `json:"deep"`
+		List  []netip.Addr `json:"list"`
+	} `json:"table"`
+	Items []rule `json:"items"`
+}
+
+type rule struct {
+	Senders netip.Prefix `json:"senders"`
+	N       int          `json:"n"`
+}
+
+type map1 struct {
+	N uint8 `json:"n"`
+}
+
+func decode(t *testing.T, text string) (f file, err error) {
+	t.Helper()
+	tree, err := Read([]byte(text))
+	if err == nil {
+		err = tree.Decode(&f)
+	}
+	return f, err
+}
+
+// The same in TOML and in JSON.
+func TestTOML(t *testing.T) {
+	f, err := decode(t, `
+		name = "a" # a comment
+		every = "5ms"
+		sizes = [1, 0x10, 1_000]
+		share = 1e3
+		table.deep.n = 7
+		[table]
+		on = true
+		addr = "2001:db8::1"
+		rules = [{senders = "10.0.0.0/8"}, {senders = "::/0", n = 3}]
+		[[items]]
+		n = 1
+		[[items]]
+		n = 2
+	`)
+	require.ErrorContains(t, err, "bad TOML") // table.deep makes table, which is then defined again
+	require.Zero(t, f)
+	f, err = decode(t, `
+		name = "a" # a comment
+		every = "5ms"
+		sizes = [1, 0x10, 1_000]
+		share = 1e3
+		[table]
+		deep.n = 7
+		on = true
+		addr = "2001:db8::1"
+		rules = [{senders = "10.0.0.0/8"}, {senders = "::/0", n = 3}]
+		[[items]]
+		n = 1
+		[[items]]
+		n = 2
+	`)
+	require.NoError(t, err)
+	same, err := decode(t, `{"name": "a", "every": ["5ms", "5ms", "5ms"], "sizes": [1, 16, 1000], "share": 1000,
+		"table": {"deep": {"n": 7}, "on": true, "addr": "2001:db8::1",
+			"rules": [{"senders": "10.0.0.0/8"}, {"senders": "::/0", "n": 3}]},
+		"items": [{"n": 1}, {"n": 2}]}`)
+	require.NoError(t, err)
+	require.Equal(t, same, f)
+	require.Equal(t, [3]time.Duration{5e6, 5e6, 5e6}, f.Every)
+	require.Equal(t, 3, f.Table.Rules[1].N)
+}
+
+// Whatever is wrong is said with its key and its line.
+func TestWhere(t *testing.T) {
+	for text, message := range map[string]string{
+		"name = 1":                                        "line 1: name: text needed",
+		"\n\nname = \"a\"\n\nsizes = [1, -1]":             "line 5: sizes[1]: -1 is not a whole number",
+		"# a\n[table]\non = true\n\naddr = \"x\"":         `line 5: table.addr: "x" is not an address`,
+		"[table]\nrules = [\n{n = 1},\n{m = 1}]":          "line 2: table.rules[1].m: unknown key",
+		"[[items]]\nn = 1\n[[items]]\nn = -2":             "line 4: items[1].n: -2 is not a whole number",
+		"[items]\nn = 1":                                  "line 1: items: a list needed",
+		"[table]\n[table.deep]\nn = 1.0":                  "line 3: table.deep.n: 1e+00 is not a whole number",
+		"[table]\n\"on\" = false\ndeep = 1":               "line 3: table.deep: an object needed",
+		"[other]\nn = 1":                                  "line 1: other: unknown key; known are name, every",
+		"name = \"a\"\nname = \"b\"":                      "line 2: bad TOML: ",
+		"name = \n":                                       "line 1: bad TOML: ",
+		"name = \"a\"\n[table]\n[table]":                  "line 3: bad TOML: ",
+		"share = inf":                                     "line 1: share: a number needed",
+		"share = nan":                                     "line 1: share: a number needed",
+		"name = 2026-11-23":                               "line 1: name: text needed",
+		"every = \"-1s\"":                                 `line 1: every: "-1s" is negative`,
+		"every = [\"1s\", \"2s\"]":                        "line 1: every: one value, or a list of 3 needed",
+		"every = [\"1s\", \"2s\", 3]":                     "line 1: every[2]: a duration is text",
+		"sizes = [4294967296]":                            "line 1: sizes[0]: 4294967296 is not a whole number",
+		"a = " + strings.Repeat("[", 100_000):             "bad TOML: ",
+		"[table]\n[[items]]\n[items.deep]\nn = 1":         "line 3: items[0].deep: unknown key",
+		"[[items]]\n[[items]]\nsenders = \"10.0.0.0\"\n#": `line 3: items[1].senders: "10.0.0.0" is not a prefix`,
+	} {
+		_, err := decode(t, text)
+		require.ErrorContains(t, err, message, text)
+	}
+}
+
+// Whatever the octets are, they are read or refused.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"name": "a", "items": [{"n": 1}]}`))
+	f.Add([]byte("name = \"a\"\n[[items]]\nn = 1\n[table.deep]\n\"n\" = 1"))
+	f.Fuzz(func(t *testing.T, octets []byte) {
+		tree, err := Read(octets)
+		if err != nil {
+			return
+		}
+		var to file
+		_ = tree.Decode(&to)
+	})
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// readTOML reads a TOML document.
+func readTOML(octets []byte) (*Tree, error) {
+	var document map[string]any
+	if err := toml.Unmarshal(octets, &document); err != nil {
+		var at *toml.DecodeError
+		if !errors.As(err, &at) {
+			return nil, Wrong("", "bad TOML: %v", err)
+		}
+		line, _ := at.Position()
+		return nil, &Error{Why: "bad TOML: " + at.Error(), Line: line}
+	}
+	t := &Tree{lines: linesOf(octets)}
+	t.value = ordered(document, "", t.lines)
+	return t, nil
+}
+
+// ordered returns a value of TOML as one of JSON, with keys in the order of the file.
+func ordered(value any, key string, lines map[string]int) any {
+	switch v := value.(type) {
+	case map[string]any:
+		o := object{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			o = append(o, member{name, ordered(v[name], Join(key, name), lines)})
+		}
+		slices.SortStableFunc(o, func(a, b member) int {
+			return cmp.Compare(lines[Join(key, a.key)], lines[Join(key, b.key)])
+		})
+		return o
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = ordered(v[i], Index(key, i), lines)
+		}
+		return list
+	case int64:
+		return json.Number(strconv.FormatInt(v, 10))
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return json.Number(strconv.FormatFloat(v, 'e', -1, 64)) // which is no whole number
+		}
+	}
+	return value // dates, times, inf and nan are nothing that a field could be set from
+}
+
+// linesOf returns the lines where the keys of a document stand, as far as they are
+// not in an inline table.
+func linesOf(octets []byte) map[string]int {
+	lines := map[string]int{}
+	elements := map[string]int{} // of arrays of tables
+	table := ""
+	var p unstable.Parser
+	p.Reset(octets)
+	line, at := 1, 0
+	for p.NextExpression() {
+		e := p.Expression()
+		key := table
+		if e.Kind == unstable.Table || e.Kind == unstable.ArrayTable {
+			key = ""
+		}
+		for parts := e.Key(); parts.Next(); {
+			part := parts.Node()
+			for begin := int(part.Raw.Offset); at < begin; at++ {
+				if octets[at] == '\n' {
+					line++
+				}
+			}
+			key = Join(key, string(part.Data))
+			if _, ok := lines[key]; !ok {
+				lines[key] = line
+			}
+			if n := elements[key]; n > 0 && !(e.Kind == unstable.ArrayTable && parts.IsLast()) {
+				key = Index(key, n-1) // the last one is meant
+			}
+		}
+		switch e.Kind {
+		case unstable.ArrayTable:
+			elements[key]++
+			table = Index(key, elements[key]-1)
+			lines[table] = line
+		case unstable.Table:
+			table = key
+		}
+	}
+	return lines
+}

@@ -1,0 +1,99 @@
+package roles
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/node"
+)
+
+// A Verdict is what a role has to say of a frame, nothing where its Action is
+// node.Nothing.
+type Verdict struct {
+	node.Decision
+	Label  uint32 // forwarded: of the outer header
+	Origin fastcnp.Origin
+	Again  bool          // reported before
+	State  string        // accepted PPFC: what the flow is now
+	Pause  time.Duration // and for how long
+
+	Keys Keys
+}
+
+// Keys say what else of a Verdict applies, whatever its Action.
+type Keys uint8
+
+// The keys.
+const (
+	MarkECN Keys = 1 << iota
+	Label
+	Origin // and Again
+	State  // and Pause
+	Kind   // of what was accepted, which has no queue pair
+)
+
+// A Line is a Verdict as one JSON object. A key that does not apply is not there.
+type Line struct {
+	Frame  int         `json:"frame"`
+	Time   Time        `json:"time,omitzero"`
+	Role   string      `json:"role"`
+	Action node.Action `json:"action"`
+	Reason node.Reason `json:"reason"`
+
+	Kind    string     `json:"kind,omitempty"`     // sent, dropped, accepted by the proxy: of the message
+	To      netip.Addr `json:"to,omitzero"`        // sent: where it goes
+	MarkECN *bool      `json:"mark_ecn,omitempty"` // switch, on every line
+	Option  uint8      `json:"option,omitempty"`   // sent: of a Fast CNP, 1 or 2
+	Label   *uint32    `json:"label,omitempty"`    // forwarded: the outer flow label
+	QP      *uint32    `json:"qp,omitempty"`       // learned, accepted: the queue pair
+	Origin  string     `json:"origin,omitempty"`   // accepted: network or receiver
+	Again   *bool      `json:"again,omitempty"`    // accepted by the sender: reported before
+	State   string     `json:"state,omitempty"`    // accepted PPFC: what the flow is now
+	PauseUS *uint32    `json:"pause_us,omitempty"` // accepted PPFC: for how long
+}
+
+// Line returns the line about a frame of this number and time.
+func (v *Verdict) Line(role string, frame int, at time.Time) Line {
+	l := Line{Frame: frame, Time: Time(at), Role: role, Action: v.Action, Reason: v.Reason}
+	switch v.Action {
+	case node.Sent:
+		l.Kind, l.To, l.Option = v.Kind.String(), v.To, v.Option
+	case node.Dropped:
+		l.Kind = v.Kind.String()
+	case node.Learned, node.Taken:
+		if v.KnownQP {
+			l.QP = &v.SrcQP
+		}
+	}
+	if v.Keys&MarkECN != 0 {
+		l.MarkECN = &v.MarkECN
+	}
+	if v.Keys&Label != 0 {
+		l.Label = &v.Label
+	}
+	if v.Keys&Origin != 0 {
+		l.Origin, l.Again = v.Origin.String(), &v.Again
+	}
+	if v.Keys&State != 0 {
+		us := uint32(v.Pause / time.Microsecond)
+		l.State, l.PauseUS = v.State, &us
+	}
+	if v.Keys&Kind != 0 {
+		l.Kind, l.QP = v.Kind.String(), nil
+	}
+	return l
+}
+
+// Time is text with microseconds, with nanoseconds where there are any.
+type Time time.Time
+
+func (t Time) IsZero() bool { return time.Time(t).IsZero() }
+
+func (t Time) MarshalText() ([]byte, error) {
+	layout := "2006-01-02T15:04:05.000000Z"
+	if time.Time(t).Nanosecond()%1000 != 0 {
+		layout = "2006-01-02T15:04:05.000000000Z"
+	}
+	return time.Time(t).AppendFormat(make([]byte, 0, len(layout)), layout), nil
+}

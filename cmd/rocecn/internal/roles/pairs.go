@@ -1,0 +1,156 @@
+package roles
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// pairs are the queue pairs that a host knows: those of its configuration, and
+// what it learns from packets.
+type pairs struct {
+	*qpmap.Map
+	learn  bool
+	given  map[rocev2.FlowKey]uint32
+	order  []rocev2.FlowKey        // of those that are given
+	either map[rocev2.FlowKey]bool // given twice, with different queue pairs
+}
+
+// newPairs returns pairs of which none is given. They know what the old ones have
+// learned, if there are such, and go on learning.
+func newPairs(old *pairs, learn bool, given int) *pairs {
+	p := &pairs{learn: learn, given: map[rocev2.FlowKey]uint32{}, either: map[rocev2.FlowKey]bool{}}
+	switch {
+	case !learn:
+		p.Map = qpmap.New(qpmap.Config{MaxPairs: max(given, 2), MaxPending: 1, MaxOpen: 1})
+	case old != nil && old.learn:
+		p.Map = old.Map
+	default:
+		p.Map = qpmap.New(qpmap.Config{})
+	}
+	return p
+}
+
+// give takes a pair of a configuration.
+func (p *pairs) give(k rocev2.FlowKey, qp uint32) {
+	if other, ok := p.given[k]; ok && other != qp {
+		p.either[k] = true
+	}
+	p.given[k] = qp
+	p.order = append(p.order, k)
+}
+
+// use puts the given pairs into the table, in place of those given before, and calls
+// configure. With an error it puts back what was there.
+func (p *pairs) use(old *pairs, configure func() error) (err error) {
+	var before map[rocev2.FlowKey]uint32
+	if old != nil && old.Map == p.Map {
+		before = old.given
+	}
+	replace(p.Map, before, p.given)
+	for i, k := range p.order {
+		if qp, ok := before[k]; ok && qp == p.given[k] {
+			continue
+		}
+		if err = p.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: p.given[k]}); err != nil {
+			err = config.Wrong(config.Index("qps", i), "%v", err)
+			break
+		}
+	}
+	if err == nil {
+		err = configure()
+	}
+	if err == nil {
+		return nil
+	}
+	replace(p.Map, p.given, before)
+	for k, qp := range before {
+		if now, ok := p.given[k]; !ok || now != qp {
+			_ = p.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: qp}) // there was room for it
+		}
+	}
+	return err
+}
+
+// replace removes the pairs that others replace.
+func replace(m *qpmap.Map, those, others map[rocev2.FlowKey]uint32) {
+	for k, qp := range those {
+		if other, ok := others[k]; !ok || other != qp {
+			m.Remove(qpmap.Key{FlowKey: k})
+		}
+	}
+}
+
+// A hostPair is which of its queue pairs a host sends a flow from.
+type hostPair struct {
+	Dst    netip.Addr `json:"dst"`
+	DestQP *uint32    `json:"dest_qp"`
+	QP     *uint32    `json:"qp"`
+}
+
+// giveHost takes the pairs in the configuration of a host.
+func (p *pairs) giveHost(all []hostPair, self4, self6 netip.Addr) error {
+	for i, q := range all {
+		if !q.Dst.IsValid() {
+			return config.Wrong(config.Join(config.Index("qps", i), "dst"), "missing")
+		}
+		destQP, err := checkQP(i, "dest_qp", q.DestQP)
+		if err != nil {
+			return err
+		}
+		qp, err := checkQP(i, "qp", q.QP)
+		if err != nil {
+			return err
+		}
+		k := rocev2.FlowKey{Src: self6, Dst: q.Dst, DestQP: destQP}
+		if q.Dst.Is4() {
+			k.Src = self4
+		}
+		p.give(k, qp)
+	}
+	return nil
+}
+
+// SourceQP returns what is known of the sender of a flow.
+func (p *pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
+	if p.either[k.FlowKey] {
+		return qpmap.Pair{}, qpmap.ErrAmbiguous
+	}
+	return p.Map.SourceQP(k, now)
+}
+
+// Observe learns from a packet, if the host learns.
+func (p *pairs) Observe(packet *rocev2.Packet, domain uint32, now time.Time) int {
+	if !p.learn {
+		return 0
+	}
+	return p.Map.Observe(packet, domain, now)
+}
+
+// checkQP returns the queue pair of a configuration, which must be there and have
+// 24 bits: one that is missing is not number 0.
+func checkQP(i int, key string, qp *uint32) (uint32, error) {
+	switch at := config.Join(config.Index("qps", i), key); {
+	case qp == nil:
+		return 0, config.Wrong(at, "missing")
+	case *qp >= 1<<24:
+		return 0, config.Wrong(at, "%d has more than 24 bits", *qp)
+	}
+	return *qp, nil
+}
+
+// checkFlow says whether the addresses of a flow are there, and of one family.
+func checkFlow(i int, src, dst netip.Addr) error {
+	switch {
+	case !src.IsValid():
+		return config.Wrong(config.Join(config.Index("qps", i), "src"), "missing")
+	case !dst.IsValid():
+		return config.Wrong(config.Join(config.Index("qps", i), "dst"), "missing")
+	case src.Is4() != dst.Is4():
+		return config.Wrong(config.Join(config.Index("qps", i), "dst"), "%v is not of the family of %v", dst, src)
+	}
+	return nil
+}

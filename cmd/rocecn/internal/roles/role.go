@@ -1,0 +1,232 @@
+// Package roles has the roles of the network as `rocecn play` rehearses and
+// `rocecn run` plays them: their configuration, what they do with a frame, and what
+// is said of it. So both do the same.
+package roles
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A Role is shown one frame after the other.
+type Role interface {
+	// Play returns what the role says of a frame, and the packet that it sends or forwards, empty when there is none:
+	// appended to out, or of the frame.
+	Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict)
+	Counters() *node.Counters
+}
+
+// An observer is a role that does more with a frame than to learn from it and to take notifications.
+type observer interface {
+	// observe is Play without that.
+	observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict)
+}
+
+// A Reliever is a role that sends something of its own accord once it is time.
+type Reliever interface {
+	// Relieve returns what Play does, and is called until there is no packet: before Play, or whenever there is time.
+	Relieve(out []byte, now time.Time) ([]byte, Verdict)
+}
+
+// A Config is the configuration of a role: a struct with the keys in its json tags.
+type Config interface {
+	// On says whether the role is enabled. One that is not may lack anything.
+	On() bool
+	// Apply checks what decoding cannot, and returns the role. If there is an old one, of the same type, it keeps
+	// what that one knows, and takes its place; with an error the old one stays as it was.
+	Apply(old Role) (Role, error)
+}
+
+// All are the roles by name, each with an empty configuration.
+var All = map[string]func() Config{
+	"switch":   func() Config { return new(switchConfig) },
+	"receiver": func() Config { return new(receiverConfig) },
+	"sender":   func() Config { return new(senderConfig) },
+	"proxy":    func() Config { return new(proxyConfig) },
+	"ingress":  func() Config { return new(ingressConfig) },
+	"border":   func() Config { return new(borderConfig) },
+	"pause":    func() Config { return new(pauseConfig) },
+}
+
+// Names returns the names of the roles.
+func Names() []string { return slices.Sorted(maps.Keys(All)) }
+
+// Agent are the keys of a role that say where the agent gets packets and sends them.
+// A rehearsal reads them, as it reads the same file, and does nothing with them.
+type Agent struct {
+	Sources    []string `json:"sources"`    // names of sources: what they give is for the role
+	Observe    []string `json:"observe"`    // likewise: only to be learned from
+	Sink       string   `json:"sink"`       // the name of the sink for what it sends
+	Mode       string   `json:"mode"`       // switch: who answers, agent, the default, or kernel
+	Install    string   `json:"install"`    // border: nft, or none, the default
+	Interfaces []string `json:"interfaces"` // border: of nft
+}
+
+// An Instance is one role of a file: [role.NAME], or one of [[role.NAME]].
+type Instance struct {
+	Name   string // of the role, with a number as in switch[1] where there are several
+	Role   string
+	Config Config
+	Agent  Agent
+
+	tree *config.Tree
+}
+
+// Apply is that of its Config. Its error has the place in the file.
+func (i *Instance) Apply(old Role) (Role, error) {
+	r, err := i.Config.Apply(old)
+	return r, i.At(err)
+}
+
+// At returns an error about a key of the instance with its place in the file.
+func (i *Instance) At(err error) error { return i.tree.At(err) }
+
+// Instances returns all roles of a file's table role.
+func Instances(table *config.Tree) (all []*Instance, err error) {
+	names, parts, err := table.Members()
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		several, ok := parts[i].Elements()
+		if !ok {
+			several = parts[i : i+1]
+		}
+		for n, part := range several {
+			instance := &Instance{Name: name, Role: name, tree: part}
+			if len(several) > 1 {
+				instance.Name = config.Index(name, n)
+			}
+			if err := instance.decode(); err != nil {
+				return nil, err
+			}
+			all = append(all, instance)
+		}
+	}
+	return all, nil
+}
+
+func (i *Instance) decode() error {
+	if All[i.Role] == nil {
+		return i.At(config.Wrong("", "no such role; known are %s", strings.Join(Names(), ", ")))
+	}
+	i.Config = All[i.Role]()
+	if err := i.tree.Decode(i.Config, &i.Agent); err != nil {
+		return err
+	}
+	for _, key := range []struct {
+		name, role string
+		given      bool
+	}{
+		{"mode", "switch", i.Agent.Mode != ""},
+		{"install", "border", i.Agent.Install != ""},
+		{"interfaces", "border", i.Agent.Interfaces != nil},
+	} {
+		if key.given && key.role != i.Role {
+			return i.At(config.Wrong(key.name, "is for the role %s", key.role))
+		}
+	}
+	return nil
+}
+
+// Read returns one role of a file: a JSON object that is its configuration, or TOML
+// with tables of roles.
+func Read(octets []byte, name string) (*Instance, error) {
+	tree, err := config.Read(octets)
+	if err != nil {
+		return nil, err
+	}
+	if !tree.IsTOML() {
+		i := &Instance{Name: name, Role: name, tree: tree}
+		return i, i.decode()
+	}
+	names, parts, err := tree.Members()
+	if err != nil {
+		return nil, err
+	}
+	for i, part := range names {
+		switch {
+		case part == "role":
+			all, err := Instances(parts[i])
+			if err != nil {
+				return nil, err
+			}
+			of := slices.IndexFunc(all, func(i *Instance) bool { return i.Name == name })
+			if of >= 0 {
+				return all[of], nil
+			}
+		case !slices.Contains(Tables, part):
+			return nil, UnknownTable(parts[i])
+		}
+	}
+	return nil, fmt.Errorf("there is no [role.%s]", name)
+}
+
+// Tables are the tables of a file of the agent.
+var Tables = []string{"agent", "source", "sink", "role"}
+
+// UnknownTable is the error about what is none of them.
+func UnknownTable(t *config.Tree) error {
+	return t.At(config.Wrong("", "unknown key; known are %s", strings.Join(Tables, ", ")))
+}
+
+// A Player shows packets to a role.
+type Player struct {
+	Role Role
+	// Say is told what becomes of each packet: the verdict, and the packet to send, empty for none.
+	Say func(v *Verdict, packet []byte)
+
+	frame   rocev2.Frame
+	now     time.Time // of the last packet that had one
+	buf     []byte
+	verdict Verdict
+}
+
+// Show shows a packet to the role, to observe only or not. One without a time is of
+// the time of the one before.
+func (p *Player) Show(r *capture.Record, observe bool) {
+	if !r.Time.IsZero() {
+		p.now = r.Time
+	}
+	p.Relieve(p.now)
+	_ = p.frame.Decode(r.Data, r.Options()) // the role says what is wrong with it
+	var packet []byte
+	if o, ok := p.Role.(observer); ok && observe {
+		packet, p.verdict = o.observe(p.room(), &p.frame, p.now)
+	} else {
+		packet, p.verdict = p.Role.Play(p.room(), &p.frame, p.now)
+	}
+	p.Say(&p.verdict, packet)
+}
+
+// Relieve lets the role send what it is time for.
+func (p *Player) Relieve(now time.Time) {
+	r, ok := p.Role.(Reliever)
+	if !ok {
+		return
+	}
+	for {
+		var packet []byte
+		if packet, p.verdict = r.Relieve(p.room(), now); len(packet) == 0 {
+			return
+		}
+		p.Say(&p.verdict, packet)
+	}
+}
+
+// room returns where a packet is appended to: longer than any that has an IPv6 header
+// and tunnels in front of it.
+func (p *Player) room() []byte {
+	if p.buf == nil {
+		p.buf = make([]byte, 0, 68<<10)
+	}
+	return p.buf[:0]
+}

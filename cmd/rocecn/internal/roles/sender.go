@@ -1,0 +1,112 @@
+package roles
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// senderConfig is the configuration of the data sender.
+type senderConfig struct {
+	common
+	Self   ownAddresses   `json:"self"`
+	Accept []netip.Prefix `json:"accept"` // notifiers in the network
+	QPs    []hostPair     `json:"qps"`
+
+	Learn       bool          `json:"learn"`
+	PerSource   time.Duration `json:"per_source"`
+	Rate        rate          `json:"rate"`
+	Window      time.Duration `json:"window"`
+	AllowTunnel bool          `json:"allow_tunnel"`
+	Receivers   *bool         `json:"receivers"` // whether Fast CNPs of receivers count; absent: they do
+	As          string        `json:"as"`        // what becomes of a notification: log, the default, or cnp
+}
+
+// Apply is that of [Config].
+func (c *senderConfig) Apply(old Role) (Role, error) {
+	messages, err := c.message()
+	if err != nil {
+		return nil, err
+	}
+	if err := word("as", c.As, "log", "cnp"); err != nil {
+		return nil, err
+	}
+	cfg := sender.Config{
+		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
+		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
+		PerSource:         c.PerSource, In: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
+	}
+	if c.Enabled {
+		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+			return nil, err
+		}
+	}
+	before, ok := old.(*dataSender)
+	if !ok {
+		before = &dataSender{pairs: &hostPairs{}}
+	}
+	pairs := newHostPairs(newPairs(before.pairs.pairs, c.Learn && c.Enabled, len(c.QPs)), cfg.Self4, cfg.Self6)
+	if c.Enabled {
+		if err := pairs.give(c.QPs); err != nil {
+			return nil, err
+		}
+	}
+	cfg.QPs = pairs
+	s := &dataSender{Sender: before.Sender, pairs: pairs, translates: c.As == "cnp"}
+	return s, pairs.use(before.pairs.pairs, func() error { return apply(&s.Sender, sender.New, cfg) })
+}
+
+// dataSender plays the sender.
+type dataSender struct {
+	*sender.Sender
+	pairs      *hostPairs
+	translates bool // it stands in front of a host that only knows CNPs
+}
+
+// Play takes notifications, and says by a CNP what the host does not understand.
+func (s *dataSender) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
+	out, d := s.Receive(out, f, 0, now)
+	v := Verdict{Decision: d.Decision}
+	if d.Action != node.Taken {
+		return out, v
+	}
+	v.Origin, v.Again, v.Keys = d.Origin, d.Again, Origin
+	slower := !d.Again
+	if d.Kind == message.PPFC {
+		v.State, v.Pause, v.Keys = states[d.Pause.Type], d.Pause.Pause, Origin|State
+		if slower = d.Pause.Type == ppfc.Stop; d.Pause.Type == ppfc.Resume {
+			v.Pause = 0
+		}
+	}
+	if s.translates && slower && d.KnownQP && d.Kind != message.CNP {
+		out = s.translate(out, &d, now)
+	}
+	return out, v
+}
+
+// translate appends the CNP that the flow's receiver would send.
+func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []byte {
+	pair, reason := node.SourceQP(s.pairs, d.Flow, now)
+	if reason != node.Accepted {
+		return out
+	}
+	c := cnp.New(d.SrcQP, pair.PKey)
+	with, err := c.AppendPacket(out, d.Flow.Dst, d.Flow.Src, rocev2.Carriage{SrcPort: d.SrcPort})
+	if err != nil {
+		return out
+	}
+	return with
+}
+
+// states are what a flow is after a PPFC.
+var states = map[ppfc.Type]string{
+	ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held",
+}
