@@ -1,11 +1,10 @@
 // Gopacket prints the messages of a pcap file, read through gopacket: all
 // layers with NewPacket, and once more with a Stack, which allocates nothing.
 //
-//	go run ./examples/gopacket testdata/messages.pcap
+//	go run ./examples/gopacket <testdata/messages.pcap
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -21,16 +20,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: gopacket file.pcap")
-	}
 	register()
-	f, err := os.Open(os.Args[1])
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer f.Close()
-	if err := read(os.Stdout, f); err != nil {
+	if err := read(os.Stdout, os.Stdin); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -51,12 +42,11 @@ func read(w io.Writer, capture io.Reader) error {
 	var s rocelayers.Stack
 	for n := 1; ; n++ {
 		frame, _, err := r.ReadPacketData()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-
 		packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
 		fmt.Fprintf(w, "frame %d, NewPacket:\n", n)
 		for _, l := range packet.Layers() {

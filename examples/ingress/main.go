@@ -9,14 +9,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"log"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
@@ -26,16 +27,13 @@ import (
 
 // run forwards what comes without a tunnel, learns from what comes out of one, and
 // turns FCN into CNPs. What it sends is IP.
-func run(in capture.Reader, out *capture.Writer, pe *ingress.PE, via *encap.IPInIPv6) error {
+func run(in netio.Source, out netio.Sink, pe *ingress.PE, via *encap.IPInIPv6) error {
 	var f rocev2.Frame
-	for r, err := range capture.All(in) {
-		if err != nil {
-			return err
-		}
-		f.Decode(r.Data, r.Options())
-		sent, d := pe.Receive(nil, &f, 0, r.Time)
+	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
+		_ = f.Decode(p.Data, p.Options()) // the PE says what it is
+		b, d := pe.Receive(b, &f, 0, p.Time)
 		if d.Action == node.Nothing && !f.Tunnelled() {
-			sent, d = pe.Forward(nil, &f, 0, via, r.Time)
+			b, d = pe.Forward(b, &f, 0, via, p.Time)
 		}
 		switch {
 		case d.Action == node.Sent:
@@ -45,13 +43,8 @@ func run(in capture.Reader, out *capture.Writer, pe *ingress.PE, via *encap.IPIn
 		case d.Action == node.Refused:
 			log.Printf("%v: %v", d.From, d.Reason)
 		}
-		if len(sent) > 0 {
-			if err := out.Write(&capture.Record{Data: sent, Time: r.Time}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return b
+	}, in)
 }
 
 func main() {
@@ -65,8 +58,8 @@ func main() {
 	flag.Parse()
 	cfg.Accept, via.Src = acl.New(accept), cfg.WAN
 	pe, wrong := ingress.New(cfg)
-	in, unreadable := capture.Open(os.Stdin)
-	out, unwritable := capture.NewWriter(os.Stdout, capture.Raw, time.Microsecond)
+	in, unreadable := netio.OpenFile(os.Stdin)
+	out, unwritable := in.Sink(os.Stdout, capture.Raw)
 	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}

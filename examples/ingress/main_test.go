@@ -16,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/qpmap"
@@ -35,13 +36,13 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	var b, written bytes.Buffer
 	w := pcapgo.NewWriter(&b)
 	require.NoError(t, w.WriteFileHeader(1<<16, layers.LinkTypeEthernet))
-	out, err := capture.NewWriter(&written, capture.Raw, time.Microsecond)
-	require.NoError(t, err)
 	for i, f := range frames {
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, int64(i)*1e6), CaptureLength: len(f), Length: len(f)}
 		require.NoError(t, w.WritePacket(info, f))
 	}
-	in, err := capture.Open(&b)
+	in, err := netio.OpenFile(&b)
+	require.NoError(t, err)
+	out, err := in.Sink(&written, capture.Raw)
 	require.NoError(t, err)
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: self, Self4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),

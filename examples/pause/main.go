@@ -71,14 +71,10 @@ func (h *host) tell(target pause.Target) {
 func main() {
 	cfg := pause.Config{Enabled: true, MaxPause: 10 * time.Millisecond}
 	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "own IPv6 `address`")
-	var accept []netip.Prefix
-	flag.Func("accept", "`prefix` of nodes to believe; may be given again", func(s string) error {
-		p, err := netip.ParsePrefix(s)
-		accept = append(accept, p)
-		return err
-	})
+	var accept netip.Prefix
+	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of nodes to believe")
 	flag.Parse()
-	cfg.Accept = acl.New(accept...)
+	cfg.Accept = acl.New(accept)
 	table, wrong := pause.New(cfg)
 	in, err := capture.Open(os.Stdin)
 	if err := cmp.Or(wrong, err); err != nil {

@@ -1,12 +1,13 @@
 // Receiver answers the packets of a capture that arrived with CE: a CNP for each
 // flow, at most one every 50 microseconds. Which queue pair sends a flow it learns
-// from the capture itself.
+// from the capture itself. What it sends is IP.
 //
-//	go run ./examples/receiver -self 2001:db8:4::e <IN.pcap >OUT.pcap
+//	go run ./examples/receiver -self6 2001:db8:4::e <IN.pcap >OUT.pcap
 package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"log"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
@@ -21,48 +23,26 @@ import (
 )
 
 // run answers what is marked, and says why where it does not.
-func run(in capture.Reader, out *capture.Writer, host *receiver.Receiver) error {
+func run(in netio.Source, out netio.Sink, host *receiver.Receiver) error {
 	var f rocev2.Frame
-	var from rocev2.Datagram
-	for r, err := range capture.All(in) {
-		if err != nil {
-			return err
-		}
-		f.Decode(r.Data, r.Options())
-		ip, d := host.Receive(nil, &f, 0, r.Time)
+	return netio.Run(context.Background(), out, func(b []byte, _ int, p *netio.Packet) []byte {
+		_ = f.Decode(p.Data, p.Options()) // the receiver says what it is
+		b, d := host.Receive(b, &f, 0, p.Time)
 		if d.Action == node.Refused {
 			log.Printf("%v: %v", d.Flow, d.Reason)
 		}
-		if d.Action != node.Sent || f.Datagram(&from) != nil {
-			continue
-		}
-		version := uint8(6)
-		if d.To.Is4() {
-			version = 4
-		}
-		answer := append(from.AppendReplyLink(nil, version), ip...)
-		if err := out.Write(&capture.Record{Data: answer, Time: r.Time}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return b
+	}, in)
 }
 
 func main() {
 	cfg := receiver.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), PerFlow: 50 * time.Microsecond}
-	flag.Func("self", "own `address`; once for each family", func(s string) error {
-		a, err := netip.ParseAddr(s)
-		if a.Is4() {
-			cfg.Self4 = a
-		} else {
-			cfg.Self6 = a
-		}
-		return err
-	})
+	flag.TextVar(&cfg.Self4, "self4", netip.Addr{}, "own IPv4 `address`")
+	flag.TextVar(&cfg.Self6, "self6", netip.Addr{}, "own IPv6 `address`")
 	flag.Parse()
 	host, wrong := receiver.New(cfg)
-	in, unreadable := capture.Open(os.Stdin)
-	out, unwritable := capture.NewWriter(os.Stdout, capture.Ethernet, time.Microsecond)
+	in, unreadable := netio.OpenFile(os.Stdin)
+	out, unwritable := in.Sink(os.Stdout, capture.Raw)
 	if err := cmp.Or(wrong, unreadable, unwritable); err != nil {
 		log.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -35,14 +36,14 @@ func TestReceiver(t *testing.T) {
 		require.NoError(t, w.WritePacket(info, c.Data))
 	}
 	var b bytes.Buffer
-	out, err := capture.NewWriter(&b, capture.Ethernet, time.Microsecond)
+	captured, err := netio.OpenFile(&in)
+	require.NoError(t, err)
+	out, err := captured.Sink(&b, capture.Raw)
 	require.NoError(t, err)
 	self := netip.MustParseAddr("fd77::1")
 	r, err := receiver.New(receiver.Config{
 		Enabled: true, Self6: self, QPs: qpmap.New(qpmap.Config{}), PerFlow: 50 * time.Microsecond,
 	})
-	require.NoError(t, err)
-	captured, err := capture.Open(&in)
 	require.NoError(t, err)
 	require.NoError(t, run(captured, out, r))
 
@@ -50,12 +51,12 @@ func TestReceiver(t *testing.T) {
 	require.NoError(t, err)
 	n := 0
 	for {
-		frame, _, err := sent.ReadPacketData()
+		ip, _, err := sent.ReadPacketData()
 		if err != nil {
 			break
 		}
 		var p rocev2.Packet
-		require.NoError(t, p.DecodeFrame(frame))
+		require.NoError(t, p.DecodeIP(ip))
 		_, err = p.VerifyICRC()
 		require.NoError(t, err)
 		c, err := cnp.FromPacket(&p)

@@ -60,14 +60,10 @@ func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
 func main() {
 	cfg := sender.Config{Enabled: true, QPs: qpmap.New(qpmap.Config{}), Window: 100 * time.Microsecond}
 	flag.TextVar(&cfg.Self6, "self", netip.Addr{}, "own IPv6 `address`")
-	var accept []netip.Prefix
-	flag.Func("accept", "`prefix` of switches to believe; may be given again", func(s string) error {
-		p, err := netip.ParsePrefix(s)
-		accept = append(accept, p)
-		return err
-	})
+	var accept netip.Prefix
+	flag.TextVar(&accept, "accept", netip.Prefix{}, "`prefix` of switches to believe")
 	flag.Parse()
-	cfg.Accept = acl.New(accept...)
+	cfg.Accept = acl.New(accept)
 	s, wrong := sender.New(cfg)
 	in, err := capture.Open(os.Stdin)
 	if err := cmp.Or(wrong, err); err != nil {
