@@ -389,6 +389,7 @@ func FuzzReader(f *testing.F) {
 			r := &all[i]
 			require.NoError(t, w.Write(r))
 			r.Link, r.Unit = Raw, time.Nanosecond
+			r.OrigLen = max(r.OrigLen, uint32(len(r.Data)))
 			if r.Time.Before(time.Unix(0, 0)) || r.Time.Unix() > math.MaxUint32 {
 				r.Time = time.Unix(0, 0).UTC()
 			}

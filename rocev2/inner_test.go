@@ -215,7 +215,9 @@ func FuzzInner(f *testing.F) {
 			require.Equal(t, flow.IP, in.IP[:len(flow.IP)])
 			require.NoError(t, flow.Decode(in.IP, in.Options()))
 		} else if !cut {
-			require.False(t, in.Tunnels.Len() == 0 && flow.Decode(in.IP, in.Options()) == nil)
+			// An IP header around it may be what is wrong.
+			alone := in.Tunnels.Len() == 0 && offset(in.Outermost, in.IP) == 0
+			require.False(t, alone && flow.Decode(in.IP, in.Options()) == nil)
 		}
 		for _, err := range in.IOAM() {
 			_ = err
