@@ -1,0 +1,8 @@
+//go:build linux && (mips || mips64 || ppc64 || s390x)
+
+package bpf
+
+import _ "embed"
+
+//go:embed queue_bpfeb.o
+var queue []byte

@@ -1,0 +1,201 @@
+package qdisc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"net"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
+	"github.com/rocecn/rocecn/netio"
+)
+
+var ne = binary.NativeEndian
+
+// A Source is a [netio.Source] of packets that wait in queues. They begin with the IP
+// header, are cut at [Snap], leave by their Interface, and have a Depth.
+type Source struct {
+	objects struct {
+		Enqueue    *ebpf.Program `ebpf:"enqueue"`
+		Thresholds *ebpf.Map     `ebpf:"thresholds"`
+		Events     *ebpf.Map     `ebpf:"events"`
+		Counters   *ebpf.Map     `ebpf:"counters"`
+	}
+	link    link.Link
+	ring    *bpf.Ring
+	packets [64]netio.Packet
+	stopped bool
+}
+
+// Open begins to watch interfaces of the calling thread's network namespace. That
+// needs CAP_BPF and CAP_PERFMON, and a kernel with BTF.
+func Open(c Config) (*Source, error) {
+	s := new(Source)
+	if err := s.open(&c); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("qdisc: %w", bpf.Rights(err, "CAP_BPF and CAP_PERFMON"))
+	}
+	return s, nil
+}
+
+func (s *Source) open(c *Config) error {
+	spec, err := bpf.Queue()
+	if err != nil {
+		return err
+	}
+	namespace, err := bpf.Namespace()
+	if err != nil {
+		return err
+	}
+	if err := bpf.Set(spec, map[string]any{
+		"namespace": namespace, "interval": uint64(max(c.PerFlow, 0)), "tunnels": c.Tunnels,
+	}); err != nil {
+		return err
+	}
+	if c.Ring > 0 {
+		least := uint32(os.Getpagesize())
+		spec.Maps["events"].MaxEntries = max(least, 1<<bits.Len32(min(c.Ring, 1<<30)-1))
+	}
+	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
+		return err
+	}
+	if err := s.Watch(c.Interfaces); err != nil {
+		return err
+	}
+	if s.ring, err = bpf.NewRing(s.objects.Events); err != nil {
+		return err
+	}
+	s.link, err = link.AttachTracing(link.TracingOptions{Program: s.objects.Enqueue})
+	return err
+}
+
+// Watch watches these interfaces instead of those before. One that was deleted and
+// made again has another number, and must be watched again.
+func (s *Source) Watch(interfaces []Interface) error {
+	thresholds := make(map[uint32]uint64)
+	for _, i := range interfaces {
+		there, err := net.InterfaceByName(i.Name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", i.Name, netio.ErrNoInterface)
+		}
+		thresholds[uint32(there.Index)] = i.Threshold
+	}
+	var index uint32
+	var threshold uint64
+	var gone []uint32
+	for all := s.objects.Thresholds.Iterate(); all.Next(&index, &threshold); {
+		if _, ok := thresholds[index]; !ok {
+			gone = append(gone, index)
+		}
+	}
+	for _, index := range gone {
+		if err := s.objects.Thresholds.Delete(index); err != nil {
+			return err
+		}
+	}
+	for index, threshold := range thresholds {
+		if err := s.objects.Thresholds.Put(index, threshold); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Places in struct event of queue.bpf.c.
+const (
+	atTime      = 0
+	atInterface = 8
+	atDepth     = 12
+	atLength    = 16
+	atSnap      = 20
+	atData      = 24
+)
+
+// Read is that of [netio.Source].
+func (s *Source) Read() ([]netio.Packet, error) {
+	s.ring.Free()
+	var now time.Time
+	var monotonic int64
+	n := 0
+	for ; n < len(s.packets); n++ {
+		event := s.ring.Next()
+		if event == nil {
+			break
+		}
+		if n == 0 {
+			now, monotonic = time.Now().UTC(), bpf.Monotonic()
+		}
+		s.packets[n] = packet(event, now, monotonic)
+	}
+	if n == 0 && s.stopped {
+		return nil, io.EOF
+	}
+	return s.packets[:n], nil
+}
+
+// packet returns the packet of an event. The time is now where the monotonic clock
+// shows this.
+func packet(event []byte, now time.Time, monotonic int64) netio.Packet {
+	snap := min(ne.Uint32(event[atSnap:]), Snap)
+	index := int(ne.Uint32(event[atInterface:]))
+	return netio.Packet{
+		Record: capture.Record{
+			Data: event[atData:][:snap:snap], OrigLen: ne.Uint32(event[atLength:]), Link: capture.Raw,
+			Time: now.Add(time.Duration(int64(ne.Uint64(event[atTime:])) - monotonic)), Unit: time.Nanosecond,
+		},
+		Interface: index, Outgoing: true, Egress: index,
+		Depth: uint64(ne.Uint32(event[atDepth:])), DepthKnown: true, Why: netio.Queued,
+	}
+}
+
+// Stop is that of [netio.Source].
+func (s *Source) Stop() error {
+	s.stopped = true
+	return s.link.Close()
+}
+
+// FD is that of [netio.Source].
+func (s *Source) FD() int { return s.ring.FD() }
+
+// The counters of queue.bpf.c.
+const (
+	given = iota
+	limited
+	lost
+	unknown
+)
+
+func (s *Source) count(what uint32) uint64 { return bpf.Counters{Map: s.objects.Counters}.Of(what) }
+
+// Lost is that of [netio.Source].
+func (s *Source) Lost() uint64 { return s.count(lost) }
+
+// Given returns how many packets were given, and are read or to be read.
+func (s *Source) Given() uint64 { return s.count(given) }
+
+// Limited returns how many packets were not given because of Config.PerFlow. Any
+// goroutine may call it.
+func (s *Source) Limited() uint64 { return s.count(limited) }
+
+// Unknown returns how many packets of watched interfaces met a queue whose depth
+// nobody knows: those interfaces need another qdisc. Any goroutine may call it.
+func (s *Source) Unknown() uint64 { return s.count(unknown) }
+
+// Close is that of [netio.Source].
+func (s *Source) Close() (err error) {
+	if s.link != nil && !s.stopped {
+		err = s.link.Close()
+	}
+	if s.ring != nil {
+		err = errors.Join(err, s.ring.Close())
+	}
+	o := &s.objects
+	return errors.Join(err, o.Enqueue.Close(), o.Thresholds.Close(), o.Events.Close(), o.Counters.Close())
+}

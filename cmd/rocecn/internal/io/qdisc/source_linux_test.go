@@ -1,0 +1,360 @@
+package qdisc
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+
+var (
+	src6, dst6 = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
+	src4, dst4 = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("198.51.100.2")
+)
+
+// slow is a queue that nothing leaves during a test: an octet a second.
+var slow = []string{"tbf", "rate", "8bit", "burst", "2000", "limit", "10000000"}
+
+// data returns a data packet about a queue pair, changed.
+func data(t testing.TB, qp uint32, payload int, change ...func(*rocev2.Packet)) []byte {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PKey: 0xFFFF}},
+		Payload: make([]byte, payload)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
+	for _, c := range change {
+		c(&p)
+	}
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func v4(p *rocev2.Packet) { p.Src, p.Dst = src4, dst4 }
+
+func opcode(op bth.Opcode) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.BTH.Opcode, p.Payload = op, make([]byte, 16) }
+}
+
+// A port is an interface with a slow queue.
+type port struct {
+	*wiretest.Host
+	index  uint32
+	socket int
+	to     unix.SockaddrLinklayer
+}
+
+func newPort(t *testing.T, qdisc ...string) *port {
+	t.Helper()
+	wiretest.Tool(t, "tc")
+	p := &port{Host: wiretest.NewHost(t, "node")}
+	wiretest.Link(t, wiretest.End{Host: p.Host, Device: "eth0"},
+		wiretest.End{Host: wiretest.NewHost(t, "peer"), Device: "eth0"})
+	p.open(t)
+	p.Run(t, "", "tc", append([]string{"qdisc", "add", "dev", "eth0", "root"}, qdisc...)...)
+	// Of a full bucket one such packet passes, and the next one waits.
+	p.send(t, data(t, 0xABCDEF, 1400), data(t, 0xABCDEF, 1400))
+	return p
+}
+
+// open opens a socket that may fill the queue: what waits there is charged to it.
+func (p *port) open(t *testing.T) {
+	t.Helper()
+	p.Do(t, func() error {
+		wiretest.AwaitCarriers(t)
+		i, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return err
+		}
+		p.index = uint32(i.Index)
+		p.to = unix.SockaddrLinklayer{Ifindex: i.Index, Halen: 6, Addr: [8]byte{2, 0, 0, 0, 0, 1}}
+		if p.socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.SetsockoptInt(p.socket, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 64<<20)
+	})
+	t.Cleanup(func() { unix.Close(p.socket) })
+}
+
+func (p *port) send(t *testing.T, packets ...[]byte) {
+	t.Helper()
+	for _, packet := range packets {
+		require.NoError(t, p.trySend(packet))
+	}
+}
+
+func (p *port) trySend(packet []byte) error {
+	p.to.Protocol = ne.Uint16([]byte{0x86, 0xDD})
+	if packet[0]>>4 == 4 {
+		p.to.Protocol = ne.Uint16([]byte{0x08, 0x00})
+	}
+	return unix.Sendto(p.socket, packet, 0, &p.to)
+}
+
+// backlog returns how many octets tc says wait.
+func (p *port) backlog(t *testing.T) uint64 {
+	t.Helper()
+	var qdiscs []struct{ Backlog uint64 }
+	out := p.Run(t, "", "tc", "-s", "-j", "qdisc", "show", "dev", "eth0")
+	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
+	require.NotEmpty(t, qdiscs, out)
+	return qdiscs[0].Backlog
+}
+
+func (p *port) watch(t *testing.T, c Config) (s *Source) {
+	t.Helper()
+	if c.Interfaces == nil {
+		c.Interfaces = []Interface{{Name: "eth0"}}
+	}
+	p.Do(t, func() (err error) {
+		s, err = Open(c)
+		return err
+	})
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// read returns what is there.
+func read(t *testing.T, s *Source) (packets []netio.Packet) {
+	t.Helper()
+	for {
+		some, err := s.Read()
+		for _, p := range some {
+			p.Data = append([]byte(nil), p.Data...)
+			packets = append(packets, p)
+		}
+		if len(some) == 0 {
+			require.True(t, err == nil || err == io.EOF, err)
+			return packets
+		}
+		require.NoError(t, err)
+	}
+}
+
+// Packets above the threshold come, and only those of RoCEv2 that could be answered,
+// each with the depth that the packets before it make up and, in the end, tc shows.
+func TestDepth(t *testing.T) {
+	const link = 14
+	p := newPort(t, slow...)
+	const threshold = 30_000
+	s := p.watch(t, Config{Interfaces: []Interface{{Name: "lo", Threshold: 1}, {Name: "eth0", Threshold: threshold}}})
+	hop := wiretest.Hex(t, "1101 0104 00000000 0000 000000000000")
+	fragment := data(t, 1, 64, v4)
+	fragment[6] |= 0x20 // More Fragments
+	other := data(t, 1, 64)
+	other[40+3]++ // another port
+	short := data(t, 1, 64)
+	short[40+5] = 23 // a UDP length without room for an ICRC
+	long := data(t, 1, 64)
+	long[40+5]++ // longer than IP
+	kinds := []struct {
+		packet []byte
+		given  bool
+	}{
+		{data(t, 1, 1400), true},
+		{data(t, 2, 64), true},
+		{data(t, 3, 256, v4), true},
+		{data(t, 4, 0, func(p *rocev2.Packet) { p.NextHeader, p.Ext = 0, hop }), true},
+		{data(t, 5, 64, opcode(bth.CNP)), false},
+		{data(t, 6, 64, opcode(bth.RCAcknowledge)), false},
+		{fragment, false},
+		{other, false},
+		{short, false},
+		{long, false},
+		{append([]byte{0x45, 0, 0, 20, 0, 0, 0, 0, 64, 4, 0, 0}, src4.AsSlice()...), false}, // a tunnel, cut
+	}
+	depth := p.backlog(t)
+	require.Positive(t, depth)
+	began := time.Now()
+	var want []netio.Packet
+	for range 100 {
+		for _, k := range kinds {
+			p.send(t, k.packet)
+			if depth += uint64(link + len(k.packet)); k.given && depth >= threshold {
+				want = append(want, netio.Packet{
+					Record: capture.Record{Data: k.packet[:min(Snap, len(k.packet))], OrigLen: uint32(len(k.packet)),
+						Unit: time.Nanosecond, Link: capture.Raw},
+					Interface: int(p.index), Egress: int(p.index), Outgoing: true,
+					Depth: depth, DepthKnown: true, Why: netio.Queued,
+				})
+			}
+		}
+	}
+	require.Equal(t, depth, p.backlog(t))
+	got := read(t, s)
+	require.Len(t, got, len(want))
+	last := began.Add(-time.Second)
+	for i := range got {
+		require.False(t, got[i].Time.Before(last), i)
+		last = got[i].Time
+		got[i].Time = time.Time{}
+		require.Equal(t, want[i], got[i], i)
+	}
+	require.Less(t, time.Until(last), time.Second)
+	require.Equal(t, []uint64{uint64(len(want)), 0, 0, 0}, []uint64{s.Given(), s.Limited(), s.Lost(), s.Unknown()})
+
+	// A cut packet is one that can be decoded.
+	var f rocev2.Frame
+	var packet rocev2.Packet
+	f.Decode(got[0].Data, got[0].Options())
+	require.NoError(t, f.Packet(&packet))
+
+	require.NoError(t, s.Stop())
+	p.send(t, kinds[0].packet)
+	_, err := s.Read()
+	require.Equal(t, io.EOF, err)
+}
+
+// Tunnels come when they are wanted.
+func TestTunnels(t *testing.T) {
+	p := newPort(t, slow...)
+	without, with := p.watch(t, Config{}), p.watch(t, Config{Tunnels: true})
+	inner := data(t, 1, 64)
+	var sent [][]byte
+	for _, tunnel := range []encap.Tunnel{
+		&encap.IPInIPv6{Src: src6, Dst: dst6},
+		&encap.VXLAN6{Src: src6, Dst: dst6, Ethernet: make([]byte, 14)},
+		&encap.SRv6{Src: src6, Segments: []netip.Addr{dst6, src6}},
+	} {
+		b, err := tunnel.Append(nil, inner, 5)
+		require.NoError(t, err)
+		sent = append(sent, b)
+	}
+	p.send(t, sent...)
+	require.Empty(t, read(t, without))
+	got := read(t, with)
+	require.Len(t, got, len(sent))
+	for i := range got {
+		require.Equal(t, sent[i], got[i].Data)
+	}
+}
+
+// An interface of another namespace with the same number is another one.
+func TestNamespace(t *testing.T) {
+	p := newPort(t, slow...)
+	s := p.watch(t, Config{})
+	other := wiretest.NewHost(t, "other")
+	other.Run(t, fmt.Sprintf("link add eth0 index %d type veth peer name eth1\nlink set eth0 up\nlink set eth1 up\n",
+		p.index), "ip", "-batch", "-")
+	other.Run(t, "", "tc", append([]string{"qdisc", "add", "dev", "eth0", "root"}, slow...)...)
+	elsewhere := &port{Host: other}
+	elsewhere.open(t)
+	require.Equal(t, p.index, elsewhere.index)
+	for range 10 {
+		elsewhere.send(t, data(t, 1, 1400))
+	}
+	require.Positive(t, elsewhere.backlog(t))
+	p.send(t, data(t, 2, 64))
+	got := read(t, s)
+	require.Len(t, got, 1)
+	require.Equal(t, data(t, 2, 64), got[0].Data)
+}
+
+// What has no room is counted, to the packet.
+func TestLost(t *testing.T) {
+	p := newPort(t, slow...)
+	s := p.watch(t, Config{Ring: uint32(os.Getpagesize() - 1)})
+	given := 0
+	for i := range 10 {
+		for range 20 {
+			p.send(t, data(t, 1, 1000))
+		}
+		given += len(read(t, s))
+		require.EqualValues(t, 20*(i+1), uint64(given)+s.Lost())
+	}
+	require.Positive(t, given)
+	require.Positive(t, s.Lost())
+	require.EqualValues(t, given, s.Given())
+}
+
+// A flow is given once in a time, each flow of addresses, queue pair and interface.
+func TestPerFlow(t *testing.T) {
+	p := newPort(t, slow...)
+	s := p.watch(t, Config{PerFlow: time.Hour})
+	for range 10 {
+		p.send(t, data(t, 1, 64), data(t, 2, 64), data(t, 1, 64, v4),
+			data(t, 1, 64, func(p *rocev2.Packet) { p.Src = dst6 }),
+			data(t, 1, 64, func(p *rocev2.Packet) { p.Dst = src6 }),
+			data(t, 1, 80, func(p *rocev2.Packet) { p.SrcPort, p.BTH.PSN = 4, 5 })) // the first one's flow
+	}
+	require.Len(t, read(t, s), 5)
+	require.EqualValues(t, 55, s.Limited())
+
+	s = p.watch(t, Config{PerFlow: time.Nanosecond})
+	p.send(t, data(t, 1, 64), data(t, 1, 64))
+	require.Len(t, read(t, s), 2)
+}
+
+// Interfaces can be changed, and one that is not there is no reason to forget the
+// others.
+func TestWatch(t *testing.T) {
+	p := newPort(t, slow...)
+	s := p.watch(t, Config{})
+	packet := data(t, 1, 64)
+	watch := func(i ...Interface) error { return p.Try(func() error { return s.Watch(i) }) }
+	require.ErrorIs(t, watch(Interface{Name: "nowhere"}), netio.ErrNoInterface)
+	p.send(t, packet)
+	require.Len(t, read(t, s), 1)
+	require.NoError(t, watch(Interface{Name: "lo"}))
+	p.send(t, packet)
+	require.Empty(t, read(t, s))
+	require.NoError(t, watch(Interface{Name: "eth0", Threshold: 1e9}, Interface{Name: "lo"}))
+	p.send(t, packet)
+	require.Empty(t, read(t, s))
+	require.NoError(t, watch(Interface{Name: "eth0"}))
+	p.send(t, packet)
+	require.Len(t, read(t, s), 1)
+
+	require.ErrorIs(t, p.Try(func() error {
+		_, err := Open(Config{Interfaces: []Interface{{Name: "nowhere"}}})
+		return err
+	}), netio.ErrNoInterface)
+}
+
+// Without the rights the error says which.
+func TestRights(t *testing.T) {
+	h := wiretest.NewHost(t, "node")
+	require.ErrorIs(t, h.Try(func() error {
+		// Of this thread, which ends with the host.
+		none := [2]unix.CapUserData{}
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			return err
+		}
+		_, err := Open(Config{})
+		return err
+	}), fs.ErrPermission)
+}
+
+// Waiting and reading allocate nothing.
+func TestAllocatesNothing(t *testing.T) {
+	p := newPort(t, slow...)
+	poll, err := netio.NewPoll(t.Context(), p.watch(t, Config{}))
+	require.NoError(t, err)
+	defer poll.Close()
+	packet := data(t, 1, 64)
+	wiretest.NoAllocs(t, "Next", func() {
+		if err := p.trySend(packet); err != nil {
+			panic(err)
+		}
+		if _, packets, err := poll.Next(wiretest.Patience); err != nil || len(packets) != 1 {
+			panic(fmt.Sprint(len(packets), err))
+		}
+	})
+}
