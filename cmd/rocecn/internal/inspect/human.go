@@ -119,8 +119,7 @@ func (p *humanPrinter) transport(f *finding) {
 	default:
 		p.cell(p.names.name(h.Opcode))
 	}
-	p.line = append(p.line, "qp="...)
-	p.line = appendHex(p.line, uint64(h.DestQP), 6)
+	p.line = appendHex(p.line, "qp=0x", uint64(h.DestQP), 6)
 	p.sourceQP(f)
 	p.line = appendUint(p.line, " psn=", h.PSN)
 	p.endCell()
@@ -158,10 +157,8 @@ func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
 	case bth.HasFETH:
 		p.word("FETH selectivity=%d placement=%d", h.FETH.Selectivity, h.FETH.Placement)
 	case bth.HasRETH:
-		p.line = append(p.line, "RETH va="...)
-		p.line = appendHex(p.line, h.RETH.VirtualAddress, 16)
-		p.line = append(p.line, " rkey="...)
-		p.line = appendHex(p.line, uint64(h.RETH.RKey), 8)
+		p.line = appendHex(p.line, "RETH va=0x", h.RETH.VirtualAddress, 16)
+		p.line = appendHex(p.line, " rkey=0x", uint64(h.RETH.RKey), 8)
 		p.line = appendUint(p.line, " len=", h.RETH.DMALength)
 		p.endWord()
 	case bth.HasAtomicETH:
@@ -175,8 +172,7 @@ func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
 	case bth.HasAtomicAckETH:
 		p.word("original=0x%x", h.AtomicAckETH.Original)
 	case bth.HasImmDt:
-		p.line = append(p.line, "imm="...)
-		p.line = appendHex(p.line, uint64(h.ImmDt.Data), 8)
+		p.line = appendHex(p.line, "imm=0x", uint64(h.ImmDt.Data), 8)
 		p.endWord()
 	case bth.HasIETH:
 		p.word("invalidate rkey=0x%08x", h.IETH.RKey)
@@ -218,8 +214,7 @@ func (p *humanPrinter) marks(d *rocev2.Datagram, h *bth.Header) {
 		p.endWord()
 	}
 	if h.PKey != 0xFFFF {
-		p.line = append(p.line, "pkey="...)
-		p.line = appendHex(p.line, uint64(h.PKey), 4)
+		p.line = appendHex(p.line, "pkey=0x", uint64(h.PKey), 4)
 		p.endWord()
 	}
 	if h.TVer != 0 {

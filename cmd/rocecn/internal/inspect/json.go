@@ -1,6 +1,9 @@
 package inspect
 
 import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"net/netip"
 	"strconv"
@@ -32,9 +35,7 @@ func (p *jsonPrinter) print(f *finding) error {
 func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 	b = append(b, '{')
 	if f.file != "" {
-		b = append(b, `"file":`...)
-		b = appendString(b, f.file)
-		b = append(b, ',')
+		b = append(appendString(b, `"file":"`, f.file), ',')
 	}
 	b = append(b, `"frame":`...)
 	b = strconv.AppendInt(b, int64(f.frame), 10)
@@ -43,12 +44,9 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 		b = p.clock.append(b, t, "2006-01-02T15:04:05")
 		b = append(b, 'Z', '"')
 	}
-	b = append(b, `,"kind":"`...)
-	b = append(b, f.kind.String()...)
-	b = append(b, '"')
+	b = appendText(b, `,"kind":"`, f.kind.String())
 	if f.kind == message.Broken {
-		b = append(b, `,"error":`...)
-		b = appendString(b, f.err.Error())
+		b = appendString(b, `,"error":"`, f.err.Error())
 	}
 	if f.truncated {
 		b = append(b, `,"truncated":true`...)
@@ -62,14 +60,13 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 		b = appendSourceQP(b, f)
 	}
 	if len(f.ioam) > 0 {
-		b = append(b, `,"ioam":`...)
-		b = appendIOAMs(b, f.ioam)
+		b = appendIOAMs(append(b, `,"ioam":`...), f.ioam)
 	}
 	switch m := f.message; f.kind {
 	case message.FastCNP:
 		b = appendFastCNP(b, &m.FastCNP)
 	case message.UnknownOption:
-		b = appendHexField(b, `,"unknown_option":{"option_type":`, uint64(unknownOption(f.packet)), 2)
+		b = appendHexField(b, `,"unknown_option":{"option_type":"0x`, unknownOption(f.packet), 2)
 		b = append(b, '}')
 	case message.FCN:
 		b = appendFCN(b, &m.FCN)
@@ -87,30 +84,24 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 		b = appendTunnels(b, f.tunnels)
 	}
 	if f.optionsError != nil {
-		b = append(b, `,"options_error":`...)
-		b = appendString(b, f.optionsError.Error())
+		b = appendString(b, `,"options_error":"`, f.optionsError.Error())
 	}
 	return append(b, '}')
 }
 
 func appendIP(b []byte, d *rocev2.Datagram) []byte {
-	is6 := d.Src.Is6()
-	if is6 {
-		b = append(b, `,"ip":{"version":6`...)
-	} else {
-		b = append(b, `,"ip":{"version":4`...)
-	}
-	b = appendAddr(b, `,"src":`, d.Src)
-	b = appendAddr(b, `,"dst":`, d.Dst)
+	b = append(append(b, `,"ip":{"version":`...), version(d.Src)...)
+	b = appendAddr(b, `,"src":"`, d.Src)
+	b = appendAddr(b, `,"dst":"`, d.Dst)
 	b = appendUint(b, `,"dscp":`, d.DSCP())
 	b = appendUint(b, `,"ecn":`, d.ECN())
 	b = appendUint(b, `,"hop_limit":`, d.HopLimit)
-	if is6 {
+	if d.Src.Is6() {
 		b = appendUint(b, `,"flow_label":`, d.FlowLabel)
 	}
 	b = appendUint(b, `},"udp":{"src":`, d.SrcPort)
 	b = appendUint(b, `,"dst":`, d.DstPort)
-	b = appendHexField(b, `,"checksum":`, uint64(d.Checksum), 4)
+	b = appendHexField(b, `,"checksum":"0x`, d.Checksum, 4)
 	return append(b, '}')
 }
 
@@ -118,14 +109,13 @@ func appendIP(b []byte, d *rocev2.Datagram) []byte {
 // ICRC.
 func (p *jsonPrinter) appendTransport(b []byte, f *finding) []byte {
 	h := &f.packet.BTH
-	b = appendHexField(b, `,"bth":{"opcode":`, uint64(h.Opcode), 2)
-	b = append(b, `,"name":"`...)
-	b = append(b, p.names.name(h.Opcode)...)
-	b = appendBool(b, `","se":`, h.Solicited)
+	b = appendHexField(b, `,"bth":{"opcode":"0x`, h.Opcode, 2)
+	b = appendText(b, `,"name":"`, p.names.name(h.Opcode))
+	b = appendBool(b, `,"se":`, h.Solicited)
 	b = appendBool(b, `,"migreq":`, h.MigReq)
 	b = appendUint(b, `,"pad":`, h.Pad)
 	b = appendUint(b, `,"tver":`, h.TVer)
-	b = appendHexField(b, `,"pkey":`, uint64(h.PKey), 4)
+	b = appendHexField(b, `,"pkey":"0x`, h.PKey, 4)
 	b = appendBool(b, `,"fecn":`, h.FECN)
 	b = appendBool(b, `,"becn":`, h.BECN)
 	b = appendUint(b, `,"resv6":`, h.Resv6)
@@ -141,12 +131,10 @@ func (p *jsonPrinter) appendTransport(b []byte, f *finding) []byte {
 	if f.truncated {
 		return b
 	}
-	b = appendHexField(b, `,"icrc":{"value":`, uint64(f.packet.ICRC), 8)
+	b = appendHexField(b, `,"icrc":{"value":"0x`, f.packet.ICRC, 8)
 	b = appendBool(b, `,"ok":`, f.icrcOK)
 	if f.icrcOK {
-		b = append(b, `,"coverage":"`...)
-		b = append(b, f.coverage.String()...)
-		b = append(b, '"')
+		b = appendText(b, `,"coverage":"`, f.coverage.String())
 	}
 	return append(b, '}')
 }
@@ -158,58 +146,58 @@ func appendHeaders(b []byte, h *bth.Headers) []byte {
 	}
 	b = append(b, `,"headers":[`...)
 	for x := range h.Present.All() {
-		b = append(b, `{"type":"`...)
-		b = append(b, x.String()...)
+		b = appendText(b, `{"type":"`, x.String())
 		switch x {
 		case bth.HasRDETH:
-			b = appendUint(b, `","ee":`, h.RDETH.EEContext)
+			b = appendUint(b, `,"ee":`, h.RDETH.EEContext)
 		case bth.HasDETH:
-			b = appendHexField(b, `","qkey":`, uint64(h.DETH.QKey), 8)
+			b = appendHexField(b, `,"qkey":"0x`, h.DETH.QKey, 8)
 			b = appendUint(b, `,"src_qp":`, h.DETH.SrcQP)
 		case bth.HasXRCETH:
-			b = appendUint(b, `","srq":`, h.XRCETH.SRQ)
+			b = appendUint(b, `,"srq":`, h.XRCETH.SRQ)
 		case bth.HasFETH:
-			b = appendUint(b, `","selectivity":`, h.FETH.Selectivity)
+			b = appendUint(b, `,"selectivity":`, h.FETH.Selectivity)
 			b = appendUint(b, `,"placement":`, h.FETH.Placement)
 		case bth.HasRETH:
-			b = appendHexField(b, `","va":`, h.RETH.VirtualAddress, 16)
-			b = appendHexField(b, `,"rkey":`, uint64(h.RETH.RKey), 8)
+			b = appendHexField(b, `,"va":"0x`, h.RETH.VirtualAddress, 16)
+			b = appendHexField(b, `,"rkey":"0x`, h.RETH.RKey, 8)
 			b = appendUint(b, `,"dma_len":`, h.RETH.DMALength)
 		case bth.HasAtomicETH:
-			b = appendHexField(b, `","va":`, h.AtomicETH.VirtualAddress, 16)
-			b = appendHexField(b, `,"rkey":`, uint64(h.AtomicETH.RKey), 8)
-			b = appendHexField(b, `,"swap":`, h.AtomicETH.SwapAdd, 16)
-			b = appendHexField(b, `,"compare":`, h.AtomicETH.Compare, 16)
+			b = appendHexField(b, `,"va":"0x`, h.AtomicETH.VirtualAddress, 16)
+			b = appendHexField(b, `,"rkey":"0x`, h.AtomicETH.RKey, 8)
+			b = appendHexField(b, `,"swap":"0x`, h.AtomicETH.SwapAdd, 16)
+			b = appendHexField(b, `,"compare":"0x`, h.AtomicETH.Compare, 16)
 		case bth.HasAETH:
-			b = appendUint(b, `","syndrome":`, uint8(h.AETH.Syndrome))
+			b = appendUint(b, `,"syndrome":`, h.AETH.Syndrome)
 			b = appendUint(b, `,"msn":`, h.AETH.MSN)
 		case bth.HasAtomicAckETH:
-			b = appendHexField(b, `","original":`, h.AtomicAckETH.Original, 16)
+			b = appendHexField(b, `,"original":"0x`, h.AtomicAckETH.Original, 16)
 		case bth.HasImmDt:
-			b = appendHexField(b, `","data":`, uint64(h.ImmDt.Data), 8)
+			b = appendHexField(b, `,"data":"0x`, h.ImmDt.Data, 8)
 		case bth.HasIETH:
-			b = appendHexField(b, `","rkey":`, uint64(h.IETH.RKey), 8)
+			b = appendHexField(b, `,"rkey":"0x`, h.IETH.RKey, 8)
 		}
 		b = append(b, '}', ',')
 	}
-	b[len(b)-1] = ']'
-	return b
+	return endList(b)
 }
 
 func appendTunnels(b []byte, t rocev2.Tunnels) []byte {
 	b = append(b, `,"tunnels":[`...)
 	for tunnel := range t.All() {
-		b = append(b, '"')
-		b = append(b, tunnel.String()...)
-		b = append(b, '"', ',')
+		b = append(appendText(b, `"`, tunnel.String()), ',')
 	}
-	b[len(b)-1] = ']'
-	return b
+	return endList(b)
 }
 
-// The following append a key, as it stands before its value, and the value.
+// The following append a key, as it stands before its value, and the value. Of
+// a value in quotes the first one, and the 0x of a number, belong to the key.
 
-func appendUint[T uint | uint8 | uint16 | uint32 | uint64](b []byte, key string, v T) []byte {
+type unsigned interface {
+	~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+func appendUint[T unsigned](b []byte, key string, v T) []byte {
 	return strconv.AppendUint(append(b, key...), uint64(v), 10)
 }
 
@@ -218,52 +206,61 @@ func appendBool(b []byte, key string, v bool) []byte {
 }
 
 func appendAddr(b []byte, key string, a netip.Addr) []byte {
-	b = append(append(b, key...), '"')
-	return append(a.AppendTo(b), '"')
+	return append(a.AppendTo(append(b, key...)), '"')
 }
 
-// appendHexField is for numbers that are text: 0x and all digits of their
-// width.
-func appendHexField(b []byte, key string, v uint64, digits int) []byte {
-	b = append(append(b, key...), '"')
-	return append(appendHex(b, v, digits), '"')
+// appendHexField is for numbers that are text, with all digits of their width.
+func appendHexField[T unsigned](b []byte, key string, v T, digits int) []byte {
+	return append(appendHex(b, key, uint64(v), digits), '"')
 }
 
 // appendOctets is for octets as hex without 0x.
 func appendOctets(b []byte, key string, octets []byte) []byte {
-	b = append(append(b, key...), '"')
-	for _, o := range octets {
-		b = append(b, hexDigits[o>>4], hexDigits[o&0xF])
-	}
-	return append(b, '"')
+	return append(hex.AppendEncode(append(b, key...), octets), '"')
 }
 
-const hexDigits = "0123456789abcdef"
-
-func appendHex(b []byte, v uint64, digits int) []byte {
-	b = append(b, "0x"...)
-	for digits--; digits >= 0; digits-- {
-		b = append(b, hexDigits[v>>(4*digits)&0xF])
-	}
-	return b
+// appendText is for text that needs no escaping.
+func appendText(b []byte, key, text string) []byte {
+	return append(append(append(b, key...), text...), '"')
 }
 
-// appendString appends text as JSON has it. What is no UTF-8, as in names of
-// files, becomes the replacement character.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
+// appendString is for any text. What is no UTF-8, as in names of files, becomes
+// the replacement character.
+func appendString(b []byte, key, text string) []byte {
+	b = append(b, key...)
+	for _, r := range text {
 		switch {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
 		case r < ' ' || r == 0x7F:
-			b = append(b, `\u00`...)
-			b = append(b, hexDigits[r>>4], hexDigits[r&0xF])
+			b = fmt.Appendf(b, `\u%04x`, r)
 		default:
 			b = utf8.AppendRune(b, r)
 		}
 	}
 	return append(b, '"')
+}
+
+// endList ends a list, of which every element has a comma behind it.
+func endList(b []byte) []byte {
+	return append(bytes.TrimSuffix(b, []byte{','}), ']')
+}
+
+// appendHex is for the lowest hexadecimal digits of a number, 16 at most.
+func appendHex(b []byte, key string, v uint64, digits int) []byte {
+	b = append(append(b, key...), "0000000000000000"[:digits]...)
+	for i := range digits {
+		b[len(b)-1-i] = "0123456789abcdef"[v>>(4*i)&0xF]
+	}
+	return b
+}
+
+// version returns the version of IP that has such addresses.
+func version(a netip.Addr) string {
+	if a.Is6() {
+		return "6"
+	}
+	return "4"
 }
 
 // A clock appends times, with microseconds or, where there are any, with

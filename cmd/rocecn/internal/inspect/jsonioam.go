@@ -9,19 +9,17 @@ func appendIOAMs(b []byte, options []ioamOption) []byte {
 	for i := range options {
 		b = append(appendIOAM(b, &options[i]), ',')
 	}
-	b[len(b)-1] = ']'
-	return b
+	return endList(b)
 }
 
 func appendIOAM(b []byte, o *ioamOption) []byte {
-	b = appendHexField(b, `{"option_type":`, uint64(o.kind), 2)
+	b = appendHexField(b, `{"option_type":"0x`, o.kind, 2)
 	if o.err != nil {
-		b = append(b, `,"error":`...)
-		b = appendString(b, o.err.Error())
-		b = appendOctets(b, `,"data":`, o.data)
+		b = appendString(b, `,"error":"`, o.err.Error())
+		b = appendOctets(b, `,"data":"`, o.data)
 		return append(b, '}')
 	}
-	b = appendUint(b, `,"type":`, uint8(o.option.Type))
+	b = appendUint(b, `,"type":`, o.option.Type)
 	switch o.option.Type {
 	case ioam.TypePreallocated, ioam.TypeIncremental:
 		b = appendTrace(b, &o.trace)
@@ -30,15 +28,15 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 		b = appendUint(b, `,"namespace":`, p.Namespace)
 		b = appendUint(b, `,"pot_type":`, p.Type)
 		if p.Type == 0 {
-			b = appendHexField(b, `,"pkt_id":`, p.PktID, 16)
-			b = appendHexField(b, `,"cumulative":`, p.Cumulative, 16)
+			b = appendHexField(b, `,"pkt_id":"0x`, p.PktID, 16)
+			b = appendHexField(b, `,"cumulative":"0x`, p.Cumulative, 16)
 		}
 	case ioam.TypeEdgeToEdge:
 		b = appendEdgeToEdge(b, &o.edgeToEdge)
 	case ioam.TypeDirectExport:
 		d := &o.directExport
 		b = appendUint(b, `,"namespace":`, d.Namespace)
-		b = appendHexField(b, `,"trace_type":`, uint64(d.Type), 6)
+		b = appendHexField(b, `,"trace_type":"0x`, d.Type, 6)
 		if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
 			b = appendUint(b, `,"flow_id":`, d.FlowID)
 		}
@@ -46,15 +44,15 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 			b = appendUint(b, `,"sequence":`, d.Sequence)
 		}
 		if words, n := d.UndefinedExtensions(); n > 0 {
-			b = appendHexField(b, `,"extension_flags":`, uint64(d.ExtensionFlags), 2)
+			b = appendHexField(b, `,"extension_flags":"0x`, d.ExtensionFlags, 2)
 			b = append(b, `,"unknown_extensions":[`...)
-			for i, w := range words[:n] {
-				b = appendHexField(b, [...]string{"", ","}[min(i, 1)], uint64(w), 8)
+			for _, w := range words[:n] {
+				b = append(appendHexField(b, `"0x`, w, 8), ',')
 			}
-			b = append(b, ']')
+			b = endList(b)
 		}
 	default:
-		b = appendOctets(b, `,"data":`, o.option.Data) // behind the type
+		b = appendOctets(b, `,"data":"`, o.option.Data) // behind the type
 	}
 	return append(b, '}')
 }
@@ -63,10 +61,10 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 // number.
 func appendEdgeToEdge(b []byte, e *ioam.EdgeToEdge) []byte {
 	b = appendUint(b, `,"namespace":`, e.Namespace)
-	b = appendHexField(b, `,"e2e_type":`, uint64(e.Type), 4)
+	b = appendHexField(b, `,"e2e_type":"0x`, e.Type, 4)
 	switch {
 	case e.Type&ioam.E2ESequence64 != 0:
-		b = appendHexField(b, `,"sequence":`, e.Sequence64, 16)
+		b = appendHexField(b, `,"sequence":"0x`, e.Sequence64, 16)
 	case e.Type&ioam.E2ESequence32 != 0:
 		b = appendUint(b, `,"sequence":`, e.Sequence32)
 	}
@@ -87,16 +85,12 @@ func appendTrace(b []byte, t *ioam.Trace) []byte {
 	b = appendBool(b, `,"overflow":`, t.Overflow)
 	b = appendBool(b, `,"loopback":`, t.Loopback)
 	b = appendBool(b, `,"active":`, t.Active)
-	b = appendHexField(b, `,"trace_type":`, uint64(t.Type), 6)
+	b = appendHexField(b, `,"trace_type":"0x`, t.Type, 6)
 	b = append(b, `,"nodes":[`...)
-	none := len(b)
 	for n := range t.Nodes() {
 		b = append(appendNode(b, &n), ',')
 	}
-	if len(b) > none {
-		b = b[:len(b)-1]
-	}
-	return append(b, ']')
+	return endList(b)
 }
 
 // appendNode appends the fields that the trace type names, with the numbers on
@@ -136,14 +130,14 @@ func appendNode(b []byte, n *ioam.Node) []byte {
 		b = appendUint(b, `,"egress_if_wide":`, n.WideEgress)
 	}
 	if n.Type.Has(ioam.BitWideNamespaceData) {
-		b = appendHexField(b, `,"ns_data_wide":`, n.WideNamespaceData, 16)
+		b = appendHexField(b, `,"ns_data_wide":"0x`, n.WideNamespaceData, 16)
 	}
 	if n.Type.Has(ioam.BitBufferOccupancy) {
 		b = appendUint(b, `,"buffer_occupancy":`, n.BufferOccupancy)
 	}
 	if n.Type.Has(ioam.BitSnapshot) {
 		b = appendUint(b, `,"snapshot":{"schema":`, n.Snapshot.SchemaID)
-		b = appendOctets(b, `,"data":`, n.Snapshot.Data)
+		b = appendOctets(b, `,"data":"`, n.Snapshot.Data)
 		b = append(b, '}')
 	}
 	if len(b) == start {

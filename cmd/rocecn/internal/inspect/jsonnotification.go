@@ -12,13 +12,11 @@ import (
 func appendFastCNP(b []byte, n *fastcnp.Notification) []byte {
 	o := &n.Option
 	b = appendUint(b, `,"fast_cnp":{"option":`, o.Number)
-	b = appendHexField(b, `,"option_type":`, uint64(n.OptionType), 2)
-	b = appendAddr(b, `,"original_dst":`, o.OriginalDst)
-	b = append(b, `,"origin":"`...)
-	b = append(b, n.Origin().String()...)
-	b = append(b, '"')
+	b = appendHexField(b, `,"option_type":"0x`, n.OptionType, 2)
+	b = appendAddr(b, `,"original_dst":"`, o.OriginalDst)
+	b = appendText(b, `,"origin":"`, n.Origin().String())
 	if o.Number == 2 {
-		b = appendUint(b, `,"ioam":{"type":`, uint8(o.Trace.Kind))
+		b = appendUint(b, `,"ioam":{"type":`, o.Trace.Kind)
 		b = appendTrace(b, &o.Trace)
 		b = append(b, '}')
 	}
@@ -33,13 +31,9 @@ func appendFCN(b []byte, m *fcn.Message) []byte {
 }
 
 func appendProxy(b []byte, m *proxymsg.Message, d *rocev2.Datagram) []byte {
-	family := uint(4)
-	if m.Src.Is6() {
-		family = 6
-	}
-	b = appendUint(b, `,"proxy":{"family":`, family)
-	b = appendAddr(b, `,"src":`, m.Src)
-	b = appendAddr(b, `,"dst":`, m.Dst)
+	b = append(append(b, `,"proxy":{"family":`...), version(m.Src)...)
+	b = appendAddr(b, `,"src":"`, m.Src)
+	b = appendAddr(b, `,"dst":"`, m.Dst)
 	b = appendUint(b, `,"protocol":`, m.Protocol)
 	b = appendUint(b, `,"src_port":`, m.SrcPort)
 	b = appendUint(b, `,"dst_port":`, m.DstPort)
@@ -58,9 +52,8 @@ func invokingLen(m *proxymsg.Message, d *rocev2.Datagram) int {
 }
 
 func appendPPFC(b []byte, n *ppfc.Notification) []byte {
-	b = append(b, `,"ppfc":{"type":"`...)
-	b = append(b, n.Type.String()...)
-	b = appendAddr(b, `","address":`, n.Congested)
+	b = appendText(b, `,"ppfc":{"type":"`, n.Type.String())
+	b = appendAddr(b, `,"address":"`, n.Congested)
 	b = appendUint(b, `,"port":`, n.Port)
 	b = appendUint(b, `,"pause_us":`, uint64(n.Pause.Microseconds()))
 	b = appendUint(b, `,"flags":`, n.Flags)
@@ -69,17 +62,12 @@ func appendPPFC(b []byte, n *ppfc.Notification) []byte {
 
 func appendPFC(b []byte, p *pfc.PFC) []byte {
 	b = append(b, `,"pfc":{"enabled":[`...)
-	none := len(b)
 	for priority := range p.All() {
 		b = append(b, byte('0'+priority), ',')
 	}
-	if len(b) > none {
-		b = b[:len(b)-1]
-	}
-	b = append(b, `],"quanta":[`...)
+	b = append(endList(b), `,"quanta":[`...)
 	for _, quanta := range p.Quanta {
 		b = append(appendUint(b, "", quanta), ',')
 	}
-	b[len(b)-1] = ']'
-	return append(b, '}')
+	return append(endList(b), '}')
 }

@@ -121,8 +121,8 @@ func (f *finding) ip() (ip []byte) {
 	return f.walked.Innermost()
 }
 
-// passTunnels looks into the tunnels that the packet came in, if there are any. What is inside and none
-// of ours is as if there were no tunnel.
+// passTunnels looks into the tunnels that the packet came in, if there are any.
+// What is inside and none of ours is as if there were no tunnel.
 func (l *looker) passTunnels() {
 	f, m := &l.finding, &l.message
 	if l.outer || l.frame.Tunnels().Len() == 0 {
@@ -131,7 +131,6 @@ func (l *looker) passTunnels() {
 	if m.Kind == message.Other { // or only IP in IP stands around it
 		err := m.DecodeInner(&l.frame, l.config)
 		if m.Kind == message.Other {
-			f.err = m.DecodeFrame(&l.frame, l.config)
 			return
 		}
 		f.err = err

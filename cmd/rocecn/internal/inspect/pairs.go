@@ -25,8 +25,7 @@ func (l *looker) learn(f *finding) {
 func (p *humanPrinter) sourceQP(f *finding) {
 	switch {
 	case f.source.From != 0:
-		p.line = append(p.line, " from="...)
-		p.line = appendHex(p.line, uint64(f.source.SrcQP), 6)
+		p.line = appendHex(p.line, " from=0x", uint64(f.source.SrcQP), 6)
 		p.line = append(append(append(p.line, " ("...), f.source.From.String()...), ')')
 	case f.sourceErr == qpmap.ErrAmbiguous:
 		p.line = append(p.line, " from=ambiguous"...)
@@ -38,6 +37,5 @@ func appendSourceQP(b []byte, f *finding) []byte {
 		return b
 	}
 	b = appendUint(b, `,"src_qp":`, f.source.SrcQP)
-	b = append(b, `,"src_qp_from":"`...)
-	return append(append(b, f.source.From.String()...), '"')
+	return appendText(b, `,"src_qp_from":"`, f.source.From.String())
 }
