@@ -1,9 +1,9 @@
 package flows
 
 import (
-	"github.com/rocecn/rocecn/bth"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -111,10 +111,13 @@ func (t *Table) sender(s *stream) {
 
 // sentBy records that a queue pair sends a flow.
 func (t *Table) sentBy(s *stream, pair qpmap.Pair) {
-	if pair.From != qpmap.UD {
-		t.pair(t.key(s), pair)
-		s.pairing.srcQP, s.pairing.srcQPBy = pair.SrcQP, pair.From
+	p := &s.pairing
+	known := p.srcQP == pair.SrcQP && p.srcQPBy == pair.From && p.from == pair.From && p.with.id != 0
+	if known || pair.From == qpmap.UD {
+		return
 	}
+	t.pair(t.key(s), pair)
+	p.srcQP, p.srcQPBy = pair.SrcQP, pair.From
 }
 
 // known returns the stream to the other queue pair of the connection, nil if

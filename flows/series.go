@@ -1,9 +1,9 @@
 package flows
 
 import (
-	"github.com/rocecn/rocecn/bth"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
