@@ -60,7 +60,7 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 		requester: end{commID: req.Local, qp: req.QP, psn: req.PSN},
 		pkey:      req.PKey, mtu: req.MTU, transport: req.Transport, seen: m.clock.ticks,
 	}
-	id := k.with(req.Local)
+	id := numbered{k.WithQP(0), req.Local}
 	at := m.pending.get(&id)
 	if at != 0 {
 		was := m.pending.At(at)
@@ -86,7 +86,7 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 // and the addresses are those of the REQ exchanged. Where two REPs to one REQ
 // differ, neither is believed.
 func (m *Map) observeREP(rep *Exchange, k *key) {
-	id := k.back(rep.Remote)
+	id := numbered{k.Reversed(0), rep.Remote}
 	at := m.pending.get(&id)
 	if at == 0 || m.clock.ticks-m.pending.At(at).seen > int64(exchangeTime) {
 		m.stats.Unmatched++
@@ -105,7 +105,7 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 		m.propose(x, &id)
 	case x.responder != responder:
 		m.stats.Conflicts++
-		if forth := id.with(x.responder.qp); !m.confirmed(&forth) {
+		if forth := id.WithQP(x.responder.qp); !m.confirmed(&forth) {
 			m.disconnect(&id, x)
 			x.contested = true
 		}
@@ -132,7 +132,7 @@ func (m *Map) confirmed(k *key) bool {
 // CM messages can be forged by anybody who is not on the path, so they displace
 // neither. In all cases the first PSN of each direction is remembered, so that
 // data which begins there can confirm the exchange.
-func (m *Map) propose(x *exchange, id *key) {
+func (m *Map) propose(x *exchange, id *numbered) {
 	a := announcement{exchange: *x, id: *id}
 	forth, back := a.links()
 	var held bool
@@ -195,14 +195,14 @@ func (e *pair) rivals(psn uint32) bool {
 // find their exchange however many others are there.
 type announcement struct {
 	exchange
-	id    key // of the exchange
+	id    numbered // of the exchange
 	srcQP uint32
 	doubt bool // another exchange announced the same PSN for a different queue pair
 }
 
 // announce remembers what an exchange says of one direction.
 func (m *Map) announce(l *link, a *announcement) {
-	k := l.key.at(l.pair.life.next)
+	k := numbered{l.key, l.pair.life.next}
 	at := m.announced.get(&k)
 	if at != 0 {
 		was := m.announced.At(at)
@@ -223,7 +223,7 @@ func (m *Map) announce(l *link, a *announcement) {
 // announcement returns the slot of the exchange that announced this PSN as the
 // first of a flow; 0 if there is none, or none that is believed.
 func (m *Map) announcement(k *key, psn uint32) uint32 {
-	named := k.at(psn)
+	named := numbered{*k, psn}
 	at := m.announced.get(&named)
 	if at == 0 || m.announced.At(at).doubt || m.clock.ticks-m.announced.At(at).seen > int64(m.cfg.Idle) {
 		return 0
@@ -234,19 +234,12 @@ func (m *Map) announcement(k *key, psn uint32) uint32 {
 // named returns the source queue pair of the flow that an announcement is about.
 func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 
-// at returns the key of the announcement for a flow that begins with a PSN.
-func (k *key) at(psn uint32) key {
-	out := *k
-	out.QP |= psn
-	return out
-}
-
 // links returns what an exchange says of both directions. The first PSN of the
 // requester is in the REP, that of the responder in the REQ.
 func (a *announcement) links() (forth, back link) {
 	x := &a.exchange
 	common := pair{pkey: x.pkey, mtu: x.mtu, transport: x.transport, from: CM}
-	forth, back = link{a.id.with(x.responder.qp), common}, link{a.id.back(x.requester.qp), common}
+	forth, back = link{a.id.WithQP(x.responder.qp), common}, link{a.id.Reversed(x.requester.qp), common}
 	forth.pair.srcQP, forth.pair.life = x.requester.qp, announce(x.responder.psn, x.transport)
 	forth.pair.local, forth.pair.remote = x.requester.commID, x.responder.commID
 	back.pair.srcQP, back.pair.life = x.responder.qp, announce(x.requester.psn, x.transport)
@@ -271,12 +264,12 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 }
 
 // disconnect removes the pairs that an exchange made, and its announcements.
-func (m *Map) disconnect(id *key, x *exchange) {
+func (m *Map) disconnect(id *numbered, x *exchange) {
 	a := announcement{exchange: *x, id: *id}
 	forth, back := a.links()
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
-		k := l.key.at(l.pair.life.next)
+		k := numbered{l.key, l.pair.life.next}
 		if at := m.announced.get(&k); at != 0 && m.announced.At(at).responder == x.responder {
 			m.announced.Remove(at)
 		}
@@ -302,13 +295,13 @@ func (m *Map) end(k *key, local, remote uint32) bool {
 // observeDREQ ends the pairs of a connection, if the addresses, both
 // communication ids and the queue pair are its own.
 func (m *Map) observeDREQ(dreq *Exchange, k *key) {
-	forth := k.with(dreq.QP)
+	forth := k.WithQP(dreq.QP)
 	at := m.find(&forth)
 	if at == 0 {
 		m.stats.Unmatched++
 		return
 	}
-	back := forth.back(m.pairs.At(at).srcQP)
+	back := forth.Reversed(m.pairs.At(at).srcQP)
 	if !m.end(&forth, dreq.Local, dreq.Remote) {
 		m.stats.Unmatched++
 		return
@@ -321,8 +314,8 @@ func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 // sent the message, and the pairs that it made. Both ids must match, as an
 // attacker does not know them; a REQ without its REP has only one.
 func (m *Map) forget(local, remote uint32, k *key) bool {
-	mine, theirs := k.with(local), k.back(remote)
-	for _, id := range [...]*key{&mine, &theirs} {
+	mine, theirs := numbered{k.WithQP(0), local}, numbered{k.Reversed(0), remote}
+	for _, id := range [...]*numbered{&mine, &theirs} {
 		at := m.pending.get(id)
 		if at == 0 {
 			continue

@@ -141,9 +141,9 @@ func transportOf(req *cm.REQ) (t bth.Transport, known bool) {
 
 // key returns what names the packet's own flow.
 func (o *Observation) key() key {
-	k := key{flowtable.Key{Src: o.Src, Dst: o.Dst, Domain: o.Domain}, o.DestQP}
+	k := key{Src: o.Src, Dst: o.Dst, QP: o.DestQP & flowtable.MaxQP, Domain: o.Domain}
 	if o.IPv4 {
-		k.QP = flowtable.SrcIPv4 | flowtable.DstIPv4
+		k.QP |= flowtable.SrcIPv4 | flowtable.DstIPv4
 	}
 	return k
 }

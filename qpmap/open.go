@@ -175,7 +175,7 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	if m.answered(at) && !m.pairs.At(at).quiet(now) {
 		return false
 	}
-	back := k.back(m.named(named))
+	back := k.Reversed(m.named(named))
 	return m.yields(at, run) && m.yields(m.find(&back), run)
 }
 

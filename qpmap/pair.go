@@ -82,8 +82,8 @@ func (m *Map) find(k *key) uint32 {
 // mate returns the slot of the pair of the other direction.
 func (m *Map) mate(at uint32) uint32 {
 	k := m.pairs.Key(at)
-	back := k.back(m.pairs.At(at).srcQP)
-	if mate := m.find(&back); mate != 0 && m.pairs.At(mate).srcQP == k.id {
+	back := k.Reversed(m.pairs.At(at).srcQP)
+	if mate := m.find(&back); mate != 0 && m.pairs.At(mate).srcQP == k.DestQP() {
 		return mate
 	}
 	return 0

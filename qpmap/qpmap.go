@@ -180,8 +180,8 @@ type Map struct {
 	stats Stats
 
 	pairs     table[pair]
-	pending   table[exchange]
-	announced table[announcement]
+	pending   exchanges[exchange]
+	announced exchanges[announcement]
 	open      table[open]
 	recent    recent
 	ports     recent       // the same by UDP source port, with Config.Ports
@@ -201,8 +201,8 @@ func New(cfg Config) *Map {
 		cfg:       cfg,
 		clock:     clock{ticks: 1 << 20},
 		pairs:     newTable[pair](cfg.MaxPairs, cfg.Grow),
-		pending:   newTable[exchange](cfg.MaxPending, cfg.Grow),
-		announced: newTable[announcement](2*cfg.MaxPending, cfg.Grow),
+		pending:   newExchanges[exchange](cfg.MaxPending, cfg.Grow),
+		announced: newExchanges[announcement](2*cfg.MaxPending, cfg.Grow),
 		open:      newTable[open](cfg.MaxOpen, cfg.Grow),
 		recent:    newRecent(requestsPerFlow*cfg.MaxOpen, seed, cfg.Grow),
 	}
@@ -232,7 +232,7 @@ func (m *Map) Learn(o *Observation, now time.Time) {
 	}
 	k := o.key()
 	switch {
-	case k.id <= managementQP:
+	case k.DestQP() <= managementQP:
 		m.observeCM(o, &k)
 	case op.Headers().Has(bth.HasDETH):
 		m.observeDatagram(o, &k)
@@ -303,7 +303,7 @@ func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
 	case !response(h.Opcode):
 		return !e.life.known || e.life.contains(h.PSN, t)
 	}
-	forth := k.back(e.srcQP)
+	forth := k.Reversed(e.srcQP)
 	to := m.pairs.get(&forth)
 	return to != 0 && m.pairs.At(to).life.answers(h.PSN, t)
 }
@@ -399,7 +399,7 @@ func (m *Map) All() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for at := range m.pairs.All() {
 			k := m.pairs.Key(at)
-			if p, err := m.sender(k); err == nil && !yield(k.public(), p) {
+			if p, err := m.sender(k); err == nil && !yield(public(k), p) {
 				return
 			}
 		}
@@ -411,7 +411,7 @@ func (m *Map) All() iter.Seq2[Key, Pair] {
 func (m *Map) Learned() iter.Seq2[Key, Pair] {
 	return func(yield func(Key, Pair) bool) {
 		for _, at := range m.learned[:m.learnedCount] {
-			if !yield(m.pairs.Key(at).public(), m.pair(m.pairs.At(at))) {
+			if !yield(public(m.pairs.Key(at)), m.pair(m.pairs.At(at))) {
 				return
 			}
 		}
@@ -427,10 +427,10 @@ func (m *Map) Asked() [4]uint32 { return m.users }
 // pairs these were. Calling it is optional: it only makes room early.
 func (m *Map) Expire(now time.Time) int {
 	m.clock.set(now)
-	pairs := m.pairs.expire(m.idle)
-	m.pending.expire(func(x *exchange) bool { return m.past(x.seen) })
-	m.announced.expire(func(a *announcement) bool { return m.past(a.seen) })
-	m.open.expire(func(o *open) bool { return m.past(o.seen) })
+	pairs := m.pairs.Expire(m.idle)
+	m.pending.Expire(func(x *exchange) bool { return m.past(x.seen) })
+	m.announced.Expire(func(a *announcement) bool { return m.past(a.seen) })
+	m.open.Expire(func(o *open) bool { return m.past(o.seen) })
 	m.stats.Expired += uint64(pairs)
 	return pairs
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
 )
 
@@ -55,7 +56,8 @@ var noRequests [1][ways]request
 // addresses, and the set of its requests with this PSN. The UDP source port is part
 // of the hash; it is 0 where ports do not count.
 func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
-	h := hash.Mix(k.Key.Hash(r.seed)^uint64(t)<<16^uint64(port), r.seed|1)
+	others := k.QP&^flowtable.MaxQP | uint32(t)<<16 | uint32(port)
+	h := hash.Mix(hash.Addresses(&k.Src, &k.Dst, r.seed)^(uint64(k.Domain)<<32|uint64(others)), r.seed|1)
 	return uint32(h>>32) | 1, &r.sets[hash.Mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
 }
 
@@ -66,11 +68,11 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 		r.sets = make([][ways]request, r.most)
 	}
 	flow, set := r.find(k, psn, t, port)
-	q := request{flow: flow, qp: k.id, psn: psn, at: now}
+	q := request{flow: flow, qp: k.DestQP(), psn: psn, at: now}
 	victim := &set[0]
 	for i := range set {
 		w := &set[i]
-		if w.flow == flow && w.psn&psnMask == psn && w.qp == k.id { // the same again
+		if w.flow == flow && w.psn&psnMask == psn && w.qp == k.DestQP() { // the same again
 			victim = w
 			break
 		}
@@ -80,7 +82,7 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 	}
 	if victim.flow == flow && victim.psn&psnMask == psn && within(long, victim.at, now) {
 		q.psn |= victim.psn & crowded
-		if victim.qp != k.id {
+		if victim.qp != k.DestQP() {
 			q.psn |= crowded
 		}
 	}
@@ -92,7 +94,7 @@ func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32
 func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) (
 	qps [ways]uint32, n int,
 ) {
-	forth := k.back(0)
+	forth := k.Reversed(0)
 	flow, set := r.find(&forth, psn, t, port)
 	for i := range set {
 		w := &set[i]
@@ -112,7 +114,7 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
 	flow, set := r.find(k, psn, t, 0)
 	for i := range set {
-		if w := &set[i]; w.flow == flow && w.psn&psnMask == psn && w.qp == k.id && within(long, w.at, now) {
+		if w := &set[i]; w.flow == flow && w.psn&psnMask == psn && w.qp == k.DestQP() && within(long, w.at, now) {
 			return true
 		}
 	}

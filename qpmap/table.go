@@ -6,61 +6,67 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// key is a [Key] without pointers. Its QP has only flags, and in the key of an announcement also the first PSN.
-type key struct {
-	flowtable.Key
-	id uint32 // queue pair, or for a pending CM exchange the requester's communication id
+// key is a [Key] without pointers.
+type key = flowtable.Key
+
+// notAQP marks the key of a flow whose queue pair has more than 24 bits. No table has such a key.
+const notAQP = 1 << 24
+
+func keyOf(k Key) key {
+	out := flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain)
+	if k.DestQP > flowtable.MaxQP {
+		out.QP |= notAQP
+	}
+	return out
 }
 
-func keyOf(k Key) key { return key{flowtable.KeyOf(k.Src, k.Dst, 0, k.Domain), k.DestQP} }
-
-// back returns the key of the opposite direction.
-func (k *key) back(id uint32) key { return key{k.Reversed(0), id} }
-
-// with returns the key with another queue pair at the same destination.
-func (k *key) with(id uint32) key { return key{k.WithQP(0), id} }
-
-func (k *key) public() Key {
+func public(k *key) Key {
 	src, dst := k.Addrs()
-	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.id}, k.Domain}
+	return Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.DestQP()}, k.Domain}
 }
 
-// hash returns a hash of the whole key; without the seed an attacker cannot choose keys that collide.
-func (k *key) hash(seed uint64) uint64 {
-	return hash.Mix(k.Key.Hash(seed)^uint64(k.id), seed^0xA0761D6478BD642F)
+// numbered is a key and a number: of an announcement the flow and its first PSN; of a pending CM exchange the
+// addresses, as the REQ has them, and the requester's communication id.
+type numbered struct {
+	key
+	number uint32
 }
 
-// A table is a [flowtable.Table] whose keys it hashes itself.
+// Hash returns a hash of the whole key; without the seed an attacker cannot choose keys that collide.
+func (k *numbered) Hash(seed uint64) uint64 {
+	return hash.Mix(k.key.Hash(seed)^uint64(k.number), seed^0xA0761D6478BD642F)
+}
+
+// A table is a [flowtable.Table] of flows.
 type table[V any] struct{ flowtable.Table[key, V] }
 
 func newTable[V any](entries int, grow bool) table[V] {
-	return table[V]{flowtable.New[key, V](entries, grow, (*key).hash)}
+	return table[V]{flowtable.New[key, V](entries, grow, (*key).Hash)}
 }
 
 // get returns the id of the entry with this key, 0 when there is none.
 func (t *table[V]) get(k *key) uint32 {
-	_, id := t.Find(k, k.hash(t.Seed))
+	_, id := t.Find(k, k.Hash(t.Seed))
 	return id
 }
 
 // add adds an entry as the newest of a list, and returns 0 if the table is full. The key must be new.
-func (t *table[V]) add(k *key, list uint32) uint32 { return t.Add(k, k.hash(t.Seed), list) }
+func (t *table[V]) add(k *key, list uint32) uint32 { return t.Add(k, k.Hash(t.Seed), list) }
 
 // put is add to list 0, which evicts the oldest entry of a full table.
-func (t *table[V]) put(k *key) uint32 {
-	if t.Full() {
-		t.Remove(t.Oldest(0))
-	}
-	return t.add(k, 0)
+func (t *table[V]) put(k *key) uint32 { return t.Put(k, k.Hash(t.Seed)) }
+
+// An exchanges is a [flowtable.Table] of what CM messages said.
+type exchanges[V any] struct{ flowtable.Table[numbered, V] }
+
+func newExchanges[V any](entries int, grow bool) exchanges[V] {
+	return exchanges[V]{flowtable.New[numbered, V](entries, grow, (*numbered).Hash)}
 }
 
-// expire removes the entries that are past, and returns how many.
-func (t *table[V]) expire(past func(*V) bool) (n int) {
-	for id := range t.All() {
-		if past(t.At(id)) {
-			t.Remove(id)
-			n++
-		}
-	}
-	return n
+// get and put are those of a table.
+func (t *exchanges[V]) get(k *numbered) uint32 {
+	_, id := t.Find(k, k.Hash(t.Seed))
+	return id
 }
+
+func (t *exchanges[V]) put(k *numbered) uint32 { return t.Put(k, k.Hash(t.Seed)) }

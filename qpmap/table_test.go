@@ -15,13 +15,13 @@ import (
 // seed can choose keys that collide.
 func TestHash(t *testing.T) {
 	seed := rand.Uint64()
-	seen := map[uint64]key{}
+	seen := map[uint64]numbered{}
 	for _, half := range []uint64{0, 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93} {
 		for i := range uint64(1000) {
 			for n := range 4 { // the half that is the same
 				halves := [4]uint64{i, i, i, i}
 				halves[n] = half
-				k := key{id: 17}
+				k := numbered{key{QP: 17}, 18}
 				for j, h := range halves {
 					if j < 2 {
 						binary.LittleEndian.PutUint64(k.Src[8*j:], h)
@@ -29,8 +29,8 @@ func TestHash(t *testing.T) {
 						binary.LittleEndian.PutUint64(k.Dst[8*j-16:], h)
 					}
 				}
-				h := k.hash(seed)
-				require.True(t, seen[h] == key{} || seen[h] == k, k)
+				h := k.Hash(seed)
+				require.True(t, seen[h] == numbered{} || seen[h] == k, k)
 				seen[h] = k
 			}
 		}
@@ -51,8 +51,8 @@ func TestPublicKey(t *testing.T) {
 				require.NoError(t, m.Add(k, Pair{SrcQP: 18}))
 				want[k] = true
 				back := keyOf(k)
-				back = back.back(99)
-				require.Equal(t, Key{rocev2.FlowKey{Src: dst, Dst: src, DestQP: 99}, domain}, back.public())
+				back = back.Reversed(99)
+				require.Equal(t, Key{rocev2.FlowKey{Src: dst, Dst: src, DestQP: 99}, domain}, public(&back))
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func TestWhoMakesRoom(t *testing.T) {
 
 // In a full set the request of longest ago makes room.
 func TestOldestRequestGoes(t *testing.T) {
-	r, k := newRecent(ways, 1, false), key{id: 17}
+	r, k := newRecent(ways, 1, false), key{QP: 17}
 	for psn := range uint32(20) {
 		r.add(&k, psn, bth.TransportRC, 0, int32(psn), time.Second)
 		for old := range psn + 1 {

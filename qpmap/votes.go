@@ -108,7 +108,7 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 	}
 	m.users = users
 	for _, qp := range users[:n] {
-		forth := k.back(qp)
+		forth := k.Reversed(qp)
 		if m.vote(&forth, k, o, n == 1) {
 			return
 		}
@@ -116,7 +116,7 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 	if m.cfg.Ports {
 		users, n = m.ports.users(k, o.PSN, transport, o.SrcPort, now, long)
 		for _, qp := range users[:n] {
-			forth := k.back(qp)
+			forth := k.Reversed(qp)
 			if m.votePort(&forth, k, o) {
 				return
 			}
@@ -169,7 +169,7 @@ func (m *Map) asked(at uint32, o *Observation) bool {
 func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
 	k, t, now := m.pairs.Key(at), o.Opcode.Transport(), m.now()
 	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
-	if n != 1 || users[0] != m.pairs.Key(to).id {
+	if n != 1 || users[0] != m.pairs.Key(to).DestQP() {
 		return false
 	}
 	_, n = m.recent.users(k, o.PSN, t, 0, now, m.clock.answerTime())
@@ -182,10 +182,10 @@ func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
 // other flow used the PSN.
 func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
-	if a != 0 && b != 0 && m.pairs.At(a).srcQP == back.id && m.pairs.At(b).srcQP == forth.id {
+	if a != 0 && b != 0 && m.pairs.At(a).srcQP == back.DestQP() && m.pairs.At(b).srcQP == forth.DestQP() {
 		return alone && m.goesOn(a, b, o)
 	}
-	if m.given(a, back.id) { // no votes replace what the operator has given
+	if m.given(a, back.DestQP()) { // no votes replace what the operator has given
 		return false
 	}
 	to := m.openFlow(forth)
@@ -198,16 +198,16 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 		f.mtu = mtu
 	}
 	follows := m.follows(forth, f, o)
-	x, y := f.tally.vote(back.id, o.PSN, follows, m.now()), g.tally.vote(forth.id, o.PSN, follows, m.now())
-	if a != 0 && m.pairs.At(a).srcQP != back.id {
+	x, y := f.tally.vote(back.DestQP(), o.PSN, follows, m.now()), g.tally.vote(forth.DestQP(), o.PSN, follows, m.now())
+	if a != 0 && m.pairs.At(a).srcQP != back.DestQP() {
 		m.question(a, x, o)
 	}
-	if x == nil || !m.gone(a, back.id, x) || !m.gone(b, forth.id, y) {
+	if x == nil || !m.gone(a, back.DestQP(), x) || !m.gone(b, forth.DestQP(), y) {
 		return false
 	}
 	switch at := m.begun(forth, f, o.PSN); {
 	case at == 0:
-	case m.named(at) != back.id:
+	case m.named(at) != back.DestQP():
 		return false // CM says that another queue pair sends these requests
 	case (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes:
 		return false // a single answer does not displace a connection that was answered
@@ -216,7 +216,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 		m.adopt(at, o, x.votes)
 		return true
 	}
-	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != forth.id {
+	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != forth.DestQP() {
 		return false // CM says so of the requests of the other direction
 	}
 	if !f.tally.elects(x, &m.cfg) || !g.tally.elects(y, &m.cfg) {
@@ -249,7 +249,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 		return false
 	}
 	follows := m.follows(forth, f, o)
-	x, y := f.byPort.vote(back.id, o.PSN, follows, m.now()), g.byPort.vote(forth.id, o.PSN, follows, m.now())
+	x, y := f.byPort.vote(back.DestQP(), o.PSN, follows, m.now()), g.byPort.vote(forth.DestQP(), o.PSN, follows, m.now())
 	if !f.byPort.elects(x, &m.cfg) || !g.byPort.elects(y, &m.cfg) {
 		return false
 	}
@@ -263,10 +263,10 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
 	to := link{*forth, pair{
-		srcQP: back.id, from: from, transport: t, pkey: f.pkey, mtu: mtu, requested: f.requested,
+		srcQP: back.DestQP(), from: from, transport: t, pkey: f.pkey, mtu: mtu, requested: f.requested,
 		life: answered(o, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
-	other := link{*back, pair{srcQP: forth.id, from: from, transport: t, pkey: g.pkey, mtu: mtu,
+	other := link{*back, pair{srcQP: forth.DestQP(), from: from, transport: t, pkey: g.pkey, mtu: mtu,
 		requested: g.requested}}
 	for _, l := range [...]*link{&to, &other} {
 		if l.pair.pkey == 0 {

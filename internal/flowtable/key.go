@@ -46,14 +46,17 @@ func (k *Key) Addrs() (src, dst netip.Addr) {
 	return src, dst
 }
 
-// Reversed returns the key of the opposite direction, whose destination is a queue pair (24 bits) at the source.
+// DestQP returns the queue pair.
+func (k *Key) DestQP() uint32 { return k.QP & MaxQP }
+
+// Reversed returns the key of the opposite direction, whose destination is a queue pair at the source.
 func (k *Key) Reversed(qp uint32) Key {
-	return Key{k.Dst, k.Src, k.QP&SrcIPv4>>1 | k.QP&DstIPv4<<1 | qp, k.Domain}
+	return Key{k.Dst, k.Src, k.QP&SrcIPv4>>1 | k.QP&DstIPv4<<1 | qp&MaxQP, k.Domain}
 }
 
-// WithQP returns the key of the flow to another queue pair (24 bits) at the same destination.
+// WithQP returns the key of the flow to another queue pair at the same destination.
 func (k *Key) WithQP(qp uint32) Key {
-	return Key{k.Src, k.Dst, k.QP&(SrcIPv4|DstIPv4) | qp, k.Domain}
+	return Key{k.Src, k.Dst, k.QP&(SrcIPv4|DstIPv4) | qp&MaxQP, k.Domain}
 }
 
 // Hash returns a hash of the whole key. Without knowing the seed an attacker cannot choose keys that collide.

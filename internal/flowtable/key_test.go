@@ -23,10 +23,12 @@ func TestKey(t *testing.T) {
 					seen[k] = true
 					gotSrc, gotDst := k.Addrs()
 					require.Equal(t, []netip.Addr{src, dst}, []netip.Addr{gotSrc, gotDst})
-					require.Equal(t, qp, k.QP&MaxQP)
+					require.Equal(t, qp, k.DestQP())
 					require.Equal(t, k, KeyOf(src, dst, qp|1<<24|1<<31, domain))
 					require.Equal(t, KeyOf(dst, src, 99, domain), k.Reversed(99))
+					require.Equal(t, k.Reversed(99), k.Reversed(99|1<<24|1<<31))
 					require.Equal(t, KeyOf(src, dst, 99, domain), k.WithQP(99))
+					require.Equal(t, k.WithQP(99), k.WithQP(99|1<<24|1<<31))
 				}
 			}
 		}

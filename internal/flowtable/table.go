@@ -63,7 +63,10 @@ func New[K comparable, V any](most int, grow bool, hash func(k *K, seed uint64) 
 	return t
 }
 
-func (t *Table[K, V]) entry(id uint32) *entry[K, V] { return &t.blocks[id>>t.shift][id&(1<<t.shift-1)] }
+func (t *Table[K, V]) entry(id uint32) *entry[K, V] {
+	shift := t.shift & 31 // as it is; so the compiler knows, too
+	return &t.blocks[id>>shift][id&(1<<shift-1)]
+}
 
 // extend returns the id of an entry that was never used.
 func (t *Table[K, V]) extend() uint32 {
@@ -109,11 +112,20 @@ func (t *Table[K, V]) Find(k *K, hash uint64) (*V, uint32) {
 			return nil, 0
 		}
 		if p.hash == uint32(hash) {
-			if e := t.entry(p.id); e.key == *k {
+			if e := t.entry(p.id); same(&e.key, k) {
 				return &e.value, p.id
 			}
 		}
 	}
+}
+
+// same is *a == *b. A Key is compared in place, as the compiler would call a function for all of it.
+func same[K comparable](a, b *K) bool {
+	if a, ok := any(a).(*Key); ok {
+		b, _ := any(b).(*Key)
+		return a.QP == b.QP && a.Domain == b.Domain && a.Src == b.Src && a.Dst == b.Dst
+	}
+	return *a == *b
 }
 
 // Add adds a zero value as the newest of a list, and returns its id; 0 if the table is full. The table must not
@@ -142,6 +154,14 @@ func (t *Table[K, V]) Add(k *K, hash uint64, list uint32) uint32 {
 	t.entry(id).key = *k
 	t.link(id, list)
 	return id
+}
+
+// Put is Add to list 0, where the oldest value of that list makes room if the table is full.
+func (t *Table[K, V]) Put(k *K, hash uint64) uint32 {
+	if t.Full() {
+		t.Remove(t.Oldest(0))
+	}
+	return t.Add(k, hash, 0)
 }
 
 func (t *Table[K, V]) put(p place) {
@@ -221,6 +241,17 @@ func (t *Table[K, V]) All() iter.Seq[uint32] {
 			}
 		}
 	}
+}
+
+// Expire removes the values that are past, and returns how many.
+func (t *Table[K, V]) Expire(past func(*V) bool) (n int) {
+	for id := range t.All() {
+		if past(t.At(id)) {
+			t.Remove(id)
+			n++
+		}
+	}
+	return n
 }
 
 func (t *Table[K, V]) link(id, list uint32) {
