@@ -256,7 +256,7 @@ const managementQP = 1
 // nothing.
 func (m *Map) SourceQP(k Key, now time.Time) (Pair, error) {
 	m.clock.set(now)
-	key := keyOf(k)
+	key := keyOf(&k)
 	return m.sender(&key)
 }
 
@@ -282,7 +282,7 @@ func (m *Map) sender(k *key) (Pair, error) {
 // one: for a message about an earlier packet, such as the invoking packet of PROXY.
 func (m *Map) SourceQPOf(k Key, h *bth.Header, now time.Time) (Pair, error) {
 	m.clock.set(now)
-	key := keyOf(k)
+	key := keyOf(&k)
 	e, err := m.lookUp(&key)
 	if err != nil {
 		return Pair{}, err
@@ -356,7 +356,7 @@ func (m *Map) Add(k Key, p Pair) error {
 		return errQPRange
 	}
 	given := p.From == 0 || p.From == Given
-	key := keyOf(k)
+	key := keyOf(&k)
 	if at := m.pairs.get(&key); at != 0 {
 		m.pairs.Remove(at)
 	}
@@ -385,7 +385,7 @@ func (m *Map) Add(k Key, p Pair) error {
 // Remove forgets the pair of a flow, also a given one, and tells whether there was
 // one.
 func (m *Map) Remove(k Key) bool {
-	key := keyOf(k)
+	key := keyOf(&k)
 	at := m.pairs.get(&key)
 	if at != 0 {
 		m.pairs.Remove(at)

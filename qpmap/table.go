@@ -9,16 +9,7 @@ import (
 // key is a [Key] without pointers.
 type key = flowtable.Key
 
-// notAQP marks the key of a flow whose queue pair has more than 24 bits. No table has such a key.
-const notAQP = 1 << 24
-
-func keyOf(k Key) key {
-	out := flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain)
-	if k.DestQP > flowtable.MaxQP {
-		out.QP |= notAQP
-	}
-	return out
-}
+func keyOf(k *Key) key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
 
 func public(k *key) Key {
 	src, dst := k.Addrs()

@@ -50,7 +50,7 @@ func TestPublicKey(t *testing.T) {
 				k := Key{rocev2.FlowKey{Src: src, Dst: dst, DestQP: 17}, domain}
 				require.NoError(t, m.Add(k, Pair{SrcQP: 18}))
 				want[k] = true
-				back := keyOf(k)
+				back := keyOf(&k)
 				back = back.Reversed(99)
 				require.Equal(t, Key{rocev2.FlowKey{Src: dst, Dst: src, DestQP: 99}, domain}, public(&back))
 			}

@@ -15,16 +15,16 @@ type Key struct {
 	Domain   uint32
 }
 
-// The parts of Key.QP. Callers may use the six upper bits that have no name here.
+// The parts of Key.QP. Callers may use bits 25 to 29, which have no name here.
 const (
 	MaxQP   = 1<<24 - 1
 	SrcIPv4 = 1 << 31
 	DstIPv4 = 1 << 30
 )
 
-// KeyOf returns the key of a flow. It ignores the upper eight bits of qp.
+// KeyOf returns the key of a flow. A qp of more than 24 bits, as no packet has, gives the key of no flow.
 func KeyOf(src, dst netip.Addr, qp, domain uint32) (k Key) {
-	k.Src, k.Dst, k.QP, k.Domain = src.As16(), dst.As16(), qp&MaxQP, domain
+	k.Src, k.Dst, k.QP, k.Domain = src.As16(), dst.As16(), min(qp, MaxQP+1), domain
 	if src.Is4() {
 		k.QP |= SrcIPv4
 	}
