@@ -249,7 +249,8 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 		return false
 	}
 	follows := m.follows(forth, f, o)
-	x, y := f.byPort.vote(back.DestQP(), o.PSN, follows, m.now()), g.byPort.vote(forth.DestQP(), o.PSN, follows, m.now())
+	x := f.byPort.vote(back.DestQP(), o.PSN, follows, m.now())
+	y := g.byPort.vote(forth.DestQP(), o.PSN, follows, m.now())
 	if !f.byPort.elects(x, &m.cfg) || !g.byPort.elects(y, &m.cfg) {
 		return false
 	}
