@@ -5,31 +5,30 @@ package qpmap
 // seen within Idle, the source is ambiguous. A datagram to the receiver of a
 // connection that is in use is a stray, and does not replace its pair.
 func (m *Map) observeDatagram(o *Observation, k *key) {
-	at := m.find(k)
-	if at != 0 && m.pairs.At(at).from != UD {
-		switch e := m.pairs.At(at); {
+	e := m.find(k)
+	if e != nil && e.from != UD {
+		switch {
 		case e.from == Given:
 			return
 		case !e.quiet(m.now()):
 			e.stray = true
 			return
 		}
-		m.drop(at)
+		m.drop(e)
 		m.stats.NewLives++
-		at = 0
+		e = nil
 	}
-	if at == 0 {
-		if at = m.makePair(k, unsettled); at == 0 {
+	if e == nil {
+		if e = m.makePair(k, unsettled); e == nil {
 			return
 		}
 		m.stats.UD++
-		m.learned[0], m.learnedCount = at, 1
-		*m.pairs.At(at) = pair{srcQP: o.SrcQP, from: UD, transport: o.Opcode.Transport()}
+		m.learned[0], m.learnedCount = e.id, 1
+		e.set(pair{srcQP: o.SrcQP, from: UD, transport: o.Opcode.Transport()})
 	}
-	e := m.pairs.At(at)
 	if e.srcQP != o.SrcQP {
 		e.srcQP, e.otherSeen = o.SrcQP, moment(e.seen)
 	}
-	m.use(at)
+	m.use(e)
 	e.pkey = o.PKey
 }

@@ -117,14 +117,14 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 
 // confirmedAs tells whether data has confirmed that a flow has this source.
 func (m *Map) confirmedAs(k *key, srcQP uint32) bool {
-	at := m.find(k)
-	return at != 0 && m.pairs.At(at).confirmed != 0 && m.pairs.At(at).srcQP == srcQP
+	e := m.find(k)
+	return e != nil && e.confirmed != 0 && e.srcQP == srcQP
 }
 
 // confirmed tells whether data has confirmed the pair of a flow.
 func (m *Map) confirmed(k *key) bool {
-	at := m.find(k)
-	return at != 0 && m.pairs.At(at).confirmed != 0
+	e := m.find(k)
+	return e != nil && e.confirmed != 0
 }
 
 // propose makes the pairs of an exchange, unless that contradicts a pair which
@@ -138,11 +138,10 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	var held bool
 	for _, l := range [...]*link{&forth, &back} {
 		m.announce(l, &a)
-		if pair := m.find(&l.key); pair != 0 {
-			e := m.pairs.At(pair)
+		if e := m.find(&l.key); e != nil {
 			held = held || e.confirmed != 0 && !(e.from == Given && e.srcQP == l.pair.srcQP)
-		} else if open := m.open.get(&l.key); open != 0 {
-			held = held || m.open.At(open).another(l.pair.life.next, m.now())
+		} else if f := m.open.find(&l.key); f != nil {
+			held = held || f.another(l.pair.life.next, m.now())
 		}
 	}
 	if !held {
@@ -152,20 +151,18 @@ func (m *Map) propose(x *exchange, id *numbered) {
 	m.stats.Conflicts++
 	m.unanswered = min(m.unanswered, 1<<16) + 1
 	for _, l := range [...]*link{&forth, &back} {
-		if pair := m.find(&l.key); pair != 0 {
-			e := m.pairs.At(pair)
+		if e := m.find(&l.key); e != nil {
 			e.challenge(l, m.now())
 			other := &back
 			if l == other {
 				other = &forth
 			}
-			if mate := m.mate(pair); l.pair.srcQP != e.srcQP && mate != 0 &&
-				m.pairs.At(mate).life.contains(other.pair.life.next, e.transport) {
+			if mate := m.mate(e); l.pair.srcQP != e.srcQP && mate != nil &&
+				mate.life.contains(other.pair.life.next, e.transport) {
 				e.shared, e.contest = true, m.now()
 			}
 		}
-		at := m.openFlow(&l.key)
-		f := m.open.At(at)
+		f := m.openFlow(&l.key)
 		f.named, f.begun, f.start = true, false, l.pair.life.next
 	}
 }
@@ -279,15 +276,11 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 // end forgets a pair that CM made with these communication ids, and tells
 // whether there was one.
 func (m *Map) end(k *key, local, remote uint32) bool {
-	at := m.find(k)
-	if at == 0 {
+	e := m.find(k)
+	if e == nil || e.from != CM || e.local != local || e.remote != remote {
 		return false
 	}
-	e := m.pairs.At(at)
-	if e.from != CM || e.local != local || e.remote != remote {
-		return false
-	}
-	m.pairs.Remove(at)
+	m.pairs.Remove(e.id)
 	m.stats.Ended++
 	return true
 }
@@ -296,12 +289,10 @@ func (m *Map) end(k *key, local, remote uint32) bool {
 // communication ids and the queue pair are its own.
 func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 	forth := k.WithQP(dreq.QP)
-	at := m.find(&forth)
-	if at == 0 {
-		m.stats.Unmatched++
-		return
+	var back key
+	if e := m.find(&forth); e != nil {
+		back = forth.Reversed(e.srcQP)
 	}
-	back := forth.Reversed(m.pairs.At(at).srcQP)
 	if !m.end(&forth, dreq.Local, dreq.Remote) {
 		m.stats.Unmatched++
 		return

@@ -17,28 +17,33 @@ type open struct {
 	tally, byPort tally
 }
 
-// openFlow returns the slot of the open flow of this key. It makes one if needed, in
-// a full table in the place of the one used longest ago: a pointer to another open
-// flow may not be kept across the call.
-func (m *Map) openFlow(k *key) uint32 {
-	at := m.open.get(k)
-	switch {
-	case at == 0:
-		at = m.open.put(k)
-	case m.past(m.open.At(at).seen):
-		*m.open.At(at) = open{}
-		m.open.Renew(at, 0)
-	default:
-		m.open.Renew(at, 0)
+// openFlow returns the open flow of this key. It makes one if needed, in a full
+// table in the place of the one used longest ago: a pointer to another open flow
+// may not be kept across the call,
+// but for the newest.
+func (m *Map) openFlow(k *key) *open {
+	hash := k.Hash(m.open.Seed)
+	f, id := m.open.Find(k, hash)
+	if f == nil {
+		f = m.open.At(m.open.Put(k, hash))
+	} else {
+		if m.past(f.seen) {
+			*f = open{}
+		}
+		m.open.Renew(id, 0)
 	}
-	m.open.At(at).seen = m.clock.ticks
-	return at
+	f.seen = m.clock.ticks
+	return f
 }
 
-func (m *Map) closeFlow(k *key) {
-	if at := m.open.get(k); at != 0 {
-		m.open.Remove(at)
+// openBoth returns the open flows of both directions, nil for a queue pair that
+// sends to itself.
+func (m *Map) openBoth(forth, back *key) (f, g *open) {
+	f = m.openFlow(forth) // the newest, and so none that makes room for the other: there are two at least
+	if g = m.openFlow(back); f == g {
+		return nil, nil
 	}
+	return f, g
 }
 
 // follow records a request. A single one elsewhere, such as an attacker sends who
@@ -74,8 +79,7 @@ func (f *open) another(psn uint32, now int32) bool {
 // observeRequest learns from a request whose source queue pair is not in it.
 func (m *Map) observeRequest(o *Observation, k *key) {
 	var mtu uint16
-	if at := m.find(k); at != 0 && m.followPair(at, o) {
-		e := m.pairs.At(at)
+	if e := m.find(k); e != nil && m.followPair(e, o) {
 		if !o.asks() && !e.questioned() {
 			return // a settled pair needs no votes from every request
 		}
@@ -99,17 +103,15 @@ func (m *Map) observeRequest(o *Observation, k *key) {
 // followOpen records a request of a flow without a pair, or outside the life of its
 // pair, and returns the path MTU, 0 if not known.
 func (m *Map) followOpen(k *key, o *Observation) (mtu uint16) {
-	at := m.openFlow(k)
-	f := m.open.At(at)
+	f := m.openFlow(k)
 	if named, start, run := m.begins(k, f, o); named != 0 {
 		f.named, f.begun, f.start = true, true, start
 		if m.believes(k, f, named, run, o) {
 			m.adopt(named, nil, 0)
-			if at := m.find(k); at != 0 && m.followPair(at, o) {
-				return m.pairs.At(at).mtu
+			if e := m.find(k); e != nil && m.followPair(e, o) {
+				return e.mtu
 			}
-			at = m.openFlow(k)
-			f = m.open.At(at)
+			f = m.openFlow(k)
 		}
 	}
 	f.follow(o, m.now())
@@ -164,19 +166,15 @@ func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation
 	if f.another(f.start, now) || m.recent.has(k, (f.start-1)&psnMask, t, now, m.clock.answerTime()) {
 		return false
 	}
-	at := m.find(k)
+	e := m.find(k)
 	if m.unanswered < flood {
-		if at == 0 {
-			return true
-		}
-		e := m.pairs.At(at)
-		return e.from != Given && (e.confirmed == 0 || e.answered == 0 && e.quiet(now))
+		return e == nil || e.from != Given && (e.confirmed == 0 || e.answered == 0 && e.quiet(now))
 	}
-	if m.answered(at) && !m.pairs.At(at).quiet(now) {
+	if e.wasAnswered() && !e.quiet(now) {
 		return false
 	}
 	back := k.Reversed(m.named(named))
-	return m.yields(at, run) && m.yields(m.find(&back), run)
+	return m.yields(e, run) && m.yields(m.find(&back), run)
 }
 
 // flood is how many exchanges, without one that was answered, contradict pairs in
@@ -185,36 +183,28 @@ const flood = 16
 
 // yields tells whether, in a flood of exchanges, a pair (if there is one) is replaced
 // by another connection that has had run requests in a row but no answer.
-func (m *Map) yields(at uint32, run uint16) bool {
-	if at == 0 {
-		return true
-	}
-	e := m.pairs.At(at)
+func (m *Map) yields(e *pair, run uint16) bool {
 	switch {
+	case e == nil:
+		return true
 	case e.from == Given:
 		return false
 	case e.confirmed == 0:
 		return true
-	case m.answered(at), m.answered(m.mate(at)):
+	}
+	mate, requests := m.mate(e), e.life.requests
+	if e.wasAnswered() || mate.wasAnswered() {
 		return run >= inARow
-	default:
-		return run > m.requests(at) || e.quiet(m.now())
 	}
-}
-
-// requests returns how many requests in a row a connection has had at most.
-func (m *Map) requests(at uint32) uint16 {
-	n := m.pairs.At(at).life.requests
-	if mate := m.mate(at); mate != 0 {
-		n = max(n, m.pairs.At(mate).life.requests)
+	if mate != nil {
+		requests = max(requests, mate.life.requests)
 	}
-	return n
+	return run > requests || e.quiet(m.now())
 }
 
 // followPair records a request of a flow that has a pair, and tells whether it
 // belongs to the pair's life.
-func (m *Map) followPair(at uint32, o *Observation) bool {
-	e := m.pairs.At(at)
+func (m *Map) followPair(e *pair, o *Observation) bool {
 	t := o.Opcode.Transport()
 	switch {
 	case e.from == Given:
@@ -230,7 +220,7 @@ func (m *Map) followPair(at uint32, o *Observation) bool {
 		}
 		if e.life.requests == 0 && e.from == CM {
 			// They begin with the announced PSN, unless the request before it was seen, too.
-			e.sure = !m.recent.has(m.pairs.Key(at), (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
+			e.sure = !m.recent.has(m.pairs.Key(e.id), (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
 		}
 		e.life.take(o, e.mtu, m.now())
 	}
@@ -238,14 +228,14 @@ func (m *Map) followPair(at uint32, o *Observation) bool {
 		e.mtu = o.mtu()
 	}
 	e.stray = false
-	m.use(at)
+	m.use(e)
 	e.requested = m.now()
 	if e.from == Votes || e.from == Port {
 		e.pkey = o.PKey
 	}
 	if e.sure && !e.contested {
 		if e.confirmed == 0 {
-			m.confirm(at, m.mate(at), false)
+			m.confirm(e, m.mate(e), false)
 		}
 		e.confirmed = m.now()
 	}

@@ -1,6 +1,7 @@
 package qpmap
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -9,12 +10,13 @@ import (
 
 // pair is what the table of pairs holds.
 type pair struct {
-	seen      int64 // ticks of the last packet that agreed with it
-	life      life  // the requests of the flow
-	confirmed int32 // moment of the last data that agreed: a request of its life, or an answer; 0 never
-	answered  int32 // moment of the last answer; 0 never
-	requested int32 // moment of the last request
-	otherSeen int32 // UD: moment of the last packet of another source queue pair; 0 never
+	id        uint32 // in the table
+	seen      int64  // ticks of the last packet that agreed with it
+	life      life   // the requests of the flow
+	confirmed int32  // moment of the last data that agreed: a request of its life, or an answer; 0 never
+	answered  int32  // moment of the last answer; 0 never
+	requested int32  // moment of the last request
+	otherSeen int32  // UD: moment of the last packet of another source queue pair; 0 never
 	srcQP     uint32
 	local     uint32 // CM: communication id of the flow's sender
 	remote    uint32 // CM: of its receiver
@@ -68,65 +70,68 @@ func (m *Map) past(ticks int64) bool { return m.clock.ticks-ticks > int64(m.cfg.
 
 func (m *Map) idle(e *pair) bool { return e.from != Given && m.past(e.seen) }
 
-// find returns the slot of a pair that is not idle, and forgets one that is.
-func (m *Map) find(k *key) uint32 {
-	at := m.pairs.get(k)
-	if at != 0 && m.idle(m.pairs.At(at)) {
-		m.pairs.Remove(at)
+// find returns the pair of a flow if it is not idle, and forgets one that is.
+func (m *Map) find(k *key) *pair {
+	e := m.pairs.find(k)
+	if e != nil && m.idle(e) {
+		m.pairs.Remove(e.id)
 		m.stats.Expired++
-		return 0
+		return nil
 	}
-	return at
+	return e
 }
 
-// mate returns the slot of the pair of the other direction.
-func (m *Map) mate(at uint32) uint32 {
-	k := m.pairs.Key(at)
-	back := k.Reversed(m.pairs.At(at).srcQP)
-	if mate := m.find(&back); mate != 0 && m.pairs.At(mate).srcQP == k.DestQP() {
+// mate returns the pair of the other direction.
+func (m *Map) mate(e *pair) *pair {
+	k := m.pairs.Key(e.id)
+	back := k.Reversed(e.srcQP)
+	if mate := m.find(&back); mate != nil && mate.srcQP == k.DestQP() {
 		return mate
 	}
-	return 0
+	return nil
 }
 
 // drop forgets a pair and that of the other direction, unless that one is given.
-func (m *Map) drop(at uint32) {
-	if mate := m.mate(at); mate != 0 && mate != at && m.pairs.At(mate).from != Given {
-		m.pairs.Remove(mate)
+func (m *Map) drop(e *pair) {
+	if mate := m.mate(e); mate != nil && mate != e && mate.from != Given {
+		m.pairs.Remove(mate.id)
 	}
-	m.pairs.Remove(at)
+	m.pairs.Remove(e.id)
+}
+
+// set writes a pair in the place of what e was.
+func (e *pair) set(to pair) {
+	to.id = e.id
+	*e = to
 }
 
 // use records that a packet agreed with a pair.
-func (m *Map) use(at uint32) {
-	e := m.pairs.At(at)
+func (m *Map) use(e *pair) {
 	const step = 1 << 27 // ticks; no need to move an entry for each packet
 	if e.seen/step != m.clock.ticks/step {
-		m.pairs.Renew(at, e.list())
+		m.pairs.Renew(e.id, e.list())
 	}
 	e.seen = m.clock.ticks
 }
 
 // confirm records that data confirmed the pairs of both directions. An answer also
 // refutes the evidence for other pairs, which was forged or is outdated.
-func (m *Map) confirm(at, mate uint32, answered bool) {
-	for _, at := range [...]uint32{at, mate} {
-		if at == 0 {
+func (m *Map) confirm(e, mate *pair, answered bool) {
+	for _, e := range [...]*pair{e, mate} {
+		if e == nil {
 			continue
 		}
-		e := m.pairs.At(at)
 		if e.confirmed == 0 {
-			m.pairs.Renew(at, settled)
+			m.pairs.Renew(e.id, settled)
 		}
 		e.confirmed = m.now()
-		m.use(at)
+		m.use(e)
 		if answered {
 			e.rival, e.shared = 0, false
 		}
 		if e.voted && answered {
 			e.voted = false
-			if open := m.open.get(m.pairs.Key(at)); open != 0 {
-				f := m.open.At(open)
+			if f := m.open.find(m.pairs.Key(e.id)); f != nil {
 				f.tally, f.byPort = tally{}, tally{}
 			}
 		}
@@ -143,21 +148,21 @@ type link struct {
 // other queue pairs, except given ones.
 func (m *Map) connect(forth, back link, list uint32) {
 	for _, l := range [...]*link{&forth, &back} {
-		if at := m.find(&l.key); at != 0 && m.pairs.At(at).srcQP != l.pair.srcQP && m.pairs.At(at).from != Given {
-			if m.pairs.At(at).confirmed != 0 {
+		if e := m.find(&l.key); e != nil && e.srcQP != l.pair.srcQP && e.from != Given {
+			if e.confirmed != 0 {
 				m.stats.NewLives++
 			}
-			m.drop(at)
+			m.drop(e)
 		}
 	}
 	a := m.place(&forth.key, list)
 	b := m.place(&back.key, list)
 	if a == b && forth.key != back.key { // there was room for one only: the second evicted the first
-		a = 0
+		a = nil
 	}
-	if a == 0 || b == 0 {
-		if at := max(a, b); at != 0 && m.pairs.At(at).from == 0 {
-			m.pairs.Remove(at)
+	if a == nil || b == nil {
+		if e := cmp.Or(a, b); e != nil && e.from == 0 {
+			m.pairs.Remove(e.id)
 		}
 		return
 	}
@@ -166,23 +171,22 @@ func (m *Map) connect(forth, back link, list uint32) {
 		m.install(b, &back, list)
 	}
 	if forth.pair.answered != 0 || back.pair.answered != 0 { // without an answer the votes still count
-		m.closeFlow(&forth.key)
-		m.closeFlow(&back.key)
+		m.open.remove(&forth.key)
+		m.open.remove(&back.key)
 	}
 }
 
-// place returns the slot of a flow's pair, a new one if it has none.
-func (m *Map) place(k *key, list uint32) uint32 {
-	if at := m.find(k); at != 0 {
-		return at
+// place returns the pair of a flow, a new one if it has none.
+func (m *Map) place(k *key, list uint32) *pair {
+	if e := m.find(k); e != nil {
+		return e
 	}
 	return m.makePair(k, list)
 }
 
-// install writes a pair to its slot. A pair that is known in the same or a better
-// way stays as it is.
-func (m *Map) install(at uint32, l *link, list uint32) {
-	e := m.pairs.At(at)
+// install sets a pair to what a link says. A pair that is known in the same or a
+// better way stays as it is.
+func (m *Map) install(e *pair, l *link, list uint32) {
 	same := e.from != 0 && e.srcQP == l.pair.srcQP
 	if e.from == Given || same && l.pair.from != CM && e.from <= l.pair.from {
 		return
@@ -196,35 +200,37 @@ func (m *Map) install(at uint32, l *link, list uint32) {
 		default:
 			m.stats.Ports++
 		}
-		m.learned[m.learnedCount] = at // one Observe makes one connection
+		m.learned[m.learnedCount] = e.id // one Observe makes one connection
 		m.learnedCount++
 	}
-	*e = l.pair
+	e.set(l.pair)
 	e.seen = m.clock.ticks
 	if list == settled {
 		e.confirmed = m.now()
 	}
-	m.pairs.Renew(at, list)
+	m.pairs.Renew(e.id, list)
 }
 
-// makePair returns a new slot in a list. In a full table it evicts the oldest pair
+// makePair returns a new pair in a list. In a full table it evicts the oldest pair
 // that no data has confirmed or else, see oldestSettled, one that is not in use; it
-// returns 0 if there is none. So a flood of new flows displaces no pair in use.
-func (m *Map) makePair(k *key, list uint32) uint32 {
-	if at := m.pairs.add(k, list); at != 0 {
-		return at
+// returns nil if there is none. So a flood of new flows displaces no pair in use.
+func (m *Map) makePair(k *key, list uint32) *pair {
+	if m.pairs.Full() {
+		victim := m.pairs.Oldest(unsettled)
+		if victim == 0 {
+			victim = m.oldestSettled(list)
+		}
+		if victim == 0 {
+			m.stats.Full++
+			return nil
+		}
+		m.pairs.Remove(victim)
+		m.stats.Evicted++
 	}
-	victim := m.pairs.Oldest(unsettled)
-	if victim == 0 {
-		victim = m.oldestSettled(list)
-	}
-	if victim == 0 {
-		m.stats.Full++
-		return 0
-	}
-	m.pairs.Remove(victim)
-	m.stats.Evicted++
-	return m.pairs.add(k, list)
+	id := m.pairs.Add(k, k.Hash(m.pairs.Seed), list)
+	e := m.pairs.At(id)
+	e.id = id
+	return e
 }
 
 // oldestSettled returns the settled pair to evict for a new one in a list: the oldest

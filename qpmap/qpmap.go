@@ -304,8 +304,8 @@ func (m *Map) explains(k *key, e *pair, h *bth.Header) bool {
 		return !e.life.known || e.life.contains(h.PSN, t)
 	}
 	forth := k.Reversed(e.srcQP)
-	to := m.pairs.get(&forth)
-	return to != 0 && m.pairs.At(to).life.answers(h.PSN, t)
+	to := m.pairs.find(&forth)
+	return to != nil && to.life.answers(h.PSN, t)
 }
 
 // response tells whether an opcode is a response: an acknowledgement or a READ
@@ -316,15 +316,13 @@ func response(op bth.Opcode) bool {
 
 // lookUp returns the pair of a flow, or ErrUnknown or ErrAmbiguous.
 func (m *Map) lookUp(k *key) (*pair, error) {
-	at := m.pairs.get(k)
-	if at == 0 {
-		if at = m.open.get(k); at != 0 && m.open.At(at).tally.undecided(&m.cfg) {
+	e := m.pairs.find(k)
+	switch {
+	case e == nil:
+		if f := m.open.find(k); f != nil && f.tally.undecided(&m.cfg) {
 			return nil, ErrAmbiguous
 		}
 		return nil, ErrUnknown
-	}
-	e := m.pairs.At(at)
-	switch {
 	case e.from == Given:
 	case m.idle(e), e.life.requests > 0 && !e.sure:
 		return nil, ErrUnknown
@@ -357,15 +355,13 @@ func (m *Map) Add(k Key, p Pair) error {
 	}
 	given := p.From == 0 || p.From == Given
 	key := keyOf(&k)
-	if at := m.pairs.get(&key); at != 0 {
-		m.pairs.Remove(at)
-	}
+	m.pairs.remove(&key)
 	list := uint32(unsettled)
 	if given {
 		list = settled
 	}
-	at := m.makePair(&key, list)
-	if at == 0 {
+	e := m.makePair(&key, list)
+	if e == nil {
 		return ErrFull
 	}
 	if p.PKey == 0 {
@@ -378,7 +374,7 @@ func (m *Map) Add(k Key, p Pair) error {
 		v.from, v.seen = p.From, m.clock.ticksAt(p.Seen)
 		v.local, v.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
 	}
-	*m.pairs.At(at) = v
+	e.set(v)
 	return nil
 }
 
@@ -386,11 +382,7 @@ func (m *Map) Add(k Key, p Pair) error {
 // one.
 func (m *Map) Remove(k Key) bool {
 	key := keyOf(&k)
-	at := m.pairs.get(&key)
-	if at != 0 {
-		m.pairs.Remove(at)
-	}
-	return at != 0
+	return m.pairs.remove(&key)
 }
 
 // All yields the pairs that [Map.SourceQP] would return, in no particular order, for

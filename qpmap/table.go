@@ -35,17 +35,20 @@ func newTable[V any](entries int, grow bool) table[V] {
 	return table[V]{flowtable.New[key, V](entries, grow, (*key).Hash)}
 }
 
-// get returns the id of the entry with this key, 0 when there is none.
-func (t *table[V]) get(k *key) uint32 {
-	_, id := t.Find(k, k.Hash(t.Seed))
-	return id
+// find returns the value of a flow, nil when there is none.
+func (t *table[V]) find(k *key) *V {
+	v, _ := t.Find(k, k.Hash(t.Seed))
+	return v
 }
 
-// add adds an entry as the newest of a list, and returns 0 if the table is full. The key must be new.
-func (t *table[V]) add(k *key, list uint32) uint32 { return t.Add(k, k.Hash(t.Seed), list) }
-
-// put is add to list 0, which evicts the oldest entry of a full table.
-func (t *table[V]) put(k *key) uint32 { return t.Put(k, k.Hash(t.Seed)) }
+// remove removes the value of a flow, if there is one.
+func (t *table[V]) remove(k *key) (removed bool) {
+	_, id := t.Find(k, k.Hash(t.Seed))
+	if id != 0 {
+		t.Remove(id)
+	}
+	return id != 0
+}
 
 // An exchanges is a [flowtable.Table] of what CM messages said.
 type exchanges[V any] struct{ flowtable.Table[numbered, V] }
@@ -54,10 +57,11 @@ func newExchanges[V any](entries int, grow bool) exchanges[V] {
 	return exchanges[V]{flowtable.New[numbered, V](entries, grow, (*numbered).Hash)}
 }
 
-// get and put are those of a table.
+// get returns the id of the value with this key, 0 when there is none.
 func (t *exchanges[V]) get(k *numbered) uint32 {
 	_, id := t.Find(k, k.Hash(t.Seed))
 	return id
 }
 
+// put adds a value, and returns its id. In a full table the oldest one makes room.
 func (t *exchanges[V]) put(k *numbered) uint32 { return t.Put(k, k.Hash(t.Seed)) }

@@ -89,9 +89,8 @@ const silence = time.Second
 // observeResponse learns from a response. It is a vote for its destination queue pair
 // as the source of the flows that have just used its PSN.
 func (m *Map) observeResponse(o *Observation, k *key) {
-	if at := m.find(k); at != 0 {
-		e := m.pairs.At(at)
-		if e.stray = e.from != Given && !m.confirms(at, o); !e.stray {
+	if e := m.find(k); e != nil {
+		if e.stray = e.from != Given && !m.confirms(e, o); !e.stray {
 			return
 		}
 	}
@@ -126,19 +125,15 @@ func (m *Map) observeResponse(o *Observation, k *key) {
 
 // confirms tells whether a response to a pair's receiver answers the flow of the other
 // direction, and if so records that.
-func (m *Map) confirms(at uint32, o *Observation) bool {
-	to := m.mate(at)
-	if to == 0 {
-		return false
-	}
-	e, f := m.pairs.At(at), m.pairs.At(to)
+func (m *Map) confirms(e *pair, o *Observation) bool {
+	f := m.mate(e)
 	now, long := m.now(), m.clock.answerTime()
-	if f.from == Given || !within(long, f.requested, now) || !m.asked(to, o) {
+	if f == nil || f.from == Given || !within(long, f.requested, now) || !m.asked(f, o) {
 		return false
 	}
 	if e.questioned() || f.questioned() {
 		since := min(e.sinceContest(now), f.sinceContest(now))
-		if o.continues() || !m.alone(at, to, o, since) {
+		if o.continues() || !m.alone(e, f, o, since) {
 			return false // it may answer another connection, or a request from before the contest
 		}
 	}
@@ -151,25 +146,25 @@ func (m *Map) confirms(at uint32, o *Observation) bool {
 	}
 	f.contested = false
 	f.sure, f.answered, f.weight = true, now, min(f.weight, 1<<15)+1
-	m.confirm(to, at, true)
+	m.confirm(f, e, true)
 	return true
 }
 
 // asked tells whether a response answers a request of a pair's flow: one of its life,
 // or one a little beyond that was seen recently.
-func (m *Map) asked(at uint32, o *Observation) bool {
-	l, t := &m.pairs.At(at).life, o.Opcode.Transport()
-	return l.answers(o.PSN, t) || l.ahead(o.PSN, t) &&
-		m.recent.has(m.pairs.Key(at), o.PSN, t, m.now(), m.clock.answerTime())
+func (m *Map) asked(e *pair, o *Observation) bool {
+	t := o.Opcode.Transport()
+	return e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t) &&
+		m.recent.has(m.pairs.Key(e.id), o.PSN, t, m.now(), m.clock.answerTime())
 }
 
 // alone tells whether the flow of the pair to is the only one that used the PSN of a
-// response recently, and did so at most since ago. at is the pair that the response
+// response recently, and did so at most since ago. e is the pair that the response
 // belongs to.
-func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
-	k, t, now := m.pairs.Key(at), o.Opcode.Transport(), m.now()
+func (m *Map) alone(e, to *pair, o *Observation, since time.Duration) bool {
+	k, t, now := m.pairs.Key(e.id), o.Opcode.Transport(), m.now()
 	users, n := m.recent.users(k, o.PSN, t, 0, now, since)
-	if n != 1 || users[0] != m.pairs.Key(to).DestQP() {
+	if n != 1 || users[0] != m.pairs.Key(to.id).DestQP() {
 		return false
 	}
 	_, n = m.recent.users(k, o.PSN, t, 0, now, m.clock.answerTime())
@@ -182,41 +177,40 @@ func (m *Map) alone(at, to uint32, o *Observation, since time.Duration) bool {
 // other flow used the PSN.
 func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) {
 	a, b := m.find(forth), m.find(back)
-	if a != 0 && b != 0 && m.pairs.At(a).srcQP == back.DestQP() && m.pairs.At(b).srcQP == forth.DestQP() {
+	srcQP, receiver := back.DestQP(), forth.DestQP()
+	if a != nil && b != nil && a.srcQP == srcQP && b.srcQP == receiver {
 		return alone && m.goesOn(a, b, o)
 	}
-	if m.given(a, back.DestQP()) { // no votes replace what the operator has given
+	if a != nil && a.from == Given && a.srcQP != srcQP { // no votes replace what the operator has given
 		return false
 	}
-	to := m.openFlow(forth)
-	from := m.openFlow(back)
-	if to == from { // a queue pair that sends to itself
+	f, g := m.openBoth(forth, back)
+	if f == nil {
 		return false
 	}
-	f, g := m.open.At(to), m.open.At(from)
 	if mtu := o.mtu(); mtu != 0 {
 		f.mtu = mtu
 	}
 	follows := m.follows(forth, f, o)
-	x, y := f.tally.vote(back.DestQP(), o.PSN, follows, m.now()), g.tally.vote(forth.DestQP(), o.PSN, follows, m.now())
-	if a != 0 && m.pairs.At(a).srcQP != back.DestQP() {
+	x, y := f.tally.vote(srcQP, o.PSN, follows, m.now()), g.tally.vote(receiver, o.PSN, follows, m.now())
+	if a != nil && a.srcQP != srcQP {
 		m.question(a, x, o)
 	}
-	if x == nil || !m.gone(a, back.DestQP(), x) || !m.gone(b, forth.DestQP(), y) {
+	if x == nil || !m.gone(a, srcQP, x) || !m.gone(b, receiver, y) {
 		return false
 	}
 	switch at := m.begun(forth, f, o.PSN); {
 	case at == 0:
-	case m.named(at) != back.DestQP():
+	case m.named(at) != srcQP:
 		return false // CM says that another queue pair sends these requests
-	case (m.answered(a) || m.answered(b)) && int(x.votes) < m.cfg.MinVotes:
+	case (a.wasAnswered() || b.wasAnswered()) && int(x.votes) < m.cfg.MinVotes:
 		return false // a single answer does not displace a connection that was answered
 	default:
 		m.unanswered = 0
 		m.adopt(at, o, x.votes)
 		return true
 	}
-	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != forth.DestQP() {
+	if at := m.begun(back, g, g.next); at != 0 && m.named(at) != receiver {
 		return false // CM says so of the requests of the other direction
 	}
 	if !f.tally.elects(x, &m.cfg) || !g.tally.elects(y, &m.cfg) {
@@ -239,13 +233,11 @@ func (m *Map) follows(forth *key, f *open, o *Observation) bool {
 // votePort counts a vote of a response that has also the UDP source port of the
 // request, and makes the pairs as vote does. Any better evidence replaces them.
 func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
-	if m.find(forth) != 0 || m.find(back) != 0 {
+	if m.find(forth) != nil || m.find(back) != nil {
 		return false
 	}
-	to := m.openFlow(forth)
-	from := m.openFlow(back)
-	f, g := m.open.At(to), m.open.At(from)
-	if to == from {
+	f, g := m.openBoth(forth, back)
+	if f == nil {
 		return false
 	}
 	follows := m.follows(forth, f, o)
@@ -260,7 +252,7 @@ func (m *Map) votePort(forth, back *key, o *Observation) (decided bool) {
 
 // elect makes the pairs of a decided election.
 func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16) {
-	f, g := m.open.At(m.open.get(forth)), m.open.At(m.open.get(back))
+	f, g := m.open.find(forth), m.open.find(back)
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
 	to := link{*forth, pair{
@@ -282,13 +274,11 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 // there, if it had no answer yet, has been silent, or was answered less often than
 // those requests have been since: an attacker who forges requests and answers with
 // guessed PSNs gets a few that follow one another, but not many.
-func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
-	k := *m.pairs.Key(at)
-	open := m.openFlow(&k)
-	f := m.open.At(open)
+func (m *Map) goesOn(e, other *pair, o *Observation) bool {
+	k := *m.pairs.Key(e.id)
+	f := m.openFlow(&k)
 	follows := m.follows(&k, f, o)
 	c := f.tally.vote(o.DestQP, o.PSN, follows, m.now())
-	e := m.pairs.At(at)
 	e.voted = true
 	if e.from == Given || c == nil || !c.follows || int(c.votes) < m.cfg.MinVotes {
 		return false
@@ -296,7 +286,6 @@ func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	if e.sure && !e.quiet(m.now()) && c.votes <= min(e.weight, few) {
 		return false
 	}
-	other := m.pairs.At(mate)
 	next := m.begun(&k, f, o.PSN)
 	if next != 0 && m.named(next) == e.srcQP && (other.answered == 0 || other.quiet(m.now())) {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
@@ -305,7 +294,7 @@ func (m *Map) goesOn(at, mate uint32, o *Observation) bool {
 	e.life, e.weight = answered(o, m.now()), max(e.weight, c.votes)
 	e.stray, e.sure, e.contested, e.answered, e.requested = false, true, false, m.now(), m.now()
 	other.stray = false
-	m.confirm(at, mate, true)
+	m.confirm(e, other, true)
 	return true
 }
 
@@ -335,8 +324,7 @@ func (m *Map) begun(k *key, f *open, psn uint32) uint32 {
 // question records a vote for another queue pair than a pair's. If the vote is about
 // requests of the pair's life, the pair is contested until an answer to its own queue
 // pair comes. A single vote may be a guess, and counts only if a CM exchange agrees.
-func (m *Map) question(at uint32, c *candidate, o *Observation) {
-	e := m.pairs.At(at)
+func (m *Map) question(e *pair, c *candidate, o *Observation) {
 	e.voted = true
 	agreed := c != nil && (c.qp == e.rival || c.votes > 1 && c.follows)
 	if agreed && !e.contested && e.life.answers(o.PSN, o.Opcode.Transport()) {
@@ -344,27 +332,20 @@ func (m *Map) question(at uint32, c *candidate, o *Observation) {
 	}
 }
 
-// answered tells whether a pair, if there is one, has been answered.
-func (m *Map) answered(at uint32) bool { return at != 0 && m.pairs.At(at).answered != 0 }
-
-// given tells whether the operator gave a pair with another source.
-func (m *Map) given(at, srcQP uint32) bool {
-	return at != 0 && m.pairs.At(at).from == Given && m.pairs.At(at).srcQP != srcQP
-}
+// wasAnswered tells whether a pair, if there is one, has been answered.
+func (e *pair) wasAnswered() bool { return e != nil && e.answered != 0 }
 
 // gone tells whether a pair, if there is one, may be replaced by a connection that has
 // answers: the pair has the same source or is weak evidence (UD, Port), its connection
 // was never answered although its transport has answers, is silent, or was answered
 // less often than the new one has been since.
-func (m *Map) gone(at, srcQP uint32, c *candidate) bool {
-	if at == 0 {
+func (m *Map) gone(e *pair, srcQP uint32, c *candidate) bool {
+	if e == nil {
 		return true
 	}
-	e := m.pairs.At(at)
 	answered, weight := e.answered != 0, e.weight
-	if mate := m.mate(at); mate != 0 {
-		answered = answered || m.pairs.At(mate).answered != 0
-		weight = max(weight, m.pairs.At(mate).weight)
+	if mate := m.mate(e); mate != nil {
+		answered, weight = answered || mate.answered != 0, max(weight, mate.weight)
 	}
 	switch {
 	case e.srcQP == srcQP, e.from == UD, e.from == Port:
