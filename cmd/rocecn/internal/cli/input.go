@@ -3,23 +3,67 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 )
 
-// An Input is a capture that a command reads, from a file or from standard
-// input. Its end is io.EOF, and so is an interrupt, wherever it comes.
+// Inputs are what a command reads: captures, or an interface.
+type Inputs struct {
+	Names []string
+	Live  bool // the only name is that of an interface
+	Stdin io.Reader
+
+	iface string // of -i
+}
+
+// Parse parses the arguments of a command, with the flag -i among others. Unless
+// ok, the command is to end with this status.
+func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool) {
+	flags.StringVar(&i.iface, "i", "", "read this `interface` live, until an interrupt")
+	if err := flags.Parse(args); err != nil {
+		return Unparsed(err), false
+	}
+	i.Names, i.Live = flags.Args(), i.iface != ""
+	if i.Live == (len(i.Names) > 0) {
+		flags.Usage()
+		return Misused, false
+	}
+	if i.Live {
+		i.Names = []string{i.iface}
+	}
+	return 0, true
+}
+
+// Open opens one of the inputs. Block may be nil; else it returns the memory to
+// read a file on in, as [capture.OpenBlocks] has it. For the rest see the function
+// Open.
+func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets int64) error,
+	block func() []byte) (*Input, error) {
+	if !i.Live {
+		return open(ctx, name, i.Stdin, beforeRead, block)
+	}
+	in, err := live.Open(ctx, name, beforeRead)
+	if err != nil {
+		return nil, err
+	}
+	return &Input{Name: name, packets: in, live: in, closers: []io.Closer{in}}, nil
+}
+
+// An Input is a capture that a command reads, from a file, from standard input or
+// live. Its end is io.EOF, and so is an interrupt, wherever it comes.
 type Input struct {
 	Name string
 	Size int64 // of a file, 0 when it is not known
 
 	octets  io.Reader
-	file    *os.File      // nil for standard input
-	stop    chan struct{} // closed, it ends the goroutine that reads; nil without one
 	packets capture.Reader
+	live    *live.Source // nil of a file
+	closers []io.Closer  // standard input stays open
 }
 
 // Open opens the file of this name, or standard input for -, and finds out what
@@ -31,12 +75,10 @@ type Input struct {
 // within a moment, is read: tcpdump, interrupted by the same key, writes its
 // last packets then.
 func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error) (*Input, error) {
-	return OpenBlocks(ctx, name, stdin, beforeRead, nil)
+	return open(ctx, name, stdin, beforeRead, nil)
 }
 
-// OpenBlocks is Open for who keeps packets for a while: block returns the memory
-// to read on in, as [capture.OpenBlocks] has it.
-func OpenBlocks(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error,
+func open(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error,
 	block func() []byte) (*Input, error) {
 	in := &Input{Name: name, octets: stdin}
 	if name != "-" {
@@ -44,7 +86,7 @@ func OpenBlocks(ctx context.Context, name string, stdin io.Reader, beforeRead fu
 		if err != nil {
 			return nil, withoutPath(err)
 		}
-		in.file, in.octets = f, f
+		in.octets, in.closers = f, append(in.closers, f)
 	}
 	if f, ok := in.octets.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
@@ -54,8 +96,8 @@ func OpenBlocks(ctx context.Context, name string, stdin io.Reader, beforeRead fu
 	if in.Size > 0 {
 		in.octets = &stopped{ctx, in.octets}
 	} else {
-		p := newPiped(ctx, in.octets)
-		in.octets, in.stop = p, p.stop
+		p := piped(ctx, in.octets)
+		in.octets, in.closers = p, append(in.closers, p)
 	}
 	var err error
 	in.packets, err = capture.OpenBlocks(&watched{r: in.octets, before: beforeRead}, block)
@@ -81,15 +123,20 @@ func (in *Input) Next(r *capture.Record) error {
 	return err
 }
 
-// Close closes the file. Standard input stays open.
-func (in *Input) Close() error {
-	if in.stop != nil {
-		close(in.stop)
+// Dropped returns how many packets of a live capture the kernel dropped so far.
+func (in *Input) Dropped() uint64 {
+	if in.live == nil {
+		return 0
 	}
-	if in.file == nil {
-		return nil
+	return in.live.Dropped()
+}
+
+// Close ends the reading. Standard input stays open.
+func (in *Input) Close() (err error) {
+	for _, c := range in.closers {
+		err = errors.Join(err, c.Close())
 	}
-	return in.file.Close()
+	return err
 }
 
 // errInterrupted is the end of reading that an interrupt brings.
@@ -132,88 +179,17 @@ func (s *stopped) Read(b []byte) (int, error) {
 // grace is how long a pipe may go on after the interrupt; tests change it.
 var grace = time.Second
 
-// piped ends with ctx too when a Read waits: another goroutine reads.
-type piped struct {
-	ctx   context.Context
-	read  chan chunk
-	free  chan []byte
-	stop  chan struct{}
-	rest  chunk
-	grace <-chan time.Time
-}
-
-// A chunk is what one Read gave.
-type chunk struct {
-	buf, octets []byte
-	err         error
-}
-
-func newPiped(ctx context.Context, r io.Reader) *piped {
-	p := &piped{ctx: ctx, read: make(chan chunk), free: make(chan []byte, 2), stop: make(chan struct{})}
-	for range cap(p.free) {
-		p.free <- make([]byte, 64<<10)
-	}
-	go p.readAll(r)
-	return p
-}
-
-func (p *piped) readAll(r io.Reader) {
-	for {
-		select {
-		case buf := <-p.free:
-			n, err := r.Read(buf)
-			select {
-			case p.read <- chunk{buf, buf[:n], err}:
-			case <-p.stop:
-				return
-			}
-			if err != nil {
-				return
-			}
-		case <-p.stop:
-			return
-		}
-	}
-}
-
-func (p *piped) Read(b []byte) (int, error) {
-	for len(p.rest.octets) == 0 {
-		if p.rest.err != nil {
-			return 0, p.rest.err
-		}
-		if p.rest.buf != nil {
-			p.free <- p.rest.buf
-			p.rest.buf = nil
-		}
-		if !p.next() {
-			p.rest.err = errInterrupted
-		}
-	}
-	n := copy(b, p.rest.octets)
-	p.rest.octets = p.rest.octets[n:]
-	return n, nil
-}
-
-// next waits for a chunk. It returns false when the input is over because ctx
-// is.
-func (p *piped) next() bool {
-	if p.grace == nil {
-		select {
-		case p.rest = <-p.read:
-			return true
-		case <-p.ctx.Done():
-			p.grace = time.After(grace)
-		}
-	}
-	select {
-	case <-p.grace:
-		return false
-	default:
-	}
-	select {
-	case p.rest = <-p.read:
-		return true
-	case <-p.grace:
-		return false
-	}
+// piped ends with ctx too when a Read of r waits: another goroutine reads, until
+// the one who reads from it closes it.
+func piped(ctx context.Context, r io.Reader) *io.PipeReader {
+	from, to := io.Pipe()
+	interrupt := func() { to.CloseWithError(errInterrupted) }
+	longer := grace
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(longer, interrupt) })
+	go func() {
+		_, err := io.CopyBuffer(to, struct{ io.Reader }{r}, make([]byte, 64<<10)) // in pieces of this size
+		to.CloseWithError(err)
+		stop()
+	}()
+	return from
 }

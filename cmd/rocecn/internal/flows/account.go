@@ -204,7 +204,7 @@ func (a *accountant) summary(w io.Writer, r *reader) {
 	if e := a.table.Evicted(); e.Flows > 0 {
 		fmt.Fprintf(w, "; no room for %s with %s", cli.Count(e.Flows, "flow"), cli.Count(e.Packets, "packet"))
 	}
-	if r.live {
+	if r.inputs.Live {
 		fmt.Fprintf(w, ", %d dropped by the kernel", r.dropped)
 	}
 	fmt.Fprintln(w)

@@ -19,8 +19,8 @@ import (
 )
 
 // compare is -compare A B: the same packets at two points.
-func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	for _, name := range o.files {
+func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status int) {
+	for _, name := range o.inputs.Names {
 		if err := missing(name); err != nil {
 			cli.Say(stderr, "flows", name, err)
 			status = cli.Failed
@@ -33,9 +33,9 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 	defer close(done)
 	c := flows.NewComparison(flows.ComparisonConfig{Window: o.window, MaxFlows: o.table.MaxFlows})
 	var points [2]*point
-	for i, name := range o.files {
+	for i, name := range o.inputs.Names {
 		points[i] = &point{packets: make(chan []seen, 4), done: done}
-		go points[i].read(ctx, name, reader{decoder: o.decoder, workers: 1, stdin: stdin})
+		go points[i].read(ctx, name, reader{inputs: o.inputs, decoder: o.decoder, workers: 1})
 	}
 	for {
 		at := c.Next()
@@ -50,7 +50,7 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 			c.Observe(at, &s.packet, s.time)
 		} else if p.err != nil && p.err != errUnknownLink && !p.begun {
 			// There is nothing to compare with.
-			cli.Say(stderr, "flows", o.files[at], p.err)
+			cli.Say(stderr, "flows", o.inputs.Names[at], p.err)
 			return cli.Failed
 		}
 	}
@@ -59,7 +59,7 @@ func (o *options) compare(ctx context.Context, stdin io.Reader, stdout, stderr i
 		if p.err == nil {
 			continue
 		}
-		cli.Say(stderr, "flows", o.files[i], p.err)
+		cli.Say(stderr, "flows", o.inputs.Names[i], p.err)
 		if p.err != errUnknownLink {
 			status = cli.Failed
 		}

@@ -22,7 +22,7 @@ import (
 // optionsOf returns what some flags, and a file, say.
 func optionsOf(t *testing.T, args string) *options {
 	t.Helper()
-	o, status := parse(strings.Fields(args+" x"), io.Discard)
+	o, status := parse(strings.Fields(args+" x"), nil, io.Discard)
 	require.Zero(t, status, args)
 	return o
 }
@@ -73,7 +73,7 @@ func TestOptions(t *testing.T) {
 		"-address 10.1.2.3/8":       func(o *options) (any, any) { return prefixes(o), "10.0.0.0/8" },
 	} {
 		if want == nil { // an argument that is wrong
-			_, status := parse(strings.Fields(args+" x"), io.Discard)
+			_, status := parse(strings.Fields(args+" x"), nil, io.Discard)
 			require.Equal(t, 2, status, args)
 			continue
 		}

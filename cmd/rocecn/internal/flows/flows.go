@@ -41,16 +41,15 @@ type options struct {
 	workers  int
 	table    flows.Config
 	decoder  flows.Decoder
-	files    []string
-	iface    string
+	inputs   cli.Inputs
 	html     string // the file of the page; empty: none
 	twoPoint bool   // compare the two files
 	window   int
 }
 
 // parse reads the arguments. Without options the status is that to end with.
-func parse(args []string, stderr io.Writer) (o *options, status int) {
-	o = &options{form: "human"}
+func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status int) {
+	o = &options{form: "human", inputs: cli.Inputs{Stdin: stdin}}
 	flags := cli.Flags("flows", usage, stderr)
 	forms := 0
 	for _, form := range []struct{ name, help string }{
@@ -68,7 +67,6 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 		})
 	}
 	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
-	flags.StringVar(&o.iface, "i", "", "read this `interface` live, until an interrupt")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",
 		"order by trouble, src, dst, first, last or a `number`, the greatest first")
@@ -99,24 +97,21 @@ func parse(args []string, stderr io.Writer) (o *options, status int) {
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
 	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
-	if err := flags.Parse(args); err != nil {
-		return nil, cli.Unparsed(err)
+	if status, ok := o.inputs.Parse(flags, args); !ok {
+		return nil, status
 	}
-	o.files = flags.Args()
+	names := o.inputs.Names
 	var err error
 	o.order, err = orderOf(*order)
 	switch {
-	case (len(o.files) == 0) == (o.iface == ""):
-		flags.Usage()
-		return nil, cli.Misused
 	case err != nil:
 		err = fmt.Errorf("-sort: %w", err)
-	case o.twoPoint && len(o.files) != 2:
+	case o.twoPoint && len(names) != 2:
 		err = errors.New("-compare: two captures are needed")
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
 		o.html != ""):
 		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check nor -html")
-	case o.twoPoint && o.files[0] == "-" && o.files[1] == "-":
+	case o.twoPoint && names[0] == "-" && names[1] == "-":
 		err = errors.New("-compare: only one of the captures can be standard input")
 	case o.window < 1:
 		err = errors.New("-window: at least 1")
@@ -180,14 +175,14 @@ const minRate, maxRate = 1e6, 1e15 // bits a second
 
 // Run is the command: it returns the exit status.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o, status := parse(args, stderr)
+	o, status := parse(args, stdin, stderr)
 	if o == nil {
 		return status
 	}
 	if o.twoPoint {
-		return o.compare(ctx, stdin, stdout, stderr)
+		return o.compare(ctx, stdout, stderr)
 	}
-	if err := o.checkPage(stdin); err != nil {
+	if err := o.checkPage(); err != nil {
 		cli.Say(stderr, "flows", "-html "+o.html, err)
 		return cli.Misused
 	}
@@ -206,11 +201,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		human:   human{colour: colourful(stdout)},
 		line:    cli.NewProgress(stdout, stderr),
 	}
-	r := reader{decoder: o.decoder, workers: o.workers, stdin: stdin, to: &a}
-	if o.iface != "" {
-		r.live, o.files = true, []string{o.iface}
-	}
-	for _, name := range o.files {
+	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, to: &a}
+	for _, name := range o.inputs.Names {
 		a.line.Name = name
 		err := r.read(ctx, name)
 		a.line.Clear()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -95,12 +94,12 @@ var (
 
 // checkPage says what is wrong with the name of the page: no capture is
 // overwritten, neither one that is read nor another one.
-func (o *options) checkPage(stdin io.Reader) error {
+func (o *options) checkPage() error {
 	if o.html == "" {
 		return nil
 	}
-	for _, name := range o.files {
-		if cli.Same(name, stdin, o.html) {
+	for _, name := range o.inputs.Names {
+		if cli.Same(name, o.inputs.Stdin, o.html) {
 			return errInput
 		}
 	}
@@ -147,7 +146,7 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
 	p := &page{Columns: pageColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows,
 		Evicted: s.Evicted.Flows}
-	for _, name := range a.files {
+	for _, name := range a.inputs.Names {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
 	}
 	var first, last time.Time

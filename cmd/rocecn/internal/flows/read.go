@@ -10,7 +10,6 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -26,8 +25,7 @@ import (
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
 	workers int
-	stdin   io.Reader
-	live    bool   // names are those of interfaces
+	inputs  cli.Inputs
 	frames  uint64 // handed on so far
 	dropped uint64 // by the kernel, of live captures
 	to      interface {
@@ -59,15 +57,17 @@ func (r *reader) read(ctx context.Context, name string) error {
 		stop:    make(chan struct{}),
 	}
 	defer close(s.stop)
-	if err := s.open(ctx, name, r); err != nil {
+	in, err := r.inputs.Open(ctx, name, s.beforeRead, s.nextBlock)
+	if err != nil {
 		return err
 	}
+	s.in, s.copies = in, r.inputs.Live
 	for range r.workers {
 		go s.work(r.decoder)
 	}
 
 	var idle <-chan time.Time
-	if s.size == 0 {
+	if in.Size == 0 {
 		ticker := time.NewTicker(200 * time.Millisecond)
 		defer ticker.Stop()
 		idle = ticker.C
@@ -148,8 +148,7 @@ type source struct {
 	stop    chan struct{}
 
 	sync.Mutex
-	in      input
-	size    int64          // of the file, 0 if that is not known
+	in      *cli.Input
 	dropped uint64         // by the kernel, of a live capture
 	copies  bool           // packets are not in blocks: put them there
 	used    int            // octets of the block that are, then
@@ -162,30 +161,8 @@ type source struct {
 	ended   bool  // and the batch that says so is handed on
 }
 
-// An input is a file or an interface.
-type input interface {
-	capture.Reader
-	Close() error
-}
-
-func (s *source) open(ctx context.Context, name string, r *reader) error {
-	if r.live {
-		in, err := live.Open(ctx, name, s.beforeRead)
-		s.in, s.copies = in, true
-		return err
-	}
-	in, err := cli.OpenBlocks(ctx, name, r.stdin, s.beforeRead, s.nextBlock)
-	if err != nil {
-		return err
-	}
-	s.in, s.size = in, in.Size
-	return nil
-}
-
 func (s *source) close() {
-	if in, ok := s.in.(*live.Source); ok {
-		s.dropped = in.Dropped()
-	}
+	s.dropped = s.in.Dropped()
 	s.in.Close()
 }
 
@@ -281,7 +258,7 @@ func (s *source) next() *batch {
 // reserve gives a batch its place in the order. It says whether anybody still
 // waits for it.
 func (s *source) reserve(b *batch) bool {
-	b.octets, b.size, b.dropped = s.octets, s.size, s.dropped
+	b.octets, b.size, b.dropped = s.octets, s.in.Size, s.dropped
 	select {
 	case s.ordered <- b:
 		return true
@@ -309,7 +286,7 @@ func (s *source) nextBlock() []byte {
 // beforeRead hands on what was found, where the next read may take long.
 func (s *source) beforeRead(octets int64) error {
 	s.octets = octets
-	if s.in == nil || s.size > 0 {
+	if s.in == nil || s.in.Size > 0 {
 		return nil
 	}
 	for _, b := range [...]*batch{s.done, s.batch} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
@@ -61,7 +62,7 @@ func TestStopped(t *testing.T) {
 					if input != "file" {
 						name = "-"
 					}
-					r := reader{workers: workers, stdin: in, to: &stopper{packets}}
+					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, to: &stopper{packets}}
 					require.ErrorIs(t, r.read(t.Context(), name), errEnough)
 					in.Close()
 					<-written
@@ -116,7 +117,7 @@ func TestPipeIsIdle(t *testing.T) {
 	require.NoError(t, err)
 	_, err = out.Write(octets[:10<<10])
 	require.NoError(t, err)
-	r := reader{workers: 2, stdin: in, to: &idler{stopper{1 << 20}}}
+	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, to: &idler{stopper{1 << 20}}}
 	ended := make(chan error, 1)
 	go func() { ended <- r.read(t.Context(), "-") }()
 	select {

@@ -58,7 +58,6 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -78,22 +77,17 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	all := flags.Bool("all", false, "print packets that are neither RoCEv2 nor a congestion message too")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
 	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
-	iface := flags.String("i", "", "read this `interface` live")
 	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
 	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
-	switch err := flags.Parse(args); {
-	case err != nil:
-		return cli.Unparsed(err)
-	case (flags.NArg() == 0) == (*iface == ""):
-		flags.Usage()
-		return cli.Misused
+	i := inspector{inputs: cli.Inputs{Stdin: stdin}, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
+	if status, ok := i.inputs.Parse(flags, args); !ok {
+		return status
 	}
 	if err := checkPorts(rocev2.Port, *fcnPort, *proxyPort); err != nil {
 		fmt.Fprintln(stderr, "rocecn inspect:", err)
 		return cli.Misused
 	}
 
-	i := inspector{stdin: stdin, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
 	i.looker.config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
 	i.looker.outer = *outer
 	if *pairs {
@@ -103,17 +97,14 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if *asJSON {
 		i.printer = &jsonPrinter{w: i.out}
 	}
-	i.progress = cli.NewProgress(stdout, stderr)
-	read, names := i.file, flags.Args()
-	if *iface != "" {
-		read, names = i.live, []string{*iface}
+	if !i.inputs.Live {
+		i.progress = cli.NewProgress(stdout, stderr)
 	}
-	i.many = len(names) > 1
-	for n, name := range names {
+	for n, name := range i.inputs.Names {
 		if n > 0 && ctx.Err() != nil {
 			break // the interrupt was the end of the file before
 		}
-		err := read(ctx, name)
+		err := i.read(ctx, name)
 		var broken cli.OutputError
 		switch {
 		case errors.As(err, &broken):
@@ -144,46 +135,26 @@ func checkPorts(ports ...uint) error {
 
 // An inspector goes through captures and prints what it finds.
 type inspector struct {
-	stdin    io.Reader
+	inputs   cli.Inputs
 	out      *bufio.Writer
 	stderr   io.Writer
-	many     bool // files
 	printer  interface{ print(*finding) error }
 	looker   looker
 	summary  summary
 	progress cli.Progress
-	read     int64 // octets of the file
-	size     int64 // of the file, 0 when not known
+	octets   int64 // of the file, read so far
 }
 
-// file prints the packets of one file.
-func (i *inspector) file(ctx context.Context, name string) error {
+// read prints the packets of a capture.
+func (i *inspector) read(ctx context.Context, name string) error {
 	i.progress.Name = name
 	defer i.progress.Clear()
-	in, err := cli.Open(ctx, name, i.stdin, i.beforeRead)
+	in, err := i.inputs.Open(ctx, name, i.beforeRead, nil)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	i.size = in.Size
-	return i.packets(in, name)
-}
-
-// live prints the packets of an interface.
-func (i *inspector) live(ctx context.Context, name string) error {
-	in, err := live.Open(ctx, name, i.beforeRead)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	i.progress = cli.Progress{}
-	err = i.packets(in, name)
-	i.summary.live, i.summary.dropped = true, in.Dropped()
-	return err
-}
-
-// packets prints the packets of a capture.
-func (i *inspector) packets(in capture.Reader, name string) error {
+	defer func() { i.summary.live, i.summary.dropped = i.inputs.Live, in.Dropped() }()
 	links := map[uint32]bool{} // not supported, and said so
 	var r capture.Record
 	for frame := 1; ; frame++ {
@@ -194,7 +165,7 @@ func (i *inspector) packets(in capture.Reader, name string) error {
 		}
 		f := i.looker.look(&r)
 		f.frame = frame
-		if i.many {
+		if len(i.inputs.Names) > 1 {
 			f.file = name
 		}
 		if f.err == errLinkType && !links[r.Link] {
@@ -206,7 +177,7 @@ func (i *inspector) packets(in capture.Reader, name string) error {
 			return cli.Output(err)
 		}
 		if frame%1024 == 0 {
-			i.progress.Show(frame, i.read, i.size)
+			i.progress.Show(frame, i.octets, in.Size)
 		}
 	}
 }
@@ -214,7 +185,7 @@ func (i *inspector) packets(in capture.Reader, name string) error {
 // beforeRead hands out what was printed, so that the lines of a live capture do
 // not stand in a buffer while the program waits for more.
 func (i *inspector) beforeRead(octets int64) error {
-	i.read = octets
+	i.octets = octets
 	return i.flush()
 }
 

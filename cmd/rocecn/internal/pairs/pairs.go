@@ -21,7 +21,6 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/live"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -36,21 +35,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("pairs", usage, stderr)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
-	iface := flags.String("i", "", "read this `interface` live, until an interrupt")
-	switch err := flags.Parse(args); {
-	case err != nil:
-		return cli.Unparsed(err)
-	case (flags.NArg() == 0) == (*iface == ""):
-		flags.Usage()
-		return cli.Misused
+	r := reader{inputs: cli.Inputs{Stdin: stdin}, table: newTable()}
+	if status, ok := r.inputs.Parse(flags, args); !ok {
+		return status
 	}
-	r := reader{outer: *outer, table: newTable()}
-	names := flags.Args()
-	if *iface != "" {
-		names = []string{*iface}
-	}
-	for _, name := range names {
-		if err := r.read(ctx, name, *iface != "", stdin); err != nil {
+	r.outer = *outer
+	for _, name := range r.inputs.Names {
+		if err := r.read(ctx, name); err != nil {
 			cli.Say(stderr, "pairs", name, err)
 			status = cli.Failed
 		}
@@ -71,7 +62,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if r.cut > 0 {
 		fmt.Fprintf(stderr, "cut too short by the snap length: %d; capture with -s %d or more\n", r.cut, r.needed)
 	}
-	if *iface != "" {
+	if r.inputs.Live {
 		fmt.Fprintf(stderr, "dropped by the kernel: %d\n", r.dropped)
 	}
 	return status
@@ -79,6 +70,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // A reader shows the packets of captures to a table.
 type reader struct {
+	inputs  cli.Inputs
 	outer   bool // do not look into mirrors and overlays
 	table   *table
 	packets int
@@ -91,26 +83,13 @@ type reader struct {
 }
 
 // read shows the table a file, or what an interface sees until the end of ctx.
-func (r *reader) read(ctx context.Context, name string, isLive bool, stdin io.Reader) error {
-	noWait := func(int64) error { return nil }
-	if isLive {
-		in, err := live.Open(ctx, name, noWait)
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		defer func() { r.dropped = in.Dropped() }()
-		return r.packetsOf(in)
-	}
-	in, err := cli.Open(ctx, name, stdin, noWait)
+func (r *reader) read(ctx context.Context, name string) error {
+	in, err := r.inputs.Open(ctx, name, func(int64) error { return nil }, nil)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return r.packetsOf(in)
-}
-
-func (r *reader) packetsOf(in capture.Reader) error {
+	defer func() { r.dropped = in.Dropped() }()
 	var record capture.Record
 	for {
 		if err := in.Next(&record); err == io.EOF {
