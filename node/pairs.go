@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"iter"
 	"time"
 
@@ -21,29 +20,4 @@ type Learner interface {
 	Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned int)
 	// Learned yields the pairs that the last Observe learned.
 	Learned() iter.Seq2[qpmap.Key, qpmap.Pair]
-}
-
-// SourceQP returns what p knows about the sender of a flow, and Accepted; or UnknownQP,
-// always if p is nil, or AmbiguousQP.
-func SourceQP(p Pairs, k qpmap.Key, now time.Time) (qpmap.Pair, Reason) {
-	if p == nil {
-		return qpmap.Pair{}, UnknownQP
-	}
-	pair, err := p.SourceQP(k, now)
-	if err != nil {
-		return qpmap.Pair{}, ReasonOf(err)
-	}
-	return pair, Accepted
-}
-
-// ReasonOf returns the reason that an error of a [qpmap.Map] stands for: Accepted,
-// AmbiguousQP or UnknownQP.
-func ReasonOf(err error) Reason {
-	switch {
-	case err == nil:
-		return Accepted
-	case errors.Is(err, qpmap.ErrAmbiguous):
-		return AmbiguousQP
-	}
-	return UnknownQP
 }

@@ -124,11 +124,7 @@ type Agent struct {
 // New returns an Agent. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*Agent, error) {
-	a := &Agent{}
-	if err := a.Configure(cfg); err != nil {
-		return nil, err
-	}
-	return a, nil
+	return role.New(&Agent{}, cfg)
 }
 
 // Configure changes the rules in place. The agent keeps its knowledge of who rejected Fast CNPs and which flows are

@@ -17,7 +17,7 @@ func TestForgedLabels(t *testing.T) {
 	given := map[uint32]uint32{}
 	for qp := uint32(2); qp < 1002; qp++ {
 		k := rocev2.FlowKey{Src: sender6, Dst: remote6, DestQP: qp}
-		require.NoError(t, pe.cfg.QPs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x10000 + qp}))
+		require.NoError(t, pe.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x10000 + qp}))
 		label, reason := pe.give(packetOf(k), 0, start)
 		require.Equal(t, node.Accepted, reason)
 		given[label] = 0x10000 + qp

@@ -91,7 +91,7 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 		return
 	}
 	d.Flow = qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}
-	pe.learn(new(node.Decision), p, domain, now)
+	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
 	pe.release(t)
 	k := keyOf(d.Flow)

@@ -49,8 +49,8 @@ type Config struct {
 	Self4, Self6 netip.Addr
 	// Accept has the nodes of the WAN whose FCN count. Nil: none.
 	Accept *acl.List
-	// QPs are the queue pairs learned. Nil: none, and no CNP is ever sent.
-	QPs *qpmap.Map
+	// QPs are the queue pairs learned, as a *[qpmap.Map] does; nil knows none, and no CNP is ever sent.
+	QPs node.Pairs
 
 	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for the index. 0 stands for
 	// 65,536, or the labels of the instance if they are fewer. No more than these fit.
@@ -117,6 +117,7 @@ func (c *Config) complete() error {
 type PE struct {
 	cfg      Config
 	self     role.Self
+	qps      role.Pairs
 	memory   role.Memory
 	instance [2]int   // Instance and Instances, once memory is taken
 	seed     [32]byte // likewise
@@ -133,11 +134,7 @@ type PE struct {
 // New returns a PE. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*PE, error) {
-	pe := &PE{}
-	if err := pe.Configure(cfg); err != nil {
-		return nil, err
-	}
-	return pe, nil
+	return role.New(&PE{}, cfg)
 }
 
 // Configure changes the rules in place: flows keep their labels, what the limits hold and what QPs know stays.
@@ -148,7 +145,7 @@ func (pe *PE) Configure(cfg Config) error {
 	seed := cfg.Seed
 	cfg.Port = cmp.Or(cfg.Port, fcn.ExperimentalPort)
 	if !cfg.Enabled {
-		pe.cfg, pe.self = cfg, self
+		pe.cfg, pe.self, pe.qps = cfg, self, role.PairsOf(cfg.QPs)
 		return nil
 	}
 	err := cfg.complete()
@@ -178,7 +175,7 @@ func (pe *PE) Configure(cfg Config) error {
 	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), int64(max(cfg.Idle, time.Second))
 	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 	pe.pace.Configure(cfg.Out, cfg.PerFlow, cfg.MaxFlows)
-	pe.cfg, pe.self = cfg, self
+	pe.cfg, pe.self, pe.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil
 }
 
@@ -216,8 +213,9 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
 			k, e := pe.table.Key(i), pe.table.At(i)
 			f := Flow{Key: public(k), Label: e.label, PKey: e.pKey}
-			pair, reason := pe.senderQP(f.Key, now)
-			f.SrcQP, f.KnownQP = pair.SrcQP, reason == node.Accepted
+			var reason node.Reason
+			f.SrcQP, reason = pe.qps.SourceQP(f.Key, now)
+			f.KnownQP = reason == node.Accepted
 			if !yield(f) {
 				return
 			}

@@ -49,8 +49,8 @@ func config() Config {
 // newPE returns a PE that knows the sender's queue pair of both flows: 0x21.
 func newPE(t testing.TB, change func(*Config)) *PE {
 	cfg := config()
-	cfg.QPs.Add(qpmap.Key{FlowKey: flow4}, qpmap.Pair{SrcQP: 0x21})
-	cfg.QPs.Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x21})
+	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow4}, qpmap.Pair{SrcQP: 0x21})
+	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x21})
 	if change != nil {
 		change(&cfg)
 	}
@@ -308,7 +308,7 @@ func TestPairLearnedLater(t *testing.T) {
 	require.NoError(t, err)
 	_, _, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.UnknownQP, reason)
-	cfg.QPs.Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x31})
+	cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6}, qpmap.Pair{SrcQP: 0x31})
 	_, n, reason := pe.hear(nil, p1, messageAbout(t, f.Label), start)
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 0x31, n.SrcQP)
@@ -319,7 +319,7 @@ func TestPairLearnedLater(t *testing.T) {
 func TestDomains(t *testing.T) {
 	pe := newPE(t, nil)
 	for domain := range uint32(3) {
-		pe.cfg.QPs.Add(qpmap.Key{FlowKey: flow4, Domain: domain}, qpmap.Pair{SrcQP: 0x40 + domain})
+		pe.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow4, Domain: domain}, qpmap.Pair{SrcQP: 0x40 + domain})
 	}
 	for domain := range uint32(3) {
 		_, f, err := pe.send(nil, octets(t, flow4, 1), domain, tunnel, start)

@@ -99,18 +99,12 @@ func (pe *PE) labelled(label uint32) uint32 {
 // fromTunnel learns from what comes in a tunnel that ends here.
 func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	p := &pe.packet
-	if !pe.cfg.Enabled || pe.cfg.QPs == nil || !f.Tunnelled() || f.Mirrored() || f.OuterDst() != pe.cfg.WAN ||
+	if !pe.cfg.Enabled || !pe.qps.Learns() || !f.Tunnelled() || f.Mirrored() || f.OuterDst() != pe.cfg.WAN ||
 		f.InnerPacket(p) != nil {
 		return
 	}
 	d.Packet = role.KindOf(p.BTH.Opcode)
-	pe.learn(d, p, domain, now)
-}
-
-func (pe *PE) learn(d *node.Decision, p *rocev2.Packet, domain uint32, now time.Time) {
-	if pe.cfg.QPs != nil {
-		role.Learn(d, pe.cfg.QPs, p, domain, now, role.Self{V6: p.Dst}, true)
-	}
+	pe.qps.Learn(d, p, domain, p.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
 // Congested says that the PE itself is congested by a packet that is to enter the WAN, and appends to out the CNP for
@@ -165,9 +159,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) []byte
 	case !src.IsValid():
 		d.Reason = node.NoMethod
 	default:
-		var pair qpmap.Pair
-		pair, d.Reason = pe.senderQP(d.Flow, now)
-		d.SrcQP, d.KnownQP = pair.SrcQP, d.Reason == node.Accepted
+		pe.qps.Find(&d.Decision, now)
 	}
 	hash := d.Flow.Hash(pe.memory.Seed())
 	if d.Reason == node.Accepted && !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
@@ -185,12 +177,4 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) []byte
 	pe.pace.Take(hash, now)
 	d.Action, d.Kind, d.To = node.Sent, message.CNP, sender
 	return sent
-}
-
-// senderQP returns the pair whose SrcQP is the queue pair of a flow's sender.
-func (pe *PE) senderQP(k qpmap.Key, now time.Time) (qpmap.Pair, node.Reason) {
-	if pe.cfg.QPs == nil {
-		return qpmap.Pair{}, node.UnknownQP
-	}
-	return node.SourceQP(pe.cfg.QPs, k, now)
 }

@@ -81,7 +81,7 @@ func spend(c *fcnCase, what func(*PE)) {
 // run returns what ReceivePacket and Receive say.
 func (c *fcnCase) run(t *testing.T) (packet, data node.Reason) {
 	if c.cfg.QPs != nil {
-		c.cfg.QPs.Add(qpmap.Key{FlowKey: c.flow}, qpmap.Pair{SrcQP: 0x21})
+		c.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: c.flow}, qpmap.Pair{SrcQP: 0x21})
 	}
 	pe, err := New(c.cfg)
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestOwnAddresses(t *testing.T) {
 		{cnp6.Next(), remote6, node.Accepted}, {cnp4.Next(), remote4, node.Accepted},
 	} {
 		flow := rocev2.FlowKey{Src: c.src, Dst: c.dst, DestQP: 7}
-		pe := newPE(t, func(cfg *Config) { cfg.QPs.Add(qpmap.Key{FlowKey: flow}, qpmap.Pair{SrcQP: 5}) })
+		pe := newPE(t, func(cfg *Config) { cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow}, qpmap.Pair{SrcQP: 5}) })
 		_, _, reason := pe.jam(t, nil, packetOf(flow), 0, start)
 		require.Equal(t, c.want, reason, c.src)
 	}
@@ -200,7 +200,7 @@ func TestOwnAddresses(t *testing.T) {
 func TestLimitsOfDomains(t *testing.T) {
 	pe := newPE(t, func(c *Config) {
 		c.PerFlow = time.Hour
-		c.QPs.Add(qpmap.Key{FlowKey: flow6, Domain: 1}, qpmap.Pair{SrcQP: 0x31})
+		c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: flow6, Domain: 1}, qpmap.Pair{SrcQP: 0x31})
 	})
 	for domain := range uint32(2) {
 		label, reason := pe.give(packetOf(flow6), domain, start)
@@ -410,10 +410,10 @@ func TestLearns(t *testing.T) {
 	_, d := pe.Receive(nil, &frame, 6, start)
 	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
 	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
-		pair, reason := node.SourceQP(pe.cfg.QPs, qpmap.Key{FlowKey: flow6, Domain: domain}, start)
+		qp, reason := pe.qps.SourceQP(qpmap.Key{FlowKey: flow6, Domain: domain}, start)
 		require.Equal(t, node.Accepted, reason)
-		require.Equal(t, want, pair.SrcQP)
+		require.Equal(t, want, qp)
 	}
-	_, reason = node.SourceQP(pe.cfg.QPs, qpmap.Key{FlowKey: flow6, Domain: 7}, start)
+	_, reason = pe.qps.SourceQP(qpmap.Key{FlowKey: flow6, Domain: 7}, start)
 	require.Equal(t, node.UnknownQP, reason)
 }

@@ -118,6 +118,7 @@ type Decision struct {
 type Table struct {
 	cfg      Config
 	self     role.Self
+	qps      role.Pairs
 	memory   role.Memory
 	intake   role.Intake
 	counters node.Counters
@@ -129,11 +130,7 @@ type Table struct {
 // New returns a Table. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*Table, error) {
-	t := &Table{clock: role.Clock{Slack: int64(time.Second)}}
-	if err := t.Configure(cfg); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return role.New(&Table{clock: role.Clock{Slack: int64(time.Second)}}, cfg)
 }
 
 // Configure changes the rules in place: states stay, and end when they would have, and so does what the limits hold.
@@ -157,7 +154,7 @@ func (t *Table) Configure(cfg Config) error {
 		t.memory = memory
 		t.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 	}
-	t.cfg, t.self = cfg, self
+	t.cfg, t.self, t.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil
 }
 
@@ -216,10 +213,10 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 	k := qpmap.Key{
 		FlowKey: rocev2.FlowKey{Src: t.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}, Domain: domain,
 	}
-	pair, reason := node.SourceQP(t.cfg.QPs, k, now)
+	qp, reason := t.qps.SourceQP(k, now)
 	switch {
 	case reason == node.Accepted:
-		d.Flow, d.SrcQP, d.KnownQP = k, pair.SrcQP, true
+		d.Flow, d.SrcQP, d.KnownQP = k, qp, true
 	case n.Congested == d.From:
 		d.Target = NodePort(n.Congested, n.Port)
 	}

@@ -30,7 +30,6 @@ import (
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -74,8 +73,9 @@ type Config struct {
 	// own.
 	FromReceiver bool
 
-	// QPs are the queue pairs learned. Nil: none, and no CNP is ever sent.
-	QPs *qpmap.Map
+	// QPs are the queue pairs learned, as a *[qpmap.Map] does; nil knows none, and no CNP is ever sent. Of a queue pair
+	// that was used again, a Map tells which sender's the invoking packet is.
+	QPs node.Pairs
 
 	// In is the rate of messages of all congested nodes, and InPerSource that of each of them, so that one cannot use
 	// up what the others need. Every message of a node on the list takes from both before anything in it is looked
@@ -106,6 +106,7 @@ type Config struct {
 type Proxy struct {
 	cfg      Config
 	self     role.Self
+	qps      role.Pairs
 	memory   role.Memory
 	intake   role.Intake
 	pace     role.Pace
@@ -118,11 +119,7 @@ type Proxy struct {
 // New returns a Proxy. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*Proxy, error) {
-	p := &Proxy{}
-	if err := p.Configure(cfg); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return role.New(&Proxy{}, cfg)
 }
 
 // Configure changes the rules in place: what the limits hold, and what QPs know, stays. MaxFlows, MaxSources and Seed
@@ -144,7 +141,7 @@ func (p *Proxy) Configure(cfg Config) error {
 		p.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 		p.pace.Configure(cfg.Out, cfg.PerFlow, memory.Size(0))
 	}
-	p.cfg, p.self = cfg, self
+	p.cfg, p.self, p.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func newProxy(t testing.TB, change func(*Config)) *Proxy {
 		QPs:    qpmap.New(qpmap.Config{MaxPairs: 64, MaxOpen: 64, MaxPending: 64}),
 	}
 	for _, k := range []rocev2.FlowKey{flow4, flow6} {
-		cfg.QPs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
+		cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
 	}
 	if change != nil {
 		change(&cfg)
@@ -245,7 +245,7 @@ func TestReceiveRefuses(t *testing.T) {
 			node.NoMethod},
 		{"CNP from a multicast address", func(c *Config) {
 			c.FromReceiver = true
-			c.QPs.Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}},
+			c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}},
 				qpmap.Pair{SrcQP: 1})
 		}, switch6, about(rocev2.FlowKey{Src: sender4, Dst: addr("224.0.0.5"), DestQP: 1}, nil), node.Address},
 		{"pair not known", nil, switch6, about(rocev2.FlowKey{Src: sender6, Dst: receiver6, DestQP: 0x12}, nil),
@@ -373,7 +373,7 @@ func TestLimits(t *testing.T) {
 		"per flow, by all that names it": {func(c *Config) {
 			c.PerFlow = interval
 			for _, k := range []rocev2.FlowKey{otherQP, otherSender, otherReceiver} {
-				c.QPs.Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
+				c.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: k}, qpmap.Pair{SrcQP: 0x21})
 			}
 		}, []step{
 			{six, switch6, 0, node.Accepted},

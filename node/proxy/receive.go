@@ -80,12 +80,12 @@ func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision,
 // observe learns from a packet that passes by.
 func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	q := &p.packet
-	if !p.cfg.Enabled || p.cfg.QPs == nil || f.Packet(q) != nil || len(q.Outer) > 0 {
+	if !p.cfg.Enabled || !p.qps.Learns() || f.Packet(q) != nil || len(q.Outer) > 0 {
 		return
 	}
 	d.Packet = role.KindOf(q.BTH.Opcode)
 	p.counters.Inc(node.Count{Action: node.Observed})
-	role.Learn(d, p.cfg.QPs, q, domain, now, role.Self{V6: q.Dst}, true)
+	p.qps.Learn(d, q, domain, q.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
 // answer answers a message that was admitted: p.datagram.
@@ -126,7 +126,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	case !src.IsValid():
 		d.Reason = node.NoMethod
 	case method == CNP:
-		p.senderQP(d, now)
+		p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now)
 	}
 	hash := limited.Hash(p.memory.Seed()) ^ uint64(m.Protocol)
 	if d.Reason == node.Accepted && !p.pace.Ready(hash, p.cfg.PerFlow, now) {
@@ -184,14 +184,6 @@ func (p *Proxy) source(method Method, flow *rocev2.FlowKey) netip.Addr {
 		return flow.Dst
 	}
 	return p.self.Like(flow.Src)
-}
-
-// senderQP looks for the queue pair that sent the invoking packet, whatever the flow has sent since.
-func (p *Proxy) senderQP(d *Decision, now time.Time) {
-	if d.Reason = node.UnknownQP; p.cfg.QPs != nil {
-		pair, err := p.cfg.QPs.SourceQPOf(d.Flow, &p.packet.BTH.Header, now)
-		d.Reason, d.SrcQP, d.KnownQP = node.ReasonOf(err), pair.SrcQP, err == nil
-	}
 }
 
 // append appends an answer about p.packet.

@@ -54,22 +54,17 @@ type Config struct {
 type Receiver struct {
 	cfg      Config
 	self     role.Self
-	learner  node.Learner // cfg.QPs, if it is one
+	qps      role.Pairs
 	memory   role.Memory
 	pace     role.Pace
 	packet   rocev2.Packet
-	datagram rocev2.Datagram
 	counters node.Counters
 }
 
 // New returns a Receiver. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*Receiver, error) {
-	r := &Receiver{}
-	if err := r.Configure(cfg); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return role.New(&Receiver{}, cfg)
 }
 
 // Configure changes the rules in place: what the limits hold, and what QPs know, stays. MaxFlows and Seed cannot
@@ -87,8 +82,7 @@ func (r *Receiver) Configure(cfg Config) error {
 		r.memory = memory
 		r.pace.Configure(cfg.Out, cfg.PerFlow, memory.Size(0))
 	}
-	r.cfg, r.self = cfg, self
-	r.learner, _ = cfg.QPs.(node.Learner)
+	r.cfg, r.self, r.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil
 }
 
@@ -113,49 +107,38 @@ func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Ti
 	p := &r.packet
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
+	asks := false // it is data marked CE, or may be
+	switch reason {
+	case node.Accepted:
+		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
+	case node.Broken:
+		asks = marked(f.Innermost()) && role.MayBe(f, message.Data)
+	default:
+		return b
+	}
 	switch {
-	case reason == node.Broken && r.brokenData(f):
-		d.Reason = r.enabled(reason)
-		return b
-	case reason != node.Accepted:
-		return b
-	}
-	if r.learner != nil && r.cfg.Enabled {
-		role.Learn(d, r.learner, p, domain, now, r.self, false)
-	}
-	if p.ECN() != rocev2.CE || d.Packet != message.Data {
-		return b
-	}
-	d.Action, d.Flow = node.Nothing, qpmap.Key{FlowKey: p.FlowKey(), Domain: domain} // not what was learned
-	d.SrcQP, d.KnownQP = 0, false
-	return r.answer(b, p, d, now)
-}
-
-// enabled returns the reason, or Disabled if the role is off.
-func (r *Receiver) enabled(reason node.Reason) node.Reason {
-	if !r.cfg.Enabled {
-		return node.Disabled
-	}
-	return reason
-}
-
-// brokenData says whether a broken RoCEv2 packet may be marked data: it has CE, and its opcode is that of data or
-// missing.
-func (r *Receiver) brokenData(f *rocev2.Frame) bool {
-	ip := f.Innermost()
-	if len(ip) < 2 || ip[0]>>4 == 4 && ip[1]&3 != rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 != rocev2.CE {
-		return false
-	}
-	if f.DatagramCut(&r.datagram, rocev2.Port) != nil || len(r.datagram.Data) == 0 {
-		return true
-	}
-	return role.KindOf(bth.Opcode(r.datagram.Data[0])) == message.Data
-}
-
-func (r *Receiver) answer(b []byte, p *rocev2.Packet, d *node.Decision, now time.Time) []byte {
-	switch {
-	case !r.cfg.Enabled:
+	case asks && !r.cfg.Enabled:
 		d.Reason = node.Disabled
+	case asks && reason == node.Broken:
+		d.Reason = node.Broken
+	case r.cfg.Enabled && reason == node.Accepted:
+		r.qps.Learn(d, p, domain, r.self.Peer(p), now)
+		if asks {
+			return r.answer(b, p, domain, d, now)
+		}
+	}
+	return b
+}
+
+// marked says whether the ECN field of an IP packet, of which octets may be missing, is CE.
+func marked(ip []byte) bool {
+	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 == rocev2.CE)
+}
+
+func (r *Receiver) answer(b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) []byte {
+	d.Action, d.SrcQP, d.KnownQP = node.Nothing, 0, false // what was learned is not the answer
+	d.Flow = qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}
+	switch {
 	case !r.self.Has(p.Dst):
 		d.Reason = node.NotOurs
 	case len(p.Outer) > 0:
@@ -203,9 +186,7 @@ func (r *Receiver) named(p *rocev2.Packet, d *node.Decision, fast bool, now time
 	if p.BTH.Present.Has(bth.HasDETH) {
 		d.SrcQP, d.KnownQP = p.BTH.DETH.SrcQP, true
 	} else {
-		var pair qpmap.Pair
-		pair, d.Reason = node.SourceQP(r.cfg.QPs, d.Flow, now)
-		d.SrcQP, d.KnownQP = pair.SrcQP, d.Reason == node.Accepted
+		r.qps.Find(d, now)
 	}
 	victim := qpmap.Key{FlowKey: rocev2.FlowKey{Dst: p.Src, DestQP: d.SrcQP}, Domain: d.Flow.Domain}
 	return victim.Hash(r.memory.Seed())

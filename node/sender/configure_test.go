@@ -29,7 +29,7 @@ func TestConfigure(t *testing.T) {
 		"Self6":                    func(c *sender.Config) { c.Self6 = self4 },
 		"PerSource -1ns":           func(c *sender.Config) { c.PerSource = -1 },
 		"Window -1ns":              func(c *sender.Config) { c.Window = -1 },
-		"In has a Burst":           func(c *sender.Config) { c.In = limit.Rate{Burst: 1} },
+		"Out has a Burst":          func(c *sender.Config) { c.Out = limit.Rate{Burst: 1} },
 		"MaxQPs cannot change":     func(c *sender.Config) { c.MaxQPs = 65 },
 		"MaxSources cannot change": func(c *sender.Config) { c.MaxSources = 65 },
 		"the Seed cannot change":   func(c *sender.Config) { c.Seed = 9 },

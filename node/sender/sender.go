@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/icrc"
@@ -55,10 +54,10 @@ type Config struct {
 	// own datagrams go.
 	QPs node.Pairs
 
-	// PerSource is the shortest time between two accepted notifications of one source, and In the rate of all accepted
+	// PerSource is the shortest time between two accepted notifications of one source, and Out the rate of all accepted
 	// notifications. By default there is no limit. A refused notification is not charged to a limit.
 	PerSource time.Duration
-	In        limit.Rate
+	Out       limit.Rate
 
 	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
 	// ([Decision.Again]). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
@@ -106,8 +105,8 @@ type Decision struct {
 type Sender struct {
 	cfg      Config
 	self     role.Self
-	table    QPTable      // cfg.QPs, if it is one
-	learner  node.Learner // likewise
+	qps      role.Pairs
+	table    QPTable // cfg.QPs, if it is one
 	memory   role.Memory
 	pace     role.Pace    // by source
 	reports  *limit.Every // by queue pair
@@ -120,11 +119,7 @@ type Sender struct {
 // New returns a Sender. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*Sender, error) {
-	s := &Sender{}
-	if err := s.Configure(cfg); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return role.New(&Sender{}, cfg)
 }
 
 // Configure changes the rules in place: what was reported, where datagrams go, what the limits hold and what QPs know,
@@ -135,7 +130,7 @@ func (s *Sender) Configure(cfg Config) error {
 		memory, err := s.memory.Check(cfg.Seed, role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
 			role.Size{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16})
 		err = role.First("sender", err, self.Needed(), role.CheckTime("PerSource", cfg.PerSource),
-			role.CheckTime("Window", cfg.Window), role.CheckRate("In", cfg.In))
+			role.CheckTime("Window", cfg.Window), role.CheckRate("Out", cfg.Out))
 		if err != nil {
 			return err
 		}
@@ -143,11 +138,10 @@ func (s *Sender) Configure(cfg Config) error {
 			s.reports, s.sent = limit.NewEvery(memory.Size(1)), limit.NewEvery(memory.Size(1))
 		}
 		s.memory = memory
-		s.pace.Configure(cfg.In, cfg.PerSource, memory.Size(0))
+		s.pace.Configure(cfg.Out, cfg.PerSource, memory.Size(0))
 	}
-	s.cfg, s.self = cfg, self
+	s.cfg, s.self, s.qps = cfg, self, role.PairsOf(cfg.QPs)
 	s.table, _ = cfg.QPs.(QPTable)
-	s.learner, _ = cfg.QPs.(node.Learner)
 	return nil
 }
 
@@ -161,7 +155,7 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // Anybody can send notifications, so cheap checks come before expensive ones, and the source is checked before the
 // contents. The first of these reasons is given: Disabled; Broken (it may be a notification but cannot be decoded);
 // NotOurs (to another host); Tunnelled; for a source that is neither on the access list nor the flow's destination
-// Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (PerSource or In); Broken (options beyond
+// Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (PerSource or Out); Broken (options beyond
 // Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or AmbiguousQP. A refused
 // packet is not charged to any limit.
 func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
@@ -179,7 +173,7 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	switch {
-	case reason == node.NotOurs, reason == node.Broken && !mayNotify(f):
+	case reason == node.NotOurs, reason == node.Broken && !role.MayBe(f, message.CNP):
 		return
 	case d.Packet == message.Data, d.Packet == message.Ack:
 		s.observe(p, domain, d, now)
@@ -221,7 +215,7 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		if _, err := icrc.Verify(p.IP); err != nil {
 			d.Reason = node.ICRC
 		} else {
-			d.Reason = s.find(d, now)
+			s.find(d, now)
 		}
 	}
 	if d.Reason != node.Accepted {
@@ -231,12 +225,6 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 	s.pace.Take(source, now)
 	d.Action = node.Taken
 	s.join(d, now)
-}
-
-// mayNotify says whether a broken RoCEv2 packet may be a notification: its opcode is that of a CNP, or is missing.
-func mayNotify(f *rocev2.Frame) bool {
-	var q rocev2.Datagram
-	return f.DatagramCut(&q, rocev2.Port) != nil || len(q.Data) == 0 || bth.Opcode(q.Data[0]) == bth.CNP
 }
 
 // withinLimits says whether the options are within Config.Limits. Long lists of
@@ -297,18 +285,13 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 // A PPFC should name the flow by its destination. A node that writes its own
 // address instead, as the draft's text has it, leaves the queue pair unknown: the
 // PPFC is accepted without it (D15).
-func (s *Sender) find(d *Decision, now time.Time) node.Reason {
+func (s *Sender) find(d *Decision, now time.Time) {
 	if d.KnownQP {
-		return node.Accepted
+		return
 	}
-	pair, reason := node.SourceQP(s.cfg.QPs, d.Flow, now)
-	switch {
-	case reason == node.Accepted:
-		d.SrcQP, d.KnownQP = pair.SrcQP, true
-	case d.Kind == message.PPFC:
-		return node.Accepted
+	if s.qps.Find(&d.Decision, now); d.Kind == message.PPFC {
+		d.Reason = node.Accepted
 	}
-	return reason
 }
 
 // join sets d.Again if the congestion was reported within Config.Window before.

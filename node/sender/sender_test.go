@@ -461,7 +461,7 @@ func TestConfiguredCodePoints(t *testing.T) {
 // The rate is that of all notifications together, whoever sends them.
 func TestRate(t *testing.T) {
 	cfg := config(t)
-	cfg.In = limit.Rate{PerSecond: 10, Burst: 2}
+	cfg.Out = limit.Rate{PerSecond: 10, Burst: 2}
 	s := made(t, cfg)
 	wrong := changed(t, fastCNP(t, sw, congested(t)), 100, 1, false)
 	for i, c := range []struct {
@@ -478,7 +478,7 @@ func TestRate(t *testing.T) {
 	}
 
 	// What the rate refuses takes nothing from its source.
-	cfg.PerSource, cfg.In = time.Hour, limit.Rate{PerSecond: 1}
+	cfg.PerSource, cfg.Out = time.Hour, limit.Rate{PerSecond: 1}
 	s = made(t, cfg)
 	for i, c := range []struct {
 		at     time.Duration
@@ -498,7 +498,7 @@ func TestRate(t *testing.T) {
 func TestTwoClocks(t *testing.T) {
 	for name, change := range map[string]func(*sender.Config){
 		"source": func(c *sender.Config) { c.PerSource = 100 * time.Millisecond },
-		"rate":   func(c *sender.Config) { c.In = limit.Rate{PerSecond: 10} },
+		"rate":   func(c *sender.Config) { c.Out = limit.Rate{PerSecond: 10} },
 		"window": func(c *sender.Config) { c.Window = 100 * time.Millisecond },
 	} {
 		cfg := config(t)
@@ -535,7 +535,7 @@ func TestOrder(t *testing.T) {
 		{node.NotOurs, func(_ *sender.Config, p *packet) { p.to = self6.Next() }},
 		{node.Tunnelled, func(_ *sender.Config, p *packet) { p.tunnelled = true }},
 		{node.Denied, func(_ *sender.Config, p *packet) { p.from = netip.MustParseAddr("2001:db8:bad::1") }},
-		{node.Limited, func(c *sender.Config, _ *packet) { c.In = limit.Rate{PerSecond: 1e-3} }},
+		{node.Limited, func(c *sender.Config, _ *packet) { c.Out = limit.Rate{PerSecond: 1e-3} }},
 		{node.Broken, func(_ *sender.Config, p *packet) { p.option = true }},
 		{node.ICRC, func(_ *sender.Config, p *packet) { p.damaged = true }},
 		{node.UnknownQP, func(_ *sender.Config, p *packet) { p.destQP = 0x12 }},
@@ -578,7 +578,7 @@ func TestOrder(t *testing.T) {
 			node.UnknownQP},
 	} {
 		cfg := config(t)
-		cfg.In = limit.Rate{PerSecond: 1e-3}
+		cfg.Out = limit.Rate{PerSecond: 1e-3}
 		s := made(t, cfg)
 		receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now)
 		_, reason := receive(s, c.packet, ip, now)

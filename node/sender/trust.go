@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -50,7 +49,7 @@ func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	}
 	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, domain, now)
 	if len(p.Ext) > 0 && !s.cfg.ReceiversSendNone {
-		_, t.fast = node.SourceQP(s.cfg.QPs, key(p.Dst, p.Src, p.BTH.DestQP, domain), now)
+		_, t.fast = s.qps.SourceQP(key(p.Dst, p.Src, p.BTH.DestQP, domain), now)
 	}
 	return t
 }
@@ -67,9 +66,7 @@ func (s *Sender) observe(p *rocev2.Packet, domain uint32, d *Decision, now time.
 	if s.self.Has(p.Src) && len(p.Outer) == 0 && p.BTH.Present.Has(bth.HasDETH) {
 		s.sent.Take(s.datagrams(p.BTH.DETH.SrcQP, p.Dst, domain), now)
 	}
-	if s.learner != nil {
-		role.Learn(&d.Decision, s.learner, p, domain, now, s.self, true)
-	}
+	s.qps.Learn(&d.Decision, p, domain, s.self.Like(p.Src), now)
 }
 
 // datagrams returns the key under which sent has a queue pair and its destination.
@@ -95,13 +92,13 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.
 	case !s.sent.Ready(s.datagrams(qp, dst, domain), remembered, now):
 		return node.Accepted
 	}
-	back, reason := node.SourceQP(s.cfg.QPs, key(dst, self, qp, domain), now)
+	back, reason := s.qps.SourceQP(key(dst, self, qp, domain), now)
 	if reason != node.Accepted {
 		return reason
 	}
 	// dst sends to the queue pair, but anybody can do that. The queue pair must also send to dst.
-	forth, reason := node.SourceQP(s.cfg.QPs, key(self, dst, back.SrcQP, domain), now)
-	if reason == node.Accepted && forth.SrcQP != qp {
+	forth, reason := s.qps.SourceQP(key(self, dst, back, domain), now)
+	if reason == node.Accepted && forth != qp {
 		return node.UnknownQP
 	}
 	return reason

@@ -16,9 +16,16 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
+
+// New returns a role as it is configured, none if the Config has an error.
+func New[C any, R interface{ Configure(C) error }](r R, cfg C) (R, error) {
+	if err := r.Configure(cfg); err != nil {
+		return *new(R), err
+	}
+	return r, nil
+}
 
 // First returns the first of some errors about a Config, with the package whose it is.
 func First(pkg string, errs ...error) error {
@@ -48,6 +55,12 @@ func Unanswered(k message.Kind) node.Reason {
 		return node.Acknowledgement
 	}
 	return node.Notification
+}
+
+// MayBe says whether a broken RoCEv2 packet may be of a kind: its opcode is of that kind, or missing.
+func MayBe(f *rocev2.Frame, kind message.Kind) bool {
+	var d rocev2.Datagram
+	return f.DatagramCut(&d, rocev2.Port) != nil || len(d.Data) == 0 || KindOf(bth.Opcode(d.Data[0])) == kind
 }
 
 // Decode decodes the RoCEv2 packet in a frame, found through IP in IP alone, and says what it is: Broken with the
@@ -91,6 +104,14 @@ func (s Self) Like(a netip.Addr) netip.Addr {
 		return s.V4
 	}
 	return s.V6
+}
+
+// Peer returns the end of a packet that is not the node.
+func (s Self) Peer(p *rocev2.Packet) netip.Addr {
+	if s.Has(p.Src) {
+		return p.Dst
+	}
+	return p.Src
 }
 
 // Check says which of them is wrong: Self4 or Self6.
@@ -256,31 +277,4 @@ func (p *Pace) Ready(key uint64, interval time.Duration, now time.Time) bool {
 func (p *Pace) Take(key uint64, now time.Time) {
 	p.each.Take(key, now)
 	p.all.Take(now)
-}
-
-// Learn shows a packet to a table of queue pairs, and makes d the Decision about it if that taught the table one. Of
-// the two pairs of a connection, which are learned together, d has the one of the flow that one of these addresses
-// sends, or gets where sends is false.
-func Learn(
-	d *node.Decision, qps node.Learner, p *rocev2.Packet, domain uint32, now time.Time, who Self, sends bool,
-) {
-	if qps.Observe(p, domain, now) > 0 {
-		var pair qpmap.Pair
-		d.Flow, pair = learned(qps, who, sends)
-		d.Action, d.SrcQP, d.KnownQP = node.Learned, pair.SrcQP, true
-	}
-}
-
-// learned stands alone as its variables are on the heap.
-func learned(qps node.Learner, who Self, sends bool) (flow qpmap.Key, pair qpmap.Pair) {
-	for k, p := range qps.Learned() {
-		end := k.Dst
-		if sends {
-			end = k.Src
-		}
-		if flow == (qpmap.Key{}) || who.Has(end) {
-			flow, pair = k, p
-		}
-	}
-	return flow, pair
 }

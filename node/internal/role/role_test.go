@@ -3,7 +3,6 @@ package role_test
 import (
 	"encoding/hex"
 	"errors"
-	"iter"
 	"net/netip"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
@@ -374,59 +372,4 @@ func TestPaceSeesTheTime(t *testing.T) {
 	require.False(t, p.Ready(1, time.Second, back))
 	require.True(t, p.Ready(1, time.Second, back.Add(time.Second)))
 	require.True(t, p.Ready(2, time.Second, back.Add(time.Second)))
-}
-
-// taught is a table that has just learned these pairs.
-type taught []learnedPair
-
-type learnedPair struct {
-	key  qpmap.Key
-	pair qpmap.Pair
-}
-
-func (l taught) SourceQP(qpmap.Key, time.Time) (p qpmap.Pair, err error) { return p, err }
-
-func (l taught) Observe(*rocev2.Packet, uint32, time.Time) int { return len(l) }
-
-func (l taught) Learned() iter.Seq2[qpmap.Key, qpmap.Pair] {
-	return func(yield func(qpmap.Key, qpmap.Pair) bool) {
-		for _, p := range l {
-			if !yield(p.key, p.pair) {
-				return
-			}
-		}
-	}
-}
-
-// Of the two pairs of a connection a Decision has the one of the flow that the host sends, or gets; where it has
-// neither end, the first.
-func TestLearn(t *testing.T) {
-	flow := func(src, dst netip.Addr, qp uint32) qpmap.Key {
-		return qpmap.Key{FlowKey: rocev2.FlowKey{Src: src, Dst: dst, DestQP: qp}, Domain: 4}
-	}
-	out, in := flow(host6, other, 1), flow(other, host6, 2)
-	forth := learnedPair{out, qpmap.Pair{SrcQP: 0x22}}
-	back := learnedPair{in, qpmap.Pair{SrcQP: 0x11}}
-	for name, c := range map[string]struct {
-		table taught
-		who   netip.Addr
-		sends bool
-		want  learnedPair
-	}{
-		"sends, first":  {taught{forth, back}, host6, true, forth},
-		"sends, second": {taught{back, forth}, host6, true, forth},
-		"gets, first":   {taught{back, forth}, host6, false, back},
-		"gets, second":  {taught{forth, back}, host6, false, back},
-		"neither":       {taught{forth, back}, addr("2001:db8::7"), true, forth},
-		"neither, gets": {taught{back, forth}, addr("2001:db8::7"), false, back},
-		"one, not its":  {taught{back}, host6, true, back},
-	} {
-		var d node.Decision
-		role.Learn(&d, c.table, nil, 4, start, role.Self{V6: c.who}, c.sends)
-		require.Equal(t, node.Decision{Action: node.Learned, Flow: c.want.key, SrcQP: c.want.pair.SrcQP, KnownQP: true},
-			d, name)
-	}
-	d := node.Decision{Packet: message.Data}
-	role.Learn(&d, taught{}, nil, 4, start, role.Self{V6: host6}, true)
-	require.Equal(t, node.Decision{Packet: message.Data}, d, "nothing learned")
 }

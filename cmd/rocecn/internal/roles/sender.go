@@ -42,7 +42,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		PerSource:         c.PerSource, In: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
+		PerSource:         c.PerSource, Out: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
 	}
 	if c.Enabled {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
@@ -94,8 +94,8 @@ func (s *dataSender) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, V
 
 // translate appends the CNP that the flow's receiver would send.
 func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []byte {
-	pair, reason := node.SourceQP(s.pairs, d.Flow, now)
-	if reason != node.Accepted {
+	pair, err := s.pairs.SourceQP(d.Flow, now)
+	if err != nil {
 		return out
 	}
 	c := cnp.New(d.SrcQP, pair.PKey)

@@ -1,0 +1,101 @@
+package role
+
+import (
+	"errors"
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// Pairs are the queue pairs that a role knows. The zero Pairs know none.
+type Pairs struct {
+	known   node.Pairs
+	sent    sentPairs    // known, if it is one
+	learner node.Learner // likewise
+	table   *qpmap.Map   // likewise
+}
+
+// sentPairs know which queue pair has sent a packet of a flow that was sent by several, one after the other.
+type sentPairs interface {
+	SourceQPOf(k qpmap.Key, h *bth.Header, now time.Time) (qpmap.Pair, error)
+}
+
+// PairsOf returns the queue pairs of a Config. A nil *qpmap.Map knows none.
+func PairsOf(known node.Pairs) (q Pairs) {
+	if table, ok := known.(*qpmap.Map); !ok || table != nil {
+		q.known, q.table = known, table
+		q.sent, _ = known.(sentPairs)
+		q.learner, _ = known.(node.Learner)
+	}
+	return q
+}
+
+// SourceQP returns the queue pair that sends a flow, or UnknownQP or AmbiguousQP.
+func (q *Pairs) SourceQP(k qpmap.Key, now time.Time) (uint32, node.Reason) {
+	if q.known == nil {
+		return 0, node.UnknownQP
+	}
+	return sourceQP(q.known.SourceQP(k, now))
+}
+
+// Find sets the queue pair that sends d.Flow, or the reason for which it is not known.
+func (q *Pairs) Find(d *node.Decision, now time.Time) {
+	d.SrcQP, d.Reason = q.SourceQP(d.Flow, now)
+	d.KnownQP = d.Reason == node.Accepted
+}
+
+// FindOf is Find for the queue pair that has sent a packet with this BTH, whatever the flow has sent since.
+func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
+	if q.sent == nil {
+		q.Find(d, now)
+		return
+	}
+	d.SrcQP, d.Reason = sourceQP(q.sent.SourceQPOf(d.Flow, h, now))
+	d.KnownQP = d.Reason == node.Accepted
+}
+
+func sourceQP(p qpmap.Pair, err error) (uint32, node.Reason) {
+	switch {
+	case err == nil:
+		return p.SrcQP, node.Accepted
+	case errors.Is(err, qpmap.ErrAmbiguous):
+		return 0, node.AmbiguousQP
+	}
+	return 0, node.UnknownQP
+}
+
+// Learns says whether they learn from packets.
+func (q *Pairs) Learns() bool { return q.learner != nil }
+
+// Learn learns from a packet, and makes d the Decision about it if that taught a pair. The two pairs of a connection
+// are learned together: d has the one of the flow from src, or the first of them.
+func (q *Pairs) Learn(d *node.Decision, p *rocev2.Packet, domain uint32, src netip.Addr, now time.Time) {
+	if q.learner == nil || q.learner.Observe(p, domain, now) == 0 {
+		return
+	}
+	d.Action, d.Flow, d.KnownQP = node.Learned, qpmap.Key{}, true
+	if q.table == nil {
+		d.Flow, d.SrcQP = learned(q.learner.Learned(), src)
+		return
+	}
+	// The compiler knows this iterator, so that the loop, the same as in learned, does not allocate.
+	for k, pair := range q.table.Learned() {
+		if d.Flow == (qpmap.Key{}) || k.Src == src {
+			d.Flow, d.SrcQP = k, pair.SrcQP
+		}
+	}
+}
+
+func learned(pairs iter.Seq2[qpmap.Key, qpmap.Pair], src netip.Addr) (flow qpmap.Key, qp uint32) {
+	for k, pair := range pairs {
+		if flow == (qpmap.Key{}) || k.Src == src {
+			flow, qp = k, pair.SrcQP
+		}
+	}
+	return flow, qp
+}
