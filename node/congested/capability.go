@@ -39,7 +39,7 @@ func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capa
 // answered, and counts in that one only: another domain may have a host of the same address.
 //
 // Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
-// other traffic the Action is node.Nothing.
+// other traffic the Action is node.Nothing. An agent that is off refuses every Parameter Problem as Disabled.
 func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, node.Decision) {
 	var d node.Decision
 	if octets, ok := f.ICMPv6(); ok {
@@ -54,12 +54,13 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	if err != nil || len(octets) < icmpHeader || octets[0] != icmpParameterProblem {
 		return
 	}
-	if between.Dst != a.cfg.Self6 || !a.cfg.Enabled {
+	switch {
+	case !a.cfg.Enabled:
+		d.From, d.Reason = between.Src, node.Disabled
+		return
+	case between.Dst != a.cfg.Self6:
 		if _, err := a.cfg.FastCNP.CodePoints.FromICMP(octets); err == nil {
 			d.From, d.Reason = between.Src, node.Denied
-			if !a.cfg.Enabled {
-				d.Reason = node.Disabled
-			}
 		}
 		return
 	}

@@ -370,7 +370,7 @@ func TestRefusals(t *testing.T) {
 	}
 	out, d := congest(agent(t, congested.Config{}), nil, &event{Frame: data(t), Options: ip}, now)
 	require.Empty(t, out)
-	require.Equal(t, decision{Packet: message.Data, Reason: node.Disabled}, d)
+	require.Equal(t, decision{Reason: node.Disabled}, d)
 }
 
 // What the notifications say.

@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -85,12 +86,16 @@ func (s *seen) srcPort(configured uint16) uint16 {
 }
 
 func (a *Agent) decide(b []byte, s *seen) []byte {
+	if !a.cfg.Enabled {
+		if role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) && !s.frame.Mirrored() {
+			s.Reason = node.Disabled
+		}
+		return b
+	}
 	reason := a.look(s)
 	switch {
 	case s.Packet == message.Other && reason == node.NotOurs:
 		return b
-	case !a.cfg.Enabled:
-		return s.refuse(b, node.Disabled)
 	case reason != node.Accepted:
 		return s.refuse(b, reason)
 	}

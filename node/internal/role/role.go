@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -73,6 +74,18 @@ func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 		return message.Other, node.NotOurs
 	}
 	return message.Broken, node.Broken
+}
+
+// Concerns says whether a frame, below its tunnels, is a UDP datagram to one of these ports, a broken one or the first
+// of several fragments. It reads no more than the headers.
+func Concerns(f *rocev2.Frame, ports ...uint16) bool {
+	var d rocev2.Datagram
+	err := f.InnerDatagram(&d, ports...)
+	if errors.Is(err, rocev2.ErrFragment) {
+		port, ok := f.Fragment()
+		return ok && slices.Contains(ports, port)
+	}
+	return !errors.Is(err, rocev2.ErrNotRoCEv2)
 }
 
 // ToPort looks for a UDP datagram to a port: Accepted says that d is one, Broken and Fragment that there is one but

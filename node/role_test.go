@@ -1,0 +1,127 @@
+package node_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/border"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/node/pause"
+	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/node/receiver"
+	"github.com/rocecn/rocecn/node/sender"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// All roles are a Role.
+var (
+	_ node.Role[border.Config, node.Decision]     = (*border.Border)(nil)
+	_ node.Role[congested.Config, node.Decision]  = (*congested.Agent)(nil)
+	_ node.Role[ingress.Config, ingress.Decision] = (*ingress.PE)(nil)
+	_ node.Role[pause.Config, pause.Decision]     = (*pause.Table)(nil)
+	_ node.Role[proxy.Config, proxy.Decision]     = (*proxy.Proxy)(nil)
+	_ node.Role[receiver.Config, node.Decision]   = (*receiver.Receiver)(nil)
+	_ node.Role[sender.Config, sender.Decision]   = (*sender.Sender)(nil)
+)
+
+// What a program sees of a role that runs all of them alike.
+type running struct {
+	receive  func(f *rocev2.Frame, now time.Time) ([]byte, node.Decision)
+	counters *node.Counters
+}
+
+func run[C any, D node.Decided](t *testing.T, r node.Role[C, D], cfg C) running {
+	require.NoError(t, r.Configure(cfg))
+	return running{func(f *rocev2.Frame, now time.Time) ([]byte, node.Decision) {
+		out, d := r.Receive(nil, f, 0, now)
+		return out, d.Common()
+	}, r.Counters()}
+}
+
+// roles returns all roles by name, on or off, with queue pairs that know none.
+func roles(t *testing.T, on bool) map[string]running {
+	four, six := netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9")
+	all := acl.New(netip.MustParsePrefix("::/0"), netip.MustParsePrefix("0.0.0.0/0"))
+	var none *qpmap.Map
+	return map[string]running{
+		"border":    run(t, new(border.Border), border.Config{Enabled: on}),
+		"congested": run(t, new(congested.Agent), congested.Config{Enabled: on, Self4: four, Self6: six}),
+		"ingress": run(t, new(ingress.PE),
+			ingress.Config{Enabled: on, WAN: six, Self4: four, Self6: six, Accept: all, QPs: none}),
+		"pause": run(t, new(pause.Table), pause.Config{Enabled: on, Self4: four, Self6: six, Accept: all, QPs: none}),
+		"proxy": run(t, new(proxy.Proxy), proxy.Config{Enabled: on, Self4: four, Self6: six, Accept: all, QPs: none}),
+		"receiver": run(t, new(receiver.Receiver),
+			receiver.Config{Enabled: on, Self4: four, Self6: six, QPs: none}),
+		"sender": run(t, new(sender.Sender),
+			sender.Config{Enabled: on, Self4: four, Self6: six, Accept: all, QPs: none}),
+	}
+}
+
+// Whatever comes, addressed to the role or not, whole or cut, a role that is off does nothing but say that it is off;
+// one that is on has no trouble with queue pairs that are a nil table; and both count what they decide.
+func TestRoles(t *testing.T) {
+	var frames [][]byte
+	for _, p := range wiretest.Capture(t, "messages.pcap") {
+		frames = append(frames, p.Data)
+	}
+	frames = append(frames, wiretest.Hex(t, // a Parameter Problem, ICMPv6 type 4
+		"020000000001 020000000002 86dd 60000000 0008 3a40 20010db8000000000000000000000001"+
+			"20010db8000000000000000000000002 04020000 00000028"))
+	for _, on := range []bool{false, true} {
+		for name, role := range roles(t, on) {
+			t.Run(name, func(t *testing.T) {
+				var f rocev2.Frame
+				actions, reasons := map[node.Action]uint64{}, map[node.Reason]uint64{}
+				for _, octets := range frames {
+					for _, ownAddress := range []bool{false, true} {
+						octets := append([]byte(nil), octets...)
+						if ownAddress {
+							toOwn(octets)
+						}
+						for n := 14; n <= len(octets); n++ {
+							f.Decode(octets[:n], rocev2.DecodeOptions{Cut: n < len(octets)})
+							out, d := role.receive(&f, time.Unix(1795254649, 0))
+							require.Empty(t, out)
+							if !on && d.Action != node.Nothing {
+								require.Equal(t, []any{node.Refused, node.Disabled}, []any{d.Action, d.Reason})
+							}
+							actions[d.Action]++
+							reasons[d.Reason]++
+						}
+					}
+				}
+				if !on {
+					require.NotZero(t, reasons[node.Disabled])
+				}
+				for reason, n := range reasons {
+					if reason != node.Accepted {
+						require.Equal(t, n, role.counters.Of(node.Count{Action: node.Refused, Reason: reason}), reason)
+					}
+				}
+				for action, n := range actions {
+					if action != node.Nothing {
+						require.Equal(t, n, role.counters.Of(node.Count{Action: action}), action)
+					}
+				}
+			})
+		}
+	}
+}
+
+// toOwn makes an address of a role the destination of a frame.
+func toOwn(frame []byte) {
+	switch {
+	case len(frame) >= 14+20 && frame[14]>>4 == 4:
+		copy(frame[14+16:], []byte{192, 0, 2, 9})
+	case len(frame) >= 14+40 && frame[14]>>4 == 6:
+		own := netip.MustParseAddr("2001:db8::9").As16()
+		copy(frame[14+24:], own[:])
+	}
+}
