@@ -33,7 +33,8 @@ func TestConfigure(t *testing.T) {
 		"MaxFlows cannot":     func(c *Config) { c.MaxFlows = 17 },
 		"MaxSources cannot":   func(c *Config) { c.MaxSources = 17 },
 		"Seed cannot":         func(c *Config) { c.Seed[5]++ },
-		"Instances cannot":    func(c *Config) { c.Instances, c.Instance = 2, 1 },
+		"Instance cannot":     func(c *Config) { c.Instances, c.Instance = 2, 1 },
+		"Instances cannot":    func(c *Config) { c.Instances = 2 },
 		"Quarantine -1ns":     func(c *Config) { c.Quarantine = -1 },
 		"PerFlow -1ns is neg": func(c *Config) { c.PerFlow = -1 },
 	} {

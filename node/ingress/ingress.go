@@ -119,8 +119,6 @@ type PE struct {
 	self     role.Self
 	qps      role.Pairs
 	memory   role.Memory
-	instance [2]int   // Instance and Instances, once memory is taken
-	seed     [32]byte // likewise
 	clock    role.Clock
 	table    table
 	labels   labels
@@ -141,41 +139,46 @@ func New(cfg Config) (*PE, error) {
 // MaxFlows, MaxSources, Seed, Instance and Instances cannot change, once the PE was on. A Config with an error
 // changes nothing.
 func (pe *PE) Configure(cfg Config) error {
-	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
-	seed := cfg.Seed
 	cfg.Port = cmp.Or(cfg.Port, fcn.ExperimentalPort)
-	if !cfg.Enabled {
-		pe.cfg, pe.self, pe.qps = cfg, self, role.PairsOf(cfg.QPs)
-		return nil
+	if cfg.Enabled {
+		if err := pe.enable(&cfg); err != nil {
+			return role.First("ingress", err)
+		}
 	}
-	err := cfg.complete()
-	memory, wrong := pe.memory.Check(0, role.Size{Name: "MaxFlows", N: cfg.MaxFlows},
-		role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12})
-	instance := [2]int{cfg.Instance, cfg.Instances}
-	switch err = cmp.Or(err, wrong); {
-	case err != nil:
-	case pe.memory.Taken() && instance != pe.instance:
-		err = errors.New("the Instance and Instances cannot change: labels are in use")
-	case pe.memory.Taken() && seed != ([32]byte{}) && seed != pe.seed:
-		err = errors.New("the Seed cannot change: labels are in use")
+	pe.cfg, pe.self, pe.qps = cfg, role.Self{V4: cfg.Self4, V6: cfg.Self6}, role.PairsOf(cfg.QPs)
+	pe.intake.On, pe.intake.Self = cfg.Enabled, role.Self{V6: cfg.WAN}
+	return nil
+}
+
+// enable completes a Config that is on, and does what cannot be done later: it takes memory the first time.
+func (pe *PE) enable(cfg *Config) error {
+	if err := cfg.complete(); err != nil {
+		return err
 	}
+	var random *mathrand.ChaCha8
+	var seed uint64 // 0 stands for the one in use
+	if !pe.memory.Taken() || cfg.Seed != [32]byte{} {
+		key := cfg.Seed
+		if key == [32]byte{} {
+			rand.Read(key[:]) // never fails
+		}
+		random = mathrand.NewChaCha8(key)
+		seed = random.Uint64()
+	}
+	memory, err := pe.memory.Check(seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows},
+		role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
+		role.Size{Name: "Instance", N: cfg.Instance}, role.Size{Name: "Instances", N: cfg.Instances})
 	if err != nil {
-		return role.First("ingress", err)
+		return err
 	}
 	if !pe.memory.Taken() {
-		if seed == ([32]byte{}) {
-			rand.Read(seed[:]) // never fails
-		}
-		random := mathrand.NewChaCha8(seed)
-		memory, _ = pe.memory.Check(random.Uint64(), role.Size{N: cfg.MaxFlows}, role.Size{N: memory.Size(1)})
-		pe.memory, pe.instance, pe.seed = memory, instance, seed
 		pe.table = flowtable.New[flowtable.Key, entry](cfg.MaxFlows, false, (*flowtable.Key).Hash)
 		pe.labels = newLabels(cfg.Instance, cfg.Instances, random)
 	}
+	pe.memory = memory
 	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), int64(max(cfg.Idle, time.Second))
 	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 	pe.pace.Configure(cfg.Out, cfg.PerFlow, cfg.MaxFlows)
-	pe.cfg, pe.self, pe.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil
 }
 

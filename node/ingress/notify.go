@@ -36,38 +36,15 @@ func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time)
 }
 
 func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
-	q := &pe.datagram
-	if d.Reason = role.ToPort(q, f, pe.cfg.Port); d.Reason == node.NotOurs {
-		d.Reason = node.Accepted
+	if !pe.intake.Message(&d.Decision, &pe.datagram, f, pe.cfg.Port, message.FCN, now) {
 		pe.fromTunnel(f, domain, &d.Decision, now)
 		return out
 	}
-	d.Packet = message.FCN
-	if d.Reason == node.Accepted {
-		d.From = q.Src
-	}
-	switch {
-	case !pe.cfg.Enabled:
-		d.Reason = node.Disabled
-	case d.Reason != node.Accepted: // fragment, broken
-	case q.Dst != pe.cfg.WAN:
-		d.Reason = node.NotOurs
-	case len(q.Outer) > 0:
-		d.Reason = node.Tunnelled
-	default:
-		d.Reason = pe.intake.Admit(q.Src, now)
+	if d.Reason != node.Accepted {
+		return out
 	}
 	var m fcn.Message
-	switch {
-	case d.Reason != node.Accepted:
-		return out
-	case q.Truncated:
-		d.Reason = node.Broken
-		return out
-	case q.VerifyChecksum() != nil:
-		d.Reason = node.Checksum
-		return out
-	case m.Decode(q.Data) != nil:
+	if m.Decode(pe.datagram.Data) != nil {
 		d.Reason = node.Broken
 		return out
 	}

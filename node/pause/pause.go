@@ -155,6 +155,7 @@ func (t *Table) Configure(cfg Config) error {
 		t.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 	}
 	t.cfg, t.self, t.qps = cfg, self, role.PairsOf(cfg.QPs)
+	t.intake.On, t.intake.Self = cfg.Enabled, self
 	return nil
 }
 
@@ -179,22 +180,12 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 	if f.PacketCut(p) != nil || !ppfc.Is(p) {
 		return
 	}
-	d.Packet, d.From = message.PPFC, p.Src
-	switch {
-	case !t.cfg.Enabled:
-		d.Reason = node.Disabled
-	case !t.self.Has(p.Dst):
-		d.Reason = node.NotOurs
-	case len(p.Outer) > 0:
-		d.Reason = node.Tunnelled
-	default:
-		d.Reason = t.intake.Admit(p.Src, now)
-	}
-	if d.Reason != node.Accepted {
+	d.Packet = message.PPFC
+	if t.intake.Check(&d.Decision, &p.Datagram, now); d.Reason != node.Accepted {
 		return
 	}
 	n, err := ppfc.FromPacket(p)
-	if p.Truncated || err != nil {
+	if err != nil {
 		d.Reason = node.Broken
 		return
 	}

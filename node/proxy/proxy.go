@@ -142,6 +142,7 @@ func (p *Proxy) Configure(cfg Config) error {
 		p.pace.Configure(cfg.Out, cfg.PerFlow, memory.Size(0))
 	}
 	p.cfg, p.self, p.qps = cfg, self, role.PairsOf(cfg.QPs)
+	p.intake.On, p.intake.Self = cfg.Enabled, self
 	return nil
 }
 

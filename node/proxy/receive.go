@@ -34,7 +34,7 @@ type Decision struct {
 //
 // To a message of a congested node it appends the whole IP packet that tells the sender. Where none is due it says
 // why, looked at in this order: Disabled; Fragment or Broken, of what is not a whole message; NotOurs, of those for
-// others; Tunnelled; Broken, where the capture cut it; Denied; Limited (InPerSource, In); Checksum; Broken (also
+// others; Tunnelled; Denied; Limited (InPerSource, In); Broken, where the capture cut it; Checksum; Broken (also
 // without an invoking packet that shows the flow); TupleMismatch (also of a flow that is not RoCEv2, unless the rule
 // of its sender is Other); Fragment, Acknowledgement, Notification, of the invoking packet; Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow, Out).
@@ -46,30 +46,9 @@ func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Tim
 }
 
 func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
-	if d.Reason = role.ToPort(&p.datagram, f, p.cfg.Port); d.Reason == node.NotOurs {
-		d.Reason = node.Accepted
+	if !p.intake.Message(&d.Decision, &p.datagram, f, p.cfg.Port, message.Proxy, now) {
 		p.observe(f, domain, &d.Decision, now)
 		return out
-	}
-	d.Packet = message.Proxy
-	q := &p.datagram
-	if d.Reason == node.Accepted {
-		d.From = q.Src
-	}
-	switch {
-	case !p.cfg.Enabled:
-		d.Reason = node.Disabled
-	case d.Reason != node.Accepted: // fragment, broken
-	case !p.self.Has(q.Dst):
-		d.Reason = node.NotOurs
-	case len(q.Outer) > 0:
-		d.Reason = node.Tunnelled
-	case q.Truncated:
-		d.Reason = node.Broken
-	default:
-		if d.Reason = p.intake.Admit(q.Src, now); d.Reason == node.Accepted && q.VerifyChecksum() != nil {
-			d.Reason = node.Checksum
-		}
 	}
 	if d.Reason != node.Accepted {
 		return out

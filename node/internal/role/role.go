@@ -235,9 +235,13 @@ type Size struct {
 	N, Default int
 }
 
-// An Intake is what stands before the messages of other nodes: the access list, the rate of each source, and that of
-// all. Everybody can send messages, so it costs little, and a message is charged before anything in it is looked at.
+// An Intake checks the messages of other nodes before they are read: that the role is on and the message for it, the
+// access list, the rate of each source, and that of all. Everybody can send messages, so these checks cost little, and
+// a message is charged to the rates before anything in it is looked at.
 type Intake struct {
+	On   bool // the role is
+	Self Self // where messages are sent to
+
 	accept *acl.List
 	seed   uint64
 	from   *limit.Buckets // by source
@@ -248,6 +252,43 @@ type Intake struct {
 func (i *Intake) Configure(accept *acl.List, all, perSource limit.Rate, maxSources int, seed uint64) {
 	i.accept, i.seed = accept, seed
 	i.from, i.all = i.from.With(perSource, maxSources), i.all.With(all)
+}
+
+// Message looks for a message, a UDP datagram to a port, and says whether there is one. It sets q, and in d the kind,
+// the source, and the reason if the message is not to be read.
+func (i *Intake) Message(
+	d *node.Decision, q *rocev2.Datagram, f *rocev2.Frame, port uint16, kind message.Kind, now time.Time,
+) bool {
+	reason := ToPort(q, f, port)
+	if reason == node.NotOurs {
+		return false
+	}
+	d.Packet, d.Reason = kind, reason
+	if i.Check(d, q, now); d.Reason == node.Accepted && q.VerifyChecksum() != nil {
+		d.Reason = node.Checksum
+	}
+	return true
+}
+
+// Check sets the source of a message, and the reason if it is not to be read. A reason that d has already stands for
+// a message of which q is not set.
+func (i *Intake) Check(d *node.Decision, q *rocev2.Datagram, now time.Time) {
+	if d.Reason == node.Accepted {
+		d.From = q.Src
+	}
+	switch {
+	case !i.On:
+		d.Reason = node.Disabled
+	case d.Reason != node.Accepted:
+	case !i.Self.Has(q.Dst):
+		d.Reason = node.NotOurs
+	case len(q.Outer) > 0:
+		d.Reason = node.Tunnelled
+	default:
+		if d.Reason = i.Admit(q.Src, now); d.Reason == node.Accepted && q.Truncated {
+			d.Reason = node.Broken
+		}
+	}
 }
 
 // Admit says whether a message from a source is to be looked at: Denied, or Limited, or it is Accepted and charged to
