@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"fcn", "cnp", "ppfc", "proxymsg", "encap", "capture"},
 	{"fastcnp", "netio"},
 	{"message"},
-	{"rocelayers", "qpmap", "filter"},
+	{"rocelayers", "qpmap", "filter", "node/internal/clock"},
 	{"node", "node/limit", "node/acl", "node/level", "node/proxies"},
 	{"node/internal/role"},
 	{

@@ -31,6 +31,7 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
@@ -119,7 +120,7 @@ type PE struct {
 	self     role.Self
 	qps      role.Pairs
 	memory   role.Memory
-	clock    role.Clock
+	clock    clock.Clock
 	table    table
 	labels   labels
 	intake   role.Intake
@@ -176,7 +177,7 @@ func (pe *PE) enable(cfg *Config) error {
 		pe.labels = newLabels(cfg.Instance, cfg.Instances, random)
 	}
 	pe.memory = memory
-	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), int64(max(cfg.Idle, time.Second))
+	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), cfg.Idle
 	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
 	pe.pace.Configure(cfg.Out, cfg.PerFlow, cfg.MaxFlows)
 	return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -249,19 +248,6 @@ func TestQuarantineEnds(t *testing.T) {
 	label, reason = pe.give(other, 0, start.Add(idle+quarantine))
 	require.Equal(t, node.Accepted, reason)
 	require.EqualValues(t, 5, label)
-}
-
-// A step back of exactly slack is waited out, one of a nanosecond more is not.
-func TestClock(t *testing.T) {
-	c := role.Clock{Slack: int64(time.Second)}
-	at := func(d time.Duration) time.Duration { return time.Duration(c.At(start.Add(d))) }
-	require.Zero(t, at(0))
-	require.Equal(t, 5*time.Second, at(5*time.Second))
-	require.Equal(t, 5*time.Second, at(4*time.Second))
-	require.Equal(t, 5*time.Second+1, at(5*time.Second+1), "waited out")
-	require.Equal(t, 5*time.Second+1, at(4*time.Second), "a nanosecond more")
-	require.Equal(t, 6*time.Second+1, at(5*time.Second), "goes on from there")
-	require.Equal(t, 6*time.Second+2, at(5*time.Second+1))
 }
 
 // Two capture queues whose clocks are 200 ms apart take turns: no limit lets one

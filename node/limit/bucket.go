@@ -18,6 +18,8 @@ package limit
 import (
 	"math"
 	"time"
+
+	"github.com/rocecn/rocecn/node/internal/clock"
 )
 
 // A Rate is how many packets may be sent. The zero Rate sets no limit.
@@ -29,56 +31,72 @@ type Rate struct {
 // limited says whether the rate is a limit.
 func (r Rate) limited() bool { return r.PerSecond > 0 && !math.IsInf(r.PerSecond, 1) }
 
-// full is what a bucket of this rate holds, in billionths of a packet.
-func (r Rate) full() float64 { return packet * float64(max(r.Burst, 1)) }
-
 // A Bucket is a token bucket: it holds Burst packets, starts full, and fills at
 // the Rate. A nil Bucket sets no limit.
 type Bucket struct {
-	perSecond float64
-	full      float64
-	clock     clock
-	content   content
+	size
+	clock clock.Clock
+	content
 }
+
+// size is what a bucket holds, and how fast it fills.
+type size struct{ perSecond, full float64 }
 
 // content is what is in a bucket.
 type content struct {
 	level float64 // in billionths of a packet
-	at    int64   // the time of this level, in the clock's nanoseconds
+	at    int64   // the time of this level, in the clock's ticks
 }
 
 // packet is one packet in the unit of levels: in a nanosecond a bucket fills by
 // PerSecond units. So whole rates give whole numbers, and nothing is rounded.
 const packet = 1e9
 
+// size returns the size of a bucket of this rate.
+func (r Rate) size() size { return size{r.PerSecond, packet * float64(max(r.Burst, 1))} }
+
+// filled returns the level of a bucket at a time.
+func (s size) filled(c content, at int64) float64 {
+	return min(s.full, c.level+s.perSecond*float64(at-c.at))
+}
+
+// take returns the bucket's content after a packet was taken out of it.
+func (s size) take(c content, at int64) content { return content{max(s.filled(c, at)-packet, 0), at} }
+
+// change returns the content of a bucket whose size changes at a time. A full bucket stays full.
+func (s size) change(to size, c content, at int64) content {
+	level := s.filled(c, at)
+	if level == s.full {
+		level = to.full
+	}
+	return content{min(level, to.full), at}
+}
+
 // NewBucket returns a full Bucket, nil where the Rate sets no limit.
-func NewBucket(r Rate) *Bucket {
+func NewBucket(r Rate) *Bucket { return (*Bucket)(nil).With(r) }
+
+// With returns the bucket with another rate, nil if the rate sets no limit. It keeps its content, up to the new Burst;
+// one that was full is full. The new rate counts from the latest time that the bucket was given.
+func (b *Bucket) With(r Rate) *Bucket {
 	if !r.limited() {
 		return nil
 	}
-	return &Bucket{perSecond: r.PerSecond, full: r.full(), content: content{level: r.full()}}
+	next := &Bucket{size: r.size()}
+	next.content.level = next.full
+	if b != nil {
+		next.clock, next.content = b.clock, b.change(next.size, b.content, b.clock.Now())
+	}
+	return next
 }
 
 // Ready says whether a packet may be sent at this time.
 func (b *Bucket) Ready(now time.Time) bool {
-	return b == nil || b.content.fill(b.clock.at(now), b.perSecond, b.full) >= packet
+	return b == nil || b.filled(b.content, b.clock.At(now)) >= packet
 }
 
 // Take takes one packet out of the bucket; an empty one stays empty.
 func (b *Bucket) Take(now time.Time) {
-	if b == nil {
-		return
+	if b != nil {
+		b.content = b.take(b.content, b.clock.At(now))
 	}
-	at := b.clock.at(now)
-	b.content = content{level: max(b.content.fill(at, b.perSecond, b.full)-packet, 0), at: at}
-}
-
-// fill returns the level at this time. Where the clock has been set back, the
-// bucket fills from there on.
-func (c *content) fill(at int64, perSecond, full float64) float64 {
-	past := at - c.at
-	if past < 0 {
-		c.at, past = at, 0
-	}
-	return min(full, c.level+perSecond*float64(past))
 }

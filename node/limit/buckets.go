@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/node/internal/clock"
 )
 
 // Buckets are a [Bucket] for each of many keys, all of one Rate. Keys must be well
@@ -15,10 +16,9 @@ import (
 //
 // Nil Buckets set no limit.
 type Buckets struct {
-	perSecond float64
-	full      float64
-	clock     clock
-	sets      flowtable.Sets[bucketOf]
+	size
+	clock clock.Clock
+	sets  flowtable.Sets[bucketOf]
 }
 
 type bucketOf struct {
@@ -33,7 +33,24 @@ func NewBuckets(r Rate, maxKeys int) *Buckets {
 	if !r.limited() {
 		return nil
 	}
-	return &Buckets{perSecond: r.PerSecond, full: r.full(), sets: flowtable.NewSets[bucketOf](maxKeys)}
+	return &Buckets{size: r.size(), sets: flowtable.NewSets[bucketOf](maxKeys)}
+}
+
+// With returns the buckets with another rate, nil if the rate sets no limit. They keep their content as [Bucket.With]
+// does. Nil Buckets are made anew for this many keys.
+func (b *Buckets) With(r Rate, maxKeys int) *Buckets {
+	if b == nil || !r.limited() {
+		return NewBuckets(r, maxKeys)
+	}
+	was, at := b.size, b.clock.Now()
+	b.size = r.size()
+	for i := range b.sets.All {
+		for j := range b.sets.All[i] {
+			c := &b.sets.All[i][j].content
+			*c = was.change(b.size, *c, at)
+		}
+	}
+	return b
 }
 
 // Ready says whether a packet of this key may be sent at this time.
@@ -41,11 +58,11 @@ func (b *Buckets) Ready(key uint64, now time.Time) bool {
 	if b == nil {
 		return true
 	}
-	at := b.clock.at(now)
+	at := b.clock.At(now)
 	key, set := b.sets.Find(key)
 	for i := range set {
 		if set[i].key == key {
-			return set[i].fill(at, b.perSecond, b.full) >= packet
+			return b.filled(set[i].content, at) >= packet
 		}
 	}
 	return true
@@ -56,7 +73,7 @@ func (b *Buckets) Take(key uint64, now time.Time) {
 	if b == nil {
 		return
 	}
-	at := b.clock.at(now)
+	at := b.clock.At(now)
 	key, set := b.sets.Find(key)
 	fullest, highest := 0, 0.0
 	for i := range set {
@@ -64,12 +81,11 @@ func (b *Buckets) Take(key uint64, now time.Time) {
 		if s.key == 0 {
 			*s = bucketOf{key, content{b.full, at}}
 		}
-		level := s.fill(at, b.perSecond, b.full)
 		if s.key == key {
-			s.content = content{max(level-packet, 0), at}
+			s.content = b.take(s.content, at)
 			return
 		}
-		if level > highest {
+		if level := b.filled(s.content, at); level > highest {
 			fullest, highest = i, level
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/node/internal/clock"
 )
 
 // An Every keeps packets of the same key an interval apart: it remembers when one was
@@ -15,13 +16,13 @@ import (
 //
 // A nil Every sets no limit.
 type Every struct {
-	clock clock
+	clock clock.Clock
 	sets  flowtable.Sets[sent]
 }
 
 type sent struct {
 	key uint64 // 0: free
-	at  int64  // in the clock's nanoseconds
+	at  int64  // in the clock's ticks
 }
 
 // NewEvery returns an Every for this many keys at once, rounded up to a power of
@@ -29,21 +30,16 @@ type sent struct {
 func NewEvery(maxKeys int) *Every { return &Every{sets: flowtable.NewSets[sent](maxKeys)} }
 
 // Ready says whether a packet of this key may be sent: the last one was sent interval
-// ago or earlier. If the clock was set back to before that, it counts as sent now. An
-// interval of 0 is no limit.
+// ago or earlier. An interval of 0 is no limit.
 func (e *Every) Ready(key uint64, interval time.Duration, now time.Time) bool {
 	if e == nil || interval <= 0 {
 		return true
 	}
-	at := e.clock.at(now)
+	at := e.clock.At(now)
 	key, set := e.sets.Find(key)
 	for i := range set {
 		if s := &set[i]; s.key == key {
-			past := at - s.at
-			if past < 0 {
-				s.at, past = at, 0
-			}
-			return past >= int64(interval)
+			return at-s.at >= int64(interval)
 		}
 	}
 	return true
@@ -54,19 +50,18 @@ func (e *Every) Take(key uint64, now time.Time) {
 	if e == nil {
 		return
 	}
-	at := e.clock.at(now)
+	at := e.clock.At(now)
 	key, set := e.sets.Find(key)
-	oldest, age := 0, uint64(0)
+	oldest := &set[0]
 	for i := range set {
 		s := &set[i]
 		if s.key == key || s.key == 0 {
 			*s = sent{key, at}
 			return
 		}
-		// What was sent after this time, before the clock was set back, counts as oldest.
-		if a := uint64(at - s.at); a >= age {
-			oldest, age = i, a
+		if s.at <= oldest.at {
+			oldest = s
 		}
 	}
-	set[oldest] = sent{key, at}
+	*oldest = sent{key, at}
 }

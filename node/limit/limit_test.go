@@ -291,9 +291,11 @@ func TestEveryForgets(t *testing.T) {
 		if !e.Ready(key+2, time.Hour, start) {
 			known++
 		}
-		require.True(t, e.Ready(key+2, time.Hour, start.Add(2*time.Hour)))
 	}
 	require.Equal(t, 1024, known)
+	for key := range uint64(100_000) {
+		require.True(t, e.Ready(key+2, time.Hour, start.Add(2*time.Hour)))
+	}
 	require.Len(t, e.sets.All, 256)
 }
 
@@ -341,7 +343,7 @@ func TestSmallestEvery(t *testing.T) {
 }
 
 // Of a full set the key that was sent longest ago goes, wherever it stands, and
-// before it one that was sent at a time which the clock has not reached again.
+// whatever times were given.
 func TestEveryForgetsTheOldest(t *testing.T) {
 	known := func(e *Every, now time.Time) (keys []uint64) {
 		for key := range uint64(8) {
@@ -363,7 +365,7 @@ func TestEveryForgetsTheOldest(t *testing.T) {
 	for i, key := range []uint64{3, 4, 5} {
 		e.Take(key, start.Add(time.Minute+time.Duration(i)))
 	}
-	require.Equal(t, []uint64{1, 3, 4, 5}, known(e, start.Add(time.Minute+3)))
+	require.Equal(t, []uint64{2, 3, 4, 5}, known(e, start.Add(time.Minute+3)))
 }
 
 func TestNoAllocations(t *testing.T) {
@@ -416,6 +418,38 @@ func TestBucketWith(t *testing.T) {
 		{three, 3, Rate{PerSecond: -1}, time.Second, 99}, // no limit
 	} {
 		require.Equal(t, c.left, after(c.rate, c.taken, c.other, c.at), "%+v", c)
+	}
+}
+
+// What passed before another rate was set counts at the old one.
+func TestPastAtOldRate(t *testing.T) {
+	slow, fast := Rate{PerSecond: 1, Burst: 100}, Rate{PerSecond: 50, Burst: 100}
+	later := start.Add(2 * time.Second)
+	for name, c := range map[string]struct {
+		old, new Rate
+		now, in  int // what is left at once, and in a second
+	}{"faster": {slow, fast, 2, 52}, "slower": {fast, slow, 100, 100}, "less at once": {slow, Rate{PerSecond: 1}, 1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			left := func(ready func() bool, take func()) (n int) {
+				for ; ready(); n++ {
+					take()
+				}
+				return n
+			}
+			for in, want := range map[time.Duration]int{0: c.now, time.Second: c.in} {
+				at := later.Add(in)
+				one, all := NewBucket(c.old), NewBuckets(c.old, 16)
+				for range 100 {
+					one.Take(start)
+					all.Take(7, start)
+				}
+				one.Ready(later)    // the clock goes on
+				all.Ready(8, later) // by another key
+				one, all = one.With(c.new), all.With(c.new, 16)
+				require.Equal(t, want, left(func() bool { return one.Ready(at) }, func() { one.Take(at) }))
+				require.Equal(t, want, left(func() bool { return all.Ready(7, at) }, func() { all.Take(7, at) }))
+			}
+		})
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/ppfc"
@@ -124,13 +125,13 @@ type Table struct {
 	counters node.Counters
 	packet   rocev2.Packet
 	targets  targets
-	clock    role.Clock
+	clock    clock.Clock
 }
 
 // New returns a Table. The error names the field of the Config that is wrong. A Config that is not
 // enabled is not checked.
 func New(cfg Config) (*Table, error) {
-	return role.New(&Table{clock: role.Clock{Slack: int64(time.Second)}}, cfg)
+	return role.New(&Table{}, cfg)
 }
 
 // Configure changes the rules in place: states stay, and end when they would have, and so does what the limits hold.

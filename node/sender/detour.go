@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/internal/hash"
+	"github.com/rocecn/rocecn/node/internal/clock"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -21,9 +22,10 @@ import (
 // set evicts the one reported longest ago. Time may jump back. A Detour is not
 // safe for concurrent use.
 type Detour struct {
-	hold time.Duration
-	seed uint64
-	sets flowtable.Sets[detoured]
+	hold  int64
+	seed  uint64
+	clock clock.Clock
+	sets  flowtable.Sets[detoured]
 }
 
 const (
@@ -41,7 +43,7 @@ const (
 // detoured has the reports about one flow.
 type detoured struct {
 	flow    uint64 // its hash; 0: free
-	at      int64  // of the last report, Unix time in nanoseconds
+	at      int64  // of the last report, in the clock's ticks
 	reports [tried]report
 }
 
@@ -56,14 +58,14 @@ type report struct {
 // of two and to 4 at least. A reported port is avoided for the time hold. It
 // allocates all memory that it will ever use.
 func NewDetour(maxFlows int, hold time.Duration, seed uint64) *Detour {
-	return &Detour{hold: hold, seed: seed, sets: flowtable.NewSets[detoured](maxFlows)}
+	return &Detour{hold: int64(hold), seed: seed, sets: flowtable.NewSets[detoured](maxFlows)}
 }
 
 // Report says that a switch reports congestion on the path that this source port
 // of the flow takes.
 func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.Time) {
-	at := now.UnixNano()
-	f := d.find(k, true, at)
+	at := d.clock.At(now)
+	f := d.find(k, true)
 	f.at = at
 	oldest := &f.reports[0]
 	for i := range f.reports {
@@ -72,7 +74,7 @@ func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.T
 			oldest = r
 			break
 		}
-		if at-r.at > at-oldest.at {
+		if r.at < oldest.at {
 			oldest = r
 		}
 	}
@@ -83,56 +85,47 @@ func (d *Detour) Report(k rocev2.FlowKey, port uint16, by netip.Addr, now time.T
 // same port, unless it was reported: then one of 49152–65535 that was not, as long
 // as there seems to be a way around the switch.
 func (d *Detour) SrcPort(k rocev2.FlowKey, port uint16, now time.Time) uint16 {
-	f := d.find(k, false, 0)
+	f := d.find(k, false)
 	if f == nil {
 		return port
 	}
-	reported := d.reported(f, port, now)
-	if reported == nil || d.same(f, reported.by, now) >= hopeless {
+	since := d.clock.At(now) - d.hold
+	reported := f.reported(port, since)
+	if reported == nil || f.same(reported.by, since) >= hopeless {
 		return port
 	}
 	for i := range uint64(2 * tried) { // at least half of them were not reported
 		next := uint16(firstPort + hash.Mix(f.flow^0xA0761D6478BD642F, (d.seed+i)^0x9E3779B97F4A7C15)%ports)
-		if d.reported(f, next, now) == nil {
+		if f.reported(next, since) == nil {
 			return next
 		}
 	}
 	return port
 }
 
-// reported returns the report about a port, nil if there is none that still holds.
-func (d *Detour) reported(f *detoured, port uint16, now time.Time) *report {
+// reported returns the report about a port that was made after a time, nil if there is none.
+func (f *detoured) reported(port uint16, since int64) *report {
 	for i := range f.reports {
-		if r := &f.reports[i]; r.by != 0 && r.port == port && d.holds(r, now) {
+		if r := &f.reports[i]; r.by != 0 && r.port == port && r.at > since {
 			return r
 		}
 	}
 	return nil
 }
 
-// same returns how many ports of a flow a switch has reported.
-func (d *Detour) same(f *detoured, by uint32, now time.Time) (n int) {
+// same returns how many ports of a flow a switch has reported after a time.
+func (f *detoured) same(by uint32, since int64) (n int) {
 	for i := range f.reports {
-		if r := &f.reports[i]; r.by == by && d.holds(r, now) {
+		if r := &f.reports[i]; r.by == by && r.at > since {
 			n++
 		}
 	}
 	return n
 }
 
-// holds says whether a report is younger than hold. If time has jumped back to
-// before the report, it counts as made now.
-func (d *Detour) holds(r *report, now time.Time) bool {
-	past := now.UnixNano() - r.at
-	if past < 0 {
-		r.at, past = now.UnixNano(), 0
-	}
-	return past < int64(d.hold)
-}
-
 // find returns the entry of a flow, nil if there is none. With make it makes one,
 // which may evict the flow of the set that was reported longest ago.
-func (d *Detour) find(k rocev2.FlowKey, make bool, at int64) *detoured {
+func (d *Detour) find(k rocev2.FlowKey, make bool) *detoured {
 	flow, set := d.sets.Find(k.Hash(d.seed))
 	for i := range set {
 		if set[i].flow == flow {
@@ -147,7 +140,7 @@ func (d *Detour) find(k rocev2.FlowKey, make bool, at int64) *detoured {
 		if f := &set[i]; f.flow == 0 {
 			oldest = f
 			break
-		} else if at-f.at > at-oldest.at {
+		} else if f.at < oldest.at {
 			oldest = f
 		}
 	}

@@ -27,46 +27,6 @@ var (
 	prefix = netip.MustParsePrefix
 )
 
-// Of a step back, exactly Slack is waited out; one of a nanosecond more goes on from where the time was.
-func TestClock(t *testing.T) {
-	c := role.Clock{Slack: 100}
-	for _, step := range []struct{ at, want int64 }{
-		{1000, 0}, // it begins here
-		{1000, 0}, // no step
-		{999, 0},  // waited out
-		{1001, 1}, // and so over
-		{901, 1},  // exactly Slack
-		{900, 1},  // one more: from here on 101 later
-		{901, 2},
-		{1000, 101},
-		{899, 101}, // 1000: Slack and one again; from here on 202 later
-		{900, 102},
-	} {
-		require.Equal(t, step.want, c.At(time.Unix(0, step.at)), step.at)
-	}
-}
-
-// The zero Time is the time before, whatever comes first, and no step is so large that time stands still after it.
-func TestClockWithoutTime(t *testing.T) {
-	c := role.Clock{Slack: 100}
-	require.Zero(t, c.At(time.Time{}))
-	require.Zero(t, c.At(start))
-	require.EqualValues(t, 5, c.At(start.Add(5)))
-	require.EqualValues(t, 5, c.At(time.Time{}))
-	require.EqualValues(t, 7, c.At(start.Add(7)))
-	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
-	require.EqualValues(t, 7, c.At(year(2)), "far back")
-	require.EqualValues(t, 9, c.At(year(2).Add(2)))
-	require.EqualValues(t, 9, c.At(time.Unix(0, 0).AddDate(-2000, 0, 0)))
-	last := c.At(year(1970))
-	for y := range 20 { // thousands of years: more than there is
-		at := c.At(year(1970 + 1000*(y&1)))
-		require.GreaterOrEqual(t, at, last)
-		require.Positive(t, at+int64(time.Hour))
-		last = at
-	}
-}
-
 func TestFirst(t *testing.T) {
 	one, two := errors.New("one"), errors.New("two")
 	require.NoError(t, role.First("x", nil, nil))
