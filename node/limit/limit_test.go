@@ -428,7 +428,11 @@ func TestPastAtOldRate(t *testing.T) {
 	for name, c := range map[string]struct {
 		old, new Rate
 		now, in  int // what is left at once, and in a second
-	}{"faster": {slow, fast, 2, 52}, "slower": {fast, slow, 100, 100}, "less at once": {slow, Rate{PerSecond: 1}, 1, 1}} {
+	}{
+		"faster":       {slow, fast, 2, 52},
+		"slower":       {fast, slow, 100, 100},
+		"less at once": {slow, Rate{PerSecond: 1}, 1, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			left := func(ready func() bool, take func()) (n int) {
 				for ; ready(); n++ {
