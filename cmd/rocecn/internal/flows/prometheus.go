@@ -2,10 +2,9 @@ package flows
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
 	"github.com/rocecn/rocecn/flows"
 )
 
@@ -116,38 +115,23 @@ func quantiles(of func(f *flows.Flow) *flows.Histogram) func(*flows.Flow, func(f
 	}
 }
 
-// appendPrometheus appends a snapshot in the text format of Prometheus
-// (exposition format 0.0.4).
+// appendPrometheus appends a snapshot in the text format of Prometheus.
 func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
+	text := prometheus.Text{Octets: b}
 	for _, family := range families {
-		name := "rocecn_flow_" + family.name
-		kind := "gauge"
-		if strings.HasSuffix(name, "_total") {
-			kind = "counter"
-		}
-		b = fmt.Appendf(b, "# HELP %s %s\n# TYPE %s %s\n", name, family.help, name, kind)
+		text.Family("rocecn_flow_"+family.name, family.help)
 		for i := range s.Flows {
 			f := &s.Flows[i]
-			family.samples(f, func(value float64, labels ...string) {
-				b = append(append(b, name...), '{')
-				b = fmt.Appendf(b, `src="%v",dst="%v",dest_qp="%d"`, f.Src, f.Dst, f.DestQP)
-				for i := 0; i < len(labels); i += 2 {
-					b = fmt.Appendf(b, `,%s=%q`, labels[i], labels[i+1])
-				}
-				b = append(b, "} "...)
-				b = strconv.AppendFloat(b, value, 'g', -1, 64)
-				b = append(b, '\n')
-			})
+			key := []string{"src", f.Src.String(), "dst", f.Dst.String(), "dest_qp", fmt.Sprint(f.DestQP)}
+			family.samples(f, func(value float64, labels ...string) { text.Sample(value, append(key, labels...)...) })
 		}
 	}
-	b = append(b,
-		"# HELP rocecn_unpaired_total Packets that are about no flow that is known.\n# TYPE rocecn_unpaired_total "+
-			"counter\n"...)
+	text.Family("rocecn_unpaired_total", "Packets that are about no flow that is known.")
 	for i := range s.Unpaired {
 		u := &s.Unpaired[i]
-		qp := ""
+		key := []string{"src", u.Src.String(), "dst", u.Dst.String()}
 		if u.WithQP {
-			qp = fmt.Sprintf(`,dest_qp="%d"`, u.DestQP)
+			key = append(key, "dest_qp", fmt.Sprint(u.DestQP))
 		}
 		for _, c := range []struct {
 			kind string
@@ -155,8 +139,7 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		}{{"ack", u.ACKs}, {"nak", sum(u.NAKs[:])}, {"rnr_nak", u.RNRNAKs}, {"cnp", u.CNPs}, {"fast_cnp", u.Fast},
 			{"ppfc", u.PPFC}, {"fcn", u.FCN}, {"proxy", u.Proxy}} {
 			if c.n > 0 {
-				b = fmt.Appendf(b, "rocecn_unpaired_total{src=\"%v\",dst=\"%v\"%s,kind=%q} %d\n", u.Src, u.Dst, qp,
-					c.kind, c.n)
+				text.Sample(float64(c.n), append(key, "kind", c.kind)...)
 			}
 		}
 	}
@@ -171,17 +154,15 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 		{"rocecn_pfc_paused_seconds_total", "Time between XOFF and XON.",
 			func(p *flows.Priority) float64 { return p.Paused.Seconds() }},
 	} {
-		b = fmt.Appendf(b, "# HELP %s %s\n# TYPE %s counter\n", family.name, family.help, family.name)
+		text.Family(family.name, family.help)
 		for i := range s.Links {
 			l := &s.Links[i]
 			for priority, p := range priorities(l) {
-				b = fmt.Appendf(b, "%s{src_mac=\"%v\",priority=%q} ", family.name, l.Src, priority)
-				b = append(strconv.AppendFloat(b, family.of(p), 'g', -1, 64), '\n')
+				text.Sample(family.of(p), "src_mac", l.Src.String(), "priority", priority)
 			}
 		}
 	}
-	b = append(b,
-		"# HELP rocecn_evicted_flows_total Flows that there was no room for.\n# TYPE rocecn_evicted_flows_total "+
-			"counter\n"...)
-	return fmt.Appendf(b, "rocecn_evicted_flows_total %d\n", s.Evicted.Flows)
+	text.Family("rocecn_evicted_flows_total", "Flows that there was no room for.")
+	text.Sample(float64(s.Evicted.Flows))
+	return text.Octets
 }
