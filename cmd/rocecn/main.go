@@ -28,6 +28,7 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/listen"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/pairs"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
+	agent "github.com/rocecn/rocecn/cmd/rocecn/internal/run"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/send"
 )
 
@@ -44,6 +45,8 @@ var commands = []command{
 	{"pairs", "say whose queue pair sends to whose in captures", pairs.Run},
 	{"answer", "write the Fast CNPs that a congested switch would send for a capture", play.Answer},
 	{"play", "rehearse a role of the network on a capture", play.Run},
+	{"run", "play roles of the network on real interfaces, as its configuration says", agent.Run},
+	{"check", "say what is wrong with a configuration of run, and what it needs", agent.Check},
 	{"filter", "print filters for tcpdump, sockets, nftables, iptables and tc", filter.Run},
 	{"send", "send an FCN or a proxy message over UDP", send.Run},
 	{"listen", "receive FCN or proxy messages over UDP and print them", listen.Run},

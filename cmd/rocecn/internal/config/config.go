@@ -116,6 +116,9 @@ func (t *Tree) Decode(to ...any) error {
 	return t.At(setStructs("", t.value, structs...))
 }
 
+// Set sets the value that to points to, as Decode sets a field.
+func (t *Tree) Set(to any) error { return t.At(set("", t.value, reflect.ValueOf(to).Elem())) }
+
 // At returns an error with the place in the file: err is about a key below t.
 func (t *Tree) At(err error) error {
 	var wrong *Error

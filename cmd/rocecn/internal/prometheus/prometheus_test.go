@@ -38,7 +38,7 @@ func TestHistogram(t *testing.T) {
 		`c_seconds_bucket{role="r",le="1e-05"} 3` + "\n", `c_seconds_bucket{role="r",le="0.0005"} 3` + "\n",
 		`c_seconds_bucket{role="r",le="0.001"} 4` + "\n", `c_seconds_bucket{role="r",le="1"} 4` + "\n",
 		`c_seconds_bucket{role="r",le="+Inf"} 5` + "\n", `c_seconds_count{role="r"} 5` + "\n",
-		`c_seconds_sum{role="r"} 3600.001010`,
+		`c_seconds_sum{role="r"} 3600.00101` + "\n",
 	} {
 		require.Contains(t, got, line)
 	}

@@ -18,28 +18,37 @@ type borderConfig struct {
 	PPFC    bool         `json:"ppfc"`    // nor PPFC notifications
 }
 
-// Apply is that of [Config].
-func (c *borderConfig) Apply(old Role) (Role, error) {
+// Rules returns what must not cross.
+func (c *borderConfig) Rules() (b filter.Border, err error) {
 	if len(c.Options) > 0 && len(c.OptionTypes) > 0 {
-		return nil, config.Wrong("options", "option_types are given as well: they are the same list")
+		return b, config.Wrong("options", "option_types are given as well: they are the same list")
 	}
 	messages, err := c.message()
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	if len(c.Options) > 0 {
 		if messages.CodePoints, err = codePoints("options", c.Options); err != nil {
-			return nil, err
+			return b, err
 		}
+	}
+	return filter.Border{
+		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP,
+		PPFC: c.PPFC,
+	}, nil
+}
+
+// Apply is that of [Config].
+func (c *borderConfig) Apply(old Role) (Role, error) {
+	rules, err := c.Rules()
+	if err != nil {
+		return nil, err
 	}
 	r, ok := old.(*borderRole)
 	if !ok {
 		r = &borderRole{}
 	}
-	return r, apply(&r.Border, border.New, border.Config{Enabled: c.Enabled, Border: filter.Border{
-		CodePoints: messages.CodePoints, FCNPort: messages.FCNPort, ProxyPort: messages.ProxyPort, CNP: c.CNP,
-		PPFC: c.PPFC,
-	}})
+	return r, apply(&r.Border, border.New, border.Config{Enabled: c.Enabled, Border: rules})
 }
 
 type borderRole struct{ *border.Border }

@@ -190,3 +190,6 @@ func tunnelled(f *rocev2.Frame) bool {
 
 // ownEthernet is the header of the frame inside VXLAN where the packet came without one.
 var ownEthernet = []byte{0x02, 0, 0, 0, 0, 0x02, 0x02, 0, 0, 0, 0, 0x01, 0x08, 0x00}
+
+// Pairs returns how many queue pairs are known.
+func (pe *ingressPE) Pairs() int { return pe.pairs.Stats().Pairs }

@@ -18,7 +18,8 @@ type Verdict struct {
 	State  string        // accepted PPFC: what the flow is now
 	Pause  time.Duration // and for how long
 
-	Keys Keys
+	Keys    Keys
+	Unasked bool // it is about what was sent of the role's own accord, and no frame
 }
 
 // Keys say what else of a Verdict applies, whatever its Action.

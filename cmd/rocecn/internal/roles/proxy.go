@@ -84,3 +84,6 @@ func (p *proxyNode) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Ve
 	}
 	return out, v
 }
+
+// Pairs returns how many queue pairs are known.
+func (p *proxyNode) Pairs() int { return p.pairs.Stats().Pairs }

@@ -73,3 +73,6 @@ func (r *notificationPoint) Play(out []byte, f *rocev2.Frame, now time.Time) ([]
 	out, d := r.Receive(out, f, 0, now)
 	return out, Verdict{Decision: d}
 }
+
+// Pairs returns how many queue pairs are known.
+func (r *notificationPoint) Pairs() int { return r.pairs.Stats().Pairs }

@@ -218,6 +218,7 @@ func (p *Player) Relieve(now time.Time) {
 		if packet, p.verdict = r.Relieve(p.room(), now); len(packet) == 0 {
 			return
 		}
+		p.verdict.Unasked = true
 		p.Say(&p.verdict, packet)
 	}
 }

@@ -110,3 +110,6 @@ func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []
 var states = map[ppfc.Type]string{
 	ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held",
 }
+
+// Pairs returns how many queue pairs are known.
+func (s *dataSender) Pairs() int { return s.pairs.Stats().Pairs }

@@ -108,6 +108,9 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 	return s, apply(&s.Agent, congested.New, cfg)
 }
 
+// Marks says whether the node is to mark packets.
+func (c *switchConfig) Marks() bool { return c.Marking != "elsewhere" }
+
 // words checks the keys that have one of a few words.
 func (c *switchConfig) words() error {
 	err := cmp.Or(
@@ -310,6 +313,17 @@ func (s *congestedSwitch) Relieve(out []byte, now time.Time) ([]byte, Verdict) {
 	}
 	return out, Verdict{Decision: d, Keys: MarkECN}
 }
+
+// SetLevel says which level the queue has that the next frame met, whatever levels
+// over the time of a capture say.
+func (s *congestedSwitch) SetLevel(level uint8) {
+	s.levels = levelsOverTime{fixed: level}
+	s.resumes = s.resumes && level == 0
+}
+
+// Relax says that all queues are empty enough for flows that were stopped to run
+// again.
+func (s *congestedSwitch) Relax() { s.resumes = true }
 
 // Play shows a frame to the agent: to learn from, and if it met congestion.
 func (s *congestedSwitch) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {

@@ -1,0 +1,255 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+)
+
+// A file is the configuration of the agent.
+type file struct {
+	agent   agentConfig
+	sources map[string]*sourceEntry
+	sinks   map[string]*sinkEntry
+	roles   []*roles.Instance // those that are on
+	octets  []byte
+}
+
+// agentConfig is the table [agent].
+type agentConfig struct {
+	HTTP  string `json:"http"`  // address of /metrics and the rest; empty: none
+	Pprof bool   `json:"pprof"` // whether /debug/pprof is there, too
+	Log   struct {
+		Level     string `json:"level"`     // debug, info, the default, warn or error
+		Format    string `json:"format"`    // text, the default, or json
+		Decisions *int   `json:"decisions"` // how many are logged a second; absent: 10
+	} `json:"log"`
+}
+
+// decisions is how many decisions are logged a second.
+func (c *agentConfig) decisions() int {
+	if c.Log.Decisions == nil {
+		return 10
+	}
+	return *c.Log.Decisions
+}
+
+func (c *agentConfig) check() error {
+	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, c.Log.Level) {
+		return config.Wrong("log.level", "%q is not one of debug, info, warn, error", c.Log.Level)
+	}
+	if !slices.Contains([]string{"", "text", "json"}, c.Log.Format) {
+		return config.Wrong("log.format", "%q is neither text nor json", c.Log.Format)
+	}
+	if c.Pprof && c.HTTP == "" {
+		return config.Wrong("pprof", "needs an address, http")
+	}
+	return nil
+}
+
+// A sourceEntry is a table [source.NAME].
+type sourceEntry struct {
+	sourceCommon
+	name string
+	is   source
+	tree *config.Tree
+}
+
+// A sinkEntry is a table [sink.NAME].
+type sinkEntry struct {
+	sinkCommon
+	name string
+	is   sink
+	tree *config.Tree
+}
+
+// key says what an entry is: two are the same if their keys are.
+func (s *sinkEntry) key() string { return fmt.Sprintf("%+v %+v", s.sinkCommon, s.is) }
+
+// readFile reads and checks a file, as far as that can be done without the system.
+func readFile(name string) (*file, error) {
+	octets, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return parse(octets)
+}
+
+func parse(octets []byte) (*file, error) {
+	tree, err := config.Read(octets)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{sources: map[string]*sourceEntry{}, sinks: map[string]*sinkEntry{}, octets: bytes.Clone(octets)}
+	names, parts, err := tree.Members()
+	if err != nil {
+		return nil, err
+	}
+	var all []*roles.Instance
+	for i, part := range parts {
+		switch names[i] {
+		case "agent":
+			if err = part.Decode(&f.agent); err == nil {
+				err = part.At(f.agent.check())
+			}
+		case "source":
+			err = f.readSources(part)
+		case "sink":
+			err = f.readSinks(part)
+		case "role":
+			all, err = roles.Instances(part)
+		default:
+			err = roles.UnknownTable(part)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range all {
+		if r.Config.On() {
+			f.roles = append(f.roles, r)
+		}
+	}
+	return f, f.check()
+}
+
+func (f *file) readSources(table *config.Tree) error {
+	names, parts, err := table.Members()
+	for i, part := range parts {
+		s := &sourceEntry{name: names[i], tree: part}
+		if err := typed(part, sources, &s.sourceCommon, &s.Type, &s.is); err != nil {
+			return err
+		}
+		if err := s.check(); err != nil {
+			return part.At(err)
+		}
+		f.sources[s.name] = s
+	}
+	return err
+}
+
+func (f *file) readSinks(table *config.Tree) error {
+	names, parts, err := table.Members()
+	for i, part := range parts {
+		s := &sinkEntry{name: names[i], tree: part}
+		if err := typed(part, sinks, &s.sinkCommon, &s.Type, &s.is); err != nil {
+			return err
+		}
+		if err := s.is.check(); err != nil {
+			return part.At(err)
+		}
+		f.sinks[s.name] = s
+	}
+	return err
+}
+
+// typed decodes a table whose key type says which other keys it has.
+func typed[T any](table *config.Tree, types map[string]func() T, common any, kind *string, is *T) error {
+	names, parts, err := table.Members()
+	if err != nil {
+		return err
+	}
+	at := slices.Index(names, "type")
+	if at < 0 {
+		return table.At(config.Wrong("type", "missing"))
+	}
+	if err := parts[at].Set(kind); err != nil {
+		return err
+	}
+	if types[*kind] == nil {
+		return parts[at].At(config.Wrong("", "%q is not one of %s", *kind, strings.Join(sorted(types), ", ")))
+	}
+	*is = types[*kind]()
+	return table.Decode(common, *is)
+}
+
+// check says whether the roles have what they name.
+func (f *file) check() error {
+	for _, r := range f.roles {
+		for _, list := range []struct {
+			key   string
+			names []string
+		}{{"sources", r.Agent.Sources}, {"observe", r.Agent.Observe}} {
+			for i, name := range list.names {
+				key := config.Index(list.key, i)
+				switch {
+				case f.sources[name] == nil:
+					return r.At(config.Wrong(key, "there is no [source.%s]", name))
+				case slices.Contains(list.names[:i], name):
+					return r.At(config.Wrong(key, "%s is named twice", name))
+				case list.key == "observe" && slices.Contains(r.Agent.Sources, name):
+					return r.At(config.Wrong(key, "%s is one of sources", name))
+				}
+			}
+		}
+		if name := r.Agent.Sink; name != "" && f.sinks[name] == nil {
+			return r.At(config.Wrong("sink", "there is no [sink.%s]", name))
+		}
+		if err := r.At(f.checkRole(r)); err != nil {
+			return err
+		}
+		if _, err := r.Apply(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRole says what a role cannot work without.
+func (f *file) checkRole(r *roles.Instance) error {
+	a := &r.Agent
+	switch {
+	case r.Role == "border" && a.Install != "" && a.Install != "nft" && a.Install != "none":
+		return config.Wrong("install", "%q is neither none nor nft", a.Install)
+	case r.Role == "border" && a.Install == "nft":
+		return nil
+	case a.Mode != "" && a.Mode != "agent" && a.Mode != "kernel":
+		return config.Wrong("mode", "%q is neither agent nor kernel", a.Mode)
+	case len(a.Sources) == 0:
+		return config.Wrong("sources", "an enabled role needs one at least")
+	}
+	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
+	switch {
+	case a.Sink == "" && (r.Role == "switch" || r.Role == "receiver" || r.Role == "proxy" || r.Role == "ingress"):
+		return config.Wrong("sink", "missing: where what the role sends goes")
+	case r.Role == "border" && a.Sink != "" && live:
+		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
+	}
+	return nil
+}
+
+// warnings says what the agent cannot do as configured.
+func (f *file) warnings() (all []string) {
+	used := map[string]bool{}
+	for _, r := range f.roles {
+		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe, []string{r.Agent.Sink}) {
+			used[name] = true
+		}
+		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].is.live() })
+		marks, ok := r.Config.(interface{ Marks() bool })
+		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
+			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
+				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
+				`whose capable is "yes"`, r.Name))
+		}
+	}
+	for _, name := range sorted(f.sources) {
+		if !used[name] {
+			all = append(all, fmt.Sprintf("source.%s: no role that is on uses it", name))
+		}
+	}
+	for _, name := range sorted(f.sinks) {
+		if !used[name] {
+			all = append(all, fmt.Sprintf("sink.%s: no role that is on uses it", name))
+		}
+	}
+	if len(f.roles) == 0 {
+		all = append(all, "no role is on")
+	}
+	return all
+}

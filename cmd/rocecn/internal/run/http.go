@@ -1,0 +1,247 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/prometheus"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+)
+
+// patience is how long a worker may be busy before the agent counts as ill.
+const patience = 5 * time.Second
+
+// serve answers at /metrics and the rest, until the listener is closed.
+func (s *server) serve(l net.Listener, withPprof bool) {
+	mux := http.NewServeMux()
+	plain := func(path string, answer func() (text string, ok bool)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			text, ok := answer()
+			if !ok {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			fmt.Fprintln(w, text)
+		})
+	}
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		w.Write(s.metrics())
+	})
+	plain("/healthz", func() (string, bool) {
+		if !s.turns(patience) {
+			return "a worker is stuck", false
+		}
+		return "ok", true
+	})
+	plain("/readyz", func() (string, bool) {
+		if what := s.waitsFor(); what != "" {
+			return "not ready: " + what, false
+		}
+		return "ready", true
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(s.status())
+	})
+	if withPprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	h := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
+	_ = h.Serve(l)
+}
+
+// outcomes are the actions that become of packets, by the names that metrics and
+// status have for them.
+var outcomes = map[node.Action]string{
+	node.Nothing: "ignored", node.Sent: "sent", node.Marked: "marked", node.Forwarded: "forwarded",
+	node.Learned: "learned", node.Taken: "accepted", node.Dropped: "dropped", node.Passed: "passed",
+	node.Refused: "refused",
+}
+
+// reasons are all reasons of refusals, and kinds those of messages that are sent.
+var (
+	reasons = func() (all []node.Reason) {
+		for r := node.Accepted + 1; r <= node.UnknownOption; r++ {
+			all = append(all, r)
+		}
+		return all
+	}()
+	kinds = []message.Kind{message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy}
+)
+
+// metrics returns the metrics. No label has an address of a packet or a queue pair.
+func (s *server) metrics() []byte {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var t prometheus.Text
+	value := func(name, help string, v float64, labels ...string) {
+		t.Family(name, help)
+		t.Sample(v, labels...)
+	}
+	version, revision := build()
+	value("rocecn_build_info", "What is running.", 1,
+		"version", version, "goversion", runtime.Version(), "revision", revision)
+	value("rocecn_config_last_reload_successful", "Whether the file was right when it was read last.",
+		number(s.reloaded.good))
+	value("rocecn_config_last_reload_success_timestamp_seconds", "When the file in force was read.",
+		float64(s.reloaded.at.UnixNano())/1e9)
+	value("rocecn_border_rules_installed", "Whether the agent has installed the rules of the border.",
+		number(s.border != ""))
+
+	ofRoles := func(name, help string, each func(a *actor, labels ...string)) {
+		t.Family(name, help)
+		for _, a := range s.actors {
+			each(a, "role", a.instance.Name)
+		}
+	}
+	ofRoles("rocecn_role_enabled", "Roles that are on.", func(_ *actor, l ...string) { t.Sample(1, l...) })
+	ofRoles("rocecn_role_packets_total", "Packets that the role was shown, by what became of them.",
+		func(a *actor, l ...string) {
+			for action := range a.outcomes {
+				n := a.outcomes[action].Load()
+				t.Sample(float64(n), append(l, "outcome", outcomes[node.Action(action)])...)
+			}
+		})
+	ofRoles("rocecn_role_sent_total", "Notifications by kind, those included that no packet asked for.",
+		func(a *actor, l ...string) {
+			for _, k := range kinds {
+				n := a.Role.Counters().Of(node.Count{Action: node.Sent, Kind: k})
+				t.Sample(float64(n), append(l, "kind", k.String())...)
+			}
+		})
+	ofRoles("rocecn_role_refused_total", "Refusals by reason.", func(a *actor, l ...string) {
+		for _, r := range reasons {
+			n := a.Role.Counters().Of(node.Count{Action: node.Refused, Reason: r})
+			t.Sample(float64(n), append(l, "reason", r.String())...)
+		}
+	})
+	ofRoles("rocecn_role_to_sink_total", "Packets that the role has handed to its sink.",
+		func(a *actor, l ...string) { t.Sample(float64(a.packets.Load()), l...) })
+	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
+		func(a *actor, l ...string) { t.Sample(float64(a.unmade.Load()), l...) })
+	ofRoles("rocecn_role_pairs", "Queue pairs that the role knows.",
+		func(a *actor, l ...string) { t.Sample(float64(a.pairs.Load()), l...) })
+	t.Histograms("rocecn_latency_seconds", "From the time stamp of a packet until its answer was sent.")
+	for _, a := range s.actors {
+		t.Histogram(&a.latency, "role", a.instance.Name)
+	}
+
+	ofParts := func(name, help string, of func(p *part) float64) {
+		t.Family(name, help)
+		for _, p := range s.parts {
+			t.Sample(of(p), "source", p.entry.name, "input", p.label)
+		}
+	}
+	count := func(n *atomic.Uint64) float64 { return float64(n.Load()) }
+	ofParts("rocecn_source_up", "Whether packets can come.", func(p *part) float64 { return number(p.up.Load()) })
+	ofParts("rocecn_source_packets_total", "Packets that came.", func(p *part) float64 { return count(&p.events) })
+	ofParts("rocecn_source_lost_total", "Packets that came too fast.", func(p *part) float64 { return count(&p.lost) })
+	ofParts("rocecn_source_reopened_total", "How often it was away and came back.",
+		func(p *part) float64 { return count(&p.reopened) })
+
+	ofSinks := func(name, help string, each func(o *outlet, labels ...string)) {
+		t.Family(name, help)
+		for _, a := range s.actors {
+			if a.out != nil {
+				each(a.out, "sink", a.out.entry.name, "role", a.instance.Name)
+			}
+		}
+	}
+	ofSinks("rocecn_sink_up", "Whether packets can be sent.",
+		func(o *outlet, l ...string) { t.Sample(number(o.up.Load()), l...) })
+	ofSinks("rocecn_sink_packets_total", "Packets that were sent.",
+		func(o *outlet, l ...string) { t.Sample(count(&o.packets), l...) })
+	ofSinks("rocecn_sink_bytes_total", "Octets of packets that were to be sent.",
+		func(o *outlet, l ...string) { t.Sample(count(&o.bytes), l...) })
+	ofSinks("rocecn_sink_errors_total", "Packets that could not be sent.", func(o *outlet, l ...string) {
+		for why := range o.errors {
+			t.Sample(count(&o.errors[why]), append(l, "error", failureNames[why])...)
+		}
+	})
+	return t.Octets
+}
+
+// status is what /status says.
+func (s *server) status() any {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	type source struct {
+		Name  string `json:"name"`
+		Type  string `json:"type"`
+		Input string `json:"input"`
+		Up    bool   `json:"up"`
+		N     uint64 `json:"packets"`
+		Lost  uint64 `json:"lost"`
+	}
+	type role struct {
+		Name    string            `json:"name"`
+		Sources []string          `json:"sources"`
+		Observe []string          `json:"observe,omitempty"`
+		Sink    string            `json:"sink,omitempty"`
+		SinkUp  bool              `json:"sink_up"`
+		Pairs   int64             `json:"pairs"`
+		Packets map[string]uint64 `json:"packets"`
+	}
+	answer := struct {
+		Config   string    `json:"config"`
+		Loaded   time.Time `json:"loaded"`
+		Good     bool      `json:"last_reload_successful"`
+		WaitsFor string    `json:"waits_for,omitempty"`
+		Roles    []role    `json:"roles"`
+		Sources  []source  `json:"sources"`
+	}{Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good}
+	for _, p := range s.parts {
+		answer.Sources = append(answer.Sources, source{
+			p.entry.name, p.entry.Type, p.label, p.up.Load(), p.events.Load(), p.lost.Load(),
+		})
+	}
+	for _, a := range s.actors {
+		r := role{
+			Name: a.instance.Name, Sources: a.instance.Agent.Sources, Observe: a.instance.Agent.Observe,
+			Sink: a.instance.Agent.Sink, SinkUp: a.out != nil && a.out.up.Load(), Pairs: a.pairs.Load(),
+			Packets: map[string]uint64{},
+		}
+		for action := range a.outcomes {
+			if n := a.outcomes[action].Load(); n > 0 {
+				r.Packets[outcomes[node.Action(action)]] = n
+			}
+		}
+		answer.Roles = append(answer.Roles, r)
+	}
+	return answer
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// build returns version and revision of the program, as far as Go knows them.
+func build() (version, revision string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	return info.Main.Version, revision
+}

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/stretchr/testify/require"
+)
+
+// What the reference file gives without a # changes nothing: it is what there is
+// without it. Only what a source or sink cannot do without is an example.
+func TestReferenceHasDefaults(t *testing.T) {
+	f, err := parse([]byte(reference))
+	require.NoError(t, err)
+	require.Empty(t, f.roles)
+
+	ten := agentConfig{}
+	decisions := ten.decisions()
+	ten.Log.Level, ten.Log.Format, ten.Log.Decisions = "info", "text", &decisions
+	require.Equal(t, ten, f.agent)
+	for name, s := range f.sources {
+		least := []byte("type = \"" + s.Type + "\"\n")
+		for _, key := range []string{"interfaces", "listen", "group", "file"} {
+			if m := regexp.MustCompile(`(?s)\[source\.` + name + `\].*?\n(` + key + ` = [^\n]*)`).
+				FindStringSubmatch(reference); m != nil && slices.Contains(config.Keys(s.is), key) {
+				least = append(least, m[1]+"\n"...)
+			}
+		}
+		other, err := parse(append([]byte("[source.x]\n"), least...))
+		require.NoError(t, err, "%s: %s", name, least)
+		require.Equal(t, s.is, other.sources["x"].is)
+		require.Nil(t, other.sources["x"].Level)
+		require.Equal(t, s.thresholds(), other.sources["x"].thresholds())
+		require.True(t, s.Required == nil || *s.Required)
+	}
+	for _, s := range f.sinks {
+		require.Zero(t, s.PerSecond)
+	}
+	// Roles that are off: with what the file says and without it they are the same.
+	require.Equal(t, []string{"agent"}, regexp.MustCompile(`\nmode = "(.*?)"`).FindStringSubmatch(reference)[1:])
+}
+
+// All keys are in it, those of roles that docs/roles.md explains apart; and with the
+// examples it is right as well.
+func TestReferenceHasAllKeys(t *testing.T) {
+	has := func(key string) {
+		t.Helper()
+		require.Regexp(t, `(?m)^(# )?`+key+` = `, reference)
+	}
+	for _, key := range config.Keys(agentConfig{}) {
+		if key != "log" {
+			has(key)
+		}
+	}
+	for _, key := range config.Keys(sourceCommon{}) {
+		has(key)
+	}
+	for _, key := range config.Keys(sinkCommon{}) {
+		has(key)
+	}
+	for _, key := range config.Keys(roles.Agent{}) {
+		has(key)
+	}
+	for kind, s := range sources {
+		require.Contains(t, reference, `type = "`+kind+`"`)
+		for _, key := range config.Keys(s()) {
+			has(key)
+		}
+	}
+	for kind, s := range sinks {
+		require.Contains(t, reference, `type = "`+kind+`"`)
+		for _, key := range config.Keys(s()) {
+			has(key)
+		}
+	}
+	for _, name := range roles.Names() {
+		require.Contains(t, reference, "\n[role."+name+"]\nenabled = false\n")
+	}
+
+	none := regexp.MustCompile(`(?m)^sources = \[\].*\n|^observe = \[\].*\n|^sink = "" .*\n`)
+	given := none.ReplaceAllString(reference, "")
+	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(given, "$1")
+	on = strings.ReplaceAll(on, "enabled = false", "enabled = true")
+	on = strings.Replace(on, "[role.switch]\n", "[role.switch]\nsources = [\"traffic\"]\nsink = \"net\"\n", 1)
+	on = strings.Replace(on, `install = "none"`, `install = "nft"`, 1)
+	f, err := parse([]byte(on))
+	require.NoError(t, err)
+	require.Len(t, f.roles, 7)
+	require.Equal(t, []string{
+		"sink.file: no role that is on uses it", "source.rehearsal: no role that is on uses it",
+		"source.rejections: no role that is on uses it",
+	}, sortedStrings(f.warnings()))
+	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW\n")
+
+	var out, stderr bytes.Buffer
+	require.Zero(t, Run(t.Context(), []string{"-reference"}, nil, &out, &stderr))
+	require.Equal(t, reference, out.String())
+}
+
+func sortedStrings(s []string) []string {
+	slices.Sort(s)
+	return s
+}

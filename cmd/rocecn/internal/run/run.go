@@ -1,0 +1,272 @@
+// Package run is `rocecn run`, the agent: it plays roles of the network on real
+// interfaces, and `rocecn check`, which says beforehand what is wrong with its
+// configuration.
+//
+//	rocecn run -config FILE [-dry-run]
+//	rocecn check -config FILE [-system]
+//
+// The roles do what `rocecn play` shows of them. SIGHUP reads the file anew: what is
+// wrong changes nothing. SIGTERM ends the agent when it has sent what is decided.
+package run
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+)
+
+//go:embed reference.toml
+var reference string
+
+const runUsage = `usage: rocecn run -config FILE [-dry-run]
+       rocecn run -reference
+Plays the roles that are on in the file, until it is ended by SIGTERM or all of its sources have ended; SIGHUP reads
+the file anew.
+`
+
+// Run is the command run: it returns the exit status.
+func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) (status int) {
+	flags := cli.Flags("run", runUsage, stderr)
+	name := flags.String("config", "", "the configuration, a TOML `file`")
+	dry := flags.Bool("dry-run", false, "send nothing, and print each decision as rocecn play does")
+	print := flags.Bool("reference", false, "print a configuration with all keys and what they are without it")
+	switch err := flags.Parse(args); {
+	case err != nil:
+		return cli.Unparsed(err)
+	case *print && flags.NArg() == 0:
+		_, err := io.WriteString(stdout, reference)
+		return cli.End(stderr, "run", err)
+	case flags.NArg() > 0 || *name == "":
+		flags.Usage()
+		return cli.Misused
+	}
+	f, err := readFile(*name)
+	if err != nil {
+		cli.Say(stderr, "run", "-config "+*name, err)
+		return cli.Misused
+	}
+	s := &server{name: *name, dry: *dry, log: logger(&f.agent, stderr), wake: make(chan struct{}, 1)}
+	if s.dry {
+		s.lines = bufio.NewWriterSize(stdout, 64<<10)
+	}
+	if s.notify, err = newNotifier(); err != nil {
+		s.log.Warn("systemd does not hear", "error", err)
+	}
+	if err := s.run(ctx, f); err != nil {
+		s.log.Error("the agent ends", "error", err)
+		return cli.Failed
+	}
+	if s.failed.Load() {
+		return cli.Failed
+	}
+	return 0
+}
+
+// logger logs as the file wants it: under systemd without times, which the journal
+// has.
+func logger(c *agentConfig, w io.Writer) *slog.Logger {
+	var o slog.HandlerOptions
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // one of its words, or empty: info
+	o.Level = level
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	if c.Log.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, &o))
+	}
+	return slog.New(slog.NewTextHandler(w, &o))
+}
+
+// run plays the roles until ctx ends, all sources have ended, or one cannot be opened
+// and never will.
+func (s *server) run(ctx context.Context, f *file) error {
+	if err := s.apply(f); err != nil {
+		return err
+	}
+	defer s.close()
+	for _, warning := range f.warnings() {
+		s.log.Warn(warning)
+	}
+	s.reloaded.good, s.reloaded.at = true, time.Now()
+	if a := f.agent; a.HTTP != "" && !s.dry {
+		l, err := net.Listen("tcp", a.HTTP)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		go s.serve(l, a.Pprof)
+	}
+	hup, stop := hangup()
+	defer stop()
+	s.start(ctx)
+	defer s.notify.say("STOPPING=1")
+	beat := time.NewTicker(every)
+	defer beat.Stop()
+	ready, fed := false, time.Now()
+	for {
+		select {
+		case <-hup:
+			s.reload(ctx)
+		case <-s.wake:
+		case <-beat.C:
+		}
+		switch ended, err := s.ended(); {
+		case err != nil:
+			s.halt()
+			return err
+		case ended && (len(s.workers) > 0 || ctx.Err() != nil):
+			return nil
+		}
+		if !ready && s.waitsFor() == "" {
+			ready = true
+			s.notify.say("READY=1")
+			s.log.Info("ready", "roles", len(s.actors), "sources", len(s.parts))
+		}
+		if w := s.notify.watchdog; w > 0 && time.Since(fed) >= w && s.turns(patience) {
+			fed = time.Now()
+			s.notify.say("WATCHDOG=1")
+		}
+	}
+}
+
+const checkUsage = `usage: rocecn check -config FILE [-system]
+Says what is wrong with a configuration of rocecn run, and what the agent could not do with it.
+`
+
+// Check is the command check: it returns the exit status, 0 if the file is right.
+func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	flags := cli.Flags("check", checkUsage, stderr)
+	name := flags.String("config", "", "the configuration, a TOML `file`")
+	system := flags.Bool("system", false, "open all sources and sinks, too, and send nothing")
+	switch err := flags.Parse(args); {
+	case err != nil:
+		return cli.Unparsed(err)
+	case flags.NArg() > 0 || *name == "":
+		flags.Usage()
+		return cli.Misused
+	}
+	f, err := readFile(*name)
+	if err != nil {
+		cli.Say(stderr, "check", "-config "+*name, err)
+		return cli.Misused
+	}
+	for _, warning := range f.warnings() {
+		fmt.Fprintln(stderr, "rocecn check: warning:", warning)
+	}
+	if *system {
+		if err := f.tryAll(); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				fmt.Fprint(stderr, "rocecn check: ", strings.TrimSuffix(line, "\n"), "\n")
+			}
+			return cli.Failed
+		}
+	}
+	_, err = io.WriteString(stdout, f.summary())
+	return cli.End(stderr, "check", err)
+}
+
+// used calls what is given with the sources and sinks that roles use.
+func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) {
+	names := map[string]bool{}
+	for _, r := range f.roles {
+		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
+			names["source."+name] = true
+		}
+		names["sink."+r.Agent.Sink] = true
+	}
+	for _, name := range sorted(f.sources) {
+		if names["source."+name] {
+			source(f.sources[name])
+		}
+	}
+	for _, name := range sorted(f.sinks) {
+		if names["sink."+name] {
+			sink(f.sinks[name])
+		}
+	}
+}
+
+// tryAll opens all that is used, and closes it again.
+func (f *file) tryAll() error {
+	var all []error
+	f.used(func(s *sourceEntry) {
+		for _, in := range s.is.inputs() {
+			opened, err := in.open()
+			if err != nil {
+				all = append(all, fmt.Errorf("source.%s: %s: %w", s.name, in.label, err))
+				continue
+			}
+			opened.Close()
+		}
+	}, func(s *sinkEntry) {
+		if s.Type == "capture" {
+			return // it would be written
+		}
+		var now time.Time
+		opened, err := s.is.open(&now)
+		if err != nil {
+			all = append(all, fmt.Errorf("sink.%s: %w", s.name, err))
+			return
+		}
+		opened.Close()
+	})
+	for _, r := range f.roles {
+		if r.Agent.Install != "nft" {
+			continue
+		}
+		text, err := rules(r)
+		if err == nil {
+			err = nft(text, "-c", "-f", "-")
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("role.%s: %w", r.Name, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// summary says what would run, and what it needs.
+func (f *file) summary() string {
+	var b strings.Builder
+	needs := map[string]bool{}
+	f.used(func(s *sourceEntry) {
+		for _, n := range s.is.needs() {
+			needs[n] = true
+		}
+	}, func(s *sinkEntry) {
+		for _, n := range s.is.needs() {
+			needs[n] = true
+		}
+	})
+	for _, r := range f.roles {
+		if r.Agent.Install == "nft" {
+			needs["CAP_NET_ADMIN"] = true
+		}
+		fmt.Fprintf(&b, "role.%s: from %s", r.Name, strings.Join(slices.Concat(r.Agent.Sources, r.Agent.Observe), ", "))
+		if r.Agent.Sink != "" {
+			fmt.Fprintf(&b, " to %s", r.Agent.Sink)
+		}
+		b.WriteByte('\n')
+	}
+	if len(needs) > 0 {
+		fmt.Fprintf(&b, "AmbientCapabilities=%s\n", strings.Join(sorted(needs), " "))
+	}
+	return b.String()
+}

@@ -1,0 +1,136 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/play"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// everyRole has keys of all roles with which they have much to say of the captures
+// of testdata.
+var everyRole = map[string]string{
+	"switch": `
+self = ["2001:db8:ffff::7", "198.51.100.7"]
+methods = [
+	{ senders = "2001:db8:1::/48", method = "fastcnp" }, { senders = "2001:db8:4::/48", method = "ppfc" },
+	{ senders = "0.0.0.0/0", method = "proxy" },
+]
+proxies = [{ senders = "0.0.0.0/0", proxy = "2001:db8:ffff::9" }]
+levels = [{ at = "0s", level = 5 }, { at = "20us", level = 0 }]
+per_flow = "3us"
+`,
+	"receiver": `
+self = ["2001:db8:4::e", "192.0.2.14"]
+qps = [{ src = "2001:db8:1::1", dst = "2001:db8:4::e", dest_qp = 18, src_qp = 34 }]
+`,
+	"receiver that learns": `
+self = ["2001:db8:4::e", "192.0.2.14"]
+learn = true
+`,
+	"sender": `
+self = ["2001:db8:1::1", "192.0.2.1"]
+accept = ["2001:db8:ffff::/48", "198.51.100.0/24"]
+qps = [{ dst = "2001:db8:4::e", dest_qp = 17, qp = 33 }]
+learn = true
+window = "1s"
+as = "cnp"
+`,
+	"proxy": `
+self = ["2001:db8:ffff::9", "198.51.100.9"]
+accept = ["::/0", "0.0.0.0/0"]
+senders = [{ prefix = "::/0", send = "fastcnp" }, { prefix = "0.0.0.0/0", send = "cnp" }]
+`,
+	"ingress": `
+tunnel = { type = "vxlan", src = "2001:db8:1::1", dst = "2001:db8:e::2", vni = 7 }
+cnp = ["2001:db8:1::fe"]
+accept = ["::/0"]
+seed = 7
+`,
+	"border": "cnp = true\n",
+	"pause": `
+self = ["2001:db8:1::1", "192.0.2.1"]
+accept = ["2001:db8:ffff::/48", "198.51.100.0/24"]
+max_pause = "50us"
+`,
+}
+
+// written writes a file and returns its name.
+func written(t testing.TB, name, content string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+	return name
+}
+
+// The agent over a capture decides as play does, line for line, and sends the same.
+func TestSameAsPlay(t *testing.T) {
+	played := map[string]bool{}
+	said := map[string]bool{}
+	for _, in := range append(wiretest.Captures(t, "*.pcap"), "tour.pcap") {
+		in = wiretest.Path(t, in)
+		for role, keys := range everyRole {
+			role, _, _ := strings.Cut(role, " ")
+			played[role] = true
+			sent := filepath.Join(t.TempDir(), "sent.pcap")
+			config := written(t, "agent.toml", fmt.Sprintf(`
+[source.traffic]
+type = "capture"
+file = %q
+[sink.out]
+type = "capture"
+file = %q
+[role.%s]
+enabled = true
+sources = ["traffic"]
+sink = "out"
+%s`, in, sent, role, keys))
+			want, got, stderr := new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)
+			out := filepath.Join(t.TempDir(), "out.pcap")
+			status := play.Run(t.Context(), []string{"-role", role, "-config", config, in, out}, nil, want, stderr)
+			ran := Run(t.Context(), []string{"-config", config, "-dry-run"}, nil, got, stderr)
+			require.Equal(t, status, ran, stderr)
+			require.Equal(t, want.String(), got.String(), "%s %s", role, in)
+			require.NoFileExists(t, sent)
+			for line := range strings.Lines(want.String()) {
+				_, rest, _ := strings.Cut(line, `"action":"`)
+				action, _, _ := strings.Cut(rest, `"`)
+				said[role+" "+action] = true
+			}
+
+			require.Equal(t, status, Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr))
+			require.Equal(t, packets(t, out), packets(t, sent), "%s %s", role, in)
+		}
+	}
+	require.Len(t, played, len(roles.Names()))
+	for _, what := range []string{
+		"switch sent", "switch refused", "receiver sent", "receiver learned", "sender accepted", "sender refused",
+		"proxy sent", "proxy refused", "ingress forwarded", "ingress refused", "border dropped", "border passed",
+		"pause accepted", "pause refused",
+	} {
+		require.True(t, said[what], "%s: %v", what, said)
+	}
+}
+
+// packets returns the packets of a capture, and when they were sent.
+func packets(t testing.TB, name string) (all []string) {
+	t.Helper()
+	f, err := os.Open(name)
+	require.NoError(t, err)
+	defer f.Close()
+	in, err := capture.Open(f)
+	require.NoError(t, err)
+	for r, err := range capture.All(in) {
+		require.NoError(t, err)
+		all = append(all, fmt.Sprintf("%d %x", r.Time.UnixNano(), r.Data))
+	}
+	return all
+}

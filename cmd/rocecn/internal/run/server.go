@@ -1,0 +1,308 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// A server plays the roles of a file.
+type server struct {
+	name string // of the file
+	dry  bool
+	log  *slog.Logger
+
+	linesMu sync.Mutex
+	wake    chan struct{} // a worker has ended
+	lines   *bufio.Writer // of decisions, as play prints them; nil: they are logged
+
+	decisions int // logged a second; set while no worker runs
+	notify    notifier
+	failed    atomic.Bool // something was wrong with a capture
+
+	mu       sync.RWMutex // of what follows, for who asks; it changes while no worker runs
+	file     *file
+	parts    []*part
+	actors   []*actor
+	limits   map[string]*sharedLimit // by the key of a sink
+	workers  []*worker
+	border   string // the rules that are installed
+	reloaded struct {
+		good bool
+		at   time.Time // the last good one
+	}
+}
+
+// apply makes the parts and actors of a file, out of those that there are. It is
+// called while no worker runs. With an error nothing has changed.
+func (s *server) apply(f *file) (err error) {
+	// The roles first: they are what may be refused.
+	type change struct {
+		actor *actor
+		role  roles.Role
+		in    *roles.Instance
+	}
+	var changes []change
+	undo := func() {
+		for _, c := range slices.Backward(changes) {
+			if c.actor.Role != nil {
+				r, err := c.actor.instance.Apply(c.actor.Role)
+				if err != nil {
+					s.log.Error("the old configuration is refused", "role", c.actor.instance.Name, "error", err)
+					continue
+				}
+				c.actor.play(r)
+			}
+		}
+	}
+	for _, in := range f.roles {
+		a := s.actor(in)
+		r, err := in.Apply(a.Role)
+		if err != nil {
+			undo()
+			return err
+		}
+		changes = append(changes, change{a, r, in})
+	}
+	if err := s.install(f); err != nil {
+		undo()
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, oldActors, oldLimits := s.parts, s.actors, s.limits
+	s.file, s.parts, s.actors, s.limits = f, nil, nil, map[string]*sharedLimit{}
+	s.decisions = f.agent.decisions()
+	for _, c := range changes {
+		a := c.actor
+		a.instance, a.live = c.in, false
+		a.play(c.role)
+		s.actors = append(s.actors, a)
+		s.outlet(a, oldLimits)
+	}
+	for _, a := range oldActors {
+		if !slices.Contains(s.actors, a) && a.out != nil {
+			a.out.close()
+		}
+	}
+	for _, name := range sorted(f.sources) {
+		s.openParts(f.sources[name], old)
+	}
+	for _, p := range old {
+		if !slices.Contains(s.parts, p) {
+			p.close()
+		}
+	}
+	return nil
+}
+
+// actor returns the one that plays this role already, or a new one.
+func (s *server) actor(in *roles.Instance) *actor {
+	for _, a := range s.actors {
+		if a.instance.Name == in.Name && a.instance.Role == in.Role {
+			return a
+		}
+	}
+	return &actor{server: s, instance: in}
+}
+
+// outlet gives an actor the sink that its instance names, which stays open if it is
+// the same.
+func (s *server) outlet(a *actor, old map[string]*sharedLimit) {
+	entry := s.file.sinks[a.instance.Agent.Sink]
+	if a.out != nil && (entry == nil || a.out.entry.key() != entry.key()) {
+		a.out.close()
+		a.out = nil
+	}
+	if entry == nil {
+		return
+	}
+	if a.out == nil {
+		a.out = &outlet{}
+		if s.dry {
+			a.out.sink = nowhere{}
+			a.out.up.Store(true)
+		}
+	}
+	a.out.entry = entry
+	key := entry.name + " " + entry.key()
+	if s.limits[key] == nil {
+		if s.limits[key] = old[key]; s.limits[key] == nil {
+			s.limits[key] = newSharedLimit(entry.PerSecond)
+		}
+	}
+	a.out.limit = s.limits[key]
+}
+
+// openParts makes the parts of a source that a role uses.
+func (s *server) openParts(entry *sourceEntry, old []*part) {
+	var to []audience
+	for _, a := range s.actors {
+		agent := &a.instance.Agent
+		if slices.Contains(agent.Sources, entry.name) {
+			to = append(to, audience{a, false})
+		} else if slices.Contains(agent.Observe, entry.name) {
+			to = append(to, audience{a, true})
+		}
+	}
+	if to == nil {
+		return
+	}
+	for _, in := range entry.is.inputs() {
+		p := &part{input: in, levels: map[int]measured{}}
+		at := slices.IndexFunc(old, func(o *part) bool { return o.key == in.key && o.entry.name == entry.name })
+		if at >= 0 {
+			p = old[at]
+		}
+		p.input, p.entry, p.to, p.thresholds = in, entry, to, entry.thresholds()
+		for _, a := range to {
+			a.live = a.live || entry.is.live()
+		}
+		s.parts = append(s.parts, p)
+	}
+}
+
+// start starts workers: one for all parts that share roles.
+func (s *server) start(ctx context.Context) {
+	var workers []*worker
+	of := map[*actor]*worker{}
+	for _, p := range s.parts {
+		w := &worker{server: s, done: make(chan struct{})}
+		for _, to := range p.to {
+			if other := of[to.actor]; other != nil && other != w { // they become one
+				w.parts, w.actors = append(w.parts, other.parts...), append(w.actors, other.actors...)
+				workers = slices.DeleteFunc(workers, func(o *worker) bool { return o == other })
+			} else if other == nil {
+				w.actors = append(w.actors, to.actor)
+			}
+			for _, a := range w.actors {
+				of[a] = w
+			}
+		}
+		w.parts = append(w.parts, p)
+		workers = append(workers, w)
+	}
+	s.mu.Lock()
+	s.workers = workers
+	s.mu.Unlock()
+	for _, w := range workers {
+		w.turned.Store(time.Now().UnixNano())
+		go w.run(ctx)
+	}
+}
+
+// halt ends the workers, and leaves open what is open.
+func (s *server) halt() {
+	for _, w := range s.workers {
+		w.halt.Store(true)
+	}
+	for _, w := range s.workers {
+		<-w.done
+	}
+}
+
+// close closes all.
+func (s *server) close() {
+	for _, p := range s.parts {
+		p.close()
+	}
+	for _, a := range s.actors {
+		if a.out != nil {
+			a.out.close()
+		}
+	}
+	if s.lines != nil {
+		s.lines.Flush()
+	}
+}
+
+// turn makes run look at its workers.
+func (s *server) turn() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ended says whether all workers have ended, or one with an error.
+func (s *server) ended() (all bool, err error) {
+	all = true
+	for _, w := range s.workers {
+		select {
+		case <-w.done:
+			err = errors.Join(err, w.err)
+		default:
+			all = false
+		}
+	}
+	return all, err
+}
+
+// ready says what the agent still waits for: nothing, if it is ready.
+func (s *server) waitsFor() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, p := range s.parts {
+		if !p.up.Load() && (p.entry.Required == nil || *p.entry.Required) {
+			return fmt.Sprintf("source.%s: %s", p.entry.name, p.label)
+		}
+	}
+	for _, a := range s.actors {
+		if a.out != nil && !a.out.up.Load() {
+			return "sink." + a.out.entry.name
+		}
+	}
+	return ""
+}
+
+// turns says whether all workers were at work within so long.
+func (s *server) turns(within time.Duration) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return !slices.ContainsFunc(s.workers, func(w *worker) bool {
+		return time.Since(time.Unix(0, w.turned.Load())) > within && w.err == nil && !w.stopped
+	})
+}
+
+// nowhere is a sink of a rehearsal.
+type nowhere struct{ io.Closer }
+
+func (nowhere) Send([]byte) error { return nil }
+func (nowhere) Flush() error      { return nil }
+func (nowhere) Failed() uint64    { return 0 }
+func (nowhere) Close() error      { return nil }
+
+var _ netio.Sink = nowhere{}
+
+// reload reads the file anew. What is wrong changes nothing.
+func (s *server) reload(ctx context.Context) {
+	s.notify.reloading()
+	defer s.notify.say("READY=1")
+	f, err := readFile(s.name)
+	if err == nil && string(f.octets) == string(s.file.octets) {
+		s.log.Info("reload: nothing has changed")
+	} else if err == nil {
+		s.halt()
+		err = s.apply(f)
+		s.start(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reloaded.good = err == nil; err != nil {
+		s.log.Error("reload refused, all goes on as before", "error", err)
+		return
+	}
+	s.reloaded.at = time.Now()
+	s.log.Info("reloaded", "roles", len(s.actors), "sources", len(s.parts))
+}

@@ -1,0 +1,145 @@
+package run
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// A sink is what a table [sink.NAME] of one type says.
+type sink interface {
+	check() error
+	needs() []string
+	// open opens it for one role. now is the time of the packet that caused what is sent.
+	open(now *time.Time) (netio.Sink, error)
+}
+
+// sinks are the types of sinks.
+var sinks = map[string]func() sink{
+	"raw":     func() sink { return new(rawSink) },
+	"packet":  func() sink { return new(portSink) },
+	"capture": func() sink { return new(captureSink) },
+}
+
+// sinkCommon are the keys of sinks of every type.
+type sinkCommon struct {
+	Type      string `json:"type"`
+	PerSecond uint32 `json:"per_second"` // packets, over all roles; 0: no limit
+}
+
+// rawSink is sent what the kernel routes.
+type rawSink struct {
+	Device string `json:"device"` // an interface or a VRF by which all leaves
+}
+
+func (s *rawSink) check() error                        { return nil }
+func (s *rawSink) needs() []string                     { return []string{"CAP_NET_RAW"} }
+func (s *rawSink) open(*time.Time) (netio.Sink, error) { return openedSink(netio.OpenRaw(s.Device)) }
+
+// portSink is sent what leaves by an interface to one neighbour.
+type portSink struct {
+	Interface string       `json:"interface"`
+	Neighbour hardwareAddr `json:"neighbour"`
+}
+
+// A hardwareAddr is written as in 02:00:00:00:00:01.
+type hardwareAddr net.HardwareAddr
+
+func (a *hardwareAddr) UnmarshalText(text []byte) error {
+	parsed, err := net.ParseMAC(string(text))
+	if err != nil || len(parsed) != 6 {
+		return errors.New("a hardware address needed, as in 02:00:00:00:00:01")
+	}
+	*a = hardwareAddr(parsed)
+	return nil
+}
+
+func (s *portSink) check() error {
+	if s.Neighbour == nil {
+		return config.Wrong("neighbour", "missing")
+	}
+	return needed("interface", s.Interface)
+}
+
+func (s *portSink) needs() []string { return []string{"CAP_NET_RAW"} }
+func (s *portSink) open(*time.Time) (netio.Sink, error) {
+	return openedSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
+}
+
+// captureSink is a file, for rehearsals.
+type captureSink struct {
+	File string `json:"file"`
+}
+
+func (s *captureSink) check() error    { return needed("file", s.File) }
+func (s *captureSink) needs() []string { return nil }
+func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
+	f, err := os.Create(s.File)
+	if err != nil {
+		return nil, err
+	}
+	out, err := capture.NewWriter(f, capture.Raw, time.Nanosecond)
+	return &captureOut{Closer: f, out: out, now: now}, err
+}
+
+// captureOut writes packets into a capture.
+type captureOut struct {
+	io.Closer
+	out    *capture.Writer
+	now    *time.Time
+	failed uint64
+}
+
+func (c *captureOut) Send(packet []byte) error {
+	err := c.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
+	if err != nil {
+		c.failed++
+	}
+	return err
+}
+
+func (c *captureOut) Flush() error   { return nil }
+func (c *captureOut) Failed() uint64 { return c.failed }
+
+// openedSink returns no sink with an error.
+func openedSink[S netio.Sink](s S, err error) (netio.Sink, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// A failure is why a packet could not be sent.
+type failure uint8
+
+const (
+	noRoute failure = iota
+	linkDown
+	noBuffer
+	limited
+	notOpen
+	otherFailure
+	failures
+)
+
+var failureNames = [failures]string{"no_route", "link_down", "no_buffer", "limited", "not_open", "other"}
+
+// failureOf tells what an error of sending is about.
+func failureOf(err error) failure {
+	switch {
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return noRoute
+	case errors.Is(err, syscall.ENETDOWN), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV):
+		return linkDown
+	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		return noBuffer
+	}
+	return otherFailure
+}

@@ -1,0 +1,296 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node/level"
+)
+
+// A source is what a table [source.NAME] of one type says: a struct with the keys
+// of the type in its json tags.
+type source interface {
+	check() error
+	// live says whether packets come as they are on their way, and not from a file.
+	live() bool
+	// needs are the capabilities that opening it needs.
+	needs() []string
+	// inputs are what it consists of, such as interfaces.
+	inputs() []input
+}
+
+// An input is a part of a source, opened by itself.
+type input struct {
+	label string // the interface, address or whatever else tells it from others of the source
+	key   string // two inputs are the same if theirs are
+	open  func() (netio.Source, error)
+}
+
+// sources are the types of sources.
+var sources = map[string]func() source{
+	"capture": func() source { return new(captureSource) },
+	"packet":  func() source { return &packetSource{Direction: "both"} },
+	"udp":     func() source { return new(udpSource) },
+	"icmpv6":  func() source { return new(icmpSource) },
+	"nflog":   func() source { return new(nflogSource) },
+}
+
+// sourceCommon are the keys of sources of every type.
+type sourceCommon struct {
+	Type     string   `json:"type"`
+	Required *bool    `json:"required"` // absent: the agent is not ready without it
+	Level    *uint8   `json:"level"`    // of congestion, where the depth of the queue is not known
+	Levels   []uint64 `json:"levels"`   // depths in octets at which the level rises
+	Down     []uint64 `json:"down"`     // and falls again; absent: at three quarters of those
+}
+
+func (s *sourceEntry) check() error {
+	c := &s.sourceCommon
+	switch {
+	case c.Level != nil && *c.Level > level.Max:
+		return config.Wrong("level", "%d: 0 to %d allowed", *c.Level, level.Max)
+	case len(c.Levels) > level.Max:
+		return config.Wrong("levels", "%d of them: %d at most", len(c.Levels), level.Max)
+	case c.Down != nil && len(c.Down) != len(c.Levels):
+		return config.Wrong("down", "%d of them, but %d levels", len(c.Down), len(c.Levels))
+	}
+	for i, up := range c.Levels {
+		switch {
+		case up == 0 || i > 0 && up <= c.Levels[i-1]:
+			return config.Wrong(config.Index("levels", i), "%d: depths must rise", up)
+		case c.Down != nil && c.Down[i] > up:
+			return config.Wrong(config.Index("down", i), "%d is above the depth at which the level rises", c.Down[i])
+		case c.Down != nil && i > 0 && c.Down[i] <= c.Down[i-1]:
+			return config.Wrong(config.Index("down", i), "%d: depths must rise", c.Down[i])
+		}
+	}
+	return s.is.check()
+}
+
+// thresholds returns the depths at which the level changes.
+func (c *sourceCommon) thresholds() level.Thresholds {
+	t := level.Thresholds{Up: c.Levels, Down: c.Down}
+	if t.Down == nil {
+		for _, up := range t.Up {
+			t.Down = append(t.Down, up/4*3)
+		}
+	}
+	return t
+}
+
+// captureSource is a file, for rehearsals.
+type captureSource struct {
+	File string `json:"file"`
+}
+
+func (s *captureSource) check() error    { return needed("file", s.File) }
+func (s *captureSource) live() bool      { return false }
+func (s *captureSource) needs() []string { return nil }
+func (s *captureSource) inputs() []input {
+	return []input{{s.File, "capture " + s.File, func() (netio.Source, error) {
+		f, err := os.Open(s.File)
+		if err != nil {
+			return nil, err
+		}
+		in, err := netio.OpenFile(f)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return &captureFile{in, f}, nil
+	}}}
+}
+
+// A captureFile is a file that is closed with the source.
+type captureFile struct {
+	*netio.File
+	file *os.File
+}
+
+func (f *captureFile) Close() error { return f.file.Close() }
+
+// packetSource is what interfaces carry.
+type packetSource struct {
+	Interfaces []string `json:"interfaces"`
+	Filter     string   `json:"filter"`    // one of package filter; empty: all packets
+	Direction  string   `json:"direction"` // both, the default, in or out
+	Snap       int      `json:"snap"`      // octets of each packet; 0: all of them
+	Blocks     bool     `json:"blocks"`    // throughput counts, and not latency
+}
+
+var directions = map[string]netio.Direction{"both": netio.Both, "in": netio.In, "out": netio.Out}
+
+func (s *packetSource) check() error {
+	if len(s.Interfaces) == 0 {
+		return config.Wrong("interfaces", "missing")
+	}
+	for i, name := range s.Interfaces {
+		if slices.Contains(s.Interfaces[:i], name) {
+			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)
+		}
+	}
+	if _, ok := directions[s.Direction]; !ok {
+		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
+	}
+	_, err := s.filter()
+	return err
+}
+
+// filter returns the filter for the kernel, nil for none.
+func (s *packetSource) filter() (netio.Filter, error) {
+	var f filter.Capture
+	if s.Filter == "" {
+		return nil, nil
+	}
+	if err := f.Kind.UnmarshalText([]byte(s.Filter)); err != nil || f.Kind == filter.QueuePair {
+		return nil, config.Wrong("filter", "%q is not one of rocev2, notifications, ce, ours", s.Filter)
+	}
+	return &f, nil
+}
+
+func (s *packetSource) live() bool      { return true }
+func (s *packetSource) needs() []string { return []string{"CAP_NET_RAW"} }
+func (s *packetSource) inputs() (all []input) {
+	for _, name := range s.Interfaces {
+		one := *s
+		one.Interfaces = []string{name}
+		all = append(all, input{name, fmt.Sprintf("packet %+v", one), func() (netio.Source, error) {
+			f, err := s.filter()
+			if err != nil {
+				return nil, err
+			}
+			return opened(netio.OpenPackets(netio.PacketConfig{
+				Interface: name, Filter: f, Direction: directions[s.Direction], Snap: s.Snap, Blocks: s.Blocks,
+			}))
+		}})
+	}
+	return all
+}
+
+// opened returns no source with an error.
+func opened[S netio.Source](s S, err error) (netio.Source, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// udpSource are UDP sockets: of FCN and proxy messages.
+type udpSource struct {
+	Listen []netip.AddrPort `json:"listen"`
+}
+
+func (s *udpSource) check() error {
+	if len(s.Listen) == 0 {
+		return config.Wrong("listen", "missing")
+	}
+	return nil
+}
+
+func (s *udpSource) live() bool { return true }
+func (s *udpSource) needs() []string {
+	if slices.ContainsFunc(s.Listen, func(a netip.AddrPort) bool { return a.Port() < 1024 }) {
+		return []string{"CAP_NET_BIND_SERVICE"}
+	}
+	return nil
+}
+
+func (s *udpSource) inputs() (all []input) {
+	for _, a := range s.Listen {
+		all = append(all, input{a.String(), "udp " + a.String(), func() (netio.Source, error) {
+			return opened(netio.ListenUDP(a.String()))
+		}})
+	}
+	return all
+}
+
+// icmpSource is ICMPv6: hosts that do not understand Fast CNPs say so.
+type icmpSource struct {
+	Listen []netip.Addr `json:"listen"`
+}
+
+func (s *icmpSource) check() error {
+	for i, a := range s.Listen {
+		if !a.Is6() {
+			return config.Wrong(config.Index("listen", i), "%v is no IPv6 address", a)
+		}
+	}
+	if len(s.Listen) == 0 {
+		return config.Wrong("listen", "missing")
+	}
+	return nil
+}
+
+// parameterProblem is the type of the ICMPv6 messages that a host rejects options by
+// (RFC 4443 section 3.4).
+const parameterProblem = 4
+
+func (s *icmpSource) live() bool      { return true }
+func (s *icmpSource) needs() []string { return []string{"CAP_NET_RAW"} }
+func (s *icmpSource) inputs() (all []input) {
+	for _, a := range s.Listen {
+		all = append(all, input{a.String(), "icmpv6 " + a.String(), func() (netio.Source, error) {
+			return opened(netio.ListenICMPv6(a, parameterProblem))
+		}})
+	}
+	return all
+}
+
+// nflogSource is what rules of nftables log.
+type nflogSource struct {
+	Group *uint16 `json:"group"`
+}
+
+func (s *nflogSource) check() error {
+	if s.Group == nil {
+		return config.Wrong("group", "missing")
+	}
+	return nil
+}
+
+func (s *nflogSource) live() bool      { return true }
+func (s *nflogSource) needs() []string { return []string{"CAP_NET_ADMIN"} }
+func (s *nflogSource) inputs() []input {
+	group := strconv.Itoa(int(*s.Group))
+	return []input{{group, "nflog " + group, func() (netio.Source, error) { return opened(nflog.Open(*s.Group)) }}}
+}
+
+// needed refuses text that is missing.
+func needed(key, value string) error {
+	if value == "" {
+		return config.Wrong(key, "missing")
+	}
+	return nil
+}
+
+// sorted returns the keys of a map.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// gone says whether a source of packets must be opened anew: its interface is gone,
+// and perhaps there is another of its name.
+func gone(s netio.Source, name string) bool {
+	p, ok := s.(interface{ Up() bool })
+	if !ok {
+		return true
+	}
+	if p.Up() {
+		return false
+	}
+	i, err := net.InterfaceByName(name)
+	return err != nil || i.Flags&net.FlagUp != 0 // ours is down
+}
+
+// away says whether an error is that of an interface that may come back.
+func away(err error) bool {
+	return errors.Is(err, netio.ErrAway) || errors.Is(err, netio.ErrDown) || errors.Is(err, netio.ErrNoInterface)
+}

@@ -1,0 +1,289 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node/level"
+)
+
+// A worker is one goroutine, in a thread of its own, with the roles that it plays
+// and all sources of theirs. Whoever sees the same source as another role is in the
+// same worker, so that a source is read once and a role needs no mutex.
+type worker struct {
+	parts  []*part
+	actors []*actor
+	server *server
+
+	ticked  time.Time
+	halt    atomic.Bool  // to be asked by others: it ends soon, and leaves all open
+	turned  atomic.Int64 // when it was last seen at work, in nanoseconds
+	done    chan struct{}
+	err     error // why it ended; nil, too, where its sources have ended
+	stopped bool  // for good
+}
+
+// A part is an input of a source.
+type part struct {
+	input
+	entry  *sourceEntry
+	to     []audience
+	source netio.Source // nil: not open
+	ended  bool         // there comes no more
+	opened bool         // once at least
+	retry  retry
+	before uint64 // lost by sources that were closed
+	levels map[int]measured
+	up     atomic.Bool
+
+	thresholds             level.Thresholds
+	events, lost, reopened atomic.Uint64
+}
+
+// An audience is a role that sees what a part gives.
+type audience struct {
+	*actor
+	observe bool
+}
+
+// A measured level is that of one queue, by the interface where it stands.
+type measured struct {
+	level uint8
+	at    time.Time
+}
+
+// every is how often a worker looks after what is not packets.
+const every = 100 * time.Millisecond
+
+// run works until it is halted, ctx ends or all sources have ended.
+func (w *worker) run(ctx context.Context) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer w.server.turn()
+	defer close(w.done)
+	for !w.halt.Load() && !w.stopped && w.err == nil {
+		w.tick(time.Now())
+		var open []*part
+		var sources []netio.Source
+		for _, p := range w.parts {
+			if p.source != nil && !p.ended {
+				open, sources = append(open, p), append(sources, p.source)
+			}
+		}
+		switch {
+		case !slices.ContainsFunc(w.parts, func(p *part) bool { return !p.ended }):
+			w.stopped = true
+		case len(open) > 0:
+			poll, err := netio.NewPoll(ctx, sources...)
+			if err != nil {
+				w.err = err
+				break
+			}
+			w.serve(ctx, poll, open)
+			poll.Close()
+		default:
+			select {
+			case <-ctx.Done():
+				w.stopped = true
+			case <-time.After(every):
+			}
+		}
+	}
+	for _, a := range w.actors {
+		a.flush()
+	}
+	for _, p := range w.parts {
+		p.countLost()
+	}
+}
+
+// serve shows packets to the roles until another set of sources is open, or none.
+func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
+	for !w.halt.Load() {
+		i, packets, err := poll.Next(every)
+		now := time.Now()
+		switch {
+		case err == io.EOF:
+			w.stopped = ctx.Err() != nil
+			for _, p := range open {
+				p.ended = true
+			}
+			return
+		case err != nil && i < 0:
+			w.err = err
+			return
+		case err != nil && w.troubled(open[i], err):
+			return
+		case len(packets) > 0:
+			w.take(open[i], packets, now)
+		}
+		if now.Sub(w.ticked) >= every && w.tick(now) {
+			return
+		}
+	}
+}
+
+// troubled takes note of an error of a source, and says whether it is not open any
+// more.
+func (w *worker) troubled(p *part, err error) bool {
+	switch {
+	case !p.entry.is.live():
+		w.server.log.Error("capture", "source", p.entry.name, "error", err)
+		w.server.failed.Store(true)
+		p.ended = true // behind the damage
+		return true
+	case errors.Is(err, netio.ErrAway): // it may be up again at once, or soon
+		p.up.Store(false)
+		p.retry = retry{}
+		w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", err)
+		return false
+	}
+	w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", err)
+	p.close()
+	return true
+}
+
+// take shows packets of a part to the roles.
+func (w *worker) take(p *part, packets []netio.Packet, now time.Time) {
+	p.events.Add(uint64(len(packets)))
+	for i := range packets {
+		packet := &packets[i]
+		level, known := p.level(packet, now)
+		for _, to := range p.to {
+			to.show(packet, to.observe || known && level == 0, level, known, now)
+		}
+	}
+	for _, to := range p.to {
+		to.flush()
+	}
+}
+
+// level returns the level of the queue that a packet met, if the source says it.
+func (p *part) level(packet *netio.Packet, now time.Time) (level uint8, known bool) {
+	switch {
+	case packet.DepthKnown && len(p.thresholds.Up) > 0:
+		queue := cmp.Or(packet.Egress, packet.Interface)
+		level = p.thresholds.Of(packet.Depth, p.levels[queue].level)
+		p.levels[queue] = measured{level, now}
+		return level, true
+	case p.entry.Level != nil:
+		return *p.entry.Level, true
+	}
+	return 0, false
+}
+
+// stale is after what time without a packet a queue is empty.
+const stale = time.Second
+
+// tick looks after what is not packets. It says whether a source was opened or
+// closed.
+func (w *worker) tick(now time.Time) (changed bool) {
+	w.ticked = now
+	w.turned.Store(now.UnixNano())
+	for _, p := range w.parts {
+		changed = w.look(p, now) || changed
+		p.countLost()
+		for queue, m := range p.levels {
+			if m.level > 0 && now.Sub(m.at) > stale {
+				p.levels[queue] = measured{0, now}
+			}
+		}
+	}
+	for _, a := range w.actors {
+		a.tick(now, w.server)
+		a.relax(w.highest(a))
+	}
+	return changed
+}
+
+// highest returns the highest level of the queues whose packets a role sees.
+func (w *worker) highest(a *actor) (highest uint8) {
+	for _, p := range w.parts {
+		if slices.ContainsFunc(p.to, func(to audience) bool { return to.actor == a }) {
+			for _, m := range p.levels {
+				highest = max(highest, m.level)
+			}
+		}
+	}
+	return highest
+}
+
+// look opens a part that is not open, and looks whether an interface is back.
+func (w *worker) look(p *part, now time.Time) (changed bool) {
+	switch {
+	case p.ended || p.source != nil && p.up.Load() || !p.retry.due(now):
+		return false
+	case p.source != nil && gone(p.source, p.label):
+		p.close()
+		changed = true
+	case p.source != nil:
+		if p.source.(interface{ Up() bool }).Up() {
+			p.isUp(w.server)
+		}
+		return false
+	}
+	source, err := p.open()
+	switch {
+	case errors.Is(err, fs.ErrPermission) || err != nil && !p.entry.is.live():
+		w.err = &sourceError{p, err}
+	case err != nil:
+		if p.retry.pause <= 250*time.Millisecond {
+			w.server.log.Warn("source not open", "source", p.entry.name, "input", p.label, "error", err)
+		}
+	default:
+		p.source = source
+		p.isUp(w.server)
+		changed = true
+	}
+	return changed
+}
+
+// A sourceError is why a source could not be opened.
+type sourceError struct {
+	part *part
+	err  error
+}
+
+func (e *sourceError) Error() string {
+	return "source." + e.part.entry.name + ": " + e.part.label + ": " + e.err.Error()
+}
+
+func (e *sourceError) Unwrap() error { return e.err }
+
+// isUp takes note that packets come.
+func (p *part) isUp(s *server) {
+	p.up.Store(true)
+	p.retry = retry{}
+	if p.opened {
+		p.reopened.Add(1)
+		s.log.Info("source is back", "source", p.entry.name, "input", p.label)
+	}
+	p.opened = true
+}
+
+// close closes the source, which may be opened again.
+func (p *part) close() {
+	if p.source == nil {
+		return
+	}
+	p.before += p.source.Lost()
+	p.lost.Store(p.before)
+	p.source.Close()
+	p.source = nil
+	p.up.Store(false)
+	p.retry = retry{}
+}
+
+func (p *part) countLost() {
+	if p.source != nil {
+		p.lost.Store(p.before + p.source.Lost())
+	}
+}
