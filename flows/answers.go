@@ -28,10 +28,16 @@ func (a *Answers) counts() [12]*uint64 {
 }
 
 func (a *Answers) add(b *Answers) {
-	more := b.counts()
-	for i, n := range a.counts() {
-		*n += *more[i]
+	a.ACKs += b.ACKs
+	for i, n := range b.NAKs {
+		a.NAKs[i] += n
 	}
+	a.RNRNAKs += b.RNRNAKs
+	a.CNPs += b.CNPs
+	a.Fast += b.Fast
+	a.PPFC += b.PPFC
+	a.FCN += b.FCN
+	a.Proxy += b.Proxy
 	if b.any {
 		a.at(b.last)
 	}
@@ -46,11 +52,11 @@ func (a *Answers) at(at int64) {
 
 // Total returns how many packets were counted.
 func (a *Answers) Total() uint64 {
-	all := uint64(0)
-	for _, n := range a.counts() {
-		all += *n
+	n := a.ACKs + a.RNRNAKs + a.CNPs + a.Fast + a.PPFC + a.FCN + a.Proxy
+	for _, naks := range a.NAKs {
+		n += naks
 	}
-	return all
+	return n
 }
 
 // A reply is an answer to requests, or a CNP, as far as the flow that it is

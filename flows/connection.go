@@ -2,108 +2,43 @@ package flows
 
 import (
 	"github.com/rocecn/rocecn/bth"
-	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// opens are the REQs that no REP has answered yet, by addresses and
-// communication id. One makes room for another when four newer ones have its
-// bucket.
-type opens struct{ buckets [][4]open }
+// Which REQ and REP belong together, and which message ends their connection, says
+// the [qpmap.Map]. When the connection begins, the two see differently: a Map looks
+// ahead, and needs proof before anybody sends by what it says, so that requests
+// which one REP announced are not enough to displace a connection in use. Flows
+// looks back: what comes later shows whether the announcement was true, and only
+// the counts of this flow depend on it.
 
-const (
-	openBuckets = 1 << 10
-	openTime    = 60_000_000_000 // nanoseconds: after that another REQ may have the same communication id
-)
-
-// An open is a REQ.
-type open struct {
-	key      key // of the packet
-	exchange qpmap.Exchange
-	at       int64
-	set      bool
-	doubt    bool // another REQ with the same addresses and id says something else
-}
-
-// find returns the REQ with these addresses and communication id, nil without
-// one.
-func (o *opens) find(k *key, id uint32) *open {
-	if o.buckets == nil {
-		return nil
+// connect records what the map makes of a message of connection management, which
+// it was shown just now.
+func (t *Table) connect(p *Packet) {
+	if c, ok := t.pairs.Accepted(); ok {
+		t.accepted(p, &c)
 	}
-	b := &o.buckets[fork(roadOf(k), uint64(id))%openBuckets]
-	for i := range b {
-		if x := &b[i]; x.set && x.exchange.Local == id && x.key == *k {
-			return x
-		}
-	}
-	return nil
-}
-
-func (o *opens) add(k *key, e *qpmap.Exchange, at int64) {
-	if x := o.find(k, e.Local); x != nil {
-		switch {
-		case x.exchange == *e:
-		case at-x.at > openTime:
-			x.exchange, x.doubt = *e, false
-		default:
-			x.doubt = true
-		}
-		x.at = at
-		return
-	}
-	if o.buckets == nil {
-		o.buckets = make([][4]open, openBuckets)
-	}
-	b := &o.buckets[fork(roadOf(k), uint64(e.Local))%openBuckets]
-	copy(b[1:], b[:3])
-	b[0] = open{key: *k, exchange: *e, at: at, set: true}
-}
-
-// connect records a message of connection management.
-func (t *Table) connect(p *Packet, at int64) {
-	switch p.cm.Attribute {
-	case cm.AttributeREQ:
-		t.opens.add(&p.pkt, &p.cm, at)
-	case cm.AttributeREP:
-		t.accepted(p)
-	case cm.AttributeDREQ:
-		t.ended(p)
+	if k, ok := t.pairs.Ended(); ok {
+		t.ended(keyOf(k.FlowKey))
 	}
 }
 
-// accepted records a REP. With the REQ that it answers it names both queue
-// pairs and the first PSN of each direction: the requester's packets begin with
-// the one in the REP, the responder's with the one in the REQ.
-func (t *Table) accepted(p *Packet) {
-	rep := &p.cm
-	qp := rep.QP
-	if qp == 0 { // as XRC has it
-		qp = rep.EECN
+// accepted records a REP that accepts a connection. It has the first PSN of the
+// requester's packets, the REQ that of the responder's.
+func (t *Table) accepted(rep *Packet, c *qpmap.Connection) {
+	forth := rep.pkt.Reversed(c.Responder.QP)
+	ids := [2]uint32{c.Requester.CommID, c.Responder.CommID}
+	if s := t.find(&forth); s != nil && (s.pairing.ids == ids || s.pairing.next.ids == ids) {
+		return // both messages again
 	}
-	forth := p.pkt.Reversed(qp)
-	ids := [2]uint32{min(rep.Local, rep.Remote), max(rep.Local, rep.Remote)}
-	req := p.pkt.Reversed(p.pkt.QP & maxQP)
-	o := t.opens.find(&req, rep.Remote)
-	again := false
-	if s := t.find(&forth); s != nil {
-		again = s.pairing.ids == ids || s.pairing.next.ids == ids // a retransmission
-	}
-	if o == nil || o.doubt || again {
-		if o != nil && again {
-			o.set = false
-		}
-		return
-	}
-	o.set = false
-	back := forth.Reversed(o.exchange.QP)
+	back := forth.Reversed(c.Requester.QP)
 	a := t.stream(&forth)
 	b := t.beside(a, &back)
 	if a == b { // a host and its only queue pair
 		return
 	}
-	a.pairing.next = connection{b.ref(), rep.PSN, ids, o.exchange.MTU}
-	b.pairing.next = connection{a.ref(), o.exchange.PSN, ids, o.exchange.MTU}
+	a.pairing.next = connection{b.ref(), c.Responder.PSN, ids, c.MTU}
+	b.pairing.next = connection{a.ref(), c.Requester.PSN, ids, c.MTU}
 	if !a.flow.sequence.seen && !b.flow.sequence.seen {
 		t.connected(a)
 	}
@@ -175,16 +110,11 @@ func (t *Table) renew(s *stream) {
 	p.next = connection{}
 }
 
-// ended records a DREQ, which ends only the connection whose communication ids
-// it has. Answers on their way still belong to it.
-func (t *Table) ended(p *Packet) {
-	k := p.pkt
-	k.QP = k.QP&^maxQP | p.cm.QP
+// ended records that the connection of a flow has ended. Answers on their way
+// still belong to it.
+func (t *Table) ended(k key) {
 	s := t.find(&k)
 	if s == nil {
-		return
-	}
-	if s.pairing.ids != [2]uint32{min(p.cm.Local, p.cm.Remote), max(p.cm.Local, p.cm.Remote)} {
 		return
 	}
 	if with := t.get(s.pairing.with); with != nil {

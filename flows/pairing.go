@@ -16,7 +16,7 @@ type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
 	from  qpmap.Source
 	ended bool       // a DREQ ended the connection
-	ids   [2]uint32  // communication ids of the exchange, the lower first
+	ids   [2]uint32  // communication ids of the exchange, the requester's first
 	next  connection // the one that CM announced, until data shows that it is used
 
 	// What the map need not be shown: see skips.

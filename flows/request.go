@@ -25,8 +25,8 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 		t.source(s, p.srcQP)
 	}
 	if p.exchanges {
-		t.connect(p, at)
 		t.learn(p, at)
+		t.connect(p)
 	}
 }
 

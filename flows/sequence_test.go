@@ -268,8 +268,11 @@ func TestDoubtfulREQ(t *testing.T) {
 		require.Equal(t, c.known, s.flow().PSN.Gaps == 1, c.name)
 	}
 	// As XRC has it, the REP names its end-to-end context.
-	s := newScript(t).exchange(7, 17, 0)
-	mad := keyOf(rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 1})
+	s := newScript(t)
+	mad := keyOf(rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: 1})
+	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true, cm: qpmap.Exchange{
+		Attribute: cm.AttributeREQ, Local: 7, QP: 17, PSN: 5000, MTU: 1024, Transport: bth.TransportXRC}})
+	mad = mad.Reversed(1)
 	s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: mad, srcQP: 1, exchanges: true,
 		cm: qpmap.Exchange{Attribute: cm.AttributeREP, Local: 1007, Remote: 7, EECN: s.qpB, PSN: 10}})
 	require.EqualValues(t, 1, s.sends(12).flow().PSN.Gaps)

@@ -57,7 +57,6 @@ type Table struct {
 	pairs       *qpmap.Map
 	observation qpmap.Observation
 
-	opens  opens
 	labels labels
 	names  names
 	links  map[[6]byte]*link

@@ -7,23 +7,49 @@ import (
 	"github.com/rocecn/rocecn/cm"
 )
 
+// A Connection is what a REQ and the REP that accepts it say.
+type Connection struct {
+	Requester, Responder End
+	PKey, MTU            uint16 // MTU: path MTU in octets, 0 when not known
+	Transport            bth.Transport
+}
+
+// An End is what one side of a [Connection] says about itself.
+type End struct {
+	CommID uint32 // communication id
+	QP     uint32
+	PSN    uint32 // Starting PSN: the first that it will receive
+}
+
 // An exchange is a CM REQ, and the REP that answers it once it has come. Its key
 // is the requester's address, the responder's, and the requester's
 // communication id.
 type exchange struct {
-	requester, responder end
-	pkey, mtu            uint16
-	transport            bth.Transport
-	answered             bool
-	contested            bool // two REPs, or two REQs, differ: neither is believed
-	seen                 int64
+	Connection
+	answered  bool
+	contested bool // two REPs, or two REQs, differ: neither is believed
+	seen      int64
 }
 
-// An end is what one side of an exchange says about itself.
-type end struct {
-	commID uint32
-	qp     uint32
-	psn    uint32 // Starting PSN: the first that it will receive
+// Accepted returns the connection that the last message shown to [Map.Observe] or
+// [Map.Learn] accepted, and whether it did: a REP, the first one to a REQ that no
+// other REQ contradicts. It looks at these messages alone: whether data says
+// otherwise shows in [Map.SourceQP] alone.
+func (m *Map) Accepted() (Connection, bool) {
+	if m.accepted == 0 {
+		return Connection{}, false
+	}
+	return m.pending.At(m.accepted).Connection, true
+}
+
+// Ended returns a flow whose pair the last message shown to [Map.Observe] or
+// [Map.Learn] ended, and whether there is one: CM named the pair, and the message
+// has the communication ids of its connection. The other direction ended with it.
+func (m *Map) Ended() (Key, bool) {
+	if !m.hasEnded {
+		return Key{}, false
+	}
+	return public(&m.ended), true
 }
 
 // exchangeTime is how long a communication id stands for one connection: a
@@ -57,8 +83,10 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 		return
 	}
 	x := exchange{
-		requester: end{commID: req.Local, qp: req.QP, psn: req.PSN},
-		pkey:      req.PKey, mtu: req.MTU, transport: req.Transport, seen: m.clock.ticks,
+		Connection: Connection{
+			Requester: End{req.Local, req.QP, req.PSN}, PKey: req.PKey, MTU: req.MTU, Transport: req.Transport,
+		},
+		seen: m.clock.ticks,
 	}
 	id := numbered{k.WithQP(0), req.Local}
 	at := m.pending.get(&id)
@@ -66,7 +94,7 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 		was := m.pending.At(at)
 		switch {
 		case m.clock.ticks-was.seen > int64(exchangeTime):
-		case was.requester == x.requester:
+		case was.Requester == x.Requester:
 			was.seen = m.clock.ticks
 			m.pending.Renew(at, 0)
 			return
@@ -93,19 +121,19 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 		return
 	}
 	x := m.pending.At(at)
-	responder := end{commID: rep.Local, qp: rep.QP, psn: rep.PSN}
-	if x.transport == bth.TransportXRC {
-		responder.qp = rep.EECN // an XRC REP has the responder's queue pair in this field
+	responder := End{rep.Local, rep.QP, rep.PSN}
+	if x.Transport == bth.TransportXRC {
+		responder.QP = rep.EECN // an XRC REP has the responder's queue pair in this field
 	}
 	switch {
-	case responder.qp <= managementQP || x.contested:
+	case responder.QP <= managementQP || x.contested:
 		return
 	case !x.answered:
-		x.responder, x.answered = responder, true
+		x.Responder, x.answered, m.accepted = responder, true, at
 		m.propose(x, &id)
-	case x.responder != responder:
+	case x.Responder != responder:
 		m.stats.Conflicts++
-		if forth := id.WithQP(x.responder.qp); !m.confirmed(&forth) {
+		if forth := id.WithQP(x.Responder.QP); !m.confirmed(&forth) {
 			m.disconnect(&id, x)
 			x.contested = true
 		}
@@ -235,12 +263,12 @@ func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 // requester is in the REP, that of the responder in the REQ.
 func (a *announcement) links() (forth, back link) {
 	x := &a.exchange
-	common := pair{pkey: x.pkey, mtu: x.mtu, transport: x.transport, from: CM}
-	forth, back = link{a.id.WithQP(x.responder.qp), common}, link{a.id.Reversed(x.requester.qp), common}
-	forth.pair.srcQP, forth.pair.life = x.requester.qp, announce(x.responder.psn, x.transport)
-	forth.pair.local, forth.pair.remote = x.requester.commID, x.responder.commID
-	back.pair.srcQP, back.pair.life = x.responder.qp, announce(x.requester.psn, x.transport)
-	back.pair.local, back.pair.remote = x.responder.commID, x.requester.commID
+	common := pair{pkey: x.PKey, mtu: x.MTU, transport: x.Transport, from: CM}
+	forth, back = link{a.id.WithQP(x.Responder.QP), common}, link{a.id.Reversed(x.Requester.QP), common}
+	forth.pair.srcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
+	forth.pair.local, forth.pair.remote = x.Requester.CommID, x.Responder.CommID
+	back.pair.srcQP, back.pair.life = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
+	back.pair.local, back.pair.remote = x.Responder.CommID, x.Requester.CommID
 	return forth, back
 }
 
@@ -267,7 +295,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
 		k := numbered{l.key, l.pair.life.next}
-		if at := m.announced.get(&k); at != 0 && m.announced.At(at).responder == x.responder {
+		if at := m.announced.get(&k); at != 0 && m.announced.At(at).Responder == x.Responder {
 			m.announced.Remove(at)
 		}
 	}
@@ -280,6 +308,7 @@ func (m *Map) end(k *key, local, remote uint32) bool {
 	if e == nil || e.from != CM || e.local != local || e.remote != remote {
 		return false
 	}
+	m.ended, m.hasEnded = *k, true
 	m.pairs.Remove(e.id)
 	m.stats.Ended++
 	return true
@@ -317,7 +346,7 @@ func (m *Map) forget(local, remote uint32, k *key) bool {
 			other = local
 		}
 		if x.answered {
-			if x.responder.commID != other {
+			if x.Responder.CommID != other {
 				continue
 			}
 			m.disconnect(id, x)

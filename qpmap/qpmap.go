@@ -191,6 +191,9 @@ type Map struct {
 
 	learned      [2]uint32 // ids of the pairs that the last Observe learned
 	learnedCount uint32
+	accepted     uint32 // id of the pending exchange that the last Observe completed, 0 for none
+	ended        key    // of a pair that the last Observe ended, if hasEnded
+	hasEnded     bool
 }
 
 // New returns an empty Map, with all of its memory unless Config.Grow.
@@ -225,7 +228,7 @@ func (m *Map) Observe(p *rocev2.Packet, domain uint32, now time.Time) (learned i
 // Learn is [Map.Observe] of a packet that was decoded before.
 func (m *Map) Learn(o *Observation, now time.Time) {
 	m.clock.set(now)
-	m.learnedCount, m.users = 0, [ways]uint32{}
+	m.learnedCount, m.users, m.accepted, m.hasEnded = 0, [ways]uint32{}, 0, false
 	op := o.Opcode
 	if !op.Known() || op == bth.CNP {
 		return
