@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -46,44 +45,12 @@ type page struct {
 	Evicted  uint64 // flows
 }
 
-// A column is a heading of the table.
-type column struct {
-	Name, Help string
-	Numeric    bool
-}
-
-var pageColumns = []column{
-	{"Flow", "source and destination", false},
-	{"QP", "source queue pair", true},
-	{"to QP", "destination queue pair", true},
-	{"Transport", "transport service", false},
-	{"Packets", "requests, repeats included", true},
-	{"bit/s", "mean rate of IP packets", true},
-	{"Missing", "PSNs that were passed over and never came", true},
-	{"Lost", "missing, and no answer covers them", true},
-	{"Out of order", "requests that came after later ones, and had not been seen", true},
-	{"Repeats", "requests that were sent again", true},
-	{"Copies", "requests that a network copied", true},
-	{"CE", "requests with Congestion Experienced", true},
-	{"CNP", "CNPs of receivers, and Fast CNPs", true},
-	{"NAK", "NAKs of all kinds", true},
-	{"RNR", "RNR NAKs", true},
-	{"RTT p99", "99th percentile of the round trip time", true},
-}
-
 // A row is a flow in the table.
 type row struct {
 	Chart  int // number of its charts; 0 without
 	Name   string
-	Cells  []pageCell
+	Cells  []cell
 	Hidden bool // until all are asked for
-}
-
-// A pageCell is a cell of the table.
-type pageCell struct {
-	Text string
-	Sort string // the number to sort by; empty: that of the text
-	Bad  bool
 }
 
 // What -html may not name.
@@ -144,7 +111,7 @@ func (a *accountant) writePage(s *flows.Snapshot) error {
 }
 
 func (a *accountant) pageOf(s *flows.Snapshot) *page {
-	p := &page{Columns: pageColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows,
+	p := &page{Columns: flowColumns, Flows: len(s.Flows), Packets: s.Stats.Packets, Shown: shownRows,
 		Evicted: s.Evicted.Flows}
 	for _, name := range a.inputs.Names {
 		p.Files = append(p.Files, cli.Printable(filepath.Base(name)))
@@ -164,8 +131,10 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 		if a.top > 0 && i >= a.top {
 			continue
 		}
-		r := rowOf(f)
-		r.Hidden = i >= shownRows
+		r := row{Name: arrow(f), Hidden: i >= shownRows}
+		for _, c := range flowColumns {
+			r.Cells = append(r.Cells, c.of(f))
+		}
 		if len(p.Charts) < maxCharts {
 			if series := a.table.Series(f.FlowKey); series != nil {
 				r.Chart = len(p.Charts) + 1
@@ -193,36 +162,6 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 		}
 	}
 	return p
-}
-
-// rowOf returns the row of a flow.
-func rowOf(f *flows.Flow) row {
-	number := func(n uint64, bad bool) pageCell {
-		return pageCell{Text: strconv.FormatUint(n, 10), Bad: bad && n > 0}
-	}
-	psn := func(n uint64, bad bool) pageCell {
-		if !f.Sequenced {
-			return pageCell{Text: none}
-		}
-		return number(n, bad)
-	}
-	rate, rtt, ce := pageCell{Text: none}, pageCell{Text: none}, pageCell{Text: "0"}
-	if f.Mean > 0 {
-		rate.Text = scaled(f.Mean)
-	}
-	if f.RTT != nil && f.RTT.Samples() > 0 {
-		d := f.RTT.Percentile(0.99)
-		rtt = pageCell{Text: short(d), Sort: strconv.FormatInt(int64(d), 10)}
-	}
-	if n := f.ECN[3]; n > 0 {
-		ce.Text = fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(f.Packets, 1)))
-	}
-	return row{Name: arrow(f), Cells: []pageCell{
-		{Text: sourceQP(f)}, {Text: queuePair(f.DestQP)}, {Text: f.Transport.String()}, number(f.Packets, false), rate,
-		psn(f.PSN.StayedMissing(), f.PSN.Lost+f.PSN.Unjudged > 0), psn(f.PSN.Lost, true), psn(f.PSN.Late, false),
-		psn(f.PSN.Repeats, true), psn(f.PSN.Copies, false),
-		ce, number(f.CNPs+f.Fast, false), number(sum(f.NAKs[:]), true), number(f.RNRNAKs, true), rtt,
-	}}
 }
 
 func arrow(f *flows.Flow) string { return f.Src.String() + " → " + f.Dst.String() }

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -18,67 +19,56 @@ const columns = 120
 // A human prints tables for people.
 type human struct{ colour bool }
 
-// cell is what stands in a column.
-type cell struct {
-	text   string
-	colour string // an escape sequence; empty: none
-}
-
 const (
 	red    = "\x1b[31m"
 	yellow = "\x1b[33m"
-	bold   = "\x1b[1m"
 	plain  = "\x1b[0m"
 )
 
-var headings = []string{"QP", "TR", "PACKETS", "BIT/S", "MISSING", "REORDER", "REPEATS",
-	"CE", "CNP", "NAK", "RNR", "RTT P99"}
-
 // append appends the table of a snapshot, the flows in their order.
 func (h *human) append(b []byte, s *flows.Snapshot) []byte {
-	rows := [][]cell{}
-	widths := make([]int, len(headings))
-	for i, heading := range headings {
-		widths[i] = utf8.RuneCountInString(heading)
-	}
-	names := 0
-	for i := range s.Flows {
-		row := cells(&s.Flows[i])
-		for j, c := range row {
-			widths[j] = max(widths[j], utf8.RuneCountInString(c.text))
+	// The cells stand in rows, of which the first has the headings.
+	rows := make([][]cell, 1+len(s.Flows))
+	widths := []int{}
+	room, names := columns, 0
+	for _, c := range flowColumns {
+		if c.short == "" {
+			continue
 		}
-		names = max(names, len(pair(&s.Flows[i])))
-		rows = append(rows, row)
+		width := utf8.RuneCountInString(c.short)
+		rows[0] = append(rows[0], cell{short: c.short})
+		for i := range s.Flows {
+			cell := c.of(&s.Flows[i])
+			cell.short = cmp.Or(cell.short, cell.Text)
+			width = max(width, utf8.RuneCountInString(cell.short))
+			rows[1+i] = append(rows[1+i], cell)
+		}
+		widths = append(widths, width)
+		room -= width + 1
 	}
-	room := columns
-	for _, w := range widths {
-		room -= w + 1
+	for i := range s.Flows {
+		names = max(names, len(pair(&s.Flows[i])))
 	}
 	name := max(min(names, room), len("FLOW"))
-
-	if len(rows) > 0 {
-		b = fmt.Appendf(b, "%-*s", name, "FLOW")
-		for i, heading := range headings {
-			b = fmt.Appendf(b, " %*s", widths[i], heading)
-		}
-		b = append(b, '\n')
-	}
-	for i, row := range rows {
-		f := &s.Flows[i]
-		text := pair(f)
+	line := func(text string, row []cell) {
 		if len(text) > name { // on a line of its own
 			b = append(append(b, text...), '\n')
 			text = ""
 		}
 		b = fmt.Appendf(b, "%-*s", name, text)
-		for j, c := range row {
-			b = append(b, ' ')
-			b = append(b, strings.Repeat(" ", widths[j]-utf8.RuneCountInString(c.text))...)
-			b = h.appendCell(b, c)
+		for i, c := range row {
+			b = fmt.Appendf(b, " %*s", widths[i]-utf8.RuneCountInString(c.short), "")
+			b = h.appendColoured(b, c.short, c.colour)
 		}
 		b = append(b, '\n')
-		for _, line := range wrap(remarks(f), columns-2) {
-			b = fmt.Appendf(b, "  %s\n", line)
+	}
+	if len(s.Flows) > 0 {
+		line("FLOW", rows[0])
+	}
+	for i := range s.Flows {
+		line(pair(&s.Flows[i]), rows[1+i])
+		for _, text := range wrap(remarks(&s.Flows[i]), columns-2) {
+			b = fmt.Appendf(b, "  %s\n", text)
 		}
 	}
 	for i := range s.Unpaired {
@@ -87,7 +77,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		if u.WithQP {
 			to = " qp " + queuePair(u.DestQP)
 		}
-		b = h.appendCell(b, cell{"unpaired", yellow})
+		b = h.appendColoured(b, "unpaired", yellow)
 		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", "))
 	}
 	for i := range s.Links {
@@ -99,74 +89,21 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		b = append(append(b, text...), '\n')
 	}
 	if e := &s.Evicted; anyEvicted(e) {
-		b = h.appendCell(b, cell{"evicted", yellow})
+		b = h.appendColoured(b, "evicted", yellow)
 		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
 			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
 	}
 	return b
 }
 
-func (h *human) appendCell(b []byte, c cell) []byte {
-	if !h.colour || c.colour == "" {
-		return append(b, c.text...)
+func (h *human) appendColoured(b []byte, text, colour string) []byte {
+	if !h.colour || colour == "" {
+		return append(b, text...)
 	}
-	return append(append(append(b, c.colour...), c.text...), plain...)
+	return append(append(append(b, colour...), text...), plain...)
 }
 
 func pair(f *flows.Flow) string { return f.Src.String() + " > " + f.Dst.String() }
-
-// cells returns what stands below the headings.
-func cells(f *flows.Flow) []cell {
-	qps := sourceQP(f) + " > " + queuePair(f.DestQP)
-	psn := func(n uint64, colour string) cell {
-		if !f.Sequenced {
-			return cell{none, ""}
-		}
-		return counter(n, colour)
-	}
-	missing := yellow // by the capture
-	if f.PSN.Lost+f.PSN.Unjudged > 0 {
-		missing = red
-	}
-	rtt := cell{none, ""}
-	if f.RTT != nil && f.RTT.Samples() > 0 {
-		rtt.text = short(f.RTT.Percentile(0.99))
-	}
-	ce := cell{"0", ""}
-	if n := f.ECN[3]; n > 0 {
-		ce = cell{fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(f.Packets, 1))), yellow}
-	}
-	rate := cell{none, ""}
-	if f.Mean > 0 {
-		rate.text = scaled(f.Mean)
-	}
-	return []cell{
-		{qps, ""}, {f.Transport.String(), ""}, {scaled(float64(f.Packets)), ""}, rate,
-		psn(f.PSN.StayedMissing(), missing), psn(f.PSN.Late, yellow), psn(f.PSN.Repeats, red),
-		ce, counter(f.CNPs+f.Fast, yellow), counter(sum(f.NAKs[:]), red), counter(f.RNRNAKs, red), rtt,
-	}
-}
-
-// none stands where there is nothing to say.
-const none = "–"
-
-// queuePair writes a queue pair as inspect and pairs do.
-func queuePair(qp uint32) string { return fmt.Sprintf("0x%06x", qp) }
-
-// sourceQP writes the source queue pair of a flow, as far as it is known.
-func sourceQP(f *flows.Flow) string {
-	if f.SrcQPFrom == 0 {
-		return "?"
-	}
-	return queuePair(f.SrcQP)
-}
-
-func counter(n uint64, colour string) cell {
-	if n == 0 {
-		colour = ""
-	}
-	return cell{scaled(float64(n)), colour}
-}
 
 // scaled writes a number with at most four digits.
 func scaled(n float64) string {
