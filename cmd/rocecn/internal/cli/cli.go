@@ -41,6 +41,13 @@ func Unparsed(err error) int {
 	return Misused
 }
 
+// Misuse says what is wrong with the arguments of a command, and returns the exit
+// status for that.
+func Misuse(stderr io.Writer, command string, err error) int {
+	fmt.Fprintf(stderr, "rocecn %s: %s\n", command, printableError(err))
+	return Misused
+}
+
 // Say prints an error of a command about a file, or about what else has a name.
 func Say(stderr io.Writer, command, name string, err error) {
 	fmt.Fprintf(stderr, "rocecn %s: %s: %s\n", command, Printable(name), printableError(withoutPath(err)))

@@ -1,10 +1,6 @@
-// Package filter is `rocecn filter`: filters for other programs, for tcpdump
-// and sockets those that select packets for a capture, for nftables, iptables
-// and tc those that keep messages from crossing a border.
-//
-//	rocecn filter KIND [-tcpdump|-bpf|-nft|-ip6tables] [flags]
-//
-// KIND is rocev2, notifications, ce, qp or ours for a capture, or border.
+// Package filter is the command that prints filters for other programs, for
+// tcpdump and sockets those that select packets for a capture, for nftables,
+// iptables and tc those that keep messages from crossing a border.
 package filter
 
 import (
@@ -20,6 +16,7 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/rocev2"
 	"golang.org/x/net/bpf"
 )
@@ -55,7 +52,7 @@ type options struct {
 	link                         string
 	qp                           uint
 	types                        optionTypes
-	fcnPort, proxyPort           uint
+	ports                        cli.Ports
 	cnp, ppfc                    bool
 	table, chain                 string
 }
@@ -97,8 +94,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.UintVar(&o.qp, "qp", 0, "destination queue `pair`, 24 bits")
 	flags.Var(&o.types, "option-types",
 		"`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)")
-	flags.UintVar(&o.fcnPort, "fcn-port", 0, "UDP `port` of FCN (default 1021)")
-	flags.UintVar(&o.proxyPort, "proxy-port", 0, "UDP `port` of proxy messages (default 1022)")
+	o.ports.Flags(flags)
 	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
 	flags.StringVar(&o.table, "table", "rocecn", "`name` of the nftables table")
@@ -111,15 +107,13 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 			break
 		}
 		if o.kind != "" {
-			fmt.Fprintln(stderr, "rocecn filter: arguments left over:", flags.Arg(0))
-			return cli.Misused
+			return cli.Misuse(stderr, "filter", errors.New("arguments left over: "+flags.Arg(0)))
 		}
 		o.kind = flags.Arg(0)
 	}
 	text, err := o.text()
 	if err != nil {
-		fmt.Fprintln(stderr, "rocecn filter:", err)
-		return cli.Misused
+		return cli.Misuse(stderr, "filter", err)
 	}
 	_, err = io.WriteString(stdout, text)
 	return cli.End(stderr, "filter", err)
@@ -131,11 +125,9 @@ func (o *options) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if o.fcnPort > 65535 || o.proxyPort > 65535 {
-		return "", errors.New("-fcn-port, -proxy-port: 1 to 65535 allowed")
-	}
-	if o.fcnPort == rocev2.Port || o.proxyPort == rocev2.Port {
-		return "", fmt.Errorf("-fcn-port, -proxy-port: %d is the port of RoCEv2", rocev2.Port)
+	ports, err := o.ports.Config()
+	if err != nil {
+		return "", err
 	}
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
@@ -153,9 +145,9 @@ func (o *options) text() (string, error) {
 		return "", errors.New("one of -tcpdump, -bpf, -nft and -ip6tables, not more")
 	}
 	if o.kind == "border" {
-		return o.border(link)
+		return o.border(link, ports)
 	}
-	return o.capture(link)
+	return o.capture(link, ports)
 }
 
 func (o *options) linkType() (rocev2.LinkType, error) {
@@ -167,9 +159,9 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 	return 0, fmt.Errorf("-link: %q is not one of ethernet, ip, sll, sll2", o.link)
 }
 
-func (o *options) border(link rocev2.LinkType) (string, error) {
-	b := filter.Border{CodePoints: fastcnp.CodePoints(o.types), FCNPort: uint16(o.fcnPort),
-		ProxyPort: uint16(o.proxyPort), CNP: o.cnp, PPFC: o.ppfc}
+func (o *options) border(link rocev2.LinkType, ports message.Config) (string, error) {
+	b := filter.Border{CodePoints: fastcnp.CodePoints(o.types), FCNPort: ports.FCNPort,
+		ProxyPort: ports.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
 	switch {
 	case o.tcpdump:
 		return "", errors.New("border: no expression of tcpdump looks through options; -bpf, -nft and -ip6tables do")
@@ -181,8 +173,8 @@ func (o *options) border(link rocev2.LinkType) (string, error) {
 	return b.NFT(o.table), nil
 }
 
-func (o *options) capture(link rocev2.LinkType) (string, error) {
-	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: uint16(o.fcnPort), ProxyPort: uint16(o.proxyPort)}
+func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, error) {
+	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: ports.FCNPort, ProxyPort: ports.ProxyPort}
 	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
 		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, border", o.kind)
 	}

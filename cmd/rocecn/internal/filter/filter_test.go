@@ -79,6 +79,8 @@ func TestUsage(t *testing.T) {
 		{"border -fcn-port 4791", `4791 is the port of RoCEv2`},
 		{"border -nft -proxy-port 4791 -fcn-port 4000", `4791 is the port of RoCEv2`},
 		{"ours -fcn-port 4791", `4791 is the port of RoCEv2`},
+		{"border -fcn-port 1022", `both are 1022`},
+		{"border -fcn-port 0", `1 to 65535 allowed`},
 		{"border -ip6tables -chain FORWARD;reboot", `-chain: "FORWARD;reboot" is not a name`},
 		{"border -ip6tables -chain $(id)", `-chain: "$(id)" is not a name`},
 		{"border -ip6tables -chain=", `-chain: "" is not a name`},

@@ -2,6 +2,7 @@ package flows
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -158,27 +159,20 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 }
 
 func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err error) {
-	var buf []byte
-	write := func(v any) {
+	out := json.NewEncoder(a.out)
+	write := func(line any) {
 		if err == nil {
-			buf = appendLine(buf[:0], v)
-			_, err = a.out.Write(buf)
+			err = out.Encode(line)
 		}
 	}
 	for i := range s.Flows {
-		l := lineOf(&s.Flows[i])
-		l.Interval = during
-		write(l)
+		write(lineOf(&s.Flows[i], during))
 	}
 	for i := range s.Unpaired {
-		l := unpairedLineOf(&s.Unpaired[i])
-		l.Interval = during
-		write(l)
+		write(unpairedLineOf(&s.Unpaired[i], during))
 	}
 	for i := range s.Links {
-		l := pfcLineOf(&s.Links[i])
-		l.Interval = during
-		write(l)
+		write(pfcLineOf(&s.Links[i], during))
 	}
 	if e := &s.Evicted; anyEvicted(e) {
 		write(evictedLineOf(e))

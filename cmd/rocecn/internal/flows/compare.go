@@ -3,6 +3,7 @@ package flows
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -184,14 +185,11 @@ type (
 		B uint64 `json:"b"`
 	}
 	delayLine struct {
-		Samples uint64  `json:"samples"`
-		Min     float64 `json:"min"`
-		P50     float64 `json:"p50"`
-		P99     float64 `json:"p99"`
-		Max     float64 `json:"max"`
+		timesLine
+		Max float64 `json:"max"`
 	}
 	clocksLine struct {
-		Known  string   `json:"known"` // both ways, one way, no
+		Known  string   `json:"known"`
 		Offset *float64 `json:"offset_us,omitempty"`
 		Delay  *float64 `json:"least_delay_us,omitempty"`
 	}
@@ -208,8 +206,7 @@ func comparedLineOf(f *flows.Compared) *comparedLine {
 		l.Src, l.Dst, l.DestQP = &f.Src, &f.Dst, &f.DestQP
 	}
 	if d := &f.Delay; d.Samples() > 0 {
-		l.Delay = &delayLine{d.Samples(), micros(d.Min()), micros(d.Percentile(0.5)), micros(d.Percentile(0.99)),
-			micros(d.Max())}
+		l.Delay = &delayLine{timesOf(d), micros(d.Max())}
 	}
 	return l
 }
@@ -223,25 +220,24 @@ func changes(all flows.Changes, name func(uint8) string) map[string]uint64 {
 	return named
 }
 
-func printComparisonJSON(out io.Writer, c *flows.Comparison, o *options) (err error) {
+func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
+	out := json.NewEncoder(w)
 	for f := range o.compared(c) {
-		if _, err = out.Write(appendLine(nil, comparedLineOf(f))); err != nil {
+		if err := out.Encode(comparedLineOf(f)); err != nil {
 			return err
 		}
 	}
-	total := c.Total()
+	total, clocks := c.Total(), c.Clocks()
 	l := comparedLineOf(&total)
 	l.Total, l.Evicted = true, c.Evicted()
-	clocks := c.Clocks()
-	l.Clocks = &clocksLine{Known: map[flows.Known]string{flows.NotKnown: "no", flows.OneWay: "one way",
-		flows.BothWays: "both ways"}[clocks.Known]}
+	l.Clocks = &clocksLine{Known: knownNames[clocks.Known]}
 	if clocks.Known == flows.BothWays {
-		offset, delay := micros(clocks.Offset), micros(clocks.Delay)
-		l.Clocks.Offset, l.Clocks.Delay = &offset, &delay
+		l.Clocks.Offset, l.Clocks.Delay = new(micros(clocks.Offset)), new(micros(clocks.Delay))
 	}
-	_, err = out.Write(appendLine(nil, l))
-	return err
+	return out.Encode(l)
 }
+
+var knownNames = [...]string{flows.NotKnown: "no", flows.OneWay: "one way", flows.BothWays: "both ways"}
 
 // compared yields the flows that are shown.
 func (o *options) compared(c *flows.Comparison) iter.Seq[*flows.Compared] {

@@ -57,11 +57,4 @@ func orEmpty(ok bool, n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-func writeCSVHeader(w io.Writer) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(csvHeader()); err != nil {
-		return err
-	}
-	out.Flush()
-	return out.Error()
-}
+func writeCSVHeader(w io.Writer) error { return csv.NewWriter(w).WriteAll([][]string{csvHeader()}) }

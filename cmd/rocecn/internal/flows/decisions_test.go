@@ -94,7 +94,7 @@ func prefixes(o *options) string {
 func TestWrongOptions(t *testing.T) {
 	const (
 		goes, below, shard = "-compare: goes with neither", "not below 0", "I/N is needed"
-		ports, rate        = "1 to 65535, and not the same", "1M to 1000T"
+		ports, rate        = "-fcn-port, -proxy-port: ", "1M to 1000T"
 	)
 	for args, message := range map[string]string{
 		"-compare a": "two captures", "-compare a b c": "two captures",
@@ -106,7 +106,7 @@ func TestWrongOptions(t *testing.T) {
 		"-top -1 a": below, "-max-flows -1 a": below, "-interval -1ns a": below,
 		"-max-flows 15 a": "at least 16", "-max-flows 1 a": "at least 16",
 		"-fcn-port 65536 a": ports, "-proxy-port 65536 a": ports,
-		"-proxy-port 0 a": ports, "-fcn-port 7 -proxy-port 7 a": ports,
+		"-proxy-port 0 a": ports, "-fcn-port 4791 a": ports, "-fcn-port 7 -proxy-port 7 a": ports,
 		"-shard a/2 a": shard, "-shard 1/b a": shard,
 		"-shard -1/2 a": shard, "-shard 3/2 a": shard, "-shard 0/-1 a": shard,
 		"-link-rate 999k a": rate, "-link-rate 1001T a": rate,

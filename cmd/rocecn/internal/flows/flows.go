@@ -16,10 +16,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/flows"
-	"github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/proxymsg"
 )
 
 const usage = `usage: rocecn flows [flags] FILE…
@@ -95,17 +92,20 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		o.linkRate)
 	flags.BoolVar(&o.decoder.NoICRC, "no-icrc", false, "do not verify ICRCs")
 	flags.BoolVar(&o.decoder.Outer, "outer", false, "do not look into mirrors and overlays")
-	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
-	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
+	var ports cli.Ports
+	ports.Flags(flags)
 	if status, ok := o.inputs.Parse(flags, args); !ok {
 		return nil, status
 	}
 	names := o.inputs.Names
-	var err error
+	var err, wrong error
 	o.order, err = orderOf(*order)
+	o.decoder.Config, wrong = ports.Config()
 	switch {
 	case err != nil:
 		err = fmt.Errorf("-sort: %w", err)
+	case wrong != nil:
+		err = wrong
 	case o.twoPoint && len(names) != 2:
 		err = errors.New("-compare: two captures are needed")
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
@@ -126,14 +126,10 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		err = errors.New("-workers: 1 to 128")
 	case o.table.MaxFlows > 0 && o.table.MaxFlows < minFlows:
 		err = fmt.Errorf("-max-flows: at least %d", minFlows)
-	case *fcnPort == 0 || *fcnPort > 0xFFFF || *proxyPort == 0 || *proxyPort > 0xFFFF || *fcnPort == *proxyPort:
-		err = errors.New("-fcn-port and -proxy-port: 1 to 65535, and not the same")
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "rocecn flows:", err)
-		return nil, cli.Misused
+		return nil, cli.Misuse(stderr, "flows", err)
 	}
-	o.decoder.Config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
 	return o, 0
 }
 

@@ -157,7 +157,7 @@ func TestKeys(t *testing.T) {
 	f.Queue.Known = true
 	f.Messages[flows.Flush].Begun = 1
 	var got map[string]any
-	require.NoError(t, json.Unmarshal(appendLine(nil, lineOf(&f)), &got))
+	require.NoError(t, json.Unmarshal(jsonOf(t, lineOf(&f, nil)), &got))
 	keys := func(v any) []string { return slices.Sorted(maps.Keys(v.(map[string]any))) }
 	require.Equal(t,
 		strings.Fields("acks cnps dest_qp dscp dst ecn fcn first icrc_wrong ip_octets last lives messages mtu naks "+
@@ -178,24 +178,24 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, strings.Fields("mean peak"), keys(got["rate_bps"]))
 	require.Equal(t, map[string]any{"FLUSH": map[string]any{"begun": 1., "complete": 0.}}, got["messages"])
 
-	plain := lineOf(&flows.Flow{Spacing: -1})
+	plain := lineOf(&flows.Flow{Spacing: -1}, nil)
 	plain.Src, plain.Dst = f.Src, f.Dst
-	require.NoError(t, json.Unmarshal(appendLine(nil, plain), &got))
+	require.NoError(t, json.Unmarshal(jsonOf(t, plain), &got))
 	clear(got)
-	require.NoError(t, json.Unmarshal(appendLine(nil, plain), &got))
+	require.NoError(t, json.Unmarshal(jsonOf(t, plain), &got))
 	for _, key := range strings.Fields("src_qp src_qp_from vlan mtu lives psn repeats_by rtt_us worst_queue") {
 		require.NotContains(t, got, key)
 	}
 	require.Equal(t,
 		`{"unpaired":true,"src":"192.0.2.1","dst":"2001:db8::1","dest_qp":17,"acks":2,"naks":{"remote access":1},`+
 			`"cnps":{"receiver":1,"fast":0}}`+"\n",
-		string(appendLine(nil, unpairedLineOf(&flows.Unpaired{FlowKey: flowKey(f.Src, f.Dst, 17), WithQP: true,
-			Answers: flows.Answers{ACKs: 2, NAKs: [5]uint64{2: 1}, CNPs: 1}}))))
+		string(jsonOf(t, unpairedLineOf(&flows.Unpaired{FlowKey: flowKey(f.Src, f.Dst, 17), WithQP: true,
+			Answers: flows.Answers{ACKs: 2, NAKs: [5]uint64{2: 1}, CNPs: 1}}, nil))))
 	link := flows.Link{Src: []byte{2, 0, 0, 0, 0, 1}}
 	link.Priorities[3] = flows.Priority{XOFF: 2, XON: 1, Paused: 12500}
 	require.Equal(t,
 		`{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{"3":{"xoff":2,"xon":1,"paused_us":12.5}}}`+"\n",
-		string(appendLine(nil, pfcLineOf(&link))))
+		string(jsonOf(t, pfcLineOf(&link, nil))))
 }
 
 // The output is the same whatever the packets come in, and however many
@@ -431,14 +431,14 @@ func TestHumanReordered(t *testing.T) {
 // Where there is too little for a number, there is none.
 func TestNoRate(t *testing.T) {
 	f := flows.Flow{Packets: 2}
-	require.NotContains(t, string(appendLine(nil, lineOf(&f))), "peak")
+	require.NotContains(t, string(jsonOf(t, lineOf(&f, nil))), "peak")
 	require.Equal(t, cell{Text: none}, flowColumns[4].of(&f))
 	m, err := metricOf("rate_bps.peak")
 	require.NoError(t, err)
 	_, ok := m.of(&f)
 	require.False(t, ok)
 	f.Mean, f.Peak = 5, 7
-	require.Contains(t, string(appendLine(nil, lineOf(&f))), `"rate_bps":{"mean":5,"peak":7}`)
+	require.Contains(t, string(jsonOf(t, lineOf(&f, nil))), `"rate_bps":{"mean":5,"peak":7}`)
 }
 
 func TestPause(t *testing.T) {
@@ -447,7 +447,7 @@ func TestPause(t *testing.T) {
 	l.All.XON = 1
 	require.Equal(t, `{"pfc":true,"src_mac":"02:00:00:00:00:01","priorities":{`+
 		`"3":{"xoff":2,"xon":1,"paused_us":12.5},"all":{"xoff":0,"xon":1,"paused_us":0}},"link_bps_assumed":true}`+"\n",
-		string(appendLine(nil, pfcLineOf(&l))))
+		string(jsonOf(t, pfcLineOf(&l, nil))))
 	require.Equal(t, []string{
 		"priority 3: 2 XOFF, 1 XON, paused 12.5µs",
 		"all priorities: 0 XOFF, 1 XON, paused 0s",
@@ -457,7 +457,7 @@ func TestPause(t *testing.T) {
 		"  priority 3: 2 XOFF, 1 XON, paused 12.5µs\n  all priorities: 0 XOFF, 1 XON, paused 0s\n",
 		string(h.append(nil, &flows.Snapshot{Links: []flows.Link{l}})))
 	l.Assumed, l.Rate = false, 25e9
-	require.NotContains(t, string(appendLine(nil, pfcLineOf(&l))), "assumed")
+	require.NotContains(t, string(jsonOf(t, pfcLineOf(&l, nil))), "assumed")
 	require.Equal(t, "priority 3: 2 XOFF, 1 XON, paused 12.5µs", said(&l)[0])
 
 	// The page of messages.pcap has a pause of 65535 quanta.
@@ -537,4 +537,12 @@ func TestCut(t *testing.T) {
 	}
 	_, _, stderr := run(t, &cut, "-")
 	require.Equal(t, "60 packets, 31 other, 29 cut by the snap length (90 octets of each would do)\n", stderr)
+}
+
+// jsonOf returns the line of a JSON object.
+func jsonOf(t *testing.T, v any) []byte {
+	t.Helper()
+	var line bytes.Buffer
+	require.NoError(t, json.NewEncoder(&line).Encode(v))
+	return line.Bytes()
 }

@@ -140,9 +140,9 @@ func short(d time.Duration) string {
 
 // remarks say in words what the numbers of a flow do not.
 func remarks(f *flows.Flow) (all []string) {
-	add := func(n uint64, format string, more ...any) {
+	add := func(n uint64, format string) {
 		if n > 0 {
-			all = append(all, fmt.Sprintf(format, append([]any{n}, more...)...))
+			all = append(all, fmt.Sprintf(format, n))
 		}
 	}
 	p, c := &f.PSN, &f.Causes
@@ -167,15 +167,9 @@ func remarks(f *flows.Flow) (all []string) {
 	if p.Lives > 1 {
 		add(p.Lives, "%d lives")
 	}
-	for code, n := range f.NAKs {
-		add(n, "%d NAK %s", nakNames[code])
-	}
-	add(f.Fast, "%d Fast CNP")
-	add(f.PPFC, "%d PPFC")
-	add(f.FCN, "%d FCN")
-	if f.Proxy > 0 {
-		all = append(all, cli.Count(f.Proxy, "proxy message"))
-	}
+	more := f.Answers
+	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // columns have them, if anybody wants to know
+	all = append(all, counted(&more)...)
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))

@@ -1,9 +1,9 @@
 package flows
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/bits"
 	"net/netip"
@@ -43,7 +43,7 @@ type flowLine struct {
 
 	answersLine
 
-	RTT        *rttLine   `json:"rtt_us,omitempty"`
+	RTT        *timesLine `json:"rtt_us,omitempty"`
 	WorstQueue *queueLine `json:"worst_queue,omitempty"`
 	ICRCWrong  uint64     `json:"icrc_wrong"`
 	Truncated  uint64     `json:"truncated"`
@@ -88,13 +88,23 @@ type (
 		Timeout uint64 `json:"timeout"`
 	}
 	answersLine struct {
-		ACKs    *uint64           `json:"acks,omitempty"`
+		ACKs    uint64            `json:"acks"`
+		NAKs    map[string]uint64 `json:"naks"`
+		RNRNAKs uint64            `json:"rnr_naks"`
+		CNPs    cnpsLine          `json:"cnps"`
+		PPFC    uint64            `json:"ppfc"`
+		FCN     uint64            `json:"fcn"`
+		Proxy   uint64            `json:"proxy"`
+	}
+	// countedLine is an answersLine with those alone that there were.
+	countedLine struct {
+		ACKs    uint64            `json:"acks,omitempty"`
 		NAKs    map[string]uint64 `json:"naks,omitempty"`
-		RNRNAKs *uint64           `json:"rnr_naks,omitempty"`
-		CNPs    *cnpsLine         `json:"cnps,omitempty"`
-		PPFC    *uint64           `json:"ppfc,omitempty"`
-		FCN     *uint64           `json:"fcn,omitempty"`
-		Proxy   *uint64           `json:"proxy,omitempty"`
+		RNRNAKs uint64            `json:"rnr_naks,omitempty"`
+		CNPs    cnpsLine          `json:"cnps,omitzero"`
+		PPFC    uint64            `json:"ppfc,omitempty"`
+		FCN     uint64            `json:"fcn,omitempty"`
+		Proxy   uint64            `json:"proxy,omitempty"`
 	}
 	cnpsLine struct {
 		Receiver uint64           `json:"receiver"`
@@ -106,11 +116,10 @@ type (
 		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`
 	}
-	rttLine struct {
+	timesLine struct {
 		Samples uint64  `json:"samples"`
 		Min     float64 `json:"min"`
-		P50     float64 `json:"p50"`
-		P99     float64 `json:"p99"`
+		percentilesLine
 	}
 	queueLine struct {
 		Node  uint64 `json:"node"`
@@ -118,17 +127,18 @@ type (
 	}
 )
 
-func lineOf(f *flows.Flow) *flowLine {
+func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	l := &flowLine{
 		Src: f.Src, Dst: f.Dst, DestQP: f.DestQP,
 		Transport: f.Transport.String(),
-		First:     stamp(f.First), Last: stamp(f.Last),
+		First:     stamp(f.First), Last: stamp(f.Last), Interval: during,
 		VLAN: f.VLAN, DSCP: dscps(f.DSCP),
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
-		Messages:  map[string]messageLine{},
-		ICRCWrong: f.ICRCWrong, Truncated: f.Truncated,
+		Messages:    map[string]messageLine{},
+		answersLine: answersLineOf(&f.Answers),
+		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated,
 	}
 	if f.SrcQPFrom != 0 {
 		l.SrcQP, l.SrcQPFrom = &f.SrcQP, f.SrcQPFrom.String()
@@ -141,37 +151,58 @@ func lineOf(f *flows.Flow) *flowLine {
 	}
 	for kind, m := range f.Messages {
 		if m != (flows.Messages{}) {
-			l.Messages[flows.Kind(kind).String()] = messageLine{m.Begun, m.Complete}
+			l.Messages[flows.Kind(kind).String()] = messageLine(m)
 		}
 	}
 	if f.Sequenced {
-		p, c := &f.PSN, &f.Causes
+		p := &f.PSN
 		l.Lives = p.Lives
 		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Copies,
 			p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
-		l.RepeatsBy = &repeatsLine{c.NAK, c.RNR, c.Read, c.Timeout}
+		l.RepeatsBy = (*repeatsLine)(&f.Causes)
 	}
-	a := &f.Answers
-	naks := map[string]uint64{}
-	for i, name := range nakNames {
-		naks[name] = a.NAKs[i]
-	}
-	l.answersLine = answersLine{&a.ACKs, naks, &a.RNRNAKs, &cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, &a.PPFC, &a.FCN,
-		&a.Proxy}
 	if f.Spacing >= 0 {
-		spacing := micros(f.Spacing)
-		l.CNPs.Spacing = &spacing
+		l.CNPs.Spacing = new(micros(f.Spacing))
 	}
 	if h := f.AfterCE; h != nil && h.Samples() > 0 {
-		l.CNPs.AfterCE = &percentilesLine{micros(h.Percentile(0.5)), micros(h.Percentile(0.99))}
+		l.CNPs.AfterCE = new(percentilesOf(h))
 	}
 	if h := f.RTT; h != nil && h.Samples() > 0 {
-		l.RTT = &rttLine{h.Samples(), micros(h.Min()), micros(h.Percentile(0.5)), micros(h.Percentile(0.99))}
+		l.RTT = new(timesOf(h))
 	}
 	if f.Queue.Known {
 		l.WorstQueue = &queueLine{f.Queue.Node, f.Queue.Depth}
 	}
 	return l
+}
+
+func answersLineOf(a *flows.Answers) answersLine {
+	naks := map[string]uint64{}
+	for i, name := range nakNames {
+		naks[name] = a.NAKs[i]
+	}
+	return answersLine{a.ACKs, naks, a.RNRNAKs, cnpsLine{Receiver: a.CNPs, Fast: a.Fast}, a.PPFC, a.FCN, a.Proxy}
+}
+
+func countedLineOf(a *flows.Answers) countedLine {
+	l := countedLine(answersLineOf(a))
+	maps.DeleteFunc(l.NAKs, func(_ string, n uint64) bool { return n == 0 })
+	return l
+}
+
+// times are those of a [flows.Histogram] or of [flows.Delays].
+type times interface {
+	Samples() uint64
+	Min() time.Duration
+	Percentile(p float64) time.Duration
+}
+
+func percentilesOf(h times) percentilesLine {
+	return percentilesLine{micros(h.Percentile(0.5)), micros(h.Percentile(0.99))}
+}
+
+func timesOf(h times) timesLine {
+	return timesLine{h.Samples(), micros(h.Min()), percentilesOf(h)}
 }
 
 // An unpairedLine is the JSON object of packets that are about no known flow.
@@ -181,37 +212,13 @@ type unpairedLine struct {
 	Dst      netip.Addr    `json:"dst"`
 	DestQP   *uint32       `json:"dest_qp,omitempty"`
 	Interval *intervalLine `json:"interval,omitempty"`
-	answersLine
+	countedLine
 }
 
-func unpairedLineOf(u *flows.Unpaired) *unpairedLine {
-	l := &unpairedLine{Unpaired: true, Src: u.Src, Dst: u.Dst, answersLine: countedLine(&u.Answers)}
+func unpairedLineOf(u *flows.Unpaired, during *intervalLine) *unpairedLine {
+	l := &unpairedLine{Unpaired: true, Src: u.Src, Dst: u.Dst, Interval: during, countedLine: countedLineOf(&u.Answers)}
 	if u.WithQP {
 		l.DestQP = &u.DestQP
-	}
-	return l
-}
-
-// countedLine has only what was counted.
-func countedLine(a *flows.Answers) (l answersLine) {
-	for _, c := range [...]struct {
-		to **uint64
-		n  *uint64
-	}{{&l.ACKs, &a.ACKs}, {&l.RNRNAKs, &a.RNRNAKs}, {&l.PPFC, &a.PPFC}, {&l.FCN, &a.FCN}, {&l.Proxy, &a.Proxy}} {
-		if *c.n > 0 {
-			*c.to = c.n
-		}
-	}
-	for i, n := range a.NAKs {
-		if n > 0 {
-			if l.NAKs == nil {
-				l.NAKs = map[string]uint64{}
-			}
-			l.NAKs[nakNames[i]] = n
-		}
-	}
-	if a.CNPs+a.Fast > 0 {
-		l.CNPs = &cnpsLine{Receiver: a.CNPs, Fast: a.Fast}
 	}
 	return l
 }
@@ -231,8 +238,8 @@ type priorityLine struct {
 	Paused float64 `json:"paused_us"`
 }
 
-func pfcLineOf(link *flows.Link) *pfcLine {
-	l := &pfcLine{PFC: true, SrcMAC: link.Src.String(), Priorities: map[string]priorityLine{}, Assumed: link.Assumed}
+func pfcLineOf(link *flows.Link, during *intervalLine) *pfcLine {
+	l := &pfcLine{true, link.Src.String(), during, map[string]priorityLine{}, link.Assumed}
 	for name, p := range priorities(link) {
 		l.Priorities[name] = priorityLine{p.XOFF, p.XON, micros(p.Paused)}
 	}
@@ -279,13 +286,13 @@ type evictedLine struct {
 	Flows    uint64 `json:"flows"`
 	Packets  uint64 `json:"packets"`
 	IPOctets uint64 `json:"ip_octets"`
-	answersLine
+	countedLine
 }
 
 func anyEvicted(e *flows.Evicted) bool { return e.Flows > 0 || e.Answers.Total() > 0 }
 
 func evictedLineOf(e *flows.Evicted) *evictedLine {
-	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLine(&e.Answers)}
+	return &evictedLine{true, e.Flows, e.Packets, e.IPOctets, countedLineOf(&e.Answers)}
 }
 
 func dscps(set uint64) []int {
@@ -302,13 +309,4 @@ func stamp(t time.Time) string {
 		return t.Format("2006-01-02T15:04:05.000000000Z")
 	}
 	return t.Format("2006-01-02T15:04:05.000000Z")
-}
-
-// appendLine appends the JSON object v and the end of the line.
-func appendLine(b []byte, v any) []byte {
-	line, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // none of the types above can fail
-	}
-	return append(append(b, line...), '\n')
 }

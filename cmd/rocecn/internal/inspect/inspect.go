@@ -1,52 +1,7 @@
 // Package inspect is the command that prints what is in captures of RoCEv2
 // traffic, one line a packet: BTH and extended headers, congestion messages of
 // every kind, Ethernet flow control, IOAM traces, and whether the ICRC is right.
-//
-//	rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N] [-i INTERFACE | FILE…]
-//
-// It reads pcap and pcapng, packed with gzip or not; the file - is standard
-// input. Frames are Ethernet, bare IP, Linux cooked (tcpdump -i any) or BSD
-// loopback. On Linux, -i reads an interface live. From the root of the module:
-//
-//	$ rocecn inspect testdata/messages.pcap
-//	$ rocecn inspect -i eth0
-//	$ tcpdump -i any -U -w - udp port 4791 | rocecn inspect -
-//	$ rocecn inspect -json testdata/*.pcap | jq -c 'select(.icrc.ok == false)'
-//
-// A line has the number of the packet, the time in UTC, addresses and ports,
-// transport and operation, destination queue pair and packet sequence number,
-// length of the payload, ICRC, and behind these whatever else there is to say
-// (all on one line, which is broken here):
-//
-//	61  09:50:49.365112  [fd77::2]:58177 > [fd77::1]:4791  RC SEND Last with Immediate  qp=0x000011
-//	    psn=16777211  payload=2  icrc ok  imm=0xcafe0007  ackreq  dscp=26
-//
-// Of the congestion messages it says who reports what about which flow; a trace
-// is the packet's way from hop to hop, with the depth of the queue that it met:
-//
-//	1  09:25:09.019332  [2001:db8:ffff::5]:49152 > [2001:db8:1::a]:4791  Fast CNP  qp=0x000012
-//	    psn=0  payload=16  icrc ok  from the network: 2001:db8:1::a > 2001:db8:4::e is congested
-//	    trace ns=123: 178 q=0 > 195 q=0 > 212 q=0  dscp=48
-//	2  09:50:49.000011  198.51.100.5:49152 > 192.0.2.1:4791  PPFC stop  qp=0x000011 psn=0  payload=12
-//	    icrc ok  address=198.51.100.5 port=7 pause=100µs  dscp=48
-//	3  09:50:49.000012  [2001:db8:ffff::5]:49152 > [2001:db8:1::1]:1021  FCN  label=0xbeef5 level=7  dscp=48
-//	4  09:50:49.000014  [2001:db8:ffff::5]:49152 > [2001:db8:ffff::9]:1022  Proxy message  qp=0x000011 level=3
-//	    UDP [2001:db8:1::1]:49152 > [2001:db8:4::e]:4791 is congested  invoking=144  dscp=48
-//	5  09:50:49.000024  -  PFC  priority 3 pause=65535 quanta, priority 4 resume
-//
-// Connection management shows the queue pairs that it joins (key cm in JSON). With
-// -pairs every packet shows its sender's queue pair beside the receiver's, once
-// that is known, and how: by connection management (cm), by the PSNs of requests
-// and responses (votes), or from the packet itself (ud); in JSON src_qp and
-// src_qp_from.
-//
-// Mirrors and overlays (ERSPAN, GRE, VXLAN, Geneve, MPLS, SRv6) are looked
-// through: the packet inside is described, and which they are; not so with
-// -outer. Packets that are neither RoCEv2 nor a congestion message are counted,
-// and shown with -all; JSON always has them. Broken ones are shown as ERROR.
-//
-// A summary goes to standard error. The exit status is 1 when a file could not
-// be read to its end, 2 when the arguments are wrong.
+// docs/tool.md shows its output.
 package inspect
 
 import (
@@ -58,11 +13,7 @@ import (
 
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/fcn"
-	"github.com/rocecn/rocecn/message"
-	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/qpmap"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 const usage = `usage: rocecn inspect [-json] [-all] [-outer] [-pairs] [-fcn-port N] [-proxy-port N]
@@ -77,18 +28,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	all := flags.Bool("all", false, "print packets that are neither RoCEv2 nor a congestion message too")
 	outer := flags.Bool("outer", false, "do not look into mirrors and overlays")
 	pairs := flags.Bool("pairs", false, "show the sender's queue pair too, as far as it is known, and how")
-	fcnPort := flags.Uint("fcn-port", fcn.ExperimentalPort, "UDP destination `port` of FCN messages")
-	proxyPort := flags.Uint("proxy-port", proxymsg.ExperimentalPort, "UDP destination `port` of messages to a proxy")
+	var ports cli.Ports
+	ports.Flags(flags)
 	i := inspector{inputs: cli.Inputs{Stdin: stdin}, out: bufio.NewWriterSize(stdout, 64<<10), stderr: stderr}
 	if status, ok := i.inputs.Parse(flags, args); !ok {
 		return status
 	}
-	if err := checkPorts(rocev2.Port, *fcnPort, *proxyPort); err != nil {
-		fmt.Fprintln(stderr, "rocecn inspect:", err)
-		return cli.Misused
+	var err error
+	if i.looker.config, err = ports.Config(); err != nil {
+		return cli.Misuse(stderr, "inspect", err)
 	}
-
-	i.looker.config = message.Config{FCNPort: uint16(*fcnPort), ProxyPort: uint16(*proxyPort)}
 	i.looker.outer = *outer
 	if *pairs {
 		i.looker.pairs = qpmap.New(qpmap.Config{})
@@ -116,21 +65,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	i.summary.print(stderr)
 	return status
-}
-
-// checkPorts sees to it that every port is one, and one kind's alone.
-func checkPorts(ports ...uint) error {
-	seen := map[uint]bool{}
-	for _, p := range ports {
-		if p == 0 || p > 0xFFFF {
-			return fmt.Errorf("port %d: 1 to 65535 allowed", p)
-		}
-		if seen[p] {
-			return fmt.Errorf("port %d is given to two kinds of message", p)
-		}
-		seen[p] = true
-	}
-	return nil
 }
 
 // An inspector goes through captures and prints what it finds.

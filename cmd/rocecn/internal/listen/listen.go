@@ -1,11 +1,5 @@
 // Package listen is the command that receives FCN or proxy messages on a UDP
 // socket and prints them.
-//
-//	rocecn listen [-as fcn|proxy] [-n N] ADDR
-//
-// ADDR is host:port, as in [::]:1021. What arrives on port 1021 is FCN, on 1022
-// proxy messages, on other ports what -as says. It ends after N datagrams, or
-// with an interrupt.
 package listen
 
 import (
@@ -22,7 +16,8 @@ import (
 )
 
 const usage = `usage: rocecn listen [-as fcn|proxy] [-n N] ADDR
-ADDR is host:port, as in [::]:1021.
+ADDR is host:port, as in [::]:1021. What arrives on port 1021 is FCN, on 1022
+proxy messages, on other ports what -as says.
 `
 
 // Run is the command: it returns the exit status.
@@ -33,19 +28,14 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if err := flags.Parse(args); err != nil {
 		return cli.Unparsed(err)
 	}
-	wrong := ""
 	switch {
 	case flags.NArg() != 1:
 		flags.Usage()
 		return cli.Misused
 	case *as != "" && *as != "fcn" && *as != "proxy":
-		wrong = fmt.Sprintf("-as %s is neither fcn nor proxy", *as)
+		return cli.Misuse(stderr, "listen", fmt.Errorf("-as %s is neither fcn nor proxy", *as))
 	case *count < 0:
-		wrong = fmt.Sprintf("-n %d is below 0", *count)
-	}
-	if wrong != "" {
-		fmt.Fprintln(stderr, "rocecn listen:", wrong)
-		return cli.Misused
+		return cli.Misuse(stderr, "listen", fmt.Errorf("-n %d is below 0", *count))
 	}
 	return cli.End(stderr, "listen", receive(ctx, flags.Arg(0), *as, *count, stdout))
 }

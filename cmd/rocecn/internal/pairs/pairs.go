@@ -1,16 +1,9 @@
 // Package pairs is the command that says whose queue pair sends to whose in
-// captures of RoCEv2 traffic, and how that is known.
-//
-//	rocecn pairs [-json] [-outer] [-i INTERFACE | FILE…]
-//
-// It prints a line for each flow and queue pair that sent it: a data packet names
-// the receiver's queue pair only, so the sender's is learned from connection
+// captures of RoCEv2 traffic, and how that is known: a data packet names the
+// receiver's queue pair only, so the sender's is learned from connection
 // management (cm), from the PSNs of requests and responses (votes), or is in the
-// packets (ud). Flows whose sender's queue pair does not come out say why. A line
-// stays when the connection ends; another life of a queue pair has its own.
-//
-//	FLOW                   QP        FROM QP   BY  TRANSPORT  MTU   PKEY    PACKETS  FIRST            LAST
-//	10.77.0.1 > 10.77.0.2  0x000011  0x000011  cm  RC         1024  0xffff  6        09:52:06.931494  09:52:06.960968
+// packets (ud). A line stays when the connection ends; another life of a queue
+// pair has its own.
 package pairs
 
 import (

@@ -1,16 +1,10 @@
 // Package send is the command that sends an FCN or a proxy message over a UDP
 // socket.
-//
-//	rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
-//	rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]
-//
-// ADDR is host:port, as in [::1]:1021. -fcn sends the flow label of a congested
-// flow, -proxy the five-tuple of a packet of a capture, which is - for standard
-// input, and the packet itself.
 package send
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -46,7 +40,8 @@ func (l *label) Set(s string) error {
 
 const usage = `usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
        rocecn send -proxy ADDR -capture FILE [-frame N] [-level N] [-dscp N] [-hops N]
-ADDR is host:port, as in [::1]:1021.
+ADDR is host:port, as in [::1]:1021. -fcn sends the flow label of a congested
+flow, -proxy a packet of a capture, which is - for standard input, and its five-tuple.
 `
 
 // Run is the command: it returns the exit status.
@@ -84,8 +79,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		wrong = "-frame is below 1"
 	}
 	if wrong != "" {
-		fmt.Fprintln(stderr, "rocecn send:", wrong)
-		return cli.Misused
+		return cli.Misuse(stderr, "send", errors.New(wrong))
 	}
 	var err error
 	if o.fcn != "" {
