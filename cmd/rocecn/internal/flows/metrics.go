@@ -25,7 +25,8 @@ func newMetrics() []metric {
 		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), true }})
 	}
 	sequence := func(name string, of func(f *flows.Flow) uint64) {
-		all = append(all, metric{name, true, func(f *flows.Flow) (float64, bool) { return float64(of(f)), f.Sequenced }})
+		checked := func(f *flows.Flow) (float64, bool) { return float64(of(f)), f.Sequenced }
+		all = append(all, metric{name, true, checked})
 	}
 	value := func(name string, of func(f *flows.Flow) (float64, bool)) {
 		all = append(all, metric{name, false, of})
