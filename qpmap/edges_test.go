@@ -311,3 +311,52 @@ func TestVotesAfterCM(t *testing.T) {
 	requirePair(t, m, c.forth(), c.a, qpmap.CM)
 	requirePair(t, m, c.back(), c.b, qpmap.Votes)
 }
+
+// Votes for a pair that votes made, where that of the other direction was forgotten, leave
+// what is known of its life as it is.
+func TestVotesAgain(t *testing.T) {
+	c := live()
+	m := qpmap.New(qpmap.Config{})
+	for n := range uint32(3) {
+		observe(m, start, c.request(n), c.ack(n))
+	}
+	requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+	const far = 600 // further than what an answer alone explains
+	for n := uint32(3); n < far; n++ {
+		observe(m, start, c.request(n))
+	}
+	require.True(t, m.Remove(qpmap.Key{FlowKey: c.back()}))
+	for n := uint32(far - 3); n < far; n++ { // as many as it takes: a further one would confirm the pair
+		observe(m, start, c.ack(n))
+	}
+	requirePair(t, m, c.back(), c.b, qpmap.Votes)
+	early := bth.Header{Opcode: bth.RCSendOnly, PSN: (c.psnA + 10) & bth.MaxPSN}
+	got, err := m.SourceQPOf(qpmap.Key{FlowKey: c.forth()}, &early, start)
+	require.NoError(t, err)
+	require.Equal(t, c.a, got.SrcQP)
+}
+
+// Where CM says who sends what comes to a queue pair, and its requests have the PSN that CM
+// announced, no votes make it the source of what another one receives.
+func TestCMOfTheOtherDirection(t *testing.T) {
+	for _, cm := range []bool{false, true} {
+		c := live()
+		other := *c // the sender to c.a, by CM
+		other.b = 0x77
+		m := qpmap.New(qpmap.Config{})
+		if cm { // it contradicts what is given of the other direction, and so has no pair
+			require.NoError(t, m.Add(qpmap.Key{FlowKey: other.forth()}, qpmap.Pair{SrcQP: 0x99}))
+			observe(m, start, other.req(), other.rep())
+		}
+		back := other.turned()
+		observe(m, start, back.request(0xFFFFFF), back.request(0)) // one before it, so that data decides
+		for n := range uint32(4) {
+			observe(m, start, c.request(n), c.ack(n))
+		}
+		if cm {
+			requireNone(t, m, c.forth(), qpmap.ErrAmbiguous)
+		} else {
+			requirePair(t, m, c.forth(), c.a, qpmap.Votes)
+		}
+	}
+}

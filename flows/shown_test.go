@@ -1,0 +1,39 @@
+package flows
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/stretchr/testify/require"
+)
+
+// Once a pair is known the map of queue pairs is shown what says something new: READs,
+// requests that are not in order, and answers that are about no request of this life. It is
+// spared what is in order, but for the first request and the first answer after the pair
+// became known. Before, it is shown all.
+func TestShownToTheMap(t *testing.T) {
+	known := func() *script {
+		s := newScript(t).sends(10, 11, 12).acks(10, 11, 12).sends(13).acks(13)
+		require.NotZero(t, s.flow().SrcQPFrom)
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		script *script
+		psn    uint32 // of the packet that was shown last
+	}{
+		{"request of an unknown pair", newScript(t).sends(10, 11), 11},
+		{"answer to an unknown pair", newScript(t).sends(10).acks(10, 11), 11},
+		{"the first answer to a known pair", known(), 13},
+		{"requests in order", known().sends(14, 15), 13},
+		{"behind a gap", known().sends(14, 16), 16},
+		{"in order behind it", known().sends(14, 16, 17), 16},
+		{"again", known().sends(14, 15, 12), 12},
+		{"READ", known().sends(14).read(15, 100), 15},
+		{"answers in order", known().sends(14).acks(14), 13},
+		{"answer of another life", known().sends(14).acks(14, 900_000), 900_000},
+		{"response in order", known().sends(14).back(bth.RCRDMAReadResponseOnly, 0x1F, 14), 13},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.psn, c.script.observation.PSN) })
+	}
+}
