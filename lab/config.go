@@ -9,6 +9,7 @@ import (
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/sender"
 )
 
 // A Variant is how senders are notified.
@@ -155,7 +156,11 @@ type Pausing struct {
 	From     congested.PauseFrom // what is asked for at which level
 	For      time.Duration       // for how long; whole microseconds
 	Interval time.Duration       // the least time between two PPFCs about a flow, but those that let it go on
-	Most     time.Duration       // what a host obeys for at most; 0: whatever is asked for
+	Most     time.Duration       // what a host or a PE obeys for at most; 0: whatever is asked for
+
+	// Ingress: routers of the WAN ask the ingress PE of the packet, and not the sender, who is not told. The PE stores
+	// what it stops.
+	Ingress bool
 }
 
 // Config is what all nodes of a network have. Delays of 0 are none.
@@ -182,10 +187,14 @@ type Config struct {
 	Labels int
 	Idle   time.Duration
 
+	// Cold: proxies and ingress PEs do not know the queue pairs of all flows from the start. They learn them from the
+	// data and acknowledgements that pass them, and stay silent about a flow until then.
+	Cold bool
+
 	Pipeline    sim.Time // of a switch: from the last octet in to the queue
 	SwitchDelay sim.Time // of a switch: from the decision to a notification in its queue
 	ProxyDelay  sim.Time // of a proxy: from a message to the CNP in its queue
-	EdgeDelay   sim.Time // of an ingress PE: from an FCN to the CNP in its queue
+	EdgeDelay   sim.Time // of an ingress PE: from an FCN to the CNP in its queue, from a PPFC to what it asks for
 	PauseDelay  sim.Time // of a port: from a PFC frame to the pause
 
 	NoticeLoss float64 // the share of notifications that each switch loses, from 0 to 1
@@ -203,7 +212,18 @@ type Config struct {
 	DataPriority, AckPriority, NotificationPriority uint8 // 0 to 7; 7 goes first
 
 	// Reaction returns the reaction point of a port; nil has none, and flows keep
-	// the rate of the port. HPCC returns that of the variants of this name.
+	// the rate of the port. HPCC returns that of the variants of this name. Control, where
+	// it is not nil, takes the place of Reaction: it returns the reaction point of a new flow.
 	Reaction func(line uint64) reaction.Config
 	HPCC     func(line uint64) reaction.HPCCConfig
+	Control  func(line uint64) Control
+}
+
+// A Control is a reaction point of the caller's own. It does what the methods of a [reaction.Flow] do, which is one.
+type Control interface {
+	Rate() uint64 // bits a second, above 0
+	Next() (at time.Time, ok bool)
+	Look(now time.Time)
+	Sent(octets int, now time.Time)
+	Hear(d *sender.Decision, now time.Time) // d is the laboratory's, and another one after that
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/qpmap"
 )
 
 // labelled is the label that an ingress PE gave a flow, as its hardware remembers it.
@@ -17,10 +18,10 @@ type labelled struct {
 	any   bool
 }
 
-func newPE(s *switchRole) (*ingress.PE, error) {
+func newPE(s *switchRole, pairs *qpmap.Map) (*ingress.PE, error) {
 	n := s.of.net
 	cfg := ingress.Config{
-		Enabled: true, WAN: s.addr, Self6: s.addr, Accept: acl.New(switchPrefix), QPs: n.roles.learned,
+		Enabled: true, WAN: s.addr, Self6: s.addr, Accept: acl.New(switchPrefix), QPs: pairs,
 		MaxFlows: n.cfg.Labels, Idle: n.cfg.Idle,
 	}
 	if cfg.MaxFlows == 0 {
@@ -30,10 +31,10 @@ func newPE(s *switchRole) (*ingress.PE, error) {
 	return ingress.New(cfg)
 }
 
-// label returns the label under which a packet goes through the WAN. That of data is
-// the ingress PE's, where there is one that hears FCNs: it is asked for the first
-// packet of a flow, and again before the flow counts as silent. All else, and all
-// data without such a PE, has a label made of its addresses and ports (RFC 6438).
+// label returns the label under which a packet goes through the WAN. That of data is the ingress PE's, where
+// there is one that hears FCNs: it is asked for the first packet of a flow, and again before the flow counts as
+// silent; for each packet where it learns from them. All else, and all data without such a PE, has a label made
+// of its addresses and ports (RFC 6438).
 func (s *Switch) label(k *packet) uint32 {
 	n := s.net
 	if k.kind != data || s.role.pe == nil {
@@ -44,7 +45,7 @@ func (s *Switch) label(k *packet) uint32 {
 	if idle == 0 {
 		idle = time.Minute
 	}
-	if again := sim.From(idle / 4); !l.any || int(l.pe) != s.index || l.label == 0 || now-l.at >= again {
+	if again := sim.From(idle / 4); n.cfg.Cold || !l.any || int(l.pe) != s.index || l.label == 0 || now-l.at >= again {
 		_, d := s.role.pe.Forward(nil, n.roles.reads(n.octets(0, k)), 0, nil, now.Clock())
 		*l = labelled{int32(s.index), d.Label, now, true}
 	}

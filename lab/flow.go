@@ -18,6 +18,8 @@ type Flow struct {
 	net      *Network
 	index    int
 	src, dst *Host
+	line     uint64 // the most that it sends, in bits a second
+	psn      uint32 // of its first packet
 
 	// The sender.
 	messages []posted // not yet acknowledged; from first on
@@ -29,6 +31,7 @@ type Flow struct {
 	draws    uint32 // packets sent
 	reaction *reaction.DCQCN
 	cc       reaction.Flow
+	control  Control // in place of cc; nil where there is none
 	hpcc     reaction.HPCCFlow
 	brake    reaction.Brake // by PPFC
 	release  sim.Alarm      // when the brake opens
@@ -77,7 +80,9 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if rate == 0 {
 		rate = src.port.rate
 	}
-	f := &Flow{net: n, index: len(n.flows), src: src, dst: dst, cut: sim.Never}
+	f := &Flow{net: n, index: len(n.flows), src: src, dst: dst, line: uint64(rate), cut: sim.Never}
+	psn := n.Stream("psn", f.index)
+	f.psn = uint32(psn.Below(1 << 24))
 	id := n.Sim.Add(f)
 	f.retry, f.poll = sim.NewAlarm(sim.Timer, id, flowRetry), sim.NewAlarm(sim.Timer, id, flowPoll)
 	f.release = sim.NewAlarm(sim.Timer, id, flowRelease)
@@ -92,7 +97,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if f.reaction, err = n.roles.reacts(cfg); err != nil {
 		return nil, err
 	}
-	f.cc = f.reaction.Start()
+	f.starts()
 	if n.pool.traced {
 		cfg := reaction.HPCCConfig{}
 		if n.cfg.HPCC != nil {
@@ -114,7 +119,16 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 
 // Renew gives a flow that has nothing to send the reaction point of a new one.
 func (f *Flow) Renew() {
-	f.cc, f.hpcc, f.may, f.cut = f.reaction.Start(), f.hpcc.Again(), f.net.Sim.Now(), sim.Never
+	f.starts()
+	f.hpcc, f.may, f.cut = f.hpcc.Again(), f.net.Sim.Now(), sim.Never
+}
+
+// starts gives the flow a new reaction point.
+func (f *Flow) starts() {
+	f.cc = f.reaction.Start()
+	if f.net.cfg.Control != nil {
+		f.control = f.net.cfg.Control(f.line)
+	}
 }
 
 // Source and Destination return the hosts.
@@ -133,8 +147,11 @@ func (f *Flow) FirstCut() sim.Time { return f.cut }
 // Rate returns the rate of the reaction point, or what PPFC holds it at.
 func (f *Flow) Rate() sim.Rate {
 	rate := f.cc.Rate()
-	if f.net.pool.traced {
+	switch {
+	case f.net.pool.traced:
 		rate = f.hpcc.Rate()
+	case f.control != nil:
+		rate = f.control.Rate()
 	}
 	if _, on := f.brake.Next(); on && !f.stopped {
 		rate = f.brake.Rate(rate, f.net.Sim.Now().Clock())
@@ -235,7 +252,11 @@ func (f *Flow) sent(k *packet) {
 		f.sending++
 	}
 	octets := int64(k.octets) + gap
-	f.cc.Sent(int(octets), now.Clock())
+	if f.control != nil {
+		f.control.Sent(int(octets), now.Clock())
+	} else {
+		f.cc.Sent(int(octets), now.Clock())
+	}
 	space := f.Rate().Time(octets)
 	f.may = max(f.may, now-space) + space // one packet may be made up for
 	if f.net.cfg.Timeout > 0 && f.next == f.unacked+1 {
@@ -253,8 +274,7 @@ func (f *Flow) look(now sim.Time) sim.Time {
 	at, ok := f.nextChange()
 	if ok && sim.FromClock(at) <= now {
 		was := f.Rate()
-		f.cc.Look(now.Clock())
-		f.hpcc.Look(now.Clock())
+		f.due(now)
 		f.changed(was)
 		at, ok = f.nextChange()
 	}
@@ -266,10 +286,23 @@ func (f *Flow) look(now sim.Time) sim.Time {
 
 // nextChange returns when the rate will change if nothing else happens.
 func (f *Flow) nextChange() (at time.Time, ok bool) {
-	if f.net.pool.traced {
+	switch {
+	case f.net.pool.traced:
 		return f.hpcc.Next()
+	case f.control != nil:
+		return f.control.Next()
 	}
 	return f.cc.Next()
+}
+
+// due lets the reaction point do what is due.
+func (f *Flow) due(now sim.Time) {
+	if f.control != nil {
+		f.control.Look(now.Clock())
+	} else {
+		f.cc.Look(now.Clock())
+	}
+	f.hpcc.Look(now.Clock())
 }
 
 // changed moves the time of the next packet after the rate has changed: what is
@@ -288,10 +321,11 @@ func (f *Flow) changed(was sim.Rate) {
 func (f *Flow) notified(d *sender.Decision) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
-	f.cc.Look(now.Clock())
-	f.hpcc.Look(now.Clock())
+	f.due(now)
 	was := f.Rate()
 	switch {
+	case !f.net.pool.traced && f.control != nil:
+		f.control.Hear(d, now.Clock())
 	case !f.net.pool.traced:
 		f.cc.Hear(d, now.Clock())
 	case d.Trace != nil:

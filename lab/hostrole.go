@@ -89,7 +89,8 @@ func (h *Host) answer(r ref, k *packet) {
 // hears reads a notification, and tells the reaction point that it is about.
 func (h *hostRole) hears(ip []byte) {
 	n := h.of.net
-	_, d := h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
+	d := &n.roles.heard // what goes to a Control is not on the stack
+	_, *d = h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.Taken || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
 		n.count.Refused++
@@ -103,7 +104,7 @@ func (h *hostRole) hears(ip []byte) {
 		h.brakes(n.flows[i], ip)
 		return
 	}
-	n.flows[i].notified(&d)
+	n.flows[i].notified(d)
 }
 
 // brakes lets a PPFC about a flow of the host take effect.

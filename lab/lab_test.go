@@ -162,13 +162,27 @@ func TestNoAllocations(t *testing.T) {
 		require.True(t, v.HPCC() || v.decides() == (c.Notified > before.Notified), v)
 		require.Equal(t, v.pauses(), c.Braked > before.Braked, v)
 	}
-	cfg := dcqcn(FCN)
-	n, _ := wan(cfg, 2, 100*sim.Gbps, 10*µs)
-	n.Until(20 * ms)
-	before := n.Counts()
-	wiretest.NoAllocs(t, "fcn, WAN", func() { n.Until(n.Sim.Now() + 50*µs) })
-	n.Until(40 * ms)
-	require.Greater(t, n.Counts().FCNs, before.FCNs)
+	for what, change := range map[string]func(*Config){
+		"fcn, WAN":           func(c *Config) { c.Variant = FCN },
+		"fcn, WAN, learning": func(c *Config) { c.Variant, c.Cold = FCN, true },
+		"proxy, learning":    func(c *Config) { c.Variant, c.Cold = Proxy, true },
+		"ppfc and CNP, of the PE": func(c *Config) {
+			c.Variant, c.Pausing.Ingress, c.RED = PPFCAndCNP, true, RED{Min: 5000, Max: 200_000, Probability: 0.01}
+			c.Pausing.Up, c.Pausing.Down = []uint64{20_000, 100_000}, []uint64{10_000, 50_000}
+		},
+	} {
+		cfg := dcqcn(FCN)
+		cfg.Pausing = pausing()
+		change(&cfg)
+		n, _ := wan(cfg, 2, 100*sim.Gbps, 10*µs)
+		n.Until(20 * ms)
+		before := n.Counts()
+		wiretest.NoAllocs(t, what, func() { n.Until(n.Sim.Now() + 50*µs) })
+		n.Until(40 * ms)
+		c := n.Counts()
+		require.Positive(t, c.FCNs+c.Proxied+c.Braked, what)
+		require.True(t, cfg.Cold || cfg.Variant != FCN || c.FCNs > before.FCNs, what)
+	}
 }
 
 // A message that is alone takes as long as Alone says, to the picosecond.
@@ -218,6 +232,7 @@ func TestCheck(t *testing.T) {
 		"the buffer says":  func(n *Network, _ *Port) { n.switches[0].used++ },
 		"the account says": func(n *Network, _ *Port) { n.switches[0].ports[2].in.own++ },
 		"queue 3 has":      func(_ *Network, out *Port) { out.queues[3].octets-- },
+		"are stored":       func(n *Network, _ *Port) { n.switches[0].stored++ },
 		"octets wait, ":    func(n *Network, _ *Port) { n.switches[0].over-- },
 	} {
 		cfg := dcqcn(CNP)
@@ -274,6 +289,33 @@ func TestPrintOfOctets(t *testing.T) {
 		print(&k)
 	}
 	require.Len(t, prints, 7)
+}
+
+// A reaction point of the caller's own runs as the laboratory's does: with the same one the run is the same.
+func TestControl(t *testing.T) {
+	run := func(change func(*Config)) *Network {
+		cfg := dcqcn(CNP)
+		change(&cfg)
+		n, _ := star(cfg, 8, 40*sim.Gbps, µs)
+		for i, h := range n.Hosts()[:8] {
+			f := must(n.Flow(h, n.Hosts()[8], 0))
+			n.At(sim.Time(i)*µs, func() { f.Post(1_000_000) })
+			n.At(ms+sim.Time(i)*µs, func() { f.Renew(); f.Post(300_000) })
+		}
+		n.Until(4 * ms)
+		require.NoError(t, n.Check())
+		require.Positive(t, n.Counts().Notified)
+		return n
+	}
+	want, got := run(func(*Config) {}), run(func(cfg *Config) {
+		cfg.Reaction = nil
+		cfg.Control = func(line uint64) Control {
+			f := must(reaction.New(reaction.Paper(line))).Start()
+			return &f
+		}
+	})
+	require.Equal(t, want.Print(), got.Print())
+	require.Equal(t, want.Flows()[3].Rate(), got.Flows()[3].Rate())
 }
 
 // A network of half the rates and twice the times is the same network, slower.

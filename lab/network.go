@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -34,6 +35,7 @@ type Network struct {
 	ackHead  int     // of an acknowledgement
 	routed   bool
 	print    uint64 // of all arrivals
+	step     sim.Time
 	count    Counts
 }
 
@@ -57,6 +59,7 @@ type Counts struct {
 	PPFCs     uint64   // those that ask for something, and
 	Released  uint64   // those that let go on
 	Braked    uint64   // PPFCs that a sender obeyed
+	Unlearned uint64   // of Refused: messages to proxies and PEs that did not know the sender's queue pair
 	Unlabeled uint64   // packets of data that went through the WAN without a label of their own
 	Refused   uint64   // packets that no role answered, and notifications that none accepted: limits, mostly
 	Again     uint64   // notifications that a sender took for the same news again
@@ -269,6 +272,31 @@ func (n *Network) Until(end sim.Time) {
 	n.Sim.Until(end)
 }
 
+// Run is Until, in steps of about 100,000 events. After each it calls step, where that is not nil, and looks at ctx:
+// when that has ended it returns its error. A run that Sim.Stop ends is over as well, without one.
+func (n *Network) Run(ctx context.Context, end sim.Time, step func()) error {
+	const most = 200_000
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		at, events := min(n.Sim.Now()+max(n.step, 1), end), n.Sim.Events()
+		n.Until(at)
+		switch events = n.Sim.Events() - events; {
+		case events > most:
+			n.step /= 4
+		case events < most/4 && n.step < end:
+			n.step = max(2*n.step, 10*sim.Microsecond)
+		}
+		if step != nil {
+			step()
+		}
+		if at == end || n.Sim.Now() < at {
+			return nil
+		}
+	}
+}
+
 // do runs a function as an event.
 type do func()
 
@@ -324,22 +352,35 @@ func (n *Network) Check() error {
 			octets += k.size()
 		}
 	}
+	waits := func(q *queue) (held int64) {
+		for r := q.head; r != 0; r = n.pool.at(r).next {
+			waiting++
+			held += int64(n.pool.at(r).octets)
+			sum(n.pool.at(r))
+		}
+		return held
+	}
 	for _, p := range n.ports {
 		flying += p.wire.n + p.direct
 		for i := range p.wire.n {
 			sum(n.pool.at(p.wire.ring[(p.wire.head+i)&(len(p.wire.ring)-1)].r))
 		}
 		for i := range p.queues {
-			held := int64(0)
-			for r := p.queues[i].head; r != 0; r = n.pool.at(r).next {
-				waiting++
-				held += int64(n.pool.at(r).octets)
-				sum(n.pool.at(r))
-			}
-			if held != p.queues[i].octets {
+			if held := waits(&p.queues[i]); held != p.queues[i].octets {
 				return fmt.Errorf("%v, port %d: queue %d has %d octets, and says %d", p.owner, p.number, i,
 					held, p.queues[i].octets)
 			}
+		}
+	}
+	for _, s := range n.switches {
+		stored := int64(0)
+		for _, v := range s.valves() {
+			if v != nil {
+				stored += waits(&v.stored)
+			}
+		}
+		if stored != s.stored {
+			return fmt.Errorf("%v: %d octets are stored, and it says %d", s, stored, s.stored)
 		}
 	}
 	making := n.roles.making

@@ -11,6 +11,7 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
@@ -24,12 +25,14 @@ type roles struct {
 	making int // packets that a node is making or reading
 
 	data    rocev2.Packet                       // the packet that is written
-	frame   []byte                              // its octets
+	ack     rocev2.Packet                       // the acknowledgement that is written
+	frame   []byte                              // the octets of either
 	outer   []byte                              // those of the tunnel that it is in
 	ext     []byte                              // its Hop-by-Hop header
 	read    rocev2.Frame                        // what a role reads
-	learned *qpmap.Map                          // by the proxies and PEs, of all flows
+	learned *qpmap.Map                          // known to all proxies and PEs from the start; nil without
 	answer  []byte                              // what a role answers
+	heard   sender.Decision                     // what a sender decided
 	zeros   []byte                              // the data of all packets
 	event   congested.Event                     // what a congested node is asked
 	own     ioam.Node                           // what it says of itself
@@ -126,7 +129,7 @@ func (n *Network) play() {
 	for i, h := range n.hosts {
 		h.role = newHostRole(h, into[i])
 	}
-	if n.cfg.Variant == Proxy || n.cfg.Variant == FCN {
+	if (n.cfg.Variant == Proxy || n.cfg.Variant == FCN) && !n.cfg.Cold {
 		n.roles.learned = qpmap.New(qpmap.Config{})
 		for _, f := range n.flows {
 			n.learn(f)
@@ -149,9 +152,12 @@ func (n *Network) message(ip []byte, from, to int, flow int32) ref {
 	return r
 }
 
-// octets returns the octets of a packet of data, without its tunnel, valid until the
+// octets returns the octets of a packet of data or of an acknowledgement, without its tunnel, valid until the
 // next call.
 func (n *Network) octets(r ref, k *packet) []byte {
+	if k.kind != data {
+		return n.ackOctets(k)
+	}
 	f, roles := n.flows[k.flow], &n.roles
 	p := &roles.data
 	p.Src, p.Dst = f.src.role.addr, f.dst.role.addr
@@ -161,7 +167,8 @@ func (n *Network) octets(r ref, k *packet) []byte {
 		p.TrafficClass |= rocev2.CE
 	}
 	p.BTH.Header = bth.Header{
-		Opcode: bth.RCSendMiddle, PKey: defaultPKey, DestQP: f.destQP(), PSN: k.number & 0xFFFFFF, AckReq: k.last,
+		Opcode: bth.RCSendMiddle, PKey: defaultPKey, DestQP: f.destQP(), PSN: (f.psn + k.number) & 0xFFFFFF,
+		AckReq: k.last,
 	}
 	switch {
 	case k.first && k.last:
@@ -182,7 +189,28 @@ func (n *Network) octets(r ref, k *packet) []byte {
 	return out
 }
 
-// tunnelled returns the octets of a packet of data as it is on the wire, in its
+// ackOctets returns those of an acknowledgement: of the last packet that has arrived, or that the next one is missing.
+func (n *Network) ackOctets(k *packet) []byte {
+	f, roles := n.flows[k.flow], &n.roles
+	p := &roles.ack
+	p.Src, p.Dst = f.dst.role.addr, f.src.role.addr
+	p.SrcPort, p.DstPort, p.HopLimit = f.sourcePort(), rocev2.Port, 64
+	p.TrafficClass = 26 << 2
+	p.BTH.Header = bth.Header{Opcode: bth.RCAcknowledge, PKey: defaultPKey, DestQP: f.sourceQP()}
+	number := k.number - 1
+	p.BTH.AETH.Syndrome = 0x1F // ACK, without a limit of credits
+	if k.kind == nak {
+		p.BTH.AETH.Syndrome, number = 0x60, k.number // NAK: PSN sequence error
+	}
+	p.BTH.PSN = (f.psn + number) & 0xFFFFFF
+	out, err := p.AppendBinary(roles.frame[:0])
+	if err != nil {
+		panic("lab: " + err.Error()) // all fields are the laboratory's own
+	}
+	return out
+}
+
+// tunnelled returns the octets of a packet of data or of an acknowledgement as it is on the wire, in its
 // tunnel where there is one.
 func (n *Network) tunnelled(r ref, k *packet) []byte {
 	inner := n.octets(r, k)

@@ -25,6 +25,8 @@ type Switch struct {
 
 	used int64 // octets of the shared buffer
 	over int64 // of the headroom of all ports
+
+	stored, mostStored int64 // octets that a PE has stored of flows that may not go on
 }
 
 // site is where a switch stands.
@@ -80,6 +82,9 @@ func (s *Switch) Headroom() (most int64) {
 	return most
 }
 
+// Stored returns the most octets that a PE ever had stored of flows that it was asked to stop or hold.
+func (s *Switch) Stored() int64 { return s.mostStored }
+
 func (s *Switch) attach(p *Port) {
 	p.index = len(s.ports)
 	s.ports = append(s.ports, p)
@@ -103,16 +108,22 @@ func (s *Switch) arrive(in *Port, r ref, k *packet) {
 		s.net.pool.put(r)
 		return
 	}
-	if int(k.to) == ^s.index {
+	switch {
+	case int(k.to) != ^s.index:
+		s.forward(in, r, k)
+	case s.role.pause != nil:
+		s.role.later(r, s.net.cfg.EdgeDelay)
+	default:
 		s.told(r, k)
-		return
 	}
-	s.forward(in, r, k)
 }
 
 // forward puts a packet into the queue of the port on its way. In is nil for
 // the switch's own.
 func (s *Switch) forward(in *Port, r ref, k *packet) {
+	if s.role.learns {
+		s.passes(r, k)
+	}
 	if int(k.egress) == s.index {
 		s.unwrap(k)
 	}
@@ -123,10 +134,32 @@ func (s *Switch) forward(in *Port, r ref, k *packet) {
 	if k.kind == message && s.net.cfg.NoticeLoss > 0 && s.net.losses.Float64() < s.net.cfg.NoticeLoss {
 		out = nil
 	}
-	if out == nil || !s.admit(in, out, k) {
+	if out == nil {
 		s.net.lost(r, k)
 		return
 	}
+	if s.role.pause != nil && k.kind == data && k.egress >= 0 && int(k.ingress) == s.index {
+		v := s.role.valve(k.flow)
+		v.sees(k.octets)
+		if v.shut() {
+			if s.admit(in, &v.stored, k) {
+				v.store(r, k)
+			} else {
+				s.net.lost(r, k)
+			}
+			return
+		}
+		v.goes(out, k.octets)
+	}
+	if !s.admit(in, &out.queues[k.prio], k) {
+		s.net.lost(r, k)
+		return
+	}
+	s.queues(out, r, k)
+}
+
+// queues puts a packet that has room into the queue of a port.
+func (s *Switch) queues(out *Port, r ref, k *packet) {
 	if s.net.cfg.RED.At == AtArrival {
 		s.look(out, r, k)
 	}
@@ -223,11 +256,11 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	return float64(draws.Of(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
 }
 
-// admit finds room for a packet, and says whether there was any. In is nil for the
+// admit finds room for a packet that is to join a queue, and says whether there was any. In is nil for the
 // switch's own.
-func (s *Switch) admit(in, out *Port, k *packet) bool {
+func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	b, octets := &s.net.cfg.Buffer, int64(k.octets)
-	queued := out.queues[k.prio].octets + octets
+	queued := q.octets + octets
 	if b.Queue > 0 && queued > b.Queue {
 		return false
 	}
@@ -354,18 +387,26 @@ func (s *Switch) check() error {
 		return nil
 	}
 	held, lossless := int64(0), make([]int64, len(s.ports))
+	sum := func(q *queue) {
+		for r := q.head; r != 0; {
+			k := s.net.pool.at(r)
+			switch {
+			case k.kept && s.lossless(k):
+				lossless[k.in] += int64(k.octets)
+			case k.kept:
+				held += int64(k.octets)
+			}
+			r = k.next
+		}
+	}
 	for _, p := range s.ports {
 		for i := range p.queues {
-			for r := p.queues[i].head; r != 0; {
-				k := s.net.pool.at(r)
-				switch {
-				case k.kept && s.lossless(k):
-					lossless[k.in] += int64(k.octets)
-				case k.kept:
-					held += int64(k.octets)
-				}
-				r = k.next
-			}
+			sum(&p.queues[i])
+		}
+	}
+	for _, v := range s.valves() {
+		if v != nil {
+			sum(&v.stored)
 		}
 	}
 	over := int64(0)

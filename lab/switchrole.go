@@ -12,6 +12,7 @@ import (
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/proxy"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/qpmap"
@@ -21,14 +22,18 @@ import (
 // A switchRole is what a switch is to notifications: the congested node, the proxy
 // of its hosts, the ingress PE.
 type switchRole struct {
-	of     *Switch
-	addr   netip.Addr
-	agent  *congested.Agent // of packets that meet congestion by RED
-	pauser *congested.Agent // of those at a port whose level is above 0; nil without PPFC
-	levels level.Thresholds
-	proxy  *proxy.Proxy
-	pe     *ingress.PE
-	ready  sim.ID
+	of       *Switch
+	addr     netip.Addr
+	agent    *congested.Agent // of packets that meet congestion by RED
+	pauser   *congested.Agent // of those at a port whose level is above 0; nil without PPFC
+	levels   level.Thresholds
+	proxy    *proxy.Proxy
+	pe       *ingress.PE
+	learns   bool         // from what passes
+	pause    *pause.Table // of a PE that stops flows itself; nil of others
+	valves   []*valve     // by flow
+	draining int          // of them
+	ready    sim.ID
 }
 
 func newSwitchRole(s *Switch) *switchRole {
@@ -67,6 +72,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	if n.cfg.Variant.pauses() {
 		cfg.Enabled = true
 		cfg.Methods = acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: congested.PPFC})
+		cfg.PauseIngress = n.cfg.Pausing.Ingress && s.kind == core
 		cfg.PauseFrom, cfg.MaxPaused = n.cfg.Pausing.From, max(4096, 4*len(n.flows))
 		for i := range cfg.PerFlow {
 			cfg.PerFlow[i] = n.cfg.Pausing.Interval
@@ -74,14 +80,25 @@ func newSwitchRole(s *Switch) *switchRole {
 		role.pauser = must(congested.New(cfg))
 		role.levels = level.Thresholds{Up: n.cfg.Pausing.Up, Down: n.cfg.Pausing.Down}
 	}
+	pairs := n.roles.learned
+	if n.cfg.Cold {
+		pairs = qpmap.New(qpmap.Config{Grow: true})
+	}
 	role.proxy = must(proxy.New(proxy.Config{
 		Enabled: n.cfg.Variant == Proxy, Self6: role.addr, Accept: acl.New(switchPrefix),
 		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: hostPrefix, Value: proxy.CNP}),
-		QPs:     n.roles.learned, Seed: n.seed(),
+		QPs:     pairs, Seed: n.seed(),
 	}))
 	if s.kind == edge && n.cfg.Variant == FCN {
-		role.pe = must(newPE(role))
+		role.pe = must(newPE(role, pairs))
 	}
+	if s.kind == edge && n.cfg.Variant.pauses() && n.cfg.Pausing.Ingress {
+		role.pause = must(pause.New(pause.Config{
+			Enabled: true, Self6: role.addr, Accept: acl.New(switchPrefix), MaxPause: n.cfg.Pausing.Most,
+			MaxTargets: max(4096, 4*len(n.flows)), Seed: n.seed(),
+		}))
+	}
+	role.learns = n.cfg.Cold && (role.pe != nil || n.cfg.Variant == Proxy && s.hasHost())
 	return role
 }
 
@@ -109,11 +126,40 @@ func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return numbered(switchPrefix, s.index), true
 }
 
+// hasHost says whether the switch is the first one of some host.
+func (s *Switch) hasHost() bool {
+	for _, p := range s.ports {
+		if _, ok := p.peer.owner.(*Host); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// passes shows a packet that is not the switch's own to its proxy or, where the packet's tunnel ends here, to its
+// ingress PE: both learn from it. What enters the WAN a PE sees in label.
+func (s *Switch) passes(r ref, k *packet) {
+	n := s.net
+	if len(k.ip) > 0 || s.role.pe != nil && int(k.egress) != s.index {
+		return
+	}
+	frame, now := n.roles.reads(n.tunnelled(r, k)), n.Sim.Now().Clock()
+	if s.role.pe != nil {
+		s.role.pe.Receive(nil, frame, 0, now)
+	} else {
+		s.role.proxy.Receive(nil, frame, 0, now)
+	}
+}
+
 // told is for a message to the switch itself: it is a proxy or an ingress PE.
 func (s *Switch) told(r ref, k *packet) {
 	n := s.net
 	defer n.pool.put(r)
-	if n.cfg.Variant == FCN {
+	switch {
+	case s.role.pause != nil:
+		s.role.ordered(k)
+		return
+	case n.cfg.Variant == FCN:
 		s.role.labelled(k)
 		return
 	}
@@ -128,6 +174,9 @@ func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait s
 	to, ok := index(hostPrefix, d.Flow.Src)
 	if d.Action != node.Sent || !ok || to >= len(n.hosts) {
 		n.count.Refused++
+		if d.Reason == node.UnknownQP || d.Reason == node.AmbiguousQP {
+			n.count.Unlearned++
+		}
 		return
 	}
 	n.count.CNPs++
@@ -191,6 +240,7 @@ func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 		n.count.FastCNPs++
 	case kinds.PPFC:
 		n.count.PPFCs++
+		to = n.asked(d.To)
 	case kinds.Proxy, kinds.FCN: // to a switch
 		if d.Kind == kinds.Proxy {
 			n.count.Proxied++
@@ -222,11 +272,18 @@ func (s *Switch) leveled(p *Port, octets int64) {
 		if d.Action != node.Sent {
 			return
 		}
-		if to, ok := index(hostPrefix, d.To); ok {
-			n.count.Released++
-			s.role.later(n.message(notice, n.place(s), to, 0), n.cfg.SwitchDelay)
-		}
+		n.count.Released++
+		s.role.later(n.message(notice, n.place(s), n.asked(d.To), 0), n.cfg.SwitchDelay)
 	}
+}
+
+// asked returns whom a PPFC goes to: the number of a host, or ^ of that of a PE.
+func (n *Network) asked(to netip.Addr) int {
+	if i, ok := index(switchPrefix, to); ok {
+		return ^i
+	}
+	i, _ := index(hostPrefix, to)
+	return i
 }
 
 // later lets a notification wait at the switch until it is made.

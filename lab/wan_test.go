@@ -77,6 +77,7 @@ func TestTunnelOctets(t *testing.T) {
 	cfg := dcqcn(FCN)
 	n, _ := wan(cfg, 1, 100*sim.Gbps, µs)
 	n.Until(20 * µs)
+	n.Flows()[0].psn = 0xFFFFFF
 	r, k := n.pool.get()
 	defer n.pool.put(r)
 	*k = packet{kind: data, flow: 0, number: 77, ce: true, ingress: 2, egress: 3, label: 0xABCDE,
@@ -91,7 +92,7 @@ func TestTunnelOctets(t *testing.T) {
 	require.NoError(t, p.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	_, err := p.VerifyICRC()
 	require.NoError(t, err)
-	require.EqualValues(t, 77, p.BTH.PSN)
+	require.EqualValues(t, 76, p.BTH.PSN, "the 77th behind 0xffffff")
 	require.Len(t, p.Outer, 40)
 	require.Equal(t, 40, (&encap.IPInIPv6{}).Overhead())
 	require.EqualValues(t, fcn.MaxFlowLabel, 1<<20-1)
@@ -401,4 +402,124 @@ func TestSplitWAN(t *testing.T) {
 	peak2, sent2, _ = measured(t, n2, out2, 4*ms)
 	require.InEpsilon(t, peak1, peak2, 0.01)
 	require.InEpsilon(t, sent1, sent2, 0.01)
+}
+
+// A proxy or a PE that knows no queue pairs is silent until three acknowledgements of a flow have told it: from then on
+// it answers as one that knows all, and never about another flow.
+func TestCold(t *testing.T) {
+	for _, v := range []Variant{Proxy, FCN} {
+		run := func(cold bool) *Network {
+			cfg := dcqcn(v)
+			cfg.Cold = cold
+			n, _ := wan(cfg, 3, 100*sim.Gbps, 10*µs)
+			n.Until(5 * ms)
+			require.NoError(t, n.Check())
+			return n
+		}
+		known, cold := run(false), run(true)
+		require.Zero(t, known.Counts().Unlearned)
+		c := cold.Counts()
+		require.Positive(t, c.Unlearned, v)
+		require.InDelta(t, c.CNPs, c.Notified, 6, "%v: no host refuses what was sent to it", v)
+		require.InDelta(t, c.Proxied+c.FCNs, c.CNPs+c.Unlearned, 10, "%v: one answer each, but those on their way", v)
+		require.Greater(t, c.CNPs, 5*c.Unlearned, "%v: in the end it knows all", v)
+		third := 3 * 16 * (100 * sim.Gbps).Time(1024+overhead+gap) // the third acknowledgement's packet has left
+		for i, f := range cold.Flows() {
+			require.Greater(t, f.FirstCut(), known.Flows()[i].FirstCut(), v)
+			require.Greater(t, f.FirstCut(), third+2*23*µs, "%v: there and back", v)
+			require.Less(t, f.FirstCut(), sim.Never, v)
+		}
+	}
+}
+
+// The octets of an acknowledgement are those that a host sends: IBTA section 9.7.5, by hand.
+func TestAckOctets(t *testing.T) {
+	n, _ := wan(dcqcn(None), 1, 100*sim.Gbps, µs)
+	n.Until(0)
+	f := n.Flows()[0]
+	f.psn = 0xFFFFF0
+	for _, c := range []struct {
+		k        packet
+		syndrome byte
+		psn      []byte
+	}{
+		{packet{kind: ack, number: 0x21}, 0x1F, []byte{0, 0, 0x10}},
+		{packet{kind: nak, number: 0x21}, 0x60, []byte{0, 0, 0x11}},
+	} {
+		c.k.egress = -1
+		octets := n.octets(0, &c.k)
+		require.Len(t, octets, n.ackHead-etherHeader-frameCheck)
+		require.Equal(t, f.dst.role.addr.AsSlice(), octets[8:24])
+		require.Equal(t, f.src.role.addr.AsSlice(), octets[24:40])
+		require.Equal(t, []byte{0x11, 0, 0xFF, 0xFF, 0, 0, 0, 2, 0}, octets[48:57], "acknowledgement, to queue pair 2")
+		require.Equal(t, c.psn, octets[57:60])
+		require.Equal(t, []byte{c.syndrome, 0, 0, 0}, octets[60:64])
+		var p rocev2.Packet
+		require.NoError(t, p.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+		_, err := p.VerifyICRC()
+		require.NoError(t, err)
+	}
+}
+
+// Where routers ask the ingress PE, that stores what it stops, and senders hear nothing: the router's queue stays near
+// its thresholds, nothing is lost or out of order, and once no more is sent all arrives. With PFC and a buffer that has
+// an end the PE pauses who sends to it.
+func TestPausingPE(t *testing.T) {
+	run := func(change func(*Config)) (*Network, *Port) {
+		cfg := dcqcn(PPFC)
+		cfg.Pausing, cfg.EdgeDelay, cfg.Timeout = pausing(), µs, 0
+		cfg.Pausing.Ingress = true
+		change(&cfg)
+		n := New(cfg)
+		leaf, pe, router, far := n.Switch(), n.PE(), n.Router(), n.PE()
+		for range 3 {
+			n.Link(n.Host(), leaf, 100*sim.Gbps, µs)
+		}
+		n.Link(leaf, pe, 400*sim.Gbps, µs)
+		n.Link(pe, router, 400*sim.Gbps, 10*µs)
+		out, _ := n.Link(router, far, 100*sim.Gbps, 10*µs)
+		to := n.Host()
+		n.Link(to, far, 400*sim.Gbps, µs)
+		for i, h := range n.Hosts()[:3] {
+			f := must(n.Flow(h, to, 0))
+			n.At(sim.Time(i)*100*sim.Nanosecond, func() { f.Post(20_000_000) })
+		}
+		return n, out
+	}
+	for _, level := range []congested.PauseFrom{{Stop: 1}, {Hold: 1, Stop: 2}, {Hold: 1}} {
+		n, out := run(func(cfg *Config) { cfg.Pausing.From = level })
+		n.Until(3 * ms)
+		require.NoError(t, n.Check())
+		c := n.Counts()
+		require.Positive(t, c.PPFCs)
+		require.InDelta(t, c.PPFCs+c.Released, c.Braked, 30, "but for those on their way")
+		require.Equal(t, level.Stop > 0, n.Switches()[1].Stored() > 10_000_000, "%+v: the hosts go on", level)
+		require.Equal(t, level.Stop == 0, out.Most() > 4_000_000, "%+v: a hold keeps what is too much", level)
+		for _, f := range n.Flows() {
+			require.Zero(t, f.brake, "nobody asks the senders")
+			require.Less(t, f.FirstCut(), 200*µs)
+		}
+		require.Greater(t, float64(out.Sent()), 0.8*float64((100*sim.Gbps).Octets(3*ms)))
+		n.Until(10 * ms)
+		require.NoError(t, n.Check())
+		require.Zero(t, n.Switches()[1].stored)
+		require.Zero(t, n.Counts().Lost)
+		for _, f := range n.Flows() {
+			messages, _ := f.Unfinished()
+			require.Zero(t, messages)
+		}
+	}
+
+	n, _ := run(func(cfg *Config) {
+		cfg.Pausing.From, cfg.PauseDelay = congested.PauseFrom{Stop: 1}, 500*sim.Nanosecond
+		cfg.Buffer = Buffer{Total: 4_000_000, Alpha: 1, PFC: true, XON: 3000, Headroom: 400_000}
+	})
+	for n.Sim.Now() < 20*ms {
+		n.Until(n.Sim.Now() + 500*µs)
+		require.NoError(t, n.Check())
+	}
+	require.Positive(t, n.Counts().Pauses)
+	require.Zero(t, n.Counts().Lost)
+	require.Zero(t, n.Switches()[1].stored)
+	require.Zero(t, n.Switches()[1].used)
 }

@@ -44,6 +44,7 @@ type Result struct {
 
 	Counts lab.Counts
 	Paused sim.Time // the sum of all ports of switches and hosts
+	Stored int64    // octets, the most that any PE had of flows that it was asked to stop or hold
 
 	FirstCut sim.Time   // from the first decision to the first cut; Never where there was none
 	Cuts     []sim.Time // the same of each flow that was there from the start and was cut
@@ -125,6 +126,9 @@ func (r *run) end(from sim.Time) {
 		if deepest {
 			res.Use, res.Queue = use, r.meters[i].Queue
 		}
+	}
+	for _, s := range n.Switches() {
+		res.Stored = max(res.Stored, s.Stored())
 	}
 	for _, h := range n.Hosts() {
 		res.Paused += h.Port().Paused()
@@ -221,26 +225,17 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 }
 
 // through runs to the end, or to that of the context, and says after each step which
-// share of the run it was. Steps are short enough to look at the context often.
+// share of the run it was.
 func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)) {
-	const most = 200_000 // events; the next step is shorter, or longer, as this one had more or less
-	end, from := s.Duration.sim(), s.Warmup.sim()
-	size := 10 * sim.Microsecond
-	for r.net.Sim.Now() < end && ctx.Err() == nil && r.result.Err == nil {
-		was, events := r.net.Sim.Now(), r.net.Sim.Events()
-		at := min(was+size, end)
-		if r.meters == nil && from <= at {
-			r.net.Until(from)
-			r.measure()
-		}
-		r.net.Until(at)
-		switch events = r.net.Sim.Events() - events; {
-		case events > most:
-			size = max(size/4, 1)
-		case events < most/4 && size < end:
-			size *= 2
-		}
-		step(float64(at-was) / float64(end))
+	n, end, from := r.net, s.Duration.sim(), s.Warmup.sim()
+	was := sim.Time(0)
+	say := func() {
+		step(float64(n.Sim.Now()-was) / float64(end))
+		was = n.Sim.Now()
+	}
+	if n.Run(ctx, from, say) == nil && r.result.Err == nil {
+		r.measure()
+		_ = n.Run(ctx, end, say) // the result says how far it came
 	}
 	r.end(from)
 }

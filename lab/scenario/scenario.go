@@ -79,6 +79,7 @@ type Switch struct {
 	EdgeDelay   Time      `json:"edge_delay"`
 	Labels      int       `json:"labels"`
 	LabelIdle   Time      `json:"label_idle"`
+	Cold        bool      `json:"cold"` // proxies and PEs have to learn queue pairs from what passes
 	TraceHops   int       `json:"trace_hops"`
 	PPFC        PPFC      `json:"ppfc"`
 }
@@ -86,13 +87,14 @@ type Switch struct {
 // PPFC says from which depth of a queue on senders are asked to hold and to stop; 0 is
 // never. Below Resume all go on.
 type PPFC struct {
-	Alarm    Size `json:"alarm"`
-	Hold     Size `json:"hold"`
-	Stop     Size `json:"stop"`
-	Resume   Size `json:"resume"`
-	Pause    Time `json:"pause"`
-	Ceiling  Time `json:"ceiling"`
-	Interval Time `json:"interval"`
+	Alarm    Size   `json:"alarm"`
+	Hold     Size   `json:"hold"`
+	Stop     Size   `json:"stop"`
+	Resume   Size   `json:"resume"`
+	Pause    Time   `json:"pause"`
+	Ceiling  Time   `json:"ceiling"`
+	Interval Time   `json:"interval"`
+	To       string `json:"to"` // of what routers of a WAN send: "sender" or "ingress", the ingress PE
 }
 
 // Host is what all hosts have.
@@ -131,7 +133,9 @@ func Default() *Scenario {
 			KMin: 100_000, KMax: 400_000, PMax: 0.2, Alpha: 1,
 			Headroom: 100_000, XON: 2496, Pipeline: 6 * µs / 10, NotifyDelay: µs, ProxyDelay: µs, EdgeDelay: µs,
 			TraceHops: 5,
-			PPFC:      PPFC{Hold: 100_000, Stop: 400_000, Resume: 50_000, Pause: 100 * µs, Interval: 5 * µs},
+			PPFC: PPFC{
+				Hold: 100_000, Stop: 400_000, Resume: 50_000, Pause: 100 * µs, Interval: 5 * µs, To: "sender",
+			},
 		},
 		Host: Host{
 			Payload: 1024, CNPDelay: µs, ReactionDelay: µs, PauseDelay: µs / 2, Interval: 50 * µs,
@@ -198,6 +202,9 @@ func (s *Scenario) check() error {
 			fmt.Sprintf("from 1 to %d needed", reaction.MaxHops)},
 		{s.Switch.PPFC.Pause.sim() > sim.From(ppfc.MaxPause), "switch.ppfc.pause",
 			fmt.Sprintf("%v at most", sim.From(ppfc.MaxPause))},
+		{s.Switch.PPFC.To != "sender" && s.Switch.PPFC.To != "ingress", "switch.ppfc.to", "sender or ingress needed"},
+		{s.Switch.PPFC.To == "ingress" && !t.wan(), "switch.ppfc.to",
+			"ingress needs routers of a WAN: topology.kind wan or two-dc"},
 		{!s.Switch.PPFC.ascends(), "switch.ppfc", "resume below alarm, hold and stop needed, which differ"},
 		{!(h.CNPLimit >= 0), "host.cnp_limit", "0 or above needed"},
 		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload",
@@ -285,7 +292,8 @@ func (p *PPFC) pausing() lab.Pausing {
 	level := func(d Size) uint8 { return uint8(slices.Index(up, uint64(d)) + 1) }
 	out := lab.Pausing{
 		Up: up, For: duration(p.Pause), Most: duration(p.Ceiling), Interval: duration(p.Interval),
-		From: congested.PauseFrom{Alarm: level(p.Alarm), Hold: level(p.Hold), Stop: level(p.Stop)},
+		Ingress: p.To == "ingress",
+		From:    congested.PauseFrom{Alarm: level(p.Alarm), Hold: level(p.Hold), Stop: level(p.Stop)},
 	}
 	for _, d := range up {
 		out.Down = append(out.Down, max(d/2, uint64(p.Resume)))
@@ -310,8 +318,12 @@ func (p *PPFC) line() string {
 	if ceiling == 0 {
 		ceiling = sim.From(ppfc.MaxPause)
 	}
-	return fmt.Sprintf("PPFC: %s, resume below %d, for %v, one in %v a flow, ceiling %v", strings.Join(steps, ", "),
-		p.Resume, p.Pause.sim(), p.Interval.sim(), ceiling)
+	to := ""
+	if p.To == "ingress" {
+		to = " from routers of the WAN to the ingress PE"
+	}
+	return fmt.Sprintf("PPFC%s: %s, resume below %d, for %v, one in %v a flow, ceiling %v", to,
+		strings.Join(steps, ", "), p.Resume, p.Pause.sim(), p.Interval.sim(), ceiling)
 }
 
 func (r *Reaction) known() bool { return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none" }
@@ -358,6 +370,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 			Pool: int64(sw.Pool), Reserve: int64(sw.Reserve), Queue: int64(sw.Queue),
 		},
 		Pausing: sw.PPFC.pausing(), TraceHops: sw.TraceHops, Labels: sw.Labels, Idle: duration(sw.LabelIdle),
+		Cold:    sw.Cold,
 		Payload: h.Payload, Pipeline: sw.Pipeline.sim(),
 		SwitchDelay: sw.NotifyDelay.sim(), ProxyDelay: sw.ProxyDelay.sim(), EdgeDelay: sw.EdgeDelay.sim(),
 		PauseDelay:  h.PauseDelay.sim(),
@@ -393,10 +406,11 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 			"one Fast CNP in %v a flow",
 			v, s.Reaction.RTT.sim(), s.Reaction.MaxStage, how, s.Switch.TraceHops, s.Host.Interval.sim())
 	case lab.Proxy:
-		receiver = fmt.Sprintf("receiver silent, proxy at the first switch takes %v", s.Switch.ProxyDelay.sim())
+		receiver = fmt.Sprintf("receiver silent, proxy at the first switch takes %v%s", s.Switch.ProxyDelay.sim(),
+			s.learning())
 	case lab.FCN:
-		receiver = fmt.Sprintf("routers of the WAN send FCNs, ingress PE takes %v, other switches mark, "+
-			"receiver answers at once", s.Switch.EdgeDelay.sim())
+		receiver = fmt.Sprintf("routers of the WAN send FCNs, ingress PE takes %v%s, other switches mark, "+
+			"receiver answers at once", s.Switch.EdgeDelay.sim(), s.learning())
 	case lab.PPFC, lab.PPFCAndCNP:
 		receiver = s.Switch.PPFC.line()
 		if v == lab.PPFCAndCNP {
@@ -411,6 +425,14 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 	}
 	return fmt.Sprintf("%v: reaction %s, %s at the sender, %s, one in %v a flow", v, s.Reaction.Kind, gate,
 		receiver, s.Host.Interval.sim())
+}
+
+// learning returns what is to be said of proxies and PEs that know no queue pairs at first.
+func (s *Scenario) learning() string {
+	if s.Switch.Cold {
+		return " and learns queue pairs from what passes"
+	}
+	return ""
 }
 
 // common returns what holds for all variants.

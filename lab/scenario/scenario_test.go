@@ -33,7 +33,7 @@ func TestPrints(t *testing.T) {
 	require.NoError(t, err)
 	var printed []json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &printed))
-	require.Len(t, printed, 27)
+	require.Len(t, printed, 29)
 	var all bytes.Buffer
 	for _, p := range printed {
 		s := read(t, string(p))
@@ -121,6 +121,10 @@ func TestWrongKeys(t *testing.T) {
 		{`"variants": ["cnp", "cnp"],` + seconds + `,` + star + `,` + incast, "variants[1]: stands here twice"},
 		{`"variants": ["cnp", "fcn"],` + seconds + `,` + star + `,` + incast,
 			"variants[1]: fcn needs routers of a WAN"},
+		{`"variants": ["ppfc"],` + seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"to": "ingress"}}`,
+			"switch.ppfc.to: ingress needs routers"},
+		{`"variants": ["ppfc"],` + seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"to": "leaf"}}`,
+			"switch.ppfc.to: sender or ingress"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
 	} {
 		_, err := Read([]byte("{" + c.json + "}"))
@@ -178,6 +182,11 @@ func TestUselessKeys(t *testing.T) {
 			star + `,` + incast + `,"host": {"pause_delay": "1us"},"switch": {"buffer": "1MB", "pfc": true}`},
 		{star + `,` + incast + `,"switch": {"proxy_delay": "1us"}`, "switch.proxy_delay",
 			`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"proxy_delay": "1us"}`},
+		{star + `,` + incast + `,"switch": {"cold": true}`, "switch.cold",
+			`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"cold": true}`},
+		{star + `,` + incast + `,"switch": {"edge_delay": "2us"}`, "switch.edge_delay",
+			`"variants": ["ppfc"],"topology": {"kind": "wan", "hosts": 9},` + incast +
+				`,"switch": {"edge_delay": "2us", "ppfc": {"to": "ingress"}}`},
 		{star + `,` + incast + `,"switch": {"labels": 3}`, "switch.labels",
 			`"variants": ["fcn"],"topology": {"kind": "wan", "hosts": 9},` + incast + `,"switch": {"labels": 3}`},
 		{star + `,` + incast + `,"switch": {"ppfc": {}}`, "switch.ppfc",
