@@ -4,7 +4,7 @@
 //	rocelab run FILE…     run scenarios, and print what was measured
 //	rocelab check [ID…]   hold the laboratory against what is known without it
 //
-// An interrupt ends the runs; what there is is printed, and the exit status is 0.
+// An interrupt ends the runs; what there is is printed, and what is missing said. The exit status is then 130.
 // It is 1 when something failed or a check is wrong, 2 when the arguments are
 // wrong.
 package main
@@ -12,12 +12,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,8 +28,9 @@ import (
 )
 
 const (
-	failed  = 1
-	misused = 2
+	failed      = 1
+	misused     = 2
+	interrupted = 128 + 2 // by SIGINT, as shells have it
 )
 
 func main() {
@@ -115,8 +118,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", f.Arg(i), err)
 			return failed
 		}
+		if ctx.Err() != nil && len(all) > i+1 {
+			fmt.Fprintf(stderr, "rocelab run: interrupted; missing: %s\n", strings.Join(f.Args()[i+1:], ", "))
+		}
 		if ctx.Err() != nil {
-			return 0
+			return interrupted
 		}
 	}
 	return 0
@@ -189,11 +195,11 @@ func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		p.say(fmt.Sprintf("%d of %d checks done; %s, %s", done, len(chosen), c.ID, c.Title))
 	})
-	if err != nil && ctx.Err() == nil {
-		fmt.Fprintf(stderr, "rocelab check: %v\n", err)
+	if printed := check.Print(stdout, rows); printed != nil {
 		return failed
 	}
-	if err := check.Print(stdout, rows); err != nil {
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		fmt.Fprintf(stderr, "rocelab check: %v\n", err)
 		return failed
 	}
 	wrong := 0
@@ -205,6 +211,10 @@ func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if wrong > 0 {
 		fmt.Fprintf(stderr, "rocelab check: %d of %d rows are wrong\n", wrong, len(rows))
 		return failed
+	}
+	if missing := check.Missing(chosen, rows); len(missing) > 0 {
+		fmt.Fprintf(stderr, "rocelab check: interrupted; missing: %s\n", strings.Join(missing, "; "))
+		return interrupted
 	}
 	return 0
 }

@@ -86,13 +86,22 @@ func TestInterrupt(t *testing.T) {
 	ctx, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer end()
 	long := strings.Replace(incast, "300us", "1000s", 1)
-	status, out, errs := call(ctx, long, "run", "-")
-	require.Equal(t, 0, status, errs)
+	status, out, errs := call(ctx, long, "run", "-", "../../docs/lab/line.json")
+	require.Equal(t, interrupted, status, errs)
+	require.Contains(t, errs, "missing: ../../docs/lab/line.json\n")
 	require.Contains(t, out, "interrupted: cnp, seed 1, ended after ")
 
 	ctx, end = context.WithCancel(t.Context())
 	end()
-	status, out, _ = call(ctx, "", "check")
-	require.Equal(t, 0, status)
+	status, out, errs = call(ctx, "", "check", "A1", "B1")
+	require.Equal(t, interrupted, status)
 	require.Equal(t, 1, strings.Count(out, "\n"), "the head of the table alone")
+	require.Equal(t, "rocelab check: interrupted; missing: A1, 12 of 12 rows; B1, 4 of 4 rows\n", errs)
+
+	// In the middle of a check.
+	ctx, end = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	status, _, errs = call(ctx, "", "check", "B1")
+	require.Equal(t, interrupted, status)
+	require.Contains(t, errs, "missing: B1, 4 of 4 rows\n")
 }

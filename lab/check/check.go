@@ -7,12 +7,17 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/sim"
 )
 
 // A Row is one comparison.
@@ -23,7 +28,12 @@ type Row struct {
 	Expected float64 // by the closed form, the model, the measurement
 	Low      float64 // the least and the most that agree with it
 	High     float64
-	Measured float64
+	Measured float64 // of several seeds the median
+
+	// Of how many seeds it is the median, where they are several, and between what the median of all seeds is, with a
+	// probability of 95 % at least.
+	Seeds    int
+	From, To float64
 }
 
 // OK says whether the measured figure is within the bounds.
@@ -33,41 +43,70 @@ func (r *Row) OK() bool { return r.Measured >= r.Low && r.Measured <= r.High }
 type Check struct {
 	ID    string
 	Title string
+	Rows  int  // how many it has
 	Quick bool // takes a second or so, and is a test
-	run   func() ([]Row, error)
+	run   func(t *trial) ([]Row, error)
 }
 
-// Run answers it.
-func (c *Check) Run() ([]Row, error) {
-	rows, err := c.run()
+// Run answers it. Where ctx ends before, it returns the rows until then, and the error of ctx.
+func (c *Check) Run(ctx context.Context) ([]Row, error) {
+	t := &trial{ctx: ctx, open: map[*lab.Network]bool{}}
+	rows, err := c.run(t)
 	for i := range rows {
 		rows[i].Check = c.ID
 	}
+	switch {
+	case err != nil:
+	case len(t.open) > 0:
+		err = fmt.Errorf("%d networks did not have their sums checked", len(t.open))
+	case len(rows) != c.Rows:
+		err = fmt.Errorf("%d rows, and not %d", len(rows), c.Rows)
+	}
 	return rows, err
+}
+
+// A trial is one run of a check. Its networks come from network, run by until, and have ended with ends, which looks
+// whether they add up.
+type trial struct {
+	ctx  context.Context
+	open map[*lab.Network]bool // that have not ended
+}
+
+func (t *trial) network(cfg lab.Config) *lab.Network {
+	n := lab.New(cfg)
+	t.open[n] = true
+	return n
+}
+
+func (t *trial) until(n *lab.Network, at sim.Time) error { return n.Run(t.ctx, at, nil) }
+
+func (t *trial) ends(n *lab.Network) error {
+	delete(t.open, n)
+	return n.Check()
 }
 
 // All returns the checks in order.
 func All() []Check {
 	return []Check{
-		{"A1", "latency of an idle path", true, latency},
-		{"A2", "waiting of Poisson arrivals, M/D/1", true, waiting},
-		{"A3", "pacing and priority", true, pacing},
-		{"A4", "headroom of PFC", true, headroom},
-		{"A5", "steady state of HPCC", true, hpcc},
-		{"A6", "fixed point of DCQCN", false, fixedPoint},
-		{"A7", "convergence of DCQCN", false, convergence},
-		{"A8", "stability of DCQCN", false, stability},
-		{"A9", "time and queue that Fast CNP saves", true, saved},
-		{"F", "phase margins of the fluid model, as its authors compute them", true, margins},
-		{"A10", "sums, fingerprints, seeds", true, sums},
-		{"B1", "two round trips at one port, as measured in a network of Azure", false, azure},
+		{"A1", "latency of an idle path", 12, true, latency},
+		{"A2", "waiting of Poisson arrivals, M/D/1", 8, true, waiting},
+		{"A3", "pacing and priority", 9, true, pacing},
+		{"A4", "headroom of PFC", 16, true, headroom},
+		{"A5", "steady state of HPCC", 24, true, hpcc},
+		{"A6", "fixed point of DCQCN", 31, false, fixedPoint},
+		{"A7", "convergence of DCQCN", 6, false, convergence},
+		{"A8", "stability of DCQCN", 26, false, stability},
+		{"A9", "time and queue that Fast CNP saves", 45, true, saved},
+		{"F", "phase margins of the fluid model, as its authors compute them", 30, true, margins},
+		{"A10", "sums, fingerprints, seeds", 42, true, sums},
+		{"B1", "two round trips at one port, as measured in a network of Azure", 4, false, azure},
 	}
 }
 
 // within returns a row whose bounds are a share of what is expected.
-func within(what, unit string, expected, share, measured float64) Row {
+func within(what, unit string, expected, share float64, measured ...float64) Row {
 	d := math.Abs(expected) * share
-	return Row{What: what, Unit: unit, Expected: expected, Low: expected - d, High: expected + d, Measured: measured}
+	return between(what, unit, expected, expected-d, expected+d, measured...)
 }
 
 // exactly returns a row without room.
@@ -75,9 +114,33 @@ func exactly(what, unit string, expected, measured float64) Row {
 	return within(what, unit, expected, 0, measured)
 }
 
-// between returns a row with bounds of its own.
-func between(what, unit string, expected, low, high, measured float64) Row {
-	return Row{What: what, Unit: unit, Expected: expected, Low: low, High: high, Measured: measured}
+// between returns a row with bounds of its own. What several seeds have measured is judged by its median.
+func between(what, unit string, expected, low, high float64, measured ...float64) Row {
+	r := Row{What: what, Unit: unit, Expected: expected, Low: low, High: high}
+	r.Measured, r.From, r.To = median(measured)
+	if len(measured) > 1 {
+		r.Seeds = len(measured)
+	}
+	return r
+}
+
+// median returns the median of some values, and between what the median of all such values is with a probability of
+// 95 % at least, or as much as so few can say: the k-th from either end, whatever their distribution, if of so many
+// throws of a coin fewer than k are heads in no more than 2.5 % of the cases.
+func median(values []float64) (m, from, to float64) {
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	fewer := math.Pow(0.5, float64(n)) // the probability of k heads or fewer, and of k alone
+	k, exactly := 0, fewer
+	for {
+		exactly *= float64(n-k) / float64(k+1)
+		if k+1 > n/2 || fewer+exactly > 0.025 {
+			break
+		}
+		k++
+		fewer += exactly
+	}
+	return (values[(n-1)/2] + values[n/2]) / 2, values[k], values[n-1-k]
 }
 
 // Print writes a table of rows.
@@ -99,6 +162,9 @@ func Print(w io.Writer, rows []Row) error {
 		if !r.OK() {
 			verdict = "WRONG"
 		}
+		if r.Seeds > 0 {
+			verdict = fmt.Sprintf("%-5s median of %d seeds: %s … %s", verdict, r.Seeds, figure(r.From), figure(r.To))
+		}
 		err := line(r.Check, r.What, figure(r.Expected), figure(r.Measured), figure(r.Low), figure(r.High), r.Unit,
 			verdict)
 		if err != nil {
@@ -118,7 +184,7 @@ func figure(x float64) string {
 
 // Run runs checks, as many at a time as there are processors, and returns their rows in
 // order. It says on progress what has begun and ended. When ctx ends, those that
-// have not begun are left out.
+// have not begun are left out, the others end soon, and the error is that of ctx.
 func Run(ctx context.Context, checks []Check, progress func(c Check, done bool)) ([]Row, error) {
 	rows := make([][]Row, len(checks))
 	errs := make([]error, len(checks))
@@ -131,29 +197,44 @@ func Run(ctx context.Context, checks []Check, progress func(c Check, done bool))
 				say.Lock()
 				progress(checks[i], false)
 				say.Unlock()
-				rows[i], errs[i] = checks[i].Run()
+				rows[i], errs[i] = checks[i].Run(ctx)
 				say.Lock()
 				progress(checks[i], true)
 				say.Unlock()
 			}
 		})
 	}
-	err := ctx.Err()
-	for i := 0; i < len(checks) && err == nil; i++ {
+	for i := 0; i < len(checks) && ctx.Err() == nil; i++ {
 		select {
 		case todo <- i:
 		case <-ctx.Done():
-			err = ctx.Err()
 		}
 	}
 	close(todo)
 	all.Wait()
 	var flat []Row
+	err := ctx.Err()
 	for i := range checks {
 		flat = append(flat, rows[i]...)
-		if errs[i] != nil {
+		if errs[i] != nil && !errors.Is(errs[i], ctx.Err()) {
 			err = fmt.Errorf("%s: %w", checks[i].ID, errs[i])
 		}
 	}
 	return flat, err
+}
+
+// Missing says of each check how many of its rows are not among rows: "A6, 12 of 36 rows".
+func Missing(checks []Check, rows []Row) (missing []string) {
+	for _, c := range checks {
+		there := 0
+		for i := range rows {
+			if rows[i].Check == c.ID {
+				there++
+			}
+		}
+		if there < c.Rows {
+			missing = append(missing, fmt.Sprintf("%s, %d of %d rows", c.ID, c.Rows-there, c.Rows))
+		}
+	}
+	return missing
 }

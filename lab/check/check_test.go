@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/fluid"
+	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,13 +23,15 @@ func TestQuick(t *testing.T) {
 		}
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
-			rows, err := c.Run()
+			rows, err := c.Run(t.Context())
 			require.NoError(t, err)
 			require.NotEmpty(t, rows)
 			right(t, rows)
 		})
 	}
 }
+
+func newTrial(t *testing.T) *trial { return &trial{ctx: t.Context(), open: map[*lab.Network]bool{}} }
 
 func right(t *testing.T, rows []Row) {
 	for _, r := range rows {
@@ -40,7 +45,7 @@ func right(t *testing.T, rows []Row) {
 
 // A6 for one number of flows and one seed.
 func TestFixedPoint(t *testing.T) {
-	rows, err := fixedPointOf(4, 1, 300*ms)
+	rows, err := newTrial(t).fixedPointOf(4, 1, 300*ms)
 	require.NoError(t, err)
 	require.Len(t, rows, 7)
 	right(t, rows)
@@ -48,7 +53,7 @@ func TestFixedPoint(t *testing.T) {
 
 // A7 for two flows and one more, with fewer seeds.
 func TestConvergence(t *testing.T) {
-	took, err := shared(paper(lab.CNP), 2, 6)
+	took, err := newTrial(t).shared(paper(lab.CNP), 2, 6)
 	require.NoError(t, err)
 	right(t, []Row{within("two flows and one more", "ms", modelShared(2), 0.35, took)})
 }
@@ -57,14 +62,34 @@ func TestConvergence(t *testing.T) {
 func TestBound(t *testing.T) {
 	m := fluid.Paper(11)
 	alpha := m.RestingAlpha()
-	took, err := shared(proven(alpha), 10, 2)
+	took, err := newTrial(t).shared(proven(alpha), 10, 2)
 	require.NoError(t, err)
 	right(t, []Row{between("ten flows and one more", "ms", 33.84, m.Joining(alpha)*1000/2, 33.84, took)})
 }
 
+// As the proof of convergence has it, the rate rises from what the cut left, by R_AI in each 55 µs, while α falls.
+func TestProofFlow(t *testing.T) {
+	f := proven(1).Control(40e9)
+	start := sim.Time(0).Clock()
+	_, on := f.Next()
+	require.False(t, on)
+	f.Look(start.Add(time.Second))
+	require.EqualValues(t, 40e9, f.Rate())
+	f.Hear(nil, start)
+	for i, want := range []uint64{20_000e6, 20_040e6, 20_080e6, 20_120e6} {
+		f.Look(start.Add(time.Duration(i) * 55 * time.Microsecond))
+		require.Equal(t, want, f.Rate())
+	}
+	at, on := f.Next()
+	require.True(t, on)
+	require.Equal(t, start.Add(4*55*time.Microsecond), at)
+	f.Hear(nil, start.Add(170*time.Microsecond)) // α = (255/256)³
+	require.InDelta(t, 20_120e6*(1-math.Pow(255./256, 3)/2), f.Rate(), 3)
+}
+
 // A8 for ten flows in a long loop, over less time.
 func TestStability(t *testing.T) {
-	s, err := settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms)
+	s, err := newTrial(t).settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms)
 	require.NoError(t, err)
 	use := modelUse(10, 85*µs)
 	right(t, []Row{between("ten flows, 85 µs", "%", use, use-4, use+4, s.use*100)})
@@ -85,9 +110,9 @@ func TestPrint(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	checks := []Check{
-		{ID: "1", run: func() ([]Row, error) { return []Row{{What: "a"}, {What: "b"}}, nil }},
-		{ID: "2", run: func() ([]Row, error) { return []Row{{What: "c"}}, nil }},
-		{ID: "3", run: func() ([]Row, error) { return nil, errors.New("does not add up") }},
+		{ID: "1", Rows: 2, run: func(*trial) ([]Row, error) { return []Row{{What: "a"}, {What: "b"}}, nil }},
+		{ID: "2", Rows: 1, run: func(*trial) ([]Row, error) { return []Row{{What: "c"}}, nil }},
+		{ID: "3", run: func(*trial) ([]Row, error) { return nil, errors.New("does not add up") }},
 	}
 	said := 0
 	rows, err := Run(t.Context(), checks, func(Check, bool) { said++ })
@@ -100,4 +125,68 @@ func TestRun(t *testing.T) {
 	rows, err = Run(ctx, checks, func(Check, bool) {})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, rows)
+	require.Equal(t, []string{"1, 2 of 2 rows", "2, 1 of 1 rows"}, Missing(checks, rows))
+}
+
+// interrupted is a context that has ended when it was asked so many times.
+type interrupted struct {
+	context.Context
+	left int
+}
+
+func (c *interrupted) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An interrupt ends each check in the middle of its networks.
+func TestInterrupt(t *testing.T) {
+	for _, c := range All() {
+		if c.ID == "F" { // no networks
+			continue
+		}
+		rows, err := c.Run(&interrupted{t.Context(), 3})
+		require.ErrorIs(t, err, context.Canceled, c.ID)
+		require.Less(t, len(rows), c.Rows, c.ID)
+		require.NotEmpty(t, Missing([]Check{c}, rows), c.ID)
+	}
+}
+
+// A check whose networks were not all looked at, or which has other rows than it says, is an error.
+func TestUnchecked(t *testing.T) {
+	c := Check{Rows: 1, run: func(t *trial) ([]Row, error) {
+		t.star(quiet(), 1, 1e9, 0)
+		return []Row{{}}, nil
+	}}
+	_, err := c.Run(t.Context())
+	require.EqualError(t, err, "1 networks did not have their sums checked")
+	c = Check{Rows: 2, run: func(*trial) ([]Row, error) { return []Row{{}}, nil }}
+	_, err = c.Run(t.Context())
+	require.EqualError(t, err, "1 rows, and not 2")
+}
+
+// The median of values and its interval: of nine from the second to the eighth, of sixteen from the fourth to the
+// thirteenth (the table of Dixon and Massey for the sign test at 5 %).
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		n           int
+		m, from, to float64
+	}{{1, 1, 1, 1}, {2, 1.5, 1, 2}, {5, 3, 1, 5}, {8, 4.5, 1, 8}, {9, 5, 2, 8}, {10, 5.5, 2, 9}, {12, 6.5, 3, 10},
+		{16, 8.5, 4, 13}, {20, 10.5, 6, 15}, {25, 13, 8, 18}} {
+		var values []float64
+		for i := range c.n {
+			values = append(values, float64((i*7)%c.n)+1)
+		}
+		if c.n%7 == 0 {
+			continue
+		}
+		m, from, to := median(values)
+		require.Equal(t, []float64{c.m, c.from, c.to}, []float64{m, from, to}, "%d values", c.n)
+	}
+	r := within("", "", 10, 0.1, 11.1, 10.9, 30)
+	require.True(t, !r.OK() && r.Seeds == 3 && r.Measured == 11.1)
+	r = within("", "", 10, 0.1, 10.8, 10.9, 30)
+	require.True(t, r.OK())
 }

@@ -10,7 +10,7 @@ import (
 // A1: one packet, and the last packet of a message, through up to six switches.
 // Alone, a packet takes the sum of its times; behind others, the slowest link
 // lets one through in its time.
-func latency() (rows []Row, err error) {
+func latency(t *trial) (rows []Row, err error) {
 	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9, 800e9, 50e9}
 	for switches := 1; switches <= 6; switches++ {
 		for _, packets := range []int64{1, 50} {
@@ -26,17 +26,22 @@ func latency() (rows []Row, err error) {
 				slowest = max(slowest, one)
 			}
 			expected += sim.Time(switches)*cfg.Pipeline + sim.Time(packets-1)*slowest
-			n, _ := chain(cfg, rates, delays)
+			n, _ := t.chain(cfg, rates, delays)
 			f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 			if err != nil {
-				return nil, err
+				return rows, err
 			}
 			var arrived sim.Time
 			n.Delivered = func(*lab.Flow, sim.Time) { arrived = n.Sim.Now() }
 			f.Post(packets * 1024)
-			n.Until(ms)
+			if err := t.until(n, ms); err != nil {
+				return rows, err
+			}
 			what := fmt.Sprintf("%d switches, packet %d", switches, packets)
 			rows = append(rows, exactly(what, "ps", float64(expected), float64(arrived)))
+			if err := t.ends(n); err != nil {
+				return rows, err
+			}
 		}
 	}
 	return rows, nil
@@ -61,19 +66,19 @@ func (p *poisson) Handle(uint32) {
 
 // A2: Poisson arrivals at a port of 100 Gbit/s by a link that is a thousand times
 // as fast.
-func waiting() (rows []Row, err error) {
+func waiting(t *trial) (rows []Row, err error) {
 	for _, c := range []struct {
 		load, share float64
 		packets     int
 	}{{0.3, 0.02, 400_000}, {0.5, 0.02, 400_000}, {0.8, 0.02, 1_000_000}, {0.9, 0.05, 1_000_000}} {
 		const out = 100 * sim.Gbps
-		n := lab.New(quiet())
+		n := t.network(quiet())
 		s, from, to := n.Switch(), n.Host(), n.Host()
 		n.Link(from, s, 1000*out, 0)
 		n.Link(to, s, out, 0)
 		f, err := n.Flow(from, to, 0)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		service := out.Time(1024 + header + gap)
 		alone := service + (1000 * out).Time(1024+header+gap)
@@ -89,7 +94,12 @@ func waiting() (rows []Row, err error) {
 			left: c.packets}
 		p.id = n.Sim.Add(p)
 		n.Sim.At(0, sim.Application, p.id, 0)
-		n.Until(100 * sim.Second)
+		if err := t.until(n, 100*sim.Second); err != nil {
+			return rows, err
+		}
+		if err := t.ends(n); err != nil {
+			return rows, err
+		}
 		expected := c.load / (2 * (1 - c.load)) * float64(service) / 1000
 		count := float64(c.packets)
 		rows = append(rows,
@@ -101,42 +111,50 @@ func waiting() (rows []Row, err error) {
 
 // A3: flows on one host, each at its rate; and acknowledgements, which never wait
 // for more than the frame that is on the wire.
-func pacing() (rows []Row, err error) {
-	const line, length = 100 * sim.Gbps, 10 * ms
+func pacing(t *trial) (rows []Row, err error) {
+	const line, length, stagger = 100 * sim.Gbps, 10 * ms, 50 * sim.Nanosecond
 	cfg := quiet()
 	cfg.AckEvery = 1 << 30
-	n, _ := star(cfg, 1, line, µs)
+	n, _ := t.star(cfg, 1, line, µs)
 	from, to := n.Hosts()[0], n.Hosts()[1]
 	rates := []sim.Rate{1e9, 2e9, 3e9, 5e9, 7e9, 11e9, 13e9, 17e9}
 	got := make([]float64, len(rates))
 	for i, rate := range rates {
 		f, err := n.Flow(from, to, rate)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
-		n.At(sim.Time(i)*50*sim.Nanosecond, f.Endless)
+		n.At(sim.Time(i)*stagger, f.Endless)
 	}
 	n.Delivered = func(f *lab.Flow, _ sim.Time) { got[f.Number()]++ }
-	n.Until(length)
+	if err := t.until(n, length); err != nil {
+		return rows, err
+	}
 	for i, rate := range rates {
-		// The last packets are on their way.
-		expected := float64(rate.Octets(length-2*µs-2*line.Time(1126))) / (1024 + header + gap)
+		// The k-th packet is due k intervals after the start. Of those that could have arrived, the last one may have
+		// waited for packets of other flows, and still be on its way.
+		const packet = 1024 + header + gap
+		onTheWay := 2*µs + 2*line.Time(packet)
+		expected := float64((length-onTheWay-sim.Time(i)*stagger)/rate.Time(packet) + 1)
 		rows = append(rows, between(fmt.Sprintf("packets at %d Gbit/s in 10 ms", rate/1e9), "", expected,
-			expected-1, expected+1.5, got[i]))
+			expected-1, expected, got[i]))
+	}
+	if err := t.ends(n); err != nil {
+		return rows, err
 	}
 
 	// A packet against a full load the other way: its acknowledgement waits for
 	// the frame on the wire at the host, and for that at the switch; the packet
 	// itself for an acknowledgement at each.
-	n, _ = star(quiet(), 1, line, µs)
+	n, _ = t.star(quiet(), 1, line, µs)
 	from, to = n.Hosts()[0], n.Hosts()[1]
 	load, err := n.Flow(from, to, 0)
 	if err != nil {
-		return nil, err
+		return rows, err
 	}
 	probe, err := n.Flow(to, from, 0)
 	if err != nil {
-		return nil, err
+		return rows, err
 	}
 	load.Endless()
 	most := sim.Time(0)
@@ -145,14 +163,16 @@ func pacing() (rows []Row, err error) {
 	for i := range 1000 {
 		n.At(sim.Time(i)*20*µs+sim.Time(moments.Below(uint64(10*µs))), func() { probe.Post(1024) })
 	}
-	n.Until(30 * ms)
+	if err := t.until(n, 30*ms); err != nil {
+		return rows, err
+	}
 	frame, ack := line.Time(1024+header+gap), line.Time(header+4+gap)
 	return append(rows, between("the longest wait of 1,000 round trips against full load", "ps",
-		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), nil
+		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), t.ends(n)
 }
 
 // A4: what PFC has to keep room for, through links of up to 80 km.
-func headroom() (rows []Row, err error) {
+func headroom(t *trial) (rows []Row, err error) {
 	const fast, slow, stalled = 40 * sim.Gbps, 10 * sim.Gbps, 10 * sim.Gbps / 1000
 	const frame = 1024 + header
 	for _, km := range []int{0, 1, 10, 80} {
@@ -165,21 +185,25 @@ func headroom() (rows []Row, err error) {
 			cfg := quiet()
 			cfg.PauseDelay, cfg.AckEvery = 500*sim.Nanosecond, 16
 			cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: xoff, XON: xon, Headroom: room}
-			n, links := chain(cfg, []sim.Rate{fast, fast, slow}, []sim.Time{0, delay, 0})
+			n, links := t.chain(cfg, []sim.Rate{fast, fast, slow}, []sim.Time{0, delay, 0})
 			f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 			if err != nil {
 				return nil, 0, err
 			}
 			f.Endless()
-			n.Until(ms + 4*delay)
+			if err := t.until(n, ms+4*delay); err != nil {
+				return nil, 0, err
+			}
 			sent := links[2].Sent()
-			n.Until(4*ms + 20*delay)
+			if err := t.until(n, 4*ms+20*delay); err != nil {
+				return nil, 0, err
+			}
 			use = float64(links[2].Sent()-sent) / float64(slow.Octets(3*ms+16*delay)) * 100
-			return n, use, n.Check()
+			return n, use, t.ends(n)
 		}
 		n, _, err := run(int64(formula)+2*frame, 100_000, 10_000, stalled)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		needed := n.Switches()[1].Headroom()
 		place := fmt.Sprintf("%d km, ", km)
@@ -187,7 +211,7 @@ func headroom() (rows []Row, err error) {
 			between(place+"headroom needed", "octets", formula, formula-2*frame, formula+frame, float64(needed)),
 			exactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)))
 		if n, _, err = run(needed-1, 100_000, 10_000, stalled); err != nil {
-			return nil, err
+			return rows, err
 		}
 		rows = append(rows, between(place+"lost with one octet less", "packets", 1, 1, 1e6, float64(n.Counts().Lost)))
 		if km < 80 {
@@ -204,7 +228,7 @@ func headroom() (rows []Row, err error) {
 			enough / 10, 85, 70, 95}} {
 			n, use, err := run(int64(formula)+2*frame, c.keeps+20*frame, 20*frame, slow)
 			if err != nil {
-				return nil, err
+				return rows, err
 			}
 			rows = append(rows, between(place+c.what, "%", c.expected, c.low, c.high, use),
 				exactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))

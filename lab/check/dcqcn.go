@@ -23,12 +23,14 @@ type steady struct {
 }
 
 // settle runs an incast, and measures it from a time on.
-func settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) (s steady, err error) {
-	n, out := star(cfg, flows, rate, delay)
+func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) (s steady, err error) {
+	n, out := t.star(cfg, flows, rate, delay)
 	if err := incast(n, 10*µs, 0); err != nil {
 		return s, err
 	}
-	n.Until(from)
+	if err := t.until(n, from); err != nil {
+		return s, err
+	}
 	meter, before, sent := out.Meter(), n.Counts(), out.Sent()
 	octets := make([]float64, flows)
 	for i, f := range n.Flows() {
@@ -36,14 +38,18 @@ func settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) 
 	}
 	samples := 0.
 	for at := from; at < to; at += 20 * µs {
-		n.Until(at)
+		if err := t.until(n, at); err != nil {
+			return s, err
+		}
 		for _, f := range n.Flows() {
 			s.alpha += f.Alpha()
 			s.estimate += f.Use()
 		}
 		samples += float64(flows)
 	}
-	n.Until(to)
+	if err := t.until(n, to); err != nil {
+		return s, err
+	}
 	out.Stop()
 	for i, f := range n.Flows() {
 		octets[i] += float64(f.Octets())
@@ -52,15 +58,15 @@ func settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) 
 	s.queue, s.alpha, s.jain, s.most = &meter.Queue, s.alpha/samples, lab.Jain(octets), float64(out.Most())
 	s.cnps = float64(n.Counts().Notified-before.Notified) / (to - from).Seconds() / float64(flows)
 	s.use = float64(out.Sent()-sent) / float64(rate.Octets(to-from))
-	return s, n.Check()
+	return s, t.ends(n)
 }
 
 // A5: what flows of HPCC at one port estimate of it is η + N·R_AI/C, and no queue
 // stands; where that would be more than 1, η·R/(R−R_AI), and the queue is what is above
 // 1, of a round trip. Packets of flows that meet by chance count to the estimate, so that
-// the link itself is used a little less. A window has to hold some packets: with
-// many flows they are small.
-func hpcc() (rows []Row, err error) {
+// the link itself is used less, by no more than the queue is of a round trip. A window has
+// to hold some packets: with many flows they are small.
+func hpcc(t *trial) (rows []Row, err error) {
 	const rate, rtt = 100 * sim.Gbps, 13 * time.Microsecond
 	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 1024}, {64, 1024}, {100, 512},
 		{125, 256},
@@ -68,9 +74,9 @@ func hpcc() (rows []Row, err error) {
 		cfg := paper(lab.HPCC)
 		cfg.Payload, cfg.AckEvery, cfg.TraceHops = c.payload, 1, 1
 		cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, rtt) }
-		s, err := settle(cfg, c.flows, rate, 3200*sim.Nanosecond, 6*ms, 8*ms)
+		s, err := t.settle(cfg, c.flows, rate, 3200*sim.Nanosecond, 6*ms, 8*ms)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		place := fmt.Sprintf("HPCC, %d flows at 100 Gbit/s, ", c.flows)
 		u := 95 + float64(c.flows)*0.04
@@ -78,69 +84,131 @@ func hpcc() (rows []Row, err error) {
 			each := 100e9 / float64(c.flows)
 			u = 95 * each / (each - 40e6)
 		}
-		use, queue := min(u, 100), max(u-100, 0)/100*float64(rate.Octets(sim.From(rtt)))
+		trip := float64(rate.Octets(sim.From(rtt)))
+		stands := max(u-100, 0) / 100 * trip
 		packet := float64(c.payload + header + 48)
 		most := 8 * packet // those that meet by chance
 		if u > 100 {
-			most = float64(rate.Octets(sim.From(rtt))) / 10
+			most = trip / 10
 		}
+		estimate, waits := s.estimate*100, s.queue.Mean()/trip*100
 		rows = append(rows,
-			between(place+"U", "%", u, u-0.5, u+0.5, s.estimate*100),
-			between(place+"use of the link", "%", use, use-5, min(use+0.1, 100), s.use*100),
-			between(place+"queue, mean", "octets", queue, 0, most, s.queue.Mean()))
+			between(place+"U", "%", u, u-0.5, u+0.5, estimate),
+			between(place+"use of the link, by U and the queue", "%", min(estimate-waits/2, 100), estimate-waits-0.1,
+				min(estimate+0.1, 100), s.use*100),
+			between(place+"queue, mean", "octets", stands, stands/2, most, s.queue.Mean()))
 	}
 	return rows, nil
 }
 
 // A6: queue, α and CNPs of equal flows. A receiver that polls is what the model
-// describes; one that answers at once comes out higher.
-func fixedPoint() (rows []Row, err error) {
+// describes; one that answers at once comes out higher. At 100 Gbit/s the ramp is so steep that the
+// fixed point is next to KMin, and rests in a short loop only.
+func fixedPoint(t *trial) (rows []Row, err error) {
+	const seeds = 9
 	for _, flows := range []int{2, 4, 8} {
-		more, err := fixedPointOf(flows, 3, 600*ms)
-		if err != nil {
-			return nil, err
-		}
+		more, err := t.fixedPointOf(flows, seeds, 600*ms)
 		rows = append(rows, more...)
+		if err != nil {
+			return rows, err
+		}
+	}
+	for _, flows := range []int{2, 8, 16, 32, 64} {
+		end := 150 * ms
+		if flows == 2 { // they swing the slowest
+			end = 250 * ms
+		}
+		more, err := t.steepOf(flows, seeds, end)
+		rows = append(rows, more...)
+		if err != nil {
+			return rows, err
+		}
 	}
 	return rows, nil
 }
 
-// fixedPointOf returns the rows for so many flows: the means of some seeds, from
-// 100 ms on.
-func fixedPointOf(flows int, seeds uint64, end sim.Time) (rows []Row, err error) {
-	var mean [2]steady
-	var queue [2]float64
-	for i, v := range []lab.Variant{lab.CNPPolled, lab.CNP} {
-		mean[i].jain = 1
-		for seed := range seeds {
-			cfg := paper(v)
-			cfg.Seed = seed
-			s, err := settle(cfg, flows, 40e9, µs/4, 100*ms, end)
-			if err != nil {
-				return nil, err
-			}
-			queue[i] += s.queue.Mean() / float64(seeds)
-			mean[i].alpha += s.alpha / float64(seeds)
-			mean[i].cnps += s.cnps / float64(seeds)
-			mean[i].jain = min(mean[i].jain, s.jain)
+// overSeeds is what settle has measured with each seed. The queue is that of a fluid model: all that is not sent
+// yet, so that to what waits comes the rest of the packet on the wire, half of one as long as the link is used.
+type overSeeds struct{ queue, cnps, alpha, jain []float64 }
+
+func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, end sim.Time) (o overSeeds, err error) {
+	for seed := range seeds {
+		cfg.Seed = uint64(seed)
+		s, err := t.settle(cfg, flows, rate, µs/4, 100*ms, end)
+		if err != nil {
+			return o, err
 		}
+		o.queue = append(o.queue, s.queue.Mean()+s.use*float64(cfg.Payload+header+gap)/2)
+		o.cnps = append(o.cnps, s.cnps)
+		o.alpha, o.jain = append(o.alpha, s.alpha), append(o.jain, s.jain)
+	}
+	return o, nil
+}
+
+// fixedPointOf returns the rows for so many flows at 40 Gbit/s, from 100 ms on.
+func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err error) {
+	polled, err := t.overSeeds(seeds, paper(lab.CNPPolled), flows, 40e9, end)
+	if err != nil {
+		return nil, err
+	}
+	once, err := t.overSeeds(seeds, paper(lab.CNP), flows, 40e9, end)
+	if err != nil {
+		return nil, err
 	}
 	m := fluid.Paper(flows)
 	m.Packet = 1002
 	at := m.Fixed()
-	polled, once := &mean[0], &mean[1]
 	place := fmt.Sprintf("%d flows at 40 Gbit/s, ", flows)
 	if flows <= 4 { // more of them swing
 		rows = append(rows,
-			within(place+"polled, queue", "octets", at.Queue, 0.1, queue[0]),
-			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps),
-			within(place+"polled, α", "", m.PolledAlpha(), 0.1, polled.alpha),
-			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, queue[1]),
-			between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps))
+			within(place+"polled, queue", "octets", at.Queue, 0.1, polled.queue...),
+			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
+			within(place+"polled, α", "", m.PolledAlpha(), 0.1, polled.alpha...),
+			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
+			between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
+	}
+	ratio := make([]float64, seeds)
+	for i := range ratio {
+		ratio[i] = once.queue[i] / polled.queue[i]
 	}
 	return append(rows,
-		between(place+"queue at once ÷ polled", "", 1.35, 1.2, 1.5, queue[1]/queue[0]),
-		between(place+"Jain's index, the least", "", 1, 0.99, 1, min(polled.jain, once.jain))), nil
+		between(place+"queue at once ÷ polled", "", 1.35, 1.2, 1.5, ratio...),
+		between(place+"Jain's index, the least", "", 1, 0.99, 1,
+			min(slices.Min(polled.jain), slices.Min(once.jain)))), nil
+}
+
+// steepOf returns the rows for so many flows at 100 Gbit/s with a ramp from 100 to 400 KB, 20 %. In the loop of a
+// receiver that answers at once the fixed point is stable, and packets swing about it. One that polls is 25 µs later on
+// average: there the fluid model swings as well, and is run through time.
+func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) {
+	m := fluid.Paper(flows)
+	m.Packet, m.Rate, m.KMin, m.KMax, m.PMax = 1002, 100e9, 100e3, 400e3, 0.2
+	red := lab.RED{Min: 100_000, Max: 400_000, Probability: 0.2}
+	polled, once := paper(lab.CNPPolled), paper(lab.CNP)
+	polled.RED, once.RED = red, red
+	late, err := t.overSeeds(seeds, polled, flows, 100e9, end)
+	if err != nil {
+		return nil, err
+	}
+	soon, err := t.overSeeds(seeds, once, flows, 100e9, end)
+	if err != nil {
+		return nil, err
+	}
+	use, queue, _, err := t.plain(flows, 100e9, red, time.Microsecond, 100*time.Millisecond, 200*time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
+	queue += use * m.Packet / 2
+	const loop, wait = 1e-6, 25e-6
+	_, swinging := modelled(m, loop+wait, 0.2, 0.4)
+	at := m.Fixed()
+	place := fmt.Sprintf("%d flows at 100 Gbit/s, ", flows)
+	return []Row{
+		within(place+"at once, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
+		within(place+"at once, queue, by packets", "octets", queue, 0.03, soon.queue...),
+		within(fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(loop+wait)),
+			"octets", swinging, 0.2, late.queue...),
+	}, nil
 }
 
 // A7: another flow joins those that share a port, and has as much as they when any two
@@ -148,24 +216,24 @@ func fixedPointOf(flows int, seeds uint64, end sim.Time) (rows []Row, err error)
 // is compared is each flow's mean over seeds. As the protocol has it that is held against the fluid
 // model; cut as the authors' proof of convergence has it, against their discrete model, and
 // their bound, which is for flows of the same α.
-func convergence() (rows []Row, err error) {
+func convergence(t *trial) (rows []Row, err error) {
 	for _, flows := range []int{2, 10} {
 		what := fmt.Sprintf("%d flows and one more", flows)
-		took, err := shared(paper(lab.CNP), flows, 24)
+		took, err := t.shared(paper(lab.CNP), flows, 24)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		rows = append(rows, within(what+": the fluid model", "ms", modelShared(flows), 0.25, took))
 
 		m := fluid.Paper(flows + 1)
-		if took, err = shared(proven(1), flows, 8); err != nil {
-			return nil, err
+		if took, err = t.shared(proven(1), flows, 24); err != nil {
+			return rows, err
 		}
 		rows = append(rows, within(what+", as in the proof: the discrete model", "ms", m.Joining(1)*1000, 0.25, took))
 
 		alpha := m.RestingAlpha()
-		if took, err = shared(proven(alpha), flows, 8); err != nil {
-			return nil, err
+		if took, err = t.shared(proven(alpha), flows, 8); err != nil {
+			return rows, err
 		}
 		// Packets are faster than the discrete model, which knows no cuts while the queue drains
 		// that the newcomer made.
@@ -175,19 +243,6 @@ func convergence() (rows []Row, err error) {
 	return rows, nil
 }
 
-// proven is the network of the authors' proof of convergence: R_T is what a cut leaves, no fast recovery, no
-// byte counter, and every packet marked above KMax. Flows begin with an α.
-func proven(alpha float64) lab.Config {
-	cfg := paper(lab.CNP)
-	cfg.RED = lab.RED{Min: 200_000, Max: 200_000, Probability: 1}
-	cfg.Reaction = func(line uint64) reaction.Config {
-		c := reaction.Paper(line)
-		c.LowerTarget, c.Stages, c.ByteCounter, c.FirstAlpha = true, 0, 0, alpha
-		return c
-	}
-	return cfg
-}
-
 const (
 	join   = 100 * ms
 	window = 2 * ms
@@ -195,17 +250,20 @@ const (
 
 // shared returns after how many milliseconds the means of the flows over seeds differ by
 // less than a tenth of the fair share, in windows of 2 ms.
-func shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
+func (t *trial) shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
 	const windows = 60
 	networks := make([]*lab.Network, seeds)
 	for seed := range networks {
 		cfg.Seed = uint64(seed)
-		networks[seed], _ = star(cfg, flows+1, 40e9, µs)
+		networks[seed], _ = t.star(cfg, flows+1, 40e9, µs)
 		if err := incast(networks[seed], 10*µs, join); err != nil {
 			return 0, err
 		}
-		networks[seed].Until(join)
+		if err := t.until(networks[seed], join); err != nil {
+			return 0, err
+		}
 	}
+	took = math.Inf(1)
 	for i := range windows {
 		sum, newest := 0., 0.
 		for _, n := range networks {
@@ -214,7 +272,9 @@ func shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
 			}
 			last := n.Flows()[flows]
 			newest -= float64(last.Octets())
-			n.Until(join + sim.Time(i+1)*window)
+			if err := t.until(n, join+sim.Time(i+1)*window); err != nil {
+				return 0, err
+			}
 			for _, f := range n.Flows() {
 				sum += float64(f.Octets())
 			}
@@ -222,10 +282,16 @@ func shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
 		}
 		others := (sum - newest) / float64(flows)
 		if i > 0 && math.Abs(newest-others) < sum/float64(flows+1)/10 {
-			return (sim.Time(i)*window + window/2).Seconds() * 1000, nil // the middle of the window
+			took = (sim.Time(i)*window + window/2).Seconds() * 1000 // the middle of the window
+			break
 		}
 	}
-	return math.Inf(1), nil
+	for _, n := range networks {
+		if err := t.ends(n); err != nil {
+			return 0, err
+		}
+	}
+	return took, nil
 }
 
 // modelShared returns the same of the fluid model.
@@ -247,7 +313,7 @@ func modelShared(flows int) (took float64) {
 // A8: ten flows are stable in a short loop and swing in a long one. So do sixty-four
 // where everything is marked above KMax: in the fluid model, in another model by
 // packets, and here. Where the ramp goes on, the fluid model rests, and packets swing.
-func stability() (rows []Row, err error) {
+func stability(t *trial) (rows []Row, err error) {
 	red := paper(lab.CNP).RED
 	longer := lab.RED{Min: red.Min, Max: red.Min + 100*(red.Max-red.Min), Probability: 1}
 	for _, c := range []struct {
@@ -261,14 +327,14 @@ func stability() (rows []Row, err error) {
 	} {
 		cfg := paper(lab.CNP)
 		cfg.RED = c.red
-		s, err := settle(cfg, c.flows, 40e9, c.loop/4, 100*ms, 200*ms)
+		s, err := t.settle(cfg, c.flows, 40e9, c.loop/4, 100*ms, 200*ms)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		loop := time.Duration(c.loop / sim.Nanosecond)
-		use, mean, deviation, err := plain(c.flows, c.red, loop, 100*time.Millisecond, 200*time.Millisecond)
+		use, mean, deviation, err := t.plain(c.flows, 40e9, c.red, loop, 100*time.Millisecond, 200*time.Millisecond)
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		place := fmt.Sprintf("%d flows, loop of %v, ", c.flows, c.loop)
 		if c.red != red {
@@ -295,7 +361,7 @@ func stability() (rows []Row, err error) {
 
 // F: the phase margins of the fluid model against those that its authors publish; where
 // their simplifications change the sign, so does the row say.
-func margins() (rows []Row, err error) {
+func margins(*trial) (rows []Row, err error) {
 	for _, c := range fluid.Figures {
 		m := c.Params()
 		got, exact := m.Published(c.Delay), m.Margin(c.Delay)
@@ -317,23 +383,30 @@ func margins() (rows []Row, err error) {
 	return rows, nil
 }
 
-// modelUse returns the use of the link in the fluid model, in percent.
+// modelUse returns the use of the link of 40 Gbit/s in the fluid model, in percent.
 func modelUse(flows int, loop sim.Time) float64 {
 	m := fluid.Paper(flows)
 	m.Packet = 1002
-	use, n := 0., 0.
-	m.Run([]fluid.Class{{Flows: float64(flows)}}, false, loop.Seconds(), 1e-6, 0.2, func(x fluid.Moment) {
-		if x.Time >= 0.1 {
+	use, _ := modelled(m, loop.Seconds(), 0.1, 0.2)
+	return use
+}
+
+// modelled runs the fluid model, and returns the mean use of the link, in percent, and the mean queue.
+func modelled(m fluid.Params, loop, from, to float64) (use, queue float64) {
+	n := 0.
+	m.Run([]fluid.Class{{Flows: m.Flows}}, false, loop, 1e-6, to, func(x fluid.Moment) {
+		if x.Time >= from {
 			use += x.Use
+			queue += x.Queue
 			n++
 		}
 	})
-	return use / n * 100
+	return use / n * 100, queue / n
 }
 
 // A9: when the first cut comes, with congestion at each hop of a path, and how much
 // lower the queue stays.
-func saved() (rows []Row, err error) {
+func saved(t *trial) (rows []Row, err error) {
 	const fast = 100 * sim.Gbps
 	const hops = 6
 	for hop := 1; hop <= hops; hop++ {
@@ -341,13 +414,22 @@ func saved() (rows []Row, err error) {
 			if v == lab.FCN && hop == hops {
 				continue // the egress PE's own port to the receiver: outside the WAN, a mark
 			}
-			expected, measured, err := firstCut(hop, hops, v)
+			expected, measured, err := t.firstCut(hop, hops, v, false)
 			if err != nil {
-				return nil, err
+				return rows, err
 			}
 			what := fmt.Sprintf("congested at hop %d of %d, %v: first cut after", hop, hops, v)
 			rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
 		}
+		if hop == 1 || hop == hops {
+			continue // the PEs themselves ask the sender
+		}
+		expected, measured, err := t.firstCut(hop, hops, lab.PPFC, true)
+		if err != nil {
+			return rows, err
+		}
+		what := fmt.Sprintf("congested at hop %d of %d, ppfc to the ingress PE: first stop after", hop, hops)
+		rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
 	}
 	for _, c := range []struct {
 		flows int
@@ -359,12 +441,17 @@ func saved() (rows []Row, err error) {
 			for seed := range uint64(seeds) {
 				cfg := paper(v)
 				cfg.Seed, cfg.Payload, cfg.RED = seed, 1024, lab.RED{Min: 100_000, Max: 400_000, Probability: 0.2}
-				n, out := uneven(cfg, c.flows, fast, µs, c.leg)
+				n, out := t.uneven(cfg, c.flows, fast, µs, c.leg)
 				if err := incast(n, 200*sim.Nanosecond, 0); err != nil {
-					return nil, err
+					return rows, err
 				}
-				n.Until(ms)
+				if err := t.until(n, ms); err != nil {
+					return rows, err
+				}
 				most[i] += float64(out.Most()) / seeds
+				if err := t.ends(n); err != nil {
+					return rows, err
+				}
 			}
 		}
 		// The CNP's way is longer by the leg there and back, by the packet that is
@@ -382,7 +469,7 @@ func saved() (rows []Row, err error) {
 // firstCut returns when a flow through a row of switches is cut first, counted from
 // the decision: the sum of the times on the way, and what was measured. The link
 // behind one of the switches is slow.
-func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) {
+func (t *trial) firstCut(hop, hops int, v lab.Variant, ingress bool) (way, measured sim.Time, err error) {
 	rates, delays := make([]sim.Rate, hops+1), make([]sim.Time, hops+1)
 	for i := range rates {
 		rates[i], delays[i] = 100*sim.Gbps, sim.Time(i+1)*µs
@@ -394,15 +481,17 @@ func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) 
 	cfg.Pipeline, cfg.ReceiverDelay = 600*sim.Nanosecond, 1500*sim.Nanosecond
 	cfg.SwitchDelay, cfg.ProxyDelay, cfg.SenderDelay = µs, 700*sim.Nanosecond, 2*µs
 	cfg.EdgeDelay = 900 * sim.Nanosecond
-	cfg.Pausing = lab.Pausing{Up: []uint64{50_000}, For: time.Millisecond} // stop
-	n, _ := chain(cfg, rates, delays)
+	cfg.Pausing = lab.Pausing{Up: []uint64{50_000}, For: time.Millisecond, Ingress: ingress} // stop
+	n, _ := t.chain(cfg, rates, delays)
 	f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 	if err != nil {
 		return 0, 0, err
 	}
 	f.Endless()
 	for f.FirstCut() == sim.Never && n.Sim.Now() < 10*ms {
-		n.Until(n.Sim.Now() + µs)
+		if err := t.until(n, n.Sim.Now()+µs); err != nil {
+			return 0, 0, err
+		}
 	}
 	measured = f.FirstCut() - n.Counts().Onset
 
@@ -446,17 +535,22 @@ func firstCut(hop, hops int, v lab.Variant) (way, measured sim.Time, err error) 
 		}
 		way += link(0, cnp)
 	case lab.PPFC:
-		way = cfg.SwitchDelay + cfg.SenderDelay
-		for i := hop - 1; i >= 0; i-- {
+		way = cfg.SwitchDelay
+		for i := hop - 1; i > 0; i-- {
 			way += link(i, ppfc)
 		}
+		if ingress {
+			way += cfg.EdgeDelay
+		} else {
+			way += link(0, ppfc) + cfg.SenderDelay
+		}
 	}
-	return way, measured, nil
+	return way, measured, t.ends(n)
 }
 
 // A10: every variant adds up, a run can be repeated, and another seed is another
-// run, but not by much.
-func sums() (rows []Row, err error) {
+// run, but not by much. That of FCN runs where there are routers to send them.
+func sums(t *trial) (rows []Row, err error) {
 	for v := range lab.Variant(lab.Variants) {
 		var prints []uint64
 		var most []float64
@@ -468,13 +562,22 @@ func sums() (rows []Row, err error) {
 				From: congested.PauseFrom{Hold: 1, Stop: 2}, For: 100 * time.Microsecond,
 				Interval: 5 * time.Microsecond}
 			cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, 5*time.Microsecond) }
-			n, out := star(cfg, 8, 40e9, µs)
-			if err := incast(n, 10*µs, 0); err != nil {
-				return nil, err
+			build := t.star
+			if v == lab.FCN {
+				build = t.wan
 			}
-			n.Until(3 * ms)
-			if err := n.Check(); err != nil {
-				return nil, fmt.Errorf("%v: %w", v, err)
+			n, out := build(cfg, 8, 40e9, µs)
+			if err := incast(n, 10*µs, 0); err != nil {
+				return rows, err
+			}
+			if err := t.until(n, 3*ms); err != nil {
+				return rows, err
+			}
+			if err := t.ends(n); err != nil {
+				return rows, fmt.Errorf("%v: %w", v, err)
+			}
+			if c := n.Counts(); v == lab.FCN && (c.FCNs == 0 || c.CNPs == 0 || c.Marked > 0) {
+				return rows, fmt.Errorf("%v: %d FCNs, %d CNPs, %d marks", v, c.FCNs, c.CNPs, c.Marked)
 			}
 			prints = append(prints, n.Print())
 			most = append(most, float64(out.Most()))
@@ -499,40 +602,58 @@ func sums() (rows []Row, err error) {
 // B1: two flows to one host, of round trips of 2 µs and 1.77 ms (80 km), as
 // Microsoft measured them with first-generation network cards ("Empowering Azure
 // Storage with RDMA", NSDI 2023, appendix B): about 17 Gbit/s each, the queue up
-// to 1.36 MB.
-func azure() (rows []Row, err error) {
-	cfg := paper(lab.CNP)
-	cfg.RED = lab.RED{Min: 1_000_000, Max: 2_000_000, Probability: 0.05}
-	n := lab.New(cfg)
-	s := n.Switch()
-	near, far, to := n.Host(), n.Host(), n.Host()
-	const rate = 40 * sim.Gbps
-	n.Link(near, s, rate, µs/2)
-	n.Link(far, s, rate, 884_500*sim.Nanosecond)
-	_, out := n.Link(to, s, rate, µs/2)
-	for _, from := range []*lab.Host{near, far} {
-		f, err := n.Flow(from, to, 0)
-		if err != nil {
-			return nil, err
-		}
-		f.Endless()
-	}
+// to 1.36 MB. Each host has up to 160 writes of 64 KB under way.
+func azure(t *trial) (rows []Row, err error) {
+	const seeds = 16
+	const rate, writes, write = 40 * sim.Gbps, 160, 64 << 10
 	const from, end = 200 * ms, 1200 * ms
-	n.Until(from)
-	meter := out.Meter()
-	var gbps [2]float64
-	for i, f := range n.Flows() {
-		gbps[i] = -float64(f.Octets())
-	}
-	n.Until(end)
-	out.Stop()
-	for i, f := range n.Flows() {
-		gbps[i] = (gbps[i] + float64(f.Octets())) * 8 / 1e9 / (end - from).Seconds()
+	var near, far, ratio, queue []float64
+	for seed := range uint64(seeds) {
+		cfg := paper(lab.CNP)
+		cfg.Seed, cfg.Payload = seed+1, 1024 // the path MTU of a queue pair is a power of two
+		cfg.RED = lab.RED{Min: 1_000_000, Max: 2_000_000, Probability: 0.05}
+		n := t.network(cfg)
+		n.Done = func(f *lab.Flow, octets int64, _ sim.Time) { f.Post(octets) }
+		s := n.Switch()
+		hosts := []*lab.Host{n.Host(), n.Host()}
+		to := n.Host()
+		n.Link(hosts[0], s, rate, µs/2)
+		n.Link(hosts[1], s, rate, 884_500*sim.Nanosecond)
+		_, out := n.Link(to, s, rate, µs/2)
+		for _, h := range hosts {
+			f, err := n.Flow(h, to, 0)
+			if err != nil {
+				return rows, err
+			}
+			for range writes {
+				f.Post(write)
+			}
+		}
+		if err := t.until(n, from); err != nil {
+			return rows, err
+		}
+		meter := out.Meter()
+		var gbps [2]float64
+		for i, f := range n.Flows() {
+			gbps[i] = -float64(f.Octets())
+		}
+		if err := t.until(n, end); err != nil {
+			return rows, err
+		}
+		out.Stop()
+		for i, f := range n.Flows() {
+			gbps[i] = (gbps[i] + float64(f.Octets())) * 8 / 1e9 / (end - from).Seconds()
+		}
+		near, far, ratio = append(near, gbps[0]), append(far, gbps[1]), append(ratio, gbps[0]/gbps[1])
+		queue = append(queue, float64(meter.Queue.Quantile(0.99)))
+		if err := t.ends(n); err != nil {
+			return rows, err
+		}
 	}
 	return []Row{
-		between("the near flow", "Gbit/s", 17, 15, 20, gbps[0]),
-		between("the far flow", "Gbit/s", 17, 15, 20, gbps[1]),
-		between("near ÷ far", "", 1, 0.9, 1.1, gbps[0]/gbps[1]),
-		between("queue, 99th percentile", "octets", 1.36e6, 1.1e6, 1.7e6, float64(meter.Queue.Quantile(0.99))),
-	}, n.Check()
+		between("the near flow", "Gbit/s", 17, 15, 20, near...),
+		between("the far flow", "Gbit/s", 17, 15, 20, far...),
+		between("near ÷ far", "", 1, 0.9, 1.1, ratio...),
+		between("queue, 99th percentile", "octets", 1.36e6, 1.1e6, 1.7e6, queue...),
+	}, nil
 }

@@ -38,18 +38,32 @@ func paper(v lab.Variant) lab.Config {
 
 // star joins senders and, last, one receiver to a switch, and returns the port to
 // the receiver.
-func star(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
-	return uneven(cfg, senders, rate, delay, delay)
+func (t *trial) star(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
+	return t.uneven(cfg, senders, rate, delay, delay)
 }
 
 // uneven is star with another delay to the receiver.
-func uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg sim.Time) (*lab.Network, *lab.Port) {
-	n := lab.New(cfg)
+func (t *trial) uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg sim.Time) (*lab.Network, *lab.Port) {
+	n := t.network(cfg)
 	s := n.Switch()
 	for range senders {
 		n.Link(n.Host(), s, rate, delay)
 	}
 	_, out := n.Link(n.Host(), s, rate, leg)
+	return n, out
+}
+
+// wan is star with a WAN between: the senders at a PE, a router whose link to the PE of the receiver is the
+// port that is returned.
+func (t *trial) wan(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
+	n := t.network(cfg)
+	near, router, far := n.PE(), n.Router(), n.PE()
+	for range senders {
+		n.Link(n.Host(), near, rate, delay)
+	}
+	n.Link(near, router, sim.Rate(senders)*rate, delay)
+	out, _ := n.Link(router, far, rate, delay)
+	n.Link(n.Host(), far, 2*rate, delay)
 	return n, out
 }
 
@@ -74,17 +88,17 @@ func incast(n *lab.Network, within, last sim.Time) error {
 }
 
 // chain joins two hosts by switches, with links of these rates and delays; the
-// first is that of the first host. With the variant FCN they are a WAN: a PE,
+// first is that of the first host. With the variant FCN, and where PPFCs go to the ingress PE, they are a WAN: a PE,
 // routers, a PE.
-func chain(cfg lab.Config, rates []sim.Rate, delays []sim.Time) (n *lab.Network, links []*lab.Port) {
-	n = lab.New(cfg)
+func (t *trial) chain(cfg lab.Config, rates []sim.Rate, delays []sim.Time) (n *lab.Network, links []*lab.Port) {
+	n = t.network(cfg)
 	from, to := n.Host(), n.Host()
 	var at lab.Node = from
 	for i, rate := range rates {
 		var next lab.Node = to
 		switch {
 		case i == len(rates)-1:
-		case cfg.Variant != lab.FCN:
+		case cfg.Variant != lab.FCN && !cfg.Pausing.Ingress:
 			next = n.Switch()
 		case i == 0 || i == len(rates)-2:
 			next = n.PE()

@@ -13,9 +13,11 @@ import (
 // messages, no roles. A slot is the time of a packet at the port; in each, flows get
 // credit by their rates, one packet leaves, and what was marked is told after the loop's
 // delay. It has nothing but the reaction point in common with the laboratory.
-func plain(flows int, red lab.RED, delay, from, to time.Duration) (use, mean, deviation float64, err error) {
-	const line, packet, interval = 40e9, 1002, 50 * time.Microsecond
-	const slot = packet * 8 * time.Second / line
+func (t *trial) plain(flows int, line uint64, red lab.RED, delay, from, to time.Duration) (
+	use, mean, deviation float64, err error,
+) {
+	const packet, interval = 1002, 50 * time.Microsecond
+	slot := packet * 8 * time.Second / time.Duration(line)
 	d, err := reaction.New(reaction.Paper(line))
 	if err != nil {
 		return 0, 0, 0, err
@@ -34,6 +36,9 @@ func plain(flows int, red lab.RED, delay, from, to time.Duration) (use, mean, de
 	var busy, squares, slots float64
 	epoch := sim.Time(0).Clock()
 	for now := time.Duration(0); now < to; now += slot {
+		if err := t.ctx.Err(); err != nil {
+			return 0, 0, 0, err
+		}
 		at := epoch.Add(now)
 		for len(news) > 0 && news[0].at <= now {
 			all[news[0].flow].Notify(at)
@@ -41,7 +46,7 @@ func plain(flows int, red lab.RED, delay, from, to time.Duration) (use, mean, de
 		}
 		for i := range all {
 			all[i].Look(at)
-			if credit[i] += float64(all[i].Rate()) / line; credit[i] >= 1 {
+			if credit[i] += float64(all[i].Rate()) / float64(line); credit[i] >= 1 {
 				credit[i]--
 				all[i].Sent(packet, at)
 				wire = append(wire, event{now + delay/4, i})

@@ -147,9 +147,6 @@ func (f *Flow) cut(at int64) {
 		f.target = f.rate
 	}
 	f.rate = max(f.rate-times(f.rate, f.alpha)/2, f.d.cfg.Min)
-	if f.d.cfg.LowerTarget {
-		f.target = f.rate
-	}
 	if !f.d.cfg.AlphaByTimer {
 		f.rise()
 		f.alphaAt = at

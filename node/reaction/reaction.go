@@ -61,10 +61,6 @@ type Config struct {
 	// between them, does not set the target rate anew.
 	KeepTarget bool
 
-	// LowerTarget: a cut sets the target rate to what it cuts to, so that rates rise by
-	// Additive alone. The authors' proof of convergence is about such flows, with 0 Stages.
-	LowerTarget bool
-
 	// Timer and ByteCounter end a stage each: after that long, and after that
 	// many octets sent. 0 octets: the timer alone does. The first Stages of
 	// each are fast recovery.

@@ -68,25 +68,6 @@ func TestStages(t *testing.T) {
 	require.EqualValues(t, 20.08e9, f.Target())
 }
 
-// As the proof of convergence has it: at each stage the target rises from what the cut left, and the rate comes
-// halfway to it.
-func TestLowerTarget(t *testing.T) {
-	cfg := Paper(40e9)
-	cfg.LowerTarget, cfg.Stages = true, 0
-	f := flow(t, cfg)
-	f.Notify(start)
-	for i, want := range []struct{ rate, target uint64 }{
-		{20_000e6, 20_000e6}, {20_020e6, 20_040e6}, {20_050e6, 20_080e6}, {20_085e6, 20_120e6},
-	} {
-		f.Look(start.Add(time.Duration(i) * 55 * µs))
-		require.Equal(t, want.rate, f.Rate())
-		require.Equal(t, want.target, f.Target())
-	}
-	f.Notify(start.Add(170 * µs)) // α = (255/256)³
-	require.Equal(t, f.Rate(), f.Target())
-	require.InDelta(t, 20_085e6*(1-math.Pow(255./256, 3)/2), f.Rate(), 3)
-}
-
 // The byte counter has stages of its own; either may be the one that is ahead.
 func TestByteCounter(t *testing.T) {
 	f := flow(t, Paper(40e9))
