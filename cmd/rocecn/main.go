@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -76,16 +77,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	switch name := args[0]; name {
 	case "-h", "-help", "--help", "help":
+		if i := slices.Index(names(), args[len(args)-1]); i >= 0 { // help COMMAND
+			return commands[i].run(ctx, []string{"-h"}, stdin, stdout, stderr)
+		}
 		usage(stdout)
 		return 0
 	case "completion": // source <(rocecn completion), in bash
 		fmt.Fprintf(stdout, "complete -o default -W '%s' rocecn\n", strings.Join(names(), " "))
 		return 0
 	default:
-		for _, c := range commands {
-			if c.name == name {
-				return c.run(ctx, args[1:], stdin, stdout, stderr)
-			}
+		if i := slices.Index(names(), name); i >= 0 {
+			return commands[i].run(ctx, args[1:], stdin, stdout, stderr)
 		}
 		if !isFile(name) {
 			const text = "rocecn: %s is neither a command nor a file; rocecn -h lists the commands\n"

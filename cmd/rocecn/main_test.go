@@ -87,6 +87,9 @@ func TestUsage(t *testing.T) {
 			_, stderr, status := run(c.name, "-h")
 			require.Zero(t, status, c.name)
 			require.Contains(t, stderr, "usage: rocecn "+c.name)
+			_, help, status := run("help", c.name)
+			require.Zero(t, status, c.name)
+			require.Equal(t, stderr, help)
 		}
 	}
 	stdout, _, status := run("completion")
@@ -110,6 +113,9 @@ func TestFiles(t *testing.T) {
 	var want, got bytes.Buffer
 	require.Zero(t, run(t.Context(), []string{"inspect", "-json", file}, nil, &want, io.Discard))
 	require.Zero(t, run(t.Context(), []string{"-json", file}, nil, &got, io.Discard))
+	require.Equal(t, want.String(), got.String())
+	got.Reset()
+	require.Zero(t, run(t.Context(), []string{file, "-json"}, nil, &got, io.Discard))
 	require.Equal(t, want.String(), got.String())
 	require.Zero(t, run(t.Context(), []string{file}, nil, &got, io.Discard))
 }

@@ -32,6 +32,21 @@ func Flags(command, usage string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
+// Parse parses the arguments of a command, flags before, between and behind the
+// others, which it returns. Behind -- there are no flags.
+func Parse(flags *flag.FlagSet, args []string) (others []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := flags.Args()
+		if n := len(args) - len(rest); len(rest) == 0 || n > 0 && args[n-1] == "--" {
+			return append(others, rest...), nil
+		}
+		others, args = append(others, rest[0]), rest[1:]
+	}
+}
+
 // Unparsed returns the exit status for an error of parsing flags: 0 where they
 // ask for help.
 func Unparsed(err error) int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -20,14 +21,35 @@ func TestFlags(t *testing.T) {
 		{"-h", "usage: rocecn test\n  -all\n    \tall of them\n", 0},
 		{"-some", "flag provided but not defined: -some\nusage: rocecn test\n  -all\n    \tall of them\n", 2},
 	} {
-		var stderr bytes.Buffer
-		flags := Flags("test", "usage: rocecn test\n", &stderr)
-		flags.Bool("all", false, "all of them")
-		err := flags.Parse([]string{c.arg})
-		require.Error(t, err)
-		require.Equal(t, c.status, Unparsed(err), c.arg)
-		require.Equal(t, c.stderr, stderr.String())
+		t.Run(c.arg, func(t *testing.T) {
+			var stderr bytes.Buffer
+			flags := Flags("test", "usage: rocecn test\n", &stderr)
+			flags.Bool("all", false, "all of them")
+			err := flags.Parse([]string{c.arg})
+			require.Error(t, err)
+			require.Equal(t, c.status, Unparsed(err), c.arg)
+			require.Equal(t, c.stderr, stderr.String())
+		})
 	}
+}
+
+// Flags stand anywhere, up to --.
+func TestParse(t *testing.T) {
+	for args, want := range map[string][]string{
+		"": nil, "a b": {"a", "b"}, "-all a": {"a"}, "a -all": {"a"}, "a -all b": {"a", "b"}, "- -all": {"-"},
+		"-all -- -b": {"-b"}, "a -all -- -b --": {"a", "-b", "--"}, "-- a": {"a"},
+	} {
+		t.Run(args, func(t *testing.T) {
+			flags := Flags("test", "", io.Discard)
+			all := flags.Bool("all", false, "all of them")
+			others, err := Parse(flags, strings.Fields(args))
+			require.NoError(t, err)
+			require.Equal(t, want, others)
+			require.Equal(t, strings.Contains(args, "-all"), *all)
+		})
+	}
+	_, err := Parse(Flags("test", "", io.Discard), []string{"a", "-some"})
+	require.Error(t, err)
 }
 
 // A name that stands before the error does not stand in it once more.

@@ -25,10 +25,11 @@ type Inputs struct {
 // ok, the command is to end with this status.
 func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool) {
 	flags.StringVar(&i.iface, "i", "", "read this `interface` live, until an interrupt")
-	if err := flags.Parse(args); err != nil {
+	var err error
+	if i.Names, err = Parse(flags, args); err != nil {
 		return Unparsed(err), false
 	}
-	i.Names, i.Live = flags.Args(), i.iface != ""
+	i.Live = i.iface != ""
 	if i.Live == (len(i.Names) > 0) {
 		flags.Usage()
 		return Misused, false

@@ -81,6 +81,8 @@ func TestPrintable(t *testing.T) {
 		"\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`,
 		"\"\r": `"\r`, "\x9b": `\x9b`, "\u009b": `\u009b`, "\u202e": `\u202e`, "\x7f": `\x7f`,
 	} {
-		require.Equal(t, want, Printable(name))
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, want, Printable(name))
+		})
 	}
 }

@@ -6,6 +6,7 @@ package filter
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"regexp"
@@ -80,6 +81,10 @@ func (o *optionTypes) Set(s string) error {
 	return nil
 }
 
+// onlyFor says which kind a flag is for, if it is for one alone.
+var onlyFor = map[string]string{"qp": "qp", "option-types": "border", "cnp": "border", "ppfc": "border",
+	"table": "border", "chain": "border"}
+
 // Run is the command: it returns the exit status.
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	var o options
@@ -99,17 +104,22 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
 	flags.StringVar(&o.table, "table", "rocecn", "`name` of the nftables table")
 	flags.StringVar(&o.chain, "chain", "FORWARD", "`name` of the iptables chain")
-	for rest := args; ; rest = flags.Args()[1:] { // flags before and behind KIND
-		if err := flags.Parse(rest); err != nil {
-			return cli.Unparsed(err)
+	kinds, err := cli.Parse(flags, args)
+	switch {
+	case err != nil:
+		return cli.Unparsed(err)
+	case len(kinds) > 1:
+		return cli.Misuse(stderr, "filter", errors.New("arguments left over: "+kinds[1]))
+	case len(kinds) == 1:
+		o.kind = kinds[0]
+	}
+	flags.Visit(func(f *flag.Flag) {
+		if only := onlyFor[f.Name]; only != "" && only != o.kind {
+			err = fmt.Errorf("-%s: for %s only", f.Name, only)
 		}
-		if flags.NArg() == 0 {
-			break
-		}
-		if o.kind != "" {
-			return cli.Misuse(stderr, "filter", errors.New("arguments left over: "+flags.Arg(0)))
-		}
-		o.kind = flags.Arg(0)
+	})
+	if err != nil {
+		return cli.Misuse(stderr, "filter", err)
 	}
 	text, err := o.text()
 	if err != nil {
@@ -179,8 +189,8 @@ func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, e
 		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, border", o.kind)
 	}
 	switch {
-	case o.qp >= 1<<24:
-		return "", errors.New("-qp: over 24 bits")
+	case o.qp >= 1<<24 || o.qp == 0 && c.Kind == filter.QueuePair:
+		return "", errors.New("-qp: 1 to 0xffffff is needed")
 	case o.nft || o.ip6tables:
 		return "", fmt.Errorf("%s: rules are for the border; -tcpdump and -bpf for a capture", o.kind)
 	case o.bpf:

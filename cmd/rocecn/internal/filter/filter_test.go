@@ -55,10 +55,12 @@ func TestPrints(t *testing.T) {
 		{"border -fcn-port 1 -proxy-port 65535", (&filter.Border{FCNPort: 1, ProxyPort: 65535}).NFT("rocecn")},
 		{"qp -qp 16777215 -link sll", last + "\n"},
 	} {
-		status, stdout, stderr := run(strings.Fields(c.args)...)
-		require.Zero(t, status, c.args)
-		require.Equal(t, c.want, stdout, c.args)
-		require.Empty(t, stderr, c.args)
+		t.Run(c.args, func(t *testing.T) {
+			status, stdout, stderr := run(strings.Fields(c.args)...)
+			require.Zero(t, status, c.args)
+			require.Equal(t, c.want, stdout, c.args)
+			require.Empty(t, stderr, c.args)
+		})
 	}
 }
 
@@ -74,7 +76,11 @@ func TestUsage(t *testing.T) {
 		{"border -tcpdump", `no expression of tcpdump looks through options`},
 		{"ce -bpf -tcpdump", `one of -tcpdump, -bpf, -nft and -ip6tables`},
 		{"ce -link null", `-link: "null" is not one of `},
-		{"qp -qp 16777216", `-qp: over 24 bits`},
+		{"qp -qp 16777216", `-qp: 1 to 0xffffff is needed`},
+		{"qp", `-qp: 1 to 0xffffff is needed`},
+		{"ce -qp 5", `-qp: for qp only`},
+		{"-cnp rocev2", `-cnp: for border only`},
+		{"notifications -option-types 0x9e", `-option-types: for border only`},
 		{"ours -fcn-port 65536", `1 to 65535 allowed`},
 		{"border -fcn-port 4791", `4791 is the port of RoCEv2`},
 		{"border -nft -proxy-port 4791 -fcn-port 4000", `4791 is the port of RoCEv2`},
@@ -95,10 +101,12 @@ func TestUsage(t *testing.T) {
 		{"border -option-types 0x9e,", `invalid value "0x9e,"`},
 		{"-x", `flag provided but not defined: -x`},
 	} {
-		status, stdout, stderr := run(strings.Fields(c.args)...)
-		require.Equal(t, 2, status, c.args)
-		require.Empty(t, stdout, c.args)
-		require.Contains(t, stderr, c.message, c.args)
+		t.Run(c.args, func(t *testing.T) {
+			status, stdout, stderr := run(strings.Fields(c.args)...)
+			require.Equal(t, 2, status, c.args)
+			require.Empty(t, stdout, c.args)
+			require.Contains(t, stderr, c.message, c.args)
+		})
 	}
 	status, _, stderr := run("-h")
 	require.Zero(t, status)

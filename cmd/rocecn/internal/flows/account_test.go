@@ -62,9 +62,11 @@ func TestIntervalJumps(t *testing.T) {
 			"01:46:40 06:46:40 01:46:40 01:46:41 01:46:42"},
 		{"far forth", []time.Duration{0, 101 * 365 * 24 * h, s / 2}, []float64{1, 2}, "01:46:40 01:46:40"},
 	} {
-		packets, froms := intervalsOf(t, c.steps...)
-		require.Equal(t, c.packets, packets, c.name)
-		require.Equal(t, strings.Fields(c.froms), froms, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			packets, froms := intervalsOf(t, c.steps...)
+			require.Equal(t, c.packets, packets, c.name)
+			require.Equal(t, strings.Fields(c.froms), froms, c.name)
+		})
 	}
 }
 

@@ -100,6 +100,7 @@ func TestWrongOptions(t *testing.T) {
 		"-compare a": "two captures", "-compare a b c": "two captures",
 		"-compare -csv a b": goes, "-compare -prometheus a b": goes, "-compare -interval 1s a b": goes,
 		"-compare -check acks=0 a b": goes, "-compare -html page a b": goes,
+		"-compare -sort src a b": goes, "-compare a b -dscp 0": goes, "a -check ,": "no rule",
 		"-compare - -": "only one", "-compare -i eth0": "two captures",
 		"-window 0 a": "-window: at least 1", "-compare -window -1 a b": "-window: at least 1",
 		"-json -prometheus a": "one of them", "-csv -prometheus a": "one of them",
@@ -116,10 +117,12 @@ func TestWrongOptions(t *testing.T) {
 		"-check acks=1,retries=2 a": `rule "retries=2"`,
 		"-address 10.0.0.0/33 a":    "neither", "-qp 1, a": "is not a queue pair",
 	} {
-		status, out, stderr := run(t, nil, strings.Fields(args)...)
-		require.Equal(t, 2, status, args)
-		require.Empty(t, out, args)
-		require.Contains(t, stderr, message, args)
+		t.Run(args, func(t *testing.T) {
+			status, out, stderr := run(t, nil, strings.Fields(args)...)
+			require.Equal(t, 2, status, args)
+			require.Empty(t, out, args)
+			require.Contains(t, stderr, message, args)
+		})
 	}
 }
 
@@ -169,14 +172,16 @@ func TestCheckOf(t *testing.T) {
 		{"total.acks<157.5%", "the total has acks 63"},               //
 		{"total.gaps=0,total.packets<1", "the total has packets 40"}, // nothing here has PSNs
 	} {
-		rules, err := rules(c.rules)
-		require.NoError(t, err)
-		var got []string
-		for _, v := range check(rules, all, unpaired) {
-			_, where, _ := strings.Cut(v.String(), " is broken: ")
-			got = append(got, where)
-		}
-		require.Equal(t, c.broken, strings.Join(got, "; "), c.rules)
+		t.Run(c.rules, func(t *testing.T) {
+			rules, err := rules(c.rules)
+			require.NoError(t, err)
+			var got []string
+			for _, v := range check(rules, all, unpaired) {
+				_, where, _ := strings.Cut(v.String(), " is broken: ")
+				got = append(got, where)
+			}
+			require.Equal(t, c.broken, strings.Join(got, "; "), c.rules)
+		})
 	}
 }
 
@@ -210,45 +215,48 @@ func TestChoiceOf(t *testing.T) {
 		"-address 192.0.2.1 -qp 19":         "",
 		"-address 10.0.0.0/8,198.51.0.0/16": shown,
 	} {
-		c := &optionsOf(t, args).choice
-		s := flows.Snapshot{Flows: []flows.Flow{f, troubled, unknown}, Unpaired: []flows.Unpaired{acks, naks, nameless},
-			Links: make([]flows.Link, 1)}
-		var got []string
-		add := func(name string, is bool) {
-			if is {
-				got = append(got, name)
+		t.Run(args, func(t *testing.T) {
+			c := &optionsOf(t, args).choice
+			s := flows.Snapshot{Flows: []flows.Flow{f, troubled, unknown},
+				Unpaired: []flows.Unpaired{acks, naks, nameless}, Links: make([]flows.Link, 1)}
+			var got []string
+			add := func(name string, is bool) {
+				if is {
+					got = append(got, name)
+				}
 			}
-		}
-		add("flow", c.flow(&f))
-		add("troubled", c.flow(&troubled))
-		add("unknown", c.flow(&unknown))
-		add("acks", c.unpaired(&acks))
-		add("naks", c.unpaired(&naks))
-		add("nameless", c.unpaired(&nameless))
-		for _, x := range []struct {
-			name string
-			set  func(f *flows.Compared)
-		}{
-			{"same", func(*flows.Compared) {}}, {"lost", func(f *flows.Compared) { f.Lost = 1 }},
-			{"added", func(f *flows.Compared) { f.Added = 1 }},
-			{"copyA", func(f *flows.Compared) { f.Duplicated[0] = 1 }},
-			{"copyB", func(f *flows.Compared) { f.Duplicated[1] = 1 }},
-			{"dscp", func(f *flows.Compared) { f.DSCP = change }}, {"ecn", func(f *flows.Compared) { f.ECN = change }},
-		} {
-			compared := same
-			x.set(&compared)
-			add(x.name, c.compared(&compared))
-		}
-		add("link", c.link(&s.Links[0]))
-		require.Equal(t, want, strings.Join(got, " "), args)
-		c.apply(&s)
-		inTable := 0
-		for _, name := range strings.Fields("flow troubled unknown acks naks nameless link") {
-			if slices.Contains(got, name) {
-				inTable++
+			add("flow", c.flow(&f))
+			add("troubled", c.flow(&troubled))
+			add("unknown", c.flow(&unknown))
+			add("acks", c.unpaired(&acks))
+			add("naks", c.unpaired(&naks))
+			add("nameless", c.unpaired(&nameless))
+			for _, x := range []struct {
+				name string
+				set  func(f *flows.Compared)
+			}{
+				{"same", func(*flows.Compared) {}}, {"lost", func(f *flows.Compared) { f.Lost = 1 }},
+				{"added", func(f *flows.Compared) { f.Added = 1 }},
+				{"copyA", func(f *flows.Compared) { f.Duplicated[0] = 1 }},
+				{"copyB", func(f *flows.Compared) { f.Duplicated[1] = 1 }},
+				{"dscp", func(f *flows.Compared) { f.DSCP = change }},
+				{"ecn", func(f *flows.Compared) { f.ECN = change }},
+			} {
+				compared := same
+				x.set(&compared)
+				add(x.name, c.compared(&compared))
 			}
-		}
-		require.Equal(t, inTable, len(s.Flows)+len(s.Unpaired)+len(s.Links), args)
+			add("link", c.link(&s.Links[0]))
+			require.Equal(t, want, strings.Join(got, " "), args)
+			c.apply(&s)
+			inTable := 0
+			for _, name := range strings.Fields("flow troubled unknown acks naks nameless link") {
+				if slices.Contains(got, name) {
+					inTable++
+				}
+			}
+			require.Equal(t, inTable, len(s.Flows)+len(s.Unpaired)+len(s.Links), args)
+		})
 	}
 }
 
@@ -267,17 +275,19 @@ func TestOrders(t *testing.T) {
 		"trouble": "2 1 3 4", "src": "1 2 3 4", "dst": "3 4 2 1", "first": "2 3 4 1", "last": "3 4 1 2",
 		"packets": "3 4 2 1", "mtu": "3 2 1 4", "fcn": "1 2 3 4", "psn.gaps": "1 2 3 4",
 	} {
-		o, err := orderOf(name)
-		require.NoError(t, err)
-		for range 2 {
-			slices.Reverse(all)
-			o.sort(all)
-			var got []string
-			for i := range all {
-				got = append(got, all[i].Src.String()[8:])
+		t.Run(name, func(t *testing.T) {
+			o, err := orderOf(name)
+			require.NoError(t, err)
+			for range 2 {
+				slices.Reverse(all)
+				o.sort(all)
+				var got []string
+				for i := range all {
+					got = append(got, all[i].Src.String()[8:])
+				}
+				require.Equal(t, want, strings.Join(got, " "), name)
 			}
-			require.Equal(t, want, strings.Join(got, " "), name)
-		}
+		})
 	}
 }
 
@@ -347,11 +357,13 @@ func TestCompareSays(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, `"duplicated":{"a":1,"b":1}`), out)
 	for args, flows := range map[string]int{"": 1, "-top 1": 1, "-qp 0xabcdef": 0, "-trouble": 1,
 		"-address 203.0.113.77": 0} {
-		for _, form := range []string{"-json", "-json=false"} {
-			_, out, _ = run(t, nil, append(strings.Fields(args), form, "-compare", a, b)...)
-			require.Equal(t, flows+1, strings.Count(out, "\n")-strings.Count(out, "\n  ")-2*strings.Count(out, "FLOW"),
-				"%s\n%s", args, out)
-		}
+		t.Run(args, func(t *testing.T) {
+			for _, form := range []string{"-json", "-json=false"} {
+				_, out, _ = run(t, nil, append(strings.Fields(args), form, "-compare", a, b)...)
+				require.Equal(t, flows+1,
+					strings.Count(out, "\n")-strings.Count(out, "\n  ")-2*strings.Count(out, "FLOW"), out)
+			}
+		})
 	}
 
 	// What is missing is said once, and more flows than -top are left out.
@@ -359,8 +371,10 @@ func TestCompareSays(t *testing.T) {
 	require.Equal(t, 1, strings.Count(stderr, "no such file"))
 	a, b, _, _ = twoPoints(t)
 	for top, flows := range map[string]int{"0": 5, "2": 2, "5": 5, "9": 5} {
-		_, out, _ = run(t, nil, "-json", "-top", top, "-compare", a, b)
-		require.Equal(t, flows+1, strings.Count(out, "\n"), top)
+		t.Run(top, func(t *testing.T) {
+			_, out, _ = run(t, nil, "-json", "-top", top, "-compare", a, b)
+			require.Equal(t, flows+1, strings.Count(out, "\n"), top)
+		})
 	}
 }
 
@@ -377,7 +391,9 @@ func TestComparedTrouble(t *testing.T) {
 		"copied at both":  {Duplicated: [2]uint64{2, 2}},
 		"lost, copied A":  {Lost: 2, Duplicated: [2]uint64{2, 0}},
 	} {
-		require.True(t, c.compared(f), name)
+		t.Run(name, func(t *testing.T) {
+			require.True(t, c.compared(f), name)
+		})
 	}
 	require.False(t, c.compared(&flows.Compared{Packets: [2]uint64{5, 5}, Same: 5}))
 }

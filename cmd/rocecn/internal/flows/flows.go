@@ -75,7 +75,9 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	flags.Func("check", "exit with status 3 when one of these `rules` is broken, such as repeats=0,ce<1%,total.cnps>0",
 		func(list string) error {
 			more, err := rules(list)
-			o.rules = append(o.rules, more...)
+			if o.rules = append(o.rules, more...); err == nil && len(more) == 0 {
+				err = errors.New("no rule")
+			}
 			return err
 		})
 	flags.BoolVar(&o.twoPoint, "compare", false,
@@ -109,8 +111,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	case o.twoPoint && len(names) != 2:
 		err = errors.New("-compare: two captures are needed")
 	case o.twoPoint && (o.form == "csv" || o.form == "prometheus" || o.interval > 0 || len(o.rules) > 0 ||
-		o.html != ""):
-		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check nor -html")
+		o.html != "" || *order != "trouble" || o.choice.dscps != 0):
+		err = errors.New("-compare: goes with neither -csv, -prometheus, -interval, -check, -html, -sort nor -dscp")
 	case o.twoPoint && names[0] == "-" && names[1] == "-":
 		err = errors.New("-compare: only one of the captures can be standard input")
 	case o.window < 1:

@@ -287,11 +287,13 @@ func TestCheck(t *testing.T) {
 		{"total.mtu=1024", perf, 2},
 		{"begun=0", perf, 2}, // of which messages?
 	} {
-		status, _, stderr := run(t, nil, "-check", c.rules, c.file)
-		require.Equal(t, c.status, status, "%s: %s", c.rules, stderr)
-		if status == 3 {
-			require.Regexp(t, `rule .* is broken: .* has [a-z_.0-9]+ [0-9.]+`, stderr)
-		}
+		t.Run(c.rules, func(t *testing.T) {
+			status, _, stderr := run(t, nil, "-check", c.rules, c.file)
+			require.Equal(t, c.status, status, "%s: %s", c.rules, stderr)
+			if status == 3 {
+				require.Regexp(t, `rule .* is broken: .* has [a-z_.0-9]+ [0-9.]+`, stderr)
+			}
+		})
 	}
 	status, _, _ := run(t, nil, "-check", "repeats=0", "-qp", "17", verbs)
 	require.Zero(t, status, "rules are for what is shown")
@@ -341,9 +343,11 @@ func TestArguments(t *testing.T) {
 		{"-fcn-port 0 x", "1 to 65535"},
 		{"-i eth0 x", "usage:"},
 	} {
-		status, _, stderr := run(t, nil, strings.Fields(c.args)...)
-		require.Equal(t, 2, status, c.args)
-		require.Contains(t, stderr, c.message, c.args)
+		t.Run(c.args, func(t *testing.T) {
+			status, _, stderr := run(t, nil, strings.Fields(c.args)...)
+			require.Equal(t, 2, status, c.args)
+			require.Contains(t, stderr, c.message, c.args)
+		})
 	}
 	status, _, _ := run(t, nil, "-h")
 	require.Zero(t, status)

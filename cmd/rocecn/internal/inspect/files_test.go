@@ -57,12 +57,14 @@ func TestSameLinesFromEveryFormat(t *testing.T) {
 	ng := pcapngOf(records(t, name))
 	for name, file := range map[string][]byte{"pcap": octets, "pcap.gz": pack(octets), "pcapng": ng,
 		"pcapng.gz": pack(ng)} {
-		got, _, status := inspect(file, "-json", "-")
-		require.Zero(t, status)
-		require.Equal(t, want, got, name)
-		got, _, status = inspect(nil, "-json", write(t, name, file))
-		require.Zero(t, status)
-		require.Equal(t, want, got, name)
+		t.Run(name, func(t *testing.T) {
+			got, _, status := inspect(file, "-json", "-")
+			require.Zero(t, status)
+			require.Equal(t, want, got, name)
+			got, _, status = inspect(nil, "-json", write(t, name, file))
+			require.Zero(t, status)
+			require.Equal(t, want, got, name)
+		})
 	}
 }
 

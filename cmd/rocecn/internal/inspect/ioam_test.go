@@ -231,18 +231,20 @@ func TestIOAM(t *testing.T) {
 			"IOAM type 5, 0 octets  IOAM type 6, 2 octets",
 		},
 	} {
-		ip := withOptions(t, c.options)
-		out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
-		_, got, _ := strings.Cut(out, `"ioam":`)
-		want, text := "["+c.json+"]}\n", "  "+c.human
-		if strings.Contains(c.json, "goes beyond the end of the header") { // D19: said of the header as well
-			const overrun = "option: Opt Data Len goes beyond the end of the header"
-			want = "[" + c.json + `],"options_error":"ipv6opt: ` + overrun + "\"}\n"
-			text += "  BROKEN options: " + overrun
-		}
-		require.Equal(t, want, got, c.name)
-		require.Contains(t, out, `"kind":"data"`, c.name)
-		require.True(t, strings.HasSuffix(human(t, ip), text), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			ip := withOptions(t, c.options)
+			out, _, _ := inspect(capturing(capture.Raw, ip), "-json", "-")
+			_, got, _ := strings.Cut(out, `"ioam":`)
+			want, text := "["+c.json+"]}\n", "  "+c.human
+			if strings.Contains(c.json, "goes beyond the end of the header") { // D19: said of the header as well
+				const overrun = "option: Opt Data Len goes beyond the end of the header"
+				want = "[" + c.json + `],"options_error":"ipv6opt: ` + overrun + "\"}\n"
+				text += "  BROKEN options: " + overrun
+			}
+			require.Equal(t, want, got, c.name)
+			require.Contains(t, out, `"kind":"data"`, c.name)
+			require.True(t, strings.HasSuffix(human(t, ip), text), c.name)
+		})
 	}
 	require.NotContains(t, line(t, withOptions(t, "1e 04 00 00 00 00")), "ioam")
 }
@@ -278,9 +280,11 @@ func TestIOAMOfOuterHeadersAlone(t *testing.T) {
 		"IP in IP": outer("29", inner),
 		"VXLAN":    outer("11", append(vxlan, inner...)),
 	} {
-		got := line(t, b)
-		require.Equal(t, "data", got["kind"], name)
-		require.Equal(t, "7", got["ioam.0.type"], name)
-		require.NotContains(t, got, "ioam.1.type", name)
+		t.Run(name, func(t *testing.T) {
+			got := line(t, b)
+			require.Equal(t, "data", got["kind"], name)
+			require.Equal(t, "7", got["ioam.0.type"], name)
+			require.NotContains(t, got, "ioam.1.type", name)
+		})
 	}
 }

@@ -208,10 +208,12 @@ func TestKeys(t *testing.T) {
 		{"no IP", "other", []byte{0}, nil},
 		{"nothing", "other", nil, nil},
 	} {
-		got := line(t, c.ip)
-		require.Equal(t, c.kind, got["kind"], c.name)
-		want := slices.Sorted(slices.Values(append(slices.Concat(c.keys...), always...)))
-		require.Equal(t, want, slices.Sorted(maps.Keys(got)), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			got := line(t, c.ip)
+			require.Equal(t, c.kind, got["kind"], c.name)
+			want := slices.Sorted(slices.Values(append(slices.Concat(c.keys...), always...)))
+			require.Equal(t, want, slices.Sorted(maps.Keys(got)), c.name)
+		})
 	}
 }
 

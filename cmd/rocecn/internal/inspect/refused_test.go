@@ -64,21 +64,23 @@ func TestRefusedConnections(t *testing.T) {
 		{"REQ of another one", exchanged(t, 0x10, map[int]byte{43: low | 6, 51: extended&^7 | 2}),
 			`{"transport":"extended"}`, "extended"},
 	} {
-		file := write(t, "cm.pcapng", pcapngOf([]capture.Record{{Data: c.frame, OrigLen: uint32(len(c.frame))}}))
-		out, _, status := inspect(nil, "-json", file)
-		require.Zero(t, status)
-		var line struct {
-			CM map[string]any `json:"cm"`
-		}
-		require.NoError(t, json.Unmarshal([]byte(out), &line), out)
-		if c.json != "" {
-			var want map[string]any
-			require.NoError(t, json.Unmarshal([]byte(c.json), &want))
-			for key, value := range want {
-				require.Equal(t, value, line.CM[key], "%s: %s", c.name, out)
+		t.Run(c.name, func(t *testing.T) {
+			file := write(t, "cm.pcapng", pcapngOf([]capture.Record{{Data: c.frame, OrigLen: uint32(len(c.frame))}}))
+			out, _, status := inspect(nil, "-json", file)
+			require.Zero(t, status)
+			var line struct {
+				CM map[string]any `json:"cm"`
 			}
-		}
-		out, _, _ = inspect(nil, file)
-		require.Contains(t, out, c.human, c.name)
+			require.NoError(t, json.Unmarshal([]byte(out), &line), out)
+			if c.json != "" {
+				var want map[string]any
+				require.NoError(t, json.Unmarshal([]byte(c.json), &want))
+				for key, value := range want {
+					require.Equal(t, value, line.CM[key], "%s: %s", c.name, out)
+				}
+			}
+			out, _, _ = inspect(nil, file)
+			require.Contains(t, out, c.human, c.name)
+		})
 	}
 }

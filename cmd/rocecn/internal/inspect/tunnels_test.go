@@ -408,10 +408,12 @@ func TestFileNames(t *testing.T) {
 		"tab\tand\x01":      "tab\tand\x01",
 		"µ\xff.pcap":        "µ\uFFFD.pcap",
 	} {
-		path := write(t, name, capturing(capture.Raw, ip))
-		out, _, status := inspect(nil, "-json", path, path)
-		require.Zero(t, status)
-		require.True(t, strings.HasSuffix(lines(t, out)[0]["file"], want), out)
+		t.Run(name, func(t *testing.T) {
+			path := write(t, name, capturing(capture.Raw, ip))
+			out, _, status := inspect(nil, "-json", path, path)
+			require.Zero(t, status)
+			require.True(t, strings.HasSuffix(lines(t, out)[0]["file"], want), out)
+		})
 	}
 }
 

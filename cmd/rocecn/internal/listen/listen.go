@@ -25,11 +25,11 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags := cli.Flags("listen", usage, stderr)
 	as := flags.String("as", "", "what arrives: `fcn or proxy`; by default what the port says")
 	count := flags.Int("n", 0, "end after this `number` of datagrams; 0: with an interrupt")
-	if err := flags.Parse(args); err != nil {
-		return cli.Unparsed(err)
-	}
+	addresses, err := cli.Parse(flags, args)
 	switch {
-	case flags.NArg() != 1:
+	case err != nil:
+		return cli.Unparsed(err)
+	case len(addresses) != 1:
 		flags.Usage()
 		return cli.Misused
 	case *as != "" && *as != "fcn" && *as != "proxy":
@@ -37,7 +37,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	case *count < 0:
 		return cli.Misuse(stderr, "listen", fmt.Errorf("-n %d is below 0", *count))
 	}
-	return cli.End(stderr, "listen", receive(ctx, flags.Arg(0), *as, *count, stdout))
+	return cli.End(stderr, "listen", receive(ctx, addresses[0], *as, *count, stdout))
 }
 
 // receive prints what arrives until ctx ends or, unless count is 0, that many

@@ -23,10 +23,12 @@ func TestUsage(t *testing.T) {
 		{"[::1]:0", 1, "is neither 1021 nor 1022"},
 		{"nonsense", 1, "missing port"},
 	} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
-		require.Contains(t, stderr.String(), c.text, c.args)
-		require.Empty(t, stdout.String())
+		t.Run(c.args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
+			require.Contains(t, stderr.String(), c.text, c.args)
+			require.Empty(t, stdout.String())
+		})
 	}
 }
 

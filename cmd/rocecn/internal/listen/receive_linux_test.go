@@ -33,39 +33,41 @@ func TestReceive(t *testing.T) {
 			[]string{"2001:db8:1::1", "proxymsg"}},
 		{"until an interrupt", "-as fcn", [][]byte{fcn}, []string{": flow label 0xbeef5 congested, level 7"}},
 	} {
-		ctx, interrupt := context.WithCancel(t.Context())
-		r, w := io.Pipe()
-		var stderr bytes.Buffer
-		status := make(chan int, 1)
-		go func() {
-			status <- Run(ctx, append(strings.Fields(c.args), "[::1]:0"), nil, w, &stderr)
-			w.Close()
-		}()
-		lines := bufio.NewScanner(r)
-		require.True(t, lines.Scan(), c.name)
-		kind, address, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "listening for "), " on ")
-		require.True(t, ok, lines.Text())
-		require.Equal(t, strings.Fields(c.args)[1], kind)
-		from, err := net.Dial("udp", address)
-		require.NoError(t, err)
-		for i, octets := range c.sent {
-			_, err = from.Write(octets)
-			require.NoError(t, err)
+		t.Run(c.name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			r, w := io.Pipe()
+			var stderr bytes.Buffer
+			status := make(chan int, 1)
+			go func() {
+				status <- Run(ctx, append(strings.Fields(c.args), "[::1]:0"), nil, w, &stderr)
+				w.Close()
+			}()
+			lines := bufio.NewScanner(r)
 			require.True(t, lines.Scan(), c.name)
-			require.True(t, strings.HasPrefix(lines.Text(),
-				from.LocalAddr().String()+" (to ::1, dscp 0, ecn 0, hop limit 64): "), lines.Text())
-			require.Contains(t, lines.Text(), c.says[i], c.name)
-			if kind == "proxy" && i == 0 {
-				require.True(t, strings.HasSuffix(lines.Text(), ": RC RDMA WRITE Only to queue pair 0x11"),
-					lines.Text())
+			kind, address, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "listening for "), " on ")
+			require.True(t, ok, lines.Text())
+			require.Equal(t, strings.Fields(c.args)[1], kind)
+			from, err := net.Dial("udp", address)
+			require.NoError(t, err)
+			for i, octets := range c.sent {
+				_, err = from.Write(octets)
+				require.NoError(t, err)
+				require.True(t, lines.Scan(), c.name)
+				require.True(t, strings.HasPrefix(lines.Text(),
+					from.LocalAddr().String()+" (to ::1, dscp 0, ecn 0, hop limit 64): "), lines.Text())
+				require.Contains(t, lines.Text(), c.says[i], c.name)
+				if kind == "proxy" && i == 0 {
+					require.True(t, strings.HasSuffix(lines.Text(), ": RC RDMA WRITE Only to queue pair 0x11"),
+						lines.Text())
+				}
 			}
-		}
-		if !strings.Contains(c.args, "-n") {
+			if !strings.Contains(c.args, "-n") {
+				interrupt()
+			}
+			require.False(t, lines.Scan(), c.name)
+			require.Zero(t, <-status, stderr.String())
 			interrupt()
-		}
-		require.False(t, lines.Scan(), c.name)
-		require.Zero(t, <-status, stderr.String())
-		interrupt()
-		from.Close()
+			from.Close()
+		})
 	}
 }

@@ -72,12 +72,14 @@ func TestNothingAfterTunnel(t *testing.T) {
 	udp := wiretest.Hex(t,
 		"020000000001 020000000002 0800 4500 001c 0000 4000 4011 0000 c0000201 c0000202 1000 0035 0008 0000")
 	for name, second := range map[string][]byte{"no IP header": empty, "no RoCEv2": udp} {
-		out, _, status := pairs(pcapOf(1, frame{inside, len(inside)}, frame{second, len(second)}), "-json", "-")
-		require.Zero(t, status)
-		var l line
-		require.NoError(t, json.Unmarshal([]byte(out), &l), name)
-		require.EqualValues(t, 1, l.Packets, name)
-		require.Equal(t, time.Unix(0, 0).UTC(), l.Last.UTC(), name)
+		t.Run(name, func(t *testing.T) {
+			out, _, status := pairs(pcapOf(1, frame{inside, len(inside)}, frame{second, len(second)}), "-json", "-")
+			require.Zero(t, status)
+			var l line
+			require.NoError(t, json.Unmarshal([]byte(out), &l), name)
+			require.EqualValues(t, 1, l.Packets, name)
+			require.Equal(t, time.Unix(0, 0).UTC(), l.Last.UTC(), name)
+		})
 	}
 }
 

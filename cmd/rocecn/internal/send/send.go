@@ -34,8 +34,11 @@ type label uint32
 func (l *label) String() string { return fmt.Sprintf("%#x", uint32(*l)) }
 func (l *label) Set(s string) error {
 	n, err := strconv.ParseUint(s, 0, 20)
+	if err != nil {
+		return errors.New("a flow label is a number up to 0xfffff")
+	}
 	*l = label(n)
-	return err
+	return nil
 }
 
 const usage = `usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
@@ -56,15 +59,16 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.UintVar(&o.hops, "hops", 64, "hop `limit` to send with, 1 to 255")
 	flags.StringVar(&o.capture, "capture", "", "`file` that holds the congested packet")
 	flags.IntVar(&o.frame, "frame", 1, "`number` of the congested packet in it, from 1")
-	if err := flags.Parse(args); err != nil {
+	others, err := cli.Parse(flags, args)
+	if err != nil {
 		return cli.Unparsed(err)
 	}
 	wrong := ""
 	switch {
-	case flags.NArg() > 0:
-		wrong = "arguments left over: " + flags.Arg(0)
+	case len(others) > 0:
+		wrong = "arguments left over: " + others[0]
 	case (o.fcn == "") == (o.proxy == ""):
-		wrong = "one of -fcn and -proxy is needed"
+		wrong = "one of -fcn and -proxy is needed, not both"
 	case o.dscp > 63:
 		wrong = "-dscp is over 63"
 	case o.hops < 1 || o.hops > 255:
@@ -81,7 +85,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if wrong != "" {
 		return cli.Misuse(stderr, "send", errors.New(wrong))
 	}
-	var err error
 	if o.fcn != "" {
 		err = o.sendFCN(stdout)
 	} else {

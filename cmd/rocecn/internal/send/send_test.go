@@ -115,6 +115,8 @@ func TestUsage(t *testing.T) {
 		{"-fcn [::1]:1 -hops 0", 2, "-hops is not in 1 to 255"},
 		{"-fcn [::1]:1 -hops 256", 2, "-hops is not in 1 to 255"},
 		{"-proxy [::1]:1 -capture x -frame 0", 2, "-frame is below 1"},
+		{"-fcn [::1]:1 -proxy [::1]:1", 2, "one of -fcn and -proxy is needed, not both"},
+		{"-fcn [::1]:1 -label 0x100000", 2, "a flow label is a number up to 0xfffff"},
 		{"-fcn [::1]:1 more", 2, "arguments left over: more"},
 		{"-no-such-flag", 2, "not defined"},
 		{"-fcn nonsense -label 1", 1, "missing port"},
@@ -124,9 +126,11 @@ func TestUsage(t *testing.T) {
 		{"-proxy [::1]:1 -capture " + wiretest.Path(t, "rxe-verbs6.pcap") + " -frame 2", 1,
 			"rxe-verbs6.pcap, frame 2: rocev2: EtherType"},
 	} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
-		require.Contains(t, stderr.String(), c.text, c.args)
+		t.Run(c.args, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, c.code, Run(t.Context(), strings.Fields(c.args), nil, &stdout, &stderr), c.args)
+			require.Contains(t, stderr.String(), c.text, c.args)
+		})
 	}
 }
 
