@@ -30,7 +30,7 @@ const (
 // a neighbour. A new package takes its place here. What stands in internal is
 // the ground, the first two floors, and nothing else but helpers.
 var floors = [][]string{
-	{"internal/wireerr", "internal/hash", "internal/crcdelta"},
+	{"internal/wireerr", "internal/hash", "internal/crcdelta", "internal/ipv6ext"},
 	{"internal/enumtext", "internal/flowtable"},
 	{"bth", "icrc", "ipv6opt", "ioam", "pfc", "cm", "pnc"},
 	{"rocev2"},

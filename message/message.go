@@ -147,21 +147,19 @@ type Message struct {
 // Of tunnels it opens IP in IP alone, as a host would: what VXLAN, Geneve, GRE or MPLS carry is
 // Other. DecodeInner opens them all.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
-	return m.decode(m.frame.DecodePacket(&m.Packet, b, o), &m.frame, &c)
+	if err := m.Packet.Decode(b, o); err != nil {
+		_ = m.frame.Decode(b, o)
+		return m.decodeOther(&m.frame, false, err, &c)
+	}
+	return m.decodeTransport(&c)
 }
 
 // DecodeFrame is Decode for a frame that was walked before, and opens no other tunnels either. m aliases what f does.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
-	return m.decode(f.Packet(&m.Packet), f, &c)
-}
-
-// decode goes on from what Packet said of the frame.
-func (m *Message) decode(err error, f *rocev2.Frame, c *Config) error {
-	if err != nil {
-		return m.decodeOther(f, false, err, c)
+	if err := f.Packet(&m.Packet); err != nil {
+		return m.decodeOther(f, false, err, &c)
 	}
-	m.Reach = ReachTransport
-	return m.broken(m.decodeTransport(c))
+	return m.decodeTransport(&c)
 }
 
 // DecodeInner is DecodeFrame for the packet below the frame's tunnels, of every kind. Without a tunnel it is the same.
@@ -169,8 +167,7 @@ func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
 	if err := f.InnerPacket(&m.Packet); err != nil {
 		return m.decodeOther(f, true, err, &c)
 	}
-	m.Reach = ReachTransport
-	return m.broken(m.decodeTransport(&c))
+	return m.decodeTransport(&c)
 }
 
 // broken sets the kind where a message of ours does not parse.
@@ -199,7 +196,21 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 }
 
 // decodeTransport decodes what stands behind the UDP header of port 4791.
-func (m *Message) decodeTransport(c *Config) (err error) {
+func (m *Message) decodeTransport(c *Config) error {
+	m.Reach = ReachTransport
+	switch op := m.Packet.BTH.Opcode; {
+	case op == bth.CNP:
+		return m.broken(m.decodeNotification(c))
+	case op.Acknowledges():
+		m.Kind = Ack
+	default:
+		m.Kind = Data
+	}
+	return nil
+}
+
+// decodeNotification decodes what has OpCode 0x81.
+func (m *Message) decodeNotification(c *Config) (err error) {
 	p := &m.Packet
 	// What is whole is decoded where it is to stand, at less cost than FromPacket
 	// and a copy.
@@ -207,14 +218,7 @@ func (m *Message) decodeTransport(c *Config) (err error) {
 	if p.Truncated {
 		whole = 0
 	}
-	switch op := p.BTH.Opcode; {
-	case op != bth.CNP:
-		m.Kind = Data
-		if op.Acknowledges() {
-			m.Kind = Ack
-		}
-		return nil
-	case ppfc.Is(p):
+	if ppfc.Is(p) {
 		if c.NoPPFC {
 			return cnp.ErrLength
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
 // Len returns how many octets AppendBinary appends.
@@ -99,15 +100,8 @@ func (d *Datagram) check(n int) error {
 			return ErrTooLong
 		}
 		if len(d.Ext) > 0 {
-			next, at := d.NextHeader, 0
-			for isExtension(next) {
-				n := extensionLen(d.Ext, at)
-				if n == 0 {
-					return errExtRange
-				}
-				next, at = d.Ext[at], at+n
-			}
-			if next != protoUDP || at != len(d.Ext) {
+			next, end, _ := ipv6ext.Skip(d.Ext, 0, d.NextHeader)
+			if next != protoUDP || end != len(d.Ext) {
 				return errExtRange
 			}
 		}

@@ -1,6 +1,10 @@
 package rocev2
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+)
 
 // putUDPChecksum puts the checksum (RFC 768, RFC 8200 section 8.1) into the
 // UDP header at ip[udp:], where it is 0, of an IP packet without anything
@@ -31,27 +35,10 @@ func pseudoSum(ip []byte, udp int) uint64 {
 // finalDestination returns the address that the IPv6 packet is bound for in
 // the end.
 func finalDestination(ip []byte, udp int) []byte {
-	if final := lastSegment(ip[6], ip[40:udp]); final != nil {
+	if final, _ := ipv6ext.Final(ip[6], ip[40:udp]); final != nil {
 		return final
 	}
 	return ip[24:40]
-}
-
-// lastSegment returns the address that a type 4 Routing header (RFC 8754) in
-// ext holds, whose first header is of type next: Segment List[0] where Segments
-// Left is above 0, otherwise nil. Of several the last one tells: each node that
-// inserts one puts it in front.
-func lastSegment(next uint8, ext []byte) (final []byte) {
-	for {
-		n := extensionLen(ext, 0)
-		if n == 0 {
-			return final
-		}
-		if next == protoRouting && n >= 24 && ext[2] == 4 && ext[3] > 0 {
-			final = ext[8:24]
-		}
-		next, ext = ext[0], ext[n:]
-	}
 }
 
 // sum adds the 16-bit words of b to s (RFC 1071), which is below 2^40; a last

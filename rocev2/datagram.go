@@ -1,6 +1,10 @@
 package rocev2
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+)
 
 // A Datagram is a UDP datagram in the IP packet that carries it: what RoCEv2,
 // FCN and the proxy message have in common.
@@ -53,7 +57,7 @@ func (d *Datagram) FinalDst() netip.Addr {
 // routedTo is FinalDst for a datagram with options or extension headers.
 func (d *Datagram) routedTo() netip.Addr {
 	if d.Src.Is6() {
-		if final := lastSegment(d.NextHeader, d.Ext); final != nil {
+		if final, _ := ipv6ext.Final(d.NextHeader, d.Ext); final != nil {
 			return netip.AddrFrom16([16]byte(final))
 		}
 	}
@@ -89,8 +93,8 @@ func (d *Datagram) set(b []byte, at *walk) {
 	if at.ip > at.outer {
 		d.Outer = b[at.outer:at.ip:at.ip]
 	}
-	if at.udp > at.ext {
-		d.Ext = b[at.ext:at.udp:at.udp]
+	if ext := at.ext(); at.udp > ext {
+		d.Ext = b[ext:at.udp:at.udp]
 	}
 	end := min(at.end, at.stop)
 	d.IP = b[at.ip:end:end]

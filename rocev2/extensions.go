@@ -1,6 +1,10 @@
 package rocev2
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+)
 
 // Extensions iterates over the extension headers of the innermost IPv6
 // header, those in d.Ext: the type and the octets of each. It yields nothing
@@ -10,21 +14,8 @@ func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 		if !d.Src.Is6() {
 			return
 		}
-		yieldChain(yield, d.NextHeader, d.Ext)
+		ipv6ext.All(d.NextHeader, d.Ext)(yield)
 	}
-}
-
-// yieldChain yields the extension headers in ext, of which the first is of
-// type next. It says whether to go on.
-func yieldChain(yield func(uint8, []byte) bool, next uint8, ext []byte) bool {
-	for len(ext) > 0 {
-		n := extensionLen(ext, 0)
-		if n == 0 || !yield(next, ext[:n:n]) {
-			return false
-		}
-		next, ext = ext[0], ext[n:]
-	}
-	return true
 }
 
 // OuterExtensions is Extensions for the IPv6 headers in d.Outer, the outermost first.

@@ -43,7 +43,7 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 		t.SrcPort, t.DstPort = be.Uint16(b[w.udp:]), be.Uint16(b[w.udp+2:])
 	}
 	ip := b[w.ip:]
-	if t.Src, t.Dst = addresses(ip); w.version == 6 && w.udp > w.ext {
+	if t.Src, t.Dst = addresses(ip); w.version == 6 && w.udp > w.ip+40 {
 		t.Dst = netip.AddrFrom16([16]byte(finalDestination(ip, w.udp-w.ip)))
 	}
 	return t, nil
@@ -51,7 +51,7 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 
 // flow returns the walk to the innermost packet, and the octets up to the end of that, if it has a
 // FiveTuple.
-func (f *Frame) flow() (w *course, b []byte, err error) {
+func (f *Frame) flow() (w *walk, b []byte, err error) {
 	w, b = f.inner(), f.Octets
 	switch {
 	case f.broken != nil:
@@ -60,7 +60,7 @@ func (f *Frame) flow() (w *course, b []byte, err error) {
 		err = w.check(b, w.cut, nil)
 	case w.err != errNotUDP && w.err != errUDPHeader:
 		err = w.err
-	case w.overruns, !w.cut && w.missing(b):
+	case w.overruns, !w.cut && w.missing:
 		err = errIPLength
 	case w.err != errNotUDP:
 		err = w.err

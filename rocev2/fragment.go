@@ -1,5 +1,7 @@
 package rocev2
 
+import "github.com/rocecn/rocecn/internal/ipv6ext"
+
 // fragment returns the UDP destination port that the first fragment of a datagram shows, where the packet reached is a
 // fragment.
 //
@@ -22,13 +24,8 @@ func (w *walk) fragment(b []byte) (port uint16, ok bool) {
 		if len(b)-at < 8 || be.Uint16(b[at+2:])>>3 != 0 {
 			return 0, false
 		}
-		protocol, at = b[at], at+8
-		for isExtension(protocol) {
-			n := extensionLen(b, at)
-			if n == 0 {
-				return 0, false
-			}
-			protocol, at = b[at], at+n
+		if protocol, at, ok = ipv6ext.Skip(b, at+8, b[at]); !ok {
+			return 0, false
 		}
 	} else {
 		protocol = b[w.ip+9]

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/rocecn/rocecn/internal/ipv6ext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -30,8 +31,9 @@ type Frame struct {
 	// walk would say: see plain.
 	udp, end int // where UDP header and IP packet stand and end; udp is 0 for other frames
 
-	near course // through IP in IP alone; valid where walked is set
-	far  course // below the tunnels; valid where below is set
+	near  walk // through IP in IP alone; valid where walked is set
+	far   walk // below the tunnels; valid where below is set
+	trail      // of far where below is set, otherwise of near
 
 	walked    bool  // near and what belongs to it are set
 	descended bool  // below and broken are set
@@ -55,58 +57,23 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	return f.walk()
 }
 
-// DecodePacket is Decode and Packet in one, which costs less. The error is that of Packet.
-func (f *Frame) DecodePacket(p *Packet, b []byte, o DecodeOptions) error {
-	if o.Link == LinkEthernet && p.decodePlain(b) {
-		f.Octets, f.Options = b, o
-		f.udp, f.end, f.walked = 14+20, 14+len(p.IP), false
-		if b[14]>>4 == 6 {
-			f.udp = 14 + 40
-		}
-		return nil
-	}
-	_ = f.Decode(b, o) // packet says what its error would
-	return f.packet(p, false)
-}
-
 // walk sets near and what belongs to it.
 func (f *Frame) walk() error {
-	f.walked, f.below = true, false
-	if f.descended = f.Options.Outer; f.descended {
-		f.broken = nil
-	}
-	t := &f.near.trail
-	t.tunnels.n, t.n, t.lastStop = 0, 0, 0
+	f.walked, f.descended, f.below, f.broken = true, f.Options.Outer, false, nil
+	f.trail.n, f.tunnels.n = 0, 0
 	if f.udp != 0 {
-		f.fill()
+		f.near.plain(f.Octets, f.udp, f.end, f.Options.Cut)
 	} else {
-		f.near.from(f.Octets, f.Options, t)
+		f.near.from(f.Octets, f.Options, &f.trail)
 	}
 	return f.near.err
 }
 
 // plainPort returns the destination port of a plain frame.
-func (f *Frame) plainPort() uint16 {
-	return be.Uint16(f.Octets[f.udp+2:])
-}
-
-// fill sets near to what the walk says of a plain frame.
-func (f *Frame) fill() {
-	f.near.setPlain(f.Octets, 14, f.udp, f.end, f.Options.Cut)
-}
-
-// setPlain sets w to what the walk says of a plain frame.
-func (w *walk) setPlain(b []byte, ip, udp, end int, cut bool) {
-	w.start(b, ip, b[ip]>>4, cut)
-	w.link, w.ether = ip, 0
-	if ip != 0 {
-		w.ether = be.Uint16(b[12:])
-	}
-	w.outerEnd, w.ext, w.udp, w.end, w.proto, w.err = end, udp, udp, end, protoUDP, nil
-}
+func (f *Frame) plainPort() uint16 { return be.Uint16(f.Octets[f.udp+2:]) }
 
 // outer returns the walk through IP in IP alone.
-func (f *Frame) outer() *course {
+func (f *Frame) outer() *walk {
 	if !f.walked {
 		f.walk()
 	}
@@ -114,10 +81,13 @@ func (f *Frame) outer() *course {
 }
 
 // inner returns the walk to the innermost packet.
-func (f *Frame) inner() *course {
+func (f *Frame) inner() *walk {
 	w := f.outer()
 	if !f.descended {
-		f.descend()
+		f.descended = true
+		if w.carries(f.Octets) {
+			f.descend()
+		}
 	}
 	if f.below {
 		return &f.far
@@ -127,35 +97,19 @@ func (f *Frame) inner() *course {
 
 // descend looks for a packet in a tunnel.
 func (f *Frame) descend() {
-	f.descended, f.broken = true, nil
-	if f.near.err == nil && !isTunnelPort(be.Uint16(f.Octets[f.near.udp+2:])) {
-		return
-	}
 	f.far = f.near
-	w := way{course: &f.far}
-	switch err := f.findBelow(&w); {
+	tunnels, n := f.tunnels.n, f.trail.n
+	switch err := (way{walk: &f.far, trail: &f.trail}).descend(f.Octets); {
 	case err != nil:
 		f.broken = err
-	case w.depth == f.near.depth && w.outer == f.near.outer: // no tunnel
-	case !w.begins(f.Octets):
-		f.broken = w.err // no IP header begins where one is due
+	case f.far.depth == f.near.depth && f.far.outer == f.near.outer: // no tunnel
+	case !f.far.begins(f.Octets):
+		f.broken = f.far.err // no IP header begins where one is due
 	default:
 		f.below = true
+		return
 	}
-}
-
-// findBelow goes on from where a copy of f.near has ended.
-func (f *Frame) findBelow(w *way) error {
-	if w.err == errNotIP && isMPLS(f.near.ether) {
-		at, version, err := w.labels(f.Octets, f.near.link)
-		if err != nil {
-			return err
-		}
-		w.outer = at
-		w.reach(at, version)
-		w.err = w.follow(f.Octets, &w.trail)
-	}
-	return w.descend(f.Octets)
+	f.tunnels.n, f.trail.n = tunnels, n
 }
 
 // Plain returns the IP packet in the frame, and the UDP datagram in that, each up to the end that the IP
@@ -252,24 +206,21 @@ func (f *Frame) Outermost() []byte {
 }
 
 // Cut says whether the outermost packet has fewer octets than its length field says.
-func (f *Frame) Cut() bool { return f.udp == 0 && f.inner().missing(f.Octets) }
+func (f *Frame) Cut() bool { return f.udp == 0 && f.inner().missing }
 
 // IP returns the innermost packet, as Outermost does the outermost one: where its own length field
 // cannot be read, up to the end of what carries it. It is nil where no IP header begins.
 func (f *Frame) IP() []byte {
 	w := f.inner()
-	ip, stop := w.lastIP, w.lastStop
-	if w.begins(f.Octets) {
-		ip, stop = w.ip, min(w.end, w.stop)
+	if !w.begins(f.Octets) {
+		return f.last(f.Octets)
 	}
-	if stop == 0 {
-		return nil
-	}
-	return f.Octets[ip:stop:stop]
+	end := min(w.end, w.stop)
+	return f.Octets[w.ip:end:end]
 }
 
 // Tunnels returns the tunnels that the innermost packet came in, besides IP in IP.
-func (f *Frame) Tunnels() Tunnels { return f.inner().tunnels }
+func (f *Frame) Tunnels() Tunnels { f.inner(); return f.tunnels }
 
 // Mirrored says whether the innermost packet is a copy of one that was elsewhere, sent here by a
 // mirror.
@@ -320,29 +271,21 @@ func ecnOf(ip []byte) uint8 {
 // Packet sets p from the RoCEv2 packet in the frame, found through IP in IP alone. An error that
 // [ErrNotRoCEv2] matches means other traffic, other errors are those of a broken RoCEv2 packet. On
 // error p is unchanged.
-func (f *Frame) Packet(p *Packet) error {
-	if f.udp != 0 && p.decodePlain(f.Octets) {
-		return nil
-	}
-	return f.packet(p, false)
-}
+func (f *Frame) Packet(p *Packet) error { return f.packet(p, false) }
 
 // PacketCut is Packet for a frame that is taken as it is, whether the capture cut it or not: octets
 // that are missing make p Truncated and are no error. It is for those who look at what is wrong with
 // a packet only after they have seen that the packet concerns them.
-func (f *Frame) PacketCut(p *Packet) error {
-	if f.udp != 0 && p.decodePlain(f.Octets) {
-		return nil
-	}
-	return f.packet(p, true)
-}
+func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
-	if f.udp != 0 && f.plainPort() != Port {
-		return ErrPort
+	if f.udp != 0 {
+		if ok, err := p.decodePlain(f.Octets); ok {
+			return err
+		}
 	}
 	w := f.outer()
-	return p.fromWalk(f.Octets, &w.walk, cut || w.cut)
+	return p.fromWalk(f.Octets, w, cut || w.cut)
 }
 
 // InnerPacket is Packet below every tunnel.
@@ -351,7 +294,7 @@ func (f *Frame) InnerPacket(p *Packet) error {
 	case f.broken != nil:
 		return f.broken
 	case f.below:
-		return p.fromWalk(f.Octets, &w.walk, w.cut)
+		return p.fromWalk(f.Octets, w, w.cut)
 	}
 	return f.Packet(p)
 }
@@ -371,14 +314,14 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 		return ErrPort
 	case f.udp != 0:
 		var w walk
-		w.setPlain(b, 14, f.udp, f.end, cut)
+		w.plain(b, f.udp, f.end, cut)
 		if err := w.check(b, true, nil); err != nil {
 			return err
 		}
 		d.set(b, &w)
 		return nil
 	}
-	w := &f.outer().walk
+	w := f.outer()
 	if err := w.check(b, cut || w.cut, ports); err != nil {
 		return err
 	}
@@ -395,7 +338,7 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 		if err := w.check(f.Octets, w.cut, ports); err != nil {
 			return err
 		}
-		d.set(f.Octets, &w.walk)
+		d.set(f.Octets, w)
 		return nil
 	}
 	return f.datagram(d, false, ports)
@@ -412,7 +355,7 @@ func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	}
 	w := f.outer()
 	if w.err != errNotUDP || w.proto != protoICMPv6 || w.ip != w.outer || w.version != 6 ||
-		!w.cut && w.missing(f.Octets) {
+		!w.cut && w.missing {
 		return nil, false
 	}
 	end := min(w.end, w.stop)
@@ -431,17 +374,14 @@ func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.
 //
 // It is for those who must decide about a packet that does not parse, as at a border.
 func (f *Frame) Innermost() []byte {
-	near := *f.outer()
-	near.cut = true
-	f.findBelow(&way{course: &near, tolerant: true, noMirrors: true}) // whatever is wrong
-	ip, stop := near.lastIP, near.lastStop
-	if near.begins(f.Octets) {
-		ip, stop = near.ip, near.stop
+	b, near := f.Octets, f.outer()
+	if !near.carries(b) {
+		return near.octets(b, &f.trail)
 	}
-	if stop == 0 {
-		return nil
-	}
-	return f.Octets[ip:stop:stop]
+	w, t := *near, trail{}
+	w.cut = true
+	_ = way{walk: &w, trail: &t, border: true}.descend(b) // whatever is wrong
+	return w.octets(b, &t)
 }
 
 // Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43
@@ -451,15 +391,26 @@ func (f *Frame) Innermost() []byte {
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		w := f.inner()
-		for _, h := range w.headers[:w.n] {
-			if !yieldChain(yield, f.Octets[h.ext-34], f.Octets[h.ext:h.end]) {
+		for _, p := range f.packets[:f.trail.n] {
+			if !f.yieldExtensions(yield, int(p.ip), int(p.udp)) {
 				return
 			}
 		}
-		if w.version == 6 && w.udp > w.ext {
-			yieldChain(yield, f.Octets[w.ext-34], f.Octets[w.ext:w.udp])
+		f.yieldExtensions(yield, w.ip, w.udp)
+	}
+}
+
+// yieldExtensions yields the extension headers up to an offset of the IP header at another, where that is of
+// IPv6. It says whether to go on.
+func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) bool {
+	if b := f.Octets; udp > ip+40 && b[ip]>>4 == 6 {
+		for next, header := range ipv6ext.All(b[ip+6], b[ip+40:udp]) {
+			if !yield(next, header) {
+				return false
+			}
 		}
 	}
+	return true
 }
 
 // SnapLength returns how many octets of the frame a capture would have to keep for the walk to come to
@@ -485,7 +436,7 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 		end += 40
 	case errExtension:
 		end += 8
-		if there > 0 && b[w.udp] != protoUDP && !isExtension(b[w.udp]) {
+		if there > 0 && b[w.udp] != protoUDP && !ipv6ext.Is(b[w.udp]) {
 			return 0
 		}
 		if there > 1 {

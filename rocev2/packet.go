@@ -51,8 +51,10 @@ func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Lin
 // AETH syndromes, a payload where the opcode has none or that is no multiple
 // of 4 with its pad are shown, not refused.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
-	if o.Link == LinkEthernet && p.decodePlain(b) {
-		return nil
+	if o.Link == LinkEthernet {
+		if ok, err := p.decodePlain(b); ok {
+			return err
+		}
 	}
 	var w walk
 	w.from(b, o, nil)

@@ -13,7 +13,7 @@ import (
 // there and has room for a UDP header, the walk says the same, in several times the time. It is
 // small enough to be inlined.
 func plain(b []byte) (udp, end int) {
-	const ip = 14
+	const ip = ethernetSize
 	if len(b) >= ip+20+8 {
 		switch first := be.Uint32(b[12:]); { // the EtherType and the first two octets of IP
 		case first>>12 == etherIPv6<<4|6 && b[ip+6] == protoUDP:
@@ -25,28 +25,14 @@ func plain(b []byte) (udp, end int) {
 	return 0, 0
 }
 
-// plainIP is plain for a bare IP packet. plain has its own tests, as one of EtherType and version together
-// costs less.
-func plainIP(b []byte) (udp, end int) {
-	if len(b) >= 20+8 {
-		switch {
-		case b[0]>>4 == 6 && b[6] == protoUDP:
-			return 40, 40 + int(be.Uint16(b[4:]))
-		case b[0] == 0x45 && be.Uint32(b[6:])&0x3FFF00FF == protoUDP:
-			return 20, int(be.Uint16(b[2:]))
-		}
-	}
-	return 0, 0
-}
-
-// decodePlain is Decode for plain frames to port 4791. It does what the walk does, in half the time,
-// because most offsets are constants: that is lost when the fields are set by the same functions as
-// there. False leaves p unchanged and the frame to the walk.
-func (p *Packet) decodePlain(b []byte) bool {
-	const ip = 14
+// decodePlain is Decode for plain frames. It does what the walk does, in half the time, because most
+// offsets are constants: that is lost when the fields are set by the same functions as there. Where ok is
+// false, p is unchanged and the frame is left to the walk.
+func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
+	const ip = ethernetSize
 	udp, end := plain(b)
 	if udp == 0 || end > len(b) || end < udp+8+minData {
-		return false
+		return udp != 0 && end <= len(b) && end >= udp+8 && be.Uint16(b[udp+2:]) != Port, ErrPort
 	}
 	u := (*[8 + minData]byte)(b[udp:])
 	length := int(be.Uint16(u[4:]))
@@ -57,7 +43,7 @@ func (p *Packet) decodePlain(b []byte) bool {
 		pad -= int(u[9] >> 4 & 3)
 	}
 	if be.Uint16(u[2:]) != Port || udp+length > end || payload > pad {
-		return false
+		return be.Uint16(u[2:]) != Port, ErrPort
 	}
 
 	d := &p.Datagram
@@ -86,5 +72,5 @@ func (p *Packet) decodePlain(b []byte) bool {
 	}
 	p.ICRC = le.Uint32(b[icrcAt:])
 	p.Coverage = icrc.AsSent
-	return true
+	return true, nil
 }

@@ -70,7 +70,12 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	if !isPlain {
 		walked = Packet{}
 	}
-	require.Equal(t, isPlain, plain.decodePlain(frame), "%x", frame)
+	ok, otherPort := plain.decodePlain(frame)
+	if ok && otherPort != nil {
+		require.Equal(t, []error{ErrPort, ErrPort}, []error{otherPort, err}, "%x", frame)
+		ok = false
+	}
+	require.Equal(t, isPlain, ok, "%x", frame)
 	require.Equal(t, walked, plain)
 	return isPlain
 }

@@ -59,67 +59,74 @@ var (
 		"frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 
-// A way says how a walk goes through tunnels, and what it has passed.
+// A way is a walk through tunnels, with its trail.
 type way struct {
-	*course
-	tolerant  bool // go on behind an IP header whose length field says more than there is
-	noMirrors bool // do not look into mirrored frames
+	*walk
+	*trail
+	// border goes on behind an IP header whose length field says more than there is, and does not look into
+	// mirrored frames.
+	border bool
+}
+
+// carries says whether a tunnel may stand where a walk has ended.
+func (w *walk) carries(b []byte) bool {
+	switch w.err {
+	case nil:
+		return isTunnelPort(be.Uint16(b[w.udp+2:]))
+	case errNotUDP:
+		return w.proto == protoEthernet || w.proto == protoMPLS || w.proto == protoGRE
+	case errNotIP:
+		return isMPLS(w.ether)
+	}
+	return false
 }
 
 // descend goes on from where follow has ended, through all that [Tunnel] names, down to the
 // innermost IP packet. An error means that a tunnel is broken or carries something else than IP.
 // What is wrong with the innermost packet is w.err.
-func (w *way) descend(b []byte) error {
-	for {
-		if !w.tolerant && (w.overruns || !w.cut && w.missing(b)) {
+func (w way) descend(b []byte) error {
+	for w.carries(b) {
+		switch stop := w.stop; {
+		case !w.border && (w.overruns || !w.cut && w.missing):
 			return nil
-		}
-		stop := w.stop
-		at, version, err := w.tunnel(b)
-		if err != nil {
-			w.stop = stop
-			return err
-		}
-		if version == 0 {
+		case w.err == errNotIP: // labels right behind the link-layer header
+			if err := w.labels(b, w.link); err != nil {
+				return err
+			}
+			w.outer = w.ip
+		case w.err == nil && w.check(b, w.cut, nil) != nil:
 			return nil
+		default:
+			if err := w.tunnel(b); err != nil {
+				w.stop = stop
+				return err
+			}
+			w.depth++
 		}
-		w.reach(at, version)
-		w.depth++
-		if w.err = w.follow(b, &w.trail); w.err == errDepth || w.err == errTunnels {
+		if w.err = w.follow(b, w.trail); w.err == errDepth || w.err == errTunnels {
 			return w.err
 		}
 	}
+	return nil
 }
 
-// tunnel returns where the IP header stands that the tunnel behind the present one carries, and its
-// version; 0 where there is no tunnel.
-func (w *way) tunnel(b []byte) (at int, version uint8, err error) {
-	at = w.udp
-	proto := w.proto
-	switch {
-	case w.err == nil:
-		proto = protoUDP
-		if !isTunnelPort(be.Uint16(b[at+2:])) || w.check(b, w.cut, nil) != nil {
-			return 0, 0, nil
-		}
-	case w.err != errNotUDP, proto != protoEthernet && proto != protoMPLS && proto != protoGRE:
-		return 0, 0, nil
-	}
-	w.pass(b, &w.walk, false)
+// tunnel reaches the IP header that the tunnel behind the present one carries. So do the functions below,
+// each for what stands at b[at:].
+func (w way) tunnel(b []byte) error {
+	at, proto := w.udp, w.proto
+	_ = w.pass(b, w.walk, false)
 	switch proto {
 	case protoEthernet:
 		if w.version == 6 {
-			if err := w.tunnels.add(SRv6); err != nil {
-				return 0, 0, err
-			}
+			return w.payload(SRv6, etherBridged, w.inside(b, w.end), at)
 		}
-		return w.frame(w.into(b, w.end), at)
+		return w.frame(w.inside(b, w.end), at)
 	case protoMPLS:
-		return w.labels(w.into(b, w.end), at)
+		return w.labels(w.inside(b, w.end), at)
 	case protoGRE:
-		return w.gre(w.into(b, w.end), at)
+		return w.gre(w.inside(b, w.end), at)
 	}
-	inside := w.into(b, at+int(be.Uint16(b[at+4:])))
+	inside := w.inside(b, at+int(be.Uint16(b[at+4:])))
 	switch be.Uint16(b[at+2:]) {
 	case portVXLAN:
 		return w.vxlan(inside, at+8)
@@ -133,42 +140,48 @@ func isTunnelPort(port uint16) bool {
 	return port == portVXLAN || port == portGeneve || port == portMPLS
 }
 
-// frame returns where the IP header in the Ethernet frame at b[at:] stands,
-// and its version.
-func (w *way) frame(b []byte, at int) (ip int, version uint8, err error) {
-	end, version, ether, err := ethernetEnd(b, at)
-	if err == errNotIP && isMPLS(ether) {
-		return w.labels(b, end)
+// payload notes a tunnel and reaches what its EtherType announces.
+func (w way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
+	if err := w.tunnels.add(tunnel); err != nil {
+		return err
 	}
-	return end, version, err
+	switch ether {
+	case etherIPv4:
+		w.reach(at, 4)
+	case etherIPv6:
+		w.reach(at, 6)
+	case etherBridged:
+		return w.frame(b, at)
+	case etherMPLS, etherMPLS2:
+		return w.labels(b, at)
+	default:
+		return errNotIP
+	}
+	return nil
+}
+
+// frame is for an Ethernet frame.
+func (w way) frame(b []byte, at int) error {
+	end, version, ether, err := ethernetEnd(b, at)
+	switch {
+	case err == errNotIP && isMPLS(ether):
+		return w.labels(b, end)
+	case err == nil:
+		w.reach(end, version)
+	}
+	return err
 }
 
 // ethernetEnd returns where the IP header in the Ethernet frame at b[at:] stands,
 // and its version. With errNotIP it returns the end of the frame's header and the
 // EtherType, which is another.
 func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err error) {
-	return etherEnd(b, at+12, at+14, errFrame)
+	return etherEnd(b, at+12, at+ethernetSize, errFrame)
 }
 
 func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
 
-// payload returns the same for what an EtherType announces at b[at:].
-func (w *way) payload(ether uint16, b []byte, at int) (ip int, version uint8, err error) {
-	switch ether {
-	case etherIPv4:
-		return at, 4, nil
-	case etherIPv6:
-		return at, 6, nil
-	case etherBridged:
-		return w.frame(b, at)
-	case etherMPLS, etherMPLS2:
-		return w.labels(b, at)
-	}
-	return 0, 0, errNotIP
-}
-
-// labels returns where the IP header below the MPLS label stack at b[at:]
-// stands, and its version. S marks the bottom of the stack:
+// labels is for an MPLS label stack. S marks the bottom of it:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -180,13 +193,13 @@ func (w *way) payload(ether uint16, b []byte, at int) (ip int, version uint8, er
 // 3032), or the Ethernet frame of a pseudowire, behind a control word, whose
 // first four bits are 0 (RFC 4448), or without one. What fits is taken: IP
 // whose lengths are right first, then a frame that leads to IP.
-func (w *way) labels(b []byte, at int) (ip int, version uint8, err error) {
+func (w way) labels(b []byte, at int) error {
 	if err := w.tunnels.add(MPLS); err != nil {
-		return 0, 0, err
+		return err
 	}
 	for bottom := false; !bottom; at += 4 {
 		if len(b)-at <= 4 {
-			return 0, 0, errLabels
+			return errLabels
 		}
 		bottom = b[at+2]&1 != 0
 	}
@@ -194,7 +207,8 @@ func (w *way) labels(b []byte, at int) (ip int, version uint8, err error) {
 	first := b[at] >> 4
 	switch {
 	case (first == 4 || first == 6) && (!frame || w.fits(b, at)):
-		return at, first, nil
+		w.reach(at, first)
+		return nil
 	case first == 0:
 		behind, behindShort := looksLikeFrame(b, at+4)
 		if behind && (!frame || be.Uint16(b[at:]) == 0) {
@@ -206,9 +220,9 @@ func (w *way) labels(b []byte, at int) (ip int, version uint8, err error) {
 	case frame:
 		return w.frame(b, at)
 	case short:
-		return 0, 0, errLabels
+		return errLabels
 	}
-	return 0, 0, errLabelled
+	return errLabelled
 }
 
 // looksLikeFrame tells whether an Ethernet frame with IP or MPLS in it begins
@@ -226,17 +240,11 @@ func looksLikeFrame(b []byte, at int) (yes, short bool) {
 
 // fits tells whether the lengths of the IP header at b[at:] are right, and its
 // protocol is a usual one.
-func (w *way) fits(b []byte, at int) bool {
+func (w way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, b[at]>>4, w.cut)
 	p.limit = w.limit
-	var err error
-	if p.version == 6 {
-		err = p.ipv6(b)
-	} else {
-		err = p.ipv4(b)
-	}
-	switch {
+	switch err := p.header(b); {
 	case err == ErrFragment:
 		return true
 	case err != nil, p.overruns, !p.cut && p.end > len(b):
@@ -250,8 +258,7 @@ func (w *way) fits(b []byte, at int) bool {
 	return false
 }
 
-// vxlan returns where the IP header in the VXLAN packet at b[at:] stands, and
-// its version (RFC 7348). An Ethernet frame follows the header:
+// vxlan is for a VXLAN header (RFC 7348), which an Ethernet frame follows:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -260,21 +267,17 @@ func (w *way) fits(b []byte, at int) bool {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|           VXLAN Network Identifier            |   Reserved    |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *way) vxlan(b []byte, at int) (ip int, version uint8, err error) {
+func (w way) vxlan(b []byte, at int) error {
 	switch {
 	case len(b)-at < 8:
-		return 0, 0, errVXLAN
+		return errVXLAN
 	case b[at]&0x08 == 0:
-		return 0, 0, errVNI
+		return errVNI
 	}
-	if err := w.tunnels.add(VXLAN); err != nil {
-		return 0, 0, err
-	}
-	return w.frame(b, at+8)
+	return w.payload(VXLAN, etherBridged, b, at+8)
 }
 
-// geneve returns where the IP header in the Geneve packet at b[at:] stands, and
-// its version (RFC 8926). Opt Len counts 4 octets of options each:
+// geneve is for a Geneve header (RFC 8926). Opt Len counts 4 octets of options each:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -285,65 +288,55 @@ func (w *way) vxlan(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	~                    Variable-Length Options                    ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *way) geneve(b []byte, at int) (ip int, version uint8, err error) {
+func (w way) geneve(b []byte, at int) error {
 	if len(b)-at < 8 {
-		return 0, 0, errGeneve
+		return errGeneve
 	}
 	header := 8 + 4*int(b[at]&0x3F)
 	switch {
 	case b[at]>>6 != 0:
-		return 0, 0, errGeneveVer
+		return errGeneveVer
 	case len(b)-at < header:
-		return 0, 0, errGeneve
+		return errGeneve
 	}
-	if err := w.tunnels.add(Geneve); err != nil {
-		return 0, 0, err
-	}
-	return w.payload(be.Uint16(b[at+2:]), b, at+header)
+	return w.payload(Geneve, be.Uint16(b[at+2:]), b, at+header)
 }
 
-// gre returns where the IP header in the GRE packet at b[at:] stands, and its
-// version (RFC 2784, RFC 2890). C, K and S stand for 4 octets each behind the
-// first 4: checksum, key, sequence number.
+// gre is for a GRE header (RFC 2784, RFC 2890). C, K and S stand for 4 octets each
+// behind the first 4: checksum, key, sequence number.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|C|0|K|S|0 0|    Reserved   |Ver|           EtherType           |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *way) gre(b []byte, at int) (ip int, version uint8, err error) {
+func (w way) gre(b []byte, at int) error {
 	if len(b)-at < 4 {
-		return 0, 0, errGRE
+		return errGRE
 	}
 	const checksum, key, sequence, refused = 0x8000, 0x2000, 0x1000, 0x4C07
 	flags, ether := be.Uint16(b[at:]), be.Uint16(b[at+2:])
 	if flags&refused != 0 {
-		return 0, 0, errGREFlags
+		return errGREFlags
 	}
 	at += 4 + 4*bits.OnesCount16(flags&(checksum|key|sequence))
 	switch {
 	case at > len(b):
-		return 0, 0, errGRE
-	case w.noMirrors && (ether == etherERSPAN2 || ether == etherERSPAN3):
-		return 0, 0, errMirror
+		return errGRE
+	case w.border && (ether == etherERSPAN2 || ether == etherERSPAN3):
+		return errMirror
 	case ether == etherERSPAN3:
 		return w.erspan3(b, at)
 	case ether == etherERSPAN2 && flags&sequence != 0:
 		return w.erspan2(b, at)
 	}
-	tunnel := GRE
 	if ether == etherERSPAN2 {
-		tunnel, ether = ERSPAN1, etherBridged
+		return w.payload(ERSPAN1, etherBridged, b, at)
 	}
-	if err := w.tunnels.add(tunnel); err != nil {
-		return 0, 0, err
-	}
-	return w.payload(ether, b, at)
+	return w.payload(GRE, ether, b, at)
 }
 
-// erspan2 returns where the IP header stands in the frame behind the ERSPAN
-// header of type II at b[at:], and its version. T says that the switch cut the
-// frame:
+// erspan2 is for an ERSPAN header of type II. T says that the switch cut the frame behind it:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -352,17 +345,14 @@ func (w *way) gre(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|       Reserved        |                 Index                 |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *way) erspan2(b []byte, at int) (ip int, version uint8, err error) {
+func (w way) erspan2(b []byte, at int) error {
 	switch {
 	case len(b)-at < 8:
-		return 0, 0, errERSPAN
+		return errERSPAN
 	case b[at]>>4 != 1:
-		return 0, 0, errERSPANVer
+		return errERSPANVer
 	}
-	if err := w.mirrored(ERSPAN2, b[at+2]); err != nil {
-		return 0, 0, err
-	}
-	return w.frame(b, at+8)
+	return w.mirrored(ERSPAN2, b[at+2], etherBridged, b, at+8)
 }
 
 // erspan3 is erspan2 for type III. O stands for 8 octets more behind the
@@ -377,38 +367,40 @@ func (w *way) erspan2(b []byte, at int) (ip int, version uint8, err error) {
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|              SGT              |P|   FT    |   Hw ID   |D|Gra|O|
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-func (w *way) erspan3(b []byte, at int) (ip int, version uint8, err error) {
+func (w way) erspan3(b []byte, at int) error {
 	if len(b)-at < 12 {
-		return 0, 0, errERSPAN
+		return errERSPAN
 	}
 	const ethernet, isIP = 0, 2
 	header, frameType := 12+8*int(b[at+11]&1), b[at+10]>>2&0x1F
 	switch {
 	case b[at]>>4 != 2:
-		return 0, 0, errERSPANVer
+		return errERSPANVer
 	case len(b)-at < header, frameType == isIP && len(b)-at == header:
-		return 0, 0, errERSPAN
+		return errERSPAN
 	case frameType != ethernet && frameType != isIP:
-		return 0, 0, errERSPANType
+		return errERSPANType
 	}
-	if err := w.mirrored(ERSPAN3, b[at+2]); err != nil {
-		return 0, 0, err
-	}
+	third, ether := b[at+2], uint16(etherBridged)
 	at += header
-	if frameType == ethernet {
-		return w.frame(b, at)
+	if frameType == isIP {
+		switch b[at] >> 4 {
+		case 4:
+			ether = etherIPv4
+		case 6:
+			ether = etherIPv6
+		default:
+			return errVersion
+		}
 	}
-	if version = b[at] >> 4; version != 4 && version != 6 {
-		return 0, 0, errVersion
-	}
-	return at, version, nil
+	return w.mirrored(ERSPAN3, third, ether, b, at)
 }
 
-// mirrored notes an ERSPAN header whose third octet, with T in it, is given.
-// What a switch cut may go on beyond the octets there.
-func (w *way) mirrored(tunnel Tunnel, third byte) error {
+// mirrored is payload behind an ERSPAN header whose third octet, with T in it, is given. What a switch
+// cut may go on beyond the octets there.
+func (w way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
 	if third&0x04 != 0 {
 		w.limit, w.cut = math.MaxInt, true
 	}
-	return w.tunnels.add(tunnel)
+	return w.payload(tunnel, ether, b, at)
 }

@@ -1,6 +1,15 @@
 package rocev2
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+)
+
+const (
+	protoHopByHop = ipv6ext.HopByHop
+	protoRouting  = ipv6ext.Routing
+)
 
 // What the tests ask of a frame at once.
 

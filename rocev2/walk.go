@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
 var (
@@ -19,15 +21,13 @@ const (
 	etherSVID     = 0x88A8 // IEEE 802.1ad
 	etherVLAN9100 = 0x9100 // stacked tags before 802.1ad
 
-	protoHopByHop = 0
 	protoIPv4     = 4
 	protoUDP      = 17
 	protoIPv6     = 41
-	protoRouting  = 43
-	protoFragment = 44
-	protoDestOpts = 60
+	protoFragment = ipv6ext.Fragment
+	protoDestOpts = ipv6ext.DestinationOptions
 
-	segmentRouting = 4 // the Routing Type (RFC 8754)
+	ethernetSize = 14 // without tags
 )
 
 // maxDepth is how many IP headers may stand inside the outermost one (D12).
@@ -37,24 +37,22 @@ const maxDepth = 4
 // packet stand that it has reached: offsets into the octets of the frame. An end is where a length
 // field says; there may be fewer octets.
 type walk struct {
-	link  int    // the end of the link-layer header, VLAN tags included
-	ether uint16 // the EtherType at the end of it, 0 without
-
-	outer    int // the outermost IP header
-	outerEnd int // the end of that packet, by its own length field
+	link  int // the end of the link-layer header, VLAN tags included
+	outer int // the outermost IP header
 
 	ip    int // the IP header reached
-	ext   int // its options or extension headers
 	udp   int // the UDP header, or whatever else follows the IP headers
 	end   int // the end of the IP packet, not beyond that of the packet around it
 	limit int // the end of what carries the packet; math.MaxInt where nothing says
 	stop  int // how far what carries the packet is there
 
-	depth    uint8 // how many IP headers stand around this one
-	version  uint8 // of the IP header, as what stands before it says
-	proto    uint8 // what follows the IP headers
-	overruns bool  // the length field of an IP header says more than the packet around it has
-	cut      bool  // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
+	ether    uint16 // the EtherType at the end of the link-layer header, 0 without
+	depth    uint8  // how many IP headers stand around this one
+	version  uint8  // of the IP header, as what stands before it says
+	proto    uint8  // what follows the IP headers
+	overruns bool   // the length field of an IP header says more than the packet around it has
+	missing  bool   // the outermost packet has fewer octets than its length field says
+	cut      bool   // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
 
 	err error // why there is no whole UDP header; ErrNotRoCEv2 matches it
 }
@@ -65,82 +63,59 @@ const noVersion = 0xFF
 // A trail is what a walk has passed.
 type trail struct {
 	tunnels Tunnels
-	headers [maxDepth + 1]struct{ ext, end uint32 } // the extension headers of IPv6 headers
-	n       uint8                                   // so many of them
-
-	lastIP, lastStop int // ip and stop of the last packet passed; 0 where none was
+	packets [maxDepth + 1]passed
+	n       uint8 // so many of them
 }
 
-// A course is a walk with its trail.
-type course struct {
-	walk
-	trail
+// A passed packet carries another one: where its IP header and its extension headers stand and end,
+// and how far what carries it is there.
+type passed struct{ ip, udp, stop uint32 }
+
+// last returns the octets of the packet passed last, nil without any.
+func (t *trail) last(b []byte) []byte {
+	if t.n == 0 {
+		return nil
+	}
+	p := &t.packets[t.n-1]
+	return b[p.ip:p.stop:p.stop]
 }
 
-// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone.
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. The
+// trail may be nil.
 func (w *walk) from(b []byte, o DecodeOptions, t *trail) {
-	if w.plain(b, o) {
+	at, version, ether, err := linkEnd(b, o.Link)
+	w.start(b, at, version, o.Cut)
+	w.ether = ether
+	if err != nil {
+		w.version, w.udp, w.end, w.err = noVersion, at, at, err
 		return
 	}
-	var version uint8
-	var err error
-	switch {
-	case o.Link == LinkEthernet: // this and the next as in linkEnd, at less cost
-		w.link, version, w.ether, err = etherEnd(b, 12, 14, errFrame)
-	case o.Link == LinkIP && len(b) > 0:
-		w.link, version, w.ether = 0, b[0]>>4, 0
-	default:
-		w.link, version, w.ether, err = linkEnd(b, o.Link)
-	}
-	w.start(b, w.link, version, o.Cut)
-	if err == nil {
-		w.err = w.follow(b, t)
-	} else {
-		w.reach(w.link, noVersion)
-		w.outerEnd, w.end, w.err = w.link, w.link, err
-	}
+	w.err = w.follow(b, t)
 }
 
-// plain is from for a plain frame. False leaves the frame to the walk.
-func (w *walk) plain(b []byte, o DecodeOptions) bool {
-	var link, udp, end int
-	switch o.Link {
-	case LinkEthernet:
-		link = 14
-		udp, end = plain(b)
-	case LinkIP:
-		udp, end = plainIP(b)
-	}
-	if udp == 0 || end > len(b) || end < udp+8 {
-		return false
-	}
-	w.setPlain(b, link, udp, end, o.Cut)
-	return true
+// plain sets w to what the walk says of a frame for which the function plain returns this.
+func (w *walk) plain(b []byte, udp, end int, cut bool) {
+	w.start(b, ethernetSize, b[ethernetSize]>>4, cut)
+	w.ether, w.udp, w.end, w.proto, w.err = be.Uint16(b[12:]), udp, end, protoUDP, nil
 }
 
 // start begins a walk at the IP header of this version at b[at:].
 func (w *walk) start(b []byte, at int, version uint8, cut bool) {
-	w.outer, w.ip, w.version, w.depth = at, at, version, 0
+	w.link, w.outer, w.ip, w.version, w.depth = at, at, at, version, 0
 	w.limit, w.stop = math.MaxInt, len(b)
-	w.overruns, w.cut = false, cut
+	w.overruns, w.missing, w.cut = false, false, cut
 }
 
 // follow walks on through IP in IP to the UDP header of a datagram (D12). Nothing is said of that
-// header yet: a length field that is wrong matters only where the port is a wanted one. The trail
-// may be nil.
+// header yet: a length field that is wrong matters only where the port is a wanted one.
 func (w *walk) follow(b []byte, t *trail) error {
 	for ; ; w.depth++ {
 		if w.depth > maxDepth {
 			return errDepth
 		}
-		var err error
-		if w.version == 6 {
-			err = w.ipv6(b)
-		} else {
-			err = w.ipv4(b)
-		}
+		err := w.header(b)
 		if w.depth == 0 {
-			w.outerEnd = w.end
+			w.missing = w.end > len(b)
 		}
 		if err != nil {
 			return err
@@ -163,24 +138,41 @@ func (w *walk) follow(b []byte, t *trail) error {
 		if err := t.pass(b, w, true); err != nil {
 			return err
 		}
-		w.into(b, w.end)
+		w.inside(b, w.end)
 		w.reach(w.udp, inner)
 	}
 }
 
-// into says that what follows is carried by a packet that ends at end, and returns the octets up to
+// inside says that what follows is carried by a packet that ends at end, and returns the octets up to
 // there.
-func (w *walk) into(b []byte, end int) []byte {
+func (w *walk) inside(b []byte, end int) []byte {
 	w.limit, w.stop = end, min(end, w.stop)
 	return b[:w.stop]
 }
 
 // reach goes on to the IP header of this version at an offset.
-func (w *walk) reach(at int, version uint8) { w.ip, w.ext, w.udp, w.version = at, at, at, version }
+func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, version }
 
 // begins says whether the IP header reached is there, at least its version.
 func (w *walk) begins(b []byte) bool {
 	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.err != errDepth
+}
+
+// octets returns the packet that the walk has reached, up to the end of what carries it: where no IP header
+// begins, the packet passed last.
+func (w *walk) octets(b []byte, t *trail) []byte {
+	if !w.begins(b) {
+		return t.last(b)
+	}
+	return b[w.ip:w.stop:w.stop]
+}
+
+// ext returns where the options or extension headers of the IP header reached begin. They end at udp.
+func (w *walk) ext() int {
+	if w.version == 6 {
+		return min(w.ip+40, w.udp)
+	}
+	return min(w.ip+20, w.udp)
 }
 
 // pass notes a packet that carries another one. A packet in it, as opposed to a frame, makes a
@@ -189,67 +181,56 @@ func (t *trail) pass(b []byte, w *walk, packet bool) error {
 	if t == nil {
 		return nil
 	}
-	t.lastIP, t.lastStop = w.ip, w.stop
-	if w.version != 6 || w.ext == w.udp {
-		return nil
-	}
-	t.headers[t.n].ext, t.headers[t.n].end = uint32(w.ext), uint32(w.udp)
+	t.packets[t.n] = passed{uint32(w.ip), uint32(w.udp), uint32(w.stop)}
 	t.n++
-	if packet && hasSegments(b[w.ip+6], b[w.ext:w.udp]) {
-		return t.tunnels.add(SRv6)
+	if packet && w.version == 6 && w.udp > w.ip+40 {
+		for next, header := range ipv6ext.All(b[w.ip+6], b[w.ip+40:w.udp]) {
+			if _, ok := ipv6ext.Segments(next, header); ok {
+				return t.tunnels.add(SRv6)
+			}
+		}
 	}
 	return nil
 }
 
-// hasSegments tells whether a Segment Routing header (RFC 8754) is among extension headers, of which
-// the first is of type next.
-func hasSegments(next uint8, ext []byte) bool {
-	for len(ext) > 0 {
-		if next == protoRouting && ext[2] == segmentRouting {
-			return true
-		}
-		next, ext = ext[0], ext[extensionLen(ext, 0):]
-	}
-	return false
-}
-
-// ipv6 reads the IPv6 header at w.ip and its extension headers, in octets up to w.stop. On error ext
-// and udp are around the extension headers that are whole.
-func (w *walk) ipv6(b []byte) error {
+// header reads the IP header at w.ip, with the extension headers of IPv6, in octets up to w.stop. On
+// error udp is where those end that are whole.
+func (w *walk) header(b []byte) error {
 	b = b[:w.stop]
 	at := w.ip
+	w.udp, w.end = at, len(b)
+	if w.version != 6 {
+		return w.ipv4(b)
+	}
 	if len(b)-at < 40 {
-		w.ext, w.udp, w.end = at, at, w.stop
 		return errIPv6Header
 	}
 	ip := (*[40]byte)(b[at:])
 	if ip[0]>>4 != 6 {
-		w.ext, w.udp, w.end = at, at, w.stop
 		return errVersion
 	}
-	at += 40
-	next, end := ip[6], at+int(be.Uint16(ip[4:]))
-	if end > w.limit {
-		end, w.overruns = w.limit, true
+	w.udp, w.proto = at+40, ip[6]
+	w.ends(at + 40 + int(be.Uint16(ip[4:])))
+	if w.proto == protoUDP {
+		return nil
 	}
-	w.ext, w.end = at, end
-	for isExtension(next) {
-		n := extensionLen(b[:min(end, len(b))], at)
-		if n == 0 {
-			w.udp = at
-			return errExtension
-		}
-		next, at = b[at], at+n
+	var whole bool
+	if w.proto, w.udp, whole = ipv6ext.Skip(b[:min(w.end, len(b))], w.udp, w.proto); !whole {
+		return errExtension
 	}
-	w.proto, w.udp = next, at
 	return nil
 }
 
-// ipv4 is the same for IPv4. Fragments are refused.
+// ends sets the end of the packet to where its length field says, if what carries it has so much.
+func (w *walk) ends(end int) {
+	if w.end = end; end > w.limit {
+		w.end, w.overruns = w.limit, true
+	}
+}
+
+// ipv4 is header for IPv4. Fragments are refused.
 func (w *walk) ipv4(b []byte) error {
-	b = b[:w.stop]
 	at := w.ip
-	w.ext, w.udp, w.end = at, at, w.stop
 	there := len(b) - at
 	if there < 20 {
 		return errIPv4Header
@@ -266,19 +247,13 @@ func (w *walk) ipv4(b []byte) error {
 	case total < n:
 		return errTotal
 	}
-	end := at + total
-	if end > w.limit {
-		end, w.overruns = w.limit, true
-	}
-	w.ext, w.udp, w.proto, w.end = at+20, at+n, ip[9], end
+	w.udp, w.proto = at+n, ip[9]
+	w.ends(at + total)
 	if be.Uint16(ip[6:])&0x3FFF != 0 { // More Fragments, or an offset
 		return ErrFragment
 	}
 	return nil
 }
-
-// missing says that the outermost packet has fewer octets than its length field says.
-func (w *walk) missing(b []byte) bool { return w.outerEnd > len(b) }
 
 // check returns nil where the walk led to a UDP datagram to one of these ports, or to any without
 // ports, and its lengths are right. With cut, octets that are missing at the end are no error.
@@ -294,28 +269,10 @@ func (w *walk) check(b []byte, cut bool, ports []uint16) error {
 	switch {
 	case length < 8:
 		return errUDPLength
-	case w.overruns, !cut && w.missing(b):
+	case w.overruns, !cut && w.missing:
 		return errIPLength
 	case w.udp+length > w.end:
 		return errUDPBeyondIP
 	}
 	return nil
-}
-
-// isExtension says whether the walk steps over headers of this type (D12).
-func isExtension(next uint8) bool {
-	return next == protoHopByHop || next == protoRouting || next == protoDestOpts
-}
-
-// extensionLen returns the length of the extension header at b[at:], 0 when
-// it is not all there.
-func extensionLen(b []byte, at int) int {
-	if len(b)-at < 8 {
-		return 0
-	}
-	n := (int(b[at+1]) + 1) * 8
-	if len(b)-at < n {
-		return 0
-	}
-	return n
 }
