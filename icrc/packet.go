@@ -1,21 +1,17 @@
 package icrc
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+)
 
 var (
 	be = binary.BigEndian
 	le = binary.LittleEndian
 )
 
-// Protocol numbers, and the one Routing Type that matters.
-const (
-	hopByHop       = 0
-	udpProtocol    = 17
-	routing        = 43
-	fragment       = 44
-	destOptions    = 60
-	segmentRouting = 4 // RFC 8754
-)
+const udpProtocol = 17
 
 // Lengths in octets.
 const (
@@ -62,8 +58,14 @@ func find(ip []byte) (p packet, err error) {
 		limit = ipv6Len + int(be.Uint16(ip[4:]))
 		p.ext, p.udp = ipv6Len, ipv6Len
 		if next := ip[6]; next != udpProtocol {
-			if p.udp, err = skip(ip[:min(limit, len(ip))], next); err != nil {
-				return p, err
+			var whole bool
+			switch next, p.udp, whole = ipv6ext.Skip(ip[:min(limit, len(ip))], ipv6Len, next); {
+			case !whole:
+				return p, errExtension
+			case next == ipv6ext.Fragment:
+				return p, errFragment
+			case next != udpProtocol:
+				return p, errNotUDP
 			}
 		}
 	default:
@@ -86,25 +88,3 @@ func find(ip []byte) (p packet, err error) {
 	}
 	return p, nil
 }
-
-// skip walks the extension headers of the IPv6 packet ip, the first of type
-// next, and returns the offset of the UDP header.
-func skip(ip []byte, next uint8) (udp int, err error) {
-	at := ipv6Len
-	for ; next != udpProtocol; next, at = ip[at], at+extensionLen(ip, at) {
-		switch next {
-		case hopByHop, routing, destOptions:
-		case fragment:
-			return 0, errFragment
-		default:
-			return 0, errNotUDP
-		}
-		if len(ip)-at < 8 || len(ip)-at < extensionLen(ip, at) {
-			return 0, errExtension
-		}
-	}
-	return at, nil
-}
-
-// extensionLen returns the length of the extension header at ip[at:].
-func extensionLen(ip []byte, at int) int { return (int(ip[at+1]) + 1) * 8 }

@@ -1,6 +1,10 @@
 package icrc
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+)
 
 // The masks of the IP header and of what stands behind it.
 var (
@@ -64,15 +68,12 @@ func (p packet) leaveOut(ip []byte) (uint32, error) {
 	}
 	word := be.Uint32(ip[4:]) // Payload Length, Next Header, Hop Limit
 	diff := word ^ (word&0xFFFF00FF | udpProtocol<<8 - n<<16)
-	next, destination := ip[6], ip[24:40]
-	for at := p.ext; at < p.udp; next, at = ip[at], at+extensionLen(ip, at) {
-		if next != routing || ip[at+2] != segmentRouting || ip[at+3] == 0 {
-			continue
-		}
-		if extensionLen(ip, at) < 8+16 {
-			return 0, errSegmentList
-		}
-		destination = ip[at+8 : at+24]
+	destination, short := ipv6ext.Final(ip[6], ip[p.ext:p.udp])
+	switch {
+	case short:
+		return 0, errSegmentList
+	case destination == nil:
+		destination = ip[24:40]
 	}
 	r := t.step(t.word(bits.ReverseBytes32(diff)), 0, 0)
 	return t.step(r, le.Uint64(ip[24:])^le.Uint64(destination), le.Uint64(ip[32:])^le.Uint64(destination[8:])), nil
