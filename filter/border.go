@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/ipv6ext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
@@ -193,8 +194,8 @@ func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 			d.first = true
 			next, b = b[0], b[fragmentSize:]
 			continue
-		case protoHopByHop, protoRouting, protoDestOpts:
-		default:
+		}
+		if !ipv6ext.Is(next) {
 			return datagram{}
 		}
 		d.udp = b[:0]

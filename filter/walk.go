@@ -3,6 +3,7 @@ package filter
 import (
 	"golang.org/x/net/bpf"
 
+	"github.com/rocecn/rocecn/internal/ipv6ext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -14,11 +15,11 @@ const (
 	etherMPLS  = 0x8847
 	etherMPLS2 = 0x8848
 
-	protoHopByHop = 0
+	protoHopByHop = ipv6ext.HopByHop
 	protoUDP      = 17
-	protoRouting  = 43
-	protoFragment = 44
-	protoDestOpts = 60
+	protoRouting  = ipv6ext.Routing
+	protoFragment = ipv6ext.Fragment
+	protoDestOpts = ipv6ext.DestinationOptions
 )
 
 // Sizes of headers, and what says which fragment a packet is: the fields of an
