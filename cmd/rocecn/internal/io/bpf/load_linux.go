@@ -13,6 +13,9 @@ import (
 // Queue returns the program that watches queues.
 func Queue() (*ebpf.CollectionSpec, error) { return spec(queue) }
 
+// Answer returns the programs of a congested node.
+func Answer() (*ebpf.CollectionSpec, error) { return spec(answer) }
+
 func spec(object []byte) (*ebpf.CollectionSpec, error) {
 	return ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 }

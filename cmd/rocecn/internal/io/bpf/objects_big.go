@@ -4,5 +4,8 @@ package bpf
 
 import _ "embed"
 
+//go:embed answer_bpfeb.o
+var answer []byte
+
 //go:embed queue_bpfeb.o
 var queue []byte

@@ -4,5 +4,8 @@ package bpf
 
 import _ "embed"
 
+//go:embed answer_bpfel.o
+var answer []byte
+
 //go:embed queue_bpfel.o
 var queue []byte

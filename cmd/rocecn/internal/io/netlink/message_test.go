@@ -102,14 +102,25 @@ func TestLosses(t *testing.T) {
 		{7, 0}, {8, 0}, {10, 1}, {11, 1}, // one missing
 		{-1, 2}, {-1, 2}, {12, 2}, {13, 2}, {16, 3}, // two missing, one of them counted
 		{-1, 4}, {18, 4}, {19, 4}, // the one that was counted
-		{5, 4}, {6, 4}, {8, 5}, // begun again
-		{0xFFFFFFFF, 5}, {0, 5}, {2, 6}, // around the end
+		{22, 6}, {20, 5}, {21, 4}, {21, 3}, {23, 3}, // late
+		{1000, 979}, {5, 979}, {6, 979}, {8, 980}, // begun again
+		{0xFFFFFF00, 980}, {0xFFFFFF01, 980}, // and again
 	} {
 		if c.number < 0 {
 			l.Overrun()
 		} else {
 			l.Number(uint32(c.number))
 		}
+		require.Equal(t, c.total, l.Total(), c.number)
+	}
+	l = Losses{}
+	for _, c := range []struct {
+		number uint32
+		total  uint64
+	}{
+		{0xFFFFFFFF, 0}, {0, 0}, {2, 1}, {1, 0}, {0xFFFFFFF0, 0}, {3, 0}, // around the end
+	} {
+		l.Number(c.number)
 		require.Equal(t, c.total, l.Total(), c.number)
 	}
 }

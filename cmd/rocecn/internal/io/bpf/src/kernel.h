@@ -36,6 +36,7 @@ struct gnet_stats_queue {
 
 struct Qdisc {
 	unsigned int flags;
+	struct netdev_queue *dev_queue;
 	struct gnet_stats_queue qstats;
 };
 

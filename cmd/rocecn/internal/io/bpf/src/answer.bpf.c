@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A congested node in the kernel: RoCEv2 data packets that leave by a port whose
+ * queue is long are answered by a Fast CNP with option 1, marked, or both, by what is
+ * known of the sender.
+ *
+ * enqueue, dequeue and reset note how long the queues are. egress sees a packet before
+ * its queue, and sends a copy of one that is to be answered to the loopback interface,
+ * which costs no copy of its octets. There answer makes the Fast CNP of it, by a
+ * template: CRC-32 is affine, so the ICRC is that of the template and of what each
+ * octet changes, which are tables.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "kernel.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+enum {
+	AF_INET6 = 10,
+	TC_ACT_UNSPEC = -1, /* go on as if there were no program */
+	TC_ACT_SHOT = 2,
+
+	ETHERNET = 14, /* octets */
+	FAST_CNP = 104,
+
+	MAX_PORTS = 1024,
+	MAX_SENDERS = 1 << 16, /* prefixes */
+	MAX_FLOWS = 1 << 16,
+};
+
+/* Where the octets stand in a Fast CNP that come out of the congested packet. */
+enum {
+	AT_DESTINATION = 24,
+	AT_ORIGINAL = 44,
+	AT_PORT = 64,
+	AT_PKEY = 74,
+	AT_QP = 77,
+	AT_ICRC = 100,
+};
+
+/* The tables of these octets, one for each octet. */
+enum {
+	OF_DESTINATION = 0,
+	OF_ORIGINAL = 16,
+	OF_PORT = 32,
+	OF_PKEY = 34,
+	OF_QP = 36,
+	TABLES = 39,
+};
+
+/* What is set before the programs are loaded. */
+volatile const __u32 namespace;	    /* inode number of the network namespace */
+volatile const __u32 loopback;	    /* number of its interface */
+volatile const __u32 token;	    /* the mark of copies on their way to answer */
+volatile const __u64 interval;	    /* ns between two Fast CNPs about a flow, 0 for none */
+volatile const __u8 fixed_port;	    /* the source port is the template's */
+volatile const __u8 __attribute__((aligned(8))) fast_cnp[FAST_CNP]; /* with zeros where the congested packet's go */
+volatile const __u32 icrc;		    /* of the template */
+volatile const __u32 tables[TABLES][256];
+
+struct port {
+	__u64 threshold; /* octets from which on the queue is congested */
+	__u64 depth;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_PORTS);
+	__type(key, __u32); /* number of the interface */
+	__type(value, struct port);
+} ports SEC(".maps");
+
+/* What is to be done for a sender. */
+enum policy {
+	NOTHING,
+	NOTIFY_AND_MARK, /* it is not known whether it understands Fast CNPs */
+	NOTIFY,		 /* it does: FAST section 4 forbids both */
+	MARK,		 /* it does not */
+};
+
+struct prefix {
+	__u32 length;
+	__u32 address[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, MAX_SENDERS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct prefix);
+	__type(value, __u32); /* enum policy */
+} senders SEC(".maps");
+
+struct flow {
+	__u32 src[4], dst[4];
+	__u32 qp;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_FLOWS);
+	__type(key, struct flow);
+	__type(value, __u64); /* time of the last Fast CNP */
+} flows SEC(".maps");
+
+/*
+ * Counters. Each congested RoCEv2 packet counts as CONGESTED and as one of BROKEN_PACKET
+ * to NOT_COPIED, and as MARKED besides if it was.
+ */
+enum {
+	CONGESTED,	 /* all of them */
+	BROKEN_PACKET,
+	ACKNOWLEDGEMENT,
+	NOTIFICATION,
+	NO_METHOD,	 /* IPv4, or a sender with no policy */
+	OWN_ADDRESS,
+	ADDRESS,	 /* the sender's cannot be answered */
+	ROUTED,		 /* a Routing header: what the destination is takes more to find */
+	NOT_CAPABLE,	 /* of Fast CNP, and the packet not of ECN */
+	LIMITED,
+	MARKED_ONLY,	 /* the sender does not understand Fast CNPs */
+	COPIED,		 /* to answer */
+	NOT_COPIED,	 /* the kernel had no room for it */
+
+	MARKED,		 /* of any of those above */
+
+	/* Each copy counts as one of these. */
+	SENT,
+	NO_ROUTE,
+	CHECKSUM,	 /* the device was to compute the UDP checksum, and would where none is */
+	FAILED,
+	COUNTERS,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+static __always_inline void count(__u32 what)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &what);
+
+	if (n)
+		*n += 1;
+}
+
+/* A packet, from its IP header on. */
+struct octets {
+	struct __sk_buff *skb;
+};
+
+static __always_inline int load(const struct octets *from, __u32 at, void *to, __u32 n)
+{
+	return bpf_skb_load_bytes(from->skb, ETHERNET + at, to, n);
+}
+
+#include "rocev2.h"
+
+/* note notes how long the queue of a device is. */
+static __always_inline void note(const struct net_device *device, __u64 depth)
+{
+	__u32 interface = device->ifindex;
+	struct port *port = bpf_map_lookup_elem(&ports, &interface);
+
+	if (port && device->nd_net.net->ns.inum == namespace)
+		port->depth = depth;
+}
+
+SEC("tp_btf/qdisc_enqueue")
+int BPF_PROG(enqueue, struct Qdisc *qdisc, const struct netdev_queue *txq)
+{
+	note(txq->dev, qdisc->qstats.backlog);
+	return 0;
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(dequeue, struct Qdisc *qdisc, const struct netdev_queue *txq)
+{
+	note(txq->dev, qdisc->qstats.backlog);
+	return 0;
+}
+
+/* A qdisc that is taken away leaves no queue behind. */
+SEC("tp_btf/qdisc_reset")
+int BPF_PROG(reset, struct Qdisc *qdisc)
+{
+	note(qdisc->dev_queue->dev, 0);
+	return 0;
+}
+
+/* reachable is rocev2.Answerable for IPv6. */
+static __always_inline int reachable(const __u32 *address)
+{
+	__u32 first = bpf_ntohl(address[0]);
+
+	if (first == 0 && address[1] == 0) {
+		__u32 third = bpf_ntohl(address[2]);
+
+		/* unspecified, loopback, IPv4-mapped */
+		if (third == 0xFFFF || (third == 0 && bpf_ntohl(address[3]) < 2))
+			return 0;
+	}
+	return first >> 24 != 0xFF && first >> 22 != 0xFE80 >> 6; /* multicast, link-local */
+}
+
+/* ready says whether there may be a Fast CNP about a flow now, and notes that there is. */
+static __always_inline int ready(const struct packet *p)
+{
+	struct flow flow;
+	__u64 *last, now;
+
+	if (!interval)
+		return 1;
+	__builtin_memcpy(flow.src, p->src, sizeof(flow.src));
+	__builtin_memcpy(flow.dst, p->dst, sizeof(flow.dst));
+	flow.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
+	now = bpf_ktime_get_ns();
+	last = bpf_map_lookup_elem(&flows, &flow);
+	if (!last) {
+		bpf_map_update_elem(&flows, &flow, &now, BPF_ANY);
+		return 1;
+	}
+	if (now - *last < interval)
+		return 0;
+	*last = now;
+	return 1;
+}
+
+/*
+ * own_address returns a word of the node's own address, the source of the template. Not
+ * by memcpy: without volatile the compiler takes the template for zeros.
+ */
+static __always_inline __u32 own_address(int word)
+{
+	return ((const volatile __u32 *)fast_cnp)[2 + word];
+}
+
+/* policy_of says what is to be done for the sender of a packet, or counts why nothing is. */
+static __always_inline enum policy policy_of(const struct packet *p)
+{
+	struct prefix sender = { .length = 128 };
+	__u32 *policy;
+
+	if (p->version != 6) {
+		count(NO_METHOD);
+		return NOTHING;
+	}
+	if (p->src[0] == own_address(0) && p->src[1] == own_address(1) && p->src[2] == own_address(2) &&
+	    p->src[3] == own_address(3)) {
+		count(OWN_ADDRESS);
+		return NOTHING;
+	}
+	if (!reachable(p->src) || bpf_ntohl(p->dst[0]) >> 24 == 0xFF) {
+		count(ADDRESS);
+		return NOTHING;
+	}
+	__builtin_memcpy(sender.address, p->src, sizeof(sender.address));
+	policy = bpf_map_lookup_elem(&senders, &sender);
+	if (!policy || *policy == NOTHING) {
+		count(NO_METHOD);
+		return NOTHING;
+	}
+	return *policy;
+}
+
+/* mark marks a packet if it is ECN-capable. */
+static __always_inline int mark(struct __sk_buff *skb)
+{
+	if (bpf_skb_ecn_set_ce(skb) != 1)
+		return 0;
+	count(MARKED);
+	return 1;
+}
+
+SEC("tc")
+int egress(struct __sk_buff *skb)
+{
+	struct octets from = { .skb = skb };
+	__u32 interface = skb->ifindex, was;
+	struct packet p;
+	enum policy policy;
+	struct port *port = bpf_map_lookup_elem(&ports, &interface);
+
+	if (!port || port->depth < port->threshold)
+		return TC_ACT_UNSPEC;
+	switch (parse(&from, skb->protocol, &p)) {
+	case DATA:
+		count(CONGESTED);
+		break;
+	case ACK:
+		count(CONGESTED);
+		count(ACKNOWLEDGEMENT);
+		return TC_ACT_UNSPEC;
+	case NOTICE:
+		count(CONGESTED);
+		count(NOTIFICATION);
+		return TC_ACT_UNSPEC;
+	case BROKEN:
+		count(CONGESTED);
+		count(BROKEN_PACKET);
+		return TC_ACT_UNSPEC;
+	default:
+		return TC_ACT_UNSPEC;
+	}
+	policy = policy_of(&p);
+	if (policy == NOTHING)
+		return TC_ACT_UNSPEC;
+	if (policy == MARK) {
+		count(mark(skb) ? MARKED_ONLY : NOT_CAPABLE);
+		return TC_ACT_UNSPEC;
+	}
+	if (p.routed) {
+		count(ROUTED);
+	} else if (!ready(&p)) {
+		count(LIMITED);
+	} else {
+		was = skb->mark;
+		skb->mark = token;
+		count(bpf_clone_redirect(skb, loopback, BPF_F_INGRESS) ? NOT_COPIED : COPIED);
+		skb->mark = was;
+	}
+	/* Limits are none of marks: a sender that only knows ECN would hear nothing. */
+	if (policy == NOTIFY_AND_MARK)
+		mark(skb);
+	return TC_ACT_UNSPEC;
+}
+
+/*
+ * partial says that the UDP checksum is that of the pseudo-header only: the device is
+ * to add the rest, and would write it into the Fast CNP. Of other checksums one in
+ * 65,536 looks the same.
+ */
+static __always_inline int partial(const struct packet *p)
+{
+	__u32 sum = bpf_ntohs(p->udp.length) + PROTO_UDP;
+
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		__u32 s = bpf_ntohl(p->src[i]), d = bpf_ntohl(p->dst[i]);
+
+		sum += (s >> 16) + (s & 0xFFFF) + (d >> 16) + (d & 0xFFFF);
+	}
+	sum = (sum >> 16) + (sum & 0xFFFF);
+	sum += sum >> 16;
+	return p->udp.checksum && bpf_ntohs(p->udp.checksum) == (sum & 0xFFFF);
+}
+
+/* put writes n octets into a Fast CNP, and returns what they change of its ICRC. */
+static __always_inline __u32 put(__u8 *to, const void *octets, int n, int table)
+{
+	const __u8 *from = octets;
+	__u32 sum = 0;
+
+#pragma unroll
+	for (int i = 0; i < n; i++) {
+		to[i] = from[i];
+		sum ^= tables[table + i][from[i]];
+	}
+	return sum;
+}
+
+/* A Fast CNP in a frame, in words, so that it is copied by them. */
+union frame {
+	__u64 words[FAST_CNP / 8];
+	__u8 octets[FAST_CNP];
+};
+
+static __always_inline void build(union frame *f, const struct packet *p)
+{
+	__u32 sum = icrc;
+
+#pragma unroll
+	for (int i = 0; i < FAST_CNP / 8; i++)
+		f->words[i] = ((const volatile __u64 *)fast_cnp)[i];
+	sum ^= put(f->octets + AT_DESTINATION, p->src, 16, OF_DESTINATION);
+	sum ^= put(f->octets + AT_ORIGINAL, p->dst, 16, OF_ORIGINAL);
+	if (!fixed_port)
+		sum ^= put(f->octets + AT_PORT, &p->udp.src, 2, OF_PORT);
+	sum ^= put(f->octets + AT_PKEY, &p->bth.pkey, 2, OF_PKEY);
+	sum ^= put(f->octets + AT_QP, (const __u8 *)&p->bth.qp + 1, 3, OF_QP);
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		f->octets[AT_ICRC + i] = sum >> 8 * i;
+}
+
+SEC("tc")
+int answer(struct __sk_buff *skb)
+{
+	struct octets from = { .skb = skb };
+	struct bpf_fib_lookup route = { .family = AF_INET6, .tot_len = FAST_CNP };
+	struct bpf_redir_neigh next = { .nh_family = AF_INET6 };
+	struct packet p;
+	union frame f;
+	long err;
+
+	if (skb->mark != token)
+		return TC_ACT_UNSPEC;
+	if (parse(&from, skb->protocol, &p) != DATA || p.version != 6 || p.routed) {
+		count(FAILED);
+		return TC_ACT_SHOT;
+	}
+	if (partial(&p)) {
+		count(CHECKSUM);
+		return TC_ACT_SHOT;
+	}
+	route.ifindex = skb->ifindex;
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		route.ipv6_src[i] = own_address(i);
+	__builtin_memcpy(route.ipv6_dst, p.src, 16);
+	err = bpf_fib_lookup(skb, &route, sizeof(route), 0);
+	if (err != BPF_FIB_LKUP_RET_SUCCESS && err != BPF_FIB_LKUP_RET_NO_NEIGH) {
+		count(NO_ROUTE);
+		return TC_ACT_SHOT;
+	}
+	build(&f, &p);
+	if (bpf_skb_change_tail(skb, ETHERNET + FAST_CNP, 0) ||
+	    bpf_skb_store_bytes(skb, ETHERNET, &f, sizeof(f), BPF_F_INVALIDATE_HASH)) {
+		count(FAILED);
+		return TC_ACT_SHOT;
+	}
+	skb->mark = 0;
+	__builtin_memcpy(next.ipv6_nh, route.ipv6_dst, 16);
+	count(SENT);
+	return bpf_redirect_neigh(route.ifindex, &next, sizeof(next), 0);
+}

@@ -1,0 +1,281 @@
+package fastpath
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+
+var (
+	self   = netip.MustParseAddr("2001:db8:ffff::5")
+	sender = netip.MustParseAddr("2001:db8:1::a")
+	target = netip.MustParseAddr("2001:db8:4::e")
+
+	// What is known of the senders in these prefixes, which random addresses are of.
+	policies = []struct {
+		prefix  netip.Prefix
+		policy  Policy
+		capable congested.Capability
+	}{
+		{netip.MustParsePrefix("2001:db8:1::/48"), NotifyAndMark, congested.Unknown},
+		{netip.MustParsePrefix("2001:db8:1:1::/64"), Notify, congested.Yes},
+		{netip.MustParsePrefix("2001:db8:1:2::/64"), Mark, congested.No},
+	}
+	addresses = []netip.Addr{
+		sender, netip.MustParseAddr("2001:db8:1:1::b"), netip.MustParseAddr("2001:db8:1:2::c"),
+		target, self,
+	}
+	unreachable = []netip.Addr{
+		netip.MustParseAddr("::"), netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:192.0.2.1"),
+		netip.MustParseAddr("fe80::1"), netip.MustParseAddr("febf::1"), netip.MustParseAddr("ff02::1"),
+	}
+)
+
+// onNode moves the test to a host that forwards IPv6, and has a way for every packet.
+func onNode(t *testing.T) {
+	t.Helper()
+	wiretest.Namespace(t, `link set lo up
+link add eth0 type veth peer name eth1
+link set eth0 up
+link set eth1 up
+`)
+	for _, variable := range []string{"disable_ipv6=0", "accept_dad=0", "forwarding=1"} {
+		name, value, _ := strings.Cut(variable, "=")
+		require.NoError(t, os.WriteFile("/proc/sys/net/ipv6/conf/all/"+name, []byte(value), 0))
+	}
+	out, err := exec.Command("ip", "-6", "route", "add", "default", "via", "fe80::1", "dev", "eth0").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// random returns the IP packet of a random RoCEv2 packet.
+func random(t *testing.T, r *rand.Rand) []byte {
+	t.Helper()
+	opcodes := []bth.Opcode{
+		bth.RCSendOnly, bth.RCRDMAWriteOnly, bth.RCRDMAReadRequest, 0x13, bth.UDSendOnly,
+		bth.UCSendFirst, bth.RCAcknowledge, bth.RCAtomicAcknowledge, bth.CNP,
+	}
+	var p rocev2.Packet
+	op := opcodes[r.IntN(len(opcodes))]
+	p.BTH.Opcode, p.BTH.PKey, p.BTH.DestQP, p.BTH.PSN = op, uint16(r.Uint32()), r.Uint32N(1<<24), r.Uint32N(1<<24)
+	if op == bth.CNP {
+		p.Payload = make([]byte, 16)
+	} else if r.IntN(3) > 0 && op != bth.RCAcknowledge && op != bth.RCAtomicAcknowledge {
+		p.Payload = make([]byte, 4*r.IntN(300))
+	}
+	p.Src, p.Dst = addresses[r.IntN(len(addresses))], addresses[r.IntN(len(addresses))]
+	if r.IntN(20) == 0 {
+		p.Src = unreachable[r.IntN(len(unreachable))]
+	}
+	if r.IntN(20) == 0 {
+		p.Dst = unreachable[r.IntN(len(unreachable))]
+	}
+	if r.IntN(20) == 0 {
+		p.Src, p.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	}
+	p.SrcPort, p.DstPort, p.HopLimit = uint16(r.Uint32()), rocev2.Port, uint8(2+r.IntN(250))
+	p.TrafficClass = uint8(r.Uint32())
+	if p.Src.Is6() && !p.Src.Is4In6() {
+		p.FlowLabel = r.Uint32N(1 << 20)
+		switch r.IntN(8) {
+		case 0: // Hop-by-Hop, then Destination Options of 16 octets
+			p.NextHeader = 0
+			p.Ext = wiretest.Hex(t, "3c00 0104 00000000 1101 010c 000000000000 000000000000")
+		case 1: // a type 4 Routing header with Segments Left 1
+			p.NextHeader = 43
+			p.Ext = append(wiretest.Hex(t, "1102 0401 00000000"), target.AsSlice()...)
+		}
+	}
+	b, err := p.AppendBinary(nil)
+	if err != nil { // addresses of two families
+		return random(t, r)
+	}
+	switch r.IntN(10) {
+	case 0:
+		b[r.IntN(min(len(b), 80))] ^= 1 << r.IntN(8)
+	case 1:
+		inner := b
+		b, err = (&encap.IPInIPv6{Src: sender, Dst: target}).Append(nil, inner, 5)
+		require.NoError(t, err)
+	}
+	return b
+}
+
+// ethernet puts an IP packet into a frame.
+func ethernet(ip []byte) []byte {
+	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD}
+	if ip[0]>>4 == 4 {
+		b[12], b[13] = 0x08, 0x00
+	}
+	return append(b, ip...)
+}
+
+// An skb is the beginning of struct __sk_buff.
+type skb struct{ Len, Type, Mark uint32 }
+
+// run runs a program on a frame.
+func run(t *testing.T, p *ebpf.Program, frame []byte, context any) (verdict uint32, out []byte) {
+	t.Helper()
+	o := ebpf.RunOptions{Data: frame, DataOut: make([]byte, 4096), Context: context}
+	verdict, err := p.Run(&o)
+	require.NoError(t, err)
+	return verdict, o.DataOut
+}
+
+// load returns an answerer that is not attached, and whose every packet is congested.
+func load(t *testing.T, c AnswererConfig) *Answerer {
+	t.Helper()
+	c.Self = self
+	a := new(Answerer)
+	require.NoError(t, a.load(&c))
+	t.Cleanup(func() { a.Close() })
+	require.NoError(t, a.objects.Ports.Put(uint32(1), [2]uint64{0, 0})) // lo, where tests of programs take place
+	for _, p := range policies {
+		require.NoError(t, a.SetSender(p.prefix, p.policy))
+	}
+	return a
+}
+
+const (
+	goOn     uint32 = 0xFFFFFFFF
+	redirect uint32 = 7
+)
+
+// Of random packets the kernel decides as the role does, and makes the same Fast CNPs
+// as fastcnp.AppendFor, octet for octet, whatever the configuration. Different is only
+// what the program does not look at: headers behind the BTH that are broken, and
+// segments that are left in a Routing header.
+func TestAnswererIsTheRole(t *testing.T) {
+	onNode(t)
+	for name, cfg := range map[string]fastcnp.Config{
+		"default": {},
+		"carriage": {Carriage: rocev2.Carriage{DSCP: 46, ECN: 1, HopLimit: 255, FlowLabel: 0xABCDE, SrcPort: 4321},
+			CodePoints: fastcnp.CodePoints{Option1: 0x8F, Option2: 0x8E}},
+		"without": {Coverage: icrc.Without},
+		"skipped": {Coverage: icrc.Skipped},
+	} {
+		t.Log(name) // no subtest, which would be in another namespace
+		a := load(t, AnswererConfig{FastCNP: cfg})
+		role := newRole(t, cfg)
+		r := rand.New(rand.NewPCG(25, 2))
+		sent := 0
+		for i := range 3000 {
+			ip := random(t, r)
+			before := a.Counters()
+			verdict, out := run(t, a.objects.Egress, ethernet(ip), nil)
+			require.Equal(t, goOn, verdict)
+			after := a.Counters()
+			var f rocev2.Frame
+			f.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			want, d := role.Congested(nil, &f, 0, congested.Event{}, time.Unix(int64(i), 0))
+			if d.Reason == node.Broken {
+				continue
+			}
+			marked := bytes.Clone(ip)
+			if d.MarkECN {
+				_, err := rocev2.SetECN(marked, rocev2.CE)
+				require.NoError(t, err)
+			}
+			require.Equal(t, marked, out[14:], "%x", ip)
+			expected, copied := before, false
+			if counter := counterOf(&expected, &d, ip); counter != nil {
+				expected.Congested++
+				*counter++
+				copied = counter == &expected.Copied
+			}
+			if d.MarkECN {
+				expected.Marked++
+			}
+			require.Equal(t, expected, after, "%x: %v", ip, d)
+			if !copied {
+				continue
+			}
+			verdict, out = run(t, a.objects.Answer, ethernet(ip), &skb{Mark: a.token})
+			require.Equal(t, redirect, verdict, "%+v: %x", a.Counters(), ip)
+			require.Equal(t, want, out[14:], "%x", ip)
+			sent++
+			require.EqualValues(t, sent, a.Counters().Sent)
+		}
+		require.Greater(t, sent, 500)
+		n := a.Counters()
+		for _, counter := range []uint64{n.Acknowledgement, n.Notification, n.NoMethod, n.OwnAddress, n.Address,
+			n.Routed, n.NotCapable, n.MarkedOnly, n.Marked} {
+			require.Positive(t, counter, "%+v", n)
+		}
+		require.Equal(t, []uint64{0, 0, 0, 0, 0}, []uint64{n.Limited, n.NotCopied, n.NoRoute, n.Checksum, n.Failed})
+	}
+}
+
+// newRole returns the role that has the same policies.
+func newRole(t *testing.T, cfg fastcnp.Config) *congested.Agent {
+	t.Helper()
+	var capable []acl.Entry[congested.Capability]
+	for _, p := range policies {
+		capable = append(capable, acl.Entry[congested.Capability]{Prefix: p.prefix, Value: p.capable})
+	}
+	role, err := congested.New(congested.Config{
+		Enabled: true, Self6: self, FastCNP: cfg, Capable: acl.NewMap(capable...),
+		Methods: acl.NewMap(acl.Entry[congested.Method]{Prefix: policies[0].prefix, Value: congested.FastCNP}),
+	})
+	require.NoError(t, err)
+	return role
+}
+
+// counterOf returns the counter of the kernel that stands for a decision of the role
+// about a packet, nil if none does.
+func counterOf(n *Answered, d *node.Decision, ip []byte) *uint64 {
+	if ip[0]>>4 == 6 && (ip[6] == 4 || ip[6] == 41) { // a tunnel, which the program does not look into
+		return nil
+	}
+	switch d.Reason {
+	case node.Acknowledgement:
+		return &n.Acknowledgement
+	case node.Notification:
+		return &n.Notification
+	case node.NotOurs:
+		if d.Packet != message.Other { // a notification to another node
+			return &n.Notification
+		}
+	case node.NoMethod:
+		return &n.NoMethod
+	case node.OwnAddress:
+		return &n.OwnAddress
+	case node.Address:
+		if ip[0]>>4 == 4 {
+			return &n.NoMethod
+		}
+		return &n.Address
+	case node.NotCapable:
+		return &n.NotCapable
+	case node.Accepted:
+		switch {
+		case d.Action == node.Marked:
+			return &n.MarkedOnly
+		case d.Action == node.Sent && ip[6] == 43:
+			return &n.Routed
+		case d.Action == node.Sent:
+			return &n.Copied
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+// Package fastpath has a part of the roles that the kernel can play alone, by BPF
+// programs: a congested node that answers packets by Fast CNPs ([Answerer]). What it
+// sends is octet for octet what package fastcnp appends.
+//
+// It looks at a packet where it is, so nobody is woken for it; and it can mark it, or
+// not, which an agent cannot that only sees copies.
+package fastpath
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
+	"github.com/rocecn/rocecn/fastcnp"
+)
+
+// A Policy says what the kernel does about congested packets of a sender.
+type Policy uint32
+
+// The policies, as the node/congested role has them: a Fast CNP goes to a sender that
+// may understand it, and a packet is marked if its sender is not known to (FAST
+// section 4).
+const (
+	Nothing       Policy = iota
+	NotifyAndMark        // whether it understands Fast CNPs is not known
+	Notify               // it understands them
+	Mark                 // it does not
+)
+
+// A Port is an interface that carries Ethernet, and the octets in its queue from which
+// on its packets are congested.
+type Port = qdisc.Interface
+
+// AnswererConfig says how an [Answerer] answers.
+type AnswererConfig struct {
+	Ports []Port
+	// Self is the node's own IPv6 address, which Fast CNPs come from.
+	Self netip.Addr
+	// PerFlow is the shortest time between two Fast CNPs about a flow, which is known
+	// by its addresses and destination queue pair; 0 sets no limit.
+	PerFlow time.Duration
+	// FastCNP says how Fast CNPs are built, but always with option 1. They have no UDP
+	// checksum.
+	FastCNP fastcnp.Config
+}
+
+// Answered are the counters of an [Answerer].
+type Answered struct {
+	// RoCEv2 packets, notifications too, that left by a port with a long queue. Each is
+	// one of those from Broken to NotCopied.
+	Congested uint64
+
+	Broken          uint64 // it breaks off, or its lengths are wrong
+	Acknowledgement uint64
+	Notification    uint64
+	NoMethod        uint64 // it is IPv4, or its sender has no policy
+	OwnAddress      uint64 // the node's own
+	Address         uint64 // the sender's cannot be answered
+	Routed          uint64 // it has a Routing header, which the kernel does not follow
+	NotCapable      uint64 // neither its sender of Fast CNPs nor the packet of ECN
+	Limited         uint64 // the flow had a Fast CNP a short time ago
+	MarkedOnly      uint64 // for a sender that does not understand Fast CNPs
+	Copied          uint64 // to be answered
+	NotCopied       uint64 // the kernel had no room
+
+	Marked uint64 // of any of those
+
+	// Each one that was Copied is one of these.
+	Sent     uint64 // handed over to the neighbour's interface
+	NoRoute  uint64 // to the sender
+	Checksum uint64 // the device was to compute its UDP checksum
+	Failed   uint64
+}

@@ -1,0 +1,323 @@
+package fastpath
+
+import (
+	"encoding/json"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Senders of whom something else is known each.
+var (
+	unknown   = netip.MustParseAddr("2001:db8:1::a")
+	capable   = netip.MustParseAddr("2001:db8:1::b")
+	incapable = netip.MustParseAddr("2001:db8:1::c")
+	stranger  = netip.MustParseAddr("2001:db8:1::d")
+)
+
+// A bottleneck is a router whose queue to the receiver nothing leaves, an octet a
+// second, until it is drained.
+//
+//	sender ── in  node  out ── receiver
+type bottleneck struct {
+	sender, node, receiver *wiretest.Host
+	raw                    *netio.RawSink
+	start, end             *netio.Packets // what comes to the sender and to the receiver
+	answerer               *Answerer
+}
+
+func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
+	t.Helper()
+	wiretest.Tool(t, "tc")
+	b := &bottleneck{
+		sender: wiretest.NewHost(t, "sender"), node: wiretest.NewHost(t, "node"),
+		receiver: wiretest.NewHost(t, "receiver"),
+	}
+	b.node.Do(t, forward)
+	b.node.Run(t, "", "ip", "addr", "add", self.String()+"/128", "dev", "lo")
+	wiretest.Link(t, wiretest.End{Host: b.sender, Device: "eth0", Addresses: []string{
+		unknown.String() + "/64", capable.String() + "/64", incapable.String() + "/64", stranger.String() + "/64"}},
+		wiretest.End{Host: b.node, Device: "in", Addresses: []string{"2001:db8:1::1/64"}})
+	wiretest.Link(t, wiretest.End{Host: b.node, Device: "out", Addresses: []string{"2001:db8:4::1/64"}},
+		wiretest.End{Host: b.receiver, Device: "eth0", Addresses: []string{target.String() + "/64"}})
+	b.sender.Run(t, "", "ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
+	for _, h := range []*wiretest.Host{b.sender, b.node, b.receiver} {
+		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "8bit", "burst", "2000", "limit",
+		"100000000")
+	open := func(h *wiretest.Host, f func() error) { h.Do(t, f) }
+	open(b.sender, func() (err error) {
+		b.raw, err = netio.OpenRaw("")
+		return err
+	})
+	t.Cleanup(func() { b.raw.Close() })
+	open(b.sender, func() (err error) {
+		b.start, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 2000})
+		return err
+	})
+	t.Cleanup(func() { b.start.Close() })
+	open(b.receiver, func() (err error) {
+		b.end, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 2000})
+		return err
+	})
+	t.Cleanup(func() { b.end.Close() })
+
+	// A bucket that is full lets one such packet pass, and the next one wait.
+	for b.backlog(t) == 0 {
+		b.send(t, data(t, stranger, 0xABCDEF, 1400))
+		time.Sleep(10 * time.Millisecond) // until the neighbours have found each other
+	}
+	c.Self = self
+	open(b.node, func() (err error) {
+		b.answerer, err = OpenAnswerer(c)
+		return err
+	})
+	t.Cleanup(func() { b.answerer.Close() })
+	for address, policy := range map[netip.Addr]Policy{unknown: NotifyAndMark, capable: Notify, incapable: Mark} {
+		require.NoError(t, b.answerer.SetSender(netip.PrefixFrom(address, 128), policy))
+	}
+	// How long the queue is the answerer knows from the next packet on.
+	packet, before := data(t, stranger, 0xABCDEF, 64), b.backlog(t)
+	b.send(t, packet)
+	b.await(t, before+14+uint64(len(packet)))
+	require.Equal(t, Answered{}, b.answerer.Counters())
+	return b
+}
+
+// data returns a data packet to the receiver, changed.
+func data(t testing.TB, src netip.Addr, qp uint32, payload int, change ...func(*rocev2.Packet)) []byte {
+	t.Helper()
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PKey: 0xFFFF}},
+		Payload: make([]byte, payload)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src, target, 49152, rocev2.Port, 64, rocev2.ECT0
+	for _, c := range change {
+		c(&p)
+	}
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+func (b *bottleneck) send(t *testing.T, packets ...[]byte) {
+	t.Helper()
+	for _, p := range packets {
+		require.NoError(t, b.raw.Send(p))
+	}
+	require.NoError(t, b.raw.Flush())
+}
+
+// backlog returns how many octets wait.
+func (b *bottleneck) backlog(t *testing.T) uint64 {
+	t.Helper()
+	var qdiscs []struct{ Backlog uint64 }
+	out := b.node.Run(t, "", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
+	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
+	return qdiscs[0].Backlog
+}
+
+// await waits until so many octets wait.
+func (b *bottleneck) await(t *testing.T, octets uint64) {
+	t.Helper()
+	wiretest.Await(t, "the packets are in the queue", func() bool { return b.backlog(t) == octets })
+}
+
+// drain lets the queue go.
+func (b *bottleneck) drain(t *testing.T) {
+	t.Helper()
+	b.node.Run(t, "", "tc", "qdisc", "change", "dev", "out", "root", "tbf", "rate", "1gbit", "burst", "100000", "limit",
+		"100000000")
+	b.send(t, data(t, stranger, 0xABCDEF, 0))
+	b.await(t, 0)
+}
+
+// take calls f with what comes until it returns true.
+func take(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
+	t.Helper()
+	poll, err := netio.NewPoll(t.Context(), source)
+	require.NoError(t, err)
+	defer poll.Close()
+	for {
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets, "no more comes")
+		for i := range packets {
+			var p rocev2.Packet
+			if p.DecodeFrame(packets[i].Data) == nil && f(&p) {
+				return
+			}
+		}
+	}
+}
+
+// Congested packets are answered, marked or both by what is known of the sender. Every
+// Fast CNP that comes back is that of fastcnp.AppendFor, and tshark reads it so.
+func TestAnswererBehindAQueue(t *testing.T) {
+	const threshold, payload, n = 50_000, 512, 600
+	b := newBottleneck(t, AnswererConfig{Ports: []Port{{Name: "out", Threshold: threshold}}})
+	senders := []netip.Addr{unknown, capable, incapable, stranger}
+	before := b.backlog(t)
+	var sent [][]byte
+	for qp := range uint32(n) {
+		sent = append(sent, data(t, senders[qp%4], qp, payload))
+	}
+	size := uint64(14 + len(sent[0]))
+	b.send(t, sent...)
+	b.await(t, before+n*size)
+
+	c := b.answerer.Counters()
+	congested := n - (threshold-before+size-1)/size // those in front of which threshold octets waited
+	require.GreaterOrEqual(t, c.Congested, congested)
+	require.LessOrEqual(t, c.Congested, congested+2) // two CPUs may forward at once
+	wiretest.Await(t, "all copies have been seen", func() bool {
+		c = b.answerer.Counters()
+		return c.Copied == c.Sent
+	})
+	require.Equal(t, c.Congested, c.Copied+c.MarkedOnly+c.NoMethod)
+	require.Equal(t, Answered{Congested: c.Congested, NoMethod: c.NoMethod, MarkedOnly: c.MarkedOnly, Copied: c.Copied,
+		Marked: c.Marked, Sent: c.Copied}, c)
+
+	got := map[netip.Addr]uint64{}
+	var frames [][]byte
+	take(t, b.start, func(p *rocev2.Packet) bool {
+		if p.BTH.Opcode != bth.CNP {
+			return false
+		}
+		var about rocev2.Packet
+		require.NoError(t, about.DecodeIP(sent[p.BTH.DestQP]))
+		want, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		require.NoError(t, err)
+		require.Equal(t, want, p.IP)
+		frames = append(frames, append([]byte(nil), append(p.Link, p.IP...)...))
+		got[p.Dst]++
+		return uint64(len(frames)) == c.Sent
+	})
+	require.Len(t, got, 2)
+	require.Positive(t, got[unknown])
+	require.Positive(t, got[capable])
+
+	// Who is told by a Fast CNP and known to understand it is not told by marks, too.
+	b.drain(t)
+	marked := map[netip.Addr]uint64{}
+	for arrived := 0; arrived < n; {
+		take(t, b.end, func(p *rocev2.Packet) bool {
+			if p.BTH.DestQP >= n {
+				return false
+			}
+			arrived++
+			if p.ECN() == rocev2.CE {
+				marked[p.Src]++
+			}
+			return arrived == n
+		})
+	}
+	require.Equal(t, map[netip.Addr]uint64{unknown: got[unknown], incapable: c.MarkedOnly}, marked)
+	require.Equal(t, c.Marked, marked[unknown]+marked[incapable])
+
+	for i, row := range wiretest.Tshark(t, frames...) {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeFrame(frames[i]))
+		var m message.Message
+		require.NoError(t, m.Decode(frames[i], rocev2.DecodeOptions{}, message.Config{}))
+		require.Equal(t, message.FastCNP, m.Kind)
+		require.NoError(t, m.FastCNP.Validate())
+		require.EqualValues(t, 0x81, row.Uint("infiniband.bth.opcode"))
+		require.EqualValues(t, p.BTH.DestQP, row.Uint("infiniband.bth.destqp"))
+		require.Equal(t, []string{self.String(), p.Dst.String()}, []string{row.Get("ipv6.src"), row.Get("ipv6.dst")})
+		require.Contains(t, row.All("ipv6.opt.type"), "0x9e")
+		require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
+	}
+
+	// A queue that is gone is not congested, nor is anything when the answerer has ended.
+	b.node.Run(t, "", "tc", "qdisc", "del", "dev", "out", "root")
+	was := b.answerer.Counters().Congested
+	b.send(t, sent[0])
+	take(t, b.end, func(p *rocev2.Packet) bool { return p.BTH.DestQP == 0 })
+	require.Equal(t, was, b.answerer.Counters().Congested)
+	require.NoError(t, b.answerer.Close())
+}
+
+// A flow is answered once in a time, and marked all the same. What a device was to
+// complete is not answered; a checksum that is whole is no reason.
+func TestAnswererLimits(t *testing.T) {
+	b := newBottleneck(t, AnswererConfig{Ports: []Port{{Name: "out", Threshold: 1}}, PerFlow: time.Hour})
+	before, octets := b.backlog(t), uint64(0)
+	for range 10 {
+		for _, p := range [][]byte{
+			data(t, unknown, 1, 64), data(t, unknown, 2, 64), data(t, capable, 1, 64),
+			data(t, unknown, 1, 80, func(p *rocev2.Packet) { p.SrcPort, p.Checksum = 5, 1 }), // the first one's flow
+		} {
+			b.send(t, p)
+			octets += uint64(14 + len(p))
+		}
+	}
+	whole := data(t, unknown, 3, 64, func(p *rocev2.Packet) { p.Checksum = 1 })
+	b.send(t, whole)
+	b.await(t, before+octets+uint64(14+len(whole)))
+	wiretest.Await(t, "the copies have been seen", func() bool { return b.answerer.Counters().Sent == 4 })
+	require.Equal(t, Answered{Congested: 41, Limited: 37, Copied: 4, Marked: 31, Sent: 4}, b.answerer.Counters())
+
+	b.sender.Do(t, func() error {
+		c, err := net.DialUDP("udp", &net.UDPAddr{IP: capable.AsSlice()},
+			&net.UDPAddr{IP: target.AsSlice(), Port: rocev2.Port})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write(data(t, capable, 4, 64)[48:])
+		return err
+	})
+	wiretest.Await(t, "the copy has been seen", func() bool { return b.answerer.Counters().Checksum == 1 })
+	require.EqualValues(t, 4, b.answerer.Counters().Sent)
+
+	// A sender that nobody has a way to.
+	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Notify))
+	b.send(t, data(t, netip.MustParseAddr("2001:db8:9::9"), 5, 64))
+	wiretest.Await(t, "the copy has been seen", func() bool { return b.answerer.Counters().NoRoute == 1 })
+	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Nothing))
+	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Nothing))
+	require.ErrorIs(t, b.answerer.SetSender(netip.MustParsePrefix("192.0.2.0/24"), Notify), errPrefix)
+}
+
+// What cannot work is refused, and says why.
+func TestOpenAnswererRefuses(t *testing.T) {
+	h := wiretest.NewHost(t, "node")
+	open := func(c AnswererConfig) error {
+		return h.Try(func() error {
+			_, err := OpenAnswerer(c)
+			return err
+		})
+	}
+	require.ErrorIs(t, open(AnswererConfig{Self: self}), errForwarding)
+	h.Do(t, forward)
+	require.ErrorIs(t, open(AnswererConfig{Self: self, Ports: []Port{{Name: "nowhere"}}}), netio.ErrNoInterface)
+	require.ErrorIs(t, open(AnswererConfig{Self: self, FastCNP: fastcnp.Config{
+		Carriage: rocev2.Carriage{Checksum: true}}}), errChecksum)
+	require.ErrorIs(t, open(AnswererConfig{Self: netip.MustParseAddr("ff02::1")}), rocev2.ErrNotReachable)
+	require.ErrorIs(t, h.Try(func() error {
+		// Of this thread, which ends with the host.
+		header, none := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			return err
+		}
+		_, err := OpenAnswerer(AnswererConfig{Self: self})
+		return err
+	}), fs.ErrPermission)
+}
+
+// forward makes the host of this thread a router.
+func forward() error {
+	return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0)
+}

@@ -1,0 +1,74 @@
+package fastpath
+
+import (
+	"net/netip"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// fastCNPSize is the length of a Fast CNP with option 1, an IPv6 packet.
+const fastCNPSize = 104
+
+// Octets that differ from one packet to the next have a table each, in this order:
+// that of answer.bpf.c.
+var fastCNPPlaces = []place{{24, 16}, {44, 16}, {portAt, 2}, {74, 2}, {77, 3}}
+
+const portAt = 64 // of the UDP source port of a Fast CNP
+
+// A place is where so many octets stand in a packet.
+type place struct{ at, octets int }
+
+// A fastCNPTemplate is a Fast CNP with zeros where octets differ, its ICRC, and what each
+// value of each of these octets changes of that: CRC-32 is affine.
+type fastCNPTemplate struct {
+	packet [fastCNPSize]byte
+	sum    uint32
+	tables [39][256]uint32
+}
+
+func newFastCNPTemplate(self netip.Addr, c fastcnp.Config) (t *fastCNPTemplate, err error) {
+	if c.Carriage.Checksum {
+		return nil, errChecksum
+	}
+	t = new(fastCNPTemplate)
+	var p rocev2.Packet
+	p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
+	if _, err = fastcnp.AppendFor(t.packet[:0], &p, self, nil, c); err != nil {
+		return nil, err
+	}
+	port := [2]byte(t.packet[portAt:])
+	t.sum, err = tables(t.packet[:], fastCNPPlaces, t.tables[:], c.Coverage)
+	if c.Carriage.SrcPort != 0 { // the port is one for all
+		t.sum ^= t.tables[32][port[0]] ^ t.tables[33][port[1]]
+		copy(t.packet[portAt:], port[:])
+	}
+	return t, err
+}
+
+// tables zeroes the octets of a packet that differ, and returns its ICRC and the table
+// of each of them.
+func tables(packet []byte, places []place, tables [][256]uint32, coverage icrc.Coverage) (sum uint32, err error) {
+	for _, p := range places {
+		clear(packet[p.at:][:p.octets])
+	}
+	if sum, err = icrc.Sum(packet, coverage); err != nil {
+		return 0, err
+	}
+	for _, p := range places {
+		for at := p.at; at < p.at+p.octets; at++ {
+			for v := range tables[0] {
+				packet[at] = byte(v)
+				changed, err := icrc.Sum(packet, coverage)
+				if err != nil {
+					return 0, err
+				}
+				tables[0][v] = changed ^ sum
+			}
+			packet[at] = 0
+			tables = tables[1:]
+		}
+	}
+	return sum, nil
+}
