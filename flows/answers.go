@@ -70,7 +70,8 @@ type reply struct {
 	at       int64
 }
 
-// refuses returns what a reply refuses, if it is a NAK or an RNR NAK.
+// kind returns the kind of the syndrome: BTH opcodes other than Acknowledge count as an
+// ACK, a syndrome that the capture cut as reserved.
 func (r *reply) kind() bth.SyndromeKind {
 	switch {
 	case !roles[r.opcode].acknowledge:
@@ -81,7 +82,7 @@ func (r *reply) kind() bth.SyndromeKind {
 	return r.syndrome.Kind()
 }
 
-// answer takes up what comes back: responses, acknowledgements and CNPs of the
+// answer records what comes back: responses, acknowledgements and CNPs of the
 // receiver.
 func (t *Table) answer(p *Packet, at int64) {
 	s := t.stream(&p.pkt)
@@ -145,7 +146,7 @@ func (t *Table) refuseAll(s *stream, r *reply) {
 	}
 }
 
-// reply takes up an answer that is about a flow.
+// reply records an answer that is about a flow.
 func (t *Table) reply(s *stream, r *reply) {
 	f := &s.flow
 	o := &roles[r.opcode]
@@ -167,7 +168,7 @@ func (t *Table) reply(s *stream, r *reply) {
 	f.sequence.covers(covered)
 	h.covers(covered)
 	if h.marks.head != h.marks.tail {
-		h.marks.answered(covered, o.firstResponse, kind != bth.KindACK, r.at, t.histogram(&f.rtt))
+		h.marks.answered(covered, o.firstResponse, kind != bth.KindACK, r.at, t.histograms.of(&f.rtt))
 	}
 	switch {
 	case kind != bth.KindACK:
@@ -187,7 +188,7 @@ func (t *Table) reply(s *stream, r *reply) {
 	}
 }
 
-// refuse takes up that a reply refuses what a flow sent from its PSN on, which
+// refuse records that a reply refuses what a flow sent from its PSN on, which
 // explains repeats, whether or not the reply is known to be about the flow.
 func (t *Table) refuse(s *stream, r *reply) {
 	kind := r.kind()
@@ -227,10 +228,7 @@ const maxEarly = 16
 
 // early returns what is kept of a stream's answers.
 func (t *Table) early(s *stream) *early {
-	if s.early == 0 {
-		s.early = t.earlies.take() + 1
-	}
-	return t.earlies.at(s.early - 1)
+	return t.earlies.of(&s.early)
 }
 
 func (e *early) keep(r *reply) {
@@ -247,13 +245,13 @@ func (e *early) keep(r *reply) {
 	e.n++
 }
 
-// replay takes up the answers in s that came before it was known that they are
+// replay records the answers in s that came before it was known that they are
 // about the flow of another stream.
 func (t *Table) replay(s, about *stream) {
 	if s.early == 0 {
 		return
 	}
-	e := *t.earlies.at(s.early - 1)
+	e := *t.early(s)
 	t.dropEarly(s)
 	f := &about.flow
 	if e.lost.any && f.history != 0 {
@@ -264,7 +262,7 @@ func (t *Table) replay(s, about *stream) {
 	}
 	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
 		r := e.kept[i%maxEarly]
-		if r.kind() != bth.KindACK { // what it explains was taken up when it came
+		if r.kind() != bth.KindACK { // what it explains was recorded when it came
 			r.unread = true
 		}
 		t.reply(about, &r)
@@ -277,13 +275,9 @@ func (t *Table) replay(s, about *stream) {
 
 // dropEarly forgets the answers that are kept of a stream.
 func (t *Table) dropEarly(s *stream) {
-	if s.early == 0 {
-		return
-	}
-	if e := t.earlies.at(s.early - 1); e.heard {
+	if e := t.earlies.at(s.early); e != nil && e.heard {
 		*e = early{heard: true, from: e.from}
 		return
 	}
-	t.earlies.give(s.early - 1)
-	s.early = 0
+	t.earlies.give(&s.early)
 }

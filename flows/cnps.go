@@ -11,10 +11,10 @@ type cnps struct {
 
 	spaced  bool
 	spacing time.Duration // the least between two, if spaced
-	afterCE uint32        // a histogram in the table's pool, and one; 0 without
+	afterCE uint32        // a histogram in the table's pool; 0 without
 }
 
-// notified takes up a CNP about a flow.
+// notified records a CNP about a flow.
 func (t *Table) notified(f *flow, at int64) {
 	c := &f.cnps
 	if d := time.Duration(at - c.last); c.came && d >= 0 && (!c.spaced || d < c.spacing) {
@@ -26,7 +26,7 @@ func (t *Table) notified(f *flow, at int64) {
 		b.CNPs++
 	}
 	if c.ce {
-		t.histogram(&c.afterCE).Add(time.Duration(at - c.firstCE))
+		t.histograms.of(&c.afterCE).Add(time.Duration(at - c.firstCE))
 		c.ce = false
 	}
 }

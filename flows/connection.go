@@ -102,11 +102,7 @@ func (t *Table) renew(s *stream) {
 	p.ids = p.next.ids
 	f.mtu = 0
 	f.opening.set = false
-	var h *history
-	if f.history != 0 {
-		h = t.histories.at(f.history - 1)
-	}
-	f.sequence.begin(p.next.psn, h)
+	f.sequence.begin(p.next.psn, t.histories.at(f.history))
 	p.next = connection{}
 }
 

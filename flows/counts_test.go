@@ -40,7 +40,7 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 		d.Decode(&p, record.Data, record.Options())
 		table.Observe(&p, frame, record.Time)
 		if s := table.stream(&p.pkt); p.kind == request && s.flow.history != 0 {
-			if table.histories.at(s.flow.history-1).refusals.began == table.order {
+			if table.histories.at(s.flow.history).refusals.began == table.order {
 				retries++
 			}
 		}
@@ -108,7 +108,7 @@ func TestRealCounts(t *testing.T) {
 			table, _ := observedReal(t, c.name)
 			for f := range table.Flows() {
 				for kind, m := range f.Messages {
-					require.LessOrEqual(t, m.Complete, m.Begun, "%v %v", f.FlowKey, Kind(kind))
+					require.LessOrEqual(t, m.Complete, m.Begun, "%v %v", f.FlowKey, MessageKind(kind))
 					if f.Sequenced {
 						begun += m.Begun
 						complete += m.Complete

@@ -68,7 +68,7 @@ func TestForgottenMessages(t *testing.T) {
 	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().Messages[Send])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
 	s = newScript(t).send(bth.RDSendMiddle, 10).send(bth.RDResync, 11)
-	require.Equal(t, [Kinds]Messages{}, s.flow().Messages)
+	require.Equal(t, [MessageKinds]Messages{}, s.flow().Messages)
 }
 
 // What waits for nothing any more makes room for the times of others.
@@ -138,7 +138,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 	} {
 		var all []uint32
 		for i := range p.n {
-			all = append(all, i)
+			all = append(all, i+1)
 		}
 		require.NotZero(t, p.n, name)
 		require.ElementsMatch(t, all, p.free, name)
@@ -146,8 +146,11 @@ func TestPoolsGetAllBack(t *testing.T) {
 	require.EqualValues(t, n, s.Evicted().Flows, "streams of answers are no flows")
 	require.EqualValues(t, 3*n, s.Evicted().Packets)
 	var one pool[int]
-	one.give(one.take())
-	one.take()
+	var id uint32
+	*one.of(&id) = 5
+	one.give(&id)
+	require.Zero(t, id)
+	require.Zero(t, *one.of(&id))
 	require.EqualValues(t, 1, one.n, "what was given back is taken first")
 }
 

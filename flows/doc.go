@@ -8,7 +8,7 @@
 // PSNs that requests and responses have in common, or from a datagram's DETH.
 // What cannot be paired is counted apart, and never for the wrong flow.
 //
-// A [Decoder] reads what counts of a packet, and a [Table] takes it up:
+// A [Decoder] reads what counts of a packet, and a [Table] counts it:
 //
 //	var d flows.Decoder
 //	var p flows.Packet

@@ -30,8 +30,8 @@ func (t *Table) drop(id uint32) {
 	s := t.streams.At(id)
 	t.settle(s)
 	t.part(s)
-	e := &t.evicted
-	if f := &s.flow; f.packets > 0 {
+	e, f := &t.evicted, &s.flow
+	if f.packets > 0 {
 		e.Flows++
 		e.Packets += f.packets
 		e.IPOctets += f.ipOctets
@@ -39,22 +39,13 @@ func (t *Table) drop(id uint32) {
 	e.Answers.add(&s.settled)
 	e.Answers.add(&s.stray)
 	e.Answers.add(&s.doubted)
-	if s.early != 0 {
-		t.earlies.give(s.early - 1)
+	t.earlies.give(&s.early)
+	if h := t.histories.at(f.history); h != nil {
+		t.asks.give(&h.asks)
 	}
-	if f := &s.flow; f.history != 0 {
-		if h := t.histories.at(f.history - 1); h.asks != 0 {
-			t.asks.give(h.asks - 1)
-		}
-		t.histories.give(f.history - 1)
-	}
-	if f := &s.flow; f.series != 0 {
-		t.serieses.give(f.series - 1)
-	}
-	for _, n := range [...]uint32{s.flow.rtt, s.flow.cnps.afterCE} {
-		if n != 0 {
-			t.histograms.give(n - 1)
-		}
-	}
+	t.histories.give(&f.history)
+	t.serieses.give(&f.series)
+	t.histograms.give(&f.rtt)
+	t.histograms.give(&f.cnps.afterCE)
 	t.streams.Remove(id)
 }

@@ -19,19 +19,19 @@ type flow struct {
 	mtu         uint16 // 0: not known
 	icrcWrong   uint64
 	truncated   uint64
-	messages    [Kinds]Messages
+	messages    [MessageKinds]Messages
 	peak        peak
 	queue       queue
 	sequence    sequence
 	trouble     uint64  // the first frame with a gap or a repeat; 0 without
 	opening     opening // of the history, as long as there is none
-	history     uint32  // in the table's pool, and one; 0 without
+	history     uint32  // in the table's pool; 0 without
 	cnps        cnps
-	rtt         uint32 // a histogram in the table's pool, and one; 0 without
-	series      uint32 // in the table's pool, and one; 0 without
+	rtt         uint32 // a histogram in the table's pool; 0 without
+	series      uint32 // in the table's pool; 0 without
 }
 
-// count takes up what counts of every request.
+// count counts what every request has.
 func (f *flow) count(p *Packet, at int64) {
 	f.packets++
 	f.transport = p.opcode.Transport()
@@ -58,7 +58,7 @@ func (f *flow) count(p *Packet, at int64) {
 	}
 }
 
-// countMessage takes up what a request that repeats none means to its message.
+// countMessage counts what a request begins or completes. Repeats must not be given to it.
 func (f *flow) countMessage(r *role) {
 	if r.message == noKind {
 		return

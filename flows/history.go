@@ -13,7 +13,7 @@ type history struct {
 	idents    idents // all requests need it, and how many holes there are: they are neighbours in the cache
 	refusals  refusals
 	marks     marks
-	asks      uint32 // in the table's pool, and one; 0 without
+	asks      uint32 // in the table's pool; 0 without
 	forgotten bool   // what asks has belongs to the life before
 }
 
@@ -52,10 +52,7 @@ func (a *asks) all() []asked {
 
 // asked returns the READs and ATOMICs of a history, nil without any.
 func (t *Table) asked(h *history) *asks {
-	if h.asks == 0 {
-		return nil
-	}
-	a := t.asks.at(h.asks - 1)
+	a := t.asks.at(h.asks)
 	if h.forgotten {
 		h.forgotten = false
 		*a = asks{}
@@ -65,9 +62,7 @@ func (t *Table) asked(h *history) *asks {
 
 // ask remembers a READ or an ATOMIC.
 func (t *Table) ask(h *history, one asked) {
-	if h.asks == 0 {
-		h.asks = t.asks.take() + 1
-	}
+	t.asks.of(&h.asks)
 	a := t.asked(h)
 	a.ring[a.n%maxAsked] = one
 	if a.n++; a.n-a.head > maxAsked {
@@ -93,7 +88,7 @@ func (t *Table) resolve(h *history, read, end uint32) {
 	}
 }
 
-// complete takes up the last response to a READ, or the answer to an ATOMIC. It
+// complete records the last response to a READ, or the answer to an ATOMIC. It
 // returns whether that completes a message.
 func (t *Table) complete(h *history, p uint32, atomic bool) bool {
 	all := t.asked(h)

@@ -15,9 +15,9 @@ func (s span) contains(p uint32) bool {
 // around them say of the messages that they belong to.
 type hole struct {
 	span
-	cut  bool // the packet behind it does not begin a message
-	open bool // the packet before it does not end one
-	last Kind // of the first packet behind it, and before the next hole, that ends a message; noKind without
+	cut  bool        // the packet behind it does not begin a message
+	open bool        // the packet before it does not end one
+	last MessageKind // of the first packet behind it, and before the next hole, that ends a message; noKind without
 }
 
 // maxHoles is how many holes of a flow are remembered. When there are more, the
@@ -71,7 +71,7 @@ func (h *holes) contain(p uint32) bool {
 // Where no hole is left before the request, the packets at the beginning of the
 // life go on with it and what stands behind it: joined is the kind of the first
 // packet there that ends a message, noKind without one.
-func (h *holes) fill(s span, r *role) (givenUp hole, joined Kind) {
+func (h *holes) fill(s span, r *role) (givenUp hole, joined MessageKind) {
 	before := *h
 	h.n, joined = 0, noKind
 	keep := func(one hole) {

@@ -2,7 +2,7 @@ package flows
 
 import "github.com/rocecn/rocecn/internal/hash"
 
-// notice takes up a message that names the flow that it is about: a Fast CNP, a
+// notice records a message that names the flow that it is about: a Fast CNP, a
 // PPFC, an FCN or a proxy message.
 func (t *Table) notice(p *Packet, at int64) {
 	about, named := p.about, p.about.QP&withoutQP == 0
@@ -86,8 +86,8 @@ func (a *Answers) notice(k kind, at int64) {
 // claim lets a flow, whose first request is there now, keep what came about it
 // before.
 func (t *Table) claim(s *stream) {
-	if s.early != 0 {
-		t.earlies.at(s.early - 1).heard = false
+	if e := t.earlies.at(s.early); e != nil {
+		e.heard = false
 	}
 }
 
@@ -109,7 +109,7 @@ func (l *labels) bucket(p *Packet) *[4]labelled {
 	return &l.buckets[fork(road, uint64(p.label))%labelBuckets]
 }
 
-// add takes up a request that came in a tunnel.
+// add records the label of a request that came in a tunnel.
 func (l *labels) add(p *Packet) {
 	if p.label == 0 {
 		return

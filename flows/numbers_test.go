@@ -193,8 +193,8 @@ func TestMTUs(t *testing.T) {
 func TestKindNames(t *testing.T) {
 	require.Equal(t, "SEND", Send.String())
 	require.Equal(t, "ATOMIC WRITE", AtomicWrite.String())
-	require.Equal(t, "unknown", noKind.String())
-	require.Equal(t, "unknown", Kind(200).String())
+	require.Equal(t, "MessageKind(6)", noKind.String())
+	require.Equal(t, "MessageKind(200)", MessageKind(200).String())
 }
 
 // A rate is that of all the time between the first packet and the last, a peak

@@ -2,11 +2,12 @@ package flows
 
 import (
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/qpmap"
 )
 
 // A Packet is what the accounting needs of a packet. A [Decoder] sets it, so
-// that many can read packets at once for one [Table], which takes them up in
+// that many can read packets at once for one [Table], which counts them in
 // the order of the capture. It holds no pointers, and aliases nothing.
 type Packet struct {
 	kind   kind
@@ -76,12 +77,12 @@ func (q *queue) deeper(by queue) {
 	}
 }
 
-// A Kind is a kind of message: what the requests of one work request carry out.
-type Kind uint8
+// A MessageKind is what the requests of one work request carry out together.
+type MessageKind uint8
 
 // The kinds of messages.
 const (
-	Send Kind = iota
+	Send MessageKind = iota
 	Write
 	Read
 	Atomic
@@ -90,24 +91,21 @@ const (
 	noKind
 )
 
-// Kinds is how many kinds there are.
-const Kinds = int(noKind)
+// MessageKinds is how many kinds there are.
+const MessageKinds = int(noKind)
 
-var kindNames = [Kinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
+var kindNames = [MessageKinds]string{"SEND", "RDMA WRITE", "RDMA READ", "ATOMIC", "FLUSH", "ATOMIC WRITE"}
 
 // String returns the name of the operation as the standard writes it.
-func (k Kind) String() string {
-	if int(k) < Kinds {
-		return kindNames[k]
-	}
-	return "unknown"
+func (k MessageKind) String() string {
+	return enumtext.Name(k, kindNames[:], "MessageKind")
 }
 
 // A role is what an opcode means to a flow.
 type role struct {
 	of          kind
-	message     Kind
-	begins      bool // the first packet of a message, or none of a message
+	message     MessageKind
+	begins      bool // the first packet of a message; also what belongs to no message
 	completes   bool // the last packet of a message
 	ends        bool // nothing of the message follows: the last packet, or the only request of a READ or ATOMIC
 	whole       bool // its payload is as long as the path MTU: a First or Middle packet

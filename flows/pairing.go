@@ -204,7 +204,7 @@ func (s *stream) leave(about *stream) {
 	s.answers = Answers{}
 }
 
-// source takes up that a datagram in s came from this queue pair.
+// source records that a datagram in s came from this queue pair.
 func (t *Table) source(s *stream, qp uint32) {
 	p := &s.pairing
 	if p.sourced && p.source == qp {

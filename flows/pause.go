@@ -50,7 +50,7 @@ func (p *paused) until(now int64) {
 	p.rest = ps % 1000
 }
 
-// frame takes up what a frame says of the priority, a pause of so many
+// frame records what a frame says of the priority, a pause of so many
 // picoseconds, 0 to go on, that came now.
 func (p *paused) frame(length, now int64) {
 	if back := p.since - now; back > 0 && back < int64(time.Second) {
@@ -87,7 +87,7 @@ func pauseOf(m *message.Message) (p pause) {
 	return p
 }
 
-// pause takes up a PFC or PAUSE frame.
+// pause records a PFC or PAUSE frame.
 func (t *Table) pause(p *pause, at int64) {
 	if t.config.Shards > 1 && fork(0, be64(p.mac))%uint64(t.config.Shards) != uint64(t.config.Shard) {
 		return

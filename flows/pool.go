@@ -1,33 +1,43 @@
 package flows
 
-// A pool hands out values by number. It grows by blocks, so that a value never
-// moves, and takes values back.
+// A pool holds values by id, from 1 on; id 0 names none. It grows by blocks, so that
+// a value never moves, and reuses what was given back.
 type pool[T any] struct {
 	blocks []*[poolBlock]T
-	n      uint32   // numbers handed out so far
-	free   []uint32 // of these, those that were given back
+	n      uint32   // ids given out so far
+	free   []uint32 // of these, those whose value was given back
 }
 
 const poolBlock = 64
 
-func (p *pool[T]) at(i uint32) *T { return &p.blocks[i/poolBlock][i%poolBlock] }
-
-// take returns the number of a zero value.
-func (p *pool[T]) take() uint32 {
-	if last := len(p.free) - 1; last >= 0 {
-		i := p.free[last]
-		p.free = p.free[:last]
-		return i
+// at returns the value with an id, nil for id 0.
+func (p *pool[T]) at(id uint32) *T {
+	if id == 0 {
+		return nil
 	}
-	if p.n%poolBlock == 0 {
-		p.blocks = append(p.blocks, new([poolBlock]T))
-	}
-	p.n++
-	return p.n - 1
+	return &p.blocks[(id-1)/poolBlock][(id-1)%poolBlock]
 }
 
-// give takes value i back.
-func (p *pool[T]) give(i uint32) {
-	clear(p.blocks[i/poolBlock][i%poolBlock : i%poolBlock+1])
-	p.free = append(p.free, i)
+// of returns the value with an id. If the id is 0 it sets it to that of a new, zero
+// value.
+func (p *pool[T]) of(id *uint32) *T {
+	if last := len(p.free) - 1; *id == 0 && last >= 0 {
+		*id, p.free = p.free[last], p.free[:last]
+	} else if *id == 0 {
+		if p.n%poolBlock == 0 {
+			p.blocks = append(p.blocks, new([poolBlock]T))
+		}
+		p.n++
+		*id = p.n
+	}
+	return p.at(*id)
+}
+
+// give takes back the value with an id, if there is one, and sets the id to 0.
+func (p *pool[T]) give(id *uint32) {
+	if *id != 0 {
+		var zero T
+		*p.at(*id) = zero
+		p.free, *id = append(p.free, *id), 0
+	}
 }

@@ -31,7 +31,7 @@ type refusals struct {
 	cause  Cause  // of the run
 	by     uint64 // order of the refusal that caused it; 0: none did
 	exact  bool   // it began with the PSN that the refusal names
-	n      uint8  // how many requests it has, at most maxBeyond and one
+	n      uint8  // how many requests it has, counted up to maxBeyond+1
 	next   uint32 // behind the highest PSN of the run
 	back   uint32 // the lowest PSN that it passed over last, as long as that may still come
 	beyond uint8  // how many requests came beyond back; 0 where nothing was passed over
@@ -64,7 +64,7 @@ func (h *history) refuse(from, sent uint32, rnr bool, order uint64) {
 	r.all[oldest] = one
 }
 
-// covers takes up that everything up to PSN c was received. What the sender did
+// covers records that everything up to PSN c was received. What the sender did
 // not act upon yet it may still go back to: the refusal is on its way to it.
 func (h *history) covers(c uint32) {
 	for i := range h.refusals.all {
@@ -79,7 +79,7 @@ func (h *history) covers(c uint32) {
 	}
 }
 
-// goBack takes up a request with PSN p, which takes those before end, that was
+// goBack records a request with PSN p, which takes those before end, that was
 // sent before, or fills a hole, in which case it is late. It returns why it was
 // repeated.
 func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Cause {
@@ -127,7 +127,7 @@ func (h *history) goBack(q *sequence, p, end uint32, order uint64, late bool) Ca
 	return r.cause
 }
 
-// pass takes up one more request beyond what the run passed over.
+// pass counts one more request beyond what the run passed over.
 func (r *refusals) pass() {
 	if r.beyond > 0 {
 		r.beyond = (r.beyond + 1) % (maxBeyond + 1)

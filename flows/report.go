@@ -37,7 +37,7 @@ type Flow struct {
 	// fewer than three, or no time between.
 	Mean, Peak float64
 
-	Messages [Kinds]Messages // by Kind
+	Messages [MessageKinds]Messages // by MessageKind
 
 	Sequenced    bool // PSN and Causes mean something: not UD, not management
 	PSN          PSN
@@ -125,7 +125,7 @@ func (t *Table) Flows() iter.Seq[*Flow] {
 	return func(yield func(*Flow) bool) {
 		for id := range t.streams.All() {
 			s := t.streams.At(id)
-			if s.number == 0 || s.flow.packets == 0 {
+			if s.flow.packets == 0 {
 				continue
 			}
 			var f Flow
@@ -158,22 +158,16 @@ func (t *Table) report(s *stream, out *Flow) {
 		FirstTrouble:  f.trouble,
 		Answers:       s.settled,
 		Spacing:       -1,
+		AfterCE:       t.histograms.at(f.cnps.afterCE),
 		Queue:         QueueDepth{f.queue.known, f.queue.node, f.queue.depth},
 	}
 	out.Mean, out.Peak = f.rates()
 	if f.cnps.spaced {
 		out.Spacing = f.cnps.spacing
 	}
-	if f.cnps.afterCE != 0 {
-		out.AfterCE = t.histograms.at(f.cnps.afterCE - 1)
-	}
 	if sequenced(f.transport, t.key(s).QP) {
 		out.Sequenced = true
-		var h *history
-		if f.history != 0 {
-			h = t.histories.at(f.history - 1)
-		}
-		q := f.sequence
+		q, h := f.sequence, t.histories.at(f.history)
 		out.PSN = q.judged(h)
 		for kind, n := range q.cutNow(h) {
 			m := &out.Messages[kind]
@@ -196,10 +190,8 @@ func (t *Table) report(s *stream, out *Flow) {
 			out.Answers.add(&back.answers)
 		}
 	}
-	if (with != nil || s.settled.any) && f.rtt != 0 {
-		if h := t.histograms.at(f.rtt - 1); h.n > 0 {
-			out.RTT = h
-		}
+	if h := t.histograms.at(f.rtt); h != nil && h.n > 0 && (with != nil || s.settled.any) {
+		out.RTT = h
 	}
 	last := f.last
 	if out.Answers.any {
@@ -216,11 +208,7 @@ func moment(at int64) time.Time { return time.Unix(0, at).UTC() }
 func (t *Table) Unpaired() iter.Seq[*Unpaired] {
 	return func(yield func(*Unpaired) bool) {
 		for id := range t.streams.All() {
-			s := t.streams.At(id)
-			if s.number == 0 {
-				continue
-			}
-			if !t.unpaired(s, yield) {
+			if !t.unpaired(t.streams.At(id), yield) {
 				return
 			}
 		}
@@ -238,10 +226,8 @@ func (t *Table) unpaired(s *stream, yield func(*Unpaired) bool) bool {
 		return false
 	}
 	// What names this flow, of which no request was seen.
-	if s.flow.packets == 0 && s.early != 0 {
-		if e := t.earlies.at(s.early - 1); e.heard {
-			return t.yield(e.from, &Unpaired{Answers: s.settled}, yield)
-		}
+	if e := t.earlies.at(s.early); e != nil && e.heard && s.flow.packets == 0 {
+		return t.yield(e.from, &Unpaired{Answers: s.settled}, yield)
 	}
 	return true
 }

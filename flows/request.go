@@ -2,7 +2,7 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// request takes up a request.
+// request records a request.
 func (t *Table) request(p *Packet, frame uint64, at int64) {
 	s := t.stream(&p.pkt)
 	f := &s.flow
@@ -30,7 +30,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	}
 }
 
-// sequenced takes up a request whose PSN follows others.
+// sequenced records a request of a transport whose PSNs follow one another.
 func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	f, q, r := &s.flow, &s.flow.sequence, &roles[p.opcode]
 	if r.whole && isMTU(p.payload) {
@@ -109,25 +109,15 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 
 // history returns the history of a flow, and begins it if there is none.
 func (t *Table) history(f *flow) *history {
-	if f.history == 0 {
-		f.history = t.histories.take() + 1
-		if f.opening.set {
-			t.remember(t.histories.at(f.history-1), &f.opening)
-			f.opening.set = false
-		}
+	h := t.histories.of(&f.history)
+	if f.opening.set {
+		t.remember(h, &f.opening)
+		f.opening.set = false
 	}
-	return t.histories.at(f.history - 1)
+	return h
 }
 
-// histogram returns one of a flow's histograms, by where its number is.
-func (t *Table) histogram(number *uint32) *Histogram {
-	if *number == 0 {
-		*number = t.histograms.take() + 1
-	}
-	return t.histograms.at(*number - 1)
-}
-
-// learnMTU takes up the path MTU of a connection, seen in the stream s.
+// learnMTU records the path MTU of a connection, seen in the stream s.
 func (t *Table) learnMTU(s *stream, mtu uint16) {
 	t.setMTU(s, mtu)
 	if other := t.get(s.pairing.with); other != nil {

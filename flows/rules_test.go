@@ -529,7 +529,7 @@ func TestMessages(t *testing.T) {
 		send(bth.RCCmpSwap, 19, 20).back(bth.RCAtomicAcknowledge, 0, 19, 19).
 		read(21, 2000).back(bth.RCRDMAReadResponseFirst, 0, 21).back(bth.RCRDMAReadResponseLast, 0, 22, 22).
 		read(23, 2000).back(bth.RCRDMAReadResponseFirst, 0, 23)
-	require.Equal(t, [Kinds]Messages{
+	require.Equal(t, [MessageKinds]Messages{
 		Send: {1, 1}, Write: {2, 2}, Flush: {1, 1}, AtomicWrite: {1, 1}, Atomic: {2, 1}, Read: {2, 1},
 	}, s.flow().Messages)
 }

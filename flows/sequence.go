@@ -12,13 +12,13 @@ type sequence struct {
 	first uint32 // the lowest PSN of a request in the first life
 	low   uint32 // the lowest PSN of a request in this life
 
-	begun    bool // next is known: by a request of this life, or by a CM exchange
-	seen     bool // a request of this life was seen
-	answered bool // something came back in this life
-	running  bool // the request before went back or went on from one that did: the history's run holds
-	open     bool // the highest request does not end a message
-	headless bool // the lowest request does not begin a message, and no packet was seen that ends it
-	headCut  Kind // of the message that the lowest request belongs to, and one, if it is in cut; else 0
+	begun    bool        // next is known: by a request of this life, or by a CM exchange
+	seen     bool        // a request of this life was seen
+	answered bool        // something came back in this life
+	running  bool        // the request before went back or went on from one that did: the history's run holds
+	open     bool        // the highest request does not end a message
+	headless bool        // the lowest request does not begin a message, and no packet was seen that ends it
+	headCut  MessageKind // 1 + the kind of the message that the lowest request belongs to, if cut counts that; else 0
 	hasCover bool
 	cover    uint32 // the highest PSN that an answer of this life covers, if hasCover
 
@@ -31,7 +31,7 @@ type sequence struct {
 	causes Repeats
 	// Messages whose last packet was seen, but not all before it, by kind: those
 	// that will not be complete any more.
-	cut [Kinds]uint32
+	cut [MessageKinds]uint32
 }
 
 // A verdict is what a request is to the sequence.
@@ -55,7 +55,7 @@ func (s *sequence) begin(psn uint32, h *history) {
 	s.begun, s.next = true, psn
 }
 
-// request takes up a request with PSN p and role r, which takes n PSNs, and
+// request records a request with PSN p and role r, which takes n PSNs, and
 // perhaps as many more, as far as is known.
 func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 	d := bth.ComparePSN(p, s.next)
@@ -123,8 +123,8 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 	return repeated
 }
 
-// ended takes up a request in order that ends a message.
-func (s *sequence) ended(of Kind, h *history) {
+// ended records that a request in order ends a message.
+func (s *sequence) ended(of MessageKind, h *history) {
 	if h != nil && h.holes.n > 0 {
 		if top := h.holes.top(); top.last == noKind {
 			top.last = of
@@ -134,17 +134,17 @@ func (s *sequence) ended(of Kind, h *history) {
 	}
 }
 
-// headEnds takes up that the message ends whose first packets came before the
-// lowest request.
-func (s *sequence) headEnds(of Kind) {
+// headEnds records the end of the message whose first packets were sent before the
+// lowest request that was seen.
+func (s *sequence) headEnds(of MessageKind) {
 	s.headless = false
-	if int(of) < Kinds {
+	if int(of) < MessageKinds {
 		s.headCut = of + 1
 		s.cut[of]++
 	}
 }
 
-// precede takes up a request with role r before all that was seen, which takes
+// precede records a request with role r before all that was seen, which takes
 // the PSNs before end. If it begins the message that the lowest request belongs
 // to, that is no longer cut.
 func (s *sequence) precede(end uint32, r *role) {
@@ -182,7 +182,7 @@ func (s *sequence) forget(one hole) {
 // is missing belongs to that message alone and was received, as far as can be
 // seen, it is complete.
 func (s *sequence) cuts(one *hole) bool {
-	if !one.cut || int(one.last) >= Kinds {
+	if !one.cut || int(one.last) >= MessageKinds {
 		return false
 	}
 	_, rest := s.split(one.span)
@@ -207,7 +207,7 @@ func (h *history) forget(s *sequence) {
 	}
 }
 
-// covers takes up that everything up to PSN c was received.
+// covers records that everything up to PSN c was received.
 func (s *sequence) covers(c uint32) {
 	s.answered = true
 	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
@@ -272,7 +272,7 @@ func (s *sequence) judged(h *history) PSN {
 }
 
 // cutNow returns how many messages whose last packet was seen are not complete.
-func (s *sequence) cutNow(h *history) [Kinds]uint32 {
+func (s *sequence) cutNow(h *history) [MessageKinds]uint32 {
 	cut := s.cut
 	if h != nil {
 		for i := range h.holes.all[:h.holes.n] {

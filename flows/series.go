@@ -141,7 +141,7 @@ func (s *series) widen() {
 	s.width *= 2
 }
 
-// add takes up the bin behind b.
+// add adds what is in the bin after b.
 func (b *Bin) add(next *Bin) {
 	b.IPOctets += next.IPOctets
 	b.CE += next.CE
@@ -157,7 +157,7 @@ func (b *Bin) add(next *Bin) {
 	}
 }
 
-// packet takes up a request.
+// packet counts a request.
 func (s *series) packet(p *Packet, at int64) {
 	b, i := s.bin(at)
 	b.IPOctets += uint64(p.ipOctets)
@@ -169,7 +169,7 @@ func (s *series) packet(p *Packet, at int64) {
 	}
 }
 
-// queue takes up how deep the queue of a node was in bin i.
+// queue records how deep the queue of a node was in bin i.
 func (s *series) queue(q queue, i uint32) {
 	n := uint32(0)
 	for n < s.nNodes && s.nodes[n].node != q.node {
@@ -187,7 +187,7 @@ func (s *series) queue(q queue, i uint32) {
 	of.known |= 1 << i
 }
 
-// sequenced takes up what the PSN of a request showed: a gap of so many before
+// sequenced records what the PSN of a request showed: a gap of so many before
 // it, the life that it is the first request of (0 if it is not), a repeat's cause.
 func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, life uint64, cause Cause) {
 	if !s.seen || life > 0 {
@@ -246,11 +246,10 @@ func (t *Table) series(f *flow) *series {
 		if !t.config.Series || f.packets == 0 {
 			return nil
 		}
-		f.series = t.serieses.take() + 1
-		s := t.serieses.at(f.series - 1)
+		s := t.serieses.of(&f.series)
 		s.start, s.width = f.first, minWidth
 	}
-	return t.serieses.at(f.series - 1)
+	return t.serieses.at(f.series)
 }
 
 // Series returns how a flow went over time, nil for one that is not known or

@@ -9,7 +9,7 @@ type stream struct {
 	used    bool   // seen again since the clock hand of the eviction sweep came by
 	touched bool   // something came since the last Changes
 	pairing pairing
-	early   uint32 // in the table's pool, and one; 0 without
+	early   uint32 // in the table's pool; 0 without
 
 	flow    flow
 	answers Answers // about the flow of the queue pair at the other end, whichever that is

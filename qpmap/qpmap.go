@@ -87,13 +87,8 @@ const (
 
 var sources = [...]string{"unknown", "cm", "votes", "ud", "given", "port"}
 
-// String returns "cm", "votes", "ud", "given" or "port".
-func (s Source) String() string {
-	if int(s) < len(sources) {
-		return sources[s]
-	}
-	return sources[0]
-}
+// String returns "cm", "votes", "ud", "given" or "port", and "unknown" for 0.
+func (s Source) String() string { return enumtext.Name(s, sources[:], "Source") }
 
 // MarshalText returns what String does.
 func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

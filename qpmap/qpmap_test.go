@@ -546,7 +546,7 @@ func TestMemory(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	for s, want := range map[qpmap.Source]string{0: "unknown", qpmap.CM: "cm", qpmap.Votes: "votes", qpmap.UD: "ud",
-		qpmap.Given: "given", qpmap.Port: "port", 9: "unknown"} {
+		qpmap.Given: "given", qpmap.Port: "port", 9: "Source(9)"} {
 		require.Equal(t, want, s.String())
 		text, err := s.MarshalText()
 		require.NoError(t, err)

@@ -151,7 +151,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	}
 	for kind, m := range f.Messages {
 		if m != (flows.Messages{}) {
-			l.Messages[flows.Kind(kind).String()] = messageLine(m)
+			l.Messages[flows.MessageKind(kind).String()] = messageLine(m)
 		}
 	}
 	if f.Sequenced {

@@ -100,7 +100,7 @@ func operations(of func(m *flows.Messages) uint64) samples {
 	return func(f *flows.Flow, add func(float64, ...string)) {
 		for kind := range f.Messages {
 			if n := of(&f.Messages[kind]); n > 0 {
-				add(float64(n), "operation", flows.Kind(kind).String())
+				add(float64(n), "operation", flows.MessageKind(kind).String())
 			}
 		}
 	}
