@@ -40,8 +40,8 @@ import (
 // of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
 func (a *Agent) Congested(
 	b []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
-) ([]byte, node.Decision) {
-	s := seen{frame: f, event: e, now: now}
+) (_ []byte, d node.Decision) {
+	s := seen{Decision: &d, frame: f, event: &e, now: now}
 	s.Flow.Domain = domain
 	out := a.decide(b, &s)
 	switch {
@@ -50,22 +50,20 @@ func (a *Agent) Congested(
 	case s.MarkECN:
 		s.Action = node.Marked
 	}
-	a.counters.Decided(&s.Decision)
+	a.counters.Decided(&d)
 	if s.Reason != node.Accepted {
 		out = b
 	}
-	return out, s.Decision
+	return out, d
 }
 
 // seen is an event, its packet as far as decoded, and the decision so far.
 type seen struct {
-	frame *rocev2.Frame
-	event Event
-	now   time.Time
-
-	node.Decision
+	*node.Decision
+	frame     *rocev2.Frame
+	event     *Event
+	now       time.Time
 	tunnelled bool
-	ecn       uint8  // of the outermost IP header, the one that would be marked
 	flow      uint64 // the hash of Flow
 }
 
@@ -156,7 +154,7 @@ func (a *Agent) look(s *seen) node.Reason {
 		}
 		return node.Notification
 	}
-	s.tunnelled, s.ecn = s.tunnelled || len(p.Outer) > 0, f.OuterECN()
+	s.tunnelled = s.tunnelled || len(p.Outer) > 0
 	s.Flow.FlowKey = p.FlowKey()
 	s.flow = s.Flow.Hash(a.memory.Seed())
 	switch {
@@ -193,8 +191,11 @@ func (a *Agent) mark(b []byte, s *seen) []byte {
 	return b
 }
 
-// mayMark says whether a packet can be marked. Not-ECT packets must not be (RFC 3168 section 5).
-func (a *Agent) mayMark(s *seen) bool { return s.ecn != rocev2.NotECT && !a.cfg.CannotMark }
+// mayMark says whether a packet can be marked, in its outermost IP header. Not-ECT packets must not be (RFC 3168
+// section 5).
+func (a *Agent) mayMark(s *seen) bool {
+	return !a.cfg.CannotMark && s.frame.OuterECN() != rocev2.NotECT
+}
 
 // fastCNP notifies the sender itself (FAST section 4).
 func (a *Agent) fastCNP(b []byte, s *seen) []byte {

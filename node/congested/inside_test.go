@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/stretchr/testify/require"
@@ -34,7 +35,7 @@ func TestPausedFlows(t *testing.T) {
 		require.Len(t, a.paused.sets.All, sets, flows)
 	}
 	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
-	var s seen
+	s := seen{Decision: new(node.Decision)}
 	s.Flow.Src, s.Flow.Dst, s.Flow.Domain = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1"), 9
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst})
 	for i, want := range []uint32{1, 2, 3, 4, 4, 4} {
@@ -59,7 +60,7 @@ func TestPausedFlows(t *testing.T) {
 // Ports whose lower bits are the same are told apart, and where a port has no flow, none is looked for.
 func TestPausedPorts(t *testing.T) {
 	p := pausedFlows{sets: flowtable.NewSets[pausedFlow](4)}
-	var s seen
+	s := seen{Decision: new(node.Decision)}
 	s.Flow.Src, s.Flow.Dst = netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8::1")
 	n := ppfc.New(17, 0xFFFF, ppfc.Extension{Congested: s.Flow.Dst, Port: 5})
 	p.put(&s, &n, s.Flow.Src)

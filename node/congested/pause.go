@@ -42,7 +42,7 @@ func (f PauseFrom) at(level uint8) (t ppfc.Type, ok bool) {
 
 // ppfc asks the sender, or the ingress PE, to pause (PPFC section 3).
 func (a *Agent) ppfc(b []byte, s *seen) []byte {
-	p, e := &a.message.Packet, &s.event
+	p, e := &a.message.Packet, s.event
 	to := p.Src
 	if a.cfg.PauseIngress {
 		if !s.tunnelled {
@@ -100,8 +100,7 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 // ends. So do those for which the node has no own address any more, which are
 // counted as node.Forgotten here. Of a role that is off the reason is Disabled: it
 // keeps its flows for when it is on again.
-func (a *Agent) Resume(b []byte, port uint16) ([]byte, node.Decision) {
-	var d node.Decision
+func (a *Agent) Resume(b []byte, port uint16) (_ []byte, d node.Decision) {
 	if !a.cfg.Enabled {
 		d.Reason = node.Disabled
 		a.counters.Decided(&d)

@@ -7,7 +7,6 @@ import (
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/internal/role"
-	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -23,8 +22,9 @@ import (
 // What the capture cut gets its label, too, but is not appended, as it is not all there. Neither is what is addressed
 // to the PE itself, nor what is too long for the tunnel: of RoCEv2 that is Refused as Broken, as is what breaks off
 // in its IP header. A PE that is off forwards nothing: RoCEv2 is Refused as Disabled.
-func (pe *PE) Forward(out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time) ([]byte, Decision) {
-	var d Decision
+func (pe *PE) Forward(
+	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
+) (_ []byte, d Decision) {
 	out = pe.forward(out, f, domain, via, &d, now)
 	pe.counters.Decided(&d.Decision)
 	return out, d
@@ -90,7 +90,7 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 		d.Reason = node.Tunnelled
 		return
 	}
-	d.Flow = qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}
+	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
 	pe.release(t)

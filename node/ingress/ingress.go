@@ -218,7 +218,7 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 			k, e := pe.table.Key(i), pe.table.At(i)
 			f := Flow{Key: public(k), Label: e.label, PKey: e.pKey}
 			var reason node.Reason
-			f.SrcQP, reason = pe.qps.SourceQP(f.Key, now)
+			f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
 			f.KnownQP = reason == node.Accepted
 			if !yield(f) {
 				return

@@ -396,10 +396,10 @@ func TestLearns(t *testing.T) {
 	_, d := pe.Receive(nil, &frame, 6, start)
 	require.Equal(t, []any{node.Learned, uint32(0x88), true}, []any{d.Action, d.SrcQP, d.KnownQP})
 	for domain, want := range map[uint32]uint32{5: 0x77, 6: 0x88} {
-		qp, reason := pe.qps.SourceQP(qpmap.Key{FlowKey: flow6, Domain: domain}, start)
+		qp, reason := pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: domain}, start)
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, want, qp)
 	}
-	_, reason = pe.qps.SourceQP(qpmap.Key{FlowKey: flow6, Domain: 7}, start)
+	_, reason = pe.qps.SourceQP(&qpmap.Key{FlowKey: flow6, Domain: 7}, start)
 	require.Equal(t, node.UnknownQP, reason)
 }

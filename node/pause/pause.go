@@ -168,8 +168,7 @@ func (t *Table) Counters() *node.Counters { return &t.counters }
 //
 // Of the reasons the first counts: Disabled; NotOurs, for what is another node's; Tunnelled, for access list and
 // border saw only the outer header (D17); Denied; Limited; Broken, where octets are missing or too many; ICRC.
-func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
-	var d Decision
+func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
 	t.receive(f, domain, &d, now)
 	t.counters.Decided(&d.Decision)
 	return out, d
@@ -205,7 +204,7 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 	k := qpmap.Key{
 		FlowKey: rocev2.FlowKey{Src: t.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}, Domain: domain,
 	}
-	qp, reason := t.qps.SourceQP(k, now)
+	qp, reason := t.qps.SourceQP(&k, now)
 	switch {
 	case reason == node.Accepted:
 		d.Flow, d.SrcQP, d.KnownQP = k, qp, true

@@ -38,11 +38,10 @@ type Decision struct {
 // without an invoking packet that shows the flow); TupleMismatch (also of a flow that is not RoCEv2, unless the rule
 // of its sender is Other); Fragment, Acknowledgement, Notification, of the invoking packet; Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow, Out).
-func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
-	var d Decision
-	sent := p.receive(out, f, domain, &d, now)
+func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
+	out = p.receive(out, f, domain, &d, now)
 	p.counters.Decided(&d.Decision)
-	return sent, d
+	return out, d
 }
 
 func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {

@@ -96,11 +96,10 @@ func (r *Receiver) Counters() *node.Counters { return &r.counters }
 // Broken (it may be marked data but cannot be decoded); NotOurs (to another host); Tunnelled; Address (the sender's
 // address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
-func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, node.Decision) {
-	var d node.Decision
-	out := r.receive(b, f, domain, now, &d)
+func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d node.Decision) {
+	b = r.receive(b, f, domain, now, &d)
 	r.counters.Decided(&d)
-	return out, d
+	return b, d
 }
 
 func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time, d *node.Decision) []byte {
@@ -122,7 +121,9 @@ func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Ti
 	case asks && reason == node.Broken:
 		d.Reason = node.Broken
 	case r.cfg.Enabled && reason == node.Accepted:
-		r.qps.Learn(d, p, domain, r.self.Peer(p), now)
+		if r.qps.Learns() {
+			r.qps.Learn(d, p, domain, r.self.Peer(p), now)
+		}
 		if asks {
 			return r.answer(b, p, domain, d, now)
 		}
@@ -137,7 +138,7 @@ func marked(ip []byte) bool {
 
 func (r *Receiver) answer(b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) []byte {
 	d.Action, d.SrcQP, d.KnownQP = node.Nothing, 0, false // what was learned is not the answer
-	d.Flow = qpmap.Key{FlowKey: p.FlowKey(), Domain: domain}
+	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
 	switch {
 	case !r.self.Has(p.Dst):
 		d.Reason = node.NotOurs

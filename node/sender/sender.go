@@ -158,8 +158,7 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (PerSource or Out); Broken (options beyond
 // Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or AmbiguousQP. A refused
 // packet is not charged to any limit.
-func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, Decision) {
-	var d Decision
+func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
 	s.receive(f, domain, &d, now)
 	s.counters.Decided(&d.Decision)
 	if d.Again {
@@ -198,7 +197,10 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		d.Reason = s.distrust(p, trust)
 		return
 	}
-	source := rocev2.FlowKey{Src: p.Src}.Hash(s.memory.Seed())
+	var source uint64
+	if s.cfg.PerSource > 0 {
+		source = rocev2.FlowKey{Src: p.Src}.Hash(s.memory.Seed())
+	}
 	switch {
 	case !s.pace.Ready(source, s.cfg.PerSource, now):
 		d.Reason = node.Limited

@@ -49,7 +49,8 @@ func (s *Sender) trust(p *rocev2.Packet, domain uint32, now time.Time) trust {
 	}
 	t.cnp = s.sends(p.BTH.DestQP, p.Dst, p.Src, domain, now)
 	if len(p.Ext) > 0 && !s.cfg.ReceiversSendNone {
-		_, t.fast = s.qps.SourceQP(key(p.Dst, p.Src, p.BTH.DestQP, domain), now)
+		k := key(p.Dst, p.Src, p.BTH.DestQP, domain)
+		_, t.fast = s.qps.SourceQP(&k, now)
 	}
 	return t
 }
@@ -92,12 +93,14 @@ func (s *Sender) sends(qp uint32, self, dst netip.Addr, domain uint32, now time.
 	case !s.sent.Ready(s.datagrams(qp, dst, domain), remembered, now):
 		return node.Accepted
 	}
-	back, reason := s.qps.SourceQP(key(dst, self, qp, domain), now)
+	k := key(dst, self, qp, domain)
+	back, reason := s.qps.SourceQP(&k, now)
 	if reason != node.Accepted {
 		return reason
 	}
 	// dst sends to the queue pair, but anybody can do that. The queue pair must also send to dst.
-	forth, reason := s.qps.SourceQP(key(self, dst, back, domain), now)
+	k = key(self, dst, back, domain)
+	forth, reason := s.qps.SourceQP(&k, now)
 	if reason == node.Accepted && forth != qp {
 		return node.UnknownQP
 	}

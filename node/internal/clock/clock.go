@@ -15,23 +15,27 @@ import (
 type Clock struct {
 	Slack time.Duration // a second at least
 
-	latest int64 // the time that stands for ticks, in Unix nanoseconds
+	latest int64 // the time that stands for ticks, in nanoseconds since the zero Time; 0: none yet
 	ticks  int64
-	began  bool
 }
 
-// forever is where ticks end: half of what there is, so that a Duration can be added to any of them.
-const forever = math.MaxInt64 / 2
+const (
+	// forever is where ticks end: half of what there is, so that a Duration can be added to any of them.
+	forever = math.MaxInt64 / 2
+	// zeroTime is what UnixNano returns for the zero Time.
+	zeroTime = -6795364578871345152
+)
 
 // At returns the ticks at a time.
 func (c *Clock) At(now time.Time) int64 {
-	if now.IsZero() {
+	t := now.UnixNano() - zeroTime
+	if t == c.latest { // several limits look at one packet
 		return c.ticks
 	}
-	t := now.UnixNano()
 	switch step := t - c.latest; {
-	case !c.began:
-		c.latest, c.began = t, true
+	case t == 0:
+	case c.latest == 0:
+		c.latest = t
 	case step > 0:
 		c.latest, c.ticks = t, c.ticks+min(step, forever-c.ticks)
 	case step < -int64(max(c.Slack, time.Second)):

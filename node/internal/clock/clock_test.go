@@ -29,6 +29,14 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// A time of 0, as of captures that were made up, is a time like others.
+func TestUnixZero(t *testing.T) {
+	var c Clock
+	require.EqualValues(t, zeroTime, time.Time{}.UnixNano())
+	require.Zero(t, c.At(time.Unix(0, 0)))
+	require.EqualValues(t, 5, c.At(time.Unix(0, 5)))
+}
+
 // The zero Clock, and one with less slack, wait out a second.
 func TestLeastSlack(t *testing.T) {
 	for _, c := range []Clock{{}, {Slack: 1}, {Slack: time.Second}} {

@@ -36,16 +36,20 @@ func PairsOf(known node.Pairs) (q Pairs) {
 }
 
 // SourceQP returns the queue pair that sends a flow, or UnknownQP or AmbiguousQP.
-func (q *Pairs) SourceQP(k qpmap.Key, now time.Time) (uint32, node.Reason) {
+func (q *Pairs) SourceQP(k *qpmap.Key, now time.Time) (uint32, node.Reason) {
 	if q.known == nil {
 		return 0, node.UnknownQP
 	}
-	return sourceQP(q.known.SourceQP(k, now))
+	pair, err := q.known.SourceQP(*k, now)
+	if err != nil {
+		return 0, reasonOf(err)
+	}
+	return pair.SrcQP, node.Accepted
 }
 
 // Find sets the queue pair that sends d.Flow, or the reason for which it is not known.
 func (q *Pairs) Find(d *node.Decision, now time.Time) {
-	d.SrcQP, d.Reason = q.SourceQP(d.Flow, now)
+	d.SrcQP, d.Reason = q.SourceQP(&d.Flow, now)
 	d.KnownQP = d.Reason == node.Accepted
 }
 
@@ -55,18 +59,20 @@ func (q *Pairs) FindOf(d *node.Decision, h *bth.Header, now time.Time) {
 		q.Find(d, now)
 		return
 	}
-	d.SrcQP, d.Reason = sourceQP(q.sent.SourceQPOf(d.Flow, h, now))
-	d.KnownQP = d.Reason == node.Accepted
+	pair, err := q.sent.SourceQPOf(d.Flow, h, now)
+	if d.KnownQP = err == nil; d.KnownQP {
+		d.SrcQP, d.Reason = pair.SrcQP, node.Accepted
+	} else {
+		d.SrcQP, d.Reason = 0, reasonOf(err)
+	}
 }
 
-func sourceQP(p qpmap.Pair, err error) (uint32, node.Reason) {
-	switch {
-	case err == nil:
-		return p.SrcQP, node.Accepted
-	case errors.Is(err, qpmap.ErrAmbiguous):
-		return 0, node.AmbiguousQP
+// reasonOf returns the reason that an error of Pairs stands for.
+func reasonOf(err error) node.Reason {
+	if errors.Is(err, qpmap.ErrAmbiguous) {
+		return node.AmbiguousQP
 	}
-	return 0, node.UnknownQP
+	return node.UnknownQP
 }
 
 // Learns says whether they learn from packets.

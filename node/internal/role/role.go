@@ -297,7 +297,10 @@ func (i *Intake) Admit(src netip.Addr, now time.Time) node.Reason {
 	if !i.accept.Contains(src) {
 		return node.Denied
 	}
-	key := rocev2.FlowKey{Src: src}.Hash(i.seed)
+	var key uint64
+	if i.from != nil {
+		key = rocev2.FlowKey{Src: src}.Hash(i.seed)
+	}
 	if !i.from.Ready(key, now) || !i.all.Ready(now) {
 		return node.Limited
 	}
