@@ -46,25 +46,19 @@ var (
 // operator says, 0 by default.
 type Table struct {
 	max      int
-	prefixes map[key]uint32        // the best advertisement of each
-	origins  map[pnc.Origin]uint32 // the latest one of each
-	entries  []entry               // entry 0 is none
-	free     uint32                // entries not in use, linked by next
+	prefixes map[netip.Prefix]uint32 // the best advertisement of each
+	origins  map[pnc.Origin]uint32   // the latest one of each
+	entries  []entry                 // entry 0 is none
+	free     uint32                  // entries not in use, linked by next
 	used     int
 	four     lengths
 	six      lengths
 	refused  Refused
 }
 
-// An entry is an advertisement. It has no pointers: the garbage collector does
-// not look at tables.
+// An entry is an advertisement, whose prefix has no bits behind its length.
 type entry struct {
-	key    key
-	origin pnc.Origin
-	metric uint32
-	proxy4 bool
-	proxy  [16]byte
-
+	pnc.Advertisement
 	next                       uint32 // the next best of the same prefix
 	nextOfOrigin, prevOfOrigin uint32
 }
@@ -93,7 +87,7 @@ func New(max int) *Table {
 	}
 	return &Table{
 		max:      max,
-		prefixes: make(map[key]uint32),
+		prefixes: make(map[netip.Prefix]uint32),
 		origins:  make(map[pnc.Origin]uint32),
 		entries:  make([]entry, 1),
 	}
@@ -104,13 +98,12 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	if t == nil || !sender.IsValid() {
 		return netip.Addr{}, false
 	}
-	k, l := keyOf(sender.Unmap()), &t.six
-	if k.four {
-		l = &t.four
-	}
+	sender = sender.Unmap()
+	l := t.lengths(sender)
 	for n := l.longest(128); n >= 0; n = l.longest(n - 1) {
-		if i := t.prefixes[k.masked(n)]; i != 0 {
-			return t.entries[i].proxyAddr(), true
+		prefix, _ := sender.Prefix(n)
+		if i := t.prefixes[prefix]; i != 0 {
+			return t.entries[i].Proxy, true
 		}
 	}
 	return netip.Addr{}, false
@@ -129,19 +122,10 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 		t.refused.Proxy++
 		return ErrProxy
 	}
-	e := entry{
-		key:    keyOf(a.Prefix.Addr()).masked(a.Prefix.Bits()),
-		origin: a.Origin,
-		metric: a.Metric,
-		proxy4: a.Proxy.Is4(),
-		proxy:  a.Proxy.As16(),
-	}
+	a.Prefix = a.Prefix.Masked()
 	n := 0
-	for i := t.prefixes[e.key]; i != 0; i = t.entries[i].next {
-		if o := &t.entries[i]; o.origin == e.origin && o.proxy == e.proxy {
-			if o.metric == e.metric {
-				return nil
-			}
+	for i := t.prefixes[a.Prefix]; i != 0; i = t.entries[i].next {
+		if o := &t.entries[i]; o.Origin == a.Origin && o.Proxy == a.Proxy {
 			t.remove(i)
 			n = 0
 			break
@@ -152,7 +136,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 		t.refused.Full++
 		return ErrFull
 	}
-	t.add(e)
+	t.add(entry{Advertisement: a})
 	return nil
 }
 
@@ -163,9 +147,9 @@ func (t *Table) Withdraw(o pnc.Origin, p netip.Prefix) bool {
 		return false
 	}
 	found := false
-	for i := t.prefixes[keyOf(p.Addr()).masked(p.Bits())]; i != 0; {
+	for i := t.prefixes[p.Masked()]; i != 0; {
 		next := t.entries[i].next
-		if t.entries[i].origin == o {
+		if t.entries[i].Origin == o {
 			t.remove(i)
 			found = true
 		}
@@ -203,9 +187,7 @@ func (t *Table) All() iter.Seq[pnc.Advertisement] {
 	return func(yield func(pnc.Advertisement) bool) {
 		for _, first := range t.prefixes {
 			for i := first; i != 0; i = t.entries[i].next {
-				e := &t.entries[i]
-				if !yield(pnc.Advertisement{Prefix: e.key.prefix(), Proxy: e.proxyAddr(), Metric: e.metric,
-					Origin: e.origin}) {
+				if !yield(t.entries[i].Advertisement) {
 					return
 				}
 			}
@@ -229,9 +211,9 @@ func (t *Table) add(e entry) {
 	}
 	t.used++
 
-	first, known := t.prefixes[e.key]
+	first, known := t.prefixes[e.Prefix]
 	if !known {
-		t.lengths(e.key).count(e.key.bits, +1)
+		t.lengths(e.Prefix.Addr()).count(e.Prefix.Bits(), +1)
 	}
 	before := uint32(0)
 	e.next = first
@@ -239,23 +221,23 @@ func (t *Table) add(e entry) {
 		before, e.next = e.next, t.entries[e.next].next
 	}
 	if before == 0 {
-		t.prefixes[e.key] = i
+		t.prefixes[e.Prefix] = i
 	} else {
 		t.entries[before].next = i
 	}
 
-	e.nextOfOrigin = t.origins[e.origin]
+	e.nextOfOrigin = t.origins[e.Origin]
 	if e.nextOfOrigin != 0 {
 		t.entries[e.nextOfOrigin].prevOfOrigin = i
 	}
-	t.origins[e.origin] = i
+	t.origins[e.Origin] = i
 	t.entries[i] = e
 }
 
 // remove takes an entry out of both lists.
 func (t *Table) remove(i uint32) {
 	e := &t.entries[i]
-	switch first := t.prefixes[e.key]; {
+	switch first := t.prefixes[e.Prefix]; {
 	case first != i:
 		before := first
 		for t.entries[before].next != i {
@@ -263,10 +245,10 @@ func (t *Table) remove(i uint32) {
 		}
 		t.entries[before].next = e.next
 	case e.next != 0:
-		t.prefixes[e.key] = e.next
+		t.prefixes[e.Prefix] = e.next
 	default:
-		delete(t.prefixes, e.key)
-		t.lengths(e.key).count(e.key.bits, -1)
+		delete(t.prefixes, e.Prefix)
+		t.lengths(e.Prefix.Addr()).count(e.Prefix.Bits(), -1)
 	}
 
 	if e.nextOfOrigin != 0 {
@@ -276,9 +258,9 @@ func (t *Table) remove(i uint32) {
 	case e.prevOfOrigin != 0:
 		t.entries[e.prevOfOrigin].nextOfOrigin = e.nextOfOrigin
 	case e.nextOfOrigin != 0:
-		t.origins[e.origin] = e.nextOfOrigin
+		t.origins[e.Origin] = e.nextOfOrigin
 	default:
-		delete(t.origins, e.origin)
+		delete(t.origins, e.Origin)
 	}
 
 	*e = entry{next: t.free}
@@ -288,71 +270,15 @@ func (t *Table) remove(i uint32) {
 
 // better tells whether e comes before o.
 func (e *entry) better(o *entry) bool {
-	if e.metric != o.metric {
-		return e.metric < o.metric
-	}
-	return e.proxyAddr().Less(o.proxyAddr())
+	return e.Metric < o.Metric || e.Metric == o.Metric && e.Proxy.Less(o.Proxy)
 }
 
-func (e *entry) proxyAddr() netip.Addr {
-	a := netip.AddrFrom16(e.proxy)
-	if e.proxy4 {
-		a = a.Unmap()
-	}
-	return a
-}
-
-func (t *Table) lengths(k key) *lengths {
-	if k.four {
+// lengths returns the lengths of the prefixes of an address's family.
+func (t *Table) lengths(a netip.Addr) *lengths {
+	if a.Is4() {
 		return &t.four
 	}
 	return &t.six
-}
-
-// A key is a prefix: an address as a number, its high bits first.
-type key struct {
-	hi, lo uint64 // of IPv4 the upper half of hi
-	bits   uint8
-	four   bool
-}
-
-// keyOf returns the key of all bits of an address.
-func keyOf(a netip.Addr) key {
-	b := a.As16()
-	if a.Is4() {
-		return key{hi: be64(b[8:]) << 32, bits: 32, four: true}
-	}
-	return key{hi: be64(b[:]), lo: be64(b[8:]), bits: 128}
-}
-
-func be64(b []byte) (v uint64) {
-	for _, octet := range b[:8] {
-		v = v<<8 | uint64(octet)
-	}
-	return v
-}
-
-// masked returns the key of the first n bits; shifts by 64 and more give 0.
-func (k key) masked(n int) key {
-	k.hi &= ^(^uint64(0) >> n)
-	if n <= 64 {
-		k.lo = 0
-	} else {
-		k.lo &= ^(^uint64(0) >> (n - 64))
-	}
-	k.bits = uint8(n)
-	return k
-}
-
-func (k key) prefix() netip.Prefix {
-	var b [16]byte
-	for i := range 8 {
-		b[i], b[8+i] = uint8(k.hi>>(56-8*i)), uint8(k.lo>>(56-8*i))
-	}
-	if k.four {
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte(b[:])), int(k.bits))
-	}
-	return netip.PrefixFrom(netip.AddrFrom16(b), int(k.bits))
 }
 
 // lengths are the prefix lengths that are in use, so that a look-up tries no
@@ -362,7 +288,7 @@ type lengths struct {
 	inUse    [3]uint64   // a bit for each length
 }
 
-func (l *lengths) count(n uint8, by int32) {
+func (l *lengths) count(n int, by int32) {
 	l.prefixes[n] += uint32(by)
 	if l.prefixes[n] != 0 {
 		l.inUse[n/64] |= 1 << (n % 64)
