@@ -26,7 +26,7 @@ type Role[C any, D Decided] interface {
 	//
 	// Checks come in the order of what they cost: whether the role is on, then whose message it is and the limits on
 	// messages, then the contents. A message that is refused is not charged to the limits that are checked later.
-	Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) ([]byte, D)
+	Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d D)
 
 	// Counters returns what has been counted. Any goroutine may read it while the role works.
 	Counters() *Counters

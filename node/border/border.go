@@ -49,7 +49,7 @@ func (b *Border) Counters() *node.Counters { return &b.counters }
 // Packets that are neither RoCEv2 nor a congestion message have node.Nothing; while the Border is not enabled, the
 // others have node.Refused with node.Disabled, and cross. Receive appends nothing to out, ignores domain and time, and
 // works on frames that a capture has cut.
-func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) (_ []byte, d node.Decision) {
+func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) (sent []byte, d node.Decision) {
 	kind, drop := b.cfg.Match(f)
 	d.Packet = kind
 	switch {

@@ -40,7 +40,7 @@ func (a *Agent) capability(sender netip.Addr, domain uint32, now time.Time) Capa
 //
 // Any other Parameter Problem to the node is Refused as Denied, and so is one to another node about a Fast CNP. For
 // other traffic the Action is node.Nothing. An agent that is off refuses every Parameter Problem as Disabled.
-func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d node.Decision) {
+func (a *Agent) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
 	if octets, ok := f.ICMPv6(); ok {
 		a.icmp(&d, f, octets, domain, now)
 	}

@@ -40,7 +40,7 @@ import (
 // of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
 func (a *Agent) Congested(
 	b []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
-) (_ []byte, d node.Decision) {
+) (sent []byte, d node.Decision) {
 	s := seen{Decision: &d, frame: f, event: &e, now: now}
 	s.Flow.Domain = domain
 	out := a.decide(b, &s)

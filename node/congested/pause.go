@@ -100,7 +100,7 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 // ends. So do those for which the node has no own address any more, which are
 // counted as node.Forgotten here. Of a role that is off the reason is Disabled: it
 // keeps its flows for when it is on again.
-func (a *Agent) Resume(b []byte, port uint16) (_ []byte, d node.Decision) {
+func (a *Agent) Resume(b []byte, port uint16) (sent []byte, d node.Decision) {
 	if !a.cfg.Enabled {
 		d.Reason = node.Disabled
 		a.counters.Decided(&d)

@@ -24,7 +24,7 @@ import (
 // in its IP header. A PE that is off forwards nothing: RoCEv2 is Refused as Disabled.
 func (pe *PE) Forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
-) (_ []byte, d Decision) {
+) (sent []byte, d Decision) {
 	out = pe.forward(out, f, domain, via, &d, now)
 	pe.counters.Decided(&d.Decision)
 	return out, d

@@ -27,7 +27,7 @@ type Decision struct {
 // From RoCEv2 in a tunnel that ends at Config.WAN it learns, as from the other direction of the flows, in the domain
 // that the tunnel belongs to: the Action is node.Learned where that taught a queue pair. Where hardware opens the
 // tunnels, show what comes out of them to QPs.
-func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
+func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = pe.receive(out, f, domain, &d, now)
 	pe.counters.Decided(&d.Decision)
 	return out, d
@@ -86,7 +86,7 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 // its sender (FCN section 4.1). Where none is due it says why: Disabled; Broken, or NotOurs for other traffic;
 // Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not ECN-capable); or one of those of Receive
 // from Address on.
-func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
+func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = pe.congested(out, f, domain, &d, now)
 	pe.counters.Decided(&d.Decision)
 	return out, d

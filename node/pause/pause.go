@@ -168,7 +168,7 @@ func (t *Table) Counters() *node.Counters { return &t.counters }
 //
 // Of the reasons the first counts: Disabled; NotOurs, for what is another node's; Tunnelled, for access list and
 // border saw only the outer header (D17); Denied; Limited; Broken, where octets are missing or too many; ICRC.
-func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
+func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	t.receive(f, domain, &d, now)
 	t.counters.Decided(&d.Decision)
 	return out, d

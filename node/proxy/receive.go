@@ -38,7 +38,7 @@ type Decision struct {
 // without an invoking packet that shows the flow); TupleMismatch (also of a flow that is not RoCEv2, unless the rule
 // of its sender is Other); Fragment, Acknowledgement, Notification, of the invoking packet; Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow, Out).
-func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
+func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = p.receive(out, f, domain, &d, now)
 	p.counters.Decided(&d.Decision)
 	return out, d

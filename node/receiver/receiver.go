@@ -96,7 +96,7 @@ func (r *Receiver) Counters() *node.Counters { return &r.counters }
 // Broken (it may be marked data but cannot be decoded); NotOurs (to another host); Tunnelled; Address (the sender's
 // address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
-func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d node.Decision) {
+func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
 	b = r.receive(b, f, domain, now, &d)
 	r.counters.Decided(&d)
 	return b, d

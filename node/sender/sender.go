@@ -158,7 +158,7 @@ func (s *Sender) Counters() *node.Counters { return &s.counters }
 // Denied, UnknownQP (no such queue pair is known) or AmbiguousQP; Limited (PerSource or Out); Broken (options beyond
 // Limits, or a malformed message) or UnknownOption; ICRC; for a source on the list UnknownQP or AmbiguousQP. A refused
 // packet is not charged to any limit.
-func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (_ []byte, d Decision) {
+func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	s.receive(f, domain, &d, now)
 	s.counters.Decided(&d.Decision)
 	if d.Again {
