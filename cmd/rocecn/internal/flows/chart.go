@@ -23,22 +23,18 @@ type chart struct {
 	Rate    string // an area
 	RateTop string // what the height stands for
 
-	CE, CNP       string // bars
-	CEs, CNPs     uint64
-	NoticeTop     uint32
-	PSN           string // a line
-	PSNLow        int64
-	PSNHigh       int64
-	Marks         []chartMark
-	Gaps, Lates   uint64
-	Repeats       uint64
-	Lives         uint64
-	Events        []event
-	More          uint64 // events that are not listed
-	Nodes         []chartNode
-	Depth         uint32 // the deepest
-	HasSequence   bool
-	HasNoticeable bool // CE or CNPs
+	CE, CNP   string // bars
+	CEs, CNPs uint64
+	NoticeTop uint32
+	PSN       string // a line
+	PSNLow    int64
+	PSNHigh   int64
+	Marks     []chartMark
+	Events    []event
+	More      uint64 // events that are not listed
+	Nodes     []chartNode
+	Depth     uint32 // the deepest
+	Flow      *flows.Flow
 }
 
 const (
@@ -76,10 +72,8 @@ func chartOf(number int, f *flows.Flow, s *flows.Series) chart {
 		Number: number, Name: arrow(f), QPs: sourceQP(f) + " → " + queuePair(f.DestQP),
 		Remarks: strings.Join(remarks(f), ", "),
 		Start:   stamp(s.Start), Span: short(span), Bin: short(s.Width),
-		CEs: f.ECN[3], CNPs: f.CNPs + f.Fast, HasSequence: f.Sequenced,
-		Gaps: f.PSN.Gaps, Lates: f.PSN.Late, Repeats: f.PSN.Repeats, Lives: f.PSN.Lives, More: s.More,
+		CEs: f.ECN[3], CNPs: f.CNPs + f.Fast, More: s.More, Flow: f,
 	}
-	c.HasNoticeable = c.CEs+c.CNPs > 0
 	c.rate(s)
 	c.notices(s)
 	if f.Sequenced {

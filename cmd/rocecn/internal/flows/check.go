@@ -17,13 +17,24 @@ type rule struct {
 	text    string
 	metric  metric
 	total   bool
-	compare string
+	compare func(n, value float64) bool
 	value   float64
 	percent bool
 }
 
 // comparisons, the longer before those that they begin with.
-var comparisons = []string{"<=", ">=", "!=", "==", "<", ">", "="}
+var comparisons = []struct {
+	text  string
+	holds func(n, value float64) bool
+}{
+	{"<=", func(n, value float64) bool { return n <= value }},
+	{">=", func(n, value float64) bool { return n >= value }},
+	{"!=", func(n, value float64) bool { return n != value }},
+	{"==", func(n, value float64) bool { return n == value }},
+	{"<", func(n, value float64) bool { return n < value }},
+	{">", func(n, value float64) bool { return n > value }},
+	{"=", func(n, value float64) bool { return n == value }},
+}
 
 // rules reads a list with commas between.
 func rules(list string) (all []rule, err error) {
@@ -48,8 +59,8 @@ func ruleOf(text string) (r rule, err error) {
 	r.text = text
 	name, rest := strings.TrimSpace(text[:at]), text[at:]
 	for _, c := range comparisons {
-		if strings.HasPrefix(rest, c) {
-			r.compare, rest = c, strings.TrimSpace(rest[len(c):])
+		if strings.HasPrefix(rest, c.text) {
+			r.compare, rest = c.holds, strings.TrimSpace(rest[len(c.text):])
 			break
 		}
 	}
@@ -75,19 +86,7 @@ func (r *rule) holds(n float64, packets uint64) bool {
 		}
 		n = 100 * n / float64(packets)
 	}
-	switch r.compare {
-	case "<":
-		return n < r.value
-	case "<=":
-		return n <= r.value
-	case ">":
-		return n > r.value
-	case ">=":
-		return n >= r.value
-	case "!=":
-		return n != r.value
-	}
-	return n == r.value
+	return r.compare(n, r.value)
 }
 
 // A verdict is a rule that was broken.

@@ -67,23 +67,20 @@ func (c *choice) addAddress(list string) error {
 }
 
 func (c *choice) addQP(list string) error {
-	return each(list, func(word string) error {
-		qp, err := strconv.ParseUint(word, 0, 24)
-		if err != nil {
-			return fmt.Errorf("%q is not a queue pair, 0 to 0xffffff", word)
-		}
-		c.qps = append(c.qps, uint32(qp))
-		return nil
-	})
+	return eachNumber(list, 24, "a queue pair, 0 to 0xffffff", func(n uint64) { c.qps = append(c.qps, uint32(n)) })
 }
 
 func (c *choice) addDSCP(list string) error {
+	return eachNumber(list, 6, "a DSCP, 0 to 63", func(n uint64) { c.dscps |= 1 << n })
+}
+
+func eachNumber(list string, bits int, what string, add func(n uint64)) error {
 	return each(list, func(word string) error {
-		dscp, err := strconv.ParseUint(word, 0, 6)
+		n, err := strconv.ParseUint(word, 0, bits)
 		if err != nil {
-			return fmt.Errorf("%q is not a DSCP, 0 to 63", word)
+			return fmt.Errorf("%q is not %s", word, what)
 		}
-		c.dscps |= 1 << dscp
+		add(n)
 		return nil
 	})
 }

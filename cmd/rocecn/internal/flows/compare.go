@@ -30,13 +30,13 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 	if status != 0 {
 		return status
 	}
-	done := make(chan struct{})
-	defer close(done)
 	c := flows.NewComparison(flows.ComparisonConfig{Window: o.window, MaxFlows: o.table.MaxFlows})
 	var points [2]*point
 	for i, name := range o.inputs.Names {
-		points[i] = &point{packets: make(chan []seen, 4), done: done}
-		go points[i].read(ctx, name, reader{inputs: o.inputs, decoder: o.decoder, workers: 1})
+		p := new(point)
+		p.next, p.stop = iter.Pull2(p.read(ctx, name, reader{inputs: o.inputs, decoder: o.decoder, workers: 1}))
+		defer p.stop()
+		points[i] = p
 	}
 	for {
 		at := c.Next()
@@ -47,9 +47,10 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 		if p.ended {
 			break
 		}
-		if s := p.next(); s != nil {
-			c.Observe(at, &s.packet, s.time)
-		} else if p.err != nil && p.err != errUnknownLink && !p.begun {
+		if packet, t, ok := p.next(); ok {
+			p.begun = true
+			c.Observe(at, packet, t)
+		} else if p.ended = true; p.err != nil && p.err != errUnknownLink && !p.begun {
 			// There is nothing to compare with.
 			cli.Say(stderr, "flows", o.inputs.Names[at], p.err)
 			return cli.Failed
@@ -97,67 +98,36 @@ func missing(name string) error {
 // A point is one of the two captures, read as far as it is asked for. An
 // interrupt ends the reading; what was read until then is still handed over.
 type point struct {
-	done    chan struct{} // closed when nobody asks any more
-	packets chan []seen
-	batch   []seen // to be handed over
-	rest    []seen // to be asked for
-	begun   bool   // there was a packet
-	ended   bool
-	err     error // what ended it, other than its end; set when ended
+	next  func() (*flows.Packet, time.Time, bool)
+	stop  func()
+	begun bool // there was a packet
+	ended bool
+	err   error // what ended it, other than its end; set when ended
 }
 
-type seen struct {
-	packet flows.Packet
-	time   time.Time
+// read yields the packets of a capture.
+func (p *point) read(ctx context.Context, name string, r reader) iter.Seq2[*flows.Packet, time.Time] {
+	return func(yield func(*flows.Packet, time.Time) bool) {
+		r.to = yielder(yield)
+		p.err = r.read(ctx, name)
+	}
 }
 
-func (p *point) read(ctx context.Context, name string, r reader) {
-	r.to = p
-	err := r.read(ctx, name)
-	p.flush()
-	p.err = err
-	close(p.packets)
-}
+// A yielder is what a reader hands its packets to.
+type yielder func(*flows.Packet, time.Time) bool
 
-func (p *point) packet(packet *flows.Packet, _ uint64, t time.Time) error {
-	p.batch = append(p.batch, seen{*packet, t})
-	if len(p.batch) == cap(p.batch) {
-		return p.flush()
+func (yield yielder) packet(p *flows.Packet, _ uint64, t time.Time) error {
+	if !yield(p, t) {
+		return errDone
 	}
 	return nil
 }
 
-func (p *point) flush() error {
-	select {
-	case p.packets <- p.batch:
-		p.batch = make([]seen, 0, 1024)
-		return nil
-	case <-p.done:
-		return errDone
-	}
-}
-
 var errDone = errors.New("nobody asks for more")
 
-func (p *point) progress(octets, size int64) {}
+func (yielder) progress(octets, size int64) {}
 
-func (p *point) idle(time.Duration) error { return nil }
-
-// next returns the next packet, nil at the end.
-func (p *point) next() *seen {
-	for len(p.rest) == 0 {
-		rest, ok := <-p.packets
-		if !ok {
-			p.ended = true
-			return nil
-		}
-		p.rest = rest
-	}
-	p.begun = true
-	s := &p.rest[0]
-	p.rest = p.rest[1:]
-	return s
-}
+func (yielder) idle(time.Duration) error { return nil }
 
 // A comparedLine is the JSON object of a flow at two points, or of all.
 type comparedLine struct {

@@ -97,44 +97,29 @@ func appendTrace(b []byte, t *ioam.Trace) []byte {
 // the wire.
 func appendNode(b []byte, n *ioam.Node) []byte {
 	start := len(b)
-	if n.Type.Has(ioam.BitNode) {
-		b = appendUint(b, `,"hop_limit":`, n.HopLimit)
-		b = appendUint(b, `,"node_id":`, n.NodeID)
-	}
-	if n.Type.Has(ioam.BitInterfaces) {
-		b = appendUint(b, `,"ingress_if":`, n.Ingress)
-		b = appendUint(b, `,"egress_if":`, n.Egress)
-	}
-	for _, field := range [...]struct {
-		bit   ioam.TraceType
-		key   string
-		value uint32
-	}{
-		{ioam.BitSeconds, `,"ts_sec":`, n.Seconds},
-		{ioam.BitFraction, `,"ts_frac":`, n.Fraction},
-		{ioam.BitTransitDelay, `,"transit_delay":`, n.TransitDelay},
-		{ioam.BitNamespaceData, `,"ns_data":`, n.NamespaceData},
-		{ioam.BitQueueDepth, `,"queue_depth":`, n.QueueDepth},
-		{ioam.BitChecksum, `,"checksum_complement":`, n.ChecksumComplement},
-	} {
-		if n.Type.Has(field.bit) {
-			b = appendUint(b, field.key, field.value)
+	field := func(bit ioam.TraceType, key string, value uint64) {
+		if n.Type.Has(bit) {
+			b = appendUint(b, key, value)
 		}
 	}
-	if n.Type.Has(ioam.BitWideNode) {
-		b = appendUint(b, `,"hop_limit_wide":`, n.WideHopLimit)
-		b = appendUint(b, `,"node_id_wide":`, n.WideNodeID)
-	}
-	if n.Type.Has(ioam.BitWideInterfaces) {
-		b = appendUint(b, `,"ingress_if_wide":`, n.WideIngress)
-		b = appendUint(b, `,"egress_if_wide":`, n.WideEgress)
-	}
+	field(ioam.BitNode, `,"hop_limit":`, uint64(n.HopLimit))
+	field(ioam.BitNode, `,"node_id":`, uint64(n.NodeID))
+	field(ioam.BitInterfaces, `,"ingress_if":`, uint64(n.Ingress))
+	field(ioam.BitInterfaces, `,"egress_if":`, uint64(n.Egress))
+	field(ioam.BitSeconds, `,"ts_sec":`, uint64(n.Seconds))
+	field(ioam.BitFraction, `,"ts_frac":`, uint64(n.Fraction))
+	field(ioam.BitTransitDelay, `,"transit_delay":`, uint64(n.TransitDelay))
+	field(ioam.BitNamespaceData, `,"ns_data":`, uint64(n.NamespaceData))
+	field(ioam.BitQueueDepth, `,"queue_depth":`, uint64(n.QueueDepth))
+	field(ioam.BitChecksum, `,"checksum_complement":`, uint64(n.ChecksumComplement))
+	field(ioam.BitWideNode, `,"hop_limit_wide":`, uint64(n.WideHopLimit))
+	field(ioam.BitWideNode, `,"node_id_wide":`, n.WideNodeID)
+	field(ioam.BitWideInterfaces, `,"ingress_if_wide":`, uint64(n.WideIngress))
+	field(ioam.BitWideInterfaces, `,"egress_if_wide":`, uint64(n.WideEgress))
 	if n.Type.Has(ioam.BitWideNamespaceData) {
 		b = appendHexField(b, `,"ns_data_wide":"0x`, n.WideNamespaceData, 16)
 	}
-	if n.Type.Has(ioam.BitBufferOccupancy) {
-		b = appendUint(b, `,"buffer_occupancy":`, n.BufferOccupancy)
-	}
+	field(ioam.BitBufferOccupancy, `,"buffer_occupancy":`, uint64(n.BufferOccupancy))
 	if n.Type.Has(ioam.BitSnapshot) {
 		b = appendUint(b, `,"snapshot":{"schema":`, n.Snapshot.SchemaID)
 		b = appendOctets(b, `,"data":"`, n.Snapshot.Data)
