@@ -17,6 +17,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"time"
@@ -36,26 +37,29 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	err := error(nil)
-	if *incidents > 0 {
-		err = small(flag.Arg(0), *incidents, *connections)
-	} else {
-		err = write(flag.Arg(0), *frames, *connections)
-	}
-	if err != nil {
+	if err := create(flag.Arg(0), *frames, *incidents, *connections); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// small writes the capture of a seed.
-func small(name string, seed uint64, connections int) error {
+// create writes the capture that the flags ask for.
+func create(name string, frames int, incidents uint64, connections int) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := traffic.Generate(seed, traffic.Options{Connections: connections}).Write(f); err != nil {
+	out := bufio.NewWriterSize(f, 1<<20)
+	if incidents > 0 {
+		err = traffic.Generate(incidents, traffic.Options{Connections: connections}).Write(out)
+	} else {
+		err = write(out, frames, connections)
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	return f.Close()
@@ -64,13 +68,7 @@ func small(name string, seed uint64, connections int) error {
 // Every message has 16 packets, the last of which asks for an acknowledgement.
 const packets = 16
 
-func write(name string, frames, connections int) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	out := bufio.NewWriterSize(f, 1<<20)
+func write(out io.Writer, frames, connections int) error {
 	w, err := capture.NewWriter(out, capture.Ethernet, time.Nanosecond)
 	if err != nil {
 		return err
@@ -99,10 +97,7 @@ func write(name string, frames, connections int) error {
 			written++
 		}
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	return f.Close()
+	return nil
 }
 
 // payload makes the average of 16 writes and an acknowledgement 712 octets.

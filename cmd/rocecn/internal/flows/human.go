@@ -57,7 +57,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		}
 		b = fmt.Appendf(b, "%-*s", name, text)
 		for i, c := range row {
-			b = fmt.Appendf(b, " %*s", widths[i]-utf8.RuneCountInString(c.short), "")
+			b = append(b, strings.Repeat(" ", 1+widths[i]-utf8.RuneCountInString(c.short))...)
 			b = h.appendColoured(b, c.short, c.colour)
 		}
 		b = append(b, '\n')

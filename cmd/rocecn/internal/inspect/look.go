@@ -125,7 +125,8 @@ func (f *finding) ip() (ip []byte) {
 // What is inside and none of ours is as if there were no tunnel.
 func (l *looker) passTunnels() {
 	f, m := &l.finding, &l.message
-	if l.outer || l.frame.Tunnels().Len() == 0 {
+	plain, _ := l.frame.Plain() // which costs less than to look for tunnels
+	if l.outer || plain != nil && m.Kind != message.Other || l.frame.Tunnels().Len() == 0 {
 		return
 	}
 	if m.Kind == message.Other { // or only IP in IP stands around it
