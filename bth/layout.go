@@ -1,6 +1,6 @@
 package bth
 
-import "fmt"
+import "github.com/rocecn/rocecn/internal/enumtext"
 
 // PayloadRule says what stands between the extended headers and the ICRC.
 type PayloadRule uint8
@@ -17,12 +17,7 @@ const (
 var payloadRuleNames = [...]string{"unknown", "none", "any", "8 octets", "16 reserved octets"}
 
 // String describes the rule in a word or two.
-func (r PayloadRule) String() string {
-	if int(r) < len(payloadRuleNames) {
-		return payloadRuleNames[r]
-	}
-	return fmt.Sprintf("unknown %#x", uint8(r))
-}
+func (r PayloadRule) String() string { return enumtext.Name(r, payloadRuleNames[:], "PayloadRule") }
 
 // Sets of transports, for the table below.
 const (

@@ -143,9 +143,9 @@ func TestOpcodeString(t *testing.T) {
 	} {
 		require.Equal(t, want, o.String())
 	}
-	require.Equal(t, "unknown 0x6", bth.Transport(6).String())
-	require.Equal(t, "unknown 0x1e", bth.Operation(0x1e).String())
-	require.Equal(t, "unknown 0xff", bth.Operation(0xff).String())
+	require.Equal(t, "Transport(6)", bth.Transport(6).String())
+	require.Equal(t, "Operation(30)", bth.Operation(0x1e).String())
+	require.Equal(t, "Operation(255)", bth.Operation(0xff).String())
 }
 
 func TestOpcodeParts(t *testing.T) {
@@ -159,7 +159,7 @@ func TestPayloadRuleString(t *testing.T) {
 	for r := range bth.PayloadReserved + 2 {
 		words = append(words, r.String())
 	}
-	require.Equal(t, []string{"unknown", "none", "any", "8 octets", "16 reserved octets", "unknown 0x5"}, words)
+	require.Equal(t, []string{"unknown", "none", "any", "8 octets", "16 reserved octets", "PayloadRule(5)"}, words)
 }
 
 func TestHeaderSet(t *testing.T) {

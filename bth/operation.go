@@ -1,6 +1,6 @@
 package bth
 
-import "fmt"
+import "github.com/rocecn/rocecn/internal/enumtext"
 
 // Operation is what a packet does, whatever its transport: the 5 low bits of
 // the opcode.
@@ -37,13 +37,13 @@ const (
 )
 
 // String returns the name of the operation with its abbreviations written out,
-// such as "RDMA WRITE Only with Immediate", "unknown 0x1e" for one that has no
+// such as "RDMA WRITE Only with Immediate", "Operation(30)" for one that has no
 // name.
 func (o Operation) String() string {
 	if int(o) < len(operations) && operations[o].name != "" {
 		return operations[o].name
 	}
-	return fmt.Sprintf("unknown 0x%02x", uint8(o))
+	return enumtext.Name(o, nil, "Operation")
 }
 
 // response tells whether a responder sends it: READ responses, Acknowledge and

@@ -3,6 +3,8 @@ package bth
 import (
 	"fmt"
 	"time"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
 // Syndrome is the first octet of the [AETH], IBTA section 9.7.5.
@@ -30,12 +32,7 @@ const (
 var kindNames = [...]string{"ACK", "RNR NAK", "reserved", "NAK"}
 
 // String returns "ACK", "RNR NAK", "NAK" or "reserved".
-func (k SyndromeKind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("unknown %#x", uint8(k))
-}
+func (k SyndromeKind) String() string { return enumtext.Name(k, kindNames[:], "SyndromeKind") }
 
 // NAKCode is the reason that a NAK gives.
 type NAKCode uint8
@@ -52,14 +49,9 @@ const (
 var nakNames = [...]string{"PSN sequence", "invalid request", "remote access", "remote operational",
 	"invalid RD request"}
 
-// String returns the reason, such as "PSN sequence", "unknown 0x1f" for a
+// String returns the reason, such as "PSN sequence", "NAKCode(31)" for a
 // reserved code.
-func (c NAKCode) String() string {
-	if int(c) < len(nakNames) {
-		return nakNames[c]
-	}
-	return fmt.Sprintf("unknown 0x%02x", uint8(c))
-}
+func (c NAKCode) String() string { return enumtext.Name(c, nakNames[:], "NAKCode") }
 
 // Kind tells an ACK, an RNR NAK and a NAK apart.
 func (s Syndrome) Kind() SyndromeKind {

@@ -65,12 +65,12 @@ func TestSyndromeString(t *testing.T) {
 		0x62: "NAK remote access",
 		0x63: "NAK remote operational",
 		0x64: "NAK invalid RD request",
-		0x65: "NAK unknown 0x05",
+		0x65: "NAK NAKCode(5)",
 		0x80: "reserved 0x80",
 		0xe0: "reserved 0xe0",
 	} {
 		require.Equal(t, want, s.String())
 	}
 	require.Equal(t, "NAK", bth.KindNAK.String())
-	require.Equal(t, "unknown 0x4", bth.SyndromeKind(4).String())
+	require.Equal(t, "SyndromeKind(4)", bth.SyndromeKind(4).String())
 }

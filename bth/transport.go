@@ -1,10 +1,6 @@
 package bth
 
-import (
-	"fmt"
-
-	"github.com/rocecn/rocecn/internal/enumtext"
-)
+import "github.com/rocecn/rocecn/internal/enumtext"
 
 // Transport is the transport service of an opcode, 3 bits.
 type Transport uint8
@@ -21,14 +17,9 @@ const (
 
 var transportNames = [...]string{"RC", "UC", "RD", "UD", "CNP", "XRC"}
 
-// String returns the abbreviation of the transport, "unknown 0x6" for one that
+// String returns the abbreviation of the transport, "Transport(6)" for one that
 // has none.
-func (t Transport) String() string {
-	if int(t) < len(transportNames) {
-		return transportNames[t]
-	}
-	return fmt.Sprintf("unknown %#x", uint8(t))
-}
+func (t Transport) String() string { return enumtext.Name(t, transportNames[:], "Transport") }
 
 // MarshalText returns what String does.
 func (t Transport) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
