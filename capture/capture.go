@@ -69,7 +69,7 @@ const (
 	Raw      uint32 = 101 // bare IP packets
 )
 
-// Cut says that the snap length cut the packet.
+// Cut tells whether Data is less than the packet: the snap length cut it.
 func (r *Record) Cut() bool { return uint64(len(r.Data)) < uint64(r.OrigLen) }
 
 // A Reader yields packets one by one: those of a capture, or of an interface.
@@ -124,14 +124,14 @@ func All(in Reader) iter.Seq2[*Record, error] {
 	}
 }
 
-// Open finds out what kind of capture r is. Gzip is unpacked on the way.
+// Open reads the header of a capture: pcap or pcapng, of either byte order, packed
+// with gzip or not. Anything else is an error, and so is an empty input.
 func Open(r io.Reader) (Reader, error) { return OpenBlocks(r, nil) }
 
-// OpenBlocks is Open for programs that keep packets for a while. It reads into
-// one block of memory after the other: block returns the next one, of any
-// length, and whatever lies in the blocks before stays as it is, the Data of
-// all records that Next returned until then. A packet longer than a block gets
-// memory of its own.
+// OpenBlocks is Open for programs that keep packets without copying them. It
+// reads into blocks of memory that it gets from block, of any length. It writes a
+// block only once, so that the Data of every record stays valid, until the program
+// itself gives a block again. A packet longer than a block gets memory of its own.
 func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
 	o := octets{in: newWindow(r, nil)}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {

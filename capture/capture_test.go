@@ -223,7 +223,8 @@ func TestCutAnywhere(t *testing.T) {
 	at := 24
 	ng := section(le)
 	ngEnds := map[int]int{len(ng): 0}
-	ng = append(ng, block(le, blockInterface, uint16(1), uint16(0), 0)...)
+	comment := words(le, uint16(1), uint16(6), []byte("eth0\x00\x00\x00\x00"))
+	ng = append(ng, block(le, blockInterface, uint16(1), uint16(0), 0, comment, comment)...)
 	ngEnds[len(ng)] = 0
 	for i, p := range packets {
 		at += 16 + len(p.Data)
@@ -325,9 +326,11 @@ func TestDamage(t *testing.T) {
 			"damaged: block too short"},
 		{"empty simple packet block", with(ng, block(le, blockSimple)), 1, "damaged: block too short"},
 	} {
-		got, err := read(c.file)
-		require.ErrorContains(t, err, c.message, c.name)
-		require.Len(t, got, c.packets, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			got, err := read(c.file)
+			require.ErrorContains(t, err, c.message)
+			require.Len(t, got, c.packets)
+		})
 	}
 }
 
