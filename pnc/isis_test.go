@@ -201,14 +201,16 @@ func TestReadISISBroken(t *testing.T) {
 		{"the flag on the default route", "87 0f 00000000 40 09 0401 01 0b04 c6336402", errNotHosts},
 		{"the flag on the IPv6 default route", "ec 0f 00000000 20 00 08 0401 01 0303 000000", errNotHosts},
 	} {
-		bad := wiretest.Hex(t, c.tlvs)
-		for _, pdu := range [][]byte{lspOf(bad, good), lspOf(good, bad)} {
-			all, errs := collect(Codes{}.ReadISIS(pdu))
-			require.Equal(t, []error{c.err}, errs, c.name)
-			require.ErrorIs(t, errs[0], wireerr.Malformed)
-			require.Equal(t, want, all, c.name)
-			isisNoAllocs(t, pdu)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			bad := wiretest.Hex(t, c.tlvs)
+			for _, pdu := range [][]byte{lspOf(bad, good), lspOf(good, bad)} {
+				all, errs := collect(Codes{}.ReadISIS(pdu))
+				require.Equal(t, []error{c.err}, errs)
+				require.ErrorIs(t, errs[0], wireerr.Malformed)
+				require.Equal(t, want, all)
+				isisNoAllocs(t, pdu)
+			}
+		})
 	}
 	// Entry by entry: the next one begins where it would.
 	all, errs := collect(Codes{}.ReadISIS(lspOf(wiretest.Hex(t,

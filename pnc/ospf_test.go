@@ -170,16 +170,18 @@ func TestReadOSPFBroken(t *testing.T) {
 		{"TLV beyond the LSA", "0001 0020 01180000 c0000200 000b0004 20000000", errOSPFTLV},
 		{"half a TLV", "0001", errOSPFTLV},
 	} {
-		bad := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2), wiretest.Hex(t, c.body))
-		good := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
-		all, errs := collect(Codes{}.ReadOSPFv2(bad, good))
-		require.Equal(t, []error{c.err}, errs, c.name)
-		require.ErrorIs(t, errs[0], wireerr.Malformed)
-		require.Equal(t, wantV2, all, c.name)
-		wiretest.NoAllocs(t, c.name, func() {
-			for _, err := range (Codes{}).ReadOSPFv2(bad) {
-				_ = err
-			}
+		t.Run(c.name, func(t *testing.T) {
+			bad := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2), wiretest.Hex(t, c.body))
+			good := opaqueLSA(opaqueExtendedPrefix, wiretest.Hex(t, goodV2))
+			all, errs := collect(Codes{}.ReadOSPFv2(bad, good))
+			require.Equal(t, []error{c.err}, errs)
+			require.ErrorIs(t, errs[0], wireerr.Malformed)
+			require.Equal(t, wantV2, all)
+			wiretest.NoAllocs(t, c.name, func() {
+				for _, err := range (Codes{}).ReadOSPFv2(bad) {
+					_ = err
+				}
+			})
 		})
 	}
 
@@ -198,12 +200,14 @@ func TestReadOSPFBroken(t *testing.T) {
 		{"sub-TLV beyond its TLV", "0003 0018 0000000b 40000000 20010db800010000 00250005 20000000", errSubTLV},
 		{"TLV beyond the LSA", "0003 0018 0000000b 40000000", errOSPFTLV},
 	} {
-		bad := extendedLSA(0xA023, wiretest.Hex(t, goodV3), wiretest.Hex(t, c.body))
-		good := extendedLSA(0xA023, wiretest.Hex(t, goodV3))
-		all, errs := collect(Codes{}.ReadOSPFv3(bad, good))
-		require.Equal(t, []error{c.err}, errs, c.name)
-		require.ErrorIs(t, errs[0], wireerr.Malformed)
-		require.Equal(t, wantV3, all, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			bad := extendedLSA(0xA023, wiretest.Hex(t, goodV3), wiretest.Hex(t, c.body))
+			good := extendedLSA(0xA023, wiretest.Hex(t, goodV3))
+			all, errs := collect(Codes{}.ReadOSPFv3(bad, good))
+			require.Equal(t, []error{c.err}, errs)
+			require.ErrorIs(t, errs[0], wireerr.Malformed)
+			require.Equal(t, wantV3, all)
+		})
 	}
 	_, errs := collect(Codes{}.ReadOSPFv3(extendedLSA(0xA029, make([]byte, 11))))
 	require.Equal(t, []error{errOSPFFixed}, errs)
@@ -489,33 +493,35 @@ func TestExtendedLSAsOfHolo(t *testing.T) {
 			32, tlvIntraAreaPrefix, "fc00::1/128", 0, 0x20 | optionLA,
 			"002a 0014 00000002 00000000 002a 0008 80000000 30000000"},
 	} {
-		lsa := wiretest.Hex(t, c.octets)
-		typ, value, rest, ok := nextOSPFTLV(lsa[c.tlvs:])
-		require.True(t, ok, c.name)
-		require.Empty(t, rest)
-		require.Equal(t, c.tlv, typ)
-		var p prefixV3
-		require.NoError(t, p.decode(value))
-		require.Equal(t, prefix(c.prefix), p.prefix)
-		require.Equal(t, c.metric, p.metric)
-		require.Equal(t, c.options, p.options)
-		require.Equal(t, wiretest.Hex(t, c.subTLVs), append([]byte{}, p.subTLVs...))
-		require.Equal(t, value, append(p.appendFixed(nil), p.subTLVs...))
+		t.Run(c.name, func(t *testing.T) {
+			lsa := wiretest.Hex(t, c.octets)
+			typ, value, rest, ok := nextOSPFTLV(lsa[c.tlvs:])
+			require.True(t, ok)
+			require.Empty(t, rest)
+			require.Equal(t, c.tlv, typ)
+			var p prefixV3
+			require.NoError(t, p.decode(value))
+			require.Equal(t, prefix(c.prefix), p.prefix)
+			require.Equal(t, c.metric, p.metric)
+			require.Equal(t, c.options, p.options)
+			require.Equal(t, wiretest.Hex(t, c.subTLVs), append([]byte{}, p.subTLVs...))
+			require.Equal(t, value, append(p.appendFixed(nil), p.subTLVs...))
 
-		all, errs := collect(Codes{}.ReadOSPFv3(lsa))
-		require.Empty(t, errs)
-		require.Empty(t, all, "no P-flag")
+			all, errs := collect(Codes{}.ReadOSPFv3(lsa))
+			require.Empty(t, errs)
+			require.Empty(t, all, "no P-flag")
 
-		// The same with the capability.
-		pnc := subTLVsV3.appendPNC(nil, SuggestedOSPFv3, addr("2001:db8:ffff::2"))
-		lsa = append(lsa, pnc...)
-		lsa[19] += uint8(len(pnc))
-		lsa[c.tlvs+3] += uint8(len(pnc))
-		all, errs = collect(Codes{}.ReadOSPFv3(lsa))
-		require.Empty(t, errs)
-		require.Len(t, all, 1)
-		require.Equal(t, prefix(c.prefix), all[0].Prefix)
-		require.Equal(t, addr("2001:db8:ffff::2"), all[0].Proxy)
-		require.Equal(t, c.metric, all[0].Metric)
+			// The same with the capability.
+			pnc := subTLVsV3.appendPNC(nil, SuggestedOSPFv3, addr("2001:db8:ffff::2"))
+			lsa = append(lsa, pnc...)
+			lsa[19] += uint8(len(pnc))
+			lsa[c.tlvs+3] += uint8(len(pnc))
+			all, errs = collect(Codes{}.ReadOSPFv3(lsa))
+			require.Empty(t, errs)
+			require.Len(t, all, 1)
+			require.Equal(t, prefix(c.prefix), all[0].Prefix)
+			require.Equal(t, addr("2001:db8:ffff::2"), all[0].Proxy)
+			require.Equal(t, c.metric, all[0].Metric)
+		})
 	}
 }

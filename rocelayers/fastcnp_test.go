@@ -155,9 +155,11 @@ func TestFastCNPAlone(t *testing.T) {
 	require.NoError(t, s.decode(built(t)[1].frame))
 	before := s.FastCNP
 	for _, c := range broken(t)[:6] {
-		require.Error(t, s.decode(c.frame), c.name)
-		require.False(t, s.has(rocelayers.LayerTypeFastCNP))
-		require.Equal(t, before, s.FastCNP)
+		t.Run(c.name, func(t *testing.T) {
+			require.Error(t, s.decode(c.frame))
+			require.False(t, s.has(rocelayers.LayerTypeFastCNP))
+			require.Equal(t, before, s.FastCNP)
+		})
 	}
 }
 

@@ -66,11 +66,13 @@ func TestLayerTypes(t *testing.T) {
 		{int(layers.LayerTypeIPv6Destination), "IPv6Destination", layers.LayerTypeIPv6Destination,
 			new(rocelayers.DestinationOptions)},
 	} {
-		require.EqualValues(t, c.number, c.typ)
-		require.Equal(t, c.name, c.typ.String())
-		require.Equal(t, c.typ, c.layer.LayerType())
-		require.Equal(t, []gopacket.LayerType{c.typ}, c.layer.CanDecode().LayerTypes())
-		require.Contains(t, gopacket.DecodersByLayerName, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			require.EqualValues(t, c.number, c.typ)
+			require.Equal(t, c.name, c.typ.String())
+			require.Equal(t, c.typ, c.layer.LayerType())
+			require.Equal(t, []gopacket.LayerType{c.typ}, c.layer.CanDecode().LayerTypes())
+			require.Contains(t, gopacket.DecodersByLayerName, c.name)
+		})
 	}
 }
 

@@ -147,17 +147,19 @@ func TestRefused(t *testing.T) {
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength, bth: true},
 		{name: "CNP of 20 octets", frame: with(with(longer, 16, 0, 64), 38, 0, 44), err: cnp.ErrLength, bth: true},
 	} {
-		for mode, options := range modes {
-			packet := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, options)
-			require.Equal(t, c.bth, bthOf(packet) != nil, "%s, %s", c.name, mode)
-			require.NotNil(t, packet.ErrorLayer(), c.name)
-			require.ErrorIs(t, packet.ErrorLayer().Error(), c.err, c.name)
-			require.Nil(t, packet.Layer(rocelayers.LayerTypeCNP), c.name)
-		}
-		s.BTH.Headers = bth.Headers{}
-		require.ErrorIs(t, s.decode(c.frame), c.err, c.name)
-		require.Equal(t, c.bth, s.has(rocelayers.LayerTypeBTH), c.name)
-		require.Equal(t, c.bth, s.BTH.Headers != bth.Headers{}, c.name) // unchanged otherwise
+		t.Run(c.name, func(t *testing.T) {
+			for mode, options := range modes {
+				packet := gopacket.NewPacket(c.frame, layers.LayerTypeEthernet, options)
+				require.Equal(t, c.bth, bthOf(packet) != nil, mode)
+				require.NotNil(t, packet.ErrorLayer())
+				require.ErrorIs(t, packet.ErrorLayer().Error(), c.err)
+				require.Nil(t, packet.Layer(rocelayers.LayerTypeCNP))
+			}
+			s.BTH.Headers = bth.Headers{}
+			require.ErrorIs(t, s.decode(c.frame), c.err)
+			require.Equal(t, c.bth, s.has(rocelayers.LayerTypeBTH))
+			require.Equal(t, c.bth, s.BTH.Headers != bth.Headers{}) // unchanged otherwise
+		})
 	}
 }
 
@@ -284,19 +286,21 @@ func TestNoAllocations(t *testing.T) {
 		{name: "CNP of 12 octets", frame: with(ip4, 38, 0, 36), err: cnp.ErrLength},
 		{name: "another port's", frame: with(with(ip6, 56, 0x13, 0x88), 54, 4791>>8, 4791&0xFF), err: rocev2.ErrPort},
 	} {
-		if c.s == nil {
-			c.s = newStack()
-		}
-		require.ErrorIs(t, c.s.decode(c.frame), c.err, c.name)
-		if c.err == nil {
-			_, err := c.s.BTH.VerifyICRC()
-			require.ErrorIs(t, err, c.icrc, c.name)
-		}
-		wiretest.NoAllocs(t, c.name, func() {
-			_ = c.s.decode(c.frame)
-			_, _ = c.s.BTH.VerifyICRC()
+		t.Run(c.name, func(t *testing.T) {
+			if c.s == nil {
+				c.s = newStack()
+			}
+			require.ErrorIs(t, c.s.decode(c.frame), c.err)
+			if c.err == nil {
+				_, err := c.s.BTH.VerifyICRC()
+				require.ErrorIs(t, err, c.icrc)
+			}
+			wiretest.NoAllocs(t, c.name, func() {
+				_ = c.s.decode(c.frame)
+				_, _ = c.s.BTH.VerifyICRC()
+			})
+			wiretest.NoAllocs(t, c.name, func() { _ = c.s.Decode(c.frame) })
 		})
-		wiretest.NoAllocs(t, c.name, func() { _ = c.s.Decode(c.frame) })
 	}
 	wiretest.NoAllocs(t, "no IP layer", func() { _, _ = new(rocelayers.BTH).VerifyICRC() })
 }
