@@ -127,19 +127,21 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 			path cm.Path
 			name string
 		}{{r.Primary, "prim_"}, {r.Alternate, "alt_"}} {
-			field := "infiniband.cm.req." + p.name
-			number(p.path.LocalLID, field+"locallid")
-			number(p.path.RemoteLID, field+"remotelid")
-			require.Equal(t, p.path.LocalGID, gid(row, field+"localgid"), where)
-			require.Equal(t, p.path.RemoteGID, gid(row, field+"remotegid"), where)
-			// tshark takes the flow label for the upper 12 bits of its 20
-			number(p.path.FlowLabel>>8, field+"flowlabel")
-			number(p.path.TrafficClass, field+"tfcclass")
-			number(p.path.HopLimit, field+"hoplim")
-			number(p.path.SL, field+"sl")
-			flag(p.path.SubnetLocal, field+"subnetlocal")
-			number(p.path.Reserved2, field+"reserved1")
-			number(p.path.AckTimeout, field+"localacktout")
+			t.Run(p.name, func(t *testing.T) {
+				field := "infiniband.cm.req." + p.name
+				number(p.path.LocalLID, field+"locallid")
+				number(p.path.RemoteLID, field+"remotelid")
+				require.Equal(t, p.path.LocalGID, gid(row, field+"localgid"), where)
+				require.Equal(t, p.path.RemoteGID, gid(row, field+"remotegid"), where)
+				// tshark takes the flow label for the upper 12 bits of its 20
+				number(p.path.FlowLabel>>8, field+"flowlabel")
+				number(p.path.TrafficClass, field+"tfcclass")
+				number(p.path.HopLimit, field+"hoplim")
+				number(p.path.SL, field+"sl")
+				flag(p.path.SubnetLocal, field+"subnetlocal")
+				number(p.path.Reserved2, field+"reserved1")
+				number(p.path.AckTimeout, field+"localacktout")
+			})
 		}
 		number(r.Primary.Reserved3, "infiniband.cm.req.prim_reserved2")
 		protocol, port, ok := r.ServiceID.IP()

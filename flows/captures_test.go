@@ -31,23 +31,25 @@ func TestCaptures(t *testing.T) {
 		{"rxe-perf4.pcap", 0}, {"rxe-rping6.pcap", 0}, {"rxe-vlan4.pcap", 0}, {"rxe-ucmatose4.pcap", 0},
 		{"rxe-verbs6.pcap", 3}, {"rxe-udaddy6.pcap", 0},
 	} {
-		table := observed(t, c.name)
-		var sum PSN
-		for f := range table.Flows() {
-			t.Logf("%s %v %v src %d %v: %d packets, %+v %+v acks %d rnr %d mtu %d %v wrong %d", c.name, f.FlowKey,
-				f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.Messages,
-				f.ICRCWrong)
-			if f.RTT != nil {
-				t.Log(f.RTT.Samples(), f.RTT.Min(), f.RTT.Percentile(.5), f.RTT.Percentile(.99))
+		t.Run(c.name, func(t *testing.T) {
+			table := observed(t, c.name)
+			var sum PSN
+			for f := range table.Flows() {
+				t.Logf("%s %v %v src %d %v: %d packets, %+v %+v acks %d rnr %d mtu %d %v wrong %d", c.name, f.FlowKey,
+					f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.Messages,
+					f.ICRCWrong)
+				if f.RTT != nil {
+					t.Log(f.RTT.Samples(), f.RTT.Min(), f.RTT.Percentile(.5), f.RTT.Percentile(.99))
+				}
+				sum.Gaps += f.PSN.Gaps
+				sum.Missing += f.PSN.Missing
+				sum.Repeats += f.PSN.Repeats
 			}
-			sum.Gaps += f.PSN.Gaps
-			sum.Missing += f.PSN.Missing
-			sum.Repeats += f.PSN.Repeats
-		}
-		for u := range table.Unpaired() {
-			t.Logf("%s unpaired %v: %+v", c.name, u.FlowKey, u.Answers)
-		}
-		require.Equal(t, PSN{Repeats: c.repeats}, sum)
+			for u := range table.Unpaired() {
+				t.Logf("%s unpaired %v: %+v", c.name, u.FlowKey, u.Answers)
+			}
+			require.Equal(t, PSN{Repeats: c.repeats}, sum)
+		})
 	}
 }
 

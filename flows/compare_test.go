@@ -457,16 +457,18 @@ func TestIdentifications(t *testing.T) {
 		{"acknowledgements again", acks, true}, {"nearly half", halves, false}, {"one", counted[:1], false},
 		{"two opcodes", []packet{{1, bth.RCSendOnly, 3}, {1, bth.RCAcknowledge, 3}, {1, bth.RCSendOnly, 4}}, false},
 	} {
-		for _, v6 := range []bool{false, true} {
-			var f compared
-			for _, p := range c.packets {
-				packet := Packet{opcode: p.op, psn: p.psn, ident: p.id}
-				if packet.pkt.QP = overIPv4; v6 {
-					packet.pkt.QP = 0
+		t.Run(c.name, func(t *testing.T) {
+			for _, v6 := range []bool{false, true} {
+				var f compared
+				for _, p := range c.packets {
+					packet := Packet{opcode: p.op, psn: p.psn, ident: p.id}
+					if packet.pkt.QP = overIPv4; v6 {
+						packet.pkt.QP = 0
+					}
+					f.ids[B].observe(&packet)
 				}
-				f.ids[B].observe(&packet)
+				require.Equal(t, c.want && !v6, f.identified())
 			}
-			require.Equal(t, c.want && !v6, f.identified(), c.name)
-		}
+		})
 	}
 }

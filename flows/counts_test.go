@@ -217,9 +217,11 @@ func TestCopies(t *testing.T) {
 			v6(newScript(t)).sendID(7, op, 10, 11, 12).sendID(9, op, 12),
 			PSN{First: 10, Last: 12, Lives: 1, Repeats: 1}, Repeats{Timeout: 1}},
 	} {
-		f := c.script.flow()
-		require.Equal(t, c.psn, f.PSN, c.name)
-		require.Equal(t, c.causes, f.Causes, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			f := c.script.flow()
+			require.Equal(t, c.psn, f.PSN)
+			require.Equal(t, c.causes, f.Causes)
+		})
 	}
 	// A copy begins no message, is no trouble, and its twin's answer is timed.
 	s := paired(t, 10)
@@ -300,7 +302,9 @@ func TestWholeMessages(t *testing.T) {
 			paired(t, 10).send(first, 10).send(last, 11).send(first, 10).send(last, 11),
 			Messages{1, 1}},
 	} {
-		require.Equal(t, c.of, c.script.flow().Messages[Send], c.name)
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.of, c.script.flow().Messages[Send])
+		})
 	}
 	// More holes than are remembered, each in a message of its own.
 	s := newScript(t)

@@ -40,9 +40,11 @@ func TestCutCaptures(t *testing.T) {
 		// IPv4 20: 54.
 		{"rxe-perf4.pcap", 82, 0, 0},
 	} {
-		s := stats(c.name, c.snap)
-		require.Equal(t, [2]any{c.cut, c.needs}, [2]any{s.Cut, s.Needs}, "%s -s %d", c.name, c.snap)
-		require.Zero(t, s.Broken, "%s -s %d", c.name, c.snap)
+		t.Run(c.name, func(t *testing.T) {
+			s := stats(c.name, c.snap)
+			require.Equal(t, [2]any{c.cut, c.needs}, [2]any{s.Cut, s.Needs}, "%s -s %d", c.name, c.snap)
+			require.Zero(t, s.Broken, "%s -s %d", c.name, c.snap)
+		})
 	}
 	for _, name := range []string{
 		"rxe-rping6.pcap", "rxe-perf4.pcap", "rxe-verbs6.pcap", "messages.pcap", "fastcnp.pcap",
@@ -110,8 +112,10 @@ func TestNeeds(t *testing.T) {
 		{"Ethernet", v6(17)[:14], 114},
 		{"nothing", nil, 0},
 	} {
-		d.Decode(&p, c.frame, rocev2.DecodeOptions{Cut: true})
-		require.Equal(t, c.needs, p.needs, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			d.Decode(&p, c.frame, rocev2.DecodeOptions{Cut: true})
+			require.Equal(t, c.needs, p.needs)
+		})
 	}
 	d.Decode(&p, v6(17)[14:], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	require.EqualValues(t, 100, p.needs)

@@ -177,17 +177,19 @@ func TestDecodedOctets(t *testing.T) {
 		{"RD SEND Only", octets(bth.RDSendOnly, 18, port, 8+12+12+3+4, 12+12+3+4), request, 0, 63<<16 | 64<<8 | 65, 3,
 			0},
 	} {
-		var d Decoder
-		var p Packet
-		d.Decode(&p, c.b, rocev2.DecodeOptions{})
-		require.Equal(t, c.want, p.kind, c.name)
-		if p.kind == request || p.kind == answer {
-			require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false,
-				p.kind == request},
-				[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated, p.icrcWrong}, c.name)
-			require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
-				Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt), c.name)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			var d Decoder
+			var p Packet
+			d.Decode(&p, c.b, rocev2.DecodeOptions{})
+			require.Equal(t, c.want, p.kind)
+			if p.kind == request || p.kind == answer {
+				require.EqualValues(t, []any{c.asked, c.srcQP, c.octet, c.syndrome, uint32(77), uint16(50000), false,
+					p.kind == request},
+					[]any{p.asked, p.srcQP, p.payload, p.syndrome, p.psn, p.srcPort, p.truncated, p.icrcWrong})
+				require.Equal(t, rocev2.FlowKey{Src: netip.AddrFrom4([4]byte{192, 0, 2, 1}),
+					Dst: netip.AddrFrom4([4]byte{192, 0, 2, 2}), DestQP: 18}, flowKey(&p.pkt))
+			}
+		})
 	}
 	// What the capture cut counts unless it was broken before: the AETH and the ICRC take 8 octets behind the BTH.
 	for length, want := range map[int]kind{8 + 12 + 7: cutShort, 8 + 12 + 8: answer} {

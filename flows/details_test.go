@@ -48,7 +48,9 @@ func TestLastResponses(t *testing.T) {
 			14),
 			Messages{1, 1}},
 	} {
-		require.Equal(t, c.want, c.script.flow().Messages[Read], c.name)
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, c.script.flow().Messages[Read])
+		})
 	}
 }
 

@@ -104,14 +104,16 @@ func TestSpacing(t *testing.T) {
 		{"back", []time.Duration{100, 40}, -1},
 		{"back, and on", []time.Duration{100, 40, 60}, 20},
 	} {
-		table := New(Config{})
-		var f flow
-		for _, at := range c.at {
-			table.notified(&f, int64(at))
-		}
-		require.Equal(t, c.want >= 0, f.cnps.spaced, c.name)
-		if c.want >= 0 {
-			require.Equal(t, c.want, f.cnps.spacing, c.name)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			table := New(Config{})
+			var f flow
+			for _, at := range c.at {
+				table.notified(&f, int64(at))
+			}
+			require.Equal(t, c.want >= 0, f.cnps.spaced)
+			if c.want >= 0 {
+				require.Equal(t, c.want, f.cnps.spacing)
+			}
+		})
 	}
 }

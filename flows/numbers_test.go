@@ -211,11 +211,13 @@ func TestPeak(t *testing.T) {
 		{"the first is the busiest", []int64{0, 1, 2, 100 * ms, 101 * ms}, 3000},
 		{"back", []int64{0, 150 * ms, 50 * ms, 160 * ms}, 3000},
 	} {
-		var p peak
-		for _, at := range c.at {
-			p.add(at, 1000)
-		}
-		require.Equal(t, c.octet, p.most, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var p peak
+			for _, at := range c.at {
+				p.add(at, 1000)
+			}
+			require.Equal(t, c.octet, p.most)
+		})
 	}
 	f := flow{first: 5, last: 5 + 1e9, packets: 3, ipOctets: 500, peak: peak{most: 100}}
 	mean, most := f.rates()

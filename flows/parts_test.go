@@ -27,15 +27,17 @@ func TestMarksOfRepeats(t *testing.T) {
 		{"behind a gap", []mark{{kind: MarkGap, psn: 5, count: 1}, repeat(6, Timeout)}, []uint32{1, 1}},
 		{"a gap behind", []mark{repeat(5, Timeout), {kind: MarkGap, psn: 6, count: 2}}, []uint32{1, 2}},
 	} {
-		var s series
-		for _, m := range c.marks {
-			s.mark(m)
-		}
-		var counts []uint32
-		for _, m := range s.marks[:s.nMarks] {
-			counts = append(counts, m.count)
-		}
-		require.Equal(t, c.counts, counts, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var s series
+			for _, m := range c.marks {
+				s.mark(m)
+			}
+			var counts []uint32
+			for _, m := range s.marks[:s.nMarks] {
+				counts = append(counts, m.count)
+			}
+			require.Equal(t, c.counts, counts)
+		})
 	}
 	var s series
 	for psn := range uint32(seriesMarks + 3) {
@@ -136,17 +138,19 @@ func TestMarksOfTimes(t *testing.T) {
 		{"a READ, an ACK", []step{read(5, 10), ack(5, 14), response(5, 15)}, nil, 0},
 		{"a READ behind a WRITE", []step{add(4, 9), read(5, 10), response(5, 14)}, []time.Duration{4, 5}, 0},
 	} {
-		var m marks
-		var h Histogram
-		for _, s := range c.steps {
-			s(&m, &h)
-		}
-		var want Histogram
-		for _, d := range c.times {
-			want.Add(d)
-		}
-		require.Equal(t, want, h, c.name)
-		require.Equal(t, c.waits, m.tail-m.head, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var m marks
+			var h Histogram
+			for _, s := range c.steps {
+				s(&m, &h)
+			}
+			var want Histogram
+			for _, d := range c.times {
+				want.Add(d)
+			}
+			require.Equal(t, want, h)
+			require.Equal(t, c.waits, m.tail-m.head)
+		})
 	}
 	var m marks
 	for psn := range uint32(maxMarks + 2) {
@@ -229,16 +233,18 @@ func TestClocksOfRoads(t *testing.T) {
 			flow(other.Reversed(1), 1, -10, -20)},
 			Clocks{Known: BothWays, Offset: 0, Delay: 10}},
 	} {
-		comparison := NewComparison(ComparisonConfig{})
-		for _, f := range c.flows {
-			for _, d := range f.delays {
-				comparison.flow(&f.key).Delay.Add(d)
+		t.Run(c.name, func(t *testing.T) {
+			comparison := NewComparison(ComparisonConfig{})
+			for _, f := range c.flows {
+				for _, d := range f.delays {
+					comparison.flow(&f.key).Delay.Add(d)
+				}
+				comparison.flow(&f.key)
 			}
-			comparison.flow(&f.key)
-		}
-		for range 20 { // the order is that of the addresses, not of a map
-			require.Equal(t, c.want, comparison.Clocks(), c.name)
-		}
+			for range 20 { // the order is that of the addresses, not of a map
+				require.Equal(t, c.want, comparison.Clocks())
+			}
+		})
 	}
 }
 

@@ -104,9 +104,11 @@ func TestPause(t *testing.T) {
 			newPauses(t, 100*g).at(10*g, off3).at(0, off3).at(30*us, on3),
 			Priority{2, 1, 30 * us}},
 	} {
-		l := c.script.link()
-		require.Equal(t, c.three, l.Priorities[3], c.name)
-		require.Zero(t, l.All, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			l := c.script.link()
+			require.Equal(t, c.three, l.Priorities[3])
+			require.Zero(t, l.All)
+		})
 	}
 
 	l := newPauses(t, 100*g).at(0, off3on4).link()

@@ -319,9 +319,11 @@ func TestPSNRules(t *testing.T) {
 		{"answers that came before the votes decide", newScript(t).sends(10, 12).acks(10).sends(13, 14).acks(13, 14),
 			PSN{First: 10, Last: 14, Lives: 1, Gaps: 1, Missing: 1, Unseen: 1}, Repeats{}},
 	} {
-		f := c.script.flow()
-		require.Equal(t, c.psn, f.PSN, c.name)
-		require.Equal(t, c.causes, f.Causes, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			f := c.script.flow()
+			require.Equal(t, c.psn, f.PSN)
+			require.Equal(t, c.causes, f.Causes)
+		})
 	}
 }
 

@@ -30,12 +30,14 @@ func TestCovers(t *testing.T) {
 		{"more after less", []uint32{next + 2, next + 4}, PSN{Gaps: 1, Missing: 5, Unseen: 5}},
 		{"far behind", []uint32{next - 65537}, PSN{}},
 	} {
-		s := sequence{begun: true, next: next}
-		for _, psn := range c.covers {
-			s.covers(psn)
-		}
-		require.Equal(t, c.want, s.judged(nil), c.name)
-		require.Equal(t, c.covers != nil, s.answered)
+		t.Run(c.name, func(t *testing.T) {
+			s := sequence{begun: true, next: next}
+			for _, psn := range c.covers {
+				s.covers(psn)
+			}
+			require.Equal(t, c.want, s.judged(nil))
+			require.Equal(t, c.covers != nil, s.answered)
+		})
 	}
 	s := sequence{begun: true, next: next}
 	s.covers(next - 65536)
@@ -106,11 +108,13 @@ func TestPrecedes(t *testing.T) {
 		{"backwards, something missing", []packet{{last, 13}, {middle, 11}, {first, 10}}, 1, 0},
 		{"backwards, another one between", []packet{{last, 13}, {only, 12}, {first, 11}}, 2, 1},
 	} {
-		s := newScript(t)
-		for _, p := range c.packets {
-			s.send(p.op, p.psn)
-		}
-		require.Equal(t, Messages{c.begun, c.complete}, s.flow().Messages[Send], c.name)
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			for _, p := range c.packets {
+				s.send(p.op, p.psn)
+			}
+			require.Equal(t, Messages{c.begun, c.complete}, s.flow().Messages[Send])
+		})
 	}
 }
 
@@ -158,17 +162,19 @@ func TestManyEarly(t *testing.T) {
 		times        uint64
 		unseen, lost uint64
 	}{{"kept", maxEarly - 1, 2, 1, 0}, {"given up", maxEarly, 0, 1, 0}, {"long ago", 5 * maxEarly, 0, 1, 0}} {
-		s := newScript(t).at(0).sends(10, 12).at(5).acks(12)
-		f := give(acks(s.at(9), c.others, 9))
-		require.EqualValues(t, c.others+1, f.ACKs)
-		require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost}, f.PSN,
-			c.name)
-		if c.times == 0 {
-			require.Nil(t, f.RTT, c.name)
-			continue
-		}
-		require.Equal(t, c.times, f.RTT.Samples(), c.name)
-		require.Equal(t, 5*time.Microsecond, f.RTT.Min())
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t).at(0).sends(10, 12).at(5).acks(12)
+			f := give(acks(s.at(9), c.others, 9))
+			require.EqualValues(t, c.others+1, f.ACKs)
+			require.Equal(t, PSN{First: 10, Last: 12, Lives: 1, Gaps: 1, Missing: 1, Unseen: c.unseen, Lost: c.lost},
+				f.PSN)
+			if c.times == 0 {
+				require.Nil(t, f.RTT)
+				return
+			}
+			require.Equal(t, c.times, f.RTT.Samples())
+			require.Equal(t, 5*time.Microsecond, f.RTT.Min())
+		})
 	}
 	// A CNP among them covers nothing, whatever PSN it has.
 	s := newScript(t).sends(10, 12)
@@ -264,8 +270,10 @@ func TestDoubtfulREQ(t *testing.T) {
 			true},
 		{"of another id", newScript(t).exchange(7, 17, 0).exchange(8, 66, 1), true},
 	} {
-		s := c.script.rep(7, 10).sends(12)
-		require.Equal(t, c.known, s.flow().PSN.Gaps == 1, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			s := c.script.rep(7, 10).sends(12)
+			require.Equal(t, c.known, s.flow().PSN.Gaps == 1)
+		})
 	}
 	// As XRC has it, the REP names its end-to-end context.
 	s := newScript(t)

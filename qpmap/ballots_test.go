@@ -36,16 +36,18 @@ func TestWhatIsAVote(t *testing.T) {
 		{"within a second, in moments", 5, 953 * moment, c.ack(5), true},
 		{"later", 5, 954 * moment, c.ack(5), false},
 	} {
-		m := qpmap.New(qpmap.Config{MinVotes: 1})
-		observe(m, start.Add(-1), packet(c.B, c.A, bth.CNP, c.a, 0))
-		observe(m, start.Add(-2), packet(c.B, c.A, bth.CNP, c.a, 0))
-		observe(m, start, packet(c.B, c.A, bth.CNP, c.a, 0), c.request(x.request))
-		observe(m, start.Add(x.after), x.answer)
-		known := uint32(0)
-		if x.known {
-			known = c.a
-		}
-		requireSource(t, m, c.forth(), start.Add(x.after), known, x.what)
+		t.Run(x.what, func(t *testing.T) {
+			m := qpmap.New(qpmap.Config{MinVotes: 1})
+			observe(m, start.Add(-1), packet(c.B, c.A, bth.CNP, c.a, 0))
+			observe(m, start.Add(-2), packet(c.B, c.A, bth.CNP, c.a, 0))
+			observe(m, start, packet(c.B, c.A, bth.CNP, c.a, 0), c.request(x.request))
+			observe(m, start.Add(x.after), x.answer)
+			known := uint32(0)
+			if x.known {
+				known = c.a
+			}
+			requireSource(t, m, c.forth(), start.Add(x.after), known)
+		})
 	}
 }
 

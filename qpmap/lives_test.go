@@ -58,17 +58,19 @@ func TestHowFarRequestsGo(t *testing.T) {
 		{"again, acknowledged in no order", c, append(seq(0, 299), c.ack(299), c.ack(10)), 299 - 256, -1},
 		{"again, a NAK acknowledges those before", c, append(seq(0, 299), nak(299)), 298 - 256, -1},
 	} {
-		for _, known := range []bool{true, false} {
-			m := qpmap.New(qpmap.Config{})
-			observe(m, start, x.of.req(), x.of.rep())
-			observe(m, start, x.shown...)
-			n, srcQP := x.last, c.a
-			if !known {
-				n, srcQP = n+uint32(x.step), 0
+		t.Run(x.what, func(t *testing.T) {
+			for _, known := range []bool{true, false} {
+				m := qpmap.New(qpmap.Config{})
+				observe(m, start, x.of.req(), x.of.rep())
+				observe(m, start, x.shown...)
+				n, srcQP := x.last, c.a
+				if !known {
+					n, srcQP = n+uint32(x.step), 0
+				}
+				observe(m, start, c.request(n))
+				requireSource(t, m, c.forth(), start, srcQP, "%s: request %d", x.what, int32(n))
 			}
-			observe(m, start, c.request(n))
-			requireSource(t, m, c.forth(), start, srcQP, "%s: request %d", x.what, int32(n))
-		}
+		})
 	}
 }
 
@@ -144,17 +146,19 @@ func TestWhichAnswersCount(t *testing.T) {
 			return m
 		}, 100, false},
 	} {
-		c := live()
-		m := established(c, true)
-		if x.m != nil {
-			m = x.m(c)
-		}
-		observe(m, start, c.ack(uint32(x.n)))
-		known := uint32(0)
-		if x.known {
-			known = c.b
-		}
-		requireSource(t, m, c.back(), start, known, x.what)
+		t.Run(x.what, func(t *testing.T) {
+			c := live()
+			m := established(c, true)
+			if x.m != nil {
+				m = x.m(c)
+			}
+			observe(m, start, c.ack(uint32(x.n)))
+			known := uint32(0)
+			if x.known {
+				known = c.b
+			}
+			requireSource(t, m, c.back(), start, known)
+		})
 	}
 }
 

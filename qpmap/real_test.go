@@ -182,26 +182,28 @@ func TestRealHostsUnderAttack(t *testing.T) {
 				{"whole conversations as well, against connections in use", 9, 10, true, 0},
 				{"whole conversations as well", 9, 10, false, 0},
 			} {
-				h := readHost(t, name, "eth0")
-				each := x.each
-				if each == 0 {
-					each = million / float64(len(h.packets))
-					if testing.Short() || slow {
-						each = min(each, 100)
+				t.Run(x.what, func(t *testing.T) {
+					h := readHost(t, name, "eth0")
+					each := x.each
+					if each == 0 {
+						each = million / float64(len(h.packets))
+						if testing.Short() || slow {
+							each = min(each, 100)
+						}
 					}
-				}
-				a := newAttacker(uint64(i), &h, x.kinds)
-				packets := 0
-				s := h.play(t, a.m, func(now time.Time) {
-					if packets++; x.after && packets <= len(h.packets)/4 {
-						return
-					}
-					for a.due += each; a.due >= 1; {
-						a.due -= float64(a.send(now))
-					}
+					a := newAttacker(uint64(i), &h, x.kinds)
+					packets := 0
+					s := h.play(t, a.m, func(now time.Time) {
+						if packets++; x.after && packets <= len(h.packets)/4 {
+							return
+						}
+						for a.due += each; a.due >= 1; {
+							a.due -= float64(a.send(now))
+						}
+					})
+					t.Logf("%s: %d of %d requests", x.what, s.known, s.due)
+					require.GreaterOrEqual(t, 100*s.known, x.least*s.due)
 				})
-				t.Logf("%s: %d of %d requests", x.what, s.known, s.due)
-				require.GreaterOrEqual(t, 100*s.known, x.least*s.due, x.what)
 			}
 		})
 	}

@@ -88,38 +88,40 @@ func TestFloodOfExchanges(t *testing.T) {
 		{"sixteen, no answers to 6", 16, 6, false, row(9, 1), 7},
 		{"sixteen, no answers to 9, every other one", 16, 6, false, row(9, 2), 7},
 	} {
-		for _, turned := range []bool{false, true} {
-			c := live()
-			m := qpmap.New(qpmap.Config{})
-			observe(m, start, c.req(), c.rep())
-			in := c
-			if turned { // requests of the other side alone
-				in = c.turned()
-			}
-			for n := range x.had {
-				observe(m, start, in.request(n))
-				if x.answered {
-					observe(m, start, in.ack(n))
+		t.Run(x.what, func(t *testing.T) {
+			for _, turned := range []bool{false, true} {
+				c := live()
+				m := qpmap.New(qpmap.Config{})
+				observe(m, start, c.req(), c.rep())
+				in := c
+				if turned { // requests of the other side alone
+					in = c.turned()
 				}
-			}
-			flooded(c, m, x.exchanges-1, start)
-			next := c.next()
-			observe(m, start, next.req(), next.rep())
-			require.EqualValues(t, x.exchanges, m.Stats().Conflicts, x.what)
-			for i, n := range x.requests {
-				observe(m, start, next.request(n))
-				known := uint32(0)
-				if x.from != 0 && i+1 >= x.from {
-					known = next.a
+				for n := range x.had {
+					observe(m, start, in.request(n))
+					if x.answered {
+						observe(m, start, in.ack(n))
+					}
 				}
-				requireSource(t, m, next.forth(), start, known, "%s, turned %v, request %d", x.what, turned, i)
+				flooded(c, m, x.exchanges-1, start)
+				next := c.next()
+				observe(m, start, next.req(), next.rep())
+				require.EqualValues(t, x.exchanges, m.Stats().Conflicts)
+				for i, n := range x.requests {
+					observe(m, start, next.request(n))
+					known := uint32(0)
+					if x.from != 0 && i+1 >= x.from {
+						known = next.a
+					}
+					requireSource(t, m, next.forth(), start, known, "%s, turned %v, request %d", x.what, turned, i)
+				}
+				known := c.a
+				if x.from != 0 { // its queue pair has a new connection
+					known = 0
+				}
+				requireSource(t, m, c.forth(), start, known)
 			}
-			known := c.a
-			if x.from != 0 { // its queue pair has a new connection
-				known = 0
-			}
-			requireSource(t, m, c.forth(), start, known, x.what)
-		}
+		})
 	}
 }
 
