@@ -23,19 +23,16 @@ func CarriedCut(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
 
 // cuts says of each message, by its Attribute, where each group of fields ends
 // that is read as a whole or not at all: the first group must be there.
-var cuts = [...]struct {
-	ends      []int
-	truncated error
-}{
-	{[]int{52, 96, 140, MessageSize}, errTruncatedREQ}, // Primary, Alternate, PrivateData
-	{[]int{10, MessageSize}, errTruncatedMRA},          // PrivateData
-	{[]int{12, 84, MessageSize}, errTruncatedREJ},      // Info, PrivateData
-	{[]int{24, 28, 36, MessageSize}, errTruncatedREP},  // ResponderResources to Reserved4, LocalCAGUID, PrivateData
-	{[]int{8, MessageSize}, errTruncatedRTU},           // PrivateData
-	{[]int{12, MessageSize}, errTruncatedDREQ},         // PrivateData
-	{[]int{8, MessageSize}, errTruncatedDREP},          // PrivateData
-	{[]int{16, MessageSize}, errTruncatedSIDRREQ},      // PrivateData
-	{[]int{24, 96, MessageSize}, errTruncatedSIDRREP},  // Info, PrivateData
+var cuts = [len(attributeNames)][]int{
+	{52, 96, 140, MessageSize}, // REQ: Primary, Alternate, PrivateData
+	{10, MessageSize},          // MRA: PrivateData
+	{12, 84, MessageSize},      // REJ: Info, PrivateData
+	{24, 28, 36, MessageSize},  // REP: ResponderResources to Reserved4, LocalCAGUID, PrivateData
+	{8, MessageSize},           // RTU: PrivateData
+	{12, MessageSize},          // DREQ: PrivateData
+	{8, MessageSize},           // DREP: PrivateData
+	{16, MessageSize},          // SIDR_REQ: PrivateData
+	{24, 96, MessageSize},      // SIDR_REP: Info, PrivateData
 }
 
 // Fill returns a whole message, for its Decode, of which b has the first octets,
@@ -49,16 +46,14 @@ func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
 	if !a.Known() {
 		return whole, errAttribute
 	}
-	c := &cuts[a-AttributeREQ]
 	there := 0
-	for _, end := range c.ends {
-		if len(b) < end {
-			break
+	for _, end := range cuts[a-AttributeREQ] {
+		if len(b) >= end {
+			there = end
 		}
-		there = end
 	}
 	if there == 0 {
-		return whole, c.truncated
+		return whole, errsTruncated[a-AttributeREQ]
 	}
 	copy(whole[:], b[:there])
 	return whole, nil

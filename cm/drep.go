@@ -2,8 +2,6 @@ package cm
 
 import "fmt"
 
-var errTruncatedDREP = truncated("DREP")
-
 // DREP confirms the end of a connection (IBTA section 12.6.11).
 //
 //	 0                   1                   2                   3
@@ -22,10 +20,10 @@ type DREP struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *DREP) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedDREP
+	octets, err := message(b, AttributeDREP)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.PrivateData = [224]byte(octets[8:])

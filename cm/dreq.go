@@ -2,11 +2,7 @@ package cm
 
 import "fmt"
 
-var (
-	errTruncatedDREQ = truncated("DREQ")
-
-	errDREQ24 = over24("DREQ: RemoteQPN")
-)
+var errDREQ24 = over24("DREQ: RemoteQPN")
 
 // DREQ ends a connection (IBTA section 12.6.10).
 //
@@ -29,10 +25,10 @@ type DREQ struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedDREQ
+	octets, err := message(b, AttributeDREQ)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.RemoteQPN, m.Reserved = uint24(octets[8:])

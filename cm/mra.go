@@ -2,11 +2,7 @@ package cm
 
 import "fmt"
 
-var (
-	errTruncatedMRA = truncated("MRA")
-
-	errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, ServiceTimeout over 5 or Reserved2 over 3")
-)
+var errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, ServiceTimeout over 5 or Reserved2 over 3")
 
 // MRA says that a message has come and that its answer takes longer (IBTA
 // section 12.6.6).
@@ -31,10 +27,10 @@ type MRA struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *MRA) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedMRA
+	octets, err := message(b, AttributeMRA)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.Message, m.Reserved1 = octets[8]>>6, octets[8]&0x3f

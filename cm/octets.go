@@ -6,6 +6,24 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
+// message returns the octets of a message at the start of b.
+func message(b []byte, a Attribute) (*[MessageSize]byte, error) {
+	if len(b) < MessageSize {
+		return nil, errsTruncated[a-AttributeREQ]
+	}
+	return (*[MessageSize]byte)(b), nil
+}
+
+// errsTruncated are the errors of messages that have fewer than their 232 octets.
+var errsTruncated = newErrsTruncated()
+
+func newErrsTruncated() (errs [len(attributeNames)]error) {
+	for i, name := range attributeNames {
+		errs[i] = wireerr.New("cm", name, MessageSize, "232 octets needed", wireerr.Truncated)
+	}
+	return errs
+}
+
 // grow returns b with the octets of a message more, which hold whatever lay
 // there, and those octets by themselves.
 func grow(b []byte) (whole []byte, more *[MessageSize]byte) {
@@ -30,11 +48,6 @@ func flag(v bool) uint8 {
 		return 1
 	}
 	return 0
-}
-
-// truncated is the error of a message that has fewer than its 232 octets.
-func truncated(message string) error {
-	return wireerr.New("cm", message, MessageSize, "232 octets needed", wireerr.Truncated)
 }
 
 // over24 and overBits are the errors of values that do not fit their field.

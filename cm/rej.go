@@ -2,11 +2,7 @@ package cm
 
 import "fmt"
 
-var (
-	errTruncatedREJ = truncated("REJ")
-
-	errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
-)
+var errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
 
 // REJ refuses a connection or gives it up (IBTA section 12.6.7). Its
 // LocalCommID is 0 when the refusing side had none yet.
@@ -37,10 +33,10 @@ type REJ struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *REJ) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedREJ
+	octets, err := message(b, AttributeREJ)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.Message, m.Reserved1 = octets[8]>>6, octets[8]&0x3f

@@ -3,8 +3,6 @@ package cm
 import "fmt"
 
 var (
-	errTruncatedREP = truncated("REP")
-
 	errREP24   = over24("REP: LocalQPN, LocalEECN or StartingPSN")
 	errREPBits = overBits("REP", "a value over the 2 to 5 bits of its field")
 )
@@ -52,10 +50,10 @@ type REP struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *REP) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedREP
+	octets, err := message(b, AttributeREP)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.LocalQKey = be.Uint32(octets[8:])

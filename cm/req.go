@@ -14,8 +14,6 @@ const (
 const ExtendedXRC = 1
 
 var (
-	errTruncatedREQ = truncated("REQ")
-
 	errREQ24   = over24("REQ: LocalQPN, LocalEECN, RemoteEECN or StartingPSN")
 	errREQBits = overBits("REQ", "a value over the 1 to 5 bits of its field")
 )
@@ -84,10 +82,10 @@ func (m *REQ) MTU() int {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *REQ) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedREQ
+	octets, err := message(b, AttributeREQ)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.Reserved1 = be.Uint32(octets[4:])
 	m.ServiceID = ServiceID(be.Uint64(octets[8:]))

@@ -2,8 +2,6 @@ package cm
 
 import "fmt"
 
-var errTruncatedRTU = truncated("RTU")
-
 // RTU tells the responder that the connection can be used (IBTA section
 // 12.6.9).
 //
@@ -23,10 +21,10 @@ type RTU struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *RTU) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedRTU
+	octets, err := message(b, AttributeRTU)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.LocalCommID = be.Uint32(octets[0:])
 	m.RemoteCommID = be.Uint32(octets[4:])
 	m.PrivateData = [224]byte(octets[8:])

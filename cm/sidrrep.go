@@ -2,11 +2,7 @@ package cm
 
 import "fmt"
 
-var (
-	errTruncatedSIDRREP = truncated("SIDR_REP")
-
-	errSIDRREP24 = over24("SIDR_REP: QPN")
-)
+var errSIDRREP24 = over24("SIDR_REP: QPN")
 
 // SIDRREP answers a [SIDRREQ] (IBTA section 12.11.2).
 //
@@ -37,10 +33,10 @@ type SIDRREP struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedSIDRREP
+	octets, err := message(b, AttributeSIDRREP)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.RequestID = be.Uint32(octets[0:])
 	m.Status = SIDRStatus(octets[4])
 	m.InfoLen = octets[5]

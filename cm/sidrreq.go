@@ -2,8 +2,6 @@ package cm
 
 import "fmt"
 
-var errTruncatedSIDRREQ = truncated("SIDR_REQ")
-
 // SIDRREQ asks for the queue pair of a datagram service (IBTA section 12.11.1).
 //
 //	 0                   1                   2                   3
@@ -25,10 +23,10 @@ type SIDRREQ struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
-	if len(b) < MessageSize {
-		return nil, errTruncatedSIDRREQ
+	octets, err := message(b, AttributeSIDRREQ)
+	if err != nil {
+		return nil, err
 	}
-	octets := (*[MessageSize]byte)(b)
 	m.RequestID = be.Uint32(octets[0:])
 	m.PKey = be.Uint16(octets[4:])
 	m.Reserved = be.Uint16(octets[6:])
