@@ -105,19 +105,26 @@ func (d *Decoder) general(p *Packet) bool {
 // addressed sets where the packet comes from and goes to.
 func (d *Decoder) addressed(p *Packet, qp uint32) {
 	u := &d.m.Packet.Datagram
-	switch {
-	case len(u.Ext) > 0: // it may go on elsewhere
+	p.header(u.IP, qp)
+	if len(u.Ext) > 0 { // it may go on elsewhere
 		p.pkt = keyOf(rocev2.FlowKey{Src: u.Src, Dst: u.FinalDst()})
 		p.pkt.QP |= qp
-	case u.IP[0]>>4 == 6:
-		ip := (*[40]byte)(u.IP)
-		p.pkt = key{Src: [16]byte(ip[8:24]), Dst: [16]byte(ip[24:40]), QP: qp}
-	default:
-		ip := (*[20]byte)(u.IP)
-		p.pkt = key{Src: mapped, Dst: mapped, QP: qp | overIPv4}
-		copy(p.pkt.Src[12:], ip[12:16])
-		copy(p.pkt.Dst[12:], ip[16:20])
 	}
+}
+
+// header sets what the first header of an IP packet says.
+func (p *Packet) header(ip []byte, qp uint32) {
+	if ip[0]>>4 == 6 {
+		h := (*[40]byte)(ip)
+		p.pkt.Src, p.pkt.Dst, p.pkt.QP = [16]byte(h[8:]), [16]byte(h[24:]), qp
+		p.trafficClass, p.ident, p.ipOctets = h[0]<<4|h[1]>>4, 0, 40+uint32(be.Uint16(h[4:]))
+		return
+	}
+	h := (*[20]byte)(ip)
+	p.pkt.Src, p.pkt.Dst, p.pkt.QP = mapped, mapped, qp|overIPv4
+	copy(p.pkt.Src[12:], h[12:16])
+	copy(p.pkt.Dst[12:], h[16:20])
+	p.trafficClass, p.ident, p.ipOctets = h[1], be.Uint16(h[4:]), uint32(be.Uint16(h[2:]))
 }
 
 // mapped is what an IPv4 address is written behind.
@@ -128,14 +135,8 @@ func (d *Decoder) transport(p *Packet, h *bth.Header) {
 	u := &d.m.Packet.Datagram
 	d.addressed(p, h.DestQP)
 	p.kind, p.opcode, p.psn, p.ackReq = roles[h.Opcode].of, h.Opcode, h.PSN, h.AckReq
-	p.trafficClass, p.truncated, p.icrcWrong = u.TrafficClass, u.Truncated, false
-	p.srcPort = u.SrcPort
+	p.truncated, p.icrcWrong, p.srcPort = u.Truncated, false, u.SrcPort
 	p.vlan, _, _ = d.f.VLAN()
-	if u.IP[0]>>4 == 6 {
-		p.ipOctets, p.ident = 40+uint32(be.Uint16(u.IP[4:])), 0
-	} else {
-		p.ipOctets, p.ident = uint32(be.Uint16(u.IP[2:])), be.Uint16(u.IP[4:])
-	}
 	payload := int(u.Length) - 8 - bth.Size - h.Opcode.HeaderLen() - int(h.Pad) - 4
 	p.payload = uint32(max(payload, 0))
 	p.ingressOf(u.Outer)

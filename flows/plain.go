@@ -28,21 +28,9 @@ func (d *Decoder) plain(p *Packet) bool {
 		return false
 	}
 	h, extended := u[udpSize:udpSize+bth.Size], u[udpSize+bth.Size:]
-	qp := be.Uint32(h[4:]) & maxQP
-	if ip[0]>>4 == 6 {
-		h := (*[40]byte)(ip)
-		p.pkt.Src, p.pkt.Dst, p.pkt.QP = [16]byte(h[8:]), [16]byte(h[24:]), qp
-		p.trafficClass, p.ident = h[0]<<4|h[1]>>4, 0
-	} else {
-		h := (*[20]byte)(ip)
-		p.pkt.Src, p.pkt.Dst, p.pkt.QP = mapped, mapped, qp|overIPv4
-		copy(p.pkt.Src[12:], h[12:16])
-		copy(p.pkt.Dst[12:], h[16:20])
-		p.trafficClass, p.ident = h[1], be.Uint16(h[4:])
-	}
+	p.header(ip, be.Uint32(h[4:])&maxQP)
 	p.kind, p.opcode, p.psn, p.ackReq = r.of, op, be.Uint32(h[8:])&bth.MaxPSN, h[8]>>7 != 0
-	p.ipOctets, p.payload, p.vlan = uint32(len(ip)), uint32(payload), 0
-	p.srcPort = be.Uint16(u)
+	p.payload, p.vlan, p.srcPort = uint32(payload), 0, be.Uint16(u)
 	p.icrcWrong, p.truncated, p.noHeaders = false, false, false
 	p.srcQP, p.asked, p.syndrome = 0, 0, 0
 	switch {

@@ -74,27 +74,22 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 			s.headless = !r.begins
 		}
 	}
-	switch {
-	case d >= 0 && uint32(d) <= s.slack:
+	if d >= 0 {
+		v := inOrder
+		if uint32(d) > s.slack {
+			missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, cut: !r.begins, open: s.open, last: noKind}
+			s.counts.Gaps++
+			s.counts.Missing += uint64(missing.len())
+			s.forget(h.holes.add(missing))
+			v = beyondGap
+		}
 		s.next, s.slack, s.read = bth.AddPSN(p, n), more, p
 		s.running, s.open = false, !r.ends
 		if r.ends {
 			s.ended(r.message, h)
 		}
 		h.forget(s)
-		return inOrder
-	case d > 0:
-		missing := hole{span: span{bth.AddPSN(s.next, s.slack), p}, cut: !r.begins, open: s.open, last: noKind}
-		if r.ends {
-			missing.last = r.message
-		}
-		s.counts.Gaps++
-		s.counts.Missing += uint64(missing.len())
-		s.forget(h.holes.add(missing))
-		s.next, s.slack, s.read = bth.AddPSN(p, n), more, p
-		s.running, s.open = false, !r.ends
-		h.forget(s)
-		return beyondGap
+		return v
 	}
 	if s.counts.Lives == 1 && bth.ComparePSN(p, s.first) < 0 {
 		s.first = p
@@ -123,7 +118,7 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 	return repeated
 }
 
-// ended records that a request in order ends a message.
+// ended records that the highest request ends a message.
 func (s *sequence) ended(of MessageKind, h *history) {
 	if h != nil && h.holes.n > 0 {
 		if top := h.holes.top(); top.last == noKind {

@@ -133,7 +133,7 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 		m.propose(x, &id)
 	case x.Responder != responder:
 		m.stats.Conflicts++
-		if forth := id.WithQP(x.Responder.QP); !m.confirmed(&forth) {
+		if forth := id.WithQP(x.Responder.QP); m.confirmed(&forth) == nil {
 			m.disconnect(&id, x)
 			x.contested = true
 		}
@@ -143,16 +143,12 @@ func (m *Map) observeREP(rep *Exchange, k *key) {
 	m.pending.Renew(at, 0)
 }
 
-// confirmedAs tells whether data has confirmed that a flow has this source.
-func (m *Map) confirmedAs(k *key, srcQP uint32) bool {
-	e := m.find(k)
-	return e != nil && e.confirmed != 0 && e.srcQP == srcQP
-}
-
-// confirmed tells whether data has confirmed the pair of a flow.
-func (m *Map) confirmed(k *key) bool {
-	e := m.find(k)
-	return e != nil && e.confirmed != 0
+// confirmed returns the pair of a flow that data has confirmed, nil without one.
+func (m *Map) confirmed(k *key) *pair {
+	if e := m.find(k); e != nil && e.confirmed != 0 {
+		return e
+	}
+	return nil
 }
 
 // propose makes the pairs of an exchange, unless that contradicts a pair which
@@ -161,11 +157,10 @@ func (m *Map) confirmed(k *key) bool {
 // neither. In all cases the first PSN of each direction is remembered, so that
 // data which begins there can confirm the exchange.
 func (m *Map) propose(x *exchange, id *numbered) {
-	a := announcement{exchange: *x, id: *id}
-	forth, back := a.links()
+	forth, back := x.links(id)
 	var held bool
 	for _, l := range [...]*link{&forth, &back} {
-		m.announce(l, &a)
+		m.announce(l, x, id)
 		if e := m.find(&l.key); e != nil {
 			held = held || e.confirmed != 0 && !(e.from == Given && e.srcQP == l.pair.srcQP)
 		} else if f := m.open.find(&l.key); f != nil {
@@ -226,13 +221,13 @@ type announcement struct {
 }
 
 // announce remembers what an exchange says of one direction.
-func (m *Map) announce(l *link, a *announcement) {
+func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	k := numbered{l.key, l.pair.life.next}
 	at := m.announced.get(&k)
 	if at != 0 {
-		was := m.announced.At(at)
+		was, e := m.announced.At(at), m.confirmed(&l.key)
 		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
-			!m.confirmedAs(&l.key, was.srcQP) {
+			(e == nil || e.srcQP != was.srcQP) {
 			was.doubt = true
 			return
 		}
@@ -240,9 +235,7 @@ func (m *Map) announce(l *link, a *announcement) {
 		at = m.announced.put(&k)
 	}
 	m.announced.Renew(at, 0)
-	v := m.announced.At(at)
-	*v = *a
-	v.srcQP = l.pair.srcQP
+	*m.announced.At(at) = announcement{exchange: *x, id: *id, srcQP: l.pair.srcQP}
 }
 
 // announcement returns the slot of the exchange that announced this PSN as the
@@ -261,10 +254,9 @@ func (m *Map) named(at uint32) uint32 { return m.announced.At(at).srcQP }
 
 // links returns what an exchange says of both directions. The first PSN of the
 // requester is in the REP, that of the responder in the REQ.
-func (a *announcement) links() (forth, back link) {
-	x := &a.exchange
+func (x *exchange) links(id *numbered) (forth, back link) {
 	common := pair{pkey: x.PKey, mtu: x.MTU, transport: x.Transport, from: CM}
-	forth, back = link{a.id.WithQP(x.Responder.QP), common}, link{a.id.Reversed(x.Requester.QP), common}
+	forth, back = link{id.WithQP(x.Responder.QP), common}, link{id.Reversed(x.Requester.QP), common}
 	forth.pair.srcQP, forth.pair.life = x.Requester.QP, announce(x.Responder.PSN, x.Transport)
 	forth.pair.local, forth.pair.remote = x.Requester.CommID, x.Responder.CommID
 	back.pair.srcQP, back.pair.life = x.Responder.QP, announce(x.Requester.PSN, x.Transport)
@@ -275,7 +267,8 @@ func (a *announcement) links() (forth, back link) {
 // adopt makes the pairs of an exchange that data has confirmed: by requests and, if
 // o is not nil, by this many answers, of which o is the last.
 func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
-	forth, back := m.announced.At(at).links()
+	a := m.announced.At(at)
+	forth, back := a.links(&a.id)
 	for _, l := range [...]*link{&forth, &back} {
 		if o == nil || o.DestQP != l.pair.srcQP || o.Dst != l.key.Src {
 			continue
@@ -290,8 +283,7 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 
 // disconnect removes the pairs that an exchange made, and its announcements.
 func (m *Map) disconnect(id *numbered, x *exchange) {
-	a := announcement{exchange: *x, id: *id}
-	forth, back := a.links()
+	forth, back := x.links(id)
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
 		k := numbered{l.key, l.pair.life.next}
