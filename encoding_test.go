@@ -34,7 +34,7 @@ var _ = []interface {
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
 }{
-	(*bth.Opcode)(nil), (*bth.Transport)(nil), (*fastcnp.Choice)(nil), (*fastcnp.Origin)(nil), (*icrc.Coverage)(nil),
+	(*bth.Opcode)(nil), (*bth.Transport)(nil), (*fastcnp.Origin)(nil), (*icrc.Coverage)(nil),
 	(*ioam.OptType)(nil), (*ioam.TimeFormat)(nil), (*ipv6opt.Action)(nil), (*pnc.Protocol)(nil), (*ppfc.Type)(nil),
 	(*proxymsg.Family)(nil),
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
-	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -49,38 +48,17 @@ const (
 	FallBack                  // send option 1 instead
 )
 
-// A Choice says which option AppendFor uses, and why.
-type Choice uint8
+// A choice says which option AppendFor uses, and why.
+type choice uint8
 
 // The choices. The first three are option 1, the others option 2.
 const (
-	NoTrace      Choice = iota // the packet carries no trace
-	BrokenTrace                // it carries one, but none that parses
-	TraceTooLong               // its trace does not fit, and Config.Long is FallBack
-	Copied                     // its trace was copied
-	Trimmed                    // its trace was copied without the free space
+	noTrace      choice = iota // the packet carries no trace
+	brokenTrace                // it carries one, but none that parses
+	traceTooLong               // its trace does not fit, and Config.Long is FallBack
+	copied                     // its trace was copied
+	trimmed                    // its trace was copied without the free space
 )
-
-// Option returns the number of the option, 1 or 2.
-func (c Choice) Option() uint8 {
-	if c < Copied {
-		return 1
-	}
-	return 2
-}
-
-var choices = [...]string{"no trace", "broken trace", "trace too long", "copied", "trimmed"}
-
-// String returns the reason in words.
-func (c Choice) String() string { return enumtext.Name(c, choices[:], "Choice") }
-
-// MarshalText returns what String does.
-func (c Choice) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText sets c to the choice that String returns the text for.
-func (c *Choice) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(c, text, "fastcnp", "choice")
-}
 
 // Why AppendFor builds nothing, besides what rocev2.MayAnswer and rocev2.Answerable say.
 var (
@@ -95,8 +73,7 @@ var (
 // switch at src sends to the source of a congested packet (FAST section 4). src is
 // an address that others can reach: that of the loopback interface, says the
 // draft, which is not ::1. The Fast CNP has the packet's queue pair and P_Key (D6).
-// It carries option 2 if the packet has an IOAM trace, else option 1;
-// [Config.Choose] says which, and why.
+// It carries option 2 if the packet has an IOAM trace, else option 1: [OptionOf] says which.
 //
 // The trace is copied verbatim: flags, RemainingLen, free space and reserved
 // octets included; of several the first that parses (D5). own is the congested
@@ -157,21 +134,6 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	return out, nil
 }
 
-// Choose returns which option AppendFor uses for a congested packet and a node's
-// own record, and why. It fails where AppendFor does because of the trace.
-func (c *Config) Choose(congested *rocev2.Packet, own *ioam.Node) (Choice, error) {
-	if !c.mayFindTrace(congested) {
-		return NoTrace, nil
-	}
-	var trace ioam.Trace
-	_, choice := c.findTrace(congested, &trace)
-	if choice != Copied {
-		return choice, nil
-	}
-	choice, _, err := c.fit(&trace, own)
-	return choice, err
-}
-
 // OptionOf returns the number of the option, 1 or 2, in a packet that AppendFor has
 // appended.
 func OptionOf(packet []byte) uint8 {
@@ -191,12 +153,12 @@ func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 // in the room behind b, which may have to grow.
 func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *ioam.Node) ([]byte, error) {
 	var trace ioam.Trace
-	data, choice := c.findTrace(congested, &trace)
-	if choice != Copied {
+	data, what := c.findTrace(congested, &trace)
+	if what != copied {
 		return b, nil
 	}
-	choice, free, err := c.fit(&trace, own)
-	if err != nil || choice == TraceTooLong {
+	what, free, err := c.fit(&trace, own)
+	if err != nil || what == traceTooLong {
 		return b, err
 	}
 	if own != nil {
@@ -204,7 +166,7 @@ func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *
 			return b, err
 		}
 	}
-	if choice == Trimmed {
+	if what == trimmed {
 		o.trimmed = free
 	}
 	o.ioam = data
@@ -213,25 +175,25 @@ func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *
 
 // fit says whether a trace with the node's own record is copied, trimmed by its
 // free octets or too long.
-func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (choice Choice, free int, err error) {
+func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err error) {
 	size, nodes := len(t.Data), len(t.NodeData())
 	if own != nil {
 		n, err := t.NodeSize(own)
 		if err != nil {
-			return NoTrace, 0, err
+			return noTrace, 0, err
 		}
 		nodes += n
 		size = max(size, nodes) // an incremental trace grows
 	}
 	switch {
 	case size <= maxNodeData:
-		return Copied, size - nodes, nil
+		return copied, size - nodes, nil
 	case c.Long == FallBack:
-		return TraceTooLong, 0, nil
+		return traceTooLong, 0, nil
 	case c.Long == Refuse || nodes > maxNodeData:
-		return NoTrace, 0, ErrTooLong
+		return noTrace, 0, ErrTooLong
 	}
-	return Trimmed, size - nodes, nil
+	return trimmed, size - nodes, nil
 }
 
 // addOwn returns a copy of the option data with the node's own record added to
@@ -263,30 +225,30 @@ const (
 )
 
 // findTrace finds the trace that goes with a congested packet (D5), and returns
-// the data of its option: Copied, or why there is none.
-func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, choice Choice) {
+// the data of its option: copied, or why there is none.
+func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, what choice) {
 	var h ipv6opt.Header
 	if c.OuterTrace {
 		for typ, octets := range p.OuterExtensions() {
 			if _, err := h.Decode(octets); err == nil && typ == ipv6opt.HopByHop && data == nil {
-				data = c.findTraceIn(&h, trace, &choice)
+				data = c.findTraceIn(&h, trace, &what)
 			}
 		}
-		return data, choice
+		return data, what
 	}
 	// p.Extensions() at less cost
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader {
 		var err error
 		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
-			data = c.findTraceIn(&h, trace, &choice)
+			data = c.findTraceIn(&h, trace, &what)
 		}
 	}
-	return data, choice
+	return data, what
 }
 
-// findTraceIn looks through one Hop-by-Hop header. It sets choice to Copied where
-// it finds a trace, to BrokenTrace where one does not parse.
-func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, choice *Choice) (data []byte) {
+// findTraceIn looks through one Hop-by-Hop header. It sets what to copied where
+// it finds a trace, to brokenTrace where one does not parse.
+func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice) (data []byte) {
 	for o, err := range h.All() {
 		if o.Type != ioam.IPv6MayChange && o.Type != ioam.IPv6NoChange {
 			continue
@@ -303,9 +265,9 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, choice *Choic
 		}
 		switch {
 		case err != nil:
-			*choice = BrokenTrace
+			*what = brokenTrace
 		case !c.ByNamespace || trace.Namespace == c.Namespace:
-			*choice = Copied
+			*what = copied
 			return o.Data
 		}
 	}

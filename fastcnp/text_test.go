@@ -17,13 +17,4 @@ func TestText(t *testing.T) {
 		require.Error(t, got.UnmarshalText([]byte("no origin")))
 		require.Equal(t, Origin(v).String(), got.String(), "unchanged")
 	}
-	for v := range 256 {
-		text, err := Choice(v).MarshalText()
-		require.NoError(t, err)
-		var got Choice
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, Choice(v).String(), got.String())
-		require.Error(t, got.UnmarshalText([]byte("no choice")))
-		require.Equal(t, Choice(v).String(), got.String(), "unchanged")
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
 // An Answer is what stands between the UDP header and the ICRC of a
@@ -14,6 +15,9 @@ type Answer struct {
 	Octets [5]uint64
 	Len    int // 24, 28 or 36
 }
+
+var errAnswer = wireerr.New("rocev2", "Answer", 0,
+	"not 24, 28 or 36 octets, or behind more than an extension header", wireerr.Range)
 
 // AppendAnswer appends the RoCEv2 packet from src to dst, both IPv4 or both
 // IPv6, with this answer and the ICRC. It is what AppendFor of the packages cnp,
@@ -26,6 +30,9 @@ type Answer struct {
 func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answer, coverage icrc.Coverage) ([]byte,
 	error) {
 	class, hopLimit, ok := c.ip()
+	if a.Len != 24 && a.Len != 28 && a.Len != 36 || ext < 0 || ext > 8*256 {
+		return b, errAnswer
+	}
 	n := 8 + a.Len + icrcSize // from the UDP header on
 	words := a.Octets[:(a.Len+icrcSize)/8]
 

@@ -75,6 +75,14 @@ func TestAppendAnswer(t *testing.T) {
 
 func TestAppendAnswerRefuses(t *testing.T) {
 	good := netip.MustParseAddr("2001:db8::1")
+	for n := -9; n < 60; n++ { // whatever the length, nothing panics
+		_, err := new(Carriage).AppendAnswer(nil, &good, &good, 0, &Answer{Len: n}, icrc.AsSent)
+		require.Equal(t, n == 24 || n == 28 || n == 36, err == nil, n)
+	}
+	for _, ext := range []int{-8, -1 << 62, 8*256 + 1, 1 << 62} {
+		_, err := new(Carriage).AppendAnswer(nil, &good, &good, ext, &Answer{Len: 28}, icrc.AsSent)
+		require.Equal(t, errAnswer, err)
+	}
 	for bad, want := range map[string]error{
 		"::": ErrNotReachable, "::1": ErrNotReachable, "ff02::1": ErrNotReachable, "fe80::1": ErrNotReachable,
 		"::ffff:192.0.2.1": ErrNotReachable, "192.0.2.1": ErrAddress,

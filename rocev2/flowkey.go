@@ -37,7 +37,8 @@ func (k FlowKey) Compare(other FlowKey) int {
 }
 
 // Hash returns 64 bits that depend on all of k, and on a seed that keeps
-// others from choosing keys that collide. The zones of addresses do not count.
+// others from choosing keys that collide: for programs that spread flows over
+// instances of a role, one a core. The zones of addresses do not count.
 func (k FlowKey) Hash(seed uint64) uint64 {
 	src, dst := k.Src.As16(), k.Dst.As16()
 	return hash.Mix(hash.Addresses(&src, &dst, seed)^uint64(k.DestQP), seed^0x1D8E4E27C47D124F)
