@@ -9,9 +9,11 @@ import (
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/icrc"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/pnc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -36,7 +38,7 @@ var _ = []interface {
 }{
 	(*bth.Opcode)(nil), (*bth.Transport)(nil), (*fastcnp.Origin)(nil), (*icrc.Coverage)(nil),
 	(*ioam.OptType)(nil), (*ioam.TimeFormat)(nil), (*ipv6opt.Action)(nil), (*pnc.Protocol)(nil), (*ppfc.Type)(nil),
-	(*proxymsg.Family)(nil),
+	(*proxymsg.Family)(nil), (*rocev2.LinkType)(nil), (*message.Kind)(nil), (*message.Reach)(nil), (*filter.Kind)(nil),
 }
 
 // Every value is read back from its text; another text is an error, and leaves

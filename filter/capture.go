@@ -17,12 +17,12 @@ package filter
 
 import (
 	"cmp"
-	"strconv"
 
 	"golang.org/x/net/bpf"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -43,31 +43,14 @@ const (
 var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours"}
 
 // String returns the kind in lower case, "qp" for QueuePair.
-func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k]
-	}
-	return "Kind(" + strconv.Itoa(int(k)) + ")"
-}
+func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
 
-// MarshalText returns what String does; a Kind that is none of the above is an
-// error.
-func (k Kind) MarshalText() ([]byte, error) {
-	if k > Ours {
-		return nil, errKind
-	}
-	return []byte(k.String()), nil
-}
+// MarshalText returns what String does.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText sets k from what String returns.
+// UnmarshalText sets k to the kind that String returns the text for.
 func (k *Kind) UnmarshalText(text []byte) error {
-	for i, name := range kinds {
-		if name == string(text) {
-			*k = Kind(i)
-			return nil
-		}
-	}
-	return errKind
+	return enumtext.Unmarshal(k, text, "filter", "Kind")
 }
 
 // A Capture selects packets for a capture. It knows packets without a tunnel,

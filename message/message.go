@@ -20,12 +20,12 @@ package message
 import (
 	"cmp"
 	"errors"
-	"strconv"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/pfc"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/proxymsg"
@@ -63,11 +63,14 @@ var kinds = [...]string{
 }
 
 // String returns the kind in lower case, "error" for Broken.
-func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k]
-	}
-	return "Kind(" + strconv.Itoa(int(k)) + ")"
+func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
+
+// MarshalText returns what String does.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText sets k to the kind that String returns the text for.
+func (k *Kind) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(k, text, "message", "kind")
 }
 
 // Config is what a deployment chooses. The zero value stands for the defaults.
@@ -108,11 +111,14 @@ const (
 var reaches = [...]string{"nothing", "UDP", "transport"}
 
 // String returns "nothing", "UDP" or "transport".
-func (r Reach) String() string {
-	if int(r) < len(reaches) {
-		return reaches[r]
-	}
-	return "Reach(" + strconv.Itoa(int(r)) + ")"
+func (r Reach) String() string { return enumtext.Name(r, reaches[:], "Reach") }
+
+// MarshalText returns what String does.
+func (r Reach) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText sets r to the reach that String returns the text for.
+func (r *Reach) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(r, text, "message", "reach")
 }
 
 // A Message is a message of any kind. It can be decoded into again and again,

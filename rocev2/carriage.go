@@ -37,7 +37,7 @@ var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
 var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wireerr.Range)
 
 // Apply sets the fields of d that c is about. On error d is unchanged.
-func (c Carriage) Apply(d *Datagram) error {
+func (c *Carriage) Apply(d *Datagram) error {
 	class, hopLimit, ok := c.ip()
 	if !ok {
 		return errTrafficClassRange

@@ -1,14 +1,18 @@
-// Package rocev2 is the one walk from an Ethernet frame or an IP packet to what RoCEv2 carries, and the
-// builder that goes the other way. Which type is for whom:
+// Package rocev2 decodes an Ethernet frame or an IP packet down to what RoCEv2 carries, and builds packets.
+// What is for whom:
 //
-//   - [Packet]: for who wants RoCEv2 and nothing else. DecodeFrame gives it down to its ICRC.
-//   - [Datagram]: the part of it below the BTH, which FCN and proxy messages share. Both build packets, too.
-//   - [Frame]: for all others, whatever the frame carries: link layer, tunnels, fragments,
-//     flow. Monitors, and the roles of package node, work on it. A frame is walked once, then asked.
-//   - [Frame.Packet] and [Frame.Datagram] see what a host that is addressed would: IP in IP is opened, no
-//     other tunnel (D12). InnerPacket, InnerDatagram, FiveTuple and Flow see below every [Tunnel].
-//   - [Flow]: what a congested node tells others about the packet below the tunnels.
-//   - message.Message tells all kinds of messages apart, out of octets or out of a Frame.
+//   - [Packet.Decode], for a host that wants RoCEv2 and nothing else: addresses, BTH, payload, ICRC.
+//   - [Datagram.Decode], for a host that waits for FCN or proxy messages: the same below the BTH.
+//     Packet and Datagram also build packets, by AppendBinary.
+//   - [Frame], for all others: monitors, switches, the roles of package node. It is decoded once, then asked
+//     for link layer, tunnels, fragment, flow.
+//   - [Frame.Packet] and [Frame.Datagram], for what Packet.Decode and Datagram.Decode would find: they open
+//     IP in IP and no other tunnel (D12). Outer… tells of the outermost IP header.
+//   - [Frame.InnerPacket], [Frame.InnerDatagram], [Frame.FiveTuple], FlowLabel, ECN and IP, for the packet
+//     below every [Tunnel]: the flow that a congested node tells others about.
+//   - [Frame.Innermost], for a border: a packet that need not parse.
+//
+// Package message tells all kinds of messages apart, in octets or in a Frame.
 //
 // A first program:
 //

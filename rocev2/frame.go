@@ -241,7 +241,7 @@ func (f *Frame) OuterDst() netip.Addr { _, dst := addresses(f.Outermost()); retu
 // OuterFlowLabel returns the flow label of the outermost IP header: 20 bits, and 0 for IPv4.
 func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.Outermost()) }
 
-// OuterECN returns the ECN field of the outermost IP header.
+// OuterECN returns the ECN field of the outermost IP header, 0–3.
 func (f *Frame) OuterECN() uint8 { return ecnOf(f.Outermost()) }
 
 // addresses returns source and destination of an IP packet whose header is whole, otherwise the zero
@@ -346,6 +346,9 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
 func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
+
+// ECN returns the ECN field of the innermost IP header, 0–3. In a tunnel routers mark that of OuterECN.
+func (f *Frame) ECN() uint8 { return ecnOf(f.IP()) }
 
 // ICMPv6 returns the message, from its type on, where the frame is an ICMPv6 packet in no tunnel;
 // ok is false for others.

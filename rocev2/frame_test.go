@@ -1,6 +1,7 @@
 package rocev2
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/rocecn/rocecn/internal/wiretest"
@@ -24,6 +25,14 @@ func TestFrameViews(t *testing.T) {
 	require.Equal(t, addr("192.0.2.1"), f.OuterSrc())
 	require.True(t, f.Tunnelled())
 	require.False(t, f.Mirrored())
+
+	marked := bytes.Clone(frame)
+	marked[18+1] |= CE                   // outside: TOS of IPv4
+	marked[len(frame)-64+1] |= ECT1 << 4 // inside: Traffic Class of IPv6
+	_ = f.Decode(marked, DecodeOptions{})
+	require.Equal(t, []uint8{CE, ECT1}, []uint8{f.OuterECN(), f.ECN()})
+	_ = f.Decode(marked[len(frame)-64:], DecodeOptions{Link: LinkIP})
+	require.Equal(t, []uint8{ECT1, ECT1}, []uint8{f.OuterECN(), f.ECN()}, "without a tunnel")
 
 	// What must not be looked into is not, and nothing is left over from the frame before.
 	require.NoError(t, f.Decode(frame, DecodeOptions{Outer: true}))

@@ -1,8 +1,7 @@
 package rocev2
 
 import (
-	"strconv"
-
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -37,11 +36,14 @@ const (
 var linkTypes = [...]string{"ethernet", "ip", "sll", "sll2", "null", "loop"}
 
 // String returns the link type in lower case.
-func (l LinkType) String() string {
-	if int(l) < len(linkTypes) {
-		return linkTypes[l]
-	}
-	return "LinkType(" + strconv.Itoa(int(l)) + ")"
+func (l LinkType) String() string { return enumtext.Name(l, linkTypes[:], "LinkType") }
+
+// MarshalText returns what String does.
+func (l LinkType) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText sets l to the link type that String returns the text for.
+func (l *LinkType) UnmarshalText(text []byte) error {
+	return enumtext.Unmarshal(l, text, "rocev2", "link type")
 }
 
 // LinkTypeOf returns the link type that a pcap or pcapng file names by this

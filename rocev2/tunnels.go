@@ -2,9 +2,9 @@ package rocev2
 
 import (
 	"iter"
-	"strconv"
 	"strings"
 
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -28,12 +28,7 @@ const (
 var tunnelNames = [...]string{"none", "erspan1", "erspan2", "erspan3", "gre", "vxlan", "geneve", "mpls", "srv6"}
 
 // String returns the tunnel in lower case.
-func (t Tunnel) String() string {
-	if int(t) < len(tunnelNames) {
-		return tunnelNames[t]
-	}
-	return "Tunnel(" + strconv.Itoa(int(t)) + ")"
-}
+func (t Tunnel) String() string { return enumtext.Name(t, tunnelNames[:], "Tunnel") }
 
 // maxTunnels is how many tunnels may stand around a packet. What counts first
 // is the limit on IP headers; this one is for labels on labels.
