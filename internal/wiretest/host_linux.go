@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -138,7 +137,7 @@ func (h *Host) Run(t testing.TB, stdin, program string, args ...string) string {
 // when the test has failed.
 func (h *Host) Start(t testing.TB, program string, args ...string) {
 	t.Helper()
-	var output lockedBuffer
+	var output bytes.Buffer // of both: package exec writes one at a time to the same writer
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -149,26 +148,9 @@ func (h *Host) Start(t testing.TB, program string, args ...string) {
 		_ = cmd.Wait()
 		kill.Stop()
 		if t.Failed() {
-			t.Logf("%s: %s\n%s", h.Name, cmd, output.String())
+			t.Logf("%s: %s\n%s", h.Name, cmd, &output)
 		}
 	})
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // An End is one end of a [Link]: a device of a host and its addresses, with

@@ -1,9 +1,6 @@
 package wiretest
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -36,10 +33,8 @@ func builtWith(config, option string) bool {
 // or its distribution keeps it.
 func kernelConfig() (config string, ok bool) {
 	if b, err := os.ReadFile("/proc/config.gz"); err == nil {
-		if r, err := gzip.NewReader(bytes.NewReader(b)); err == nil {
-			b, err = io.ReadAll(r)
-			return string(b), err == nil
-		}
+		b, err = unpack(b)
+		return string(b), err == nil
 	}
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

@@ -89,11 +89,7 @@ func Golden(t testing.TB, capture string) []Row {
 func Tshark(t testing.TB, frames ...[]byte) []Row {
 	t.Helper()
 	Tool(t, "tshark")
-	capture := filepath.Join(t.TempDir(), "frames.pcap")
-	if err := os.WriteFile(capture, pcap(frames), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return rowsOf(t, exec.Command("sh", Path(t, "tshark", "decode.sh"), capture), len(frames))
+	return rowsOf(t, exec.Command("sh", Path(t, "tshark", "decode.sh"), written(t, frames)), len(frames))
 }
 
 // rowsOf returns what tshark prints of so many frames.
@@ -151,8 +147,9 @@ func rows(t testing.TB, tsv []byte) []Row {
 	return all
 }
 
-// pcap lays frames out as the capture that [Capture] reads.
-func pcap(frames [][]byte) []byte {
+// written writes frames to a capture such as [Capture] reads, and returns its name.
+func written(t testing.TB, frames [][]byte) string {
+	t.Helper()
 	var b bytes.Buffer
 	put := func(words ...uint32) { binary.Write(&b, binary.LittleEndian, words) }
 	put(0xA1B2C3D4, 4<<16|2, 0, 0, 1<<16, 1)
@@ -160,5 +157,9 @@ func pcap(frames [][]byte) []byte {
 		put(uint32(i), 0, uint32(len(f)), uint32(len(f)))
 		b.Write(f)
 	}
-	return b.Bytes()
+	name := filepath.Join(t.TempDir(), "frames.pcap")
+	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

@@ -19,11 +19,7 @@ func TsharkFields(t testing.TB, fields []string, frames ...[]byte) []Row {
 func TsharkAs(t testing.TB, rules, fields []string, frames ...[]byte) []Row {
 	t.Helper()
 	tshark := Tool(t, "tshark")
-	dir := t.TempDir()
-	capture := filepath.Join(dir, "frames.pcap")
-	if err := os.WriteFile(capture, pcap(frames), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	capture := written(t, frames)
 	args := []string{"-n", "-r", capture, "-o", "infiniband.rroce.port:4791",
 		"-T", "fields", "-E", "header=y", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"}
 	for _, rule := range rules {
@@ -33,6 +29,6 @@ func TsharkAs(t testing.TB, rules, fields []string, frames ...[]byte) []Row {
 		args = append(args, "-e", field)
 	}
 	cmd := exec.Command(tshark, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "WIRESHARK_CONFIG_DIR="+dir)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "WIRESHARK_CONFIG_DIR="+filepath.Dir(capture))
 	return rowsOf(t, cmd, len(frames))
 }
