@@ -61,16 +61,13 @@ func (e *EdgeToEdge) Decode(o Option) error {
 		b = b[8:]
 	}
 	if d.Type&E2ESequence32 != 0 {
-		d.Sequence32 = be.Uint32(b)
-		b = b[4:]
+		d.Sequence32, b = word(b)
 	}
 	if d.Type&E2ESeconds != 0 {
-		d.Seconds = be.Uint32(b)
-		b = b[4:]
+		d.Seconds, b = word(b)
 	}
 	if d.Type&E2EFraction != 0 {
-		d.Fraction = be.Uint32(b)
-		b = b[4:]
+		d.Fraction, b = word(b)
 	}
 	d.Rest = b
 	if err := d.check(); err != nil {

@@ -42,20 +42,15 @@ func (l *FlowControl) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) e
 // SerializeTo prepends the frame from its opcode on, without padding: gopacket's
 // Ethernet layer pads when it fixes lengths.
 func (l *FlowControl) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	size, appendTo := pfc.Size, l.PFC.AppendBinary
+	var buf [pfc.Size]byte
+	octets, err := buf[:0], pfc.ErrOpcode
 	switch l.Opcode {
 	case pfc.OpcodePFC:
+		octets, err = l.PFC.AppendBinary(octets)
 	case pfc.OpcodePause:
-		size, appendTo = pfc.PauseSize, l.Pause.AppendBinary
-	default:
-		return pfc.ErrOpcode
+		octets, err = l.Pause.AppendBinary(octets)
 	}
-	octets, err := b.PrependBytes(size)
-	if err != nil {
-		return err
-	}
-	_, err = appendTo(octets[:0])
-	return err
+	return prepend(b, octets, err)
 }
 
 func decodeFlowControl(data []byte, p gopacket.PacketBuilder) error {

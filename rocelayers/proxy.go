@@ -69,12 +69,7 @@ func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeO
 		m.Invoking = nil
 	}
 	octets, err := m.AppendBinary(nil)
-	if err != nil {
-		return err
-	}
-	room, err := b.PrependBytes(len(octets))
-	copy(room, octets)
-	return err
+	return prepend(b, octets, err)
 }
 
 // String is the message's.

@@ -102,13 +102,8 @@ func (l *CM) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpti
 	}
 	var buf [cm.Size]byte
 	octets, err := l.Header.AppendBinary(buf[:0])
-	if err != nil {
-		return err
+	if err == nil {
+		octets, err = l.Message.AppendBinary(octets)
 	}
-	if octets, err = l.Message.AppendBinary(octets); err != nil {
-		return err
-	}
-	room, err := b.PrependBytes(len(octets))
-	copy(room, octets)
-	return err
+	return prepend(b, octets, err)
 }

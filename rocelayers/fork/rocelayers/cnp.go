@@ -57,10 +57,5 @@ func (l *CNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 
 // SerializeTo prepends the reserved octets. Header is for the BTH layer to write.
 func (l *CNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	octets, err := b.PrependBytes(cnp.ReservedSize)
-	if err != nil {
-		return err
-	}
-	copy(octets, l.Reserved[:])
-	return nil
+	return prepend(b, l.Reserved[:], nil)
 }

@@ -115,8 +115,7 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 // notification is for other layers to write: the one that DestinationOptions
 // returns, the BTH with the header of CNP, IPv6.
 func (l *FastCNP) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	reserved := CNP{CNP: l.CNP}
-	return reserved.SerializeTo(b, opts)
+	return prepend(b, l.CNP.Reserved[:], nil)
 }
 
 // String returns what the notification says, in a line.

@@ -38,10 +38,7 @@ func (l *FCN) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 
 // SerializeTo prepends the 4 octets.
 func (l *FCN) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	octets, err := b.PrependBytes(fcn.Size)
-	if err != nil {
-		return err
-	}
-	_, err = l.AppendBinary(octets[:0])
-	return err
+	var buf [fcn.Size]byte
+	octets, err := l.AppendBinary(buf[:0])
+	return prepend(b, octets, err)
 }

@@ -54,11 +54,7 @@ var ppfcHeader = bth.Header{Opcode: bth.CNP, Resv6: bth.PPFCBit}
 func (l *PPFC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	n := l.Notification
 	n.Header = ppfcHeader
-	octets, err := n.AppendBinary(nil)
-	if err != nil {
-		return err
-	}
-	room, err := b.PrependBytes(len(octets) - bth.Size)
-	copy(room, octets[bth.Size:])
-	return err
+	var buf [bth.Size + ppfc.SizeIPv6]byte
+	octets, err := n.AppendBinary(buf[:0])
+	return prepend(b, octets[min(bth.Size, len(octets)):], err)
 }

@@ -92,6 +92,16 @@ func wrapped(l gopacket.SerializableLayer, octets []byte) bool {
 	return false
 }
 
+// prepend puts octets before what is in b, unless there is an error already.
+func prepend(b gopacket.SerializeBuffer, octets []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	room, err := b.PrependBytes(len(octets))
+	copy(room, octets)
+	return err
+}
+
 // isMessage tells whether a layer is a message whose checksums gopacket cannot
 // compute.
 func isMessage(l gopacket.SerializableLayer) bool {
