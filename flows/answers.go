@@ -202,12 +202,13 @@ func (t *Table) refuse(s *stream, r *reply) {
 // An early holds answers until it is known which flow they are about.
 type early struct {
 	kept [maxEarly]reply // a ring, the oldest at n-maxEarly
-	n    uint32
+	n    uint32          // how many were kept so far
 
-	lost, covered covered // by those that the ring had no room for; by middle responses, which are not kept
+	lost    covered // by answers that the ring had no room for
+	covered covered // by middle responses, which are not kept
 
-	heard bool // of a flow without a request yet: a notification came,
-	from  key  // in such a packet
+	heard bool // a notification came about this stream's flow, which has no request yet
+	from  key  // of the notification's packet, if heard
 }
 
 // covered is the highest PSN that some answers cover, if there are any.

@@ -29,21 +29,21 @@ const (
 // makes possible: with clocks that agree, packets of one direction come to B
 // later, and those of the other earlier.
 func (c *Comparison) Clocks() (clocks Clocks) {
-	type road struct{ src, dst [16]byte }
+	type direction struct{ src, dst [16]byte }
 	type delays struct {
 		samples, most uint64
 		min, max      time.Duration
 		middle        time.Duration // the median of the flow with the most
 	}
-	roads := map[road]delays{}
+	directions := map[direction]delays{}
 	for id := range c.flows.All() {
 		d := &c.flows.At(id).Delay
 		if d.Samples() == 0 {
 			continue
 		}
 		k := c.flows.Key(id)
-		r := road{k.Src, k.Dst}
-		all, ok := roads[r]
+		r := direction{k.Src, k.Dst}
+		all, ok := directions[r]
 		if !ok {
 			all.min, all.max = d.Min(), d.Max()
 		}
@@ -52,15 +52,15 @@ func (c *Comparison) Clocks() (clocks Clocks) {
 		if d.Samples() > all.most {
 			all.most, all.middle = d.Samples(), d.Percentile(0.5)
 		}
-		roads[r] = all
+		directions[r] = all
 	}
 	var best uint64
-	for _, r := range slices.SortedFunc(maps.Keys(roads), func(a, b road) int {
+	for _, r := range slices.SortedFunc(maps.Keys(directions), func(a, b direction) int {
 		return cmp.Or(bytes.Compare(a.src[:], b.src[:]), bytes.Compare(a.dst[:], b.dst[:]))
 	}) { // in an order of their own: of equal ones the first counts
-		forth := roads[r]
+		forth := directions[r]
 		clocks.Known = max(clocks.Known, OneWay)
-		back, ok := roads[road{r.dst, r.src}]
+		back, ok := directions[direction{r.dst, r.src}]
 		if !ok || forth.middle < back.middle {
 			continue
 		}

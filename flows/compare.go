@@ -22,7 +22,7 @@ const (
 // stands for the defaults.
 type ComparisonConfig struct {
 	// Window is how many packets of a point may come between a packet and its
-	// like at the other point, DefaultWindow if 0. Of each point so many packets
+	// counterpart at the other point, DefaultWindow if 0. Of each point so many packets
 	// are remembered at most, in some 140 octets each.
 	Window int
 	// MaxFlows is how many flows are kept, 131,072 if 0; more where the packets
@@ -33,7 +33,7 @@ type ComparisonConfig struct {
 }
 
 // DefaultWindow is how many packets of a point may come between a packet and its
-// like at the other point, unless a [ComparisonConfig] says so.
+// counterpart at the other point, unless a [ComparisonConfig] says so.
 const DefaultWindow = 1 << 17
 
 // A Comparison finds the same packets in the captures of two points, and says
@@ -82,9 +82,9 @@ func NewComparison(config ComparisonConfig) *Comparison {
 }
 
 // Next returns the point whose next packet is wanted: the one of which fewer
-// packets wait for their like. Where it is the same number, and where half a
+// packets wait for their counterpart. Where it is the same number, and where half a
 // window waits at both, it is each one's turn: a point that runs ahead further
-// than that would see its packets given up before their likes come.
+// than that would see its packets given up before their counterparts come.
 func (c *Comparison) Next() Point {
 	limit := max(c.window/2, 1)
 	switch a, b := min(c.sides[A].waiting, limit), min(c.sides[B].waiting, limit); {
@@ -101,7 +101,7 @@ func (c *Comparison) Next() Point {
 type side struct {
 	ring        []remembered // packet n is at n modulo its length, a power of two
 	begin, end  uint64       // numbers of the packets in the ring, from 1; end is the next one's
-	waiting     uint64       // of these, those without their like
+	waiting     uint64       // of these, those without their counterpart
 	first, last int64        // the times between which there were packets
 }
 
@@ -115,7 +115,7 @@ type remembered struct {
 	state state
 }
 
-// state says whether the like of a packet came.
+// state says whether the counterpart of a packet came.
 type state uint8
 
 const (
@@ -199,15 +199,15 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 		g.copies[at]++
 	}
 	if g.head != 0 && g.queue != uint8(at) {
-		like := other.at(g.head)
-		like.state, g.head, g.known = met, like.next, true
+		twin := other.at(g.head)
+		twin.state, g.head, g.known = met, twin.next, true
 		other.waiting--
-		packet.state, packet.delay = completes, t-like.time
+		packet.state, packet.delay = completes, t-twin.time
 		if at == A {
 			packet.delay = -packet.delay
-			f.same(packet.class, like.class)
+			f.same(packet.class, twin.class)
 		} else {
-			f.same(like.class, packet.class)
+			f.same(twin.class, packet.class)
 		}
 	}
 	n := s.add(packet)
@@ -310,7 +310,7 @@ func (c *Comparison) missing(at Point, g *group, t int64) {
 	}
 }
 
-// Finish says that both captures are at their end: what still waits has no like.
+// Finish says that both captures are at their end: what still waits has no counterpart.
 func (c *Comparison) Finish() {
 	for i := range c.sides {
 		s := &c.sides[i]

@@ -24,7 +24,7 @@ type flow struct {
 	queue       queue
 	sequence    sequence
 	trouble     uint64  // the first frame with a gap or a repeat; 0 without
-	opening     opening // of the history, as long as there is none
+	opening     opening // what the history begins with, while there is none
 	history     uint32  // in the table's pool; 0 without
 	cnps        cnps
 	rtt         uint32 // a histogram in the table's pool; 0 without
@@ -122,8 +122,9 @@ func (f *flow) rates() (mean, peak float64) {
 	return mean, max(mean, peak)
 }
 
-// An opening is a request that times or completes something. The first one of a
-// flow waits here for the flow's history to begin.
+// An opening is a request whose answer is timed, or completes a message. The first one
+// of a flow is kept here until the flow has a history, which flows of one request never
+// have.
 type opening struct {
 	psn, n uint32 // n: the PSNs that it takes, or may take
 	octets uint32 // what a READ asks for

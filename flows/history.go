@@ -6,8 +6,8 @@ import (
 	"github.com/rocecn/rocecn/bth"
 )
 
-// A history is what is remembered of the present life of a flow. Flows without
-// a past, as scans and spoofed addresses make them, have none.
+// A history is what is remembered of the present life of a flow. Flows of a single
+// request, as scans and spoofed addresses make them, have none.
 type history struct {
 	holes     holes
 	idents    idents // all requests need it, and how many holes there are: they are neighbours in the cache

@@ -27,20 +27,20 @@ func flowKey(k *key) rocev2.FlowKey {
 	return rocev2.FlowKey{Src: src, Dst: dst, DestQP: k.QP & maxQP}
 }
 
-// roadOf returns a hash of the two addresses, in this direction, the same in
+// hashOf returns a hash of the two addresses, in this direction, the same in
 // every table: what depends on it in the output does not change from run to run.
-func roadOf(k *key) uint64 {
+func hashOf(k *key) uint64 {
 	h := hash.Mix(le.Uint64(k.Src[:])^0x9E3779B97F4A7C15, le.Uint64(k.Src[8:])^0xD6E8FEB86659FD93)
 	return hash.Mix(h^le.Uint64(k.Dst[:]), le.Uint64(k.Dst[8:])^0xA0761D6478BD642F^uint64(k.QP&overIPv4))
 }
 
-// pairOf returns a hash of the two addresses, the same in both directions.
-func pairOf(k *key) uint64 {
+// hashOfPair returns a hash of the two addresses, the same in both directions.
+func hashOfPair(k *key) uint64 {
 	back := k.Reversed(0)
-	return roadOf(k) + roadOf(&back)
+	return hashOf(k) + hashOf(&back)
 }
 
-// fork returns the hash of a road and of a number on it.
-func fork(road, number uint64) uint64 { return hash.Mix(road^number, 0xE7037ED1A0B428DB) }
+// hashWith returns the hash of what h is the hash of and a number.
+func hashWith(h, number uint64) uint64 { return hash.Mix(h^number, 0xE7037ED1A0B428DB) }
 
 var le = binary.LittleEndian

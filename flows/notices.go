@@ -83,8 +83,8 @@ func (a *Answers) notice(k kind, at int64) {
 	a.at(at)
 }
 
-// claim lets a flow, whose first request is there now, keep what came about it
-// before.
+// claim counts what came about a flow before for the flow: its first request is
+// here now.
 func (t *Table) claim(s *stream) {
 	if e := t.earlies.at(s.early); e != nil {
 		e.heard = false
@@ -92,7 +92,7 @@ func (t *Table) claim(s *stream) {
 }
 
 // labels say which flow was seen last under an outer flow label, which means
-// something to the ingress of its tunnel alone. A label makes room for another
+// something only to the ingress of its tunnel. A label makes room for another
 // one when four newer ones have its bucket.
 type labels struct{ buckets [][4]labelled }
 
@@ -105,8 +105,8 @@ type labelled struct {
 }
 
 func (l *labels) bucket(p *Packet) *[4]labelled {
-	road := hash.Mix(le.Uint64(p.ingress[:])^0x9E3779B97F4A7C15, le.Uint64(p.ingress[8:])^0xD6E8FEB86659FD93)
-	return &l.buckets[fork(road, uint64(p.label))%labelBuckets]
+	h := hash.Mix(le.Uint64(p.ingress[:])^0x9E3779B97F4A7C15, le.Uint64(p.ingress[8:])^0xD6E8FEB86659FD93)
+	return &l.buckets[hashWith(h, uint64(p.label))%labelBuckets]
 }
 
 // add records the label of a request that came in a tunnel.
@@ -139,8 +139,8 @@ func (l *labels) find(p *Packet) (flow key, ok bool) {
 	return flow, false
 }
 
-// names say which flow a source sends to a queue pair, if it is the only one of
-// all addresses.
+// names finds the flow from a source to a queue pair number, if the source sends to
+// that number at one destination only.
 type names struct {
 	flows map[name]key
 	full  bool // there was no room for all: then nothing is the only one

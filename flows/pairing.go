@@ -8,10 +8,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A pairing is what is known of the queue pair at the other end of a stream:
-// whose source queue pair this stream goes to, and the other way round. A
-// [qpmap.Map] says it, as it does for those who must not wait; what came before it
-// did is kept, and counted then.
+// A pairing is what is known of the queue pair at the other end of a stream: the
+// stream of the other direction goes to it. A [qpmap.Map] decides it; answers that
+// come before it can are kept, and counted once it has.
 type pairing struct {
 	with  ref // the stream to the other queue pair of a connection
 	from  qpmap.Source
@@ -62,8 +61,8 @@ func (s *stream) expects(psn uint32) bool {
 	return -lifeDistance <= d && d < 1<<11+int(s.flow.sequence.slack)
 }
 
-// learn shows a packet to the map, and makes partners of the streams that it says
-// are.
+// learn shows a packet to the map, and joins the streams of the pairs that the map
+// learns from it.
 func (t *Table) learn(p *Packet, at int64) {
 	o := &t.observation
 	*o = qpmap.Observation{
@@ -101,8 +100,7 @@ func (t *Table) pair(forth *key, pair qpmap.Pair) {
 	t.join(a, b, pair.From)
 }
 
-// sender takes what the map says of the sender of a flow, of which it was shown a
-// request just now.
+// sender asks the map who sends a flow, of which it was shown a request just now.
 func (t *Table) sender(s *stream) {
 	if pair, err := t.pairs.Sender(&t.observation); err == nil {
 		t.sentBy(s, pair)
@@ -136,8 +134,8 @@ func (t *Table) about(s *stream) *stream {
 	return t.get(s.pairing.datagram)
 }
 
-// join makes two streams partners, and takes what each of them already had for
-// the other. What they had for partners before stays with these.
+// join makes two streams partners: answers that waited in one count for the other.
+// What they had for partners before stays with those.
 func (t *Table) join(a, b *stream, from qpmap.Source) {
 	for _, s := range [...]*stream{a, b} {
 		if with := t.known(s); with != nil && with != a && with != b {
@@ -172,8 +170,8 @@ func (t *Table) join(a, b *stream, from qpmap.Source) {
 	t.replay(b, a)
 }
 
-// part ends what is known of a stream's partner. Unless it was settled, what
-// the two had for each other waits for the next one.
+// part forgets a stream's partner. Answers that were not settled before count for
+// the next partner.
 func (t *Table) part(s *stream) {
 	for _, one := range [...]*stream{t.get(s.pairing.with), s} {
 		if one != nil {
@@ -182,8 +180,8 @@ func (t *Table) part(s *stream) {
 	}
 }
 
-// settle leaves the answers in s, and those about it, for good with the flows
-// that they are about as far as is known now.
+// settle counts the answers in s, and those about its flow, for good: for the flows
+// that they are about, as far as that is known now.
 func (t *Table) settle(s *stream) {
 	with := t.known(s)
 	if with != nil {
@@ -194,7 +192,8 @@ func (t *Table) settle(s *stream) {
 	s.leave(with)
 }
 
-// leave leaves the answers in s with a flow, if there is one that has requests.
+// leave counts the answers in s for good: for a flow if it has requests, else as
+// strays.
 func (s *stream) leave(about *stream) {
 	if about != nil && about.flow.packets > 0 {
 		about.settled.add(&s.answers)

@@ -89,7 +89,7 @@ func pauseOf(m *message.Message) (p pause) {
 
 // pause records a PFC or PAUSE frame.
 func (t *Table) pause(p *pause, at int64) {
-	if t.config.Shards > 1 && fork(0, be64(p.mac))%uint64(t.config.Shards) != uint64(t.config.Shard) {
+	if t.config.Shards > 1 && hashWith(0, be64(p.mac))%uint64(t.config.Shards) != uint64(t.config.Shard) {
 		return
 	}
 	l := t.links[p.mac]

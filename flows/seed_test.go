@@ -39,9 +39,9 @@ func TestChosenKeys(t *testing.T) {
 		slow   bool                           // that one
 	}{
 		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.Hash(seed)&0xFFF == 7 }, true},
-		{"without a seed", queuePair, func(k *key, _ uint64) bool { return fork(roadOf(k), uint64(k.QP))&0xFFF == 7 },
-			false},
-		{"road 0", prefixes, func(k *key, _ uint64) bool { return roadOf(k) == 0 }, false},
+		{"without a seed", queuePair,
+			func(k *key, _ uint64) bool { return hashWith(hashOf(k), uint64(k.QP))&0xFFF == 7 }, false},
+		{"road 0", prefixes, func(k *key, _ uint64) bool { return hashOf(k) == 0 }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			known, table := New(Config{}), New(Config{})
@@ -66,7 +66,7 @@ func TestVotesOfOtherAddresses(t *testing.T) {
 	there := netip.MustParseAddr("2001:db8:2:0:2f64:bd78:641d:76a0")
 	s.a, s.b = netip.MustParseAddr("2001:db8::a"), here
 	forth := s.keyAB()
-	require.Zero(t, roadOf(&forth))
+	require.Zero(t, hashOf(&forth))
 	s.sends(1, 2, 3, 4, 5)
 	s.b = there
 	s.acks(1, 2, 3, 4, 5)

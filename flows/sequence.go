@@ -2,9 +2,9 @@ package flows
 
 import "github.com/rocecn/rocecn/bth"
 
-// A sequence follows the PSNs of one flow's requests, and judges by what comes
-// back what became of those that were never seen. It holds no more than fits
-// any flow; what only flows with a past need is in their history.
+// A sequence follows the PSNs of one flow's requests, and judges by the answers what
+// became of those that were never seen. It is small, as every flow has one; what only
+// flows of several requests need is in their history.
 type sequence struct {
 	next  uint32 // the PSN that the next request is to have
 	slack uint32 // how many more the READ before it may have taken, as its path MTU is not known
@@ -15,7 +15,7 @@ type sequence struct {
 	begun    bool        // next is known: by a request of this life, or by a CM exchange
 	seen     bool        // a request of this life was seen
 	answered bool        // something came back in this life
-	running  bool        // the request before went back or went on from one that did: the history's run holds
+	running  bool        // the request before belongs to a run of repeats, which the history's refusals describe
 	open     bool        // the highest request does not end a message
 	headless bool        // the lowest request does not begin a message, and no packet was seen that ends it
 	headCut  MessageKind // 1 + the kind of the message that the lowest request belongs to, if cut counts that; else 0

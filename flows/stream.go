@@ -12,10 +12,10 @@ type stream struct {
 	early   uint32 // in the table's pool; 0 without
 
 	flow    flow
-	answers Answers // about the flow of the queue pair at the other end, whichever that is
-	doubted Answers // since the last of those: about no request that this flow had, perhaps of the next connection
+	answers Answers // in this stream, about the flow of its partner, whichever that turns out to be
+	doubted Answers // in this stream since then, that fit no request of the partner: perhaps of a new connection
 	settled Answers // about the stream's own flow, for good
-	stray   Answers // about a flow that will never be known
+	stray   Answers // in this stream, about a flow that will never be known
 }
 
 // A ref names a stream, as long as that is there.

@@ -149,5 +149,5 @@ func nanoseconds(t time.Time) int64 {
 
 // mine says whether a packet with these addresses belongs to the table's shard.
 func (t *Table) mine(k *key) bool {
-	return t.config.Shards <= 1 || pairOf(k)%uint64(t.config.Shards) == uint64(t.config.Shard)
+	return t.config.Shards <= 1 || hashOfPair(k)%uint64(t.config.Shards) == uint64(t.config.Shard)
 }
