@@ -25,6 +25,7 @@ import (
 
 	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/rocecn/rocecn/lab/sim"
 )
 
 const (
@@ -118,10 +119,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			fmt.Fprintf(stderr, "rocelab run: %s: %v\n", f.Arg(i), err)
 			return failed
 		}
-		if ctx.Err() != nil && len(all) > i+1 {
-			fmt.Fprintf(stderr, "rocelab run: interrupted; missing: %s\n", strings.Join(f.Args()[i+1:], ", "))
-		}
 		if ctx.Err() != nil {
+			whole := 0
+			for j := range results {
+				if results[j].Ended == sim.Time(s.Duration) {
+					whole++
+				}
+			}
+			fmt.Fprintf(stderr, "rocelab run: interrupted; %s: %d of %d runs ended", f.Arg(i), whole,
+				len(s.Variants)*len(s.Seeds))
+			if i+1 < len(all) {
+				fmt.Fprintf(stderr, "; missing: %s", strings.Join(f.Args()[i+1:], ", "))
+			}
+			fmt.Fprintln(stderr)
 			return interrupted
 		}
 	}

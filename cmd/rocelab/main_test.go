@@ -88,7 +88,7 @@ func TestInterrupt(t *testing.T) {
 	long := strings.Replace(incast, "300us", "1000s", 1)
 	status, out, errs := call(ctx, long, "run", "-", "../../docs/lab/line.json")
 	require.Equal(t, interrupted, status, errs)
-	require.Contains(t, errs, "missing: ../../docs/lab/line.json\n")
+	require.Contains(t, errs, "rocelab run: interrupted; -: 0 of 3 runs ended; missing: ../../docs/lab/line.json\n")
 	require.Contains(t, out, "interrupted: cnp, seed 1, ended after ")
 
 	ctx, end = context.WithCancel(t.Context())

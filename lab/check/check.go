@@ -48,9 +48,10 @@ type Check struct {
 	run   func(t *trial) ([]Row, error)
 }
 
-// Run answers it. Where ctx ends before, it returns the rows until then, and the error of ctx.
-func (c *Check) Run(ctx context.Context) ([]Row, error) {
-	t := &trial{ctx: ctx, open: map[*lab.Network]bool{}}
+// Run answers it. Where ctx ends before, it returns the rows until then, and the error of ctx. It calls goesOn, which
+// may be nil, several times a second.
+func (c *Check) Run(ctx context.Context, goesOn func()) ([]Row, error) {
+	t := &trial{ctx: ctx, goesOn: goesOn, open: map[*lab.Network]bool{}}
 	rows, err := c.run(t)
 	for i := range rows {
 		rows[i].Check = c.ID
@@ -68,8 +69,9 @@ func (c *Check) Run(ctx context.Context) ([]Row, error) {
 // A trial is one run of a check. Its networks come from network, run by until, and have ended with ends, which looks
 // whether they add up.
 type trial struct {
-	ctx  context.Context
-	open map[*lab.Network]bool // that have not ended
+	ctx    context.Context
+	goesOn func()
+	open   map[*lab.Network]bool // that have not ended
 }
 
 func (t *trial) network(cfg lab.Config) *lab.Network {
@@ -78,7 +80,7 @@ func (t *trial) network(cfg lab.Config) *lab.Network {
 	return n
 }
 
-func (t *trial) until(n *lab.Network, at sim.Time) error { return n.Run(t.ctx, at, nil) }
+func (t *trial) until(n *lab.Network, at sim.Time) error { return n.Run(t.ctx, at, t.goesOn) }
 
 func (t *trial) ends(n *lab.Network) error {
 	delete(t.open, n)
@@ -183,7 +185,7 @@ func figure(x float64) string {
 }
 
 // Run runs checks, as many at a time as there are processors, and returns their rows in
-// order. It says on progress what has begun and ended. When ctx ends, those that
+// order. It says on progress what goes on, again and again, and what has ended. When ctx ends, those that
 // have not begun are left out, the others end soon, and the error is that of ctx.
 func Run(ctx context.Context, checks []Check, progress func(c Check, done bool)) ([]Row, error) {
 	rows := make([][]Row, len(checks))
@@ -194,13 +196,14 @@ func Run(ctx context.Context, checks []Check, progress func(c Check, done bool))
 	for range min(runtime.GOMAXPROCS(0), len(checks)) {
 		all.Go(func() {
 			for i := range todo {
-				say.Lock()
-				progress(checks[i], false)
-				say.Unlock()
-				rows[i], errs[i] = checks[i].Run(ctx)
-				say.Lock()
-				progress(checks[i], true)
-				say.Unlock()
+				tell := func(done bool) {
+					say.Lock()
+					progress(checks[i], done)
+					say.Unlock()
+				}
+				tell(false)
+				rows[i], errs[i] = checks[i].Run(ctx, func() { tell(false) })
+				tell(true)
 			}
 		})
 	}

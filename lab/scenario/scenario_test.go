@@ -28,6 +28,7 @@ func read(t *testing.T, text string) *Scenario {
 // The runs of these scenarios stay what they are: any change of an arrival at any
 // node shows.
 func TestPrints(t *testing.T) {
+	alone(t)
 	const file = "testdata/prints.txt"
 	text, err := os.ReadFile("testdata/printed.json")
 	require.NoError(t, err)
@@ -263,6 +264,7 @@ func TestCompletion(t *testing.T) {
 
 // The largest networks that a scenario may have come up in seconds and in little memory.
 func TestLarge(t *testing.T) {
+	alone(t)
 	for _, top := range []string{
 		`{"kind": "fat-tree", "k": 16}`,
 		`{"kind": "leaf-spine", "leaves": 128, "spines": 32, "hosts": 16}`,
@@ -295,6 +297,7 @@ func TestWrongReaction(t *testing.T) {
 }
 
 func TestDistributions(t *testing.T) {
+	alone(t)
 	for name, mean := range map[string]float64{"WebSearch": 1.71e6, "FB_Hadoop": 120e3, "AliStorage2019": 40.9e3} {
 		d := distributions[name]
 		require.InEpsilon(t, mean, d.mean(), 0.02, name)

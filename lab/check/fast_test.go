@@ -1,0 +1,9 @@
+//go:build !race
+
+package check
+
+import "testing"
+
+const slow = false
+
+func alone(*testing.T) {}

@@ -1,0 +1,7 @@
+//go:build !race
+
+package scenario
+
+import "testing"
+
+func alone(*testing.T) {}
