@@ -40,28 +40,11 @@ func (i *Inputs) Parse(flags *flag.FlagSet, args []string) (status int, ok bool)
 	return 0, true
 }
 
-// Open opens one of the inputs. Block may be nil; else it returns the memory to
-// read a file on in, as [capture.OpenBlocks] has it. For the rest see the function
-// Open.
-func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets int64) error,
-	block func() []byte) (*Input, error) {
-	if !i.Live {
-		return open(ctx, name, i.Stdin, beforeRead, block)
-	}
-	in, err := live.Open(ctx, name, beforeRead)
-	if err != nil {
-		return nil, err
-	}
-	return &Input{Name: name, packets: in, live: in, closers: []io.Closer{in}}, nil
-}
-
 // An Input is a capture that a command reads, from a file, from standard input or
 // live. Its end is io.EOF, and so is an interrupt, wherever it comes.
 type Input struct {
-	Name string
 	Size int64 // of a file, 0 when it is not known
 
-	octets  io.Reader
 	packets capture.Reader
 	live    *live.Source // nil of a file
 	closers []io.Closer  // standard input stays open
@@ -76,32 +59,41 @@ type Input struct {
 // within a moment, is read: tcpdump, interrupted by the same key, writes its
 // last packets then.
 func Open(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error) (*Input, error) {
-	return open(ctx, name, stdin, beforeRead, nil)
+	return (&Inputs{Stdin: stdin}).Open(ctx, name, beforeRead, nil)
 }
 
-func open(ctx context.Context, name string, stdin io.Reader, beforeRead func(octets int64) error,
+// Open is the function Open for one of the inputs. Unless it is nil, block returns
+// the memory to read a file on in, as [capture.OpenBlocks] has it.
+func (i *Inputs) Open(ctx context.Context, name string, beforeRead func(octets int64) error,
 	block func() []byte) (*Input, error) {
-	in := &Input{Name: name, octets: stdin}
+	if i.Live {
+		in, err := live.Open(ctx, name, beforeRead)
+		if err != nil {
+			return nil, err
+		}
+		return &Input{packets: in, live: in, closers: []io.Closer{in}}, nil
+	}
+	in, octets := new(Input), i.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, withoutPath(err)
 		}
-		in.octets, in.closers = f, append(in.closers, f)
+		octets, in.closers = f, append(in.closers, f)
 	}
-	if f, ok := in.octets.(*os.File); ok {
+	if f, ok := octets.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			in.Size = info.Size()
 		}
 	}
 	if in.Size > 0 {
-		in.octets = &stopped{ctx, in.octets}
+		octets = &stopped{ctx, octets}
 	} else {
-		p := piped(ctx, in.octets)
-		in.octets, in.closers = p, append(in.closers, p)
+		p := piped(ctx, octets)
+		octets, in.closers = p, append(in.closers, p)
 	}
 	var err error
-	in.packets, err = capture.OpenBlocks(&watched{r: in.octets, before: beforeRead}, block)
+	in.packets, err = capture.OpenBlocks(&watched{r: octets, before: beforeRead}, block)
 	if errors.Is(err, errInterrupted) {
 		in.packets, err = interrupted{}, nil
 	}
@@ -115,10 +107,7 @@ func open(ctx context.Context, name string, stdin io.Reader, beforeRead func(oct
 // Next is capture.Reader's.
 func (in *Input) Next(r *capture.Record) error {
 	err := in.packets.Next(r)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errInterrupted):
+	if err != nil && errors.Is(err, errInterrupted) {
 		return io.EOF
 	}
 	return err

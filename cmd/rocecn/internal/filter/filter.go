@@ -52,18 +52,14 @@ type options struct {
 	tcpdump, bpf, nft, ip6tables bool
 	link                         string
 	qp                           uint
-	types                        optionTypes
+	types                        fastcnp.CodePoints
 	ports                        cli.Ports
 	cnp, ppfc                    bool
 	table, chain                 string
 }
 
-// optionTypes is a flag with one option type, or two and a comma.
-type optionTypes fastcnp.CodePoints
-
-func (o *optionTypes) String() string { return fmt.Sprintf("%v,%v", o.Option1, o.Option2) }
-
-func (o *optionTypes) Set(s string) error {
+// optionTypes reads one option type, or two and a comma.
+func (o *options) optionTypes(s string) error {
 	first, second, two := strings.Cut(s, ",")
 	if !two {
 		second = first
@@ -71,7 +67,7 @@ func (o *optionTypes) Set(s string) error {
 	for _, p := range []struct {
 		text string
 		to   *ipv6opt.Type
-	}{{first, &o.Option1}, {second, &o.Option2}} {
+	}{{first, &o.types.Option1}, {second, &o.types.Option2}} {
 		n, err := strconv.ParseUint(p.text, 0, 8)
 		if err != nil || ipv6opt.Type(n).IsPadding() {
 			return errors.New("an option type is a number from 2 to 255, as in 0x9e")
@@ -97,8 +93,8 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.StringVar(&o.link, "link", "ethernet",
 		"`layer` that expression or program begin with: ethernet, ip, sll, sll2")
 	flags.UintVar(&o.qp, "qp", 0, "destination queue `pair`, 24 bits")
-	flags.Var(&o.types, "option-types",
-		"`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)")
+	flags.Func("option-types", "`types` of the Fast CNP options: one for both, or two with a comma (default 0x9e)",
+		o.optionTypes)
 	o.ports.Flags(flags)
 	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
@@ -170,7 +166,7 @@ func (o *options) linkType() (rocev2.LinkType, error) {
 }
 
 func (o *options) border(link rocev2.LinkType, ports message.Config) (string, error) {
-	b := filter.Border{CodePoints: fastcnp.CodePoints(o.types), FCNPort: ports.FCNPort,
+	b := filter.Border{CodePoints: o.types, FCNPort: ports.FCNPort,
 		ProxyPort: ports.ProxyPort, CNP: o.cnp, PPFC: o.ppfc}
 	switch {
 	case o.tcpdump:

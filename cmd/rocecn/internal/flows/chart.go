@@ -30,8 +30,8 @@ type chart struct {
 	PSNLow    int64
 	PSNHigh   int64
 	Marks     []chartMark
-	Events    []event
-	More      uint64 // events that are not listed
+	Listed    int    // of the marks, the first, which are of one frame each
+	More      uint64 // that are not listed
 	Nodes     []chartNode
 	Depth     uint32 // the deepest
 	Flow      *flows.Flow
@@ -48,13 +48,6 @@ type chartMark struct {
 	Kind  string // gap, late, repeat or life: a class of the style sheet
 	Frame uint64 // 0: of a bin
 	Path  string
-	Text  string
-}
-
-// An event is a mark in words.
-type event struct {
-	Frame uint64
-	After string // since the first request
 	Text  string
 }
 
@@ -116,6 +109,23 @@ func (p *path) to(command byte, coordinates ...float64) {
 		text := fmt.Sprintf("%.1f", v)
 		p.WriteString(strings.TrimSuffix(text, ".0"))
 	}
+}
+
+// line goes on to a point; it begins with the first one.
+func (p *path) line(x, y float64) {
+	command := byte('L')
+	if p.Len() == 0 {
+		command = 'M'
+	}
+	p.to(command, x, y)
+}
+
+// stroke is a path straight up or down.
+func stroke(x, from, to float64) string {
+	var p path
+	p.line(x, from)
+	p.to('V', to)
+	return p.String()
 }
 
 func (c *chart) rate(s *flows.Series) {
@@ -185,36 +195,28 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 	}
 	at := func(line int64) float64 { return y(float64(line-c.PSNLow), float64(max(c.PSNHigh-c.PSNLow, 1))) }
 	var p path
-	command := byte('M')
 	for i := range s.Bins {
 		if b := &s.Bins[i]; b.Sequenced {
-			p.to(command, x(s, i), at(b.First))
-			p.to('L', x(s, i+1), at(b.Last))
-			command = 'L'
+			p.line(x(s, i), at(b.First))
+			p.line(x(s, i+1), at(b.Last))
 		}
 	}
 	c.PSN = p.String()
 
+	c.Listed = len(s.Marks)
 	since := func(t time.Time) time.Duration { return max(t.Sub(s.Start), 0) }
 	for _, m := range s.Marks {
-		mark := chartMark{Kind: markNames[m.Kind], Frame: m.Frame}
-		text := markText(&m)
-		var p path
-		left := float64(since(m.Time)) / float64(span) * chartWidth
+		from, to := at(m.Line), at(m.Line+int64(m.Count)-1)
 		switch m.Kind {
 		case flows.MarkLife:
-			p.to('M', left, 0)
-			p.to('V', chartHeight)
+			from, to = 0, chartHeight
 		case flows.MarkGap: // tall enough to be seen
-			p.to('M', left, at(m.Line)+gapEnd)
-			p.to('V', at(m.Line+int64(m.Count)-1)-gapEnd)
-		default:
-			p.to('M', left, at(m.Line))
-			p.to('V', at(m.Line+int64(m.Count)-1))
+			from, to = from+gapEnd, to-gapEnd
 		}
-		mark.Path, mark.Text = p.String(), fmt.Sprintf("frame %d, +%s: %s", m.Frame, short(since(m.Time)), text)
-		c.Marks = append(c.Marks, mark)
-		c.Events = append(c.Events, event{m.Frame, "+" + short(since(m.Time)), text})
+		after := since(m.Time)
+		c.Marks = append(c.Marks, chartMark{markNames[m.Kind], m.Frame,
+			stroke(float64(after)/float64(span)*chartWidth, from, to),
+			fmt.Sprintf("frame %d, +%s: %s", m.Frame, short(after), markText(&m))})
 	}
 	if s.More == 0 {
 		return
@@ -234,12 +236,9 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 			{"repeat", "%d repeated", b.Repeats, (b.First + b.Last) / 2, 0},
 		} {
 			if n.n > 0 {
-				var p path
-				p.to('M', (x(s, i)+x(s, i+1))/2, at(n.line)+n.end)
-				p.to('V', at(n.line)-n.end)
-				text := fmt.Sprintf(n.format, n.n)
-				c.Marks = append(c.Marks, chartMark{n.kind, 0, p.String(),
-					fmt.Sprintf("%s from +%s on", text, short(s.Width*time.Duration(i)))})
+				c.Marks = append(c.Marks, chartMark{n.kind, 0,
+					stroke((x(s, i)+x(s, i+1))/2, at(n.line)+n.end, at(n.line)-n.end),
+					fmt.Sprintf(n.format+" from +%s on", n.n, short(s.Width*time.Duration(i)))})
 			}
 		}
 	}
@@ -278,14 +277,11 @@ func (c *chart) queues(s *flows.Series) {
 	}
 	for i, n := range s.Nodes {
 		var p path
-		command := byte('M')
 		for j, depth := range n.Depth {
-			if !n.Known[j] {
-				continue
+			if n.Known[j] {
+				p.line(x(s, j), y(float64(depth), float64(c.Depth)))
+				p.to('H', x(s, j+1))
 			}
-			p.to(command, x(s, j), y(float64(depth), float64(c.Depth)))
-			p.to('H', x(s, j+1))
-			command = 'L'
 		}
 		c.Nodes = append(c.Nodes, chartNode{n.Node, p.String(), deepest[i]})
 	}

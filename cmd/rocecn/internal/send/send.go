@@ -21,24 +21,11 @@ import (
 // options are the command line.
 type options struct {
 	fcn, proxy string
-	label      label
+	label      uint64
 	level      uint
 	dscp, hops uint
 	capture    string
 	frame      int
-}
-
-// label is a flag in any base, as in 0xbeef5.
-type label uint32
-
-func (l *label) String() string { return fmt.Sprintf("%#x", uint32(*l)) }
-func (l *label) Set(s string) error {
-	n, err := strconv.ParseUint(s, 0, 20)
-	if err != nil {
-		return errors.New("a flow label is a number up to 0xfffff")
-	}
-	*l = label(n)
-	return nil
 }
 
 const usage = `usage: rocecn send -fcn ADDR -label L [-level N] [-dscp N] [-hops N]
@@ -53,7 +40,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags := cli.Flags("send", usage, stderr)
 	flags.StringVar(&o.fcn, "fcn", "", "send an FCN to this `address`")
 	flags.StringVar(&o.proxy, "proxy", "", "send a proxy message to this `address`")
-	flags.Var(&o.label, "label", "flow `label` of the congested flow, 20 bits")
+	flags.Func("label", "flow `label` of the congested flow, 20 bits", func(text string) (err error) {
+		if o.label, err = strconv.ParseUint(text, 0, 20); err != nil {
+			return errors.New("a flow label is a number up to 0xfffff")
+		}
+		return nil
+	})
 	flags.UintVar(&o.level, "level", 0, "congestion `level`, 0 to 7")
 	flags.UintVar(&o.dscp, "dscp", 48, "`DSCP` to send with, 0 to 63")
 	flags.UintVar(&o.hops, "hops", 64, "hop `limit` to send with, 1 to 255")
