@@ -20,7 +20,7 @@ type Protocol uint8
 
 // The protocols.
 const (
-	Configured Protocol = iota // none: an operator's word
+	Configured Protocol = iota // no protocol: an operator configured it
 	ISIS
 	OSPFv2
 	OSPFv3

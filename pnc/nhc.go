@@ -146,16 +146,16 @@ func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...C
 	if err != nil {
 		return b, err
 	}
-	said := false
+	written := false
 	for _, o := range others {
-		if o.Code > c.NHC && !said {
-			out, said = c.appendCharacteristic(out, proxy), true
+		if o.Code > c.NHC && !written {
+			out, written = c.appendCharacteristic(out, proxy), true
 		}
 		out = binary.BigEndian.AppendUint16(out, o.Code)
 		out = binary.BigEndian.AppendUint16(out, uint16(len(o.Value)))
 		out = append(out, o.Value...)
 	}
-	if !said {
+	if !written {
 		out = c.appendCharacteristic(out, proxy)
 	}
 	return out, nil

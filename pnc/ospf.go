@@ -374,15 +374,15 @@ type Source struct {
 }
 
 // appendKept appends what of a prefix's sub-TLVs is kept from one area to the
-// next: the flags as they are, and who originated the prefix. Without a word on
-// that in the sub-TLVs it is the Source given. A router id of 0 is invalid and
-// ignored, and so is that of another router where the prefix is one of the area
-// (RFC 9084 section 2.1).
+// next: the flags as they are, and who originated the prefix. Where no sub-TLV
+// says that, it is the Source given. A router id of 0 is invalid and ignored, and
+// so is that of another router where the prefix is one of the area (RFC 9084
+// section 2.1).
 func (c *subTLVCodes) appendKept(b, subTLVs []byte, intraArea bool, from Source) []byte {
 	if flags := c.flagField(subTLVs); flags != nil {
 		b = appendTLV(b, c.flags, flags)
 	}
-	said := false
+	named := false
 	for rest := subTLVs; ; {
 		typ, value, next, ok := nextOSPFTLV(rest)
 		if !ok {
@@ -397,9 +397,9 @@ func (c *subTLVCodes) appendKept(b, subTLVs []byte, intraArea bool, from Source)
 			continue
 		}
 		b = appendTLV(b, typ, value)
-		said = true
+		named = true
 	}
-	if said {
+	if named {
 		return b
 	}
 	if from.Router != [4]byte{} {

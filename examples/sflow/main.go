@@ -21,7 +21,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// samples prints a line for each sampled packet of ours in a datagram.
+// samples prints a line for each sampled RoCEv2 packet or message in a datagram.
 func samples(w io.Writer, datagram []byte) error {
 	p := gopacket.NewPacket(datagram, layers.LayerTypeSFlow, gopacket.NoCopy)
 	flow, ok := p.Layer(layers.LayerTypeSFlow).(*layers.SFlowDatagram)
