@@ -20,7 +20,7 @@ import (
 //	var s rocelayers.Stack
 //	for each frame {
 //		if err := s.Decode(frame); err != nil {
-//			continue // a message of ours, or what carries it, is broken
+//			continue // a message of this package, or what carries it, is broken
 //		}
 //		for _, t := range s.Decoded {
 //			switch t {

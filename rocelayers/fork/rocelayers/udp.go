@@ -60,8 +60,8 @@ func leadsTo(c *message.Config, port layers.UDPPort) gopacket.LayerType {
 	return gopacket.LayerTypePayload
 }
 
-// isOurs tells whether UDP ports lead to layers of this type by the doing of
-// this package.
+// isOurs tells whether layers of this type are those of this package to which UDP
+// ports lead.
 func isOurs(t gopacket.LayerType) bool {
 	return t == LayerTypeBTH || t == LayerTypeFCN || t == LayerTypeProxy
 }
