@@ -10,14 +10,14 @@ var ErrNoBTH = wireerr.New("rocelayers", "BTH", 0, "no such layer in the packet"
 
 var (
 	errNoIP      = wireerr.New("rocelayers", "BTH", 0, "no IP layer leads to it: decode with NewPacket or a Stack")
-	errUDPLength = wireerr.New("rocelayers", "UDP", 0, "length field below the number of octets there", wireerr.Malformed)
+	errUDPLength = wireerr.New("rocelayers", "UDP", 0, "length field below the octets there are", wireerr.Malformed)
 	errCut       = wireerr.New("rocelayers", "UDP", 0,
 		"gopacket says that the packet is cut, no UDP layer says how long it was: use a Stack", wireerr.Truncated)
 	errNotIOAM  = wireerr.New("rocelayers", "IOAM", 0, "the IPv6 option type is neither 0x31 nor 0x11", wireerr.Other)
 	errCMSize   = wireerr.New("rocelayers", "CM", 256, "not exactly 256 octets", wireerr.Malformed)
 	errICRCSize = wireerr.New("rocelayers", "ICRC", 4, "not exactly 4 octets", wireerr.Malformed)
 
-	errCMAttribute = wireerr.New("rocelayers", "CM", 0, "Attribute or Message is not one that package cm has", wireerr.Other)
+	errCMAttribute = wireerr.New("rocelayers", "CM", 0, "Attribute or Message not one of package cm", wireerr.Other)
 
 	// Of writing.
 	errSerialize = wireerr.New("rocelayers", "BTH", 0, "its ICRC covers IP and UDP: use rocelayers.SerializeLayers",
