@@ -16,6 +16,9 @@ func Queue() (*ebpf.CollectionSpec, error) { return spec(queue) }
 // Answer returns the programs of a congested node.
 func Answer() (*ebpf.CollectionSpec, error) { return spec(answer) }
 
+// Translate returns the program that makes CNPs of Fast CNPs.
+func Translate() (*ebpf.CollectionSpec, error) { return spec(translate) }
+
 func spec(object []byte) (*ebpf.CollectionSpec, error) {
 	return ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
 }

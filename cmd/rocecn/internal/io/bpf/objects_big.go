@@ -7,5 +7,8 @@ import _ "embed"
 //go:embed answer_bpfeb.o
 var answer []byte
 
+//go:embed translate_bpfeb.o
+var translate []byte
+
 //go:embed queue_bpfeb.o
 var queue []byte

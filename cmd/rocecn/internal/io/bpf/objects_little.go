@@ -7,5 +7,8 @@ import _ "embed"
 //go:embed answer_bpfel.o
 var answer []byte
 
+//go:embed translate_bpfel.o
+var translate []byte
+
 //go:embed queue_bpfel.o
 var queue []byte

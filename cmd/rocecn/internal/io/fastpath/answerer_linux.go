@@ -144,10 +144,7 @@ func (a *Answerer) SetSender(prefix netip.Prefix, p Policy) error {
 	if p != Nothing {
 		return a.objects.Senders.Put(key, uint32(p))
 	}
-	if err := a.objects.Senders.Delete(key); !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return err
-	}
-	return nil
+	return there(a.objects.Senders.Delete(key))
 }
 
 // An lpm is the key of a map of IPv6 prefixes.

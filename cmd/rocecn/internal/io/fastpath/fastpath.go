@@ -1,9 +1,10 @@
-// Package fastpath has a part of the roles that the kernel can play alone, by BPF
-// programs: a congested node that answers packets by Fast CNPs ([Answerer]). What it
-// sends is octet for octet what package fastcnp appends.
+// Package fastpath has the parts of the roles that the kernel can play alone, by BPF
+// programs: a congested node that answers packets by Fast CNPs ([Answerer]), and a
+// translator that makes CNPs of Fast CNPs for hosts behind it ([Translator]). What they
+// send is octet for octet what packages fastcnp and cnp append.
 //
-// It looks at a packet where it is, so nobody is woken for it; and it can mark it, or
-// not, which an agent cannot that only sees copies.
+// They look at a packet where it is, so nobody is woken for it; and the Answerer can
+// mark it, or not, which an agent cannot that only sees copies.
 package fastpath
 
 import (
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
+	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
 )
 
@@ -70,4 +72,31 @@ type Answered struct {
 	NoRoute  uint64 // to the sender
 	Checksum uint64 // the device was to compute its UDP checksum
 	Failed   uint64
+}
+
+// TranslatorConfig says what a [Translator] translates.
+type TranslatorConfig struct {
+	// Interfaces are those where Fast CNPs arrive. They carry Ethernet.
+	Interfaces []string
+	CodePoints fastcnp.CodePoints
+	// CNP says how CNPs are built. They have no UDP checksum.
+	CNP cnp.Config
+}
+
+// A Pair says which queue pair of a host a flow comes from.
+type Pair struct {
+	Host, Receiver netip.Addr // IPv6
+	ReceiverQP     uint32     // the flow's DestQP, 24 bits
+}
+
+// Translated are the counters of a [Translator]: each CNP with destination options is
+// one of them.
+type Translated struct {
+	Translated uint64 // a CNP took its place
+	Denied     uint64 // dropped: its source is not on the list
+	ICRC       uint64 // dropped: wrong
+	Address    uint64 // dropped: a CNP can come from or go to no such address
+	UnknownQP  uint64 // passed on as it is: no queue pair is known
+	Passed     uint64 // passed on as it is: its option is of another type or at an unusual place, it has a
+	// UDP checksum, which the program does not verify, or is a PPFC
 }

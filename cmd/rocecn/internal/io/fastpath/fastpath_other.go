@@ -21,3 +21,27 @@ func (*Answerer) Counters() Answered { return Answered{} }
 
 // Close does nothing.
 func (*Answerer) Close() error { return nil }
+
+// A Translator makes CNPs of Fast CNPs in the kernel, on Linux.
+type Translator struct{}
+
+// OpenTranslator returns errors.ErrUnsupported.
+func OpenTranslator(TranslatorConfig) (*Translator, error) { return nil, errors.ErrUnsupported }
+
+// Accept returns errors.ErrUnsupported.
+func (*Translator) Accept(netip.Prefix) error { return errors.ErrUnsupported }
+
+// Refuse returns errors.ErrUnsupported.
+func (*Translator) Refuse(netip.Prefix) error { return errors.ErrUnsupported }
+
+// Learn returns errors.ErrUnsupported.
+func (*Translator) Learn(Pair, uint32) error { return errors.ErrUnsupported }
+
+// Forget returns errors.ErrUnsupported.
+func (*Translator) Forget(Pair) error { return errors.ErrUnsupported }
+
+// Counters returns zeros.
+func (*Translator) Counters() Translated { return Translated{} }
+
+// Close does nothing.
+func (*Translator) Close() error { return nil }

@@ -1,0 +1,234 @@
+package fastpath
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// hops is a Hop-by-Hop header with a pre-allocated trace: node ids and queue depths,
+// one hop and room for another.
+const hops = "1103 0100 311a 0000 007b 1002 82000000 00000000 00000000 40000007 00000009"
+
+const (
+	xdpDrop uint32 = 1
+	xdpPass uint32 = 2
+)
+
+// loadTranslator returns a translator that is attached nowhere.
+func loadTranslator(t *testing.T, c TranslatorConfig) *Translator {
+	t.Helper()
+	tr := new(Translator)
+	require.NoError(t, tr.load(&c))
+	t.Cleanup(func() { tr.Close() })
+	require.NoError(t, tr.Accept(netip.PrefixFrom(self, 48)))
+	return tr
+}
+
+// Of random Fast CNPs, with both options and any tags, come the CNPs of cnp.AppendFor,
+// octet for octet. Whatever octet of the packet or of the tables is another, none comes.
+func TestTranslatorIsAppendFor(t *testing.T) {
+	onNode(t)
+	for name, c := range map[string]TranslatorConfig{
+		"default": {},
+		"others": {
+			CodePoints: fastcnp.CodePoints{Option1: 0x8E, Option2: 0x8F},
+			CNP: cnp.Config{Carriage: rocev2.Carriage{
+				DSCP: 46, ECN: 2, HopLimit: 9, FlowLabel: 7, SrcPort: 4444}},
+		},
+	} {
+		tr := loadTranslator(t, c)
+		r := rand.New(rand.NewPCG(25, 5))
+		want := Translated{}
+		for i := range 2000 {
+			qp, hostQP := r.Uint32N(1<<24), r.Uint32N(1<<24)
+			var about rocev2.Packet
+			about.Src, about.Dst = addresses[r.IntN(4)], addresses[r.IntN(4)]
+			about.SrcPort, about.BTH.DestQP, about.BTH.PKey = uint16(r.Uint32()), qp, uint16(r.Uint32())
+			if r.IntN(2) == 0 {
+				about.NextHeader, about.Ext = ipv6opt.HopByHop, wiretest.Hex(t, hops)
+			}
+			ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{CodePoints: c.CodePoints})
+			require.NoError(t, err)
+			about.NextHeader, about.Ext = 17, nil
+			expected, err := cnp.AppendFor(nil, &about, about.Dst, hostQP, c.CNP)
+			require.NoError(t, err)
+			frame := ethernet(ip)
+			switch r.IntN(4) {
+			case 0:
+				frame = append(append(bytes.Clone(frame[:12]), 0x81, 0, 0x60, 7), frame[12:]...)
+			case 1:
+				frame = append(append(bytes.Clone(frame[:12]), 0x88, 0xA8, 0, 9, 0x81, 0, 0x60, 7), frame[12:]...)
+			}
+			link := len(frame) - len(ip)
+
+			pair := Pair{Host: about.Src, Receiver: about.Dst, ReceiverQP: qp}
+			verdict, out := run(t, tr.objects.Translator, frame, nil)
+			require.Equal(t, xdpPass, verdict)
+			require.Equal(t, frame, out)
+			want.UnknownQP++
+			require.NoError(t, tr.Learn(pair, hostQP))
+			padded := append(bytes.Clone(frame), make([]byte, r.IntN(3))...)
+			verdict, out = run(t, tr.objects.Translator, padded, nil)
+			require.Equal(t, xdpPass, verdict)
+			require.Equal(t, append(bytes.Clone(frame[:link]), expected...), out, "%s %d: %x", name, i, frame)
+			want.Translated++
+			require.NoError(t, tr.Forget(pair))
+		}
+		require.Equal(t, want, tr.Counters())
+	}
+}
+
+// Each octet that the ICRC covers is checked, and what it does not cover does not
+// matter. A source that is not on the list comes first.
+func TestTranslatorRefuses(t *testing.T) {
+	onNode(t)
+	tr := loadTranslator(t, TranslatorConfig{})
+	for _, ext := range []string{"", hops} {
+		var about rocev2.Packet
+		about.Src, about.Dst, about.BTH.DestQP, about.BTH.PKey = sender, target, 0x123456, 0xFFFF
+		about.NextHeader, about.Ext = 17, wiretest.Hex(t, ext)
+		if ext != "" {
+			about.NextHeader = ipv6opt.HopByHop
+		}
+		ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		require.NoError(t, err)
+		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: target, ReceiverQP: 0x123456}, 7))
+		want := tr.Counters()
+		counts := func(counter *uint64, ip []byte, what any) (out []byte) {
+			verdict, out := run(t, tr.objects.Translator, ethernet(ip), nil)
+			if counter != nil {
+				*counter++
+			}
+			require.Equal(t, want, tr.Counters(), "%v", what)
+			switch counter {
+			case &want.Translated:
+				require.Equal(t, xdpPass, verdict)
+			case &want.Passed, &want.UnknownQP, nil:
+				require.Equal(t, xdpPass, verdict)
+				require.Equal(t, ethernet(ip), out)
+			default:
+				require.Equal(t, xdpDrop, verdict)
+			}
+			return out
+		}
+		udp := len(ip) - 40
+		whole := counts(&want.Translated, ip, "whole")
+		for at := range ip {
+			changed := bytes.Clone(ip)
+			changed[at] ^= 1
+			counter := &want.ICRC
+			switch {
+			case at < 4, at == 7, at == udp+12: // masked
+				require.Equal(t, whole, counts(&want.Translated, changed, at))
+				continue
+			case at == 4, at == 5, at == udp+4, at == udp+5, at == udp+6, at == udp+7: // lengths, checksum
+				counter = &want.Passed
+			case at == 6, at == 40, at == udp+2, at == udp+3, at == udp+8: // not a Fast CNP
+				counter = nil
+			case at >= 8 && at < 14: // the source's prefix
+				counter = &want.Denied
+			case at == 41:
+				counter = nil // another place of UDP
+			case at == 42 || at == 43, ext != "" && (at == 44 || at == 45):
+				counter = &want.Passed // the option
+			}
+			counts(counter, changed, at)
+		}
+		for n := 46; n < len(ip); n++ {
+			counts(nil, ip[:n], n)
+		}
+
+		changed := bytes.Clone(ip) // a PPFC, whose bit the ICRC does not cover
+		changed[udp+12] |= 0x20
+		counts(&want.Passed, changed, "PPFC")
+		changed[8] = 0xFF
+		counts(&want.Denied, changed, "PPFC from elsewhere")
+
+		changed = bytes.Clone(ip) // a flow to where no CNP can come from
+		original := bytes.Index(changed[40:], target.AsSlice()) + 40
+		copy(changed[original:], netip.IPv6Loopback().AsSlice())
+		require.NoError(t, icrc.Put(changed, icrc.AsSent))
+		counts(&want.UnknownQP, changed, "to ::1")
+		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: netip.IPv6Loopback(), ReceiverQP: 0x123456}, 7))
+		counts(&want.Address, changed, "to ::1")
+		require.NoError(t, tr.Forget(Pair{Host: sender, Receiver: netip.IPv6Loopback(), ReceiverQP: 0x123456}))
+
+		require.NoError(t, tr.Refuse(netip.PrefixFrom(self, 48)))
+		require.NoError(t, tr.Refuse(netip.PrefixFrom(self, 48)))
+		counts(&want.Denied, ip, "no list")
+		require.NoError(t, tr.Accept(netip.PrefixFrom(self, 128)))
+		counts(&want.Translated, ip, "a list of one")
+		require.NoError(t, tr.Refuse(netip.PrefixFrom(self, 128)))
+		require.NoError(t, tr.Accept(netip.PrefixFrom(self, 48)))
+	}
+	require.ErrorIs(t, tr.Learn(Pair{Host: sender}, 7), errAddress)
+	require.ErrorIs(t, tr.Accept(netip.Prefix{}), errPrefix)
+}
+
+// In front of a host: Fast CNPs go in, CNPs come out, whoever is on the other end.
+func TestTranslatorInFrontOfAHost(t *testing.T) {
+	node, host := wiretest.NewHost(t, "node"), wiretest.NewHost(t, "host")
+	wiretest.Link(t, wiretest.End{Host: node, Device: "eth0", Addresses: []string{"2001:db8:1::1/64"}},
+		wiretest.End{Host: host, Device: "eth0", Addresses: []string{sender.String() + "/64"}})
+	for _, h := range []*wiretest.Host{node, host} {
+		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	var tr *Translator
+	var in *netio.Packets
+	host.Do(t, func() (err error) {
+		if tr, err = OpenTranslator(TranslatorConfig{Interfaces: []string{"eth0"}}); err != nil {
+			return err
+		}
+		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In})
+		return err
+	})
+	t.Cleanup(func() { tr.Close(); in.Close() })
+	require.NoError(t, tr.Accept(netip.PrefixFrom(self, 128)))
+	var raw *netio.RawSink
+	node.Do(t, func() (err error) {
+		raw, err = netio.OpenRaw("")
+		return err
+	})
+	t.Cleanup(func() { raw.Close() })
+	const n = 100
+	var want [][]byte
+	for qp := range uint32(n) {
+		var about rocev2.Packet
+		about.Src, about.Dst, about.BTH.DestQP, about.BTH.PKey = sender, target, qp, 0xFFFF
+		ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+		require.NoError(t, err)
+		packet, err := cnp.AppendFor(nil, &about, target, qp+1000, cnp.Config{})
+		require.NoError(t, err)
+		want = append(want, packet)
+		require.NoError(t, tr.Learn(Pair{Host: sender, Receiver: target, ReceiverQP: qp}, qp+1000))
+		require.NoError(t, raw.Send(ip))
+	}
+	require.NoError(t, raw.Flush())
+	missing := n
+	take(t, in, func(p *rocev2.Packet) bool {
+		at := binary.BigEndian.Uint32(p.Data[4:])&0xFFFFFF - 1000
+		require.Equal(t, want[at], p.IP)
+		want[at] = nil
+		missing--
+		return missing == 0
+	})
+	require.Equal(t, Translated{Translated: n}, tr.Counters())
+	require.ErrorIs(t, host.Try(func() error {
+		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"nowhere"}})
+		return err
+	}), netio.ErrNoInterface)
+	_, err := OpenTranslator(TranslatorConfig{CNP: cnp.Config{Carriage: rocev2.Carriage{Checksum: true}}})
+	require.ErrorIs(t, err, errChecksum)
+}
