@@ -1,0 +1,97 @@
+// Package psample is a source of packets that the kernel or switch hardware samples:
+// those of one group of PSAMPLE, which tc's action sample feeds, behind RED's qevent
+// mark with the very packets that RED marks, and drivers of switches feed, some with
+// the depth of the queue:
+//
+//	tc qdisc add dev swp1 root handle 1: red … ecn qevent mark block 10
+//	tc filter add block 10 matchall action sample rate 1 group 5
+//
+// PSAMPLE sends each sample to all readers: a second reader of the group gets them, too.
+package psample
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// What PSAMPLE calls itself, and its messages and attributes (linux/psample.h).
+const (
+	familyName = "psample"
+	groupName  = "packets"
+
+	commandSample = 0
+
+	attrIn        = 0
+	attrOut       = 1
+	attrSize      = 2
+	attrGroup     = 3
+	attrSequence  = 4
+	attrData      = 6
+	attrOccupancy = 11
+	attrTime      = 13
+)
+
+// headerSize is the length of struct genlmsghdr: command 8, version 8, reserved 16.
+const headerSize = 4
+
+var ne = binary.NativeEndian
+
+// A sample is a packet of PSAMPLE.
+type sample struct {
+	group, sequence uint32
+	packet          netio.Packet
+}
+
+// decode reads a message of PSAMPLE's family. It returns false for one that is no
+// packet: the other messages are about groups.
+func (s *sample) decode(m netlink.Message) bool {
+	if len(m.Data) < headerSize || m.Data[0] != commandSample {
+		return false
+	}
+	*s = sample{}
+	p := &s.packet
+	p.Link, p.Unit, p.Why = capture.Ethernet, time.Nanosecond, netio.Sampled
+	var hasData, hasGroup bool
+	size := uint32(0)
+	for kind, data, rest, ok := netlink.CutAttribute(m.Data[headerSize:]); ok; kind, data, rest, ok =
+		netlink.CutAttribute(rest) {
+		switch {
+		case kind == attrData:
+			p.Data, hasData = data, true
+		case kind == attrGroup && len(data) >= 4:
+			s.group, hasGroup = ne.Uint32(data), true
+		case kind == attrSequence && len(data) >= 4:
+			s.sequence = ne.Uint32(data)
+		case kind == attrSize && len(data) >= 4:
+			size = ne.Uint32(data)
+		case kind == attrIn:
+			p.Interface = index(data)
+		case kind == attrOut:
+			p.Egress = index(data)
+		case kind == attrOccupancy && len(data) >= 8:
+			p.Depth, p.DepthKnown = ne.Uint64(data), true
+		case kind == attrTime && len(data) >= 8:
+			if ns := ne.Uint64(data); ns < 1<<63 {
+				p.Time = time.Unix(0, int64(ns)).UTC()
+			}
+		}
+	}
+	p.OrigLen = max(size, uint32(len(p.Data)))
+	return hasData && hasGroup
+}
+
+// index reads the number of an interface. The kernel sends 16 bits of it, and might
+// send all 32.
+func index(b []byte) int {
+	switch len(b) {
+	case 2:
+		return int(ne.Uint16(b))
+	case 4:
+		return int(ne.Uint32(b) & 0x7FFFFFFF)
+	}
+	return 0
+}
