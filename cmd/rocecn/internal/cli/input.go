@@ -169,8 +169,8 @@ func (s *stopped) Read(b []byte) (int, error) {
 // grace is how long a pipe may go on after the interrupt; tests change it.
 var grace = time.Second
 
-// piped ends with ctx too when a Read of r waits: another goroutine reads, until
-// the one who reads from it closes it.
+// piped returns what r gives. It ends with ctx even while a Read of r waits, as
+// another goroutine reads r. That one ends once the result is closed.
 func piped(ctx context.Context, r io.Reader) *io.PipeReader {
 	from, to := io.Pipe()
 	interrupt := func() { to.CloseWithError(errInterrupted) }

@@ -10,7 +10,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Ports are the UDP ports of the messages that have none of their own.
+// Ports are the UDP ports of FCN and proxy messages, which have only experimental
+// ones so far, as two flags.
 type Ports struct{ fcn, proxy uint }
 
 // Flags adds -fcn-port and -proxy-port.

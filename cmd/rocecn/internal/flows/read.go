@@ -19,8 +19,8 @@ import (
 //
 // One of the goroutines reads a block of octets after the other and finds the
 // packets in it, a batch, which the others decode. Where they have enough to do
-// it decodes a batch itself, and whoever has none reads on. Whoever counts the
-// packets waits for each batch in turn: what comes out does not depend on how
+// it decodes a batch itself, and another one that has none reads on. The goroutine
+// that counts the packets waits for each batch in turn: what comes out does not depend on how
 // many goroutines there are.
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
@@ -38,20 +38,20 @@ type reader struct {
 // errUnknownLink says that some packets could not be looked at.
 var errUnknownLink = errors.New("packets of a link type that is not supported are counted as others")
 
-// waiting is how many batches may wait for whoever counts the packets.
+// waiting is how many batches may wait to be counted.
 const waiting = 4
 
 // read hands on the packets of one file, or of an interface.
 func (r *reader) read(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // who waits for input wakes up
+	defer cancel() // a goroutine that waits for input wakes up
 	// What was read, one batch that is counted, and the two of the source: with
 	// room for all of them none is thrown away to be made anew.
 	inOrder := waiting + 2*r.workers
 	inUse := inOrder + 3
 	s := &source{
 		ordered: make(chan *batch, inOrder),
-		read:    make(chan *batch, r.workers-1), // whoever reads leaves one for each of the others: none waits in vain
+		read:    make(chan *batch, r.workers-1), // one for each goroutine but the one that reads: none waits in vain
 		batches: make(chan *batch, inUse),
 		blocks:  make(chan *block, inUse),
 		stop:    make(chan struct{}),
@@ -139,7 +139,7 @@ type block struct {
 // maxBatch is how many packets are in a batch at most.
 const maxBatch = 1024
 
-// A source reads a file. Only who has the lock may touch what is below it.
+// A source reads a file. What is below the lock belongs to the goroutine that has it.
 type source struct {
 	ordered chan *batch
 	read    chan *batch // to be decoded
@@ -179,7 +179,7 @@ func (s *source) work(d flows.Decoder) {
 
 // take returns the next batch to be decoded, nil behind the last one. If no
 // other goroutine reads, this one does, until the others have enough to do: then
-// it decodes the oldest that they left, for which whoever counts waits first.
+// it decodes the oldest that they left, which is the next to be counted.
 func (s *source) take(d *flows.Decoder) *batch {
 	if s.TryLock() {
 		s.decoder = d
@@ -190,7 +190,7 @@ func (s *source) take(d *flows.Decoder) *batch {
 		if b != nil {
 			select {
 			case oldest := <-s.read:
-				s.read <- b // has room: who has the lock is the only one who sends
+				s.read <- b // has room: only the goroutine that has the lock sends
 				b = oldest
 			default:
 			}

@@ -18,7 +18,7 @@ func cmMessage(p *rocev2.Packet) (h cm.Header, message []byte, ok bool) {
 	return h, message, err == nil
 }
 
-// decoded returns a CM message, which has the room that each of them needs.
+// decoded returns the CM message M in octets, all of which follow the header.
 func decoded[M any, P interface {
 	*M
 	Decode([]byte) ([]byte, error)

@@ -122,7 +122,8 @@ func (f *finding) ip() (ip []byte) {
 }
 
 // passTunnels looks into the tunnels that the packet came in, if there are any.
-// What is inside and none of ours is as if there were no tunnel.
+// Where what is inside is neither RoCEv2 nor a congestion message, the packet is
+// described as if there were no tunnel.
 func (l *looker) passTunnels() {
 	f, m := &l.finding, &l.message
 	plain, _ := l.frame.Plain() // which costs less than to look for tunnels

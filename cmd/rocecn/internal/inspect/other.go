@@ -9,8 +9,8 @@ import (
 
 // otherName names an IP packet in which the walk did not get to UDP, as far as
 // a person wants to know: addresses, - without any, and what comes behind the IP
-// headers. A fragment, or what cannot be read so far, is named by why it is none
-// of ours.
+// headers. A fragment, or what cannot be read so far, is named by why it is
+// neither RoCEv2 nor a congestion message.
 func otherName(ip []byte, why error) (flow, protocol string) {
 	switch {
 	case len(ip) >= 20 && ip[0]>>4 == 4:
