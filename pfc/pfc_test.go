@@ -52,33 +52,35 @@ var pauses = []struct {
 
 func TestPFC(t *testing.T) {
 	for _, c := range pfcs {
-		wire := wiretest.Hex(t, c.octets)
-		wiretest.Encodes(t, wire, c.want.AppendBinary)
-		b, err := c.want.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, wire, b)
-		p := PFC{Enabled: 1, Quanta: [8]uint16{9, 9, 9, 9, 9, 9, 9, 9}}
-		was := p
-		wiretest.Prefixes(t, wire, func(b []byte) error {
-			_, err := p.Decode(b)
-			return err
-		})
-		require.Equal(t, was, p)
-		rest, err := p.Decode(append(wire, 1, 2))
-		require.NoError(t, err)
-		require.Equal(t, []byte{1, 2}, rest)
-		require.Equal(t, c.want, p, c.name)
-		require.Equal(t, c.text, p.String())
-		wiretest.NoAllocs(t, "Decode", func() { _, _ = p.Decode(wire) })
-		wiretest.NoAllocs(t, "All", func() {
-			for range p.All() {
-				break
-			}
-		})
+		t.Run(c.name, func(t *testing.T) {
+			wire := wiretest.Hex(t, c.octets)
+			wiretest.Encodes(t, wire, c.want.AppendBinary)
+			b, err := c.want.AppendBinary(nil)
+			require.NoError(t, err)
+			require.Equal(t, wire, b)
+			p := PFC{Enabled: 1, Quanta: [8]uint16{9, 9, 9, 9, 9, 9, 9, 9}}
+			was := p
+			wiretest.Prefixes(t, wire, func(b []byte) error {
+				_, err := p.Decode(b)
+				return err
+			})
+			require.Equal(t, was, p)
+			rest, err := p.Decode(append(wire, 1, 2))
+			require.NoError(t, err)
+			require.Equal(t, []byte{1, 2}, rest)
+			require.Equal(t, c.want, p)
+			require.Equal(t, c.text, p.String())
+			wiretest.NoAllocs(t, "Decode", func() { _, _ = p.Decode(wire) })
+			wiretest.NoAllocs(t, "All", func() {
+				for range p.All() {
+					break
+				}
+			})
 
-		frame := append(wiretest.Hex(t, header), wire...)
-		frame = append(frame, make([]byte, 60-len(frame))...)
-		wiretest.Encodes(t, frame, func(b []byte) ([]byte, error) { return p.AppendFrame(b, src), nil })
+			frame := append(wiretest.Hex(t, header), wire...)
+			frame = append(frame, make([]byte, 60-len(frame))...)
+			wiretest.Encodes(t, frame, func(b []byte) ([]byte, error) { return p.AppendFrame(b, src), nil })
+		})
 	}
 }
 

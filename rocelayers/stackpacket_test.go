@@ -140,22 +140,24 @@ func TestStackFlowControl(t *testing.T) {
 		{"cut PFC", mac + "8808 0101 0018"}, {"another opcode", mac + "8808 0007 0000"}, {"nothing", mac + "8808"},
 		{"half an opcode", mac + "8808 01"},
 	} {
-		frame := wiretest.Hex(t, c.octets)
-		if c.name != "cut PFC" && c.name != "nothing" && c.name != "half an opcode" {
-			frame = append(frame, make([]byte, 60-len(frame))...)
-		}
-		var m message.Message
-		want := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{})
-		err := s.Decode(frame)
-		is := m.Kind == message.PFC || m.Kind == message.Pause
-		require.Equal(t, is, s.Layer(rocelayers.LayerTypeFlowControl) != nil, c.name)
-		require.Equal(t, m.Kind == message.Broken, err != nil, "%s: %v, %v", c.name, want, err)
-		switch m.Kind {
-		case message.PFC:
-			require.Equal(t, m.PFC, s.FlowControl.PFC)
-		case message.Pause:
-			require.Equal(t, m.Pause, s.FlowControl.Pause)
-		}
-		wiretest.NoAllocs(t, c.name, func() { _ = s.Decode(frame) })
+		t.Run(c.name, func(t *testing.T) {
+			frame := wiretest.Hex(t, c.octets)
+			if c.name != "cut PFC" && c.name != "nothing" && c.name != "half an opcode" {
+				frame = append(frame, make([]byte, 60-len(frame))...)
+			}
+			var m message.Message
+			want := m.Decode(frame, rocev2.DecodeOptions{}, message.Config{})
+			err := s.Decode(frame)
+			is := m.Kind == message.PFC || m.Kind == message.Pause
+			require.Equal(t, is, s.Layer(rocelayers.LayerTypeFlowControl) != nil)
+			require.Equal(t, m.Kind == message.Broken, err != nil, "%v, %v", want, err)
+			switch m.Kind {
+			case message.PFC:
+				require.Equal(t, m.PFC, s.FlowControl.PFC)
+			case message.Pause:
+				require.Equal(t, m.Pause, s.FlowControl.Pause)
+			}
+			wiretest.NoAllocs(t, c.name, func() { _ = s.Decode(frame) })
+		})
 	}
 }

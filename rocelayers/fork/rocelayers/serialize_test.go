@@ -379,23 +379,25 @@ func TestSerializeOuterTooLong(t *testing.T) {
 			return []gopacket.SerializableLayer{outer, u, &layers.VXLAN{}, etherTo4()}
 		}, 8 + 8 + 14},
 	} {
-		for _, beyond := range []int{0, 4} {
-			total := 0xFFFF&^3 - c.more&^3 // of the inner IPv4 packet, a multiple of 4
-			if total+c.more > 0xFFFF {
-				total -= 4
+		t.Run(c.name, func(t *testing.T) {
+			for _, beyond := range []int{0, 4} {
+				total := 0xFFFF&^3 - c.more&^3 // of the inner IPv4 packet, a multiple of 4
+				if total+c.more > 0xFFFF {
+					total -= 4
+				}
+				total += beyond
+				payload := make(gopacket.Payload, total-20-8-bth.Size-4)
+				l := &rocelayers.BTH{Headers: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}}}
+				buf := dirty(t)
+				err := rocelayers.SerializeLayers(buf, complete, append(c.outer(), ipv4(), udp(0), l, payload)...)
+				if beyond == 0 {
+					require.NoError(t, err)
+					continue
+				}
+				require.ErrorIs(t, err, rocev2.ErrTooLong)
+				require.Empty(t, buf.Bytes())
 			}
-			total += beyond
-			payload := make(gopacket.Payload, total-20-8-bth.Size-4)
-			l := &rocelayers.BTH{Headers: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly}}}
-			buf := dirty(t)
-			err := rocelayers.SerializeLayers(buf, complete, append(c.outer(), ipv4(), udp(0), l, payload)...)
-			if beyond == 0 {
-				require.NoError(t, err, c.name)
-				continue
-			}
-			require.ErrorIs(t, err, rocev2.ErrTooLong, c.name)
-			require.Empty(t, buf.Bytes(), c.name)
-		}
+		})
 	}
 }
 

@@ -112,17 +112,19 @@ func TestStackConfig(t *testing.T) {
 func TestStackProxy(t *testing.T) {
 	var s, invoking rocelayers.Stack
 	for _, c := range built(t) {
-		require.NoError(t, s.Decode(c.frame), c.name)
-		if s.Layer(rocelayers.LayerTypeProxy) == nil {
-			continue
-		}
-		require.Nil(t, s.Layer(rocelayers.LayerTypeBTH), c.name)
-		require.Nil(t, s.Layer(rocelayers.LayerTypeCNP), c.name)
-		if len(s.Proxy.Invoking) > 0 {
-			require.Equal(t, s.Proxy.Invoking, []byte(s.Payload))
-			require.NoError(t, invoking.Decode(slices.Concat(ether(s.Proxy.Invoking), s.Proxy.Invoking)), c.name)
-			require.NotNil(t, invoking.Layer(rocelayers.LayerTypeBTH), c.name)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			require.NoError(t, s.Decode(c.frame))
+			if s.Layer(rocelayers.LayerTypeProxy) == nil {
+				return
+			}
+			require.Nil(t, s.Layer(rocelayers.LayerTypeBTH))
+			require.Nil(t, s.Layer(rocelayers.LayerTypeCNP))
+			if len(s.Proxy.Invoking) > 0 {
+				require.Equal(t, s.Proxy.Invoking, []byte(s.Payload))
+				require.NoError(t, invoking.Decode(slices.Concat(ether(s.Proxy.Invoking), s.Proxy.Invoking)))
+				require.NotNil(t, invoking.Layer(rocelayers.LayerTypeBTH))
+			}
+		})
 	}
 }
 
