@@ -93,20 +93,12 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 		}
 		out.Flows = append(out.Flows, f)
 	}
-	type unpaired struct {
-		rocev2.FlowKey
-		withQP bool
-	}
-	strays := map[unpaired]Answers{}
+	strays := map[Unpaired]Answers{} // by all of an Unpaired but its Answers
 	for _, u := range old.Unpaired {
-		all := strays[unpaired{u.FlowKey, u.WithQP}]
-		all.add(&u.Answers)
-		strays[unpaired{u.FlowKey, u.WithQP}] = all
+		strays[Unpaired{FlowKey: u.FlowKey, WithQP: u.WithQP}] = u.Answers
 	}
 	for _, u := range s.Unpaired {
-		k := unpaired{u.FlowKey, u.WithQP}
-		o := strays[k]
-		delete(strays, k)
+		o := strays[Unpaired{FlowKey: u.FlowKey, WithQP: u.WithQP}]
 		if u.Answers.since(&o); u.Total() > 0 {
 			out.Unpaired = append(out.Unpaired, u)
 		}

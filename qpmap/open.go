@@ -131,11 +131,10 @@ func (m *Map) begins(k *key, f *open, o *Observation) (named, start uint32, run 
 		}
 		return m.announcement(k, start), start, 1
 	}
-	t, now, long := o.Opcode.Transport(), m.now(), m.clock.answerTime()
 	missing := false
 	for d := range uint32(4 * inARow) {
 		start = (o.PSN - d) & psnMask
-		if d > 0 && !m.recent.has(k, start, t, now, long) {
+		if d > 0 && !m.used(k, start, o.Opcode.Transport()) {
 			if missing {
 				break
 			}
@@ -162,8 +161,8 @@ const inARow = 4
 // follow one another, or a connection that has been answered and is in use: then
 // only answers can confirm the exchange.
 func (m *Map) believes(k *key, f *open, named uint32, run uint16, o *Observation) bool {
-	t, now := o.Opcode.Transport(), m.now()
-	if f.another(f.start, now) || m.recent.has(k, (f.start-1)&psnMask, t, now, m.clock.answerTime()) {
+	now := m.now()
+	if f.another(f.start, now) || m.used(k, f.start-1, o.Opcode.Transport()) {
 		return false
 	}
 	e := m.find(k)
@@ -220,7 +219,7 @@ func (m *Map) followPair(e *pair, o *Observation) bool {
 		}
 		if e.life.requests == 0 && e.from == CM {
 			// They begin with the announced PSN, unless the request before it was seen, too.
-			e.sure = !m.recent.has(m.pairs.Key(e.id), (e.life.floor-1)&psnMask, t, m.now(), m.clock.answerTime())
+			e.sure = !m.used(m.pairs.Key(e.id), e.life.floor-1, t)
 		}
 		e.life.take(o, e.mtu, m.now())
 	}

@@ -110,6 +110,11 @@ func (r *recent) users(k *key, psn uint32, t bth.Transport, port uint16, now int
 	return qps, n
 }
 
+// used tells whether a flow used a PSN so recently that an answer may still come.
+func (m *Map) used(k *key, psn uint32, t bth.Transport) bool {
+	return m.recent.has(k, psn&psnMask, t, m.now(), m.clock.answerTime())
+}
+
 // has tells whether k's flow used a PSN at most long ago.
 func (r *recent) has(k *key, psn uint32, t bth.Transport, now int32, long time.Duration) bool {
 	flow, set := r.find(k, psn, t, 0)

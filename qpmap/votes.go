@@ -154,8 +154,7 @@ func (m *Map) confirms(e *pair, o *Observation) bool {
 // or one a little beyond that was seen recently.
 func (m *Map) asked(e *pair, o *Observation) bool {
 	t := o.Opcode.Transport()
-	return e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t) &&
-		m.recent.has(m.pairs.Key(e.id), o.PSN, t, m.now(), m.clock.answerTime())
+	return e.life.answers(o.PSN, t) || e.life.ahead(o.PSN, t) && m.used(m.pairs.Key(e.id), o.PSN, t)
 }
 
 // alone tells whether the flow of the pair to is the only one that used the PSN of a
@@ -223,11 +222,11 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 // follows tells whether a neighbour of a response's request was seen: the request just
 // before or just after it, or a READ that ends there.
 func (m *Map) follows(forth *key, f *open, o *Observation) bool {
-	now, long, t := m.now(), m.clock.answerTime(), o.Opcode.Transport()
+	t := o.Opcode.Transport()
 	if d := distance(o.PSN, f.next); f.run > 1 && 0 < d && d <= nearby {
 		return true
 	}
-	return m.recent.has(forth, (o.PSN-1)&psnMask, t, now, long) || m.recent.has(forth, (o.PSN+1)&psnMask, t, now, long)
+	return m.used(forth, o.PSN-1, t) || m.used(forth, o.PSN+1, t)
 }
 
 // votePort counts a vote of a response that has also the UDP source port of the
