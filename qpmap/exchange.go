@@ -31,20 +31,21 @@ type exchange struct {
 	seen      int64
 }
 
-// Accepted returns the connection that the last message shown to [Map.Observe] or
+// Accepted returns the connection that the packet last shown to [Map.Observe] or
 // [Map.Learn] accepted, and whether it did: a REP, the first one to a REQ that no
-// other REQ contradicts. It looks at these messages alone: whether data says
-// otherwise shows in [Map.SourceQP] alone.
+// other REQ contradicts. Only these messages count here; data may contradict them, so
+// that [Map.SourceQP] does not believe them.
 func (m *Map) Accepted() (Connection, bool) {
-	if m.accepted == 0 {
+	if !m.pending.Holds(m.accepted) {
 		return Connection{}, false
 	}
 	return m.pending.At(m.accepted).Connection, true
 }
 
-// Ended returns a flow whose pair the last message shown to [Map.Observe] or
-// [Map.Learn] ended, and whether there is one: CM named the pair, and the message
-// has the communication ids of its connection. The other direction ended with it.
+// Ended returns a flow whose pair the packet last shown to [Map.Observe] or
+// [Map.Learn] ended, and whether there is one: the pair is known from CM, and a DREQ,
+// DREP or REJ has the communication ids of its connection. The other direction has
+// ended, too.
 func (m *Map) Ended() (Key, bool) {
 	if !m.hasEnded {
 		return Key{}, false

@@ -19,8 +19,7 @@ type open struct {
 
 // openFlow returns the open flow of this key. It makes one if needed, in a full
 // table in the place of the one used longest ago: a pointer to another open flow
-// may not be kept across the call,
-// but for the newest.
+// may not be kept across the call. openBoth is for two.
 func (m *Map) openFlow(k *key) *open {
 	hash := k.Hash(m.open.Seed)
 	f, id := m.open.Find(k, hash)
