@@ -65,6 +65,26 @@ func TestHistogram(t *testing.T) {
 	require.InDelta(t, 1./3, Jain([]float64{0, 0, 3}), 1e-12)
 }
 
+// The median of values and its interval: of nine from the second to the eighth, of sixteen from the fourth to the
+// thirteenth (the table of Dixon and Massey for the sign test at 5 %).
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		n           int
+		m, from, to float64
+	}{{1, 1, 1, 1}, {2, 1.5, 1, 2}, {5, 3, 1, 5}, {8, 4.5, 1, 8}, {9, 5, 2, 8}, {10, 5.5, 2, 9}, {12, 6.5, 3, 10},
+		{16, 8.5, 4, 13}, {20, 10.5, 6, 15}, {25, 13, 8, 18}} {
+		var values []float64
+		for i := range c.n {
+			values = append(values, float64((i*7)%c.n)+1)
+		}
+		if c.n%7 == 0 {
+			continue
+		}
+		m, from, to := Median(values)
+		require.Equal(t, []float64{c.m, c.from, c.to}, []float64{m, from, to}, "%d values", c.n)
+	}
+}
+
 // star joins hosts to a switch by links of 1 µs; the last host is the receiver.
 func star(cfg Config, senders int, rate sim.Rate, delay sim.Time) (*Network, *Port) {
 	n := New(cfg)

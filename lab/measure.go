@@ -3,6 +3,7 @@ package lab
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/rocecn/rocecn/lab/sim"
 )
@@ -112,4 +113,23 @@ func Jain(shares []float64) float64 {
 		return 0
 	}
 	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// Median returns the median of some values, one at least, and between what the median of all such values lies with a
+// probability of 95 %, or with as much as fewer than six can say: the k-th from either end, whatever their
+// distribution, if of so many throws of a coin fewer than k are heads in no more than 2.5 % of the cases.
+func Median(values []float64) (m, from, to float64) {
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	fewer := math.Pow(0.5, float64(n)) // the probability of k heads or fewer, and of k alone
+	k, exactly := 0, fewer
+	for {
+		exactly *= float64(n-k) / float64(k+1)
+		if k+1 > n/2 || fewer+exactly > 0.025 {
+			break
+		}
+		k++
+		fewer += exactly
+	}
+	return (values[(n-1)/2] + values[n/2]) / 2, values[k], values[n-1-k]
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
@@ -119,30 +118,11 @@ func exactly(what, unit string, expected, measured float64) Row {
 // between returns a row with bounds of its own. What several seeds have measured is judged by its median.
 func between(what, unit string, expected, low, high float64, measured ...float64) Row {
 	r := Row{What: what, Unit: unit, Expected: expected, Low: low, High: high}
-	r.Measured, r.From, r.To = median(measured)
+	r.Measured, r.From, r.To = lab.Median(measured)
 	if len(measured) > 1 {
 		r.Seeds = len(measured)
 	}
 	return r
-}
-
-// median returns the median of some values, and between what the median of all such values is with a probability of
-// 95 % at least, or as much as so few can say: the k-th from either end, whatever their distribution, if of so many
-// throws of a coin fewer than k are heads in no more than 2.5 % of the cases.
-func median(values []float64) (m, from, to float64) {
-	values = slices.Sorted(slices.Values(values))
-	n := len(values)
-	fewer := math.Pow(0.5, float64(n)) // the probability of k heads or fewer, and of k alone
-	k, exactly := 0, fewer
-	for {
-		exactly *= float64(n-k) / float64(k+1)
-		if k+1 > n/2 || fewer+exactly > 0.025 {
-			break
-		}
-		k++
-		fewer += exactly
-	}
-	return (values[(n-1)/2] + values[n/2]) / 2, values[k], values[n-1-k]
 }
 
 // Print writes a table of rows.

@@ -107,7 +107,7 @@ func median(times []sim.Time) sim.Time {
 }
 
 // Print writes what a scenario was and what its runs measured: of each variant the
-// median of its seeds, and in brackets the least and the most. Rows without a
+// median of its seeds, and in brackets what [lab.Median] says of that of all seeds. Rows without a
 // figure other than 0 are left out.
 func (s *Scenario) Print(w io.Writer, results []Result) error {
 	out := &strings.Builder{}
@@ -199,10 +199,10 @@ func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) 
 	if len(values) == 0 {
 		return "–", false
 	}
-	slices.Sort(values)
-	text = figure((values[(len(values)-1)/2] + values[len(values)/2]) / 2)
+	middle, from, to := lab.Median(values)
+	text = figure(middle)
 	if len(values) > 1 {
-		text += fmt.Sprintf(" (%s…%s)", figure(values[0]), figure(values[len(values)-1]))
+		text += fmt.Sprintf(" (%s…%s)", figure(from), figure(to))
 	}
 	return text, some
 }
