@@ -229,19 +229,23 @@ func checks(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// progress prints how far something is, when it takes long.
+// progress prints how far something is, when it takes long: after 3 s, then after twice as long each time, up to half
+// a minute.
 type progress struct {
 	w    io.Writer
+	pace time.Duration
 	next time.Time
 }
 
-const pace = 3 * time.Second
-
-func newProgress(w io.Writer) *progress { return &progress{w, time.Now().Add(pace)} }
+func newProgress(w io.Writer) *progress {
+	const pace = 3 * time.Second
+	return &progress{w, pace, time.Now().Add(pace)}
+}
 
 func (p *progress) say(text string) {
 	if now := time.Now(); now.After(p.next) {
 		fmt.Fprintln(p.w, text)
-		p.next = now.Add(pace)
+		p.pace = min(2*p.pace, 30*time.Second)
+		p.next = now.Add(p.pace)
 	}
 }
