@@ -73,6 +73,14 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
+// Count returns how many times were observed.
+func (h *Histogram) Count() (n uint64) {
+	for i := range h.counts {
+		n += h.counts[i].Load()
+	}
+	return n
+}
+
 // Histograms begins a family of histograms.
 func (t *Text) Histograms(name, help string) { t.begin(name, help, "histogram") }
 

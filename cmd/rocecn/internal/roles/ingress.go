@@ -153,31 +153,35 @@ func (t *tunnel) set(pe *ingressPE) error {
 // ingressPE plays the ingress PE.
 type ingressPE struct {
 	*ingress.PE
-	pairs  *qpmap.Map
-	tunnel encap.Tunnel
-	vxlan  encap.VXLAN6
+	pairs    *qpmap.Map
+	tunnel   encap.Tunnel
+	vxlan    encap.VXLAN6
+	datagram rocev2.Datagram
 }
 
 // Play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here.
 func (pe *ingressPE) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
-	sent, v := pe.observe(out, f, now)
-	if v.Action != node.Nothing || tunnelled(f) {
-		return sent, v
+	sent, d := pe.Receive(out, f, 0, now)
+	if d.Action != node.Nothing || tunnelled(f) {
+		return sent, Verdict{Decision: d.Decision}
 	}
 	pe.vxlan.Ethernet = ownEthernet
 	if f.Options.Link == rocev2.LinkEthernet {
 		pe.vxlan.Ethernet = f.Link()
 	}
-	sent, d := pe.Forward(out, f, 0, pe.tunnel, now)
-	v = Verdict{Decision: d.Decision, Label: d.Label}
+	sent, d = pe.Forward(out, f, 0, pe.tunnel, now)
+	v := Verdict{Decision: d.Decision, Label: d.Label}
 	if d.Action == node.Forwarded {
 		v.Keys = Label
 	}
 	return sent, v
 }
 
-// observe takes FCN and learns, but forwards nothing.
+// observe learns from what the kernel forwards, whether it enters the WAN or comes from there.
 func (pe *ingressPE) observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
+	if !teaches(f, &pe.datagram) {
+		return out, Verdict{}
+	}
 	out, d := pe.Receive(out, f, 0, now)
 	return out, Verdict{Decision: d.Decision}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/capture"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
@@ -24,9 +25,8 @@ type Role interface {
 	Counters() *node.Counters
 }
 
-// An observer is a role that does more with a frame than to learn from it and to take notifications.
+// An observer is a role that learns from frames, and otherwise than by Play of RoCEv2 packets that are no notifications.
 type observer interface {
-	// observe is Play without that.
 	observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict)
 }
 
@@ -184,10 +184,11 @@ type Player struct {
 	// Say is told what becomes of each packet: the verdict, and the packet to send, empty for none.
 	Say func(v *Verdict, packet []byte)
 
-	frame   rocev2.Frame
-	now     time.Time // of the last packet that had one
-	buf     []byte
-	verdict Verdict
+	frame    rocev2.Frame
+	datagram rocev2.Datagram
+	now      time.Time // of the last packet that had one
+	buf      []byte
+	verdict  Verdict
 }
 
 // Show shows a packet to the role, to observe only or not. One without a time is of
@@ -201,10 +202,17 @@ func (p *Player) Show(r *capture.Record, observe bool) {
 	var packet []byte
 	if o, ok := p.Role.(observer); ok && observe {
 		packet, p.verdict = o.observe(p.room(), &p.frame, p.now)
+	} else if observe && !teaches(&p.frame, &p.datagram) {
+		p.verdict = Verdict{}
 	} else {
 		packet, p.verdict = p.Role.Play(p.room(), &p.frame, p.now)
 	}
 	p.Say(&p.verdict, packet)
+}
+
+// teaches says whether a frame has data, an answer or connection management. It decodes into d.
+func teaches(f *rocev2.Frame, d *rocev2.Datagram) bool {
+	return f.InnerDatagram(d, rocev2.Port) == nil && len(d.Data) > 0 && bth.Opcode(d.Data[0]) != bth.CNP
 }
 
 // Relieve lets the role send what it is time for.

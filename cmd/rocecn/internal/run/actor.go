@@ -3,6 +3,9 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -119,8 +122,8 @@ func (a *actor) flush() {
 	a.stamps = a.stamps[:0]
 }
 
-// tick is called now and then.
-func (a *actor) tick(now time.Time, s *server) {
+// tick is called now and then. The error is that of a sink that cannot be opened, ever.
+func (a *actor) tick(now time.Time, s *server) error {
 	if a.live {
 		a.now = now
 		a.Relieve(now)
@@ -134,13 +137,17 @@ func (a *actor) tick(now time.Time, s *server) {
 	}
 	if o := a.out; o != nil && o.entry != nil && !o.up.Load() && o.retry.due(now) {
 		o.close()
-		if err := o.open(); err == nil {
+		switch err := o.open(); {
+		case err == nil:
 			o.retry = retry{}
 			s.log.Info("sink is open", "sink", o.entry.name, "role", a.instance.Name)
-		} else if o.retry.pause <= 250*time.Millisecond {
+		case errors.Is(err, fs.ErrPermission) || o.entry.Type == "capture":
+			return fmt.Errorf("sink.%s: %w", o.entry.name, err)
+		case o.retry.pause <= 250*time.Millisecond:
 			s.log.Warn("sink not open", "sink", o.entry.name, "role", a.instance.Name, "error", err)
 		}
 	}
+	return nil
 }
 
 // relax lets flows run that were stopped, once all queues have fallen to level 0.
@@ -151,7 +158,6 @@ func (a *actor) relax(highest uint8) {
 	a.queued = false
 	a.leveller.Relax()
 	a.Relieve(a.now)
-	a.flush()
 }
 
 // print prints the line of play.

@@ -48,7 +48,9 @@ func (s *server) install(f *file) error {
 	if err := nft(text, "-f", "-"); err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.border = text
+	s.mu.Unlock()
 	s.log.Info("border: the rules of table inet rocecn are installed")
 	return nil
 }

@@ -61,7 +61,9 @@ func (s *server) apply(f *file) (err error) {
 					s.log.Error("the old configuration is refused", "role", c.actor.instance.Name, "error", err)
 					continue
 				}
+				s.mu.Lock()
 				c.actor.play(r)
+				s.mu.Unlock()
 			}
 		}
 	}
@@ -271,7 +273,12 @@ func (s *server) turns(within time.Duration) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return !slices.ContainsFunc(s.workers, func(w *worker) bool {
-		return time.Since(time.Unix(0, w.turned.Load())) > within && w.err == nil && !w.stopped
+		select {
+		case <-w.done:
+			return false
+		default:
+			return time.Since(time.Unix(0, w.turned.Load())) > within
+		}
 	})
 }
 

@@ -70,7 +70,9 @@ func (w *worker) run(ctx context.Context) {
 	defer w.server.turn()
 	defer close(w.done)
 	for !w.halt.Load() && !w.stopped && w.err == nil {
-		w.tick(time.Now())
+		if w.tick(time.Now()); w.err != nil {
+			break
+		}
 		var open []*part
 		var sources []netio.Source
 		for _, p := range w.parts {
@@ -125,7 +127,7 @@ func (w *worker) serve(ctx context.Context, poll *netio.Poll, open []*part) {
 		case len(packets) > 0:
 			w.take(open[i], packets, now)
 		}
-		if now.Sub(w.ticked) >= every && w.tick(now) {
+		if now.Sub(w.ticked) >= every && (w.tick(now) || w.err != nil) {
 			return
 		}
 	}
@@ -162,6 +164,9 @@ func (w *worker) take(p *part, packets []netio.Packet, now time.Time) {
 		}
 	}
 	for _, to := range p.to {
+		if to.queued {
+			to.relax(w.highest(to.actor))
+		}
 		to.flush()
 	}
 }
@@ -174,7 +179,8 @@ func (p *part) level(packet *netio.Packet, now time.Time) (level uint8, known bo
 		level = p.thresholds.Of(packet.Depth, p.levels[queue].level)
 		p.levels[queue] = measured{level, now}
 		return level, true
-	case p.entry.Level != nil:
+	case p.entry.Level != nil: // of any queue
+		p.levels[0] = measured{*p.entry.Level, now}
 		return *p.entry.Level, true
 	}
 	return 0, false
@@ -191,17 +197,22 @@ func (w *worker) tick(now time.Time) (changed bool) {
 	for _, p := range w.parts {
 		changed = w.look(p, now) || changed
 		p.countLost()
-		for queue, m := range p.levels {
-			if m.level > 0 && now.Sub(m.at) > stale {
-				p.levels[queue] = measured{0, now}
-			}
-		}
+		p.quiet(now)
 	}
 	for _, a := range w.actors {
-		a.tick(now, w.server)
 		a.relax(w.highest(a))
+		w.err = cmp.Or(w.err, a.tick(now, w.server)) // sends, too
 	}
 	return changed
+}
+
+// quiet takes note of queues that are empty, as no packet has met them for a while.
+func (p *part) quiet(now time.Time) {
+	for queue, m := range p.levels {
+		if m.level > 0 && now.Sub(m.at) > stale {
+			p.levels[queue] = measured{0, now}
+		}
+	}
 }
 
 // highest returns the highest level of the queues whose packets a role sees.

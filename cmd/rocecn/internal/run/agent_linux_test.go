@@ -1,0 +1,269 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+const isAgent = "ROCECN_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isAgent) == "" {
+		os.Exit(m.Run())
+	}
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	os.Exit(Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func init() { runtime.LockOSThread() } // hosts are threads, which the main one is not to be
+
+// An agent is rocecn run on a host.
+type agent struct {
+	*exec.Cmd
+	host   *wiretest.Host
+	config string
+	mu     sync.Mutex
+	said   bytes.Buffer
+	ended  chan error
+}
+
+// monitor is where the agents of the tests answer.
+const monitor = "[::1]:9479"
+
+// start starts the agent with this configuration, and waits until it is ready.
+func start(t *testing.T, h *wiretest.Host, config string) *agent {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	a := startAs(t, h, written(t, "agent.toml", "[agent]\nhttp = \""+monitor+"\"\n"+config), self)
+	wiretest.Await(t, "the agent is ready", func() bool {
+		require.NotContains(t, a.log(), "the agent ends")
+		return strings.Contains(a.log(), "msg=ready")
+	})
+	return a
+}
+
+// run starts the process, which ends with the test.
+func (a *agent) run(t *testing.T) {
+	t.Helper()
+	stderr, err := a.StderrPipe()
+	require.NoError(t, err)
+	a.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	a.host.Do(t, a.Start)
+	a.ended = make(chan error, 1)
+	go func() {
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			a.mu.Lock()
+			fmt.Fprintln(&a.said, lines.Text())
+			a.mu.Unlock()
+		}
+		a.ended <- a.Wait()
+	}()
+	t.Cleanup(func() {
+		a.Process.Kill()
+		if t.Failed() {
+			t.Log(a.log())
+		}
+	})
+}
+
+func (a *agent) log() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.said.String()
+}
+
+// get returns what the agent says at a path, empty where it cannot be reached.
+func (a *agent) get(path string) (text string) {
+	_ = a.host.Try(func() error {
+		c, err := net.Dial("tcp", monitor)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET "+path+" HTTP/1.0\r\n\r\n"); err != nil {
+			return err
+		}
+		octets, err := io.ReadAll(c)
+		text = string(octets)
+		return err
+	})
+	return text
+}
+
+// metric returns the sum of all samples of a metric whose labels have these parts.
+func (a *agent) metric(name string, labels ...string) (sum float64) {
+	for _, m := range regexp.MustCompile(`(?m)^`+name+`(\{.*\})? (\S+)$`).FindAllStringSubmatch(a.get("/metrics"), -1) {
+		has := true
+		for _, l := range labels {
+			has = has && strings.Contains(m[1], l)
+		}
+		if v, err := strconv.ParseFloat(m[2], 64); has && err == nil {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// awaits waits until a metric has a value.
+func (a *agent) awaits(t *testing.T, want float64, name string, labels ...string) {
+	t.Helper()
+	got := 0.
+	defer func() {
+		if t.Failed() {
+			t.Log(name, labels, "is", got, "and not", want)
+		}
+	}()
+	wiretest.Await(t, name, func() bool {
+		got = a.metric(name, labels...)
+		return got == want
+	})
+}
+
+// reload writes another configuration, and sends SIGHUP.
+func (a *agent) reload(t *testing.T, config string) {
+	t.Helper()
+	config = "[agent]\nhttp = \"" + monitor + "\"\n" + config
+	require.NoError(t, os.WriteFile(a.config, []byte(config), 0o600))
+	require.NoError(t, a.Process.Signal(syscall.SIGHUP))
+}
+
+// terminate ends the agent by SIGTERM.
+func (a *agent) terminate(t *testing.T) {
+	t.Helper()
+	require.NoError(t, a.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, <-a.ended, a.log())
+}
+
+// addsUp requires that each packet of a role was counted once, and that what it sent
+// was sent or could not be.
+func (a *agent) addsUp(t *testing.T, packets float64) {
+	t.Helper()
+	require.Equal(t, packets, a.metric("rocecn_source_packets_total"))
+	require.Zero(t, a.metric("rocecn_source_lost_total"))
+	require.Equal(t, packets, a.metric("rocecn_role_packets_total"))
+	require.Equal(t, a.metric("rocecn_role_to_sink_total"),
+		a.metric("rocecn_sink_packets_total")+a.metric("rocecn_sink_errors_total"))
+}
+
+var (
+	sender   = netip.MustParseAddr("2001:db8:1::a")
+	receiver = netip.MustParseAddr("2001:db8:2::b")
+	node6    = netip.MustParseAddr("2001:db8:2::c") // a congested node
+)
+
+// network is a sender, a router on which the agent runs, and a receiver, where
+// congested nodes are as well. What comes back to the sender is seen by in.
+func network(t *testing.T) (a, r, b *wiretest.Host, in *netio.Packets) {
+	t.Helper()
+	a, r, b = wiretest.NewHost(t, "a"), wiretest.NewHost(t, "r"), wiretest.NewHost(t, "b")
+	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
+		wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:1::1/64"}})
+	wiretest.Link(t, wiretest.End{Host: r, Device: "r1", Addresses: []string{"2001:db8:2::1/64"}},
+		wiretest.End{Host: b, Device: "b0", Addresses: []string{"2001:db8:2::b/64", "2001:db8:2::c/64"}})
+	a.Run(t, "", "ip", "route", "add", "default", "via", "2001:db8:1::1")
+	b.Run(t, "", "ip", "route", "add", "default", "via", "2001:db8:2::1")
+	r.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) })
+	for _, h := range []*wiretest.Host{a, r, b} {
+		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	a.Do(t, func() (err error) {
+		roce := &filter.Capture{Kind: filter.RoCEv2}
+		in, err = netio.OpenPackets(netio.PacketConfig{Interface: "a0", Direction: netio.In, Filter: roce})
+		return err
+	})
+	t.Cleanup(func() { in.Close() })
+	return a, r, b, in
+}
+
+// raw opens a raw sink on a host.
+func raw(t *testing.T, h *wiretest.Host) (out *netio.RawSink) {
+	t.Helper()
+	h.Do(t, func() (err error) {
+		out, err = netio.OpenRaw("")
+		return err
+	})
+	t.Cleanup(func() { out.Close() })
+	return out
+}
+
+// sends sends packets.
+func sends(t *testing.T, out *netio.RawSink, packets ...[]byte) {
+	t.Helper()
+	for _, p := range packets {
+		require.NoError(t, out.Send(p))
+	}
+	require.NoError(t, out.Flush())
+}
+
+// datagram is a UD packet of the sender's queue pair 34 to one of the receiver's.
+func datagram(t *testing.T, destQP uint32) []byte {
+	t.Helper()
+	p := rocev2.Packet{Payload: make([]byte, 256)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = sender, receiver, 49152, rocev2.Port, 64, rocev2.ECT0
+	p.BTH.Header = bth.Header{Opcode: bth.UDSendOnly, PKey: 0xFFFF, DestQP: destQP}
+	p.BTH.DETH.SrcQP = 34
+	b, err := p.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+// cnps waits for so many CNPs at a source, and checks them.
+func cnps(t *testing.T, in netio.Source, want int, from netip.Addr) {
+	t.Helper()
+	poll, err := netio.NewPoll(t.Context(), in)
+	require.NoError(t, err)
+	defer poll.Close()
+	for n := 0; n < want; {
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets, "%d of %d CNPs", n, want)
+		for i := range packets {
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeFrame(packets[i].Data))
+			c, err := cnp.FromPacket(&p)
+			require.NoError(t, err)
+			require.Equal(t, []any{uint32(34), from, sender}, []any{c.DestQP, p.Src, p.Dst})
+			_, err = p.VerifyICRC()
+			require.NoError(t, err)
+			n++
+		}
+	}
+}
+
+const hup = syscall.SIGHUP
+
+func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// startAs starts the agent with a configuration that is there, by a command.
+func startAs(t *testing.T, h *wiretest.Host, config string, command ...string) *agent {
+	t.Helper()
+	a := &agent{host: h, config: config}
+	a.Cmd = exec.Command(command[0], append(command[1:], "-config", config)...)
+	a.Env = append(os.Environ(), isAgent+"=1")
+	a.run(t)
+	return a
+}

@@ -1,0 +1,346 @@
+package run
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/proxymsg"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// theProxy is a proxy that learns from what crosses the router.
+const theProxy = `
+[source.traffic]
+type = "packet"
+interfaces = ["r0"]
+filter = "rocev2"
+[source.messages]
+type = "udp"
+listen = ["[2001:db8:2::1]:1022"]
+[sink.net]
+type = "raw"
+[role.proxy]
+enabled = true
+sources = ["messages"]
+observe = ["traffic"]
+sink = "net"
+self = ["2001:db8:2::1"]
+accept = ["2001:db8:2::c/128"]
+senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
+`
+
+// complaint is a proxy message about a packet.
+func complaint(t *testing.T, about []byte) []byte {
+	t.Helper()
+	var f rocev2.Frame
+	require.NoError(t, f.Decode(about, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	b, err := proxymsg.AppendFor(nil, &f, node6, proxyAddr, 3, proxymsg.Config{})
+	require.NoError(t, err)
+	return b
+}
+
+var proxyAddr = ip("2001:db8:2::1")
+
+// The whole life of a proxy on a router: it learns from what crosses, answers what
+// congested nodes say, reads its configuration anew, ends. Every packet is counted
+// once.
+func TestProxy(t *testing.T) {
+	a, r, b, in := network(t)
+	agent := start(t, r, theProxy)
+	fromA, fromB := raw(t, a), raw(t, b)
+	data, unknown := datagram(t, 17), datagram(t, 18)
+
+	sends(t, fromB, complaint(t, data)) // nothing is known yet
+	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
+	sends(t, fromA, data)
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
+	agent.awaits(t, 1, "rocecn_role_pairs")
+	const n = 100
+	for range n {
+		sends(t, fromB, complaint(t, data), complaint(t, unknown))
+	}
+	cnps(t, in, n, proxyAddr)
+	agent.awaits(t, n+1, "rocecn_role_refused_total", `reason="unknown_qp"`)
+	agent.awaits(t, n, "rocecn_sink_packets_total")
+	require.EqualValues(t, n, agent.metric("rocecn_role_sent_total", `kind="cnp"`))
+	require.EqualValues(t, n, agent.metric("rocecn_latency_seconds_count"))
+	require.Zero(t, agent.metric("rocecn_sink_errors_total"))
+
+	// What is wrong changes nothing, and shows.
+	agent.reload(t, strings.Replace(theProxy, `"cnp"`, `"cnq"`, 1))
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "role.proxy.senders[0].send: ")
+	agent.reload(t, strings.Replace(theProxy, `["traffic"]`, `["trafic"]`, 1))
+	wiretest.Await(t, "the error", func() bool {
+		return strings.Contains(agent.log(), "role.proxy.observe[0]: there is no [source.trafic]")
+	})
+	sends(t, fromB, complaint(t, data))
+	cnps(t, in, 1, proxyAddr)
+
+	// What is right changes the rules, and what was learned stays.
+	other := strings.Replace(theProxy, "enabled = true", `enabled = true
+per_flow = "1h"
+cnp_source = "destination"`, 1)
+	other = strings.Replace(other, "[sink.net]", "[source.more]\ntype = \"packet\"\ninterfaces = [\"r1\"]\nfilter = \"rocev2\"\n[sink.net]", 1)
+	other = strings.Replace(other, `["traffic"]`, `["traffic", "more"]`, 1)
+	agent.reload(t, other)
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	agent.awaits(t, 3, "rocecn_source_up")
+	sends(t, fromB, complaint(t, data), complaint(t, data))
+	cnps(t, in, 1, receiver)
+	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="limited"`)
+	require.Zero(t, agent.metric("rocecn_source_reopened_total"))
+	before := agent.metric("rocecn_source_packets_total", "messages")
+	require.EqualValues(t, 2*n+4, before) // the sockets stayed, and their counts
+	agent.reload(t, theProxy)
+	agent.awaits(t, 2, "rocecn_source_up")
+	wiretest.Await(t, "nothing new", func() bool {
+		require.NoError(t, agent.Process.Signal(hup))
+		return strings.Contains(agent.log(), "nothing has changed")
+	})
+
+	require.Contains(t, agent.get("/healthz"), "200 OK")
+	require.Contains(t, agent.get("/readyz"), "200 OK")
+	status := agent.get("/status")
+	for _, part := range []string{`"input": "r0"`, `"up": true`, `"learned": 1`, `"pairs": 1`, `[role.proxy]\n`} {
+		require.Contains(t, status, part)
+	}
+	require.NotContains(t, agent.get("/metrics"), "2001:db8:1::a")
+	require.Equal(t, agent.metric("rocecn_role_packets_total"),
+		agent.metric("rocecn_source_packets_total")+float64(moreOf(agent)))
+	agent.terminate(t)
+}
+
+// moreOf returns how many packets were shown to the role by a source that is gone.
+func moreOf(a *agent) int {
+	return int(a.metric("rocecn_role_packets_total") - a.metric("rocecn_source_packets_total"))
+}
+
+// An interface that goes down comes back, and one that is deleted is opened again by
+// its name, as is one that is not there at first.
+func TestFlap(t *testing.T) {
+	a, r := wiretest.NewHost(t, "a"), wiretest.NewHost(t, "r")
+	link := func() {
+		wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
+			wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:1::1/64"}})
+		a.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	agent := start(t, r, strings.Replace(theProxy, `filter = "rocev2"`, `filter = "rocev2"
+required = false
+direction = "in"`, 1)[:strings.Index(theProxy, "[source.messages]")+len("required = false\ndirection = \"in\"\n")]+`
+[role.receiver]
+enabled = true
+learn = true
+sources = ["traffic"]
+sink = "net"
+self = ["2001:db8:2::b"]
+[sink.net]
+type = "raw"
+`)
+	require.Contains(t, agent.get("/readyz"), "200 OK") // it is not required
+	require.Zero(t, agent.metric("rocecn_source_up"))
+	seen := 0.
+	one := func() {
+		t.Helper()
+		agent.awaits(t, 1, "rocecn_source_up")
+		out := raw(t, a)
+		a.Run(t, "", "ip", "-6", "route", "replace", "2001:db8:2::/64", "via", "2001:db8:1::1")
+		sends(t, out, datagram(t, 17))
+		seen++
+		agent.awaits(t, seen, "rocecn_source_packets_total")
+	}
+	link()
+	one()
+	require.Zero(t, agent.metric("rocecn_source_reopened_total"))
+	r.Run(t, "", "ip", "link", "set", "r0", "down")
+	agent.awaits(t, 0, "rocecn_source_up")
+	require.Contains(t, agent.get("/readyz"), "200 OK")
+	require.Contains(t, agent.get("/healthz"), "200 OK")
+	r.Run(t, "", "ip", "link", "set", "r0", "up")
+	r.Run(t, "", "ip", "addr", "replace", "2001:db8:1::1/64", "dev", "r0")
+	a.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	one()
+	agent.awaits(t, 1, "rocecn_source_reopened_total")
+	r.Run(t, "", "ip", "link", "set", "r0", "name", "old")
+	r.Run(t, "", "ip", "link", "set", "old", "down")
+	agent.awaits(t, 0, "rocecn_source_up")
+	wiretest.Link(t, wiretest.End{Host: a, Device: "a1", Addresses: []string{"2001:db8:3::a/64"}},
+		wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:3::1/64"}})
+	agent.awaits(t, 1, "rocecn_source_up")
+	a.Run(t, "", "ip", "-6", "route", "replace", "2001:db8:2::/64", "via", "2001:db8:3::1")
+	out := raw(t, a)
+	wiretest.Await(t, "a1 is up", func() bool {
+		return strings.Contains(a.Run(t, "", "ip", "-oneline", "link", "show", "a1"), " state UP ")
+	})
+	sends(t, out, datagram(t, 17))
+	seen++
+	agent.awaits(t, seen, "rocecn_source_packets_total")
+	agent.awaits(t, 2, "rocecn_source_reopened_total")
+	agent.terminate(t)
+}
+
+// What cannot be sent is counted by the reason, and ends nothing.
+func TestNoRoute(t *testing.T) {
+	a, r, b, in := network(t)
+	agent := start(t, r, strings.Replace(theProxy, `type = "raw"`, "type = \"raw\"\nper_second = 100_000", 1))
+	fromA, fromB := raw(t, a), raw(t, b)
+	data := datagram(t, 17)
+	sends(t, fromA, data)
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
+	r.Run(t, "", "ip", "route", "del", "2001:db8:1::/64", "dev", "r0")
+	for range 10 {
+		sends(t, fromB, complaint(t, data))
+	}
+	agent.awaits(t, 10, "rocecn_sink_errors_total", `error="no_route"`)
+	require.Zero(t, agent.metric("rocecn_sink_packets_total"))
+	r.Run(t, "", "ip", "route", "add", "2001:db8:1::/64", "dev", "r0")
+	sends(t, fromB, complaint(t, data))
+	cnps(t, in, 1, proxyAddr)
+	agent.awaits(t, 1, "rocecn_sink_packets_total")
+	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
+	agent.terminate(t)
+}
+
+// The agent works with the capabilities that check says, as nobody, and not without
+// them.
+func TestCapabilities(t *testing.T) {
+	setpriv := wiretest.Tool(t, "setpriv")
+	a, r, b, in := network(t)
+	dir, err := os.MkdirTemp("", "agent")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	octets, err := os.ReadFile(self)
+	require.NoError(t, err)
+	program, config := filepath.Join(dir, "rocecn"), filepath.Join(dir, "agent.toml")
+	require.NoError(t, os.WriteFile(program, octets, 0o755))
+	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theProxy), 0o644))
+	f, err := parse([]byte(theProxy))
+	require.NoError(t, err)
+	_, line, _ := strings.Cut(f.summary(), "AmbientCapabilities=")
+	require.Equal(t, "CAP_NET_BIND_SERVICE CAP_NET_RAW\n", line)
+
+	with := func(capabilities ...string) *agent {
+		set := ""
+		for _, c := range capabilities {
+			set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
+		}
+		args := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all" + set}
+		if set != "" {
+			args = append(args, "--inh-caps="+set[1:], "--ambient-caps="+set[1:])
+		}
+		return startAs(t, r, config, append(append([]string{setpriv}, args...), program)...)
+	}
+	agent := with(strings.Fields(line)...)
+	wiretest.Await(t, "the agent is ready", func() bool { return strings.Contains(agent.log(), "msg=ready") })
+	fromA, fromB := raw(t, a), raw(t, b)
+	sends(t, fromA, datagram(t, 17))
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
+	sends(t, fromB, complaint(t, datagram(t, 17)))
+	cnps(t, in, 1, proxyAddr)
+	agent.terminate(t)
+
+	for without, message := range map[string]string{
+		"CAP_NET_BIND_SERVICE": "CAP_NET_RAW is needed", "CAP_NET_RAW": "permission denied", "": "source.",
+	} {
+		var has []string
+		if without != "" {
+			has = []string{without}
+		}
+		agent := with(has...)
+		select {
+		case err := <-agent.ended:
+			require.Error(t, err)
+		case <-time.After(wiretest.Patience):
+			t.Fatalf("with %q alone it goes on", without)
+		}
+		require.Contains(t, agent.log(), message)
+	}
+}
+
+// systemd hears when the agent is ready, reads its file anew, works and ends.
+func TestNotify(t *testing.T) {
+	h := wiretest.NewHost(t, "h")
+	name := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	require.NoError(t, err)
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	t.Setenv("WATCHDOG_USEC", "200000")
+	hears := func(want string) {
+		t.Helper()
+		b := make([]byte, 1<<10)
+		for {
+			require.NoError(t, socket.SetReadDeadline(time.Now().Add(wiretest.Patience)))
+			n, err := socket.Read(b)
+			require.NoError(t, err)
+			if strings.HasPrefix(string(b[:n]), want) {
+				return
+			}
+			require.Equal(t, "WATCHDOG=1", string(b[:n]))
+		}
+	}
+	const config = `
+[source.messages]
+type = "udp"
+listen = ["[::1]:1022"]
+[sink.net]
+type = "raw"
+[role.proxy]
+enabled = true
+sources = ["messages"]
+sink = "net"
+self = ["2001:db8:2::1"]
+`
+	agent := start(t, h, config)
+	hears("READY=1")
+	hears("WATCHDOG=1")
+	agent.reload(t, config+"rate_in = { per_second = 5 }\n")
+	hears("RELOADING=1\nMONOTONIC_USEC=")
+	hears("READY=1")
+	require.NoError(t, agent.Process.Signal(hup))
+	hears("RELOADING=1\nMONOTONIC_USEC=")
+	hears("READY=1")
+	agent.terminate(t)
+	hears("STOPPING=1")
+}
+
+// The rules of the border are installed as a whole, for its interfaces, and stay when
+// the agent ends.
+func TestBorder(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := wiretest.NewHost(t, "h")
+	const config = `
+[role.border]
+enabled = true
+install = "nft"
+interfaces = ["wan0", "wan1"]
+`
+	h.Run(t, "add table inet rocecn\nadd chain inet rocecn old\nadd table inet other\nadd chain inet other kept\n", "nft", "-f", "-")
+	agent := start(t, h, config)
+	require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
+	list := h.Run(t, "", "nft", "list", "ruleset")
+	require.Contains(t, list, `iifname != { "wan0", "wan1" } oifname != { "wan0", "wan1" } return`)
+	require.Contains(t, list, `comment "Fast CNP"`)
+	require.NotContains(t, list, "chain old")
+	require.Contains(t, list, "chain kept")
+	require.NotContains(t, list, "CNP and Fast CNP")
+	agent.reload(t, config+"fcn_port = 2021\n")
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	wiretest.Await(t, "other rules", func() bool {
+		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
+	})
+	agent.reload(t, strings.Replace(config, "wan0", "a name that is too long for one", 1))
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), "2021")
+	agent.terminate(t)
+	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `comment "Fast CNP"`)
+}

@@ -1,0 +1,195 @@
+package run
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Tens of thousands of packets of every kind through three roles: each is counted
+// once, by what became of it, and the sums are what was sent.
+func TestEveryPacketIsCounted(t *testing.T) {
+	a, r, b, in := network(t)
+	agent := start(t, r, theProxy+`
+[source.both]
+type = "packet"
+interfaces = ["r0", "r1"]
+filter = "rocev2"
+direction = "in"
+[sink.limited]
+type = "raw"
+per_second = 1000
+[role.switch]
+enabled = true
+sources = ["both"]
+sink = "limited"
+self = ["2001:db8:2::1"]
+methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
+marking = "elsewhere"
+per_flow = "1ms"
+[role.border]
+enabled = true
+cnp = true
+sources = ["both"]
+`)
+	fromA, fromB := raw(t, a), raw(t, b)
+	data := datagram(t, 17)
+	answer := append([]byte(nil), data...)
+	copy(answer[8:24], data[24:40])
+	copy(answer[24:40], data[8:24])
+	broken := append([]byte(nil), answer...)
+	broken[44] = 0xFF // UDP length
+	const rounds, burst = 400, 20
+	sends(t, fromA, data)
+	agent.awaits(t, 1, "rocecn_role_packets_total", `role="proxy"`, `outcome="learned"`)
+	for round := range rounds {
+		for range burst {
+			sends(t, fromA, data, datagram(t, 18))
+			sends(t, fromB, answer, broken, complaint(t, data))
+		}
+		if round%10 == 9 { // no faster than the network, too, can take
+			agent.awaits(t, float64((round+1)*burst), "rocecn_source_packets_total", `source="messages"`)
+		}
+	}
+	const each = rounds * burst
+	agent.awaits(t, 4*each+1, "rocecn_source_packets_total", `source="both"`)
+	agent.awaits(t, each, "rocecn_source_packets_total", `source="messages"`)
+	for _, role := range []string{`role="switch"`, `role="border"`} {
+		agent.awaits(t, 4*each+1, "rocecn_role_packets_total", role)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(r.TryRun("", "ip", "-s", "link"))
+			for line := range strings.Lines(agent.get("/metrics")) {
+				if strings.Contains(line, "_packets_total{") || strings.Contains(line, "_errors_total{") {
+					t.Log(line)
+				}
+			}
+		}
+	}()
+	wiretest.Await(t, "what crosses r0, the answers to it included", func() bool { // and the proxy's messages
+		return agent.metric("rocecn_role_packets_total", `role="proxy"`) ==
+			4*each+1+agent.metric("rocecn_sink_packets_total")+each
+	})
+	require.Zero(t, agent.metric("rocecn_source_lost_total"))
+
+	// What the roles sent came out of the sinks, or there is a reason why not.
+	for _, role := range []string{`role="switch"`, `role="proxy"`} {
+		sent := agent.metric("rocecn_role_packets_total", role, `outcome="sent"`)
+		require.Equal(t, sent, agent.metric("rocecn_role_sent_total", role))
+		require.Equal(t, sent, agent.metric("rocecn_role_to_sink_total", role))
+		agent.awaits(t, sent, "rocecn_sink_(?:packets|errors)_total", role)
+		require.Equal(t, agent.metric("rocecn_sink_packets_total", role),
+			agent.metric("rocecn_latency_seconds_count", role))
+	}
+	require.EqualValues(t, each, agent.metric("rocecn_role_sent_total", `role="proxy"`))
+	refused := agent.metric("rocecn_role_refused_total", `role="switch"`)
+	require.Equal(t, refused, agent.metric("rocecn_role_packets_total", `role="switch"`, `outcome="refused"`))
+
+	// The sender got what was sent: CNPs and Fast CNPs.
+	want := int(agent.metric("rocecn_sink_packets_total"))
+	poll, err := netio.NewPoll(t.Context(), in)
+	require.NoError(t, err)
+	defer poll.Close()
+	got, all := 0, want+2*each                             // answers and broken ones have crossed as well
+	for lost := 0; got+lost < all; lost = int(in.Lost()) { // nobody has read them so far
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets, "%d read and %d lost of %d", got, lost, all)
+		got += len(packets)
+	}
+	agent.terminate(t)
+}
+
+// A host that gets Fast CNPs: nftables keeps them from Linux, which would reject them,
+// and the agent turns them into CNPs for the sender behind it.
+func TestTranslator(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	a, r, b, in := network(t)
+	r.Run(t, nflog.Rules("host", 7), "nft", "-f", "-")
+	r.Run(t, "", "ip", "-6", "addr", "add", "2001:db8:9::a/128", "dev", "lo") // as the sender's
+	mac := linkAddress(t, a, "a0")
+	agent := start(t, r, `
+[source.host]
+type = "nflog"
+group = 7
+[source.traffic]
+type = "packet"
+interfaces = ["r1"]
+filter = "rocev2"
+[sink.port]
+type = "packet"
+interface = "r0"
+neighbour = "`+mac+`"
+[role.sender]
+enabled = true
+sources = ["host"]
+observe = ["traffic"]
+sink = "port"
+self = ["2001:db8:9::a"]
+accept = ["2001:db8:2::c/128"]
+qps = [{ dst = "2001:db8:2::b", dest_qp = 17, qp = 34 }]
+as = "cnp"
+`)
+	congested := datagram(t, 17)
+	copy(congested[8:24], ip("2001:db8:9::a").AsSlice())
+	var p rocev2.Frame
+	require.NoError(t, p.Decode(congested, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	var data rocev2.Packet
+	require.NoError(t, p.Packet(&data))
+	fast, err := fastcnp.AppendFor(nil, &data, node6, nil, fastcnp.Config{})
+	require.NoError(t, err)
+	b.Run(t, "", "ip", "-6", "route", "add", "2001:db8:9::/64", "via", "2001:db8:2::1")
+	var errors *netio.Datagrams
+	b.Do(t, func() (err error) {
+		errors, err = netio.ListenICMPv6(netip.IPv6Unspecified(), 4)
+		return err
+	})
+	defer errors.Close()
+	out := raw(t, b)
+	sends(t, out, fast, fast)
+	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="accepted"`)
+	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="ignored"`) // as they arrive at r1
+	poll, err := netio.NewPoll(t.Context(), in)
+	require.NoError(t, err)
+	defer poll.Close()
+	for got := 0; got < 2; {
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets)
+		for i := range packets {
+			var cnp rocev2.Packet
+			require.NoError(t, cnp.DecodeFrame(packets[i].Data))
+			require.Equal(t, []any{receiver, ip("2001:db8:9::a"), uint32(34), 0},
+				[]any{cnp.Src, cnp.Dst, cnp.BTH.DestQP, len(cnp.Ext)})
+			_, err := cnp.VerifyICRC()
+			require.NoError(t, err)
+			got++
+		}
+	}
+	packets, err := errors.Read()
+	require.NoError(t, err)
+	require.Empty(t, packets) // Linux rejects nothing any more
+	agent.terminate(t)
+}
+
+// linkAddress returns the hardware address of a device of a host.
+func linkAddress(t *testing.T, h *wiretest.Host, device string) (mac string) {
+	t.Helper()
+	h.Do(t, func() error {
+		i, err := net.InterfaceByName(device)
+		if err == nil {
+			mac = i.HardwareAddr.String()
+		}
+		return err
+	})
+	return mac
+}

@@ -1,0 +1,139 @@
+package run
+
+import (
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/capture"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
+	"github.com/stretchr/testify/require"
+)
+
+// prepared is an agent with a configuration whose sinks send nowhere, and that has
+// opened nothing.
+func prepared(t *testing.T, config string) *server {
+	t.Helper()
+	f, err := parse([]byte(config))
+	require.NoError(t, err)
+	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), wake: make(chan struct{}, 1), dry: true}
+	require.NoError(t, s.apply(f))
+	return s
+}
+
+// Nothing is allocated for a packet, whatever becomes of it.
+func TestNoAllocations(t *testing.T) {
+	for role, keys := range everyRole {
+		role, _, _ := strings.Cut(role, " ")
+		sink := "sink = \"out\"\n"
+		if role == "border" || role == "pause" {
+			sink = ""
+		}
+		s := prepared(t, `
+[source.in]
+type = "packet"
+interfaces = ["any"]
+levels = [10, 20]
+[sink.out]
+type = "raw"
+per_second = 1000
+[role.`+role+`]
+enabled = true
+sources = ["in"]
+`+sink+keys)
+		var packets []netio.Packet
+		for _, r := range wiretest.Capture(t, "messages.pcap") {
+			var p netio.Packet
+			p.Data, p.OrigLen, p.Link = r.Data, uint32(len(r.Data)), capture.Ethernet
+			p.Depth, p.DepthKnown, p.Egress = uint64(len(packets)), true, 3
+			packets = append(packets, p)
+		}
+		require.Greater(t, len(packets), 20)
+		w := &worker{server: s, parts: s.parts, actors: s.actors}
+		now := time.Unix(1e9, 0)
+		take := func() {
+			now = now.Add(time.Second)
+			for i := range packets {
+				packets[i].Time = now
+			}
+			w.take(s.parts[0], packets, now)
+		}
+		take()
+		require.Zero(t, testing.AllocsPerRun(20, take), role)
+		a := s.actors[0]
+		n := uint64(0)
+		for i := range a.outcomes {
+			n += a.outcomes[i].Load()
+		}
+		require.EqualValues(t, 22*len(packets), n)
+		require.Equal(t, a.packets.Load() > 0, a.latency.Count() > 0, role)
+	}
+}
+
+// A queue that falls lets flows run again that were stopped, with or without packets.
+func TestLevelsOfQueues(t *testing.T) {
+	s := prepared(t, `
+[source.in]
+type = "packet"
+interfaces = ["any"]
+levels = [1000]
+down = [500]
+[sink.out]
+type = "raw"
+[role.switch]
+enabled = true
+sources = ["in"]
+sink = "out"
+self = ["2001:db8:ffff::7"]
+methods = [{ senders = "::/0", method = "ppfc" }]
+marking = "elsewhere"
+`)
+	data := wiretest.Capture(t, "messages.pcap")[0].Data
+	w := &worker{server: s, parts: s.parts, actors: s.actors}
+	a := s.actors[0]
+	now := time.Unix(1e9, 0)
+	meets := func(queue int, depth uint64) {
+		var p netio.Packet
+		p.Data, p.OrigLen, p.Link, p.Time = data, uint32(len(data)), capture.Ethernet, now
+		p.Depth, p.DepthKnown, p.Egress = depth, true, queue
+		w.take(s.parts[0], []netio.Packet{p}, now)
+	}
+	resumed := func() uint64 { return a.Role.Counters().Of(node.Count{Action: node.Resumed}) }
+	meets(1, 999)
+	require.Zero(t, a.packets.Load())
+	meets(1, 1000)
+	meets(2, 5000)
+	require.EqualValues(t, 2, a.packets.Load())
+	meets(1, 499)
+	require.Zero(t, resumed()) // queue 2 is still long
+	meets(2, 500)
+	require.EqualValues(t, 3, a.packets.Load())
+	meets(2, 499)
+	require.EqualValues(t, 1, resumed())
+	meets(2, 400)
+	require.EqualValues(t, 1, resumed())
+
+	meets(1, 1000)
+	stale := now.Add(stale + 1)
+	for _, p := range s.parts {
+		p.quiet(stale)
+	}
+	a.relax(w.highest(a))
+	require.EqualValues(t, 2, resumed())
+}
+
+// What cannot be opened is tried again after 250 ms, then more and more seldom, for
+// ever.
+func TestRetry(t *testing.T) {
+	var r retry
+	now := time.Unix(1e9, 0)
+	for _, pause := range []time.Duration{250e6, 500e6, 1e9, 2e9, 3e9, 3e9, 3e9} {
+		require.True(t, r.due(now))
+		require.False(t, r.due(now.Add(pause-1)))
+		now = now.Add(pause)
+	}
+}
