@@ -25,7 +25,7 @@ type Role interface {
 	Counters() *node.Counters
 }
 
-// An observer is a role that learns from frames, and otherwise than by Play of RoCEv2 packets that are no notifications.
+// An observer is a role that learns from frames otherwise than by Play of RoCEv2 packets that are no notifications.
 type observer interface {
 	observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict)
 }

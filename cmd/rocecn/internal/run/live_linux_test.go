@@ -87,7 +87,12 @@ func TestProxy(t *testing.T) {
 	other := strings.Replace(theProxy, "enabled = true", `enabled = true
 per_flow = "1h"
 cnp_source = "destination"`, 1)
-	other = strings.Replace(other, "[sink.net]", "[source.more]\ntype = \"packet\"\ninterfaces = [\"r1\"]\nfilter = \"rocev2\"\n[sink.net]", 1)
+	other += `
+[source.more]
+type = "packet"
+interfaces = ["r1"]
+filter = "rocev2"
+`
 	other = strings.Replace(other, `["traffic"]`, `["traffic", "more"]`, 1)
 	agent.reload(t, other)
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
@@ -233,7 +238,8 @@ func TestCapabilities(t *testing.T) {
 		for _, c := range capabilities {
 			set += ",+" + strings.ToLower(strings.TrimPrefix(c, "CAP_"))
 		}
-		args := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all" + set}
+		args := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+			"--bounding-set=-all" + set}
 		if set != "" {
 			args = append(args, "--inh-caps="+set[1:], "--ambient-caps="+set[1:])
 		}
@@ -324,7 +330,8 @@ enabled = true
 install = "nft"
 interfaces = ["wan0", "wan1"]
 `
-	h.Run(t, "add table inet rocecn\nadd chain inet rocecn old\nadd table inet other\nadd chain inet other kept\n", "nft", "-f", "-")
+	const before = "add table inet rocecn\nadd chain inet rocecn old\nadd table inet other\nadd chain inet other kept\n"
+	h.Run(t, before, "nft", "-f", "-")
 	agent := start(t, h, config)
 	require.EqualValues(t, 1, agent.metric("rocecn_border_rules_installed"))
 	list := h.Run(t, "", "nft", "list", "ruleset")
