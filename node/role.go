@@ -14,7 +14,7 @@ import (
 //	ingress    Forward and Congested, for packets that enter the WAN; Expire
 //	pause      State and Next: what is stopped, and when to look again
 //
-// Each package has New, which makes a role as Configure would configure it.
+// Each package has New, which makes a role and configures it. The error is that of Configure.
 type Role[C any, D Decided] interface {
 	// Configure changes the rules in place: what was learned and what the limits hold stays. Sizes and seeds cannot
 	// change once the role was on. The error names the field that is wrong, and nothing has changed then. A Config

@@ -16,14 +16,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses. The zero Config is off: everything passes.
+// Config is what a deployment chooses. While a Border is not enabled, everything passes.
 type Config struct {
 	Enabled bool
 	filter.Border
 }
 
-// A Border judges packets. It keeps no state but counters. It is not safe for concurrent use, but for
-// [Border.Counters]: one instance a core.
+// A Border judges packets. It keeps no state but counters.
 type Border struct {
 	cfg      Config
 	counters node.Counters
@@ -35,14 +34,14 @@ func New(cfg Config) (*Border, error) {
 	return b, b.Configure(cfg)
 }
 
-// Configure changes the rules in place. The error is always nil.
+// Configure changes the rules. The error is always nil.
 func (b *Border) Configure(cfg Config) error {
 	b.cfg = cfg
 	return nil
 }
 
-// Counters returns what has been counted. Other goroutines may read it. With node.Nothing it counts the
-// packets that are neither RoCEv2 nor a message.
+// Counters returns what has been counted. Any goroutine may read it. With node.Nothing it counts the packets that are
+// neither RoCEv2 nor a message.
 func (b *Border) Counters() *node.Counters { return &b.counters }
 
 // Receive says whether a packet may cross, in either direction: all packets may whose Action is not node.Dropped.

@@ -40,13 +40,12 @@ type Proxies interface {
 	Lookup(sender netip.Addr) (proxy netip.Addr, ok bool)
 }
 
-// Config is what a deployment chooses. The zero Config is off.
+// Config is what a deployment chooses, in the words of package [node].
 type Config struct {
-	// Enabled: without it nothing is sent or marked.
 	Enabled bool
 
-	// Self4 and Self6 are the node's own IPv4 and IPv6 address. Others must be able to reach them (FAST section 4). A
-	// notification whose source address is not set here is not sent: node.NoMethod.
+	// Self4 and Self6 must be addresses that others can reach (FAST section 4). Neither is needed: a notification whose
+	// source address is not set here is not sent, node.NoMethod.
 	Self4, Self6 netip.Addr
 
 	Methods *acl.Map[Method]     // by sender; a sender without one is node.NoMethod
@@ -79,15 +78,12 @@ type Config struct {
 	// RejectedFor is how long a sender counts as not capable after it has rejected a Fast CNP; 0 stands for an hour.
 	RejectedFor time.Duration
 
-	// The sizes of the tables; 0 stands for the default given. An entry has 16 octets, of MaxPaused 88. When a table is
-	// full, a new entry evicts an old one.
+	// The sizes of the tables, and their defaults. An entry has 16 octets, of MaxPaused 88.
 	MaxFlows    int // flows that were notified: 65,536
 	MaxSent     int // Fast CNPs that may still be rejected: 4,096
 	MaxRejected int // senders that have rejected one: 16,384
 	MaxPaused   int // flows that a PPFC has told to stop or hold: 4,096
-
-	// Seed of the hash tables, so that an attacker cannot choose flows that collide; 0 stands for a random one.
-	Seed uint64
+	Seed        uint64
 
 	// How messages are built. FastCNP.InnerSource is ignored: see InnerSource above. Proxy messages and FCNs whose
 	// Carriage has no UDP source port get an ephemeral one. The ports and option types also tell arriving messages
@@ -106,8 +102,7 @@ type Event struct {
 	Own   *ioam.Node    // the node's own record, added to the trace in a Fast CNP; nil for none (D14)
 }
 
-// An Agent decides for one congested node. It allocates all its memory when it is first enabled. It is not safe
-// for concurrent use, but for [Agent.Counters]: use one instance a core, each for the flows that the core sees.
+// An Agent decides for one congested node.
 type Agent struct {
 	cfg      Config
 	self     role.Self
@@ -121,14 +116,12 @@ type Agent struct {
 	message message.Message
 }
 
-// New returns an Agent. The error names the field of the Config that is wrong. A Config that is not
-// enabled is not checked.
+// New returns an Agent; see [node.Role].
 func New(cfg Config) (*Agent, error) {
 	return role.New(&Agent{}, cfg)
 }
 
-// Configure changes the rules in place. The agent keeps its knowledge of who rejected Fast CNPs and which flows are
-// paused, and the state of its limits. The sizes and Seed cannot change. With an error nothing changes.
+// Configure changes the rules. The agent still knows who rejected Fast CNPs and which flows are paused.
 func (a *Agent) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
@@ -179,5 +172,5 @@ func (c *Config) check() error {
 		role.CheckCarriage("FCN.Carriage", c.FCN.Carriage), role.CheckCarriage("PPFC.Carriage", c.PPFC.Carriage))
 }
 
-// Counters returns what has been counted. Other goroutines may read it.
+// Counters returns what has been counted. Any goroutine may read it.
 func (a *Agent) Counters() *node.Counters { return &a.counters }

@@ -12,9 +12,7 @@
 // which data packets do not name. Receive also takes the FCN; congestion of the PE itself is the matter of Congested.
 // A CNP is sent on knowledge only: where the queue pair is not known, or could be one of several, there is none.
 //
-// The zero Config is off. Nothing here reads a clock, starts a goroutine or does I/O, and nothing is allocated once
-// the role is on. A PE is not safe for concurrent use, but for [PE.Counters]: one instance a core, which share out
-// the labels (see Config.Instances).
+// On several cores the instances share out the labels: see Config.Instances.
 package ingress
 
 import (
@@ -38,20 +36,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses. The zero value is off.
+// Config is what a deployment chooses, in the words of package [node].
 type Config struct {
 	Enabled bool
 
 	// WAN is the PE's address in the WAN: the outer source of its tunnels, which FCN are sent to.
 	WAN  netip.Addr
 	Port uint16 // of FCN; 0 stands for fcn.ExperimentalPort
-	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. To senders of a family without
-	// one nothing is sent: node.NoMethod.
+	// Self4 and Self6 are the PE's addresses towards senders, the sources of its CNPs. Neither is needed: senders of a
+	// family without one are told nothing, node.NoMethod.
 	Self4, Self6 netip.Addr
-	// Accept has the nodes of the WAN whose FCN count. Nil: none.
-	Accept *acl.List
-	// QPs are the queue pairs learned, as a *[qpmap.Map] does; nil knows none, and no CNP is ever sent.
-	QPs node.Pairs
+	Accept       *acl.List  // nodes of the WAN
+	QPs          node.Pairs // learned; without them no CNP is sent
 
 	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for the index. 0 stands for
 	// 65,536, or the labels of the instance if they are fewer. No more than these fit.
@@ -63,16 +59,10 @@ type Config struct {
 	// that an FCN on its way does not hit the wrong one: 0 stands for 5 seconds.
 	Quarantine time.Duration
 
-	// In is the rate of FCN of all nodes, and InPerSource that of each of them, so that one cannot use up what the
-	// others need. Every FCN of a node on the list takes from both before anything in it is looked at; what one of
-	// them refuses takes nothing from the other.
-	In, InPerSource limit.Rate
-	// MaxSources is for how many nodes InPerSource is kept at once, 24 octets each: 0 stands for 4,096.
-	MaxSources int
-	// PerFlow is the least time between two CNPs about a flow, 0 for no limit; Out limits the CNPs about all of them.
-	// Both are looked at last, and only what is sent takes from them.
-	PerFlow time.Duration
-	Out     limit.Rate
+	In, InPerSource limit.Rate    // of FCN
+	MaxSources      int           // for InPerSource, 24 octets each; 4,096 by default
+	PerFlow         time.Duration // between two CNPs about a flow
+	Out             limit.Rate    // of CNPs
 
 	Carriage rocev2.Carriage // of the CNPs
 
@@ -130,15 +120,12 @@ type PE struct {
 	datagram rocev2.Datagram
 }
 
-// New returns a PE. The error names the field of the Config that is wrong. A Config that is not
-// enabled is not checked.
+// New returns a PE; see [node.Role].
 func New(cfg Config) (*PE, error) {
 	return role.New(&PE{}, cfg)
 }
 
-// Configure changes the rules in place: flows keep their labels, what the limits hold and what QPs know stays.
-// MaxFlows, MaxSources, Seed, Instance and Instances cannot change, once the PE was on. A Config with an error
-// changes nothing.
+// Configure changes the rules. Flows keep their labels. Instance and Instances cannot change either.
 func (pe *PE) Configure(cfg Config) error {
 	cfg.Port = cmp.Or(cfg.Port, fcn.ExperimentalPort)
 	if cfg.Enabled {
@@ -183,7 +170,7 @@ func (pe *PE) enable(cfg *Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Other goroutines may read it.
+// Counters returns what has been counted. Any goroutine may read it.
 func (pe *PE) Counters() *node.Counters { return &pe.counters }
 
 // Len returns how many flows have a label.

@@ -79,29 +79,20 @@ func Flow(dst netip.Addr, destQP uint32) Target { return Target{Addr: dst, DestQ
 // NodePort returns the target that is a port of a congested node.
 func NodePort(addr netip.Addr, port uint16) Target { return Target{Addr: addr, Port: port, Node: true} }
 
-// Config is what a deployment chooses. The zero Config is off.
+// Config is what a deployment chooses, in the words of package [node].
 type Config struct {
 	Enabled      bool
-	Self4, Self6 netip.Addr // the node's own addresses, one at least
-	Accept       *acl.List  // the nodes of the network whose notifications count; nil has none
-	QPs          node.Pairs // of a host; nil knows none
-	// no state lasts longer; 0 stands for ppfc.MaxPause, as long as a notification can ask for
-	MaxPause time.Duration
+	Self4, Self6 netip.Addr
+	Accept       *acl.List
+	QPs          node.Pairs    // of a host
+	MaxPause     time.Duration // no state lasts longer; 0 stands for ppfc.MaxPause, the longest that PPFCs ask for
 
-	// In is the rate of notifications of all nodes, and InPerSource that of each of them, so that one cannot use up
-	// what the others need. Every notification to this node from one on the list takes from both before anything in
-	// it is looked at; what one of them refuses takes nothing from the other. Without them, the default, all are
-	// looked at.
 	In, InPerSource limit.Rate
-	// MaxSources is for how many nodes InPerSource is kept at once, 24 octets each; 0 stands for 4,096.
-	MaxSources int
-
-	// MaxTargets is how many targets are kept at once, 64 octets each; 0 stands for 65,536. Where more come, the one
-	// whose state ends first is forgotten, and runs.
+	MaxSources      int // for InPerSource, 24 octets each; 4,096 by default
+	// MaxTargets is how many targets are kept, 64 octets each; 65,536 by default. When the table is full, a new target
+	// evicts the one whose state ends first, which then runs.
 	MaxTargets int
-
-	// Seed of the hash tables, so that an attacker cannot choose sources that collide; 0 stands for a random one.
-	Seed uint64
+	Seed       uint64
 }
 
 // A Decision is what a notification asks for. Its Flow is the host's that the target is, its SrcQP the host's queue
@@ -128,14 +119,12 @@ type Table struct {
 	clock    clock.Clock
 }
 
-// New returns a Table. The error names the field of the Config that is wrong. A Config that is not
-// enabled is not checked.
+// New returns a Table; see [node.Role].
 func New(cfg Config) (*Table, error) {
 	return role.New(&Table{}, cfg)
 }
 
-// Configure changes the rules in place: states stay, and end when they would have, and so does what the limits hold.
-// MaxTargets, MaxSources and Seed cannot change. A Config with an error changes nothing.
+// Configure changes the rules. States stay, and end when they would have ended.
 func (t *Table) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.MaxPause == 0 || cfg.MaxPause > ppfc.MaxPause {
@@ -160,7 +149,7 @@ func (t *Table) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Other goroutines may read it.
+// Counters returns what has been counted. Any goroutine may read it.
 func (t *Table) Counters() *node.Counters { return &t.counters }
 
 // Receive decides about a packet that arrived, and does what it asks for. Nothing is appended to out. The Decision is

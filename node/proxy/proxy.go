@@ -12,9 +12,7 @@
 // pair is not known, or could be one of several, there is none. Fast CNP and PPFC need none: their senders find it
 // themselves. What senders understand that do not use RoCEv2 is the program's to know: see [Other].
 //
-// The zero Config is off. Nothing here reads a clock, starts a goroutine or does I/O, and nothing is allocated once
-// the role is on. A Proxy is not safe for concurrent use, but for [Proxy.Counters]: one instance a core, to each the
-// traffic and the messages of its own pairs of addresses.
+// On several cores, each instance gets the traffic and the messages of its own pairs of addresses.
 package proxy
 
 import (
@@ -56,43 +54,31 @@ func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 // UnmarshalText sets m from what String returns.
 func (m *Method) UnmarshalText(text []byte) error { return enumtext.OneOf(m, text, methods) }
 
-// Config is what a deployment chooses. The zero value is off.
+// Config is what a deployment chooses, in the words of package [node].
 type Config struct {
 	Enabled bool
 
-	// Self4 and Self6 are the proxy's own addresses, one at least: where messages are sent to, and the sources of
-	// what it sends. To senders of a family without one nothing is sent from it: node.NoMethod.
+	// Self4 and Self6 are where messages are sent to, and the sources of what the proxy sends. Senders of a family
+	// without one are told nothing from it: node.NoMethod.
 	Self4, Self6 netip.Addr
-	Port         uint16 // of the messages; 0 stands for proxymsg.ExperimentalPort
-	// Accept has the congested nodes whose messages count. Nil: none.
-	Accept *acl.List
-	// Senders say by prefix what a sender understands. What is sent goes nowhere else, whatever a message says; a
-	// sender without an entry is node.NoMethod.
+	Port         uint16    // of the messages; 0 stands for proxymsg.ExperimentalPort
+	Accept       *acl.List // the congested nodes
+	// Senders say by prefix what a sender understands. Only these senders are sent anything, whatever a message says;
+	// a sender without an entry is node.NoMethod.
 	Senders *acl.Map[Method]
 	// FromReceiver: CNPs come from the address of the flow's receiver, as ordinary ones do, and not from the proxy's
 	// own.
 	FromReceiver bool
 
-	// QPs are the queue pairs learned, as a *[qpmap.Map] does; nil knows none, and no CNP is ever sent. Of a queue pair
-	// that was used again, a Map tells which sender's the invoking packet is.
+	// QPs are the queue pairs learned. Without them no CNP is sent. If several senders have used a queue pair one after
+	// the other, a *[qpmap.Map] finds the one that sent the invoking packet.
 	QPs node.Pairs
 
-	// In is the rate of messages of all congested nodes, and InPerSource that of each of them, so that one cannot use
-	// up what the others need. Every message of a node on the list takes from both before anything in it is looked
-	// at; what one of them refuses takes nothing from the other.
-	In, InPerSource limit.Rate
-	// PerFlow is the least time between two answers about a flow, and Out the rate of answers, both looked at last.
-	// Only what is sent, or handed to the program, takes from them.
-	//
-	// Without a limit, the default, every message is looked at and answered.
-	PerFlow time.Duration
-	Out     limit.Rate
-	// MaxFlows is for how many flows PerFlow is kept at once, 16 octets each: 0 stands for 65,536. MaxSources is that
-	// of InPerSource, 24 octets each: 0 stands for 4,096.
-	MaxFlows, MaxSources int
-	// Seed of the hash tables, so that an attacker cannot choose flows that evict each other; 0 stands for a random
-	// one.
-	Seed uint64
+	In, InPerSource      limit.Rate
+	PerFlow              time.Duration // between two answers about a flow
+	Out                  limit.Rate    // of answers
+	MaxFlows, MaxSources int           // for PerFlow, 16 octets each, 65,536 by default; for InPerSource, 24, 4,096
+	Seed                 uint64
 
 	// Family is that of the five-tuples in messages; 0: inferred (D8).
 	Family proxymsg.Family
@@ -116,14 +102,12 @@ type Proxy struct {
 	packet   rocev2.Packet // the one in it, or the one to learn from
 }
 
-// New returns a Proxy. The error names the field of the Config that is wrong. A Config that is not
-// enabled is not checked.
+// New returns a Proxy; see [node.Role].
 func New(cfg Config) (*Proxy, error) {
 	return role.New(&Proxy{}, cfg)
 }
 
-// Configure changes the rules in place: what the limits hold, and what QPs know, stays. MaxFlows, MaxSources and Seed
-// cannot change. A Config with an error changes nothing.
+// Configure changes the rules.
 func (p *Proxy) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	cfg.Port = cmp.Or(cfg.Port, proxymsg.ExperimentalPort)
@@ -146,5 +130,5 @@ func (p *Proxy) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Other goroutines may read it.
+// Counters returns what has been counted. Any goroutine may read it.
 func (p *Proxy) Counters() *node.Counters { return &p.counters }

@@ -24,22 +24,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses. The zero Config is off.
+// Config is what a deployment chooses, in the words of package [node].
 type Config struct {
-	Enabled      bool       // without it nothing is sent
-	Self4, Self6 netip.Addr // the host's own addresses, one at least
-
-	// QPs are the queue pairs of connections; nil knows none. A [node.Learner] learns from every packet.
-	QPs node.Pairs
+	Enabled      bool
+	Self4, Self6 netip.Addr
+	QPs          node.Pairs // of connections
 
 	// PerFlow is the shortest time between two notifications that name the same queue pair of the same host: one CNP
-	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware. Out limits all
-	// notifications together. By default there is no limit: every marked packet is answered. Packets that are not
-	// answered are not charged to a limit.
+	// stands for all packets marked since the last one (CA17-44). 50 µs is usual in hardware.
 	PerFlow  time.Duration
-	Out      limit.Rate
-	MaxFlows int    // flows remembered for PerFlow, 16 octets each; 0 stands for 65,536
-	Seed     uint64 // of the hash tables, so that an attacker cannot choose flows that collide; 0: random
+	Out      limit.Rate // of all notifications
+	MaxFlows int        // for PerFlow, 16 octets each; 65,536 by default
+	Seed     uint64
 
 	CNP cnp.Config
 
@@ -49,8 +45,7 @@ type Config struct {
 	FastCNP fastcnp.Config
 }
 
-// A Receiver answers for one host. It allocates all its memory when it is first enabled. It is not safe for
-// concurrent use, but for [Receiver.Counters]: use one instance a core, each for the flows that the core sees.
+// A Receiver answers for one host.
 type Receiver struct {
 	cfg      Config
 	self     role.Self
@@ -61,14 +56,12 @@ type Receiver struct {
 	counters node.Counters
 }
 
-// New returns a Receiver. The error names the field of the Config that is wrong. A Config that is not
-// enabled is not checked.
+// New returns a Receiver; see [node.Role].
 func New(cfg Config) (*Receiver, error) {
 	return role.New(&Receiver{}, cfg)
 }
 
-// Configure changes the rules in place: what the limits hold, and what QPs know, stays. MaxFlows and Seed cannot
-// change. A Config with an error changes nothing.
+// Configure changes the rules.
 func (r *Receiver) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
@@ -86,7 +79,7 @@ func (r *Receiver) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Other goroutines may read it.
+// Counters returns what has been counted. Any goroutine may read it.
 func (r *Receiver) Counters() *node.Counters { return &r.counters }
 
 // Receive decides about a packet, and appends the CNP to send, a whole IP packet, to b. b must not overlap the octets

@@ -27,14 +27,14 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Config is what a deployment chooses. The zero Config is off.
+// Config is what a deployment chooses, in the words of package [node].
 type Config struct {
-	Enabled      bool       // without it nothing is accepted
-	Self4, Self6 netip.Addr // the host's own addresses, one at least
+	Enabled      bool
+	Self4, Self6 netip.Addr
 
-	// Accept has the nodes of the network whose notifications are accepted (FAST section 5); nil has none. Receivers
-	// need not be in it: their notifications about a flow are accepted if they come from the flow's own destination,
-	// and QPs know the flow.
+	// Accept has the nodes of the network whose notifications are accepted (FAST section 5). Receivers need not be in
+	// it: their notifications about a flow are accepted if they come from the flow's own destination, and QPs know the
+	// flow.
 	Accept *acl.List
 
 	// ReceiversSendNone: the receivers of this network send no Fast CNPs. A Fast CNP whose source is its original
@@ -45,9 +45,7 @@ type Config struct {
 	// border, saw only the outer one (D17).
 	AllowTunnel bool
 
-	// QPs are the host's queue pairs; nil knows none. A [node.Learner] learns from every packet.
-	//
-	// A receiver's CNP names one of the host's queue pairs, and is accepted if that queue pair sends to the receiver.
+	// QPs are the host's queue pairs. A receiver's CNP names one of the host's queue pairs, and is accepted if that queue pair sends to the receiver.
 	// A [QPTable] is asked just that. Other Pairs are asked twice: which queue pair of the receiver sends to the named
 	// one, and whether the named one sends back to it. So they must know both directions, as a [qpmap.Map] does of
 	// connections. Of datagrams (UD) a Map knows one direction only, so the Sender itself remembers where the host's
@@ -55,7 +53,7 @@ type Config struct {
 	QPs node.Pairs
 
 	// PerSource is the shortest time between two accepted notifications of one source, and Out the rate of all accepted
-	// notifications. By default there is no limit. A refused notification is not charged to a limit.
+	// notifications. A refused notification is not charged.
 	PerSource time.Duration
 	Out       limit.Rate
 
@@ -67,10 +65,9 @@ type Config struct {
 	CodePoints fastcnp.CodePoints
 	Limits     ipv6opt.Limits // of the options in a notification
 
-	// The sizes of the tables, 16 octets for a source and 32 for a queue pair; 0 stands for 65,536. When a table is
-	// full, a new entry evicts an old one.
+	// MaxSources is for PerSource, 16 octets a source; MaxQPs for Window, 32 a queue pair. 65,536 each by default.
 	MaxSources, MaxQPs int
-	Seed               uint64 // of the hash tables, so that an attacker cannot choose addresses that collide; 0: random
+	Seed               uint64
 }
 
 // A QPTable is a host's own table of its queue pairs.
@@ -100,8 +97,7 @@ type Decision struct {
 	Pause ppfc.Extension // of a PPFC
 }
 
-// A Sender decides for one host. It allocates all its memory when it is first enabled. It is not safe for
-// concurrent use, but for [Sender.Counters]: use one instance a core, each for the sources that the core sees.
+// A Sender decides for one host. On several cores, each instance gets the packets of its own sources.
 type Sender struct {
 	cfg      Config
 	self     role.Self
@@ -116,14 +112,12 @@ type Sender struct {
 	fast     fastcnp.Notification
 }
 
-// New returns a Sender. The error names the field of the Config that is wrong. A Config that is not
-// enabled is not checked.
+// New returns a Sender; see [node.Role].
 func New(cfg Config) (*Sender, error) {
 	return role.New(&Sender{}, cfg)
 }
 
-// Configure changes the rules in place: what was reported, where datagrams go, what the limits hold and what QPs know,
-// stays. MaxSources, MaxQPs and Seed cannot change. A Config with an error changes nothing.
+// Configure changes the rules. What was reported, and where datagrams go, stays.
 func (s *Sender) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
@@ -145,7 +139,7 @@ func (s *Sender) Configure(cfg Config) error {
 	return nil
 }
 
-// Counters returns what has been counted. Other goroutines may read it.
+// Counters returns what has been counted. Any goroutine may read it.
 func (s *Sender) Counters() *node.Counters { return &s.counters }
 
 // Receive decides about a packet that the host has received or sent. It appends nothing to out. RoCEv2 packets that are
