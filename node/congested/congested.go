@@ -125,19 +125,19 @@ func New(cfg Config) (*Agent, error) {
 func (a *Agent) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
-		memory, err := a.memory.Check(cfg.Seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
-			role.Size{Name: "MaxSent", N: cfg.MaxSent, Default: 1 << 12},
-			role.Size{Name: "MaxRejected", N: cfg.MaxRejected, Default: 1 << 14},
-			role.Size{Name: "MaxPaused", N: cfg.MaxPaused, Default: 1 << 12})
-		if err = role.First("congested", err, self.Check(), role.CheckRate("Out", cfg.Out), cfg.check()); err != nil {
+		m, sizes := &a.memory, []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
+			{Name: "MaxSent", N: cfg.MaxSent, Default: 1 << 12},
+			{Name: "MaxRejected", N: cfg.MaxRejected, Default: 1 << 14},
+			{Name: "MaxPaused", N: cfg.MaxPaused, Default: 1 << 12}}
+		first, err := m.Take("congested", cfg.Seed, sizes, self.Check(), role.CheckRate("Out", cfg.Out), cfg.check())
+		if err != nil {
 			return err
 		}
-		if !a.memory.Taken() {
-			a.sent, a.rejected = limit.NewEvery(memory.Size(1)), limit.NewEvery(memory.Size(2))
-			a.paused.sets = flowtable.NewSets[pausedFlow](memory.Size(3))
+		if first {
+			a.sent, a.rejected = limit.NewEvery(m.Size(1)), limit.NewEvery(m.Size(2))
+			a.paused.sets = flowtable.NewSets[pausedFlow](m.Size(3))
 		}
-		a.memory = memory
-		a.pace.Configure(cfg.Out, max(slices.Max(cfg.PerFlow[:]), 0), memory.Size(0))
+		a.pace.Configure(cfg.Out, slices.Max(cfg.PerFlow[:]), m.Size(0))
 	}
 	cfg.RejectedFor = cmp.Or(cfg.RejectedFor, time.Hour)
 	cfg.FCN.Port = cmp.Or(cfg.FCN.Port, fcn.ExperimentalPort)

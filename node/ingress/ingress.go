@@ -130,7 +130,7 @@ func (pe *PE) Configure(cfg Config) error {
 	cfg.Port = cmp.Or(cfg.Port, fcn.ExperimentalPort)
 	if cfg.Enabled {
 		if err := pe.enable(&cfg); err != nil {
-			return role.First("ingress", err)
+			return err
 		}
 	}
 	pe.cfg, pe.self, pe.qps = cfg, role.Self{V4: cfg.Self4, V6: cfg.Self6}, role.PairsOf(cfg.QPs)
@@ -138,11 +138,9 @@ func (pe *PE) Configure(cfg Config) error {
 	return nil
 }
 
-// enable completes a Config that is on, and does what cannot be done later: it takes memory the first time.
+// enable completes a Config that is on. The first time it allocates the tables.
 func (pe *PE) enable(cfg *Config) error {
-	if err := cfg.complete(); err != nil {
-		return err
-	}
+	wrong := cfg.complete()
 	var random *mathrand.ChaCha8
 	var seed uint64 // 0 stands for the one in use
 	if !pe.memory.Taken() || cfg.Seed != [32]byte{} {
@@ -153,19 +151,19 @@ func (pe *PE) enable(cfg *Config) error {
 		random = mathrand.NewChaCha8(key)
 		seed = random.Uint64()
 	}
-	memory, err := pe.memory.Check(seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows},
-		role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
-		role.Size{Name: "Instance", N: cfg.Instance}, role.Size{Name: "Instances", N: cfg.Instances})
+	sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows},
+		{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
+		{Name: "Instance", N: cfg.Instance}, {Name: "Instances", N: cfg.Instances}}
+	first, err := pe.memory.Take("ingress", seed, sizes, wrong)
 	if err != nil {
 		return err
 	}
-	if !pe.memory.Taken() {
+	if first {
 		pe.table = flowtable.New[flowtable.Key, entry](cfg.MaxFlows, false, (*flowtable.Key).Hash)
 		pe.labels = newLabels(cfg.Instance, cfg.Instances, random)
 	}
-	pe.memory = memory
 	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), cfg.Idle
-	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
+	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, pe.memory.Size(1), pe.memory.Seed())
 	pe.pace.Configure(cfg.Out, cfg.PerFlow, cfg.MaxFlows)
 	return nil
 }

@@ -131,18 +131,17 @@ func (t *Table) Configure(cfg Config) error {
 		cfg.MaxPause = ppfc.MaxPause
 	}
 	if cfg.Enabled {
-		memory, err := t.memory.Check(cfg.Seed, role.Size{Name: "MaxTargets", N: cfg.MaxTargets, Default: 1 << 16},
-			role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12})
-		err = role.First("pause", err, self.Needed(), role.CheckTime("MaxPause", cfg.MaxPause),
+		sizes := []role.Size{{Name: "MaxTargets", N: cfg.MaxTargets, Default: 1 << 16},
+			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}
+		first, err := t.memory.Take("pause", cfg.Seed, sizes, self.Needed(), role.CheckTime("MaxPause", cfg.MaxPause),
 			role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource))
 		if err != nil {
 			return err
 		}
-		if !t.memory.Taken() {
-			t.targets = newTargets(memory.Size(0))
+		if first {
+			t.targets = newTargets(t.memory.Size(0))
 		}
-		t.memory = memory
-		t.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
+		t.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, t.memory.Size(1), t.memory.Seed())
 	}
 	t.cfg, t.self, t.qps = cfg, self, role.PairsOf(cfg.QPs)
 	t.intake.On, t.intake.Self = cfg.Enabled, self

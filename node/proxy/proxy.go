@@ -112,18 +112,16 @@ func (p *Proxy) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	cfg.Port = cmp.Or(cfg.Port, proxymsg.ExperimentalPort)
 	if cfg.Enabled {
-		memory, err := p.memory.Check(cfg.Seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
-			role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12})
-		err = role.First("proxy", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
-			role.CheckRate("Out", cfg.Out),
-			role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource),
+		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
+			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}
+		_, err := p.memory.Take("proxy", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
+			role.CheckRate("Out", cfg.Out), role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource),
 			role.CheckCarriage("Carriage", cfg.Carriage))
 		if err != nil {
 			return err
 		}
-		p.memory = memory
-		p.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, memory.Size(1), memory.Seed())
-		p.pace.Configure(cfg.Out, cfg.PerFlow, memory.Size(0))
+		p.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, p.memory.Size(1), p.memory.Seed())
+		p.pace.Configure(cfg.Out, cfg.PerFlow, p.memory.Size(0))
 	}
 	p.cfg, p.self, p.qps = cfg, self, role.PairsOf(cfg.QPs)
 	p.intake.On, p.intake.Self = cfg.Enabled, self

@@ -65,15 +65,14 @@ func New(cfg Config) (*Receiver, error) {
 func (r *Receiver) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
-		memory, err := r.memory.Check(cfg.Seed, role.Size{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16})
-		err = role.First("receiver", err, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
+		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16}}
+		_, err := r.memory.Take("receiver", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
 			role.CheckRate("Out", cfg.Out), role.CheckCarriage("CNP.Carriage", cfg.CNP.Carriage),
 			role.CheckCarriage("FastCNP.Carriage", cfg.FastCNP.Carriage))
 		if err != nil {
 			return err
 		}
-		r.memory = memory
-		r.pace.Configure(cfg.Out, cfg.PerFlow, memory.Size(0))
+		r.pace.Configure(cfg.Out, cfg.PerFlow, r.memory.Size(0))
 	}
 	r.cfg, r.self, r.qps = cfg, self, role.PairsOf(cfg.QPs)
 	return nil

@@ -121,18 +121,17 @@ func New(cfg Config) (*Sender, error) {
 func (s *Sender) Configure(cfg Config) error {
 	self := role.Self{V4: cfg.Self4, V6: cfg.Self6}
 	if cfg.Enabled {
-		memory, err := s.memory.Check(cfg.Seed, role.Size{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
-			role.Size{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16})
-		err = role.First("sender", err, self.Needed(), role.CheckTime("PerSource", cfg.PerSource),
+		sizes := []role.Size{{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
+			{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16}}
+		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerSource", cfg.PerSource),
 			role.CheckTime("Window", cfg.Window), role.CheckRate("Out", cfg.Out))
 		if err != nil {
 			return err
 		}
-		if !s.memory.Taken() {
-			s.reports, s.sent = limit.NewEvery(memory.Size(1)), limit.NewEvery(memory.Size(1))
+		if first {
+			s.reports, s.sent = limit.NewEvery(s.memory.Size(1)), limit.NewEvery(s.memory.Size(1))
 		}
-		s.memory = memory
-		s.pace.Configure(cfg.Out, cfg.PerSource, memory.Size(0))
+		s.pace.Configure(cfg.Out, cfg.PerSource, s.memory.Size(0))
 	}
 	s.cfg, s.self, s.qps = cfg, self, role.PairsOf(cfg.QPs)
 	s.table, _ = cfg.QPs.(QPTable)

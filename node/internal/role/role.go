@@ -28,14 +28,6 @@ func New[C any, R interface{ Configure(C) error }](r R, cfg C) (R, error) {
 	return r, nil
 }
 
-// First returns the first of some errors about a Config, with the package whose it is.
-func First(pkg string, errs ...error) error {
-	if err := cmp.Or(errs...); err != nil {
-		return fmt.Errorf("%s: %w", pkg, err)
-	}
-	return nil
-}
-
 // KindOf returns what a RoCEv2 packet is, by its opcode alone: Data, Ack, or CNP for every notification.
 func KindOf(op bth.Opcode) message.Kind {
 	switch {
@@ -64,8 +56,8 @@ func MayBe(f *rocev2.Frame, kind message.Kind) bool {
 	return f.DatagramCut(&d, rocev2.Port) != nil || len(d.Data) == 0 || KindOf(bth.Opcode(d.Data[0])) == kind
 }
 
-// Decode decodes the RoCEv2 packet in a frame, found through IP in IP alone, and says what it is: Broken with the
-// reason of that name, Other with NotOurs where there is none.
+// Decode decodes the RoCEv2 packet in a frame, through IP in IP but no other tunnel, and returns its kind. If there is
+// no such packet, the reason is NotOurs; if it cannot be decoded, the kind and the reason are Broken.
 func Decode(p *rocev2.Packet, f *rocev2.Frame) (message.Kind, node.Reason) {
 	switch err := f.Packet(p); {
 	case err == nil:
@@ -88,8 +80,8 @@ func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 	return !errors.Is(err, rocev2.ErrNotRoCEv2)
 }
 
-// ToPort looks for a UDP datagram to a port: Accepted says that d is one, Broken and Fragment that there is one but
-// not a whole one, NotOurs that there is none.
+// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is not whole, Broken or
+// Fragment.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	err := f.Datagram(d, port)
 	switch {
@@ -127,7 +119,7 @@ func (s Self) Peer(p *rocev2.Packet) netip.Addr {
 	return p.Src
 }
 
-// Check says which of them is wrong: Self4 or Self6.
+// Check returns an error that says which of them is wrong, Self4 or Self6.
 func (s Self) Check() error {
 	if err := CheckAddr("Self4", s.V4, true); err != nil {
 		return err
@@ -135,7 +127,7 @@ func (s Self) Check() error {
 	return CheckAddr("Self6", s.V6, false)
 }
 
-// Needed is Check of a role that cannot work without an address.
+// Needed is Check for a role that cannot work without an address.
 func (s Self) Needed() error {
 	if s == (Self{}) {
 		return errors.New("neither Self4 nor Self6 is given")
@@ -143,7 +135,7 @@ func (s Self) Needed() error {
 	return s.Check()
 }
 
-// CheckAddr says whether an address, if it is given, is one of its family that others can reach.
+// CheckAddr returns an error for an address that is given and is not one of its family that others can reach.
 func CheckAddr(name string, a netip.Addr, is4 bool) error {
 	if a.IsValid() && (a.Is4() != is4 || a.Zone() != "" || rocev2.Answerable(a) != nil) {
 		return fmt.Errorf("%s %v is not a unicast address of its family that others can reach", name, a)
@@ -151,7 +143,7 @@ func CheckAddr(name string, a netip.Addr, is4 bool) error {
 	return nil
 }
 
-// CheckRate says whether a rate is one: a Burst alone sets no limit, though whoever gives one means to.
+// CheckRate returns an error for a rate that cannot be a limit, such as a Burst without PerSecond.
 func CheckRate(name string, r limit.Rate) error {
 	switch {
 	case math.IsNaN(r.PerSecond) || math.IsInf(r.PerSecond, 0):
@@ -164,7 +156,7 @@ func CheckRate(name string, r limit.Rate) error {
 	return nil
 }
 
-// CheckTime says whether a time is one that can pass.
+// CheckTime returns an error for a negative duration.
 func CheckTime(name string, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("%s %v is negative", name, d)
@@ -172,17 +164,27 @@ func CheckTime(name string, d time.Duration) error {
 	return nil
 }
 
-// Memory is what a role takes memory for when it is switched on first, and what it seeds its tables with. It does not
-// change afterwards.
+// Memory has the sizes of a role's tables, and the seed of their hashes. They are set when the role is first enabled,
+// and do not change afterwards.
 type Memory struct {
 	sizes [4]int
 	seed  uint64
 	taken bool
 }
 
-// Check returns the sizes, in which 0 stands for the default, or says which is negative or another one than memory was
-// taken for. A Seed of 0 stands for a random one, or for the one in use.
-func (m *Memory) Check(seed uint64, sizes ...Size) (next Memory, err error) {
+// Take checks the Config of a role that is on, and takes the sizes and the seed from it. It returns the first of these
+// errors, or one about the sizes, with the name of the package; then nothing has changed. first says that the role is
+// to allocate its tables now. A Seed of 0 stands for a random one, or for the one in use.
+func (m *Memory) Take(pkg string, seed uint64, sizes []Size, errs ...error) (first bool, err error) {
+	next, err := m.check(seed, sizes)
+	if err = cmp.Or(cmp.Or(errs...), err); err != nil {
+		return false, fmt.Errorf("%s: %w", pkg, err)
+	}
+	first, *m = !m.taken, next
+	return first, nil
+}
+
+func (m *Memory) check(seed uint64, sizes []Size) (next Memory, err error) {
 	next = Memory{seed: seed, taken: true}
 	for i, s := range sizes {
 		switch {
@@ -212,7 +214,7 @@ func (m *Memory) Check(seed uint64, sizes ...Size) (next Memory, err error) {
 // MaxSize is the maximum of a size, such that no table has more than a few GB.
 const MaxSize = 1 << 26
 
-// CheckCarriage says whether packets can be built with a Carriage.
+// CheckCarriage returns an error for a Carriage with which no packet can be built.
 func CheckCarriage(name string, c rocev2.Carriage) error {
 	if err := c.Apply(new(rocev2.Datagram)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -223,13 +225,13 @@ func CheckCarriage(name string, c rocev2.Carriage) error {
 // Taken says whether memory was taken.
 func (m *Memory) Taken() bool { return m.taken }
 
-// Size returns the i-th of the sizes that Check was given.
+// Size returns the i-th of the sizes that Take was given, or its default.
 func (m *Memory) Size(i int) int { return m.sizes[i] }
 
 // Seed returns the seed.
 func (m *Memory) Seed() uint64 { return m.seed }
 
-// A Size is how many entries a table has.
+// A Size is how many entries a table has. An N of 0 stands for the default.
 type Size struct {
 	Name       string // in the Config
 	N, Default int

@@ -27,13 +27,6 @@ var (
 	prefix = netip.MustParsePrefix
 )
 
-func TestFirst(t *testing.T) {
-	one, two := errors.New("one"), errors.New("two")
-	require.NoError(t, role.First("x", nil, nil))
-	require.EqualError(t, role.First("x", nil, one, two), "x: one")
-	require.ErrorIs(t, role.First("x", two, one), two)
-}
-
 // What a packet is by its opcode, and why nothing answers it (BTH opcodes of IBTA 9.2; 0x81 is a CNP).
 func TestKindOf(t *testing.T) {
 	for op, want := range map[bth.Opcode]struct {
@@ -199,13 +192,20 @@ func TestCheckTime(t *testing.T) {
 // Memory is taken once: sizes and seed stay, whether they are given again or left out.
 func TestMemory(t *testing.T) {
 	var m role.Memory
+	sizes := func(a, b int) []role.Size { return []role.Size{{"MaxA", a, 10}, {"MaxB", b, 20}} }
 	require.False(t, m.Taken())
-	_, err := m.Check(7, role.Size{"MaxA", 0, 10}, role.Size{"MaxB", -1, 20})
-	require.EqualError(t, err, "MaxB -1 is negative")
+	first, err := m.Take("x", 7, sizes(0, -1))
+	require.EqualError(t, err, "x: MaxB -1 is negative")
+	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
+	one, two := errors.New("one"), errors.New("two")
+	first, err = m.Take("x", 7, sizes(0, -1), nil, one, two)
+	require.EqualError(t, err, "x: one")
+	require.ErrorIs(t, err, one)
+	require.Equal(t, []bool{false, false}, []bool{first, m.Taken()})
 
-	m, err = m.Check(7, role.Size{"MaxA", 0, 10}, role.Size{"MaxB", 5, 20})
+	first, err = m.Take("x", 7, sizes(0, 5), nil)
 	require.NoError(t, err)
-	require.True(t, m.Taken())
+	require.Equal(t, []bool{true, true}, []bool{first, m.Taken()})
 	require.Equal(t, []int{10, 5}, []int{m.Size(0), m.Size(1)})
 	require.EqualValues(t, 7, m.Seed())
 
@@ -223,31 +223,36 @@ func TestMemory(t *testing.T) {
 		"negative":               {7, -1, 5, "MaxA -1 is negative"},
 		"negative, other before": {7, 11, -1, "MaxA cannot change: memory was taken for 10"},
 	} {
-		next, err := m.Check(c.seed, role.Size{"MaxA", c.a, 10}, role.Size{"MaxB", c.b, 20})
-		if c.want != "" {
-			require.EqualError(t, err, c.want, name)
-			continue
-		}
-		require.NoError(t, err, name)
-		require.Equal(t, m, next, name)
+		t.Run(name, func(t *testing.T) {
+			next := m
+			first, err := next.Take("x", c.seed, sizes(c.a, c.b))
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, "x: "+c.want)
+			}
+			require.False(t, first)
+			require.Equal(t, m, next)
+		})
 	}
 }
 
 // A Seed of 0 stands for a random one; one that was drawn stays, and no other can be given afterwards.
 func TestMemorySeed(t *testing.T) {
-	var none role.Memory
-	a, err := none.Check(0)
-	require.NoError(t, err)
-	b, err := none.Check(0)
-	require.NoError(t, err)
+	var a, b role.Memory
+	for _, m := range []*role.Memory{&a, &b} {
+		_, err := m.Take("x", 0, nil)
+		require.NoError(t, err)
+	}
 	require.NotEqual(t, a.Seed(), b.Seed())
-	again, err := a.Check(0)
-	require.NoError(t, err)
-	require.Equal(t, a.Seed(), again.Seed())
-	_, err = a.Check(a.Seed())
-	require.NoError(t, err)
-	_, err = a.Check(a.Seed() ^ 1)
-	require.EqualError(t, err, "the Seed cannot change: tables are in use")
+	for _, seed := range []uint64{0, a.Seed()} {
+		again := a
+		_, err := again.Take("x", seed, nil)
+		require.NoError(t, err)
+		require.Equal(t, a.Seed(), again.Seed())
+	}
+	_, err := a.Take("x", a.Seed()^1, nil)
+	require.EqualError(t, err, "x: the Seed cannot change: tables are in use")
 }
 
 // The list comes first; what one limit refuses takes nothing from the other.
