@@ -36,8 +36,8 @@ type Counters struct {
 // columns is how many reasons or kinds of messages there may be.
 const columns = max(reasons, int(message.UnknownOption)+1)
 
-// at returns the counter of a Count, one that nobody sees where there is none: Refused has reasons and no kinds, the
-// other actions have kinds and no reasons.
+// at returns the counter of a Count. Refused is counted by reason, the other actions by kind; for other Counts it
+// returns a counter that is thrown away.
 func (c *Counters) at(k Count) *atomic.Uint64 {
 	column, other := int(k.Kind), int(k.Reason)
 	if k.Action == Refused {

@@ -1,18 +1,16 @@
-// Package pause is what PPFC makes an ingress or a host do (PPFC section 3): it
-// decides which notifications to believe, and keeps what they ask for until it
-// is over.
+// Package pause is what PPFC makes an ingress or a host do (PPFC section 3): it decides which notifications to accept,
+// and remembers what they ask for until that ends.
 //
 //	stop    send nothing until resume, or for Pause Duration
-//	hold    do not send faster than now, for as long
-//	alarm   nothing, but somebody should know
-//	resume  all that is over
+//	hold    do not send faster than now, until resume, or for Pause Duration
+//	alarm   nothing changes, but an operator should know
+//	resume  ends stop, hold and alarm
 //
-// The meanings are those that the names suggest: the draft refers to a companion
-// for them (draft-xz-rtgwg-ppfc-notification).
+// The meanings are those that the names suggest: the draft refers to another one for them
+// (draft-xz-rtgwg-ppfc-notification).
 //
-// Nothing lasts longer than Config.MaxPause: a resume that is lost does not stop
-// a flow for ever. A table reads no clock. Ask it by State before sending, or
-// when the time that Next gives has come.
+// No state lasts longer than Config.MaxPause, so that a lost resume does not stop a flow for ever. Call State before
+// sending, or at the time that Next returns.
 package pause
 
 import (
@@ -32,11 +30,10 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A State is what a target is in.
+// A State says whether a target may send.
 type State uint8
 
-// The states. Where several hold at once, the first of Stopped, Held, Alarmed
-// is the target's.
+// The states. If a target is in several at once, the first of Stopped, Held, Alarmed is reported.
 const (
 	Running State = iota
 	Stopped
@@ -57,14 +54,11 @@ func (s *State) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(s, text, "pause", "state")
 }
 
-// A Target is what a notification is about. The draft calls its address both
-// the congested destination and the address of the congested node, and does not
-// say whose queue pair DestQP is (D15). It is read in both ways:
+// A Target is what a notification is about. The draft calls the address in it both the congested destination and the
+// address of the congested node, and does not say which host's queue pair DestQP is (D15). So a notification can mean:
 //
-//   - as a flow, by the destination of its data packets and their DestQP, as in a
-//     Fast CNP;
-//   - as a port of the congested node, where the address is that of the sender of
-//     the notification and no flow of the host's goes to it.
+//   - a flow, by the destination of its data packets and their DestQP, as a Fast CNP does;
+//   - a port of the congested node, if the address is that of the notification's sender and the host has no such flow.
 type Target struct {
 	Addr   netip.Addr // the flow's destination, or the node
 	DestQP uint32     // of a flow: its receiver's queue pair, 24 bits
@@ -95,8 +89,7 @@ type Config struct {
 	Seed       uint64
 }
 
-// A Decision is what a notification asks for. Its Flow is the host's that the target is, its SrcQP the host's queue
-// pair that sends that, if KnownQP.
+// A Decision is what a notification asks for. If KnownQP, the target is a flow of the host: Flow, which SrcQP sends.
 type Decision struct {
 	node.Decision
 	Target Target
@@ -105,8 +98,7 @@ type Decision struct {
 	Until  time.Time     // when that is over
 }
 
-// A Table holds the targets that are not running. It allocates all its memory when it is first enabled. It is not
-// safe for concurrent use, but for [Table.Counters]: use one instance a core, each for the flows that the core sees.
+// A Table has the targets that are not running.
 type Table struct {
 	cfg      Config
 	self     role.Self
@@ -151,11 +143,10 @@ func (t *Table) Configure(cfg Config) error {
 // Counters returns what has been counted. Any goroutine may read it.
 func (t *Table) Counters() *node.Counters { return &t.counters }
 
-// Receive decides about a packet that arrived, and does what it asks for. Nothing is appended to out. The Decision is
-// one only where the Action is node.Taken; node.Nothing is for what is no PPFC, as far as its octets go.
-//
-// Of the reasons the first counts: Disabled; NotOurs, for what is another node's; Tunnelled, for access list and
-// border saw only the outer header (D17); Denied; Limited; Broken, where octets are missing or too many; ICRC.
+// Receive decides about a packet, and does what it asks for. It appends nothing to out. For a packet that is no PPFC
+// the Action is node.Nothing. If a PPFC is not accepted, the first of these reasons is given: Disabled; NotOurs (to
+// another node); Tunnelled (access list and border saw only the outer header, D17); Denied; Limited; Broken (octets are
+// missing, or there are too many); ICRC.
 func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	t.receive(f, domain, &d, now)
 	t.counters.Decided(&d.Decision)
@@ -164,7 +155,7 @@ func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Tim
 
 func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) {
 	p := &t.packet
-	// What is missing counts once list and limits have passed the packet.
+	// A packet that a capture has cut is refused behind the list and the limits, not here.
 	if f.PacketCut(p) != nil || !ppfc.Is(p) {
 		return
 	}
@@ -186,7 +177,7 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 	t.do(d, &n, now)
 }
 
-// find sets whom a notification is about (D15).
+// find sets the target of a notification (D15).
 func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.Time) {
 	d.Target = Flow(n.Congested, n.DestQP)
 	k := qpmap.Key{
@@ -202,7 +193,7 @@ func (t *Table) find(d *Decision, n *ppfc.Notification, domain uint32, now time.
 	d.Target.Domain = domain
 }
 
-// do does what a notification asks for.
+// do puts the target into the state that a notification asks for.
 func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
 	at := t.clock.At(now)
 	t.targets.expire(at)
@@ -222,10 +213,10 @@ func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
 	}
 }
 
-// counted is what a state is counted as.
+// counted has the counters of the states.
 var counted = [...]node.Action{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
 
-// stateOf returns the state that a type asks for.
+// stateOf returns the state that a type of notification asks for.
 func stateOf(t ppfc.Type) State {
 	switch t {
 	case ppfc.Stop:
@@ -238,8 +229,7 @@ func stateOf(t ppfc.Type) State {
 	return Running
 }
 
-// State returns what a target is in, and until when that lasts unless a
-// notification comes before: the zero Time for Running.
+// State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 	at := t.clock.At(now)
 	k := keyOf(&target)
@@ -253,9 +243,8 @@ func (t *Table) State(target Target, now time.Time) (State, time.Time) {
 	return Running, time.Time{}
 }
 
-// Next returns when a state ends next, and whether there is one that does: the
-// time at which to ask State again for what was not running. What has ended is
-// forgotten.
+// Next returns the time at which the next state ends, and whether there is one: at that time, call State again for the
+// targets that were not running.
 func (t *Table) Next(now time.Time) (time.Time, bool) {
 	at := t.clock.At(now)
 	t.targets.expire(at)
@@ -266,5 +255,5 @@ func (t *Table) Next(now time.Time) (time.Time, bool) {
 	return now.Add(time.Duration(until - at)), true
 }
 
-// Len returns how many targets are kept.
+// Len returns how many targets are not running.
 func (t *Table) Len() int { return t.targets.entries.Len() }

@@ -6,11 +6,10 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 )
 
-// A key is a Target without pointers. An IPv4 address stands as an IPv4-mapped
-// one.
+// A key is a Target without pointers. An IPv4 address is stored IPv4-mapped.
 type key struct {
 	addr   [16]byte
-	id     uint32 // queue pair or port, and what they are
+	id     uint32 // queue pair or port, and the flags below
 	domain uint32
 }
 
@@ -84,7 +83,7 @@ func (t *targets) find(k *key) (*entry, uint32) {
 	return t.entries.Find(k, k.hash(t.entries.Seed))
 }
 
-// set puts a target into a state until a time. It says whether another target had to make room.
+// set puts a target into a state until a time. It says whether another target was evicted.
 func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
 	e, i := t.find(k)
 	if e == nil {
@@ -105,7 +104,7 @@ func (t *targets) set(k *key, state State, until int64) (forgotten bool) {
 func (t *targets) clear(k *key, state State) {
 	if e, i := t.find(k); e != nil {
 		e.until[state-Stopped] = 0
-		t.settle(i)
+		t.changed(i)
 	}
 }
 
@@ -116,7 +115,7 @@ func (t *targets) run(k *key) {
 	}
 }
 
-// expire ends the states whose time has come.
+// expire ends the states that last until now or shorter.
 func (t *targets) expire(now int64) {
 	for t.entries.Len() > 0 {
 		i := t.heap[1]
@@ -129,12 +128,12 @@ func (t *targets) expire(now int64) {
 				e.until[n] = 0
 			}
 		}
-		t.settle(i)
+		t.changed(i)
 	}
 }
 
-// settle removes an entry that is in no state, and puts any other where it belongs.
-func (t *targets) settle(i uint32) {
+// changed removes an entry that is in no state any more, and moves any other to its place in the heap.
+func (t *targets) changed(i uint32) {
 	if t.entries.At(i).until == [kinds]int64{} {
 		t.remove(i)
 	} else {
@@ -156,7 +155,7 @@ func (t *targets) remove(i uint32) {
 
 func (t *targets) place(i, at uint32) { t.heap[at], t.entries.At(i).at = i, at }
 
-// sift moves an entry to where it belongs in the heap.
+// sift moves an entry to its place in the heap.
 func (t *targets) sift(i uint32) {
 	e := t.entries.At(i)
 	due := e.soonest()

@@ -1,8 +1,7 @@
-// Package proxies is the table out of which a congested node learns who the
-// proxy of a sender is (PROXY section 5, D16): the longest of the prefixes that
-// hold the sender's address, and of those who announce that prefix the best.
+// Package proxies is the table in which a congested node looks up the proxy of a sender (PROXY section 5, D16): the
+// best advertisement of the longest prefix that contains the sender's address.
 //
-// What goes in comes from the decoders of package pnc or from configuration:
+// Advertisements come from the decoders of package pnc or from configuration:
 //
 //	table.Replace(origin, codes.ReadISIS(fragments...)) // an LSP has changed
 //	table.Insert(pnc.Advertisement{Prefix: senders, Proxy: proxy})
@@ -12,8 +11,8 @@ package proxies
 
 import (
 	"iter"
-	"math/bits"
 	"net/netip"
+	"slices"
 
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/pnc"
@@ -23,8 +22,8 @@ import (
 // DefaultMax is how many advertisements a table holds unless told otherwise.
 const DefaultMax = 65536
 
-// MaxPerPrefix is how many advertisements of one prefix a table holds, so that
-// one prefix from everybody does not make it slow.
+// MaxPerPrefix is how many advertisements of one prefix a table holds, as the time of Insert and Withdraw grows with
+// them.
 const MaxPerPrefix = 256
 
 // What Insert refuses.
@@ -35,15 +34,13 @@ var (
 		"no room: it has the maximum of advertisements, or MaxPerPrefix of this prefix", wireerr.Range)
 )
 
-// A Table says who is whose proxy. It holds up to a maximum of advertisements;
-// what does not fit is refused, and nothing is evicted. It is not safe for
-// concurrent use: the goroutine that looks up also inserts, or each has a table
-// of its own. A nil Table knows nobody.
+// A Table has the proxies of senders by prefix. When it has the maximum of advertisements, it refuses more; nothing is
+// evicted. It is not safe for concurrent use: the goroutine that looks up also inserts, or each has a table of its own.
+// A nil Table has no proxies.
 //
-// Of several advertisements of one prefix the one with the lowest metric counts,
-// of those with the same metric the one with the lowest address (D16; IPv4
-// before IPv6). An operator's word is one among them: its metric is what the
-// operator says, 0 by default.
+// Of several advertisements of one prefix the one with the lowest metric is used, of those with the same metric the one
+// with the lowest address (D16; IPv4 before IPv6). One that an operator configures is treated alike: its metric is 0
+// unless the operator gives one.
 type Table struct {
 	max      int
 	prefixes map[netip.Prefix]uint32 // the best advertisement of each
@@ -56,7 +53,7 @@ type Table struct {
 	refused  Refused
 }
 
-// An entry is an advertisement, whose prefix has no bits behind its length.
+// An entry is an advertisement. Its prefix is masked.
 type entry struct {
 	pnc.Advertisement
 	next                       uint32 // the next best of the same prefix
@@ -74,7 +71,7 @@ type Stats struct {
 // Refused are counters of what Insert refused, by reason.
 type Refused struct {
 	Prefix uint64 // ErrPrefix
-	Proxy  uint64 // ErrProxy: also what did not say who the proxy is
+	Proxy  uint64 // ErrProxy, also for an advertisement without a proxy
 	Full   uint64 // ErrFull
 	Broken uint64 // errors out of the iterators given to Replace
 }
@@ -99,8 +96,7 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 		return netip.Addr{}, false
 	}
 	sender = sender.Unmap()
-	l := t.lengths(sender)
-	for n := l.longest(128); n >= 0; n = l.longest(n - 1) {
+	for _, n := range t.lengths(sender).inUse {
 		prefix, _ := sender.Prefix(n)
 		if i := t.prefixes[prefix]; i != 0 {
 			return t.entries[i].Proxy, true
@@ -109,10 +105,9 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// Insert puts an advertisement in. One of the same prefix, origin and proxy that
-// is there already takes its metric. Others of the same origin stay, as a prefix
-// may have several proxies: a protocol in which one takes the place of the other
-// withdraws first.
+// Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, whatever its metric. Others of the
+// same origin stay, as a prefix may have several proxies: in a protocol where a new one replaces the old one, withdraw
+// first.
 func (t *Table) Insert(a pnc.Advertisement) error {
 	switch {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():
@@ -140,8 +135,7 @@ func (t *Table) Insert(a pnc.Advertisement) error {
 	return nil
 }
 
-// Withdraw removes what an origin advertised of one prefix, and tells whether
-// there was anything.
+// Withdraw removes what an origin advertised of one prefix, and says whether there was anything.
 func (t *Table) Withdraw(o pnc.Origin, p netip.Prefix) bool {
 	if !p.IsValid() || p.Addr().Is4In6() {
 		return false
@@ -158,12 +152,10 @@ func (t *Table) Withdraw(o pnc.Origin, p netip.Prefix) bool {
 	return found
 }
 
-// Replace puts what an origin advertises now in the place of all that it
-// advertised before; a nil iterator, as one that has nothing, withdraws
-// everything. It returns how many advertisements were taken. The others,
-// advertisements of another origin and errors of the iterator are counted in
-// Stats and otherwise ignored: a broken TLV does not make its neighbours
-// invalid.
+// Replace replaces all that an origin advertised before by what it advertises now; a nil iterator, like one that yields
+// nothing, withdraws everything. It returns how many advertisements were inserted. The others, those of another origin,
+// and errors of the iterator are counted in Stats and otherwise ignored: a broken TLV does not invalidate its
+// neighbours.
 func (t *Table) Replace(o pnc.Origin, advertisements iter.Seq2[pnc.Advertisement, error]) (taken int) {
 	for i := t.origins[o]; i != 0; i = t.origins[o] {
 		t.remove(i)
@@ -200,7 +192,7 @@ func (t *Table) Stats() Stats {
 	return Stats{Advertisements: t.used, Prefixes: len(t.prefixes), Origins: len(t.origins), Refused: t.refused}
 }
 
-// add puts an entry into the lists of its prefix and of its origin.
+// add adds an entry to the lists of its prefix and of its origin.
 func (t *Table) add(e entry) {
 	i := t.free
 	if i == 0 {
@@ -234,7 +226,7 @@ func (t *Table) add(e entry) {
 	t.entries[i] = e
 }
 
-// remove takes an entry out of both lists.
+// remove removes an entry from both lists.
 func (t *Table) remove(i uint32) {
 	e := &t.entries[i]
 	switch first := t.prefixes[e.Prefix]; {
@@ -268,7 +260,7 @@ func (t *Table) remove(i uint32) {
 	t.used--
 }
 
-// better tells whether e comes before o.
+// better says whether e is used rather than o.
 func (e *entry) better(o *entry) bool {
 	return e.Metric < o.Metric || e.Metric == o.Metric && e.Proxy.Less(o.Proxy)
 }
@@ -281,36 +273,22 @@ func (t *Table) lengths(a netip.Addr) *lengths {
 	return &t.six
 }
 
-// lengths are the prefix lengths that are in use, so that a look-up tries no
-// others.
+// lengths are the prefix lengths that are in use: a look-up tries no others.
 type lengths struct {
 	prefixes [129]uint32 // how many of each length
-	inUse    [3]uint64   // a bit for each length
+	inUse    []int       // the longest first
 }
 
 func (l *lengths) count(n int, by int32) {
+	was := l.prefixes[n]
 	l.prefixes[n] += uint32(by)
-	if l.prefixes[n] != 0 {
-		l.inUse[n/64] |= 1 << (n % 64)
-	} else {
-		l.inUse[n/64] &^= 1 << (n % 64)
+	at := 0
+	for at < len(l.inUse) && l.inUse[at] > n {
+		at++
 	}
-}
-
-// longest returns the longest length in use that is not above n, -1 when there
-// is none.
-func (l *lengths) longest(n int) int {
-	if n < 0 {
-		return -1
+	if was == 0 {
+		l.inUse = slices.Insert(l.inUse, at, n)
+	} else if l.prefixes[n] == 0 {
+		l.inUse = slices.Delete(l.inUse, at, at+1)
 	}
-	for word := n / 64; word >= 0; word-- {
-		set := l.inUse[word]
-		if word == n/64 {
-			set &= ^uint64(0) >> (63 - n%64)
-		}
-		if set != 0 {
-			return word*64 + bits.Len64(set) - 1
-		}
-	}
-	return -1
 }
