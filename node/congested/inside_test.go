@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/qpmap"
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func TestPausedFlows(t *testing.T) {
 	for want := range uint32(4) {
 		f := p.find(0)
 		require.NotNil(t, f)
-		found[f.key()] = true
+		found[role.FlowOf(&f.flow)] = true
 		p.remove(f)
 		require.Equal(t, 3-want, p.ports[0])
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
 	"github.com/rocecn/rocecn/ppfc"
-	"github.com/rocecn/rocecn/qpmap"
-	"github.com/rocecn/rocecn/rocev2"
 )
 
 // PauseFrom says what a PPFC asks for at each level of congestion: each field is the
@@ -109,7 +108,7 @@ func (a *Agent) Resume(b []byte, port uint16) (sent []byte, d node.Decision) {
 	for f := a.paused.find(port); f != nil; f = a.paused.find(port) {
 		n, to := f.resume()
 		out, err := a.appendPPFC(b, &n, to)
-		d.Flow = f.key()
+		d.Flow = role.FlowOf(&f.flow)
 		a.paused.remove(f)
 		if err != nil {
 			a.counters.Inc(node.Count{Action: node.Forgotten})
@@ -147,7 +146,7 @@ func (p *pausedFlows) count(port uint16) *uint32 { return &p.ports[port%uint16(l
 // put records that a flow was paused, and says whether it evicted another flow.
 func (p *pausedFlows) put(s *seen, n *ppfc.Notification, to netip.Addr) (forgotten bool) {
 	_, set := p.sets.Find(s.flow)
-	flow := flowtable.KeyOf(s.Flow.Src, s.Flow.Dst, s.Flow.DestQP, s.Flow.Domain)
+	flow := role.TableKey(&s.Flow)
 	at := &set[0]
 	for i := range set {
 		f := &set[i]
@@ -195,13 +194,6 @@ func (p *pausedFlows) find(port uint16) *pausedFlow {
 func (p *pausedFlows) remove(f *pausedFlow) {
 	*p.count(f.port)--
 	*f = pausedFlow{}
-}
-
-// key returns the flow as the rest of the library has it.
-func (f *pausedFlow) key() qpmap.Key {
-	src, dst := f.flow.Addrs()
-	k := rocev2.FlowKey{Src: src, Dst: dst, DestQP: f.flow.QP & flowtable.MaxQP}
-	return qpmap.Key{FlowKey: k, Domain: f.flow.Domain}
 }
 
 // resume returns the notification that lets the flow run again, and where it goes: as it was when the flow was paused.

@@ -10,18 +10,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// Forward appends to out the outer packet in which an IP packet goes through the WAN: with the label of its flow, and
-// the packet unchanged inside. It also learns from it. domain is the VPN that the packet came from, 0 without. Where
-// via is nil, as hardware encapsulates, nothing is appended, and the label is what it says.
+// Forward appends to out an IP packet that enters the WAN, unchanged in the outer header of a tunnel, with the label of
+// its flow. It also learns from the packet. domain is the VPN that the packet came from. With via nil, if hardware
+// encapsulates, nothing is appended, and the Decision has the label.
 //
-// The Action is node.Forwarded for RoCEv2, whose flow gets a label now if it has none. With label 0 comes the reason:
-// TableFull, where there is no room for another flow, or no label, as only flows that have been silent for Idle leave
-// the table; Broken, of a packet that does not parse; Tunnelled, of one inside another IP header, whose source may be
-// out of reach (D17). Other traffic is appended with label 0, has node.Nothing, and leaves no trace.
+// For RoCEv2 the Action is node.Forwarded; a flow without a label gets one. If a packet is forwarded with label 0 all
+// the same, this is the reason: TableFull (there is no room for another flow, or no free label); Broken (the packet
+// cannot be decoded); Tunnelled (it came inside another IP header, so its source may be out of reach, D17). Other
+// traffic is appended with label 0, and the Action is node.Nothing.
 //
-// What the capture cut gets its label, too, but is not appended, as it is not all there. Neither is what is addressed
-// to the PE itself, nor what is too long for the tunnel: of RoCEv2 that is Refused as Broken, as is what breaks off
-// in its IP header. A PE that is off forwards nothing: RoCEv2 is Refused as Disabled.
+// Not appended are packets to the PE itself; packets that a capture has cut, whose flows get labels all the same; and
+// packets that are too long for the tunnel or end in their IP header, of which RoCEv2 is Refused as Broken. A PE that is
+// off forwards nothing: RoCEv2 is Refused as Disabled.
 func (pe *PE) Forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
 ) (sent []byte, d Decision) {
@@ -38,7 +38,7 @@ func (pe *PE) forward(
 	d.Packet, reason = role.Decode(p, f)
 	roce, cut := reason != node.NotOurs, f.Options.Cut
 	if !cut && f.Cut() {
-		ip = nil // it breaks off
+		ip = nil // not all there
 	}
 	switch dst := f.OuterDst(); {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
@@ -53,7 +53,7 @@ func (pe *PE) forward(
 	if cut {
 		if roce && reason == node.Broken && f.DatagramCut(&p.Datagram, rocev2.Port) == nil {
 			if _, err := p.BTH.Header.Decode(p.Data); err == nil {
-				reason = node.Accepted // its headers are not all there, but the flow shows
+				reason = node.Accepted // headers are missing, but not those that name the flow
 			}
 		}
 		via = nil
@@ -94,7 +94,7 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
 	t := pe.clock.At(now)
 	pe.release(t)
-	k := keyOf(d.Flow)
+	k := role.TableKey(&d.Flow)
 	hash := k.Hash(pe.table.Seed)
 	e, i := pe.table.Find(&k, hash)
 	if e != nil {

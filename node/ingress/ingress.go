@@ -7,10 +7,10 @@
 //	sender <── PE <────────────────────────┘
 //	     CNP        FCN: label L1
 //
-// A [PE] is told of every packet: what enters the WAN goes through Forward, also where hardware encapsulates, and
-// what the PE gets from the WAN through Receive. Both teach it queue pairs, since a CNP needs the one of the sender,
-// which data packets do not name. Receive also takes the FCN; congestion of the PE itself is the matter of Congested.
-// A CNP is sent on knowledge only: where the queue pair is not known, or could be one of several, there is none.
+// A [PE] sees every packet: what enters the WAN by Forward, even if hardware encapsulates it, and what comes from the
+// WAN, FCN among it, by Receive. From both it learns queue pairs, as a CNP must name that of the sender, which data
+// packets do not. If the queue pair is not known, or could be one of several, no CNP is sent: the PE never guesses.
+// Congested is for congestion of the PE itself.
 //
 // On several cores the instances share out the labels: see Config.Instances.
 package ingress
@@ -49,14 +49,14 @@ type Config struct {
 	Accept       *acl.List  // nodes of the WAN
 	QPs          node.Pairs // learned; without them no CNP is sent
 
-	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for the index. 0 stands for
-	// 65,536, or the labels of the instance if they are fewer. No more than these fit.
+	// MaxFlows is how many flows the table holds: 64 octets each and 11 to 22 for the index. The default is 65,536, or
+	// the number of the instance's labels if that is lower, which is also the maximum. A full table evicts no flow.
 	MaxFlows int
-	// Idle is how long a flow is silent before it leaves the table: 0 stands for
-	// a minute. A flow that comes back after that has a new label.
+	// Idle is how long a flow is silent before it leaves the table; 0 stands for a minute. A flow that comes back later
+	// gets a new label.
 	Idle time.Duration
-	// Quarantine is how long the label of a flow that left is no other flow's, so
-	// that an FCN on its way does not hit the wrong one: 0 stands for 5 seconds.
+	// Quarantine is how long the label of a flow that has left is given to no other flow, as an FCN about it may be on
+	// its way; 0 stands for 5 seconds.
 	Quarantine time.Duration
 
 	In, InPerSource limit.Rate    // of FCN
@@ -69,17 +69,16 @@ type Config struct {
 	// Seed makes labels repeatable. The zero Seed stands for a random one.
 	Seed [32]byte
 
-	// Instance is the number of this instance, from 0, of as many as Instances says; 0 stands for one. Each has a
-	// share of the labels (12 octets a label), so that an FCN finds its instance by the label alone: see Owner.
-	// Packets are to be spread by their pair of addresses, both directions alike, so that each instance sees what its
-	// queue pairs are learned from.
+	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a share
+	// of the labels (12 octets a label), so that the label tells which instance an FCN is for: see Owner. Spread packets
+	// by their pair of addresses, so that an instance sees both directions, from which it learns queue pairs.
 	Instance, Instances int
 }
 
 // maxFlows is how many flows the table holds where Config does not say.
 const maxFlows = 1 << 16
 
-// complete sets the defaults and says what is wrong with the rest.
+// complete sets the defaults, and returns an error if something is wrong.
 func (c *Config) complete() error {
 	c.Instances = cmp.Or(c.Instances, 1)
 	if c.Instances < 1 || c.Instances > MaxLabel || c.Instance < 0 || c.Instance >= c.Instances {
@@ -174,8 +173,8 @@ func (pe *PE) Counters() *node.Counters { return &pe.counters }
 // Len returns how many flows have a label.
 func (pe *PE) Len() int { return pe.table.Len() }
 
-// Expire releases the flows that have been silent for Idle, and returns how many that were. Forward and Receive do so
-// as well; Expire is for times without traffic, so that what they have to do then is not much.
+// Expire removes the flows that have been silent for Idle, and returns how many. Forward and Receive do so as well: call
+// Expire when there is no traffic, so that they have less to remove later.
 func (pe *PE) Expire(now time.Time) int {
 	if !pe.cfg.Enabled {
 		return 0
@@ -183,7 +182,7 @@ func (pe *PE) Expire(now time.Time) int {
 	return pe.release(pe.clock.At(now))
 }
 
-// A Flow is one of the table.
+// A Flow is a flow that has a label.
 type Flow struct {
 	qpmap.Key
 	Label   uint32
@@ -192,8 +191,8 @@ type Flow struct {
 	PKey    uint16 // of the last packet
 }
 
-// Flows iterates over the flows of the table, the one that was not seen for the longest time first. Each is a copy,
-// which stays as it is. The PE must not be used meanwhile.
+// Flows iterates over copies of the flows that have a label, the one seen longest ago first. The loop must not use the
+// PE.
 func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
 		if !pe.memory.Taken() {
@@ -201,7 +200,7 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 		}
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
 			k, e := pe.table.Key(i), pe.table.At(i)
-			f := Flow{Key: public(k), Label: e.label, PKey: e.pKey}
+			f := Flow{Key: role.FlowOf(k), Label: e.label, PKey: e.pKey}
 			var reason node.Reason
 			f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
 			f.KnownQP = reason == node.Accepted
@@ -212,8 +211,8 @@ func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	}
 }
 
-// release releases the flows that have been silent for Idle, and returns how many that were. Their labels have been in
-// quarantine since then.
+// release removes the flows that have been silent for Idle, and returns how many. The quarantine of a label began when
+// its flow had been silent for Idle.
 func (pe *PE) release(now int64) (n int) {
 	for i := pe.table.Oldest(0); i != 0; i = pe.table.Oldest(0) {
 		e := pe.table.At(i)

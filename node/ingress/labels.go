@@ -11,16 +11,13 @@ const MaxLabel = 1<<20 - 1
 // [Config].
 func Owner(label uint32, instances int) int { return int(label) % max(instances, 1) }
 
-// labels are the flow labels of one instance: those whose remainder by the
-// number of instances is its own number. Each is one of a flow, in quarantine or
-// free.
+// labels are the flow labels of one instance: those whose remainder by the number of instances is the number of the
+// instance. A label belongs to a flow, is in quarantine, or is free. The ring has the latter two, the free ones first:
 //
-// The ring holds those that no flow has, the free ones first:
+//	─── free ───┬─── in quarantine, the longest first ───┬─── room for labels of flows ───
+//	            └─ moves when a quarantine ends
 //
-//	─── free ───┬─── quarantine, the longest first ───┬─── room for those of flows ───
-//	            └─ when its time is over, the boundary moves
-//
-// Taking one at random and releasing one cost the same however many there are.
+// To take a label at random, and to release one, takes constant time.
 type labels struct {
 	instance, instances uint32
 	quarantine          int64
@@ -29,8 +26,7 @@ type labels struct {
 	first         int      // where the free ones begin
 	free, waiting int      // how many are free, and in quarantine
 
-	// state is by index: the slot of the flow that has the label, or when the
-	// label was released.
+	// state has by index the slot of the flow that has the label, or the time at which the label was released.
 	state  []int64
 	random *rand.ChaCha8
 }
@@ -73,8 +69,8 @@ func (l *labels) take(slot uint32, now int64) (label uint32, ok bool) {
 	return index*l.instances + l.instance, true
 }
 
-// release puts the label of a flow into quarantine, which began at this time, not
-// before that of the label released before.
+// release puts the label of a flow into quarantine, which began at a time that is not before that of the label released
+// before.
 func (l *labels) release(label uint32, at int64) {
 	index := label / l.instances
 	l.state[index] = at
@@ -82,8 +78,7 @@ func (l *labels) release(label uint32, at int64) {
 	l.waiting++
 }
 
-// slot returns the slot of the flow that has a label; another number if none
-// has.
+// slot returns the slot of the flow that has a label; if none has, a number that is not the slot of a flow with it.
 func (l *labels) slot(label uint32) int64 {
 	if label > MaxLabel || label%l.instances != l.instance {
 		return -1

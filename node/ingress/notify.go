@@ -11,22 +11,22 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision says how a packet was forwarded, or what a CNP that was sent is about: of its Flow, Domain is the VPN that
-// the CNP goes back into.
+// A Decision is about a packet that was forwarded, or a CNP that was sent. Flow.Domain is the VPN into which the CNP is
+// to be sent.
 type Decision struct {
 	node.Decision
-	Label uint32 // the flow's, and the one of the outer header; 0 where it has none
+	Label uint32 // of the flow, and of the outer header; 0 if the flow has none
 }
 
-// Receive takes what the PE gets from the WAN. To an FCN it appends the CNP for the sender of the flow that is named.
-// Where none is due it says why: Disabled; Fragment or Broken, of what is not a whole message; NotOurs, of those for
-// others; Tunnelled; Denied; Limited (by In or InPerSource); Broken, where the capture cut it; Checksum; Broken;
-// UnknownLabel; Acknowledgement (the flow has no data packets); Address, OwnAddress, NoMethod, UnknownQP,
-// AmbiguousQP, Limited (by PerFlow or Out), looked at in this order.
+// Receive decides about a packet from the WAN. To an FCN it appends the CNP for the sender of the flow whose label it
+// names. If there is none, the first of these reasons is given: Disabled; Fragment or Broken (the message is not whole);
+// NotOurs (to another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message);
+// Checksum; Broken; UnknownLabel; Acknowledgement (the flow has no data packets); Address; OwnAddress; NoMethod;
+// UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 //
-// From RoCEv2 in a tunnel that ends at Config.WAN it learns, as from the other direction of the flows, in the domain
-// that the tunnel belongs to: the Action is node.Learned where that taught a queue pair. Where hardware opens the
-// tunnels, show what comes out of them to QPs.
+// RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
+// that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
+// them to QPs.
 func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = pe.receive(out, f, domain, &d, now)
 	pe.counters.Decided(&d.Decision)
@@ -57,11 +57,11 @@ func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, n
 		d.Reason = node.Acknowledgement
 		return out
 	}
-	d.Flow, d.Label, d.Level = public(pe.table.Key(i)), e.label, m.Level
+	d.Flow, d.Label, d.Level = role.FlowOf(pe.table.Key(i)), e.label, m.Level
 	return pe.notify(out, d, e.pKey, now)
 }
 
-// labelled returns the slot of the flow that has a label, 0 when none has.
+// labelled returns the slot of the flow that has a label, 0 if none has.
 func (pe *PE) labelled(label uint32) uint32 {
 	slot := pe.labels.slot(label)
 	i := uint32(slot)
@@ -71,7 +71,7 @@ func (pe *PE) labelled(label uint32) uint32 {
 	return i
 }
 
-// fromTunnel learns from what comes in a tunnel that ends here.
+// fromTunnel learns from a packet in a tunnel that ends here.
 func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	p := &pe.packet
 	if !pe.cfg.Enabled || !pe.qps.Learns() || !f.Tunnelled() || f.Mirrored() || f.OuterDst() != pe.cfg.WAN ||
@@ -82,10 +82,10 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 	pe.qps.Learn(d, p, domain, p.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
-// Congested says that the PE itself is congested by a packet that is to enter the WAN, and appends to out the CNP for
-// its sender (FCN section 4.1). Where none is due it says why: Disabled; Broken, or NotOurs for other traffic;
-// Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not ECN-capable); or one of those of Receive
-// from Address on.
+// Congested is to be called if the PE itself is congested by a packet that is to enter the WAN: it appends to out the CNP
+// for the packet's sender (FCN section 4.1). If there is none, the first of these reasons is given: Disabled; Broken;
+// NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not ECN-capable); then
+// as for Receive, from Address on.
 func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = pe.congested(out, f, domain, &d, now)
 	pe.counters.Decided(&d.Decision)
@@ -114,7 +114,7 @@ func (pe *PE) congested(out []byte, f *rocev2.Frame, domain uint32, d *Decision,
 	}
 	pe.Expire(now)
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
-	k := keyOf(d.Flow)
+	k := role.TableKey(&d.Flow)
 	if e, _ := pe.table.Find(&k, k.Hash(pe.table.Seed)); e != nil {
 		d.Label = e.label
 	}
@@ -145,7 +145,7 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) []byte
 	c := cnp.New(d.SrcQP, pKey)
 	sent, err := c.AppendPacket(out, src, sender, pe.cfg.Carriage)
 	if err != nil {
-		d.Reason = node.UnknownQP // over 24 bits: all else was looked at before
+		d.Reason = node.UnknownQP // over 24 bits: everything else was checked before
 		return out
 	}
 	pe.pace.Take(hash, now)

@@ -1,16 +1,15 @@
-// Package proxy is the proxy node of PROXY section 4: it stands close to senders that a congested node cannot tell of
-// congestion by itself, takes the message that the congested node sends it instead, and translates that into one that
-// the sender understands.
+// Package proxy is the proxy node of PROXY section 4. It is close to senders that a congested node cannot notify itself:
+// the congested node sends a message to the proxy, which translates it into one that the sender understands.
 //
 //	sender ──────── proxy ──────── congested node ──────── receiver
 //	        <─ CNP ─       <─ message: five-tuple, level,
 //	           with the       invoking packet
 //	           sender's queue pair
 //
-// The message names the receiver's queue pair, a CNP must name the sender's. A [Proxy] therefore has to be shown the
-// traffic in both directions, from which it learns who is whose. A CNP is sent on knowledge only: where the queue
-// pair is not known, or could be one of several, there is none. Fast CNP and PPFC need none: their senders find it
-// themselves. What senders understand that do not use RoCEv2 is the program's to know: see [Other].
+// The message names the receiver's queue pair, a CNP must name the sender's. So a [Proxy] must see the traffic in both
+// directions, from which it learns queue pairs. If the sender's is not known, or could be one of several, no CNP is
+// sent: the proxy never guesses. Fast CNP and PPFC name the receiver's queue pair, from which senders find their own.
+// For senders that do not use RoCEv2 see [Other].
 //
 // On several cores, each instance gets the traffic and the messages of its own pairs of addresses.
 package proxy
@@ -36,7 +35,7 @@ type Method uint8
 
 // The methods.
 const (
-	Nothing Method = iota // the sender is not told
+	Nothing Method = iota // nothing is sent
 	CNP                   // the CNP of RoCEv2
 	FastCNP               // over IPv6 only
 	PPFC

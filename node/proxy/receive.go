@@ -16,28 +16,26 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision says what was sent or, where the Action is node.Taken, what the program is to send, as the sender's
-// Method is Other: then nothing was appended, of Flow the addresses are set, and the queue pair if the flow is
-// RoCEv2.
+// A Decision is about what was sent. If the Action is node.Taken, the sender's Method is Other: nothing was appended, and
+// the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 type Decision struct {
 	node.Decision
 
-	// With node.Taken: the five-tuple of the flow, and the octets of a packet of it, from its outermost IP header on
-	// and as many as the message had room for. They alias the frame.
+	// With node.Taken, the five-tuple of the flow, and the invoking packet: from its outermost IP header on, as much as
+	// the message had room for. It aliases the frame.
 	Tuple    rocev2.FiveTuple
 	Invoking []byte
 }
 
-// Receive takes what the proxy sees. It learns from RoCEv2 that passes by, in either direction, but for what came
-// inside another IP header, whose addresses are those of some VPN: the Action is node.Learned where that taught a
-// queue pair.
+// Receive decides about a packet that the proxy sees. RoCEv2 in either direction teaches queue pairs: if it did, the
+// Action is node.Learned. Packets inside another IP header teach nothing, as their addresses may be those of a VPN.
 //
-// To a message of a congested node it appends the whole IP packet that tells the sender. Where none is due it says
-// why, looked at in this order: Disabled; Fragment or Broken, of what is not a whole message; NotOurs, of those for
-// others; Tunnelled; Denied; Limited (InPerSource, In); Broken, where the capture cut it; Checksum; Broken (also
-// without an invoking packet that shows the flow); TupleMismatch (also of a flow that is not RoCEv2, unless the rule
-// of its sender is Other); Fragment, Acknowledgement, Notification, of the invoking packet; Address; OwnAddress;
-// NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow, Out).
+// To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
+// first of these reasons is given: Disabled; Fragment or Broken (the message is not whole); NotOurs (to another node);
+// Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message); Checksum; Broken (also if the
+// invoking packet does not name the flow); TupleMismatch (also for a flow that is not RoCEv2, unless the Method of its
+// sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;
+// NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = p.receive(out, f, domain, &d, now)
 	p.counters.Decided(&d.Decision)
@@ -55,7 +53,7 @@ func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision,
 	return p.answer(out, domain, d, now)
 }
 
-// observe learns from a packet that passes by.
+// observe learns from a packet that is no message.
 func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now time.Time) {
 	q := &p.packet
 	if !p.cfg.Enabled || !p.qps.Learns() || f.Packet(q) != nil || len(q.Outer) > 0 {
@@ -82,7 +80,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 		return out
 	}
 	d.Reason = p.invoked(&m, isRoCEv2)
-	limited := d.Flow // what the limit goes by: of other protocols it has the ports
+	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
 	switch {
 	case d.Reason != node.Accepted:
 	case rocev2.Answerable(m.Src) != nil:
@@ -115,7 +113,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	}
 	sent, err := p.append(out, src, method, d)
 	if err != nil {
-		d.Reason = node.Address // all else was looked at before
+		d.Reason = node.Address // everything else was checked before
 		return out
 	}
 	p.pace.Take(hash, now)
@@ -127,8 +125,8 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	return sent
 }
 
-// invoked checks the invoking packet of a message against its five-tuple, and sets p.packet from it if it is RoCEv2, of
-// which nothing behind the BTH need be there.
+// invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the BTH;
+// what follows may be missing.
 func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	tuple, err := p.invoking.FiveTuple()
@@ -146,14 +144,14 @@ func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	if p.invoking.InnerDatagram(&q.Datagram, rocev2.Port) != nil {
 		return node.Broken
 	}
-	q.Outer = nil // whether it came in a tunnel there does not matter here
+	q.Outer = nil // a tunnel at the congested node does not matter here
 	if _, err := q.BTH.Header.Decode(q.Data); err != nil {
 		return node.Broken
 	}
 	return role.Unanswered(role.KindOf(q.BTH.Opcode))
 }
 
-// source returns the address that an answer comes from, the zero Addr where there is no way of sending it.
+// source returns the source address of an answer, the zero Addr if it cannot be sent.
 func (p *Proxy) source(method Method, flow *rocev2.FlowKey) netip.Addr {
 	switch {
 	case method == Nothing, method == FastCNP && flow.Src.Is4():

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/flowtable"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/qpmap"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -95,6 +97,16 @@ func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 		return node.Broken
 	}
 	return node.NotOurs
+}
+
+// TableKey returns the key of a flow in a table.
+func TableKey(k *qpmap.Key) flowtable.Key { return flowtable.KeyOf(k.Src, k.Dst, k.DestQP, k.Domain) }
+
+// FlowOf is the inverse of TableKey.
+func FlowOf(k *flowtable.Key) (flow qpmap.Key) {
+	flow.Src, flow.Dst = k.Addrs()
+	flow.DestQP, flow.Domain = k.QP&flowtable.MaxQP, k.Domain
+	return flow
 }
 
 // Self are a node's own addresses, one a family. What is missing is the zero Addr.
