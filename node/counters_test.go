@@ -36,19 +36,21 @@ func TestDecided(t *testing.T) {
 		"passed":                {decision{Action: node.Passed}, node.Passed, "passed"},
 		"counted by who has it": {decision{Action: node.Observed}, node.Observed, ""},
 	} {
-		var counters node.Counters
-		counters.Decided(&c.d)
-		require.Equal(t, c.action, c.d.Action, name)
-		if c.action == node.Refused {
-			require.Equal(t, message.Other, c.d.Kind, name)
-		}
-		var got []string
-		for k, n := range counters.All() {
-			require.EqualValues(t, 1, n, name)
-			got = append(got, k.String())
-		}
-		slices.Sort(got)
-		require.Equal(t, c.want, strings.Join(got, " "), name)
+		t.Run(name, func(t *testing.T) {
+			var counters node.Counters
+			counters.Decided(&c.d)
+			require.Equal(t, c.action, c.d.Action)
+			if c.action == node.Refused {
+				require.Equal(t, message.Other, c.d.Kind)
+			}
+			var got []string
+			for k, n := range counters.All() {
+				require.EqualValues(t, 1, n)
+				got = append(got, k.String())
+			}
+			slices.Sort(got)
+			require.Equal(t, c.want, strings.Join(got, " "))
+		})
 	}
 }
 

@@ -102,20 +102,22 @@ func TestCannotMark(t *testing.T) {
 		{"mark, no proxy", congested.Mark, congested.Yes, congested.Proxy, data(t,
 			func(p *rocev2.Packet) { p.Src = dst6 }), node.NoProxy, 0, 0},
 	} {
-		cfg := method(c.method)
-		cfg.Capable, cfg.CannotMark, cfg.Fallback = capable(c.capable), true, c.fallback
-		a := agent(t, cfg)
-		out, d := congest(a, []byte{1}, &event{Frame: c.packet, Options: ip}, now)
-		require.Equal(t, []any{c.reason, c.kind, false}, []any{d.Reason, d.Kind, d.MarkECN}, c.name)
-		require.Equal(t, c.kind != 0, len(out) > 1, c.name)
-		want := map[node.Count]uint64{refused(c.reason): 1}
-		if c.kind != 0 {
-			want = map[node.Count]uint64{sentKind(c.kind): 1}
-		}
-		if c.fellBack > 0 {
-			want[node.Count{Action: node.FellBack}] = c.fellBack
-		}
-		require.Equal(t, want, counted(a), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := method(c.method)
+			cfg.Capable, cfg.CannotMark, cfg.Fallback = capable(c.capable), true, c.fallback
+			a := agent(t, cfg)
+			out, d := congest(a, []byte{1}, &event{Frame: c.packet, Options: ip}, now)
+			require.Equal(t, []any{c.reason, c.kind, false}, []any{d.Reason, d.Kind, d.MarkECN})
+			require.Equal(t, c.kind != 0, len(out) > 1)
+			want := map[node.Count]uint64{refused(c.reason): 1}
+			if c.kind != 0 {
+				want = map[node.Count]uint64{sentKind(c.kind): 1}
+			}
+			if c.fellBack > 0 {
+				want[node.Count{Action: node.FellBack}] = c.fellBack
+			}
+			require.Equal(t, want, counted(a))
+		})
 	}
 
 	// It learns, as others do, who does not understand Fast CNPs.

@@ -223,44 +223,46 @@ func TestTruthTable(t *testing.T) {
 			0, false},
 		{"disabled", fast, 0, func(cfg *congested.Config) { cfg.Enabled = false }, data(t), node.Disabled, 0, false},
 	} {
-		cfg := method(c.method)
-		cfg.Capable = capable(c.capable)
-		if c.change != nil {
-			c.change(&cfg)
-		}
-		a := agent(t, cfg)
-		before := bytes.Clone(c.packet)
-		buf := []byte("head")
-		out, d := congest(a, buf, &event{Frame: c.packet, Options: ip}, now)
-		require.Equal(t, []any{c.reason, c.kind, c.mark}, []any{d.Reason, d.Kind, d.MarkECN}, c.name)
-		require.Equal(t, before, c.packet, c.name)
-		require.Equal(t, "head", string(out[:4]))
-		require.Equal(t, c.kind == message.Other, len(out) == 4, c.name)
-		require.Equal(t, c.kind == message.Other, !d.To.IsValid(), c.name)
-
-		var m message.Message
-		if len(out) > 4 {
-			require.NoError(t, m.Decode(out[4:], ip, message.Config{}), c.name)
-			require.Equal(t, c.kind, m.Kind, c.name)
-			require.Equal(t, d.To, m.Packet.Dst, c.name)
-			require.Contains(t, []netip.Addr{cfg.Self4, cfg.Self6}, m.Packet.Src, c.name)
-			require.NoError(t, m.Packet.VerifyChecksum())
-			if m.Packet.DstPort == rocev2.Port {
-				_, err := icrc.Verify(m.Packet.IP)
-				require.NoError(t, err)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := method(c.method)
+			cfg.Capable = capable(c.capable)
+			if c.change != nil {
+				c.change(&cfg)
 			}
-		}
-		want := map[node.Count]uint64{}
-		switch {
-		case c.reason != 0:
-			want[refused(c.reason)] = 1
-		case c.kind != 0:
-			want[sentKind(c.kind)] = 1
-		}
-		if c.mark {
-			want[marked] = 1
-		}
-		require.Equal(t, want, counted(a), c.name)
+			a := agent(t, cfg)
+			before := bytes.Clone(c.packet)
+			buf := []byte("head")
+			out, d := congest(a, buf, &event{Frame: c.packet, Options: ip}, now)
+			require.Equal(t, []any{c.reason, c.kind, c.mark}, []any{d.Reason, d.Kind, d.MarkECN})
+			require.Equal(t, before, c.packet)
+			require.Equal(t, "head", string(out[:4]))
+			require.Equal(t, c.kind == message.Other, len(out) == 4)
+			require.Equal(t, c.kind == message.Other, !d.To.IsValid())
+
+			var m message.Message
+			if len(out) > 4 {
+				require.NoError(t, m.Decode(out[4:], ip, message.Config{}))
+				require.Equal(t, c.kind, m.Kind)
+				require.Equal(t, d.To, m.Packet.Dst)
+				require.Contains(t, []netip.Addr{cfg.Self4, cfg.Self6}, m.Packet.Src)
+				require.NoError(t, m.Packet.VerifyChecksum())
+				if m.Packet.DstPort == rocev2.Port {
+					_, err := icrc.Verify(m.Packet.IP)
+					require.NoError(t, err)
+				}
+			}
+			want := map[node.Count]uint64{}
+			switch {
+			case c.reason != 0:
+				want[refused(c.reason)] = 1
+			case c.kind != 0:
+				want[sentKind(c.kind)] = 1
+			}
+			if c.mark {
+				want[marked] = 1
+			}
+			require.Equal(t, want, counted(a))
+		})
 	}
 }
 
@@ -659,9 +661,11 @@ func TestICMP(t *testing.T) {
 		{"disabled", agent(t, congested.Config{}), src6, problem(sent), 0, node.Disabled},
 	}
 	for _, c := range forged {
-		require.Equal(t, c.reason, icmp(c.a, c.from, c.message, now.Add(c.at)), c.name)
-		_, d := congest(a, nil, e, now)
-		require.Equal(t, message.FastCNP, d.Kind, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.reason, icmp(c.a, c.from, c.message, now.Add(c.at)))
+			_, d := congest(a, nil, e, now)
+			require.Equal(t, message.FastCNP, d.Kind)
+		})
 	}
 
 	// What stood in the buffer before it is no part of what was sent.
@@ -726,16 +730,18 @@ func TestICMPFrame(t *testing.T) {
 		{"rejection behind more of them", frame(src6, self6, problem(sent),
 			"3c00 0104 00000000 3a01 010c 000000000000000000000000"), 0},
 	} {
-		before := counted(a)
-		require.Equal(t, c.reason, icmpFrame(a, c.frame, ip, now), c.name)
-		switch c.reason {
-		case node.Accepted:
-			before[taught]++
-		case node.Denied:
-			before[refused(node.Denied)]++
-		}
-		require.Equal(t, before, counted(a), c.name)
-		wiretest.NoAllocs(t, c.name, func() { icmpFrame(a, c.frame, ip, now) })
+		t.Run(c.name, func(t *testing.T) {
+			before := counted(a)
+			require.Equal(t, c.reason, icmpFrame(a, c.frame, ip, now))
+			switch c.reason {
+			case node.Accepted:
+				before[taught]++
+			case node.Denied:
+				before[refused(node.Denied)]++
+			}
+			require.Equal(t, before, counted(a))
+			wiretest.NoAllocs(t, c.name, func() { icmpFrame(a, c.frame, ip, now) })
+		})
 	}
 	require.Equal(t, node.Disabled,
 		icmpFrame(agent(t, congested.Config{}), frame(src6, self6, problem(sent), ""), ip, now))

@@ -152,26 +152,28 @@ func TestPauseIngress(t *testing.T) {
 		"SRv6":       {tunnelled(t, srv6, data(t, ecn(0)), 5), pe, self6, dst6},
 		"IPv4":       {inIPv4(data(t)), outer4, self4, dst6},
 	} {
-		for _, byNode := range []bool{false, true} {
-			cfg := method(congested.PPFC)
-			cfg.PauseIngress, cfg.PPFC.NodeAddress = true, byNode
-			cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
-			a := agent(t, cfg)
-			out, d := congest(a, nil, &event{Frame: c.packet, Options: ip, Port: 7}, now)
-			require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d, name)
-			resume, resumed := a.Resume(nil, 7)
-			require.Equal(t, node.Sent, resumed.Action)
-			require.Equal(t, c.to, resumed.To)
-			for _, octets := range [][]byte{out, resume} {
-				p, n := ofPPFC(t, octets)
-				of := c.of
-				if byNode {
-					of = c.from
+		t.Run(name, func(t *testing.T) {
+			for _, byNode := range []bool{false, true} {
+				cfg := method(congested.PPFC)
+				cfg.PauseIngress, cfg.PPFC.NodeAddress = true, byNode
+				cfg.PEs = acls("2001:db8:e::/64", "192.0.2.1/32")
+				a := agent(t, cfg)
+				out, d := congest(a, nil, &event{Frame: c.packet, Options: ip, Port: 7}, now)
+				require.Equal(t, decision{Packet: message.Data, Kind: message.PPFC, To: c.to}, d)
+				resume, resumed := a.Resume(nil, 7)
+				require.Equal(t, node.Sent, resumed.Action)
+				require.Equal(t, c.to, resumed.To)
+				for _, octets := range [][]byte{out, resume} {
+					p, n := ofPPFC(t, octets)
+					of := c.of
+					if byNode {
+						of = c.from
+					}
+					require.Equal(t, []any{c.from, c.to, of, uint32(17), uint16(7)}, []any{p.Src, p.Dst, n.Congested,
+						n.DestQP, n.Port})
 				}
-				require.Equal(t, []any{c.from, c.to, of, uint32(17), uint16(7)}, []any{p.Src, p.Dst, n.Congested,
-					n.DestQP, n.Port}, name)
 			}
-		}
+		})
 	}
 }
 

@@ -38,10 +38,12 @@ func TestConfigure(t *testing.T) {
 		"Quarantine -1ns":     func(c *Config) { c.Quarantine = -1 },
 		"PerFlow -1ns is neg": func(c *Config) { c.PerFlow = -1 },
 	} {
-		bad := cfg
-		bad.Accept = nil
-		change(&bad)
-		require.ErrorContains(t, pe.Configure(bad), name)
+		t.Run(name, func(t *testing.T) {
+			bad := cfg
+			bad.Accept = nil
+			change(&bad)
+			require.ErrorContains(t, pe.Configure(bad), name)
+		})
 	}
 	require.Equal(t, node.Limited, hear(0), "the list is as it was, and so is the flow's interval")
 

@@ -38,14 +38,16 @@ func TestForwardCut(t *testing.T) {
 		"broken off in the BTH":    {write[:59], false, message.Broken, node.Refused, node.Broken},
 		"other traffic broken off": {other[:90], false, message.Other, node.Nothing, 0},
 	} {
-		pe := newPE(t, nil)
-		var f rocev2.Frame
-		_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.cut})
-		out, d := pe.Forward([]byte{9}, &f, 0, tunnel, start)
-		require.Equal(t, []byte{9}, out, name)
-		require.Equal(t, []any{c.kind, c.action, c.reason}, []any{d.Packet, d.Action, d.Reason}, name)
-		require.Equal(t, c.action == node.Forwarded, d.Label != 0, name)
-		require.Zero(t, pe.counted(node.Unlabelled), name)
+		t.Run(name, func(t *testing.T) {
+			pe := newPE(t, nil)
+			var f rocev2.Frame
+			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: c.cut})
+			out, d := pe.Forward([]byte{9}, &f, 0, tunnel, start)
+			require.Equal(t, []byte{9}, out)
+			require.Equal(t, []any{c.kind, c.action, c.reason}, []any{d.Packet, d.Action, d.Reason})
+			require.Equal(t, c.action == node.Forwarded, d.Label != 0)
+			require.Zero(t, pe.counted(node.Unlabelled))
+		})
 	}
 }
 

@@ -84,42 +84,44 @@ func TestForward(t *testing.T) {
 		"SRv6":       &encap.SRv6{Src: own, Segments: []netip.Addr{egress, addr("fc00::d6")}},
 		"VXLAN":      &encap.VXLAN6{Src: own, Dst: egress, VNI: 7, Ethernet: make([]byte, 14)},
 	} {
-		for _, k := range []rocev2.FlowKey{flow4, flow6} {
-			for ecn := range uint8(4) {
-				pe := newPE(t, nil)
-				inner := octets(t, k, ecn)
-				before := bytes.Clone(inner)
-				out, f, err := pe.send([]byte{9}, inner, 0, via, start)
-				require.NoError(t, err)
-				require.Equal(t, before, inner, name)
-				require.Equal(t, byte(9), out[0])
-				require.True(t, f.RoCEv2)
-				require.Equal(t, node.Accepted, f.Reason)
-				require.NotZero(t, f.Label)
+		t.Run(name, func(t *testing.T) {
+			for _, k := range []rocev2.FlowKey{flow4, flow6} {
+				for ecn := range uint8(4) {
+					pe := newPE(t, nil)
+					inner := octets(t, k, ecn)
+					before := bytes.Clone(inner)
+					out, f, err := pe.send([]byte{9}, inner, 0, via, start)
+					require.NoError(t, err)
+					require.Equal(t, before, inner)
+					require.Equal(t, byte(9), out[0])
+					require.True(t, f.RoCEv2)
+					require.Equal(t, node.Accepted, f.Reason)
+					require.NotZero(t, f.Label)
 
-				var got rocev2.Frame
-				require.NoError(t, got.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))
-				require.Equal(t, f.Label, got.OuterFlowLabel())
-				require.Equal(t, ecn, got.OuterECN())
-				require.Equal(t, own, got.OuterSrc())
-				require.Equal(t, inner, got.IP())
-				if k.Src.Is6() {
-					require.EqualValues(t, 0x12345, got.FlowLabel(), "the inner label stays as it is")
-				}
+					var got rocev2.Frame
+					require.NoError(t, got.Decode(out[1:], rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+					require.Equal(t, f.Label, got.OuterFlowLabel())
+					require.Equal(t, ecn, got.OuterECN())
+					require.Equal(t, own, got.OuterSrc())
+					require.Equal(t, inner, got.IP())
+					if k.Src.Is6() {
+						require.EqualValues(t, 0x12345, got.FlowLabel(), "the inner label stays as it is")
+					}
 
-				_, again, err := pe.send(nil, inner, 0, via, start.Add(time.Second))
-				require.NoError(t, err)
-				require.Equal(t, f, again, "the same flow")
-				notCapable := uint64(0)
-				if ecn == 0 {
-					notCapable = 2
+					_, again, err := pe.send(nil, inner, 0, via, start.Add(time.Second))
+					require.NoError(t, err)
+					require.Equal(t, f, again, "the same flow")
+					notCapable := uint64(0)
+					if ecn == 0 {
+						notCapable = 2
+					}
+					require.Equal(t, []uint64{1, 2, notCapable, 0, 0},
+						[]uint64{pe.counted(node.Opened), pe.counted(node.Forwarded),
+							pe.counted(node.NotECNCapable), pe.counted(node.Unlabelled), pe.counted(node.Refused)})
+					require.Equal(t, 1, pe.Len())
 				}
-				require.Equal(t, []uint64{1, 2, notCapable, 0, 0},
-					[]uint64{pe.counted(node.Opened), pe.counted(node.Forwarded),
-						pe.counted(node.NotECNCapable), pe.counted(node.Unlabelled), pe.counted(node.Refused)})
-				require.Equal(t, 1, pe.Len())
 			}
-		}
+		})
 	}
 }
 
@@ -141,11 +143,13 @@ func TestForwardOther(t *testing.T) {
 		{"in a tunnel of its own", tunnelled, forwarded{RoCEv2: true, Reason: node.Tunnelled}},
 		{"broken", broken, forwarded{RoCEv2: true, Reason: node.Broken}},
 	} {
-		out, f, err := pe.send(nil, c.inner, 0, tunnel, start)
-		require.NoError(t, err, c.name)
-		require.Equal(t, c.want, f, c.name)
-		require.Zero(t, be.Uint32(out)&0xFFFFF)
-		require.Equal(t, c.inner, out[40:])
+		t.Run(c.name, func(t *testing.T) {
+			out, f, err := pe.send(nil, c.inner, 0, tunnel, start)
+			require.NoError(t, err)
+			require.Equal(t, c.want, f)
+			require.Zero(t, be.Uint32(out)&0xFFFFF)
+			require.Equal(t, c.inner, out[40:])
+		})
 	}
 	require.Zero(t, pe.Len())
 	require.EqualValues(t, 3, pe.counted(node.Unlabelled))
@@ -576,10 +580,12 @@ func TestConfig(t *testing.T) {
 		"Quarantine":      func(c *Config) { c.Quarantine = -1 },
 		"DSCP":            func(c *Config) { c.Carriage.DSCP = 64 },
 	} {
-		cfg := config()
-		change(&cfg)
-		_, err := New(cfg)
-		require.ErrorContains(t, err, name)
+		t.Run(name, func(t *testing.T) {
+			cfg := config()
+			change(&cfg)
+			_, err := New(cfg)
+			require.ErrorContains(t, err, name)
+		})
 	}
 }
 

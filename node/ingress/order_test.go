@@ -263,29 +263,31 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 		"per flow":      {func(c *Config) { c.PerFlow = 50 * time.Millisecond }, 20},
 		"total":         {func(c *Config) { c.Out = limit.Rate{PerSecond: 20, Burst: 2} }, 2 + 19},
 	} {
-		pe := newPE(t, func(cfg *Config) {
-			cfg.Idle, cfg.Quarantine, cfg.Instances = 150*time.Millisecond, 100*time.Millisecond, 1<<12
-			c.change(cfg)
+		t.Run(name, func(t *testing.T) {
+			pe := newPE(t, func(cfg *Config) {
+				cfg.Idle, cfg.Quarantine, cfg.Instances = 150*time.Millisecond, 100*time.Millisecond, 1<<12
+				c.change(cfg)
+			})
+			sent := 0
+			var first uint32
+			for i := range second {
+				now := start.Add(time.Duration(i) * time.Second / second)
+				if i%2 == 1 {
+					now = now.Add(-200 * time.Millisecond)
+				}
+				label, reason := pe.give(packetOf(flow6), 0, now)
+				require.Equal(t, node.Accepted, reason)
+				if first == 0 {
+					first = label
+				}
+				require.Equal(t, first, label, "%d", i)
+				if _, _, reason := pe.hear(nil, p1, messageAbout(t, label), now); reason == node.Accepted {
+					sent++
+				}
+			}
+			require.Equal(t, c.want, sent)
+			require.EqualValues(t, 1, pe.counted(node.Opened))
 		})
-		sent := 0
-		var first uint32
-		for i := range second {
-			now := start.Add(time.Duration(i) * time.Second / second)
-			if i%2 == 1 {
-				now = now.Add(-200 * time.Millisecond)
-			}
-			label, reason := pe.give(packetOf(flow6), 0, now)
-			require.Equal(t, node.Accepted, reason)
-			if first == 0 {
-				first = label
-			}
-			require.Equal(t, first, label, "%s: %d", name, i)
-			if _, _, reason := pe.hear(nil, p1, messageAbout(t, label), now); reason == node.Accepted {
-				sent++
-			}
-		}
-		require.Equal(t, c.want, sent, name)
-		require.EqualValues(t, 1, pe.counted(node.Opened))
 	}
 }
 

@@ -128,11 +128,13 @@ func TestOnlyOwnAddresses(t *testing.T) {
 		{"IPv6 without an address", self4, netip.Addr{}, sw6, self6, dst6, node.NotOurs},
 		{"IPv4, only IPv4", self4, netip.Addr{}, sw4, self4, dst4, node.Accepted},
 	} {
-		r := newReceived(t, c.from, c.congestion)
-		r.cfg.Self4, r.cfg.Self6 = c.self4, c.self6
-		r.packet.Dst = c.to
-		_, reason := receive(made(t, r.cfg), r.octets(t), ip, now)
-		require.Equal(t, c.want, reason, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			r := newReceived(t, c.from, c.congestion)
+			r.cfg.Self4, r.cfg.Self6 = c.self4, c.self6
+			r.packet.Dst = c.to
+			_, reason := receive(made(t, r.cfg), r.octets(t), ip, now)
+			require.Equal(t, c.want, reason)
+		})
 	}
 }
 
@@ -145,29 +147,31 @@ func TestTwoQueues(t *testing.T) {
 		"in":            func(c *pause.Config) { c.In = limit.Rate{PerSecond: 20, Burst: 2} },
 		"in per source": func(c *pause.Config) { c.InPerSource = limit.Rate{PerSecond: 20, Burst: 2} },
 	} {
-		cfg := config(t)
-		change(&cfg)
-		table := made(t, cfg)
-		passed, last := 0, time.Time{}
-		for i := range second {
-			now := now.Add(time.Duration(i) * time.Second / second)
-			queue := now
-			if i%2 == 1 {
-				queue = now.Add(-200 * time.Millisecond)
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t)
+			change(&cfg)
+			table := made(t, cfg)
+			passed, last := 0, time.Time{}
+			for i := range second {
+				now := now.Add(time.Duration(i) * time.Second / second)
+				queue := now
+				if i%2 == 1 {
+					queue = now.Add(-200 * time.Millisecond)
+				}
+				if _, reason := receive(table, stop, ip, queue); reason == node.Accepted {
+					passed++
+					last = now
+				}
+				state, _ := table.State(pause.Flow(dst6, 0x11), queue)
+				// The queue that is behind is told the time of the other, a frame ago.
+				if since := now.Sub(last); !last.IsZero() && since < 900*us {
+					require.Equal(t, pause.Stopped, state, since)
+				} else if since > 1200*us {
+					require.Equal(t, pause.Running, state, since)
+				}
 			}
-			if _, reason := receive(table, stop, ip, queue); reason == node.Accepted {
-				passed++
-				last = now
-			}
-			state, _ := table.State(pause.Flow(dst6, 0x11), queue)
-			// The queue that is behind is told the time of the other, a frame ago.
-			if since := now.Sub(last); !last.IsZero() && since < 900*us {
-				require.Equal(t, pause.Stopped, state, since)
-			} else if since > 1200*us {
-				require.Equal(t, pause.Running, state, since)
-			}
-		}
-		require.Equal(t, 2+19, passed, name)
+			require.Equal(t, 2+19, passed)
+		})
 	}
 }
 

@@ -125,20 +125,22 @@ func TestAccepted(t *testing.T) {
 		{"port of the node, IPv4", notification(t, sw4, sw4, ppfc.Stop, 1*us),
 			action{From: sw4, Target: pause.NodePort(sw4, 7), State: pause.Stopped, Pause: us, Until: now.Add(us)}},
 	} {
-		table := made(t, config(t))
-		got, reason := receive(table, c.packet, ip, now)
-		require.Equal(t, node.Accepted, reason, c.name)
-		require.Equal(t, c.want, got, c.name)
-		require.Equal(t, map[node.Count]uint64{
-			{Action: node.Taken, Kind: message.PPFC}: 1, {Action: counted[c.want.State]}: 1,
-		}, maps.Collect(table.Counters().All()), c.name)
-		state, until := table.State(c.want.Target, now)
-		if c.want.Pause == 0 {
-			require.Equal(t, pause.Running, state, c.name)
-		} else {
-			require.Equal(t, c.want.State, state, c.name)
-			require.Equal(t, c.want.Until, until, c.name)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			table := made(t, config(t))
+			got, reason := receive(table, c.packet, ip, now)
+			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, c.want, got)
+			require.Equal(t, map[node.Count]uint64{
+				{Action: node.Taken, Kind: message.PPFC}: 1, {Action: counted[c.want.State]}: 1,
+			}, maps.Collect(table.Counters().All()))
+			state, until := table.State(c.want.Target, now)
+			if c.want.Pause == 0 {
+				require.Equal(t, pause.Running, state)
+			} else {
+				require.Equal(t, c.want.State, state)
+				require.Equal(t, c.want.Until, until)
+			}
+		})
 	}
 	// An ingress knows no queue pairs; the node itself can be a flow's destination.
 	cfg := config(t)
@@ -241,18 +243,20 @@ func TestRefused(t *testing.T) {
 		{"cut", stop[:len(stop)-1], node.Broken},
 		{"ICRC", wrongICRC, node.ICRC},
 	} {
-		table := made(t, config(t))
-		got, reason := receive(table, c.packet, ip, now)
-		require.Equal(t, c.reason, reason, c.name)
-		require.Zero(t, got, c.name)
-		require.Zero(t, table.Len(), c.name)
-		of := node.Count{Action: node.Refused, Reason: c.reason}
-		if other := c.reason == node.NotOurs && c.name != "another host's"; other { // the role has no say
-			require.Empty(t, maps.Collect(table.Counters().All()), c.name)
-		} else {
-			require.EqualValues(t, 1, table.Counters().Of(of), c.name)
-		}
-		wiretest.NoAllocs(t, c.name, func() { receive(table, c.packet, ip, now) })
+		t.Run(c.name, func(t *testing.T) {
+			table := made(t, config(t))
+			got, reason := receive(table, c.packet, ip, now)
+			require.Equal(t, c.reason, reason)
+			require.Zero(t, got)
+			require.Zero(t, table.Len())
+			of := node.Count{Action: node.Refused, Reason: c.reason}
+			if other := c.reason == node.NotOurs && c.name != "another host's"; other { // the role has no say
+				require.Empty(t, maps.Collect(table.Counters().All()))
+			} else {
+				require.EqualValues(t, 1, table.Counters().Of(of))
+			}
+			wiretest.NoAllocs(t, c.name, func() { receive(table, c.packet, ip, now) })
+		})
 	}
 	wantsNobody := config(t)
 	wantsNobody.Accept = nil

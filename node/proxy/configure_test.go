@@ -50,10 +50,12 @@ func TestConfigure(t *testing.T) {
 		"Seed cannot":       func(c *Config) { c.Seed = 7 },
 		"DSCP":              func(c *Config) { c.Carriage.DSCP = 64 },
 	} {
-		bad := cfg
-		bad.Accept = nil
-		change(&bad)
-		require.ErrorContains(t, p.Configure(bad), name)
+		t.Run(name, func(t *testing.T) {
+			bad := cfg
+			bad.Accept = nil
+			change(&bad)
+			require.ErrorContains(t, p.Configure(bad), name)
+		})
 	}
 	_, reason = hear()
 	require.Equal(t, node.Limited, reason, "the list is as it was, and the flow's interval goes on")

@@ -329,14 +329,16 @@ func TestReceivePacket(t *testing.T) {
 		{"no checksum over IPv4", datagram(switch4, self4, func(ip []byte) { ip[26], ip[27] = 0, 0 }), node.Accepted},
 		{"denied", datagram(addr("2001:db8:fffe::5"), self6, nil), node.Denied},
 	} {
-		out, _, reason := p.see(nil, &c.d, start)
-		if c.want == node.Accepted {
-			require.Equal(t, node.Accepted, reason, c.name)
-			require.NotEmpty(t, out)
-		} else {
-			require.Equal(t, c.want, reason, c.name)
-			require.Empty(t, out)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			out, _, reason := p.see(nil, &c.d, start)
+			if c.want == node.Accepted {
+				require.Equal(t, node.Accepted, reason)
+				require.NotEmpty(t, out)
+			} else {
+				require.Equal(t, c.want, reason)
+				require.Empty(t, out)
+			}
+		})
 	}
 }
 
@@ -494,10 +496,12 @@ func TestOther(t *testing.T) {
 		"link-local":       {messageOf(t, first(tcp(addr("fe80::1"), receiver6, 1, 2))), node.Address},
 		"CNP is no answer": {messageOf(t, aCNP), node.Notification},
 	} {
-		p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
-		_, a, reason := p.hear(nil, switch6, encoded(t, c.m), start)
-		require.Equal(t, c.want, reason, name)
-		require.Zero(t, a, name)
+		t.Run(name, func(t *testing.T) {
+			p := newProxy(t, func(c *Config) { c.Senders, c.Self6 = senders(Other), own6 })
+			_, a, reason := p.hear(nil, switch6, encoded(t, c.m), start)
+			require.Equal(t, c.want, reason)
+			require.Zero(t, a)
+		})
 	}
 
 	// The interval of such a flow goes by its five-tuple.
@@ -612,17 +616,19 @@ func TestTwoClocks(t *testing.T) {
 		"per flow":      func(c *Config) { c.PerFlow = 100 * time.Millisecond },
 		"out":           func(c *Config) { c.Out = ten },
 	} {
-		p := newProxy(t, change)
-		data := messageAbout(t, congested(t, flow6, nil))
-		out := make([]byte, 0, 256)
-		for i := range 10_000 { // 50 µs apart: half a second in all
-			at := start.Add(time.Duration(i) * 50 * time.Microsecond)
-			if i%2 == 1 {
-				at = at.Add(-200 * time.Millisecond)
+		t.Run(name, func(t *testing.T) {
+			p := newProxy(t, change)
+			data := messageAbout(t, congested(t, flow6, nil))
+			out := make([]byte, 0, 256)
+			for i := range 10_000 { // 50 µs apart: half a second in all
+				at := start.Add(time.Duration(i) * 50 * time.Microsecond)
+				if i%2 == 1 {
+					at = at.Add(-200 * time.Millisecond)
+				}
+				p.hear(out, switch6, data, at)
 			}
-			p.hear(out, switch6, data, at)
-		}
-		require.EqualValues(t, 5, p.sent(), name)
+			require.EqualValues(t, 5, p.sent())
+		})
 	}
 }
 
@@ -783,9 +789,11 @@ func TestConfig(t *testing.T) {
 		"PerFlow":                 {Self6: self6, PerFlow: -1},
 		"DSCP":                    {Self6: self6, Carriage: rocev2.Carriage{DSCP: 64}},
 	} {
-		cfg.Enabled = true
-		_, err := New(cfg)
-		require.ErrorContains(t, err, name)
+		t.Run(name, func(t *testing.T) {
+			cfg.Enabled = true
+			_, err := New(cfg)
+			require.ErrorContains(t, err, name)
+		})
 	}
 	require.Equal(t, "ppfc", PPFC.String())
 	require.Equal(t, "other", Other.String())

@@ -38,23 +38,25 @@ func TestBroken(t *testing.T) {
 		"not marked, of IPv4":    {short(at4, 9, bth.RCSendOnly, v4, unmarked), 0},
 		"breaks off in its data": {marked(t).IP[:70], node.Broken},
 	} {
-		for _, on := range []bool{true, false} {
-			cfg := config(t)
-			cfg.Enabled = on
-			r := made(t, cfg)
-			var f rocev2.Frame
-			_ = f.Decode(c.octets, ip)
-			want := node.Decision{Packet: message.Broken}
-			if c.reason != 0 {
-				want.Action, want.Reason = node.Refused, c.reason
-				if !on {
-					want.Reason = node.Disabled
+		t.Run(name, func(t *testing.T) {
+			for _, on := range []bool{true, false} {
+				cfg := config(t)
+				cfg.Enabled = on
+				r := made(t, cfg)
+				var f rocev2.Frame
+				_ = f.Decode(c.octets, ip)
+				want := node.Decision{Packet: message.Broken}
+				if c.reason != 0 {
+					want.Action, want.Reason = node.Refused, c.reason
+					if !on {
+						want.Reason = node.Disabled
+					}
 				}
+				out, d := r.Receive(nil, &f, 0, now)
+				require.Empty(t, out)
+				require.Equal(t, want, d)
 			}
-			out, d := r.Receive(nil, &f, 0, now)
-			require.Empty(t, out, name)
-			require.Equal(t, want, d, name)
-		}
+		})
 	}
 }
 

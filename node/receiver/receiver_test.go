@@ -108,22 +108,24 @@ func TestCNP(t *testing.T) {
 		{"UD, from its DETH", marked(t, opcode(bth.UDSendOnly), func(p *rocev2.Packet) { p.BTH.DETH.SrcQP = 0x33 }),
 			0x33},
 	} {
-		r := made(t, config(t))
-		out, d := receive(r, []byte("head"), c.p, now)
-		require.Equal(t, node.Decision{
-			Action: node.Sent, Packet: message.Data, Kind: message.CNP, To: c.p.Src, SrcQP: c.qp, KnownQP: true,
-			Flow: qpmap.Key{FlowKey: c.p.FlowKey()},
-		}, d, c.name)
-		require.Equal(t, "head", string(out[:4]))
-		var m message.Message
-		require.NoError(t, m.Decode(out[4:], ip, message.Config{}), c.name)
-		require.Equal(t, message.CNP, m.Kind)
-		require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)},
-			[]any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey}, c.name)
-		_, err := icrc.Verify(m.Packet.IP)
-		require.NoError(t, err)
-		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: message.CNP}: 1},
-			maps.Collect(r.Counters().All()))
+		t.Run(c.name, func(t *testing.T) {
+			r := made(t, config(t))
+			out, d := receive(r, []byte("head"), c.p, now)
+			require.Equal(t, node.Decision{
+				Action: node.Sent, Packet: message.Data, Kind: message.CNP, To: c.p.Src, SrcQP: c.qp, KnownQP: true,
+				Flow: qpmap.Key{FlowKey: c.p.FlowKey()},
+			}, d)
+			require.Equal(t, "head", string(out[:4]))
+			var m message.Message
+			require.NoError(t, m.Decode(out[4:], ip, message.Config{}))
+			require.Equal(t, message.CNP, m.Kind)
+			require.Equal(t, []any{c.p.Dst, c.p.Src, c.qp, uint16(0x8001)},
+				[]any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey})
+			_, err := icrc.Verify(m.Packet.IP)
+			require.NoError(t, err)
+			require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: message.CNP}: 1},
+				maps.Collect(r.Counters().All()))
+		})
 	}
 }
 
@@ -193,18 +195,20 @@ func TestRefusals(t *testing.T) {
 		{"nothing known", marked(t), func(c *receiver.Config) { c.QPs = nil }, node.UnknownQP},
 		{"ambiguous", marked(t), func(c *receiver.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
 	} {
-		cfg := config(t)
-		if c.change != nil {
-			c.change(&cfg)
-		}
-		r := made(t, cfg)
-		out, d := receive(r, nil, c.p, now)
-		require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.Refused}, c.name)
-		require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Kind, d.To}, c.name)
-		require.Empty(t, out)
-		require.Zero(t, sent(r))
-		require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1,
-			c.name)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config(t)
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			r := made(t, cfg)
+			out, d := receive(r, nil, c.p, now)
+			require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.Refused})
+			require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Kind, d.To})
+			require.Empty(t, out)
+			require.Zero(t, sent(r))
+			require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1,
+				c.name)
+		})
 	}
 	_, d := receive(made(t, receiver.Config{}), nil, marked(t), now)
 	require.Equal(t, node.Disabled, d.Reason)
@@ -269,9 +273,11 @@ func TestNoAllocs(t *testing.T) {
 		r.Receive(buf, &f, 0, now)
 	})
 	require.Greater(t, sent(r), uint64(100))
-	for name, p := range map[string]*rocev2.Packet{"CNP": marked(t, v4),
+	for name, p := range map[string]*rocev2.Packet{
+		"CNP":        marked(t, v4),
 		"not marked": marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }),
-		"unknown":    marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 })} {
+		"unknown":    marked(t, func(p *rocev2.Packet) { p.BTH.DestQP = 0x12 }),
+	} {
 		f := frameOf(p)
 		wiretest.NoAllocs(t, name, func() { r.Receive(buf, f, 0, now) })
 	}
@@ -325,10 +331,12 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 		"queue pair": marked(t, ud(0x23, 0x11)),
 		"host":       marked(t, ud(0x22, 0x11), func(p *rocev2.Packet) { p.Src = src6.Next() }),
 	} {
-		_, d = receive(r, buf, p, now.Add(50*time.Millisecond))
-		require.Equal(t, message.CNP, d.Kind, name)
-		_, d = receive(r, buf, p, now.Add(60*time.Millisecond))
-		require.Equal(t, node.Limited, d.Reason, name)
+		t.Run(name, func(t *testing.T) {
+			_, d = receive(r, buf, p, now.Add(50*time.Millisecond))
+			require.Equal(t, message.CNP, d.Kind)
+			_, d = receive(r, buf, p, now.Add(60*time.Millisecond))
+			require.Equal(t, node.Limited, d.Reason)
+		})
 	}
 
 	// A Fast CNP names the flow by this host's queue pair.
@@ -389,18 +397,20 @@ func TestTwoClocks(t *testing.T) {
 		"interval": func(c *receiver.Config) { c.PerFlow = 100 * time.Millisecond },
 		"rate":     func(c *receiver.Config) { c.Out = limit.Rate{PerSecond: 10} },
 	} {
-		cfg := config(t)
-		change(&cfg)
-		r := made(t, cfg)
-		buf, p := make([]byte, 0, 512), marked(t)
-		for i := range 10_000 { // 50 µs apart: half a second in all
-			at := now.Add(time.Duration(i) * 50 * time.Microsecond)
-			if i%2 == 1 {
-				at = at.Add(-200 * time.Millisecond)
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t)
+			change(&cfg)
+			r := made(t, cfg)
+			buf, p := make([]byte, 0, 512), marked(t)
+			for i := range 10_000 { // 50 µs apart: half a second in all
+				at := now.Add(time.Duration(i) * 50 * time.Microsecond)
+				if i%2 == 1 {
+					at = at.Add(-200 * time.Millisecond)
+				}
+				receive(r, buf, p, at)
 			}
-			receive(r, buf, p, at)
-		}
-		require.EqualValues(t, 5, sent(r), name)
+			require.EqualValues(t, 5, sent(r))
+		})
 	}
 }
 

@@ -193,11 +193,13 @@ func TestAccepted(t *testing.T) {
 			event{Kind: message.PPFC, From: sw, Flow: rocev2.FlowKey{Src: self6, Dst: sw, DestQP: 0x11},
 				Pause: ppfc.Extension{Congested: sw, Type: ppfc.Stop, Port: 7, Pause: 100 * time.Microsecond}}},
 	} {
-		s := made(t, config(t))
-		e, reason := receive(s, c.packet, ip, now)
-		require.Equal(t, node.Accepted, reason, c.name)
-		require.Equal(t, c.want, e, c.name)
-		require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Taken, Kind: c.want.Kind}))
+		t.Run(c.name, func(t *testing.T) {
+			s := made(t, config(t))
+			e, reason := receive(s, c.packet, ip, now)
+			require.Equal(t, node.Accepted, reason)
+			require.Equal(t, c.want, e)
+			require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Taken, Kind: c.want.Kind}))
+		})
 	}
 
 	s := made(t, config(t))
@@ -302,19 +304,21 @@ func TestRefused(t *testing.T) {
 		{"nothing known", good, func(c *sender.Config) { c.QPs = nil }, node.UnknownQP},
 		{"ambiguous", good, func(c *sender.Config) { c.QPs = ambiguous{} }, node.AmbiguousQP},
 	} {
-		cfg := config(t)
-		if c.change != nil {
-			c.change(&cfg)
-		}
-		s := made(t, cfg)
-		e, reason := receive(s, c.packet, ip, now)
-		require.Equal(t, c.reason, reason, c.name)
-		require.Equal(t, event{}, e, c.name)
-		counted := uint64(1)
-		if c.name == "data" || c.name == "no UDP at all" { // the role has no say
-			counted = 0
-		}
-		require.Equal(t, counted, s.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config(t)
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			s := made(t, cfg)
+			e, reason := receive(s, c.packet, ip, now)
+			require.Equal(t, c.reason, reason)
+			require.Equal(t, event{}, e)
+			counted := uint64(1)
+			if c.name == "data" || c.name == "no UDP at all" { // the role has no say
+				counted = 0
+			}
+			require.Equal(t, counted, s.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}))
+		})
 	}
 	_, reason := receive(made(t, sender.Config{}), good, ip, now)
 	require.Equal(t, node.Disabled, reason)
@@ -452,9 +456,11 @@ func TestConfiguredCodePoints(t *testing.T) {
 		{"of another type, of a receiver", fastCNP(t, dst6.Next(), aboutNext), 0, node.UnknownOption},
 		{"of another type, of nobody", fastCNP(t, dst6.Next().Next(), congested(t)), 0, node.UnknownQP},
 	} {
-		e, reason := receive(made(t, cfg), c.packet, ip, now)
-		require.Equal(t, c.reason, reason, c.name)
-		require.Equal(t, c.kind, e.Kind, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			e, reason := receive(made(t, cfg), c.packet, ip, now)
+			require.Equal(t, c.reason, reason)
+			require.Equal(t, c.kind, e.Kind)
+		})
 	}
 }
 
@@ -501,19 +507,21 @@ func TestTwoClocks(t *testing.T) {
 		"rate":   func(c *sender.Config) { c.Out = limit.Rate{PerSecond: 10} },
 		"window": func(c *sender.Config) { c.Window = 100 * time.Millisecond },
 	} {
-		cfg := config(t)
-		change(&cfg)
-		s := made(t, cfg)
-		fast := fastCNP(t, sw, congested(t))
-		for i := range 10_000 { // 50 µs apart: half a second in all
-			at := now.Add(time.Duration(i) * 50 * time.Microsecond)
-			if i%2 == 1 {
-				at = at.Add(-200 * time.Millisecond)
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t)
+			change(&cfg)
+			s := made(t, cfg)
+			fast := fastCNP(t, sw, congested(t))
+			for i := range 10_000 { // 50 µs apart: half a second in all
+				at := now.Add(time.Duration(i) * 50 * time.Microsecond)
+				if i%2 == 1 {
+					at = at.Add(-200 * time.Millisecond)
+				}
+				receive(s, fast, ip, at)
 			}
-			receive(s, fast, ip, at)
-		}
-		require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken,
-			Kind: message.FastCNP})-s.Counters().Of(node.Count{Action: node.Again}), name)
+			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken,
+				Kind: message.FastCNP})-s.Counters().Of(node.Count{Action: node.Again}))
+		})
 	}
 }
 
@@ -577,12 +585,14 @@ func TestOrder(t *testing.T) {
 		{"CNP that names the receiver's queue pair, as a Fast CNP does", receiverCNP(t, congested(t), 0x11),
 			node.UnknownQP},
 	} {
-		cfg := config(t)
-		cfg.Out = limit.Rate{PerSecond: 1e-3}
-		s := made(t, cfg)
-		receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now)
-		_, reason := receive(s, c.packet, ip, now)
-		require.Equal(t, c.reason, reason, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config(t)
+			cfg.Out = limit.Rate{PerSecond: 1e-3}
+			s := made(t, cfg)
+			receive(s, receiverCNP(t, congested(t, v4), 0x23), ip, now)
+			_, reason := receive(s, c.packet, ip, now)
+			require.Equal(t, c.reason, reason)
+		})
 	}
 }
 
@@ -719,9 +729,11 @@ func TestNoAllocs(t *testing.T) {
 		"PPFC": pause(t, congested(t), sw, ppfc.Extension{}, true), "stranger": fastCNP(t, self6, congested(t)),
 		"data": congested(t).IP, "broken": fastCNP(t, sw, congested(t))[:90],
 	} {
-		wiretest.NoAllocs(t, name, func() {
-			at = at.Add(time.Microsecond)
-			receive(s, packet, ip, at)
+		t.Run(name, func(t *testing.T) {
+			wiretest.NoAllocs(t, name, func() {
+				at = at.Add(time.Microsecond)
+				receive(s, packet, ip, at)
+			})
 		})
 	}
 	datagram := bytes.Clone(congested(t, func(p *rocev2.Packet) { p.BTH.Opcode = bth.UDSendOnly }).IP)

@@ -78,13 +78,15 @@ func TestToPort(t *testing.T) {
 		"fragment of TCP":             {ipv6(44, "0600 0001 0000 0007 c000 1234 0100 0000"), node.NotOurs},
 		"nothing":                     {nil, node.NotOurs},
 	} {
-		var f rocev2.Frame
-		var d rocev2.Datagram
-		_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		require.Equal(t, c.want, role.ToPort(&d, &f, port), name)
-		if c.want == node.Accepted {
-			require.Equal(t, []byte{0xab, 0xcd}, d.Data, name)
-		}
+		t.Run(name, func(t *testing.T) {
+			var f rocev2.Frame
+			var d rocev2.Datagram
+			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			require.Equal(t, c.want, role.ToPort(&d, &f, port))
+			if c.want == node.Accepted {
+				require.Equal(t, []byte{0xab, 0xcd}, d.Data)
+			}
+		})
 	}
 	var f rocev2.Frame
 	var d rocev2.Datagram
@@ -108,12 +110,14 @@ func TestDecode(t *testing.T) {
 		"to another port": {ipv6(17, strings.Replace(data, "12b7", "12b8", 1)), message.Other, node.NotOurs},
 		"no octets":       {nil, message.Other, node.NotOurs},
 	} {
-		var f rocev2.Frame
-		var p rocev2.Packet
-		_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
-		kind, reason := role.Decode(&p, &f)
-		require.Equal(t, c.kind, kind, name)
-		require.Equal(t, c.want, reason, name)
+		t.Run(name, func(t *testing.T) {
+			var f rocev2.Frame
+			var p rocev2.Packet
+			_ = f.Decode(c.octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+			kind, reason := role.Decode(&p, &f)
+			require.Equal(t, c.kind, kind)
+			require.Equal(t, c.want, reason)
+		})
 	}
 }
 
@@ -150,14 +154,16 @@ func TestSelfCheck(t *testing.T) {
 		"4 is link-local":  {role.Self{V4: addr("169.254.0.1"), V6: host6}, "Self4 169.254.0.1"},
 		"6 is a loop back": {role.Self{V4: host4, V6: addr("::1")}, "Self6 ::1"},
 	} {
-		if c.check == "" {
-			require.NoError(t, c.self.Check(), name)
-			require.NoError(t, c.self.Needed(), name)
-			continue
-		}
-		want := c.check + " is not a unicast address of its family that others can reach"
-		require.EqualError(t, c.self.Check(), want, name)
-		require.EqualError(t, c.self.Needed(), want, name)
+		t.Run(name, func(t *testing.T) {
+			if c.check == "" {
+				require.NoError(t, c.self.Check())
+				require.NoError(t, c.self.Needed())
+				return
+			}
+			want := c.check + " is not a unicast address of its family that others can reach"
+			require.EqualError(t, c.self.Check(), want)
+			require.EqualError(t, c.self.Needed(), want)
+		})
 	}
 	require.NoError(t, role.Self{}.Check())
 	require.EqualError(t, role.Self{}.Needed(), "neither Self4 nor Self6 is given")
