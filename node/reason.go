@@ -17,12 +17,12 @@
 //	Self4, Self6      the node's own addresses; one of them is needed, unless the Config says otherwise
 //	Accept            the nodes whose messages are accepted; nil has none
 //	QPs               which queue pairs send which flows; nil knows none. A [Learner] learns from every packet
-//	In, InPerSource   rates of the messages of all nodes, and of each, so that one cannot use up what the others need.
-//	                  A message of a node on the list is charged to both before it is read, whatever becomes of it
-//	PerFlow, Out      the shortest time between two messages sent about one flow, and the rate of all that are sent.
+//	In, InPerSource   rates of the messages of all nodes, and of each, so that one cannot use up what others need.
+//	                  A message of a node on the list is charged to both before it is read, even if it is refused
+//	PerFlow, Out      the shortest time between two messages that are sent about one flow, and the rate of all.
 //	                  Only what is sent, or accepted, is charged
 //	MaxFlows, …       how many entries a table has; 0 stands for the default. A full table evicts an old entry
-//	Seed              of the hash tables, so that an attacker cannot choose keys that collide; 0 stands for a random one
+//	Seed              of the hash tables, so that an attacker cannot choose keys that collide; 0: a random one
 //
 // By default there is no limit. What one limit refuses is not charged to the others.
 package node

@@ -20,8 +20,8 @@ import (
 // traffic is appended with label 0, and the Action is node.Nothing.
 //
 // Not appended are packets to the PE itself; packets that a capture has cut, whose flows get labels all the same; and
-// packets that are too long for the tunnel or end in their IP header, of which RoCEv2 is Refused as Broken. A PE that is
-// off forwards nothing: RoCEv2 is Refused as Disabled.
+// packets that are too long for the tunnel or end in their IP header, of which RoCEv2 is Refused as Broken. A PE that
+// is off forwards nothing: RoCEv2 is Refused as Disabled.
 func (pe *PE) Forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
 ) (sent []byte, d Decision) {

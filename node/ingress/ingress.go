@@ -69,9 +69,10 @@ type Config struct {
 	// Seed makes labels repeatable. The zero Seed stands for a random one.
 	Seed [32]byte
 
-	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a share
-	// of the labels (12 octets a label), so that the label tells which instance an FCN is for: see Owner. Spread packets
-	// by their pair of addresses, so that an instance sees both directions, from which it learns queue pairs.
+	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a
+	// share of the labels (12 octets a label), so that the label tells which instance an FCN is for: see Owner.
+	// Spread packets by their pair of addresses, so that an instance sees both directions, from which it learns queue
+	// pairs.
 	Instance, Instances int
 }
 
@@ -173,8 +174,8 @@ func (pe *PE) Counters() *node.Counters { return &pe.counters }
 // Len returns how many flows have a label.
 func (pe *PE) Len() int { return pe.table.Len() }
 
-// Expire removes the flows that have been silent for Idle, and returns how many. Forward and Receive do so as well: call
-// Expire when there is no traffic, so that they have less to remove later.
+// Expire removes the flows that have been silent for Idle, and returns how many. Forward and Receive do so as well:
+// call Expire when there is no traffic, so that they have less to remove later.
 func (pe *PE) Expire(now time.Time) int {
 	if !pe.cfg.Enabled {
 		return 0

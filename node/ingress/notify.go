@@ -19,10 +19,10 @@ type Decision struct {
 }
 
 // Receive decides about a packet from the WAN. To an FCN it appends the CNP for the sender of the flow whose label it
-// names. If there is none, the first of these reasons is given: Disabled; Fragment or Broken (the message is not whole);
-// NotOurs (to another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message);
-// Checksum; Broken; UnknownLabel; Acknowledgement (the flow has no data packets); Address; OwnAddress; NoMethod;
-// UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
+// names. If there is none, the first of these reasons is given: Disabled; Fragment or Broken (the message is not
+// whole); NotOurs (to another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the
+// message); Checksum; Broken; UnknownLabel; Acknowledgement (the flow has no data packets); Address; OwnAddress;
+// NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 //
 // RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
 // that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
@@ -82,10 +82,10 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 	pe.qps.Learn(d, p, domain, p.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
-// Congested is to be called if the PE itself is congested by a packet that is to enter the WAN: it appends to out the CNP
-// for the packet's sender (FCN section 4.1). If there is none, the first of these reasons is given: Disabled; Broken;
-// NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not ECN-capable); then
-// as for Receive, from Address on.
+// Congested is to be called if the PE itself is congested by a packet that is to enter the WAN: it appends to out the
+// CNP for the packet's sender (FCN section 4.1). If there is none, the first of these reasons is given: Disabled;
+// Broken; NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not
+// ECN-capable); then as for Receive, from Address on.
 func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
 	out = pe.congested(out, f, domain, &d, now)
 	pe.counters.Decided(&d.Decision)

@@ -105,9 +105,9 @@ func (t *Table) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, whatever its metric. Others of the
-// same origin stay, as a prefix may have several proxies: in a protocol where a new one replaces the old one, withdraw
-// first.
+// Insert adds an advertisement. It replaces one of the same prefix, origin and proxy, whatever its metric. Others of
+// the same origin stay, as a prefix may have several proxies: in a protocol where a new one replaces the old one,
+// withdraw first.
 func (t *Table) Insert(a pnc.Advertisement) error {
 	switch {
 	case !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6():

@@ -1,5 +1,5 @@
-// Package proxy is the proxy node of PROXY section 4. It is close to senders that a congested node cannot notify itself:
-// the congested node sends a message to the proxy, which translates it into one that the sender understands.
+// Package proxy is the proxy node of PROXY section 4. It is close to senders that a congested node cannot notify
+// itself: the congested node sends a message to the proxy, which translates it into one that the sender understands.
 //
 //	sender ──────── proxy ──────── congested node ──────── receiver
 //	        <─ CNP ─       <─ message: five-tuple, level,
@@ -114,8 +114,8 @@ func (p *Proxy) Configure(cfg Config) error {
 		sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows, Default: 1 << 16},
 			{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12}}
 		_, err := p.memory.Take("proxy", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerFlow", cfg.PerFlow),
-			role.CheckRate("Out", cfg.Out), role.CheckRate("In", cfg.In), role.CheckRate("InPerSource", cfg.InPerSource),
-			role.CheckCarriage("Carriage", cfg.Carriage))
+			role.CheckRate("Out", cfg.Out), role.CheckRate("In", cfg.In),
+			role.CheckRate("InPerSource", cfg.InPerSource), role.CheckCarriage("Carriage", cfg.Carriage))
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision is about what was sent. If the Action is node.Taken, the sender's Method is Other: nothing was appended, and
-// the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
+// A Decision is about what was sent. If the Action is node.Taken, the sender's Method is Other: nothing was appended,
+// and the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 type Decision struct {
 	node.Decision
 
@@ -125,8 +125,8 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	return sent
 }
 
-// invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the BTH;
-// what follows may be missing.
+// invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the
+// BTH; what follows may be missing.
 func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 	p.invoking.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 	tuple, err := p.invoking.FiveTuple()

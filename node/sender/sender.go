@@ -45,11 +45,11 @@ type Config struct {
 	// border, saw only the outer one (D17).
 	AllowTunnel bool
 
-	// QPs are the host's queue pairs. A receiver's CNP names one of the host's queue pairs, and is accepted if that queue pair sends to the receiver.
-	// A [QPTable] is asked just that. Other Pairs are asked twice: which queue pair of the receiver sends to the named
-	// one, and whether the named one sends back to it. So they must know both directions, as a [qpmap.Map] does of
-	// connections. Of datagrams (UD) a Map knows one direction only, so the Sender itself remembers where the host's
-	// own datagrams go.
+	// QPs are the host's queue pairs. A receiver's CNP names one of the host's queue pairs, and is accepted if that
+	// queue pair sends to the receiver. A [QPTable] is asked just that. Other Pairs are asked twice: which queue pair
+	// of the receiver sends to the named one, and whether the named one sends back to it. So they must know both
+	// directions, as a [qpmap.Map] does of connections. Of datagrams (UD) a Map knows one direction only, so the
+	// Sender itself remembers where the host's own datagrams go.
 	QPs node.Pairs
 
 	// PerSource is the shortest time between two accepted notifications of one source, and Out the rate of all accepted
@@ -123,8 +123,9 @@ func (s *Sender) Configure(cfg Config) error {
 	if cfg.Enabled {
 		sizes := []role.Size{{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
 			{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16}}
-		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(), role.CheckTime("PerSource", cfg.PerSource),
-			role.CheckTime("Window", cfg.Window), role.CheckRate("Out", cfg.Out))
+		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(),
+			role.CheckTime("PerSource", cfg.PerSource), role.CheckTime("Window", cfg.Window),
+			role.CheckRate("Out", cfg.Out))
 		if err != nil {
 			return err
 		}

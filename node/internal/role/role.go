@@ -82,8 +82,8 @@ func Concerns(f *rocev2.Frame, ports ...uint16) bool {
 	return !errors.Is(err, rocev2.ErrNotRoCEv2)
 }
 
-// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is not whole, Broken or
-// Fragment.
+// ToPort decodes a UDP datagram to a port into d. If there is none, the reason is NotOurs; if it is not whole, Broken
+// or Fragment.
 func ToPort(d *rocev2.Datagram, f *rocev2.Frame, port uint16) node.Reason {
 	err := f.Datagram(d, port)
 	switch {
