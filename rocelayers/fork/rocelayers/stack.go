@@ -181,8 +181,11 @@ func (s *Stack) addIOAM() {
 		s.IOAM = s.IOAM[:0]
 		return
 	}
-	for range s.IOAM {
-		s.Decoded = slices.Insert(s.Decoded, at, LayerTypeIOAM)
+	n := len(s.IOAM) // thousands, if a stranger wants
+	s.Decoded = slices.Grow(s.Decoded, n)[:len(s.Decoded)+n]
+	copy(s.Decoded[at+n:], s.Decoded[at:])
+	for i := range n {
+		s.Decoded[at+i] = LayerTypeIOAM
 	}
 }
 

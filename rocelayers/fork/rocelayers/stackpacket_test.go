@@ -4,6 +4,8 @@ package rocelayers_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/gopacket/gopacket"
@@ -119,6 +121,24 @@ func TestStackIOAM(t *testing.T) {
 	require.NoError(t, s.Decode(wiretest.Hex(t, send6)))
 	require.Empty(t, s.IOAM)
 	require.Nil(t, s.Layer(rocelayers.LayerTypeIOAM))
+}
+
+// Thousands of options, in many headers.
+func TestStackIOAMMany(t *testing.T) {
+	frame := wiretest.Hex(t, send6)
+	header := append([]byte{60, 255}, bytes.Repeat([]byte{0x31, 0}, 1023)...)
+	all := bytes.Repeat(header, 20)
+	all[19*len(header)] = 17
+	length := binary.BigEndian.Uint16(frame[18:]) + uint16(len(all))
+	frame = slices.Concat(frame[:54], all, frame[54:])
+	frame[20] = 60
+	binary.BigEndian.PutUint16(frame[18:], length)
+	var s rocelayers.Stack
+	require.NoError(t, s.Decode(frame))
+	require.Len(t, s.IOAM, 20*1023)
+	types := tail(s.Decoded, layers.LayerTypeUDP)
+	require.Equal(t, slices.Repeat([]gopacket.LayerType{rocelayers.LayerTypeIOAM}, 20*1023), types[1:len(s.IOAM)+1])
+	require.Equal(t, []gopacket.LayerType{rocelayers.LayerTypeBTH}, types[len(s.IOAM)+1:])
 }
 
 // tail returns the types from one on.
