@@ -234,6 +234,19 @@ func TestLifeAfterDREQ(t *testing.T) {
 	require.EqualValues(t, 1, n)
 	require.NotNil(t, f.RTT, "what was measured before stays")
 
+	// So it is where the responder ends the connection, and where the capture lost the DREQ.
+	for name, end := range map[string]qpmap.Exchange{
+		"DREQ": {Attribute: cm.AttributeDREQ, Local: 1007, Remote: 7, QP: s.qpA},
+		"DREP": {Attribute: cm.AttributeDREP, Local: 1007, Remote: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := paired(t, 10).sends(10).acks(10)
+			back := mad.Reversed(1)
+			s.put(Packet{kind: request, opcode: bth.UDSendOnly, pkt: back, srcQP: 1, exchanges: true, cm: end})
+			require.EqualValues(t, 1, s.sends(500_000).acks(500_000).flow().ACKs)
+		})
+	}
+
 	// One that ends another connection ends nothing.
 	for _, id := range []uint32{8, 1007} {
 		s = paired(t, 10).sends(10).acks(10)

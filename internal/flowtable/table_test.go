@@ -312,6 +312,49 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+// Put makes room for a new value, of the oldest of list 0; Expire removes all that are past.
+func TestPutAndExpire(t *testing.T) {
+	table := New[Key, int](3, true, (*Key).Hash)
+	put := func(qp uint32) {
+		k := Key{QP: qp}
+		*table.At(table.Put(&k, k.Hash(table.Seed))) = int(qp)
+	}
+	qps := func() (all []uint32) {
+		for id := table.Oldest(0); id != 0; id = table.Newer(id) {
+			all = append(all, table.Key(id).QP)
+		}
+		return all
+	}
+	for qp := range uint32(5) {
+		put(qp)
+	}
+	require.Equal(t, []uint32{2, 3, 4}, qps())
+	require.Equal(t, 2, table.Expire(func(v *int) bool { return *v != 3 }))
+	require.Equal(t, []uint32{3}, qps())
+	put(9)
+	require.Equal(t, []uint32{3, 9}, qps())
+}
+
+// Keys that differ in one octet are different, wherever that is.
+func TestSimilarKeys(t *testing.T) {
+	table := New[Key, int](100, true, (*Key).Hash)
+	keys := []Key{{}, {QP: 1}, {Domain: 1}}
+	for i := range 16 {
+		var src, dst Key
+		src.Src[i], dst.Dst[i] = 1, 1
+		keys = append(keys, src, dst)
+	}
+	for i := range keys {
+		table.Add(&keys[i], 7, 0) // as if all hashes were the same
+	}
+	for i := range keys {
+		_, id := table.Find(&keys[i], 7)
+		require.Equal(t, keys[i], *table.Key(id))
+	}
+	_, id := table.Find(&Key{QP: 2}, 7)
+	require.Zero(t, id)
+}
+
 // All places of a set are found, also by key 0.
 func TestSets(t *testing.T) {
 	type entry struct{ _, _ uint64 }
