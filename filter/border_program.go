@@ -62,28 +62,8 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	}
 	w.do(load(atOpcode, 1))
 	w.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), w.miss, next)
-	switch {
-	case r.CNP && r.PPFC:
-		w.jump(hit)
-	case r.CNP || r.PPFC:
-		cnp, ppfc := hit, options
-		if r.PPFC {
-			cnp, ppfc = ppfc, cnp
-		}
-		extended, short := w.label(), w.label()
-		w.do(recall(regA, wordEnd), subX)
-		w.jumpIf(bpf.JumpLessThan, atPBit+1, short, next)
-		w.do(load(atPBit, 1))
-		w.jumpIf(bpf.JumpBitsSet, ppfcBit, extended, next)
-		w.place(short)
-		w.jump(cnp)
-		w.place(extended)
-		w.do(load(atLength, 2))
-		w.jumpIf(bpf.JumpEqual, cnpLength, cnp, next)
-		w.jump(ppfc)
-	}
-
-	w.jump(options)
+	w.do(recall(regA, wordEnd), subX)
+	w.notification(r, hit, options)
 
 	w.place(w.cut)
 	w.do(recall(regA, wordFirst))
@@ -98,6 +78,27 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	w.place(hit)
 	w.do(bpf.RetConstant{Val: selected})
 	return w.assemble()
+}
+
+// notification goes to drop where a packet with OpCode 0x81 may not cross as a CNP or as PPFC, otherwise
+// to pass. The accumulator holds how many octets there are from the UDP header on.
+func (p *program) notification(r *Border, drop, pass label) {
+	cnp, ppfc := pass, pass
+	if r.CNP {
+		cnp = drop
+	}
+	if r.PPFC {
+		ppfc = drop
+	}
+	if cnp == ppfc {
+		p.jump(cnp)
+		return
+	}
+	p.jumpIf(bpf.JumpLessThan, atPBit+1, cnp, next)
+	p.do(load(atPBit, 1))
+	p.jumpIf(bpf.JumpBitsSet, ppfcBit, next, cnp)
+	p.do(load(atLength, 2))
+	p.jumpIf(bpf.JumpEqual, cnpLength, cnp, ppfc)
 }
 
 // options goes to hit when the nth extension header is a Destination Options

@@ -36,7 +36,7 @@ func (r *Border) IP6Tables(chain string) []string {
 		"ip6tables -A rocecn-options -m frag -j DROP",
 		"ip6tables -A rocecn-options ! -p udp -j RETURN",
 		fmt.Sprintf("ip6tables -A rocecn-options -p udp ! --dport %d -j RETURN", rocev2.Port),
-		fmt.Sprintf("ip6tables -A rocecn-options -m bpf --bytecode '%s' -j RETURN", Bytecode(xtProgram(6, notCNP))),
+		fmt.Sprintf("ip6tables -A rocecn-options -m bpf --bytecode '%s' -j RETURN", Bytecode(xtProgram(6, nil))),
 		"ip6tables -A rocecn-options -j DROP",
 		fmt.Sprintf("ip6tables -A %s -m dst -j rocecn-options", chain),
 	}
@@ -49,8 +49,8 @@ func (r *Border) IP6Tables(chain string) []string {
 				fmt.Sprintf(match, args...)))
 		}
 		drop("-p udp -m multiport --dports %d,%d", c.FCNPort, c.ProxyPort)
-		if what, some := c.notifications(); some {
-			drop("-p udp --dport %d -m bpf --bytecode '%s'", rocev2.Port, Bytecode(xtProgram(family.version, what)))
+		if c.CNP || c.PPFC {
+			drop("-p udp --dport %d -m bpf --bytecode '%s'", rocev2.Port, Bytecode(xtProgram(family.version, &c)))
 		}
 		for _, p := range tunnelProtocols {
 			drop("-p %d", p)
@@ -82,35 +82,11 @@ func Bytecode(program []bpf.RawInstruction) string {
 	return b.String()
 }
 
-// xtKind says which datagrams a program for xt_bpf selects.
-type xtKind uint8
-
-const (
-	notCNP   xtKind = iota // without OpCode 0x81
-	anyCNP                 // with it
-	onlyPPFC               // with it, PPFC
-	onlyCNP                // with it, not PPFC
-)
-
-// notifications returns which packets with OpCode 0x81 may not cross, besides
-// Fast CNPs, and whether there are any.
-func (r *Border) notifications() (what xtKind, some bool) {
-	switch {
-	case r.CNP && r.PPFC:
-		return anyCNP, true
-	case r.CNP:
-		return onlyCNP, true
-	case r.PPFC:
-		return onlyPPFC, true
-	}
-	return 0, false
-}
-
-// xtProgram returns a program for xt_bpf, which sees a packet from its IP
-// header on. Where it does not get to a UDP header, or to the OpCode of a first
-// fragment, it drops the packet: it does not select it for notCNP, for the others
-// it does.
-func xtProgram(version int, what xtKind) []bpf.RawInstruction {
+// xtProgram returns a program for xt_bpf, which sees a packet from its IP header on.
+// It selects what has OpCode 0x81 and may not cross by r, besides Fast CNPs, or, without r,
+// what has another OpCode. Where it does not get to a UDP header, or to the OpCode of a first
+// fragment, the rules drop the packet: the program selects it with r, and not without.
+func xtProgram(version int, r *Border) []bpf.RawInstruction {
 	var p program
 	udp, lost, yes, no := p.label(), p.label(), p.label(), p.label()
 	if version == 4 {
@@ -138,38 +114,17 @@ func xtProgram(version int, what xtKind) []bpf.RawInstruction {
 		p.place(whole)
 	}
 	p.do(load(atOpcode, 1))
-	cnp := p.label()
-	p.jumpIf(bpf.JumpEqual, uint32(bth.CNP), cnp, next)
-	if what == notCNP {
-		p.jump(yes)
-	} else {
-		p.jump(no)
-	}
-	p.place(cnp)
-	switch what {
-	case notCNP:
-		p.jump(no)
-	case anyCNP:
-		p.jump(yes)
-	case onlyPPFC:
-		p.do(load(atPBit, 1))
-		p.jumpIf(bpf.JumpBitsSet, ppfcBit, next, no)
-		p.do(load(atLength, 2))
-		p.jumpIf(bpf.JumpEqual, cnpLength, no, yes)
-	case onlyCNP:
-		p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
-		p.jumpIf(bpf.JumpLessThan, atPBit+1, yes, next)
-		p.do(load(atPBit, 1))
-		p.jumpIf(bpf.JumpBitsSet, ppfcBit, next, yes)
-		p.do(load(atLength, 2))
-		p.jumpIf(bpf.JumpEqual, cnpLength, yes, no)
-	}
-	if what == notCNP {
+	if r == nil {
+		p.jumpIf(bpf.JumpEqual, uint32(bth.CNP), no, yes)
 		p.place(lost)
+	} else {
+		p.jumpIf(bpf.JumpNotEqual, uint32(bth.CNP), no, next)
+		p.do(bpf.LoadExtension{Num: bpf.ExtLen}, subX)
+		p.notification(r, yes, no)
 	}
 	p.place(no)
 	p.do(bpf.RetConstant{Val: 0})
-	if what != notCNP {
+	if r != nil {
 		p.place(lost)
 	}
 	p.place(yes)

@@ -66,14 +66,16 @@ func TestValidate(t *testing.T) {
 // TestXTPrograms runs the programs for xt_bpf on what the rest of their rules
 // leaves to them.
 func TestXTPrograms(t *testing.T) {
-	borders := map[xtKind]Border{notCNP: {}, anyCNP: {CNP: true, PPFC: true}, onlyPPFC: {PPFC: true},
-		onlyCNP: {CNP: true}}
-	for what, r := range borders {
+	for i, r := range []Border{{}, {CNP: true, PPFC: true}, {PPFC: true}, {CNP: true}} {
+		notCNP := i == 0
 		for _, version := range []int{4, 6} {
-			raw := xtProgram(version, what)
+			raw := xtProgram(version, &r)
+			if notCNP {
+				raw = xtProgram(version, nil)
+			}
 			require.LessOrEqual(t, len(raw), 64)
 			vm := machine(t, raw, nil)
-			m := wiretest.NewFrames(uint64(what))
+			m := wiretest.NewFrames(uint64(i))
 			for range 20000 {
 				ip := m.Mutate(m.IP())
 				if len(ip) < 40 || int(ip[0]>>4) != version || !inDomain(ip, rocev2.LinkIP) {
@@ -87,12 +89,12 @@ func TestXTPrograms(t *testing.T) {
 				require.NoError(t, err)
 				options, fragment := headers(ip)
 				switch {
-				case what == notCNP && drop: // dropped because not selected
+				case notCNP && drop: // dropped because not selected
 					require.Zero(t, verdict, "%v %x", kind, ip)
-				case what == notCNP && kind != message.CNP && kind != message.PPFC && kind != message.Broken &&
+				case notCNP && kind != message.CNP && kind != message.PPFC && kind != message.Broken &&
 					!fragment:
 					require.NotZero(t, verdict, "%v %x", kind, ip)
-				case what != notCNP && !options && !fragment:
+				case !notCNP && !options && !fragment:
 					require.Equal(t, drop, verdict != 0, "%v %x", kind, ip)
 				}
 			}
