@@ -142,7 +142,7 @@ func TestLinuxSRv6(t *testing.T) {
 				return
 			}
 			require.NoError(t, p.DecodeFrame(frame))
-			require.Equal(t, f.IP, p.IP)
+			require.Equal(t, f.IP(), p.IP)
 			require.Equal(t, inner.BTH.Header, p.BTH.Header)
 			require.Equal(t, inner.FlowLabel, p.FlowLabel)
 		})

@@ -49,7 +49,12 @@ func (d *Datagram) AppendRoCEv2(b []byte, h *bth.Header, payload []byte, c icrc.
 	if out, err = h.AppendBinary(out); err != nil {
 		return b, err
 	}
-	out = append(append(out, payload...), 0, 0, 0, 0)
+	return d.appendICRC(b, append(out, payload...), udp, c)
+}
+
+// appendICRC appends the ICRC to a packet that begins behind b, and puts the UDP checksum.
+func (d *Datagram) appendICRC(b, out []byte, udp int, c icrc.Coverage) ([]byte, error) {
+	out = append(out, 0, 0, 0, 0)
 	ip, udp := out[len(b):], udp-len(b)
 	if err := icrc.PutAt(ip, udp, c); err != nil {
 		return b, err

@@ -86,16 +86,16 @@ var (
 func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err error) {
 	switch l {
 	case LinkEthernet:
-		return etherEnd(b, 12, 14, errFrame)
+		return etherEnd(b, 12, ethernetSize, errFrame)
 	case LinkIP:
 		if len(b) > 0 {
 			version = b[0] >> 4
 		}
 		return 0, version, 0, nil
 	case LinkSLL:
-		return etherEnd(b, 14, 16, errCooked)
+		return etherEnd(b, 14, sllSize, errCooked)
 	case LinkSLL2:
-		return etherEnd(b, 0, 20, errCooked)
+		return etherEnd(b, 0, sll2Size, errCooked)
 	case LinkNull, LinkLoop:
 		if len(b) < 4 {
 			return 0, 0, 0, errLoopback

@@ -200,14 +200,5 @@ func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	if out, err = p.BTH.AppendBinary(out); err != nil {
 		return b, err
 	}
-	out = append(append(out, p.Payload...), pad...)
-	out = append(out, 0, 0, 0, 0)
-	ip, udp := out[len(b):], udp-len(b)
-	if err := icrc.PutAt(ip, udp, p.Coverage); err != nil {
-		return b, err
-	}
-	if p.Checksum != 0 {
-		putUDPChecksum(ip, udp) // it covers the ICRC, which masks it
-	}
-	return out, nil
+	return p.appendICRC(b, append(append(out, p.Payload...), pad...), udp, p.Coverage)
 }

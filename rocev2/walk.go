@@ -27,7 +27,10 @@ const (
 	protoFragment = ipv6ext.Fragment
 	protoDestOpts = ipv6ext.DestinationOptions
 
-	ethernetSize = 14 // without tags
+	// Link-layer headers without tags.
+	ethernetSize = 14
+	sllSize      = 16
+	sll2Size     = 20
 )
 
 // maxDepth is how many IP headers may stand inside the outermost one (D12).
