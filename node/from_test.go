@@ -9,9 +9,12 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/border"
+	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/ingress"
 	"github.com/rocecn/rocecn/node/pause"
 	"github.com/rocecn/rocecn/node/proxy"
+	"github.com/rocecn/rocecn/node/receiver"
 	"github.com/rocecn/rocecn/node/sender"
 	"github.com/rocecn/rocecn/ppfc"
 	"github.com/rocecn/rocecn/rocev2"
@@ -56,6 +59,23 @@ func TestFromOfRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, told := p.Receive(nil, frame(toProxy), 0, now)
 	check("proxy", told.Decision)
+	agent, err := congested.New(congested.Config{Enabled: true, Self6: self})
+	require.NoError(t, err)
+	_, learned := agent.Receive(nil, frame(wiretest.Hex(t, "60000000 0008 3a40 20010db8000000000000000000000005"+
+		"20010db8000000000000000000000001 04020000 00000028")), 0, now)
+	check("congested", learned)
+
+	r, err := receiver.New(receiver.Config{Enabled: true, Self6: self})
+	require.NoError(t, err)
+	b, err := border.New(border.Config{Enabled: true})
+	require.NoError(t, err)
+	for _, octets := range [][]byte{aPPFC, aCNP, anFCN, toProxy} {
+		_, d := r.Receive(nil, frame(octets), 0, now)
+		require.Zero(t, d.From, "receiver")
+		_, d = b.Receive(nil, frame(octets), 0, now)
+		require.Zero(t, d.From, "border")
+	}
+
 	pe, err := ingress.New(ingress.Config{Enabled: true, WAN: self})
 	require.NoError(t, err)
 	_, named := pe.Receive(nil, frame(anFCN), 0, now)
