@@ -68,9 +68,9 @@ type Decision struct {
 	Kind message.Kind // of the notification that was appended, accepted or dropped; Other for none
 	To   netip.Addr   // destination of what was appended
 
-	// From is the source of a message that the role acts on, even if it is refused: of a notification (sender, pause), an
-	// FCN (ingress), a proxy message, or an ICMPv6 Parameter Problem (congested). It is the zero Addr for other packets,
-	// always for receiver and border, and if the headers of the message cannot be read.
+	// From is the source of a message that the role acts on, even if it is refused: of a notification (sender,
+	// pause), an FCN (ingress), a proxy message, or an ICMPv6 Parameter Problem (congested). It is the zero Addr for
+	// other packets, always for receiver and border, and if the headers of the message cannot be read.
 	From netip.Addr
 
 	// Flow is the flow that the notification or the packet is about, in the direction of its data packets.
