@@ -212,6 +212,9 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return config.Wrong("mode", "%q is neither agent nor kernel", a.Mode)
 	case len(a.Sources) == 0:
 		return config.Wrong("sources", "an enabled role needs one at least")
+	case a.Mode == "kernel":
+		_, err := f.kernelConfig(r)
+		return err
 	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
 	switch {

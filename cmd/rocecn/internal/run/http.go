@@ -112,25 +112,31 @@ func (s *server) metrics() []byte {
 	ofRoles("rocecn_role_packets_total", "Packets that the role was shown, by what became of them.",
 		func(a *actor, l ...string) {
 			for action := range a.outcomes {
-				n := a.outcomes[action].Load()
+				n := s.outcome(a, node.Action(action))
 				t.Sample(float64(n), append(l, "outcome", outcomes[node.Action(action)])...)
 			}
 		})
 	ofRoles("rocecn_role_sent_total", "Notifications by kind, those included that no packet asked for.",
 		func(a *actor, l ...string) {
 			for _, k := range kinds {
-				n := a.Role.Counters().Of(node.Count{Action: node.Sent, Kind: k})
+				n := s.counted(a, node.Count{Action: node.Sent, Kind: k})
 				t.Sample(float64(n), append(l, "kind", k.String())...)
 			}
 		})
 	ofRoles("rocecn_role_refused_total", "Refusals by reason.", func(a *actor, l ...string) {
 		for _, r := range reasons {
-			n := a.Role.Counters().Of(node.Count{Action: node.Refused, Reason: r})
+			n := s.counted(a, node.Count{Action: node.Refused, Reason: r})
 			t.Sample(float64(n), append(l, "reason", r.String())...)
 		}
 	})
 	ofRoles("rocecn_role_to_sink_total", "Packets that the role has handed to its sink.",
-		func(a *actor, l ...string) { t.Sample(float64(a.packets.Load()), l...) })
+		func(a *actor, l ...string) {
+			n := a.packets.Load()
+			if in, ok := s.kernel(a); ok {
+				n = in.Copied + in.NotCopied
+			}
+			t.Sample(float64(n), l...)
+		})
 	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
 		func(a *actor, l ...string) { t.Sample(float64(a.unmade.Load()), l...) })
 	ofRoles("rocecn_role_pairs", "Queue pairs that the role knows.",
@@ -165,11 +171,19 @@ func (s *server) metrics() []byte {
 		func(o *outlet, l ...string) { t.Sample(number(o.up.Load()), l...) })
 	ofSinks("rocecn_sink_packets_total", "Packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.packets), l...) })
+	s.kernelSinks(func(role string, sent uint64, _ [failures]uint64) {
+		t.Sample(float64(sent), "sink", "kernel", "role", role)
+	})
 	ofSinks("rocecn_sink_bytes_total", "Octets of packets that were to be sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.bytes), l...) })
 	ofSinks("rocecn_sink_errors_total", "Packets that could not be sent.", func(o *outlet, l ...string) {
 		for why := range o.errors {
 			t.Sample(count(&o.errors[why]), append(l, "error", failureNames[why])...)
+		}
+	})
+	s.kernelSinks(func(role string, _ uint64, errors [failures]uint64) {
+		for why, n := range errors {
+			t.Sample(float64(n), "sink", "kernel", "role", role, "error", failureNames[why])
 		}
 	})
 	return t.Octets
@@ -216,7 +230,7 @@ func (s *server) status() any {
 			Packets: map[string]uint64{},
 		}
 		for action := range a.outcomes {
-			if n := a.outcomes[action].Load(); n > 0 {
+			if n := s.outcome(a, node.Action(action)); n > 0 {
 				r.Packets[outcomes[node.Action(action)]] = n
 			}
 		}

@@ -25,11 +25,12 @@ func TestReferenceHasDefaults(t *testing.T) {
 	require.Equal(t, ten, f.agent)
 	for name, s := range f.sources {
 		least := []byte("type = \"" + s.Type + "\"\n")
-		for _, key := range []string{"interfaces", "listen", "group", "file"} {
-			if m := regexp.MustCompile(`(?s)\[source\.` + name + `\].*?\n(` + key + ` = [^\n]*)`).
-				FindStringSubmatch(reference); m != nil && slices.Contains(config.Keys(s.is), key) {
-				least = append(least, m[1]+"\n"...)
+		for _, key := range []string{"interfaces", "listen", "group", "file", "levels"} {
+			if !slices.Contains(config.Keys(s.is), key) && (key != "levels" || s.Type != "qdisc") {
+				continue
 			}
+			line := regexp.MustCompile(`(?s)\[source\.` + name + `\].*?\n(` + key + ` = [^\n]*)`)
+			least = append(least, line.FindStringSubmatch(reference)[1]+"\n"...)
 		}
 		other, err := parse(append([]byte("[source.x]\n"), least...))
 		require.NoError(t, err, "%s: %s", name, least)
@@ -92,7 +93,8 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, f.roles, 7)
 	require.Equal(t, []string{
-		"sink.file: no role that is on uses it", "source.rehearsal: no role that is on uses it",
+		"sink.file: no role that is on uses it", "source.asic: no role that is on uses it",
+		"source.queues: no role that is on uses it", "source.rehearsal: no role that is on uses it",
 		"source.rejections: no role that is on uses it",
 	}, sortedStrings(f.warnings()))
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW\n")

@@ -127,6 +127,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 		case <-s.wake:
 		case <-beat.C:
 		}
+		s.lookAfterKernels(time.Now())
 		switch ended, err := s.ended(); {
 		case err != nil:
 			s.halt()
@@ -256,7 +257,7 @@ func (f *file) summary() string {
 		}
 	})
 	for _, r := range f.roles {
-		if r.Agent.Install == "nft" {
+		if r.Agent.Install == "nft" || r.Agent.Mode == "kernel" {
 			needs["CAP_NET_ADMIN"] = true
 		}
 		fmt.Fprintf(&b, "role.%s: from %s", r.Name, strings.Join(slices.Concat(r.Agent.Sources, r.Agent.Observe), ", "))

@@ -37,6 +37,7 @@ type server struct {
 	limits   map[string]*sharedLimit // by the key of a sink
 	workers  []*worker
 	border   string // the rules that are installed
+	kernels  []*kernelSwitch
 	reloaded struct {
 		good bool
 		at   time.Time // the last good one
@@ -76,13 +77,21 @@ func (s *server) apply(f *file) (err error) {
 		}
 		changes = append(changes, change{a, r, in})
 	}
-	if err := s.install(f); err != nil {
+	kernels, err := s.openKernels(f)
+	if err == nil {
+		if err = s.install(f); err != nil {
+			s.closeKernels(kernels, s.kernels)
+		}
+	}
+	if err != nil {
 		undo()
 		return err
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closeKernels(s.kernels, kernels)
+	s.kernels = kernels
 	old, oldActors, oldLimits := s.parts, s.actors, s.limits
 	s.file, s.parts, s.actors, s.limits = f, nil, nil, map[string]*sharedLimit{}
 	s.decisions = f.agent.decisions()
@@ -152,6 +161,9 @@ func (s *server) openParts(entry *sourceEntry, old []*part) {
 	var to []audience
 	for _, a := range s.actors {
 		agent := &a.instance.Agent
+		if agent.Mode == "kernel" {
+			continue
+		}
 		if slices.Contains(agent.Sources, entry.name) {
 			to = append(to, audience{a, false})
 		} else if slices.Contains(agent.Observe, entry.name) {
@@ -224,6 +236,7 @@ func (s *server) close() {
 			a.out.close()
 		}
 	}
+	s.closeKernels(s.kernels, nil)
 	if s.lines != nil {
 		s.lines.Flush()
 	}
@@ -263,6 +276,11 @@ func (s *server) waitsFor() string {
 	for _, a := range s.actors {
 		if a.out != nil && !a.out.up.Load() {
 			return "sink." + a.out.entry.name
+		}
+	}
+	for _, k := range s.kernels {
+		if k.answerer == nil {
+			return "role." + k.name + ": the kernel"
 		}
 	}
 	return ""

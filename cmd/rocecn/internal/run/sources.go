@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -9,9 +8,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/psample"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node/level"
@@ -34,6 +37,7 @@ type input struct {
 	label string // the interface, address or whatever else tells it from others of the source
 	key   string // two inputs are the same if theirs are
 	open  func() (netio.Source, error)
+	watch []string // interfaces: if one of them is another one by now, it must be opened again
 }
 
 // sources are the types of sources.
@@ -43,6 +47,8 @@ var sources = map[string]func() source{
 	"udp":     func() source { return new(udpSource) },
 	"icmpv6":  func() source { return new(icmpSource) },
 	"nflog":   func() source { return new(nflogSource) },
+	"psample": func() source { return new(psampleSource) },
+	"qdisc":   func() source { return new(qdiscSource) },
 }
 
 // sourceCommon are the keys of sources of every type.
@@ -74,6 +80,12 @@ func (s *sourceEntry) check() error {
 			return config.Wrong(config.Index("down", i), "%d: depths must rise", c.Down[i])
 		}
 	}
+	if q, ok := s.is.(*qdiscSource); ok {
+		if len(c.Levels) == 0 {
+			return config.Wrong("levels", "missing: the depths at which the queue is congested")
+		}
+		q.threshold = c.thresholds().Down[0] // below it nothing is to be known
+	}
 	return s.is.check()
 }
 
@@ -97,7 +109,7 @@ func (s *captureSource) check() error    { return needed("file", s.File) }
 func (s *captureSource) live() bool      { return false }
 func (s *captureSource) needs() []string { return nil }
 func (s *captureSource) inputs() []input {
-	return []input{{s.File, "capture " + s.File, func() (netio.Source, error) {
+	return []input{{label: s.File, key: "capture " + s.File, open: func() (netio.Source, error) {
 		f, err := os.Open(s.File)
 		if err != nil {
 			return nil, err
@@ -164,7 +176,7 @@ func (s *packetSource) inputs() (all []input) {
 	for _, name := range s.Interfaces {
 		one := *s
 		one.Interfaces = []string{name}
-		all = append(all, input{name, fmt.Sprintf("packet %+v", one), func() (netio.Source, error) {
+		all = append(all, input{label: name, key: fmt.Sprintf("packet %+v", one), open: func() (netio.Source, error) {
 			f, err := s.filter()
 			if err != nil {
 				return nil, err
@@ -207,7 +219,7 @@ func (s *udpSource) needs() []string {
 
 func (s *udpSource) inputs() (all []input) {
 	for _, a := range s.Listen {
-		all = append(all, input{a.String(), "udp " + a.String(), func() (netio.Source, error) {
+		all = append(all, input{label: a.String(), key: "udp " + a.String(), open: func() (netio.Source, error) {
 			return opened(netio.ListenUDP(a.String()))
 		}})
 	}
@@ -239,7 +251,7 @@ func (s *icmpSource) live() bool      { return true }
 func (s *icmpSource) needs() []string { return []string{"CAP_NET_RAW"} }
 func (s *icmpSource) inputs() (all []input) {
 	for _, a := range s.Listen {
-		all = append(all, input{a.String(), "icmpv6 " + a.String(), func() (netio.Source, error) {
+		all = append(all, input{label: a.String(), key: "icmpv6 " + a.String(), open: func() (netio.Source, error) {
 			return opened(netio.ListenICMPv6(a, parameterProblem))
 		}})
 	}
@@ -262,7 +274,59 @@ func (s *nflogSource) live() bool      { return true }
 func (s *nflogSource) needs() []string { return []string{"CAP_NET_ADMIN"} }
 func (s *nflogSource) inputs() []input {
 	group := strconv.Itoa(int(*s.Group))
-	return []input{{group, "nflog " + group, func() (netio.Source, error) { return opened(nflog.Open(*s.Group)) }}}
+	return []input{{label: group, key: "nflog " + group, open: func() (netio.Source, error) {
+		return opened(nflog.Open(*s.Group))
+	}}}
+}
+
+// psampleSource is what the kernel or switch hardware samples.
+type psampleSource struct {
+	Group *uint32 `json:"group"`
+}
+
+func (s *psampleSource) check() error {
+	if s.Group == nil {
+		return config.Wrong("group", "missing")
+	}
+	return nil
+}
+
+func (s *psampleSource) live() bool      { return true }
+func (s *psampleSource) needs() []string { return []string{"CAP_NET_ADMIN"} }
+func (s *psampleSource) inputs() []input {
+	group := strconv.FormatUint(uint64(*s.Group), 10)
+	return []input{{label: group, key: "psample " + group, open: func() (netio.Source, error) {
+		return opened(psample.Open(*s.Group))
+	}}}
+}
+
+// qdiscSource is what waits in the queues of interfaces.
+type qdiscSource struct {
+	Interfaces []string      `json:"interfaces"`
+	PerFlow    time.Duration `json:"per_flow"` // the shortest time between two packets of a flow; 0: all
+	Tunnels    bool          `json:"tunnels"`  // those in tunnels, too
+
+	threshold uint64 // octets in the queue from which on packets are given
+}
+
+func (s *qdiscSource) check() error {
+	if len(s.Interfaces) == 0 {
+		return config.Wrong("interfaces", "missing")
+	}
+	return nil
+}
+
+func (s *qdiscSource) live() bool      { return true }
+func (s *qdiscSource) needs() []string { return []string{"CAP_BPF", "CAP_PERFMON"} }
+func (s *qdiscSource) inputs() []input {
+	c := qdisc.Config{PerFlow: s.PerFlow, Tunnels: s.Tunnels}
+	for _, name := range s.Interfaces {
+		c.Interfaces = append(c.Interfaces, qdisc.Interface{Name: name, Threshold: s.threshold})
+	}
+	return []input{{
+		label: strings.Join(s.Interfaces, ","), key: fmt.Sprintf("qdisc %+v", c), watch: s.Interfaces,
+		open: func() (netio.Source, error) { return opened(qdisc.Open(c)) },
+	}}
 }
 
 // needed refuses text that is missing.
@@ -290,7 +354,14 @@ func gone(s netio.Source, name string) bool {
 	return err != nil || i.Flags&net.FlagUp != 0 // ours is down
 }
 
-// away says whether an error is that of an interface that may come back.
-func away(err error) bool {
-	return errors.Is(err, netio.ErrAway) || errors.Is(err, netio.ErrDown) || errors.Is(err, netio.ErrNoInterface)
+// numbers returns the numbers of interfaces, 0 of those that are not there.
+func numbers(names []string) (all []int) {
+	for _, name := range names {
+		n := 0
+		if i, err := net.InterfaceByName(name); err == nil {
+			n = i.Index
+		}
+		all = append(all, n)
+	}
+	return all
 }

@@ -44,6 +44,9 @@ type part struct {
 	levels map[int]measured
 	up     atomic.Bool
 
+	numbers []int     // of the interfaces that are watched
+	looked  time.Time // when they were looked at
+
 	thresholds             level.Thresholds
 	events, lost, reopened atomic.Uint64
 }
@@ -230,6 +233,13 @@ func (w *worker) highest(a *actor) (highest uint8) {
 // look opens a part that is not open, and looks whether an interface is back.
 func (w *worker) look(p *part, now time.Time) (changed bool) {
 	switch {
+	case p.source != nil && p.up.Load() && len(p.watch) > 0 && now.Sub(p.looked) >= time.Second:
+		if p.looked = now; slices.Equal(p.numbers, numbers(p.watch)) {
+			return false
+		}
+		w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", "another interface")
+		p.close()
+		changed = true
 	case p.ended || p.source != nil && p.up.Load() || !p.retry.due(now):
 		return false
 	case p.source != nil && gone(p.source, p.label):
@@ -241,6 +251,7 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 		}
 		return false
 	}
+	p.numbers, p.looked = numbers(p.watch), now
 	source, err := p.open()
 	switch {
 	case errors.Is(err, fs.ErrPermission) || err != nil && !p.entry.is.live():

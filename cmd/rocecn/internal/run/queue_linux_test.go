@@ -1,0 +1,158 @@
+package run
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// slowly gives the router's port to the receiver a queue that nearly nothing leaves.
+func slowly(t *testing.T, r *wiretest.Host) {
+	t.Helper()
+	tc := wiretest.Tool(t, "tc")
+	out, err := r.TryRun("", tc, "qdisc", "replace", "dev", "r1", "root", "tbf", "rate", "8kbit", "burst", "2000",
+		"limit", "1000000")
+	if err != nil {
+		wiretest.NotInKernel(t, "CONFIG_NET_SCH_TBF", out)
+	}
+}
+
+// fastCNPs reads so many Fast CNPs and checks them, by our decoder and by tshark.
+func fastCNPs(t *testing.T, in netio.Source, want int, from netip.Addr) {
+	t.Helper()
+	poll, err := netio.NewPoll(t.Context(), in)
+	require.NoError(t, err)
+	defer poll.Close()
+	var frames [][]byte
+	for len(frames) < want {
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets, "%d of %d Fast CNPs", len(frames), want)
+		for i := range packets {
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeFrame(packets[i].Data))
+			n, err := fastcnp.FromPacket(&p)
+			require.NoError(t, err)
+			require.Equal(t, []any{uint32(17), receiver, from, sender},
+				[]any{n.FlowKey().DestQP, n.FlowKey().Dst, p.Src, p.Dst})
+			_, err = p.VerifyICRC()
+			require.NoError(t, err)
+			frames = append(frames, append([]byte(nil), packets[i].Data...))
+		}
+	}
+	names := []string{"infiniband.bth.opcode", "infiniband.bth.destqp"}
+	for _, row := range wiretest.TsharkFields(t, names, frames...) {
+		require.Equal(t, []string{"129"}, row.All("infiniband.bth.opcode"))
+		require.Equal(t, []string{"0x000011"}, row.All("infiniband.bth.destqp"))
+	}
+}
+
+// A router whose queue to the receiver is long: the agent watches the queue itself,
+// and tells the sender.
+func TestQueue(t *testing.T) {
+	a, r, _, in := network(t)
+	slowly(t, r)
+	agent := start(t, r, `
+[source.queues]
+type = "qdisc"
+interfaces = ["r1"]
+levels = [2000, 5000, 10_000]
+[sink.net]
+type = "raw"
+[role.switch]
+enabled = true
+sources = ["queues"]
+sink = "net"
+self = ["2001:db8:1::1"]
+methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
+`)
+	require.Contains(t, agent.log(), "cannot mark them")
+	out := raw(t, a)
+	const n = 50
+	for range n {
+		sends(t, out, datagram(t, 17))
+	}
+	wiretest.Await(t, "all packets but those of a short queue", func() bool {
+		sent := agent.metric("rocecn_role_packets_total", `outcome="sent"`)
+		return sent >= n-20 && sent == agent.metric("rocecn_sink_packets_total")
+	})
+	sent := agent.metric("rocecn_sink_packets_total")
+	fastCNPs(t, in, int(sent), ip("2001:db8:1::1"))
+	require.Equal(t, sent, agent.metric("rocecn_role_marks_not_made_total"))
+	require.Equal(t, agent.metric("rocecn_source_packets_total"),
+		sent+agent.metric("rocecn_role_packets_total", `outcome="ignored"`))
+	require.Zero(t, agent.metric("rocecn_source_lost_total"))
+
+	// Another interface of the same name has a queue, too.
+	r.Run(t, "", "ip", "link", "set", "r1", "down")
+	r.Run(t, "", "ip", "link", "set", "r1", "name", "old")
+	r.Run(t, "", "ip", "link", "add", "r1", "type", "veth", "peer", "name", "r2")
+	agent.awaits(t, 1, "rocecn_source_reopened_total")
+	agent.terminate(t)
+}
+
+// The same with the kernel in the place of the agent: it answers and marks, by the
+// same file and with the same metrics.
+func TestKernel(t *testing.T) {
+	a, r, b, in := network(t)
+	slowly(t, r)
+	const config = `
+[source.queues]
+type = "qdisc"
+interfaces = ["r1"]
+levels = [2000]
+[role.switch]
+enabled = true
+mode = "kernel"
+sources = ["queues"]
+self = ["2001:db8:1::1"]
+methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
+`
+	var end *netio.Packets
+	b.Do(t, func() (err error) {
+		roce := &filter.Capture{Kind: filter.CE}
+		end, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In, Filter: roce})
+		return err
+	})
+	defer end.Close()
+	agent := start(t, r, config)
+	require.NotContains(t, agent.log(), "mark")
+	out := raw(t, a)
+	const n = 40
+	for range n {
+		sends(t, out, datagram(t, 17))
+	}
+	wiretest.Await(t, "all packets but those of a short queue", func() bool {
+		sent := agent.metric("rocecn_role_packets_total", `outcome="sent"`)
+		return sent >= n-20 && sent == agent.metric("rocecn_sink_packets_total", `sink="kernel"`)
+	})
+	sent := agent.metric("rocecn_sink_packets_total")
+	fastCNPs(t, in, int(sent), ip("2001:db8:1::1"))
+	require.Equal(t, sent, agent.metric("rocecn_role_sent_total", `kind="fastcnp"`))
+	require.Equal(t, sent, agent.metric("rocecn_role_to_sink_total"))
+	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
+	r.Run(t, "", "tc", "qdisc", "change", "dev", "r1", "root", "tbf", "rate", "80mbit", "burst", "20000", "limit",
+		"1000000") // let them go
+	poll, err := netio.NewPoll(t.Context(), end)
+	require.NoError(t, err)
+	defer poll.Close()
+	for marked := 0; marked < int(sent); {
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets, "%d of %v are marked", marked, sent)
+		marked += len(packets)
+	}
+
+	agent.reload(t, config+"rate = { per_second = 5 }\n")
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "role.switch.rate: the kernel cannot do that")
+	agent.reload(t, config+"per_flow = \"1h\"\n")
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	agent.terminate(t)
+}
