@@ -89,7 +89,7 @@ func (h *Host) answer(r ref, k *packet) {
 // hears reads a notification, and tells the reaction point that it is about.
 func (h *hostRole) hears(ip []byte) {
 	n := h.of.net
-	d := &n.roles.heard // what goes to a Control is not on the stack
+	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
 	_, *d = h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.Taken || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {

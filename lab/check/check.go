@@ -47,8 +47,8 @@ type Check struct {
 	run   func(t *trial) ([]Row, error)
 }
 
-// Run answers it. Where ctx ends before, it returns the rows until then, and the error of ctx. It calls goesOn, which
-// may be nil, several times a second.
+// Run answers it. Where ctx ends before, it returns the rows until then, and the error of ctx. While networks run it
+// calls goesOn, which may be nil, again and again.
 func (c *Check) Run(ctx context.Context, goesOn func()) ([]Row, error) {
 	t := &trial{ctx: ctx, goesOn: goesOn, open: map[*lab.Network]bool{}}
 	rows, err := c.run(t)

@@ -41,7 +41,7 @@ func Metrics() []Metric {
 		{"Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }},
 		{"messages to proxies", "", func(r *Result) float64 { return float64(r.Counts.Proxied) }},
 		{"FCNs", "", func(r *Result) float64 { return float64(r.Counts.FCNs) }},
-		{"of unknown queue pairs", "", func(r *Result) float64 { return float64(r.Counts.Unlearned) }},
+		{"messages about unknown queue pairs", "", func(r *Result) float64 { return float64(r.Counts.Unlearned) }},
 		{"packets without a label", "", func(r *Result) float64 { return float64(r.Counts.Unlabeled) }},
 		{"PPFCs that ask to wait", "", func(r *Result) float64 { return float64(r.Counts.PPFCs) }},
 		{"PPFCs that let go on", "", func(r *Result) float64 { return float64(r.Counts.Released) }},

@@ -18,8 +18,11 @@ func (s *Scenario) useless(given []string) error {
 			name = "traffic" + key[strings.IndexByte(key, '.'):]
 		}
 		for _, r := range rules {
-			if slices.Contains(strings.Fields(r.keys), name) && !(r.traffic == nil && r.heard) &&
-				!(r.traffic != nil && r.traffic(&s.Traffic[traffic])) {
+			heard := r.heard
+			if r.kinds != nil && traffic >= 0 {
+				heard = slices.Contains(r.kinds, s.Traffic[traffic].Kind)
+			}
+			if slices.Contains(strings.Fields(r.keys), name) && !heard {
 				return &KeyError{key, "has no effect " + r.without}
 			}
 		}
@@ -31,7 +34,7 @@ func (s *Scenario) useless(given []string) error {
 type rule struct {
 	keys    string
 	heard   bool
-	traffic func(t *Traffic) bool // in place of heard: asked about each element of the traffic
+	kinds   []string // in place of heard: those of traffic that listen
 	without string
 }
 
@@ -41,9 +44,6 @@ func (s *Scenario) rules() []rule {
 	some := func(is func(lab.Variant) bool) bool { return slices.ContainsFunc(s.Variants, is) }
 	one := func(v lab.Variant) bool { return slices.Contains(s.Variants, v) }
 	dcqcn := some(func(v lab.Variant) bool { return !v.HPCC() })
-	kinds := func(all ...string) func(*Traffic) bool {
-		return func(t *Traffic) bool { return slices.Contains(all, t.Kind) }
-	}
 	in := "with topology.kind " + t.Kind
 	return []rule{
 		{keys: "topology.hosts", heard: t.Kind != "fat-tree", without: in},
@@ -69,9 +69,9 @@ func (s *Scenario) rules() []rule {
 		{keys: "reaction.hyper reaction.timer", heard: dcqcn && s.Reaction.Kind != "none", without: "without DCQCN"},
 		{keys: "reaction.additive", heard: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
 			without: "without a reaction"},
-		{keys: "traffic.senders", traffic: kinds("incast"), without: "but with incast"},
-		{keys: "traffic.sizes traffic.load", traffic: kinds("poisson"), without: "but with poisson"},
-		{keys: "traffic.size traffic.jitter", traffic: kinds("incast", "across", "permutation", "all-to-all", "ring"),
+		{keys: "traffic.senders", kinds: []string{"incast"}, without: "with other kinds than incast"},
+		{keys: "traffic.sizes traffic.load", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
+		{keys: "traffic.size traffic.jitter", kinds: []string{"incast", "across", "permutation", "all-to-all", "ring"},
 			without: "with poisson"},
 	}
 }
