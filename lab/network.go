@@ -30,9 +30,10 @@ type Network struct {
 	marks    sim.Stream
 	losses   sim.Stream
 	roles    roles
-	edges    []int32 // of each host: the PE that its side of the WAN ends at; -1: none
-	head     int     // octets of a packet of data beside the data
-	ackHead  int     // of an acknowledgement
+	proxies  map[*Switch]*Switch // of the hosts at a switch, where it is not that switch
+	edges    []int32             // of each host: the PE that its side of the WAN ends at; -1: none
+	head     int                 // octets of a packet of data beside the data
+	ackHead  int                 // of an acknowledgement
 	routed   bool
 	print    uint64 // of all arrivals
 	step     sim.Time

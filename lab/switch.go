@@ -51,6 +51,24 @@ type account struct {
 // Switch adds a switch of a data centre.
 func (n *Network) Switch() *Switch { return n.site(inside) }
 
+// ProxyAt makes another switch the proxy of the hosts at one, which is that itself otherwise. A proxy that learns is
+// shown what passes the hosts' switch as if it were there: its mirror takes no time. To be called before the network
+// runs.
+func (n *Network) ProxyAt(hosts, proxy *Switch) {
+	if n.proxies == nil {
+		n.proxies = map[*Switch]*Switch{}
+	}
+	n.proxies[hosts] = proxy
+}
+
+// proxy returns that of the hosts at a switch.
+func (s *Switch) proxy() *Switch {
+	if p := s.net.proxies[s]; p != nil {
+		return p
+	}
+	return s
+}
+
 // PE adds a node at the edge of the WAN. What comes from a data centre and leaves for another
 // one goes through the WAN in a tunnel of IP in IPv6, to the PE that is nearest to its host. Links
 // between PEs and routers are the WAN.

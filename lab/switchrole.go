@@ -110,7 +110,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// leaves knows the proxy of a sender: its first switch.
+// leaves knows the proxy of a sender: that of its first switch.
 type leaves struct{ net *Network }
 
 // Lookup does what [congested.Proxies] asks.
@@ -123,7 +123,7 @@ func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	if !ok {
 		return netip.Addr{}, false
 	}
-	return numbered(switchPrefix, s.index), true
+	return numbered(switchPrefix, s.proxy().index), true
 }
 
 // hasHost says whether the switch is the first one of some host.
@@ -147,7 +147,7 @@ func (s *Switch) passes(r ref, k *packet) {
 	if s.role.pe != nil {
 		s.role.pe.Receive(nil, frame, 0, now)
 	} else {
-		s.role.proxy.Receive(nil, frame, 0, now)
+		s.proxy().role.proxy.Receive(nil, frame, 0, now)
 	}
 }
 

@@ -418,7 +418,7 @@ func saved(t *trial) (rows []Row, err error) {
 			if v == lab.FCN && hop == hops {
 				continue // the egress PE's own port to the receiver: outside the WAN, a mark
 			}
-			expected, measured, err := t.firstCut(hop, hops, v, false)
+			expected, measured, err := t.firstCut(hop, hops, v, elsewhere{})
 			if err != nil {
 				return rows, err
 			}
@@ -428,11 +428,19 @@ func saved(t *trial) (rows []Row, err error) {
 		if hop == 1 || hop == hops {
 			continue // the PEs themselves ask the sender
 		}
-		expected, measured, err := t.firstCut(hop, hops, lab.PPFC, true)
+		expected, measured, err := t.firstCut(hop, hops, lab.PPFC, elsewhere{ingress: true})
 		if err != nil {
 			return rows, err
 		}
 		what := fmt.Sprintf("congested at hop %d of %d, ppfc to the ingress PE: first stop after", hop, hops)
+		rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
+	}
+	for away := 1; away <= 2; away++ {
+		expected, measured, err := t.firstCut(3, hops, lab.Proxy, elsewhere{proxy: away})
+		if err != nil {
+			return rows, err
+		}
+		what := fmt.Sprintf("congested at hop 3 of %d, proxy %d beside the first switch: first cut after", hops, away)
 		rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
 	}
 	for _, c := range []struct {
@@ -470,10 +478,16 @@ func saved(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
+// elsewhere is who is told but the one that a variant has by itself.
+type elsewhere struct {
+	ingress bool // PPFCs go to the ingress PE
+	proxy   int  // so many links beside the first switch
+}
+
 // firstCut returns when a flow through a row of switches is cut first, counted from
 // the decision: the sum of the times on the way, and what was measured. The link
 // behind one of the switches is slow.
-func (t *trial) firstCut(hop, hops int, v lab.Variant, ingress bool) (way, measured sim.Time, err error) {
+func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, measured sim.Time, err error) {
 	rates, delays := make([]sim.Rate, hops+1), make([]sim.Time, hops+1)
 	for i := range rates {
 		rates[i], delays[i] = 100*sim.Gbps, sim.Time(i+1)*µs
@@ -485,8 +499,16 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, ingress bool) (way, measu
 	cfg.Pipeline, cfg.ReceiverDelay = 600*sim.Nanosecond, 1500*sim.Nanosecond
 	cfg.SwitchDelay, cfg.ProxyDelay, cfg.SenderDelay = µs, 700*sim.Nanosecond, 2*µs
 	cfg.EdgeDelay = 900 * sim.Nanosecond
-	cfg.Pausing = lab.Pausing{Up: []uint64{50_000}, For: time.Millisecond, Ingress: ingress} // stop
+	cfg.Pausing = lab.Pausing{Up: []uint64{50_000}, For: time.Millisecond, Ingress: other.ingress} // stop
 	n, _ := t.chain(cfg, rates, delays)
+	const beside, far = 40 * sim.Gbps, 300 * sim.Nanosecond
+	proxy := n.Switches()[0]
+	for range other.proxy {
+		next := n.Switch()
+		n.Link(proxy, next, beside, far)
+		proxy = next
+	}
+	n.ProxyAt(n.Switches()[0], proxy)
 	f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
 	if err != nil {
 		return 0, 0, err
@@ -529,6 +551,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, ingress bool) (way, measu
 			way += link(i, told)
 		}
 		way += link(0, cnp)
+		way += sim.Time(other.proxy) * (beside.Time(told) + beside.Time(cnp) + 2*(far+cfg.Pipeline))
 	case lab.FCN: // the first switch is the PE; what is congested there needs no FCN
 		way = cfg.EdgeDelay + cfg.SenderDelay
 		if hop > 1 {
@@ -543,7 +566,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, ingress bool) (way, measu
 		for i := hop - 1; i > 0; i-- {
 			way += link(i, ppfc)
 		}
-		if ingress {
+		if other.ingress {
 			way += cfg.EdgeDelay
 		} else {
 			way += link(0, ppfc) + cfg.SenderDelay

@@ -52,9 +52,10 @@ type Topology struct {
 	Trunk    Rate    `json:"trunk"` // between switches; 0 is Rate
 	WAN      Rate    `json:"wan"`   // between PEs and P; 0 is Trunk
 	SlowHop  int     `json:"slow_hop"`
-	SlowRate Rate    `json:"slow_rate"` // of the link behind this switch of the line, from 1; of the one behind P
-	Distance Time    `json:"distance"`  // one way between the PEs
-	Position float64 `json:"position"`  // of P, from 0, at the sender's PE, to 1
+	SlowRate Rate    `json:"slow_rate"`  // of the link behind this switch of the line, from 1; of the one behind P
+	Proxy    int     `json:"proxy_hops"` // links from the first switch of hosts to their proxy; 0: it is that
+	Distance Time    `json:"distance"`   // one way between the PEs
+	Position float64 `json:"position"`   // of P, from 0, at the sender's PE, to 1
 }
 
 // Switch is what all switches have.
@@ -190,6 +191,7 @@ func (s *Scenario) check() error {
 		{t.Kind == "line" && (t.SlowHop < 0 || t.SlowHop >= t.Switches), "topology.slow_hop",
 			"from 1, the first switch, to the last but one needed, or 0"},
 		{t.Kind == "line" && t.SlowHop > 0 && t.SlowRate == 0, "topology.slow_rate", "needed with slow_hop"},
+		{t.Proxy < 0 || t.Proxy > 8, "topology.proxy_hops", "from 0 to 8 needed"},
 		{!(t.Position >= 0 && t.Position <= 1), "topology.position", "from 0 to 1 needed"},
 		{s.Switch.KMax < s.Switch.KMin, "switch.kmax", "kmin at least"},
 		{!(s.Switch.PMax >= 0 && s.Switch.PMax <= 1), "switch.pmax", "from 0 to 1 needed"},
@@ -406,8 +408,11 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 			"one Fast CNP in %v a flow",
 			v, s.Reaction.RTT.sim(), s.Reaction.MaxStage, how, s.Switch.TraceHops, s.Host.Interval.sim())
 	case lab.Proxy:
-		receiver = fmt.Sprintf("receiver silent, proxy at the first switch takes %v%s", s.Switch.ProxyDelay.sim(),
-			s.learning())
+		where := "at the first switch"
+		if n := s.Topology.Proxy; n > 0 {
+			where = fmt.Sprintf("%d links beside the first switch", n)
+		}
+		receiver = fmt.Sprintf("receiver silent, proxy %s takes %v%s", where, s.Switch.ProxyDelay.sim(), s.learning())
 	case lab.FCN:
 		receiver = fmt.Sprintf("routers of the WAN send FCNs, ingress PE takes %v%s, other switches mark, "+
 			"receiver answers at once", s.Switch.EdgeDelay.sim(), s.learning())

@@ -34,7 +34,7 @@ func TestPrints(t *testing.T) {
 	require.NoError(t, err)
 	var printed []json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &printed))
-	require.Len(t, printed, 29)
+	require.Len(t, printed, 30)
 	var all bytes.Buffer
 	for _, p := range printed {
 		s := read(t, string(p))
@@ -124,6 +124,8 @@ func TestWrongKeys(t *testing.T) {
 			"variants[1]: fcn needs routers of a WAN"},
 		{`"variants": ["ppfc"],` + seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"to": "ingress"}}`,
 			"switch.ppfc.to: ingress needs routers"},
+		{`"variants": ["proxy"],` + seconds + `,"topology": {"kind": "star", "hosts": 9, "proxy_hops": 9},` + incast,
+			"topology.proxy_hops: from 0 to 8"},
 		{`"variants": ["ppfc"],` + seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"to": "leaf"}}`,
 			"switch.ppfc.to: sender or ingress"},
 		{`"warmup": "1ms",` + seconds + `,` + star + `,` + incast, "warmup: shorter than duration needed"},
@@ -183,6 +185,8 @@ func TestUselessKeys(t *testing.T) {
 			star + `,` + incast + `,"host": {"pause_delay": "1us"},"switch": {"buffer": "1MB", "pfc": true}`},
 		{star + `,` + incast + `,"switch": {"proxy_delay": "1us"}`, "switch.proxy_delay",
 			`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"proxy_delay": "1us"}`},
+		{top(`"kind": "star", "hosts": 9, "proxy_hops": 1`), "topology.proxy_hops",
+			`"variants": ["proxy"],` + top(`"kind": "star", "hosts": 9, "proxy_hops": 1`)},
 		{star + `,` + incast + `,"switch": {"cold": true}`, "switch.cold",
 			`"variants": ["proxy"],` + star + `,` + incast + `,"switch": {"cold": true}`},
 		{star + `,` + incast + `,"switch": {"edge_delay": "2us"}`, "switch.edge_delay",

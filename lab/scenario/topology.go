@@ -41,11 +41,18 @@ func (t *Topology) build(cfg lab.Config) *lab.Network {
 	return b.net
 }
 
-// hosts joins hosts to a switch.
+// hosts joins hosts to a switch, and their proxy where it stands beside it.
 func (b *builder) hosts(s *lab.Switch, n int) {
 	for range n {
 		b.net.Link(b.net.Host(), s, b.rate, b.delay)
 	}
+	proxy := s
+	for range b.Proxy {
+		next := b.net.Switch()
+		b.net.Link(proxy, next, b.trunk, b.delay)
+		proxy = next
+	}
+	b.net.ProxyAt(s, proxy)
 }
 
 func (b *builder) line() {

@@ -57,7 +57,7 @@ func (s *Scenario) rules() []rule {
 		{keys: "switch.alpha", heard: s.Switch.Buffer > 0, without: "without buffer"},
 		{keys: "switch.headroom switch.headroom_pool switch.reserve switch.xon host.pause_delay",
 			heard: s.Switch.PFC, without: "without pfc"},
-		{keys: "switch.proxy_delay", heard: one(lab.Proxy), without: "without the variant proxy"},
+		{keys: "switch.proxy_delay topology.proxy_hops", heard: one(lab.Proxy), without: "without the variant proxy"},
 		{keys: "switch.labels switch.label_idle", heard: one(lab.FCN), without: "without the variant fcn"},
 		{keys: "switch.cold", heard: one(lab.FCN) || one(lab.Proxy), without: "without the variants fcn and proxy"},
 		{keys: "switch.edge_delay", heard: one(lab.FCN) || s.Switch.PPFC.To == "ingress",
