@@ -19,9 +19,9 @@ import (
 //
 // One of the goroutines reads a block of octets after the other and finds the
 // packets in it, a batch, which the others decode. Where they have enough to do
-// it decodes a batch itself, and another one that has none reads on. The goroutine
-// that counts the packets waits for each batch in turn: what comes out does not depend on how
-// many goroutines there are.
+// it decodes a batch itself, and another one that has none reads on. The
+// goroutine that counts the packets waits for each batch in turn: what comes out
+// does not depend on how many goroutines there are.
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
 	workers int

@@ -246,11 +246,11 @@ func endList(b []byte) []byte {
 	return append(bytes.TrimSuffix(b, []byte{','}), ']')
 }
 
-// appendHex is for the lowest hexadecimal digits of a number, 16 at most.
+// appendHex is for the lowest hexadecimal digits of a number.
 func appendHex(b []byte, key string, v uint64, digits int) []byte {
-	b = append(append(b, key...), "0000000000000000"[:digits]...)
-	for i := range digits {
-		b[len(b)-1-i] = "0123456789abcdef"[v>>(4*i)&0xF]
+	b = append(b, key...)
+	for digits--; digits >= 0; digits-- {
+		b = append(b, "0123456789abcdef"[v>>(4*digits)&0xF])
 	}
 	return b
 }
