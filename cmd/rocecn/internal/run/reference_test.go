@@ -2,6 +2,8 @@ package run
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -102,6 +105,29 @@ func TestReferenceHasAllKeys(t *testing.T) {
 	var out, stderr bytes.Buffer
 	require.Zero(t, Run(t.Context(), []string{"-reference"}, nil, &out, &stderr))
 	require.Equal(t, reference, out.String())
+}
+
+// The configurations in docs/running.md are right, and those about one role warn of
+// nothing.
+func TestDocuments(t *testing.T) {
+	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md"))
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octets, -1)
+	require.Len(t, blocks, 8)
+	for _, b := range blocks {
+		f, err := parse(b[1])
+		require.NoError(t, err, "%s", b[1])
+		require.Len(t, f.roles, 1)
+		require.Empty(t, f.warnings(), "%s", b[1])
+	}
+	for kind := range sources {
+		require.Contains(t, string(octets), "\n| `"+kind+"` |")
+	}
+	for _, m := range regexp.MustCompile("`(rocecn_[a-z_]+)").FindAllSubmatch(octets, -1) {
+		if name := string(m[1]); name != "rocecn_host" {
+			require.Contains(t, string(prepared(t, "[role.border]\nenabled = true\ninstall = \"nft\"").metrics()), name)
+		}
+	}
 }
 
 func sortedStrings(s []string) []string {

@@ -1,0 +1,95 @@
+package run
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// An ingress PE forwards in user space, with a label for the flow. A P router that is
+// congested names that label, and the sender gets a CNP; what the label is stays when
+// the configuration changes.
+func TestIngress(t *testing.T) {
+	a, r, b, in := network(t)
+	r.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("0"), 0) })
+	const config = `
+[source.access]
+type = "packet"
+interfaces = ["r0"]
+filter = "rocev2"
+direction = "in"
+[source.messages]
+type = "udp"
+listen = ["[2001:db8:2::1]:1021"]
+[sink.wan]
+type = "raw"
+[role.ingress]
+enabled = true
+sources = ["access", "messages"]
+sink = "wan"
+tunnel = { type = "ipip", src = "2001:db8:2::1", dst = "2001:db8:2::b" }
+cnp = ["2001:db8:1::1"]
+accept = ["2001:db8:2::c/128"]
+`
+	agent := start(t, r, config)
+	var wan *netio.Packets
+	b.Do(t, func() (err error) {
+		wan, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In})
+		return err
+	})
+	defer wan.Close()
+	out, core := raw(t, a), raw(t, b)
+	poll, err := netio.NewPoll(t.Context(), wan)
+	require.NoError(t, err)
+	defer poll.Close()
+	// forwarded sends a packet and returns what comes out of the PE.
+	forwarded := func(octets []byte) *rocev2.Frame {
+		sends(t, out, octets)
+		for {
+			_, packets, err := poll.Next(wiretest.Patience)
+			require.NoError(t, err)
+			require.NotEmpty(t, packets)
+			for i := range packets { // among those of the neighbours
+				f := new(rocev2.Frame)
+				if f.Decode(append([]byte(nil), packets[i].Data...), packets[i].Options()) == nil && f.Tunnelled() {
+					return f
+				}
+			}
+		}
+	}
+	data := datagram(t, 17)
+	f := forwarded(data)
+	label := f.OuterFlowLabel()
+	require.NotZero(t, label)
+	require.Equal(t, ip("2001:db8:2::1"), f.OuterSrc())
+	require.Equal(t, data, f.Innermost()) // untouched: the kernel has not forwarded it
+	same, err := (&encap.IPInIPv6{Src: f.OuterSrc(), Dst: f.OuterDst()}).Append(nil, data, label)
+	require.NoError(t, err)
+	require.Equal(t, same[40:], f.Outermost()[40:])
+
+	var tunnelled rocev2.Frame
+	require.NoError(t, tunnelled.Decode(same, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	message, err := fcn.AppendFor(nil, &tunnelled, node6, 3, fcn.Config{})
+	require.NoError(t, err)
+	sends(t, core, message)
+	cnps(t, in, 1, ip("2001:db8:1::1"))
+	agent.reload(t, strings.Replace(config, "enabled = true", "enabled = true\nidle = \"30s\"", 1))
+	wiretest.Await(t, "the reload", func() bool { return strings.Contains(agent.log(), "msg=reloaded") })
+	require.Equal(t, label, forwarded(data).OuterFlowLabel())
+	sends(t, core, message, message)
+	cnps(t, in, 2, ip("2001:db8:1::1"))
+
+	agent.reload(t, strings.Replace(config, "enabled = true", "enabled = true\nmax_flows = 9", 1))
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "MaxFlows")
+	require.Equal(t, label, forwarded(data).OuterFlowLabel())
+	agent.addsUp(t, 6)
+	agent.terminate(t)
+}
