@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -16,11 +17,12 @@ import (
 	"github.com/rocecn/rocecn/netio"
 )
 
-// An Answerer is a congested node in the kernel. It needs Linux 6.6 or later, with
+// An Answerer is a congested node in the kernel. It needs Linux 6.1 or later, with
 // BTF, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and a node that forwards IPv6. A port
 // has one queue as its root: under mq, whose queues are several, the one counts that
 // moved last. How long a queue is that is there before is known from its next packet on.
-// It ends with Close, and with the process.
+// It ends with Close, and with the process, but before Linux 6.6 its filters of qdisc
+// clsact stay if the process dies, until the next one begins.
 type Answerer struct {
 	objects struct {
 		Enqueue  *ebpf.Program `ebpf:"enqueue"`
@@ -34,7 +36,7 @@ type Answerer struct {
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
 	token uint32
-	links []link.Link
+	links []io.Closer
 }
 
 var (
@@ -120,17 +122,13 @@ func (a *Answerer) attach(ports []Port) error {
 	return nil
 }
 
+// attachTC attaches a program of traffic control.
 func (a *Answerer) attachTC(name string, program *ebpf.Program, where ebpf.AttachType) error {
-	i, err := net.InterfaceByName(name)
-	if err != nil {
-		return err
+	l, err := attachTC(name, program, where)
+	if err == nil {
+		a.links = append(a.links, l)
 	}
-	l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: program, Attach: where})
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	a.links = append(a.links, l)
-	return nil
+	return err
 }
 
 // SetSender says what to do for the senders in a prefix of IPv6 addresses. The longest

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,7 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	for _, h := range []*wiretest.Host{b.sender, b.node, b.receiver} {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	}
+	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "clsact") // which would empty the queue if it came later
 	b.node.Run(t, "", "tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "8bit", "burst", "2000", "limit",
 		"100000000")
 	open := func(h *wiretest.Host, f func() error) { h.Do(t, f) }
@@ -75,8 +77,8 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	})
 	t.Cleanup(func() { b.end.Close() })
 
-	// A bucket that is full lets one such packet pass, and the next one wait.
-	for b.backlog(t) == 0 {
+	// A bucket that is full lets one such packet pass, and the next ones wait.
+	for b.backlog(t) < 2*1400 {
 		b.send(t, data(t, stranger, 0xABCDEF, 1400))
 		time.Sleep(10 * time.Millisecond) // until the neighbours have found each other
 	}
@@ -122,10 +124,19 @@ func (b *bottleneck) send(t *testing.T, packets ...[]byte) {
 // backlog returns how many octets wait.
 func (b *bottleneck) backlog(t *testing.T) uint64 {
 	t.Helper()
-	var qdiscs []struct{ Backlog uint64 }
+	var qdiscs []struct {
+		Kind    string
+		Backlog uint64
+	}
 	out := b.node.Run(t, "", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
 	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
-	return qdiscs[0].Backlog
+	for _, q := range qdiscs {
+		if q.Kind == "tbf" {
+			return q.Backlog
+		}
+	}
+	t.Fatal(out)
+	return 0
 }
 
 // await waits until so many octets wait.
@@ -226,6 +237,14 @@ func TestAnswererBehindAQueue(t *testing.T) {
 	require.Equal(t, map[netip.Addr]uint64{unknown: got[unknown], incapable: c.MarkedOnly}, marked)
 	require.Equal(t, c.Marked, marked[unknown]+marked[incapable])
 
+	// A queue that is gone is not congested, nor is anything when the answerer has ended.
+	b.node.Run(t, "", "tc", "qdisc", "del", "dev", "out", "root")
+	was := b.answerer.Counters().Congested
+	b.send(t, sent[0])
+	take(t, b.end, func(p *rocev2.Packet) bool { return p.BTH.DestQP == 0 })
+	require.Equal(t, was, b.answerer.Counters().Congested)
+	require.NoError(t, b.answerer.Close())
+
 	for i, row := range wiretest.Tshark(t, frames...) {
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeFrame(frames[i]))
@@ -239,19 +258,42 @@ func TestAnswererBehindAQueue(t *testing.T) {
 		require.Contains(t, row.All("ipv6.opt.type"), "0x9e")
 		require.False(t, row.Has("_ws.malformed"), row.Get("_ws.expert.message"))
 	}
-
-	// A queue that is gone is not congested, nor is anything when the answerer has ended.
-	b.node.Run(t, "", "tc", "qdisc", "del", "dev", "out", "root")
-	was := b.answerer.Counters().Congested
-	b.send(t, sent[0])
-	take(t, b.end, func(p *rocev2.Packet) bool { return p.BTH.DestQP == 0 })
-	require.Equal(t, was, b.answerer.Counters().Congested)
-	require.NoError(t, b.answerer.Close())
 }
 
 // A flow is answered once in a time, and marked all the same. What a device was to
 // complete is not answered; a checksum that is whole is no reason.
-func TestAnswererLimits(t *testing.T) {
+func TestAnswererLimits(t *testing.T) { testLimits(t) }
+
+// By qdisc clsact, as before Linux 6.6; what was left behind is replaced.
+func TestAnswererWithoutTCX(t *testing.T) {
+	withTCX = false
+	defer func() { withTCX = true }()
+	b := testLimits(t)
+	again := func() (a *Answerer, err error) {
+		err = b.node.Try(func() (err error) {
+			a, err = OpenAnswerer(AnswererConfig{Self: self, Ports: []Port{{Name: "out"}}})
+			return err
+		})
+		return a, err
+	}
+	filters := func() int {
+		return strings.Count(b.node.Run(t, "", "tc", "filter", "show", "dev", "out", "egress"), "rocecn")
+	}
+	require.Equal(t, 1, filters())
+	for range 3 { // without Close
+		a, err := again()
+		require.NoError(t, err)
+		defer a.Close()
+		require.Equal(t, 1, filters())
+	}
+	a, err := again()
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.Zero(t, filters())
+}
+
+func testLimits(t *testing.T) *bottleneck {
+	t.Helper()
 	b := newBottleneck(t, AnswererConfig{Ports: []Port{{Name: "out", Threshold: 1}}, PerFlow: time.Hour})
 	before, octets := b.backlog(t), uint64(0)
 	for range 10 {
@@ -289,6 +331,7 @@ func TestAnswererLimits(t *testing.T) {
 	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Nothing))
 	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Nothing))
 	require.ErrorIs(t, b.answerer.SetSender(netip.MustParsePrefix("192.0.2.0/24"), Notify), errPrefix)
+	return b
 }
 
 // What cannot work is refused, and says why.

@@ -94,10 +94,10 @@ func (s *Socket) Send(kind, flags uint16, data []byte) error {
 	return os.NewSyscallError("sendto", unix.Sendto(s.fd, AppendMessage(nil, m), 0, to))
 }
 
-// Request is Send and returns the kernel's error. It calls f with the messages that
-// answer the request; other ones that are there are lost.
-func (s *Socket) Request(kind uint16, data []byte, f func(Message)) error {
-	if err := s.Send(kind, unix.NLM_F_ACK, data); err != nil {
+// Request is Send and returns the kernel's error. It calls f, if it is not nil, with the
+// messages that answer the request; other ones that are there are lost.
+func (s *Socket) Request(kind, flags uint16, data []byte, f func(Message)) error {
+	if err := s.Send(kind, flags|unix.NLM_F_ACK, data); err != nil {
 		return err
 	}
 	for {

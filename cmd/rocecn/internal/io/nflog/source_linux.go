@@ -33,7 +33,7 @@ func Open(group uint16) (*Source, error) {
 		return nil, fmt.Errorf("nflog: %w", err)
 	}
 	s := &Source{socket: socket, group: group, packets: make([]netio.Packet, 0, 64)}
-	switch err := socket.Request(configure, s.bind(), nil); {
+	switch err := socket.Request(configure, 0, s.bind(), nil); {
 	case err == nil:
 		return s, nil
 	case err == unix.EPERM: // with CAP_NET_ADMIN

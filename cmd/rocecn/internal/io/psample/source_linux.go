@@ -53,7 +53,7 @@ func Open(group uint32) (*Source, error) {
 func (s *Source) find() error {
 	request := []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}
 	request = netlink.AppendAttribute(request, unix.CTRL_ATTR_FAMILY_NAME, append([]byte(familyName), 0)...)
-	err := s.socket.Request(unix.GENL_ID_CTRL, request, func(m netlink.Message) {
+	err := s.socket.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
 		if len(m.Data) >= headerSize {
 			s.family, s.multicast = family(m.Data[headerSize:])
 		}

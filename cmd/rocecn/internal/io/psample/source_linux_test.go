@@ -1,7 +1,6 @@
 package psample
 
 import (
-	"errors"
 	"net"
 	"runtime"
 	"testing"
@@ -13,6 +12,20 @@ import (
 )
 
 func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+
+// Without PSAMPLE the error says so.
+func TestNoPSAMPLE(t *testing.T) {
+	h := wiretest.NewHost(t, "node")
+	if err := h.Try(func() error {
+		s, err := Open(5)
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}); err != nil {
+		require.ErrorIs(t, err, ErrNoPSAMPLE)
+	}
+}
 
 // The answer of the kernel about the family, by hand: its number, and the groups, of
 // which the second is that of packets.
@@ -65,22 +78,21 @@ func TestSample(t *testing.T) {
 	h := wiretest.NewHost(t, "node")
 	wiretest.Link(t, wiretest.End{Host: h, Device: "eth0"},
 		wiretest.End{Host: wiretest.NewHost(t, "peer"), Device: "eth0"})
+	h.Run(t, "", "tc", "qdisc", "add", "dev", "eth0", "clsact")
+	for _, group := range []string{"5", "6"} { // which loads the module
+		_, err := h.TryRun("", "tc", "filter", "add", "dev", "eth0", "egress", "protocol", "ip", "matchall", "action",
+			"sample", "rate", "1", "group", group, "continue")
+		if err != nil {
+			wiretest.NotInKernel(t, "CONFIG_PSAMPLE", err.Error())
+		}
+	}
 	var s *Source
-	err := h.Try(func() (err error) {
+	h.Do(t, func() (err error) {
 		wiretest.AwaitCarriers(t)
 		s, err = Open(5)
 		return err
 	})
-	if errors.Is(err, ErrNoPSAMPLE) {
-		wiretest.NotInKernel(t, "CONFIG_PSAMPLE", err.Error())
-	}
-	require.NoError(t, err)
 	defer s.Close()
-	h.Run(t, "", "tc", "qdisc", "add", "dev", "eth0", "clsact")
-	for _, group := range []string{"5", "6"} {
-		h.Run(t, "", "tc", "filter", "add", "dev", "eth0", "egress", "protocol", "ip", "matchall", "action", "sample",
-			"rate", "1", "group", group, "continue")
-	}
 	var out *netio.PortSink
 	h.Do(t, func() (err error) {
 		out, err = netio.OpenPort("eth0", net.HardwareAddr{2, 0, 0, 0, 0, 1})

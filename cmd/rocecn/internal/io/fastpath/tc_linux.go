@@ -1,0 +1,114 @@
+package fastpath
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// withTCX says that programs are attached by TCX where the kernel has it. It is a
+// variable for tests of kernels that have not.
+var withTCX = true
+
+// attachTC attaches a program of traffic control to an interface. Since Linux 6.6 it
+// ends with the process, whatever becomes of that. Before, it is a filter that Close
+// removes; one that a process has left behind is replaced.
+func attachTC(name string, program *ebpf.Program, where ebpf.AttachType) (io.Closer, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, err
+	}
+	if withTCX {
+		l, err := link.AttachTCX(link.TCXOptions{Interface: i.Index, Program: program, Attach: where})
+		if err == nil {
+			return l, nil
+		} else if !errors.Is(err, ebpf.ErrNotSupported) {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	f, err := newFilter(i.Index, program, where)
+	if err != nil {
+		return nil, fmt.Errorf("%s: clsact: %w", name, err)
+	}
+	return f, nil
+}
+
+// A filter is one of qdisc clsact.
+type filter struct {
+	socket *netlink.Socket // of the interface's namespace
+	header []byte
+}
+
+// Values of linux/rtnetlink.h, linux/pkt_sched.h and linux/pkt_cls.h.
+const (
+	clsact      = 0xFFFFFFF1
+	clsactMajor = 0xFFFF0000
+	ingress     = clsactMajor | 0xFFF2
+	egress      = clsactMajor | 0xFFF3
+
+	tcaKind, tcaOptions             = 1, 2
+	bpfFD, bpfName, bpfFlags        = 6, 7, 8
+	bpfDirect                       = 1 // the program's verdict is that of the filter
+	nested                          = 0x8000
+	priority, handle         uint32 = 4791, 1
+)
+
+// newFilter makes a filter of a program, and qdisc clsact where there is none. When that
+// is made, Linux empties the queues of the interface.
+func newFilter(index int, program *ebpf.Program, where ebpf.AttachType) (*filter, error) {
+	socket, err := netlink.Open(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	parent := uint32(ingress)
+	if where == ebpf.AttachTCXEgress {
+		parent = egress
+	}
+	everything := uint32(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL}))
+	f := &filter{socket, tcMessage(index, handle, parent, priority<<16|everything)}
+	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	qdisc := netlink.AppendAttribute(tcMessage(index, clsactMajor, clsact, 0), tcaKind, []byte("clsact\x00")...)
+	err = socket.Request(unix.RTM_NEWQDISC, create, qdisc, nil)
+	if err == nil || err == unix.EEXIST {
+		_ = socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil) // what another process has left behind
+		var options []byte
+		word := binary.NativeEndian.AppendUint32
+		options = netlink.AppendAttribute(options, bpfFD, word(nil, uint32(program.FD()))...)
+		options = netlink.AppendAttribute(options, bpfName, []byte("rocecn\x00")...)
+		options = netlink.AppendAttribute(options, bpfFlags, word(nil, bpfDirect)...)
+		b := netlink.AppendAttribute(append([]byte(nil), f.header...), tcaKind, []byte("bpf\x00")...)
+		b = netlink.AppendAttribute(b, tcaOptions|nested, options...)
+		err = socket.Request(unix.RTM_NEWTFILTER, create, b, nil)
+	}
+	if err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// tcMessage returns a struct tcmsg.
+func tcMessage(index int, handle, parent, info uint32) []byte {
+	b := make([]byte, 4, 128) // family 8, padding 24
+	for _, word := range []uint32{uint32(index), handle, parent, info} {
+		b = binary.NativeEndian.AppendUint32(b, word)
+	}
+	return b
+}
+
+// Close removes the filter, not the qdisc: others may use it by now. With the interface
+// the filter is gone.
+func (f *filter) Close() error {
+	err := f.socket.Request(unix.RTM_DELTFILTER, 0, f.header, nil)
+	if err == unix.ENODEV || err == unix.ENOENT {
+		err = nil
+	}
+	return errors.Join(err, f.socket.Close())
+}

@@ -1,0 +1,286 @@
+// Package latency measures the agent's ways from a congested packet to the Fast CNP at
+// its sender, between network namespaces of this machine:
+//
+//	go test -run '^$' -bench . -benchtime 3000x ./cmd/rocecn/internal/io/latency
+//
+// A latency is from just before the sender's system call to the kernel's time stamp of
+// the Fast CNP at the sender, one packet at a time, so it has the sender's call and two
+// hops over veth in it. CPU is the time of the agent's thread for an answer, from as many
+// packets as come, sending included.
+package latency
+
+import (
+	"context"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/acl"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/rocev2"
+	"golang.org/x/sys/unix"
+)
+
+func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+
+var (
+	self   = netip.MustParseAddr("2001:db8:ffff::5")
+	sender = netip.MustParseAddr("2001:db8:1::a")
+	target = netip.MustParseAddr("2001:db8:4::e")
+)
+
+// A line is a node between a sender and a receiver, with a queue that nothing leaves.
+type line struct {
+	sender, node *wiretest.Host
+	raw          *netio.RawSink
+	back         *netio.Poll // what comes to the sender
+	packet       []byte
+}
+
+func newLine(b *testing.B) *line {
+	b.Helper()
+	wiretest.Tool(b, "tc")
+	receiver := wiretest.NewHost(b, "receiver")
+	l := &line{sender: wiretest.NewHost(b, "sender"), node: wiretest.NewHost(b, "node")}
+	l.node.Do(b, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0)
+	})
+	l.node.Run(b, "", "ip", "addr", "add", self.String()+"/128", "dev", "lo")
+	wiretest.Link(b, wiretest.End{Host: l.sender, Device: "eth0", Addresses: []string{sender.String() + "/64"}},
+		wiretest.End{Host: l.node, Device: "in", Addresses: []string{"2001:db8:1::1/64"}})
+	wiretest.Link(b, wiretest.End{Host: l.node, Device: "out", Addresses: []string{"2001:db8:4::1/64"}},
+		wiretest.End{Host: receiver, Device: "eth0", Addresses: []string{target.String() + "/64"}})
+	l.sender.Run(b, "", "ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
+	for _, h := range []*wiretest.Host{l.sender, l.node, receiver} {
+		h.Do(b, func() error { wiretest.AwaitCarriers(b); return nil })
+	}
+	// The sender's Linux would reject each Fast CNP.
+	l.sender.Run(b, nflog.Rules("rocecn-host", 1), "nft", "-f", "-")
+	l.node.Run(b, "", "tc", "qdisc", "add", "dev", "out", "clsact")
+	l.node.Run(b, "", "tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "8bit", "burst", "2000", "limit",
+		"1000000000")
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteOnly, DestQP: 17, PKey: 0xFFFF}},
+		Payload: make([]byte, 256)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = sender, target, 49152, rocev2.Port, 64
+	var err error
+	if l.packet, err = p.AppendBinary(nil); err != nil {
+		b.Fatal(err)
+	}
+	var packets *netio.Packets
+	l.sender.Do(b, func() (err error) {
+		if l.raw, err = netio.OpenRaw(""); err != nil {
+			return err
+		}
+		packets, err = netio.OpenPackets(netio.PacketConfig{Interface: "eth0", Direction: netio.In, Snap: 200})
+		return err
+	})
+	b.Cleanup(func() { l.raw.Close(); packets.Close() })
+	if l.back, err = netio.NewPoll(b.Context(), packets); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { l.back.Close() })
+	for l.backlog(b) < 3000 { // until the neighbours have found each other, and the queue stands
+		l.send(b)
+		time.Sleep(time.Millisecond)
+	}
+	return l
+}
+
+func (l *line) backlog(b *testing.B) (octets uint64) {
+	b.Helper()
+	var qdiscs []struct {
+		Kind    string
+		Backlog uint64
+	}
+	out := l.node.Run(b, "", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
+	if err := json.Unmarshal([]byte(out), &qdiscs); err != nil {
+		b.Fatal(err)
+	}
+	for _, q := range qdiscs {
+		if q.Kind == "tbf" {
+			octets = q.Backlog
+		}
+	}
+	return octets
+}
+
+func (l *line) send(b *testing.B) {
+	if err := l.raw.Send(l.packet); err != nil {
+		b.Fatal(err)
+	}
+	if err := l.raw.Flush(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// answer returns the time stamp of the next Fast CNP, zero if none comes.
+func (l *line) answer(b *testing.B, patience time.Duration) time.Time {
+	for {
+		_, packets, err := l.back.Next(patience)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(packets) == 0 {
+			return time.Time{}
+		}
+		for i := range packets {
+			if p := packets[i].Data; len(p) > 14+40+24+8 && p[14+6] == 60 && p[14+40+24+8] == byte(bth.CNP) {
+				return packets[i].Time
+			}
+		}
+	}
+}
+
+// measure measures b.N round trips.
+func (l *line) measure(b *testing.B) {
+	l.send(b) // how long the queue is is known from the first packet on
+	l.answer(b, 100*time.Millisecond)
+	took := make([]time.Duration, 0, b.N)
+	missing := 0
+	for b.Loop() {
+		began := time.Now()
+		l.send(b)
+		if at := l.answer(b, time.Second); at.IsZero() {
+			missing++
+		} else {
+			took = append(took, at.Sub(began))
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	if slices.Sort(took); len(took) > 0 {
+		for name, share := range map[string]int{"min": 0, "p10": 10, "median": 50, "p99": 99} {
+			b.ReportMetric(float64(took[(len(took)-1)*share/100].Nanoseconds())/1000, name+"-µs")
+		}
+	}
+	b.ReportMetric(float64(missing), "missing")
+	b.ReportMetric(0, "ns/op")
+}
+
+// userSpace runs the role over a source of the node, measures, and then how much CPU the
+// thread takes for an answer.
+func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
+	b.Helper()
+	var source netio.Source
+	var out *netio.RawSink
+	l.node.Do(b, func() (err error) {
+		if source, err = open(); err != nil {
+			return err
+		}
+		out, err = netio.OpenRaw("")
+		return err
+	})
+	defer source.Close()
+	defer out.Close()
+	role, err := congested.New(congested.Config{
+		Enabled: true, Self6: self, Methods: acl.NewMap(acl.Entry[congested.Method]{
+			Prefix: netip.MustParsePrefix("::/0"), Value: congested.FastCNP}),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	ended := make(chan error)
+	cpu := make(chan time.Duration) // of the thread, when it is asked for
+	asked := make(chan struct{}, 1)
+	go func() {
+		runtime.LockOSThread()
+		var f rocev2.Frame
+		loop := netio.Loop{Out: out, Receive: func(b []byte, _ int, p *netio.Packet) []byte {
+			f.Decode(p.Data, p.Options())
+			b, _ = role.Congested(b, &f, 0, congested.Event{}, p.Time)
+			return b
+		}, Every: 10 * time.Millisecond, Tick: func(time.Time) {
+			select {
+			case <-asked:
+				cpu <- threadTime()
+			default:
+			}
+		}}
+		ended <- loop.Run(ctx, source)
+	}()
+	l.measure(b)
+	answered := func() uint64 {
+		return role.Counters().Of(node.Count{Action: node.Sent, Kind: message.FastCNP})
+	}
+	asked <- struct{}{}
+	began, were := <-cpu, answered()
+	const burst = 20_000
+	for range burst {
+		l.send(b)
+	}
+	wiretest.Await(b, "no more are answered", func() bool {
+		n := answered()
+		time.Sleep(100 * time.Millisecond)
+		return answered() == n
+	})
+	asked <- struct{}{}
+	if n := answered() - were; n > 0 {
+		each := (<-cpu - began) / time.Duration(n)
+		b.ReportMetric(float64(each.Nanoseconds())/1000, "cpu-µs/answer")
+		b.ReportMetric(float64(burst-int(n)), "lost")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+}
+
+// threadTime returns how much CPU time the calling thread has taken.
+func threadTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func BenchmarkKernel(b *testing.B) {
+	l := newLine(b)
+	var a *fastpath.Answerer
+	l.node.Do(b, func() (err error) {
+		a, err = fastpath.OpenAnswerer(fastpath.AnswererConfig{
+			Self: self, Ports: []fastpath.Port{{Name: "out", Threshold: 1}}})
+		return err
+	})
+	defer a.Close()
+	if err := a.SetSender(netip.MustParsePrefix("::/0"), fastpath.Notify); err != nil {
+		b.Fatal(err)
+	}
+	l.measure(b)
+}
+
+func BenchmarkQdisc(b *testing.B) {
+	newLine(b).userSpace(b, func() (netio.Source, error) {
+		return qdisc.Open(qdisc.Config{Interfaces: []qdisc.Interface{{Name: "out", Threshold: 1}}})
+	})
+}
+
+func BenchmarkPacket(b *testing.B) {
+	newLine(b).userSpace(b, func() (netio.Source, error) {
+		return netio.OpenPackets(netio.PacketConfig{Interface: "in", Direction: netio.In, Snap: 512})
+	})
+}
+
+func BenchmarkNFLOG(b *testing.B) {
+	l := newLine(b)
+	l.node.Run(b, `table inet rocecn-log {
+	chain forward {
+		type filter hook forward priority filter;
+		udp dport 4791 log group 7
+	}
+}
+`, "nft", "-f", "-")
+	l.userSpace(b, func() (netio.Source, error) { return nflog.Open(7) })
+}
