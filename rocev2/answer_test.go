@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"math/rand/v2"
+	"math"
 	"net/netip"
 	"testing"
 
@@ -79,7 +80,7 @@ func TestAppendAnswerRefuses(t *testing.T) {
 		_, err := new(Carriage).AppendAnswer(nil, &good, &good, 0, &Answer{Len: n}, icrc.AsSent)
 		require.Equal(t, n == 24 || n == 28 || n == 36, err == nil, n)
 	}
-	for _, ext := range []int{-8, -1 << 62, 8*256 + 1, 1 << 62} {
+	for _, ext := range []int{-8, math.MinInt, 8*256 + 1, math.MaxInt} {
 		_, err := new(Carriage).AppendAnswer(nil, &good, &good, ext, &Answer{Len: 28}, icrc.AsSent)
 		require.Equal(t, errAnswer, err)
 	}

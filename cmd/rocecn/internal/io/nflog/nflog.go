@@ -32,7 +32,7 @@ table inet %[1]s {
 // Types of messages and attributes (linux/netfilter/nfnetlink_log.h).
 const (
 	subsystem = 4 << 8 // NFNL_SUBSYS_ULOG
-	logged    = subsystem | 0
+	logged    = subsystem // NFULNL_MSG_PACKET, 0
 	configure = subsystem | 1
 
 	attrTime     = 3
