@@ -1,8 +1,8 @@
 package rocev2
 
 import (
-	"math/rand/v2"
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 

@@ -31,7 +31,7 @@ table inet %[1]s {
 
 // Types of messages and attributes (linux/netfilter/nfnetlink_log.h).
 const (
-	subsystem = 4 << 8 // NFNL_SUBSYS_ULOG
+	subsystem = 4 << 8    // NFNL_SUBSYS_ULOG
 	logged    = subsystem // NFULNL_MSG_PACKET, 0
 	configure = subsystem | 1
 
