@@ -4,6 +4,7 @@
 package roles
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,6 +84,9 @@ type Instance struct {
 // Apply is that of its Config. Its error has the place in the file.
 func (i *Instance) Apply(old Role) (Role, error) {
 	r, err := i.Config.Apply(old)
+	if wrong := (*config.Error)(nil); err != nil && !errors.As(err, &wrong) && i.tree.IsTOML() {
+		err = config.Wrong("", "%v", err)
+	}
 	return r, i.At(err)
 }
 

@@ -68,6 +68,7 @@ func (a *actor) show(p *netio.Packet, observe bool, level uint8, known bool, now
 	if known && a.leveller != nil {
 		a.leveller.SetLevel(level)
 		a.queued = a.queued || level > 0
+		observe = observe || level == 0 // nothing is congested
 	}
 	a.now, a.stamp = now, p.Time
 	a.Show(&p.Record, observe)
@@ -139,7 +140,6 @@ func (a *actor) tick(now time.Time, s *server) error {
 		o.close()
 		switch err := o.open(); {
 		case err == nil:
-			o.retry = retry{}
 			s.log.Info("sink is open", "sink", o.entry.name, "role", a.instance.Name)
 		case errors.Is(err, fs.ErrPermission) || o.entry.Type == "capture":
 			return fmt.Errorf("sink.%s: %w", o.entry.name, err)

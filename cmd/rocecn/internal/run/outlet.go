@@ -80,14 +80,15 @@ func (o *outlet) send(packet []byte, now time.Time) bool {
 	return true
 }
 
-// flush sends what was taken, and returns an error that keeps the sink from sending
-// ever again.
+// flush sends what was taken.
 func (o *outlet) flush() {
 	if o.taken == 0 || o.sink == nil {
 		return
 	}
 	if err := o.sink.Flush(); err != nil {
 		o.account(err)
+	} else {
+		o.retry = retry{} // it works
 	}
 	o.packets.Add(o.taken)
 	o.taken = 0

@@ -116,12 +116,15 @@ func (s *server) run(ctx context.Context, f *file) error {
 	hup, stop := hangup()
 	defer stop()
 	s.start(ctx)
-	defer s.notify.say("STOPPING=1")
+	stopping := ctx.Done()
 	beat := time.NewTicker(every)
 	defer beat.Stop()
 	ready, fed := false, time.Now()
 	for {
 		select {
+		case <-stopping:
+			stopping = nil
+			s.notify.say("STOPPING=1")
 		case <-hup:
 			s.reload(ctx)
 		case <-s.wake:

@@ -134,3 +134,10 @@ func packets(t testing.TB, name string) (all []string) {
 	}
 	return all
 }
+
+func octetsOf(t testing.TB, name string) []byte {
+	t.Helper()
+	octets, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return octets
+}

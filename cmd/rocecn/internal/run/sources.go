@@ -63,8 +63,8 @@ type sourceCommon struct {
 func (s *sourceEntry) check() error {
 	c := &s.sourceCommon
 	switch {
-	case c.Level != nil && *c.Level > level.Max:
-		return config.Wrong("level", "%d: 0 to %d allowed", *c.Level, level.Max)
+	case c.Level != nil && (*c.Level < 1 || *c.Level > level.Max):
+		return config.Wrong("level", "%d: 1 to %d allowed", *c.Level, level.Max)
 	case len(c.Levels) > level.Max:
 		return config.Wrong("levels", "%d of them: %d at most", len(c.Levels), level.Max)
 	case c.Down != nil && len(c.Down) != len(c.Levels):

@@ -163,7 +163,7 @@ func (w *worker) take(p *part, packets []netio.Packet, now time.Time) {
 		packet := &packets[i]
 		level, known := p.level(packet, now)
 		for _, to := range p.to {
-			to.show(packet, to.observe || known && level == 0, level, known, now)
+			to.show(packet, to.observe, level, known, now)
 		}
 	}
 	for _, to := range p.to {

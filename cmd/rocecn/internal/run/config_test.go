@@ -1,0 +1,133 @@
+package run
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever is wrong with a file is said with its key and its line.
+func TestWrongFiles(t *testing.T) {
+	const good = `[source.a]
+type = "packet"
+interfaces = ["eth0"]
+[sink.b]
+type = "raw"
+[role.switch]
+enabled = true
+sources = ["a"]
+sink = "b"
+self = ["2001:db8::5"]
+marking = "elsewhere"
+`
+	f, err := parse([]byte(good))
+	require.NoError(t, err)
+	require.Empty(t, f.warnings())
+	kernel := strings.NewReplacer(`"packet"`, `"qdisc"`+"\nlevels = [5]", `sink = "b"`, `mode = "kernel"`).Replace(good)
+	f, err = parse([]byte(kernel))
+	require.NoError(t, err)
+	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
+	for _, c := range []struct{ in, old, new, message string }{
+		{good, `"packet"`, `"pakcet"`, `line 2: source.a.type: "pakcet" is not one of capture, icmpv6, nflog, `},
+		{good, `type = "packet"`, ``, `line 1: source.a.type: missing`},
+		{good, `type = "packet"`, `type = 1`, `line 2: source.a.type: text needed`},
+		{good, `interfaces = ["eth0"]`, ``, `line 1: source.a.interfaces: missing`},
+		{good, `["eth0"]`, `["eth0", "eth0"]`, `line 3: source.a.interfaces[1]: eth0 is named twice`},
+		{good, `["eth0"]`, "[\"eth0\"]\nfilter = \"qp\"", `line 4: source.a.filter: "qp" is not one of rocev2, `},
+		{good, `["eth0"]`, "[\"eth0\"]\ndirection = \"up\"", `line 4: source.a.direction: "up" is not one of both, in, out`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlisten = []", `line 4: source.a.listen: unknown key; known are type, required, `},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevel = 0", `line 4: source.a.level: 0: 1 to 7 allowed`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevel = 8", `line 4: source.a.level: 8: 1 to 7 allowed`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [2, 2]", `line 4: source.a.levels[1]: 2: depths must rise`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [0]", `line 4: source.a.levels[0]: 0: depths must rise`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [1,2,3,4,5,6,7,8]", `source.a.levels: 8 of them: 7 at most`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [2]\ndown = [3]", `source.a.down[0]: 3 is above the depth at which`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [4]\ndown = []", `source.a.down: 0 of them, but 1 levels`},
+		{good, `"raw"`, `"row"`, `line 5: sink.b.type: "row" is not one of capture, packet, raw`},
+		{good, `"raw"`, `"packet"`, `line 4: sink.b.neighbour: missing`},
+		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00\"", `line 6: sink.b.neighbour: a hardware address needed`},
+		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00:00:00:00:01\"", `line 4: sink.b.interface: missing`},
+		{good, `"raw"`, "\"raw\"\nper_second = -1", `line 6: sink.b.per_second: -1 is not a whole number`},
+		{good, `["a"]`, `["c"]`, `line 8: role.switch.sources[0]: there is no [source.c]`},
+		{good, `["a"]`, `["a", "a"]`, `line 8: role.switch.sources[1]: a is named twice`},
+		{good, `["a"]`, "[\"a\"]\nobserve = [\"a\"]", `line 9: role.switch.observe[0]: a is one of sources`},
+		{good, `["a"]`, `[]`, `line 8: role.switch.sources: an enabled role needs one at least`},
+		{good, `"b"`, `"c"`, `line 9: role.switch.sink: there is no [sink.c]`},
+		{good, `sink = "b"`, ``, `line 6: role.switch.sink: missing`},
+		{good, `self = ["2001:db8::5"]`, ``, `line 6: role.switch.self: an enabled role needs its own address`},
+		{good, `enabled = true`, "enabled = true\nmode = \"cpu\"", `role.switch.mode: "cpu" is neither agent nor kernel`},
+		{good, `enabled = true`, "enabled = true\nmode = \"kernel\"", `role.switch.sink: the kernel sends by its`},
+		{good, `[role.switch]`, `[rolle.switch]`, `line 6: rolle: unknown key; known are agent, source, sink, role`},
+		{good, `[role.switch]`, `[role.swich]`, `line 6: role.swich: no such role; known are border, ingress, `},
+		{good, `[sink.b]`, "[agent]\nhttps = \"\"\n[sink.b]", `line 5: agent.https: unknown key; known are http, `},
+		{good, `[sink.b]`, "[agent]\npprof = true\n[sink.b]", `line 5: agent.pprof: needs an address, http`},
+		{good, `[sink.b]`, "[agent]\nlog.level = \"all\"\n[sink.b]", `line 5: agent.log.level: "all" is not one of`},
+		{good, `[sink.b]`, "[agent.log]\nformat = \"xml\"\n[sink.b]", `line 5: agent.log.format: "xml" is neither`},
+		{kernel, `["a"]`, "[\"a\"]\nobserve = []", `role.switch.observe: the kernel learns from nothing`},
+		{kernel, `"qdisc"`, `"packet"`, `role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
+		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
+		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: the kernel needs an IPv6 address`},
+		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"ppfc\" }]\nmarking",
+			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
+		{kernel, `marking`, "per_flow = [\"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"2s\"]\nmarking",
+			`role.switch.per_flow: the kernel cannot do that`},
+	} {
+		require.Contains(t, c.in, c.old)
+		_, err := parse([]byte(strings.Replace(c.in, c.old, c.new, 1)))
+		require.ErrorContains(t, err, c.message)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	check := func(config string, flags ...string) (status int, stdout, stderr string) {
+		var out, errors bytes.Buffer
+		args := append([]string{"-config", written(t, "agent.toml", config)}, flags...)
+		status = Check(t.Context(), args, nil, &out, &errors)
+		return status, out.String(), errors.String()
+	}
+	const config = `
+[source.a]
+type = "capture"
+file = "FILE"
+[role.pause]
+enabled = true
+sources = ["a"]
+self = ["2001:db8::5"]
+`
+	there := strings.Replace(config, "FILE", wiretest.Path(t, "messages.pcap"), 1)
+	status, stdout, stderr := check(there, "-system")
+	require.Equal(t, []any{0, "role.pause: from a\n", ""}, []any{status, stdout, stderr})
+	status, _, stderr = check(config, "-system")
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr, "rocecn check: source.a: FILE: open FILE: no such file or directory\n")
+	status, _, stderr = check(there + "[sink.b]\ntype = \"raw\"\n")
+	require.Equal(t, []any{0, "rocecn check: warning: sink.b: no role that is on uses it\n"}, []any{status, stderr})
+	status, _, stderr = check(there + "pe = []\n")
+	require.Equal(t, 2, status)
+	require.Contains(t, stderr, "line 9: role.pause.pe: unknown key")
+	status = Check(t.Context(), nil, nil, new(bytes.Buffer), new(bytes.Buffer))
+	require.Equal(t, 2, status)
+	status = Run(t.Context(), []string{"-config", written(t, "a", config)}, nil, new(bytes.Buffer), new(bytes.Buffer))
+	require.Equal(t, 1, status) // a capture that is not there never will be
+}
+
+// What a capture breaks off with is an error, behind what was read of it.
+func TestDamagedCapture(t *testing.T) {
+	octets := octetsOf(t, wiretest.Path(t, "messages.pcap"))
+	file := written(t, "cut.pcap", string(octets[:len(octets)-5]))
+	var stdout, stderr bytes.Buffer
+	status := Run(t.Context(), []string{"-dry-run", "-config", written(t, "agent.toml", `
+[source.a]
+type = "capture"
+file = "`+file+`"
+[role.border]
+enabled = true
+sources = ["a"]
+`)}, nil, &stdout, &stderr)
+	require.Equal(t, 1, status)
+	require.Contains(t, stderr.String(), "the file breaks off")
+	require.Greater(t, strings.Count(stdout.String(), "\n"), 10)
+}
