@@ -39,8 +39,7 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 }
 
 // position is where the kernel's and the reader's position in the ring are: at the
-// beginning of a page. On machines of 32 bits the kernel may use 32 of them; then the
-// others are 0, as the ring never gets that far.
+// beginning of a page. A kernel of 32 bits uses 32 of them; the others are 0.
 func position(page []byte) *uint64 { return (*uint64)(unsafe.Pointer(&page[0])) }
 
 const (

@@ -42,6 +42,7 @@ type bottleneck struct {
 func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	t.Helper()
 	wiretest.Tool(t, "tc")
+	wiretest.Tool(t, "nft")
 	b := &bottleneck{
 		sender: wiretest.NewHost(t, "sender"), node: wiretest.NewHost(t, "node"),
 		receiver: wiretest.NewHost(t, "receiver"),
@@ -54,6 +55,16 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	wiretest.Link(t, wiretest.End{Host: b.node, Device: "out", Addresses: []string{"2001:db8:4::1/64"}},
 		wiretest.End{Host: b.receiver, Device: "eth0", Addresses: []string{target.String() + "/64"}})
 	b.sender.Run(t, "", "ip", "-6", "route", "add", "default", "via", "2001:db8:1::1")
+	// What the node itself would say there, it does not: the queue has data only.
+	b.receiver.Run(t, "", "ip", "link", "set", "eth0", "address", "02:00:00:00:00:0e")
+	b.node.Run(t, "", "ip", "neigh", "replace", target.String(), "lladdr", "02:00:00:00:00:0e", "dev", "out")
+	b.node.Run(t, `table inet quiet {
+	chain output {
+		type filter hook output priority 0;
+		oifname "out" meta l4proto 58 drop
+	}
+}
+`, "nft", "-f", "-")
 	for _, h := range []*wiretest.Host{b.sender, b.node, b.receiver} {
 		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
 	}
@@ -349,15 +360,37 @@ func TestOpenAnswererRefuses(t *testing.T) {
 	require.ErrorIs(t, open(AnswererConfig{Self: self, FastCNP: fastcnp.Config{
 		Carriage: rocev2.Carriage{Checksum: true}}}), errChecksum)
 	require.ErrorIs(t, open(AnswererConfig{Self: netip.MustParseAddr("ff02::1")}), rocev2.ErrNotReachable)
-	require.ErrorIs(t, h.Try(func() error {
-		// Of this thread, which ends with the host.
-		header, none := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
-		if err := unix.Capset(&header, &none[0]); err != nil {
+}
+
+// CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN are enough; without one of them the error says
+// so.
+func TestRights(t *testing.T) {
+	const high = 1<<(unix.CAP_BPF-32) | 1<<(unix.CAP_PERFMON-32)
+	for _, c := range []struct {
+		low, high uint32
+		err       error
+	}{
+		{1 << unix.CAP_NET_ADMIN, high, nil},
+		{0, high, fs.ErrPermission},
+		{1 << unix.CAP_NET_ADMIN, 0, fs.ErrPermission},
+	} {
+		h := wiretest.NewHost(t, "node")
+		h.Do(t, forward)
+		err := h.Try(func() error {
+			// Of this thread, which ends with the host.
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			data := [2]unix.CapUserData{{Effective: c.low, Permitted: c.low}, {Effective: c.high, Permitted: c.high}}
+			if err := unix.Capset(&header, &data[0]); err != nil {
+				return err
+			}
+			a, err := OpenAnswerer(AnswererConfig{Self: self, Ports: []Port{{Name: "lo", Threshold: 1}}})
+			if err == nil {
+				err = a.Close()
+			}
 			return err
-		}
-		_, err := OpenAnswerer(AnswererConfig{Self: self})
-		return err
-	}), fs.ErrPermission)
+		})
+		require.ErrorIs(t, err, c.err)
+	}
 }
 
 // forward makes the host of this thread a router.

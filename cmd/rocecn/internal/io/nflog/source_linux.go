@@ -77,40 +77,42 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	for {
 		datagrams, err := s.socket.Receive()
 		switch {
+		case err == nil:
+			s.read(datagrams)
+			return s.packets, nil
 		case err == unix.EINTR:
-			continue
 		case err == unix.ENOBUFS: // is told once, ahead of the messages that came before
 			s.losses.Overrun()
-			continue
 		case err == unix.EAGAIN && s.stopped:
 			return nil, io.EOF
 		case err == unix.EAGAIN:
 			return nil, nil
-		case err != nil:
+		default:
 			return nil, fmt.Errorf("nflog: group %d: %w", s.group, err)
 		}
-		s.packets = s.packets[:0]
-		var now time.Time
-		for _, b := range datagrams {
-			for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
-				e := &s.entry
-				if !e.decode(m) || e.group != s.group {
-					continue
-				}
-				if e.hasSequence {
-					s.losses.Number(e.sequence)
-				}
-				if e.packet.Time.IsZero() {
-					if now.IsZero() {
-						now = time.Now().UTC()
-					}
-					e.packet.Time = now
-				}
-				s.packets = append(s.packets, e.packet)
+	}
+}
+
+// read reads the packets of the group in some datagrams.
+func (s *Source) read(datagrams [][]byte) {
+	s.packets = s.packets[:0]
+	var now time.Time
+	for _, b := range datagrams {
+		for m, b, ok := netlink.Cut(b); ok; m, b, ok = netlink.Cut(b) {
+			e := &s.entry
+			if !e.decode(m) || e.group != s.group {
+				continue
 			}
-		}
-		if len(s.packets) > 0 {
-			return s.packets, nil
+			if e.hasSequence {
+				s.losses.Number(e.sequence)
+			}
+			if e.packet.Time.IsZero() {
+				if now.IsZero() {
+					now = time.Now().UTC()
+				}
+				e.packet.Time = now
+			}
+			s.packets = append(s.packets, e.packet)
 		}
 	}
 }

@@ -100,20 +100,18 @@ func (s *Source) Read() ([]netio.Packet, error) {
 	for {
 		datagrams, err := s.socket.Receive()
 		switch {
+		case err == nil: // there may be none of the group
+			s.read(datagrams)
+			return s.packets, nil
 		case err == unix.EINTR:
-			continue
 		case err == unix.ENOBUFS: // is told once, ahead of the messages that came before
 			s.losses.Overrun()
-			continue
 		case err == unix.EAGAIN && s.stopped:
 			return nil, io.EOF
 		case err == unix.EAGAIN:
 			return nil, nil
-		case err != nil:
+		default:
 			return nil, fmt.Errorf("psample: group %d: %w", s.group, err)
-		}
-		if s.read(datagrams); len(s.packets) > 0 {
-			return s.packets, nil
 		}
 	}
 }
