@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
@@ -30,6 +32,20 @@ marking = "elsewhere"
 	f, err = parse([]byte(kernel))
 	require.NoError(t, err)
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
+	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, `marking = "elsewhere"`, `
+methods = [{ senders = "::/0", method = "fastcnp" }, { senders = "fd00::/8", method = "mark" }]
+capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/32", capable = "yes" },
+	{ senders = "2001:db8:1::/48", capable = "unknown" }, { senders = "10.0.0.0/8", capable = "yes" }]
+`, 1)))
+	require.NoError(t, err)
+	policies := map[string]fastpath.Policy{}
+	for _, s := range k.senders {
+		policies[s.Prefix.String()] = s.policy
+	}
+	require.Equal(t, map[string]fastpath.Policy{
+		"::/0": fastpath.NotifyAndMark, "fd00::/8": fastpath.Mark, "fd00:1::/32": fastpath.Mark,
+		"2001:db8::/32": fastpath.Notify, "2001:db8:1::/48": fastpath.NotifyAndMark,
+	}, policies)
 	for _, c := range []struct{ in, old, new, message string }{
 		{good, `"packet"`, `"pakcet"`, `line 2: source.a.type: "pakcet" is not one of capture, icmpv6, nflog, `},
 		{good, `type = "packet"`, ``, `line 1: source.a.type: missing`},
@@ -70,6 +86,12 @@ marking = "elsewhere"
 		{kernel, `"qdisc"`, `"packet"`, `role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
 		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: the kernel needs an IPv6 address`},
+		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }, " +
+			"{ senders = \"fd00::/8\", method = \"none\" }]\nmarking",
+			`role.switch.methods: the kernel cannot leave out fd00::/8 of a prefix around it`},
+		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }]\n" +
+			"capable = [{ senders = \"fd00::/8\", capable = \"no\" }]\nmarking",
+			`role.switch.methods: the kernel cannot leave out fd00::/8 of a prefix around it`},
 		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"ppfc\" }]\nmarking",
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
 		{kernel, `marking`, "per_flow = [\"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"2s\"]\nmarking",
@@ -79,6 +101,15 @@ marking = "elsewhere"
 		_, err := parse([]byte(strings.Replace(c.in, c.old, c.new, 1)))
 		require.ErrorContains(t, err, c.message)
 	}
+}
+
+// instance returns the only role of a file.
+func instance(t *testing.T, octets string) *roles.Instance {
+	t.Helper()
+	f, err := parse([]byte(octets))
+	require.NoError(t, err)
+	require.Len(t, f.roles, 1)
+	return f.roles[0]
 }
 
 func TestCheck(t *testing.T) {

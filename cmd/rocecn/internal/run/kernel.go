@@ -63,6 +63,15 @@ func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 	for _, s := range k.Senders {
 		c.senders = append(c.senders, kernelSender{s, policy(s, k.Marks)})
 	}
+	for _, none := range c.senders {
+		around := func(s kernelSender) bool {
+			return s.policy != fastpath.Nothing && s.Prefix.Overlaps(none.Prefix) &&
+				s.Prefix.Bits() < none.Prefix.Bits()
+		}
+		if none.policy == fastpath.Nothing && slices.ContainsFunc(c.senders, around) {
+			return c, config.Wrong("methods", "the kernel cannot leave out %v of a prefix around it", none.Prefix)
+		}
+	}
 	return c, nil
 }
 
@@ -81,13 +90,17 @@ func policy(s roles.KernelSender, marks bool) fastpath.Policy {
 	return fastpath.Nothing
 }
 
+// names returns the names of its interfaces.
+func (k *kernelSwitch) names() (all []string) {
+	for _, p := range k.config.Ports {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
 // open lets the kernel begin.
 func (k *kernelSwitch) open() error {
-	var names []string
-	for _, p := range k.config.Ports {
-		names = append(names, p.Name)
-	}
-	k.numbers, k.looked = numbers(names), time.Now()
+	k.numbers, k.looked = numbers(k.names()), time.Now()
 	a, err := fastpath.OpenAnswerer(k.config.AnswererConfig)
 	if err != nil {
 		return err
@@ -170,11 +183,7 @@ func (s *server) lookAfterKernels(now time.Time) {
 			continue
 		}
 		k.looked = now
-		var names []string
-		for _, p := range k.config.Ports {
-			names = append(names, p.Name)
-		}
-		if k.answerer != nil && slices.Equal(k.numbers, numbers(names)) {
+		if k.answerer != nil && slices.Equal(k.numbers, numbers(k.names())) {
 			continue
 		}
 		s.mu.Lock()
@@ -211,7 +220,8 @@ func (s *server) outcome(a *actor, action node.Action) uint64 {
 	case node.Marked:
 		return n.MarkedOnly
 	case node.Refused:
-		return n.Congested - n.Copied - n.NotCopied - n.MarkedOnly
+		return n.Broken + n.Acknowledgement + n.Notification + n.NoMethod + n.OwnAddress + n.Address + n.Routed +
+			n.NotCapable + n.Limited
 	}
 	return 0
 }
