@@ -31,7 +31,7 @@ type Config struct {
 	// VXLAN, Geneve.
 	Tunnels bool
 	// Ring is the size of the buffer of what is not read yet, in octets; 0 stands for
-	// 4 MiB, which is 7,700 packets. The least power of two is taken that has it.
+	// 4 MiB, which is some 7,500 packets. The least power of two is taken that has it.
 	Ring uint32
 }
 
