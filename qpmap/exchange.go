@@ -275,7 +275,7 @@ func (m *Map) adopt(at uint32, o *Observation, answers uint16) {
 			continue
 		}
 		start := l.pair.life.first
-		l.pair.life = answered(o, m.now())
+		l.pair.life = answered(o, m.open.find(&l.key), m.now())
 		l.pair.life.first, l.pair.life.floor = start, start
 		l.pair.sure, l.pair.answered, l.pair.requested, l.pair.weight = true, m.now(), m.now(), answers
 	}

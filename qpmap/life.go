@@ -67,12 +67,17 @@ func begin(o *Observation, mtu uint16, now int32) life {
 	return l
 }
 
-// answered returns the life that is known, so far, only by an answer.
-func answered(o *Observation, now int32) life {
+// answered returns the life that is known, so far, only by an answer, and by the
+// requests of its flow: in a long network many are under way when the first answer
+// comes. f is nil where they are not known.
+func answered(o *Observation, f *open, now int32) life {
 	l := announce((o.PSN+1)&psnMask, o.Opcode.Transport())
 	l.floor = (o.PSN - repeats) & psnMask
 	l.turned, l.requests = now, 1
 	l.answer(o)
+	if f != nil && f.leads(l.next) {
+		l.next = f.next
+	}
 	return l
 }
 

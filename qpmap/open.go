@@ -17,6 +17,8 @@ type open struct {
 	tally, byPort tally
 }
 
+const maxRun = 1<<16 - 1
+
 // openFlow returns the open flow of this key. It makes one if needed, in a full
 // table in the place of the one used longest ago: a pointer to another open flow
 // may not be kept across the call. openBoth is for two.
@@ -55,7 +57,7 @@ func (f *open) follow(o *Observation, now int32) {
 	case f.run == 0:
 		f.next, f.run = end, 1
 	case -nearby <= d && d <= nearby:
-		f.run = min(f.run, 1<<16-2) + 1
+		f.run = min(f.run, maxRun-1) + 1
 		if distance(f.next, end) > 0 {
 			f.next = end
 		}
@@ -66,6 +68,13 @@ func (f *open) follow(o *Observation, now int32) {
 	if mtu := o.mtu(); mtu != 0 {
 		f.mtu = mtu
 	}
+}
+
+// leads tells whether the requests that followed one another, each of which uses a
+// PSN at least, may have gone on from this PSN to next.
+func (f *open) leads(psn uint32) bool {
+	d := distance(psn, f.next)
+	return 0 < d && (d <= int32(f.run) || f.run == maxRun && d <= span)
 }
 
 // another tells whether recent requests follow one another somewhere else than

@@ -125,7 +125,7 @@ func (k Key) Hash(seed uint64) uint64 {
 type Config struct {
 	MaxPairs   int           // pairs, one for each direction: 65,536
 	MaxPending int           // CM exchanges: 4,096
-	MaxOpen    int           // flows whose votes are being counted: 4,096
+	MaxOpen    int           // flows whose votes are being counted: 4,096; 16 requests under way for each, on average
 	Idle       time.Duration // an entry is forgotten after this time without a packet: 10 minutes
 	MinVotes   int           // votes that a pair needs: 3
 	Ratio      int           // and how many times as many as the runner-up: 2

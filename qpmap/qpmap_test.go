@@ -1,6 +1,7 @@
 package qpmap_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -233,6 +234,31 @@ func TestNewLivesWithoutCM(t *testing.T) {
 	observe(m, later, uc)
 	_, err = m.SourceQP(qpmap.Key{FlowKey: c.forth()}, later)
 	require.ErrorIs(t, err, qpmap.ErrUnknown)
+}
+
+// In a long network thousands of requests are under way when the first answer comes.
+// The pair holds for those that pass then.
+func TestManyUnderWay(t *testing.T) {
+	for _, far := range []uint32{3, 2000, 2200, 10_000, 100_000} {
+		t.Run(fmt.Sprint(far), func(t *testing.T) {
+			c := live()
+			c.psnA = 0xFFFFFF - far/2
+			m := qpmap.New(qpmap.Config{MaxOpen: 1 << 14})
+			at := start
+			for n := range far {
+				at = at.Add(100 * time.Nanosecond)
+				observe(m, at, c.request(n))
+			}
+			for n := range uint32(100) {
+				at = at.Add(100 * time.Nanosecond)
+				observe(m, at, c.ack(n), c.request(far+n))
+				if got, err := m.SourceQP(qpmap.Key{FlowKey: c.forth()}, at); n > 10 {
+					require.NoError(t, err, n)
+					require.Equal(t, c.a, got.SrcQP)
+				}
+			}
+		})
+	}
 }
 
 // PSNs go on from 0xffffff with 0, and are sent again when packets were lost, as

@@ -256,7 +256,7 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 	mtu := max(f.mtu, g.mtu)
 	to := link{*forth, pair{
 		srcQP: back.DestQP(), from: from, transport: t, pkey: f.pkey, mtu: mtu, requested: f.requested,
-		life: answered(o, m.now()), sure: true, answered: m.now(), weight: weight,
+		life: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
 	other := link{*back, pair{srcQP: forth.DestQP(), from: from, transport: t, pkey: g.pkey, mtu: mtu,
 		requested: g.requested}}
@@ -290,7 +290,7 @@ func (m *Map) goesOn(e, other *pair, o *Observation) bool {
 		m.adopt(next, o, max(e.weight, c.votes)) // the same queue pairs, connected anew
 		return true
 	}
-	e.life, e.weight = answered(o, m.now()), max(e.weight, c.votes)
+	e.life, e.weight = answered(o, f, m.now()), max(e.weight, c.votes)
 	e.stray, e.sure, e.contested, e.answered, e.requested = false, true, false, m.now(), m.now()
 	other.stray = false
 	m.confirm(e, other, true)
