@@ -89,6 +89,9 @@ func (a *actor) say(v *roles.Verdict, packet []byte) {
 	if len(packet) > 0 && a.out != nil {
 		a.packets.Add(1)
 		a.out.now = a.stamp
+		if dscp := a.out.entry.DSCP; dscp >= 0 && (v.Action == node.Sent || v.Action == node.Taken) {
+			setDSCP(packet, uint8(dscp))
+		}
 		if a.out.send(packet, a.now) && a.live && !v.Unasked {
 			a.stamps = append(a.stamps, a.stamp)
 		}

@@ -137,10 +137,11 @@ func (f *file) readSinks(table *config.Tree) error {
 	names, parts, err := table.Members()
 	for i, part := range parts {
 		s := &sinkEntry{name: names[i], tree: part}
+		s.DSCP = -1
 		if err := typed(part, sinks, &s.sinkCommon, &s.Type, &s.is); err != nil {
 			return err
 		}
-		if err := s.is.check(); err != nil {
+		if err := s.check(); err != nil {
 			return part.At(err)
 		}
 		f.sinks[s.name] = s

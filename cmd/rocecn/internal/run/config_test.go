@@ -67,6 +67,7 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00\"", `line 6: sink.b.neighbour: a hardware address needed`},
 		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00:00:00:00:01\"", `line 4: sink.b.interface: missing`},
 		{good, `"raw"`, "\"raw\"\nper_second = -1", `line 6: sink.b.per_second: -1 is not a whole number`},
+		{good, `"raw"`, "\"raw\"\ndscp = 64", `line 6: sink.b.dscp: 64: 0 to 63 allowed`},
 		{good, `["a"]`, `["c"]`, `line 8: role.switch.sources[0]: there is no [source.c]`},
 		{good, `["a"]`, `["a", "a"]`, `line 8: role.switch.sources[1]: a is named twice`},
 		{good, `["a"]`, "[\"a\"]\nobserve = [\"a\"]", `line 9: role.switch.observe[0]: a is one of sources`},
