@@ -19,7 +19,7 @@ var (
 	errRoom      = wireerr.New("icrc", "UDP length", 24, "no room for BTH and ICRC: 24 octets needed",
 		wireerr.Truncated)
 	errUDPBeyondIP = wireerr.New("icrc", "UDP length", 0, "runs beyond the IP packet", wireerr.Malformed)
-	errIPLength    = wireerr.New("icrc", "IP length", 0, "runs beyond the octets there", wireerr.Truncated)
+	errIPLength    = wireerr.New("icrc", "IP length", 0, "runs beyond the octets given", wireerr.Truncated)
 	errUDPCut      = wireerr.New("icrc", "packet", 0, "cut: as many octets as the UDP length says needed",
 		wireerr.Truncated)
 	errSegmentList = wireerr.New("icrc", "Routing header", 24,

@@ -8,9 +8,9 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// An Answer is what stands between the UDP header and the ICRC of a
-// notification that answers a packet: BTH and what follows it, 64 bits at a
-// time. Of the last of them the lower half may be where the ICRC goes.
+// An Answer is what a notification carries between the UDP header and the ICRC:
+// the BTH and what follows it, in words of 64 bits. If Len is not a multiple of
+// 8, the lower half of the last word is not used.
 type Answer struct {
 	Octets [5]uint64
 	Len    int // 24, 28 or 36
@@ -20,13 +20,14 @@ var errAnswer = wireerr.New("rocev2", "Answer", 0,
 	"not 24, 28 or 36 octets, or behind more than an extension header", wireerr.Range)
 
 // AppendAnswer appends the RoCEv2 packet from src to dst, both IPv4 or both
-// IPv6, with this answer and the ICRC. It is what AppendFor of the packages cnp,
-// fastcnp and ppfc ends with: what a [Datagram] with as much in it would append,
-// at a fraction of the cost. ext is the length of a Destination Options header
-// that stands in the room behind b where it goes, 0 for none.
+// IPv6, with this answer and the ICRC. The AppendFor of the packages cnp,
+// fastcnp and ppfc end with it: a [Datagram] would append the same at several
+// times the cost. ext is the length of a Destination Options header that the
+// caller has already written to the free capacity of b, at its place in the
+// packet; 0 for none.
 //
-// It returns [ErrNotReachable] where src or dst is no address that others can
-// reach, and [ErrAddress] where they are not of one family.
+// It returns [ErrNotReachable] if src or dst cannot be reached by others, and
+// [ErrAddress] if they are not of one family.
 func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answer, coverage icrc.Coverage) ([]byte,
 	error) {
 	class, hopLimit, ok := c.ip()
@@ -36,9 +37,9 @@ func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answ
 	n := 8 + a.Len + icrcSize // from the UDP header on
 	words := a.Octets[:(a.Len+icrcSize)/8]
 
-	// Whatever is stored is stored 64 bits at a time, each multiple of 8 octets
-	// behind the start: then the ICRC, which loads as much at a time, need not
-	// wait until it has reached the cache.
+	// All stores are 64 bits wide, at multiples of 8 octets from the start. The
+	// ICRC loads words of the same width, so no load has to wait until a store
+	// has reached the cache.
 	var out, ip []byte
 	udp := 40 + ext
 	switch {
@@ -96,7 +97,7 @@ func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answ
 			be.PutUint64(rest, half<<32|w>>32)
 			rest, half = rest[8:], w
 		}
-		be.PutUint32(rest, uint32(half)) // where the ICRC goes, or before it
+		be.PutUint32(rest, uint32(half)) // the ICRC overwrites or follows it
 	case !src.IsValid() || !dst.IsValid():
 		return b, ErrNotReachable
 	default:
@@ -106,7 +107,7 @@ func (c *Carriage) AppendAnswer(b []byte, src, dst *netip.Addr, ext int, a *Answ
 		return b, err
 	}
 	if c.Checksum {
-		putUDPChecksum(ip, udp) // it covers the ICRC, which masks it
+		putUDPChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }

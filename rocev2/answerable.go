@@ -9,7 +9,7 @@ import (
 
 // Why a packet gets no answer.
 var (
-	// ErrNotReachable: the address is none that can be answered, or answered from.
+	// ErrNotReachable: nothing can be sent to the address, or from it.
 	ErrNotReachable = wireerr.New("rocev2", "address", 0,
 		"not a unicast address that others can reach", wireerr.Range)
 	// ErrNotification: the packet is a CNP or another message with OpCode 0x81.
@@ -23,8 +23,8 @@ var (
 		wireerr.Other)
 )
 
-// MayAnswer returns nil for a packet that a notification to its source may
-// answer. It is the one rule of every AppendFor, and refuses
+// MayAnswer returns nil if a notification to the packet's source may answer it.
+// This is the one rule of every AppendFor. It refuses
 //
 //   - a notification, [ErrNotification]: two nodes would answer each other for ever;
 //   - an acknowledgement, [ErrAcknowledgement]: it carries no data that a sender
@@ -56,11 +56,12 @@ func answersOpcode(op bth.Opcode) error {
 	return nil
 }
 
-// Answerable returns nil for a unicast address that others can reach, which a
-// notification may be sent to and may come from, otherwise [ErrNotReachable]:
-// for no address, the unspecified one, loopback, multicast, link-local,
-// broadcast, and IPv4-mapped IPv6 addresses, which are never sent (FAST section
-// 4, RFC 4443 section 2.4, RFC 1122 section 3.2.2).
+// Answerable returns nil for a unicast address that others can reach: a
+// notification may be sent to it and from it. Otherwise it returns
+// [ErrNotReachable]: for an invalid, unspecified, loopback, multicast,
+// link-local or broadcast address, and for IPv4-mapped IPv6 addresses, which
+// are never sent (FAST section 4, RFC 4443 section 2.4, RFC 1122 section
+// 3.2.2).
 //
 // Sockets of both families return IPv4 addresses as IPv4-mapped ones: Unmap
 // them.
@@ -80,8 +81,7 @@ func Answerable(a netip.Addr) error {
 	return ErrNotReachable
 }
 
-// reachable6 says that the IPv6 address of these two halves is none of those
-// that Answerable excludes.
+// reachable6 is [Answerable] for the IPv6 address of these two halves.
 func reachable6(high, low uint64) bool {
 	switch {
 	case high == 0 && (low < 2 || low>>32 == 0xFFFF): // unspecified, loopback, IPv4-mapped
@@ -93,7 +93,7 @@ func reachable6(high, low uint64) bool {
 	return false
 }
 
-// reachable4 says that of an IPv4 address.
+// reachable4 is [Answerable] for an IPv4 address.
 func reachable4(a uint32) bool {
 	switch first := a >> 24; {
 	case first == 0, first == 127, first >= 224: // this network, loopback, multicast and reserved

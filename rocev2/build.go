@@ -37,10 +37,10 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // AppendRoCEv2 appends the IP packet with BTH, payload and ICRC as its data,
-// whatever Data is: what [Packet.AppendBinary] does, for packets without
-// extended transport headers, without the size of a Packet.
+// and ignores Data. It does what [Packet.AppendBinary] does for packets without
+// extended transport headers, but needs no Packet, which is large.
 //
-// If Ext stands where it goes, in the room behind b, it is left there.
+// Ext may already be at its place in the packet, in the free capacity of b.
 func (d *Datagram) AppendRoCEv2(b []byte, h *bth.Header, payload []byte, c icrc.Coverage) ([]byte, error) {
 	out, udp, err := d.appendHeaders(b, bth.Size+len(payload)+icrcSize)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *Datagram) AppendRoCEv2(b []byte, h *bth.Header, payload []byte, c icrc.
 	return d.appendICRC(b, append(out, payload...), udp, c)
 }
 
-// appendICRC appends the ICRC to a packet that begins behind b, and puts the UDP checksum.
+// appendICRC appends the ICRC to the packet that begins at the end of b, and sets the UDP checksum.
 func (d *Datagram) appendICRC(b, out []byte, udp int, c icrc.Coverage) ([]byte, error) {
 	out = append(out, 0, 0, 0, 0)
 	ip, udp := out[len(b):], udp-len(b)
@@ -60,14 +60,13 @@ func (d *Datagram) appendICRC(b, out []byte, udp int, c icrc.Coverage) ([]byte, 
 		return b, err
 	}
 	if d.Checksum != 0 {
-		putUDPChecksum(ip, udp) // it covers the ICRC, which masks it
+		putUDPChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }
 
-// appendHeaders appends the IP header, Ext and the UDP header, checksum 0, of
-// a datagram with n octets of data, and makes room for those. It returns where
-// the UDP header stands.
+// appendHeaders appends the IP header, Ext, a UDP header with checksum 0, and
+// room for n octets of data. It returns the offset of the UDP header.
 func (d *Datagram) appendHeaders(b []byte, n int) (out []byte, udp int, err error) {
 	size := d.headerLen()
 	if err := d.check(size + 8 + n); err != nil {
@@ -85,7 +84,7 @@ func (d *Datagram) appendHeaders(b []byte, n int) (out []byte, udp int, err erro
 	return out, udp, nil
 }
 
-// check says what keeps d from being a packet of n octets.
+// check returns why d cannot be a packet of n octets, or nil.
 func (d *Datagram) check(n int) error {
 	switch {
 	case d.Src.Is4() && d.Dst.Is4():
@@ -144,8 +143,9 @@ func (d *Datagram) putIPv6(ip []byte, payload uint16) {
 	putIPv6Addr((*[16]byte)(ip[24:]), d.Dst)
 }
 
-// putIPv6Addr puts an address in the two halves that it is made of. As16 would
-// be copied as a whole, and wait until both halves have reached memory.
+// putIPv6Addr writes an address in two halves. The array that As16 returns
+// would be copied as a whole, which has to wait until both halves have reached
+// memory.
 func putIPv6Addr(b *[16]byte, a netip.Addr) {
 	octets := a.AsSlice()
 	be.PutUint64(b[:8], be.Uint64(octets))

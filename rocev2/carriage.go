@@ -2,16 +2,17 @@ package rocev2
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// Carriage is what the formats of the congestion messages leave to whoever
-// builds them: the fields of IP and UDP. The zero value gives DSCP 48, not
-// ECN-capable, hop limit 64, flow label 0, UDP source port and checksum 0 (D6),
-// and over IPv4 Don't Fragment with Identification 0.
+// A Carriage has the fields of IP and UDP that the formats of the congestion
+// messages leave open. The zero value gives DSCP 48, not ECN-capable, hop limit
+// 64, flow label 0, UDP source port and checksum 0 (D6), and over IPv4 Don't
+// Fragment with Identification 0.
 //
-// An IPv4 packet with Don't Fragment is atomic: its Identification means nothing
-// (RFC 6864, section 4.1), and whoever sends it leaves it alone. Without Don't
-// Fragment a host may fill in an Identification of 0, as Linux does for a packet
-// from a raw socket (IPPROTO_RAW, IP_HDRINCL), and so break the ICRC, which
-// covers it: MayFragment therefore wants an ID other than 0 that is new each time.
+// An IPv4 packet with Don't Fragment is atomic: its Identification means
+// nothing (RFC 6864, section 4.1), and hosts do not change it. Without Don't
+// Fragment a host may replace an Identification of 0, as Linux does for packets
+// from a raw socket (IPPROTO_RAW, IP_HDRINCL). That breaks the ICRC, which
+// covers the field. So with MayFragment set ID to another value than 0, a new
+// one for each packet.
 type Carriage struct {
 	DSCP      uint8  // 1–63; 0 stands for 48 (CS6), BestEffort for DSCP 0
 	ECN       uint8  // 0–3
@@ -31,12 +32,13 @@ const BestEffort = 0xFF
 var errTrafficClassRange = wireerr.New("rocev2", "traffic class", 0,
 	"DSCP over 63 or ECN over 3", wireerr.Range)
 
-// ErrMapped: an address is an IPv4-mapped IPv6 one, as sockets of both families
-// return them. The packet meant is an IPv4 packet: Unmap the address. What is
-// called AppendPacket refuses these; a Packet or Datagram writes any address.
+// ErrMapped: an address is an IPv4-mapped IPv6 address, as dual-stack sockets
+// return them. An IPv4 packet is meant: call Unmap on the address. Functions
+// named AppendPacket return this error; a Packet or Datagram writes any
+// address.
 var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wireerr.Range)
 
-// Apply sets the fields of d that c is about. On error d is unchanged.
+// Apply sets the fields of d that the Carriage has. On error d is unchanged.
 func (c *Carriage) Apply(d *Datagram) error {
 	class, hopLimit, ok := c.ip()
 	if !ok {
@@ -65,7 +67,7 @@ func (c *Carriage) flags() uint8 {
 // dontFragment is a bit of [Datagram].Flags (RFC 791, section 3.1).
 const dontFragment = 2
 
-// ip returns Traffic Class and Hop Limit; ok says that they fit.
+// ip returns Traffic Class and Hop Limit; ok is false if DSCP or ECN is out of range.
 func (c *Carriage) ip() (class, hopLimit uint8, ok bool) {
 	dscp, hopLimit := c.DSCP, c.HopLimit
 	if dscp == 0 {

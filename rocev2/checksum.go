@@ -6,11 +6,10 @@ import (
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
-// putUDPChecksum puts the checksum (RFC 768, RFC 8200 section 8.1) into the
-// UDP header at ip[udp:], where it is 0, of an IP packet without anything
-// behind its data.
-// The destination address of the pseudo-header is the final one: with a type 4
-// Routing header whose Segments Left is not 0, Segment List[0].
+// putUDPChecksum sets the checksum (RFC 768, RFC 8200 section 8.1) in the UDP
+// header at ip[udp:], which must be 0 before. The IP packet ends with its UDP
+// data. The pseudo-header has the final destination: with a type 4 Routing
+// header whose Segments Left is not 0 that is Segment List[0].
 func putUDPChecksum(ip []byte, udp int) {
 	c := ^fold(pseudoSum(ip, udp))
 	if c == 0 { // 0 on the wire stands for no checksum
@@ -19,7 +18,8 @@ func putUDPChecksum(ip []byte, udp int) {
 	be.PutUint16(ip[udp+6:], c)
 }
 
-// pseudoSum adds up pseudo-header, UDP header and data of such a packet.
+// pseudoSum returns the sum of pseudo-header, UDP header and data of such a
+// packet.
 func pseudoSum(ip []byte, udp int) uint64 {
 	datagram := ip[udp:]
 	s := uint64(len(datagram)) + protoUDP
@@ -32,8 +32,7 @@ func pseudoSum(ip []byte, udp int) uint64 {
 	return sum(s, datagram)
 }
 
-// finalDestination returns the address that the IPv6 packet is bound for in
-// the end.
+// finalDestination returns the final destination of the IPv6 packet.
 func finalDestination(ip []byte, udp int) []byte {
 	if final, _ := ipv6ext.Final(ip[6], ip[40:udp]); final != nil {
 		return final
@@ -41,9 +40,9 @@ func finalDestination(ip []byte, udp int) []byte {
 	return ip[24:40]
 }
 
-// sum adds the 16-bit words of b to s (RFC 1071), which is below 2^40; a last
-// odd octet counts as the high half of a word. It adds 64 bits at a time and
-// the carries at the low end, which is the same modulo 65535.
+// sum adds the 16-bit words of b to s (RFC 1071), which must be below 2^40; a
+// last odd octet is the high half of a word. It adds 64 bits at a time and
+// feeds each carry back at the low end, which gives the same modulo 65535.
 func sum(s uint64, b []byte) uint64 {
 	var carry uint64
 	for ; len(b) >= 32; b = b[32:] {
@@ -70,7 +69,7 @@ func sum(s uint64, b []byte) uint64 {
 	return s
 }
 
-// fold brings a sum to 16 bits.
+// fold reduces a sum to 16 bits.
 func fold(s uint64) uint16 {
 	s = s>>32 + s&0xFFFFFFFF
 	s = s>>32 + s&0xFFFFFFFF

@@ -6,31 +6,30 @@ import (
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
-// A Datagram is a UDP datagram in the IP packet that carries it: what RoCEv2,
-// FCN and the proxy message have in common.
+// A Datagram is a UDP datagram and the IP packet that carries it: the part that
+// RoCEv2, FCN and the proxy message have in common.
 //
-// Of IP in IP (D12) it shows the innermost packet, the one around the UDP
-// header. Decoding does not verify the IPv4 header checksum and the UDP
-// checksum.
+// With IP in IP (D12) it has the fields of the innermost packet, which contains
+// the UDP header. Decoding does not verify the checksums of IPv4 and UDP.
 type Datagram struct {
-	// Link, Outer and IP are the packet's octets, one behind the other, as
-	// Decode found them; AppendBinary does not use them. They alias the input.
+	// Link, Outer and IP are consecutive parts of what Decode was given, and
+	// alias it. AppendBinary does not use them.
 	Link  []byte // the link-layer header with its VLAN tags; empty for a bare IP packet
 	Outer []byte // the IP and extension headers before the innermost IP header; nil without any
 	IP    []byte // the innermost IP packet, as long as its length field says unless Truncated
 
 	Src, Dst     netip.Addr // both IPv4 or both IPv6; a zone is not sent
 	TrafficClass uint8      // DSCP and ECN: IPv6 Traffic Class, IPv4 TOS
-	HopLimit     uint8      // IPv4: TTL; sent as it is, Carriage has a default
+	HopLimit     uint8      // IPv4: TTL; sent unchanged, 0 too
 	FlowLabel    uint32     // 20 bits, IPv6 only
 	ID           uint16     // IPv4 only
-	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment; sent as it is, Carriage sets it
+	Flags        uint8      // IPv4 only: the 3 flag bits, 2 is Don't Fragment; sent unchanged
 	NextHeader   uint8      // IPv6 only: what Ext begins with, 0, 43 or 60; not used where Ext is empty
 	Ext          []byte     // IPv4 options or IPv6 extension headers, nil without any; aliases the input
 
 	SrcPort, DstPort uint16
 	Length           uint16 // of UDP header and data, in octets; AppendBinary computes it
-	Checksum         uint16 // AppendBinary leaves 0 at 0 and puts the right checksum for anything else
+	Checksum         uint16 // AppendBinary sends 0 for 0, and the right checksum for any other value
 	Data             []byte // what follows the UDP header, up to Length; aliases the input
 
 	Truncated bool // the capture cut the packet before the end that its length fields give (D13)
@@ -43,10 +42,10 @@ func (d *Datagram) DSCP() uint8 { return d.TrafficClass >> 2 }
 // experienced.
 func (d *Datagram) ECN() uint8 { return d.TrafficClass & 3 }
 
-// FinalDst returns the address that the datagram is bound for in the end: Dst,
-// but Segment List[0] where Ext holds a type 4 Routing header (RFC 8754) with
-// Segments Left above 0, the last such one. The flow's sender and receiver know
-// this address.
+// FinalDst returns the final destination: Segment List[0] if Ext contains a
+// type 4 Routing header (RFC 8754) with Segments Left above 0 (the last one
+// counts), otherwise Dst. This is the address that sender and receiver of the
+// flow know.
 func (d *Datagram) FinalDst() netip.Addr {
 	if len(d.Ext) == 0 {
 		return d.Dst
@@ -71,12 +70,12 @@ func (d *Datagram) DecodeFrame(b []byte) error { return d.Decode(b, DecodeOption
 // DecodeIP sets d from an IPv4 or IPv6 packet. d aliases b.
 func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets d from the octets that o describes, if they lead to one of these
-// UDP destination ports; without any, every port will do. d aliases b. Octets
-// behind the IP packet (Ethernet padding) and behind the UDP length are
-// ignored. An error that [ErrNotRoCEv2] matches means that b is no UDP datagram
-// to a wanted port; other errors are those of a broken one. On error d is
-// unchanged.
+// Decode sets d from octets as o describes them, if they contain a UDP datagram
+// to one of these destination ports; without ports any will do. d aliases b.
+// Octets after the IP packet (Ethernet padding) and after the UDP length are
+// ignored. An error that [ErrNotRoCEv2] matches means that b contains no UDP
+// datagram to such a port; other errors mean that the datagram is broken. On
+// error d is unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	var w walk
 	w.from(b, o, nil)
@@ -87,7 +86,7 @@ func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	return nil
 }
 
-// set sets d from a walk that led to a datagram in b.
+// set sets d from a walk that found a datagram in b.
 func (d *Datagram) set(b []byte, at *walk) {
 	d.Link, d.Outer, d.Ext = b[:at.link:at.link], nil, nil
 	if at.ip > at.outer {

@@ -18,10 +18,11 @@ var (
 )
 
 // SetECN sets the ECN field of the IPv4 or IPv6 packet ip in place and returns
-// what it was. The IPv4 header checksum is kept right if it was right (RFC
-// 1624), and the ICRC does not cover the field. On error ip is unchanged.
+// its old value. It updates the IPv4 header checksum, so that a right one stays
+// right (RFC 1624); the ICRC does not cover the field. On error ip is
+// unchanged.
 //
-// A router marks only packets that are ECN-capable: it sets CE on none that is
+// A router marks only ECN-capable packets: it must not set CE in one that is
 // NotECT (RFC 3168 section 5).
 func SetECN(ip []byte, ecn uint8) (was uint8, err error) {
 	if ecn > CE {
@@ -35,8 +36,8 @@ func SetECN(ip []byte, ecn uint8) (was uint8, err error) {
 	return tc & 3, nil
 }
 
-// SetDSCP sets the DSCP of the IPv4 or IPv6 packet ip in place, as [SetECN]
-// does its field, and returns what it was.
+// SetDSCP sets the DSCP of the IPv4 or IPv6 packet ip in place, in the same way
+// as [SetECN], and returns its old value.
 func SetDSCP(ip []byte, dscp uint8) (was uint8, err error) {
 	if dscp > 63 {
 		return 0, errDSCPRange
@@ -72,14 +73,14 @@ func setTrafficClass(ip []byte, was, to uint8) {
 	be.PutUint16(ip[10:], ^fold(uint64(^be.Uint16(ip[10:]))+uint64(^uint16(was))+uint64(to)))
 }
 
-// EncapsulateECN returns the ECN field of the outer header that is put around a
-// packet with this one, in normal mode (RFC 6040 section 4.1): the same.
+// EncapsulateECN returns the ECN field of the outer header for a packet with
+// the ECN field inner, in normal mode (RFC 6040 section 4.1): the same value.
 func EncapsulateECN(inner uint8) (outer uint8) { return inner & 3 }
 
-// DecapsulateECN returns the ECN field that a packet leaves a tunnel with, out of
-// those of its outer and inner headers (RFC 6040 section 4.2, figure 4). drop
-// says that the packet must be dropped instead: it met congestion in the tunnel,
-// and its sender would not understand the mark.
+// DecapsulateECN returns the ECN field of a packet that leaves a tunnel, from
+// those of its outer and inner headers (RFC 6040 section 4.2, figure 4). If
+// drop is true the packet must be dropped: it met congestion in the tunnel, and
+// its sender would not understand the mark.
 func DecapsulateECN(outer, inner uint8) (ecn uint8, drop bool) {
 	outer, inner = outer&3, inner&3
 	switch {

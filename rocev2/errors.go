@@ -2,13 +2,13 @@ package rocev2
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// ErrNotRoCEv2 is the root of the errors that tell other traffic from
-// RoCEv2 packets that are broken.
+// ErrNotRoCEv2 is the root of all errors that mean other traffic, in contrast
+// to those of a broken RoCEv2 packet.
 //
-// D12: what does not lead, through Ethernet, IPv4, IPv6 and the next headers
-// 0, 43, 60, 4 and 41, with at most four IP headers inside the first, to a
-// whole UDP header with a wanted destination port is not RoCEv2; what is wrong
-// from there on is an error of a RoCEv2 packet.
+// D12: a packet is RoCEv2 if a walk through Ethernet, IPv4, IPv6 and the next
+// headers 0, 43, 60, 4 and 41, with at most four IP headers inside the first
+// one, finds a whole UDP header with a wanted destination port. Otherwise it is
+// other traffic. Errors after the UDP header are those of a RoCEv2 packet.
 var ErrNotRoCEv2 = wireerr.New("rocev2", "packet", 0, "not RoCEv2", wireerr.Other)
 
 // Other traffic; ErrNotRoCEv2 matches all of these.
@@ -36,7 +36,7 @@ var (
 
 // Broken packets.
 var (
-	errIPLength    = wireerr.New("rocev2", "IP length", 0, "runs beyond the octets there", wireerr.Truncated)
+	errIPLength    = wireerr.New("rocev2", "IP length", 0, "runs beyond the octets given", wireerr.Truncated)
 	errUDPLength   = wireerr.New("rocev2", "UDP length", 0, "below 8", wireerr.Malformed)
 	errUDPBeyondIP = wireerr.New("rocev2", "UDP length", 0, "runs beyond the IP packet", wireerr.Malformed)
 	errRoom        = wireerr.New("rocev2", "UDP data", 16,
@@ -49,7 +49,7 @@ var (
 	errPad = wireerr.New("rocev2", "BTH pad count", 0, "larger than the payload", wireerr.Malformed)
 )
 
-// What cannot be built, or decoded out of a Datagram built by hand.
+// Errors of AppendBinary, and of decoding from a Datagram whose fields the caller has set.
 var (
 	ErrAddress        = wireerr.New("rocev2", "addresses", 0, "must both be IPv4 or both IPv6", wireerr.Range)
 	errFlowLabelRange = wireerr.New("rocev2", "IPv6 flow label", 0, "over 20 bits", wireerr.Range)

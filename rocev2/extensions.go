@@ -6,9 +6,9 @@ import (
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
-// Extensions iterates over the extension headers of the innermost IPv6
-// header, those in d.Ext: the type and the octets of each. It yields nothing
-// for IPv4.
+// Extensions iterates over the extension headers in d.Ext, those of the
+// innermost IPv6 header: the type and the octets of each. It yields nothing for
+// IPv4.
 func (d *Datagram) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		if !d.Src.Is6() {

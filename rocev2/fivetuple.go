@@ -25,14 +25,13 @@ func (t FiveTuple) String() string {
 var errTCPHeader = wireerr.New("rocev2", "TCP header", 4,
 	"truncated: 4 octets of ports needed", wireerr.Truncated)
 
-// FiveTuple returns the flow of the innermost packet. Where a type 4 Routing header stands in that
-// packet itself (SRv6 without encapsulation) and its Segments Left is not 0, Dst is the final
-// destination, Segment List[0]: the address that the flow's sender and receiver know, and the one
-// that its checksum and ICRC are computed with.
+// FiveTuple returns the flow of the innermost packet. If that packet itself has a type 4 Routing header (SRv6
+// without encapsulation) with Segments Left above 0, Dst is the final destination, Segment List[0]: the address
+// that the flow's sender and receiver know, and that checksum and ICRC are computed with.
 //
-// A tunnel that carries no IP is an error: the tuple of the tunnel itself would name the wrong
-// sender. So are fragments, the first one too, which has ports, as the others of its flow have
-// none. In any other protocol than TCP and UDP the flow has no ports.
+// A tunnel that carries no IP is an error, because the tuple of the tunnel itself would name the wrong sender.
+// Every fragment is an error, also the first one: the later ones of the same flow have no ports. Protocols
+// other than TCP and UDP have no ports.
 func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	w, b, err := f.flow()
 	if err != nil {
@@ -49,8 +48,8 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	return t, nil
 }
 
-// flow returns the walk to the innermost packet, and the octets up to the end of that, if it has a
-// FiveTuple.
+// flow returns the walk to the innermost packet, and the octets up to the end of that packet. The error is that
+// of FiveTuple.
 func (f *Frame) flow() (w *walk, b []byte, err error) {
 	w, b = f.inner(), f.Octets
 	switch {
@@ -72,10 +71,9 @@ func (f *Frame) flow() (w *walk, b []byte, err error) {
 	return w, b, err
 }
 
-// MayAnswer is the rule of [MayAnswer] for messages about the flow of the innermost packet, of any
-// protocol, which go to another node than the flow's source, so that a tunnel does not matter: of
-// RoCEv2 it refuses notifications and acknowledgements. A frame without a flow is refused with the
-// error of FiveTuple.
+// MayAnswer is the rule of [MayAnswer] for messages to another node than the flow's source, about the flow of
+// the innermost packet, of any protocol. Tunnels do not matter here. Of RoCEv2 it refuses notifications and
+// acknowledgements; a frame without a flow gets the error of FiveTuple.
 func (f *Frame) MayAnswer() error {
 	w, b, err := f.flow()
 	switch {

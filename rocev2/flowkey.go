@@ -8,12 +8,12 @@ import (
 	"github.com/rocecn/rocecn/internal/hash"
 )
 
-// A FlowKey names the flow of a data packet by what every data packet of it
-// shows: who sends, who receives, and the receiver's queue pair. It is
-// comparable, so it can be the key of a map.
+// A FlowKey names the flow of a data packet by fields that every data packet of
+// the flow has: the addresses and the receiver's queue pair. It is comparable,
+// so it can be the key of a map.
 //
-// The UDP source port is no part of it: senders choose it by flow, by queue
-// pair or at random, and change it to change the path.
+// The UDP source port does not belong to it: senders choose it by flow, by
+// queue pair or at random, and change it to change the path.
 type FlowKey struct {
 	Src, Dst netip.Addr
 	DestQP   uint32 // 24 bits
@@ -36,9 +36,9 @@ func (k FlowKey) Compare(other FlowKey) int {
 	return cmp.Or(k.Src.Compare(other.Src), k.Dst.Compare(other.Dst), cmp.Compare(k.DestQP, other.DestQP))
 }
 
-// Hash returns 64 bits that depend on all of k, and on a seed that keeps
-// others from choosing keys that collide: for programs that spread flows over
-// instances of a role, one a core. The zones of addresses do not count.
+// Hash returns a hash of all of k but the zones of its addresses. Nobody who
+// does not know the seed can choose keys that collide. It is for programs that
+// spread flows over several instances of a role, such as one for each core.
 func (k FlowKey) Hash(seed uint64) uint64 {
 	src, dst := k.Src.As16(), k.Dst.As16()
 	return hash.Mix(hash.Addresses(&src, &dst, seed)^uint64(k.DestQP), seed^0x1D8E4E27C47D124F)

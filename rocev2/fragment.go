@@ -2,8 +2,7 @@ package rocev2
 
 import "github.com/rocecn/rocecn/internal/ipv6ext"
 
-// fragment returns the UDP destination port that the first fragment of a datagram shows, where the packet reached is a
-// fragment.
+// fragment returns the UDP destination port in the first fragment of a datagram, if the walk has ended at one.
 //
 // The Fragment header of IPv6 (RFC 8200 section 4.5), of which the first
 // fragment has offset 0:

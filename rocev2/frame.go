@@ -10,41 +10,38 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// A Frame is what a capture or a socket of package netio gives, walked once: the link layer, the
-// IP headers, the tunnels, and the packet inside. Everything else in this library that reads
-// packets works on a Frame.
+// A Frame is a frame or packet from a capture or a socket of package netio: its link layer, IP headers,
+// tunnels, and the packet inside. Everything else in this library that reads packets works on a Frame.
 //
-// It has two views. Packet and Datagram find what the frame carries through IP in IP alone (D12):
-// what a host that the frame is addressed to would take for its own. InnerPacket and InnerDatagram,
-// and what is said of a flow, look below every [Tunnel]: what a switch or a monitor wants to know.
-// Without tunnels the two are the same. The frame is walked once for both: what is below a tunnel
-// is looked for when it is first asked for, from where the walk had stopped.
+// It has two views. Packet and Datagram find what the frame carries through IP in IP alone (D12), as the host
+// that the frame is addressed to would. InnerPacket, InnerDatagram and the methods about the flow look below
+// every [Tunnel], as a switch or a monitor has to. Without tunnels the two are the same. One walk serves both:
+// it looks below a tunnel only when first asked to, and continues from where it had stopped.
 //
 // The zero value is a frame of no octets, ready for any number of Decode calls; nothing allocates. A Frame is not safe
 // for concurrent use.
 type Frame struct {
-	// Octets and Options are those of Decode.
+	// Octets and Options are the arguments of the last Decode.
 	Octets  []byte
 	Options DecodeOptions
 
-	// A frame as most are is not walked, nor is more of it noted, until somebody asks for what the
-	// walk would say: see plain.
-	udp, end int // where UDP header and IP packet stand and end; udp is 0 for other frames
+	// Most frames are plain. They are not walked, and nothing but these offsets is recorded, until a method
+	// needs more: see plain.
+	udp, end int // offsets of the UDP header and of the end of the IP packet; udp is 0 for other frames
 
 	near  walk // through IP in IP alone; valid where walked is set
 	far   walk // below the tunnels; valid where below is set
 	trail      // of far where below is set, otherwise of near
 
-	walked    bool  // near and what belongs to it are set
+	walked    bool  // near and trail are set
 	descended bool  // below and broken are set
 	below     bool  // there is a packet in a tunnel other than IP in IP
 	broken    error // what is wrong with a tunnel; valid where descended is set
 }
 
-// Decode sets f from the octets that o describes. The error says why they do not lead to a UDP
-// header through IP in IP alone, as Packet and Datagram would find it: nil for UDP to any port. f is
-// set all the same, as far as the walk came: a frame of flow control, a fragment or a tunnel is a
-// Frame like others. f aliases b.
+// Decode sets f from octets as o describes them. The error says why no UDP header can be reached through IP in
+// IP alone, as Packet and Datagram would do; it is nil for UDP to any port. f is set also on error, as far as
+// the walk came: flow control, fragments and tunnels are Frames like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	f.Octets, f.Options = b, o
 	if o.Link == LinkEthernet {
@@ -57,7 +54,7 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	return f.walk()
 }
 
-// walk sets near and what belongs to it.
+// walk sets near and trail.
 func (f *Frame) walk() error {
 	f.walked, f.descended, f.below, f.broken = true, f.Options.Outer, false, nil
 	f.trail.n, f.tunnels.n = 0, 0
@@ -104,7 +101,7 @@ func (f *Frame) descend() {
 		f.broken = err
 	case f.far.depth == f.near.depth && f.far.outer == f.near.outer: // no tunnel
 	case !f.far.begins(f.Octets):
-		f.broken = f.far.err // no IP header begins where one is due
+		f.broken = f.far.err // there is no IP header where one is expected
 	default:
 		f.below = true
 		return
@@ -112,10 +109,10 @@ func (f *Frame) descend() {
 	f.tunnels.n, f.trail.n = tunnels, n
 }
 
-// Plain returns the IP packet in the frame, and the UDP datagram in that, each up to the end that the IP
-// header's length field gives, where the frame is as most are: Ethernet without tags, IPv4 without
-// options or IPv6 without extension headers, no fragment, all of it there. It returns nil for others. It is
-// for those who read so many frames that setting a Packet from each costs them too much.
+// Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP
+// header's length field gives. A plain frame is Ethernet without tags, with IPv4 without options or IPv6
+// without extension headers, not a fragment, and complete. For other frames Plain returns nil. It is for
+// programs that read so many frames that setting a Packet from each would be too slow.
 func (f *Frame) Plain() (ip, udp []byte) {
 	if f.udp == 0 {
 		return nil, nil
@@ -129,8 +126,8 @@ func (f *Frame) Link() []byte {
 	return f.Octets[:end:end]
 }
 
-// EtherType returns the EtherType at the end of the link-layer header, 0 where the header is not whole
-// or is of a link type without EtherTypes.
+// EtherType returns the EtherType at the end of the link-layer header; 0 if the header is not complete or its
+// link type has none.
 func (f *Frame) EtherType() uint16 {
 	if f.udp != 0 {
 		return be.Uint16(f.Octets[12:])
@@ -138,8 +135,8 @@ func (f *Frame) EtherType() uint16 {
 	return f.near.ether
 }
 
-// LinkPayload returns what follows the link-layer header: the way to frames that are not IP, such as
-// those of flow control.
+// LinkPayload returns what follows the link-layer header. It is for frames that are not IP, such as flow
+// control.
 func (f *Frame) LinkPayload() []byte {
 	end := f.linkEnd()
 	return f.Octets[end:len(f.Octets):len(f.Octets)]
@@ -158,8 +155,8 @@ func (f *Frame) MACs() (src, dst [6]byte, ok bool) {
 	return [6]byte(f.Octets[6:]), [6]byte(f.Octets), true
 }
 
-// VLAN returns VLAN and priority (PCP) of the last VLAN tag of the link-layer header; ok is false
-// without any.
+// VLAN returns the VLAN and the priority (PCP) of the last VLAN tag in the link-layer header; ok is false if
+// there is no tag.
 func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	untagged := 0
 	switch f.Options.Link {
@@ -180,8 +177,8 @@ func (f *Frame) VLAN() (id uint16, priority uint8, ok bool) {
 	return tag & 0xFFF, uint8(tag >> 13), true
 }
 
-// Outermost returns the outermost IP packet, as the node saw it: up to the end that its length field
-// gives or as far as there are octets. It is nil where there is no whole IP header.
+// Outermost returns the outermost IP packet, as it was on the wire: up to the end that its length field gives,
+// or as much of it as was captured. It is nil if there is no complete IP header.
 func (f *Frame) Outermost() []byte {
 	if ip, _ := f.Plain(); ip != nil {
 		return ip
@@ -208,8 +205,8 @@ func (f *Frame) Outermost() []byte {
 // Cut says whether the outermost packet has fewer octets than its length field says.
 func (f *Frame) Cut() bool { return f.udp == 0 && f.inner().missing }
 
-// IP returns the innermost packet, as Outermost does the outermost one: where its own length field
-// cannot be read, up to the end of what carries it. It is nil where no IP header begins.
+// IP returns the innermost IP packet, in the same way as Outermost; if its length field cannot be read, up to
+// the end of the packet or frame that carries it. It is nil if there is no IP header.
 func (f *Frame) IP() []byte {
 	w := f.inner()
 	if !w.begins(f.Octets) {
@@ -219,20 +216,20 @@ func (f *Frame) IP() []byte {
 	return f.Octets[w.ip:end:end]
 }
 
-// Tunnels returns the tunnels that the innermost packet came in, besides IP in IP.
+// Tunnels returns the tunnels around the innermost packet, without IP in IP.
 func (f *Frame) Tunnels() Tunnels { f.inner(); return f.tunnels }
 
-// Mirrored says whether the innermost packet is a copy of one that was elsewhere, sent here by a
-// mirror.
+// Mirrored says whether the innermost packet is a copy, sent here by a mirror, of a packet that passed another
+// node.
 func (f *Frame) Mirrored() bool { return f.Tunnels().Mirrored() }
 
-// Tunnelled says whether the innermost packet stands inside another IP header.
+// Tunnelled says whether the innermost packet is inside another IP header.
 func (f *Frame) Tunnelled() bool {
 	w := f.inner()
 	return w.ip != w.outer
 }
 
-// OuterSrc returns the source address of the outermost IP header, which in a tunnel is its ingress.
+// OuterSrc returns the source address of the outermost IP header: for a tunnelled packet, the tunnel's ingress.
 func (f *Frame) OuterSrc() netip.Addr { src, _ := addresses(f.Outermost()); return src }
 
 // OuterDst returns the destination address of the outermost IP header.
@@ -244,8 +241,7 @@ func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.Outermost()) }
 // OuterECN returns the ECN field of the outermost IP header, 0–3.
 func (f *Frame) OuterECN() uint8 { return ecnOf(f.Outermost()) }
 
-// addresses returns source and destination of an IP packet whose header is whole, otherwise the zero
-// Addr.
+// addresses returns source and destination of an IP packet, or zero Addrs if its header is not complete.
 func addresses(ip []byte) (src, dst netip.Addr) {
 	switch {
 	case len(ip) >= 40 && ip[0]>>4 == 6:
@@ -268,14 +264,13 @@ func ecnOf(ip []byte) uint8 {
 	return tc & 3
 }
 
-// Packet sets p from the RoCEv2 packet in the frame, found through IP in IP alone. An error that
-// [ErrNotRoCEv2] matches means other traffic, other errors are those of a broken RoCEv2 packet. On
-// error p is unchanged.
+// Packet sets p from the RoCEv2 packet in the frame, found through IP in IP alone. An error that [ErrNotRoCEv2]
+// matches means other traffic, other errors mean a broken RoCEv2 packet. On error p is unchanged.
 func (f *Frame) Packet(p *Packet) error { return f.packet(p, false) }
 
-// PacketCut is Packet for a frame that is taken as it is, whether the capture cut it or not: octets
-// that are missing make p Truncated and are no error. It is for those who look at what is wrong with
-// a packet only after they have seen that the packet concerns them.
+// PacketCut is Packet for a frame that may be cut, whatever Options say: missing octets make p Truncated and
+// are no error. It is for callers that check a packet for errors only after they have seen that it concerns
+// them.
 func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
@@ -299,12 +294,12 @@ func (f *Frame) InnerPacket(p *Packet) error {
 	return f.Packet(p)
 }
 
-// Datagram sets d from the UDP datagram in the frame, found through IP in IP alone, if it goes to one
-// of these destination ports; without any, every port will do. An error that [ErrNotRoCEv2] matches
-// means that there is none; other errors are those of a broken one. On error d is unchanged.
+// Datagram sets d from the UDP datagram in the frame, found through IP in IP alone, if it goes to one of these
+// destination ports; without ports any will do. An error that [ErrNotRoCEv2] matches means that there is no
+// such datagram; other errors mean that it is broken. On error d is unchanged.
 func (f *Frame) Datagram(d *Datagram, ports ...uint16) error { return f.datagram(d, false, ports) }
 
-// DatagramCut is Datagram, as PacketCut is Packet.
+// DatagramCut is to Datagram what PacketCut is to Packet.
 func (f *Frame) DatagramCut(d *Datagram, ports ...uint16) error { return f.datagram(d, true, ports) }
 
 func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
@@ -347,11 +342,12 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
 func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
 
-// ECN returns the ECN field of the innermost IP header, 0–3. In a tunnel routers mark that of OuterECN.
+// ECN returns the ECN field of the innermost IP header, 0–3. Routers inside a tunnel mark the outermost header:
+// see OuterECN.
 func (f *Frame) ECN() uint8 { return ecnOf(f.IP()) }
 
-// ICMPv6 returns the message, from its type on, where the frame is an ICMPv6 packet in no tunnel;
-// ok is false for others.
+// ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
+// frames.
 func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	if f.udp != 0 {
 		return nil, false
@@ -365,17 +361,16 @@ func (f *Frame) ICMPv6() (message []byte, ok bool) {
 	return f.Octets[w.udp:end:end], true
 }
 
-// Fragment returns the UDP destination port that the first fragment of a datagram shows, where the
-// innermost packet is a fragment. The fragments behind it show none: ok is false for them, and for
-// fragments of something else.
+// Fragment returns the UDP destination port if the innermost packet is the first fragment of a datagram. Later
+// fragments do not contain it: ok is false for them, and for fragments of other protocols.
 func (f *Frame) Fragment() (port uint16, ok bool) { return f.inner().fragment(f.Octets) }
 
-// Innermost returns the octets of the innermost packet, whatever is wrong with it: from the
-// innermost IP header that can be reached up to the end of what carries it, or as far as there are
-// octets. It goes on behind an IP header whose length field is wrong, but does not look into
-// mirrored frames, as their packets are copies. It returns nil where no IP header begins.
+// Innermost returns the octets of the innermost packet, however malformed: from the last IP header that can be
+// reached up to the end of the packet or frame that carries it, or as much as was captured. It continues after
+// an IP header whose length field is wrong, but does not look into mirrored frames, whose packets are copies.
+// It returns nil if there is no IP header.
 //
-// It is for those who must decide about a packet that does not parse, as at a border.
+// It is for a border, which must decide also about packets that do not parse.
 func (f *Frame) Innermost() []byte {
 	b, near := f.Octets, f.outer()
 	if !near.carries(b) {
@@ -383,14 +378,13 @@ func (f *Frame) Innermost() []byte {
 	}
 	w, t := *near, trail{}
 	w.cut = true
-	_ = way{walk: &w, trail: &t, border: true}.descend(b) // whatever is wrong
+	_ = way{walk: &w, trail: &t, border: true}.descend(b) // an error does not matter here
 	return w.octets(b, &t)
 }
 
-// Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43
-// (Routing) and 60 (Destination Options) on the way to the innermost packet and of that packet, the
-// outermost first: the type and the octets of each. It needs no UDP, looks at no port and ends
-// silently where the walk ends.
+// Extensions iterates over the IPv6 extension headers of the types 0 (Hop-by-Hop Options), 43 (Routing) and 60
+// (Destination Options) of all IP headers, the outermost first: the type and the octets of each. It needs no
+// UDP header and ends silently where the walk ends.
 func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	return func(yield func(uint8, []byte) bool) {
 		w := f.inner()
@@ -403,8 +397,8 @@ func (f *Frame) Extensions() iter.Seq2[uint8, []byte] {
 	}
 }
 
-// yieldExtensions yields the extension headers up to an offset of the IP header at another, where that is of
-// IPv6. It says whether to go on.
+// yieldExtensions yields the extension headers, which end at udp, of the IP header at ip if that is IPv6. It
+// says whether to continue.
 func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) bool {
 	if b := f.Octets; udp > ip+40 && b[ip]>>4 == 6 {
 		for next, header := range ipv6ext.All(b[ip+6], b[ip+40:udp]) {
@@ -416,10 +410,10 @@ func (f *Frame) yieldExtensions(yield func(uint8, []byte) bool, ip, udp int) boo
 	return true
 }
 
-// SnapLength returns how many octets of the frame a capture would have to keep for the walk to come to
-// the end of a UDP header to one of these ports, where it kept too few: as far as can be seen, for what
-// stands in octets that are not there is not known. It returns 0 where missing octets are not what ended
-// the walk, and where those that are there lead to something else.
+// SnapLength returns how many octets of the frame a capture that kept too few would have to keep, so that the
+// walk reaches the end of a UDP header to one of these ports. What the missing octets contain is not known, so
+// it may take more. It returns 0 if the walk did not end because of missing octets, or if the octets that are
+// there lead to something else.
 func (f *Frame) SnapLength(ports ...uint16) int {
 	w, b := f.inner(), f.Octets
 	there := len(b) - w.udp
@@ -431,7 +425,7 @@ func (f *Frame) SnapLength(ports ...uint16) int {
 	case !w.begins(b) && there > 0:
 		return 0
 	}
-	end := w.udp // around the extension headers that are whole
+	end := w.udp // after the complete extension headers
 	switch w.err {
 	case errIPv4Header:
 		end += 20

@@ -5,22 +5,22 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// DecodeOptions says what the octets given to a Decode are. The zero value
-// stands for a whole Ethernet frame.
+// DecodeOptions describes the octets given to Decode. The zero value is for a
+// complete Ethernet frame.
 type DecodeOptions struct {
-	// Link is what the octets begin with.
+	// Link is the header that the octets begin with.
 	Link LinkType
-	// Cut: the capture cut the packet, its captured length is below its
-	// original length. A cut packet whose headers are whole is accepted: its
-	// lengths come from the UDP length, and Truncated is set where octets are
-	// missing (D13). Without Cut missing octets are an error.
+	// Cut: the captured length of the packet is below its original length. Then
+	// a packet whose headers are complete is accepted: its lengths come from
+	// the UDP length, and Truncated is set if octets are missing (D13). Without
+	// Cut, missing octets are an error.
 	Cut bool
-	// Outer: tunnels other than IP in IP are taken as they are. A Frame does not look into them.
+	// Outer: a Frame does not look into tunnels other than IP in IP.
 	Outer bool
 }
 
-// A LinkType is a kind of link-layer header, what a captured packet begins
-// with.
+// A LinkType is a kind of link-layer header, with which a captured packet
+// begins.
 type LinkType uint8
 
 // The link types.
@@ -46,8 +46,8 @@ func (l *LinkType) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(l, text, "rocev2", "link type")
 }
 
-// LinkTypeOf returns the link type that a pcap or pcapng file names by this
-// number (LINKTYPE_…), and whether it is one of those above.
+// LinkTypeOf returns the link type for its number in pcap and pcapng files
+// (LINKTYPE_…); ok is false if it is not one of those above.
 func LinkTypeOf(number uint32) (l LinkType, ok bool) {
 	switch number {
 	case 0:
@@ -81,8 +81,8 @@ var (
 )
 
 // linkEnd returns where the link-layer header of b ends, VLAN tags included,
-// and the IP version that is due there. With errNotIP it returns the end and
-// the EtherType before it, which is another.
+// and the IP version that it announces. With errNotIP it returns the end and
+// the last EtherType.
 func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err error) {
 	switch l {
 	case LinkEthernet:
@@ -112,9 +112,9 @@ func linkEnd(b []byte, l LinkType) (end int, version uint8, ether uint16, err er
 	return 0, 0, 0, errLink
 }
 
-// etherEnd is linkEnd for a header of size octets that has its EtherType at
-// b[at:]. A VLAN tag stands behind it: 16 bits of control information, then the
-// EtherType of what follows.
+// etherEnd is linkEnd for a header of size octets whose EtherType is at b[at:].
+// A VLAN tag follows its own EtherType: 16 bits of control information, then
+// the EtherType of what comes next.
 func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ether uint16, err error) {
 	for end = size; end <= len(b); at, end = end+2, end+4 {
 		switch ether = be.Uint16(b[at:]); ether {
@@ -130,8 +130,8 @@ func etherEnd(b []byte, at, size int, short error) (end int, version uint8, ethe
 	return 0, 0, 0, short
 }
 
-// familyVersion returns the IP version of an address family, which for IPv6
-// has another number on each system: NetBSD and OpenBSD, FreeBSD, macOS, Linux.
+// familyVersion returns the IP version of an address family. The number for
+// IPv6 differs between NetBSD and OpenBSD, FreeBSD, macOS, and Linux.
 func familyVersion(family uint32) uint8 {
 	switch family {
 	case 2:
@@ -143,11 +143,11 @@ func familyVersion(family uint32) uint8 {
 }
 
 // AppendReplyLink appends the link-layer header of an answer that is an IP
-// packet of this version: for a packet that came in an Ethernet frame its
-// addresses swapped, its VLAN tags, and the EtherType of the answer. For one
-// that came without Ethernet it appends nothing. d must have been decoded.
+// packet of this version. If d came in an Ethernet frame, this is its header
+// with the addresses swapped, its VLAN tags, and the EtherType of the answer;
+// otherwise nothing. d must have been decoded.
 func (d *Datagram) AppendReplyLink(b []byte, version uint8) []byte {
-	if len(d.Link)%4 != 14%4 { // no Ethernet: the other headers are multiples of 4 octets, as a tag is
+	if len(d.Link)%4 != 14%4 { // not Ethernet: all other headers, and tags, are multiples of 4 octets
 		return b
 	}
 	ether := uint16(etherIPv4)

@@ -11,10 +11,9 @@ import (
 // ErrNoTrace: the packet carries no IOAM trace.
 var ErrNoTrace = wireerr.New("rocev2", "Hop-by-Hop Options", 0, "no IOAM trace", wireerr.Other)
 
-// OptionsError returns [ipv6opt.ErrOverrun] where an option overruns one of the Hop-by-Hop or
-// Destination Options headers that Extensions yields, otherwise nil. Decode does not look at options:
-// the walk goes by the headers' own lengths, so such a packet is still what it is, and this says what
-// is wrong with it (D19).
+// OptionsError returns [ipv6opt.ErrOverrun] if an option overruns one of the Hop-by-Hop or Destination Options
+// headers that Extensions yields, otherwise nil. Decode does not look at options, because it needs only the
+// headers' own lengths: a packet with such an error decodes all the same (D19).
 func (f *Frame) OptionsError() error {
 	for next, octets := range f.Extensions() {
 		if err := optionsError(next, octets); err != nil {
@@ -47,16 +46,16 @@ func isOptions(next uint8) bool {
 // An IOAMOption is an IPv6 option of the types that carry IOAM (RFC 9486
 // section 3).
 type IOAMOption struct {
-	Header uint8        // the header that it stands in: 0 Hop-by-Hop, 60 Destination Options
+	Header uint8        // the header that contains it: 0 Hop-by-Hop, 60 Destination Options
 	Type   ipv6opt.Type // of the IPv6 option: 0x31 or 0x11
 	Data   []byte       // of the IPv6 option; aliases the packet
 	ioam.Option
 }
 
-// IOAM iterates over the IOAM options in the headers that Extensions yields, those of outer IP headers
-// first. The error of one that does not parse, or overruns its header, stands beside it: its Option is
-// then zero, and Data is what is there. What the Option holds is left to its Decode functions, and a
-// 0x11 option may be something else, as the type is also used for a proprietary format.
+// IOAM iterates over the IOAM options in the headers that Extensions yields, those of outer IP headers first.
+// An option that does not parse, or overruns its header, is yielded with its error: then Option is zero, and
+// Data is as much as is there. The content of Option is for its Decode functions. An option of type 0x11 may be
+// something else, because a proprietary format uses the same type.
 func (f *Frame) IOAM() iter.Seq2[IOAMOption, error] { return ioamIn(f.Extensions()) }
 
 // IOAM is [Frame.IOAM] for the options of the innermost IPv6 header, those in d.Ext.
@@ -73,7 +72,7 @@ func ioamIn(headers iter.Seq2[uint8, []byte]) iter.Seq2[IOAMOption, error] {
 }
 
 // yieldIOAM yields the IOAM options of one extension header. It says whether to
-// go on.
+// continue.
 func yieldIOAM(yield func(IOAMOption, error) bool, next uint8, octets []byte) bool {
 	var h ipv6opt.Header
 	if !isOptions(next) {
@@ -100,8 +99,8 @@ func yieldIOAM(yield func(IOAMOption, error) bool, next uint8, octets []byte) bo
 }
 
 // Trace returns the first IOAM trace in the Hop-by-Hop header of the innermost
-// IPv6 packet that parses; it aliases d.Ext. Without any it returns the error of
-// the first that does not parse, or [ErrNoTrace] (D5).
+// IPv6 packet that parses; it aliases d.Ext. If none does, it returns the error
+// of the first that does not parse, or [ErrNoTrace] (D5).
 func (d *Datagram) Trace() (ioam.Trace, error) {
 	broken := ErrNoTrace
 	for o, err := range d.IOAM() {

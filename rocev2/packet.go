@@ -24,12 +24,12 @@ type Packet struct {
 	Datagram
 	BTH bth.Headers
 
-	// Payload is what stands between the headers and the pad: the 16 reserved
-	// octets of a CNP, everything up to the ICRC when the opcode is not a known
-	// one. It aliases the input. Of a Truncated packet it is what is there;
-	// PayloadLen says how much was sent.
+	// Payload is between the headers and the pad: in a CNP the 16 reserved
+	// octets, with an unknown opcode everything up to the ICRC. It aliases the
+	// input. In a Truncated packet it is as much as is there; PayloadLen
+	// returns how much was sent.
 	Payload []byte
-	Padding []byte // the pad octets, as many as the pad count says, nil without any; aliases the input
+	Padding []byte // as many pad octets as the pad count says, nil for none; aliases the input
 
 	ICRC uint32 // the value on the wire, least significant octet first; 0 when Truncated
 	// how AppendBinary computes the ICRC; Decode sets it to AsSent, VerifyICRC to what it finds (D1)
@@ -43,13 +43,13 @@ func (p *Packet) DecodeFrame(b []byte) error { return p.Decode(b, DecodeOptions{
 // DecodeIP sets p from an IPv4 or IPv6 packet. p aliases b.
 func (p *Packet) DecodeIP(b []byte) error { return p.Decode(b, DecodeOptions{Link: LinkIP}) }
 
-// Decode sets p from the octets that o describes; p aliases b. An error that
-// [ErrNotRoCEv2] matches means that b is other traffic, other errors are
-// those of a broken RoCEv2 packet. On error p is unchanged.
+// Decode sets p from octets as o describes them; p aliases b. An error that
+// [ErrNotRoCEv2] matches means that b is other traffic, other errors mean a
+// broken RoCEv2 packet. On error p is unchanged.
 //
-// The ICRC is not verified: VerifyICRC does that. TVer, reserved bits,
-// AETH syndromes, a payload where the opcode has none or that is no multiple
-// of 4 with its pad are shown, not refused.
+// Decode does not verify the ICRC: see VerifyICRC. Neither does it refuse any
+// TVer, reserved bits or AETH syndromes, nor a payload that the opcode does not
+// have or that is, with its pad, not a multiple of 4 octets.
 func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	if o.Link == LinkEthernet {
 		if ok, err := p.decodePlain(b); ok {
@@ -61,7 +61,7 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 	return p.fromWalk(b, &w, o.Cut)
 }
 
-// fromWalk sets p from where a walk has ended.
+// fromWalk sets p from a walk that has ended.
 func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
 	if err := at.check(b, cut, ports4791); err != nil {
 		return err
@@ -79,9 +79,8 @@ func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
 
 var ports4791 = []uint16{Port}
 
-// DecodeDatagram sets p from a datagram that was decoded before, which may be
-// p's own; its ports do not matter. p aliases what d aliases. On error p is
-// unchanged.
+// DecodeDatagram sets p from a decoded datagram, which may be p's own; its
+// ports do not matter. p aliases what d aliases. On error p is unchanged.
 func (p *Packet) DecodeDatagram(d *Datagram) error {
 	if there := int(d.Length) - 8; len(d.Data) > there || len(d.Data) < there && !d.Truncated {
 		return errDataLength
@@ -97,13 +96,13 @@ func (p *Packet) DecodeDatagram(d *Datagram) error {
 	return nil
 }
 
-// layout is where BTH and extended headers, payload, and pad end, counted
-// from the BTH on.
+// layout has the ends of BTH with extended headers, of payload and of pad, as
+// offsets from the BTH.
 type layout struct{ headers, payload, padding int }
 
-// layOut finds the layout of UDP data of this length, of which a cut packet
-// has fewer octets. A CNP has no pad, whatever its pad count says; of an
-// unknown opcode nothing behind the BTH is known, and no arithmetic is done.
+// layOut returns the layout of UDP data of this length; a cut packet has fewer
+// octets. A CNP has no pad, whatever its pad count says. With an unknown opcode
+// nothing after the BTH is known, and no length is computed from it.
 func layOut(data []byte, length int) (l layout, err error) {
 	if length < minData {
 		return l, errRoom
@@ -158,7 +157,7 @@ func (p *Packet) Len() int {
 	return p.headerLen() + 8 + p.BTH.Len() + len(p.Payload) + len(p.padding()) + icrcSize
 }
 
-// padding is what AppendBinary puts behind the payload.
+// padding returns what AppendBinary appends after the payload.
 func (p *Packet) padding() []byte {
 	if p.Padding == nil && p.hasPad() && p.BTH.Pad <= 3 {
 		return zeros[:p.BTH.Pad]
@@ -166,25 +165,25 @@ func (p *Packet) padding() []byte {
 	return p.Padding
 }
 
-// hasPad says whether the pad count means anything: not in a CNP, and not
-// where nothing is known of what follows the BTH.
+// hasPad says whether the pad count means anything: it does not in a CNP and
+// with an unknown opcode.
 func (p *Packet) hasPad() bool { return p.BTH.Opcode.Known() && p.BTH.Opcode != bth.CNP }
 
 var zeros [3]byte
 
-// AppendBinary appends the IP packet that the fields describe, [Datagram]'s
-// for IP and UDP (Data apart), then BTH, the extended headers that the opcode
-// calls for, Payload, Padding and the ICRC. Lengths, the IPv4 header checksum
-// and the ICRC are computed, the UDP checksum as well unless Checksum is 0.
-// A decoded packet with right checksums comes out as it came in, but for
-// octets behind its UDP length, and without Outer: tunnels are not built again.
-// The ICRC is in the Coverage that p has, which Decode sets to AsSent; where it
-// may be another, call VerifyICRC first.
+// AppendBinary appends the IP packet that the fields describe: IP and UDP as
+// [Datagram] does without Data, then BTH, the extended headers of the opcode,
+// Payload, Padding and ICRC. It computes lengths, the IPv4 header checksum and
+// the ICRC, and unless Checksum is 0 the UDP checksum. A decoded packet with
+// right checksums is appended unchanged, but without the octets after its UDP
+// length and without Outer: tunnels are not rebuilt. The ICRC is computed by
+// p.Coverage, which Decode sets to AsSent; if another one is possible, call
+// VerifyICRC first.
 //
-// The payload may be longer or shorter than the opcode allows. Where the
-// opcode has a pad, Padding must have as many octets as the BTH's pad count
-// says, or be nil, which stands for zeros; elsewhere it must be empty. Of a
-// Truncated packet nothing can be built.
+// The payload may be longer or shorter than the opcode allows. If the opcode
+// has a pad, Padding must have as many octets as the BTH's pad count says, or
+// be nil for zeros; otherwise it must be empty. A Truncated packet cannot be
+// built.
 func (p *Packet) AppendBinary(b []byte) ([]byte, error) {
 	pad := p.padding()
 	switch {

@@ -7,11 +7,10 @@ import (
 	"github.com/rocecn/rocecn/icrc"
 )
 
-// plain returns where the UDP header stands, and where the IP packet ends by its length field, in a
-// frame as most are: Ethernet without tags, IPv4 without options or IPv6 without extension headers,
-// no fragment, UDP. It returns 0 for other frames, which are left to the walk. If the packet is all
-// there and has room for a UDP header, the walk says the same, in several times the time. It is
-// small enough to be inlined.
+// plain returns the offsets of the UDP header and of the end of the IP packet, by its length field, in a plain
+// frame: Ethernet without tags, IPv4 without options or IPv6 without extension headers, not a fragment, UDP. It
+// returns 0 for other frames. For a complete packet with room for a UDP header the walk returns the same, but
+// takes several times as long. The function is small enough to be inlined.
 func plain(b []byte) (udp, end int) {
 	const ip = ethernetSize
 	if len(b) >= ip+20+8 {
@@ -25,9 +24,9 @@ func plain(b []byte) (udp, end int) {
 	return 0, 0
 }
 
-// decodePlain is Decode for plain frames. It does what the walk does, in half the time, because most
-// offsets are constants: that is lost when the fields are set by the same functions as there. Where ok is
-// false, p is unchanged and the frame is left to the walk.
+// decodePlain is Decode for plain frames. It does what the walk does in half the time, because most offsets are
+// constants; setting the fields by the functions of the walk would lose that. If ok is false, p is unchanged
+// and the frame needs the walk.
 func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	const ip = ethernetSize
 	udp, end := plain(b)
@@ -65,7 +64,7 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
 	d.Outer, d.Ext, d.Truncated = nil, nil, false
-	p.BTH.Decode(d.Data) // cannot fail: the headers are there
+	p.BTH.Decode(d.Data) // cannot fail: layOut has checked the headers
 	p.Payload, p.Padding = b[payload:pad:pad], nil
 	if icrcAt > pad {
 		p.Padding = b[pad:icrcAt:icrcAt]

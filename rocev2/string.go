@@ -19,7 +19,7 @@ func (p Packet) String() string {
 		netip.AddrPortFrom(p.Src, p.SrcPort), netip.AddrPortFrom(p.Dst, p.DstPort), p.BTH, len(p.Payload))
 }
 
-// String returns the five-tuple of the innermost packet, and the ends of the tunnel where there is one.
+// String returns the five-tuple of the innermost packet, and if there is a tunnel, its outermost addresses.
 func (f *Frame) String() string {
 	flow, err := f.FiveTuple()
 	switch {

@@ -8,15 +8,15 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// A Tunnel is an encapsulation that a packet came in: a mirror, an overlay or a
-// label stack. IP in IP has no name of its own here, and a Segment Routing
-// header without encapsulation is no tunnel.
+// A Tunnel is an encapsulation around a packet: a mirror, an overlay or a label
+// stack. IP in IP has no constant here, and a Segment Routing header without
+// encapsulation is not a tunnel.
 type Tunnel uint8
 
 // The tunnels.
 const (
-	ERSPAN1 Tunnel = iota + 1 // a mirrored frame right behind GRE
-	ERSPAN2                   // the same behind an ERSPAN header of type II
+	ERSPAN1 Tunnel = iota + 1 // a mirrored frame directly after GRE
+	ERSPAN2                   // the same after an ERSPAN header of type II
 	ERSPAN3                   // … of type III
 	GRE                       // RFC 2784, RFC 2890; not named around ERSPAN
 	VXLAN                     // RFC 7348
@@ -30,17 +30,17 @@ var tunnelNames = [...]string{"none", "erspan1", "erspan2", "erspan3", "gre", "v
 // String returns the tunnel in lower case.
 func (t Tunnel) String() string { return enumtext.Name(t, tunnelNames[:], "Tunnel") }
 
-// maxTunnels is how many tunnels may stand around a packet. What counts first
-// is the limit on IP headers; this one is for labels on labels.
+// maxTunnels is the most tunnels around a packet. Usually the limit on IP
+// headers applies first; this one is for label stacks inside label stacks.
 const maxTunnels = 12
 
-// Tunnels are those that a packet came in, one inside the other.
+// Tunnels are all tunnels around a packet.
 type Tunnels struct {
 	list [maxTunnels]Tunnel
 	n    uint8
 }
 
-// Len returns how many there are.
+// Len returns the number of tunnels.
 func (t Tunnels) Len() int { return int(t.n) }
 
 // All yields the tunnels, the outermost first.
@@ -54,8 +54,8 @@ func (t Tunnels) All() iter.Seq[Tunnel] {
 	}
 }
 
-// Mirrored says whether the packet is a copy of one that was elsewhere, sent here
-// by a mirror: whether one of the tunnels is ERSPAN.
+// Mirrored says whether one of the tunnels is ERSPAN: then the packet is a
+// copy, sent here by a mirror, of a packet that passed another node.
 func (t Tunnels) Mirrored() bool {
 	for _, tunnel := range t.list[:t.n] {
 		if tunnel == ERSPAN1 || tunnel == ERSPAN2 || tunnel == ERSPAN3 {
@@ -77,7 +77,7 @@ func (t Tunnels) String() string {
 	return s.String()
 }
 
-// add puts a tunnel inside those that are there already.
+// add adds a tunnel inside the present ones.
 func (t *Tunnels) add(tunnel Tunnel) error {
 	if t.n == maxTunnels {
 		return errTunnels

@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// Numbers that tunnels are known by, besides those of walk.go.
+// EtherTypes, protocol numbers and ports of tunnels, besides those of walk.go.
 const (
 	etherBridged = 0x6558 // an Ethernet frame, in GRE and Geneve
 	etherMPLS    = 0x8847
@@ -30,7 +30,7 @@ const (
 	portMPLS   = 6635 // RFC 7510
 )
 
-// What is wrong with a tunnel.
+// Errors of tunnels.
 var (
 	errVXLAN = wireerr.New("rocev2", "VXLAN header", 8,
 		"truncated: 8 octets needed", ErrNotRoCEv2, wireerr.Truncated)
@@ -59,16 +59,16 @@ var (
 		"frame type is neither Ethernet nor IP", ErrNotRoCEv2)
 )
 
-// A way is a walk through tunnels, with its trail.
+// A way is a walk through tunnels and its trail.
 type way struct {
 	*walk
 	*trail
-	// border goes on behind an IP header whose length field says more than there is, and does not look into
-	// mirrored frames.
+	// border: the walk continues after an IP header whose length field is more than there is, and does not look
+	// into mirrored frames.
 	border bool
 }
 
-// carries says whether a tunnel may stand where a walk has ended.
+// carries says whether a tunnel may begin where a walk has ended.
 func (w *walk) carries(b []byte) bool {
 	switch w.err {
 	case nil:
@@ -81,15 +81,14 @@ func (w *walk) carries(b []byte) bool {
 	return false
 }
 
-// descend goes on from where follow has ended, through all that [Tunnel] names, down to the
-// innermost IP packet. An error means that a tunnel is broken or carries something else than IP.
-// What is wrong with the innermost packet is w.err.
+// descend continues where follow has ended, through every [Tunnel], down to the innermost IP packet. An error
+// means that a tunnel is broken or does not carry IP. An error of the innermost packet itself is in w.err.
 func (w way) descend(b []byte) error {
 	for w.carries(b) {
 		switch stop := w.stop; {
 		case !w.border && (w.overruns || !w.cut && w.missing):
 			return nil
-		case w.err == errNotIP: // labels right behind the link-layer header
+		case w.err == errNotIP: // labels directly after the link-layer header
 			if err := w.labels(b, w.link); err != nil {
 				return err
 			}
@@ -110,8 +109,8 @@ func (w way) descend(b []byte) error {
 	return nil
 }
 
-// tunnel reaches the IP header that the tunnel behind the present one carries. So do the functions below,
-// each for what stands at b[at:].
+// tunnel moves the walk to the IP header that the next tunnel carries. The functions below do so for one kind
+// of header each, at b[at:].
 func (w way) tunnel(b []byte) error {
 	at, proto := w.udp, w.proto
 	_ = w.pass(b, w.walk, false)
@@ -140,7 +139,8 @@ func isTunnelPort(port uint16) bool {
 	return port == portVXLAN || port == portGeneve || port == portMPLS
 }
 
-// payload notes a tunnel and reaches what its EtherType announces.
+// payload adds a tunnel, and moves the walk into its payload, which has this
+// EtherType.
 func (w way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 	if err := w.tunnels.add(tunnel); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (w way) payload(tunnel Tunnel, ether uint16, b []byte, at int) error {
 	return nil
 }
 
-// frame is for an Ethernet frame.
+// frame moves the walk into an Ethernet frame.
 func (w way) frame(b []byte, at int) error {
 	end, version, ether, err := ethernetEnd(b, at)
 	switch {
@@ -172,16 +172,16 @@ func (w way) frame(b []byte, at int) error {
 	return err
 }
 
-// ethernetEnd returns where the IP header in the Ethernet frame at b[at:] stands,
-// and its version. With errNotIP it returns the end of the frame's header and the
-// EtherType, which is another.
+// ethernetEnd returns where the IP header in the Ethernet frame at b[at:]
+// begins, and its version. With errNotIP it returns the end of the frame's
+// header and its EtherType.
 func ethernetEnd(b []byte, at int) (end int, version uint8, ether uint16, err error) {
 	return etherEnd(b, at+12, at+ethernetSize, errFrame)
 }
 
 func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS2 }
 
-// labels is for an MPLS label stack. S marks the bottom of it:
+// labels moves the walk through an MPLS label stack. S marks its last label:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -189,10 +189,10 @@ func isMPLS(ether uint16) bool { return ether == etherMPLS || ether == etherMPLS
 //	|                 Label                 | TC  |S|      TTL      |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Nothing says what stands below: IPv4 or IPv6, by their first four bits (RFC
-// 3032), or the Ethernet frame of a pseudowire, behind a control word, whose
-// first four bits are 0 (RFC 4448), or without one. What fits is taken: IP
-// whose lengths are right first, then a frame that leads to IP.
+// The stack does not say what follows: IPv4 or IPv6, known by their first four
+// bits (RFC 3032), or the Ethernet frame of a pseudowire, with or without a
+// control word before it, whose first four bits are 0 (RFC 4448). The first
+// that fits is taken: IP with right lengths, then a frame that leads to IP.
 func (w way) labels(b []byte, at int) error {
 	if err := w.tunnels.add(MPLS); err != nil {
 		return err
@@ -225,8 +225,8 @@ func (w way) labels(b []byte, at int) error {
 	return errLabelled
 }
 
-// looksLikeFrame tells whether an Ethernet frame with IP or MPLS in it begins
-// at b[at:]; short, that there are too few octets to tell.
+// looksLikeFrame says whether an Ethernet frame with IP or MPLS begins at
+// b[at:]; short, whether there are too few octets to decide.
 func looksLikeFrame(b []byte, at int) (yes, short bool) {
 	end, version, ether, err := ethernetEnd(b, at)
 	switch {
@@ -238,8 +238,8 @@ func looksLikeFrame(b []byte, at int) (yes, short bool) {
 	return b[end]>>4 == version, false
 }
 
-// fits tells whether the lengths of the IP header at b[at:] are right, and its
-// protocol is a usual one.
+// fits says whether the lengths of the IP header at b[at:] are right, and its
+// protocol is a common one.
 func (w way) fits(b []byte, at int) bool {
 	var p walk
 	p.start(b, at, b[at]>>4, w.cut)
@@ -258,7 +258,7 @@ func (w way) fits(b []byte, at int) bool {
 	return false
 }
 
-// vxlan is for a VXLAN header (RFC 7348), which an Ethernet frame follows:
+// vxlan is for a VXLAN header (RFC 7348); an Ethernet frame follows it:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -277,7 +277,7 @@ func (w way) vxlan(b []byte, at int) error {
 	return w.payload(VXLAN, etherBridged, b, at+8)
 }
 
-// geneve is for a Geneve header (RFC 8926). Opt Len counts 4 octets of options each:
+// geneve is for a Geneve header (RFC 8926). Opt Len is in units of 4 octets:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -302,8 +302,8 @@ func (w way) geneve(b []byte, at int) error {
 	return w.payload(Geneve, be.Uint16(b[at+2:]), b, at+header)
 }
 
-// gre is for a GRE header (RFC 2784, RFC 2890). C, K and S stand for 4 octets each
-// behind the first 4: checksum, key, sequence number.
+// gre is for a GRE header (RFC 2784, RFC 2890). Each of C, K and S adds 4
+// octets after the first 4: checksum, key, sequence number.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -336,7 +336,7 @@ func (w way) gre(b []byte, at int) error {
 	return w.payload(GRE, ether, b, at)
 }
 
-// erspan2 is for an ERSPAN header of type II. T says that the switch cut the frame behind it:
+// erspan2 is for an ERSPAN header of type II. T: the switch cut the mirrored frame.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -355,8 +355,8 @@ func (w way) erspan2(b []byte, at int) error {
 	return w.mirrored(ERSPAN2, b[at+2], etherBridged, b, at+8)
 }
 
-// erspan3 is erspan2 for type III. O stands for 8 octets more behind the
-// header, FT is the type of what was mirrored:
+// erspan3 is erspan2 for type III. O adds 8 octets after the header, FT is the
+// type of the mirrored frame:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -396,8 +396,8 @@ func (w way) erspan3(b []byte, at int) error {
 	return w.mirrored(ERSPAN3, third, ether, b, at)
 }
 
-// mirrored is payload behind an ERSPAN header whose third octet, with T in it, is given. What a switch
-// cut may go on beyond the octets there.
+// mirrored is payload after an ERSPAN header, whose third octet contains T. A frame that the switch cut may be
+// longer than the octets that are there.
 func (w way) mirrored(tunnel Tunnel, third byte, ether uint16, b []byte, at int) error {
 	if third&0x04 != 0 {
 		w.limit, w.cut = math.MaxInt, true

@@ -11,19 +11,18 @@ import (
 // bth. Decode shows them and does not refuse them.
 var (
 	errPayload = wireerr.New("rocev2", "payload", 0,
-		"there is one where the opcode has none", wireerr.Malformed)
+		"present, but the opcode has none", wireerr.Malformed)
 	errPayloadEight = wireerr.New("rocev2", "payload", 0, "not 8 octets in an ATOMIC WRITE", wireerr.Malformed)
 	errReserved16   = wireerr.New("rocev2", "payload", 0,
 		"not 16 octets between BTH and ICRC of a CNP", wireerr.Malformed)
 	errPayloadAlign = wireerr.New("rocev2", "payload", 0,
-		"with its pad no multiple of 4 octets", wireerr.Malformed)
+		"with its pad not a multiple of 4 octets", wireerr.Malformed)
 )
 
-// Validate returns nil for a packet whose BTH, extended headers, payload and
-// pad are as the specification has them for its opcode, otherwise an error
-// that names what deviates. The ICRC is not looked at, nothing is said of the
-// payload of unknown opcodes, and a PPFC notification is not a valid CNP. p must
-// have been decoded.
+// Validate returns nil if BTH, extended headers, payload and pad are as the
+// specification requires for the opcode, otherwise an error that names the
+// deviations. It does not verify the ICRC or check the payload of unknown
+// opcodes. A PPFC notification is not a valid CNP. p must have been decoded.
 func (p *Packet) Validate() error {
 	rule, n := p.BTH.Opcode.Payload(), p.PayloadLen()
 	return errors.Join(

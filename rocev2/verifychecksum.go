@@ -2,19 +2,19 @@ package rocev2
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// What VerifyChecksum finds.
+// Errors of VerifyChecksum.
 var (
 	// ErrChecksum: the UDP checksum is wrong.
 	ErrChecksum   = wireerr.New("rocev2", "UDP checksum", 0, "does not match", wireerr.Malformed)
 	errNoChecksum = wireerr.New("rocev2", "UDP checksum", 0,
-		"0 over IPv6, where only port 4791 may leave it out", wireerr.Malformed)
+		"0 over IPv6, which only port 4791 allows", wireerr.Malformed)
 )
 
-// VerifyChecksum returns nil where the UDP checksum is right, or 0 where it may
-// be: over IPv4 and on port 4791, whose ICRC protects more (RFC 768, RFC 8200
-// section 8.1, RFC 6936). Decode does not look at it, and a raw capture or
-// AF_PACKET socket shows packets that a UDP socket would drop. d must have been
-// decoded; one that is Truncated cannot be verified: [ErrCut].
+// VerifyChecksum returns nil if the UDP checksum is right, or is 0 where that
+// is allowed: over IPv4, and on port 4791, because the ICRC protects more (RFC
+// 768, RFC 8200 section 8.1, RFC 6936). Decode does not verify it, and raw
+// captures and AF_PACKET sockets show packets that a UDP socket would drop. d
+// must have been decoded. A Truncated one cannot be verified: [ErrCut].
 func (d *Datagram) VerifyChecksum() error {
 	switch {
 	case d.Truncated:

@@ -2,13 +2,13 @@ package rocev2
 
 import "github.com/rocecn/rocecn/icrc"
 
-// VerifyICRC checks the ICRC of a decoded packet and sets Coverage to the one
+// VerifyICRC verifies the ICRC of a decoded packet. It sets Coverage to the one
 // that matches, so that AppendBinary computes the ICRC as the sender did (D1).
-// The errors are [icrc.ErrMismatch], and [ErrCut] for a Truncated packet; the
-// Coverage is then as it was. It reads p.IP, not the fields.
+// The errors are [icrc.ErrMismatch], and [ErrCut] for a Truncated packet; they
+// leave Coverage unchanged. It reads p.IP, not the other fields.
 //
-// An ICRC that does not cover the extension headers is what a packet carries
-// when a node behind its sender inserted them, as IOAM does.
+// The ICRC does not cover extension headers that another node inserted after
+// the sender had computed it, as with IOAM.
 func (p *Packet) VerifyICRC() (icrc.Coverage, error) {
 	if p.Truncated {
 		return p.Coverage, ErrCut

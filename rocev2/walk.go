@@ -33,48 +33,48 @@ const (
 	sll2Size     = 20
 )
 
-// maxDepth is how many IP headers may stand inside the outermost one (D12).
+// maxDepth is the most IP headers inside the outermost one (D12).
 const maxDepth = 4
 
-// A walk goes from one IP header to the next one inside it, and says where the headers of the
-// packet stand that it has reached: offsets into the octets of the frame. An end is where a length
-// field says; there may be fewer octets.
+// A walk goes from one IP header to the next one inside it. Its fields are offsets into the octets of the frame
+// that locate the headers of the packet reached last. An end is computed from a length field; fewer octets may
+// be there.
 type walk struct {
 	link  int // the end of the link-layer header, VLAN tags included
 	outer int // the outermost IP header
 
 	ip    int // the IP header reached
-	udp   int // the UDP header, or whatever else follows the IP headers
+	udp   int // the UDP header, or what else follows the IP headers
 	end   int // the end of the IP packet, not beyond that of the packet around it
-	limit int // the end of what carries the packet; math.MaxInt where nothing says
-	stop  int // how far what carries the packet is there
+	limit int // the end of the packet around it; math.MaxInt if there is none
+	stop  int // the end of the octets that are there of the packet around it
 
 	ether    uint16 // the EtherType at the end of the link-layer header, 0 without
-	depth    uint8  // how many IP headers stand around this one
-	version  uint8  // of the IP header, as what stands before it says
+	depth    uint8  // how many IP headers are around this one
+	version  uint8  // of the IP header, as announced by the header before it
 	proto    uint8  // what follows the IP headers
-	overruns bool   // the length field of an IP header says more than the packet around it has
+	overruns bool   // the length field of an IP header exceeds the packet around it
 	missing  bool   // the outermost packet has fewer octets than its length field says
 	cut      bool   // octets may be missing at the end: the capture cut the frame, or a mirror what it carries
 
-	err error // why there is no whole UDP header; ErrNotRoCEv2 matches it
+	err error // why there is no complete UDP header; ErrNotRoCEv2 matches it
 }
 
-// noVersion is the version of an IP header that nothing announces.
+// noVersion is the version if no header announces one.
 const noVersion = 0xFF
 
-// A trail is what a walk has passed.
+// A trail has the packets and tunnels that a walk has passed.
 type trail struct {
 	tunnels Tunnels
 	packets [maxDepth + 1]passed
-	n       uint8 // so many of them
+	n       uint8 // number of packets
 }
 
-// A passed packet carries another one: where its IP header and its extension headers stand and end,
-// and how far what carries it is there.
+// A passed packet carries another one. The fields are offsets: of its IP header, of the end of its extension
+// headers, and of the end of the octets that are there of the packet around it.
 type passed struct{ ip, udp, stop uint32 }
 
-// last returns the octets of the packet passed last, nil without any.
+// last returns the octets of the last passed packet, nil if there is none.
 func (t *trail) last(b []byte) []byte {
 	if t.n == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (w *walk) from(b []byte, o DecodeOptions, t *trail) {
 	w.err = w.follow(b, t)
 }
 
-// plain sets w to what the walk says of a frame for which the function plain returns this.
+// plain sets w as from would, for a frame for which the function plain returns udp and end.
 func (w *walk) plain(b []byte, udp, end int, cut bool) {
 	w.start(b, ethernetSize, b[ethernetSize]>>4, cut)
 	w.ether, w.udp, w.end, w.proto, w.err = be.Uint16(b[12:]), udp, end, protoUDP, nil
@@ -109,8 +109,8 @@ func (w *walk) start(b []byte, at int, version uint8, cut bool) {
 	w.overruns, w.missing, w.cut = false, false, cut
 }
 
-// follow walks on through IP in IP to the UDP header of a datagram (D12). Nothing is said of that
-// header yet: a length field that is wrong matters only where the port is a wanted one.
+// follow continues through IP in IP to the UDP header of a datagram (D12). It does not check that header yet: a
+// wrong length field matters only if the port is a wanted one.
 func (w *walk) follow(b []byte, t *trail) error {
 	for ; ; w.depth++ {
 		if w.depth > maxDepth {
@@ -146,23 +146,23 @@ func (w *walk) follow(b []byte, t *trail) error {
 	}
 }
 
-// inside says that what follows is carried by a packet that ends at end, and returns the octets up to
-// there.
+// inside sets the limits of a packet that ends at end for what it carries, and returns the octets up to there.
 func (w *walk) inside(b []byte, end int) []byte {
 	w.limit, w.stop = end, min(end, w.stop)
 	return b[:w.stop]
 }
 
-// reach goes on to the IP header of this version at an offset.
+// reach moves to the IP header of this version at an offset.
 func (w *walk) reach(at int, version uint8) { w.ip, w.udp, w.version = at, at, version }
 
-// begins says whether the IP header reached is there, at least its version.
+// begins says whether there is at least the first octet of the IP header
+// reached, with the right version.
 func (w *walk) begins(b []byte) bool {
 	return w.ip < w.stop && b[w.ip]>>4 == w.version && w.err != errDepth
 }
 
-// octets returns the packet that the walk has reached, up to the end of what carries it: where no IP header
-// begins, the packet passed last.
+// octets returns the packet that the walk has reached, up to the end of the packet around it; if there is no IP
+// header, the last passed packet.
 func (w *walk) octets(b []byte, t *trail) []byte {
 	if !w.begins(b) {
 		return t.last(b)
@@ -170,7 +170,7 @@ func (w *walk) octets(b []byte, t *trail) []byte {
 	return b[w.ip:w.stop:w.stop]
 }
 
-// ext returns where the options or extension headers of the IP header reached begin. They end at udp.
+// ext returns where the options or extension headers of the IP header reached begin; they end at udp.
 func (w *walk) ext() int {
 	if w.version == 6 {
 		return min(w.ip+40, w.udp)
@@ -178,7 +178,7 @@ func (w *walk) ext() int {
 	return min(w.ip+20, w.udp)
 }
 
-// pass notes a packet that carries another one. A packet in it, as opposed to a frame, makes a
+// pass adds a packet that carries another packet or, if packet is false, a frame. A packet inside makes a
 // Segment Routing header a tunnel.
 func (t *trail) pass(b []byte, w *walk, packet bool) error {
 	if t == nil {
@@ -196,8 +196,8 @@ func (t *trail) pass(b []byte, w *walk, packet bool) error {
 	return nil
 }
 
-// header reads the IP header at w.ip, with the extension headers of IPv6, in octets up to w.stop. On
-// error udp is where those end that are whole.
+// header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop. On error udp is the end
+// of the complete headers.
 func (w *walk) header(b []byte) error {
 	b = b[:w.stop]
 	at := w.ip
@@ -224,7 +224,7 @@ func (w *walk) header(b []byte) error {
 	return nil
 }
 
-// ends sets the end of the packet to where its length field says, if what carries it has so much.
+// ends sets the end of the packet to that of its length field, unless that exceeds the packet around it.
 func (w *walk) ends(end int) {
 	if w.end = end; end > w.limit {
 		w.end, w.overruns = w.limit, true
@@ -258,8 +258,8 @@ func (w *walk) ipv4(b []byte) error {
 	return nil
 }
 
-// check returns nil where the walk led to a UDP datagram to one of these ports, or to any without
-// ports, and its lengths are right. With cut, octets that are missing at the end are no error.
+// check returns nil if the walk led to a UDP datagram to one of these ports (any port if there are none) and
+// its lengths are right. With cut, missing octets at the end are no error.
 func (w *walk) check(b []byte, cut bool, ports []uint16) error {
 	if w.err != nil {
 		return w.err

@@ -396,7 +396,7 @@ end
 -- udp_fault says what is wrong with the UDP length, nothing where it is right.
 local function udp_fault(w)
   if w.length < 8 then return "UDP length below 8" end
-  if w.lied then return "an IP length field runs beyond the octets there" end
+  if w.lied then return "an IP length field runs beyond the octets given" end
   if w.udp + w.length > w.last then return "UDP length runs beyond the IP packet" end
 end
 

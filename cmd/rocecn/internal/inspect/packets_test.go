@@ -252,8 +252,8 @@ func TestBrokenPackets(t *testing.T) {
 	}{
 		{"rocev2: UDP length: below 8", broken(func(ip []byte) { ip[udp+5] = 7 }), false},
 		{"rocev2: UDP length: runs beyond the IP packet", broken(func(ip []byte) { ip[udp+5]++ }), false},
-		{"rocev2: IP length: runs beyond the octets there", broken(func(ip []byte) { ip[5]++ }), false},
-		{"rocev2: IP length: runs beyond the octets there", good[:len(good)-1], false},
+		{"rocev2: IP length: runs beyond the octets given", broken(func(ip []byte) { ip[5]++ }), false},
+		{"rocev2: IP length: runs beyond the octets given", good[:len(good)-1], false},
 		{"rocev2: UDP data: no room for BTH and ICRC: 16 octets needed", broken(func(ip []byte) { ip[udp+5] = 8 + 15 }),
 			true},
 		{"rocev2: extended headers: no room for those of the opcode between BTH and ICRC: 4 to 40 octets needed",
