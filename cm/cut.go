@@ -2,16 +2,15 @@ package cm
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-var errAttribute = wireerr.New("cm", "Attribute", 0, "names no message", wireerr.Other)
+var errAttribute = wireerr.New("cm", "Attribute", 0, "not one of a message that this package decodes", wireerr.Other)
 
-// A capture often keeps only the first octets of a packet. What a CM message says
-// of its connection stands before the paths and the private data: [Attribute.Fill]
-// keeps it.
+// Captures often keep only the first octets of a packet. The fields that
+// describe the connection come before the paths and the private data, so
+// [Attribute.Fill] can save them.
 
-// CarriedCut is [Carried] for a packet of which a capture kept only the first
-// octets: payload is what is there of the payload, and sent how many octets of it
-// were sent, which of a rocev2.Packet PayloadLen says. It needs the whole MAD
-// header, and with all octets there it says what Carried says.
+// CarriedCut is [Carried] for a packet that a capture may have cut. payload has
+// the octets that are there, and sent is how many were sent, as PayloadLen of a
+// rocev2.Packet says. The whole MAD header must be there.
 func CarriedCut(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
 	if destQP != QP || srcQP != QP || qKey != QKey || sent != Size || len(payload) < HeaderSize || len(payload) > Size {
 		return false
@@ -21,8 +20,9 @@ func CarriedCut(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
 	return h.Validate() == nil
 }
 
-// cuts says of each message, by its Attribute, where each group of fields ends
-// that is read as a whole or not at all: the first group must be there.
+// cuts has, for each message by its Attribute, the ends of its groups of
+// fields. A group is read completely or not at all, and the first one must be
+// there.
 var cuts = [len(attributeNames)][]int{
 	{52, 96, 140, MessageSize}, // REQ: Primary, Alternate, PrivateData
 	{10, MessageSize},          // MRA: PrivateData
@@ -35,13 +35,11 @@ var cuts = [len(attributeNames)][]int{
 	{24, 96, MessageSize},      // SIDR_REP: Info, PrivateData
 }
 
-// Fill returns a whole message, for its Decode, of which b has the first octets,
-// as a capture with a short snap length keeps them. The fields up to the queue pair and
-// the PSN must be there: 52 octets of a REQ, 24 of a REP or SIDR_REP, 16 of a SIDR_REQ,
-// 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer the error is that
-// of Decode. Of the groups behind them, such as a path or the private data, each
-// is kept if all of it is there, and otherwise zero. It is an error if a is not
-// [Attribute.Known].
+// Fill returns a complete message, for its Decode, from its first octets b, which a capture with a short snap
+// length has kept. The fields up to the queue pair and the PSN must be there: 52 octets of a REQ, 24 of a REP
+// or SIDR_REP, 16 of a SIDR_REQ, 12 of a REJ or DREQ, 10 of an MRA, 8 of an RTU or DREP. With fewer octets Fill
+// returns the error of Decode. Each later group of fields, such as a path or the private data, is kept if all
+// of it is there, otherwise it is zero. Fill returns an error if a is not [Attribute.Known].
 func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
 	if !a.Known() {
 		return whole, errAttribute

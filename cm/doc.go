@@ -29,13 +29,13 @@
 //	}
 //
 // Captures often keep only the first octets of a packet. [CarriedCut] and
-// [Attribute.Fill] are for what is there of a datagram that was cut: for a REQ
-// the first 76 of its 256 octets, for a REP 48, for a DREQ 36, with which a frame
-// has 138, 110 and 98 octets over IPv4, and 20 more over IPv6.
+// [Attribute.Fill] read such messages. They need the first 76 of the 256 octets
+// of a REQ, 48 of a REP, 36 of a DREQ. In a frame over IPv4 these are the first
+// 138, 110 and 98 octets, over IPv6 20 more.
 //
-// All lengths are fixed. Every reserved bit is a field and is kept, so that what
-// was decoded is encoded to the same octets. Decoding fails only for want of
-// octets, with an error that errors.Is matches with rocecn.ErrTruncated, and
-// encoding only when a value does not fit its field, with rocecn.ErrRange; on
-// error the receiver is unchanged, and the buffer comes back as it was.
+// All lengths are fixed. Every reserved bit is a field and is kept, so that a
+// decoded message is encoded to the same octets. Decoding fails only if octets
+// are missing, with an error that errors.Is matches with rocecn.ErrTruncated.
+// Encoding fails only if a value does not fit its field, with rocecn.ErrRange.
+// On error the receiver is unchanged, and the buffer is returned as it was.
 package cm

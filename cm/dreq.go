@@ -17,7 +17,7 @@ var errDREQ24 = over24("DREQ: RemoteQPN")
 type DREQ struct {
 	LocalCommID  uint32
 	RemoteCommID uint32
-	RemoteQPN    uint32 // the queue pair of the side that the message goes to, 24 bits
+	RemoteQPN    uint32 // the queue pair of the message's receiver, 24 bits
 	Reserved     uint8
 	PrivateData  [220]byte
 }

@@ -9,8 +9,8 @@ import (
 
 // Lengths in octets.
 const (
-	HeaderSize  = 24                       // the common MAD header
-	MessageSize = 232                      // what follows it, whatever the message
+	HeaderSize  = 24                       // of the common MAD header
+	MessageSize = 232                      // of every message, which follows the header
 	Size        = HeaderSize + MessageSize // the whole datagram
 )
 
@@ -28,7 +28,7 @@ var (
 	errTruncatedHeader = wireerr.New("cm", "MAD header", HeaderSize, "24 octets needed", wireerr.Truncated)
 
 	errBaseVersion  = wireerr.New("cm", "BaseVersion", 0, "not 1", wireerr.Malformed)
-	errClass        = wireerr.New("cm", "Class", 0, "not 0x07, no communication management", wireerr.Malformed)
+	errClass        = wireerr.New("cm", "Class", 0, "not 0x07, communication management", wireerr.Malformed)
 	errClassVersion = wireerr.New("cm", "ClassVersion", 0, "not 2", wireerr.Malformed)
 	errMethod       = wireerr.New("cm", "Method", 0, "not 0x03, Send", wireerr.Malformed)
 )
@@ -51,7 +51,7 @@ const (
 
 var attributeNames = [...]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP"}
 
-// Known tells whether it is one of the messages above.
+// Known says whether a is one of the messages above.
 func (a Attribute) Known() bool { return AttributeREQ <= a && a <= AttributeSIDRREP }
 
 // String returns the name of the message, such as "SIDR_REQ", or "unknown
@@ -87,7 +87,7 @@ type Header struct {
 	Modifier      uint32 // 0
 }
 
-// NewHeader returns the header of a message of this exchange.
+// NewHeader returns the header of a message with this TransactionID.
 func NewHeader(a Attribute, transactionID uint64) Header {
 	return Header{
 		BaseVersion: BaseVersion, Class: Class, ClassVersion: ClassVersion, Method: MethodSend,
@@ -95,9 +95,9 @@ func NewHeader(a Attribute, transactionID uint64) Header {
 	}
 }
 
-// Carried tells whether a UD SEND Only with these queue pairs and Q_Key, from
-// the BTH and the DETH, carries a CM message: between queue pairs 1, a payload
-// of 256 octets, and a header that [Header.Validate] has nothing against.
+// Carried says whether a UD SEND Only with these queue pairs and Q_Key, from
+// the BTH and the DETH, carries a CM message: both queue pairs are 1, the
+// payload has 256 octets, and [Header.Validate] accepts its header.
 func Carried(destQP, srcQP, qKey uint32, payload []byte) bool {
 	return CarriedCut(destQP, srcQP, qKey, payload, len(payload))
 }
@@ -132,9 +132,9 @@ func (h Header) AppendBinary(b []byte) ([]byte, error) {
 	return be.AppendUint32(b, h.Modifier), nil
 }
 
-// Validate returns an error if the header is not one of communication
-// management: other versions, class or method. Status, reserved octets and
-// unknown attributes are no error.
+// Validate returns an error if the versions, class or method are not those of
+// communication management. It does not check Status, reserved octets and
+// Attribute.
 func (h Header) Validate() error {
 	switch {
 	case h.BaseVersion != BaseVersion:

@@ -20,9 +20,9 @@ var (
 		wireerr.Malformed)
 )
 
-// IPData is what stands at the start of the private data of a [REQ] or a
-// [SIDRREQ] of the RDMA IP CM service (IBTA annex A11): the IP addresses that
-// the application connects.
+// IPData is the first part of the private data of a [REQ] or a [SIDRREQ] of the
+// RDMA IP CM service (IBTA annex A11): the IP addresses that the application
+// connects.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -32,19 +32,19 @@ var (
 //	|                           Dst (128)                           |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// An IPv4 address stands in the last 4 octets, behind 12 of zeros.
+// An IPv4 address is in the last 4 octets, after 12 zero octets.
 type IPData struct {
 	MajorVersion uint8 // 0; 4 bits
 	MinorVersion uint8 // 0; 4 bits
 	IPVersion    uint8 // 4 or 6; 4 bits
 	Reserved     uint8 // 4 bits
 	SrcPort      uint16
-	Src, Dst     netip.Addr // IPv4 where IPVersion is 4 and the 12 octets are zeros, else the 16 octets as IPv6
+	Src, Dst     netip.Addr // IPv4 if IPVersion is 4 and the 12 octets are zero, otherwise all 16 octets as IPv6
 }
 
 // Decode reads the data at the start of b, such as a message's PrivateData, and
-// returns what follows it, the application's own private data, which aliases b.
-// Whether the private data is of this kind tells [ServiceID.IP].
+// returns the rest, the application's own private data, which aliases b. Call
+// [ServiceID.IP] to know whether private data begins with an IPData.
 func (d *IPData) Decode(b []byte) (rest []byte, err error) {
 	if len(b) < IPDataSize {
 		return nil, errTruncatedIPData
@@ -57,7 +57,7 @@ func (d *IPData) Decode(b []byte) (rest []byte, err error) {
 	return b[IPDataSize:], nil
 }
 
-// AppendBinary appends the 36 octets to b. The zero Addr is sent as zeros.
+// AppendBinary appends the 36 octets to b. A zero Addr is sent as zeros.
 func (d IPData) AppendBinary(b []byte) ([]byte, error) {
 	switch {
 	case (d.MajorVersion|d.MinorVersion|d.IPVersion|d.Reserved)>>4 != 0:
@@ -104,11 +104,11 @@ func (d IPData) String() string {
 	return fmt.Sprintf("IPv%d from %v port %d to %v", d.IPVersion, d.Src, d.SrcPort, d.Dst)
 }
 
-// A ServiceID says what a connection is asked for.
+// A ServiceID names the service that a connection is requested for.
 type ServiceID uint64
 
-// ipServiceID is what a ServiceID of the RDMA IP CM service has in its 5 upper
-// octets (IBTA annex A11.2.3).
+// ipServiceID is the upper 5 octets of a ServiceID of the RDMA IP CM service
+// (IBTA annex A11.2.3).
 const ipServiceID = 0x0000000001
 
 // IPServiceID returns the ServiceID of the RDMA IP CM service for a port of a
@@ -118,7 +118,7 @@ func IPServiceID(protocol uint8, port uint16) ServiceID {
 }
 
 // IP returns protocol and destination port of a ServiceID of the RDMA IP CM
-// service, and whether it is one.
+// service; ok is false for other services.
 func (s ServiceID) IP() (protocol uint8, port uint16, ok bool) {
 	return uint8(s >> 16), uint16(s), s>>24 == ipServiceID
 }

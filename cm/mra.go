@@ -4,7 +4,7 @@ import "fmt"
 
 var errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, ServiceTimeout over 5 or Reserved2 over 3")
 
-// MRA says that a message has come and that its answer takes longer (IBTA
+// MRA confirms the receipt of a message whose answer will take longer (IBTA
 // section 12.6.6).
 //
 //	 0                   1                   2                   3
@@ -17,7 +17,7 @@ var errMRABits = overBits("MRA", "Message over 2 bits, Reserved1 over 6, Service
 type MRA struct {
 	LocalCommID    uint32
 	RemoteCommID   uint32
-	Message        uint8 // the message that has come, 2 bits: 0 REQ, 1 REP, 2 LAP
+	Message        uint8 // the message received, 2 bits: 0 REQ, 1 REP, 2 LAP
 	Reserved1      uint8 // 6 bits
 	ServiceTimeout uint8 // 5 bits: 4.096 µs times a power of two
 	Reserved2      uint8 // 3 bits

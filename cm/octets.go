@@ -14,7 +14,7 @@ func message(b []byte, a Attribute) (*[MessageSize]byte, error) {
 	return (*[MessageSize]byte)(b), nil
 }
 
-// errsTruncated are the errors of messages that have fewer than their 232 octets.
+// errsTruncated are the errors of messages with fewer than 232 octets, by Attribute.
 var errsTruncated = newErrsTruncated()
 
 func newErrsTruncated() (errs [len(attributeNames)]error) {
@@ -24,15 +24,15 @@ func newErrsTruncated() (errs [len(attributeNames)]error) {
 	return errs
 }
 
-// grow returns b with the octets of a message more, which hold whatever lay
-// there, and those octets by themselves.
+// grow returns b with 232 octets more, and these octets alone. They hold
+// whatever was in that memory.
 func grow(b []byte) (whole []byte, more *[MessageSize]byte) {
 	end := len(b)
 	b = slices.Grow(b, MessageSize)[:end+MessageSize]
 	return b, (*[MessageSize]byte)(b[end:])
 }
 
-// A 24-bit number and the octet that shares its 32 bits.
+// uint24 returns a 24-bit number and the octet after it.
 func uint24(b []byte) (n uint32, low uint8) {
 	row := be.Uint32(b)
 	return row >> 8, uint8(row)

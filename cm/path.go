@@ -25,7 +25,7 @@ var errPathBits = overBits("REQ: path",
 // newer revisions that the requester supports service authentication.
 type Path struct {
 	LocalLID, RemoteLID uint16
-	LocalGID, RemoteGID netip.Addr // decoded as IPv6 always; the zero Addr is sent as ::, IPv4 as ::ffff:a.b.c.d
+	LocalGID, RemoteGID netip.Addr // always decoded as IPv6; a zero Addr is sent as ::, IPv4 as ::ffff:a.b.c.d
 	FlowLabel           uint32     // 20 bits
 	Reserved1           uint8      // 6 bits
 	PacketRate          uint8      // 6 bits

@@ -4,8 +4,8 @@ import "fmt"
 
 var errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
 
-// REJ refuses a connection or gives it up (IBTA section 12.6.7). Its
-// LocalCommID is 0 when the refusing side had none yet.
+// REJ refuses a connection or aborts it (IBTA section 12.6.7). Its LocalCommID
+// is 0 if the refusing side had none yet.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -23,7 +23,7 @@ type REJ struct {
 	RemoteCommID uint32
 	Message      uint8 // what is refused, 2 bits: 0 REQ, 1 REP, 2 none of these
 	Reserved1    uint8 // 6 bits
-	InfoLen      uint8 // octets of Info that mean something, 7 bits
+	InfoLen      uint8 // octets of Info that are used, 7 bits
 	Reserved2    uint8 // 1 bit
 	Reason       RejectReason
 	Info         [72]byte // additional reject information
@@ -71,7 +71,7 @@ func (m REJ) String() string {
 // A RejectReason says why a connection is refused (IBTA section 12.6.7.2).
 type RejectReason uint16
 
-// The reasons that are seen most.
+// The most frequent reasons.
 const (
 	RejectTimeout          RejectReason = 4
 	RejectInvalidCommID    RejectReason = 6

@@ -7,8 +7,8 @@ var (
 	errREPBits = overBits("REP", "a value over the 2 to 5 bits of its field")
 )
 
-// REP accepts a [REQ] (IBTA section 12.6.8). The first packet that the
-// requester sends has StartingPSN.
+// REP accepts a [REQ] (IBTA section 12.6.8). StartingPSN is the PSN of the
+// requester's first packet.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -29,7 +29,7 @@ type REP struct {
 	LocalCommID         uint32
 	RemoteCommID        uint32 // LocalCommID of the REQ
 	LocalQKey           uint32
-	LocalQPN            uint32 // the responder's queue pair, 24 bits; of XRC LocalEECN is
+	LocalQPN            uint32 // the responder's queue pair, 24 bits; for XRC that is LocalEECN
 	Reserved1           uint8
 	LocalEECN           uint32 // 24 bits
 	Reserved2           uint8
@@ -40,7 +40,7 @@ type REP struct {
 	TargetAckDelay      uint8 // 5 bits: 4.096 µs times a power of two
 	FailoverAccepted    uint8 // 2 bits: 0 accepted, 1 not supported, 2 rejected
 	EndToEndFlowControl bool
-	RNRRetryCount       uint8 // 3 bits; 7 without end
+	RNRRetryCount       uint8 // 3 bits; 7 is unlimited
 	SRQ                 bool
 	Reserved4           uint8 // 4 bits
 	LocalCAGUID         uint64

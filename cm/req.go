@@ -7,7 +7,7 @@ const (
 	TransportRC       = 0
 	TransportUC       = 1
 	TransportRD       = 2
-	TransportExtended = 3 // the one that ExtendedTransport names
+	TransportExtended = 3 // see ExtendedTransport
 )
 
 // ExtendedXRC is the ExtendedTransport of XRC.
@@ -18,8 +18,8 @@ var (
 	errREQBits = overBits("REQ", "a value over the 1 to 5 bits of its field")
 )
 
-// REQ asks for a connection (IBTA section 12.6.5). The first packet that comes
-// back from the responder has StartingPSN.
+// REQ asks for a connection (IBTA section 12.6.5). StartingPSN is the PSN of
+// the responder's first packet.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -62,12 +62,12 @@ type REQ struct {
 	PKey                  uint16
 	PathMTU               uint8 // 4 bits: see MTU
 	RDCExists             bool
-	RNRRetryCount         uint8 // 3 bits; 7 without end
+	RNRRetryCount         uint8 // 3 bits; 7 is unlimited
 	MaxCMRetries          uint8 // 4 bits
 	SRQ                   bool  // the queue pair uses a shared receive queue
 	ExtendedTransport     uint8 // 3 bits
 	Primary, Alternate    Path
-	PrivateData           [92]byte // begins with an IPData where ServiceID is one of the RDMA IP CM service
+	PrivateData           [92]byte // begins with an IPData if ServiceID.IP says so
 }
 
 // MTU returns the path MTU in octets: 256, 512, 1024, 2048 or 4096, for a PathMTU of

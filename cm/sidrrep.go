@@ -20,7 +20,7 @@ var errSIDRREP24 = over24("SIDR_REP: QPN")
 type SIDRREP struct {
 	RequestID   uint32
 	Status      SIDRStatus
-	InfoLen     uint8 // octets of Info that mean something
+	InfoLen     uint8 // octets of Info that are used
 	Reserved1   uint16
 	QPN         uint32 // the queue pair of the service, 24 bits
 	Reserved2   uint8
@@ -67,7 +67,7 @@ func (m *SIDRREP) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// String returns what the answer is.
+// String returns status, queue pair, Q_Key and service.
 func (m SIDRREP) String() string {
 	return fmt.Sprintf("RequestID 0x%08x %v QPN 0x%06x QKey 0x%08x %v", m.RequestID, m.Status, m.QPN, m.QKey,
 		m.ServiceID)

@@ -17,7 +17,7 @@ type SIDRREQ struct {
 	PKey        uint16
 	Reserved    uint16
 	ServiceID   ServiceID
-	PrivateData [216]byte // begins with an IPData where ServiceID is one of the RDMA IP CM service
+	PrivateData [216]byte // begins with an IPData if ServiceID.IP says so
 }
 
 // Decode reads the message at the start of b, which follows a [Header], and

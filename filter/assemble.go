@@ -7,9 +7,9 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// A program is a BPF program in the making. BPF jumps forward only, by at most
-// 255 instructions when it jumps on a condition; here jumps go to labels, as
-// far as they like.
+// A program is a BPF program under construction. BPF jumps only forward, and on
+// a condition by at most 255 instructions. Here jumps go to labels at any
+// distance.
 type program struct {
 	lines  []line
 	labels label
@@ -18,7 +18,7 @@ type program struct {
 // A label is a place in a program.
 type label int
 
-// next is the label of whatever follows a jump.
+// next is the label of the instruction after a jump.
 const next label = 0
 
 // A line is an instruction, a jump or a label's place.
@@ -66,13 +66,13 @@ func (p *program) jumpIfAny(yes label, values ...uint32) {
 }
 
 // assemble returns the program in the form that sockets take. It goes from the
-// last line to the first, so that the distance of every jump is known. Where a
-// jump on a condition has too far to go, it goes to another jump to the same
-// label, which is put behind it unless there is one near.
+// last line to the first, so that the distance of every jump is known. If a
+// conditional jump has too far to go, it goes to another jump to the same
+// label; one is inserted after it unless there is one near.
 func (p *program) assemble() ([]bpf.RawInstruction, error) {
 	var reversed []bpf.Instruction
-	places := make([]int, p.labels+1) // of a label: how many instructions there are from it on
-	relays := make([]int, p.labels+1) // of the nearest jump to it
+	places := make([]int, p.labels+1) // by label: how many instructions follow it
+	relays := make([]int, p.labels+1) // by label: the same of the nearest jump to it
 	jump := func(to label) {
 		reversed = append(reversed, bpf.Jump{Skip: uint32(len(reversed) - places[to])})
 		relays[to] = len(reversed)
@@ -96,7 +96,7 @@ func (p *program) assemble() ([]bpf.RawInstruction, error) {
 		default:
 			places[next], relays[next] = len(reversed), len(reversed)
 			for _, to := range [...]label{l.no, l.yes} {
-				if skip(to) >= math.MaxUint8 { // one more jump may come between
+				if skip(to) >= math.MaxUint8 { // one more jump may be inserted between
 					jump(to)
 				}
 			}

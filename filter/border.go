@@ -15,32 +15,32 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Border says which messages of congestion signalling do not cross the
-// border of a domain, in neither direction: Fast CNP (FAST section 5), proxy
-// messages (PROXY section 6), FCN, and by choice PPFC and the CNPs of
-// receivers. The zero value stands for the default code points and ports.
+// A Border says which messages of congestion signalling must not cross the
+// border of a domain, in either direction: Fast CNP (FAST section 5), proxy
+// messages (PROXY section 6), FCN, and optionally PPFC and the CNPs of
+// receivers. The zero value has the default code points and ports.
 type Border struct {
 	CodePoints fastcnp.CodePoints // of Fast CNPs
 	FCNPort    uint16             // 0 stands for fcn.ExperimentalPort
 	ProxyPort  uint16             // 0 stands for proxymsg.ExperimentalPort
-	CNP        bool               // CNPs may not cross either
-	PPFC       bool               // nor PPFC notifications
+	CNP        bool               // CNPs must not cross either
+	PPFC       bool               // nor must PPFC notifications
 }
 
-// The fields by which PPFC notifications are told from CNPs (D18): the P bit,
-// and the UDP length, which of a CNP is 8 octets of UDP header, BTH, 16
-// reserved octets, ICRC.
+// The fields that tell PPFC notifications from CNPs (D18): the P bit, and the
+// UDP length, which for a CNP is that of UDP header, BTH, 16 reserved octets,
+// ICRC.
 const (
 	ppfcBit   = bth.PPFCBit
 	cnpLength = 8 + bth.Size + 16 + 4
 )
 
-// ErrPort refuses the port of RoCEv2 as that of FCN or proxy messages: all data
-// would be dropped.
+// ErrPort: the port of FCN or proxy messages is that of RoCEv2. All data would
+// be dropped.
 var ErrPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "4791 is the port of RoCEv2", wireerr.Range)
 
-// Validate returns ErrPort if one of the ports is that of RoCEv2. Rules of such a
-// Border would let no RoCEv2 cross.
+// Validate returns ErrPort if one of the ports is that of RoCEv2: then no
+// RoCEv2 could cross.
 func (r *Border) Validate() error {
 	if r.FCNPort == rocev2.Port || r.ProxyPort == rocev2.Port {
 		return ErrPort
@@ -62,27 +62,25 @@ func (r *Border) withDefaults() Border {
 	}
 }
 
-// Match says of what kind the packet in a frame is and whether it is to be dropped. Whether the capture
-// cut the frame does not matter.
+// Match says which kind of packet is in a frame, and whether to drop it. It does not matter whether the capture
+// cut the frame.
 //
-// Match looks into the tunnels that [rocev2.Tunnel] names, mirrors apart. A Fast CNP is known
-// by the type of its option, whatever the option's length and wherever it
-// stands in the Destination Options headers of a packet with OpCode 0x81;
-// FCN and proxy messages are by their port. Nothing else need be right: of
-// what is malformed, fragmented or cut everything is dropped of which the
-// type or the port can be read. Where a packet with the type ends before port
-// and OpCode could say that it is no CNP, it is dropped.
+// Match looks into all tunnels that [rocev2.Tunnel] names except mirrors. It recognizes a Fast CNP by the type
+// of its option, whatever the option's length, anywhere in the Destination Options headers of a packet with
+// OpCode 0x81, and FCN and proxy messages by their ports. Nothing else needs to be right: malformed, fragmented
+// and cut packets are dropped if the type or the port can be read. A packet with the type is also dropped if it
+// ends before its port and OpCode could show that it is not a CNP.
 //
-// A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header,
-// or before its headers come to an end at all, is dropped whatever it is: the next
-// fragment could make any message of it (RFC 7112). With CNP or PPFC one to the
-// port of RoCEv2 must also have its OpCode. Later fragments pass, for without the
-// first nobody can put the packet together. A tunnel whose outer packets are
-// fragments is not looked into.
+// A first fragment, of IPv4 or IPv6, that ends before the end of its UDP header
+// or of the headers before that is always dropped: the next fragment could make
+// it any message (RFC 7112). With CNP or PPFC set, a first fragment to the port
+// of RoCEv2 must also include its OpCode. Later fragments pass, because nobody
+// can reassemble the packet without the first. Tunnels whose outer packets are
+// fragments are not looked into.
 //
-// The kind is Other for what is neither RoCEv2 nor a message, and Broken for
-// RoCEv2 that ends before its OpCode and for first fragments that could be
-// anything.
+// The kind is Other for packets that are neither RoCEv2 nor a message, and
+// Broken for RoCEv2 that ends before its OpCode and for first fragments that
+// could be any message.
 func (r *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	c := r.withDefaults()
 	ip := f.Innermost()
@@ -96,14 +94,14 @@ func (r *Border) Match(f *rocev2.Frame) (kind message.Kind, drop bool) {
 	return message.Other, false
 }
 
-// A datagram is what is there of a UDP datagram.
+// A datagram is a UDP datagram as far as it is there.
 type datagram struct {
 	udp   []byte // from its header on; nil for another protocol
-	found bool   // an option of a Fast CNP stands before it
-	first bool   // it is in the first fragment of a packet
+	found bool   // there is an option of a Fast CNP before it
+	first bool   // it is in a first fragment
 }
 
-// matchUDP matches what is there of a UDP datagram.
+// matchUDP is Match for a datagram.
 func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	udp := d.udp
 	if udp == nil {
@@ -141,8 +139,8 @@ func (r *Border) matchUDP(d datagram) (kind message.Kind, drop bool) {
 	return message.CNP, r.CNP
 }
 
-// cut is the verdict on a packet that ends before its OpCode: drop says what it
-// is where no option was found.
+// cut is the verdict on a packet that ends before its OpCode. kind and drop are
+// for one without an option of a Fast CNP.
 func (d *datagram) cut(kind message.Kind, drop bool) (message.Kind, bool) {
 	switch {
 	case d.found:
@@ -153,8 +151,7 @@ func (d *datagram) cut(kind message.Kind, drop bool) (message.Kind, bool) {
 	return kind, false
 }
 
-// udpInIPv4 returns what is there of the UDP datagram in an IPv4 packet, which
-// may be the first fragment of one.
+// udpInIPv4 returns the UDP datagram in an IPv4 packet or first fragment.
 func udpInIPv4(ip []byte) (d datagram) {
 	if len(ip) < 20 {
 		return d
@@ -168,9 +165,9 @@ func udpInIPv4(ip []byte) (d datagram) {
 	return datagram{udp: ip[n:end], first: fragment&moreFragments4 != 0}
 }
 
-// udpInIPv6 returns what is there of the UDP datagram in an IPv6 packet, which
-// may be the first fragment of one: not nil unless there certainly is none, and
-// empty where the packet ends before it.
+// udpInIPv6 returns the UDP datagram in an IPv6 packet or first fragment. d.udp
+// is nil only if there certainly is none; it is empty if the packet ends before
+// it.
 func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	if len(ip) < 40 {
 		return d
@@ -213,8 +210,8 @@ func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	}
 }
 
-// hasOption says whether the options hold one of these types, as far as they
-// can be told apart.
+// hasOption says whether the options include one of these types, as far as they
+// can be parsed.
 func hasOption(options []byte, c *fastcnp.CodePoints) bool {
 	for len(options) > 0 {
 		t := ipv6opt.Type(options[0])

@@ -9,22 +9,23 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// selected is what a program returns for a packet that it selects: for a socket
-// the whole packet, however long, for tc the class that the filter names.
+// selected is what a program returns for a packet that it selects. For a socket
+// it means the whole packet, for tc the class that the filter names.
 const selected = 1<<32 - 1
 
-// Program returns the BPF program that selects what Match says is to be
-// dropped. Its domain are packets without a tunnel, with at most two VLAN tags
-// and four IPv6 extension headers, Fragment headers counted, and 36 options in
-// each Destination Options header, Pad1 octets counted one by one: hosts take no
-// more than 8 options and 7 octets of padding between them (RFC 8504 section
-// 5.3). In this domain it selects what Match drops; outside it every packet that
-// could hide a message: all tunnels, all that has more tags, headers or options.
+// Program returns the BPF program that selects the packets that Match says to
+// drop. Its domain is packets without a tunnel, with at most two VLAN tags,
+// four IPv6 extension headers including Fragment headers, and 36 options in
+// each Destination Options header, each Pad1 octet counted. Hosts accept at
+// most 8 options and 7 octets of padding between them (RFC 8504 section 5.3).
+// In this domain it selects what Match drops. Outside it selects every packet
+// that could hide a message: all tunnels, and all packets with more tags,
+// headers or options.
 //
-// The error is ErrLink or that of Validate.
+// The error is ErrLink or one of Validate.
 //
-// The program is for sockets and for filters of tc, which take up to 2000
-// instructions; xt_bpf takes 64, see IP6Tables.
+// The program is for sockets and tc filters, which take up to 2000
+// instructions. For xt_bpf, which takes 64, see IP6Tables.
 func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -80,8 +81,8 @@ func (r *Border) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	return w.assemble()
 }
 
-// notification goes to drop where a packet with OpCode 0x81 may not cross as a CNP or as PPFC, otherwise
-// to pass. The accumulator holds how many octets there are from the UDP header on.
+// notification jumps to drop if a packet with OpCode 0x81 must not cross as a CNP or as PPFC, otherwise to
+// pass. The accumulator has the number of octets from the UDP header on.
 func (p *program) notification(r *Border, drop, pass label) {
 	cnp, ppfc := pass, pass
 	if r.CNP {
@@ -101,9 +102,9 @@ func (p *program) notification(r *Border, drop, pass label) {
 	p.jumpIf(bpf.JumpEqual, cnpLength, cnp, ppfc)
 }
 
-// options goes to hit when the nth extension header is a Destination Options
-// header that has an option of one of the types, or more options than a program
-// has room to read.
+// options jumps to hit if the nth extension header is a Destination Options
+// header with an option of one of the types, or with more options than the
+// program can read.
 func (w *walk) options(n int, c *fastcnp.CodePoints, hit label) {
 	done := w.label()
 	w.do(recall(regX, wordStart+n), bpf.TXA{})

@@ -1,18 +1,18 @@
-// Package filter says in the languages of other programs which packets are
-// messages of congestion signalling.
+// Package filter describes messages of congestion signalling in the filter
+// languages of other programs.
 //
-// A [Capture] selects packets for a capture: a BPF program for a socket, or an
+// A [Capture] selects packets to capture, with a BPF program for a socket or an
 // expression for tcpdump. A [Border] selects the messages that must not cross
-// the border of a domain: a function, a BPF program, rules for nftables and for
-// ip6tables.
+// the border of a domain, with a function, a BPF program, or rules for nftables
+// or ip6tables.
 //
 //	               Capture                     Border
 //	Program        what Kind says              what Match says, or more
 //	Expression     the same, for tcpdump       –
 //	NFT, IP6Tables –                           the same, or more
 //
-// Neither programs nor rules look into tunnels; what they do with one stands
-// with each.
+// Programs and rules do not look into tunnels. Each says what it does with
+// them.
 package filter
 
 import (
@@ -53,10 +53,10 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(k, text, "filter", "Kind")
 }
 
-// A Capture selects packets for a capture. It knows packets without a tunnel,
-// with at most two VLAN tags and four IPv6 extension headers; of fragments it
-// selects none. Where the IP packet or the capture ends within the BTH, OpCode
-// and queue pair are not known.
+// A Capture selects packets to capture. It recognizes packets without a tunnel,
+// with at most two VLAN tags and four IPv6 extension headers, and no fragments.
+// If the IP packet or the capture ends within the BTH, OpCode and queue pair
+// are not known.
 type Capture struct {
 	Kind      Kind
 	DestQP    uint32 // for QueuePair: 24 bits
@@ -64,7 +64,7 @@ type Capture struct {
 	ProxyPort uint16 // 0 stands for proxymsg.ExperimentalPort
 }
 
-// What is refused.
+// Errors of Program and Expression.
 var (
 	errKind   = wireerr.New("filter", "Kind", 0, "no such kind", wireerr.Range)
 	errDestQP = wireerr.New("filter", "DestQP", 0, "over 24 bits", wireerr.Range)
@@ -80,7 +80,7 @@ func (c *Capture) check() error {
 	return nil
 }
 
-// messagePorts are the UDP ports of FCN and proxy messages where c selects
+// messagePorts returns the UDP ports of FCN and proxy messages if c selects
 // these.
 func (c *Capture) messagePorts() []uint32 {
 	if c.Kind != Notifications && c.Kind != Ours {
@@ -103,7 +103,7 @@ const (
 )
 
 // Program returns the BPF program that selects the packets, for a socket that
-// sees them with this link layer, or, for Ethernet, for a filter of tc.
+// sees them with this link layer, or with Ethernet for a tc filter.
 func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 	if err := c.check(); err != nil {
 		return nil, err

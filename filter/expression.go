@@ -11,19 +11,19 @@ import (
 
 // Expression returns the filter in the language of tcpdump (pcap-filter(7)),
 // for captures with this link layer. It selects the same packets as Program,
-// but in Linux cooked captures none with a VLAN tag, which tcpdump does not know
-// there.
+// except packets with a VLAN tag in Linux cooked captures, where tcpdump does
+// not recognize tags.
 //
-// tcpdump's own "udp dst port" does not look behind IPv6 extension headers, and
-// its "protochain" not into the header that it finds; so the expression has
-// each length of the chain by itself, and is long.
+// tcpdump's own "udp dst port" does not look past IPv6 extension headers, and
+// its "protochain" cannot read fields of the header that it finds. So the
+// expression has a term for each length of the header chain, and is long.
 func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
 	}
 	e := or(c.expression4(), c.expression6())
 	switch link {
-	case rocev2.LinkEthernet: // what follows "vlan" is looked for behind a tag
+	case rocev2.LinkEthernet: // after "vlan" all offsets are past the tag
 		return or(e, and("vlan", or(e, and("vlan", e)))), nil
 	case rocev2.LinkIP, rocev2.LinkSLL, rocev2.LinkSLL2:
 		return e, nil
@@ -31,12 +31,12 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	return "", ErrLink
 }
 
-// tcpdump gives "and" and "or" one precedence, so all have parentheses.
+// tcpdump gives "and" and "or" the same precedence, so every term has parentheses.
 func and(terms ...string) string { return "(" + strings.Join(terms, " and ") + ")" }
 func or(terms ...string) string  { return "(" + strings.Join(terms, " or ") + ")" }
 
-// An offset is a place in an IP packet: octets, and the lengths of headers in
-// the language of tcpdump.
+// An offset in an IP packet: octets, plus the lengths of headers in the
+// language of tcpdump.
 type offset struct {
 	octets  int
 	headers string
@@ -56,9 +56,9 @@ func (c *Capture) expression6() string {
 	return and("ip6", "ip6[0] & 0xf0 = 0x60", c.expressionNext("ip6[6]", offset{40, ""}, maxExtensions))
 }
 
-// expressionNext is the part of Expression for the rest of an IPv6 packet: what
-// has the type of the next header, where that stands, and how many extension
-// headers may come.
+// expressionNext is the part of Expression for the rest of an IPv6 packet, with
+// the expression for the type of the next header, the header's offset, and how
+// many extension headers may follow.
 func (c *Capture) expressionNext(next string, at offset, more int) string {
 	udp := and(next+" = 17", c.expressionUDP("ip6", "ip6[4:2] + 40", at, "ip6[1] & 0x30 = 0x30"))
 	if more == 0 {
@@ -69,10 +69,11 @@ func (c *Capture) expressionNext(next string, at offset, more int) string {
 		c.expressionNext("ip6["+at.plus(0)+"]", then, more-1)))
 }
 
-// expressionUDP is the part of Expression for a UDP header that stands at an
-// offset in an IP packet of this length; ce says that the packet is marked.
+// expressionUDP is the part of Expression for the UDP header at an offset in an
+// IP packet of this length; ce is the expression for a packet marked CE.
 func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string {
-	// The packet has so many octets, and so has the capture: else the load fails.
+	// The IP packet is that long, and so is the capture, or else the load
+	// fails.
 	whole := func(octets int) string {
 		return and(fmt.Sprintf("%s >= %s", length, at.plus(octets)), fmt.Sprintf("%s[%s] >= 0", ip, at.plus(octets-1)))
 	}

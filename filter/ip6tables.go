@@ -10,27 +10,27 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// IP6Tables returns commands that append rules to a chain of ip6tables and
-// iptables, FORWARD at a border: what is not to cross, whatever its direction.
-// They also make a chain rocecn-options. The rules need the matches bpf,
-// multiport, dst and frag. The name of the chain stands in quotes for a shell where
-// it needs them. The Border is one that Validate accepts.
+// IP6Tables returns commands for ip6tables and iptables. They append rules to a
+// chain, FORWARD at a border, that drop what must not cross in either
+// direction. They also make a chain rocecn-options. The rules need the matches
+// bpf, multiport, dst and frag. The name of the chain is quoted for a shell if
+// necessary. The Border must be one that Validate accepts.
 //
-// Of a packet whose headers break off ip6tables itself drops what a rule with a
-// protocol is to look at; so no first fragment without all headers crosses, unless
-// the last that is there names another protocol than UDP.
+// ip6tables itself drops a packet that is too short for the headers that a rule
+// with a protocol needs. So no first fragment without all headers crosses,
+// unless its last complete header announces another protocol than UDP.
 //
 // Programs for xt_bpf have at most 64 instructions, too few to look through
 // options. So the rules also drop CNPs with other options in a Destination
 // Options header, and fragments with such a header; no node is known to send
 // any. Otherwise, for packets without a tunnel and with at most four extension
-// headers, the rules drop what Match does. They let no tunnel cross, for they
-// cannot look into one.
+// headers, the rules drop what Match drops. They drop all tunnels, because they
+// cannot look into them.
 func (r *Border) IP6Tables(chain string) []string {
 	c := r.withDefaults()
 	chain = quoted(chain)
-	// A rule that cannot read its field does not return: what ends before its
-	// OpCode is dropped.
+	// A rule that cannot read its field does not return from the chain, so a
+	// packet that ends before its OpCode is dropped.
 	commands := []string{
 		"ip6tables -N rocecn-options",
 		"ip6tables -A rocecn-options -m frag -j DROP",
@@ -60,7 +60,7 @@ func (r *Border) IP6Tables(chain string) []string {
 	return commands
 }
 
-// quoted returns text as one word of a shell.
+// quoted returns text quoted as one word for a shell.
 func quoted(text string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
@@ -71,8 +71,8 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Bytecode returns a program as text, as iptables and tc take it: how many
-// instructions there are, then the four numbers of each.
+// Bytecode returns a program as text for iptables and tc: the number of
+// instructions, then the four numbers of each.
 func Bytecode(program []bpf.RawInstruction) string {
 	var b strings.Builder
 	fmt.Fprint(&b, len(program))
@@ -82,10 +82,10 @@ func Bytecode(program []bpf.RawInstruction) string {
 	return b.String()
 }
 
-// xtProgram returns a program for xt_bpf, which sees a packet from its IP header on.
-// It selects what has OpCode 0x81 and may not cross by r, besides Fast CNPs, or, without r,
-// what has another OpCode. Where it does not get to a UDP header, or to the OpCode of a first
-// fragment, the rules drop the packet: the program selects it with r, and not without.
+// xtProgram returns a program for xt_bpf, which sees a packet from its IP header on. With r it selects packets
+// with OpCode 0x81 that must not cross, except Fast CNPs; without r it selects packets with another OpCode. The
+// rules drop a packet if the program cannot reach its UDP header, or the OpCode of a first fragment: with r it
+// selects such packets, without r it does not.
 func xtProgram(version int, r *Border) []bpf.RawInstruction {
 	var p program
 	udp, lost, yes, no := p.label(), p.label(), p.label(), p.label()
@@ -131,7 +131,7 @@ func xtProgram(version int, r *Border) []bpf.RawInstruction {
 	p.do(bpf.RetConstant{Val: 1})
 	raw, err := p.assemble()
 	if err != nil {
-		panic(err) // its instructions are those above
+		panic(err) // cannot happen with these instructions
 	}
 	return raw
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// NFT returns a table of this name for nftables, 1.0.6 or later: what a router
-// at the border is not to forward, IPv4 and IPv6, whatever its direction.
-// `nft -f` loads it. The name goes into the text as it is: a letter, then letters,
-// digits and underscores. The Border is one that Validate accepts.
+// NFT returns a table of this name for nftables, 1.0.6 or later. At a router on
+// the border it drops what must not cross in either direction, IPv4 and IPv6.
+// Load it with `nft -f`. The name is not quoted: it must be a letter, followed
+// by letters, digits and underscores. The Border must be one that Validate
+// accepts.
 //
-// nftables cannot tell one destination option from another, so the table also
-// drops CNPs with other options in a Destination Options header, and fragments
-// with such a header; no node is known to send any. Otherwise, for packets
-// without a tunnel, the table drops what Match does, behind any number of
-// extension headers. It lets no tunnel cross, for it cannot look into one. What
-// MPLS labels carry is not forwarded as IP and does not come by here.
+// nftables cannot distinguish destination options, so the table also drops CNPs
+// with other options in a Destination Options header, and fragments with such a
+// header; no node is known to send any. Otherwise, for packets without a
+// tunnel, the table drops what Match drops, after any number of extension
+// headers. It drops all tunnels, because it cannot look into them. Packets with
+// MPLS labels are not forwarded as IP and do not pass the table.
 func (r *Border) NFT(table string) string {
 	c := r.withDefaults()
 	var b strings.Builder
@@ -79,7 +80,7 @@ func (r *Border) NFT(table string) string {
 	return b.String()
 }
 
-// list returns numbers with commas between them.
+// list returns numbers separated by commas.
 func list(numbers []uint32) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
 }

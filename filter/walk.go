@@ -22,8 +22,8 @@ const (
 	protoDestOpts = ipv6ext.DestinationOptions
 )
 
-// Sizes of headers, and what says which fragment a packet is: the fields of an
-// IPv4 header at octet 6, of an IPv6 Fragment header at octet 2.
+// Sizes of headers, and offsets of the fields that say which fragment a packet
+// is: in an IPv4 header at octet 6, in an IPv6 Fragment header at octet 2.
 const (
 	udpSize      = 8
 	fragmentSize = 8
@@ -36,9 +36,9 @@ const (
 var (
 	tags = []uint32{0x8100, 0x88A8, 0x9100} // 802.1Q, 802.1ad, old stacked tags
 
-	// What package rocev2 looks into for the packet of a flow, besides MPLS
-	// behind Ethernet: IPv4 and IPv6 in IP, GRE, MPLS in IP, Ethernet in IP; and
-	// on UDP VXLAN, Geneve, MPLS.
+	// The tunnels that package rocev2 looks into, besides MPLS directly after
+	// Ethernet: IPv4 and IPv6 in IP, GRE, MPLS in IP, Ethernet in IP; and over
+	// UDP VXLAN, Geneve, MPLS.
 	tunnelProtocols = []uint32{4, 41, 47, 137, 143}
 	tunnelPorts     = []uint32{4789, 6081, 6635}
 )
@@ -53,29 +53,29 @@ const (
 // Words of a program's scratch memory.
 const (
 	wordNext  = iota // the type of the header at X; in IPv4 the length of the header
-	wordEnd          // where the IP packet ends: by its own length, or as far as there are octets
-	wordHere         // where X stood
+	wordEnd          // the end of the IP packet: by its own length, or of the octets that are there
+	wordHere         // a saved value of X
 	wordECN          // the ECN field
 	wordStart        // of the options of a Destination Options header, 0 for none
 	wordStop  = wordStart + maxExtensions
 	wordFirst = wordStop + maxExtensions // not 0 in the first fragment of a packet
 )
 
-// A walk is the part of a program that finds the UDP header, in the octets of
-// one link type: Ethernet with up to two tags, IPv4 or IPv6, up to four
-// extension headers.
+// A walk is the part of a program that finds the UDP header in packets of one
+// link type: Ethernet with up to two tags, IPv4 or IPv6, up to four extension
+// headers.
 type walk struct {
 	program
 
-	// udp is reached with register X at the UDP header, the others where there
-	// is none: miss when the packet has certainly another protocol, cut when it
-	// ends too early to tell, later when it is a fragment other than the first,
-	// beyond when it leads out of the domain of the programs: into a tunnel, a
-	// third tag, a fifth extension header.
+	// Where the walk jumps: to udp, with register X at the UDP header; to miss
+	// if the packet certainly has another protocol; to cut if it ends too early
+	// to tell; to later if it is a fragment other than the first; to beyond if
+	// it is outside the domain of the programs, with a tunnel, a third tag or a
+	// fifth extension header.
 	udp, miss, cut, later, beyond label
 
-	// border: the walk of a border, which also goes through first fragments,
-	// tells tunnels, and notes where destination options stand.
+	// border: the walk also goes through first fragments, detects tunnels, and
+	// records where destination options are.
 	border bool
 }
 
@@ -105,8 +105,8 @@ const (
 	regX = bpf.RegX
 )
 
-// ErrLink refuses link types for which there are no programs: BSD loopback.
-var ErrLink = wireerr.New("filter", "link type", 0, "no programs for BSD loopback", wireerr.Range)
+// ErrLink: there are no programs for this link type, BSD loopback.
+var ErrLink = wireerr.New("filter", "link type", 0, "BSD loopback is not supported", wireerr.Range)
 
 // from walks from the link layer on.
 func (w *walk) from(link rocev2.LinkType) error {
@@ -131,8 +131,8 @@ func (w *walk) from(link rocev2.LinkType) error {
 	return nil
 }
 
-// etherTypes walks from a header of size octets, of which two are the
-// EtherType at an offset, through VLAN tags.
+// etherTypes walks through VLAN tags from a header of this size, whose
+// EtherType is at the offset at.
 func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 	for n := 0; ; n++ {
 		w.do(bpf.LoadAbsolute{Off: at, Size: 2}, bpf.LoadConstant{Dst: regX, Val: size})
@@ -154,14 +154,13 @@ func (w *walk) etherTypes(at, size uint32, ipv4, ipv6 label) {
 	}
 }
 
-// version leaves the walk unless the IP version at X is v.
+// version jumps to miss unless the IP version at X is v.
 func (w *walk) version(v uint32) {
 	w.do(load(0, 1), shiftRight(4))
 	w.jumpIf(bpf.JumpNotEqual, v, w.miss, next)
 }
 
-// end keeps where the IP packet ends, of which the accumulator holds the
-// length.
+// end saves the end of the IP packet, whose length is in the accumulator.
 func (w *walk) end() {
 	whole := w.label()
 	w.do(addX, keep(regA, wordEnd), keep(regX, wordHere), bpf.TAX{}, bpf.LoadExtension{Num: bpf.ExtLen})
@@ -171,24 +170,24 @@ func (w *walk) end() {
 	w.do(recall(regX, wordHere))
 }
 
-// need goes to cut unless the packet has so many octets from X on. X must not
-// be beyond its end.
+// need jumps to cut unless the packet has this many octets from X on. X must
+// not be beyond its end.
 func (w *walk) need(octets uint32) { w.needOr(octets, w.cut) }
 
-// needOr goes elsewhere then.
+// needOr is need with another label than cut.
 func (w *walk) needOr(octets uint32, short label) {
 	w.do(recall(regA, wordEnd), subX)
 	w.jumpIf(bpf.JumpLessThan, octets, short, next)
 }
 
-// step sets X to the place that the accumulator holds; it goes to cut when
-// that is beyond the end of the packet.
+// step sets X to the offset in the accumulator. It jumps to cut if that is
+// beyond the end of the packet.
 func (w *walk) step(cut label) {
 	w.do(bpf.TAX{}, recall(regA, wordEnd))
 	w.jumpIfX(bpf.JumpGreaterOrEqual, next, cut)
 }
 
-// protocol goes to udp for that protocol, and leaves the walk for a tunnel.
+// protocol jumps to udp if the protocol is UDP, and ends the walk for a tunnel.
 func (w *walk) protocol(udp label) {
 	w.jumpIf(bpf.JumpEqual, protoUDP, udp, next)
 	if w.border {
@@ -245,8 +244,8 @@ func (w *walk) ipv6() {
 	w.jump(w.miss)
 }
 
-// extension steps over the nth extension header, whose type the accumulator
-// holds.
+// extension moves past the nth extension header, whose type is in the
+// accumulator.
 func (w *walk) extension(n int) {
 	header, then, cut := w.label(), w.label(), w.cut
 	w.jumpIfAny(header, protoHopByHop, protoRouting)

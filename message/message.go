@@ -1,6 +1,5 @@
-// Package message tells the messages of RoCEv2 congestion signalling apart:
-// given a frame or an IP packet, it says what kind of message that is, and
-// decodes it.
+// Package message decodes the messages of RoCEv2 congestion signalling. Given a
+// frame or an IP packet, it says which kind of message that is, and decodes it.
 //
 //	UDP to 4791   OpCode 0x81, P bit, not 16 octets   PPFC
 //	              OpCode 0x81, Fast CNP option        Fast CNP
@@ -13,8 +12,7 @@
 //	UDP to the proxy port                             Proxy
 //	MAC control frames, opcodes 0x0101 and 0x0001     PFC, Pause
 //
-// A program that knows what it waits for needs only the package of that
-// message.
+// A program that waits for one kind only needs only the package of that kind.
 package message
 
 import (
@@ -38,9 +36,9 @@ type Kind uint8
 // The kinds.
 const (
 	Other Kind = iota // neither RoCEv2 nor one of the drafts' messages
-	// one of these that cannot be decoded; where Reach is not ReachNothing, Packet.DstPort says which
+	// a message of these that cannot be decoded; if Reach is not ReachNothing, see Packet.DstPort
 	Broken
-	Data    // RoCEv2, but none of the following
+	Data    // other RoCEv2
 	Ack     // Acknowledge and ATOMIC Acknowledge
 	CNP     // of a receiver
 	FastCNP // with the option of package fastcnp
@@ -50,10 +48,11 @@ const (
 	PFC   // Ethernet flow control of single priorities; Reach is ReachNothing
 	Pause // … of the whole link
 
-	// UnknownOption is OpCode 0x81 with a destination option that a host which
-	// does not know it must not skip (RFC 8200 section 4.2), and that is none of
-	// Config.CodePoints: maybe a Fast CNP of other option types. Of such a one
-	// DestQP is the queue pair of another host, and nobody is to slow down by it.
+	// UnknownOption is OpCode 0x81 with a destination option that a host must
+	// not skip if it does not know it (RFC 8200 section 4.2), and that is not
+	// one of Config.CodePoints. It may be a Fast CNP of another deployment's
+	// option type. Then DestQP is a queue pair of another host, and no queue
+	// pair must slow down.
 	UnknownOption
 )
 
@@ -73,19 +72,19 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(k, text, "message", "kind")
 }
 
-// Config is what a deployment chooses. The zero value stands for the defaults.
+// Config is what a deployment chooses. The zero value has the defaults.
 type Config struct {
 	FCNPort     uint16             // 0 stands for fcn.ExperimentalPort, 1021
 	ProxyPort   uint16             // 0 stands for proxymsg.ExperimentalPort, 1022
 	ProxyFamily proxymsg.Family    // of the five-tuples of proxy messages; 0: inferred (D8)
 	CodePoints  fastcnp.CodePoints // of the Fast CNP options (D2)
 
-	// What a deployment does not use: its ports are then as any other, and a P
-	// bit is one more reserved bit of a CNP.
+	// Messages that a deployment does not use. FCN or proxy ports are then as
+	// any other, and the P bit is one of a CNP's reserved bits.
 	NoFCN, NoProxy, NoPPFC bool
 }
 
-// ports returns the UDP ports of FCN and proxy messages, that of RoCEv2 for those that are not used.
+// ports returns the UDP ports of FCN and proxy messages, or Port of package rocev2 for those that are not used.
 func (c *Config) ports() (fcnPort, proxyPort uint16) {
 	fcnPort, proxyPort = cmp.Or(c.FCNPort, fcn.ExperimentalPort), cmp.Or(c.ProxyPort, proxymsg.ExperimentalPort)
 	if c.NoFCN {
@@ -97,15 +96,14 @@ func (c *Config) ports() (fcnPort, proxyPort uint16) {
 	return fcnPort, proxyPort
 }
 
-// Reach says how much of Message.Packet belongs to the packet that was
-// decoded last.
+// Reach says how much of Message.Packet was set by the last Decode.
 type Reach uint8
 
-// How far the walk came.
+// How far decoding came.
 const (
-	ReachNothing   Reach = iota // not to a whole UDP datagram to one of the ports
-	ReachUDP                    // Packet.Datagram belongs to it
-	ReachTransport              // all of Packet does
+	ReachNothing   Reach = iota // no complete UDP datagram to one of the ports
+	ReachUDP                    // Packet.Datagram is set
+	ReachTransport              // all of Packet is set
 )
 
 var reaches = [...]string{"nothing", "UDP", "transport"}
@@ -121,8 +119,8 @@ func (r *Reach) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(r, text, "message", "reach")
 }
 
-// A Message is a message of any kind. It can be decoded into again and again,
-// without an allocation; it is large, so keep one and pass a pointer.
+// A Message is a message of any kind. It can be decoded into again and again
+// without an allocation. It is large: keep one and pass a pointer.
 type Message struct {
 	Kind  Kind
 	Reach Reach
@@ -130,8 +128,8 @@ type Message struct {
 	// Packet is set as far as Reach says.
 	Packet rocev2.Packet
 
-	// Of these the one is set that Kind names, if it names one; the others are left
-	// over from messages decoded before.
+	// The one that Kind names, if it names one, is set; the others are left
+	// over from earlier messages.
 	CNP     cnp.CNP
 	FastCNP fastcnp.Notification
 	PPFC    ppfc.Notification
@@ -145,13 +143,12 @@ type Message struct {
 
 // Decode sets m from a frame or an IP packet, as o describes it. m aliases b.
 //
-// The error is nil unless Kind is Other, and then says why the packet is none
-// of ours ([rocev2.ErrNotRoCEv2] matches it), or Broken, and then says what is
-// wrong. In those cases, too, Reach says what is known of the packet: Kind and
-// Reach are always set.
+// The error is nil unless Kind is Other or Broken. For Other it says why the
+// packet is neither RoCEv2 nor one of the messages ([rocev2.ErrNotRoCEv2]
+// matches it), for Broken what is wrong. Kind and Reach are always set.
 //
-// Of tunnels it opens IP in IP alone, as a host would: what VXLAN, Geneve, GRE or MPLS carry is
-// Other. DecodeInner opens them all.
+// Decode looks only into IP in IP, as a host would: packets inside VXLAN, Geneve, GRE or MPLS are Other.
+// DecodeInner looks into all tunnels.
 func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	if err := m.Packet.Decode(b, o); err != nil {
 		_ = m.frame.Decode(b, o)
@@ -160,7 +157,7 @@ func (m *Message) Decode(b []byte, o rocev2.DecodeOptions, c Config) error {
 	return m.decodeTransport(&c)
 }
 
-// DecodeFrame is Decode for a frame that was walked before, and opens no other tunnels either. m aliases what f does.
+// DecodeFrame is Decode for a decoded frame. It too looks only into IP in IP. m aliases what f does.
 func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	if err := f.Packet(&m.Packet); err != nil {
 		return m.decodeOther(f, false, err, &c)
@@ -168,7 +165,7 @@ func (m *Message) DecodeFrame(f *rocev2.Frame, c Config) error {
 	return m.decodeTransport(&c)
 }
 
-// DecodeInner is DecodeFrame for the packet below the frame's tunnels, of every kind. Without a tunnel it is the same.
+// DecodeInner is DecodeFrame for the packet inside all of the frame's tunnels. Without a tunnel it is the same.
 func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
 	if err := f.InnerPacket(&m.Packet); err != nil {
 		return m.decodeOther(f, true, err, &c)
@@ -176,7 +173,7 @@ func (m *Message) DecodeInner(f *rocev2.Frame, c Config) error {
 	return m.decodeTransport(&c)
 }
 
-// broken sets the kind where a message of ours does not parse.
+// broken sets the kind of a message that cannot be decoded, and returns err.
 func (m *Message) broken(err error) error {
 	if err != nil {
 		m.Kind = Broken
@@ -184,8 +181,8 @@ func (m *Message) broken(err error) error {
 	return err
 }
 
-// decodeControl decodes a MAC control frame, given from behind its EtherType
-// on. Why it is none of ours, if it is of another kind, is given too.
+// decodeControl decodes a MAC control frame, given without its EtherType. other
+// is the error to return for control frames of other kinds.
 func (m *Message) decodeControl(control []byte, other error) (err error) {
 	switch opcode, _ := pfc.Opcode(control); opcode {
 	case pfc.OpcodePFC:
@@ -201,7 +198,7 @@ func (m *Message) decodeControl(control []byte, other error) (err error) {
 	return m.broken(err)
 }
 
-// decodeTransport decodes what stands behind the UDP header of port 4791.
+// decodeTransport decodes the data of a UDP datagram to port 4791.
 func (m *Message) decodeTransport(c *Config) error {
 	m.Reach = ReachTransport
 	switch op := m.Packet.BTH.Opcode; {
@@ -218,8 +215,8 @@ func (m *Message) decodeTransport(c *Config) error {
 // decodeNotification decodes what has OpCode 0x81.
 func (m *Message) decodeNotification(c *Config) (err error) {
 	p := &m.Packet
-	// What is whole is decoded where it is to stand, at less cost than FromPacket
-	// and a copy.
+	// A complete CNP is decoded directly into m.CNP, which is faster than
+	// FromPacket and a copy.
 	whole := len(p.Data) - 4 // up to the ICRC
 	if p.Truncated {
 		whole = 0
@@ -236,7 +233,7 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 		}
 		return err
 	}
-	if len(p.Ext) == 0 { // no option, and a FastCNP is large
+	if len(p.Ext) == 0 { // no option: do not copy a FastCNP, which is large
 		m.Kind = CNP
 		if whole == cnp.Size {
 			_, err = m.CNP.Decode(p.Data[:whole])
@@ -259,8 +256,8 @@ func (m *Message) decodeNotification(c *Config) (err error) {
 	return err
 }
 
-// decodeOther decodes what is not a RoCEv2 packet because of an error: a message to one of the
-// other ports, flow control, or nothing of ours.
+// decodeOther decodes a packet that is not RoCEv2 because of err: an FCN or proxy message, flow control, or
+// neither.
 func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config) error {
 	fcnPort, proxyPort := c.ports()
 	m.Kind, m.Reach = Broken, ReachNothing
@@ -283,7 +280,7 @@ func (m *Message) decodeOther(f *rocev2.Frame, inner bool, err error, c *Config)
 	}
 	m.Reach = ReachUDP
 	switch d.DstPort {
-	case rocev2.Port: // broken behind the UDP header
+	case rocev2.Port: // RoCEv2 that is broken after its UDP header
 		return err
 	case fcnPort:
 		m.Kind = FCN

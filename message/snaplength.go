@@ -7,17 +7,17 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The most octets behind the UDP header that tell what a message is.
+// The most octets after the UDP header that are needed to know what a message is.
 const (
 	maxTransport = bth.Size + 40    // with RDETH, DETH and AtomicETH
 	maxProxy     = 40 + 40 + 8 + 12 // both addresses IPv6, and the invoking packet up to its BTH
 	maxCNP       = bth.Size + 24    /* PPFC */ // CNP, too
 )
 
-// SnapLength returns how many octets of a frame a capture would have to keep, where it kept too few of
-// it for DecodeInner to tell what the packet is: such a packet is Broken, or Other where it ends before
-// its UDP header. It returns 0 where the octets that are missing are not what is wrong. What stands in
-// octets that are not there is not known: then more may be needed than it says.
+// SnapLength returns how many octets of a frame a capture that kept too few would have to keep, so that
+// DecodeInner can tell what the packet is: now it is Broken, or Other if it ends before the end of its UDP
+// header. What the missing octets contain is not known, so it may take more. It returns 0 if missing octets are
+// not the problem.
 func SnapLength(f *rocev2.Frame, c Config) int {
 	if !f.Options.Cut {
 		return 0
@@ -49,8 +49,8 @@ func SnapLength(f *rocev2.Frame, c Config) int {
 	return len(f.Octets) - len(d.Data) + need
 }
 
-// transportNeed returns how many octets from the BTH on tell what a packet is, of
-// which these are there.
+// transportNeed returns how many octets from the BTH on are needed to tell what
+// a packet is. data has those that are there.
 func transportNeed(data []byte) int {
 	if len(data) == 0 {
 		return maxTransport
@@ -60,7 +60,7 @@ func transportNeed(data []byte) int {
 	case op != bth.CNP:
 		return bth.Size + op.HeaderLen()
 	case len(data) > 4 && data[4]&bth.PPFCBit == 0:
-		return bth.Size // the reserved octets say nothing
+		return bth.Size // the reserved octets do not matter
 	}
 	return maxCNP
 }
