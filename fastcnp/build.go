@@ -22,23 +22,23 @@ type Config struct {
 	CodePoints CodePoints
 	Coverage   icrc.Coverage // how the ICRC treats the option header; AsSent by default (D1)
 
-	// The trace is the first in the Hop-by-Hop header, or the first of Namespace
-	// where ByNamespace is set; one that does not parse is passed over. Of a
-	// tunnelled packet the header chain that leads to the RoCEv2 UDP header
-	// counts; with OuterTrace, only the headers outside it do (D5).
+	// The trace is the first one in the Hop-by-Hop header or, with ByNamespace,
+	// the first one of Namespace; traces that do not parse are skipped. In a
+	// tunnelled packet the headers directly before the RoCEv2 UDP header count;
+	// with OuterTrace, only the headers outside of those (D5).
 	ByNamespace bool
 	Namespace   uint16
 	OuterTrace  bool
 
-	// Long says what becomes of a trace that does not fit into option 2 (D4).
+	// Long says what to do with a trace that does not fit into option 2 (D4).
 	Long LongTrace
 
-	// InnerSource: answer a packet that came inside another IP header, too:
-	// rocev2.MayAnswer (D17).
+	// InnerSource: also answer packets inside another IP header (D17); see
+	// rocev2.MayAnswer.
 	InnerSource bool
 }
 
-// LongTrace is what to do with a trace that is too long for option 2 (D4).
+// LongTrace says what to do with a trace that is too long for option 2 (D4).
 // Node data is never dropped.
 type LongTrace uint8
 
@@ -48,19 +48,19 @@ const (
 	FallBack                  // send option 1 instead
 )
 
-// A choice says which option AppendFor uses, and why.
+// A choice of AppendFor between the options, and its reason.
 type choice uint8
 
 // The choices. The first three are option 1, the others option 2.
 const (
 	noTrace      choice = iota // the packet carries no trace
-	brokenTrace                // it carries one, but none that parses
+	brokenTrace                // none of its traces parses
 	traceTooLong               // its trace does not fit, and Config.Long is FallBack
 	copied                     // its trace was copied
 	trimmed                    // its trace was copied without the free space
 )
 
-// Why AppendFor builds nothing, besides what rocev2.MayAnswer and rocev2.Answerable say.
+// Errors of AppendFor, besides those of rocev2.MayAnswer and rocev2.Answerable.
 var (
 	ErrIPv4 = wireerr.New("fastcnp", "congested packet", 0, "IPv4: a Fast CNP is IPv6 only (FAST section 3)",
 		wireerr.Other)
@@ -69,26 +69,25 @@ var (
 	errIPv6 = wireerr.New("fastcnp", "src", 0, "not an IPv6 address", wireerr.Range)
 )
 
-// AppendFor appends the Fast CNP, a whole IPv6 packet with its ICRC, that the
-// switch at src sends to the source of a congested packet (FAST section 4). src is
-// an address that others can reach: that of the loopback interface, says the
-// draft, which is not ::1. The Fast CNP has the packet's queue pair and P_Key (D6).
-// It carries option 2 if the packet has an IOAM trace, else option 1: [OptionOf] says which.
+// AppendFor appends the Fast CNP that the switch at src sends to the source of a congested packet (FAST section
+// 4): a complete IPv6 packet with its ICRC. src is an address that others can reach: the draft says that of the
+// loopback interface, which is not ::1. The Fast CNP has the packet's queue pair and P_Key (D6). It has option
+// 2 if the packet carries an IOAM trace, otherwise option 1: see [OptionOf].
 //
-// The trace is copied verbatim: flags, RemainingLen, free space and reserved
-// octets included; of several the first that parses (D5). own is the congested
-// node's own record, what a sender needs most and the packet does not hold yet:
-// it is added to the copy by the rule of [ioam.AddNode]. With nil the copy is
-// verbatim (D14).
+// The trace is copied unchanged, with flags, RemainingLen, free space and
+// reserved octets; of several, the first that parses (D5). own is the congested
+// node's own record. Senders need it most, but the packet does not have it yet:
+// AppendFor adds it to the copy by the rule of [ioam.AddNode] (D14). If own is
+// nil nothing is added.
 //
-// The original destination is the one that the sender knows: where the packet
-// carries a Segment Routing header without encapsulation, Segment List[0]
+// The original destination is the one that the sender knows: with a Segment
+// Routing header without encapsulation, Segment List[0]
 // (rocev2.Datagram.FinalDst).
 //
-// Refused are what rocev2.MayAnswer refuses, IPv4, ErrIPv4, option types that the
-// draft does not allow, ErrType, and addresses of either side that others cannot
-// reach, rocev2.ErrNotReachable. Whether congested is of a flow that is to be
-// slowed down is the caller's to decide.
+// AppendFor refuses what rocev2.MayAnswer refuses, IPv4 (ErrIPv4), option types
+// that the draft does not allow (ErrType), and addresses that others cannot
+// reach (rocev2.ErrNotReachable). The caller decides whether the flow is to
+// slow down.
 //
 // b must not overlap the octets that congested aliases.
 func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Node, cfg Config) ([]byte, error) {
@@ -134,8 +133,8 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	return out, nil
 }
 
-// OptionOf returns the number of the option, 1 or 2, in a packet that AppendFor has
-// appended.
+// OptionOf returns the number of the option, 1 or 2, in a packet from
+// AppendFor.
 func OptionOf(packet []byte) uint8 {
 	if packet[ipv6Size+1] == 2 { // Hdr Ext Len: the option 1 header has 24 octets, that of option 2 more
 		return 1
@@ -143,14 +142,14 @@ func OptionOf(packet []byte) uint8 {
 	return 2
 }
 
-// mayFindTrace says whether there are headers to look for a trace in.
+// mayFindTrace says whether the packet has headers that can carry a trace.
 func (c *Config) mayFindTrace(congested *rocev2.Packet) bool {
 	return len(congested.Ext) > 0 || c.OuterTrace
 }
 
-// embedTrace makes o an option 2 if a trace goes with the congested packet and
-// fits or can be trimmed to fit (D4). A copy with the node's own record is made
-// in the room behind b, which may have to grow.
+// embedTrace makes o an option 2 if the congested packet has a trace that fits,
+// or can be trimmed to fit (D4). A copy with the node's own record is made in
+// the free capacity of b, which grows if necessary.
 func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *ioam.Node) ([]byte, error) {
 	var trace ioam.Trace
 	data, what := c.findTrace(congested, &trace)
@@ -173,8 +172,8 @@ func (c *Config) embedTrace(b []byte, o *header, congested *rocev2.Packet, own *
 	return b, nil
 }
 
-// fit says whether a trace with the node's own record is copied, trimmed by its
-// free octets or too long.
+// fit says whether a trace with the node's own record is copied, trimmed (with
+// how many free octets) or too long.
 func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err error) {
 	size, nodes := len(t.Data), len(t.NodeData())
 	if own != nil {
@@ -196,8 +195,8 @@ func (c *Config) fit(t *ioam.Trace, own *ioam.Node) (what choice, free int, err 
 	return trimmed, size - nodes, nil
 }
 
-// addOwn returns a copy of the option data with the node's own record added to
-// its trace (D14). The copy stands behind the place of the header that it goes into.
+// addOwn returns a copy of the option data with the node's own record added to its trace (D14). The copy lies
+// after the octets of b that the header will take.
 func addOwn(b, data []byte, own *ioam.Node) (grown, with []byte, err error) {
 	var o ioam.Option
 	if err := o.Decode(data); err != nil {
@@ -224,8 +223,8 @@ const (
 	maxOption = 1378
 )
 
-// findTrace finds the trace that goes with a congested packet (D5), and returns
-// the data of its option: copied, or why there is none.
+// findTrace returns the option data with the trace of a congested packet (D5)
+// and the choice copied, or the reason why there is none.
 func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, what choice) {
 	var h ipv6opt.Header
 	if c.OuterTrace {
@@ -236,7 +235,7 @@ func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, wh
 		}
 		return data, what
 	}
-	// p.Extensions() at less cost
+	// as p.Extensions(), but faster
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && data == nil; next = h.NextHeader {
 		var err error
 		if ext, err = h.Decode(ext); err == nil && next == ipv6opt.HopByHop {
@@ -246,8 +245,8 @@ func (c *Config) findTrace(p *rocev2.Packet, trace *ioam.Trace) (data []byte, wh
 	return data, what
 }
 
-// findTraceIn looks through one Hop-by-Hop header. It sets what to copied where
-// it finds a trace, to brokenTrace where one does not parse.
+// findTraceIn looks through one Hop-by-Hop header. It sets what to copied if it
+// finds a trace, and to brokenTrace if a trace does not parse.
 func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice) (data []byte) {
 	for o, err := range h.All() {
 		if o.Type != ioam.IPv6MayChange && o.Type != ioam.IPv6NoChange {
@@ -274,10 +273,10 @@ func (c *Config) findTraceIn(h *ipv6opt.Header, trace *ioam.Trace, what *choice)
 	return nil
 }
 
-// AppendPacket appends n as a whole IPv6 packet with its ICRC, which covers
-// the option header as sent. A Carriage's source port is taken as it is. The
-// addresses must be such that others can reach, rocev2.ErrNotReachable, and the
-// option type one that the draft allows, ErrType.
+// AppendPacket appends n as a complete IPv6 packet with its ICRC, which covers
+// the option header as sent. A source port of 0 is sent. The addresses must be
+// reachable for others, rocev2.ErrNotReachable, and the draft must allow the
+// option type, ErrType.
 func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error) {
 	switch {
 	case n.CNP.Opcode != bth.CNP:
@@ -318,9 +317,9 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	return out, nil
 }
 
-// appendBehindIP makes room behind b for a Fast CNP with this option header and
-// writes the header where it goes, behind the IPv6 header. It returns the
-// header's length.
+// appendBehindIP makes room after b for a Fast CNP with this option header, and
+// writes the header to its place after the IPv6 header. It returns the header's
+// length.
 func (o *header) appendBehindIP(b []byte) (out []byte, n int, err error) {
 	if o.typ.Action() != ipv6opt.DiscardICMP || o.typ.MayChange() {
 		return b, 0, ErrType

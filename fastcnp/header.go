@@ -15,13 +15,13 @@ var (
 const (
 	protoUDP = 17
 	ipv6Size = 40
-	// ioamHeaders is what stands before the nodes and free space of option 2:
-	// Reserved, IOAM-Opt-Type, the trace's header.
+	// ioamHeaders is the length of Reserved, IOAM-Opt-Type and the trace's
+	// header, which precede the nodes and free space of option 2.
 	ioamHeaders = option2Min - addressSize
 )
 
-// header is what goes into a Destination Options header with a Fast CNP option,
-// placed as D3 says. Option 1 stands at 4n+2, right behind the first two octets:
+// header is the content of a Destination Options header with a Fast CNP option,
+// aligned as D3 says. Option 1 is at 4n+2, directly after the first two octets:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -31,8 +31,8 @@ const (
 //	|    PadN = 1   |       2       |               0               |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Option 2 stands at 4n, behind a PadN of 2 octets; one of 4 ends the header
-// where that makes it a multiple of 8:
+// Option 2 is at 4n, after a PadN of 2 octets. Another PadN of 4 octets follows
+// if that makes the length a multiple of 8:
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	| Next Header=17|  Hdr Ext Len  |    PadN = 1   |       0       |

@@ -43,20 +43,21 @@ func FromPacket(p *rocev2.Packet) (n Notification, err error) {
 }
 
 // FromPacket returns the Fast CNP in a decoded packet; its trace aliases the
-// packet. It returns cnp.ErrNotCNP or cnp.ErrPPFC for packets that are no CNP,
-// in which the option types mean nothing, and ErrNotFastCNP for a CNP without
-// the option. Every other error is that of a broken Fast CNP.
+// packet. For packets that are not CNPs, in which the option types mean
+// nothing, it returns cnp.ErrNotCNP or cnp.ErrPPFC, and for a CNP without the
+// option ErrNotFastCNP. Every other error means a broken Fast CNP.
 //
-// The option may stand anywhere in a Destination Options header. A second Fast
-// CNP option is an error, and so is any option that overruns such a header:
-// without it a Fast CNP would pass for a CNP, whose DestQP is another.
+// The option may be anywhere in a Destination Options header. A second Fast CNP
+// option is an error, and so is any option that overruns such a header:
+// otherwise a Fast CNP could be taken for a CNP, whose DestQP means another
+// queue pair.
 func (c CodePoints) FromPacket(p *rocev2.Packet) (n Notification, err error) {
 	err = n.set(p, c.orDefault())
 	return n, err
 }
 
-// set sets n, which is zero, to the Fast CNP in p. It fills in the caller's
-// result: a Notification is too large to be copied on its way there.
+// set sets n, which is zero, to the Fast CNP in p. n is the caller's result,
+// because a Notification is too large to copy.
 func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 	if err := c.check(); err != nil {
 		return err
@@ -71,7 +72,7 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 	default:
 		err = cnp.ErrLength
 	}
-	// A broken Fast CNP is told from a broken CNP by its option.
+	// The option shows whether a broken packet is a Fast CNP or a CNP.
 	if found := n.findOption(p, c); found != nil {
 		err = found
 	}
@@ -89,7 +90,7 @@ func (n *Notification) set(p *rocev2.Packet, c CodePoints) error {
 // header.
 func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
 	var h ipv6opt.Header
-	// p.Extensions() at less cost
+	// as p.Extensions(), but faster
 	for next, ext := p.NextHeader, p.Ext; len(ext) > 0 && p.Src.Is6(); next = h.NextHeader {
 		at := ipv6Size + len(p.Ext) - len(ext)
 		var err error
@@ -110,7 +111,7 @@ func (n *Notification) findOption(p *rocev2.Packet, c CodePoints) error {
 func (n *Notification) findIn(h *ipv6opt.Header, at int, c CodePoints) error {
 	for o, err := range h.All() {
 		switch {
-		case err != nil: // ours may be the broken one, or stand behind it
+		case err != nil: // the broken option may be a Fast CNP's, or one may follow it
 			return ErrOverrun
 		case o.Type != c.Option1 && o.Type != c.Option2:
 			continue
@@ -156,8 +157,8 @@ func (o *Origin) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(o, text, "fastcnp", "origin")
 }
 
-// Origin compares the source address with the original destination: where they
-// are the same, the receiver sent the Fast CNP (FAST section 4).
+// Origin compares the source address with the original destination: if they are
+// equal, the receiver sent the Fast CNP (FAST section 4).
 func (n *Notification) Origin() Origin {
 	if n.Src == n.Option.OriginalDst {
 		return Receiver
@@ -165,8 +166,8 @@ func (n *Notification) Origin() Origin {
 	return Network
 }
 
-// FlowKey returns the key of the congested flow, as its data packets have it:
-// what the sender finds its own queue pair by (FAST section 4).
+// FlowKey returns the key of the congested flow, as in its data packets. The
+// sender finds its own queue pair by it (FAST section 4).
 func (n *Notification) FlowKey() rocev2.FlowKey {
 	return rocev2.FlowKey{Src: n.Dst, Dst: n.Option.OriginalDst, DestQP: n.CNP.DestQP}
 }

@@ -11,26 +11,26 @@ import (
 // Draft is the revision that this package implements; -01 has the same format.
 const Draft = "draft-xiao-rtgwg-rocev2-fast-cnp-02"
 
-// ExperimentalType is the type of both options where nothing else is configured.
-// TBD1 and TBD2 of the draft are not assigned; 0x9E is the experimental type of
-// RFC 4727 with act 10 and chg 0, which the draft demands, and will change when
-// they are (D2).
+// ExperimentalType is the type of both options unless configured otherwise.
+// TBD1 and TBD2 of the draft are not assigned yet. 0x9E is the experimental
+// type of RFC 4727 with act 10 and chg 0, as the draft demands; it will change
+// when they are assigned (D2).
 const ExperimentalType ipv6opt.Type = 0x9E
 
-// CodePoints are the option types of a deployment (D2). The zero value stands
-// for ExperimentalType twice. Where both are the same, the length tells the
-// options apart: option 1 has exactly 16 octets, option 2 has 26 or more.
+// CodePoints are the option types of a deployment (D2). The zero value has
+// ExperimentalType for both. If both are equal, the length tells the options
+// apart: option 1 has exactly 16 octets, option 2 has 26 or more.
 type CodePoints struct {
 	Option1, Option2 ipv6opt.Type // 0 stands for ExperimentalType; not PadN
 }
 
-// ErrType: the act bits of an option type are not 10 or its chg bit is not 0, as
-// the draft demands of both options, so that no Fast CNP is built with it (FAST
-// section 4, D21). Padding is no option type at all, neither to build nor to
-// decode.
+// ErrType: the act bits of an option type are not 10 or its chg bit is not 0,
+// as the draft demands of both options: no Fast CNP is built with it (FAST
+// section 4, D21). Pad1 and PadN are not allowed at all, neither to build nor
+// to decode.
 var ErrType = wireerr.New("fastcnp", "option type", 0, "act bits are not 10 or chg bit is not 0", wireerr.Range)
 
-// check refuses padding as an option type, of code points after orDefault.
+// check refuses Pad1 and PadN as option types. Call orDefault before.
 func (c CodePoints) check() error {
 	if c.Option1.IsPadding() || c.Option2.IsPadding() {
 		return ErrType
@@ -63,7 +63,7 @@ const (
 
 // An Option is the data of a Fast CNP destination option (FAST section 4).
 //
-// Option 1, where the congested packet carried no IOAM Hop-by-Hop trace:
+// Option 1, if the congested packet has no IOAM Hop-by-Hop trace:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -73,7 +73,7 @@ const (
 //	~              Original destination address (16 octets)         ~
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
-// Option 2, where it carried one:
+// Option 2, if it has one:
 //
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //	|  Option Type  |  Opt Data Len |   Reserved    | IOAM Opt-Type |
@@ -97,13 +97,13 @@ var (
 	errNumber      = wireerr.New("fastcnp", "option number", 0, "neither 1 nor 2", wireerr.Range)
 	errDestination = wireerr.New("fastcnp", "original destination", 0, "not an IPv6 address", wireerr.Range)
 	ErrTooLong     = wireerr.New("fastcnp", "IOAM trace", 0,
-		"too long for option 2: 236 octets with its header are the most beside 18 other ones in 255", wireerr.Range)
+		"too long for option 2: with its header it may have 236 octets", wireerr.Range)
 )
 
-// Decode sets o from the data of an option, which it takes for option 1 if it
-// has exactly 16 octets and for option 2 if it has 26 or more (D2). The trace
-// of option 2 aliases b; a broken one, or IOAM that is no trace, is an error
-// of package ioam. On error o is unchanged.
+// Decode sets o from the data of an option: 16 octets are option 1, 26 or more
+// option 2 (D2). The trace of option 2 aliases b. For a broken trace, or IOAM
+// that is not a trace, the error is one of package ioam. On error o is
+// unchanged.
 func (o *Option) Decode(b []byte) error {
 	switch {
 	case len(b) == option1Size:
@@ -125,7 +125,7 @@ func (o *Option) Decode(b []byte) error {
 	return nil
 }
 
-// decodeAs is Decode for a type that stands for only one of the options.
+// decodeAs is Decode for an option type that only one of the options has.
 func (o *Option) decodeAs(number uint8, b []byte) error {
 	switch {
 	case number == 1 && len(b) != option1Size:
@@ -164,7 +164,7 @@ func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 	return append(out, address[:]...), nil
 }
 
-// check says what keeps o from being encoded, but for its trace's own errors.
+// check returns why o cannot be encoded, apart from errors of its trace.
 func (o *Option) check() error {
 	switch {
 	case o.Number != 1 && o.Number != 2:

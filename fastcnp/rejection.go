@@ -14,32 +14,32 @@ const (
 	icmpHeader             = 8
 )
 
-// What FromICMP refuses; ErrNotProblem and ErrPointer say that the message is
+// Errors of FromICMP. ErrNotProblem and ErrPointer mean that the message is
 // about something else.
 var (
 	errTruncatedICMP = wireerr.New("fastcnp", "ICMPv6 message", 8, "truncated: 8 octets needed", wireerr.Truncated)
 	ErrNotProblem    = wireerr.New("fastcnp", "ICMPv6 message", 0,
-		"no Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
+		"not a Parameter Problem (type 4) with code 2, unrecognized IPv6 option", wireerr.Other)
 	ErrPointer = wireerr.New("fastcnp", "Pointer", 0, "not at a Fast CNP option type", wireerr.Other)
 )
 
 // FromICMP is [CodePoints.FromICMP] for options of ExperimentalType.
 func FromICMP(b []byte) (Notification, error) { return CodePoints{}.FromICMP(b) }
 
-// FromICMP recognises the answer of a host that does not know the Fast CNP
-// option: an ICMPv6 Parameter Problem, code 2, that points at the type of the
-// option (RFC 8200 section 4.2, RFC 4443 section 3.4). It returns the Fast CNP
-// that the message quotes, as far as it does: the sender that is not capable is
-// its Dst, the flow FlowKey.
+// FromICMP decodes the answer of a host that does not know the Fast CNP option:
+// an ICMPv6 Parameter Problem, code 2, that points at the type of the option
+// (RFC 8200 section 4.2, RFC 4443 section 3.4). It returns the Fast CNP that
+// the message quotes, as far as it does: its Dst is the sender that is not
+// capable, and FlowKey the flow.
 //
-// b is what a socket for ICMPv6 delivers: it begins with the ICMPv6 type and
-// ends where the message ends. Its checksum is not verified. Other ICMPv6
-// messages are ErrNotProblem, a problem with another octet is ErrPointer; quoted
-// packets that are no Fast CNP give the errors of rocev2 and of
-// [CodePoints.FromPacket]. The trace aliases b.
+// b is what an ICMPv6 socket delivers: it begins with the ICMPv6 type and ends
+// with the message. The checksum is not verified. Other ICMPv6 messages are
+// ErrNotProblem, problems with another octet ErrPointer. Quoted packets that
+// are not Fast CNPs give the errors of rocev2 and of [CodePoints.FromPacket].
+// The trace aliases b.
 //
-// Anybody can send such a message; that its source is the Dst of a Fast
-// CNP that was sent is the caller's to check.
+// Anybody can send such a message: the caller must check that its source is the
+// Dst of a Fast CNP that was sent.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -12,19 +12,21 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Template is the Fast CNP with option 1 from one switch to one sender, whole
-// but for what comes out of the congested packet: original destination, queue
-// pair, P_Key and source port. It makes each Fast CNP by a copy and some table
-// look-ups, in a third of the time that [AppendFor] takes: CRC-32 is affine, so
-// what these change in the ICRC does not depend on the rest of the packet.
+// A Template is a Fast CNP with option 1 from one switch to one sender,
+// complete but for the fields that come from the congested packet: original
+// destination, queue pair, P_Key and source port. It makes each Fast CNP by a
+// copy and some table look-ups, in a third of the time that [AppendFor] takes.
+// CRC-32 is affine, so what these fields change in the ICRC does not depend on
+// the rest.
 //
-// It has 144 octets, and may be used by any number of goroutines. All templates
-// share tables of 28 KB, built by the first NewTemplate in some 20 µs.
+// A Template has 144 octets, and any number of goroutines may use it. All
+// templates share tables of 28 KB, which the first NewTemplate makes in some 20
+// µs.
 type Template struct {
-	packet  [ipv6Size + tailSize]byte // with zeros where the congested packet's go
+	packet  [ipv6Size + tailSize]byte // with zeros for the congested packet's fields
 	sender  netip.Addr
 	icrc    uint32 // of packet
-	srcPort bool   // is the congested packet's
+	srcPort bool   // the source port is the congested packet's
 	inner   bool   // Config.InnerSource
 	deltas  *deltas
 }
@@ -40,7 +42,7 @@ var (
 		wireerr.Range)
 )
 
-// deltas say what the ICRC changes by, with four octets each.
+// deltas have what each value of four octets changes in the ICRC.
 type deltas struct {
 	original              [4]*crcdelta.Delta
 	srcPort, pKey, destQP *crcdelta.Delta
@@ -54,10 +56,10 @@ var newDeltas = sync.OnceValue(func() *deltas {
 	}
 })
 
-// NewTemplate returns the Template of the Fast CNPs with option 1 that AppendFor
-// appends from src for packets from sender. It fails as that does, and where cfg
-// asks for a UDP checksum or another coverage than icrc.AsSent, rocecn.ErrRange. It
-// allocates, AppendFor of the Template does not.
+// NewTemplate returns the Template of the Fast CNPs with option 1 that
+// AppendFor appends from src for packets from sender. Its errors are those of
+// AppendFor, and rocecn.ErrRange if cfg demands a UDP checksum or another
+// coverage than icrc.AsSent. It allocates; AppendFor of the Template does not.
 func NewTemplate(src, sender netip.Addr, cfg Config) (t Template, err error) {
 	if cfg.Carriage.Checksum || cfg.Coverage != icrc.AsSent {
 		return Template{}, errTemplate

@@ -17,9 +17,9 @@ var (
 		"not aligned as in the figure: option 1 at 4n+2, option 2 at 4n", wireerr.Malformed)
 )
 
-// Validate returns nil for a Fast CNP as the draft has it, otherwise an error
-// that names every deviation, those of [cnp.CNP.Validate] among them;
-// errors.Is finds each. The alignment (D3) is checked where Offset is set, as
+// Validate returns nil for a Fast CNP that follows the draft, otherwise an
+// error that names every deviation, including those of [cnp.CNP.Validate];
+// errors.Is finds each. The alignment (D3) is checked only if Offset is set, as
 // it is after decoding.
 func (n *Notification) Validate() error {
 	typ := n.OptionType

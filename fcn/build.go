@@ -17,18 +17,18 @@ type Config struct {
 	CopyLabel bool
 }
 
-// Why For and AppendFor say nothing.
+// Errors of For and AppendFor.
 var (
 	ErrNotTunnelled = wireerr.New("fcn", "congested packet", 0, "not in a tunnel with an outer IPv6 header",
 		wireerr.Other)
 	ErrNotECNCapable = wireerr.New("fcn", "congested packet", 0, "its outer header is not ECN-capable", wireerr.Other)
-	// ErrFlowLabelZero: Validate returns it, too.
+	// Validate also returns ErrFlowLabelZero.
 	ErrFlowLabelZero = wireerr.New("fcn", "Flow Label", 0, "0, which labels no flow", wireerr.Malformed)
-	// ErrOwn: the ingress PE would tell itself.
+	// ErrOwn: the node is the ingress PE itself.
 	ErrOwn = wireerr.New("fcn", "congested packet", 0, "its outer source is the node's own address", wireerr.Other)
 )
 
-// AppendPacket appends the message as a whole IP packet from src to dst, both
+// AppendPacket appends the message as a complete IP packet from src to dst, both
 // IPv4 or both IPv6, with its UDP checksum.
 func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	if src.Is4In6() || dst.Is4In6() {
@@ -52,15 +52,14 @@ func (m Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte
 	return d.AppendBinary(b)
 }
 
-// For returns the message that a congested node sends about a packet, to be
-// sent to the packet's outer source, congested.OuterSrc, through a UDP socket: it
-// has the flow label of the outer header, and this congestion level, 0 where the
-// field is not used. The tunnel may carry any protocol.
+// For returns the message of a congested node about a packet, to be sent
+// through a UDP socket to the packet's outer source, congested.OuterSrc. It has
+// the flow label of the outer header, and this congestion level, 0 if the field
+// is not used. The tunnel may carry any protocol.
 //
-// Nothing is to be said about a packet that came in no IPv6 tunnel,
-// ErrNotTunnelled, that is not ECN-capable outside, ErrNotECNCapable, or whose
-// label is 0, ErrFlowLabelZero (FCN section 4.1), nor about what
-// rocev2.Frame.MayAnswer refuses.
+// For refuses packets without an outer IPv6 header, ErrNotTunnelled; that are
+// not ECN-capable outside, ErrNotECNCapable; or whose label is 0,
+// ErrFlowLabelZero (FCN section 4.1); and what rocev2.Frame.MayAnswer refuses.
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	m := Message{FlowLabel: congested.OuterFlowLabel(), Level: level}
 	switch {
@@ -77,11 +76,10 @@ func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	return m, m.fits()
 }
 
-// AppendFor appends the FCN with which the node at src answers a congested
-// packet, as a whole IP packet: what [For] says, to the source address of the
-// packet's outer IPv6 header, the ingress PE. That must not be the node itself,
-// ErrOwn, and both addresses must be such that others can reach,
-// rocev2.ErrNotReachable.
+// AppendFor appends the message of [For] as a complete IP packet, from the node
+// at src to the source of the packet's outer IPv6 header, the ingress PE. That
+// must not be the node itself, ErrOwn, and both addresses must be reachable for
+// others, rocev2.ErrNotReachable.
 func AppendFor(b []byte, congested *rocev2.Frame, src netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := For(congested, level)
 	if err != nil {

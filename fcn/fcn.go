@@ -7,8 +7,8 @@
 //	               │ <────── FCN: L, level ──────┘
 //	sender <─ CNP ─┘
 //
-// The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on
-// what comes to its port. Both as whole nodes are in [github.com/rocecn/rocecn/node/congested] and
+// The congested node calls [AppendFor] on the tunnelled packet, the PE [FromDatagram] on what it receives on
+// its port. The whole nodes are in [github.com/rocecn/rocecn/node/congested] and
 // [github.com/rocecn/rocecn/node/ingress].
 package fcn
 
@@ -24,9 +24,9 @@ import (
 // Draft is the revision that this package implements.
 const Draft = "draft-he-rtgwg-wan-fcn-00"
 
-// ExperimentalPort is the UDP destination port where nothing else is configured.
-// The draft's is not assigned yet (TBD1); this is one of the ports of RFC 4727
-// for experiments, and will change when there is one.
+// ExperimentalPort is the UDP destination port unless configured otherwise. The
+// draft's port is not assigned yet (TBD1); this is one of the experimental
+// ports of RFC 4727, and will change when it is.
 const ExperimentalPort = 1021
 
 // Size is the length of a message in octets; with its UDP header it has 12.
@@ -52,7 +52,7 @@ type Message struct {
 	Reserved  uint16 // 9 bits: zero on send, ignored on receipt, kept
 }
 
-// What decoding and encoding refuse, and errReservedSet, which only Validate does.
+// Errors of decoding and encoding; only Validate returns errReservedSet.
 var (
 	errTruncated      = wireerr.New("fcn", "message", 4, "truncated: 4 octets needed", wireerr.Truncated)
 	errLength         = wireerr.New("fcn", "UDP length", 0, "not 12: a message has exactly 4 octets", wireerr.Malformed)
@@ -107,7 +107,7 @@ func (m Message) fits() error {
 	return nil
 }
 
-// Validate returns nil for a message as the draft has it, otherwise an error
+// Validate returns nil for a message that follows the draft, otherwise an error
 // that names every deviation: what AppendBinary refuses, reserved bits that are
 // not 0, and a flow label of 0. Level may be 0: the field is optional.
 func (m Message) Validate() error {

@@ -20,9 +20,10 @@ type Config struct {
 	Port     uint16 // UDP destination port; 0 stands for ExperimentalPort
 }
 
-// AppendPacket appends the message as a whole IP packet from src to dst, both
-// IPv4 or both IPv6, with its UDP checksum. Of Invoking it sends as much
-// as fits into 576 octets of IPv4 or 1280 of IPv6, IP header included (D9).
+// AppendPacket appends the message as a complete IP packet from src to dst,
+// both IPv4 or both IPv6, with its UDP checksum. It shortens Invoking so that
+// the packet has at most 576 octets over IPv4, 1280 over IPv6, IP header
+// included (D9).
 func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byte, error) {
 	if src.Is4In6() || dst.Is4In6() {
 		return b, rocev2.ErrMapped
@@ -45,10 +46,10 @@ func (m *Message) AppendPacket(b []byte, src, dst netip.Addr, cfg Config) ([]byt
 	return d.AppendBinary(b)
 }
 
-// Cut shortens Invoking to what fits into the largest packet that may carry m
-// to dst, over IPv4 or over IPv6 without extension headers (D9), for those who
-// send the message through a UDP socket. An IPv4-mapped dst is IPv4. AppendPacket
-// does it by itself.
+// Cut shortens Invoking so that the packet to dst has at most the length that
+// D9 allows, over IPv4 or over IPv6 without extension headers. It is for
+// messages that are sent through a UDP socket; AppendPacket cuts by itself. An
+// IPv4-mapped dst is IPv4.
 func (m *Message) Cut(dst netip.Addr) {
 	room := maxPacketIPv6 - 40 - 8
 	if dst.Is4() || dst.Is4In6() {
@@ -57,16 +58,14 @@ func (m *Message) Cut(dst netip.Addr) {
 	m.Invoking = m.Invoking[:min(len(m.Invoking), room-m.layout().size)]
 }
 
-// For returns the message with which a congested node tells a proxy that a
-// packet met congestion: the flow below the packet's tunnels, and as the
-// invoking packet, which it aliases, the packet itself from its outermost IP
-// header on, tunnels included, as the node received it. The draft takes the
-// five-tuple from below the tunnels and says no such thing of the invoking
-// packet.
+// For returns the message that tells a proxy that a packet met congestion. The
+// five-tuple is that of the flow inside the packet's tunnels, as the draft
+// says. The invoking packet, which it aliases, is the packet as the node
+// received it, from its outermost IP header on, tunnels included: about this
+// the draft says nothing.
 //
-// To send it through a UDP socket, Cut it first. The flow may be of any
-// protocol; [rocev2.Frame.MayAnswer] says which packets nothing is to be said about.
-// The error is that of [rocev2.Frame.FiveTuple], for a frame without a flow.
+// Cut the message before you send it through a UDP socket. The flow may be of any protocol; For refuses what
+// [rocev2.Frame.MayAnswer] refuses. For a frame without a flow the error is that of [rocev2.Frame.FiveTuple].
 func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	flow, err := congested.FiveTuple()
 	if err != nil {
@@ -75,10 +74,9 @@ func For(congested *rocev2.Frame, level uint8) (Message, error) {
 	return Message{FiveTuple: flow, Level: level, Invoking: congested.Outermost()}, nil
 }
 
-// AppendFor appends what [For] says, from the congested node at src to a proxy, as
-// a whole IP packet. The flow's source must be such that it can be answered, and
-// both the proxy and src such that others can reach them: rocev2.ErrNotReachable.
-// What [rocev2.Frame.MayAnswer] refuses is refused.
+// AppendFor appends the message of [For] as a complete IP packet, from the
+// congested node at src to a proxy. All three addresses, of the flow's source,
+// the proxy and src, must be reachable for others: rocev2.ErrNotReachable.
 func AppendFor(b []byte, congested *rocev2.Frame, src, proxy netip.Addr, level uint8, cfg Config) ([]byte, error) {
 	m, err := For(congested, level)
 	if err != nil {

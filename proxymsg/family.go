@@ -10,16 +10,16 @@ import (
 )
 
 // Family is the address family of a message's five-tuple, which the message
-// itself does not tell. The packet that carries the message may be of the
-// other one.
+// does not contain. The packet that carries the message may be of the other
+// family.
 //
-// D8: the zero value has it inferred. It is the family for which the invoking
-// packet has the addresses of the five-tuple; failing that, as with a tunnel,
-// the one that puts a plausible IP packet of either version where the invoking
-// packet begins, with a whole header and a length field that covers at least
-// the octets there; failing that, a message of exactly 16 octets is IPv4 and
-// one of exactly 40 is IPv6, without invoking packet. Where none decides or
-// both families pass, it is [ErrFamily].
+// D8: with the zero value it is inferred, by the first of these rules that
+// decides. It is the family for which the invoking packet has the addresses of
+// the five-tuple. It is the family for which the invoking packet begins with a
+// plausible IP header of either version: complete, with a length field that
+// covers at least the octets there (this finds it with a tunnel). A message of
+// exactly 16 octets is IPv4, one of exactly 40 IPv6, without an invoking
+// packet. If no rule decides, or both families pass, the error is [ErrFamily].
 type Family uint8
 
 const (
@@ -51,8 +51,8 @@ var (
 	errFamilyRange = wireerr.New("proxymsg", "Family", 0, "neither IPv4 nor IPv6", wireerr.Range)
 )
 
-// infer finds the family of a message of which sent octets were sent and b is
-// there (D8).
+// infer returns the family of a message (D8). sent octets were sent, b are
+// those that are there.
 func infer(b []byte, sent int) (Family, error) {
 	if len(b) < SizeIPv4 {
 		return 0, errTruncatedIPv4
@@ -72,7 +72,7 @@ func infer(b []byte, sent int) (Family, error) {
 	return 0, ErrFamily
 }
 
-// theOne returns the family that alone passed a test, otherwise 0.
+// theOne returns the only family that passed a test, otherwise 0.
 func theOne(v4, v6 bool) Family {
 	switch {
 	case v4 && !v6:
@@ -83,8 +83,8 @@ func theOne(v4, v6 bool) Family {
 	return 0
 }
 
-// sameAddresses says whether behind a fixed part of this family stands an IP
-// header of the same family with the same addresses.
+// sameAddresses says whether an IP header of the same family with the same
+// addresses follows a fixed part of this family.
 func sameAddresses(b []byte, f Family) bool {
 	l, at, n := &layout4, 12, 4 // the addresses in the IP header, n octets each
 	if f == IPv6 {
@@ -97,9 +97,9 @@ func sameAddresses(b []byte, f Family) bool {
 	return bytes.Equal(b[l.src:l.src+n], b[at:at+n]) && bytes.Equal(b[l.dst:l.dst+n], b[at+n:at+2*n])
 }
 
-// plausible says whether a fixed part of this size is followed by a whole IP
-// header whose length field covers at least the octets sent behind the fixed
-// part.
+// plausible says whether a complete IP header follows a fixed part of this
+// size, with a length field that covers at least the octets sent after the
+// fixed part.
 func plausible(b []byte, sent, size int) bool {
 	if len(b) <= size {
 		return false

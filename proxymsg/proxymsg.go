@@ -1,14 +1,14 @@
 // Package proxymsg encodes and decodes the congestion notification to a proxy
-// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification): the UDP
-// message with which a congested node tells a proxy near the sender which flow
-// is to slow down, and shows it a packet of that flow.
+// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification). In this
+// UDP message a congested node tells a proxy near the sender which flow should
+// slow down, and includes a packet of that flow.
 //
 //	sender ──────> proxy ──────> congested node ──────> receiver
 //	       <─ CNP ─      <─ UDP: five-tuple, level, invoking packet
 //
-// The congested node calls [AppendFor] on the packet, the proxy [FromDatagram] and
-// [Message.FlowKey]. What turns it into a CNP is [github.com/rocecn/rocecn/node/proxy], and
-// who is whose proxy is in [github.com/rocecn/rocecn/node/proxies].
+// The congested node calls [AppendFor] on the packet, the proxy [FromDatagram] and [Message.FlowKey].
+// [github.com/rocecn/rocecn/node/proxy] turns a message into a CNP; [github.com/rocecn/rocecn/node/proxies] has
+// the proxy of each sender.
 package proxymsg
 
 import (
@@ -26,12 +26,12 @@ import (
 // known: see Message.
 const Draft = "draft-xiao-rtgwg-proxy-congestion-notification-03"
 
-// ExperimentalPort is the UDP destination port where nothing else is configured.
-// The draft's is not assigned yet (TBD1); this is one of the ports of RFC 4727
-// for experiments, and will change when there is one.
+// ExperimentalPort is the UDP destination port unless configured otherwise. The
+// draft's port is not assigned yet (TBD1); this is one of the experimental
+// ports of RFC 4727, and will change when it is.
 const ExperimentalPort = 1022
 
-// Octets of the fixed part, which the invoking packet follows.
+// Octets of the fixed part, before the invoking packet.
 const (
 	SizeIPv4 = 16
 	SizeIPv6 = 40
@@ -63,20 +63,20 @@ const (
 // the fields in the order in which the text has them, padded to a 32-bit
 // boundary as in the related FCN.
 type Message struct {
-	// FiveTuple is the congested flow's, taken below any tunnel; its addresses
-	// are both IPv4 or both IPv6. Src is the sender that is to slow down.
+	// FiveTuple is that of the congested flow, inside any tunnel; its addresses
+	// are both IPv4 or both IPv6. Src is the sender that should slow down.
 	rocev2.FiveTuple
 	Level    uint8  // congestion level (CL), 0 lowest … 7 highest
 	Reserved uint32 // 21 bits: zero on send, ignored on receipt, kept
 
-	// Invoking is a packet of the flow from its outermost IP header on, as the
-	// congested node saw it: as much of it as had room, possibly nothing. It is
-	// not looked at before BTH is called, and may be anything.
+	// Invoking is a packet of the flow, from its outermost IP header on, as the
+	// congested node received it; it may be cut, or empty. It is not checked
+	// before BTH is called, and may be anything.
 	Invoking []byte
 }
 
-// layout says where in the fixed part each field begins: 24 bits at level hold
-// the level and the reserved bits.
+// layout has the offsets of the fields in the fixed part. The 24 bits at level
+// hold the level and the reserved bits.
 type layout struct{ src, dst, protocol, srcPort, dstPort, level, size int }
 
 // A revised order of the fields (D7) changes these two lines, and with another
@@ -86,7 +86,7 @@ var (
 	layout6 = layout{src: 0, dst: 16, protocol: 32, srcPort: 33, dstPort: 35, level: 37, size: SizeIPv6}
 )
 
-// What decoding, encoding and BTH refuse.
+// Errors of decoding, encoding and BTH.
 var (
 	errTruncatedIPv4 = wireerr.New("proxymsg", "message", 16,
 		"truncated: 16 octets before the invoking packet needed with IPv4 addresses", wireerr.Truncated)
@@ -99,22 +99,21 @@ var (
 	errReservedRange = wireerr.New("proxymsg", "Reserved", 0, "over 21 bits", wireerr.Range)
 )
 
-// Decode sets m from all of b, the data of a UDP datagram; m aliases b. The
-// message does not say whether its addresses are IPv4 or IPv6: the caller
-// does, or gives 0 to have it inferred as [Family] says. On error m is
-// unchanged.
+// Decode sets m from b, the data of a UDP datagram; m aliases b. The message
+// does not say whether its addresses are IPv4 or IPv6: f does, or 0 for the
+// rules of [Family]. On error m is unchanged.
 func (m *Message) Decode(b []byte, f Family) error { return m.decode(b, len(b), f) }
 
-// FromDatagram returns the message in a decoded UDP datagram, which it
-// aliases. The family is given or inferred as for Decode; the ports of d do
-// not matter. Of a truncated datagram, Invoking is what is there.
+// FromDatagram returns the message in a decoded UDP datagram, which it aliases.
+// The family is as for Decode; the ports of d do not matter. If d is truncated,
+// so is Invoking.
 func FromDatagram(d *rocev2.Datagram, f Family) (Message, error) {
 	var m Message
 	err := m.decode(d.Data, int(d.Length)-8, f)
 	return m, err
 }
 
-// decode decodes a message of which sent octets were sent and b is there.
+// decode decodes a message; sent octets were sent, b are those that are there.
 func (m *Message) decode(b []byte, sent int, f Family) error {
 	if f == 0 {
 		var err error
@@ -202,12 +201,12 @@ func putAddr(b []byte, a netip.Addr) {
 	copy(b, octets[:])
 }
 
-// BTH returns the Base Transport Header of the invoking packet, with the
-// opcode and the destination queue pair of the flow: the receiver's, from which
-// a proxy has to know the sender's to send it a CNP. It finds them below the
-// tunnels that a [rocev2.Frame] looks through. Nothing behind the BTH need be
-// there. The error is [ErrNoInvoking], or what the walk of package rocev2
-// finds in an invoking packet that is not RoCEv2 or is cut too early.
+// BTH returns the Base Transport Header of the invoking packet, with the opcode
+// and the destination queue pair of the flow. That is the receiver's; a proxy
+// must know the sender's to send it a CNP. BTH looks into all tunnels of a
+// [rocev2.Frame]. Octets after the BTH may be missing. The error is
+// [ErrNoInvoking], or one of package rocev2 if the invoking packet is not
+// RoCEv2 or is cut too early.
 func (m *Message) BTH() (h bth.Header, err error) {
 	d, err := m.datagram()
 	if err != nil {
@@ -217,8 +216,8 @@ func (m *Message) BTH() (h bth.Header, err error) {
 	return h, err
 }
 
-// FlowKey returns the key of the flow that the message is about: the addresses
-// of the five-tuple and the queue pair that BTH finds. It fails as BTH does.
+// FlowKey returns the key of the message's flow: the addresses of the
+// five-tuple and the queue pair from BTH. Its errors are those of BTH.
 func (m *Message) FlowKey() (k rocev2.FlowKey, err error) {
 	h, err := m.BTH()
 	if err != nil {
@@ -227,7 +226,7 @@ func (m *Message) FlowKey() (k rocev2.FlowKey, err error) {
 	return rocev2.FlowKey{Src: m.Src, Dst: m.Dst, DestQP: h.DestQP}, nil
 }
 
-// datagram finds the RoCEv2 packet in the invoking packet.
+// datagram returns the RoCEv2 datagram in the invoking packet.
 func (m *Message) datagram() (d rocev2.Datagram, err error) {
 	if len(m.Invoking) == 0 {
 		return d, ErrNoInvoking
@@ -238,12 +237,12 @@ func (m *Message) datagram() (d rocev2.Datagram, err error) {
 	return d, err
 }
 
-// frame walks through the invoking packet, which is cut. What f is asked then has its own errors.
+// frame decodes the invoking packet, which is cut. The methods of f return the errors.
 func (m *Message) frame(f *rocev2.Frame) {
 	_ = f.Decode(m.Invoking, rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
 }
 
-// String returns the message in a line, of the invoking packet its length.
+// String returns the message in a line, with the length of the invoking packet.
 func (m Message) String() string {
 	return fmt.Sprintf("%v to %v, protocol %d, level %d, reserved %#x, %d octets of invoking packet",
 		netip.AddrPortFrom(m.Src, m.SrcPort), netip.AddrPortFrom(m.Dst, m.DstPort), m.Protocol, m.Level, m.Reserved,

@@ -10,16 +10,15 @@ import (
 // Deviations of a message from what a conforming node sends.
 var (
 	errReservedSet = wireerr.New("proxymsg", "Reserved", 0, "not 0", wireerr.Malformed)
-	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, which no carrying packet has room for",
+	errTooLong     = wireerr.New("proxymsg", "message", 0, "over 1232 octets, more than fit into a packet",
 		wireerr.Malformed)
 	errNoFlow    = wireerr.New("proxymsg", "invoking packet", 0, "shows no flow", wireerr.Malformed)
 	errOtherFlow = wireerr.New("proxymsg", "five-tuple", 0, "not that of the invoking packet", wireerr.Malformed)
 )
 
-// Validate returns nil for a message as the draft has it, otherwise an error
-// that names every deviation: addresses of two families, a level over 7 and reserved
-// bits that do not fit are of rocecn.ErrRange, the others of rocecn.ErrMalformed. A
-// message without an invoking packet is valid.
+// Validate returns nil for a message that follows the draft, otherwise an error that names every deviation:
+// addresses of two families, a level over 7 and reserved bits that do not fit are of rocecn.ErrRange, others of
+// rocecn.ErrMalformed. A message without an invoking packet is valid.
 func (m *Message) Validate() error {
 	return errors.Join(
 		wireerr.If(!m.oneFamily(), errAddress),
@@ -31,7 +30,7 @@ func (m *Message) Validate() error {
 	)
 }
 
-// validateInvoking holds the five-tuple against the invoking packet's.
+// validateInvoking compares the five-tuple with the invoking packet's.
 func (m *Message) validateInvoking() error {
 	if len(m.Invoking) == 0 {
 		return nil
