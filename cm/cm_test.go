@@ -115,7 +115,8 @@ func TestHeader(t *testing.T) {
 	}
 	checkMessage(t, &h, wiretest.Hex(t, `01070203 0405 0607 08090a0b0c0d0e0f 0013 1011 12131415`))
 	require.NoError(t, h.Validate())
-	require.NoError(t, cm.NewHeader(cm.AttributeREQ, 7).Validate())
+	fresh := cm.NewHeader(cm.AttributeREQ, 7)
+	require.NoError(t, fresh.Validate())
 	for _, wrong := range []func(*cm.Header){
 		func(h *cm.Header) { h.BaseVersion = 2 },
 		func(h *cm.Header) { h.Class = 3 },
@@ -152,7 +153,7 @@ func TestIPData(t *testing.T) {
 			require.ErrorIs(t, err, wireerr.Malformed)
 		}
 	}
-	b, err := cm.IPData{IPVersion: 6}.AppendBinary(nil) // addresses that are not set
+	b, err := (&cm.IPData{IPVersion: 6}).AppendBinary(nil) // addresses that are not set
 	require.NoError(t, err)
 	require.Equal(t, wiretest.Hex(t, `0060`+strings.Repeat("00", 34)), b)
 }

@@ -34,10 +34,11 @@ func Example() {
 
 func ExampleIPData() {
 	req := cm.REQ{ServiceID: cm.IPServiceID(6, 7174)}
-	data, _ := cm.IPData{
+	connects := cm.IPData{
 		IPVersion: 4, SrcPort: 41125,
 		Src: netip.MustParseAddr("10.77.0.2"), Dst: netip.MustParseAddr("10.77.0.1"),
-	}.AppendBinary(nil)
+	}
+	data, _ := connects.AppendBinary(nil)
 	copy(req.PrivateData[:], append(data, "hello"...))
 
 	if protocol, port, ok := req.ServiceID.IP(); ok {

@@ -122,7 +122,7 @@ func (h *Header) Decode(b []byte) (rest []byte, err error) {
 }
 
 // AppendBinary appends the 24 octets of the header to b. It does not fail.
-func (h Header) AppendBinary(b []byte) ([]byte, error) {
+func (h *Header) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, h.BaseVersion, h.Class, h.ClassVersion, h.Method)
 	b = be.AppendUint16(b, h.Status)
 	b = be.AppendUint16(b, h.ClassSpecific)
@@ -135,7 +135,7 @@ func (h Header) AppendBinary(b []byte) ([]byte, error) {
 // Validate returns an error if the versions, class or method are not those of
 // communication management. It does not check Status, reserved octets and
 // Attribute.
-func (h Header) Validate() error {
+func (h *Header) Validate() error {
 	switch {
 	case h.BaseVersion != BaseVersion:
 		return errBaseVersion

@@ -58,7 +58,7 @@ func (d *IPData) Decode(b []byte) (rest []byte, err error) {
 }
 
 // AppendBinary appends the 36 octets to b. A zero Addr is sent as zeros.
-func (d IPData) AppendBinary(b []byte) ([]byte, error) {
+func (d *IPData) AppendBinary(b []byte) ([]byte, error) {
 	switch {
 	case (d.MajorVersion|d.MinorVersion|d.IPVersion|d.Reserved)>>4 != 0:
 		return b, errIPDataBits
@@ -87,7 +87,7 @@ func appendIPDataAddr(b []byte, a netip.Addr) []byte {
 
 // Validate returns an error if MajorVersion is not 0, IPVersion neither 4 nor 6,
 // or an address not of that version.
-func (d IPData) Validate() error {
+func (d *IPData) Validate() error {
 	switch {
 	case d.MajorVersion != 0:
 		return errIPDataMajor

@@ -302,8 +302,9 @@ func connection(t *testing.T, requester, responder netip.Addr, requesterQP, resp
 		p.Src, p.Dst, p.HopLimit, p.SrcPort, p.DstPort, p.Checksum = src, dst, 64, 0xC0DE, rocev2.Port, 1
 		p.BTH.Header = bth.Header{Opcode: bth.UDSendOnly, PKey: 0xFFFF, DestQP: cm.QP}
 		p.BTH.DETH = bth.DETH{QKey: cm.QKey, SrcQP: cm.QP}
+		h := cm.NewHeader(a, 77)
 		var err error
-		p.Payload, err = cm.NewHeader(a, 77).AppendBinary(nil)
+		p.Payload, err = h.AppendBinary(nil)
 		require.NoError(t, err)
 		p.Payload, err = m.AppendBinary(p.Payload)
 		require.NoError(t, err)

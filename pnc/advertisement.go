@@ -78,7 +78,7 @@ var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or on a
 //
 // The writing functions refuse what Validate refuses. AppendNHC does not see the
 // prefixes, which are those of its UPDATE: call Validate for each.
-func (a Advertisement) Validate() error {
+func (a *Advertisement) Validate() error {
 	_, _, err := a.check()
 	return err
 }

@@ -111,10 +111,10 @@ func TestValidate(t *testing.T) {
 	p4, p6 := addr("198.51.100.1"), addr("2001:db8:ffff::1")
 	for _, s := range []string{"192.0.2.0/24", "192.0.2.7/32", "10.0.0.0/8", "1.0.0.0/8", "128.0.0.0/3", "126.0.0.0/8",
 		"169.253.0.0/16", "223.0.0.0/8", "255.255.255.254/32"} {
-		require.NoError(t, Advertisement{Prefix: prefix(s), Proxy: p4}.Validate(), s)
+		require.NoError(t, (&Advertisement{Prefix: prefix(s), Proxy: p4}).Validate(), s)
 	}
 	for _, s := range []string{"2001:db8::/64", "2001:db8::7/128", "2000::/3", "fc00::/7", "::2/128", "fec0::/10"} {
-		require.NoError(t, Advertisement{Prefix: prefix(s), Proxy: p6}.Validate(), s)
+		require.NoError(t, (&Advertisement{Prefix: prefix(s), Proxy: p6}).Validate(), s)
 	}
 	for _, s := range []string{
 		"0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "192.0.0.0/2", "0.0.0.0/32", "127.0.0.1/32", "64.0.0.0/2",
@@ -136,11 +136,11 @@ func TestValidate(t *testing.T) {
 	}
 	for _, s := range []string{"", "0.0.0.0", "127.0.0.1", "169.254.0.1", "224.0.0.1", "255.255.255.255", "::", "::1",
 		"fe80::1", "fe80::1%eth0", "ff02::1", "::ffff:127.0.0.1"} {
-		require.Equal(t, errProxy, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr(s)}.Validate(), s)
+		require.Equal(t, errProxy, (&Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr(s)}).Validate(), s)
 		_, err := Codes{NHC: 7}.AppendNHC(nil, NextHop{AFI: 1, SAFI: 1, Addr: p4}, addr(s))
 		require.Equal(t, errProxy, err, s)
 	}
-	require.NoError(t, Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("::ffff:198.51.100.1")}.Validate(),
+	require.NoError(t, (&Advertisement{Prefix: prefix("192.0.2.0/24"), Proxy: addr("::ffff:198.51.100.1")}).Validate(),
 		"as sockets show it")
 }
 

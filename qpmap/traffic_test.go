@@ -40,7 +40,8 @@ func cmPacket(src, dst netip.Addr, a cm.Attribute, m interface {
 }) rocev2.Packet {
 	p := packet(src, dst, bth.UDSendOnly, cm.QP, 0)
 	p.BTH.DETH = bth.DETH{QKey: cm.QKey, SrcQP: cm.QP}
-	p.Payload, _ = cm.NewHeader(a, 1).AppendBinary(nil)
+	h := cm.NewHeader(a, 1)
+	p.Payload, _ = h.AppendBinary(nil)
 	payload, err := m.AppendBinary(p.Payload)
 	if err != nil {
 		panic(err)

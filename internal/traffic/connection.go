@@ -498,7 +498,8 @@ func pathMTU(octets int) (code uint8) {
 }
 
 func (c *connection) mad(from, to side, a cm.Attribute, body func([]byte) ([]byte, error)) {
-	payload, _ := cm.NewHeader(a, uint64(c.commID)).AppendBinary(nil)
+	h := cm.NewHeader(a, uint64(c.commID))
+	payload, _ := h.AppendBinary(nil)
 	payload, err := body(payload)
 	if err != nil {
 		panic(err)
