@@ -123,12 +123,14 @@ func (s *server) run(ctx context.Context, f *file) error {
 	for {
 		select {
 		case <-stopping:
-			stopping = nil
-			s.notify.say("STOPPING=1")
 		case <-hup:
 			s.reload(ctx)
 		case <-s.wake:
 		case <-beat.C:
+		}
+		if stopping != nil && ctx.Err() != nil { // also if the workers' end was heard of first
+			stopping = nil
+			s.notify.say("STOPPING=1")
 		}
 		s.lookAfterKernels(time.Now())
 		switch ended, err := s.ended(); {

@@ -226,8 +226,10 @@ func (s *server) halt() {
 	}
 }
 
-// close closes all.
+// close closes all. A request for metrics may still be under way.
 func (s *server) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, p := range s.parts {
 		p.close()
 	}
