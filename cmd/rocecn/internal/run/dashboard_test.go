@@ -1,0 +1,166 @@
+package run
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/stretchr/testify/require"
+)
+
+// exported is what the metrics of an agent that plays all roles have: the labels of
+// each name, which with sources and sinks of every type are the same.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
+	f, err := parse([]byte(strings.ReplaceAll(on, "enabled = false", "enabled = true")))
+	require.NoError(t, err)
+	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), dry: true}
+	require.NoError(t, s.apply(f))
+	defer s.close()
+	for _, a := range s.actors {
+		a.latency.Observe(time.Millisecond)
+	}
+	labels := map[string][]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`).FindAllStringSubmatch(string(s.metrics()), -1) {
+		names := []string{"instance"} // which Prometheus adds
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
+			names = append(names, l[1])
+		}
+		labels[m[1]] = names
+	}
+	return labels
+}
+
+var (
+	selector   = regexp.MustCompile(`\b(rocecn_\w+)(?:\{([^}]*)\})?`)
+	labelName  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
+	grouping   = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	shownLabel = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+	labelQuery = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+)
+
+// wrongIn returns what a query, shown with this legend, asks of metrics that they do
+// not have.
+func wrongIn(query, legend string, labels map[string][]string) (wrong []string) {
+	asked := []string{}
+	if m := labelQuery.FindStringSubmatch(query); m != nil {
+		query, asked = m[1], append(asked, m[2])
+	}
+	names := selector.FindAllStringSubmatch(query, -1)
+	if names == nil {
+		return []string{"no metric"}
+	}
+	left := shownLabel.FindAllStringSubmatch(legend, -1)
+	for _, l := range left {
+		asked = append(asked, l[1])
+	}
+	if m := grouping.FindStringSubmatch(query); m != nil { // the others are gone
+		by := strings.Split(m[1], ", ")
+		for _, l := range left {
+			if !slices.Contains(by, l[1]) {
+				wrong = append(wrong, l[1])
+			}
+		}
+		asked = append(asked, by...)
+	}
+	for _, m := range names {
+		has, ok := labels[m[1]]
+		if !ok {
+			wrong = append(wrong, m[1])
+			continue
+		}
+		of := asked
+		for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
+			of = append(of, l[1])
+		}
+		for _, l := range of {
+			if !slices.Contains(has, l) {
+				wrong = append(wrong, m[1]+"{"+l+"}")
+			}
+		}
+	}
+	return wrong
+}
+
+// The dashboard asks for metrics and labels that the agent has, and for all of its
+// metrics.
+func TestDashboard(t *testing.T) {
+	labels := exported(t)
+	file := filepath.Join(filepath.Dir(wiretest.Path(t)), "package", "dashboard.json")
+	octets, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var d struct {
+		Templating struct {
+			List []struct{ Name, Type, Definition string }
+		}
+		Panels []struct {
+			ID      int
+			Title   string
+			Type    string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(octets, &d))
+	var all, known string
+	for _, v := range d.Templating.List {
+		known += " $" + v.Name
+		if v.Type == "query" {
+			require.Empty(t, wrongIn(v.Definition, "", labels), v.Definition)
+		}
+	}
+	ids := map[int]bool{}
+	for _, p := range d.Panels {
+		require.False(t, ids[p.ID], "%d is there twice", p.ID)
+		ids[p.ID] = true
+		require.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
+		for _, q := range p.Targets {
+			require.Empty(t, wrongIn(q.Expr, q.LegendFormat, labels), q.Expr)
+			require.Equal(t, strings.Count(q.Expr, "("), strings.Count(q.Expr, ")"), q.Expr)
+			for _, v := range regexp.MustCompile(`\$[a-z]\w*`).FindAllString(q.Expr, -1) {
+				require.Contains(t, known+" ", v, q.Expr)
+			}
+			counter := regexp.MustCompile(`_total\b`).MatchString(q.Expr)
+			require.Equal(t, counter, regexp.MustCompile(`(rate|increase)\(rocecn_\w+_total\{`).MatchString(q.Expr), q.Expr)
+			all += q.Expr + "\n"
+		}
+	}
+	for name := range labels {
+		switch {
+		case strings.HasPrefix(name, "rocecn_latency_seconds"):
+		case name == "rocecn_role_enabled", name == "rocecn_config_last_reload_success_timestamp_seconds",
+			name == "rocecn_role_to_sink_total": // the sum of what the sinks sent and could not
+		default:
+			require.Contains(t, all, name+"{", "no panel shows it")
+		}
+	}
+}
+
+func TestWrongQueriesAreFound(t *testing.T) {
+	labels := map[string][]string{"rocecn_a_total": {"instance", "role"}, "rocecn_b": {"source"}}
+	for _, c := range []struct {
+		query, legend string
+		wrong         []string
+	}{
+		{`rate(rocecn_a_total{role=~"$role"}[5m])`, "{{role}}", nil},
+		{`rate(rocecn_a{role=~"$role"}[5m])`, "{{role}}", []string{"rocecn_a"}},
+		{`rate(rocecn_a_total{rule="x"}[5m])`, "", []string{"rocecn_a_total{rule}"}},
+		{`sum by (role) (rocecn_a_total)`, "{{role}}", nil},
+		{`sum by (role) (rocecn_a_total)`, "{{instance}}", []string{"instance"}},
+		{`sum by (kind) (rocecn_a_total)`, "", []string{"rocecn_a_total{kind}"}},
+		{`rocecn_a_total / rocecn_b`, "{{role}}", []string{"rocecn_b{role}"}},
+		{`label_values(rocecn_b, source)`, "", nil},
+		{`label_values(rocecn_b{role="x"}, input)`, "", []string{"rocecn_b{input}", "rocecn_b{role}"}},
+		{`up`, "", []string{"no metric"}},
+	} {
+		require.Equal(t, c.wrong, wrongIn(c.query, c.legend, labels), c.query)
+	}
+}
