@@ -12,9 +12,11 @@ import zlib
 destination, packets = sys.argv[1], int(sys.argv[2])
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, 2)
-s.bind(("::", 49152))
-s.connect((destination, 4791))
-addresses = b"".join(socket.inet_pton(socket.AF_INET6, a) for a in (s.getsockname()[0], destination))
+with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+    probe.connect((destination, 4791))
+    source = probe.getsockname()[0]
+s.bind((source, 49152))  # not connected: that nobody listens there is no matter
+addresses = b"".join(socket.inet_pton(socket.AF_INET6, a) for a in (source, destination))
 payload = bytes(1024)
 for psn in range(packets):
     # BTH: SEND Only, P_Key FFFF, destination queue pair 17, PSN.
@@ -24,4 +26,4 @@ for psn in range(packets):
     # UDP checksum, the octet of BTH with FECN; and eight octets of ones before all.
     masked = b"\xff" * 8 + struct.pack("!IHBB", 0x6FFFFFFF, length, 17, 0xFF) + addresses
     masked += struct.pack("!HHHH", 49152, 4791, length, 0xFFFF) + bth[:4] + b"\xff" + bth[5:] + payload
-    s.send(bth + payload + struct.pack("<I", zlib.crc32(masked)))
+    s.sendto(bth + payload + struct.pack("<I", zlib.crc32(masked)), (destination, 4791))

@@ -97,7 +97,8 @@ func TestReferenceHasAllKeys(t *testing.T) {
 		"source.rehearsal: no role that is on uses it",
 		"source.rejections: no role that is on uses it",
 	}, sortedStrings(f.warnings()))
-	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW\n")
+	require.Contains(t, f.summary(),
+		"AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_PERFMON\n")
 
 	var out, stderr bytes.Buffer
 	require.Zero(t, Run(t.Context(), []string{"-reference"}, nil, &out, &stderr))
