@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exported is what the metrics of an agent that plays all roles have: the labels of
-// each name, which with sources and sinks of every type are the same.
+// exported is what metrics an agent has that plays all roles but the border's: the
+// labels of each.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	on := regexp.MustCompile(`(?m)^# ([a-z_]+ = )`).ReplaceAllString(reference, "$1")
@@ -32,7 +32,8 @@ func exported(t *testing.T) map[string][]string {
 		a.latency.Observe(time.Millisecond)
 	}
 	labels := map[string][]string{}
-	for _, m := range regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`).FindAllStringSubmatch(string(s.metrics()), -1) {
+	sample := regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`)
+	for _, m := range sample.FindAllStringSubmatch(string(s.metrics()), -1) {
 		names := []string{"instance"} // which Prometheus adds
 		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
 			names = append(names, l[1])
@@ -130,8 +131,8 @@ func TestDashboard(t *testing.T) {
 			for _, v := range regexp.MustCompile(`\$[a-z]\w*`).FindAllString(q.Expr, -1) {
 				require.Contains(t, known+" ", v, q.Expr)
 			}
-			counter := regexp.MustCompile(`_total\b`).MatchString(q.Expr)
-			require.Equal(t, counter, regexp.MustCompile(`(rate|increase)\(rocecn_\w+_total\{`).MatchString(q.Expr), q.Expr)
+			changes := regexp.MustCompile(`(rate|increase)\(rocecn_\w+_(total|bucket)\{`).MatchString(q.Expr)
+			require.Equal(t, regexp.MustCompile(`_(total|bucket)\b`).MatchString(q.Expr), changes, q.Expr)
 			all += q.Expr + "\n"
 		}
 	}
