@@ -2,8 +2,8 @@ package lab
 
 import "github.com/rocecn/rocecn/lab/sim"
 
-// Alone returns how long a message takes in a network without other traffic: from
-// when it is posted to when its last acknowledgement has come.
+// Alone returns how long a message takes in a network without other traffic,
+// from Post until its last acknowledgement has arrived.
 func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	if !n.routed {
 		n.route()
@@ -13,11 +13,11 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	whole := int64(n.head) + payload + gap
 	last := int64(n.head) + (max(octets, 1)-(packets-1)*payload+3)&^3 + gap
 
-	var before, at, slowest sim.Time // the last packet but one, the last one, at the end of each link
+	var before, at, slowest sim.Time // when the last packet but one, and the last one, reach the end of each link
 	for i, p := range n.path(from, to) {
 		slowest = max(slowest, p.rate.Time(whole))
 		before += p.rate.Time(whole)
-		left := sim.Time(0) // when the one before has left this port
+		left := sim.Time(0) // when the packet before it has left this port
 		if packets > 1 {
 			left = before + sim.Time(packets-2)*slowest
 		}
@@ -33,7 +33,7 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	return at
 }
 
-// path returns the ports on a shortest way.
+// path returns the ports on a shortest path.
 func (n *Network) path(from, to *Host) (ports []*Port) {
 	p := from.port
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/rocecn/rocecn/qpmap"
 )
 
-// labelled is the label that an ingress PE gave a flow, as its hardware remembers it.
+// labelled is the label that an ingress PE gave a flow, as stored in its hardware.
 type labelled struct {
 	pe    int32
 	label uint32
@@ -31,10 +31,10 @@ func newPE(s *switchRole, pairs *qpmap.Map) (*ingress.PE, error) {
 	return ingress.New(cfg)
 }
 
-// label returns the label under which a packet goes through the WAN. That of data is the ingress PE's, where
-// there is one that hears FCNs: it is asked for the first packet of a flow, and again before the flow counts as
-// silent; for each packet where it learns from them. All else, and all data without such a PE, has a label made
-// of its addresses and ports (RFC 6438).
+// label returns the flow label of a packet in the WAN. For data it is from the ingress PE, if that receives
+// FCNs. The simulation asks the PE for the first packet of a flow, and again before the flow counts as silent;
+// for each packet if the PE learns from them. All other packets have a label computed from addresses and ports
+// (RFC 6438).
 func (s *Switch) label(k *packet) uint32 {
 	n := s.net
 	if k.kind != data || s.role.pe == nil {
@@ -55,14 +55,14 @@ func (s *Switch) label(k *packet) uint32 {
 	return l.label
 }
 
-// labelled is for an FCN to the PE.
+// labelled handles an FCN to the PE.
 func (s *switchRole) labelled(k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
 	out, d := s.pe.Receive(roles.answer[:0], roles.reads(k.ip), 0, n.Sim.Now().Clock())
 	s.translated(out, &d.Decision, k.flow, n.cfg.EdgeDelay)
 }
 
-// congested is for a packet that meets congestion at the ingress PE itself.
+// congested handles a packet that meets congestion at the ingress PE itself.
 func (s *switchRole) congested(r ref, k *packet) {
 	n, roles := s.of.net, &s.of.net.roles
 	out, d := s.pe.Congested(roles.answer[:0], roles.reads(n.octets(r, k)), 0, n.Sim.Now().Clock())

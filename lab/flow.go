@@ -12,8 +12,9 @@ import (
 	"github.com/rocecn/rocecn/node/sender"
 )
 
-// A Flow is a connection from one host to another: messages in order, sent at
-// the rate of its reaction point, repeated from what was missing on.
+// A Flow is a connection from one host to another. It sends messages in order,
+// at the rate of its reaction point, and after a loss repeats all packets from
+// the missing one on.
 type Flow struct {
 	net      *Network
 	index    int
@@ -22,44 +23,44 @@ type Flow struct {
 	psn      uint32 // of its first packet
 
 	// The sender.
-	messages []posted // not yet acknowledged; from first on
+	messages []posted // from first on: not yet acknowledged
 	first    int
 	sending  int    // the message that next belongs to
-	next     uint32 // the number of the next packet
+	next     uint32 // number of the next packet
 	unacked  uint32 // the lowest number that is not acknowledged
-	end      uint32 // behind the last packet posted
+	end      uint32 // number after that of the last packet posted
 	draws    uint32 // packets sent
 	reaction *reaction.DCQCN
 	cc       reaction.Flow
-	control  Control // in place of cc; nil where there is none
+	control  Control // replaces cc; nil for none
 	hpcc     reaction.HPCCFlow
-	brake    reaction.Brake // by PPFC
+	brake    reaction.Brake // set by PPFC
 	release  sim.Alarm      // when the brake opens
 	stopped  bool
 	may      sim.Time // when the next packet may leave
 	hash     uint32   // of its packets
-	returns  uint32   // and of those that come back
+	returns  uint32   // the same of packets in the opposite direction
 	label    labelled
 	waits    bool // in the host's pacing
 	retry    sim.Alarm
 
 	// The receiver.
 	expected uint32
-	pending  int // packets to be acknowledged
+	pending  int // packets not yet acknowledged
 	missing  bool
 	latest   uint32 // the draw of the latest packet
 	any      bool
 	poll     sim.Alarm
-	ce       bool // since the last look of a receiver that polls
+	ce       bool // since the last poll of a receiver that polls
 	polled   packet
 
 	octets uint64   // of data delivered in order
-	cut    sim.Time // of the first notification that took effect; Never where there was none
+	cut    sim.Time // of the first notification that took effect; Never if none has
 }
 
 var errFlows = errors.New("lab: no more than 8 million flows")
 
-// posted is a message: its packets end before a number, the last one has less.
+// posted is a message: the number after its last packet, and that packet's length.
 type posted struct {
 	end  uint32
 	last int32 // octets of data in the last packet
@@ -67,12 +68,12 @@ type posted struct {
 	at   sim.Time
 }
 
-// maxFlows is how many flows there are numbers of queue pairs for: two of 24 bits each.
+// maxFlows is the number of flows for which there are queue pair numbers: two of 24 bits each.
 const maxFlows = 1<<23 - 2
 
-// Flow adds a flow. Rate is the most that it sends; 0 is the rate of the port. The
-// error is one of Config.Reaction and Config.HPCC, or says that there are too many
-// flows: 8 million.
+// Flow adds a flow. rate is the most that it sends; 0 is the rate of the port.
+// The error is one of Config.Reaction and Config.HPCC, or says that there are
+// too many flows: 8 million.
 func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if len(n.flows) == maxFlows {
 		return nil, errFlows
@@ -117,7 +118,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	return f, nil
 }
 
-// Renew gives a flow that has nothing to send the reaction point of a new one.
+// Renew resets the reaction point of a flow that has nothing to send to that of a new flow.
 func (f *Flow) Renew() {
 	f.starts()
 	f.hpcc, f.may, f.cut = f.hpcc.Again(), f.net.Sim.Now(), sim.Never
@@ -135,16 +136,16 @@ func (f *Flow) starts() {
 func (f *Flow) Source() *Host      { return f.src }
 func (f *Flow) Destination() *Host { return f.dst }
 
-// Number returns the flow's place among those of the network.
+// Number returns the index of the flow in the network.
 func (f *Flow) Number() int { return f.index }
 
 // Octets returns how many octets of data were delivered in order.
 func (f *Flow) Octets() uint64 { return f.octets }
 
-// FirstCut returns when the first notification took effect; Never where none did.
+// FirstCut returns when the first notification took effect; Never if none has.
 func (f *Flow) FirstCut() sim.Time { return f.cut }
 
-// Rate returns the rate of the reaction point, or what PPFC holds it at.
+// Rate returns the rate of the reaction point, or the lower one to which PPFC holds it.
 func (f *Flow) Rate() sim.Rate {
 	rate := f.cc.Rate()
 	switch {
@@ -159,14 +160,14 @@ func (f *Flow) Rate() sim.Rate {
 	return sim.Rate(rate)
 }
 
-// Use returns what HPCC estimates of the busiest link: U.
+// Use returns HPCC's estimate of the utilization of the busiest link: U.
 func (f *Flow) Use() float64 { return f.hpcc.Use() }
 
 // Alpha returns the estimate of congestion of the reaction point.
 func (f *Flow) Alpha() float64 { return f.cc.Alpha(f.net.Sim.Now().Clock()) }
 
-// Unfinished returns how many messages are not acknowledged, and the octets of
-// all of them.
+// Unfinished returns the number of messages that are not acknowledged, and
+// their octets.
 func (f *Flow) Unfinished() (messages int, octets int64) {
 	for _, m := range f.messages[f.first:] {
 		octets += m.size
@@ -174,7 +175,7 @@ func (f *Flow) Unfinished() (messages int, octets int64) {
 	return len(f.messages) - f.first, octets
 }
 
-// Post adds a message to what is to be sent, of 1 octet at least.
+// Post adds a message of this length, at least 1 octet, to be sent.
 func (f *Flow) Post(octets int64) {
 	payload := int64(f.net.cfg.Payload)
 	octets = max(octets, 1)
@@ -182,7 +183,7 @@ func (f *Flow) Post(octets int64) {
 	f.post(posted{last: int32(octets - (packets-1)*payload), size: octets}, uint32(packets))
 }
 
-// Endless adds a message that does not end in any run: 2^31 packets.
+// Endless adds a message of 2^31 packets, which no run completes.
 func (f *Flow) Endless() {
 	f.post(posted{last: int32(f.net.cfg.Payload), size: int64(f.net.cfg.Payload) << 31}, 1<<31)
 }
@@ -198,7 +199,7 @@ func (f *Flow) post(m posted, packets uint32) {
 	f.wake()
 }
 
-// has says whether there is something that may be sent.
+// has says whether there is something to send that the window allows.
 func (f *Flow) has() bool {
 	if f.next == f.end || f.stopped || !f.net.pool.traced {
 		return f.next != f.end && !f.stopped
@@ -207,7 +208,7 @@ func (f *Flow) has() bool {
 	return uint64(f.next-f.unacked)*uint64(packet) < f.hpcc.Window(packet)
 }
 
-// wake puts the flow into its host's pacing.
+// wake adds the flow to its host's pacing.
 func (f *Flow) wake() {
 	if f.waits || !f.has() {
 		return
@@ -237,11 +238,11 @@ func (f *Flow) packet() (ref, *packet) {
 	return r, k
 }
 
-// overhead is what a frame has beside the data, where it has no trace: Ethernet,
+// overhead is the octets of a frame besides the data and the trace: Ethernet,
 // IPv6, UDP, BTH, ICRC and the frame check sequence.
 const overhead = etherHeader + 40 + 8 + 12 + 4 + frameCheck
 
-// sent is told when a packet has begun to leave: when may the next one?
+// sent computes when the next packet may leave, after one has begun to leave.
 func (f *Flow) sent(k *packet) {
 	now := f.net.Sim.Now()
 	f.net.count.Packets++
@@ -258,7 +259,7 @@ func (f *Flow) sent(k *packet) {
 		f.cc.Sent(int(octets), now.Clock())
 	}
 	space := f.Rate().Time(octets)
-	f.may = max(f.may, now-space) + space // one packet may be made up for
+	f.may = max(f.may, now-space) + space // a delay of up to one packet is made up for
 	if f.net.cfg.Timeout > 0 && f.next == f.unacked+1 {
 		f.retry.Set(&f.net.Sim, now+f.net.cfg.Timeout)
 	}
@@ -268,8 +269,8 @@ func (f *Flow) sent(k *packet) {
 	}
 }
 
-// look returns when to look at the flow: when it may send, or when its rate
-// changes before that.
+// look returns when to check the flow next: when it may send, or before that
+// when its rate changes.
 func (f *Flow) look(now sim.Time) sim.Time {
 	at, ok := f.nextChange()
 	if ok && sim.FromClock(at) <= now {
@@ -295,7 +296,7 @@ func (f *Flow) nextChange() (at time.Time, ok bool) {
 	return f.cc.Next()
 }
 
-// due lets the reaction point do what is due.
+// due lets the reaction point process its timers.
 func (f *Flow) due(now sim.Time) {
 	if f.control != nil {
 		f.control.Look(now.Clock())
@@ -305,8 +306,8 @@ func (f *Flow) due(now sim.Time) {
 	f.hpcc.Look(now.Clock())
 }
 
-// changed moves the time of the next packet after the rate has changed: what is
-// left of the wait is longer or shorter by as much.
+// changed scales the remaining wait for the next packet after the rate has
+// changed.
 func (f *Flow) changed(was sim.Rate) {
 	now, is := f.net.Sim.Now(), f.Rate()
 	if is == was || f.may <= now {
@@ -317,7 +318,7 @@ func (f *Flow) changed(was sim.Rate) {
 	f.may = now + sim.Time(wait)
 }
 
-// notified tells the reaction point what the sender has decided.
+// notified passes the sender's decision to the reaction point.
 func (f *Flow) notified(d *sender.Decision) {
 	now := f.net.Sim.Now()
 	f.net.count.Notified++
@@ -337,7 +338,7 @@ func (f *Flow) notified(d *sender.Decision) {
 	f.changed(was)
 }
 
-// braked tells what PPFC asks of the flow, and until when.
+// braked applies the state that a PPFC asks for, until a time.
 func (f *Flow) braked(s pause.State, until time.Time) {
 	now := f.net.Sim.Now()
 	was := f.Rate()
@@ -381,7 +382,7 @@ func (f *Flow) Handle(arg uint32) {
 	}
 }
 
-// back goes back to what is not acknowledged.
+// back continues from the first packet that is not acknowledged.
 func (f *Flow) back() {
 	f.next, f.sending = f.unacked, f.first
 	for f.sending < len(f.messages)-1 && int32(f.next-f.messages[f.sending].end) >= 0 {
@@ -390,7 +391,7 @@ func (f *Flow) back() {
 	f.wake()
 }
 
-// acknowledged takes an acknowledgement.
+// acknowledged handles an acknowledgement.
 func (f *Flow) acknowledged(r ref, k *packet) {
 	if k.hops > 0 {
 		was := f.Rate()
@@ -406,7 +407,7 @@ func (f *Flow) acknowledged(r ref, k *packet) {
 				f.retry.Set(&f.net.Sim, f.net.Sim.Now()+f.net.cfg.Timeout)
 			}
 		}
-		if int32(f.next-f.unacked) < 0 { // it had gone back
+		if int32(f.next-f.unacked) < 0 { // after back
 			f.next = f.unacked
 		}
 		for f.first < len(f.messages) && int32(f.unacked-f.messages[f.first].end) >= 0 {
@@ -428,7 +429,7 @@ func (f *Flow) acknowledged(r ref, k *packet) {
 	}
 }
 
-// receive takes a packet at the receiver.
+// receive handles a packet at the receiver.
 func (f *Flow) receive(r ref, k *packet) {
 	n := f.net
 	if f.any && int32(k.draw-f.latest) <= 0 {
@@ -445,7 +446,7 @@ func (f *Flow) receive(r ref, k *packet) {
 			f.answer(nak, r, k)
 		}
 		return
-	case d < 0: // once more; its acknowledgement may have been lost
+	case d < 0: // a repeat; its acknowledgement may have been lost
 		if k.last {
 			f.answer(ack, r, k)
 		}
@@ -463,7 +464,8 @@ func (f *Flow) receive(r ref, k *packet) {
 	}
 }
 
-// answer acknowledges a packet, and returns what the ports have said to it.
+// answer acknowledges a packet, and returns the trace that the ports have
+// written to it.
 func (f *Flow) answer(what kind, to ref, was *packet) {
 	f.pending = 0
 	r, k := f.net.pool.get()

@@ -6,9 +6,9 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Host has one port. Notifications and acknowledgements go before data, whatever
-// their priority. Its flows are paced, each by its own rate; the one that may send
-// for the longest time goes first.
+// A Host has one port. Notifications and acknowledgements go before data,
+// whatever their priority. Each flow is paced by its own rate; of those that
+// may send, the one that has waited longest goes first.
 type Host struct {
 	net   *Network
 	index int
@@ -52,7 +52,7 @@ func (h *Host) Handle(arg uint32) {
 	h.port.enqueue(r, k)
 }
 
-// later lets a packet wait at the host: until it is made, or read.
+// later delays a packet at the host, until it is built or read.
 func (h *Host) later(r ref, wait sim.Time) {
 	h.net.roles.making++
 	h.net.Sim.At(h.net.Sim.Now()+wait, sim.Timer, h.id, uint32(r))
@@ -80,7 +80,7 @@ func (h *Host) arrive(in *Port, r ref, k *packet) {
 	n.pool.put(r)
 }
 
-// fill sends data where the wire is free.
+// fill sends data, as the wire is free.
 func (h *Host) fill(p *Port) {
 	if p.paused>>h.net.cfg.DataPriority&1 != 0 {
 		return
@@ -92,7 +92,7 @@ func (h *Host) fill(p *Port) {
 	}
 }
 
-// next returns when a flow may send; Never where none may.
+// next returns when the next flow may send; Never if none may.
 func (h *Host) next() sim.Time {
 	if len(h.due.heap) == 0 {
 		return sim.Never
@@ -100,14 +100,14 @@ func (h *Host) next() sim.Time {
 	return h.due.heap[0].at
 }
 
-// A turn is the place of a flow among those of a host.
+// A turn is an entry of pacing.
 type turn struct {
 	at    sim.Time // not before that; the flow may have a later time by now
 	order uint64
 	flow  *Flow
 }
 
-// pacing has the flows of a host that have something to send: a heap by time.
+// pacing is a heap, by time, of the flows of a host that have something to send.
 type pacing struct {
 	heap  []turn
 	order uint64
@@ -131,7 +131,7 @@ func (d *pacing) add(f *Flow, at sim.Time) {
 
 func (t *turn) before(o *turn) bool { return t.at < o.at || t.at == o.at && t.order < o.order }
 
-// take takes the first out.
+// take removes the first flow.
 func (d *pacing) take() *Flow {
 	first := d.heap[0].flow
 	last := len(d.heap) - 1
@@ -160,7 +160,7 @@ func (d *pacing) take() *Flow {
 	return first
 }
 
-// next takes out a flow that may send now; nil where none may.
+// next removes a flow that may send now; nil if none may.
 func (d *pacing) next(now sim.Time) *Flow {
 	for len(d.heap) > 0 && d.heap[0].at <= now {
 		f := d.take()

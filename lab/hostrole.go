@@ -12,8 +12,7 @@ import (
 	"github.com/rocecn/rocecn/node/sender"
 )
 
-// A hostRole is what a host is to notifications: the receiver that sends them and the
-// sender that hears them.
+// A hostRole has a host's roles: the receiver that sends notifications and the sender that receives them.
 type hostRole struct {
 	of       *Host
 	addr     netip.Addr
@@ -30,7 +29,7 @@ func newHostRole(h *Host, flows int) *hostRole {
 		Self6: addr, QPs: pairs{n}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
 	}
 	if n.cfg.Variant == CNPPolled {
-		r.PerFlow = 0 // who polls is limited by that
+		r.PerFlow = 0 // polling is the limit
 	}
 	s := sender.Config{
 		Enabled: n.cfg.Variant != None, Self6: addr, Accept: acl.New(switchPrefix), QPs: pairs{n},
@@ -48,7 +47,7 @@ func newHostRole(h *Host, flows int) *hostRole {
 	}
 }
 
-// marked is told of a packet with CE.
+// marked handles a packet with CE.
 func (h *Host) marked(f *Flow, r ref, k *packet) {
 	if h.net.cfg.Variant == CNPPolled {
 		f.polled, f.ce = *k, true
@@ -57,14 +56,14 @@ func (h *Host) marked(f *Flow, r ref, k *packet) {
 	h.answer(r, k)
 }
 
-// polls begins to look at a flow, from its first packet on.
+// polls starts polling a flow, at its first packet.
 func (h *Host) polls(f *Flow) {
 	if h.net.cfg.Variant == CNPPolled {
 		f.poll.Set(&h.net.Sim, h.net.Sim.Now()+sim.From(h.net.cfg.Interval))
 	}
 }
 
-// looks is the look of a receiver that polls.
+// looks is one poll.
 func (h *Host) looks(f *Flow) {
 	if f.ce {
 		f.ce = false
@@ -86,7 +85,7 @@ func (h *Host) answer(r ref, k *packet) {
 	h.later(n.message(out, h.index, to, k.flow), n.cfg.ReceiverDelay)
 }
 
-// hears reads a notification, and tells the reaction point that it is about.
+// hears reads a notification, and notifies the reaction point that it is for.
 func (h *hostRole) hears(ip []byte) {
 	n := h.of.net
 	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
@@ -107,7 +106,7 @@ func (h *hostRole) hears(ip []byte) {
 	n.flows[i].notified(d)
 }
 
-// brakes lets a PPFC about a flow of the host take effect.
+// brakes applies a PPFC to a flow of the host.
 func (h *hostRole) brakes(f *Flow, ip []byte) {
 	n := h.of.net
 	if _, d := h.pause.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock()); d.Action != node.Taken {
@@ -118,7 +117,7 @@ func (h *hostRole) brakes(f *Flow, ip []byte) {
 	h.asks(f)
 }
 
-// asks asks what PPFC has a flow do from now on.
+// asks updates the flow from the state of the pause table.
 func (h *hostRole) asks(f *Flow) {
 	f.braked(h.pause.State(pause.Flow(f.dst.role.addr, f.destQP()), h.of.net.Sim.Now().Clock()))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Histogram counts values from 0 on with weights, in buckets that are a 64th of
-// their value wide. Its memory depends on the largest value alone.
+// A Histogram counts weighted values from 0 on, in buckets with a width of 1/64
+// of their value. Its memory depends only on the largest value.
 type Histogram struct {
 	weights []uint64
 	sum     float64 // of value times weight
@@ -24,7 +24,7 @@ func bucket(v uint64) int {
 	return shift<<bucketBits + int(v>>shift)
 }
 
-// middle returns the value that stands for a bucket.
+// middle returns the value that represents a bucket.
 func middle(b int) uint64 {
 	shift := max(b>>bucketBits-1, 0)
 	low := uint64(b-shift<<bucketBits) << shift
@@ -43,7 +43,7 @@ func (h *Histogram) Add(v, weight uint64) {
 	h.max = max(h.max, v)
 }
 
-// Mean returns the mean, 0 where nothing was counted.
+// Mean returns the mean; 0 if nothing was counted.
 func (h *Histogram) Mean() float64 {
 	if h.total == 0 {
 		return 0
@@ -57,8 +57,8 @@ func (h *Histogram) Max() uint64 { return h.max }
 // Count returns the sum of the weights.
 func (h *Histogram) Count() uint64 { return h.total }
 
-// Quantile returns the value that a share q of the weight does not exceed,
-// within 1 in 64.
+// Quantile returns the value that a share q of the weight does not exceed, with
+// an error of at most 1 in 64.
 func (h *Histogram) Quantile(q float64) uint64 {
 	if q >= 1 {
 		return h.max
@@ -72,7 +72,7 @@ func (h *Histogram) Quantile(q float64) uint64 {
 	return h.max
 }
 
-// Deviation returns the standard deviation, of values as their buckets have them.
+// Deviation returns the standard deviation of the values of the buckets.
 func (h *Histogram) Deviation() float64 {
 	if h.total == 0 {
 		return 0
@@ -85,7 +85,7 @@ func (h *Histogram) Deviation() float64 {
 	return math.Sqrt(sum / float64(h.total))
 }
 
-// A Meter follows the data queue of a port from a time on.
+// A Meter measures the data queue of a port from a time on.
 type Meter struct {
 	Queue Histogram // octets of the queue, by picoseconds
 
@@ -93,7 +93,7 @@ type Meter struct {
 	since sim.Time
 }
 
-// to accounts for the depth until now, and notes another one.
+// to counts the depth until now, and records the new one.
 func (m *Meter) to(now sim.Time, depth int64) {
 	if now > m.since {
 		m.Queue.Add(m.depth, uint64(now-m.since))
@@ -101,8 +101,8 @@ func (m *Meter) to(now sim.Time, depth int64) {
 	m.since, m.depth = now, uint64(depth)
 }
 
-// Jain returns Jain's index of fairness: 1 where all have the same, 1/n where one
-// has all.
+// Jain returns Jain's index of fairness: 1 if all shares are equal, 1/n if one
+// has everything.
 func Jain(shares []float64) float64 {
 	sum, squares := 0., 0.
 	for _, x := range shares {
@@ -115,9 +115,10 @@ func Jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// Median returns the median of some values, one at least, and between what the median of all such values lies with a
-// probability of 95 %, or with as much as fewer than six can say: the k-th from either end, whatever their
-// distribution, if of so many throws of a coin fewer than k are heads in no more than 2.5 % of the cases.
+// Median returns the median of at least one value, and the bounds between which the median of all such values
+// lies with a probability of 95 %, or the best that fewer than six values allow. The bounds are the k-th value
+// from either end. They hold for any distribution, because fewer than k of n coin tosses are heads in at most
+// 2.5 % of all cases.
 func Median(values []float64) (m, from, to float64) {
 	values = slices.Sorted(slices.Values(values))
 	n := len(values)

@@ -10,14 +10,15 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A Network is hosts and switches, joined by links. It is built with Host, Switch,
-// Link and Flow, in this order, and then runs.
+// A Network is hosts and switches, joined by links. Build it with Host, Switch,
+// Link and Flow, in this order, then run it.
 type Network struct {
 	Sim sim.Sim
 
-	// Done is called for each message when its last acknowledgement has come: how
-	// many octets it had and when it was posted. Delivered is called for each
-	// packet of data that arrives in order: when it was sent. Both may be nil.
+	// Done is called for each message when its last acknowledgement has
+	// arrived, with its octets and when it was posted. Delivered is called for
+	// each packet of data that arrives in order, with when it was sent. Both
+	// may be nil.
 	Done      func(f *Flow, octets int64, posted sim.Time)
 	Delivered func(f *Flow, sent sim.Time)
 
@@ -30,26 +31,26 @@ type Network struct {
 	marks    sim.Stream
 	losses   sim.Stream
 	roles    roles
-	proxies  map[*Switch]*Switch // of the hosts at a switch, where it is not that switch
-	edges    []int32             // of each host: the PE that its side of the WAN ends at; -1: none
-	head     int                 // octets of a packet of data beside the data
-	ackHead  int                 // of an acknowledgement
+	proxies  map[*Switch]*Switch // of the hosts at a switch, if it is another switch
+	edges    []int32             // by host: the PE on its side of the WAN; -1: none
+	head     int                 // octets of a packet of data besides the data
+	ackHead  int                 // octets of an acknowledgement
 	routed   bool
-	print    uint64 // of all arrivals
+	print    uint64 // see Print
 	step     sim.Time
 	count    Counts
 }
 
-// Counts are the sums of a run.
+// Counts are the counters of a run.
 type Counts struct {
-	Packets, Octets          uint64 // of data that were sent, those sent again too; octets of frames
-	Arrived, ArrivedOctets   uint64 // packets of data at their host, frames
-	Delivered                uint64 // those of them in order
-	Lost                     uint64 // packets of any kind that found no room
+	Packets, Octets          uint64 // data sent, repeats included; octets of frames
+	Arrived, ArrivedOctets   uint64 // data that arrived at its host; octets of frames
+	Delivered                uint64 // packets of those in order
+	Lost                     uint64 // packets of any kind dropped for lack of room
 	LostData, LostDataOctets uint64 // those of data
 	Hops                     uint64 // arrivals of packets at a node
-	Reordered                uint64 // packets of data that arrived before one sent earlier: 0 in a right run
-	Untimely                 uint64 // frames sent while another was, or in a pause: 0 in a right run
+	Reordered                uint64 // packets of data that overtook an earlier one: must be 0
+	Untimely                 uint64 // frames sent during another one, or in a pause: must be 0
 
 	Congested uint64   // decisions of RED that a packet meets congestion
 	Marked    uint64   // CE set
@@ -57,18 +58,18 @@ type Counts struct {
 	FastCNPs  uint64   // sent by switches
 	Proxied   uint64   // messages to proxies
 	FCNs      uint64   // messages to ingress PEs
-	PPFCs     uint64   // those that ask for something, and
-	Released  uint64   // those that let go on
+	PPFCs     uint64   // those that stop or hold a flow
+	Released  uint64   // those that end a stop or hold
 	Braked    uint64   // PPFCs that a sender obeyed
 	Unlearned uint64   // of Refused: messages to proxies and PEs that did not know the sender's queue pair
-	Unlabeled uint64   // packets of data that went through the WAN without a label of their own
-	Refused   uint64   // packets that no role answered, and notifications that none accepted: limits, mostly
-	Again     uint64   // notifications that a sender took for the same news again
+	Unlabeled uint64   // packets of data in the WAN without their flow's own label
+	Refused   uint64   // packets that no role answered, and notifications that none accepted; mostly because of limits
+	Again     uint64   // notifications that a sender counted as the same congestion
 	Notified  uint64   // notifications that reached a reaction point
-	Notice    uint64   // octets of notifications, frames
+	Notice    uint64   // octets of the frames of notifications
 	Pauses    uint64   // PFC frames that pause
 	Resumes   uint64   // PFC frames that end a pause
-	Onset     sim.Time // of the first decision; Never where there was none
+	Onset     sim.Time // of the first of Congested; Never if there was none
 }
 
 // New returns a Network without nodes.
@@ -95,11 +96,11 @@ func New(cfg Config) *Network {
 	return n
 }
 
-// Counts returns the sums as of now.
+// Counts returns the counters so far.
 func (n *Network) Counts() Counts { return n.count }
 
-// Print returns a number that depends on all arrivals: their times, their nodes, and the octets of what arrives.
-// Two runs with the same are the same run.
+// Print returns a hash of all arrivals: their times, their nodes, and the octets of what arrives. Two runs with
+// the same Print are the same run.
 func (n *Network) Print() uint64 { return n.print }
 
 // Hosts returns the hosts in the order in which they were made.
@@ -108,8 +109,8 @@ func (n *Network) Hosts() []*Host { return n.hosts }
 // Switches returns the switches in the order in which they were made.
 func (n *Network) Switches() []*Switch { return n.switches }
 
-// Stream returns the random numbers of the run for a purpose, and one of those who
-// draw for it.
+// Stream returns the random numbers of the run for a purpose and one of its
+// users, such as a port.
 func (n *Network) Stream(purpose string, who int) sim.Stream {
 	return sim.NewStream(n.cfg.Seed, purpose, who)
 }
@@ -121,11 +122,11 @@ func (n *Network) Flows() []*Flow { return n.flows }
 type place interface {
 	attach(*Port)
 	arrive(in *Port, r ref, k *packet)
-	fill(*Port) // a port is free, and nothing waits in its queues
+	fill(*Port) // called when a port is free and its queues are empty
 }
 
-// Link joins two nodes, hosts or switches, with a link of this rate and this delay
-// of either direction. It returns the port of each. A host has one link.
+// Link joins two nodes with a link of this rate, and this delay in each
+// direction. It returns the port of each. A host has one link.
 func (n *Network) Link(a, b Node, rate sim.Rate, delay sim.Time) (atA, atB *Port) {
 	return n.LinkUneven(a, b, rate, delay, delay)
 }
@@ -156,8 +157,8 @@ func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
 	return p
 }
 
-// route finds, from every switch to every host and every switch, the ports on
-// shortest ways.
+// route finds the ports on shortest paths from every switch to every host and
+// every switch.
 func (n *Network) route() {
 	n.routed = true
 	for _, p := range n.ports {
@@ -187,7 +188,7 @@ func (n *Network) route() {
 	n.play()
 }
 
-// place returns the number of a host or switch among all of them.
+// place returns the index of a host or switch among all of them.
 func (n *Network) place(at place) int {
 	if s, ok := at.(*Switch); ok {
 		return len(n.hosts) + s.index
@@ -195,8 +196,8 @@ func (n *Network) place(at place) int {
 	return at.(*Host).index
 }
 
-// nearer returns the ports of a switch behind which it is a link less. Those of several
-// ports are shared by all that lie behind them.
+// nearer returns the ports of a switch on shortest paths, given all distances. All destinations with the same
+// several ports share one slice.
 func (n *Network) nearer(s *Switch, far []int) []*Port {
 	ports, here := s.scratch[:0], far[n.place(s)]
 	for _, p := range s.ports {
@@ -217,9 +218,8 @@ func (n *Network) nearer(s *Switch, far []int) []*Port {
 	return ports
 }
 
-// distances sets how many links it is from each node to one; -1 is no way. Hosts
-// forward nothing, and where core is not set, nothing goes through the WAN. It returns
-// the nodes in order of distance.
+// distances sets the number of links from each node to one; -1 is no path. Hosts do not forward, and if core is
+// false no path goes through the WAN. It returns the nodes in order of distance.
 func (n *Network) distances(to place, far []int, core bool) []place {
 	for i := range far {
 		far[i] = -1
@@ -242,8 +242,7 @@ func (n *Network) distances(to place, far []int, core bool) []place {
 	return line
 }
 
-// edge returns the PE that is nearest to a host on its side of the WAN; -1 where there
-// is none.
+// edge returns the PE that is nearest to a host on its side of the WAN; -1 if there is none.
 func (n *Network) edge(h *Host, far []int) int32 {
 	for _, at := range n.distances(h, far, false) {
 		if s, ok := at.(*Switch); ok && s.kind == edge {
@@ -273,8 +272,8 @@ func (n *Network) Until(end sim.Time) {
 	n.Sim.Until(end)
 }
 
-// Run is Until, in steps of about 100,000 events. After each it calls step, where that is not nil, and looks at ctx:
-// when that has ended it returns its error. A run that Sim.Stop ends is over as well, without one.
+// Run is Until in steps of about 100,000 events. After each step it calls step, if that is not nil, and returns
+// the error of ctx if that has ended. Sim.Stop also ends the run, without an error.
 func (n *Network) Run(ctx context.Context, end sim.Time, step func()) error {
 	const most = 200_000
 	for {
@@ -298,16 +297,16 @@ func (n *Network) Run(ctx context.Context, end sim.Time, step func()) error {
 	}
 }
 
-// do runs a function as an event.
+// do is a function that is run as an event.
 type do func()
 
 func (d do) Handle(uint32) { d() }
 
-// At runs a function at a time: for what happens a few times in a run.
+// At runs a function at a time. It is for things that happen only a few times in a run.
 func (n *Network) At(at sim.Time, f func()) { n.Sim.At(at, sim.Application, n.Sim.Add(do(f)), 0) }
 
-// note takes an arrival into the print: when and where it is, and of what. What is octets comes in with all of
-// them; of data and acknowledgements those fields that their octets are made of.
+// note adds an arrival to the print: its time, node and content. Of packets with octets it adds all of them, of
+// data and acknowledgements the fields from which their octets are built.
 func (n *Network) note(p *Port, k *packet) {
 	n.count.Hops++
 	x := n.print ^ uint64(n.Sim.Now())<<8 ^ uint64(p.number)<<48 ^ uint64(k.octets)<<3 ^ uint64(k.kind)
@@ -329,7 +328,7 @@ func (n *Network) note(p *Port, k *packet) {
 
 const printFactor = 0x9E3779B97F4A7C15
 
-// printed takes octets into a print.
+// printed adds octets to a print.
 func printed(x uint64, octets []byte) uint64 {
 	for ; len(octets) >= 8; octets = octets[8:] {
 		x = (x ^ binary.LittleEndian.Uint64(octets)) * printFactor
@@ -341,9 +340,9 @@ func printed(x uint64, octets []byte) uint64 {
 	return x ^ x>>29
 }
 
-// Check returns what does not add up: packets and octets that were neither
-// delivered, lost, nor are under way, flows out of order, frames sent in a pause or two
-// at a time, and buffers that are not what their queues hold.
+// Check returns an error if the counters are inconsistent: packets or octets that are neither delivered, lost,
+// nor under way, flows out of order, frames sent during a pause or another frame, or buffers that differ from
+// their queues.
 func (n *Network) Check() error {
 	var waiting, flying int
 	var there, octets int64 // of data

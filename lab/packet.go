@@ -5,51 +5,51 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// kind is what a packet is to the network.
+// kind is a kind of packet.
 type kind uint8
 
 const (
 	data    kind = iota
-	ack          // cumulative: all before number
-	nak          // the same, and number itself is missing
+	ack          // cumulative: acknowledges all before number
+	nak          // the same, and says that number is missing
 	message      // a notification, with its octets
 	control      // a PFC frame, with its octets
 )
 
-// What Ethernet adds to the octets of an IP packet.
+// Octets that Ethernet adds to an IP packet.
 const (
 	etherHeader = 14
 	frameCheck  = 4
 	gap         = 20 // preamble, start of frame, space between frames: on the wire, not in a queue
 )
 
-// A packet is what is known of a packet that waits or flies.
+// A packet is the descriptor of a packet that waits or travels.
 type packet struct {
-	next   ref // in a queue, or of the free ones
+	next   ref // the next one in its queue, or in the free list
 	flow   int32
-	to     int32 // the host that it goes to, or ^ of the number of a switch
+	to     int32 // the index of the destination host, or ^ of the index of a switch
 	number uint32
-	draw   uint32 // how many packets the flow had sent before: what RED draws by
+	draw   uint32 // how many packets the flow had sent before: selects RED's random number
 	octets int32  // of its frame
 	in     int32  // the port of the switch that it came in by
-	hash   uint32 // of its addresses and ports: by what it is spread over equal ways
+	hash   uint32 // of its addresses and ports: selects one of several equal paths
 	kind   kind
 	prio   uint8
 	ce     bool
-	first  bool // of its message
+	first  bool // the first packet of its message
 	last   bool
 	kept   bool     // its octets are in the buffer of the switch
-	hops   uint8    // ports that have said something, of those with a trace
+	hops   uint8    // ports that have written to its trace
 	sent   sim.Time // when the sender began to send it
 	ip     []byte   // of messages and PFC frames
 
-	// The tunnel that it is in, from one PE to another: their numbers, the flow
-	// label, and the hash of these three. Egress -1: none.
+	// Its tunnel from one PE to another: their indexes, the flow label, and the
+	// hash of these three. egress -1: none.
 	ingress, egress int32
 	label, outer    uint32
 }
 
-// size is the octets of the frame without its tunnel.
+// size returns the octets of the frame without its tunnel.
 func (k *packet) size() int64 {
 	if k.egress >= 0 {
 		return int64(k.octets) - tunnelOctets
@@ -62,7 +62,7 @@ type ref uint32
 
 const pageShift = 12
 
-// A pool holds packets in pages, which stay where they are.
+// A pool holds packets in pages, which never move.
 type pool struct {
 	pages  [][]packet
 	traces []*[1 << pageShift]trace // of the packets of each page
@@ -73,7 +73,7 @@ type pool struct {
 
 func (p *pool) at(r ref) *packet { return &p.pages[r>>pageShift][r&(1<<pageShift-1)] }
 
-// A trace is what the ports on its way have said to a packet.
+// A trace is what the ports on the path have written to a packet.
 type trace struct {
 	hops  [reaction.MaxHops]reaction.Hop
 	ports [reaction.MaxHops]int32
@@ -81,7 +81,7 @@ type trace struct {
 
 func (p *pool) trace(r ref) *trace { return &p.traces[r>>pageShift][r&(1<<pageShift-1)] }
 
-// get returns a packet that is empty, but for room in ip.
+// get returns an empty packet; its ip keeps its capacity.
 func (p *pool) get() (ref, *packet) {
 	if p.free == 0 {
 		p.grow()
@@ -114,7 +114,7 @@ func (p *pool) put(r ref) {
 	p.used--
 }
 
-// A queue is a list of packets, linked through themselves.
+// A queue is a linked list of packets.
 type queue struct {
 	head, tail ref
 	octets     int64
@@ -146,9 +146,9 @@ type flight struct {
 	r     ref
 }
 
-// A wire holds what flies, in order: of them only the first is an event.
+// A wire holds the packets that travel, in order. Only the first has an event.
 type wire struct {
-	ring    []flight // a power of two
+	ring    []flight // the length is a power of two
 	head, n int
 }
 

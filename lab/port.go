@@ -12,35 +12,35 @@ type Port struct {
 	net    *Network
 	owner  place
 	peer   *Port
-	number int32 // in the network
-	index  int   // at its owner
+	number int32 // index in the network
+	index  int   // index at its owner
 	rate   sim.Rate
-	delay  sim.Time // of the link, from here
-	whole  sim.Time // and to the queue of the switch there
+	delay  sim.Time // of the link, from this end
+	whole  sim.Time // delay, and the time until the queue of the switch there
 
 	id     sim.ID
 	wake   sim.Alarm
-	busy   sim.Time // until when a frame is being sent
+	busy   sim.Time // end of the frame that is being sent
 	queues [pfcQueue + 1]queue
 	ready  uint16 // queues that are not empty
 	paused uint16 // queues that may not send
 	ends   [8]sim.Time
 	wire   wire
-	direct int // PFC frames that fly
+	direct int // PFC frames that travel
 
 	in    account
 	red   bool  // whether its data queue has RED
 	core  bool  // both ends are nodes of the WAN
-	next  int32 // the place of the peer's owner
+	next  int32 // the index of the peer's owner among all nodes
 	level uint8
 
 	meter *Meter
-	sent  uint64 // octets on the wire, gaps too
-	most  int64  // octets in the data queue
+	sent  uint64 // octets on the wire, gaps included
+	most  int64  // the most octets in the data queue
 	quiet sim.Time
 }
 
-// String returns from where to where the port sends.
+// String returns the nodes from which and to which the port sends.
 func (p *Port) String() string { return fmt.Sprintf("%v to %v", p.owner, p.peer.owner) }
 
 // pfcQueue is the queue of PFC frames: before all priorities, and never paused.
@@ -54,19 +54,19 @@ const (
 	portDirect
 )
 
-// Meter starts to follow the data queue.
+// Meter starts to measure the data queue.
 func (p *Port) Meter() *Meter {
 	p.meter = &Meter{since: p.net.Sim.Now(), depth: uint64(p.dataQueue().octets)}
 	return p.meter
 }
 
-// Stop ends what Meter began.
+// Stop ends the measurement that Meter started.
 func (p *Port) Stop() {
 	p.meter.to(p.net.Sim.Now(), p.dataQueue().octets)
 	p.meter = nil
 }
 
-// Sent returns how many octets have been sent on the wire, gaps among them.
+// Sent returns how many octets have been sent on the wire, gaps included.
 func (p *Port) Sent() uint64 { return p.sent }
 
 // Most returns the most octets that the data queue ever had.
@@ -136,7 +136,7 @@ func (p *Port) depthChanged(q *queue) {
 	}
 }
 
-// serve sends a packet if the wire is free, and sets the time to look again.
+// serve sends a packet if the wire is free, and sets the time of the next event.
 func (p *Port) serve() {
 	now := p.net.Sim.Now()
 	if p.paused != 0 {
@@ -172,7 +172,7 @@ func (p *Port) transmit(r ref, k *packet) {
 	octets := int64(k.octets) + gap
 	p.busy = now + p.rate.Time(octets)
 	p.sent += uint64(octets)
-	if k.kind == control { // MACs read it before the pipeline
+	if k.kind == control { // the MAC reads it, before the pipeline
 		p.direct++
 		p.net.Sim.At(p.busy+p.delay+p.net.cfg.PauseDelay, sim.Arrival, p.id, portDirect+uint32(r))
 		return
@@ -184,8 +184,7 @@ func (p *Port) transmit(r ref, k *packet) {
 	}
 }
 
-// arm sets the time at which there will be something to do, if nothing else
-// happens.
+// arm sets the time of the next event, if nothing else happens before.
 func (p *Port) arm() {
 	at := sim.Never
 	if p.ready&^p.paused != 0 {
@@ -201,11 +200,11 @@ func (p *Port) arm() {
 	p.wake.Set(&p.net.Sim, at)
 }
 
-// pause stops a priority until a time, or lets it go on where that is now.
+// pause stops a priority until a time, or resumes it if that is now.
 func (p *Port) pause(prio int, until sim.Time) {
 	now := p.net.Sim.Now()
 	if p.paused>>prio&1 != 0 && prio == int(p.net.cfg.DataPriority) {
-		p.quiet -= p.ends[prio] - now // what will not be waited
+		p.quiet -= p.ends[prio] - now // the rest of a longer pause
 	}
 	p.paused &^= 1 << prio
 	if until > now {

@@ -17,27 +17,27 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// The roles are called in this file, switchrole.go, hostrole.go and edge.go alone: what
-// they read is made here, and what they say is carried out there.
+// The roles are called only in this file, switchrole.go, hostrole.go and edge.go: this file builds what they
+// read, those carry out what they decide.
 
-// roles has what the roles of a network share: room for octets.
+// roles has what the roles of a network share, mostly buffers.
 type roles struct {
-	making int // packets that a node is making or reading
+	making int // packets that a node is building or reading
 
-	data    rocev2.Packet                       // the packet that is written
-	ack     rocev2.Packet                       // the acknowledgement that is written
-	frame   []byte                              // the octets of either
-	outer   []byte                              // those of the tunnel that it is in
-	ext     []byte                              // its Hop-by-Hop header
-	read    rocev2.Frame                        // what a role reads
-	learned *qpmap.Map                          // known to all proxies and PEs from the start; nil without
-	answer  []byte                              // what a role answers
-	heard   sender.Decision                     // what a sender decided
-	zeros   []byte                              // the data of all packets
-	event   congested.Event                     // what a congested node is asked
-	own     ioam.Node                           // what it says of itself
-	hops    [reaction.MaxHops + 1]reaction.Hop  // that a sender reads
-	dcqcn   map[reaction.Config]*reaction.DCQCN // by what they were made of
+	data    rocev2.Packet                       // the packet that is being built
+	ack     rocev2.Packet                       // the acknowledgement that is being built
+	frame   []byte                              // the octets of one of them
+	outer   []byte                              // the octets with the tunnel around it
+	ext     []byte                              // the Hop-by-Hop header
+	read    rocev2.Frame                        // the frame that a role reads
+	learned *qpmap.Map                          // of all proxies and PEs, known from the start; nil for Cold
+	answer  []byte                              // the answer of a role
+	heard   sender.Decision                     // the decision of a sender
+	zeros   []byte                              // the payload of all packets
+	event   congested.Event                     // the event that a congested node is asked about
+	own     ioam.Node                           // its own IOAM record
+	hops    [reaction.MaxHops + 1]reaction.Hop  // the hops that a sender reads
+	dcqcn   map[reaction.Config]*reaction.DCQCN // by their configuration
 }
 
 var (
@@ -47,27 +47,27 @@ var (
 
 const defaultPKey = 0xFFFF
 
-// reads makes a frame of octets, for a role to read.
+// reads decodes octets as a frame for a role.
 func (r *roles) reads(ip []byte) *rocev2.Frame {
 	r.read.Decode(ip, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	return &r.read
 }
 
-// numbered returns an address of a prefix.
+// numbered returns the i-th address of a prefix.
 func numbered(prefix netip.Prefix, i int) netip.Addr {
 	octets := prefix.Addr().As16()
 	binary.BigEndian.PutUint32(octets[12:], uint32(i)+1)
 	return netip.AddrFrom16(octets)
 }
 
-// index returns the number of an address that numbered returned.
+// index returns i for an address from numbered.
 func index(prefix netip.Prefix, addr netip.Addr) (i int, ok bool) {
 	octets := addr.As16()
 	i = int(binary.BigEndian.Uint32(octets[12:])) - 1
 	return i, prefix.Contains(addr) && i >= 0
 }
 
-// pairs knows the queue pairs of a network: flow i is sent by 2i+2 to 2i+3.
+// pairs has the queue pairs of a network: flow i goes from 2i+2 to 2i+3.
 type pairs struct{ net *Network }
 
 func (f *Flow) sourceQP() uint32 { return uint32(2*f.index + 2) }
@@ -76,7 +76,7 @@ func (f *Flow) destQP() uint32   { return uint32(2*f.index + 3) }
 // sourcePort is the UDP source port of the flow's packets.
 func (f *Flow) sourcePort() uint16 { return 0xC000 | uint16(f.index) }
 
-// SourceQP does what [node.Pairs] asks.
+// SourceQP implements [node.Pairs].
 func (p pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	i := int(k.DestQP-3) / 2
 	if i < 0 || i >= len(p.net.flows) {
@@ -89,7 +89,7 @@ func (p pairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
 	return qpmap.Pair{SrcQP: f.sourceQP(), PKey: defaultPKey, Seen: now}, nil
 }
 
-// Sends does what [sender.QPTable] asks.
+// Sends implements [sender.QPTable].
 func (p pairs) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool) {
 	i := int(qp)/2 - 1
 	if i < 0 || i >= len(p.net.flows) || p.net.flows[i].sourceQP() != qp {
@@ -98,10 +98,10 @@ func (p pairs) Sends(qp uint32, dst netip.Addr, _ time.Time) (sends, known bool)
 	return p.net.flows[i].dst.role.addr == dst, true
 }
 
-// seed returns the seed of the roles: never 0, which would be another one in each run.
+// seed returns the seed of the roles: never 0, which would be random.
 func (n *Network) seed() uint64 { return n.cfg.Seed*2 + 1 }
 
-// reacts returns the reaction point of a flow.
+// reacts returns the reaction point for a configuration.
 func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
 	d := r.dcqcn[cfg]
 	if d == nil {
@@ -117,7 +117,7 @@ func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
 	return d, nil
 }
 
-// play gives each node its roles.
+// play makes the roles of each node.
 func (n *Network) play() {
 	n.roles.frame, n.roles.answer = make([]byte, 0, 16384), make([]byte, 0, 4096)
 	n.roles.outer, n.roles.ext = make([]byte, 0, 16384), make([]byte, 0, 512)
@@ -140,8 +140,8 @@ func (n *Network) play() {
 	}
 }
 
-// message returns a packet with the octets of a notification, from the host or switch of
-// this number among all of them to a host, or to ^ of the number of a switch.
+// message returns a packet with the octets of a notification, from the node of this index among all hosts and
+// switches to a host, or to ^ of the index of a switch.
 func (n *Network) message(ip []byte, from, to int, flow int32) ref {
 	r, k := n.pool.get()
 	k.kind, k.prio, k.to, k.flow = message, n.cfg.NotificationPriority, int32(to), flow
@@ -152,8 +152,8 @@ func (n *Network) message(ip []byte, from, to int, flow int32) ref {
 	return r
 }
 
-// octets returns the octets of a packet of data or of an acknowledgement, without its tunnel, valid until the
-// next call.
+// octets returns the octets of a packet of data or of an acknowledgement, without its tunnel. They are valid
+// until the next call.
 func (n *Network) octets(r ref, k *packet) []byte {
 	if k.kind != data {
 		return n.ackOctets(k)
@@ -189,7 +189,7 @@ func (n *Network) octets(r ref, k *packet) []byte {
 	return out
 }
 
-// ackOctets returns those of an acknowledgement: of the last packet that has arrived, or that the next one is missing.
+// ackOctets is octets for an acknowledgement of the last packet that has arrived, or a NAK for the next one.
 func (n *Network) ackOctets(k *packet) []byte {
 	f, roles := n.flows[k.flow], &n.roles
 	p := &roles.ack
@@ -210,8 +210,8 @@ func (n *Network) ackOctets(k *packet) []byte {
 	return out
 }
 
-// tunnelled returns the octets of a packet of data or of an acknowledgement as it is on the wire, in its
-// tunnel where there is one.
+// tunnelled returns the octets of a packet of data or of an acknowledgement as they are on the wire, with its
+// tunnel if it has one.
 func (n *Network) tunnelled(r ref, k *packet) []byte {
 	inner := n.octets(r, k)
 	if k.egress < 0 {
@@ -237,7 +237,7 @@ func (n *Network) sendPause(p *Port, quanta uint16) {
 	p.enqueue(r, k)
 }
 
-// paused reads a PFC frame that came in by a port.
+// paused handles a PFC frame that a port received.
 func (n *Network) paused(in *Port, k *packet) {
 	var frame pfc.PFC
 	if _, err := frame.Decode(k.ip[etherHeader:]); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A Switch stores a packet whole, and forwards it by the shortest way.
+// A Switch is store-and-forward, and uses shortest paths.
 type Switch struct {
 	net   *Network
 	index int
@@ -17,7 +17,7 @@ type Switch struct {
 	ways  [][]*Port // to each host
 	back  [][]*Port // to each switch
 
-	several [][]*Port // those of them with several ports, each once
+	several [][]*Port // the different elements of ways and back with several ports
 	scratch []*Port
 
 	role *switchRole
@@ -26,10 +26,10 @@ type Switch struct {
 	used int64 // octets of the shared buffer
 	over int64 // of the headroom of all ports
 
-	stored, mostStored int64 // octets that a PE has stored of flows that may not go on
+	stored, mostStored int64 // octets that a PE has stored of flows that it has stopped or held
 }
 
-// site is where a switch stands.
+// site is the place of a switch.
 type site uint8
 
 const (
@@ -38,12 +38,12 @@ const (
 	core               // a router of the WAN
 )
 
-// account is that of what came in by a port and has not left, data class
-// alone.
+// account counts the packets of the data class that came in by a port and have
+// not left.
 type account struct {
 	own          int64 // octets of its reserve
-	shared, over int64 // of the shared buffer, of the headroom
-	most         int64 // of the headroom
+	shared, over int64 // octets of the shared buffer, of the headroom
+	most         int64 // the most octets of the headroom so far
 	off          bool  // the neighbour is paused
 	refresh      sim.Alarm
 }
@@ -51,9 +51,8 @@ type account struct {
 // Switch adds a switch of a data centre.
 func (n *Network) Switch() *Switch { return n.site(inside) }
 
-// ProxyAt makes another switch the proxy of the hosts at one, which is that itself otherwise. A proxy that learns is
-// shown what passes the hosts' switch as if it were there: its mirror takes no time. To be called before the network
-// runs.
+// ProxyAt makes another switch the proxy of the hosts at one; by default that switch is their proxy. A proxy
+// that learns sees the packets that pass the hosts' switch, without any delay. Call it before the network runs.
 func (n *Network) ProxyAt(hosts, proxy *Switch) {
 	if n.proxies == nil {
 		n.proxies = map[*Switch]*Switch{}
@@ -61,7 +60,7 @@ func (n *Network) ProxyAt(hosts, proxy *Switch) {
 	n.proxies[hosts] = proxy
 }
 
-// proxy returns that of the hosts at a switch.
+// proxy returns the proxy of the hosts at a switch.
 func (s *Switch) proxy() *Switch {
 	if p := s.net.proxies[s]; p != nil {
 		return p
@@ -69,9 +68,8 @@ func (s *Switch) proxy() *Switch {
 	return s
 }
 
-// PE adds a node at the edge of the WAN. What comes from a data centre and leaves for another
-// one goes through the WAN in a tunnel of IP in IPv6, to the PE that is nearest to its host. Links
-// between PEs and routers are the WAN.
+// PE adds a node at the edge of the WAN. Packets from one data centre to another go through the WAN in a tunnel
+// of IP in IPv6, to the PE that is nearest to their destination. The links between PEs and routers are the WAN.
 func (n *Network) PE() *Switch { return n.site(edge) }
 
 // Router adds a node of the WAN.
@@ -136,8 +134,8 @@ func (s *Switch) arrive(in *Port, r ref, k *packet) {
 	}
 }
 
-// forward puts a packet into the queue of the port on its way. In is nil for
-// the switch's own.
+// forward puts a packet into the queue of the port on its path. in is nil for
+// the switch's own packets.
 func (s *Switch) forward(in *Port, r ref, k *packet) {
 	if s.role.learns {
 		s.passes(r, k)
@@ -176,7 +174,7 @@ func (s *Switch) forward(in *Port, r ref, k *packet) {
 	s.queues(out, r, k)
 }
 
-// queues puts a packet that has room into the queue of a port.
+// queues puts a packet that admit has accepted into the queue of a port.
 func (s *Switch) queues(out *Port, r ref, k *packet) {
 	if s.net.cfg.RED.At == AtArrival {
 		s.look(out, r, k)
@@ -197,10 +195,10 @@ func (s *Switch) look(out *Port, r ref, k *packet) {
 	}
 }
 
-// tunnelOctets is what a tunnel adds: an IPv6 header.
+// tunnelOctets is the length that a tunnel adds: an IPv6 header.
 const tunnelOctets = 40
 
-// wrap puts a packet into a tunnel, and says whether there is one.
+// wrap puts a packet into a tunnel if it needs one, and says whether it did.
 func (s *Switch) wrap(k *packet) bool {
 	to := int32(-1)
 	if k.to >= 0 {
@@ -221,7 +219,7 @@ func (s *Switch) unwrap(k *packet) {
 	k.egress = -1
 }
 
-// spread returns the hash of what a packet is spread by over equal ways.
+// spread returns the hash that selects one of several equal paths.
 func spread(src, dst, ports uint32) uint32 {
 	x := (uint64(src)<<32 | uint64(dst)) * 0x9E3779B97F4A7C15
 	x = (x ^ x>>29 ^ uint64(ports)) * 0xBF58476D1CE4E5B9
@@ -237,8 +235,8 @@ func (n *Network) lost(r ref, k *packet) {
 	n.pool.put(r)
 }
 
-// way returns the port to where a packet goes: by its hash where there are several,
-// differently at each switch.
+// way returns the port on the path of a packet. Its hash selects one of
+// several, differently at each switch.
 func (s *Switch) way(k *packet) *Port {
 	var ways []*Port
 	hash := k.hash
@@ -262,7 +260,7 @@ func (s *Switch) way(k *packet) *Port {
 	return ways[(x^x>>32)%uint64(len(ways))]
 }
 
-// meets decides for one packet.
+// meets says whether a packet meets congestion.
 func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	switch {
 	case queue < red.Min:
@@ -274,8 +272,8 @@ func (red *RED) meets(draws *sim.Stream, queue int64, k *packet) bool {
 	return float64(draws.Of(uint64(uint32(k.flow)), uint64(k.draw))>>11)/(1<<53) < p
 }
 
-// admit finds room for a packet that is to join a queue, and says whether there was any. In is nil for the
-// switch's own.
+// admit reserves buffer for a packet that is to join a queue, and says whether there was enough. in is nil for
+// the switch's own packets.
 func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	b, octets := &s.net.cfg.Buffer, int64(k.octets)
 	queued := q.octets + octets
@@ -325,12 +323,12 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	return true
 }
 
-// lossless says whether a packet is in the account of the port that it came in by.
+// lossless says whether a packet is counted in the account of its ingress port.
 func (s *Switch) lossless(k *packet) bool {
 	return s.net.cfg.Buffer.PFC && k.in >= 0 && k.prio == s.net.cfg.DataPriority
 }
 
-// departs is told when a packet leaves its queue.
+// departs handles a packet that leaves its queue.
 func (s *Switch) departs(out *Port, r ref, k *packet) {
 	if k.kept {
 		s.release(k)
@@ -349,7 +347,7 @@ func (s *Switch) departs(out *Port, r ref, k *packet) {
 	}
 }
 
-// release gives back the room of a packet.
+// release frees the buffer of a packet.
 func (s *Switch) release(k *packet) {
 	k.kept = false
 	octets := int64(k.octets)
@@ -359,7 +357,7 @@ func (s *Switch) release(k *packet) {
 	}
 	b, in := &s.net.cfg.Buffer, s.ports[k.in]
 	a := &in.in
-	over := min(a.over, octets) // the headroom is given back first, the reserve last
+	over := min(a.over, octets) // the headroom is freed first, the reserve last
 	shared := min(a.shared, octets-over)
 	a.over -= over
 	s.over -= over
@@ -378,8 +376,8 @@ func (s *Switch) release(k *packet) {
 	}
 }
 
-// pause sends a pause to the neighbour at a port, and plans the next one for
-// when half of it is over.
+// pause sends a pause to the neighbour at a port, and schedules the next one
+// for when half of it has passed.
 func (s *Switch) pause(p *Port) {
 	p.in.off = true
 	s.net.count.Pauses++
@@ -396,10 +394,10 @@ func (s *Switch) resume(p *Port) {
 
 const maxQuanta = 0xFFFF
 
-// quanta returns how long so many quanta last at a rate: 512 bits each.
+// quanta returns the duration of n quanta, of 512 bits each, at a rate.
 func quanta(n uint16, rate sim.Rate) sim.Time { return rate.Time(int64(n) * 64) }
 
-// check returns where the accounts are not what the queues hold.
+// check returns an error if the accounts differ from the queues.
 func (s *Switch) check() error {
 	if s.net.cfg.Buffer.Total == 0 {
 		return nil

@@ -19,20 +19,20 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A switchRole is what a switch is to notifications: the congested node, the proxy
-// of its hosts, the ingress PE.
+// A switchRole has a switch's roles: the congested node, the proxy of its
+// hosts, the ingress PE.
 type switchRole struct {
 	of       *Switch
 	addr     netip.Addr
 	agent    *congested.Agent // of packets that meet congestion by RED
-	pauser   *congested.Agent // of those at a port whose level is above 0; nil without PPFC
+	pauser   *congested.Agent // of packets at a port whose level is above 0; nil without PPFC
 	levels   level.Thresholds
 	proxy    *proxy.Proxy
 	pe       *ingress.PE
-	learns   bool         // from what passes
-	pause    *pause.Table // of a PE that stops flows itself; nil of others
+	learns   bool         // whether it learns from passing packets
+	pause    *pause.Table // of a PE that stops flows itself; nil for others
 	valves   []*valve     // by flow
-	draining int          // of them
+	draining int          // how many of them drain
 	ready    sim.ID
 }
 
@@ -62,7 +62,7 @@ func newSwitchRole(s *Switch) *switchRole {
 		PEs:      acl.New(switchPrefix),
 		Out:      n.cfg.SwitchLimit,
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
-		InnerSource: true, FastCNP: fastcnp.Config{InnerSource: true}, // routers of this WAN reach the hosts
+		InnerSource: true, FastCNP: fastcnp.Config{InnerSource: true}, // in this WAN routers can reach the hosts
 		Seed: n.seed(),
 	}
 	for i := range cfg.PerFlow {
@@ -102,7 +102,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	return role
 }
 
-// must is for configurations of which all is the laboratory's own.
+// must is for configurations that the laboratory makes itself and so are valid.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("lab: " + err.Error())
@@ -110,10 +110,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// leaves knows the proxy of a sender: that of its first switch.
+// leaves has the proxy of each sender: that of its first switch.
 type leaves struct{ net *Network }
 
-// Lookup does what [congested.Proxies] asks.
+// Lookup implements [congested.Proxies].
 func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	i, ok := index(hostPrefix, sender)
 	if !ok || i >= len(l.net.hosts) {
@@ -126,7 +126,7 @@ func (l leaves) Lookup(sender netip.Addr) (proxy netip.Addr, ok bool) {
 	return numbered(switchPrefix, s.proxy().index), true
 }
 
-// hasHost says whether the switch is the first one of some host.
+// hasHost says whether the switch has a link to a host.
 func (s *Switch) hasHost() bool {
 	for _, p := range s.ports {
 		if _, ok := p.peer.owner.(*Host); ok {
@@ -136,8 +136,8 @@ func (s *Switch) hasHost() bool {
 	return false
 }
 
-// passes shows a packet that is not the switch's own to its proxy or, where the packet's tunnel ends here, to its
-// ingress PE: both learn from it. What enters the WAN a PE sees in label.
+// passes shows a packet from another node to the switch's proxy and, if the packet's tunnel ends here, to its
+// ingress PE: both learn from it. A PE sees packets that enter the WAN in label.
 func (s *Switch) passes(r ref, k *packet) {
 	n := s.net
 	if len(k.ip) > 0 || s.role.pe != nil && int(k.egress) != s.index {
@@ -151,7 +151,7 @@ func (s *Switch) passes(r ref, k *packet) {
 	}
 }
 
-// told is for a message to the switch itself: it is a proxy or an ingress PE.
+// told handles a message to the switch itself, as a proxy or an ingress PE.
 func (s *Switch) told(r ref, k *packet) {
 	n := s.net
 	defer n.pool.put(r)
@@ -168,7 +168,7 @@ func (s *Switch) told(r ref, k *packet) {
 	s.role.translated(out, &d.Decision, k.flow, n.cfg.ProxyDelay)
 }
 
-// translated sends the CNP that a proxy or an ingress PE made of a message.
+// translated sends the CNP that a proxy or an ingress PE has made from a message.
 func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait sim.Time) {
 	n := s.of.net
 	to, ok := index(hostPrefix, d.Flow.Src)
@@ -183,16 +183,16 @@ func (s *switchRole) translated(cnp []byte, d *node.Decision, flow int32, wait s
 	s.later(n.message(cnp, n.place(s.of), to, flow), wait)
 }
 
-// learn gives the proxies and PEs the queue pairs of a flow, as if they had learned
-// them.
+// learn adds the queue pairs of a flow to those of proxies and PEs, as if they
+// had learned them.
 func (n *Network) learn(f *Flow) {
 	if n.roles.learned != nil {
 		key := qpmap.Key{FlowKey: rocev2.FlowKey{Src: f.src.role.addr, Dst: f.dst.role.addr, DestQP: f.destQP()}}
-		_ = n.roles.learned.Add(key, qpmap.Pair{SrcQP: f.sourceQP()}) // of what has no room they know nothing
+		_ = n.roles.learned.Add(key, qpmap.Pair{SrcQP: f.sourceQP()}) // a full table does not learn
 	}
 }
 
-// congested is told of a packet that meets congestion at a port.
+// congested handles a packet that meets congestion at a port.
 func (s *Switch) congested(out *Port, r ref, k *packet) {
 	n, now := s.net, s.net.Sim.Now()
 	n.count.Congested++
@@ -212,7 +212,7 @@ func (s *Switch) congested(out *Port, r ref, k *packet) {
 	s.asks(s.role.agent, out, r, k)
 }
 
-// pauses is told of a packet at a port whose level is above 0.
+// pauses handles a packet at a port whose level is above 0.
 func (s *Switch) pauses(out *Port, r ref, k *packet) {
 	n := s.net
 	n.count.Onset = min(n.count.Onset, n.Sim.Now())
@@ -220,7 +220,7 @@ func (s *Switch) pauses(out *Port, r ref, k *packet) {
 	s.asks(s.role.pauser, out, r, k)
 }
 
-// asks asks a congested node about a packet, and does what it says.
+// asks asks a congested node about a packet, and carries out its decision.
 func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 	n, roles := s.net, &s.net.roles
 	e := &roles.event
@@ -259,8 +259,9 @@ func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 	s.role.later(n.message(notice, n.place(s), to, k.flow), n.cfg.SwitchDelay)
 }
 
-// leveled is told of the depth of a port's data queue, and lets go on whom the port
-// has stopped or held when its level has fallen to 0.
+// leveled updates the congestion level from the depth of a port's data queue.
+// When the level has fallen to 0, it resumes the flows that the port has
+// stopped or held.
 func (s *Switch) leveled(p *Port, octets int64) {
 	was := p.level
 	if p.level = s.role.levels.Of(uint64(octets), was); p.level > 0 || was == 0 {
@@ -277,7 +278,7 @@ func (s *Switch) leveled(p *Port, octets int64) {
 	}
 }
 
-// asked returns whom a PPFC goes to: the number of a host, or ^ of that of a PE.
+// asked returns the destination of a PPFC: the index of a host, or ^ of that of a PE.
 func (n *Network) asked(to netip.Addr) int {
 	if i, ok := index(switchPrefix, to); ok {
 		return ^i
@@ -286,7 +287,7 @@ func (n *Network) asked(to netip.Addr) int {
 	return i
 }
 
-// later lets a notification wait at the switch until it is made.
+// later delays a notification at the switch until it is built.
 func (s *switchRole) later(r ref, wait sim.Time) {
 	n := s.of.net
 	n.roles.making++

@@ -7,9 +7,9 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// The trace of HPCC's packets is IOAM's: which port of which node, when, and how many
-// octets wait. How many the port has sent, which IOAM has no field for, is in the data
-// that the namespace defines, and only where an acknowledgement brings it back.
+// The trace of HPCC's packets is an IOAM trace: for each port its node, the time, and the octets in its queue.
+// IOAM has no field for the octets that the port has sent: they are in the namespace-specific data, and only if
+// acknowledgements carry the trace.
 const (
 	namespace  = 1
 	udp        = 17
@@ -30,15 +30,14 @@ func (n *Network) traceOctets() int {
 	return (header + 4*n.cfg.TraceHops*n.traceType().NodeLen() + 7) &^ 7
 }
 
-// traceHeader returns the Hop-by-Hop header of a packet, with what the ports have said
-// until now.
+// traceHeader returns the Hop-by-Hop header of a packet, with what the ports have written so far.
 func (n *Network) traceHeader(r ref, k *packet) []byte {
 	t := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: namespace, Type: n.traceType()}
 	words := n.cfg.TraceHops * t.Type.NodeLen()
 	w := ipv6opt.Begin(n.roles.ext[:0], udp)
 	data, err := w.Reserve(ioam.IPv6MayChange, 4, 0, 2+8+4*words)
 	if err != nil {
-		panic("lab: " + err.Error()) // eight ports have room
+		panic("lab: " + err.Error()) // cannot happen: there is room for eight ports
 	}
 	o := ioam.Option{Type: ioam.TypePreallocated, Data: data[2:]}
 	fresh, err := t.AppendFresh(data[2:2], words)
@@ -56,7 +55,7 @@ func (n *Network) traceHeader(r ref, k *packet) []byte {
 	return w.Finish()
 }
 
-// record returns what a port says as IOAM has it.
+// record returns the IOAM record of a port.
 func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 	at := sim.From(h.TS).Clock()
 	p := n.ports[port]
@@ -68,7 +67,7 @@ func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 	}
 }
 
-// bandwidth is what a sender knows of the ports that nodes name: IOAM does not say it.
+// bandwidth returns the rate of a port, which the sender must know, because IOAM has no field for it.
 func (n *Network) bandwidth(said ioam.Node) uint64 {
 	if int(said.NodeID) >= len(n.switches) || int(said.Egress) >= len(n.switches[said.NodeID].ports) {
 		return 0

@@ -7,27 +7,28 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// A valve is what an ingress PE does to one flow that it has been asked to stop or hold, as its sender has not: what
-// may not go on is stored, in the buffer of the PE. When it may, it goes to the queue of its port in order, at the rate
-// of the hold or, without one, at an equal share of the port's rate: another stop finds it still stored.
+// A valve stops or holds one flow at an ingress PE that was asked to do so in place of the sender. It stores
+// the packets that may not continue in the buffer of the PE. When they may, they go to the queue of their port
+// in order, at the rate of the hold or, without a hold, at an equal share of the port's rate. So another stop
+// can still store them.
 type valve struct {
 	pe     *switchRole
 	flow   *Flow
 	brake  reaction.Brake
 	stored queue
 	wake   sim.Alarm
-	next   sim.Time // when the next packet may go on, of a flow that is held or drains
-	drains bool     // has stored packets that may go on
+	next   sim.Time // when the next packet of a flow that is held or drains may continue
+	drains bool     // has stored packets that may continue
 
-	rate   uint64 // of the flow, as it was measured last
+	rate   uint64 // of the flow, last measured
 	since  sim.Time
-	octets int64 // of the flow since then
+	octets int64 // of the flow since the last measurement
 }
 
-// measuring is how long the rate of a flow is measured for, that a hold keeps.
+// measuring is the interval over which the rate of a flow is measured. A hold keeps that rate.
 const measuring = 20 * sim.Microsecond
 
-// valve returns that of a flow. It is made when the first packet of the flow enters the WAN.
+// valve returns the valve of a flow. It is made when the first packet of the flow enters the WAN.
 func (s *switchRole) valve(flow int32) *valve {
 	for int(flow) >= len(s.valves) {
 		s.valves = append(s.valves, nil)
@@ -42,7 +43,7 @@ func (s *switchRole) valve(flow int32) *valve {
 	return v
 }
 
-// valves returns those of a switch; it has none before the network runs.
+// valves returns the valves of a switch; there are none before the network runs.
 func (s *Switch) valves() []*valve {
 	if s.role == nil {
 		return nil
@@ -50,7 +51,7 @@ func (s *Switch) valves() []*valve {
 	return s.role.valves
 }
 
-// sees measures the rate of what comes.
+// sees measures the rate of arriving packets.
 func (v *valve) sees(octets int32) {
 	now := v.pe.of.net.Sim.Now()
 	if took := now - v.since; took >= measuring {
@@ -60,19 +61,19 @@ func (v *valve) sees(octets int32) {
 	v.octets += int64(octets)
 }
 
-// rateNow is the rate at which packets of the flow may go on: 0 is none, fully any.
+// rateNow returns the rate at which packets of the flow may continue: 0 is none, fully any.
 func (v *valve) rateNow() uint64 { return v.brake.Rate(fully, v.pe.of.net.Sim.Now().Clock()) }
 
-// fully is a rate that no hold keeps.
+// fully is above every rate of a hold.
 const fully = 1 << 62
 
-// shut says whether a packet has to be stored: the flow is stopped, held and not due, or has others that wait.
+// shut says whether a packet must be stored: the flow is stopped, held and not due, or has packets that wait.
 func (v *valve) shut() bool {
 	rate := v.rateNow()
 	return v.stored.head != 0 || rate == 0 || rate != fully && v.pe.of.net.Sim.Now() < v.next
 }
 
-// goes is told of a packet that goes on to a port: when may the next one?
+// goes computes when the next packet may continue, after one has gone to a port.
 func (v *valve) goes(out *Port, octets int32) {
 	now, rate := v.pe.of.net.Sim.Now(), v.rateNow()
 	if v.drains {
@@ -84,7 +85,7 @@ func (v *valve) goes(out *Port, octets int32) {
 	}
 }
 
-// store keeps a packet until it may go on.
+// store keeps a packet until it may continue.
 func (v *valve) store(r ref, k *packet) {
 	s := v.pe.of
 	v.stored.push(&s.net.pool, r, k)
@@ -93,7 +94,7 @@ func (v *valve) store(r ref, k *packet) {
 	v.arm()
 }
 
-// asks asks what PPFC has the flow do from now on.
+// asks updates the valve from the state of the pause table.
 func (v *valve) asks() {
 	now := v.pe.of.net.Sim.Now()
 	state, until := v.pe.pause.State(pause.Flow(v.flow.dst.role.addr, v.flow.destQP()), now.Clock())
@@ -105,10 +106,10 @@ func (v *valve) asks() {
 	v.drain()
 }
 
-// drain lets go on what may.
+// drain releases the packets that may continue.
 func (v *valve) drain() {
 	s := v.pe.of
-	v.arm() // which counts this one, too, if it drains
+	v.arm() // counts this valve, too, if it drains
 	for v.drains && s.net.Sim.Now() >= v.next {
 		r, k := v.stored.pop(&s.net.pool)
 		s.stored -= int64(k.octets)
@@ -119,7 +120,7 @@ func (v *valve) drain() {
 	}
 }
 
-// arm sets the time at which something will change by itself.
+// arm sets the time of the next change that needs no packet.
 func (v *valve) arm() {
 	now, at := v.pe.of.net.Sim.Now(), sim.Never
 	if until, on := v.brake.Next(); on {
@@ -151,7 +152,7 @@ func (v *valve) Handle(uint32) {
 	v.drain()
 }
 
-// ordered is for a PPFC to the PE.
+// ordered handles a PPFC to the PE.
 func (s *switchRole) ordered(k *packet) {
 	n := s.of.net
 	_, d := s.pause.Receive(nil, n.roles.reads(k.ip), 0, n.Sim.Now().Clock())

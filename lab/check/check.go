@@ -1,8 +1,8 @@
-// Package check holds the laboratory against what is known without it: closed
-// forms, the fluid model of DCQCN, and a measurement of others.
+// Package check compares the laboratory with independent results: closed forms,
+// the fluid model of DCQCN, and a published measurement.
 //
-// Each check has rows, and each row bounds on both sides: a network that is too
-// good is wrong too.
+// Each check has rows, and each row has a lower and an upper bound: a result
+// that is too good is wrong, too.
 package check
 
 import (
@@ -25,12 +25,12 @@ type Row struct {
 	What     string  // what was measured, and where
 	Unit     string  // of the figures
 	Expected float64 // by the closed form, the model, the measurement
-	Low      float64 // the least and the most that agree with it
+	Low      float64 // the bounds of the measured figure
 	High     float64
-	Measured float64 // of several seeds the median
+	Measured float64 // with several seeds the median
 
-	// Of how many seeds it is the median, where they are several, and between what that of all seeds lies, as
-	// [lab.Median] has it.
+	// The number of seeds, if there are several, and the bounds of the median of all seeds, as [lab.Median]
+	// says.
 	Seeds    int
 	From, To float64
 }
@@ -38,17 +38,17 @@ type Row struct {
 // OK says whether the measured figure is within the bounds.
 func (r *Row) OK() bool { return r.Measured >= r.Low && r.Measured <= r.High }
 
-// A Check is a question to the laboratory.
+// A Check compares one kind of result.
 type Check struct {
 	ID    string
 	Title string
-	Rows  int  // how many it has
-	Quick bool // takes a second or so, and is a test
+	Rows  int  // how many rows it has
+	Quick bool // takes about a second, and is also run as a test
 	run   func(t *trial) ([]Row, error)
 }
 
-// Run answers it. Where ctx ends before, it returns the rows until then, and the error of ctx. While networks run it
-// calls goesOn, which may be nil, again and again.
+// Run runs the check. If ctx ends before, it returns the rows so far and the error of ctx. While networks run
+// it calls goesOn, which may be nil, again and again.
 func (c *Check) Run(ctx context.Context, goesOn func()) ([]Row, error) {
 	t := &trial{ctx: ctx, goesOn: goesOn, open: map[*lab.Network]bool{}}
 	rows, err := c.run(t)
@@ -65,12 +65,12 @@ func (c *Check) Run(ctx context.Context, goesOn func()) ([]Row, error) {
 	return rows, err
 }
 
-// A trial is one run of a check. Its networks come from network, run by until, and have ended with ends, which looks
-// whether they add up.
+// A trial is one run of a check. Its networks are made by network, run by until, and finished by ends, which
+// checks their counters.
 type trial struct {
 	ctx    context.Context
 	goesOn func()
-	open   map[*lab.Network]bool // that have not ended
+	open   map[*lab.Network]bool // not finished yet
 }
 
 func (t *trial) network(cfg lab.Config) *lab.Network {
@@ -104,18 +104,18 @@ func All() []Check {
 	}
 }
 
-// within returns a row whose bounds are a share of what is expected.
+// within returns a row with bounds of plus and minus a share of the expected figure.
 func within(what, unit string, expected, share float64, measured ...float64) Row {
 	d := math.Abs(expected) * share
 	return between(what, unit, expected, expected-d, expected+d, measured...)
 }
 
-// exactly returns a row without room.
+// exactly returns a row whose bounds are both the expected figure.
 func exactly(what, unit string, expected, measured float64) Row {
 	return within(what, unit, expected, 0, measured)
 }
 
-// between returns a row with bounds of its own. What several seeds have measured is judged by its median.
+// between returns a row with these bounds. Several measurements count by their median.
 func between(what, unit string, expected, low, high float64, measured ...float64) Row {
 	r := Row{What: what, Unit: unit, Expected: expected, Low: low, High: high}
 	r.Measured, r.From, r.To = lab.Median(measured)
@@ -156,7 +156,7 @@ func Print(w io.Writer, rows []Row) error {
 	return nil
 }
 
-// figure prints whole numbers whole, others with five digits.
+// figure prints integers completely, other numbers with five digits.
 func figure(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < 1e12 {
 		return fmt.Sprintf("%.0f", x)
@@ -164,9 +164,9 @@ func figure(x float64) string {
 	return fmt.Sprintf("%.5g", x)
 }
 
-// Run runs checks, as many at a time as there are processors, and returns their rows in
-// order. It says on progress what goes on, again and again, and what has ended. When ctx ends, those that
-// have not begun are left out, the others end soon, and the error is that of ctx.
+// Run runs checks, as many at a time as there are processors, and returns their rows in order. It reports the
+// checks that run, again and again, and that are done to progress. When ctx ends, checks that have not begun
+// are left out, the others end soon, and the error is that of ctx.
 func Run(ctx context.Context, checks []Check, progress func(c Check, done bool)) ([]Row, error) {
 	rows := make([][]Row, len(checks))
 	errs := make([]error, len(checks))
@@ -206,7 +206,7 @@ func Run(ctx context.Context, checks []Check, progress func(c Check, done bool))
 	return flat, err
 }
 
-// Missing says of each check how many of its rows are not among rows: "A6, 12 of 36 rows".
+// Missing lists the checks with missing rows and how many: "A6, 12 of 36 rows".
 func Missing(checks []Check, rows []Row) (missing []string) {
 	for _, c := range checks {
 		there := 0

@@ -8,8 +8,8 @@ import (
 )
 
 // A1: one packet, and the last packet of a message, through up to six switches.
-// Alone, a packet takes the sum of its times; behind others, the slowest link
-// lets one through in its time.
+// A single packet takes the sum of its times; after other packets, one packet
+// leaves in each packet time of the slowest link.
 func latency(t *trial) (rows []Row, err error) {
 	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9, 800e9, 50e9}
 	for switches := 1; switches <= 6; switches++ {
@@ -109,7 +109,7 @@ func waiting(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// A3: flows on one host, each at its rate; and acknowledgements, which never wait
+// A3: flows on one host, each at its rate, and acknowledgements, which never wait
 // for more than the frame that is on the wire.
 func pacing(t *trial) (rows []Row, err error) {
 	const line, length, stagger = 100 * sim.Gbps, 10 * ms, 50 * sim.Nanosecond
@@ -143,9 +143,9 @@ func pacing(t *trial) (rows []Row, err error) {
 		return rows, err
 	}
 
-	// A packet against a full load the other way: its acknowledgement waits for
-	// the frame on the wire at the host, and for that at the switch; the packet
-	// itself for an acknowledgement at each.
+	// A packet while the opposite direction is fully loaded: its
+	// acknowledgement waits for the frame on the wire at the host and at the
+	// switch, and the packet itself waits for an acknowledgement at each.
 	n, _ = t.star(quiet(), 1, line, µs)
 	from, to = n.Hosts()[0], n.Hosts()[1]
 	load, err := n.Flow(from, to, 0)
@@ -171,14 +171,15 @@ func pacing(t *trial) (rows []Row, err error) {
 		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), t.ends(n)
 }
 
-// A4: what PFC has to keep room for, through links of up to 80 km.
+// A4: the headroom that PFC needs, with links of up to 80 km.
 func headroom(t *trial) (rows []Row, err error) {
 	const fast, slow, stalled = 40 * sim.Gbps, 10 * sim.Gbps, 10 * sim.Gbps / 1000
 	const frame = 1024 + header
 	for _, km := range []int{0, 1, 10, 80} {
 		delay := sim.Time(km) * 5 * µs
-		// From the frame that is too much to the last one that comes: the frames
-		// on the wires at both ends, the pause, the way there and back.
+		// From the frame that exceeds the limit to the last one that arrives:
+		// the frames on the wires at both ends, the pause, and the delay in
+		// both directions.
 		most := 2*delay + 500*sim.Nanosecond + fast.Time(header+4+gap) + fast.Time(64+gap) + fast.Time(frame+gap)
 		formula := float64(fast.Octets(most)) / (frame + gap) * frame
 		run := func(room, xoff, xon int64, slow sim.Rate) (n *lab.Network, use float64, err error) {
@@ -218,7 +219,8 @@ func headroom(t *trial) (rows []Row, err error) {
 			continue
 		}
 
-		// Until data comes again, 2·delay, there must be some left to send.
+		// Until data arrives again, after 2·delay, there must be enough left to
+		// send.
 		enough := slow.Octets(2*delay) + 20*frame
 		for _, c := range []struct {
 			what                string

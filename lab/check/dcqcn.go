@@ -13,7 +13,7 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// steady is what an incast comes to.
+// steady is the steady state of an incast.
 type steady struct {
 	queue       *lab.Histogram
 	alpha, cnps float64 // the mean of all flows; of one flow, a second
@@ -22,7 +22,7 @@ type steady struct {
 	most        float64
 }
 
-// settle runs an incast, and measures it from a time on.
+// settle runs an incast, and measures its steady state from a time on.
 func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to sim.Time) (s steady, err error) {
 	n, out := t.star(cfg, flows, rate, delay)
 	if err := incast(n, 10*µs, 0); err != nil {
@@ -61,11 +61,10 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 	return s, t.ends(n)
 }
 
-// A5: what flows of HPCC at one port estimate of it is η + N·R_AI/C, and no queue
-// stands; where that would be more than 1, η·R/(R−R_AI), and the queue is what is above
-// 1, of a round trip. Packets of flows that meet by chance count to the estimate, so that
-// the link itself is used less, by no more than the queue is of a round trip. A window has
-// to hold some packets: with many flows they are small.
+// A5: HPCC's flows at one port estimate its use as η + N·R_AI/C, and there is no standing queue. If that would
+// exceed 1, the estimate is η·R/(R−R_AI), and the queue is what exceeds 1, of a round trip. Packets of
+// different flows that meet by chance raise the estimate, so that the link itself is used less, by at most the
+// queue's share of a round trip. A window must hold some packets, so with many flows the packets are small.
 func hpcc(t *trial) (rows []Row, err error) {
 	const rate, rtt = 100 * sim.Gbps, 13 * time.Microsecond
 	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 1024}, {64, 1024}, {100, 512},
@@ -87,7 +86,7 @@ func hpcc(t *trial) (rows []Row, err error) {
 		trip := float64(rate.Octets(sim.From(rtt)))
 		stands := max(u-100, 0) / 100 * trip
 		packet := float64(c.payload + header + 48)
-		most := 8 * packet // those that meet by chance
+		most := 8 * packet // packets that meet by chance
 		if u > 100 {
 			most = trip / 10
 		}
@@ -101,9 +100,9 @@ func hpcc(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// A6: queue, α and CNPs of equal flows. A receiver that polls is what the model
-// describes; one that answers at once comes out higher. At 100 Gbit/s the ramp is so steep that the
-// fixed point is next to KMin, and rests in a short loop only.
+// A6: queue, α and CNPs of equal flows. The model describes a receiver that polls; one that answers at once
+// gives higher values. At 100 Gbit/s the ramp is so steep that the fixed point is close to KMin, and stable
+// only in a short loop.
 func fixedPoint(t *trial) (rows []Row, err error) {
 	const seeds = 9
 	for _, flows := range []int{2, 4, 8} {
@@ -115,7 +114,7 @@ func fixedPoint(t *trial) (rows []Row, err error) {
 	}
 	for _, flows := range []int{2, 8, 16, 32, 64} {
 		end := 150 * ms
-		if flows == 2 { // they swing the slowest
+		if flows == 2 { // these oscillate most slowly
 			end = 250 * ms
 		}
 		more, err := t.steepOf(flows, seeds, end)
@@ -127,8 +126,8 @@ func fixedPoint(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// overSeeds is what settle has measured with each seed. The queue is that of a fluid model: all that is not sent
-// yet, so that to what waits comes the rest of the packet on the wire, half of one as long as the link is used.
+// overSeeds has the results of settle for each seed. The queue is that of a fluid model, all octets not yet
+// sent: to the waiting ones it adds the rest of the packet on the wire, half a packet while the link is used.
 type overSeeds struct{ queue, cnps, alpha, jain []float64 }
 
 func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, end sim.Time) (o overSeeds, err error) {
@@ -145,7 +144,7 @@ func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, e
 	return o, nil
 }
 
-// fixedPointOf returns the rows for so many flows at 40 Gbit/s, from 100 ms on.
+// fixedPointOf returns the rows for this many flows at 40 Gbit/s, from 100 ms on.
 func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err error) {
 	polled, err := t.overSeeds(seeds, paper(lab.CNPPolled), flows, 40e9, end)
 	if err != nil {
@@ -159,7 +158,7 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 	m.Packet = 1002
 	at := m.Fixed()
 	place := fmt.Sprintf("%d flows at 40 Gbit/s, ", flows)
-	if flows <= 4 { // more of them swing
+	if flows <= 4 { // more flows oscillate
 		rows = append(rows,
 			within(place+"polled, queue", "octets", at.Queue, 0.1, polled.queue...),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
@@ -177,9 +176,9 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 			min(slices.Min(polled.jain), slices.Min(once.jain)))), nil
 }
 
-// steepOf returns the rows for so many flows at 100 Gbit/s with a ramp from 100 to 400 KB, 20 %. In the loop of a
-// receiver that answers at once the fixed point is stable, and packets swing about it. One that polls is 25 µs later on
-// average: there the fluid model swings as well, and is run through time.
+// steepOf returns the rows for this many flows at 100 Gbit/s with a ramp from 100 to 400 KB, 20 %. With a
+// receiver that answers at once the fixed point of the loop is stable, and packets oscillate about it. One that
+// polls is 25 µs later on average: then the fluid model oscillates as well, and is integrated over time.
 func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) {
 	m := fluid.Paper(flows)
 	m.Packet, m.Rate, m.KMin, m.KMax, m.PMax = 1002, 100e9, 100e3, 400e3, 0.2
@@ -211,11 +210,10 @@ func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) 
 	}, nil
 }
 
-// A7: another flow joins those that share a port, and has as much as they when any two
-// differ by less than a tenth of the fair share. Flows are cut at random, so what
-// is compared is each flow's mean over seeds. As the protocol has it that is held against the fluid
-// model; cut as the authors' proof of convergence has it, against their discrete model, and
-// their bound, which is for flows of the same α.
+// A7: another flow joins those that share a port. It has converged when any two flows differ by less than a
+// tenth of the fair share. Flows are cut at random, so the mean of each flow over the seeds is compared. DCQCN
+// as published is compared with the fluid model; with cuts as in the authors' proof of convergence, it is
+// compared with their discrete model and with their bound, which is for flows of the same α.
 func convergence(t *trial) (rows []Row, err error) {
 	for _, flows := range []int{2, 10} {
 		what := fmt.Sprintf("%d flows and one more", flows)
@@ -235,8 +233,8 @@ func convergence(t *trial) (rows []Row, err error) {
 		if took, err = t.shared(proven(alpha), flows, 8); err != nil {
 			return rows, err
 		}
-		// Packets are faster than the discrete model, which knows no cuts while the queue drains
-		// that the newcomer made.
+		// Packets are faster than the discrete model, which has no cuts while the queue that the new flow has
+		// caused drains.
 		rows = append(rows, between(what+" of the same α, as in the proof: the bound", "ms",
 			m.Bound()*1000, m.Joining(alpha)*1000/2, m.Bound()*1000, took))
 	}
@@ -248,8 +246,8 @@ const (
 	window = 2 * ms
 )
 
-// shared returns after how many milliseconds the means of the flows over seeds differ by
-// less than a tenth of the fair share, in windows of 2 ms.
+// shared returns after how many milliseconds the means of the flows over the seeds differ by less than a tenth
+// of the fair share, in windows of 2 ms.
 func (t *trial) shared(cfg lab.Config, flows int, seeds uint64) (took float64, err error) {
 	const windows = 60
 	networks := make([]*lab.Network, seeds)
@@ -303,16 +301,16 @@ func modelShared(flows int) (took float64) {
 	m.Run(classes, false, 4e-6, 1e-6, 0.25, func(x fluid.Moment) {
 		fair := m.Rate / m.Flows
 		if x.Time > join.Seconds() && math.IsInf(took, 1) && math.Abs(x.Rates[0]-x.Rates[1]) < fair/10 &&
-			x.Time > join.Seconds()+1e-3 { // not while the new one comes down from the rate of the port
+			x.Time > join.Seconds()+1e-3 { // not while the new flow still slows down from the rate of the port
 			took = (x.Time - join.Seconds()) * 1000
 		}
 	})
 	return took
 }
 
-// A8: ten flows are stable in a short loop and swing in a long one. So do sixty-four
-// where everything is marked above KMax: in the fluid model, in another model by
-// packets, and here. Where the ramp goes on, the fluid model rests, and packets swing.
+// A8: ten flows are stable in a short loop and oscillate in a long one. So do sixty-four if everything above
+// KMax is marked: in the fluid model, in another packet model, and here. If the ramp continues above KMax the
+// fluid model is stable, and packets oscillate.
 func stability(t *trial) (rows []Row, err error) {
 	red := paper(lab.CNP).RED
 	longer := lab.RED{Min: red.Min, Max: red.Min + 100*(red.Max-red.Min), Probability: 1}
@@ -348,7 +346,7 @@ func stability(t *trial) (rows []Row, err error) {
 		rows = append(rows,
 			between(place+"use of the link, by packets", "%", use*100, use*100-2, min(use*100+2, 100.01), uses...),
 			within(place+"queue, by packets", "octets", mean, 0.2, queues...))
-		switch { // a loop of 22 µs is near where it begins
+		switch { // oscillation begins near a loop of 22 µs
 		case c.swings:
 			rows = append(rows, between(place+"deviation ÷ mean", "", deviation/mean, 0.65, 2, swings...))
 		case c.loop == 4*µs:
@@ -363,8 +361,8 @@ func stability(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// F: the phase margins of the fluid model against those that its authors publish; where
-// their simplifications change the sign, so does the row say.
+// F: the phase margins of the fluid model against those that its authors publish. If their simplifications
+// change the sign, the row says so.
 func margins(*trial) (rows []Row, err error) {
 	for _, c := range fluid.Figures {
 		m := c.Params()
@@ -387,7 +385,7 @@ func margins(*trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// modelUse returns the use of the link of 40 Gbit/s in the fluid model, in percent.
+// modelUse returns the use of the 40 Gbit/s link in the fluid model, in percent.
 func modelUse(flows int, loop sim.Time) float64 {
 	m := fluid.Paper(flows)
 	m.Packet = 1002
@@ -408,15 +406,15 @@ func modelled(m fluid.Params, loop, from, to float64) (use, queue float64) {
 	return use / n * 100, queue / n
 }
 
-// A9: when the first cut comes, with congestion at each hop of a path, and how much
-// lower the queue stays.
+// A9: when the first cut happens, with congestion at each hop of a path, and
+// how much shorter the queue stays.
 func saved(t *trial) (rows []Row, err error) {
 	const fast = 100 * sim.Gbps
 	const hops = 6
 	for hop := 1; hop <= hops; hop++ {
 		for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Proxy, lab.FCN, lab.PPFC, lab.Oracle} {
 			if v == lab.FCN && hop == hops {
-				continue // the egress PE's own port to the receiver: outside the WAN, a mark
+				continue // the egress PE's own port to the receiver is outside the WAN: it marks
 			}
 			expected, measured, err := t.firstCut(hop, hops, v, elsewhere{})
 			if err != nil {
@@ -426,7 +424,7 @@ func saved(t *trial) (rows []Row, err error) {
 			rows = append(rows, exactly(what, "ps", float64(expected), float64(measured)))
 		}
 		if hop == 1 || hop == hops {
-			continue // the PEs themselves ask the sender
+			continue // the PEs ask the sender directly
 		}
 		expected, measured, err := t.firstCut(hop, hops, lab.PPFC, elsewhere{ingress: true})
 		if err != nil {
@@ -448,7 +446,7 @@ func saved(t *trial) (rows []Row, err error) {
 		leg   sim.Time
 	}{{8, µs / 2}, {8, µs}, {8, 2 * µs}, {8, 5 * µs}, {32, µs}, {32, 5 * µs}} {
 		const seeds = 5
-		var most [2]float64 // the mean of them
+		var most [2]float64 // means
 		for i, v := range []lab.Variant{lab.CNP, lab.FastCNP} {
 			for seed := range uint64(seeds) {
 				cfg := paper(v)
@@ -466,8 +464,9 @@ func saved(t *trial) (rows []Row, err error) {
 				}
 			}
 		}
-		// The CNP's way is longer by the leg there and back, by the packet that is
-		// marked, and by what it is longer on that leg and shorter on the other.
+		// The CNP's path is longer by the leg in both directions, by the marked
+		// packet, and by the difference of its length to the other
+		// notification's on that leg.
 		extra := 2*c.leg + fast.Time(1024+header+gap) + 2*fast.Time(80+18+gap) - fast.Time(104+18+gap)
 		expected := float64(c.flows-1) * float64(fast.Octets(extra)) * (1024 + header) / (1024 + header + gap)
 		room := max(expected*0.03, float64(c.flows)*(1024+header)) // 3 %, or a packet of each flow
@@ -478,15 +477,15 @@ func saved(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// elsewhere is who is told but the one that a variant has by itself.
+// elsewhere says who is notified if it is not the variant's default.
 type elsewhere struct {
 	ingress bool // PPFCs go to the ingress PE
-	proxy   int  // so many links beside the first switch
+	proxy   int  // links between the first switch and the proxy
 }
 
-// firstCut returns when a flow through a row of switches is cut first, counted from
-// the decision: the sum of the times on the way, and what was measured. The link
-// behind one of the switches is slow.
+// firstCut returns when a flow through a chain of switches is cut first,
+// counted from the decision: as the sum of the times on the way, and as
+// measured. The link after one of the switches is slow.
 func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, measured sim.Time, err error) {
 	rates, delays := make([]sim.Rate, hops+1), make([]sim.Time, hops+1)
 	for i := range rates {
@@ -525,7 +524,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 	const cnp, fast, told, fcn, ppfc = 80 + 18 + gap, 104 + 18 + gap, 1280 + 18 + gap, 52 + 18 + gap, 88 + 18 + gap
 	link := func(i int, octets int64) sim.Time {
 		t := rates[i].Time(octets) + delays[i]
-		if i > 0 && i < hops { // to a switch, in either direction
+		if i > 0 && i < hops { // between switches
 			t += cfg.Pipeline
 		}
 		return t
@@ -536,7 +535,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 		for i := hop; i <= hops; i++ {
 			way += link(i, 4096+header+gap)
 		}
-		way += cfg.Pipeline // the last link back is to a switch, there it was to the receiver
+		way += cfg.Pipeline // the last link of this direction ends at a switch, of the other at the receiver
 		for i := hops; i >= 0; i-- {
 			way += link(i, cnp)
 		}
@@ -552,7 +551,7 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 		}
 		way += link(0, cnp)
 		way += sim.Time(other.proxy) * (beside.Time(told) + beside.Time(cnp) + 2*(far+cfg.Pipeline))
-	case lab.FCN: // the first switch is the PE; what is congested there needs no FCN
+	case lab.FCN: // the first switch is the PE; congestion there needs no FCN
 		way = cfg.EdgeDelay + cfg.SenderDelay
 		if hop > 1 {
 			way += cfg.SwitchDelay
@@ -575,8 +574,9 @@ func (t *trial) firstCut(hop, hops int, v lab.Variant, other elsewhere) (way, me
 	return way, measured, t.ends(n)
 }
 
-// A10: every variant adds up, a run can be repeated, and another seed is another
-// run, but not by much. That of FCN runs where there are routers to send them.
+// A10: the counters of every variant are consistent, a run can be repeated, and
+// another seed gives another run with similar results. FCN runs in networks
+// with routers that send FCNs.
 func sums(t *trial) (rows []Row, err error) {
 	for v := range lab.Variant(lab.Variants) {
 		var prints []uint64

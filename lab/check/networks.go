@@ -8,7 +8,7 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// Octets of a frame beside its data, and of the wire beside the frame.
+// Octets of a frame besides its data, and on the wire besides the frame.
 const (
 	header = 82
 	gap    = 20
@@ -19,7 +19,7 @@ const (
 	ms = sim.Millisecond
 )
 
-// quiet is a network in which nobody notifies or reacts.
+// quiet is a network without notifications and reactions.
 func quiet() lab.Config {
 	return lab.Config{
 		Seed: 1, Payload: 1024, AckEvery: 1, DataPriority: 3, AckPriority: 6, NotificationPriority: 6,
@@ -36,8 +36,8 @@ func paper(v lab.Variant) lab.Config {
 	}
 }
 
-// star joins senders and, last, one receiver to a switch, and returns the port to
-// the receiver.
+// star connects senders and, as the last host, one receiver to a switch, and
+// returns the port to the receiver.
 func (t *trial) star(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
 	return t.uneven(cfg, senders, rate, delay, delay)
 }
@@ -53,8 +53,8 @@ func (t *trial) uneven(cfg lab.Config, senders int, rate sim.Rate, delay, leg si
 	return n, out
 }
 
-// wan is star with a WAN between: the senders at a PE, a router whose link to the PE of the receiver is the
-// port that is returned.
+// wan is star with a WAN between: the senders at a PE, and a router, whose port to the PE of the receiver is
+// returned.
 func (t *trial) wan(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) (*lab.Network, *lab.Port) {
 	n := t.network(cfg)
 	near, router, far := n.PE(), n.Router(), n.PE()
@@ -67,8 +67,8 @@ func (t *trial) wan(cfg lab.Config, senders int, rate sim.Rate, delay sim.Time) 
 	return n, out
 }
 
-// incast starts an endless flow from each sender of a star within a time; the
-// last one not before another time.
+// incast starts an endless flow from each sender of a star within a time, and
+// the last one not before another time.
 func incast(n *lab.Network, within, last sim.Time) error {
 	hosts := n.Hosts()
 	senders := len(hosts) - 1
@@ -87,9 +87,8 @@ func incast(n *lab.Network, within, last sim.Time) error {
 	return nil
 }
 
-// chain joins two hosts by switches, with links of these rates and delays; the
-// first is that of the first host. With the variant FCN, and where PPFCs go to the ingress PE, they are a WAN: a PE,
-// routers, a PE.
+// chain connects two hosts by switches, with links of these rates and delays, that of the first host first.
+// With the variant FCN, and if PPFCs go to the ingress PE, they are a WAN: a PE, routers, a PE.
 func (t *trial) chain(cfg lab.Config, rates []sim.Rate, delays []sim.Time) (n *lab.Network, links []*lab.Port) {
 	n = t.network(cfg)
 	from, to := n.Host(), n.Host()

@@ -9,10 +9,9 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// plain is the same incast as settle in a model of its own: no events, no frames, no
-// messages, no roles. A slot is the time of a packet at the port; in each, flows get
-// credit by their rates, one packet leaves, and what was marked is told after the loop's
-// delay. It has nothing but the reaction point in common with the laboratory.
+// plain is the incast of settle in an independent model: no events, frames, messages or roles. A slot is the
+// time of a packet at the port. In each slot flows get credit by their rates, one packet leaves, and marks of a
+// loop's delay ago are reported. It shares only the reaction point with the laboratory.
 func (t *trial) plain(flows int, line uint64, red lab.RED, delay, from, to time.Duration) (
 	use, mean, deviation float64, err error,
 ) {

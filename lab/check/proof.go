@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/node/sender"
 )
 
-// proven is the network of the authors' proof of convergence: flows as the proof has them, and every packet marked
-// above KMax. Flows begin with an α.
+// proven is the network of the authors' proof of convergence: flows as in the proof, and every packet above
+// KMax marked. Flows begin with this α.
 func proven(alpha float64) lab.Config {
 	cfg := paper(lab.CNP)
 	cfg.RED = lab.RED{Min: 200_000, Max: 200_000, Probability: 1}
@@ -19,12 +19,12 @@ func proven(alpha float64) lab.Config {
 	return cfg
 }
 
-// A proofFlow is DCQCN as the proof of convergence has it: a cut sets the target rate to what it cuts to, so that the
-// rate rises by R_AI in each τ' from then on. There is no fast recovery and no byte counter.
+// A proofFlow is DCQCN as in the proof of convergence: a cut also sets the target rate to the new rate, so that
+// from then on the rate rises by R_AI in each τ'. There is no fast recovery and no byte counter.
 type proofFlow struct {
 	p                 fluid.Params
 	line, rate, alpha float64
-	began             time.Time // of the τ' that goes on; zero before the first cut
+	began             time.Time // of the current τ'; zero before the first cut
 }
 
 func (f *proofFlow) interval() time.Duration { return time.Duration(f.p.AlphaTimer * 1e9) }
@@ -32,10 +32,10 @@ func (f *proofFlow) interval() time.Duration { return time.Duration(f.p.AlphaTim
 // Rate returns the rate, in bits a second.
 func (f *proofFlow) Rate() uint64 { return uint64(f.rate) }
 
-// Next returns when a τ' ends.
+// Next returns when the current τ' ends.
 func (f *proofFlow) Next() (time.Time, bool) { return f.began.Add(f.interval()), !f.began.IsZero() }
 
-// Look ends those that are over: α falls, and the rate rises.
+// Look processes each τ' that has ended: α falls, and the rate rises.
 func (f *proofFlow) Look(now time.Time) {
 	for at, on := f.Next(); on && !at.After(now); at, on = f.Next() {
 		f.began = at
@@ -47,7 +47,7 @@ func (f *proofFlow) Look(now time.Time) {
 // Sent does nothing.
 func (f *proofFlow) Sent(int, time.Time) {}
 
-// Hear cuts.
+// Hear cuts the rate.
 func (f *proofFlow) Hear(_ *sender.Decision, now time.Time) {
 	f.rate *= 1 - f.alpha/2
 	f.alpha = (1-f.p.Gain)*f.alpha + f.p.Gain

@@ -2,32 +2,32 @@ package fluid
 
 import "math"
 
-// The authors' discrete model of convergence is of flows that are all cut at the same time, when the queue
-// has reached KMax. A cut sets the target rate to what it cuts to, and the rate follows it at once; each
-// τ' from then on adds R_AI. The byte counter and fast recovery are left out.
+// In the authors' discrete model of convergence all flows are cut at the same time, when the queue has reached
+// KMax. A cut sets the target rate to the new rate; each τ' from then on adds R_AI to both. The byte counter
+// and fast recovery are left out.
 
-// round is what one round takes, from cut to cut, in units of τ': the flows' rates add up to cut after the
-// first one, rise to C, and go on until the queue is at KMax.
+// round returns the length of a round, from cut to cut, in units of τ'. The flows' rates add up to cut after
+// the first one, rise to C, and continue until the queue is at KMax.
 func (m *Params) round(cut float64) float64 {
 	step := m.Flows * m.Additive
 	fill := (math.Sqrt(1+8*m.KMax*8/(step*m.AlphaTimer)) - 1) / 2
 	return max(1+(m.Rate+(fill+1)*step-cut)/step, 1)
 }
 
-// next is α after a round.
+// next returns α after a round.
 func (m *Params) next(alpha, round float64) float64 {
 	return math.Pow(1-m.Gain, round-1) * ((1-m.Gain)*alpha + m.Gain)
 }
 
-// RestingAlpha returns α* of the discrete model: where a round leaves α as it is.
+// RestingAlpha returns α* of the discrete model: the α that a round does not change.
 func (m *Params) RestingAlpha() float64 {
 	alpha, _ := m.rest()
 	return alpha
 }
 
-// rest returns α*, and the round there.
+// rest returns α* and the length of its round.
 func (m *Params) rest() (alpha, round float64) {
-	peak := m.round(0) - 2 // C, and what is above it when the queue is full, in units of N·R_AI
+	peak := m.round(0) - 2 // C, and the excess over it when the queue is full, in units of N·R_AI
 	low, high := 0., 1.
 	for range 100 {
 		alpha = (low + high) / 2
@@ -48,8 +48,8 @@ func (m *Params) Bound() float64 {
 	return m.AlphaTimer * round * math.Log(0.1/m.Flows) / math.Log(1-alpha/2)
 }
 
-// Joining returns what the same takes in the discrete model, round by round, when the last of the flows joins the
-// others, which rest: it begins at the rate of the port with this α.
+// Joining returns the same time in the discrete model, computed round by round, when one flow joins others with
+// α*: it begins at the rate of the port with this α.
 func (m *Params) Joining(alpha float64) float64 {
 	others := *m
 	others.Flows--

@@ -3,9 +3,9 @@
 // 2016): the fixed point of N equal flows through one port, how stable it is, and the
 // model itself, run through time.
 //
-// It is what the laboratory's own runs are held against. The model describes a
-// receiver that looks every 50 µs whether a packet was marked; one that sends a
-// CNP for the first marked packet, as the paper has it, comes out higher.
+// The laboratory's runs are compared with it. The model describes a receiver
+// that looks every 50 µs whether a packet was marked; one that sends a CNP for
+// the first marked packet, as in the paper, gives higher values.
 package fluid
 
 import (
@@ -13,11 +13,11 @@ import (
 	"math/cmplx"
 )
 
-// Params are those of the model, in bits a second, octets and seconds.
+// Params are the parameters of the model, in bits a second, octets and seconds.
 type Params struct {
 	Rate   float64 // C, of the port
 	Flows  float64 // N
-	Packet float64 // what marks and counters count, octets on the wire
+	Packet float64 // the unit of marks and counters, octets on the wire
 
 	KMin, KMax, PMax float64 // the marking; KMin and KMax in octets
 
@@ -39,10 +39,9 @@ func Paper(flows int) Params {
 	}
 }
 
-// PolledAlpha returns α of a receiver that looks every τ, at the model's probability of a mark. In
-// the model α = 1−(1−p)^τ'R moves all the time. In a sender it rises with each CNP
-// and falls once in each τ' after it: of the k·τ to the next CNP, k being
-// geometric, that is ⌊kτ/τ'⌋ times.
+// PolledAlpha returns α with a receiver that looks every τ, at the model's probability of a mark. In the model
+// α = 1−(1−p)^τ'R changes continuously. In a sender it rises with each CNP, and falls once in each τ' after it:
+// with the next CNP k·τ later, k being geometric, ⌊kτ/τ'⌋ times.
 func (m *Params) PolledAlpha() float64 {
 	r := m.packets(m.Rate) / m.Flows
 	marked := 1 - none(m.Fixed().P, m.CNPInterval*r)
@@ -59,20 +58,19 @@ type Point struct {
 	P     float64 // the probability of a mark
 	Queue float64 // octets
 	Alpha float64
-	CNPs  float64 // of one flow, a second
+	CNPs  float64 // of one flow, per second
 
-	OnRamp bool // P is not above PMax: there is such a queue
+	OnRamp bool // P is at most PMax, so that there is such a queue
 }
 
-// perPacket is a share of packets, by how often stages of so many packets end without
-// a mark: p/((1−p)^−n − 1).
+// perPacket returns p/((1−p)^−n − 1): how often, per packet, a stage of n packets ends without a mark.
 func perPacket(p, n float64) float64 { return p / math.Expm1(-n*math.Log1p(-p)) }
 
-// none is the probability that n packets have no mark.
+// none returns the probability that n packets have no mark.
 func none(p, n float64) float64 { return math.Exp(n * math.Log1p(-p)) }
 
-// flow returns the rates at which the state of a flow moves: its rate in packets
-// a second was r, and the probability of a mark p, one loop ago.
+// flow returns the derivatives of the state of a flow. One loop ago its rate in
+// packets a second was r, and the probability of a mark p.
 func (m *Params) flow(x state, r, p float64) state {
 	b := m.ByteCounter / m.Packet
 	marked := 1 - none(p, m.CNPInterval*r)
@@ -85,7 +83,7 @@ func (m *Params) flow(x state, r, p float64) state {
 	}
 }
 
-// state is that of a flow; rates in packets a second.
+// state is the state of a flow; rates in packets a second.
 type state struct{ alpha, target, rate float64 }
 
 func (m *Params) packets(bits float64) float64 { return bits / 8 / m.Packet }
@@ -116,12 +114,13 @@ func (m *Params) Fixed() Point {
 	}
 }
 
-// Margin returns the phase margin at the fixed point in degrees, with a loop of
-// this delay in seconds: below 0 the queue swings. It is that of the model made
-// linear, the loop being cut at the mark: the smallest one, where the gain passes
-// 1 more than once.
+// Margin returns the phase margin at the fixed point in degrees, with a loop
+// delay in seconds: below 0 the queue oscillates. It is that of the linearized
+// model, with the loop cut at the mark; the smallest one if the gain passes 1
+// more than once.
 //
-// The ramp is taken to go on above KMax, as the authors do, where p is above PMax.
+// If p is above PMax the ramp is assumed to continue above KMax, as the authors
+// do.
 func (m *Params) Margin(delay float64) float64 {
 	at := m.Fixed()
 	r := m.packets(m.Rate) / m.Flows
@@ -142,7 +141,7 @@ func (m *Params) Margin(delay float64) float64 {
 	byRate := slope(x.rate, func(d float64) state { return m.flow(state{x.alpha, x.target, x.rate + d}, r, at.P) })
 	byLate := slope(r, func(d float64) state { return m.flow(x, r+d, at.P) })
 	byMark := slope(at.P, func(d float64) state { return m.flow(x, r, at.P+d) })
-	ramp := m.PMax * m.Packet / (m.KMax - m.KMin) // of the mark, by packets in the queue
+	ramp := m.PMax * m.Packet / (m.KMax - m.KMin) // change of the mark's probability per packet in the queue
 
 	loop := func(w float64) complex128 {
 		s := complex(0, w)
@@ -162,7 +161,7 @@ func (m *Params) Margin(delay float64) float64 {
 func margin(loop func(w float64) complex128) float64 {
 	least, before := math.Inf(1), loop(1)
 	phase := cmplx.Phase(before)
-	if phase > 0 { // the loop turns down from 0
+	if phase > 0 { // the phase falls from 0
 		phase -= 2 * math.Pi
 	}
 	for w := 1.0; w < 1e8; w *= 1.002 {
@@ -176,7 +175,7 @@ func margin(loop func(w float64) complex128) float64 {
 	return least
 }
 
-// cramer returns the third of the unknowns of three equations.
+// cramer returns the third unknown of three linear equations.
 func cramer(a [3][3]complex128, b [3]complex128) complex128 {
 	whole := det(a)
 	for i := range 3 {

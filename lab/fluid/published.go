@@ -5,8 +5,8 @@ import (
 	"math/cmplx"
 )
 
-// A Figure is a phase margin that the authors publish, in degrees, of so many flows at 40
-// Gbit/s in a loop of a delay in seconds.
+// A Figure is a phase margin in degrees that the authors publish, for a number of flows at 40 Gbit/s and a loop
+// delay in seconds.
 type Figure struct {
 	Flows          int
 	Delay          float64
@@ -45,10 +45,9 @@ func figures() (all []Figure) {
 	return all
 }
 
-// Published returns the phase margin as the authors of the model computed the figures of
-// their paper: from an approximation of the fixed point for small p, on a ramp
-// that goes on above KMax, and from a model made linear with terms of p² left out.
-// Margin has none of these simplifications.
+// Published returns the phase margin as the authors of the model computed the figures of their paper: with an
+// approximation of the fixed point for small p, a ramp that continues above KMax, and a linearization without
+// the terms of p². Margin has none of these simplifications.
 func (m *Params) Published(delay float64) float64 {
 	n, c := m.Flows, m.packets(m.Rate)
 	b, t, f := m.ByteCounter/m.Packet, m.Timer, m.Stages
@@ -63,8 +62,7 @@ func (m *Params) Published(delay float64) float64 {
 	alpha := 1 - none(p, m.AlphaTimer*rc)
 	ramp := n * m.PMax * m.Packet / (m.KMax - m.KMin)
 
-	// The state is linear in itself, and in what it was one loop ago: of the rate, of
-	// the target, of α.
+	// Derivatives of the state by itself, and by the rate, target and α one loop ago.
 	half := 0.5 + a/4
 	spread := a/2*rc - half*p*rc // of the rate, by the target
 	now := -p*rc*alpha/2 - a/2*rc + a/2*rt + half*p*rc - half*p*rt

@@ -2,13 +2,13 @@ package fluid
 
 import "math"
 
-// A Class is flows that start together and stay equal.
+// A Class is a set of flows that start together and stay equal.
 type Class struct {
 	Flows float64
 	Start float64 // seconds; they send nothing before
 }
 
-// A Moment is what the model is in at a time.
+// A Moment is the state of the model at a time.
 type Moment struct {
 	Time  float64   // seconds
 	Queue float64   // octets
@@ -16,13 +16,12 @@ type Moment struct {
 	Rates []float64 // bits a second, of one flow of each class
 }
 
-// Run integrates the model in steps of Euler from flows that start at the rate of the
-// port with α = 1, and calls see after each step. The loop's delay is in seconds, as
-// are step and end; a delay shorter than a step is one step.
+// Run integrates the model with Euler's method, from flows that start at the rate of the port with α = 1, and
+// calls see after each step. The loop delay, step and end are in seconds; a delay shorter than a step is one
+// step.
 //
-// Above KMax every packet is marked, as RED does and as the authors' own program
-// has it, unless extended is set: then the ramp goes on with its slope, which is what
-// the fixed point and the margins of many flows suppose.
+// Above KMax every packet is marked, as with RED and in the authors' own program. With extended the ramp
+// continues above KMax with its slope, as the fixed point and the margins of many flows suppose.
 func (m *Params) Run(classes []Class, extended bool, delay, step, end float64, see func(Moment)) {
 	flows := make([]state, len(classes))
 	port := m.packets(m.Rate)
@@ -34,7 +33,7 @@ func (m *Params) Run(classes []Class, extended bool, delay, step, end float64, s
 		queue float64
 		rates []float64
 	}
-	ring := make([]past, late) // what was one loop ago
+	ring := make([]past, late) // the states of the last loop delay
 	for i := range ring {
 		ring[i].rates = make([]float64, len(classes))
 	}
@@ -54,7 +53,7 @@ func (m *Params) Run(classes []Class, extended bool, delay, step, end float64, s
 			r := was.rates[i]
 			was.rates[i] = x.rate
 			if r == 0 {
-				continue // nothing of it has come back
+				continue // no feedback yet
 			}
 			d := m.flowAt(*x, r, p)
 			x.alpha += d.alpha * step
@@ -78,7 +77,7 @@ func (m *Params) Run(classes []Class, extended bool, delay, step, end float64, s
 	}
 }
 
-// mark returns the probability of a mark with a queue of packets.
+// mark returns the probability of a mark with a queue of this many packets.
 func (m *Params) mark(queue float64, extended bool) float64 {
 	switch octets := queue * m.Packet; {
 	case octets <= m.KMin:
@@ -90,7 +89,7 @@ func (m *Params) mark(queue float64, extended bool) float64 {
 	}
 }
 
-// flowAt is flow for every probability: at 0 and 1 its terms have their limits.
+// flowAt is flow for every probability: at 0 and 1 it uses the limits of the terms.
 func (m *Params) flowAt(x state, r, p float64) state {
 	const least = 1e-12
 	return m.flow(x, r, min(max(p, least), 1-least))

@@ -21,9 +21,10 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return e.Key + ": " + e.Text }
 
-// A decoder sets values from JSON, key by key, so that an error names the key. What the JSON does not have stays.
+// A decoder sets values from JSON, key by key, so that errors name the key. Values without a key are not
+// changed.
 type decoder struct {
-	given []string // the keys that there were, in order
+	given []string // the keys found, in order
 }
 
 func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) error {
@@ -70,7 +71,7 @@ func (d *decoder) object(key string, text json.RawMessage, v reflect.Value) erro
 		if err != nil {
 			return &KeyError{key, err.Error()}
 		}
-		name := token.(string) // all else is no JSON, which it is
+		name := token.(string) // cannot fail: the JSON is valid
 		var member json.RawMessage
 		if err := members.Decode(&member); err != nil {
 			return &KeyError{join(key, name), err.Error()}
@@ -78,7 +79,7 @@ func (d *decoder) object(key string, text json.RawMessage, v reflect.Value) erro
 		i, ok := fields[name]
 		switch {
 		case !ok:
-			return &KeyError{join(key, name), "not known; there are " + strings.Join(names, ", ")}
+			return &KeyError{join(key, name), "unknown key; known are " + strings.Join(names, ", ")}
 		case seen[name]:
 			return &KeyError{join(key, name), "stands here twice"}
 		}
@@ -175,16 +176,16 @@ func (t *Time) UnmarshalText(text []byte) error {
 
 func (t Time) sim() sim.Time { return sim.Time(t) }
 
-// Read reads a scenario, and what it does not say is as Default has it. An error is a
-// *[KeyError] where a key is wrong.
+// Read reads a scenario. Keys that are missing have the values of Default. The error is a *[KeyError] if a key
+// is wrong.
 func Read(text []byte) (*Scenario, error) {
 	file := json.NewDecoder(bytes.NewReader(text))
 	var whole json.RawMessage
 	if err := file.Decode(&whole); err != nil {
-		return nil, fmt.Errorf("no JSON: %w", err)
+		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	if file.More() {
-		return nil, fmt.Errorf("something stands behind the scenario")
+		return nil, fmt.Errorf("there is more after the scenario")
 	}
 	s, d := Default(), decoder{}
 	if err := d.decode("", whole, reflect.ValueOf(s).Elem()); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// A Metric is a row of the report: its value of one run; NaN where there is none.
+// A Metric is a row of the report, with a function that returns its value in one run; NaN if there is none.
 type Metric struct {
 	Name, Unit string
 	Of         func(r *Result) float64
@@ -68,7 +68,7 @@ func Metrics() []Metric {
 			whole += r.Completion[i].Mean() * float64(r.Completion[i].Count())
 			n += float64(r.Completion[i].Count())
 		}
-		return whole / n / 1000 // NaN where there was none
+		return whole / n / 1000 // NaN if there was none
 	}})
 	low := int64(0)
 	for i, high := range Bins {
@@ -106,9 +106,8 @@ func median(times []sim.Time) sim.Time {
 	return low + (high-low)/2
 }
 
-// Print writes what a scenario was and what its runs measured: of each variant the
-// median of its seeds, and in brackets what [lab.Median] says of that of all seeds. Rows without a
-// figure other than 0 are left out.
+// Print writes the scenario and its results: for each variant the median over its seeds, and in brackets the
+// bounds that [lab.Median] returns. Rows without a figure other than 0 are left out.
 func (s *Scenario) Print(w io.Writer, results []Result) error {
 	out := &strings.Builder{}
 	if s.Name != "" {
@@ -165,7 +164,7 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 	return err
 }
 
-// wrapped breaks lines of over 110 columns behind a comma or a semicolon.
+// wrapped breaks lines of over 110 columns after a comma or a semicolon.
 func wrapped(text string) string {
 	const most = 110
 	var out []string
@@ -185,7 +184,7 @@ func wrapped(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// cell returns a metric of a variant, and whether it is other than 0.
+// cell returns a metric of a variant, and whether it is not 0.
 func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) {
 	var values []float64
 	for i := range results {
@@ -207,7 +206,7 @@ func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) 
 	return text, some
 }
 
-// figure prints four digits, and whole numbers whole.
+// figure prints integers completely, other numbers with four digits.
 func figure(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:

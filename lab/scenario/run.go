@@ -15,7 +15,7 @@ import (
 // run is one variant with one seed.
 type run struct {
 	net    *lab.Network
-	fixed  int // flows that are there from the start; those of poisson traffic come later
+	fixed  int // flows that exist from the start; those of poisson traffic come later
 	done   []func(*lab.Flow)
 	ports  []*lab.Port // of switches
 	meters []*lab.Meter
@@ -25,36 +25,36 @@ type run struct {
 	delivered []uint64 // of each flow
 }
 
-// Bins are the sizes up to which messages are put together, the last without end.
+// Bins are the upper limits of message sizes in each bin; the last one has none.
 var Bins = []int64{10_000, 100_000, 1_000_000, math.MaxInt64}
 
 // A Result is what a run measured.
 type Result struct {
 	Variant lab.Variant
 	Seed    uint64
-	Ended   sim.Time // before the scenario's duration where the run was interrupted
-	Err     error    // why the run ended, or what does not add up in it
+	Ended   sim.Time // before the scenario's duration if the run was interrupted
+	Err     error    // why the run ended, or which counters are inconsistent
 
-	// The port whose data queue was the deepest in the whole run, of those of switches; the first one of several.
-	Port    string        // from where to where
+	// The switch port whose data queue was the deepest in the whole run; the first one of several.
+	Port    string        // from which node to which
 	Peak    int64         // octets, the most in this queue
-	Queue   lab.Histogram // its octets, behind the warmup
-	Use     float64       // of its link, behind the warmup, from 0 to 1
+	Queue   lab.Histogram // its octets, after the warmup
+	Use     float64       // of its link, after the warmup, from 0 to 1
 	Busiest float64       // the same of the link with the highest use
 
 	Counts lab.Counts
-	Paused sim.Time // the sum of all ports of switches and hosts
-	Stored int64    // octets, the most that any PE had of flows that it was asked to stop or hold
+	Paused sim.Time // sum over all ports of switches and hosts
+	Stored int64    // the most octets that a PE stored of flows that it was asked to stop or hold
 
-	FirstCut sim.Time   // from the first decision to the first cut; Never where there was none
-	Cuts     []sim.Time // the same of each flow that was there from the start and was cut
-	Jain     float64    // of the flows that were there from the start, behind the warmup; 0 without any
-	Goodput  float64    // Gbit/s of data delivered to all, behind the warmup
+	FirstCut sim.Time   // from the first decision to the first cut; Never if there was none
+	Cuts     []sim.Time // the same of each flow that existed from the start and was cut
+	Jain     float64    // of the flows that existed from the start, after the warmup; 0 without any
+	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
 
 	Finished   int
-	Unfinished int             // messages with an end that were not acknowledged
+	Unfinished int             // messages that were not acknowledged, without endless ones
 	Completion []lab.Histogram // by bin: nanoseconds from when a message was posted to its last acknowledgement
-	Slowdown   []lab.Histogram // by bin: the same in hundredths of the time that the message takes alone
+	Slowdown   []lab.Histogram // by bin: the same in hundredths of the time that the message alone takes
 	Last       sim.Time        // when the last message ended
 
 	Print  uint64
@@ -91,7 +91,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 	return r, nil
 }
 
-// measure begins what is measured behind the warmup.
+// measure starts the measurements after the warmup.
 func (r *run) measure() {
 	for _, p := range r.ports {
 		r.meters = append(r.meters, p.Meter())
@@ -102,7 +102,7 @@ func (r *run) measure() {
 	}
 }
 
-// end takes the measures.
+// end collects the results.
 func (r *run) end(from sim.Time) {
 	n, res := r.net, &r.result
 	res.Ended, res.Counts = n.Sim.Now(), n.Counts()
@@ -162,9 +162,9 @@ func (r *run) end(from sim.Time) {
 }
 
 // Run runs every variant with every seed, as many at a time as there are
-// processors, and returns the results by variant and seed. Progress is told how far
-// all of them are together, from 0 to 1. When ctx ends, the results are those of
-// what was run until then; runs that had not begun are missing.
+// processors, and returns the results by variant and seed. It calls progress
+// with the share of all runs that is done, from 0 to 1. When ctx ends, the
+// results are those until then; runs that had not begun are missing.
 func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Result, error) {
 	type job struct {
 		variant lab.Variant
@@ -224,8 +224,8 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 	return there, nil
 }
 
-// through runs to the end, or to that of the context, and says after each step which
-// share of the run it was.
+// through runs to the end, or until the context ends, and calls step after each step with the share of the run
+// that it was.
 func (r *run) through(ctx context.Context, s *Scenario, step func(share float64)) {
 	n, end, from := r.net, s.Duration.sim(), s.Warmup.sim()
 	was := sim.Time(0)

@@ -1,4 +1,4 @@
-// Package scenario runs what a file of JSON describes: a network, its traffic, the
+// Package scenario runs scenarios from JSON files: a network, its traffic, the
 // variants to compare and the seeds.
 package scenario
 
@@ -16,13 +16,13 @@ import (
 	"github.com/rocecn/rocecn/ppfc"
 )
 
-// A Scenario is what a file says.
+// A Scenario is the content of a file.
 type Scenario struct {
 	Name     string        `json:"name"`
 	Variants []lab.Variant `json:"variants"`
 	Seeds    []uint64      `json:"seeds"`
 	Duration Time          `json:"duration"`
-	Warmup   Time          `json:"warmup"` // what queues and use of links are not measured in
+	Warmup   Time          `json:"warmup"` // queues and the use of links are measured after it
 	Topology Topology      `json:"topology"`
 	Switch   Switch        `json:"switch"`
 	Host     Host          `json:"host"`
@@ -30,7 +30,7 @@ type Scenario struct {
 	Traffic  []Traffic     `json:"traffic"`
 }
 
-// A Topology is how hosts are joined.
+// A Topology says how hosts are connected.
 //
 //	star        hosts around one switch
 //	line        hosts, switches in a row, as many hosts
@@ -39,32 +39,32 @@ type Scenario struct {
 //	wan         hosts, a leaf, PE, P, PE, a leaf, as many hosts
 //	two-dc      leaf and spine, PE, P, PE, leaf and spine: each spine at its PE
 //
-// In the last two what passes from one PE to the other is in a tunnel.
+// In the last two, packets from one PE to the other are in a tunnel.
 type Topology struct {
 	Kind     string  `json:"kind"`
-	Hosts    int     `json:"hosts"` // of the star, at each end of the line and the WAN, at each leaf
+	Hosts    int     `json:"hosts"` // of the star; at each end of the line and the WAN; at each leaf
 	K        int     `json:"k"`     // of the fat tree: the ports of a switch
 	Rate     Rate    `json:"rate"`  // of the links of hosts
-	Delay    Time    `json:"delay"` // of each link, but those of the WAN
+	Delay    Time    `json:"delay"` // of each link except those of the WAN
 	Switches int     `json:"switches"`
 	Leaves   int     `json:"leaves"`
 	Spines   int     `json:"spines"`
 	Trunk    Rate    `json:"trunk"` // between switches; 0 is Rate
 	WAN      Rate    `json:"wan"`   // between PEs and P; 0 is Trunk
 	SlowHop  int     `json:"slow_hop"`
-	SlowRate Rate    `json:"slow_rate"`  // of the link behind this switch of the line, from 1; of the one behind P
-	Proxy    int     `json:"proxy_hops"` // links from the first switch of hosts to their proxy; 0: it is that
+	SlowRate Rate    `json:"slow_rate"`  // of the link after the switch of the line with this number, from 1; in a WAN, of the link after P
+	Proxy    int     `json:"proxy_hops"` // links from the hosts' first switch to their proxy; 0: that switch is the proxy
 	Distance Time    `json:"distance"`   // one way between the PEs
 	Position float64 `json:"position"`   // of P, from 0, at the sender's PE, to 1
 }
 
-// Switch is what all switches have.
+// Switch is the configuration of all switches.
 type Switch struct {
 	KMin        Size      `json:"kmin"`
 	KMax        Size      `json:"kmax"`
 	PMax        float64   `json:"pmax"`
 	Decide      lab.Point `json:"decide"`
-	Buffer      Size      `json:"buffer"` // 0: without end
+	Buffer      Size      `json:"buffer"` // 0: unlimited
 	Alpha       float64   `json:"alpha"`
 	PFC         bool      `json:"pfc"`
 	Queue       Size      `json:"queue"`
@@ -85,8 +85,8 @@ type Switch struct {
 	PPFC        PPFC      `json:"ppfc"`
 }
 
-// PPFC says from which depth of a queue on senders are asked to hold and to stop; 0 is
-// never. Below Resume all go on.
+// PPFC says at which depth of a queue senders are asked to hold and to stop; 0 is never. Below Resume all
+// continue.
 type PPFC struct {
 	Alarm    Size   `json:"alarm"`
 	Hold     Size   `json:"hold"`
@@ -95,17 +95,17 @@ type PPFC struct {
 	Pause    Time   `json:"pause"`
 	Ceiling  Time   `json:"ceiling"`
 	Interval Time   `json:"interval"`
-	To       string `json:"to"` // of what routers of a WAN send: "sender" or "ingress", the ingress PE
+	To       string `json:"to"` // destination of the PPFCs of a WAN's routers: "sender" or "ingress", the ingress PE
 }
 
-// Host is what all hosts have.
+// Host is the configuration of all hosts.
 type Host struct {
 	Payload              int     `json:"payload"`
 	CNPDelay             Time    `json:"cnp_delay"`
 	CNPLimit             float64 `json:"cnp_limit"` // a second
 	ReactionDelay        Time    `json:"reaction_delay"`
 	PauseDelay           Time    `json:"pause_delay"`
-	Interval             Time    `json:"interval"` // of notifications of a flow, whoever sends them
+	Interval             Time    `json:"interval"` // between notifications of a flow by one node
 	Join                 Time    `json:"join"`
 	AckEvery             int     `json:"ack_every"`
 	AckPriority          uint8   `json:"ack_priority"`
@@ -113,8 +113,7 @@ type Host struct {
 	Timeout              Time    `json:"timeout"`
 }
 
-// Reaction is the reaction point: "paper", "connectx" or "none". What is not 0 takes
-// the place of its parameter.
+// Reaction is the reaction point: "paper", "connectx" or "none". Fields that are not 0 replace its parameters.
 type Reaction struct {
 	Kind     string `json:"kind"`
 	Additive Rate   `json:"additive"`
@@ -124,7 +123,7 @@ type Reaction struct {
 	MaxStage uint32 `json:"max_stage"`
 }
 
-// Default is a scenario without topology and traffic.
+// Default returns the defaults of a scenario: it has no topology and no traffic.
 func Default() *Scenario {
 	const µs = Time(sim.Microsecond)
 	return &Scenario{
@@ -148,7 +147,7 @@ func Default() *Scenario {
 
 const dataPriority = 3
 
-// The most that a scenario may have of these, so that a slip does not eat the memory.
+// Limits of a scenario, so that a typing error does not exhaust the memory.
 const (
 	maxHosts    = 4096
 	maxSwitches = 1024
@@ -156,7 +155,7 @@ const (
 	maxRuns     = 1000
 )
 
-// check returns the first thing that is wrong.
+// check returns the first error of the scenario.
 func (s *Scenario) check() error {
 	t, h := &s.Topology, &s.Host
 	for _, wrong := range []struct {
@@ -231,7 +230,7 @@ func (s *Scenario) check() error {
 	return nil
 }
 
-// again returns the place of the first value that stands in a list before as well, 0 where all differ.
+// again returns the index of the first value that is also earlier in the list; 0 if all differ.
 func again[T comparable](list []T) int {
 	for i, x := range list {
 		if slices.Contains(list[:i], x) {
@@ -249,12 +248,12 @@ func (t *Topology) known() bool {
 	return false
 }
 
-// wan says whether there is one.
+// wan says whether the topology has a WAN.
 func (t *Topology) wan() bool { return t.Kind == "wan" || t.Kind == "two-dc" }
 
 func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "two-dc" }
 
-// hosts returns how many hosts there are.
+// hosts returns the number of hosts.
 func (t *Topology) hosts() int {
 	switch t.Kind {
 	case "line", "wan":
@@ -269,14 +268,13 @@ func (t *Topology) hosts() int {
 	return t.Hosts
 }
 
-// ascends says whether Resume is below the depths that are set, and no two of them are
-// the same.
+// ascends says whether Resume is below the depths that are set, and the depths are different.
 func (p *PPFC) ascends() bool {
 	up := p.depths()
 	return len(up) > 0 && up[0] > uint64(p.Resume) && len(slices.Compact(slices.Clone(up))) == len(up)
 }
 
-// depths are those of the levels, in order.
+// depths returns the depths of the levels, in order.
 func (p *PPFC) depths() (up []uint64) {
 	for _, d := range []Size{p.Alarm, p.Hold, p.Stop} {
 		if d > 0 {
@@ -287,7 +285,7 @@ func (p *PPFC) depths() (up []uint64) {
 	return up
 }
 
-// pausing returns what the switches do. A level ends at half the depth at which it begins, the
+// pausing returns the configuration of the switches. A level ends at half the depth at which it begins, the
 // lowest one at Resume.
 func (p *PPFC) pausing() lab.Pausing {
 	up := p.depths()
@@ -330,7 +328,7 @@ func (p *PPFC) line() string {
 
 func (r *Reaction) known() bool { return r.Kind == "paper" || r.Kind == "connectx" || r.Kind == "none" }
 
-// point returns the reaction point of a port.
+// point returns the reaction point's parameters for a port.
 func (r *Reaction) point(line uint64) reaction.Config {
 	c := reaction.Config{}
 	switch r.Kind {
@@ -351,7 +349,7 @@ func (r *Reaction) point(line uint64) reaction.Config {
 	return c
 }
 
-// hpcc returns the reaction point of the variant hpcc.
+// hpcc returns the reaction point's parameters for the variants of HPCC.
 func (r *Reaction) hpcc(line uint64) reaction.HPCCConfig {
 	c := reaction.PaperHPCC(line, duration(r.RTT))
 	c.MaxStage = r.MaxStage
@@ -388,10 +386,10 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 
 func duration(t Time) time.Duration { return time.Duration(t.sim() / sim.Nanosecond) }
 
-// Line returns what must stand beside each figure of a variant.
+// Line describes the conditions of a variant; print it with each of its figures.
 func (s *Scenario) Line(v lab.Variant) string { return s.ofVariant(v) + "; " + s.common() }
 
-// ofVariant returns how senders are notified, and what they do.
+// ofVariant describes how senders are notified, and how they react.
 func (s *Scenario) ofVariant(v lab.Variant) string {
 	receiver := "receiver answers at once"
 	switch v {
@@ -432,7 +430,7 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 		receiver, s.Host.Interval.sim())
 }
 
-// learning returns what is to be said of proxies and PEs that know no queue pairs at first.
+// learning returns the text for proxies and PEs that know no queue pairs at first.
 func (s *Scenario) learning() string {
 	if s.Switch.Cold {
 		return " and learns queue pairs from what passes"
@@ -440,7 +438,7 @@ func (s *Scenario) learning() string {
 	return ""
 }
 
-// common returns what holds for all variants.
+// common describes the conditions of all variants.
 func (s *Scenario) common() string {
 	sw, h := &s.Switch, &s.Host
 	limits := ""

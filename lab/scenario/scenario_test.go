@@ -67,7 +67,7 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + incast, "topology.kind: star, line, leaf-spine, fat-tree, wan or two-dc needed"},
 		{seconds + `,` + star, "traffic: one at least is needed"},
 		{seconds + `,` + star + `,` + incast + `, "speed": 1`,
-			"speed: not known; there are name, variants, seeds, duration"},
+			"speed: unknown key; known are name, variants, seeds, duration"},
 		{`"duration": "1 ms"`, `duration: "1 ms" is not a duration`},
 		{`"duration": 5`, "duration: a text in quotes belongs here"},
 		{`"topology": []`, "topology: an object belongs here"},
@@ -108,7 +108,7 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "10KB"}}`, "switch.ppfc: resume below"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "400KB"}}`, "switch.ppfc: resume below"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "66ms"}}`, "switch.ppfc.pause: 65535µs"},
-		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"paus": "1ms"}}`, "switch.ppfc.paus: not known"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"paus": "1ms"}}`, "switch.ppfc.paus: unknown key"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"trace_hops": 9}`, "switch.trace_hops: from 1 to 8"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"labels": -1}`, "switch.labels: from 0"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"notify_limit": -1}`, "switch.notify_limit: 0 or"},
@@ -139,7 +139,7 @@ func TestWrongKeys(t *testing.T) {
 		require.True(t, strings.HasPrefix(err.Error(), c.text), err)
 	}
 	_, err := Read([]byte(`{"duration": `))
-	require.ErrorContains(t, err, "no JSON")
+	require.ErrorContains(t, err, "not JSON")
 	_, err = Read([]byte(`{} {}`))
 	require.ErrorContains(t, err, "behind the scenario")
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// builder makes a network.
+// builder builds a network.
 type builder struct {
 	*Topology
 	net         *lab.Network
@@ -14,7 +14,7 @@ type builder struct {
 	delay       sim.Time
 }
 
-// build makes the network.
+// build builds the network.
 func (t *Topology) build(cfg lab.Config) *lab.Network {
 	b := &builder{Topology: t, net: lab.New(cfg), rate: sim.Rate(t.Rate), trunk: sim.Rate(t.Trunk),
 		wan: sim.Rate(t.WAN), delay: t.Delay.sim()}
@@ -41,7 +41,7 @@ func (t *Topology) build(cfg lab.Config) *lab.Network {
 	return b.net
 }
 
-// hosts joins hosts to a switch, and their proxy where it stands beside it.
+// hosts connects hosts to a switch, and their proxy if it is a switch of its own.
 func (b *builder) hosts(s *lab.Switch, n int) {
 	for range n {
 		b.net.Link(b.net.Host(), s, b.rate, b.delay)
@@ -69,7 +69,7 @@ func (b *builder) line() {
 	b.hosts(at, b.Hosts)
 }
 
-// leafSpine makes leaves with hosts, and spines, and returns the latter.
+// leafSpine builds leaves with hosts, and spines, and returns the spines.
 func (b *builder) leafSpine() (spines []*lab.Switch) {
 	var leaves []*lab.Switch
 	for range b.Leaves {
@@ -87,8 +87,9 @@ func (b *builder) leafSpine() (spines []*lab.Switch) {
 	return spines
 }
 
-// fatTree is that of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008): the i-th
-// aggregation switch of each pod is joined to the i-th K/2 core switches.
+// fatTree builds the fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008):
+// the i-th aggregation switch of each pod is connected to the i-th K/2 core
+// switches.
 func (b *builder) fatTree() {
 	half := b.K / 2
 	var core []*lab.Switch
@@ -114,7 +115,7 @@ func (b *builder) fatTree() {
 	}
 }
 
-// across joins two leaves with hosts by a WAN.
+// across connects two leaves with hosts by a WAN.
 func (b *builder) across(near, far *lab.Switch) {
 	b.hosts(near, b.Hosts)
 	b.hosts(far, b.Hosts)
@@ -127,8 +128,7 @@ func (b *builder) twoDC() {
 	b.overWAN(near, far)
 }
 
-// overWAN joins switches by PE, P, PE. The link behind P has a rate of its own, where
-// SlowRate says so.
+// overWAN connects switches by PE, P, PE. SlowRate, if set, is the rate of the link after P.
 func (b *builder) overWAN(near, far []*lab.Switch) {
 	ingress, p, egress := b.net.PE(), b.net.Router(), b.net.PE()
 	distance := b.Distance.sim()

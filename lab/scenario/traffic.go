@@ -7,7 +7,7 @@ import (
 	"github.com/rocecn/rocecn/lab/sim"
 )
 
-// Traffic is what hosts send.
+// Traffic says what hosts send.
 //
 //	incast       the first Senders hosts to the last host
 //	across       each host of the first half to its counterpart in the second: through a line or WAN
@@ -18,12 +18,12 @@ import (
 type Traffic struct {
 	Kind    string  `json:"kind"`
 	Senders int     `json:"senders"`
-	Size    Size    `json:"size"` // of a message; of all the data of a host in a ring; 0: without end
+	Size    Size    `json:"size"` // of a message; in a ring, of all data of a host; 0: endless
 	At      Time    `json:"at"`
-	Jitter  Time    `json:"jitter"` // each begins up to that later
+	Jitter  Time    `json:"jitter"` // each flow begins up to this much later
 	Sizes   string  `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
 	Load    float64 `json:"load"`   // of poisson: the data, as a share of the links of hosts
-	Rate    Rate    `json:"rate"`   // the most that a flow sends; 0: the rate of its host's link
+	Rate    Rate    `json:"rate"`   // the maximum of a flow; 0: the rate of its host's link
 }
 
 func (t *Traffic) check(key string, top *Topology) error {
@@ -50,7 +50,7 @@ func (t *Traffic) check(key string, top *Topology) error {
 	return nil
 }
 
-// start begins the traffic of a run. Number is the traffic's place in the scenario.
+// start starts the traffic of a run. number is the traffic's index in the scenario.
 func (t *Traffic) start(r *run, number int) error {
 	n := r.net
 	hosts := n.Hosts()
@@ -132,15 +132,15 @@ func shuffled(n int, draws sim.Stream) []int {
 	return order
 }
 
-// ring starts an all-reduce: what a host has received of a piece lets it send the
-// next one.
+// ring starts an all-reduce: a host that has received a piece may send the next
+// one.
 func (t *Traffic) ring(r *run, number int) error {
 	hosts := r.net.Hosts()
 	piece := max(int64(t.Size)/int64(len(hosts)), 1)
 	pieces := 2 * (len(hosts) - 1)
 	first := len(r.net.Flows())
 	flows := make([]*lab.Flow, len(hosts))
-	left := make([]int, len(hosts)) // pieces that a host has to send
+	left := make([]int, len(hosts)) // pieces that each host has still to send
 	start := r.net.Stream("starts", number)
 	for i := range hosts {
 		f, err := r.net.Flow(hosts[i], hosts[(i+1)%len(hosts)], sim.Rate(t.Rate))
@@ -160,7 +160,7 @@ func (t *Traffic) ring(r *run, number int) error {
 		}
 		r.net.At(at, func() { post(i) })
 	}
-	// A piece counts as received when its sender knows it: half a round trip late.
+	// A piece counts as received when it is acknowledged, half a round trip later.
 	r.done = append(r.done, func(f *lab.Flow) {
 		if i := f.Number() - first; i >= 0 && i < len(flows) {
 			if next := (i + 1) % len(hosts); left[next] > 0 {
@@ -171,7 +171,7 @@ func (t *Traffic) ring(r *run, number int) error {
 	return nil
 }
 
-// A distribution is points of size and percent, linear between them.
+// A distribution is a list of points of size and percent, linear between them.
 type distribution [][2]float64
 
 // Points as used by alibaba-edu/High-Precision-Congestion-Control, traffic_gen.
@@ -211,8 +211,8 @@ func (d distribution) draw(share float64) int64 {
 	return int64(d[len(d)-1][0])
 }
 
-// poisson posts messages between random hosts. A message takes a queue pair that
-// is idle, or a new one: either begins as a new flow.
+// poisson posts messages between random hosts. A message uses an idle queue
+// pair or a new one; both start as a new flow.
 type poisson struct {
 	r                      *run
 	id                     sim.ID
@@ -254,7 +254,7 @@ func (p *poisson) Handle(uint32) {
 	n.Sim.At(n.Sim.Now()+p.arrivals.Exponential(p.mean), sim.Application, p.id, 0)
 }
 
-// finished gives a queue pair back.
+// finished makes a queue pair idle.
 func (p *poisson) finished(f *lab.Flow) {
 	if pair, ok := p.mine[f]; ok {
 		p.idle[pair] = append(p.idle[pair], f)

@@ -8,8 +8,8 @@ import (
 	"github.com/rocecn/rocecn/lab"
 )
 
-// useless returns the first of the keys that were given to which nothing in the scenario listens: who gives
-// one means another scenario.
+// useless returns an error for the first given key that has no effect in the scenario: whoever wrote it means
+// another scenario.
 func (s *Scenario) useless(given []string) error {
 	rules := s.rules()
 	for _, key := range given {
@@ -30,11 +30,11 @@ func (s *Scenario) useless(given []string) error {
 	return nil
 }
 
-// A rule says whether anything listens to keys.
+// A rule says whether keys have an effect.
 type rule struct {
 	keys    string
 	heard   bool
-	kinds   []string // in place of heard: those of traffic that listen
+	kinds   []string // instead of heard: the kinds of traffic for which they have
 	without string
 }
 

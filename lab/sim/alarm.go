@@ -1,17 +1,17 @@
 package sim
 
-// An Alarm is a timer that is set again and again, mostly to later times. Only
-// where it is set to an earlier one does that cost an event; a later one is seen
-// when the event that is pending runs.
+// An Alarm is a timer that is set again and again, mostly to later times.
+// Setting it to an earlier time costs an event; for a later time it waits for
+// the pending event.
 type Alarm struct {
 	due     Time // Never: not set
-	pending Time // of the event that counts; Never: none does
+	pending Time // of the valid event; Never: there is none
 	class   Class
 	to      ID
 	arg     uint32
 }
 
-// NewAlarm returns an Alarm that is not set, and runs this event.
+// NewAlarm returns an Alarm that runs this event. It is not set.
 func NewAlarm(class Class, to ID, arg uint32) Alarm {
 	return Alarm{due: Never, pending: Never, class: class, to: to, arg: arg}
 }
@@ -25,11 +25,11 @@ func (a *Alarm) Set(s *Sim, at Time) {
 	}
 }
 
-// Rings says whether the event that runs is the alarm. It must be asked once in
-// each event of the alarm. An alarm that has rung is not set any more.
+// Rings says whether the event that runs is the alarm. Call it once in each
+// event of the alarm. Then the alarm is no longer set.
 func (a *Alarm) Rings(s *Sim) bool {
 	if s.now != a.pending {
-		return false // of a time that was given up for an earlier one
+		return false // this event was replaced by an earlier one
 	}
 	a.pending = Never
 	if a.due > s.now {

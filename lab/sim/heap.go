@@ -1,7 +1,7 @@
 package sim
 
-// An event is a value of 24 octets, without pointers, so that the collector has
-// nothing to do with the heap.
+// An event is a value of 24 octets without pointers, so that the garbage
+// collector does not scan the heap.
 type event struct {
 	at    Time
 	order Order
@@ -13,9 +13,9 @@ func (e *event) before(o *event) bool {
 	return e.at < o.at || e.at == o.at && e.order < o.order
 }
 
-// A heap of events: each stands before its four children. After take the root is
-// free until the next event is pushed into it, since most handlers push one: that
-// saves one of the two walks.
+// A heap of events: each comes before its four children. After take the root
+// stays free until the next push fills it. Most handlers push one event, so
+// this saves one of two walks.
 type heap struct {
 	events []event
 	free   bool // the root
@@ -36,7 +36,7 @@ func (h *heap) first() event {
 	return h.events[0]
 }
 
-// take takes the earliest event out, which first has returned.
+// take removes the earliest event, which first has returned.
 func (h *heap) take() { h.free = true }
 
 func (h *heap) push(e event) {
@@ -58,7 +58,7 @@ func (h *heap) push(e event) {
 	h.events[i] = e
 }
 
-// fill puts the last event where the root is free.
+// fill moves the last event to the free root.
 func (h *heap) fill() {
 	h.free = false
 	last := len(h.events) - 1

@@ -1,10 +1,9 @@
 // Package sim runs events in the order of their time: the core of the
 // laboratory.
 //
-// Time is in whole picoseconds, so that one octet at 400 Gbit/s, 20 ps, and
-// 800 Gbit/s, 10 ps, is exact. Events at the same time run by class, and within a class in the
-// order in which they were given a number. A run has no goroutine, no clock and no
-// map that is walked: the same input gives the same events on every machine.
+// Time is in whole picoseconds, so that an octet at 400 Gbit/s, 20 ps, and at 800 Gbit/s, 10 ps, is exact.
+// Events at the same time run by class, and within a class in the order of their numbers. A run uses no
+// goroutine, clock or iteration over maps: the same input gives the same events on every machine.
 package sim
 
 import (
@@ -28,16 +27,16 @@ const (
 	Never Time = math.MaxInt64
 )
 
-// epoch is the time of the calendar at which a run begins.
+// epoch is the date at which a run begins.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Clock returns t as roles take it, in whole nanoseconds, rounded down.
+// Clock returns t as the time for roles, in whole nanoseconds, rounded down.
 func (t Time) Clock() time.Time { return epoch.Add(time.Duration(t / Nanosecond)) }
 
-// FromClock returns the Time of what Clock returns.
+// FromClock is the inverse of Clock.
 func FromClock(t time.Time) Time { return From(t.Sub(epoch)) }
 
-// From returns a duration as a Time. Those over 106 days become Never.
+// From returns a duration as a Time; one over 106 days as Never.
 func From(d time.Duration) Time {
 	if int64(d) > math.MaxInt64/int64(Nanosecond) {
 		return Never
@@ -56,10 +55,10 @@ func (t Time) String() string {
 // A Rate is in bits a second.
 type Rate uint64
 
-// Gbps is a thousand million bits a second.
+// Gbps is 10^9 bits a second.
 const Gbps Rate = 1e9
 
-// Time returns how long so many octets take, rounded down; Never at a rate of 0.
+// Time returns how long these octets take, rounded down; Never at a rate of 0.
 func (r Rate) Time(octets int64) Time {
 	hi, lo := bits.Mul64(uint64(octets), 8*uint64(Second))
 	if hi >= uint64(r) {
@@ -82,8 +81,8 @@ func (r Rate) Octets(t Time) int64 {
 // A Class orders events at the same time.
 type Class uint8
 
-// The classes: what arrives is seen by the timers of that instant, and both by
-// what departs.
+// The classes: timers see what arrives at the same time, and departures see
+// both.
 const (
 	Arrival Class = iota
 	Timer
@@ -94,10 +93,10 @@ const (
 // A Handler runs events. The argument is what the event was scheduled with.
 type Handler interface{ Handle(arg uint32) }
 
-// An ID stands for a Handler in the events of one Sim.
+// An ID identifies a Handler in the events of one Sim.
 type ID uint32
 
-// A Sim holds the events to come. The zero Sim is at time 0 and has none.
+// A Sim holds the pending events. The zero Sim is at time 0 and has none.
 type Sim struct {
 	now      Time
 	number   uint64 // of the last event
@@ -119,27 +118,27 @@ func (s *Sim) Now() Time { return s.now }
 // Events returns how many events have run.
 func (s *Sim) Events() uint64 { return s.run }
 
-// Pending returns how many events are to come.
+// Pending returns how many events are pending.
 func (s *Sim) Pending() int { return s.heap.len() }
 
-// At schedules an event, which must not lie in the past.
+// At schedules an event, which must not be in the past.
 func (s *Sim) At(at Time, class Class, to ID, arg uint32) {
 	s.AtOrder(at, s.Order(class), to, arg)
 }
 
-// An Order is the place of an event among those of the same time.
+// An Order is the position of an event among those of the same time.
 type Order uint64
 
 const classShift = 62
 
-// Order returns the next place in a class, for an event that is scheduled later
-// with [Sim.AtOrder].
+// Order returns the next position in a class, for an event that is scheduled
+// later with [Sim.AtOrder].
 func (s *Sim) Order(class Class) Order {
 	s.number++
 	return Order(uint64(class)<<classShift | s.number)
 }
 
-// AtOrder schedules an event with a place that was taken before.
+// AtOrder schedules an event with a position from Order.
 func (s *Sim) AtOrder(at Time, order Order, to ID, arg uint32) {
 	if at < s.now {
 		panic("sim: an event in the past")
@@ -150,8 +149,8 @@ func (s *Sim) AtOrder(at Time, order Order, to ID, arg uint32) {
 // Stop ends Until after the event that runs.
 func (s *Sim) Stop() { s.stopped = true }
 
-// Until runs all events up to a time, and those of that time, and then it is that
-// time; where Stop was called, it is that of the last event.
+// Until runs all events up to and including a time, which then is the current
+// one. After Stop the current time is that of the last event.
 func (s *Sim) Until(end Time) {
 	s.stopped = false
 	for s.heap.len() > 0 && !s.stopped {

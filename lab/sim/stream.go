@@ -2,16 +2,15 @@ package sim
 
 import "math"
 
-// A Stream is a sequence of random numbers for one purpose: SplitMix64 (Steele,
-// Lea and Flood, 2014), whose n-th number can be had without those before it. With a
-// stream a purpose, what one part of a run draws does not move what
-// another draws, and two variants of a scenario see the same numbers.
+// A Stream is a sequence of random numbers for one purpose: SplitMix64 (Steele, Lea and Flood, 2014), whose
+// n-th number can be computed without those before it. Each purpose has its own stream, so the numbers that one
+// part of a run draws do not change those of another, and two variants of a scenario see the same numbers.
 type Stream struct{ key, n uint64 }
 
 const golden = 0x9E3779B97F4A7C15
 
-// NewStream returns the stream of a run for one purpose and one of those who
-// draw for it, a port for example.
+// NewStream returns the stream of a run for one purpose and one of its users,
+// such as a port.
 func NewStream(seed uint64, purpose string, who int) Stream {
 	key := mix(seed + golden)
 	for i := range len(purpose) {
@@ -26,7 +25,7 @@ func (s *Stream) Uint64() uint64 {
 	return mix(s.key + s.n*golden)
 }
 
-// Of returns the number for a pair of names, whatever was drawn before.
+// Of returns the number for a pair of keys, whatever was drawn before.
 func (s *Stream) Of(a, b uint64) uint64 { return mix(mix(s.key^a) + b*golden) }
 
 // Below returns a number from 0 to n-1.
@@ -38,7 +37,7 @@ func (s *Stream) Below(n uint64) uint64 {
 	}
 }
 
-// Float64 returns a number from 0 to 1, but not 1.
+// Float64 returns a number from 0 up to but not including 1.
 func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) / (1 << 53) }
 
 // Exponential returns a time, exponentially distributed with this mean.

@@ -33,14 +33,14 @@ IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard 
 // traffic and writes a capture of the Fast CNPs that a congested switch would send for it. It returns the exit
 // status.
 //
-// RoCEv2 data packets over IPv6 match; with -ecn, only those whose outermost IP header is marked CE. For each, or
-// with -every for each N-th, a Fast CNP goes to the packet's source: with option 2 if the packet carries an IOAM
-// trace, else with option 1. Acknowledgements and notifications are answered by none, and neither is IPv4, for which
-// there is no Fast CNP. Neither is what comes in a tunnel, whose inner source a switch need not reach, unless
-// -inner-source is given.
+// RoCEv2 data packets over IPv6 match; with -ecn, only those whose outermost IP header is marked CE. For each
+// of them, or with -every for each N-th, a Fast CNP goes to the packet's source: with option 2 if the packet
+// carries an IOAM trace, otherwise with option 1. Acknowledgements, notifications and IPv4, for which there is
+// no Fast CNP, are not answered. Neither are packets in a tunnel, whose inner source a switch may be unable to
+// reach, unless -inner-source is given.
 //
-// What is written has the time of the packet that it answers. In a capture of Ethernet it also has that packet's MAC
-// addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
+// Each answer has the time of the packet that it answers. In a capture of Ethernet it also has that packet's
+// MAC addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
 func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	a := answerer{}
 	cfg := congested.Config{Enabled: true}
@@ -82,11 +82,11 @@ func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	return p.take(ctx, flags.Arg(0), flags.Arg(1), stdin, stdout, stderr, func() { a.print(stderr, p.summary.frames) })
 }
 
-// An answerer is the congested switch, and counts what becomes of the packets.
+// An answerer is the congested switch. It counts the packets by outcome.
 type answerer struct {
 	*congested.Agent
 	onlyCE  bool   // only packets marked CE match
-	every   int    // of the packets that match, each of them is answered
+	every   int    // answer each N-th packet that matches
 	link    uint32 // of the answers, once there is one
 	around  rocev2.Datagram
 	message message.Message
@@ -96,7 +96,7 @@ type answerer struct {
 	skipped map[string]int // by the reason
 }
 
-// start makes the agent, with Fast CNPs for all senders of IPv6, or says what is wrong with the flags.
+// start makes the agent, with Fast CNPs for all senders over IPv6. The error says which flag is wrong.
 func (a *answerer) start(cfg congested.Config) (err error) {
 	switch source := cfg.Self6; {
 	case !source.IsValid():
@@ -118,7 +118,7 @@ func (a *answerer) start(cfg congested.Config) (err error) {
 	return err
 }
 
-// linkOf returns the link type of the answer to a packet: only Ethernet headers are answered with one.
+// linkOf returns the link type of the answer to a packet: Ethernet for Ethernet, otherwise raw IP.
 func linkOf(r *capture.Record) uint32 {
 	if r.Link == capture.Ethernet {
 		return capture.Ethernet
@@ -126,7 +126,7 @@ func linkOf(r *capture.Record) uint32 {
 	return capture.Raw
 }
 
-// Play returns the Fast CNP for a packet behind its link header, nil when there is none to send.
+// Play appends the Fast CNP for a packet and its link header; nil if there is none to send.
 func (a *answerer) Play(out []byte, f *rocev2.Frame, now time.Time) (packet []byte, _ roles.Verdict) {
 	if sender, marked, ok := roles.Data(f, &a.message); ok {
 		switch {
@@ -157,7 +157,7 @@ func (a *answerer) Play(out []byte, f *rocev2.Frame, now time.Time) (packet []by
 	return out, roles.Verdict{}
 }
 
-// skipped says in a word why there is no Fast CNP.
+// skipped returns the reason why there is no Fast CNP, for the summary.
 func skipped(d *node.Decision) string {
 	switch {
 	case d.Action == node.Learned:

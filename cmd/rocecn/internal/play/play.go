@@ -1,16 +1,16 @@
-// Package play is `rocecn play`: a role of the network, rehearsed on a capture.
+// Package play is `rocecn play`: it runs a role on a capture.
 //
 //	rocecn play -role switch|receiver|sender|proxy|ingress|border|pause -config FILE IN [OUT]
 //
-// IN is a capture, - for standard input; time is the capture's. OUT becomes a
-// pcap capture of what the role would send or forward, as raw IP, each packet
-// with the time of the frame that caused it. Standard output has one JSON
-// object for each frame in which the role has a say. A summary goes to standard
-// error. The exit status is 1 when IN could not be read to its end or OUT not be
-// written, 2 when arguments or configuration are wrong.
+// IN is a capture, - for standard input; the time is that of the capture. OUT
+// becomes a pcap capture of what the role would send or forward, as raw IP,
+// each packet with the time of the frame that caused it. Standard output has
+// one JSON object for each frame that the role decided about. A summary goes to
+// standard error. The exit status is 1 if IN could not be read to its end or
+// OUT not be written, 2 if arguments or configuration are wrong.
 //
-// A role sees frames as the node would: what is inside a mirrored copy is not
-// looked at.
+// A role sees frames as the node would, so it does not look into mirrored
+// copies.
 package play
 
 import (
@@ -35,8 +35,8 @@ const usage = `usage: rocecn play -role %s -config FILE IN [OUT]
 IN is a pcap or pcapng capture, gzip or not, or - for standard input; OUT becomes a pcap capture.
 `
 
-// Run is the command: it returns the exit status. When ctx is cancelled, that is
-// the end of the input.
+// Run is the command: it returns the exit status. Cancelling ctx ends the
+// input.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
 	names := strings.Join(roles.Names(), "|")
 	flags := cli.Flags("play", fmt.Sprintf(usage, names), stderr)
@@ -93,26 +93,26 @@ func configured(name, file string) (roles.Role, error) {
 	return instance.Apply(nil)
 }
 
-// A player takes a role through a capture.
+// A player runs a role on a capture.
 type player struct {
-	command, name string // of the command, and of the role
+	command, name string // names of the command and of the role
 	roles.Player
 	cause   *capture.Record // what the role is shown
 	lines   *bufio.Writer   // nil: none are printed
 	out     *bufio.Writer   // nil: there is no OUT
-	output  string          // what an error of writing is about
+	output  string          // names OUT in errors
 	pcap    *capture.Writer
 	summary summary
 
-	unsupported func(uint32) // is told of frames that cannot be looked at
+	unsupported func(uint32) // called with link types that are not supported
 	answers     *answerer    // of the command answer, nil otherwise
 }
 
-// to says which role it is.
+// to sets the role.
 func (p *player) to(r roles.Role) { p.Role, p.Say = r, p.say }
 
-// take takes the role through the capture from, and writes the one called to, - for standard output, if it is to. In
-// the end it reports, and returns the exit status.
+// take runs the role on the capture named from, and writes the one named to if that is not empty (- for
+// standard output). At the end it prints the summary, and returns the exit status.
 func (p *player) take(
 	ctx context.Context, from, to string, stdin io.Reader, stdout, stderr io.Writer, report func(),
 ) (status int) {
@@ -121,8 +121,7 @@ func (p *player) take(
 		say(to, errors.New("the capture that is read cannot be written"))
 		return cli.Misused
 	}
-	// Before it waits for more it hands out what was written, so that the answers to a live capture do not stand in a
-	// buffer.
+	// Flush before a read that waits, so that the answers to a live capture do not stay in a buffer.
 	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })
 	if err != nil {
 		say(from, err)
@@ -149,7 +148,7 @@ func (p *player) take(
 	}
 	switch {
 	case cli.Closed(broken):
-		return 0 // whoever reads has seen enough
+		return 0 // the reader of standard output has closed it
 	case broken != nil:
 		say(p.output, broken)
 		return cli.Failed
@@ -161,7 +160,7 @@ func (p *player) take(
 	return status
 }
 
-// run shows the frames of a capture to the role. The error is one of reading them or of flush.
+// run passes the frames of a capture to the role. The error is one of reading or of flush.
 func (p *player) run(in capture.Reader) error {
 	var r capture.Record
 	for {
@@ -183,7 +182,7 @@ func (p *player) run(in capture.Reader) error {
 	}
 }
 
-// say writes what a role has to say of a frame.
+// say writes a role's verdict on a frame.
 func (p *player) say(v *roles.Verdict, packet []byte) {
 	if len(packet) > 0 {
 		p.write(packet, p.cause)
@@ -195,13 +194,13 @@ func (p *player) say(v *roles.Verdict, packet []byte) {
 	p.summary.add(&l)
 	octets, err := json.Marshal(&l)
 	if err != nil {
-		panic(err) // a line is made of numbers and text
+		panic(err) // cannot happen: a line has only numbers and text
 	}
 	p.lines.Write(append(octets, '\n'))
 }
 
-// write writes a packet that a frame caused. The first one decides on link type and unit of time, as a pcap capture has
-// only one of each.
+// write writes a packet that a frame caused. The first one determines the link type and the unit of time,
+// because a pcap capture has only one of each.
 func (p *player) write(packet []byte, cause *capture.Record) {
 	p.summary.written++
 	if p.out == nil {
@@ -218,8 +217,8 @@ func (p *player) write(packet []byte, cause *capture.Record) {
 	p.pcap.Write(&capture.Record{Data: packet, OrigLen: originalLen(packet, cause), Time: cause.Time})
 }
 
-// originalLen returns how long a packet was, which the capture cut where it is a
-// part of a frame that was cut.
+// originalLen returns the original length of a packet. If it is part of a cut
+// frame, the capture has cut it too.
 func originalLen(packet []byte, cause *capture.Record) uint32 {
 	n := len(packet)
 	switch cut := int(cause.OrigLen) > len(cause.Data); {
@@ -231,7 +230,7 @@ func originalLen(packet []byte, cause *capture.Record) uint32 {
 	return uint32(n)
 }
 
-// flush hands out what was written so far. It gives the errors of writing it, too.
+// flush flushes both outputs, and returns their errors.
 func (p *player) flush() error {
 	switch {
 	case p.lines == nil && p.out == nil:
@@ -244,7 +243,7 @@ func (p *player) flush() error {
 	return errors.Join(p.lines.Flush(), p.out.Flush())
 }
 
-// end is flush for the last time: OUT is a capture even without packets.
+// end is the last flush. OUT becomes a capture also without packets.
 func (p *player) end() error {
 	if p.out != nil && p.pcap == nil {
 		link := capture.Raw
