@@ -52,8 +52,8 @@ type Topology struct {
 	Trunk    Rate    `json:"trunk"` // between switches; 0 is Rate
 	WAN      Rate    `json:"wan"`   // between PEs and P; 0 is Trunk
 	SlowHop  int     `json:"slow_hop"`
-	SlowRate Rate    `json:"slow_rate"`  // of the link after the switch of the line with this number, from 1; in a WAN, of the link after P
-	Proxy    int     `json:"proxy_hops"` // links from the hosts' first switch to their proxy; 0: that switch is the proxy
+	SlowRate Rate    `json:"slow_rate"`  // of the link after this switch of the line, from 1, or after P
+	Proxy    int     `json:"proxy_hops"` // links from the hosts' first switch to their proxy
 	Distance Time    `json:"distance"`   // one way between the PEs
 	Position float64 `json:"position"`   // of P, from 0, at the sender's PE, to 1
 }

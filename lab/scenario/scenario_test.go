@@ -141,7 +141,7 @@ func TestWrongKeys(t *testing.T) {
 	_, err := Read([]byte(`{"duration": `))
 	require.ErrorContains(t, err, "not JSON")
 	_, err = Read([]byte(`{} {}`))
-	require.ErrorContains(t, err, "behind the scenario")
+	require.ErrorContains(t, err, "after the scenario")
 }
 
 // Keys to which nothing listens are errors; the same keys are right where something does.
