@@ -40,7 +40,7 @@ mode = "kernel"
 	require.Equal(t, "disabled", got[0]["reason"])
 
 	for _, c := range []struct{ role, file, message string }{
-		{"switch", good, "there is no [role.switch]"},
+		{"switch", good, "there are several [[role.switch]]: the first one is switch[0]"},
 		{"proxy", good, "there is no [role.proxy]"},
 		{"switch", "[role.switch]\nenabled = true\nself = [\"2001:db8::1\", \"::1\"]",
 			"line 3: role.switch.self[1]: ::1 is the second of its family"},

@@ -167,6 +167,10 @@ func Read(octets []byte, name string) (*Instance, error) {
 			if of >= 0 {
 				return all[of], nil
 			}
+			of = slices.IndexFunc(all, func(i *Instance) bool { return i.Role == name })
+			if of >= 0 {
+				return nil, fmt.Errorf("there are several [[role.%s]]: the first one is %s", name, all[of].Name)
+			}
 		case !slices.Contains(Tables, part):
 			return nil, UnknownTable(parts[i])
 		}

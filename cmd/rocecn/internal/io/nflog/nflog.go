@@ -6,6 +6,7 @@ package nflog
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/capture"
@@ -16,17 +17,21 @@ import (
 
 // Rules returns a table of this name for nft, which takes the place of one that is
 // there: packets to this host with destination options and the UDP port of RoCEv2 go
-// to the group, and nowhere else. Without an agent they are dropped all the same.
-func Rules(table string, group uint16) string {
-	return fmt.Sprintf(`table inet %[1]s
-delete table inet %[1]s
-table inet %[1]s {
-	chain input {
-		type filter hook input priority filter; policy accept;
-		exthdr dst exists udp dport %[2]d log group %[3]d queue-threshold 1 drop
+// to the group, and nowhere else, and so do those that it forwards out of these ports,
+// to hosts behind it. Without an agent they are dropped all the same.
+func Rules(table string, group uint16, ports ...string) string {
+	chain := func(hook, where string) string {
+		return fmt.Sprintf(`	chain %[1]s {
+		type filter hook %[1]s priority filter; policy accept;
+		%[2]sexthdr dst exists udp dport %[3]d log group %[4]d queue-threshold 1 drop
 	}
-}
-`, table, rocev2.Port, group)
+`, hook, where, rocev2.Port, group)
+	}
+	chains := chain("input", "")
+	if len(ports) > 0 {
+		chains += chain("forward", `oifname { "`+strings.Join(ports, `", "`)+`" } `)
+	}
+	return fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\ntable inet %[1]s {\n%[2]s}\n", table, chains)
 }
 
 // Types of messages and attributes (linux/netfilter/nfnetlink_log.h).
