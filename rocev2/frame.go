@@ -27,7 +27,7 @@ type Frame struct {
 
 	// Most frames are plain. They are not walked, and nothing but these offsets is recorded, until a method
 	// needs more: see plain.
-	udp, end int // offsets of the UDP header and of the end of the IP packet; udp is 0 for other frames
+	ip, udp, end int // offsets of IP and UDP header and of the end of the IP packet; udp is 0 for other frames
 
 	near  walk // through IP in IP alone; valid where walked is set
 	far   walk // below the tunnels; valid where below is set
@@ -44,11 +44,17 @@ type Frame struct {
 // the walk came: flow control, fragments and tunnels are Frames like others. f aliases b.
 func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 	f.Octets, f.Options = b, o
-	if o.Link == LinkEthernet {
-		if udp, end := plain(b); udp != 0 && end <= len(b) && end >= udp+8 {
-			f.udp, f.end, f.walked = udp, end, false
-			return nil
-		}
+	f.ip, f.udp, f.end = 0, 0, 0
+	switch o.Link {
+	case LinkEthernet:
+		f.ip = ethernetSize
+		f.udp, f.end = plain(b)
+	case LinkIP:
+		f.udp, f.end = plainIP(b)
+	}
+	if f.udp != 0 && f.end <= len(b) && f.end >= f.udp+8 {
+		f.walked = false
+		return nil
 	}
 	f.udp = 0
 	return f.walk()
@@ -59,7 +65,7 @@ func (f *Frame) walk() error {
 	f.walked, f.descended, f.below, f.broken = true, f.Options.Outer, false, nil
 	f.trail.n, f.tunnels.n = 0, 0
 	if f.udp != 0 {
-		f.near.plain(f.Octets, f.udp, f.end, f.Options.Cut)
+		f.near.plain(f.Octets, f.ip, f.udp, f.end, f.Options.Cut)
 	} else {
 		f.near.from(f.Octets, f.Options, &f.trail)
 	}
@@ -110,14 +116,14 @@ func (f *Frame) descend() {
 }
 
 // Plain returns the IP packet in a plain frame, and the UDP datagram in that, each up to the end that the IP
-// header's length field gives. A plain frame is Ethernet without tags, with IPv4 without options or IPv6
-// without extension headers, not a fragment, and complete. For other frames Plain returns nil. It is for
-// programs that read so many frames that setting a Packet from each would be too slow.
+// header's length field gives. A plain frame is Ethernet without tags or no more than an IP packet, with IPv4
+// without options or IPv6 without extension headers, not a fragment, and complete. For other frames Plain
+// returns nil. It is for programs that read so many frames that setting a Packet from each would be too slow.
 func (f *Frame) Plain() (ip, udp []byte) {
 	if f.udp == 0 {
 		return nil, nil
 	}
-	return f.Octets[14:f.end:f.end], f.Octets[f.udp:f.end:f.end]
+	return f.Octets[f.ip:f.end:f.end], f.Octets[f.udp:f.end:f.end]
 }
 
 // Link returns the link-layer header, VLAN tags included; it is empty for a bare IP packet.
@@ -129,10 +135,13 @@ func (f *Frame) Link() []byte {
 // EtherType returns the EtherType at the end of the link-layer header; 0 if the header is not complete or its
 // link type has none.
 func (f *Frame) EtherType() uint16 {
-	if f.udp != 0 {
-		return be.Uint16(f.Octets[12:])
+	switch {
+	case f.udp == 0:
+		return f.near.ether
+	case f.ip == 0:
+		return 0
 	}
-	return f.near.ether
+	return be.Uint16(f.Octets[12:])
 }
 
 // LinkPayload returns what follows the link-layer header. It is for frames that are not IP, such as flow
@@ -274,7 +283,7 @@ func (f *Frame) Packet(p *Packet) error { return f.packet(p, false) }
 func (f *Frame) PacketCut(p *Packet) error { return f.packet(p, true) }
 
 func (f *Frame) packet(p *Packet, cut bool) error {
-	if f.udp != 0 {
+	if f.udp != 0 && f.ip != 0 {
 		if ok, err := p.decodePlain(f.Octets); ok {
 			return err
 		}
@@ -309,7 +318,7 @@ func (f *Frame) datagram(d *Datagram, cut bool, ports []uint16) error {
 		return ErrPort
 	case f.udp != 0:
 		var w walk
-		w.plain(b, f.udp, f.end, cut)
+		w.plain(b, f.ip, f.udp, f.end, cut)
 		if err := w.check(b, true, nil); err != nil {
 			return err
 		}

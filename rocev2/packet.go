@@ -57,7 +57,9 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 		}
 	}
 	var w walk
-	w.from(b, o, nil)
+	if err := w.from(b, o, nil); err != nil {
+		return err
+	}
 	return p.fromWalk(b, &w, o.Cut)
 }
 
@@ -129,7 +131,7 @@ func layOut(data []byte, length int) (l layout, err error) {
 }
 
 func (p *Packet) setTransport(l layout) {
-	p.BTH.Decode(p.Data) // cannot fail: layOut saw the headers
+	rest, _ := p.BTH.Decode(p.Data) // cannot fail: layOut saw the headers
 	if p.Truncated {
 		there := len(p.Data)
 		l.payload, l.padding = min(l.payload, there), min(l.padding, there)
@@ -137,7 +139,8 @@ func (p *Packet) setTransport(l layout) {
 	} else {
 		p.ICRC = le.Uint32(p.Data[l.padding:])
 	}
-	p.Payload = p.Data[l.headers:l.payload:l.payload]
+	n := l.payload - l.headers
+	p.Payload = rest[:n:n]
 	p.Padding = nil
 	if l.padding > l.payload {
 		p.Padding = p.Data[l.payload:l.padding:l.padding]

@@ -24,9 +24,22 @@ func plain(b []byte) (udp, end int) {
 	return 0, 0
 }
 
-// decodePlain is Decode for plain frames. It does what the walk does in half the time, because most offsets are
-// constants; setting the fields by the functions of the walk would lose that. If ok is false, p is unchanged
-// and the frame needs the walk.
+// plainIP is plain for an IP packet without a link-layer header.
+func plainIP(b []byte) (udp, end int) {
+	if len(b) >= 20+8 {
+		switch {
+		case b[0]>>4 == 6 && b[6] == protoUDP:
+			return 40, 40 + int(be.Uint16(b[4:]))
+		case b[0] == 0x45 && be.Uint32(b[6:])&0x3FFF00FF == protoUDP:
+			return 20, int(be.Uint16(b[2:]))
+		}
+	}
+	return 0, 0
+}
+
+// decodePlain is Decode for plain Ethernet frames. It does what the walk does in half the time, because most
+// offsets are constants; setting the fields by the functions of the walk would lose that. If ok is false, p is
+// unchanged and the frame needs the walk.
 func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	const ip = ethernetSize
 	udp, end := plain(b)
@@ -64,8 +77,8 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	d.SrcPort, d.DstPort, d.Length, d.Checksum = be.Uint16(u[0:]), Port, uint16(length), be.Uint16(u[6:])
 	d.Data = b[udp+8 : icrcAt+icrcSize : icrcAt+icrcSize]
 	d.Outer, d.Ext, d.Truncated = nil, nil, false
-	p.BTH.Decode(d.Data) // cannot fail: layOut has checked the headers
-	p.Payload, p.Padding = b[payload:pad:pad], nil
+	rest, _ := p.BTH.Decode(d.Data) // cannot fail: the headers are there
+	p.Payload, p.Padding = rest[:pad-payload:pad-payload], nil
 	if icrcAt > pad {
 		p.Padding = b[pad:icrcAt:icrcAt]
 	}

@@ -77,5 +77,30 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 	}
 	require.Equal(t, isPlain, ok, "%x", frame)
 	require.Equal(t, walked, plain)
+	requireFrameIsWalk(t, frame, LinkEthernet)
+	if len(frame) >= 14 {
+		requireFrameIsWalk(t, frame[14:], LinkIP)
+	}
 	return isPlain
+}
+
+// requireFrameIsWalk holds what a Frame says, if it takes the octets for plain, to what the walk says.
+func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
+	t.Helper()
+	var f Frame
+	var near walk
+	o := DecodeOptions{Link: link}
+	require.Equal(t, near.from(b, o, nil), f.Decode(b, o))
+	if f.udp == 0 {
+		return
+	}
+	ip, udp := f.Plain()
+	require.Equal(t, b[near.ip:near.end:near.end], ip, "%x", b)
+	require.Equal(t, b[near.udp:near.end:near.end], udp, "%x", b)
+	require.Equal(t, near.ether, f.EtherType())
+	var p, walked Packet
+	require.Equal(t, walked.decode(b, o), f.Packet(&p), "%x", b)
+	require.Equal(t, walked, p)
+	f.walk()
+	require.Equal(t, near, f.near, "%x", b)
 }

@@ -83,23 +83,27 @@ func (t *trail) last(b []byte) []byte {
 	return b[p.ip:p.stop:p.stop]
 }
 
-// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. The
-// trail may be nil.
-func (w *walk) from(b []byte, o DecodeOptions, t *trail) {
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone, and returns
+// w.err. The trail may be nil.
+func (w *walk) from(b []byte, o DecodeOptions, t *trail) error {
 	at, version, ether, err := linkEnd(b, o.Link)
 	w.start(b, at, version, o.Cut)
 	w.ether = ether
 	if err != nil {
 		w.version, w.udp, w.end, w.err = noVersion, at, at, err
-		return
+		return err
 	}
 	w.err = w.follow(b, t)
+	return w.err
 }
 
-// plain sets w as from would, for a frame for which the function plain returns udp and end.
-func (w *walk) plain(b []byte, udp, end int, cut bool) {
-	w.start(b, ethernetSize, b[ethernetSize]>>4, cut)
-	w.ether, w.udp, w.end, w.proto, w.err = be.Uint16(b[12:]), udp, end, protoUDP, nil
+// plain sets w as from would, for a frame that Frame.Decode found plain, with these offsets.
+func (w *walk) plain(b []byte, ip, udp, end int, cut bool) {
+	w.start(b, ip, b[ip]>>4, cut)
+	w.ether, w.udp, w.end, w.proto, w.err = 0, udp, end, protoUDP, nil
+	if ip > 0 {
+		w.ether = be.Uint16(b[12:])
+	}
 }
 
 // start begins a walk at the IP header of this version at b[at:].

@@ -194,7 +194,11 @@ func (a *Agent) mark(b []byte, s *seen) []byte {
 // mayMark says whether a packet can be marked, in its outermost IP header. Not-ECT packets must not be (RFC 3168
 // section 5).
 func (a *Agent) mayMark(s *seen) bool {
-	return !a.cfg.CannotMark && s.frame.OuterECN() != rocev2.NotECT
+	ecn := a.message.Packet.ECN()
+	if s.tunnelled {
+		ecn = s.frame.OuterECN()
+	}
+	return !a.cfg.CannotMark && ecn != rocev2.NotECT
 }
 
 // fastCNP notifies the sender itself (FAST section 4).
