@@ -64,6 +64,9 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	return s, pairs.use(before.pairs.pairs, func() error { return apply(&s.Sender, sender.New, cfg) })
 }
 
+// Translates says whether it sends CNPs to the host behind it.
+func (c *senderConfig) Translates() bool { return c.As == "cnp" }
+
 // dataSender plays the sender.
 type dataSender struct {
 	*sender.Sender

@@ -111,6 +111,9 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 // Marks says whether the node is to mark packets.
 func (c *switchConfig) Marks() bool { return c.Marking != "elsewhere" }
 
+// Answers says whether anybody is told, or a packet marked.
+func (c *switchConfig) Answers() bool { return len(c.Methods) > 0 }
+
 // words checks the keys that have one of a few words.
 func (c *switchConfig) words() error {
 	err := cmp.Or(

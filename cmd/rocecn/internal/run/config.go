@@ -3,7 +3,9 @@ package run
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,6 +47,9 @@ func (c *agentConfig) check() error {
 	}
 	if !slices.Contains([]string{"", "text", "json"}, c.Log.Format) {
 		return config.Wrong("log.format", "%q is neither text nor json", c.Log.Format)
+	}
+	if _, err := net.ResolveTCPAddr("tcp", c.HTTP); err != nil && c.HTTP != "" {
+		return config.Wrong("http", "%q is no address to listen at, as 127.0.0.1:9478: %v", c.HTTP, err)
 	}
 	if c.Pprof && c.HTTP == "" {
 		return config.Wrong("pprof", "needs an address, http")
@@ -171,6 +176,18 @@ func typed[T any](table *config.Tree, types map[string]func() T, common any, kin
 
 // check says whether the roles have what they name.
 func (f *file) check() error {
+	installs := false
+	for _, r := range f.roles {
+		if r.Agent.Install == "nft" {
+			if installs {
+				return r.At(config.Wrong("install", "another border is installed: there is one table of rules"))
+			}
+			installs = true
+		}
+	}
+	if err := f.checkFiles(); err != nil {
+		return err
+	}
 	for _, r := range f.roles {
 		for _, list := range []struct {
 			key   string
@@ -201,6 +218,30 @@ func (f *file) check() error {
 	return nil
 }
 
+// checkFiles refuses sinks that would overwrite a source.
+func (f *file) checkFiles() error {
+	for _, name := range sorted(f.sinks) {
+		sink, ok := f.sinks[name].is.(*captureSink)
+		for _, other := range sorted(f.sources) {
+			source, is := f.sources[other].is.(*captureSource)
+			if ok && is && sameFile(sink.File, source.File) {
+				return f.sinks[name].tree.At(config.Wrong("file", "it is that of source.%s", other))
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile says whether two names are of the same file.
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	is, err := os.Stat(a)
+	other, wrong := os.Stat(b)
+	return err == nil && wrong == nil && os.SameFile(is, other)
+}
+
 // checkRole says what a role cannot work without.
 func (f *file) checkRole(r *roles.Instance) error {
 	a := &r.Agent
@@ -217,8 +258,23 @@ func (f *file) checkRole(r *roles.Instance) error {
 		_, err := f.kernelConfig(r)
 		return err
 	}
+	if r.Role == "switch" {
+		for i, name := range a.Sources {
+			switch f.sources[name].is.(type) {
+			case *udpSource, *icmpSource:
+				return config.Wrong(config.Index("sources", i),
+					"a switch answers data packets, and type %s gives none", f.sources[name].Type)
+			}
+		}
+		if c, ok := r.Config.(interface{ Answers() bool }); ok && !c.Answers() {
+			return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
+		}
+	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
+	translates, ok := r.Config.(interface{ Translates() bool })
 	switch {
+	case ok && translates.Translates() && a.Sink == "":
+		return config.Wrong("sink", `missing: where the CNPs go that as = "cnp" makes`)
 	case a.Sink == "" && (r.Role == "switch" || r.Role == "receiver" || r.Role == "proxy" || r.Role == "ingress"):
 		return config.Wrong("sink", "missing: where what the role sends goes")
 	case r.Role == "border" && a.Sink != "" && live:

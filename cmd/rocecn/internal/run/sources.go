@@ -80,6 +80,13 @@ func (s *sourceEntry) check() error {
 			return config.Wrong(config.Index("down", i), "%d: depths must rise", c.Down[i])
 		}
 	}
+	switch s.is.(type) {
+	case *qdiscSource, *psampleSource:
+	default:
+		if c.Levels != nil {
+			return config.Wrong("levels", "type %s does not know the depth of the queue: level says one for all", c.Type)
+		}
+	}
 	if q, ok := s.is.(*qdiscSource); ok {
 		if len(c.Levels) == 0 {
 			return config.Wrong("levels", "missing: the depths at which the queue is congested")
@@ -150,6 +157,9 @@ func (s *packetSource) check() error {
 		if slices.Contains(s.Interfaces[:i], name) {
 			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)
 		}
+		if err := device(config.Index("interfaces", i), name); err != nil {
+			return err
+		}
 	}
 	if _, ok := directions[s.Direction]; !ok {
 		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
@@ -205,6 +215,11 @@ type udpSource struct {
 func (s *udpSource) check() error {
 	if len(s.Listen) == 0 {
 		return config.Wrong("listen", "missing")
+	}
+	for i, a := range s.Listen {
+		if a.Port() == 0 {
+			return config.Wrong(config.Index("listen", i), "port 0: nobody would know where to send to")
+		}
 	}
 	return nil
 }
@@ -313,6 +328,15 @@ func (s *qdiscSource) check() error {
 	if len(s.Interfaces) == 0 {
 		return config.Wrong("interfaces", "missing")
 	}
+	for i, name := range s.Interfaces {
+		key := config.Index("interfaces", i)
+		if name == "any" {
+			return config.Wrong(key, "a queue is that of one interface: any does not go here")
+		}
+		if err := device(key, name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -333,6 +357,14 @@ func (s *qdiscSource) inputs() []input {
 func needed(key, value string) error {
 	if value == "" {
 		return config.Wrong(key, "missing")
+	}
+	return nil
+}
+
+// device refuses what can be no name of an interface.
+func device(key, name string) error {
+	if len(name) > 15 {
+		return config.Wrong(key, "%q has %d letters: names of interfaces have 15 at most", name, len(name))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func prepared(t *testing.T, config string) *server {
 	f, err := parse([]byte(config))
 	require.NoError(t, err)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), wake: make(chan struct{}, 1), dry: true}
-	require.NoError(t, s.apply(f))
+	require.NoError(t, s.apply(f, nil))
 	return s
 }
 
@@ -36,8 +36,8 @@ func TestNoAllocations(t *testing.T) {
 		}
 		s := prepared(t, `
 [source.in]
-type = "packet"
-interfaces = ["any"]
+type = "psample"
+group = 1
 levels = [10, 20]
 [sink.out]
 type = "raw"
@@ -79,8 +79,8 @@ sources = ["in"]
 func TestLevelsOfQueues(t *testing.T) {
 	s := prepared(t, `
 [source.in]
-type = "packet"
-interfaces = ["any"]
+type = "psample"
+group = 1
 levels = [1000]
 down = [500]
 [sink.out]
