@@ -3,9 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -126,8 +123,8 @@ func (a *actor) flush() {
 	a.stamps = a.stamps[:0]
 }
 
-// tick is called now and then. The error is that of a sink that cannot be opened, ever.
-func (a *actor) tick(now time.Time, s *server) error {
+// tick is called now and then.
+func (a *actor) tick(now time.Time, s *server) {
 	if a.live {
 		a.now = now
 		a.Relieve(now)
@@ -139,18 +136,9 @@ func (a *actor) tick(now time.Time, s *server) error {
 	if sized, ok := a.Role.(interface{ Pairs() int }); ok {
 		a.pairs.Store(int64(sized.Pairs()))
 	}
-	if o := a.out; o != nil && o.entry != nil && !o.up.Load() && o.retry.due(now) {
-		o.close()
-		switch err := o.open(); {
-		case err == nil:
-			s.log.Info("sink is open", "sink", o.entry.name, "role", a.instance.Name)
-		case errors.Is(err, fs.ErrPermission) || o.entry.Type == "capture":
-			return fmt.Errorf("sink.%s: %w", o.entry.name, err)
-		case o.retry.pause <= 250*time.Millisecond:
-			s.log.Warn("sink not open", "sink", o.entry.name, "role", a.instance.Name, "error", err)
-		}
+	if a.out != nil && !s.dry {
+		a.out.look(now, s.log.With("sink", a.out.entry.name, "role", a.instance.Name))
 	}
-	return nil
 }
 
 // relax lets flows run that were stopped, once all queues have fallen to level 0.

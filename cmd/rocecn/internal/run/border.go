@@ -29,7 +29,8 @@ func rules(r *roles.Instance) (string, error) {
 	return fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n%s", table, text), nil
 }
 
-// install installs the rules of the borders of a file, unless they are there.
+// install installs the rules of the border of a file, also if it has done so before:
+// they may have been deleted.
 func (s *server) install(f *file) error {
 	text := ""
 	for _, r := range f.roles {
@@ -42,7 +43,7 @@ func (s *server) install(f *file) error {
 		}
 		text = rules
 	}
-	if text == "" || text == s.border || s.dry {
+	if text == "" || s.dry {
 		return nil // what is installed stays: the border does not open because an agent has ended
 	}
 	if err := nft(text, "-f", "-"); err != nil {

@@ -24,15 +24,18 @@ sources = ["a"]
 sink = "b"
 self = ["2001:db8::5"]
 marking = "elsewhere"
+methods = [{ senders = "::/0", method = "fastcnp" }]
 `
+	const methods, mark = `methods = [{ senders = "::/0", method = "fastcnp" }]`, `marking = "elsewhere"` + "\n"
 	f, err := parse([]byte(good))
 	require.NoError(t, err)
 	require.Empty(t, f.warnings())
 	kernel := strings.NewReplacer(`"packet"`, `"qdisc"`+"\nlevels = [5]", `sink = "b"`, `mode = "kernel"`).Replace(good)
+	deep := strings.Replace(strings.Replace(good, `"packet"`, `"psample"`, 1), `interfaces = ["eth0"]`, `group = 1`, 1)
 	f, err = parse([]byte(kernel))
 	require.NoError(t, err)
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
-	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, `marking = "elsewhere"`, `
+	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, mark+methods, `
 methods = [{ senders = "::/0", method = "fastcnp" }, { senders = "fd00::/8", method = "mark" }]
 capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/32", capable = "yes" },
 	{ senders = "2001:db8:1::/48", capable = "unknown" }, { senders = "10.0.0.0/8", capable = "yes" }]
@@ -57,11 +60,11 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 		{good, `["eth0"]`, "[\"eth0\"]\nlisten = []", `line 4: source.a.listen: unknown key; known are type`},
 		{good, `["eth0"]`, "[\"eth0\"]\nlevel = 0", `line 4: source.a.level: 0: 1 to 7 allowed`},
 		{good, `["eth0"]`, "[\"eth0\"]\nlevel = 8", `line 4: source.a.level: 8: 1 to 7 allowed`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [2, 2]", `line 4: source.a.levels[1]: 2: depths must rise`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [0]", `line 4: source.a.levels[0]: 0: depths must rise`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [1,2,3,4,5,6,7,8]", `source.a.levels: 8 of them: 7 at most`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [2]\ndown = [3]", `source.a.down[0]: 3 is above the depth at which`},
-		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [4]\ndown = []", `source.a.down: 0 of them, but 1 levels`},
+		{deep, `group = 1`, "group = 1\nlevels = [2, 2]", `line 4: source.a.levels[1]: 2: depths must rise`},
+		{deep, `group = 1`, "group = 1\nlevels = [0]", `line 4: source.a.levels[0]: 0: depths must rise`},
+		{deep, `group = 1`, "group = 1\nlevels = [1,2,3,4,5,6,7,8]", `source.a.levels: 8 of them: 7 at most`},
+		{deep, `group = 1`, "group = 1\nlevels = [2]\ndown = [3]", `source.a.down[0]: 3 is above the depth at which`},
+		{deep, `group = 1`, "group = 1\nlevels = [4]\ndown = []", `source.a.down: 0 of them, but 1 levels`},
 		{good, `"raw"`, `"row"`, `line 5: sink.b.type: "row" is not one of capture, packet, raw`},
 		{good, `"raw"`, `"packet"`, `line 4: sink.b.neighbour: missing`},
 		{good, `"raw"`, "\"packet\"\nneighbour = \"02:00\"", `line 6: sink.b.neighbour: a hardware address needed`},
@@ -83,17 +86,33 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 		{good, `[sink.b]`, "[agent]\npprof = true\n[sink.b]", `line 5: agent.pprof: needs an address, http`},
 		{good, `[sink.b]`, "[agent]\nlog.level = \"all\"\n[sink.b]", `line 5: agent.log.level: "all" is not one of`},
 		{good, `[sink.b]`, "[agent.log]\nformat = \"xml\"\n[sink.b]", `line 5: agent.log.format: "xml" is neither`},
+		{good, `["eth0"]`, "[\"eth0\"]\nlevels = [2]", `line 4: source.a.levels: type packet does not know the depth`},
+		{good, `["eth0"]`, `["a234567890123456"]`, `line 3: source.a.interfaces[0]: "a234567890123456" has 16 letters`},
+		{kernel, `["eth0"]`, `["a234567890123456"]`, `source.a.interfaces[0]: "a234567890123456" has 16 letters`},
+		{kernel, `["eth0"]`, `["any"]`, `source.a.interfaces[0]: a queue is that of one interface`},
+		{good, `"raw"`, "\"raw\"\ndevice = \"a234567890123456\"", `line 6: sink.b.device: "a234567890123456" has 16`},
+		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:0\"]",
+			`line 3: source.a.listen[0]: port 0`},
+		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:9\"]",
+			`line 8: role.switch.sources[0]: a switch answers data packets, and type udp gives none`},
+		{good, methods, ``, `line 6: role.switch.methods: missing`},
+		{good, `[sink.b]`, "[agent]\nhttp = \"nonsense\"\n[sink.b]", `line 5: agent.http: "nonsense" is no address`},
+		{good, `[role.switch]`, "[role.sender]\nenabled = true\nas = \"cnp\"\nsources = [\"a\"]\n" +
+			"self = [\"2001:db8::5\"]\n[role.switch]", `line 6: role.sender.sink: missing: where the CNPs go`},
+		{good, `[role.switch]`, "[[role.border]]\nenabled = true\ninstall = \"nft\"\n[[role.border]]\n" +
+			"enabled = true\ninstall = \"nft\"\n[role.switch]", `line 11: role.border[1].install: another border`},
+		{good, `[sink.b]`, "[source.c]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +
+			"[sink.c]\ntype = \"capture\"\nfile = \"./a.pcap\"\n[sink.b]", `line 9: sink.c.file: it is that of source.c`},
 		{kernel, `["a"]`, "[\"a\"]\nobserve = []", `role.switch.observe: the kernel learns from nothing`},
-		{kernel, `"qdisc"`, `"packet"`, `role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
+		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`, `role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
 		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: the kernel needs an IPv6 address`},
-		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }, " +
-			"{ senders = \"fd00::/8\", method = \"none\" }]\nmarking",
+		{kernel, methods, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }, " +
+			"{ senders = \"fd00::/8\", method = \"none\" }]",
 			`role.switch.methods: the kernel cannot leave out fd00::/8 of a prefix around it`},
-		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }]\n" +
-			"capable = [{ senders = \"fd00::/8\", capable = \"no\" }]\nmarking",
+		{kernel, `marking`, "capable = [{ senders = \"fd00::/8\", capable = \"no\" }]\nmarking",
 			`role.switch.methods: the kernel cannot leave out fd00::/8 of a prefix around it`},
-		{kernel, `marking`, "methods = [{ senders = \"::/0\", method = \"ppfc\" }]\nmarking",
+		{kernel, `"fastcnp"`, `"ppfc"`,
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
 		{kernel, `marking`, "per_flow = [\"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"2s\"]\nmarking",
 			`role.switch.per_flow: the kernel cannot do that`},

@@ -26,7 +26,7 @@ func exported(t *testing.T) map[string][]string {
 	f, err := parse([]byte(on))
 	require.NoError(t, err)
 	s := &server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), dry: true}
-	require.NoError(t, s.apply(f))
+	require.NoError(t, s.apply(f, nil))
 	defer s.close()
 	for _, a := range s.actors {
 		a.latency.Observe(time.Millisecond)

@@ -3,6 +3,7 @@ package run
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -317,6 +318,96 @@ self = ["2001:db8:2::1"]
 	hears("READY=1")
 	agent.terminate(t)
 	hears("STOPPING=1")
+
+	// An agent that is not ready does not become so by reading its file.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	late := "[agent]\nhttp = \"" + monitor + "\"\n" + config + strings.Replace(config, `"udp"`, `"packet"`, 1)
+	late = strings.NewReplacer("[source.messages]\ntype = \"packet\"\nlisten = [\"[::1]:1022\"]",
+		"[source.late]\ntype = \"packet\"\ninterfaces = [\"late0\"]").Replace(late)
+	late = late[:strings.LastIndex(late, "[sink.net]")]
+	late = strings.Replace(late, `["messages"]`, `["messages", "late"]`, 1)
+	agent = startAs(t, h, written(t, "agent.toml", late), self)
+	wiretest.Await(t, "the agent", func() bool { return strings.Contains(agent.get("/readyz"), "source.late") })
+	require.NoError(t, os.WriteFile(agent.config, []byte(late+"\n# changed\n"), 0o600))
+	require.NoError(t, agent.Process.Signal(hup))
+	wiretest.Await(t, "the reload", func() bool { return strings.Contains(agent.log(), "msg=reloaded") })
+	hears("WATCHDOG=1")
+	wiretest.Link(t, wiretest.End{Host: h, Device: "late0"},
+		wiretest.End{Host: wiretest.NewHost(t, "other"), Device: "late1"})
+	hears("READY=1")
+	agent.terminate(t)
+}
+
+// What a new file names and can never be opened changes nothing, and what may come is
+// waited for.
+func TestReloadOpens(t *testing.T) {
+	_, r, _, _ := network(t)
+	agent := start(t, r, theProxy)
+	missing := filepath.Join(t.TempDir(), "missing", "file")
+	capture := strings.Replace(theProxy, `["messages"]`, `["messages", "more"]`, 1) +
+		"[source.more]\ntype = \"capture\"\nfile = \"" + missing + "\"\n"
+	agent.reload(t, capture)
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "source.more: ")
+	require.EqualValues(t, 2, agent.metric("rocecn_source_up"))
+	agent.reload(t, theProxy)
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	agent.reload(t, strings.Replace(theProxy, `type = "raw"`, "type = \"capture\"\nfile = \""+missing+"\"", 1))
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "sink.net: ")
+	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
+	agent.reload(t, strings.Replace(theProxy, `["r0"]`, `["r0", "r7"]`, 1))
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	agent.awaits(t, 2, "rocecn_source_up")
+	require.Contains(t, agent.get("/readyz"), "not ready: source.traffic: r7")
+	agent.terminate(t)
+}
+
+// A sink is down with its interface, and sends again by another of the same name.
+func TestSinkDevice(t *testing.T) {
+	a, r, b, in := network(t)
+	in.Close()
+	agent := start(t, r, strings.Replace(theProxy, `type = "raw"`, "type = \"raw\"\ndevice = \"r0\"", 1))
+	fromA, fromB := raw(t, a), raw(t, b)
+	data := datagram(t, 17)
+	sends(t, fromA, data)
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
+	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
+	r.Run(t, "", "ip", "link", "set", "r0", "down")
+	agent.awaits(t, 0, "rocecn_sink_up")
+	r.Run(t, "", "ip", "link", "del", "r0")
+	t.Cleanup(func() { a.Run(t, "", "ip", "link", "add", "a0", "type", "veth") }) // deleted as the first one
+	wiretest.Link(t, wiretest.End{Host: a, Device: "a0", Addresses: []string{"2001:db8:1::a/64"}},
+		wiretest.End{Host: r, Device: "r0", Addresses: []string{"2001:db8:1::1/64"}})
+	r.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	agent.awaits(t, 1, "rocecn_sink_up")
+	sends(t, fromB, complaint(t, data))
+	agent.awaits(t, 1, "rocecn_sink_packets_total")
+	require.Zero(t, agent.metric("rocecn_sink_errors_total"))
+	require.Equal(t, 1, strings.Count(agent.log(), "sink lost"))
+	require.Equal(t, 2, strings.Count(agent.log(), "sink is open"))
+	agent.terminate(t)
+}
+
+// Who rehearses on live packets sees each decision at once.
+func TestLiveDryRun(t *testing.T) {
+	_, r, b, _ := network(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	lines, err := os.Create(filepath.Join(t.TempDir(), "lines"))
+	require.NoError(t, err)
+	defer lines.Close()
+	agent := &agent{host: r}
+	agent.Cmd = exec.Command(self, "-dry-run", "-config", written(t, "agent.toml", theProxy))
+	agent.Env, agent.Stdout = append(os.Environ(), isAgent+"=1"), lines
+	agent.run(t)
+	wiretest.Await(t, "the agent is ready", func() bool { return strings.Contains(agent.log(), "msg=ready") })
+	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
+	wiretest.Await(t, "a line", func() bool {
+		return strings.Contains(string(octetsOf(t, lines.Name())), "unknown_qp")
+	})
+	agent.terminate(t)
 }
 
 // The rules of the border are installed as a whole, for its interfaces, and stay when
@@ -343,6 +434,11 @@ interfaces = ["wan0", "wan1"]
 	agent.reload(t, config+"fcn_port = 2021\n")
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	wiretest.Await(t, "other rules", func() bool {
+		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
+	})
+	h.Run(t, "", "nft", "delete", "table", "inet", "rocecn")
+	require.NoError(t, agent.Process.Signal(hup)) // the same file brings back what somebody has deleted
+	wiretest.Await(t, "the rules", func() bool {
 		return strings.Contains(h.Run(t, "", "nft", "list", "ruleset"), "2021")
 	})
 	agent.reload(t, strings.Replace(config, "wan0", "a name that is too long for one", 1))

@@ -1,6 +1,10 @@
 package run
 
 import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +20,10 @@ type outlet struct {
 	sink  netio.Sink   // nil: not open
 	now   time.Time    // of the packet that causes what is sent
 	retry retry
+	said  bool // that it is not open
+
+	number int       // of the interface by which all leaves, when it was opened; 0: none
+	looked time.Time // when it was looked at
 
 	taken  uint64 // packets since the last flush
 	failed uint64 // of all that the sink has taken
@@ -54,6 +62,60 @@ func (l *sharedLimit) take(now time.Time) bool {
 	return true
 }
 
+// look opens a sink that is not open, and closes one whose interface is gone, down or
+// another by now.
+func (o *outlet) look(now time.Time, log *slog.Logger) {
+	device := o.entry.is.device()
+	if o.sink != nil {
+		if device == "" || now.Sub(o.looked) < time.Second {
+			return
+		}
+		o.looked = now
+		if number, err := upNumber(device); number != o.number {
+			log.Warn("sink lost", "error", cmp.Or(err, errReplaced))
+			o.said = true
+			o.close()
+			o.retry = retry{}
+		}
+	}
+	if o.sink != nil || !o.retry.due(now) {
+		return
+	}
+	var err error
+	o.number, o.looked = 0, now
+	if device != "" {
+		o.number, err = upNumber(device)
+	}
+	if err == nil {
+		err = o.open()
+	}
+	switch {
+	case err == nil:
+		o.retry, o.said = retry{}, false
+		log.Info("sink is open")
+	case !o.said:
+		o.said = true
+		log.Warn("sink not open", "error", err)
+	}
+}
+
+var (
+	errReplaced = errors.New("another interface has its name")
+	errDown     = errors.New("the interface is down")
+)
+
+// upNumber returns the number of an interface that is up.
+func upNumber(name string) (int, error) {
+	i, err := net.InterfaceByName(name)
+	switch {
+	case err != nil:
+		return 0, netio.ErrNoInterface
+	case i.Flags&net.FlagUp == 0:
+		return 0, errDown
+	}
+	return i.Index, nil
+}
+
 // open opens the sink. Unless it is open, what is to be sent is lost, and counted.
 func (o *outlet) open() (err error) {
 	o.sink, err = o.entry.is.open(&o.now)
@@ -87,8 +149,6 @@ func (o *outlet) flush() {
 	}
 	if err := o.sink.Flush(); err != nil {
 		o.account(err)
-	} else {
-		o.retry = retry{} // it works
 	}
 	o.packets.Add(o.taken)
 	o.taken = 0
@@ -102,7 +162,7 @@ func (o *outlet) account(err error) {
 	why := failureOf(err)
 	o.errors[why].Add(n)
 	if why == linkDown {
-		o.up.Store(false)
+		o.looked = time.Time{} // to be looked at again
 	}
 }
 

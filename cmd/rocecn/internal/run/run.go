@@ -97,7 +97,11 @@ func logger(c *agentConfig, w io.Writer) *slog.Logger {
 // run plays the roles until ctx ends, all sources have ended, or one cannot be opened
 // and never will.
 func (s *server) run(ctx context.Context, f *file) error {
-	if err := s.apply(f); err != nil {
+	opened, err := s.openFresh(f)
+	if err != nil {
+		return err
+	}
+	if err := s.apply(f, opened); err != nil {
 		return err
 	}
 	defer s.close()
@@ -119,7 +123,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 	stopping := ctx.Done()
 	beat := time.NewTicker(every)
 	defer beat.Stop()
-	ready, fed := false, time.Now()
+	fed := time.Now()
 	for {
 		select {
 		case <-stopping:
@@ -140,8 +144,8 @@ func (s *server) run(ctx context.Context, f *file) error {
 		case ended && (len(s.workers) > 0 || ctx.Err() != nil):
 			return nil
 		}
-		if !ready && s.waitsFor() == "" {
-			ready = true
+		if !s.ready && s.waitsFor() == "" {
+			s.ready = true
 			s.notify.say("READY=1")
 			s.log.Info("ready", "roles", len(s.actors), "sources", len(s.parts))
 		}

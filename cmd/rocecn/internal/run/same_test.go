@@ -120,6 +120,26 @@ sink = "out"
 	}
 }
 
+// Roles that have one sink send into one file.
+func TestSharedCaptureSink(t *testing.T) {
+	sent := func(names ...string) (all []string) {
+		file := filepath.Join(t.TempDir(), "sent.pcap")
+		config := fmt.Sprintf("[source.traffic]\ntype = \"capture\"\nfile = %q\n"+
+			"[sink.out]\ntype = \"capture\"\nfile = %q\n", wiretest.Path(t, "messages.pcap"), file)
+		for _, name := range names {
+			config += "[role." + name + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n" + everyRole[name]
+		}
+		stderr := new(bytes.Buffer)
+		status := Run(t.Context(), []string{"-config", written(t, "agent.toml", config)}, nil, new(bytes.Buffer), stderr)
+		require.Zero(t, status, stderr)
+		return packets(t, file)
+	}
+	one, other := sent("switch"), sent("proxy")
+	require.NotEmpty(t, one)
+	require.NotEmpty(t, other)
+	require.ElementsMatch(t, append(one, other...), sent("switch", "proxy"))
+}
+
 // packets returns the packets of a capture, and when they were sent.
 func packets(t testing.TB, name string) (all []string) {
 	t.Helper()

@@ -29,6 +29,7 @@ type server struct {
 	decisions int // logged a second; set while no worker runs
 	notify    notifier
 	failed    atomic.Bool // something was wrong with a capture
+	ready     bool        // once at least: systemd has heard of it
 
 	mu       sync.RWMutex // of what follows, for who asks; it changes while no worker runs
 	file     *file
@@ -36,7 +37,8 @@ type server struct {
 	actors   []*actor
 	limits   map[string]*sharedLimit // by the key of a sink
 	workers  []*worker
-	border   string // the rules that are installed
+	files    map[string]*sharedCapture // of sinks, by their names
+	border   string                    // the rules that are installed
 	kernels  []*kernelSwitch
 	reloaded struct {
 		good bool
@@ -44,9 +46,15 @@ type server struct {
 	}
 }
 
-// apply makes the parts and actors of a file, out of those that there are. It is
-// called while no worker runs. With an error nothing has changed.
-func (s *server) apply(f *file) (err error) {
+// apply makes the parts and actors of a file, out of those that there are and of
+// what was opened for it. It is called while no worker runs. With an error nothing
+// has changed, and what was opened is closed.
+func (s *server) apply(f *file, opened *fresh) (err error) {
+	defer func() {
+		if err != nil {
+			opened.close()
+		}
+	}()
 	// The roles first: they are what may be refused.
 	type change struct {
 		actor *actor
@@ -94,6 +102,10 @@ func (s *server) apply(f *file) (err error) {
 	s.kernels = kernels
 	old, oldActors, oldLimits := s.parts, s.actors, s.limits
 	s.file, s.parts, s.actors, s.limits = f, nil, nil, map[string]*sharedLimit{}
+	oldFiles := s.files
+	if s.files = nil; opened != nil {
+		s.files = opened.files
+	}
 	s.decisions = f.agent.decisions()
 	for _, c := range changes {
 		a := c.actor
@@ -108,11 +120,16 @@ func (s *server) apply(f *file) (err error) {
 		}
 	}
 	for _, name := range sorted(f.sources) {
-		s.openParts(f.sources[name], old)
+		s.openParts(f.sources[name], old, opened)
 	}
 	for _, p := range old {
 		if !slices.Contains(s.parts, p) {
 			p.close()
+		}
+	}
+	for name, file := range oldFiles {
+		if s.files[name] == nil {
+			file.Close()
 		}
 	}
 	return nil
@@ -157,7 +174,7 @@ func (s *server) outlet(a *actor, old map[string]*sharedLimit) {
 }
 
 // openParts makes the parts of a source that a role uses.
-func (s *server) openParts(entry *sourceEntry, old []*part) {
+func (s *server) openParts(entry *sourceEntry, old []*part, opened *fresh) {
 	var to []audience
 	for _, a := range s.actors {
 		agent := &a.instance.Agent
@@ -182,6 +199,11 @@ func (s *server) openParts(entry *sourceEntry, old []*part) {
 		p.input, p.entry, p.to, p.thresholds = in, entry, to, entry.thresholds()
 		for _, a := range to {
 			a.live = a.live || entry.is.live()
+		}
+		if source := opened.take(entry, in); source != nil {
+			p.numbers, p.looked = numbers(p.watch), time.Now()
+			p.source = source
+			p.isUp(s)
 		}
 		s.parts = append(s.parts, p)
 	}
@@ -238,8 +260,18 @@ func (s *server) close() {
 			a.out.close()
 		}
 	}
+	for _, file := range s.files {
+		file.Close()
+	}
 	s.closeKernels(s.kernels, nil)
+	s.flushLines()
+}
+
+// flushLines prints what has been decided, for who looks on.
+func (s *server) flushLines() {
 	if s.lines != nil {
+		s.linesMu.Lock()
+		defer s.linesMu.Unlock()
 		s.lines.Flush()
 	}
 }
@@ -314,16 +346,11 @@ var _ netio.Sink = nowhere{}
 
 // reload reads the file anew. What is wrong changes nothing.
 func (s *server) reload(ctx context.Context) {
-	s.notify.reloading()
-	defer s.notify.say("READY=1")
-	f, err := readFile(s.name)
-	if err == nil && string(f.octets) == string(s.file.octets) {
-		s.log.Info("reload: nothing has changed")
-	} else if err == nil {
-		s.halt()
-		err = s.apply(f)
-		s.start(ctx)
+	if s.ready { // else systemd waits for the first time, and hears of it then
+		s.notify.reloading()
+		defer s.notify.say("READY=1")
 	}
+	err := s.replace(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reloaded.good = err == nil; err != nil {
@@ -332,4 +359,23 @@ func (s *server) reload(ctx context.Context) {
 	}
 	s.reloaded.at = time.Now()
 	s.log.Info("reloaded", "roles", len(s.actors), "sources", len(s.parts))
+}
+
+// replace puts the file into force as it is now.
+func (s *server) replace(ctx context.Context) error {
+	f, err := readFile(s.name)
+	if err != nil {
+		return err
+	}
+	if string(f.octets) == string(s.file.octets) {
+		s.log.Info("reload: nothing has changed")
+		return s.install(s.file)
+	}
+	opened, err := s.openFresh(f)
+	if err != nil {
+		return err
+	}
+	s.halt()
+	defer s.start(ctx)
+	return s.apply(f, opened)
 }

@@ -1,11 +1,12 @@
 package run
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 type sink interface {
 	check() error
 	needs() []string
+	// device is the interface or VRF by which all leaves, empty if the routes say.
+	device() string
 	// open opens it for one role. now is the time of the packet that caused what is sent.
 	open(now *time.Time) (netio.Sink, error)
 }
@@ -64,8 +67,9 @@ type rawSink struct {
 	Device string `json:"device"` // an interface or a VRF by which all leaves
 }
 
-func (s *rawSink) check() error                        { return nil }
+func (s *rawSink) check() error                        { return device("device", s.Device) }
 func (s *rawSink) needs() []string                     { return []string{"CAP_NET_RAW"} }
+func (s *rawSink) device() string                      { return s.Device }
 func (s *rawSink) open(*time.Time) (netio.Sink, error) { return openedSink(netio.OpenRaw(s.Device)) }
 
 // portSink is sent what leaves by an interface to one neighbour.
@@ -90,10 +94,11 @@ func (s *portSink) check() error {
 	if s.Neighbour == nil {
 		return config.Wrong("neighbour", "missing")
 	}
-	return needed("interface", s.Interface)
+	return cmp.Or(needed("interface", s.Interface), device("interface", s.Interface))
 }
 
 func (s *portSink) needs() []string { return []string{"CAP_NET_RAW"} }
+func (s *portSink) device() string  { return s.Interface }
 func (s *portSink) open(*time.Time) (netio.Sink, error) {
 	return openedSink(netio.OpenPort(s.Interface, net.HardwareAddr(s.Neighbour)))
 }
@@ -101,35 +106,57 @@ func (s *portSink) open(*time.Time) (netio.Sink, error) {
 // captureSink is a file, for rehearsals.
 type captureSink struct {
 	File string `json:"file"`
+	to   *sharedCapture
 }
 
-func (s *captureSink) check() error    { return needed("file", s.File) }
-func (s *captureSink) needs() []string { return nil }
-func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
-	f, err := os.Create(s.File)
+// A sharedCapture is the file of a sink, for all roles that send into it.
+type sharedCapture struct {
+	mu   sync.Mutex
+	file *os.File
+	out  *capture.Writer
+}
+
+func createCapture(name string) (*sharedCapture, error) {
+	f, err := os.Create(name)
 	if err != nil {
 		return nil, err
 	}
 	out, err := capture.NewWriter(f, capture.Raw, time.Nanosecond)
-	return &captureOut{Closer: f, out: out, now: now}, err
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &sharedCapture{file: f, out: out}, nil
 }
 
-// captureOut writes packets into a capture.
+// Close closes the file.
+func (c *sharedCapture) Close() error { return c.file.Close() }
+
+func (s *captureSink) check() error    { return needed("file", s.File) }
+func (s *captureSink) needs() []string { return nil }
+func (s *captureSink) device() string  { return "" }
+func (s *captureSink) open(now *time.Time) (netio.Sink, error) {
+	return &captureOut{to: s.to, now: now}, nil
+}
+
+// captureOut writes the packets of one role into a capture.
 type captureOut struct {
-	io.Closer
-	out    *capture.Writer
+	to     *sharedCapture
 	now    *time.Time
 	failed uint64
 }
 
 func (c *captureOut) Send(packet []byte) error {
-	err := c.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
+	c.to.mu.Lock()
+	err := c.to.out.Write(&capture.Record{Data: packet, OrigLen: uint32(len(packet)), Time: *c.now})
+	c.to.mu.Unlock()
 	if err != nil {
 		c.failed++
 	}
 	return err
 }
 
+func (c *captureOut) Close() error   { return nil } // the file is of all roles
 func (c *captureOut) Flush() error   { return nil }
 func (c *captureOut) Failed() uint64 { return c.failed }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -204,8 +203,9 @@ func (w *worker) tick(now time.Time) (changed bool) {
 	}
 	for _, a := range w.actors {
 		a.relax(w.highest(a))
-		w.err = cmp.Or(w.err, a.tick(now, w.server)) // sends, too
+		a.tick(now, w.server) // sends, too
 	}
+	w.server.flushLines()
 	return changed
 }
 
@@ -254,9 +254,7 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 	p.numbers, p.looked = numbers(p.watch), now
 	source, err := p.open()
 	switch {
-	case errors.Is(err, fs.ErrPermission) || err != nil && !p.entry.is.live():
-		w.err = &sourceError{p, err}
-	case err != nil:
+	case err != nil: // that it can be opened at all was tried before
 		if p.retry.pause <= 250*time.Millisecond {
 			w.server.log.Warn("source not open", "source", p.entry.name, "input", p.label, "error", err)
 		}
@@ -267,18 +265,6 @@ func (w *worker) look(p *part, now time.Time) (changed bool) {
 	}
 	return changed
 }
-
-// A sourceError is why a source could not be opened.
-type sourceError struct {
-	part *part
-	err  error
-}
-
-func (e *sourceError) Error() string {
-	return "source." + e.part.entry.name + ": " + e.part.label + ": " + e.err.Error()
-}
-
-func (e *sourceError) Unwrap() error { return e.err }
 
 // isUp takes note that packets come.
 func (p *part) isUp(s *server) {

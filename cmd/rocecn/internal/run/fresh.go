@@ -1,0 +1,123 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/netio"
+)
+
+// fresh is what was opened for a file before it came into force. nil has nothing.
+type fresh struct {
+	sources map[string]netio.Source   // by their names and keys
+	files   map[string]*sharedCapture // of sinks, by their names
+	created []*sharedCapture          // those of files that are new
+}
+
+// openFresh opens the sources and sinks of a file that there are not yet, so that
+// what can never be opened is refused before anything changes. What may come later,
+// such as an interface, is left to the workers.
+func (s *server) openFresh(f *file) (*fresh, error) {
+	all := &fresh{sources: map[string]netio.Source{}, files: map[string]*sharedCapture{}}
+	for _, r := range f.roles {
+		if r.Agent.Mode == "kernel" {
+			continue
+		}
+		err := s.openSources(f, r, all)
+		if err == nil && !s.dry {
+			err = s.openSink(f, r, all)
+		}
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// openSources opens the sources of a role.
+func (s *server) openSources(f *file, r *roles.Instance, all *fresh) error {
+	for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
+		entry := f.sources[name]
+		for _, in := range entry.is.inputs() {
+			key := name + " " + in.key
+			known := func(p *part) bool { return p.entry.name == name && p.key == in.key }
+			if all.sources[key] != nil || slices.ContainsFunc(s.parts, known) {
+				continue
+			}
+			source, err := in.open()
+			switch {
+			case err == nil:
+				all.sources[key] = source
+			case errors.Is(err, fs.ErrPermission) || !entry.is.live():
+				return fmt.Errorf("source.%s: %s: %w", name, in.label, err)
+			}
+		}
+	}
+	return nil
+}
+
+// openSink tries the sink of a role, and opens its file if it is one.
+func (s *server) openSink(f *file, r *roles.Instance, all *fresh) error {
+	entry := f.sinks[r.Agent.Sink]
+	if entry == nil {
+		return nil
+	}
+	if c, ok := entry.is.(*captureSink); ok {
+		name := filepath.Clean(c.File)
+		if c.to = s.files[name]; c.to == nil {
+			c.to = all.files[name]
+		}
+		if c.to == nil {
+			to, err := createCapture(name)
+			if err != nil {
+				return fmt.Errorf("sink.%s: %w", entry.name, err)
+			}
+			c.to, all.created = to, append(all.created, to)
+		}
+		all.files[name] = c.to
+		return nil
+	}
+	same := func(a *actor) bool { return a.out != nil && a.out.entry.key() == entry.key() }
+	if slices.ContainsFunc(s.actors, same) {
+		return nil
+	}
+	var now time.Time
+	sink, err := entry.is.open(&now)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("sink.%s: %w", entry.name, err)
+	}
+	if err == nil {
+		sink.Close() // each role has one of its own
+	}
+	return nil
+}
+
+// take returns the source that was opened for an input, nil if there is none.
+func (o *fresh) take(entry *sourceEntry, in input) netio.Source {
+	if o == nil {
+		return nil
+	}
+	key := entry.name + " " + in.key
+	source := o.sources[key]
+	delete(o.sources, key)
+	return source
+}
+
+// close closes what was opened.
+func (o *fresh) close() {
+	if o == nil {
+		return
+	}
+	for _, source := range o.sources {
+		source.Close()
+	}
+	for _, file := range o.created {
+		file.Close()
+	}
+}
