@@ -102,9 +102,11 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 		{good, `[role.switch]`, "[[role.border]]\nenabled = true\ninstall = \"nft\"\n[[role.border]]\n" +
 			"enabled = true\ninstall = \"nft\"\n[role.switch]", `line 11: role.border[1].install: another border`},
 		{good, `[sink.b]`, "[source.c]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +
-			"[sink.c]\ntype = \"capture\"\nfile = \"./a.pcap\"\n[sink.b]", `line 9: sink.c.file: it is that of source.c`},
+			"[sink.c]\ntype = \"capture\"\nfile = \"./a.pcap\"\n[sink.b]",
+			`line 9: sink.c.file: it is that of source.c`},
 		{kernel, `["a"]`, "[\"a\"]\nobserve = []", `role.switch.observe: the kernel learns from nothing`},
-		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`, `role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
+		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
+			`role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
 		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: the kernel needs an IPv6 address`},
 		{kernel, methods, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }, " +

@@ -127,10 +127,12 @@ func TestSharedCaptureSink(t *testing.T) {
 		config := fmt.Sprintf("[source.traffic]\ntype = \"capture\"\nfile = %q\n"+
 			"[sink.out]\ntype = \"capture\"\nfile = %q\n", wiretest.Path(t, "messages.pcap"), file)
 		for _, name := range names {
-			config += "[role." + name + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n" + everyRole[name]
+			config += "[role." + name + "]\nenabled = true\nsources = [\"traffic\"]\nsink = \"out\"\n"
+			config += everyRole[name]
 		}
 		stderr := new(bytes.Buffer)
-		status := Run(t.Context(), []string{"-config", written(t, "agent.toml", config)}, nil, new(bytes.Buffer), stderr)
+		config = written(t, "agent.toml", config)
+		status := Run(t.Context(), []string{"-config", config}, nil, new(bytes.Buffer), stderr)
 		require.Zero(t, status, stderr)
 		return packets(t, file)
 	}

@@ -84,7 +84,7 @@ func (s *sourceEntry) check() error {
 	case *qdiscSource, *psampleSource:
 	default:
 		if c.Levels != nil {
-			return config.Wrong("levels", "type %s does not know the depth of the queue: level says one for all", c.Type)
+			return config.Wrong("levels", "type %s does not know the depth of its queue", c.Type)
 		}
 	}
 	if q, ok := s.is.(*qdiscSource); ok {
