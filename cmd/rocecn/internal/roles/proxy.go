@@ -56,11 +56,13 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 			return nil, err
 		}
 		senders := make([]acl.Entry[proxy.Method], len(c.Senders))
+		seen := prefixes{}
 		for i, s := range c.Senders {
-			switch at := config.Index("senders", i); {
-			case !s.Prefix.IsValid():
-				return nil, config.Wrong(config.Join(at, "prefix"), "missing")
-			case s.Send == nil:
+			at := config.Index("senders", i)
+			if err := seen.add(config.Join(at, "prefix"), s.Prefix); err != nil {
+				return nil, err
+			}
+			if s.Send == nil {
 				return nil, config.Wrong(config.Join(at, "send"), "missing")
 			}
 			senders[i] = acl.Entry[proxy.Method]{Prefix: s.Prefix, Value: *s.Send}

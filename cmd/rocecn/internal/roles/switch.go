@@ -210,8 +210,9 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 		return err
 	}
 	methods := make([]acl.Entry[congested.Method], len(c.Methods))
+	seen := prefixes{}
 	for i, m := range c.Methods {
-		if err := senders("methods", i, m.Senders); err != nil {
+		if err := seen.add(config.Join(config.Index("methods", i), "senders"), m.Senders); err != nil {
 			return err
 		}
 		if m.Method == nil {
@@ -220,8 +221,9 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 		methods[i] = acl.Entry[congested.Method]{Prefix: m.Senders, Value: *m.Method}
 	}
 	capable := make([]acl.Entry[congested.Capability], len(c.Capable))
+	seen = prefixes{}
 	for i, m := range c.Capable {
-		if err := senders("capable", i, m.Senders); err != nil {
+		if err := seen.add(config.Join(config.Index("capable", i), "senders"), m.Senders); err != nil {
 			return err
 		}
 		if m.Capable == nil {
@@ -230,8 +232,9 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 		capable[i] = acl.Entry[congested.Capability]{Prefix: m.Senders, Value: *m.Capable}
 	}
 	proxies := make([]acl.Entry[netip.Addr], len(c.Proxies))
+	seen = prefixes{}
 	for i, m := range c.Proxies {
-		if err := senders("proxies", i, m.Senders); err != nil {
+		if err := seen.add(config.Join(config.Index("proxies", i), "senders"), m.Senders); err != nil {
 			return err
 		}
 		if rocev2.Answerable(m.Proxy) != nil {
@@ -244,11 +247,18 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 	return nil
 }
 
-// senders returns an error for a rule without senders.
-func senders(key string, i int, p netip.Prefix) error {
-	if !p.IsValid() {
-		return config.Wrong(config.Join(config.Index(key, i), "senders"), "missing")
+// prefixes are those that rules have had so far.
+type prefixes map[netip.Prefix]bool
+
+// add returns an error for a rule without a prefix, or with that of another.
+func (s prefixes) add(key string, p netip.Prefix) error {
+	switch {
+	case !p.IsValid():
+		return config.Wrong(key, "missing")
+	case s[p.Masked()]:
+		return config.Wrong(key, "%v has a rule already", p)
 	}
+	s[p.Masked()] = true
 	return nil
 }
 

@@ -95,6 +95,12 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 			`line 3: source.a.listen[0]: port 0`},
 		{good, "\"packet\"\ninterfaces = [\"eth0\"]", "\"udp\"\nlisten = [\"[::1]:9\"]",
 			`line 8: role.switch.sources[0]: a switch answers data packets, and type udp gives none`},
+		{good, `"::/0"`, `"fd00::/8", method = "ppfc" }, { senders = "fd00::1/8"`,
+			`line 12: role.switch.methods[1].senders: fd00::/8 has a rule already`},
+		{good, "[sink.b]", "[role.proxy]\nenabled = true\n" +
+			"sources = [\"a\"]\nsink = \"b\"\nself = [\"2001:db8::5\"]\n" +
+			"senders = [{ prefix = \"::/0\", send = \"cnp\" }, { prefix = \"::/0\", send = \"ppfc\" }]\n[sink.b]",
+			`line 9: role.proxy.senders[1].prefix: ::/0 has a rule already`},
 		{good, methods, ``, `line 6: role.switch.methods: missing`},
 		{good, `[sink.b]`, "[agent]\nhttp = \"nonsense\"\n[sink.b]", `line 5: agent.http: "nonsense" is no address`},
 		{good, `[role.switch]`, "[role.sender]\nenabled = true\nas = \"cnp\"\nsources = [\"a\"]\n" +

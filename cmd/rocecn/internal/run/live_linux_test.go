@@ -253,6 +253,13 @@ func TestCapabilities(t *testing.T) {
 	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="learned"`)
 	sends(t, fromB, complaint(t, datagram(t, 17)))
 	cnps(t, in, 1, proxyAddr)
+	agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "logged"]`, 1)+
+		"[source.logged]\ntype = \"nflog\"\ngroup = 7\n") // for which a right is missing
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "source.logged: 7: ")
+	sends(t, fromB, complaint(t, datagram(t, 17)))
+	cnps(t, in, 1, proxyAddr)
+	require.NoError(t, os.WriteFile(config, []byte("[agent]\nhttp = \""+monitor+"\"\n"+theProxy), 0o644))
 	agent.terminate(t)
 
 	for without, message := range map[string]string{
