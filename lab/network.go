@@ -28,7 +28,6 @@ type Network struct {
 	switches []*Switch
 	ports    []*Port
 	flows    []*Flow
-	marks    sim.Stream
 	losses   sim.Stream
 	roles    roles
 	proxies  map[*Switch]*Switch // of the hosts at a switch, if it is another switch
@@ -78,7 +77,7 @@ func New(cfg Config) *Network {
 		cfg.Payload = 1024
 	}
 	cfg.AckEvery = max(cfg.AckEvery, 1)
-	n := &Network{cfg: cfg, marks: sim.NewStream(cfg.Seed, "marks", 0), losses: sim.NewStream(cfg.Seed, "losses", 0)}
+	n := &Network{cfg: cfg, losses: sim.NewStream(cfg.Seed, "losses", 0)}
 	n.count.Onset = sim.Never
 	n.pool.traced = cfg.Variant.HPCC()
 	n.head, n.ackHead = overhead, overhead+4

@@ -29,9 +29,10 @@ type Port struct {
 	direct int // PFC frames that travel
 
 	in    account
-	red   bool  // whether its data queue has RED
-	core  bool  // both ends are nodes of the WAN
-	next  int32 // the index of the peer's owner among all nodes
+	red   bool       // whether its data queue has RED
+	draws sim.Stream // of RED
+	core  bool       // both ends are nodes of the WAN
+	next  int32      // the index of the peer's owner among all nodes
 	level uint8
 
 	meter *Meter

@@ -104,6 +104,7 @@ func (s *Switch) Stored() int64 { return s.mostStored }
 func (s *Switch) attach(p *Port) {
 	p.index = len(s.ports)
 	s.ports = append(s.ports, p)
+	p.draws = s.net.Stream("marks", s.index<<16|p.index)
 	p.red = s.net.cfg.RED.Max > 0 && s.net.cfg.Variant.decides()
 	p.in.refresh = sim.NewAlarm(sim.Timer, s.id, uint32(p.index))
 }
@@ -187,7 +188,7 @@ func (s *Switch) look(out *Port, r ref, k *packet) {
 	if k.kind != data {
 		return
 	}
-	if out.red && s.net.cfg.RED.meets(&s.net.marks, out.dataQueue().octets, k) {
+	if out.red && s.net.cfg.RED.meets(&out.draws, out.dataQueue().octets, k) {
 		s.congested(out, r, k)
 	}
 	if out.level > 0 {

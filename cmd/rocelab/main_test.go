@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 0, status, errs)
 	require.Empty(t, errs)
 	require.True(t, strings.HasPrefix(out, "an incast\n\ncnp: reaction paper"), out)
-	require.Regexp(t, `(?m)^peak of the deepest queue +KB +\d+ +\d+ +\d+$`, out)
+	require.Regexp(t, `(?m)^peak of the deepest queue +KB +[\d.]+ +[\d.]+ +[\d.]+$`, out)
 
 	status, out, errs = call(t.Context(), incast, "run", "-json", "-")
 	require.Equal(t, 0, status, errs)
