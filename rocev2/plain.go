@@ -82,7 +82,7 @@ func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	if icrcAt > pad {
 		p.Padding = b[pad:icrcAt:icrcAt]
 	}
-	p.ICRC = le.Uint32(b[icrcAt:])
+	p.ICRC = le.Uint32(rest[len(rest)-icrcSize:])
 	p.Coverage = icrc.AsSent
 	return true, nil
 }

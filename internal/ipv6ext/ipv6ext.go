@@ -69,14 +69,15 @@ func Segments(next uint8, header []byte) (left uint8, ok bool) {
 // any: the address that the packet is bound for in the end. Each node that inserts such a header puts it in
 // front. short says that one of these headers has no room for an address.
 func Final(next uint8, b []byte) (address []byte, short bool) {
-	for next, header := range All(next, b) {
-		switch left, _ := Segments(next, header); {
+	for n := Len(b, 0); n > 0; n = Len(b, 0) {
+		switch left, _ := Segments(next, b[:n]); {
 		case left == 0:
-		case len(header) < 8+16:
+		case n < 8+16:
 			short = true
 		default:
-			address = header[8:24]
+			address = b[8:24]
 		}
+		next, b = b[0], b[n:]
 	}
 	return address, short
 }
