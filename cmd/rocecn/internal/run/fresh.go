@@ -46,7 +46,8 @@ func (s *server) openSources(f *file, r *roles.Instance, all *fresh) error {
 		entry := f.sources[name]
 		for _, in := range entry.is.inputs() {
 			key := name + " " + in.key
-			known := func(p *part) bool { return p.entry.name == name && p.key == in.key }
+			// One of another name is closed before this one is opened: some allow only one.
+			known := func(p *part) bool { return p.key == in.key && (p.entry.name == name || entry.is.live()) }
 			if all.sources[key] != nil || slices.ContainsFunc(s.parts, known) {
 				continue
 			}

@@ -364,7 +364,14 @@ func TestReloadOpens(t *testing.T) {
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
 	require.Contains(t, agent.log(), "sink.net: ")
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
+	for _, name := range []string{"logged", "renamed"} { // the group is one socket's alone
+		agent.reload(t, strings.Replace(theProxy, `["messages"]`, `["messages", "`+name+`"]`, 1)+
+			"[source."+name+"]\ntype = \"nflog\"\ngroup = 7\n")
+		agent.awaits(t, 1, "rocecn_source_up", `source="`+name+`"`)
+		require.EqualValues(t, 1, agent.metric("rocecn_config_last_reload_successful"))
+	}
 	agent.reload(t, strings.Replace(theProxy, `["r0"]`, `["r0", "r7"]`, 1))
+	agent.awaits(t, 0, "rocecn_source_up", `source="renamed"`)
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	agent.awaits(t, 2, "rocecn_source_up")
 	require.Contains(t, agent.get("/readyz"), "not ready: source.traffic: r7")
