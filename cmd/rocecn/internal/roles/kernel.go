@@ -63,6 +63,10 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 			return k, config.Wrong(config.Join(config.Index("methods", i), "method"),
 				`the kernel knows fastcnp, mark and none: mode "agent" knows more`)
 		}
+		if m.Senders.Addr().Is4() && *m.Method != congested.Nothing {
+			return k, config.Wrong(config.Join(config.Index("methods", i), "senders"),
+				`%v: the kernel knows IPv6 alone: mode "agent" knows more`, m.Senders)
+		}
 		if m.Senders.Addr().Is6() {
 			k.add(c, m.Senders)
 		}

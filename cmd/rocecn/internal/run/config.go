@@ -211,6 +211,11 @@ func (f *file) check() error {
 		if err := r.At(f.checkRole(r)); err != nil {
 			return err
 		}
+		if r.Agent.Mode == "kernel" {
+			if err := f.checkQueues(r); err != nil {
+				return err
+			}
+		}
 		if _, err := r.Apply(nil); err != nil {
 			return err
 		}

@@ -124,11 +124,33 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
 		{kernel, `marking`, "per_flow = [\"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"2s\"]\nmarking",
 			`role.switch.per_flow: the kernel cannot do that`},
+		{kernel, `marking`, "methods = [{ senders = \"192.0.2.0/24\", method = \"fastcnp\" }]\nmarking",
+			`role.switch.methods[0].senders: 192.0.2.0/24: the kernel knows IPv6 alone`},
+		{kernel, `[5]`, `[5, 6]`, `line 3: source.a.levels[1]: the kernel cannot do that for role.switch: mode`},
+		{kernel, `[5]`, "[5]\ndown = [4]", `line 4: source.a.down: the kernel cannot do that for role.switch`},
+		{kernel, `[5]`, "[5]\nlevel = 4", `line 4: source.a.level: the kernel cannot do that for role.switch`},
+		{kernel, `[5]`, "[5]\nper_flow = \"1s\"", `line 4: source.a.per_flow: the kernel cannot do that`},
+		{kernel, `[5]`, "[5]\ntunnels = true", `line 4: source.a.tunnels: the kernel cannot do that`},
+		{kernel, `["eth0"]`, `["eth0", "eth0"]`, `source.a.interfaces[1]: eth0 is named twice`},
 	} {
 		require.Contains(t, c.in, c.old)
 		_, err := parse([]byte(strings.Replace(c.in, c.old, c.new, 1)))
 		require.ErrorContains(t, err, c.message)
 	}
+}
+
+// A port has one switch in the kernel: two would answer twice.
+func TestKernelPortTwice(t *testing.T) {
+	const queue = "[source.%]\ntype = \"qdisc\"\ninterfaces = [\"eth1\", \"eth0\"]\nlevels = [9]\n"
+	const role = "[[role.switch]]\nenabled = true\nmode = \"kernel\"\nsources = [%]\nself = [\"2001:db8::5\"]\n"
+	sources := strings.ReplaceAll(queue, "%", "a") + strings.ReplaceAll(queue, "%", "b")
+	_, err := parse([]byte(sources + strings.ReplaceAll(role, "%", `"a", "b"`)))
+	require.ErrorContains(t, err, "role.switch[0].sources[1]: role.switch answers at eth1 already")
+	_, err = parse([]byte(sources + strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
+	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] answers at eth1 already")
+	_, err = parse([]byte(strings.Replace(sources, "eth1", "eth2", 1) +
+		strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
+	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] answers at eth0 already")
 }
 
 // instance returns the only role of a file.

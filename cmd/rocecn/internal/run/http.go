@@ -153,7 +153,10 @@ func (s *server) metrics() []byte {
 		}
 	}
 	count := func(n *atomic.Uint64) float64 { return float64(n.Load()) }
-	ofParts("rocecn_source_up", "Whether packets can come.", func(p *part) float64 { return number(p.up.Load()) })
+	t.Family("rocecn_source_up", "Whether packets can come.")
+	s.eachInput(func(source, _, input string, up bool, _ *part) {
+		t.Sample(number(up), "source", source, "input", input)
+	})
 	ofParts("rocecn_source_packets_total", "Packets that came.", func(p *part) float64 { return count(&p.events) })
 	ofParts("rocecn_source_lost_total", "Packets that came too fast.", func(p *part) float64 { return count(&p.lost) })
 	ofParts("rocecn_source_reopened_total", "How often it was away and came back.",
@@ -218,11 +221,13 @@ func (s *server) status() any {
 		Roles    []role    `json:"roles"`
 		Sources  []source  `json:"sources"`
 	}{Config: string(s.file.octets), Loaded: s.reloaded.at, Good: s.reloaded.good}
-	for _, p := range s.parts {
-		answer.Sources = append(answer.Sources, source{
-			p.entry.name, p.entry.Type, p.label, p.up.Load(), p.events.Load(), p.lost.Load(),
-		})
-	}
+	s.eachInput(func(name, kind, input string, up bool, p *part) {
+		one := source{Name: name, Type: kind, Input: input, Up: up}
+		if p != nil {
+			one.N, one.Lost = p.events.Load(), p.lost.Load()
+		}
+		answer.Sources = append(answer.Sources, one)
+	})
 	for _, a := range s.actors {
 		r := role{
 			Name: a.instance.Name, Sources: a.instance.Agent.Sources, Observe: a.instance.Agent.Observe,
@@ -237,6 +242,24 @@ func (s *server) status() any {
 		answer.Roles = append(answer.Roles, r)
 	}
 	return answer
+}
+
+// eachInput calls f with all that packets come by, each interface by itself. What one
+// part reads of several interfaces is counted for the part: p is nil but for the first.
+func (s *server) eachInput(f func(source, kind, input string, up bool, p *part)) {
+	for _, p := range s.parts {
+		if len(p.watch) == 0 {
+			f(p.entry.name, p.entry.Type, p.label, p.up.Load(), p)
+		}
+		for i, there := range numbers(p.watch) {
+			of := p
+			if i > 0 {
+				of = nil
+			}
+			f(p.entry.name, p.entry.Type, p.watch[i], p.up.Load() && there != 0, of)
+		}
+	}
+	s.kernelPorts(func(in kernelInput, port string, up bool) { f(in.source, "qdisc", port, up, nil) })
 }
 
 func number(b bool) float64 {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -17,10 +18,10 @@ import (
 type kernelSwitch struct {
 	name    string // of the role
 	config  kernelConfig
-	numbers []int // of its interfaces
+	numbers []int // of its ports; 0: not there
 	looked  time.Time
 
-	answerer *fastpath.Answerer // nil: not open
+	answerer *fastpath.Answerer // nil: closed
 	before   fastpath.Answered  // by those that were closed
 }
 
@@ -28,7 +29,14 @@ type kernelSwitch struct {
 // same.
 type kernelConfig struct {
 	fastpath.AnswererConfig
+	inputs  []kernelInput // what the file says of the ports
 	senders []kernelSender
+}
+
+// A kernelInput says which source a port is of.
+type kernelInput struct {
+	source   string
+	required bool
 }
 
 type kernelSender struct {
@@ -49,8 +57,13 @@ func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 		if !ok {
 			return c, config.Wrong(config.Index("sources", i), "the kernel watches queues alone: type qdisc needed")
 		}
+		s := f.sources[name]
 		for _, port := range q.Interfaces {
-			c.Ports = append(c.Ports, fastpath.Port{Name: port, Threshold: f.sources[name].Levels[0]})
+			if other := f.answers(port, r, c); other != "" {
+				return c, config.Wrong(config.Index("sources", i), "role.%s answers at %s already", other, port)
+			}
+			c.Ports = append(c.Ports, fastpath.Port{Name: port, Threshold: s.Levels[0]})
+			c.inputs = append(c.inputs, kernelInput{name, s.Required == nil || *s.Required})
 		}
 	}
 	k, err := r.Config.(interface {
@@ -73,6 +86,62 @@ func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 		}
 	}
 	return c, nil
+}
+
+// checkQueues refuses keys of the sources of a role whose mode is kernel that the kernel
+// has no use for.
+func (f *file) checkQueues(r *roles.Instance) error {
+	for _, name := range r.Agent.Sources {
+		s := f.sources[name]
+		q, ok := s.is.(*qdiscSource)
+		if !ok {
+			continue
+		}
+		if key := agentOnly(s, q); key != "" {
+			return s.tree.At(config.Wrong(key, `the kernel cannot do that for role.%s: mode "agent" can`, r.Name))
+		}
+	}
+	return nil
+}
+
+// agentOnly returns a key of a source that the kernel has no use for, empty if there is
+// none.
+func agentOnly(s *sourceEntry, q *qdiscSource) string {
+	switch {
+	case len(s.Levels) > 1:
+		return config.Index("levels", 1)
+	case s.Down != nil:
+		return "down"
+	case s.Level != nil:
+		return "level"
+	case q.PerFlow != 0:
+		return "per_flow"
+	case q.Tunnels:
+		return "tunnels"
+	}
+	return ""
+}
+
+// answers returns which role, of those in front of r and r itself, has this port in the
+// kernel, empty if none has.
+func (f *file) answers(port string, r *roles.Instance, of kernelConfig) string {
+	if slices.ContainsFunc(of.Ports, func(p fastpath.Port) bool { return p.Name == port }) {
+		return r.Name
+	}
+	for _, other := range f.roles {
+		if other == r {
+			break
+		}
+		if other.Agent.Mode != "kernel" {
+			continue
+		}
+		for _, name := range other.Agent.Sources {
+			if q, ok := f.sources[name].is.(*qdiscSource); ok && slices.Contains(q.Interfaces, port) {
+				return other.Name
+			}
+		}
+	}
+	return ""
 }
 
 // policy returns what the kernel does for senders, by the rules of package congested.
@@ -139,36 +208,68 @@ func (k *kernelSwitch) answered() (sum fastpath.Answered) {
 	return sum
 }
 
-// openKernels returns the switches in the kernel that a file asks for: those that
-// there are already, or new ones.
+// openKernels makes the kernel play the switches that a file asks for: those that there
+// are already go on, and the others are closed before new ones open, so that nothing is
+// answered twice. With an error all is as before.
 func (s *server) openKernels(f *file) (all []*kernelSwitch, err error) {
 	for _, r := range f.roles {
-		if r.Agent.Mode != "kernel" || s.dry {
+		switch {
+		case r.Agent.Mode != "kernel":
+			continue
+		case s.dry:
+			s.log.Warn(`mode "kernel" decides nothing in a rehearsal: mode "agent" does`, "role", r.Name)
 			continue
 		}
 		c, err := f.kernelConfig(r)
 		if err != nil {
 			return nil, r.At(err)
 		}
+		k := &kernelSwitch{name: r.Name, config: c}
 		at := slices.IndexFunc(s.kernels, func(k *kernelSwitch) bool {
 			return k.name == r.Name && reflect.DeepEqual(k.config, c)
 		})
 		if at >= 0 {
-			all = append(all, s.kernels[at])
-			continue
-		}
-		k := &kernelSwitch{name: r.Name, config: c}
-		if err := k.open(); err != nil {
-			s.closeKernels(all, s.kernels)
-			return nil, r.At(config.Wrong("mode", "%v", err))
+			k = s.kernels[at]
 		}
 		all = append(all, k)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	closeKernels(s.kernels, all)
+	for _, k := range all {
+		if slices.Contains(s.kernels, k) {
+			continue
+		}
+		for _, old := range s.kernels {
+			if old.name == k.name {
+				k.before = old.answered()
+			}
+		}
+		if err := k.open(); err != nil {
+			s.restoreKernels(all)
+			return nil, fmt.Errorf("role.%s.mode: %w", k.name, err)
+		}
+		s.warnOf(k)
 	}
 	return all, nil
 }
 
+// restoreKernels closes those of all that are new, and opens those again that were there
+// before.
+func (s *server) restoreKernels(all []*kernelSwitch) {
+	closeKernels(all, s.kernels)
+	for _, k := range s.kernels {
+		if k.answerer != nil {
+			continue
+		}
+		if err := k.open(); err != nil {
+			s.log.Warn("the kernel does not answer", "role", k.name, "error", err)
+		}
+	}
+}
+
 // closeKernels closes those of all that are not to be kept.
-func (s *server) closeKernels(all, keep []*kernelSwitch) {
+func closeKernels(all, keep []*kernelSwitch) {
 	for _, k := range all {
 		if !slices.Contains(keep, k) {
 			k.close()
@@ -176,27 +277,64 @@ func (s *server) closeKernels(all, keep []*kernelSwitch) {
 	}
 }
 
-// lookAfterKernels opens switches anew whose interfaces are others by now.
+// lookAfterKernels opens switches that are not open, and has them watch interfaces that
+// are others by now.
 func (s *server) lookAfterKernels(now time.Time) {
 	for _, k := range s.kernels {
 		if now.Sub(k.looked) < time.Second {
 			continue
 		}
 		k.looked = now
-		if k.answerer != nil && slices.Equal(k.numbers, numbers(k.names())) {
+		there := numbers(k.names())
+		if k.answerer != nil && slices.Equal(k.numbers, there) {
 			continue
 		}
 		s.mu.Lock()
-		was := k.answerer != nil
-		k.close()
-		err := k.open()
+		if k.answerer == nil {
+			if err := k.open(); err == nil {
+				s.log.Info("the kernel answers again", "role", k.name)
+			}
+		} else if err := k.answerer.Watch(k.config.Ports); err != nil {
+			s.log.Warn("the kernel does not answer at all ports", "role", k.name, "error", err)
+		} else {
+			for i, p := range k.config.Ports {
+				switch {
+				case there[i] == k.numbers[i]:
+				case there[i] == 0:
+					s.log.Warn("port lost", "role", k.name, "port", p.Name)
+				default:
+					s.log.Info("the kernel answers at a port", "role", k.name, "port", p.Name)
+				}
+			}
+			k.numbers = there
+		}
 		s.mu.Unlock()
-		if err == nil {
-			s.log.Info("the kernel answers again", "role", k.name)
-		} else if was {
-			s.log.Warn("the kernel does not answer", "role", k.name, "error", err)
+	}
+}
+
+// warnOf warns of ports that are not there.
+func (s *server) warnOf(k *kernelSwitch) {
+	for i, p := range k.config.Ports {
+		if k.numbers[i] == 0 {
+			s.log.Warn("port missing, and waited for", "role", k.name, "port", p.Name)
 		}
 	}
+}
+
+// kernelPorts calls f with the ports of switches in the kernel.
+func (s *server) kernelPorts(f func(in kernelInput, port string, up bool)) {
+	for _, k := range s.kernels {
+		for i, p := range k.config.Ports {
+			f(k.config.inputs[i], p.Name, k.answerer != nil && k.numbers[i] != 0)
+		}
+	}
+}
+
+// inputs returns how many inputs there are, ports in the kernel included.
+func (s *server) inputs() int {
+	n := len(s.parts)
+	s.kernelPorts(func(kernelInput, string, bool) { n++ })
+	return n
 }
 
 // kernel returns what the kernel has done as this role, if its mode is that.

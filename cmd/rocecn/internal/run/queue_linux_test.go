@@ -1,7 +1,11 @@
 package run
 
 import (
+	"bytes"
+	"context"
 	"net/netip"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/fastcnp"
@@ -10,6 +14,7 @@ import (
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // slowly gives the router's port to the receiver a queue that nearly nothing leaves.
@@ -61,8 +66,9 @@ func TestQueue(t *testing.T) {
 	agent := start(t, r, `
 [source.queues]
 type = "qdisc"
-interfaces = ["r1"]
+interfaces = ["r1", "later"]
 levels = [2000, 5000, 10_000]
+required = false
 [sink.net]
 type = "raw"
 [role.switch]
@@ -73,6 +79,8 @@ self = ["2001:db8:1::1"]
 methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 `)
 	require.Contains(t, agent.log(), "cannot mark them")
+	agent.awaits(t, 1, "rocecn_source_up", `input="r1"`)
+	require.Zero(t, agent.metric("rocecn_source_up", `input="later"`))
 	out := raw(t, a)
 	const n = 50
 	for range n {
@@ -94,6 +102,9 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	r.Run(t, "", "ip", "link", "set", "r1", "name", "old")
 	r.Run(t, "", "ip", "link", "add", "r1", "type", "veth", "peer", "name", "r2")
 	agent.awaits(t, 1, "rocecn_source_reopened_total")
+	r.Run(t, "", "ip", "link", "add", "later", "type", "veth", "peer", "name", "r3")
+	agent.awaits(t, 1, "rocecn_source_up", `input="later"`)
+	agent.awaits(t, 2, "rocecn_source_reopened_total")
 	agent.terminate(t)
 }
 
@@ -105,8 +116,9 @@ func TestKernel(t *testing.T) {
 	const config = `
 [source.queues]
 type = "qdisc"
-interfaces = ["r1"]
+interfaces = ["later", "r1"]
 levels = [2000]
+required = false
 [role.switch]
 enabled = true
 mode = "kernel"
@@ -123,6 +135,9 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	defer end.Close()
 	agent := start(t, r, config)
 	require.NotContains(t, agent.log(), "mark")
+	require.Contains(t, agent.log(), "msg=ready roles=1 sources=2")
+	require.EqualValues(t, 1, agent.metric("rocecn_source_up", `input="r1"`))
+	require.Zero(t, agent.metric("rocecn_source_up", `input="later"`))
 	out := raw(t, a)
 	const n = 40
 	for range n {
@@ -154,5 +169,64 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Contains(t, agent.log(), "role.switch.rate: the kernel cannot do that")
 	agent.reload(t, config+"per_flow = \"1h\"\n")
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total")) // what was counted stays
+	agent.reload(t, strings.Replace(config, "required = false", "", 1))
+	wiretest.Await(t, "it waits for the port", func() bool {
+		return strings.Contains(agent.get("/readyz"), "not ready: source.queues: later")
+	})
+	r.Run(t, "", "ip", "link", "add", "later", "type", "veth", "peer", "name", "r3")
+	agent.awaits(t, 1, "rocecn_source_up", `input="later"`)
+	agent.awaits(t, 1, "rocecn_source_up", `input="r1"`)
+	require.Contains(t, agent.get("/readyz"), "200 OK")
+	require.Contains(t, agent.get("/status"), `"input": "later"`)
+	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total"))
 	agent.terminate(t)
+}
+
+// check -system tries the kernel, too, and a rehearsal says that it decides nothing.
+func TestKernelTried(t *testing.T) {
+	const config = `
+[source.queues]
+type = "qdisc"
+interfaces = ["lo", "nowhere"]
+levels = [2000]
+[role.switch]
+enabled = true
+mode = "kernel"
+sources = ["queues"]
+self = ["2001:db8:1::1"]
+`
+	check := func(config string, without ...uint32) (stderr string) {
+		h := wiretest.NewHost(t, "r")
+		h.Do(t, func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) })
+		h.Do(t, func() error {
+			header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread
+			var data [2]unix.CapUserData
+			for _, c := range []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_NET_ADMIN} {
+				if len(without) == 0 || without[0] != uint32(c) {
+					data[c/32].Effective |= 1 << (c % 32)
+					data[c/32].Permitted |= 1 << (c % 32)
+				}
+			}
+			if err := unix.Capset(&header, &data[0]); err != nil {
+				return err
+			}
+			var out, errors bytes.Buffer
+			file := written(t, "agent.toml", config)
+			Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &errors)
+			stderr = errors.String()
+			return nil
+		})
+		return stderr
+	}
+	require.Contains(t, check(config), "source.queues: nowhere: ")
+	good := strings.Replace(config, `, "nowhere"`, "", 1)
+	require.Empty(t, check(good))
+	require.Contains(t, check(good, unix.CAP_NET_ADMIN), "role.switch.mode: fastpath: permission denied: CAP_BPF, ")
+
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var stdout, stderr bytes.Buffer
+	Run(ctx, []string{"-dry-run", "-config", written(t, "agent.toml", good)}, nil, &stdout, &stderr)
+	require.Contains(t, stderr.String(), "decides nothing in a rehearsal")
 }

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/netio"
 )
 
 //go:embed reference.toml
@@ -147,7 +149,7 @@ func (s *server) run(ctx context.Context, f *file) error {
 		if !s.ready && s.waitsFor() == "" {
 			s.ready = true
 			s.notify.say("READY=1")
-			s.log.Info("ready", "roles", len(s.actors), "sources", len(s.parts))
+			s.log.Info("ready", "roles", len(s.actors), "sources", s.inputs())
 		}
 		if w := s.notify.watchdog; w > 0 && time.Since(fed) >= w && s.turns(patience) {
 			fed = time.Now()
@@ -218,7 +220,15 @@ func (f *file) tryAll() error {
 	var all []error
 	f.used(func(s *sourceEntry) {
 		for _, in := range s.is.inputs() {
+			for i, number := range numbers(in.watch) {
+				if number == 0 {
+					all = append(all, fmt.Errorf("source.%s: %s: %w", s.name, in.watch[i], netio.ErrNoInterface))
+				}
+			}
 			opened, err := in.open()
+			if errors.Is(err, netio.ErrNoInterface) && in.watch != nil {
+				continue
+			}
 			if err != nil {
 				all = append(all, fmt.Errorf("source.%s: %s: %w", s.name, in.label, err))
 				continue
@@ -238,6 +248,15 @@ func (f *file) tryAll() error {
 		opened.Close()
 	})
 	for _, r := range f.roles {
+		if r.Agent.Mode == "kernel" {
+			c, err := f.kernelConfig(r)
+			if err == nil {
+				err = fastpath.TryAnswerer(c.AnswererConfig)
+			}
+			if err != nil {
+				all = append(all, fmt.Errorf("role.%s.mode: %w", r.Name, err))
+			}
+		}
 		if r.Agent.Install != "nft" {
 			continue
 		}

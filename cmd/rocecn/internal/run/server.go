@@ -88,7 +88,9 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	kernels, err := s.openKernels(f)
 	if err == nil {
 		if err = s.install(f); err != nil {
-			s.closeKernels(kernels, s.kernels)
+			s.mu.Lock()
+			s.restoreKernels(kernels)
+			s.mu.Unlock()
 		}
 	}
 	if err != nil {
@@ -98,7 +100,6 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closeKernels(s.kernels, kernels)
 	s.kernels = kernels
 	old, oldActors, oldLimits := s.parts, s.actors, s.limits
 	s.file, s.parts, s.actors, s.limits = f, nil, nil, map[string]*sharedLimit{}
@@ -263,7 +264,7 @@ func (s *server) close() {
 	for _, file := range s.files {
 		file.Close()
 	}
-	s.closeKernels(s.kernels, nil)
+	closeKernels(s.kernels, nil)
 	s.flushLines()
 }
 
@@ -306,18 +307,22 @@ func (s *server) waitsFor() string {
 		if !p.up.Load() && (p.entry.Required == nil || *p.entry.Required) {
 			return fmt.Sprintf("source.%s: %s", p.entry.name, p.label)
 		}
+		if i := slices.Index(numbers(p.watch), 0); i >= 0 && (p.entry.Required == nil || *p.entry.Required) {
+			return fmt.Sprintf("source.%s: %s", p.entry.name, p.watch[i])
+		}
 	}
 	for _, a := range s.actors {
 		if a.out != nil && !a.out.up.Load() {
 			return "sink." + a.out.entry.name
 		}
 	}
-	for _, k := range s.kernels {
-		if k.answerer == nil {
-			return "role." + k.name + ": the kernel"
+	what := ""
+	s.kernelPorts(func(in kernelInput, port string, up bool) {
+		if what == "" && in.required && !up {
+			what = fmt.Sprintf("source.%s: %s", in.source, port)
 		}
-	}
-	return ""
+	})
+	return what
 }
 
 // turns says whether all workers were at work within so long.
@@ -358,7 +363,7 @@ func (s *server) reload(ctx context.Context) {
 		return
 	}
 	s.reloaded.at = time.Now()
-	s.log.Info("reloaded", "roles", len(s.actors), "sources", len(s.parts))
+	s.log.Info("reloaded", "roles", len(s.actors), "sources", s.inputs())
 }
 
 // replace puts the file into force as it is now.

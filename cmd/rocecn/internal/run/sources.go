@@ -37,7 +37,8 @@ type input struct {
 	label string // the interface, address or whatever else tells it from others of the source
 	key   string // two inputs are the same if theirs are
 	open  func() (netio.Source, error)
-	watch []string // interfaces: if one of them is another one by now, it must be opened again
+	watch []string                 // interfaces: if one of them is another one by now, they must be watched again
+	again func(netio.Source) error // watches them again
 }
 
 // sources are the types of sources.
@@ -150,22 +151,30 @@ type packetSource struct {
 var directions = map[string]netio.Direction{"both": netio.Both, "in": netio.In, "out": netio.Out}
 
 func (s *packetSource) check() error {
-	if len(s.Interfaces) == 0 {
-		return config.Wrong("interfaces", "missing")
-	}
-	for i, name := range s.Interfaces {
-		if slices.Contains(s.Interfaces[:i], name) {
-			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)
-		}
-		if err := device(config.Index("interfaces", i), name); err != nil {
-			return err
-		}
+	if err := checkInterfaces(s.Interfaces); err != nil {
+		return err
 	}
 	if _, ok := directions[s.Direction]; !ok {
 		return config.Wrong("direction", "%q is not one of both, in, out", s.Direction)
 	}
 	_, err := s.filter()
 	return err
+}
+
+// checkInterfaces refuses a list of none, or with a name twice.
+func checkInterfaces(names []string) error {
+	if len(names) == 0 {
+		return config.Wrong("interfaces", "missing")
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)
+		}
+		if err := device(config.Index("interfaces", i), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filter returns the filter for the kernel, nil for none.
@@ -325,19 +334,10 @@ type qdiscSource struct {
 }
 
 func (s *qdiscSource) check() error {
-	if len(s.Interfaces) == 0 {
-		return config.Wrong("interfaces", "missing")
+	if i := slices.Index(s.Interfaces, "any"); i >= 0 {
+		return config.Wrong(config.Index("interfaces", i), "a queue is that of one interface: any does not go here")
 	}
-	for i, name := range s.Interfaces {
-		key := config.Index("interfaces", i)
-		if name == "any" {
-			return config.Wrong(key, "a queue is that of one interface: any does not go here")
-		}
-		if err := device(key, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return checkInterfaces(s.Interfaces)
 }
 
 func (s *qdiscSource) live() bool      { return true }
@@ -349,7 +349,8 @@ func (s *qdiscSource) inputs() []input {
 	}
 	return []input{{
 		label: strings.Join(s.Interfaces, ","), key: fmt.Sprintf("qdisc %+v", c), watch: s.Interfaces,
-		open: func() (netio.Source, error) { return opened(qdisc.Open(c)) },
+		open:  func() (netio.Source, error) { return opened(qdisc.Open(c)) },
+		again: func(s netio.Source) error { return s.(*qdisc.Source).Watch(c.Interfaces) },
 	}}
 }
 

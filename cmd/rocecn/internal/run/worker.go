@@ -234,10 +234,16 @@ func (w *worker) highest(a *actor) (highest uint8) {
 func (w *worker) look(p *part, now time.Time) (changed bool) {
 	switch {
 	case p.source != nil && p.up.Load() && len(p.watch) > 0 && now.Sub(p.looked) >= time.Second:
-		if p.looked = now; slices.Equal(p.numbers, numbers(p.watch)) {
+		there := numbers(p.watch)
+		if p.looked = now; slices.Equal(p.numbers, there) {
 			return false
 		}
-		w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", "another interface")
+		err := p.again(p.source)
+		if err == nil {
+			p.changed(there, w.server)
+			return false
+		}
+		w.server.log.Warn("source lost", "source", p.entry.name, "input", p.label, "error", err)
 		p.close()
 		changed = true
 	case p.ended || p.source != nil && p.up.Load() || !p.retry.due(now):
@@ -275,6 +281,21 @@ func (p *part) isUp(s *server) {
 		s.log.Info("source is back", "source", p.entry.name, "input", p.label)
 	}
 	p.opened = true
+}
+
+// changed takes note that interfaces are others by now, while the rest went on.
+func (p *part) changed(there []int, s *server) {
+	for i, name := range p.watch {
+		switch {
+		case there[i] == p.numbers[i]:
+		case there[i] == 0:
+			s.log.Warn("source lost", "source", p.entry.name, "input", name, "error", netio.ErrNoInterface)
+		default:
+			p.reopened.Add(1)
+			s.log.Info("source is back", "source", p.entry.name, "input", name)
+		}
+	}
+	p.numbers = there
 }
 
 // close closes the source, which may be opened again.

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
-	"github.com/rocecn/rocecn/netio"
 )
 
 // An Answerer is a congested node in the kernel. It needs Linux 6.1 or later, with
@@ -37,6 +38,7 @@ type Answerer struct {
 	}
 	token uint32
 	links []io.Closer
+	ports map[int]io.Closer // by the number of the interface
 }
 
 var (
@@ -46,12 +48,18 @@ var (
 )
 
 // OpenAnswerer begins to answer packets of the calling thread's network namespace, of
-// senders that [Answerer.SetSender] names.
+// senders that [Answerer.SetSender] names. Ports that are not there it leaves out.
 func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
-	a := new(Answerer)
+	a := &Answerer{ports: map[int]io.Closer{}}
 	err := a.load(&c)
 	if err == nil {
-		err = a.attach(c.Ports)
+		err = a.attachTracing()
+	}
+	if err == nil {
+		err = a.attachAnswer()
+	}
+	if err == nil {
+		err = a.Watch(c.Ports)
 	}
 	if err != nil {
 		a.Close()
@@ -91,8 +99,8 @@ func (a *Answerer) load(c *AnswererConfig) error {
 	return spec.LoadAndAssign(&a.objects, nil)
 }
 
-// attach attaches the programs, those last that answer.
-func (a *Answerer) attach(ports []Port) error {
+// attachTracing attaches the programs that follow the queues.
+func (a *Answerer) attachTracing() error {
 	const forwarding = "/proc/sys/net/ipv6/conf/lo/forwarding"
 	if b, err := os.ReadFile(forwarding); err != nil || strings.TrimSpace(string(b)) == "0" {
 		return errors.Join(err, errForwarding)
@@ -104,31 +112,66 @@ func (a *Answerer) attach(ports []Port) error {
 		}
 		a.links = append(a.links, l)
 	}
-	if err := a.attachTC("lo", a.objects.Answer, ebpf.AttachTCXIngress); err != nil {
-		return err
-	}
-	for _, p := range ports {
-		i, err := net.InterfaceByName(p.Name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.Name, netio.ErrNoInterface)
-		}
-		if err := a.objects.Ports.Put(uint32(i.Index), [2]uint64{p.Threshold, 0}); err != nil {
-			return err
-		}
-		if err := a.attachTC(p.Name, a.objects.Egress, ebpf.AttachTCXEgress); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-// attachTC attaches a program of traffic control.
-func (a *Answerer) attachTC(name string, program *ebpf.Program, where ebpf.AttachType) error {
-	l, err := attachTC(name, program, where)
+// attachAnswer attaches the program that makes the answer of a copy.
+func (a *Answerer) attachAnswer() error {
+	l, err := attachTC("lo", a.objects.Answer, ebpf.AttachTCXIngress)
 	if err == nil {
 		a.links = append(a.links, l)
 	}
 	return err
+}
+
+// Watch makes these the ports, instead of those before: those that stay do not notice,
+// and those that are not there are left out. An interface that was deleted and made
+// again has another number, and must be watched again.
+func (a *Answerer) Watch(ports []Port) error {
+	now := map[int]Port{}
+	for _, p := range ports {
+		if i, err := net.InterfaceByName(p.Name); err == nil {
+			now[i.Index] = p
+		}
+	}
+	for index, l := range a.ports {
+		if _, ok := now[index]; !ok {
+			delete(a.ports, index)
+			_ = l.Close() // with the interface it is gone already
+			if err := there(a.objects.Ports.Delete(uint32(index))); err != nil {
+				return err
+			}
+		}
+	}
+	for index, p := range now {
+		if a.ports[index] != nil {
+			continue
+		}
+		if err := a.objects.Ports.Put(uint32(index), [2]uint64{p.Threshold, 0}); err != nil {
+			return err
+		}
+		l, err := attachTC(p.Name, a.objects.Egress, ebpf.AttachTCXEgress)
+		if err != nil {
+			return errors.Join(err, a.objects.Ports.Delete(uint32(index)))
+		}
+		a.ports[index] = l
+	}
+	return nil
+}
+
+// TryAnswerer says why an Answerer cannot be opened. It answers nothing, and leaves
+// traffic control alone, where another Answerer may be.
+func TryAnswerer(c AnswererConfig) error {
+	a := new(Answerer)
+	defer a.Close()
+	err := a.load(&c)
+	if err == nil {
+		err = a.attachTracing()
+	}
+	if err != nil {
+		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))
+	}
+	return nil
 }
 
 // SetSender says what to do for the senders in a prefix of IPv6 addresses. The longest
@@ -179,10 +222,10 @@ func (a *Answerer) Counters() (n Answered) {
 
 // Close ends it.
 func (a *Answerer) Close() (err error) {
-	for _, l := range a.links {
+	for _, l := range slices.Concat(slices.Collect(maps.Values(a.ports)), a.links) {
 		err = errors.Join(err, l.Close())
 	}
-	a.links = nil
+	a.ports, a.links = nil, nil
 	o := &a.objects
 	return errors.Join(err, o.Enqueue.Close(), o.Dequeue.Close(), o.Reset.Close(), o.Egress.Close(), o.Answer.Close(),
 		o.Ports.Close(), o.Senders.Close(), o.Flows.Close(), o.Counters.Close())

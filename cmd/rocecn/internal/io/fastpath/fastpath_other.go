@@ -13,6 +13,12 @@ type Answerer struct{}
 // OpenAnswerer returns errors.ErrUnsupported.
 func OpenAnswerer(AnswererConfig) (*Answerer, error) { return nil, errors.ErrUnsupported }
 
+// TryAnswerer returns errors.ErrUnsupported.
+func TryAnswerer(AnswererConfig) error { return errors.ErrUnsupported }
+
+// Watch returns errors.ErrUnsupported.
+func (*Answerer) Watch([]Port) error { return errors.ErrUnsupported }
+
 // SetSender returns errors.ErrUnsupported.
 func (*Answerer) SetSender(netip.Prefix, Policy) error { return errors.ErrUnsupported }
 

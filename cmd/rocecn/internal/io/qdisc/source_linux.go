@@ -76,16 +76,22 @@ func (s *Source) open(c *Config) error {
 	return err
 }
 
-// Watch watches these interfaces instead of those before. One that was deleted and
-// made again has another number, and must be watched again.
+// Watch watches these interfaces instead of those before, as far as they are there: it
+// is an error if none is, and then nothing changes. One that was deleted and made again
+// has another number, and must be watched again.
 func (s *Source) Watch(interfaces []Interface) error {
 	thresholds := make(map[uint32]uint64)
+	var missing error
 	for _, i := range interfaces {
 		there, err := net.InterfaceByName(i.Name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", i.Name, netio.ErrNoInterface)
+			missing = fmt.Errorf("%s: %w", i.Name, netio.ErrNoInterface)
+			continue
 		}
 		thresholds[uint32(there.Index)] = i.Threshold
+	}
+	if len(thresholds) == 0 {
+		return missing
 	}
 	var index uint32
 	var threshold uint64
