@@ -124,7 +124,7 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
 		{kernel, `marking`, "per_flow = [\"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"2s\"]\nmarking",
 			`role.switch.per_flow: the kernel cannot do that`},
-		{kernel, `marking`, "methods = [{ senders = \"192.0.2.0/24\", method = \"fastcnp\" }]\nmarking",
+		{kernel, methods, `methods = [{ senders = "192.0.2.0/24", method = "fastcnp" }]`,
 			`role.switch.methods[0].senders: 192.0.2.0/24: the kernel knows IPv6 alone`},
 		{kernel, `[5]`, `[5, 6]`, `line 3: source.a.levels[1]: the kernel cannot do that for role.switch: mode`},
 		{kernel, `[5]`, "[5]\ndown = [4]", `line 4: source.a.down: the kernel cannot do that for role.switch`},

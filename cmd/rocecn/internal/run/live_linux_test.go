@@ -76,7 +76,9 @@ func TestProxy(t *testing.T) {
 	// What is wrong changes nothing, and shows.
 	agent.reload(t, strings.Replace(theProxy, `"cnp"`, `"cnq"`, 1))
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "role.proxy.senders[0].send: ")
+	wiretest.Await(t, "the error", func() bool {
+		return strings.Contains(agent.log(), "role.proxy.senders[0].send: ")
+	})
 	agent.reload(t, strings.Replace(theProxy, `["traffic"]`, `["trafic"]`, 1))
 	wiretest.Await(t, "the error", func() bool {
 		return strings.Contains(agent.log(), "role.proxy.observe[0]: there is no [source.trafic]")

@@ -166,7 +166,9 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 
 	agent.reload(t, config+"rate = { per_second = 5 }\n")
 	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
-	require.Contains(t, agent.log(), "role.switch.rate: the kernel cannot do that")
+	wiretest.Await(t, "the error", func() bool {
+		return strings.Contains(agent.log(), "role.switch.rate: the kernel cannot do that")
+	})
 	agent.reload(t, config+"per_flow = \"1h\"\n")
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	require.Equal(t, sent, agent.metric("rocecn_sink_packets_total")) // what was counted stays
