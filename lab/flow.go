@@ -175,7 +175,8 @@ func (f *Flow) Unfinished() (messages int, octets int64) {
 	return len(f.messages) - f.first, octets
 }
 
-// Post adds a message of this length, at least 1 octet, to be sent.
+// Post adds a message of this length, at least 1 octet, to be sent. What a flow has posted and is not acknowledged
+// must be fewer than 2^31 packets.
 func (f *Flow) Post(octets int64) {
 	payload := int64(f.net.cfg.Payload)
 	octets = max(octets, 1)

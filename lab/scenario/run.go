@@ -21,6 +21,7 @@ type run struct {
 	meters []*lab.Meter
 	result Result
 
+	endless   int64    // octets of a message without end
 	sent      []uint64 // of each port, before what is measured
 	delivered []uint64 // of each flow
 }
@@ -62,7 +63,7 @@ type Result struct {
 }
 
 func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
-	r := &run{net: s.Topology.build(s.config(v, seed))}
+	r := &run{net: s.Topology.build(s.config(v, seed)), endless: int64(s.Host.Payload) << 31}
 	r.result = Result{
 		Variant: v, Seed: seed, FirstCut: sim.Never,
 		Completion: make([]lab.Histogram, len(Bins)), Slowdown: make([]lab.Histogram, len(Bins)),
@@ -143,7 +144,7 @@ func (r *run) end(from sim.Time) {
 			res.Goodput += float64(f.Octets()-before) * 8 / 1e9 / length.Seconds()
 		}
 		messages, octets := f.Unfinished()
-		if octets < 1<<32 {
+		if octets < r.endless {
 			res.Unfinished += messages
 		}
 		if f.FirstCut() != sim.Never {

@@ -223,7 +223,7 @@ func (s *Scenario) check() error {
 		}
 	}
 	for i := range s.Traffic {
-		if err := s.Traffic[i].check(fmt.Sprintf("traffic[%d].", i), t); err != nil {
+		if err := s.Traffic[i].check(fmt.Sprintf("traffic[%d].", i), s); err != nil {
 			return err
 		}
 	}

@@ -70,6 +70,9 @@ func TestWrongKeys(t *testing.T) {
 			"speed: unknown key; known are name, variants, seeds, duration"},
 		{`"duration": "1 ms"`, `duration: "1 ms" is not a duration`},
 		{`"duration": 5`, "duration: a text in quotes belongs here"},
+		{seconds + `,` + star + `,"host": {"payload": 64},"traffic": [{"kind": "incast", "senders": 8},
+			{"kind": "incast", "senders": 8, "size": "200GB"}]`,
+			"traffic[1].size: fewer than 2^31 packets of host.payload needed"},
 		{`"topology": []`, "topology: an object belongs here"},
 		{`"topology": {"rate": "100 G"}`, `topology.rate: "100 " is not a quantity`},
 		{`"topology": {"rate": "1K"}`, "topology.rate: 1K: from 1M to 100T needed"},
@@ -376,4 +379,13 @@ func TestPrint(t *testing.T) {
 	s.Reaction.Kind = "connectx"
 	require.Contains(t, s.Line(lab.FastCNP), "gate of 4µs at the sender, receiver silent")
 	require.Contains(t, s.Line(lab.CNPPolled), "receiver polls")
+}
+
+// A message of over 4 GiB is one that has not finished; an endless one is not.
+func TestUnfinished(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "100us", "topology": {"kind": "star", "hosts": 4},
+		"traffic": [{"kind": "incast", "senders": 2, "size": "5GB"}, {"kind": "incast", "senders": 3}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.Equal(t, 2, results[0].Unfinished)
 }
