@@ -55,6 +55,7 @@ type Flow struct {
 	polled   packet
 
 	octets uint64   // of data delivered in order
+	met    sim.Time // when a packet first met congestion; Never if none has
 	cut    sim.Time // of the first notification that took effect; Never if none has
 }
 
@@ -81,7 +82,7 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if rate == 0 {
 		rate = src.port.rate
 	}
-	f := &Flow{net: n, index: len(n.flows), src: src, dst: dst, line: uint64(rate), cut: sim.Never}
+	f := &Flow{net: n, index: len(n.flows), src: src, dst: dst, line: uint64(rate), met: sim.Never, cut: sim.Never}
 	psn := n.Stream("psn", f.index)
 	f.psn = uint32(psn.Below(1 << 24))
 	id := n.Sim.Add(f)
@@ -118,10 +119,10 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	return f, nil
 }
 
-// Renew resets the reaction point of a flow that has nothing to send to that of a new flow.
+// Renew resets the reaction point of a flow that has nothing to send to that of a new flow. Onset and FirstCut stay.
 func (f *Flow) Renew() {
 	f.starts()
-	f.hpcc, f.may, f.cut = f.hpcc.Again(), f.net.Sim.Now(), sim.Never
+	f.hpcc, f.may = f.hpcc.Again(), f.net.Sim.Now()
 }
 
 // starts gives the flow a new reaction point.
@@ -141,6 +142,10 @@ func (f *Flow) Number() int { return f.index }
 
 // Octets returns how many octets of data were delivered in order.
 func (f *Flow) Octets() uint64 { return f.octets }
+
+// Onset returns when a switch first decided, by RED or by the level for PPFC, that a packet of the flow meets
+// congestion; Never if none has.
+func (f *Flow) Onset() sim.Time { return f.met }
 
 // FirstCut returns when the first notification took effect; Never if none has.
 func (f *Flow) FirstCut() sim.Time { return f.cut }

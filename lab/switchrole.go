@@ -196,7 +196,7 @@ func (n *Network) learn(f *Flow) {
 func (s *Switch) congested(out *Port, r ref, k *packet) {
 	n, now := s.net, s.net.Sim.Now()
 	n.count.Congested++
-	n.count.Onset = min(n.count.Onset, now)
+	n.onset(k)
 	if s.role.pe != nil && k.egress >= 0 && int(k.ingress) == s.index {
 		s.role.congested(r, k)
 		return
@@ -212,10 +212,16 @@ func (s *Switch) congested(out *Port, r ref, k *packet) {
 	s.asks(s.role.agent, out, r, k)
 }
 
+// onset notes when congestion began: for all, and for the flow of a packet.
+func (n *Network) onset(k *packet) {
+	now, f := n.Sim.Now(), n.flows[k.flow]
+	n.count.Onset, f.met = min(n.count.Onset, now), min(f.met, now)
+}
+
 // pauses handles a packet at a port whose level is above 0.
 func (s *Switch) pauses(out *Port, r ref, k *packet) {
 	n := s.net
-	n.count.Onset = min(n.count.Onset, n.Sim.Now())
+	n.onset(k)
 	n.roles.event.Own = nil
 	s.asks(s.role.pauser, out, r, k)
 }

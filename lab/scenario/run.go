@@ -48,7 +48,7 @@ type Result struct {
 	Stored int64    // the most octets that a PE stored of flows that it was asked to stop or hold
 
 	FirstCut sim.Time   // from the first decision to the first cut; Never if there was none
-	Cuts     []sim.Time // the same of each flow that existed from the start and was cut
+	Cuts     []sim.Time // of each queue pair that was cut: from the first decision about a packet of its own
 	Jain     float64    // of the flows that existed from the start, after the warmup; 0 without any
 	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
 
@@ -149,12 +149,10 @@ func (r *run) end(from sim.Time) {
 		}
 		if f.FirstCut() != sim.Never {
 			res.FirstCut = min(res.FirstCut, f.FirstCut()-res.Counts.Onset)
+			res.Cuts = append(res.Cuts, f.FirstCut()-f.Onset())
 		}
 		if i < r.fixed {
 			shares = append(shares, float64(f.Octets()-before))
-			if f.FirstCut() != sim.Never {
-				res.Cuts = append(res.Cuts, f.FirstCut()-res.Counts.Onset)
-			}
 		}
 	}
 	if len(shares) > 0 {

@@ -389,3 +389,30 @@ func TestUnfinished(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, results[0].Unfinished)
 }
+
+// The first cut of queue pairs that carry message after message stays what it was, however long the run; and each
+// counts from a decision about itself.
+func TestFirstCut(t *testing.T) {
+	alone(t)
+	for _, v := range []string{"oracle", "fastcnp"} {
+		var first []sim.Time
+		for _, d := range []string{"300us", "2ms"} {
+			s := read(t, `{"variants": ["`+v+`"], "duration": "`+d+`",
+				"topology": {"kind": "leaf-spine", "hosts": 4, "leaves": 4, "spines": 2},
+				"traffic": [{"kind": "poisson", "sizes": "AliStorage2019", "load": 0.7}]}`)
+			results, err := s.Run(t.Context(), func(float64) {})
+			require.NoError(t, err)
+			r := &results[0]
+			first = append(first, r.FirstCut)
+			require.NotEmpty(t, r.Cuts)
+			if v == "oracle" {
+				require.Zero(t, r.FirstCut)
+				require.Zero(t, median(r.Cuts))
+				continue
+			}
+			require.GreaterOrEqual(t, r.FirstCut, 2*sim.Microsecond, "of switch and sender")
+			require.Less(t, median(r.Cuts), 20*sim.Microsecond)
+		}
+		require.Equal(t, first[0], first[1])
+	}
+}
