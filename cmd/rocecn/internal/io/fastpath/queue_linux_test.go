@@ -89,9 +89,15 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	t.Cleanup(func() { b.end.Close() })
 
 	// A bucket that is full lets one such packet pass, and the next ones wait.
-	for b.backlog(t) < 2*1400 {
-		b.send(t, data(t, stranger, 0xABCDEF, 1400))
-		time.Sleep(10 * time.Millisecond) // until the neighbours have found each other
+	// None of them may still be under way when the answerer begins.
+	filler := data(t, stranger, 0xABCDEF, 1400)
+	for sent := uint64(0); b.backlog(t) < 2*1400; {
+		b.send(t, filler)
+		sent += 14 + uint64(len(filler))
+		wiretest.Await(t, "it is in the queue, or has passed", func() bool {
+			passed, waiting := b.queue(t)
+			return passed+waiting == sent
+		})
 	}
 	c.Self = self
 	open(b.node, func() (err error) {
@@ -135,19 +141,26 @@ func (b *bottleneck) send(t *testing.T, packets ...[]byte) {
 // backlog returns how many octets wait.
 func (b *bottleneck) backlog(t *testing.T) uint64 {
 	t.Helper()
+	_, waiting := b.queue(t)
+	return waiting
+}
+
+// queue returns how many octets have passed the queue, and how many wait.
+func (b *bottleneck) queue(t *testing.T) (passed, waiting uint64) {
+	t.Helper()
 	var qdiscs []struct {
-		Kind    string
-		Backlog uint64
+		Kind           string
+		Bytes, Backlog uint64
 	}
 	out := b.node.Run(t, "", "tc", "-s", "-j", "qdisc", "show", "dev", "out")
 	require.NoError(t, json.Unmarshal([]byte(out), &qdiscs), out)
 	for _, q := range qdiscs {
 		if q.Kind == "tbf" {
-			return q.Backlog
+			return q.Bytes, q.Backlog
 		}
 	}
 	t.Fatal(out)
-	return 0
+	return 0, 0
 }
 
 // await waits until so many octets wait.
