@@ -252,10 +252,12 @@ func TestHeaders(t *testing.T) {
 		{"in the second header", 60, append([]byte{60, 0, 1, 4, 0, 0, 0, 0}, one...), nil},
 		{"in both headers", 60, append(next(60, one), one...), errSecond},
 	} {
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(build(t, c.next, c.ext)))
-		_, err := FromPacket(&p)
-		require.ErrorIs(t, err, c.err, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(build(t, c.next, c.ext)))
+			_, err := FromPacket(&p)
+			require.ErrorIs(t, err, c.err)
+		})
 	}
 }
 
@@ -365,20 +367,22 @@ func TestWhichTrace(t *testing.T) {
 		{"outer", Config{OuterTrace: true}, 9},
 		{"outer, by namespace", Config{OuterTrace: true, ByNamespace: true, Namespace: 7}, 0},
 	} {
-		_, err := AppendFor(nil, data, loopback, nil, c.cfg)
-		require.ErrorIs(t, err, rocev2.ErrTunnelled, c.name)
-		c.cfg.InnerSource = true
-		choice, err := c.cfg.choose(data, nil)
-		require.NoError(t, err, c.name)
-		out, err := AppendFor(nil, data, loopback, nil, c.cfg)
-		require.NoError(t, err, c.name)
-		require.Equal(t, c.namespace != 0, choice == copied, c.name)
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(out))
-		n, err := FromPacket(&p)
-		require.NoError(t, err)
-		require.Equal(t, c.namespace, n.Option.Trace.Namespace, c.name)
-		require.Equal(t, c.namespace != 0, n.Option.Number == 2, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			_, err := AppendFor(nil, data, loopback, nil, c.cfg)
+			require.ErrorIs(t, err, rocev2.ErrTunnelled)
+			c.cfg.InnerSource = true
+			choice, err := c.cfg.choose(data, nil)
+			require.NoError(t, err)
+			out, err := AppendFor(nil, data, loopback, nil, c.cfg)
+			require.NoError(t, err)
+			require.Equal(t, c.namespace != 0, choice == copied)
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(out))
+			n, err := FromPacket(&p)
+			require.NoError(t, err)
+			require.Equal(t, c.namespace, n.Option.Trace.Namespace)
+			require.Equal(t, c.namespace != 0, n.Option.Number == 2)
+		})
 	}
 }
 
@@ -422,23 +426,25 @@ func TestChoice(t *testing.T) {
 		{"in an option that may not change", [][]byte{trace(7, 1, 1)}, ioam.IPv6NoChange, copied},
 		{"too long", [][]byte{trace(1, 61, 61)}, ioam.IPv6MayChange, traceTooLong},
 	} {
-		ext := hopByHop(t, c.options...)
-		if len(c.options) > 0 && c.typ != ioam.IPv6MayChange {
-			ext[4] = uint8(c.typ)
-		}
-		data := congested(t, ipv6opt.HopByHop, ext)
-		cfg := Config{Long: FallBack}
-		got, err := cfg.choose(data, nil)
-		require.NoError(t, err, c.name)
-		require.Equal(t, c.want, got, c.name)
-		out, err := AppendFor(nil, data, loopback, nil, cfg)
-		require.NoError(t, err, c.name)
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(out))
-		n, err := FromPacket(&p)
-		require.NoError(t, err)
-		require.Equal(t, optionOf(got), n.Option.Number, c.name)
-		require.Equal(t, n.Option.Number, OptionOf(out), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			ext := hopByHop(t, c.options...)
+			if len(c.options) > 0 && c.typ != ioam.IPv6MayChange {
+				ext[4] = uint8(c.typ)
+			}
+			data := congested(t, ipv6opt.HopByHop, ext)
+			cfg := Config{Long: FallBack}
+			got, err := cfg.choose(data, nil)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+			out, err := AppendFor(nil, data, loopback, nil, cfg)
+			require.NoError(t, err)
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(out))
+			n, err := FromPacket(&p)
+			require.NoError(t, err)
+			require.Equal(t, optionOf(got), n.Option.Number)
+			require.Equal(t, n.Option.Number, OptionOf(out))
+		})
 	}
 }
 
@@ -782,9 +788,11 @@ func TestFromICMP(t *testing.T) {
 		{"quote cut in the BTH", problem(2, 42, sent[:83]), wireerr.Truncated},
 		{"quote cut in the IPv6 header", problem(2, 42, sent[:39]), wireerr.Truncated},
 	} {
-		_, err := FromICMP(c.icmp)
-		require.ErrorIs(t, err, c.err, c.name)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = FromICMP(c.icmp) })
+		t.Run(c.name, func(t *testing.T) {
+			_, err := FromICMP(c.icmp)
+			require.ErrorIs(t, err, c.err)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = FromICMP(c.icmp) })
+		})
 	}
 	good := problem(2, 42, sent)
 	wiretest.NoAllocs(t, "FromICMP", func() { _, _ = FromICMP(good) })
@@ -811,16 +819,18 @@ func TestFromICMPLinux(t *testing.T) {
 
 func TestNoAllocations(t *testing.T) {
 	for name, ext := range map[string][]byte{"option 1": nil, "option 2": hopByHop(t, trace(1, 40, 12))} {
-		data := congested(t, 0, ext)
-		out := make([]byte, 0, 512)
-		wiretest.NoAllocs(t, name+": AppendFor", func() { out, _ = AppendFor(out[:0], data, loopback, nil, Config{}) })
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(out))
-		wiretest.NoAllocs(t, name+": FromPacket", func() {
-			n, _ := FromPacket(&p)
-			for node := range n.Option.Trace.Nodes() {
-				_ = node.HopLimit
-			}
+		t.Run(name, func(t *testing.T) {
+			data := congested(t, 0, ext)
+			out := make([]byte, 0, 512)
+			wiretest.NoAllocs(t, name+": AppendFor", func() { out, _ = AppendFor(out[:0], data, loopback, nil, Config{}) })
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(out))
+			wiretest.NoAllocs(t, name+": FromPacket", func() {
+				n, _ := FromPacket(&p)
+				for node := range n.Option.Trace.Nodes() {
+					_ = node.HopLimit
+				}
+			})
 		})
 	}
 }

@@ -183,16 +183,18 @@ func TestMatch(t *testing.T) {
 			fcnUDP)), message.FCN, true},
 		{"nothing", Border{}, ``, message.Other, false},
 	} {
-		ip := wiretest.Hex(t, c.ip)
-		o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-		kind, drop := c.border.Match(framed(ip, o))
-		require.Equal(t, c.kind, kind, c.name)
-		require.Equal(t, c.drop, drop, c.name)
-		wiretest.NoAllocs(t, c.name, func() { c.border.Match(framed(ip, o)) })
-		requireProgram(t, &c.border, ip, o.Link)
-		for n := range ip {
-			c.border.Match(framed(ip[:n:n], o))
-		}
+		t.Run(c.name, func(t *testing.T) {
+			ip := wiretest.Hex(t, c.ip)
+			o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
+			kind, drop := c.border.Match(framed(ip, o))
+			require.Equal(t, c.kind, kind)
+			require.Equal(t, c.drop, drop)
+			wiretest.NoAllocs(t, c.name, func() { c.border.Match(framed(ip, o)) })
+			requireProgram(t, &c.border, ip, o.Link)
+			for n := range ip {
+				c.border.Match(framed(ip[:n:n], o))
+			}
+		})
 	}
 }
 

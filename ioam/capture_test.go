@@ -222,11 +222,13 @@ func TestCapturedDirectExport(t *testing.T) {
 		"ioam-linux618-dex.pcap": {Namespace: 123, ExtensionFlags: 0xC0, Type: 0xF00000, FlowID: 0xABCDEF, Sequence: 7},
 		"ioam-linux618-two.pcap": {Namespace: 123, Type: 0xF00000},
 	} {
-		found := options(t, wiretest.Capture(t, file)[0].Data)
-		var d DirectExport
-		require.NoError(t, d.Decode(found[0]), file)
-		require.Equal(t, want, d, file)
-		wiretest.Encodes(t, found[0].Data, d.AppendBinary)
+		t.Run(file, func(t *testing.T) {
+			found := options(t, wiretest.Capture(t, file)[0].Data)
+			var d DirectExport
+			require.NoError(t, d.Decode(found[0]))
+			require.Equal(t, want, d)
+			wiretest.Encodes(t, found[0].Data, d.AppendBinary)
+		})
 	}
 }
 

@@ -65,9 +65,11 @@ func TestSnapLengthByHand(t *testing.T) {
 		{"proxy message", udp(t, 1022, make([]byte, 400)), 80, 48 + 100},
 		{"another port", udp(t, 53, make([]byte, 400)), 80, 0},
 	} {
-		o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
-		require.Equal(t, c.want, snapLength(c.octets[:c.there], o), c.name)
-		require.Zero(t, snapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}), "not said to be cut")
+		t.Run(c.name, func(t *testing.T) {
+			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
+			require.Equal(t, c.want, snapLength(c.octets[:c.there], o))
+			require.Zero(t, snapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}), "not said to be cut")
+		})
 	}
 }
 

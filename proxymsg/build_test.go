@@ -75,15 +75,17 @@ func TestAppendForTunnel(t *testing.T) {
 		{"VXLAN below MPLS", `8847 3e800040 3e801140`, inVXLAN, send6, send6Fixed, IPv6},
 		{"SRv6", `81002007 86dd`, inSRv6, send6, send6Fixed, IPv6},
 	} {
-		var want Message
-		data := wiretest.Hex(t, c.fixed+c.tunnel+c.flow)
-		require.NoError(t, want.Decode(data, c.family))
-		var flow rocev2.Frame
-		_ = flow.Decode(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow), rocev2.DecodeOptions{})
-		out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
-		require.NoError(t, err, c.name)
-		require.Equal(t, data, out[48:], c.name)
-		require.NoError(t, want.Validate(), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var want Message
+			data := wiretest.Hex(t, c.fixed+c.tunnel+c.flow)
+			require.NoError(t, want.Decode(data, c.family))
+			var flow rocev2.Frame
+			_ = flow.Decode(wiretest.Hex(t, `020000000001 020000000002`+c.link+c.tunnel+c.flow), rocev2.DecodeOptions{})
+			out, err := AppendFor(nil, &flow, switch6, proxy6, want.Level, Config{})
+			require.NoError(t, err)
+			require.Equal(t, data, out[48:])
+			require.NoError(t, want.Validate())
+		})
 	}
 }
 

@@ -88,12 +88,14 @@ func TestAppendAnswerRefuses(t *testing.T) {
 		"::": ErrNotReachable, "::1": ErrNotReachable, "ff02::1": ErrNotReachable, "fe80::1": ErrNotReachable,
 		"::ffff:192.0.2.1": ErrNotReachable, "192.0.2.1": ErrAddress,
 	} {
-		a, bad := Answer{Len: 28}, netip.MustParseAddr(bad)
-		for _, p := range [][2]netip.Addr{{good, bad}, {bad, good}} {
-			out, err := new(Carriage).AppendAnswer([]byte{1}, &p[0], &p[1], 0, &a, icrc.AsSent)
-			require.ErrorIs(t, err, want, "%v", bad)
-			require.Equal(t, []byte{1}, out)
-		}
+		t.Run(bad, func(t *testing.T) {
+			a, bad := Answer{Len: 28}, netip.MustParseAddr(bad)
+			for _, p := range [][2]netip.Addr{{good, bad}, {bad, good}} {
+				out, err := new(Carriage).AppendAnswer([]byte{1}, &p[0], &p[1], 0, &a, icrc.AsSent)
+				require.ErrorIs(t, err, want, "%v")
+				require.Equal(t, []byte{1}, out)
+			}
+		})
 	}
 	for _, bad := range []string{"0.0.0.0", "127.0.0.1", "169.254.0.1", "224.0.0.1", "255.255.255.255"} {
 		a, four, bad := Answer{Len: 28}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr(bad)

@@ -137,22 +137,24 @@ func TestUDPChecksum(t *testing.T) {
 		{"SRv6", Datagram{Src: addr("2001:db8::1"), Dst: addr("2001:db8::2"), NextHeader: 43, Ext: srh}, "2001:db8::1",
 			"2001:db8::3"},
 	} {
-		for size := range 120 {
-			d := c.d
-			d.SrcPort, d.DstPort, d.Checksum = 49152, 1021, 1
-			d.Data = bytes.Repeat([]byte{0xF3, 0x81, 0x7C}, size)[:size]
-			if size >= 60 {
-				d.Data = bytes.Repeat([]byte{0xFF}, size) // carries
+		t.Run(c.name, func(t *testing.T) {
+			for size := range 120 {
+				d := c.d
+				d.SrcPort, d.DstPort, d.Checksum = 49152, 1021, 1
+				d.Data = bytes.Repeat([]byte{0xF3, 0x81, 0x7C}, size)[:size]
+				if size >= 60 {
+					d.Data = bytes.Repeat([]byte{0xFF}, size) // carries
+				}
+				out, err := d.AppendBinary([]byte{1, 2, 3})
+				require.NoError(t, err)
+				out = out[3:]
+				require.Len(t, out, d.Len())
+				udp := out[len(out)-8-size:]
+				pseudo := append(addr(c.src).AsSlice(), addr(c.dst).AsSlice()...)
+				pseudo = append(pseudo, 0, 17, 0, uint8(8+size))
+				require.Zero(t, naive(append(pseudo, udp...)), "%s, %d octets", c.name, size)
 			}
-			out, err := d.AppendBinary([]byte{1, 2, 3})
-			require.NoError(t, err, c.name)
-			out = out[3:]
-			require.Len(t, out, d.Len())
-			udp := out[len(out)-8-size:]
-			pseudo := append(addr(c.src).AsSlice(), addr(c.dst).AsSlice()...)
-			pseudo = append(pseudo, 0, 17, 0, uint8(8+size))
-			require.Zero(t, naive(append(pseudo, udp...)), "%s, %d octets", c.name, size)
-		}
+		})
 	}
 }
 
@@ -189,18 +191,20 @@ func TestNotBuilt(t *testing.T) {
 		{"not an extension header", with(good, func(d *Datagram) { d.Ext, d.NextHeader = extension(17), 44 }),
 			errExtRange},
 	} {
-		b := []byte{1, 2, 3}
-		out, err := c.d.AppendBinary(b)
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, b, out, c.name)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = c.d.AppendBinary(b) })
-		out, err = c.d.AppendRoCEv2(b, &bth.Header{}, c.d.Data, icrc.AsSent)
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, b, out, c.name)
-		p := Packet{Datagram: c.d, Payload: c.d.Data}
-		out, err = p.AppendBinary(b)
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, b, out, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			b := []byte{1, 2, 3}
+			out, err := c.d.AppendBinary(b)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, b, out)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = c.d.AppendBinary(b) })
+			out, err = c.d.AppendRoCEv2(b, &bth.Header{}, c.d.Data, icrc.AsSent)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, b, out)
+			p := Packet{Datagram: c.d, Payload: c.d.Data}
+			out, err = p.AppendBinary(b)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, b, out)
+		})
 	}
 }
 

@@ -273,9 +273,11 @@ func TestEitherPseudowire(t *testing.T) {
 		{"none, Total Length and ID like EtherType and version",
 			macs + `0800 45000800450040004011 0000 c0000201 c0000202 c00112b707ec0000`, "192.0.2.1"},
 	} {
-		var f Flow
-		require.NoError(t, f.Decode(wiretest.Hex(t, macs+`8847 3e801140`+c.below), DecodeOptions{Cut: true}), c.name)
-		require.Equal(t, addr(c.src), f.Src, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			var f Flow
+			require.NoError(t, f.Decode(wiretest.Hex(t, macs+`8847 3e801140`+c.below), DecodeOptions{Cut: true}))
+			require.Equal(t, addr(c.src), f.Src)
+		})
 	}
 }
 

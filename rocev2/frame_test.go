@@ -88,7 +88,9 @@ func TestZeroFrame(t *testing.T) {
 		"FiveTuple":     func(f *Frame) error { _, err := f.FiveTuple(); return err },
 		"MayAnswer":     func(f *Frame) error { return f.MayAnswer() },
 	} {
-		require.Equal(t, errFrame, ask(new(Frame)), name)
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, errFrame, ask(new(Frame)))
+		})
 	}
 	for name, ask := range map[string]func(f *Frame) any{
 		"Outermost":   func(f *Frame) any { return f.Outermost() },
@@ -108,7 +110,9 @@ func TestZeroFrame(t *testing.T) {
 		"FlowLabel":   func(f *Frame) any { return f.FlowLabel() },
 		"SnapLength":  func(f *Frame) any { return f.SnapLength(Port) },
 	} {
-		require.Empty(t, ask(new(Frame)), name)
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, ask(new(Frame)))
+		})
 	}
 	for range new(Frame).Extensions() {
 		t.Error("an extension header")

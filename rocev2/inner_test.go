@@ -77,14 +77,16 @@ func TestInnerBroken(t *testing.T) {
 		{"IHL 4", 0, []byte{0x44}, errIHL},
 		{"ICMP", 9, []byte{1}, errNotUDP},
 	} {
-		ip := wiretest.Hex(t, cnp4)
-		copy(ip[c.at:], c.octets)
-		var in Inner
-		require.NoError(t, in.Decode(append(wiretest.Hex(t, inUDP), ip...), DecodeOptions{Link: LinkIP}), c.name)
-		require.Equal(t, "geneve", in.Tunnels.String())
-		require.Equal(t, ip, in.IP)
-		var p Packet
-		require.Equal(t, c.err, p.Decode(in.IP, in.Options()), c.name)
+		t.Run(c.name, func(t *testing.T) {
+			ip := wiretest.Hex(t, cnp4)
+			copy(ip[c.at:], c.octets)
+			var in Inner
+			require.NoError(t, in.Decode(append(wiretest.Hex(t, inUDP), ip...), DecodeOptions{Link: LinkIP}))
+			require.Equal(t, "geneve", in.Tunnels.String())
+			require.Equal(t, ip, in.IP)
+			var p Packet
+			require.Equal(t, c.err, p.Decode(in.IP, in.Options()))
+		})
 	}
 }
 
@@ -118,26 +120,28 @@ func TestMirrorCut(t *testing.T) {
 		"erspan3": `100022eb 00000001 22c8%s05 01020304 0007 8008`,
 	} {
 		for bits, cut := range map[string]bool{"60": false, "64": true} {
-			mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(header, bits)), wiretest.Hex(t, macs+`0800`),
-				whole[:48])
-			b := slices.Concat(wiretest.Hex(t, `4500000000000000402f0000`+sites), mirrored, make([]byte, 10))
-			be.PutUint16(b[2:], uint16(20+len(mirrored)))
-			var in Inner
-			require.NoError(t, in.Decode(b, DecodeOptions{Link: LinkIP}))
-			require.Equal(t, name, in.Tunnels.String())
-			require.Equal(t, whole[:48], in.IP)
-			require.Equal(t, cut, in.Cut)
-			var p Packet
-			var f Flow
-			if !cut {
-				require.Equal(t, errIPLength, p.Decode(in.IP, in.Options()))
-				require.Equal(t, errIPLength, f.Decode(b, DecodeOptions{Link: LinkIP}))
-				continue
-			}
-			require.NoError(t, p.Decode(in.IP, in.Options()))
-			require.True(t, p.Truncated)
-			require.NoError(t, f.Decode(b, DecodeOptions{Link: LinkIP}))
-			require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
+			t.Run(bits, func(t *testing.T) {
+				mirrored := slices.Concat(wiretest.Hex(t, fmt.Sprintf(header, bits)), wiretest.Hex(t, macs+`0800`),
+					whole[:48])
+				b := slices.Concat(wiretest.Hex(t, `4500000000000000402f0000`+sites), mirrored, make([]byte, 10))
+				be.PutUint16(b[2:], uint16(20+len(mirrored)))
+				var in Inner
+				require.NoError(t, in.Decode(b, DecodeOptions{Link: LinkIP}))
+				require.Equal(t, name, in.Tunnels.String())
+				require.Equal(t, whole[:48], in.IP)
+				require.Equal(t, cut, in.Cut)
+				var p Packet
+				var f Flow
+				if !cut {
+					require.Equal(t, errIPLength, p.Decode(in.IP, in.Options()))
+					require.Equal(t, errIPLength, f.Decode(b, DecodeOptions{Link: LinkIP}))
+					return
+				}
+				require.NoError(t, p.Decode(in.IP, in.Options()))
+				require.True(t, p.Truncated)
+				require.NoError(t, f.Decode(b, DecodeOptions{Link: LinkIP}))
+				require.Equal(t, cnp4Flow.FiveTuple, f.FiveTuple)
+			})
 		}
 	}
 }

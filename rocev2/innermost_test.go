@@ -37,9 +37,11 @@ func TestInnermost(t *testing.T) {
 		{"another version than announced", `020000000002 020000000001 0800 60000000`, rocev2.DecodeOptions{}, nil},
 		{"nothing", ``, rocev2.DecodeOptions{Link: rocev2.LinkIP}, nil},
 	} {
-		b := wiretest.Hex(t, c.octets)
-		require.Equal(t, c.inner, rocev2.Innermost(b, c.o), c.name)
-		wiretest.NoAllocs(t, c.name, func() { rocev2.Innermost(b, c.o) })
+		t.Run(c.name, func(t *testing.T) {
+			b := wiretest.Hex(t, c.octets)
+			require.Equal(t, c.inner, rocev2.Innermost(b, c.o))
+			wiretest.NoAllocs(t, c.name, func() { rocev2.Innermost(b, c.o) })
+		})
 	}
 }
 

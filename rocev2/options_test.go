@@ -100,16 +100,18 @@ func TestTrace(t *testing.T) {
 		{"edge-to-edge", 0, `11` + edge, ErrNoTrace},
 		{"another option", 0, `11` + noIOAM, ErrNoTrace},
 	} {
-		var d Datagram
-		require.NoError(t, d.DecodeIP(withHeaders(t, c.first, c.headers)), c.name)
-		trace, err := d.Trace()
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, c.err == nil, err == nil, c.name)
-		want := ioam.Trace{}
-		if err == nil {
-			want = ioam.Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000, Data: wiretest.Hex(t, traceData)[10:]}
-		}
-		require.Equal(t, want, trace, c.name)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = d.Trace() })
+		t.Run(c.name, func(t *testing.T) {
+			var d Datagram
+			require.NoError(t, d.DecodeIP(withHeaders(t, c.first, c.headers)))
+			trace, err := d.Trace()
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, c.err == nil, err == nil)
+			want := ioam.Trace{}
+			if err == nil {
+				want = ioam.Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000, Data: wiretest.Hex(t, traceData)[10:]}
+			}
+			require.Equal(t, want, trace)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = d.Trace() })
+		})
 	}
 }

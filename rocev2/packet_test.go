@@ -436,10 +436,12 @@ func TestFinalDst(t *testing.T) {
 		{"SRv6, Segments Left 0", wrap(protoRouting,
 			slices.Concat(srh[:3], []byte{0}, srh[4:], wiretest.Hex(t, send6)[54:])), "::2"},
 	} {
-		var p Packet
-		require.NoError(t, p.DecodeIP(c.ip), c.name)
-		require.Equal(t, c.want, p.FinalDst().String(), c.name)
-		wiretest.NoAllocs(t, c.name, func() { p.FinalDst() })
+		t.Run(c.name, func(t *testing.T) {
+			var p Packet
+			require.NoError(t, p.DecodeIP(c.ip))
+			require.Equal(t, c.want, p.FinalDst().String())
+			wiretest.NoAllocs(t, c.name, func() { p.FinalDst() })
+		})
 	}
 }
 

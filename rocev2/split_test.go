@@ -50,8 +50,10 @@ func TestSplit(t *testing.T) {
 		"another version":       ethernet + "0800 60000000",
 		"Total Length below 20": ethernet + "0800 45000013 00004000 40fd0000 0a000101 0a000401",
 	} {
-		_, _, err := Split(wiretest.Hex(t, octets), DecodeOptions{})
-		require.Error(t, err, name)
+		t.Run(name, func(t *testing.T) {
+			_, _, err := Split(wiretest.Hex(t, octets), DecodeOptions{})
+			require.Error(t, err)
+		})
 	}
 	_, _, err := Split(nil, DecodeOptions{Link: LinkIP})
 	require.Error(t, err)
