@@ -470,41 +470,43 @@ func TestOwnRecord(t *testing.T) {
 		{"incremental", 1, 3, 1, Refuse, 2, false, copied, nil},
 		{"incremental, grown beyond option 2", 1, 58, 57, Refuse, 0, false, noTrace, ErrTooLong},
 	} {
-		option := trace(5, c.words, c.have)
-		if c.kind == 1 {
-			option[2] = 1
-			option = append(option[:11], option[11+4*(c.words-c.have):]...)
-		}
-		data := congested(t, ipv6opt.HopByHop, hopByHop(t, option))
-		before := bytes.Clone(data.IP)
-		cfg := Config{Long: c.long}
-		choice, err := cfg.choose(data, own)
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, c.choice, choice, c.name)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = cfg.choose(data, own) })
-		out, err := AppendFor([]byte{1}, data, loopback, own, cfg)
-		require.ErrorIs(t, err, c.err, c.name)
-		require.Equal(t, before, data.IP, "the congested packet is left alone")
-		buf := make([]byte, 0, 8192)
-		wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(buf, data, loopback, own, cfg) })
-		if err != nil {
-			continue
-		}
-		var p rocev2.Packet
-		require.NoError(t, p.DecodeIP(out[1:]), c.name)
-		_, err = icrc.Verify(p.IP)
-		require.NoError(t, err)
-		n, err := FromPacket(&p)
-		require.NoError(t, err, c.name)
-		require.Equal(t, c.overflow, n.Option.Trace.Overflow, c.name)
-		nodes := 0
-		for node := range n.Option.Trace.Nodes() {
-			if nodes == 0 && !c.overflow {
-				require.Equal(t, uint32(0xABCDEF), node.NodeID, c.name)
+		t.Run(c.name, func(t *testing.T) {
+			option := trace(5, c.words, c.have)
+			if c.kind == 1 {
+				option[2] = 1
+				option = append(option[:11], option[11+4*(c.words-c.have):]...)
 			}
-			nodes++
-		}
-		require.Equal(t, c.nodes, nodes, c.name)
+			data := congested(t, ipv6opt.HopByHop, hopByHop(t, option))
+			before := bytes.Clone(data.IP)
+			cfg := Config{Long: c.long}
+			choice, err := cfg.choose(data, own)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, c.choice, choice)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = cfg.choose(data, own) })
+			out, err := AppendFor([]byte{1}, data, loopback, own, cfg)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, before, data.IP, "the congested packet is left alone")
+			buf := make([]byte, 0, 8192)
+			wiretest.NoAllocs(t, c.name, func() { _, _ = AppendFor(buf, data, loopback, own, cfg) })
+			if err != nil {
+				return
+			}
+			var p rocev2.Packet
+			require.NoError(t, p.DecodeIP(out[1:]))
+			_, err = icrc.Verify(p.IP)
+			require.NoError(t, err)
+			n, err := FromPacket(&p)
+			require.NoError(t, err)
+			require.Equal(t, c.overflow, n.Option.Trace.Overflow)
+			nodes := 0
+			for node := range n.Option.Trace.Nodes() {
+				if nodes == 0 && !c.overflow {
+					require.Equal(t, uint32(0xABCDEF), node.NodeID)
+				}
+				nodes++
+			}
+			require.Equal(t, c.nodes, nodes)
+		})
 	}
 	bad := &ioam.Node{Type: ioam.BitNode, NodeID: 1 << 24}
 	_, err := AppendFor(nil, congested(t, ipv6opt.HopByHop, hopByHop(t, trace(5, 3, 1))), loopback, bad, Config{})

@@ -84,36 +84,38 @@ func TestCaptures(t *testing.T) {
 		{"rxe-ucmatose4.pcap", 0, 4, 2, 6},
 		{"rxe-verbs6.pcap", 3, 0, 0, 7},
 	} {
-		var gaps, missing, repeats, rnr, cm float64
-		n := 0
-		for _, l := range lines(t, wiretest.Path(t, c.name)) {
-			if l["unpaired"] == true {
-				require.Equal(t, "rxe-verbs6.pcap", c.name, l)
-				continue
+		t.Run(c.name, func(t *testing.T) {
+			var gaps, missing, repeats, rnr, cm float64
+			n := 0
+			for _, l := range lines(t, wiretest.Path(t, c.name)) {
+				if l["unpaired"] == true {
+					require.Equal(t, "rxe-verbs6.pcap", c.name, l)
+					continue
+				}
+				n++
+				if l["src_qp_from"] == "cm" {
+					cm++
+				}
+				if l["psn"] == nil {
+					require.Equal(t, "UD", l["transport"])
+					continue
+				}
+				gaps += at(l, "psn", "gaps").(float64)
+				missing += at(l, "psn", "missing").(float64)
+				repeats += at(l, "psn", "repeats").(float64)
+				rnr += at(l, "repeats_by", "rnr").(float64)
+				if at(l, "psn", "repeats").(float64) > 0 {
+					require.EqualValues(t, 243, at(l, "psn", "first_trouble_frame"))
+					require.Nil(t, l["src_qp"])
+				}
+				if c.name == "rxe-vlan4.pcap" {
+					require.NotZero(t, l["vlan"])
+				}
 			}
-			n++
-			if l["src_qp_from"] == "cm" {
-				cm++
-			}
-			if l["psn"] == nil {
-				require.Equal(t, "UD", l["transport"])
-				continue
-			}
-			gaps += at(l, "psn", "gaps").(float64)
-			missing += at(l, "psn", "missing").(float64)
-			repeats += at(l, "psn", "repeats").(float64)
-			rnr += at(l, "repeats_by", "rnr").(float64)
-			if at(l, "psn", "repeats").(float64) > 0 {
-				require.EqualValues(t, 243, at(l, "psn", "first_trouble_frame"))
-				require.Nil(t, l["src_qp"])
-			}
-			if c.name == "rxe-vlan4.pcap" {
-				require.NotZero(t, l["vlan"])
-			}
-		}
-		require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm}, []float64{gaps, missing, repeats, rnr, cm},
-			c.name)
-		require.Equal(t, c.n, n, c.name)
+			require.Equal(t, []float64{0, 0, c.repeats, c.repeats, c.cm}, []float64{gaps, missing, repeats, rnr, cm},
+				c.name)
+			require.Equal(t, c.n, n)
+		})
 	}
 }
 
