@@ -18,4 +18,9 @@ func TestPSN(t *testing.T) {
 		require.Equal(t, c.want, bth.ComparePSN(c.a, c.b), "%#x %#x", c.a, c.b)
 		require.Equal(t, c.a, bth.AddPSN(c.b, uint32(c.want)), "%#x %#x", c.a, c.b)
 	}
+	for _, c := range [][3]uint32{
+		{0, 1024, 1}, {1, 1024, 1}, {1024, 1024, 1}, {1025, 1024, 2}, {4096, 1024, 4}, {1<<32 - 1, 256, 1 << 24},
+	} {
+		require.Equal(t, c[2], bth.ReadPSNs(c[0], c[1]), c)
+	}
 }

@@ -251,7 +251,7 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "unknown 0", cm.RejectReason(0).String())
 	require.Equal(t, "unknown 34", cm.RejectReason(34).String())
 	require.Equal(t, "version not supported", cm.SIDRStatus(5).String())
-	require.Equal(t, "unknown 6", cm.SIDRStatus(6).String())
+	require.Equal(t, "SIDRStatus(6)", cm.SIDRStatus(6).String())
 	require.Equal(t, "IP protocol 17 port 7174", cm.IPServiceID(17, 7174).String())
 	require.Equal(t, "ServiceID 0x1000000001061c06", cm.ServiceID(0x1000000001061c06).String())
 	require.Equal(t, "REQ TransactionID 0x7", cm.NewHeader(cm.AttributeREQ, 7).String())

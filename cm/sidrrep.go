@@ -1,6 +1,10 @@
 package cm
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 var errSIDRREP24 = over24("SIDR_REP: QPN")
 
@@ -81,10 +85,5 @@ var sidrStatuses = [...]string{
 	"version not supported",
 }
 
-// String returns the status in words, "valid" for 0, or "unknown 6".
-func (s SIDRStatus) String() string {
-	if int(s) < len(sidrStatuses) {
-		return sidrStatuses[s]
-	}
-	return fmt.Sprintf("unknown %d", uint8(s))
-}
+// String returns the status in words, "valid" for 0, or "SIDRStatus(6)".
+func (s SIDRStatus) String() string { return enumtext.Name(s, sidrStatuses[:], "SIDRStatus") }

@@ -82,9 +82,9 @@ func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
 	case p.noHeaders:
 		return 1, lifeDistance - 1
 	case f.mtu != 0:
-		return responses(p.asked, uint32(f.mtu)), 0
+		return bth.ReadPSNs(p.asked, uint32(f.mtu)), 0
 	}
-	return 1, responses(p.asked, minMTU) - 1
+	return 1, bth.ReadPSNs(p.asked, minMTU) - 1
 }
 
 // A peak is the window of 100 ms with the most octets. Windows follow one

@@ -13,9 +13,3 @@ const minMTU = 256
 func isMTU(octets uint32) bool {
 	return octets >= minMTU && octets <= 4096 && octets&(octets-1) == 0
 }
-
-// responses returns how many packets answer a READ of so many octets, and so
-// how many PSNs its request takes: one at least.
-func responses(octets, mtu uint32) uint32 {
-	return max(1, uint32((uint64(octets)+uint64(mtu)-1)/uint64(mtu)))
-}

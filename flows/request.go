@@ -136,7 +136,7 @@ func (t *Table) setMTU(s *stream, mtu uint16) {
 	}
 	h := t.history(f)
 	if a := t.asking(h, f.sequence.read); a != nil && a.octets != unknownLength {
-		a.to = bth.AddPSN(a.from, responses(a.octets, uint32(mtu)))
+		a.to = bth.AddPSN(a.from, bth.ReadPSNs(a.octets, uint32(mtu)))
 		f.sequence.resolve(a.to)
 	}
 }

@@ -1,10 +1,9 @@
 package lab
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/limit"
@@ -64,20 +63,13 @@ func (v Variant) answers() bool {
 }
 
 // String returns the name of v in scenarios.
-func (v Variant) String() string {
-	if int(v) < len(variants) {
-		return variants[v]
-	}
-	return fmt.Sprintf("Variant(%d)", uint8(v))
-}
+func (v Variant) String() string { return enumtext.Name(v, variants, "Variant") }
 
 // MarshalText returns what String does.
 func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText sets v from what String returns.
-func (v *Variant) UnmarshalText(text []byte) error {
-	return unmarshal(v, variants, text)
-}
+func (v *Variant) UnmarshalText(text []byte) error { return enumtext.OneOf(v, text, variants) }
 
 // A Point is where a switch decides whether a packet meets congestion.
 type Point uint8
@@ -92,29 +84,13 @@ const (
 var points = []string{"departure", "arrival"}
 
 // String returns "departure" or "arrival".
-func (p Point) String() string {
-	if int(p) < len(points) {
-		return points[p]
-	}
-	return fmt.Sprintf("Point(%d)", uint8(p))
-}
+func (p Point) String() string { return enumtext.Name(p, points, "Point") }
 
 // MarshalText returns what String does.
 func (p Point) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText sets p from what String returns.
-func (p *Point) UnmarshalText(text []byte) error {
-	return unmarshal(p, points, text)
-}
-
-func unmarshal[T ~uint8](v *T, names []string, text []byte) error {
-	i := slices.Index(names, string(text))
-	if i < 0 {
-		return fmt.Errorf("%q is not one of %q", text, names)
-	}
-	*v = T(i)
-	return nil
-}
+func (p *Point) UnmarshalText(text []byte) error { return enumtext.OneOf(p, text, points) }
 
 // RED says which packets meet congestion, by the octets in a queue: none below
 // Min, all above Max, and between them with a probability that rises to

@@ -156,14 +156,10 @@ func (o *Observation) psns(mtu uint16) (least, most uint32) {
 		return 1, 1
 	}
 	if mtu != 0 {
-		n := packets(o.DMA, uint32(mtu))
+		n := bth.ReadPSNs(o.DMA, uint32(mtu))
 		return n, n
 	}
-	return packets(o.DMA, 4096), packets(o.DMA, 256)
-}
-
-func packets(length, mtu uint32) uint32 {
-	return max(1, length/mtu+min(1, length%mtu))
+	return bth.ReadPSNs(o.DMA, 4096), bth.ReadPSNs(o.DMA, 256)
 }
 
 // mtu returns the path MTU if the packet shows it, 0 otherwise: the payload of a
