@@ -824,7 +824,7 @@ func TestNoAllocations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := congested(t, 0, ext)
 			out := make([]byte, 0, 512)
-			wiretest.NoAllocs(t, name+": AppendFor", func() { out, _ = AppendFor(out[:0], data, loopback, nil, Config{}) })
+			wiretest.NoAllocs(t, "AppendFor", func() { out, _ = AppendFor(out[:0], data, loopback, nil, Config{}) })
 			var p rocev2.Packet
 			require.NoError(t, p.DecodeIP(out))
 			wiretest.NoAllocs(t, name+": FromPacket", func() {

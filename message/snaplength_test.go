@@ -68,7 +68,8 @@ func TestSnapLengthByHand(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}
 			require.Equal(t, c.want, snapLength(c.octets[:c.there], o))
-			require.Zero(t, snapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}), "not said to be cut")
+			require.Zero(t, snapLength(c.octets[:c.there], rocev2.DecodeOptions{Link: rocev2.LinkIP}),
+				"not said to be cut")
 		})
 	}
 }

@@ -108,7 +108,8 @@ func TestTrace(t *testing.T) {
 			require.Equal(t, c.err == nil, err == nil)
 			want := ioam.Trace{}
 			if err == nil {
-				want = ioam.Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000, Data: wiretest.Hex(t, traceData)[10:]}
+				data := wiretest.Hex(t, traceData)[10:]
+				want = ioam.Trace{Namespace: 123, RemainingLen: 1, Type: 0xC00000, Data: data}
 			}
 			require.Equal(t, want, trace)
 			wiretest.NoAllocs(t, c.name, func() { _, _ = d.Trace() })
