@@ -92,17 +92,19 @@ func TestStackConfig(t *testing.T) {
 		{FCNPort: 7777, NoFCN: true, ProxyPort: 7778, NoProxy: true}, {},
 	} {
 		for _, c := range frames {
-			var m message.Message
-			want := m.Decode(c.frame, rocev2.DecodeOptions{}, s.Config)
-			err := s.Decode(c.frame)
-			if m.Kind == message.Other {
-				want = nil
-				require.Equal(t, gopacket.LayerTypePayload, s.Decoded[len(s.Decoded)-1], c.name)
-			}
-			requireSameFault(t, want, err, c.name)
-			if typ := kindOf(m.Kind); want == nil && m.Kind != message.Other {
-				require.NotNil(t, s.Layer(typ), "%s: %v", c.name, s.Decoded)
-			}
+			t.Run(c.name, func(t *testing.T) {
+				var m message.Message
+				want := m.Decode(c.frame, rocev2.DecodeOptions{}, s.Config)
+				err := s.Decode(c.frame)
+				if m.Kind == message.Other {
+					want = nil
+					require.Equal(t, gopacket.LayerTypePayload, s.Decoded[len(s.Decoded)-1])
+				}
+				requireSameFault(t, want, err)
+				if typ := kindOf(m.Kind); want == nil && m.Kind != message.Other {
+					require.NotNil(t, s.Layer(typ), "%s: %v", c.name, s.Decoded)
+				}
+			})
 		}
 	}
 }
