@@ -631,7 +631,7 @@ func sums(t *trial) (rows []Row, err error) {
 // Storage with RDMA", NSDI 2023, appendix B): about 17 Gbit/s each, the queue up
 // to 1.36 MB. Each host has up to 160 writes of 64 KB under way.
 func azure(t *trial) (rows []Row, err error) {
-	const seeds = 16
+	const seeds = 64
 	const rate, writes, write = 40 * sim.Gbps, 160, 64 << 10
 	const from, end = 200 * ms, 1200 * ms
 	var near, far, ratio, queue []float64
