@@ -5,6 +5,8 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -15,11 +17,16 @@ import (
 
 // A KeyError says which key of a scenario is wrong.
 type KeyError struct {
-	Key  string // as in traffic[0].size
+	Key  string // as in traffic[0].size; empty for the whole scenario
 	Text string
 }
 
-func (e *KeyError) Error() string { return e.Key + ": " + e.Text }
+func (e *KeyError) Error() string {
+	if e.Key == "" {
+		return "the scenario: " + e.Text
+	}
+	return e.Key + ": " + e.Text
+}
 
 // A decoder sets values from JSON, key by key, so that errors name the key. Values without a key are not
 // changed.
@@ -30,6 +37,9 @@ type decoder struct {
 func (d *decoder) decode(key string, text json.RawMessage, v reflect.Value) error {
 	if key != "" {
 		d.given = append(d.given, key)
+	}
+	if string(text) == "null" {
+		return &KeyError{key, "null stands here; a key without a value is left out"}
 	}
 	if _, ok := v.Addr().Interface().(json.Unmarshaler); !ok {
 		switch v.Kind() {
@@ -134,7 +144,11 @@ func (s *Size) UnmarshalText(text []byte) error {
 	if err == nil && n > 1e12 {
 		err = fmt.Errorf("%s: 1TB at most", text)
 	}
-	*s = Size(n)
+	whole := math.Round(n)
+	if err == nil && math.Abs(n-whole) > 1e-3 { // more than an inexact product such as 1.001·1000 is off
+		err = fmt.Errorf("%s: whole octets needed", text)
+	}
+	*s = Size(whole)
 	return err
 }
 
@@ -170,6 +184,9 @@ func (t *Time) UnmarshalText(text []byte) error {
 	if err != nil || d < 0 || d > time.Hour {
 		return fmt.Errorf("%q is not a duration such as 600ns, 1.5us, 10ms, of an hour at most", text)
 	}
+	if d == 0 && strings.ContainsAny(string(text), "123456789") {
+		return fmt.Errorf("%q is less than a nanosecond", text)
+	}
 	*t = Time(sim.From(d))
 	return nil
 }
@@ -184,7 +201,7 @@ func Read(text []byte) (*Scenario, error) {
 	if err := file.Decode(&whole); err != nil {
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
-	if file.More() {
+	if _, err := file.Token(); err != io.EOF {
 		return nil, fmt.Errorf("there is more after the scenario")
 	}
 	s, d := Default(), decoder{}

@@ -194,7 +194,8 @@ func (s *Scenario) Run(ctx context.Context, progress func(share float64)) ([]Res
 					progress(done)
 					lock.Unlock()
 				})
-				results[i] = &r.result
+				result := r.result // alone: what is kept of a run must not keep its network
+				results[i] = &result
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -73,6 +74,13 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,"host": {"payload": 64},"traffic": [{"kind": "incast", "senders": 8},
 			{"kind": "incast", "senders": 8, "size": "200GB"}]`,
 			"traffic[1].size: fewer than 2^31 packets of host.payload needed"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "size": "0.4"}]`,
+			"traffic[0].size: 0.4: whole octets needed"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "at": "1ms"}]`,
+			"traffic[0].at: before the end of duration needed"},
+		{`"reaction": {"timer": "0.5ns"}`, `reaction.timer: "0.5ns" is less than a nanosecond`},
+		{`"topology": {"hosts": null}`, "topology.hosts: null stands here"},
+		{`"seeds": [1, null]`, "seeds[1]: null stands here"},
 		{`"topology": []`, "topology: an object belongs here"},
 		{`"topology": {"rate": "100 G"}`, `topology.rate: "100 " is not a quantity`},
 		{`"topology": {"rate": "1K"}`, "topology.rate: 1K: from 1M to 100T needed"},
@@ -415,4 +423,43 @@ func TestFirstCut(t *testing.T) {
 		}
 		require.Equal(t, first[0], first[1])
 	}
+}
+
+// What is wrong with the file as a whole.
+func TestWrongFiles(t *testing.T) {
+	const right = `{"duration": "1ms", "topology": {"kind": "star", "hosts": 9},
+		"traffic": [{"kind": "incast", "senders": 8, "size": "1.001KB"}]}`
+	s := read(t, right+"\n")
+	require.EqualValues(t, 1001, s.Traffic[0].Size)
+	for text, want := range map[string]string{
+		"": "not JSON: EOF", "null": "the scenario: null stands here", "[]": "the scenario: an object belongs here",
+		right + "]garbage": "there is more after the scenario", right + "}": "there is more after the scenario",
+		right + " x": "there is more after the scenario",
+	} {
+		_, err := Read([]byte(text))
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// What is kept of a run is its results, not its network.
+func TestMemory(t *testing.T) {
+	alone(t)
+	s := read(t, `{"variants": ["none"], "seeds": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20],
+		"duration": "1us", "topology": {"kind": "star", "hosts": 64}, "traffic": [{"kind": "all-to-all", "size": "1KB"}]}`)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // one run at a time
+	before, network, after := heap(), uint64(0), uint64(0)
+	_, err := s.Run(t.Context(), func(share float64) {
+		if network == 0 {
+			network = heap() - before // of as many networks as run at a time
+		}
+		after = heap() - before
+	})
+	require.NoError(t, err)
+	require.Less(t, after, network*3, "%d octets at first, %d at the end", network, after)
 }

@@ -42,6 +42,7 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		{uint64(t.Rate) > uint64(top.Rate), "rate", "no more than topology.rate"},
 		{(t.Kind == "all-to-all" || t.Kind == "ring") && t.Size == 0, "size", "above 0 needed"},
 		{int64(t.Size)/int64(s.Host.Payload) >= 1<<31, "size", "fewer than 2^31 packets of host.payload needed"},
+		{t.At >= s.Duration, "at", "before the end of duration needed"},
 		{t.Kind == "all-to-all" && top.hosts() > 512, "kind", "512 hosts at most"},
 		{t.Kind == "poisson" && !sizes, "sizes", "WebSearch, FB_Hadoop or AliStorage2019 needed"},
 		{t.Kind == "poisson" && !(t.Load > 0 && t.Load < 1), "load", "above 0 and below 1 needed"},
