@@ -45,7 +45,24 @@ func (s *Scenario) rules() []rule {
 	one := func(v lab.Variant) bool { return slices.Contains(s.Variants, v) }
 	dcqcn := some(func(v lab.Variant) bool { return !v.HPCC() })
 	in := "with topology.kind " + t.Kind
+	red := some(usesRED)
+	answers := some(func(v lab.Variant) bool { return v == lab.CNPPolled || answersAtOnce(v) })
+	asks := some(func(v lab.Variant) bool { return switchSends(v) || v == lab.Oracle })
+	sends := some(switchSends)
+	cuts := some(func(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && !v.HPCC() })
 	return []rule{
+		{keys: "switch.kmin switch.kmax switch.pmax switch.decide host.interval", heard: red,
+			without: "without a variant that decides by RED"},
+		{keys: "switch.notify_delay", heard: sends, without: "without a variant in which switches notify, with delay"},
+		{keys: "switch.notify_limit", heard: asks, without: "without a variant in which switches notify"},
+		{keys: "switch.notify_loss host.notification_priority host.reaction_delay", heard: sends || answers,
+			without: "without a variant that has notifications, with delay"},
+		{keys: "host.join", heard: asks || answers, without: "without a variant that has notifications"},
+		{keys: "host.cnp_delay host.cnp_limit", heard: answers, without: "without a variant in which receivers answer"},
+		{keys: "host.ack_every", heard: dcqcn, without: "with variants of hpcc, which acknowledge each packet"},
+		{keys: "reaction.kind reaction.hyper reaction.timer", heard: cuts, without: "without a variant that cuts by DCQCN"},
+		{keys: "reaction.additive", heard: cuts || some(lab.Variant.HPCC),
+			without: "without a variant that cuts the rate"},
 		{keys: "topology.hosts", heard: t.Kind != "fat-tree", without: in},
 		{keys: "topology.k", heard: t.Kind == "fat-tree", without: in},
 		{keys: "topology.switches topology.slow_hop", heard: isLine, without: in},
@@ -65,8 +82,7 @@ func (s *Scenario) rules() []rule {
 		{keys: "switch.ppfc", heard: one(lab.PPFC) || one(lab.PPFCAndCNP), without: "without a variant of ppfc"},
 		{keys: "switch.trace_hops reaction.rtt reaction.max_stage", heard: some(lab.Variant.HPCC),
 			without: "without a variant of hpcc"},
-		{keys: "reaction.kind", heard: dcqcn, without: "with variants of hpcc alone"},
-		{keys: "reaction.hyper reaction.timer", heard: dcqcn && s.Reaction.Kind != "none", without: "without DCQCN"},
+		{keys: "reaction.hyper reaction.timer", heard: s.Reaction.Kind != "none", without: "without DCQCN"},
 		{keys: "reaction.additive", heard: some(lab.Variant.HPCC) || s.Reaction.Kind != "none",
 			without: "without a reaction"},
 		{keys: "traffic.senders", kinds: []string{"incast"}, without: "with other kinds than incast"},
@@ -74,4 +90,18 @@ func (s *Scenario) rules() []rule {
 		{keys: "traffic.size traffic.jitter", kinds: []string{"incast", "across", "permutation", "all-to-all", "ring"},
 			without: "with poisson"},
 	}
+}
+
+// usesRED says whether packets meet congestion by RED.
+func usesRED(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && v != lab.HPCC }
+
+// answersAtOnce says whether receivers answer marks with CNPs, each at once.
+func answersAtOnce(v lab.Variant) bool {
+	return slices.Contains([]lab.Variant{lab.CNP, lab.FastCNPMarks, lab.FCN, lab.PPFCAndCNP}, v)
+}
+
+// switchSends says whether switches send notifications that take time.
+func switchSends(v lab.Variant) bool {
+	return slices.Contains([]lab.Variant{lab.FastCNP, lab.FastCNPMarks, lab.Proxy, lab.FCN, lab.PPFC, lab.PPFCAndCNP,
+		lab.HPCCFastCNP, lab.HPCCFastCNPOwn, lab.HPCCBoth}, v)
 }
