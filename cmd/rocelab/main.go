@@ -156,16 +156,21 @@ func printJSON(w io.Writer, s *scenario.Scenario, results []scenario.Result) err
 	for i := range results {
 		r := &results[i]
 		line := struct {
-			Name    string   `json:"name,omitempty"`
-			Line    string   `json:"line"`
-			Variant string   `json:"variant"`
-			Seed    uint64   `json:"seed"`
-			Ended   float64  `json:"ended_us"`
-			Port    string   `json:"deepest_queue"`
-			Print   string   `json:"fingerprint"`
-			Metrics []metric `json:"metrics"`
-		}{s.Name, s.Line(r.Variant), r.Variant.String(), r.Seed, r.Ended.Seconds() * 1e6, r.Port,
-			fmt.Sprintf("%016x", r.Print), nil}
+			Name     string             `json:"name,omitempty"`
+			Line     string             `json:"line"`
+			Topology scenario.Topology  `json:"topology"`
+			Traffic  []scenario.Traffic `json:"traffic"`
+			Duration scenario.Time      `json:"duration"`
+			Warmup   scenario.Time      `json:"warmup"`
+			Variant  string             `json:"variant"`
+			Seed     uint64             `json:"seed"`
+			Ended    float64            `json:"ended_us"`
+			Whole    bool               `json:"whole"` // not interrupted
+			Port     string             `json:"deepest_queue"`
+			Print    string             `json:"fingerprint"`
+			Metrics  []metric           `json:"metrics"`
+		}{s.Name, s.Line(r.Variant), s.Topology, s.Traffic, s.Duration, s.Warmup, r.Variant.String(), r.Seed,
+			r.Ended.Seconds() * 1e6, r.Ended == sim.Time(s.Duration), r.Port, fmt.Sprintf("%016x", r.Print), nil}
 		for _, m := range scenario.Metrics() {
 			if x := m.Of(r); x == x { // no NaN
 				line.Metrics = append(line.Metrics, metric{m.Name, m.Unit, x})

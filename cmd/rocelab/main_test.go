@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,10 +36,18 @@ func TestRun(t *testing.T) {
 	require.Len(t, lines, 3)
 	for _, line := range lines {
 		var v struct {
-			Variant, Line string
-			Metrics       []struct{ Name string }
+			Variant, Line, Duration string
+			Topology                map[string]any
+			Traffic                 []map[string]any
+			Whole                   bool
+			Metrics                 []struct{ Name string }
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		require.Equal(t, "300µs", v.Duration)
+		require.True(t, v.Whole)
+		require.EqualValues(t, "star 5 100G 1µs", fmt.Sprint(v.Topology["kind"], " ", v.Topology["hosts"], " ",
+			v.Topology["rate"], " ", v.Topology["delay"]))
+		require.Equal(t, "incast", v.Traffic[0]["kind"])
 		require.Contains(t, v.Line, v.Variant+": ")
 		require.Equal(t, "peak of the deepest queue", v.Metrics[0].Name)
 	}
@@ -90,6 +99,11 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, interrupted, status, errs)
 	require.Contains(t, errs, "rocelab run: interrupted; -: 0 of 3 runs ended; missing: ../../docs/lab/line.json\n")
 	require.Contains(t, out, "interrupted: cnp, seed 1, ended after ")
+
+	ctx, end = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer end()
+	_, out, _ = call(ctx, long, "run", "-json", "-")
+	require.Contains(t, out, `"whole":false`)
 
 	ctx, end = context.WithCancel(t.Context())
 	end()

@@ -135,6 +135,22 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return err
 }
 
+// String returns a rate as scenarios have it.
+func (r Rate) String() string {
+	for _, unit := range []struct {
+		of   Rate
+		name string
+	}{{1e9, "G"}, {1e6, "M"}} {
+		if r%unit.of == 0 && r > 0 {
+			return fmt.Sprintf("%d%s", r/unit.of, unit.name)
+		}
+	}
+	return strconv.FormatUint(uint64(r), 10)
+}
+
+// MarshalText returns what String does.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
 // A Size is written as "64KB", "10MB", in octets; K is 1,000.
 type Size int64
 
@@ -151,6 +167,9 @@ func (s *Size) UnmarshalText(text []byte) error {
 	*s = Size(whole)
 	return err
 }
+
+// MarshalText returns the octets.
+func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }
 
 // quantity reads a number with K, M, G or T for thousands.
 func quantity(text string) (float64, error) {
@@ -190,6 +209,9 @@ func (t *Time) UnmarshalText(text []byte) error {
 	*t = Time(sim.From(d))
 	return nil
 }
+
+// MarshalText returns the duration as scenarios have it.
+func (t Time) MarshalText() ([]byte, error) { return []byte(duration(t).String()), nil }
 
 func (t Time) sim() sim.Time { return sim.Time(t) }
 

@@ -393,6 +393,8 @@ func (s *Scenario) Line(v lab.Variant) string { return s.ofVariant(v) + "; " + s
 func (s *Scenario) ofVariant(v lab.Variant) string {
 	receiver := "receiver answers at once"
 	switch v {
+	case lab.None:
+		return "none: nobody tells the sender, which never slows down"
 	case lab.CNPPolled:
 		receiver = "receiver polls"
 	case lab.HPCC, lab.HPCCFastCNP, lab.HPCCFastCNPOwn, lab.HPCCBoth:
@@ -402,9 +404,12 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 			lab.HPCCFastCNPOwn: "Fast CNPs bring the trace and the switch's own record",
 			lab.HPCCBoth:       "acknowledgements bring the trace, Fast CNPs that and the switch's own record",
 		}[v]
-		return fmt.Sprintf("%v: HPCC, η 0.95, T %v, at most %d additive steps, %s, room for %d ports in it; "+
-			"one Fast CNP in %v a flow",
-			v, s.Reaction.RTT.sim(), s.Reaction.MaxStage, how, s.Switch.TraceHops, s.Host.Interval.sim())
+		line := fmt.Sprintf("%v: HPCC, η 0.95, T %v, at most %d additive steps%s, %s, room for %d ports in it",
+			v, s.Reaction.RTT.sim(), s.Reaction.MaxStage, s.Reaction.additive(), how, s.Switch.TraceHops)
+		if v != lab.HPCC {
+			line += fmt.Sprintf("; one Fast CNP in %v a flow", s.Host.Interval.sim())
+		}
+		return line
 	case lab.Proxy:
 		where := "at the first switch"
 		if n := s.Topology.Proxy; n > 0 {
@@ -416,18 +421,64 @@ func (s *Scenario) ofVariant(v lab.Variant) string {
 			"receiver answers at once", s.Switch.EdgeDelay.sim(), s.learning())
 	case lab.PPFC, lab.PPFCAndCNP:
 		receiver = s.Switch.PPFC.line()
-		if v == lab.PPFCAndCNP {
-			receiver += ", receiver answers marks at once"
+		if v == lab.PPFC {
+			return fmt.Sprintf("%v: the rate is not cut, %s", v, receiver)
 		}
-	case lab.FastCNP, lab.Oracle, lab.None:
+		receiver += ", receiver answers marks at once"
+	case lab.FastCNP, lab.Oracle:
 		receiver = "receiver silent"
 	}
 	gate := "no gate"
 	if g := s.Reaction.point(uint64(s.Topology.Rate)).Gate; g > 0 {
 		gate = fmt.Sprintf("gate of %v", g)
 	}
-	return fmt.Sprintf("%v: reaction %s, %s at the sender, %s, one in %v a flow", v, s.Reaction.Kind, gate,
+	changed := s.Reaction.additive()
+	if r := s.Reaction.Hyper; r > 0 {
+		changed += fmt.Sprintf(", R_HAI %s", r)
+	}
+	if t := s.Reaction.Timer.sim(); t > 0 {
+		changed += fmt.Sprintf(", timer %v", t)
+	}
+	return fmt.Sprintf("%v: reaction %s%s, %s at the sender, %s, one in %v a flow", v, s.Reaction.Kind, changed, gate,
 		receiver, s.Host.Interval.sim())
+}
+
+// additive returns the text for an R_AI in place of the reaction point's own.
+func (r *Reaction) additive() string {
+	if r.Additive == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", R_AI %s", r.Additive)
+}
+
+// buffer describes the buffer of switches, PFC and what else is not as by default.
+func (s *Scenario) buffer() string {
+	sw, h := &s.Switch, &s.Host
+	text := fmt.Sprintf("PFC %v", sw.PFC)
+	if sw.Buffer > 0 {
+		text += fmt.Sprintf(", buffer %d octets, alpha %v", sw.Buffer, sw.Alpha)
+	}
+	if sw.Queue > 0 {
+		text += fmt.Sprintf(", a queue %d octets at most", sw.Queue)
+	}
+	if sw.PFC {
+		text += fmt.Sprintf(", headroom %d, reserve %d, XON %d", sw.Headroom, sw.Reserve, sw.XON)
+		if sw.Pool > 0 {
+			text += fmt.Sprintf(", %d headroom of all ports", sw.Pool)
+		}
+		text += fmt.Sprintf(", pause takes %v", h.PauseDelay.sim())
+	}
+	if h.Join > 0 {
+		text += fmt.Sprintf("; reports within %v are one", h.Join.sim())
+	}
+	other := Default()
+	if h.AckEvery != other.Host.AckEvery {
+		text += fmt.Sprintf("; an ACK every %d packets", h.AckEvery)
+	}
+	if h.Timeout != other.Host.Timeout {
+		text += fmt.Sprintf("; timeout %v", h.Timeout.sim())
+	}
+	return text
 }
 
 // learning returns the text for proxies and PEs that know no queue pairs at first.
@@ -451,11 +502,13 @@ func (s *Scenario) common() string {
 	if h.CNPLimit > 0 {
 		limits += fmt.Sprintf("%v CNPs a second and host; ", h.CNPLimit)
 	}
-	return fmt.Sprintf("RED from %d to %d octets, %v, decided at %v; "+
-		"delays: switch %v, receiver %v, sender %v, pipeline %v; "+
-		"%spriority of notifications %d, of ACKs %d, of data %d; PFC %v; %d octets a packet; seeds %s",
-		sw.KMin, sw.KMax, sw.PMax, sw.Decide,
-		sw.NotifyDelay.sim(), h.CNPDelay.sim(), h.ReactionDelay.sim(), sw.Pipeline.sim(),
-		limits, h.NotificationPriority, h.AckPriority, dataPriority, sw.PFC, h.Payload,
+	red := ""
+	if slices.ContainsFunc(s.Variants, usesRED) {
+		red = fmt.Sprintf("RED from %d to %d octets, %v, decided at %v; ", sw.KMin, sw.KMax, sw.PMax, sw.Decide)
+	}
+	return fmt.Sprintf("%sdelays: switch %v, receiver %v, sender %v, pipeline %v; "+
+		"%spriority of notifications %d, of ACKs %d, of data %d; %s; %d octets a packet; seeds %s",
+		red, sw.NotifyDelay.sim(), h.CNPDelay.sim(), h.ReactionDelay.sim(), sw.Pipeline.sim(),
+		limits, h.NotificationPriority, h.AckPriority, dataPriority, s.buffer(), h.Payload,
 		strings.Trim(fmt.Sprint(s.Seeds), "[]"))
 }

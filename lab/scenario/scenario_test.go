@@ -463,8 +463,9 @@ func TestWrongFiles(t *testing.T) {
 // What is kept of a run is its results, not its network.
 func TestMemory(t *testing.T) {
 	alone(t)
-	s := read(t, `{"variants": ["none"], "seeds": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20],
-		"duration": "1us", "topology": {"kind": "star", "hosts": 64}, "traffic": [{"kind": "all-to-all", "size": "1KB"}]}`)
+	s := read(t, `{"variants": ["none"], "seeds": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
+		"duration": "1us", "topology": {"kind": "star", "hosts": 64},
+		"traffic": [{"kind": "all-to-all", "size": "1KB"}]}`)
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -481,4 +482,42 @@ func TestMemory(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Less(t, after, network*3, "%d octets at first, %d at the end", network, after)
+}
+
+// The line says what is not by default, and nothing that has no effect.
+func TestLine(t *testing.T) {
+	const network = `"duration": "1ms", "topology": {"kind": "star", "hosts": 9},
+		"traffic": [{"kind": "incast", "senders": 8}]`
+	s := read(t, `{"variants": ["cnp", "none"], "reaction": {"additive": "10M", "hyper": "1500M", "timer": "300us"},
+		"switch": {"buffer": "1MB", "alpha": 0.5, "pfc": true}, "host": {"join": "2us"},`+network+`}`)
+	line := s.Line(lab.CNP)
+	for _, part := range []string{
+		"reaction paper, R_AI 10M, R_HAI 1500M, timer 300µs, no gate",
+		"buffer 1000000 octets, alpha 0.5, headroom 100000",
+		"reports within 2µs are one", "RED from",
+	} {
+		require.Contains(t, line, part)
+	}
+	s = read(t, `{"variants": ["none"],`+network+`}`)
+	for _, part := range []string{"RED", "gate", "50µs", "paper"} {
+		require.NotContains(t, s.Line(lab.None), part)
+	}
+}
+
+// Topology and traffic are printed as they are read.
+func TestTexts(t *testing.T) {
+	for _, r := range []Rate{1e6, 1_500_000, 25e8, 1e11, 1_000_001} {
+		var got Rate
+		text, err := r.MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, r, got)
+	}
+	for _, d := range []Time{0, 600_000, 1_500_000, Time(sim.Second)} {
+		var got Time
+		text, err := d.MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, d, got)
+	}
 }
