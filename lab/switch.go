@@ -289,7 +289,7 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 		k.in = int32(in.index)
 	}
 	room := b.Total - s.used
-	limit := min(int64(b.Alpha*float64(room)), room)
+	limit := int64(b.Alpha * float64(room))
 	if !s.lossless(k) {
 		if queued > limit || octets > room {
 			k.kept = false
@@ -306,7 +306,7 @@ func (s *Switch) admit(in *Port, q *queue, k *packet) bool {
 	if b.XOFF > 0 {
 		limit = min(b.XOFF, room+a.shared)
 	}
-	if a.shared+octets <= limit && a.over == 0 {
+	if a.shared+octets <= limit && octets <= room && a.over == 0 {
 		a.shared += octets
 		s.used += octets
 		return true

@@ -145,10 +145,14 @@ func pacing(t *trial) (rows []Row, err error) {
 
 	// A packet while the opposite direction is fully loaded: its
 	// acknowledgement waits for the frame on the wire at the host and at the
-	// switch, and the packet itself waits for an acknowledgement at each.
-	n, _ = t.star(quiet(), 1, line, µs)
-	from, to = n.Hosts()[0], n.Hosts()[1]
+	// switch, but not for the queue there, and the packet itself waits for an acknowledgement at each.
+	n, _ = t.star(quiet(), 2, line, µs)
+	from, to = n.Hosts()[0], n.Hosts()[2]
 	load, err := n.Flow(from, to, 0)
+	if err != nil {
+		return rows, err
+	}
+	more, err := n.Flow(n.Hosts()[1], to, line/20) // makes a queue, which only grows
 	if err != nil {
 		return rows, err
 	}
@@ -157,6 +161,7 @@ func pacing(t *trial) (rows []Row, err error) {
 		return rows, err
 	}
 	load.Endless()
+	more.Endless()
 	most := sim.Time(0)
 	n.Done = func(_ *lab.Flow, _ int64, posted sim.Time) { most = max(most, n.Sim.Now()-posted) }
 	moments := n.Stream("probes", 0)

@@ -1,0 +1,151 @@
+package lab
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/stretchr/testify/require"
+)
+
+// A higher priority does not wait for what is queued with a lower one: at most for the frame on the wire.
+func TestStrictPriority(t *testing.T) {
+	wait := func(priority uint8) (took sim.Time) {
+		cfg := dcqcn(None)
+		cfg.AckPriority = priority
+		n, out := star(cfg, 2, 100*sim.Gbps, µs)
+		h := n.Hosts()
+		must(n.Flow(h[0], h[2], 0)).Endless()
+		must(n.Flow(h[1], h[2], 0)).Endless()
+		probe := must(n.Flow(h[2], h[0], 0))
+		n.Done = func(_ *Flow, _ int64, posted sim.Time) { took = n.Sim.Now() - posted }
+		n.At(50*µs, func() { probe.Post(100) }) // its acknowledgement meets the queue
+		n.Until(400 * µs)
+		require.Greater(t, out.Most(), int64(500_000))
+		return took - n.Alone(h[2], h[0], 100)
+	}
+	frame := (100 * sim.Gbps).Time(1024 + 200)
+	require.LessOrEqual(t, wait(6), 3*frame)
+	require.Less(t, 300*frame, wait(3), "in the class of the data")
+	require.Less(t, wait(1)-1, sim.Time(0), "below it: it never comes")
+}
+
+// A queue may have alpha times what is free: of B octets alpha·B/(1+alpha), and of two queues each alpha·B/(1+2·alpha).
+func TestDynamicThreshold(t *testing.T) {
+	const whole, frame = 600_000, 1106
+	for _, c := range []struct {
+		alpha     float64
+		receivers int
+		want      float64
+	}{{1, 1, whole / 2}, {0.5, 1, whole / 3}, {2, 1, whole * 2 / 3}, {1, 2, whole / 3}, {0.5, 2, whole / 4}} {
+		cfg := dcqcn(None)
+		cfg.Buffer = Buffer{Total: whole, Alpha: c.alpha}
+		n, _ := star(cfg, 8+c.receivers-1, 100*sim.Gbps, µs)
+		for i, h := range n.Hosts()[:8] {
+			must(n.Flow(h, n.Hosts()[8+i%c.receivers], 0)).Endless()
+		}
+		n.Until(200 * µs)
+		require.NoError(t, n.Check())
+		for i := range c.receivers {
+			most := n.Switches()[0].Ports()[8+i].Most()
+			require.InDelta(t, c.want, float64(most), 8*frame, "alpha %v, %d queues", c.alpha, c.receivers)
+		}
+	}
+}
+
+// A pause ends when the account of the ingress port is XON below where it began.
+func TestXON(t *testing.T) {
+	cfg := dcqcn(None)
+	cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 30_000, Headroom: 100_000}
+	n := New(cfg)
+	s, from, to := n.Switch(), n.Host(), n.Host()
+	_, in := n.Link(from, s, 100*sim.Gbps, µs)
+	n.Link(s, to, 10*sim.Gbps, µs)
+	must(n.Flow(from, to, 0)).Endless()
+	was, ends := false, 0
+	for at := sim.Time(0); at < 500*µs; at += µs / 10 {
+		n.Until(at)
+		if was && !in.in.off {
+			ends++
+			require.LessOrEqual(t, in.in.shared, int64(20_000))
+			require.Greater(t, in.in.shared, int64(20_000-3*1106))
+		}
+		was = in.in.off
+	}
+	require.Greater(t, ends, 5)
+	require.Zero(t, n.Counts().Lost)
+}
+
+// Switches choose differently: of the flows that one switch has sent to the next, that one uses all of its ways.
+func TestSpreadTwice(t *testing.T) {
+	n := New(Config{Seed: 1, DataPriority: 3, AckPriority: 6, AckEvery: 1})
+	first, last, from, to := n.Switch(), n.Switch(), n.Host(), n.Host()
+	n.Link(from, first, 400*sim.Gbps, µs)
+	n.Link(to, last, 400*sim.Gbps, µs)
+	c := []*Switch{n.Switch(), n.Switch()}
+	var links []*Port
+	for range 2 {
+		b := n.Switch()
+		n.Link(first, b, 100*sim.Gbps, µs)
+		for i := range c {
+			p, _ := n.Link(b, c[i], 100*sim.Gbps, µs)
+			links = append(links, p)
+		}
+	}
+	for i := range c {
+		n.Link(c[i], last, 100*sim.Gbps, µs)
+	}
+	for range 400 {
+		must(n.Flow(from, to, sim.Gbps)).Post(50_000)
+	}
+	n.Until(5 * ms)
+	for _, p := range links {
+		require.InEpsilon(t, 400*50*1106/4, float64(p.Sent()), 0.3)
+	}
+}
+
+// A receiver says at once what is missing: without any timeout a message arrives whole.
+func TestNAK(t *testing.T) {
+	cfg := dcqcn(None)
+	cfg.Timeout, cfg.Buffer = 0, Buffer{Total: 1_000_000, Alpha: 1, Queue: 10_000}
+	n, _ := star(cfg, 2, 100*sim.Gbps, µs)
+	h := n.Hosts()
+	long, short := must(n.Flow(h[0], h[2], 0)), must(n.Flow(h[1], h[2], 0))
+	var done []*Flow
+	n.Done = func(f *Flow, _ int64, _ sim.Time) { done = append(done, f) }
+	long.Post(2_000_000)
+	n.At(20*µs, func() { short.Post(100_000) })
+	n.Until(ms)
+	require.Greater(t, uint64(long.draws), uint64(2_000_000/1024+10), "some were sent again")
+	require.Contains(t, done, long)
+	require.EqualValues(t, 2_000_000, long.Octets())
+}
+
+// A PFC frame takes effect PauseDelay after it has arrived.
+func TestPauseTakesTime(t *testing.T) {
+	sent := func(delay sim.Time) uint64 {
+		cfg := dcqcn(None)
+		cfg.PauseDelay = delay
+		n, _ := star(cfg, 1, 100*sim.Gbps, µs)
+		must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0)).Endless()
+		n.Until(10 * µs)
+		n.sendPause(n.Switches()[0].Ports()[0], maxQuanta)
+		n.Until(100 * µs)
+		return n.Hosts()[0].Port().Sent()
+	}
+	require.InDelta(t, (100 * sim.Gbps).Octets(5*µs), sent(5*µs)-sent(0), 1200)
+}
+
+// RED: nothing below Min, everything from Max on, and half of Probability in the middle.
+func TestRamp(t *testing.T) {
+	red := RED{Min: 100, Max: 200, Probability: 0.5}
+	draws := sim.NewStream(1, "marks", 0)
+	for queue, want := range map[int64]float64{0: 0, 99: 0, 150: 0.25, 199: 0.495, 200: 1, 399: 1} {
+		got := 0.
+		for i := range uint32(10_000) {
+			if red.meets(&draws, queue, &packet{draw: i}) {
+				got++
+			}
+		}
+		require.InDelta(t, want, got/10_000, 0.02, queue)
+	}
+}
