@@ -29,7 +29,7 @@ func TestStrictPriority(t *testing.T) {
 	require.Less(t, wait(1)-1, sim.Time(0), "below it: it never comes")
 }
 
-// A queue may have alpha times what is free: of B octets alpha·B/(1+alpha), and of two queues each alpha·B/(1+2·alpha).
+// A queue may have alpha times what is free: of B octets alpha·B/(1+alpha), and each of two queues alpha·B/(1+2·alpha).
 func TestDynamicThreshold(t *testing.T) {
 	const whole, frame = 600_000, 1106
 	for _, c := range []struct {
