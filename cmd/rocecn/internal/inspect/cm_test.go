@@ -87,7 +87,7 @@ func TestPairs(t *testing.T) {
 		require.NotContains(t, without, "src_qp_from")
 	}
 	require.Equal(t, map[string]map[string]int{
-		"rxe-perf4.pcap":     {"": 37, "ud": 10, "votes": 41},
+		"rxe-perf4.pcap":     {"": 36, "ud": 10, "votes": 42},
 		"rxe-rping6.pcap":    {"cm": 24, "ud": 5},
 		"rxe-ucmatose4.pcap": {"cm": 24, "ud": 10},
 		"rxe-udaddy6.pcap":   {"ud": 8},
