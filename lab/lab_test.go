@@ -43,7 +43,7 @@ func TestAtOnce(t *testing.T) {
 }
 
 func TestHistogram(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	var h Histogram
 	for v := range uint64(100_000) {
 		require.InEpsilon(t, float64(v)+1, float64(middle(bucket(v)))+1, 1./64)
@@ -131,7 +131,7 @@ func pausing() Pausing {
 
 // Each variant notifies as it says, and adds up.
 func TestVariants(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	peaks := map[Variant]int64{}
 	for v := range Variant(Variants) {
 		cfg := dcqcn(v)
@@ -172,7 +172,7 @@ func TestVariants(t *testing.T) {
 
 // A wire on which much flies has one event to come, and takes no more memory than that.
 func TestLongWire(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	n, _ := star(dcqcn(None), 1, 400*sim.Gbps, 5*ms)
 	must(n.Flow(n.Hosts()[0], n.Hosts()[1], 0)).Endless()
 	n.Until(9 * ms)
@@ -184,7 +184,7 @@ func TestLongWire(t *testing.T) {
 // Once every flow has had what it needs, a network runs without allocating, in all
 // variants, and its packets take no more memory however long it runs.
 func TestNoAllocations(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for v := range Variant(Variants) {
 		cfg := dcqcn(v)
 		cfg.RED = RED{Min: 5000, Max: 200_000, Probability: 0.01}
@@ -233,7 +233,7 @@ func TestNoAllocations(t *testing.T) {
 
 // A message that is alone takes as long as Alone says, to the picosecond.
 func TestAlone(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9}
 	for _, octets := range []int64{1, 4, 1000, 1024, 1025, 2048, 5000, 100_001, 1_000_000} {
 		for switches := 1; switches < len(speeds); switches++ {
@@ -340,7 +340,7 @@ func TestPrintOfOctets(t *testing.T) {
 
 // A reaction point of the caller's own runs as the laboratory's does: with the same one the run is the same.
 func TestControl(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	run := func(change func(*Config)) *Network {
 		cfg := dcqcn(CNP)
 		change(&cfg)
@@ -368,7 +368,7 @@ func TestControl(t *testing.T) {
 
 // A network of half the rates and twice the times is the same network, slower.
 func TestScaling(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for _, v := range []Variant{CNP, FastCNP, Proxy, PPFC} {
 		t.Run(v.String(), func(t *testing.T) { scaling(t, v) })
 	}
@@ -407,7 +407,7 @@ func scaling(t *testing.T, v Variant) {
 // Whether hosts are made in one order or the other changes nothing that matters, where their ports have the same
 // numbers: RED draws by these.
 func TestRenumbering(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	build := func(first bool) (*Network, *Port) {
 		n := New(dcqcn(CNP))
 		s := n.Switch()
@@ -442,7 +442,7 @@ func TestRenumbering(t *testing.T) {
 // A link may as well be two of half its delay, with a switch between them that
 // takes next to no time.
 func TestSplitLink(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	build := func(split bool) (*Network, *Port) {
 		n := New(dcqcn(CNP))
 		s := n.Switch()
@@ -473,7 +473,7 @@ func TestSplitLink(t *testing.T) {
 
 // A notification without delay is what one with a small delay comes to.
 func TestOracleIsTheLimit(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	peak := func(v Variant, delay sim.Time) float64 {
 		cfg := dcqcn(v)
 		cfg.SwitchDelay, cfg.SenderDelay = delay, delay

@@ -7,6 +7,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/pause"
@@ -39,7 +40,7 @@ func wan(cfg Config, hosts int, slow sim.Rate, delay sim.Time) (*Network, *Port)
 // The router names the label that the ingress PE gave the flow, the PE finds the
 // flow, and its sender gets the CNP: before any mark could have come back.
 func TestFCN(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	first := map[Variant]sim.Time{}
 	for _, v := range []Variant{CNP, FCN, FastCNP} {
 		cfg := dcqcn(v)
@@ -102,7 +103,7 @@ func TestTunnelOctets(t *testing.T) {
 // An ingress PE that has labels for two flows of three: the others go without, nobody
 // is cut for them, and the sums are right.
 func TestFewLabels(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	cfg := dcqcn(FCN)
 	cfg.Labels = 2
 	n, _ := wan(cfg, 3, 100*sim.Gbps, 10*µs)
@@ -122,7 +123,7 @@ func TestFewLabels(t *testing.T) {
 
 // Congestion at the ingress PE itself: it sends the CNP, without an FCN.
 func TestCongestedPE(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	cfg := dcqcn(FCN)
 	n := New(cfg)
 	leaf, pe, router, far := n.Switch(), n.PE(), n.Router(), n.PE()
@@ -185,7 +186,7 @@ func TestBrake(t *testing.T) {
 // With PPFC alone the queue stays near its thresholds, nothing is lost, and who is not
 // in the way goes on; a resume that is lost costs no more than the pause.
 func TestPPFC(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	run := func(change func(*Config)) (*Network, *Port) {
 		cfg := dcqcn(PPFC)
 		cfg.Pausing = pausing()
@@ -328,7 +329,7 @@ func TestBuffers(t *testing.T) {
 
 // Limits of a switch and of a host: no more notifications than they allow.
 func TestLimits(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for _, v := range []Variant{CNP, FastCNP} {
 		cfg := dcqcn(v)
 		cfg.SwitchLimit.PerSecond, cfg.HostLimit.PerSecond = 10_000, 20_000
@@ -343,7 +344,7 @@ func TestLimits(t *testing.T) {
 // Of notifications that are lost half of those that were made arrive; a stop without its
 // resume is over when its time is.
 func TestNoticeLoss(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	cfg := dcqcn(FastCNP)
 	cfg.NoticeLoss = 0.5
 	n, _ := incast(cfg, 8, 100*sim.Gbps, µs)
@@ -370,7 +371,7 @@ func TestNoticeLoss(t *testing.T) {
 // takes next to no time; and an FCN that takes no time to make, to carry and to translate is
 // what an oracle is.
 func TestSplitWAN(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	build := func(v Variant, split bool, delay sim.Time) (*Network, *Port) {
 		cfg := dcqcn(v)
 		if delay == 0 {
@@ -414,7 +415,7 @@ func TestSplitWAN(t *testing.T) {
 // A proxy or a PE that knows no queue pairs is silent until three acknowledgements of a flow have told it: from then on
 // it answers as one that knows all, and never about another flow.
 func TestCold(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for _, v := range []Variant{Proxy, FCN} {
 		run := func(cold bool) *Network {
 			cfg := dcqcn(v)
@@ -476,7 +477,7 @@ func TestAckOctets(t *testing.T) {
 // its thresholds, nothing is lost or out of order, and once no more is sent all arrives. With PFC and a buffer that has
 // an end the PE pauses who sends to it.
 func TestPausingPE(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	run := func(change func(*Config)) (*Network, *Port) {
 		cfg := dcqcn(PPFC)
 		cfg.Pausing, cfg.EdgeDelay, cfg.Timeout = pausing(), µs, 0

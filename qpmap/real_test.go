@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 )
+
+// slow says that a test of a million packets takes minutes: with the race detector, or in emulation.
+const slow = wiretest.Race || runtime.GOARCH != "amd64"
 
 // hosts are the captures of real hosts in testdata/real.
 var hosts = []string{

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/fluid"
 	"github.com/rocecn/rocecn/lab/sim"
@@ -18,7 +19,7 @@ import (
 // The quick checks are within their bounds.
 func TestQuick(t *testing.T) {
 	for _, c := range All() {
-		if !c.Quick || slow && c.ID != "A1" && c.ID != "A4" { // two at once show whether checks share anything
+		if !c.Quick || wiretest.Race && c.ID != "A1" && c.ID != "A4" { // two at once show whether checks share anything
 			continue
 		}
 		t.Run(c.ID, func(t *testing.T) {
@@ -45,7 +46,7 @@ func right(t *testing.T, rows []Row) {
 
 // A6 for one number of flows and one seed.
 func TestFixedPoint(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	rows, err := newTrial(t).fixedPointOf(4, 1, 300*ms)
 	require.NoError(t, err)
 	require.Len(t, rows, 7)
@@ -54,7 +55,7 @@ func TestFixedPoint(t *testing.T) {
 
 // A7 for two flows and one more, with fewer seeds.
 func TestConvergence(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	took, err := newTrial(t).shared(paper(lab.CNP), 2, 6)
 	require.NoError(t, err)
 	right(t, []Row{within("two flows and one more", "ms", modelShared(2), 0.35, took)})
@@ -62,7 +63,7 @@ func TestConvergence(t *testing.T) {
 
 // A7 for ten flows and one more of the same α, as in the proof, with fewer seeds.
 func TestBound(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	m := fluid.Paper(11)
 	alpha := m.RestingAlpha()
 	took, err := newTrial(t).shared(proven(alpha), 10, 2)
@@ -92,7 +93,7 @@ func TestProofFlow(t *testing.T) {
 
 // A8 for ten flows in a long loop, over less time.
 func TestStability(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	s, err := newTrial(t).settle(paper(lab.CNP), 10, 40e9, 85*µs/4, 50*ms, 100*ms)
 	require.NoError(t, err)
 	use := modelUse(10, 85*µs)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,7 +59,7 @@ func TestFixedIsFixed(t *testing.T) {
 
 // Computed as the authors did, all their figures come out.
 func TestPublished(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	wrong := 0
 	require.Len(t, Figures, 30)
 	for _, c := range Figures {
@@ -116,7 +117,7 @@ func settle(flows int, delay float64, extended bool) (queue, deviation, use floa
 // Where the margin is positive the model comes to rest at the fixed point, and elsewhere it
 // swings around it.
 func TestRun(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for _, c := range []struct {
 		flows    int
 		delay    float64
@@ -147,7 +148,7 @@ func first(x, _, _ float64) float64 { return x }
 
 // A flow that starts later sends nothing before, and then comes to the same rate.
 func TestRunClasses(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	m := Paper(3)
 	before, last := 0., Moment{}
 	m.Run([]Class{{Flows: 2}, {Flows: 1, Start: 0.05}}, false, 4e-6, 1e-6, 0.25, func(x Moment) {

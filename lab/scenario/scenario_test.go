@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/sim"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func read(t *testing.T, text string) *Scenario {
 // The runs of these scenarios stay what they are: any change of an arrival at any
 // node shows.
 func TestPrints(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	const file = "testdata/prints.txt"
 	text, err := os.ReadFile("testdata/printed.json")
 	require.NoError(t, err)
@@ -298,7 +299,7 @@ func TestCompletion(t *testing.T) {
 
 // The largest networks that a scenario may have come up in seconds and in little memory.
 func TestLarge(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for _, top := range []string{
 		`{"kind": "fat-tree", "k": 16}`,
 		`{"kind": "leaf-spine", "leaves": 128, "spines": 32, "hosts": 16}`,
@@ -331,7 +332,7 @@ func TestWrongReaction(t *testing.T) {
 }
 
 func TestDistributions(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for name, mean := range map[string]float64{"WebSearch": 1.71e6, "FB_Hadoop": 120e3, "AliStorage2019": 40.9e3} {
 		d := distributions[name]
 		require.InEpsilon(t, mean, d.mean(), 0.02, name)
@@ -420,7 +421,7 @@ func TestUnfinished(t *testing.T) {
 // The first cut of queue pairs that carry message after message stays what it was, however long the run; and each
 // counts from a decision about itself.
 func TestFirstCut(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	for _, v := range []string{"oracle", "fastcnp"} {
 		var first []sim.Time
 		for _, d := range []string{"300us", "2ms"} {
@@ -462,7 +463,7 @@ func TestWrongFiles(t *testing.T) {
 
 // What is kept of a run is its results, not its network.
 func TestMemory(t *testing.T) {
-	alone(t)
+	wiretest.Alone(t)
 	s := read(t, `{"variants": ["none"], "seeds": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
 		"duration": "1us", "topology": {"kind": "star", "hosts": 64},
 		"traffic": [{"kind": "all-to-all", "size": "1KB"}]}`)

@@ -1,7 +1,0 @@
-//go:build !race
-
-package main
-
-import "testing"
-
-func alone(*testing.T) {}

@@ -1,7 +1,0 @@
-//go:build !race
-
-package lab
-
-import "testing"
-
-func alone(*testing.T) {}

@@ -1,7 +1,0 @@
-//go:build !race
-
-package fluid
-
-import "testing"
-
-func alone(*testing.T) {}

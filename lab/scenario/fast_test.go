@@ -1,7 +1,0 @@
-//go:build !race
-
-package scenario
-
-import "testing"
-
-func alone(*testing.T) {}

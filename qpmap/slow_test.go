@@ -1,5 +1,0 @@
-//go:build !amd64 || race
-
-package qpmap_test
-
-const slow = true
