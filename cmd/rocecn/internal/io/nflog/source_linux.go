@@ -14,12 +14,10 @@ import (
 
 // A Source is a [netio.Source] of what rules of nftables log for one group.
 type Source struct {
-	socket  *netlink.Socket
+	stream  netlink.Stream
 	group   uint16
 	entry   entry
 	packets []netio.Packet
-	losses  netlink.Losses
-	stopped bool
 }
 
 // ErrTaken: another program reads the group.
@@ -32,7 +30,7 @@ func Open(group uint16) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nflog: %w", err)
 	}
-	s := &Source{socket: socket, group: group, packets: make([]netio.Packet, 0, 64)}
+	s := &Source{stream: netlink.Stream{Socket: socket}, group: group, packets: make([]netio.Packet, 0, 64)}
 	switch err := socket.Request(configure, 0, s.bind(), nil); {
 	case err == nil:
 		return s, nil
@@ -74,23 +72,15 @@ func (s *Source) command(command uint8) []byte {
 // Read is that of [netio.Source]. A packet has the time stamp of the kernel, or,
 // where it gives none, the time at which it is read.
 func (s *Source) Read() ([]netio.Packet, error) {
-	for {
-		datagrams, err := s.socket.Receive()
-		switch {
-		case err == nil:
-			s.read(datagrams)
-			return s.packets, nil
-		case err == unix.EINTR:
-		case err == unix.ENOBUFS: // is told once, ahead of the messages that came before
-			s.losses.Overrun()
-		case err == unix.EAGAIN && s.stopped:
-			return nil, io.EOF
-		case err == unix.EAGAIN:
-			return nil, nil
-		default:
-			return nil, fmt.Errorf("nflog: group %d: %w", s.group, err)
-		}
+	datagrams, err := s.stream.Next()
+	switch {
+	case err == io.EOF || err == nil && datagrams == nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("nflog: group %d: %w", s.group, err)
 	}
+	s.read(datagrams) // there may be none of the group
+	return s.packets, nil
 }
 
 // read reads the packets of the group in some datagrams.
@@ -104,7 +94,7 @@ func (s *Source) read(datagrams [][]byte) {
 				continue
 			}
 			if e.hasSequence {
-				s.losses.Number(e.sequence)
+				s.stream.Number(e.sequence)
 			}
 			if e.packet.Time.IsZero() {
 				if now.IsZero() {
@@ -119,15 +109,15 @@ func (s *Source) read(datagrams [][]byte) {
 
 // Stop is that of [netio.Source].
 func (s *Source) Stop() error {
-	s.stopped = true
-	return s.socket.Send(configure, 0, s.command(commandUnbind))
+	s.stream.Stopped = true
+	return s.stream.Send(configure, 0, s.command(commandUnbind))
 }
 
 // FD is that of [netio.Source].
-func (s *Source) FD() int { return s.socket.FD() }
+func (s *Source) FD() int { return s.stream.FD() }
 
 // Lost is that of [netio.Source].
-func (s *Source) Lost() uint64 { return s.losses.Total() }
+func (s *Source) Lost() uint64 { return s.stream.Lost() }
 
 // Close is that of [netio.Source].
-func (s *Source) Close() error { return s.socket.Close() }
+func (s *Source) Close() error { return s.stream.Close() }

@@ -17,14 +17,12 @@ import (
 // which it was sampled, or, where nobody tells, at which it is read. Lost does not count
 // what was not sampled because only one packet of many is.
 type Source struct {
-	socket    *netlink.Socket
+	stream    netlink.Stream
 	family    uint16
 	multicast uint32
 	group     uint32
 	sample    sample
 	packets   []netio.Packet
-	losses    netlink.Losses
-	stopped   bool
 }
 
 // ErrNoPSAMPLE: the kernel was built without PSAMPLE, or its module psample is not
@@ -36,14 +34,14 @@ var ErrNoPSAMPLE = errors.New("the kernel has no PSAMPLE: is the module psample 
 func Open(group uint32) (*Source, error) {
 	s := &Source{group: group, packets: make([]netio.Packet, 0, 64)}
 	var err error
-	if s.socket, err = netlink.Open(unix.NETLINK_GENERIC); err != nil {
+	if s.stream.Socket, err = netlink.Open(unix.NETLINK_GENERIC); err != nil {
 		return nil, fmt.Errorf("psample: %w", err)
 	}
 	if err = s.find(); err == nil {
-		err = s.socket.Join(s.multicast)
+		err = s.stream.Join(s.multicast)
 	}
 	if err != nil {
-		s.socket.Close()
+		s.stream.Close()
 		return nil, fmt.Errorf("psample: %w", err)
 	}
 	return s, nil
@@ -53,7 +51,7 @@ func Open(group uint32) (*Source, error) {
 func (s *Source) find() error {
 	request := []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}
 	request = netlink.AppendAttribute(request, unix.CTRL_ATTR_FAMILY_NAME, append([]byte(familyName), 0)...)
-	err := s.socket.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
+	err := s.stream.Request(unix.GENL_ID_CTRL, 0, request, func(m netlink.Message) {
 		if len(m.Data) >= headerSize {
 			s.family, s.multicast = family(m.Data[headerSize:])
 		}
@@ -97,23 +95,15 @@ func packetsGroup(b []byte) (n uint32, found bool) {
 
 // Read is that of [netio.Source].
 func (s *Source) Read() ([]netio.Packet, error) {
-	for {
-		datagrams, err := s.socket.Receive()
-		switch {
-		case err == nil: // there may be none of the group
-			s.read(datagrams)
-			return s.packets, nil
-		case err == unix.EINTR:
-		case err == unix.ENOBUFS: // is told once, ahead of the messages that came before
-			s.losses.Overrun()
-		case err == unix.EAGAIN && s.stopped:
-			return nil, io.EOF
-		case err == unix.EAGAIN:
-			return nil, nil
-		default:
-			return nil, fmt.Errorf("psample: group %d: %w", s.group, err)
-		}
+	datagrams, err := s.stream.Next()
+	switch {
+	case err == io.EOF || err == nil && datagrams == nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("psample: group %d: %w", s.group, err)
 	}
+	s.read(datagrams) // there may be none of the group
+	return s.packets, nil
 }
 
 // read reads the packets of the group in some datagrams.
@@ -125,7 +115,7 @@ func (s *Source) read(datagrams [][]byte) {
 			if m.Type != s.family || !s.sample.decode(m) || s.sample.group != s.group {
 				continue
 			}
-			s.losses.Number(s.sample.sequence)
+			s.stream.Number(s.sample.sequence)
 			if s.sample.packet.Time.IsZero() {
 				if now.IsZero() {
 					now = time.Now().UTC()
@@ -139,15 +129,15 @@ func (s *Source) read(datagrams [][]byte) {
 
 // Stop is that of [netio.Source].
 func (s *Source) Stop() error {
-	s.stopped = true
-	return s.socket.Leave(s.multicast)
+	s.stream.Stopped = true
+	return s.stream.Leave(s.multicast)
 }
 
 // FD is that of [netio.Source].
-func (s *Source) FD() int { return s.socket.FD() }
+func (s *Source) FD() int { return s.stream.FD() }
 
 // Lost is that of [netio.Source].
-func (s *Source) Lost() uint64 { return s.losses.Total() }
+func (s *Source) Lost() uint64 { return s.stream.Lost() }
 
 // Close is that of [netio.Source].
-func (s *Source) Close() error { return s.socket.Close() }
+func (s *Source) Close() error { return s.stream.Close() }
