@@ -28,7 +28,7 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 	packet := func(op bth.Opcode, ext string) []byte {
 		p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: op, DestQP: 17}}, Payload: make([]byte, 16)}
 		p.Src, p.Dst = netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
-		p.DstPort, p.TrafficClass, p.Ext = rocev2.Port, rocev2.ECT0, wiretest.Hex(t, ext)
+		p.DstPort, p.TrafficClass, p.Ext = rocev2.Port, uint8(rocev2.ECT0), wiretest.Hex(t, ext)
 		b, err := p.AppendBinary(nil)
 		require.NoError(t, err)
 		return b

@@ -144,7 +144,7 @@ func buildFloors(b *testing.B, name string, packet []byte, withICRC bool) {
 func tunnel(b *testing.B, ip []byte) *rocev2.Frame {
 	outer, err := (&encap.IPInIPv6{Src: sender, Dst: receiver}).Append(nil, ip, 0xBEEF5)
 	require.NoError(b, err)
-	outer[1] |= rocev2.ECT0 << 4
+	outer[1] |= uint8(rocev2.ECT0) << 4
 	var f rocev2.Frame
 	require.NoError(b, f.Decode(outer, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
 	return &f

@@ -61,7 +61,7 @@ const destQPOffset = 40 + 8 + 4 // octets 4 to 7 of the BTH; the first one is 0 
 // once.
 func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *border {
 	p := rocev2.Packet{
-		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64,
+		Datagram: rocev2.Datagram{Src: sender, Dst: receiver, TrafficClass: 26<<2 | uint8(rocev2.ECT0), HopLimit: 64,
 			SrcPort: 49152, DstPort: rocev2.Port},
 		BTH:     bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteMiddle, PKey: 0xFFFF}},
 		Payload: make([]byte, 1020),

@@ -297,7 +297,7 @@ func TestDontFragment(t *testing.T) {
 func TestAppendFor(t *testing.T) {
 	var data rocev2.Packet
 	require.NoError(t, data.DecodeIP(wiretest.Hex(t, marked)))
-	require.Equal(t, uint8(3), data.ECN())
+	require.Equal(t, rocev2.CE, data.ECN())
 	for _, c := range []struct {
 		as   rocev2.Carriage
 		want string

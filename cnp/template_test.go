@@ -84,7 +84,7 @@ func FuzzTemplate(f *testing.F) {
 		uint16(1), true)
 	f.Fuzz(func(t *testing.T, src, dst []byte, pKey uint16, destQP uint32, id uint16, dscp, ecn, hopLimit uint8,
 		label uint32, port uint16, checksum bool) {
-		as := rocev2.Carriage{DSCP: dscp, ECN: ecn, HopLimit: hopLimit, FlowLabel: label, SrcPort: port,
+		as := rocev2.Carriage{DSCP: dscp, ECN: rocev2.ECN(ecn), HopLimit: hopLimit, FlowLabel: label, SrcPort: port,
 			Checksum: checksum}
 		from, _ := netip.AddrFromSlice(src)
 		to, _ := netip.AddrFromSlice(dst)

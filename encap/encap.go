@@ -74,7 +74,7 @@ func look(inner []byte) (proto uint8, ether uint16, class uint8, err error) {
 	default:
 		return 0, 0, 0, errInner
 	}
-	return proto, ether, class&^3 | rocev2.EncapsulateECN(class), nil
+	return proto, ether, class, nil
 }
 
 // check says what keeps an outer header from having these values, with n octets

@@ -137,7 +137,7 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		w.jumpIf(bpf.JumpEqual, c.DestQP, hit, w.miss)
 	case CE:
 		w.do(recall(regA, wordECN))
-		w.jumpIf(bpf.JumpEqual, rocev2.CE, hit, w.miss)
+		w.jumpIf(bpf.JumpEqual, uint32(rocev2.CE), hit, w.miss)
 	}
 	w.place(w.miss)
 	w.do(bpf.RetConstant{Val: 0})

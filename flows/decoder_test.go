@@ -23,8 +23,8 @@ var (
 
 func write(t *testing.T, psn uint32, payload int) []byte {
 	t.Helper()
-	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: hostA, Dst: hostB, TrafficClass: 26<<2 | rocev2.CE, HopLimit: 64,
-		SrcPort: 50000, DstPort: rocev2.Port}}
+	p := rocev2.Packet{Datagram: rocev2.Datagram{Src: hostA, Dst: hostB, TrafficClass: 26<<2 | uint8(rocev2.CE),
+		HopLimit: 64, SrcPort: 50000, DstPort: rocev2.Port}}
 	p.BTH.Opcode, p.BTH.DestQP, p.BTH.PSN, p.BTH.PKey = bth.RCSendOnly, 18, psn, 0xFFFF
 	p.BTH.Pad = uint8(-payload & 3)
 	p.Payload = make([]byte, payload)

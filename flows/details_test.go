@@ -115,7 +115,7 @@ func TestPoolsGetAllBack(t *testing.T) {
 		s.qpA, s.qpB = 1000+i, 2000+i
 		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB()})
 		s.give().sends(10).read(11, 100).back(bth.RCRDMAReadResponseOnly, 0, 11)
-		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 12, trafficClass: rocev2.CE})
+		s.put(Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 12, trafficClass: uint8(rocev2.CE)})
 		s.cnp(0).naks(12)
 		f := s.flow()
 		require.Equal(t, Messages{1, 1}, f.Messages[Read])

@@ -102,7 +102,8 @@ func TestRealPoints(t *testing.T) {
 		}
 		require.Zero(t, total.DSCP.total())
 		if truth.Red != nil { // not what was marked and dropped then
-			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN[[2]uint8{rocev2.ECT0, rocev2.CE}])
+			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop,
+				total.ECN[[2]uint8{uint8(rocev2.ECT0), uint8(rocev2.CE)}])
 			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN.total())
 		}
 		var forward Delays

@@ -161,7 +161,7 @@ func (b *Bin) add(next *Bin) {
 func (s *series) packet(p *Packet, at int64) {
 	b, i := s.bin(at)
 	b.IPOctets += uint64(p.ipOctets)
-	if p.trafficClass&3 == rocev2.CE {
+	if rocev2.ECN(p.trafficClass&3) == rocev2.CE {
 		b.CE++
 	}
 	for _, q := range p.hops[:p.nHops] {

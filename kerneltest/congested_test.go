@@ -129,7 +129,7 @@ func (r *bottleneck) traffic(t *testing.T) (data []rocev2.Packet) {
 		if p.DecodeFrame(c.Data) != nil || p.BTH.DestQP != 0x11 {
 			continue
 		}
-		p.TrafficClass = rocev2.ECT0
+		p.TrafficClass = uint8(rocev2.ECT0)
 		if p.Src == requester {
 			p.Src, p.Dst, p.BTH.DestQP = flow.Src, flow.Dst, flow.DestQP
 			data = append(data, p)
@@ -171,7 +171,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 		if d.MarkECN {
 			was, err := rocev2.SetECN(ip, rocev2.CE)
 			require.NoError(t, err)
-			require.NotEqual(t, uint8(rocev2.NotECT), was)
+			require.NotEqual(t, rocev2.NotECT, was)
 			r.sent = append(r.sent, frame)
 		}
 		if d.Kind != message.Other {
@@ -187,9 +187,9 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 // sends the CNPs that the receiver answers with back to the sender. Their order
 // may be another: any CPU may take frames out of a qdisc, and hands them to the
 // other end itself.
-func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) (ecn map[uint8]int) {
+func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(frame []byte)) (ecn map[rocev2.ECN]int) {
 	t.Helper()
-	ecn = map[uint8]int{}
+	ecn = map[rocev2.ECN]int{}
 	for missing := slices.Clone(data); len(missing) > 0; {
 		frame := r.end.receive(t, "data packet", func(frame []byte) bool {
 			i := slices.IndexFunc(missing, func(p rocev2.Packet) bool { return isPacket(&p)(frame) })
@@ -263,7 +263,7 @@ func TestSenderUnknown(t *testing.T) {
 			Reason: node.Limited, MarkECN: true,
 		}, d)
 	}
-	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
+	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
 	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false},
 		[]any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Again})
@@ -297,7 +297,7 @@ func TestSenderCapable(t *testing.T) {
 	r.replay(t, data, r.accept(t))
 	ecn := r.arrive(t, data, func([]byte) { t.Error("a CNP without CE") })
 
-	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data)}, ecn)
+	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data)}, ecn)
 	require.NotEmpty(t, r.decisions)
 	for _, d := range r.decisions {
 		require.Equal(t, node.Decision{
@@ -352,7 +352,7 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 			Action: node.Marked, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, MarkECN: true,
 		}, d)
 	}
-	require.Equal(t, map[uint8]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
+	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.EqualValues(t, 1, r.agent.Counters().Of(node.Count{Action: node.Learned}))
 	for _, row := range wiretest.Tshark(t, r.sent...) {
 		require.Equal(t, "3", row.Get("ipv6.tclass.ecn"))

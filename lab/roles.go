@@ -162,9 +162,9 @@ func (n *Network) octets(r ref, k *packet) []byte {
 	p := &roles.data
 	p.Src, p.Dst = f.src.role.addr, f.dst.role.addr
 	p.SrcPort, p.DstPort, p.HopLimit = f.sourcePort(), rocev2.Port, 64
-	p.TrafficClass = 26<<2 | rocev2.ECT0
+	p.TrafficClass = 26<<2 | uint8(rocev2.ECT0)
 	if k.ce {
-		p.TrafficClass |= rocev2.CE
+		p.TrafficClass |= uint8(rocev2.CE)
 	}
 	p.BTH.Header = bth.Header{
 		Opcode: bth.RCSendMiddle, PKey: defaultPKey, DestQP: f.destQP(), PSN: (f.psn + k.number) & 0xFFFFFF,

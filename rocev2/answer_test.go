@@ -25,7 +25,7 @@ func TestAppendAnswer(t *testing.T) {
 	for i := range 2000 {
 		src, dst := addresses[i%2][0], addresses[i%2][1]
 		c := Carriage{
-			DSCP: uint8(random.UintN(66)), ECN: uint8(random.UintN(5)), HopLimit: uint8(random.Uint32()),
+			DSCP: uint8(random.UintN(66)), ECN: ECN(random.UintN(5)), HopLimit: uint8(random.Uint32()),
 			FlowLabel: random.Uint32N(0x100100), SrcPort: uint16(random.Uint32()), Checksum: i%3 == 0,
 		}
 		h := bth.Header{Opcode: bth.CNP, PKey: uint16(random.Uint32()), BECN: true, DestQP: random.Uint32N(1 << 24)}

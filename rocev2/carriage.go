@@ -15,7 +15,7 @@ import "github.com/rocecn/rocecn/internal/wireerr"
 // one for each packet.
 type Carriage struct {
 	DSCP      uint8  // 1–63; 0 stands for 48 (CS6), BestEffort for DSCP 0
-	ECN       uint8  // 0–3
+	ECN       ECN    // the zero value is NotECT
 	HopLimit  uint8  // IPv4: TTL; 0 stands for 64
 	FlowLabel uint32 // 20 bits; not used over IPv4
 	SrcPort   uint16 // UDP source port
@@ -78,5 +78,5 @@ func (c *Carriage) ip() (class, hopLimit uint8, ok bool) {
 	if hopLimit == 0 {
 		hopLimit = 64
 	}
-	return dscp<<2 | c.ECN, hopLimit, dscp <= 63 && c.ECN <= 3
+	return dscp<<2 | uint8(c.ECN), hopLimit, dscp <= 63 && c.ECN <= CE
 }

@@ -38,9 +38,8 @@ type Datagram struct {
 // DSCP returns the Differentiated Services Code Point, 0–63.
 func (d *Datagram) DSCP() uint8 { return d.TrafficClass >> 2 }
 
-// ECN returns the ECN field (RFC 3168), 0–3: 0 not ECN-capable, 3 congestion
-// experienced.
-func (d *Datagram) ECN() uint8 { return d.TrafficClass & 3 }
+// ECN returns the ECN field.
+func (d *Datagram) ECN() ECN { return ECN(d.TrafficClass & 3) }
 
 // FinalDst returns the final destination: Segment List[0] if Ext contains a
 // type 4 Routing header (RFC 8754) with Segments Left above 0 (the last one

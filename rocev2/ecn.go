@@ -1,14 +1,26 @@
 package rocev2
 
-import "github.com/rocecn/rocecn/internal/wireerr"
-
-// The values of the ECN field (RFC 3168 section 5).
-const (
-	NotECT = 0 // not ECN-capable
-	ECT1   = 1 // ECN-capable transport, ECT(1)
-	ECT0   = 2 // ECN-capable transport, ECT(0)
-	CE     = 3 // congestion experienced
+import (
+	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/wireerr"
 )
+
+// ECN is a value of the field for Explicit Congestion Notification, the lower
+// two bits of Traffic Class or TOS (RFC 3168 section 5).
+type ECN uint8
+
+// The values.
+const (
+	NotECT ECN = 0 // not ECN-capable
+	ECT1   ECN = 1 // ECN-capable transport, ECT(1)
+	ECT0   ECN = 2 // ECN-capable transport, ECT(0)
+	CE     ECN = 3 // congestion experienced
+)
+
+var ecnNames = [...]string{"not_ect", "ect1", "ect0", "ce"}
+
+// String returns "not_ect", "ect1", "ect0" or "ce".
+func (e ECN) String() string { return enumtext.Name(e, ecnNames[:], "ECN") }
 
 var (
 	errECNRange  = wireerr.New("rocev2", "ECN", 0, "over 3", wireerr.Range)
@@ -24,7 +36,7 @@ var (
 //
 // A router marks only ECN-capable packets: it must not set CE in one that is
 // NotECT (RFC 3168 section 5).
-func SetECN(ip []byte, ecn uint8) (was uint8, err error) {
+func SetECN(ip []byte, ecn ECN) (was ECN, err error) {
 	if ecn > CE {
 		return 0, errECNRange
 	}
@@ -32,8 +44,8 @@ func SetECN(ip []byte, ecn uint8) (was uint8, err error) {
 	if err != nil {
 		return 0, err
 	}
-	setTrafficClass(ip, tc, tc&^3|ecn)
-	return tc & 3, nil
+	setTrafficClass(ip, tc, tc&^3|uint8(ecn))
+	return ECN(tc & 3), nil
 }
 
 // SetDSCP sets the DSCP of the IPv4 or IPv6 packet ip in place, in the same way
@@ -73,15 +85,12 @@ func setTrafficClass(ip []byte, was, to uint8) {
 	be.PutUint16(ip[10:], ^fold(uint64(^be.Uint16(ip[10:]))+uint64(^uint16(was))+uint64(to)))
 }
 
-// EncapsulateECN returns the ECN field of the outer header for a packet with
-// the ECN field inner, in normal mode (RFC 6040 section 4.1): the same value.
-func EncapsulateECN(inner uint8) (outer uint8) { return inner & 3 }
-
 // DecapsulateECN returns the ECN field of a packet that leaves a tunnel, from
 // those of its outer and inner headers (RFC 6040 section 4.2, figure 4). If
 // drop is true the packet must be dropped: it met congestion in the tunnel, and
-// its sender would not understand the mark.
-func DecapsulateECN(outer, inner uint8) (ecn uint8, drop bool) {
+// its sender would not understand the mark. A packet that enters a tunnel keeps
+// its value in the outer header (section 4.1).
+func DecapsulateECN(outer, inner ECN) (ecn ECN, drop bool) {
 	outer, inner = outer&3, inner&3
 	switch {
 	case inner == NotECT:

@@ -39,7 +39,7 @@ func ExamplePacket_AppendBinary() {
 	p := rocev2.Packet{
 		Datagram: rocev2.Datagram{
 			Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"), HopLimit: 64,
-			SrcPort: 0xC001, DstPort: rocev2.Port, TrafficClass: 26<<2 | rocev2.ECT0,
+			SrcPort: 0xC001, DstPort: rocev2.Port, TrafficClass: 26<<2 | uint8(rocev2.ECT0),
 		},
 		Payload: []byte("hello"),
 	}
@@ -68,7 +68,7 @@ func ExampleSetECN() {
 	_, err = p.VerifyICRC()
 	fmt.Println(err)
 	// Output:
-	// 3 <nil>
+	// ce <nil>
 	// <nil>
 }
 
@@ -85,8 +85,8 @@ func ExampleFrame() {
 		return
 	}
 	fmt.Println(flow.Src, "to", flow.Dst)
-	fmt.Printf("ingress %v, label %#x, ECN %d\n", f.OuterSrc(), f.OuterFlowLabel(), f.OuterECN())
+	fmt.Printf("ingress %v, label %#x, ECN %v\n", f.OuterSrc(), f.OuterFlowLabel(), f.OuterECN())
 	// Output:
 	// 2001:db8:1::1 to 2001:db8:2::2
-	// ingress 2001:db8:ffff::1, label 0xbeef5, ECN 3
+	// ingress 2001:db8:ffff::1, label 0xbeef5, ECN ce
 }

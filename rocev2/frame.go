@@ -247,8 +247,8 @@ func (f *Frame) OuterDst() netip.Addr { _, dst := addresses(f.Outermost()); retu
 // OuterFlowLabel returns the flow label of the outermost IP header: 20 bits, and 0 for IPv4.
 func (f *Frame) OuterFlowLabel() uint32 { return flowLabel(f.Outermost()) }
 
-// OuterECN returns the ECN field of the outermost IP header, 0–3.
-func (f *Frame) OuterECN() uint8 { return ecnOf(f.Outermost()) }
+// OuterECN returns the ECN field of the outermost IP header.
+func (f *Frame) OuterECN() ECN { return ecnOf(f.Outermost()) }
 
 // addresses returns source and destination of an IP packet, or zero Addrs if its header is not complete.
 func addresses(ip []byte) (src, dst netip.Addr) {
@@ -268,9 +268,9 @@ func flowLabel(ip []byte) uint32 {
 	return 0
 }
 
-func ecnOf(ip []byte) uint8 {
+func ecnOf(ip []byte) ECN {
 	tc, _ := trafficClass(ip)
-	return tc & 3
+	return ECN(tc & 3)
 }
 
 // Packet sets p from the RoCEv2 packet in the frame, found through IP in IP alone. An error that [ErrNotRoCEv2]
@@ -351,9 +351,9 @@ func (f *Frame) InnerDatagram(d *Datagram, ports ...uint16) error {
 // FlowLabel returns the flow label of the innermost IP header: 20 bits, and 0 for IPv4.
 func (f *Frame) FlowLabel() uint32 { return flowLabel(f.IP()) }
 
-// ECN returns the ECN field of the innermost IP header, 0–3. Routers inside a tunnel mark the outermost header:
-// see OuterECN.
-func (f *Frame) ECN() uint8 { return ecnOf(f.IP()) }
+// ECN returns the ECN field of the innermost IP header. Routers inside a tunnel mark the outermost header: see
+// OuterECN.
+func (f *Frame) ECN() ECN { return ecnOf(f.IP()) }
 
 // ICMPv6 returns the message of an ICMPv6 packet without a tunnel, from its type on; ok is false for other
 // frames.

@@ -27,12 +27,12 @@ func TestFrameViews(t *testing.T) {
 	require.False(t, f.Mirrored())
 
 	marked := bytes.Clone(frame)
-	marked[18+1] |= CE                   // outside: TOS of IPv4
-	marked[len(frame)-64+1] |= ECT1 << 4 // inside: Traffic Class of IPv6
+	marked[18+1] |= uint8(CE)                   // outside: TOS of IPv4
+	marked[len(frame)-64+1] |= uint8(ECT1) << 4 // inside: Traffic Class of IPv6
 	_ = f.Decode(marked, DecodeOptions{})
-	require.Equal(t, []uint8{CE, ECT1}, []uint8{f.OuterECN(), f.ECN()})
+	require.Equal(t, []ECN{CE, ECT1}, []ECN{f.OuterECN(), f.ECN()})
 	_ = f.Decode(marked[len(frame)-64:], DecodeOptions{Link: LinkIP})
-	require.Equal(t, []uint8{ECT1, ECT1}, []uint8{f.OuterECN(), f.ECN()}, "without a tunnel")
+	require.Equal(t, []ECN{ECT1, ECT1}, []ECN{f.OuterECN(), f.ECN()}, "without a tunnel")
 
 	// What must not be looked into is not, and nothing is left over from the frame before.
 	require.NoError(t, f.Decode(frame, DecodeOptions{Outer: true}))

@@ -41,7 +41,7 @@ func TestDecodeFrame(t *testing.T) {
 		Payload: make([]byte, 16), ICRC: 0x2A00FD82,
 	}, p)
 	require.Equal(t, uint8(48), p.DSCP())
-	require.Equal(t, uint8(2), p.ECN())
+	require.Equal(t, ECT0, p.ECN())
 	require.Equal(t, 16, p.PayloadLen())
 
 	b = wiretest.Hex(t, send6)

@@ -18,3 +18,10 @@ func TestText(t *testing.T) {
 		require.Equal(t, LinkType(v).String(), got.String(), "unchanged")
 	}
 }
+
+// The names of RFC 3168, by the values of the field.
+func TestECNText(t *testing.T) {
+	for v, want := range []string{"not_ect", "ect1", "ect0", "ce", "ECN(4)"} {
+		require.Equal(t, want, ECN(v).String())
+	}
+}

@@ -109,7 +109,7 @@ func packet(c, i int, psn uint32) *rocev2.Packet {
 	requester := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A000000|uint32(c%256))))
 	responder := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 0x0A010000|uint32(c%256))))
 	p := &rocev2.Packet{Datagram: rocev2.Datagram{
-		Src: requester, Dst: responder, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64,
+		Src: requester, Dst: responder, TrafficClass: 26<<2 | uint8(rocev2.ECT0), HopLimit: 64,
 		SrcPort: 49152 + uint16(c), DstPort: rocev2.Port,
 	}}
 	h := &p.BTH

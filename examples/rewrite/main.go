@@ -37,7 +37,7 @@ func rewrite(file string, out io.Writer) error {
 	if _, err := p.VerifyICRC(); err != nil { // keeps the coverage
 		return err
 	}
-	p.TrafficClass |= rocev2.CE
+	p.TrafficClass |= uint8(rocev2.CE)
 	p.BTH.PSN = bth.AddPSN(p.BTH.PSN, 1)
 	changed, err := p.AppendBinary(append([]byte(nil), p.Link...))
 	if err != nil {

@@ -18,7 +18,7 @@ func TestRewrite(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, rewrite(wiretest.Path(t, "rxe-rping6.pcap"), &out))
 	changed, notification, _ := strings.Cut(out.String(), "\n")
-	require.Equal(t, "ECN 3 PSN 1 ICRC as-sent <nil>", changed)
+	require.Equal(t, "ECN ce PSN 1 ICRC as-sent <nil>", changed)
 
 	b, err := hex.DecodeString(strings.TrimSpace(strings.TrimPrefix(notification, "PPFC ")))
 	require.NoError(t, err)

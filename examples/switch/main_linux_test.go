@@ -81,7 +81,7 @@ func TestSwitch(t *testing.T) {
 	defer poll.Close()
 	data := rocev2.Packet{Payload: make([]byte, 1024)}
 	data.Src, data.Dst = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:2::b")
-	data.SrcPort, data.DstPort, data.HopLimit, data.TrafficClass = 49152, rocev2.Port, 64, rocev2.ECT0
+	data.SrcPort, data.DstPort, data.HopLimit, data.TrafficClass = 49152, rocev2.Port, 64, uint8(rocev2.ECT0)
 	data.BTH.Header = bth.Header{Opcode: bth.RCSendMiddle, PKey: 0xFFFF, DestQP: 0x12}
 	octets, err := data.AppendBinary(nil)
 	require.NoError(t, err)

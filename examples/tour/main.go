@@ -36,9 +36,10 @@ var (
 const trace = "1104010031220000007b100082000000" + "3d0000d400015400" + "3e0000c3000005a8" + "3f0000b200000000"
 
 // data is a packet of the flow.
-func data(op bth.Opcode, psn uint32, ecn uint8) *rocev2.Packet {
+func data(op bth.Opcode, psn uint32, ecn rocev2.ECN) *rocev2.Packet {
 	p := &rocev2.Packet{Payload: make([]byte, 256)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = sender, receiver, 49152, rocev2.Port, 61, 26<<2|ecn
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = sender, receiver, 49152, rocev2.Port, 61
+	p.TrafficClass = 26<<2 | uint8(ecn)
 	p.BTH.Header = bth.Header{Opcode: op, PKey: 0xFFFF, DestQP: 0x12, PSN: psn}
 	p.BTH.RETH = bth.RETH{VirtualAddress: 0x7F0000001000, RKey: 0x1234, DMALength: 512}
 	return p

@@ -514,7 +514,7 @@ func (c *connection) mad(from, to side, a cm.Attribute, body func([]byte) ([]byt
 // packet makes a packet of the connection's transport.
 func (c *connection) packet(from, to side, op bth.Operation, psn uint32) *rocev2.Packet {
 	p := &rocev2.Packet{Datagram: rocev2.Datagram{
-		Src: from.addr, Dst: to.addr, TrafficClass: 26<<2 | rocev2.ECT0, HopLimit: 64, SrcPort: 50000,
+		Src: from.addr, Dst: to.addr, TrafficClass: 26<<2 | uint8(rocev2.ECT0), HopLimit: 64, SrcPort: 50000,
 		DstPort: rocev2.Port,
 	}}
 	p.BTH.Opcode = bth.Opcode(c.transport)<<5 | bth.Opcode(op)

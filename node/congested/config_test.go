@@ -136,7 +136,7 @@ func TestCannotMark(t *testing.T) {
 func TestLimitedMark(t *testing.T) {
 	for _, c := range []struct {
 		capable    congested.Capability
-		ecn        uint8
+		ecn        rocev2.ECN
 		cannotMark bool
 		mark       bool
 	}{

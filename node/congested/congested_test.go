@@ -47,7 +47,8 @@ func data(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
 		Payload: make([]byte, 64)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = src6, dst6, 49152, rocev2.Port, 64
+	p.TrafficClass = uint8(rocev2.ECT0)
 	for _, c := range change {
 		c(&p)
 	}
@@ -58,8 +59,8 @@ func data(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 
 func v4(p *rocev2.Packet) { p.Src, p.Dst = src4, dst4 }
 
-func ecn(ecn uint8) func(*rocev2.Packet) {
-	return func(p *rocev2.Packet) { p.TrafficClass = ecn }
+func ecn(ecn rocev2.ECN) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.TrafficClass = uint8(ecn) }
 }
 
 func opcode(op bth.Opcode) func(*rocev2.Packet) {

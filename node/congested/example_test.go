@@ -32,7 +32,7 @@ func Example() {
 
 	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17}}}
 	data.Src, data.Dst = netip.MustParseAddr("2001:db8:1::a"), netip.MustParseAddr("2001:db8:4::e")
-	data.SrcPort, data.DstPort, data.HopLimit, data.TrafficClass = 49152, rocev2.Port, 61, rocev2.ECT0
+	data.SrcPort, data.DstPort, data.HopLimit, data.TrafficClass = 49152, rocev2.Port, 61, uint8(rocev2.ECT0)
 	frame, _ := data.AppendBinary(nil)
 
 	now := time.Unix(1795254649, 0)

@@ -86,7 +86,7 @@ func TestOrderOfChecks(t *testing.T) {
 	noSelf6 := fault{"no IPv6 address", node.NoMethod, func(c *try) { c.cfg.Self6 = netip.Addr{} }}
 	tunnelledFault := fault{"tunnelled", node.Tunnelled, inTunnel}
 	limited := fault{"limited", node.Limited, func(c *try) { c.cfg.Out = limit.Rate{PerSecond: 1e-6} }}
-	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = rocev2.NotECT }}
+	notCapable := fault{"not ECN-capable", node.NotCapable, func(c *try) { c.packet.TrafficClass = 0 }}
 	never := map[[2]string]bool{ // what cannot be at once
 		{"own packet", "no IPv6 address"}: true, {"own tunnel", "no IPv6 address"}: true, {"own tunnel",
 			"PE out of reach"}: true,
@@ -207,7 +207,7 @@ func TestOuterECN(t *testing.T) {
 		} {
 			at := bytes.Index(packet, data(t))
 			require.Positive(t, at)
-			_, err := rocev2.SetECN(packet, c.outer)
+			_, err := rocev2.SetECN(packet, rocev2.ECN(c.outer))
 			require.NoError(t, err)
 			packet[at+1] = packet[at+1]&^0x30 | c.inner<<4 // of the IPv6 header inside
 			_, d := congest(agent(t, method(congested.Mark)), nil, &event{Frame: packet, Options: ip}, now)

@@ -60,9 +60,9 @@ func newPE(t testing.TB, change func(*Config)) *PE {
 }
 
 // octets returns a data packet of a flow, with this ECN field.
-func octets(t testing.TB, k rocev2.FlowKey, ecn uint8) []byte {
+func octets(t testing.TB, k rocev2.FlowKey, ecn rocev2.ECN) []byte {
 	p := packetOf(k)
-	p.HopLimit, p.TrafficClass, p.BTH.PKey = 64, 26<<2|ecn, 0x8001
+	p.HopLimit, p.TrafficClass, p.BTH.PKey = 64, 26<<2|uint8(ecn), 0x8001
 	p.Payload = make([]byte, 1024)
 	if k.Src.Is6() {
 		p.FlowLabel = 0x12345
@@ -86,7 +86,7 @@ func TestForward(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, k := range []rocev2.FlowKey{flow4, flow6} {
-				for ecn := range uint8(4) {
+				for ecn := range rocev2.ECN(4) {
 					pe := newPE(t, nil)
 					inner := octets(t, k, ecn)
 					before := bytes.Clone(inner)

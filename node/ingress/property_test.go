@@ -40,7 +40,7 @@ func (m *model) settle(now time.Time) {
 
 func packetOf(k rocev2.FlowKey) *rocev2.Packet {
 	p := new(rocev2.Packet)
-	p.Src, p.Dst, p.DstPort, p.TrafficClass = k.Src, k.Dst, rocev2.Port, rocev2.ECT0
+	p.Src, p.Dst, p.DstPort, p.TrafficClass = k.Src, k.Dst, rocev2.Port, uint8(rocev2.ECT0)
 	p.BTH.Opcode, p.BTH.DestQP, p.BTH.PKey = bth.Opcode(bth.OpSendOnly), k.DestQP, 0xFFFF
 	return p
 }

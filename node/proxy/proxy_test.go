@@ -65,7 +65,7 @@ func newProxy(t testing.TB, change func(*Config)) *Proxy {
 // congested returns a data packet of a flow.
 func congested(t testing.TB, k rocev2.FlowKey, change func(*rocev2.Packet)) []byte {
 	p := rocev2.Packet{Datagram: rocev2.Datagram{
-		Src: k.Src, Dst: k.Dst, TrafficClass: rocev2.CE, HopLimit: 60, SrcPort: 0xC123, DstPort: rocev2.Port,
+		Src: k.Src, Dst: k.Dst, TrafficClass: uint8(rocev2.CE), HopLimit: 60, SrcPort: 0xC123, DstPort: rocev2.Port,
 	}}
 	p.BTH.Opcode, p.BTH.PKey, p.BTH.DestQP = bth.Opcode(bth.OpRDMAWriteOnly), 0x8001, k.DestQP
 	p.Payload = make([]byte, 1024)

@@ -23,7 +23,7 @@ func TestBroken(t *testing.T) {
 		b[udp+4], b[udp+5], b[udp+8] = 0, length, byte(opcode)
 		return b
 	}
-	unmarked := func(p *rocev2.Packet) { p.TrafficClass = rocev2.ECT0 }
+	unmarked := func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }
 	for name, c := range map[string]struct {
 		octets []byte
 		reason node.Reason
@@ -88,7 +88,7 @@ func TestLearns(t *testing.T) {
 	}
 	_, d := receive(r, nil, marked(t, opcode(bth.RCAcknowledge)), now)
 	require.Equal(t, learned(message.Ack), d)
-	_, d = receive(r, nil, marked(t, func(p *rocev2.Packet) { p.TrafficClass = rocev2.ECT0 }), now)
+	_, d = receive(r, nil, marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), now)
 	require.Equal(t, learned(message.Data), d)
 	_, d = receive(r, nil, marked(t), now)
 	require.Equal(t, []any{node.Sent, uint32(0x22), uint32(0x11)}, []any{d.Action, d.SrcQP, d.Flow.DestQP})

@@ -25,7 +25,7 @@ func Example() {
 	}
 
 	data := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, PKey: 0xFFFF, DestQP: 17}}}
-	data.Src, data.Dst, data.TrafficClass = sender, self, rocev2.CE
+	data.Src, data.Dst, data.TrafficClass = sender, self, uint8(rocev2.CE)
 	data.SrcPort, data.DstPort, data.HopLimit = 49152, rocev2.Port, 61
 	octets, _ := data.AppendBinary(nil)
 

@@ -125,7 +125,8 @@ func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Ti
 
 // marked says whether the ECN field of an IP packet, of which octets may be missing, is CE.
 func marked(ip []byte) bool {
-	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == rocev2.CE || ip[0]>>4 == 6 && ip[1]>>4&3 == rocev2.CE)
+	const ce = uint8(rocev2.CE)
+	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == ce || ip[0]>>4 == 6 && ip[1]>>4&3 == ce)
 }
 
 func (r *Receiver) answer(b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) []byte {

@@ -37,7 +37,8 @@ func marked(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0x8001}},
 		Payload: make([]byte, 64)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, self6, 49152, rocev2.Port, 64, rocev2.CE
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = src6, self6, 49152, rocev2.Port, 64
+	p.TrafficClass = uint8(rocev2.CE)
 	for _, c := range change {
 		c(&p)
 	}
@@ -176,8 +177,8 @@ func TestRefusals(t *testing.T) {
 		change func(*receiver.Config)
 		reason node.Reason // Accepted: nothing is to be said
 	}{
-		{"ECT(0)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = rocev2.ECT0 }), nil, 0},
-		{"ECT(1)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = rocev2.ECT1 }), nil, 0},
+		{"ECT(0)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT0) }), nil, 0},
+		{"ECT(1)", marked(t, func(p *rocev2.Packet) { p.TrafficClass = uint8(rocev2.ECT1) }), nil, 0},
 		{"Not-ECT", marked(t, func(p *rocev2.Packet) { p.TrafficClass = 0 }), nil, 0},
 		{"ack", marked(t, opcode(bth.RCAcknowledge)), nil, 0},
 		{"atomic ack", marked(t, opcode(bth.RCAtomicAcknowledge)), nil, 0},

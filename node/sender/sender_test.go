@@ -43,7 +43,8 @@ func congested(t testing.TB, change ...func(*rocev2.Packet)) *rocev2.Packet {
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 0x11, PKey: 0xFFFF}},
 		Payload: make([]byte, 64)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = self6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = self6, dst6, 49152, rocev2.Port, 64
+	p.TrafficClass = uint8(rocev2.ECT0)
 	for _, c := range change {
 		c(&p)
 	}

@@ -46,7 +46,7 @@ func TestSameRoleAsPlay(t *testing.T) {
 	tunnelled := func(tunnel encap.Tunnel, outer, in uint8) []byte {
 		b, err := tunnel.Append(nil, inner(in), 5)
 		require.NoError(t, err)
-		_, err = rocev2.SetECN(b, outer)
+		_, err = rocev2.SetECN(b, rocev2.ECN(outer))
 		require.NoError(t, err)
 		return b
 	}

@@ -322,7 +322,7 @@ func TestIngressLines(t *testing.T) {
 // The ECN field of the outer header is the inner one, each of the four.
 func TestIngressECN(t *testing.T) {
 	var in [][]byte
-	for e := range uint8(4) {
+	for e := range rocev2.ECN(4) {
 		in = append(in, packet(t, ecn(e)), packet(t, ecn(e), ipv4))
 	}
 	_, out, _ := rehearse(t, "ingress", ingressThrough(`"type": "vxlan"`, ""), every(0, in...))

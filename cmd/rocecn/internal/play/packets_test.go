@@ -27,7 +27,7 @@ func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: 17, PKey: 0xFFFF}},
 		Payload: make([]byte, 64)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = senderAddr, receiverAddr, 49152, rocev2.Port, 64,
-		rocev2.ECT0
+		uint8(rocev2.ECT0)
 	for _, c := range change {
 		c(&p)
 	}
@@ -38,7 +38,9 @@ func packet(t testing.TB, change ...func(*rocev2.Packet)) []byte {
 
 func ipv4(p *rocev2.Packet) { p.Src, p.Dst = senderIPv4, receiverIPv4 }
 
-func ecn(ecn uint8) func(*rocev2.Packet) { return func(p *rocev2.Packet) { p.TrafficClass = ecn } }
+func ecn(ecn rocev2.ECN) func(*rocev2.Packet) {
+	return func(p *rocev2.Packet) { p.TrafficClass = uint8(ecn) }
+}
 
 func opcode(op bth.Opcode) func(*rocev2.Packet) {
 	return func(p *rocev2.Packet) { p.BTH.Opcode = op }

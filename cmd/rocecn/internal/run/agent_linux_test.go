@@ -224,7 +224,7 @@ func datagram(t *testing.T, destQP uint32) []byte {
 	t.Helper()
 	p := rocev2.Packet{Payload: make([]byte, 256)}
 	p.Src, p.Dst, p.SrcPort, p.DstPort = sender, receiver, 49152, rocev2.Port
-	p.HopLimit, p.TrafficClass = 64, rocev2.ECT0
+	p.HopLimit, p.TrafficClass = 64, uint8(rocev2.ECT0)
 	p.BTH.Header = bth.Header{Opcode: bth.UDSendOnly, PKey: 0xFFFF, DestQP: destQP}
 	p.BTH.DETH.SrcQP = 34
 	b, err := p.AppendBinary(nil)

@@ -121,7 +121,8 @@ func data(t testing.TB, src netip.Addr, qp uint32, payload int, change ...func(*
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PKey: 0xFFFF}},
 		Payload: make([]byte, payload)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src, target, 49152, rocev2.Port, 64, rocev2.ECT0
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = src, target, 49152, rocev2.Port, 64
+	p.TrafficClass = uint8(rocev2.ECT0)
 	for _, c := range change {
 		c(&p)
 	}

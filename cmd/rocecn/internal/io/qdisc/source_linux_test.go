@@ -37,7 +37,8 @@ func data(t testing.TB, qp uint32, payload int, change ...func(*rocev2.Packet)) 
 	t.Helper()
 	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCSendOnly, DestQP: qp, PKey: 0xFFFF}},
 		Payload: make([]byte, payload)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit, p.TrafficClass = src6, dst6, 49152, rocev2.Port, 64, rocev2.ECT0
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = src6, dst6, 49152, rocev2.Port, 64
+	p.TrafficClass = uint8(rocev2.ECT0)
 	for _, c := range change {
 		c(&p)
 	}
