@@ -48,6 +48,7 @@ var floors = [][]string{
 	{"lab/sim", "lab/fluid"},
 	{"lab"},
 	{"lab/check", "lab/scenario"},
+	{"lab/experiment"},
 }
 
 // helpers are what tests and benchmarks share, and nothing else imports: how

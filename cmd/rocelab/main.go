@@ -2,6 +2,8 @@
 // of RoCEv2 are real octets.
 //
 //	rocelab run FILE…     run scenarios, and print what was measured
+//	rocelab run NAME…     run experiments: C1, C2 and so on, quick, all
+//	rocelab merge FILE…   put together what shares of experiments measured
 //	rocelab check [ID…]   hold the laboratory against what is known without it
 //
 // An interrupt ends the runs; what there is is printed, and what is missing said. The exit status is then 130.
@@ -24,6 +26,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/experiment"
 	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/rocecn/rocecn/lab/sim"
 )
@@ -42,10 +45,14 @@ func main() {
 
 const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
 
-usage: rocelab run [-json] FILE…   run scenarios; - is standard input
+usage: rocelab run [-json] FILE…    run scenarios; - is standard input
+       rocelab run [-json] [-quick] [-seeds N] [-share I/N] NAME…
+                                    run experiments: C1 and so on, quick, all
+       rocelab merge [-json] FILE…
+                                    put together what shares of experiments measured
        rocelab check [-quick] [ID…] hold the laboratory against what is known without it
 
-docs/laboratory.md says what a scenario has.
+docs/laboratory.md says what a scenario has, docs/results.md what the experiments are.
 `
 
 // command is main with everything that it touches as an argument.
@@ -59,6 +66,8 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return run(ctx, args[1:], stdin, stdout, stderr)
 	case "check":
 		return checks(ctx, args[1:], stdout, stderr)
+	case "merge":
+		return merge(args[1:], stdin, stdout, stderr)
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(stdout, usage)
 		return 0
@@ -82,15 +91,35 @@ func status(err error) int {
 	return misused
 }
 
-// run runs scenarios.
+// run runs scenarios or experiments.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	f := flags("run", stderr)
-	asJSON := f.Bool("json", false, "print a line of JSON for each run")
+	o := options{outputs: outputsOf(f)}
+	f.BoolVar(&o.quick, "quick", false, "experiments at a small size")
+	f.IntVar(&o.seeds, "seeds", 0, "seeds of experiments")
+	f.StringVar(&o.share, "share", "", "which share of the runs, as in 2/8")
 	if err := f.Parse(args); err != nil {
 		return status(err)
 	}
 	if f.NArg() == 0 {
 		fmt.Fprint(stderr, usage)
+		return misused
+	}
+	named := 0
+	for _, name := range f.Args() {
+		if _, err := experiment.Chosen([]string{name}); err == nil {
+			named++
+		}
+	}
+	switch {
+	case named == f.NArg():
+		return o.experiments(ctx, f.Args(), stdout, stderr)
+	case named > 0:
+		fmt.Fprintln(stderr, "rocelab run: scenarios and experiments are run apart")
+		return misused
+	case o.quick || o.seeds != 0 || o.share != "":
+		fmt.Fprintln(stderr, "rocelab run: -quick, -seeds and -share are for experiments: "+
+			strings.Join(experiment.IDs(), ", ")+", quick and all")
 		return misused
 	}
 	var all []*scenario.Scenario // wrong ones are said before the first runs
@@ -110,7 +139,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	for i, s := range all {
 		p := newProgress(stderr)
 		results, err := s.Run(ctx, func(share float64) { p.say(fmt.Sprintf("%s: %.0f %%", f.Arg(i), share*100)) })
-		if err == nil && *asJSON {
+		if err == nil && o.json {
 			err = printJSON(stdout, s, results)
 		} else if err == nil {
 			err = s.Print(stdout, results)

@@ -68,6 +68,14 @@ func TestWrongArguments(t *testing.T) {
 		{"run nowhere.json", failed, "nowhere.json: no such file"},
 		{"run - " + wrong, failed, wrong + ": topology.kind: star, line, leaf-spine, fat-tree, wan or two-dc needed"},
 		{"check A99", misused, "A99 is no check"},
+		{"run C2 -", misused, "scenarios and experiments are run apart"},
+		{"run -quick -", misused, "-quick, -seeds and -share are for experiments: C1, C1a, "},
+		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
+		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
+		{"run -seeds -1 C2", misused, "-seeds: from 1 to 1000 needed"},
+		{"merge", misused, "usage: rocelab run"},
+		{"merge nowhere.json", failed, "nowhere.json: no such file"},
+		{"merge -", failed, "rocelab merge: -: "},
 	} {
 		status, out, errs := call(t.Context(), incast, strings.Fields(c.args)...)
 		require.Equal(t, c.status, status, c.args)
@@ -80,6 +88,36 @@ func TestWrongArguments(t *testing.T) {
 	status, _, errs := call(t.Context(), "", "check", "-h")
 	require.Equal(t, 0, status)
 	require.Equal(t, usage, errs)
+}
+
+// Shares of an experiment that are put together are the experiment.
+func TestExperiments(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, share := range []string{"1/2", "2/2"} {
+		status, out, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "-share", share, "C2")
+		require.Equal(t, 0, status, errs)
+		files = append(files, filepath.Join(dir, share[:1]))
+		require.NoError(t, os.WriteFile(files[len(files)-1], []byte(out), 0o644))
+	}
+	status, merged, errs := call(t.Context(), "", append([]string{"merge", "-json"}, files...)...)
+	require.Equal(t, 0, status, errs)
+	require.Empty(t, errs)
+	status, whole, errs := call(t.Context(), "", "run", "-json", "-quick", "-seeds", "1", "C2")
+	require.Equal(t, 0, status, errs)
+	require.Equal(t, whole, merged)
+	require.True(t, json.Valid([]byte(whole)))
+
+	status, out, errs := call(t.Context(), "", "merge", files[0])
+	require.Equal(t, 0, status)
+	require.Equal(t, "rocelab merge: 8 runs are missing\n", errs)
+	require.True(t, strings.HasPrefix(out, "C2: incast, the peak of the queue\n"), out)
+
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	status, _, errs = call(ctx, "", "run", "-quick", "-seeds", "1", "C2")
+	require.Equal(t, interrupted, status)
+	require.Equal(t, "rocelab run: interrupted; 16 runs are missing\n", errs)
 }
 
 func TestCheck(t *testing.T) {

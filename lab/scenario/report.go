@@ -114,9 +114,9 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 		fmt.Fprintf(out, "%s\n\n", s.Name)
 	}
 	for _, v := range s.Variants {
-		fmt.Fprintln(out, wrapped(s.ofVariant(v)))
+		fmt.Fprintln(out, Wrapped(s.ofVariant(v)))
 	}
-	fmt.Fprintf(out, "%s\n\n", wrapped(s.common()))
+	fmt.Fprintf(out, "%s\n\n", Wrapped(s.common()))
 	for _, r := range results {
 		if r.Ended < s.Duration.sim() {
 			fmt.Fprintf(out, "interrupted: %v, seed %d, ended after %v of %v\n", r.Variant, r.Seed, r.Ended,
@@ -164,8 +164,8 @@ func (s *Scenario) Print(w io.Writer, results []Result) error {
 	return err
 }
 
-// wrapped breaks lines of over 110 columns after a comma or a semicolon.
-func wrapped(text string) string {
+// Wrapped breaks lines of over 110 columns after a comma or a semicolon.
+func Wrapped(text string) string {
 	const most = 110
 	var out []string
 	for line := range strings.Lines(text) {
@@ -199,15 +199,15 @@ func (m *Metric) cell(results []Result, v lab.Variant) (text string, some bool) 
 		return "–", false
 	}
 	middle, from, to := lab.Median(values)
-	text = figure(middle)
+	text = Figure(middle)
 	if len(values) > 1 {
-		text += fmt.Sprintf(" (%s…%s)", figure(from), figure(to))
+		text += fmt.Sprintf(" (%s…%s)", Figure(from), Figure(to))
 	}
 	return text, some
 }
 
-// figure prints integers completely, other numbers with four digits.
-func figure(x float64) string {
+// Figure prints integers completely, other numbers with four digits.
+func Figure(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
 		return fmt.Sprintf("%.0f", x)

@@ -400,7 +400,7 @@ func TestPrint(t *testing.T) {
 	require.NoError(t, s.Print(&out, results))
 	require.Regexp(t, `(?m)^an incast$`, out.String())
 	require.Contains(t, out.String(), s.ofVariant(lab.FastCNP)+"\n")
-	require.Contains(t, out.String(), wrapped(s.common())+"\n")
+	require.Contains(t, out.String(), Wrapped(s.common())+"\n")
 	require.Regexp(t, `(?m)^peak of the deepest queue +KB( +\d+ \(\d+…\d+\)){3}$`, out.String())
 	require.NotContains(t, out.String(), "packets lost", "nothing but 0 is no row")
 	require.Contains(t, s.Line(lab.CNP), "cnp: reaction paper, no gate at the sender, receiver answers at once")

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/rocecn/rocecn/lab/experiment"
+)
+
+// outputs are what becomes of results.
+type outputs struct {
+	json bool // instead of tables
+}
+
+// outputsOf returns the outputs that flags choose.
+func outputsOf(f *flag.FlagSet) *outputs {
+	o := &outputs{}
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	return o
+}
+
+// options are what run is asked for.
+type options struct {
+	*outputs
+	quick bool
+	seeds int
+	share string // as in 2/8; empty for everything
+}
+
+// experiments runs experiments.
+func (o *options) experiments(ctx context.Context, names []string, stdout, stderr io.Writer) int {
+	size := experiment.Full
+	for _, name := range names {
+		o.quick = o.quick || name == "quick"
+	}
+	if o.quick {
+		size = experiment.Quick
+	}
+	chosen, err := experiment.Chosen(names)
+	plan := experiment.Plan{}
+	if err == nil && o.share != "" {
+		plan.Share, plan.Of, err = readShare(o.share)
+	}
+	if err == nil && (o.seeds < 0 || o.seeds > 1000) {
+		err = errors.New("-seeds: from 1 to 1000 needed")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
+		return misused
+	}
+	for i := range chosen {
+		plan.Cases = append(plan.Cases, chosen[i].Cases(size, o.seeds)...)
+	}
+	p := newProgress(stderr)
+	results, err := plan.Run(ctx, commit(), size, func(done float64) { p.say(fmt.Sprintf("%.0f %%", done*100)) })
+	if results == nil {
+		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
+		return failed
+	}
+	if code := o.write(results, "run", stdout, stderr); code != 0 {
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "rocelab run: interrupted; %d runs are missing\n", results.Missing())
+		return interrupted
+	}
+	return 0
+}
+
+// readShare reads a share such as 2/8.
+func readShare(text string) (share, of int, err error) {
+	n, err := fmt.Sscanf(text+"\n", "%d/%d\n", &share, &of)
+	if n != 2 || err != nil || share < 1 || share > of {
+		return 0, 0, fmt.Errorf("-share: %q is not a share such as 2/8", text)
+	}
+	return share, of, nil
+}
+
+// merge puts results together.
+func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	f := flags("merge", stderr)
+	o := outputsOf(f)
+	if err := f.Parse(args); err != nil {
+		return status(err)
+	}
+	if f.NArg() == 0 {
+		fmt.Fprint(stderr, usage)
+		return misused
+	}
+	var all []*experiment.Results
+	for _, name := range f.Args() {
+		text, err := read(name, stdin)
+		if err != nil {
+			fmt.Fprintf(stderr, "rocelab merge: %v\n", err)
+			return failed
+		}
+		r := &experiment.Results{}
+		err = json.Unmarshal(text, r)
+		if err == nil && len(r.Cases) == 0 {
+			err = errors.New("no results of experiments")
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "rocelab merge: %s: %v\n", name, err)
+			return failed
+		}
+		all = append(all, r)
+	}
+	results, err := experiment.Merge(all)
+	if err != nil {
+		fmt.Fprintf(stderr, "rocelab merge: %v\n", err)
+		return failed
+	}
+	if code := o.write(results, "merge", stdout, stderr); code != 0 {
+		return code
+	}
+	if missing := results.Missing(); missing > 0 {
+		fmt.Fprintf(stderr, "rocelab merge: %d runs are missing\n", missing)
+	}
+	return 0
+}
+
+// write writes results.
+func (o *outputs) write(r *experiment.Results, command string, stdout, stderr io.Writer) int {
+	var err error
+	if o.json {
+		err = writeJSON(stdout, r)
+	} else {
+		err = r.Print(stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "rocelab %s: %v\n", command, err)
+		return failed
+	}
+	return 0
+}
+
+// writeJSON writes results with one run a line, so that differences can be read.
+func writeJSON(w io.Writer, r *experiment.Results) error {
+	out := bufio.NewWriter(w)
+	head, err := json.Marshal(struct {
+		Commit string `json:"commit"`
+		Size   string `json:"size"`
+	}{r.Commit, r.Size})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s", head[:len(head)-1])
+	if err := writeList(out, "cases", r.Cases); err != nil {
+		return err
+	}
+	if err := writeList(out, "runs", r.Runs); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "}\n")
+	return out.Flush()
+}
+
+func writeList[T any](out io.Writer, name string, list []T) error {
+	fmt.Fprintf(out, ",\n%q: [", name)
+	for i := range list {
+		text, err := json.Marshal(&list[i])
+		if err != nil {
+			return err
+		}
+		comma := ","
+		if i == 0 {
+			comma = ""
+		}
+		fmt.Fprintf(out, "%s\n%s", comma, text)
+	}
+	_, err := fmt.Fprint(out, "]")
+	return err
+}
+
+// commit returns the commit of the program; "unknown" without one.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	id, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			id = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ", changed"
+		}
+	}
+	if id == "" {
+		return "unknown"
+	}
+	return id[:min(len(id), 12)] + changed
+}

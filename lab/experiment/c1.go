@@ -1,0 +1,214 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// C1: five switches in a row, ten senders, one receiver. The congested port is that behind one of the switches, whose
+// link is as slow as those of the hosts; behind the last switch it is the link of the receiver.
+var positions = Experiment{
+	ID: "C1", Quick: true,
+	Title: "position and distance",
+	Asks: "Where on the path does a faster notification help, and how does that change with its length? " +
+		"Ten senders of 40 Gbit/s to one receiver through five switches; the port behind one of them is the " +
+		"narrow one.",
+	shown: []Shown{{firstCut, -1}, {use, 1}, {later, -1}, {peak, -1}, {jain, 1}},
+	cases: func(s Size) (cases []Case) {
+		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
+		for _, way := range choose(s, ways, ways[:3]) {
+			for _, hop := range choose(s, []int{1, 2, 3, 4, 5}, []int{1, 3, 5}) {
+				c := Case{At: []Coordinate{length("one way", way), number("hop", float64(hop), "")}}
+				t := scenario.Default()
+				paper40(t)
+				t.Variants = []lab.Variant{lab.CNP, lab.Proxy, lab.FastCNP, lab.Oracle}
+				t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", 10, lineSwitches
+				t.Topology.Trunk, t.Topology.Delay = 1600e9, way/(lineSwitches+1)/1000*1000
+				if hop < lineSwitches {
+					t.Topology.SlowHop, t.Topology.SlowRate = hop, 40e9
+				}
+				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: max(µs, way/10)}}
+				t.Warmup = choose(s, max(50*ms, 200*way), max(20*ms, 100*way))
+				t.Duration = choose(s, 2*t.Warmup, t.Warmup+max(20*ms, 60*way))
+				c.Scenario = t
+				cases = append(cases, c)
+			}
+		}
+		return cases
+	},
+	rows: func(r *Results) (rows []check.Row) {
+		for _, c := range r.In("C1") {
+			way, _ := c.Of("one way")
+			hop, _ := c.Of("hop")
+			link := sim.Time(way.Value*float64(µs)) / (lineSwitches + 1) / 1000 * 1000
+			exact := map[lab.Variant]sim.Time{
+				lab.CNP:     reactionTime(int(hop.Value), link, false),
+				lab.FastCNP: reactionTime(int(hop.Value), link, true),
+				lab.Oracle:  0,
+			}
+			for _, v := range []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle} {
+				want := float64(exact[v]) / float64(sim.Microsecond)
+				rows = r.row(rows, c, v, firstCut, want, 0)
+			}
+			if hop.Value != lineSwitches {
+				continue
+			}
+			cnp, ok1 := first(r.Values(c, lab.CNP, firstCut))
+			fast, ok2 := first(r.Values(c, lab.FastCNP, firstCut))
+			if ok1 && ok2 {
+				// What is left of the path is one link: a packet and the CNP on it, and the receiver; but the CNP is
+				// shorter than the Fast CNP on the links on which both travel.
+				want := 2*link + (40 * sim.Gbps).Time(dataWire) + (40 * sim.Gbps).Time(cnpWire) +
+					nodeDelay + pipeline - nodeDelay - others(lineSwitches)
+				rows = append(rows, check.Row{
+					Check: "C1", What: c.Name + ": what a Fast CNP is sooner at the last hop", Unit: "µs",
+					Expected: µsOf(want), Low: µsOf(want) - 1e-6, High: µsOf(want) + 1e-6, Measured: cnp - fast,
+				})
+			}
+		}
+		return rows
+	},
+}
+
+const (
+	lineSwitches = 5
+	dataWire     = 1024 + 82 + 20
+	cnpWire      = 80 + 18 + 20
+	fastWire     = 104 + 18 + 20
+	nodeDelay    = sim.Microsecond // of switch, receiver and sender
+	pipeline     = 600 * sim.Nanosecond
+)
+
+// reactionTime returns how long it is from the decision at a hop of the line until the sender's rate changes: the sum
+// of the links' delays, of the frames on them and of what nodes take.
+func reactionTime(hop int, link sim.Time, direct bool) sim.Time {
+	rate := func(i int) sim.Rate { // of the link behind switch i; 0 is that of the sender
+		if i == 0 || i == hop || i == lineSwitches {
+			return 40 * sim.Gbps
+		}
+		return 1600 * sim.Gbps
+	}
+	back := func(from int, octets int64) (t sim.Time) { // from the link behind a switch to the sender
+		for i := from; i >= 0; i-- {
+			t += rate(i).Time(octets) + link
+			if i > 0 { // it ends at a switch
+				t += pipeline
+			}
+		}
+		return t
+	}
+	if direct {
+		return nodeDelay + back(hop-1, fastWire) + nodeDelay
+	}
+	t := sim.Time(0)
+	for i := hop; i <= lineSwitches; i++ {
+		t += rate(i).Time(dataWire) + link
+		if i < lineSwitches {
+			t += pipeline
+		}
+	}
+	return t + nodeDelay + back(lineSwitches, cnpWire) + nodeDelay
+}
+
+// others returns how much longer a Fast CNP takes than a CNP for the octets by which it is longer, on the links from
+// a switch to the sender, of which only the last is slow.
+func others(hop int) sim.Time {
+	longer := (40 * sim.Gbps).Time(fastWire) - (40 * sim.Gbps).Time(cnpWire)
+	for range hop - 1 {
+		longer += (1600 * sim.Gbps).Time(fastWire) - (1600 * sim.Gbps).Time(cnpWire)
+	}
+	return longer
+}
+
+func µsOf(t sim.Time) float64 { return float64(t) / float64(sim.Microsecond) }
+
+func first(values []float64) (float64, bool) {
+	if len(values) == 0 {
+		return 0, false
+	}
+	return values[0], true
+}
+
+// row appends the comparison of a figure with what is expected of it, within a share. Share 0 is to the picosecond,
+// or what is lost of it in floating point.
+func (r *Results) row(rows []check.Row, c *CaseText, v lab.Variant, figure string, want, share float64) []check.Row {
+	values := r.Values(c, v, figure)
+	if len(values) == 0 {
+		return rows
+	}
+	d := max(math.Abs(want)*share, 1e-7)
+	row := check.Row{
+		Check: c.Experiment, What: fmt.Sprintf("%s, %v: %s", c.Name, v, figure), Unit: Unit(figure),
+		Expected: want, Low: want - d, High: want + d,
+	}
+	row.Measured, row.From, row.To, _ = r.Median(c, v, figure)
+	if len(values) > 1 {
+		row.Seeds = len(values)
+	}
+	return append(rows, row)
+}
+
+// C1a: the same question in the setting of a model by packets that was written before this laboratory and apart from
+// it: one bottleneck, at a fraction x of the way.
+var model = Experiment{
+	ID: "C1a", Quick: true,
+	Title: "position, against a model of one bottleneck",
+	Asks: "Does the laboratory agree with a separate model, of one queue and packets of 1,000 octets, about what the " +
+		"position of the bottleneck is worth? Ten senders of 40 Gbit/s, paper's parameters, steady state.",
+	shown: []Shown{{use, 1}, {later, -1}, {firstCut, -1}},
+	cases: func(s Size) (cases []Case) {
+		for _, way := range choose(s, []scenario.Time{100 * µs, ms}, []scenario.Time{100 * µs}) {
+			for _, x := range choose(s, []float64{0.01, 0.25, 0.5, 0.75, 0.99}, []float64{0.01, 0.5, 0.99}) {
+				t := scenario.Default()
+				paper40(t)
+				instant(t)
+				t.Variants = []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle}
+				t.Host.Payload = 856 // 1,000 octets on the wire between the PEs
+				t.Topology.Kind, t.Topology.Hosts, t.Topology.Delay = "wan", 10, 0
+				t.Topology.Trunk, t.Topology.SlowRate = 1600e9, 40e9
+				t.Topology.Distance, t.Topology.Position = way, x
+				t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: way / 10}}
+				t.Warmup = choose(s, max(100*ms, 300*way), 60*ms)
+				t.Duration = choose(s, 2*t.Warmup, 120*ms)
+				cases = append(cases, Case{
+					At: []Coordinate{length("one way", way), number("x", x, "")}, Scenario: t,
+				})
+			}
+		}
+		return cases
+	},
+	rows: func(r *Results) (rows []check.Row) {
+		for _, c := range r.In("C1a") {
+			way, _ := c.Of("one way")
+			x, _ := c.Of("x")
+			for _, m := range modelled {
+				if m.way == way.Value && (m.x == x.Value || m.v == lab.CNP) {
+					rows = r.row(rows, c, m.v, use, m.use, 0.1)
+					rows = r.row(rows, c, m.v, later, m.peak, 0.1)
+				}
+			}
+		}
+		return rows
+	},
+}
+
+// modelled is what the model gave: use of the link in percent, and the peak of the queue in KB.
+var modelled = []struct {
+	way  float64 // µs
+	v    lab.Variant
+	x    float64
+	use  float64
+	peak float64
+}{
+	{100, lab.FastCNP, 0.01, 100, 207}, {1000, lab.FastCNP, 0.01, 99.8, 222},
+	{100, lab.FastCNP, 0.25, 96.9, 243}, {1000, lab.FastCNP, 0.25, 68.7, 650},
+	{100, lab.FastCNP, 0.5, 92.4, 278}, {1000, lab.FastCNP, 0.5, 59.4, 1300},
+	{100, lab.FastCNP, 0.75, 88.2, 314}, {1000, lab.FastCNP, 0.75, 57.6, 2200},
+	{100, lab.FastCNP, 0.99, 84.6, 347}, {1000, lab.FastCNP, 0.99, 58.6, 3280},
+	{100, lab.CNP, 0, 84.4, 350}, {1000, lab.CNP, 0, 58.3, 3320},
+}

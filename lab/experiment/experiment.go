@@ -1,0 +1,187 @@
+// Package experiment measures what faster notification is worth: networks whose
+// variants differ in nothing but how senders hear of congestion, with the
+// same random numbers in all variants, and at least ten seeds at full size.
+//
+// An [Experiment] has cases; a [Case] is a scenario with its variants and seeds. A run of one variant with one
+// seed is independent of all others, so the runs of a [Plan] can be shared among machines and put together.
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// A Size says how large an experiment is.
+type Size uint8
+
+// The sizes.
+const (
+	Full  Size = iota // as the documents say, with ten seeds
+	Quick             // smaller networks, fewer points, shorter, with three seeds
+)
+
+// String returns "full" or "quick".
+func (s Size) String() string {
+	if s == Quick {
+		return "quick"
+	}
+	return "full"
+}
+
+// seeds returns the number of seeds of a size.
+func (s Size) seeds() int {
+	if s == Quick {
+		return 3
+	}
+	return 10
+}
+
+// choose returns one of two values by size.
+func choose[T any](s Size, full, quick T) T {
+	if s == Quick {
+		return quick
+	}
+	return full
+}
+
+// An Experiment asks one question.
+type Experiment struct {
+	ID    string // C1 and so on
+	Title string
+	Asks  string // the question, and how it is answered
+	Quick bool   // one of those that "quick" runs
+
+	cases func(s Size) []Case
+	shown []Shown                      // the figures of its table
+	rows  func(r *Results) []check.Row // what is known beforehand; nil for nothing
+
+}
+
+// A Case is one point of an experiment: a scenario, and where it stands.
+type Case struct {
+	Experiment string
+	Name       string
+	At         []Coordinate
+	Scenario   *scenario.Scenario
+}
+
+// A Coordinate is the value of one parameter of a case.
+type Coordinate struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Text  string  `json:"text"` // the value with its unit
+}
+
+// Of returns a coordinate of the case.
+func (c *Case) Of(name string) (Coordinate, bool) {
+	i := slices.IndexFunc(c.At, func(at Coordinate) bool { return at.Name == name })
+	if i < 0 {
+		return Coordinate{}, false
+	}
+	return c.At[i], true
+}
+
+// Line returns the conditions of a variant, without which no figure of it is to be quoted.
+func (c *Case) Line(v lab.Variant) string { return c.Scenario.Line(v) }
+
+// All returns the experiments in order.
+func All() []Experiment {
+	return []Experiment{
+		positions, model, incast, incastMessages, longHaul,
+	}
+}
+
+// Chosen returns the experiments of these names: IDs, "all", or "quick" for those that are quick.
+func Chosen(names []string) ([]Experiment, error) {
+	var chosen []Experiment
+	add := func(e Experiment) {
+		if !slices.ContainsFunc(chosen, func(c Experiment) bool { return c.ID == e.ID }) {
+			chosen = append(chosen, e)
+		}
+	}
+	for _, name := range names {
+		some := false
+		for _, e := range All() {
+			if name == e.ID || name == "all" || name == "quick" && e.Quick {
+				some = true
+				add(e)
+			}
+		}
+		if !some {
+			return nil, fmt.Errorf("%s is no experiment; there are %s, quick and all", name, strings.Join(IDs(), ", "))
+		}
+	}
+	return chosen, nil
+}
+
+// IDs returns the IDs of all experiments.
+func IDs() (ids []string) {
+	for _, e := range All() {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// Cases returns the cases of an experiment. seeds replaces the number of seeds of the size; 0 does not.
+func (e *Experiment) Cases(s Size, seeds int) []Case {
+	cases := e.cases(s)
+	if seeds == 0 {
+		seeds = s.seeds()
+	}
+	for i := range cases {
+		c := &cases[i]
+		c.Experiment = e.ID
+		var where []string
+		for _, at := range c.At {
+			where = append(where, strings.TrimSpace(at.Name+" "+at.Text))
+		}
+		c.Name = strings.Join(where, ", ")
+		c.Scenario.Name = e.ID + ", " + e.Title + ": " + c.Name
+		c.Scenario.Seeds = nil
+		for seed := range seeds {
+			c.Scenario.Seeds = append(c.Scenario.Seeds, uint64(seed+1))
+		}
+	}
+	return cases
+}
+
+const (
+	µs = scenario.Time(sim.Microsecond)
+	ms = scenario.Time(sim.Millisecond)
+)
+
+// number returns a coordinate that is a number with a unit.
+func number(name string, value float64, unit string) Coordinate {
+	return Coordinate{name, value, strings.TrimSpace(fmt.Sprintf("%g %s", value, unit))}
+}
+
+// length returns a coordinate that is a time; its value is in microseconds.
+func length(name string, t scenario.Time) Coordinate {
+	return Coordinate{name, float64(t) / float64(µs), sim.Time(t).String()}
+}
+
+// word returns a coordinate that is a word; its value is a number for each.
+func word(name, text string, value int) Coordinate { return Coordinate{name, float64(value), text} }
+
+// paper40 sets RED and the reaction point as the paper of DCQCN has them for 40 Gbit/s.
+func paper40(s *scenario.Scenario) {
+	s.Topology.Rate = 40e9
+	s.Switch.KMin, s.Switch.KMax, s.Switch.PMax = 5000, 200_000, 0.01
+}
+
+// instant sets the delays of switches and hosts to 0.
+func instant(s *scenario.Scenario) {
+	s.Switch.NotifyDelay, s.Switch.Pipeline, s.Host.CNPDelay, s.Host.ReactionDelay = 0, 0, 0, 0
+}
+
+// Shown is a figure that an experiment is about. Better is −1 if less of it is better, 1 if more is, 0 if neither.
+type Shown struct {
+	Figure string
+	Better int
+}

@@ -1,0 +1,145 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/stretchr/testify/require"
+)
+
+// Every case of every size is a scenario without an error, and its short JSON is the same scenario.
+func TestCases(t *testing.T) {
+	for _, e := range All() {
+		for _, size := range []Size{Quick, Full} {
+			names := map[string]bool{}
+			for _, c := range e.Cases(size, 0) {
+				require.False(t, names[c.Name], "%s: %s stands there twice", e.ID, c.Name)
+				names[c.Name] = true
+				short, err := Short(c.Scenario)
+				require.NoError(t, err)
+				read, err := scenario.Read(short)
+				require.NoError(t, err, "%s, %s: %s", e.ID, c.Name, short)
+				require.Equal(t, c.Scenario, read, "%s, %s", e.ID, c.Name)
+				require.Len(t, c.Scenario.Seeds, size.seeds())
+				require.NotEmpty(t, e.shown)
+			}
+			require.NotEmpty(t, names)
+		}
+	}
+}
+
+// small is an experiment of two cases that takes no time.
+func small() []Case {
+	e := Experiment{ID: "X", cases: func(Size) (cases []Case) {
+		for _, n := range []int{2, 3} {
+			t := scenario.Default()
+			t.Variants = []lab.Variant{lab.CNP, lab.FastCNP}
+			t.Topology.Kind, t.Topology.Hosts = "star", n+1
+			t.Duration = 100 * µs
+			t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: n, Jitter: µs}}
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{number("senders", float64(n), "")}})
+		}
+		return cases
+	}}
+	return e.Cases(Quick, 5)
+}
+
+// Shares that are put together are the whole, in whatever order they come.
+func TestShares(t *testing.T) {
+	run := func(share, of int) *Results {
+		p := Plan{Cases: small(), Share: share, Of: of}
+		r, err := p.Run(t.Context(), "c0ffee", Quick, func(float64) {})
+		require.NoError(t, err)
+		return r
+	}
+	whole := run(0, 0)
+	require.Len(t, whole.Runs, 2*2*5)
+	require.Zero(t, whole.Missing())
+	shares := []*Results{run(3, 3), run(1, 3)}
+	part, err := Merge(shares)
+	require.NoError(t, err)
+	require.Equal(t, 7, part.Missing())
+	merged, err := Merge(append(shares, run(2, 3)))
+	require.NoError(t, err)
+	require.Zero(t, merged.Missing())
+	want, err := json.Marshal(whole)
+	require.NoError(t, err)
+	got, err := json.Marshal(merged)
+	require.NoError(t, err)
+	require.JSONEq(t, string(want), string(got))
+
+	// A share that is there twice is counted once.
+	twice, err := Merge([]*Results{whole, run(1, 3)})
+	require.NoError(t, err)
+	require.Len(t, twice.Runs, 20)
+
+	other := run(1, 3)
+	other.Runs[0].Print = "0"
+	_, err = Merge([]*Results{whole, other})
+	require.ErrorContains(t, err, "two different runs")
+	other = run(1, 3)
+	other.Commit = "decaf"
+	_, err = Merge([]*Results{whole, other})
+	require.ErrorContains(t, err, "results 2 are of commit decaf, not c0ffee")
+	other = run(1, 3)
+	other.Size = "full"
+	_, err = Merge([]*Results{whole, other})
+	require.ErrorContains(t, err, "size full")
+	other = run(1, 3)
+	other.Cases[0].Scenario = []byte(`{}`)
+	_, err = Merge([]*Results{whole, other})
+	require.ErrorContains(t, err, "different scenarios")
+	_, err = Merge(nil)
+	require.Error(t, err)
+}
+
+// Ratios are by seed, and a seed without a figure, or with 0 below, is left out.
+func TestRatios(t *testing.T) {
+	r := &Results{Cases: []CaseText{{Experiment: "X", Name: "a"}}}
+	for i, v := range []float64{2, 4, 0, 8} {
+		r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: lab.CNP, Seed: uint64(i + 1),
+			Figures: Figures{peak: v}})
+	}
+	for i, v := range []float64{1, 1, 1} {
+		r.Runs = append(r.Runs, Run{Experiment: "X", Case: "a", Variant: lab.FastCNP, Seed: uint64(3 - i),
+			Figures: Figures{peak: v}})
+	}
+	c := r.In("X")[0]
+	require.Equal(t, []float64{0.5, 0.25}, r.Ratios(c, lab.FastCNP, lab.CNP, peak))
+	require.Empty(t, r.Ratios(c, lab.Oracle, lab.CNP, peak))
+	m, from, to, ok := r.Median(c, lab.CNP, peak)
+	require.True(t, ok)
+	require.Equal(t, "3 0 8", fmt.Sprint(m, from, to))
+}
+
+// What is known beforehand is met at a small size: the reaction times of C1 to the picosecond, the model of one
+// bottleneck, the peaks of an incast.
+func TestRows(t *testing.T) {
+	wiretest.Alone(t)
+	for _, e := range []Experiment{positions, incast} {
+		p := Plan{}
+		for _, c := range e.Cases(Quick, 1) {
+			if e.ID == "C1" { // the first cut alone
+				c.Scenario.Warmup, c.Scenario.Duration = 0, 2*ms+200*µs
+			}
+			p.Cases = append(p.Cases, c)
+		}
+		r, err := p.Run(t.Context(), "", Quick, func(float64) {})
+		require.NoError(t, err)
+		rows := r.Rows()
+		require.Len(t, rows, map[string]int{"C1": 3 * (3*3 + 1), "C2": 4}[e.ID])
+		for _, row := range rows {
+			require.True(t, row.OK(), "%+v", row)
+		}
+		var out strings.Builder
+		require.NoError(t, r.Print(&out))
+		require.Contains(t, out.String(), e.ID+": "+e.Title+"\n")
+		require.Equal(t, len(rows), strings.Count(out.String(), "  ok"))
+		require.Contains(t, out.String(), "seeds 1\n", "with the conditions")
+	}
+}

@@ -1,0 +1,107 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/scenario"
+)
+
+// Rows returns what was known beforehand of the experiments, beside what was measured.
+func (r *Results) Rows() (rows []check.Row) {
+	for _, e := range All() {
+		if e.rows != nil && len(r.In(e.ID)) > 0 {
+			rows = append(rows, e.rows(r)...)
+		}
+	}
+	return rows
+}
+
+// Print writes the figures of each case, with their conditions, and the rows.
+func (r *Results) Print(w io.Writer) error {
+	out := &strings.Builder{}
+	for _, e := range All() {
+		before := ""
+		for i, c := range r.In(e.ID) {
+			if i == 0 {
+				fmt.Fprintf(out, "%s: %s\n%s\n\n", e.ID, e.Title, scenario.Wrapped(e.Asks))
+			}
+			if lines := c.conditions(); lines != before {
+				fmt.Fprintf(out, "%s\n\n", lines)
+				before = lines
+			}
+			r.table(out, &e, c)
+		}
+	}
+	if rows := r.Rows(); len(rows) > 0 {
+		if err := check.Print(out, rows); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// conditions returns the lines of all variants, and what they have in common once.
+func (c *CaseText) conditions() string {
+	var lines []string
+	for _, v := range c.Variants {
+		lines = append(lines, c.Lines[v.String()])
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	end := lines[0] // what all have at their ends
+	for _, line := range lines[1:] {
+		for !strings.HasSuffix(line, end) {
+			_, end, _ = strings.Cut(end, "; ")
+		}
+	}
+	out := ""
+	for _, line := range lines {
+		out += scenario.Wrapped(strings.TrimSuffix(strings.TrimSuffix(line, end), "; ")) + "\n"
+	}
+	return out + scenario.Wrapped(end)
+}
+
+// table writes the table of a case.
+func (r *Results) table(out *strings.Builder, e *Experiment, c *CaseText) {
+	table := [][]string{{c.Name, ""}}
+	for _, v := range c.Variants {
+		table[0] = append(table[0], v.String())
+	}
+	for _, shown := range e.shown {
+		row, some := []string{shown.Figure, Unit(shown.Figure)}, false
+		for _, v := range c.Variants {
+			m, from, to, ok := r.Median(c, v, shown.Figure)
+			cell := "–"
+			if ok {
+				cell = scenario.Figure(m)
+				if from != to {
+					cell += fmt.Sprintf(" (%s…%s)", scenario.Figure(from), scenario.Figure(to))
+				}
+				some = some || m != 0 || to != 0
+			}
+			row = append(row, cell)
+		}
+		if some {
+			table = append(table, row)
+		}
+	}
+	wide := make([]int, len(table[0]))
+	for _, row := range table {
+		for i, cell := range row {
+			wide[i] = max(wide[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range table {
+		line := fmt.Sprintf("%-*s  %-*s", wide[0], row[0], wide[1], row[1])
+		for i, cell := range row[2:] {
+			line += fmt.Sprintf("  %*s", wide[i+2], cell)
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+	fmt.Fprintln(out)
+}

@@ -1,0 +1,415 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/scenario"
+	"github.com/rocecn/rocecn/lab/sim"
+)
+
+// Figures are what a run measured, by name.
+type Figures map[string]float64
+
+// A Metric is a name of a figure, with its unit.
+type Metric struct{ Name, Unit string }
+
+// The figures that reports of scenarios do not have.
+const (
+	later     = "peak after the warmup"
+	meanTime  = "completion of a message, mean"
+	lastTime  = "completion of a message, 99 %"
+	peak      = "peak of the deepest queue"
+	use       = "use of its link"
+	goodput   = "goodput, all flows"
+	firstCut  = "onset to first cut"
+	jain      = "Jain's index"
+	lost      = "packets lost"
+	pauses    = "pauses"
+	notified  = "notifications to reaction points"
+	octets    = "octets of notifications"
+	mean      = "its mean"
+	high      = "99 % of the time below"
+	finished  = "messages finished"
+	remaining = "messages unfinished"
+	ended     = "last message ended"
+)
+
+// Unit returns the unit of a figure.
+func Unit(figure string) string {
+	switch figure {
+	case later:
+		return "KB"
+	case lastTime:
+		return "µs"
+	}
+	for _, m := range scenario.Metrics() {
+		if m.Name == figure {
+			return m.Unit
+		}
+	}
+	return ""
+}
+
+// figuresOf returns the figures of a result.
+func figuresOf(r *scenario.Result) Figures {
+	f := Figures{later: float64(r.Queue.Max()) / 1000}
+	for _, m := range scenario.Metrics() {
+		if x := m.Of(r); !math.IsNaN(x) {
+			f[m.Name] = x
+		}
+	}
+	var most uint64 // of the largest messages, which are those of the experiment
+	for i := range r.Completion {
+		if r.Completion[i].Count() > 0 {
+			most = r.Completion[i].Quantile(0.99)
+		}
+	}
+	if most > 0 {
+		f[lastTime] = float64(most) / 1000
+	}
+	return f
+}
+
+// A Run is one variant of a case with one seed.
+type Run struct {
+	Experiment string      `json:"experiment"`
+	Case       string      `json:"case"`
+	Variant    lab.Variant `json:"variant"`
+	Seed       uint64      `json:"seed"`
+	Figures    Figures     `json:"figures"`
+	Port       string      `json:"deepest_queue"`
+	Print      string      `json:"fingerprint"`
+	Events     uint64      `json:"events"`
+}
+
+// Results are what is known of the cases of some experiments. They are written as JSON.
+type Results struct {
+	Commit string     `json:"commit"` // of the program
+	Size   string     `json:"size"`
+	Cases  []CaseText `json:"cases"`
+	Runs   []Run      `json:"runs"`
+
+	index map[key][]int // of runs, by seed
+}
+
+// A CaseText is a case in words: what is needed to repeat and to quote it.
+type CaseText struct {
+	Experiment string            `json:"experiment"`
+	Name       string            `json:"name"`
+	At         []Coordinate      `json:"at"`
+	Lines      map[string]string `json:"lines"` // by variant
+	Scenario   json.RawMessage   `json:"scenario"`
+	Seeds      []uint64          `json:"seeds"`
+	Variants   []lab.Variant     `json:"variants"`
+}
+
+// Of returns a coordinate of the case.
+func (c *CaseText) Of(name string) (Coordinate, bool) { return (&Case{At: c.At}).Of(name) }
+
+type key struct {
+	experiment, name string
+	variant          lab.Variant
+}
+
+// A Plan is the runs of some cases, or a share of them.
+type Plan struct {
+	Cases     []Case
+	Share, Of int // share 1 to Of; 0 of 0 is everything
+}
+
+type job struct {
+	c       *Case
+	variant lab.Variant
+	seed    uint64
+}
+
+// jobs returns the runs of the plan. Every Of-th run is in a share, so that shares take about as long as each
+// other.
+func (p *Plan) jobs() (mine []job) {
+	n := 0
+	for i := range p.Cases {
+		c := &p.Cases[i]
+		for _, v := range c.Scenario.Variants {
+			for _, seed := range c.Scenario.Seeds {
+				if n++; p.Of == 0 || n%p.Of == p.Share%p.Of {
+					mine = append(mine, job{c, v, seed})
+				}
+			}
+		}
+	}
+	return mine
+}
+
+// Run runs the plan, as many runs at a time as there are processors, and calls progress with the share that is
+// done. If ctx ends, the results are those until then, with the error of ctx. Runs that ended are whole.
+func (p *Plan) Run(ctx context.Context, commit string, size Size, progress func(done float64)) (*Results, error) {
+	jobs := p.jobs()
+	runs := make([]*Run, len(jobs))
+	errs := make([]error, len(jobs))
+	todo := make(chan int)
+	var all sync.WaitGroup
+	var lock sync.Mutex
+	done := 0
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		all.Go(func() {
+			for i := range todo {
+				runs[i], errs[i] = jobs[i].run(ctx)
+				lock.Lock()
+				done++
+				progress(float64(done) / float64(len(jobs)))
+				lock.Unlock()
+			}
+		})
+	}
+	for i := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case todo <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(todo)
+	all.Wait()
+	r := &Results{Commit: commit, Size: size.String()}
+	for i := range p.Cases {
+		text, err := p.Cases[i].text()
+		if err != nil {
+			return nil, err
+		}
+		r.Cases = append(r.Cases, text)
+	}
+	for i, run := range runs {
+		if errs[i] != nil && !errors.Is(errs[i], context.Canceled) && !errors.Is(errs[i], context.DeadlineExceeded) {
+			j := jobs[i]
+			return nil, fmt.Errorf("%s, %s, %v, seed %d: %w", j.c.Experiment, j.c.Name, j.variant, j.seed, errs[i])
+		}
+		if run != nil {
+			r.Runs = append(r.Runs, *run)
+		}
+	}
+	return r, ctx.Err()
+}
+
+func (j *job) run(ctx context.Context) (*Run, error) {
+	s := *j.c.Scenario
+	s.Variants, s.Seeds = []lab.Variant{j.variant}, []uint64{j.seed}
+	results, err := s.Run(ctx, func(float64) {})
+	if err != nil {
+		return nil, err
+	}
+	if len(results) == 0 || results[0].Ended != sim.Time(s.Duration) {
+		return nil, context.Canceled
+	}
+	r := &results[0]
+	return &Run{
+		Experiment: j.c.Experiment, Case: j.c.Name, Variant: j.variant, Seed: j.seed,
+		Figures: figuresOf(r), Port: r.Port, Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
+	}, nil
+}
+
+// text returns the case in words.
+func (c *Case) text() (CaseText, error) {
+	short, err := Short(c.Scenario)
+	t := CaseText{
+		Experiment: c.Experiment, Name: c.Name, At: c.At, Lines: map[string]string{}, Scenario: short,
+		Seeds: c.Scenario.Seeds, Variants: c.Scenario.Variants,
+	}
+	for _, v := range c.Scenario.Variants {
+		t.Lines[v.String()] = c.Line(v)
+	}
+	return t, err
+}
+
+// Short returns the JSON of a scenario, without what is as by default. [scenario.Read] returns the same scenario.
+func Short(s *scenario.Scenario) (json.RawMessage, error) {
+	full, err := plain(s)
+	if err != nil {
+		return nil, err
+	}
+	usual, err := plain(scenario.Default())
+	if err != nil {
+		return nil, err
+	}
+	short, _ := without(full, usual)
+	if traffic, ok := short.(map[string]any)["traffic"].([]any); ok {
+		none, err := plain(scenario.Traffic{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range traffic {
+			traffic[i], _ = without(traffic[i], none)
+		}
+	}
+	return json.Marshal(short)
+}
+
+// plain returns a value as maps, lists, texts and numbers.
+func plain(v any) (out any, err error) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	return out, err
+}
+
+// without returns a value without the members that are the same in another one, and whether all are.
+func without(v, usual any) (rest any, same bool) {
+	members, ok := v.(map[string]any)
+	if !ok {
+		a, errA := json.Marshal(v)
+		b, errB := json.Marshal(usual)
+		return v, errA == nil && errB == nil && string(a) == string(b)
+	}
+	other, _ := usual.(map[string]any)
+	out := map[string]any{}
+	for name, m := range members {
+		if rest, same := without(m, other[name]); !same {
+			out[name] = rest
+		}
+	}
+	return out, len(out) == 0
+}
+
+// Merge puts together the results of shares of one plan. It is an error if they are of different commits or
+// sizes, if a run is in two of them that say different things, or if the cases differ.
+func Merge(all []*Results) (*Results, error) {
+	if len(all) == 0 {
+		return nil, errors.New("no results")
+	}
+	m := &Results{Commit: all[0].Commit, Size: all[0].Size}
+	type caseID struct{ experiment, name string }
+	order := map[caseID]int{}
+	type runID struct {
+		caseID
+		variant lab.Variant
+		seed    uint64
+	}
+	prints := map[runID]string{}
+	for i, r := range all {
+		switch {
+		case r.Commit != m.Commit:
+			return nil, fmt.Errorf("results %d are of commit %s, not %s", i+1, r.Commit, m.Commit)
+		case r.Size != m.Size:
+			return nil, fmt.Errorf("results %d are of size %s, not %s", i+1, r.Size, m.Size)
+		}
+		for _, c := range r.Cases {
+			id := caseID{c.Experiment, c.Name}
+			at, known := order[id]
+			if !known {
+				order[id] = len(m.Cases)
+				m.Cases = append(m.Cases, c)
+			} else if string(m.Cases[at].Scenario) != string(c.Scenario) {
+				return nil, fmt.Errorf("%s, %s: different scenarios", c.Experiment, c.Name)
+			}
+		}
+		for _, run := range r.Runs {
+			id := runID{caseID{run.Experiment, run.Case}, run.Variant, run.Seed}
+			if _, known := order[id.caseID]; !known {
+				return nil, fmt.Errorf("%s, %s: a run of no case", run.Experiment, run.Case)
+			}
+			print, there := prints[id]
+			if there && print != run.Print {
+				return nil, fmt.Errorf("%s, %s, %v, seed %d: two different runs", run.Experiment, run.Case, run.Variant,
+					run.Seed)
+			}
+			if !there {
+				prints[id] = run.Print
+				m.Runs = append(m.Runs, run)
+			}
+		}
+	}
+	slices.SortStableFunc(m.Runs, func(a, b Run) int {
+		i, j := order[caseID{a.Experiment, a.Case}], order[caseID{b.Experiment, b.Case}]
+		if i != j {
+			return i - j
+		}
+		if a.Variant != b.Variant {
+			return int(a.Variant) - int(b.Variant)
+		}
+		return int(int64(a.Seed) - int64(b.Seed))
+	})
+	return m, nil
+}
+
+// Missing returns how many runs of the cases are missing.
+func (r *Results) Missing() int {
+	all := 0
+	for i := range r.Cases {
+		all += len(r.Cases[i].Variants) * len(r.Cases[i].Seeds)
+	}
+	return all - len(r.Runs)
+}
+
+// of returns the runs of a case and variant, by seed.
+func (r *Results) of(c *CaseText, v lab.Variant) []int {
+	if r.index == nil {
+		r.index = map[key][]int{}
+		for i := range r.Runs {
+			run := &r.Runs[i]
+			k := key{run.Experiment, run.Case, run.Variant}
+			r.index[k] = append(r.index[k], i)
+		}
+		for _, list := range r.index {
+			slices.SortFunc(list, func(i, j int) int { return int(int64(r.Runs[i].Seed) - int64(r.Runs[j].Seed)) })
+		}
+	}
+	return r.index[key{c.Experiment, c.Name, v}]
+}
+
+// Values returns a figure of all seeds; runs without it are left out.
+func (r *Results) Values(c *CaseText, v lab.Variant, figure string) (values []float64) {
+	for _, i := range r.of(c, v) {
+		if x, ok := r.Runs[i].Figures[figure]; ok {
+			values = append(values, x)
+		}
+	}
+	return values
+}
+
+// Median returns the median of a figure, and the bounds that [lab.Median] gives. ok is false without any value.
+func (r *Results) Median(c *CaseText, v lab.Variant, figure string) (m, from, to float64, ok bool) {
+	values := r.Values(c, v, figure)
+	if len(values) == 0 {
+		return 0, 0, 0, false
+	}
+	m, from, to = lab.Median(values)
+	return m, from, to, true
+}
+
+// Ratios returns a figure of a variant divided by the same of another one, seed by seed: both saw the same random
+// numbers.
+func (r *Results) Ratios(c *CaseText, v, than lab.Variant, figure string) (ratios []float64) {
+	other := map[uint64]float64{}
+	for _, i := range r.of(c, than) {
+		if x, ok := r.Runs[i].Figures[figure]; ok && x != 0 {
+			other[r.Runs[i].Seed] = x
+		}
+	}
+	for _, i := range r.of(c, v) {
+		x, ok := r.Runs[i].Figures[figure]
+		if y, there := other[r.Runs[i].Seed]; ok && there {
+			ratios = append(ratios, x/y)
+		}
+	}
+	return ratios
+}
+
+// In returns the cases of an experiment.
+func (r *Results) In(experiment string) (cases []*CaseText) {
+	for i := range r.Cases {
+		if r.Cases[i].Experiment == experiment {
+			cases = append(cases, &r.Cases[i])
+		}
+	}
+	return cases
+}
