@@ -79,17 +79,18 @@ var errNotHosts = wireerr.New("pnc", "P-flag", 0, "on the default route, or on a
 // The writing functions refuse what Validate refuses. AppendNHC does not see the
 // prefixes, which are those of its UPDATE: call Validate for each.
 func (a *Advertisement) Validate() error {
-	_, _, err := a.check()
+	_, _, err := a.check(0)
 	return err
 }
 
-// check returns prefix and proxy in the form in which they are written.
-func (a *Advertisement) check() (netip.Prefix, netip.Addr, error) {
+// check returns prefix and proxy in the form in which they are written, for a
+// protocol that carries addresses of so many bits, 0 for any.
+func (a *Advertisement) check(bits int) (netip.Prefix, netip.Addr, error) {
 	proxy := plain(a.Proxy)
 	switch {
-	case !ofHosts(a.Prefix):
+	case !ofHosts(a.Prefix), bits != 0 && a.Prefix.Addr().BitLen() != bits:
 		return netip.Prefix{}, netip.Addr{}, errPrefix
-	case !reachable(proxy):
+	case !reachable(proxy), bits != 0 && proxy.BitLen() != bits:
 		return netip.Prefix{}, netip.Addr{}, errProxy
 	}
 	return a.Prefix.Masked(), proxy, nil
@@ -106,7 +107,8 @@ var noHosts = [...]netip.Prefix{
 // ofHosts says whether all addresses of a prefix can be those of hosts.
 func ofHosts(p netip.Prefix) bool {
 	for i := range noHosts {
-		if p.Overlaps(noHosts[i]) {
+		none := &noHosts[i]
+		if none.Addr().BitLen() == p.Addr().BitLen() && (none.Contains(p.Addr()) || p.Contains(none.Addr())) {
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package pnc
 
-import "github.com/rocecn/rocecn/internal/wireerr"
+import (
+	"cmp"
+
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
 
 // The bits that the draft suggests (PROXY section 7). Bit 0 is the most
 // significant bit of the first octet.
@@ -24,16 +28,9 @@ type Codes struct {
 var ErrNoCode = wireerr.New("pnc", "characteristic code", 0,
 	"Codes.NHC is 0: the draft suggests no code, one must be given", wireerr.Range)
 
-func (c Codes) isis() uint   { return or(c.ISIS, SuggestedISIS) }
-func (c Codes) ospfv2() uint { return or(c.OSPFv2, SuggestedOSPFv2) }
-func (c Codes) ospfv3() uint { return or(c.OSPFv3, SuggestedOSPFv3) }
-
-func or(bit, suggested uint8) uint {
-	if bit == 0 {
-		return uint(suggested)
-	}
-	return uint(bit)
-}
+func (c Codes) isis() uint   { return uint(cmp.Or(c.ISIS, SuggestedISIS)) }
+func (c Codes) ospfv2() uint { return uint(cmp.Or(c.OSPFv2, SuggestedOSPFv2)) }
+func (c Codes) ospfv3() uint { return uint(cmp.Or(c.OSPFv3, SuggestedOSPFv3)) }
 
 // A flag field has as many octets as its sender cared to send; a flag beyond
 // them is 0 (RFC 7794 section 2.1, RFC 9792 section 2).
@@ -45,9 +42,7 @@ func flagSet(flags []byte, bit uint) bool {
 // be in units of so many octets.
 func appendFlag(b []byte, bit, unit uint) []byte {
 	at := uint(len(b)) + bit/8
-	for range flagOctets(bit, unit) {
-		b = append(b, 0)
-	}
+	b = append(b, make([]byte, flagOctets(bit, unit))...)
 	b[at] = 0x80 >> (bit % 8)
 	return b
 }

@@ -142,14 +142,12 @@ func FuzzLeak(f *testing.F) {
 			}
 		}
 		if kept, err := LeakOSPFv2(nil, b, Source{}); err == nil {
-			_, value, _, _ := nextOSPFTLV(b)
-			_, valueKept, _, _ := nextOSPFTLV(kept)
+			value, valueKept := firstValue(b), firstValue(kept)
 			keeps(t, &subTLVsV2, value[extendedPrefixLen:], valueKept[extendedPrefixLen:])
 		}
 		if kept, err := LeakOSPFv3(nil, b, 1, Source{}); err == nil {
 			var p, q prefixV3
-			_, value, _, _ := nextOSPFTLV(b)
-			_, valueKept, _, _ := nextOSPFTLV(kept)
+			value, valueKept := firstValue(b), firstValue(kept)
 			if p.decode(value) != nil || q.decode(valueKept) != nil || p.prefix != q.prefix {
 				t.Fatalf("read %x, kept %x", b, kept)
 			}
@@ -163,15 +161,21 @@ func keeps(t *testing.T, c *subTLVCodes, before, after []byte) {
 	if !bytes.Equal(c.flagField(before), c.flagField(after)) {
 		t.Fatalf("flags of %x, kept %x", before, after)
 	}
+	was, is := ospfTLVs(before), ospfTLVs(after)
 	for {
-		a, restA, okA := c.nextSource(before)
-		b, restB, okB := c.nextSource(after)
+		a, okA := c.nextSource(&was)
+		b, okB := c.nextSource(&is)
 		if a != b || okA != okB {
 			t.Fatalf("source %v, kept %v", a, b)
 		}
 		if !okA {
 			return
 		}
-		before, after = restA, restB
 	}
+}
+
+func firstValue(b []byte) []byte {
+	t := ospfTLVs(b)
+	t.next()
+	return t.value
 }

@@ -128,15 +128,6 @@ func (l *lsp) decode(b []byte) error {
 	return nil
 }
 
-// nextTLV returns the first TLV or sub-TLV of b, and what follows it.
-func nextTLV(b []byte) (typ uint8, value, rest []byte, ok bool) {
-	if len(b) < 2 || len(b) < 2+int(b[1]) {
-		return 0, nil, nil, false
-	}
-	end := 2 + int(b[1])
-	return b[0], b[2:end], b[end:], true
-}
-
 // A system is what must be known of all fragments before one can be read.
 type system struct {
 	origin   Origin // of the first fragment that decodes
@@ -159,18 +150,13 @@ func (s *system) add(fragment []byte) {
 		s.gone = s.gone || l.fragment == 0
 		return
 	}
-	for b := l.tlvs; ; {
-		typ, value, rest, ok := nextTLV(b)
-		if !ok {
-			return
-		}
+	for t := (tlvs{rest: l.tlvs}); t.next(); {
 		switch {
-		case typ == tlvTERouterID && len(value) == 4:
-			s.id4 = netip.AddrFrom4([4]byte(value))
-		case typ == tlvIPv6TERouterID && len(value) == 16:
-			s.id6 = netip.AddrFrom16([16]byte(value))
+		case t.typ == tlvTERouterID && len(t.value) == 4:
+			s.id4 = netip.AddrFrom4([4]byte(t.value))
+		case t.typ == tlvIPv6TERouterID && len(t.value) == 16:
+			s.id6 = netip.AddrFrom16([16]byte(t.value))
 		}
-		b = rest
 	}
 }
 
@@ -186,20 +172,16 @@ func (s *system) read(fragment []byte, bit uint, yield func(Advertisement, error
 	if l.lifetime == 0 || s.gone || l.pseudonode != 0 { // a pseudonode has no prefixes
 		return true
 	}
-	for b := l.tlvs; len(b) > 0; {
-		typ, value, rest, ok := nextTLV(b)
-		if !ok {
-			return yield(Advertisement{}, errTLV)
-		}
-		switch typ {
+	t := tlvs{rest: l.tlvs}
+	for t.next() {
+		switch t.typ {
 		case tlvReach4, tlvMTReach4, tlvReach6, tlvMTReach6:
-			if !s.readReach(typ, value, bit, yield) {
+			if !s.readReach(t.typ, t.value, bit, yield) {
 				return false
 			}
 		}
-		b = rest
 	}
-	return true
+	return len(t.rest) == 0 || yield(Advertisement{}, errTLV)
 }
 
 // readReach yields what the entries of one reachability TLV advertise.
@@ -218,28 +200,22 @@ func (s *system) readReach(tlv uint8, b []byte, bit uint, yield func(Advertiseme
 		}
 		b = rest
 		var at prefixAttributes
-		if err := at.decode(r.subTLVs); err != nil {
-			if !yield(Advertisement{}, err) {
-				return false
+		if err = at.decode(r.subTLVs); err == nil {
+			if !flagSet(at.flags, bit) {
+				continue
 			}
-			continue
+			err = wireerr.If(!ofHosts(r.prefix), errNotHosts)
 		}
-		if !flagSet(at.flags, bit) {
-			continue
-		}
-		if !ofHosts(r.prefix) {
-			if !yield(Advertisement{}, errNotHosts) {
-				return false
+		var a Advertisement
+		if err == nil {
+			a = Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Origin: s.origin}
+			a.Proxy = sameFamily(a.Prefix, at.source4, at.source6)
+			leaked := r.control&controlDown != 0 || flagSet(at.flags, bitReAdvertised)
+			if !a.Proxy.IsValid() && !leaked {
+				a.Proxy = sameFamily(a.Prefix, s.id4, s.id6)
 			}
-			continue
 		}
-		a := Advertisement{Prefix: r.prefix.Masked(), Metric: r.metric, Origin: s.origin}
-		a.Proxy = sameFamily(a.Prefix, at.source4, at.source6)
-		leaked := r.control&controlDown != 0 || flagSet(at.flags, bitReAdvertised)
-		if !a.Proxy.IsValid() && !leaked {
-			a.Proxy = sameFamily(a.Prefix, s.id4, s.id6)
-		}
-		if !yield(a, nil) {
+		if !yield(a, err) {
 			return false
 		}
 	}
@@ -344,22 +320,18 @@ type prefixAttributes struct {
 }
 
 func (a *prefixAttributes) decode(subTLVs []byte) error {
-	for b := subTLVs; len(b) > 0; {
-		typ, value, rest, ok := nextTLV(b)
-		if !ok {
-			return errSubTLV
-		}
+	t := tlvs{rest: subTLVs}
+	for t.next() {
 		switch {
-		case typ == subPrefixAttributeFlags && a.flags == nil:
-			a.flags = value
-		case typ == subIPv4SourceRouterID && len(value) == 4 && !a.source4.IsValid():
-			a.source4 = netip.AddrFrom4([4]byte(value))
-		case typ == subIPv6SourceRouterID && len(value) == 16 && !a.source6.IsValid():
-			a.source6 = netip.AddrFrom16([16]byte(value))
+		case t.typ == subPrefixAttributeFlags && a.flags == nil:
+			a.flags = t.value
+		case t.typ == subIPv4SourceRouterID && len(t.value) == 4 && !a.source4.IsValid():
+			a.source4 = netip.AddrFrom4([4]byte(t.value))
+		case t.typ == subIPv6SourceRouterID && len(t.value) == 16 && !a.source6.IsValid():
+			a.source6 = netip.AddrFrom16([16]byte(t.value))
 		}
-		b = rest
 	}
-	return nil
+	return wireerr.If(len(t.rest) > 0, errSubTLV)
 }
 
 // appendSourceRouterID appends the sub-TLV with the source router id, if there
@@ -380,7 +352,7 @@ func appendSourceRouterID(b []byte, id netip.Addr) []byte {
 // the proxy: TLV 135 or 236, with a topology other than 0 (RFC 5120) 235 or
 // 237. The P-flag is set, and the source router id is the proxy's address.
 func (c Codes) AppendISIS(b []byte, a Advertisement, topology uint16) ([]byte, error) {
-	prefix, proxy, err := a.check()
+	prefix, proxy, err := a.check(0)
 	if err != nil {
 		return b, err
 	}

@@ -63,15 +63,14 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 	if err != nil {
 		return netip.Addr{}, false, err
 	}
-	for len(tlvs) > 0 {
-		code, v, rest, whole := nextCharacteristic(tlvs)
-		if !whole {
-			return netip.Addr{}, false, ErrNHC
-		}
-		if addr, known := netip.AddrFromSlice(v); code == c.NHC && known && !ok && reachable(plain(addr)) {
+	t := wideTLVs{rest: tlvs}
+	for t.next() {
+		if addr, known := netip.AddrFromSlice(t.value); t.typ == c.NHC && known && !ok && reachable(plain(addr)) {
 			proxy, ok = addr, true
 		}
-		tlvs = rest
+	}
+	if len(t.rest) > 0 {
+		return netip.Addr{}, false, ErrNHC
 	}
 	nextHop = plain(nextHop)
 	if !ok || !h.Addr.IsValid() || nextHop.IsLinkLocalUnicast() || plain(h.Addr) != nextHop {
@@ -114,18 +113,6 @@ func decodeNHC(b []byte) (h NextHop, tlvs []byte, err error) {
 	return h, b[4+int(b[3]):], nil
 }
 
-// nextCharacteristic returns the first TLV of b, and what follows it.
-func nextCharacteristic(b []byte) (code uint16, value, rest []byte, ok bool) {
-	if len(b) < 4 {
-		return 0, nil, nil, false
-	}
-	end := 4 + int(binary.BigEndian.Uint16(b[2:]))
-	if len(b) < end {
-		return 0, nil, nil, false
-	}
-	return binary.BigEndian.Uint16(b), b[4:end], b[end:], true
-}
-
 // AppendNHC appends the value of the attribute with which a proxy announces the
 // prefixes of the senders behind it: for the routes and the next hop given, with
 // the PNC characteristic among the others. Codes MUST ascend, and nothing may
@@ -146,19 +133,14 @@ func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...C
 	if err != nil {
 		return b, err
 	}
-	written := false
-	for _, o := range others {
-		if o.Code > c.NHC && !written {
-			out, written = c.appendCharacteristic(out, proxy), true
-		}
-		out = binary.BigEndian.AppendUint16(out, o.Code)
-		out = binary.BigEndian.AppendUint16(out, uint16(len(o.Value)))
-		out = append(out, o.Value...)
+	lower := 0
+	for lower < len(others) && others[lower].Code < c.NHC {
+		lower++
 	}
-	if !written {
-		out = c.appendCharacteristic(out, proxy)
-	}
-	return out, nil
+	var addr [16]byte
+	out = appendCharacteristics(out, others[:lower]...)
+	out = appendCharacteristics(out, Characteristic{c.NHC, appendAddr(addr[:0], proxy)})
+	return appendCharacteristics(out, others[lower:]...), nil
 }
 
 // inOrder checks the characteristics that stand beside the one with this code.
@@ -167,9 +149,7 @@ func inOrder(others []Characteristic, code uint16) error {
 		switch {
 		case len(o.Value) > 0xFFFF:
 			return errValue
-		case o.Code == code:
-			return errOrder
-		case i > 0 && o.Code < others[i-1].Code:
+		case o.Code == code, i > 0 && o.Code < others[i-1].Code:
 			return errOrder
 		}
 		for _, before := range others[:i] {
@@ -196,12 +176,15 @@ func (h NextHop) append(b []byte) ([]byte, error) {
 	return appendAddr(b, addr), nil
 }
 
-// appendCharacteristic appends the PNC TLV (PROXY section 5.4): a code of 16
-// bits, a length of 16 bits with the value 4 or 16, the address of the proxy.
-func (c Codes) appendCharacteristic(b []byte, proxy netip.Addr) []byte {
-	b = binary.BigEndian.AppendUint16(b, c.NHC)
-	b = binary.BigEndian.AppendUint16(b, uint16(proxy.BitLen()/8))
-	return appendAddr(b, proxy)
+// appendCharacteristics appends TLVs. The value of PNC is the address of the
+// proxy, of 4 or 16 octets (PROXY section 5.4).
+func appendCharacteristics(b []byte, all ...Characteristic) []byte {
+	for _, c := range all {
+		b = binary.BigEndian.AppendUint16(b, c.Code)
+		b = binary.BigEndian.AppendUint16(b, uint16(len(c.Value)))
+		b = append(b, c.Value...)
+	}
+	return b
 }
 
 // PropagateNHC appends the attribute's value for a router that passes routes on

@@ -76,20 +76,6 @@ func (l *lsa) decode(b []byte) error {
 	return nil
 }
 
-// nextOSPFTLV returns the first TLV or sub-TLV of b, and what follows it: 16
-// bits of type, 16 of length, the value, zeros to a multiple of 4 octets
-// (RFC 3630 section 2.3.2). The zeros may be missing at the end.
-func nextOSPFTLV(b []byte) (typ uint16, value, rest []byte, ok bool) {
-	if len(b) < 4 {
-		return 0, nil, nil, false
-	}
-	end := 4 + int(binary.BigEndian.Uint16(b[2:]))
-	if len(b) < end {
-		return 0, nil, nil, false
-	}
-	return binary.BigEndian.Uint16(b), b[4:end], b[min((end+3)&^3, len(b)):], true
-}
-
 const maxOSPFTLV = 0x10000 // octets of a TLV with its type and length, in whole words
 
 // beginTLV begins a TLV, endTLV sets the length of the one that began there.
@@ -99,22 +85,6 @@ func beginTLV(b []byte, typ uint16) []byte { return append(b, uint8(typ>>8), uin
 func endTLV(b []byte, start int) []byte {
 	binary.BigEndian.PutUint16(b[start+2:], uint16(len(b)-start-4))
 	return b
-}
-
-// routerAddress returns the IPv4 or IPv6 address in the first router address
-// TLV of a traffic engineering LSA.
-func routerAddress(body []byte, tlv uint16, size int) netip.Addr {
-	for {
-		typ, value, rest, ok := nextOSPFTLV(body)
-		if !ok {
-			return netip.Addr{}
-		}
-		if typ == tlv && len(value) == size {
-			addr, _ := netip.AddrFromSlice(value)
-			return addr
-		}
-		body = rest
-	}
 }
 
 // An ospfPrefix is what a TLV says of a prefix.
@@ -161,11 +131,12 @@ func (r *ospfRouter) add(b []byte) {
 	if l.decode(b) != nil || !r.belongs(&l) || l.gone || r.address.IsValid() {
 		return
 	}
+	t := ospfTLVs(l.body)
 	switch {
 	case r.origin.Protocol == OSPFv2 && l.opaque(opaqueTE):
-		r.address = routerAddress(l.body, tlvRouterAddress, 4)
+		r.address, _ = netip.AddrFromSlice(t.to(tlvRouterAddress, 4))
 	case r.origin.Protocol == OSPFv3 && l.typ&functionCode == functionIntraAreaTE:
-		r.address = routerAddress(l.body, tlvRouterIPv6Address, 16)
+		r.address, _ = netip.AddrFromSlice(t.to(tlvRouterIPv6Address, 16))
 	}
 }
 
@@ -178,23 +149,20 @@ func (r *ospfRouter) read(b []byte, bit uint, yield func(Advertisement, error) b
 	if !r.belongs(&l) {
 		return yield(Advertisement{}, errRouter)
 	}
-	tlv, tlvs, err := r.prefixes(&l)
+	tlv, body, err := r.prefixes(&l)
 	if tlv == 0 && err == nil || l.gone {
 		return true
 	}
 	if err == nil {
-		err = r.check(tlvs, tlv)
+		err = r.check(body, tlv)
 	}
 	if err != nil {
 		return yield(Advertisement{}, err)
 	}
 	codes := r.codes()
-	for len(tlvs) > 0 {
-		typ, value, rest, _ := nextOSPFTLV(tlvs)
-		tlvs = rest
+	for t := ospfTLVs(body); t.to(int(tlv), -1) != nil; {
 		var p ospfPrefix
-		if typ != tlv || r.prefix(&p, tlv, value) != nil || !p.prefix.IsValid() ||
-			!flagSet(codes.flagField(p.subTLVs), bit) {
+		if r.prefix(&p, tlv, t.value) != nil || !p.prefix.IsValid() || !flagSet(codes.flagField(p.subTLVs), bit) {
 			continue
 		}
 		if !ofHosts(p.prefix) {
@@ -224,21 +192,20 @@ func (r *ospfRouter) codes() *subTLVCodes {
 
 // prefixes returns the TLV that describes prefixes in an LSA, 0 for none, and the
 // TLVs.
-func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, tlvs []byte, err error) {
-	tlvs = l.body
+func (r *ospfRouter) prefixes(l *lsa) (tlv uint16, body []byte, err error) {
 	switch {
 	case r.origin.Protocol == OSPFv3:
 		tlv = prefixTLV(l.typ)
 	case l.opaque(opaqueExtendedPrefix):
-		return tlvExtendedPrefix, tlvs, nil
+		return tlvExtendedPrefix, l.body, nil
 	}
-	if tlv == tlvIntraAreaPrefix {
-		if len(tlvs) < referenceLen {
-			return tlv, nil, errOSPFFixed
-		}
-		tlvs = tlvs[referenceLen:]
+	switch {
+	case tlv != tlvIntraAreaPrefix:
+		return tlv, l.body, nil
+	case len(l.body) < referenceLen:
+		return tlv, nil, errOSPFFixed
 	}
-	return tlv, tlvs, nil
+	return tlv, l.body[referenceLen:], nil
 }
 
 // prefix reads one of these TLVs.
@@ -257,24 +224,18 @@ func (r *ospfRouter) prefix(p *ospfPrefix, tlv uint16, value []byte) error {
 }
 
 // check tells whether the TLVs of an LSA are malformed.
-func (r *ospfRouter) check(tlvs []byte, tlv uint16) error {
-	for len(tlvs) > 0 {
-		typ, value, rest, ok := nextOSPFTLV(tlvs)
-		if !ok {
-			return errOSPFTLV
+func (r *ospfRouter) check(body []byte, tlv uint16) error {
+	t := ospfTLVs(body)
+	for t.to(int(tlv), -1) != nil {
+		var p ospfPrefix
+		if err := r.prefix(&p, tlv, t.value); err != nil {
+			return err
 		}
-		if typ == tlv {
-			var p ospfPrefix
-			if err := r.prefix(&p, tlv, value); err != nil {
-				return err
-			}
-			if err := r.codes().check(p.subTLVs); err != nil {
-				return err
-			}
+		if err := r.codes().check(p.subTLVs); err != nil {
+			return err
 		}
-		tlvs = rest
 	}
-	return nil
+	return wireerr.If(len(t.rest) > 0, errOSPFTLV)
 }
 
 // subTLVCodes are the sub-TLVs that matter: OSPFv2 and OSPFv3 have registries
@@ -294,48 +255,25 @@ var (
 // check walks sub-TLVs. Prefix extended flags whose length is no multiple of 4
 // make the whole LSA malformed, and it MUST be ignored (RFC 9792 section 2).
 func (c *subTLVCodes) check(subTLVs []byte) error {
-	for len(subTLVs) > 0 {
-		typ, value, rest, ok := nextOSPFTLV(subTLVs)
-		switch {
-		case !ok:
-			return errSubTLV
-		case typ == c.flags && len(value)%4 != 0:
+	t := ospfTLVs(subTLVs)
+	for t.to(int(c.flags), -1) != nil {
+		if len(t.value)%4 != 0 {
 			return errFlagsLength
 		}
-		subTLVs = rest
 	}
-	return nil
+	return wireerr.If(len(t.rest) > 0, errSubTLV)
 }
 
 // flagField returns the prefix extended flags: of several the first.
 func (c *subTLVCodes) flagField(subTLVs []byte) []byte {
-	for {
-		typ, value, rest, ok := nextOSPFTLV(subTLVs)
-		if !ok {
-			return nil
-		}
-		if typ == c.flags {
-			return value
-		}
-		subTLVs = rest
-	}
+	t := ospfTLVs(subTLVs)
+	return t.to(int(c.flags), -1)
 }
 
-// nextSource returns the next prefix source router address and the sub-TLVs
-// behind it. One of the other family is invalid and ignored (RFC 9084 section
-// 2.2).
-func (c *subTLVCodes) nextSource(subTLVs []byte) (addr netip.Addr, rest []byte, ok bool) {
-	for {
-		typ, value, rest, ok := nextOSPFTLV(subTLVs)
-		if !ok {
-			return netip.Addr{}, nil, false
-		}
-		if typ == c.sourceAddress && len(value) == c.addressLen {
-			addr, _ := netip.AddrFromSlice(value)
-			return addr, rest, true
-		}
-		subTLVs = rest
-	}
+// nextSource returns the next prefix source router address. One of the other
+// family is invalid and ignored (RFC 9084 section 2.2).
+func (c *subTLVCodes) nextSource(t *wideTLVs) (addr netip.Addr, ok bool) {
+	return netip.AddrFromSlice(t.to(int(c.sourceAddress), c.addressLen))
 }
 
 // yieldSources yields an advertisement for each source address of the prefix;
@@ -343,27 +281,28 @@ func (c *subTLVCodes) nextSource(subTLVs []byte) (addr netip.Addr, rest []byte, 
 // when yield does.
 func (c *subTLVCodes) yieldSources(a Advertisement, subTLVs []byte, otherwise netip.Addr,
 	yield func(Advertisement, error) bool) bool {
-	addr, rest, ok := c.nextSource(subTLVs)
-	if !ok {
+	t := ospfTLVs(subTLVs)
+	addr, ok := c.nextSource(&t)
+	if a.Proxy = addr; !ok {
 		a.Proxy = otherwise
-		return yield(a, nil)
 	}
-	for ok {
-		a.Proxy = addr
-		if !yield(a, nil) {
-			return false
+	for yield(a, nil) {
+		if a.Proxy, ok = c.nextSource(&t); !ok {
+			return true
 		}
-		addr, rest, ok = c.nextSource(rest)
 	}
-	return true
+	return false
 }
 
 // appendPNC appends the flags and the source address of an advertisement.
 func (c *subTLVCodes) appendPNC(b []byte, bit uint, proxy netip.Addr) []byte {
 	start := len(b)
-	b = endTLV(appendFlag(beginTLV(b, c.flags), bit, 4), start)
-	start = len(b)
-	return endTLV(appendAddr(beginTLV(b, c.sourceAddress), proxy), start)
+	return c.appendSource(endTLV(appendFlag(beginTLV(b, c.flags), bit, 4), start), proxy)
+}
+
+func (c *subTLVCodes) appendSource(b []byte, addr netip.Addr) []byte {
+	start := len(b)
+	return endTLV(appendAddr(beginTLV(b, c.sourceAddress), addr), start)
 }
 
 // A Source is the router that originated an OSPF prefix, as another router
@@ -377,39 +316,33 @@ type Source struct {
 // next: the flags as they are, and who originated the prefix. Where no sub-TLV
 // says that, it is the Source given. A router id of 0 is invalid and ignored, and
 // so is that of another router where the prefix is one of the area (RFC 9084
-// section 2.1).
-func (c *subTLVCodes) appendKept(b, subTLVs []byte, intraArea bool, from Source) []byte {
+// section 2.1). With that it ends the TLV that began at start, unless it is too long.
+func (c *subTLVCodes) appendKept(b []byte, start int, subTLVs []byte, intraArea bool, from Source) ([]byte, error) {
 	if flags := c.flagField(subTLVs); flags != nil {
 		b = appendTLV(b, c.flags, flags)
 	}
 	named := false
-	for rest := subTLVs; ; {
-		typ, value, next, ok := nextOSPFTLV(rest)
-		if !ok {
-			break
-		}
-		rest = next
+	for t := ospfTLVs(subTLVs); t.next(); {
 		switch {
-		case typ == c.sourceAddress && len(value) == c.addressLen:
-		case typ == c.sourceRouter && len(value) == 4 && [4]byte(value) != [4]byte{} &&
-			(!intraArea || from.Router == [4]byte{} || from.Router == [4]byte(value)):
+		case t.typ == c.sourceAddress && len(t.value) == c.addressLen:
+		case t.typ == c.sourceRouter && len(t.value) == 4 && [4]byte(t.value) != [4]byte{} &&
+			(!intraArea || from.Router == [4]byte{} || from.Router == [4]byte(t.value)):
 		default:
 			continue
 		}
-		b = appendTLV(b, typ, value)
+		b = appendTLV(b, t.typ, t.value)
 		named = true
 	}
-	if named {
-		return b
-	}
-	if from.Router != [4]byte{} {
+	if from.Router != [4]byte{} && !named {
 		b = appendTLV(b, c.sourceRouter, from.Router[:])
 	}
-	if addr := plain(from.Address); addr.IsValid() && addr.BitLen() == 8*c.addressLen {
-		start := len(b)
-		b = endTLV(appendAddr(beginTLV(b, c.sourceAddress), addr), start)
+	if addr := plain(from.Address); addr.BitLen() == 8*c.addressLen && !named {
+		b = c.appendSource(b, addr)
 	}
-	return b
+	if len(b)-start > maxOSPFTLV {
+		return b[:start], errTLVRoom
+	}
+	return endTLV(b, start), nil
 }
 
 // appendTLV appends a TLV whose value is a multiple of 4 octets.

@@ -495,17 +495,17 @@ func TestExtendedLSAsOfHolo(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lsa := wiretest.Hex(t, c.octets)
-			typ, value, rest, ok := nextOSPFTLV(lsa[c.tlvs:])
-			require.True(t, ok)
-			require.Empty(t, rest)
-			require.Equal(t, c.tlv, typ)
+			tlvs := ospfTLVs(lsa[c.tlvs:])
+			require.True(t, tlvs.next())
+			require.Empty(t, tlvs.rest)
+			require.Equal(t, c.tlv, tlvs.typ)
 			var p prefixV3
-			require.NoError(t, p.decode(value))
+			require.NoError(t, p.decode(tlvs.value))
 			require.Equal(t, prefix(c.prefix), p.prefix)
 			require.Equal(t, c.metric, p.metric)
 			require.Equal(t, c.options, p.options)
 			require.Equal(t, wiretest.Hex(t, c.subTLVs), append([]byte{}, p.subTLVs...))
-			require.Equal(t, value, append(p.appendFixed(nil), p.subTLVs...))
+			require.Equal(t, tlvs.value, append(p.appendFixed(nil), p.subTLVs...))
 
 			all, errs := collect(Codes{}.ReadOSPFv3(lsa))
 			require.Empty(t, errs)

@@ -97,14 +97,9 @@ func (p *extendedPrefix) appendFixed(b []byte) []byte {
 // source router address is the proxy's; prefix and proxy are IPv4. Metric is
 // not written.
 func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
-	prefix, proxy, err := a.check()
-	switch {
-	case err != nil:
+	prefix, proxy, err := a.check(32)
+	if err != nil {
 		return b, err
-	case !prefix.Addr().Is4():
-		return b, errPrefix
-	case !proxy.Is4():
-		return b, errProxy
 	}
 	start := len(b)
 	p := extendedPrefix{routeType: routeIntraArea, prefix: prefix}
@@ -125,15 +120,15 @@ func (c Codes) AppendOSPFv2(b []byte, a Advertisement) ([]byte, error) {
 // is not known for sure must be left zero. Other sub-TLVs have rules of their
 // own and are not copied.
 func LeakOSPFv2(b, tlv []byte, from Source) ([]byte, error) {
-	typ, value, _, ok := nextOSPFTLV(tlv)
-	if !ok {
+	var p extendedPrefix
+	t := ospfTLVs(tlv)
+	switch {
+	case !t.next():
 		return b, errOSPFTLV
-	}
-	if typ != tlvExtendedPrefix {
+	case t.typ != tlvExtendedPrefix:
 		return b, errNotPrefixTLV
 	}
-	var p extendedPrefix
-	if err := p.decode(value); err != nil {
+	if err := p.decode(t.value); err != nil {
 		return b, err
 	}
 	if p.family != 0 {
@@ -145,9 +140,5 @@ func LeakOSPFv2(b, tlv []byte, from Source) ([]byte, error) {
 	start, intraArea := len(b), p.routeType == routeIntraArea
 	p.routeType = routeInterArea
 	b = p.appendFixed(beginTLV(b, tlvExtendedPrefix))
-	b = subTLVsV2.appendKept(b, p.subTLVs, intraArea, from)
-	if len(b)-start > maxOSPFTLV {
-		return b[:start], errTLVRoom
-	}
-	return endTLV(b, start), nil
+	return subTLVsV2.appendKept(b, start, p.subTLVs, intraArea, from)
 }

@@ -127,14 +127,10 @@ func (p *prefixV3) appendFixed(b []byte) []byte {
 // source router address is the proxy's; prefix and proxy are IPv6, and Metric
 // has 24 bits.
 func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
-	prefix, proxy, err := a.check()
+	prefix, proxy, err := a.check(128)
 	switch {
 	case err != nil:
 		return b, err
-	case !prefix.Addr().Is6():
-		return b, errPrefix
-	case !proxy.Is6():
-		return b, errProxy
 	case a.Metric > maxOSPFMetric:
 		return b, errMetric
 	}
@@ -157,18 +153,17 @@ func (c Codes) AppendOSPFv3(b []byte, a Advertisement) ([]byte, error) {
 // TLV does not name the originator it is from that is put in, as in
 // [LeakOSPFv2]. Other sub-TLVs have rules of their own and are not copied.
 func LeakOSPFv3(b, tlv []byte, metric uint32, from Source) ([]byte, error) {
-	typ, value, _, ok := nextOSPFTLV(tlv)
-	if !ok {
+	var p prefixV3
+	t := ospfTLVs(tlv)
+	switch {
+	case !t.next():
 		return b, errOSPFTLV
-	}
-	if typ != tlvIntraAreaPrefix && typ != tlvInterAreaPrefix {
+	case t.typ != tlvIntraAreaPrefix && t.typ != tlvInterAreaPrefix:
 		return b, errNotPrefixTLV
-	}
-	if metric > maxOSPFMetric {
+	case metric > maxOSPFMetric:
 		return b, errMetric
 	}
-	var p prefixV3
-	if err := p.decode(value); err != nil {
+	if err := p.decode(t.value); err != nil {
 		return b, err
 	}
 	if err := subTLVsV3.check(p.subTLVs); err != nil {
@@ -177,9 +172,5 @@ func LeakOSPFv3(b, tlv []byte, metric uint32, from Source) ([]byte, error) {
 	start := len(b)
 	p.metric, p.options, p.reserved = metric, p.options&^optionLA, 0
 	b = p.appendFixed(beginTLV(b, tlvInterAreaPrefix))
-	b = subTLVsV3.appendKept(b, p.subTLVs, typ == tlvIntraAreaPrefix, from)
-	if len(b)-start > maxOSPFTLV {
-		return b[:start], errTLVRoom
-	}
-	return endTLV(b, start), nil
+	return subTLVsV3.appendKept(b, start, p.subTLVs, t.typ == tlvIntraAreaPrefix, from)
 }
