@@ -218,17 +218,22 @@ func TestRange(t *testing.T) {
 	}
 }
 
+func carried(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
+	_, _, ok := cm.Carried(destQP, srcQP, qKey, payload, sent)
+	return ok
+}
+
 func TestCarried(t *testing.T) {
 	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
 		make([]byte, cm.MessageSize)...)
-	require.True(t, cm.Carried(1, 1, 0x80010000, payload))
-	require.False(t, cm.Carried(2, 1, 0x80010000, payload))
-	require.False(t, cm.Carried(1, 2, 0x80010000, payload))
-	require.False(t, cm.Carried(1, 1, 0x80010001, payload))
-	require.False(t, cm.Carried(1, 1, 0x80010000, payload[:255]))
-	require.False(t, cm.Carried(1, 1, 0x80010000, append(payload, 0)))
+	require.True(t, carried(1, 1, 0x80010000, payload, len(payload)))
+	require.False(t, carried(2, 1, 0x80010000, payload, len(payload)))
+	require.False(t, carried(1, 2, 0x80010000, payload, len(payload)))
+	require.False(t, carried(1, 1, 0x80010001, payload, len(payload)))
+	require.False(t, carried(1, 1, 0x80010000, payload[:255], 255))
+	require.False(t, carried(1, 1, 0x80010000, append(payload, 0), 257))
 	payload[1] = 3 // subnet administration
-	require.False(t, cm.Carried(1, 1, 0x80010000, payload))
+	require.False(t, carried(1, 1, 0x80010000, payload, len(payload)))
 }
 
 func TestMTU(t *testing.T) {

@@ -8,18 +8,6 @@ var errAttribute = wireerr.New("cm", "Attribute", 0, "not one of a message that 
 // describe the connection come before the paths and the private data, so
 // [Attribute.Fill] can save them.
 
-// CarriedCut is [Carried] for a packet that a capture may have cut. payload has
-// the octets that are there, and sent is how many were sent, as PayloadLen of a
-// rocev2.Packet says. The whole MAD header must be there.
-func CarriedCut(destQP, srcQP, qKey uint32, payload []byte, sent int) bool {
-	if destQP != QP || srcQP != QP || qKey != QKey || sent != Size || len(payload) < HeaderSize || len(payload) > Size {
-		return false
-	}
-	var h Header
-	h.Decode(payload)
-	return h.Validate() == nil
-}
-
 // cuts has, for each message by its Attribute, the ends of its groups of
 // fields. A group is read completely or not at all, and the first one must be
 // there.

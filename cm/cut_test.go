@@ -121,17 +121,17 @@ func TestCarriedCut(t *testing.T) {
 	payload := append(wiretest.Hex(t, `01070203 0000 0000 0000000000000007 0010 0000 00000000`),
 		make([]byte, cm.MessageSize)...)
 	for n := range len(payload) + 1 {
-		require.Equal(t, n >= cm.HeaderSize, cm.CarriedCut(1, 1, 0x80010000, payload[:n], 256), "%d octets", n)
-		require.False(t, cm.CarriedCut(1, 1, 0x80010000, payload[:n], 255))
-		require.False(t, cm.CarriedCut(1, 1, 0x80010000, payload[:n], 257))
-		require.False(t, cm.CarriedCut(1, 1, 0x80010000, payload[:n], n-256))
+		require.Equal(t, n >= cm.HeaderSize, carried(1, 1, 0x80010000, payload[:n], 256), "%d octets", n)
+		require.False(t, carried(1, 1, 0x80010000, payload[:n], 255))
+		require.False(t, carried(1, 1, 0x80010000, payload[:n], 257))
+		require.False(t, carried(1, 1, 0x80010000, payload[:n], n-256))
 	}
-	require.False(t, cm.CarriedCut(2, 1, 0x80010000, payload[:100], 256))
-	require.False(t, cm.CarriedCut(1, 2, 0x80010000, payload[:100], 256))
-	require.False(t, cm.CarriedCut(1, 1, 0x80010001, payload[:100], 256))
-	require.False(t, cm.CarriedCut(1, 1, 0x80010000, append(payload, 0), 256))
+	require.False(t, carried(2, 1, 0x80010000, payload[:100], 256))
+	require.False(t, carried(1, 2, 0x80010000, payload[:100], 256))
+	require.False(t, carried(1, 1, 0x80010001, payload[:100], 256))
+	require.False(t, carried(1, 1, 0x80010000, append(payload, 0), 256))
 	payload[1] = 3 // subnet administration
-	require.False(t, cm.CarriedCut(1, 1, 0x80010000, payload[:100], 256))
+	require.False(t, carried(1, 1, 0x80010000, payload[:100], 256))
 }
 
 // The snap lengths from which the messages of a capture can be read, over IPv4
@@ -159,7 +159,7 @@ func TestSnapLength(t *testing.T) {
 				want += 20
 			}
 			for n := range len(captured.Data) {
-				qp, psn, ok := readCut(t, captured.Data[:n])
+				qp, psn, ok := readCut(captured.Data[:n])
 				require.Equal(t, n >= want, ok, "%s frame %d, %d octets", name, i+1, n)
 				switch {
 				case !ok:
@@ -178,29 +178,27 @@ func TestSnapLength(t *testing.T) {
 
 // readCut reads the CM message in the first octets of a frame, and returns its
 // queue pair and PSN where it has such.
-func readCut(t *testing.T, octets []byte) (qp, psn uint32, ok bool) {
+func readCut(octets []byte) (qp, psn uint32, ok bool) {
 	var p rocev2.Packet
 	if p.Decode(octets, rocev2.DecodeOptions{Cut: true}) != nil || p.BTH.Opcode != bth.UDSendOnly {
 		return 0, 0, false
 	}
-	if !cm.CarriedCut(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, p.PayloadLen()) {
+	h, b, ok := cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, p.PayloadLen())
+	if !ok {
 		return 0, 0, false
 	}
-	var h cm.Header
-	b, err := h.Decode(p.Payload)
-	require.NoError(t, err)
 	switch h.Attribute {
 	case cm.AttributeREQ:
 		var m cm.REQ
-		err = decodeCut(h.Attribute, &m, b)
+		err := decodeCut(h.Attribute, &m, b)
 		return m.LocalQPN, m.StartingPSN, err == nil
 	case cm.AttributeREP:
 		var m cm.REP
-		err = decodeCut(h.Attribute, &m, b)
+		err := decodeCut(h.Attribute, &m, b)
 		return m.LocalQPN, m.StartingPSN, err == nil
 	case cm.AttributeDREQ:
 		var m cm.DREQ
-		err = decodeCut(h.Attribute, &m, b)
+		err := decodeCut(h.Attribute, &m, b)
 		return m.RemoteQPN, 0, err == nil
 	case cm.AttributeRTU:
 		return 0, 0, decodeCut(h.Attribute, new(cm.RTU), b) == nil

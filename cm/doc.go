@@ -28,8 +28,8 @@
 //		_, err = req.Decode(message)
 //	}
 //
-// Captures often keep only the first octets of a packet. [CarriedCut] and
-// [Attribute.Fill] read such messages. They need the first 76 of the 256 octets
+// Captures often keep only the first octets of a packet. [Carried] and
+// [Attribute.Fill] read such messages, too. They need the first 76 of the 256 octets
 // of a REQ, 48 of a REP, 36 of a DREQ. In a frame over IPv4 these are the first
 // 138, 110 and 98 octets, over IPv6 20 more.
 //

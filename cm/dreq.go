@@ -2,7 +2,7 @@ package cm
 
 import "fmt"
 
-var errDREQ24 = over24("DREQ: RemoteQPN")
+var errDREQ24 = overBits("DREQ: RemoteQPN", over24)
 
 // DREQ ends a connection (IBTA section 12.6.10).
 //

@@ -16,12 +16,13 @@ const (
 
 // How a CM message is carried and marked (IBTA sections 3.5.3, 13.4.2, 12.6).
 const (
-	QP           = 1          // the general services interface, at both ends
-	QKey         = 0x80010000 // of the DETH
-	BaseVersion  = 1
-	Class        = 0x07 // communication management
-	ClassVersion = 2
-	MethodSend   = 0x03 // the only method of the class
+	QP   = 1          // the general services interface, at both ends
+	QKey = 0x80010000 // of the DETH
+
+	baseVersion  = 1
+	class        = 0x07 // communication management
+	classVersion = 2
+	methodSend   = 0x03 // the only method of the class
 )
 
 var (
@@ -90,16 +91,23 @@ type Header struct {
 // NewHeader returns the header of a message with this TransactionID.
 func NewHeader(a Attribute, transactionID uint64) Header {
 	return Header{
-		BaseVersion: BaseVersion, Class: Class, ClassVersion: ClassVersion, Method: MethodSend,
+		BaseVersion: baseVersion, Class: class, ClassVersion: classVersion, Method: methodSend,
 		TransactionID: transactionID, Attribute: a,
 	}
 }
 
-// Carried says whether a UD SEND Only with these queue pairs and Q_Key, from
-// the BTH and the DETH, carries a CM message: both queue pairs are 1, the
-// payload has 256 octets, and [Header.Validate] accepts its header.
-func Carried(destQP, srcQP, qKey uint32, payload []byte) bool {
-	return CarriedCut(destQP, srcQP, qKey, payload, len(payload))
+// Carried returns the header and the octets of the CM message that a UD SEND
+// Only with these queue pairs and Q_Key, from the BTH and the DETH, carries. ok
+// is false if it carries none: both queue pairs must be 1, the payload must have
+// 256 octets, and [Header.Validate] must accept its header. A capture may have cut
+// the packet: payload has the octets that are there, and must have the whole
+// header; sent is how many were sent, as PayloadLen of a rocev2.Packet says.
+func Carried(destQP, srcQP, qKey uint32, payload []byte, sent int) (h Header, message []byte, ok bool) {
+	if destQP != QP || srcQP != QP || qKey != QKey || sent != Size || len(payload) > Size {
+		return h, nil, false
+	}
+	message, err := h.Decode(payload)
+	return h, message, err == nil && h.Validate() == nil
 }
 
 // Decode reads the header at the start of b and returns what follows it, which
@@ -137,13 +145,13 @@ func (h *Header) AppendBinary(b []byte) ([]byte, error) {
 // Attribute.
 func (h *Header) Validate() error {
 	switch {
-	case h.BaseVersion != BaseVersion:
+	case h.BaseVersion != baseVersion:
 		return errBaseVersion
-	case h.Class != Class:
+	case h.Class != class:
 		return errClass
-	case h.ClassVersion != ClassVersion:
+	case h.ClassVersion != classVersion:
 		return errClassVersion
-	case h.Method != MethodSend:
+	case h.Method != methodSend:
 		return errMethod
 	}
 	return nil

@@ -50,11 +50,9 @@ func flag(v bool) uint8 {
 	return 0
 }
 
-// over24 and overBits are the errors of values that do not fit their field.
-func over24(field string) error {
-	return wireerr.New("cm", field, 0, "over 0xffffff, more than 24 bits", wireerr.Range)
-}
+const over24 = "over 0xffffff, more than 24 bits"
 
+// overBits returns the error of values that do not fit their field.
 func overBits(field, reason string) error {
 	return wireerr.New("cm", field, 0, reason, wireerr.Range)
 }

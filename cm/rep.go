@@ -3,7 +3,7 @@ package cm
 import "fmt"
 
 var (
-	errREP24   = over24("REP: LocalQPN, LocalEECN or StartingPSN")
+	errREP24   = overBits("REP: LocalQPN, LocalEECN or StartingPSN", over24)
 	errREPBits = overBits("REP", "a value over the 2 to 5 bits of its field")
 )
 

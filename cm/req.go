@@ -14,7 +14,7 @@ const (
 const ExtendedXRC = 1
 
 var (
-	errREQ24   = over24("REQ: LocalQPN, LocalEECN, RemoteEECN or StartingPSN")
+	errREQ24   = overBits("REQ: LocalQPN, LocalEECN, RemoteEECN or StartingPSN", over24)
 	errREQBits = overBits("REQ", "a value over the 1 to 5 bits of its field")
 )
 

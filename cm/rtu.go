@@ -21,7 +21,11 @@ type RTU struct {
 // Decode reads the message at the start of b, which follows a [Header], and
 // returns what follows it, which aliases b.
 func (m *RTU) Decode(b []byte) (rest []byte, err error) {
-	octets, err := message(b, AttributeRTU)
+	return m.decode(b, AttributeRTU)
+}
+
+func (m *RTU) decode(b []byte, a Attribute) (rest []byte, err error) {
+	octets, err := message(b, a)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
-var errSIDRREP24 = over24("SIDR_REP: QPN")
+var errSIDRREP24 = overBits("SIDR_REP: QPN", over24)
 
 // SIDRREP answers a [SIDRREQ] (IBTA section 12.11.2).
 //

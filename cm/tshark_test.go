@@ -92,8 +92,8 @@ func compare(t *testing.T, row wiretest.Row, where string) cm.Attribute {
 	number(h.TransactionID, "infiniband.mad.transactionid")
 	number(uint16(h.Attribute), "infiniband.mad.attributeid")
 	number(h.Modifier, "infiniband.mad.attributemodifier")
-	require.True(t, cm.Carried(uint32(row.Uint("infiniband.bth.destqp")), uint32(row.Uint("infiniband.deth.srcqp")),
-		uint32(row.Uint("infiniband.deth.q_key")), datagram), where)
+	require.True(t, carried(uint32(row.Uint("infiniband.bth.destqp")), uint32(row.Uint("infiniband.deth.srcqp")),
+		uint32(row.Uint("infiniband.deth.q_key")), datagram, len(datagram)), where)
 
 	var m message
 	switch h.Attribute {

@@ -4,7 +4,6 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/internal/flowtable"
-	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -68,12 +67,8 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 	if p.Truncated {
 		sent = p.PayloadLen()
 	}
-	if b.Opcode != bth.UDSendOnly || !cm.CarriedCut(b.DestQP, b.DETH.SrcQP, b.DETH.QKey, p.Payload, sent) {
-		return false
-	}
-	var h cm.Header
-	message, err := h.Decode(p.Payload)
-	if err != nil {
+	h, message, ok := cm.Carried(b.DestQP, b.DETH.SrcQP, b.DETH.QKey, p.Payload, sent)
+	if !ok || b.Opcode != bth.UDSendOnly {
 		return false
 	}
 	whole, err := h.Attribute.Fill(message)
@@ -82,61 +77,49 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 	}
 	switch h.Attribute {
 	case cm.AttributeREQ:
-		err = x.setREQ(whole[:])
+		if !x.setREQ(whole[:]) {
+			return false
+		}
 	case cm.AttributeREP:
 		var m cm.REP
-		_, err = m.Decode(whole[:])
+		m.Decode(whole[:])
 		x.Local, x.Remote, x.QP, x.EECN, x.PSN = m.LocalCommID, m.RemoteCommID, m.LocalQPN, m.LocalEECN, m.StartingPSN
 	case cm.AttributeDREQ:
 		var m cm.DREQ
-		_, err = m.Decode(whole[:])
+		m.Decode(whole[:])
 		x.Local, x.Remote, x.QP = m.LocalCommID, m.RemoteCommID, m.RemoteQPN
 	case cm.AttributeDREP:
 		var m cm.DREP
-		_, err = m.Decode(whole[:])
+		m.Decode(whole[:])
 		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	case cm.AttributeREJ:
 		var m cm.REJ
-		_, err = m.Decode(whole[:])
+		m.Decode(whole[:])
 		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	default:
-		return false
-	}
-	if err != nil {
-		*x = Exchange{}
 		return false
 	}
 	x.Attribute = h.Attribute
 	return true
 }
 
-func (x *Exchange) setREQ(message []byte) error {
+// setREQ fills x from a REQ, unless its transport is not RC, UC or XRC.
+func (x *Exchange) setREQ(message []byte) bool {
 	var m cm.REQ
-	if _, err := m.Decode(message); err != nil {
-		return err
-	}
-	t, known := transportOf(&m)
-	if !known {
-		return errTransport
+	m.Decode(message)
+	switch {
+	case m.TransportType == cm.TransportRC:
+		x.Transport = bth.TransportRC
+	case m.TransportType == cm.TransportUC:
+		x.Transport = bth.TransportUC
+	case m.TransportType == cm.TransportExtended && m.ExtendedTransport == cm.ExtendedXRC:
+		x.Transport = bth.TransportXRC
+	default:
+		return false
 	}
 	x.Local, x.QP, x.PSN = m.LocalCommID, m.LocalQPN, m.StartingPSN
-	x.PKey, x.MTU, x.Transport = m.PKey, uint16(m.MTU()), t
-	return nil
-}
-
-var errTransport = wireerr.New("qpmap", "transport of a REQ", 0, "not RC, UC or XRC")
-
-// transportOf returns the transport that a REQ asks for.
-func transportOf(req *cm.REQ) (t bth.Transport, known bool) {
-	switch {
-	case req.TransportType == cm.TransportRC:
-		return bth.TransportRC, true
-	case req.TransportType == cm.TransportUC:
-		return bth.TransportUC, true
-	case req.TransportType == cm.TransportExtended && req.ExtendedTransport == cm.ExtendedXRC:
-		return bth.TransportXRC, true
-	}
-	return 0, false
+	x.PKey, x.MTU = m.PKey, uint16(m.MTU())
+	return true
 }
 
 // key returns what names the packet's own flow.

@@ -11,11 +11,8 @@ import (
 // cmMessage returns the header of the CM message that the packet carries, and
 // its octets, if it carries one.
 func cmMessage(p *rocev2.Packet) (h cm.Header, message []byte, ok bool) {
-	if p.BTH.Opcode != bth.UDSendOnly || !cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload) {
-		return h, nil, false
-	}
-	message, err := h.Decode(p.Payload)
-	return h, message, err == nil
+	h, message, ok = cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, len(p.Payload))
+	return h, message, ok && p.BTH.Opcode == bth.UDSendOnly
 }
 
 // decoded returns the CM message M in octets, all of which follow the header.
