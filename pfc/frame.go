@@ -21,9 +21,9 @@ const (
 	OpcodePFC   = 0x0101 // IEEE 802.1Qbb
 )
 
-// MinFrame is the length that Ethernet pads shorter frames to, in octets, the
-// frame check sequence not counted.
-const MinFrame = 60
+// Ethernet pads shorter frames to this length, in octets, the frame check
+// sequence not counted.
+const minFrame = 60
 
 const frameHeader = 14
 
@@ -50,10 +50,10 @@ func Opcode(b []byte) (uint16, error) {
 func appendFrame(b []byte, src [6]byte, control []byte) []byte {
 	b = append(append(b, Destination[:]...), src[:]...)
 	b = append(binary.BigEndian.AppendUint16(b, EtherType), control...)
-	return append(b, zeros[:MinFrame-frameHeader-len(control)]...)
+	return append(b, zeros[:minFrame-frameHeader-len(control)]...)
 }
 
-var zeros [MinFrame]byte
+var zeros [minFrame]byte
 
 // Duration returns how long so many quanta last on a link of this many bits a
 // second; 0 on a link without a speed.

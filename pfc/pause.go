@@ -7,8 +7,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
-// PauseSize is the length of opcode and parameter of a PAUSE frame, in octets.
-const PauseSize = 4
+const pauseSize = 4 // octets of opcode and parameter
 
 // A Pause is a PAUSE frame (IEEE 802.3x), from behind the EtherType on:
 //
@@ -21,7 +20,7 @@ type Pause struct {
 	Quanta uint16 // how long the link is to pause; 0 lets it go on
 }
 
-var errPauseTruncated = wireerr.New("pfc", "PAUSE", PauseSize, "4 octets from the opcode on needed", wireerr.Truncated)
+var errPauseTruncated = wireerr.New("pfc", "PAUSE", pauseSize, "4 octets from the opcode on needed", wireerr.Truncated)
 
 // Decode sets p from a MAC control frame, given from behind its EtherType on,
 // and returns the rest: padding. On error p is unchanged.
@@ -32,31 +31,25 @@ func (p *Pause) Decode(b []byte) (rest []byte, err error) {
 		return nil, err
 	case opcode != OpcodePause:
 		return nil, ErrOpcode
-	case len(b) < PauseSize:
+	case len(b) < pauseSize:
 		return nil, errPauseTruncated
 	}
 	p.Quanta = binary.BigEndian.Uint16(b[2:])
-	return b[PauseSize:], nil
-}
-
-func (p *Pause) put(b *[PauseSize]byte) {
-	binary.BigEndian.PutUint16(b[0:], OpcodePause)
-	binary.BigEndian.PutUint16(b[2:], p.Quanta)
+	return b[pauseSize:], nil
 }
 
 // AppendBinary appends what stands behind the EtherType, without padding. The
 // error is always nil.
 func (p Pause) AppendBinary(b []byte) ([]byte, error) {
-	var wire [PauseSize]byte
-	p.put(&wire)
-	return append(b, wire[:]...), nil
+	b = binary.BigEndian.AppendUint16(b, OpcodePause)
+	return binary.BigEndian.AppendUint16(b, p.Quanta), nil
 }
 
 // AppendFrame appends the whole Ethernet frame, padded, from this source.
 func (p Pause) AppendFrame(b []byte, src [6]byte) []byte {
-	var wire [PauseSize]byte
-	p.put(&wire)
-	return appendFrame(b, src, wire[:])
+	var wire [pauseSize]byte
+	control, _ := p.AppendBinary(wire[:0])
+	return appendFrame(b, src, control)
 }
 
 // String returns the time, as in "PAUSE 65535".

@@ -36,9 +36,7 @@ type PFC struct {
 	Quanta [Priorities]uint16
 }
 
-var (
-	errPFCTruncated = wireerr.New("pfc", "PFC", Size, "20 octets from the opcode on needed", wireerr.Truncated)
-)
+var errPFCTruncated = wireerr.New("pfc", "PFC", Size, "20 octets from the opcode on needed", wireerr.Truncated)
 
 // Decode sets p from a MAC control frame, given from behind its EtherType on,
 // and returns the rest: padding. On error p is unchanged.

@@ -258,7 +258,7 @@ func BenchmarkPFC(b *testing.B) {
 		}
 	})
 	b.Run("frame", func(b *testing.B) {
-		buf := make([]byte, 0, MinFrame)
+		buf := make([]byte, 0, minFrame)
 		b.ReportAllocs()
 		for b.Loop() {
 			buf = pfcs[0].want.AppendFrame(buf[:0], src)
