@@ -56,9 +56,10 @@ func ourTypes(frame []byte) ([]gopacket.LayerType, error) {
 	case message.UnknownOption:
 		types = append(types, gopacket.LayerTypePayload)
 	case message.Data, message.Ack:
-		h := &m.Packet.BTH
+		h, payload := &m.Packet.BTH, m.Packet.Payload
+		_, _, isCM := cm.Carried(h.DestQP, h.DETH.SrcQP, h.DETH.QKey, payload, len(payload))
 		switch {
-		case h.Opcode == bth.UDSendOnly && cm.Carried(h.DestQP, h.DETH.SrcQP, h.DETH.QKey, m.Packet.Payload):
+		case isCM && h.Opcode == bth.UDSendOnly:
 			types = append(types, rocelayers.LayerTypeCM)
 		case len(m.Packet.Payload) > 0:
 			types = append(types, gopacket.LayerTypePayload)
