@@ -61,8 +61,8 @@ func TestCountersOf(t *testing.T) {
 	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
 	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
 	c.Inc(node.Count{Action: node.Refused, Reason: node.Limited})
-	c.Inc(node.Count{Action: node.Refused, Reason: node.UnknownOption}) // the last of the reasons
-	c.Inc(node.Count{Action: node.NotECNCapable})                       // the last of the actions
+	c.Inc(node.Count{Action: node.Refused, Reason: node.AmbiguousLabel}) // the last of the reasons
+	c.Inc(node.Count{Action: node.NotECNCapable})                        // the last of the actions
 	for _, s := range []struct {
 		count node.Count
 		want  uint64
@@ -71,7 +71,7 @@ func TestCountersOf(t *testing.T) {
 		{node.Count{Action: node.Sent, Kind: message.FCN}, 2},
 		{node.Count{Action: node.Sent, Kind: message.PPFC}, 0},
 		{node.Count{Action: node.Refused}, 2},
-		{node.Count{Action: node.Refused, Reason: node.UnknownOption}, 1},
+		{node.Count{Action: node.Refused, Reason: node.AmbiguousLabel}, 1},
 		{node.Count{Action: node.Refused, Reason: node.Denied}, 0},
 		{node.Count{Action: node.Refused, Kind: message.Kind(node.Limited)}, 0},
 		{node.Count{Action: node.Sent, Reason: node.Reason(message.FCN)}, 0},
@@ -82,12 +82,12 @@ func TestCountersOf(t *testing.T) {
 	}
 
 	want := map[node.Count]uint64{
-		{Action: node.Sent, Kind: message.CNP}:             2,
-		{Action: node.Sent, Kind: message.FCN}:             4,
-		{Action: node.Refused, Reason: node.Limited}:       2,
-		{Action: node.Refused, Reason: node.UnknownOption}: 2,
-		{Action: node.NotECNCapable}:                       2,
-		{Action: node.Learned}:                             1,
+		{Action: node.Sent, Kind: message.CNP}:              2,
+		{Action: node.Sent, Kind: message.FCN}:              4,
+		{Action: node.Refused, Reason: node.Limited}:        2,
+		{Action: node.Refused, Reason: node.AmbiguousLabel}: 2,
+		{Action: node.NotECNCapable}:                        2,
+		{Action: node.Learned}:                              1,
 	}
 	var sum node.Counters
 	sum.Inc(node.Count{Action: node.Learned})
@@ -101,7 +101,7 @@ func TestCountersOf(t *testing.T) {
 
 // What no counter is for counts nothing, as nothing of the kind can be.
 func TestCountersOutOfRange(t *testing.T) {
-	const actions, reasons = node.NotECNCapable + 1, node.UnknownOption + 1
+	const actions, reasons = node.NotECNCapable + 1, node.AmbiguousLabel + 1
 	var c node.Counters
 	for _, k := range []node.Count{
 		{Action: actions}, {Action: 255}, {Action: actions, Reason: node.Limited}, {Action: actions, Kind: message.CNP},

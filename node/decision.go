@@ -17,7 +17,7 @@ const (
 	Sent             // a notification was appended, for the sender or on its behalf
 	Marked           // the packet is to be marked with CE, and no notification was sent
 	Forwarded        // the packet was appended in a tunnel (ingress)
-	Learned          // the packet taught a queue pair, or that a sender does not support Fast CNP
+	Learned          // the packet taught a queue pair, a label, or that a sender does not support Fast CNP
 	Taken            // a notification was accepted: the program has something to do
 	Dropped          // the packet may not cross (border)
 	Passed           // the packet may cross (border)

@@ -63,6 +63,7 @@ const (
 	TupleMismatch          // the five-tuple differs from the invoking packet's
 	TableFull              // no room for another flow
 	UnknownOption          // the notification has an unknown option that must not be skipped
+	AmbiguousLabel         // more than one flow has this label
 
 	reasons = iota
 )
@@ -71,7 +72,7 @@ var reasonTexts = [reasons]string{
 	"", "disabled", "not_capable", "acknowledgement", "notification", "fragment", "address", "own_address",
 	"not_tunnelled", "tunnelled", "no_method", "no_proxy", "limited", "broken", "icrc", "checksum", "not_ours",
 	"denied", "unknown_qp",
-	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option",
+	"ambiguous_qp", "unknown_label", "tuple_mismatch", "table_full", "unknown_option", "ambiguous_label",
 }
 
 // String returns the reason in lower case, as `rocecn play` prints it; the

@@ -21,7 +21,8 @@ import (
 //
 // Not appended are packets to the PE itself; packets that a capture has cut, whose flows get labels all the same; and
 // packets that are too long for the tunnel or end in their IP header, of which RoCEv2 is Refused as Broken. A PE that
-// is off forwards nothing: RoCEv2 is Refused as Disabled.
+// is off forwards nothing: RoCEv2 is Refused as Disabled; nor does one with LearnLabels: RoCEv2 is Refused as
+// NotTunnelled.
 func (pe *PE) Forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
 ) (sent []byte, d Decision) {
@@ -45,6 +46,11 @@ func (pe *PE) forward(
 		return out
 	case !pe.cfg.Enabled:
 		d.Reason = node.Disabled
+		return out
+	case pe.cfg.LearnLabels:
+		if roce {
+			d.Reason = node.NotTunnelled
+		}
 		return out
 	case ip == nil:
 		d.Reason = node.Broken

@@ -8,7 +8,8 @@
 //	     CNP        FCN: label L1
 //
 // A [PE] sees every packet: what enters the WAN by Forward, even if hardware encapsulates it, and what comes from the
-// WAN, FCN among it, by Receive. From both it learns queue pairs, as a CNP must name that of the sender, which data
+// WAN, FCN among it, by Receive. Where the kernel or hardware chooses the labels itself, Learn takes the place of
+// Forward: see Config.LearnLabels. From both it learns queue pairs, as a CNP must name that of the sender, which data
 // packets do not. If the queue pair is not known, or could be one of several, no CNP is sent: the PE never guesses.
 // Congested is for congestion of the PE itself.
 //
@@ -69,6 +70,13 @@ type Config struct {
 	// Seed makes labels repeatable. The zero Seed stands for a random one.
 	Seed [32]byte
 
+	// LearnLabels says that others encapsulate and choose the labels: the PE gives none, and learns by Learn which flow
+	// has which. Linux takes a label from a hash of addresses and ports, or copies the packet's own: so two flows may
+	// have the same, and while both are live no CNP is sent about either. MaxFlows is then how many labels the table
+	// holds, 80 octets each and 11 to 22 for the index. Quarantine means nothing: a label that goes from one flow to
+	// another is nobody's for Idle.
+	LearnLabels bool
+
 	// Instance is the number of this instance, from 0, of Instances; 0 Instances stand for one. Each instance has a
 	// share of the labels (12 octets a label), so that the label tells which instance an FCN is for: see Owner.
 	// Spread packets by their pair of addresses, so that an instance sees both directions, from which it learns queue
@@ -84,6 +92,9 @@ func (c *Config) complete() error {
 	c.Instances = cmp.Or(c.Instances, 1)
 	if c.Instances < 1 || c.Instances > MaxLabel || c.Instance < 0 || c.Instance >= c.Instances {
 		return fmt.Errorf("there is no Instance %d of %d Instances", c.Instance, c.Instances)
+	}
+	if c.LearnLabels && c.Instances > 1 {
+		return errors.New("LearnLabels with several Instances: labels that others choose do not tell the instance")
 	}
 	labels := share(c.Instance, c.Instances)
 	if c.Instance == 0 {
@@ -113,6 +124,7 @@ type PE struct {
 	clock    clock.Clock
 	table    table
 	labels   labels
+	learned  learned
 	intake   role.Intake
 	pace     role.Pace
 	counters node.Counters
@@ -125,7 +137,7 @@ func New(cfg Config) (*PE, error) {
 	return role.New(&PE{}, cfg)
 }
 
-// Configure changes the rules. Flows keep their labels. Instance and Instances cannot change either.
+// Configure changes the rules. Flows keep their labels. LearnLabels, Instance and Instances cannot change either.
 func (pe *PE) Configure(cfg Config) error {
 	cfg.Port = cmp.Or(cfg.Port, fcn.ExperimentalPort)
 	if cfg.Enabled {
@@ -153,12 +165,18 @@ func (pe *PE) enable(cfg *Config) error {
 	}
 	sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows},
 		{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
-		{Name: "Instance", N: cfg.Instance}, {Name: "Instances", N: cfg.Instances}}
+		{Name: "Instance", N: cfg.Instance}, {Name: "Instances", N: cfg.Instances}, {Name: "LearnLabels"}}
+	if cfg.LearnLabels {
+		sizes[4].N = 1
+	}
 	first, err := pe.memory.Take("ingress", seed, sizes, wrong)
 	if err != nil {
 		return err
 	}
-	if first {
+	switch {
+	case first && cfg.LearnLabels:
+		pe.learned = newLearned(cfg.MaxFlows)
+	case first:
 		pe.table = flowtable.New[flowtable.Key, entry](cfg.MaxFlows, false, (*flowtable.Key).Hash)
 		pe.labels = newLabels(cfg.Instance, cfg.Instances, random)
 	}
@@ -171,10 +189,10 @@ func (pe *PE) enable(cfg *Config) error {
 // Counters returns what has been counted. Any goroutine may read it.
 func (pe *PE) Counters() *node.Counters { return &pe.counters }
 
-// Len returns how many flows have a label.
-func (pe *PE) Len() int { return pe.table.Len() }
+// Len returns how many flows have a label; with LearnLabels, how many labels are known.
+func (pe *PE) Len() int { return pe.table.Len() + pe.learned.Len() }
 
-// Expire removes the flows that have been silent for Idle, and returns how many. Forward and Receive do so as well:
+// Expire removes the flows that have been silent for Idle, and returns how many. Forward, Learn and Receive do so too:
 // call Expire when there is no traffic, so that they have less to remove later.
 func (pe *PE) Expire(now time.Time) int {
 	if !pe.cfg.Enabled {
@@ -192,24 +210,35 @@ type Flow struct {
 	PKey    uint16 // of the last packet
 }
 
-// Flows iterates over copies of the flows that have a label, the one seen longest ago first. The loop must not use the
-// PE.
+// Flows iterates over copies of the flows that have a label, the one seen longest ago first; with LearnLabels over the
+// labels that one flow alone has. The loop must not use the PE.
 func (pe *PE) Flows(now time.Time) iter.Seq[Flow] {
 	return func(yield func(Flow) bool) {
 		if !pe.memory.Taken() {
 			return
 		}
 		for i := pe.table.Oldest(0); i != 0; i = pe.table.Newer(i) {
-			k, e := pe.table.Key(i), pe.table.At(i)
-			f := Flow{Key: role.FlowOf(k), Label: e.label, PKey: e.pKey}
-			var reason node.Reason
-			f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
-			f.KnownQP = reason == node.Accepted
-			if !yield(f) {
+			e := pe.table.At(i)
+			if !yield(pe.flow(pe.table.Key(i), e.label, e.pKey, now)) {
+				return
+			}
+		}
+		for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Newer(i) {
+			l := pe.learned.At(i)
+			if !l.ambiguous(pe.clock.Now(), int64(pe.cfg.Idle)) &&
+				!yield(pe.flow(&l.flow, *pe.learned.Key(i), l.pKey, now)) {
 				return
 			}
 		}
 	}
+}
+
+func (pe *PE) flow(k *flowtable.Key, label uint32, pKey uint16, now time.Time) Flow {
+	f := Flow{Key: role.FlowOf(k), Label: label, PKey: pKey}
+	var reason node.Reason
+	f.SrcQP, reason = pe.qps.SourceQP(&f.Key, now)
+	f.KnownQP = reason == node.Accepted
+	return f
 }
 
 // release removes the flows that have been silent for Idle, and returns how many. The quarantine of a label began when
@@ -224,5 +253,5 @@ func (pe *PE) release(now int64) (n int) {
 		pe.table.Remove(i)
 		n++
 	}
-	return n
+	return n + pe.forget(now)
 }

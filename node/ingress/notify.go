@@ -21,8 +21,8 @@ type Decision struct {
 // Receive decides about a packet from the WAN. To an FCN it appends the CNP for the sender of the flow whose label it
 // names. If there is none, the first of these reasons is given: Disabled; Fragment or Broken (the message is not
 // whole); NotOurs (to another node); Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the
-// message); Checksum; Broken; UnknownLabel; Acknowledgement (the flow has no data packets); Address; OwnAddress;
-// NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
+// message); Checksum; Broken; UnknownLabel; AmbiguousLabel; Acknowledgement (the flow has no data packets); Address;
+// OwnAddress; NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 //
 // RoCEv2 in a tunnel that ends at Config.WAN is the other direction of the flows: it teaches queue pairs, in the domain
 // that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
@@ -47,6 +47,13 @@ func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, n
 		return out
 	}
 	pe.Expire(now)
+	if pe.cfg.LearnLabels {
+		if pKey := pe.taught(d, m.FlowLabel); d.Reason == node.Accepted {
+			d.Level = m.Level
+			out = pe.notify(out, d, pKey, now)
+		}
+		return out
+	}
 	i := pe.labelled(m.FlowLabel)
 	if i == 0 {
 		d.Reason = node.UnknownLabel

@@ -179,7 +179,7 @@ func CheckTime(name string, d time.Duration) error {
 // Memory has the sizes of a role's tables, and the seed of their hashes. They are set when the role is first enabled,
 // and do not change afterwards.
 type Memory struct {
-	sizes [4]int
+	sizes [5]int
 	seed  uint64
 	taken bool
 }

@@ -534,3 +534,61 @@ func TestIngressIdle0(t *testing.T) {
 	require.Len(t, lines, 2)
 	require.NotEqual(t, lines[0]["label"], lines[1]["label"])
 }
+
+// kernelPackets are the headers of packets that Linux 6.18 put into SRv6, under labels of its own: two flows, and
+// another one with the ports of the first. Outer header, Segment Routing Header, IPv6, UDP, BTH, DETH.
+var kernelPackets = []string{
+	`602ce32e 01602b3f 20010db8 00020000 00000000 00000001 20010db8 00020000 00000000 0000000c
+		29020400 00000000 20010db8 00020000 00000000 0000000c
+		60212345 01201140 20010db8 00010000 00000000 0000000a 20010db8 00020000 00000000 0000000b
+		c35112b7 01200000
+		6400ffff 00000011 00000000
+		00000000 00000022`,
+	`6023ad6f 01602b3f 20010db8 00020000 00000000 00000001 20010db8 00020000 00000000 0000000c
+		29020400 00000000 20010db8 00020000 00000000 0000000c
+		60212346 01201140 20010db8 00010000 00000000 0000000a 20010db8 00020000 00000000 0000000b
+		c35212b7 01200000
+		6400ffff 00000013 00000000
+		00000000 00000022`,
+	`602ce32e 01602b3f 20010db8 00020000 00000000 00000001 20010db8 00020000 00000000 0000000c
+		29020400 00000000 20010db8 00020000 00000000 0000000c
+		60212345 01201140 20010db8 00010000 00000000 0000000a 20010db8 00020000 00000000 0000000b
+		c35112b7 01200000
+		6400ffff 00000012 00000000
+		00000000 00000022`,
+}
+
+// What Linux encapsulates shows who has which label, also where the capture has no more than headers: an FCN becomes
+// the CNP of its flow, unless two have the label.
+func TestIngressLearnsLabels(t *testing.T) {
+	const config = `{"enabled": true, "labels": "learn", "tunnel": {"src": "2001:db8:2::1"}, "cnp": ["2001:db8:1::1"],
+		"accept": ["2001:db8:2::c/128"]}`
+	at := time.Unix(1795254649, 0)
+	cut := func(text string) capture.Record {
+		b := wiretest.Hex(t, text)
+		return capture.Record{Data: b, OrigLen: 404, Time: at}
+	}
+	notice := func(label uint32) capture.Record {
+		b := anFCN(t, label, netip.MustParseAddr("2001:db8:2::c"), netip.MustParseAddr("2001:db8:2::1"))
+		return capture.Record{Data: b, OrigLen: uint32(len(b)), Time: at}
+	}
+	in := []capture.Record{
+		cut(kernelPackets[0]), cut(kernelPackets[1]), cut(kernelPackets[0]), notice(844590), notice(241007), notice(7),
+		cut(kernelPackets[2]), notice(844590), notice(241007),
+	}
+	lines, out, _ := rehearse(t, "ingress", config, captureOf(capture.Raw, time.Microsecond, in...))
+	require.Equal(t, [][]any{
+		{1., "learned", "", "-", 34., 844590.}, {2., "learned", "", "-", 34., 241007.},
+		{4., "sent", "", "2001:db8:1::a", "-", "-"}, {5., "sent", "", "2001:db8:1::a", "-", "-"},
+		{6., "refused", "unknown_label", "-", "-", "-"}, {7., "learned", "", "-", 34., 844590.},
+		{8., "refused", "ambiguous_label", "-", "-", "-"}, {9., "sent", "", "2001:db8:1::a", "-", "-"},
+	}, words(lines, "action", "reason", "to", "qp", "label"))
+	require.Len(t, out, 3)
+	for _, r := range out {
+		var p rocev2.Packet
+		require.NoError(t, p.DecodeIP(r.Data))
+		c, err := cnp.FromPacket(&p)
+		require.NoError(t, err)
+		require.Equal(t, uint32(34), c.DestQP)
+	}
+}

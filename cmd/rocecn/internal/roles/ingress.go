@@ -21,6 +21,7 @@ import (
 type ingressConfig struct {
 	common
 	Tunnel     tunnel         `json:"tunnel"`
+	Labels     string         `json:"labels"` // assign, the default, or learn: from what the kernel encapsulates
 	CNP        ownAddresses   `json:"cnp"`    // towards senders
 	Accept     []netip.Prefix `json:"accept"` // nodes of the WAN
 	Idle       *time.Duration `json:"idle"`
@@ -62,7 +63,10 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	pe := &ingressPE{}
+	if err := word("labels", c.Labels, "assign", "learn"); err != nil {
+		return nil, err
+	}
+	pe := &ingressPE{learns: c.Learns()}
 	if before, ok := old.(*ingressPE); ok {
 		pe.PE, pe.pairs = before.PE, before.pairs
 	} else {
@@ -70,7 +74,7 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 	}
 	cfg := ingress.Config{
 		Enabled: c.Enabled, WAN: c.Tunnel.Src, Port: messages.FCNPort, Accept: acl.New(c.Accept...),
-		QPs: pe.pairs, PerFlow: c.PerFlow, Out: limit.Rate(c.Rate),
+		LearnLabels: pe.learns, QPs: pe.pairs, PerFlow: c.PerFlow, Out: limit.Rate(c.Rate),
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
 	if c.Enabled {
@@ -81,10 +85,24 @@ func (c *ingressConfig) Apply(old Role) (Role, error) {
 	return pe, apply(&pe.PE, ingress.New, cfg)
 }
 
+// Learns says whether others encapsulate, and give the labels.
+func (c *ingressConfig) Learns() bool { return c.Labels == "learn" }
+
 // enabled sets what a role that is off may lack.
 func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) {
-	if err = c.Tunnel.set(pe); err != nil {
+	if pe.learns {
+		err = c.Tunnel.checkSource()
+	} else {
+		err = c.Tunnel.set(pe)
+	}
+	if err != nil {
 		return err
+	}
+	if pe.learns && c.Quarantine != nil {
+		return config.Wrong("quarantine", `labels rest that the role gives: not with labels "learn"`)
+	}
+	if pe.learns && c.Seed != nil {
+		return config.Wrong("seed", `it is for labels that the role gives: not with labels "learn"`)
 	}
 	if len(c.CNP) > 0 {
 		if cfg.Self4, cfg.Self6, err = c.CNP.families("cnp"); err != nil {
@@ -109,9 +127,31 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 	return nil
 }
 
+// usable says whether an address can be an end of a tunnel.
+func usable(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
+
+// checkSource checks the tunnel of a PE that learns labels: only where it begins is to be known.
+func (t *tunnel) checkSource() error {
+	if !usable(t.Src) {
+		return config.Wrong("tunnel.src", "an IPv6 unicast address that others can reach needed")
+	}
+	for _, key := range []struct {
+		name  string
+		given bool
+	}{
+		{"type", t.Type != ""}, {"dst", t.Dst.IsValid()}, {"segments", t.Segments != nil}, {"vni", t.VNI != 0},
+		{"reduced", t.Reduced},
+	} {
+		if key.given {
+			return config.Wrong(config.Join("tunnel", key.name),
+				`others encapsulate with labels "learn": src is enough`)
+		}
+	}
+	return nil
+}
+
 // set makes the tunnel of the PE.
 func (t *tunnel) set(pe *ingressPE) error {
-	usable := func(a netip.Addr) bool { return a.Is6() && rocev2.Answerable(a) == nil }
 	switch {
 	case !usable(t.Src):
 		return config.Wrong("tunnel.src", "an IPv6 unicast address that others can reach needed")
@@ -154,15 +194,22 @@ func (t *tunnel) set(pe *ingressPE) error {
 type ingressPE struct {
 	*ingress.PE
 	pairs    *qpmap.Map
+	learns   bool // labels, and encapsulates nothing
 	tunnel   encap.Tunnel
 	vxlan    encap.VXLAN6
 	datagram rocev2.Datagram
 }
 
-// Play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here.
+// Play forwards what comes without a tunnel, takes FCN, and learns from what comes in a tunnel that ends here; or, if
+// others encapsulate, from what is in one that begins here.
 func (pe *ingressPE) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Verdict) {
 	sent, d := pe.Receive(out, f, 0, now)
-	if d.Action != node.Nothing || tunnelled(f) {
+	switch {
+	case d.Action != node.Nothing:
+		return sent, Verdict{Decision: d.Decision}
+	case pe.learns:
+		return sent, pe.label(f, now)
+	case tunnelled(f):
 		return sent, Verdict{Decision: d.Decision}
 	}
 	pe.vxlan.Ethernet = ownEthernet
@@ -183,7 +230,20 @@ func (pe *ingressPE) observe(out []byte, f *rocev2.Frame, now time.Time) ([]byte
 		return out, Verdict{}
 	}
 	out, d := pe.Receive(out, f, 0, now)
+	if pe.learns && d.Action == node.Nothing {
+		return out, pe.label(f, now)
+	}
 	return out, Verdict{Decision: d.Decision}
+}
+
+// label learns the label that others have given a packet.
+func (pe *ingressPE) label(f *rocev2.Frame, now time.Time) Verdict {
+	d := pe.Learn(f, 0, now)
+	v := Verdict{Decision: d.Decision, Label: d.Label}
+	if d.Action == node.Learned && d.Label != 0 {
+		v.Keys = Label
+	}
+	return v
 }
 
 // tunnelled says whether a frame holds a packet in a tunnel, and is no mirror's copy of one.

@@ -12,7 +12,7 @@ import (
 // node.Nothing.
 type Verdict struct {
 	node.Decision
-	Label  uint32 // forwarded: of the outer header
+	Label  uint32 // forwarded, learned: of the outer header
 	Origin fastcnp.Origin
 	Again  bool          // reported before
 	State  string        // accepted PPFC: what the flow is now
@@ -46,7 +46,7 @@ type Line struct {
 	To      netip.Addr `json:"to,omitzero"`        // sent: where it goes
 	MarkECN *bool      `json:"mark_ecn,omitempty"` // switch, on every line
 	Option  uint8      `json:"option,omitempty"`   // sent: of a Fast CNP, 1 or 2
-	Label   *uint32    `json:"label,omitempty"`    // forwarded: the outer flow label
+	Label   *uint32    `json:"label,omitempty"`    // forwarded, learned: the outer flow label
 	QP      *uint32    `json:"qp,omitempty"`       // learned, accepted: the queue pair
 	Origin  string     `json:"origin,omitempty"`   // accepted: network or receiver
 	Again   *bool      `json:"again,omitempty"`    // accepted by the sender: reported before

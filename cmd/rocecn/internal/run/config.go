@@ -275,6 +275,10 @@ func (f *file) checkRole(r *roles.Instance) error {
 			return config.Wrong("methods", "missing: without any it answers nobody and marks nothing")
 		}
 	}
+	if c, ok := r.Config.(interface{ Learns() bool }); ok && c.Learns() && !f.showsTunnels(a) {
+		return config.Wrong("observe", "labels are learned from what leaves in tunnels: needed is such a source as "+
+			"of type packet, without filter, whose direction is not in")
+	}
 	live := slices.ContainsFunc(a.Sources, func(name string) bool { return f.sources[name].is.live() })
 	translates, ok := r.Config.(interface{ Translates() bool })
 	switch {
@@ -286,6 +290,19 @@ func (f *file) checkRole(r *roles.Instance) error {
 		return config.Wrong("sink", "what crosses the border is forwarded by the kernel, not by the agent")
 	}
 	return nil
+}
+
+// showsTunnels says whether a role sees what leaves in tunnels, which no filter looks into.
+func (f *file) showsTunnels(a *roles.Agent) bool {
+	return slices.ContainsFunc(slices.Concat(a.Sources, a.Observe), func(name string) bool {
+		switch s := f.sources[name].is.(type) {
+		case *packetSource:
+			return s.Filter == "" && s.Direction != "in"
+		case *udpSource, *icmpSource:
+			return false
+		}
+		return true
+	})
 }
 
 // warnings says what the agent cannot do as configured.

@@ -49,7 +49,28 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 		"::/0": fastpath.NotifyAndMark, "fd00::/8": fastpath.Mark, "fd00:1::/32": fastpath.Mark,
 		"2001:db8::/32": fastpath.Notify, "2001:db8:1::/48": fastpath.NotifyAndMark,
 	}, policies)
+	learns := good[:strings.Index(good, "[role")] + `[role.ingress]
+enabled = true
+sources = ["a"]
+sink = "b"
+labels = "learn"
+tunnel = { src = "2001:db8:fe::1" }
+`
+	_, err = parse([]byte(learns))
+	require.NoError(t, err)
 	for _, c := range []struct{ in, old, new, message string }{
+		{learns, `"learn"`, `"guess"`, `role.ingress.labels: "guess" is neither assign nor learn`},
+		{learns, `"learn"`, `"assign"`, `role.ingress.tunnel.dst: an IPv6 unicast address`},
+		{learns, `src = "2001:db8:fe::1"`, `src = "192.0.2.1"`, `role.ingress.tunnel.src: an IPv6 unicast address`},
+		{learns, ` }`, `, type = "srv6" }`, `role.ingress.tunnel.type: others encapsulate with labels "learn": src`},
+		{learns, ` }`, `, dst = "2001:db8::1" }`, `role.ingress.tunnel.dst: others encapsulate`},
+		{learns, ` }`, `, segments = [] }`, `role.ingress.tunnel.segments: others encapsulate`},
+		{learns, ` }`, `, vni = 1 }`, `role.ingress.tunnel.vni: others encapsulate`},
+		{learns, ` }`, `, reduced = true }`, `role.ingress.tunnel.reduced: others encapsulate`},
+		{learns, "labels", "quarantine = \"1s\"\nlabels", `role.ingress.quarantine: labels rest that the role gives`},
+		{learns, "labels", "seed = 1\nlabels", `role.ingress.seed: it is for labels that the role gives`},
+		{learns, `["eth0"]`, "[\"eth0\"]\nfilter = \"rocev2\"", `role.ingress.observe: labels are learned from what`},
+		{learns, `["eth0"]`, "[\"eth0\"]\ndirection = \"in\"", `role.ingress.observe: labels are learned from what`},
 		{good, `"packet"`, `"pakcet"`, `line 2: source.a.type: "pakcet" is not one of capture, icmpv6, nflog, `},
 		{good, `type = "packet"`, ``, `line 1: source.a.type: missing`},
 		{good, `type = "packet"`, `type = 1`, `line 2: source.a.type: text needed`},

@@ -75,7 +75,7 @@ var outcomes = map[node.Action]string{
 // reasons are all reasons of refusals, and kinds those of messages that are sent.
 var (
 	reasons = func() (all []node.Reason) {
-		for r := node.Accepted + 1; r <= node.UnknownOption; r++ {
+		for r := node.Accepted + 1; r <= node.AmbiguousLabel; r++ {
 			all = append(all, r)
 		}
 		return all

@@ -55,6 +55,12 @@ cnp = ["2001:db8:1::fe"]
 accept = ["::/0"]
 seed = 7
 `,
+	"ingress that learns": `
+labels = "learn"
+tunnel = { src = "2001:db8:2::2" }
+cnp = ["2001:db8:1::fe"]
+accept = ["::/0"]
+`,
 	"border": "cnp = true\n",
 	"pause": `
 self = ["2001:db8:1::1", "192.0.2.1"]

@@ -1,0 +1,133 @@
+package run
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rocecn/rocecn/fcn"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// Linux encapsulates, in SRv6 and in its IP tunnels, and takes labels from a hash of addresses and ports or from the
+// packet itself. The PE sees which flow has which, on the way out; a P router names the label that it has seen, and the
+// flow's sender gets a CNP. Flows that have one label, since their addresses and ports are the same, get none.
+func TestLearnedLabels(t *testing.T) {
+	for name, c := range map[string]struct {
+		option   string // of the kernel that has it
+		commands [][]string
+		sysctl   string
+		inherit  bool // the label is the packet's own
+	}{
+		"seg6, a hash": {"CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
+			{"sr", "tunsrc", "set", "2001:db8:2::1"},
+			{"route", "add", "2001:db8:2::b/128", "encap", "seg6", "mode", "encap", "segs", "2001:db8:2::c",
+				"dev", "r1"},
+		}, "1", false},
+		"seg6, reduced, the packet's own": {"CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
+			{"sr", "tunsrc", "set", "2001:db8:2::1"},
+			{"route", "add", "2001:db8:2::b/128", "encap", "seg6", "mode", "encap.red", "segs", "2001:db8:2::c",
+				"dev", "r1"},
+		}, "0", true},
+		"ip6tnl, a hash": {"CONFIG_IPV6_TUNNEL", [][]string{
+			{"link", "add", "wan", "type", "ip6tnl", "mode", "any", "local", "2001:db8:2::1", "remote", "2001:db8:2::c",
+				"encaplimit", "none"},
+			{"link", "set", "wan", "up"}, {"route", "add", "2001:db8:2::b/128", "dev", "wan"},
+		}, "", false},
+		"ip6tnl, the packet's own": {"CONFIG_IPV6_TUNNEL", [][]string{
+			{"link", "add", "wan", "type", "ip6tnl", "mode", "any", "local", "2001:db8:2::1", "remote", "2001:db8:2::c",
+				"encaplimit", "none", "flowlabel", "inherit"},
+			{"link", "set", "wan", "up"}, {"route", "add", "2001:db8:2::b/128", "dev", "wan"},
+		}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, r, b, in := network(t)
+			for _, command := range c.commands {
+				if out, err := r.TryRun("", "ip", append([]string{"-6"}, command...)...); err != nil {
+					wiretest.NotInKernel(t, c.option, out)
+				}
+			}
+			if c.sysctl != "" {
+				r.Do(t, func() error {
+					return os.WriteFile("/proc/sys/net/ipv6/seg6_flowlabel", []byte(c.sysctl), 0)
+				})
+			}
+			agent := start(t, r, `
+[source.wan]
+type = "packet"
+interfaces = ["r1"]
+snap = 256
+[source.messages]
+type = "udp"
+listen = ["[2001:db8:2::1]:1021"]
+[sink.net]
+type = "raw"
+[role.ingress]
+enabled = true
+sources = ["messages"]
+observe = ["wan"]
+sink = "net"
+labels = "learn"
+tunnel = { src = "2001:db8:2::1" }
+cnp = ["2001:db8:1::1"]
+accept = ["2001:db8:2::c/128"]
+`)
+			var wan *netio.Packets
+			b.Do(t, func() (err error) {
+				wan, err = netio.OpenPackets(netio.PacketConfig{Interface: "b0", Direction: netio.In})
+				return err
+			})
+			defer wan.Close()
+			poll, err := netio.NewPoll(t.Context(), wan)
+			require.NoError(t, err)
+			defer poll.Close()
+			out, core := raw(t, a), raw(t, b)
+			// complain sends a datagram and returns the FCN of the P router that sees it in its tunnel.
+			complain := func(octets []byte) (message []byte, label uint32) {
+				sends(t, out, octets)
+				for {
+					_, packets, err := poll.Next(wiretest.Patience)
+					require.NoError(t, err)
+					require.NotEmpty(t, packets)
+					for i := range packets {
+						var f rocev2.Frame
+						if f.Decode(packets[i].Data, packets[i].Options()) == nil && f.Tunnelled() {
+							message, err := fcn.AppendFor(nil, &f, node6, 3, fcn.Config{})
+							require.NoError(t, err)
+							return message, f.OuterFlowLabel()
+						}
+					}
+				}
+			}
+			from := func(port uint16, label, destQP uint32) []byte {
+				var p rocev2.Packet
+				require.NoError(t, p.DecodeIP(datagram(t, destQP)))
+				p.SrcPort, p.FlowLabel = port, label
+				b, err := p.AppendBinary(nil)
+				require.NoError(t, err)
+				return b
+			}
+			one, label := complain(from(50001, 0x12345, 17))
+			other, second := complain(from(50002, 0x12346, 19))
+			if c.inherit {
+				require.Equal(t, []uint32{0x12345, 0x12346}, []uint32{label, second})
+			}
+			require.NotContains(t, []uint32{0, second}, label)
+			agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="learned"`)
+			sends(t, core, one, other)
+			cnps(t, in, 2, ip("2001:db8:1::1"))
+
+			// The same addresses, ports and label, to another queue pair: neither gets any.
+			again, same := complain(from(50001, 0x12345, 18))
+			require.Equal(t, label, same)
+			agent.awaits(t, 3, "rocecn_role_packets_total", `outcome="learned"`)
+			sends(t, core, again, one, other)
+			cnps(t, in, 1, ip("2001:db8:1::1"))
+			agent.awaits(t, 2, "rocecn_role_refused_total", `reason="ambiguous_label"`)
+			agent.awaits(t, 3, "rocecn_sink_packets_total")
+			agent.terminate(t)
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package ingress
+
+import (
+	"time"
+
+	"github.com/rocecn/rocecn/internal/flowtable"
+	"github.com/rocecn/rocecn/internal/hash"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/internal/role"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A learned table holds flows by the labels that others give them, in the order in which the labels were seen last. A
+// flow may have several labels: packets of one that changes its UDP source port do.
+type learned = flowtable.Table[uint32, lesson]
+
+// A lesson is what is known of a label, with the label and the links of the table 80 octets without pointers.
+type lesson struct {
+	flow   flowtable.Key // that had it last
+	seen   int64         // when it had
+	other  int64         // when another flow had it last, if shared
+	pKey   uint16        // of the flow's last packet
+	shared bool          // another flow has had it
+}
+
+// ambiguous says whether more than one flow has had the label within idle.
+func (l *lesson) ambiguous(now, idle int64) bool { return l.shared && now-l.other < idle }
+
+func newLearned(most int) learned {
+	return flowtable.New[uint32, lesson](most, false, hashLabel)
+}
+
+func hashLabel(label *uint32, seed uint64) uint64 {
+	return hash.Mix(uint64(*label)^seed, seed^0x9E3779B97F4A7C15)
+}
+
+// Learn learns from a packet on its way into the WAN, in a tunnel from Config.WAN, with the label that the kernel or
+// hardware which encapsulates has given it: RoCEv2 data teaches which flow has the label, and all RoCEv2 queue pairs.
+// domain is the VPN that the packet came from.
+//
+// If something was learned, the Action is node.Learned, and the Decision has the flow, its label, and the queue pair
+// if that was learned as well. Data that teaches nothing is Refused as UnknownLabel under label 0, which names no flow,
+// and as TableFull if there is no room for its label. The Action is node.Nothing for all else, and without
+// Config.LearnLabels always.
+func (pe *PE) Learn(f *rocev2.Frame, domain uint32, now time.Time) (d Decision) {
+	if pe.cfg.Enabled && pe.cfg.LearnLabels && f.Tunnelled() && !f.Mirrored() && f.OuterSrc() == pe.cfg.WAN {
+		pe.learn(f, domain, &d, now)
+	}
+	pe.counters.Decided(&d.Decision)
+	return d
+}
+
+func (pe *PE) learn(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) {
+	p := &pe.packet
+	if f.InnerPacket(p) != nil {
+		return
+	}
+	d.Packet = role.KindOf(p.BTH.Opcode)
+	pe.qps.Learn(&d.Decision, p, domain, p.Src, now)
+	if d.Packet != message.Data {
+		return
+	}
+	reason := pe.note(f, domain, d, now)
+	if d.Action == node.Nothing {
+		d.Reason = reason
+	}
+}
+
+// note takes note of the label of a data packet, or returns why it cannot.
+func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) node.Reason {
+	p, label := &pe.packet, f.OuterFlowLabel()
+	switch {
+	case label == 0:
+		return node.UnknownLabel
+	case f.OuterECN() == rocev2.NotECT:
+		pe.counters.Inc(node.Count{Action: node.NotECNCapable})
+	}
+	t := pe.clock.At(now)
+	pe.release(t)
+	d.Flow.FlowKey, d.Flow.Domain, d.Label = p.FlowKey(), domain, label
+	k := role.TableKey(&d.Flow)
+	at := hashLabel(&label, pe.learned.Seed)
+	l, i := pe.learned.Find(&label, at)
+	switch {
+	case l == nil:
+		if i = pe.learned.Add(&label, at, 0); i == 0 {
+			return node.TableFull
+		}
+		l = pe.learned.At(i)
+		l.flow, d.Action = k, node.Learned
+		pe.counters.Inc(node.Count{Action: node.Opened})
+	case l.flow != k:
+		if !l.ambiguous(t, int64(pe.cfg.Idle)) {
+			d.Action = node.Learned
+		}
+		l.flow, l.other, l.shared = k, l.seen, true
+	}
+	l.seen, l.pKey = t, p.BTH.PKey
+	pe.learned.Renew(i, 0)
+	return node.Accepted
+}
+
+// forget removes the labels that have been silent for Idle, and returns how many.
+func (pe *PE) forget(now int64) (n int) {
+	for i := pe.learned.Oldest(0); i != 0; i = pe.learned.Oldest(0) {
+		if now-pe.learned.At(i).seen < int64(pe.cfg.Idle) {
+			break
+		}
+		pe.learned.Remove(i)
+		n++
+	}
+	return n
+}
+
+// taught sets the flow that has a label, and returns the P_Key of its packets, or sets the reason why no flow is known.
+func (pe *PE) taught(d *Decision, label uint32) (pKey uint16) {
+	l, _ := pe.learned.Find(&label, hashLabel(&label, pe.learned.Seed))
+	switch {
+	case l == nil:
+		d.Reason = node.UnknownLabel
+	case l.ambiguous(pe.clock.Now(), int64(pe.cfg.Idle)):
+		d.Reason = node.AmbiguousLabel
+	default:
+		d.Flow, d.Label = role.FlowOf(&l.flow), label
+		return l.pKey
+	}
+	return 0
+}

@@ -1,0 +1,192 @@
+package ingress
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/encap"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func newLearner(t testing.TB, change func(*Config)) *PE {
+	return newPE(t, func(c *Config) {
+		c.LearnLabels = true
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+// under shows a PE a packet that a kernel has put into a tunnel, under a label.
+func (pe *PE) under(t testing.TB, label uint32, packet []byte, at time.Time) Decision {
+	t.Helper()
+	b, err := tunnel.Append(nil, packet, label)
+	require.NoError(t, err)
+	require.Zero(t, frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	return pe.Learn(&frame, 0, at)
+}
+
+// to returns the flow to another queue pair of the same receiver.
+func to(k rocev2.FlowKey, qp uint32) rocev2.FlowKey {
+	k.DestQP = qp
+	return k
+}
+
+// The label that others gave a flow names it: an FCN about it becomes the CNP for the flow's sender.
+func TestLearnedLabel(t *testing.T) {
+	pe := newLearner(t, nil)
+	for label, c := range map[uint32]rocev2.FlowKey{0x12345: flow4, 0xFFFFF: flow6} {
+		_, _, reason := pe.hear(nil, p1, messageAbout(t, label), start)
+		require.Equal(t, node.UnknownLabel, reason)
+		d := pe.under(t, label, octets(t, c, 1), start)
+		require.Equal(t, []any{node.Learned, label, c}, []any{d.Action, d.Label, d.Flow.FlowKey})
+		require.Equal(t, node.Nothing, pe.under(t, label, octets(t, c, 1), start).Action, "nothing new")
+		out, n, reason := pe.hear([]byte{9}, p1, messageAbout(t, label), start)
+		require.Equal(t, node.Accepted, reason)
+		require.Equal(t, notice{Flow: c, Label: label, SrcQP: 0x21, Level: 3}, n)
+		self := cnp6
+		if c.Src.Is4() {
+			self = cnp4
+		}
+		requireCNP(t, out[1:], self, c.Src, 0x21, 0x8001)
+	}
+	require.Equal(t, 2, pe.Len())
+	require.EqualValues(t, 2, pe.counted(node.Opened))
+	known := map[uint32]rocev2.FlowKey{}
+	for f := range pe.Flows(start) {
+		require.Equal(t, []any{uint32(0x21), true, uint16(0x8001)}, []any{f.SrcQP, f.KnownQP, f.PKey})
+		known[f.Label] = f.FlowKey
+	}
+	require.Equal(t, map[uint32]rocev2.FlowKey{0x12345: flow4, 0xFFFFF: flow6}, known)
+}
+
+// Two flows with one label: nobody is told, until one of them has been silent for Idle. A flow with two labels is known
+// by both.
+func TestSharedLabel(t *testing.T) {
+	pe := newLearner(t, func(c *Config) { c.Idle = 10 * time.Second })
+	other := to(flow6, 0x12)
+	require.NoError(t, pe.cfg.QPs.(*qpmap.Map).Add(qpmap.Key{FlowKey: other}, qpmap.Pair{SrcQP: 0x22}))
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	seen := func(s int, label uint32, k rocev2.FlowKey, want node.Action) {
+		t.Helper()
+		require.Equal(t, want, pe.under(t, label, octets(t, k, 1), at(s)).Action)
+	}
+	heard := func(s int, label uint32, want node.Reason, qp uint32) {
+		t.Helper()
+		_, n, reason := pe.hear(nil, p1, messageAbout(t, label), at(s))
+		require.Equal(t, []any{want, qp}, []any{reason, n.SrcQP})
+	}
+	seen(0, 7, flow6, node.Learned)
+	heard(0, 7, node.Accepted, 0x21)
+	seen(5, 7, other, node.Learned)
+	heard(5, 7, node.AmbiguousLabel, 0)
+	require.Empty(t, countFlows(pe, at(5)))
+	seen(6, 7, flow6, node.Nothing) // by turns, and no line for each
+	seen(7, 7, other, node.Nothing)
+	heard(7, 7, node.AmbiguousLabel, 0)
+	heard(15, 7, node.AmbiguousLabel, 0) // the first was seen at 6
+	seen(15, 7, other, node.Nothing)
+	heard(16, 7, node.Accepted, 0x22)
+	seen(16, 8, other, node.Learned)
+	heard(16, 8, node.Accepted, 0x22)
+	heard(16, 7, node.Accepted, 0x22)
+	heard(25, 7, node.UnknownLabel, 0) // silent since 15
+	require.Equal(t, 1, pe.Len())
+	heard(26, 8, node.UnknownLabel, 0)
+	require.Zero(t, pe.Len())
+}
+
+func countFlows(pe *PE, now time.Time) (all []Flow) {
+	for f := range pe.Flows(now) {
+		all = append(all, f)
+	}
+	return all
+}
+
+// What is no data on its way into the WAN from here teaches no label.
+func TestLearnRefuses(t *testing.T) {
+	pe := newLearner(t, func(c *Config) { c.MaxFlows = 1 })
+	data := octets(t, flow6, 1)
+	d := pe.under(t, 0, data, start)
+	require.Equal(t, []any{node.Refused, node.UnknownLabel}, []any{d.Action, d.Reason})
+	for name, b := range map[string][]byte{
+		"no tunnel":           data,
+		"a tunnel from there": tunnelled(t, &encap.IPInIPv6{Src: egress, Dst: own}, data, 7),
+		"not RoCEv2":          tunnelled(t, tunnel, func() []byte { b := octets(t, flow6, 1); b[43]++; return b }(), 7),
+		"broken off":          tunnelled(t, tunnel, data, 7)[:100],
+	} {
+		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		require.Zero(t, pe.Learn(&frame, 0, start), name)
+	}
+	for _, op := range []bth.Opcode{bth.RCAcknowledge, bth.CNP} {
+		p := packetOf(flow6)
+		p.BTH.Opcode, p.Payload = op, make([]byte, 16)
+		require.Equal(t, node.Nothing, pe.under(t, 7, octetsOf(t, p), start).Action, op)
+	}
+	require.Zero(t, pe.Len())
+
+	require.Equal(t, node.Learned, pe.under(t, 7, data, start).Action)
+	d = pe.under(t, 8, octets(t, flow4, 1), start)
+	require.Equal(t, []any{node.Refused, node.TableFull}, []any{d.Action, d.Reason})
+	d = pe.under(t, 8, octets(t, flow4, 1), start.Add(time.Minute))
+	require.Equal(t, node.Learned, d.Action, "the other has been silent")
+
+	off := newPE(t, nil) // labels are its own
+	require.Zero(t, off.under(t, 7, data, start))
+	frame.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+	out, d := pe.Forward(nil, &frame, 0, tunnel, start)
+	require.Empty(t, out)
+	require.Equal(t, []any{node.Refused, node.NotTunnelled}, []any{d.Action, d.Reason})
+	require.ErrorContains(t, pe.Configure(func() Config { c := pe.cfg; c.LearnLabels = false; return c }()),
+		"LearnLabels cannot change")
+	cfg := config()
+	cfg.LearnLabels, cfg.Instances = true, 2
+	_, err := New(cfg)
+	require.ErrorContains(t, err, "LearnLabels with several Instances")
+}
+
+func tunnelled(t *testing.T, via encap.Tunnel, packet []byte, label uint32) []byte {
+	b, err := via.Append(nil, packet, label)
+	require.NoError(t, err)
+	return b
+}
+
+// A packet teaches a label and a queue pair at once; one that a capture has cut behind its headers both as well.
+func TestLearnsBoth(t *testing.T) {
+	pe := newLearner(t, func(c *Config) { c.QPs = qpmap.New(qpmap.Config{}) })
+	p := packetOf(flow6)
+	p.BTH.Opcode, p.BTH.Present, p.BTH.DETH.SrcQP = bth.UDSendOnly, bth.HasDETH, 0x77
+	p.Payload = make([]byte, 500)
+	b := tunnelled(t, tunnel, octetsOf(t, p), 5)
+	frame.Decode(b[:130], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true})
+	d := pe.Learn(&frame, 0, start)
+	require.Equal(t, []any{node.Learned, uint32(5), uint32(0x77), true, flow6},
+		[]any{d.Action, d.Label, d.SrcQP, d.KnownQP, d.Flow.FlowKey})
+}
+
+// A flood of labels takes no more memory than the maximum, and costs none by the packet.
+func TestLearnedMemory(t *testing.T) {
+	require.EqualValues(t, 64, unsafe.Sizeof(lesson{})) // and 16 of label, links and padding
+	pe := newLearner(t, func(c *Config) { c.MaxFlows, c.Idle = 64, time.Millisecond })
+	b := tunnelled(t, tunnel, octets(t, flow6, 1), 1)
+	now, n := start, uint32(0)
+	out := make([]byte, 0, 256)
+	data := make([]byte, 4)
+	wiretest.NoAllocs(t, "labels that come and go", func() {
+		now, n = now.Add(10*time.Microsecond), n+1
+		be.PutUint32(b, 6<<28|1<<20|n&0xFFFFF)
+		be.PutUint32(b[40+40+8+4:], n>>2&0xFF)
+		frame.Decode(b, rocev2.DecodeOptions{Link: rocev2.LinkIP})
+		pe.Learn(&frame, 0, now)
+		be.PutUint32(data, n<<12)
+		_, _, _ = pe.hear(out, p1, data, now)
+	})
+	require.LessOrEqual(t, pe.Len(), 64)
+	require.NotZero(t, pe.refused(node.TableFull))
+}
