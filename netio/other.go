@@ -39,6 +39,9 @@ type RawSink struct{ Sink }
 // OpenRaw returns errors.ErrUnsupported.
 func OpenRaw(device string) (*RawSink, error) { return nil, errors.ErrUnsupported }
 
+// OnUnsent does nothing.
+func (*RawSink) OnUnsent(func(packet []byte, err error)) {}
+
 // A PortSink is a [Sink] that sends out of one interface, on Linux.
 type PortSink struct{ Sink }
 
@@ -46,6 +49,9 @@ type PortSink struct{ Sink }
 func OpenPort(name string, neighbour net.HardwareAddr) (*PortSink, error) {
 	return nil, errors.ErrUnsupported
 }
+
+// OnUnsent does nothing.
+func (*PortSink) OnUnsent(func(packet []byte, err error)) {}
 
 // A waiter waits for file descriptors. There is none, since files need none.
 type waiter struct{}

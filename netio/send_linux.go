@@ -19,6 +19,7 @@ type sender struct {
 	memory   []byte // of the packets, one behind the other
 	n        int    // packets
 	failed   *atomic.Uint64
+	unsent   func(packet []byte, err error) // may be nil
 }
 
 // maxMemory is room for the longest IP packet in a frame.
@@ -47,7 +48,7 @@ func (s *sender) take(packet []byte) (to []byte, err error) {
 		err = s.flush()
 	}
 	if len(packet) > cap(s.memory) {
-		s.failed.Add(1)
+		s.fail(packet, unix.EMSGSIZE)
 		return nil, unix.EMSGSIZE
 	}
 	begin := len(s.memory)
@@ -58,18 +59,26 @@ func (s *sender) take(packet []byte) (to []byte, err error) {
 	return s.to[s.n-1][:], err
 }
 
+// fail takes note of a packet that cannot be sent.
+func (s *sender) fail(packet []byte, err error) {
+	s.failed.Add(1)
+	if s.unsent != nil {
+		s.unsent(packet, err)
+	}
+}
+
 // flush sends what was taken.
 func (s *sender) flush() (failed error) {
-	for rest := s.messages[:s.n]; len(rest) > 0; {
-		n, err := mmsg(unix.SYS_SENDMMSG, s.fd, rest)
+	for i := 0; i < s.n; {
+		n, err := mmsg(unix.SYS_SENDMMSG, s.fd, s.messages[i:s.n])
 		if err != nil { // of the first of them
-			s.failed.Add(1)
+			s.fail(unsafe.Slice(s.iovecs[i].Base, int(s.iovecs[i].Len)), err)
 			n = 1
 		}
 		if failed == nil {
 			failed = err
 		}
-		rest = rest[n:]
+		i += n
 	}
 	s.n, s.memory = 0, s.memory[:0]
 	return failed
@@ -85,6 +94,9 @@ type RawSink struct {
 // OpenRaw opens a sink for IP packets with any source address. The kernel finds the
 // route and the neighbour; if a device is named, an interface or a VRF, they leave
 // by that one. It needs CAP_NET_RAW.
+//
+// A packet for which a queue of the host has no room counts as one that could not be
+// sent. One to a neighbour that does not answer does not.
 //
 // Linux gives an IPv4 packet whose Identification is 0 and that may be fragmented
 // another one, with which its ICRC is wrong: such a packet needs Don't Fragment.
@@ -103,6 +115,10 @@ func OpenRaw(device string) (*RawSink, error) {
 		return nil, err
 	}
 	r.v6, err = newSender(&r.failed, unix.AF_INET6, kind, protocol, unix.SizeofSockaddrInet6)
+	if err == nil { // else the kernel keeps to itself that a queue was full
+		err = errors.Join(unix.SetsockoptInt(r.v4.fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1),
+			unix.SetsockoptInt(r.v6.fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1))
+	}
 	if err == nil && device != "" {
 		err = errors.Join(unix.BindToDevice(r.v4.fd, device), unix.BindToDevice(r.v6.fd, device))
 	}
@@ -132,9 +148,13 @@ func (r *RawSink) Send(packet []byte) error {
 		}
 		return err
 	}
-	r.failed.Add(1)
+	r.v4.fail(packet, errNotIP)
 	return errNotIP
 }
+
+// OnUnsent has f called with each packet that cannot be sent, and why, from within Send
+// and Flush. It must not keep the packet.
+func (r *RawSink) OnUnsent(f func(packet []byte, err error)) { r.v4.unsent, r.v6.unsent = f, f }
 
 var errNotIP = errors.New("netio: neither an IPv4 nor an IPv6 packet")
 
@@ -199,7 +219,7 @@ func (p *PortSink) Send(packet []byte) error {
 	case len(packet) > 0 && packet[0]>>4 == 6:
 		ether = unix.ETH_P_IPV6
 	case len(packet) == 0 || packet[0]>>4 != 4:
-		p.failed.Add(1)
+		p.fail(packet, errNotIP)
 		return errNotIP
 	}
 	to, err := p.take(packet)
@@ -209,6 +229,10 @@ func (p *PortSink) Send(packet []byte) error {
 	}
 	return err
 }
+
+// OnUnsent has f called with each packet that cannot be sent, and why, from within Send
+// and Flush. It must not keep the packet.
+func (p *PortSink) OnUnsent(f func(packet []byte, err error)) { p.unsent = f }
 
 // Flush is that of [Sink].
 func (p *PortSink) Flush() error { return p.flush() }

@@ -147,17 +147,26 @@ func TestRaw(t *testing.T) {
 	bound := on(t, a, func() (*RawSink, error) { return OpenRaw("two") })
 	four, six := datagram(t, "192.0.2.2", 9, 1, 64, "four"), datagram(t, "2001:db8:1::b", 9, 1, 64, "six")
 	nowhere4, nowhere6 := datagram(t, "198.51.100.1", 9, 1, 64, ""), datagram(t, "2001:db8:2::1", 9, 1, 64, "")
+	long := append(append([]byte(nil), four...), make([]byte, maxMemory)...)
+	var unsent [][]byte
+	var why []error
+	routed.OnUnsent(func(packet []byte, err error) {
+		unsent, why = append(unsent, slices.Clone(packet)), append(why, err)
+	})
 	for _, packet := range [][]byte{nowhere4, four, nowhere4, nowhere6, six} {
 		require.NoError(t, routed.Send(packet))
 	}
 	require.Equal(t, unix.ENETUNREACH, routed.Flush())
 	require.NoError(t, routed.Flush())
 	require.EqualValues(t, 3, routed.Failed())
-	for _, packet := range [][]byte{nil, four[:19], six[:39], {0x50}} {
+	for _, packet := range [][]byte{{}, four[:19], six[:39], {0x50}} {
 		require.Equal(t, errNotIP, routed.Send(packet))
 	}
-	require.Equal(t, unix.EMSGSIZE, routed.Send(append(append([]byte(nil), four...), make([]byte, maxMemory)...)))
+	require.Equal(t, unix.EMSGSIZE, routed.Send(long))
 	require.EqualValues(t, 8, routed.Failed())
+	require.Equal(t, [][]byte{nowhere4, nowhere4, nowhere6, {}, four[:19], six[:39], {0x50}, long}, unsent)
+	lost, noIP := error(unix.ENETUNREACH), error(errNotIP)
+	require.Equal(t, []error{lost, lost, lost, noIP, noIP, noIP, noIP, unix.EMSGSIZE}, why)
 	require.NoError(t, routed.Flush())
 
 	mine := func(p *Poll) (found [][]byte) {
@@ -184,6 +193,34 @@ func TestRaw(t *testing.T) {
 	require.ElementsMatch(t, [][]byte{four, six}, mine(p))
 	_, err := OpenRaw("nowhere")
 	require.Equal(t, ErrNoInterface, err)
+}
+
+// What a queue of the host has no room for could not be sent: the kernel tells, though
+// it took the packet.
+func TestQueueFull(t *testing.T) {
+	wiretest.Tool(t, "tc")
+	a, b := pair(t)
+	in := on(t, b, func() (*Packets, error) { return OpenPackets(PacketConfig{Interface: "two", Filter: port9{}}) })
+	a.Run(t, "", "tc", "qdisc", "add", "dev", "two", "root", "tbf", "rate", "8bit", "burst", "2000", "limit", "5000")
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 0x0b}
+	raw := on(t, a, func() (*RawSink, error) { return OpenRaw("two") })
+	port := on(t, a, func() (*PortSink, error) { return OpenPort("two", mac) })
+	unsent := map[string]int{}
+	raw.OnUnsent(func(packet []byte, err error) { unsent["raw "+string(packet[0]>>4+'0')+" "+err.Error()]++ })
+	port.OnUnsent(func(_ []byte, err error) { unsent["port "+err.Error()]++ })
+	four := datagram(t, "192.0.2.2", 9, 1, 64, string(make([]byte, 1000)))
+	six := datagram(t, "2001:db8:1::b", 9, 1, 64, string(make([]byte, 1000)))
+	for range 6 { // the first passes, and four wait
+		require.NoError(t, raw.Send(four))
+	}
+	require.NoError(t, raw.Send(six))
+	require.Equal(t, unix.ENOBUFS, raw.Flush())
+	require.NoError(t, port.Send(six))
+	require.Equal(t, unix.ENOBUFS, port.Flush())
+	p, _ := poll(t, in)
+	take(t, p, 1)
+	full := unix.ENOBUFS.Error()
+	require.Equal(t, map[string]int{"raw 4 " + full: 1, "raw 6 " + full: 1, "port " + full: 1}, unsent)
 }
 
 // A port sink sends to the neighbour that it is told, or whole frames, whatever the
