@@ -137,7 +137,9 @@ func (a *actor) tick(now time.Time, s *server) {
 		a.pairs.Store(int64(sized.Pairs()))
 	}
 	if a.out != nil && !s.dry {
-		a.out.look(now, s.log.With("sink", a.out.entry.name, "role", a.instance.Name))
+		log := s.log.With("sink", a.out.entry.name, "role", a.instance.Name)
+		a.out.settle(now, log)
+		a.out.look(now, log)
 	}
 }
 

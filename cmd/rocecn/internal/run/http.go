@@ -171,7 +171,7 @@ func (s *server) metrics() []byte {
 		}
 	}
 	ofSinks("rocecn_sink_up", "Whether packets can be sent.",
-		func(o *outlet, l ...string) { t.Sample(number(o.up.Load()), l...) })
+		func(o *outlet, l ...string) { t.Sample(number(o.works()), l...) })
 	ofSinks("rocecn_sink_packets_total", "Packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.packets), l...) })
 	s.kernelSinks(func(role string, sent uint64, _ [failures]uint64) {
@@ -231,7 +231,7 @@ func (s *server) status() any {
 	for _, a := range s.actors {
 		r := role{
 			Name: a.instance.Name, Sources: a.instance.Agent.Sources, Observe: a.instance.Agent.Observe,
-			Sink: a.instance.Agent.Sink, SinkUp: a.out != nil && a.out.up.Load(), Pairs: a.pairs.Load(),
+			Sink: a.instance.Agent.Sink, SinkUp: a.out != nil && a.out.works(), Pairs: a.pairs.Load(),
 			Packets: map[string]uint64{},
 		}
 		for action := range a.outcomes {

@@ -207,11 +207,57 @@ func TestNoRoute(t *testing.T) {
 	}
 	agent.awaits(t, 10, "rocecn_sink_errors_total", `error="no_route"`)
 	require.Zero(t, agent.metric("rocecn_sink_packets_total"))
+	agent.awaits(t, 0, "rocecn_sink_up")
+	require.Contains(t, agent.get("/readyz"), "200 OK") // who sends something has no say in it
 	r.Run(t, "", "ip", "route", "add", "2001:db8:1::/64", "dev", "r0")
+	agent.awaits(t, 1, "rocecn_sink_up") // perhaps
 	sends(t, fromB, complaint(t, data))
 	cnps(t, in, 1, proxyAddr)
 	agent.awaits(t, 1, "rocecn_sink_packets_total")
 	require.EqualValues(t, 1, agent.metric("rocecn_sink_up"))
+
+	// The same where the interface is down that all of it would leave by.
+	r.Run(t, "", "ip", "link", "set", "r0", "down")
+	wiretest.Await(t, "nothing gets out", func() bool {
+		sends(t, fromB, complaint(t, data))
+		return agent.metric("rocecn_sink_up") == 0
+	})
+	require.EqualValues(t, 1, agent.metric("rocecn_sink_packets_total"))
+	agent.awaits(t, 1, "rocecn_sink_up") // for now: nothing more is tried
+	agent.terminate(t)
+}
+
+// What waits for a neighbour that never answers is lost, and not sent; what can be sent
+// meanwhile is.
+func TestDeadNeighbour(t *testing.T) {
+	a, r, b, in := network(t)
+	a.Run(t, "", "ip", "addr", "del", "2001:db8:1::a/64", "dev", "a0")
+	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::e/64", "dev", "a0", "nodad")
+	agent := start(t, r, theProxy)
+	fromA, fromB := raw(t, a), raw(t, b)
+	data, other := datagram(t, 17), datagram(t, 17)
+	other[23] = 0xE // 2001:db8:1::e, which is there
+	toDead, toOther := complaint(t, data), complaint(t, other)
+	sends(t, fromA, data, other)
+	agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="learned"`)
+	for range 5 {
+		sends(t, fromB, toDead, toOther)
+	}
+	agent.awaits(t, 10, "rocecn_role_to_sink_total")
+	agent.awaits(t, 5, "rocecn_sink_packets_total")
+	agent.awaits(t, 5, "rocecn_sink_errors_total", `error="no_neighbour"`)
+	require.EqualValues(t, 5, agent.metric("rocecn_sink_packets_total"))
+	require.EqualValues(t, 5, agent.metric("rocecn_sink_errors_total"))
+	sends(t, fromB, toDead)
+	agent.awaits(t, 6, "rocecn_sink_errors_total", `error="no_neighbour"`)
+	require.EqualValues(t, 1, agent.metric("rocecn_sink_up")) // it is not the sink's fault
+	sends(t, fromB, toOther)
+	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::a/64", "dev", "a0", "nodad")
+	sends(t, fromB, toDead)
+	agent.awaits(t, 7, "rocecn_sink_packets_total") // toOther's and toDead's, too
+	require.EqualValues(t, 6, agent.metric("rocecn_sink_errors_total"))
+	require.Equal(t, 13., agent.metric("rocecn_role_to_sink_total"))
+	require.Zero(t, in.Lost())
 	agent.terminate(t)
 }
 

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/neighbour"
 	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node/limit"
 )
@@ -25,10 +27,13 @@ type outlet struct {
 	number int       // of the interface by which all leaves, when it was opened; 0: none
 	looked time.Time // when it was looked at
 
-	taken  uint64 // packets since the last flush
-	failed uint64 // of all that the sink has taken
+	taken    uint64           // packets since the last flush that the kernel has not refused
+	waiting  uint64           // those of them that wait for a neighbour
+	watch    *neighbour.Watch // of what the kernel routes; nil: none
+	tried    trial
+	failedAt time.Time // of the last trial
 
-	up             atomic.Bool
+	up, deaf       atomic.Bool   // whether it is open, and whether nothing gets out all the same
 	packets, bytes atomic.Uint64 // that were sent
 	errors         [failures]atomic.Uint64
 }
@@ -118,10 +123,22 @@ func upNumber(name string) (int, error) {
 
 // open opens the sink. Unless it is open, what is to be sent is lost, and counted.
 func (o *outlet) open() (err error) {
-	o.sink, err = o.entry.is.open(&o.now)
-	o.failed = 0
-	o.up.Store(err == nil)
-	return err
+	if o.sink, err = o.entry.is.open(&o.now); err != nil {
+		return err
+	}
+	if _, routed := o.sink.(*netio.RawSink); routed {
+		if o.watch, err = neighbour.Open(o.number); err != nil {
+			o.close()
+			return err
+		}
+	}
+	if s, tells := o.sink.(interface {
+		OnUnsent(func(packet []byte, err error))
+	}); tells {
+		s.OnUnsent(o.unsent)
+	}
+	o.up.Store(true)
+	return nil
 }
 
 // send takes a packet. It says whether it may reach the network.
@@ -136,37 +153,119 @@ func (o *outlet) send(packet []byte, now time.Time) bool {
 	}
 	o.taken++
 	o.bytes.Add(uint64(len(packet)))
-	if err := o.sink.Send(packet); err != nil {
-		o.account(err)
+	if o.watch != nil && o.watch.Sent(destination(packet)) {
+		o.waiting++
 	}
+	_ = o.sink.Send(packet) // unsent has heard of an error
 	return true
 }
 
-// flush sends what was taken.
-func (o *outlet) flush() {
-	if o.taken == 0 || o.sink == nil {
-		return
+// destination returns that of an IP packet.
+func destination(ip []byte) netip.Addr {
+	if len(ip) >= 40 && ip[0]>>4 == 6 {
+		return netip.AddrFrom16([16]byte(ip[24:]))
 	}
-	if err := o.sink.Flush(); err != nil {
-		o.account(err)
+	if len(ip) >= 20 {
+		return netip.AddrFrom4([4]byte(ip[16:]))
 	}
-	o.packets.Add(o.taken)
-	o.taken = 0
+	return netip.Addr{}
 }
 
-// account counts what could not be sent, since the sink was last asked.
-func (o *outlet) account(err error) {
-	n := o.sink.Failed() - o.failed
-	o.failed += n
-	o.taken -= min(n, o.taken)
-	why := failureOf(err)
+// unsent takes note of a packet that could not be sent.
+func (o *outlet) unsent(packet []byte, err error) {
+	o.taken--
+	if o.watch != nil && o.watch.Unsent(destination(packet)) {
+		o.waiting--
+	}
+	o.fails(failureOf(err), 1)
+}
+
+// fails counts packets that were lost.
+func (o *outlet) fails(why failure, n uint64) {
+	if n == 0 {
+		return
+	}
 	o.errors[why].Add(n)
 	if why == linkDown {
 		o.looked = time.Time{} // to be looked at again
 	}
+	o.tried.failed = o.tried.failed || why == noRoute || why == linkDown
+}
+
+// flush sends what was taken. What waits for a neighbour is counted when it is known
+// what becomes of it.
+func (o *outlet) flush() {
+	if o.taken == 0 || o.sink == nil {
+		return
+	}
+	_ = o.sink.Flush() // unsent has heard of an error
+	o.sends(o.taken - o.waiting)
+	o.taken, o.waiting = 0, 0
+}
+
+// sends counts packets that were sent.
+func (o *outlet) sends(n uint64) {
+	o.packets.Add(n)
+	o.tried.sent = o.tried.sent || n > 0
+}
+
+// A trial is what came of packets since it began.
+type trial struct {
+	began        time.Time
+	sent, failed bool // some, for lack of a route
+}
+
+const (
+	trialTime = time.Second
+	// deafTime is how long a sink counts as deaf when no more is to be sent.
+	deafTime = 10 * time.Second
+)
+
+// settle counts what has waited for a neighbour. A sink for which the kernel finds routes
+// is deaf if it found none for all that was tried for a while; not any more when it finds
+// one, or routes or interfaces are other ones.
+func (o *outlet) settle(now time.Time, log *slog.Logger) {
+	if o.watch == nil {
+		return
+	}
+	fate, rerouted, err := o.watch.Look(now)
+	o.sends(fate.Sent)
+	o.fails(noNeighbour, fate.Lost)
+	if err != nil {
+		log.Warn("neighbours are not watched any more", "error", err)
+		o.unwatch()
+	}
+	deaf := o.deaf.Load()
+	if o.tried.failed && !o.tried.sent {
+		o.failedAt = now
+	}
+	switch {
+	case deaf && (rerouted || o.tried.sent || now.Sub(o.failedAt) >= deafTime):
+		o.deaf.Store(false)
+		log.Info("sink may send again")
+	case now.Sub(o.tried.began) < trialTime:
+		return
+	case !deaf && o.tried.failed && !o.tried.sent:
+		o.deaf.Store(true)
+		log.Warn("sink sends nothing: there is no route for anything that was to be sent")
+	}
+	o.tried = trial{began: now}
+}
+
+// works says whether packets can be sent, as far as is known.
+func (o *outlet) works() bool { return o.up.Load() && !o.deaf.Load() }
+
+// unwatch ends the watch. What waits will never be known to have been sent.
+func (o *outlet) unwatch() {
+	if o.watch != nil {
+		o.fails(noNeighbour, o.watch.Close())
+		o.watch = nil
+	}
 }
 
 func (o *outlet) close() {
+	o.unwatch()
+	o.deaf.Store(false)
 	if o.sink != nil {
 		o.sink.Close()
 		o.sink = nil

@@ -144,6 +144,7 @@ type captureOut struct {
 	to     *sharedCapture
 	now    *time.Time
 	failed uint64
+	unsent func(packet []byte, err error)
 }
 
 func (c *captureOut) Send(packet []byte) error {
@@ -152,9 +153,12 @@ func (c *captureOut) Send(packet []byte) error {
 	c.to.mu.Unlock()
 	if err != nil {
 		c.failed++
+		c.unsent(packet, err)
 	}
 	return err
 }
+
+func (c *captureOut) OnUnsent(f func(packet []byte, err error)) { c.unsent = f }
 
 func (c *captureOut) Close() error   { return nil } // the file is of all roles
 func (c *captureOut) Flush() error   { return nil }
@@ -173,6 +177,7 @@ type failure uint8
 
 const (
 	noRoute failure = iota
+	noNeighbour
 	linkDown
 	noBuffer
 	limited
@@ -181,7 +186,9 @@ const (
 	failures
 )
 
-var failureNames = [failures]string{"no_route", "link_down", "no_buffer", "limited", "not_open", "other"}
+var failureNames = [failures]string{
+	"no_route", "no_neighbour", "link_down", "no_buffer", "limited", "not_open", "other",
+}
 
 // failureOf tells what an error of sending is about.
 func failureOf(err error) failure {

@@ -1,0 +1,106 @@
+// Package neighbour tells what becomes of packets that Linux keeps until it knows the
+// hardware address of their neighbour, the next hop: no error says that it was not
+// found, only rtnetlink does.
+package neighbour
+
+import "net/netip"
+
+// A hop is a neighbour that packets are sent by.
+type hop struct {
+	interfaceIndex int32
+	address        netip.Addr
+}
+
+// A neighbour is one that packets were sent by.
+type neighbour struct {
+	known   bool   // its hardware address: what is sent leaves this host
+	waiting uint64 // packets that were sent while it was not
+	asked   bool   // whether the kernel has said so
+}
+
+// maxDestinations is how many are remembered, and maxAsked of how many at once the
+// kernel is asked for the route, which takes it some microseconds.
+const (
+	maxDestinations = 1 << 14
+	maxAsked        = 100
+)
+
+// A Watch follows the packets of one sink. It is for one goroutine.
+//
+// What a packet takes is known from its destination alone: where several next hops
+// share the packets for one, it is a guess.
+type Watch struct {
+	system
+	to    map[netip.Addr]*neighbour // by which destinations are reached
+	hops  map[hop]*neighbour
+	fresh []netip.Addr // destinations whose route is not known yet
+}
+
+// Sent takes note that the kernel is given a packet, and says whether it may have to
+// wait: if not, it leaves this host.
+func (w *Watch) Sent(to netip.Addr) (waits bool) {
+	n := w.to[to]
+	if n == nil {
+		if len(w.to) >= maxDestinations || !to.IsValid() {
+			return false
+		}
+		n = new(neighbour)
+		w.to[to], w.fresh = n, append(w.fresh, to)
+	}
+	if !n.known {
+		n.waiting++
+	}
+	return !n.known
+}
+
+// Unsent takes back what the last calls of Sent have said of a packet: the kernel has
+// refused it. It says whether that one was to wait.
+func (w *Watch) Unsent(to netip.Addr) (waited bool) {
+	n := w.to[to]
+	if n == nil || n.known || n.waiting == 0 {
+		return false
+	}
+	n.waiting--
+	return true
+}
+
+// Fate is what has become of packets that had to wait.
+type Fate struct {
+	Sent, Lost uint64
+}
+
+// becomes takes note that the hardware address of a neighbour is known, or that it
+// cannot be found.
+func (f *Fate) becomes(n *neighbour, known bool) {
+	if known {
+		f.Sent += n.waiting
+	} else {
+		f.Lost += n.waiting
+	}
+	n.known, n.waiting = known, 0
+}
+
+// waits returns how many packets wait.
+func (w *Watch) waits() (n uint64) {
+	for _, to := range w.fresh {
+		n += w.to[to].waiting
+	}
+	for _, h := range w.hops {
+		n += h.waiting
+	}
+	return n
+}
+
+// forget forgets routes, and with them the neighbours that nothing waits for.
+func (w *Watch) forget() {
+	old := w.to
+	w.to = map[netip.Addr]*neighbour{}
+	for _, to := range w.fresh {
+		w.to[to] = old[to]
+	}
+	for h, n := range w.hops {
+		if n.waiting == 0 {
+			delete(w.hops, h)
+		}
+	}
+}

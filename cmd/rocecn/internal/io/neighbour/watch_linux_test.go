@@ -1,0 +1,188 @@
+package neighbour
+
+import (
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+func init() { runtime.LockOSThread() } // a host's thread ends, but the main thread does not: keep tests off it
+
+// A rig is a host that sends, and what becomes of what it sends.
+type rig struct {
+	*testing.T
+	*Watch
+	a, b *wiretest.Host
+	out  *netio.RawSink
+	fate Fate
+}
+
+// newRig returns hosts a and b with a cable, of which only a has addresses.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{T: t, a: wiretest.NewHost(t, "a"), b: wiretest.NewHost(t, "b")}
+	wiretest.Link(t, wiretest.End{Host: r.a, Device: "eth0", Addresses: []string{"192.0.2.1/24", "2001:db8:1::a/64"}},
+		wiretest.End{Host: r.b, Device: "eth0"})
+	for _, h := range []*wiretest.Host{r.a, r.b} {
+		h.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+	}
+	r.a.Do(t, func() (err error) {
+		for _, family := range []string{"ipv4", "ipv6"} { // three times a second until it gives up
+			file := "/proc/sys/net/" + family + "/neigh/eth0/retrans_time_ms"
+			if err := os.WriteFile(file, []byte("200"), 0); err != nil {
+				return err
+			}
+		}
+		if r.out, err = netio.OpenRaw(""); err == nil {
+			r.Watch, err = Open(0)
+		}
+		return err
+	})
+	t.Cleanup(func() { r.out.Close(); r.Watch.Close() })
+	return r
+}
+
+// sends sends n packets, and returns how many of them may have to wait.
+func (r *rig) sends(n int, to string) (waiting int) {
+	r.Helper()
+	d := rocev2.Datagram{Src: ip("2001:db8:77::"), Dst: ip(to), SrcPort: 1, DstPort: 9, HopLimit: 64, Flags: 2}
+	if d.Dst.Is4() {
+		d.Src = ip("192.0.2.77")
+	}
+	b, err := d.AppendBinary(nil)
+	require.NoError(r, err)
+	for range n {
+		require.NoError(r, r.out.Send(b))
+		require.NoError(r, r.out.Flush())
+		if r.Sent(d.Dst) {
+			waiting++
+		}
+	}
+	return waiting
+}
+
+// becomes waits until so many packets were sent and lost, and no other ones.
+func (r *rig) becomes(sent, lost uint64) {
+	r.Helper()
+	wiretest.Await(r, "the fate of packets", func() bool {
+		f, _, err := r.Look(time.Now())
+		require.NoError(r, err)
+		r.fate.Sent, r.fate.Lost = r.fate.Sent+f.Sent, r.fate.Lost+f.Lost
+		return r.fate.Sent+r.fate.Lost >= sent+lost
+	})
+	require.Equal(r, Fate{sent, lost}, r.fate)
+	r.fate = Fate{}
+}
+
+func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
+
+// Packets to a neighbour that nobody is are lost; once somebody is, they leave, and
+// those that wait then have not been lost.
+func TestDead(t *testing.T) {
+	for _, c := range []struct{ name, dead, address string }{
+		{"IPv4", "192.0.2.2", "192.0.2.2/24"},
+		{"IPv6", "2001:db8:1::b", "2001:db8:1::b/64"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			require.Equal(t, 5, r.sends(5, c.dead))
+			r.becomes(0, 5)
+			require.Equal(t, 3, r.sends(3, c.dead)) // the kernel tries again
+			r.becomes(0, 3)
+			require.Equal(t, 2, r.sends(2, c.dead))
+			r.b.Run(t, "", "ip", "addr", "add", c.address, "dev", "eth0")
+			r.becomes(2, 0)
+			require.Zero(t, r.sends(7, c.dead)) // it is known now
+			wiretest.NoAllocs(t, "Sent", func() { r.Sent(ip(c.dead)); r.Unsent(ip(c.dead)) })
+			r.becomes(0, 0)
+
+			// With its address it loses the hosts that are reached by it.
+			other := map[string]string{"IPv4": "198.51.100.1", "IPv6": "2001:db8:2::1"}[c.name]
+			r.a.Run(t, "", "ip", "route", "add", other, "via", c.dead)
+			wiretest.Await(t, "the route", func() bool {
+				_, rerouted, err := r.Look(time.Now())
+				require.NoError(t, err)
+				return rerouted
+			})
+			require.Equal(t, 4, r.sends(4, other)) // on the way until the route is known
+			r.becomes(4, 0)
+			require.Zero(t, r.sends(1, other))
+			r.b.Run(t, "", "ip", "addr", "del", c.address, "dev", "eth0")
+			r.a.Run(t, "", "ip", "neigh", "del", c.dead, "dev", "eth0")
+			wiretest.Await(t, "the kernel has told", func() bool {
+				_, _, err := r.Look(time.Now())
+				require.NoError(t, err)
+				return !r.to[ip(other)].known
+			})
+			require.Equal(t, 6, r.sends(6, other))
+			r.becomes(0, 6)
+
+			// The interface goes down while packets wait.
+			require.Equal(t, 2, r.sends(2, c.dead))
+			_, _, err := r.Look(time.Now())
+			require.NoError(t, err)
+			r.a.Run(t, "", "ip", "link", "set", "eth0", "down")
+			r.becomes(0, 2)
+		})
+	}
+}
+
+// What has no neighbour is not waited for: this host, a device without hardware
+// addresses, a tunnel, and what cannot be reached at all. Nor is what the kernel refused.
+func TestNobodyToAsk(t *testing.T) {
+	r := newRig(t)
+	r.a.Run(t, "", "ip", "link", "set", "lo", "up")
+	r.a.Run(t, "", "ip", "tuntap", "add", "tun0", "mode", "tun")
+	r.a.Run(t, "", "ip", "link", "set", "tun0", "up")
+	r.a.Run(t, "", "ip", "route", "add", "2001:db8:3::/64", "dev", "tun0")
+	r.a.Run(t, "", "ip", "route", "add", "198.51.100.0/24", "dev", "tun0")
+	r.a.Run(t, "", "ip", "route", "add", "2001:db8:4::/64", "encap", "seg6", "mode", "encap", "segs", "2001:db8:1::b",
+		"dev", "eth0")
+	for _, to := range []string{"2001:db8:1::a", "2001:db8:3::1", "198.51.100.1", "2001:db8:4::1"} {
+		if to == "2001:db8:3::1" || to == "198.51.100.1" { // without a reader the kernel refuses it
+			require.True(t, r.Sent(ip(to)))
+		} else {
+			require.Equal(t, 1, r.sends(1, to))
+		}
+		r.becomes(1, 0)
+		require.False(t, r.Sent(ip(to)), to)
+	}
+	require.True(t, r.Sent(ip("2001:db8:5::1")))
+	require.True(t, r.Sent(ip("2001:db8:5::1")))
+	require.True(t, r.Unsent(ip("2001:db8:5::1")))
+	r.becomes(1, 0)
+	require.False(t, r.Unsent(ip("2001:db8:5::1")))
+	require.False(t, r.Unsent(ip("2001:db8:5::2")))
+}
+
+// There is a maximum of destinations, over which they count as sent until the next look.
+func TestMaximum(t *testing.T) {
+	r := newRig(t)
+	a := ip("2001:db8:9::")
+	for range maxDestinations {
+		require.True(t, r.Sent(a))
+		a = a.Next()
+	}
+	require.False(t, r.Sent(a))
+	r.becomes(maxDestinations, 0) // there is no route to them: nobody is waited for
+	require.Less(t, len(r.to), maxDestinations)
+	require.True(t, r.Sent(a))
+	require.False(t, r.Sent(netip.MustParseAddr("2001:db8:9::")))
+}
+
+// Whatever the octets are, they are read to their end.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte{10, 0, 0, 0, 2, 0, 0, 0, 0x20, 0, 0, 1, 8, 0, 1, 0, 192, 0, 2, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, _, ok := decode(b); ok {
+			require.True(t, h.address.IsValid())
+		}
+	})
+}
