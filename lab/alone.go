@@ -5,9 +5,7 @@ import "github.com/rocecn/rocecn/lab/sim"
 // Alone returns how long a message takes in a network without other traffic,
 // from Post until its last acknowledgement has arrived.
 func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
-	if !n.routed {
-		n.route()
-	}
+	n.ready()
 	payload := int64(n.cfg.Payload)
 	packets := (max(octets, 1) + payload - 1) / payload
 	whole := int64(n.head) + payload + gap

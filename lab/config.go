@@ -103,7 +103,7 @@ type RED struct {
 
 // Buffer is the memory of a switch, in octets.
 type Buffer struct {
-	Total int64 // shared by all ports; 0 is unlimited
+	Total int64 // shared by all ports, with room for a frame at least; 0 is unlimited
 
 	// Alpha times the free octets of Total is the most that one queue may have:
 	// the queue of an egress port or, with PFC, all packets from one ingress
@@ -138,15 +138,16 @@ type Pausing struct {
 	Ingress bool
 }
 
-// Config is common to all nodes of a network. Delays of 0 are none.
+// Config is common to all nodes of a network. Delays of 0 are none, and none is longer than an hour. [New] refuses
+// a value that cannot be, with an error that names the field.
 type Config struct {
 	Seed    uint64
 	Variant Variant
 	RED     RED
 	Buffer  Buffer
 
-	// Payload is the octets of data in a packet, 1,024 if it is 0. A frame has
-	// 82 more, and takes another 20 on the wire.
+	// Payload is the octets of data in a packet: a multiple of 4 up to 8,192; 1,024 if it is 0. A frame has 82
+	// more, and takes another 20 on the wire.
 	Payload int
 
 	Pausing Pausing // for the variants with PPFC; RED has no influence on it
@@ -195,7 +196,7 @@ type Config struct {
 
 // A Control is a reaction point of the caller. Its methods do what those of a [reaction.Flow] do, which is one.
 type Control interface {
-	Rate() uint64 // bits a second, above 0
+	Rate() uint64 // bits a second; 0 counts as 1
 	Next() (at time.Time, ok bool)
 	Look(now time.Time)
 	Sent(octets int, now time.Time)

@@ -59,7 +59,10 @@ type Flow struct {
 	cut    sim.Time // of the first notification that took effect; Never if none has
 }
 
-var errFlows = errors.New("lab: no more than 8 million flows")
+var (
+	errFlows = errors.New("lab: no more than 8 million flows")
+	errLink  = errors.New("lab: a flow needs hosts with a link")
+)
 
 // posted is a message: the number after its last packet, and that packet's length.
 type posted struct {
@@ -73,11 +76,14 @@ type posted struct {
 const maxFlows = 1<<23 - 2
 
 // Flow adds a flow. rate is the most that it sends; 0 is the rate of the port.
-// The error is one of Config.Reaction and Config.HPCC, or says that there are
-// too many flows: 8 million.
+// The error is one of Config.Reaction, Config.HPCC and Config.Control, or says that a host has no link, or that there
+// are too many flows: 8 million.
 func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 	if len(n.flows) == maxFlows {
 		return nil, errFlows
+	}
+	if src.port == nil || dst.port == nil {
+		return nil, errLink
 	}
 	if rate == 0 {
 		rate = src.port.rate
@@ -100,6 +106,9 @@ func (n *Network) Flow(src, dst *Host, rate sim.Rate) (*Flow, error) {
 		return nil, err
 	}
 	f.starts()
+	if n.cfg.Control != nil && f.control == nil {
+		return nil, &ConfigError{"Control", "a reaction point needed, not nil"}
+	}
 	if n.pool.traced {
 		cfg := reaction.HPCCConfig{}
 		if n.cfg.HPCC != nil {
@@ -157,7 +166,7 @@ func (f *Flow) Rate() sim.Rate {
 	case f.net.pool.traced:
 		rate = f.hpcc.Rate()
 	case f.control != nil:
-		rate = f.control.Rate()
+		rate = max(f.control.Rate(), 1) // 0 would last for ever
 	}
 	if _, on := f.brake.Next(); on && !f.stopped {
 		rate = f.brake.Rate(rate, f.net.Sim.Now().Clock())
@@ -219,9 +228,7 @@ func (f *Flow) wake() {
 	if f.waits || !f.has() {
 		return
 	}
-	if !f.net.routed {
-		f.net.route()
-	}
+	f.net.ready()
 	f.waits = true
 	f.src.due.add(f, max(f.may, f.net.Sim.Now()))
 	f.src.port.serve()

@@ -87,7 +87,7 @@ func TestMedian(t *testing.T) {
 
 // star joins hosts to a switch by links of 1 µs; the last host is the receiver.
 func star(cfg Config, senders int, rate sim.Rate, delay sim.Time) (*Network, *Port) {
-	n := New(cfg)
+	n := must(New(cfg))
 	s := n.Switch()
 	var out *Port
 	for range senders + 1 {
@@ -237,7 +237,7 @@ func TestAlone(t *testing.T) {
 	speeds := []sim.Rate{100e9, 40e9, 400e9, 10e9, 25e9}
 	for _, octets := range []int64{1, 4, 1000, 1024, 1025, 2048, 5000, 100_001, 1_000_000} {
 		for switches := 1; switches < len(speeds); switches++ {
-			n := New(Config{Pipeline: 600 * sim.Nanosecond, AckEvery: 16, AckPriority: 6, DataPriority: 3})
+			n := must(New(Config{Pipeline: 600 * sim.Nanosecond, AckEvery: 16, AckPriority: 6, DataPriority: 3}))
 			var at Node = n.Host()
 			for i := range switches {
 				next := n.Switch()
@@ -409,7 +409,7 @@ func scaling(t *testing.T, v Variant) {
 func TestRenumbering(t *testing.T) {
 	wiretest.Alone(t)
 	build := func(first bool) (*Network, *Port) {
-		n := New(dcqcn(CNP))
+		n := must(New(dcqcn(CNP)))
 		s := n.Switch()
 		var to *Host
 		if first {
@@ -444,7 +444,7 @@ func TestRenumbering(t *testing.T) {
 func TestSplitLink(t *testing.T) {
 	wiretest.Alone(t)
 	build := func(split bool) (*Network, *Port) {
-		n := New(dcqcn(CNP))
+		n := must(New(dcqcn(CNP)))
 		s := n.Switch()
 		var out *Port
 		for range 8 {
@@ -477,7 +477,7 @@ func TestOracleIsTheLimit(t *testing.T) {
 	peak := func(v Variant, delay sim.Time) float64 {
 		cfg := dcqcn(v)
 		cfg.SwitchDelay, cfg.SenderDelay = delay, delay
-		n := New(cfg)
+		n := must(New(cfg))
 		s := n.Switch()
 		for range 8 { // the notification has this way; data come by it too, a little later
 			n.LinkUneven(n.Host(), s, 100*sim.Gbps, µs, delay)
@@ -574,7 +574,7 @@ func TestMeter(t *testing.T) {
 }
 
 func TestHostHasOneLink(t *testing.T) {
-	n := New(Config{})
+	n := must(New(Config{}))
 	h, s := n.Host(), n.Switch()
 	n.Link(h, s, sim.Gbps, 0)
 	require.Panics(t, func() { n.Link(h, s, sim.Gbps, 0) })

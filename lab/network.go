@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/rocecn/rocecn/lab/sim"
-	"github.com/rocecn/rocecn/node/reaction"
 )
 
 // A Network is hosts and switches, joined by links. Build it with Host, Switch,
@@ -36,7 +35,6 @@ type Network struct {
 	ackHead  int                 // octets of an acknowledgement
 	routed   bool
 	print    uint64 // see Print
-	step     sim.Time
 	count    Counts
 }
 
@@ -71,28 +69,24 @@ type Counts struct {
 	Onset     sim.Time // of the first of Congested; Never if there was none
 }
 
-// New returns a Network without nodes.
-func New(cfg Config) *Network {
-	if cfg.Payload == 0 {
-		cfg.Payload = 1024
+// New returns a Network without nodes, or a *[ConfigError].
+func New(cfg Config) (*Network, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
-	cfg.AckEvery = max(cfg.AckEvery, 1)
+	cfg.Payload, cfg.TraceHops, cfg.AckEvery = cfg.payload(), cfg.traceHops(), max(cfg.AckEvery, 1)
 	n := &Network{cfg: cfg, losses: sim.NewStream(cfg.Seed, "losses", 0)}
 	n.count.Onset = sim.Never
 	n.pool.traced = cfg.Variant.HPCC()
 	n.head, n.ackHead = overhead, overhead+4
 	if n.pool.traced {
-		if n.cfg.TraceHops == 0 {
-			n.cfg.TraceHops = 5
-		}
-		n.cfg.TraceHops = min(n.cfg.TraceHops, reaction.MaxHops)
 		n.cfg.AckEvery = 1 // a window may be one packet
-		n.head += n.traceOctets()
+		n.head += cfg.traceOctets()
 		if cfg.Variant.byAck() {
-			n.ackHead += n.traceOctets()
+			n.ackHead += cfg.traceOctets()
 		}
 	}
-	return n
+	return n, nil
 }
 
 // Counts returns the counters so far.
@@ -156,10 +150,19 @@ func (n *Network) port(owner place, rate sim.Rate, delay sim.Time) *Port {
 	return p
 }
 
-// route finds the ports on shortest paths from every switch to every host and
-// every switch.
-func (n *Network) route() {
-	n.routed = true
+// ready finds the paths, if that was not done.
+func (n *Network) ready() {
+	if !n.routed {
+		_ = n.route(context.Background())
+	}
+}
+
+// route finds the ports on shortest paths from every switch to every host and every switch, and makes the roles,
+// if that was not done. It ends with the error of ctx when that ends; then it has to be called again.
+func (n *Network) route(ctx context.Context) error {
+	if n.routed {
+		return nil
+	}
 	for _, p := range n.ports {
 		p.next = int32(n.place(p.peer.owner))
 		from, ok1 := p.owner.(*Switch)
@@ -172,6 +175,9 @@ func (n *Network) route() {
 		s.ways, s.back = make([][]*Port, len(n.hosts)), make([][]*Port, len(n.switches))
 	}
 	for _, h := range n.hosts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n.edges[h.index] = n.edge(h, far)
 		n.distances(h, far, true)
 		for _, s := range n.switches {
@@ -179,12 +185,19 @@ func (n *Network) route() {
 		}
 	}
 	for _, to := range n.switches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n.distances(to, far, true)
 		for _, s := range n.switches {
 			s.back[to.index] = n.nearer(s, far)
 		}
 	}
-	n.play()
+	if err := n.play(ctx); err != nil {
+		return err
+	}
+	n.routed = true
+	return nil
 }
 
 // place returns the index of a host or switch among all of them.
@@ -265,35 +278,26 @@ func (n *Network) portsOf(at place) []*Port {
 
 // Until runs the network up to a time.
 func (n *Network) Until(end sim.Time) {
-	if !n.routed {
-		n.route()
-	}
+	n.ready()
 	n.Sim.Until(end)
 }
 
-// Run is Until in steps of about 100,000 events. After each step it calls step, if that is not nil, and returns
-// the error of ctx if that has ended. Sim.Stop also ends the run, without an error.
+// Run is Until, except that it calls step, if that is not nil, after each 100,000 events, and ends soon after ctx
+// has ended, with its error. Sim.Stop also ends the run, without an error.
 func (n *Network) Run(ctx context.Context, end sim.Time, step func()) error {
-	const most = 200_000
-	for {
+	if err := n.route(ctx); err != nil {
+		return err
+	}
+	for more := true; more; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		at, events := min(n.Sim.Now()+max(n.step, 1), end), n.Sim.Events()
-		n.Until(at)
-		switch events = n.Sim.Events() - events; {
-		case events > most:
-			n.step /= 4
-		case events < most/4 && n.step < end:
-			n.step = max(2*n.step, 10*sim.Microsecond)
-		}
+		more = n.Sim.Part(end, 100_000)
 		if step != nil {
 			step()
 		}
-		if at == end || n.Sim.Now() < at {
-			return nil
-		}
 	}
+	return nil
 }
 
 // do is a function that is run as an event.

@@ -13,11 +13,11 @@ func TestREDOfSeveralPorts(t *testing.T) {
 	const p = 0.1
 	for h := 1; h <= 6; h++ {
 		for _, v := range []Variant{CNP, FastCNP} {
-			n := New(Config{
+			n := must(New(Config{
 				Seed: 1, Variant: v, AckEvery: 64, DataPriority: 3, AckPriority: 3, NotificationPriority: 6,
 				// The middle of a ramp so long that the queue does not matter.
 				RED: RED{Min: -1e12, Max: 1e12, Probability: 2 * p},
-			})
+			}))
 			from, to := n.Host(), n.Host()
 			at := Node(from)
 			for range h {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/binary"
 	"net/netip"
 	"time"
@@ -117,8 +118,8 @@ func (r *roles) reacts(cfg reaction.Config) (*reaction.DCQCN, error) {
 	return d, nil
 }
 
-// play makes the roles of each node.
-func (n *Network) play() {
+// play makes the roles of each node, or returns the error of ctx when that ends.
+func (n *Network) play(ctx context.Context) error {
 	n.roles.frame, n.roles.answer = make([]byte, 0, 16384), make([]byte, 0, 4096)
 	n.roles.outer, n.roles.ext = make([]byte, 0, 16384), make([]byte, 0, 512)
 	n.roles.zeros = make([]byte, n.cfg.Payload+4)
@@ -127,6 +128,9 @@ func (n *Network) play() {
 		into[f.dst.index]++
 	}
 	for i, h := range n.hosts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		h.role = newHostRole(h, into[i])
 	}
 	if (n.cfg.Variant == Proxy || n.cfg.Variant == FCN) && !n.cfg.Cold {
@@ -136,8 +140,12 @@ func (n *Network) play() {
 		}
 	}
 	for _, s := range n.switches {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		s.role = newSwitchRole(s)
 	}
+	return nil
 }
 
 // message returns a packet with the octets of a notification, from the node of this index among all hosts and

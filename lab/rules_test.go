@@ -56,7 +56,7 @@ func TestDynamicThreshold(t *testing.T) {
 func TestXON(t *testing.T) {
 	cfg := dcqcn(None)
 	cfg.Buffer = Buffer{Total: 10_000_000, Alpha: 1, PFC: true, XOFF: 50_000, XON: 30_000, Headroom: 100_000}
-	n := New(cfg)
+	n := must(New(cfg))
 	s, from, to := n.Switch(), n.Host(), n.Host()
 	_, in := n.Link(from, s, 100*sim.Gbps, µs)
 	n.Link(s, to, 10*sim.Gbps, µs)
@@ -77,7 +77,7 @@ func TestXON(t *testing.T) {
 
 // Switches choose differently: of the flows that one switch has sent to the next, that one uses all of its ways.
 func TestSpreadTwice(t *testing.T) {
-	n := New(Config{Seed: 1, DataPriority: 3, AckPriority: 6, AckEvery: 1})
+	n := must(New(Config{Seed: 1, DataPriority: 3, AckPriority: 6, AckEvery: 1}))
 	first, last, from, to := n.Switch(), n.Switch(), n.Host(), n.Host()
 	n.Link(from, first, 400*sim.Gbps, µs)
 	n.Link(to, last, 400*sim.Gbps, µs)

@@ -17,22 +17,30 @@ const (
 	traceByAck = traceOfFCN | ioam.BitWideNamespaceData
 )
 
-func (n *Network) traceType() ioam.TraceType {
-	if n.cfg.Variant.byAck() {
+func (c *Config) traceType() ioam.TraceType {
+	if c.Variant.byAck() {
 		return traceByAck
 	}
 	return traceOfFCN
 }
 
 // traceOctets is the length of the Hop-by-Hop header with the trace.
-func (n *Network) traceOctets() int {
+func (c *Config) traceOctets() int {
 	const header = 2 + 2 + 4 + 8 // of the extension header, padding, of the option, of the trace
-	return (header + 4*n.cfg.TraceHops*n.traceType().NodeLen() + 7) &^ 7
+	return (header + 4*c.traceHops()*c.traceType().NodeLen() + 7) &^ 7
+}
+
+// traceHops is TraceHops, or its default.
+func (c *Config) traceHops() int {
+	if c.TraceHops == 0 {
+		return 5
+	}
+	return c.TraceHops
 }
 
 // traceHeader returns the Hop-by-Hop header of a packet, with what the ports have written so far.
 func (n *Network) traceHeader(r ref, k *packet) []byte {
-	t := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: namespace, Type: n.traceType()}
+	t := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
 	words := n.cfg.TraceHops * t.Type.NodeLen()
 	w := ipv6opt.Begin(n.roles.ext[:0], udp)
 	data, err := w.Reserve(ioam.IPv6MayChange, 4, 0, 2+8+4*words)
@@ -60,7 +68,7 @@ func (n *Network) record(h *reaction.Hop, port int32) ioam.Node {
 	at := sim.From(h.TS).Clock()
 	p := n.ports[port]
 	return ioam.Node{
-		Type: n.traceType(), HopLimit: 64, NodeID: uint32(p.owner.(*Switch).index), Egress: uint16(p.index),
+		Type: n.cfg.traceType(), HopLimit: 64, NodeID: uint32(p.owner.(*Switch).index), Egress: uint16(p.index),
 		Ingress: ioam.NoInterface, Seconds: uint32(at.Unix()), Fraction: uint32(at.Nanosecond()),
 		QueueDepth:        uint32(h.QLen),
 		WideNamespaceData: h.TxBytes,

@@ -19,7 +19,7 @@ import (
 // wan is hosts, a switch, PE, router, PE, a switch, as many hosts; the link behind
 // the router is slow.
 func wan(cfg Config, hosts int, slow sim.Rate, delay sim.Time) (*Network, *Port) {
-	n := New(cfg)
+	n := must(New(cfg))
 	leaf := []*Switch{n.Switch(), n.Switch()}
 	pe, router := []*Switch{n.PE(), n.PE()}, n.Router()
 	for _, s := range leaf {
@@ -125,7 +125,7 @@ func TestFewLabels(t *testing.T) {
 func TestCongestedPE(t *testing.T) {
 	wiretest.Alone(t)
 	cfg := dcqcn(FCN)
-	n := New(cfg)
+	n := must(New(cfg))
 	leaf, pe, router, far := n.Switch(), n.PE(), n.Router(), n.PE()
 	for range 4 {
 		n.Link(n.Host(), leaf, 100*sim.Gbps, µs)
@@ -220,7 +220,7 @@ func TestTrace(t *testing.T) {
 	for _, v := range []Variant{HPCCFastCNP, HPCCFastCNPOwn, HPCCBoth} {
 		cfg := dcqcn(v)
 		cfg.HPCC = hpccOf(20 * time.Microsecond)
-		n := New(cfg)
+		n := must(New(cfg))
 		var at Node = n.Switch()
 		n.Link(n.Host(), at, 100*sim.Gbps, µs)
 		n.Link(n.Host(), at, 100*sim.Gbps, µs)
@@ -268,7 +268,7 @@ func TestTrace(t *testing.T) {
 // One path of a fat tree's kind for each five-tuple: the packets of a flow stay in order,
 // and many flows are spread over all ways.
 func TestSpread(t *testing.T) {
-	n := New(Config{DataPriority: 3, AckPriority: 6, AckEvery: 1})
+	n := must(New(Config{DataPriority: 3, AckPriority: 6, AckEvery: 1}))
 	a, b := n.Switch(), n.Switch()
 	from, to := n.Host(), n.Host()
 	n.Link(from, a, 400*sim.Gbps, µs)
@@ -377,7 +377,7 @@ func TestSplitWAN(t *testing.T) {
 		if delay == 0 {
 			cfg.SwitchDelay, cfg.SenderDelay = 0, 0
 		}
-		n := New(cfg)
+		n := must(New(cfg))
 		pe, router, far := n.PE(), n.Router(), n.PE()
 		for range 2 {
 			n.LinkUneven(n.Host(), pe, 100*sim.Gbps, µs, delay)
@@ -483,7 +483,7 @@ func TestPausingPE(t *testing.T) {
 		cfg.Pausing, cfg.EdgeDelay, cfg.Timeout = pausing(), µs, 0
 		cfg.Pausing.Ingress = true
 		change(&cfg)
-		n := New(cfg)
+		n := must(New(cfg))
 		leaf, pe, router, far := n.Switch(), n.PE(), n.Router(), n.PE()
 		for range 3 {
 			n.Link(n.Host(), leaf, 100*sim.Gbps, µs)

@@ -74,7 +74,10 @@ type trial struct {
 }
 
 func (t *trial) network(cfg lab.Config) *lab.Network {
-	n := lab.New(cfg)
+	n, err := lab.New(cfg)
+	if err != nil {
+		panic("check: " + err.Error()) // all configurations are this package's own
+	}
 	t.open[n] = true
 	return n
 }

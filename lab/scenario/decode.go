@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -131,7 +133,10 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	if err == nil && (n < 1e6 || n > 1e14) {
 		err = fmt.Errorf("%s: from 1M to 100T needed", text)
 	}
-	*r = Rate(n)
+	if err == nil && !whole(n) {
+		err = fmt.Errorf("%s: whole bits a second needed", text)
+	}
+	*r = Rate(math.Round(n))
 	return err
 }
 
@@ -160,20 +165,22 @@ func (s *Size) UnmarshalText(text []byte) error {
 	if err == nil && n > 1e12 {
 		err = fmt.Errorf("%s: 1TB at most", text)
 	}
-	whole := math.Round(n)
-	if err == nil && math.Abs(n-whole) > 1e-3 { // more than an inexact product such as 1.001·1000 is off
+	if err == nil && !whole(n) {
 		err = fmt.Errorf("%s: whole octets needed", text)
 	}
-	*s = Size(whole)
+	*s = Size(math.Round(n))
 	return err
 }
 
 // MarshalText returns the octets.
 func (s Size) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(s), 10), nil }
 
-// quantity reads a number with K, M, G or T for thousands.
+// whole says whether a number is whole, but for what an inexact product such as 1.001·1000 is off.
+func whole(n float64) bool { return math.Abs(n-math.Round(n)) <= max(1e-3, n*1e-15) }
+
+// quantity reads digits, perhaps with a point, and K, M, G or T for thousands.
 func quantity(text string) (float64, error) {
-	unit := 1.
+	unit, given := 1., text
 	if i := strings.IndexByte("KMGT", last(text)); i >= 0 {
 		text = text[:len(text)-1]
 		for range i + 1 {
@@ -181,8 +188,8 @@ func quantity(text string) (float64, error) {
 		}
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0) || n > 1e15 {
-		return 0, fmt.Errorf("%q is not a quantity such as 64K, 100G", text)
+	if err != nil || strings.Trim(text, "0123456789.") != "" || n > 1e15 {
+		return 0, fmt.Errorf("%q is not a quantity such as 64K, 100G", given)
 	}
 	return n * unit, nil
 }
@@ -203,11 +210,27 @@ func (t *Time) UnmarshalText(text []byte) error {
 	if err != nil || d < 0 || d > time.Hour {
 		return fmt.Errorf("%q is not a duration such as 600ns, 1.5us, 10ms, of an hour at most", text)
 	}
-	if d == 0 && strings.ContainsAny(string(text), "123456789") {
-		return fmt.Errorf("%q is less than a nanosecond", text)
+	if !exact(string(text), d) {
+		return fmt.Errorf("%q: whole nanoseconds needed", text)
 	}
 	*t = Time(sim.From(d))
 	return nil
+}
+
+var part = regexp.MustCompile(`([0-9.]+)([^0-9.]+)`)
+
+// exact says whether a duration is what its text says: [time.ParseDuration] drops fractions of a nanosecond.
+func exact(text string, d time.Duration) bool {
+	said := new(big.Rat)
+	for _, p := range part.FindAllStringSubmatch(text, -1) {
+		n, ok := new(big.Rat).SetString(p[1])
+		unit, err := time.ParseDuration("1" + p[2])
+		if !ok || err != nil {
+			return false
+		}
+		said.Add(said, n.Mul(n, new(big.Rat).SetInt64(int64(unit))))
+	}
+	return said.Cmp(new(big.Rat).SetInt64(int64(d))) == 0
 }
 
 // MarshalText returns the duration as scenarios have it.

@@ -63,7 +63,11 @@ type Result struct {
 }
 
 func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
-	r := &run{net: s.Topology.build(s.config(v, seed)), endless: int64(s.Host.Payload) << 31}
+	n, err := s.Topology.build(s.config(v, seed))
+	if err != nil {
+		return nil, err
+	}
+	r := &run{net: n, endless: int64(s.Host.Payload) << 31}
 	r.result = Result{
 		Variant: v, Seed: seed, FirstCut: sim.Never,
 		Completion: make([]lab.Histogram, len(Bins)), Slowdown: make([]lab.Histogram, len(Bins)),

@@ -201,8 +201,6 @@ func (s *Scenario) check() error {
 		{s.Switch.Labels < 0 || s.Switch.Labels > 1<<20-1, "switch.labels", "from 0 to 1048575 needed"},
 		{s.Switch.TraceHops < 1 || s.Switch.TraceHops > reaction.MaxHops, "switch.trace_hops",
 			fmt.Sprintf("from 1 to %d needed", reaction.MaxHops)},
-		{s.Switch.PPFC.Pause.sim() > sim.From(ppfc.MaxPause), "switch.ppfc.pause",
-			fmt.Sprintf("%v at most", sim.From(ppfc.MaxPause))},
 		{s.Switch.PPFC.To != "sender" && s.Switch.PPFC.To != "ingress", "switch.ppfc.to", "sender or ingress needed"},
 		{s.Switch.PPFC.To == "ingress" && !t.wan(), "switch.ppfc.to",
 			"ingress needs routers of a WAN: topology.kind wan or two-dc"},
@@ -227,7 +225,19 @@ func (s *Scenario) check() error {
 			return err
 		}
 	}
+	for _, v := range s.Variants {
+		_, err := lab.New(s.config(v, s.Seeds[0]))
+		if wrong, ok := err.(*lab.ConfigError); ok {
+			return &KeyError{keyOf[wrong.Key], wrong.Want}
+		}
+	}
 	return nil
+}
+
+// keyOf has the keys for the fields of [lab.Config] that check leaves to [lab.New].
+var keyOf = map[string]string{
+	"Buffer.Total": "switch.buffer", "Buffer.Queue": "switch.queue", "Interval": "host.interval",
+	"Pausing.For": "switch.ppfc.pause",
 }
 
 // again returns the index of the first value that is also earlier in the list; 0 if all differ.

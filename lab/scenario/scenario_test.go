@@ -79,11 +79,34 @@ func TestWrongKeys(t *testing.T) {
 			"traffic[0].size: 0.4: whole octets needed"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "at": "1ms"}]`,
 			"traffic[0].at: before the end of duration needed"},
-		{`"reaction": {"timer": "0.5ns"}`, `reaction.timer: "0.5ns" is less than a nanosecond`},
+		{`"reaction": {"timer": "0.5ns"}`, `reaction.timer: "0.5ns": whole nanoseconds needed`},
+		{`"duration": "1.5ns"`, `duration: "1.5ns": whole nanoseconds needed`},
+		{`"duration": "1us0.3ns"`, `duration: "1us0.3ns": whole nanoseconds needed`},
+		{`"duration": "0.0015us,"`, `duration: "0.0015us," is not a duration`},
+		{`"topology": {"rate": "1_0G"}`, `topology.rate: "1_0G" is not a quantity`},
+		{`"topology": {"rate": "0x10G"}`, `topology.rate: "0x10G" is not a quantity`},
+		{`"topology": {"rate": "1e3M"}`, `topology.rate: "1e3M" is not a quantity`},
+		{`"topology": {"rate": "+10G"}`, `topology.rate: "+10G" is not a quantity`},
+		{`"topology": {"rate": "1.0000001M"}`, "topology.rate: 1.0000001M: whole bits a second needed"},
+		{`"switch": {"buffer": "Inf"}`, `switch.buffer: "Inf" is not a quantity`},
+		{`"switch": {"buffer": "1.2.3K"}`, `switch.buffer: "1.2.3K" is not a quantity`},
+		{seconds + `,` + star + `,"traffic": [{"kind": "across"}]`,
+			"traffic[0].kind: across needs an even number of hosts"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "at": "1us", "jitter": "1ms"}]`,
+			"traffic[0].jitter: no later than the end of duration needed, with at"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "incast", "senders": 8, "at": "1us", "jitter": "999us"}]`, ``},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"buffer": "1KB"}`,
+			"switch.buffer: room for a frame, 1146 octets, needed"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"queue": "1.1KB"}`,
+			"switch.queue: room for a frame, 1146 octets, needed"},
+		{seconds + `,` + star + `,` + incast + `,"variants": ["cnp-polled"],"host": {"interval": "0s"}`,
+			"host.interval: above 0 needed, how often the receiver looks"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "1.5us"}}`,
+			"switch.ppfc.pause: whole microseconds up to 65.535ms needed"},
 		{`"topology": {"hosts": null}`, "topology.hosts: null stands here"},
 		{`"seeds": [1, null]`, "seeds[1]: null stands here"},
 		{`"topology": []`, "topology: an object belongs here"},
-		{`"topology": {"rate": "100 G"}`, `topology.rate: "100 " is not a quantity`},
+		{`"topology": {"rate": "100 G"}`, `topology.rate: "100 G" is not a quantity`},
 		{`"topology": {"rate": "1K"}`, "topology.rate: 1K: from 1M to 100T needed"},
 		{`"topology": {"hosts": "9"}`, "topology.hosts: a string stands where a int belongs"},
 		{`"topology": {"hosts": 1e30}`, "topology.hosts: "},
@@ -119,7 +142,8 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,"topology": {"kind": "wan", "hosts": 2, "position": 1.5},` + incast, "topology.position: from 0"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "10KB"}}`, "switch.ppfc: resume below"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"hold": "400KB"}}`, "switch.ppfc: resume below"},
-		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "66ms"}}`, "switch.ppfc.pause: 65535µs"},
+		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"pause": "66ms"}}`,
+			"switch.ppfc.pause: whole microseconds up to 65.535ms needed"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"ppfc": {"paus": "1ms"}}`, "switch.ppfc.paus: unknown key"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"trace_hops": 9}`, "switch.trace_hops: from 1 to 8"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"labels": -1}`, "switch.labels: from 0"},
@@ -286,7 +310,8 @@ func TestCompletion(t *testing.T) {
 		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"}]}`)
 	results, err := s.Run(t.Context(), func(float64) {})
 	require.NoError(t, err)
-	n := s.Topology.build(s.config(lab.None, 1))
+	n, err := s.Topology.build(s.config(lab.None, 1))
+	require.NoError(t, err)
 	alone := n.Alone(n.Hosts()[0], n.Hosts()[1], 500_000)
 	require.EqualValues(t, 1, results[0].Completion[2].Count())
 	require.Equal(t, uint64(alone/sim.Nanosecond), results[0].Completion[2].Max())
@@ -369,7 +394,8 @@ func TestRing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4*6, results[0].Finished)
 	require.Zero(t, results[0].Unfinished)
-	n := s.Topology.build(s.config(lab.None, 1))
+	n, err := s.Topology.build(s.config(lab.None, 1))
+	require.NoError(t, err)
 	piece := n.Alone(n.Hosts()[0], n.Hosts()[1], 100_000)
 	require.InEpsilon(t, float64(6*piece), float64(results[0].Last), 0.01)
 }

@@ -15,8 +15,12 @@ type builder struct {
 }
 
 // build builds the network.
-func (t *Topology) build(cfg lab.Config) *lab.Network {
-	b := &builder{Topology: t, net: lab.New(cfg), rate: sim.Rate(t.Rate), trunk: sim.Rate(t.Trunk),
+func (t *Topology) build(cfg lab.Config) (*lab.Network, error) {
+	n, err := lab.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{Topology: t, net: n, rate: sim.Rate(t.Rate), trunk: sim.Rate(t.Trunk),
 		wan: sim.Rate(t.WAN), delay: t.Delay.sim()}
 	if b.trunk == 0 {
 		b.trunk = b.rate
@@ -38,7 +42,7 @@ func (t *Topology) build(cfg lab.Config) *lab.Network {
 	case "two-dc":
 		b.twoDC()
 	}
-	return b.net
+	return b.net, nil
 }
 
 // hosts connects hosts to a switch, and their proxy if it is a switch of its own.

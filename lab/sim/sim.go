@@ -151,12 +151,20 @@ func (s *Sim) Stop() { s.stopped = true }
 
 // Until runs all events up to and including a time, which then is the current
 // one. After Stop the current time is that of the last event.
-func (s *Sim) Until(end Time) {
+func (s *Sim) Until(end Time) { s.Part(end, math.MaxUint64) }
+
+// Part is Until, but ends after so many events at the latest, and says whether more may be left. Then, and after
+// Stop, the current time is that of the last event.
+func (s *Sim) Part(end Time, most uint64) (more bool) {
 	s.stopped = false
+	last := s.run + min(most, math.MaxUint64-s.run)
 	for s.heap.len() > 0 && !s.stopped {
 		e := s.heap.first()
 		if e.at > end {
 			break
+		}
+		if s.run == last {
+			return true
 		}
 		s.heap.take()
 		s.now = e.at
@@ -166,4 +174,5 @@ func (s *Sim) Until(end Time) {
 	if !s.stopped {
 		s.now = max(s.now, end)
 	}
+	return false
 }

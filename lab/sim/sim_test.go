@@ -250,3 +250,19 @@ func BenchmarkHold(b *testing.B) {
 		})
 	}
 }
+
+// A part of a run ends after its events, and the parts are the run.
+func TestPart(t *testing.T) {
+	whole, parts := hold(100), hold(100)
+	whole.Until(Millisecond)
+	require.Greater(t, whole.Events(), uint64(100_000))
+	steps := uint64(0)
+	for parts.Part(Millisecond, 1000) {
+		steps++
+		require.Equal(t, 1000*steps, parts.Events())
+	}
+	require.Equal(t, whole.Events(), parts.Events())
+	require.Equal(t, whole.Now(), parts.Now())
+	require.False(t, parts.Part(Millisecond, 0), "nothing is left until then")
+	require.True(t, parts.Part(2*Millisecond, 0))
+}

@@ -1,0 +1,182 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rocecn/rocecn/lab/sim"
+	"github.com/rocecn/rocecn/node/ingress"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/node/limit"
+	"github.com/rocecn/rocecn/node/reaction"
+	"github.com/rocecn/rocecn/ppfc"
+)
+
+// A ConfigError says which field of a [Config] is wrong, such as Buffer.Alpha, and what it has to be.
+type ConfigError struct{ Key, Want string }
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("lab: %s: %s", e.Key, e.Want) }
+
+const (
+	maxPayload  = 8192
+	maxPriority = 7
+	maxOctets   = 1 << 50
+	maxDelay    = time.Hour
+)
+
+// check returns a *[ConfigError] for the first field that is wrong.
+func (c *Config) check() error {
+	b, red, p := &c.Buffer, &c.RED, &c.Pausing
+	for _, wrong := range []struct {
+		is        bool
+		key, want string
+	}{
+		{int(c.Variant) >= Variants, "Variant", "one of those that there are needed"},
+		{c.Payload != 0 && (c.Payload < 4 || c.Payload > maxPayload || c.Payload%4 != 0), "Payload",
+			fmt.Sprintf("a multiple of 4 from 4 to %d needed, or 0", maxPayload)},
+		{red.Max > 0 && red.Min > red.Max, "RED.Max", "RED.Min at least, or 0"},
+		{red.Min < -maxOctets || red.Min > maxOctets, "RED.Min", "from -2^50 to 2^50 octets needed"},
+		{!within(red.Probability, 0, 1), "RED.Probability", "from 0 to 1 needed"},
+		{int(red.At) >= len(points), "RED.At", "AtDeparture or AtArrival needed"},
+		{b.PFC && b.Total == 0, "Buffer.Total", "above 0 needed with Buffer.PFC"},
+		{b.Total > 0 && !(b.Alpha > 0 && b.Alpha <= 1024), "Buffer.Alpha", "above 0 to 1024 needed"},
+		{p.For < 0 || p.For > ppfc.MaxPause || p.For%time.Microsecond != 0, "Pausing.For",
+			fmt.Sprintf("whole microseconds up to %v needed", ppfc.MaxPause)},
+		{c.Variant.pauses() && len(p.Up) == 0, "Pausing.Up", "one depth at least needed with this variant"},
+		{len(p.Up) > level.Max || slices.Contains(p.Up, 0) || !slices.IsSorted(p.Up) ||
+			len(slices.Compact(slices.Clone(p.Up))) < len(p.Up), "Pausing.Up",
+			fmt.Sprintf("%d depths at most needed, above 0, each above the one before", level.Max)},
+		{len(p.Down) > len(p.Up) || !slices.IsSorted(p.Down) || below(p.Up, p.Down), "Pausing.Down",
+			"no more depths than in Pausing.Up, none above its own there, in ascending order"},
+		{c.Variant == CNPPolled && c.Interval == 0, "Interval", "above 0 needed, how often the receiver looks"},
+		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", fmt.Sprintf("from 0 to %d needed",
+			reaction.MaxHops)},
+		{c.Labels < 0 || c.Labels > ingress.MaxLabel, "Labels", fmt.Sprintf("from 0 to %d needed", ingress.MaxLabel)},
+		{!within(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
+		{c.AckEvery < 0, "AckEvery", "0 or above needed"},
+	} {
+		if wrong.is {
+			return &ConfigError{wrong.key, wrong.want}
+		}
+	}
+	if err := c.checkPausing(); err != nil {
+		return err
+	}
+	for _, x := range []struct {
+		priority uint8
+		key      string
+	}{{c.DataPriority, "DataPriority"}, {c.AckPriority, "AckPriority"},
+		{c.NotificationPriority, "NotificationPriority"}} {
+		if x.priority > maxPriority {
+			return &ConfigError{x.key, fmt.Sprintf("from 0 to %d needed", maxPriority)}
+		}
+	}
+	return c.checkAmounts()
+}
+
+// checkPausing returns an error if a request to pause begins at a level that cannot be.
+func (c *Config) checkPausing() error {
+	from := &c.Pausing.From
+	for _, x := range []struct {
+		level uint8
+		key   string
+	}{{from.Alarm, "Alarm"}, {from.Hold, "Hold"}, {from.Stop, "Stop"}} {
+		if x.level > level.Max {
+			return &ConfigError{"Pausing.From." + x.key, fmt.Sprintf("from 0 to %d needed", level.Max)}
+		}
+	}
+	return nil
+}
+
+// checkAmounts returns an error if an amount of octets, a time or a limit cannot be.
+func (c *Config) checkAmounts() error {
+	b := &c.Buffer
+	for _, x := range []struct {
+		octets int64
+		key    string
+	}{
+		{c.RED.Max, "RED.Max"}, {b.Total, "Buffer.Total"}, {b.Queue, "Buffer.Queue"},
+		{b.XOFF, "Buffer.XOFF"}, {b.XON, "Buffer.XON"}, {b.Headroom, "Buffer.Headroom"}, {b.Pool, "Buffer.Pool"},
+		{b.Reserve, "Buffer.Reserve"},
+	} {
+		if x.octets < 0 || x.octets > maxOctets {
+			return &ConfigError{x.key, "from 0 to 2^50 octets needed"}
+		}
+	}
+	frame := int64(c.frame())
+	for _, x := range []struct {
+		octets int64
+		key    string
+	}{{b.Total, "Buffer.Total"}, {b.Queue, "Buffer.Queue"}} {
+		if x.octets > 0 && x.octets < frame {
+			return &ConfigError{x.key, fmt.Sprintf("room for a frame, %d octets, needed", frame)}
+		}
+	}
+	for _, x := range []struct {
+		time time.Duration
+		key  string
+	}{
+		{c.Pausing.Interval, "Pausing.Interval"}, {c.Pausing.Most, "Pausing.Most"}, {c.Idle, "Idle"},
+		{c.Interval, "Interval"}, {c.Join, "Join"},
+	} {
+		if x.time < 0 || x.time > maxDelay {
+			return &ConfigError{x.key, fmt.Sprintf("from 0 to %v needed", maxDelay)}
+		}
+	}
+	for _, x := range []struct {
+		time sim.Time
+		key  string
+	}{
+		{c.Pipeline, "Pipeline"}, {c.SwitchDelay, "SwitchDelay"}, {c.ProxyDelay, "ProxyDelay"},
+		{c.EdgeDelay, "EdgeDelay"}, {c.PauseDelay, "PauseDelay"}, {c.ReceiverDelay, "ReceiverDelay"},
+		{c.SenderDelay, "SenderDelay"}, {c.Timeout, "Timeout"},
+	} {
+		if x.time < 0 || x.time > sim.From(maxDelay) {
+			return &ConfigError{x.key, fmt.Sprintf("from 0 to %v needed", maxDelay)}
+		}
+	}
+	for _, x := range []struct {
+		limit limit.Rate
+		key   string
+	}{{c.SwitchLimit, "SwitchLimit"}, {c.HostLimit, "HostLimit"}} {
+		if !within(x.limit.PerSecond, 0, math.MaxFloat64) {
+			return &ConfigError{x.key + ".PerSecond", "0 or above, and finite, needed"}
+		}
+		if x.limit.Burst < 0 || x.limit.Burst > 0 && x.limit.PerSecond == 0 {
+			return &ConfigError{x.key + ".Burst", "0 or above needed, 0 without a rate"}
+		}
+	}
+	return nil
+}
+
+// within is false for NaN.
+func within(x, low, high float64) bool { return x >= low && x <= high }
+
+// below says whether a depth at which a level begins is below that at which it ends.
+func below(up, down []uint64) bool {
+	for i := range min(len(up), len(down)) {
+		if up[i] < down[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// frame returns the octets of the largest frame: data in a tunnel.
+func (c *Config) frame() int {
+	traced := 0
+	if c.Variant.HPCC() {
+		traced = c.traceOctets()
+	}
+	return overhead + traced + tunnelOctets + c.payload()
+}
+
+// payload is Payload, or its default.
+func (c *Config) payload() int {
+	if c.Payload == 0 {
+		return 1024
+	}
+	return c.Payload
+}
