@@ -3,7 +3,7 @@
 // prefix that contains an address.
 //
 // Both are immutable, so any number of goroutines may use them. A look-up is one
-// binary search, however the prefixes overlap, and does not allocate.
+// binary search, then as many steps as prefixes are nested, and does not allocate.
 //
 // IPv4 prefixes are for IPv4 addresses, IPv6 prefixes for IPv6 addresses. An
 // IPv4-mapped IPv6 address is an IPv6 address here. A zone does not matter.

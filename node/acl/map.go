@@ -1,7 +1,6 @@
 package acl
 
 import (
-	"cmp"
 	"encoding/binary"
 	"net/netip"
 	"slices"
@@ -14,22 +13,15 @@ type Entry[V any] struct {
 }
 
 // A Map has a value for each of its prefixes. A nil Map has none.
-//
-// The prefixes divide the address space into ranges, each with the value of the
-// longest prefix that contains it:
-//
-//	2001:db8::/32   ────────────────────────────── a
-//	2001:db8:1::/48         ──────────── b
-//	ranges          ────────┼───────────┼───────── a, b, a, and nothing behind
-type Map[V any] struct {
-	four, six ranges
-	values    []V
-}
+type Map[V any] struct{ four, six rules[V] }
 
-// ranges are the ranges of one family, by address.
-type ranges struct {
-	starts []number // first address of each range; the first is 0
-	values []int32  // index of each range's value, or none
+// rules are the prefixes of one family by their first address, of those with the same one the longest last.
+type rules[V any] []rule[V]
+
+type rule[V any] struct {
+	first, last number
+	around      int // the index of the smallest prefix around this one, or none
+	value       V
 }
 
 const none = -1
@@ -37,19 +29,17 @@ const none = -1
 // NewMap returns the Map of these entries. Of entries with the same prefix the
 // first one counts. Entries whose prefix is invalid have no addresses.
 func NewMap[V any](entries ...Entry[V]) *Map[V] {
-	m := &Map[V]{values: make([]V, len(entries))}
-	var four, six []span
-	for i, e := range entries {
-		m.values[i] = e.Value
-		switch p := e.Prefix.Masked(); {
-		case !p.IsValid():
-		case p.Addr().Is4():
-			four = append(four, newSpan(p, 32, int32(i)))
-		default:
-			six = append(six, newSpan(p, 128, int32(i)))
+	m, sorted := &Map[V]{}, slices.Clone(entries)
+	for i := range sorted {
+		sorted[i].Prefix = sorted[i].Prefix.Masked()
+	}
+	slices.SortStableFunc(sorted, func(a, b Entry[V]) int { return a.Prefix.Compare(b.Prefix) })
+	for i, e := range sorted {
+		if e.Prefix.IsValid() && (i == 0 || e.Prefix != sorted[i-1].Prefix) {
+			r := m.of(e.Prefix.Addr())
+			*r = r.with(e)
 		}
 	}
-	m.four, m.six = cut(four), cut(six)
 	return m
 }
 
@@ -59,30 +49,47 @@ func (m *Map[V]) Lookup(a netip.Addr) (v V, ok bool) {
 	if m == nil || !a.IsValid() {
 		return v, false
 	}
-	r := &m.six
-	if a.Is4() {
-		r = &m.four
+	r, n := *m.of(a), numberOf(a)
+	low, high := 0, len(r) // those before low begin at n or before, those from high on behind it
+	for low < high {
+		if middle := int(uint(low+high) >> 1); n.less(r[middle].first) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
 	}
-	if i := r.find(numberOf(a)); i != none {
-		return m.values[i], true
+	if i := r.innermost(low-1, n); i != none {
+		return r[i].value, true
 	}
 	return v, false
 }
 
-// find returns the index of the value of an address.
-func (r *ranges) find(a number) int32 {
-	low, high := 0, len(r.starts) // the range begins at or behind low, and before high
-	if high == 0 {
-		return none
+// of returns the prefixes of an address's family.
+func (m *Map[V]) of(a netip.Addr) *rules[V] {
+	if a.Is4() {
+		return &m.four
 	}
-	for high-low > 1 {
-		if middle := int(uint(low+high) >> 1); a.less(r.starts[middle]) {
-			high = middle
-		} else {
-			low = middle
-		}
+	return &m.six
+}
+
+// with adds an entry whose prefix is masked, and not before any other in their order.
+func (r rules[V]) with(e Entry[V]) rules[V] {
+	n := rule[V]{first: numberOf(e.Prefix.Addr()), value: e.Value}
+	host := uint(e.Prefix.Addr().BitLen() - e.Prefix.Bits())   // bits that the prefix leaves open
+	n.last = number{n.first.high, n.first.low | (1<<host - 1)} // a shift by 64 and more gives 0
+	if host > 64 {
+		n.last.high |= 1<<(host-64) - 1
 	}
-	return r.values[low]
+	n.around = r.innermost(len(r)-1, n.first)
+	return append(r, n)
+}
+
+// innermost returns the index, of a rule that begins at n or before and those around it, of the first that has n.
+func (r rules[V]) innermost(i int, n number) int {
+	for i != none && r[i].last.less(n) {
+		i = r[i].around
+	}
+	return i
 }
 
 // A number is an address as a number, IPv4 in its lower 32 bits.
@@ -99,80 +106,4 @@ func numberOf(a netip.Addr) number {
 
 func (n number) less(o number) bool {
 	return n.high < o.high || n.high == o.high && n.low < o.low
-}
-
-// A span is a prefix as numbers.
-type span struct {
-	first, last number
-	value       int32
-}
-
-// newSpan returns the span of a masked prefix whose addresses have this many
-// bits.
-func newSpan(p netip.Prefix, bits int, value int32) span {
-	s := span{first: numberOf(p.Addr()), value: value}
-	host := uint(bits - p.Bits()) // bits that the prefix leaves open; a shift by 64 and more gives 0
-	s.last.low = s.first.low | (1<<host - 1)
-	s.last.high = s.first.high
-	if host > 64 {
-		s.last.high |= 1<<(host-64) - 1
-	}
-	return s
-}
-
-// cut divides the address space at spans, of which any two are nested or disjoint.
-func cut(spans []span) ranges {
-	slices.SortStableFunc(spans, func(a, b span) int { // the outer one before those in it
-		return cmp.Or(compare(a.first, b.first), compare(b.last, a.last))
-	})
-	var r ranges
-	if len(spans) == 0 {
-		return r
-	}
-	r.put(number{}, none)
-	var around []span // the spans that contain the current address, the innermost last
-	end := func() {
-		s := around[len(around)-1]
-		around = around[:len(around)-1]
-		next := number{s.last.high, s.last.low + 1}
-		if next.low == 0 {
-			next.high++
-		}
-		if next == (number{}) {
-			return // it ends with the last address
-		}
-		value := int32(none)
-		if len(around) > 0 {
-			value = around[len(around)-1].value
-		}
-		r.put(next, value)
-	}
-	for i, s := range spans {
-		if i > 0 && s.first == spans[i-1].first && s.last == spans[i-1].last {
-			continue // the same prefix again
-		}
-		for len(around) > 0 && around[len(around)-1].last.less(s.first) {
-			end()
-		}
-		r.put(s.first, s.value)
-		around = append(around, s)
-	}
-	for len(around) > 0 {
-		end()
-	}
-	return r
-}
-
-// put begins a range, which takes the place of one that begins there too.
-func (r *ranges) put(start number, value int32) {
-	if n := len(r.starts); n > 0 && r.starts[n-1] == start {
-		r.values[n-1] = value
-		return
-	}
-	r.starts = append(r.starts, start)
-	r.values = append(r.values, value)
-}
-
-func compare(a, b number) int {
-	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
 }
