@@ -4,19 +4,23 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/message"
 )
 
-// A Count names one of the [Counters].
+// A Count names one of the [Counters]: of Decisions by Action, or of an Effect.
 type Count struct {
 	Action Action
 	Kind   message.Kind // of the notification: with Sent, Taken and Dropped
 	Reason Reason       // with Refused
+	Effect Effect       // alone
 }
 
-// String returns the names of its parts, as in "sent_cnp", "refused_limited" and "marked".
+// String returns the names of its parts, as in "sent_cnp", "refused_limited" and "opened".
 func (c Count) String() string {
 	switch {
+	case c.Effect != 0:
+		return c.Effect.String()
 	case c.Kind != message.Other:
 		return c.Action.String() + "_" + c.Kind.String()
 	case c.Reason != Accepted:
@@ -27,10 +31,39 @@ func (c Count) String() string {
 	return c.Action.String()
 }
 
+// An Effect is what a role counts beside its Decisions.
+type Effect uint8
+
+// The effects. A [Count] of Decisions has the zero value.
+const (
+	Again         Effect = iota + 1 // a notification was accepted, but repeats an earlier report (sender)
+	FellBack                        // a notification was sent because the node cannot mark (congested)
+	Resumed                         // a flow may run again (congested, pause)
+	Stopped                         // a flow was stopped (pause)
+	Held                            // a flow may not become faster (pause)
+	Alarmed                         // an alarm (pause)
+	Forgotten                       // a flow was evicted by another (congested, pause)
+	Observed                        // the table of queue pairs learned from a packet (proxy)
+	Opened                          // a flow got a label (ingress)
+	Unlabelled                      // a packet was forwarded with label 0, RoCEv2 or not (ingress)
+	NotECNCapable                   // a packet was forwarded with a label but is Not-ECT (ingress)
+
+	effects = iota + 1
+)
+
+var effectTexts = [effects]string{
+	"", "again", "fell_back", "resumed", "stopped", "held", "alarmed", "forgotten", "observed", "opened", "unlabelled",
+	"not_ecn_capable",
+}
+
+// String returns the effect in lower case.
+func (e Effect) String() string { return enumtext.Name(e, effectTexts[:], "Effect") }
+
 // Counters count what a role did. Any goroutine may read them while the role works. The zero Counters can be used with
 // [Counters.Add].
 type Counters struct {
-	n [actions][columns]atomic.Uint64
+	n       [actions][columns]atomic.Uint64
+	effects [effects]atomic.Uint64
 }
 
 // columns is how many reasons or kinds of messages there may be.
@@ -39,6 +72,12 @@ const columns = max(reasons, int(message.UnknownOption)+1)
 // at returns the counter of a Count. Refused is counted by reason, the other actions by kind; for other Counts it
 // returns a counter that is thrown away.
 func (c *Counters) at(k Count) *atomic.Uint64 {
+	if k.Effect != 0 {
+		if k != (Count{Effect: k.Effect}) || int(k.Effect) >= effects {
+			return new(atomic.Uint64)
+		}
+		return &c.effects[k.Effect]
+	}
 	column, other := int(k.Kind), int(k.Reason)
 	if k.Action == Refused {
 		column, other = other, column
@@ -51,7 +90,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 
 // Of returns a counter. With Kind Other and Reason Accepted it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Of(k Count) (n uint64) {
-	if k.Kind != message.Other || k.Reason != Accepted || k.Action >= actions {
+	if k.Effect != 0 || k.Kind != message.Other || k.Reason != Accepted || k.Action >= actions {
 		return c.at(k).Load()
 	}
 	for i := range c.n[k.Action] {
@@ -72,6 +111,11 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 				if n := c.n[action][column].Load(); n > 0 && !yield(k, n) {
 					return
 				}
+			}
+		}
+		for effect := range Effect(effects) {
+			if n := c.effects[effect].Load(); n > 0 && !yield(Count{Effect: effect}, n) {
+				return
 			}
 		}
 	}

@@ -29,12 +29,11 @@ func TestDecided(t *testing.T) {
 		"marked": {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
 		"marked, and a reason": {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked,
 			"marked refused_no_proxy"},
-		"accepted":              {decision{Action: node.Taken, Kind: message.PPFC}, node.Taken, "accepted_ppfc"},
-		"dropped":               {decision{Action: node.Dropped, Kind: message.CNP}, node.Dropped, "dropped_cnp"},
-		"forwarded":             {decision{Action: node.Forwarded, Kind: message.CNP}, node.Forwarded, "forwarded"},
-		"learned":               {decision{Action: node.Learned}, node.Learned, "learned"},
-		"passed":                {decision{Action: node.Passed}, node.Passed, "passed"},
-		"counted by who has it": {decision{Action: node.Observed}, node.Observed, ""},
+		"accepted":  {decision{Action: node.Taken, Kind: message.PPFC}, node.Taken, "accepted_ppfc"},
+		"dropped":   {decision{Action: node.Dropped, Kind: message.CNP}, node.Dropped, "dropped_cnp"},
+		"forwarded": {decision{Action: node.Forwarded, Kind: message.CNP}, node.Forwarded, "forwarded"},
+		"learned":   {decision{Action: node.Learned}, node.Learned, "learned"},
+		"passed":    {decision{Action: node.Passed}, node.Passed, "passed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var counters node.Counters
@@ -62,7 +61,7 @@ func TestCountersOf(t *testing.T) {
 	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
 	c.Inc(node.Count{Action: node.Refused, Reason: node.Limited})
 	c.Inc(node.Count{Action: node.Refused, Reason: node.AmbiguousLabel}) // the last of the reasons
-	c.Inc(node.Count{Action: node.NotECNCapable})                        // the last of the actions
+	c.Inc(node.Count{Effect: node.NotECNCapable})                        // the last of the effects
 	for _, s := range []struct {
 		count node.Count
 		want  uint64
@@ -75,7 +74,7 @@ func TestCountersOf(t *testing.T) {
 		{node.Count{Action: node.Refused, Reason: node.Denied}, 0},
 		{node.Count{Action: node.Refused, Kind: message.Kind(node.Limited)}, 0},
 		{node.Count{Action: node.Sent, Reason: node.Reason(message.FCN)}, 0},
-		{node.Count{Action: node.NotECNCapable}, 1},
+		{node.Count{Effect: node.NotECNCapable}, 1},
 		{node.Count{Action: node.Learned}, 0},
 	} {
 		require.Equal(t, s.want, c.Of(s.count), s.count)
@@ -86,7 +85,7 @@ func TestCountersOf(t *testing.T) {
 		{Action: node.Sent, Kind: message.FCN}:              4,
 		{Action: node.Refused, Reason: node.Limited}:        2,
 		{Action: node.Refused, Reason: node.AmbiguousLabel}: 2,
-		{Action: node.NotECNCapable}:                        2,
+		{Effect: node.NotECNCapable}:                        2,
 		{Action: node.Learned}:                              1,
 	}
 	var sum node.Counters
@@ -101,11 +100,13 @@ func TestCountersOf(t *testing.T) {
 
 // What no counter is for counts nothing, as nothing of the kind can be.
 func TestCountersOutOfRange(t *testing.T) {
-	const actions, reasons = node.NotECNCapable + 1, node.AmbiguousLabel + 1
+	const actions, reasons, effects = node.Refused + 1, node.AmbiguousLabel + 1, node.NotECNCapable + 1
 	var c node.Counters
 	for _, k := range []node.Count{
 		{Action: actions}, {Action: 255}, {Action: actions, Reason: node.Limited}, {Action: actions, Kind: message.CNP},
 		{Action: node.Refused, Reason: reasons}, {Action: node.Refused, Reason: 255}, {Action: node.Sent, Kind: 255},
+		{Effect: effects}, {Effect: 255}, {Effect: node.Opened, Action: node.Sent},
+		{Effect: node.Opened, Kind: message.CNP}, {Effect: node.Opened, Reason: node.Limited},
 	} {
 		c.Inc(k)
 		require.Zero(t, c.Of(k), k)
@@ -120,7 +121,7 @@ func TestCountString(t *testing.T) {
 		"refused_limited": {Action: node.Refused, Reason: node.Limited},
 		"refused":         {Action: node.Refused},
 		"accepted_ppfc":   {Action: node.Taken, Kind: message.PPFC},
-		"not_ecn_capable": {Action: node.NotECNCapable},
+		"not_ecn_capable": {Effect: node.NotECNCapable},
 	} {
 		require.Equal(t, want, c.String())
 	}

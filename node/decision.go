@@ -23,27 +23,11 @@ const (
 	Passed           // the packet may cross (border)
 	Refused          // nothing was done: Decision.Reason says why
 
-	// The following only name counters; no Decision has them.
-
-	Again         // notifications that were accepted, but repeat an earlier report (sender)
-	FellBack      // notifications that were sent because the node cannot mark (congested)
-	Resumed       // flows that may run again (congested, pause)
-	Stopped       // flows that were stopped (pause)
-	Held          // flows that may not become faster (pause)
-	Alarmed       // alarms (pause)
-	Forgotten     // flows that were evicted by others (congested, pause)
-	Observed      // packets that the table of queue pairs learned from (proxy)
-	Opened        // flows that got a label (ingress)
-	Unlabelled    // packets that were forwarded with label 0, RoCEv2 or not (ingress)
-	NotECNCapable // packets that were forwarded with a label but are Not-ECT (ingress)
-
 	actions = iota
 )
 
 var actionTexts = [actions]string{
 	"", "sent", "marked", "forwarded", "learned", "accepted", "dropped", "passed", "refused",
-	"again", "fell_back", "resumed", "stopped", "held", "alarmed", "forgotten", "observed", "opened", "unlabelled",
-	"not_ecn_capable",
 }
 
 // String returns the action in lower case, as `rocecn play` prints it: the empty string for Nothing, "accepted" for

@@ -114,7 +114,7 @@ func TestCannotMark(t *testing.T) {
 				want = map[node.Count]uint64{sentKind(c.kind): 1}
 			}
 			if c.fellBack > 0 {
-				want[node.Count{Action: node.FellBack}] = c.fellBack
+				want[node.Count{Effect: node.FellBack}] = c.fellBack
 			}
 			require.Equal(t, want, counted(a))
 		})

@@ -181,7 +181,7 @@ func (a *Agent) mark(b []byte, s *seen) []byte {
 	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
 		b = a.notify(b, s, a.cfg.Fallback)
 		if s.Kind != message.Other {
-			a.counters.Inc(node.Count{Action: node.FellBack})
+			a.counters.Inc(node.Count{Effect: node.FellBack})
 		}
 		return b
 	}

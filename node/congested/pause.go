@@ -78,7 +78,7 @@ func (a *Agent) ppfc(b []byte, s *seen) []byte {
 	}
 	a.pace.Take(s.flow, s.now)
 	if kind != ppfc.Alarm && a.paused.put(s, &n, to) {
-		a.counters.Inc(node.Count{Action: node.Forgotten})
+		a.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
 	s.Kind, s.To = message.PPFC, to
 	return out
@@ -111,12 +111,12 @@ func (a *Agent) Resume(b []byte, port uint16) (sent []byte, d node.Decision) {
 		d.Flow = role.FlowOf(&f.flow)
 		a.paused.remove(f)
 		if err != nil {
-			a.counters.Inc(node.Count{Action: node.Forgotten})
+			a.counters.Inc(node.Count{Effect: node.Forgotten})
 			continue
 		}
 		d.Action, d.Packet, d.Kind, d.To = node.Sent, message.Data, message.PPFC, to
 		a.counters.Decided(&d)
-		a.counters.Inc(node.Count{Action: node.Resumed})
+		a.counters.Inc(node.Count{Effect: node.Resumed})
 		return out, d
 	}
 	return b, node.Decision{}

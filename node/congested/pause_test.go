@@ -117,8 +117,8 @@ func TestResume(t *testing.T) {
 	require.ElementsMatch(t, []rocev2.FlowKey{{Src: src6, Dst: dst6, DestQP: 4}, {Src: src6, Dst: dst6, DestQP: 1}},
 		resumes(t, a, 8))
 	of := func(k node.Count) uint64 { return a.Counters().Of(k) }
-	require.Equal(t, []uint64{5, 12, 0}, []uint64{of(node.Count{Action: node.Resumed}), of(sentKind(message.PPFC)),
-		of(node.Count{Action: node.Forgotten})})
+	require.Equal(t, []uint64{5, 12, 0}, []uint64{of(node.Count{Effect: node.Resumed}), of(sentKind(message.PPFC)),
+		of(node.Count{Effect: node.Forgotten})})
 	require.Empty(t, resumes(t, agent(t, congested.Config{}), 0), "off")
 }
 
@@ -190,7 +190,7 @@ func TestPauseFlood(t *testing.T) {
 		_, d := congest(a, buf, e, now.Add(-time.Duration(i)*time.Hour))
 		require.Equal(t, message.PPFC, d.Kind)
 	}
-	forgotten := a.Counters().Of(node.Count{Action: node.Forgotten})
+	forgotten := a.Counters().Of(node.Count{Effect: node.Forgotten})
 	require.GreaterOrEqual(t, forgotten, uint64(flows-64))
 	kept := resumes(t, a, 0)
 	require.Equal(t, flows-int(forgotten), len(kept))
@@ -199,7 +199,7 @@ func TestPauseFlood(t *testing.T) {
 	for _, k := range kept {
 		require.Greater(t, binary.BigEndian.Uint64(k.Src.AsSlice()[8:])>>32, uint64(flows/2))
 	}
-	require.Equal(t, forgotten, a.Counters().Of(node.Count{Action: node.Forgotten}))
+	require.Equal(t, forgotten, a.Counters().Of(node.Count{Effect: node.Forgotten}))
 	wiretest.NoAllocs(t, "stop and resume", func() {
 		congest(a, buf, e, now)
 		a.Resume(buf, 0)
@@ -238,7 +238,7 @@ func TestResumeAfterChange(t *testing.T) {
 		require.Equal(t, message.PPFC, d.Kind)
 		return a
 	}
-	forgotten := node.Count{Action: node.Forgotten}
+	forgotten := node.Count{Effect: node.Forgotten}
 
 	a := stopped()
 	require.NoError(t, a.Configure(congested.Config{}))

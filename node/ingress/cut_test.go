@@ -46,7 +46,7 @@ func TestForwardCut(t *testing.T) {
 			require.Equal(t, []byte{9}, out)
 			require.Equal(t, []any{c.kind, c.action, c.reason}, []any{d.Packet, d.Action, d.Reason})
 			require.Equal(t, c.action == node.Forwarded, d.Label != 0)
-			require.Zero(t, pe.counted(node.Unlabelled))
+			require.Zero(t, pe.effect(node.Unlabelled))
 		})
 	}
 }
@@ -74,5 +74,5 @@ func TestForwardNowhere(t *testing.T) {
 	out, d = pe.Forward([]byte{9}, &frame, 0, noTunnel{}, start)
 	require.Equal(t, []byte{9}, out)
 	require.Equal(t, Decision{}, d)
-	require.Zero(t, pe.counted(node.Unlabelled))
+	require.Zero(t, pe.effect(node.Unlabelled))
 }

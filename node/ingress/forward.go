@@ -84,7 +84,7 @@ func (pe *PE) forward(
 	case err != nil:
 		return out
 	case d.Label == 0:
-		pe.counters.Inc(node.Count{Action: node.Unlabelled})
+		pe.counters.Inc(node.Count{Effect: node.Unlabelled})
 	}
 	return sent
 }
@@ -118,12 +118,12 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 		}
 		e = pe.table.At(i)
 		e.label = label
-		pe.counters.Inc(node.Count{Action: node.Opened})
+		pe.counters.Inc(node.Count{Effect: node.Opened})
 	}
 	e.seen, e.pKey = t, p.BTH.PKey
 	e.data = e.data || d.Packet == message.Data
 	d.Label = e.label
 	if p.ECN() == rocev2.NotECT {
-		pe.counters.Inc(node.Count{Action: node.NotECNCapable})
+		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
 	}
 }

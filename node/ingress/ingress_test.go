@@ -116,8 +116,8 @@ func TestForward(t *testing.T) {
 						notCapable = 2
 					}
 					require.Equal(t, []uint64{1, 2, notCapable, 0, 0},
-						[]uint64{pe.counted(node.Opened), pe.counted(node.Forwarded),
-							pe.counted(node.NotECNCapable), pe.counted(node.Unlabelled), pe.counted(node.Refused)})
+						[]uint64{pe.effect(node.Opened), pe.counted(node.Forwarded),
+							pe.effect(node.NotECNCapable), pe.effect(node.Unlabelled), pe.counted(node.Refused)})
 					require.Equal(t, 1, pe.Len())
 				}
 			}
@@ -152,7 +152,7 @@ func TestForwardOther(t *testing.T) {
 		})
 	}
 	require.Zero(t, pe.Len())
-	require.EqualValues(t, 3, pe.counted(node.Unlabelled))
+	require.EqualValues(t, 3, pe.effect(node.Unlabelled))
 	require.EqualValues(t, 1, pe.refused(node.Broken))
 
 	out, _, err := pe.send([]byte{9}, []byte{1, 2, 3}, 0, tunnel, start)
@@ -215,7 +215,7 @@ func TestIdleFlowsLeave(t *testing.T) {
 	third := label(4 * time.Second)
 	require.NotEqual(t, second, third, "exactly Idle later it is a new flow, also if nobody cleared up")
 	require.Equal(t, 1, pe.Len())
-	require.EqualValues(t, 3, pe.counted(node.Opened))
+	require.EqualValues(t, 3, pe.effect(node.Opened))
 }
 
 // A full table refuses new flows and keeps the live ones, until one is idle.

@@ -286,7 +286,7 @@ func TestLimitsOfTwoQueues(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.want, sent)
-			require.EqualValues(t, 1, pe.counted(node.Opened))
+			require.EqualValues(t, 1, pe.effect(node.Opened))
 		})
 	}
 }

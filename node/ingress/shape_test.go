@@ -129,6 +129,7 @@ func (pe *PE) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node
 }
 
 func (pe *PE) counted(a node.Action) uint64 { return pe.Counters().Of(node.Count{Action: a}) }
+func (pe *PE) effect(e node.Effect) uint64  { return pe.Counters().Of(node.Count{Effect: e}) }
 func (pe *PE) refused(r node.Reason) uint64 {
 	return pe.Counters().Of(node.Count{Action: node.Refused, Reason: r})
 }

@@ -101,7 +101,7 @@ func made(t *testing.T, cfg Config) *Table {
 	return table
 }
 
-func forgotten(t *Table) uint64 { return t.Counters().Of(node.Count{Action: node.Forgotten}) }
+func forgotten(t *Table) uint64 { return t.Counters().Of(node.Count{Effect: node.Forgotten}) }
 
 // Nobody knows the seed of a table.
 func TestSeeds(t *testing.T) {

@@ -202,19 +202,19 @@ func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
 		d.State, d.Pause = stateOf(n.Type), min(n.Pause, t.cfg.MaxPause)
 	}
 	d.Until = now.Add(d.Pause)
-	t.counters.Inc(node.Count{Action: counted[d.State]})
+	t.counters.Inc(node.Count{Effect: counted[d.State]})
 	switch {
 	case d.State == Running:
 		t.targets.run(&k)
 	case d.Pause == 0: // over at once
 		t.targets.clear(&k, d.State)
 	case t.targets.set(&k, d.State, at+int64(d.Pause)):
-		t.counters.Inc(node.Count{Action: node.Forgotten})
+		t.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
 }
 
 // counted has the counters of the states.
-var counted = [...]node.Action{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
+var counted = [...]node.Effect{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
 
 // stateOf returns the state that a type of notification asks for.
 func stateOf(t ppfc.Type) State {

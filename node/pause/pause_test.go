@@ -79,7 +79,7 @@ type action struct {
 
 var (
 	frame   rocev2.Frame
-	counted = []node.Action{node.Resumed, node.Stopped, node.Held, node.Alarmed} // by state
+	counted = []node.Effect{node.Resumed, node.Stopped, node.Held, node.Alarmed} // by state
 )
 
 // receive returns NotOurs also for what a table has no say in.
@@ -131,7 +131,7 @@ func TestAccepted(t *testing.T) {
 			require.Equal(t, node.Accepted, reason)
 			require.Equal(t, c.want, got)
 			require.Equal(t, map[node.Count]uint64{
-				{Action: node.Taken, Kind: message.PPFC}: 1, {Action: counted[c.want.State]}: 1,
+				{Action: node.Taken, Kind: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
 			}, maps.Collect(table.Counters().All()))
 			state, until := table.State(c.want.Target, now)
 			if c.want.Pause == 0 {
@@ -201,7 +201,7 @@ func TestStory(t *testing.T) {
 	tell(3010, ppfc.Stop, 0) // over at once
 	is(3010, pause.Running, 0)
 	for state, want := range []uint64{1, 6, 2, 1} {
-		require.Equal(t, want, table.Counters().Of(node.Count{Action: counted[state]}))
+		require.Equal(t, want, table.Counters().Of(node.Count{Effect: counted[state]}))
 	}
 }
 

@@ -60,7 +60,7 @@ func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now ti
 		return
 	}
 	d.Packet = role.KindOf(q.BTH.Opcode)
-	p.counters.Inc(node.Count{Action: node.Observed})
+	p.counters.Inc(node.Count{Effect: node.Observed})
 	p.qps.Learn(d, q, domain, q.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 

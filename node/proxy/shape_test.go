@@ -83,7 +83,7 @@ func (p *Proxy) observe1(q *rocev2.Packet, now time.Time) bool {
 	return p.observed() > before
 }
 
-func (p *Proxy) observed() uint64 { return p.Counters().Of(node.Count{Action: node.Observed}) }
+func (p *Proxy) observed() uint64 { return p.Counters().Of(node.Count{Effect: node.Observed}) }
 func (p *Proxy) sent() uint64     { return p.Counters().Of(node.Count{Action: node.Sent}) }
 func (p *Proxy) refused(r node.Reason) uint64 {
 	return p.Counters().Of(node.Count{Action: node.Refused, Reason: r})

@@ -156,7 +156,7 @@ func (s *Sender) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Ti
 	s.receive(f, domain, &d, now)
 	s.counters.Decided(&d.Decision)
 	if d.Again {
-		s.counters.Inc(node.Count{Action: node.Again})
+		s.counters.Inc(node.Count{Effect: node.Again})
 	}
 	return out, d
 }

@@ -521,7 +521,7 @@ func TestTwoClocks(t *testing.T) {
 				receive(s, fast, ip, at)
 			}
 			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken,
-				Kind: message.FastCNP})-s.Counters().Of(node.Count{Action: node.Again}))
+				Kind: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Again}))
 		})
 	}
 }
@@ -655,7 +655,7 @@ func TestAgain(t *testing.T) {
 		require.Equal(t, node.Accepted, reason)
 		require.Equal(t, c.again, e.Again, c.at)
 	}
-	require.EqualValues(t, 7, s.Counters().Of(node.Count{Action: node.Again}))
+	require.EqualValues(t, 7, s.Counters().Of(node.Count{Effect: node.Again}))
 
 	cfg.Window = 0
 	s = made(t, cfg)
