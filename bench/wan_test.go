@@ -70,7 +70,7 @@ func newBorder(b testing.TB, instance, instances, flows int, qps *qpmap.Map) *bo
 	require.NoError(b, err)
 	require.Len(b, packet, 1098-14)
 	pe, err := ingress.New(ingress.Config{
-		Enabled: true, WAN: peAddr, Self6: loopback, Accept: everyone, QPs: qps, Seed: [32]byte{1},
+		Enabled: true, WAN: peAddr, Self6: loopback, Accept: everyone, QPs: qps, Seed: 1,
 		MaxFlows: flows / instances, Instance: instance, Instances: instances,
 	})
 	require.NoError(b, err)

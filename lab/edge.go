@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/rocecn/rocecn/lab/sim"
@@ -22,12 +21,11 @@ func newPE(s *switchRole, pairs *qpmap.Map) (*ingress.PE, error) {
 	n := s.of.net
 	cfg := ingress.Config{
 		Enabled: true, WAN: s.addr, Self6: s.addr, Accept: acl.New(switchPrefix), QPs: pairs,
-		MaxFlows: n.cfg.Labels, Idle: n.cfg.Idle,
+		MaxFlows: n.cfg.Labels, Idle: n.cfg.Idle, Seed: n.seed(),
 	}
 	if cfg.MaxFlows == 0 {
 		cfg.MaxFlows = max(1024, len(n.flows))
 	}
-	binary.BigEndian.PutUint64(cfg.Seed[:], n.seed())
 	return ingress.New(cfg)
 }
 

@@ -46,7 +46,7 @@ func play(t *testing.T, frames [][]byte) (sent [][]byte) {
 	require.NoError(t, err)
 	pe, err := ingress.New(ingress.Config{
 		Enabled: true, WAN: self, Self4: netip.MustParseAddr("10.77.0.254"), QPs: qpmap.New(qpmap.Config{}),
-		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), Seed: [32]byte{1},
+		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")), Seed: 1,
 	})
 	require.NoError(t, err)
 	require.NoError(t, run(in, out, pe, &encap.IPInIPv6{Src: self, Dst: egress}))

@@ -32,7 +32,7 @@ func TestConfigure(t *testing.T) {
 		"Out":                 func(c *Config) { c.Out.PerSecond = -1 },
 		"MaxFlows cannot":     func(c *Config) { c.MaxFlows = 17 },
 		"MaxSources cannot":   func(c *Config) { c.MaxSources = 17 },
-		"Seed cannot":         func(c *Config) { c.Seed[5]++ },
+		"Seed cannot":         func(c *Config) { c.Seed++ },
 		"Instance cannot":     func(c *Config) { c.Instances, c.Instance = 2, 1 },
 		"Instances cannot":    func(c *Config) { c.Instances = 2 },
 		"Quarantine -1ns":     func(c *Config) { c.Quarantine = -1 },
@@ -47,7 +47,7 @@ func TestConfigure(t *testing.T) {
 	}
 	require.Equal(t, node.Limited, hear(0), "the list is as it was, and so is the flow's interval")
 
-	cfg.PerFlow, cfg.Seed = 500*time.Millisecond, [32]byte{} // the seed stays
+	cfg.PerFlow, cfg.Seed = 500*time.Millisecond, 0 // the seed stays
 	require.NoError(t, pe.Configure(cfg))
 	again, reason := pe.give(packetOf(flow6), 0, start.Add(time.Millisecond))
 	require.Equal(t, []any{label, node.Accepted}, []any{again, reason})

@@ -18,11 +18,9 @@ package ingress
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
-	mathrand "math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -67,8 +65,7 @@ type Config struct {
 
 	Carriage rocev2.Carriage // of the CNPs
 
-	// Seed makes labels repeatable. The zero Seed stands for a random one.
-	Seed [32]byte
+	Seed uint64 // with which labels are repeatable, too
 
 	// LearnLabels says that others encapsulate and choose the labels: the PE gives none, and learns by Learn which flow
 	// has which. Linux takes a label from a hash of addresses and ports, or copies the packet's own: so two flows may
@@ -153,23 +150,13 @@ func (pe *PE) Configure(cfg Config) error {
 // enable completes a Config that is on. The first time it allocates the tables.
 func (pe *PE) enable(cfg *Config) error {
 	wrong := cfg.complete()
-	var random *mathrand.ChaCha8
-	var seed uint64 // 0 stands for the one in use
-	if !pe.memory.Taken() || cfg.Seed != [32]byte{} {
-		key := cfg.Seed
-		if key == [32]byte{} {
-			rand.Read(key[:]) // never fails
-		}
-		random = mathrand.NewChaCha8(key)
-		seed = random.Uint64()
-	}
 	sizes := []role.Size{{Name: "MaxFlows", N: cfg.MaxFlows},
 		{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 12},
 		{Name: "Instance", N: cfg.Instance}, {Name: "Instances", N: cfg.Instances}, {Name: "LearnLabels"}}
 	if cfg.LearnLabels {
 		sizes[4].N = 1
 	}
-	first, err := pe.memory.Take("ingress", seed, sizes, wrong)
+	first, err := pe.memory.Take("ingress", cfg.Seed, sizes, wrong)
 	if err != nil {
 		return err
 	}
@@ -178,7 +165,7 @@ func (pe *PE) enable(cfg *Config) error {
 		pe.learned = newLearned(cfg.MaxFlows)
 	case first:
 		pe.table = flowtable.New[flowtable.Key, entry](cfg.MaxFlows, false, (*flowtable.Key).Hash)
-		pe.labels = newLabels(cfg.Instance, cfg.Instances, random)
+		pe.labels = newLabels(cfg.Instance, cfg.Instances, pe.memory.Seed())
 	}
 	pe.labels.quarantine, pe.clock.Slack = int64(cfg.Quarantine), cfg.Idle
 	pe.intake.Configure(cfg.Accept, cfg.In, cfg.InPerSource, pe.memory.Size(1), pe.memory.Seed())

@@ -42,7 +42,7 @@ func config() Config {
 		Enabled: true, WAN: own, Self4: cnp4, Self6: cnp6,
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:fe::/48")),
 		QPs:    qpmap.New(qpmap.Config{}),
-		Seed:   [32]byte{1},
+		Seed:   1,
 	}
 }
 

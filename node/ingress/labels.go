@@ -1,6 +1,9 @@
 package ingress
 
-import "math/rand/v2"
+import (
+	"encoding/binary"
+	"math/rand/v2"
+)
 
 // MaxLabel is the highest flow label: a label has 20 bits, and 0 labels no flow
 // (RFC 6437).
@@ -31,11 +34,13 @@ type labels struct {
 	random *rand.ChaCha8
 }
 
-func newLabels(instance, instances int, random *rand.ChaCha8) labels {
+func newLabels(instance, instances int, seed uint64) labels {
+	var key [32]byte
+	binary.BigEndian.PutUint64(key[:], seed)
 	n := share(instance, instances)
 	l := labels{
 		instance: uint32(instance), instances: uint32(instances),
-		ring: make([]uint32, n), free: n, state: make([]int64, n), random: random,
+		ring: make([]uint32, n), free: n, state: make([]int64, n), random: rand.NewChaCha8(key),
 	}
 	for i := range l.ring {
 		l.ring[i] = uint32(i)

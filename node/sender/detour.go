@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -55,9 +56,13 @@ type report struct {
 }
 
 // NewDetour returns a Detour for this many flows at once, rounded up to a power
-// of two and to 4 at least. A reported port is avoided for the time hold. It
-// allocates all memory that it will ever use.
+// of two and to 4 at least. A reported port is avoided for the time hold. The seed
+// is that of the hashes, 0 a random one. It allocates all memory that it will ever
+// use.
 func NewDetour(maxFlows int, hold time.Duration, seed uint64) *Detour {
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
 	return &Detour{hold: int64(hold), seed: seed, sets: flowtable.NewSets[detoured](maxFlows)}
 }
 

@@ -52,10 +52,9 @@ type Config struct {
 	// Sender itself remembers where the host's own datagrams go.
 	QPs node.Pairs
 
-	// PerSource is the shortest time between two accepted notifications of one source, and Out the rate of all accepted
-	// notifications. A refused notification is not charged.
-	PerSource time.Duration
-	Out       limit.Rate
+	// PerSource and Out are the rates of accepted notifications, of each source and of all. A refused notification is
+	// not charged.
+	PerSource, Out limit.Rate
 
 	// Window is how long, after a first report about a queue pair, further reports count as the same congestion
 	// ([Decision.Again]). A switch that does not know the sender's capability sends a Fast CNP and marks ECN as well,
@@ -65,7 +64,7 @@ type Config struct {
 	CodePoints fastcnp.CodePoints
 	Limits     ipv6opt.Limits // of the options in a notification
 
-	// MaxSources is for PerSource, 16 octets a source; MaxQPs for Window, 32 a queue pair. 65,536 each by default.
+	// MaxSources is for PerSource, 24 octets a source; MaxQPs for Window, 32 a queue pair. 65,536 each by default.
 	MaxSources, MaxQPs int
 	Seed               uint64
 }
@@ -104,7 +103,8 @@ type Sender struct {
 	qps      role.Pairs
 	table    QPTable // cfg.QPs, if it is one
 	memory   role.Memory
-	pace     role.Pace    // by source
+	from     *limit.Buckets // accepted, by source
+	all      *limit.Bucket
 	reports  *limit.Every // by queue pair
 	sent     *limit.Every // datagrams, by queue pair and destination
 	counters node.Counters
@@ -124,15 +124,15 @@ func (s *Sender) Configure(cfg Config) error {
 		sizes := []role.Size{{Name: "MaxSources", N: cfg.MaxSources, Default: 1 << 16},
 			{Name: "MaxQPs", N: cfg.MaxQPs, Default: 1 << 16}}
 		first, err := s.memory.Take("sender", cfg.Seed, sizes, self.Needed(),
-			role.CheckTime("PerSource", cfg.PerSource), role.CheckTime("Window", cfg.Window),
-			role.CheckRate("Out", cfg.Out))
+			role.CheckRate("PerSource", cfg.PerSource), role.CheckRate("Out", cfg.Out),
+			role.CheckTime("Window", cfg.Window))
 		if err != nil {
 			return err
 		}
 		if first {
 			s.reports, s.sent = limit.NewEvery(s.memory.Size(1)), limit.NewEvery(s.memory.Size(1))
 		}
-		s.pace.Configure(cfg.Out, cfg.PerSource, s.memory.Size(0))
+		s.from, s.all = s.from.With(cfg.PerSource, s.memory.Size(0)), s.all.With(cfg.Out)
 	}
 	s.cfg, s.self, s.qps = cfg, self, role.PairsOf(cfg.QPs)
 	s.table, _ = cfg.QPs.(QPTable)
@@ -192,11 +192,11 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		return
 	}
 	var source uint64
-	if s.cfg.PerSource > 0 {
+	if s.from != nil {
 		source = rocev2.FlowKey{Src: p.Src}.Hash(s.memory.Seed())
 	}
 	switch {
-	case !s.pace.Ready(source, s.cfg.PerSource, now):
+	case !s.ready(source, now):
 		d.Reason = node.Limited
 	case !s.withinLimits(p):
 		d.Reason = node.Broken
@@ -218,9 +218,16 @@ func (s *Sender) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.T
 		*d = Decision{Decision: node.Decision{Packet: d.Packet, Reason: d.Reason, From: p.Src}}
 		return
 	}
-	s.pace.Take(source, now)
+	s.from.Take(source, now)
+	s.all.Take(now)
 	d.Action = node.Taken
 	s.join(d, now)
+}
+
+// ready says whether the limits let a notification of a source pass.
+func (s *Sender) ready(source uint64, now time.Time) bool {
+	from, all := s.from.Ready(source, now), s.all.Ready(now) // both see the time, should it jump back
+	return from && all
 }
 
 // withinLimits says whether the options are within Config.Limits. Long lists of

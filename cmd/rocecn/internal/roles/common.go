@@ -2,14 +2,17 @@ package roles
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
 )
@@ -123,6 +126,14 @@ func (r *rate) Check(key string) error {
 		return config.Wrong(config.Join(key, "per_second"), "missing: burst alone limits nothing")
 	}
 	return nil
+}
+
+// every returns the rate of one packet in an interval; none for 0.
+func every(interval time.Duration) (r limit.Rate) {
+	if interval > 0 { // rounded up, so that one passes exactly an interval later
+		r.PerSecond = math.Nextafter(float64(time.Second)/float64(interval), math.Inf(1))
+	}
+	return r
 }
 
 // word refuses a value that is neither of two words, of which the usual one is meant

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -45,7 +46,7 @@ type tunnel struct {
 }
 
 // A seed is a number, or any text.
-type seed [32]byte
+type seed uint64
 
 func (s *seed) UnmarshalText(text []byte) error {
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil {
@@ -53,7 +54,8 @@ func (s *seed) UnmarshalText(text []byte) error {
 			return fmt.Errorf("%s is not a whole number from 0 to %d", text, uint64(1<<64-1))
 		}
 	}
-	*s = sha256.Sum256(text)
+	sum := sha256.Sum256(text)
+	*s = seed(binary.BigEndian.Uint64(sum[:]))
 	return nil
 }
 
@@ -122,7 +124,7 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 		}
 	}
 	if c.Seed != nil {
-		cfg.Seed = *c.Seed
+		cfg.Seed = uint64(*c.Seed)
 	}
 	return nil
 }

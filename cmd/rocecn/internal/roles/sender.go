@@ -42,7 +42,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		PerSource:         c.PerSource, Out: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
+		PerSource:         every(c.PerSource), Out: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
 	}
 	if c.Enabled {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
