@@ -237,7 +237,7 @@ func BenchmarkNotify(b *testing.B) {
 			}
 			p, err := proxy.New(proxy.Config{
 				Enabled: true, Self6: loopback, Accept: everyone, QPs: qps,
-				Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy.CNP}),
+				Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("::/0"), Value: proxy.CNP}),
 			})
 			require.NoError(b, err)
 			// The PSN is the complement of the queue pair, so that the checksum is right for all.

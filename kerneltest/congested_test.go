@@ -174,7 +174,7 @@ func (r *bottleneck) forward(t *testing.T, frame []byte, notified func(frame []b
 			require.NotEqual(t, rocev2.NotECT, was)
 			r.sent = append(r.sent, frame)
 		}
-		if d.Kind != message.Other {
+		if d.Message != message.Other {
 			require.Equal(t, senderAddr, d.To)
 			r.in.sendIP(t, r.start, out)
 			notified(r.start.receive(t, "Fast CNP", isFrom(switchAddr)))
@@ -205,7 +205,7 @@ func (r *bottleneck) arrive(t *testing.T, data []rocev2.Packet, notified func(fr
 		require.NoError(t, err, "a mark breaks nothing")
 		ecn[p.ECN()]++
 		out, d := r.recv.Receive(nil, frameOf(frame), 0, r.now)
-		if d.Kind == message.Other {
+		if d.Message == message.Other {
 			continue
 		}
 		r.end.sendIP(t, r.out, out)
@@ -254,7 +254,8 @@ func TestSenderUnknown(t *testing.T) {
 
 	require.NotEmpty(t, r.decisions)
 	require.Equal(t, node.Decision{
-		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Kind: message.FastCNP, To: senderAddr,
+		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+		To:     senderAddr,
 		Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] { // the limit of Fast CNPs is none of marks
@@ -266,9 +267,9 @@ func TestSenderUnknown(t *testing.T) {
 	require.Equal(t, map[rocev2.ECN]int{rocev2.ECT0: len(data) - len(r.decisions), rocev2.CE: len(r.decisions)}, ecn)
 	require.Len(t, r.events, 2)
 	require.Equal(t, []any{message.FastCNP, fastcnp.Network, flow, false},
-		[]any{r.events[0].Kind, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Again})
+		[]any{r.events[0].Message, r.events[0].Origin, r.events[0].Flow.FlowKey, r.events[0].Again})
 	require.Equal(t, []any{message.CNP, fastcnp.Receiver, true},
-		[]any{r.events[1].Kind, r.events[1].Origin, r.events[1].Again})
+		[]any{r.events[1].Message, r.events[1].Origin, r.events[1].Again})
 
 	// tshark judges what was sent: the first marked packet, the Fast CNP, the CNP.
 	require.Len(t, r.sent, len(r.decisions)+2)
@@ -301,7 +302,7 @@ func TestSenderCapable(t *testing.T) {
 	require.NotEmpty(t, r.decisions)
 	for _, d := range r.decisions {
 		require.Equal(t, node.Decision{
-			Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Kind: message.FastCNP,
+			Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
 			To: senderAddr, Option: 1,
 		}, d)
 	}
@@ -344,7 +345,8 @@ func TestLinuxTurnsFastCNPOff(t *testing.T) {
 
 	require.Greater(t, len(r.decisions), 2)
 	require.Equal(t, node.Decision{
-		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Kind: message.FastCNP, To: senderAddr,
+		Action: node.Sent, Packet: message.Data, Flow: qpmap.Key{FlowKey: flow}, Message: message.FastCNP,
+		To:     senderAddr,
 		Option: 1, MarkECN: true,
 	}, r.decisions[0])
 	for _, d := range r.decisions[1:] {

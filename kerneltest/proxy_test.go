@@ -42,7 +42,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self4: self, QPs: qps,
 		Accept:  acl.New(netip.MustParsePrefix("192.0.2.5/32")),
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
 	})
 	require.NoError(t, err)
 
@@ -112,7 +112,7 @@ func TestProxyBetweenSenderAndCongestedNode(t *testing.T) {
 	socket := sender.listen(t, requester, rocev2.Port)
 	b, d = notify(&data)
 	require.Equal(t, node.Decision{
-		Action: node.Sent, Packet: message.Proxy, Kind: message.CNP,
+		Action: node.Sent, Packet: message.Proxy, Message: message.CNP,
 		From: netip.MustParseAddr("192.0.2.5"), To: requester,
 		Flow: qpmap.Key{FlowKey: data.FlowKey()}, SrcQP: 0x12, KnownQP: true, Level: 4,
 	}, d.Decision)

@@ -252,7 +252,7 @@ func TestFCNBecomesCNP(t *testing.T) {
 			frame, label := w.enter(t, pe, via, ip, now)
 			notification, d := agent.Congested(nil, frameOf(frame), 0, congested.Event{Level: 6}, now)
 			require.Equal(t, node.Accepted, d.Reason)
-			require.Equal(t, message.FCN, d.Kind)
+			require.Equal(t, message.FCN, d.Message)
 			require.Equal(t, wanPE, d.To)
 
 			fcnSocket := w.pe.listen(t, wanPE, fcn.ExperimentalPort)

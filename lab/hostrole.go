@@ -99,7 +99,7 @@ func (h *hostRole) hears(ip []byte) {
 		n.count.Again++
 		return
 	}
-	if d.Kind == kinds.PPFC {
+	if d.Message == kinds.PPFC {
 		h.brakes(n.flows[i], ip)
 		return
 	}

@@ -86,7 +86,7 @@ func newSwitchRole(s *Switch) *switchRole {
 	}
 	role.proxy = must(proxy.New(proxy.Config{
 		Enabled: n.cfg.Variant == Proxy, Self6: role.addr, Accept: acl.New(switchPrefix),
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: hostPrefix, Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: hostPrefix, Value: proxy.CNP}),
 		QPs:     pairs, Seed: n.seed(),
 	}))
 	if s.kind == edge && n.cfg.Variant == FCN {
@@ -241,14 +241,14 @@ func (s *Switch) asks(agent *congested.Agent, out *Port, r ref, k *packet) {
 		return
 	}
 	to := n.flows[k.flow].src.index
-	switch d.Kind {
+	switch d.Message {
 	case kinds.FastCNP:
 		n.count.FastCNPs++
 	case kinds.PPFC:
 		n.count.PPFCs++
 		to = n.asked(d.To)
 	case kinds.Proxy, kinds.FCN: // to a switch
-		if d.Kind == kinds.Proxy {
+		if d.Message == kinds.Proxy {
 			n.count.Proxied++
 		} else {
 			n.count.FCNs++

@@ -10,10 +10,10 @@ import (
 
 // A Count names one of the [Counters]: of Decisions by Action, or of an Effect.
 type Count struct {
-	Action Action
-	Kind   message.Kind // of the notification: with Sent, Taken and Dropped
-	Reason Reason       // with Refused
-	Effect Effect       // alone
+	Action  Action
+	Message message.Kind // of the notification: with Sent, Taken and Dropped
+	Reason  Reason       // with Refused
+	Effect  Effect       // alone
 }
 
 // String returns the names of its parts, as in "sent_cnp", "refused_limited" and "opened".
@@ -21,8 +21,8 @@ func (c Count) String() string {
 	switch {
 	case c.Effect != 0:
 		return c.Effect.String()
-	case c.Kind != message.Other:
-		return c.Action.String() + "_" + c.Kind.String()
+	case c.Message != message.Other:
+		return c.Action.String() + "_" + c.Message.String()
 	case c.Reason != Accepted:
 		return c.Action.String() + "_" + c.Reason.String()
 	case c.Action == Nothing:
@@ -78,7 +78,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 		}
 		return &c.effects[k.Effect]
 	}
-	column, other := int(k.Kind), int(k.Reason)
+	column, other := int(k.Message), int(k.Reason)
 	if k.Action == Refused {
 		column, other = other, column
 	}
@@ -90,7 +90,7 @@ func (c *Counters) at(k Count) *atomic.Uint64 {
 
 // Of returns a counter. With Kind Other and Reason Accepted it is the sum over all kinds or reasons of the Action.
 func (c *Counters) Of(k Count) (n uint64) {
-	if k.Effect != 0 || k.Kind != message.Other || k.Reason != Accepted || k.Action >= actions {
+	if k.Effect != 0 || k.Message != message.Other || k.Reason != Accepted || k.Action >= actions {
 		return c.at(k).Load()
 	}
 	for i := range c.n[k.Action] {
@@ -104,7 +104,7 @@ func (c *Counters) All() iter.Seq2[Count, uint64] {
 	return func(yield func(Count, uint64) bool) {
 		for action := range Action(actions) {
 			for column := range c.n[action] {
-				k := Count{Action: action, Kind: message.Kind(column)}
+				k := Count{Action: action, Message: message.Kind(column)}
 				if action == Refused {
 					k = Count{Action: action, Reason: Reason(column)}
 				}
@@ -135,7 +135,7 @@ func (c *Counters) Inc(k Count) { c.at(k).Add(1) }
 // Reason, and nothing was done, its Action becomes Refused. It is for roles.
 func (c *Counters) Decided(d *Decision) {
 	if d.Reason != Accepted && d.Action == Nothing {
-		d.Action, d.Kind = Refused, message.Other
+		d.Action, d.Message = Refused, message.Other
 	}
 	if d.MarkECN {
 		c.Inc(Count{Action: Marked})
@@ -145,7 +145,7 @@ func (c *Counters) Decided(d *Decision) {
 	}
 	switch {
 	case d.Action == Sent, d.Action == Taken, d.Action == Dropped:
-		c.Inc(Count{Action: d.Action, Kind: d.Kind})
+		c.Inc(Count{Action: d.Action, Message: d.Message})
 	case d.Action == Forwarded, d.Action == Learned, d.Action == Passed:
 		c.Inc(Count{Action: d.Action})
 	}

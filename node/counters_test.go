@@ -20,18 +20,18 @@ func TestDecided(t *testing.T) {
 		want   string // each once
 	}{
 		"nothing": {decision{Packet: message.Data}, node.Nothing, ""},
-		"refused": {decision{Reason: node.Limited, Kind: message.CNP}, node.Refused, "refused_limited"},
+		"refused": {decision{Reason: node.Limited, Message: message.CNP}, node.Refused, "refused_limited"},
 		"forwarded, no label": {decision{Action: node.Forwarded, Reason: node.TableFull}, node.Forwarded,
 			"forwarded refused_table_full"},
-		"sent": {decision{Action: node.Sent, Kind: message.FCN}, node.Sent, "sent_fcn"},
-		"sent and marked": {decision{Action: node.Sent, Kind: message.FastCNP, MarkECN: true}, node.Sent,
+		"sent": {decision{Action: node.Sent, Message: message.FCN}, node.Sent, "sent_fcn"},
+		"sent and marked": {decision{Action: node.Sent, Message: message.FastCNP, MarkECN: true}, node.Sent,
 			"marked sent_fastcnp"},
 		"marked": {decision{Action: node.Marked, MarkECN: true}, node.Marked, "marked"},
 		"marked, and a reason": {decision{Action: node.Marked, Reason: node.NoProxy, MarkECN: true}, node.Marked,
 			"marked refused_no_proxy"},
-		"accepted":  {decision{Action: node.Taken, Kind: message.PPFC}, node.Taken, "accepted_ppfc"},
-		"dropped":   {decision{Action: node.Dropped, Kind: message.CNP}, node.Dropped, "dropped_cnp"},
-		"forwarded": {decision{Action: node.Forwarded, Kind: message.CNP}, node.Forwarded, "forwarded"},
+		"accepted":  {decision{Action: node.Taken, Message: message.PPFC}, node.Taken, "accepted_ppfc"},
+		"dropped":   {decision{Action: node.Dropped, Message: message.CNP}, node.Dropped, "dropped_cnp"},
+		"forwarded": {decision{Action: node.Forwarded, Message: message.CNP}, node.Forwarded, "forwarded"},
 		"learned":   {decision{Action: node.Learned}, node.Learned, "learned"},
 		"passed":    {decision{Action: node.Passed}, node.Passed, "passed"},
 	} {
@@ -40,7 +40,7 @@ func TestDecided(t *testing.T) {
 			counters.Decided(&c.d)
 			require.Equal(t, c.action, c.d.Action)
 			if c.action == node.Refused {
-				require.Equal(t, message.Other, c.d.Kind)
+				require.Equal(t, message.Other, c.d.Message)
 			}
 			var got []string
 			for k, n := range counters.All() {
@@ -56,9 +56,9 @@ func TestDecided(t *testing.T) {
 // Of counts one counter where a kind or a reason is given, otherwise all of an action.
 func TestCountersOf(t *testing.T) {
 	var c node.Counters
-	c.Inc(node.Count{Action: node.Sent, Kind: message.CNP})
-	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
-	c.Inc(node.Count{Action: node.Sent, Kind: message.FCN})
+	c.Inc(node.Count{Action: node.Sent, Message: message.CNP})
+	c.Inc(node.Count{Action: node.Sent, Message: message.FCN})
+	c.Inc(node.Count{Action: node.Sent, Message: message.FCN})
 	c.Inc(node.Count{Action: node.Refused, Reason: node.Limited})
 	c.Inc(node.Count{Action: node.Refused, Reason: node.AmbiguousLabel}) // the last of the reasons
 	c.Inc(node.Count{Effect: node.NotECNCapable})                        // the last of the effects
@@ -67,12 +67,12 @@ func TestCountersOf(t *testing.T) {
 		want  uint64
 	}{
 		{node.Count{Action: node.Sent}, 3},
-		{node.Count{Action: node.Sent, Kind: message.FCN}, 2},
-		{node.Count{Action: node.Sent, Kind: message.PPFC}, 0},
+		{node.Count{Action: node.Sent, Message: message.FCN}, 2},
+		{node.Count{Action: node.Sent, Message: message.PPFC}, 0},
 		{node.Count{Action: node.Refused}, 2},
 		{node.Count{Action: node.Refused, Reason: node.AmbiguousLabel}, 1},
 		{node.Count{Action: node.Refused, Reason: node.Denied}, 0},
-		{node.Count{Action: node.Refused, Kind: message.Kind(node.Limited)}, 0},
+		{node.Count{Action: node.Refused, Message: message.Kind(node.Limited)}, 0},
 		{node.Count{Action: node.Sent, Reason: node.Reason(message.FCN)}, 0},
 		{node.Count{Effect: node.NotECNCapable}, 1},
 		{node.Count{Action: node.Learned}, 0},
@@ -81,8 +81,8 @@ func TestCountersOf(t *testing.T) {
 	}
 
 	want := map[node.Count]uint64{
-		{Action: node.Sent, Kind: message.CNP}:              2,
-		{Action: node.Sent, Kind: message.FCN}:              4,
+		{Action: node.Sent, Message: message.CNP}:           2,
+		{Action: node.Sent, Message: message.FCN}:           4,
 		{Action: node.Refused, Reason: node.Limited}:        2,
 		{Action: node.Refused, Reason: node.AmbiguousLabel}: 2,
 		{Effect: node.NotECNCapable}:                        2,
@@ -103,10 +103,11 @@ func TestCountersOutOfRange(t *testing.T) {
 	const actions, reasons, effects = node.Refused + 1, node.AmbiguousLabel + 1, node.NotECNCapable + 1
 	var c node.Counters
 	for _, k := range []node.Count{
-		{Action: actions}, {Action: 255}, {Action: actions, Reason: node.Limited}, {Action: actions, Kind: message.CNP},
-		{Action: node.Refused, Reason: reasons}, {Action: node.Refused, Reason: 255}, {Action: node.Sent, Kind: 255},
+		{Action: actions}, {Action: 255}, {Action: actions, Reason: node.Limited},
+		{Action: actions, Message: message.CNP},
+		{Action: node.Refused, Reason: reasons}, {Action: node.Refused, Reason: 255}, {Action: node.Sent, Message: 255},
 		{Effect: effects}, {Effect: 255}, {Effect: node.Opened, Action: node.Sent},
-		{Effect: node.Opened, Kind: message.CNP}, {Effect: node.Opened, Reason: node.Limited},
+		{Effect: node.Opened, Message: message.CNP}, {Effect: node.Opened, Reason: node.Limited},
 	} {
 		c.Inc(k)
 		require.Zero(t, c.Of(k), k)
@@ -117,10 +118,10 @@ func TestCountersOutOfRange(t *testing.T) {
 func TestCountString(t *testing.T) {
 	for want, c := range map[string]node.Count{
 		"nothing":         {},
-		"sent_cnp":        {Action: node.Sent, Kind: message.CNP},
+		"sent_cnp":        {Action: node.Sent, Message: message.CNP},
 		"refused_limited": {Action: node.Refused, Reason: node.Limited},
 		"refused":         {Action: node.Refused},
-		"accepted_ppfc":   {Action: node.Taken, Kind: message.PPFC},
+		"accepted_ppfc":   {Action: node.Taken, Message: message.PPFC},
 		"not_ecn_capable": {Effect: node.NotECNCapable},
 	} {
 		require.Equal(t, want, c.String())

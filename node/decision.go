@@ -49,8 +49,8 @@ type Decision struct {
 	Reason Reason       // Accepted, or why no more was done
 	Packet message.Kind // what the packet is, as far as the role has decoded it
 
-	Kind message.Kind // of the notification that was appended, accepted or dropped; Other for none
-	To   netip.Addr   // destination of what was appended
+	Message message.Kind // of the notification that was appended, accepted or dropped; Other for none
+	To      netip.Addr   // destination of what was appended
 
 	// From is the source of a message that the role acts on, even if it is refused: of a notification (sender,
 	// pause), an FCN (ingress), a proxy message, or an ICMPv6 Parameter Problem (congested). It is the zero Addr for

@@ -45,7 +45,7 @@ func run(ctx context.Context, p *proxy.Proxy, out netio.Sink, sources ...netio.S
 		case node.Refused:
 			log.Printf("%v: %v", d.From, d.Reason)
 		case node.Sent:
-			log.Printf("%v is congested: %v to queue pair %d", d.Flow, d.Kind, d.SrcQP)
+			log.Printf("%v is congested: %v to queue pair %d", d.Flow, d.Message, d.SrcQP)
 		}
 		return b
 	}, sources...)
@@ -61,7 +61,7 @@ func main() {
 	flag.Parse()
 	cfg := proxy.Config{
 		Enabled: true, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(accept), // off is the default
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: senders, Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: senders, Value: proxy.CNP}),
 		PerFlow: 50 * time.Microsecond, Out: limit.Rate{PerSecond: 10_000, Burst: 100},
 	}
 	if cfg.Self6 = self; self.Is4() {

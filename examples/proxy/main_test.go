@@ -67,7 +67,7 @@ func TestProxy(t *testing.T) {
 	require.NoError(t, err)
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self4: self, QPs: qpmap.New(qpmap.Config{}), Accept: acl.New(netip.PrefixFrom(congested, 32)),
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("10.77.0.0/24"), Value: proxy.CNP}),
 	})
 	require.NoError(t, err)
 	require.NoError(t, run(t.Context(), p, out, in))

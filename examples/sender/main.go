@@ -43,8 +43,8 @@ func run(in capture.Reader, out io.Writer, s *sender.Sender) error {
 		if d.Action != node.Taken || d.Again { // the same congestion as before
 			continue
 		}
-		fmt.Fprintf(out, "queue pair %#x: %v from %v (%v)\n", d.SrcQP, d.Kind, d.From, d.Origin)
-		if d.Kind == message.FastCNP && d.Origin == fastcnp.Network {
+		fmt.Fprintf(out, "queue pair %#x: %v from %v (%v)\n", d.SrcQP, d.Message, d.From, d.Origin)
+		if d.Message == message.FastCNP && d.Origin == fastcnp.Network {
 			detour.Report(d.Flow.FlowKey, d.SrcPort, d.From, now)
 			fmt.Fprintf(out, "  from now on: UDP source port %d\n", detour.SrcPort(d.Flow.FlowKey, d.SrcPort, now))
 		}

@@ -57,7 +57,7 @@ func (b *Border) Receive(out []byte, f *rocev2.Frame, _ uint32, _ time.Time) (se
 	case !b.cfg.Enabled:
 		d.Reason = node.Disabled
 	case drop:
-		d.Action, d.Kind = node.Dropped, kind
+		d.Action, d.Message = node.Dropped, kind
 	default:
 		d.Action = node.Passed
 	}

@@ -19,7 +19,7 @@ import (
 // broken one, data, an acknowledgement and one broken each, and other UDP.
 func TestReceive(t *testing.T) {
 	type stats map[node.Count]uint64
-	dropped := func(k message.Kind) node.Count { return node.Count{Action: node.Dropped, Kind: k} }
+	dropped := func(k message.Kind) node.Count { return node.Count{Action: node.Dropped, Message: k} }
 	off := stats{{Action: node.Refused, Reason: node.Disabled}: 23, {}: 1}
 	passed := node.Count{Action: node.Passed}
 	for _, c := range []struct {
@@ -74,12 +74,12 @@ func TestFragments(t *testing.T) {
 	tunnelled := `60000000 0038 2940 ` + addresses + first
 	b := made(t, border.Config{Enabled: true})
 	o := rocev2.DecodeOptions{Link: rocev2.LinkIP}
-	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken},
+	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Message: message.Broken},
 		judge(b, wiretest.Hex(t, first), o))
 	require.Equal(t, node.Decision{}, judge(b, wiretest.Hex(t, second), o))
-	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Kind: message.Broken},
+	require.Equal(t, node.Decision{Action: node.Dropped, Packet: message.Broken, Message: message.Broken},
 		judge(b, wiretest.Hex(t, tunnelled), o))
-	require.Equal(t, map[node.Count]uint64{{Action: node.Dropped, Kind: message.Broken}: 2, {}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.Dropped, Message: message.Broken}: 2, {}: 1},
 		maps.Collect(b.Counters().All()))
 	off := made(t, border.Config{})
 	require.Equal(t, node.Decision{Action: node.Refused, Packet: message.Broken, Reason: node.Disabled},

@@ -21,7 +21,7 @@ func ExampleBorder() {
 		f.Decode(packet, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 		switch _, d := b.Receive(nil, &f, 0, time.Now()); d.Action {
 		case node.Dropped:
-			fmt.Println("dropped:", d.Kind)
+			fmt.Println("dropped:", d.Message)
 		case node.Nothing:
 			fmt.Println("forwarded, other traffic")
 		default:

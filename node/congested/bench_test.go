@@ -46,7 +46,7 @@ func BenchmarkCongested(b *testing.B) {
 				for pb.Next() {
 					now = now.Add(time.Microsecond)
 					_ = f.Decode(frame, ip)
-					if _, d := a.Congested(buf, &f, 0, congested.Event{}, now); d.Kind != message.FastCNP {
+					if _, d := a.Congested(buf, &f, 0, congested.Event{}, now); d.Message != message.FastCNP {
 						b.Fail()
 					}
 				}

@@ -605,7 +605,7 @@ func TestRejectionOfDomain(t *testing.T) {
 		var f rocev2.Frame
 		require.NoError(t, f.Decode(data(t), ip))
 		out, d := a.Congested(nil, &f, domain, congested.Event{}, now)
-		return out, d.Kind
+		return out, d.Message
 	}
 	reject := func(octets []byte, domain uint32) node.Reason {
 		icmp(agent(t, congested.Config{}), src6, problem(octets), now) // makes frame

@@ -18,7 +18,7 @@ import (
 )
 
 // Congested decides what to do about a packet that met congestion, and appends the notification to send, a whole IP
-// packet, to b. b must not overlap the frame; with a free capacity of 4,096 octets nothing is allocated.
+// packet, to out, which must not overlap the frame; with a free capacity of 4,096 octets nothing is allocated.
 //
 // Only RoCEv2 data is answered. For traffic that is neither RoCEv2 nor a notification the Action is node.Nothing. For
 // the rest the first of these reasons is given: Disabled; Broken; Fragment; NotOurs (a notification to another node);
@@ -39,22 +39,22 @@ import (
 // PPFC to the ingress PE, refuse all others with NotTunnelled. Below all levels
 // of Config.PauseFrom no PPFC is sent, and the Action is node.Nothing.
 func (a *Agent) Congested(
-	b []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
+	out []byte, f *rocev2.Frame, domain uint32, e Event, now time.Time,
 ) (sent []byte, d node.Decision) {
 	s := seen{Decision: &d, frame: f, event: &e, now: now}
 	s.Flow.Domain = domain
-	out := a.decide(b, &s)
+	sent = a.decide(out, &s)
 	switch {
-	case s.Kind != message.Other:
+	case s.Message != message.Other:
 		s.Action = node.Sent
 	case s.MarkECN:
 		s.Action = node.Marked
 	}
 	a.counters.Decided(&d)
 	if s.Reason != node.Accepted {
-		out = b
+		sent = out
 	}
-	return out, d
+	return sent, d
 }
 
 // seen is an event, its packet as far as decoded, and the decision so far.
@@ -180,7 +180,7 @@ func (a *Agent) ours(port uint16) bool {
 func (a *Agent) mark(b []byte, s *seen) []byte {
 	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
 		b = a.notify(b, s, a.cfg.Fallback)
-		if s.Kind != message.Other {
+		if s.Message != message.Other {
 			a.counters.Inc(node.Count{Effect: node.FellBack})
 		}
 		return b
@@ -228,7 +228,7 @@ func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 	}
 	a.pace.Take(s.flow, s.now)
 	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
-	s.Kind, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
+	s.Message, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
 	return out
 }
 
@@ -254,7 +254,7 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 		return s.refuse(b, node.Broken)
 	}
 	a.pace.Take(s.flow, s.now)
-	s.Kind, s.To = message.Proxy, proxy
+	s.Message, s.To = message.Proxy, proxy
 	return out
 }
 
@@ -294,7 +294,7 @@ func (a *Agent) fcn(b []byte, s *seen) []byte {
 		return s.refuse(b, node.Broken)
 	}
 	a.pace.Take(named, s.now)
-	s.Kind, s.To = message.FCN, pe
+	s.Message, s.To = message.FCN, pe
 	return out
 }
 

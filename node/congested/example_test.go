@@ -40,7 +40,7 @@ func Example() {
 	f.Decode(frame, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	event := congested.Event{Level: 3}
 	ip, d := agent.Congested(nil, &f, 0, event, now)
-	fmt.Printf("%v with option %d to %v, %d octets; mark: %v\n", d.Kind, d.Option, d.To, len(ip), d.MarkECN)
+	fmt.Printf("%v with option %d to %v, %d octets; mark: %v\n", d.Message, d.Option, d.To, len(ip), d.MarkECN)
 	_, d = agent.Congested(nil, &f, 0, event, now.Add(time.Microsecond))
 	fmt.Printf("%v; mark: %v\n", d.Reason, d.MarkECN)
 	// Output:
@@ -71,7 +71,7 @@ func ExampleAgent_Resume() {
 	event := congested.Event{Port: 7, Pause: time.Millisecond}
 	says := func(ip []byte, d node.Decision) {
 		var p rocev2.Packet
-		if d.Kind == message.PPFC && p.DecodeIP(ip) == nil {
+		if d.Message == message.PPFC && p.DecodeIP(ip) == nil {
 			n, _ := ppfc.FromPacket(&p)
 			fmt.Println(n.Type, "for", n.Congested, "to", d.To)
 		}

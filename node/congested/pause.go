@@ -80,7 +80,7 @@ func (a *Agent) ppfc(b []byte, s *seen) []byte {
 	if kind != ppfc.Alarm && a.paused.put(s, &n, to) {
 		a.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
-	s.Kind, s.To = message.PPFC, to
+	s.Message, s.To = message.PPFC, to
 	return out
 }
 
@@ -90,7 +90,7 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 
 // Resume is to be called when the queue of a port is no longer congested: at
 // level 0 of package level. It appends a PPFC that lets one flow run again, a
-// whole IP packet, to b: call it again while the Action is node.Sent. Each flow
+// whole IP packet, to out: call it again while the Action is node.Sent. Each flow
 // that was stopped or held because of that port gets one, even if its pause may
 // have ended, as the node does not know when the sender began it. Flow is that
 // flow, and Packet its data.
@@ -99,27 +99,27 @@ func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byt
 // ends. So do those for which the node has no own address any more, which are
 // counted as node.Forgotten here. Of a role that is off the reason is Disabled: it
 // keeps its flows for when it is on again.
-func (a *Agent) Resume(b []byte, port uint16) (sent []byte, d node.Decision) {
+func (a *Agent) Resume(out []byte, port uint16) (sent []byte, d node.Decision) {
 	if !a.cfg.Enabled {
 		d.Reason = node.Disabled
 		a.counters.Decided(&d)
-		return b, d
+		return out, d
 	}
 	for f := a.paused.find(port); f != nil; f = a.paused.find(port) {
 		n, to := f.resume()
-		out, err := a.appendPPFC(b, &n, to)
+		sent, err := a.appendPPFC(out, &n, to)
 		d.Flow = role.FlowOf(&f.flow)
 		a.paused.remove(f)
 		if err != nil {
 			a.counters.Inc(node.Count{Effect: node.Forgotten})
 			continue
 		}
-		d.Action, d.Packet, d.Kind, d.To = node.Sent, message.Data, message.PPFC, to
+		d.Action, d.Packet, d.Message, d.To = node.Sent, message.Data, message.PPFC, to
 		a.counters.Decided(&d)
 		a.counters.Inc(node.Count{Effect: node.Resumed})
-		return out, d
+		return sent, d
 	}
-	return b, node.Decision{}
+	return out, node.Decision{}
 }
 
 // pausedFlows are the flows that a PPFC has stopped or held, in a set-associative

@@ -222,7 +222,7 @@ func TestResumeKeepsFlow(t *testing.T) {
 		_, d := a.Resume(nil, 3)
 		got = append(got, d)
 	}
-	want := node.Decision{Action: node.Sent, Packet: message.Data, Kind: message.PPFC, To: src6}
+	want := node.Decision{Action: node.Sent, Packet: message.Data, Message: message.PPFC, To: src6}
 	seven, eight := want, want
 	seven.Flow = qpmap.Key{FlowKey: flow, Domain: 7}
 	eight.Flow = qpmap.Key{FlowKey: flow, Domain: 8}

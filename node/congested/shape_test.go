@@ -44,7 +44,7 @@ func congest(a *congested.Agent, b []byte, e *event, now time.Time) ([]byte, dec
 func decisionOf(d *node.Decision) decision {
 	want := node.Nothing
 	switch {
-	case d.Kind != message.Other:
+	case d.Message != message.Other:
 		want = node.Sent
 	case d.MarkECN:
 		want = node.Marked
@@ -57,7 +57,7 @@ func decisionOf(d *node.Decision) decision {
 	if d.Action == node.Nothing && d.Packet == message.Other {
 		d.Reason = node.NotOurs
 	}
-	return decision{d.Packet, d.Reason, d.Kind, d.To, d.Option, d.MarkECN}
+	return decision{d.Packet, d.Reason, d.Message, d.To, d.Option, d.MarkECN}
 }
 
 // icmp gives an agent an ICMPv6 message as package netio does, in an IPv6 packet.
@@ -91,7 +91,7 @@ func counted(a *congested.Agent) map[node.Count]uint64 { return maps.Collect(a.C
 
 func refused(r node.Reason) node.Count { return node.Count{Action: node.Refused, Reason: r} }
 func sentKind(k message.Kind) node.Count {
-	return node.Count{Action: node.Sent, Kind: k}
+	return node.Count{Action: node.Sent, Message: k}
 }
 
 var marked, taught = node.Count{Action: node.Marked}, node.Count{Action: node.Learned}

@@ -47,7 +47,7 @@ func Example() {
 	message, _ := fcn.Message{FlowLabel: d.Label, Level: 3}.AppendPacket(nil, node, self, fcn.Config{})
 	f.Decode(message, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	cnp, d := pe.Receive(nil, &f, 0, now)
-	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
+	fmt.Println(d.Message, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:
 	// forwarded 40 octets more, true
 	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a

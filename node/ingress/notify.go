@@ -156,6 +156,6 @@ func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) []byte
 		return out
 	}
 	pe.pace.Take(hash, now)
-	d.Action, d.Kind, d.To = node.Sent, message.CNP, sender
+	d.Action, d.Message, d.To = node.Sent, message.CNP, sender
 	return sent
 }

@@ -26,12 +26,12 @@ type notice struct {
 
 func noticeOf(d *Decision) (n notice, reason node.Reason) {
 	if d.Reason != node.Accepted {
-		if d.Action != node.Refused || d.Kind != kinds.Other || d.To.IsValid() {
+		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() {
 			panic("a refusal has something to send")
 		}
 		return n, d.Reason
 	}
-	if d.Action != node.Sent || d.Kind != kinds.CNP || d.To != d.Flow.Src || !d.KnownQP {
+	if d.Action != node.Sent || d.Message != kinds.CNP || d.To != d.Flow.Src || !d.KnownQP {
 		panic("no CNP, and no reason")
 	}
 	return notice{d.Flow.FlowKey, d.Flow.Domain, d.Label, d.SrcQP, d.Level}, d.Reason

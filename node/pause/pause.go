@@ -172,7 +172,7 @@ func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Ti
 		d.Reason = node.ICRC
 		return
 	}
-	d.Action, d.Kind = node.Taken, message.PPFC
+	d.Action, d.Message = node.Taken, message.PPFC
 	t.find(d, &n, domain, now)
 	t.do(d, &n, now)
 }

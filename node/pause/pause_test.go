@@ -131,7 +131,7 @@ func TestAccepted(t *testing.T) {
 			require.Equal(t, node.Accepted, reason)
 			require.Equal(t, c.want, got)
 			require.Equal(t, map[node.Count]uint64{
-				{Action: node.Taken, Kind: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
+				{Action: node.Taken, Message: message.PPFC}: 1, {Effect: counted[c.want.State]}: 1,
 			}, maps.Collect(table.Counters().All()))
 			state, until := table.State(c.want.Target, now)
 			if c.want.Pause == 0 {

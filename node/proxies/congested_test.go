@@ -64,7 +64,7 @@ func TestCongestedNodeAsksTheTable(t *testing.T) {
 		out, d := agent.Congested(nil, &f, 0, congested.Event{Level: 3}, time.Unix(1, 0))
 		require.Equal(t, c.reason, d.Reason)
 		require.Equal(t, c.to, d.To)
-		require.Equal(t, c.to.IsValid(), d.Kind == message.Proxy)
+		require.Equal(t, c.to.IsValid(), d.Message == message.Proxy)
 		require.Equal(t, c.to.IsValid(), len(out) > 0)
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestForgedFlows(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.PerFlow, c.MaxFlows = time.Second, 64
-		c.Senders = acl.NewMap(acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP})
+		c.Senders = acl.NewMap(acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP})
 	})
 	random := rand.New(rand.NewPCG(3, 3))
 	data := messageAbout(t, congested(t, flow6, nil))

@@ -26,7 +26,7 @@ func Example() {
 	p, err := proxy.New(proxy.Config{
 		Enabled: true, Self6: netip.MustParseAddr("2001:db8:ffff::9"),
 		Accept: acl.New(netip.MustParsePrefix("2001:db8:ffff::/48")),
-		Senders: acl.NewMap(acl.Entry[proxy.Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
+		Senders: acl.NewMap(acl.Entry[proxy.Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"),
 			Value: proxy.CNP}),
 		QPs: pairs,
 	})
@@ -49,7 +49,7 @@ func Example() {
 	var f rocev2.Frame
 	f.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	cnp, d := p.Receive(nil, &f, 0, now)
-	fmt.Println(d.Kind, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
+	fmt.Println(d.Message, "of", len(cnp), "octets to queue pair", d.SrcQP, "of", d.To)
 	// Output:
 	// cnp of 80 octets to queue pair 34 of 2001:db8:1::a
 }

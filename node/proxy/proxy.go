@@ -30,28 +30,28 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Method is what a sender understands.
-type Method uint8
+// An Answer is what a sender is told by: the message that it understands.
+type Answer uint8
 
-// The methods.
+// The answers.
 const (
-	Nothing Method = iota // nothing is sent
+	Nothing Answer = iota // nothing is sent
 	CNP                   // the CNP of RoCEv2
 	FastCNP               // over IPv6 only
 	PPFC
 	Other // something else, which the program sends: see [Decision]
 )
 
-var methods = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
+var answers = []string{"none", "cnp", "fastcnp", "ppfc", "other"}
 
-// String returns the method in lower case, "none" for Nothing.
-func (m Method) String() string { return enumtext.Name(m, methods, "Method") }
+// String returns the answer in lower case, "none" for Nothing.
+func (a Answer) String() string { return enumtext.Name(a, answers, "Answer") }
 
 // MarshalText returns what String does.
-func (m Method) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText sets m from what String returns.
-func (m *Method) UnmarshalText(text []byte) error { return enumtext.OneOf(m, text, methods) }
+// UnmarshalText sets a from what String returns.
+func (a *Answer) UnmarshalText(text []byte) error { return enumtext.OneOf(a, text, answers) }
 
 // Config is what a deployment chooses, in the words of package [node].
 type Config struct {
@@ -64,7 +64,7 @@ type Config struct {
 	Accept       *acl.List // the congested nodes
 	// Senders say by prefix what a sender understands. Only these senders are sent anything, whatever a message says;
 	// a sender without an entry is node.NoMethod.
-	Senders *acl.Map[Method]
+	Senders *acl.Map[Answer]
 	// FromReceiver: CNPs come from the address of the flow's receiver, as ordinary ones do, and not from the proxy's
 	// own.
 	FromReceiver bool

@@ -37,10 +37,10 @@ var (
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 // senders returns the rule of all senders.
-func senders(m Method) *acl.Map[Method] {
+func senders(m Answer) *acl.Map[Answer] {
 	return acl.NewMap(
-		acl.Entry[Method]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: m},
-		acl.Entry[Method]{Prefix: netip.MustParsePrefix("::/0"), Value: m},
+		acl.Entry[Answer]{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Value: m},
+		acl.Entry[Answer]{Prefix: netip.MustParsePrefix("::/0"), Value: m},
 	)
 }
 
@@ -114,7 +114,7 @@ func TestCNP(t *testing.T) {
 		notification, err := cnp.FromPacket(&got)
 		require.NoError(t, err)
 		require.Equal(t, cnp.New(0x21, 0x8001), notification)
-		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: kinds.CNP}: 1},
+		require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Message: kinds.CNP}: 1},
 			maps.Collect(p.Counters().All()))
 	}
 }
@@ -271,9 +271,9 @@ func TestReceiveRefuses(t *testing.T) {
 func TestSendersByPrefix(t *testing.T) {
 	p := newProxy(t, func(c *Config) {
 		c.Senders = acl.NewMap(
-			acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP},
-			acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1:1::/64"), Value: FastCNP},
-			acl.Entry[Method]{Prefix: netip.MustParsePrefix("2001:db8:1:2::/64"), Value: Nothing},
+			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1::/48"), Value: CNP},
+			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:1::/64"), Value: FastCNP},
+			acl.Entry[Answer]{Prefix: netip.MustParsePrefix("2001:db8:1:2::/64"), Value: Nothing},
 		)
 	})
 	for sender, want := range map[string]node.Reason{
@@ -468,7 +468,7 @@ func TestOther(t *testing.T) {
 	require.Equal(t, answer{
 		Method: Other, Flow: rocev2.FlowKey{Src: sender6, Dst: receiver6}, Level: 5, Tuple: tuple, Invoking: packet,
 	}, a)
-	require.Equal(t, map[node.Count]uint64{{Action: node.Taken, Kind: kinds.Proxy}: 1},
+	require.Equal(t, map[node.Count]uint64{{Action: node.Taken, Message: kinds.Proxy}: 1},
 		maps.Collect(p.Counters().All()))
 
 	// RoCEv2 of a sender whose rule says so, too.
@@ -546,7 +546,7 @@ func messageOf(t testing.TB, ip []byte) proxymsg.Message {
 // A flow that is not RoCEv2 is none of those that a CNP, a Fast CNP or a PPFC can
 // name, though its packet and its tuple are the same.
 func TestNotRoCEv2(t *testing.T) {
-	for _, method := range []Method{CNP, FastCNP, PPFC, Nothing} {
+	for _, method := range []Answer{CNP, FastCNP, PPFC, Nothing} {
 		p := newProxy(t, func(c *Config) { c.Senders = senders(method) })
 		for name, packet := range map[string][]byte{
 			"TCP to that port": first(tcp(sender6, receiver6, 40000, rocev2.Port)),
@@ -573,7 +573,7 @@ func TestLevel(t *testing.T) {
 // Only a CNP may come from the receiver's address: a Fast CNP or PPFC that did would
 // pass for the receiver's own.
 func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
-	for _, method := range []Method{FastCNP, PPFC} {
+	for _, method := range []Answer{FastCNP, PPFC} {
 		p := newProxy(t, func(c *Config) { c.Senders, c.FromReceiver = senders(method), true })
 		out, a, reason := p.hear(nil, switch6, messageAbout(t, congested(t, flow6, nil)), start)
 		require.Equal(t, node.Accepted, reason)
@@ -585,7 +585,7 @@ func TestFromReceiverIsOfCNPsAlone(t *testing.T) {
 
 // What is configured for messages is in every one that is sent.
 func TestCarriageAndCodePoints(t *testing.T) {
-	for _, method := range []Method{CNP, FastCNP, PPFC} {
+	for _, method := range []Answer{CNP, FastCNP, PPFC} {
 		p := newProxy(t, func(c *Config) {
 			c.Senders, c.Carriage = senders(method), rocev2.Carriage{DSCP: 10, HopLimit: 7}
 			c.CodePoints = fastcnp.CodePoints{Option1: 0x83, Option2: 0x84}
@@ -797,7 +797,7 @@ func TestConfig(t *testing.T) {
 	}
 	require.Equal(t, "ppfc", PPFC.String())
 	require.Equal(t, "other", Other.String())
-	require.Equal(t, "Method(5)", (Other + 1).String())
+	require.Equal(t, "Answer(5)", (Other + 1).String())
 }
 
 // What came in a tunnel teaches nothing.
@@ -833,13 +833,13 @@ func TestMethodText(t *testing.T) {
 		require.Equal(t, m, got)
 	}
 	m := CNP
-	require.ErrorContains(t, m.UnmarshalText([]byte("Method(5)")), "needed")
+	require.ErrorContains(t, m.UnmarshalText([]byte("Answer(5)")), "needed")
 	require.Equal(t, CNP, m)
 }
 
 func TestNoAllocations(t *testing.T) {
 	out := make([]byte, 0, 512)
-	for _, method := range []Method{CNP, FastCNP, PPFC} {
+	for _, method := range []Answer{CNP, FastCNP, PPFC} {
 		p := newProxy(t, func(c *Config) {
 			c.Senders, c.PerFlow = senders(method), time.Microsecond
 			c.In, c.Out = limit.Rate{PerSecond: 1e6, Burst: 10}, limit.Rate{PerSecond: 1e6, Burst: 10}
@@ -861,7 +861,7 @@ func FuzzReceive(f *testing.F) {
 		f.Add(messageAbout(f, congested(f, k, nil)), uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, method uint8) {
-		p := newProxy(t, func(c *Config) { c.Senders = senders(Method(method % 5)) })
+		p := newProxy(t, func(c *Config) { c.Senders = senders(Answer(method % 5)) })
 		out, a, reason := p.hear([]byte{9}, switch6, data, start)
 		if reason != node.Accepted {
 			require.Equal(t, []byte{9}, out)

@@ -16,7 +16,7 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
-// A Decision is about what was sent. If the Action is node.Taken, the sender's Method is Other: nothing was appended,
+// A Decision is about what was sent. If the Action is node.Taken, the sender's Answer is Other: nothing was appended,
 // and the program is to notify the sender. Flow has the addresses then, and the queue pair if the flow is RoCEv2.
 type Decision struct {
 	node.Decision
@@ -33,7 +33,7 @@ type Decision struct {
 // To a message of a congested node it appends the notification for the sender, a whole IP packet. If there is none, the
 // first of these reasons is given: Disabled; Fragment or Broken (the message is not whole); NotOurs (to another node);
 // Tunnelled; Denied; Limited (InPerSource or In); Broken (a capture has cut the message); Checksum; Broken (also if the
-// invoking packet does not name the flow); TupleMismatch (also for a flow that is not RoCEv2, unless the Method of its
+// invoking packet does not name the flow); TupleMismatch (also for a flow that is not RoCEv2, unless the Answer to its
 // sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
@@ -73,9 +73,9 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	}
 	d.Flow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Domain: domain}
 	d.Level = m.Level
-	method, _ := p.cfg.Senders.Lookup(m.Src)
+	answer, _ := p.cfg.Senders.Lookup(m.Src)
 	isRoCEv2 := m.Protocol == 17 && m.DstPort == rocev2.Port
-	if !isRoCEv2 && method != Other {
+	if !isRoCEv2 && answer != Other {
 		d.Reason = node.TupleMismatch
 		return out
 	}
@@ -96,12 +96,12 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	if d.Reason != node.Accepted {
 		return out
 	}
-	src := p.source(method, &d.Flow.FlowKey)
+	src := p.source(answer, &d.Flow.FlowKey)
 	switch {
-	case method == Other:
+	case answer == Other:
 	case !src.IsValid():
 		d.Reason = node.NoMethod
-	case method == CNP:
+	case answer == CNP:
 		p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now)
 	}
 	hash := limited.Hash(p.memory.Seed()) ^ uint64(m.Protocol)
@@ -111,14 +111,14 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	if d.Reason != node.Accepted {
 		return out
 	}
-	sent, err := p.append(out, src, method, d)
+	sent, err := p.append(out, src, answer, d)
 	if err != nil {
 		d.Reason = node.Address // everything else was checked before
 		return out
 	}
 	p.pace.Take(hash, now)
-	if method == Other {
-		d.Action, d.Kind, d.Tuple, d.Invoking = node.Taken, message.Proxy, m.FiveTuple, m.Invoking
+	if answer == Other {
+		d.Action, d.Message, d.Tuple, d.Invoking = node.Taken, message.Proxy, m.FiveTuple, m.Invoking
 	} else {
 		d.Action, d.To = node.Sent, d.Flow.Src
 	}
@@ -152,32 +152,32 @@ func (p *Proxy) invoked(m *proxymsg.Message, isRoCEv2 bool) node.Reason {
 }
 
 // source returns the source address of an answer, the zero Addr if it cannot be sent.
-func (p *Proxy) source(method Method, flow *rocev2.FlowKey) netip.Addr {
+func (p *Proxy) source(answer Answer, flow *rocev2.FlowKey) netip.Addr {
 	switch {
-	case method == Nothing, method == FastCNP && flow.Src.Is4():
+	case answer == Nothing, answer == FastCNP && flow.Src.Is4():
 		return netip.Addr{}
-	case method == CNP && p.cfg.FromReceiver:
+	case answer == CNP && p.cfg.FromReceiver:
 		return flow.Dst
 	}
 	return p.self.Like(flow.Src)
 }
 
 // append appends an answer about p.packet.
-func (p *Proxy) append(out []byte, src netip.Addr, method Method, d *Decision) (b []byte, err error) {
-	switch method {
+func (p *Proxy) append(out []byte, src netip.Addr, answer Answer, d *Decision) (b []byte, err error) {
+	switch answer {
 	case Other:
 		return out, nil
 	case CNP:
-		d.Kind = message.CNP
+		d.Message = message.CNP
 		return cnp.AppendFor(out, &p.packet, src, d.SrcQP, cnp.Config{Carriage: p.cfg.Carriage})
 	case FastCNP:
 		cfg := fastcnp.Config{Carriage: p.cfg.Carriage, CodePoints: p.cfg.CodePoints, Long: fastcnp.FallBack}
 		if b, err = fastcnp.AppendFor(out, &p.packet, src, nil, cfg); err == nil {
-			d.Kind, d.Option = message.FastCNP, fastcnp.OptionOf(b[len(out):])
+			d.Message, d.Option = message.FastCNP, fastcnp.OptionOf(b[len(out):])
 		}
 		return b, err
 	default:
-		d.Kind = message.PPFC
+		d.Message = message.PPFC
 		return ppfc.AppendFor(out, &p.packet, src, p.cfg.Pause, ppfc.Config{Carriage: p.cfg.Carriage})
 	}
 }

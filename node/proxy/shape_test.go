@@ -12,7 +12,7 @@ import (
 
 // An answer is what the tests look at in a Decision that is no refusal.
 type answer struct {
-	Method   Method
+	Method   Answer
 	Flow     rocev2.FlowKey
 	SrcQP    uint32
 	Option   uint8
@@ -23,13 +23,13 @@ type answer struct {
 
 func answerOf(d *Decision) (a answer, reason node.Reason) {
 	if d.Reason != node.Accepted {
-		if d.Action != node.Refused || d.Kind != kinds.Other || d.To.IsValid() || d.Invoking != nil {
+		if d.Action != node.Refused || d.Message != kinds.Other || d.To.IsValid() || d.Invoking != nil {
 			panic("a refusal has something to send")
 		}
 		return a, d.Reason
 	}
-	method := map[kinds.Kind]Method{kinds.CNP: CNP, kinds.FastCNP: FastCNP, kinds.PPFC: PPFC,
-		kinds.Proxy: Other}[d.Kind]
+	method := map[kinds.Kind]Answer{kinds.CNP: CNP, kinds.FastCNP: FastCNP, kinds.PPFC: PPFC,
+		kinds.Proxy: Other}[d.Message]
 	if sent := d.Action == node.Sent; sent == (method == Other) || sent && d.To != d.Flow.Src ||
 		d.KnownQP != (d.SrcQP != 0) {
 		panic("a Decision that contradicts itself")

@@ -54,7 +54,7 @@ func TestConfigure(t *testing.T) {
 	cfg.Enabled, cfg.Fast = true, true
 	require.NoError(t, r.Configure(cfg))
 	out, d := receive(r, nil, marked(t), now.Add(2*time.Second))
-	require.Equal(t, message.FastCNP, d.Kind)
+	require.Equal(t, message.FastCNP, d.Message)
 	require.NotEmpty(t, out)
 	is(3*time.Second, node.Limited) // three were sent
 	cfg.Out = limit.Rate{}

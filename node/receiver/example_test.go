@@ -32,7 +32,7 @@ func Example() {
 	var marked rocev2.Frame
 	marked.Decode(octets, rocev2.DecodeOptions{Link: rocev2.LinkIP})
 	ip, d := r.Receive(nil, &marked, 0, now)
-	fmt.Println(d.Kind, "to", d.To, "of", len(ip), "octets")
+	fmt.Println(d.Message, "to", d.To, "of", len(ip), "octets")
 	_, d = r.Receive(nil, &marked, 0, now.Add(10*time.Microsecond))
 	fmt.Println(d.Reason)
 	// Output:

@@ -81,17 +81,18 @@ func (r *Receiver) Configure(cfg Config) error {
 // Counters returns what has been counted. Any goroutine may read it.
 func (r *Receiver) Counters() *node.Counters { return &r.counters }
 
-// Receive decides about a packet, and appends the CNP to send, a whole IP packet, to b. b must not overlap the octets
-// of f. RoCEv2 packets of either direction also teach QPs: if a packet only did that, the Action is node.Learned.
+// Receive decides about a packet, and appends the CNP to send, a whole IP packet, to out, which must not overlap the
+// octets of f. RoCEv2 packets of either direction also teach QPs: if a packet only did that, the Action is
+// node.Learned.
 //
 // Only data packets marked CE are answered by a CNP. If one is not, the first of these reasons is given: Disabled;
 // Broken (it may be marked data but cannot be decoded); NotOurs (to another host); Tunnelled; Address (the sender's
 // address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
-func (r *Receiver) Receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
-	b = r.receive(b, f, domain, now, &d)
+func (r *Receiver) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
+	out = r.receive(out, f, domain, now, &d)
 	r.counters.Decided(&d)
-	return b, d
+	return out, d
 }
 
 func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time, d *node.Decision) []byte {
@@ -164,9 +165,9 @@ func (r *Receiver) answer(b []byte, p *rocev2.Packet, domain uint32, d *node.Dec
 		return b
 	}
 	r.pace.Take(named, now)
-	d.Action, d.Kind, d.To = node.Sent, message.CNP, p.Src
+	d.Action, d.Message, d.To = node.Sent, message.CNP, p.Src
 	if fast {
-		d.Kind = message.FastCNP
+		d.Message = message.FastCNP
 	}
 	return out
 }

@@ -113,7 +113,7 @@ func TestCNP(t *testing.T) {
 			r := made(t, config(t))
 			out, d := receive(r, []byte("head"), c.p, now)
 			require.Equal(t, node.Decision{
-				Action: node.Sent, Packet: message.Data, Kind: message.CNP, To: c.p.Src, SrcQP: c.qp, KnownQP: true,
+				Action: node.Sent, Packet: message.Data, Message: message.CNP, To: c.p.Src, SrcQP: c.qp, KnownQP: true,
 				Flow: qpmap.Key{FlowKey: c.p.FlowKey()},
 			}, d)
 			require.Equal(t, "head", string(out[:4]))
@@ -124,7 +124,7 @@ func TestCNP(t *testing.T) {
 				[]any{m.Packet.Src, m.Packet.Dst, m.CNP.DestQP, m.CNP.PKey})
 			_, err := icrc.Verify(m.Packet.IP)
 			require.NoError(t, err)
-			require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Kind: message.CNP}: 1},
+			require.Equal(t, map[node.Count]uint64{{Action: node.Sent, Message: message.CNP}: 1},
 				maps.Collect(r.Counters().All()))
 		})
 	}
@@ -137,7 +137,7 @@ func TestFastCNP(t *testing.T) {
 	cfg.Fast, cfg.QPs = true, nil
 	r := made(t, cfg)
 	out, d := receive(r, nil, marked(t), now)
-	require.Equal(t, []any{node.Sent, message.FastCNP, src6}, []any{d.Action, d.Kind, d.To})
+	require.Equal(t, []any{node.Sent, message.FastCNP, src6}, []any{d.Action, d.Message, d.To})
 	var m message.Message
 	require.NoError(t, m.Decode(out, ip, message.Config{}))
 	require.Equal(t, []any{fastcnp.Receiver, uint32(0x11), self6},
@@ -204,7 +204,7 @@ func TestRefusals(t *testing.T) {
 			r := made(t, cfg)
 			out, d := receive(r, nil, c.p, now)
 			require.Equal(t, []any{c.reason, c.reason != 0}, []any{d.Reason, d.Action == node.Refused})
-			require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Kind, d.To})
+			require.Equal(t, []any{message.Other, netip.Addr{}}, []any{d.Message, d.To})
 			require.Empty(t, out)
 			require.Zero(t, sent(r))
 			require.Equal(t, c.reason != 0, r.Counters().Of(node.Count{Action: node.Refused, Reason: c.reason}) == 1,
@@ -224,7 +224,7 @@ func TestInterval(t *testing.T) {
 	sent := 0
 	for at := range 200 {
 		_, d := receive(r, nil, marked(t), now.Add(time.Duration(at)*time.Microsecond))
-		if d.Kind == message.CNP {
+		if d.Message == message.CNP {
 			require.Zero(t, at%50)
 			sent++
 		} else {
@@ -233,7 +233,7 @@ func TestInterval(t *testing.T) {
 	}
 	require.Equal(t, 4, sent)
 	_, d := receive(r, nil, marked(t, v4), now.Add(199*time.Microsecond)) // another flow
-	require.Equal(t, message.CNP, d.Kind)
+	require.Equal(t, message.CNP, d.Message)
 
 	// What was refused did not begin an interval.
 	r = made(t, cfg)
@@ -242,12 +242,12 @@ func TestInterval(t *testing.T) {
 	_, d = receive(r, nil, damaged, now)
 	require.Equal(t, node.ICRC, d.Reason)
 	_, d = receive(r, nil, marked(t), now)
-	require.Equal(t, message.CNP, d.Kind)
+	require.Equal(t, message.CNP, d.Message)
 	// Time that jumps back stops a flow for one interval at most.
 	_, d = receive(r, nil, marked(t), now.Add(-time.Hour))
 	require.Equal(t, node.Limited, d.Reason)
 	_, d = receive(r, nil, marked(t), now.Add(-time.Hour+50*time.Microsecond))
-	require.Equal(t, message.CNP, d.Kind)
+	require.Equal(t, message.CNP, d.Message)
 }
 
 // A packet that the capture cut is answered: its headers say enough.
@@ -256,7 +256,7 @@ func TestCut(t *testing.T) {
 	var p rocev2.Packet
 	require.NoError(t, p.Decode(whole.IP[:70], rocev2.DecodeOptions{Link: rocev2.LinkIP, Cut: true}))
 	_, d := receive(made(t, config(t)), nil, &p, now)
-	require.Equal(t, message.CNP, d.Kind)
+	require.Equal(t, message.CNP, d.Message)
 }
 
 // Nothing is allocated on any path, by new flows neither.
@@ -303,7 +303,7 @@ func TestFlood(t *testing.T) {
 	buf := make([]byte, 0, 512)
 	for i := range uint32(10_000) {
 		_, d := receive(r, buf, marked(t, ud(i, 0x11)), now)
-		require.Equal(t, message.CNP, d.Kind)
+		require.Equal(t, message.CNP, d.Message)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	sent := 0
 	for i := range uint32(10_000) {
 		at := now.Add(time.Duration(i) * time.Microsecond)
-		if _, d := receive(r, buf, marked(t, ud(0x22, i+2)), at); d.Kind == message.CNP {
+		if _, d := receive(r, buf, marked(t, ud(0x22, i+2)), at); d.Message == message.CNP {
 			sent++
 		}
 	}
@@ -334,7 +334,7 @@ func TestIntervalOfWhatIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, d = receive(r, buf, p, now.Add(50*time.Millisecond))
-			require.Equal(t, message.CNP, d.Kind)
+			require.Equal(t, message.CNP, d.Message)
 			_, d = receive(r, buf, p, now.Add(60*time.Millisecond))
 			require.Equal(t, node.Limited, d.Reason)
 		})
@@ -457,7 +457,7 @@ func TestOrder(t *testing.T) {
 				require.NoError(t, p.DecodeIP(append(b, p.IP...)))
 			}
 			_, d := receive(r, nil, p, now)
-			require.Equal(t, []any{node.Refused, first.reason, message.Other}, []any{d.Action, d.Reason, d.Kind},
+			require.Equal(t, []any{node.Refused, first.reason, message.Other}, []any{d.Action, d.Reason, d.Message},
 				"%v and %v", first.reason, second.reason)
 		}
 	}
@@ -473,7 +473,7 @@ func TestSeedIsRandom(t *testing.T) {
 		for range 2 {
 			for i := range which {
 				_, d := receive(r, nil, marked(t, ud(uint32(i), 0x11)), now)
-				which[i] = d.Kind == message.CNP
+				which[i] = d.Message == message.CNP
 			}
 		}
 		return which
@@ -516,7 +516,7 @@ func BenchmarkReceive(b *testing.B) {
 			for pb.Next() {
 				now = now.Add(time.Microsecond)
 				f.Decode(frame, ip)
-				if _, d := r.Receive(buf, &f, 0, now); d.Kind != message.CNP {
+				if _, d := r.Receive(buf, &f, 0, now); d.Message != message.CNP {
 					b.Fail()
 				}
 			}

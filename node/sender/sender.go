@@ -256,14 +256,14 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 		if err != nil {
 			return node.Broken
 		}
-		d.Packet, d.Kind, d.Pause = message.PPFC, message.PPFC, n.Extension
+		d.Packet, d.Message, d.Pause = message.PPFC, message.PPFC, n.Extension
 		d.Flow.FlowKey = rocev2.FlowKey{Src: s.self.Like(n.Congested), Dst: n.Congested, DestQP: n.DestQP}
 		return node.Accepted
 	}
 	var err error
 	switch s.fast, err = s.cfg.CodePoints.FromPacket(p); err {
 	case nil:
-		d.Packet, d.Kind, d.Origin, d.SrcPort = message.FastCNP, message.FastCNP, s.fast.Origin(), p.SrcPort
+		d.Packet, d.Message, d.Origin, d.SrcPort = message.FastCNP, message.FastCNP, s.fast.Origin(), p.SrcPort
 		d.Flow.Dst, d.Flow.DestQP = s.fast.Option.OriginalDst, s.fast.CNP.DestQP
 		if s.fast.Option.Number == 2 {
 			d.Trace = &s.fast.Option.Trace
@@ -277,7 +277,7 @@ func (s *Sender) read(p *rocev2.Packet, d *Decision) node.Reason {
 		} else if err != nil {
 			return node.Broken
 		}
-		d.Kind, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.Receiver, c.DestQP, true
+		d.Message, d.Origin, d.SrcQP, d.KnownQP = message.CNP, fastcnp.Receiver, c.DestQP, true
 		return node.Accepted
 	}
 	return node.Broken
@@ -292,14 +292,14 @@ func (s *Sender) find(d *Decision, now time.Time) {
 	if d.KnownQP {
 		return
 	}
-	if s.qps.Find(&d.Decision, now); d.Kind == message.PPFC {
+	if s.qps.Find(&d.Decision, now); d.Message == message.PPFC {
 		d.Reason = node.Accepted
 	}
 }
 
 // join sets d.Again if the congestion was reported within Config.Window before.
 func (s *Sender) join(d *Decision, now time.Time) {
-	if d.Kind == message.PPFC {
+	if d.Message == message.PPFC {
 		return
 	}
 	key := uint64(d.SrcQP)

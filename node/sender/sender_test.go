@@ -133,15 +133,15 @@ func receive(s *sender.Sender, packet []byte, o rocev2.DecodeOptions, now time.T
 	case d.Action == node.Nothing, d.Action == node.Learned:
 		return e, node.NotOurs
 	case d.Reason != node.Accepted:
-		if d.Action != node.Refused || d.Kind != message.Other || d.Trace != nil || d.Again {
+		if d.Action != node.Refused || d.Message != message.Other || d.Trace != nil || d.Again {
 			panic("a refusal that says something")
 		}
 		return e, d.Reason
-	case d.Action != node.Taken || d.Kind != d.Packet:
+	case d.Action != node.Taken || d.Message != d.Packet:
 		panic("a Decision that contradicts itself")
 	}
 	return event{
-		d.Kind, d.From, d.Origin, d.SrcQP, d.KnownQP, d.Flow.FlowKey, d.SrcPort, d.Again, d.Trace, d.Pause,
+		d.Message, d.From, d.Origin, d.SrcQP, d.KnownQP, d.Flow.FlowKey, d.SrcPort, d.Again, d.Trace, d.Pause,
 	}, d.Reason
 }
 
@@ -199,7 +199,7 @@ func TestAccepted(t *testing.T) {
 			e, reason := receive(s, c.packet, ip, now)
 			require.Equal(t, node.Accepted, reason)
 			require.Equal(t, c.want, e)
-			require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Taken, Kind: c.want.Kind}))
+			require.EqualValues(t, 1, s.Counters().Of(node.Count{Action: node.Taken, Message: c.want.Kind}))
 		})
 	}
 
@@ -521,7 +521,7 @@ func TestTwoClocks(t *testing.T) {
 				receive(s, fast, ip, at)
 			}
 			require.EqualValues(t, 5, s.Counters().Of(node.Count{Action: node.Taken,
-				Kind: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Again}))
+				Message: message.FastCNP})-s.Counters().Of(node.Count{Effect: node.Again}))
 		})
 	}
 }

@@ -29,9 +29,9 @@ func (t trust) none() bool {
 // in returns the trust in this notification.
 func (t trust) in(d *Decision) node.Reason {
 	switch {
-	case d.Kind == message.CNP:
+	case d.Message == message.CNP:
 		return t.cnp
-	case d.Kind == message.FastCNP && d.Origin == fastcnp.Receiver:
+	case d.Message == message.FastCNP && d.Origin == fastcnp.Receiver:
 		return t.fast
 	}
 	return t.other

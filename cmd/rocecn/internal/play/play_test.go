@@ -50,9 +50,9 @@ func (e *echo) Play(_ []byte, f *rocev2.Frame, _ time.Time) ([]byte, roles.Verdi
 		v.Action, v.Reason = node.Refused, node.Disabled
 		return nil, v
 	case len(f.Octets) > 0 && f.Octets[0] >= 'A':
-		v.Action, v.Kind, v.Keys = node.Sent, message.CNP, roles.MarkECN
+		v.Action, v.Message, v.Keys = node.Sent, message.CNP, roles.MarkECN
 		if f.Octets[0] > 'A' {
-			v.Kind = message.FCN
+			v.Message = message.FCN
 		}
 	}
 	return f.Octets, v

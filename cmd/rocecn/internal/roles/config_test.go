@@ -1,12 +1,14 @@
 package roles
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/node/limit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -176,6 +178,22 @@ func TestOwnAddresses(t *testing.T) {
 			require.NoError(t, err, c.octets)
 		} else {
 			require.ErrorContains(t, err, c.message, c.octets)
+		}
+	}
+}
+
+// An interval is the rate at which one passes exactly that much later, and not a nanosecond before.
+func TestEvery(t *testing.T) {
+	require.Zero(t, every(0))
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, longest := range []int64{100, 1e6, 1e9, 3600e9} {
+		for range 2000 {
+			interval := time.Duration(1 + random.Int64N(longest))
+			bucket := limit.NewBucket(every(interval))
+			require.True(t, bucket.Ready(noon))
+			bucket.Take(noon)
+			require.False(t, bucket.Ready(noon.Add(interval-1)), interval)
+			require.True(t, bucket.Ready(noon.Add(interval)), interval)
 		}
 	}
 }

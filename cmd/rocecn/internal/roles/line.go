@@ -59,9 +59,9 @@ func (v *Verdict) Line(role string, frame int, at time.Time) Line {
 	l := Line{Frame: frame, Time: Time(at), Role: role, Action: v.Action, Reason: v.Reason}
 	switch v.Action {
 	case node.Sent:
-		l.Kind, l.To, l.Option = v.Kind.String(), v.To, v.Option
+		l.Kind, l.To, l.Option = v.Message.String(), v.To, v.Option
 	case node.Dropped:
-		l.Kind = v.Kind.String()
+		l.Kind = v.Message.String()
 	case node.Learned, node.Taken:
 		if v.KnownQP {
 			l.QP = &v.SrcQP
@@ -81,7 +81,7 @@ func (v *Verdict) Line(role string, frame int, at time.Time) Line {
 		l.State, l.PauseUS = v.State, &us
 	}
 	if v.Keys&Kind != 0 {
-		l.Kind, l.QP = v.Kind.String(), nil
+		l.Kind, l.QP = v.Message.String(), nil
 	}
 	return l
 }

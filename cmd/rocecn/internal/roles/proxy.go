@@ -21,7 +21,7 @@ type proxyConfig struct {
 	Accept  []netip.Prefix `json:"accept"` // congested nodes
 	Senders []struct {
 		Prefix netip.Prefix  `json:"prefix"`
-		Send   *proxy.Method `json:"send"`
+		Send   *proxy.Answer `json:"send"`
 	} `json:"senders"`
 	CNPSource    string        `json:"cnp_source"` // self, the default, or destination
 	RateIn       rate          `json:"rate_in"`
@@ -55,7 +55,7 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 			return nil, err
 		}
-		senders := make([]acl.Entry[proxy.Method], len(c.Senders))
+		senders := make([]acl.Entry[proxy.Answer], len(c.Senders))
 		seen := prefixes{}
 		for i, s := range c.Senders {
 			at := config.Index("senders", i)
@@ -65,7 +65,7 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 			if s.Send == nil {
 				return nil, config.Wrong(config.Join(at, "send"), "missing")
 			}
-			senders[i] = acl.Entry[proxy.Method]{Prefix: s.Prefix, Value: *s.Send}
+			senders[i] = acl.Entry[proxy.Answer]{Prefix: s.Prefix, Value: *s.Send}
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}

@@ -42,7 +42,8 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 	cfg := sender.Config{
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), AllowTunnel: c.AllowTunnel,
 		ReceiversSendNone: c.Receivers != nil && !*c.Receivers,
-		PerSource:         every(c.PerSource), Out: limit.Rate(c.Rate), Window: c.Window, CodePoints: messages.CodePoints,
+		PerSource:         every(c.PerSource), Out: limit.Rate(c.Rate), Window: c.Window,
+		CodePoints: messages.CodePoints,
 	}
 	if c.Enabled {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
@@ -83,13 +84,13 @@ func (s *dataSender) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, V
 	}
 	v.Origin, v.Again, v.Keys = d.Origin, d.Again, Origin
 	slower := !d.Again
-	if d.Kind == message.PPFC {
+	if d.Message == message.PPFC {
 		v.State, v.Pause, v.Keys = states[d.Pause.Type], d.Pause.Pause, Origin|State
 		if slower = d.Pause.Type == ppfc.Stop; d.Pause.Type == ppfc.Resume {
 			v.Pause = 0
 		}
 	}
-	if s.translates && slower && d.KnownQP && d.Kind != message.CNP {
+	if s.translates && slower && d.KnownQP && d.Message != message.CNP {
 		out = s.translate(out, &d, now)
 	}
 	return out, v

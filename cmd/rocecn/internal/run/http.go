@@ -119,7 +119,7 @@ func (s *server) metrics() []byte {
 	ofRoles("rocecn_role_sent_total", "Notifications by kind, those included that no packet asked for.",
 		func(a *actor, l ...string) {
 			for _, k := range kinds {
-				n := s.counted(a, node.Count{Action: node.Sent, Kind: k})
+				n := s.counted(a, node.Count{Action: node.Sent, Message: k})
 				t.Sample(float64(n), append(l, "kind", k.String())...)
 			}
 		})

@@ -370,7 +370,7 @@ func (s *server) counted(a *actor, c node.Count) uint64 {
 	switch {
 	case !ok:
 		return a.Role.Counters().Of(c)
-	case c == node.Count{Action: node.Sent, Kind: message.FastCNP}:
+	case c == node.Count{Action: node.Sent, Message: message.FastCNP}:
 		return n.Copied + n.NotCopied
 	case c.Action != node.Refused:
 		return 0

@@ -212,7 +212,7 @@ func (l *line) userSpace(b *testing.B, open func() (netio.Source, error)) {
 	}()
 	l.measure(b)
 	answered := func() uint64 {
-		return role.Counters().Of(node.Count{Action: node.Sent, Kind: message.FastCNP})
+		return role.Counters().Of(node.Count{Action: node.Sent, Message: message.FastCNP})
 	}
 	asked <- struct{}{}
 	began, were := <-cpu, answered()
