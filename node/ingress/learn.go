@@ -74,7 +74,7 @@ func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) n
 	case label == 0:
 		return node.UnknownLabel
 	case f.OuterECN() == rocev2.NotECT:
-		pe.counters.Inc(node.Count{Action: node.NotECNCapable})
+		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
 	}
 	t := pe.clock.At(now)
 	pe.release(t)
@@ -89,7 +89,7 @@ func (pe *PE) note(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) n
 		}
 		l = pe.learned.At(i)
 		l.flow, d.Action = k, node.Learned
-		pe.counters.Inc(node.Count{Action: node.Opened})
+		pe.counters.Inc(node.Count{Effect: node.Opened})
 	case l.flow != k:
 		if !l.ambiguous(t, int64(pe.cfg.Idle)) {
 			d.Action = node.Learned

@@ -57,7 +57,7 @@ func TestLearnedLabel(t *testing.T) {
 		requireCNP(t, out[1:], self, c.Src, 0x21, 0x8001)
 	}
 	require.Equal(t, 2, pe.Len())
-	require.EqualValues(t, 2, pe.counted(node.Opened))
+	require.EqualValues(t, 2, pe.effect(node.Opened))
 	known := map[uint32]rocev2.FlowKey{}
 	for f := range pe.Flows(start) {
 		require.Equal(t, []any{uint32(0x21), true, uint16(0x8001)}, []any{f.SrcQP, f.KnownQP, f.PKey})
