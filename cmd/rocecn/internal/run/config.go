@@ -176,15 +176,6 @@ func typed[T any](table *config.Tree, types map[string]func() T, common any, kin
 
 // check says whether the roles have what they name.
 func (f *file) check() error {
-	installs := false
-	for _, r := range f.roles {
-		if r.Agent.Install == "nft" {
-			if installs {
-				return r.At(config.Wrong("install", "another border is installed: there is one table of rules"))
-			}
-			installs = true
-		}
-	}
 	if err := f.checkFiles(); err != nil {
 		return err
 	}

@@ -509,3 +509,39 @@ interfaces = ["wan0", "wan1"]
 	agent.terminate(t)
 	require.Contains(t, h.Run(t, "", "nft", "list", "ruleset"), `comment "Fast CNP"`)
 }
+
+// Each of several borders has a table of its own; one that the file has no more is taken away, and rules that nftables
+// refuses change none of them.
+func TestBorders(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	h := wiretest.NewHost(t, "h")
+	const first = `
+[[role.border]]
+enabled = true
+install = "nft"
+interfaces = ["wan0"]
+`
+	second := strings.Replace(first, "wan0", "wan1", 1) + "cnp = true\nfcn_port = 2021\n"
+	h.Run(t, "add table inet rocecn_1\nadd chain inet rocecn_1 old\nadd table inet rocecn_7\n"+
+		"add table inet rocecn_x\nadd table ip rocecn_7", "nft", "-f", "-")
+	agent := start(t, h, first+second)
+	rules := func(table string) string { return h.Run(t, "", "nft", "list", "table", "inet", table) }
+	require.Contains(t, rules("rocecn"), `iifname != "wan0" oifname != "wan0" return`)
+	require.Contains(t, rules("rocecn"), "1021")
+	require.Contains(t, rules("rocecn_1"), `iifname != "wan1" oifname != "wan1" return`)
+	require.Contains(t, rules("rocecn_1"), "2021")
+	require.NotContains(t, rules("rocecn_1"), "old")
+	tables := func() string { return h.Run(t, "", "nft", "list", "tables") }
+	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\ntable inet rocecn_1\n", tables())
+
+	agent.reload(t, strings.Replace(first, "wan0", "wan2", 1)+strings.Replace(second, "wan1", `a\"b`, 1))
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, rules("rocecn"), `"wan0"`)
+	require.Contains(t, rules("rocecn_1"), `"wan1"`)
+	agent.reload(t, second)
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	require.Equal(t, "table inet rocecn_x\ntable ip rocecn_7\ntable inet rocecn\n", tables())
+	require.Contains(t, rules("rocecn"), "2021")
+	agent.terminate(t)
+	require.Contains(t, rules("rocecn"), "2021")
+}

@@ -257,15 +257,12 @@ func (f *file) tryAll() error {
 				all = append(all, fmt.Errorf("role.%s.mode: %w", r.Name, err))
 			}
 		}
-		if r.Agent.Install != "nft" {
-			continue
-		}
-		text, err := rules(r)
-		if err == nil {
-			err = nft(text, "-c", "-f", "-")
-		}
-		if err != nil {
-			all = append(all, fmt.Errorf("role.%s: %w", r.Name, err))
+	}
+	if text, err := f.rules(); err != nil {
+		all = append(all, fmt.Errorf("role.border: %w", err))
+	} else if text != "" {
+		if _, err := nft(text, "-c", "-f", "-"); err != nil {
+			all = append(all, fmt.Errorf("role.border: %w", err))
 		}
 	}
 	return errors.Join(all...)
