@@ -43,11 +43,12 @@ func init() { runtime.LockOSThread() } // hosts are threads, which the main one 
 // An agent is rocecn run on a host.
 type agent struct {
 	*exec.Cmd
-	host   *wiretest.Host
-	config string
-	mu     sync.Mutex
-	said   bytes.Buffer
-	ended  chan error
+	host    *wiretest.Host
+	config  string
+	monitor string // where it answers
+	mu      sync.Mutex
+	said    bytes.Buffer
+	ended   chan error
 }
 
 // monitor is where the agents of the tests answer.
@@ -69,6 +70,7 @@ func start(t *testing.T, h *wiretest.Host, config string) *agent {
 // run starts the process, which ends with the test.
 func (a *agent) run(t *testing.T) {
 	t.Helper()
+	a.monitor = monitor
 	stderr, err := a.StderrPipe()
 	require.NoError(t, err)
 	a.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -99,7 +101,7 @@ func (a *agent) log() string {
 // get returns what the agent says at a path, empty where it cannot be reached.
 func (a *agent) get(path string) (text string) {
 	_ = a.host.Try(func() error {
-		c, err := net.Dial("tcp", monitor)
+		c, err := net.Dial("tcp", a.monitor)
 		if err != nil {
 			return err
 		}

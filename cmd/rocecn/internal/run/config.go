@@ -298,11 +298,7 @@ func (f *file) showsTunnels(a *roles.Agent) bool {
 
 // warnings says what the agent cannot do as configured.
 func (f *file) warnings() (all []string) {
-	used := map[string]bool{}
 	for _, r := range f.roles {
-		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe, []string{r.Agent.Sink}) {
-			used[name] = true
-		}
 		live := slices.ContainsFunc(r.Agent.Sources, func(name string) bool { return f.sources[name].is.live() })
 		marks, ok := r.Config.(interface{ Marks() bool })
 		if ok && live && marks.Marks() && r.Agent.Mode != "kernel" {
@@ -310,19 +306,6 @@ func (f *file) warnings() (all []string) {
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
 				`whose capable is "yes"`, r.Name))
 		}
-	}
-	for _, name := range sorted(f.sources) {
-		if !used[name] {
-			all = append(all, fmt.Sprintf("source.%s: no role that is on uses it", name))
-		}
-	}
-	for _, name := range sorted(f.sinks) {
-		if !used[name] {
-			all = append(all, fmt.Sprintf("sink.%s: no role that is on uses it", name))
-		}
-	}
-	if len(f.roles) == 0 {
-		all = append(all, "no role is on")
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"slices"
 	"time"
@@ -17,6 +18,8 @@ type fresh struct {
 	sources map[string]netio.Source   // by their names and keys
 	files   map[string]*sharedCapture // of sinks, by their names
 	created []*sharedCapture          // those of files that are new
+
+	listener net.Listener // of agent.http; nil: none, or as before
 }
 
 // openFresh opens the sources and sinks of a file that there are not yet, so that
@@ -120,5 +123,8 @@ func (o *fresh) close() {
 	}
 	for _, file := range o.created {
 		file.Close()
+	}
+	if o.listener != nil {
+		o.listener.Close()
 	}
 }

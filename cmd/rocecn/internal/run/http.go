@@ -19,8 +19,22 @@ import (
 // patience is how long a worker may be busy before the agent counts as ill.
 const patience = 5 * time.Second
 
+// listen listens at the address of a file, if it is another one than before: with no
+// error and no listener there is nothing new.
+func (s *server) listen(f *file) (net.Listener, error) {
+	address := f.agent.HTTP
+	if s.dry || address == "" || s.listener != nil && s.file.agent.HTTP == address {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("agent.http: %w", err)
+	}
+	return l, nil
+}
+
 // serve answers at /metrics and the rest, until the listener is closed.
-func (s *server) serve(l net.Listener, withPprof bool) {
+func (s *server) serve(l net.Listener) {
 	mux := http.NewServeMux()
 	plain := func(path string, answer func() (text string, ok bool)) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -53,13 +67,23 @@ func (s *server) serve(l net.Listener, withPprof bool) {
 		e.SetIndent("", "  ")
 		_ = e.Encode(s.status())
 	})
-	if withPprof {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	debug := func(path string, answer http.HandlerFunc) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			s.mu.RLock()
+			on := s.file.agent.Pprof
+			s.mu.RUnlock()
+			if !on {
+				http.NotFound(w, r)
+				return
+			}
+			answer(w, r)
+		})
 	}
+	debug("/debug/pprof/", pprof.Index)
+	debug("/debug/pprof/cmdline", pprof.Cmdline)
+	debug("/debug/pprof/profile", pprof.Profile)
+	debug("/debug/pprof/symbol", pprof.Symbol)
+	debug("/debug/pprof/trace", pprof.Trace)
 	h := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
 	_ = h.Serve(l)
 }
@@ -242,6 +266,36 @@ func (s *server) status() any {
 		answer.Roles = append(answer.Roles, r)
 	}
 	return answer
+}
+
+// logStatus logs how everything is.
+func (s *server) logStatus() {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.eachInput(func(source, kind, input string, up bool, p *part) {
+		attrs := []any{"source", source, "type", kind, "input", input, "up", up}
+		if p != nil {
+			attrs = append(attrs, "packets", p.events.Load(), "lost", p.lost.Load(), "reopened", p.reopened.Load())
+		}
+		s.log.Info("status", attrs...)
+	})
+	for _, a := range s.actors {
+		attrs := []any{"role", a.instance.Name, "pairs", a.pairs.Load()}
+		for action := range a.outcomes {
+			attrs = append(attrs, outcomes[node.Action(action)], s.outcome(a, node.Action(action)))
+		}
+		s.log.Info("status", attrs...)
+		if a.out == nil {
+			continue
+		}
+		attrs = []any{
+			"sink", a.out.entry.name, "role", a.instance.Name, "up", a.out.works(), "packets", a.out.packets.Load(),
+		}
+		for why := range a.out.errors {
+			attrs = append(attrs, failureNames[why], a.out.errors[why].Load())
+		}
+		s.log.Info("status", attrs...)
+	}
 }
 
 // eachInput calls f with all that packets come by, each interface by itself. What one

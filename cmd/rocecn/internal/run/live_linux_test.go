@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -423,6 +424,50 @@ func TestReloadOpens(t *testing.T) {
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
 	agent.awaits(t, 2, "rocecn_source_up")
 	require.Contains(t, agent.get("/readyz"), "not ready: source.traffic: r7")
+	agent.terminate(t)
+}
+
+// What is the agent's own counts at once, too: where it answers, what it logs and how.
+// A signal logs how it is, one that changes nothing says so once.
+func TestReloadAgent(t *testing.T) {
+	_, r, b, _ := network(t)
+	agent := start(t, r, theProxy)
+	says := func(part string) {
+		t.Helper()
+		wiretest.Await(t, part, func() bool { return strings.Contains(agent.log(), part) })
+	}
+	signal := func(s syscall.Signal) { require.NoError(t, agent.Process.Signal(s)) }
+	write := func(table string) {
+		require.NoError(t, os.WriteFile(agent.config, []byte("[agent]\n"+table+theProxy), 0o600))
+	}
+	signal(hup)
+	says("nothing has changed")
+	require.NotContains(t, agent.log(), "msg=reloaded")
+	require.Contains(t, agent.get("/debug/pprof/cmdline"), "404")
+
+	write("http = \"[::1]:9479\"\npprof = true\n")
+	signal(hup)
+	wiretest.Await(t, "pprof", func() bool { return strings.Contains(agent.get("/debug/pprof/cmdline"), "200 OK") })
+	write("http = \"[2001:db8:77::1]:9479\"\n") // no address of this host
+	signal(hup)
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	says("agent.http: ")
+	write("http = \"[::1]:9480\"\nlog = { format = \"json\" }\n")
+	signal(hup)
+	says(`"msg":"reloaded"`)
+	require.Empty(t, agent.get("/metrics"))
+	agent.monitor = "[::1]:9480"
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	write("")
+	signal(hup)
+	wiretest.Await(t, "nobody answers", func() bool { return agent.get("/metrics") == "" })
+
+	sends(t, raw(t, b), complaint(t, datagram(t, 17)))
+	says("reason=unknown_qp")
+	signal(syscall.SIGUSR1)
+	says("msg=status source=messages type=udp input=[2001:db8:2::1]:1022 up=true packets=1 lost=0 reopened=0")
+	says("msg=status role=proxy pairs=0 ignored=0 sent=0 marked=0")
+	says("msg=status sink=net role=proxy up=true packets=0 no_route=0")
 	agent.terminate(t)
 }
 

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ var reference string
 const runUsage = `usage: rocecn run -config FILE [-dry-run]
        rocecn run -reference
 Plays the roles that are on in the file, until it is ended by SIGTERM or all of its sources have ended; SIGHUP reads
-the file anew.
+the file anew, SIGUSR1 logs how it is.
 `
 
 // Run is the command run: it returns the exit status.
@@ -58,7 +57,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		cli.Say(stderr, "run", "-config "+*name, err)
 		return cli.Misused
 	}
-	s := &server{name: *name, dry: *dry, log: logger(&f.agent, stderr), wake: make(chan struct{}, 1)}
+	s := &server{name: *name, dry: *dry, stderr: stderr, log: logger(&f.agent, stderr), wake: make(chan struct{}, 1)}
 	if s.dry {
 		s.lines = bufio.NewWriterSize(stdout, 64<<10)
 	}
@@ -99,28 +98,22 @@ func logger(c *agentConfig, w io.Writer) *slog.Logger {
 // run plays the roles until ctx ends, all sources have ended, or one cannot be opened
 // and never will.
 func (s *server) run(ctx context.Context, f *file) error {
+	hup, usr1, stop := signals() // before anybody can know that the agent is there
+	defer stop()
 	opened, err := s.openFresh(f)
 	if err != nil {
+		return err
+	}
+	if opened.listener, err = s.listen(f); err != nil {
+		opened.close()
 		return err
 	}
 	if err := s.apply(f, opened); err != nil {
 		return err
 	}
 	defer s.close()
-	for _, warning := range f.warnings() {
-		s.log.Warn(warning)
-	}
+	s.warn()
 	s.reloaded.good, s.reloaded.at = true, time.Now()
-	if a := f.agent; a.HTTP != "" && !s.dry {
-		l, err := net.Listen("tcp", a.HTTP)
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		go s.serve(l, a.Pprof)
-	}
-	hup, stop := hangup()
-	defer stop()
 	s.start(ctx)
 	stopping := ctx.Done()
 	beat := time.NewTicker(every)
@@ -131,6 +124,8 @@ func (s *server) run(ctx context.Context, f *file) error {
 		case <-stopping:
 		case <-hup:
 			s.reload(ctx)
+		case <-usr1:
+			s.logStatus()
 		case <-s.wake:
 		case <-beat.C:
 		}
@@ -194,8 +189,9 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	return cli.End(stderr, "check", err)
 }
 
-// used calls what is given with the sources and sinks that roles use.
-func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) {
+// used calls what is given with the sources and sinks that roles use, and returns the
+// names of the others.
+func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []string) {
 	names := map[string]bool{}
 	for _, r := range f.roles {
 		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
@@ -204,15 +200,20 @@ func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) {
 		names["sink."+r.Agent.Sink] = true
 	}
 	for _, name := range sorted(f.sources) {
-		if names["source."+name] {
+		if full := "source." + name; names[full] {
 			source(f.sources[name])
+		} else {
+			idle = append(idle, full)
 		}
 	}
 	for _, name := range sorted(f.sinks) {
-		if names["sink."+name] {
+		if full := "sink." + name; names[full] {
 			sink(f.sinks[name])
+		} else {
+			idle = append(idle, full)
 		}
 	}
+	return idle
 }
 
 // tryAll opens all that is used, and closes it again.
@@ -272,7 +273,7 @@ func (f *file) tryAll() error {
 func (f *file) summary() string {
 	var b strings.Builder
 	needs := map[string]bool{}
-	f.used(func(s *sourceEntry) {
+	idle := f.used(func(s *sourceEntry) {
 		for _, n := range s.is.needs() {
 			needs[n] = true
 		}
@@ -290,6 +291,11 @@ func (f *file) summary() string {
 			fmt.Fprintf(&b, " to %s", r.Agent.Sink)
 		}
 		b.WriteByte('\n')
+	}
+	if len(f.roles) == 0 {
+		b.WriteString("no role is on\n")
+	} else if len(idle) > 0 {
+		fmt.Fprintf(&b, "not used: %s\n", strings.Join(idle, ", "))
 	}
 	if len(needs) > 0 {
 		fmt.Fprintf(&b, "AmbientCapabilities=%s\n", strings.Join(sorted(needs), " "))

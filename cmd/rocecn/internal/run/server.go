@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,9 +19,10 @@ import (
 
 // A server plays the roles of a file.
 type server struct {
-	name string // of the file
-	dry  bool
-	log  *slog.Logger
+	name   string // of the file
+	dry    bool
+	stderr io.Writer    // what is logged
+	log    *slog.Logger // changes while no worker runs
 
 	linesMu sync.Mutex
 	wake    chan struct{} // a worker has ended
@@ -38,6 +40,7 @@ type server struct {
 	limits   map[string]*sharedLimit // by the key of a sink
 	workers  []*worker
 	files    map[string]*sharedCapture // of sinks, by their names
+	listener net.Listener              // of agent.http; nil: none
 	border   string                    // the rules that are installed
 	kernels  []*kernelSwitch
 	reloaded struct {
@@ -102,12 +105,19 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 	defer s.mu.Unlock()
 	s.kernels = kernels
 	old, oldActors, oldLimits := s.parts, s.actors, s.limits
+	was := ""
+	if s.file != nil {
+		was = s.file.agent.HTTP
+	}
 	s.file, s.parts, s.actors, s.limits = f, nil, nil, map[string]*sharedLimit{}
 	oldFiles := s.files
 	if s.files = nil; opened != nil {
 		s.files = opened.files
 	}
 	s.decisions = f.agent.decisions()
+	if s.stderr != nil {
+		s.log = logger(&f.agent, s.stderr)
+	}
 	for _, c := range changes {
 		a := c.actor
 		a.instance, a.live = c.in, false
@@ -132,6 +142,14 @@ func (s *server) apply(f *file, opened *fresh) (err error) {
 		if s.files[name] == nil {
 			file.Close()
 		}
+	}
+	if f.agent.HTTP != was && s.listener != nil {
+		s.listener.Close()
+		s.listener = nil
+	}
+	if opened != nil && opened.listener != nil {
+		s.listener = opened.listener
+		go s.serve(s.listener)
 	}
 	return nil
 }
@@ -264,6 +282,9 @@ func (s *server) close() {
 	for _, file := range s.files {
 		file.Close()
 	}
+	if s.listener != nil {
+		s.listener.Close()
+	}
 	closeKernels(s.kernels, nil)
 	s.flushLines()
 }
@@ -355,32 +376,52 @@ func (s *server) reload(ctx context.Context) {
 		s.notify.reloading()
 		defer s.notify.say("READY=1")
 	}
-	err := s.replace(ctx)
+	changed, err := s.replace(ctx)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reloaded.good = err == nil; err != nil {
-		s.log.Error("reload refused, all goes on as before", "error", err)
-		return
+	s.reloaded.good = err == nil
+	if err == nil {
+		s.reloaded.at = time.Now()
 	}
-	s.reloaded.at = time.Now()
-	s.log.Info("reloaded", "roles", len(s.actors), "sources", s.inputs())
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.log.Error("reload refused, all goes on as before", "error", err)
+	case !changed:
+		s.log.Info("reload: nothing has changed")
+	default:
+		s.log.Info("reloaded", "roles", len(s.actors), "sources", s.inputs())
+		s.warn()
+	}
 }
 
-// replace puts the file into force as it is now.
-func (s *server) replace(ctx context.Context) error {
+// replace puts the file into force as it is now, and says whether it is another one.
+func (s *server) replace(ctx context.Context) (changed bool, err error) {
 	f, err := readFile(s.name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if string(f.octets) == string(s.file.octets) {
-		s.log.Info("reload: nothing has changed")
-		return s.install(s.file)
+		return false, s.install(s.file)
 	}
 	opened, err := s.openFresh(f)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if opened.listener, err = s.listen(f); err != nil {
+		opened.close()
+		return false, err
 	}
 	s.halt()
 	defer s.start(ctx)
-	return s.apply(f, opened)
+	return true, s.apply(f, opened)
+}
+
+// warn logs what the agent cannot do.
+func (s *server) warn() {
+	for _, warning := range s.file.warnings() {
+		s.log.Warn(warning)
+	}
+	if len(s.file.roles) == 0 {
+		s.log.Warn("no role is on")
+	}
 }

@@ -1,0 +1,17 @@
+//go:build unix
+
+package run
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// signals returns where SIGHUP and SIGUSR1 come.
+func signals() (hup, usr1 chan os.Signal, stop func()) {
+	hup, usr1 = make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	signal.Notify(usr1, syscall.SIGUSR1)
+	return hup, usr1, func() { signal.Stop(hup); signal.Stop(usr1) }
+}
