@@ -5,6 +5,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -25,12 +26,15 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 	case src.Is4In6() || dst.Is4In6():
 		return b, rocev2.ErrMapped
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
+	octets, err := c.AppendBinary(make([]byte, 0, Size)) // on the stack
+	if err != nil {
+		return b, err
+	}
+	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: rocev2.Port, Data: octets}
 	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	return d.AppendRoCEv2(b, &c.Header, c.Reserved[:], icrc.AsSent)
+	return d.AppendRoCEv2(b, icrc.AsSent)
 }
 
 // AppendFor appends the CNP that answers data, a packet that arrived with ECN
@@ -43,13 +47,9 @@ func (c *CNP) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Carriage) ([
 // refused, and so are addresses that cannot be answered, rocev2.ErrNotReachable,
 // and a src of another family, rocev2.ErrAddress.
 func AppendFor(b []byte, data *rocev2.Packet, src netip.Addr, senderQP uint32, cfg Config) ([]byte, error) {
-	if err := rocev2.MayAnswer(data, cfg.InnerSource); err != nil {
+	a, err := answer.To(data, senderQP, cfg.InnerSource)
+	if err != nil {
 		return b, err
 	}
-	if senderQP > 0xFFFFFF {
-		return b, bth.ErrDestQPRange
-	}
-	a := rocev2.Answer{Len: Size}
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(data.BTH.PKey)<<32 | becn | uint64(senderQP)
-	return cfg.Carriage.AppendAnswer(b, &src, &data.Src, 0, &a, icrc.AsSent)
+	return a.Append(b, &src, &data.Src, 0, &cfg.Carriage, icrc.AsSent)
 }

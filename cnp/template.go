@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/internal/crcdelta"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -53,7 +54,7 @@ func NewTemplate(src, dst netip.Addr, pKey uint16, as rocev2.Carriage) (t Templa
 	}
 	tail := packet[len(packet)-tailSize:]
 	t.size, t.checksum, t.icrc = uint8(len(packet)), as.Checksum, le.Uint32(tail[tailSize-4:])
-	t.udpSum = uint32(^be.Uint16(tail[6:])) + words(^be.Uint32(tail[tailSize-4:]))
+	t.udpSum = uint32(ipudp.Fold(uint64(^be.Uint16(tail[6:])) + uint64(^be.Uint32(tail[tailSize-4:]))))
 	return t, nil
 }
 
@@ -74,14 +75,14 @@ func (t *Template) AppendPacket(b []byte, destQP uint32, id uint16) ([]byte, err
 		ip := out[len(b):]
 		was := be.Uint16(t.packet[4:])
 		be.PutUint16(ip[4:], id)
-		be.PutUint16(ip[10:], ^fold(uint32(^be.Uint16(t.packet[10:]))+uint32(^was)+uint32(id))) // RFC 1624
+		be.PutUint16(ip[10:], ^ipudp.Fold(uint64(^be.Uint16(t.packet[10:]))+uint64(^was)+uint64(id))) // RFC 1624
 		sum ^= idDelta.Of(uint32(id^was) << 16)
 	}
 	tail := (*[tailSize]byte)(out[len(out)-tailSize:])
 	be.PutUint32(tail[12:], becn|destQP)
 	le.PutUint32(tail[tailSize-4:], sum)
 	if t.checksum { // RFC 1624; 0 stands for no checksum
-		c := ^fold(t.udpSum + words(destQP) + words(bits.ReverseBytes32(sum)))
+		c := ^ipudp.Fold(uint64(t.udpSum) + uint64(destQP) + uint64(bits.ReverseBytes32(sum)))
 		if c == 0 {
 			c = 0xFFFF
 		}
@@ -91,12 +92,3 @@ func (t *Template) AppendPacket(b []byte, destQP uint32, id uint16) ([]byte, err
 }
 
 const becn = 1 << 30 // in octets 4 to 7 of the BTH
-
-// words adds the two halves of w, as the Internet checksum does (RFC 1071).
-func words(w uint32) uint32 { return w>>16 + w&0xFFFF }
-
-// fold brings a sum to 16 bits.
-func fold(s uint32) uint16 {
-	s = words(s)
-	return uint16(words(s))
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -101,13 +102,13 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	case cfg.Long > FallBack:
 		return b, errLong
 	}
-	if err := rocev2.MayAnswer(congested, cfg.InnerSource); err != nil {
+	a, err := answer.To(congested, congested.BTH.DestQP, cfg.InnerSource)
+	if err != nil {
 		return b, err
 	}
 	points := cfg.CodePoints.orDefault()
 	o := header{typ: points.Option1, original: congested.FinalDst()}
 	if cfg.mayFindTrace(congested) {
-		var err error
 		if b, err = cfg.embedTrace(b, &o, congested, own); err != nil {
 			return b, err
 		}
@@ -118,14 +119,9 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, own *ioam.Nod
 	if cfg.Carriage.SrcPort == 0 {
 		cfg.Carriage.SrcPort = congested.SrcPort
 	}
-	if congested.BTH.DestQP > 0xFFFFFF {
-		return b, bth.ErrDestQPRange
-	}
-	a := rocev2.Answer{Len: cnp.Size}
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(congested.BTH.PKey)<<32 | becn | uint64(congested.BTH.DestQP)
 	out, n, err := o.appendBehindIP(b)
 	if err == nil {
-		out, err = cfg.Carriage.AppendAnswer(out, &src, &congested.Src, n, &a, cfg.Coverage)
+		out, err = a.Append(out, &src, &congested.Src, n, &cfg.Carriage, cfg.Coverage)
 	}
 	if err != nil {
 		return b, err
@@ -305,13 +301,16 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 	if err != nil {
 		return b, err
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort = n.Src, n.Dst, rocev2.Port
-	d.NextHeader, d.Ext = ipv6opt.DestinationOptions, out[len(b)+ipv6Size:len(b)+ipv6Size+size]
+	octets, err := n.CNP.AppendBinary(make([]byte, 0, cnp.Size)) // on the stack
+	if err != nil {
+		return b, err
+	}
+	d := rocev2.Datagram{Src: n.Src, Dst: n.Dst, DstPort: rocev2.Port, Data: octets,
+		NextHeader: ipv6opt.DestinationOptions, Ext: out[len(b)+ipv6Size : len(b)+ipv6Size+size]}
 	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	if out, err = d.AppendRoCEv2(out, &n.CNP.Header, n.CNP.Reserved[:], icrc.AsSent); err != nil {
+	if out, err = d.AppendRoCEv2(out, icrc.AsSent); err != nil {
 		return b, err
 	}
 	return out, nil

@@ -644,7 +644,7 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, icrc.Without, coverage)
 	var p rocev2.Packet
 	require.NoError(t, p.DecodeIP(out))
-	require.Equal(t, []any{uint8(46), uint8(1), uint8(9), uint32(0xBEEF5), uint16(7), uint16(0xABCD)},
+	require.Equal(t, []any{uint8(46), rocev2.ECT1, uint8(9), uint32(0xBEEF5), uint16(7), uint16(0xABCD)},
 		[]any{p.DSCP(), p.ECN(), p.HopLimit, p.FlowLabel, p.SrcPort, p.BTH.PKey})
 	require.NotZero(t, p.Checksum)
 	_, err = FromPacket(&p)

@@ -99,25 +99,18 @@ func Verify(ip []byte) (Coverage, error) {
 // changes. On error it changes nothing.
 func Put(ip []byte, c Coverage) error {
 	p, err := find(ip)
-	if err != nil {
-		return err
-	}
-	return p.put(ip, c)
-}
-
-// PutAt is Put for a packet that the caller has just built, and checks no more
-// than that its octets can be reached: the UDP header stands at ip[udp:], and
-// ip ends with the ICRC.
-func PutAt(ip []byte, udp int, c Coverage) error {
-	p := packet{ext: ipv6Len, udp: udp, end: len(ip) - icrcLen}
-	if len(ip) > 0 && ip[0]>>4 != 6 {
-		p.ext = ipv4Len
-	}
 	switch {
-	case udp < p.ext:
-		return errHeader
-	case p.end-udp < fixedLen:
-		return errRoom
+	case err != nil:
+		return err
+	case c > Skipped:
+		return errCoverage
+	case p.ext == p.udp:
+		le.PutUint32(ip[p.end:], ^plainStored(ip[:p.end]))
+		return nil
 	}
-	return p.put(ip, c)
+	sum, err := p.sum(ip, c)
+	if err == nil {
+		le.PutUint32(ip[p.end:], sum)
+	}
+	return err
 }

@@ -3,7 +3,6 @@ package icrc_test
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -209,34 +208,6 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, icrc.ErrCoverage)
 	require.ErrorIs(t, err, wireerr.Range)
 	require.ErrorIs(t, icrc.Put(plain(4, 56), 3), icrc.ErrCoverage)
-	require.ErrorIs(t, icrc.PutAt(plain(4, 56), 20, 3), icrc.ErrCoverage)
-	for _, v := range []struct {
-		ip  []byte
-		udp int
-		err error
-	}{
-		{nil, 40, icrc.ErrRoom},
-		{plain(4, 56), 19, icrc.ErrHeader},
-		{plain(6, 76), 20, icrc.ErrHeader},
-		{plain(6, 76), -1, icrc.ErrHeader},
-		{plain(6, 76), 57, icrc.ErrRoom},
-		{plain(6, 76), math.MaxInt, icrc.ErrRoom},
-	} {
-		require.ErrorIs(t, icrc.PutAt(v.ip, v.udp, icrc.AsSent), v.err)
-	}
-}
-
-// PutAt is told where the UDP header stands: what stands there is not taken for
-// a Routing header with a segment, whatever the Next Header before it says.
-func TestPutAtTakesTheOffsetGiven(t *testing.T) {
-	ip := wiretest.Hex(t, `60000000 0030 00 40`+src6+dst6+`11 00 010400000000`+
-		`c002 0401 00280000 8100ffff400000d200000000 00000000000000000000000000000000`+`00000000`)
-	const udp = 40 + 8
-	require.NoError(t, icrc.PutAt(ip, udp, icrc.Without))
-	want := bytes.Clone(ip[len(ip)-4:])
-	ip[40] = 43
-	require.NoError(t, icrc.PutAt(ip, udp, icrc.Without))
-	require.Equal(t, want, ip[len(ip)-4:])
 }
 
 func TestEveryPrefix(t *testing.T) {
@@ -257,7 +228,6 @@ func TestNoAllocations(t *testing.T) {
 			for c := icrc.AsSent; c <= icrc.Skipped; c++ {
 				wiretest.NoAllocs(t, p.name+" Sum", func() { icrc.Sum(p.ip, c) })
 				wiretest.NoAllocs(t, p.name+" Put", func() { icrc.Put(p.ip, c) })
-				wiretest.NoAllocs(t, p.name+" PutAt", func() { icrc.PutAt(p.ip, p.udp, c) })
 				wiretest.NoAllocs(t, p.name+" Verify", func() { icrc.Verify(p.ip) })
 			}
 		}

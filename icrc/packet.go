@@ -71,10 +71,10 @@ func find(ip []byte) (p packet, err error) {
 	default:
 		return p, errVersion
 	}
-	if min(limit, len(ip)) < p.udp+udpLen {
+	if p.udp+udpLen > min(limit, len(ip)) {
 		return p, errUDPHeader
 	}
-	length := int(be.Uint16(ip[p.udp+4:]))
+	length := int(be.Uint16(ip[p.udp+4 : p.udp+6]))
 	p.end = p.udp + length - icrcLen
 	switch {
 	case length < minUDP:

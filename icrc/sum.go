@@ -39,23 +39,6 @@ func (p packet) sum(ip []byte, c Coverage) (uint32, error) {
 	return ^update(r, ip[p.udp:p.end], &maskUDP), nil
 }
 
-// put puts the ICRC into the packet that p describes.
-func (p packet) put(ip []byte, c Coverage) error {
-	if c > Skipped {
-		return errCoverage
-	}
-	if p.ext == p.udp {
-		le.PutUint32(ip[p.end:], ^plainStored(ip[:p.end]))
-		return nil
-	}
-	sum, err := p.sum(ip, c)
-	if err != nil {
-		return err
-	}
-	le.PutUint32(ip[p.end:], sum)
-	return nil
-}
-
 // leaveOut returns what the register after the IP header is to be XORed with
 // for a header as it would be without options and extension headers: the
 // register is linear, so that is what the XOR of the two headers leaves in it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/answer"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -33,17 +34,15 @@ func (n *Notification) AppendPacket(b []byte, src, dst netip.Addr, as rocev2.Car
 	if src.Is4In6() || dst.Is4In6() {
 		return b, rocev2.ErrMapped
 	}
-	var buf [SizeIPv6]byte
-	extension, err := n.Extension.AppendBinary(buf[:0])
+	octets, err := n.AppendBinary(make([]byte, 0, bth.Size+SizeIPv6)) // on the stack
 	if err != nil {
 		return b, err
 	}
-	var d rocev2.Datagram
-	d.Src, d.Dst, d.DstPort = src, dst, rocev2.Port
+	d := rocev2.Datagram{Src: src, Dst: dst, DstPort: rocev2.Port, Data: octets}
 	if err := as.Apply(&d); err != nil {
 		return b, err
 	}
-	return d.AppendRoCEv2(b, &n.Header, extension, icrc.AsSent)
+	return d.AppendRoCEv2(b, icrc.AsSent)
 }
 
 // AppendFor appends the notification with which the node at src says e to the
@@ -62,21 +61,18 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 	default:
 		e.Congested = congested.FinalDst()
 	}
-	if err := rocev2.MayAnswer(congested, cfg.InnerSource); err != nil {
-		return b, err
-	}
+	a, err := answer.To(congested, congested.BTH.DestQP, cfg.InnerSource)
 	switch {
-	case congested.BTH.DestQP > 0xFFFFFF:
-		return b, bth.ErrDestQPRange
+	case err != nil:
+		return b, err
 	case !src.IsValid():
 		return b, rocev2.ErrNotReachable
 	}
 	if err := e.fits(); err != nil {
 		return b, err
 	}
-	a, fields := rocev2.Answer{Len: bth.Size + SizeIPv6}, e.fields()
-	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(congested.BTH.PKey)<<32 | becn | bth.PPFCBit<<24 |
-		uint64(congested.BTH.DestQP)
+	fields := e.fields()
+	a.Octets[0] |= bth.PPFCBit << 24
 	if e.Congested.Is4() {
 		octets := e.Congested.As4()
 		a.Octets[1], a.Octets[2] = uint64(binary.BigEndian.Uint32(octets[:])), fields
@@ -86,8 +82,7 @@ func AppendFor(b []byte, congested *rocev2.Packet, src netip.Addr, e Extension, 
 		high, low := binary.BigEndian.Uint64(octets), binary.BigEndian.Uint64(octets[8:])
 		a.Octets[1], a.Octets[2] = high>>32, high<<32|low>>32
 		a.Octets[3], a.Octets[4] = low<<32|fields>>32, fields<<32
+		a.Len = bth.Size + SizeIPv6
 	}
-	return cfg.Carriage.AppendAnswer(b, &src, &congested.Src, 0, &a, icrc.AsSent)
+	return a.Append(b, &src, &congested.Src, 0, &cfg.Carriage, icrc.AsSent)
 }
-
-const becn = 1 << 30 // in octets 4 to 7 of the BTH

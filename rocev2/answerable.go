@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -69,37 +70,14 @@ func Answerable(a netip.Addr) error {
 	switch a.BitLen() {
 	case 128:
 		octets := a.AsSlice() // as in putIPv6Addr
-		if reachable6(be.Uint64(octets), be.Uint64(octets[8:])) {
+		if ipudp.Reachable6(be.Uint64(octets), be.Uint64(octets[8:])) {
 			return nil
 		}
 	case 32:
 		octets := a.As4()
-		if reachable4(be.Uint32(octets[:])) {
+		if ipudp.Reachable4(be.Uint32(octets[:])) {
 			return nil
 		}
 	}
 	return ErrNotReachable
-}
-
-// reachable6 is [Answerable] for the IPv6 address of these two halves.
-func reachable6(high, low uint64) bool {
-	switch {
-	case high == 0 && (low < 2 || low>>32 == 0xFFFF): // unspecified, loopback, IPv4-mapped
-	case high>>56 == 0xFF: // multicast
-	case high>>54 == 0xFE80>>6: // link-local
-	default:
-		return true
-	}
-	return false
-}
-
-// reachable4 is [Answerable] for an IPv4 address.
-func reachable4(a uint32) bool {
-	switch first := a >> 24; {
-	case first == 0, first == 127, first >= 224: // this network, loopback, multicast and reserved
-	case a>>16 == 169<<8|254: // link-local
-	default:
-		return true
-	}
-	return false
 }

@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
@@ -31,36 +31,33 @@ func (d *Datagram) AppendBinary(b []byte) ([]byte, error) {
 	}
 	out = append(out, d.Data...)
 	if d.Checksum != 0 {
-		putUDPChecksum(out[len(b):], udp-len(b))
+		ipudp.PutChecksum(out[len(b):], udp-len(b))
 	}
 	return out, nil
 }
 
-// AppendRoCEv2 appends the IP packet with BTH, payload and ICRC as its data,
-// and ignores Data. It does what [Packet.AppendBinary] does for packets without
-// extended transport headers, but needs no Packet, which is large.
+// AppendRoCEv2 is AppendBinary for RoCEv2: Data is the BTH and all that follows
+// it up to the ICRC, which is computed in this coverage and appended. It is for
+// programs that have these octets: a [Packet] is large.
 //
 // Ext may already be at its place in the packet, in the free capacity of b.
-func (d *Datagram) AppendRoCEv2(b []byte, h *bth.Header, payload []byte, c icrc.Coverage) ([]byte, error) {
-	out, udp, err := d.appendHeaders(b, bth.Size+len(payload)+icrcSize)
+func (d *Datagram) AppendRoCEv2(b []byte, c icrc.Coverage) ([]byte, error) {
+	out, udp, err := d.appendHeaders(b, len(d.Data)+icrcSize)
 	if err != nil {
 		return b, err
 	}
-	if out, err = h.AppendBinary(out); err != nil {
-		return b, err
-	}
-	return d.appendICRC(b, append(out, payload...), udp, c)
+	return d.appendICRC(b, append(out, d.Data...), udp, c)
 }
 
 // appendICRC appends the ICRC to the packet that begins at the end of b, and sets the UDP checksum.
 func (d *Datagram) appendICRC(b, out []byte, udp int, c icrc.Coverage) ([]byte, error) {
 	out = append(out, 0, 0, 0, 0)
 	ip, udp := out[len(b):], udp-len(b)
-	if err := icrc.PutAt(ip, udp, c); err != nil {
+	if err := icrc.Put(ip, c); err != nil {
 		return b, err
 	}
 	if d.Checksum != 0 {
-		putUDPChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
+		ipudp.PutChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
 	}
 	return out, nil
 }
@@ -121,7 +118,7 @@ func (d *Datagram) putIPv4(ip []byte, total uint16) {
 	third := uint32(d.HopLimit)<<24 | protoUDP<<16
 	src, dst := d.Src.As4(), d.Dst.As4()
 	from, to := be.Uint32(src[:]), be.Uint32(dst[:])
-	checksum := ^fold(sum(first>>32+first&0xFFFFFFFF+uint64(third)+uint64(from)+uint64(to), d.Ext))
+	checksum := ^ipudp.Fold(ipudp.Sum(first>>32+first&0xFFFFFFFF+uint64(third)+uint64(from)+uint64(to), d.Ext))
 	be.PutUint64(ip, first)
 	be.PutUint32(ip[8:], third|uint32(checksum))
 	be.PutUint32(ip[12:], from)

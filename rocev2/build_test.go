@@ -3,6 +3,7 @@ package rocev2
 import (
 	"bytes"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/rocecn/rocecn/bth"
@@ -55,25 +56,31 @@ func TestBuildOptions(t *testing.T) {
 func TestAppendRoCEv2(t *testing.T) {
 	d := Datagram{Src: addr("10.0.17.1"), Dst: addr("10.0.18.1"), TrafficClass: 0xC2, HopLimit: 64, ID: 0x718C,
 		Flags: 2, DstPort: Port}
-	h := bth.Header{Opcode: bth.CNP, PKey: 0xFFFF, BECN: true, DestQP: 0x118}
+	d.Data = wiretest.Hex(t, "8100ffff 40000118 00000000"+strings.Repeat("00", 16))
 	wiretest.Encodes(t, wiretest.Hex(t, hardwareCNP)[14:], func(b []byte) ([]byte, error) {
-		return d.AppendRoCEv2(b, &h, make([]byte, 16), icrc.AsSent)
+		return d.AppendRoCEv2(b, icrc.AsSent)
 	})
 
 	d.Src, d.Dst, d.NextHeader, d.Ext = addr("2001:db8::1"), addr("2001:db8::2"), 60, extension(17)
-	want, err := d.AppendRoCEv2(nil, &h, nil, icrc.AsSent)
+	want, err := d.AppendRoCEv2(nil, icrc.AsSent)
 	require.NoError(t, err)
 	buf := bytes.Repeat([]byte{0xA5}, 100)
 	d.Ext = buf[3+40:][:copy(buf[3+40:], d.Ext)]
-	got, err := d.AppendRoCEv2(buf[:3], &h, nil, icrc.AsSent)
+	got, err := d.AppendRoCEv2(buf[:3], icrc.AsSent)
 	require.NoError(t, err)
 	require.Equal(t, want, got[3:])
 	require.Same(t, &buf[0], &got[0])
 
-	h.PSN = 1 << 24
-	got, err = d.AppendRoCEv2(buf[:3], &h, nil, icrc.AsSent)
-	require.ErrorIs(t, err, wireerr.Range)
-	require.Equal(t, buf[:3], got)
+	for _, c := range []struct {
+		data     int
+		coverage icrc.Coverage
+		err      error
+	}{{11, icrc.AsSent, wireerr.Truncated}, {12, 3, wireerr.Range}} { // no room for a BTH, no such coverage
+		d.Data = make([]byte, c.data)
+		got, err = d.AppendRoCEv2(buf[:3], c.coverage)
+		require.ErrorIs(t, err, c.err)
+		require.Equal(t, buf[:3], got)
+	}
 }
 
 func TestBuildPadsWithZeros(t *testing.T) {
@@ -197,7 +204,7 @@ func TestNotBuilt(t *testing.T) {
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, b, out)
 			wiretest.NoAllocs(t, c.name, func() { _, _ = c.d.AppendBinary(b) })
-			out, err = c.d.AppendRoCEv2(b, &bth.Header{}, c.d.Data, icrc.AsSent)
+			out, err = c.d.AppendRoCEv2(b, icrc.AsSent)
 			require.ErrorIs(t, err, c.err)
 			require.Equal(t, b, out)
 			p := Packet{Datagram: c.d, Payload: c.d.Data}

@@ -40,9 +40,9 @@ var ErrMapped = wireerr.New("rocev2", "address", 0, "IPv4-mapped: unmap it", wir
 
 // Apply sets the fields of d that the Carriage has. On error d is unchanged.
 func (c *Carriage) Apply(d *Datagram) error {
-	class, hopLimit, ok := c.ip()
-	if !ok {
-		return errTrafficClassRange
+	class, hopLimit, err := c.IP()
+	if err != nil {
+		return err
 	}
 	d.TrafficClass = class
 	d.HopLimit = hopLimit
@@ -67,8 +67,9 @@ func (c *Carriage) flags() uint8 {
 // dontFragment is a bit of [Datagram].Flags (RFC 791, section 3.1).
 const dontFragment = 2
 
-// ip returns Traffic Class and Hop Limit; ok is false if DSCP or ECN is out of range.
-func (c *Carriage) ip() (class, hopLimit uint8, ok bool) {
+// IP returns Traffic Class and Hop Limit, over IPv4 TOS and TTL, as they are
+// sent. A field of the Carriage that is out of its range is an error.
+func (c *Carriage) IP() (class, hopLimit uint8, err error) {
 	dscp, hopLimit := c.DSCP, c.HopLimit
 	if dscp == 0 {
 		dscp = 48
@@ -78,5 +79,11 @@ func (c *Carriage) ip() (class, hopLimit uint8, ok bool) {
 	if hopLimit == 0 {
 		hopLimit = 64
 	}
-	return dscp<<2 | uint8(c.ECN), hopLimit, dscp <= 63 && c.ECN <= CE
+	switch {
+	case dscp > 63 || c.ECN > CE:
+		return 0, 0, errTrafficClassRange
+	case c.FlowLabel > 0xFFFFF:
+		return 0, 0, errFlowLabelRange
+	}
+	return dscp<<2 | uint8(c.ECN), hopLimit, nil
 }

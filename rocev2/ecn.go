@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"github.com/rocecn/rocecn/internal/enumtext"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -82,7 +83,7 @@ func setTrafficClass(ip []byte, was, to uint8) {
 	}
 	ip[1] = to
 	// RFC 1624, equation 3: HC' = ~(~HC + ~m + m')
-	be.PutUint16(ip[10:], ^fold(uint64(^be.Uint16(ip[10:]))+uint64(^uint16(was))+uint64(to)))
+	be.PutUint16(ip[10:], ^ipudp.Fold(uint64(^be.Uint16(ip[10:]))+uint64(^uint16(was))+uint64(to)))
 }
 
 // DecapsulateECN returns the ECN field of a packet that leaves a tunnel, from

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/ipudp"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -43,7 +44,7 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	}
 	ip := b[w.ip:]
 	if t.Src, t.Dst = addresses(ip); w.version == 6 && w.udp > w.ip+40 {
-		t.Dst = netip.AddrFrom16([16]byte(finalDestination(ip, w.udp-w.ip)))
+		t.Dst = netip.AddrFrom16([16]byte(ipudp.FinalDestination(ip, w.udp-w.ip)))
 	}
 	return t, nil
 }

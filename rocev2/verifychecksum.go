@@ -1,6 +1,9 @@
 package rocev2
 
-import "github.com/rocecn/rocecn/internal/wireerr"
+import (
+	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/wireerr"
+)
 
 // Errors of VerifyChecksum.
 var (
@@ -28,7 +31,7 @@ func (d *Datagram) VerifyChecksum() error {
 	if len(d.IP) < udp+int(d.Length) {
 		return ErrCut
 	}
-	if fold(pseudoSum(d.IP[:udp+int(d.Length)], udp)) != 0xFFFF {
+	if ipudp.Fold(ipudp.DatagramSum(d.IP[:udp+int(d.Length)], udp)) != 0xFFFF {
 		return ErrChecksum
 	}
 	return nil

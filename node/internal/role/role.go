@@ -228,7 +228,7 @@ const MaxSize = 1 << 26
 
 // CheckCarriage returns an error for a Carriage with which no packet can be built.
 func CheckCarriage(name string, c rocev2.Carriage) error {
-	if err := c.Apply(new(rocev2.Datagram)); err != nil {
+	if _, _, err := c.IP(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -1,49 +1,55 @@
-package rocev2
+package ipudp
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
-// putUDPChecksum sets the checksum (RFC 768, RFC 8200 section 8.1) in the UDP
+var be = binary.BigEndian
+
+// UDP is the protocol number.
+const UDP = 17
+
+// PutChecksum sets the checksum (RFC 768, RFC 8200 section 8.1) in the UDP
 // header at ip[udp:], which must be 0 before. The IP packet ends with its UDP
 // data. The pseudo-header has the final destination: with a type 4 Routing
 // header whose Segments Left is not 0 that is Segment List[0].
-func putUDPChecksum(ip []byte, udp int) {
-	c := ^fold(pseudoSum(ip, udp))
+func PutChecksum(ip []byte, udp int) {
+	c := ^Fold(DatagramSum(ip, udp))
 	if c == 0 { // 0 on the wire stands for no checksum
 		c = 0xFFFF
 	}
 	be.PutUint16(ip[udp+6:], c)
 }
 
-// pseudoSum returns the sum of pseudo-header, UDP header and data of such a
+// DatagramSum returns the sum of pseudo-header, UDP header and data of such a
 // packet.
-func pseudoSum(ip []byte, udp int) uint64 {
+func DatagramSum(ip []byte, udp int) uint64 {
 	datagram := ip[udp:]
-	s := uint64(len(datagram)) + protoUDP
+	s := uint64(len(datagram)) + UDP
 	if ip[0]>>4 == 6 {
-		s = sum(s, ip[8:24])
-		s = sum(s, finalDestination(ip, udp))
+		s = Sum(s, ip[8:24])
+		s = Sum(s, FinalDestination(ip, udp))
 	} else {
-		s = sum(s, ip[12:20])
+		s = Sum(s, ip[12:20])
 	}
-	return sum(s, datagram)
+	return Sum(s, datagram)
 }
 
-// finalDestination returns the final destination of the IPv6 packet.
-func finalDestination(ip []byte, udp int) []byte {
+// FinalDestination returns the final destination of the IPv6 packet.
+func FinalDestination(ip []byte, udp int) []byte {
 	if final, _ := ipv6ext.Final(ip[6], ip[40:udp]); final != nil {
 		return final
 	}
 	return ip[24:40]
 }
 
-// sum adds the 16-bit words of b to s (RFC 1071), which must be below 2^40; a
+// Sum adds the 16-bit words of b to s (RFC 1071), which must be below 2^40; a
 // last odd octet is the high half of a word. It adds 64 bits at a time and
 // feeds each carry back at the low end, which gives the same modulo 65535.
-func sum(s uint64, b []byte) uint64 {
+func Sum(s uint64, b []byte) uint64 {
 	var carry uint64
 	for ; len(b) >= 32; b = b[32:] {
 		s, carry = bits.Add64(s, be.Uint64(b), carry)
@@ -69,8 +75,8 @@ func sum(s uint64, b []byte) uint64 {
 	return s
 }
 
-// fold reduces a sum to 16 bits.
-func fold(s uint64) uint16 {
+// Fold reduces a sum to 16 bits.
+func Fold(s uint64) uint16 {
 	s = s>>32 + s&0xFFFFFFFF
 	s = s>>32 + s&0xFFFFFFFF
 	s = s>>16 + s&0xFFFF

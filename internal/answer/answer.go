@@ -1,0 +1,140 @@
+// Package answer appends the packets with OpCode 0x81 that answer a packet: CNP,
+// Fast CNP and PPFC notification.
+package answer
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/icrc"
+	"github.com/rocecn/rocecn/internal/ipudp"
+	"github.com/rocecn/rocecn/internal/ipv6ext"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+var be = binary.BigEndian
+
+// An Answer is what stands between the UDP header and the ICRC: the BTH and what
+// follows it, in words of 64 bits. If Len is not a multiple of 8, the lower half
+// of the last word is not used.
+type Answer struct {
+	Octets [5]uint64
+	Len    int // 24, 28 or 36
+}
+
+// To returns the CNP that answers p and names this queue pair. It refuses what
+// [rocev2.MayAnswer] refuses.
+func To(p *rocev2.Packet, destQP uint32, innerSource bool) (a Answer, err error) {
+	if err := rocev2.MayAnswer(p, innerSource); err != nil {
+		return a, err
+	}
+	if destQP > 0xFFFFFF {
+		return a, bth.ErrDestQPRange
+	}
+	const becn = 1 << 30 // in octets 4 to 7 of the BTH
+	a.Octets[0] = uint64(bth.CNP)<<56 | uint64(p.BTH.PKey)<<32 | becn | uint64(destQP)
+	a.Len = bth.Size + 16
+	return a, nil
+}
+
+const (
+	protoUDP     = ipudp.UDP
+	icrcSize     = 4
+	dontFragment = 2 << 13 // of the flags of IPv4
+)
+
+// Append appends the RoCEv2 packet from src to dst, both IPv4 or both IPv6, with
+// the answer and the ICRC. A [rocev2.Datagram] would append the same in
+// nearly twice the time. ext is the length of a Destination Options header that
+// the caller has already written to the free capacity of b, at its place in the
+// packet; 0 for none.
+//
+// It returns rocev2.ErrNotReachable if src or dst cannot be reached by others,
+// and rocev2.ErrAddress if they are not of one family.
+func (a *Answer) Append(b []byte, src, dst *netip.Addr, ext int, c *rocev2.Carriage, coverage icrc.Coverage) ([]byte,
+	error) {
+	class, hopLimit, err := c.IP()
+	if err != nil {
+		return b, err
+	}
+	n := 8 + a.Len + icrcSize                 // from the UDP header on
+	words := a.Octets[3 : (a.Len+icrcSize)/8] // the first three are there in any case
+
+	// All stores are 64 bits wide, at multiples of 8 octets from the start. The
+	// ICRC loads words of the same width, so no load has to wait until a store
+	// has reached the cache.
+	var out, ip []byte
+	udp := 40 + ext
+	switch {
+	case src.Is6() && dst.Is6():
+		from, to := src.AsSlice(), dst.AsSlice()
+		from1, from2, to1, to2 := be.Uint64(from), be.Uint64(from[8:]), be.Uint64(to), be.Uint64(to[8:])
+		if !ipudp.Reachable6(from1, from2) || !ipudp.Reachable6(to1, to2) {
+			return b, rocev2.ErrNotReachable
+		}
+		next := uint64(protoUDP)
+		if ext > 0 {
+			next = ipv6ext.DestinationOptions
+		}
+		out = slices.Grow(b, udp+n)[:len(b)+udp+n]
+		ip = out[len(b):]
+		h := (*[40]byte)(ip)
+		be.PutUint64(h[:], 6<<60|uint64(class)<<52|uint64(c.FlowLabel)<<32|
+			uint64(ext+n)<<16|next<<8|uint64(hopLimit))
+		be.PutUint64(h[8:], from1)
+		be.PutUint64(h[16:], from2)
+		be.PutUint64(h[24:], to1)
+		be.PutUint64(h[32:], to2)
+		d := (*[32]byte)(ip[udp:])
+		be.PutUint64(d[:], uint64(c.SrcPort)<<48|rocev2.Port<<32|uint64(n)<<16)
+		be.PutUint64(d[8:], a.Octets[0])
+		be.PutUint64(d[16:], a.Octets[1])
+		be.PutUint64(d[24:], a.Octets[2])
+		rest := ip[udp+32:]
+		for _, w := range words {
+			be.PutUint64(rest, w)
+			rest = rest[8:]
+		}
+	case src.Is4() && dst.Is4():
+		s, d := src.As4(), dst.As4()
+		from, to := be.Uint32(s[:]), be.Uint32(d[:])
+		if !ipudp.Reachable4(from) || !ipudp.Reachable4(to) {
+			return b, rocev2.ErrNotReachable
+		}
+		udp = 20
+		out = slices.Grow(b, udp+n)[:len(b)+udp+n]
+		ip = out[len(b):]
+		first, third := 0x45<<24|uint32(class)<<16|uint32(udp+n), uint32(hopLimit)<<24|protoUDP<<16
+		second := uint32(c.ID) << 16
+		if !c.MayFragment {
+			second |= dontFragment
+		}
+		checksum := ^ipudp.Fold(uint64(first) + uint64(second) + uint64(third) + uint64(from) + uint64(to))
+		h := (*[48]byte)(ip)
+		be.PutUint64(h[:], uint64(first)<<32|uint64(second))
+		be.PutUint64(h[8:], uint64(third|uint32(checksum))<<32|uint64(from))
+		be.PutUint64(h[16:], uint64(to)<<32|uint64(c.SrcPort)<<16|rocev2.Port)
+		be.PutUint64(h[24:], uint64(n)<<48|a.Octets[0]>>32)
+		be.PutUint64(h[32:], a.Octets[0]<<32|a.Octets[1]>>32)
+		be.PutUint64(h[40:], a.Octets[1]<<32|a.Octets[2]>>32)
+		rest, half := ip[48:], a.Octets[2]
+		for _, w := range words {
+			be.PutUint64(rest, half<<32|w>>32)
+			rest, half = rest[8:], w
+		}
+		be.PutUint32(rest, uint32(half)) // the ICRC overwrites or follows it
+	case !src.IsValid() || !dst.IsValid():
+		return b, rocev2.ErrNotReachable
+	default:
+		return b, rocev2.ErrAddress
+	}
+	if err := icrc.Put(ip, coverage); err != nil {
+		return b, err
+	}
+	if c.Checksum {
+		ipudp.PutChecksum(ip, udp) // after the ICRC, which it covers; the ICRC masks the checksum field
+	}
+	return out, nil
+}
