@@ -28,16 +28,10 @@ func (a *Answers) counts() [12]*uint64 {
 }
 
 func (a *Answers) add(b *Answers) {
-	a.ACKs += b.ACKs
-	for i, n := range b.NAKs {
-		a.NAKs[i] += n
+	more := b.counts()
+	for i, n := range a.counts() {
+		*n += *more[i]
 	}
-	a.RNRNAKs += b.RNRNAKs
-	a.CNPs += b.CNPs
-	a.Fast += b.Fast
-	a.PPFC += b.PPFC
-	a.FCN += b.FCN
-	a.Proxy += b.Proxy
 	if b.any {
 		a.at(b.last)
 	}
@@ -51,12 +45,11 @@ func (a *Answers) at(at int64) {
 }
 
 // Total returns how many packets were counted.
-func (a *Answers) Total() uint64 {
-	n := a.ACKs + a.RNRNAKs + a.CNPs + a.Fast + a.PPFC + a.FCN + a.Proxy
-	for _, naks := range a.NAKs {
-		n += naks
+func (a *Answers) Total() (total uint64) {
+	for _, n := range a.counts() {
+		total += *n
 	}
-	return n
+	return total
 }
 
 // A reply is an answer to requests, or a CNP, as far as the flow that it is
@@ -116,7 +109,7 @@ func (t *Table) answer(p *Packet, at int64) {
 	}
 	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
-		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.packets > 0 {
+		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
 			if pair, err := t.pairs.SourceQP(qpmap.Key{FlowKey: flowKey(t.key(with))}, moment(at)); err == nil {
 				t.sentBy(with, pair) // an answer may be what tells
 			}
@@ -154,7 +147,7 @@ func (t *Table) reply(s *stream, r *reply) {
 		t.notified(f, r.at)
 		return
 	}
-	if f.packets == 0 && !f.sequence.begun {
+	if f.Packets == 0 && !f.sequence.begun {
 		return
 	}
 	h := t.history(f)
@@ -179,11 +172,11 @@ func (t *Table) reply(s *stream, r *reply) {
 			t.resolve(h, f.sequence.read, end)
 		}
 		if t.complete(h, r.psn, false) {
-			f.messages[Read].Complete++
+			f.Messages[Read].Complete++
 		}
 	case o.message == Atomic:
 		if t.complete(h, r.psn, true) {
-			f.messages[Atomic].Complete++
+			f.Messages[Atomic].Complete++
 		}
 	}
 }

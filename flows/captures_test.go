@@ -34,7 +34,7 @@ func TestCaptures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			table := observed(t, c.name)
 			var sum PSN
-			for f := range table.Flows() {
+			for _, f := range table.Snapshot().Flows {
 				t.Logf("%s %v %v src %d %v: %d packets, %+v %+v acks %d rnr %d mtu %d %v wrong %d", c.name, f.FlowKey,
 					f.Transport, f.SrcQP, f.SrcQPFrom, f.Packets, f.PSN, f.Causes, f.ACKs, f.RNRNAKs, f.MTU, f.Messages,
 					f.ICRCWrong)
@@ -45,7 +45,7 @@ func TestCaptures(t *testing.T) {
 				sum.Missing += f.PSN.Missing
 				sum.Repeats += f.PSN.Repeats
 			}
-			for u := range table.Unpaired() {
+			for _, u := range table.Snapshot().Unpaired {
 				t.Logf("%s unpaired %v: %+v", c.name, u.FlowKey, u.Answers)
 			}
 			require.Equal(t, PSN{Repeats: c.repeats}, sum)
@@ -65,14 +65,14 @@ func TestVotesAlone(t *testing.T) {
 			}
 		}
 		want := map[rocev2.FlowKey]uint32{}
-		for f := range with.Flows() {
+		for _, f := range with.Snapshot().Flows {
 			if f.Sequenced {
 				require.Equal(t, qpmap.CM, f.SrcQPFrom, name)
 				want[f.FlowKey] = f.SrcQP
 			}
 		}
 		require.NotEmpty(t, want)
-		for f := range without.Flows() {
+		for _, f := range without.Snapshot().Flows {
 			if f.Sequenced {
 				require.Equal(t, qpmap.Votes, f.SrcQPFrom, name)
 				require.Equal(t, want[f.FlowKey], f.SrcQP, name)

@@ -89,7 +89,7 @@ func (t *Table) connected(s *stream) {
 		t.join(s, with, qpmap.CM)
 	}
 	if c.mtu != 0 {
-		s.flow.mtu, with.flow.mtu = c.mtu, c.mtu
+		s.flow.MTU, with.flow.MTU = c.mtu, c.mtu
 	}
 }
 
@@ -100,7 +100,7 @@ func (t *Table) renew(s *stream) {
 	t.dropEarly(s)
 	p, f := &s.pairing, &s.flow
 	p.ids = p.next.ids
-	f.mtu = 0
+	f.MTU = 0
 	f.opening.set = false
 	f.sequence.begin(p.next.psn, t.histories.at(f.history))
 	p.next = connection{}

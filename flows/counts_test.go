@@ -106,7 +106,7 @@ func TestRealCounts(t *testing.T) {
 			var causes Repeats
 			var naks, rnrs, begun, complete uint64
 			table, _ := observedReal(t, c.name)
-			for f := range table.Flows() {
+			for _, f := range table.Snapshot().Flows {
 				for kind, m := range f.Messages {
 					require.LessOrEqual(t, m.Complete, m.Begun, "%v %v", f.FlowKey, MessageKind(kind))
 					if f.Sequenced {
@@ -367,17 +367,17 @@ func TestFewFlows(t *testing.T) {
 				table.Observe(&p, uint64(r.Number), r.Time)
 			}
 		}
-		require.LessOrEqual(t, len(slices.Collect(table.Flows())), max(flows, minFlows))
+		require.LessOrEqual(t, len(table.Snapshot().Flows), max(flows, minFlows))
 		require.NotZero(t, table.Evicted().Flows)
 	}
 }
 
-// What Flows yields may be kept.
-func TestFlowsYieldsCopies(t *testing.T) {
+// What a Snapshot has may be kept.
+func TestSnapshotStays(t *testing.T) {
 	s := paired(t, 10).sends(10).acks(10)
 	s.qpB = 30
 	s.sends(10)
-	all := slices.Collect(s.Flows())
+	all := s.Snapshot().Flows
 	keys := map[rocev2.FlowKey]bool{}
 	for _, f := range all {
 		keys[f.FlowKey] = true
@@ -390,5 +390,5 @@ func TestFlowsYieldsCopies(t *testing.T) {
 		}
 	}
 	require.Len(t, keys, len(all))
-	require.True(t, slices.ContainsFunc(all, func(f *Flow) bool { return f.RTT != nil }))
+	require.True(t, slices.ContainsFunc(all, func(f Flow) bool { return f.RTT != nil }))
 }

@@ -204,8 +204,8 @@ func (p *Packet) queues(t *ioam.Trace) {
 			continue
 		}
 		node, _ := n.ID()
-		q := queue{node, n.QueueDepth, true}
-		if p.nHops == 0 || q.depth > p.queue.depth {
+		q := QueueDepth{node, n.QueueDepth, true}
+		if p.nHops == 0 || q.Depth > p.queue.Depth {
 			p.queue = q
 		}
 		if p.nHops < maxNodes {

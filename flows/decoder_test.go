@@ -59,7 +59,7 @@ func TestTunnels(t *testing.T) {
 			table.Observe(&p, 2, time.Time{})
 		}
 		n := 0
-		for f := range table.Flows() {
+		for _, f := range table.Snapshot().Flows {
 			n++
 			require.Equal(t, rocev2.FlowKey{Src: hostA, Dst: hostB, DestQP: 18}, f.FlowKey, name)
 			require.EqualValues(t, 1, f.FCN, name)
@@ -67,7 +67,7 @@ func TestTunnels(t *testing.T) {
 			require.Zero(t, f.ICRCWrong, name)
 		}
 		require.Equal(t, 1, n, name)
-		for u := range table.Unpaired() {
+		for _, u := range table.Snapshot().Unpaired {
 			require.EqualValues(t, 1, u.FCN)
 			require.Equal(t, rocev2.FlowKey{Src: pe2, Dst: pe1}, u.FlowKey)
 		}
@@ -93,7 +93,7 @@ func TestWhatCounts(t *testing.T) {
 	}
 	require.True(t, d.Decode(&p, frame[:100], rocev2.DecodeOptions{Cut: true}))
 	table.Observe(&p, 3, time.Unix(104, 0))
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		require.EqualValues(t, 3, f.VLAN)
 		require.EqualValues(t, 1<<26, f.DSCP)
 		require.Equal(t, [4]uint64{3: 3}, f.ECN)
@@ -131,7 +131,7 @@ func TestNotices(t *testing.T) {
 
 	// The deepest queue, in the traces that Linux nodes left.
 	table := observed(t, "ioam-linux618-hpcc.pcap")
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		require.True(t, f.Queue.Known)
 		require.Contains(t, []uint64{0xB2, 0xC3, 0xD4}, f.Queue.Node)
 	}
@@ -229,8 +229,8 @@ func TestNamedFlows(t *testing.T) {
 		require.True(t, d.Decode(&p, all[frame-1].Data, rocev2.DecodeOptions{}))
 		require.Equal(t, want, flowKey(&p.about), frame)
 		if frame == 7 {
-			require.Equal(t, queue{195, 65535, true}, p.queue)
-			require.Equal(t, []queue{{212, 64, true}, {195, 65535, true}, {178, 5, true}}, p.hops[:p.nHops])
+			require.Equal(t, QueueDepth{195, 65535, true}, p.queue)
+			require.Equal(t, []QueueDepth{{212, 64, true}, {195, 65535, true}, {178, 5, true}}, p.hops[:p.nHops])
 		}
 	}
 }

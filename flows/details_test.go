@@ -23,7 +23,7 @@ func (s *script) cnp(psn uint32) *script {
 
 // strays returns what is about no flow.
 func (s *script) strays() (sum Answers) {
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		sum.add(&u.Answers)
 	}
 	return sum
@@ -217,11 +217,11 @@ func TestForgedExchange(t *testing.T) {
 
 // The deepest queue is the first that was so deep.
 func TestDeepestQueue(t *testing.T) {
-	var q queue
-	for _, by := range []queue{{1, 0, true}, {2, 5, true}, {3, 5, true}, {4, 4, true}} {
+	var q QueueDepth
+	for _, by := range []QueueDepth{{1, 0, true}, {2, 5, true}, {3, 5, true}, {4, 4, true}} {
 		q.deeper(by)
 	}
-	require.Equal(t, queue{2, 5, true}, q)
+	require.Equal(t, QueueDepth{2, 5, true}, q)
 	var p paused
 	p.frame(1500, 100)
 	p.until(101)
@@ -233,7 +233,7 @@ func TestDeepestQueue(t *testing.T) {
 	require.EqualValues(t, 33, h.Percentile(0.5), "of the bucket of 32 and 33")
 	var s series
 	s.width = minWidth
-	s.queue(queue{7, 3, true}, 0)
+	s.queue(QueueDepth{7, 3, true}, 0)
 	require.EqualValues(t, 1, s.nodes[0].known)
 }
 
@@ -290,7 +290,7 @@ func TestSeriesKnown(t *testing.T) {
 	s := newScript(t)
 	s.Table = New(Config{Series: true})
 	named := Packet{kind: request, opcode: bth.RCSendOnly, pkt: s.keyAB(), psn: 10,
-		nHops: 1, hops: [maxNodes]queue{{7, 3, true}}}
+		nHops: 1, hops: [maxNodes]QueueDepth{{7, 3, true}}}
 	s.at(0).put(named)
 	s.at(1).sends(11)
 	named.psn = 12

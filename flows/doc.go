@@ -17,7 +17,7 @@
 //		d.Decode(&p, packet.Data, rocev2.DecodeOptions{Cut: packet.Cut})
 //		table.Observe(&p, uint64(number), packet.Time)
 //	}
-//	for f := range table.Flows() {
+//	for _, f := range table.Snapshot().Flows {
 //		fmt.Println(f.FlowKey, f.PSN.StayedMissing(), f.Causes)
 //	}
 //

@@ -31,10 +31,10 @@ func (t *Table) drop(id uint32) {
 	t.settle(s)
 	t.part(s)
 	e, f := &t.evicted, &s.flow
-	if f.packets > 0 {
+	if f.Packets > 0 {
 		e.Flows++
-		e.Packets += f.packets
-		e.IPOctets += f.ipOctets
+		e.Packets += f.Packets
+		e.IPOctets += f.IPOctets
 	}
 	e.Answers.add(&s.settled)
 	e.Answers.add(&s.stray)
@@ -47,5 +47,6 @@ func (t *Table) drop(id uint32) {
 	t.serieses.give(&f.series)
 	t.histograms.give(&f.rtt)
 	t.histograms.give(&f.cnps.afterCE)
+	t.changes.forget(s)
 	t.streams.Remove(id)
 }

@@ -47,17 +47,17 @@ func TestScan(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(64<<20))
 	packets := table.Evicted().Packets
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		packets += f.Packets
 		if made.Flows[f.FlowKey] == nil && !management(f.DestQP) {
 			require.EqualValues(t, 1, f.Packets)
 		}
 	}
 	acks := table.Evicted().ACKs
-	for u := range table.Unpaired() {
+	for _, u := range table.Snapshot().Unpaired {
 		acks += u.ACKs
 	}
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		acks += f.ACKs
 	}
 	requests, answers := uint64(scans*4/5), uint64(scans/5)
@@ -108,7 +108,7 @@ func TestGivenUpAndBack(t *testing.T) {
 		} else {
 			s.sends(uint32(i))
 		}
-		for f := range table.Flows() {
+		for _, f := range table.Snapshot().Flows {
 			if f.SrcQPFrom != 0 {
 				require.Equal(t, f.DestQP-1000, f.SrcQP)
 			}
@@ -168,7 +168,7 @@ func TestSince(t *testing.T) {
 	}
 	add()
 	require.Empty(t, table.Snapshot().Since(old).Flows)
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		require.Equal(t, counts{f.Packets, f.IPOctets, f.PSN.Missing, f.PSN.Repeats, f.ACKs,
 			f.Fast + f.PPFC + f.Proxy + f.Answers.CNPs}, sums[f.FlowKey])
 	}

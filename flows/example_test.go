@@ -30,7 +30,7 @@ func Example() {
 		decoder.Decode(&packet, record.Data, record.Options())
 		table.Observe(&packet, number, record.Time)
 	}
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		if f.PSN.Repeats > 0 {
 			fmt.Printf("%v: %d packets, %d of them repeats, %d as the receiver was not ready, since frame %d\n",
 				f.FlowKey, f.Packets, f.PSN.Repeats, f.Causes.RNR, f.FirstTrouble)

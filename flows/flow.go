@@ -8,22 +8,11 @@ import (
 
 // A flow is what is known of the requests in a stream.
 type flow struct {
-	transport   bth.Transport
+	Requests
 	first, last int64 // nanoseconds since 1970: the first request, the last
-	packets     uint64
-	ipOctets    uint64
-	payload     uint64 // octets
-	ecn         [4]uint64
-	dscp        uint64 // bit n: DSCP n was seen
-	vlan        uint16
-	mtu         uint16 // 0: not known
-	icrcWrong   uint64
-	truncated   uint64
-	messages    [MessageKinds]Messages
 	peak        peak
-	queue       queue
+	queue       QueueDepth
 	sequence    sequence
-	trouble     uint64  // the first frame with a gap or a repeat; 0 without
 	opening     opening // what the history begins with, while there is none
 	history     uint32  // in the table's pool; 0 without
 	cnps        cnps
@@ -33,21 +22,21 @@ type flow struct {
 
 // count counts what every request has.
 func (f *flow) count(p *Packet, at int64) {
-	f.packets++
-	f.transport = p.opcode.Transport()
+	f.Packets++
+	f.Transport = p.opcode.Transport()
 	f.last = max(f.last, at)
-	f.ipOctets += uint64(p.ipOctets)
-	f.payload += uint64(p.payload)
-	f.ecn[p.trafficClass&3]++
-	f.dscp |= 1 << (p.trafficClass >> 2)
+	f.IPOctets += uint64(p.ipOctets)
+	f.PayloadOctets += uint64(p.payload)
+	f.ECN[p.trafficClass&3]++
+	f.DSCP |= 1 << (p.trafficClass >> 2)
 	if p.vlan != 0 {
-		f.vlan = p.vlan
+		f.VLAN = p.vlan
 	}
 	if p.icrcWrong {
-		f.icrcWrong++
+		f.ICRCWrong++
 	}
 	if p.truncated {
-		f.truncated++
+		f.Truncated++
 	}
 	f.peak.add(at-f.first, p.ipOctets)
 	if p.nHops > 0 {
@@ -64,10 +53,10 @@ func (f *flow) countMessage(r *role) {
 		return
 	}
 	if r.begins {
-		f.messages[r.message].Begun++
+		f.Messages[r.message].Begun++
 	}
 	if r.completes {
-		f.messages[r.message].Complete++
+		f.Messages[r.message].Complete++
 	}
 }
 
@@ -81,8 +70,8 @@ func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
 		return 1, 0
 	case p.noHeaders:
 		return 1, lifeDistance - 1
-	case f.mtu != 0:
-		return bth.ReadPSNs(p.asked, uint32(f.mtu)), 0
+	case f.MTU != 0:
+		return bth.ReadPSNs(p.asked, uint32(f.MTU)), 0
 	}
 	return 1, bth.ReadPSNs(p.asked, minMTU) - 1
 }
@@ -114,10 +103,10 @@ const minRated = 3
 // too few to say.
 func (f *flow) rates() (mean, peak float64) {
 	d := f.last - f.first
-	if f.packets < minRated || d <= 0 {
+	if f.Packets < minRated || d <= 0 {
 		return 0, 0
 	}
-	mean = float64(f.ipOctets) * 8 * float64(time.Second) / float64(d)
+	mean = float64(f.IPOctets) * 8 * float64(time.Second) / float64(d)
 	peak = float64(f.peak.most) * 8 * float64(time.Second) / peakWindow
 	return mean, max(mean, peak)
 }

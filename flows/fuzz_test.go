@@ -53,7 +53,7 @@ func FuzzTable(f *testing.F) {
 		}
 		packets := s.Evicted().Packets
 		got := s.Evicted().ACKs
-		for f := range s.Flows() {
+		for _, f := range s.Snapshot().Flows {
 			p := f.PSN
 			require.Equal(t, p.Missing, p.Late+p.Unseen+p.Lost+p.Unjudged)
 			require.Equal(t, p.Repeats, f.Causes.NAK+f.Causes.RNR+f.Causes.Read+f.Causes.Timeout)
@@ -64,7 +64,7 @@ func FuzzTable(f *testing.F) {
 			packets += f.Packets
 			got += f.ACKs
 		}
-		for u := range s.Unpaired() {
+		for _, u := range s.Snapshot().Unpaired {
 			got += u.ACKs
 		}
 		require.Equal(t, requests, packets)

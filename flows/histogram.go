@@ -80,6 +80,15 @@ func middle(i int) time.Duration {
 	return time.Duration(low + 1<<shift/2)
 }
 
+// clone returns a copy, nil of nil.
+func (h *Histogram) clone() *Histogram {
+	if h == nil {
+		return nil
+	}
+	own := *h
+	return &own
+}
+
 // since takes the durations out of h that old had counted already. Least and
 // greatest are as exact then as the buckets.
 func (h *Histogram) since(old *Histogram) {

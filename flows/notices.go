@@ -52,7 +52,7 @@ func (t *Table) notice(p *Packet, at int64) {
 // named returns the stream whose flow a message is about, nil if no request of
 // it was seen.
 func (t *Table) named(p *Packet, about *key) *stream {
-	if s := t.find(about); s != nil && s.flow.packets > 0 {
+	if s := t.find(about); s != nil && s.flow.Packets > 0 {
 		return s
 	}
 	if p.kind != ppfcKind {
@@ -62,7 +62,7 @@ func (t *Table) named(p *Packet, about *key) *stream {
 	// the draft does not say whose it is).
 	k := about.Reversed(about.QP & maxQP)
 	if s := t.find(&k); s != nil {
-		if with := t.known(s); with != nil && with.flow.packets > 0 {
+		if with := t.known(s); with != nil && with.flow.Packets > 0 {
 			return with
 		}
 	}

@@ -43,16 +43,16 @@ func TestQueues(t *testing.T) {
 	for _, c := range []struct {
 		trace *ioam.Trace
 		hops  uint8
-		want  queue
+		want  QueueDepth
 	}{
-		{trace(short, node{1, 10}, node{2, 300}, node{3, 20}), 3, queue{2, 300, true}},
-		{trace(short, node{4, 5}), 1, queue{4, 5, true}}, // less than the one before
-		{trace(short, node{4, 0}), 1, queue{4, 0, true}},
-		{trace(wide, node{1 << 40, 7}, node{2 << 40, 7}), 2, queue{1 << 40, 7, true}},
-		{trace(short, node{1, ioam.NoValue}, node{2, 6}), 1, queue{2, 6, true}},
-		{trace(ioam.BitNode, node{1, 0}), 0, queue{}},
+		{trace(short, node{1, 10}, node{2, 300}, node{3, 20}), 3, QueueDepth{2, 300, true}},
+		{trace(short, node{4, 5}), 1, QueueDepth{4, 5, true}}, // less than the one before
+		{trace(short, node{4, 0}), 1, QueueDepth{4, 0, true}},
+		{trace(wide, node{1 << 40, 7}, node{2 << 40, 7}), 2, QueueDepth{1 << 40, 7, true}},
+		{trace(short, node{1, ioam.NoValue}, node{2, 6}), 1, QueueDepth{2, 6, true}},
+		{trace(ioam.BitNode, node{1, 0}), 0, QueueDepth{}},
 		{trace(short, node{1, 1}, node{2, 2}, node{3, 3}, node{4, 4}, node{5, 5}, node{6, 6}, node{7, 7}),
-			maxNodes, queue{7, 7, true}},
+			maxNodes, QueueDepth{7, 7, true}},
 	} {
 		p.nHops = 0 // as Decode does; the queue of the packet before is still there
 		p.queues(c.trace)

@@ -15,7 +15,8 @@ import (
 func TestTrouble(t *testing.T) {
 	const none = 1 << 20
 	f := Flow{
-		Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1}, ICRCWrong: 2,
+		Requests: Requests{Packets: none, IPOctets: none, Truncated: none, ECN: [4]uint64{none, none, none, 1},
+			ICRCWrong: 2},
 		PSN: PSN{Lives: none, Gaps: none, Missing: none, Late: none, Copies: none, Repeats: 4, Unseen: 8, Lost: 16,
 			Unjudged: 32},
 		Answers: Answers{ACKs: none, NAKs: [5]uint64{64, 128, 256, 512, 1024}, RNRNAKs: 2048, CNPs: 4096, Fast: 8192,
@@ -33,8 +34,8 @@ func counted(n uint64) Flow {
 		FlowKey: rocev2.FlowKey{Src: netip.MustParseAddr("192.0.2.1"), Dst: netip.MustParseAddr("192.0.2.2"),
 			DestQP: 17},
 		First: time.Unix(1, 0), Last: time.Unix(2, int64(n)), Spacing: -1,
-		Packets: n, IPOctets: 2 * n, PayloadOctets: 3 * n, ICRCWrong: 4 * n, Truncated: 5 * n,
-		ECN: [4]uint64{6 * n, 7 * n, 8 * n, 9 * n},
+		Requests: Requests{Packets: n, IPOctets: 2 * n, PayloadOctets: 3 * n, ICRCWrong: 4 * n, Truncated: 5 * n,
+			ECN: [4]uint64{6 * n, 7 * n, 8 * n, 9 * n}},
 		PSN: PSN{Gaps: 10 * n, Missing: 11 * n, Late: 12 * n, Repeats: 13 * n, Copies: 14 * n, Unseen: 15 * n,
 			Lost:     16 * n,
 			Unjudged: 17 * n},
@@ -180,7 +181,7 @@ func TestMTUs(t *testing.T) {
 		{1024, Packet{asked: 5000, noHeaders: true}, read, 1, 65535},
 		{0, Packet{noHeaders: true}, write, 1, 0},
 	} {
-		f := flow{mtu: c.mtu}
+		f := flow{Requests: Requests{MTU: c.mtu}}
 		n, more := f.takes(&c.p, c.r)
 		require.Equal(t, [2]uint32{c.n, c.more}, [2]uint32{n, more}, "%+v", c)
 	}
@@ -215,16 +216,16 @@ func TestPeak(t *testing.T) {
 			require.Equal(t, c.octet, p.most)
 		})
 	}
-	f := flow{first: 5, last: 5 + 1e9, packets: 3, ipOctets: 500, peak: peak{most: 100}}
+	f := flow{first: 5, last: 5 + 1e9, Requests: Requests{Packets: 3, IPOctets: 500}, peak: peak{most: 100}}
 	mean, most := f.rates()
 	require.Equal(t, []float64{4000, 8000}, []float64{mean, most}) // 500 octets in 1 s, 100 in 100 ms
 	f.last = 5 + 1e7
 	mean, most = f.rates()
 	require.Equal(t, []float64{400000, 400000}, []float64{mean, most}, "in less than a window")
-	f.packets = 2
+	f.Packets = 2
 	mean, most = f.rates()
 	require.Equal(t, []float64{0, 0}, []float64{mean, most})
-	f.packets, f.last = 3, 5
+	f.Packets, f.last = 3, 5
 	mean, most = f.rates()
 	require.Equal(t, []float64{0, 0}, []float64{mean, most})
 }

@@ -37,11 +37,11 @@ type Packet struct {
 	// What few packets have stands behind what all have, so that the others are
 	// written and read without touching its cache lines.
 
-	about   key             // the flow that a Fast CNP, PPFC or proxy message names
-	queue   queue           // the deepest of the trace
-	hops    [maxNodes]queue // of the first nodes in the trace of a request or Fast CNP
-	ingress [16]byte        // source of the outermost IPv6 header; of an FCN its destination
-	label   uint32          // flow label of that header; of an FCN the one it is about
+	about   key                  // the flow that a Fast CNP, PPFC or proxy message names
+	queue   QueueDepth           // the deepest of the trace
+	hops    [maxNodes]QueueDepth // of the first nodes in the trace of a request or Fast CNP
+	ingress [16]byte             // source of the outermost IPv6 header; of an FCN its destination
+	label   uint32               // flow label of that header; of an FCN the one it is about
 	cm      qpmap.Exchange
 	pause   pause
 }
@@ -62,20 +62,6 @@ const (
 	proxyKind
 	pfcKind
 )
-
-// A queue is how deep a node said that its queue was.
-type queue struct {
-	node  uint64
-	depth uint32
-	known bool
-}
-
-// deeper replaces q by another one that is deeper.
-func (q *queue) deeper(by queue) {
-	if !q.known || by.depth > q.depth {
-		*q = by
-	}
-}
 
 // A MessageKind is what the requests of one work request carry out together.
 type MessageKind uint8

@@ -149,7 +149,7 @@ func (t *Table) join(a, b *stream, from qpmap.Source) {
 	a.pairing.from, b.pairing.from = from, from
 	a.pairing.ended, b.pairing.ended = false, false
 	for _, s := range [...]*stream{a, b} {
-		if s.flow.packets > 0 && from != qpmap.CM {
+		if s.flow.Packets > 0 && from != qpmap.CM {
 			with := b
 			if s == b {
 				with = a
@@ -161,10 +161,10 @@ func (t *Table) join(a, b *stream, from qpmap.Source) {
 	if again {
 		return
 	}
-	if f, g := &a.flow, &b.flow; f.mtu != 0 {
-		t.setMTU(b, f.mtu)
-	} else if g.mtu != 0 {
-		t.setMTU(a, g.mtu)
+	if f, g := &a.flow, &b.flow; f.MTU != 0 {
+		t.setMTU(b, f.MTU)
+	} else if g.MTU != 0 {
+		t.setMTU(a, g.MTU)
 	}
 	t.replay(a, b)
 	t.replay(b, a)
@@ -195,7 +195,7 @@ func (t *Table) settle(s *stream) {
 // leave counts the answers in s for good: for a flow if it has requests, else as
 // strays.
 func (s *stream) leave(about *stream) {
-	if about != nil && about.flow.packets > 0 {
+	if about != nil && about.flow.Packets > 0 {
 		about.settled.add(&s.answers)
 	} else {
 		s.stray.add(&s.answers)

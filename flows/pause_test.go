@@ -44,8 +44,8 @@ func (s *pauseScript) other(ns int64) *pauseScript {
 
 func (s *pauseScript) link() Link {
 	s.t.Helper()
-	for l := range s.Links() {
-		return *l
+	for _, l := range s.Snapshot().Links {
+		return l
 	}
 	s.t.Fatal("no link")
 	return Link{}

@@ -6,7 +6,7 @@ import "github.com/rocecn/rocecn/bth"
 func (t *Table) request(p *Packet, frame uint64, at int64) {
 	s := t.stream(&p.pkt)
 	f := &s.flow
-	if f.packets == 0 {
+	if f.Packets == 0 {
 		f.first, f.last = at, at
 		t.claim(s)
 		t.names.add(&p.pkt)
@@ -44,7 +44,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 		t.sender(s)
 	}
 	var h *history
-	if f.history != 0 || f.packets > 1 || q.begun {
+	if f.history != 0 || f.Packets > 1 || q.begun {
 		h = t.history(f)
 	}
 	lives, slack, read, expected := q.counts.Lives, q.slack, q.read, bth.AddPSN(q.next, q.slack)
@@ -102,8 +102,8 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 		}
 		series.sequenced(p, frame, at, verdict, gap, life, cause)
 	}
-	if f.trouble == 0 && (verdict.repeats() || verdict == beyondGap) {
-		f.trouble = frame
+	if f.FirstTrouble == 0 && (verdict.repeats() || verdict == beyondGap) {
+		f.FirstTrouble = frame
 	}
 }
 
@@ -127,10 +127,10 @@ func (t *Table) learnMTU(s *stream, mtu uint16) {
 
 func (t *Table) setMTU(s *stream, mtu uint16) {
 	f := &s.flow
-	if f.mtu != 0 {
+	if f.MTU != 0 {
 		return
 	}
-	f.mtu = mtu
+	f.MTU = mtu
 	if f.sequence.slack == 0 {
 		return
 	}

@@ -93,9 +93,9 @@ func (s *script) rep(id, psn uint32) *script {
 // flow returns what the table says of the flow from a to b.
 func (s *script) flow() Flow {
 	s.t.Helper()
-	for f := range s.Flows() {
+	for _, f := range s.Snapshot().Flows {
 		if f.FlowKey == (rocev2.FlowKey{Src: s.a, Dst: s.b, DestQP: s.qpB}) {
-			return f.clone()
+			return f
 		}
 	}
 	s.t.Fatal("no such flow")
@@ -385,7 +385,7 @@ func TestPairs(t *testing.T) {
 	}
 	of := func(s *script) pair { f := s.flow(); return pair{f.SrcQP, f.SrcQPFrom, f.ACKs} }
 	strays := func(s *script) (n uint64) {
-		for u := range s.Unpaired() {
+		for _, u := range s.Snapshot().Unpaired {
 			n += u.ACKs
 		}
 		return n
@@ -441,7 +441,7 @@ func TestTiedRefusal(t *testing.T) {
 	f := s.flow()
 	require.Equal(t, Repeats{RNR: 1}, f.Causes)
 	require.Zero(t, f.RNRNAKs)
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		require.EqualValues(t, 1, u.RNRNAKs)
 		require.Equal(t, rocev2.FlowKey{Src: s.b, Dst: s.a, DestQP: 17}, u.FlowKey)
 	}
@@ -498,7 +498,7 @@ func TestCNPTimes(t *testing.T) {
 	cnp := func() { s.put(Packet{kind: cnpKind, opcode: bth.CNP, pkt: s.keyBA()}) }
 	fast := func() {
 		s.put(Packet{kind: fastKind, opcode: bth.CNP, pkt: s.keyBA(), about: s.keyAB(), nHops: 1,
-			queue: queue{5, 77, true}})
+			queue: QueueDepth{5, 77, true}})
 	}
 	s.at(0).sends(10)
 	s.at(10)
@@ -520,7 +520,7 @@ func TestCNPTimes(t *testing.T) {
 	require.EqualValues(t, 2, f.AfterCE.Samples())
 	require.InEpsilon(t, 30*time.Microsecond, f.AfterCE.Percentile(0.5), 0.05)
 	require.InEpsilon(t, 50*time.Microsecond, f.AfterCE.Percentile(0.99), 0.05)
-	require.Equal(t, QueueDepth{true, 5, 77}, f.Queue)
+	require.Equal(t, QueueDepth{5, 77, true}, f.Queue)
 }
 
 func TestMessages(t *testing.T) {
@@ -556,7 +556,7 @@ func TestPPFC(t *testing.T) {
 	s.sends(10)
 	require.EqualValues(t, 0, put(node, node, 18), "own address, and two flows to that queue pair")
 	n := uint64(0)
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		require.Equal(t, node, u.Src)
 		n += u.PPFC
 	}
@@ -587,7 +587,7 @@ func TestFCN(t *testing.T) {
 	fcn(pe, 5)
 	require.EqualValues(t, 1, s.flow().FCN)
 	n := uint64(0)
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		require.False(t, u.WithQP)
 		n += u.FCN
 	}
@@ -600,15 +600,15 @@ func TestNotifiedBefore(t *testing.T) {
 	s := newScript(t)
 	node := keyOf(rocev2.FlowKey{Src: netip.MustParseAddr("198.51.100.1"), Dst: s.a, DestQP: 18})
 	s.put(Packet{kind: fastKind, pkt: node, about: s.keyAB()})
-	for f := range s.Flows() {
+	for _, f := range s.Snapshot().Flows {
 		t.Fatal(f)
 	}
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		require.Equal(t, flowKey(&node), u.FlowKey)
 		require.EqualValues(t, 1, u.Fast)
 	}
 	require.EqualValues(t, 1, s.sends(10).flow().Fast)
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		t.Fatal(u)
 	}
 }

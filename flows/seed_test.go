@@ -95,10 +95,10 @@ func TestSeedsAgree(t *testing.T) {
 }
 
 func order(t *Table) (keys []string) {
-	for f := range t.Flows() {
+	for _, f := range t.Snapshot().Flows {
 		keys = append(keys, f.FlowKey.String())
 	}
-	for u := range t.Unpaired() {
+	for _, u := range t.Snapshot().Unpaired {
 		keys = append(keys, u.FlowKey.String())
 	}
 	return keys

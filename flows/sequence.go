@@ -9,7 +9,6 @@ type sequence struct {
 	next  uint32 // the PSN that the next request is to have
 	slack uint32 // how many more the READ before it may have taken, as its path MTU is not known
 	read  uint32 // the PSN of that READ, if slack is above 0
-	first uint32 // the lowest PSN of a request in the first life
 	low   uint32 // the lowest PSN of a request in this life
 
 	begun    bool        // next is known: by a request of this life, or by a CM exchange
@@ -67,7 +66,7 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 		s.seen = true
 		s.counts.Lives++
 		if s.counts.Lives == 1 {
-			s.first = p
+			s.counts.First = p
 		}
 		s.low = p
 		if d == 0 {
@@ -91,8 +90,8 @@ func (s *sequence) request(p, n, more uint32, r *role, h *history) verdict {
 		h.forget(s)
 		return v
 	}
-	if s.counts.Lives == 1 && bth.ComparePSN(p, s.first) < 0 {
-		s.first = p
+	if s.counts.Lives == 1 && bth.ComparePSN(p, s.counts.First) < 0 {
+		s.counts.First = p
 	}
 	if h.holes.contain(p) {
 		s.counts.Late++
@@ -233,9 +232,6 @@ func (s *sequence) resolve(end uint32) {
 	s.slack = 0
 }
 
-// last returns the last PSN that a request takes.
-func (s *sequence) last() uint32 { return bth.AddPSN(s.next, bth.MaxPSN) }
-
 // judged returns the counts with what became of the holes that nothing filled,
 // as far as this life has come.
 func (s *sequence) judged(h *history) PSN {
@@ -284,7 +280,7 @@ func (s *sequence) endLife(h *history) {
 	if s.begun {
 		s.counts, s.cut = s.judged(h), s.cutNow(h)
 	}
-	*s = sequence{first: s.first, counts: s.counts, causes: s.causes, cut: s.cut}
+	*s = sequence{counts: s.counts, causes: s.causes, cut: s.cut}
 	if h != nil {
 		h.reset()
 	}

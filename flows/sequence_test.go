@@ -190,7 +190,7 @@ func TestManyEarly(t *testing.T) {
 // Answers that fit no request of the flow are in doubt, until one fits.
 func TestDoubtedAnswers(t *testing.T) {
 	unpaired := func(s *script) (n uint64) {
-		for u := range s.Unpaired() {
+		for _, u := range s.Snapshot().Unpaired {
 			n += u.Total()
 		}
 		return n
@@ -228,7 +228,7 @@ func TestLifeAfterDREQ(t *testing.T) {
 	require.EqualValues(t, 2, f.PSN.Lives)
 	require.EqualValues(t, 2, f.ACKs)
 	n := uint64(0)
-	for u := range s.Unpaired() {
+	for _, u := range s.Snapshot().Unpaired {
 		n += u.ACKs
 	}
 	require.EqualValues(t, 1, n)

@@ -170,20 +170,20 @@ func (s *series) packet(p *Packet, at int64) {
 }
 
 // queue records how deep the queue of a node was in bin i.
-func (s *series) queue(q queue, i uint32) {
+func (s *series) queue(q QueueDepth, i uint32) {
 	n := uint32(0)
-	for n < s.nNodes && s.nodes[n].node != q.node {
+	for n < s.nNodes && s.nodes[n].node != q.Node {
 		n++
 	}
 	if n == maxNodes {
 		return
 	}
 	if n == s.nNodes {
-		s.nodes[n].node = q.node
+		s.nodes[n].node = q.Node
 		s.nNodes++
 	}
 	of := &s.nodes[n]
-	of.depth[i] = max(of.depth[i], q.depth)
+	of.depth[i] = max(of.depth[i], q.Depth)
 	of.known |= 1 << i
 }
 
@@ -243,7 +243,7 @@ func (s *series) mark(m mark) {
 // request yet.
 func (t *Table) series(f *flow) *series {
 	if f.series == 0 {
-		if !t.config.Series || f.packets == 0 {
+		if !t.config.Series || f.Packets == 0 {
 			return nil
 		}
 		s := t.serieses.of(&f.series)
@@ -275,8 +275,7 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 		}
 		out.Nodes = append(out.Nodes, n)
 	}
-	var f Flow
-	if t.report(with, &f); f.CNPs+f.Fast == 0 { // those of a pair that is in doubt again
+	if f := t.report(with); f.CNPs+f.Fast == 0 { // those of a pair that is in doubt again
 		for i := range out.Bins {
 			out.Bins[i].CNPs = 0
 		}

@@ -18,7 +18,7 @@ func TestSeriesSums(t *testing.T) {
 	for seed := range uint64(100) {
 		made := traffic.Generate(seed, traffic.Options{Connections: 1 + int(seed%4)})
 		table := tableOf(made, Config{Series: true})
-		for f := range table.Flows() {
+		for _, f := range table.Snapshot().Flows {
 			s := table.Series(f.FlowKey)
 			require.Equal(t, f.First, s.Start)
 			require.LessOrEqual(t, len(s.Bins), maxBins)
@@ -127,7 +127,7 @@ func TestSeriesQueues(t *testing.T) {
 		table.Observe(&p, uint64(r.Number), r.Time)
 	}
 	n := 0
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		for _, q := range table.Series(f.FlowKey).Nodes {
 			n++
 			require.Contains(t, []uint64{0xB2, 0xC3, 0xD4}, q.Node)
@@ -154,7 +154,7 @@ func TestSeriesAllocations(t *testing.T) {
 		}
 	}))
 	table = tableOf(made, Config{})
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		require.Nil(t, table.Series(f.FlowKey))
 	}
 	require.Empty(t, table.serieses.blocks)

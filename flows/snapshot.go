@@ -15,21 +15,23 @@ type Snapshot struct {
 	Stats    Stats
 }
 
-// Snapshot returns what the table has to say now, ordered by addresses and
-// queue pairs.
+// Snapshot returns what the table has to say now, ordered by addresses and queue
+// pairs: of flows, all of which a request was seen.
 func (t *Table) Snapshot() *Snapshot {
-	s := &Snapshot{Evicted: t.Evicted(), Stats: t.Stats()}
-	for f := range t.Flows() {
-		s.Flows = append(s.Flows, *f)
-	}
-	for u := range t.Unpaired() {
-		s.Unpaired = append(s.Unpaired, *u)
-	}
-	for l := range t.Links() {
-		s.Links = append(s.Links, *l)
+	s := &Snapshot{Links: t.reportLinks(), Evicted: t.evicted, Stats: t.stats}
+	for id := range t.streams.All() {
+		t.reportTo(s, t.streams.At(id))
 	}
 	s.order()
 	return s
+}
+
+// reportTo adds what a stream has to say to a snapshot.
+func (t *Table) reportTo(s *Snapshot, of *stream) {
+	if of.flow.Packets > 0 {
+		s.Flows = append(s.Flows, t.report(of))
+	}
+	s.Unpaired = t.appendUnpaired(s.Unpaired, of)
 }
 
 // order puts flows and what is unpaired in the order of their keys, and makes one
@@ -58,18 +60,6 @@ func (s *Snapshot) order() {
 	s.Unpaired = s.Unpaired[:n]
 }
 
-// clone returns a flow that shares nothing with its table.
-func (f *Flow) clone() Flow {
-	out := *f
-	for _, h := range [...]**Histogram{&out.RTT, &out.AfterCE} {
-		if *h != nil {
-			own := **h
-			*h = &own
-		}
-	}
-	return out
-}
-
 // Since returns what changed since an older snapshot of the same table: flows
 // of which something came since then, and their counts since then. First, Last,
 // lives, PSNs, the peak rate and the queue are those of the whole flow. What was
@@ -82,7 +72,8 @@ func (s *Snapshot) Since(old *Snapshot) *Snapshot {
 		before[old.Flows[i].FlowKey] = &old.Flows[i]
 	}
 	for i := range s.Flows {
-		f := s.Flows[i].clone()
+		f := s.Flows[i]
+		f.RTT, f.AfterCE = f.RTT.clone(), f.AfterCE.clone()
 		o := before[f.FlowKey]
 		if o != nil && o.First.Equal(f.First) && o.Packets <= f.Packets {
 			now := f.PSN

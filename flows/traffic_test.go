@@ -51,7 +51,7 @@ func TestTraffic(t *testing.T) {
 func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string) {
 	t.Helper()
 	seen := 0
-	for f := range table.Flows() {
+	for _, f := range table.Snapshot().Flows {
 		if management(f.DestQP) {
 			continue
 		}
@@ -81,7 +81,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 		require.NotEqual(t, qpmap.UD, f.SrcQPFrom)
 	}
 	require.Equal(t, len(made.Flows), seen, name)
-	for u := range table.Unpaired() {
+	for _, u := range table.Snapshot().Unpaired {
 		t.Fatalf("%s: unpaired %+v", name, u)
 	}
 }
@@ -94,7 +94,7 @@ func TestDecodeIntoUsedPacket(t *testing.T) {
 		tunnelled: true, exchanges: true,
 		nHops: maxNodes, trafficClass: 3, syndrome: 0x60, vlan: 7, pkt: k, psn: 9, srcQP: 1, asked: 100, ipOctets: 1000,
 		payload: 900,
-		about:   k, queue: queue{7, 1 << 30, true}, ingress: k.Src, label: 3,
+		about:   k, queue: QueueDepth{7, 1 << 30, true}, ingress: k.Src, label: 3,
 		cm:    qpmap.Exchange{Attribute: cm.AttributeREQ, Local: 1, Remote: 0, QP: 2, PSN: 3, MTU: uint16(1024)},
 		pause: pause{whole: true, enabled: 0xFF, quanta: [8]uint16{1, 2, 3, 4, 5, 6, 7, 8}},
 	}

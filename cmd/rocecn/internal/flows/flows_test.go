@@ -149,8 +149,8 @@ func TestVotesAgreeWithCM(t *testing.T) {
 
 // Every key of the contract, where it applies, and no other.
 func TestKeys(t *testing.T) {
-	f := flows.Flow{SrcQPFrom: 2, VLAN: 3, MTU: 1024, Sequenced: true, FirstTrouble: 12, Mean: 1,
-		PSN: flows.PSN{Lives: 1}}
+	f := flows.Flow{SrcQPFrom: 2, Requests: flows.Requests{VLAN: 3, MTU: 1024, FirstTrouble: 12},
+		Sequenced: true, Mean: 1, PSN: flows.PSN{Lives: 1}}
 	f.Src, f.Dst = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	f.Peak = 1
 	f.RTT, f.AfterCE = new(flows.Histogram), new(flows.Histogram)
@@ -415,7 +415,8 @@ func TestHuman(t *testing.T) {
 
 // Packets that came out of order are not missing, and nothing is red.
 func TestHumanReordered(t *testing.T) {
-	f := flows.Flow{Sequenced: true, Packets: 9000, PSN: flows.PSN{Gaps: 900, Missing: 1811, Late: 1811}}
+	f := flows.Flow{Sequenced: true, Requests: flows.Requests{Packets: 9000},
+		PSN: flows.PSN{Gaps: 900, Missing: 1811, Late: 1811}}
 	h := human{colour: true}
 	out := string(h.append(nil, &flows.Snapshot{Flows: []flows.Flow{f}}))
 	require.Regexp(t, `\s0\s+\S+1811\S+\s+0\s`, out)
@@ -436,7 +437,7 @@ func TestHumanReordered(t *testing.T) {
 
 // Where there is too little for a number, there is none.
 func TestNoRate(t *testing.T) {
-	f := flows.Flow{Packets: 2}
+	f := flows.Flow{Requests: flows.Requests{Packets: 2}}
 	require.NotContains(t, string(jsonOf(t, lineOf(&f, nil))), "peak")
 	require.Equal(t, cell{Text: none}, flowColumns[4].of(&f))
 	m, err := metricOf("rate_bps.peak")

@@ -107,8 +107,8 @@ func TestPageCannotBeWritten(t *testing.T) {
 func crowd(n int) *flows.Snapshot {
 	s := &flows.Snapshot{}
 	for i := range n {
-		f := flows.Flow{SrcQPFrom: 2, SrcQP: 1<<24 - 1, Sequenced: true, Packets: 1e9, Mean: 123456789012,
-			RTT: new(flows.Histogram)}
+		f := flows.Flow{SrcQPFrom: 2, SrcQP: 1<<24 - 1, Sequenced: true, Mean: 123456789012,
+			Requests: flows.Requests{Packets: 1e9}, RTT: new(flows.Histogram)}
 		f.Src = netip.AddrFrom16([16]byte{0x20, 1, 0x1d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55,
 			0x55, byte(0x60 + i>>12), byte(i)})
 		f.Dst, f.DestQP = f.Src, uint32(1<<23+i)

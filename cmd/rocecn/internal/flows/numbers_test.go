@@ -24,16 +24,17 @@ import (
 // pass for those of another.
 func everything() flows.Flow {
 	f := flows.Flow{
-		FlowKey:   flowKey(netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), 17),
-		Transport: bth.TransportUC, SrcQP: 18, SrcQPFrom: qpmap.Port,
+		FlowKey: flowKey(netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), 17),
+		SrcQP:   18, SrcQPFrom: qpmap.Port,
 		First: time.Unix(1000, 0).UTC(), Last: time.Unix(1002, 500000).UTC(),
-		VLAN: 3, DSCP: 1<<26 | 1<<48, ECN: [4]uint64{101, 102, 103, 104}, MTU: 1024,
-		Packets: 105, IPOctets: 106, PayloadOctets: 107, ICRCWrong: 108, Truncated: 109, Mean: 110.5, Peak: 111.5,
+		Requests: flows.Requests{Transport: bth.TransportUC, VLAN: 3, DSCP: 1<<26 | 1<<48,
+			ECN: [4]uint64{101, 102, 103, 104}, MTU: 1024, Packets: 105, IPOctets: 106, PayloadOctets: 107,
+			ICRCWrong: 108, Truncated: 109, FirstTrouble: 145},
+		Mean: 110.5, Peak: 111.5,
 		Sequenced: true,
 		PSN: flows.PSN{First: 130, Last: 131, Lives: 132, Gaps: 133, Missing: 134, Late: 135, Repeats: 136, Copies: 137,
 			Unseen: 138, Lost: 139, Unjudged: 140},
-		Causes:       flows.Repeats{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
-		FirstTrouble: 145,
+		Causes: flows.Repeats{NAK: 141, RNR: 142, Read: 143, Timeout: 144},
 		Answers: flows.Answers{ACKs: 146, NAKs: [5]uint64{147, 148, 149, 150, 151}, RNRNAKs: 152, CNPs: 153, Fast: 154,
 			PPFC: 155,
 			FCN:  156, Proxy: 157},
@@ -225,7 +226,8 @@ func TestPrometheusOfEverything(t *testing.T) {
 	require.Equal(t, want, exposition(t, string(appendPrometheus(nil, s))))
 
 	// What does not apply is absent: a flow of datagrams has no PSNs.
-	s = &flows.Snapshot{Flows: []flows.Flow{{FlowKey: f.FlowKey, Packets: 1, RTT: new(flows.Histogram)}}}
+	s = &flows.Snapshot{Flows: []flows.Flow{{FlowKey: f.FlowKey,
+		Requests: flows.Requests{Packets: 1}, RTT: new(flows.Histogram)}}}
 	for series := range exposition(t, string(appendPrometheus(nil, s))) {
 		name, _, _ := strings.Cut(series, " ")
 		require.NotRegexp(t,
@@ -265,7 +267,7 @@ func TestIntervalLines(t *testing.T) {
 	link := flows.Link{Src: []byte{2, 0, 0, 0, 0, 1}}
 	link.Priorities[3].XON = 1
 	require.NoError(t, a.printJSON(&flows.Snapshot{
-		Flows:    []flows.Flow{{FlowKey: key, Packets: 1}},
+		Flows:    []flows.Flow{{FlowKey: key, Requests: flows.Requests{Packets: 1}}},
 		Unpaired: []flows.Unpaired{{FlowKey: key, WithQP: true, Answers: flows.Answers{ACKs: 2}}},
 		Links:    []flows.Link{link},
 		Evicted:  flows.Evicted{Answers: flows.Answers{CNPs: 4}},

@@ -124,7 +124,7 @@ func TestPrometheus(t *testing.T) {
 // the same source said more than one thing makes one series of it.
 func TestPrometheusIdentity(t *testing.T) {
 	src, dst := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	f := flows.Flow{FlowKey: flowKey(src, dst, 17), Packets: 5, Sequenced: true}
+	f := flows.Flow{FlowKey: flowKey(src, dst, 17), Requests: flows.Requests{Packets: 5}, Sequenced: true}
 	f.Queue = flows.QueueDepth{Known: true, Node: 1, Depth: 5}
 	text := func() string { return string(appendPrometheus(nil, &flows.Snapshot{Flows: []flows.Flow{f}})) }
 	before := exposition(t, text())
