@@ -33,6 +33,21 @@ func (o Opcode) Headers() HeaderSet { return layouts[o].headers }
 // HeaderLen returns the length of these extended headers in octets, 0 to 40.
 func (o Opcode) HeaderLen() int { return int(layouts[o].length) }
 
+// PathMTU returns the path MTU that a packet with this opcode and so many octets
+// of payload shows, 0 if it shows none: the payload of a First or Middle packet is
+// exactly one path MTU, of 256 to 4096 octets.
+func (o Opcode) PathMTU(payload uint32) uint16 {
+	if payload < 256 || payload > 4096 || payload&(payload-1) != 0 || o.Payload() != PayloadAny {
+		return 0
+	}
+	switch o.Operation() {
+	case OpSendFirst, OpSendMiddle, OpRDMAWriteFirst, OpRDMAWriteMiddle,
+		OpRDMAReadResponseFirst, OpRDMAReadResponseMiddle:
+		return uint16(payload)
+	}
+	return 0
+}
+
 // Payload returns the rule for what follows the extended headers.
 func (o Opcode) Payload() PayloadRule { return layouts[o].payload }
 

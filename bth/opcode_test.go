@@ -181,3 +181,25 @@ func TestHeaderSet(t *testing.T) {
 		break
 	}
 }
+
+// The payload of First and Middle packets shows the path MTU, if it is as long as one can be.
+func TestPathMTU(t *testing.T) {
+	for octets, mtu := range map[uint32]uint16{
+		0: 0, 128: 0, 255: 0, 256: 256, 257: 0, 384: 0, 512: 512, 768: 0, 1024: 1024, 2048: 2048, 3072: 0,
+		4095: 0, 4096: 4096, 8192: 0, 1 << 16: 0,
+	} {
+		for op := range 256 {
+			want := uint16(0)
+			switch bth.Opcode(op) {
+			case bth.RCSendFirst, bth.RCSendMiddle, bth.RCRDMAWriteFirst, bth.RCRDMAWriteMiddle,
+				bth.RCRDMAReadResponseFirst, bth.RCRDMAReadResponseMiddle,
+				bth.UCSendFirst, bth.UCSendMiddle, bth.UCRDMAWriteFirst, bth.UCRDMAWriteMiddle:
+				want = mtu
+			}
+			if t := bth.Opcode(op).Transport(); t == bth.TransportRD || t == bth.TransportXRC {
+				want = bth.Opcode(op & 0x1F).PathMTU(octets) // like RC
+			}
+			require.Equal(t, want, bth.Opcode(op).PathMTU(octets), "%v, %d octets", bth.Opcode(op), octets)
+		}
+	}
+}

@@ -79,11 +79,9 @@ func (r *reply) kind() bth.SyndromeKind {
 // receiver.
 func (t *Table) answer(p *Packet, at int64) {
 	s := t.stream(&p.pkt)
-	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at}
-	if roles[p.opcode].whole && isMTU(p.payload) {
-		r.mtu = uint16(p.payload)
-		t.learnMTU(s, r.mtu)
-	}
+	r := reply{psn: p.psn, opcode: p.opcode, syndrome: p.syndrome, unread: p.noHeaders, at: at,
+		mtu: p.opcode.PathMTU(p.payload)}
+	t.learnMTU(s, r.mtu)
 	with := t.known(s)
 	doubted := p.kind == answer && with != nil && with.pairing.srcQPBy != 0 && !with.expects(r.psn)
 	a := &s.answers

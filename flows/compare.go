@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // A Point is one of two places where the same traffic was captured.
-type Point int
+type Point uint8
 
 // The points.
 const (
@@ -67,18 +68,12 @@ type Comparison struct {
 
 // NewComparison returns an empty comparison.
 func NewComparison(config ComparisonConfig) *Comparison {
-	c := &Comparison{
-		window: DefaultWindow, maxFlows: defaultMaxFlows, turn: B,
-		groups: flowtable.New[groupKey, group](math.MaxInt32, true, (*groupKey).hash),
-		flows:  flowtable.New[key, compared](math.MaxInt32, true, (*key).Hash),
+	return &Comparison{
+		window: uint64(cmp.Or(max(config.Window, 0), DefaultWindow)), turn: B,
+		maxFlows: cmp.Or(max(config.MaxFlows, 0), defaultMaxFlows),
+		groups:   flowtable.New[groupKey, group](math.MaxInt32, true, (*groupKey).hash),
+		flows:    flowtable.New[key, compared](math.MaxInt32, true, (*key).Hash),
 	}
-	if config.Window > 0 {
-		c.window = uint64(config.Window)
-	}
-	if config.MaxFlows > 0 {
-		c.maxFlows = config.MaxFlows
-	}
-	return c
 }
 
 // Next returns the point whose next packet is wanted: the one of which fewer
@@ -148,7 +143,7 @@ func (s *side) add(r remembered) uint64 {
 // all of one point, since one that comes takes the first that waits at the other.
 type group struct {
 	flow   *compared
-	queue  uint8     // the point of those that wait
+	queue  Point     // the point of those that wait
 	head   uint64    // the first that waits, 0 without
 	last   [2]uint64 // by point, the packet that came last
 	seen   [2]uint32 // by point, how many came
@@ -181,12 +176,10 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	}
 	t := nanoseconds(now)
 	s, other := &c.sides[at], &c.sides[1-at]
-	if s.end == 0 || t < s.first {
-		s.first = t
+	if s.end == 0 {
+		s.first, s.last = t, t
 	}
-	if s.end == 0 || t > s.last {
-		s.last = t
-	}
+	s.first, s.last = min(s.first, t), max(s.last, t)
 	if s.end-s.begin == c.window {
 		c.forget(at)
 	}
@@ -198,7 +191,7 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	if n := g.last[at]; n >= s.begin && n > 0 && p.sequenced() && max(t-s.at(n).time, s.at(n).time-t) <= copyTime {
 		g.copies[at]++
 	}
-	if g.head != 0 && g.queue != uint8(at) {
+	if g.head != 0 && g.queue != at {
 		twin := other.at(g.head)
 		twin.state, g.head, g.known = met, twin.next, true
 		other.waiting--
@@ -214,7 +207,7 @@ func (c *Comparison) Observe(at Point, p *Packet, now time.Time) {
 	if packet.state == waits {
 		s.waiting++
 		if g.head == 0 {
-			g.head, g.queue = n, uint8(at)
+			g.head, g.queue = n, at
 		} else { // then the last that came waits too
 			s.at(g.last[at]).next = n
 		}
@@ -331,26 +324,15 @@ func (c *Comparison) Finish() {
 // identifications say whether the Identifications that a flow's IPv4 packets have
 // at a point tell them apart.
 type identifications struct {
-	psn     uint32
-	id      uint16
-	opcode  bth.Opcode
-	seen    bool
-	packets uint64 // that came after another one
-	varied  uint64 // of these, those with another Identification than the one before
+	variety
+	psn    uint32 // of the packet before
+	opcode bth.Opcode
 }
 
 func (i *identifications) observe(p *Packet) {
-	if p.pkt.QP&overIPv4 == 0 {
-		return
+	if p.pkt.QP&overIPv4 == 0 || i.set && i.psn == p.psn && i.opcode == p.opcode && i.last == p.ident {
+		return // of IPv6, or a copy, if anything
 	}
-	if i.seen && i.psn == p.psn && i.opcode == p.opcode && i.id == p.ident {
-		return // a copy, if anything
-	}
-	if i.seen {
-		i.packets++
-		if i.id != p.ident {
-			i.varied++
-		}
-	}
-	i.psn, i.id, i.opcode, i.seen = p.psn, p.ident, p.opcode, true
+	i.next(p.ident)
+	i.psn, i.opcode = p.psn, p.opcode
 }

@@ -26,14 +26,14 @@ type Compared struct {
 // Changes counts how a field changed from A to B.
 type Changes map[[2]uint8]uint64
 
-func (c *Changes) add(from, to uint8) {
+func (c *Changes) add(from, to uint8, n uint64) {
 	if from == to {
 		return
 	}
 	if *c == nil {
 		*c = Changes{}
 	}
-	(*c)[[2]uint8{from, to}]++
+	(*c)[[2]uint8{from, to}] += n
 }
 
 func (c Changes) total() (n uint64) {
@@ -56,14 +56,14 @@ type compared struct {
 // identified says whether Identifications tell the flow's packets apart.
 func (f *compared) identified() bool {
 	a, b := &f.ids[A], &f.ids[B]
-	return 2*(a.varied+b.varied) > a.packets+b.packets
+	return a.other+b.other > a.same+b.same
 }
 
 // same counts a packet that both points have, with its traffic classes.
 func (f *compared) same(classA, classB uint8) {
 	f.Same++
-	f.DSCP.add(classA>>2, classB>>2)
-	f.ECN.add(classA&3, classB&3)
+	f.DSCP.add(classA>>2, classB>>2, 1)
+	f.ECN.add(classA&3, classB&3, 1)
 }
 
 // add adds what was counted of another flow, but for delays.
@@ -76,16 +76,11 @@ func (f *Compared) add(o *Compared) {
 	f.Lost += o.Lost
 	f.Outside += o.Outside
 	f.Added += o.Added
-	for _, c := range [...]struct {
-		to   *Changes
-		from Changes
-	}{{&f.DSCP, o.DSCP}, {&f.ECN, o.ECN}} {
-		for change, n := range c.from {
-			if *c.to == nil {
-				*c.to = Changes{}
-			}
-			(*c.to)[change] += n
-		}
+	for c, n := range o.DSCP {
+		f.DSCP.add(c[0], c[1], n)
+	}
+	for c, n := range o.ECN {
+		f.ECN.add(c[0], c[1], n)
 	}
 }
 

@@ -17,12 +17,10 @@ type Delays struct {
 
 // Add counts a difference.
 func (d *Delays) Add(delay time.Duration) {
-	if d.n == 0 || delay < d.min {
-		d.min = delay
+	if d.n == 0 {
+		d.min, d.max = delay, delay
 	}
-	if d.n == 0 || delay > d.max {
-		d.max = delay
-	}
+	d.min, d.max = min(d.min, delay), max(d.max, delay)
 	if d.n < uint64(len(d.few)) {
 		d.few[d.n] = delay
 		d.n++

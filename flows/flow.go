@@ -73,7 +73,7 @@ func (f *flow) takes(p *Packet, r *role) (n, more uint32) {
 	case f.MTU != 0:
 		return bth.ReadPSNs(p.asked, uint32(f.MTU)), 0
 	}
-	return 1, bth.ReadPSNs(p.asked, minMTU) - 1
+	return 1, bth.ReadPSNs(p.asked, 256) - 1 // the smallest path MTU
 }
 
 // A peak is the window of 100 ms with the most octets. Windows follow one

@@ -6,10 +6,27 @@ package flows
 // 6864): in packets that are not to be fragmented the field means nothing, and
 // many senders leave it 0.
 type idents struct {
-	same, other uint64           // how often the Identification was that of the request before, and how often not
-	last        uint16           // of the request before
-	set         bool             // last is
-	slots       [maxIdents]ident // by PSN
+	variety
+	slots [maxIdents]ident // by PSN
+}
+
+// A variety says whether Identifications vary from packet to packet.
+type variety struct {
+	same, other uint64 // how often the Identification was that of the packet before, and how often not
+	last        uint16 // of the packet before
+	set         bool   // last is
+}
+
+// next takes the Identification of the next packet.
+func (v *variety) next(of uint16) {
+	switch {
+	case !v.set:
+	case of == v.last:
+		v.same++
+	default:
+		v.other++
+	}
+	v.last, v.set = of, true
 }
 
 // maxIdents is how many requests are remembered: a network's copy comes soon.
@@ -31,14 +48,7 @@ func (i *idents) twin(psn uint32, of uint16) bool {
 
 // add remembers a request.
 func (i *idents) add(psn uint32, of uint16) {
-	switch {
-	case !i.set:
-	case of == i.last:
-		i.same++
-	default:
-		i.other++
-	}
-	i.last, i.set = of, true
+	i.next(of)
 	s := &i.slots[psn%maxIdents]
 	if s.psn != psn|identSet {
 		*s = ident{psn | identSet, [2]uint16{of, of}}

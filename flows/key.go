@@ -40,7 +40,4 @@ func hashOfPair(k *key) uint64 {
 	return hashOf(k) + hashOf(&back)
 }
 
-// hashWith returns the hash of what h is the hash of and a number.
-func hashWith(h, number uint64) uint64 { return hash.Mix(h^number, 0xE7037ED1A0B428DB) }
-
 var le = binary.LittleEndian

@@ -1,6 +1,6 @@
 package flows
 
-import "github.com/rocecn/rocecn/internal/hash"
+import "github.com/rocecn/rocecn/internal/flowtable"
 
 // notice records a message that names the flow that it is about: a Fast CNP, a
 // PPFC, an FCN or a proxy message.
@@ -92,51 +92,41 @@ func (t *Table) claim(s *stream) {
 }
 
 // labels say which flow was seen last under an outer flow label, which means
-// something only to the ingress of its tunnel. A label makes room for another
-// one when four newer ones have its bucket.
-type labels struct{ buckets [][4]labelled }
+// something only to the ingress of its tunnel.
+type labels struct{ flowtable.Table[key, key] }
 
-const labelBuckets = 1 << 12
+// maxLabels is how many labels are kept; the one seen longest ago goes when there
+// is one more.
+const maxLabels = 1 << 14
 
-type labelled struct {
-	ingress [16]byte
-	label   uint32 // 20 bits; 0 is none
-	flow    key
-}
+func newLabels() labels { return labels{flowtable.New[key, key](maxLabels, true, (*key).Hash)} }
 
-func (l *labels) bucket(p *Packet) *[4]labelled {
-	h := hash.Mix(le.Uint64(p.ingress[:])^0x9E3779B97F4A7C15, le.Uint64(p.ingress[8:])^0xD6E8FEB86659FD93)
-	return &l.buckets[hashWith(h, uint64(p.label))%labelBuckets]
-}
+// labelled returns the key of a label: of 20 bits, 0 is none.
+func (p *Packet) labelled() key { return key{Src: p.ingress, Domain: p.label} }
 
 // add records the label of a request that came in a tunnel.
 func (l *labels) add(p *Packet) {
 	if p.label == 0 {
 		return
 	}
-	if l.buckets == nil {
-		l.buckets = make([][4]labelled, labelBuckets)
+	k := p.labelled()
+	hash := k.Hash(l.Seed)
+	flow, id := l.Find(&k, hash)
+	if flow == nil {
+		flow = l.At(l.Put(&k, hash))
+	} else {
+		l.Renew(id, 0)
 	}
-	b := l.bucket(p)
-	i := 0
-	for i < len(b)-1 && (b[i].label != p.label || b[i].ingress != p.ingress) {
-		i++
-	}
-	copy(b[1:i+1], b[:i])
-	b[0] = labelled{p.ingress, p.label, p.pkt}
+	*flow = p.pkt
 }
 
 // find returns the flow that an FCN is about.
 func (l *labels) find(p *Packet) (flow key, ok bool) {
-	if l.buckets == nil || p.label == 0 {
-		return flow, false
+	k := p.labelled()
+	if flow, _ := l.Find(&k, k.Hash(l.Seed)); flow != nil {
+		return *flow, true
 	}
-	for _, x := range l.bucket(p) {
-		if x.label == p.label && x.ingress == p.ingress {
-			return x.flow, true
-		}
-	}
-	return flow, false
+	return key{}, false
 }
 
 // names finds the flow from a source to a queue pair number, if the source sends to

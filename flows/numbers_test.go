@@ -159,14 +159,7 @@ func TestAddAnswers(t *testing.T) {
 	require.EqualValues(t, -5, a.last)
 }
 
-func TestMTUs(t *testing.T) {
-	for octets, want := range map[uint32]bool{
-		0: false, 128: false, 255: false, 256: true, 257: false, 384: false, 512: true, 768: false, 1024: true,
-		2048: true, 3072: false,
-		4095: false, 4096: true, 8192: false,
-	} {
-		require.Equal(t, want, isMTU(octets), octets)
-	}
+func TestPSNsOfREADs(t *testing.T) {
 	read, write := &roles[bth.RCRDMAReadRequest], &roles[bth.RCRDMAWriteOnly]
 	for _, c := range []struct {
 		mtu     uint16

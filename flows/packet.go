@@ -94,11 +94,40 @@ type role struct {
 	begins      bool // the first packet of a message; also what belongs to no message
 	completes   bool // the last packet of a message
 	ends        bool // nothing of the message follows: the last packet, or the only request of a READ or ATOMIC
-	whole       bool // its payload is as long as the path MTU: a First or Middle packet
 	asks        bool // a request that the responder's data completes
 	acknowledge bool // Acknowledge, whose syndrome decides
 	firstResponse,
 	lastResponse bool // of a READ
+}
+
+// operations are the roles of the operations, with what one alone says.
+var operations = [32]role{
+	bth.OpSendFirst:                  {of: request, message: Send, begins: true},
+	bth.OpSendMiddle:                 {of: request, message: Send},
+	bth.OpSendLast:                   {of: request, message: Send, completes: true},
+	bth.OpSendLastWithImmediate:      {of: request, message: Send, completes: true},
+	bth.OpSendLastWithInvalidate:     {of: request, message: Send, completes: true},
+	bth.OpSendOnly:                   {of: request, message: Send, begins: true, completes: true},
+	bth.OpSendOnlyWithImmediate:      {of: request, message: Send, begins: true, completes: true},
+	bth.OpSendOnlyWithInvalidate:     {of: request, message: Send, begins: true, completes: true},
+	bth.OpRDMAWriteFirst:             {of: request, message: Write, begins: true},
+	bth.OpRDMAWriteMiddle:            {of: request, message: Write},
+	bth.OpRDMAWriteLast:              {of: request, message: Write, completes: true},
+	bth.OpRDMAWriteLastWithImmediate: {of: request, message: Write, completes: true},
+	bth.OpRDMAWriteOnly:              {of: request, message: Write, begins: true, completes: true},
+	bth.OpRDMAWriteOnlyWithImmediate: {of: request, message: Write, begins: true, completes: true},
+	bth.OpRDMAReadRequest:            {of: request, message: Read, begins: true, asks: true},
+	bth.OpCmpSwap:                    {of: request, message: Atomic, begins: true, asks: true},
+	bth.OpFetchAdd:                   {of: request, message: Atomic, begins: true, asks: true},
+	bth.OpFlush:                      {of: request, message: Flush, begins: true, completes: true},
+	bth.OpAtomicWrite:                {of: request, message: AtomicWrite, begins: true, completes: true},
+	bth.OpResync:                     {of: request, message: noKind, begins: true}, // takes a PSN and is no message
+	bth.OpRDMAReadResponseFirst:      {of: answer, message: Read, firstResponse: true},
+	bth.OpRDMAReadResponseMiddle:     {of: answer, message: Read},
+	bth.OpRDMAReadResponseLast:       {of: answer, message: Read, lastResponse: true},
+	bth.OpRDMAReadResponseOnly:       {of: answer, message: Read, firstResponse: true, lastResponse: true},
+	bth.OpAtomicAcknowledge:          {of: answer, message: Atomic},
+	bth.OpAcknowledge:                {of: answer, message: noKind, begins: true, acknowledge: true},
 }
 
 // roles are those of all opcodes.
@@ -109,56 +138,12 @@ func newRoles() (all [256]role) {
 		if op := bth.Opcode(i); op == bth.CNP {
 			all[i].of = cnpKind
 		} else if op.Known() {
-			all[i] = roleOf(op.Operation())
-			none := all[i].message == noKind
-			all[i].begins = all[i].begins || none
-			all[i].ends = all[i].completes || all[i].asks || none
+			r := operations[op.Operation()]
+			r.ends = r.completes || r.asks || r.message == noKind
+			all[i] = r
 		}
 	}
 	return all
-}
-
-func roleOf(op bth.Operation) role {
-	switch op {
-	case bth.OpSendFirst:
-		return role{of: request, message: Send, begins: true, whole: true}
-	case bth.OpSendMiddle:
-		return role{of: request, message: Send, whole: true}
-	case bth.OpSendLast, bth.OpSendLastWithImmediate, bth.OpSendLastWithInvalidate:
-		return role{of: request, message: Send, completes: true}
-	case bth.OpSendOnly, bth.OpSendOnlyWithImmediate, bth.OpSendOnlyWithInvalidate:
-		return role{of: request, message: Send, begins: true, completes: true}
-	case bth.OpRDMAWriteFirst:
-		return role{of: request, message: Write, begins: true, whole: true}
-	case bth.OpRDMAWriteMiddle:
-		return role{of: request, message: Write, whole: true}
-	case bth.OpRDMAWriteLast, bth.OpRDMAWriteLastWithImmediate:
-		return role{of: request, message: Write, completes: true}
-	case bth.OpRDMAWriteOnly, bth.OpRDMAWriteOnlyWithImmediate:
-		return role{of: request, message: Write, begins: true, completes: true}
-	case bth.OpRDMAReadRequest:
-		return role{of: request, message: Read, begins: true, asks: true}
-	case bth.OpCmpSwap, bth.OpFetchAdd:
-		return role{of: request, message: Atomic, begins: true, asks: true}
-	case bth.OpFlush:
-		return role{of: request, message: Flush, begins: true, completes: true}
-	case bth.OpAtomicWrite:
-		return role{of: request, message: AtomicWrite, begins: true, completes: true}
-	case bth.OpRDMAReadResponseFirst:
-		return role{of: answer, message: Read, whole: true, firstResponse: true}
-	case bth.OpRDMAReadResponseMiddle:
-		return role{of: answer, message: Read, whole: true}
-	case bth.OpRDMAReadResponseLast:
-		return role{of: answer, message: Read, lastResponse: true}
-	case bth.OpRDMAReadResponseOnly:
-		return role{of: answer, message: Read, firstResponse: true, lastResponse: true}
-	case bth.OpAtomicAcknowledge:
-		return role{of: answer, message: Atomic}
-	case bth.OpAcknowledge:
-		return role{of: answer, message: noKind, acknowledge: true}
-	default: // Resync, which takes a PSN and is no message
-		return role{of: request, message: noKind}
-	}
 }
 
 // management says whether a queue pair is one of the two that management uses.

@@ -13,19 +13,19 @@ import (
 
 // Repeats of one cause that follow one another are one mark.
 func TestMarksOfRepeats(t *testing.T) {
-	repeat := func(psn uint32, c Cause) mark { return mark{kind: MarkRepeat, cause: c, psn: psn, count: 1} }
+	repeat := func(psn uint32, c Cause) Mark { return Mark{Kind: MarkRepeat, Cause: c, PSN: psn, Count: 1} }
 	for _, c := range []struct {
 		name   string
-		marks  []mark
+		marks  []Mark
 		counts []uint32
 	}{
-		{"in order", []mark{repeat(5, RNR), repeat(6, RNR), repeat(7, RNR)}, []uint32{3}},
-		{"round the end", []mark{repeat(bth.MaxPSN, RNR), repeat(0, RNR)}, []uint32{2}},
-		{"another cause", []mark{repeat(5, RNR), repeat(6, Timeout)}, []uint32{1, 1}},
-		{"the same PSN", []mark{repeat(5, RNR), repeat(5, RNR)}, []uint32{1, 1}},
-		{"one left out", []mark{repeat(5, RNR), repeat(7, RNR)}, []uint32{1, 1}},
-		{"behind a gap", []mark{{kind: MarkGap, psn: 5, count: 1}, repeat(6, Timeout)}, []uint32{1, 1}},
-		{"a gap behind", []mark{repeat(5, Timeout), {kind: MarkGap, psn: 6, count: 2}}, []uint32{1, 2}},
+		{"in order", []Mark{repeat(5, RNR), repeat(6, RNR), repeat(7, RNR)}, []uint32{3}},
+		{"round the end", []Mark{repeat(bth.MaxPSN, RNR), repeat(0, RNR)}, []uint32{2}},
+		{"another cause", []Mark{repeat(5, RNR), repeat(6, Timeout)}, []uint32{1, 1}},
+		{"the same PSN", []Mark{repeat(5, RNR), repeat(5, RNR)}, []uint32{1, 1}},
+		{"one left out", []Mark{repeat(5, RNR), repeat(7, RNR)}, []uint32{1, 1}},
+		{"behind a gap", []Mark{{Kind: MarkGap, PSN: 5, Count: 1}, repeat(6, Timeout)}, []uint32{1, 1}},
+		{"a gap behind", []Mark{repeat(5, Timeout), {Kind: MarkGap, PSN: 6, Count: 2}}, []uint32{1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s series
@@ -34,7 +34,7 @@ func TestMarksOfRepeats(t *testing.T) {
 			}
 			var counts []uint32
 			for _, m := range s.marks[:s.nMarks] {
-				counts = append(counts, m.count)
+				counts = append(counts, m.Count)
 			}
 			require.Equal(t, c.counts, counts)
 		})
@@ -45,7 +45,7 @@ func TestMarksOfRepeats(t *testing.T) {
 	}
 	require.EqualValues(t, 3, s.more)
 	s.mark(repeat(2*(seriesMarks-1)+1, RNR))
-	require.EqualValues(t, 2, s.marks[seriesMarks-1].count)
+	require.EqualValues(t, 2, s.marks[seriesMarks-1].Count)
 	require.EqualValues(t, 3, s.more)
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/message"
 )
 
@@ -89,7 +90,7 @@ func pauseOf(m *message.Message) (p pause) {
 
 // pause records a PFC or PAUSE frame.
 func (t *Table) pause(p *pause, at int64) {
-	if t.config.Shards > 1 && hashWith(0, be64(p.mac))%uint64(t.config.Shards) != uint64(t.config.Shard) {
+	if !t.keeps(hash.Mix(be64(p.mac), 0xE7037ED1A0B428DB)) {
 		return
 	}
 	l := t.links[p.mac]

@@ -33,9 +33,7 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 // sequenced records a request of a transport whose PSNs follow one another.
 func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	f, q, r := &s.flow, &s.flow.sequence, &roles[p.opcode]
-	if r.whole && isMTU(p.payload) {
-		t.learnMTU(s, uint16(p.payload))
-	}
+	t.learnMTU(s, p.opcode.PathMTU(p.payload))
 	if s.pairing.next.with.id != 0 {
 		t.announced(s, p.psn)
 	}
@@ -117,8 +115,12 @@ func (t *Table) history(f *flow) *history {
 	return h
 }
 
-// learnMTU records the path MTU of a connection, seen in the stream s.
+// learnMTU records the path MTU of a connection, seen in the stream s; 0 says
+// nothing.
 func (t *Table) learnMTU(s *stream, mtu uint16) {
+	if mtu == 0 {
+		return
+	}
 	t.setMTU(s, mtu)
 	if other := t.get(s.pairing.with); other != nil {
 		t.setMTU(other, mtu)

@@ -366,11 +366,11 @@ func TestLabelsOfFlows(t *testing.T) {
 		return p
 	}
 	ab, ba := s.keyAB(), s.keyBA()
-	var l labels
+	l := newLabels()
 	_, ok := l.find(packet(1, 5, key{}))
 	require.False(t, ok)
 	l.add(packet(1, 0, ab))
-	require.Nil(t, l.buckets, "no label")
+	require.Zero(t, l.Len(), "no label")
 	l.add(packet(1, 5, ab))
 	l.add(packet(2, 5, ba))
 	for range 2 {
@@ -389,28 +389,19 @@ func TestLabelsOfFlows(t *testing.T) {
 	found, _ := l.find(packet(1, 5, key{}))
 	require.Equal(t, ba, found)
 
-	// Of five that share a bucket the one that was seen least lately goes.
-	bucket := l.bucket(packet(3, 1, key{}))
-	all := []uint32{1}
-	for label := uint32(2); len(all) < 5; label++ {
-		if l.bucket(packet(3, label, key{})) == bucket {
-			all = append(all, label)
-		}
+	// Of one more than there is room for the one that was seen least lately goes.
+	l = newLabels()
+	for label := range uint32(maxLabels) {
+		l.add(packet(3, 1+label, ab))
 	}
-	*bucket = [4]labelled{}
-	for _, again := range []int{1, 0, 0, 0, 0} { // the same one again takes no room of others
-		l.add(packet(3, all[again], ab))
+	l.add(packet(3, 1, ab)) // seen again, which takes no room of others
+	for label := uint32(1); label <= 2; label++ {
+		_, ok = l.find(packet(3, label, key{}))
+		require.True(t, ok)
 	}
-	_, ok = l.find(packet(3, all[1], key{}))
-	require.True(t, ok)
-	*bucket = [4]labelled{}
-	for _, label := range all[:4] {
-		l.add(packet(3, label, ab))
-	}
-	l.add(packet(3, all[0], ab)) // seen again
-	l.add(packet(3, all[4], ab))
-	for i, label := range all {
+	l.add(packet(3, 1+maxLabels, ab))
+	for label, want := range map[uint32]bool{1: true, 2: false, 3: true, maxLabels: true, 1 + maxLabels: true} {
 		_, ok := l.find(packet(3, label, key{}))
-		require.Equal(t, i != 1, ok, i)
+		require.Equal(t, want, ok, label)
 	}
 }

@@ -1,6 +1,7 @@
 package flows
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -70,14 +71,14 @@ const (
 	minWidth    = 1000 // nanoseconds
 )
 
-// A series is a [Series] without pointers. Bins begin narrow, and become twice
+// A series is a [Series] without slices. Bins begin narrow, and become twice
 // as wide each time they no longer reach the present.
 type series struct {
 	start, width int64 // nanoseconds
 	end          int64
 	used         uint32
 	bins         [maxBins]Bin
-	marks        [seriesMarks]mark
+	marks        [seriesMarks]Mark
 	nMarks       uint32
 	more         uint64
 	nodes        [maxNodes]nodeSeries
@@ -86,16 +87,6 @@ type series struct {
 	seen bool   // a request of this life
 	psn  uint32 // of the request before
 	line int64  // where that is
-}
-
-type mark struct {
-	kind  MarkKind
-	cause Cause
-	psn   uint32
-	count uint32
-	frame uint64
-	line  int64
-	at    int64
 }
 
 type nodeSeries struct {
@@ -201,21 +192,21 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 		b.First, b.Sequenced = s.line, true
 	}
 	b.Last = s.line
-	m := mark{frame: frame, psn: p.psn, count: 1, line: s.line, at: at}
+	m := Mark{Frame: frame, Time: moment(at), PSN: p.psn, Count: 1, Line: s.line}
 	if life > 1 {
-		m.kind = MarkLife
+		m.Kind = MarkLife
 		s.mark(m)
 	}
 	switch v {
 	case beyondGap:
 		b.Missing += gap
-		m.kind, m.psn, m.count, m.line = MarkGap, bth.AddPSN(p.psn, -gap&bth.MaxPSN), gap, s.line-int64(gap)
+		m.Kind, m.PSN, m.Count, m.Line = MarkGap, bth.AddPSN(p.psn, -gap&bth.MaxPSN), gap, s.line-int64(gap)
 	case fillsHole:
 		b.Late++
-		m.kind = MarkLate
+		m.Kind = MarkLate
 	case repeated, precedes:
 		b.Repeats++
-		m.kind, m.cause = MarkRepeat, cause
+		m.Kind, m.Cause = MarkRepeat, cause
 	default:
 		return
 	}
@@ -223,11 +214,11 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 }
 
 // mark remembers a mark. Repeats that follow one another are one.
-func (s *series) mark(m mark) {
-	if s.nMarks > 0 && m.kind == MarkRepeat {
+func (s *series) mark(m Mark) {
+	if s.nMarks > 0 && m.Kind == MarkRepeat {
 		last := &s.marks[s.nMarks-1]
-		if last.kind == MarkRepeat && last.cause == m.cause && m.psn == bth.AddPSN(last.psn, last.count) {
-			last.count++
+		if last.Kind == MarkRepeat && last.Cause == m.Cause && m.PSN == bth.AddPSN(last.PSN, last.Count) {
+			last.Count++
 			return
 		}
 	}
@@ -261,15 +252,13 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 		return nil
 	}
 	s := t.series(&with.flow)
-	out := &Series{Start: moment(s.start), End: moment(max(s.start, s.end)), Width: time.Duration(s.width),
-		More: s.more}
-	out.Bins = append(out.Bins, s.bins[:s.used]...)
-	for _, m := range s.marks[:s.nMarks] {
-		out.Marks = append(out.Marks, Mark{m.kind, m.cause, m.frame, moment(m.at), m.psn, m.count, m.line})
+	out := &Series{
+		Start: moment(s.start), End: moment(max(s.start, s.end)), Width: time.Duration(s.width),
+		Bins: slices.Clone(s.bins[:s.used]), Marks: slices.Clone(s.marks[:s.nMarks]), More: s.more,
 	}
 	for i := range s.nodes[:s.nNodes] {
 		q := &s.nodes[i]
-		n := NodeSeries{Node: q.node, Depth: append([]uint32(nil), q.depth[:s.used]...)}
+		n := NodeSeries{Node: q.node, Depth: slices.Clone(q.depth[:s.used])}
 		for i := range s.used {
 			n.Known = append(n.Known, q.known>>i&1 != 0)
 		}

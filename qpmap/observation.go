@@ -145,20 +145,6 @@ func (o *Observation) psns(mtu uint16) (least, most uint32) {
 	return bth.ReadPSNs(o.DMA, 4096), bth.ReadPSNs(o.DMA, 256)
 }
 
-// mtu returns the path MTU if the packet shows it, 0 otherwise: the payload of a
-// First or a Middle packet is exactly one path MTU.
-func (o *Observation) mtu() uint16 {
-	switch o.Opcode.Operation() {
-	case bth.OpSendFirst, bth.OpSendMiddle, bth.OpRDMAWriteFirst, bth.OpRDMAWriteMiddle,
-		bth.OpRDMAReadResponseFirst, bth.OpRDMAReadResponseMiddle:
-		switch o.Payload {
-		case 256, 512, 1024, 2048, 4096:
-			return uint16(o.Payload)
-		}
-	}
-	return 0
-}
-
 // asks tells whether a request requires a response.
 func (o *Observation) asks() bool {
 	switch o.Opcode.Operation() {

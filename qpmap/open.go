@@ -65,7 +65,7 @@ func (f *open) follow(o *Observation, now int32) {
 		f.run--
 	}
 	f.pkey, f.requested = o.PKey, now
-	if mtu := o.mtu(); mtu != 0 {
+	if mtu := o.Opcode.PathMTU(o.Payload); mtu != 0 {
 		f.mtu = mtu
 	}
 }
@@ -232,7 +232,7 @@ func (m *Map) followPair(e *pair, o *Observation) bool {
 		e.life.take(o, e.mtu, m.now())
 	}
 	if e.mtu == 0 {
-		e.mtu = o.mtu()
+		e.mtu = o.Opcode.PathMTU(o.Payload)
 	}
 	e.stray = false
 	m.use(e)

@@ -139,7 +139,7 @@ func (m *Map) confirms(e *pair, o *Observation) bool {
 	}
 	f.life.answer(o)
 	if f.mtu == 0 {
-		f.mtu = o.mtu()
+		f.mtu = o.Opcode.PathMTU(o.Payload)
 	}
 	if f.from == CM && f.answered == 0 {
 		m.unanswered = 0
@@ -187,7 +187,7 @@ func (m *Map) vote(forth, back *key, o *Observation, alone bool) (decided bool) 
 	if f == nil {
 		return false
 	}
-	if mtu := o.mtu(); mtu != 0 {
+	if mtu := o.Opcode.PathMTU(o.Payload); mtu != 0 {
 		f.mtu = mtu
 	}
 	follows := m.follows(forth, f, o)
