@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,14 +18,12 @@ import (
 // A reader reads captures with several goroutines, and hands their packets on in
 // their order.
 //
-// One of the goroutines reads a block of octets after the other and finds the
-// packets in it, a batch, which the others decode. Where they have enough to do
-// it decodes a batch itself, and another one that has none reads on. The
-// goroutine that counts the packets waits for each batch in turn: what comes out
-// does not depend on how many goroutines there are.
+// One goroutine finds the packets in the octets of a file, a batch at a time, and
+// others decode the batches. The goroutine that counts the packets waits for each
+// batch in turn: what comes out does not depend on how many goroutines there are.
 type reader struct {
 	decoder flows.Decoder // a copy for each goroutine
-	workers int
+	workers int           // goroutines that decode
 	inputs  cli.Inputs
 	frames  uint64 // handed on so far
 	dropped uint64 // by the kernel, of live captures
@@ -45,15 +44,9 @@ const waiting = 4
 func (r *reader) read(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // a goroutine that waits for input wakes up
-	// What was read, one batch that is counted, and the two of the source: with
-	// room for all of them none is thrown away to be made anew.
-	inOrder := waiting + 2*r.workers
-	inUse := inOrder + 3
 	s := &source{
-		ordered: make(chan *batch, inOrder),
-		read:    make(chan *batch, r.workers-1), // one for each goroutine but the one that reads: none waits in vain
-		batches: make(chan *batch, inUse),
-		blocks:  make(chan *block, inUse),
+		ordered: make(chan *batch, waiting+2*r.workers),
+		found:   make(chan *batch, r.workers),
 		stop:    make(chan struct{}),
 	}
 	defer close(s.stop)
@@ -62,8 +55,13 @@ func (r *reader) read(ctx context.Context, name string) error {
 		return err
 	}
 	s.in, s.copies = in, r.inputs.Live
+	go s.find()
 	for range r.workers {
-		go s.work(r.decoder)
+		go func(d flows.Decoder) {
+			for b := range s.found {
+				s.decode(b, &d)
+			}
+		}(r.decoder)
 	}
 
 	var idle <-chan time.Time
@@ -93,7 +91,7 @@ func (r *reader) read(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		r.to.progress(b.octets, b.size)
+		r.to.progress(b.octets, in.Size)
 		r.dropped += b.dropped
 		unknown, last = unknown || b.unknown, time.Now()
 		switch {
@@ -105,7 +103,7 @@ func (r *reader) read(ctx context.Context, name string) error {
 		default:
 			return nil
 		}
-		s.release(b)
+		s.batches.Put(b)
 	}
 }
 
@@ -118,8 +116,8 @@ type batch struct {
 	unknown bool           // there are packets of a link type that is not supported
 	err     error          // what ended the file behind the packets; io.EOF at its end
 
-	octets, size int64 // read of the file, and its length, 0 if that is not known
-	dropped      uint64
+	octets  int64 // read of the file so far
+	dropped uint64
 }
 
 // A record is a packet as it was captured.
@@ -139,86 +137,32 @@ type block struct {
 // maxBatch is how many packets are in a batch at most.
 const maxBatch = 1024
 
-// A source reads a file. What is below the lock belongs to the goroutine that has it.
+// A source finds the packets of one file.
 type source struct {
-	ordered chan *batch
-	read    chan *batch // to be decoded
-	batches chan *batch // to be used again
-	blocks  chan *block // to be used again
-	stop    chan struct{}
-
-	sync.Mutex
 	in      *cli.Input
-	dropped uint64         // by the kernel, of a live capture
-	copies  bool           // packets are not in blocks: put them there
-	used    int            // octets of the block that are, then
-	decoder *flows.Decoder // of the goroutine that has the lock
+	copies  bool          // packets are not in blocks: put them there
+	ordered chan *batch   // in their order
+	found   chan *batch   // the same ones, to be decoded
+	stop    chan struct{} // closed when nobody waits for more
+	batches sync.Pool     // to be used again
+	blocks  sync.Pool     // to be used again, by this source alone: see nextBlock
+
+	stopped bool
+	octets  int64 // read so far
 	block   *block
-	batch   *batch // what was found in block
-	done    *batch // what was found in the block before
-	octets  int64
-	err     error // what ended the file
-	ended   bool  // and the batch that says so is handed on
+	used    int    // octets of the block that are, with copies
+	batch   *batch // what was found in the block; nil without
 }
 
-func (s *source) close() {
-	s.dropped = s.in.Dropped()
-	s.in.Close()
-}
-
-// work reads and decodes batches until the file ends.
-func (s *source) work(d flows.Decoder) {
-	for {
-		b := s.take(&d)
-		if b == nil {
-			return
-		}
-		s.decode(b, &d)
-	}
-}
-
-// take returns the next batch to be decoded, nil behind the last one. If no
-// other goroutine reads, this one does, until the others have enough to do: then
-// it decodes the oldest that they left, which is the next to be counted.
-func (s *source) take(d *flows.Decoder) *batch {
-	if s.TryLock() {
-		s.decoder = d
-		b := s.next()
-		for b != nil && s.offer(b) {
-			b = s.next()
-		}
-		if b != nil {
-			select {
-			case oldest := <-s.read:
-				s.read <- b // has room: only the goroutine that has the lock sends
-				b = oldest
-			default:
-			}
-			s.Unlock()
-			return b
-		}
-		close(s.read) // and nobody gets the lock again
-	}
-	return <-s.read
-}
-
-// offer says whether others take a batch.
-func (s *source) offer(b *batch) bool {
-	select {
-	case s.read <- b:
-		return true
-	default:
-		return false
-	}
-}
-
-// next returns the next batch, whose place in the order is reserved, and nil
-// behind the last one, which has the error that ended the file.
-func (s *source) next() *batch {
+// find hands on all packets, until the file ends or nobody waits for more. The
+// last batch has the error that ended the file.
+func (s *source) find() {
 	var r capture.Record
-	for s.done == nil && s.err == nil {
-		if s.err = s.in.Next(&r); s.err != nil {
-			s.close()
+	for !s.stopped {
+		err := s.in.Next(&r)
+		if err != nil {
+			b := s.begin()
+			b.err, b.dropped = err, s.in.Dropped()
 			break
 		}
 		if s.copies {
@@ -231,52 +175,52 @@ func (s *source) next() *batch {
 		}
 		b.records = append(b.records, record{r.Data, r.Time, r.Options()})
 		if len(b.records) == maxBatch {
-			s.done, s.batch = b, nil
+			s.handOn()
 		}
 	}
-	b := s.done
-	s.done = nil
-	if b == nil {
-		if s.ended {
-			return nil
-		}
-		s.ended = true
-		b = s.begin()
-		s.batch, b.err = nil, s.err
-	}
-	if s.reserve(b) {
-		return b
-	}
-	if s.err == nil {
-		s.err = io.EOF
-		s.close()
-	}
-	s.ended = true
-	return nil
+	s.in.Close()
+	s.handOn()
+	close(s.found)
 }
 
-// reserve gives a batch its place in the order. It says whether anybody still
-// waits for it.
-func (s *source) reserve(b *batch) bool {
-	b.octets, b.size, b.dropped = s.octets, s.in.Size, s.dropped
+// begin returns the batch that packets are put into.
+func (s *source) begin() *batch {
+	if s.batch == nil {
+		b, _ := s.batches.Get().(*batch)
+		if b == nil {
+			b = &batch{decoded: make(chan struct{}, 1)}
+		}
+		if b.block = s.block; b.block != nil {
+			b.block.users.Add(1)
+		}
+		b.records, b.unknown, b.err = b.records[:0], false, nil
+		s.batch = b
+	}
+	return s.batch
+}
+
+// handOn hands on the batch, if there is one.
+func (s *source) handOn() {
+	b := s.batch
+	if b == nil {
+		return
+	}
+	s.batch, b.octets = nil, s.octets
 	select {
 	case s.ordered <- b:
-		return true
+		s.found <- b
 	case <-s.stop:
-		return false
+		s.stopped = true
 	}
 }
 
 // nextBlock returns the memory to read on in. What was found until now is in
-// another block.
+// another block, of which the capture has yet to copy the end: no other source may
+// write there.
 func (s *source) nextBlock() []byte {
-	if s.batch != nil {
-		s.done, s.batch = s.batch, nil
-	}
+	s.handOn()
 	s.unuse(s.block)
-	select {
-	case s.block = <-s.blocks:
-	default:
+	if s.block, _ = s.blocks.Get().(*block); s.block == nil {
 		s.block = new(block)
 	}
 	s.block.users.Store(1)
@@ -286,19 +230,12 @@ func (s *source) nextBlock() []byte {
 // beforeRead hands on what was found, where the next read may take long.
 func (s *source) beforeRead(octets int64) error {
 	s.octets = octets
-	if s.in == nil || s.in.Size > 0 {
-		return nil
+	if s.in != nil && s.in.Size == 0 {
+		s.handOn()
 	}
-	for _, b := range [...]*batch{s.done, s.batch} {
-		if b == nil {
-			continue
-		}
-		if !s.reserve(b) {
-			return io.EOF
-		}
-		s.decode(b, s.decoder)
+	if s.stopped {
+		return io.EOF
 	}
-	s.done, s.batch = nil, nil
 	return nil
 }
 
@@ -313,32 +250,9 @@ func (s *source) keep(data []byte) []byte {
 	return s.block.octets[s.used-n : s.used : s.used]
 }
 
-// begin returns the batch that packets are put into.
-func (s *source) begin() *batch {
-	if s.batch != nil {
-		return s.batch
-	}
-	select {
-	case s.batch = <-s.batches:
-	default:
-		s.batch = &batch{decoded: make(chan struct{}, 1)}
-	}
-	b := s.batch
-	if b.block = s.block; b.block != nil {
-		b.block.users.Add(1)
-	}
-	b.records, b.unknown, b.err = b.records[:0], false, nil
-	return b
-}
-
-// decode decodes the packets of a batch. Then its block is free for the next one,
-// which finds it in the cache.
+// decode decodes the packets of a batch, and lets go of its block.
 func (s *source) decode(b *batch, d *flows.Decoder) {
-	if n := len(b.records); cap(b.packets) < n {
-		b.packets = make([]flows.Packet, n, max(n, min(2*n, maxBatch)))
-	} else {
-		b.packets = b.packets[:n]
-	}
+	b.packets = slices.Grow(b.packets[:0], len(b.records))[:len(b.records)]
 	for i := range b.records {
 		r := &b.records[i]
 		d.Decode(&b.packets[i], r.data, r.options)
@@ -347,20 +261,9 @@ func (s *source) decode(b *batch, d *flows.Decoder) {
 	b.decoded <- struct{}{}
 }
 
-// release lets a batch be used again.
-func (s *source) release(b *batch) {
-	select {
-	case s.batches <- b:
-	default:
-	}
-}
-
+// unuse says that one of the users of a block, nil without one, needs it no more.
 func (s *source) unuse(b *block) {
-	if b == nil || b.users.Add(-1) > 0 {
-		return
-	}
-	select {
-	case s.blocks <- b:
-	default:
+	if b != nil && b.users.Add(-1) == 0 {
+		s.blocks.Put(b)
 	}
 }

@@ -132,25 +132,39 @@ func TestPipeIsIdle(t *testing.T) {
 func TestKeep(t *testing.T) {
 	const block = 256 << 10
 	var s source
+	keep := func(data []byte) []byte {
+		kept := s.keep(data)
+		s.block.users.Add(1) // as a batch does
+		return kept
+	}
 	packet := func(n int, octet byte) []byte { return bytes.Repeat([]byte{octet}, n) }
-	a := s.keep(packet(200<<10, 1))
+	a := keep(packet(200<<10, 1))
 	first := s.block
-	b := s.keep(packet(56<<10, 2)) // exactly what is left
+	b := keep(packet(56<<10, 2)) // exactly what is left
 	require.Same(t, first, s.block)
-	c := s.keep(packet(1, 3))
+	c := keep(packet(1, 3))
 	require.NotSame(t, first, s.block)
 	second := s.block
-	d := s.keep(packet(block-1, 4))
+	d := keep(packet(block-1, 4))
 	require.Same(t, second, s.block)
-	require.Empty(t, s.keep(nil))
+	require.Empty(t, keep(nil))
 	require.Same(t, second, s.block)
-	f := s.keep(packet(block, 5))
+	f := keep(packet(block, 5))
 	require.NotSame(t, second, s.block)
 	for n, kept := range [][]byte{a, b, c, d, f} {
 		require.Equal(t, packet(len(kept), byte(n+1)), kept)
 		require.Equal(t, len(kept), cap(kept), "whoever appends does not write into the next one")
 	}
 	require.Equal(t, []int{200 << 10, 56 << 10, 1, block - 1, block}, []int{len(a), len(b), len(c), len(d), len(f)})
+}
+
+// The capture copies what a block ends with after it got the next one: nobody else
+// gets the block meanwhile.
+func TestBlocksOfTwoSources(t *testing.T) {
+	var a, b source
+	first := &a.nextBlock()[0]
+	a.nextBlock()
+	require.NotSame(t, first, &b.nextBlock()[0])
 }
 
 // resources returns how many goroutines there are and, on Linux, open files.
