@@ -71,8 +71,8 @@ type PSN struct {
 	Missing  uint64 `json:"missing"` // PSNs that were passed over
 	Late     uint64 `json:"late"`    // requests that filled a gap later
 	Repeats  uint64 `json:"repeats"`
-	Copies   uint64 `json:"copies"`   // requests that a network copied, as far as Identifications of IPv4 tell; no repeats
-	Unseen   uint64 `json:"unseen"`   // of the missing, those that the other side had received: the capture lost them
+	Copies   uint64 `json:"copies"`   // requests that a network copied, as Identifications of IPv4 tell; no repeats
+	Unseen   uint64 `json:"unseen"`   // of the missing, those that the other side received: the capture lost them
 	Lost     uint64 `json:"lost"`     // those that no answer covers
 	Unjudged uint64 `json:"unjudged"` // those of flows without an answer
 }

@@ -1,12 +1,12 @@
 package flows
 
 import (
-	"github.com/rocecn/rocecn/internal/hash"
 	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rocecn/rocecn/internal/hash"
 	"github.com/rocecn/rocecn/internal/traffic"
 	"github.com/rocecn/rocecn/qpmap"
 )
@@ -41,7 +41,9 @@ func TestChosenKeys(t *testing.T) {
 	}{
 		{"by the seed", queuePair, func(k *key, seed uint64) bool { return k.Hash(seed)&0xFFF == 7 }, true},
 		{"without a seed", queuePair,
-			func(k *key, _ uint64) bool { return hash.Mix(hashOf(k)^uint64(k.QP), 0xE7037ED1A0B428DB)&0xFFF == 7 }, false},
+			func(k *key, _ uint64) bool {
+				return hash.Mix(hashOf(k)^uint64(k.QP), 0xE7037ED1A0B428DB)&0xFFF == 7
+			}, false},
 		{"road 0", prefixes, func(k *key, _ uint64) bool { return hashOf(k) == 0 }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
