@@ -37,6 +37,7 @@ type Port struct {
 
 	meter *Meter
 	sent  uint64 // octets on the wire, gaps included
+	met   uint64 // packets that met congestion by RED
 	most  int64  // the most octets in the data queue
 	quiet sim.Time
 }
@@ -72,6 +73,15 @@ func (p *Port) Sent() uint64 { return p.sent }
 
 // Most returns the most octets that the data queue ever had.
 func (p *Port) Most() int64 { return p.most }
+
+// Congested returns how many packets of data met congestion by RED here.
+func (p *Port) Congested() uint64 { return p.met }
+
+// Last says whether the link leads to a host.
+func (p *Port) Last() bool {
+	_, host := p.peer.owner.(*Host)
+	return host
+}
 
 // Paused returns for how long the data class was paused.
 func (p *Port) Paused() sim.Time {

@@ -196,6 +196,7 @@ func (n *Network) learn(f *Flow) {
 func (s *Switch) congested(out *Port, r ref, k *packet) {
 	n, now := s.net, s.net.Sim.Now()
 	n.count.Congested++
+	out.met++
 	n.onset(k)
 	if s.role.pe != nil && k.egress >= 0 && int(k.ingress) == s.index {
 		s.role.congested(r, k)

@@ -15,9 +15,8 @@ import (
 var positions = Experiment{
 	ID: "C1", Quick: true,
 	Title: "position and distance",
-	Asks: "Where on the path does a faster notification help, and how does that change with its length? " +
-		"Ten senders of 40 Gbit/s to one receiver through five switches; the port behind one of them is the " +
-		"narrow one.",
+	Asks: "Where on the path does a faster notification help, and how does that change with its length? Ten senders" +
+		" of 40 Gbit/s to one receiver through five switches; the port behind one of them is the narrow one.",
 	shown: []Shown{{firstCut, -1}, {use, 1}, {later, -1}, {peak, -1}, {jain, 1}},
 	cases: func(s Size) (cases []Case) {
 		ways := []scenario.Time{10 * µs, 100 * µs, ms, 10 * ms}
@@ -158,8 +157,8 @@ func (r *Results) row(rows []check.Row, c *CaseText, v lab.Variant, figure strin
 var model = Experiment{
 	ID: "C1a", Quick: true,
 	Title: "position, against a model of one bottleneck",
-	Asks: "Does the laboratory agree with a separate model, of one queue and packets of 1,000 octets, about what the " +
-		"position of the bottleneck is worth? Ten senders of 40 Gbit/s, paper's parameters, steady state.",
+	Asks: "Does the laboratory agree with a separate model, of one queue and packets of 1,000 octets, about what " +
+		"the position of the bottleneck is worth? Ten senders of 40 Gbit/s, paper's parameters, steady state.",
 	shown: []Shown{{use, 1}, {later, -1}, {firstCut, -1}},
 	cases: func(s Size) (cases []Case) {
 		for _, way := range choose(s, []scenario.Time{100 * µs, ms}, []scenario.Time{100 * µs}) {

@@ -12,8 +12,8 @@ import (
 var longHaul = Experiment{
 	ID: "C4", Quick: true,
 	Title: "between two data centres",
-	Asks: "What is it worth over tens to thousands of kilometres, by the place of the congested router? Hosts of one " +
-		"data centre send to those of the other through leaves, spines, PE, P and PE; RED is sparse, as an " +
+	Asks: "What is it worth over tens to thousands of kilometres, by the place of the congested router? Hosts of " +
+		"one data centre send to those of the other through leaves, spines, PE, P and PE; RED is sparse, as an " +
 		"operator of long links sets it.",
 	shown: []Shown{
 		{goodput, 1}, {use, 1}, {later, -1}, {peak, -1}, {firstCut, -1}, {lost, -1}, {pauses, -1}, {jain, 1},
@@ -29,6 +29,7 @@ var longHaul = Experiment{
 					t.Topology.Leaves, t.Topology.Spines, t.Topology.Hosts = 2, 2, choose(s, 8, 4)
 					hosts := t.Topology.Leaves * t.Topology.Hosts
 					t.Topology.Trunk = host * scenario.Rate(hosts) // no congestion before P
+					t.Topology.WAN = 2 * t.Topology.Trunk          // which tunnels make longer
 					t.Topology.Distance, t.Topology.Position = way, x
 					unit := scenario.Size(float64(host) / 40e9 * 1e6) // of RED, for a flow's worth of rate
 					t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = unit, 10*unit, 0.05

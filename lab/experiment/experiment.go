@@ -93,7 +93,8 @@ func (c *Case) Line(v lab.Variant) string { return c.Scenario.Line(v) }
 // All returns the experiments in order.
 func All() []Experiment {
 	return []Experiment{
-		positions, model, incast, incastMessages, longHaul,
+		positions, model, incast, incastMessages, leafSpine, longHaul, mixed, labels, proxies, pausing, byTrace, limits,
+		several, collectives, frontiers, sins,
 	}
 }
 

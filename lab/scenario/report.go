@@ -56,6 +56,17 @@ func Metrics() []Metric {
 		{"messages unfinished", "", func(r *Result) float64 { return float64(r.Unfinished) }},
 		{"last message ended", "µs", func(r *Result) float64 { return nonzero(µs(r.Last)) }},
 	}
+	for i := range 4 {
+		all = append(all, Metric{fmt.Sprintf("goodput, traffic[%d]", i), "Gbit/s", func(r *Result) float64 {
+			if len(r.Goodputs) < 2 || i >= len(r.Goodputs) || r.Goodputs[i] == 0 {
+				return math.NaN()
+			}
+			return r.Goodputs[i]
+		}})
+	}
+	all = append(all, Metric{"of those that met congestion, at a last hop", "%", func(r *Result) float64 {
+		return float64(r.AtHosts) / float64(r.Counts.Congested) * 100 // NaN if there was none
+	}})
 	quantile := func(h *lab.Histogram, q, unit float64) float64 {
 		if h.Count() == 0 {
 			return math.NaN()

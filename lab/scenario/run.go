@@ -15,7 +15,8 @@ import (
 // run is one variant with one seed.
 type run struct {
 	net    *lab.Network
-	fixed  int // flows that exist from the start; those of poisson traffic come later
+	fixed  int   // flows that exist from the start; those of poisson traffic come later
+	ends   []int // of these, how many there are after each traffic
 	done   []func(*lab.Flow)
 	ports  []*lab.Port // of switches
 	meters []*lab.Meter
@@ -51,6 +52,8 @@ type Result struct {
 	Cuts     []sim.Time // of each queue pair that was cut: from the first decision about a packet of its own
 	Jain     float64    // of the flows that existed from the start, after the warmup; 0 without any
 	Goodput  float64    // Gbit/s of data delivered to all, after the warmup
+	Goodputs []float64  // the same by traffic, but for poisson
+	AtHosts  uint64     // packets that met congestion at a port to a host
 
 	Finished   int
 	Unfinished int             // messages that were not acknowledged, without endless ones
@@ -76,6 +79,7 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		if err := s.Traffic[i].start(r, i); err != nil {
 			return nil, err
 		}
+		r.ends = append(r.ends, len(r.net.Flows()))
 	}
 	r.fixed = len(r.net.Flows())
 	for _, sw := range r.net.Switches() {
@@ -118,6 +122,9 @@ func (r *run) end(from sim.Time) {
 	length := res.Ended - from
 	for i, p := range r.ports {
 		res.Paused += p.Paused()
+		if p.Last() {
+			res.AtHosts += p.Congested()
+		}
 		deepest := p.Most() > res.Peak || res.Port == ""
 		if deepest {
 			res.Port, res.Peak = p.String(), p.Most()
@@ -157,6 +164,17 @@ func (r *run) end(from sim.Time) {
 		}
 		if i < r.fixed {
 			shares = append(shares, float64(f.Octets()-before))
+		}
+	}
+	first := 0
+	for _, to := range r.ends {
+		sum := 0.
+		for _, octets := range shares[first:to] {
+			sum += octets
+		}
+		first = to
+		if length > 0 {
+			res.Goodputs = append(res.Goodputs, sum*8/1e9/length.Seconds())
 		}
 	}
 	if len(shares) > 0 {

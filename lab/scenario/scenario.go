@@ -47,6 +47,7 @@ type Topology struct {
 	Rate     Rate    `json:"rate"`  // of the links of hosts
 	Delay    Time    `json:"delay"` // of each link except those of the WAN
 	Switches int     `json:"switches"`
+	Between  int     `json:"between"` // hosts at each switch of the line but the first and the last
 	Leaves   int     `json:"leaves"`
 	Spines   int     `json:"spines"`
 	Trunk    Rate    `json:"trunk"` // between switches; 0 is Rate
@@ -178,6 +179,7 @@ func (s *Scenario) check() error {
 			"an even number from 2 to 16 needed"},
 		{t.Kind != "fat-tree" && t.Hosts < 1 || t.Kind == "star" && t.Hosts < 2, "topology.hosts",
 			"1 at least, 2 in a star"},
+		{t.Between < 0, "topology.between", "0 or above needed"},
 		{t.hosts() > maxHosts, "topology.hosts", fmt.Sprintf("%d in all at most", maxHosts)},
 		{t.Kind == "line" && (t.Switches < 1 || t.Switches > maxSwitches), "topology.switches",
 			fmt.Sprintf("from 1 to %d needed", maxSwitches)},
@@ -266,7 +268,9 @@ func (t *Topology) leaved() bool { return t.Kind == "leaf-spine" || t.Kind == "t
 // hosts returns the number of hosts.
 func (t *Topology) hosts() int {
 	switch t.Kind {
-	case "line", "wan":
+	case "line":
+		return 2*t.Hosts + max(t.Switches-2, 0)*t.Between
+	case "wan":
 		return 2 * t.Hosts
 	case "leaf-spine":
 		return t.Leaves * t.Hosts

@@ -120,6 +120,19 @@ func TestWrongKeys(t *testing.T) {
 		{`"variants": []`, "variants: one at least"},
 		{`"variants": ["hpcc"],` + seconds + `,` + star + `,` + incast,
 			"reaction.rtt: needed with the variants of hpcc"},
+		{seconds + `,"topology": {"kind": "line", "hosts": 2, "switches": 3, "between": -1},` + incast,
+			"topology.between: 0 or above needed"},
+		{seconds + `,"topology": {"kind": "wan", "hosts": 9, "between": 1},` + incast,
+			"topology.between: has no effect with topology.kind wan"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "pairs"}]`, "traffic[0].pairs: from 1 to 262144 needed"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "pairs", "pairs": [[0, 9]]}]`,
+			"traffic[0].pairs: two different hosts needed, from 0 on"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "pairs", "pairs": [[3, 3]]}]`,
+			"traffic[0].pairs: two different hosts needed, from 0 on"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "pairs", "pairs": [[-1, 3]]}]`,
+			"traffic[0].pairs: two different hosts needed, from 0 on"},
+		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "pairs": [[1, 3]]}]`,
+			"traffic[0].pairs: has no effect with other kinds than pairs"},
 		{`"seeds": [-1]`, "seeds[0]: a number -1 stands where a uint64 belongs"},
 		{`"switch": {"decide": "later"}`, "switch.decide: departure or arrival needed"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "1MB"}`, "switch.kmax: kmin at least"},
@@ -547,4 +560,44 @@ func TestTexts(t *testing.T) {
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, d, got)
 	}
+}
+
+// Two flows from the first switch of a row, and one from the second: each flow goes where it is sent, and what they
+// get is counted by traffic. Congestion is at the link behind the second switch, or, when that is not slow, at the
+// host to which all send.
+func TestPairs(t *testing.T) {
+	const text = `{"variants": ["fastcnp"], "duration": "2ms", "warmup": "1ms",
+		"topology": {"kind": "line", "hosts": 2, "switches": 3, "between": 1, "trunk": "400G"%s},
+		"traffic": [{"kind": "pairs", "pairs": [[0, 3], [1, 3]], "rate": "20G"},
+			{"kind": "pairs", "pairs": [[2, 3]], "rate": "30G", "at": "1us"}]}`
+	run := func(more string) (*Scenario, Result) {
+		s := read(t, fmt.Sprintf(text, more))
+		results, err := s.Run(t.Context(), func(float64) {})
+		require.NoError(t, err)
+		require.Len(t, results, 1)
+		return s, results[0]
+	}
+	_, r := run("")
+	const share = 1024. / 1126 // of the line that is data
+	require.Len(t, r.Goodputs, 2)
+	require.InDelta(t, 40*share, r.Goodputs[0], 0.1)
+	require.InDelta(t, 30*share, r.Goodputs[1], 0.1)
+	require.InDelta(t, r.Goodput, r.Goodputs[0]+r.Goodputs[1], 1e-9)
+	require.Zero(t, r.AtHosts)
+
+	s, r := run(`, "slow_hop": 2, "slow_rate": "40G"`)
+	require.Equal(t, "switch 1 to switch 2", r.Port)
+	require.NotZero(t, r.Counts.Congested)
+	require.Zero(t, r.AtHosts)
+	var out strings.Builder
+	require.NoError(t, s.Print(&out, []Result{r}))
+	require.Regexp(t, `(?m)^goodput, traffic\[1\] +Gbit/s +\d`, out.String())
+	require.NotContains(t, out.String(), "traffic[2]")
+
+	s = read(t, `{"variants": ["cnp"], "duration": "1ms", "topology": {"kind": "star", "hosts": 4},
+		"traffic": [{"kind": "incast", "senders": 3, "jitter": "1us"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.NotZero(t, results[0].Counts.Congested)
+	require.Equal(t, results[0].Counts.Congested, results[0].AtHosts)
 }

@@ -69,6 +69,9 @@ func (b *builder) line() {
 		}
 		b.net.Link(at, next, rate, b.delay)
 		at = next
+		if i < b.Switches-1 && b.Between > 0 {
+			b.hosts(at, b.Between)
+		}
 	}
 	b.hosts(at, b.Hosts)
 }

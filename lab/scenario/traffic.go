@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rocecn/rocecn/lab"
@@ -14,17 +15,21 @@ import (
 //	permutation  each host to another one, drawn by the seed
 //	all-to-all   each host to each other one
 //	ring         all-reduce: each host to the next, 2(n−1) pieces, each when the one before has come
+//	pairs        from one host to another, by their numbers from 0; the same pair again is another flow
 //	poisson      messages between random hosts, at random times
 type Traffic struct {
-	Kind    string  `json:"kind"`
-	Senders int     `json:"senders"`
-	Size    Size    `json:"size"` // of a message; in a ring, of all data of a host; 0: endless
-	At      Time    `json:"at"`
-	Jitter  Time    `json:"jitter"` // each flow begins up to this much later
-	Sizes   string  `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
-	Load    float64 `json:"load"`   // of poisson: the data, as a share of the links of hosts
-	Rate    Rate    `json:"rate"`   // the maximum of a flow; 0: the rate of its host's link
+	Kind    string   `json:"kind"`
+	Senders int      `json:"senders"`
+	Size    Size     `json:"size"` // of a message; in a ring, of all data of a host; 0: endless
+	At      Time     `json:"at"`
+	Jitter  Time     `json:"jitter"` // each flow begins up to this much later
+	Sizes   string   `json:"sizes"`  // of poisson: WebSearch, FB_Hadoop or AliStorage2019
+	Load    float64  `json:"load"`   // of poisson: the data, as a share of the links of hosts
+	Pairs   [][2]int `json:"pairs"`
+	Rate    Rate     `json:"rate"` // the maximum of a flow; 0: the rate of its host's link
 }
+
+const maxPairs = 1 << 18
 
 // check returns the first error of the traffic. key begins the names of its keys.
 func (t *Traffic) check(key string, s *Scenario) error {
@@ -34,8 +39,13 @@ func (t *Traffic) check(key string, s *Scenario) error {
 		is        bool
 		key, text string
 	}{
-		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "poisson"}, t.Kind), "kind",
-			"incast, across, permutation, all-to-all, ring or poisson needed"},
+		{!slices.Contains([]string{"incast", "across", "permutation", "all-to-all", "ring", "pairs",
+			"poisson"}, t.Kind), "kind", "incast, across, permutation, all-to-all, ring, pairs or poisson needed"},
+		{t.Kind == "pairs" && (len(t.Pairs) == 0 || len(t.Pairs) > maxPairs), "pairs",
+			fmt.Sprintf("from 1 to %d needed", maxPairs)},
+		{slices.ContainsFunc(t.Pairs, func(p [2]int) bool {
+			return min(p[0], p[1]) < 0 || max(p[0], p[1]) >= top.hosts() || p[0] == p[1]
+		}), "pairs", "two different hosts needed, from 0 on"},
 		{top.hosts() < 2, "kind", "two hosts at least are needed"},
 		{t.Kind == "incast" && (t.Senders < 1 || t.Senders >= top.hosts()), "senders",
 			"from 1 to one less than there are hosts needed"},
@@ -90,6 +100,12 @@ func (t *Traffic) start(r *run, number int) error {
 		half := len(hosts) / 2
 		for i, h := range hosts[:half] {
 			if err := send(h, hosts[half+i]); err != nil {
+				return err
+			}
+		}
+	case "pairs":
+		for _, p := range t.Pairs {
+			if err := send(hosts[p[0]], hosts[p[1]]); err != nil {
 				return err
 			}
 		}

@@ -66,7 +66,7 @@ func (s *Scenario) rules() []rule {
 			without: "without a variant that cuts the rate"},
 		{keys: "topology.hosts", heard: t.Kind != "fat-tree", without: in},
 		{keys: "topology.k", heard: t.Kind == "fat-tree", without: in},
-		{keys: "topology.switches topology.slow_hop", heard: isLine, without: in},
+		{keys: "topology.switches topology.slow_hop topology.between", heard: isLine, without: in},
 		{keys: "topology.leaves topology.spines", heard: leaved, without: in},
 		{keys: "topology.trunk", heard: t.Kind != "star" && !(isLine && t.Switches == 1), without: "with one switch"},
 		{keys: "topology.wan topology.distance topology.position", heard: wan, without: in},
@@ -88,7 +88,9 @@ func (s *Scenario) rules() []rule {
 			without: "without a reaction"},
 		{keys: "traffic.senders", kinds: []string{"incast"}, without: "with other kinds than incast"},
 		{keys: "traffic.sizes traffic.load", kinds: []string{"poisson"}, without: "with other kinds than poisson"},
-		{keys: "traffic.size traffic.jitter", kinds: []string{"incast", "across", "permutation", "all-to-all", "ring"},
+		{keys: "traffic.pairs", kinds: []string{"pairs"}, without: "with other kinds than pairs"},
+		{keys: "traffic.size traffic.jitter",
+			kinds:   []string{"incast", "across", "permutation", "all-to-all", "ring", "pairs"},
 			without: "with poisson"},
 	}
 }

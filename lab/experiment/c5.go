@@ -1,0 +1,170 @@
+package experiment
+
+import (
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/scenario"
+)
+
+const (
+	firstGoodput  = "goodput, traffic[0]"
+	secondGoodput = "goodput, traffic[1]"
+	unlabelled    = "packets without a label"
+	unlearned     = "messages about unknown queue pairs"
+)
+
+// C5: flows to another data centre and flows within one at the same port.
+var mixed = Experiment{
+	ID:    "C5",
+	Title: "short and long round trips at one port",
+	Asks: "What do flows that stay in a data centre have of the others' being told sooner? As many of each share a " +
+		"port: either in the data centre of the senders, where the long flows leave for a WAN, or in the other " +
+		"one.",
+	shown: []Shown{{firstGoodput, 0}, {secondGoodput, 0}, {jain, 1}, {use, 1}, {later, -1}, {mean, -1}},
+	cases: func(s Size) (cases []Case) {
+		for _, way := range choose(s, []scenario.Time{ms, 3 * ms}, []scenario.Time{ms}) {
+			for _, near := range []bool{true, false} {
+				t := scenario.Default()
+				t.Variants = []lab.Variant{lab.CNP, lab.FCN, lab.FastCNP, lab.Oracle}
+				const hosts = 8 // at each leaf; the links of a leaf have less than all of them
+				t.Topology.Kind, t.Topology.Rate, t.Topology.Trunk, t.Topology.WAN = "two-dc", 10e9, 60e9, 400e9
+				t.Topology.Leaves, t.Topology.Spines, t.Topology.Hosts = 2, 1, hosts
+				t.Topology.Distance, t.Topology.Position = way, 0.5
+				t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 50_000, 500_000, 0.05
+				t.Reaction.Additive = 10e6
+				long := scenario.Traffic{Kind: "pairs", Jitter: way / 10}
+				short := long
+				place := "the senders' side"
+				if !near {
+					place = "the receivers' side"
+				}
+				for i := range hosts / 2 {
+					long.Pairs = append(long.Pairs, [2]int{i, 2*hosts + i})
+					if near { // from the same leaf to the other one
+						short.Pairs = append(short.Pairs, [2]int{hosts/2 + i, hosts + i})
+					} else { // from the other leaf there to the same one
+						short.Pairs = append(short.Pairs, [2]int{3*hosts + i, 2*hosts + hosts/2 + i})
+					}
+				}
+				t.Traffic = []scenario.Traffic{long, short}
+				t.Warmup = choose(s, 200*ms, 60*ms)
+				t.Duration = 2 * t.Warmup
+				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+					length("one way", way), word("shared port", place, len(place)&1),
+				}})
+			}
+		}
+		return cases
+	},
+}
+
+// C6: flows that have no label of their own.
+var labels = Experiment{
+	ID:    "C6",
+	Title: "more flows over a WAN than labels",
+	Asks: "What happens to flows for which the ingress PE has no label? Their FCNs name label 0, which is nobody's;" +
+		" the flows that have one pay for all.",
+	shown: []Shown{{goodput, 1}, {use, 1}, {later, -1}, {jain, 1}, {unlabelled, 0}, {notified, 0}, {firstCut, -1}},
+	cases: func(s Size) (cases []Case) {
+		flows := choose(s, 256, 32)
+		for _, share := range []int{100, 75, 50, 25, 10} {
+			t := scenario.Default()
+			t.Variants = []lab.Variant{lab.CNP, lab.FCN, lab.FastCNP}
+			t.Topology.Kind, t.Topology.Hosts, t.Topology.Rate = "wan", flows, 1e9
+			t.Topology.Trunk = scenario.Rate(flows) * 2e9
+			t.Topology.SlowRate = scenario.Rate(flows) * 1e9 / 4
+			t.Topology.Distance, t.Topology.Position = ms, 0.1
+			t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 100_000, 1_000_000, 0.05
+			t.Switch.Buffer = 64_000_000
+			t.Switch.Labels = max(flows*share/100, 1)
+			t.Reaction.Additive = 1e6
+			t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: ms / 10}}
+			t.Warmup = choose(s, 200*ms, 100*ms)
+			t.Duration = 2 * t.Warmup
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{
+				number("flows", float64(flows), ""), number("with a label", float64(share), "%"),
+			}})
+		}
+		return cases
+	},
+}
+
+// C7: a proxy that is beside the path, and that has to learn queue pairs first.
+var proxies = Experiment{
+	ID:    "C7",
+	Title: "the proxy: its place and what it knows",
+	Asks: "What does it cost that the congested switch tells a proxy and not the sender, that the proxy is not on " +
+		"the path, and that it knows no queue pairs at first?",
+	shown: []Shown{
+		{firstCut, -1}, {"onset to a flow's first cut, median", -1}, {peak, -1}, {unlearned, -1}, {notified, 0},
+		{octets, -1},
+	},
+	cases: func(s Size) (cases []Case) {
+		for _, away := range []int{0, 1, 2} {
+			for _, cold := range []bool{false, true} {
+				t := scenario.Default()
+				paper40(t)
+				t.Variants = []lab.Variant{lab.CNP, lab.Proxy, lab.FastCNP, lab.Oracle}
+				t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", 10, 3
+				t.Topology.Trunk, t.Topology.SlowHop, t.Topology.SlowRate = 1600e9, 1, 40e9
+				t.Topology.Delay, t.Topology.Proxy = 5*µs, away
+				t.Switch.Cold = cold
+				t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: 10, Jitter: µs}}
+				t.Duration = choose(s, 50*ms, 20*ms)
+				t.Warmup = t.Duration / 2
+				knows := "all queue pairs"
+				if cold {
+					knows = "none at first"
+				}
+				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+					number("links beside the path", float64(away), ""), word("knows", knows, len(knows)&1),
+				}})
+			}
+		}
+		return cases
+	},
+}
+
+// C12: a flow through several congested ports in a row, each of which has a flow of its own.
+var several = Experiment{
+	ID:    "C12",
+	Title: "several congested ports in a row",
+	Asks: "A receiver answers the marks of all switches once in an interval; switches do not know of each other. " +
+		"How often is a flow cut that passes several congested ports, and what does it keep? Each port has one " +
+		"other flow.",
+	shown: []Shown{{firstGoodput, 1}, {secondGoodput, 0}, {notified, -1}, {jain, 1}, {use, 1}, {later, -1}},
+	cases: func(s Size) (cases []Case) {
+		for _, pmax := range []float64{0.01, 0.5} {
+			for _, ports := range []int{1, 2, 3} {
+				for _, join := range []scenario.Time{0, 50 * µs} {
+					t := scenario.Default()
+					paper40(t)
+					t.Switch.PMax = pmax
+					t.Variants = []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle}
+					if join == 0 {
+						t.Variants = append(t.Variants, lab.HPCC)
+						t.Reaction.RTT = 40 * µs
+					}
+					t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", 2, ports+1
+					if ports > 1 {
+						t.Topology.Between = 2
+					}
+					t.Topology.Trunk, t.Topology.Delay = 40e9, 2*µs
+					t.Host.Join = join
+					long := scenario.Traffic{Kind: "pairs", Jitter: µs, Pairs: [][2]int{{0, 2 * ports}}}
+					short := scenario.Traffic{Kind: "pairs", Jitter: µs}
+					for i := range ports { // from the second host at a switch to the second one at the next switch
+						short.Pairs = append(short.Pairs, [2]int{2*i + 1, 2*i + 3})
+					}
+					t.Traffic = []scenario.Traffic{long, short}
+					t.Warmup = choose(s, 100*ms, 30*ms)
+					t.Duration = 3 * t.Warmup
+					cases = append(cases, Case{Scenario: t, At: []Coordinate{
+						number("PMax", pmax*100, "%"), number("ports", float64(ports), ""),
+						length("sender joins", join),
+					}})
+				}
+			}
+		}
+		return cases
+	},
+}

@@ -1,0 +1,98 @@
+package experiment
+
+import (
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/scenario"
+)
+
+// C8: PPFC beside PFC.
+var pausing = Experiment{
+	ID:    "C8",
+	Title: "PPFC beside PFC: a victim, and a resume that is lost",
+	Asks: "PFC pauses a port with all its flows. Does PPFC, which pauses a flow at its sender, spare a flow that " +
+		"only shares a path with an incast? And what do lost PPFCs cost, by the length of the pause? traffic[0] " +
+		"is the incast, traffic[1] the victim.",
+	shown: []Shown{
+		{secondGoodput, 1}, {firstGoodput, 1}, {peak, -1}, {pauses, -1}, {"paused, all ports", -1}, {lost, -1},
+		{"PPFCs that ask to wait", 0}, {octets, -1},
+	},
+	cases: func(s Size) (cases []Case) {
+		add := func(loss float64, pause scenario.Time) {
+			t := victim(4)
+			t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP, lab.PPFC, lab.PPFCAndCNP}
+			t.Switch.PPFC = scenario.PPFC{
+				Hold: 100_000, Stop: 300_000, Resume: 50_000, Pause: pause, Interval: 5 * µs, To: "sender",
+			}
+			t.Switch.NotifyLoss = loss
+			t.Duration = choose(s, 100*ms, 20*ms)
+			t.Warmup = t.Duration / 4
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{
+				number("lost at each switch", loss*100, "%"), length("pause", pause),
+			}})
+		}
+		for _, pause := range choose(s, []scenario.Time{5 * µs, 20 * µs, 100 * µs, 300 * µs, ms},
+			[]scenario.Time{20 * µs, 100 * µs, ms}) {
+			add(0, pause)
+		}
+		for _, loss := range []float64{0.01, 0.1} {
+			add(loss, 100*µs)
+			add(loss, ms)
+		}
+		return cases
+	},
+}
+
+// victim returns the network of the paper of DCQCN (SIGCOMM 2015) in which a flow suffers from an incast that it does
+// not meet: four leaves, two spines. Four hosts of leaf 0 and some of leaf 2 send to one of leaf 3; the victim goes
+// from leaf 0 to leaf 1.
+func victim(others int) *scenario.Scenario {
+	const hosts = 6 // at each leaf
+	t := scenario.Default()
+	t.Topology.Kind, t.Topology.Leaves, t.Topology.Spines, t.Topology.Hosts = "leaf-spine", 4, 2, hosts
+	t.Topology.Rate = 40e9
+	paper40(t)
+	t.Switch.KMin, t.Switch.KMax, t.Switch.PMax = 40_000, 160_000, 0.2
+	t.Switch.PFC, t.Switch.Buffer, t.Switch.Alpha, t.Switch.Headroom = true, 12_000_000, 0.125, 60_000
+	incast := scenario.Traffic{Kind: "pairs", Jitter: 10 * µs}
+	for i := range 4 {
+		incast.Pairs = append(incast.Pairs, [2]int{i, 3 * hosts})
+	}
+	for i := range others {
+		incast.Pairs = append(incast.Pairs, [2]int{2*hosts + i, 3 * hosts})
+	}
+	t.Traffic = []scenario.Traffic{incast, {Kind: "pairs", Jitter: 10 * µs, Pairs: [][2]int{{4, hosts}}}}
+	return t
+}
+
+// B3: the faults of PFC that its users know.
+var sins = Experiment{
+	ID:    "B3",
+	Title: "the faults of PFC: a victim, and unfairness by port",
+	Asks: "With PFC alone a flow suffers from an incast that it does not meet, the more senders, the more; and " +
+		"senders behind a port of their own get more than those that share one. DCQCN heals both.",
+	shown: []Shown{{secondGoodput, 1}, {firstGoodput, 1}, {jain, 1}, {pauses, -1}, {peak, -1}},
+	cases: func(s Size) (cases []Case) {
+		for _, others := range []int{0, 2, 4} {
+			t := victim(others)
+			t.Variants = []lab.Variant{lab.None, lab.CNP, lab.FastCNP}
+			t.Duration = choose(s, 200*ms, 60*ms)
+			t.Warmup = t.Duration / 4
+			at := number("senders at the third leaf", float64(others), "")
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{at}})
+		}
+		return cases
+	},
+	rows: func(r *Results) (rows []check.Row) {
+		for _, c := range r.In("B3") {
+			n, _ := c.Of("senders at the third leaf")
+			if n.Value == 0 {
+				continue
+			}
+			alone, healed := r.Values(c, lab.None, secondGoodput), r.Values(c, lab.CNP, secondGoodput)
+			// The sign alone is known: DCQCN gives the victim more.
+			rows = change(rows, "B3", c.Name+": what the victim gains by DCQCN", healed, alone, 100, 10, 10_000)
+		}
+		return rows
+	},
+}

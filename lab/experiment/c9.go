@@ -1,0 +1,105 @@
+package experiment
+
+import (
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/scenario"
+)
+
+// C9: HPCC, told by acknowledgements or by Fast CNPs.
+var byTrace = Experiment{
+	ID:    "C9",
+	Title: "HPCC by Fast CNP",
+	Asks: "Can option 2 of a Fast CNP carry what HPCC needs? The trace that arrived has the ports before the " +
+		"congested one; with the switch's own record it has that, too; and no Fast CNP says that a port has room.",
+	shown: []Shown{
+		{use, 1}, {mean, -1}, {high, -1}, {peak, -1}, {goodput, 1}, {firstCut, -1}, {jain, 1}, {octets, -1},
+	},
+	cases: func(s Size) (cases []Case) {
+		for _, n := range choose(s, []int{2, 16, 64}, []int{4, 16}) {
+			for _, every := range []scenario.Time{30 * µs, 300 * µs} {
+				t := scenario.Default()
+				t.Variants = []lab.Variant{
+					lab.HPCC, lab.HPCCFastCNP, lab.HPCCFastCNPOwn, lab.HPCCBoth, lab.CNP, lab.FastCNP,
+				}
+				t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", n, 3
+				t.Topology.Trunk = 100e9 * scenario.Rate(n+1)
+				t.Topology.SlowHop, t.Topology.SlowRate, t.Topology.Delay = 2, 100e9, 2*µs
+				t.Host.Interval = every
+				t.Reaction.RTT = 30 * µs
+				t.Traffic = []scenario.Traffic{{Kind: "across", Jitter: µs}}
+				t.Warmup = choose(s, 5*ms, 2*ms)
+				t.Duration = 3 * t.Warmup
+				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+					number("flows", float64(n), ""), length("one Fast CNP in", every),
+				}})
+			}
+		}
+		return cases
+	},
+}
+
+// C10: the limits of notifications.
+var limits = Experiment{
+	ID:    "C10",
+	Title: "cost and limits of notifications",
+	Asks: "Drafts demand limits of what a switch sends. At which limit, interval or loss is a Fast CNP no better " +
+		"than a CNP? Incast of many senders, 100 Gbit/s; each case changes one thing.",
+	shown: []Shown{
+		{peak, -1}, {later, -1}, {use, 1}, {jain, 1}, {"onset to a flow's first cut, median", -1}, {notified, 0},
+		{octets, -1}, {"packets that met congestion", -1},
+	},
+	cases: func(s Size) (cases []Case) {
+		senders := choose(s, []int{64, 256, 1024}, []int{32})
+		add := func(n int, what Coordinate, set func(*scenario.Scenario)) {
+			t := scenario.Default()
+			t.Variants = []lab.Variant{lab.CNP, lab.Proxy, lab.FastCNP, lab.Oracle}
+			t.Topology.Kind, t.Topology.Hosts = "star", n+1
+			t.Reaction.Additive = 100e6
+			t.Switch.Queue = 1_000_000_000 // of a queue that only grows
+			t.Traffic = []scenario.Traffic{{Kind: "incast", Senders: n, Jitter: µs}}
+			t.Duration = choose(s, 30*ms, 10*ms)
+			t.Warmup = t.Duration / 2
+			set(t)
+			cases = append(cases, Case{Scenario: t, At: []Coordinate{number("senders", float64(n), ""), what}})
+		}
+		for _, n := range senders {
+			add(n, word("change", "none", 0), func(*scenario.Scenario) {})
+			for _, every := range choose(s, []scenario.Time{4 * µs, 10 * µs, 200 * µs, ms},
+				[]scenario.Time{4 * µs, ms}) {
+				add(n, length("interval of a flow", every), func(t *scenario.Scenario) { t.Host.Interval = every })
+			}
+			// A limit of one node, whoever it is: the switch for Fast CNPs, the receiver for CNPs.
+			for _, most := range choose(s, []float64{1e5, 3e5, 1e6, 3e6, 1e7}, []float64{1e5, 1e6}) {
+				add(n, number("notifications of a node", most, "a second"), func(t *scenario.Scenario) {
+					t.Switch.NotifyLimit, t.Host.CNPLimit = most, most
+				})
+			}
+			for _, loss := range choose(s, []float64{0.001, 0.01, 0.1}, []float64{0.1}) {
+				add(n, number("lost", loss*100, "%"), func(t *scenario.Scenario) { t.Switch.NotifyLoss = loss })
+			}
+			for _, wait := range choose(s, []scenario.Time{3 * µs, 10 * µs, 30 * µs, 100 * µs},
+				[]scenario.Time{10 * µs, 100 * µs}) {
+				add(n, length("a switch takes", wait), func(t *scenario.Scenario) { t.Switch.NotifyDelay = wait })
+			}
+			add(n, word("priority", "of data", 3), func(t *scenario.Scenario) { t.Host.NotificationPriority = 3 })
+			// The way back to each sender is loaded, too, by two flows from other hosts: notifications wait behind
+			// them if they have the priority of data.
+			for priority, name := range []string{3: "of data", 6: "above data"} {
+				if name == "" {
+					continue
+				}
+				add(n, word("way back loaded, priority", name, priority), func(t *scenario.Scenario) {
+					t.Topology.Hosts = 3*n + 1
+					t.Warmup, t.Duration = 3*ms/2, 3*ms
+					t.Host.NotificationPriority = uint8(priority)
+					load := scenario.Traffic{Kind: "pairs", Jitter: µs, Rate: 60e9}
+					for i := range n {
+						load.Pairs = append(load.Pairs, [2]int{n + i, i}, [2]int{2*n + i, i})
+					}
+					t.Traffic = append(t.Traffic, load)
+				})
+			}
+		}
+		return cases
+	},
+}
