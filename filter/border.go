@@ -35,31 +35,25 @@ const (
 	cnpLength = 8 + bth.Size + 16 + 4
 )
 
-// ErrPort: the port of FCN or proxy messages is that of RoCEv2. All data would
-// be dropped.
-var ErrPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "4791 is the port of RoCEv2", wireerr.Range)
+var errPort = wireerr.New("filter", "UDP port of FCN or proxy messages", 0, "4791 is the port of RoCEv2", wireerr.Range)
 
-// Validate returns ErrPort if one of the ports is that of RoCEv2: then no
+// Validate returns an error if one of the ports is that of RoCEv2: then no
 // RoCEv2 could cross.
 func (r *Border) Validate() error {
 	if r.FCNPort == rocev2.Port || r.ProxyPort == rocev2.Port {
-		return ErrPort
+		return errPort
 	}
 	return nil
 }
 
 // withDefaults returns r with its defaults filled in.
 func (r *Border) withDefaults() Border {
-	return Border{
-		CodePoints: fastcnp.CodePoints{
-			Option1: cmp.Or(r.CodePoints.Option1, fastcnp.ExperimentalType),
-			Option2: cmp.Or(r.CodePoints.Option2, fastcnp.ExperimentalType),
-		},
-		FCNPort:   cmp.Or(r.FCNPort, fcn.ExperimentalPort),
-		ProxyPort: cmp.Or(r.ProxyPort, proxymsg.ExperimentalPort),
-		CNP:       r.CNP,
-		PPFC:      r.PPFC,
-	}
+	c := *r
+	c.CodePoints.Option1 = cmp.Or(r.CodePoints.Option1, fastcnp.ExperimentalType)
+	c.CodePoints.Option2 = cmp.Or(r.CodePoints.Option2, fastcnp.ExperimentalType)
+	c.FCNPort = cmp.Or(r.FCNPort, fcn.ExperimentalPort)
+	c.ProxyPort = cmp.Or(r.ProxyPort, proxymsg.ExperimentalPort)
+	return c
 }
 
 // Match says which kind of packet is in a frame, and whether to drop it. It does not matter whether the capture
@@ -174,58 +168,41 @@ func udpInIPv6(ip []byte, c *fastcnp.CodePoints) (d datagram) {
 	}
 	next := ip[6]
 	b := ip[40:min(len(ip), 40+int(binary.BigEndian.Uint16(ip[4:])))]
-	for {
-		switch next {
-		case protoUDP:
-			d.udp = b
-			return d
-		case protoFragment:
-			d.udp = b[:0]
-			if len(b) < fragmentSize {
-				return d
+	for next != protoUDP {
+		n := fragmentSize
+		switch {
+		case ipv6ext.Is(next) && len(b) > 1:
+			n = 8 + 8*int(b[1])
+			if next == protoDestOpts && hasOption(b[2:min(len(b), n)], c) {
+				d.found = true
 			}
-			if binary.BigEndian.Uint16(b[2:])&fragmentOffset6 != 0 {
-				d.first = false
-				return d
-			}
-			d.first = true
-			next, b = b[0], b[fragmentSize:]
-			continue
-		}
-		if !ipv6ext.Is(next) {
+		case !ipv6ext.Is(next) && next != protoFragment:
 			return datagram{}
 		}
 		d.udp = b[:0]
-		if len(b) < 2 {
+		if len(b) < n {
 			return d
 		}
-		n := min(len(b), 8+8*int(b[1]))
-		if next == protoDestOpts && hasOption(b[2:n], c) {
-			d.found = true
-		}
-		if n < 8+8*int(b[1]) {
-			return d
+		if next == protoFragment {
+			d.first = binary.BigEndian.Uint16(b[2:])&fragmentOffset6 == 0
+			if !d.first {
+				return d
+			}
 		}
 		next, b = b[0], b[n:]
 	}
+	d.udp = b
+	return d
 }
 
 // hasOption says whether the options include one of these types, as far as they
 // can be parsed.
 func hasOption(options []byte, c *fastcnp.CodePoints) bool {
-	for len(options) > 0 {
-		t := ipv6opt.Type(options[0])
-		if t == c.Option1 || t == c.Option2 {
+	h := ipv6opt.Header{Options: options}
+	for o := range h.All() {
+		if o.Type == c.Option1 || o.Type == c.Option2 {
 			return true
 		}
-		n := 1
-		if t != ipv6opt.Pad1 {
-			if len(options) < 2 {
-				return false
-			}
-			n = 2 + int(options[1])
-		}
-		options = options[min(n, len(options)):]
 	}
 	return false
 }

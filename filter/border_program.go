@@ -22,7 +22,7 @@ const selected = 1<<32 - 1
 // that could hide a message: all tunnels, and all packets with more tags,
 // headers or options.
 //
-// The error is ErrLink or one of Validate.
+// There are no programs for BSD loopback. Otherwise the error is that of Validate.
 //
 // The program is for sockets and tc filters, which take up to 2000
 // instructions. For xt_bpf, which takes 64, see IP6Tables.

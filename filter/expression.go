@@ -28,7 +28,7 @@ func (c *Capture) Expression(link rocev2.LinkType) (string, error) {
 	case rocev2.LinkIP, rocev2.LinkSLL, rocev2.LinkSLL2:
 		return e, nil
 	}
-	return "", ErrLink
+	return "", errLink
 }
 
 // tcpdump gives "and" and "or" the same precedence, so every term has parentheses.

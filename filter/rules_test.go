@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 		err    error
 	}{
 		{Border{}, nil}, {Border{FCNPort: 4790, ProxyPort: 4792}, nil},
-		{Border{FCNPort: 4791}, ErrPort}, {Border{ProxyPort: 4791}, ErrPort},
+		{Border{FCNPort: 4791}, errPort}, {Border{ProxyPort: 4791}, errPort},
 	} {
 		require.Equal(t, c.err, c.border.Validate())
 		_, err := c.border.Program(rocev2.LinkEthernet)

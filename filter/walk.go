@@ -105,8 +105,7 @@ const (
 	regX = bpf.RegX
 )
 
-// ErrLink: there are no programs for this link type, BSD loopback.
-var ErrLink = wireerr.New("filter", "link type", 0, "BSD loopback is not supported", wireerr.Range)
+var errLink = wireerr.New("filter", "link type", 0, "BSD loopback is not supported", wireerr.Range)
 
 // from walks from the link layer on.
 func (w *walk) from(link rocev2.LinkType) error {
@@ -122,7 +121,7 @@ func (w *walk) from(link rocev2.LinkType) error {
 		w.do(bpf.LoadConstant{Dst: regX, Val: 0}, load(0, 1), shiftRight(4))
 		w.jumpIf(bpf.JumpEqual, 6, ipv6, ipv4)
 	default:
-		return ErrLink
+		return errLink
 	}
 	w.place(ipv4)
 	w.ipv4()

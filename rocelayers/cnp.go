@@ -39,11 +39,11 @@ func (l *BTH) CNP() (cnp.CNP, error) {
 
 // DecodeFromBytes sets l from the octets between BTH and ICRC, which it
 // aliases, and the BTH layer decoded before. Anything but 16 octets is an
-// error, and so is no BTH layer, [ErrNoBTH]. On error l is unchanged.
+// error, and so is no BTH layer. On error l is unchanged.
 func (l *CNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	switch {
 	case l.bth == nil:
-		return ErrNoBTH
+		return errNoBTH
 	case len(data) != cnp.ReservedSize:
 		return cnp.ErrLength
 	}

@@ -2,6 +2,7 @@ package rocelayers
 
 // The errors that tests ask for by name.
 var (
+	ErrNoBTH       = errNoBTH
 	ErrCMAttribute = errCMAttribute
 	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP

@@ -21,13 +21,13 @@ type PPFC struct {
 
 // DecodeFromBytes sets l from the octets between BTH and ICRC, which it
 // aliases, and the BTH layer decoded before. Anything but 12 or 24 octets is an
-// error, and so is no BTH layer, [ErrNoBTH]; a BTH that is no PPFC
+// error, and so is no BTH layer; a BTH that is no PPFC
 // notification's gives the errors of [ppfc.Notification.Decode]. On error l is
 // unchanged.
 func (l *PPFC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	switch {
 	case l.bth == nil:
-		return ErrNoBTH
+		return errNoBTH
 	case len(data) != ppfc.SizeIPv4 && len(data) != ppfc.SizeIPv6:
 		return ppfc.ErrLength
 	}

@@ -36,7 +36,7 @@ func (l *BTH) VerifyICRC() (icrc.Coverage, error) {
 }
 
 // VerifyICRC checks the ICRC of a decoded packet, as [BTH.VerifyICRC] of its
-// BTH layer does. Without one it returns [ErrNoBTH]; a BTH behind a [Proxy] is
+// BTH layer does. A packet without one is an error; a BTH behind a [Proxy] is
 // that of another packet.
 func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 	for _, l := range p.Layers() {
@@ -44,10 +44,10 @@ func VerifyICRC(p gopacket.Packet) (icrc.Coverage, error) {
 		case *BTH:
 			return l.VerifyICRC()
 		case *Proxy:
-			return icrc.AsSent, ErrNoBTH
+			return icrc.AsSent, errNoBTH
 		}
 	}
-	return icrc.AsSent, ErrNoBTH
+	return icrc.AsSent, errNoBTH
 }
 
 // around returns the innermost IP packet around the octets of a BTH, as far as

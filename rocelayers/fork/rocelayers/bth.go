@@ -3,7 +3,6 @@
 package rocelayers
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/gopacket/gopacket"
@@ -161,9 +160,8 @@ func decodeBTH(data []byte, p gopacket.PacketBuilder) error {
 		return add[PPFC](&l, p)
 	case LayerTypeCM:
 		return add[CM](&l, p)
-	default:
-		return add[gopacket.Payload](&l, p)
 	}
+	return add[gopacket.Payload](&l, p)
 }
 
 // add adds a decoded BTH to a packet, the layer of its payload, which is a T,
@@ -195,7 +193,7 @@ func add[T any, P layer[T]](decoded *BTH, p gopacket.PacketBuilder) error {
 }
 
 // decodeAlone is for the types of layers that only come behind a BTH.
-func decodeAlone([]byte, gopacket.PacketBuilder) error { return ErrNoBTH }
+func decodeAlone([]byte, gopacket.PacketBuilder) error { return errNoBTH }
 
 // SerializeTo prepends the headers to the payload in b and puts pad and ICRC
 // behind it. With FixLengths it sets Pad to what makes the payload a multiple
@@ -213,11 +211,12 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	case l.Truncated:
 		return rocev2.ErrCut
 	}
-	hasICRC := slices.Contains(b.Layers(), LayerTypeICRC)
-	payload := len(b.Bytes())
-	if hasICRC {
-		payload -= icrcSize
+	if !slices.Contains(b.Layers(), LayerTypeICRC) {
+		if err := l.ICRC.put(b); err != nil {
+			return err
+		}
 	}
+	payload := len(b.Bytes()) - icrcSize
 	if opts.FixLengths {
 		l.fixPad(payload)
 	}
@@ -232,22 +231,11 @@ func (l *BTH) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOpt
 	if _, err := l.AppendBinary(headers[:0]); err != nil {
 		return err
 	}
-	payload += len(headers)
-	more := len(pad) + icrcSize
-	if hasICRC {
-		more = len(pad)
-	}
-	if _, err := b.AppendBytes(more); err != nil {
-		return err
-	}
-	trailer := b.Bytes()[payload:]
-	if hasICRC {
-		copy(trailer[len(pad):], trailer[:icrcSize])
-	} else {
-		binary.LittleEndian.PutUint32(trailer[len(pad):], l.ICRC.Value)
-	}
+	_, err = b.AppendBytes(len(pad))
+	trailer := b.Bytes()[len(headers)+payload:]
+	copy(trailer[len(pad):], trailer) // the ICRC
 	copy(trailer, pad)
-	return nil
+	return err
 }
 
 // padded tells whether the opcode has a pad: an unknown one has nothing that

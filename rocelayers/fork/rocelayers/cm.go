@@ -57,32 +57,14 @@ func (l *CM) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(octets) > cm.MessageSize {
 		return errCMSize
 	}
-	var m interface {
-		encoding.BinaryAppender
-		Decode([]byte) ([]byte, error)
-	}
-	switch h.Attribute {
-	case cm.AttributeREQ:
-		m = &l.req
-	case cm.AttributeMRA:
-		m = &l.mra
-	case cm.AttributeREJ:
-		m = &l.rej
-	case cm.AttributeREP:
-		m = &l.rep
-	case cm.AttributeRTU:
-		m = &l.rtu
-	case cm.AttributeDREQ:
-		m = &l.dreq
-	case cm.AttributeDREP:
-		m = &l.drep
-	case cm.AttributeSIDRREQ:
-		m = &l.sidrReq
-	case cm.AttributeSIDRREP:
-		m = &l.sidrRep
-	default:
+	if !h.Attribute.Known() {
 		return errCMAttribute
 	}
+	messages := [...]interface { // by Attribute
+		encoding.BinaryAppender
+		Decode([]byte) ([]byte, error)
+	}{&l.req, &l.mra, &l.rej, &l.rep, &l.rtu, &l.dreq, &l.drep, &l.sidrReq, &l.sidrRep}
+	m := messages[h.Attribute-cm.AttributeREQ]
 	if _, err := m.Decode(octets); err != nil {
 		return refuse(err, df)
 	}

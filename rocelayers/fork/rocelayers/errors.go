@@ -4,11 +4,10 @@ package rocelayers
 
 import "github.com/rocecn/rocecn/internal/wireerr"
 
-// ErrNoBTH: there is no BTH layer in the packet whose ICRC is to be verified,
-// or before the layer that is to be decoded.
-var ErrNoBTH = wireerr.New("rocelayers", "BTH", 0, "no such layer in the packet", wireerr.Other)
-
 var (
+	// In the packet whose ICRC is to be verified, or before the layer that is to be decoded.
+	errNoBTH = wireerr.New("rocelayers", "BTH", 0, "no such layer in the packet", wireerr.Other)
+
 	errNoIP      = wireerr.New("rocelayers", "BTH", 0, "no IP layer leads to it: decode with NewPacket or a Stack")
 	errUDPLength = wireerr.New("rocelayers", "UDP", 0, "length field below the octets there are", wireerr.Malformed)
 	errCut       = wireerr.New("rocelayers", "UDP", 0,

@@ -4,6 +4,7 @@ package rocelayers
 
 // The errors that tests ask for by name.
 var (
+	ErrNoBTH       = errNoBTH
 	ErrCMAttribute = errCMAttribute
 	ErrCMSize      = errCMSize
 	ErrNoIP        = errNoIP

@@ -3,6 +3,7 @@
 package rocelayers
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gopacket/gopacket"
@@ -66,11 +67,11 @@ func (l *BTH) FastCNP(points fastcnp.CodePoints) (fastcnp.Notification, error) {
 
 // DecodeFromBytes sets l to what the BTH layer before it has found; data is the
 // payload of that, and l aliases both. The errors are those of [BTH.FastCNP],
-// and [ErrNoBTH]. On error l is unchanged.
+// and one without a BTH layer. On error l is unchanged.
 func (l *FastCNP) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	switch {
 	case l.bth == nil:
-		return ErrNoBTH
+		return errNoBTH
 	case !l.bth.fast.is:
 		return fastcnp.ErrNotFastCNP
 	case l.bth.fast.err != nil:
@@ -92,10 +93,7 @@ func (l *FastCNP) DestinationOptions() (*DestinationOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	typ, y := l.OptionType, 0
-	if typ == 0 {
-		typ = fastcnp.ExperimentalType
-	}
+	typ, y := cmp.Or(l.OptionType, fastcnp.ExperimentalType), 0
 	if l.Option.Number == 1 {
 		y = 2
 	}

@@ -41,12 +41,15 @@ func (l *ICRC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	if slices.Contains(b.Layers(), LayerTypeBTH) {
 		return errICRCOrder
 	}
+	return l.put(b)
+}
+
+func (l *ICRC) put(b gopacket.SerializeBuffer) error {
 	octets, err := b.AppendBytes(icrcSize)
-	if err != nil {
-		return err
+	if err == nil {
+		binary.LittleEndian.PutUint32(octets, l.Value)
 	}
-	binary.LittleEndian.PutUint32(octets, l.Value)
-	return nil
+	return err
 }
 
 // String returns the value.
