@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"math/bits"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
@@ -135,6 +136,9 @@ func (c *connection) send(m message, what incident) {
 	first := c.psn
 	requests := c.requests(m)
 	n := len(requests)
+	if n < 2 && (what == swapped || what == lostBefore) || what == rest && (m.kind != read || m.packets < 2) {
+		what = nothing
+	}
 	c.psn = (c.psn + uint32(m.packets)) & 0xFFFFFF
 	// The PSNs that the requests from a to b take.
 	taken := func(a, b int) uint64 {
@@ -180,10 +184,10 @@ func (c *connection) send(m message, what incident) {
 		} else {
 			t.Unseen += taken(a, b)
 		}
-		c.seen(m, requests[:a], n)
+		c.seen(m, requests[:a])
 		gap := len(c.frames)
 		complete := t.Complete
-		c.seen(m, requests[b:], n)
+		c.seen(m, requests[b:])
 		if a == 0 || uc || c.options.OneWay { // it was not seen to begin, or nobody says that it came whole
 			t.Complete = complete
 		}
@@ -192,98 +196,71 @@ func (c *connection) send(m message, what incident) {
 		} else {
 			c.gap = true
 		}
-		if a > 0 || m.kind != read && m.kind != atomic {
-			c.respond(m, first, what)
-		} else { // the capture has responses to a request that it lost
-			c.respondOnly(m, first)
+		complete = t.Complete
+		c.respond(m, first)
+		if a == 0 && (m.kind == read || m.kind == atomic) { // the capture has responses to a request that it lost
+			t.Complete = complete
 		}
 		return
 	case swapped:
-		if n < 2 {
-			break
-		}
 		a := c.IntN(n - 1)
 		requests[a], requests[a+1] = requests[a+1], requests[a]
 		t.Gaps++
 		t.Missing++
 		t.Late++
-		c.seen(m, requests[:a], n)
-		c.seen(m, requests[a:a+1], n)
+		c.seen(m, requests[:a+1])
 		c.trouble()
-		c.seen(m, requests[a+1:], n)
-		c.respond(m, first, what)
-		return
+		c.seen(m, requests[a+1:])
 	case doubled:
 		a := c.IntN(n)
-		c.seen(m, requests[:a+1], n)
+		c.seen(m, requests[:a+1])
 		c.emit(requests[a])
 		if !uc {
 			c.trouble()
 			t.Timeout++
 		}
-		c.seen(m, requests[a+1:], n)
-		c.respond(m, first, what)
-		return
+		c.seen(m, requests[a+1:])
 	case lostBefore:
-		if n < 2 {
-			break
-		}
 		a := c.IntN(n - 1)
 		t.Gaps++
 		t.Missing++
 		t.Late++
-		c.seen(m, requests[:a], n)
+		c.seen(m, requests[:a])
 		gap := len(c.frames)
-		c.seen(m, requests[a+1:], n)
+		c.seen(m, requests[a+1:])
 		c.troubleAt(gap)
 		refusal(requests[a].psn, 0x60)
-		c.seen(m, requests[a:a+1], n)
+		c.seen(m, requests[a:a+1])
 		again(&t.NAKed, requests[a+1:])
-		c.respond(m, first, what)
-		return
 	case lostBehind:
 		a := c.IntN(n)
-		c.seen(m, requests, n)
+		c.seen(m, requests)
 		refusal(requests[a].psn, 0x60)
 		again(&t.NAKed, requests[a:])
-		c.respond(m, first, what)
-		return
 	case notReady:
-		c.seen(m, requests, n)
+		c.seen(m, requests)
 		for range 1 + c.IntN(3) {
 			refusal(first, 0x2E)
 			again(&t.RNR, requests)
 		}
-		c.respond(m, first, what)
-		return
 	case silence:
-		c.seen(m, requests, n)
+		c.seen(m, requests)
 		again(&t.Timeout, requests[n-1:])
-		c.respond(m, first, what)
-		return
 	case rest:
-		if m.kind != read || m.packets < 2 {
-			break
-		}
-		c.seen(m, requests, n)
+		c.seen(m, requests)
 		had := 1 + c.IntN(m.packets-1)
-		c.responses(first, m.packets, 0, had)
-		more := c.readRequest((first+uint32(had))&0xFFFFFF, m.packets-had)
-		again(&t.Rest, []request{more})
-		c.responses((first+uint32(had))&0xFFFFFF, m.packets-had, 0, m.packets-had)
-		t.Complete += c.heard()
+		c.responses(first, m.packets, had)
+		next, left := (first+uint32(had))&0xFFFFFF, m.packets-had
+		again(&t.Rest, []request{c.readRequest(next, left)})
+		c.responses(next, left, left)
+		if !c.options.OneWay {
+			t.Complete++
+		}
 		return
+	default:
+		c.seen(m, requests)
 	}
-	c.seen(m, requests, n)
-	c.respond(m, first, what)
-}
-
-// heard is 1 where what comes back is captured.
-func (c *connection) heard() uint64 {
-	if c.options.OneWay {
-		return 0
-	}
-	return 1
+	c.respond(m, first)
 }
 
 // A request is a packet that takes PSNs.
@@ -295,7 +272,7 @@ type request struct {
 }
 
 // seen captures requests for the first time.
-func (c *connection) seen(m message, requests []request, n int) {
+func (c *connection) seen(m message, requests []request) {
 	for _, r := range requests {
 		c.emit(r)
 		if r.first {
@@ -382,13 +359,13 @@ func (c *connection) readRequest(psn uint32, packets int) request {
 }
 
 // respond answers a message.
-func (c *connection) respond(m message, first uint32, what incident) {
+func (c *connection) respond(m message, first uint32) {
 	if c.transport == bth.TransportUC || c.options.OneWay {
 		return
 	}
 	switch m.kind {
 	case read:
-		c.responses(first, m.packets, 0, m.packets)
+		c.responses(first, m.packets, m.packets)
 		c.truth.Complete++
 	case atomic:
 		c.answer(bth.OpAtomicAcknowledge, first, 0x1F, 0)
@@ -399,16 +376,9 @@ func (c *connection) respond(m message, first uint32, what incident) {
 	}
 }
 
-// respondOnly answers a READ or ATOMIC that the capture does not have.
-func (c *connection) respondOnly(m message, first uint32) {
-	complete := c.truth.Complete
-	c.respond(m, first, hidden)
-	c.truth.Complete = complete
-}
-
-// responses captures responses a to b of a READ of so many packets.
-func (c *connection) responses(psn uint32, packets, a, b int) {
-	for i := a; i < b && !c.options.OneWay; i++ {
+// responses captures the first responses, this many, of a READ of so many packets.
+func (c *connection) responses(psn uint32, packets, first int) {
+	for i := 0; i < first && !c.options.OneWay; i++ {
 		op, size := bth.OpRDMAReadResponseMiddle, c.mtu
 		switch {
 		case packets == 1:
@@ -470,7 +440,8 @@ func (c *connection) notify() {
 func (c *connection) exchange() {
 	c.commID += 2
 	back := uint32(c.IntN(1 << 24))
-	req := cm.REQ{LocalCommID: c.commID, LocalQPN: c.from.qp, StartingPSN: back, PKey: 0xFFFF, PathMTU: pathMTU(c.mtu)}
+	req := cm.REQ{LocalCommID: c.commID, LocalQPN: c.from.qp, StartingPSN: back, PKey: 0xFFFF,
+		PathMTU: uint8(bits.Len(uint(c.mtu)) - 8)}
 	switch c.transport {
 	case bth.TransportUC:
 		req.TransportType = cm.TransportUC
@@ -487,14 +458,6 @@ func (c *connection) exchange() {
 	if c.IntN(3) == 0 {
 		c.mad(c.to, c.from, cm.AttributeREP, rep.AppendBinary)
 	}
-}
-
-func pathMTU(octets int) (code uint8) {
-	for octets > 128 {
-		octets /= 2
-		code++
-	}
-	return code
 }
 
 func (c *connection) mad(from, to side, a cm.Attribute, body func([]byte) ([]byte, error)) {
