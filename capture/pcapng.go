@@ -130,7 +130,7 @@ func (p *pcapng) endBlock() error {
 	return nil
 }
 
-// body takes n octets of the block's body, few of them.
+// body takes n octets of the block's body, 64 KiB at the most.
 func (p *pcapng) body(n uint32) ([]byte, error) {
 	if n > p.left {
 		return nil, p.fail(errBlockShort)
@@ -167,29 +167,16 @@ func (p *pcapng) describe() error {
 		if code == optionEnd {
 			break
 		}
-		padded := (uint32(n) + 3) &^ 3
+		value, err := p.body((uint32(n) + 3) &^ 3)
 		switch {
+		case err != nil:
+			return err
 		case code == optionResolution && n == 1:
-			value, err := p.body(padded)
-			if err != nil {
-				return err
-			}
 			if i.units = resolution(value[0]); i.units == 0 {
 				return p.fail(errResolution)
 			}
 		case code == optionOffset && n == 8:
-			value, err := p.body(padded)
-			if err != nil {
-				return err
-			}
 			i.offset = int64(p.order.Uint64(value))
-		case padded > p.left:
-			return p.fail(errBlockShort)
-		default:
-			p.left -= padded
-			if err := p.skip(int64(padded)); err != nil {
-				return err
-			}
 		}
 	}
 	if len(p.interfaces) == maxInterfaces {

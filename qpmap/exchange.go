@@ -90,23 +90,18 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 		seen: m.clock.ticks,
 	}
 	id := numbered{k.WithQP(0), req.Local}
-	at := m.pending.get(&id)
-	if at != 0 {
-		was := m.pending.At(at)
-		switch {
-		case m.clock.ticks-was.seen > int64(exchangeTime):
-		case was.Requester == x.Requester:
-			was.seen = m.clock.ticks
-			m.pending.Renew(at, 0)
-			return
-		default:
-			m.stats.Conflicts++
-			if !was.answered {
-				was.contested = true
-			}
-			return
-		}
+	switch was, at := m.pending.get(&id); {
+	case was == nil:
+	case m.clock.ticks-was.seen > int64(exchangeTime):
 		m.pending.Remove(at)
+	case was.Requester == x.Requester:
+		was.seen = m.clock.ticks
+		m.pending.Renew(at, 0)
+		return
+	default:
+		m.stats.Conflicts++
+		was.contested = was.contested || !was.answered
+		return
 	}
 	*m.pending.At(m.pending.put(&id)) = x
 }
@@ -116,12 +111,11 @@ func (m *Map) observeREQ(req *Exchange, k *key) {
 // differ, neither is believed.
 func (m *Map) observeREP(rep *Exchange, k *key) {
 	id := numbered{k.Reversed(0), rep.Remote}
-	at := m.pending.get(&id)
-	if at == 0 || m.clock.ticks-m.pending.At(at).seen > int64(exchangeTime) {
+	x, at := m.pending.get(&id)
+	if x == nil || m.clock.ticks-x.seen > int64(exchangeTime) {
 		m.stats.Unmatched++
 		return
 	}
-	x := m.pending.At(at)
 	responder := End{rep.Local, rep.QP, rep.PSN}
 	if x.Transport == bth.TransportXRC {
 		responder.QP = rep.EECN // an XRC REP has the responder's queue pair in this field
@@ -224,9 +218,9 @@ type announcement struct {
 // announce remembers what an exchange says of one direction.
 func (m *Map) announce(l *link, x *exchange, id *numbered) {
 	k := numbered{l.key, l.pair.life.next}
-	at := m.announced.get(&k)
-	if at != 0 {
-		was, e := m.announced.At(at), m.confirmed(&l.key)
+	was, at := m.announced.get(&k)
+	if was != nil {
+		e := m.confirmed(&l.key)
 		if was.srcQP != l.pair.srcQP && m.clock.ticks-was.seen <= int64(exchangeTime) &&
 			(e == nil || e.srcQP != was.srcQP) {
 			was.doubt = true
@@ -243,8 +237,8 @@ func (m *Map) announce(l *link, x *exchange, id *numbered) {
 // first of a flow; 0 if there is none, or none that is believed.
 func (m *Map) announcement(k *key, psn uint32) uint32 {
 	named := numbered{*k, psn}
-	at := m.announced.get(&named)
-	if at == 0 || m.announced.At(at).doubt || m.clock.ticks-m.announced.At(at).seen > int64(m.cfg.Idle) {
+	a, at := m.announced.get(&named)
+	if a == nil || a.doubt || m.past(a.seen) {
 		return 0
 	}
 	return at
@@ -288,7 +282,7 @@ func (m *Map) disconnect(id *numbered, x *exchange) {
 	for _, l := range [...]*link{&forth, &back} {
 		m.end(&l.key, l.pair.local, l.pair.remote)
 		k := numbered{l.key, l.pair.life.next}
-		if at := m.announced.get(&k); at != 0 && m.announced.At(at).Responder == x.Responder {
+		if a, at := m.announced.get(&k); a != nil && a.Responder == x.Responder {
 			m.announced.Remove(at)
 		}
 	}
@@ -329,11 +323,10 @@ func (m *Map) observeDREQ(dreq *Exchange, k *key) {
 func (m *Map) forget(local, remote uint32, k *key) bool {
 	mine, theirs := numbered{k.WithQP(0), local}, numbered{k.Reversed(0), remote}
 	for _, id := range [...]*numbered{&mine, &theirs} {
-		at := m.pending.get(id)
-		if at == 0 {
+		x, at := m.pending.get(id)
+		if x == nil {
 			continue
 		}
-		x := m.pending.At(at)
 		other := remote
 		if id == &theirs {
 			other = local

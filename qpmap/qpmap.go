@@ -54,6 +54,7 @@
 package qpmap
 
 import (
+	"cmp"
 	"iter"
 	"math/rand/v2"
 	"time"
@@ -351,25 +352,19 @@ func (m *Map) Add(k Key, p Pair) error {
 	if (p.SrcQP|k.DestQP)>>24 != 0 {
 		return errQPRange
 	}
-	given := p.From == 0 || p.From == Given
+	v := pair{srcQP: p.SrcQP, pkey: cmp.Or(p.PKey, 0xFFFF), mtu: p.MTU, transport: p.Transport,
+		from: cmp.Or(p.From, Given), seen: m.clock.ticks}
+	if v.from == Given {
+		v.confirmed = m.now()
+	}
 	key := keyOf(&k)
 	m.pairs.remove(&key)
-	list := uint32(unsettled)
-	if given {
-		list = settled
-	}
-	e := m.makePair(&key, list)
+	e := m.makePair(&key, v.list())
 	if e == nil {
 		return ErrFull
 	}
-	if p.PKey == 0 {
-		p.PKey = 0xFFFF
-	}
-	v := pair{srcQP: p.SrcQP, pkey: p.PKey, mtu: p.MTU, transport: p.Transport, from: Given}
-	if given {
-		v.seen, v.confirmed = m.clock.ticks, m.now()
-	} else {
-		v.from, v.seen = p.From, m.clock.ticksAt(p.Seen)
+	if v.from != Given {
+		v.seen = m.clock.ticksAt(p.Seen)
 		v.local, v.remote = rand.Uint32(), rand.Uint32() // no CM message can end it: the ids are not known here
 	}
 	e.set(v)

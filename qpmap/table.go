@@ -57,11 +57,8 @@ func newExchanges[V any](entries int, grow bool) exchanges[V] {
 	return exchanges[V]{flowtable.New[numbered, V](entries, grow, (*numbered).Hash)}
 }
 
-// get returns the id of the value with this key, 0 when there is none.
-func (t *exchanges[V]) get(k *numbered) uint32 {
-	_, id := t.Find(k, k.Hash(t.Seed))
-	return id
-}
+// get returns the value with this key, and its id; nil and 0 when there is none.
+func (t *exchanges[V]) get(k *numbered) (*V, uint32) { return t.Find(k, k.Hash(t.Seed)) }
 
 // put adds a value, and returns its id. In a full table the oldest one makes room.
 func (t *exchanges[V]) put(k *numbered) uint32 { return t.Put(k, k.Hash(t.Seed)) }
