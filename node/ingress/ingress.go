@@ -179,6 +179,19 @@ func (pe *PE) Counters() *node.Counters { return &pe.counters }
 // Len returns how many flows have a label; with LearnLabels, how many labels are known.
 func (pe *PE) Len() int { return pe.table.Len() + pe.learned.Len() }
 
+// Free returns for how many flows more there is a label and room, as of the last packet or call of Expire: a label that
+// a flow has given back is in quarantine at first. With LearnLabels it is how many labels more there is room for.
+func (pe *PE) Free() int {
+	room := pe.cfg.MaxFlows - pe.Len()
+	switch {
+	case !pe.memory.Taken():
+		return 0
+	case pe.cfg.LearnLabels:
+		return room
+	}
+	return min(room, pe.labels.left(pe.clock.Now()))
+}
+
 // Expire removes the flows that have been silent for Idle, and returns how many. Forward, Learn and Receive do so too:
 // call Expire when there is no traffic, so that they have less to remove later.
 func (pe *PE) Expire(now time.Time) int {

@@ -236,6 +236,7 @@ func TestFullTable(t *testing.T) {
 		require.Equal(t, inner(3), out[40:])
 	}
 	require.EqualValues(t, 10, pe.refused(node.TableFull))
+	require.Zero(t, pe.Free())
 	for qp, label := range labels {
 		_, f, _ := pe.send(nil, inner(qp), 0, tunnel, start.Add(999*time.Millisecond))
 		require.Equal(t, label, f.Label)
@@ -556,6 +557,7 @@ func TestOffByDefault(t *testing.T) {
 	_, d := pe.Receive(nil, &frame, 0, start)
 	require.Equal(t, node.Nothing, d.Action)
 	require.Zero(t, pe.Expire(start))
+	require.Zero(t, pe.Free())
 	for range pe.Flows(start) {
 		t.Fatal("no flows")
 	}

@@ -56,13 +56,18 @@ func share(instance, instances int) int {
 	return (MaxLabel + instances - instance) / instances
 }
 
-// take gives a free label to the flow in a slot; false when none is free.
-func (l *labels) take(slot uint32, now int64) (label uint32, ok bool) {
+// left returns how many labels are free, after those whose quarantine is over by now became so.
+func (l *labels) left(now int64) int {
 	for l.waiting > 0 && now-l.state[l.ring[l.at(l.free)]] >= l.quarantine {
 		l.free++
 		l.waiting--
 	}
-	if l.free == 0 {
+	return l.free
+}
+
+// take gives a free label to the flow in a slot; false when none is free.
+func (l *labels) take(slot uint32, now int64) (label uint32, ok bool) {
+	if l.left(now) == 0 {
 		return 0, false
 	}
 	i, j := l.at(0), l.at(int(l.draw(uint32(l.free))))

@@ -56,7 +56,7 @@ func TestLearnedLabel(t *testing.T) {
 		}
 		requireCNP(t, out[1:], self, c.Src, 0x21, 0x8001)
 	}
-	require.Equal(t, 2, pe.Len())
+	require.Equal(t, []int{2, pe.cfg.MaxFlows - 2}, []int{pe.Len(), pe.Free()})
 	require.EqualValues(t, 2, pe.effect(node.Opened))
 	known := map[uint32]rocev2.FlowKey{}
 	for f := range pe.Flows(start) {

@@ -149,10 +149,12 @@ func TestEveryLabel(t *testing.T) {
 		p.BTH.DestQP = 1 << 23
 		_, reason := pe.give(p, uint32(round), now)
 		require.Equal(t, node.TableFull, reason)
-		require.Equal(t, MaxLabel, pe.Len())
+		require.Equal(t, []int{MaxLabel, 0}, []int{pe.Len(), pe.Free()})
 	}
-	require.Equal(t, MaxLabel, pe.Expire(start.Add(2*time.Hour)))
-	require.Zero(t, pe.Len())
+	require.Equal(t, MaxLabel, pe.Expire(start.Add(time.Hour+time.Second)))
+	require.Equal(t, []int{0, 0}, []int{pe.Len(), pe.Free()}, "all are in quarantine")
+	pe.Expire(start.Add(2 * time.Hour))
+	require.Equal(t, MaxLabel, pe.Free())
 }
 
 // The labels of instances do not meet, and all together are all there are.

@@ -63,3 +63,13 @@ func (r *pauseRole) Play(out []byte, f *rocev2.Frame, now time.Time) ([]byte, Ve
 	}
 	return out, v
 }
+
+// Stopped returns how many flows and ports do not run.
+func (r *pauseRole) Stopped() int { return r.Len() }
+
+// Expire lets those run whose time is over.
+func (r *pauseRole) Expire(now time.Time) int {
+	before := r.Len()
+	r.Next(now)
+	return before - r.Len()
+}

@@ -42,7 +42,7 @@ type counts struct {
 	packets  atomic.Uint64                   // handed to the sink
 	unmade   atomic.Uint64                   // marks that the agent cannot make
 	silent   atomic.Uint64                   // decisions that were not logged
-	pairs    atomic.Int64                    // queue pairs that are known
+	sizes    [sizes]atomic.Int64             // of its tables
 	latency  prometheus.Histogram
 }
 
@@ -133,13 +133,40 @@ func (a *actor) tick(now time.Time, s *server) {
 	if now.Sub(a.second) >= time.Second {
 		a.second, a.budget = now, s.decisions
 	}
-	if sized, ok := a.Role.(interface{ Pairs() int }); ok {
-		a.pairs.Store(int64(sized.Pairs()))
-	}
+	a.measure(now)
 	if a.out != nil && !s.dry {
 		log := s.log.With("sink", a.out.entry.name, "role", a.instance.Name)
 		a.out.settle(now, log)
 		a.out.look(now, log)
+	}
+}
+
+// A size is that of a table of a role.
+type size uint8
+
+const (
+	pairsSize   size = iota // queue pairs that are known
+	flowsSize               // flows that have a label
+	freeSize                // flows more that could have one
+	stoppedSize             // flows and ports that do not run
+	sizes
+)
+
+// measure takes note of how large the role's tables are.
+func (a *actor) measure(now time.Time) {
+	if e, ok := a.Role.(interface{ Expire(time.Time) int }); ok && a.live {
+		e.Expire(now)
+	}
+	if r, ok := a.Role.(interface{ Pairs() int }); ok {
+		a.sizes[pairsSize].Store(int64(r.Pairs()))
+	}
+	if r, ok := a.Role.(interface{ Labels() (flows, free int) }); ok {
+		flows, free := r.Labels()
+		a.sizes[flowsSize].Store(int64(flows))
+		a.sizes[freeSize].Store(int64(free))
+	}
+	if r, ok := a.Role.(interface{ Stopped() int }); ok {
+		a.sizes[stoppedSize].Store(int64(r.Stopped()))
 	}
 }
 

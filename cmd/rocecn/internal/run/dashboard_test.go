@@ -31,6 +31,9 @@ func exported(t *testing.T) map[string][]string {
 	for _, a := range s.actors {
 		a.latency.Observe(time.Millisecond)
 	}
+	for _, p := range s.parts {
+		p.quiet(time.Now())
+	}
 	labels := map[string][]string{}
 	sample := regexp.MustCompile(`(?m)^(\w+)(?:\{(.*)\})? \S+$`)
 	for _, m := range sample.FindAllStringSubmatch(string(s.metrics()), -1) {

@@ -104,6 +104,12 @@ var (
 		}
 		return all
 	}()
+	effects = func() (all []node.Effect) {
+		for e := node.Again; e <= node.NotECNCapable; e++ {
+			all = append(all, e)
+		}
+		return all
+	}()
 	kinds = []message.Kind{message.CNP, message.FastCNP, message.PPFC, message.FCN, message.Proxy}
 )
 
@@ -163,8 +169,23 @@ func (s *server) metrics() []byte {
 		})
 	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
 		func(a *actor, l ...string) { t.Sample(float64(a.unmade.Load()), l...) })
-	ofRoles("rocecn_role_pairs", "Queue pairs that the role knows.",
-		func(a *actor, l ...string) { t.Sample(float64(a.pairs.Load()), l...) })
+	ofRoles("rocecn_role_effects_total", "What the role counts beside, such as pauses and labels.",
+		func(a *actor, l ...string) {
+			for _, e := range effects {
+				t.Sample(float64(s.counted(a, node.Count{Effect: e})), append(l, "effect", e.String())...)
+			}
+		})
+	ofSize := func(name, help, role string, of size) {
+		ofRoles(name, help, func(a *actor, l ...string) {
+			if role == "" || a.instance.Role == role {
+				t.Sample(float64(a.sizes[of].Load()), l...)
+			}
+		})
+	}
+	ofSize("rocecn_role_pairs", "Queue pairs that the role knows.", "", pairsSize)
+	ofSize("rocecn_ingress_flows", "Flows that have a label.", "ingress", flowsSize)
+	ofSize("rocecn_ingress_labels_free", "Flows more that could have a label now.", "ingress", freeSize)
+	ofSize("rocecn_pause_stopped", "Flows and ports that do not run: stopped, held or alarmed.", "pause", stoppedSize)
 	t.Histograms("rocecn_latency_seconds", "From the time stamp of a packet until its answer was sent.")
 	for _, a := range s.actors {
 		t.Histogram(&a.latency, "role", a.instance.Name)
@@ -185,6 +206,19 @@ func (s *server) metrics() []byte {
 	ofParts("rocecn_source_lost_total", "Packets that came too fast.", func(p *part) float64 { return count(&p.lost) })
 	ofParts("rocecn_source_reopened_total", "How often it was away and came back.",
 		func(p *part) float64 { return count(&p.reopened) })
+
+	ofQueues := func(name, help string, of func(q *queue) float64) {
+		t.Family(name, help)
+		for _, p := range s.parts {
+			for _, q := range p.queues() {
+				t.Sample(of(&q), "source", p.entry.name, "interface", q.name)
+			}
+		}
+	}
+	ofQueues("rocecn_queue_depth_bytes", "Octets in a queue as the last packet met it; 0 a second after it.",
+		func(q *queue) float64 { return float64(q.depth) })
+	ofQueues("rocecn_queue_level", "Level of congestion of a queue, 0 to 7.",
+		func(q *queue) float64 { return float64(q.level) })
 
 	ofSinks := func(name, help string, each func(o *outlet, labels ...string)) {
 		t.Family(name, help)
@@ -255,7 +289,7 @@ func (s *server) status() any {
 	for _, a := range s.actors {
 		r := role{
 			Name: a.instance.Name, Sources: a.instance.Agent.Sources, Observe: a.instance.Agent.Observe,
-			Sink: a.instance.Agent.Sink, SinkUp: a.out != nil && a.out.works(), Pairs: a.pairs.Load(),
+			Sink: a.instance.Agent.Sink, SinkUp: a.out != nil && a.out.works(), Pairs: a.sizes[pairsSize].Load(),
 			Packets: map[string]uint64{},
 		}
 		for action := range a.outcomes {
@@ -280,7 +314,7 @@ func (s *server) logStatus() {
 		s.log.Info("status", attrs...)
 	})
 	for _, a := range s.actors {
-		attrs := []any{"role", a.instance.Name, "pairs", a.pairs.Load()}
+		attrs := []any{"role", a.instance.Name, "pairs", a.sizes[pairsSize].Load()}
 		for action := range a.outcomes {
 			attrs = append(attrs, outcomes[node.Action(action)], s.outcome(a, node.Action(action)))
 		}

@@ -91,5 +91,8 @@ accept = ["2001:db8:2::c/128"]
 	require.Contains(t, agent.log(), "MaxFlows")
 	require.Equal(t, label, forwarded(data).OuterFlowLabel())
 	agent.addsUp(t, 6)
+	agent.awaits(t, 1, "rocecn_ingress_flows")
+	agent.awaits(t, 1<<16-1, "rocecn_ingress_labels_free")
+	require.EqualValues(t, 1, agent.metric("rocecn_role_effects_total", `effect="opened"`))
 	agent.terminate(t)
 }

@@ -81,11 +81,22 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Contains(t, agent.log(), "cannot mark them")
 	agent.awaits(t, 1, "rocecn_source_up", `input="r1"`)
 	require.Zero(t, agent.metric("rocecn_source_up", `input="later"`))
+	require.Contains(t, agent.get("/metrics"), "\nrocecn_queue_level{source=\"queues\",interface=\"later\"} 0\n")
 	out := raw(t, a)
+	wiretest.Await(t, "the depth of the queue", func() bool {
+		sends(t, out, datagram(t, 17))
+		return agent.metric("rocecn_queue_depth_bytes", `interface="r1"`) > 5000 &&
+			agent.metric("rocecn_queue_level", `interface="r1"`) >= 2
+	})
+	require.Zero(t, agent.metric("rocecn_queue_depth_bytes", `interface="later"`))
+	agent.awaits(t, 0, "rocecn_queue_depth_bytes") // as far as is known
+	agent.awaits(t, 0, "rocecn_queue_level")
+	before := agent.metric("rocecn_source_packets_total")
 	const n = 50
 	for range n {
 		sends(t, out, datagram(t, 17))
 	}
+	agent.awaits(t, before+n, "rocecn_source_packets_total")
 	wiretest.Await(t, "all packets but those of a short queue", func() bool {
 		sent := agent.metric("rocecn_role_packets_total", `outcome="sent"`)
 		return sent >= n-20 && sent == agent.metric("rocecn_sink_packets_total")

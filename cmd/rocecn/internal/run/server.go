@@ -210,7 +210,7 @@ func (s *server) openParts(entry *sourceEntry, old []*part, opened *fresh) {
 		return
 	}
 	for _, in := range entry.is.inputs() {
-		p := &part{input: in, levels: map[int]measured{}}
+		p := &part{input: in, levels: map[int]measured{}, names: map[int]string{}}
 		at := slices.IndexFunc(old, func(o *part) bool { return o.key == in.key && o.entry.name == entry.name })
 		if at >= 0 {
 			p = old[at]

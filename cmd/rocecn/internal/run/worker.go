@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -39,8 +40,10 @@ type part struct {
 	ended  bool         // there comes no more
 	opened bool         // once at least
 	retry  retry
-	before uint64 // lost by sources that were closed
-	levels map[int]measured
+	before uint64           // lost by sources that were closed
+	levels map[int]measured // by the number of the interface, 0 for all
+	names  map[int]string   // of these interfaces
+	seen   atomic.Pointer[[]queue]
 	up     atomic.Bool
 
 	numbers []int     // of the interfaces that are watched
@@ -59,7 +62,23 @@ type audience struct {
 // A measured level is that of one queue, by the interface where it stands.
 type measured struct {
 	level uint8
+	depth uint64
 	at    time.Time
+}
+
+// A queue is what others may know of one.
+type queue struct {
+	name  string // of the interface where it stands, empty for all
+	level uint8
+	depth uint64
+}
+
+// queues returns what was last known of the queues.
+func (p *part) queues() []queue {
+	if all := p.seen.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 // every is how often a worker looks after what is not packets.
@@ -179,10 +198,10 @@ func (p *part) level(packet *netio.Packet, now time.Time) (level uint8, known bo
 	case packet.DepthKnown && len(p.thresholds.Up) > 0:
 		queue := cmp.Or(packet.Egress, packet.Interface)
 		level = p.thresholds.Of(packet.Depth, p.levels[queue].level)
-		p.levels[queue] = measured{level, now}
+		p.levels[queue] = measured{level, packet.Depth, now}
 		return level, true
 	case p.entry.Level != nil: // of any queue
-		p.levels[0] = measured{*p.entry.Level, now}
+		p.levels[0] = measured{*p.entry.Level, packet.Depth, now}
 		return *p.entry.Level, true
 	}
 	return 0, false
@@ -209,13 +228,43 @@ func (w *worker) tick(now time.Time) (changed bool) {
 	return changed
 }
 
-// quiet takes note of queues that are empty, as no packet has met them for a while.
+// quiet takes note of queues that are empty, as no packet has met them for a while, and
+// lets others know of all of them.
 func (p *part) quiet(now time.Time) {
-	for queue, m := range p.levels {
-		if m.level > 0 && now.Sub(m.at) > stale {
-			p.levels[queue] = measured{0, now}
+	known := map[string]measured{}
+	for _, name := range p.watch {
+		known[name] = measured{}
+	}
+	for number, m := range p.levels {
+		if now.Sub(m.at) > stale && m.depth|uint64(m.level) > 0 {
+			m.level, m.depth = 0, 0
+			p.levels[number] = m
+			delete(p.names, number) // it may be another one by now
+		}
+		name, ok := p.names[number]
+		if !ok && number > 0 {
+			i, err := net.InterfaceByIndex(number)
+			if err != nil { // it is gone
+				if m.level == 0 {
+					delete(p.levels, number)
+				}
+				continue
+			}
+			name = i.Name
+			p.names[number] = name
+		}
+		if !m.at.Before(known[name].at) {
+			known[name] = m
 		}
 	}
+	if len(known) == 0 {
+		return
+	}
+	var all []queue
+	for _, name := range sorted(known) {
+		all = append(all, queue{name, known[name].level, known[name].depth})
+	}
+	p.seen.Store(&all)
 }
 
 // highest returns the highest level of the queues whose packets a role sees.

@@ -167,3 +167,27 @@ func TestRetry(t *testing.T) {
 		now = now.Add(pause)
 	}
 }
+
+// What does not run is counted while it does not.
+func TestStopped(t *testing.T) {
+	s := prepared(t, `
+[source.in]
+type = "psample"
+group = 1
+[role.pause]
+enabled = true
+sources = ["in"]
+`+everyRole["pause"])
+	w := &worker{server: s, parts: s.parts, actors: s.actors}
+	now := time.Unix(1e9, 0)
+	for _, r := range wiretest.Capture(t, "messages.pcap") {
+		var p netio.Packet
+		p.Data, p.OrigLen, p.Link, p.Time = r.Data, uint32(len(r.Data)), capture.Ethernet, now
+		w.take(s.parts[0], []netio.Packet{p}, now)
+	}
+	s.actors[0].measure(now)
+	require.Contains(t, string(s.metrics()), "\nrocecn_pause_stopped{role=\"pause\"} 1\n")
+	require.Contains(t, string(s.metrics()), "\nrocecn_role_effects_total{role=\"pause\",effect=\"stopped\"} 1\n")
+	s.actors[0].measure(now.Add(time.Hour))
+	require.Contains(t, string(s.metrics()), "\nrocecn_pause_stopped{role=\"pause\"} 0\n")
+}
