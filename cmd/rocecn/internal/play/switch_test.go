@@ -472,7 +472,7 @@ func TestSwitchMalformed(t *testing.T) {
 		{`"capable": [{"capable": "yes"}]`, `capable[0].senders: missing`},
 		{`"capable": [{"senders": "::/0", "capable": true}]`, `capable[0].capable: text needed`},
 		{`"capable": [{"senders": "::/0", "capable": "maybe"}]`, `capable[0].capable: unknown, yes or no needed`},
-		{`"proxies": [{"senders": "::/0"}]`, `proxies[0].proxy: a unicast address that others can reach needed`},
+		{`"proxies": [{"senders": "::/0"}]`, `proxies[0].proxy: missing`},
 		{`"proxies": [{"proxy": "2001:db8::1"}]`, `proxies[0].senders: missing`},
 		{`"level": 8`, `level: 8: 0 to 7 allowed`},
 		{`"pause_us": 65536`, `pause_us: 65536 is not a whole number from 0 to 65535`},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rocecn/rocecn/fcn"
 	"github.com/rocecn/rocecn/ipv6opt"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
 	"github.com/rocecn/rocecn/proxymsg"
 	"github.com/rocecn/rocecn/rocev2"
@@ -159,4 +161,28 @@ func apply[R configurer[C], C any](r *R, make func(C) (R, error), cfg C) (err er
 	}
 	*r, err = make(cfg)
 	return err
+}
+
+// byPrefix returns what a list of rules says by prefix. A rule is a struct of a prefix and a pointer to a value: neither
+// may be missing, and no prefix be there twice.
+func byPrefix[V any](list string, rules any) (entries []acl.Entry[V], err error) {
+	all, seen := reflect.ValueOf(rules), map[netip.Prefix]bool{}
+	for i := range all.Len() {
+		rule := all.Index(i)
+		key := func(field int) string {
+			return config.Join(config.Index(list, i), rule.Type().Field(field).Tag.Get("json"))
+		}
+		prefix, value := rule.Field(0).Interface().(netip.Prefix).Masked(), rule.Field(1).Interface().(*V)
+		switch {
+		case !prefix.IsValid():
+			return nil, config.Wrong(key(0), "missing")
+		case seen[prefix]:
+			return nil, config.Wrong(key(0), "%v has a rule already", prefix)
+		case value == nil:
+			return nil, config.Wrong(key(1), "missing")
+		}
+		seen[prefix] = true
+		entries = append(entries, acl.Entry[V]{Prefix: prefix, Value: *value})
+	}
+	return entries, nil
 }

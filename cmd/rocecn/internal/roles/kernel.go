@@ -7,6 +7,7 @@ import (
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 )
 
@@ -53,56 +54,46 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 	if !k.Self.IsValid() {
 		return k, config.Wrong("self", "the kernel needs an IPv6 address")
 	}
-	for i, m := range c.Methods {
-		if m.Method == nil {
-			return k, config.Wrong(config.Join(config.Index("methods", i), "method"), "missing")
-		}
-		switch *m.Method {
-		case congested.FastCNP, congested.Mark, congested.Nothing:
-		default:
-			return k, config.Wrong(config.Join(config.Index("methods", i), "method"),
+	methods, err := byPrefix[congested.Method]("methods", c.Methods)
+	if err != nil {
+		return k, err
+	}
+	capable, err := byPrefix[congested.Capability]("capable", c.Capable)
+	if err != nil {
+		return k, err
+	}
+	for i, m := range methods {
+		switch at := config.Index("methods", i); {
+		case m.Value != congested.FastCNP && m.Value != congested.Mark && m.Value != congested.Nothing:
+			return k, config.Wrong(config.Join(at, "method"),
 				`the kernel knows fastcnp, mark and none: mode "agent" knows more`)
-		}
-		if m.Senders.Addr().Is4() && *m.Method != congested.Nothing {
-			return k, config.Wrong(config.Join(config.Index("methods", i), "senders"),
-				`%v: the kernel knows IPv6 alone: mode "agent" knows more`, m.Senders)
-		}
-		if m.Senders.Addr().Is6() {
-			k.add(c, m.Senders)
+		case m.Prefix.Addr().Is4() && m.Value != congested.Nothing:
+			return k, config.Wrong(config.Join(at, "senders"),
+				`%v: the kernel knows IPv6 alone: mode "agent" knows more`, m.Prefix)
 		}
 	}
-	for _, m := range c.Capable {
-		if m.Senders.Addr().Is6() {
-			k.add(c, m.Senders)
+	for _, p := range slices.Concat(prefixes(methods), prefixes(capable)) {
+		if p.Addr().Is6() && !slices.ContainsFunc(k.Senders, func(s KernelSender) bool { return s.Prefix == p }) {
+			k.Senders = append(k.Senders, KernelSender{p, around(p, methods), around(p, capable)})
 		}
 	}
 	return k, nil
 }
 
-// add adds the senders in a prefix, unless they are there.
-func (k *KernelSwitch) add(c *switchConfig, p netip.Prefix) {
-	if slices.ContainsFunc(k.Senders, func(s KernelSender) bool { return s.Prefix == p }) {
-		return
+func prefixes[V any](rules []acl.Entry[V]) (all []netip.Prefix) {
+	for _, r := range rules {
+		all = append(all, r.Prefix)
 	}
-	s := KernelSender{Prefix: p}
-	around := func(q netip.Prefix, longest *int) bool {
-		if q.Bits() > p.Bits() || q.Bits() < *longest || !q.Contains(p.Addr()) {
-			return false
-		}
-		*longest = q.Bits()
-		return true
-	}
-	longest := 0
-	for _, m := range c.Methods {
-		if around(m.Senders, &longest) {
-			s.Method = *m.Method
+	return all
+}
+
+// around returns what the rule of the longest prefix says in which all of p is.
+func around[V any](p netip.Prefix, rules []acl.Entry[V]) (value V) {
+	longest := -1
+	for _, r := range rules {
+		if n := r.Prefix.Bits(); n > longest && n <= p.Bits() && r.Prefix.Contains(p.Addr()) {
+			longest, value = n, r.Value
 		}
 	}
-	longest = 0
-	for _, m := range c.Capable {
-		if around(m.Senders, &longest) {
-			s.Capable = *m.Capable
-		}
-	}
-	k.Senders = append(k.Senders, s)
+	return value
 }

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/limit"
@@ -55,17 +54,9 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 			return nil, err
 		}
-		senders := make([]acl.Entry[proxy.Answer], len(c.Senders))
-		seen := prefixes{}
-		for i, s := range c.Senders {
-			at := config.Index("senders", i)
-			if err := seen.add(config.Join(at, "prefix"), s.Prefix); err != nil {
-				return nil, err
-			}
-			if s.Send == nil {
-				return nil, config.Wrong(config.Join(at, "send"), "missing")
-			}
-			senders[i] = acl.Entry[proxy.Answer]{Prefix: s.Prefix, Value: *s.Send}
+		senders, err := byPrefix[proxy.Answer]("senders", c.Senders)
+		if err != nil {
+			return nil, err
 		}
 		cfg.Senders = acl.NewMap(senders...)
 	}

@@ -30,7 +30,7 @@ type switchConfig struct {
 	} `json:"capable"`
 	Proxies []struct {
 		Senders netip.Prefix `json:"senders"`
-		Proxy   netip.Addr   `json:"proxy"`
+		Proxy   *netip.Addr  `json:"proxy"`
 	} `json:"proxies"`
 	PE          []netip.Prefix   `json:"pe"`       // ingress PEs, whom FCNs and PPFCs may go to
 	Level       *uint8           `json:"level"`    // of every congested frame; absent: 0
@@ -209,56 +209,25 @@ func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
 	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
 		return err
 	}
-	methods := make([]acl.Entry[congested.Method], len(c.Methods))
-	seen := prefixes{}
-	for i, m := range c.Methods {
-		if err := seen.add(config.Join(config.Index("methods", i), "senders"), m.Senders); err != nil {
-			return err
-		}
-		if m.Method == nil {
-			return config.Wrong(config.Join(config.Index("methods", i), "method"), "missing")
-		}
-		methods[i] = acl.Entry[congested.Method]{Prefix: m.Senders, Value: *m.Method}
+	methods, err := byPrefix[congested.Method]("methods", c.Methods)
+	if err != nil {
+		return err
 	}
-	capable := make([]acl.Entry[congested.Capability], len(c.Capable))
-	seen = prefixes{}
-	for i, m := range c.Capable {
-		if err := seen.add(config.Join(config.Index("capable", i), "senders"), m.Senders); err != nil {
-			return err
-		}
-		if m.Capable == nil {
-			return config.Wrong(config.Join(config.Index("capable", i), "capable"), "missing")
-		}
-		capable[i] = acl.Entry[congested.Capability]{Prefix: m.Senders, Value: *m.Capable}
+	capable, err := byPrefix[congested.Capability]("capable", c.Capable)
+	if err != nil {
+		return err
 	}
-	proxies := make([]acl.Entry[netip.Addr], len(c.Proxies))
-	seen = prefixes{}
-	for i, m := range c.Proxies {
-		if err := seen.add(config.Join(config.Index("proxies", i), "senders"), m.Senders); err != nil {
-			return err
-		}
-		if rocev2.Answerable(m.Proxy) != nil {
+	proxies, err := byPrefix[netip.Addr]("proxies", c.Proxies)
+	if err != nil {
+		return err
+	}
+	for i, r := range proxies {
+		if rocev2.Answerable(r.Value) != nil {
 			return config.Wrong(config.Join(config.Index("proxies", i), "proxy"),
 				"a unicast address that others can reach needed")
 		}
-		proxies[i] = acl.Entry[netip.Addr]{Prefix: m.Senders, Value: m.Proxy}
 	}
 	cfg.Methods, cfg.Capable, cfg.Proxies = acl.NewMap(methods...), acl.NewMap(capable...), acl.NewMap(proxies...)
-	return nil
-}
-
-// prefixes are those that rules have had so far.
-type prefixes map[netip.Prefix]bool
-
-// add returns an error for a rule without a prefix, or with that of another.
-func (s prefixes) add(key string, p netip.Prefix) error {
-	switch {
-	case !p.IsValid():
-		return config.Wrong(key, "missing")
-	case s[p.Masked()]:
-		return config.Wrong(key, "%v has a rule already", p)
-	}
-	s[p.Masked()] = true
 	return nil
 }
 
