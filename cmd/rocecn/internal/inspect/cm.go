@@ -1,19 +1,13 @@
 package inspect
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/rocecn/rocecn/bth"
 	"github.com/rocecn/rocecn/cm"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// cmMessage returns the header of the CM message that the packet carries, and
-// its octets, if it carries one.
-func cmMessage(p *rocev2.Packet) (h cm.Header, message []byte, ok bool) {
-	h, message, ok = cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, len(p.Payload))
-	return h, message, ok && p.BTH.Opcode == bth.UDSendOnly
-}
 
 // decoded returns the CM message M in octets, all of which follow the header.
 func decoded[M any, P interface {
@@ -24,66 +18,70 @@ func decoded[M any, P interface {
 	return m
 }
 
-// cm prints the CM message that the packet carries, if it carries one.
-func (p *humanPrinter) cm(f *finding) {
-	h, octets, ok := cmMessage(f.packet)
-	if !ok {
-		return
+// cmTexts returns what the CM message in a packet says, to people and as a JSON object, if it carries one.
+func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
+	h, octets, ok := cm.Carried(p.BTH.DestQP, p.BTH.DETH.SrcQP, p.BTH.DETH.QKey, p.Payload, len(p.Payload))
+	if !ok || p.BTH.Opcode != bth.UDSendOnly {
+		return "", "", false
 	}
+	// Those that answer another message begin with the communication IDs of both sides. RTU has nothing else.
+	ids := decoded[cm.RTU](octets)
+	text = fmt.Sprintf("CM %v id=0x%08x to 0x%08x", h.Attribute, ids.LocalCommID, ids.RemoteCommID)
+	object = fmt.Sprintf(`,"local_comm_id":"0x%08x","remote_comm_id":"0x%08x"`, ids.LocalCommID, ids.RemoteCommID)
 	switch h.Attribute {
 	case cm.AttributeREQ:
 		m := decoded[cm.REQ](octets)
-		p.word("CM REQ from qp=0x%06x expects psn=%d first", m.LocalQPN, m.StartingPSN)
-		p.word("id=0x%08x", m.LocalCommID)
-		p.word("%v %v > %v", m.ServiceID, m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap())
-		p.word("%s mtu=%d", transportName(&m), m.MTU())
-		p.ipData(m.ServiceID, m.PrivateData[:])
+		local, remote := m.Primary.LocalGID.Unmap(), m.Primary.RemoteGID.Unmap()
+		who, ip := ipData(m.ServiceID, m.PrivateData[:])
+		text = fmt.Sprintf("CM REQ from qp=0x%06x expects psn=%d first  id=0x%08x  %v %v > %v  %s mtu=%d%s", m.LocalQPN,
+			m.StartingPSN, m.LocalCommID, m.ServiceID, local, remote, transportName(&m), m.MTU(), who)
+		object = fmt.Sprintf(`,"local_comm_id":"0x%08x","service_id":"0x%016x","local_qp":%d,"starting_psn":%d`+
+			`,"transport":"%s","pkey":"0x%04x","mtu":%d,"local_gid":"%v","remote_gid":"%v"%s`, m.LocalCommID,
+			uint64(m.ServiceID), m.LocalQPN, m.StartingPSN, transportName(&m), m.PKey, m.MTU(), local, remote, ip)
 	case cm.AttributeREP:
 		m := decoded[cm.REP](octets)
-		p.word("CM REP from qp=0x%06x expects psn=%d first", m.LocalQPN, m.StartingPSN)
-		p.word("id=0x%08x answers 0x%08x", m.LocalCommID, m.RemoteCommID)
-	case cm.AttributeMRA, cm.AttributeREJ, cm.AttributeRTU, cm.AttributeDREQ, cm.AttributeDREP:
-		local, remote := commIDs(octets)
-		p.word("CM %v id=0x%08x to 0x%08x", h.Attribute, local, remote)
-		switch h.Attribute {
-		case cm.AttributeREJ:
-			p.text(decoded[cm.REJ](octets).Reason.String())
-		case cm.AttributeDREQ:
-			p.word("ends qp=0x%06x", decoded[cm.DREQ](octets).RemoteQPN)
-		}
+		text = fmt.Sprintf("CM REP from qp=0x%06x expects psn=%d first  id=0x%08x answers 0x%08x", m.LocalQPN,
+			m.StartingPSN, m.LocalCommID, m.RemoteCommID)
+		object += fmt.Sprintf(`,"local_qp":%d,"starting_psn":%d`, m.LocalQPN, m.StartingPSN)
+	case cm.AttributeREJ:
+		m := decoded[cm.REJ](octets)
+		text += "  " + m.Reason.String()
+		object += fmt.Sprintf(`,"reason":%d,"reason_name":"%v"`, m.Reason, m.Reason)
+	case cm.AttributeDREQ:
+		m := decoded[cm.DREQ](octets)
+		text += fmt.Sprintf("  ends qp=0x%06x", m.RemoteQPN)
+		object += fmt.Sprintf(`,"remote_qp":%d`, m.RemoteQPN)
 	case cm.AttributeSIDRREQ:
 		m := decoded[cm.SIDRREQ](octets)
-		p.word("CM SIDR_REQ id=0x%08x %v", m.RequestID, m.ServiceID)
-		p.ipData(m.ServiceID, m.PrivateData[:])
+		who, ip := ipData(m.ServiceID, m.PrivateData[:])
+		text = fmt.Sprintf("CM SIDR_REQ id=0x%08x %v%s", m.RequestID, m.ServiceID, who)
+		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","pkey":"0x%04x"%s`, m.RequestID,
+			uint64(m.ServiceID), m.PKey, ip)
 	case cm.AttributeSIDRREP:
 		m := decoded[cm.SIDRREP](octets)
-		p.word("CM SIDR_REP id=0x%08x %v %v qp=0x%06x qkey=0x%08x", m.RequestID, m.Status, m.ServiceID, m.QPN, m.QKey)
+		text = fmt.Sprintf("CM SIDR_REP id=0x%08x %v %v qp=0x%06x qkey=0x%08x", m.RequestID, m.Status, m.ServiceID, m.QPN,
+			m.QKey)
+		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","status":%d,"status_name":"%v","qp":%d`+
+			`,"qkey":"0x%08x"`, m.RequestID, uint64(m.ServiceID), m.Status, m.Status, m.QPN, m.QKey)
+	case cm.AttributeMRA, cm.AttributeRTU, cm.AttributeDREP:
 	default:
-		p.word("CM %v", h.Attribute)
+		text, object = "CM "+h.Attribute.String(), ""
 	}
+	return text, fmt.Sprintf(`{"message":"%v","transaction":"0x%016x"%s}`, h.Attribute, h.TransactionID, object), true
 }
 
-// commIDs returns the communication IDs of both sides, with which every message
-// begins that answers another one. RTU has nothing else.
-func commIDs(octets []byte) (local, remote uint32) {
-	m := decoded[cm.RTU](octets)
-	return m.LocalCommID, m.RemoteCommID
-}
-
-// ipData prints the addresses that the application connects.
-func (p *humanPrinter) ipData(service cm.ServiceID, private []byte) {
-	if d, ok := ipData(service, private); ok {
-		p.word("for %v > %v", netip.AddrPortFrom(d.Src, d.SrcPort), d.Dst)
+// ipData returns the addresses that the application connects, of which the private data of the RDMA IP CM service
+// says: to people, and as a member of a JSON object. Other services have none.
+func ipData(service cm.ServiceID, private []byte) (text, member string) {
+	var d cm.IPData
+	if _, _, ok := service.IP(); !ok {
+		return "", ""
 	}
-}
-
-// ipData returns what the private data of the RDMA IP CM service says.
-func ipData(service cm.ServiceID, private []byte) (d cm.IPData, ok bool) {
-	if _, _, ok = service.IP(); !ok {
-		return d, false
+	if _, err := d.Decode(private); err != nil || d.Validate() != nil {
+		return "", ""
 	}
-	_, err := d.Decode(private)
-	return d, err == nil && d.Validate() == nil
+	return fmt.Sprintf("  for %v > %v", netip.AddrPortFrom(d.Src, d.SrcPort), d.Dst),
+		fmt.Sprintf(`,"ip_cm":{"version":%d,"src_port":%d,"src":"%v","dst":"%v"}`, d.IPVersion, d.SrcPort, d.Src, d.Dst)
 }
 
 func transportName(m *cm.REQ) string {
@@ -94,71 +92,4 @@ func transportName(m *cm.REQ) string {
 		return bth.TransportXRC.String()
 	}
 	return "extended"
-}
-
-// appendCM appends the key cm, if the packet carries such a message.
-func appendCM(b []byte, packet *rocev2.Packet) []byte {
-	h, octets, ok := cmMessage(packet)
-	if !ok {
-		return b
-	}
-	b = appendText(b, `,"cm":{"message":"`, h.Attribute.String())
-	b = appendHexField(b, `,"transaction":"0x`, h.TransactionID, 16)
-	switch h.Attribute {
-	case cm.AttributeMRA, cm.AttributeREJ, cm.AttributeREP, cm.AttributeRTU, cm.AttributeDREQ, cm.AttributeDREP:
-		local, remote := commIDs(octets)
-		b = appendHexField(b, `,"local_comm_id":"0x`, local, 8)
-		b = appendHexField(b, `,"remote_comm_id":"0x`, remote, 8)
-	}
-	switch h.Attribute {
-	case cm.AttributeREQ:
-		m := decoded[cm.REQ](octets)
-		b = appendHexField(b, `,"local_comm_id":"0x`, m.LocalCommID, 8)
-		b = appendHexField(b, `,"service_id":"0x`, m.ServiceID, 16)
-		b = appendUint(b, `,"local_qp":`, m.LocalQPN)
-		b = appendUint(b, `,"starting_psn":`, m.StartingPSN)
-		b = appendText(b, `,"transport":"`, transportName(&m))
-		b = appendHexField(b, `,"pkey":"0x`, m.PKey, 4)
-		b = appendUint(b, `,"mtu":`, uint(m.MTU()))
-		b = appendAddr(b, `,"local_gid":"`, m.Primary.LocalGID.Unmap())
-		b = appendAddr(b, `,"remote_gid":"`, m.Primary.RemoteGID.Unmap())
-		b = appendIPData(b, m.ServiceID, m.PrivateData[:])
-	case cm.AttributeREJ:
-		m := decoded[cm.REJ](octets)
-		b = appendUint(b, `,"reason":`, m.Reason)
-		b = appendText(b, `,"reason_name":"`, m.Reason.String())
-	case cm.AttributeREP:
-		m := decoded[cm.REP](octets)
-		b = appendUint(b, `,"local_qp":`, m.LocalQPN)
-		b = appendUint(b, `,"starting_psn":`, m.StartingPSN)
-	case cm.AttributeDREQ:
-		b = appendUint(b, `,"remote_qp":`, decoded[cm.DREQ](octets).RemoteQPN)
-	case cm.AttributeSIDRREQ:
-		m := decoded[cm.SIDRREQ](octets)
-		b = appendHexField(b, `,"request_id":"0x`, m.RequestID, 8)
-		b = appendHexField(b, `,"service_id":"0x`, m.ServiceID, 16)
-		b = appendHexField(b, `,"pkey":"0x`, m.PKey, 4)
-		b = appendIPData(b, m.ServiceID, m.PrivateData[:])
-	case cm.AttributeSIDRREP:
-		m := decoded[cm.SIDRREP](octets)
-		b = appendHexField(b, `,"request_id":"0x`, m.RequestID, 8)
-		b = appendHexField(b, `,"service_id":"0x`, m.ServiceID, 16)
-		b = appendUint(b, `,"status":`, m.Status)
-		b = appendText(b, `,"status_name":"`, m.Status.String())
-		b = appendUint(b, `,"qp":`, m.QPN)
-		b = appendHexField(b, `,"qkey":"0x`, m.QKey, 8)
-	}
-	return append(b, '}')
-}
-
-func appendIPData(b []byte, service cm.ServiceID, private []byte) []byte {
-	d, ok := ipData(service, private)
-	if !ok {
-		return b
-	}
-	b = appendUint(b, `,"ip_cm":{"version":`, d.IPVersion)
-	b = appendUint(b, `,"src_port":`, d.SrcPort)
-	b = appendAddr(b, `,"src":"`, d.Src)
-	b = appendAddr(b, `,"dst":"`, d.Dst)
-	return append(b, '}')
 }

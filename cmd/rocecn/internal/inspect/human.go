@@ -139,7 +139,9 @@ func (p *humanPrinter) transport(f *finding) {
 	for x := range h.Present.All() {
 		p.header(x, h)
 	}
-	p.cm(f)
+	if text, _, ok := cmTexts(f.packet); ok {
+		p.text(text)
+	}
 	p.notification(f)
 	p.marks(f.datagram, &h.Header)
 	p.deviations(f)

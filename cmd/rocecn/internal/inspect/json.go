@@ -56,7 +56,9 @@ func (p *jsonPrinter) append(b []byte, f *finding) []byte {
 	}
 	if f.packet != nil {
 		b = p.appendTransport(b, f)
-		b = appendCM(b, f.packet)
+		if _, object, ok := cmTexts(f.packet); ok {
+			b = append(append(b, `,"cm":`...), object...)
+		}
 		b = appendSourceQP(b, f)
 	}
 	if len(f.ioam) > 0 {
