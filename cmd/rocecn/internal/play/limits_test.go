@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,7 @@ func TestOriginalLen(t *testing.T) {
 func TestNothingSent(t *testing.T) {
 	for want, answers := range map[uint32]*answerer{101: nil, 1: {}} { // LINKTYPE_RAW, LINKTYPE_ETHERNET
 		var out bytes.Buffer
-		p := player{out: bufio.NewWriter(&out), answers: answers}
+		p := player{lines: bufio.NewWriter(io.Discard), out: bufio.NewWriter(&out), answers: answers}
 		require.NoError(t, p.end())
 		require.Len(t, out.Bytes(), 24)
 		require.Equal(t, want, binary.LittleEndian.Uint32(out.Bytes()[20:]))

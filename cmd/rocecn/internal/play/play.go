@@ -15,6 +15,7 @@ package play
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -98,8 +99,8 @@ type player struct {
 	command, name string // names of the command and of the role
 	roles.Player
 	cause   *capture.Record // what the role is shown
-	lines   *bufio.Writer   // nil: none are printed
-	out     *bufio.Writer   // nil: there is no OUT
+	lines   *bufio.Writer   // answer has none
+	out     *bufio.Writer   // to nowhere if there is no OUT
 	output  string          // names OUT in errors
 	pcap    *capture.Writer
 	summary summary
@@ -121,6 +122,7 @@ func (p *player) take(
 		say(to, errors.New("the capture that is read cannot be written"))
 		return cli.Misused
 	}
+	p.out = bufio.NewWriterSize(io.Discard, 64<<10)
 	// Flush before a read that waits, so that the answers to a live capture do not stay in a buffer.
 	in, err := cli.Open(ctx, from, stdin, func(int64) error { return p.flush() })
 	if err != nil {
@@ -128,23 +130,22 @@ func (p *player) take(
 		return cli.Failed
 	}
 	defer in.Close()
-	closeOut := func() error { return nil }
+	var file *os.File
 	switch to {
 	case "":
 	case "-":
-		p.out = bufio.NewWriterSize(stdout, 64<<10)
+		p.out.Reset(stdout)
 	default:
-		f, err := os.Create(to)
-		if err != nil {
+		if file, err = os.Create(to); err != nil {
 			say(to, err)
 			return cli.Failed
 		}
-		p.out, closeOut = bufio.NewWriterSize(f, 64<<10), f.Close
+		p.out.Reset(file)
 	}
 	err = p.run(in)
 	broken := p.end()
-	if err := closeOut(); broken == nil {
-		broken = err
+	if file != nil {
+		broken = cmp.Or(broken, file.Close())
 	}
 	switch {
 	case cli.Closed(broken):
@@ -187,7 +188,7 @@ func (p *player) say(v *roles.Verdict, packet []byte) {
 	if len(packet) > 0 {
 		p.write(packet, p.cause)
 	}
-	if v.Action == node.Nothing || p.lines == nil {
+	if v.Action == node.Nothing || p.answers != nil {
 		return
 	}
 	l := v.Line(p.name, p.summary.frames, p.cause.Time)
@@ -199,22 +200,25 @@ func (p *player) say(v *roles.Verdict, packet []byte) {
 	p.lines.Write(append(octets, '\n'))
 }
 
-// write writes a packet that a frame caused. The first one determines the link type and the unit of time,
-// because a pcap capture has only one of each.
+// write writes a packet that a frame caused.
 func (p *player) write(packet []byte, cause *capture.Record) {
 	p.summary.written++
-	if p.out == nil {
-		return
-	}
-	if p.pcap == nil {
-		link := capture.Raw
-		if p.answers != nil {
-			link = linkOf(cause)
-			p.answers.link = link
-		}
-		p.pcap, _ = capture.NewWriter(p.out, link, cause.Unit)
-	}
+	p.begin(linkOf(cause), cause.Unit)
 	p.pcap.Write(&capture.Record{Data: packet, OrigLen: originalLen(packet, cause), Time: cause.Time})
+}
+
+// begin begins OUT, unless it has begun. The first packet determines its link type, of answer alone, and the unit of
+// time, because a pcap capture has only one of each.
+func (p *player) begin(link uint32, unit time.Duration) {
+	switch {
+	case p.pcap != nil:
+		return
+	case p.answers == nil:
+		link = capture.Raw
+	default:
+		p.answers.link = link
+	}
+	p.pcap, _ = capture.NewWriter(p.out, link, unit)
 }
 
 // originalLen returns the original length of a packet. If it is part of a cut
@@ -232,25 +236,14 @@ func originalLen(packet []byte, cause *capture.Record) uint32 {
 
 // flush flushes both outputs, and returns their errors.
 func (p *player) flush() error {
-	switch {
-	case p.lines == nil && p.out == nil:
-		return nil
-	case p.lines == nil:
+	if p.answers != nil {
 		return p.out.Flush()
-	case p.out == nil:
-		return p.lines.Flush()
 	}
 	return errors.Join(p.lines.Flush(), p.out.Flush())
 }
 
 // end is the last flush. OUT becomes a capture also without packets.
 func (p *player) end() error {
-	if p.out != nil && p.pcap == nil {
-		link := capture.Raw
-		if p.answers != nil {
-			link = capture.Ethernet
-		}
-		p.pcap, _ = capture.NewWriter(p.out, link, time.Microsecond)
-	}
+	p.begin(capture.Ethernet, time.Microsecond)
 	return p.flush()
 }

@@ -180,7 +180,7 @@ func (r *recorder) Play(_ []byte, _ *rocev2.Frame, now time.Time) (packet []byte
 // A frame of which the capture has no time is one of the time before, of none at the beginning.
 func TestNoTime(t *testing.T) {
 	r := new(recorder)
-	p := player{lines: bufio.NewWriter(io.Discard)}
+	p := player{lines: bufio.NewWriter(io.Discard), out: bufio.NewWriter(io.Discard)}
 	p.to(r)
 	p.Show(&capture.Record{}, false)
 	p.Show(&capture.Record{Time: time.Unix(7, 0)}, false)
