@@ -59,8 +59,8 @@ func cmTexts(p *rocev2.Packet) (text, object string, ok bool) {
 			uint64(m.ServiceID), m.PKey, ip)
 	case cm.AttributeSIDRREP:
 		m := decoded[cm.SIDRREP](octets)
-		text = fmt.Sprintf("CM SIDR_REP id=0x%08x %v %v qp=0x%06x qkey=0x%08x", m.RequestID, m.Status, m.ServiceID, m.QPN,
-			m.QKey)
+		text = fmt.Sprintf("CM SIDR_REP id=0x%08x %v %v qp=0x%06x qkey=0x%08x", m.RequestID, m.Status, m.ServiceID,
+			m.QPN, m.QKey)
 		object = fmt.Sprintf(`,"request_id":"0x%08x","service_id":"0x%016x","status":%d,"status_name":"%v","qp":%d`+
 			`,"qkey":"0x%08x"`, m.RequestID, uint64(m.ServiceID), m.Status, m.Status, m.QPN, m.QKey)
 	case cm.AttributeMRA, cm.AttributeRTU, cm.AttributeDREP:

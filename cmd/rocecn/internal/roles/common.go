@@ -163,8 +163,8 @@ func apply[R configurer[C], C any](r *R, make func(C) (R, error), cfg C) (err er
 	return err
 }
 
-// byPrefix returns what a list of rules says by prefix. A rule is a struct of a prefix and a pointer to a value: neither
-// may be missing, and no prefix be there twice.
+// byPrefix returns what a list of rules says by prefix. A rule is a struct of a prefix and a pointer to a value:
+// neither may be missing, and no prefix be there twice.
 func byPrefix[V any](list string, rules any) (entries []acl.Entry[V], err error) {
 	all, seen := reflect.ValueOf(rules), map[netip.Prefix]bool{}
 	for i := range all.Len() {
