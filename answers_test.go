@@ -50,13 +50,13 @@ func TestBuildersRefuseTheSame(t *testing.T) {
 		{"CNP", packet(bth.CNP, ""), false, rocev2.ErrNotification, rocev2.ErrNotification},
 		{"CNP, options", packet(bth.CNP, options), false, rocev2.ErrNotification, rocev2.ErrNotification},
 		{"ack", packet(bth.RCAcknowledge, ""), false, rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
-		{"atomic ack, options", packet(bth.RDAtomicAcknowledge, options), false, rocev2.ErrAcknowledgement,
-			rocev2.ErrAcknowledgement},
+		{"atomic ack, options", packet(bth.TransportRD.Opcode(bth.OpAtomicAcknowledge), options), false,
+			rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
 		{"tunnelled", tunnelled(packet(bth.RCSendOnly, "")), false, rocev2.ErrTunnelled, nil},
 		{"tunnelled, inner source", tunnelled(packet(bth.RCSendOnly, "")), true, nil, nil},
 		{"tunnelled CNP", tunnelled(packet(bth.CNP, "")), false, rocev2.ErrNotification, rocev2.ErrNotification},
-		{"tunnelled ack", tunnelled(packet(bth.XRCAcknowledge, "")), true, rocev2.ErrAcknowledgement,
-			rocev2.ErrAcknowledgement},
+		{"tunnelled ack", tunnelled(packet(bth.TransportXRC.Opcode(bth.OpAcknowledge), "")), true,
+			rocev2.ErrAcknowledgement, rocev2.ErrAcknowledgement},
 	} {
 		var p rocev2.Packet
 		require.NoError(t, p.DecodeIP(c.packet), c.name)

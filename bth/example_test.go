@@ -75,7 +75,7 @@ func ExampleOpcode() {
 }
 
 func ExampleHeaderSet_All() {
-	for x := range bth.RDRDMAWriteOnlyWithImmediate.Headers().All() {
+	for x := range bth.TransportRD.Opcode(bth.OpRDMAWriteOnlyWithImmediate).Headers().All() {
 		fmt.Println(x)
 	}
 	// Output:

@@ -95,11 +95,12 @@ func TestExtendedHeadersAppendRefusesWhatDoesNotFit(t *testing.T) {
 		in     bth.Headers // the same header within a packet that has it
 		err    error
 	}{
-		{&bth.RDETH{EEContext: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.RDAcknowledge},
-			RDETH: bth.RDETH{EEContext: 1 << 24}}, bth.ErrEEContextRange},
+		{&bth.RDETH{EEContext: 1 << 24},
+			bth.Headers{Header: bth.Header{Opcode: bth.TransportRD.Opcode(bth.OpAcknowledge)},
+				RDETH: bth.RDETH{EEContext: 1 << 24}}, bth.ErrEEContextRange},
 		{&bth.DETH{SrcQP: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.UDSendOnly},
 			DETH: bth.DETH{SrcQP: 1 << 24}}, bth.ErrSrcQPRange},
-		{&bth.XRCETH{SRQ: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.XRCSendOnly},
+		{&bth.XRCETH{SRQ: 1 << 24}, bth.Headers{Header: bth.Header{Opcode: bth.TransportXRC.Opcode(bth.OpSendOnly)},
 			XRCETH: bth.XRCETH{SRQ: 1 << 24}}, bth.ErrSRQRange},
 		{&bth.FETH{Reserved: 1 << 26}, bth.Headers{Header: bth.Header{Opcode: bth.RCFlush},
 			FETH: bth.FETH{Reserved: 1 << 26}}, bth.ErrFETHReservedRange},

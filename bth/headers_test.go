@@ -112,7 +112,7 @@ func TestHeadersAfterOneAnother(t *testing.T) {
 
 // Where the octets end, the error is that of the header that does not fit.
 func TestHeadersTruncated(t *testing.T) {
-	octets, _ := packet(t, bth.RDRDMAWriteOnlyWithImmediate)
+	octets, _ := packet(t, bth.TransportRD.Opcode(bth.OpRDMAWriteOnlyWithImmediate))
 	for _, tt := range []struct {
 		from, to int // lengths
 		err      error
@@ -178,10 +178,10 @@ func TestHeadersValidate(t *testing.T) {
 		{bth.RCSendOnly, func(h *bth.Headers) { h.TVer = 1 }, bth.ErrTVer},
 		{bth.RCSendOnly, func(h *bth.Headers) { h.Resv6 = 1 }, bth.ErrResv6},
 		{bth.RCSendOnly, func(h *bth.Headers) { h.Resv7 = 1 }, bth.ErrResv7},
-		{bth.RDFlush, func(h *bth.Headers) { h.RDETH.Reserved = 1 }, bth.ErrReservedRDETH},
-		{bth.RDResync, func(h *bth.Headers) { h.DETH.Reserved = 1 }, bth.ErrReservedDETH},
-		{bth.XRCFlush, func(h *bth.Headers) { h.XRCETH.Reserved = 1 }, bth.ErrReservedXRCETH},
-		{bth.XRCFlush, func(h *bth.Headers) { h.FETH.Reserved = 1 }, bth.ErrReservedFETH},
+		{bth.TransportRD.Opcode(bth.OpFlush), func(h *bth.Headers) { h.RDETH.Reserved = 1 }, bth.ErrReservedRDETH},
+		{bth.TransportRD.Opcode(bth.OpResync), func(h *bth.Headers) { h.DETH.Reserved = 1 }, bth.ErrReservedDETH},
+		{bth.TransportXRC.Opcode(bth.OpFlush), func(h *bth.Headers) { h.XRCETH.Reserved = 1 }, bth.ErrReservedXRCETH},
+		{bth.TransportXRC.Opcode(bth.OpFlush), func(h *bth.Headers) { h.FETH.Reserved = 1 }, bth.ErrReservedFETH},
 		{bth.RCAcknowledge, func(h *bth.Headers) { h.AETH.Syndrome = 0x45 }, bth.ErrSyndrome},
 	} {
 		h := valid

@@ -88,7 +88,7 @@ func makeLayouts() (table [256]layout) {
 			for x := range l.headers.All() {
 				l.length += extended[x.bit()].size
 			}
-			table[uint8(t)<<5|uint8(op)] = l
+			table[t.Opcode(op)] = l
 		}
 	}
 	table[CNP].payload = PayloadReserved

@@ -13,6 +13,11 @@ type Opcode uint8
 // Transport returns the transport, the 3 high bits.
 func (o Opcode) Transport() Transport { return Transport(o >> 5) }
 
+// Opcode returns the opcode of an operation over this transport. Some adapters
+// use those of RD for a transport of their own with a longer BTH (DCT), which no
+// bit of the packet tells.
+func (t Transport) Opcode(o Operation) Opcode { return Opcode(t)<<5 | Opcode(o) }
+
 // Operation returns the operation, the 5 low bits. It has a meaning only for
 // the transports RC, UC, RD, UD and XRC.
 func (o Opcode) Operation() Operation { return Operation(o & 0x1f) }
@@ -74,7 +79,7 @@ func (o *Opcode) UnmarshalText(text []byte) error {
 	return enumtext.Unmarshal(o, text, "bth", "opcode")
 }
 
-// Reliable Connection.
+// Reliable Connection. For RD and XRC see [Transport.Opcode].
 const (
 	RCSendFirst                  Opcode = 0x00
 	RCSendMiddle                 Opcode = 0x01
@@ -119,34 +124,6 @@ const (
 	UCRDMAWriteOnlyWithImmediate Opcode = 0x2b
 )
 
-// Reliable Datagram. Some adapters use these numbers for a transport of their
-// own with a longer BTH (DCT), which no bit of the packet tells.
-const (
-	RDSendFirst                  Opcode = 0x40
-	RDSendMiddle                 Opcode = 0x41
-	RDSendLast                   Opcode = 0x42
-	RDSendLastWithImmediate      Opcode = 0x43
-	RDSendOnly                   Opcode = 0x44
-	RDSendOnlyWithImmediate      Opcode = 0x45
-	RDRDMAWriteFirst             Opcode = 0x46
-	RDRDMAWriteMiddle            Opcode = 0x47
-	RDRDMAWriteLast              Opcode = 0x48
-	RDRDMAWriteLastWithImmediate Opcode = 0x49
-	RDRDMAWriteOnly              Opcode = 0x4a
-	RDRDMAWriteOnlyWithImmediate Opcode = 0x4b
-	RDRDMAReadRequest            Opcode = 0x4c
-	RDRDMAReadResponseFirst      Opcode = 0x4d
-	RDRDMAReadResponseMiddle     Opcode = 0x4e
-	RDRDMAReadResponseLast       Opcode = 0x4f
-	RDRDMAReadResponseOnly       Opcode = 0x50
-	RDAcknowledge                Opcode = 0x51
-	RDAtomicAcknowledge          Opcode = 0x52
-	RDCmpSwap                    Opcode = 0x53
-	RDFetchAdd                   Opcode = 0x54
-	RDResync                     Opcode = 0x55
-	RDFlush                      Opcode = 0x5c
-)
-
 // Unreliable Datagram.
 const (
 	UDSendOnly              Opcode = 0x64
@@ -156,32 +133,3 @@ const (
 // CNP is the Congestion Notification Packet, the only opcode of its transport
 // (IBTA annex A17.9.3). 0x80 is not the CNP.
 const CNP Opcode = 0x81
-
-// Extended Reliable Connection.
-const (
-	XRCSendFirst                  Opcode = 0xa0
-	XRCSendMiddle                 Opcode = 0xa1
-	XRCSendLast                   Opcode = 0xa2
-	XRCSendLastWithImmediate      Opcode = 0xa3
-	XRCSendOnly                   Opcode = 0xa4
-	XRCSendOnlyWithImmediate      Opcode = 0xa5
-	XRCRDMAWriteFirst             Opcode = 0xa6
-	XRCRDMAWriteMiddle            Opcode = 0xa7
-	XRCRDMAWriteLast              Opcode = 0xa8
-	XRCRDMAWriteLastWithImmediate Opcode = 0xa9
-	XRCRDMAWriteOnly              Opcode = 0xaa
-	XRCRDMAWriteOnlyWithImmediate Opcode = 0xab
-	XRCRDMAReadRequest            Opcode = 0xac
-	XRCRDMAReadResponseFirst      Opcode = 0xad
-	XRCRDMAReadResponseMiddle     Opcode = 0xae
-	XRCRDMAReadResponseLast       Opcode = 0xaf
-	XRCRDMAReadResponseOnly       Opcode = 0xb0
-	XRCAcknowledge                Opcode = 0xb1
-	XRCAtomicAcknowledge          Opcode = 0xb2
-	XRCCmpSwap                    Opcode = 0xb3
-	XRCFetchAdd                   Opcode = 0xb4
-	XRCSendLastWithInvalidate     Opcode = 0xb6
-	XRCSendOnlyWithInvalidate     Opcode = 0xb7
-	XRCFlush                      Opcode = 0xbc
-	XRCAtomicWrite                Opcode = 0xbd
-)

@@ -95,7 +95,7 @@ func TestConstantsAreNamedAfterTheirStrings(t *testing.T) {
 		pattern string
 		text    func(n uint8) string
 	}{
-		"opcode.go":    {88, `(\w+)\s+Opcode = (0x..)`, func(n uint8) string { return bth.Opcode(n).String() }},
+		"opcode.go":    {40, `(\w+)\s+Opcode = (0x..)`, func(n uint8) string { return bth.Opcode(n).String() }},
 		"operation.go": {26, `Op(\w+)\s+Operation = (0x..)`, func(n uint8) string { return bth.Operation(n).String() }},
 	} {
 		source, err := os.ReadFile(file)
@@ -120,26 +120,26 @@ func TestExtendedHeaderSizesAreThoseOfTheTable(t *testing.T) {
 
 func TestOpcodeString(t *testing.T) {
 	for o, want := range map[bth.Opcode]string{
-		bth.RCSendFirst:                   "RC SEND First",
-		bth.UCSendLastWithImmediate:       "UC SEND Last with Immediate",
-		bth.RCRDMAWriteOnly:               "RC RDMA WRITE Only",
-		bth.XRCRDMAWriteOnlyWithImmediate: "XRC RDMA WRITE Only with Immediate",
-		bth.RCRDMAReadRequest:             "RC RDMA READ Request",
-		bth.RDRDMAReadResponseFirst:       "RD RDMA READ response First",
-		bth.RCAcknowledge:                 "RC Acknowledge",
-		bth.RCAtomicAcknowledge:           "RC ATOMIC Acknowledge",
-		bth.RCCmpSwap:                     "RC CmpSwap",
-		bth.RCFetchAdd:                    "RC FetchAdd",
-		bth.RDResync:                      "RD Resync",
-		bth.RCSendLastWithInvalidate:      "RC SEND Last with Invalidate",
-		bth.RCFlush:                       "RC FLUSH",
-		bth.XRCAtomicWrite:                "XRC ATOMIC WRITE",
-		bth.UDSendOnly:                    "UD SEND Only",
-		bth.CNP:                           "CNP",
-		0x1e:                              "RC unknown 0x1e",
-		0x66:                              "UD unknown 0x66",
-		0x80:                              "CNP unknown 0x80", // not the CNP
-		0xc3:                              "unknown 0xc3",
+		bth.RCSendFirst:             "RC SEND First",
+		bth.UCSendLastWithImmediate: "UC SEND Last with Immediate",
+		bth.RCRDMAWriteOnly:         "RC RDMA WRITE Only",
+		bth.TransportXRC.Opcode(bth.OpRDMAWriteOnlyWithImmediate): "XRC RDMA WRITE Only with Immediate",
+		bth.RCRDMAReadRequest:                               "RC RDMA READ Request",
+		bth.TransportRD.Opcode(bth.OpRDMAReadResponseFirst): "RD RDMA READ response First",
+		bth.RCAcknowledge:                                   "RC Acknowledge",
+		bth.RCAtomicAcknowledge:                             "RC ATOMIC Acknowledge",
+		bth.RCCmpSwap:                                       "RC CmpSwap",
+		bth.RCFetchAdd:                                      "RC FetchAdd",
+		bth.TransportRD.Opcode(bth.OpResync):                "RD Resync",
+		bth.RCSendLastWithInvalidate:                        "RC SEND Last with Invalidate",
+		bth.RCFlush:                                         "RC FLUSH",
+		bth.TransportXRC.Opcode(bth.OpAtomicWrite):          "XRC ATOMIC WRITE",
+		bth.UDSendOnly:                                      "UD SEND Only",
+		bth.CNP:                                             "CNP",
+		0x1e:                                                "RC unknown 0x1e",
+		0x66:                                                "UD unknown 0x66",
+		0x80:                                                "CNP unknown 0x80", // not the CNP
+		0xc3:                                                "unknown 0xc3",
 	} {
 		require.Equal(t, want, o.String())
 	}
@@ -149,8 +149,10 @@ func TestOpcodeString(t *testing.T) {
 }
 
 func TestOpcodeParts(t *testing.T) {
-	require.Equal(t, bth.TransportXRC, bth.XRCAtomicWrite.Transport())
-	require.Equal(t, bth.OpAtomicWrite, bth.XRCAtomicWrite.Operation())
+	require.Equal(t, bth.Opcode(0xbd), bth.TransportXRC.Opcode(bth.OpAtomicWrite))
+	require.Equal(t, bth.Opcode(0x40), bth.TransportRD.Opcode(bth.OpSendFirst))
+	require.Equal(t, bth.TransportXRC, bth.Opcode(0xbd).Transport())
+	require.Equal(t, bth.OpAtomicWrite, bth.Opcode(0xbd).Operation())
 	require.Equal(t, bth.TransportCNP, bth.CNP.Transport())
 }
 

@@ -20,11 +20,3 @@ var transportNames = [...]string{"RC", "UC", "RD", "UD", "CNP", "XRC"}
 // String returns the abbreviation of the transport, "Transport(6)" for one that
 // has none.
 func (t Transport) String() string { return enumtext.Name(t, transportNames[:], "Transport") }
-
-// MarshalText returns what String does.
-func (t Transport) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
-
-// UnmarshalText sets t to the transport that String returns the text for.
-func (t *Transport) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(t, text, "bth", "transport")
-}

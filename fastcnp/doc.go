@@ -1,7 +1,7 @@
 // Package fastcnp encodes and decodes the Fast CNP (FAST section 4,
-// draft-xiao-rtgwg-rocev2-fast-cnp): a CNP over IPv6 that a congested switch
-// sends straight to the sender, with a Destination Option that says which
-// packet it is about.
+// draft-xiao-rtgwg-rocev2-fast-cnp-02, whose format is that of -01): a CNP over
+// IPv6 that a congested switch sends straight to the sender, with a Destination
+// Option that says which packet it is about.
 //
 // The option holds the original destination of the congested packet (option
 // 1), or its IOAM trace and the original destination (option 2).

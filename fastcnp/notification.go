@@ -149,14 +149,6 @@ func (o Origin) String() string { return enumtext.Name(o, origins[:], "Origin") 
 
 var origins = [...]string{"network", "receiver"}
 
-// MarshalText returns what String does.
-func (o Origin) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// UnmarshalText sets o to the origin that String returns the text for.
-func (o *Origin) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(o, text, "fastcnp", "origin")
-}
-
 // Origin compares the source address with the original destination: if they are
 // equal, the receiver sent the Fast CNP (FAST section 4).
 func (n *Notification) Origin() Origin {

@@ -8,9 +8,6 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
-// Draft is the revision that this package implements; -01 has the same format.
-const Draft = "draft-xiao-rtgwg-rocev2-fast-cnp-02"
-
 // ExperimentalType is the type of both options unless configured otherwise.
 // TBD1 and TBD2 of the draft are not assigned yet. 0x9E is the experimental
 // type of RFC 4727 with act 10 and chg 0, as the draft demands; it will change
@@ -136,14 +133,6 @@ func (o *Option) decodeAs(number uint8, b []byte) error {
 	return o.Decode(b)
 }
 
-// Len returns how many octets AppendBinary appends: Opt Data Len.
-func (o *Option) Len() int {
-	if o.Number == 2 {
-		return option2Min + len(o.Trace.Data)
-	}
-	return option1Size
-}
-
 // AppendBinary appends the data of the option, without its type and length.
 //
 // D4: Opt Data Len of option 2 is that of the IOAM Hop-by-Hop option plus 16,
@@ -171,7 +160,7 @@ func (o *Option) check() error {
 		return errNumber
 	case !o.OriginalDst.Is6():
 		return errDestination
-	case o.Len() > maxData:
+	case o.Number == 2 && option2Min+len(o.Trace.Data) > maxData:
 		return ErrTooLong
 	}
 	return nil

@@ -1,5 +1,5 @@
 // Package fcn encodes and decodes the Fast Congestion Notification of wide
-// area networks (FCN section 4.1, draft-he-rtgwg-wan-fcn): the UDP message with
+// area networks (FCN section 4.1, draft-he-rtgwg-wan-fcn-00): the UDP message with
 // which a congested node tells the ingress PE the flow label of a congested
 // flow.
 //
@@ -20,9 +20,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// Draft is the revision that this package implements.
-const Draft = "draft-he-rtgwg-wan-fcn-00"
 
 // ExperimentalPort is the UDP destination port unless configured otherwise. The
 // draft's port is not assigned yet (TBD1); this is one of the experimental

@@ -174,7 +174,8 @@ func TestDecodedOctets(t *testing.T) {
 		{"READ response Middle", octets(bth.RCRDMAReadResponseMiddle, 18, port, 8+12+9+4, 12+9+4), answer, 0, 0, 9, 0},
 		{"READ response Only", octets(bth.RCRDMAReadResponseOnly, 18, port, 8+12+4+9+4, 12+4+9+4), answer, 0, 0, 9, 54},
 		{"UD SEND Only", octets(bth.UDSendOnly, 18, port, 8+12+8+3+4, 12+8+3+4), request, 0, 59<<16 | 60<<8 | 61, 3, 0},
-		{"RD SEND Only", octets(bth.RDSendOnly, 18, port, 8+12+12+3+4, 12+12+3+4), request, 0, 63<<16 | 64<<8 | 65, 3,
+		{"RD SEND Only", octets(bth.TransportRD.Opcode(bth.OpSendOnly), 18, port, 8+12+12+3+4, 12+12+3+4), request,
+			0, 63<<16 | 64<<8 | 65, 3,
 			0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestForgottenMessages(t *testing.T) {
 	require.Equal(t, Messages{2, 0}, s.flow().Messages[Send])
 	require.Equal(t, Messages{2, 1}, s.send(bth.RCSendMiddle, 11).flow().Messages[Send])
 	// What is no message at all ends one whose beginning was not seen, of no kind.
-	s = newScript(t).send(bth.RDSendMiddle, 10).send(bth.RDResync, 11)
+	s = newScript(t).send(bth.TransportRD.Opcode(bth.OpSendMiddle), 10).send(bth.TransportRD.Opcode(bth.OpResync), 11)
 	require.Equal(t, [MessageKinds]Messages{}, s.flow().Messages)
 }
 

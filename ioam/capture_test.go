@@ -26,7 +26,7 @@ func options(t testing.TB, frame []byte) (found []Option) {
 	for o, err := range h.All() {
 		require.NoError(t, err)
 		if o.Type == IPv6MayChange || o.Type == IPv6NoChange {
-			require.True(t, o.Aligned(4, 0))
+			require.Zero(t, o.Offset%4)
 			var option Option
 			require.NoError(t, option.Decode(o.Data))
 			found = append(found, option)

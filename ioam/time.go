@@ -31,14 +31,6 @@ func (f TimeFormat) String() string { return enumtext.Name(f, timeFormats[:], "T
 
 var timeFormats = [...]string{"PTP", "NTP", "POSIX"}
 
-// MarshalText returns what String does.
-func (f TimeFormat) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText sets f to the format that String returns the text for.
-func (f *TimeFormat) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(f, text, "ioam", "time format")
-}
-
 // ntpToUnix is the number of seconds from 1900 to 1970.
 const ntpToUnix = 2208988800
 

@@ -79,10 +79,6 @@ type Option struct {
 	Data   []byte // the octets that Opt Data Len counts; aliases the header
 }
 
-// Aligned reports whether the option stands at xn+y: Offset is y more than a
-// multiple of x (RFC 8200 section 4.2).
-func (o Option) Aligned(x, y int) bool { return x > 0 && int(o.Offset)%x == y }
-
 // All yields the options in their order, padding included. An option that
 // overruns the header is yielded with its Type and Offset and [ErrOverrun],
 // and ends the iteration.

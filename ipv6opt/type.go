@@ -59,11 +59,3 @@ const (
 func (a Action) String() string { return enumtext.Name(a, actions[:], "Action") }
 
 var actions = [...]string{"skip", "discard", "discard, send ICMP", "discard, send ICMP unless multicast"}
-
-// MarshalText returns what String does.
-func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText sets a to the action that String returns the text for.
-func (a *Action) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(a, text, "ipv6opt", "action")
-}

@@ -111,14 +111,6 @@ var reaches = [...]string{"nothing", "UDP", "transport"}
 // String returns "nothing", "UDP" or "transport".
 func (r Reach) String() string { return enumtext.Name(r, reaches[:], "Reach") }
 
-// MarshalText returns what String does.
-func (r Reach) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText sets r to the reach that String returns the text for.
-func (r *Reach) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(r, text, "message", "reach")
-}
-
 // A Message is a message of any kind. It can be decoded into again and again
 // without an allocation. It is large: keep one and pass a pointer.
 type Message struct {

@@ -1,5 +1,5 @@
 // Package ppfc encodes and decodes the Precise Priority-based Flow Control
-// notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2): an extension
+// notification (PPFC section 3, draft-xz-rtgwg-ppfc-rocv2-00): an extension
 // behind the BTH with which a congested node tells the ingress of the network, or
 // the sender itself, to stop, to resume, to take heed or to hold.
 //
@@ -22,9 +22,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// Draft is the revision that this package implements.
-const Draft = "draft-xz-rtgwg-ppfc-rocv2-00"
 
 // The lengths of an extension in octets.
 const (

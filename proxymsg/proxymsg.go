@@ -1,5 +1,5 @@
 // Package proxymsg encodes and decodes the congestion notification to a proxy
-// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification). In this
+// (PROXY section 4, draft-xiao-rtgwg-proxy-congestion-notification-03). In this
 // UDP message a congested node tells a proxy near the sender which flow should
 // slow down, and includes a packet of that flow.
 //
@@ -21,10 +21,6 @@ import (
 	"github.com/rocecn/rocecn/internal/wireerr"
 	"github.com/rocecn/rocecn/rocev2"
 )
-
-// Draft is the revision that this package implements, as far as its text is
-// known: see Message.
-const Draft = "draft-xiao-rtgwg-proxy-congestion-notification-03"
 
 // ExperimentalPort is the UDP destination port unless configured otherwise. The
 // draft's port is not assigned yet (TBD1); this is one of the experimental

@@ -67,14 +67,14 @@ func BenchmarkLayers(b *testing.B) {
 		}},
 		{"FCN", rocelayers.LayerTypeFCN, frame(fcn.Message{FlowLabel: 0xBEEF5, Level: 7}.AppendPacket(nil, src6, dst6,
 			fcn.Config{})), func(frame []byte) error {
-			_ = d.DecodeFrame(frame)
+			_ = d.Decode(frame, rocev2.DecodeOptions{})
 			_, err := fcn.FromDatagram(&d)
 			return err
 		}},
 		// The layers, in contrast to the codec, decode the invoking packet, too.
 		{"proxy", rocelayers.LayerTypeProxy, frame(proxymsg.AppendFor(nil, &flow, src6, dst6, 5, proxymsg.Config{})),
 			func(frame []byte) error {
-				_ = d.DecodeFrame(frame)
+				_ = d.Decode(frame, rocev2.DecodeOptions{})
 				_, err := proxymsg.FromDatagram(&d, 0)
 				return err
 			}},
@@ -110,7 +110,7 @@ func benchmark(b *testing.B, typ gopacket.LayerType, frame []byte, codec func([]
 	var d rocev2.Datagram
 	walk := func() error { return p.DecodeFrame(frame) }
 	if walk() != nil { // a UDP message
-		walk = func() error { return d.DecodeFrame(frame) }
+		walk = func() error { return d.Decode(frame, rocev2.DecodeOptions{}) }
 	}
 	run("walk", walk)
 	run("codec", func() error { return codec(frame) })

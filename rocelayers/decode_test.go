@@ -32,7 +32,7 @@ func wrap(next uint8, inner []byte) []byte {
 // withICRC puts the right ICRC into a frame.
 func withICRC(t testing.TB, frame []byte, coverage icrc.Coverage) []byte {
 	var d rocev2.Datagram
-	require.NoError(t, d.DecodeFrame(frame))
+	require.NoError(t, d.Decode(frame, rocev2.DecodeOptions{}))
 	require.NoError(t, icrc.Put(d.IP, coverage))
 	return frame
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/rocecn/rocecn/internal/ipv6ext"
 )
 
-// Len returns how many octets AppendBinary appends.
-func (d *Datagram) Len() int { return d.headerLen() + 8 + len(d.Data) }
-
 // headerLen is the length of the IP header with its options or extension
 // headers.
 func (d *Datagram) headerLen() int {

@@ -48,7 +48,6 @@ func TestBuildOptions(t *testing.T) {
 		Ext: []byte{1, 1, 1, 1}, SrcPort: 0xC001, DstPort: Port, Data: want[32:],
 	}
 	wiretest.Encodes(t, want, d.AppendBinary)
-	require.Equal(t, len(want), d.Len())
 }
 
 // The CNP again, without a Packet, and with extension headers that stand where
@@ -92,7 +91,6 @@ func TestBuildPadsWithZeros(t *testing.T) {
 	out, err := p.AppendBinary(nil)
 	require.NoError(t, err)
 	require.Equal(t, []byte{1, 0, 0, 0}, out[60:64])
-	require.Len(t, out, p.Len())
 	p.Padding = []byte{7, 8, 9}
 	out, err = p.AppendBinary(nil)
 	require.NoError(t, err)
@@ -155,7 +153,6 @@ func TestUDPChecksum(t *testing.T) {
 				out, err := d.AppendBinary([]byte{1, 2, 3})
 				require.NoError(t, err)
 				out = out[3:]
-				require.Len(t, out, d.Len())
 				udp := out[len(out)-8-size:]
 				pseudo := append(addr(c.src).AsSlice(), addr(c.dst).AsSlice()...)
 				pseudo = append(pseudo, 0, 17, 0, uint8(8+size))

@@ -62,10 +62,6 @@ func (d *Datagram) routedTo() netip.Addr {
 	return d.Dst
 }
 
-// DecodeFrame sets d from an Ethernet II frame: plain, 802.1Q, 802.1ad or
-// stacked tags. d aliases b.
-func (d *Datagram) DecodeFrame(b []byte) error { return d.Decode(b, DecodeOptions{}) }
-
 // DecodeIP sets d from an IPv4 or IPv6 packet. d aliases b.
 func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{Link: LinkIP}) }
 

@@ -45,7 +45,6 @@ func FuzzPacket(f *testing.F) {
 		}
 		out, err := p.AppendBinary(nil)
 		require.NoError(t, err)
-		require.Len(t, out, p.Len())
 		_, err = icrc.Sum(p.IP, icrc.AsSent) // icrc walks the headers by itself
 		require.NoError(t, err)
 		d := p.Datagram

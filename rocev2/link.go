@@ -38,14 +38,6 @@ var linkTypes = [...]string{"ethernet", "ip", "sll", "sll2", "null", "loop"}
 // String returns the link type in lower case.
 func (l LinkType) String() string { return enumtext.Name(l, linkTypes[:], "LinkType") }
 
-// MarshalText returns what String does.
-func (l LinkType) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText sets l to the link type that String returns the text for.
-func (l *LinkType) UnmarshalText(text []byte) error {
-	return enumtext.Unmarshal(l, text, "rocev2", "link type")
-}
-
 // LinkTypeOf returns the link type for its number in pcap and pcapng files
 // (LINKTYPE_…); ok is false if it is not one of those above.
 func LinkTypeOf(number uint32) (l LinkType, ok bool) {

