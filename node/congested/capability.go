@@ -78,6 +78,14 @@ func (a *Agent) icmp(d *node.Decision, f *rocev2.Frame, octets []byte, domain ui
 	a.rejected.Take(a.hashOf(n.Dst, domain), now)
 }
 
+// NoteSent takes note of a Fast CNP, an IPv6 packet, that something else has sent for the node, such as a program in
+// the kernel: the errors about it that Receive is shown are then those about the node's own.
+func (a *Agent) NoteSent(ip []byte, domain uint32, now time.Time) {
+	if a.cfg.Enabled && len(ip) >= ipv6Size {
+		a.sent.Take(a.hash(ip, domain), now)
+	}
+}
+
 const (
 	ipv6Size   = 40
 	hopLimitAt = 7

@@ -669,6 +669,14 @@ func TestICMP(t *testing.T) {
 		})
 	}
 
+	// What something else has sent for the node is its own, while it is on.
+	other.NoteSent(sent, 0, now)
+	other.NoteSent(sent[:39], 0, now)
+	require.Equal(t, node.Denied, icmp(other, src6, problem(sent), now.Add(time.Minute)))
+	other.NoteSent(sent, 0, now)
+	require.Equal(t, node.Accepted, icmp(other, src6, problem(sent), now))
+	(&congested.Agent{}).NoteSent(sent, 0, now)
+
 	// What stood in the buffer before it is no part of what was sent.
 	behind := agent(t, cfg)
 	out, _ := congest(behind, []byte("frame"), e, now)

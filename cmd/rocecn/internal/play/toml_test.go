@@ -24,14 +24,14 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 [[role.switch]]
 enabled = false
 [role.sender]
-mode = "kernel"
+install = "nft"
 `
 	in := every(0, packet(t))
 	want, out, _ := rehearse(t, "switch", switchWith(fastCNPForAll), in)
 	require.Equal(t, "sent", want[0]["action"])
 	_, err := roles.Read([]byte(agent), "switch[0]")
-	require.EqualError(t, err, "line 15: role.sender.mode: is for the role switch")
-	good := agent[:len(agent)-len("mode = \"kernel\"\n")]
+	require.EqualError(t, err, "line 15: role.sender.install: is for the role border")
+	good := agent[:len(agent)-len("install = \"nft\"\n")]
 	got, same, _ := rehearse(t, "switch[0]", good, in)
 	want[0]["role"] = "switch[0]"
 	require.Equal(t, want, got)

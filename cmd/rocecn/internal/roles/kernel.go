@@ -14,14 +14,14 @@ import (
 // A KernelSwitch is a switch that the kernel can play alone.
 type KernelSwitch struct {
 	Self       netip.Addr // IPv6
-	PerFlow    time.Duration
+	PerFlow    [8]time.Duration
 	CodePoints fastcnp.CodePoints
 	Marks      bool // whether packets are marked
 	Senders    []KernelSender
 }
 
-// A KernelSender says what is done for the senders in a prefix of IPv6 addresses, of
-// several around an address in the longest.
+// A KernelSender says what is done for the senders in a prefix, of several around an
+// address in the longest.
 type KernelSender struct {
 	Prefix  netip.Prefix
 	Method  congested.Method // FastCNP, Mark or Nothing
@@ -35,14 +35,13 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 	if err != nil {
 		return k, err
 	}
-	k = KernelSwitch{PerFlow: c.PerFlow[0], CodePoints: messages.CodePoints, Marks: c.Marks()}
+	k = KernelSwitch{PerFlow: c.PerFlow, CodePoints: messages.CodePoints, Marks: c.Marks()}
 	for _, key := range []struct {
 		name  string
 		given bool
 	}{
 		{"rate", c.Rate != rate{}}, {"own_record", c.OwnRecord != nil}, {"inner_source", c.InnerSource},
 		{"levels", c.Levels != nil}, {"congested", c.Congested == "ce"}, {"fallback", c.Fallback != congested.Nothing},
-		{"per_flow", slices.ContainsFunc(c.PerFlow[:], func(d time.Duration) bool { return d != k.PerFlow })},
 	} {
 		if key.given {
 			return k, config.Wrong(key.name, `the kernel cannot do that: mode "agent" can`)
@@ -67,13 +66,13 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 		case m.Value != congested.FastCNP && m.Value != congested.Mark && m.Value != congested.Nothing:
 			return k, config.Wrong(config.Join(at, "method"),
 				`the kernel knows fastcnp, mark and none: mode "agent" knows more`)
-		case m.Prefix.Addr().Is4() && m.Value != congested.Nothing:
-			return k, config.Wrong(config.Join(at, "senders"),
-				`%v: the kernel knows IPv6 alone: mode "agent" knows more`, m.Prefix)
+		case m.Prefix.Addr().Is4() && m.Value == congested.FastCNP:
+			return k, config.Wrong(config.Join(at, "method"),
+				"%v: there are no Fast CNPs over IPv4: mark or none allowed", m.Prefix)
 		}
 	}
 	for _, p := range slices.Concat(prefixes(methods), prefixes(capable)) {
-		if p.Addr().Is6() && !slices.ContainsFunc(k.Senders, func(s KernelSender) bool { return s.Prefix == p }) {
+		if !slices.ContainsFunc(k.Senders, func(s KernelSender) bool { return s.Prefix == p }) {
 			k.Senders = append(k.Senders, KernelSender{p, around(p, methods), around(p, capable)})
 		}
 	}
@@ -96,4 +95,42 @@ func around[V any](p netip.Prefix, rules []acl.Entry[V]) (value V) {
 		}
 	}
 	return value
+}
+
+// A KernelTranslator is a sender that the kernel can play alone, as far as Fast CNPs go:
+// one in front of a host that only knows CNPs.
+type KernelTranslator struct {
+	Host       netip.Addr // IPv6
+	Accept     []netip.Prefix
+	Receivers  bool // those of flows are believed as well
+	Window     time.Duration
+	CodePoints fastcnp.CodePoints
+}
+
+// Kernel returns what the kernel needs to know, or says which key it knows nothing of.
+func (c *senderConfig) Kernel() (k KernelTranslator, err error) {
+	messages, err := c.message()
+	if err != nil {
+		return k, err
+	}
+	for _, key := range []struct {
+		name  string
+		given bool
+	}{{"rate", c.Rate != rate{}}, {"per_source", c.PerSource != 0}, {"allow_tunnel", c.AllowTunnel}} {
+		if key.given {
+			return k, config.Wrong(key.name, `the kernel cannot do that: mode "agent" can`)
+		}
+	}
+	if c.As != "cnp" {
+		return k, config.Wrong("as", `the kernel makes CNPs: "cnp" needed`)
+	}
+	if _, k.Host, err = c.Self.families("self"); err != nil {
+		return k, err
+	}
+	if !k.Host.IsValid() {
+		return k, config.Wrong("self", "the kernel needs an IPv6 address")
+	}
+	k.Accept, k.Receivers = c.Accept, c.Receivers == nil || *c.Receivers
+	k.Window, k.CodePoints = c.Window, messages.CodePoints
+	return k, nil
 }

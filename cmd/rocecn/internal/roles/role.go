@@ -66,7 +66,7 @@ type Agent struct {
 	Sources    []string `json:"sources"`    // names of sources: what they give is for the role
 	Observe    []string `json:"observe"`    // likewise: only to be learned from
 	Sink       string   `json:"sink"`       // the name of the sink for what it sends
-	Mode       string   `json:"mode"`       // switch: who answers, agent, the default, or kernel
+	Mode       string   `json:"mode"`       // switch, sender: who acts, agent, the default, or kernel
 	Install    string   `json:"install"`    // border: nft, or none, the default
 	Interfaces []string `json:"interfaces"` // border: of nft
 }
@@ -127,15 +127,16 @@ func (i *Instance) decode() error {
 		return err
 	}
 	for _, key := range []struct {
-		name, role string
-		given      bool
+		name  string
+		given bool
+		roles []string
 	}{
-		{"mode", "switch", i.Agent.Mode != ""},
-		{"install", "border", i.Agent.Install != ""},
-		{"interfaces", "border", i.Agent.Interfaces != nil},
+		{"mode", i.Agent.Mode != "", []string{"switch", "sender"}},
+		{"install", i.Agent.Install != "", []string{"border"}},
+		{"interfaces", i.Agent.Interfaces != nil, []string{"border"}},
 	} {
-		if key.given && key.role != i.Role {
-			return i.At(config.Wrong(key.name, "is for the role %s", key.role))
+		if key.given && !slices.Contains(key.roles, i.Role) {
+			return i.At(config.Wrong(key.name, "is for the role %s", strings.Join(key.roles, " or ")))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"iter"
 	"net/netip"
 	"time"
 
@@ -113,6 +114,18 @@ func (s *dataSender) translate(out []byte, d *sender.Decision, now time.Time) []
 // states are what a flow is after a PPFC.
 var states = map[ppfc.Type]string{
 	ppfc.Stop: "stopped", ppfc.Resume: "running", ppfc.Alarm: "alarmed", ppfc.Hold: "held",
+}
+
+// Own iterates over the flows that the host sends, as far as it is known from which of its queue pairs. The loop must
+// not use the role.
+func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
+	return func(yield func(rocev2.FlowKey, uint32) bool) {
+		for k, pair := range s.pairs.All() {
+			if s.pairs.isOwn(k.FlowKey) && !s.pairs.either[k.FlowKey] && !yield(k.FlowKey, pair.SrcQP) {
+				return
+			}
+		}
+	}
 }
 
 // Pairs returns how many queue pairs are known.

@@ -68,6 +68,7 @@ func (a *actor) show(p *netio.Packet, observe bool, level uint8, known bool, now
 		observe = observe || level == 0 // nothing is congested
 	}
 	a.now, a.stamp = now, p.Time
+	a.withKernel(func(k kernelProgram) { k.show(a.Role, p) })
 	a.Show(&p.Record, observe)
 }
 
@@ -79,6 +80,9 @@ func (a *actor) say(v *roles.Verdict, packet []byte) {
 	}
 	if !v.Unasked {
 		a.outcomes[outcome].Add(1)
+	}
+	if v.Action == node.Learned {
+		a.withKernel(func(k kernelProgram) { k.said(v, a.now) })
 	}
 	if v.MarkECN && a.live {
 		a.unmade.Add(1)
@@ -130,6 +134,7 @@ func (a *actor) tick(now time.Time, s *server) {
 		a.Relieve(now)
 		a.flush()
 	}
+	a.withKernel(func(k kernelProgram) { k.tick(a.Role, now) })
 	if now.Sub(a.second) >= time.Second {
 		a.second, a.budget = now, s.decisions
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 )
 
@@ -203,7 +204,7 @@ func (f *file) check() error {
 			return err
 		}
 		if r.Agent.Mode == "kernel" {
-			if err := f.checkQueues(r); err != nil {
+			if err := f.checkPorts(r); err != nil {
 				return err
 			}
 		}
@@ -305,6 +306,37 @@ func (f *file) warnings() (all []string) {
 			all = append(all, fmt.Sprintf("role.%s: marking: packets that the agent sees are on their way already, "+
 				`and it cannot mark them: say "elsewhere", and see to it that no queue marks those of senders `+
 				`whose capable is "yes"`, r.Name))
+		}
+	}
+	return all
+}
+
+// queueWarnings says which queues are to be watched and cannot be, as they are now.
+func (f *file) queueWarnings() (all []string) {
+	said := map[string]bool{}
+	for _, r := range f.roles {
+		for _, name := range r.Agent.Sources {
+			q, ok := f.sources[name].is.(*qdiscSource)
+			if !ok {
+				continue
+			}
+			for _, port := range q.Interfaces {
+				kind, err := qdisc.Kind(port)
+				what := ""
+				switch {
+				case err != nil: // it is not there: that is said elsewhere
+				case kind == "noqueue":
+					what = "nothing waits there (noqueue): give it a qdisc"
+				case kind == "pfifo_fast":
+					what = "how long its pfifo_fast is nobody knows: give it another qdisc"
+				case kind == "mq" && r.Agent.Mode == "kernel":
+					what = "of its several queues (mq) the kernel knows only the one that moved last"
+				}
+				if warning := fmt.Sprintf("source.%s: %s: %s", name, port, what); what != "" && !said[warning] {
+					said[warning] = true
+					all = append(all, warning)
+				}
+			}
 		}
 	}
 	return all

@@ -42,13 +42,33 @@ capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/
 `, 1)))
 	require.NoError(t, err)
 	policies := map[string]fastpath.Policy{}
-	for _, s := range k.senders {
+	for _, s := range k.is.(*kernelSwitch).senders {
 		policies[s.Prefix.String()] = s.policy
 	}
 	require.Equal(t, map[string]fastpath.Policy{
 		"::/0": fastpath.NotifyAndMark, "fd00::/8": fastpath.Mark, "fd00:1::/32": fastpath.Mark,
-		"2001:db8::/32": fastpath.Notify, "2001:db8:1::/48": fastpath.NotifyAndMark,
+		"2001:db8::/32": fastpath.Notify, "2001:db8:1::/48": fastpath.NotifyAndMark, "10.0.0.0/8": fastpath.Nothing,
 	}, policies)
+	other := "[[role.switch]]\nenabled = true\nsources = [\"a\"]\nsink = \"c\"\nself = [\"2001:db8::5\"]\n" +
+		methods + "\n[sink.c]\ntype = \"raw\"\n[[role.switch]]"
+	translates := `[source.a]
+type = "packet"
+interfaces = ["eth0"]
+[source.d]
+type = "nflog"
+group = 7
+[sink.b]
+type = "raw"
+[role.sender]
+enabled = true
+mode = "kernel"
+sources = ["a"]
+self = ["2001:db8::5"]
+as = "cnp"
+`
+	f, err = parse([]byte(translates))
+	require.NoError(t, err)
+	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN\n")
 	learns := good[:strings.Index(good, "[role")] + `[role.ingress]
 enabled = true
 sources = ["a"]
@@ -129,24 +149,32 @@ tunnel = { src = "2001:db8:fe::1" }
 		{good, `[sink.b]`, "[source.c]\ntype = \"capture\"\nfile = \"a.pcap\"\n" +
 			"[sink.c]\ntype = \"capture\"\nfile = \"./a.pcap\"\n[sink.b]",
 			`line 9: sink.c.file: it is that of source.c`},
-		{kernel, `["a"]`, "[\"a\"]\nobserve = []", `role.switch.observe: the kernel learns from nothing`},
 		{kernel, "\"qdisc\"\nlevels = [5]", `"packet"`,
 			`role.switch.sources[0]: the kernel watches queues alone: type qdisc needed`},
 		{kernel, `levels = [5]`, ``, `source.a.levels: missing`},
 		{kernel, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.switch.self: the kernel needs an IPv6 address`},
-		{kernel, methods, "methods = [{ senders = \"::/0\", method = \"fastcnp\" }, " +
-			"{ senders = \"fd00::/8\", method = \"none\" }]",
-			`role.switch.methods: the kernel cannot leave out fd00::/8 of a prefix around it`},
-		{kernel, `marking`, "capable = [{ senders = \"fd00::/8\", capable = \"no\" }]\nmarking",
-			`role.switch.methods: the kernel cannot leave out fd00::/8 of a prefix around it`},
 		{kernel, `"fastcnp"`, `"ppfc"`,
 			`role.switch.methods[0].method: the kernel knows fastcnp, mark and none`},
-		{kernel, `marking`, "per_flow = [\"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"1s\", \"2s\"]\nmarking",
-			`role.switch.per_flow: the kernel cannot do that`},
 		{kernel, methods, `methods = [{ senders = "192.0.2.0/24", method = "fastcnp" }]`,
-			`role.switch.methods[0].senders: 192.0.2.0/24: the kernel knows IPv6 alone`},
-		{kernel, `[5]`, `[5, 6]`, `line 3: source.a.levels[1]: the kernel cannot do that for role.switch: mode`},
-		{kernel, `[5]`, "[5]\ndown = [4]", `line 4: source.a.down: the kernel cannot do that for role.switch`},
+			`role.switch.methods[0].method: 192.0.2.0/24: there are no Fast CNPs over IPv4`},
+		{strings.Replace(kernel, `["a"]`, "[\"a\"]\nobserve = [\"c\"]", 1), "[role.switch]",
+			"[source.c]\ntype = \"nflog\"\ngroup = 1\n[role.switch]",
+			`role.switch.observe[0]: the kernel learns only who rejects Fast CNPs: type icmpv6 needed`},
+		{kernel, "[role.switch]", other,
+			`role.switch[1].sources[0]: role.switch[0] has eth0 already: both would answer`},
+		{translates, `"cnp"`, `"log"`, `role.sender.as: the kernel makes CNPs: "cnp" needed`},
+		{translates, `["2001:db8::5"]`, `["192.0.2.5"]`, `role.sender.self: the kernel needs an IPv6 address`},
+		{translates, `self`, "rate = { per_second = 1 }\nself", `role.sender.rate: the kernel cannot do that`},
+		{translates, `self`, "per_source = \"1s\"\nself", `role.sender.per_source: the kernel cannot do that`},
+		{translates, `self`, "allow_tunnel = true\nself", `role.sender.allow_tunnel: the kernel cannot do that`},
+		{translates, `self`, "sink = \"b\"\nself", `role.sender.sink: the kernel passes CNPs on by itself: none`},
+		{translates, `["a"]`, `["a", "d"]`, `role.sender.sink: missing: where CNPs go that the agent makes`},
+		{translates, `["a"]`, `["d"]`, `role.sender.sources: the kernel translates where Fast CNPs arrive`},
+		{translates, `["eth0"]`, `["any"]`, `role.sender.sources[0]: the kernel is given ports one by one`},
+		{translates, `["eth0"]`, "[\"eth0\"]\nfilter = \"rocev2\"", `source.a.filter: the kernel cannot do that for`},
+		{translates, `["eth0"]`, "[\"eth0\"]\ndirection = \"out\"", `source.a.direction: the kernel cannot do that`},
+		{translates, `["eth0"]`, "[\"eth0\"]\nsnap = 64", `source.a.snap: the kernel cannot do that`},
+		{translates, `["eth0"]`, "[\"eth0\"]\nblocks = true", `source.a.blocks: the kernel cannot do that`},
 		{kernel, `[5]`, "[5]\nlevel = 4", `line 4: source.a.level: the kernel cannot do that for role.switch`},
 		{kernel, `[5]`, "[5]\nper_flow = \"1s\"", `line 4: source.a.per_flow: the kernel cannot do that`},
 		{kernel, `[5]`, "[5]\ntunnels = true", `line 4: source.a.tunnels: the kernel cannot do that`},
@@ -164,12 +192,12 @@ func TestKernelPortTwice(t *testing.T) {
 	const role = "[[role.switch]]\nenabled = true\nmode = \"kernel\"\nsources = [%]\nself = [\"2001:db8::5\"]\n"
 	sources := strings.ReplaceAll(queue, "%", "a") + strings.ReplaceAll(queue, "%", "b")
 	_, err := parse([]byte(sources + strings.ReplaceAll(role, "%", `"a", "b"`)))
-	require.ErrorContains(t, err, "role.switch[0].sources[1]: role.switch answers at eth1 already")
+	require.ErrorContains(t, err, "role.switch[0].sources[1]: role.switch has eth1 already")
 	_, err = parse([]byte(sources + strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
-	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] answers at eth1 already")
+	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] has eth1 already")
 	_, err = parse([]byte(strings.Replace(sources, "eth1", "eth2", 1) +
 		strings.ReplaceAll(role, "%", `"a"`) + strings.ReplaceAll(role, "%", `"b"`)))
-	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] answers at eth0 already")
+	require.ErrorContains(t, err, "role.switch[1].sources[0]: role.switch[0] has eth0 already")
 }
 
 // instance returns the only role of a file.

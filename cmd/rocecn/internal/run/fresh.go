@@ -28,9 +28,6 @@ type fresh struct {
 func (s *server) openFresh(f *file) (*fresh, error) {
 	all := &fresh{sources: map[string]netio.Source{}, files: map[string]*sharedCapture{}}
 	for _, r := range f.roles {
-		if r.Agent.Mode == "kernel" {
-			continue
-		}
 		err := s.openSources(f, r, all)
 		if err == nil && !s.dry {
 			err = s.openSink(f, r, all)
@@ -45,7 +42,7 @@ func (s *server) openFresh(f *file) (*fresh, error) {
 
 // openSources opens the sources of a role.
 func (s *server) openSources(f *file, r *roles.Instance, all *fresh) error {
-	for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
+	for _, name := range f.ofAgent(&r.Agent) {
 		entry := f.sources[name]
 		for _, in := range entry.is.inputs() {
 			key := name + " " + in.key

@@ -161,11 +161,7 @@ func (s *server) metrics() []byte {
 	})
 	ofRoles("rocecn_role_to_sink_total", "Packets that the role has handed to its sink.",
 		func(a *actor, l ...string) {
-			n := a.packets.Load()
-			if in, ok := s.kernel(a); ok {
-				n = in.Copied + in.NotCopied
-			}
-			t.Sample(float64(n), l...)
+			t.Sample(float64(a.packets.Load()+s.inKernel(a).toSink), l...)
 		})
 	ofRoles("rocecn_role_marks_not_made_total", "Packets that should be marked, and were on their way already.",
 		func(a *actor, l ...string) { t.Sample(float64(a.unmade.Load()), l...) })
@@ -232,8 +228,8 @@ func (s *server) metrics() []byte {
 		func(o *outlet, l ...string) { t.Sample(number(o.works()), l...) })
 	ofSinks("rocecn_sink_packets_total", "Packets that were sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.packets), l...) })
-	s.kernelSinks(func(role string, sent uint64, _ [failures]uint64) {
-		t.Sample(float64(sent), "sink", "kernel", "role", role)
+	s.kernelSinks(func(role string, n *kernelCounts) {
+		t.Sample(float64(n.left), "sink", "kernel", "role", role)
 	})
 	ofSinks("rocecn_sink_bytes_total", "Octets of packets that were to be sent.",
 		func(o *outlet, l ...string) { t.Sample(count(&o.bytes), l...) })
@@ -242,8 +238,8 @@ func (s *server) metrics() []byte {
 			t.Sample(count(&o.errors[why]), append(l, "error", failureNames[why])...)
 		}
 	})
-	s.kernelSinks(func(role string, _ uint64, errors [failures]uint64) {
-		for why, n := range errors {
+	s.kernelSinks(func(role string, in *kernelCounts) {
+		for why, n := range in.errors {
 			t.Sample(float64(n), "sink", "kernel", "role", role, "error", failureNames[why])
 		}
 	})
@@ -347,7 +343,7 @@ func (s *server) eachInput(f func(source, kind, input string, up bool, p *part))
 			f(p.entry.name, p.entry.Type, p.watch[i], p.up.Load() && there != 0, of)
 		}
 	}
-	s.kernelPorts(func(in kernelInput, port string, up bool) { f(in.source, "qdisc", port, up, nil) })
+	s.kernelPorts(func(p kernelPort, up bool) { f(p.source, p.kind, p.name, up, nil) })
 }
 
 func number(b bool) float64 {

@@ -7,211 +7,247 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
 	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/node"
-	"github.com/rocecn/rocecn/node/congested"
 )
 
-// A kernelSwitch is a switch whose mode is kernel.
-type kernelSwitch struct {
+// A kernelRole is a role whose mode is kernel, as far as the kernel plays it.
+type kernelRole struct {
 	name    string // of the role
 	config  kernelConfig
 	numbers []int // of its ports; 0: not there
 	looked  time.Time
 
-	answerer *fastpath.Answerer // nil: closed
-	before   fastpath.Answered  // by those that were closed
+	program kernelProgram // nil: closed
+	last    kernelProgram // that was closed
+	before  kernelCounts  // by those that were closed
 }
 
-// A kernelConfig is what a switch in the kernel goes by: two with the same are the
-// same.
+// A kernelConfig is what the kernel goes by: two that are equal are the same.
 type kernelConfig struct {
-	fastpath.AnswererConfig
-	inputs  []kernelInput // what the file says of the ports
-	senders []kernelSender
+	ports []kernelPort
+	is    kernelPart
 }
 
-// A kernelInput says which source a port is of.
-type kernelInput struct {
+// A kernelPort is an interface, and the source that it is of.
+type kernelPort struct {
+	name     string
 	source   string
+	kind     string // of the source
 	required bool
 }
 
-type kernelSender struct {
-	roles.KernelSender
-	policy fastpath.Policy
+// A kernelPart is what the kernel does, as it is configured.
+type kernelPart interface {
+	// open lets the kernel begin. last is the program in whose place it comes, closed by now, nil if there is none.
+	open(last kernelProgram) (kernelProgram, error)
+	// try says why it cannot be opened, and leaves all as it is.
+	try() error
+}
+
+// A kernelProgram is what the kernel does.
+type kernelProgram interface {
+	// watch makes the interfaces that are there now its ports.
+	watch() error
+	// counts returns what it has counted.
+	counts() kernelCounts
+	// show is called for what the agent sees of the role's other sources, before the role sees it.
+	show(r roles.Role, p *netio.Packet)
+	// said is called for what the role says of that, and tick now and then.
+	said(v *roles.Verdict, now time.Time)
+	tick(r roles.Role, now time.Time)
+	close()
+}
+
+// kernelCounts are what has become of packets in the kernel, by the names that the agent has for it.
+type kernelCounts struct {
+	outcomes [node.Refused + 1]uint64
+	sent     [message.UnknownOption + 1]uint64 // by kind
+	refused  [node.AmbiguousLabel + 1]uint64   // by reason
+	toSink   uint64
+	left     uint64 // of those
+	errors   [failures]uint64
+}
+
+func (n *kernelCounts) add(o *kernelCounts) {
+	sum := func(to, from []uint64) {
+		for i := range to {
+			to[i] += from[i]
+		}
+	}
+	sum(n.outcomes[:], o.outcomes[:])
+	sum(n.sent[:], o.sent[:])
+	sum(n.refused[:], o.refused[:])
+	sum(n.errors[:], o.errors[:])
+	n.toSink, n.left = n.toSink+o.toSink, n.left+o.left
+}
+
+// refuse counts refusals.
+func (n *kernelCounts) refuse(reason node.Reason, refused uint64) {
+	n.refused[reason] += refused
+	n.outcomes[node.Refused] += refused
+}
+
+// isOfKernel says whether a source of a role is the kernel's, and none that the agent reads.
+func (f *file) isOfKernel(a *roles.Agent, name string) bool {
+	if a.Mode != "kernel" || !slices.Contains(a.Sources, name) {
+		return false
+	}
+	switch f.sources[name].is.(type) {
+	case *qdiscSource, *packetSource:
+		return true
+	}
+	return false
+}
+
+// ofAgent returns the sources that a role has beside those of the kernel.
+func (f *file) ofAgent(a *roles.Agent) []string {
+	return slices.DeleteFunc(slices.Concat(a.Sources, a.Observe),
+		func(name string) bool { return f.isOfKernel(a, name) })
 }
 
 // kernelConfig returns what a role whose mode is kernel goes by.
 func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
-	switch {
-	case r.Agent.Sink != "":
-		return c, config.Wrong("sink", "the kernel sends by its own routes: none allowed")
-	case r.Agent.Observe != nil:
-		return c, config.Wrong("observe", "the kernel learns from nothing: none allowed")
-	}
 	for i, name := range r.Agent.Sources {
-		q, ok := f.sources[name].is.(*qdiscSource)
-		if !ok {
-			return c, config.Wrong(config.Index("sources", i), "the kernel watches queues alone: type qdisc needed")
-		}
-		s := f.sources[name]
-		for _, port := range q.Interfaces {
-			if other := f.answers(port, r, c); other != "" {
-				return c, config.Wrong(config.Index("sources", i), "role.%s answers at %s already", other, port)
-			}
-			c.Ports = append(c.Ports, fastpath.Port{Name: port, Threshold: s.Levels[0]})
-			c.inputs = append(c.inputs, kernelInput{name, s.Required == nil || *s.Required})
-		}
-	}
-	k, err := r.Config.(interface {
-		Kernel() (roles.KernelSwitch, error)
-	}).Kernel()
-	if err != nil {
-		return c, err
-	}
-	c.Self, c.PerFlow, c.FastCNP.CodePoints = k.Self, k.PerFlow, k.CodePoints
-	for _, s := range k.Senders {
-		c.senders = append(c.senders, kernelSender{s, policy(s, k.Marks)})
-	}
-	for _, none := range c.senders {
-		around := func(s kernelSender) bool {
-			return s.policy != fastpath.Nothing && s.Prefix.Overlaps(none.Prefix) &&
-				s.Prefix.Bits() < none.Prefix.Bits()
-		}
-		if none.policy == fastpath.Nothing && slices.ContainsFunc(c.senders, around) {
-			return c, config.Wrong("methods", "the kernel cannot leave out %v of a prefix around it", none.Prefix)
-		}
-	}
-	return c, nil
-}
-
-// checkQueues refuses keys of the sources of a role whose mode is kernel that the kernel
-// has no use for.
-func (f *file) checkQueues(r *roles.Instance) error {
-	for _, name := range r.Agent.Sources {
-		s := f.sources[name]
-		q, ok := s.is.(*qdiscSource)
-		if !ok {
+		if !f.isOfKernel(&r.Agent, name) {
 			continue
 		}
-		if key := agentOnly(s, q); key != "" {
+		s, key := f.sources[name], config.Index("sources", i)
+		for _, port := range s.interfaces() {
+			if port == "any" {
+				return c, config.Wrong(key, "the kernel is given ports one by one: any does not go here")
+			}
+			if slices.ContainsFunc(c.ports, func(p kernelPort) bool { return p.name == port }) {
+				return c, config.Wrong(key, "role.%s has %s already", r.Name, port)
+			}
+			if other := f.rival(port, r); other != nil {
+				return c, config.Wrong(key, "role.%s has %s already: both would answer", other.Name, port)
+			}
+			c.ports = append(c.ports, kernelPort{port, name, s.Type, s.Required == nil || *s.Required})
+		}
+	}
+	if r.Role == "switch" {
+		c.is, err = f.kernelSwitch(r)
+	} else {
+		c.is, err = f.kernelSender(r, c.ports)
+	}
+	return c, err
+}
+
+// interfaces returns those that a source of the kernel names.
+func (s *sourceEntry) interfaces() []string {
+	switch is := s.is.(type) {
+	case *qdiscSource:
+		return is.Interfaces
+	case *packetSource:
+		return is.Interfaces
+	}
+	return nil
+}
+
+// rival returns another role of the same kind that answers what passes a port as well, nil if there is none. Of two in
+// the kernel the second one has a rival.
+func (f *file) rival(port string, r *roles.Instance) *roles.Instance {
+	before := true
+	for _, other := range f.roles {
+		if other == r {
+			before = false
+			continue
+		}
+		if other.Role != r.Role || other.Agent.Mode == "kernel" && !before {
+			continue
+		}
+		for _, name := range other.Agent.Sources {
+			if s := f.sources[name]; s != nil && slices.Contains(s.interfaces(), port) {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
+// checkPorts refuses keys of the kernel's sources that it has no use for.
+func (f *file) checkPorts(r *roles.Instance) error {
+	for _, name := range r.Agent.Sources {
+		if !f.isOfKernel(&r.Agent, name) {
+			continue
+		}
+		s := f.sources[name]
+		if key := s.agentOnly(); key != "" {
 			return s.tree.At(config.Wrong(key, `the kernel cannot do that for role.%s: mode "agent" can`, r.Name))
 		}
 	}
 	return nil
 }
 
-// agentOnly returns a key of a source that the kernel has no use for, empty if there is
-// none.
-func agentOnly(s *sourceEntry, q *qdiscSource) string {
-	switch {
-	case len(s.Levels) > 1:
-		return config.Index("levels", 1)
-	case s.Down != nil:
-		return "down"
-	case s.Level != nil:
+// agentOnly returns a key of a source that the kernel has no use for, empty if there is none.
+func (s *sourceEntry) agentOnly() string {
+	if s.Level != nil {
 		return "level"
-	case q.PerFlow != 0:
-		return "per_flow"
-	case q.Tunnels:
-		return "tunnels"
 	}
-	return ""
-}
-
-// answers returns which role, of those in front of r and r itself, has this port in the
-// kernel, empty if none has.
-func (f *file) answers(port string, r *roles.Instance, of kernelConfig) string {
-	if slices.ContainsFunc(of.Ports, func(p fastpath.Port) bool { return p.Name == port }) {
-		return r.Name
-	}
-	for _, other := range f.roles {
-		if other == r {
-			break
+	switch is := s.is.(type) {
+	case *qdiscSource:
+		switch {
+		case is.PerFlow != 0:
+			return "per_flow"
+		case is.Tunnels:
+			return "tunnels"
 		}
-		if other.Agent.Mode != "kernel" {
-			continue
-		}
-		for _, name := range other.Agent.Sources {
-			if q, ok := f.sources[name].is.(*qdiscSource); ok && slices.Contains(q.Interfaces, port) {
-				return other.Name
-			}
+	case *packetSource:
+		switch {
+		case is.Filter != "":
+			return "filter"
+		case is.Direction == "out":
+			return "direction"
+		case is.Snap != 0:
+			return "snap"
+		case is.Blocks:
+			return "blocks"
 		}
 	}
 	return ""
-}
-
-// policy returns what the kernel does for senders, by the rules of package congested.
-func policy(s roles.KernelSender, marks bool) fastpath.Policy {
-	switch {
-	case s.Method == congested.FastCNP && s.Capable == congested.Yes:
-		return fastpath.Notify
-	case s.Method == congested.FastCNP && s.Capable == congested.Unknown && marks:
-		return fastpath.NotifyAndMark
-	case s.Method == congested.FastCNP && s.Capable == congested.Unknown:
-		return fastpath.Notify
-	case s.Method != congested.Nothing && marks:
-		return fastpath.Mark
-	}
-	return fastpath.Nothing
 }
 
 // names returns the names of its interfaces.
-func (k *kernelSwitch) names() (all []string) {
-	for _, p := range k.config.Ports {
-		all = append(all, p.Name)
+func (k *kernelRole) names() (all []string) {
+	for _, p := range k.config.ports {
+		all = append(all, p.name)
 	}
 	return all
 }
 
 // open lets the kernel begin.
-func (k *kernelSwitch) open() error {
+func (k *kernelRole) open() (err error) {
 	k.numbers, k.looked = numbers(k.names()), time.Now()
-	a, err := fastpath.OpenAnswerer(k.config.AnswererConfig)
-	if err != nil {
-		return err
-	}
-	for _, s := range k.config.senders {
-		if err := a.SetSender(s.Prefix, s.policy); err != nil {
-			a.Close()
-			return err
-		}
-	}
-	k.answerer = a
-	return nil
+	k.program, err = k.config.is.open(k.last)
+	return err
 }
 
 // close lets the kernel end.
-func (k *kernelSwitch) close() {
-	if k.answerer == nil {
+func (k *kernelRole) close() {
+	if k.program == nil {
 		return
 	}
-	k.before = k.answered()
-	k.answerer.Close()
-	k.answerer = nil
+	k.before = k.counts()
+	k.program.close()
+	k.last, k.program = k.program, nil
 }
 
-// answered returns what has become of packets, of all answerers together.
-func (k *kernelSwitch) answered() (sum fastpath.Answered) {
+// counts returns what has become of packets, by all its programs together.
+func (k *kernelRole) counts() (sum kernelCounts) {
 	sum = k.before
-	if k.answerer == nil {
-		return sum
-	}
-	now := k.answerer.Counters()
-	to, from := reflect.ValueOf(&sum).Elem(), reflect.ValueOf(now)
-	for i := range to.NumField() {
-		to.Field(i).SetUint(to.Field(i).Uint() + from.Field(i).Uint())
+	if k.program != nil {
+		now := k.program.counts()
+		sum.add(&now)
 	}
 	return sum
 }
 
-// openKernels makes the kernel play the switches that a file asks for: those that there
-// are already go on, and the others are closed before new ones open, so that nothing is
-// answered twice. With an error all is as before.
-func (s *server) openKernels(f *file) (all []*kernelSwitch, err error) {
+// openKernels makes the kernel play the roles that a file asks for: those that there are already go on, and the others
+// are closed before new ones open, so that nothing is answered twice. With an error all is as before.
+func (s *server) openKernels(f *file) (all []*kernelRole, err error) {
 	for _, r := range f.roles {
 		switch {
 		case r.Agent.Mode != "kernel":
@@ -224,8 +260,8 @@ func (s *server) openKernels(f *file) (all []*kernelSwitch, err error) {
 		if err != nil {
 			return nil, r.At(err)
 		}
-		k := &kernelSwitch{name: r.Name, config: c}
-		at := slices.IndexFunc(s.kernels, func(k *kernelSwitch) bool {
+		k := &kernelRole{name: r.Name, config: c}
+		at := slices.IndexFunc(s.kernels, func(k *kernelRole) bool {
 			return k.name == r.Name && reflect.DeepEqual(k.config, c)
 		})
 		if at >= 0 {
@@ -242,7 +278,7 @@ func (s *server) openKernels(f *file) (all []*kernelSwitch, err error) {
 		}
 		for _, old := range s.kernels {
 			if old.name == k.name {
-				k.before = old.answered()
+				k.before, k.last = old.before, old.last
 			}
 		}
 		if err := k.open(); err != nil {
@@ -254,12 +290,11 @@ func (s *server) openKernels(f *file) (all []*kernelSwitch, err error) {
 	return all, nil
 }
 
-// restoreKernels closes those of all that are new, and opens those again that were there
-// before.
-func (s *server) restoreKernels(all []*kernelSwitch) {
+// restoreKernels closes those of all that are new, and opens those again that were there before.
+func (s *server) restoreKernels(all []*kernelRole) {
 	closeKernels(all, s.kernels)
 	for _, k := range s.kernels {
-		if k.answerer != nil {
+		if k.program != nil {
 			continue
 		}
 		if err := k.open(); err != nil {
@@ -269,7 +304,7 @@ func (s *server) restoreKernels(all []*kernelSwitch) {
 }
 
 // closeKernels closes those of all that are not to be kept.
-func closeKernels(all, keep []*kernelSwitch) {
+func closeKernels(all, keep []*kernelRole) {
 	for _, k := range all {
 		if !slices.Contains(keep, k) {
 			k.close()
@@ -277,33 +312,33 @@ func closeKernels(all, keep []*kernelSwitch) {
 	}
 }
 
-// lookAfterKernels opens switches that are not open, and has them watch interfaces that
-// are others by now.
+// lookAfterKernels opens programs that are not open, and has them watch interfaces that are others by now.
 func (s *server) lookAfterKernels(now time.Time) {
 	for _, k := range s.kernels {
+		s.tickKernel(k, now)
 		if now.Sub(k.looked) < time.Second {
 			continue
 		}
 		k.looked = now
 		there := numbers(k.names())
-		if k.answerer != nil && slices.Equal(k.numbers, there) {
+		if k.program != nil && slices.Equal(k.numbers, there) {
 			continue
 		}
 		s.mu.Lock()
-		if k.answerer == nil {
+		if k.program == nil {
 			if err := k.open(); err == nil {
 				s.log.Info("the kernel answers again", "role", k.name)
 			}
-		} else if err := k.answerer.Watch(k.config.Ports); err != nil {
+		} else if err := k.program.watch(); err != nil {
 			s.log.Warn("the kernel does not answer at all ports", "role", k.name, "error", err)
 		} else {
-			for i, p := range k.config.Ports {
+			for i, p := range k.config.ports {
 				switch {
 				case there[i] == k.numbers[i]:
 				case there[i] == 0:
-					s.log.Warn("port lost", "role", k.name, "port", p.Name)
+					s.log.Warn("port lost", "role", k.name, "port", p.name)
 				default:
-					s.log.Info("the kernel answers at a port", "role", k.name, "port", p.Name)
+					s.log.Info("the kernel answers at a port", "role", k.name, "port", p.name)
 				}
 			}
 			k.numbers = there
@@ -312,20 +347,43 @@ func (s *server) lookAfterKernels(now time.Time) {
 	}
 }
 
+// tickKernel has a program look after what it does if no worker plays the role, which would.
+func (s *server) tickKernel(k *kernelRole, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.actors, func(a *actor) bool { return a.instance.Name == k.name })
+	if k.program == nil || at < 0 || len(s.file.ofAgent(&s.actors[at].instance.Agent)) > 0 {
+		return
+	}
+	k.program.tick(s.actors[at].Role, now)
+}
+
+// withKernel calls f with the program that the kernel plays the actor's role by, if it is open.
+func (a *actor) withKernel(f func(kernelProgram)) {
+	if a.instance.Agent.Mode != "kernel" {
+		return
+	}
+	a.server.mu.RLock()
+	defer a.server.mu.RUnlock()
+	if k := a.server.kernel(a.instance.Name); k != nil && k.program != nil {
+		f(k.program)
+	}
+}
+
 // warnOf warns of ports that are not there.
-func (s *server) warnOf(k *kernelSwitch) {
-	for i, p := range k.config.Ports {
+func (s *server) warnOf(k *kernelRole) {
+	for i, p := range k.config.ports {
 		if k.numbers[i] == 0 {
-			s.log.Warn("port missing, and waited for", "role", k.name, "port", p.Name)
+			s.log.Warn("port missing, and waited for", "role", k.name, "port", p.name)
 		}
 	}
 }
 
-// kernelPorts calls f with the ports of switches in the kernel.
-func (s *server) kernelPorts(f func(in kernelInput, port string, up bool)) {
+// kernelPorts calls f with the ports of roles in the kernel.
+func (s *server) kernelPorts(f func(p kernelPort, up bool)) {
 	for _, k := range s.kernels {
-		for i, p := range k.config.Ports {
-			f(k.config.inputs[i], p.Name, k.answerer != nil && k.numbers[i] != 0)
+		for i, p := range k.config.ports {
+			f(p, k.program != nil && k.numbers[i] != 0)
 		}
 	}
 }
@@ -333,62 +391,49 @@ func (s *server) kernelPorts(f func(in kernelInput, port string, up bool)) {
 // inputs returns how many inputs there are, ports in the kernel included.
 func (s *server) inputs() int {
 	n := len(s.parts)
-	s.kernelPorts(func(kernelInput, string, bool) { n++ })
+	s.kernelPorts(func(kernelPort, bool) { n++ })
 	return n
 }
 
-// kernel returns what the kernel has done as this role, if its mode is that.
-func (s *server) kernel(a *actor) (n fastpath.Answered, ok bool) {
-	at := slices.IndexFunc(s.kernels, func(k *kernelSwitch) bool { return k.name == a.instance.Name })
+// kernel returns what the kernel does as a role, nil if nothing.
+func (s *server) kernel(name string) *kernelRole {
+	at := slices.IndexFunc(s.kernels, func(k *kernelRole) bool { return k.name == name })
 	if at < 0 {
-		return n, false
+		return nil
 	}
-	return s.kernels[at].answered(), true
+	return s.kernels[at]
 }
 
-// outcome returns how many packets of a role have this outcome.
+// inKernel returns what the kernel has counted as this role.
+func (s *server) inKernel(a *actor) (n kernelCounts) {
+	if k := s.kernel(a.instance.Name); k != nil {
+		n = k.counts()
+	}
+	return n
+}
+
+// outcome returns how many packets of a role have this outcome, in the agent and in the kernel.
 func (s *server) outcome(a *actor, action node.Action) uint64 {
-	n, ok := s.kernel(a)
-	if !ok {
-		return a.outcomes[action].Load()
-	}
-	switch action {
-	case node.Sent:
-		return n.Copied + n.NotCopied
-	case node.Marked:
-		return n.MarkedOnly
-	case node.Refused:
-		return n.Broken + n.Acknowledgement + n.Notification + n.NoMethod + n.OwnAddress + n.Address + n.Routed +
-			n.NotCapable + n.Limited
-	}
-	return 0
+	n := s.inKernel(a)
+	return a.outcomes[action].Load() + n.outcomes[action]
 }
 
 // counted returns a counter of a role.
 func (s *server) counted(a *actor, c node.Count) uint64 {
-	n, ok := s.kernel(a)
-	switch {
-	case !ok:
-		return a.Role.Counters().Of(c)
-	case c == node.Count{Action: node.Sent, Message: message.FastCNP}:
-		return n.Copied + n.NotCopied
-	case c.Action != node.Refused:
-		return 0
+	n, in := a.Role.Counters().Of(c), s.inKernel(a)
+	switch c.Action {
+	case node.Refused:
+		n += in.refused[c.Reason]
+	case node.Sent:
+		n += in.sent[c.Message]
 	}
-	return map[node.Reason]uint64{
-		node.Broken: n.Broken, node.Acknowledgement: n.Acknowledgement, node.Notification: n.Notification,
-		node.NoMethod: n.NoMethod, node.OwnAddress: n.OwnAddress, node.Address: n.Address + n.Routed,
-		node.NotCapable: n.NotCapable, node.Limited: n.Limited,
-	}[c.Reason]
+	return n
 }
 
-// kernelSinks calls f with what became of the packets that switches in the kernel
-// sent.
-func (s *server) kernelSinks(f func(role string, sent uint64, errors [failures]uint64)) {
+// kernelSinks calls f with what became of the packets that the kernel sent.
+func (s *server) kernelSinks(f func(role string, n *kernelCounts)) {
 	for _, k := range s.kernels {
-		n := k.answered()
-		f(k.name, n.Sent, [failures]uint64{
-			noRoute: n.NoRoute, noBuffer: n.NotCopied, otherFailure: n.Checksum + n.Failed,
-		})
+		n := k.counts()
+		f(k.name, &n)
 	}
 }

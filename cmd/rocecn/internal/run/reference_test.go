@@ -113,7 +113,7 @@ func TestDocuments(t *testing.T) {
 	octets, err := os.ReadFile(filepath.Join(filepath.Dir(wiretest.Path(t)), "docs", "running.md"))
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```toml\n(.*?)```").FindAllSubmatch(octets, -1)
-	require.Len(t, blocks, 9)
+	require.Len(t, blocks, 10)
 	for _, b := range blocks {
 		f, err := parse(b[1])
 		require.NoError(t, err, "%s", b[1])

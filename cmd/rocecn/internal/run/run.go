@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
 	"github.com/rocecn/rocecn/netio"
 )
 
@@ -174,7 +173,11 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		cli.Say(stderr, "check", "-config "+*name, err)
 		return cli.Misused
 	}
-	for _, warning := range f.warnings() {
+	warnings := f.warnings()
+	if *system {
+		warnings = append(warnings, f.queueWarnings()...)
+	}
+	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "rocecn check: warning:", warning)
 	}
 	if *system {
@@ -194,7 +197,7 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []string) {
 	names := map[string]bool{}
 	for _, r := range f.roles {
-		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
+		for _, name := range f.ofAgent(&r.Agent) {
 			names["source."+name] = true
 		}
 		names["sink."+r.Agent.Sink] = true
@@ -251,8 +254,13 @@ func (f *file) tryAll() error {
 	for _, r := range f.roles {
 		if r.Agent.Mode == "kernel" {
 			c, err := f.kernelConfig(r)
+			for _, p := range c.ports {
+				if numbers([]string{p.name})[0] == 0 {
+					all = append(all, fmt.Errorf("source.%s: %s: %w", p.source, p.name, netio.ErrNoInterface))
+				}
+			}
 			if err == nil {
-				err = fastpath.TryAnswerer(c.AnswererConfig)
+				err = c.is.try()
 			}
 			if err != nil {
 				all = append(all, fmt.Errorf("role.%s.mode: %w", r.Name, err))
@@ -285,6 +293,12 @@ func (f *file) summary() string {
 	for _, r := range f.roles {
 		if r.Agent.Install == "nft" || r.Agent.Mode == "kernel" {
 			needs["CAP_NET_ADMIN"] = true
+		}
+		if r.Agent.Mode == "kernel" {
+			needs["CAP_BPF"] = true
+		}
+		if r.Agent.Mode == "kernel" && r.Role == "switch" {
+			needs["CAP_PERFMON"] = true
 		}
 		fmt.Fprintf(&b, "role.%s: from %s", r.Name, strings.Join(slices.Concat(r.Agent.Sources, r.Agent.Observe), ", "))
 		if r.Agent.Sink != "" {

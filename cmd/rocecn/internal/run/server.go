@@ -42,7 +42,7 @@ type server struct {
 	files    map[string]*sharedCapture // of sinks, by their names
 	listener net.Listener              // of agent.http; nil: none
 	border   string                    // the rules that are installed
-	kernels  []*kernelSwitch
+	kernels  []*kernelRole
 	reloaded struct {
 		good bool
 		at   time.Time // the last good one
@@ -197,7 +197,7 @@ func (s *server) openParts(entry *sourceEntry, old []*part, opened *fresh) {
 	var to []audience
 	for _, a := range s.actors {
 		agent := &a.instance.Agent
-		if agent.Mode == "kernel" {
+		if s.file.isOfKernel(agent, entry.name) {
 			continue
 		}
 		if slices.Contains(agent.Sources, entry.name) {
@@ -338,9 +338,9 @@ func (s *server) waitsFor() string {
 		}
 	}
 	what := ""
-	s.kernelPorts(func(in kernelInput, port string, up bool) {
-		if what == "" && in.required && !up {
-			what = fmt.Sprintf("source.%s: %s", in.source, port)
+	s.kernelPorts(func(p kernelPort, up bool) {
+		if what == "" && p.required && !up {
+			what = fmt.Sprintf("source.%s: %s", p.source, p.name)
 		}
 	})
 	return what
@@ -418,7 +418,7 @@ func (s *server) replace(ctx context.Context) (changed bool, err error) {
 
 // warn logs what the agent cannot do.
 func (s *server) warn() {
-	for _, warning := range s.file.warnings() {
+	for _, warning := range slices.Concat(s.file.warnings(), s.file.queueWarnings()) {
 		s.log.Warn(warning)
 	}
 	if len(s.file.roles) == 0 {

@@ -1,21 +1,27 @@
 package fastpath
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/rocev2"
 )
 
 // An Answerer is a congested node in the kernel. It needs Linux 6.1 or later, with
@@ -36,21 +42,23 @@ type Answerer struct {
 		Flows    *ebpf.Map     `ebpf:"flows"`
 		Counters *ebpf.Map     `ebpf:"counters"`
 	}
-	token uint32
-	links []io.Closer
-	ports map[int]io.Closer // by the number of the interface
+	config AnswererConfig
+	token  uint32
+	links  []io.Closer
+	ports  map[int]io.Closer // by the number of the interface
 }
 
 var (
 	errForwarding = errors.New("the node does not forward IPv6: net.ipv6.conf.lo.forwarding is 0")
 	errChecksum   = errors.New("the kernel makes no packets with a UDP checksum")
-	errPrefix     = errors.New("not an IPv6 prefix")
+	errPrefix     = errors.New("not a prefix")
+	errIPv4       = errors.New("there are no Fast CNPs over IPv4")
 )
 
 // OpenAnswerer begins to answer packets of the calling thread's network namespace, of
 // senders that [Answerer.SetSender] names. Ports that are not there it leaves out.
 func OpenAnswerer(c AnswererConfig) (*Answerer, error) {
-	a := &Answerer{ports: map[int]io.Closer{}}
+	a := &Answerer{config: c, ports: map[int]io.Closer{}}
 	err := a.load(&c)
 	if err == nil {
 		err = a.attachTracing()
@@ -91,12 +99,15 @@ func (a *Answerer) load(c *AnswererConfig) error {
 	a.token = binary.NativeEndian.Uint32(token[:]) | 1
 	if err := bpf.Set(spec, map[string]any{
 		"namespace": namespace, "loopback": uint32(loopback.Index), "token": a.token,
-		"interval": uint64(max(c.PerFlow, 0)), "fixed_port": c.FastCNP.Carriage.SrcPort != 0,
+		"intervals": c.PerFlow, "remember": c.Remember, "fixed_port": c.FastCNP.Carriage.SrcPort != 0,
 		"fast_cnp": t.packet, "icrc": t.sum, "tables": t.tables,
 	}); err != nil {
 		return err
 	}
-	return spec.LoadAndAssign(&a.objects, nil)
+	if err := spec.LoadAndAssign(&a.objects, nil); err != nil {
+		return err
+	}
+	return a.SetSender(netip.PrefixFrom(netip.IPv4Unspecified(), 0), Nothing) // ::/0 has IPv4-mapped addresses, too
 }
 
 // attachTracing attaches the programs that follow the queues.
@@ -147,7 +158,7 @@ func (a *Answerer) Watch(ports []Port) error {
 		if a.ports[index] != nil {
 			continue
 		}
-		if err := a.objects.Ports.Put(uint32(index), [2]uint64{p.Threshold, 0}); err != nil {
+		if err := a.objects.Ports.Put(uint32(index), portOf(p.Levels)); err != nil {
 			return err
 		}
 		l, err := attachTC(p.Name, a.objects.Egress, ebpf.AttachTCXEgress)
@@ -157,6 +168,34 @@ func (a *Answerer) Watch(ports []Port) error {
 		a.ports[index] = l
 	}
 	return nil
+}
+
+// A port is one as the kernel has it.
+type port struct {
+	up, down     [level.Max]uint64
+	depth, level uint64
+}
+
+// portOf returns a port with an empty queue.
+func portOf(t level.Thresholds) (p port) {
+	for i := range p.up {
+		p.up[i], p.down[i] = math.MaxUint64, math.MaxUint64
+		if i < len(t.Up) {
+			p.up[i], p.down[i] = t.Up[i], t.Up[i]
+		}
+		if i < len(t.Down) {
+			p.down[i] = min(t.Down[i], p.up[i])
+		}
+	}
+	return p
+}
+
+// MarshalBinary returns the port as the kernel has it.
+func (p port) MarshalBinary() (b []byte, err error) {
+	for _, n := range slices.Concat(p.up[:], p.down[:], []uint64{p.depth, p.level}) {
+		b = binary.NativeEndian.AppendUint64(b, n)
+	}
+	return b, nil
 }
 
 // TryAnswerer says why an Answerer cannot be opened. It answers nothing, and leaves
@@ -174,18 +213,72 @@ func TryAnswerer(c AnswererConfig) error {
 	return nil
 }
 
-// SetSender says what to do for the senders in a prefix of IPv6 addresses. The longest
-// prefix that has a sender counts; Nothing removes a prefix. It may be called while the
-// kernel answers: a host that has rejected a Fast CNP becomes one to Mark for.
+// SetSender says what to do for the senders in a prefix. The longest prefix that has a
+// sender counts. IPv4 has only Mark and Nothing. It may be called while the kernel
+// answers: a host that has rejected a Fast CNP becomes one to Mark for.
 func (a *Answerer) SetSender(prefix netip.Prefix, p Policy) error {
+	key, err := lpmKey(prefix)
+	if err == nil && prefix.Addr().Is4() && p != Mark && p != Nothing {
+		err = fmt.Errorf("fastpath: %v: %w", prefix, errIPv4)
+	}
+	if err != nil {
+		return err
+	}
+	return a.objects.Senders.Put(key, uint32(p))
+}
+
+// RemoveSender takes back what SetSender did with the same prefix.
+func (a *Answerer) RemoveSender(prefix netip.Prefix) error {
 	key, err := lpmKey(prefix)
 	if err != nil {
 		return err
 	}
-	if p != Nothing {
-		return a.objects.Senders.Put(key, uint32(p))
-	}
 	return there(a.objects.Senders.Delete(key))
+}
+
+// HasSent says whether an IPv6 packet is, but for its hop limit, the Fast CNP that the
+// kernel has sent about its flow last, within this time. Only Fast CNPs of flows with a
+// limit are known, with AnswererConfig.Remember all of the last 65,536 flows.
+func (a *Answerer) HasSent(ip []byte, within time.Duration) bool {
+	var p, about rocev2.Packet
+	if p.DecodeIP(ip) != nil || len(ip) != fastCNPSize {
+		return false
+	}
+	n, err := a.config.FastCNP.CodePoints.FromPacket(&p)
+	if err != nil {
+		return false
+	}
+	k := n.FlowKey()
+	var last told
+	if a.objects.Flows.Lookup(Pair{Host: k.Src, Receiver: k.Dst, ReceiverQP: k.DestQP}, &last) != nil ||
+		bpf.Monotonic()-int64(last.at) > int64(within) {
+		return false
+	}
+	about.Src, about.Dst, about.SrcPort = k.Src, k.Dst, last.port
+	about.BTH.DestQP, about.BTH.PKey = k.DestQP, last.pKey
+	want, err := fastcnp.AppendFor(nil, &about, a.config.Self, nil, a.config.FastCNP)
+	const hopLimit = 7
+	if err != nil || len(want) != len(ip) {
+		return false
+	}
+	want[hopLimit] = ip[hopLimit]
+	return bytes.Equal(want, ip)
+}
+
+// told is what the kernel remembers of its last Fast CNP about a flow.
+type told struct {
+	at         uint64 // on the clock of bpf.Monotonic
+	port, pKey uint16
+}
+
+// UnmarshalBinary sets it from what the kernel has.
+func (t *told) UnmarshalBinary(b []byte) error {
+	if len(b) != 16 {
+		return errors.New("fastpath: not 16 octets")
+	}
+	t.at = binary.NativeEndian.Uint64(b)
+	t.port, t.pKey = binary.BigEndian.Uint16(b[8:]), binary.BigEndian.Uint16(b[10:])
+	return nil
 }
 
 // An lpm is the key of a map of IPv6 prefixes.
@@ -199,12 +292,17 @@ func (l lpm) MarshalBinary() ([]byte, error) {
 	return append(binary.NativeEndian.AppendUint32(nil, l.length), l.address[:]...), nil
 }
 
+// lpmKey returns the key of a prefix: IPv4 is IPv4-mapped.
 func lpmKey(prefix netip.Prefix) (lpm, error) {
-	if !prefix.IsValid() || !prefix.Addr().Is6() || prefix.Addr().Is4In6() {
+	if !prefix.IsValid() || prefix.Addr().Is4In6() {
 		return lpm{}, fmt.Errorf("fastpath: %v: %w", prefix, errPrefix)
 	}
 	prefix = prefix.Masked()
-	return lpm{uint32(prefix.Bits()), prefix.Addr().As16()}, nil
+	bits := prefix.Bits()
+	if prefix.Addr().Is4() {
+		bits += 96
+	}
+	return lpm{uint32(bits), prefix.Addr().As16()}, nil
 }
 
 // Counters returns what has been counted. Any goroutine may call it.

@@ -11,9 +11,9 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/qdisc"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/node/level"
 )
 
 // A Policy says what the kernel does about congested packets of a sender.
@@ -29,18 +29,23 @@ const (
 	Mark                 // it does not
 )
 
-// A Port is an interface that carries Ethernet, and the octets in its queue from which
-// on its packets are congested.
-type Port = qdisc.Interface
+// A Port is an interface that carries Ethernet, and the octets in its queue at which
+// the level of congestion changes. Packets of level 0 are not congested.
+type Port struct {
+	Name   string
+	Levels level.Thresholds
+}
 
 // AnswererConfig says how an [Answerer] answers.
 type AnswererConfig struct {
 	Ports []Port
 	// Self is the node's own IPv6 address, which Fast CNPs come from.
 	Self netip.Addr
-	// PerFlow is the shortest time between two Fast CNPs about a flow, which is known
-	// by its addresses and destination queue pair; 0 sets no limit.
-	PerFlow time.Duration
+	// PerFlow is by level the shortest time between two Fast CNPs about a flow, which is
+	// known by its addresses and destination queue pair; 0 sets no limit.
+	PerFlow [level.Max + 1]time.Duration
+	// Remember lets HasSent know of every Fast CNP, also of levels without a limit.
+	Remember bool
 	// FastCNP says how Fast CNPs are built, but always with option 1. They have no UDP
 	// checksum.
 	FastCNP fastcnp.Config
@@ -55,7 +60,7 @@ type Answered struct {
 	Broken          uint64 // it breaks off, or its lengths are wrong
 	Acknowledgement uint64
 	Notification    uint64
-	NoMethod        uint64 // it is IPv4, or its sender has no policy
+	NoMethod        uint64 // its sender has no policy, or is IPv4 with another one than Mark
 	OwnAddress      uint64 // the node's own
 	Address         uint64 // the sender's cannot be answered
 	Routed          uint64 // it has a Routing header, which the kernel does not follow
@@ -79,6 +84,17 @@ type TranslatorConfig struct {
 	// Interfaces are those where Fast CNPs arrive. They carry Ethernet.
 	Interfaces []string
 	CodePoints fastcnp.CodePoints
+	// Host is the one whose Fast CNPs are translated, an IPv6 address. The zero Addr
+	// stands for every host.
+	Host netip.Addr
+	// Receivers says that a flow's receiver is believed, too, whether it is accepted or
+	// not.
+	Receivers bool
+	// Window is how long after a CNP other Fast CNPs about its flow say nothing new: they
+	// are dropped. 0: each says something.
+	Window time.Duration
+	// Drop says that Fast CNPs of which no CNP comes go no further.
+	Drop bool
 	// CNP says how CNPs are built. They have no UDP checksum.
 	CNP cnp.Config
 }
@@ -96,7 +112,8 @@ type Translated struct {
 	Denied     uint64 // dropped: its source is not on the list
 	ICRC       uint64 // dropped: wrong
 	Address    uint64 // dropped: a CNP can come from or go to no such address
-	UnknownQP  uint64 // passed on as it is: no queue pair is known
-	Passed     uint64 // passed on as it is: its option is of another type or at an unusual place, it has a
+	UnknownQP  uint64 // no queue pair is known: passed on as it is, with Drop dropped
+	Passed     uint64 // likewise: its option is of another type or at an unusual place, it has a
 	// UDP checksum, which the program does not verify, or is a PPFC
+	Again uint64 // dropped: another one of the window was translated
 }

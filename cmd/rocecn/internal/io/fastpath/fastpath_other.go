@@ -5,6 +5,7 @@ package fastpath
 import (
 	"errors"
 	"net/netip"
+	"time"
 )
 
 // An Answerer is a congested node in the kernel, on Linux.
@@ -22,6 +23,12 @@ func (*Answerer) Watch([]Port) error { return errors.ErrUnsupported }
 // SetSender returns errors.ErrUnsupported.
 func (*Answerer) SetSender(netip.Prefix, Policy) error { return errors.ErrUnsupported }
 
+// RemoveSender returns errors.ErrUnsupported.
+func (*Answerer) RemoveSender(netip.Prefix) error { return errors.ErrUnsupported }
+
+// HasSent returns false.
+func (*Answerer) HasSent([]byte, time.Duration) bool { return false }
+
 // Counters returns zeros.
 func (*Answerer) Counters() Answered { return Answered{} }
 
@@ -33,6 +40,12 @@ type Translator struct{}
 
 // OpenTranslator returns errors.ErrUnsupported.
 func OpenTranslator(TranslatorConfig) (*Translator, error) { return nil, errors.ErrUnsupported }
+
+// TryTranslator returns errors.ErrUnsupported.
+func TryTranslator(TranslatorConfig) error { return errors.ErrUnsupported }
+
+// Watch returns errors.ErrUnsupported.
+func (*Translator) Watch([]string) error { return errors.ErrUnsupported }
 
 // Accept returns errors.ErrUnsupported.
 func (*Translator) Accept(netip.Prefix) error { return errors.ErrUnsupported }

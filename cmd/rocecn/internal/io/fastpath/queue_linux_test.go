@@ -15,6 +15,7 @@ import (
 	"github.com/rocecn/rocecn/internal/wiretest"
 	"github.com/rocecn/rocecn/message"
 	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -116,6 +117,17 @@ func newBottleneck(t *testing.T, c AnswererConfig) *bottleneck {
 	return b
 }
 
+// from returns the thresholds of one level.
+func from(depth uint64) level.Thresholds { return level.Thresholds{Up: []uint64{depth}} }
+
+// all returns a time for all levels.
+func all(d time.Duration) (times [level.Max + 1]time.Duration) {
+	for i := range times {
+		times[i] = d
+	}
+	return times
+}
+
 // data returns a data packet to the receiver, changed.
 func data(t testing.TB, src netip.Addr, qp uint32, payload int, change ...func(*rocev2.Packet)) []byte {
 	t.Helper()
@@ -202,7 +214,7 @@ func take(t *testing.T, source netio.Source, f func(p *rocev2.Packet) bool) {
 // Fast CNP that comes back is that of fastcnp.AppendFor, and tshark reads it so.
 func TestAnswererBehindAQueue(t *testing.T) {
 	const threshold, payload, n = 50_000, 512, 600
-	b := newBottleneck(t, AnswererConfig{Ports: []Port{{Name: "out", Threshold: threshold}}})
+	b := newBottleneck(t, AnswererConfig{Ports: []Port{{"out", from(threshold)}}})
 	senders := []netip.Addr{unknown, capable, incapable, stranger}
 	before := b.backlog(t)
 	var sent [][]byte
@@ -319,7 +331,7 @@ func TestAnswererWithoutTCX(t *testing.T) {
 
 func testLimits(t *testing.T) *bottleneck {
 	t.Helper()
-	b := newBottleneck(t, AnswererConfig{Ports: []Port{{Name: "out", Threshold: 1}}, PerFlow: time.Hour})
+	b := newBottleneck(t, AnswererConfig{Ports: []Port{{"out", from(1)}}, PerFlow: all(time.Hour)})
 	before, octets := b.backlog(t), uint64(0)
 	for range 10 {
 		for _, p := range [][]byte{
@@ -353,9 +365,10 @@ func testLimits(t *testing.T) *bottleneck {
 	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Notify))
 	b.send(t, data(t, netip.MustParseAddr("2001:db8:9::9"), 5, 64))
 	wiretest.Await(t, "the copy has been seen", func() bool { return b.answerer.Counters().NoRoute == 1 })
-	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Nothing))
-	require.NoError(t, b.answerer.SetSender(netip.MustParsePrefix("::/0"), Nothing))
-	require.ErrorIs(t, b.answerer.SetSender(netip.MustParsePrefix("192.0.2.0/24"), Notify), errPrefix)
+	require.NoError(t, b.answerer.RemoveSender(netip.MustParsePrefix("::/0")))
+	require.NoError(t, b.answerer.RemoveSender(netip.MustParsePrefix("::/0")))
+	require.ErrorIs(t, b.answerer.SetSender(netip.MustParsePrefix("192.0.2.0/24"), Notify), errIPv4)
+	require.ErrorIs(t, b.answerer.SetSender(netip.Prefix{}, Notify), errPrefix)
 	return b
 }
 
@@ -397,7 +410,7 @@ func TestRights(t *testing.T) {
 			if err := unix.Capset(&header, &data[0]); err != nil {
 				return err
 			}
-			a, err := OpenAnswerer(AnswererConfig{Self: self, Ports: []Port{{Name: "lo", Threshold: 1}}})
+			a, err := OpenAnswerer(AnswererConfig{Self: self, Ports: []Port{{"lo", from(1)}}})
 			if err == nil {
 				err = a.Close()
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/bpf"
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
-	"github.com/rocecn/rocecn/netio"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -29,22 +28,33 @@ type Translator struct {
 		Pairs      *ebpf.Map     `ebpf:"pairs"`
 		Counters   *ebpf.Map     `ebpf:"counters"`
 	}
-	links []link.Link
+	links map[int]link.Link // by the number of the interface
 }
 
 // OpenTranslator begins to translate, for flows that [Translator.Learn] names, Fast CNPs
-// of sources that [Translator.Accept] names.
+// of sources that [Translator.Accept] names. Interfaces that are not there it leaves out.
 func OpenTranslator(c TranslatorConfig) (*Translator, error) {
-	t := new(Translator)
+	t := &Translator{links: map[int]link.Link{}}
 	err := t.load(&c)
 	if err == nil {
-		err = t.attach(c.Interfaces)
+		err = t.Watch(c.Interfaces)
 	}
 	if err != nil {
 		t.Close()
 		return nil, fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return t, nil
+}
+
+// TryTranslator says why a Translator cannot be opened. It translates nothing, and leaves
+// interfaces alone, where another program may be.
+func TryTranslator(c TranslatorConfig) error {
+	t := new(Translator)
+	defer t.Close()
+	if err := t.load(&c); err != nil {
+		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
+	}
+	return nil
 }
 
 // load loads the program.
@@ -57,29 +67,52 @@ func (t *Translator) load(c *TranslatorConfig) error {
 	if err != nil {
 		return err
 	}
+	var only [16]byte
+	if c.Host.IsValid() {
+		if only = c.Host.As16(); !c.Host.Is6() {
+			return fmt.Errorf("%v: %w", c.Host, errAddress)
+		}
+	}
 	if err := bpf.Set(spec, map[string]any{
 		"option1": uint8(cmp.Or(c.CodePoints.Option1, fastcnp.ExperimentalType)),
 		"option2": uint8(cmp.Or(c.CodePoints.Option2, fastcnp.ExperimentalType)),
 		"cnp":     template, "crc": crcTables(),
+		"only": only, "receivers": c.Receivers, "drop": c.Drop, "window": uint64(max(c.Window, 0)),
 	}); err != nil {
 		return err
 	}
 	return spec.LoadAndAssign(&t.objects, nil)
 }
 
-func (t *Translator) attach(interfaces []string) error {
+// Watch makes these the interfaces, instead of those before: those that stay do not
+// notice, and those that are not there are left out. An interface that was deleted and
+// made again has another number, and must be watched again.
+func (t *Translator) Watch(interfaces []string) error {
+	now := map[int]string{}
 	for _, name := range interfaces {
-		i, err := net.InterfaceByName(name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, netio.ErrNoInterface)
+		if i, err := net.InterfaceByName(name); err == nil {
+			now[i.Index] = name
 		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: t.objects.Translator, Interface: i.Index})
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		t.links = append(t.links, l)
 	}
-	return nil
+	for index, l := range t.links {
+		if _, ok := now[index]; !ok {
+			delete(t.links, index)
+			_ = l.Close() // with the interface it is gone already
+		}
+	}
+	var all []error
+	for index, name := range now {
+		if t.links[index] != nil {
+			continue
+		}
+		l, err := link.AttachXDP(link.XDPOptions{Program: t.objects.Translator, Interface: index})
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		t.links[index] = l
+	}
+	return errors.Join(all...)
 }
 
 // cnpSize is the length of a CNP over IPv6.
@@ -129,9 +162,11 @@ func (t *Translator) Refuse(sources netip.Prefix) error {
 	return there(t.objects.Switches.Delete(key))
 }
 
-// Learn says that a flow comes from this queue pair of its host.
+// Learn says that a flow comes from this queue pair of its host. A window that is open ends.
 func (t *Translator) Learn(p Pair, hostQP uint32) error {
-	return t.objects.Pairs.Put(p, [4]byte(binary.BigEndian.AppendUint32(nil, hostQP&0xFFFFFF)))
+	var value [16]byte // since when the window is open, none yet, 64; queue pair 32; unused 32
+	binary.BigEndian.PutUint32(value[8:], hostQP&0xFFFFFF)
+	return t.objects.Pairs.Put(p, value)
 }
 
 // Forget forgets what Learn has said.
@@ -161,7 +196,7 @@ var errAddress = errors.New("not an IPv6 address")
 func (t *Translator) Counters() (n Translated) {
 	counters := bpf.Counters{Map: t.objects.Counters}
 	for i, field := range []*uint64{ // in the order of translate.bpf.c
-		&n.Translated, &n.Denied, &n.ICRC, &n.Address, &n.UnknownQP, &n.Passed,
+		&n.Translated, &n.Denied, &n.ICRC, &n.Address, &n.UnknownQP, &n.Passed, &n.Again,
 	} {
 		*field = counters.Of(uint32(i))
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/rocecn/rocecn/cnp"
 	"github.com/rocecn/rocecn/fastcnp"
@@ -225,10 +226,67 @@ func TestTranslatorInFrontOfAHost(t *testing.T) {
 		return missing == 0
 	})
 	require.Equal(t, Translated{Translated: n}, tr.Counters())
-	require.ErrorIs(t, host.Try(func() error {
-		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"nowhere"}})
+	require.NoError(t, host.Try(func() error {
+		later, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"nowhere"}})
+		if err == nil {
+			err = later.Close()
+		}
 		return err
-	}), netio.ErrNoInterface)
+	}))
+	require.ErrorContains(t, host.Try(func() error {
+		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"eth0"}})
+		return err
+	}), "eth0: ", "there is one already")
+	require.NoError(t, host.Try(func() error { return TryTranslator(TranslatorConfig{Interfaces: []string{"eth0"}}) }))
 	_, err := OpenTranslator(TranslatorConfig{CNP: cnp.Config{Carriage: rocev2.Carriage{Checksum: true}}})
 	require.ErrorIs(t, err, errChecksum)
+}
+
+// Only one host's Fast CNPs are translated; those of a flow's receiver are believed by choice; within a window only the
+// first says anything; and by choice what is not translated goes no further.
+func TestTranslatorChoices(t *testing.T) {
+	onNode(t)
+	fast := func(host, receiver, from netip.Addr) []byte {
+		var about rocev2.Packet
+		about.Src, about.Dst, about.BTH.DestQP, about.BTH.PKey = host, receiver, 0x123456, 0xFFFF
+		ip, err := fastcnp.AppendFor(nil, &about, from, nil, fastcnp.Config{})
+		require.NoError(t, err)
+		return ethernet(ip)
+	}
+	tr := loadTranslator(t, TranslatorConfig{Host: sender, Receivers: true, Drop: true, Window: time.Hour})
+	pair := Pair{Host: sender, Receiver: target, ReceiverQP: 0x123456}
+	want := Translated{}
+	shows := func(frame []byte, verdict uint32, counter *uint64) {
+		t.Helper()
+		if counter != nil {
+			*counter++
+		}
+		got, _ := run(t, tr.objects.Translator, frame, nil)
+		require.Equal(t, []any{verdict, want}, []any{got, tr.Counters()})
+	}
+	shows(fast(target, sender, self), xdpPass, nil)             // another host's
+	shows(fast(target, sender, target), xdpPass, nil)           // likewise, from nobody on the list
+	shows(fast(sender, target, self), xdpDrop, &want.UnknownQP) // of a switch
+	shows(fast(sender, target, target), xdpDrop, &want.UnknownQP)
+	require.NoError(t, tr.Learn(pair, 7))
+	shows(fast(sender, target, target), xdpPass, &want.Translated) // of the receiver
+	shows(fast(sender, target, self), xdpDrop, &want.Again)
+	require.NoError(t, tr.Learn(pair, 8))
+	shows(fast(sender, target, self), xdpPass, &want.Translated)
+	stranger := netip.MustParseAddr("2001:db8:4::f")
+	shows(fast(sender, target, stranger), xdpDrop, &want.Denied)
+	broken := fast(sender, target, stranger)
+	broken[14+42] ^= 1 // the option type
+	shows(broken, xdpDrop, &want.Denied)
+	broken = fast(sender, target, self)
+	broken[14+42] ^= 1
+	shows(broken, xdpDrop, &want.Passed)
+
+	tr = loadTranslator(t, TranslatorConfig{Window: time.Nanosecond})
+	want = Translated{}
+	require.NoError(t, tr.Learn(pair, 7))
+	shows(fast(sender, target, target), xdpDrop, &want.Denied)
+	shows(fast(sender, target, self), xdpPass, &want.Translated)
+	shows(fast(sender, target, self), xdpPass, &want.Translated)
+	require.ErrorIs(t, TryTranslator(TranslatorConfig{Host: netip.MustParseAddr("192.0.2.1")}), errAddress)
 }

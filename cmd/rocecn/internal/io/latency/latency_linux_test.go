@@ -29,6 +29,7 @@ import (
 	"github.com/rocecn/rocecn/node"
 	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/node/level"
 	"github.com/rocecn/rocecn/rocev2"
 	"golang.org/x/sys/unix"
 )
@@ -251,7 +252,7 @@ func BenchmarkKernel(b *testing.B) {
 	var a *fastpath.Answerer
 	l.node.Do(b, func() (err error) {
 		a, err = fastpath.OpenAnswerer(fastpath.AnswererConfig{
-			Self: self, Ports: []fastpath.Port{{Name: "out", Threshold: 1}}})
+			Self: self, Ports: []fastpath.Port{{Name: "out", Levels: level.Thresholds{Up: []uint64{1}}}}})
 		return err
 	})
 	defer a.Close()

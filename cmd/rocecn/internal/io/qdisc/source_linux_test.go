@@ -378,3 +378,23 @@ func TestAllocatesNothing(t *testing.T) {
 		}
 	})
 }
+
+// The kind of a root is what tc says, and noqueue where there is none.
+func TestKind(t *testing.T) {
+	h := wiretest.NewHost(t, "h")
+	h.Run(t, "", "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1")
+	h.Run(t, "", "ip", "link", "set", "v0", "up")
+	h.Do(t, func() error {
+		kind, err := Kind("v0")
+		require.Equal(t, "noqueue", kind)
+		return err
+	})
+	wiretest.Tool(t, "tc")
+	h.Run(t, "", "tc", append([]string{"qdisc", "replace", "dev", "v0", "root"}, slow...)...)
+	h.Do(t, func() error {
+		kind, err := Kind("v0")
+		require.Equal(t, "tbf", kind)
+		return err
+	})
+	require.ErrorIs(t, h.Try(func() error { _, err := Kind("v2"); return err }), netio.ErrNoInterface)
+}

@@ -25,3 +25,6 @@ func (*Source) Limited() uint64 { return 0 }
 
 // Unknown returns 0.
 func (*Source) Unknown() uint64 { return 0 }
+
+// Kind returns errors.ErrUnsupported.
+func Kind(string) (string, error) { return "", errors.ErrUnsupported }

@@ -28,6 +28,8 @@ enum {
 	ETHERNET = 14, /* octets */
 	FAST_CNP = 104,
 
+	LEVELS = 7, /* of congestion, above 0: none */
+
 	MAX_PORTS = 1024,
 	MAX_SENDERS = 1 << 16, /* prefixes */
 	MAX_FLOWS = 1 << 16,
@@ -57,15 +59,17 @@ enum {
 volatile const __u32 namespace;	    /* inode number of the network namespace */
 volatile const __u32 loopback;	    /* number of its interface */
 volatile const __u32 token;	    /* the mark of copies on their way to answer */
-volatile const __u64 interval;	    /* ns between two Fast CNPs about a flow, 0 for none */
+volatile const __u64 intervals[LEVELS + 1]; /* by level: ns between two Fast CNPs about a flow, 0 for none */
+volatile const __u8 remember;	    /* who reads what was sent wants to know all of it */
 volatile const __u8 fixed_port;	    /* the source port is the template's */
 volatile const __u8 __attribute__((aligned(8))) fast_cnp[FAST_CNP]; /* with zeros where the congested packet's go */
 volatile const __u32 icrc;		    /* of the template */
 volatile const __u32 tables[TABLES][256];
 
 struct port {
-	__u64 threshold; /* octets from which on the queue is congested */
+	__u64 up[LEVELS], down[LEVELS]; /* octets at which the level rises, and below which it falls */
 	__u64 depth;
+	__u64 level;
 };
 
 struct {
@@ -101,11 +105,18 @@ struct flow {
 	__u32 qp;
 };
 
+/* The last Fast CNP about a flow. */
+struct told {
+	__u64 at; /* ns since the start */
+	__be16 port, pkey;
+	__u32 unused;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_FLOWS);
 	__type(key, struct flow);
-	__type(value, __u64); /* time of the last Fast CNP */
+	__type(value, struct told);
 } flows SEC(".maps");
 
 /*
@@ -117,7 +128,7 @@ enum {
 	BROKEN_PACKET,
 	ACKNOWLEDGEMENT,
 	NOTIFICATION,
-	NO_METHOD,	 /* IPv4, or a sender with no policy */
+	NO_METHOD,	 /* a sender with no policy, or none for IPv4 */
 	OWN_ADDRESS,
 	ADDRESS,	 /* the sender's cannot be answered */
 	ROUTED,		 /* a Routing header: what the destination is takes more to find */
@@ -211,24 +222,54 @@ static __always_inline int reachable(const __u32 *address)
 	return first >> 24 != 0xFF && first >> 22 != 0xFE80 >> 6; /* multicast, link-local */
 }
 
-/* ready says whether there may be a Fast CNP about a flow now, and notes that there is. */
-static __always_inline int ready(const struct packet *p)
+/* reachable4 is rocev2.Answerable for IPv4. */
+static __always_inline int reachable4(__u32 address)
 {
-	struct flow flow;
-	__u64 *last, now;
+	__u32 a = bpf_ntohl(address);
 
-	if (!interval)
+	/* this network, loopback, multicast and reserved, link-local */
+	return a >> 24 != 0 && a >> 24 != 127 && a >> 24 < 224 && a >> 16 != 0xA9FE;
+}
+
+/* level_of is level.Thresholds.Of. */
+static __always_inline __u32 level_of(struct port *port)
+{
+	__u64 depth = port->depth;
+	__u32 level = port->level;
+
+#pragma unroll
+	for (__u32 i = 0; i < LEVELS; i++)
+		if (level == i && depth >= port->up[i])
+			level = i + 1;
+#pragma unroll
+	for (__u32 i = LEVELS; i > 0; i--)
+		if (level == i && depth < port->down[i - 1])
+			level = i - 1;
+	port->level = level;
+	return level;
+}
+
+/* ready says whether there may be a Fast CNP about a flow now, and notes that there is. */
+static __always_inline int ready(const struct packet *p, __u32 level)
+{
+	__u64 interval = intervals[level & 7];
+	struct told *last, now = {};
+	struct flow flow;
+
+	if (!interval && !remember)
 		return 1;
 	__builtin_memcpy(flow.src, p->src, sizeof(flow.src));
 	__builtin_memcpy(flow.dst, p->dst, sizeof(flow.dst));
 	flow.qp = p->bth.qp & bpf_htonl(0xFFFFFF);
-	now = bpf_ktime_get_ns();
+	now.at = bpf_ktime_get_ns();
+	now.port = p->udp.src;
+	now.pkey = p->bth.pkey;
 	last = bpf_map_lookup_elem(&flows, &flow);
 	if (!last) {
 		bpf_map_update_elem(&flows, &flow, &now, BPF_ANY);
 		return 1;
 	}
-	if (now - *last < interval)
+	if (now.at - last->at < interval)
 		return 0;
 	*last = now;
 	return 1;
@@ -249,7 +290,16 @@ static __always_inline enum policy policy_of(const struct packet *p)
 	struct prefix sender = { .length = 128 };
 	__u32 *policy;
 
-	if (p->version != 6) {
+	if (p->version != 6) { /* there is no Fast CNP: packets are marked, or not */
+		if (!reachable4(p->src[3]) || bpf_ntohl(p->dst[3]) >> 28 == 0xE) {
+			count(ADDRESS);
+			return NOTHING;
+		}
+		sender.address[2] = bpf_htonl(0xFFFF);
+		sender.address[3] = p->src[3];
+		policy = bpf_map_lookup_elem(&senders, &sender);
+		if (policy && *policy == MARK)
+			return MARK;
 		count(NO_METHOD);
 		return NOTHING;
 	}
@@ -287,9 +337,13 @@ int egress(struct __sk_buff *skb)
 	__u32 interface = skb->ifindex, was;
 	struct packet p;
 	enum policy policy;
+	__u32 level;
 	struct port *port = bpf_map_lookup_elem(&ports, &interface);
 
-	if (!port || port->depth < port->threshold)
+	if (!port)
+		return TC_ACT_UNSPEC;
+	level = level_of(port);
+	if (!level)
 		return TC_ACT_UNSPEC;
 	switch (parse(&from, skb->protocol, &p)) {
 	case DATA:
@@ -319,7 +373,7 @@ int egress(struct __sk_buff *skb)
 	}
 	if (p.routed) {
 		count(ROUTED);
-	} else if (!ready(&p)) {
+	} else if (!ready(&p, level)) {
 		count(LIMITED);
 	} else {
 		was = skb->mark;

@@ -41,6 +41,10 @@ enum {
 
 /* What is set before the program is loaded. */
 volatile const __u8 option1, option2;	/* option types */
+volatile const __u32 only[4];		/* the host, all of them if 0 */
+volatile const __u8 receivers;		/* a flow's receiver is believed, on the list or not */
+volatile const __u8 drop;		/* what cannot be translated goes no further */
+volatile const __u64 window;		/* ns from a report of a flow on in which others say nothing new */
 volatile const __u32 cnp[CNP / 4];	/* with zeros where the Fast CNP's octets go */
 volatile const __u32 crc[4][256];	/* CRC-32 of an octet with 0 to 3 octets behind it */
 
@@ -62,12 +66,18 @@ struct flow {
 	__be32 qp; /* the receiver's */
 };
 
+struct pair {
+	__u64 at;  /* ns since the start: the report that began the window */
+	__be32 qp; /* the host's queue pair */
+	__u32 unused;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_PAIRS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct flow);
-	__type(value, __be32); /* the host's queue pair */
+	__type(value, struct pair);
 } pairs SEC(".maps");
 
 /* Counters. Each packet that may be a Fast CNP counts as one. */
@@ -76,8 +86,9 @@ enum {
 	DENIED,	    /* dropped: the source is not on the list */
 	ICRC_WRONG, /* dropped */
 	ADDRESS,    /* dropped: a CNP can come from or go to no such address */
-	UNKNOWN_QP, /* passed on as it is: no queue pair is known */
-	PASSED,	    /* on, as it is: something about it is unusual */
+	UNKNOWN_QP, /* passed on as it is, or dropped: no queue pair is known */
+	PASSED,	    /* on, as it is, or dropped: something about it is unusual */
+	AGAIN,	    /* dropped: the flow had a CNP within the window */
 	COUNTERS,
 };
 
@@ -125,6 +136,11 @@ static __always_inline __u32 add(__u32 sum, __u32 word)
 {
 	sum ^= little(word);
 	return crc[3][sum & 0xFF] ^ crc[2][sum >> 8 & 0xFF] ^ crc[1][sum >> 16 & 0xFF] ^ crc[0][sum >> 24];
+}
+
+static __always_inline int same(const __u32 *a, const volatile __u32 *b)
+{
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
 }
 
 enum { CRC_START = 0xDEBB20E3 }; /* the register after the 8 octets of ones in front */
@@ -193,7 +209,9 @@ static __always_inline int translate(struct xdp_md *ctx, __u32 link)
 	struct crc crc_in = { .sum = CRC_START };
 	__u32 sum = CRC_START, icrc;
 	__u8 *option;
-	__be32 *own;
+	struct pair *own;
+	__u64 now;
+	int listed;
 
 	if (!scratch || size < link + IPV6 + 24 + TRANSPORT)
 		return XDP_PASS;
@@ -214,21 +232,26 @@ static __always_inline int translate(struct xdp_md *ctx, __u32 link)
 	t = (struct transport *)(packet + transport);
 	if (t->dst != bpf_htons(PORT_ROCEV2) || t->opcode != OPCODE_CNP)
 		return XDP_PASS;
+	if ((only[0] | only[1] | only[2] | only[3]) && !same(h->dst, only))
+		return XDP_PASS;
 	__builtin_memcpy(source.address, h->src, sizeof(source.address));
-	if (!bpf_map_lookup_elem(&switches, &source)) {
-		count(DENIED);
-		return XDP_DROP;
-	}
+	listed = bpf_map_lookup_elem(&switches, &source) != 0;
 	original = 0;
 	if (option[2] == option1 && option[3] == 16 && extension == 24)
 		original = 4;
 	else if (option[2] == PAD_N && option[3] == 0 && option[4] == option2 && option[5] >= 26 &&
 		 extension == (((__u32)option[5] + 6 + 7) & ~7U))
 		original = 6 + option[5] - 16;
+	if (!listed && (!receivers || !original ||
+			bpf_xdp_load_bytes(ctx, link + IPV6 + original, flow.receiver, sizeof(flow.receiver)) ||
+			!same(h->src, flow.receiver))) {
+		count(DENIED);
+		return XDP_DROP;
+	}
 	if (!original || h->length != bpf_htons(extension + TRANSPORT) || t->length != bpf_htons(TRANSPORT) ||
 	    t->checksum || bpf_ntohl(t->qp) >> 24 & PPFC_BIT) {
 		count(PASSED);
-		return XDP_PASS;
+		return drop ? XDP_DROP : XDP_PASS;
 	}
 
 	for (int i = 0; i < CNP / 4; i++)
@@ -249,16 +272,25 @@ static __always_inline int translate(struct xdp_md *ctx, __u32 link)
 	own = bpf_map_lookup_elem(&pairs, &flow);
 	if (!own) {
 		count(UNKNOWN_QP);
-		return XDP_PASS;
+		return drop ? XDP_DROP : XDP_PASS;
 	}
 	if (!reachable(flow.receiver) || !reachable(flow.host)) {
 		count(ADDRESS);
 		return XDP_DROP;
 	}
 
+	if (window) {
+		now = bpf_ktime_get_ns();
+		if (own->at && now - own->at < window) {
+			count(AGAIN);
+			return XDP_DROP;
+		}
+		own->at = now;
+	}
+
 	__builtin_memcpy(words + 2, flow.receiver, 16);
 	__builtin_memcpy(words + 6, flow.host, 16);
-	words[13] |= *own & bpf_htonl(0xFFFFFF);
+	words[13] |= own->qp & bpf_htonl(0xFFFFFF);
 	__builtin_memcpy(packet, words, sizeof(words));
 	mask(packet, IPV6 / 4);
 #pragma unroll

@@ -1,0 +1,128 @@
+package fastpath
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/node/level"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// As the queue goes up and down the level is that of level.Thresholds, with what is between rising and falling, and at
+// level 0 nothing is congested.
+func TestAnswererLevels(t *testing.T) {
+	onNode(t)
+	for _, levels := range []level.Thresholds{
+		from(100), {}, {Up: []uint64{100, 200, 400}, Down: []uint64{50, 150, 300}},
+		{Up: []uint64{10, 20, 30, 40, 50, 60, 70}, Down: []uint64{5, 15, 25, 35, 45, 55, 65}},
+		{Up: []uint64{100, 101}, Down: []uint64{200}},
+	} {
+		a := load(t, AnswererConfig{})
+		p := portOf(levels)
+		r := rand.New(rand.NewPCG(25, 7))
+		was, congested := uint8(0), uint64(0)
+		for range 500 {
+			p.depth, p.level = r.Uint64N(500), uint64(was)
+			require.NoError(t, a.objects.Ports.Put(uint32(1), p))
+			_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
+			if was = levels.Of(p.depth, was); was > 0 {
+				congested++
+			}
+			var now [2*level.Max + 2]uint64
+			require.NoError(t, a.objects.Ports.Lookup(uint32(1), &now))
+			require.EqualValues(t, was, now[2*level.Max+1], "%+v at %d", levels, p.depth)
+			require.Equal(t, congested, a.Counters().Congested)
+		}
+	}
+}
+
+// Each level has a shortest time of its own.
+func TestAnswererPerFlowByLevel(t *testing.T) {
+	onNode(t)
+	times := all(time.Hour)
+	times[2] = 0
+	a := load(t, AnswererConfig{PerFlow: times})
+	p := portOf(level.Thresholds{Up: []uint64{100, 200}})
+	for _, c := range []struct{ depth, limited uint64 }{{100, 0}, {150, 1}, {200, 1}, {300, 1}, {199, 2}} {
+		p.depth = c.depth
+		require.NoError(t, a.objects.Ports.Put(uint32(1), p))
+		_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
+		require.Equal(t, c.limited, a.Counters().Limited, "%d", c.depth)
+	}
+}
+
+// What was sent is known again, octet for octet but for the hop limit, for a while, and only the last of each flow.
+func TestAnswererHasSent(t *testing.T) {
+	onNode(t)
+	for _, c := range []AnswererConfig{
+		{Remember: true}, {PerFlow: all(time.Nanosecond)},
+		{Remember: true, FastCNP: fastcnp.Config{Carriage: rocev2.Carriage{SrcPort: 4321, HopLimit: 9}}},
+	} {
+		a := load(t, c)
+		a.config = c
+		a.config.Self = self
+		answer := func(packet []byte) []byte {
+			var about rocev2.Packet
+			require.NoError(t, about.DecodeIP(packet))
+			ip, err := fastcnp.AppendFor(nil, &about, self, nil, c.FastCNP)
+			require.NoError(t, err)
+			return ip
+		}
+		packet := data(t, sender, 0x123456, 8)
+		ip := answer(packet)
+		require.False(t, a.HasSent(ip, time.Hour), "not yet")
+		_, _ = run(t, a.objects.Egress, ethernet(packet), nil)
+		require.True(t, a.HasSent(ip, time.Hour))
+		require.False(t, a.HasSent(ip, 0))
+		for at := range ip {
+			ip[at] ^= 1
+			require.Equal(t, at == 7, a.HasSent(ip, time.Hour), at)
+			ip[at] ^= 1
+			require.False(t, a.HasSent(ip[:at], time.Hour))
+		}
+		other := data(t, sender, 0x123456, 8, func(p *rocev2.Packet) { p.SrcPort, p.BTH.PKey = 5, 0x8001 })
+		_, _ = run(t, a.objects.Egress, ethernet(other), nil)
+		require.True(t, a.HasSent(answer(other), time.Hour))
+		require.False(t, a.HasSent(ip, time.Hour), "the flow has had another one")
+	}
+	a := load(t, AnswererConfig{})
+	_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
+	var about rocev2.Packet
+	require.NoError(t, about.DecodeIP(data(t, sender, 1, 0)))
+	ip, err := fastcnp.AppendFor(nil, &about, self, nil, fastcnp.Config{})
+	require.NoError(t, err)
+	require.False(t, a.HasSent(ip, time.Hour), "nothing is remembered")
+}
+
+// A prefix in a longer one's place can say Nothing, and IPv4 is marked or left alone.
+func TestAnswererSenders(t *testing.T) {
+	onNode(t)
+	a := load(t, AnswererConfig{})
+	copied := func() uint64 {
+		before := a.Counters().Copied
+		_, _ = run(t, a.objects.Egress, ethernet(data(t, sender, 1, 0)), nil)
+		return a.Counters().Copied - before
+	}
+	require.EqualValues(t, 1, copied())
+	one := netip.PrefixFrom(sender, 128)
+	require.NoError(t, a.SetSender(one, Nothing))
+	require.Zero(t, copied())
+	require.NoError(t, a.RemoveSender(one))
+	require.EqualValues(t, 1, copied())
+
+	require.NoError(t, a.SetSender(netip.MustParsePrefix("::/0"), Mark))
+	require.NoError(t, a.RemoveSender(marked4))
+	four := data(t, netip.MustParseAddr("192.0.2.1"), 1, 0, func(p *rocev2.Packet) {
+		p.Dst = netip.MustParseAddr("192.0.2.2")
+	})
+	_, _ = run(t, a.objects.Egress, ethernet(four), nil)
+	n := a.Counters()
+	require.Equal(t, []uint64{2, 0}, []uint64{n.NoMethod, n.MarkedOnly}, "::/0 has no IPv4")
+	require.NoError(t, a.SetSender(netip.MustParsePrefix("0.0.0.0/0"), Mark))
+	_, _ = run(t, a.objects.Egress, ethernet(four), nil)
+	require.EqualValues(t, 1, a.Counters().MarkedOnly)
+}

@@ -1,0 +1,292 @@
+package run
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/rocecn/rocecn/cnp"
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/ppfc"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// parameterProblems is a source of the ICMPv6 errors by which a host that is not there any more, but for its Linux,
+// rejects Fast CNPs.
+func parameterProblems(t *testing.T, h *wiretest.Host, at string) *netio.Datagrams {
+	t.Helper()
+	var in *netio.Datagrams
+	h.Do(t, func() (err error) {
+		in, err = netio.ListenICMPv6(ip(at), 4)
+		return err
+	})
+	t.Cleanup(func() { in.Close() })
+	return in
+}
+
+// decoded returns the next packets of a source, until f is true.
+func decoded(t *testing.T, in netio.Source, f func(p *rocev2.Packet) bool) {
+	t.Helper()
+	poll, err := netio.NewPoll(t.Context(), in)
+	require.NoError(t, err)
+	defer poll.Close()
+	for {
+		_, packets, err := poll.Next(wiretest.Patience)
+		require.NoError(t, err)
+		require.NotEmpty(t, packets, "no more comes")
+		for i := range packets {
+			var p rocev2.Packet
+			if p.DecodeFrame(packets[i].Data) == nil && f(&p) {
+				return
+			}
+		}
+	}
+}
+
+// fast is a Fast CNP of the congested node about a datagram.
+func fast(t *testing.T, about []byte) []byte {
+	t.Helper()
+	var p rocev2.Packet
+	require.NoError(t, p.DecodeIP(about))
+	b, err := fastcnp.AppendFor(nil, &p, node6, nil, fastcnp.Config{})
+	require.NoError(t, err)
+	return b
+}
+
+// In front of a Linux host that rejects Fast CNPs: the kernel of the router makes CNPs of them as they arrive, of flows
+// whose queue pairs the agent has learned, and the host sees nothing to reject any more. Of what is no longer there
+// nothing is said either.
+func TestKernelTranslator(t *testing.T) {
+	a, r, b, in := network(t)
+	out, core := raw(t, a), raw(t, b)
+	rejected := parameterProblems(t, b, "2001:db8:2::c")
+	data := datagram(t, 17)
+	sends(t, core, fast(t, data))
+	poll, err := netio.NewPoll(t.Context(), rejected)
+	require.NoError(t, err)
+	defer poll.Close()
+	_, packets, err := poll.Next(wiretest.Patience)
+	require.NoError(t, err)
+	require.Len(t, packets, 1, "Linux rejects a Fast CNP")
+	decoded(t, in, func(p *rocev2.Packet) bool { return len(p.Ext) > 0 }) // which it got
+
+	const config = `
+[source.wan]
+type = "packet"
+interfaces = ["r1", "later"]
+required = false
+[source.traffic]
+type = "packet"
+interfaces = ["r0"]
+filter = "rocev2"
+direction = "in"
+[role.sender]
+enabled = true
+mode = "kernel"
+sources = ["wan"]
+observe = ["traffic"]
+self = ["2001:db8:1::a"]
+accept = ["2001:db8:2::c/128"]
+learn = true
+as = "cnp"
+`
+	agent := start(t, r, config)
+	sends(t, core, fast(t, data)) // nothing is known yet: it goes no further
+	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
+	sends(t, out, data)
+	agent.awaits(t, 1, "rocecn_role_pairs")
+	var about rocev2.Packet
+	require.NoError(t, about.DecodeIP(data))
+	want, err := cnp.AppendFor(nil, &about, receiver, 34, cnp.Config{})
+	require.NoError(t, err)
+	want[7]-- // a hop
+	wiretest.Await(t, "the kernel knows the pair", func() bool {
+		sends(t, core, fast(t, data))
+		return agent.metric("rocecn_role_packets_total", `outcome="accepted"`) > 0
+	})
+	before := agent.metric("rocecn_role_packets_total", `outcome="accepted"`)
+	const n = 50
+	for range n {
+		sends(t, core, fast(t, data))
+	}
+	agent.awaits(t, before+n, "rocecn_role_packets_total", `outcome="accepted"`)
+	require.Equal(t, before+n, agent.metric("rocecn_sink_packets_total", `sink="kernel"`, `role="sender"`))
+	require.Equal(t, before+n, agent.metric("rocecn_role_to_sink_total"))
+	var frames [][]byte
+	decoded(t, in, func(p *rocev2.Packet) bool {
+		require.Equal(t, want, p.IP)
+		frames = append(frames, append(append([]byte(nil), p.Link...), p.IP...))
+		return len(frames) == n
+	})
+	names := []string{"infiniband.bth.opcode", "infiniband.bth.destqp", "ipv6.src", "ipv6.dst"}
+	for _, row := range wiretest.TsharkFields(t, names, frames...) {
+		require.Equal(t, []string{"129", "0x000022", receiver.String(), sender.String()}, []string{
+			row.Get(names[0]), row.Get(names[1]), row.Get(names[2]), row.Get(names[3])})
+	}
+	// Somebody who is not on the list.
+	denied := agent.metric("rocecn_role_refused_total", `reason="denied"`)
+	forged, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:2::d"), nil, fastcnp.Config{})
+	require.NoError(t, err)
+	sends(t, core, forged)
+	agent.awaits(t, denied+1, "rocecn_role_refused_total", `reason="denied"`)
+	_, packets, err = poll.Next(1)
+	require.NoError(t, err)
+	require.Empty(t, packets, "Linux rejects nothing any more")
+
+	agent.reload(t, strings.Replace(config, `as = "cnp"`, `as = "log"`, 1))
+	agent.awaits(t, 0, "rocecn_config_last_reload_successful")
+	require.Contains(t, agent.log(), "role.sender.as: the kernel makes CNPs")
+	agent.reload(t, config+"window = \"1h\"\n") // what was learned and counted stays
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	total := agent.metric("rocecn_role_packets_total", `outcome="accepted"`)
+	require.GreaterOrEqual(t, total, before+n)
+	sunk := agent.metric("rocecn_sink_packets_total")
+	wiretest.Await(t, "the kernel knows the pair", func() bool {
+		sends(t, core, fast(t, data), fast(t, data))
+		return agent.metric("rocecn_sink_packets_total") > sunk
+	})
+	agent.awaits(t, sunk+1, "rocecn_sink_packets_total") // one a window
+	r.Run(t, "", "ip", "link", "add", "later", "type", "veth", "peer", "name", "r3")
+	agent.awaits(t, 1, "rocecn_source_up", `input="later"`)
+	r.Run(t, "", "ip", "link", "del", "later")
+	agent.awaits(t, 0, "rocecn_source_up", `input="later"`)
+	require.EqualValues(t, 1, agent.metric("rocecn_source_up", `input="r1"`))
+	agent.terminate(t)
+	require.NotContains(t, r.Run(t, "", "ip", "link", "show", "r1"), "xdp")
+}
+
+// What the kernel does not know, PPFC and Fast CNPs of flows that are unknown, the agent takes by nftables.
+func TestKernelTranslatorAndAgent(t *testing.T) {
+	wiretest.Tool(t, "nft")
+	a, r, b, in := network(t)
+	out, core := raw(t, a), raw(t, b)
+	r.Run(t, `table inet rocecn_hosts {
+	chain forward {
+		type filter hook forward priority filter; policy accept;
+		oifname "r0" exthdr dst exists udp dport 4791 log group 7 queue-threshold 1 drop
+		oifname "r0" udp dport 4791 @th,64,8 0x81 @th,96,8 & 0x20 == 0x20 log group 7 queue-threshold 1 drop
+	}
+}
+`, "nft", "-f", "-")
+	agent := start(t, r, `
+[source.wan]
+type = "packet"
+interfaces = ["r1"]
+[source.rest]
+type = "nflog"
+group = 7
+[source.traffic]
+type = "packet"
+interfaces = ["r0"]
+filter = "rocev2"
+direction = "in"
+[sink.host]
+type = "raw"
+[role.sender]
+enabled = true
+mode = "kernel"
+sources = ["wan", "rest"]
+observe = ["traffic"]
+sink = "host"
+self = ["2001:db8:1::a"]
+accept = ["2001:db8:2::c/128"]
+learn = true
+as = "cnp"
+`)
+	data, other := datagram(t, 17), datagram(t, 18)
+	sends(t, core, fast(t, other)) // the kernel passes it on, and the agent knows nothing either
+	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="unknown_qp"`)
+	agent.awaits(t, 1, "rocecn_role_packets_total", `outcome="forwarded"`)
+	sends(t, out, data)
+	agent.awaits(t, 1, "rocecn_role_pairs")
+	var about rocev2.Packet
+	require.NoError(t, about.DecodeIP(data))
+	stop, err := ppfc.AppendFor(nil, &about, node6, ppfc.Extension{Type: ppfc.Stop, Pause: 1000}, ppfc.Config{})
+	require.NoError(t, err)
+	sends(t, core, stop)
+	agent.awaits(t, 1, "rocecn_sink_packets_total", `sink="host"`)
+	cnps(t, in, 1, receiver)
+	agent.terminate(t)
+}
+
+// A host whose Linux rejects a Fast CNP of the kernel's gets no others, and its packets are marked; who only says that
+// it has rejected one is not believed.
+func TestKernelRejections(t *testing.T) {
+	a, r, _, in := network(t)
+	slowly(t, r)
+	const config = `
+[source.queues]
+type = "qdisc"
+interfaces = ["r1"]
+levels = [2000, 100_000]
+[source.rejections]
+type = "icmpv6"
+listen = ["2001:db8:1::1"]
+[role.switch]
+enabled = true
+mode = "kernel"
+sources = ["queues"]
+observe = ["rejections"]
+self = ["2001:db8:1::1"]
+methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
+`
+	agent := start(t, r, config)
+	out := raw(t, a)
+	sent := func() float64 { return agent.metric("rocecn_role_sent_total", `kind="fastcnp"`) }
+	marked := func() float64 { return agent.metric("rocecn_role_packets_total", `outcome="marked"`) }
+	wiretest.Await(t, "a rejection", func() bool {
+		sends(t, out, datagram(t, 17))
+		return agent.metric("rocecn_role_packets_total", `outcome="learned"`) > 0
+	})
+	require.Positive(t, sent())
+	before, was := sent(), marked()
+	for range 20 {
+		sends(t, out, datagram(t, 17))
+	}
+	wiretest.Await(t, "they are marked", func() bool { return marked() >= was+20 })
+	require.Equal(t, before, sent())
+	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
+	agent.reload(t, config+"per_flow = \"1us\"\n") // what was learned stays
+	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
+	for range 5 {
+		sends(t, out, datagram(t, 17))
+	}
+	wiretest.Await(t, "they are marked", func() bool { return marked() >= was+24 })
+	require.Equal(t, before, sent())
+
+	// Of a host to which nothing was sent.
+	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::e/64", "dev", "a0", "nodad")
+	var about rocev2.Packet
+	require.NoError(t, about.DecodeIP(datagram(t, 17)))
+	about.Src = ip("2001:db8:1::e")
+	never, err := fastcnp.AppendFor(nil, &about, ip("2001:db8:1::1"), nil, fastcnp.Config{})
+	require.NoError(t, err)
+	learned := agent.metric("rocecn_role_packets_total", `outcome="learned"`)
+	sends(t, out, rejection(about.Src, never))
+	agent.awaits(t, 1, "rocecn_role_refused_total", `reason="denied"`)
+	require.Equal(t, learned, agent.metric("rocecn_role_packets_total", `outcome="learned"`))
+	require.Zero(t, in.Lost())
+	agent.terminate(t)
+}
+
+// rejection is the Parameter Problem by which a host rejects a Fast CNP (RFC 4443 section 3.4).
+func rejection(host netip.Addr, quoted []byte) []byte {
+	const next, hopLimit = 58, 64
+	to := quoted[8:24]
+	b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(8+len(quoted)))
+	b = append(append(append(b, next, hopLimit), host.AsSlice()...), to...)
+	b = append(append(b, 4, 2, 0, 0, 0, 0, 0, 42), quoted...) // code 2: an option that is not known, at octet 42
+	sum := uint32(next + 8 + len(quoted))
+	for at := 8; at < len(b); at += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[at:]))
+	}
+	for sum > 0xFFFF {
+		sum = sum>>16 + sum&0xFFFF
+	}
+	binary.BigEndian.PutUint16(b[42:], ^uint16(sum))
+	return b
+}

@@ -1,0 +1,136 @@
+package run
+
+import (
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A kernelTranslator is a sender in front of a host that only knows CNPs, whose Fast CNPs the kernel translates where
+// they arrive.
+type kernelTranslator struct {
+	fastpath.TranslatorConfig
+	accept []netip.Prefix
+}
+
+// kernelSender returns what a sender whose mode is kernel goes by.
+func (f *file) kernelSender(r *roles.Instance, ports []kernelPort) (*kernelTranslator, error) {
+	c := new(kernelTranslator)
+	for _, p := range ports {
+		c.Interfaces = append(c.Interfaces, p.name)
+	}
+	if len(c.Interfaces) == 0 {
+		return nil, config.Wrong("sources", "the kernel translates where Fast CNPs arrive: type packet needed")
+	}
+	own := len(f.ofAgent(&roles.Agent{Mode: "kernel", Sources: r.Agent.Sources})) > 0
+	switch {
+	case own && r.Agent.Sink == "":
+		return nil, config.Wrong("sink",
+			"missing: where CNPs go that the agent makes, of what the kernel does not know")
+	case !own && r.Agent.Sink != "":
+		return nil, config.Wrong("sink", "the kernel passes CNPs on by itself: none allowed")
+	}
+	k, err := r.Config.(interface {
+		Kernel() (roles.KernelTranslator, error)
+	}).Kernel()
+	if err != nil {
+		return nil, err
+	}
+	c.Host, c.Receivers, c.Window, c.CodePoints, c.accept = k.Host, k.Receivers, k.Window, k.CodePoints, k.Accept
+	c.Drop = !own // nobody else takes from Linux what it would reject
+	return c, nil
+}
+
+func (c *kernelTranslator) try() error { return fastpath.TryTranslator(c.TranslatorConfig) }
+
+func (c *kernelTranslator) open(kernelProgram) (kernelProgram, error) {
+	t, err := fastpath.OpenTranslator(c.TranslatorConfig)
+	if err != nil {
+		return nil, err
+	}
+	for _, prefix := range c.accept {
+		if err := t.Accept(prefix); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
+	return &translating{Translator: t, c: c, known: map[rocev2.FlowKey]uint32{}}, nil
+}
+
+// translating is the kernel as a translator.
+type translating struct {
+	*fastpath.Translator
+	c     *kernelTranslator
+	known map[rocev2.FlowKey]uint32 // what the kernel has been told
+	told  time.Time
+}
+
+func (p *translating) watch() error { return p.Watch(p.c.Interfaces) }
+
+func (p *translating) close() { p.Close() }
+
+func (p *translating) show(roles.Role, *netio.Packet) {}
+
+// said tells the kernel at once what the role has learned.
+func (p *translating) said(v *roles.Verdict, _ time.Time) {
+	if v.Action == node.Learned && v.KnownQP {
+		p.told = time.Time{}
+	}
+}
+
+// tick tells the kernel what the role knows, when it has changed and each second: what the role has come to doubt the
+// kernel is to forget.
+func (p *translating) tick(r roles.Role, now time.Time) {
+	if now.Sub(p.told) < time.Second {
+		return
+	}
+	p.told = now
+	own := map[rocev2.FlowKey]uint32{}
+	for k, qp := range r.(interface {
+		Own() iter.Seq2[rocev2.FlowKey, uint32]
+	}).Own() {
+		if k.Src == p.c.Host {
+			own[k] = qp
+		}
+	}
+	pair := func(k rocev2.FlowKey) fastpath.Pair {
+		return fastpath.Pair{Host: k.Src, Receiver: k.Dst, ReceiverQP: k.DestQP}
+	}
+	for k := range p.known {
+		if _, ok := own[k]; !ok {
+			_ = p.Forget(pair(k))
+			delete(p.known, k)
+		}
+	}
+	for k, qp := range own {
+		if was, ok := p.known[k]; ok && was == qp {
+			continue
+		}
+		if p.Learn(pair(k), qp) == nil {
+			p.known[k] = qp
+		}
+	}
+}
+
+func (p *translating) counts() (n kernelCounts) {
+	t := p.Counters()
+	n.outcomes[node.Taken] = t.Translated + t.Again
+	n.toSink, n.left = t.Translated, t.Translated
+	n.refuse(node.Denied, t.Denied)
+	n.refuse(node.ICRC, t.ICRC)
+	n.refuse(node.Address, t.Address)
+	if p.c.Drop {
+		n.refuse(node.UnknownQP, t.UnknownQP)
+		n.refuse(node.Broken, t.Passed)
+	} else {
+		n.outcomes[node.Forwarded] = t.UnknownQP + t.Passed // to the agent's own eyes
+	}
+	return n
+}

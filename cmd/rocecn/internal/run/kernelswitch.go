@@ -1,0 +1,204 @@
+package run
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/fastpath"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+	"github.com/rocecn/rocecn/message"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/node"
+	"github.com/rocecn/rocecn/node/congested"
+	"github.com/rocecn/rocecn/rocev2"
+)
+
+// A kernelSwitch is a switch that the kernel plays.
+type kernelSwitch struct {
+	fastpath.AnswererConfig
+	senders []kernelSender
+	marks   bool
+}
+
+type kernelSender struct {
+	roles.KernelSender
+	policy fastpath.Policy
+}
+
+// kernelSwitch returns what a switch whose mode is kernel goes by.
+func (f *file) kernelSwitch(r *roles.Instance) (*kernelSwitch, error) {
+	c := new(kernelSwitch)
+	if r.Agent.Sink != "" {
+		return nil, config.Wrong("sink", "the kernel sends by its own routes: none allowed")
+	}
+	for i, name := range r.Agent.Sources {
+		s := f.sources[name]
+		q, ok := s.is.(*qdiscSource)
+		if !ok {
+			return nil, config.Wrong(config.Index("sources", i), "the kernel watches queues alone: type qdisc needed")
+		}
+		for _, port := range q.Interfaces {
+			c.Ports = append(c.Ports, fastpath.Port{Name: port, Levels: s.thresholds()})
+		}
+	}
+	for i, name := range r.Agent.Observe {
+		if _, ok := f.sources[name].is.(*icmpSource); !ok {
+			return nil, config.Wrong(config.Index("observe", i),
+				"the kernel learns only who rejects Fast CNPs: type icmpv6 needed")
+		}
+	}
+	k, err := r.Config.(interface {
+		Kernel() (roles.KernelSwitch, error)
+	}).Kernel()
+	if err != nil {
+		return nil, err
+	}
+	c.Self, c.PerFlow, c.FastCNP.CodePoints = k.Self, k.PerFlow, k.CodePoints
+	c.Remember, c.marks = len(r.Agent.Observe) > 0, k.Marks
+	for _, s := range k.Senders {
+		c.senders = append(c.senders, kernelSender{s, policy(s, k.Marks)})
+	}
+	return c, nil
+}
+
+// policy returns what the kernel does for senders, by the rules of package congested.
+func policy(s roles.KernelSender, marks bool) fastpath.Policy {
+	switch {
+	case s.Method == congested.FastCNP && s.Prefix.Addr().Is4():
+		return fastpath.Nothing
+	case s.Method == congested.FastCNP && s.Capable == congested.Yes:
+		return fastpath.Notify
+	case s.Method == congested.FastCNP && s.Capable == congested.Unknown && marks:
+		return fastpath.NotifyAndMark
+	case s.Method == congested.FastCNP && s.Capable == congested.Unknown:
+		return fastpath.Notify
+	case s.Method != congested.Nothing && marks:
+		return fastpath.Mark
+	}
+	return fastpath.Nothing
+}
+
+// of returns the senders of the longest prefix around an address.
+func (c *kernelSwitch) of(a netip.Addr) (s kernelSender, ok bool) {
+	for _, other := range c.senders {
+		if other.Prefix.Contains(a) && (!ok || other.Prefix.Bits() > s.Prefix.Bits()) {
+			s, ok = other, true
+		}
+	}
+	return s, ok
+}
+
+func (c *kernelSwitch) try() error { return fastpath.TryAnswerer(c.AnswererConfig) }
+
+func (c *kernelSwitch) open(last kernelProgram) (kernelProgram, error) {
+	a, err := fastpath.OpenAnswerer(c.AnswererConfig)
+	if err != nil {
+		return nil, err
+	}
+	p := &answering{Answerer: a, c: c, rejected: map[netip.Addr]time.Time{}}
+	for _, s := range c.senders {
+		if err == nil {
+			err = a.SetSender(s.Prefix, s.policy)
+		}
+	}
+	if before, ok := last.(*answering); ok {
+		for host, until := range before.rejected {
+			if err == nil {
+				err = p.reject(host, until)
+			}
+		}
+	}
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// answering is the kernel as a switch.
+type answering struct {
+	*fastpath.Answerer
+	c        *kernelSwitch
+	rejected map[netip.Addr]time.Time // hosts that have rejected Fast CNPs, and until when that counts
+	frame    rocev2.Frame
+	failed   bool // to tell the kernel
+}
+
+// For a Fast CNP that was sent at most rejectTime ago a host may say that it does not understand it, which counts for
+// rejectedFor: as package congested has it. The kernel is told of at most maxRejected.
+const (
+	rejectTime  = time.Minute
+	rejectedFor = time.Hour
+	maxRejected = 1 << 14
+)
+
+func (p *answering) watch() error { return p.Watch(p.c.Ports) }
+
+func (p *answering) close() { p.Close() }
+
+// show makes the role know of the Fast CNP that an error is about, if the kernel has sent it.
+func (p *answering) show(r roles.Role, packet *netio.Packet) {
+	const parameterProblem, header = 4, 8
+	_ = p.frame.Decode(packet.Data, packet.Options())
+	octets, ok := p.frame.ICMPv6()
+	noter, is := r.(interface {
+		NoteSent(ip []byte, domain uint32, now time.Time)
+	})
+	if !ok || !is || len(octets) < header || octets[0] != parameterProblem {
+		return
+	}
+	if quoted := octets[header:]; p.HasSent(quoted, rejectTime) {
+		noter.NoteSent(quoted, 0, packet.Time)
+	}
+}
+
+// said tells the kernel who has rejected a Fast CNP.
+func (p *answering) said(v *roles.Verdict, now time.Time) {
+	if v.Action == node.Learned && len(p.rejected) < maxRejected {
+		_ = p.reject(v.Flow.Src, now.Add(rejectedFor)) // there is room, and the map that there was before
+	}
+}
+
+// reject makes a host one that does not understand Fast CNPs.
+func (p *answering) reject(host netip.Addr, until time.Time) error {
+	s, ok := p.c.of(host)
+	if !ok {
+		return nil
+	}
+	p.rejected[host] = until
+	s.Capable = congested.No
+	return p.SetSender(netip.PrefixFrom(host, host.BitLen()), policy(s.KernelSender, p.c.marks))
+}
+
+// tick forgets what was rejected long ago.
+func (p *answering) tick(_ roles.Role, now time.Time) {
+	for host, until := range p.rejected {
+		if now.Before(until) {
+			continue
+		}
+		delete(p.rejected, host)
+		one := netip.PrefixFrom(host, host.BitLen())
+		if s, ok := p.c.of(host); ok && s.Prefix == one {
+			_ = p.SetSender(one, s.policy)
+		} else {
+			_ = p.RemoveSender(one)
+		}
+	}
+}
+
+func (p *answering) counts() (n kernelCounts) {
+	a := p.Counters()
+	n.outcomes[node.Sent], n.outcomes[node.Marked] = a.Copied+a.NotCopied, a.MarkedOnly
+	n.sent[message.FastCNP] = a.Copied + a.NotCopied
+	for reason, refused := range map[node.Reason]uint64{
+		node.Broken: a.Broken, node.Acknowledgement: a.Acknowledgement, node.Notification: a.Notification,
+		node.NoMethod: a.NoMethod, node.OwnAddress: a.OwnAddress, node.Address: a.Address + a.Routed,
+		node.NotCapable: a.NotCapable, node.Limited: a.Limited,
+	} {
+		n.refuse(reason, refused)
+	}
+	n.toSink, n.left = a.Copied+a.NotCopied, a.Sent
+	n.errors = [failures]uint64{noRoute: a.NoRoute, noBuffer: a.NotCopied, otherFailure: a.Checksum + a.Failed}
+	return n
+}
