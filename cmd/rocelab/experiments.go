@@ -2,26 +2,32 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
+	"slices"
 
+	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/experiment"
 )
 
 // outputs are what becomes of results.
 type outputs struct {
-	json bool // instead of tables
+	json bool   // instead of tables
+	page string // the file of a page; empty for none
 }
 
 // outputsOf returns the outputs that flags choose.
 func outputsOf(f *flag.FlagSet) *outputs {
 	o := &outputs{}
 	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.page, "html", "", "write a page of experiments to this `file`")
 	return o
 }
 
@@ -63,6 +69,13 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 		fmt.Fprintf(stderr, "rocelab run: %v\n", err)
 		return failed
 	}
+	if err == nil && plan.Share <= 1 { // once, of all shares
+		err = o.others(ctx, results, names)
+		if err != nil && !errors.Is(err, ctx.Err()) {
+			fmt.Fprintf(stderr, "rocelab run: %v\n", err)
+			return failed
+		}
+	}
 	if code := o.write(results, "run", stdout, stderr); code != 0 {
 		return code
 	}
@@ -71,6 +84,30 @@ func (o *options) experiments(ctx context.Context, names []string, stdout, stder
 		return interrupted
 	}
 	return 0
+}
+
+// others adds what is no experiment: runs over time, and the checks of the laboratory.
+func (o *options) others(ctx context.Context, r *experiment.Results, names []string) error {
+	asked := func(name string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return n == name || n == "quick" || n == "all" })
+	}
+	if asked("time") {
+		if err := r.AddSeries(ctx); err != nil {
+			return err
+		}
+	}
+	if !asked("checks") {
+		return nil
+	}
+	var chosen []check.Check
+	for _, c := range check.All() {
+		if c.Quick || !o.quick {
+			chosen = append(chosen, c)
+		}
+	}
+	var err error
+	r.Checks, err = check.Run(ctx, chosen, func(check.Check, bool) {})
+	return err
 }
 
 // readShare reads a share such as 2/8.
@@ -102,7 +139,7 @@ func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 		r := &experiment.Results{}
 		err = json.Unmarshal(text, r)
-		if err == nil && len(r.Cases) == 0 {
+		if err == nil && len(r.Cases)+len(r.Series)+len(r.Checks) == 0 {
 			err = errors.New("no results of experiments")
 		}
 		if err != nil {
@@ -127,10 +164,12 @@ func merge(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // write writes results.
 func (o *outputs) write(r *experiment.Results, command string, stdout, stderr io.Writer) int {
-	var err error
-	if o.json {
+	err := o.writePage(r)
+	switch {
+	case err != nil:
+	case o.json:
 		err = writeJSON(stdout, r)
-	} else {
+	default:
 		err = r.Print(stdout)
 	}
 	if err != nil {
@@ -138,6 +177,17 @@ func (o *outputs) write(r *experiment.Results, command string, stdout, stderr io
 		return failed
 	}
 	return 0
+}
+
+func (o *outputs) writePage(r *experiment.Results) error {
+	if o.page == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := r.Page(&page); err != nil {
+		return err
+	}
+	return os.WriteFile(o.page, page.Bytes(), 0o644)
 }
 
 // writeJSON writes results with one run a line, so that differences can be read.
@@ -155,6 +205,12 @@ func writeJSON(w io.Writer, r *experiment.Results) error {
 		return err
 	}
 	if err := writeList(out, "runs", r.Runs); err != nil {
+		return err
+	}
+	if err := writeList(out, "series", r.Series); err != nil {
+		return err
+	}
+	if err := writeList(out, "checks", r.Checks); err != nil {
 		return err
 	}
 	fmt.Fprint(out, "}\n")

@@ -46,9 +46,9 @@ func main() {
 const usage = `Runs networks in which the congestion signals of RoCEv2 are real octets.
 
 usage: rocelab run [-json] FILE…    run scenarios; - is standard input
-       rocelab run [-json] [-quick] [-seeds N] [-share I/N] NAME…
-                                    run experiments: C1 and so on, quick, all
-       rocelab merge [-json] FILE…
+       rocelab run [-json] [-html PAGE] [-quick] [-seeds N] [-share I/N] NAME…
+                                    run experiments: C1 and so on, quick, all, time, checks
+       rocelab merge [-json] [-html PAGE] FILE…
                                     put together what shares of experiments measured
        rocelab check [-quick] [ID…] hold the laboratory against what is known without it
 
@@ -117,8 +117,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case named > 0:
 		fmt.Fprintln(stderr, "rocelab run: scenarios and experiments are run apart")
 		return misused
-	case o.quick || o.seeds != 0 || o.share != "":
-		fmt.Fprintln(stderr, "rocelab run: -quick, -seeds and -share are for experiments: "+
+	case o.page != "" || o.quick || o.seeds != 0 || o.share != "":
+		fmt.Fprintln(stderr, "rocelab run: -html, -quick, -seeds and -share are for experiments: "+
 			strings.Join(experiment.IDs(), ", ")+", quick and all")
 		return misused
 	}

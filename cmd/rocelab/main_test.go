@@ -69,7 +69,7 @@ func TestWrongArguments(t *testing.T) {
 		{"run - " + wrong, failed, wrong + ": topology.kind: star, line, leaf-spine, fat-tree, wan or two-dc needed"},
 		{"check A99", misused, "A99 is no check"},
 		{"run C2 -", misused, "scenarios and experiments are run apart"},
-		{"run -quick -", misused, "-quick, -seeds and -share are for experiments: C1, C1a, "},
+		{"run -quick -", misused, "-html, -quick, -seeds and -share are for experiments: C1, C1a, "},
 		{"run -share 3/2 C2", misused, `-share: "3/2" is not a share such as 2/8`},
 		{"run -share 1/2x C2", misused, `-share: "1/2x" is not a share such as 2/8`},
 		{"run -seeds -1 C2", misused, "-seeds: from 1 to 1000 needed"},

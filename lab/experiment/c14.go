@@ -17,7 +17,7 @@ var frontiers = Experiment{
 		" each those points count than which no other has both more use of the link and a lower peak.",
 	shown: []Shown{{use, 1}, {later, -1}, {high, -1}, {jain, 1}},
 	cases: func(s Size) (cases []Case) {
-		for _, place := range []string{"incast", "WAN near", "WAN middle", "WAN far"} {
+		for _, place := range networks {
 			for _, kmin := range []scenario.Size{5_000, 50_000, 500_000} {
 				for _, wide := range []scenario.Size{4, 40} {
 					for _, pmax := range choose(s, []float64{0.01, 0.05, 0.2, 1}, []float64{0.01, 0.2}) {
@@ -49,6 +49,9 @@ var frontiers = Experiment{
 		return cases
 	},
 }
+
+// networks are those of C14.
+var networks = []string{"incast", "WAN near", "WAN middle", "WAN far"}
 
 // A Point is what a variant reaches with one set of thresholds.
 type Point struct {

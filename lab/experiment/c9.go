@@ -12,7 +12,7 @@ var byTrace = Experiment{
 	Asks: "Can option 2 of a Fast CNP carry what HPCC needs? The trace that arrived has the ports before the " +
 		"congested one; with the switch's own record it has that, too; and no Fast CNP says that a port has room.",
 	shown: []Shown{
-		{use, 1}, {mean, -1}, {high, -1}, {peak, -1}, {goodput, 1}, {firstCut, -1}, {jain, 1}, {octets, -1},
+		{use, 1}, {mean, 0}, {high, 0}, {peak, -1}, {goodput, 1}, {firstCut, -1}, {jain, 1}, {octets, -1},
 	},
 	cases: func(s Size) (cases []Case) {
 		for _, n := range choose(s, []int{2, 16, 64}, []int{4, 16}) {
@@ -46,7 +46,7 @@ var limits = Experiment{
 		"than a CNP? Incast of many senders, 100 Gbit/s; each case changes one thing.",
 	shown: []Shown{
 		{peak, -1}, {later, -1}, {use, 1}, {jain, 1}, {"onset to a flow's first cut, median", -1}, {notified, 0},
-		{octets, -1}, {"packets that met congestion", -1},
+		{octets, -1}, {"packets that met congestion", 0},
 	},
 	cases: func(s Size) (cases []Case) {
 		senders := choose(s, []int{64, 256, 1024}, []int{32})

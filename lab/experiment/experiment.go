@@ -98,7 +98,8 @@ func All() []Experiment {
 	}
 }
 
-// Chosen returns the experiments of these names: IDs, "all", or "quick" for those that are quick.
+// Chosen returns the experiments of these names: IDs, "all", or "quick" for those that are quick. "time" and
+// "checks" are no experiments, but names that may stand beside them: see [Results.AddSeries] and package check.
 func Chosen(names []string) ([]Experiment, error) {
 	var chosen []Experiment
 	add := func(e Experiment) {
@@ -107,7 +108,7 @@ func Chosen(names []string) ([]Experiment, error) {
 		}
 	}
 	for _, name := range names {
-		some := false
+		some := name == "time" || name == "checks"
 		for _, e := range All() {
 			if name == e.ID || name == "all" || name == "quick" && e.Quick {
 				some = true
@@ -115,7 +116,8 @@ func Chosen(names []string) ([]Experiment, error) {
 			}
 		}
 		if !some {
-			return nil, fmt.Errorf("%s is no experiment; there are %s, quick and all", name, strings.Join(IDs(), ", "))
+			return nil, fmt.Errorf("%s is no experiment; there are %s, quick, all, time and checks", name,
+				strings.Join(IDs(), ", "))
 		}
 	}
 	return chosen, nil

@@ -143,3 +143,61 @@ func TestRows(t *testing.T) {
 		require.Contains(t, out.String(), "seeds 1\n", "with the conditions")
 	}
 }
+
+// The page of every experiment is whole: nothing in it is taken for dangerous and left out, and each experiment has
+// its section, its file and its lines.
+func TestPage(t *testing.T) {
+	p := Plan{Cases: small()}
+	r, err := p.Run(t.Context(), "c0ffee", Quick, func(float64) {})
+	require.NoError(t, err)
+	for i := range r.Cases { // as if they were of an experiment that has a place on the page
+		r.Cases[i].Experiment = incast.ID
+	}
+	for i := range r.Runs {
+		r.Runs[i].Experiment = incast.ID
+	}
+	var out strings.Builder
+	require.NoError(t, r.Page(&out))
+	page := out.String()
+	require.NotContains(t, page, "ZgotmplZ")
+	require.True(t, strings.HasSuffix(strings.TrimSpace(page), "</html>"))
+	require.Contains(t, page, "20 runs at quick size, 5 seeds a case; commit c0ffee.")
+	require.Contains(t, page, `<section id="C2">`)
+	require.Contains(t, page, `download="C2.csv" href="data:text/csv;base64,`)
+	require.Contains(t, page, "RED from 100000 to 400000 octets")
+	require.NotContains(t, page, `id="map"`)
+	require.NotContains(t, page, "<script")
+	r.Cases = append(r.Cases, r.Cases[0])
+	require.Equal(t, 10, r.Missing())
+}
+
+// A frontier has no point that is worse than another one in both.
+func TestFrontier(t *testing.T) {
+	r := &Results{}
+	for i, p := range [][2]float64{{90, 100}, {95, 50}, {99, 80}, {99, 70}, {92, 60}, {80, 10}} {
+		name := fmt.Sprint(i)
+		r.Cases = append(r.Cases, CaseText{Experiment: "C14", Name: name, At: []Coordinate{
+			word("network", "incast", 0), number("KMin", 5, "KB"), number("KMax", 20, "KB"), number("PMax", 1, "%"),
+		}})
+		r.Runs = append(r.Runs, Run{Experiment: "C14", Case: name, Variant: lab.CNP, Seed: 1,
+			Figures: Figures{use: p[0], later: p[1]}})
+	}
+	var got [][2]float64
+	for _, p := range r.Frontier("incast", lab.CNP) {
+		got = append(got, [2]float64{p.Use, p.Peak})
+		require.Equal(t, "KMin 5 KB, KMax 20 KB, PMax 1 %", p.Thresholds())
+	}
+	require.Equal(t, [][2]float64{{80, 10}, {95, 50}, {99, 70}}, got)
+	require.Empty(t, r.Frontier("incast", lab.Oracle))
+	require.Empty(t, r.Frontier("WAN far", lab.CNP))
+}
+
+// What is shown over time are scenarios without an error, too.
+func TestMovings(t *testing.T) {
+	for _, m := range movings() {
+		short, err := Short(m.scenario)
+		require.NoError(t, err)
+		_, err = scenario.Read(short)
+		require.NoError(t, err, "%s", short)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/check"
 	"github.com/rocecn/rocecn/lab/scenario"
 	"github.com/rocecn/rocecn/lab/sim"
 )
@@ -96,6 +97,9 @@ type Results struct {
 	Size   string     `json:"size"`
 	Cases  []CaseText `json:"cases"`
 	Runs   []Run      `json:"runs"`
+
+	Series []Series    `json:"series,omitempty"` // runs over time
+	Checks []check.Row `json:"checks,omitempty"` // of the laboratory itself
 
 	index map[key][]int // of runs, by seed
 }
@@ -326,6 +330,12 @@ func Merge(all []*Results) (*Results, error) {
 				prints[id] = run.Print
 				m.Runs = append(m.Runs, run)
 			}
+		}
+		if len(m.Series) == 0 {
+			m.Series = r.Series
+		}
+		if len(m.Checks) == 0 {
+			m.Checks = r.Checks
 		}
 	}
 	slices.SortStableFunc(m.Runs, func(a, b Run) int {

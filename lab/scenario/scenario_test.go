@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -600,4 +601,32 @@ func TestPairs(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, results[0].Counts.Congested)
 	require.Equal(t, results[0].Counts.Congested, results[0].AtHosts)
+}
+
+// A run in intervals is the same run: its deepest queue, its use and its notifications are those of the whole.
+func TestSeries(t *testing.T) {
+	s := read(t, `{"variants": ["cnp"], "duration": "1ms", "topology": {"kind": "star", "hosts": 9},
+		"traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	whole := &results[0]
+	series, err := s.Series(t.Context(), lab.CNP, 1, 50*sim.Microsecond)
+	require.NoError(t, err)
+	require.Len(t, series.Queue, 20)
+	require.Len(t, series.Rate, 20)
+	require.Equal(t, whole.Port, series.Port)
+	require.Equal(t, whole.Peak, slices.Max(series.Queue))
+	use, notified := 0., uint64(0)
+	for i := range series.Use {
+		use += series.Use[i] / 20
+		notified += series.Notice[i]
+	}
+	require.InDelta(t, whole.Use, use, 1e-3)
+	require.Equal(t, whole.Counts.Notified, notified)
+	require.Less(t, series.Rate[19], series.Rate[0], "flows are cut")
+
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	_, err = s.Series(ctx, lab.CNP, 1, sim.Microsecond)
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,0 +1,581 @@
+package experiment
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rocecn/rocecn/lab"
+	"github.com/rocecn/rocecn/lab/check"
+	"github.com/rocecn/rocecn/lab/scenario"
+)
+
+//go:embed page.tmpl
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// A page is what the template shows.
+type page struct {
+	Commit, Size   string
+	Runs, Missing  int
+	Seeds          string
+	Maps           []heatMap
+	MapLine        string
+	MapCSV         template.URL
+	Frontiers      []frontier
+	FrontierCSV    template.URL
+	FrontierLine   string
+	Moments        []moment
+	Experiments    []pageExperiment
+	Rows           []pageRow
+	Wrong          int
+	RowsCSV        template.URL
+	Nothing, Worse []verdict
+	NothingCSV     template.URL
+}
+
+// A heatMap is a table with colours: of C1, by hop and distance.
+type heatMap struct {
+	Title, Unit string
+	Ways        []string
+	Rows        []heatRow
+}
+
+type heatRow struct {
+	Hop   string
+	Cells []heatCell
+}
+
+// A heatCell is coloured by how much better or worse it is.
+type heatCell struct {
+	Text, Title string
+	Class       string // better, worse or same
+	Strength    int    // 0 to 100
+}
+
+type frontier struct {
+	Network string
+	Curves  []curve
+	XTicks  []tick
+	YTicks  []tick
+}
+
+type curve struct {
+	Class  string
+	Path   string
+	Points []dot
+}
+
+type dot struct {
+	X, Y  string
+	Title string
+}
+
+type tick struct{ At, Text string }
+
+type moment struct {
+	Number     int
+	Name, Port string
+	Lines      []string
+	Length     string
+	Curves     []curve
+	Rates      []curve
+	RateTop    string
+	CSV        template.URL
+	YTicks     []tick
+	Data       momentData
+}
+
+// momentData is what the script of the page reads.
+type momentData struct {
+	Every    float64     `json:"every"`
+	Variants []string    `json:"variants"`
+	Queue    [][]float64 `json:"queue"`
+	Rate     [][]float64 `json:"rate"`
+	Use      [][]float64 `json:"use"`
+}
+
+type pageExperiment struct {
+	ID, Title, Asks string
+	Tables          []pageTable
+	Conditions      []condition
+	CSV             template.URL
+}
+
+type pageTable struct {
+	Figure, Unit string
+	Variants     []string
+	Rows         []pageTableRow
+}
+
+type pageTableRow struct {
+	Case  string
+	Cells []pageCell
+}
+
+type pageCell struct{ Median, Bounds, Class string }
+
+type condition struct {
+	Cases string
+	Lines string
+}
+
+type pageRow struct {
+	check.Row
+	Right bool
+}
+
+// Bounds returns the bounds in words.
+func (r *pageRow) Bounds() string {
+	return scenario.Figure(r.Low) + " … " + scenario.Figure(r.High)
+}
+
+// Figures returns what was expected and measured, in words.
+func (r *pageRow) Figures() [2]string {
+	return [2]string{scenario.Figure(r.Expected), scenario.Figure(r.Measured)}
+}
+
+// A verdict is what a Fast CNP changed in a case, beside a CNP.
+type verdict struct {
+	Experiment, Case, Figure string
+	Change                   string
+	median                   float64
+}
+
+// Page writes the results as one page without anything else.
+func (r *Results) Page(w io.Writer) error { return pageTemplate.Execute(w, r.page()) }
+
+func (r *Results) page() *page {
+	p := &page{Commit: r.Commit, Size: r.Size, Runs: len(r.Runs), Missing: r.Missing()}
+	var seeds []string
+	for _, c := range r.Cases {
+		if text := fmt.Sprint(len(c.Seeds)); !slices.Contains(seeds, text) {
+			seeds = append(seeds, text)
+		}
+	}
+	p.Seeds = strings.Join(seeds, " or ")
+	p.Maps = r.maps()
+	if cases := r.In(positions.ID); len(cases) > 0 {
+		p.MapLine, p.MapCSV = cases[0].conditions(), r.table2csv(&positions)
+	}
+	for _, network := range networks {
+		if f, ok := r.frontier(network); ok {
+			p.Frontiers = append(p.Frontiers, f)
+		}
+	}
+	if cases := r.In(frontiers.ID); len(cases) > 0 {
+		p.FrontierLine, p.FrontierCSV = cases[0].conditions(), r.table2csv(&frontiers)
+	}
+	p.Moments = r.moments()
+	for _, e := range All() {
+		if len(r.In(e.ID)) > 0 {
+			p.Experiments = append(p.Experiments, r.pageExperiment(&e))
+		}
+	}
+	table := [][]string{{"check", "what", "unit", "expected", "measured", "from", "to", "seeds", "right"}}
+	for _, row := range append(slices.Clone(r.Checks), r.Rows()...) {
+		p.Rows = append(p.Rows, pageRow{row, row.OK()})
+		if !row.OK() {
+			p.Wrong++
+		}
+		table = append(table, []string{
+			row.Check, row.What, row.Unit, fmt.Sprint(row.Expected), fmt.Sprint(row.Measured), fmt.Sprint(row.Low),
+			fmt.Sprint(row.High), fmt.Sprint(max(row.Seeds, 1)), fmt.Sprint(row.OK()),
+		})
+	}
+	p.RowsCSV = asCSV(table)
+	p.Nothing, p.Worse = r.verdicts()
+	table = [][]string{{"experiment", "case", "figure", "change"}}
+	for _, v := range append(slices.Clone(p.Worse), p.Nothing...) {
+		table = append(table, []string{v.Experiment, v.Case, v.Figure, v.Change})
+	}
+	p.NothingCSV = asCSV(table)
+	return p
+}
+
+// asCSV returns the address of a table as a file.
+func asCSV(table [][]string) template.URL {
+	var out strings.Builder
+	_ = csv.NewWriter(&out).WriteAll(table) // a Builder has no errors
+	return template.URL("data:text/csv;base64," + base64.StdEncoding.EncodeToString([]byte(out.String())))
+}
+
+// table2csv returns all figures of an experiment as a file: a line for each case, variant and figure.
+func (r *Results) table2csv(e *Experiment) template.URL {
+	table := [][]string{{
+		"experiment", "case", "variant", "figure", "unit", "median", "from", "to", "seeds", "commit", "line",
+	}}
+	for _, c := range r.In(e.ID) {
+		for _, v := range c.Variants {
+			line := c.Lines[v.String()] // stands in the first row that it is of
+			for _, shown := range e.shown {
+				m, from, to, ok := r.Median(c, v, shown.Figure)
+				if !ok {
+					continue
+				}
+				table = append(table, []string{
+					e.ID, c.Name, v.String(), shown.Figure, Unit(shown.Figure), fmt.Sprint(m), fmt.Sprint(from),
+					fmt.Sprint(to), fmt.Sprint(len(r.Values(c, v, shown.Figure))), r.Commit, line,
+				})
+				line = ""
+			}
+		}
+	}
+	return asCSV(table)
+}
+
+// maps returns C1 as maps.
+func (r *Results) maps() []heatMap {
+	kinds := []struct {
+		title, unit string
+		of          func(c *CaseText) (value, gain float64, ok bool) // gain: above 0 is better, 1 is much
+		format      string
+	}{
+		{"until the first cut, as a share of that with CNPs", "%", func(c *CaseText) (float64, float64, bool) {
+			x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, firstCut))
+			return x * 100, 1 - x, ok
+		}, "%.0f"},
+		{"use of the link, gained", "points", func(c *CaseText) (float64, float64, bool) {
+			x, ok := difference(r, c, use)
+			return x, x / 30, ok
+		}, "%+.1f"},
+		{"peak of the queue in the steady state, as a share of that with CNPs", "%",
+			func(c *CaseText) (float64, float64, bool) {
+				x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, later))
+				return x * 100, 1 - x, ok
+			}, "%.0f"},
+		{"peak of the queue from the start, as a share of that with CNPs", "%",
+			func(c *CaseText) (float64, float64, bool) {
+				x, ok := middle(r.Ratios(c, lab.FastCNP, lab.CNP, peak))
+				return x * 100, 1 - x, ok
+			}, "%.0f"},
+	}
+	cases := r.In(positions.ID)
+	var ways, hops []Coordinate
+	for _, c := range cases {
+		way, _ := c.Of("one way")
+		hop, _ := c.Of("hop")
+		if !slices.Contains(ways, way) {
+			ways = append(ways, way)
+		}
+		if !slices.Contains(hops, hop) {
+			hops = append(hops, hop)
+		}
+	}
+	var all []heatMap
+	for _, k := range kinds {
+		m := heatMap{Title: k.title, Unit: k.unit}
+		some := false
+		for _, way := range ways {
+			m.Ways = append(m.Ways, timeText(way.Value))
+		}
+		for _, hop := range hops {
+			row := heatRow{Hop: fmt.Sprintf("%s of %d", hop.Text, lineSwitches)}
+			for _, way := range ways {
+				cell := heatCell{Text: "–", Class: "same"}
+				i := slices.IndexFunc(cases, func(c *CaseText) bool {
+					w, _ := c.Of("one way")
+					h, _ := c.Of("hop")
+					return w == way && h == hop
+				})
+				if i >= 0 {
+					if x, gain, ok := k.of(cases[i]); ok {
+						cell = colour(gain)
+						cell.Text, cell.Title = fmt.Sprintf(k.format, x), cases[i].Name
+						some = true
+					}
+				}
+				row.Cells = append(row.Cells, cell)
+			}
+			m.Rows = append(m.Rows, row)
+		}
+		if some {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// colour returns a cell for a gain; less than 2 % is none.
+func colour(gain float64) heatCell {
+	c := heatCell{Class: "same", Strength: min(int(math.Abs(gain)*60)+8, 68)}
+	switch {
+	case gain > 0.02:
+		c.Class = "better"
+	case gain < -0.02:
+		c.Class = "worse"
+	}
+	return c
+}
+
+func middle(values []float64) (float64, bool) {
+	if len(values) == 0 {
+		return 0, false
+	}
+	m, _, _ := lab.Median(values)
+	return m, true
+}
+
+// difference returns the median of what a Fast CNP has more than a CNP.
+func difference(r *Results, c *CaseText, figure string) (float64, bool) {
+	var all []float64
+	cnp, fast := r.Values(c, lab.CNP, figure), r.Values(c, lab.FastCNP, figure)
+	if len(cnp) != len(fast) {
+		return 0, false
+	}
+	for i := range cnp {
+		all = append(all, fast[i]-cnp[i])
+	}
+	return middle(all)
+}
+
+// The size of figures in their own units.
+const (
+	wide = 640
+	tall = 260
+)
+
+var compared = []lab.Variant{lab.CNP, lab.FastCNP, lab.Oracle}
+
+// frontier returns a network of C14 as a figure: use to the right, peak upwards, which is worse.
+func (r *Results) frontier(network string) (f frontier, ok bool) {
+	all := map[lab.Variant][]Point{}
+	minUse, low, high := 100., math.Inf(1), 0.
+	for _, v := range compared {
+		all[v] = r.Frontier(network, v)
+		for _, p := range all[v] {
+			ok = true
+			minUse, low, high = min(minUse, p.Use), min(low, p.Peak), max(high, p.Peak)
+		}
+	}
+	if !ok {
+		return f, false
+	}
+	minUse = math.Floor(minUse/10) * 10
+	bottom, top := math.Floor(math.Log10(max(low, 1))), math.Ceil(math.Log10(max(high, 10)))
+	if top == bottom {
+		top++
+	}
+	x := func(u float64) string { return fmt.Sprintf("%.1f", (u-minUse)/(100-minUse)*wide) }
+	y := func(p float64) string {
+		return fmt.Sprintf("%.1f", tall-(math.Log10(max(p, 1))-bottom)/(top-bottom)*tall)
+	}
+	f.Network = network
+	for u := minUse; u <= 100; u += max(math.Floor((100-minUse)/4/5)*5, 5) {
+		f.XTicks = append(f.XTicks, tick{x(u), fmt.Sprintf("%.0f %%", u)})
+	}
+	for e := bottom; e <= top; e++ {
+		f.YTicks = append(f.YTicks, tick{y(math.Pow(10, e)), sizeText(math.Pow(10, e))})
+	}
+	for _, v := range compared {
+		c := curve{Class: v.String()}
+		for i, p := range all[v] {
+			step := "L"
+			if i == 0 {
+				step = "M"
+			}
+			c.Path += step + x(p.Use) + " " + y(p.Peak)
+			title := fmt.Sprintf("%v: %.4g %% used, peak %.4g KB; %s", v, p.Use, p.Peak, p.Thresholds())
+			c.Points = append(c.Points, dot{x(p.Use), y(p.Peak), title})
+		}
+		f.Curves = append(f.Curves, c)
+	}
+	return f, true
+}
+
+// timeText returns microseconds in words.
+func timeText(t float64) string {
+	if t >= 1000 {
+		return fmt.Sprintf("%g ms", t/1000)
+	}
+	return fmt.Sprintf("%g µs", t)
+}
+
+// sizeText returns KB in words.
+func sizeText(kb float64) string {
+	switch {
+	case kb >= 1e6:
+		return fmt.Sprintf("%g GB", kb/1e6)
+	case kb >= 1e3:
+		return fmt.Sprintf("%g MB", kb/1e3)
+	}
+	return fmt.Sprintf("%g KB", kb)
+}
+
+// moments returns the runs over time.
+func (r *Results) moments() (all []moment) {
+	for i := 0; i < len(r.Series); {
+		same := r.Series[i:]
+		if j := slices.IndexFunc(same, func(s Series) bool { return s.Name != r.Series[i].Name }); j > 0 {
+			same = same[:j]
+		}
+		i += len(same)
+		m := moment{Number: len(all) + 1, Name: same[0].Name, Port: same[0].Port}
+		m.Data.Every = same[0].Every
+		m.Length = fmt.Sprintf("%g ms", same[0].Every*float64(len(same[0].Queue))/1000)
+		high, fastest := 1., 1.
+		for _, s := range same {
+			high, fastest = max(high, slices.Max(s.Queue)), max(fastest, slices.Max(s.Rate))
+		}
+		top := math.Ceil(math.Log10(high))
+		for e := 0.; e <= top; e++ {
+			m.YTicks = append(m.YTicks, tick{fmt.Sprintf("%.1f", tall-e/top*tall), sizeText(math.Pow(10, e))})
+		}
+		m.RateTop = fmt.Sprintf("%.0f Gbit/s", fastest)
+		if fastest >= 1000 {
+			m.RateTop = fmt.Sprintf("%.2g Tbit/s", fastest/1000)
+		}
+		table := [][]string{{"time, µs", "variant", "queue, KB", "use, %", "rate, Gbit/s", "notifications", "line"}}
+		for _, s := range same {
+			m.Lines = append(m.Lines, s.Line)
+			line := s.Line // stands in the first row that it is of
+			queue, rate := curve{Class: s.Variant.String()}, curve{Class: s.Variant.String()}
+			for k := range s.Queue {
+				step := "L"
+				if k == 0 {
+					step = "M"
+				}
+				at := float64(k) / float64(max(len(s.Queue)-1, 1)) * wide
+				queue.Path += fmt.Sprintf("%s%.1f %.1f", step, at, tall-math.Log10(max(s.Queue[k], 1))/top*tall)
+				rate.Path += fmt.Sprintf("%s%.1f %.1f", step, at, tall-math.Log10(max(s.Rate[k], 1))/
+					math.Log10(max(fastest, 10))*tall)
+				table = append(table, []string{
+					fmt.Sprint(float64(k+1) * s.Every), s.Variant.String(), fmt.Sprint(s.Queue[k]),
+					fmt.Sprint(s.Use[k]), fmt.Sprint(s.Rate[k]), fmt.Sprint(s.Notices[k]), line,
+				})
+				line = ""
+			}
+			m.Curves, m.Rates = append(m.Curves, queue), append(m.Rates, rate)
+			m.Data.Variants = append(m.Data.Variants, s.Variant.String())
+			m.Data.Queue, m.Data.Rate = append(m.Data.Queue, s.Queue), append(m.Data.Rate, s.Rate)
+			m.Data.Use = append(m.Data.Use, s.Use)
+		}
+		m.CSV = asCSV(table)
+		all = append(all, m)
+	}
+	return all
+}
+
+func (r *Results) pageExperiment(e *Experiment) pageExperiment {
+	p := pageExperiment{ID: e.ID, Title: e.Title, Asks: e.Asks, CSV: r.table2csv(e)}
+	cases := r.In(e.ID)
+	var variants []lab.Variant
+	for _, c := range cases {
+		for _, v := range c.Variants {
+			if !slices.Contains(variants, v) {
+				variants = append(variants, v)
+			}
+		}
+		lines := c.conditions()
+		i := slices.IndexFunc(p.Conditions, func(d condition) bool { return d.Lines == lines })
+		if i < 0 {
+			p.Conditions = append(p.Conditions, condition{c.Name, lines})
+		} else {
+			p.Conditions[i].Cases += "; " + c.Name
+		}
+	}
+	for _, shown := range e.shown {
+		t, some := pageTable{Figure: shown.Figure, Unit: Unit(shown.Figure)}, false
+		for _, v := range variants {
+			t.Variants = append(t.Variants, v.String())
+		}
+		for _, c := range cases {
+			row := pageTableRow{Case: c.Name}
+			for _, v := range variants {
+				m, from, to, ok := r.Median(c, v, shown.Figure)
+				cell := pageCell{Median: "–"}
+				if ok {
+					some = some || m != 0 || to != 0
+					cell.Median = scenario.Figure(m)
+					if from != to {
+						cell.Bounds = scenario.Figure(from) + "…" + scenario.Figure(to)
+					}
+					cell.Class = r.against(c, v, shown)
+				}
+				row.Cells = append(row.Cells, cell)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		if some {
+			p.Tables = append(p.Tables, t)
+		}
+	}
+	return p
+}
+
+// gains returns by how much a figure of a variant is better than with CNPs, in percent, with bounds.
+func (r *Results) gains(c *CaseText, v lab.Variant, s Shown) (m, from, to float64, ok bool) {
+	ratios := r.Ratios(c, v, lab.CNP, s.Figure)
+	if s.Better == 0 || len(ratios) == 0 {
+		return 0, 0, 0, false
+	}
+	for i := range ratios {
+		ratios[i] = (ratios[i] - 1) * 100 * float64(s.Better)
+	}
+	m, from, to = lab.Median(ratios)
+	return m, from, to, true
+}
+
+// enough is the gain, in percent, that counts as one.
+const enough = 5
+
+// against returns better or worse where all bounds are by more than what counts; nothing otherwise.
+func (r *Results) against(c *CaseText, v lab.Variant, s Shown) string {
+	if v == lab.CNP {
+		return ""
+	}
+	_, from, to, ok := r.gains(c, v, s)
+	switch {
+	case ok && from > enough:
+		return "better"
+	case ok && to < -enough:
+		return "worse"
+	}
+	return ""
+}
+
+// verdicts returns the cases in which no figure is better with Fast CNPs than with CNPs, and the figures that are
+// worse. The time of the first cut does not count: it is the signal's, not what comes of it.
+func (r *Results) verdicts() (nothing, worse []verdict) {
+	for _, e := range All() {
+		if e.ID == frontiers.ID {
+			continue
+		}
+		for _, c := range r.In(e.ID) {
+			some, any := false, false
+			best := verdict{median: math.Inf(-1)}
+			for _, s := range e.shown {
+				m, from, to, ok := r.gains(c, lab.FastCNP, s)
+				if !ok || strings.HasPrefix(s.Figure, "onset") || s.Figure == octets || s.Figure == notified {
+					continue
+				}
+				any = true
+				some = some || from > enough
+				change := fmt.Sprintf("%+.1f %%", m*float64(s.Better))
+				if from != to {
+					ends := []float64{from * float64(s.Better), to * float64(s.Better)}
+					slices.Sort(ends)
+					change += fmt.Sprintf(" (%+.1f … %+.1f)", ends[0], ends[1])
+				}
+				v := verdict{e.ID, c.Name, s.Figure, change, m}
+				if m > best.median {
+					best = v
+				}
+				if to < -enough {
+					worse = append(worse, v)
+				}
+			}
+			if any && !some {
+				nothing = append(nothing, best)
+			}
+		}
+	}
+	return nothing, worse
+}
