@@ -37,11 +37,45 @@ func (a *Answers) add(b *Answers) {
 	}
 }
 
+// count counts a packet that is about a flow.
+func (a *Answers) count(p *Packet, at int64) {
+	a.at(at)
+	switch p.kind {
+	case cnpKind:
+		a.CNPs++
+	case fastKind:
+		a.Fast++
+	case ppfcKind:
+		a.PPFC++
+	case fcnKind:
+		a.FCN++
+	case proxyKind:
+		a.Proxy++
+	case answer:
+		if roles[p.opcode].acknowledge && !p.noHeaders {
+			a.acknowledge(p.syndrome)
+		}
+	}
+}
+
+// acknowledge counts what an Acknowledge says.
+func (a *Answers) acknowledge(s bth.Syndrome) {
+	switch s.Kind() {
+	case bth.KindACK:
+		a.ACKs++
+	case bth.KindRNRNAK:
+		a.RNRNAKs++
+	case bth.KindNAK:
+		if code, _ := s.Code(); int(code) < len(a.NAKs) {
+			a.NAKs[code]++
+		}
+	}
+}
+
 func (a *Answers) at(at int64) {
 	if !a.any || at > a.last {
-		a.last = at
+		a.any, a.last = true, at
 	}
-	a.any = true
 }
 
 // Total returns how many packets were counted.
@@ -91,20 +125,7 @@ func (t *Table) answer(p *Packet, at int64) {
 		a.add(&s.doubted)
 		s.doubted = Answers{}
 	}
-	a.at(at)
-	switch kind := r.kind(); {
-	case p.kind == cnpKind:
-		a.CNPs++
-	case !roles[p.opcode].acknowledge:
-	case kind == bth.KindACK:
-		a.ACKs++
-	case kind == bth.KindRNRNAK:
-		a.RNRNAKs++
-	case kind == bth.KindNAK:
-		if code, _ := p.syndrome.Code(); int(code) < len(a.NAKs) {
-			a.NAKs[code]++
-		}
-	}
+	a.count(p, at)
 	if p.kind == answer && (with == nil || doubted || with.pairing.srcQPBy == 0 || !s.pairing.skips(at)) {
 		t.learn(p, at)
 		if with = t.known(s); with != nil && with.pairing.srcQPBy == 0 && with.flow.Packets > 0 {
@@ -149,9 +170,7 @@ func (t *Table) reply(s *stream, r *reply) {
 		return
 	}
 	h := t.history(f)
-	if r.mtu != 0 {
-		t.setMTU(s, r.mtu)
-	}
+	t.setMTU(s, r.mtu)
 	covered, kind := r.psn, r.kind()
 	if kind != bth.KindACK {
 		covered = bth.AddPSN(r.psn, bth.MaxPSN) // what is before it

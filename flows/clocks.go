@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
 // Clocks is what the delays say of the clocks of two points.
@@ -16,7 +18,7 @@ type Clocks struct {
 }
 
 // Known says how the relation of two clocks is known.
-type Known int
+type Known uint8
 
 // What there may be to know clocks by.
 const (
@@ -24,6 +26,11 @@ const (
 	OneWay                // packets of one direction only: the clocks are taken on trust
 	BothWays              // packets of both: what one gains by the offset, the other loses
 )
+
+var knownNames = [...]string{"no", "one way", "both ways"}
+
+// String returns no, one way or both ways.
+func (k Known) String() string { return enumtext.Name(k, knownNames[:], "Known") }
 
 // Clocks compares the delays of both directions, which a packet that comes back
 // makes possible: with clocks that agree, packets of one direction come to B

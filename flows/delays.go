@@ -61,10 +61,7 @@ func (d *Delays) Percentile(p float64) time.Duration {
 		slices.Sort(few[:d.n])
 		return few[rank-1]
 	}
-	below := uint64(0)
-	if d.before != nil {
-		below = d.before.n
-	}
+	below := d.before.Samples()
 	if rank <= below {
 		return -d.before.rank(below - rank + 1)
 	}

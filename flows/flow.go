@@ -115,13 +115,10 @@ func (f *flow) rates() (mean, peak float64) {
 // of a flow is kept here until the flow has a history, which flows of one request never
 // have.
 type opening struct {
-	psn, n uint32 // n: the PSNs that it takes, or may take
-	octets uint32 // what a READ asks for
+	asked
 	at     int64
-	order  uint64
 	ackReq bool
 	read   bool
-	atomic bool
 	set    bool
 }
 
@@ -129,7 +126,7 @@ type opening struct {
 func (t *Table) note(f *flow, h *history, o opening, v verdict) {
 	switch {
 	case v == repeated:
-		h.marks.repeated(o.psn)
+		h.marks.repeated(o.from)
 	case h == nil:
 		f.opening, f.opening.set = o, true
 	default:
@@ -140,9 +137,9 @@ func (t *Table) note(f *flow, h *history, o opening, v verdict) {
 // remember remembers a request in a history.
 func (t *Table) remember(h *history, o *opening) {
 	if o.read || o.atomic {
-		t.ask(h, asked{from: o.psn, octets: o.octets, to: bth.AddPSN(o.psn, o.n), atomic: o.atomic, order: o.order})
+		t.ask(h, o.asked)
 	}
 	if o.ackReq || o.read {
-		h.marks.add(o.psn, o.read, o.at)
+		h.marks.add(o.from, o.read, o.at)
 	}
 }

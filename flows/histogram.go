@@ -7,7 +7,8 @@ import (
 
 // A Histogram counts durations. Its percentiles are within 1/32, about 3 %, of
 // the true ones: every power of two nanoseconds is divided in 16. What is below
-// 16 ns counts as it is, what is over 2^39 ns, nine minutes, as that long.
+// 16 ns counts as it is, what is over 2^39 ns, nine minutes, as that long. A nil
+// Histogram has counted none.
 type Histogram struct {
 	counts   [histogramSize]uint32
 	n        uint64
@@ -39,15 +40,25 @@ func bucket(d time.Duration) int {
 }
 
 // Samples returns how many durations were counted.
-func (h *Histogram) Samples() uint64 { return h.n }
+func (h *Histogram) Samples() uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.n
+}
 
 // Min returns the least duration, 0 without any.
-func (h *Histogram) Min() time.Duration { return h.min }
+func (h *Histogram) Min() time.Duration {
+	if h == nil {
+		return 0
+	}
+	return h.min
+}
 
 // Percentile returns the duration that this part of all are not above, 0 < p ≤
 // 1; 0 without any.
 func (h *Histogram) Percentile(p float64) time.Duration {
-	if h.n == 0 {
+	if h.Samples() == 0 {
 		return 0
 	}
 	return h.rank(rankOf(p, h.n))

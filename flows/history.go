@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/enumtext"
 )
 
 // A history is what is remembered of the present life of a flow. Flows of a single
@@ -133,6 +134,11 @@ const (
 	RNR                      // an RNR NAK
 	ReadRest                 // a READ asks for the rest of an earlier one
 )
+
+var causeNames = [...]string{"timeout", "nak", "rnr", "read"}
+
+// String returns the cause as repeats_by in the output of rocecn flows has it.
+func (c Cause) String() string { return enumtext.Name(c, causeNames[:], "Cause") }
 
 // marks are the requests whose answer is timed, the lowest PSN first.
 type marks struct {

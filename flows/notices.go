@@ -20,7 +20,7 @@ func (t *Table) notice(p *Packet, at int64) {
 	}
 	if !named {
 		s := t.stream(&p.pkt)
-		s.stray.notice(p.kind, at)
+		s.stray.count(p, at)
 		return
 	}
 	s := t.named(p, &about)
@@ -29,12 +29,12 @@ func (t *Table) notice(p *Packet, at int64) {
 		if e := t.early(s); !e.heard {
 			e.heard, e.from = true, p.pkt
 		} else if e.from != p.pkt { // somebody else, whom there is no room for
-			t.beside(s, &p.pkt).stray.notice(p.kind, at)
+			t.beside(s, &p.pkt).stray.count(p, at)
 			return
 		}
 	}
 	t.touch(s)
-	s.settled.notice(p.kind, at)
+	s.settled.count(p, at)
 	if p.nHops > 0 {
 		s.flow.queue.deeper(p.queue)
 	}
@@ -67,20 +67,6 @@ func (t *Table) named(p *Packet, about *key) *stream {
 		}
 	}
 	return nil
-}
-
-func (a *Answers) notice(k kind, at int64) {
-	switch k {
-	case fastKind:
-		a.Fast++
-	case ppfcKind:
-		a.PPFC++
-	case fcnKind:
-		a.FCN++
-	case proxyKind:
-		a.Proxy++
-	}
-	a.at(at)
 }
 
 // claim counts what came about a flow before for the flow: its first request is
@@ -132,13 +118,8 @@ func (l *labels) find(p *Packet) (flow key, ok bool) {
 // names finds the flow from a source to a queue pair number, if the source sends to
 // that number at one destination only.
 type names struct {
-	flows map[name]key
-	full  bool // there was no room for all: then nothing is the only one
-}
-
-type name struct {
-	src [16]byte
-	qp  uint32 // as in a key
+	flows map[key]key // by source and queue pair
+	full  bool        // there was no room for all: then nothing is the only one
 }
 
 // maxNames is how many names are kept.
@@ -148,12 +129,12 @@ func (n *names) add(k *key) {
 	if n.full {
 		return
 	}
-	id := name{k.Src, k.QP}
+	id := key{Src: k.Src, QP: k.QP}
 	switch old, ok := n.flows[id]; {
 	case !ok && len(n.flows) == maxNames:
 		n.flows, n.full = nil, true
 	case !ok && n.flows == nil:
-		n.flows = map[name]key{id: *k}
+		n.flows = map[key]key{id: *k}
 	case !ok:
 		n.flows[id] = *k
 	case old != *k && old.QP&withoutQP == 0:
@@ -163,6 +144,6 @@ func (n *names) add(k *key) {
 
 // find returns the only flow of the source of k to the queue pair of k.
 func (n *names) find(k *key) (key, bool) {
-	flow, ok := n.flows[name{k.Src, k.QP}]
+	flow, ok := n.flows[key{Src: k.Src, QP: k.QP}]
 	return flow, ok && flow.QP&withoutQP == 0
 }

@@ -137,37 +137,32 @@ func (t *Table) about(s *stream) *stream {
 // join makes two streams partners: answers that waited in one count for the other.
 // What they had for partners before stays with those.
 func (t *Table) join(a, b *stream, from qpmap.Source) {
-	for _, s := range [...]*stream{a, b} {
-		if with := t.known(s); with != nil && with != a && with != b {
+	again := t.known(a) == b
+	both := [...][2]*stream{{a, b}, {b, a}}
+	for _, of := range both {
+		if s, with := of[0], t.known(of[0]); with != nil && with != of[1] {
 			t.settle(s)
 			t.part(s)
 			s.answers, s.doubted = s.doubted, Answers{}
 		}
 	}
-	again := t.known(a) == b
-	a.pairing.with, b.pairing.with = b.ref(), a.ref()
-	a.pairing.from, b.pairing.from = from, from
-	a.pairing.ended, b.pairing.ended = false, false
-	for _, s := range [...]*stream{a, b} {
+	for _, of := range both {
+		s, p := of[0], &of[0].pairing
+		p.with, p.from, p.ended = of[1].ref(), from, false
 		if s.flow.Packets > 0 && from != qpmap.CM {
-			with := b
-			if s == b {
-				with = a
-			}
-			s.pairing.srcQP, s.pairing.srcQPBy = t.key(with).QP&maxQP, from
+			p.srcQP, p.srcQPBy = t.key(of[1]).QP&maxQP, from
 		}
 		t.touch(s)
 	}
 	if again {
 		return
 	}
-	if f, g := &a.flow, &b.flow; f.MTU != 0 {
-		t.setMTU(b, f.MTU)
-	} else if g.MTU != 0 {
-		t.setMTU(a, g.MTU)
+	for _, of := range both {
+		t.setMTU(of[0], of[1].flow.MTU)
 	}
-	t.replay(a, b)
-	t.replay(b, a)
+	for _, of := range both {
+		t.replay(of[0], of[1])
+	}
 }
 
 // part forgets a stream's partner. Answers that were not settled before count for

@@ -168,7 +168,7 @@ func (t *Table) report(s *stream) Flow {
 			out.Answers.add(&back.answers)
 		}
 	}
-	if h := t.histograms.at(f.rtt); h != nil && h.n > 0 && (with != nil || s.settled.any) {
+	if h := t.histograms.at(f.rtt); h.Samples() > 0 && (with != nil || s.settled.any) {
 		out.RTT = h.clone()
 	}
 	last := f.last

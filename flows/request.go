@@ -63,14 +63,13 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 		h.idents.add(p.psn, p.ident)
 	}
 	unreliable := p.opcode.Transport() == bth.TransportUC
-	if !unreliable {
-		if p.ackReq || r.asks || verdict.repeats() {
-			t.note(f, h, opening{
-				psn: p.psn, n: n + more, octets: p.asked, at: at, order: t.order,
-				ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
-				read:   r.message == Read, atomic: r.message == Atomic,
-			}, verdict)
-		}
+	if !unreliable && (p.ackReq || r.asks || verdict.repeats()) {
+		t.note(f, h, opening{
+			asked: asked{from: p.psn, to: bth.AddPSN(p.psn, n+more), octets: p.asked, atomic: r.message == Atomic,
+				order: t.order},
+			at: at, read: r.message == Read,
+			ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
+		}, verdict)
 	}
 	if verdict != repeated {
 		f.countMessage(r)
@@ -122,14 +121,15 @@ func (t *Table) learnMTU(s *stream, mtu uint16) {
 		return
 	}
 	t.setMTU(s, mtu)
-	if other := t.get(s.pairing.with); other != nil {
+	if other := t.known(s); other != nil {
 		t.setMTU(other, mtu)
 	}
 }
 
+// setMTU sets the path MTU of a flow, unless it is known already.
 func (t *Table) setMTU(s *stream, mtu uint16) {
 	f := &s.flow
-	if f.MTU != 0 {
+	if f.MTU != 0 || mtu == 0 {
 		return
 	}
 	f.MTU = mtu

@@ -18,8 +18,7 @@ type sequence struct {
 	open     bool        // the highest request does not end a message
 	headless bool        // the lowest request does not begin a message, and no packet was seen that ends it
 	headCut  MessageKind // 1 + the kind of the message that the lowest request belongs to, if cut counts that; else 0
-	hasCover bool
-	cover    uint32 // the highest PSN that an answer of this life covers, if hasCover
+	cover    covered     // by the answers of this life
 
 	// PSNs of holes that are not remembered any more: nothing can fill them, but
 	// answers can still cover them, and do if they cover the one before forgottenTo.
@@ -187,8 +186,8 @@ func (s *sequence) cuts(one *hole) bool {
 func (s *sequence) split(hole span) (covered, rest uint64) {
 	n := hole.len()
 	c := uint32(0)
-	if s.hasCover {
-		c = min(uint32(max(bth.ComparePSN(s.cover, hole.from)+1, 0)), n)
+	if s.cover.any {
+		c = min(uint32(max(bth.ComparePSN(s.cover.psn, hole.from)+1, 0)), n)
 	}
 	return uint64(c), uint64(n - c)
 }
@@ -207,9 +206,7 @@ func (s *sequence) covers(c uint32) {
 	if d := bth.ComparePSN(c, s.next); !s.begun || d > lifeDistance || d < -lifeDistance {
 		return // of another life
 	}
-	if !s.hasCover || bth.ComparePSN(c, s.cover) > 0 {
-		s.hasCover, s.cover = true, c
-	}
+	s.cover.add(c)
 	if d := bth.ComparePSN(c, s.next); d >= 0 && uint32(d) < s.slack { // a response of the last READ
 		s.next = bth.AddPSN(c, 1)
 		s.slack -= uint32(d) + 1
@@ -221,7 +218,7 @@ func (s *sequence) covers(c uint32) {
 }
 
 // covered says whether an answer covers PSN p.
-func (s *sequence) covered(p uint32) bool { return s.hasCover && bth.ComparePSN(p, s.cover) <= 0 }
+func (s *sequence) covered(p uint32) bool { return s.cover.any && bth.ComparePSN(p, s.cover.psn) <= 0 }
 
 // resolve says which of the PSNs that the READ before may have taken are its
 // own: those before end, if that is possible.
@@ -249,10 +246,10 @@ func (s *sequence) judged(h *history) PSN {
 	} else {
 		c.Unjudged += rest
 	}
-	if s.hasCover {
+	if s.cover.any {
 		// The last packets: covered, but never seen. What the last READ may have
 		// taken is none of them.
-		if d := bth.ComparePSN(s.cover, bth.AddPSN(s.next, s.slack)); d >= 0 {
+		if d := bth.ComparePSN(s.cover.psn, bth.AddPSN(s.next, s.slack)); d >= 0 {
 			n := uint64(d) + 1
 			c.Gaps++
 			c.Missing += n

@@ -76,7 +76,7 @@ func TestSlack(t *testing.T) {
 	}
 	// What it may have taken is not missing at the end.
 	for cover, want := range map[uint32]PSN{14: {}, 15: {Gaps: 1, Missing: 1, Unseen: 1}} {
-		s := sequence{begun: true, next: 11, slack: 4, hasCover: true, cover: cover}
+		s := sequence{begun: true, next: 11, slack: 4, cover: covered{true, cover}}
 		require.Equal(t, want, s.judged(nil), cover)
 	}
 }

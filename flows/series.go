@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/rocev2"
 )
 
@@ -55,6 +56,11 @@ const (
 	MarkRepeat                 // a request repeated one before it
 	MarkLife                   // a new life began
 )
+
+var markNames = [...]string{"gap", "late", "repeat", "life"}
+
+// String returns gap, late, repeat or life.
+func (k MarkKind) String() string { return enumtext.Name(k, markNames[:], "MarkKind") }
 
 // A NodeSeries is how deep the queue of a node was.
 type NodeSeries struct {

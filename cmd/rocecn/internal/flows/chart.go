@@ -214,7 +214,7 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 			from, to = from+gapEnd, to-gapEnd
 		}
 		after := since(m.Time)
-		c.Marks = append(c.Marks, chartMark{markNames[m.Kind], m.Frame,
+		c.Marks = append(c.Marks, chartMark{m.Kind.String(), m.Frame,
 			stroke(float64(after)/float64(span)*chartWidth, from, to),
 			fmt.Sprintf("frame %d, +%s: %s", m.Frame, short(after), markText(&m))})
 	}
@@ -244,14 +244,10 @@ func (c *chart) psns(s *flows.Series, span time.Duration) {
 	}
 }
 
-var (
-	markNames = [...]string{flows.MarkGap: "gap", flows.MarkLate: "late", flows.MarkRepeat: "repeat",
-		flows.MarkLife: "life"}
-	causeNames = [...]string{
-		flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK",
-		flows.ReadRest: "a READ of which a part is missing",
-	}
-)
+var causeNames = [...]string{
+	flows.Timeout: "a timeout", flows.SequenceNAK: "a NAK", flows.RNR: "an RNR NAK",
+	flows.ReadRest: "a READ of which a part is missing",
+}
 
 // markText says in words what a mark says.
 func markText(m *flows.Mark) string {

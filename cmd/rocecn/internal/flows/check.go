@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,19 +23,19 @@ type rule struct {
 	percent bool
 }
 
-// comparisons, the longer before those that they begin with.
-var comparisons = []struct {
-	text  string
-	holds func(n, value float64) bool
-}{
-	{"<=", func(n, value float64) bool { return n <= value }},
-	{">=", func(n, value float64) bool { return n >= value }},
-	{"!=", func(n, value float64) bool { return n != value }},
-	{"==", func(n, value float64) bool { return n == value }},
-	{"<", func(n, value float64) bool { return n < value }},
-	{">", func(n, value float64) bool { return n > value }},
-	{"=", func(n, value float64) bool { return n == value }},
+var comparisons = map[string]func(n, value float64) bool{
+	"<":  func(n, value float64) bool { return n < value },
+	"<=": func(n, value float64) bool { return n <= value },
+	"=":  func(n, value float64) bool { return n == value },
+	"==": func(n, value float64) bool { return n == value },
+	"!=": func(n, value float64) bool { return n != value },
+	">=": func(n, value float64) bool { return n >= value },
+	">":  func(n, value float64) bool { return n > value },
 }
+
+// ruleSyntax has the parts of a rule: total, the metric, a comparison, the value
+// and percent.
+var ruleSyntax = regexp.MustCompile(`^(total\.)?([^<>=!]*)([<>=!]=|[<>=])(.*?)(%?)$`)
 
 // rules reads a list with commas between.
 func rules(list string) (all []rule, err error) {
@@ -52,28 +53,19 @@ func rules(list string) (all []rule, err error) {
 }
 
 func ruleOf(text string) (r rule, err error) {
-	at := strings.IndexAny(text, "<>=!")
-	if at < 0 {
+	parts := ruleSyntax.FindStringSubmatch(text)
+	if parts == nil {
 		return r, fmt.Errorf("a name, one of < <= = != >= > and a number are needed")
 	}
-	r.text = text
-	name, rest := strings.TrimSpace(text[:at]), text[at:]
-	for _, c := range comparisons {
-		if strings.HasPrefix(rest, c.text) {
-			r.compare, rest = c.holds, strings.TrimSpace(rest[len(c.text):])
-			break
-		}
-	}
-	name, r.total = strings.CutPrefix(name, "total.")
-	rest, r.percent = strings.CutSuffix(rest, "%")
-	if r.metric, err = metricOf(name); err != nil {
+	r = rule{text: text, total: parts[1] != "", compare: comparisons[parts[3]], percent: parts[5] != ""}
+	if r.metric, err = metricOf(strings.TrimSpace(parts[2])); err != nil {
 		return r, err
 	}
 	if (r.total || r.percent) && !r.metric.count {
 		return r, fmt.Errorf("%s is not a count: it has neither a total nor a percentage", r.metric.name)
 	}
-	if r.value, err = strconv.ParseFloat(strings.TrimSpace(rest), 64); err != nil {
-		return r, fmt.Errorf("%q is not a number", rest)
+	if r.value, err = strconv.ParseFloat(strings.TrimSpace(parts[4]), 64); err != nil {
+		return r, fmt.Errorf("%q is not a number", strings.TrimSpace(parts[4]))
 	}
 	return r, nil
 }

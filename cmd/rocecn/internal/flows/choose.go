@@ -3,6 +3,7 @@ package flows
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -97,38 +98,34 @@ func each(list string, add func(word string) error) error {
 // An order puts flows in the order of the lines.
 type order func(a, b *flows.Flow) int
 
-// orderOf returns the order of a name: trouble, src, dst, first, last, or a
-// metric, the greatest first.
+// orders are those that have a name of their own.
+var orders = map[string]order{
+	"trouble": func(a, b *flows.Flow) int {
+		return cmp.Or(cmp.Compare(b.Trouble(), a.Trouble()), cmp.Compare(b.Packets, a.Packets))
+	},
+	"src":   func(a, b *flows.Flow) int { return 0 }, // as the keys have it
+	"dst":   func(a, b *flows.Flow) int { return a.Dst.Compare(b.Dst) },
+	"first": func(a, b *flows.Flow) int { return a.First.Compare(b.First) },
+	"last":  func(a, b *flows.Flow) int { return a.Last.Compare(b.Last) },
+}
+
+// orderOf returns the order of a name: one of orders, or a metric, the greatest
+// first, and last what it does not apply to.
 func orderOf(name string) (order, error) {
-	switch name {
-	case "trouble":
-		return func(a, b *flows.Flow) int {
-			return cmp.Or(cmp.Compare(b.Trouble(), a.Trouble()), cmp.Compare(b.Packets, a.Packets))
-		}, nil
-	case "src":
-		return func(a, b *flows.Flow) int { return 0 }, nil // as the keys have it
-	case "dst":
-		return func(a, b *flows.Flow) int { return a.Dst.Compare(b.Dst) }, nil
-	case "first":
-		return func(a, b *flows.Flow) int { return a.First.Compare(b.First) }, nil
-	case "last":
-		return func(a, b *flows.Flow) int { return a.Last.Compare(b.Last) }, nil
+	if o := orders[name]; o != nil {
+		return o, nil
 	}
 	m, err := metricOf(name)
 	if err != nil {
 		return nil, err
 	}
-	return func(a, b *flows.Flow) int {
-		x, okX := m.of(a)
-		y, okY := m.of(b)
-		switch {
-		case okX != okY && okX:
-			return -1
-		case okX != okY:
-			return 1
+	value := func(f *flows.Flow) float64 {
+		if n, ok := m.of(f); ok {
+			return n
 		}
-		return cmp.Compare(y, x)
-	}, nil
+		return math.Inf(-1)
+	}
+	return func(a, b *flows.Flow) int { return cmp.Compare(value(b), value(a)) }, nil
 }
 
 // sort puts flows in order; those that are equal in the order of their keys.

@@ -79,7 +79,7 @@ var flowColumns = []column{
 	{"NAK", "NAK", "NAKs of all kinds", true, func(f *flows.Flow) cell { return countCell(sum(f.NAKs[:]), red) }},
 	{"RNR", "RNR", "RNR NAKs", true, func(f *flows.Flow) cell { return countCell(f.RNRNAKs, red) }},
 	{"RTT P99", "RTT p99", "99th percentile of the round trip time", true, func(f *flows.Flow) cell {
-		if f.RTT == nil || f.RTT.Samples() == 0 {
+		if f.RTT.Samples() == 0 {
 			return cell{Text: none}
 		}
 		d := f.RTT.Percentile(0.99)

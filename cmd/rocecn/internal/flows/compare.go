@@ -200,14 +200,12 @@ func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
 	total, clocks := c.Total(), c.Clocks()
 	l := comparedLineOf(&total)
 	l.Total, l.Evicted = true, c.Evicted()
-	l.Clocks = &clocksLine{Known: knownNames[clocks.Known]}
+	l.Clocks = &clocksLine{Known: clocks.Known.String()}
 	if clocks.Known == flows.BothWays {
 		l.Clocks.Offset, l.Clocks.Delay = new(micros(clocks.Offset)), new(micros(clocks.Delay))
 	}
 	return out.Encode(l)
 }
-
-var knownNames = [...]string{flows.NotKnown: "no", flows.OneWay: "one way", flows.BothWays: "both ways"}
 
 // compared yields the flows that are shown.
 func (o *options) compared(c *flows.Comparison) iter.Seq[*flows.Compared] {

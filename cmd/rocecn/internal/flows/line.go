@@ -35,18 +35,18 @@ type flowLine struct {
 	PayloadOctets uint64   `json:"payload_octets"`
 	Rate          rateLine `json:"rate_bps"`
 
-	Messages map[string]messageLine `json:"messages"`
+	Messages map[string]flows.Messages `json:"messages"`
 
-	Lives     uint64       `json:"lives,omitempty"`
-	PSN       *psnLine     `json:"psn,omitempty"`
-	RepeatsBy *repeatsLine `json:"repeats_by,omitempty"`
+	Lives     uint64         `json:"lives,omitempty"`
+	PSN       *psnLine       `json:"psn,omitempty"`
+	RepeatsBy *flows.Repeats `json:"repeats_by,omitempty"`
 
 	answersLine
 
-	RTT        *timesLine `json:"rtt_us,omitempty"`
-	WorstQueue *queueLine `json:"worst_queue,omitempty"`
-	ICRCWrong  uint64     `json:"icrc_wrong"`
-	Truncated  uint64     `json:"truncated"`
+	RTT        *timesLine        `json:"rtt_us,omitempty"`
+	WorstQueue *flows.QueueDepth `json:"worst_queue,omitempty"`
+	ICRCWrong  uint64            `json:"icrc_wrong"`
+	Truncated  uint64            `json:"truncated"`
 }
 
 type (
@@ -64,28 +64,9 @@ type (
 		Mean *float64 `json:"mean,omitempty"` // neither of fewer than three requests
 		Peak *float64 `json:"peak,omitempty"`
 	}
-	messageLine struct {
-		Begun    uint64 `json:"begun"`
-		Complete uint64 `json:"complete"`
-	}
 	psnLine struct {
-		First        uint32 `json:"first"`
-		Last         uint32 `json:"last"`
-		Gaps         uint64 `json:"gaps"`
-		Missing      uint64 `json:"missing"`
-		Late         uint64 `json:"late"`
-		Repeats      uint64 `json:"repeats"`
-		Copies       uint64 `json:"copies"`
-		Unseen       uint64 `json:"unseen"`
-		Lost         uint64 `json:"lost"`
-		Unjudged     uint64 `json:"unjudged"`
+		flows.PSN
 		FirstTrouble uint64 `json:"first_trouble_frame,omitempty"`
-	}
-	repeatsLine struct {
-		NAK     uint64 `json:"nak"`
-		RNR     uint64 `json:"rnr"`
-		Read    uint64 `json:"read"`
-		Timeout uint64 `json:"timeout"`
 	}
 	answersLine struct {
 		ACKs    uint64            `json:"acks"`
@@ -121,10 +102,6 @@ type (
 		Min     float64 `json:"min"`
 		percentilesLine
 	}
-	queueLine struct {
-		Node  uint64 `json:"node"`
-		Depth uint32 `json:"depth"`
-	}
 )
 
 func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
@@ -136,7 +113,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
-		Messages:    map[string]messageLine{},
+		Messages:    map[string]flows.Messages{},
 		answersLine: answersLineOf(&f.Answers),
 		ICRCWrong:   f.ICRCWrong, Truncated: f.Truncated,
 	}
@@ -151,27 +128,23 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	}
 	for kind, m := range f.Messages {
 		if m != (flows.Messages{}) {
-			l.Messages[flows.MessageKind(kind).String()] = messageLine(m)
+			l.Messages[flows.MessageKind(kind).String()] = m
 		}
 	}
 	if f.Sequenced {
-		p := &f.PSN
-		l.Lives = p.Lives
-		l.PSN = &psnLine{p.First, p.Last, p.Gaps, p.Missing, p.Late, p.Repeats, p.Copies,
-			p.Unseen, p.Lost, p.Unjudged, f.FirstTrouble}
-		l.RepeatsBy = (*repeatsLine)(&f.Causes)
+		l.Lives, l.PSN, l.RepeatsBy = f.PSN.Lives, &psnLine{f.PSN, f.FirstTrouble}, &f.Causes
 	}
 	if f.Spacing >= 0 {
 		l.CNPs.Spacing = new(micros(f.Spacing))
 	}
-	if h := f.AfterCE; h != nil && h.Samples() > 0 {
+	if h := f.AfterCE; h.Samples() > 0 {
 		l.CNPs.AfterCE = new(percentilesOf(h))
 	}
-	if h := f.RTT; h != nil && h.Samples() > 0 {
+	if h := f.RTT; h.Samples() > 0 {
 		l.RTT = new(timesOf(h))
 	}
 	if f.Queue.Known {
-		l.WorstQueue = &queueLine{f.Queue.Node, f.Queue.Depth}
+		l.WorstQueue = &f.Queue
 	}
 	return l
 }

@@ -32,8 +32,11 @@ func newMetrics() []metric {
 		all = append(all, metric{name, false, of})
 	}
 	percentiles := func(name string, of func(f *flows.Flow) *flows.Histogram) {
-		value(name+".p50", func(f *flows.Flow) (float64, bool) { return percentile(of(f), 0.5) })
-		value(name+".p99", func(f *flows.Flow) (float64, bool) { return percentile(of(f), 0.99) })
+		at := func(p float64) func(f *flows.Flow) (float64, bool) {
+			return func(f *flows.Flow) (float64, bool) { return micros(of(f).Percentile(p)), of(f).Samples() > 0 }
+		}
+		value(name+".p50", at(0.5))
+		value(name+".p99", at(0.99))
 	}
 
 	count("packets", func(f *flows.Flow) uint64 { return f.Packets })
@@ -77,12 +80,7 @@ func newMetrics() []metric {
 	count("ppfc", func(f *flows.Flow) uint64 { return f.PPFC })
 	count("fcn", func(f *flows.Flow) uint64 { return f.FCN })
 	count("proxy", func(f *flows.Flow) uint64 { return f.Proxy })
-	value("rtt_us.min", func(f *flows.Flow) (float64, bool) {
-		if f.RTT == nil || f.RTT.Samples() == 0 {
-			return 0, false
-		}
-		return micros(f.RTT.Min()), true
-	})
+	value("rtt_us.min", func(f *flows.Flow) (float64, bool) { return micros(f.RTT.Min()), f.RTT.Samples() > 0 })
 	percentiles("rtt_us", func(f *flows.Flow) *flows.Histogram { return f.RTT })
 	value("worst_queue.depth", func(f *flows.Flow) (float64, bool) { return float64(f.Queue.Depth), f.Queue.Known })
 	count("icrc_wrong", func(f *flows.Flow) uint64 { return f.ICRCWrong })
@@ -124,13 +122,6 @@ func metricNames() (names []string) {
 		names = append(names, m.name)
 	}
 	return names
-}
-
-func percentile(h *flows.Histogram, p float64) (float64, bool) {
-	if h == nil || h.Samples() == 0 {
-		return 0, false
-	}
-	return micros(h.Percentile(p)), true
 }
 
 // micros returns a time in microseconds, with as much behind the point as there
