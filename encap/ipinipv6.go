@@ -10,17 +10,11 @@ type IPInIPv6 struct {
 	Dst netip.Addr // the node where the tunnel ends
 }
 
-// Append implements [Tunnel].
+// Append implements [Tunnel]. A reduced list of one segment needs no Segment Routing
+// header, and leaves IP in IPv6 (RFC 8986 section 5.2).
 func (t *IPInIPv6) Append(b, inner []byte, label uint32) ([]byte, error) {
-	proto, _, class, err := look(inner)
-	if err != nil {
-		return b, err
-	}
-	out, err := appendIPv6(b, t.Src, t.Dst, class, label, proto, len(inner))
-	if err != nil {
-		return b, err
-	}
-	return append(out, inner...), nil
+	one := SRv6{Src: t.Src, Segments: []netip.Addr{t.Dst}, Reduced: true}
+	return one.Append(b, inner, label)
 }
 
 // Overhead is how many octets Append puts around a packet.

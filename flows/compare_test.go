@@ -98,7 +98,7 @@ func TestCompare(t *testing.T) {
 			c.Observe(at, &p, f.Time)
 		}
 		c.Finish()
-		for f := range c.Flows() {
+		for _, f := range c.Flows() {
 			got := truth{f.Packets[A], f.Packets[B], f.Lost, f.Added, f.Duplicated[A], f.Duplicated[B],
 				f.DSCP.total(), f.ECN.total()}
 			if management(f.DestQP) { // whose PSNs are all 0 here: which copy is whose is not known
@@ -173,7 +173,7 @@ func (c *points) after(d time.Duration, at Point, op bth.Opcode, psn uint32, id 
 func (c *points) only(t *testing.T) *Compared {
 	t.Helper()
 	c.Finish()
-	all := slices.Collect(c.Flows())
+	all := c.Flows()
 	require.Len(t, all, 1)
 	return all[0]
 }

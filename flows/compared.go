@@ -2,7 +2,6 @@ package flows
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -128,23 +127,17 @@ func (c *Comparison) evict() {
 // of their packets.
 func (c *Comparison) Evicted() uint64 { return c.gone }
 
-// Flows yields what became of each flow, those with the most losses and changes
+// Flows returns what became of each flow, those with the most losses and changes
 // first.
-func (c *Comparison) Flows() iter.Seq[*Compared] {
-	return func(yield func(*Compared) bool) {
-		ordered := make([]*Compared, 0, c.flows.Len())
-		for id := range c.flows.All() {
-			ordered = append(ordered, &c.flows.At(id).Compared)
-		}
-		slices.SortFunc(ordered, func(a, b *Compared) int {
-			return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
-		})
-		for _, f := range ordered {
-			if !yield(f) {
-				return
-			}
-		}
+func (c *Comparison) Flows() []*Compared {
+	all := make([]*Compared, 0, c.flows.Len())
+	for id := range c.flows.All() {
+		all = append(all, &c.flows.At(id).Compared)
 	}
+	slices.SortFunc(all, func(a, b *Compared) int {
+		return cmp.Or(cmp.Compare(b.trouble(), a.trouble()), a.FlowKey.Compare(b.FlowKey))
+	})
+	return all
 }
 
 func (f *Compared) trouble() uint64 {

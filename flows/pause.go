@@ -90,7 +90,8 @@ func pauseOf(m *message.Message) (p pause) {
 
 // pause records a PFC or PAUSE frame.
 func (t *Table) pause(p *pause, at int64) {
-	if !t.keeps(hash.Mix(be64(p.mac), 0xE7037ED1A0B428DB)) {
+	mac := uint64(be.Uint16(p.mac[:]))<<32 | uint64(be.Uint32(p.mac[2:]))
+	if !t.keeps(hash.Mix(mac, 0xE7037ED1A0B428DB)) {
 		return
 	}
 	l := t.links[p.mac]
@@ -125,8 +126,4 @@ func (t *Table) pauseLength(quanta uint16) int64 {
 	}
 	ps, _ := bits.Div64(hi, lo, t.config.LinkRate)
 	return int64(min(max(ps, 1), math.MaxInt64/2))
-}
-
-func be64(mac [6]byte) uint64 {
-	return uint64(be.Uint16(mac[:]))<<32 | uint64(be.Uint32(mac[2:]))
 }

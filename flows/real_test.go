@@ -107,7 +107,7 @@ func TestRealPoints(t *testing.T) {
 			require.Equal(t, truth.Red.Marked-truth.Red.Pdrop, total.ECN.total())
 		}
 		var forward Delays
-		for f := range c.Flows() {
+		for _, f := range c.Flows() {
 			if !strings.Contains(truth.Sender, f.Src.String()) {
 				require.LessOrEqual(t, f.Delay.Max(), time.Duration(0), f.FlowKey)
 				continue

@@ -32,6 +32,10 @@ type sequence struct {
 	cut [MessageKinds]uint32
 }
 
+// lifeDistance is how far from the PSN expected next, either way, a request
+// may be: one beyond it begins a new life of the flow.
+const lifeDistance = 1 << 16
+
 // A verdict is what a request is to the sequence.
 type verdict uint8
 

@@ -20,8 +20,7 @@ type accountant struct {
 	human human
 	line  cli.Progress
 
-	begun    bool      // an interval, with -interval
-	from, to time.Time // the present interval
+	from, to time.Time // the present interval, of -interval
 	last     time.Time // of the last packet
 	headed   bool      // the header of CSV was printed
 
@@ -49,38 +48,33 @@ const stepBack = time.Second
 // reach prints the interval that ends before or at t. A clock that jumps ends it,
 // too.
 func (a *accountant) reach(t time.Time) error {
-	if !a.begun {
-		a.begun = true
-		a.begin(t)
-		return nil
-	}
 	back := a.from.Sub(t) > stepBack
-	if t.Before(a.to) && !back {
+	switch {
+	case !a.begun():
+	case t.Before(a.to) && !back:
 		return nil
+	default:
+		if err := a.printInterval(); err != nil {
+			return err
+		}
+		if since := t.Sub(a.to); !back && since < longestGap {
+			t = a.to.Add(since.Truncate(a.interval)) // intervals without a packet are passed over
+		}
 	}
-	if err := a.printInterval(); err != nil {
-		return err
-	}
-	if since := t.Sub(a.to); !back && since < longestGap {
-		// Intervals without a packet are passed over.
-		a.begin(a.to.Add(since.Truncate(a.interval)))
-	} else {
-		a.begin(t)
-	}
+	a.from, a.to = t, t.Add(a.interval)
 	return nil
 }
+
+// begun says whether there is a present interval.
+func (a *accountant) begun() bool { return !a.to.IsZero() }
 
 // longestGap is after how long without a packet intervals begin anew with the
 // next one, and do not go on in step with those before.
 const longestGap = 100 * 365 * 24 * time.Hour
 
-func (a *accountant) begin(t time.Time) {
-	a.from, a.to = t, t.Add(a.interval)
-}
-
 // idle is reach for a live capture of which nothing came for so long.
 func (a *accountant) idle(d time.Duration) error {
-	if !a.begun {
+	if !a.begun() {
 		return nil
 	}
 	return a.reach(a.last.Add(d))
@@ -104,7 +98,7 @@ func (a *accountant) printInterval() error {
 
 // finish prints the rest, and returns which rules are broken.
 func (a *accountant) finish() (broken []verdict, err error) {
-	if a.begun {
+	if a.begun() {
 		if err := a.printInterval(); err != nil {
 			return nil, err
 		}

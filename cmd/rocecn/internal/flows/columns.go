@@ -1,8 +1,10 @@
 package flows
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/rocecn/rocecn/flows"
 	"github.com/rocecn/rocecn/rocev2"
@@ -23,6 +25,12 @@ type cell struct {
 	short  string // in a terminal; empty: the text
 	colour string // an escape sequence; empty: none
 }
+
+// inTerminal returns what stands in a terminal.
+func (c cell) inTerminal() string { return cmp.Or(c.short, c.Text) }
+
+// width returns how wide that is.
+func (c cell) width() int { return utf8.RuneCountInString(c.inTerminal()) }
 
 // Bad says that a cell stands out on a page, too.
 func (c cell) Bad() bool { return c.colour == red }

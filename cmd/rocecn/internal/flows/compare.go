@@ -192,7 +192,7 @@ func changes(all flows.Changes, name func(uint8) string) map[string]uint64 {
 
 func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
 	out := json.NewEncoder(w)
-	for f := range o.compared(c) {
+	for _, f := range o.compared(c) {
 		if err := out.Encode(comparedLineOf(f)); err != nil {
 			return err
 		}
@@ -207,18 +207,13 @@ func printComparisonJSON(w io.Writer, c *flows.Comparison, o *options) error {
 	return out.Encode(l)
 }
 
-// compared yields the flows that are shown.
-func (o *options) compared(c *flows.Comparison) iter.Seq[*flows.Compared] {
-	return func(yield func(*flows.Compared) bool) {
-		shown := 0
-		for f := range c.Flows() {
-			if o.choice.compared(f) {
-				if shown++; o.top > 0 && shown > o.top || !yield(f) {
-					return
-				}
-			}
-		}
+// compared returns the flows that are shown.
+func (o *options) compared(c *flows.Comparison) []*flows.Compared {
+	all := slices.DeleteFunc(c.Flows(), func(f *flows.Compared) bool { return !o.choice.compared(f) })
+	if o.top > 0 {
+		all = all[:min(len(all), o.top)]
 	}
+	return all
 }
 
 func (c *choice) compared(f *flows.Compared) bool {
@@ -229,7 +224,7 @@ func (c *choice) compared(f *flows.Compared) bool {
 func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 	row := "%-*s %8s %8s %8s %7s %7s %7s %10s %10s\n"
 	name := len("FLOW")
-	for f := range c.Flows() {
+	for _, f := range c.Flows() {
 		name = max(name, len(f.FlowKey.String()))
 	}
 	name = min(name, 48)
@@ -267,7 +262,7 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 			fmt.Fprintf(out, "  %s\n", words)
 		}
 	}
-	for f := range o.compared(c) {
+	for _, f := range o.compared(c) {
 		line(f.FlowKey.String(), f)
 	}
 	total := c.Total()

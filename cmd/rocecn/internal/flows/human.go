@@ -1,7 +1,6 @@
 package flows
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,7 +27,7 @@ const (
 // append appends the table of a snapshot, the flows in their order.
 func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 	// The cells stand in rows, of which the first has the headings.
-	rows := make([][]coloured, 1+len(s.Flows))
+	rows := make([][]cell, 1+len(s.Flows))
 	widths := []int{}
 	room, names := columns, 0
 	for _, c := range flowColumns {
@@ -36,12 +35,10 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 			continue
 		}
 		width := utf8.RuneCountInString(c.short)
-		rows[0] = append(rows[0], coloured{text: c.short})
+		rows[0] = append(rows[0], cell{Text: c.short})
 		for i := range s.Flows {
-			cell := c.of(&s.Flows[i])
-			text := cmp.Or(cell.short, cell.Text)
-			width = max(width, utf8.RuneCountInString(text))
-			rows[1+i] = append(rows[1+i], coloured{text, cell.colour})
+			rows[1+i] = append(rows[1+i], c.of(&s.Flows[i]))
+			width = max(width, rows[1+i][len(widths)].width())
 		}
 		widths = append(widths, width)
 		room -= width + 1
@@ -50,15 +47,15 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		names = max(names, len(pair(&s.Flows[i])))
 	}
 	name := max(min(names, room), len("FLOW"))
-	line := func(text string, row []coloured) {
+	line := func(text string, row []cell) {
 		if len(text) > name { // on a line of its own
 			b = append(append(b, text...), '\n')
 			text = ""
 		}
 		b = fmt.Appendf(b, "%-*s", name, text)
 		for i, c := range row {
-			b = append(b, strings.Repeat(" ", 1+widths[i]-utf8.RuneCountInString(c.text))...)
-			b = h.appendColoured(b, c)
+			b = append(b, strings.Repeat(" ", 1+widths[i]-c.width())...)
+			b = h.coloured(b, c.inTerminal(), c.colour)
 		}
 		b = append(b, '\n')
 	}
@@ -77,7 +74,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		if u.WithQP {
 			to = " qp " + queuePair(u.DestQP)
 		}
-		b = h.appendColoured(b, coloured{"unpaired", yellow})
+		b = h.coloured(b, "unpaired", yellow)
 		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", "))
 	}
 	for i := range s.Links {
@@ -89,20 +86,19 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 		b = append(append(b, text...), '\n')
 	}
 	if e := &s.Evicted; anyEvicted(e) {
-		b = h.appendColoured(b, coloured{"evicted", yellow})
+		b = h.coloured(b, "evicted", yellow)
 		b = fmt.Appendf(b, "  there was no room for %s with %s, %s: -max-flows\n",
 			cli.Count(e.Flows, "more flow"), cli.Count(e.Packets, "packet"), cli.Count(e.IPOctets, "octet"))
 	}
 	return b
 }
 
-type coloured struct{ text, colour string }
-
-func (h *human) appendColoured(b []byte, c coloured) []byte {
-	if !h.colour || c.colour == "" {
-		return append(b, c.text...)
+// coloured appends a text in a colour, if there are any.
+func (h *human) coloured(b []byte, text, colour string) []byte {
+	if !h.colour || colour == "" {
+		return append(b, text...)
 	}
-	return append(append(append(b, c.colour...), c.text...), plain...)
+	return append(append(append(b, colour...), text...), plain...)
 }
 
 func pair(f *flows.Flow) string { return f.Src.String() + " > " + f.Dst.String() }
