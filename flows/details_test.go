@@ -231,10 +231,9 @@ func TestDeepestQueue(t *testing.T) {
 		h.Add(d)
 	}
 	require.EqualValues(t, 33, h.Percentile(0.5), "of the bucket of 32 and 33")
-	var s series
-	s.width = minWidth
+	s := newSeries()
 	s.queue(QueueDepth{7, 3, true}, 0)
-	require.EqualValues(t, 1, s.nodes[0].known)
+	require.True(t, s.Nodes[0].Known[0])
 }
 
 // The time between which a point saw packets, whatever their order.

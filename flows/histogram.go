@@ -103,6 +103,9 @@ func (h *Histogram) clone() *Histogram {
 // since takes the durations out of h that old had counted already. Least and
 // greatest are as exact then as the buckets.
 func (h *Histogram) since(old *Histogram) {
+	if h == nil || old == nil {
+		return
+	}
 	h.n = 0
 	for i := range h.counts {
 		h.counts[i] -= old.counts[i]

@@ -11,6 +11,13 @@ import (
 	"github.com/rocecn/rocecn/rocev2"
 )
 
+// newSeries returns a series that begins at 100 ns.
+func newSeries() *series {
+	s := new(series)
+	s.begin(100)
+	return s
+}
+
 // Repeats of one cause that follow one another are one mark.
 func TestMarksOfRepeats(t *testing.T) {
 	repeat := func(psn uint32, c Cause) Mark { return Mark{Kind: MarkRepeat, Cause: c, PSN: psn, Count: 1} }
@@ -28,30 +35,30 @@ func TestMarksOfRepeats(t *testing.T) {
 		{"a gap behind", []Mark{repeat(5, Timeout), {Kind: MarkGap, PSN: 6, Count: 2}}, []uint32{1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var s series
+			s := newSeries()
 			for _, m := range c.marks {
 				s.mark(m)
 			}
 			var counts []uint32
-			for _, m := range s.marks[:s.nMarks] {
+			for _, m := range s.Marks {
 				counts = append(counts, m.Count)
 			}
 			require.Equal(t, c.counts, counts)
 		})
 	}
-	var s series
+	s := newSeries()
 	for psn := range uint32(seriesMarks + 3) {
 		s.mark(repeat(2*psn, RNR))
 	}
-	require.EqualValues(t, 3, s.more)
+	require.EqualValues(t, 3, s.More)
 	s.mark(repeat(2*(seriesMarks-1)+1, RNR))
 	require.EqualValues(t, 2, s.marks[seriesMarks-1].Count)
-	require.EqualValues(t, 3, s.more)
+	require.EqualValues(t, 3, s.More)
 }
 
 // Two bins become one that has what both had, and the deepest of both queues.
 func TestWiden(t *testing.T) {
-	s := series{start: 100, width: 1000}
+	s := newSeries()
 	at := func(n int64) *Bin { b, _ := s.bin(100 + 1000*n); return b }
 	*at(0) = Bin{IPOctets: 1, CE: 2, CNPs: 3, Missing: 4, Late: 5, Repeats: 6, First: 7, Last: 8, Sequenced: true}
 	*at(1) = Bin{IPOctets: 10, CE: 20, CNPs: 30, Missing: 40, Late: 50, Repeats: 60, First: 70, Last: 80,
@@ -60,18 +67,21 @@ func TestWiden(t *testing.T) {
 	*at(3) = Bin{First: 9, Last: 11, Sequenced: true}
 	*at(4) = Bin{First: 12, Last: 13, Sequenced: true}
 	*at(5) = Bin{IPOctets: 2}
-	for _, q := range []struct{ bin, depth uint32 }{{0, 5}, {3, 4}, {6, 0}, {8, 9}, {9, 7}} {
+	for _, q := range []struct {
+		bin   int
+		depth uint32
+	}{{0, 5}, {3, 4}, {6, 0}, {8, 9}, {9, 7}} {
 		s.queue(QueueDepth{1, q.depth, true}, q.bin)
 	}
 	s.queue(QueueDepth{2, 3, true}, 1)
-	require.EqualValues(t, 6, s.used)
+	require.Len(t, s.Bins, 6)
 	b, i := s.bin(100 + 1000*maxBins - 1)
 	require.EqualValues(t, maxBins-1, i, "the last that there is room for")
 	require.Zero(t, *b)
 	_, i = s.bin(100 + 1000*maxBins)
 	require.EqualValues(t, maxBins/2, i)
 	require.EqualValues(t, 2000, s.width)
-	require.EqualValues(t, maxBins/2+1, s.used)
+	require.Len(t, s.Bins, maxBins/2+1)
 	require.Equal(t, Bin{IPOctets: 11, CE: 22, CNPs: 33, Missing: 44, Late: 55, Repeats: 66, First: 7, Last: 80,
 		Sequenced: true}, s.bins[0])
 	require.Equal(t, Bin{IPOctets: 1, First: 9, Last: 11, Sequenced: true}, s.bins[1])
@@ -79,16 +89,18 @@ func TestWiden(t *testing.T) {
 	for _, b := range s.bins[3:] {
 		require.Zero(t, b)
 	}
-	one := &s.nodes[0]
-	require.EqualValues(t, 1<<0|1<<1|1<<3|1<<4, one.known)
-	require.Equal(t, []uint32{5, 4, 0, 0, 9, 0}, one.depth[:6])
-	require.EqualValues(t, 1, s.nodes[1].known)
-	require.EqualValues(t, 3, s.nodes[1].depth[0])
+	one, two := &s.Nodes[0], &s.Nodes[1]
+	require.Equal(t, []bool{true, true, false, true, true, false}, one.Known[:6])
+	require.NotContains(t, one.Known[6:], true)
+	require.Equal(t, []uint32{5, 4, 0, 0, 9, 0}, one.Depth[:6])
+	require.Equal(t, []bool{true, false}, two.Known[:2])
+	require.NotContains(t, two.Known[2:], true)
+	require.EqualValues(t, 3, two.Depth[0])
 
 	// What comes before the start is in the first bin; the first PSN in a bin is.
 	_, i = s.bin(0)
 	require.Zero(t, i)
-	s = series{start: 100, width: 1000}
+	s = newSeries()
 	for _, psn := range []uint32{50, 52, 51} {
 		s.sequenced(&Packet{psn: psn}, 1, 100, inOrder, 0, 0, Timeout)
 	}
@@ -99,9 +111,9 @@ func TestWiden(t *testing.T) {
 		s.queue(QueueDepth{node, 5, true}, 0)
 		s.queue(QueueDepth{node, 4, true}, 0)
 	}
-	require.EqualValues(t, maxNodes, s.nNodes)
-	require.EqualValues(t, maxNodes-1, s.nodes[maxNodes-1].node)
-	require.EqualValues(t, 5, s.nodes[maxNodes-1].depth[0])
+	require.Len(t, s.Nodes, maxNodes)
+	require.EqualValues(t, maxNodes-1, s.Nodes[maxNodes-1].Node)
+	require.EqualValues(t, 5, s.Nodes[maxNodes-1].Depth[0])
 }
 
 // What is timed, and what only ends the waiting.

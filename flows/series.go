@@ -77,64 +77,59 @@ const (
 	minWidth    = 1000 // nanoseconds
 )
 
-// A series is a [Series] without slices. Bins begin narrow, and become twice
-// as wide each time they no longer reach the present.
+// A series is a [Series] that grows. Bins begin narrow, and become twice as wide
+// each time they no longer reach the present.
 type series struct {
-	start, width int64 // nanoseconds
-	end          int64
-	used         uint32
-	bins         [maxBins]Bin
-	marks        [seriesMarks]Mark
-	nMarks       uint32
-	more         uint64
-	nodes        [maxNodes]nodeSeries
-	nNodes       uint32
+	Series            // what the arrays below have; of each node all bins
+	start, width, end int64
+	bins              [maxBins]Bin
+	marks             [seriesMarks]Mark
+	nodes             [maxNodes]NodeSeries
+	depth             [maxNodes][maxBins]uint32
+	known             [maxNodes][maxBins]bool
 
 	seen bool   // a request of this life
 	psn  uint32 // of the request before
 	line int64  // where that is
 }
 
-type nodeSeries struct {
-	node  uint64
-	depth [maxBins]uint32
-	known uint64 // bit n for bin n
+// begin begins a series, at a time in nanoseconds since 1970.
+func (s *series) begin(at int64) {
+	s.start, s.width = at, minWidth
+	s.Bins, s.Marks, s.Nodes = s.bins[:0], s.marks[:0], s.nodes[:0]
 }
 
-// bin returns the bin of a time. What jumps back before the start belongs to the
-// first.
-func (s *series) bin(at int64) (b *Bin, i uint32) {
+// bin returns the bin of a time, and its number. What jumps back before the start
+// belongs to the first.
+func (s *series) bin(at int64) (b *Bin, i int) {
 	since := max(at-s.start, 0)
 	for since/s.width >= maxBins {
 		s.widen()
 	}
-	i = uint32(since / s.width)
-	s.used = max(s.used, i+1)
+	i = int(since / s.width)
+	s.Bins = s.bins[:max(len(s.Bins), i+1)]
 	s.end = max(s.end, at)
 	return &s.bins[i], i
 }
 
 // widen makes one bin of two.
 func (s *series) widen() {
-	for i := range maxBins / 2 {
+	const half = maxBins / 2
+	for i := range half {
 		b := s.bins[2*i]
 		b.add(&s.bins[2*i+1])
 		s.bins[i] = b
 	}
-	clear(s.bins[maxBins/2:])
-	for n := range s.nodes[:s.nNodes] {
-		q := &s.nodes[n]
-		known := uint64(0)
-		for i := range maxBins / 2 {
-			q.depth[i] = max(q.depth[2*i], q.depth[2*i+1])
-			if q.known>>(2*i)&3 != 0 {
-				known |= 1 << i
-			}
+	clear(s.bins[half:])
+	for _, n := range s.Nodes {
+		for i := range half {
+			n.Depth[i] = max(n.Depth[2*i], n.Depth[2*i+1])
+			n.Known[i] = n.Known[2*i] || n.Known[2*i+1]
 		}
-		clear(q.depth[maxBins/2:])
-		q.known = known
+		clear(n.Depth[half:])
+		clear(n.Known[half:])
 	}
-	s.used = (s.used + 1) / 2
+	s.Bins = s.bins[:(len(s.Bins)+1)/2]
 	s.width *= 2
 }
 
@@ -167,21 +162,15 @@ func (s *series) packet(p *Packet, at int64) {
 }
 
 // queue records how deep the queue of a node was in bin i.
-func (s *series) queue(q QueueDepth, i uint32) {
-	n := uint32(0)
-	for n < s.nNodes && s.nodes[n].node != q.Node {
-		n++
+func (s *series) queue(q QueueDepth, i int) {
+	n := slices.IndexFunc(s.Nodes, func(n NodeSeries) bool { return n.Node == q.Node })
+	if n < 0 {
+		if n = len(s.Nodes); n == maxNodes {
+			return
+		}
+		s.Nodes = append(s.Nodes, NodeSeries{q.Node, s.depth[n][:], s.known[n][:]})
 	}
-	if n == maxNodes {
-		return
-	}
-	if n == s.nNodes {
-		s.nodes[n].node = q.Node
-		s.nNodes++
-	}
-	of := &s.nodes[n]
-	of.depth[i] = max(of.depth[i], q.Depth)
-	of.known |= 1 << i
+	s.depth[n][i], s.known[n][i] = max(s.depth[n][i], q.Depth), true
 }
 
 // sequenced records what the PSN of a request showed: a gap of so many before
@@ -221,19 +210,18 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 
 // mark remembers a mark. Repeats that follow one another are one.
 func (s *series) mark(m Mark) {
-	if s.nMarks > 0 && m.Kind == MarkRepeat {
-		last := &s.marks[s.nMarks-1]
+	if n := len(s.Marks); n > 0 && m.Kind == MarkRepeat {
+		last := &s.Marks[n-1]
 		if last.Kind == MarkRepeat && last.Cause == m.Cause && m.PSN == bth.AddPSN(last.PSN, last.Count) {
 			last.Count++
 			return
 		}
 	}
-	if s.nMarks == seriesMarks {
-		s.more++
+	if len(s.Marks) == seriesMarks {
+		s.More++
 		return
 	}
-	s.marks[s.nMarks] = m
-	s.nMarks++
+	s.Marks = append(s.Marks, m)
 }
 
 // series returns the series of a flow, nil if none are kept or there was no
@@ -243,8 +231,7 @@ func (t *Table) series(f *flow) *series {
 		if !t.config.Series || f.Packets == 0 {
 			return nil
 		}
-		s := t.serieses.of(&f.series)
-		s.start, s.width = f.first, minWidth
+		t.serieses.of(&f.series).begin(f.first)
 	}
 	return t.serieses.at(f.series)
 }
@@ -260,14 +247,10 @@ func (t *Table) Series(k rocev2.FlowKey) *Series {
 	s := t.series(&with.flow)
 	out := &Series{
 		Start: moment(s.start), End: moment(max(s.start, s.end)), Width: time.Duration(s.width),
-		Bins: slices.Clone(s.bins[:s.used]), Marks: slices.Clone(s.marks[:s.nMarks]), More: s.more,
+		Bins: slices.Clone(s.Bins), Marks: slices.Clone(s.Marks), More: s.More,
 	}
-	for i := range s.nodes[:s.nNodes] {
-		q := &s.nodes[i]
-		n := NodeSeries{Node: q.node, Depth: slices.Clone(q.depth[:s.used])}
-		for i := range s.used {
-			n.Known = append(n.Known, q.known>>i&1 != 0)
-		}
+	for _, n := range s.Nodes {
+		n.Depth, n.Known = slices.Clone(n.Depth[:len(s.Bins)]), slices.Clone(n.Known[:len(s.Bins)])
 		out.Nodes = append(out.Nodes, n)
 	}
 	if f := t.report(with); f.CNPs+f.Fast == 0 { // those of a pair that is in doubt again

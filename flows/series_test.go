@@ -102,13 +102,12 @@ func TestSeriesIsBounded(t *testing.T) {
 
 // Bins become wider as time goes on, whatever it does.
 func TestSeriesTime(t *testing.T) {
-	var s series
-	s.width = minWidth
+	s := newSeries()
 	for _, at := range []int64{0, 63_999, 64_000, -5, 1 << 62, -1 << 62, 1<<63 - 1, 5} {
 		b, i := s.bin(at)
 		b.CE++
-		require.Less(t, i, uint32(maxBins))
-		require.Less(t, i, s.used)
+		require.Less(t, i, maxBins)
+		require.Less(t, i, len(s.Bins))
 	}
 	sum := Bin{}
 	for i := range s.bins {

@@ -118,49 +118,42 @@ func (p *Priority) since(o *Priority) bool {
 }
 
 func (f *Flow) since(o *Flow) {
-	before := o.counts()
-	for i, n := range f.counts() {
-		subtract(n, *before[i])
-	}
-	for i := range f.Messages {
-		subtract(&f.Messages[i].Begun, o.Messages[i].Begun)
-		subtract(&f.Messages[i].Complete, o.Messages[i].Complete)
-	}
+	subtract(f.counts(), o.counts())
 	f.Answers.since(&o.Answers)
 	f.Mean = 0
-	if f.RTT != nil && o.RTT != nil {
-		f.RTT.since(o.RTT)
-	}
-	if f.AfterCE != nil && o.AfterCE != nil {
-		f.AfterCE.since(o.AfterCE)
-	}
+	f.RTT.since(o.RTT)
+	f.AfterCE.since(o.AfterCE)
 }
 
-// counts are all counts, but for those of messages and answers.
-func (f *Flow) counts() [21]*uint64 {
+// counts are all counts, but for those of answers.
+func (f *Flow) counts() []*uint64 {
 	p, c := &f.PSN, &f.Causes
-	return [...]*uint64{
+	all := []*uint64{
 		&f.Packets, &f.IPOctets, &f.PayloadOctets, &f.ICRCWrong, &f.Truncated,
 		&f.ECN[0], &f.ECN[1], &f.ECN[2], &f.ECN[3],
 		&p.Gaps, &p.Missing, &p.Late, &p.Repeats, &p.Copies, &p.Unseen, &p.Lost, &p.Unjudged,
 		&c.NAK, &c.RNR, &c.Read, &c.Timeout,
 	}
+	for i := range f.Messages {
+		all = append(all, &f.Messages[i].Begun, &f.Messages[i].Complete)
+	}
+	return all
 }
 
 func (a *Answers) since(o *Answers) {
-	before := o.counts()
-	for i, n := range a.counts() {
-		subtract(n, *before[i])
-	}
+	now, before := a.counts(), o.counts()
+	subtract(now[:], before[:])
 }
 
 func (e Evicted) since(o *Evicted) Evicted {
-	subtract(&e.Flows, o.Flows)
-	subtract(&e.Packets, o.Packets)
-	subtract(&e.IPOctets, o.IPOctets)
+	subtract([]*uint64{&e.Flows, &e.Packets, &e.IPOctets}, []*uint64{&o.Flows, &o.Packets, &o.IPOctets})
 	e.Answers.since(&o.Answers)
 	return e
 }
 
-// subtract takes what was counted before out of a count.
-func subtract(n *uint64, before uint64) { *n -= min(*n, before) }
+// subtract takes what was counted before out of counts.
+func subtract(now, before []*uint64) {
+	for i, n := range now {
+		*n -= min(*n, *before[i])
+	}
+}

@@ -23,7 +23,7 @@ type Config struct {
 	// a second. If it is 0, they are taken for links of AssumedLinkRate, and each
 	// Link says so.
 	LinkRate uint64
-	// Series keeps how each flow went over time, for [Table.Series], in 7 KB more a
+	// Series keeps how each flow went over time, for [Table.Series], in 8 KB more a
 	// flow.
 	Series bool
 }
