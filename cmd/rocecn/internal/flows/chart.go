@@ -264,21 +264,17 @@ func markText(m *flows.Mark) string {
 
 // queues draws the depth of each node's queue, where it is known.
 func (c *chart) queues(s *flows.Series) {
-	deepest := make([]uint32, len(s.Nodes))
-	for i, n := range s.Nodes {
-		for _, depth := range n.Depth {
-			deepest[i] = max(deepest[i], depth)
-		}
-		c.Depth = max(c.Depth, deepest[i])
+	for _, n := range s.Nodes {
+		c.Depth = max(c.Depth, slices.Max(n.Depth))
 	}
-	for i, n := range s.Nodes {
+	for _, n := range s.Nodes {
 		var p path
-		for j, depth := range n.Depth {
-			if n.Known[j] {
-				p.line(x(s, j), y(float64(depth), float64(c.Depth)))
-				p.to('H', x(s, j+1))
+		for i, depth := range n.Depth {
+			if n.Known[i] {
+				p.line(x(s, i), y(float64(depth), float64(c.Depth)))
+				p.to('H', x(s, i+1))
 			}
 		}
-		c.Nodes = append(c.Nodes, chartNode{n.Node, p.String(), deepest[i]})
+		c.Nodes = append(c.Nodes, chartNode{n.Node, p.String(), slices.Max(n.Depth)})
 	}
 }

@@ -105,20 +105,20 @@ func pair(f *flows.Flow) string { return f.Src.String() + " > " + f.Dst.String()
 
 // scaled writes a number with at most four digits.
 func scaled(n float64) string {
-	for _, unit := range []string{"", "k", "M", "G", "T"} {
-		switch {
-		case unit == "" && n < 10000:
-			return fmt.Sprintf("%.0f", n)
-		case unit != "" && n < 10:
-			return fmt.Sprintf("%.2f%s", n, unit)
-		case unit != "" && n < 100:
-			return fmt.Sprintf("%.1f%s", n, unit)
-		case unit != "" && n < 1000:
-			return fmt.Sprintf("%.0f%s", n, unit)
-		}
-		n /= 1000
+	if n < 10000 {
+		return fmt.Sprintf("%.0f", n)
 	}
-	return fmt.Sprintf("%.0fP", n)
+	for _, unit := range "kMGT" {
+		switch n /= 1000; {
+		case n < 10:
+			return fmt.Sprintf("%.2f%c", n, unit)
+		case n < 100:
+			return fmt.Sprintf("%.1f%c", n, unit)
+		case n < 1000:
+			return fmt.Sprintf("%.0f%c", n, unit)
+		}
+	}
+	return fmt.Sprintf("%.0fP", n/1000)
 }
 
 // short writes a time with three digits.

@@ -61,8 +61,8 @@ type (
 		CE     uint64 `json:"ce"`
 	}
 	rateLine struct {
-		Mean *float64 `json:"mean,omitempty"` // neither of fewer than three requests
-		Peak *float64 `json:"peak,omitempty"`
+		Mean float64 `json:"mean,omitempty"` // neither of fewer than three requests
+		Peak float64 `json:"peak,omitempty"`
 	}
 	psnLine struct {
 		flows.PSN
@@ -111,6 +111,7 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 		First:     stamp(f.First), Last: stamp(f.Last), Interval: during,
 		VLAN: f.VLAN, DSCP: dscps(f.DSCP),
 		ECN:     ecnLine{f.ECN[0], f.ECN[2], f.ECN[1], f.ECN[3]},
+		Rate:    rateLine{math.Round(f.Mean), math.Round(f.Peak)},
 		MTU:     f.MTU,
 		Packets: f.Packets, IPOctets: f.IPOctets, PayloadOctets: f.PayloadOctets,
 		Messages:    map[string]flows.Messages{},
@@ -119,12 +120,6 @@ func lineOf(f *flows.Flow, during *intervalLine) *flowLine {
 	}
 	if f.SrcQPFrom != 0 {
 		l.SrcQP, l.SrcQPFrom = &f.SrcQP, f.SrcQPFrom.String()
-	}
-	if mean := math.Round(f.Mean); mean > 0 {
-		l.Rate.Mean = &mean
-	}
-	if peak := math.Round(f.Peak); peak > 0 {
-		l.Rate.Peak = &peak
 	}
 	for kind, m := range f.Messages {
 		if m != (flows.Messages{}) {
