@@ -15,12 +15,10 @@ func (t *Table) notice(p *Packet, at int64) {
 			about = k
 		}
 	}
-	if !named && !t.mine(&p.pkt) || named && !t.mine(&about) {
-		return
+	if !named && t.mine(&p.pkt) {
+		t.stream(&p.pkt).stray.count(p, at)
 	}
-	if !named {
-		s := t.stream(&p.pkt)
-		s.stray.count(p, at)
+	if !named || !t.mine(&about) {
 		return
 	}
 	s := t.named(p, &about)
@@ -67,14 +65,6 @@ func (t *Table) named(p *Packet, about *key) *stream {
 		}
 	}
 	return nil
-}
-
-// claim counts what came about a flow before for the flow: its first request is
-// here now.
-func (t *Table) claim(s *stream) {
-	if e := t.earlies.at(s.early); e != nil {
-		e.heard = false
-	}
 }
 
 // labels say which flow was seen last under an outer flow label, which means

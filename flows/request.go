@@ -8,7 +8,9 @@ func (t *Table) request(p *Packet, frame uint64, at int64) {
 	f := &s.flow
 	if f.Packets == 0 {
 		f.first, f.last = at, at
-		t.claim(s)
+		if e := t.earlies.at(s.early); e != nil {
+			e.heard = false // what came about the flow before counts for it now
+		}
 		t.names.add(&p.pkt)
 	}
 	f.count(p, at)

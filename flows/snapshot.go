@@ -39,11 +39,9 @@ func (t *Table) reportTo(s *Snapshot, of *stream) {
 func (s *Snapshot) order() {
 	slices.SortFunc(s.Flows, func(a, b Flow) int { return a.FlowKey.Compare(b.FlowKey) })
 	slices.SortFunc(s.Unpaired, func(a, b Unpaired) int {
-		c := a.FlowKey.Compare(b.FlowKey)
-		switch {
-		case c != 0 || a.WithQP == b.WithQP:
+		if c := a.FlowKey.Compare(b.FlowKey); c != 0 || a.WithQP == b.WithQP {
 			return c
-		case a.WithQP:
+		} else if a.WithQP {
 			return 1
 		}
 		return -1

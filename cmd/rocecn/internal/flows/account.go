@@ -2,7 +2,9 @@ package flows
 
 import (
 	"bufio"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -20,9 +22,9 @@ type accountant struct {
 	human human
 	line  cli.Progress
 
-	from, to time.Time // the present interval, of -interval
-	last     time.Time // of the last packet
-	headed   bool      // the header of CSV was printed
+	from, to time.Time   // the present interval, of -interval
+	last     time.Time   // of the last packet
+	csv      *csv.Writer // nil until its header is printed
 
 	page *cli.Replacement // of -html; nil without
 }
@@ -133,13 +135,11 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 	case "json":
 		err = a.printJSON(s, during)
 	case "csv":
-		if !a.headed {
-			a.headed = true
-			err = writeCSVHeader(a.out)
+		if a.csv == nil {
+			a.csv = csv.NewWriter(a.out)
+			err = a.csv.Write(csvHeader())
 		}
-		if err == nil {
-			err = writeCSV(a.out, s, during)
-		}
+		err = errors.Join(err, writeCSV(a.csv, s, during))
 	case "prometheus":
 		_, err = a.out.Write(appendPrometheus(nil, s))
 	default:

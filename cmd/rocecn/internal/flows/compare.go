@@ -108,26 +108,17 @@ type point struct {
 // read yields the packets of a capture.
 func (p *point) read(ctx context.Context, name string, r reader) iter.Seq2[*flows.Packet, time.Time] {
 	return func(yield func(*flows.Packet, time.Time) bool) {
-		r.to = yielder(yield)
+		r.packet = func(packet *flows.Packet, _ uint64, t time.Time) error {
+			if !yield(packet, t) {
+				return errDone
+			}
+			return nil
+		}
 		p.err = r.read(ctx, name)
 	}
 }
 
-// A yielder is what a reader hands its packets to.
-type yielder func(*flows.Packet, time.Time) bool
-
-func (yield yielder) packet(p *flows.Packet, _ uint64, t time.Time) error {
-	if !yield(p, t) {
-		return errDone
-	}
-	return nil
-}
-
 var errDone = errors.New("nobody asks for more")
-
-func (yielder) progress(octets, size int64) {}
-
-func (yielder) idle(time.Duration) error { return nil }
 
 // A comparedLine is the JSON object of a flow at two points, or of all.
 type comparedLine struct {

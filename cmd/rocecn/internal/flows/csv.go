@@ -3,7 +3,6 @@ package flows
 import (
 	"encoding/csv"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -19,8 +18,7 @@ func csvHeader() []string {
 
 // writeCSV writes the flows of a snapshot, one a row. What does not apply is
 // empty.
-func writeCSV(w io.Writer, s *flows.Snapshot, during *intervalLine) error {
-	out := csv.NewWriter(w)
+func writeCSV(out *csv.Writer, s *flows.Snapshot, during *intervalLine) error {
 	if during == nil {
 		during = &intervalLine{}
 	}
@@ -56,5 +54,3 @@ func orEmpty(ok bool, n uint64) string {
 	}
 	return strconv.FormatUint(n, 10)
 }
-
-func writeCSVHeader(w io.Writer) error { return csv.NewWriter(w).WriteAll([][]string{csvHeader()}) }

@@ -53,12 +53,6 @@ type row struct {
 	Hidden bool // until all are asked for
 }
 
-// What -html may not name.
-var (
-	errInput   = errors.New("the capture that is read cannot be written")
-	errCapture = errors.New("this is a capture: the page needs a name of its own")
-)
-
 // checkPage says what is wrong with the name of the page: no capture is
 // overwritten, neither one that is read nor another one.
 func (o *options) checkPage() error {
@@ -67,7 +61,7 @@ func (o *options) checkPage() error {
 	}
 	for _, name := range o.inputs.Names {
 		if cli.Same(name, o.inputs.Stdin, o.html) {
-			return errInput
+			return errors.New("the capture that is read cannot be written")
 		}
 	}
 	if info, err := os.Stat(o.html); err != nil || !info.Mode().IsRegular() {
@@ -79,7 +73,7 @@ func (o *options) checkPage() error {
 	}
 	defer f.Close()
 	if _, err := capture.Open(f); err == nil {
-		return errCapture
+		return errors.New("this is a capture: the page needs a name of its own")
 	}
 	return nil
 }

@@ -27,11 +27,12 @@ type reader struct {
 	inputs  cli.Inputs
 	frames  uint64 // handed on so far
 	dropped uint64 // by the kernel, of live captures
-	to      interface {
-		packet(p *flows.Packet, frame uint64, t time.Time) error
-		progress(octets, size int64)
-		idle(d time.Duration) error // nothing came for so long; never of a file
-	}
+
+	// What is called for each packet; unless nil, each time some octets were read;
+	// and unless nil, when nothing came for so long, never of a file.
+	packet   func(p *flows.Packet, frame uint64, t time.Time) error
+	progress func(octets, size int64)
+	idle     func(d time.Duration) error
 }
 
 // errUnknownLink says that some packets could not be looked at.
@@ -65,7 +66,7 @@ func (r *reader) read(ctx context.Context, name string) error {
 	}
 
 	var idle <-chan time.Time
-	if in.Size == 0 {
+	if in.Size == 0 && r.idle != nil {
 		ticker := time.NewTicker(200 * time.Millisecond)
 		defer ticker.Stop()
 		idle = ticker.C
@@ -79,7 +80,7 @@ func (r *reader) read(ctx context.Context, name string) error {
 			if len(s.ordered) > 0 {
 				continue
 			}
-			if err := r.to.idle(now.Sub(last)); err != nil {
+			if err := r.idle(now.Sub(last)); err != nil {
 				return err
 			}
 			continue
@@ -87,11 +88,13 @@ func (r *reader) read(ctx context.Context, name string) error {
 		<-b.decoded
 		for i := range b.packets {
 			r.frames++
-			if err := r.to.packet(&b.packets[i], r.frames, b.records[i].time); err != nil {
+			if err := r.packet(&b.packets[i], r.frames, b.records[i].time); err != nil {
 				return err
 			}
 		}
-		r.to.progress(b.octets, in.Size)
+		if r.progress != nil {
+			r.progress(b.octets, in.Size)
+		}
 		r.dropped += b.dropped
 		unknown, last = unknown || b.unknown, time.Now()
 		switch {

@@ -27,8 +27,8 @@ func (s *stopper) packet(*flows.Packet, uint64, time.Time) error {
 	}
 	return nil
 }
-func (s *stopper) progress(octets, size int64) {}
-func (s *stopper) idle(time.Duration) error    { return nil }
+
+func awake(time.Duration) error { return nil }
 
 // Who has enough leaves no goroutine and no file behind, also where the input
 // goes on, or pauses.
@@ -62,7 +62,8 @@ func TestStopped(t *testing.T) {
 					if input != "file" {
 						name = "-"
 					}
-					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, to: &stopper{packets}}
+					r := reader{workers: workers, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{packets}).packet,
+						idle: awake}
 					require.ErrorIs(t, r.read(t.Context(), name), errEnough)
 					in.Close()
 					<-written
@@ -96,16 +97,11 @@ func TestFileIsNeverIdle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "long.pcap")
 	require.NoError(t, os.WriteFile(path, append(octets, bytes.Repeat(octets[24:], 4<<20/len(octets))...), 0o600))
 	var d dawdler
-	r := reader{workers: 2, to: &d}
+	r := reader{workers: 2, packet: d.packet, progress: d.progress, idle: d.idle}
 	require.NoError(t, r.read(t.Context(), path))
 	require.Greater(t, d.batches, 6)
 	require.Zero(t, d.idled)
 }
-
-// An idler has enough when nothing comes.
-type idler struct{ stopper }
-
-func (*idler) idle(time.Duration) error { return errEnough }
 
 // Whoever reads what pauses is told so, and may end the reading.
 func TestPipeIsIdle(t *testing.T) {
@@ -117,7 +113,8 @@ func TestPipeIsIdle(t *testing.T) {
 	require.NoError(t, err)
 	_, err = out.Write(octets[:10<<10])
 	require.NoError(t, err)
-	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, to: &idler{stopper{1 << 20}}}
+	r := reader{workers: 2, inputs: cli.Inputs{Stdin: in}, packet: (&stopper{1 << 20}).packet,
+		idle: func(time.Duration) error { return errEnough }}
 	ended := make(chan error, 1)
 	go func() { ended <- r.read(t.Context(), "-") }()
 	select {
