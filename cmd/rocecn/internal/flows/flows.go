@@ -199,7 +199,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		human:   human{colour: colourful(stdout)},
 		line:    cli.NewProgress(stdout, stderr),
 	}
-	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers, packet: a.packet, progress: a.progress, idle: a.idle}
+	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
+		packet: a.packet, progress: a.progress, idle: a.idle}
 	for _, name := range o.inputs.Names {
 		a.line.Name = name
 		err := r.read(ctx, name)
