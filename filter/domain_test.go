@@ -18,9 +18,9 @@ func frameOf(f wiretest.Frames, link rocev2.LinkType, tags int) []byte {
 	case rocev2.LinkEthernet:
 		return f.Mutate(f.Ethernet(tags, ip))
 	case rocev2.LinkSLL:
-		return f.Mutate(f.SLL(tags, ip))
+		return f.Mutate(f.Tagged(f.Octets(14), tags, ip))
 	case rocev2.LinkSLL2:
-		return f.Mutate(f.SLL2(ip))
+		return f.Mutate(slices.Concat(f.Tagged(nil, 0, ip)[:2], f.Octets(18), ip)) // the EtherType first
 	default:
 		return f.Mutate(ip)
 	}

@@ -75,7 +75,7 @@ func requireTruth(t *testing.T, made *traffic.Capture, table *Table, name string
 			CE: f.ECN[rocev2.CE], Begun: begun, Complete: complete,
 			FirstTrouble: f.FirstTrouble,
 		}
-		require.Equal(t, truth.Known(), got, "%s: %v from %v", name, f.FlowKey, f.SrcQPFrom)
+		require.Equal(t, *truth, got, "%s: %v from %v", name, f.FlowKey, f.SrcQPFrom)
 		require.Zero(t, f.ICRCWrong)
 		require.Equal(t, f.SrcQPFrom == 0, f.SrcQP == 0)
 		require.NotEqual(t, qpmap.UD, f.SrcQPFrom)

@@ -32,15 +32,8 @@ const (
 // format (RFC 5340) have no room for the flag. The address family is IPv6
 // unicast; the others of RFC 5838 look the same in an LSA and are not read.
 //
-// D16: the proxy is the prefix source router address, of several each. Without
-// one it is the router's IPv6 address, from its traffic engineering LSA
-// (RFC 5329), if the prefix is one of the router's own area: any other may have
-// been originated by another router. Without either, Proxy is the zero Addr.
-//
-// An LSA at MaxAge says nothing. A malformed one is an error and says nothing
-// else, as RFC 9792 section 2 demands. Of flags that stand twice for one prefix
-// the first count. The flag on a prefix without host addresses is an error beside the
-// rest (see [Advertisement.Validate]).
+// Who the proxy is, and what is an error, [Codes.ReadOSPFv2] says; the router's
+// own address is the IPv6 one of its traffic engineering LSA (RFC 5329).
 func (c Codes) ReadOSPFv3(lsas ...[]byte) iter.Seq2[Advertisement, error] {
 	return readOSPF(OSPFv3, lsas, c.ospfv3())
 }

@@ -54,10 +54,8 @@ func main() {
 	}
 	log.Fatal(netio.Run(context.Background(), out, func(b []byte, _ int, packet *netio.Packet) []byte {
 		var d rocev2.Datagram
-		err := d.DecodeIP(packet.Data)
-		if err == nil {
-			b, err = p.translate(b, d.Data)
-		}
+		_ = d.DecodeIP(packet.Data) // as ListenUDP has made it
+		b, err := p.translate(b, d.Data)
 		if err != nil {
 			log.Printf("%v: %v", d.Src, err)
 		}

@@ -77,11 +77,8 @@ func main() {
 	}
 	log.Fatal(netio.Run(context.Background(), nil, func(b []byte, _ int, packet *netio.Packet) []byte {
 		var d rocev2.Datagram
-		err := d.DecodeIP(packet.Data)
-		if err == nil {
-			err = samples(os.Stdout, d.Data)
-		}
-		if err != nil {
+		_ = d.DecodeIP(packet.Data) // as ListenUDP has made it
+		if err := samples(os.Stdout, d.Data); err != nil {
 			log.Printf("%v: %v", d.Src, err)
 		}
 		return b

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"math/bits"
 	"net/netip"
 
@@ -23,6 +24,7 @@ type connection struct {
 	wraps     bool   // PSNs may wrap; of one connection between two hosts, as votes tie where PSNs are the same
 	truth     *Truth
 	frames    []*Frame
+	trouble   *Frame // the first one that shows a gap or a repeat
 	started   bool
 	gap       bool // the next request will show a gap
 }
@@ -169,7 +171,7 @@ func (c *connection) send(m message, what incident) {
 		}
 		for _, r := range requests {
 			c.emit(r)
-			c.trouble()
+			c.shows()
 			*cause++
 		}
 	}
@@ -192,7 +194,7 @@ func (c *connection) send(m message, what incident) {
 			t.Complete = complete
 		}
 		if len(c.frames) > gap {
-			c.troubleAt(gap)
+			c.showsAt(gap)
 		} else {
 			c.gap = true
 		}
@@ -209,14 +211,14 @@ func (c *connection) send(m message, what incident) {
 		t.Missing++
 		t.Late++
 		c.seen(m, requests[:a+1])
-		c.trouble()
+		c.shows()
 		c.seen(m, requests[a+1:])
 	case doubled:
 		a := c.IntN(n)
 		c.seen(m, requests[:a+1])
 		c.emit(requests[a])
 		if !uc {
-			c.trouble()
+			c.shows()
 			t.Timeout++
 		}
 		c.seen(m, requests[a+1:])
@@ -228,7 +230,7 @@ func (c *connection) send(m message, what incident) {
 		c.seen(m, requests[:a])
 		gap := len(c.frames)
 		c.seen(m, requests[a+1:])
-		c.troubleAt(gap)
+		c.showsAt(gap)
 		refusal(requests[a].psn, 0x60)
 		c.seen(m, requests[a:a+1])
 		again(&t.NAKed, requests[a+1:])
@@ -295,18 +297,14 @@ func (c *connection) emit(r request) {
 	c.frames = append(c.frames, &f)
 	if c.gap {
 		c.gap = false
-		c.trouble()
+		c.shows()
 	}
 }
 
-// trouble says that the last frame shows a gap or a repeat.
-func (c *connection) trouble() { c.troubleAt(len(c.frames) - 1) }
+// shows says that the last frame shows a gap or a repeat.
+func (c *connection) shows() { c.showsAt(len(c.frames) - 1) }
 
-func (c *connection) troubleAt(i int) {
-	if c.truth.firstTrouble == nil {
-		c.truth.firstTrouble = c.frames[i]
-	}
-}
+func (c *connection) showsAt(i int) { c.trouble = cmp.Or(c.trouble, c.frames[i]) }
 
 // node returns the address of a congested node.
 func (c *connection) node() netip.Addr {

@@ -39,7 +39,6 @@ type Truth struct {
 	Begun, Complete             uint64 // messages of all kinds
 	FirstTrouble                uint64 // frame
 	RTTs                        uint64
-	firstTrouble                *Frame
 }
 
 // A Frame is a packet of a capture.
@@ -72,9 +71,10 @@ func (c *Capture) Write(w io.Writer) error {
 // Generate makes the capture of a seed.
 func Generate(seed uint64, o Options) *Capture {
 	g := &generator{
-		Rand:    rand.New(rand.NewPCG(seed, 0x1B5)),
-		options: o,
-		capture: &Capture{Flows: map[rocev2.FlowKey]*Truth{}},
+		Rand:     rand.New(rand.NewPCG(seed, 0x1B5)),
+		options:  o,
+		capture:  &Capture{Flows: map[rocev2.FlowKey]*Truth{}},
+		troubled: map[*Frame]*Truth{},
 	}
 	var all [][]*Frame
 	for i := range max(o.Connections, 1) {
@@ -82,10 +82,8 @@ func Generate(seed uint64, o Options) *Capture {
 	}
 	g.merge(all)
 	for i, f := range g.capture.Frames {
-		for _, t := range g.capture.Flows {
-			if t.firstTrouble == f {
-				t.FirstTrouble = uint64(i + 1)
-			}
+		if t := g.troubled[f]; t != nil {
+			t.FirstTrouble = uint64(i + 1)
 		}
 	}
 	return g.capture
@@ -93,9 +91,10 @@ func Generate(seed uint64, o Options) *Capture {
 
 type generator struct {
 	*rand.Rand
-	options Options
-	capture *Capture
-	commID  uint32
+	options  Options
+	capture  *Capture
+	troubled map[*Frame]*Truth // by the frame of FirstTrouble
+	commID   uint32
 }
 
 // merge puts the frames of all connections into one capture, each in its order,
@@ -150,15 +149,9 @@ func (g *generator) connection(i int) []*Frame {
 	c.truth = &Truth{Transport: c.transport, SrcQP: c.from.qp}
 	g.capture.Flows[key] = c.truth
 	c.run()
+	g.troubled[c.trouble] = c.truth
 	if c.truth.Packets == 0 {
 		delete(g.capture.Flows, key)
 	}
 	return c.frames
-}
-
-// Known returns what can be known of a truth from the outside.
-func (t *Truth) Known() Truth {
-	known := *t
-	known.firstTrouble = nil
-	return known
 }

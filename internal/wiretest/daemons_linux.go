@@ -9,45 +9,51 @@ import (
 	"testing"
 )
 
-// An FRR is a set of daemons of FRRouting on a host.
-type FRR struct {
-	host *Host
-	dir  string
+// A Router is a routing daemon, or several, on a host.
+type Router struct {
+	host  *Host
+	shell []string // which takes commands
+}
+
+// Show returns what a command prints.
+func (r *Router) Show(t testing.TB, command string) string {
+	t.Helper()
+	return r.host.Run(t, "", r.shell[0], append(r.shell[1:len(r.shell):len(r.shell)], command)...)
 }
 
 // StartFRR starts zebra and then these daemons of FRRouting, each with its
 // configuration.
-func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *FRR {
+func StartFRR(t testing.TB, h *Host, daemons ...Daemon) *Router {
 	t.Helper()
 	const programs = "/usr/lib/frr/"
 	if _, err := os.Stat(programs + "zebra"); err != nil {
 		Missing(t, "FRRouting is not installed")
 	}
-	f := &FRR{host: h, dir: socketDir(t)}
+	dir := socketDir(t)
 	frr, err := user.Lookup("frr") // whom the daemons run as
 	if err != nil {
 		t.Fatal(err)
 	}
 	uid, _ := strconv.Atoi(frr.Uid)
 	gid, _ := strconv.Atoi(frr.Gid)
-	if err := errors.Join(os.Chown(f.dir, uid, gid), os.Chmod(f.dir, 0o755)); err != nil {
+	if err := errors.Join(os.Chown(dir, uid, gid), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range append([]Daemon{{Name: "zebra"}}, daemons...) {
-		config := filepath.Join(f.dir, d.Name+".conf")
+		config := filepath.Join(dir, d.Name+".conf")
 		if err := os.WriteFile(config, []byte("hostname "+h.Name+"\n"+d.Config), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"-P", "0", "-f", config, "-i", filepath.Join(f.dir, d.Name+".pid"), "-z",
-			filepath.Join(f.dir, "zserv"),
-			"--vty_socket", f.dir, "--log", "stdout", "--log-level", "warnings"}
+		args := []string{"-P", "0", "-f", config, "-i", filepath.Join(dir, d.Name+".pid"), "-z",
+			filepath.Join(dir, "zserv"),
+			"--vty_socket", dir, "--log", "stdout", "--log-level", "warnings"}
 		h.Start(t, programs+d.Name, append(args, d.Args...)...)
 		Await(t, h.Name+": "+d.Name+" is up", func() bool {
-			_, err := os.Stat(filepath.Join(f.dir, d.Name+".vty"))
+			_, err := os.Stat(filepath.Join(dir, d.Name+".vty"))
 			return err == nil
 		})
 	}
-	return f
+	return &Router{h, []string{"vtysh", "--vty_socket", dir, "-c"}}
 }
 
 // A Daemon is one of FRRouting: "bgpd", "ospfd", "isisd".
@@ -57,40 +63,21 @@ type Daemon struct {
 	Args   []string
 }
 
-// Show returns what a command of the shell prints.
-func (f *FRR) Show(t testing.TB, command string) string {
-	t.Helper()
-	return f.host.Run(t, "", "vtysh", "--vty_socket", f.dir, "-c", command)
-}
-
-// A BIRD is the Internet routing daemon of that name on a host.
-type BIRD struct {
-	host   *Host
-	socket string
-}
-
-// StartBIRD starts BIRD with a configuration.
-func StartBIRD(t testing.TB, h *Host, config string) *BIRD {
+// StartBIRD starts the Internet routing daemon BIRD with a configuration.
+func StartBIRD(t testing.TB, h *Host, config string) *Router {
 	t.Helper()
 	bird := Tool(t, "bird")
 	dir := socketDir(t)
-	b := &BIRD{host: h, socket: filepath.Join(dir, "bird.ctl")}
-	file := filepath.Join(dir, "bird.conf")
+	socket, file := filepath.Join(dir, "bird.ctl"), filepath.Join(dir, "bird.conf")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h.Start(t, bird, "-f", "-c", file, "-s", b.socket, "-P", filepath.Join(dir, "bird.pid"))
+	h.Start(t, bird, "-f", "-c", file, "-s", socket, "-P", filepath.Join(dir, "bird.pid"))
 	Await(t, h.Name+": bird is up", func() bool {
-		_, err := os.Stat(b.socket)
+		_, err := os.Stat(socket)
 		return err == nil
 	})
-	return b
-}
-
-// Show returns what a command of the client prints.
-func (b *BIRD) Show(t testing.TB, command string) string {
-	t.Helper()
-	return b.host.Run(t, "", "birdc", "-s", b.socket, command)
+	return &Router{h, []string{"birdc", "-s", socket}}
 }
 
 // socketDir returns a folder whose name is short enough for sockets.

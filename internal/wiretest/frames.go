@@ -30,7 +30,8 @@ const (
 // OneOf returns one of the values.
 func OneOf[T any](f Frames, values ...T) T { return values[f.IntN(len(values))] }
 
-func (f Frames) octets(n int) []byte {
+// Octets returns n octets.
+func (f Frames) Octets(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = uint8(f.Uint32())
@@ -39,21 +40,13 @@ func (f Frames) octets(n int) []byte {
 }
 
 // Ethernet puts an IP packet behind an Ethernet header and VLAN tags.
-func (f Frames) Ethernet(tags int, ip []byte) []byte { return f.tagged(f.octets(12), tags, ip) }
+func (f Frames) Ethernet(tags int, ip []byte) []byte { return f.Tagged(f.Octets(12), tags, ip) }
 
-// SLL puts an IP packet behind the header of a Linux cooked capture and VLAN
-// tags.
-func (f Frames) SLL(tags int, ip []byte) []byte { return f.tagged(f.octets(14), tags, ip) }
-
-// SLL2 does so for version 2.
-func (f Frames) SLL2(ip []byte) []byte {
-	return slices.Concat(binary.BigEndian.AppendUint16(nil, etherType(ip)), f.octets(18), ip)
-}
-
-func (f Frames) tagged(b []byte, tags int, ip []byte) []byte {
+// Tagged puts an IP packet behind octets, VLAN tags and an EtherType.
+func (f Frames) Tagged(b []byte, tags int, ip []byte) []byte {
 	for range tags {
 		b = binary.BigEndian.AppendUint16(b, OneOf[uint16](f, 0x8100, 0x88A8, 0x9100))
-		b = append(b, f.octets(2)...)
+		b = append(b, f.Octets(2)...)
 	}
 	return append(binary.BigEndian.AppendUint16(b, etherType(ip)), ip...)
 }
@@ -77,7 +70,7 @@ func (f Frames) IP() []byte {
 func (f Frames) IPv4() []byte {
 	options := make([]byte, 4*OneOf(f, 0, 0, 0, 1, 10))
 	b := f.udp()
-	h := f.octets(20)
+	h := f.Octets(20)
 	h[0] = 0x45 + uint8(len(options)/4)
 	binary.BigEndian.PutUint16(h[2:], uint16(20+len(options)+len(b)))
 	binary.BigEndian.PutUint16(h[6:], OneOf[uint16](f, 0, 0, 0x4000, 0x2000, 0x2001))
@@ -98,10 +91,10 @@ func (f Frames) IPv6() []byte {
 		var h []byte
 		switch kind {
 		case protoFragment:
-			h = f.octets(8)
+			h = f.Octets(8)
 			binary.BigEndian.PutUint16(h[2:], OneOf[uint16](f, 0, 1, 8))
 		case protoRouting:
-			h = f.octets(8 * OneOf(f, 1, 3, 5))
+			h = f.Octets(8 * OneOf(f, 1, 3, 5))
 			h[1] = uint8(len(h)/8 - 1)
 		default:
 			h = f.options()
@@ -109,7 +102,7 @@ func (f Frames) IPv6() []byte {
 		h[0] = next
 		next, b = kind, append(h, b...)
 	}
-	h := f.octets(40)
+	h := f.Octets(40)
 	h[0] = 0x60
 	binary.BigEndian.PutUint16(h[4:], uint16(len(b)))
 	h[6] = next
@@ -125,7 +118,7 @@ func (f Frames) options() []byte {
 		case 0:
 			h = append(h, make([]byte, f.IntN(9))...)
 		default:
-			data := f.octets(OneOf(f, 0, 1, 4, 15, 16, 17, 26, 46))
+			data := f.Octets(OneOf(f, 0, 1, 4, 15, 16, 17, 26, 46))
 			h = append(append(h, t, uint8(len(data))), data...)
 		}
 	}
@@ -141,7 +134,7 @@ func (f Frames) options() []byte {
 
 // udp returns a UDP datagram, most often RoCEv2.
 func (f Frames) udp() []byte {
-	b := f.octets(8 + 12 + OneOf(f, 12, 16, 16, 16, 24, 100) + 4)
+	b := f.Octets(8 + 12 + OneOf(f, 12, 16, 16, 16, 24, 100) + 4)
 	binary.BigEndian.PutUint16(b[2:], OneOf[uint16](f, 4791, 4791, 4791, 4791, 4791, 4791, 1021, 1022, 53))
 	binary.BigEndian.PutUint16(b[4:], uint16(len(b)))
 	binary.BigEndian.PutUint32(b[12:], OneOf(f, f.Uint32(), 17, 0xABCDEF))

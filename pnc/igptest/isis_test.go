@@ -110,7 +110,7 @@ func TestISIS(t *testing.T) {
 
 // startISIS starts FRRouting's isisd on a host, with point-to-point circuits of
 // one level.
-func startISIS(t *testing.T, h *wiretest.Host, level uint8, devices ...string) *wiretest.FRR {
+func startISIS(t *testing.T, h *wiretest.Host, level uint8, devices ...string) *wiretest.Router {
 	t.Helper()
 	kind := map[uint8]string{1: "level-1", 2: "level-2-only"}[level]
 	config := ""

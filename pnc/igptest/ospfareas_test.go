@@ -130,7 +130,7 @@ func TestOSPFv3Areas(t *testing.T) {
 }
 
 // ospfAreas makes the network above.
-func ospfAreas(t *testing.T, version uint8) (leaf, border, node *ospfSpeaker, frr *wiretest.FRR, bird *wiretest.BIRD) {
+func ospfAreas(t *testing.T, version uint8) (leaf, border, node *ospfSpeaker, frr, bird *wiretest.Router) {
 	t.Helper()
 	home, area0Host, area1Host := wiretest.Home(t), wiretest.NewHost(t, "frr"), wiretest.NewHost(t, "bird")
 	for i, l := range []struct {

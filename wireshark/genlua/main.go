@@ -110,17 +110,9 @@ func tables() []byte {
 	line("}")
 
 	line("-- Transports, by the three high bits of the opcode.")
-	line("local transports = {")
-	for t := range bth.TransportXRC + 1 {
-		line("  [%d] = %q,", t, t)
-	}
-	line("}")
+	names(&b, "transports", bth.TransportXRC)
 
-	line("local ioam_types = {")
-	for t := range ioam.TypeDirectExport + 1 {
-		line("  [%d] = %q,", t, t)
-	}
-	line("}")
+	names(&b, "ioam_types", ioam.TypeDirectExport)
 
 	line("-- Octets of each bit of the IOAM-Trace-Type, by the number of the bit.")
 	line("local trace_octets = {")
@@ -131,13 +123,21 @@ func tables() []byte {
 	}
 	line("}")
 
-	line("local ppfc_types = {")
-	for t := range ppfc.Hold + 1 {
-		line("  [%d] = %q,", t, t)
-	}
-	line("}")
+	names(&b, "ppfc_types", ppfc.Hold)
 
 	line("-- In the order in which they are tried.")
 	line("local coverages = { %q, %q, %q }", icrc.AsSent, icrc.Without, icrc.Skipped)
 	return b.Bytes()
+}
+
+// names writes a table of the names of a type's values, up to the last one.
+func names[T interface {
+	~uint8
+	fmt.Stringer
+}](b *bytes.Buffer, table string, last T) {
+	fmt.Fprintf(b, "local %s = {\n", table)
+	for t := range last + 1 {
+		fmt.Fprintf(b, "  [%d] = %q,\n", t, t)
+	}
+	fmt.Fprintln(b, "}")
 }
