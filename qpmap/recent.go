@@ -9,12 +9,12 @@ import (
 )
 
 // recent remembers the requests of the last seconds by addresses, domain and PSN, to
-// find the flows that used the PSN of a response. It is a set-associative cache of
-// fixed size: a new request replaces the oldest of the four in its set.
+// find the flows that used the PSN of a response. A new request replaces the oldest
+// of the four in its set.
 type recent struct {
 	seed uint64
-	sets [][ways]request
-	most int // sets
+	sets flowtable.Sets[request]
+	most int // requests, if the sets are still to be allocated
 }
 
 const ways = 4
@@ -37,20 +37,11 @@ func within(d time.Duration, then, now int32) bool { return uint32(now-then) <= 
 // newRecent returns a recent for this many requests; with lazy it allocates at the
 // first one.
 func newRecent(requests int, seed uint64, lazy bool) recent {
-	r := recent{seed: seed, most: 1}
-	for r.most*ways < requests {
-		r.most *= 2
-	}
 	if lazy {
-		r.sets = noRequests[:]
-	} else {
-		r.sets = make([][ways]request, r.most)
+		return recent{seed, flowtable.NewSets[request](ways), requests}
 	}
-	return r
+	return recent{seed, flowtable.NewSets[request](requests), 0}
 }
-
-// noRequests is the one empty set that a recent begins with. It stays empty.
-var noRequests [1][ways]request
 
 // find returns the hash that k's flow has in common with all flows between the same
 // addresses, and the set of its requests with this PSN. The UDP source port is part
@@ -58,14 +49,15 @@ var noRequests [1][ways]request
 func (r *recent) find(k *key, psn uint32, t bth.Transport, port uint16) (flow uint32, set *[ways]request) {
 	others := k.QP&^flowtable.MaxQP | uint32(t)<<16 | uint32(port)
 	h := hash.Mix(hash.Addresses(&k.Src, &k.Dst, r.seed)^(uint64(k.Domain)<<32|uint64(others)), r.seed|1)
-	return uint32(h>>32) | 1, &r.sets[hash.Mix(h^uint64(psn), r.seed|1)&uint64(len(r.sets)-1)]
+	_, set = r.sets.Find(hash.Mix(h^uint64(psn), r.seed|1))
+	return uint32(h>>32) | 1, set
 }
 
 // add remembers a request of k's flow. Requests longer ago than long expect no answer
 // any more.
 func (r *recent) add(k *key, psn uint32, t bth.Transport, port uint16, now int32, long time.Duration) {
-	if len(r.sets) < r.most {
-		r.sets = make([][ways]request, r.most)
+	if r.most != 0 {
+		r.sets, r.most = flowtable.NewSets[request](r.most), 0
 	}
 	flow, set := r.find(k, psn, t, port)
 	q := request{flow: flow, qp: k.DestQP(), psn: psn, at: now}

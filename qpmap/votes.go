@@ -1,6 +1,7 @@
 package qpmap
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rocecn/rocecn/bth"
@@ -255,16 +256,12 @@ func (m *Map) elect(forth, back *key, from Source, o *Observation, weight uint16
 	t := o.Opcode.Transport()
 	mtu := max(f.mtu, g.mtu)
 	to := link{*forth, pair{
-		srcQP: back.DestQP(), from: from, transport: t, pkey: f.pkey, mtu: mtu, requested: f.requested,
+		srcQP: back.DestQP(), from: from, transport: t, pkey: cmp.Or(f.pkey, o.PKey), mtu: mtu, requested: f.requested,
 		life: answered(o, f, m.now()), sure: true, answered: m.now(), weight: weight,
 	}}
-	other := link{*back, pair{srcQP: forth.DestQP(), from: from, transport: t, pkey: g.pkey, mtu: mtu,
-		requested: g.requested}}
-	for _, l := range [...]*link{&to, &other} {
-		if l.pair.pkey == 0 {
-			l.pair.pkey = o.PKey
-		}
-	}
+	other := link{*back, pair{
+		srcQP: forth.DestQP(), from: from, transport: t, pkey: cmp.Or(g.pkey, o.PKey), mtu: mtu, requested: g.requested,
+	}}
 	m.connect(to, other, settled)
 }
 
