@@ -12,34 +12,53 @@ func (n *Network) Alone(from, to *Host, octets int64) sim.Time {
 	last := int64(n.head) + (max(octets, 1)-(packets-1)*payload+3)&^3 + gap
 
 	var before, at, slowest sim.Time // when the last packet but one, and the last one, reach the end of each link
-	for i, p := range n.path(from, to) {
-		slowest = max(slowest, p.rate.Time(whole))
-		before += p.rate.Time(whole)
+	n.walk(from, to, func(p *Port, tunnel int64) {
+		one := p.rate.Time(whole + tunnel)
+		slowest = max(slowest, one)
+		before += one
 		left := sim.Time(0) // when the packet before it has left this port
 		if packets > 1 {
 			left = before + sim.Time(packets-2)*slowest
 		}
-		if i == 0 {
+		if p == from.port {
 			at = left
 		}
-		at = max(at, left) + p.rate.Time(last) + p.whole
+		at = max(at, left) + p.rate.Time(last+tunnel) + p.whole
 		before += p.whole
-	}
-	for _, p := range n.path(to, from) {
-		at += p.rate.Time(int64(n.ackHead)+gap) + p.whole
-	}
+	})
+	n.walk(to, from, func(p *Port, tunnel int64) {
+		at += p.rate.Time(int64(n.ackHead)+gap+tunnel) + p.whole
+	})
 	return at
 }
 
-// path returns the ports on a shortest path.
-func (n *Network) path(from, to *Host) (ports []*Port) {
-	p := from.port
+// walk calls do for each port on a shortest path, with the octets that a tunnel adds there.
+func (n *Network) walk(from, to *Host, do func(p *Port, tunnel int64)) {
+	p, egress := from.port, -1
 	for {
-		ports = append(ports, p)
-		s, ok := p.peer.owner.(*Switch)
-		if !ok || len(s.ways[to.index]) == 0 {
-			return ports
+		tunnel := int64(0)
+		if egress >= 0 {
+			tunnel = tunnelOctets
 		}
-		p = s.ways[to.index][0]
+		do(p, tunnel)
+		s, ok := p.peer.owner.(*Switch)
+		if !ok {
+			return
+		}
+		if s.index == egress {
+			egress = -1
+		}
+		ways := s.ways[to.index]
+		if pe := int(n.edges[to.index]); egress < 0 && len(ways) > 0 && ways[0].core && s.kind == edge &&
+			pe >= 0 && pe != s.index {
+			egress = pe
+		}
+		if egress >= 0 {
+			ways = s.back[egress]
+		}
+		if len(ways) == 0 {
+			return
+		}
+		p = ways[0]
 	}
 }

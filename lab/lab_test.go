@@ -259,6 +259,31 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// So it is through a WAN, where each packet is longer by its tunnel, both ways.
+func TestAloneInTunnel(t *testing.T) {
+	wiretest.Alone(t)
+	for _, slow := range []int{0, 1, 2, 3, 4, 5, -1} {
+		for _, octets := range []int64{1, 1000, 1024, 1025, 5000, 100_001} {
+			n := must(New(Config{Pipeline: 600 * sim.Nanosecond, AckEvery: 16, AckPriority: 6, DataPriority: 3}))
+			line := []Node{n.Host(), n.Switch(), n.PE(), n.Router(), n.PE(), n.Switch(), n.Host()}
+			for i := range line[1:] {
+				rate := 100 * sim.Gbps
+				if i == slow {
+					rate = 7 * sim.Gbps
+				}
+				n.Link(line[i], line[i+1], rate, sim.Time(i)*µs)
+			}
+			from, to := n.Hosts()[0], n.Hosts()[1]
+			took := sim.Time(0)
+			n.Done = func(_ *Flow, _ int64, posted sim.Time) { took = n.Sim.Now() - posted }
+			must(n.Flow(from, to, 0)).Post(octets)
+			n.Until(10 * ms)
+			require.NoError(t, n.Check())
+			require.Equal(t, n.Alone(from, to, octets), took, "%d octets, link %d slow", octets, slow)
+		}
+	}
+}
+
 // measured is what the variations of a network below must agree in.
 func measured(t *testing.T, n *Network, out *Port, end sim.Time) (peak, sent float64, c Counts) {
 	n.Until(end)

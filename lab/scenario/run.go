@@ -55,8 +55,10 @@ type Result struct {
 	Goodputs []float64  // the same by traffic, but for poisson
 	AtHosts  uint64     // packets that met congestion at a port to a host
 
-	Finished   int
-	Unfinished int             // messages that were not acknowledged, without endless ones
+	Finished   int // messages, of the whole run
+	Unfinished int // those that were not acknowledged, without endless ones
+
+	// Of the messages that were posted after the warmup and have ended.
 	Completion []lab.Histogram // by bin: nanoseconds from when a message was posted to its last acknowledgement
 	Slowdown   []lab.Histogram // by bin: the same in hundredths of the time that the message alone takes
 	Last       sim.Time        // when the last message ended
@@ -86,11 +88,13 @@ func (s *Scenario) prepare(v lab.Variant, seed uint64) (*run, error) {
 		r.ports = append(r.ports, sw.Ports()...)
 	}
 	r.net.Done = func(f *lab.Flow, octets int64, posted sim.Time) {
-		took := r.net.Sim.Now() - posted
-		alone := r.net.Alone(f.Source(), f.Destination(), octets)
-		bin := slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
-		r.result.Completion[bin].Add(uint64(took/sim.Nanosecond), 1)
-		r.result.Slowdown[bin].Add(uint64(took)*100/uint64(alone), 1)
+		if posted >= s.Warmup.sim() {
+			took := r.net.Sim.Now() - posted
+			alone := r.net.Alone(f.Source(), f.Destination(), octets)
+			bin := slices.IndexFunc(Bins, func(most int64) bool { return octets <= most })
+			r.result.Completion[bin].Add(uint64(took/sim.Nanosecond), 1)
+			r.result.Slowdown[bin].Add(uint64(took)*100/uint64(alone), 1)
+		}
 		r.result.Finished++
 		r.result.Last = r.net.Sim.Now()
 		for _, done := range r.done {

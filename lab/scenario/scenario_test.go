@@ -336,6 +336,23 @@ func TestCompletion(t *testing.T) {
 	require.Regexp(t, `(?m)^completion, 100 to 1000 KB, 99 % +µs +`+want+`$`, out.String())
 }
 
+// Messages that were posted in the warmup finish, but their times are not counted.
+func TestCompletionAfterWarmup(t *testing.T) {
+	s := read(t, `{"variants": ["none"], "duration": "2ms", "warmup": "10us", "topology": {"kind": "star", "hosts": 3},
+		"traffic": [{"kind": "incast", "senders": 1, "size": "500KB"},
+			{"kind": "incast", "senders": 1, "size": "5KB", "at": "10us"}]}`)
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	r := &results[0]
+	require.Equal(t, 2, r.Finished)
+	var counted []uint64
+	for i := range r.Completion {
+		require.Equal(t, r.Completion[i].Count(), r.Slowdown[i].Count())
+		counted = append(counted, r.Completion[i].Count())
+	}
+	require.Equal(t, []uint64{1, 0, 0, 0}, counted)
+}
+
 // The largest networks that a scenario may have come up in seconds and in little memory.
 func TestLarge(t *testing.T) {
 	wiretest.Alone(t)
