@@ -148,12 +148,12 @@ func TestInterrupt(t *testing.T) {
 	status, out, errs = call(ctx, "", "check", "A1", "B1")
 	require.Equal(t, interrupted, status)
 	require.Equal(t, 1, strings.Count(out, "\n"), "the head of the table alone")
-	require.Equal(t, "rocelab check: interrupted; missing: A1, 12 of 12 rows; B1, 4 of 4 rows\n", errs)
+	require.Equal(t, "rocelab check: interrupted; missing: A1, 12 of 12 rows; B1, 10 of 10 rows\n", errs)
 
 	// In the middle of a check.
 	ctx, end = context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer end()
 	status, _, errs = call(ctx, "", "check", "B1")
 	require.Equal(t, interrupted, status)
-	require.Contains(t, errs, "missing: B1, 4 of 4 rows\n")
+	require.Contains(t, errs, "missing: B1, 10 of 10 rows\n")
 }

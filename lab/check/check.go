@@ -95,15 +95,15 @@ func All() []Check {
 		{"A1", "latency of an idle path", 12, true, latency},
 		{"A2", "waiting of Poisson arrivals, M/D/1", 8, true, waiting},
 		{"A3", "pacing and priority", 9, true, pacing},
-		{"A4", "headroom of PFC", 16, true, headroom},
+		{"A4", "headroom of PFC", 20, true, headroom},
 		{"A5", "steady state of HPCC", 24, true, hpcc},
-		{"A6", "fixed point of DCQCN", 31, false, fixedPoint},
+		{"A6", "fixed point of DCQCN", 32, false, fixedPoint},
 		{"A7", "convergence of DCQCN", 6, false, convergence},
 		{"A8", "stability of DCQCN", 26, false, stability},
 		{"A9", "time and queue that Fast CNP saves", 47, true, saved},
 		{"F", "phase margins of the fluid model, as its authors compute them", 30, true, margins},
 		{"A10", "sums, fingerprints, seeds", 42, true, sums},
-		{"B1", "two round trips at one port, as measured in a network of Azure", 4, false, azure},
+		{"B1", "two round trips at one port, as measured in a network of Azure", 10, false, azure},
 	}
 }
 

@@ -176,70 +176,156 @@ func pacing(t *trial) (rows []Row, err error) {
 		float64(2*frame), float64(frame), float64(2*frame+2*ack), float64(most-n.Alone(to, from, 1024)))), t.ends(n)
 }
 
-// A4: the headroom that PFC needs, with links of up to 80 km.
+// A4: the headroom that PFC needs, with links of up to 80 km. Until a pause takes effect there arrive
+//
+//	2·delay·rate   what is under way, and what is sent until the pause has come
+//	a frame        on the wire at the switch that pauses: the pause waits for it
+//	a frame        on the wire at the paused one, which ends it
+//	the pause      while it is sent
+//	response       of the paused one
+//
+// Headroom is filled by whole frames, so the sum is rounded up to the next one. It needs the worst case: a frame whose
+// transmission has just begun at the switch that pauses. So the first run finds the moment of the pause, and in the
+// others a frame begins right before it.
 func headroom(t *trial) (rows []Row, err error) {
-	const fast, slow, stalled = 40 * sim.Gbps, 10 * sim.Gbps, 10 * sim.Gbps / 1000
+	const fast, stalled = 40 * sim.Gbps, 10 * sim.Gbps / 1000
 	const frame = 1024 + header
 	for _, km := range []int{0, 1, 10, 80} {
 		delay := sim.Time(km) * 5 * µs
-		// From the frame that exceeds the limit to the last one that arrives:
-		// the frames on the wires at both ends, the pause, and the delay in
-		// both directions.
-		most := 2*delay + 500*sim.Nanosecond + fast.Time(header+4+gap) + fast.Time(64+gap) + fast.Time(frame+gap)
-		formula := float64(fast.Octets(most)) / (frame + gap) * frame
-		run := func(room, xoff, xon int64, slow sim.Rate) (n *lab.Network, use float64, err error) {
-			cfg := quiet()
-			cfg.PauseDelay, cfg.AckEvery = 500*sim.Nanosecond, 16
-			cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: xoff, XON: xon, Headroom: room}
-			n, links := t.chain(cfg, []sim.Rate{fast, fast, slow}, []sim.Time{0, delay, 0})
-			f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
-			if err != nil {
-				return nil, 0, err
-			}
-			f.Endless()
-			if err := t.until(n, ms+4*delay); err != nil {
-				return nil, 0, err
-			}
-			sent := links[2].Sent()
-			if err := t.until(n, 4*ms+20*delay); err != nil {
-				return nil, 0, err
-			}
-			use = float64(links[2].Sent()-sent) / float64(slow.Octets(3*ms+16*delay)) * 100
-			return n, use, t.ends(n)
-		}
-		n, _, err := run(int64(formula)+2*frame, 100_000, 10_000, stalled)
+		needs := headroomOf(fast, delay)
+		link := pfcLink{fast: fast, slow: stalled, delay: delay, xoff: 100_000, xon: 10_000, room: needs}
+		link.octets = (link.xoff + needs + link.xoff/2) / frame * 1024 // the switch before has no need to pause
+		moment, err := t.pauseOf(link)
 		if err != nil {
 			return rows, err
 		}
-		needed := n.Switches()[1].Headroom()
-		place := fmt.Sprintf("%d km, ", km)
-		rows = append(rows,
-			between(place+"headroom needed", "octets", formula, formula-2*frame, formula+frame, float64(needed)),
-			exactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)))
-		if n, _, err = run(needed-1, 100_000, 10_000, stalled); err != nil {
+		link.against = moment
+		end := 4*ms + 20*delay
+		n, _, err := t.paused(link, 0, end)
+		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, between(place+"lost with one octet less", "packets", 1, 1, 1e6, float64(n.Counts().Lost)))
-		if km < 80 {
-			continue
+		place := fmt.Sprintf("%d km, ", km)
+		again := 1 + int64((end-moment)/(fast.Time(64*0xFFFF)/2)) // a pause is sent again when half of it is over
+		rows = append(rows,
+			exactly(place+"headroom used", "octets", float64(needs), float64(n.Switches()[1].Headroom())),
+			exactly(place+"lost with that", "packets", 0, float64(n.Counts().Lost)),
+			exactly(place+"pauses", "", float64(again), float64(n.Counts().Pauses)))
+		link.room -= frame
+		if n, _, err = t.paused(link, 0, end); err != nil {
+			return rows, err
 		}
+		rows = append(rows, exactly(place+"lost with a packet less", "packets", 1, float64(n.Counts().Lost)))
+	}
+	more, err := t.longPFC()
+	return append(rows, more...), err
+}
 
-		// Until data arrives again, after 2·delay, there must be enough left to
-		// send.
-		enough := slow.Octets(2*delay) + 20*frame
-		for _, c := range []struct {
-			what                string
-			keeps               int64
-			expected, low, high float64
-		}{{"use of the slow link, 2·delay kept", enough, 100, 99.9, 100.1}, {"with a tenth of that",
-			enough / 10, 85, 70, 95}} {
-			n, use, err := run(int64(formula)+2*frame, c.keeps+20*frame, 20*frame, slow)
-			if err != nil {
-				return rows, err
-			}
-			rows = append(rows, between(place+c.what, "%", c.expected, c.low, c.high, use),
-				exactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))
+// headroomOf returns the octets of headroom that a link needs.
+func headroomOf(rate sim.Rate, delay sim.Time) int64 {
+	const frame = 1024 + header
+	one := rate.Time(frame + gap)
+	time := 2*delay + 2*one + rate.Time(64+gap) + pauseResponse
+	return int64((time+one-1)/one) * frame
+}
+
+const pauseResponse = 500 * sim.Nanosecond
+
+// longPFC is 80 km at 100 Gbit/s, paused from 6 MB on. Once data may come again, it takes 2·delay until it is there. A
+// link of 50 Gbit/s has enough to send until then, one of 80 Gbit/s has not. In a period of that,
+//
+//	sent until data comes, and then nothing    2·delay
+//	it fills up again, at fast − slow          XOFF÷(fast−slow)
+//	a pause is on its way, and it fills on     2·delay
+//	it empties down to XOFF                    2·delay·(fast−slow)÷slow
+//
+// XOFF being octets of frames, and the rates those of the wire.
+func (t *trial) longPFC() (rows []Row, err error) {
+	const fast, delay, xoff, frame = 100 * sim.Gbps, 400 * µs, 6_000_000, 1024 + header
+	for _, slow := range []sim.Rate{50 * sim.Gbps, 80 * sim.Gbps} {
+		const wire = xoff / frame * (frame + gap)
+		trip := 2*delay + pauseResponse + fast.Time(64+gap) + 2*fast.Time(frame+gap)
+		fills := (fast - slow).Time(wire) + trip
+		empties := sim.Time(float64(trip) * float64(fast-slow) / float64(slow))
+		period, idle := trip+fills+empties, max(trip-slow.Time(wire), 0)
+		link := pfcLink{fast: fast, slow: slow, delay: delay, xoff: xoff, room: headroomOf(fast, delay)}
+		n, use, err := t.paused(link, 3*period, 10*period)
+		if err != nil {
+			return rows, err
 		}
+		expected := 100.
+		if idle > 0 {
+			expected = 100 * (1 - float64(idle)/float64(period))
+		}
+		place := fmt.Sprintf("80 km, 100 Gbit/s, XOFF 6 MB, behind it %d Gbit/s: ", slow/sim.Gbps)
+		rows = append(rows, between(place+"its use", "%", expected, expected-0.1, min(expected+0.1, 100.01), use),
+			exactly(place+"lost", "packets", 0, float64(n.Counts().Lost)))
 	}
 	return rows, nil
+}
+
+// A pfcLink is a link between two switches, with PFC, and a slower one to the receiver behind it.
+type pfcLink struct {
+	fast, slow      sim.Rate
+	delay           sim.Time
+	xoff, xon, room int64
+	octets          int64    // that are sent; 0: there is no end
+	against         sim.Time // a frame the other way begins right before that; 0: none does
+}
+
+func (t *trial) pfcNetwork(l pfcLink) (n *lab.Network, behind *lab.Port, err error) {
+	const frame = 1024 + header
+	cfg := quiet()
+	cfg.PauseDelay, cfg.AckEvery = pauseResponse, 1<<30
+	cfg.Buffer = lab.Buffer{Total: 100_000_000, Alpha: 1, PFC: true, XOFF: l.xoff, XON: l.xon, Headroom: l.room}
+	n, links := t.chain(cfg, []sim.Rate{l.fast, l.fast, l.slow}, []sim.Time{0, l.delay, 0})
+	f, err := n.Flow(n.Hosts()[0], n.Hosts()[1], 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	other := n.Host()
+	n.Link(other, n.Switches()[1], l.fast, 0)
+	back, err := n.Flow(other, n.Hosts()[0], 1e5) // its second packet comes when all is over
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.octets > 0 {
+		f.Post(l.octets)
+	} else {
+		f.Endless()
+	}
+	if at := l.against - 1 - l.fast.Time(frame+gap); l.against > 0 {
+		n.At(at, back.Endless)
+	}
+	return n, links[2], nil
+}
+
+// pauseOf returns when the first pause is made.
+func (t *trial) pauseOf(l pfcLink) (at sim.Time, err error) {
+	n, _, err := t.pfcNetwork(l)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.until(n, 0); err != nil {
+		return 0, err
+	}
+	for n.Counts().Pauses == 0 && n.Sim.Part(20*ms, 1) {
+	}
+	return n.Sim.Now(), t.ends(n)
+}
+
+// paused runs such a network, and returns the use of the slow link from a time on, in percent.
+func (t *trial) paused(l pfcLink, from, to sim.Time) (n *lab.Network, use float64, err error) {
+	n, behind, err := t.pfcNetwork(l)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := t.until(n, from); err != nil {
+		return nil, 0, err
+	}
+	sent := behind.Sent()
+	if err := t.until(n, to); err != nil {
+		return nil, 0, err
+	}
+	return n, float64(behind.Sent()-sent) / float64(l.slow.Octets(to-from)) * 100, t.ends(n)
 }

@@ -61,15 +61,16 @@ func (t *trial) settle(cfg lab.Config, flows int, rate sim.Rate, delay, from, to
 	return s, t.ends(n)
 }
 
-// A5: HPCC's flows at one port estimate its use as η + N·R_AI/C, and there is no standing queue. If that would
-// exceed 1, the estimate is η·R/(R−R_AI), and the queue is what exceeds 1, of a round trip. Packets of
-// different flows that meet by chance raise the estimate, so that the link itself is used less, by at most the
-// queue's share of a round trip. A window must hold some packets, so with many flows the packets are small.
+// A5: HPCC's flows at one port estimate its use as U = η + N·R_AI/C, and no queue stands. Where that would exceed 1, U
+// is η·R/(R−R_AI), and the queue is what exceeds 1, of a round trip T. So says the closed form, of a fluid. Packets of
+// N flows meet by chance: where all are sent in equal intervals and fill the link, √(πN/8) of them wait on average
+// (the mean of the greatest value of a Brownian bridge). U counts them, as q÷(C·T), and the link is used less by as
+// much. A window must hold some packets, and what meets by chance must be short beside C·T, so with many flows the
+// packets are small.
 func hpcc(t *trial) (rows []Row, err error) {
-	const rate, rtt = 100 * sim.Gbps, 13 * time.Microsecond
-	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 1024}, {64, 1024}, {100, 512},
-		{125, 256},
-		{150, 256}, {200, 256}} {
+	const rate, rtt, off = 100 * sim.Gbps, 13 * time.Microsecond, 0.5
+	for _, c := range []struct{ flows, payload int }{{1, 1024}, {2, 1024}, {16, 256}, {64, 256}, {100, 128},
+		{125, 64}, {150, 64}, {200, 128}} {
 		cfg := paper(lab.HPCC)
 		cfg.Payload, cfg.AckEvery, cfg.TraceHops = c.payload, 1, 1
 		cfg.HPCC = func(line uint64) reaction.HPCCConfig { return reaction.PaperHPCC(line, rtt) }
@@ -84,18 +85,17 @@ func hpcc(t *trial) (rows []Row, err error) {
 			u = 95 * each / (each - 40e6)
 		}
 		trip := float64(rate.Octets(sim.From(rtt)))
-		stands := max(u-100, 0) / 100 * trip
-		packet := float64(c.payload + header + 48)
-		most := 8 * packet // packets that meet by chance
-		if u > 100 {
-			most = trip / 10
+		stands, most := 0., math.Sqrt(math.Pi*float64(c.flows)/8)*float64(c.payload+header+48)
+		if u >= 100 {
+			stands = (u - 100) / 100 * trip
+			most += stands + off/100*trip
 		}
-		estimate, waits := s.estimate*100, s.queue.Mean()/trip*100
+		queue := s.queue.Mean()
+		use := min(u-queue/trip*100, 100)
 		rows = append(rows,
-			between(place+"U", "%", u, u-0.5, u+0.5, estimate),
-			between(place+"use of the link, by U and the queue", "%", min(estimate-waits/2, 100), estimate-waits-0.1,
-				min(estimate+0.1, 100), s.use*100),
-			between(place+"queue, mean", "octets", stands, stands/2, most, s.queue.Mean()))
+			between(place+"U", "%", u, u-off, u+off, s.estimate*100),
+			between(place+"use of the link: U without the queue", "%", use, use-off, min(use+off, 100), s.use*100),
+			between(place+"queue, mean", "octets", stands, max(stands-off/100*trip, 0), most, queue))
 	}
 	return rows, nil
 }
@@ -106,7 +106,7 @@ func hpcc(t *trial) (rows []Row, err error) {
 func fixedPoint(t *trial) (rows []Row, err error) {
 	const seeds = 9
 	for _, flows := range []int{2, 4, 8} {
-		more, err := t.fixedPointOf(flows, seeds, 600*ms)
+		more, err := t.fixedPointOf(flows, 15, 600*ms)
 		rows = append(rows, more...)
 		if err != nil {
 			return rows, err
@@ -126,8 +126,7 @@ func fixedPoint(t *trial) (rows []Row, err error) {
 	return rows, nil
 }
 
-// overSeeds has the results of settle for each seed. The queue is that of a fluid model, all octets not yet
-// sent: to the waiting ones it adds the rest of the packet on the wire, half a packet while the link is used.
+// overSeeds has the results of settle for each seed.
 type overSeeds struct{ queue, cnps, alpha, jain []float64 }
 
 func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, end sim.Time) (o overSeeds, err error) {
@@ -137,7 +136,7 @@ func (t *trial) overSeeds(seeds int, cfg lab.Config, flows int, rate sim.Rate, e
 		if err != nil {
 			return o, err
 		}
-		o.queue = append(o.queue, s.queue.Mean()+s.use*float64(cfg.Payload+header+gap)/2)
+		o.queue = append(o.queue, s.queue.Mean())
 		o.cnps = append(o.cnps, s.cnps)
 		o.alpha, o.jain = append(o.alpha, s.alpha), append(o.jain, s.jain)
 	}
@@ -162,9 +161,12 @@ func (t *trial) fixedPointOf(flows, seeds int, end sim.Time) (rows []Row, err er
 		rows = append(rows,
 			within(place+"polled, queue", "octets", at.Queue, 0.1, polled.queue...),
 			within(place+"polled, CNPs", "/s", at.CNPs, 0.1, polled.cnps...),
-			within(place+"polled, α", "", m.PolledAlpha(), 0.1, polled.alpha...),
+			within(place+"polled, α, falling at the end of whole intervals", "", m.PolledAlpha(), 0.1, polled.alpha...),
 			between(place+"at once, queue", "octets", at.Queue*1.3, at.Queue*1.2, at.Queue*1.4, once.queue...),
 			between(place+"at once, CNPs", "/s", at.CNPs*1.15, at.CNPs*1.05, at.CNPs*1.25, once.cnps...))
+	}
+	if flows == 4 { // with 2 flows α falls in steps that are too large
+		rows = append(rows, within(place+"polled, α", "", at.Alpha, 0.1, polled.alpha...))
 	}
 	ratio := make([]float64, seeds)
 	for i := range ratio {
@@ -193,18 +195,17 @@ func (t *trial) steepOf(flows, seeds int, end sim.Time) (rows []Row, err error) 
 	if err != nil {
 		return nil, err
 	}
-	use, queue, _, err := t.plain(flows, 100e9, red, time.Microsecond, 100*time.Millisecond, 200*time.Millisecond)
+	packets, err := t.plain(loop(flows, 100e9, red, time.Microsecond), 100*time.Millisecond, 200*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
-	queue += use * m.Packet / 2
 	const loop, wait = 1e-6, 25e-6
 	_, swinging := modelled(m, loop+wait, 0.2, 0.4)
 	at := m.Fixed()
 	place := fmt.Sprintf("%d flows at 100 Gbit/s, ", flows)
 	return []Row{
 		within(place+"at once, queue, fixed point", "octets", at.Queue, 0.12, soon.queue...),
-		within(place+"at once, queue, by packets", "octets", queue, 0.03, soon.queue...),
+		within(place+"at once, queue, by packets", "octets", packets.mean, 0.03, soon.queue...),
 		within(fmt.Sprintf("%spolled, queue, fluid model, its phase margin being %.0f°", place, m.Margin(loop+wait)),
 			"octets", swinging, 0.2, late.queue...),
 	}, nil
@@ -221,7 +222,9 @@ func convergence(t *trial) (rows []Row, err error) {
 		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, within(what+": the fluid model", "ms", modelShared(flows), 0.25, took))
+		expected, bound := modelShared(flows), fluid.Paper(flows)
+		rows = append(rows, between(what+": the fluid model, and the published bound", "ms", expected, expected*0.75,
+			min(expected*1.25, bound.Bound()*1000), took))
 
 		m := fluid.Paper(flows + 1)
 		if took, err = t.shared(proven(1), flows, 24); err != nil {
@@ -334,8 +337,8 @@ func stability(t *trial) (rows []Row, err error) {
 			uses, queues = append(uses, s.use*100), append(queues, s.queue.Mean())
 			swings = append(swings, s.queue.Deviation()/s.queue.Mean())
 		}
-		loop := time.Duration(c.loop / sim.Nanosecond)
-		use, mean, deviation, err := t.plain(c.flows, 40e9, c.red, loop, 100*time.Millisecond, 200*time.Millisecond)
+		packets, err := t.plain(loop(c.flows, 40e9, c.red, time.Duration(c.loop/sim.Nanosecond)), 100*time.Millisecond,
+			200*time.Millisecond)
 		if err != nil {
 			return rows, err
 		}
@@ -344,13 +347,15 @@ func stability(t *trial) (rows []Row, err error) {
 			place += "longer ramp, "
 		}
 		rows = append(rows,
-			between(place+"use of the link, by packets", "%", use*100, use*100-2, min(use*100+2, 100.01), uses...),
-			within(place+"queue, by packets", "octets", mean, 0.2, queues...))
+			between(place+"use of the link, by packets", "%", packets.use*100, packets.use*100-2,
+				min(packets.use*100+2, 100.01), uses...),
+			within(place+"queue, by packets", "octets", packets.mean, 0.2, queues...))
+		expected := packets.deviation / packets.mean
 		switch { // oscillation begins near a loop of 22 µs
 		case c.swings:
-			rows = append(rows, between(place+"deviation ÷ mean", "", deviation/mean, 0.65, 2, swings...))
+			rows = append(rows, between(place+"deviation ÷ mean", "", expected, 0.65, 2, swings...))
 		case c.loop == 4*µs:
-			rows = append(rows, between(place+"deviation ÷ mean", "", deviation/mean, 0, 0.5, swings...))
+			rows = append(rows, between(place+"deviation ÷ mean", "", expected, 0, 0.5, swings...))
 		}
 		if c.red == red {
 			use := modelUse(c.flows, c.loop)
@@ -445,34 +450,34 @@ func saved(t *trial) (rows []Row, err error) {
 		flows int
 		leg   sim.Time
 	}{{8, µs / 2}, {8, µs}, {8, 2 * µs}, {8, 5 * µs}, {32, µs}, {32, 5 * µs}} {
-		const seeds = 5
-		var most [2]float64 // means
-		for i, v := range []lab.Variant{lab.CNP, lab.FastCNP} {
-			for seed := range uint64(seeds) {
+		const seeds = 30
+		var saves []float64
+		for seed := range uint64(seeds) {
+			var most [2]float64
+			for i, v := range []lab.Variant{lab.CNP, lab.FastCNP} {
 				cfg := paper(v)
 				cfg.Seed, cfg.Payload, cfg.RED = seed, 1024, lab.RED{Min: 100_000, Max: 400_000, Probability: 0.2}
 				n, out := t.uneven(cfg, c.flows, fast, µs, c.leg)
 				if err := incast(n, 200*sim.Nanosecond, 0); err != nil {
 					return rows, err
 				}
-				if err := t.until(n, ms); err != nil {
+				if err := t.until(n, 400*µs); err != nil { // the peak is where each flow was cut some times
 					return rows, err
 				}
-				most[i] += float64(out.Most()) / seeds
+				most[i] = float64(out.Most())
 				if err := t.ends(n); err != nil {
 					return rows, err
 				}
 			}
+			saves = append(saves, most[0]-most[1])
 		}
 		// The CNP's path is longer by the leg in both directions, by the marked
 		// packet, and by the difference of its length to the other
 		// notification's on that leg.
 		extra := 2*c.leg + fast.Time(1024+header+gap) + 2*fast.Time(80+18+gap) - fast.Time(104+18+gap)
 		expected := float64(c.flows-1) * float64(fast.Octets(extra)) * (1024 + header) / (1024 + header + gap)
-		room := max(expected*0.03, float64(c.flows)*(1024+header)) // 3 %, or a packet of each flow
-		rows = append(rows, between(fmt.Sprintf("%d flows, receiver %v behind the queue: peak saved", c.flows,
-			c.leg), "octets",
-			expected, expected-room, expected+room, most[0]-most[1]))
+		rows = append(rows, within(fmt.Sprintf("%d flows, receiver %v behind the queue: peak saved", c.flows, c.leg),
+			"octets", expected, 0.03, saves...))
 	}
 	return rows, nil
 }
@@ -581,7 +586,7 @@ func sums(t *trial) (rows []Row, err error) {
 	for v := range lab.Variant(lab.Variants) {
 		var prints []uint64
 		var most []float64
-		for _, seed := range []uint64{1, 1, 2, 3, 4, 5} {
+		for _, seed := range []uint64{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10} {
 			cfg := paper(v)
 			cfg.Seed = seed
 			cfg.Buffer = lab.Buffer{Total: 4_000_000, Alpha: 1, PFC: true, XON: 3000, Headroom: 50_000, Reserve: 4096}
@@ -609,36 +614,91 @@ func sums(t *trial) (rows []Row, err error) {
 			prints = append(prints, n.Print())
 			most = append(most, float64(out.Most()))
 		}
-		same, others := 0., 0.
+		same := 0.
 		if prints[0] == prints[1] {
 			same = 1
 		}
-		for _, p := range prints[2:] {
-			if !slices.Contains(prints[:2], p) {
-				others++
-			}
-		}
+		slices.Sort(prints)
 		rows = append(rows,
 			exactly(fmt.Sprintf("%v: the same run again", v), "", 1, same),
-			exactly(fmt.Sprintf("%v: four seeds, other runs", v), "", 4, others),
-			within(fmt.Sprintf("%v: peak of the queue, of another seed", v), "octets", most[0], 0.1, most[2]))
+			exactly(fmt.Sprintf("%v: ten seeds, so many runs", v), "", 10, float64(len(slices.Compact(prints)))),
+			within(fmt.Sprintf("%v: peak of the queue, of nine other seeds", v), "octets", most[0], 0.1, most[2:]...))
 	}
 	return rows, nil
 }
 
-// B1: two flows to one host, of round trips of 2 µs and 1.77 ms (80 km), as
-// Microsoft measured them with first-generation network cards ("Empowering Azure
-// Storage with RDMA", NSDI 2023, appendix B): about 17 Gbit/s each, the queue up
-// to 1.36 MB. Each host has up to 160 writes of 64 KB under way.
+// B1: two flows to one host, of round trips of 2 µs and 1.77 ms (80 km), as Microsoft measured them with
+// first-generation network cards ("Empowering Azure Storage with RDMA", NSDI 2023, appendix B): about 17 Gbit/s each,
+// the queue up to 1.36 MB. These cards have the receiver that the paper describes. How they speed up is not said there:
+// here it is as their vendor documents it. With the increase of the paper, a parameter of no card, what comes out is
+// held against a model by packets.
 func azure(t *trial) (rows []Row, err error) {
-	const seeds = 64
+	cards, err := t.twoRoundTrips(documented, 24)
+	if err != nil {
+		return nil, err
+	}
+	rows = []Row{
+		between("the near flow", "Gbit/s", 17, 15, 20, cards.near...),
+		between("the far flow", "Gbit/s", 17, 15, 20, cards.far...),
+		between("near ÷ far", "", 1, 0.9, 1.1, cards.ratio...),
+		between("queue, 99th percentile", "octets", 1.36e6, 1.1e6, 1.7e6, cards.queue...),
+	}
+	for _, c := range []struct {
+		name   string
+		config func(uint64) reaction.Config
+	}{{"the cards' increase", documented}, {"the paper's increase", reaction.Paper}} {
+		measured := cards
+		if c.name != "the cards' increase" {
+			if measured, err = t.twoRoundTrips(c.config, 24); err != nil {
+				return rows, err
+			}
+		}
+		var shares [2][]float64
+		var ratio []float64
+		for seed := range uint64(12) {
+			m := &plain{line: 40e9, red: azureRED, wire: azurePayload + header + gap, packet: azurePayload + header,
+				there: []time.Duration{500, 884_500}, back: []time.Duration{1500, 885_500}, config: c.config,
+				seed: seed}
+			r, err := t.plain(m, 200*time.Millisecond, 1200*time.Millisecond)
+			if err != nil {
+				return rows, err
+			}
+			for i := range shares {
+				shares[i] = append(shares[i], r.shares[i]*40*azurePayload/float64(m.wire))
+			}
+			ratio = append(ratio, r.shares[0]/r.shares[1])
+		}
+		middle := func(values []float64) float64 { m, _, _ := lab.Median(values); return m }
+		rows = append(rows,
+			within(c.name+", by packets: the near flow", "Gbit/s", middle(shares[0]), 0.03, measured.near...),
+			within(c.name+", by packets: the far flow", "Gbit/s", middle(shares[1]), 0.03, measured.far...),
+			within(c.name+", by packets: near ÷ far", "", middle(ratio), 0.03, measured.ratio...))
+	}
+	return rows, nil
+}
+
+const azurePayload = 1024 // a path MTU of queue pairs
+
+var azureRED = lab.RED{Min: 1_000_000, Max: 2_000_000, Probability: 0.05}
+
+// documented is DCQCN of the paper with the increase that NVIDIA documents for its network cards, without the byte
+// counter, whose unit is not documented.
+func documented(line uint64) reaction.Config {
+	c, card := reaction.Paper(line), reaction.ConnectX(line)
+	c.Timer, c.ByteCounter, c.Stages, c.Additive, c.Hyper = card.Timer, 0, card.Stages, card.Additive, card.Hyper
+	return c
+}
+
+// roundTrips has what two flows of different round trips got, by seed.
+type roundTrips struct{ near, far, ratio, queue []float64 }
+
+// twoRoundTrips runs the network of B1. Each host has up to 160 writes of 64 KB under way.
+func (t *trial) twoRoundTrips(config func(line uint64) reaction.Config, seeds int) (r roundTrips, err error) {
 	const rate, writes, write = 40 * sim.Gbps, 160, 64 << 10
 	const from, end = 200 * ms, 1200 * ms
-	var near, far, ratio, queue []float64
 	for seed := range uint64(seeds) {
 		cfg := paper(lab.CNP)
-		cfg.Seed, cfg.Payload = seed+1, 1024 // the path MTU of a queue pair is a power of two
-		cfg.RED = lab.RED{Min: 1_000_000, Max: 2_000_000, Probability: 0.05}
+		cfg.Seed, cfg.Payload, cfg.RED, cfg.Reaction = seed+1, azurePayload, azureRED, config
 		n := t.network(cfg)
 		n.Done = func(f *lab.Flow, octets int64, _ sim.Time) { f.Post(octets) }
 		s := n.Switch()
@@ -650,14 +710,14 @@ func azure(t *trial) (rows []Row, err error) {
 		for _, h := range hosts {
 			f, err := n.Flow(h, to, 0)
 			if err != nil {
-				return rows, err
+				return r, err
 			}
 			for range writes {
 				f.Post(write)
 			}
 		}
 		if err := t.until(n, from); err != nil {
-			return rows, err
+			return r, err
 		}
 		meter := out.Meter()
 		var gbps [2]float64
@@ -665,22 +725,17 @@ func azure(t *trial) (rows []Row, err error) {
 			gbps[i] = -float64(f.Octets())
 		}
 		if err := t.until(n, end); err != nil {
-			return rows, err
+			return r, err
 		}
 		out.Stop()
 		for i, f := range n.Flows() {
 			gbps[i] = (gbps[i] + float64(f.Octets())) * 8 / 1e9 / (end - from).Seconds()
 		}
-		near, far, ratio = append(near, gbps[0]), append(far, gbps[1]), append(ratio, gbps[0]/gbps[1])
-		queue = append(queue, float64(meter.Queue.Quantile(0.99)))
+		r.near, r.far, r.ratio = append(r.near, gbps[0]), append(r.far, gbps[1]), append(r.ratio, gbps[0]/gbps[1])
+		r.queue = append(r.queue, float64(meter.Queue.Quantile(0.99)))
 		if err := t.ends(n); err != nil {
-			return rows, err
+			return r, err
 		}
 	}
-	return []Row{
-		between("the near flow", "Gbit/s", 17, 15, 20, near...),
-		between("the far flow", "Gbit/s", 17, 15, 20, far...),
-		between("near ÷ far", "", 1, 0.9, 1.1, ratio...),
-		between("queue, 99th percentile", "octets", 1.36e6, 1.1e6, 1.7e6, queue...),
-	}, nil
+	return r, nil
 }

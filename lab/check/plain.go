@@ -9,72 +9,101 @@ import (
 	"github.com/rocecn/rocecn/node/reaction"
 )
 
-// plain is the incast of settle in an independent model: no events, frames, messages or roles. A slot is the
-// time of a packet at the port. In each slot flows get credit by their rates, one packet leaves, and marks of a
-// loop's delay ago are reported. It shares only the reaction point with the laboratory.
-func (t *trial) plain(flows int, line uint64, red lab.RED, delay, from, to time.Duration) (
-	use, mean, deviation float64, err error,
-) {
-	const packet, interval = 1002, 50 * time.Microsecond
-	slot := packet * 8 * time.Second / time.Duration(line)
-	d, err := reaction.New(reaction.Paper(line))
+// A plain is an independent model of flows to one port: no events, frames, messages or roles. A slot is the time of a
+// packet at the port. In each slot flows get credit by their rates, one packet leaves, and marks of a delay ago are
+// reported. It shares only the reaction point with the laboratory.
+type plain struct {
+	line         uint64
+	red          lab.RED
+	there, back  []time.Duration // of each flow: to the port, and from there on to the sender
+	wire, packet int             // octets of a packet: on the wire, in the queue
+	config       func(line uint64) reaction.Config
+	seed         uint64
+}
+
+// loop is the incast of settle: so many flows, for which it takes a quarter of the loop to the port.
+func loop(flows int, line uint64, red lab.RED, delay time.Duration) *plain {
+	m := &plain{line: line, red: red, wire: 1002, packet: 982, config: reaction.Paper, seed: 1}
+	for range flows {
+		m.there, m.back = append(m.there, delay/4), append(m.back, delay*3/4)
+	}
+	return m
+}
+
+// plainly is what a plain model measures.
+type plainly struct {
+	use, mean, deviation float64   // of the link, from 0 to 1; of the queue, in octets
+	shares               []float64 // of the link, of each flow
+}
+
+func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
+	const interval = 50 * time.Microsecond
+	slot := time.Duration(m.wire) * 8 * time.Second / time.Duration(m.line)
+	d, err := reaction.New(m.config(m.line))
 	if err != nil {
-		return 0, 0, 0, err
+		return r, err
 	}
-	type event struct {
-		at   time.Duration
-		flow int
+	random := sim.NewStream(m.seed, "plain", 0)
+	flows := make([]struct {
+		reaction.Flow
+		credit     float64
+		last       time.Duration   // when a mark was reported
+		news, wire []time.Duration // when reports and packets come
+		left       float64
+	}, len(m.there))
+	for i := range flows {
+		flows[i].Flow, flows[i].credit, flows[i].last = d.Start(), random.Float64(), -interval
 	}
-	random := sim.NewStream(1, "plain", 0)
-	all, credit, last := make([]reaction.Flow, flows), make([]float64, flows), make([]time.Duration, flows)
-	for i := range all {
-		all[i], credit[i], last[i] = d.Start(), random.Float64(), -interval
-	}
-	var news, wire []event
 	var queue []int // the flows of the packets that wait
 	var busy, squares, slots float64
 	epoch := sim.Time(0).Clock()
 	for now := time.Duration(0); now < to; now += slot {
 		if err := t.ctx.Err(); err != nil {
-			return 0, 0, 0, err
+			return r, err
 		}
 		at := epoch.Add(now)
-		for len(news) > 0 && news[0].at <= now {
-			all[news[0].flow].Notify(at)
-			news = news[1:]
-		}
-		for i := range all {
-			all[i].Look(at)
-			if credit[i] += float64(all[i].Rate()) / float64(line); credit[i] >= 1 {
-				credit[i]--
-				all[i].Sent(packet, at)
-				wire = append(wire, event{now + delay/4, i})
+		for i := range flows {
+			f := &flows[i]
+			for len(f.news) > 0 && f.news[0] <= now {
+				f.Notify(at)
+				f.news = f.news[1:]
+			}
+			f.Look(at)
+			if f.credit += float64(f.Rate()) / float64(m.line); f.credit >= 1 {
+				f.credit--
+				f.Sent(m.wire, at)
+				f.wire = append(f.wire, now+m.there[i])
+			}
+			for len(f.wire) > 0 && f.wire[0] <= now {
+				queue = append(queue, i)
+				f.wire = f.wire[1:]
 			}
 		}
-		for len(wire) > 0 && wire[0].at <= now {
-			queue = append(queue, wire[0].flow)
-			wire = wire[1:]
-		}
 		if len(queue) > 0 {
-			i := queue[0]
+			f, i := &flows[queue[0]], queue[0]
 			queue = queue[1:]
-			octets := float64(len(queue) * packet)
-			p := (octets - float64(red.Min)) / float64(red.Max-red.Min) * red.Probability
-			if (octets >= float64(red.Max) || random.Float64() < p) && now-last[i] >= interval {
-				last[i] = now
-				news = append(news, event{now + delay*3/4, i})
+			octets := float64(len(queue) * m.packet)
+			p := (octets - float64(m.red.Min)) / float64(m.red.Max-m.red.Min) * m.red.Probability
+			if (octets >= float64(m.red.Max) || random.Float64() < p) && now-f.last >= interval {
+				f.last = now
+				f.news = append(f.news, now+m.back[i])
 			}
 			if now >= from {
 				busy++
+				f.left++
 			}
 		}
 		if now >= from {
-			octets := float64(len(queue) * packet)
-			mean += octets
+			octets := float64(len(queue) * m.packet)
+			r.mean += octets
 			squares += octets * octets
 			slots++
 		}
 	}
-	mean /= slots
-	return busy / slots, mean, math.Sqrt(max(squares/slots-mean*mean, 0)), nil
+	r.mean /= slots
+	r.use, r.deviation = busy/slots, math.Sqrt(max(squares/slots-r.mean*r.mean, 0))
+	for i := range flows {
+		r.shares = append(r.shares, flows[i].left/slots)
+	}
+	return r, nil
 }
