@@ -38,9 +38,10 @@ const (
 	CE                        // RoCEv2 packets with the ECN field 11, congestion experienced
 	QueuePair                 // RoCEv2 packets to the queue pair DestQP
 	Ours                      // FCN and proxy messages
+	Pairs                     // RoCEv2 packets that teach queue pairs: not those in a message that ask for no answer
 )
 
-var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours"}
+var kinds = [...]string{"rocev2", "notifications", "ce", "qp", "ours", "pairs"}
 
 // String returns the kind in lower case, "qp" for QueuePair.
 func (k Kind) String() string { return enumtext.Name(k, kinds[:], "Kind") }
@@ -72,7 +73,7 @@ var (
 
 func (c *Capture) check() error {
 	switch {
-	case c.Kind > Ours:
+	case c.Kind > Pairs:
 		return errKind
 	case c.Kind == QueuePair && c.DestQP >= 1<<24:
 		return errDestQP
@@ -100,6 +101,18 @@ const (
 	atOpcode = udpHeader
 	atPBit   = udpHeader + 4 // F, B, Resv6, whose top bit is P
 	atDestQP = udpHeader + 4 // with those, 32 bits
+	atAckReq = udpHeader + 8 // the top bit, with 7 others
+
+	transportBits, operationBits, ackReqBit = 0xE0, 0x1F, 0x80
+)
+
+// For Pairs: the transports whose messages may have several packets, and what the packets before the last one are,
+// which say nothing more. The First of a READ response is kept: it is the answer, and the Last need not come.
+var (
+	inPackets = []uint32{uint32(bth.TransportRC) << 5, uint32(bth.TransportUC) << 5, uint32(bth.TransportRD) << 5,
+		uint32(bth.TransportXRC) << 5}
+	notLast = []uint32{uint32(bth.OpSendFirst), uint32(bth.OpSendMiddle), uint32(bth.OpRDMAWriteFirst),
+		uint32(bth.OpRDMAWriteMiddle), uint32(bth.OpRDMAReadResponseMiddle)}
 )
 
 // Program returns the BPF program that selects the packets, for a socket that
@@ -135,6 +148,19 @@ func (c *Capture) Program(link rocev2.LinkType) ([]bpf.RawInstruction, error) {
 		w.need(wholeBTH)
 		w.do(load(atDestQP, 4), mask(1<<24-1))
 		w.jumpIf(bpf.JumpEqual, c.DestQP, hit, w.miss)
+	case Pairs:
+		several, begins := w.label(), w.label()
+		w.need(wholeBTH)
+		w.do(load(atOpcode, 1), mask(transportBits))
+		w.jumpIfAny(several, inPackets...)
+		w.jump(hit)
+		w.place(several)
+		w.do(load(atOpcode, 1), mask(operationBits))
+		w.jumpIfAny(begins, notLast...)
+		w.jump(hit)
+		w.place(begins)
+		w.do(load(atAckReq, 1))
+		w.jumpIf(bpf.JumpBitsSet, ackReqBit, hit, w.miss)
 	case CE:
 		w.do(recall(regA, wordECN))
 		w.jumpIf(bpf.JumpEqual, uint32(rocev2.CE), hit, w.miss)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ var captures = []Capture{
 	{Kind: QueuePair, DestQP: 0xABCDEF},
 	{Kind: Ours},
 	{Kind: Ours, FCNPort: 53, ProxyPort: 2000},
+	{Kind: Pairs},
 }
 
 // wanted says whether a filter is to select a packet, by what packages message
@@ -70,6 +72,11 @@ func (c *Capture) wanted(b []byte, o rocev2.DecodeOptions) (want, known bool) {
 		return p.BTH.Opcode == bth.CNP, true
 	case QueuePair:
 		return p.BTH.DestQP == c.DestQP, true
+	case Pairs:
+		name := p.BTH.Opcode.String()
+		return p.BTH.AckReq || !strings.HasSuffix(name, "SEND First") && !strings.HasSuffix(name, "WRITE First") &&
+				!strings.HasSuffix(name, "Middle"),
+			p.BTH.Opcode.Known() || p.BTH.AckReq
 	default:
 		return p.ECN() == rocev2.CE, true
 	}

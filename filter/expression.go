@@ -91,6 +91,16 @@ func (c *Capture) expressionUDP(ip, length string, at offset, ce string) string 
 	case QueuePair:
 		ports = append(ports, and(roce, whole(wholeBTH),
 			fmt.Sprintf("%s & 0xffffff = %d", field(atDestQP, 4), c.DestQP)))
+	case Pairs:
+		none := func(bits int, values []uint32) string {
+			var terms []string
+			for _, v := range values {
+				terms = append(terms, fmt.Sprintf("%s & %#x != %#x", field(atOpcode, 1), bits, v))
+			}
+			return and(terms...)
+		}
+		ports = append(ports, and(roce, whole(wholeBTH), or(none(transportBits, inPackets),
+			none(operationBits, notLast), fmt.Sprintf("%s & %#x != 0", field(atAckReq, 1), ackReqBit))))
 	case CE:
 		ports = append(ports, and(roce, ce))
 	}

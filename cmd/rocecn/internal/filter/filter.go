@@ -30,6 +30,7 @@ KIND is what a capture is to have:
   ce             RoCEv2 packets that are marked CE
   qp             RoCEv2 packets to the queue pair that -qp names
   ours           FCN and proxy messages
+  pairs          RoCEv2 packets that teach queue pairs
 or what must not cross the border of a domain, for rules and for tc:
   border         Fast CNPs, FCN and proxy messages; by choice CNPs and PPFC
 
@@ -182,7 +183,7 @@ func (o *options) border(link rocev2.LinkType, ports message.Config) (string, er
 func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: ports.FCNPort, ProxyPort: ports.ProxyPort}
 	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
-		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, border", o.kind)
+		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, border", o.kind)
 	}
 	switch {
 	case o.qp >= 1<<24 || o.qp == 0 && c.Kind == filter.QueuePair:

@@ -184,7 +184,7 @@ func (s *packetSource) filter() (netio.Filter, error) {
 		return nil, nil
 	}
 	if err := f.Kind.UnmarshalText([]byte(s.Filter)); err != nil || f.Kind == filter.QueuePair {
-		return nil, config.Wrong("filter", "%q is not one of rocev2, notifications, ce, ours", s.Filter)
+		return nil, config.Wrong("filter", "%q is not one of rocev2, notifications, ce, ours, pairs", s.Filter)
 	}
 	return &f, nil
 }

@@ -1,0 +1,60 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/qpmap"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
+)
+
+// Who sees by the filter pairs only what teaches, of real hosts, knows nearly as much as who sees all, nothing else,
+// and sees less.
+func TestPairsFilter(t *testing.T) {
+	raw, err := (&filter.Capture{Kind: filter.Pairs}).Program(rocev2.LinkEthernet)
+	require.NoError(t, err)
+	program, ok := bpf.Disassemble(raw)
+	require.True(t, ok)
+	vm, err := bpf.NewVM(program)
+	require.NoError(t, err)
+	for _, name := range []string{
+		"real/nvme4.eth0.pcap.gz", "real/r6-loss2.eth0.pcap.gz", "real/write4-loss1.eth0.pcap.gz",
+		"real/write4-red-ect.eth0.pcap.gz", "real/send4-reorder.eth0.pcap.gz", "real/w4-reddrop-q4.eth1.pcap.gz",
+	} {
+		all, some := qpmap.New(qpmap.Config{}), qpmap.New(qpmap.Config{})
+		var packets, seen, known, knownToo int
+		for _, c := range wiretest.Capture(t, name) {
+			var f rocev2.Frame
+			var p rocev2.Packet
+			if f.Decode(c.Data, rocev2.DecodeOptions{Cut: true}) != nil || f.Packet(&p) != nil {
+				continue
+			}
+			now := c.Time
+			packets++
+			all.Observe(&p, 0, now)
+			if verdict, err := vm.Run(c.Data); err == nil && verdict != 0 {
+				seen++
+				some.Observe(&p, 0, now)
+			}
+			k := qpmap.Key{FlowKey: p.FlowKey()}
+			one, err := all.SourceQP(k, now)
+			if err == nil {
+				known++
+			}
+			other, wrong := some.SourceQP(k, now)
+			if wrong == nil {
+				knownToo++
+			}
+			if err == nil && wrong == nil {
+				require.Equal(t, one.SrcQP, other.SrcQP, "%s %v", name, k)
+			}
+		}
+		t.Logf("%s: sees %d of %d packets, knows %d of %d", name, seen, packets, knownToo, known)
+		require.Positive(t, known, name)
+		require.Greater(t, knownToo*100, known*96, name)
+		require.Less(t, seen*10, packets*7, name)
+	}
+}
