@@ -162,6 +162,10 @@ type Config struct {
 	Labels int
 	Idle   time.Duration
 
+	// Incapable is the number of hosts, from the first, that do not understand Fast CNPs. Switches know that, but
+	// for FastCNPMarks: they mark the packets of such senders, and receivers answer the marks.
+	Incapable int
+
 	// Cold: proxies and ingress PEs do not know the queue pairs of flows at the start. They learn them from the
 	// data and acknowledgements that they see, and send nothing about a flow until then.
 	Cold bool

@@ -25,7 +25,7 @@ func newHostRole(h *Host, flows int) *hostRole {
 	n := h.net
 	addr := numbered(hostPrefix, h.index)
 	r := receiver.Config{
-		Enabled: n.cfg.Variant.answers(), Out: n.cfg.HostLimit,
+		Enabled: n.cfg.Variant.answers() || n.cfg.Incapable > 0, Out: n.cfg.HostLimit,
 		Self6: addr, QPs: pairs{n}, PerFlow: n.cfg.Interval, MaxFlows: max(1024, 4*flows), Seed: n.seed(),
 	}
 	if n.cfg.Variant == CNPPolled {
@@ -92,6 +92,10 @@ func (h *hostRole) hears(ip []byte) {
 	_, *d = h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.Taken || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
+		n.count.Refused++
+		return
+	}
+	if d.Message == kinds.FastCNP && h.of.index < n.cfg.Incapable {
 		n.count.Refused++
 		return
 	}

@@ -53,11 +53,18 @@ func newSwitchRole(s *Switch) *switchRole {
 			method = congested.FCN
 		}
 	}
+	capability := []acl.Entry[congested.Capability]{{Prefix: hostPrefix, Value: capable}}
+	if capable == congested.Yes {
+		for i := range n.cfg.Incapable {
+			one := netip.PrefixFrom(numbered(hostPrefix, i), 128)
+			capability = append(capability, acl.Entry[congested.Capability]{Prefix: one, Value: congested.No})
+		}
+	}
 	cfg := congested.Config{
 		Enabled:  n.cfg.Variant.decides(),
 		Self6:    role.addr,
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
-		Capable:  acl.NewMap(acl.Entry[congested.Capability]{Prefix: hostPrefix, Value: capable}),
+		Capable:  acl.NewMap(capability...),
 		Proxies:  leaves{n},
 		PEs:      acl.New(switchPrefix),
 		Out:      n.cfg.SwitchLimit,

@@ -54,6 +54,7 @@ func (c *Config) check() error {
 		{c.TraceHops < 0 || c.TraceHops > reaction.MaxHops, "TraceHops", fmt.Sprintf("from 0 to %d needed",
 			reaction.MaxHops)},
 		{c.Labels < 0 || c.Labels > ingress.MaxLabel, "Labels", fmt.Sprintf("from 0 to %d needed", ingress.MaxLabel)},
+		{c.Incapable < 0, "Incapable", "0 or above needed"},
 		{!within(c.NoticeLoss, 0, 1), "NoticeLoss", "from 0 to 1 needed"},
 		{c.AckEvery < 0, "AckEvery", "0 or above needed"},
 	} {

@@ -65,6 +65,7 @@ func TestWrongConfig(t *testing.T) {
 		"Pausing.Interval": {func(c *Config) { c.Pausing.Interval = -1 }},
 		"Pausing.Most":     {func(c *Config) { c.Pausing.Most = -1 }},
 		"TraceHops":        {func(c *Config) { c.TraceHops = -1 }, func(c *Config) { c.TraceHops = 9 }},
+		"Incapable":        {func(c *Config) { c.Incapable = -1 }},
 		"Labels":           {func(c *Config) { c.Labels = -1 }, func(c *Config) { c.Labels = 1 << 20 }},
 		"Idle":             {func(c *Config) { c.Idle = -1 }},
 		"Pipeline":         {func(c *Config) { c.Pipeline = -1 }, func(c *Config) { c.Pipeline = sim.Never }},

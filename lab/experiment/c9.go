@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"fmt"
+
 	"github.com/rocecn/rocecn/lab"
 	"github.com/rocecn/rocecn/lab/scenario"
 )
@@ -31,6 +33,56 @@ var byTrace = Experiment{
 				t.Duration = 3 * t.Warmup
 				cases = append(cases, Case{Scenario: t, At: []Coordinate{
 					number("flows", float64(n), ""), length("one Fast CNP in", every),
+				}})
+			}
+		}
+		return cases
+	},
+}
+
+// C11: senders of which only some understand Fast CNPs.
+var deployment = Experiment{
+	ID:    "C11",
+	Title: "a part of the senders understands Fast CNPs",
+	Asks: "Do senders that are told by Fast CNPs lose to those that are told by CNPs, as they hear sooner? Sixteen " +
+		"senders to one host, traffic[0] from those that do not understand Fast CNPs, traffic[1] from the others.",
+	shown: []Shown{
+		{firstGoodput, 0}, {secondGoodput, 0}, {jain, 1}, {use, 1}, {later, -1}, {peak, -1}, {notified, 0},
+		{"onset to a flow's first cut, median", 0},
+	},
+	cases: func(s Size) (cases []Case) {
+		const senders = 16
+		for _, leg := range []scenario.Time{µs, 20 * µs} {
+			for _, c := range []struct {
+				old  int
+				join scenario.Time
+			}{{0, 0}, {4, 0}, {8, 0}, {8, 150 * µs}, {12, 0}, {16, 0}} {
+				old := c.old
+				t := scenario.Default()
+				paper40(t)
+				t.Variants = []lab.Variant{lab.CNP, lab.FastCNP, lab.FastCNPMarks}
+				t.Topology.Kind, t.Topology.Hosts, t.Topology.Switches = "line", senders, 2
+				t.Topology.Trunk, t.Topology.SlowHop, t.Topology.SlowRate = 1600e9, 1, 40e9
+				t.Topology.Delay = leg
+				t.Host.Incapable, t.Host.Join = old, c.join
+				half := []scenario.Traffic{{Kind: "pairs", Jitter: 10 * µs}, {Kind: "pairs", Jitter: 10 * µs}}
+				for i := range senders {
+					which := 1
+					if i < old {
+						which = 0
+					}
+					half[which].Pairs = append(half[which].Pairs, [2]int{i, senders + i})
+				}
+				for _, h := range half {
+					if len(h.Pairs) > 0 {
+						t.Traffic = append(t.Traffic, h)
+					}
+				}
+				t.Warmup = choose(s, 100*ms, 40*ms)
+				t.Duration = choose(s, 300*ms, 80*ms)
+				cases = append(cases, Case{Scenario: t, At: []Coordinate{
+					length("links of", leg), number("do not understand", float64(old), fmt.Sprintf("of %d", senders)),
+					length("sender joins", c.join),
 				}})
 			}
 		}

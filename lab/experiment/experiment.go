@@ -94,7 +94,7 @@ func (c *Case) Line(v lab.Variant) string { return c.Scenario.Line(v) }
 func All() []Experiment {
 	return []Experiment{
 		positions, model, incast, incastMessages, leafSpine, longHaul, mixed, labels, proxies, pausing, byTrace, limits,
-		several, collectives, frontiers, sins,
+		deployment, several, collectives, frontiers, sins,
 	}
 }
 

@@ -108,6 +108,7 @@ type Host struct {
 	PauseDelay           Time    `json:"pause_delay"`
 	Interval             Time    `json:"interval"` // between notifications of a flow by one node
 	Join                 Time    `json:"join"`
+	Incapable            int     `json:"incapable"` // hosts, from the first, that do not understand Fast CNPs
 	AckEvery             int     `json:"ack_every"`
 	AckPriority          uint8   `json:"ack_priority"`
 	NotificationPriority uint8   `json:"notification_priority"`
@@ -210,6 +211,7 @@ func (s *Scenario) check() error {
 		{!(h.CNPLimit >= 0), "host.cnp_limit", "0 or above needed"},
 		{h.Payload < 64 || h.Payload > 8192 || h.Payload%4 != 0, "host.payload",
 			"a multiple of 4 from 64 to 8192 needed"},
+		{h.Incapable < 0 || h.Incapable > t.hosts(), "host.incapable", "from 0 to the number of hosts needed"},
 		{h.AckEvery < 1 || h.AckEvery > 1<<20, "host.ack_every", "from 1 to 1048576 needed"},
 		{h.AckPriority > 7, "host.ack_priority", "from 0 to 7 needed"},
 		{h.NotificationPriority > 7, "host.notification_priority", "from 0 to 7 needed"},
@@ -390,7 +392,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		PauseDelay:  h.PauseDelay.sim(),
 		NoticeLoss:  sw.NotifyLoss,
 		SwitchLimit: limit.Rate{PerSecond: sw.NotifyLimit}, HostLimit: limit.Rate{PerSecond: h.CNPLimit},
-		Interval: duration(h.Interval), Join: duration(h.Join),
+		Interval: duration(h.Interval), Join: duration(h.Join), Incapable: h.Incapable,
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
 		DataPriority: dataPriority, AckPriority: h.AckPriority, NotificationPriority: h.NotificationPriority,
@@ -484,6 +486,9 @@ func (s *Scenario) buffer() string {
 	}
 	if h.Join > 0 {
 		text += fmt.Sprintf("; reports within %v are one", h.Join.sim())
+	}
+	if h.Incapable > 0 {
+		text += fmt.Sprintf("; the first %d hosts do not understand Fast CNPs, and receivers answer marks", h.Incapable)
 	}
 	other := Default()
 	if h.AckEvery != other.Host.AckEvery {

@@ -134,6 +134,9 @@ func TestWrongKeys(t *testing.T) {
 			"traffic[0].pairs: two different hosts needed, from 0 on"},
 		{seconds + `,` + star + `,"traffic": [{"kind": "ring", "size": "1KB", "pairs": [[1, 3]]}]`,
 			"traffic[0].pairs: has no effect with other kinds than pairs"},
+		{seconds + `,` + star + `,` + incast + `,"host": {"incapable": 10}`, "host.incapable: from 0 to the number"},
+		{seconds + `,` + star + `,` + incast + `,"host": {"incapable": 1}, "variants": ["cnp"]`,
+			"host.incapable: has no effect without a variant with Fast CNPs"},
 		{`"seeds": [-1]`, "seeds[0]: a number -1 stands where a uint64 belongs"},
 		{`"switch": {"decide": "later"}`, "switch.decide: departure or arrival needed"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "1MB"}`, "switch.kmax: kmin at least"},
@@ -646,4 +649,30 @@ func TestSeries(t *testing.T) {
 	end()
 	_, err = s.Series(ctx, lab.CNP, 1, sim.Microsecond)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Of eight senders three do not understand Fast CNPs: their packets are marked, and only theirs, and receivers answer.
+// A switch that does not know who understands marks all, and the three take no Fast CNP.
+func TestIncapable(t *testing.T) {
+	const text = `{"variants": ["fastcnp", "fastcnp-marks"], "duration": "1ms", "host": {"incapable": %d},
+		"topology": {"kind": "star", "hosts": 9}, "traffic": [{"kind": "incast", "senders": 8, "jitter": "1us"}]}`
+	run := func(old int) (known, unknown lab.Counts) {
+		results, err := read(t, fmt.Sprintf(text, old)).Run(t.Context(), func(float64) {})
+		require.NoError(t, err)
+		return results[0].Counts, results[1].Counts
+	}
+	known, unknown := run(3)
+	require.NotZero(t, known.FastCNPs)
+	require.NotZero(t, known.CNPs)
+	require.NotZero(t, known.Marked)
+	require.Less(t, known.Marked, known.Congested)
+	require.InDelta(t, known.FastCNPs+known.CNPs, known.Notified, 12, "all but those that are under way")
+	require.Equal(t, unknown.Congested, unknown.Marked)
+	require.Less(t, unknown.Notified, unknown.FastCNPs+unknown.CNPs-3, "some are not understood")
+
+	known, _ = run(8)
+	require.Zero(t, known.FastCNPs)
+	require.Equal(t, known.Congested, known.Marked)
+	known, _ = run(0)
+	require.Zero(t, known.Marked+known.CNPs)
 }

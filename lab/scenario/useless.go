@@ -59,6 +59,7 @@ func (s *Scenario) rules() []rule {
 			without: "without a variant that has notifications, with delay"},
 		{keys: "host.join", heard: asks || answers, without: "without a variant that has notifications"},
 		{keys: "host.cnp_delay host.cnp_limit", heard: answers, without: "without a variant in which receivers answer"},
+		{keys: "host.incapable", heard: some(fast), without: "without a variant with Fast CNPs and DCQCN"},
 		{keys: "host.ack_every", heard: dcqcn, without: "with variants of hpcc, which acknowledge each packet"},
 		{keys: "reaction.kind reaction.hyper reaction.timer", heard: cuts,
 			without: "without a variant that cuts by DCQCN"},
@@ -94,6 +95,9 @@ func (s *Scenario) rules() []rule {
 			without: "with poisson"},
 	}
 }
+
+// fast says whether switches send Fast CNPs without a trace.
+func fast(v lab.Variant) bool { return v == lab.FastCNP || v == lab.FastCNPMarks }
 
 // usesRED says whether packets meet congestion by RED.
 func usesRED(v lab.Variant) bool { return v != lab.None && v != lab.PPFC && v != lab.HPCC }
