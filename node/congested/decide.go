@@ -43,7 +43,7 @@ func (a *Agent) Congested(
 ) (sent []byte, d node.Decision) {
 	s := seen{Decision: &d, frame: f, event: &e, now: now}
 	s.Flow.Domain = domain
-	sent = a.decide(out, &s)
+	sent, s.Reason = a.decide(out, &s)
 	switch {
 	case s.Message != message.Other:
 		s.Action = node.Sent
@@ -51,9 +51,6 @@ func (a *Agent) Congested(
 		s.Action = node.Marked
 	}
 	a.counters.Decided(&d)
-	if s.Reason != node.Accepted {
-		sent = out
-	}
 	return sent, d
 }
 
@@ -67,12 +64,6 @@ type seen struct {
 	flow      uint64 // the hash of Flow
 }
 
-// refuse sets the reason, and returns b without a notification.
-func (s *seen) refuse(b []byte, r node.Reason) []byte {
-	s.Reason = r
-	return b
-}
-
 // srcPort returns the UDP source port of an FCN or proxy message: the configured one or else an ephemeral port that
 // depends on the flow, as port 0 is reserved and often filtered.
 func (s *seen) srcPort(configured uint16) uint16 {
@@ -83,29 +74,29 @@ func (s *seen) srcPort(configured uint16) uint16 {
 	return ephemeral + uint16(s.Flow.FlowKey.Hash(0)&0x3FFF) // unseeded, so that all agents choose the same port
 }
 
-func (a *Agent) decide(b []byte, s *seen) []byte {
+func (a *Agent) decide(b []byte, s *seen) ([]byte, node.Reason) {
 	if !a.cfg.Enabled {
 		if role.Concerns(s.frame, rocev2.Port, a.cfg.FCN.Port, a.cfg.Proxy.Port) && !s.frame.Mirrored() {
-			s.Reason = node.Disabled
+			return b, node.Disabled
 		}
-		return b
+		return b, node.Accepted
 	}
 	reason := a.look(s)
 	switch {
 	case s.Packet == message.Other && reason == node.NotOurs:
-		return b
+		return b, node.Accepted
 	case reason != node.Accepted:
-		return s.refuse(b, reason)
+		return b, reason
 	}
 	method, ok := a.cfg.Methods.Lookup(s.Flow.Src)
 	if !ok {
-		return s.refuse(b, node.NoMethod)
+		return b, node.NoMethod
 	}
 	return a.notify(b, s, method)
 }
 
 // notify answers a packet by a method.
-func (a *Agent) notify(b []byte, s *seen, method Method) []byte {
+func (a *Agent) notify(b []byte, s *seen, method Method) ([]byte, node.Reason) {
 	switch method {
 	case FastCNP:
 		return a.fastCNP(b, s)
@@ -118,7 +109,7 @@ func (a *Agent) notify(b []byte, s *seen, method Method) []byte {
 	case Mark:
 		return a.mark(b, s)
 	}
-	return s.refuse(b, node.NoMethod)
+	return b, node.NoMethod
 }
 
 // look finds the RoCEv2 packet in a frame, inside its tunnels, and returns why no method may answer it, or Accepted.
@@ -177,18 +168,18 @@ func (a *Agent) ours(port uint16) bool {
 }
 
 // mark answers a packet only by a mark or, if the node cannot mark, by Config.Fallback.
-func (a *Agent) mark(b []byte, s *seen) []byte {
+func (a *Agent) mark(b []byte, s *seen) ([]byte, node.Reason) {
 	if a.cfg.CannotMark && a.cfg.Fallback != Nothing {
-		b = a.notify(b, s, a.cfg.Fallback)
+		sent, reason := a.notify(b, s, a.cfg.Fallback)
 		if s.Message != message.Other {
 			a.counters.Inc(node.Count{Effect: node.FellBack})
 		}
-		return b
+		return sent, reason
 	}
 	if s.MarkECN = a.mayMark(s); !s.MarkECN {
-		s.Reason = node.NotCapable
+		return b, node.NotCapable
 	}
-	return b
+	return b, node.Accepted
 }
 
 // mayMark says whether a packet can be marked, in its outermost IP header. Not-ECT packets must not be (RFC 3168
@@ -202,13 +193,13 @@ func (a *Agent) mayMark(s *seen) bool {
 }
 
 // fastCNP notifies the sender itself (FAST section 4).
-func (a *Agent) fastCNP(b []byte, s *seen) []byte {
+func (a *Agent) fastCNP(b []byte, s *seen) ([]byte, node.Reason) {
 	p := &a.message.Packet
 	switch {
 	case !p.Src.Is6() || !a.cfg.Self6.IsValid():
-		return s.refuse(b, node.NoMethod)
+		return b, node.NoMethod
 	case s.tunnelled && !a.cfg.InnerSource:
-		return s.refuse(b, node.Tunnelled)
+		return b, node.Tunnelled
 	}
 	capable := a.capability(p.Src, s.Flow.Domain, s.now)
 	if capable == No {
@@ -220,20 +211,20 @@ func (a *Agent) fastCNP(b []byte, s *seen) []byte {
 	marked := capable == Unknown && a.mayMark(s)
 	if !a.ready(s, s.flow) {
 		s.MarkECN = marked
-		return s.refuse(b, node.Limited)
+		return b, node.Limited
 	}
 	out, err := fastcnp.AppendFor(b, p, a.cfg.Self6, s.event.Own, a.cfg.FastCNP)
 	if err != nil {
-		return s.refuse(b, node.Broken)
+		return b, node.Broken
 	}
 	a.pace.Take(s.flow, s.now)
 	a.sent.Take(a.hash(out[len(b):], s.Flow.Domain), s.now)
 	s.Message, s.To, s.Option, s.MarkECN = message.FastCNP, p.Src, fastcnp.OptionOf(out[len(b):]), marked
-	return out
+	return out, node.Accepted
 }
 
 // proxy notifies the proxy of the sender (PROXY section 4). The message names the innermost flow.
-func (a *Agent) proxy(b []byte, s *seen) []byte {
+func (a *Agent) proxy(b []byte, s *seen) ([]byte, node.Reason) {
 	var proxy netip.Addr
 	if a.cfg.Proxies != nil {
 		proxy, _ = a.cfg.Proxies.Lookup(s.Flow.Src)
@@ -241,61 +232,59 @@ func (a *Agent) proxy(b []byte, s *seen) []byte {
 	self := a.self.Like(proxy)
 	switch {
 	case !proxy.IsValid():
-		return s.refuse(b, node.NoProxy)
+		return b, node.NoProxy
 	case !self.IsValid():
-		return s.refuse(b, node.NoMethod)
+		return b, node.NoMethod
 	case !a.ready(s, s.flow):
-		return s.refuse(b, node.Limited)
+		return b, node.Limited
 	}
 	cfg := a.cfg.Proxy
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
 	out, err := proxymsg.AppendFor(b, s.frame, self, proxy, level.ToProxy(s.event.Level), cfg)
 	if err != nil {
-		return s.refuse(b, node.Broken)
+		return b, node.Broken
 	}
 	a.pace.Take(s.flow, s.now)
 	s.Message, s.To = message.Proxy, proxy
-	return out
+	return out, node.Accepted
 }
 
 // fcn notifies the ingress PE of the packet's tunnel: the source of the outermost header (FCN section 4.1).
-func (a *Agent) fcn(b []byte, s *seen) []byte {
+func (a *Agent) fcn(b []byte, s *seen) ([]byte, node.Reason) {
 	if !s.tunnelled {
-		return s.refuse(b, node.NotTunnelled)
+		return b, node.NotTunnelled
 	}
 	f := s.frame
 	fcnMessage, err := fcn.For(f, level.ToFCN(s.event.Level))
 	if err == fcn.ErrNotTunnelled {
-		return s.refuse(b, node.NotTunnelled)
+		return b, node.NotTunnelled
 	}
 	pe := f.OuterSrc()
 	// The limit counts by PE and label, which an FCN names, and not by the inner addresses, which several customers
 	// may use.
 	label := rocev2.FlowKey{Src: pe, DestQP: f.OuterFlowLabel()}
 	named := qpmap.Key{FlowKey: label, Domain: s.Flow.Domain}.Hash(a.memory.Seed())
-	switch s.Reason = a.ingress(pe); {
-	case s.Reason != node.Accepted:
+	switch reason := a.ingress(pe); {
+	case reason != node.Accepted:
+		return b, reason
 	case f.OuterFlowLabel() == 0:
-		s.Reason = node.UnknownLabel
+		return b, node.UnknownLabel
 	case err != nil: // fcn.ErrNotECNCapable
-		s.Reason = node.NotCapable
+		return b, node.NotCapable
 	case !a.cfg.Self6.IsValid():
-		s.Reason = node.NoMethod
+		return b, node.NoMethod
 	case !a.ready(s, named):
-		s.Reason = node.Limited
-	}
-	if s.Reason != node.Accepted {
-		return b
+		return b, node.Limited
 	}
 	cfg := a.cfg.FCN
 	cfg.Carriage.SrcPort = s.srcPort(cfg.Carriage.SrcPort)
 	out, err := fcnMessage.AppendPacket(b, a.cfg.Self6, pe, cfg)
 	if err != nil {
-		return s.refuse(b, node.Broken)
+		return b, node.Broken
 	}
 	a.pace.Take(named, s.now)
 	s.Message, s.To = message.FCN, pe
-	return out
+	return out, node.Accepted
 }
 
 // ingress returns why the source of a tunnel may not be notified as its ingress PE, or Accepted.

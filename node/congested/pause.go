@@ -40,30 +40,29 @@ func (f PauseFrom) at(level uint8) (t ppfc.Type, ok bool) {
 }
 
 // ppfc asks the sender, or the ingress PE, to pause (PPFC section 3).
-func (a *Agent) ppfc(b []byte, s *seen) []byte {
+func (a *Agent) ppfc(b []byte, s *seen) ([]byte, node.Reason) {
 	p, e := &a.message.Packet, s.event
 	to := p.Src
-	if a.cfg.PauseIngress {
-		if !s.tunnelled {
-			return s.refuse(b, node.NotTunnelled)
-		}
+	switch {
+	case !a.cfg.PauseIngress:
+	case !s.tunnelled:
+		return b, node.NotTunnelled
+	default:
 		to = s.frame.OuterSrc()
-		s.Reason = a.ingress(to)
+		if reason := a.ingress(to); reason != node.Accepted {
+			return b, reason
+		}
 	}
 	kind, something := a.cfg.PauseFrom.at(e.Level)
 	switch {
-	case s.Reason != node.Accepted:
 	case !a.self.Like(to).IsValid():
-		s.Reason = node.NoMethod
+		return b, node.NoMethod
 	case s.tunnelled && !a.cfg.InnerSource && !a.cfg.PauseIngress:
-		s.Reason = node.Tunnelled
+		return b, node.Tunnelled
 	case !something:
-		return b
+		return b, node.Accepted
 	case !a.ready(s, s.flow):
-		s.Reason = node.Limited
-	}
-	if s.Reason != node.Accepted {
-		return b
+		return b, node.Limited
 	}
 	n := ppfc.New(p.BTH.DestQP, p.BTH.PKey, ppfc.Extension{
 		Congested: p.FinalDst(), Type: kind, Port: e.Port,
@@ -74,14 +73,14 @@ func (a *Agent) ppfc(b []byte, s *seen) []byte {
 	}
 	out, err := a.appendPPFC(b, &n, to)
 	if err != nil {
-		return s.refuse(b, node.Broken)
+		return b, node.Broken
 	}
 	a.pace.Take(s.flow, s.now)
 	if kind != ppfc.Alarm && a.paused.put(s, &n, to) {
 		a.counters.Inc(node.Count{Effect: node.Forgotten})
 	}
 	s.Message, s.To = message.PPFC, to
-	return out
+	return out, node.Accepted
 }
 
 func (a *Agent) appendPPFC(b []byte, n *ppfc.Notification, to netip.Addr) ([]byte, error) {

@@ -28,41 +28,38 @@ type Decision struct {
 // that the tunnel belongs to. If it did, the Action is node.Learned. If hardware opens the tunnels, show the packets in
 // them to QPs.
 func (pe *PE) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	out = pe.receive(out, f, domain, &d, now)
-	pe.counters.Decided(&d.Decision)
-	return out, d
-}
-
-func (pe *PE) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
+	sent = out
 	if !pe.intake.Message(&d.Decision, &pe.datagram, f, pe.cfg.Port, message.FCN, now) {
 		pe.fromTunnel(f, domain, &d.Decision, now)
-		return out
+	} else if d.Reason == node.Accepted {
+		sent, d.Reason = pe.answer(out, &d, now)
 	}
-	if d.Reason != node.Accepted {
-		return out
-	}
+	pe.counters.Decided(&d.Decision)
+	return sent, d
+}
+
+// answer answers an FCN that was admitted, pe.datagram, or returns why not.
+func (pe *PE) answer(out []byte, d *Decision, now time.Time) ([]byte, node.Reason) {
 	var m fcn.Message
 	if m.Decode(pe.datagram.Data) != nil {
-		d.Reason = node.Broken
-		return out
+		return out, node.Broken
 	}
 	pe.Expire(now)
 	if pe.cfg.LearnLabels {
-		if pKey := pe.taught(d, m.FlowLabel); d.Reason == node.Accepted {
-			d.Level = m.Level
-			out = pe.notify(out, d, pKey, now)
+		pKey := pe.taught(d, m.FlowLabel)
+		if d.Reason != node.Accepted {
+			return out, d.Reason
 		}
-		return out
+		d.Level = m.Level
+		return pe.notify(out, d, pKey, now)
 	}
 	i := pe.labelled(m.FlowLabel)
 	if i == 0 {
-		d.Reason = node.UnknownLabel
-		return out
+		return out, node.UnknownLabel
 	}
 	e := pe.table.At(i)
 	if !e.data {
-		d.Reason = node.Acknowledgement
-		return out
+		return out, node.Acknowledgement
 	}
 	d.Flow, d.Label, d.Level = role.FlowOf(pe.table.Key(i)), e.label, m.Level
 	return pe.notify(out, d, e.pKey, now)
@@ -94,30 +91,27 @@ func (pe *PE) fromTunnel(f *rocev2.Frame, domain uint32, d *node.Decision, now t
 // Broken; NotOurs (other traffic); Tunnelled; Acknowledgement; Notification; NotCapable (the packet is not
 // ECN-capable); then as for Receive, from Address on.
 func (pe *PE) Congested(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	out = pe.congested(out, f, domain, &d, now)
+	sent, d.Reason = pe.congested(out, f, domain, &d, now)
 	pe.counters.Decided(&d.Decision)
-	return out, d
+	return sent, d
 }
 
-func (pe *PE) congested(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
+func (pe *PE) congested(
+	out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time,
+) (sent []byte, reason node.Reason) {
 	p := &pe.packet
-	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	switch {
 	case !pe.cfg.Enabled:
-		d.Reason = node.Disabled
+		return out, node.Disabled
 	case reason != node.Accepted:
-		d.Reason = reason
+		return out, reason
 	case len(p.Outer) > 0:
-		d.Reason = node.Tunnelled
-	default:
-		d.Reason = role.Unanswered(d.Packet)
-	}
-	if d.Reason == node.Accepted && p.ECN() == rocev2.NotECT {
-		d.Reason = node.NotCapable
-	}
-	if d.Reason != node.Accepted {
-		return out
+		return out, node.Tunnelled
+	case role.Unanswered(d.Packet) != node.Accepted:
+		return out, role.Unanswered(d.Packet)
+	case p.ECN() == rocev2.NotECT:
+		return out, node.NotCapable
 	}
 	pe.Expire(now)
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
@@ -128,34 +122,31 @@ func (pe *PE) congested(out []byte, f *rocev2.Frame, domain uint32, d *Decision,
 	return pe.notify(out, d, p.BTH.PKey, now)
 }
 
-// notify appends the CNP for the sender of d.Flow, whose packets have this P_Key, or sets the reason why there is none.
-func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) []byte {
+// notify appends the CNP for the sender of d.Flow, whose packets have this P_Key, or returns why there is none.
+func (pe *PE) notify(out []byte, d *Decision, pKey uint16, now time.Time) ([]byte, node.Reason) {
 	sender := d.Flow.Src
 	src := pe.self.Like(sender)
 	switch {
 	case rocev2.Answerable(sender) != nil:
-		d.Reason = node.Address
+		return out, node.Address
 	case pe.self.Has(sender), sender == pe.cfg.WAN:
-		d.Reason = node.OwnAddress
+		return out, node.OwnAddress
 	case !src.IsValid():
-		d.Reason = node.NoMethod
-	default:
-		pe.qps.Find(&d.Decision, now)
+		return out, node.NoMethod
+	}
+	if pe.qps.Find(&d.Decision, now); d.Reason != node.Accepted {
+		return out, d.Reason
 	}
 	hash := d.Flow.Hash(pe.memory.Seed())
-	if d.Reason == node.Accepted && !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
-		d.Reason = node.Limited
-	}
-	if d.Reason != node.Accepted {
-		return out
+	if !pe.pace.Ready(hash, pe.cfg.PerFlow, now) {
+		return out, node.Limited
 	}
 	c := cnp.New(d.SrcQP, pKey)
 	sent, err := c.AppendPacket(out, src, sender, pe.cfg.Carriage)
 	if err != nil {
-		d.Reason = node.UnknownQP // over 24 bits: everything else was checked before
-		return out
+		return out, node.UnknownQP // over 24 bits: everything else was checked before
 	}
 	pe.pace.Take(hash, now)
 	d.Action, d.Message, d.To = node.Sent, message.CNP, sender
-	return sent
+	return sent, node.Accepted
 }

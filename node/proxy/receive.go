@@ -37,20 +37,14 @@ type Decision struct {
 // sender is Other); Fragment, Acknowledgement or Notification (the invoking packet is one); Address; OwnAddress;
 // NoMethod; UnknownQP; AmbiguousQP; Limited (PerFlow or Out).
 func (p *Proxy) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	out = p.receive(out, f, domain, &d, now)
-	p.counters.Decided(&d.Decision)
-	return out, d
-}
-
-func (p *Proxy) receive(out []byte, f *rocev2.Frame, domain uint32, d *Decision, now time.Time) []byte {
+	sent = out
 	if !p.intake.Message(&d.Decision, &p.datagram, f, p.cfg.Port, message.Proxy, now) {
 		p.observe(f, domain, &d.Decision, now)
-		return out
+	} else if d.Reason == node.Accepted {
+		sent, d.Reason = p.answer(out, domain, &d, now)
 	}
-	if d.Reason != node.Accepted {
-		return out
-	}
-	return p.answer(out, domain, d, now)
+	p.counters.Decided(&d.Decision)
+	return sent, d
 }
 
 // observe learns from a packet that is no message.
@@ -64,57 +58,50 @@ func (p *Proxy) observe(f *rocev2.Frame, domain uint32, d *node.Decision, now ti
 	p.qps.Learn(d, q, domain, q.Dst, now) // of the two pairs that of the flow which this packet answers
 }
 
-// answer answers a message that was admitted: p.datagram.
-func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []byte {
+// answer answers a message that was admitted, p.datagram, or returns why not.
+func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) ([]byte, node.Reason) {
 	var m proxymsg.Message
 	if m.Decode(p.datagram.Data, p.cfg.Family) != nil {
-		d.Reason = node.Broken
-		return out
+		return out, node.Broken
 	}
 	d.Flow = qpmap.Key{FlowKey: rocev2.FlowKey{Src: m.Src, Dst: m.Dst}, Domain: domain}
 	d.Level = m.Level
 	answer, _ := p.cfg.Senders.Lookup(m.Src)
 	isRoCEv2 := m.Protocol == 17 && m.DstPort == rocev2.Port
 	if !isRoCEv2 && answer != Other {
-		d.Reason = node.TupleMismatch
-		return out
+		return out, node.TupleMismatch
 	}
-	d.Reason = p.invoked(&m, isRoCEv2)
+	if reason := p.invoked(&m, isRoCEv2); reason != node.Accepted {
+		return out, reason
+	}
 	limited := d.Flow // the key of the limit: for other protocols it has the ports as queue pair
 	switch {
-	case d.Reason != node.Accepted:
 	case rocev2.Answerable(m.Src) != nil:
-		d.Reason = node.Address
+		return out, node.Address
 	case p.self.Has(m.Src):
-		d.Reason = node.OwnAddress
+		return out, node.OwnAddress
 	case isRoCEv2:
 		d.Flow.FlowKey = p.packet.FlowKey()
 		limited = d.Flow
 	default:
 		limited.DestQP = uint32(m.SrcPort)<<16 | uint32(m.DstPort)
 	}
-	if d.Reason != node.Accepted {
-		return out
-	}
 	src := p.source(answer, &d.Flow.FlowKey)
-	switch {
-	case answer == Other:
-	case !src.IsValid():
-		d.Reason = node.NoMethod
-	case answer == CNP:
-		p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now)
+	if answer != Other && !src.IsValid() {
+		return out, node.NoMethod
+	}
+	if answer == CNP {
+		if p.qps.FindOf(&d.Decision, &p.packet.BTH.Header, now); d.Reason != node.Accepted {
+			return out, d.Reason
+		}
 	}
 	hash := limited.Hash(p.memory.Seed()) ^ uint64(m.Protocol)
-	if d.Reason == node.Accepted && !p.pace.Ready(hash, p.cfg.PerFlow, now) {
-		d.Reason = node.Limited
-	}
-	if d.Reason != node.Accepted {
-		return out
+	if !p.pace.Ready(hash, p.cfg.PerFlow, now) {
+		return out, node.Limited
 	}
 	sent, err := p.append(out, src, answer, d)
 	if err != nil {
-		d.Reason = node.Address // everything else was checked before
-		return out
+		return out, node.Address // everything else was checked before
 	}
 	p.pace.Take(hash, now)
 	if answer == Other {
@@ -122,7 +109,7 @@ func (p *Proxy) answer(out []byte, domain uint32, d *Decision, now time.Time) []
 	} else {
 		d.Action, d.To = node.Sent, d.Flow.Src
 	}
-	return sent
+	return sent, node.Accepted
 }
 
 // invoked checks the invoking packet of a message against the five-tuple. If it is RoCEv2, it sets p.packet up to the

@@ -90,14 +90,15 @@ func (r *Receiver) Counters() *node.Counters { return &r.counters }
 // address cannot be answered); UnknownQP or AmbiguousQP (a CNP for a guessed queue pair could slow down the wrong
 // flow); Limited (PerFlow or Out); ICRC, which is checked last as it costs the most.
 func (r *Receiver) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d node.Decision) {
-	out = r.receive(out, f, domain, now, &d)
+	sent, d.Reason = r.receive(out, f, domain, now, &d)
 	r.counters.Decided(&d)
-	return out, d
+	return sent, d
 }
 
-func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Time, d *node.Decision) []byte {
+func (r *Receiver) receive(
+	b []byte, f *rocev2.Frame, domain uint32, now time.Time, d *node.Decision,
+) (sent []byte, reason node.Reason) {
 	p := &r.packet
-	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
 	asks := false // it is data marked CE, or may be
 	switch reason {
@@ -105,23 +106,22 @@ func (r *Receiver) receive(b []byte, f *rocev2.Frame, domain uint32, now time.Ti
 		asks = p.ECN() == rocev2.CE && d.Packet == message.Data
 	case node.Broken:
 		asks = marked(f.Innermost()) && role.MayBe(f, message.Data)
-	default:
-		return b
 	}
 	switch {
 	case asks && !r.cfg.Enabled:
-		d.Reason = node.Disabled
+		return b, node.Disabled
 	case asks && reason == node.Broken:
-		d.Reason = node.Broken
-	case r.cfg.Enabled && reason == node.Accepted:
-		if r.qps.Learns() {
-			r.qps.Learn(d, p, domain, r.self.Peer(p), now)
-		}
-		if asks {
-			return r.answer(b, p, domain, d, now)
-		}
+		return b, node.Broken
+	case !r.cfg.Enabled || reason != node.Accepted:
+		return b, node.Accepted
 	}
-	return b
+	if r.qps.Learns() {
+		r.qps.Learn(d, p, domain, r.self.Peer(p), now)
+	}
+	if asks {
+		return r.answer(b, p, domain, d, now)
+	}
+	return b, node.Accepted
 }
 
 // marked says whether the ECN field of an IP packet, of which octets may be missing, is CE.
@@ -130,46 +130,42 @@ func marked(ip []byte) bool {
 	return len(ip) > 1 && (ip[0]>>4 == 4 && ip[1]&3 == ce || ip[0]>>4 == 6 && ip[1]>>4&3 == ce)
 }
 
-func (r *Receiver) answer(b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time) []byte {
+func (r *Receiver) answer(
+	b []byte, p *rocev2.Packet, domain uint32, d *node.Decision, now time.Time,
+) ([]byte, node.Reason) {
 	d.Action, d.SrcQP, d.KnownQP = node.Nothing, 0, false // what was learned is not the answer
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
 	switch {
 	case !r.self.Has(p.Dst):
-		d.Reason = node.NotOurs
+		return b, node.NotOurs
 	case len(p.Outer) > 0:
-		d.Reason = node.Tunnelled
+		return b, node.Tunnelled
 	case rocev2.Answerable(p.Src) != nil:
-		d.Reason = node.Address
-	}
-	if d.Reason != node.Accepted {
-		return b
+		return b, node.Address
 	}
 	fast := r.cfg.Fast && p.Src.Is6()
 	named := r.named(p, d, fast, now)
 	switch {
 	case d.Reason != node.Accepted:
-		return b
+		return b, d.Reason
 	case !r.pace.Ready(named, r.cfg.PerFlow, now):
-		d.Reason = node.Limited
-		return b
+		return b, node.Limited
 	}
 	if !p.Truncated { // a packet that a capture cut has no ICRC to verify
 		if _, err := icrc.Verify(p.IP); err != nil {
-			d.Reason = node.ICRC
-			return b
+			return b, node.ICRC
 		}
 	}
 	out, err := r.build(b, p, fast, d.SrcQP)
 	if err != nil {
-		d.Reason = node.Broken
-		return b
+		return b, node.Broken
 	}
 	r.pace.Take(named, now)
 	d.Action, d.Message, d.To = node.Sent, message.CNP, p.Src
 	if fast {
 		d.Message = message.FastCNP
 	}
-	return out
+	return out, node.Accepted
 }
 
 // named returns the key of the limits, which is what the notification names: for a CNP the sender's address and queue
