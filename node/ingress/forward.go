@@ -26,14 +26,14 @@ import (
 func (pe *PE) Forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, now time.Time,
 ) (sent []byte, d Decision) {
-	out = pe.forward(out, f, domain, via, &d, now)
+	sent, d.Reason = pe.forward(out, f, domain, via, &d, now)
 	pe.counters.Decided(&d.Decision)
-	return out, d
+	return sent, d
 }
 
 func (pe *PE) forward(
 	out []byte, f *rocev2.Frame, domain uint32, via encap.Tunnel, d *Decision, now time.Time,
-) []byte {
+) ([]byte, node.Reason) {
 	p, ip := &pe.packet, f.Outermost()
 	var reason node.Reason
 	d.Packet, reason = role.Decode(p, f)
@@ -43,18 +43,15 @@ func (pe *PE) forward(
 	}
 	switch dst := f.OuterDst(); {
 	case ip != nil && (pe.self.Has(dst) || dst == pe.cfg.WAN), !roce && (ip == nil || !pe.cfg.Enabled):
-		return out
+		return out, node.Accepted
 	case !pe.cfg.Enabled:
-		d.Reason = node.Disabled
-		return out
+		return out, node.Disabled
+	case pe.cfg.LearnLabels && roce:
+		return out, node.NotTunnelled
 	case pe.cfg.LearnLabels:
-		if roce {
-			d.Reason = node.NotTunnelled
-		}
-		return out
+		return out, node.Accepted
 	case ip == nil:
-		d.Reason = node.Broken
-		return out
+		return out, node.Broken
 	}
 	if cut {
 		if roce && reason == node.Broken && f.DatagramCut(&p.Datagram, rocev2.Port) == nil {
@@ -66,35 +63,35 @@ func (pe *PE) forward(
 	}
 	switch {
 	case reason == node.Accepted:
-		pe.label(p, domain, d, now)
+		reason = pe.label(p, domain, d, now)
 	case roce && cut:
-		d.Reason = node.Broken
-		return out
+		return out, node.Broken
 	case roce:
-		d.Action, d.Reason = node.Forwarded, node.Broken
+		d.Action = node.Forwarded
+	default:
+		reason = node.Accepted
 	}
 	if via == nil {
-		return out
+		return out, reason
 	}
 	sent, err := via.Append(out, ip, d.Label)
 	switch {
 	case err != nil && roce:
-		*d = Decision{Decision: node.Decision{Packet: d.Packet, Reason: node.Broken}}
-		return out
+		*d = Decision{Decision: node.Decision{Packet: d.Packet}}
+		return out, node.Broken
 	case err != nil:
-		return out
+		return out, node.Accepted
 	case d.Label == 0:
 		pe.counters.Inc(node.Count{Effect: node.Unlabelled})
 	}
-	return sent
+	return sent, reason
 }
 
-// label finds the label of the flow of a packet, and learns from the packet.
-func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time) {
+// label finds the label of the flow of a packet, or returns why it has none, and learns from the packet.
+func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time) node.Reason {
 	d.Action = node.Forwarded
 	if len(p.Outer) > 0 {
-		d.Reason = node.Tunnelled
-		return
+		return node.Tunnelled
 	}
 	d.Flow.FlowKey, d.Flow.Domain = p.FlowKey(), domain
 	pe.qps.Learn(new(node.Decision), p, domain, p.Dst, now)
@@ -107,14 +104,12 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 		pe.table.Renew(i, 0)
 	} else {
 		if i = pe.table.Add(&k, hash, 0); i == 0 {
-			d.Reason = node.TableFull
-			return
+			return node.TableFull
 		}
 		label, ok := pe.labels.take(i, t)
 		if !ok {
 			pe.table.Remove(i)
-			d.Reason = node.TableFull
-			return
+			return node.TableFull
 		}
 		e = pe.table.At(i)
 		e.label = label
@@ -126,4 +121,5 @@ func (pe *PE) label(p *rocev2.Packet, domain uint32, d *Decision, now time.Time)
 	if p.ECN() == rocev2.NotECT {
 		pe.counters.Inc(node.Count{Effect: node.NotECNCapable})
 	}
+	return node.Accepted
 }

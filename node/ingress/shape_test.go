@@ -122,7 +122,7 @@ func (pe *PE) give(p *rocev2.Packet, domain uint32, now time.Time) (uint32, node
 	d := Decision{Decision: node.Decision{Packet: role.KindOf(p.BTH.Opcode), Reason: node.Disabled}}
 	if pe.cfg.Enabled {
 		d.Reason = node.Accepted
-		pe.label(p, domain, &d, now)
+		d.Reason = pe.label(p, domain, &d, now)
 	}
 	pe.counters.Decided(&d.Decision)
 	return d.Label, d.Reason

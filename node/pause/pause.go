@@ -148,33 +148,32 @@ func (t *Table) Counters() *node.Counters { return &t.counters }
 // another node); Tunnelled (access list and border saw only the outer header, D17); Denied; Limited; Broken (octets are
 // missing, or there are too many); ICRC.
 func (t *Table) Receive(out []byte, f *rocev2.Frame, domain uint32, now time.Time) (sent []byte, d Decision) {
-	t.receive(f, domain, &d, now)
+	d.Reason = t.receive(f, domain, &d, now)
 	t.counters.Decided(&d.Decision)
 	return out, d
 }
 
-func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) {
+func (t *Table) receive(f *rocev2.Frame, domain uint32, d *Decision, now time.Time) node.Reason {
 	p := &t.packet
 	// A packet that a capture has cut is refused behind the list and the limits, not here.
 	if f.PacketCut(p) != nil || !ppfc.Is(p) {
-		return
+		return node.Accepted
 	}
 	d.Packet = message.PPFC
 	if t.intake.Check(&d.Decision, &p.Datagram, now); d.Reason != node.Accepted {
-		return
+		return d.Reason
 	}
 	n, err := ppfc.FromPacket(p)
 	if err != nil {
-		d.Reason = node.Broken
-		return
+		return node.Broken
 	}
 	if _, err := icrc.Verify(p.IP); err != nil {
-		d.Reason = node.ICRC
-		return
+		return node.ICRC
 	}
 	d.Action, d.Message = node.Taken, message.PPFC
 	t.find(d, &n, domain, now)
 	t.do(d, &n, now)
+	return node.Accepted
 }
 
 // find sets the target of a notification (D15).
