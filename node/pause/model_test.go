@@ -44,7 +44,7 @@ func (m *model) at(now time.Time) { m.drop(func(e end) bool { return !e.at.After
 
 func (m *model) do(target Target, typ ppfc.Type, pause time.Duration, now time.Time) {
 	m.at(now)
-	state := stateOf(typ)
+	state := stateOf[typ]
 	if state == Running {
 		m.drop(func(e end) bool { return e.target == target })
 		return

@@ -198,7 +198,7 @@ func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
 	t.targets.expire(at)
 	k := keyOf(&d.Target)
 	if n.Type != ppfc.Resume {
-		d.State, d.Pause = stateOf(n.Type), min(n.Pause, t.cfg.MaxPause)
+		d.State, d.Pause = stateOf[n.Type], min(n.Pause, t.cfg.MaxPause)
 	}
 	d.Until = now.Add(d.Pause)
 	t.counters.Inc(node.Count{Effect: counted[d.State]})
@@ -215,18 +215,8 @@ func (t *Table) do(d *Decision, n *ppfc.Notification, now time.Time) {
 // counted has the counters of the states.
 var counted = [...]node.Effect{Running: node.Resumed, Stopped: node.Stopped, Held: node.Held, Alarmed: node.Alarmed}
 
-// stateOf returns the state that a type of notification asks for.
-func stateOf(t ppfc.Type) State {
-	switch t {
-	case ppfc.Stop:
-		return Stopped
-	case ppfc.Hold:
-		return Held
-	case ppfc.Alarm:
-		return Alarmed
-	}
-	return Running
-}
+// stateOf has the states that types of notifications ask for.
+var stateOf = [...]State{ppfc.Resume: Running, ppfc.Stop: Stopped, ppfc.Hold: Held, ppfc.Alarm: Alarmed}
 
 // State returns the state of a target, and when that ends if no notification comes before: the zero Time for Running.
 func (t *Table) State(target Target, now time.Time) (State, time.Time) {

@@ -132,22 +132,18 @@ func (f *detoured) same(by uint32, since int64) (n int) {
 // which may evict the flow of the set that was reported longest ago.
 func (d *Detour) find(k rocev2.FlowKey, make bool) *detoured {
 	flow, set := d.sets.Find(k.Hash(d.seed))
+	oldest := &set[0]
 	for i := range set {
-		if set[i].flow == flow {
-			return &set[i]
+		f := &set[i]
+		if f.flow == flow {
+			return f
+		}
+		if f.flow == 0 || oldest.flow != 0 && f.at < oldest.at {
+			oldest = f
 		}
 	}
 	if !make {
 		return nil
-	}
-	oldest := &set[0]
-	for i := range set {
-		if f := &set[i]; f.flow == 0 {
-			oldest = f
-			break
-		} else if f.at < oldest.at {
-			oldest = f
-		}
 	}
 	*oldest = detoured{flow: flow}
 	return oldest

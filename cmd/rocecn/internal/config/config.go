@@ -76,9 +76,6 @@ func ReadJSON(octets []byte) (*Tree, error) {
 // IsTOML says whether the file was TOML.
 func (t *Tree) IsTOML() bool { return t.lines != nil }
 
-// Key returns where the tree stands in the file.
-func (t *Tree) Key() string { return t.key }
-
 // Members returns the parts of an object by their names, in the order of the file.
 func (t *Tree) Members() (names []string, parts []*Tree, err error) {
 	o, ok := t.value.(object)

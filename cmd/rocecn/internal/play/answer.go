@@ -42,7 +42,7 @@ IN is a pcap or pcapng capture, gzip or not, OUT a pcap capture; - for standard 
 // Each answer has the time of the packet that it answers. In a capture of Ethernet it also has that packet's
 // MAC addresses, swapped, and its VLAN tags; otherwise it is raw IP. A summary goes to standard error.
 func Answer(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (status int) {
-	a := answerer{}
+	a := answerer{skipped: map[string]int{}}
 	cfg := congested.Config{Enabled: true}
 	flags := cli.Flags("answer", answerUsage, stderr)
 	flags.TextVar(&cfg.Self6, "source", netip.Addr{}, "IPv6 `address` of the switch, from which the Fast CNPs come")
@@ -178,12 +178,7 @@ func skipped(d *node.Decision) string {
 	return d.Reason.String()
 }
 
-func (a *answerer) skip(why string) {
-	if a.skipped == nil {
-		a.skipped = map[string]int{}
-	}
-	a.skipped[why]++
-}
+func (a *answerer) skip(why string) { a.skipped[why]++ }
 
 // print writes the summary, the most frequent reasons first:
 //
