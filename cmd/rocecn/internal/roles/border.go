@@ -44,10 +44,7 @@ func (c *borderConfig) Apply(old Role) (Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, ok := old.(*borderRole)
-	if !ok {
-		r = &borderRole{}
-	}
+	r := again[borderRole](old)
 	return r, apply(&r.Border, border.New, border.Config{Enabled: c.Enabled, Border: rules})
 }
 

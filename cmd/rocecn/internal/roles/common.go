@@ -94,9 +94,12 @@ func (t *optionType) UnmarshalText(text []byte) error {
 // ownAddresses are a node's own addresses, one a family.
 type ownAddresses []netip.Addr
 
-// families returns them by family; what is missing is the zero Addr. There must
-// be one at least, and each must be one that others can reach.
-func (own ownAddresses) families(key string) (v4, v6 netip.Addr, err error) {
+// families returns those of a role that is on, by family; what is missing is the zero Addr. There must be one at least,
+// and each must be one that others can reach.
+func (own ownAddresses) families(key string, on bool) (v4, v6 netip.Addr, err error) {
+	if !on {
+		return v4, v6, nil
+	}
 	if len(own) == 0 {
 		return v4, v6, config.Wrong(key, "an enabled role needs its own address")
 	}
@@ -151,6 +154,14 @@ func word(key, value, usual, other string) error {
 type configurer[C any] interface {
 	comparable
 	Configure(C) error
+}
+
+// again returns the old role, or an empty one if there is none of its type.
+func again[R any](old Role) *R {
+	if r, ok := any(old).(*R); ok {
+		return r
+	}
+	return new(R)
 }
 
 // apply configures the role that there is, or makes one.

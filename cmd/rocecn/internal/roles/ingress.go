@@ -106,10 +106,8 @@ func (c *ingressConfig) enabled(cfg *ingress.Config, pe *ingressPE) (err error) 
 	if pe.learns && c.Seed != nil {
 		return config.Wrong("seed", `it is for labels that the role gives: not with labels "learn"`)
 	}
-	if len(c.CNP) > 0 {
-		if cfg.Self4, cfg.Self6, err = c.CNP.families("cnp"); err != nil {
-			return err
-		}
+	if cfg.Self4, cfg.Self6, err = c.CNP.families("cnp", len(c.CNP) > 0); err != nil {
+		return err
 	}
 	if c.Idle != nil {
 		cfg.Idle = max(*c.Idle, 1) // 0 stands for the default there

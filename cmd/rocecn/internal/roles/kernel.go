@@ -47,7 +47,7 @@ func (c *switchConfig) Kernel() (k KernelSwitch, err error) {
 			return k, config.Wrong(key.name, `the kernel cannot do that: mode "agent" can`)
 		}
 	}
-	if _, k.Self, err = c.Self.families("self"); err != nil {
+	if _, k.Self, err = c.Self.families("self", true); err != nil {
 		return k, err
 	}
 	if !k.Self.IsValid() {
@@ -124,7 +124,7 @@ func (c *senderConfig) Kernel() (k KernelTranslator, err error) {
 	if c.As != "cnp" {
 		return k, config.Wrong("as", `the kernel makes CNPs: "cnp" needed`)
 	}
-	if _, k.Host, err = c.Self.families("self"); err != nil {
+	if _, k.Host, err = c.Self.families("self", true); err != nil {
 		return k, err
 	}
 	if !k.Host.IsValid() {

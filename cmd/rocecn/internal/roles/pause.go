@@ -32,16 +32,13 @@ func (c *pauseConfig) Apply(old Role) (Role, error) {
 		Enabled: c.Enabled, Accept: acl.New(c.Accept...), MaxPause: c.MaxPause,
 		In: limit.Rate(c.RateIn), InPerSource: limit.Rate(c.RateInFrom),
 	}
-	r, ok := old.(*pauseRole)
-	if !ok {
-		r = &pauseRole{}
-	}
+	r := again[pauseRole](old)
 	configure := func() error { return apply(&r.Table, pause.New, cfg) }
 	if !c.Enabled {
 		return r, configure()
 	}
 	var err error
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
 		return nil, err
 	}
 	qps := newPairs(nil, false, len(c.QPs))

@@ -51,7 +51,7 @@ func (c *proxyConfig) Apply(old Role) (Role, error) {
 		Pause:      ppfc.Extension{Type: ppfc.Stop, Pause: 100 * time.Microsecond},
 	}
 	if c.Enabled {
-		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+		if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
 			return nil, err
 		}
 		senders, err := byPrefix[proxy.Answer]("senders", c.Senders)

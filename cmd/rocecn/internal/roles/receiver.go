@@ -30,16 +30,11 @@ func (c *receiverConfig) Apply(old Role) (Role, error) {
 		return nil, err
 	}
 	cfg := receiver.Config{Enabled: c.Enabled, PerFlow: c.Interval, Out: limit.Rate(c.Rate)}
-	if c.Enabled {
-		var err error
-		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
-			return nil, err
-		}
+	var err error
+	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
+		return nil, err
 	}
-	before, ok := old.(*notificationPoint)
-	if !ok {
-		before = &notificationPoint{}
-	}
+	before := again[notificationPoint](old)
 	pairs := newPairs(before.pairs, c.Learn && c.Enabled, len(c.QPs))
 	for i, q := range c.QPs {
 		if !c.Enabled {

@@ -46,10 +46,8 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 		PerSource:         every(c.PerSource), Out: limit.Rate(c.Rate), Window: c.Window,
 		CodePoints: messages.CodePoints,
 	}
-	if c.Enabled {
-		if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
-			return nil, err
-		}
+	if cfg.Self4, cfg.Self6, err = c.Self.families("self", c.Enabled); err != nil {
+		return nil, err
 	}
 	before, ok := old.(*dataSender)
 	if !ok {

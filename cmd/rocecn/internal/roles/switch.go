@@ -72,10 +72,8 @@ func (c *switchConfig) Apply(old Role) (Role, error) {
 	if err := c.words(); err != nil {
 		return nil, err
 	}
-	s := &congestedSwitch{}
-	if before, ok := old.(*congestedSwitch); ok {
-		*s = *before
-	}
+	next := *again[congestedSwitch](old)
+	s := &next
 	s.onlyCE = c.Congested == "ce"
 	s.event = congested.Event{Pause: 100 * time.Microsecond, Port: c.Port}
 	if s.levels, err = c.levels(); err != nil {
@@ -206,7 +204,7 @@ func (c *switchConfig) pauseFrom() (from congested.PauseFrom, err error) {
 
 // enabled sets what a role that is off may lack.
 func (c *switchConfig) enabled(cfg *congested.Config) (err error) {
-	if cfg.Self4, cfg.Self6, err = c.Self.families("self"); err != nil {
+	if cfg.Self4, cfg.Self6, err = c.Self.families("self", true); err != nil {
 		return err
 	}
 	methods, err := byPrefix[congested.Method]("methods", c.Methods)
