@@ -73,7 +73,9 @@ func (d *Datagram) DecodeIP(b []byte) error { return d.Decode(b, DecodeOptions{L
 // error d is unchanged.
 func (d *Datagram) Decode(b []byte, o DecodeOptions, ports ...uint16) error {
 	var w walk
-	w.from(b, o, nil)
+	if err := w.from(b, o); err != nil {
+		return err
+	}
 	if err := w.check(b, o.Cut, ports); err != nil {
 		return err
 	}

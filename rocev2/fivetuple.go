@@ -40,7 +40,8 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 	}
 	t.Protocol = w.proto
 	if t.Protocol == protoTCP || t.Protocol == protoUDP {
-		t.SrcPort, t.DstPort = be.Uint16(b[w.udp:]), be.Uint16(b[w.udp+2:])
+		ports := be.Uint32(b[w.udp:])
+		t.SrcPort, t.DstPort = uint16(ports>>16), uint16(ports)
 	}
 	ip := b[w.ip:]
 	if t.Src, t.Dst = addresses(ip); w.version == 6 && w.udp > w.ip+40 {
@@ -53,16 +54,17 @@ func (f *Frame) FiveTuple() (t FiveTuple, err error) {
 // of FiveTuple.
 func (f *Frame) flow() (w *walk, b []byte, err error) {
 	w, b = f.inner(), f.Octets
+	other := w.err == errNotUDP
 	switch {
 	case f.broken != nil:
 		return w, b, f.broken
 	case w.err == nil:
 		err = w.check(b, w.cut, nil)
-	case w.err != errNotUDP && w.err != errUDPHeader:
-		err = w.err
+	case !other && w.err != errUDPHeader:
+		return w, b, w.err
 	case w.overruns, !w.cut && w.missing:
 		err = errIPLength
-	case w.err != errNotUDP:
+	case !other:
 		err = w.err
 	}
 	b = b[:min(w.end, w.stop)]

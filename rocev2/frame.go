@@ -64,12 +64,21 @@ func (f *Frame) Decode(b []byte, o DecodeOptions) error {
 func (f *Frame) walk() error {
 	f.walked, f.descended, f.below, f.broken = true, f.Options.Outer, false, nil
 	f.trail.n, f.tunnels.n = 0, 0
+	w, b := &f.near, f.Octets
 	if f.udp != 0 {
-		f.near.plain(f.Octets, f.ip, f.udp, f.end, f.Options.Cut)
-	} else {
-		f.near.from(f.Octets, f.Options, &f.trail)
+		w.plain(b, f.ip, f.udp, f.end, f.Options.Cut)
+		return nil
 	}
-	return f.near.err
+	at, version, ether, err := linkEnd(b, f.Options.Link)
+	w.start(b, at, version, f.Options.Cut)
+	w.ether = ether
+	if err == nil {
+		err = w.follow(b, &f.trail)
+	} else {
+		w.version, w.udp, w.end = noVersion, at, at
+	}
+	w.err = err
+	return err
 }
 
 // plainPort returns the destination port of a plain frame.

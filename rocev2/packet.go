@@ -57,7 +57,7 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 		}
 	}
 	var w walk
-	if err := w.from(b, o, nil); err != nil {
+	if err := w.from(b, o); err != nil {
 		return err
 	}
 	return p.fromWalk(b, &w, o.Cut)
@@ -65,12 +65,17 @@ func (p *Packet) Decode(b []byte, o DecodeOptions) error {
 
 // fromWalk sets p from a walk that has ended.
 func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
-	if err := at.check(b, cut, ports4791); err != nil {
+	switch {
+	case at.err != nil:
+		return at.err
+	case be.Uint16(b[at.udp+2:]) != Port:
+		return ErrPort
+	}
+	length, err := at.length(b, cut)
+	if err != nil {
 		return err
 	}
-	data := at.udp + 8
-	length := int(be.Uint16(b[at.udp+4:])) - 8
-	l, err := layOut(b[data:min(data+length, at.stop)], length)
+	l, err := layOut(b[at.udp+8:min(at.udp+length, at.stop)], length-8)
 	if err != nil {
 		return err
 	}
@@ -78,8 +83,6 @@ func (p *Packet) fromWalk(b []byte, at *walk, cut bool) error {
 	p.setTransport(l)
 	return nil
 }
-
-var ports4791 = []uint16{Port}
 
 // DecodeDatagram sets p from a decoded datagram, which may be p's own; its
 // ports do not matter. p aliases what d aliases. On error p is unchanged.

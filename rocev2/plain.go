@@ -43,8 +43,11 @@ func plainIP(b []byte) (udp, end int) {
 func (p *Packet) decodePlain(b []byte) (ok bool, err error) {
 	const ip = ethernetSize
 	udp, end := plain(b)
-	if udp == 0 || end > len(b) || end < udp+8+minData {
-		return udp != 0 && end <= len(b) && end >= udp+8 && be.Uint16(b[udp+2:]) != Port, ErrPort
+	switch {
+	case udp == 0:
+		return false, nil
+	case end > len(b) || end < udp+8+minData:
+		return end <= len(b) && end >= udp+8 && be.Uint16(b[udp+2:]) != Port, ErrPort
 	}
 	u := (*[8 + minData]byte)(b[udp:])
 	length := int(be.Uint16(u[4:]))

@@ -87,10 +87,11 @@ func requirePlainIsWalk(t *testing.T, frame []byte) bool {
 // requireFrameIsWalk holds what a Frame says, if it takes the octets for plain, to what the walk says.
 func requireFrameIsWalk(t *testing.T, b []byte, link LinkType) {
 	t.Helper()
-	var f Frame
-	var near walk
 	o := DecodeOptions{Link: link}
-	require.Equal(t, near.from(b, o, nil), f.Decode(b, o))
+	var f Frame
+	byWalk := Frame{Octets: b, Options: o} // which does not look whether it is plain
+	require.Equal(t, byWalk.walk(), f.Decode(b, o))
+	near := byWalk.near
 	if f.udp == 0 {
 		return
 	}

@@ -70,15 +70,13 @@ type way struct {
 
 // carries says whether a tunnel may begin where a walk has ended.
 func (w *walk) carries(b []byte) bool {
-	switch w.err {
-	case nil:
+	switch {
+	case w.err == nil:
 		return isTunnelPort(be.Uint16(b[w.udp+2:]))
-	case errNotUDP:
-		return w.proto == protoEthernet || w.proto == protoMPLS || w.proto == protoGRE
-	case errNotIP:
-		return isMPLS(w.ether)
+	case w.proto == protoEthernet, w.proto == protoMPLS, w.proto == protoGRE: // looked at first: errors compare slowly
+		return w.err == errNotUDP || w.err == errNotIP && isMPLS(w.ether)
 	}
-	return false
+	return isMPLS(w.ether) && w.err == errNotIP
 }
 
 // descend continues where follow has ended, through every [Tunnel], down to the innermost IP packet. An error

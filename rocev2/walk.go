@@ -83,18 +83,15 @@ func (t *trail) last(b []byte) []byte {
 	return b[p.ip:p.stop:p.stop]
 }
 
-// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone, and returns
-// w.err. The trail may be nil.
-func (w *walk) from(b []byte, o DecodeOptions, t *trail) error {
-	at, version, ether, err := linkEnd(b, o.Link)
-	w.start(b, at, version, o.Cut)
-	w.ether = ether
+// from walks from the link layer of b to the UDP header of a datagram, through IP in IP alone. It is for those
+// who need no more of a walk that fails than the error; see Frame.walk for others.
+func (w *walk) from(b []byte, o DecodeOptions) error {
+	at, version, _, err := linkEnd(b, o.Link)
 	if err != nil {
-		w.version, w.udp, w.end, w.err = noVersion, at, at, err
 		return err
 	}
-	w.err = w.follow(b, t)
-	return w.err
+	w.start(b, at, version, o.Cut)
+	return w.follow(b, nil)
 }
 
 // plain sets w as from would, for a frame that Frame.Decode found plain, with these offsets.
@@ -200,45 +197,31 @@ func (t *trail) pass(b []byte, w *walk, packet bool) error {
 	return nil
 }
 
-// header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop. On error udp is the end
-// of the complete headers.
+// header reads the IP header at w.ip, with the extension headers of IPv6, up to w.stop, and refuses fragments of
+// IPv4. On error udp is the end of the complete headers.
 func (w *walk) header(b []byte) error {
 	b = b[:w.stop]
-	at := w.ip
+	at, there := w.ip, len(b)-w.ip
 	w.udp, w.end = at, len(b)
-	if w.version != 6 {
-		return w.ipv4(b)
-	}
-	if len(b)-at < 40 {
-		return errIPv6Header
-	}
-	ip := (*[40]byte)(b[at:])
-	if ip[0]>>4 != 6 {
-		return errVersion
-	}
-	w.udp, w.proto = at+40, ip[6]
-	w.ends(at + 40 + int(be.Uint16(ip[4:])))
-	if w.proto == protoUDP {
+	if w.version == 6 {
+		if there < 40 {
+			return errIPv6Header
+		}
+		ip := (*[40]byte)(b[at:])
+		if ip[0]>>4 != 6 {
+			return errVersion
+		}
+		w.udp, w.proto = at+40, ip[6]
+		w.ends(at + 40 + int(be.Uint16(ip[4:])))
+		if w.proto == protoUDP {
+			return nil
+		}
+		var whole bool
+		if w.proto, w.udp, whole = ipv6ext.Skip(b[:min(w.end, len(b))], w.udp, w.proto); !whole {
+			return errExtension
+		}
 		return nil
 	}
-	var whole bool
-	if w.proto, w.udp, whole = ipv6ext.Skip(b[:min(w.end, len(b))], w.udp, w.proto); !whole {
-		return errExtension
-	}
-	return nil
-}
-
-// ends sets the end of the packet to that of its length field, unless that exceeds the packet around it.
-func (w *walk) ends(end int) {
-	if w.end = end; end > w.limit {
-		w.end, w.overruns = w.limit, true
-	}
-}
-
-// ipv4 is header for IPv4. Fragments are refused.
-func (w *walk) ipv4(b []byte) error {
-	at := w.ip
-	there := len(b) - at
 	if there < 20 {
 		return errIPv4Header
 	}
@@ -262,24 +245,36 @@ func (w *walk) ipv4(b []byte) error {
 	return nil
 }
 
+// ends sets the end of the packet to that of its length field, unless that exceeds the packet around it.
+func (w *walk) ends(end int) {
+	if w.end = end; end > w.limit {
+		w.end, w.overruns = w.limit, true
+	}
+}
+
 // check returns nil if the walk led to a UDP datagram to one of these ports (any port if there are none) and
 // its lengths are right. With cut, missing octets at the end are no error.
 func (w *walk) check(b []byte, cut bool, ports []uint16) error {
-	if w.err != nil {
+	switch {
+	case w.err != nil:
 		return w.err
-	}
-	udp := b[w.udp : w.udp+8]
-	if len(ports) > 0 && !slices.Contains(ports, be.Uint16(udp[2:])) {
+	case len(ports) > 0 && !slices.Contains(ports, be.Uint16(b[w.udp+2:])):
 		return ErrPort
 	}
-	length := int(be.Uint16(udp[4:]))
+	_, err := w.length(b, cut)
+	return err
+}
+
+// length returns the length field of the UDP header that the walk led to, or why it is wrong.
+func (w *walk) length(b []byte, cut bool) (int, error) {
+	length := int(be.Uint16(b[w.udp+4 : w.udp+8]))
 	switch {
 	case length < 8:
-		return errUDPLength
+		return 0, errUDPLength
 	case w.overruns, !cut && w.missing:
-		return errIPLength
+		return 0, errIPLength
 	case w.udp+length > w.end:
-		return errUDPBeyondIP
+		return 0, errUDPBeyondIP
 	}
-	return nil
+	return length, nil
 }
