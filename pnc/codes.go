@@ -16,7 +16,8 @@ const (
 
 // Codes says where the capability stands. None of it is assigned yet: of the
 // bits, 0 means the suggested one (so that bit 0 itself cannot be chosen); of
-// the BGP code there is no suggestion, and 0 means that there is none.
+// the BGP code there is no suggestion, and 0 means that there is none,
+// which the BGP functions refuse.
 type Codes struct {
 	ISIS   uint8  // P-flag (PNC flag) in the IS-IS prefix attribute flags
 	OSPFv2 uint8  // P-flag in the OSPFv2 prefix extended flags
@@ -24,8 +25,7 @@ type Codes struct {
 	NHC    uint16 // code of the PNC characteristic (TBD2) in BGP
 }
 
-// ErrNoCode is the error of the BGP functions where Codes.NHC is 0.
-var ErrNoCode = wireerr.New("pnc", "characteristic code", 0,
+var errNoCode = wireerr.New("pnc", "characteristic code", 0,
 	"Codes.NHC is 0: the draft suggests no code, one must be given", wireerr.Range)
 
 func (c Codes) isis() uint   { return uint(cmp.Or(c.ISIS, SuggestedISIS)) }

@@ -76,7 +76,7 @@ func FuzzReadNHC(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		h, _, err := decodeNHC(value)
 		if err != nil {
-			if err != ErrNHC {
+			if err != errNHC {
 				t.Fatal(err)
 			}
 			return

@@ -29,7 +29,7 @@ const bitReAdvertised = 1 // R-flag of the prefix attribute flags: leaked from a
 
 // What reading IS-IS refuses.
 var (
-	ErrNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets",
+	errNotLSP = wireerr.New("pnc", "IS-IS PDU", 0, "not a link state PDU of level 1 or 2 with system ids of 6 octets",
 		wireerr.Other)
 	errSystem = wireerr.New("pnc", "LSP id", 0, "fragments of different systems or levels", wireerr.Malformed)
 
@@ -108,7 +108,7 @@ func (l *lsp) decode(b []byte) error {
 	}
 	pduType := b[4] & 0x1F
 	if b[0] != 0x83 || b[2] != 1 || b[3] != 0 && b[3] != 6 || pduType != 18 && pduType != 20 {
-		return ErrNotLSP
+		return errNotLSP
 	}
 	length := int(binary.BigEndian.Uint16(b[8:]))
 	if length < lspHeaderLen {

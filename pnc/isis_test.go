@@ -226,7 +226,7 @@ func TestReadISISBroken(t *testing.T) {
 		pdu := lspOf(good)
 		pdu[at] = v
 		_, errs := collect(Codes{}.ReadISIS(pdu))
-		require.Equal(t, []error{ErrNotLSP}, errs)
+		require.Equal(t, []error{errNotLSP}, errs)
 		require.ErrorIs(t, errs[0], wireerr.Other)
 	}
 	short := lspOf(good)

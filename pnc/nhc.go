@@ -34,7 +34,7 @@ const safiVPN = 128 // next hops begin with a route distinguisher of 8 octets (R
 
 // What reading and writing NHC refuse.
 var (
-	ErrNHC = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV runs beyond the attribute: to be discarded",
+	errNHC = wireerr.New("pnc", "BGP NHC attribute", 0, "header or TLV runs beyond the attribute: to be discarded",
 		wireerr.Malformed)
 	errOrder = wireerr.New("pnc", "characteristics", 0, "not in ascending order of their codes, or one is there twice",
 		wireerr.Range)
@@ -57,7 +57,7 @@ var (
 // attribute is to be discarded and the route kept (section 2.4).
 func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok bool, err error) {
 	if c.NHC == 0 {
-		return netip.Addr{}, false, ErrNoCode
+		return netip.Addr{}, false, errNoCode
 	}
 	h, tlvs, err := decodeNHC(value)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 		}
 	}
 	if len(t.rest) > 0 {
-		return netip.Addr{}, false, ErrNHC
+		return netip.Addr{}, false, errNHC
 	}
 	nextHop = plain(nextHop)
 	if !ok || !h.Addr.IsValid() || nextHop.IsLinkLocalUnicast() || plain(h.Addr) != nextHop {
@@ -96,7 +96,7 @@ func (c Codes) ReadNHC(value []byte, nextHop netip.Addr) (proxy netip.Addr, ok b
 // IPv4 or IPv6 address, Address is the zero Addr.
 func decodeNHC(b []byte) (h NextHop, tlvs []byte, err error) {
 	if len(b) < 4 || len(b) < 4+int(b[3]) {
-		return NextHop{}, nil, ErrNHC
+		return NextHop{}, nil, errNHC
 	}
 	h = NextHop{AFI: binary.BigEndian.Uint16(b), SAFI: b[2]}
 	addr := b[4 : 4+int(b[3])]
@@ -121,7 +121,7 @@ func decodeNHC(b []byte) (h NextHop, tlvs []byte, err error) {
 // accepts.
 func (c Codes) AppendNHC(b []byte, routes NextHop, proxy netip.Addr, others ...Characteristic) ([]byte, error) {
 	if c.NHC == 0 {
-		return b, ErrNoCode
+		return b, errNoCode
 	}
 	if proxy = plain(proxy); !reachable(proxy) {
 		return b, errProxy

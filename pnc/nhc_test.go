@@ -72,7 +72,7 @@ func TestReadNHC(t *testing.T) {
 		})
 	}
 	_, _, err := Codes{}.ReadNHC(wiretest.Hex(t, header4+"0000 0004 c6336402"), addr("198.51.100.7"))
-	require.Equal(t, ErrNoCode, err)
+	require.Equal(t, errNoCode, err)
 }
 
 // A malformed attribute is to be discarded, whatever stands in it.
@@ -86,7 +86,7 @@ func TestReadNHCBroken(t *testing.T) {
 	} {
 		value := wiretest.Hex(t, octets)
 		proxy, ok, err := bgp.ReadNHC(value, addr("198.51.100.7"))
-		require.Equal(t, ErrNHC, err)
+		require.Equal(t, errNHC, err)
 		require.ErrorIs(t, err, wireerr.Malformed)
 		require.False(t, ok)
 		require.Equal(t, netip.Addr{}, proxy)
@@ -142,7 +142,7 @@ func TestAppendNHC(t *testing.T) {
 		others []Characteristic
 		err    error
 	}{
-		{Codes{}, v4, proxy, nil, ErrNoCode},
+		{Codes{}, v4, proxy, nil, errNoCode},
 		{bgp, v4, netip.Addr{}, nil, errProxy},
 		{bgp, NextHop{AFI: 1, SAFI: 1}, proxy, nil, errNextHop},
 		{bgp, v4, proxy, []Characteristic{two, one}, errOrder},
@@ -170,6 +170,6 @@ func TestPropagateNHC(t *testing.T) {
 	require.NoError(t, err, "of another next hop: nothing is said")
 	require.Equal(t, []byte{7}, b)
 	b, err = bgp.PropagateNHC([]byte{7}, value[:len(value)-1], addr4, self)
-	require.Equal(t, ErrNHC, err)
+	require.Equal(t, errNHC, err)
 	require.Equal(t, []byte{7}, b)
 }

@@ -144,19 +144,12 @@ func (s *Stack) Packet() *rocev2.Packet {
 // which [RegisterFlowControl] alone tells gopacket. Other frames than PFC and
 // PAUSE are other traffic.
 func (s *Stack) decodeControl() error {
-	if len(s.Decoded) == 0 {
-		return nil
-	}
 	var control []byte
-	switch s.Decoded[len(s.Decoded)-1] {
-	case layers.LayerTypeEthernet:
-		if s.Ethernet.EthernetType == pfc.EtherType {
-			control = s.Ethernet.Payload
-		}
-	case layers.LayerTypeDot1Q:
-		if s.Dot1Q.Type == pfc.EtherType {
-			control = s.Dot1Q.Payload
-		}
+	switch last := s.Decoded[max(len(s.Decoded)-1, 0):]; {
+	case slices.Contains(last, layers.LayerTypeEthernet) && s.Ethernet.EthernetType == pfc.EtherType:
+		control = s.Ethernet.Payload
+	case slices.Contains(last, layers.LayerTypeDot1Q) && s.Dot1Q.Type == pfc.EtherType:
+		control = s.Dot1Q.Payload
 	}
 	if opcode, _ := pfc.Opcode(control); opcode != pfc.OpcodePFC && opcode != pfc.OpcodePause {
 		return nil

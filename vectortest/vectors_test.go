@@ -1,3 +1,5 @@
+// Package vectortest runs the library's decoders and encoders on the test vectors
+// in testdata/vectors, format by format.
 package vectortest
 
 import (

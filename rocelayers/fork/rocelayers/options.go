@@ -12,6 +12,92 @@ import (
 	"github.com/rocecn/rocecn/ipv6opt"
 )
 
+// DestinationOptions is an IPv6 Destination Options header (RFC 8200 section
+// 4.6). In a DecodingLayerParser it takes the place of gopacket's
+// layers.IPv6Destination, which is no DecodingLayer; in NewPacket it does so
+// after [OverrideDestinationOptions]. Its type is gopacket's,
+// layers.LayerTypeIPv6Destination.
+//
+// NextHeader and Options are fields, All and Find read the options; decoding
+// does not look at them. To write a header, build it with [ipv6opt.Builder]
+// and Decode what that made:
+//
+//	w := ipv6opt.Begin(nil, uint8(layers.IPProtocolUDP))
+//	err := w.Add(0x9E, 4, 2, data)
+//	_, err = l.Decode(w.Finish())
+type DestinationOptions struct {
+	layers.BaseLayer
+	ipv6opt.Header
+
+	ioam *[]IOAM // of the Stack that is decoding
+}
+
+// NextLayerType returns the type that NextHeader leads to.
+func (l *DestinationOptions) NextLayerType() gopacket.LayerType {
+	return layers.IPProtocol(l.NextHeader).LayerType()
+}
+
+// DecodeFromBytes sets l from the header at the start of data, which it
+// aliases. The errors are those of [ipv6opt.Header.Decode]. On error l is
+// unchanged.
+func (l *DestinationOptions) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	return decodeOptions(&l.BaseLayer, &l.Header, l.ioam, data, df)
+}
+
+// SerializeTo prepends the header, with the Hdr Ext Len that Options calls
+// for. With FixLengths it first pads Options to what makes the header a
+// multiple of 8 octets; without, another length is [ipv6opt.ErrHeaderLen].
+func (l *DestinationOptions) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	return serializeOptions(&l.Header, b, opts)
+}
+
+// String returns the next header and the options.
+func (l *DestinationOptions) String() string { return optionsString(&l.Header) }
+
+// HopByHop is an IPv6 Hop-by-Hop Options header (RFC 8200 section 4.3), in
+// all else like [DestinationOptions]. Its type is gopacket's,
+// layers.LayerTypeIPv6HopByHop.
+//
+// gopacket decodes the header inside layers.IPv6, so a DecodingLayerParser
+// comes to this layer only behind an [IPv6] of this package; [OptionsOf] and
+// [IOAMOf] read the header out of gopacket's.
+//
+// To write a packet with the header, put the layer behind an IPv6 layer whose
+// NextHeader is layers.IPProtocolIPv6HopByHop.
+type HopByHop struct {
+	layers.BaseLayer
+	ipv6opt.Header
+
+	ioam *[]IOAM // of the Stack that is decoding
+}
+
+// NextLayerType returns the type that NextHeader leads to.
+func (l *HopByHop) NextLayerType() gopacket.LayerType {
+	return layers.IPProtocol(l.NextHeader).LayerType()
+}
+
+// DecodeFromBytes is that of [DestinationOptions].
+func (l *HopByHop) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	return decodeOptions(&l.BaseLayer, &l.Header, l.ioam, data, df)
+}
+
+// SerializeTo is that of [DestinationOptions].
+func (l *HopByHop) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	return serializeOptions(&l.Header, b, opts)
+}
+
+// String returns the next header and the options.
+func (l *HopByHop) String() string { return optionsString(&l.Header) }
+
+func decodeDestinationOptions(data []byte, p gopacket.PacketBuilder) error {
+	l := new(DestinationOptions)
+	if err := l.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(l)
+	return p.NextDecoder(layers.IPProtocol(l.NextHeader))
+}
+
 // OptionsOf returns the IPv6 options header in a layer, parsed by package
 // ipv6opt: that of a [HopByHop] or [DestinationOptions], of gopacket's
 // layers.IPv6HopByHop or layers.IPv6Destination, and the Hop-by-Hop header

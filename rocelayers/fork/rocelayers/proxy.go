@@ -73,6 +73,3 @@ func (l *Proxy) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeO
 	octets, err := m.AppendBinary(nil)
 	return prepend(b, octets, err)
 }
-
-// String is the message's.
-func (l *Proxy) String() string { return l.Message.String() }
