@@ -11,16 +11,16 @@ var errAttribute = wireerr.New("cm", "Attribute", 0, "not one of a message that 
 // cuts has, for each message by its Attribute, the ends of its groups of
 // fields. A group is read completely or not at all, and the first one must be
 // there.
-var cuts = [len(attributeNames)][]int{
-	{52, 96, 140, MessageSize}, // REQ: Primary, Alternate, PrivateData
-	{10, MessageSize},          // MRA: PrivateData
-	{12, 84, MessageSize},      // REJ: Info, PrivateData
-	{24, 28, 36, MessageSize},  // REP: ResponderResources to Reserved4, LocalCAGUID, PrivateData
-	{8, MessageSize},           // RTU: PrivateData
-	{12, MessageSize},          // DREQ: PrivateData
-	{8, MessageSize},           // DREP: PrivateData
-	{16, MessageSize},          // SIDR_REQ: PrivateData
-	{24, 96, MessageSize},      // SIDR_REP: Info, PrivateData
+var cuts = [...][]int{
+	AttributeREQ:     {52, 96, 140, MessageSize}, // Primary, Alternate, PrivateData
+	AttributeMRA:     {10, MessageSize},          // PrivateData
+	AttributeREJ:     {12, 84, MessageSize},      // Info, PrivateData
+	AttributeREP:     {24, 28, 36, MessageSize},  // ResponderResources to Reserved4, LocalCAGUID, PrivateData
+	AttributeRTU:     {8, MessageSize},           // PrivateData
+	AttributeDREQ:    {12, MessageSize},          // PrivateData
+	AttributeDREP:    {8, MessageSize},           // PrivateData
+	AttributeSIDRREQ: {16, MessageSize},          // PrivateData
+	AttributeSIDRREP: {24, 96, MessageSize},      // Info, PrivateData
 }
 
 // Fill returns a complete message, for its Decode, from its first octets b, which a capture with a short snap
@@ -33,13 +33,13 @@ func (a Attribute) Fill(b []byte) (whole [MessageSize]byte, err error) {
 		return whole, errAttribute
 	}
 	there := 0
-	for _, end := range cuts[a-AttributeREQ] {
+	for _, end := range cuts[a] {
 		if len(b) >= end {
 			there = end
 		}
 	}
 	if there == 0 {
-		return whole, errsTruncated[a-AttributeREQ]
+		return whole, errsTruncated[a]
 	}
 	copy(whole[:], b[:there])
 	return whole, nil

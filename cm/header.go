@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/rocecn/rocecn/internal/enumtext"
 	"github.com/rocecn/rocecn/internal/wireerr"
 )
 
@@ -50,19 +51,16 @@ const (
 	AttributeSIDRREP Attribute = 0x18
 )
 
-var attributeNames = [...]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP"}
+var attributes = [...]string{
+	AttributeREQ: "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP",
+}
 
 // Known says whether a is one of the messages above.
 func (a Attribute) Known() bool { return AttributeREQ <= a && a <= AttributeSIDRREP }
 
-// String returns the name of the message, such as "SIDR_REQ", or "unknown
-// 0x0019" for one that this package does not decode.
-func (a Attribute) String() string {
-	if a.Known() {
-		return attributeNames[a-AttributeREQ]
-	}
-	return fmt.Sprintf("unknown 0x%04x", uint16(a))
-}
+// String returns the name of the message, such as "SIDR_REQ", or "Attribute(25)"
+// for one that this package does not decode.
+func (a Attribute) String() string { return enumtext.Name(a, attributes[:], "Attribute") }
 
 // Header is the common header of management datagrams (IBTA section 13.4.3).
 //

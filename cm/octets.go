@@ -9,7 +9,7 @@ import (
 // message returns the octets of a message at the start of b.
 func message(b []byte, a Attribute) (*[MessageSize]byte, error) {
 	if len(b) < MessageSize {
-		return nil, errsTruncated[a-AttributeREQ]
+		return nil, errsTruncated[a]
 	}
 	return (*[MessageSize]byte)(b), nil
 }
@@ -17,9 +17,9 @@ func message(b []byte, a Attribute) (*[MessageSize]byte, error) {
 // errsTruncated are the errors of messages with fewer than 232 octets, by Attribute.
 var errsTruncated = newErrsTruncated()
 
-func newErrsTruncated() (errs [len(attributeNames)]error) {
-	for i, name := range attributeNames {
-		errs[i] = wireerr.New("cm", name, MessageSize, "232 octets needed", wireerr.Truncated)
+func newErrsTruncated() (errs [len(attributes)]error) {
+	for a, name := range attributes {
+		errs[a] = wireerr.New("cm", name, MessageSize, "232 octets needed", wireerr.Truncated)
 	}
 	return errs
 }

@@ -1,6 +1,10 @@
 package cm
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rocecn/rocecn/internal/enumtext"
+)
 
 var errREJBits = overBits("REJ", "Message over 2 bits, Reserved1 over 6, InfoLen over 7 or Reserved2 over 1")
 
@@ -93,10 +97,5 @@ var rejectReasons = [...]string{
 	"invalid alternate flow label",
 }
 
-// String returns the reason in words, or "unknown 34".
-func (r RejectReason) String() string {
-	if r > 0 && int(r) < len(rejectReasons) {
-		return rejectReasons[r]
-	}
-	return fmt.Sprintf("unknown %d", uint16(r))
-}
+// String returns the reason in words, or "RejectReason(34)".
+func (r RejectReason) String() string { return enumtext.Name(r, rejectReasons[:], "RejectReason") }

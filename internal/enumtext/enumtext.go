@@ -18,8 +18,8 @@ type Enum interface {
 
 // Name returns the name of a value, or, where it has none, the value behind the
 // name of its type, as in "Kind(9)".
-func Name[T ~uint8](v T, names []string, typ string) string {
-	if int(v) < len(names) {
+func Name[T ~uint8 | ~uint16](v T, names []string, typ string) string {
+	if int(v) < len(names) && names[v] != "" {
 		return names[v]
 	}
 	return typ + "(" + strconv.Itoa(int(v)) + ")"
