@@ -246,7 +246,7 @@ func commit() string {
 		case s.Key == "vcs.revision":
 			id = s.Value
 		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = ", changed"
+			changed = "+changed"
 		}
 	}
 	if id == "" {

@@ -69,6 +69,8 @@ type Case struct {
 	Name       string
 	At         []Coordinate
 	Scenario   *scenario.Scenario
+
+	shown []Shown // the figures to keep of each run; nil for all
 }
 
 // A Coordinate is the value of one parameter of a case.
@@ -139,7 +141,7 @@ func (e *Experiment) Cases(s Size, seeds int) []Case {
 	}
 	for i := range cases {
 		c := &cases[i]
-		c.Experiment = e.ID
+		c.Experiment, c.shown = e.ID, e.shown
 		var where []string
 		for _, at := range c.At {
 			where = append(where, strings.TrimSpace(at.Name+" "+at.Text))

@@ -85,7 +85,21 @@ func TestShares(t *testing.T) {
 	other = run(1, 3)
 	other.Commit = "decaf"
 	_, err = Merge([]*Results{whole, other})
-	require.ErrorContains(t, err, "results 2 are of commit decaf, not c0ffee")
+	require.ErrorContains(t, err, "X, senders 2: of commits c0ffee and decaf")
+	for i := range other.Cases { // cases of another experiment may be of another commit
+		other.Cases[i].Experiment = "Y"
+	}
+	for i := range other.Runs {
+		other.Runs[i].Experiment = "Y"
+	}
+	both, err := Merge([]*Results{whole, other})
+	require.NoError(t, err)
+	require.Equal(t, "c0ffee, decaf", both.Commit)
+	require.Equal(t, "c0ffee", both.Cases[0].Commit)
+	require.Equal(t, "decaf", both.Cases[2].Commit)
+	again, err := Merge([]*Results{both, whole})
+	require.NoError(t, err)
+	require.Equal(t, both, again)
 	other = run(1, 3)
 	other.Size = "full"
 	_, err = Merge([]*Results{whole, other})

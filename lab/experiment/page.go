@@ -222,13 +222,21 @@ func (r *Results) table2csv(e *Experiment) template.URL {
 				}
 				table = append(table, []string{
 					e.ID, c.Name, v.String(), shown.Figure, Unit(shown.Figure), fmt.Sprint(m), fmt.Sprint(from),
-					fmt.Sprint(to), fmt.Sprint(len(r.Values(c, v, shown.Figure))), r.Commit, line,
+					fmt.Sprint(to), fmt.Sprint(len(r.Values(c, v, shown.Figure))), r.commit(c), line,
 				})
 				line = ""
 			}
 		}
 	}
 	return asCSV(table)
+}
+
+// commit returns the commit of the program that ran a case.
+func (r *Results) commit(c *CaseText) string {
+	if c.Commit != "" {
+		return c.Commit
+	}
+	return r.Commit
 }
 
 // maps returns C1 as maps.

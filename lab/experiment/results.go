@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rocecn/rocecn/lab"
@@ -59,8 +61,8 @@ func Unit(figure string) string {
 	return ""
 }
 
-// figuresOf returns the figures of a result.
-func figuresOf(r *scenario.Result) Figures {
+// figures returns the figures of a result that the case's experiment shows.
+func (c *Case) figures(r *scenario.Result) Figures {
 	f := Figures{later: float64(r.Queue.Max()) / 1000}
 	for _, m := range scenario.Metrics() {
 		if x := m.Of(r); !math.IsNaN(x) {
@@ -75,6 +77,11 @@ func figuresOf(r *scenario.Result) Figures {
 	}
 	if most > 0 {
 		f[lastTime] = float64(most) / 1000
+	}
+	if c.shown != nil {
+		maps.DeleteFunc(f, func(name string, _ float64) bool {
+			return !slices.ContainsFunc(c.shown, func(s Shown) bool { return s.Figure == name })
+		})
 	}
 	return f
 }
@@ -93,7 +100,7 @@ type Run struct {
 
 // Results are what is known of the cases of some experiments. They are written as JSON.
 type Results struct {
-	Commit string     `json:"commit"` // of the program
+	Commit string     `json:"commit"` // of the program; after Merge those of the cases, with commas
 	Size   string     `json:"size"`
 	Cases  []CaseText `json:"cases"`
 	Runs   []Run      `json:"runs"`
@@ -108,6 +115,7 @@ type Results struct {
 type CaseText struct {
 	Experiment string            `json:"experiment"`
 	Name       string            `json:"name"`
+	Commit     string            `json:"commit,omitempty"` // of the program that ran it, if others ran other cases
 	At         []Coordinate      `json:"at"`
 	Lines      map[string]string `json:"lines"` // by variant
 	Scenario   json.RawMessage   `json:"scenario"`
@@ -217,7 +225,7 @@ func (j *job) run(ctx context.Context) (*Run, error) {
 	r := &results[0]
 	return &Run{
 		Experiment: j.c.Experiment, Case: j.c.Name, Variant: j.variant, Seed: j.seed,
-		Figures: figuresOf(r), Port: r.Port, Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
+		Figures: j.c.figures(r), Port: r.Port, Print: fmt.Sprintf("%016x", r.Print), Events: r.Events,
 	}, nil
 }
 
@@ -284,13 +292,15 @@ func without(v, usual any) (rest any, same bool) {
 	return out, len(out) == 0
 }
 
-// Merge puts together the results of shares of one plan. It is an error if they are of different commits or
-// sizes, if a run is in two of them that say different things, or if the cases differ.
+// Merge puts together results: shares of one plan, and different experiments. It is an error if they are of
+// different sizes, if a case was run by programs of different commits, if a run is in two of them that say different
+// things, or if scenarios of a case differ.
 func Merge(all []*Results) (*Results, error) {
 	if len(all) == 0 {
 		return nil, errors.New("no results")
 	}
-	m := &Results{Commit: all[0].Commit, Size: all[0].Size}
+	m := &Results{Size: all[0].Size}
+	var commits []string
 	type caseID struct{ experiment, name string }
 	order := map[caseID]int{}
 	type runID struct {
@@ -300,20 +310,30 @@ func Merge(all []*Results) (*Results, error) {
 	}
 	prints := map[runID]string{}
 	for i, r := range all {
-		switch {
-		case r.Commit != m.Commit:
-			return nil, fmt.Errorf("results %d are of commit %s, not %s", i+1, r.Commit, m.Commit)
-		case r.Size != m.Size:
+		if r.Size != m.Size {
 			return nil, fmt.Errorf("results %d are of size %s, not %s", i+1, r.Size, m.Size)
 		}
+		for _, commit := range strings.Split(r.Commit, ", ") {
+			if !slices.Contains(commits, commit) {
+				commits = append(commits, commit)
+			}
+		}
 		for _, c := range r.Cases {
+			if c.Commit == "" {
+				c.Commit = r.Commit
+			}
 			id := caseID{c.Experiment, c.Name}
 			at, known := order[id]
 			if !known {
 				order[id] = len(m.Cases)
 				m.Cases = append(m.Cases, c)
-			} else if string(m.Cases[at].Scenario) != string(c.Scenario) {
+				continue
+			}
+			switch first := &m.Cases[at]; {
+			case string(first.Scenario) != string(c.Scenario):
 				return nil, fmt.Errorf("%s, %s: different scenarios", c.Experiment, c.Name)
+			case first.Commit != c.Commit:
+				return nil, fmt.Errorf("%s, %s: of commits %s and %s", c.Experiment, c.Name, first.Commit, c.Commit)
 			}
 		}
 		for _, run := range r.Runs {
@@ -336,6 +356,12 @@ func Merge(all []*Results) (*Results, error) {
 		}
 		if len(m.Checks) == 0 {
 			m.Checks = r.Checks
+		}
+	}
+	m.Commit = strings.Join(commits, ", ")
+	if len(commits) == 1 {
+		for i := range m.Cases {
+			m.Cases[i].Commit = ""
 		}
 	}
 	slices.SortStableFunc(m.Runs, func(a, b Run) int {
