@@ -22,6 +22,7 @@ type hostPairs struct {
 	self4, self6 netip.Addr
 	own          map[uint32]bool // the numbers of the host's queue pairs
 	given        map[ownQP]bool
+	device       *devicePairs        // nil: it is not asked
 	learned      map[ownQP][4]uint32 // the queue pairs at the other end that were learned last
 }
 
@@ -110,6 +111,13 @@ func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, know
 	if h.given[at] {
 		return true, true
 	}
+	if h.device != nil {
+		remote, there := h.device.remotes[qp]
+		if there && remote == dst {
+			return true, true
+		}
+		known = there
+	}
 	k := rocev2.FlowKey{Src: h.self6, Dst: dst}
 	if dst.Is4() {
 		k.Src = h.self4
@@ -119,5 +127,68 @@ func (h *hostPairs) Sends(qp uint32, dst netip.Addr, now time.Time) (sends, know
 			return true, true
 		}
 	}
-	return false, h.own[qp]
+	return false, known || h.own[qp]
 }
+
+// A DevicePair is a connected queue pair of the host, as its RDMA device says. Remote is the zero Addr if that does not
+// say where to.
+type DevicePair struct {
+	QP, RemoteQP uint32
+	Remote       netip.Addr
+}
+
+// devicePairs are those of the host's device.
+type devicePairs struct {
+	byRemote map[uint32][]DevicePair // by the queue pair at the other end
+	remotes  map[uint32]netip.Addr   // by the host's own
+}
+
+func newDevicePairs(all []DevicePair) *devicePairs {
+	d := &devicePairs{byRemote: map[uint32][]DevicePair{}, remotes: map[uint32]netip.Addr{}}
+	for _, p := range all[:min(len(all), maxLearned)] {
+		d.byRemote[p.RemoteQP] = append(d.byRemote[p.RemoteQP], p)
+		d.remotes[p.QP] = p.Remote
+	}
+	return d
+}
+
+// of returns the queue pair that sends a flow of the host: the only one that is connected to this one at the other end,
+// by what is known of where that is.
+func (d *devicePairs) of(k *rocev2.FlowKey) (qp uint32, err error) {
+	n := 0
+	for _, p := range d.byRemote[k.DestQP] {
+		if p.Remote == k.Dst {
+			return p.QP, nil
+		}
+		if !p.Remote.IsValid() {
+			qp, n = p.QP, n+1
+		}
+	}
+	switch n {
+	case 0:
+		return 0, qpmap.ErrUnknown
+	case 1:
+		return qp, nil
+	}
+	return 0, qpmap.ErrAmbiguous
+}
+
+// SourceQP returns what is known of the sender of a flow: by the device, if it knows, else by what was given or
+// learned.
+func (h *hostPairs) SourceQP(k qpmap.Key, now time.Time) (qpmap.Pair, error) {
+	if h.device == nil || !h.isOwn(k.FlowKey) {
+		return h.pairs.SourceQP(k, now)
+	}
+	qp, wrong := h.device.of(&k.FlowKey)
+	pair, err := h.pairs.SourceQP(k, now)
+	switch {
+	case wrong == nil && (err != nil || pair.SrcQP != qp):
+		return qpmap.Pair{SrcQP: qp, PKey: defaultPKey, Seen: now}, nil
+	case wrong == qpmap.ErrAmbiguous && err != nil:
+		return qpmap.Pair{}, wrong
+	}
+	return pair, err
+}
+
+// defaultPKey is the one that all hosts of RoCEv2 have.
+const defaultPKey = 0xFFFF

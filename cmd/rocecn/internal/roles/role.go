@@ -67,6 +67,7 @@ type Agent struct {
 	Observe    []string `json:"observe"`    // likewise: only to be learned from
 	Sink       string   `json:"sink"`       // the name of the sink for what it sends
 	Mode       string   `json:"mode"`       // switch, sender: who acts, agent, the default, or kernel
+	RDMA       string   `json:"rdma"`       // sender: the host's RDMA device, any for all, that has its queue pairs
 	Install    string   `json:"install"`    // border: nft, or none, the default
 	Interfaces []string `json:"interfaces"` // border: of nft
 }
@@ -132,6 +133,7 @@ func (i *Instance) decode() error {
 		roles []string
 	}{
 		{"mode", i.Agent.Mode != "", []string{"switch", "sender"}},
+		{"rdma", i.Agent.RDMA != "", []string{"sender"}},
 		{"install", i.Agent.Install != "", []string{"border"}},
 		{"interfaces", i.Agent.Interfaces != nil, []string{"border"}},
 	} {

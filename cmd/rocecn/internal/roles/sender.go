@@ -60,6 +60,7 @@ func (c *senderConfig) Apply(old Role) (Role, error) {
 		}
 	}
 	cfg.QPs = pairs
+	pairs.device = before.pairs.device
 	s := &dataSender{Sender: before.Sender, pairs: pairs, translates: c.As == "cnp"}
 	return s, pairs.use(before.pairs.pairs, func() error { return apply(&s.Sender, sender.New, cfg) })
 }
@@ -118,6 +119,16 @@ var states = map[ppfc.Type]string{
 // not use the role.
 func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
 	return func(yield func(rocev2.FlowKey, uint32) bool) {
+		if s.pairs.device != nil {
+			for qp, pairs := range s.pairs.device.byRemote {
+				for _, p := range pairs {
+					k := rocev2.FlowKey{Src: s.pairs.self6, Dst: p.Remote, DestQP: qp}
+					if p.Remote.Is6() && !yield(k, p.QP) {
+						return
+					}
+				}
+			}
+		}
 		for k, pair := range s.pairs.All() {
 			if s.pairs.isOwn(k.FlowKey) && !s.pairs.either[k.FlowKey] && !yield(k.FlowKey, pair.SrcQP) {
 				return
@@ -126,5 +137,19 @@ func (s *dataSender) Own() iter.Seq2[rocev2.FlowKey, uint32] {
 	}
 }
 
+// SetDevice says which queue pairs the host's RDMA device has now, instead of those before; nil: it does not say.
+func (s *dataSender) SetDevice(all []DevicePair) {
+	s.pairs.device = nil
+	if all != nil {
+		s.pairs.device = newDevicePairs(all)
+	}
+}
+
 // Pairs returns how many queue pairs are known.
-func (s *dataSender) Pairs() int { return s.pairs.Stats().Pairs }
+func (s *dataSender) Pairs() int {
+	n := s.pairs.Stats().Pairs
+	if s.pairs.device != nil {
+		n += len(s.pairs.device.remotes)
+	}
+	return n
+}

@@ -24,7 +24,8 @@ type actor struct {
 		SetLevel(uint8)
 		Relax()
 	} // the role, if it is one
-	queued bool // its queues were not empty
+	queued bool                               // its queues were not empty
+	device atomic.Pointer[[]roles.DevicePair] // what the RDMA device has said, not heard of yet
 
 	frames int
 	now    time.Time   // of this host
@@ -134,6 +135,7 @@ func (a *actor) tick(now time.Time, s *server) {
 		a.Relieve(now)
 		a.flush()
 	}
+	a.hearDevice()
 	a.withKernel(func(k kernelProgram) { k.tick(a.Role, now) })
 	if now.Sub(a.second) >= time.Second {
 		a.second, a.budget = now, s.decisions

@@ -355,6 +355,7 @@ func (s *server) tickKernel(k *kernelRole, now time.Time) {
 	if k.program == nil || at < 0 || len(s.file.ofAgent(&s.actors[at].instance.Agent)) > 0 {
 		return
 	}
+	s.actors[at].hearDevice()
 	k.program.tick(s.actors[at].Role, now)
 }
 

@@ -1,8 +1,11 @@
 package run
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -252,10 +255,10 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Zero(t, agent.metric("rocecn_role_marks_not_made_total"))
 	agent.reload(t, config+"per_flow = \"1us\"\n") // what was learned stays
 	agent.awaits(t, 1, "rocecn_config_last_reload_successful")
-	for range 5 {
+	wiretest.Await(t, "they are marked", func() bool { // once the queue is long enough
 		sends(t, out, datagram(t, 17))
-	}
-	wiretest.Await(t, "they are marked", func() bool { return marked() >= was+24 })
+		return marked() >= was+24
+	})
 	require.Equal(t, before, sent())
 
 	// Of a host to which nothing was sent.
@@ -271,6 +274,71 @@ methods = [{ senders = "2001:db8:1::/64", method = "fastcnp" }]
 	require.Equal(t, learned, agent.metric("rocecn_role_packets_total", `outcome="learned"`))
 	require.Zero(t, in.Lost())
 	agent.terminate(t)
+}
+
+// What the host's RDMA device says of its queue pairs need not be learned from packets, and counts as long as it says
+// so.
+func TestDevicePairs(t *testing.T) {
+	dir := t.TempDir()
+	says := func(qps string) {
+		ids := "link rxe0/1 lqpn 34 state CONNECT ps TCP comm x cm-idn 1 dst-addr " + receiver.String() + ":4420"
+		script := "#!/bin/sh\ncase $3 in qp) " + qps + " ;; *) echo " + ids + " ;; esac\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "new"), []byte(script), 0o755))
+		require.NoError(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "rdma")))
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
+	_, r, b, in := network(t)
+	core := raw(t, b)
+	const config = `
+[source.wan]
+type = "packet"
+interfaces = ["r1"]
+[role.sender]
+enabled = true
+mode = "kernel"
+sources = ["wan"]
+rdma = "rxe0"
+self = ["2001:db8:1::a"]
+accept = ["2001:db8:2::c/128"]
+as = "cnp"
+`
+	agent := start(t, r, config)
+	data := datagram(t, 17)
+	accepted := func() float64 { return agent.metric("rocecn_role_packets_total", `outcome="accepted"`) }
+	refused := func() float64 { return agent.metric("rocecn_role_refused_total", `reason="unknown_qp"`) }
+	wiretest.Await(t, "the kernel knows the pair", func() bool {
+		sends(t, core, fast(t, data))
+		return accepted() > 0
+	})
+	cnps(t, in, 1, receiver)
+	before := refused()
+	says("echo no such device >&2")
+	wiretest.Await(t, "the kernel has forgotten the pair", func() bool {
+		sends(t, core, fast(t, data))
+		return refused() > before
+	})
+	require.Contains(t, agent.log(), "rdma: it says: no such device")
+	says("echo link rxe0/1 lqpn 34 rqpn 17 type RC state RTS")
+	now := accepted()
+	wiretest.Await(t, "it knows it again", func() bool {
+		sends(t, core, fast(t, data))
+		return accepted() > now
+	})
+	require.Contains(t, agent.log(), "says its queue pairs again")
+	agent.reload(t, strings.Replace(config, "rdma = \"rxe0\"\n", "", 1))
+	wiretest.Await(t, "nobody is asked any more", func() bool {
+		was := refused()
+		sends(t, core, fast(t, data))
+		return refused() > was
+	})
+	agent.terminate(t)
+
+	file := written(t, "agent.toml", config)
+	says("echo no such device >&2")
+	var out, stderr bytes.Buffer
+	r.Do(t, func() error { Check(t.Context(), []string{"-config", file, "-system"}, nil, &out, &stderr); return nil })
+	require.Contains(t, stderr.String(), "role.sender.rdma: rdma: it says: no such device")
 }
 
 // rejection is the Parameter Problem by which a host rejects a Fast CNP (RFC 4443 section 3.4).

@@ -11,36 +11,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Linux encapsulates, in SRv6 and in its IP tunnels, and takes labels from a hash of addresses and ports or from the
-// packet itself. The PE sees which flow has which, on the way out; a P router names the label that it has seen, and the
-// flow's sender gets a CNP. Flows that have one label, since their addresses and ports are the same, get none.
+// Linux encapsulates, in SRv6 and in its IP tunnels, and takes labels from a hash or from the packet itself. The PE
+// sees which flow has which, on the way out; a P router names the label that it has seen, and the flow's sender gets a
+// CNP. Flows that have one label, since their addresses and ports are the same, or all of a tunnel have, get none.
 func TestLearnedLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		option   string // of the kernel that has it
 		commands [][]string
 		sysctl   string
 		inherit  bool // the label is the packet's own
+		one      bool // it is that of all: veth gives packets no hash
 	}{
 		"seg6, a hash": {"CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
 			{"sr", "tunsrc", "set", "2001:db8:2::1"},
 			{"route", "add", "2001:db8:2::b/128", "encap", "seg6", "mode", "encap", "segs", "2001:db8:2::c",
 				"dev", "r1"},
-		}, "1", false},
+		}, "1", false, false},
 		"seg6, reduced, the packet's own": {"CONFIG_IPV6_SEG6_LWTUNNEL", [][]string{
 			{"sr", "tunsrc", "set", "2001:db8:2::1"},
 			{"route", "add", "2001:db8:2::b/128", "encap", "seg6", "mode", "encap.red", "segs", "2001:db8:2::c",
 				"dev", "r1"},
-		}, "0", true},
-		"ip6tnl, a hash": {"CONFIG_IPV6_TUNNEL", [][]string{
+		}, "0", true, false},
+		"ip6tnl, a hash of the tunnel": {"CONFIG_IPV6_TUNNEL", [][]string{
 			{"link", "add", "wan", "type", "ip6tnl", "mode", "any", "local", "2001:db8:2::1", "remote", "2001:db8:2::c",
 				"encaplimit", "none"},
 			{"link", "set", "wan", "up"}, {"route", "add", "2001:db8:2::b/128", "dev", "wan"},
-		}, "", false},
+		}, "", false, true},
 		"ip6tnl, the packet's own": {"CONFIG_IPV6_TUNNEL", [][]string{
 			{"link", "add", "wan", "type", "ip6tnl", "mode", "any", "local", "2001:db8:2::1", "remote", "2001:db8:2::c",
 				"encaplimit", "none", "flowlabel", "inherit"},
 			{"link", "set", "wan", "up"}, {"route", "add", "2001:db8:2::b/128", "dev", "wan"},
-		}, "", true},
+		}, "", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, r, b, in := network(t)
@@ -114,8 +115,15 @@ accept = ["2001:db8:2::c/128"]
 			if c.inherit {
 				require.Equal(t, []uint32{0x12345, 0x12346}, []uint32{label, second})
 			}
-			require.NotContains(t, []uint32{0, second}, label)
+			require.NotZero(t, label)
+			require.Equal(t, c.one, label == second)
 			agent.awaits(t, 2, "rocecn_role_packets_total", `outcome="learned"`)
+			if c.one {
+				sends(t, core, one, other)
+				agent.awaits(t, 2, "rocecn_role_refused_total", `reason="ambiguous_label"`)
+				agent.terminate(t)
+				return
+			}
 			sends(t, core, one, other)
 			cnps(t, in, 2, ip("2001:db8:1::1"))
 

@@ -181,7 +181,7 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		fmt.Fprintln(stderr, "rocecn check: warning:", warning)
 	}
 	if *system {
-		if err := f.tryAll(); err != nil {
+		if err := f.tryAll(ctx); err != nil {
 			for line := range strings.Lines(err.Error()) {
 				fmt.Fprint(stderr, "rocecn check: ", strings.TrimSuffix(line, "\n"), "\n")
 			}
@@ -220,7 +220,7 @@ func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []st
 }
 
 // tryAll opens all that is used, and closes it again.
-func (f *file) tryAll() error {
+func (f *file) tryAll(ctx context.Context) error {
 	var all []error
 	f.used(func(s *sourceEntry) {
 		for _, in := range s.is.inputs() {
@@ -252,6 +252,11 @@ func (f *file) tryAll() error {
 		opened.Close()
 	})
 	for _, r := range f.roles {
+		if r.Agent.RDMA != "" {
+			if _, err := devicePairs(ctx, r.Agent.RDMA); err != nil {
+				all = append(all, fmt.Errorf("role.%s.rdma: %w", r.Name, err))
+			}
+		}
 		if r.Agent.Mode == "kernel" {
 			c, err := f.kernelConfig(r)
 			for _, p := range c.ports {

@@ -33,6 +33,8 @@ type server struct {
 	failed    atomic.Bool // something was wrong with a capture
 	ready     bool        // once at least: systemd has heard of it
 
+	stopDevices func() // ends what asks RDMA devices
+
 	mu       sync.RWMutex // of what follows, for who asks; it changes while no worker runs
 	file     *file
 	parts    []*part
@@ -251,6 +253,7 @@ func (s *server) start(ctx context.Context) {
 	s.mu.Lock()
 	s.workers = workers
 	s.mu.Unlock()
+	s.startDevices(ctx)
 	for _, w := range workers {
 		w.turned.Store(time.Now().UnixNano())
 		go w.run(ctx)
@@ -259,6 +262,7 @@ func (s *server) start(ctx context.Context) {
 
 // halt ends the workers, and leaves open what is open.
 func (s *server) halt() {
+	s.stopDevices()
 	for _, w := range s.workers {
 		w.halt.Store(true)
 	}

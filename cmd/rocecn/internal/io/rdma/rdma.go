@@ -1,0 +1,119 @@
+// Package rdma asks for the queue pairs of this host's RDMA devices, by the program rdma of iproute2: the kernel knows
+// them, so that nothing has to be learned from packets, which a card that does RoCE itself does not show to the kernel.
+package rdma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Pair is a connected queue pair of this host.
+type Pair struct {
+	QP, RemoteQP uint32
+	// Remote is the address of the other end, which only connections by the connection manager tell: of others it is
+	// the zero Addr.
+	Remote netip.Addr
+}
+
+// patience is how long the program may take.
+const patience = 5 * time.Second
+
+// Pairs returns the connected queue pairs of a device, such as mlx5_0 or rxe0, or of all devices if it is empty.
+func Pairs(ctx context.Context, device string) ([]Pair, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	qps, err := show(ctx, "qp")
+	if err != nil {
+		return nil, err
+	}
+	ids, err := show(ctx, "cm_id")
+	if err != nil {
+		return nil, err
+	}
+	return parse(qps, ids, device), nil
+}
+
+var errSaid = errors.New("it says")
+
+// show returns what the program says of a kind of resources.
+func show(ctx context.Context, kind string) (string, error) {
+	var out, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "rdma", "resource", "show", kind)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if text := strings.TrimSpace(said.String()); text != "" { // also where it does not count as an error
+		return "", fmt.Errorf("rdma: %w: %s", errSaid, text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("rdma: %w", err)
+	}
+	return out.String(), nil
+}
+
+// parse reads what the program has said of queue pairs and of the connection manager's ids, lines of keys and values,
+// of a device or of all.
+func parse(qps, ids, device string) (all []Pair) {
+	type name struct {
+		link string
+		qp   uint32
+	}
+	remotes := map[name]netip.Addr{}
+	for line := range strings.Lines(ids) {
+		f := fields(line)
+		qp, ok := number(f["lqpn"])
+		// Of IPv6 the address is not in brackets: the port is behind the last colon.
+		at := strings.LastIndexByte(f["dst-addr"], ':')
+		if !ok || at < 0 || f["state"] != "CONNECT" {
+			continue
+		}
+		if a, err := netip.ParseAddr(f["dst-addr"][:at]); err == nil {
+			remotes[name{f["link"], qp}] = a.Unmap()
+		}
+	}
+	for line := range strings.Lines(qps) {
+		f := fields(line)
+		qp, ok := number(f["lqpn"])
+		remote, connected := number(f["rqpn"])
+		of, _, _ := strings.Cut(f["link"], "/") // the port is behind it
+		sends := f["state"] == "RTS" || f["state"] == "SQD"
+		if device != "" && of != device || !ok || !connected || remote == 0 || !sends {
+			continue
+		}
+		all = append(all, Pair{qp, remote, remotes[name{f["link"], qp}]})
+	}
+	return all
+}
+
+// fields returns the keys of a line with their values. The name of a program, comm, may be anything: behind it only the
+// last address counts, since no key but those of addresses and ids is printed there.
+func fields(line string) map[string]string {
+	m := map[string]string{}
+	words := strings.Fields(line)
+	behind := false
+	for i := 0; i+1 < len(words); i++ {
+		key, value := words[i], words[i+1]
+		switch {
+		case key == "comm":
+			behind = true
+		case !behind:
+			m[key] = value
+			i++
+		case key == "dst-addr":
+			m[key] = value
+		}
+	}
+	return m
+}
+
+// number reads a number of a queue pair.
+func number(text string) (uint32, bool) {
+	n, err := strconv.ParseUint(text, 10, 24)
+	return uint32(n), err == nil
+}

@@ -1,0 +1,71 @@
+package rdma
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// read reads a file: qp.txt is what iproute2 6.1 printed of NVMe over soft-RoCE on Linux 6.1, cm_id.txt is made up
+// after its source, with programs whose names lie.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	octets, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	return string(octets)
+}
+
+func TestParse(t *testing.T) {
+	recorded, ids := read(t, "qp.txt"), read(t, "cm_id.txt")
+	require.Equal(t, []Pair{{QP: 45, RemoteQP: 81}, {QP: 46, RemoteQP: 82}}, parse(recorded, "", "rxe0"))
+
+	qps := recorded + `link rxe0/1 lqpn 47 rqpn 83 type RC state RTS rq-psn 1 sq-psn 1 comm lqpn 9 rqpn 9 
+link rxe0/1 lqpn 48 rqpn 84 type RC state ERR rq-psn 1 sq-psn 1 comm x 
+link rxe0/1 lqpn 49 rqpn 0 type RC state RTS rq-psn 1 sq-psn 1 comm x 
+link rxe0/1 lqpn 16777216 rqpn 85 type RC state RTS comm x 
+link rxe0/1 lqpn
+lqpn 50 rqpn 86 type RC
+`
+	require.Equal(t, []Pair{
+		{45, 81, netip.MustParseAddr("10.2.0.1")}, {46, 82, netip.MustParseAddr("fd02::1")}, {QP: 47, RemoteQP: 83},
+	}, parse(qps, ids, ""))
+	require.Empty(t, parse(qps, ids, "rxe"))
+	require.Empty(t, parse("", "", ""))
+}
+
+// The program is asked of one device or of all; what it complains of is an error, whatever its status.
+func TestPairs(t *testing.T) {
+	dir := t.TempDir()
+	program := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "rdma"), []byte("#!/bin/sh\n"+text), 0o755))
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	program(`case "$*" in
+"resource show qp")
+	echo link rxe0/1 lqpn 45 rqpn 81 type RC state RTS
+	echo link rxe1/1 lqpn 46 rqpn 82 type RC state RTS ;;
+"resource show cm_id") echo link rxe0/1 lqpn 45 state CONNECT comm x y dst-addr fd02::1:4420 ;;
+*) exit 1 ;;
+esac
+`)
+	pairs, err := Pairs(context.Background(), "rxe0")
+	require.NoError(t, err)
+	require.Equal(t, []Pair{{45, 81, netip.MustParseAddr("fd02::1")}}, pairs)
+	pairs, err = Pairs(context.Background(), "")
+	require.NoError(t, err)
+	require.Len(t, pairs, 2)
+	program("exit 1\n")
+	_, err = Pairs(context.Background(), "rxe0")
+	require.ErrorContains(t, err, "rdma: exit status 1")
+	program("echo Failed to open NETLINK_RDMA socket >&2\n")
+	_, err = Pairs(context.Background(), "")
+	require.EqualError(t, err, "rdma: it says: Failed to open NETLINK_RDMA socket")
+	require.NoError(t, os.Remove(filepath.Join(dir, "rdma")))
+	t.Setenv("PATH", dir)
+	_, err = Pairs(context.Background(), "")
+	require.ErrorContains(t, err, "not found")
+}

@@ -1,0 +1,76 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/rdma"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/roles"
+)
+
+// asked is how often an RDMA device is asked for its queue pairs.
+const asked = time.Second
+
+// devicePairs asks the RDMA device of a role for its queue pairs: a name, or any.
+func devicePairs(ctx context.Context, device string) ([]roles.DevicePair, error) {
+	if device == "any" {
+		device = ""
+	}
+	pairs, err := rdma.Pairs(ctx, device)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]roles.DevicePair, 0, len(pairs))
+	for _, p := range pairs {
+		all = append(all, roles.DevicePair(p))
+	}
+	return all, nil
+}
+
+// askDevice asks an RDMA device time and again until ctx ends, and leaves what it says to the actor's worker. What it
+// does not say is not known any more.
+func (a *actor) askDevice(ctx context.Context, device string, log *slog.Logger) {
+	said := false
+	for {
+		all, err := devicePairs(ctx, device)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !said:
+			log.Warn("the RDMA device does not say its queue pairs", "error", err)
+		case err == nil && said:
+			log.Info("the RDMA device says its queue pairs again")
+		}
+		said = err != nil
+		a.device.Store(&all)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(asked):
+		}
+	}
+}
+
+// startDevices begins to ask the devices of all roles that have one, until halt.
+func (s *server) startDevices(ctx context.Context) {
+	ctx, s.stopDevices = context.WithCancel(ctx)
+	for _, a := range s.actors {
+		if device := a.instance.Agent.RDMA; device != "" {
+			go a.askDevice(ctx, device, s.log.With("role", a.instance.Name))
+		} else {
+			a.device.Store(new([]roles.DevicePair)) // none, whatever was asked before
+		}
+	}
+}
+
+// hearDevice tells the role what its device has said since.
+func (a *actor) hearDevice() {
+	all := a.device.Swap(nil)
+	if all == nil {
+		return
+	}
+	if r, ok := a.Role.(interface{ SetDevice([]roles.DevicePair) }); ok {
+		r.SetDevice(*all)
+	}
+}
