@@ -178,13 +178,20 @@ func (t *Table) part(s *stream) {
 // settle counts the answers in s, and those about its flow, for good: for the flows
 // that they are about, as far as that is known now.
 func (t *Table) settle(s *stream) {
-	with := t.known(s)
-	if with != nil {
+	owner := t.owner(s)
+	if with := t.known(s); with != nil {
 		with.leave(s)
-	} else if s.pairing.from == 0 { // of datagrams, perhaps
-		with = t.about(s)
 	}
-	s.leave(with)
+	s.leave(owner)
+}
+
+// owner returns the stream whose flow the answers in s count for, nil if that is
+// not known: none of a partner that was given up.
+func (t *Table) owner(s *stream) *stream {
+	if s.pairing.from == 0 { // of datagrams, perhaps
+		return t.about(s)
+	}
+	return t.known(s)
 }
 
 // leave counts the answers in s for good: for a flow if it has requests, else as

@@ -102,7 +102,7 @@ func TestWiden(t *testing.T) {
 	require.Zero(t, i)
 	s = newSeries()
 	for _, psn := range []uint32{50, 52, 51} {
-		s.sequenced(&Packet{psn: psn}, 1, 100, inOrder, 0, 0, Timeout)
+		s.sequenced(&Packet{psn: psn}, 1, 100, inOrder, 0, false, Timeout)
 	}
 	require.Equal(t, Bin{First: 0, Last: 1, Sequenced: true}, s.bins[0])
 

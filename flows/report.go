@@ -203,10 +203,7 @@ func (t *Table) appendUnpaired(all []Unpaired, s *stream) []Unpaired {
 
 // paired says whether the answers in s belong to a flow that has a request.
 func (t *Table) paired(s *stream) bool {
-	about := t.known(s)
-	if about == nil && s.pairing.from == 0 {
-		about = t.about(s)
-	}
+	about := t.owner(s)
 	return about != nil && about.flow.Packets > 0
 }
 

@@ -92,14 +92,8 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 		q.causes.add(cause)
 	}
 	if series := t.series(f); series != nil {
-		gap, life := uint32(0), uint64(0)
-		if verdict == beyondGap {
-			gap = uint32(bth.ComparePSN(p.psn, expected))
-		}
-		if q.counts.Lives != lives {
-			life = q.counts.Lives
-		}
-		series.sequenced(p, frame, at, verdict, gap, life, cause)
+		gap := uint32(bth.ComparePSN(p.psn, expected))
+		series.sequenced(p, frame, at, verdict, gap, q.counts.Lives != lives, cause)
 	}
 	if f.FirstTrouble == 0 && (verdict.repeats() || verdict == beyondGap) {
 		f.FirstTrouble = frame

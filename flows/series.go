@@ -88,7 +88,7 @@ type series struct {
 	depth             [maxNodes][maxBins]uint32
 	known             [maxNodes][maxBins]bool
 
-	seen bool   // a request of this life
+	seen bool   // a request whose PSN counts
 	psn  uint32 // of the request before
 	line int64  // where that is
 }
@@ -173,10 +173,11 @@ func (s *series) queue(q QueueDepth, i int) {
 	s.depth[n][i], s.known[n][i] = max(s.depth[n][i], q.Depth), true
 }
 
-// sequenced records what the PSN of a request showed: a gap of so many before
-// it, the life that it is the first request of (0 if it is not), a repeat's cause.
-func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, life uint64, cause Cause) {
-	if !s.seen || life > 0 {
+// sequenced records what the PSN of a request showed: if there is a gap before it,
+// of how many, whether it is the first of a new life, of a repeat the cause.
+func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uint32, newLife bool, cause Cause) {
+	again := newLife && s.seen
+	if !s.seen || newLife {
 		s.line = 0
 	} else {
 		s.line += int64(bth.ComparePSN(p.psn, s.psn))
@@ -188,7 +189,7 @@ func (s *series) sequenced(p *Packet, frame uint64, at int64, v verdict, gap uin
 	}
 	b.Last = s.line
 	m := Mark{Frame: frame, Time: moment(at), PSN: p.psn, Count: 1, Line: s.line}
-	if life > 1 {
+	if again {
 		m.Kind = MarkLife
 		s.mark(m)
 	}

@@ -47,9 +47,7 @@ var flowColumns = []column{
 	{"TR", "Transport", "transport service", false, func(f *flows.Flow) cell {
 		return cell{Text: f.Transport.String()}
 	}},
-	{"PACKETS", "Packets", "requests, repeats included", true, func(f *flows.Flow) cell {
-		return countCell(f.Packets, "")
-	}},
+	{"PACKETS", "Packets", "requests, repeats included", true, counted("packets", "")},
 	{"BIT/S", "bit/s", "mean rate of IP packets", true, func(f *flows.Flow) cell {
 		if f.Mean <= 0 {
 			return cell{Text: none}
@@ -61,19 +59,13 @@ var flowColumns = []column{
 		if f.PSN.Lost+f.PSN.Unjudged > 0 {
 			colour = red
 		}
-		return psnCell(f, f.PSN.StayedMissing(), colour)
+		return countCell(float64(f.PSN.StayedMissing()), f.Sequenced, colour)
 	}},
-	{"", "Lost", "missing, and no answer covers them", true, func(f *flows.Flow) cell {
-		return psnCell(f, f.PSN.Lost, red)
-	}},
+	{"", "Lost", "missing, and no answer covers them", true, counted("psn.lost", red)},
 	{"REORDER", "Out of order", "requests that came after later ones, and had not been seen", true,
-		func(f *flows.Flow) cell { return psnCell(f, f.PSN.Late, yellow) }},
-	{"REPEATS", "Repeats", "requests that were sent again", true, func(f *flows.Flow) cell {
-		return psnCell(f, f.PSN.Repeats, red)
-	}},
-	{"", "Copies", "requests that a network copied", true, func(f *flows.Flow) cell {
-		return psnCell(f, f.PSN.Copies, "")
-	}},
+		counted("psn.late", yellow)},
+	{"REPEATS", "Repeats", "requests that were sent again", true, counted("psn.repeats", red)},
+	{"", "Copies", "requests that a network copied", true, counted("psn.copies", "")},
 	{"CE", "CE", "requests with Congestion Experienced", true, func(f *flows.Flow) cell {
 		n := f.ECN[rocev2.CE]
 		if n == 0 {
@@ -81,11 +73,9 @@ var flowColumns = []column{
 		}
 		return cell{Text: fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(f.Packets, 1))), colour: yellow}
 	}},
-	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", true, func(f *flows.Flow) cell {
-		return countCell(f.CNPs+f.Fast, yellow)
-	}},
-	{"NAK", "NAK", "NAKs of all kinds", true, func(f *flows.Flow) cell { return countCell(sum(f.NAKs[:]), red) }},
-	{"RNR", "RNR", "RNR NAKs", true, func(f *flows.Flow) cell { return countCell(f.RNRNAKs, red) }},
+	{"CNP", "CNP", "CNPs of receivers, and Fast CNPs", true, counted("cnps", yellow)},
+	{"NAK", "NAK", "NAKs of all kinds", true, counted("naks", red)},
+	{"RNR", "RNR", "RNR NAKs", true, counted("rnr_naks", red)},
 	{"RTT P99", "RTT p99", "99th percentile of the round trip time", true, func(f *flows.Flow) cell {
 		if f.RTT.Samples() == 0 {
 			return cell{Text: none}
@@ -95,20 +85,25 @@ var flowColumns = []column{
 	}},
 }
 
-// countCell is a cell with a count, which has a colour unless it is 0.
-func countCell(n uint64, colour string) cell {
-	if n == 0 {
-		colour = ""
+// counted returns the cells of a metric that is a count.
+func counted(name, colour string) func(f *flows.Flow) cell {
+	m := mustMetric(name)
+	return func(f *flows.Flow) cell {
+		n, ok := m.of(f)
+		return countCell(n, ok, colour)
 	}
-	return cell{Text: strconv.FormatUint(n, 10), short: scaled(float64(n)), colour: colour}
 }
 
-// psnCell is countCell for flows whose PSNs are checked.
-func psnCell(f *flows.Flow, n uint64, colour string) cell {
-	if !f.Sequenced {
+// countCell is a cell with a count, if there is one, which has a colour unless it
+// is 0.
+func countCell(n float64, ok bool, colour string) cell {
+	switch {
+	case !ok:
 		return cell{Text: none}
+	case n == 0:
+		colour = ""
 	}
-	return countCell(n, colour)
+	return cell{Text: fmt.Sprintf("%.0f", n), short: scaled(n), colour: colour}
 }
 
 // queuePair writes a queue pair as inspect and pairs do.

@@ -147,7 +147,7 @@ func (a *accountant) pageOf(s *flows.Snapshot) *page {
 			to = ", to QP " + queuePair(u.DestQP)
 		}
 		p.Unpaired = append(p.Unpaired, fmt.Sprintf("%v → %v%s: %s", u.Src, u.Dst, to,
-			strings.Join(counted(&u.Answers), ", ")))
+			strings.Join(answered(&u.Answers), ", ")))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]

@@ -75,7 +75,7 @@ func (h *human) append(b []byte, s *flows.Snapshot) []byte {
 			to = " qp " + queuePair(u.DestQP)
 		}
 		b = h.coloured(b, "unpaired", yellow)
-		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(counted(&u.Answers), ", "))
+		b = fmt.Appendf(b, "  %v > %v%s: %s\n", u.Src, u.Dst, to, strings.Join(answered(&u.Answers), ", "))
 	}
 	for i := range s.Links {
 		l := &s.Links[i]
@@ -167,7 +167,7 @@ func remarks(f *flows.Flow) (all []string) {
 	}
 	more := f.Answers
 	more.ACKs, more.RNRNAKs, more.CNPs = 0, 0, 0 // the table has columns for RNR NAKs and CNPs; ACKs are no trouble
-	all = append(all, counted(&more)...)
+	all = append(all, answered(&more)...)
 	add(f.ICRCWrong, "%d wrong ICRC")
 	if f.Queue.Known && f.Queue.Depth > 0 {
 		all = append(all, fmt.Sprintf("deepest queue %d at node %d", f.Queue.Depth, f.Queue.Node))
@@ -175,8 +175,8 @@ func remarks(f *flows.Flow) (all []string) {
 	return all
 }
 
-// counted says what was counted.
-func counted(a *flows.Answers) (all []string) {
+// answered says which answers were counted.
+func answered(a *flows.Answers) (all []string) {
 	add := func(n uint64, what string) {
 		if n > 0 {
 			all = append(all, fmt.Sprint(n, " ", what))

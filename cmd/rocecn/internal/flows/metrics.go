@@ -117,6 +117,15 @@ func metricOf(name string) (metric, error) {
 	return metric{}, fmt.Errorf("%q may be %s or %s", name, found[0].name, found[1].name)
 }
 
+// mustMetric is metricOf for the tables of this package.
+func mustMetric(name string) metric {
+	m, err := metricOf(name)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
 func metricNames() (names []string) {
 	for _, m := range metrics {
 		names = append(names, m.name)

@@ -71,10 +71,7 @@ var families = []family{
 
 // number is one of the metrics.
 func number(name string) samples {
-	m, err := metricOf(name)
-	if err != nil {
-		panic(err) // the table above is wrong
-	}
+	m := mustMetric(name)
 	return func(f *flows.Flow, add func(float64, ...string)) {
 		if n, ok := m.of(f); ok {
 			add(n)

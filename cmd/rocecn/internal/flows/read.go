@@ -28,11 +28,9 @@ type reader struct {
 	frames  uint64 // handed on so far
 	dropped uint64 // by the kernel, of live captures
 
-	// What is called for each packet; unless nil, each time some octets were read;
-	// and unless nil, when nothing came for so long, never of a file.
-	packet   func(p *flows.Packet, frame uint64, t time.Time) error
-	progress func(octets, size int64)
-	idle     func(d time.Duration) error
+	packet   func(p *flows.Packet, frame uint64, t time.Time) error // is given each packet
+	progress func(octets, size int64)                               // nil, or told what was read so far
+	idle     func(d time.Duration) error                            // nil, or told that nothing came for so long
 }
 
 // errUnknownLink says that some packets could not be looked at.
