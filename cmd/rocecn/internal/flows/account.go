@@ -2,9 +2,9 @@ package flows
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -92,10 +92,7 @@ func (a *accountant) printInterval() error {
 	during := &intervalLine{stamp(a.from), stamp(a.to)}
 	a.choice.apply(changed)
 	a.order.sort(changed.Flows)
-	if err := a.print(changed, during); err != nil {
-		return err
-	}
-	return cli.Output(a.out.Flush())
+	return a.print(changed, during)
 }
 
 // finish prints the rest, and returns which rules are broken.
@@ -110,14 +107,9 @@ func (a *accountant) finish() (broken []verdict, err error) {
 	broken = check(a.rules, all.Flows, all.Unpaired)
 	a.order.sort(all.Flows)
 	if a.interval == 0 {
-		if err := a.print(all, nil); err != nil {
-			return nil, err
-		}
+		err = a.print(all, nil)
 	}
-	if err := cli.Output(a.out.Flush()); err != nil {
-		return nil, err
-	}
-	if a.page != nil {
+	if err == nil && a.page != nil {
 		err = a.writePage(all)
 	}
 	return broken, err
@@ -137,19 +129,19 @@ func (a *accountant) print(all *flows.Snapshot, during *intervalLine) error {
 	case "csv":
 		if a.csv == nil {
 			a.csv = csv.NewWriter(a.out)
-			err = a.csv.Write(csvHeader())
+			a.csv.Write(csvHeader())
 		}
-		err = errors.Join(err, writeCSV(a.csv, s, during))
+		writeCSV(a.csv, s, during)
 	case "prometheus":
-		_, err = a.out.Write(appendPrometheus(nil, s))
+		a.out.Write(appendPrometheus(nil, s))
 	default:
 		table := a.human.append(nil, s)
 		if during != nil && len(table) > 0 {
 			fmt.Fprintf(a.out, "%s to %s\n", during.From, during.To)
 		}
-		_, err = a.out.Write(table)
+		a.out.Write(table)
 	}
-	return cli.Output(err)
+	return cli.Output(cmp.Or(err, a.out.Flush())) // which says whether all of it was written
 }
 
 func (a *accountant) printJSON(s *flows.Snapshot, during *intervalLine) (err error) {

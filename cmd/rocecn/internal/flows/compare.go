@@ -71,7 +71,7 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) (status
 	if o.form == "json" {
 		err = printComparisonJSON(out, c, o)
 	} else {
-		err = printComparison(out, c, o)
+		printComparison(out, c, o)
 	}
 	if err = errors.Join(err, out.Flush()); err != nil {
 		return cli.End(stderr, "flows", err)
@@ -212,7 +212,7 @@ func (c *choice) compared(f *flows.Compared) bool {
 		(!c.trouble || f.Lost+f.Added+f.Duplicated[0]+f.Duplicated[1] > 0 || len(f.DSCP)+len(f.ECN) > 0)
 }
 
-func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
+func printComparison(out io.Writer, c *flows.Comparison, o *options) {
 	row := "%-*s %8s %8s %8s %7s %7s %7s %10s %10s\n"
 	name := len("FLOW")
 	for _, f := range c.Flows() {
@@ -261,8 +261,7 @@ func printComparison(out io.Writer, c *flows.Comparison, o *options) error {
 	if n := c.Evicted(); n > 0 {
 		fmt.Fprintf(out, "There was no room for %d more flows, which the total counts: -max-flows\n", n)
 	}
-	_, err := fmt.Fprintln(out, clocksText(c.Clocks()))
-	return err
+	fmt.Fprintln(out, clocksText(c.Clocks()))
 }
 
 // clocksText says how far delays can be believed, and why.

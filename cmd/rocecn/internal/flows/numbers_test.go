@@ -113,7 +113,8 @@ func TestCSVOfEverything(t *testing.T) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	require.NoError(t, w.Write(csvHeader()))
-	require.NoError(t, writeCSV(w, &flows.Snapshot{Flows: []flows.Flow{f, bare}}, &intervalLine{"then", "now"}))
+	writeCSV(w, &flows.Snapshot{Flows: []flows.Flow{f, bare}}, &intervalLine{"then", "now"})
+	require.NoError(t, w.Error())
 	rows, err := csv.NewReader(&out).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, rows, 3)

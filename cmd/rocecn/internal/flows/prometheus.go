@@ -140,25 +140,19 @@ func appendPrometheus(b []byte, s *flows.Snapshot) []byte {
 			}
 		}
 	}
-	for _, family := range []struct {
-		name, help string
-		of         func(p *flows.Priority) float64
-	}{
-		{"rocecn_pfc_xoff_total", "PFC frames that pause a priority.",
-			func(p *flows.Priority) float64 { return float64(p.XOFF) }},
-		{"rocecn_pfc_xon_total", "PFC frames that let a priority go on.",
-			func(p *flows.Priority) float64 { return float64(p.XON) }},
-		{"rocecn_pfc_paused_seconds_total", "Time between XOFF and XON.",
-			func(p *flows.Priority) float64 { return p.Paused.Seconds() }},
-	} {
-		text.Family(family.name, family.help)
+	pfc := func(name, help string, of func(*flows.Priority) float64) {
+		text.Family("rocecn_pfc_"+name, help)
 		for i := range s.Links {
 			l := &s.Links[i]
 			for priority, p := range priorities(l) {
-				text.Sample(family.of(p), "src_mac", l.Src.String(), "priority", priority)
+				text.Sample(of(p), "src_mac", l.Src.String(), "priority", priority)
 			}
 		}
 	}
+	pfc("xoff_total", "PFC frames that pause a priority.", func(p *flows.Priority) float64 { return float64(p.XOFF) })
+	pfc("xon_total", "PFC frames that let a priority go on.", func(p *flows.Priority) float64 { return float64(p.XON) })
+	pfc("paused_seconds_total", "Time between XOFF and XON.",
+		func(p *flows.Priority) float64 { return p.Paused.Seconds() })
 	text.Family("rocecn_evicted_flows_total", "Flows that there was no room for.")
 	text.Sample(float64(s.Evicted.Flows))
 	return text.Octets
