@@ -40,7 +40,7 @@ func observedReal(t *testing.T, name string) (table *Table, retries uint64) {
 		d.Decode(&p, record.Data, record.Options())
 		table.Observe(&p, frame, record.Time)
 		if s := table.stream(&p.pkt); p.kind == request && s.flow.history != 0 {
-			if table.histories.at(s.flow.history).refusals.began == table.order {
+			if table.histories.at(s.flow.history).refusals.began == table.stats.Packets {
 				retries++
 			}
 		}

@@ -68,7 +68,7 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	if !unreliable && (p.ackReq || r.asks || verdict.repeats()) {
 		t.note(f, h, opening{
 			asked: asked{from: p.psn, to: bth.AddPSN(p.psn, n+more), octets: p.asked, atomic: r.message == Atomic,
-				order: t.order},
+				order: t.stats.Packets},
 			at: at, read: r.message == Read,
 			ackReq: p.ackReq && !q.covered(p.psn), // or the answer came first: two packets changed places
 		}, verdict)
@@ -79,12 +79,12 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	cause := Timeout
 	switch {
 	case verdict == fillsHole && !unreliable:
-		h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.order, true)
+		h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.stats.Packets, true)
 	case !verdict.repeats():
 	case unreliable: // UC repeats nothing
 		return
 	default:
-		cause = h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.order, false)
+		cause = h.goBack(q, p.psn, bth.AddPSN(p.psn, n), t.stats.Packets, false)
 		if r.message == Read && t.rest(h, p.psn) {
 			cause = ReadRest
 		}

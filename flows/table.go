@@ -61,9 +61,8 @@ type Table struct {
 	names  names
 	links  map[[6]byte]*link
 
-	order   uint64 // counts the packets that were observed
-	latest  int64  // nanoseconds since 1970: the latest time of a packet
-	assumed bool   // LinkRate was not given
+	latest  int64 // nanoseconds since 1970: the latest time of a packet
+	assumed bool  // LinkRate was not given
 	stats   Stats
 }
 
@@ -104,7 +103,6 @@ func (t *Table) Stats() Stats { return t.stats }
 // jump back.
 func (t *Table) Observe(p *Packet, frame uint64, now time.Time) {
 	t.stats.Packets++
-	t.order++
 	at := nanoseconds(now)
 	t.latest = max(t.latest, at)
 	if p.needs > 0 {

@@ -49,20 +49,19 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 	o = &options{form: "human", inputs: cli.Inputs{Stdin: stdin}}
 	flags := cli.Flags("flows", usage, stderr)
 	forms := 0
-	for _, form := range []struct{ name, help string }{
-		{"json", "print one JSON object a line"},
-		{"csv", "print comma-separated values, a flow a line"},
-		{"prometheus", "print the text format of Prometheus"},
-	} {
-		flags.BoolFunc(form.name, form.help, func(text string) error {
-			if on, err := strconv.ParseBool(text); err != nil || !on {
-				return err
+	form := func(name, help string) {
+		flags.BoolFunc(name, help, func(text string) error {
+			on, err := strconv.ParseBool(text)
+			if on {
+				o.form = name
+				forms++
 			}
-			o.form = form.name
-			forms++
-			return nil
+			return err
 		})
 	}
+	form("json", "print one JSON object a line")
+	form("csv", "print comma-separated values, a flow a line")
+	form("prometheus", "print the text format of Prometheus")
 	flags.StringVar(&o.html, "html", "", "write a page to look at to this `file`, besides what is printed")
 	flags.DurationVar(&o.interval, "interval", 0, "print what changed each `time` of the capture, such as 1s")
 	order := flags.String("sort", "trouble",

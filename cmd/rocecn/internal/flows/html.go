@@ -2,6 +2,7 @@ package flows
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -91,10 +92,7 @@ func (o *options) createPage() (*cli.Replacement, error) {
 // writePage writes the page of a snapshot, in the order of the flows.
 func (a *accountant) writePage(s *flows.Snapshot) error {
 	out := bufio.NewWriterSize(a.page, 64<<10)
-	err := pageTemplate.Execute(out, a.pageOf(s))
-	if e := out.Flush(); err == nil {
-		err = e
-	}
+	err := cmp.Or(pageTemplate.Execute(out, a.pageOf(s)), out.Flush())
 	if err == nil {
 		err = a.page.Commit()
 	}
