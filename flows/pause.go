@@ -91,7 +91,7 @@ func pauseOf(m *message.Message) (p pause) {
 // pause records a PFC or PAUSE frame.
 func (t *Table) pause(p *pause, at int64) {
 	mac := uint64(be.Uint16(p.mac[:]))<<32 | uint64(be.Uint32(p.mac[2:]))
-	if !t.keeps(hash.Mix(mac, 0xE7037ED1A0B428DB)) {
+	if n := uint64(t.config.Shards); n > 1 && hash.Mix(mac, 0xE7037ED1A0B428DB)%n != uint64(t.config.Shard) {
 		return
 	}
 	l := t.links[p.mac]

@@ -146,9 +146,6 @@ func nanoseconds(t time.Time) int64 {
 }
 
 // mine says whether a packet with these addresses belongs to the table's shard.
-func (t *Table) mine(k *key) bool { return t.config.Shards <= 1 || t.keeps(hashOfPair(k)) }
-
-// keeps says whether what has this hash belongs to the table's shard.
-func (t *Table) keeps(hash uint64) bool {
-	return t.config.Shards <= 1 || hash%uint64(t.config.Shards) == uint64(t.config.Shard)
+func (t *Table) mine(k *key) bool {
+	return t.config.Shards <= 1 || hashOfPair(k)%uint64(t.config.Shards) == uint64(t.config.Shard)
 }
