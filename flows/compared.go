@@ -127,8 +127,8 @@ func (c *Comparison) evict() {
 // of their packets.
 func (c *Comparison) Evicted() uint64 { return c.gone }
 
-// Flows returns what became of each flow, those with the most losses and changes
-// first.
+// Flows returns what became of each flow so far, those with the most losses and
+// changes first. Further packets change what the pointers point to.
 func (c *Comparison) Flows() []*Compared {
 	all := make([]*Compared, 0, c.flows.Len())
 	for id := range c.flows.All() {

@@ -81,7 +81,7 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 		})
 	flags.BoolVar(&o.twoPoint, "compare", false,
 		"compare two captures of the same traffic: what was lost, changed, copied and delayed from A to B")
-	flags.IntVar(&o.window, "window", flowsWindow,
+	flags.IntVar(&o.window, "window", flows.DefaultWindow,
 		"of -compare: how many `packets` of a capture may come before the like of one in the other")
 	flags.IntVar(&o.workers, "workers", min(2*runtime.GOMAXPROCS(0), 8),
 		"how many goroutines decode packets, at most 128; the output does not depend on it")
@@ -135,9 +135,8 @@ func parse(args []string, stdin io.Reader, stderr io.Writer) (o *options, status
 }
 
 const (
-	minFlows    = 16
-	maxWorkers  = 128
-	flowsWindow = flows.DefaultWindow // in parse, flows are the flags
+	minFlows   = 16
+	maxWorkers = 128
 )
 
 func (o *options) shard(text string) error {
