@@ -205,7 +205,8 @@ func (t *Table) refuse(s *stream, r *reply) {
 	code, _ := r.syndrome.Code()
 	if kind == bth.KindRNRNAK || kind == bth.KindNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
-		t.history(f).refuse(r.psn, bth.AddPSN(f.sequence.next, f.sequence.slack), kind == bth.KindRNRNAK, t.stats.Packets)
+		sent := bth.AddPSN(f.sequence.next, f.sequence.slack)
+		t.history(f).refuse(r.psn, sent, kind == bth.KindRNRNAK, t.stats.Packets)
 	}
 }
 
