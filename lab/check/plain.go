@@ -18,6 +18,7 @@ type plain struct {
 	there, back  []time.Duration // of each flow: to the port, and from there on to the sender
 	wire, packet int             // octets of a packet: on the wire, in the queue
 	config       func(line uint64) reaction.Config
+	polls        bool // the receiver looks once every interval
 	seed         uint64
 }
 
@@ -47,7 +48,8 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 	flows := make([]struct {
 		reaction.Flow
 		credit     float64
-		last       time.Duration   // when a mark was reported
+		last, look time.Duration   // when a mark was reported, when a receiver that polls looks next
+		marked     bool            // since it looked
 		news, wire []time.Duration // when reports and packets come
 		left       float64
 	}, len(m.there))
@@ -74,6 +76,12 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 				f.Sent(m.wire, at)
 				f.wire = append(f.wire, now+m.there[i])
 			}
+			if f.look > 0 && f.look <= now {
+				if f.look += interval; f.marked {
+					f.marked = false
+					f.news = append(f.news, now+m.back[i])
+				}
+			}
 			for len(f.wire) > 0 && f.wire[0] <= now {
 				queue = append(queue, i)
 				f.wire = f.wire[1:]
@@ -84,7 +92,14 @@ func (t *trial) plain(m *plain, from, to time.Duration) (r plainly, err error) {
 			queue = queue[1:]
 			octets := float64(len(queue) * m.packet)
 			p := (octets - float64(m.red.Min)) / float64(m.red.Max-m.red.Min) * m.red.Probability
-			if (octets >= float64(m.red.Max) || random.Float64() < p) && now-f.last >= interval {
+			marked := octets >= float64(m.red.Max) || random.Float64() < p
+			switch {
+			case m.polls:
+				f.marked = f.marked || marked
+				if f.look == 0 {
+					f.look = now + interval
+				}
+			case marked && now-f.last >= interval:
 				f.last = now
 				f.news = append(f.news, now+m.back[i])
 			}
