@@ -166,6 +166,10 @@ type Config struct {
 	// for FastCNPMarks: they mark the packets of such senders, and receivers answer the marks.
 	Incapable int
 
+	// Rejects: these hosts answer each Fast CNP with an ICMPv6 Parameter Problem, from which the switch learns that.
+	// Otherwise they drop it.
+	Rejects bool
+
 	// Cold: proxies and ingress PEs do not know the queue pairs of flows at the start. They learn them from the
 	// data and acknowledgements that they see, and send nothing about a flow until then.
 	Cold bool

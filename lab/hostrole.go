@@ -87,15 +87,14 @@ func (h *Host) answer(r ref, k *packet) {
 
 // hears reads a notification, and notifies the reaction point that it is for.
 func (h *hostRole) hears(ip []byte) {
+	if h.ignores(ip) {
+		return
+	}
 	n := h.of.net
 	d := &n.roles.heard // not a variable of its own: given to a Control, each would be allocated
 	_, *d = h.sender.Receive(nil, n.roles.reads(ip), 0, n.Sim.Now().Clock())
 	i := int(d.SrcQP)/2 - 1
 	if d.Action != node.Taken || !d.KnownQP || i < 0 || i >= len(n.flows) || n.flows[i].src != h.of {
-		n.count.Refused++
-		return
-	}
-	if d.Message == kinds.FastCNP && h.of.index < n.cfg.Incapable {
 		n.count.Refused++
 		return
 	}

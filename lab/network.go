@@ -61,6 +61,8 @@ type Counts struct {
 	Unlearned uint64   // of Refused: messages to proxies and PEs that did not know the sender's queue pair
 	Unlabeled uint64   // packets of data in the WAN without their flow's own label
 	Refused   uint64   // packets that no role answered, and notifications that none accepted; mostly because of limits
+	Ignored   uint64   // Fast CNPs that reached hosts that do not understand them
+	Rejected  uint64   // of Ignored: those that were answered with ICMPv6
 	Again     uint64   // notifications that a sender counted as the same congestion
 	Notified  uint64   // notifications that reached a reaction point
 	Notice    uint64   // octets of the frames of notifications

@@ -10,6 +10,7 @@ import (
 	"github.com/rocecn/rocecn/encap"
 	"github.com/rocecn/rocecn/ioam"
 	"github.com/rocecn/rocecn/ipv6opt"
+	"github.com/rocecn/rocecn/node/acl"
 	"github.com/rocecn/rocecn/node/congested"
 	"github.com/rocecn/rocecn/node/reaction"
 	"github.com/rocecn/rocecn/node/sender"
@@ -39,6 +40,7 @@ type roles struct {
 	own     ioam.Node                           // its own IOAM record
 	hops    [reaction.MaxHops + 1]reaction.Hop  // the hops that a sender reads
 	dcqcn   map[reaction.Config]*reaction.DCQCN // by their configuration
+	capable *acl.Map[congested.Capability]      // of senders, as switches know it
 }
 
 var (

@@ -53,24 +53,20 @@ func newSwitchRole(s *Switch) *switchRole {
 			method = congested.FCN
 		}
 	}
-	capability := []acl.Entry[congested.Capability]{{Prefix: hostPrefix, Value: capable}}
-	if capable == congested.Yes {
-		for i := range n.cfg.Incapable {
-			one := netip.PrefixFrom(numbered(hostPrefix, i), 128)
-			capability = append(capability, acl.Entry[congested.Capability]{Prefix: one, Value: congested.No})
-		}
-	}
 	cfg := congested.Config{
 		Enabled:  n.cfg.Variant.decides(),
 		Self6:    role.addr,
 		Methods:  acl.NewMap(acl.Entry[congested.Method]{Prefix: hostPrefix, Value: method}),
-		Capable:  acl.NewMap(capability...),
+		Capable:  n.capable(capable),
 		Proxies:  leaves{n},
 		PEs:      acl.New(switchPrefix),
 		Out:      n.cfg.SwitchLimit,
 		MaxFlows: max(4096, 4*len(n.flows)), MaxSent: 4, MaxRejected: 4, MaxPaused: 4,
 		InnerSource: true, FastCNP: fastcnp.Config{InnerSource: true}, // in this WAN routers can reach the hosts
 		Seed: n.seed(),
+	}
+	if n.cfg.Rejects {
+		cfg.MaxSent, cfg.MaxRejected = 4096, max(4, min(n.cfg.Incapable, len(n.hosts)))
 	}
 	for i := range cfg.PerFlow {
 		cfg.PerFlow[i] = n.cfg.Interval
@@ -163,6 +159,8 @@ func (s *Switch) told(r ref, k *packet) {
 	n := s.net
 	defer n.pool.put(r)
 	switch {
+	case s.rejected(k):
+		return
 	case s.role.pause != nil:
 		s.role.ordered(k)
 		return

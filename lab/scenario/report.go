@@ -39,6 +39,8 @@ func Metrics() []Metric {
 		{"packets marked", "", func(r *Result) float64 { return float64(r.Counts.Marked) }},
 		{"CNPs", "", func(r *Result) float64 { return float64(r.Counts.CNPs) }},
 		{"Fast CNPs", "", func(r *Result) float64 { return float64(r.Counts.FastCNPs) }},
+		{"those not understood", "", func(r *Result) float64 { return float64(r.Counts.Ignored) }},
+		{"those rejected", "", func(r *Result) float64 { return float64(r.Counts.Rejected) }},
 		{"messages to proxies", "", func(r *Result) float64 { return float64(r.Counts.Proxied) }},
 		{"FCNs", "", func(r *Result) float64 { return float64(r.Counts.FCNs) }},
 		{"messages about unknown queue pairs", "", func(r *Result) float64 { return float64(r.Counts.Unlearned) }},

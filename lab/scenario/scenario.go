@@ -109,6 +109,7 @@ type Host struct {
 	Interval             Time    `json:"interval"` // between notifications of a flow by one node
 	Join                 Time    `json:"join"`
 	Incapable            int     `json:"incapable"` // hosts, from the first, that do not understand Fast CNPs
+	Rejects              bool    `json:"rejects"`   // and say so by ICMPv6
 	AckEvery             int     `json:"ack_every"`
 	AckPriority          uint8   `json:"ack_priority"`
 	NotificationPriority uint8   `json:"notification_priority"`
@@ -392,7 +393,7 @@ func (s *Scenario) config(v lab.Variant, seed uint64) lab.Config {
 		PauseDelay:  h.PauseDelay.sim(),
 		NoticeLoss:  sw.NotifyLoss,
 		SwitchLimit: limit.Rate{PerSecond: sw.NotifyLimit}, HostLimit: limit.Rate{PerSecond: h.CNPLimit},
-		Interval: duration(h.Interval), Join: duration(h.Join), Incapable: h.Incapable,
+		Interval: duration(h.Interval), Join: duration(h.Join), Incapable: h.Incapable, Rejects: h.Rejects,
 		ReceiverDelay: h.CNPDelay.sim(), SenderDelay: h.ReactionDelay.sim(),
 		AckEvery: h.AckEvery, Timeout: h.Timeout.sim(),
 		DataPriority: dataPriority, AckPriority: h.AckPriority, NotificationPriority: h.NotificationPriority,
@@ -489,6 +490,9 @@ func (s *Scenario) buffer() string {
 	}
 	if h.Incapable > 0 {
 		text += fmt.Sprintf("; the first %d hosts do not understand Fast CNPs, and receivers answer marks", h.Incapable)
+		if h.Rejects {
+			text += "; they reject Fast CNPs by ICMPv6"
+		}
 	}
 	other := Default()
 	if h.AckEvery != other.Host.AckEvery {

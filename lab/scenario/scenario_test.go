@@ -137,6 +137,8 @@ func TestWrongKeys(t *testing.T) {
 		{seconds + `,` + star + `,` + incast + `,"host": {"incapable": 10}`, "host.incapable: from 0 to the number"},
 		{seconds + `,` + star + `,` + incast + `,"host": {"incapable": 1}, "variants": ["cnp"]`,
 			"host.incapable: has no effect without a variant with Fast CNPs"},
+		{seconds + `,` + star + `,` + incast + `,"host": {"incapable": 1, "rejects": true}`,
+			"host.rejects: has no effect without host.incapable and the variant fastcnp-marks"},
 		{`"seeds": [-1]`, "seeds[0]: a number -1 stands where a uint64 belongs"},
 		{`"switch": {"decide": "later"}`, "switch.decide: departure or arrival needed"},
 		{seconds + `,` + star + `,` + incast + `,"switch": {"kmin": "1MB"}`, "switch.kmax: kmin at least"},
@@ -675,4 +677,11 @@ func TestIncapable(t *testing.T) {
 	require.Equal(t, known.Congested, known.Marked)
 	known, _ = run(0)
 	require.Zero(t, known.Marked+known.CNPs)
+
+	rejecting := read(t, strings.Replace(fmt.Sprintf(text, 3), `"incapable": 3`, `"incapable": 3, "rejects": true`, 1))
+	results, err := rejecting.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, results[1].Counts.Rejected, "the switch has learned")
+	require.Greater(t, unknown.Ignored, uint64(3))
+	require.Contains(t, rejecting.Line(lab.FastCNPMarks), "; they reject Fast CNPs by ICMPv6")
 }

@@ -60,6 +60,8 @@ func (s *Scenario) rules() []rule {
 		{keys: "host.join", heard: asks || answers, without: "without a variant that has notifications"},
 		{keys: "host.cnp_delay host.cnp_limit", heard: answers, without: "without a variant in which receivers answer"},
 		{keys: "host.incapable", heard: some(fast), without: "without a variant with Fast CNPs and DCQCN"},
+		{keys: "host.rejects", heard: one(lab.FastCNPMarks) && s.Host.Incapable > 0,
+			without: "without host.incapable and the variant fastcnp-marks"},
 		{keys: "host.ack_every", heard: dcqcn, without: "with variants of hpcc, which acknowledge each packet"},
 		{keys: "reaction.kind reaction.hyper reaction.timer", heard: cuts,
 			without: "without a variant that cuts by DCQCN"},
