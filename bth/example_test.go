@@ -87,13 +87,13 @@ func ExampleHeaderSet_All() {
 
 func ExampleSyndrome() {
 	for _, s := range []bth.Syndrome{0x04, 0x2c, 0x60} {
-		switch s.Kind() {
-		case bth.KindACK:
+		switch s.Type() {
+		case bth.SyndromeACK:
 			n, _ := s.Credits()
 			fmt.Println("received, room for", n)
-		case bth.KindRNRNAK:
+		case bth.SyndromeRNRNAK:
 			fmt.Println("not ready, again in", s.Timer())
-		case bth.KindNAK:
+		case bth.SyndromeNAK:
 			code, _ := s.Code()
 			fmt.Println("refused:", code)
 		}

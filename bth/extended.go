@@ -353,7 +353,7 @@ func (h AETH) put(b *[aethSize]byte) {
 // Validate returns an error if MSN does not fit its field or the syndrome is
 // reserved, NAK codes without a meaning included.
 func (h AETH) Validate() error {
-	if code, nak := h.Syndrome.Code(); h.Syndrome.Kind() == KindReserved || nak && code > NAKInvalidRDRequest {
+	if code, nak := h.Syndrome.Code(); h.Syndrome.Type() == SyndromeReserved || nak && code > NAKInvalidRDRequest {
 		return errSyndrome
 	}
 	return h.misfit()

@@ -18,21 +18,21 @@ import (
 //	+-+-+-+-+-+-+-+-+
 type Syndrome uint8
 
-// SyndromeKind says which of the three answers a [Syndrome] is.
-type SyndromeKind uint8
+// SyndromeType says which of the three answers a [Syndrome] is.
+type SyndromeType uint8
 
-// The kinds, numbered as bits 1 and 2 of the syndrome.
+// The types, numbered as bits 1 and 2 of the syndrome.
 const (
-	KindACK      SyndromeKind = iota // received, with credits
-	KindRNRNAK                       // receiver not ready, try again after a time
-	KindReserved                     // means nothing
-	KindNAK                          // refused, with a code
+	SyndromeACK      SyndromeType = iota // received, with credits
+	SyndromeRNRNAK                       // receiver not ready, try again after a time
+	SyndromeReserved                     // means nothing
+	SyndromeNAK                          // refused, with a code
 )
 
-var kindNames = [...]string{"ACK", "RNR NAK", "reserved", "NAK"}
+var syndromeTypes = [...]string{"ACK", "RNR NAK", "reserved", "NAK"}
 
 // String returns "ACK", "RNR NAK", "NAK" or "reserved".
-func (k SyndromeKind) String() string { return enumtext.Name(k, kindNames[:], "SyndromeKind") }
+func (t SyndromeType) String() string { return enumtext.Name(t, syndromeTypes[:], "SyndromeType") }
 
 // NAKCode is the reason that a NAK gives.
 type NAKCode uint8
@@ -53,19 +53,19 @@ var nakNames = [...]string{"PSN sequence", "invalid request", "remote access", "
 // reserved code.
 func (c NAKCode) String() string { return enumtext.Name(c, nakNames[:], "NAKCode") }
 
-// Kind tells an ACK, an RNR NAK and a NAK apart.
-func (s Syndrome) Kind() SyndromeKind {
+// Type tells an ACK, an RNR NAK and a NAK apart.
+func (s Syndrome) Type() SyndromeType {
 	if s&0x80 != 0 {
-		return KindReserved
+		return SyndromeReserved
 	}
-	return SyndromeKind(s >> 5)
+	return SyndromeType(s >> 5)
 }
 
 // Credits returns how many messages more the receiver has room for, 0 to
 // 32768. It is false where there is no such number: in anything but an ACK, and
 // in the ACK of a receiver that does not count (code 31).
 func (s Syndrome) Credits() (n int, ok bool) {
-	if s.Kind() != KindACK || s == 31 {
+	if s.Type() != SyndromeACK || s == 31 {
 		return 0, false
 	}
 	return step(int(s)), true
@@ -75,7 +75,7 @@ func (s Syndrome) Credits() (n int, ok bool) {
 // 655.36 ms (IBTA table 45), and 0 for anything but an RNR NAK.
 func (s Syndrome) Timer() time.Duration {
 	const unit = 10 * time.Microsecond
-	if s.Kind() != KindRNRNAK {
+	if s.Type() != SyndromeRNRNAK {
 		return 0
 	}
 	if s.low() == 0 { // the longest, not the shortest
@@ -86,7 +86,7 @@ func (s Syndrome) Timer() time.Duration {
 
 // Code returns the reason of a NAK; it is false for anything else.
 func (s Syndrome) Code() (code NAKCode, ok bool) {
-	if s.Kind() != KindNAK {
+	if s.Type() != SyndromeNAK {
 		return 0, false
 	}
 	return NAKCode(s.low()), true
@@ -106,15 +106,15 @@ func step(code int) int {
 // String returns what the syndrome says, such as "ACK credits 16", "RNR NAK
 // 640µs" or "NAK remote access", and "reserved 0x45" for a reserved one.
 func (s Syndrome) String() string {
-	switch s.Kind() {
-	case KindACK:
+	switch s.Type() {
+	case SyndromeACK:
 		if n, ok := s.Credits(); ok {
 			return fmt.Sprintf("ACK credits %d", n)
 		}
 		return "ACK"
-	case KindRNRNAK:
+	case SyndromeRNRNAK:
 		return fmt.Sprintf("RNR NAK %v", s.Timer())
-	case KindNAK:
+	case SyndromeNAK:
 		return fmt.Sprintf("NAK %v", NAKCode(s.low()))
 	default:
 		return fmt.Sprintf("reserved 0x%02x", uint8(s))

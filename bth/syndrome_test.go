@@ -25,22 +25,22 @@ var credits = [31]int{
 func TestSyndrome(t *testing.T) {
 	for i := range 256 {
 		s := bth.Syndrome(i)
-		kind := bth.KindReserved
+		kind := bth.SyndromeReserved
 		var count int
 		var counted, nak bool
 		var timer time.Duration
 		var code bth.NAKCode
 		switch {
 		case i < 0x1f:
-			kind, count, counted = bth.KindACK, credits[i], true
+			kind, count, counted = bth.SyndromeACK, credits[i], true
 		case i == 0x1f:
-			kind = bth.KindACK
+			kind = bth.SyndromeACK
 		case 0x20 <= i && i < 0x40:
-			kind, timer = bth.KindRNRNAK, timers[i-0x20]*10*time.Microsecond
+			kind, timer = bth.SyndromeRNRNAK, timers[i-0x20]*10*time.Microsecond
 		case 0x60 <= i && i < 0x80:
-			kind, code, nak = bth.KindNAK, bth.NAKCode(i-0x60), true
+			kind, code, nak = bth.SyndromeNAK, bth.NAKCode(i-0x60), true
 		}
-		require.Equal(t, kind, s.Kind(), "%#x", i)
+		require.Equal(t, kind, s.Type(), "%#x", i)
 		n, ok := s.Credits()
 		require.Equal(t, count, n, "%#x", i)
 		require.Equal(t, counted, ok, "%#x", i)
@@ -71,6 +71,6 @@ func TestSyndromeString(t *testing.T) {
 	} {
 		require.Equal(t, want, s.String())
 	}
-	require.Equal(t, "NAK", bth.KindNAK.String())
-	require.Equal(t, "SyndromeKind(4)", bth.SyndromeKind(4).String())
+	require.Equal(t, "NAK", bth.SyndromeNAK.String())
+	require.Equal(t, "SyndromeType(4)", bth.SyndromeType(4).String())
 }

@@ -291,7 +291,7 @@ func (n *Notification) AppendPacket(b []byte, as rocev2.Carriage) ([]byte, error
 		o.typ = ExperimentalType
 	}
 	if n.Option.Number == 2 {
-		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.Kind)) // on the stack
+		data := append(make([]byte, 0, maxData), n.Option.Reserved, uint8(n.Option.Trace.OptType)) // on the stack
 		var err error
 		if o.ioam, err = n.Option.Trace.AppendBinary(data); err != nil {
 			return b, err

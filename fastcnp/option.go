@@ -145,7 +145,7 @@ func (o *Option) AppendBinary(b []byte) ([]byte, error) {
 	out := b
 	if o.Number == 2 {
 		var err error
-		if out, err = o.Trace.AppendBinary(append(out, o.Reserved, uint8(o.Trace.Kind))); err != nil {
+		if out, err = o.Trace.AppendBinary(append(out, o.Reserved, uint8(o.Trace.OptType))); err != nil {
 			return b, err
 		}
 	}

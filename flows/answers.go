@@ -60,12 +60,12 @@ func (a *Answers) count(p *Packet, at int64) {
 
 // acknowledge counts what an Acknowledge says.
 func (a *Answers) acknowledge(s bth.Syndrome) {
-	switch s.Kind() {
-	case bth.KindACK:
+	switch s.Type() {
+	case bth.SyndromeACK:
 		a.ACKs++
-	case bth.KindRNRNAK:
+	case bth.SyndromeRNRNAK:
 		a.RNRNAKs++
-	case bth.KindNAK:
+	case bth.SyndromeNAK:
 		if code, _ := s.Code(); int(code) < len(a.NAKs) {
 			a.NAKs[code]++
 		}
@@ -99,14 +99,14 @@ type reply struct {
 
 // kind returns the kind of the syndrome: BTH opcodes other than Acknowledge count as an
 // ACK, a syndrome that the capture cut as reserved.
-func (r *reply) kind() bth.SyndromeKind {
+func (r *reply) kind() bth.SyndromeType {
 	switch {
 	case !roles[r.opcode].acknowledge:
-		return bth.KindACK // responses carry one
+		return bth.SyndromeACK // responses carry one
 	case r.unread:
-		return bth.KindReserved
+		return bth.SyndromeReserved
 	}
-	return r.syndrome.Kind()
+	return r.syndrome.Type()
 }
 
 // answer records what comes back: responses, acknowledgements and CNPs of the
@@ -138,7 +138,7 @@ func (t *Table) answer(p *Packet, at int64) {
 		t.reply(about, &r)
 	} else {
 		t.early(s).keep(&r)
-		if p.kind == answer && r.kind() != bth.KindACK {
+		if p.kind == answer && r.kind() != bth.SyndromeACK {
 			t.refuseAll(s, &r)
 		}
 	}
@@ -172,16 +172,16 @@ func (t *Table) reply(s *stream, r *reply) {
 	h := t.history(f)
 	t.setMTU(s, r.mtu)
 	covered, kind := r.psn, r.kind()
-	if kind != bth.KindACK {
+	if kind != bth.SyndromeACK {
 		covered = bth.AddPSN(r.psn, bth.MaxPSN) // what is before it
 	}
 	f.sequence.covers(covered)
 	h.covers(covered)
 	if h.marks.head != h.marks.tail {
-		h.marks.answered(covered, o.firstResponse, kind != bth.KindACK, r.at, t.histograms.of(&f.rtt))
+		h.marks.answered(covered, o.firstResponse, kind != bth.SyndromeACK, r.at, t.histograms.of(&f.rtt))
 	}
 	switch {
-	case kind != bth.KindACK:
+	case kind != bth.SyndromeACK:
 		t.refuse(s, r)
 	case o.lastResponse:
 		if end := bth.AddPSN(r.psn, 1); f.sequence.slack > 0 && bth.ComparePSN(r.psn, f.sequence.read) >= 0 {
@@ -203,10 +203,10 @@ func (t *Table) reply(s *stream, r *reply) {
 func (t *Table) refuse(s *stream, r *reply) {
 	kind := r.kind()
 	code, _ := r.syndrome.Code()
-	if kind == bth.KindRNRNAK || kind == bth.KindNAK && code == bth.NAKPSNSequence {
+	if kind == bth.SyndromeRNRNAK || kind == bth.SyndromeNAK && code == bth.NAKPSNSequence {
 		f := &s.flow
 		sent := bth.AddPSN(f.sequence.next, f.sequence.slack)
-		t.history(f).refuse(r.psn, sent, kind == bth.KindRNRNAK, t.stats.Packets)
+		t.history(f).refuse(r.psn, sent, kind == bth.SyndromeRNRNAK, t.stats.Packets)
 	}
 }
 
@@ -274,7 +274,7 @@ func (t *Table) replay(s, about *stream) {
 	}
 	for i := e.n - min(e.n, maxEarly); i != e.n; i++ {
 		r := e.kept[i%maxEarly]
-		if r.kind() != bth.KindACK { // what it explains was recorded when it came
+		if r.kind() != bth.SyndromeACK { // what it explains was recorded when it came
 			r.unread = true
 		}
 		t.reply(about, &r)

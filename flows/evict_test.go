@@ -64,7 +64,8 @@ func TestScan(t *testing.T) {
 	for _, f := range made.Frames {
 		if d.Decode(&p, f.Data, rocev2.DecodeOptions{}); p.kind == request {
 			requests++
-		} else if p.kind == answer && p.opcode.Operation() == bth.OpAcknowledge && p.syndrome.Kind() == bth.KindACK {
+		} else if p.kind == answer && p.opcode.Operation() == bth.OpAcknowledge &&
+			p.syndrome.Type() == bth.SyndromeACK {
 			answers++
 		}
 	}

@@ -19,7 +19,7 @@ func (t *Trace) AppendFresh(b []byte, words int) ([]byte, error) {
 	}
 	fresh.RemainingLen = uint8(words)
 	b = fresh.appendHeader(slices.Grow(b, traceHeaderLen+4*words))
-	if t.Kind == TypePreallocated {
+	if t.OptType == TypePreallocated {
 		b = b[:len(b)+4*words]
 		clear(b[len(b)-4*words:])
 	}

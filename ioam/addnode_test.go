@@ -19,8 +19,8 @@ func TestAppendFresh(t *testing.T) {
 	}{
 		{"pre-allocated", Trace{Namespace: 123, Type: 0xC00000}, 4,
 			"007b 1004 c00000 00" + "00000000000000000000000000000000"},
-		{"incremental", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
-		{"the most", Trace{Kind: TypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
+		{"incremental", Trace{OptType: TypeIncremental, Namespace: 123, Type: 0xC00000}, 4, "007b 1004 c00000 00"},
+		{"the most", Trace{OptType: TypeIncremental, Namespace: 123, Type: 0xC00000}, 127, "007b 107f c00000 00"},
 		{"no room", Trace{Namespace: 123, Type: 0xC00000}, 0, "007b 1000 c00000 00"},
 		{"active, and what is left of an old trace",
 			Trace{Type: 0x800000, Active: true, RemainingLen: 99, Data: []byte{1}}, 1,
@@ -38,7 +38,7 @@ func TestAppendFresh(t *testing.T) {
 		{Trace{Type: BitNode}, 128, errRemainingLenRange},
 		{Trace{Type: BitNode}, -1, errRemainingLenRange},
 		{Trace{Type: 0x1000000}, 1, errTraceTypeRange},
-		{Trace{Kind: TypeDirectExport}, 1, ErrNotTrace},
+		{Trace{OptType: TypeDirectExport}, 1, ErrNotTrace},
 	} {
 		b, err := c.trace.AppendFresh([]byte{0xA5}, c.words)
 		require.Equal(t, c.err, err)

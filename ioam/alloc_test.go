@@ -50,7 +50,7 @@ func TestNoAllocations(t *testing.T) {
 		n.AppendBinary(buf)
 	})
 	wiretest.NoAllocs(t, "inserting a node", func() {
-		trace := Trace{Kind: TypeIncremental, Type: everyFieldNode.Type}
+		trace := Trace{OptType: TypeIncremental, Type: everyFieldNode.Type}
 		b, _ := trace.AppendFresh(buf, 60)
 		AppendNode(grown, Option{Type: TypeIncremental, Data: b}, &everyFieldNode)
 		AppendNode(grown, Option{Type: TypeIncremental, Data: b[:7]}, &everyFieldNode)
@@ -89,7 +89,7 @@ func TestOneAllocation(t *testing.T) {
 
 	room := Trace{Type: everyFieldNode.Type}
 	wiretest.OneAlloc(t, "a trace with room", func(b []byte) ([]byte, error) { return room.AppendFresh(b, 60) })
-	incremental := Trace{Kind: TypeIncremental, Type: everyFieldNode.Type}
+	incremental := Trace{OptType: TypeIncremental, Type: everyFieldNode.Type}
 	fresh, err := incremental.AppendFresh(nil, 60)
 	require.NoError(t, err)
 	for range 2 {

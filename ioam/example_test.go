@@ -39,7 +39,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(trace.Kind, "of namespace", trace.Namespace)
+	fmt.Println(trace.OptType, "of namespace", trace.Namespace)
 	for node := range trace.Nodes() { // newest first
 		when, _ := node.Time(ioam.POSIX)
 		fmt.Printf("node %X: hop limit %d, interfaces %d to %d, %s, queue depth %d\n",

@@ -20,7 +20,7 @@ import (
 //
 // NodeLen is no field here: it always is [TraceType.NodeLen] of Type.
 type Trace struct {
-	Kind         OptType   // TypePreallocated or TypeIncremental
+	OptType      OptType   // TypePreallocated or TypeIncremental
 	Namespace    uint16    // Namespace-ID
 	Overflow     bool      // O: a node found too little room
 	Loopback     bool      // L: RFC 9322 section 4
@@ -59,7 +59,7 @@ func (t *Trace) Decode(o Option) error {
 	if err := checkNodes(data[free:], typ, 4*nodeLen); err != nil {
 		return err
 	}
-	t.Kind = o.Type
+	t.OptType = o.Type
 	t.Namespace = uint16(h >> 48)
 	t.Overflow = h&flagO != 0
 	t.Loopback = h&flagL != 0
@@ -131,14 +131,14 @@ func (t *Trace) AppendBinary(b []byte) ([]byte, error) {
 
 func (t *Trace) check() error {
 	switch {
-	case t.Kind > TypeIncremental:
+	case t.OptType > TypeIncremental:
 		return ErrNotTrace
 	case t.Type > 0xFFFFFF:
 		return errTraceTypeRange
 	case t.RemainingLen > 0x7F:
 		return errRemainingLenRange
 	}
-	free := freeLen(t.Kind, t.RemainingLen)
+	free := freeLen(t.OptType, t.RemainingLen)
 	if free > len(t.Data) {
 		return errRemainingLen
 	}
@@ -165,7 +165,7 @@ func (t *Trace) appendHeader(b []byte) []byte {
 
 // String returns the header and the nodes, newest first.
 func (t Trace) String() string {
-	s := fmt.Sprintf("%v: namespace %d, type %v, remaining %d", t.Kind, t.Namespace, t.Type, t.RemainingLen)
+	s := fmt.Sprintf("%v: namespace %d, type %v, remaining %d", t.OptType, t.Namespace, t.Type, t.RemainingLen)
 	for _, f := range []struct {
 		set  bool
 		name string
@@ -183,7 +183,7 @@ func (t Trace) String() string {
 // NodeData returns the part of Data that holds nodes: without the free space
 // of a pre-allocated trace.
 func (t *Trace) NodeData() []byte {
-	return t.Data[min(freeLen(t.Kind, t.RemainingLen), len(t.Data)):]
+	return t.Data[min(freeLen(t.OptType, t.RemainingLen), len(t.Data)):]
 }
 
 // Nodes yields the nodes, newest first. Each is a value of its own; only

@@ -46,14 +46,14 @@ func TestTrace(t *testing.T) {
 			}},
 		{"incremental: RemainingLen is a budget, nodes stand at the front",
 			TypeIncremental, "007b 1001 c00000 00  3d0000d4 01910192  3e0000c3 012d012e",
-			Trace{Kind: TypeIncremental, Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 0,
+			Trace{OptType: TypeIncremental, Namespace: 123, RemainingLen: 1, Type: 0xC00000}, 0,
 			[]Node{
 				{Type: 0xC00000, HopLimit: 61, NodeID: 0xD4, Ingress: 401, Egress: 402},
 				{Type: 0xC00000, HopLimit: 62, NodeID: 0xC3, Ingress: 301, Egress: 302},
 			}},
 		{"incremental with a budget beyond the option",
 			TypeIncremental, "0000 087f 800000 00",
-			Trace{Kind: TypeIncremental, RemainingLen: 127, Type: 0x800000}, 0, nil},
+			Trace{OptType: TypeIncremental, RemainingLen: 127, Type: 0x800000}, 0, nil},
 		{"flags and reserved bits",
 			TypePreallocated, "ffff 0f80 800001 ff  40000001",
 			Trace{Namespace: 0xFFFF, Overflow: true, Loopback: true, Active: true, ReservedFlag: true, Type: 0x800001,
@@ -79,7 +79,7 @@ func TestTrace(t *testing.T) {
 			}},
 		{"snapshots behind fields, incremental",
 			TypeIncremental, "007b 0800 800002 00  3d0000d4 01000001 61626364  3e0000c3 00ffffff",
-			Trace{Kind: TypeIncremental, Namespace: 123, Type: 0x800002}, 0,
+			Trace{OptType: TypeIncremental, Namespace: 123, Type: 0x800002}, 0,
 			[]Node{
 				{Type: 0x800002, HopLimit: 61, NodeID: 0xD4, Snapshot: Snapshot{SchemaID: 1, Data: []byte("abcd")}},
 				{Type: 0x800002, HopLimit: 62, NodeID: 0xC3, Snapshot: Snapshot{SchemaID: NoSchema, Data: []byte{}}},
@@ -158,7 +158,7 @@ func TestTraceAppendRefuses(t *testing.T) {
 		trace Trace
 		err   error
 	}{
-		{"another option type", Trace{Kind: TypeEdgeToEdge}, ErrNotTrace},
+		{"another option type", Trace{OptType: TypeEdgeToEdge}, ErrNotTrace},
 		{"a type of 25 bits", Trace{Type: 0x1000000}, errTraceTypeRange},
 		{"RemainingLen of 8 bits", Trace{RemainingLen: 128, Data: make([]byte, 512)}, errRemainingLenRange},
 		{"RemainingLen beyond the space", Trace{RemainingLen: 2, Data: make([]byte, 4)}, errRemainingLen},
@@ -222,6 +222,6 @@ func TestNodesStopsWhenAsked(t *testing.T) {
 func TestTraceString(t *testing.T) {
 	require.Equal(t, "incremental trace: namespace 123, type 0x800000 (node), remaining 4, overflow, active; "+
 		"node 0xd4 at hop limit 61; node 0xc3 at hop limit 62",
-		Trace{Kind: TypeIncremental, Namespace: 123, Type: BitNode, RemainingLen: 4, Overflow: true, Active: true,
+		Trace{OptType: TypeIncremental, Namespace: 123, Type: BitNode, RemainingLen: 4, Overflow: true, Active: true,
 			Data: []byte{61, 0, 0, 0xD4, 62, 0, 0, 0xC3}}.String())
 }

@@ -269,7 +269,7 @@ func TestICRCAcrossTransitNodes(t *testing.T) {
 		err   error
 	}{
 		{"another namespace", ioam.Trace{Namespace: namespace + 1, Type: hpcc}, nil},
-		{"incremental trace", ioam.Trace{Namespace: namespace, Type: hpcc, Kind: ioam.TypeIncremental}, nil},
+		{"incremental trace", ioam.Trace{Namespace: namespace, Type: hpcc, OptType: ioam.TypeIncremental}, nil},
 		{"recorded", ioam.Trace{Namespace: namespace, Type: hpcc}, icrc.ErrMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -126,7 +126,7 @@ func dataPacket(psn uint32, ext []byte) rocev2.Packet {
 // room for so many words.
 func hopByHop(t *testing.T, fresh ioam.Trace, words int) []byte {
 	t.Helper()
-	data, err := fresh.AppendFresh([]byte{0, uint8(fresh.Kind)}, words)
+	data, err := fresh.AppendFresh([]byte{0, uint8(fresh.OptType)}, words)
 	require.NoError(t, err)
 	w := ipv6opt.Begin(nil, 17)
 	require.NoError(t, w.Add(ioam.IPv6MayChange, 4, 0, data))

@@ -40,7 +40,7 @@ func (c *Config) traceHops() int {
 
 // traceHeader returns the Hop-by-Hop header of a packet, with what the ports have written so far.
 func (n *Network) traceHeader(r ref, k *packet) []byte {
-	t := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
+	t := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: namespace, Type: n.cfg.traceType()}
 	words := n.cfg.TraceHops * t.Type.NodeLen()
 	w := ipv6opt.Begin(n.roles.ext[:0], udp)
 	data, err := w.Reserve(ioam.IPv6MayChange, 4, 0, 2+8+4*words)

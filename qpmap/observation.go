@@ -163,5 +163,5 @@ func (o *Observation) continues() bool {
 
 // refuses tells whether the packet is a NAK or an RNR NAK.
 func (o *Observation) refuses() bool {
-	return o.Opcode.Operation() == bth.OpAcknowledge && o.Syndrome.Kind() != bth.KindACK
+	return o.Opcode.Operation() == bth.OpAcknowledge && o.Syndrome.Type() != bth.SyndromeACK
 }

@@ -125,7 +125,7 @@ func (l *IOAM) String() string {
 		return fmt.Sprintf("%s %v", s, l.Err)
 	case l.Option.Type <= ioam.TypeIncremental:
 		return fmt.Sprintf("%s %v Namespace %d Type %v RemainingLen %d Overflow %t Nodes %d",
-			s, t.Kind, t.Namespace, t.Type, t.RemainingLen, t.Overflow, nodes(t))
+			s, t.OptType, t.Namespace, t.Type, t.RemainingLen, t.Overflow, nodes(t))
 	}
 	return fmt.Sprintf("%s %v", s, l.Option.Type)
 }

@@ -52,9 +52,10 @@ func traceFields(t *ioam.Trace) fields {
 		nodes = append(nodes, nodeFields(&n))
 	}
 	return fields{
-		"type": uint8(t.Kind), "namespace": t.Namespace, "node_len": t.Type.NodeLen(), "remaining_len": t.RemainingLen,
-		"overflow": t.Overflow,
-		"loopback": t.Loopback, "active": t.Active, "trace_type": hexadecimal(t.Type, 6),
+		"type": uint8(t.OptType), "namespace": t.Namespace, "node_len": t.Type.NodeLen(),
+		"remaining_len": t.RemainingLen,
+		"overflow":      t.Overflow,
+		"loopback":      t.Loopback, "active": t.Active, "trace_type": hexadecimal(t.Type, 6),
 		"free": hex.EncodeToString(t.Data[:len(t.Data)-len(t.NodeData())]), "nodes": nodes,
 	}
 }

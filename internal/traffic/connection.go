@@ -159,7 +159,7 @@ func (c *connection) send(m message, what incident) {
 			return
 		}
 		c.answer(bth.OpAcknowledge, psn, syndrome, 0)
-		if syndrome.Kind() == bth.KindRNRNAK {
+		if syndrome.Type() == bth.SyndromeRNRNAK {
 			t.RNRNAKs++
 		} else {
 			t.SequenceNAKs++

@@ -56,7 +56,7 @@ func fastCNPFor(congested *rocev2.Packet, cfg fastcnp.Config) ([]byte, error) {
 // trace returns a pre-allocated trace with this many nodes of 5 words and room
 // for one more.
 func trace(t testing.TB, nodes int) ioam.Trace {
-	fresh := ioam.Trace{Kind: ioam.TypePreallocated, Namespace: 123, Type: 0xF20000}
+	fresh := ioam.Trace{OptType: ioam.TypePreallocated, Namespace: 123, Type: 0xF20000}
 	data, err := fresh.AppendFresh(nil, 5*nodes+5)
 	require.NoError(t, err)
 	for i := range nodes {
@@ -73,7 +73,7 @@ func trace(t testing.TB, nodes int) ioam.Trace {
 
 // ioamData returns the data of an IPv6 option with a trace.
 func ioamData(t testing.TB, trace ioam.Trace) []byte {
-	data, err := trace.AppendBinary([]byte{0, uint8(trace.Kind)})
+	data, err := trace.AppendBinary([]byte{0, uint8(trace.OptType)})
 	require.NoError(t, err)
 	return data
 }
@@ -133,7 +133,7 @@ func built(t testing.TB) (frames []named) {
 		fastcnp.Config{Carriage: checked}))
 	incremental := fastcnp.Notification{Src: loopback, Dst: src6, CNP: cnp.New(7, 0x8000),
 		Option: fastcnp.Option{Number: 2, OriginalDst: dst6far, Reserved: 9, Trace: trace(t, 2)}}
-	incremental.Option.Trace.Kind, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
+	incremental.Option.Trace.OptType, incremental.Option.Trace.RemainingLen = ioam.TypeIncremental, 0
 	incremental.Option.Trace.Data = incremental.Option.Trace.Data[20:]
 	incremental.CNP.Reserved = [16]byte([]byte("reserved octets."))
 	add("Fast CNP with an incremental trace", ether6)(incremental.AppendPacket(nil, as))

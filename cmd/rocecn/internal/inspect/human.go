@@ -182,7 +182,7 @@ func (p *humanPrinter) header(x bth.HeaderSet, h *bth.Headers) {
 }
 
 func (p *humanPrinter) syndrome(s bth.Syndrome) {
-	if s.Kind() == bth.KindRNRNAK {
+	if s.Type() == bth.SyndromeRNRNAK {
 		p.line = fmt.Appendf(p.line, "RNR NAK timer=%v", s.Timer())
 	} else if n, ok := s.Credits(); ok {
 		p.line = appendUint(p.line, "ACK credits=", uint(n))

@@ -16,7 +16,7 @@ func appendFastCNP(b []byte, n *fastcnp.Notification) []byte {
 	b = appendAddr(b, `,"original_dst":"`, o.OriginalDst)
 	b = appendText(b, `,"origin":"`, n.Origin().String())
 	if o.Number == 2 {
-		b = appendUint(b, `,"ioam":{"type":`, o.Trace.Kind)
+		b = appendUint(b, `,"ioam":{"type":`, o.Trace.OptType)
 		b = appendTrace(b, &o.Trace)
 		b = append(b, '}')
 	}
