@@ -153,13 +153,13 @@ func Open(r io.Reader) (Reader, error) { return OpenBlocks(r, nil) }
 // block only once, so that the Data of every record stays valid, until the program
 // itself gives a block again. A packet longer than a block gets memory of its own.
 func OpenBlocks(r io.Reader, block func() []byte) (Reader, error) {
-	o := octets{in: newWindow(r, nil)}
+	o := octets{in: &window{src: r}}
 	if magic, _ := o.in.Peek(2); bytes.Equal(magic, []byte{0x1F, 0x8B}) {
 		z, err := gzip.NewReader(o.in)
 		if err != nil {
 			return nil, ended(err)
 		}
-		o = octets{in: newWindow(z, nil), unpacked: true}
+		o = octets{in: &window{src: z}, unpacked: true}
 	}
 	o.in.next = block
 	magic, err := o.in.Peek(4)

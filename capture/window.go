@@ -16,10 +16,6 @@ type window struct {
 	next  func() []byte // returns the block to go on in; nil: the same one
 }
 
-func newWindow(src io.Reader, next func() []byte) *window {
-	return &window{src: src, next: next}
-}
-
 // Peek returns the next n octets without stepping over them, valid until the
 // window is read on, or fewer with the error that ended the input.
 func (w *window) Peek(n int) ([]byte, error) {

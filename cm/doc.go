@@ -33,7 +33,8 @@
 // of a REQ, 48 of a REP, 36 of a DREQ. In a frame over IPv4 these are the first
 // 138, 110 and 98 octets, over IPv6 20 more.
 //
-// All lengths are fixed. Every reserved bit is a field and is kept, so that a
+// All lengths are fixed. Decode returns what follows in b, which aliases b. Every
+// reserved bit is a field and is kept, so that a
 // decoded message is encoded to the same octets. Decoding fails only if octets
 // are missing, with an error that errors.Is matches with rocecn.ErrTruncated.
 // Encoding fails only if a value does not fit its field, with rocecn.ErrRange.

@@ -22,8 +22,7 @@ type DREQ struct {
 	PrivateData  [220]byte
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *DREQ) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeDREQ)
 	if err != nil {

@@ -24,8 +24,7 @@ type MRA struct {
 	PrivateData    [222]byte
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *MRA) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeMRA)
 	if err != nil {

@@ -34,8 +34,7 @@ type REJ struct {
 	PrivateData  [148]byte
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *REJ) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeREJ)
 	if err != nil {

@@ -47,8 +47,7 @@ type REP struct {
 	PrivateData         [196]byte
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *REP) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeREP)
 	if err != nil {

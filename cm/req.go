@@ -79,8 +79,7 @@ func (m *REQ) MTU() int {
 	return 128 << m.PathMTU
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *REQ) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeREQ)
 	if err != nil {

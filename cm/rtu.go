@@ -18,8 +18,7 @@ type RTU struct {
 	PrivateData  [224]byte
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *RTU) Decode(b []byte) (rest []byte, err error) {
 	return m.decode(b, AttributeRTU)
 }
@@ -53,8 +52,7 @@ func (m RTU) String() string {
 // those of an [RTU].
 type DREP RTU
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *DREP) Decode(b []byte) (rest []byte, err error) { return (*RTU)(m).decode(b, AttributeDREP) }
 
 // AppendBinary appends the 232 octets of the message to b.

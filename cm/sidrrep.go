@@ -34,8 +34,7 @@ type SIDRREP struct {
 	PrivateData [136]byte
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *SIDRREP) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeSIDRREP)
 	if err != nil {

@@ -20,8 +20,7 @@ type SIDRREQ struct {
 	PrivateData [216]byte // begins with an IPData if ServiceID.IP says so
 }
 
-// Decode reads the message at the start of b, which follows a [Header], and
-// returns what follows it, which aliases b.
+// Decode reads the message at the start of b, which follows a [Header].
 func (m *SIDRREQ) Decode(b []byte) (rest []byte, err error) {
 	octets, err := message(b, AttributeSIDRREQ)
 	if err != nil {

@@ -338,14 +338,12 @@ func (a *prefixAttributes) decode(subTLVs []byte) error {
 // is one.
 func appendSourceRouterID(b []byte, id netip.Addr) []byte {
 	switch {
-	case !id.IsValid():
-		return b
 	case id.Is4():
-		b = append(b, subIPv4SourceRouterID, 4)
-	default:
-		b = append(b, subIPv6SourceRouterID, 16)
+		return appendAddr(append(b, subIPv4SourceRouterID, 4), id)
+	case id.Is6():
+		return appendAddr(append(b, subIPv6SourceRouterID, 16), id)
 	}
-	return appendAddr(b, id)
+	return b
 }
 
 // AppendISIS appends a reachability TLV with this one prefix, for the LSP of

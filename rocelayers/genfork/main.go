@@ -35,32 +35,24 @@ func generate(from, to string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+	files := os.DirFS(from)
+	return fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "fork" || d.Name() == "genfork"):
+		case d.IsDir() && (name == "fork" || name == "genfork"):
 			return fs.SkipDir
 		case d.IsDir():
-			return nil
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
 		}
-		octets, err := os.ReadFile(name)
+		octets, err := fs.ReadFile(files, name)
+		if err == nil && filepath.Ext(name) == ".go" {
+			octets, err = source(name, octets)
+		}
 		if err != nil {
 			return err
 		}
-		if name, err = filepath.Rel(from, name); err != nil {
-			return err
-		}
-		if filepath.Ext(name) == ".go" {
-			if octets, err = source(name, octets); err != nil {
-				return err
-			}
-		}
-		file := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(file, octets, 0o644)
+		return os.WriteFile(filepath.Join(to, name), octets, 0o644)
 	})
 }
 

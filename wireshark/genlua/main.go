@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 
 	"github.com/rocecn/rocecn/bth"
@@ -28,12 +29,10 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: genlua rocecn.lua")
-		os.Exit(2)
+		log.Fatal("usage: genlua rocecn.lua")
 	}
 	if err := update(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "genlua:", err)
-		os.Exit(1)
+		log.Fatal("genlua: ", err)
 	}
 }
 
