@@ -88,12 +88,8 @@ func (x *Exchange) Set(p *rocev2.Packet) bool {
 		var m cm.DREQ
 		m.Decode(whole[:])
 		x.Local, x.Remote, x.QP = m.LocalCommID, m.RemoteCommID, m.RemoteQPN
-	case cm.AttributeDREP:
-		var m cm.DREP
-		m.Decode(whole[:])
-		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
-	case cm.AttributeREJ:
-		var m cm.REJ
+	case cm.AttributeDREP, cm.AttributeREJ:
+		var m cm.DREP // which has the ids where a REJ has them
 		m.Decode(whole[:])
 		x.Local, x.Remote = m.LocalCommID, m.RemoteCommID
 	default:
