@@ -41,18 +41,52 @@ func (l *DestinationOptions) NextLayerType() gopacket.LayerType {
 // aliases. The errors are those of [ipv6opt.Header.Decode]. On error l is
 // unchanged.
 func (l *DestinationOptions) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	return decodeOptions(&l.BaseLayer, &l.Header, l.ioam, data, df)
+	rest, err := l.Decode(data)
+	if err != nil {
+		df.SetTruncated()
+		return err
+	}
+	l.BaseLayer = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
+	if l.ioam != nil {
+		for o, err := range l.All() {
+			if isIOAM(o.Type) {
+				*l.ioam = append(*l.ioam, ioamIn(&l.Header, o, err))
+			}
+		}
+	}
+	return nil
 }
 
 // SerializeTo prepends the header, with the Hdr Ext Len that Options calls
 // for. With FixLengths it first pads Options to what makes the header a
 // multiple of 8 octets; without, another length is [ipv6opt.ErrHeaderLen].
 func (l *DestinationOptions) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	return serializeOptions(&l.Header, b, opts)
+	if opts.FixLengths {
+		l.Options = padded(l.Options)
+	}
+	octets, err := b.PrependBytes(2 + len(l.Options))
+	if err != nil {
+		return err
+	}
+	_, err = l.AppendBinary(octets[:0])
+	return err
 }
 
 // String returns the next header and the options.
-func (l *DestinationOptions) String() string { return optionsString(&l.Header) }
+func (l *DestinationOptions) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "NextHeader %v", layers.IPProtocol(l.NextHeader))
+	for o, err := range l.All() {
+		fmt.Fprintf(&s, ", %v", o.Type)
+		switch {
+		case err != nil:
+			fmt.Fprintf(&s, " %v", err)
+		case o.Type != ipv6opt.Pad1:
+			fmt.Fprintf(&s, " %d octets", len(o.Data))
+		}
+	}
+	return s.String()
+}
 
 // HopByHop is an IPv6 Hop-by-Hop Options header (RFC 8200 section 4.3), in
 // all else like [DestinationOptions]. Its type is gopacket's,
@@ -64,30 +98,25 @@ func (l *DestinationOptions) String() string { return optionsString(&l.Header) }
 //
 // To write a packet with the header, put the layer behind an IPv6 layer whose
 // NextHeader is layers.IPProtocolIPv6HopByHop.
-type HopByHop struct {
-	layers.BaseLayer
-	ipv6opt.Header
-
-	ioam *[]IOAM // of the Stack that is decoding
-}
+type HopByHop DestinationOptions
 
 // NextLayerType returns the type that NextHeader leads to.
 func (l *HopByHop) NextLayerType() gopacket.LayerType {
-	return layers.IPProtocol(l.NextHeader).LayerType()
+	return (*DestinationOptions)(l).NextLayerType()
 }
 
 // DecodeFromBytes is that of [DestinationOptions].
 func (l *HopByHop) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
-	return decodeOptions(&l.BaseLayer, &l.Header, l.ioam, data, df)
+	return (*DestinationOptions)(l).DecodeFromBytes(data, df)
 }
 
 // SerializeTo is that of [DestinationOptions].
 func (l *HopByHop) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	return serializeOptions(&l.Header, b, opts)
+	return (*DestinationOptions)(l).SerializeTo(b, opts)
 }
 
 // String returns the next header and the options.
-func (l *HopByHop) String() string { return optionsString(&l.Header) }
+func (l *HopByHop) String() string { return (*DestinationOptions)(l).String() }
 
 func decodeDestinationOptions(data []byte, p gopacket.PacketBuilder) error {
 	l := new(DestinationOptions)
@@ -127,37 +156,6 @@ func OptionsOf(l gopacket.Layer) (h ipv6opt.Header, ok bool) {
 	return h, err == nil
 }
 
-// decodeOptions decodes a header, and adds the IOAM in it to found.
-func decodeOptions(base *layers.BaseLayer, h *ipv6opt.Header, found *[]IOAM, data []byte,
-	df gopacket.DecodeFeedback) error {
-	rest, err := h.Decode(data)
-	if err != nil {
-		df.SetTruncated()
-		return err
-	}
-	*base = layers.BaseLayer{Contents: data[:len(data)-len(rest)], Payload: rest}
-	if found != nil {
-		for o, err := range h.All() {
-			if isIOAM(o.Type) {
-				*found = append(*found, ioamIn(h, o, err))
-			}
-		}
-	}
-	return nil
-}
-
-func serializeOptions(h *ipv6opt.Header, b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	if opts.FixLengths {
-		h.Options = padded(h.Options)
-	}
-	octets, err := b.PrependBytes(2 + len(h.Options))
-	if err != nil {
-		return err
-	}
-	_, err = h.AppendBinary(octets[:0])
-	return err
-}
-
 // padded returns the options with the end padding that their header needs.
 func padded(options []byte) []byte {
 	missing := -(2 + len(options)) & 7
@@ -170,19 +168,4 @@ func padded(options []byte) []byte {
 	}
 	padN := [8]byte{uint8(ipv6opt.PadN), uint8(missing - 2)}
 	return append(options, padN[:missing]...)
-}
-
-func optionsString(h *ipv6opt.Header) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "NextHeader %v", layers.IPProtocol(h.NextHeader))
-	for o, err := range h.All() {
-		fmt.Fprintf(&s, ", %v", o.Type)
-		switch {
-		case err != nil:
-			fmt.Fprintf(&s, " %v", err)
-		case o.Type != ipv6opt.Pad1:
-			fmt.Fprintf(&s, " %d octets", len(o.Data))
-		}
-	}
-	return s.String()
 }
