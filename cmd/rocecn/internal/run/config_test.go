@@ -35,6 +35,7 @@ methods = [{ senders = "::/0", method = "fastcnp" }]
 	f, err = parse([]byte(kernel))
 	require.NoError(t, err)
 	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON\n")
+	require.Contains(t, f.summary(), "role.switch: the kernel answers at eth0\n")
 	k, err := (&file{sources: f.sources}).kernelConfig(instance(t, strings.Replace(kernel, mark+methods, `
 methods = [{ senders = "::/0", method = "fastcnp" }, { senders = "fd00::/8", method = "mark" }]
 capable = [{ senders = "fd00:1::/32", capable = "no" }, { senders = "2001:db8::/32", capable = "yes" },
@@ -68,7 +69,12 @@ as = "cnp"
 `
 	f, err = parse([]byte(translates))
 	require.NoError(t, err)
-	require.Contains(t, f.summary(), "AmbientCapabilities=CAP_BPF CAP_NET_ADMIN\n")
+	require.Contains(t, f.summary(),
+		"role.sender: the kernel translates Fast CNPs at eth0, and drops those it cannot; PPFC go on to 2001:db8::5\n"+
+			"not used: source.d, sink.b\nAmbientCapabilities=CAP_BPF CAP_NET_ADMIN\n")
+	f, err = parse([]byte(strings.Replace(translates, `["a"]`, "[\"a\", \"d\"]\nsink = \"b\"", 1)))
+	require.NoError(t, err)
+	require.Contains(t, f.summary(), "eth0; others, and PPFC, are the agent's\n")
 	learns := good[:strings.Index(good, "[role")] + `[role.ingress]
 enabled = true
 sources = ["a"]
@@ -95,6 +101,7 @@ tunnel = { src = "2001:db8:fe::1" }
 		{good, `type = "packet"`, ``, `line 1: source.a.type: missing`},
 		{good, `type = "packet"`, `type = 1`, `line 2: source.a.type: text needed`},
 		{good, `interfaces = ["eth0"]`, ``, `line 1: source.a.interfaces: missing`},
+		{good, `["eth0"]`, `[""]`, `line 3: source.a.interfaces[0]: a name needed`},
 		{good, `["eth0"]`, `["eth0", "eth0"]`, `line 3: source.a.interfaces[1]: eth0 is named twice`},
 		{good, `["eth0"]`, "[\"eth0\"]\nfilter = \"qp\"", `line 4: source.a.filter: "qp" is not one of rocev2, `},
 		{good, `["eth0"]`, "[\"eth0\"]\ndirection = \"up\"", `line 4: source.a.direction: "up" is not one of`},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/config"
@@ -19,6 +20,7 @@ type kernelRole struct {
 	config  kernelConfig
 	numbers []int // of its ports; 0: not there
 	looked  time.Time
+	trouble string // why not all of them are watched, as it was said
 
 	program kernelProgram // nil: closed
 	last    kernelProgram // that was closed
@@ -134,6 +136,29 @@ func (f *file) kernelConfig(r *roles.Instance) (c kernelConfig, err error) {
 		c.is, err = f.kernelSender(r, c.ports)
 	}
 	return c, err
+}
+
+// kernelSummary says what the kernel does of a role, empty if nothing.
+func (f *file) kernelSummary(r *roles.Instance) string {
+	if r.Agent.Mode != "kernel" {
+		return ""
+	}
+	c, err := f.kernelConfig(r)
+	if err != nil {
+		return ""
+	}
+	what := "answers at "
+	if _, ok := c.is.(*kernelTranslator); ok {
+		what = "translates Fast CNPs at "
+	}
+	what += strings.Join((&kernelRole{config: c}).names(), ", ")
+	switch t, ok := c.is.(*kernelTranslator); {
+	case ok && t.Drop:
+		what += fmt.Sprintf(", and drops those it cannot; PPFC go on to %v", t.Host)
+	case ok:
+		what += "; others, and PPFC, are the agent's"
+	}
+	return fmt.Sprintf("role.%s: the kernel %s\n", r.Name, what)
 }
 
 // interfaces returns those that a source of the kernel names.
@@ -330,8 +355,12 @@ func (s *server) lookAfterKernels(now time.Time) {
 				s.log.Info("the kernel answers again", "role", k.name)
 			}
 		} else if err := k.program.watch(); err != nil {
-			s.log.Warn("the kernel does not answer at all ports", "role", k.name, "error", err)
+			if k.trouble != err.Error() { // it is tried each second
+				k.trouble = err.Error()
+				s.log.Warn("the kernel does not answer at all ports", "role", k.name, "error", err)
+			}
 		} else {
+			k.trouble = ""
 			for i, p := range k.config.ports {
 				switch {
 				case there[i] == k.numbers[i]:

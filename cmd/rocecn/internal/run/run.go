@@ -195,17 +195,21 @@ func Check(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 // used calls what is given with the sources and sinks that roles use, and returns the
 // names of the others.
 func (f *file) used(source func(*sourceEntry), sink func(*sinkEntry)) (idle []string) {
-	names := map[string]bool{}
+	names, ports := map[string]bool{}, map[string]bool{}
 	for _, r := range f.roles {
-		for _, name := range f.ofAgent(&r.Agent) {
-			names["source."+name] = true
+		for _, name := range slices.Concat(r.Agent.Sources, r.Agent.Observe) {
+			if f.isOfKernel(&r.Agent, name) {
+				ports["source."+name] = true
+			} else {
+				names["source."+name] = true
+			}
 		}
 		names["sink."+r.Agent.Sink] = true
 	}
 	for _, name := range sorted(f.sources) {
 		if full := "source." + name; names[full] {
 			source(f.sources[name])
-		} else {
+		} else if !ports[full] {
 			idle = append(idle, full)
 		}
 	}
@@ -310,6 +314,7 @@ func (f *file) summary() string {
 			fmt.Fprintf(&b, " to %s", r.Agent.Sink)
 		}
 		b.WriteByte('\n')
+		b.WriteString(f.kernelSummary(r))
 	}
 	if len(f.roles) == 0 {
 		b.WriteString("no role is on\n")

@@ -167,6 +167,9 @@ func checkInterfaces(names []string) error {
 		return config.Wrong("interfaces", "missing")
 	}
 	for i, name := range names {
+		if name == "" {
+			return config.Wrong(config.Index("interfaces", i), "a name needed")
+		}
 		if slices.Contains(names[:i], name) {
 			return config.Wrong(config.Index("interfaces", i), "%s is named twice", name)
 		}

@@ -139,18 +139,25 @@ func (a *Answerer) attachAnswer() error {
 // and those that are not there are left out. An interface that was deleted and made
 // again has another number, and must be watched again.
 func (a *Answerer) Watch(ports []Port) error {
+	var all []error
 	now := map[int]Port{}
 	for _, p := range ports {
-		if i, err := net.InterfaceByName(p.Name); err == nil {
-			now[i.Index] = p
+		i, err := net.InterfaceByName(p.Name)
+		if err != nil {
+			continue
 		}
+		if err := onEthernet(i); err != nil {
+			all = append(all, err)
+			continue
+		}
+		now[i.Index] = p
 	}
 	for index, l := range a.ports {
 		if _, ok := now[index]; !ok {
 			delete(a.ports, index)
 			_ = l.Close() // with the interface it is gone already
 			if err := there(a.objects.Ports.Delete(uint32(index))); err != nil {
-				return err
+				all = append(all, err)
 			}
 		}
 	}
@@ -159,15 +166,17 @@ func (a *Answerer) Watch(ports []Port) error {
 			continue
 		}
 		if err := a.objects.Ports.Put(uint32(index), portOf(p.Levels)); err != nil {
-			return err
+			all = append(all, err)
+			continue
 		}
 		l, err := attachTC(p.Name, a.objects.Egress, ebpf.AttachTCXEgress)
 		if err != nil {
-			return errors.Join(err, a.objects.Ports.Delete(uint32(index)))
+			all = append(all, err, a.objects.Ports.Delete(uint32(index)))
+			continue
 		}
 		a.ports[index] = l
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // A port is one as the kernel has it.
@@ -206,6 +215,13 @@ func TryAnswerer(c AnswererConfig) error {
 	err := a.load(&c)
 	if err == nil {
 		err = a.attachTracing()
+	}
+	if err == nil {
+		var names []string
+		for _, p := range c.Ports {
+			names = append(names, p.Name)
+		}
+		err = allOnEthernet(names)
 	}
 	if err != nil {
 		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"))

@@ -8,6 +8,9 @@
 package fastpath
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -15,6 +18,28 @@ import (
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/node/level"
 )
+
+// onEthernet returns an error for an interface that carries anything else, such as a tunnel.
+func onEthernet(i *net.Interface) error {
+	if len(i.HardwareAddr) != 6 && i.Flags&net.FlagLoopback == 0 {
+		return fmt.Errorf("%s: %w", i.Name, errEthernet)
+	}
+	return nil
+}
+
+// allOnEthernet is onEthernet for those of some interfaces that are there.
+func allOnEthernet(names []string) error {
+	for _, name := range names {
+		if i, err := net.InterfaceByName(name); err == nil {
+			if err := onEthernet(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errEthernet = errors.New("it does not carry Ethernet")
 
 // A Policy says what the kernel does about congested packets of a sender.
 type Policy uint32

@@ -51,7 +51,11 @@ func OpenTranslator(c TranslatorConfig) (*Translator, error) {
 func TryTranslator(c TranslatorConfig) error {
 	t := new(Translator)
 	defer t.Close()
-	if err := t.load(&c); err != nil {
+	err := t.load(&c)
+	if err == nil {
+		err = allOnEthernet(c.Interfaces)
+	}
+	if err != nil {
 		return fmt.Errorf("fastpath: %w", bpf.Rights(err, "CAP_BPF and CAP_NET_ADMIN"))
 	}
 	return nil
@@ -88,11 +92,18 @@ func (t *Translator) load(c *TranslatorConfig) error {
 // notice, and those that are not there are left out. An interface that was deleted and
 // made again has another number, and must be watched again.
 func (t *Translator) Watch(interfaces []string) error {
+	var all []error
 	now := map[int]string{}
 	for _, name := range interfaces {
-		if i, err := net.InterfaceByName(name); err == nil {
-			now[i.Index] = name
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			continue
 		}
+		if err := onEthernet(i); err != nil {
+			all = append(all, err)
+			continue
+		}
+		now[i.Index] = name
 	}
 	for index, l := range t.links {
 		if _, ok := now[index]; !ok {
@@ -100,7 +111,6 @@ func (t *Translator) Watch(interfaces []string) error {
 			_ = l.Close() // with the interface it is gone already
 		}
 	}
-	var all []error
 	for index, name := range now {
 		if t.links[index] != nil {
 			continue

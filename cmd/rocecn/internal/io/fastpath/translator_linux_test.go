@@ -237,6 +237,22 @@ func TestTranslatorInFrontOfAHost(t *testing.T) {
 		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"eth0"}})
 		return err
 	}), "eth0: ", "there is one already")
+	host.Run(t, "", "ip", "tuntap", "add", "tun0", "mode", "tun")
+	require.ErrorIs(t, host.Try(func() error {
+		_, err := OpenTranslator(TranslatorConfig{Interfaces: []string{"tun0"}})
+		return err
+	}), errEthernet)
+	require.ErrorIs(t, host.Try(func() error {
+		return TryTranslator(TranslatorConfig{Interfaces: []string{"tun0"}})
+	}), errEthernet)
+	host.Do(t, forward)
+	require.ErrorIs(t, host.Try(func() error {
+		return TryAnswerer(AnswererConfig{Self: self, Ports: []Port{{Name: "tun0"}}})
+	}), errEthernet)
+	require.ErrorIs(t, host.Try(func() error {
+		_, err := OpenAnswerer(AnswererConfig{Self: self, Ports: []Port{{Name: "tun0"}}})
+		return err
+	}), errEthernet)
 	require.NoError(t, host.Try(func() error { return TryTranslator(TranslatorConfig{Interfaces: []string{"eth0"}}) }))
 	_, err := OpenTranslator(TranslatorConfig{CNP: cnp.Config{Carriage: rocev2.Carriage{Checksum: true}}})
 	require.ErrorIs(t, err, errChecksum)
