@@ -56,7 +56,7 @@ var deployment = Experiment{
 			for _, c := range []struct {
 				old  int
 				join scenario.Time
-			}{{0, 0}, {4, 0}, {8, 0}, {8, 150 * µs}, {12, 0}, {16, 0}} {
+			}{{0, 0}, {4, 0}, {8, 0}, {8, 45 * µs}, {12, 0}, {16, 0}} {
 				old := c.old
 				t := scenario.Default()
 				paper40(t)

@@ -672,6 +672,14 @@ func TestIncapable(t *testing.T) {
 	require.Equal(t, unknown.Congested, unknown.Marked)
 	require.Less(t, unknown.Notified, unknown.FastCNPs+unknown.CNPs-3, "some are not understood")
 
+	// What a host does not understand does not join what it does.
+	s := read(t, fmt.Sprintf(strings.Replace(text, `"incapable"`, `"join": "40us", "incapable"`, 1), 8))
+	results, err := s.Run(t.Context(), func(float64) {})
+	require.NoError(t, err)
+	require.NotZero(t, results[1].Counts.FastCNPs)
+	require.Zero(t, results[1].Counts.Again)
+	require.Equal(t, results[0].Counts.Notified, results[1].Counts.Notified)
+
 	known, _ = run(8)
 	require.Zero(t, known.FastCNPs)
 	require.Equal(t, known.Congested, known.Marked)
