@@ -143,7 +143,7 @@ func decode(b []byte) (h hop, state uint16, ok bool) {
 func (w *Watch) resolve(to netip.Addr, f *Fate) {
 	n := w.to[to]
 	h, found := w.route(to)
-	if !found { // nothing will ever be heard of it
+	if !found { // nothing will ever be heard of it, nor of a packet whose route has gone since it was sent
 		f.becomes(n, true)
 		return
 	}

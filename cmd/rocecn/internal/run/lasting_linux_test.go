@@ -1,0 +1,292 @@
+package run
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rocecn/rocecn/fastcnp"
+	"github.com/rocecn/rocecn/filter"
+	"github.com/rocecn/rocecn/internal/wiretest"
+	"github.com/rocecn/rocecn/netio"
+	"github.com/rocecn/rocecn/rocev2"
+	"github.com/stretchr/testify/require"
+)
+
+// soaked is an agent with six roles.
+const soaked = `
+[source.both]
+type = "packet"
+interfaces = ["r0", "r1"]
+filter = "rocev2"
+direction = "in"
+[source.side]
+type = "packet"
+interfaces = ["r2"]
+filter = "rocev2"
+direction = "in"
+required = false
+[source.messages]
+type = "udp"
+listen = ["[2001:db8:2::1]:1022"]
+[sink.net]
+type = "raw"
+[sink.limited]
+type = "raw"
+per_second = 20
+[sink.wan]
+type = "raw"
+[role.switch]
+enabled = true
+sources = ["both", "side"]
+sink = "limited"
+self = ["2001:db8:2::1"]
+methods = [{ senders = "2001:db8:1::a/128", method = "fastcnp" }, { senders = "2001:db8:1::e/128", method = "mark" }]
+per_flow = "1ms"
+[role.proxy]
+enabled = true
+sources = ["messages"]
+observe = ["both"]
+sink = "net"
+self = ["2001:db8:2::1"]
+accept = ["2001:db8:2::c/128"]
+senders = [{ prefix = "2001:db8:1::/64", send = "cnp" }]
+[role.ingress]
+enabled = true
+sources = ["both"]
+sink = "wan"
+tunnel = { type = "ipip", src = "2001:db8:2::1", dst = "2001:db8:2::b" }
+cnp = ["2001:db8:2::1"]
+accept = ["2001:db8:2::c/128"]
+[role.sender]
+enabled = true
+sources = ["both"]
+self = ["2001:db8:1::a"]
+accept = ["2001:db8:2::c/128"]
+learn = true
+[role.receiver]
+enabled = true
+sources = ["both"]
+sink = "net"
+self = ["2001:db8:2::b"]
+learn = true
+[role.border]
+enabled = true
+cnp = true
+sources = ["both"]
+`
+
+// For a minute, or as long as ROCECN_SOAK says, traffic of all kinds meets six roles while
+// the configuration changes, well and badly, an interface goes down and comes back,
+// routes go, and a neighbour does not answer. Whatever became of a packet, it is counted
+// once: the sums are what was sent.
+func TestSoak(t *testing.T) {
+	lasts, err := time.ParseDuration(os.Getenv("ROCECN_SOAK"))
+	if err != nil {
+		lasts = 2 * time.Second
+	}
+	a, r, b, in := network(t)
+	in.Close()
+	a.Run(t, "", "ip", "addr", "add", "2001:db8:1::e/64", "dev", "a0", "nodad")
+	c := wiretest.NewHost(t, "c")
+	wiretest.Link(t, wiretest.End{Host: r, Device: "r2"}, wiretest.End{Host: c, Device: "c0"})
+	c.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+
+	s := &soak{T: t, agent: start(t, r, soaked)}
+	fromA, fromB := raw(t, a), raw(t, b)
+	mac, err := net.ParseMAC(linkAddress(t, r, "r2"))
+	require.NoError(t, err)
+	var side *netio.PortSink
+	c.Do(t, func() (err error) {
+		side, err = netio.OpenPort("c0", mac)
+		return err
+	})
+	defer side.Close()
+	arrived := s.listen(a)
+
+	from := func(data []byte, last byte) []byte {
+		data = append([]byte(nil), data...)
+		data[23] = last
+		return data
+	}
+	data := datagram(t, 17)
+	marked, dead := from(data, 0xE), from(data, 0xD)
+	answer := append([]byte(nil), data...)
+	copy(answer[8:24], data[24:40])
+	copy(answer[24:40], data[8:24])
+	broken := append([]byte(nil), answer...)
+	broken[44] = 0xFF // UDP length
+	met := append([]byte(nil), data...)
+	met[1] |= 3 << 4 // CE
+	var p rocev2.Packet
+	require.NoError(t, p.Decode(data, rocev2.DecodeOptions{Link: rocev2.LinkIP}))
+	fast, err := fastcnp.AppendFor(nil, &p, node6, nil, fastcnp.Config{})
+	require.NoError(t, err)
+	about, aboutDead, unknown := complaint(t, data), complaint(t, dead), complaint(t, datagram(t, 18))
+
+	sends(t, fromA, data, marked, dead)
+	s.both += 3
+	s.marked++
+	s.settled()
+	configs := []string{
+		strings.Replace(soaked, `per_flow = "1ms"`, `per_flow = "2ms"`, 1),
+		strings.Replace(soaked, `per_flow = "1ms"`, `per_flow = 7`, 1), // refused
+		soaked,
+		strings.Replace(soaked, `"2001:db8:2::c/128"`, `"2001:db8:2::c/127"`, 3),
+	}
+	began := time.Now()
+	for round := 0; time.Since(began) < lasts; round++ {
+		for range 20 {
+			sends(t, fromA, data, data, marked, met)
+			sends(t, fromB, answer, broken, fast, about, unknown)
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.both, s.messages = s.both+20*7, s.messages+20*2
+		s.marked, s.fast, s.notified = s.marked+20, s.fast+20, s.notified+20
+		if round%4 != 2 { // when routes go, it cannot be known what became of such a packet just before
+			sends(t, fromB, aboutDead)
+			s.messages, s.notified = s.messages+1, s.notified+1
+		}
+		s.settled()
+		switch round % 4 {
+		case 0: // a good file or a bad one, while packets come
+			good := round/4%len(configs) != 1
+			s.reload(t, configs[round/4%len(configs)])
+			sends(t, fromA, data, data, data)
+			s.both += 3
+			want := 0.
+			if good {
+				want = 1
+			}
+			s.awaits(t, want, "rocecn_config_last_reload_successful")
+		case 1:
+			r.Run(t, "", "ip", "link", "set", "r2", "down")
+			s.awaits(t, 0, "rocecn_source_up", `input="r2"`)
+			r.Run(t, "", "ip", "link", "set", "r2", "up")
+			s.awaits(t, 1, "rocecn_source_up", `input="r2"`)
+			c.Do(t, func() error { wiretest.AwaitCarriers(t); return nil })
+			for range 5 {
+				require.NoError(t, side.Send(data))
+			}
+			require.NoError(t, side.Flush())
+			s.side += 5
+		case 2:
+			r.Run(t, "", "ip", "route", "del", "2001:db8:1::/64", "dev", "r0")
+			for range 5 {
+				sends(t, fromB, about)
+			}
+			s.messages, s.notified = s.messages+5, s.notified+5
+			s.settled()
+			r.Run(t, "", "ip", "route", "add", "2001:db8:1::/64", "dev", "r0")
+		}
+		s.settled()
+	}
+	t.Logf("%d packets, %d of them messages, %d by the side; %.0f were lost to the agent",
+		s.both+s.messages+s.side, s.messages, s.side, s.lost())
+	s.adds(arrived)
+	s.terminate(t)
+}
+
+// A soak is what was sent, by the source that it comes to.
+type soak struct {
+	*testing.T
+	*agent
+	in                     *netio.Packets // what comes to the senders
+	both, side, messages   int
+	marked, fast, notified int // of them: to be marked, Fast CNPs, messages that the proxy answers
+}
+
+// listen counts the agent's notifications that come to the senders, until the test ends.
+func (s *soak) listen(a *wiretest.Host) (arrived *atomic.Int64) {
+	a.Do(s.T, func() (err error) {
+		s.in, err = netio.OpenPackets(netio.PacketConfig{
+			Interface: "a0", Direction: netio.In, Filter: &filter.Capture{Kind: filter.Notifications},
+		})
+		return err
+	})
+	poll, err := netio.NewPoll(s.Context(), s.in)
+	require.NoError(s, err)
+	arrived = new(atomic.Int64)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			_, packets, err := poll.Next(time.Second)
+			if err != nil {
+				return
+			}
+			for i := range packets {
+				if p := packets[i].Data; len(p) >= 54 && netip.AddrFrom16([16]byte(p[22:])) != node6 {
+					arrived.Add(1) // not one of those that the test sends
+				}
+			}
+		}
+	}()
+	s.Cleanup(func() { <-ended; poll.Close(); s.in.Close() })
+	return arrived
+}
+
+func (s *soak) lost() float64 { return s.metric("rocecn_source_lost_total") }
+
+// settled waits until the agent has seen all that was sent, or knows that it has not.
+func (s *soak) settled() {
+	s.Helper()
+	for source, n := range map[string]int{"both": s.both, "side": s.side, "messages": s.messages} {
+		s.awaits(s.T, float64(n), "rocecn_source_(?:packets|lost)_total", `source="`+source+`"`)
+	}
+}
+
+// adds requires that the sums are right.
+func (s *soak) adds(arrived *atomic.Int64) {
+	s.Helper()
+	of := func(outcome, role string) float64 {
+		return s.metric("rocecn_role_packets_total", `role="`+role+`"`, `outcome="`+outcome+`"`)
+	}
+	from := func(source string) float64 { return s.metric("rocecn_source_packets_total", `source="`+source+`"`) }
+	for role, want := range map[string]float64{
+		"switch": from("both") + from("side"), "proxy": from("messages") + from("both"), "ingress": from("both"),
+		"sender": from("both"), "receiver": from("both"), "border": from("both"),
+	} {
+		s.awaits(s.T, want, "rocecn_role_packets_total", `role="`+role+`"`)
+		if role == "switch" || role == "ingress" {
+			continue // a notification that is refused may leave a mark, and a label that is, a packet on its way
+		}
+		require.Equal(s, of("refused", role), s.metric("rocecn_role_refused_total", `role="`+role+`"`), role)
+	}
+	if s.lost() == 0 { // then each outcome is known
+		require.EqualValues(s, s.marked, of("marked", "switch")-
+			s.metric("rocecn_role_refused_total", `role="switch"`)+of("refused", "switch")) // and what is limited
+		require.EqualValues(s, s.fast, of("accepted", "sender"))
+		require.EqualValues(s, s.notified, of("sent", "proxy"))
+		require.EqualValues(s, s.both, of("passed", "border")+of("dropped", "border")+of("ignored", "border"))
+	}
+	for _, role := range []string{"switch", "proxy", "ingress", "receiver"} {
+		l := `role="` + role + `"`
+		s.awaits(s.T, s.metric("rocecn_role_to_sink_total", l), "rocecn_sink_(?:packets|errors)_total", l)
+	}
+	for _, what := range [][2]string{
+		{"sent", "switch"}, {"sent", "receiver"}, {"forwarded", "ingress"}, {"learned", "proxy"}, {"refused", "switch"},
+		{"refused", "proxy"},
+	} {
+		require.Positive(s, of(what[0], what[1]), what)
+	}
+	for _, why := range []string{"no_route", "no_neighbour", "limited"} {
+		s.Log(why, s.metric("rocecn_sink_errors_total", `error="`+why+`"`))
+	}
+	require.Positive(s, s.metric("rocecn_sink_errors_total", `error="no_neighbour"`))
+	require.Positive(s, s.metric("rocecn_sink_errors_total", `error="limited"`))
+
+	// All that left the agent for the senders has come.
+	sent := s.metric("rocecn_sink_packets_total", `role="switch"`) +
+		s.metric("rocecn_sink_packets_total", `role="proxy"`) + s.metric("rocecn_sink_packets_total", `role="receiver"`)
+	defer func() {
+		s.Logf("%.0f notifications left the agent, %d arrived, %d packets were lost then", sent, arrived.Load(),
+			s.in.Lost())
+	}()
+	wiretest.Await(s.T, "what the sinks sent", func() bool { return float64(arrived.Load()) >= sent })
+	require.EqualValues(s, sent, arrived.Load())
+}
