@@ -1,7 +1,9 @@
 // Package latency measures the agent's ways from a congested packet to the Fast CNP at
-// its sender, between network namespaces of this machine:
+// its sender, between network namespaces of this machine, and what is lost of many
+// packets. The program bench/agent runs it, and prints tables:
 //
-//	go test -run '^$' -bench . -benchtime 3000x ./cmd/rocecn/internal/io/latency
+//	go test -run '^$' -bench Answer -benchtime 3000x ./cmd/rocecn/internal/io/latency
+//	go test -run '^$' -bench Loss -benchtime 250000x ./cmd/rocecn/internal/io/latency
 //
 // A latency is from just before the sender's system call to the kernel's time stamp of
 // the Fast CNP at the sender, one packet at a time, so it has the sender's call and two
@@ -72,11 +74,8 @@ func newLine(b *testing.B) *line {
 	l.node.Run(b, "", "tc", "qdisc", "add", "dev", "out", "clsact")
 	l.node.Run(b, "", "tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "8bit", "burst", "2000", "limit",
 		"1000000000")
-	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteOnly, DestQP: 17, PKey: 0xFFFF}},
-		Payload: make([]byte, 256)}
-	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = sender, target, 49152, rocev2.Port, 64
 	var err error
-	if l.packet, err = p.AppendBinary(nil); err != nil {
+	if l.packet, err = dataPacket(target); err != nil {
 		b.Fatal(err)
 	}
 	var packets *netio.Packets
@@ -97,6 +96,14 @@ func newLine(b *testing.B) *line {
 		time.Sleep(time.Millisecond)
 	}
 	return l
+}
+
+// dataPacket returns an RDMA WRITE of 256 octets from the sender.
+func dataPacket(to netip.Addr) ([]byte, error) {
+	p := rocev2.Packet{BTH: bth.Headers{Header: bth.Header{Opcode: bth.RCRDMAWriteOnly, DestQP: 17, PKey: 0xFFFF}},
+		Payload: make([]byte, 256)}
+	p.Src, p.Dst, p.SrcPort, p.DstPort, p.HopLimit = sender, to, 49152, rocev2.Port, 64
+	return p.AppendBinary(nil)
 }
 
 func (l *line) backlog(b *testing.B) (octets uint64) {
@@ -247,7 +254,7 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func BenchmarkKernel(b *testing.B) {
+func BenchmarkAnswerKernel(b *testing.B) {
 	l := newLine(b)
 	var a *fastpath.Answerer
 	l.node.Do(b, func() (err error) {
@@ -262,19 +269,19 @@ func BenchmarkKernel(b *testing.B) {
 	l.measure(b)
 }
 
-func BenchmarkQdisc(b *testing.B) {
+func BenchmarkAnswerQdisc(b *testing.B) {
 	newLine(b).userSpace(b, func() (netio.Source, error) {
 		return qdisc.Open(qdisc.Config{Interfaces: []qdisc.Interface{{Name: "out", Threshold: 1}}})
 	})
 }
 
-func BenchmarkPacket(b *testing.B) {
+func BenchmarkAnswerPacket(b *testing.B) {
 	newLine(b).userSpace(b, func() (netio.Source, error) {
 		return netio.OpenPackets(netio.PacketConfig{Interface: "in", Direction: netio.In, Snap: 512})
 	})
 }
 
-func BenchmarkNFLOG(b *testing.B) {
+func BenchmarkAnswerNFLOG(b *testing.B) {
 	l := newLine(b)
 	l.node.Run(b, `table inet rocecn-log {
 	chain forward {
