@@ -31,6 +31,8 @@ type Network struct {
 	roles    roles
 	proxies  map[*Switch]*Switch // of the hosts at a switch, if it is another switch
 	edges    []int32             // by host: the PE on its side of the WAN; -1: none
+	edged    bool                // there are PEs
+	line     []place             // of distances
 	head     int                 // octets of a packet of data besides the data
 	ackHead  int                 // octets of an acknowledgement
 	routed   bool
@@ -233,13 +235,13 @@ func (n *Network) nearer(s *Switch, far []int) []*Port {
 }
 
 // distances sets the number of links from each node to one; -1 is no path. Hosts do not forward, and if core is
-// false no path goes through the WAN. It returns the nodes in order of distance.
+// false no path goes through the WAN. It returns the nodes in order of distance, until the next call.
 func (n *Network) distances(to place, far []int, core bool) []place {
 	for i := range far {
 		far[i] = -1
 	}
 	far[n.place(to)] = 0
-	line := []place{to}
+	line := append(n.line[:0], to)
 	for i := 0; i < len(line); i++ {
 		at := line[i]
 		if _, isHost := at.(*Host); isHost && i > 0 {
@@ -253,11 +255,15 @@ func (n *Network) distances(to place, far []int, core bool) []place {
 			}
 		}
 	}
+	n.line = line
 	return line
 }
 
 // edge returns the PE that is nearest to a host on its side of the WAN; -1 if there is none.
 func (n *Network) edge(h *Host, far []int) int32 {
+	if !n.edged {
+		return -1
+	}
 	for _, at := range n.distances(h, far, false) {
 		if s, ok := at.(*Switch); ok && s.kind == edge {
 			return int32(s.index)

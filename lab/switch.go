@@ -77,6 +77,7 @@ func (n *Network) Router() *Switch { return n.site(core) }
 
 func (n *Network) site(kind site) *Switch {
 	s := &Switch{net: n, index: len(n.switches), kind: kind}
+	n.edged = n.edged || kind == edge
 	s.id = n.Sim.Add(s)
 	n.switches = append(n.switches, s)
 	return s
