@@ -687,7 +687,7 @@ func TestIncapable(t *testing.T) {
 	require.Zero(t, known.Marked+known.CNPs)
 
 	rejecting := read(t, strings.Replace(fmt.Sprintf(text, 3), `"incapable": 3`, `"incapable": 3, "rejects": true`, 1))
-	results, err := rejecting.Run(t.Context(), func(float64) {})
+	results, err = rejecting.Run(t.Context(), func(float64) {})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, results[1].Counts.Rejected, "the switch has learned")
 	require.Greater(t, unknown.Ignored, uint64(3))
