@@ -137,7 +137,7 @@ func (t *Table) answer(p *Packet, at int64) {
 	if about := t.about(s); about != nil && (!doubted || about != with) {
 		t.reply(about, &r)
 	} else {
-		t.early(s).keep(&r)
+		t.earlies.of(&s.early).keep(&r)
 		if p.kind == answer && r.kind() != bth.SyndromeACK {
 			t.refuseAll(s, &r)
 		}
@@ -238,11 +238,6 @@ func (c *covered) add(psn uint32) {
 // would have timed is not timed, what they covered is covered.
 const maxEarly = 16
 
-// early returns what is kept of a stream's answers.
-func (t *Table) early(s *stream) *early {
-	return t.earlies.of(&s.early)
-}
-
 func (e *early) keep(r *reply) {
 	o := &roles[r.opcode]
 	if o.message == Read && !o.firstResponse && !o.lastResponse {
@@ -263,7 +258,7 @@ func (t *Table) replay(s, about *stream) {
 	if s.early == 0 {
 		return
 	}
-	e := *t.early(s)
+	e := *t.earlies.at(s.early)
 	t.dropEarly(s)
 	f := &about.flow
 	if e.lost.any && f.history != 0 {

@@ -24,7 +24,7 @@ func (t *Table) notice(p *Packet, at int64) {
 	s := t.named(p, &about)
 	if s == nil {
 		s = t.stream(&about)
-		if e := t.early(s); !e.heard {
+		if e := t.earlies.of(&s.early); !e.heard {
 			e.heard, e.from = true, p.pkt
 		} else if e.from != p.pkt { // somebody else, whom there is no room for
 			t.beside(s, &p.pkt).stray.count(p, at)

@@ -35,12 +35,6 @@ type pairing struct {
 	shared   bool // there are several flows
 }
 
-// newPairs returns the map for a table of so many flows. The UDP source port
-// counts: flows sends nothing to anybody.
-func newPairs(maxFlows int) *qpmap.Map {
-	return qpmap.New(qpmap.Config{MaxPairs: 2 * maxFlows, MaxOpen: min(2*maxFlows, 1<<12), Ports: true, Grow: true})
-}
-
 // skips tells whether the map need not be shown a packet of a connection that it
 // knows: requests and answers in order say nothing new, and a few that it does
 // not see are to it what a capture loses.
@@ -98,13 +92,6 @@ func (t *Table) pair(forth *key, pair qpmap.Pair) {
 		return
 	}
 	t.join(a, b, pair.From)
-}
-
-// sender asks the map who sends a flow, of which it was shown a request just now.
-func (t *Table) sender(s *stream) {
-	if pair, err := t.pairs.Sender(&t.observation); err == nil {
-		t.sentBy(s, pair)
-	}
 }
 
 // sentBy records that a queue pair sends a flow.

@@ -41,7 +41,9 @@ func (t *Table) sequenced(s *stream, p *Packet, frame uint64, at int64) {
 	}
 	if p.psn != q.next || r.asks || s.pairing.srcQPBy == 0 || !s.pairing.skips(at) {
 		t.learn(p, at)
-		t.sender(s)
+		if pair, err := t.pairs.Sender(&t.observation); err == nil {
+			t.sentBy(s, pair)
+		}
 	}
 	var h *history
 	if f.history != 0 || f.Packets > 1 || q.begun {

@@ -91,7 +91,11 @@ func New(c Config) *Table {
 	}
 	return &Table{
 		config: c, streams: flowtable.New[key, stream](c.MaxFlows, true, (*key).Hash),
-		pairs: newPairs(c.MaxFlows), labels: newLabels(), links: map[[6]byte]*link{}, assumed: assumed,
+		labels: newLabels(), links: map[[6]byte]*link{}, assumed: assumed,
+		pairs: qpmap.New(qpmap.Config{
+			MaxPairs: 2 * c.MaxFlows, MaxOpen: min(2*c.MaxFlows, 1<<12), Grow: true,
+			Ports: true, // flows sends nothing to anybody
+		}),
 	}
 }
 

@@ -40,8 +40,6 @@ func (a *accountant) packet(p *flows.Packet, frame uint64, t time.Time) error {
 	return nil
 }
 
-func (a *accountant) progress(octets, size int64) { a.line.Show(0, octets, size) }
-
 // stepBack is how far before the present interval a packet may be that still
 // belongs to it: several queues of an interface are not captured in order.
 // Further back the clock has jumped.

@@ -194,11 +194,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		page:    page,
 		table:   flows.New(o.table),
 		out:     bufio.NewWriterSize(stdout, 64<<10),
-		human:   human{colour: colourful(stdout)},
+		human:   human{colour: cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""}, // https://no-color.org
 		line:    cli.NewProgress(stdout, stderr),
 	}
 	r := reader{inputs: o.inputs, decoder: o.decoder, workers: o.workers,
-		packet: a.packet, progress: a.progress, idle: a.idle}
+		packet: a.packet, idle: a.idle,
+		progress: func(octets, size int64) { a.line.Show(0, octets, size) }}
 	for _, name := range o.inputs.Names {
 		a.line.Name = name
 		err := r.read(ctx, name)
@@ -230,7 +231,3 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	return status
 }
-
-// colourful says whether colours are welcome: on a terminal, unless NO_COLOR is
-// set (https://no-color.org).
-func colourful(w io.Writer) bool { return cli.IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
