@@ -122,7 +122,6 @@ type answering struct {
 	c        *kernelSwitch
 	rejected map[netip.Addr]time.Time // hosts that have rejected Fast CNPs, and until when that counts
 	frame    rocev2.Frame
-	failed   bool // to tell the kernel
 }
 
 // For a Fast CNP that was sent at most rejectTime ago a host may say that it does not understand it, which counts for
