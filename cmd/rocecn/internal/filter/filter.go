@@ -1,6 +1,7 @@
 // Package filter is the command that prints filters for other programs, for
 // tcpdump and sockets those that select packets for a capture, for nftables,
-// iptables and tc those that keep messages from crossing a border.
+// iptables and tc those that keep messages from crossing a border, and for nftables
+// those that keep them from a host's Linux.
 package filter
 
 import (
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/rocecn/rocecn/cmd/rocecn/internal/cli"
+	"github.com/rocecn/rocecn/cmd/rocecn/internal/io/nflog"
 	"github.com/rocecn/rocecn/fastcnp"
 	"github.com/rocecn/rocecn/filter"
 	"github.com/rocecn/rocecn/ipv6opt"
@@ -33,6 +35,8 @@ KIND is what a capture is to have:
   pairs          RoCEv2 packets that teach queue pairs
 or what must not cross the border of a domain, for rules and for tc:
   border         Fast CNPs, FCN and proxy messages; by choice CNPs and PPFC
+or what Linux must not see, which would reject it, but the agent by NFLOG:
+  host           Fast CNPs to this host, and out of -ports to hosts behind it
 
   tcpdump -i eth0 "$(rocecn filter notifications)"
   rocecn filter border | nft -f -
@@ -57,6 +61,8 @@ type options struct {
 	ports                        cli.Ports
 	cnp, ppfc                    bool
 	table, chain                 string
+	group                        uint
+	outPorts                     string
 }
 
 // optionTypes reads one option type, or two and a comma.
@@ -80,7 +86,7 @@ func (o *options) optionTypes(s string) error {
 
 // onlyFor says which kind a flag is for, if it is for one alone.
 var onlyFor = map[string]string{"qp": "qp", "option-types": "border", "cnp": "border", "ppfc": "border",
-	"table": "border", "chain": "border"}
+	"chain": "border", "group": "host", "ports": "host"}
 
 // Run is the command: it returns the exit status.
 func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -99,7 +105,9 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	o.ports.Flags(flags)
 	flags.BoolVar(&o.cnp, "cnp", false, "border: CNPs do not cross either")
 	flags.BoolVar(&o.ppfc, "ppfc", false, "border: PPFC notifications do not cross either")
-	flags.StringVar(&o.table, "table", "rocecn", "`name` of the nftables table")
+	flags.StringVar(&o.table, "table", "", "`name` of the nftables table (default rocecn, host: rocecn_host)")
+	flags.UintVar(&o.group, "group", 7, "host: `group` of NFLOG, that of a source of rocecn run")
+	flags.StringVar(&o.outPorts, "ports", "", "host: `interfaces` that hosts are behind, with commas between")
 	flags.StringVar(&o.chain, "chain", "FORWARD", "`name` of the iptables chain")
 	kinds, err := cli.Parse(flags, args)
 	switch {
@@ -113,6 +121,9 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Writer
 	flags.Visit(func(f *flag.Flag) {
 		if only := onlyFor[f.Name]; only != "" && only != o.kind {
 			err = fmt.Errorf("-%s: for %s only", f.Name, only)
+		}
+		if f.Name == "table" && o.kind != "border" && o.kind != "host" {
+			err = errors.New("-table: for border and host only")
 		}
 	})
 	if err != nil {
@@ -136,6 +147,9 @@ func (o *options) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if o.table == "" {
+		o.table = map[bool]string{false: "rocecn", true: "rocecn_host"}[o.kind == "host"]
+	}
 	for _, n := range []struct{ flag, name string }{{"-table", o.table}, {"-chain", o.chain}} {
 		if !plainName.MatchString(n.name) {
 			return "", fmt.Errorf("%s: %q is not a name: a letter, then letters, digits, - . and _, 28 at most", n.flag,
@@ -151,10 +165,33 @@ func (o *options) text() (string, error) {
 	if chosen > 1 {
 		return "", errors.New("one of -tcpdump, -bpf, -nft and -ip6tables, not more")
 	}
-	if o.kind == "border" {
+	switch o.kind {
+	case "border":
 		return o.border(link, ports)
+	case "host":
+		return o.host()
 	}
 	return o.capture(link, ports)
+}
+
+// host returns the rules by which an agent gets what comes to a host, or to hosts behind it.
+func (o *options) host() (string, error) {
+	if o.tcpdump || o.bpf || o.ip6tables {
+		return "", errors.New("host: only nftables can log for an agent")
+	}
+	if o.group > 1<<16-1 {
+		return "", fmt.Errorf("-group %d: 0 to 65535 allowed", o.group)
+	}
+	var names []string
+	if o.outPorts != "" {
+		names = strings.Split(o.outPorts, ",")
+	}
+	for _, name := range names {
+		if !plainName.MatchString(name) || len(name) > 15 {
+			return "", fmt.Errorf("-ports: %q is no name of an interface", name)
+		}
+	}
+	return nflog.Rules(o.table, uint16(o.group), names...), nil
 }
 
 func (o *options) linkType() (rocev2.LinkType, error) {
@@ -183,7 +220,7 @@ func (o *options) border(link rocev2.LinkType, ports message.Config) (string, er
 func (o *options) capture(link rocev2.LinkType, ports message.Config) (string, error) {
 	c := filter.Capture{DestQP: uint32(o.qp), FCNPort: ports.FCNPort, ProxyPort: ports.ProxyPort}
 	if err := c.Kind.UnmarshalText([]byte(o.kind)); err != nil {
-		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, border", o.kind)
+		return "", fmt.Errorf("%q is not one of rocev2, notifications, ce, qp, ours, pairs, border, host", o.kind)
 	}
 	switch {
 	case o.qp >= 1<<24 || o.qp == 0 && c.Kind == filter.QueuePair:

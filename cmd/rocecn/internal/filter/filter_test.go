@@ -54,6 +54,28 @@ func TestPrints(t *testing.T) {
 		{"border -fcn-port 65535 -proxy-port 1", (&filter.Border{FCNPort: 65535, ProxyPort: 1}).NFT("rocecn")},
 		{"border -fcn-port 1 -proxy-port 65535", (&filter.Border{FCNPort: 1, ProxyPort: 65535}).NFT("rocecn")},
 		{"qp -qp 16777215 -link sll", last + "\n"},
+		{"host", `table inet rocecn_host
+delete table inet rocecn_host
+table inet rocecn_host {
+	chain input {
+		type filter hook input priority filter; policy accept;
+		exthdr dst exists udp dport 4791 log group 7 queue-threshold 1 drop
+	}
+}
+`},
+		{"host -ports swp7,swp8 -group 0 -table t", `table inet t
+delete table inet t
+table inet t {
+	chain input {
+		type filter hook input priority filter; policy accept;
+		exthdr dst exists udp dport 4791 log group 0 queue-threshold 1 drop
+	}
+	chain forward {
+		type filter hook forward priority filter; policy accept;
+		oifname { "swp7", "swp8" } exthdr dst exists udp dport 4791 log group 0 queue-threshold 1 drop
+	}
+}
+`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			status, stdout, stderr := run(strings.Fields(c.args)...)
@@ -68,7 +90,7 @@ func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args, message string
 	}{
-		{"", `"" is not one of rocev2, notifications, ce, qp, ours, pairs, border`},
+		{"", `"" is not one of rocev2, notifications, ce, qp, ours, pairs, border, host`},
 		{"Border", `"Border" is not one of `},
 		{"ce qp", `arguments left over: qp`},
 		{"ce -nft", `ce: rules are for the border`},
@@ -92,6 +114,13 @@ func TestUsage(t *testing.T) {
 		{"border -ip6tables -chain=", `-chain: "" is not a name`},
 		{"border -ip6tables -chain=-F", `-chain: "-F" is not a name`},
 		{"border -ip6tables -chain abcdefghijklmnopqrstuvwxyz012", `is not a name`},
+		{"host -bpf", "host: only nftables can log"},
+		{"host -group 65536", "-group 65536: 0 to 65535 allowed"},
+		{`host -ports a,b"`, `-ports: "b\"" is no name of an interface`},
+		{"host -ports a,", `-ports: "" is no name of an interface`},
+		{"host -ports sixteenletters16", "is no name of an interface"},
+		{"border -group 3", "-group: for host only"},
+		{"ours -table t", "-table: for border and host only"},
 		{"border -table a}", `-table: "a}" is not a name`},
 		{"ours -proxy-port 65536", `1 to 65535 allowed`},
 		{"border -option-types 1", `invalid value "1"`},
