@@ -56,46 +56,80 @@ func (o *ioamOption) decode() {
 
 // String is what people read.
 func (o *ioamOption) String() string {
-	if o.err != nil {
+	switch {
+	case o.err != nil:
 		return fmt.Sprintf("IOAM in option %v BROKEN: %s", o.kind, reason(o.err))
-	}
-	switch o.option.Type {
-	case ioam.TypePreallocated, ioam.TypeIncremental:
+	case o.isTrace():
 		return "IOAM " + traceText(&o.trace)
+	}
+	text, _ := o.texts()
+	return "IOAM " + text
+}
+
+// isTrace says whether the option is a trace, if it is not broken.
+func (o *ioamOption) isTrace() bool {
+	return o.option.Type == ioam.TypePreallocated || o.option.Type == ioam.TypeIncremental
+}
+
+// texts returns what an option that is no trace says, to people and as members of a JSON object.
+func (o *ioamOption) texts() (text, members string) {
+	say := func(format string, args ...any) { text += fmt.Sprintf(format, args...) }
+	member := func(format string, args ...any) { members += fmt.Sprintf(format, args...) }
+	switch o.option.Type {
 	case ioam.TypeProofOfTransit:
 		p := &o.proofOfTransit
+		say("proof of transit ns=%d", p.Namespace)
+		member(`,"namespace":%d,"pot_type":%d`, p.Namespace, p.Type)
 		if p.Type != 0 {
-			return fmt.Sprintf("IOAM proof of transit ns=%d type=%d", p.Namespace, p.Type)
+			say(" type=%d", p.Type)
+		} else {
+			say(" pktid=0x%x cumulative=0x%x", p.PktID, p.Cumulative)
+			member(`,"pkt_id":"0x%016x","cumulative":"0x%016x"`, p.PktID, p.Cumulative)
 		}
-		return fmt.Sprintf("IOAM proof of transit ns=%d pktid=0x%x cumulative=0x%x", p.Namespace, p.PktID, p.Cumulative)
 	case ioam.TypeEdgeToEdge:
 		e := &o.edgeToEdge
-		s := fmt.Sprintf("IOAM edge-to-edge ns=%d", e.Namespace)
+		say("edge-to-edge ns=%d", e.Namespace)
+		member(`,"namespace":%d,"e2e_type":"0x%04x"`, e.Namespace, uint16(e.Type))
 		switch {
 		case e.Type&ioam.E2ESequence64 != 0:
-			s += fmt.Sprintf(" seq=%d", e.Sequence64)
+			say(" seq=%d", e.Sequence64)
+			member(`,"sequence":"0x%016x"`, e.Sequence64)
 		case e.Type&ioam.E2ESequence32 != 0:
-			s += fmt.Sprintf(" seq=%d", e.Sequence32)
+			say(" seq=%d", e.Sequence32)
+			member(`,"sequence":%d`, e.Sequence32)
 		}
-		return s
+		if e.Type&ioam.E2ESeconds != 0 {
+			member(`,"ts_sec":%d`, e.Seconds)
+		}
+		if e.Type&ioam.E2EFraction != 0 {
+			member(`,"ts_frac":%d`, e.Fraction)
+		}
 	case ioam.TypeDirectExport:
 		d := &o.directExport
-		s := fmt.Sprintf("IOAM direct export ns=%d", d.Namespace)
+		say("direct export ns=%d", d.Namespace)
+		member(`,"namespace":%d,"trace_type":"0x%06x"`, d.Namespace, uint32(d.Type))
 		if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
-			s += fmt.Sprintf(" flow=%d", d.FlowID)
+			say(" flow=%d", d.FlowID)
+			member(`,"flow_id":%d`, d.FlowID)
 		}
 		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
-			s += fmt.Sprintf(" seq=%d", d.Sequence)
+			say(" seq=%d", d.Sequence)
+			member(`,"sequence":%d`, d.Sequence)
 		}
 		if words, n := d.UndefinedExtensions(); n > 0 {
-			s += fmt.Sprintf(" flags=0x%02x unknown=0x%08x", d.ExtensionFlags, words[0])
+			say(" flags=0x%02x unknown=0x%08x", uint8(d.ExtensionFlags), words[0])
+			member(`,"extension_flags":"0x%02x","unknown_extensions":["0x%08x"`, uint8(d.ExtensionFlags), words[0])
 			for _, w := range words[1:n] {
-				s += fmt.Sprintf(",0x%08x", w)
+				say(",0x%08x", w)
+				member(`,"0x%08x"`, w)
 			}
+			members += "]"
 		}
-		return s
+	default:
+		say("type %d, %d octets", o.option.Type, len(o.option.Data))
+		member(`,"data":"%x"`, o.option.Data) // behind the type
 	}
-	return fmt.Sprintf("IOAM type %d, %d octets", o.option.Type, len(o.option.Data))
+	return text, members
 }
 
 // traceText shows a trace as the way that the packet took, first hop first:

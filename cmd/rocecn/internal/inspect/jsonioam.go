@@ -20,61 +20,13 @@ func appendIOAM(b []byte, o *ioamOption) []byte {
 		return append(b, '}')
 	}
 	b = appendUint(b, `,"type":`, o.option.Type)
-	switch o.option.Type {
-	case ioam.TypePreallocated, ioam.TypeIncremental:
+	if o.isTrace() {
 		b = appendTrace(b, &o.trace)
-	case ioam.TypeProofOfTransit:
-		p := &o.proofOfTransit
-		b = appendUint(b, `,"namespace":`, p.Namespace)
-		b = appendUint(b, `,"pot_type":`, p.Type)
-		if p.Type == 0 {
-			b = appendHexField(b, `,"pkt_id":"0x`, p.PktID, 16)
-			b = appendHexField(b, `,"cumulative":"0x`, p.Cumulative, 16)
-		}
-	case ioam.TypeEdgeToEdge:
-		b = appendEdgeToEdge(b, &o.edgeToEdge)
-	case ioam.TypeDirectExport:
-		d := &o.directExport
-		b = appendUint(b, `,"namespace":`, d.Namespace)
-		b = appendHexField(b, `,"trace_type":"0x`, d.Type, 6)
-		if d.ExtensionFlags&ioam.ExtensionFlowID != 0 {
-			b = appendUint(b, `,"flow_id":`, d.FlowID)
-		}
-		if d.ExtensionFlags&ioam.ExtensionSequence != 0 {
-			b = appendUint(b, `,"sequence":`, d.Sequence)
-		}
-		if words, n := d.UndefinedExtensions(); n > 0 {
-			b = appendHexField(b, `,"extension_flags":"0x`, d.ExtensionFlags, 2)
-			b = append(b, `,"unknown_extensions":[`...)
-			for _, w := range words[:n] {
-				b = append(appendHexField(b, `"0x`, w, 8), ',')
-			}
-			b = endList(b)
-		}
-	default:
-		b = appendOctets(b, `,"data":"`, o.option.Data) // behind the type
+	} else {
+		_, members := o.texts()
+		b = append(b, members...)
 	}
 	return append(b, '}')
-}
-
-// appendEdgeToEdge appends a sequence number of 64 bits as hex, one of 32 as a
-// number.
-func appendEdgeToEdge(b []byte, e *ioam.EdgeToEdge) []byte {
-	b = appendUint(b, `,"namespace":`, e.Namespace)
-	b = appendHexField(b, `,"e2e_type":"0x`, e.Type, 4)
-	switch {
-	case e.Type&ioam.E2ESequence64 != 0:
-		b = appendHexField(b, `,"sequence":"0x`, e.Sequence64, 16)
-	case e.Type&ioam.E2ESequence32 != 0:
-		b = appendUint(b, `,"sequence":`, e.Sequence32)
-	}
-	if e.Type&ioam.E2ESeconds != 0 {
-		b = appendUint(b, `,"ts_sec":`, e.Seconds)
-	}
-	if e.Type&ioam.E2EFraction != 0 {
-		b = appendUint(b, `,"ts_frac":`, e.Fraction)
-	}
-	return b
 }
 
 // appendTrace appends what stands behind the type of a trace option.
